@@ -1,0 +1,39 @@
+# Compiler and linker flags of every target.
+
+include_guard()
+
+set(CMAKE_C_STANDARD 17)
+set(CMAKE_C_STANDARD_REQUIRED ON)
+set(CMAKE_C_EXTENSIONS ON)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+
+# Assertions stay in every build: no -DNDEBUG.
+if(NOT CMAKE_BUILD_TYPE)
+	set(CMAKE_BUILD_TYPE RelWithDebInfo CACHE STRING "" FORCE)
+endif()
+set(CMAKE_C_FLAGS_RELWITHDEBINFO "-O2 -g" CACHE STRING "" FORCE)
+set(CMAKE_CUDA_FLAGS_RELWITHDEBINFO "-O2 -g" CACHE STRING "" FORCE)
+
+set(CKPT_DEFINITIONS _GNU_SOURCE)
+set(warnings -Wall -Wextra -Wshadow -Wvla -Wpointer-arith -Wwrite-strings -Wstrict-prototypes -Wold-style-definition
+	-Werror=implicit -Werror=int-conversion -Werror=incompatible-pointer-types -Werror=return-type -Werror=format
+	-Werror=vla -Werror=strict-prototypes)
+set(CKPT_C_FLAGS ${warnings} -fstack-protector-strong -fno-strict-aliasing)
+add_link_options(-Wl,-z,relro,-z,now -Wl,--as-needed)
+
+if(CKPT_SANITIZE STREQUAL "address")
+	add_compile_options($<$<COMPILE_LANGUAGE:C>:-O1> $<$<COMPILE_LANGUAGE:C>:-fno-omit-frame-pointer>
+		$<$<COMPILE_LANGUAGE:C>:-fsanitize=address,undefined>
+		$<$<COMPILE_LANGUAGE:C>:-fno-sanitize-recover=undefined>)
+	add_link_options(-fsanitize=address,undefined)
+elseif(CKPT_SANITIZE STREQUAL "thread")
+	add_compile_options($<$<COMPILE_LANGUAGE:C>:-fsanitize=thread>)
+	add_link_options(-fsanitize=thread)
+elseif(CKPT_SANITIZE)
+	message(FATAL_ERROR "CKPT_SANITIZE=${CKPT_SANITIZE} is not one of address, thread")
+else()
+	# Some distributions predefine another level; glibc's checks and the sanitizers' do not mix.
+	list(APPEND CKPT_C_FLAGS -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2)
+endif()
+
+list(TRANSFORM CKPT_C_FLAGS REPLACE "(.+)" "$<$<COMPILE_LANGUAGE:C>:\\1>")
