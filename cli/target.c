@@ -1,0 +1,198 @@
+#include "target.h"
+
+#include "output.h"
+
+#include "base/cleanup.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+int exit_code_of(int rc)
+{
+	switch (rc) {
+	case 0:
+		return EXIT_OK;
+	case -EBADMSG:
+	case -EIO:
+		return EXIT_CORRUPT;
+	case -ECANCELED:
+		return EXIT_CANCELLED;
+	case -EWOULDBLOCK:
+		return EXIT_LOCKED;
+	default:
+		return EXIT_FAILED;
+	}
+}
+
+int cli_repo(struct cli *cli)
+{
+	if (cli->repo)
+		return EXIT_OK;
+	const char *path = cli_text(cli, "repo");
+	if (!path)
+		path = getenv("CKPT_REPO");
+	if (!path || !*path)
+		return cli_fail(cli, EXIT_NO_REPO, "no repository was named: give --repo DIR or set CKPT_REPO");
+	struct repo *repo = calloc(1, sizeof(*repo));
+	if (!repo)
+		return cli_fail(cli, EXIT_FAILED, "out of memory");
+	struct err err = {0};
+	int rc = repo_open(path, repo, &err);
+	if (rc) {
+		free(repo);
+		return cli_fail(cli, rc == -ENOENT || rc == -ENOTDIR ? EXIT_NO_REPO : EXIT_FAILED, "%s", err.text);
+	}
+	cli->repo = repo;
+	return EXIT_OK;
+}
+
+void cli_repo_close(struct cli *cli)
+{
+	if (!cli->repo)
+		return;
+	repo_close(cli->repo);
+	free(cli->repo);
+	cli->repo = NULL;
+}
+
+int cli_job(const struct cli *cli, const char **job)
+{
+	struct err err = {0};
+	const char *from = "--job";
+	*job = cli_text(cli, "job");
+	if (!*job) {
+		*job = getenv("CKPT_JOB");
+		from = "CKPT_JOB";
+	}
+	if (*job && !**job)
+		*job = NULL;
+	if (*job && name_check(from, *job, NAME_JOB_MAX, &err))
+		return cli_fail(cli, EXIT_USAGE, "%s", err.text);
+	return EXIT_OK;
+}
+
+/* Whether all refs are of one job; else says which jobs there are. */
+static int check_single_job(const struct cli *cli, const struct checkpoint_ref *refs, size_t n)
+{
+	char names[256] = "";
+	size_t used = 0;
+	bool several = false;
+	for (size_t i = 0; i < n; i++) {
+		if (i && !strcmp(refs[i].job, refs[i - 1].job))
+			continue;
+		several |= i > 0;
+		int k = snprintf(names + used, sizeof(names) - used, "%s%s", i ? ", " : "", refs[i].job);
+		used = used + (size_t)k < sizeof(names) ? used + (size_t)k : sizeof(names) - 1;
+	}
+	if (!several)
+		return EXIT_OK;
+	return cli_fail(cli, EXIT_USAGE, "the repository holds several jobs: give --job, one of %s", names);
+}
+
+int cli_scan_job(struct cli *cli, struct checkpoint_ref **refs, size_t *n)
+{
+	struct err err = {0};
+	const char *job;
+	*refs = NULL;
+	int code = cli_job(cli, &job);
+	if (!code)
+		code = cli_repo(cli);
+	if (code)
+		return code;
+	int rc = repo_scan(cli->repo, job, refs, n, &err);
+	if (rc)
+		return cli_fail(cli, exit_code_of(rc), "%s", err.text);
+	code = job ? EXIT_OK : check_single_job(cli, *refs, *n);
+	if (code)
+		free(steal_ptr(refs));
+	return code;
+}
+
+/* ---- which checkpoint */
+
+struct wish {
+	bool latest, any_epoch;
+	struct step_id id;
+};
+
+static bool digits(const char *text, size_t min, size_t max)
+{
+	size_t n = strspn(text, "0123456789");
+	return !text[n] && n >= min && n <= max;
+}
+
+/* "latest", "1000", "1000.e0003", "step-000000001000.e0003". */
+static int parse_wish(const char *text, struct wish *wish)
+{
+	*wish = (struct wish){.latest = !text || !strcmp(text, "latest")};
+	if (wish->latest)
+		return 0;
+	if (!strncmp(text, "step-", 5))
+		return name_parse_dir(text, &wish->id);
+	char step[16];
+	size_t len = strcspn(text, ".");
+	if (len >= sizeof(step))
+		return -EINVAL;
+	memcpy(step, text, len);
+	step[len] = 0;
+	wish->any_epoch = !text[len];
+	if (!digits(step, 1, 12) || (text[len] && (strncmp(text + len, ".e", 2) || !digits(text + len + 2, 1, 9))))
+		return -EINVAL;
+	wish->id.step = strtoull(step, NULL, 10);
+	wish->id.epoch = wish->any_epoch ? 0 : (uint32_t)strtoul(text + len + 2, NULL, 10);
+	return 0;
+}
+
+static bool grants(const struct wish *wish, const struct checkpoint_ref *ref)
+{
+	return wish->latest || (ref->id.step == wish->id.step && (wish->any_epoch || ref->id.epoch == wish->id.epoch));
+}
+
+static int say_missing(const struct cli *cli, const char *text, const struct wish *wish,
+		       const struct checkpoint_ref *refs, size_t n)
+{
+	const struct checkpoint_ref *below = NULL, *above = NULL;
+	for (size_t i = 0; i < n; i++) {
+		if (refs[i].state != CHECKPOINT_COMMITTED) {
+			if (grants(wish, &refs[i]))
+				return cli_fail(cli, EXIT_FAILED, "%s was never committed: it is no checkpoint", text);
+			continue;
+		}
+		if (refs[i].id.step <= wish->id.step && (!below || refs[i].id.step >= below->id.step))
+			below = &refs[i];
+		if (refs[i].id.step >= wish->id.step && (!above || refs[i].id.step <= above->id.step))
+			above = &refs[i];
+	}
+	char low[NAME_DIR_MAX] = "nothing", high[NAME_DIR_MAX] = "nothing";
+	if (below)
+		name_dir(below->id, low);
+	if (above)
+		name_dir(above->id, high);
+	return cli_fail(cli, EXIT_FAILED, "there is no checkpoint %s: the nearest are %s below and %s above", text, low,
+			high);
+}
+
+int cli_pick(struct cli *cli, const char *text, struct checkpoint_ref *ref)
+{
+	struct wish wish;
+	if (parse_wish(text, &wish))
+		return cli_fail(cli, EXIT_USAGE, "\"%s\" is no checkpoint: say latest, 1000, 1000.e0003 or the directory's name",
+				text);
+	AUTO_FREE struct checkpoint_ref *refs = NULL;
+	size_t n;
+	int code = cli_scan_job(cli, &refs, &n);
+	if (code)
+		return code;
+	for (size_t i = n; i-- > 0;) {
+		if (refs[i].state == CHECKPOINT_COMMITTED && grants(&wish, &refs[i])) {
+			*ref = refs[i];
+			return EXIT_OK;
+		}
+	}
+	if (wish.latest)
+		return cli_fail(cli, EXIT_NONE_RESTORABLE, "there is no committed checkpoint in %s", cli->repo->path);
+	return say_missing(cli, text, &wish, refs, n);
+}
