@@ -1,0 +1,270 @@
+/* libckpt: fault-tolerant asynchronous checkpoints of sharded training state.
+ *
+ * A training process (one per rank) opens a session with the node's daemon (ckptd), registers the tensors that it holds,
+ * joins the job, and from then on captures its state at any step without stalling:
+ *
+ *	ckpt_open → ckpt_register_tensor … → ckpt_join → [ckpt_restore] →
+ *	   loop { forward; backward; ckpt_fence(previous); optimiser; ckpt_begin(step) } → ckpt_close
+ *
+ * Errors. Every function returns 0 (or a count where said) or -errno and never touches errno. ckpt_error() gives the
+ * sentence that goes with the last failure of the calling thread on this session. Codes that every function may return:
+ *	-EINVAL     an argument is wrong (named in the sentence)
+ *	-ESTALE     the job's epoch moved on: a rank was lost or joined; nothing was done: leave the step, ckpt_join again
+ *	-ETIMEDOUT  the deadline passed; the sentence names who is late
+ *	-ENOTCONN   the daemon cannot be reached; saves are refused until it is back, training may go on
+ *	-ENOMEM
+ * Threads. A session may be used from several threads, except that registration, join and restore are called by one
+ * thread at a time. Callbacks run on the library's one service thread, never on a caller's.
+ * Fork. A session belongs to the process that opened it: in a child every call returns -ECHILD and the arena is not mapped
+ * (data loader workers may fork freely). Threads of the library do not exist in the child.
+ * Time. Timeouts are in milliseconds; a negative one means the session's default (CKPT_TIMEOUT_MS, else 120000); 0 polls.
+ * Structs that begin with `size` are set by CKPT_INIT(type): fields may be added at their end in later versions; a
+ * caller built against an older header goes on working, and unknown non-zero fields are refused with -E2BIG. */
+#ifndef CKPT_H
+#define CKPT_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define CKPT_VERSION_MAJOR 0
+#define CKPT_VERSION_MINOR 1
+#define CKPT_VERSION_PATCH 0
+
+/* A struct of the API with its size set and everything else zero. */
+#ifdef __cplusplus
+#define CKPT_INIT(type) (type{sizeof(type)})
+#else
+#define CKPT_INIT(type) ((type){.size = sizeof(type)})
+#endif
+
+/* "0.1.0" of the library that is linked. */
+const char *ckpt_version(void);
+
+/* ---- session ------------------------------------------------------------------------------------------------- */
+
+typedef struct ckpt ckpt;
+
+/* Called on the service thread when the job's epoch moves on (a rank died, hung, joined): from this moment the current
+ * step cannot complete. It must only wake what the training thread may be blocked in (abort a communicator, write an
+ * eventfd) and return at once. `reason` is valid during the call. No call of this library is allowed inside. */
+typedef void ckpt_epoch_fn(void *arg, uint32_t epoch, const char *reason);
+
+/* What a session is opened with. NULL or zero fields take their value from the environment; the first that is set wins:
+ *	job          CKPT_JOB, SLURM_JOB_ID ("slurm-<id>"), TORCHELASTIC_RUN_ID ("torch-<id>"), else "default"
+ *	socket       CKPT_SOCKET, else $XDG_RUNTIME_DIR/ckptd.sock, else /run/ckptd.sock
+ *	rank         CKPT_RANK, RANK, SLURM_PROCID, OMPI_COMM_WORLD_RANK, PMI_RANK, else 0
+ *	world        CKPT_WORLD, WORLD_SIZE, SLURM_NTASKS, OMPI_COMM_WORLD_SIZE, PMI_SIZE, else 1
+ *	local_world  CKPT_LOCAL_WORLD, LOCAL_WORLD_SIZE, SLURM_NTASKS_PER_NODE, OMPI_COMM_WORLD_LOCAL_SIZE, else world
+ * A variable that is set but is not a number in range is -EINVAL and named. */
+typedef struct ckpt_options {
+	size_t size;
+	const char *job;
+	const char *socket;
+	int rank;        /* used when world > 0 */
+	int world;       /* number of ranks of the job; 0: from the environment */
+	int local_world; /* ranks of the job on this node; 0: from the environment */
+	int strict;      /* 1: digest all state inside begin and again before the capture completes: a mutation during the
+			  * capture is always caught. Costs one read of the state in begin, on the caller's thread, and one more
+			  * on the worker. Also CKPT_STRICT=1 */
+	ckpt_epoch_fn *on_epoch;
+	void *on_epoch_arg;
+	int timeout_ms;  /* default of the session's waits; 0: CKPT_TIMEOUT_MS, else 120000 */
+	int slots;       /* snapshots in memory per rank, 3 to 8; 0: CKPT_SLOTS, else 3 */
+} ckpt_options;
+
+/* Opens a session: connects, agrees on the protocol version, is told the epoch. Waits up to the timeout for a daemon that
+ * is starting and for a dead predecessor of this rank to be gone. opts may be NULL. On success *out is owned by the caller
+ * (ckpt_close). -ENOTCONN no daemon; -EPROTONOSUPPORT versions differ (both named); -EBUSY the rank is held by a living
+ * process (its pid named); -EACCES the daemon belongs to another user. On failure *out is NULL and, when `why` is not
+ * NULL, the sentence is written there (at most why_size bytes with the NUL). */
+int ckpt_open(const ckpt_options *opts, ckpt **out, char *why, size_t why_size);
+
+/* Ends the session cleanly: the daemon knows that this rank has finished and no recovery is started. Waits (session
+ * timeout) until saves to storage that were begun are durable or failed, and returns the first failure; memory is freed in
+ * any case. s may be NULL. */
+int ckpt_close(ckpt *s);
+
+/* The sentence for the calling thread's last failure on this session; "" if none. Valid until the thread's next call. */
+const char *ckpt_error(const ckpt *s);
+
+int ckpt_rank(const ckpt *s);
+int ckpt_world(const ckpt *s);
+/* The epoch that this session has joined; 0 before ckpt_join. */
+uint32_t ckpt_epoch(const ckpt *s);
+
+/* ---- registration -------------------------------------------------------------------------------------------- */
+
+typedef enum ckpt_dtype {
+	CKPT_BOOL = 1,
+	CKPT_U8,
+	CKPT_I8,
+	CKPT_F8_E5M2,
+	CKPT_F8_E4M3,
+	CKPT_I16,
+	CKPT_U16,
+	CKPT_F16,
+	CKPT_BF16,
+	CKPT_I32,
+	CKPT_U32,
+	CKPT_F32,
+	CKPT_C64,
+	CKPT_F64,
+	CKPT_I64,
+	CKPT_U64
+} ckpt_dtype;
+
+enum { CKPT_NDIM_MAX = 8 };
+
+/* Where memory lives. */
+enum { CKPT_HOST = -1 /* else the CUDA device ordinal */ };
+
+/* One piece of a tensor: the part of the global tensor that stands at `data`. A box (offset and extent, ndim entries) or,
+ * with offset NULL, a flat range of the row-major whole (start, count), or, with all of them zero, the whole tensor. */
+typedef struct ckpt_piece {
+	void *data;             /* first element; must stay valid and at this address until ckpt_close */
+	const uint64_t *offset; /* elements, ndim entries; NULL: flat range or whole */
+	const uint64_t *extent; /* elements, ndim entries */
+	uint64_t start, count;  /* flat range: elements */
+	const int64_t *stride;  /* box in strided memory: bytes per step of each dimension, ndim entries; NULL: packed */
+} ckpt_piece;
+
+typedef struct ckpt_tensor {
+	size_t size;
+	const char *name;       /* unique in the job; 1 to 511 bytes of UTF-8 */
+	ckpt_dtype dtype;
+	int ndim;               /* 0 to 8 */
+	const uint64_t *shape;  /* global, ndim entries */
+	const ckpt_piece *pieces;
+	int npieces;            /* disjoint; 0 is allowed: this rank holds nothing of it */
+	const char *group;      /* tensor group, one file per rank and group; NULL: "params" */
+	const char *replica;    /* NULL: nobody else holds these pieces. Else the name of a replica group: all ranks that register
+				 * the same pieces under it hold the same bytes; kept once per node, written once per job */
+	int device;             /* CKPT_HOST or an ordinal */
+} ckpt_tensor;
+
+/* Adds a tensor to the session's table, before ckpt_join. Everything is copied except what `data` points to.
+ * -EEXIST the name is taken; -ERANGE a piece leaves the shape; -EBUSY already joined; -ENODEV no such device layer. */
+int ckpt_register_tensor(ckpt *s, const ckpt_tensor *t);
+
+typedef enum ckpt_scope { CKPT_SCOPE_JOB = 1, CKPT_SCOPE_RANK } ckpt_scope;
+
+/* Adds `bytes` bytes of host memory (step counters, RNG state, loader position). Scope job: the same on every rank. Scope
+ * rank: one per rank; after a restore at another world size a rank beyond the saved world keeps what it has.
+ * The size is fixed. data must stay valid until ckpt_close. */
+int ckpt_register_blob(ckpt *s, const char *name, ckpt_scope scope, void *data, size_t bytes);
+
+/* ---- membership ---------------------------------------------------------------------------------------------- */
+
+enum { CKPT_ADDRESS_MAX = 256 };
+
+/* How the job looks in an epoch. Owned by the session, valid until the next ckpt_join. */
+typedef struct ckpt_view {
+	size_t size;
+	uint32_t epoch;
+	int rank, world;
+	int joined_before; /* 1: this process took part in an earlier epoch (its registered memory is garbage: restore) */
+	/* What each rank gave as its address, by rank: addresses + r * CKPT_ADDRESS_MAX, address_len[r] bytes. */
+	const uint8_t *addresses;
+	const uint32_t *address_len;
+} ckpt_view;
+
+/* Ends registration (first call), waits until every rank of the job is here, and enters the current epoch. `address` (at most
+ * CKPT_ADDRESS_MAX bytes, may be NULL) is handed to all ranks: a listening address, an ncclUniqueId. *view may be NULL.
+ * -EINVAL, -EEXIST, -ENODATA: the ranks' tables contradict each other (dtype, shape, overlap, hole), both sides named;
+ * -ENOMEM: the arenas do not fit the daemon's ceiling, with the arithmetic. Called again after -ESTALE or on_epoch. */
+int ckpt_join(ckpt *s, const void *address, size_t len, const ckpt_view **view, int timeout_ms);
+
+/* ---- save ---------------------------------------------------------------------------------------------------- */
+
+typedef struct ckpt_snapshot ckpt_snapshot;
+
+typedef enum ckpt_target {
+	CKPT_MEMORY = 1, /* kept in the node's memory only */
+	CKPT_STORAGE,    /* also written to storage and committed */
+} ckpt_target;
+
+/* Starts capturing the state of `step` (below 10^12) as it is at this point of `stream` (a cudaStream_t; NULL on the host)
+ * and returns at once. All ranks call it for the same steps. The registered memory must not be changed before
+ * ckpt_fence(). *out is owned by the caller: ckpt_snapshot_free.
+ * -EBUSY: every slot is in use by saves that are still being written (named); nothing was started, the training goes on
+ * without this save; -EALREADY: this step was saved in this epoch; -EPERM: a restore failed half-way, the state is undefined. */
+int ckpt_begin(ckpt *s, uint64_t step, ckpt_target target, void *stream, ckpt_snapshot **out);
+
+/* Called just before the state is changed: on a device the stream (not the thread) waits until the capture is complete; on
+ * the host the thread waits, bounded by the session timeout. A snapshot whose fence was not called before the next begin is
+ * never promoted. -EIO: the capture failed; -EBADMSG (strict): the state was changed during the capture, tensor named. */
+int ckpt_fence(ckpt_snapshot *snap, void *stream);
+
+typedef enum ckpt_level {
+	CKPT_PENDING = 0,
+	CKPT_CAPTURED,   /* every rank's copy is complete in memory and its digests match */
+	CKPT_REPLICATED, /* and held by peer nodes as well */
+	CKPT_DURABLE,    /* committed on storage */
+	CKPT_VERIFIED,   /* read back from storage and matched */
+} ckpt_level;
+
+/* The level that is true for every rank now (>= 0), or the error that ended the snapshot. Never blocks. */
+int ckpt_poll(ckpt_snapshot *snap);
+/* Waits until the snapshot has reached the level. 0, the error that ended it (-EIO, -ENOSPC, -EBADMSG torn or damaged,
+ * -ECANCELED superseded or never fenced, -ESTALE poisoned by a new epoch), or -ETIMEDOUT with who is late. -EINVAL for a level
+ * that this snapshot cannot reach (durable with CKPT_MEMORY; replicated where no peers are configured). */
+int ckpt_wait(ckpt_snapshot *snap, ckpt_level level, int timeout_ms);
+uint64_t ckpt_snapshot_step(const ckpt_snapshot *snap);
+/* Forgets the handle; the snapshot goes its way. An unfenced snapshot is given up. snap may be NULL. */
+void ckpt_snapshot_free(ckpt_snapshot *snap);
+
+/* ---- restore ------------------------------------------------------------------------------------------------- */
+
+typedef enum ckpt_source { CKPT_FROM_MEMORY = 1, CKPT_FROM_PEER, CKPT_FROM_STORAGE } ckpt_source;
+
+typedef struct ckpt_restored {
+	size_t size;
+	uint64_t step;
+	uint32_t epoch;     /* in which it was saved */
+	ckpt_source source; /* the lowest rung that any piece came from */
+	uint64_t bytes;     /* into this rank's memory */
+	uint64_t fetch_ns, load_ns; /* the node's part, this rank's part */
+	char why[256];      /* which newer or better sources were passed over and why; "" if none */
+} ckpt_restored;
+
+#define CKPT_LATEST UINT64_MAX
+
+/* Fills the registered memory with a checkpoint: `step` or CKPT_LATEST, the newest for which every piece has a verified copy
+ * (own memory, then storage, then older). All ranks call it with the same argument after ckpt_join. Any saved world size and
+ * partition. *out may be NULL; its size must be set. stream: as in ckpt_begin; on return all memory is filled.
+ * -ENOENT: nothing to restore (a fresh start); -EINVAL: a tensor is missing, or has another dtype or shape (both sides named): nothing
+ * was touched; -EBADMSG, -EIO: no intact copy is left: the state is undefined and saves are refused until a restore succeeds. */
+int ckpt_restore(ckpt *s, uint64_t step, void *stream, ckpt_restored *out, int timeout_ms);
+
+/* ---- liveness ------------------------------------------------------------------------------------------------ */
+
+typedef enum ckpt_phase {
+	CKPT_PHASE_IDLE = 0,
+	CKPT_PHASE_FORWARD,
+	CKPT_PHASE_BACKWARD,
+	CKPT_PHASE_OPTIMIZER,
+	CKPT_PHASE_COLLECTIVE,
+	CKPT_PHASE_SAVE,
+	CKPT_PHASE_RESTORE,
+	CKPT_PHASE_DATA,
+} ckpt_phase;
+
+/* Heartbeat: the training loop is alive, at this step and phase. A few stores to shared memory; call it as often as you
+ * like. When none arrives for the daemon's hang timeout, the rank is reported as hung. */
+void ckpt_beat(ckpt *s, uint64_t step, ckpt_phase phase);
+/* Flight record: entering (bytes, sequence number of the communicator) and leaving a collective. op is kept up to 15 bytes. */
+void ckpt_collective_enter(ckpt *s, const char *op, uint64_t seq, uint64_t bytes);
+void ckpt_collective_leave(ckpt *s);
+/* 1 when the operator asked the job to end (SIGTERM to ckpt run): take a last checkpoint and leave the loop. Ranks may see it at
+ * different steps: agree by a collective before acting on it. */
+int ckpt_should_stop(const ckpt *s);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,102 @@
+/* The arena: one memfd per rank, created and sealed by ckptd, mapped by the rank and the daemon. It outlives both: whoever
+ * holds the descriptor can hand it back. Layout of the memory, no logic. All integers are native: it never leaves the node.
+ *
+ *	[0, ARENA_HEAD)                  struct arena_head
+ *	[table_at, +table_len)           registration and layout of this rank, encoded (written once by the daemon)
+ *	[leaves_at, + slots × nleaves × 8)  per slot: the source digests, born where the state lives (written by the rank)
+ *	[slots_at, + slots × slot_size)  per slot: the captured pieces, packed as in the files (see layout.h)
+ *
+ * Who writes what: each field says it. The daemon reads everything in here as the word of an untrusted process: it copies, checks
+ * bounds, and keeps its own view; a rank that scribbles damages only its own snapshots.
+ *
+ * A slot's life, as the rank sees it: FREE → (rank: begin) CAPTURING → (device) done=1 → (rank: fence) fenced=1 → … → (daemon only)
+ * FREE. A rank that cannot finish sets done to a negative errno; the daemon frees the slot. */
+#ifndef CKPT_FORMAT_ARENA_H
+#define CKPT_FORMAT_ARENA_H
+
+#include "format/names.h"
+
+#include <stdatomic.h>
+#include <stdint.h>
+
+#define ARENA_MAGIC 0x31414e4552414b43ull /* "CKARENA1" */
+enum {
+	ARENA_VERSION = 1,
+	ARENA_HEAD = 16384,
+	ARENA_SLOTS_MIN = 3,
+	ARENA_SLOTS_MAX = 8,
+	ARENA_STATUS = 32, /* most recent snapshots whose level is shown */
+	ARENA_ALIGN = 2 << 20,
+};
+
+enum slot_state { SLOT_FREE = 0, SLOT_CAPTURING = 1 };
+enum slot_target { SLOT_MEMORY = 1, SLOT_STORAGE = 2 };
+
+struct arena_slot {
+	_Alignas(64) _Atomic uint32_t state; /* rank: FREE → CAPTURING (compare-and-swap); daemon: → FREE */
+	_Atomic uint32_t fenced;             /* rank: 1 after the fence; 2: given up (never fenced) */
+	_Atomic uint32_t done;               /* device: 1 complete, (uint32_t)-errno failed, 0 running */
+	uint32_t target;                     /* rank: enum slot_target */
+	uint64_t step;                       /* rank: set before state becomes CAPTURING */
+	uint32_t epoch;
+	uint32_t reserved;
+	uint64_t begin_ns;                   /* rank: clock_now() at begin */
+	_Alignas(64) _Atomic uint64_t progress; /* device: bytes that have arrived */
+};
+
+/* Why a level is not reached yet. */
+enum late_phase { LATE_NOBODY = 0, LATE_BEGIN, LATE_CAPTURE, LATE_FENCE, LATE_DIGEST, LATE_WRITE, LATE_COMMIT, LATE_VERIFY };
+
+/* Written by the daemon under a sequence lock: odd while it changes. */
+struct arena_status {
+	_Atomic uint32_t seq;
+	_Atomic uint32_t epoch;
+	_Atomic uint64_t step;
+	_Atomic int32_t level;     /* enum ckpt_level */
+	_Atomic int32_t error;     /* 0 or -errno: final */
+	_Atomic uint32_t late_rank;
+	_Atomic uint32_t late_phase;
+};
+
+/* Written by the rank. */
+struct arena_flight {
+	_Atomic uint64_t beat_ns; /* clock_now() */
+	_Atomic uint64_t step;
+	_Atomic uint32_t phase;
+	_Atomic uint32_t in_collective;
+	_Atomic uint64_t coll_seq, coll_bytes, coll_since_ns;
+	char coll_op[16]; /* a torn read is possible and harmless */
+};
+
+struct arena_head {
+	/* daemon, once, before the descriptor is handed out */
+	uint64_t magic;
+	uint32_t version, nslots;
+	uint64_t size, table_at, table_len, leaves_at, slots_at, slot_size, nleaves;
+	uint64_t table_low, table_high; /* digest of the table bytes */
+	char job[NAME_JOB_MAX];
+	uint32_t rank, world;
+
+	/* daemon */
+	_Alignas(64) _Atomic uint32_t epoch; /* of the job; raised before anyone is told in any other way */
+	_Atomic uint32_t stop;               /* 1: the operator wants the job to end */
+	_Atomic uint32_t wake;               /* futex: bumped after every change of status, slots or epoch */
+	_Atomic uint32_t generation;         /* bumped by each daemon that takes the arena over */
+
+	_Alignas(64) struct arena_flight flight;
+	_Alignas(64) struct arena_status status[ARENA_STATUS];
+	_Alignas(64) struct arena_slot slots[ARENA_SLOTS_MAX];
+};
+
+_Static_assert(sizeof(struct arena_head) <= ARENA_HEAD, "the head has a fixed place");
+
+/* The arithmetic of an arena; sizes in bytes. -EOVERFLOW, or -EINVAL for a slot count outside 3..8. */
+struct arena_plan {
+	uint64_t table_at, leaves_at, slots_at, size;
+};
+int arena_plan(uint64_t table_len, uint64_t nleaves, uint64_t slot_size, uint32_t nslots, struct arena_plan *out);
+
+/* Checks a head copied out of a mapping of `size` bytes against itself: magic, version, every bound. -EBADMSG says what. */
+int arena_check(const struct arena_head *copy, uint64_t size, struct err *err);
+
+#endif

@@ -1,0 +1,187 @@
+/* The control protocol between a node's daemon and its local clients, over a unix socket. Bodies are little-endian fields
+ * (base/bytes.h); each message has an encode and a decode function, and decode checks everything before anyone uses it.
+ *
+ *   rank                    daemon                    launcher (ckpt run)
+ *    | HELLO ──────────────► |                          |
+ *    | ◄──────────── WELCOME |                          |     or ERROR
+ *    | [RETURN: arena] ────► |  (after the daemon restarted: the rank hands its arena back)
+ *    | REGISTER ───────────► |  … until all local ranks have registered
+ *    | ◄────────────── ARENA | ── HOLD (arena) ───────► |     the launcher holds the descriptors, too
+ *    | JOIN ───────────────► |  … until every rank of the job has joined this epoch
+ *    | ◄───────────── JOINED |
+ *    | RESTORE ────────────► |  … all ranks
+ *    | ◄─────────── RESTORED |
+ *    |      (saves go through shared memory; the doorbell eventfd wakes the daemon)
+ *    | ◄────────────── EVENT |  the sentence for a snapshot that failed
+ *    | ◄────────────── EPOCH | ── EPOCH ──────────────► |     a rank is lost; its replacement is wanted
+ *    | BYE ────────────────► |                          | SPAWNED (rank, pidfd), EXITED (rank, status)
+ *    | ◄──────────────── BYE |                          | STOP
+ *   ckpt status: HELLO → WELCOME, STATUS → STATUS (JSON text)
+ *
+ * A reply has the seq of its request. Any request may be answered by ERROR {rc, text}. STOP and BYE have no body. Encode
+ * functions append and return 0 or -ENOMEM; decode functions leave *m empty or partial on error, with nothing to free: -EBADMSG
+ * says which message and why. */
+#ifndef CKPT_FORMAT_WIRE_H
+#define CKPT_FORMAT_WIRE_H
+
+#include "base/bytes.h"
+#include "base/err.h"
+#include "format/digest.h"
+#include "format/names.h"
+
+#include <stdbool.h>
+
+enum { WIRE_PROTOCOL = 1, WIRE_TEXT_MAX = 512, WIRE_ADDRESS_MAX = 256, WIRE_LOCAL_MAX = 64 };
+
+enum wire_type {
+	WIRE_HELLO = 1,
+	WIRE_WELCOME,
+	WIRE_ERROR,
+	WIRE_REGISTER, /* body: registration_encode() */
+	WIRE_ARENA,
+	WIRE_JOIN,
+	WIRE_JOINED,
+	WIRE_RESTORE,
+	WIRE_RESTORED,
+	WIRE_EVENT,
+	WIRE_EPOCH,
+	WIRE_HOLD,
+	WIRE_RETURN,
+	WIRE_SPAWNED,
+	WIRE_EXITED,
+	WIRE_STOP,
+	WIRE_STATUS,
+	WIRE_BYE,
+	WIRE_TYPE_END
+};
+
+enum wire_role { ROLE_RANK = 1, ROLE_LAUNCHER, ROLE_OBSERVER };
+
+/* The rung that a restore came from; the values are those of enum ckpt_source. */
+enum wire_source { WIRE_FROM_MEMORY = 1, WIRE_FROM_PEER, WIRE_FROM_STORAGE };
+
+/* protocol_min, protocol_max and version stand first and keep their places in every future protocol, as does the whole ERROR message, so
+ * that two builds that do not understand each other can say so: decode answers -EPROTONOSUPPORT with both sides named. */
+
+struct wire_hello {
+	uint32_t protocol_min, protocol_max;
+	enum wire_role role;
+	char job[NAME_JOB_MAX]; /* observer: may be empty */
+	uint32_t rank, world, local_world; /* rank: 0 for the other roles; world > 0 except for an observer */
+	uint32_t epoch;         /* the last epoch this client knows (after a daemon restart), else 0 */
+	uint32_t slots;
+	char version[32];       /* of the client's build, for messages */
+};
+
+struct wire_welcome {
+	uint32_t protocol;
+	uint32_t epoch;      /* of the job now */
+	char node[NAME_NODE_MAX];
+	char version[32];
+	bool storage;        /* the daemon has a store */
+	bool peers;          /* replication is configured */
+};
+
+struct wire_error {
+	int32_t rc; /* -errno */
+	char text[WIRE_TEXT_MAX];
+};
+
+/* fds: doorbell eventfd, then the arenas of all local ranks in the order of `ranks` (the rank's own read-write, the others
+ * read-only). Every arena carries its registration and layout in its head. */
+struct wire_arena {
+	uint32_t nlocal;
+	uint32_t ranks[WIRE_LOCAL_MAX];
+	uint64_t size[WIRE_LOCAL_MAX];
+};
+
+struct wire_join {
+	uint32_t epoch; /* last joined, 0 the first time */
+	uint32_t address_len;
+	uint8_t address[WIRE_ADDRESS_MAX];
+};
+
+struct wire_joined {
+	uint32_t epoch, world;
+	uint32_t *address_len; /* world entries, owned */
+	uint8_t *addresses;    /* world × WIRE_ADDRESS_MAX, owned */
+};
+void wire_joined_free(struct wire_joined *m);
+
+struct wire_restore {
+	uint32_t epoch;
+	uint64_t step; /* UINT64_MAX: the newest */
+};
+
+/* The step stands complete in the slots of the local arenas: each rank copies what it needs from its own and its neighbours'. */
+struct wire_restored {
+	uint64_t step;
+	uint32_t epoch;  /* in which it was saved */
+	uint32_t source; /* enum wire_source */
+	uint64_t fetch_ns;
+	uint32_t nlocal;
+	uint32_t ranks[WIRE_LOCAL_MAX];
+	uint32_t slots[WIRE_LOCAL_MAX]; /* the slot of each local rank's arena */
+	char why[WIRE_TEXT_MAX];
+};
+
+struct wire_event {
+	struct step_id id;
+	int32_t rc;
+	char text[WIRE_TEXT_MAX];
+};
+
+struct wire_epoch {
+	uint32_t epoch;
+	uint32_t nlost;
+	uint32_t lost[WIRE_LOCAL_MAX]; /* ranks without a process: the launcher starts them */
+	char reason[WIRE_TEXT_MAX];
+};
+
+/* HOLD (daemon → launcher) and RETURN (launcher or rank → daemon): fds = { arena }. */
+struct wire_arena_of {
+	uint32_t rank;
+	uint64_t size;
+};
+
+struct wire_spawned { /* fds = { pidfd } */
+	uint32_t rank;
+	int32_t pid;
+};
+
+struct wire_exited {
+	uint32_t rank;
+	int32_t pid, status; /* as of waitpid */
+};
+
+int wire_hello_encode(const struct wire_hello *m, struct wbuf *out);
+int wire_hello_decode(const void *body, size_t len, struct wire_hello *m, struct err *err);
+int wire_welcome_encode(const struct wire_welcome *m, struct wbuf *out);
+int wire_welcome_decode(const void *body, size_t len, struct wire_welcome *m, struct err *err);
+int wire_error_encode(const struct wire_error *m, struct wbuf *out);
+int wire_error_decode(const void *body, size_t len, struct wire_error *m, struct err *err);
+int wire_arena_encode(const struct wire_arena *m, struct wbuf *out);
+int wire_arena_decode(const void *body, size_t len, struct wire_arena *m, struct err *err);
+int wire_join_encode(const struct wire_join *m, struct wbuf *out);
+int wire_join_decode(const void *body, size_t len, struct wire_join *m, struct err *err);
+int wire_joined_encode(const struct wire_joined *m, struct wbuf *out);
+int wire_joined_decode(const void *body, size_t len, struct wire_joined *m, struct err *err);
+int wire_restore_encode(const struct wire_restore *m, struct wbuf *out);
+int wire_restore_decode(const void *body, size_t len, struct wire_restore *m, struct err *err);
+int wire_restored_encode(const struct wire_restored *m, struct wbuf *out);
+int wire_restored_decode(const void *body, size_t len, struct wire_restored *m, struct err *err);
+int wire_event_encode(const struct wire_event *m, struct wbuf *out);
+int wire_event_decode(const void *body, size_t len, struct wire_event *m, struct err *err);
+int wire_epoch_encode(const struct wire_epoch *m, struct wbuf *out);
+int wire_epoch_decode(const void *body, size_t len, struct wire_epoch *m, struct err *err);
+int wire_arena_of_encode(const struct wire_arena_of *m, struct wbuf *out);
+int wire_arena_of_decode(const void *body, size_t len, struct wire_arena_of *m, struct err *err);
+int wire_spawned_encode(const struct wire_spawned *m, struct wbuf *out);
+int wire_spawned_decode(const void *body, size_t len, struct wire_spawned *m, struct err *err);
+int wire_exited_encode(const struct wire_exited *m, struct wbuf *out);
+int wire_exited_decode(const void *body, size_t len, struct wire_exited *m, struct err *err);
+
+/* "HELLO"; "?" outside the enumeration. */
+const char *wire_name(uint16_t type);
+
+#endif
