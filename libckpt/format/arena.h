@@ -31,6 +31,10 @@ enum {
 
 enum slot_state { SLOT_FREE = 0, SLOT_CAPTURING = 1 };
 enum slot_target { SLOT_MEMORY = 1, SLOT_STORAGE = 2 };
+enum slot_flags { SLOT_NO_SOURCE_DIGESTS = 1 }; /* the device has none: the daemon writes its own into the leaf table */
+
+/* enum ckpt_level of the public header, as it stands in arena_status. */
+enum level_shown { LEVEL_PENDING = 0, LEVEL_CAPTURED, LEVEL_REPLICATED, LEVEL_DURABLE, LEVEL_VERIFIED };
 
 struct arena_slot {
 	_Alignas(64) _Atomic uint32_t state; /* rank: FREE → CAPTURING (compare-and-swap); daemon: → FREE */
@@ -39,9 +43,10 @@ struct arena_slot {
 	uint32_t target;                     /* rank: enum slot_target */
 	uint64_t step;                       /* rank: set before state becomes CAPTURING */
 	uint32_t epoch;
-	uint32_t reserved;
+	uint32_t flags;                      /* rank: enum slot_flags */
 	uint64_t begin_ns;                   /* rank: clock_now() at begin */
-	_Alignas(64) _Atomic uint64_t progress; /* device: bytes that have arrived */
+	_Alignas(64) _Atomic uint64_t progress; /* device: bytes that have arrived, a prefix of the pieces in
+						 * the order of the layout */
 };
 
 /* Why a level is not reached yet. */

@@ -203,6 +203,7 @@ int wire_arena_decode(const void *body, size_t len, struct wire_arena *m, struct
 int wire_join_encode(const struct wire_join *m, struct wbuf *out)
 {
 	wbuf_u32(out, m->epoch);
+	wbuf_u32(out, m->timeout_ms);
 	wbuf_u32(out, m->address_len);
 	wbuf_put(out, m->address, m->address_len <= WIRE_ADDRESS_MAX ? m->address_len : 0);
 	return wbuf_finish(out);
@@ -213,6 +214,7 @@ int wire_join_decode(const void *body, size_t len, struct wire_join *m, struct e
 	struct rbuf r = rbuf_of(body, len);
 	*m = (struct wire_join){0};
 	m->epoch = rbuf_u32(&r);
+	m->timeout_ms = rbuf_u32(&r);
 	m->address_len = rbuf_u32(&r);
 	if (!r.failed && m->address_len > WIRE_ADDRESS_MAX)
 		return bad(WIRE_JOIN, err, "address length", m->address_len);
@@ -277,6 +279,7 @@ int wire_restore_encode(const struct wire_restore *m, struct wbuf *out)
 {
 	wbuf_u32(out, m->epoch);
 	wbuf_u64(out, m->step);
+	wbuf_u32(out, m->timeout_ms);
 	return wbuf_finish(out);
 }
 
@@ -286,6 +289,7 @@ int wire_restore_decode(const void *body, size_t len, struct wire_restore *m, st
 	*m = (struct wire_restore){0};
 	m->epoch = rbuf_u32(&r);
 	m->step = rbuf_u64(&r);
+	m->timeout_ms = rbuf_u32(&r);
 	int rc = finish(&r, WIRE_RESTORE, err);
 	if (rc)
 		return rc;
@@ -302,6 +306,7 @@ int wire_restored_encode(const struct wire_restored *m, struct wbuf *out)
 	for (uint32_t i = 0; i < m->nlocal; i++) {
 		wbuf_u32(out, m->ranks[i]);
 		wbuf_u32(out, m->slots[i]);
+		wbuf_u8(out, m->rank_blobs_absent[i]);
 	}
 	wbuf_str(out, m->why);
 	return wbuf_finish(out);
@@ -319,6 +324,7 @@ int wire_restored_decode(const void *body, size_t len, struct wire_restored *m, 
 	for (uint32_t i = 0; i < m->nlocal; i++) {
 		m->ranks[i] = rbuf_u32(&r);
 		m->slots[i] = rbuf_u32(&r);
+		m->rank_blobs_absent[i] = rbuf_u8(&r) != 0;
 	}
 	get_text(&r, m->why, sizeof(m->why));
 	int rc = finish(&r, WIRE_RESTORED, err);

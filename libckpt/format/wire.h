@@ -97,6 +97,7 @@ struct wire_arena {
 
 struct wire_join {
 	uint32_t epoch; /* last joined, 0 the first time */
+	uint32_t timeout_ms; /* the daemon answers by then with who is missing; 0: its own default */
 	uint32_t address_len;
 	uint8_t address[WIRE_ADDRESS_MAX];
 };
@@ -111,6 +112,7 @@ void wire_joined_free(struct wire_joined *m);
 struct wire_restore {
 	uint32_t epoch;
 	uint64_t step; /* UINT64_MAX: the newest */
+	uint32_t timeout_ms; /* as in JOIN */
 };
 
 /* The step stands complete in the slots of the local arenas: each rank copies what it needs from its own and its neighbours'. */
@@ -122,6 +124,7 @@ struct wire_restored {
 	uint32_t nlocal;
 	uint32_t ranks[WIRE_LOCAL_MAX];
 	uint32_t slots[WIRE_LOCAL_MAX]; /* the slot of each local rank's arena */
+	bool rank_blobs_absent[WIRE_LOCAL_MAX]; /* the saved world was smaller: that rank keeps the rank blobs that it has */
 	char why[WIRE_TEXT_MAX];
 };
 
