@@ -1,0 +1,278 @@
+#include "store/disk_uring.h"
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/log.h"
+
+#include <fcntl.h>
+#include <liburing.h>
+#include <sys/eventfd.h>
+
+/* ---- context */
+
+static int explain_setup(int rc, struct err *err)
+{
+	if (rc == -ENOSYS || rc == -EPERM)
+		return err_set(err, rc, "io_uring is forbidden here (%s): ckpt needs it; allow it in the container's seccomp profile "
+			       "and in sysctl kernel.io_uring_disabled", err_name(rc));
+	if (rc == -ENOMEM)
+		return err_set(err, rc, "no memory for an io_uring queue: raise the memlock limit (ulimit -l)");
+	return err_set(err, rc, "cannot set up io_uring: %s", err_name(rc));
+}
+
+static int setup_ring(struct disk *d, struct err *err)
+{
+	struct io_uring *ring = calloc(1, sizeof(*ring));
+	if (!ring)
+		return err_set(err, -ENOMEM, "no memory for an io_uring queue");
+	int rc = io_uring_queue_init(URING_ENTRIES, ring, 0);
+	if (rc < 0) {
+		free(ring);
+		return explain_setup(rc, err);
+	}
+	d->ring = ring;
+	d->event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	rc = d->event_fd < 0 ? -errno : io_uring_register_eventfd(ring, d->event_fd);
+	if (rc < 0)
+		return err_set(err, rc, "cannot set up the event descriptor of io_uring: %s", err_name(rc));
+	buffers_init(d);
+	return 0;
+}
+
+static int open_root(struct disk *d, const char *path, struct err *err)
+{
+	d->root = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (d->root >= 0)
+		return 0;
+	int rc = -errno;
+	return err_set(err, rc, "cannot open the directory %s: %s", path, err_name(rc));
+}
+
+int disk_new(const char *root_path, struct disk **out, int *root, struct err *err)
+{
+	*out = NULL;
+	struct disk *d = calloc(1, sizeof(*d));
+	if (!d)
+		return err_set(err, -ENOMEM, "no memory for an I/O context");
+	d->event_fd = d->root = -1;
+	list_init(&d->transfers);
+	list_init(&d->others);
+	list_init(&d->finished);
+	int rc = root_path ? open_root(d, root_path, err) : 0;
+	if (!rc)
+		rc = setup_ring(d, err);
+	if (rc < 0) {
+		disk_free(d);
+		return rc;
+	}
+	if (root)
+		*root = d->root;
+	*out = d;
+	return 0;
+}
+
+void disk_free(struct disk *d)
+{
+	if (!d)
+		return;
+	/* The kernel may still write into buffers of the caller: there is no way out but to wait. */
+	while (d->pending) {
+		if (!disk_poll(d, clock_deadline(10 * CLOCK_NS_PER_S)) && d->pending)
+			log_warn("disk: %u operations have not come back for 10 s: waiting on", d->pending);
+	}
+	buffers_free(d);
+	if (d->ring) {
+		io_uring_queue_exit(d->ring);
+		free(d->ring);
+	}
+	cleanup_close(&d->event_fd);
+	cleanup_close(&d->root);
+	free(d);
+}
+
+int disk_event_fd(struct disk *d)
+{
+	return d->event_fd;
+}
+
+unsigned disk_pending(const struct disk *d)
+{
+	return d->pending;
+}
+
+/* ---- submission */
+
+/* Hands prepared entries to the kernel. What it does not take now stays prepared. */
+static void enter(struct disk *d)
+{
+	int rc = io_uring_submit(d->ring);
+	if (rc >= 0 || rc == -EINTR || rc == -EAGAIN || rc == -EBUSY)
+		return;
+	/* Nobody knows any more which buffers the kernel holds. */
+	log_error("disk: io_uring_enter: %s: cannot go on", err_name(rc));
+	abort();
+}
+
+static struct chunk *take_chunk(struct disk *d)
+{
+	for (int i = 0; i < URING_ENTRIES; i++) {
+		if (!d->chunks[i].op)
+			return &d->chunks[i];
+	}
+	return NULL;
+}
+
+static void issue(struct disk *d, struct chunk *c)
+{
+	struct io_uring_sqe *sqe = io_uring_get_sqe(d->ring);
+	op_prepare(d, c, sqe);
+	io_uring_sqe_set_data(sqe, c);
+}
+
+static void pump_others(struct disk *d)
+{
+	while (!list_empty(&d->others) && d->others_in_flight < URING_ENTRIES - DISK_DEPTH) {
+		struct disk_op *op = list_entry(list_pop(&d->others), struct disk_op, link);
+		struct chunk *c = take_chunk(d);
+		*c = (struct chunk){.op = op};
+		op->in_flight = 1;
+		d->others_in_flight++;
+		issue(d, c);
+	}
+}
+
+/* One chunk each in turns: a small read does not wait for a large write to end. */
+static void pump_transfers(struct disk *d)
+{
+	while (!list_empty(&d->transfers) && d->transfers_in_flight < DISK_DEPTH) {
+		struct disk_op *op = list_entry(list_pop(&d->transfers), struct disk_op, link);
+		struct chunk *c = take_chunk(d);
+		*c = (struct chunk){.op = op};
+		op_next_chunk(d, op, c);
+		op->in_flight++;
+		d->transfers_in_flight++;
+		issue(d, c);
+		if (op->issued < op->len)
+			list_push(&d->transfers, &op->link);
+	}
+}
+
+static void pump(struct disk *d)
+{
+	pump_others(d);
+	pump_transfers(d);
+	if (io_uring_sq_ready(d->ring))
+		enter(d);
+}
+
+static void finish(struct disk *d, struct disk_op *op)
+{
+	op_finish(op);
+	list_push(&d->finished, &op->link);
+}
+
+static void wake(struct disk *d)
+{
+	uint64_t one = 1;
+	/* Fails only when the counter is full: then it is readable already. */
+	ssize_t ignored = write(d->event_fd, &one, sizeof(one));
+	(void)ignored;
+}
+
+void disk_submit(struct disk *d, struct disk_op *op)
+{
+	op->result = 0;
+	op->issued = op->in_flight = 0;
+	op->end = op->first = op->len;
+	list_init(&op->link);
+	d->pending++;
+	if (op_start(d, op)) {
+		finish(d, op);
+		wake(d);
+		return;
+	}
+	list_push(op_is_transfer(op) ? &d->transfers : &d->others, &op->link);
+	pump(d);
+}
+
+/* ---- completion */
+
+static void release(struct disk *d, struct chunk *c)
+{
+	struct disk_op *op = c->op;
+	c->op = NULL;
+	op->in_flight--;
+	if (!op_is_transfer(op)) {
+		d->others_in_flight--;
+		finish(d, op);
+		return;
+	}
+	d->transfers_in_flight--;
+	/* A failed transfer issues nothing more: op_completed has moved `issued` to the end. */
+	if (op->issued < op->len)
+		return;
+	list_remove(&op->link);
+	if (!op->in_flight)
+		finish(d, op);
+}
+
+static void reap(struct disk *d)
+{
+	struct io_uring_cqe *cqe;
+	while (!io_uring_peek_cqe(d->ring, &cqe)) {
+		struct chunk *c = io_uring_cqe_get_data(cqe);
+		int res = cqe->res;
+		io_uring_cqe_seen(d->ring, cqe);
+		if (op_completed(d, c, res))
+			issue(d, c);
+		else
+			release(d, c);
+	}
+	pump(d);
+}
+
+/* Calls done for what is finished now; what finishes inside (operations submitted by done) is for the next turn, so that a
+ * caller that retries for ever is still given back its thread. */
+static int run_finished(struct disk *d)
+{
+	int ready = 0, n = 0;
+	list_for(it, &d->finished)
+		ready++;
+	for (; n < ready; n++) {
+		struct list *link = list_pop(&d->finished);
+		if (!link)
+			break; /* a nested poll took the rest */
+		struct disk_op *op = list_entry(link, struct disk_op, link);
+		d->pending--;
+		op->done(op);
+	}
+	if (!list_empty(&d->finished))
+		wake(d);
+	return n;
+}
+
+static void wait_one(struct disk *d, uint64_t deadline)
+{
+	uint64_t now = clock_now();
+	if (deadline <= now || !list_empty(&d->finished))
+		return;
+	uint64_t ns = min_u64(deadline - now, 3600 * CLOCK_NS_PER_S);
+	struct __kernel_timespec ts = {.tv_sec = (long long)(ns / CLOCK_NS_PER_S), .tv_nsec = (long long)(ns % CLOCK_NS_PER_S)};
+	struct io_uring_cqe *cqe;
+	/* Timeout and interruption are seen by the caller's loop, a failure by the next enter(). */
+	io_uring_submit_and_wait_timeout(d->ring, &cqe, 1, &ts, NULL);
+}
+
+int disk_poll(struct disk *d, uint64_t deadline)
+{
+	for (;;) {
+		uint64_t drained;
+		ssize_t ignored = read(d->event_fd, &drained, sizeof(drained));
+		(void)ignored;
+		reap(d);
+		int n = run_finished(d);
+		if (n || !d->pending || clock_now() >= deadline)
+			return n;
+		wait_one(d, deadline);
+	}
+}

@@ -1,0 +1,75 @@
+/* What io_uring has no operation for. */
+#include "store/disk.h"
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+
+#include <fcntl.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+
+int disk_stat_at(struct disk *d, int dir, const char *name, struct disk_stat *st)
+{
+	(void)d;
+	struct stat s;
+	if (fstatat(dir, name, &s, AT_SYMLINK_NOFOLLOW) < 0)
+		return -errno;
+	*st = (struct disk_stat){
+		.is_dir = S_ISDIR(s.st_mode),
+		.size = (uint64_t)s.st_size,
+		.blocks512 = (uint64_t)s.st_blocks,
+		.links = s.st_nlink,
+		.mtime_ns = (uint64_t)s.st_mtim.tv_sec * CLOCK_NS_PER_S + (uint64_t)s.st_mtim.tv_nsec,
+	};
+	return 0;
+}
+
+int disk_list(struct disk *d, int dir, int (*fn)(void *arg, const char *name), void *arg)
+{
+	(void)d;
+	/* A descriptor of its own: the position in a directory belongs to the open file. */
+	AUTO_CLOSE int fd = openat(dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (fd < 0)
+		return -errno;
+	AUTO_CLOSEDIR DIR *stream = fdopendir(fd);
+	if (!stream)
+		return -errno;
+	steal_fd(&fd);
+	for (;;) {
+		errno = 0;
+		struct dirent *entry = readdir(stream);
+		if (!entry)
+			return -errno;
+		if (!strcmp(entry->d_name, ".") || !strcmp(entry->d_name, ".."))
+			continue;
+		int rc = fn(arg, entry->d_name);
+		if (rc)
+			return rc;
+	}
+}
+
+int disk_lock(struct disk *d, int dir, const char *name)
+{
+	(void)d;
+	AUTO_CLOSE int fd = openat(dir, name, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644);
+	if (fd < 0)
+		return -errno;
+	int rc;
+	do {
+		rc = flock(fd, LOCK_EX | LOCK_NB);
+	} while (rc < 0 && errno == EINTR);
+	return rc < 0 ? -errno : steal_fd(&fd);
+}
+
+int disk_space(struct disk *d, int dir, uint64_t *free_bytes, uint64_t *total_bytes)
+{
+	(void)d;
+	struct statvfs s;
+	if (fstatvfs(dir, &s) < 0)
+		return -errno;
+	*free_bytes = (uint64_t)s.f_bavail * s.f_frsize;
+	*total_bytes = (uint64_t)s.f_blocks * s.f_frsize;
+	return 0;
+}
