@@ -1,0 +1,286 @@
+"""Runs the tests and counts their cases; scripts/test calls it. How to write a test of each kind: docs/development.md.
+
+Three protocols, by what the test prints:
+  Criterion   a unit program; each of its tests is a case, read from the TAP file that Criterion writes
+  TAP         "ok N - name", "not ok N - name", "ok N - name # SKIP reason" on stdout; each line is a case
+  exit code   anything else is one case: 0 passed, 77 skipped (the last line is the reason), else failed
+
+A sanitizer report, a process left behind, a skip without a reason and a test that ran nothing are failures."""
+
+import argparse
+import ctypes
+import os
+import pathlib
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+SKIP_CODE = 77
+DEFAULT_TIMEOUT = 120
+UNIT_TIMEOUT = 300
+NIGHTLY_FACTOR = 15
+PR_SET_CHILD_SUBREAPER = 36
+
+# Suite: the preset whose programs it runs, and where its tests are.
+SUITES = {
+    "tidy": ("release", "tests/tidy"),
+    "unit": ("asan", "tests/unit"),
+    "sim": ("asan", "tests/sim"),
+    "crash": ("asan", "tests/crash"),
+    "integration": ("release", "tests/integration"),
+    "stress": ("tsan", "tests/stress"),
+}
+
+
+class Test:
+    def __init__(self, suite, name, command, timeout):
+        self.suite, self.name, self.command, self.timeout = suite, name, command, timeout
+
+
+class Case:
+    """status: ok, FAIL or skip. why: one line; the reason of a skip or a failure."""
+
+    def __init__(self, name, status, why=""):
+        self.name, self.status, self.why = name, status, why
+
+
+def timeout_of(source):
+    """A test that needs longer says so near its top: "timeout: 300" (seconds)."""
+    found = re.search(r"^\W*timeout: (\d+)\b", source.read_text(errors="replace")[:4000], re.M)
+    return int(found.group(1)) if found else DEFAULT_TIMEOUT
+
+
+def find_tests(root, suite):
+    preset, folder = SUITES[suite]
+    programs, here = root / "build" / preset / "bin", root / folder
+    if suite == "unit":
+        for room in sorted(p for p in here.glob("*") if any(p.glob("*.c"))):
+            yield Test(suite, room.name, [programs / f"unit_{room.name}"], UNIT_TIMEOUT)
+    elif suite in ("sim", "stress"):
+        for source in sorted(here.glob("test_*.c")):
+            noun = source.stem.removeprefix("test_")
+            yield Test(suite, source.stem, [programs / f"{suite}_{noun}"], timeout_of(source))
+    else:
+        for script in sorted(p for p in here.glob("test[_-]*") if p.is_file()):
+            interpreter = {".py": ["python3"], ".sh": ["bash"]}.get(script.suffix, [])
+            yield Test(suite, script.stem, interpreter + [script], timeout_of(script))
+
+
+def environment(root, test, tmp, reports):
+    preset = SUITES[test.suite][0]
+    programs = root / "build" / preset / "bin"
+    env = dict(os.environ, TMPDIR=str(tmp), CKPT_BUILD=str(programs), PATH=f"{programs}:{os.environ['PATH']}")
+    env["PYTHONPATH"] = f"{root}/tests"
+    env["PYTHONDONTWRITEBYTECODE"] = "1"
+    why_not = root / "build" / "venv" / "why-not"
+    env.pop("CKPT_PYTHON", None)
+    if why_not.exists():
+        env["CKPT_PYTHON_WHY"] = why_not.read_text().strip()
+    else:
+        env["CKPT_PYTHON"] = str(root / "build" / "venv" / "bin" / "python")
+    log = f"log_path={reports}/report"
+    env["ASAN_OPTIONS"] = f"{log}:detect_leaks=1:detect_stack_use_after_return=1"
+    env["UBSAN_OPTIONS"] = f"{log}:print_stacktrace=1"
+    env["TSAN_OPTIONS"] = f"{log}:second_deadlock_stack=1"
+    return env
+
+
+def fixed_addresses():
+    """Sanitizers of GCC 12 and 13 do not start where the kernel randomises addresses by more than 28 bits."""
+    try:
+        bits = int(pathlib.Path("/proc/sys/vm/mmap_rnd_bits").read_text())
+    except OSError:
+        return []
+    prefix = ["setarch", "-R"]
+    if bits <= 28 or not shutil.which("setarch"):
+        return []
+    return prefix if subprocess.run(prefix + ["true"], capture_output=True).returncode == 0 else []
+
+
+def children():
+    """Our child processes, those included that lost their parent: we are the subreaper."""
+    found = []
+    for entry in os.listdir("/proc"):
+        if not entry.isdigit():
+            continue
+        try:
+            stat = pathlib.Path(f"/proc/{entry}/stat").read_text()
+        except OSError:
+            continue
+        name, fields = stat[stat.find("(") + 1:stat.rfind(")")], stat[stat.rfind(")") + 2:].split()
+        if int(fields[1]) == os.getpid():
+            found.append((int(entry), name, fields[0]))
+    return found
+
+
+def reap():
+    try:
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            pass
+    except ChildProcessError:
+        pass
+
+
+def end_strays(grace):
+    """Waits for what the test left running, then kills it. Returns the names of those killed."""
+    killed, limit = [], time.monotonic() + grace
+    while True:
+        reap()
+        left = [(pid, name) for pid, name, state in children() if state != "Z"]
+        if not left:
+            return killed
+        if time.monotonic() > limit:
+            for pid, name in left:
+                os.kill(pid, signal.SIGKILL)
+                killed.append(name)
+        time.sleep(0.02)
+
+
+def execute(test, command, env, tmp):
+    """Returns (exit status or None after the deadline, output, names of strays)."""
+    log = tmp / "output"
+    limit = test.timeout * (NIGHTLY_FACTOR if env.get("CKPT_NIGHTLY") else 1)
+    with open(log, "wb") as out:
+        try:
+            child = subprocess.Popen([str(word) for word in command], env=env, cwd=tmp / "tmp", start_new_session=True,
+                                     stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT)
+        except OSError as error:
+            return 127, f"cannot start: {error}\n", []
+        try:
+            status = child.wait(limit)
+        except subprocess.TimeoutExpired:
+            status = None
+            os.killpg(child.pid, signal.SIGKILL)
+            child.wait()
+    strays = end_strays(2 if status is not None else 0)
+    return status, log.read_text(errors="replace"), strays if status is not None else []
+
+
+def read_criterion(path):
+    """Cases of Criterion's TAP file, and the number that it planned."""
+    cases, plan = [], 0
+    text = path.read_text(errors="replace") if path.exists() else ""
+    for line in text.splitlines():
+        if found := re.match(r"1\.\.(\d+)$", line):
+            plan = int(found.group(1))
+        elif found := re.match(r"(not )?ok - (\S+)\s*(.*)", line):
+            skip = re.match(r"# SKIP\s*(.*)", found.group(3))
+            why = skip.group(1) if skip else re.sub(r"^\(\d.*\)$", "", found.group(3))
+            cases.append(Case(found.group(2), "FAIL" if found.group(1) else "skip" if skip else "ok", why))
+    return cases, plan
+
+
+def read_tap(output):
+    cases, plan = [], None
+    for line in output.splitlines():
+        if found := re.match(r"1\.\.(\d+)\s*(?:# SKIP\s*(.*))?$", line):
+            plan = int(found.group(1))
+            if plan == 0 and found.group(2) is not None:
+                return [Case("all", "skip", found.group(2))], None
+        elif found := re.match(r"(not )?ok \d+(?: - | )?([^#]*)(?:# SKIP\s*(.*))?$", line):
+            status = "FAIL" if found.group(1) else "skip" if found.group(3) is not None else "ok"
+            cases.append(Case(found.group(2).strip(), status, found.group(3) or ""))
+    return cases, plan
+
+
+def judge(test, status, output, tap):
+    """The cases of a test that ended by itself."""
+    if test.suite == "unit":
+        cases, plan = read_criterion(tap)
+        if not cases:
+            return [Case("", "FAIL", f"no test ran (exit status {status})")]
+    else:
+        cases, plan = read_tap(output)
+        if not cases:
+            lines = output.strip().splitlines()
+            outcome = {0: "ok", SKIP_CODE: "skip"}.get(status, "FAIL")
+            why = (lines[-1] if lines else "") if outcome == "skip" else f"exit status {status}"
+            return [Case("", outcome, "" if outcome == "ok" else why)]
+    if plan is not None and plan != len(cases):
+        cases.append(Case("plan", "FAIL", f"{plan} cases planned, {len(cases)} reported"))
+    if status and not any(case.status == "FAIL" for case in cases):
+        cases.append(Case("exit", "FAIL", f"exit status {status} although no case failed"))
+    return cases
+
+
+def run(root, test, prefix):
+    """Returns (cases, all that is to be shown if one failed)."""
+    tmp = pathlib.Path(tempfile.mkdtemp(prefix="ckpt-"))
+    try:
+        (tmp / "tmp").mkdir()
+        (tmp / "reports").mkdir()
+        env = environment(root, test, tmp / "tmp", tmp / "reports")
+        options = ["--ascii", f"--tap={tmp}/tap"] if test.suite == "unit" else []
+        status, output, strays = execute(test, prefix + test.command + options, env, tmp)
+        if status is None:
+            cases = [Case("", "FAIL", "ran past its deadline")]
+        else:
+            cases = judge(test, status, output, tmp / "tap")
+        if strays:
+            cases.append(Case("strays", "FAIL", f"left processes behind: {' '.join(strays)}"))
+        for case in cases:
+            if case.status == "skip" and not case.why:
+                case.status, case.why = "FAIL", "skipped without a reason"
+        reports = [path.read_text(errors="replace") for path in sorted((tmp / "reports").iterdir())]
+        failed = any(case.status == "FAIL" for case in cases)
+        # A report of a failed case is that failure's explanation; a leak, or a report that nothing noticed, is one more.
+        leaks = sum("LeakSanitizer" in text for text in reports)
+        if leaks or (reports and not failed):
+            cases.append(Case("sanitizer", "FAIL", f"{leaks or len(reports)} reports of the sanitizer"))
+        details = output + "".join(reports)
+        if test.suite == "unit" and (tmp / "tap").exists():
+            details += "".join(re.findall(r"^not ok.*\n(?: .*\n)*", (tmp / "tap").read_text(errors="replace"), re.M))
+        return cases, details
+    finally:
+        shutil.rmtree(tmp, ignore_errors=True)
+
+
+def show(test, cases, details, seconds):
+    bad = [case for case in cases if case.status == "FAIL"]
+    name = f"{test.suite}/{test.name}"
+    count = f" {len(cases)} cases" if len(cases) > 1 else ""
+    word = "FAIL" if bad else "skip" if all(case.status == "skip" for case in cases) else "ok"
+    print(f"{word:4} {name}{count} ({seconds:.1f} s)")
+    for case in cases:
+        if case.status != "ok":
+            print(f"     {case.status} {case.name or test.name}: {case.why}")
+    if bad:
+        print(f"---- output of {name}\n{details.rstrip()}\n---- end of {name}")
+    sys.stdout.flush()
+
+
+def main():
+    parser = argparse.ArgumentParser(description="Runs the tests.")
+    parser.add_argument("--root", type=pathlib.Path, default=pathlib.Path(__file__).resolve().parent.parent)
+    parser.add_argument("wanted", nargs="*", metavar="SUITE[/NAME]", default=list(SUITES))
+    args = parser.parse_args()
+    ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    root, total, prefix = args.root.resolve(), [], fixed_addresses()
+    for wanted in args.wanted:
+        suite, _, name = wanted.partition("/")
+        if suite not in SUITES:
+            parser.error(f"'{suite}' is not one of {', '.join(SUITES)}")
+        cases, started = [], time.monotonic()
+        for test in find_tests(root, suite):
+            if name and name not in (test.name, test.name.removeprefix("test_")):
+                continue
+            begin = time.monotonic()
+            new, details = run(root, test, prefix if SUITES[suite][0] != "release" else [])
+            show(test, new, details, time.monotonic() - begin)
+            cases += new
+        if not cases:
+            cases = [Case("", "FAIL", "no test")]
+            print(f"FAIL {wanted}: there is no such test")
+        passed = sum(case.status == "ok" for case in cases)
+        print(f"{wanted}: {passed} of {len(cases)} passed ({time.monotonic() - started:.0f} s)\n", flush=True)
+        total += cases
+    count = {status: sum(case.status == status for case in total) for status in ("ok", "FAIL", "skip")}
+    print(f"{count['ok']} passed, {count['FAIL']} failed, {count['skip']} skipped")
+    return 1 if count["FAIL"] else 0
+
+
+sys.exit(main())

@@ -1,0 +1,87 @@
+"""tests/run.py itself: what it counts, and that nothing which went wrong passes. Each case is a small tree with tests."""
+
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+
+import tidy
+
+CLOSING = re.compile(r"^\d+ passed, \d+ failed, \d+ skipped$", re.M)
+
+
+def script(text):
+    return f"#!/bin/sh\n{text}\n"
+
+
+def criterion(tap, status=0):
+    """A unit program that writes this where Criterion would write its TAP file."""
+    return script(f"""for word; do case $word in --tap=*) cat >"${{word#--tap=}}" <<'END'\n{tap}\nEND\n;; esac; done
+exit {status}""")
+
+
+def run(files, *wanted):
+    with tempfile.TemporaryDirectory() as folder:
+        root = pathlib.Path(folder)
+        tidy.plant(root, files)
+        for path in root.rglob("*"):
+            path.chmod(0o755)
+        env = {name: value for name, value in os.environ.items() if name != "CKPT_NIGHTLY"}
+        return subprocess.run([sys.executable, tidy.ROOT / "tests" / "run.py", "--root", root, *wanted], env=env,
+                              stdin=subprocess.DEVNULL, capture_output=True, text=True)
+
+
+def case(name, files, closing, *words, wanted=("crash",)):
+    done = run(files, *wanted)
+    passed, failed, skipped = closing
+    line = f"{passed} passed, {failed} failed, {skipped} skipped"
+    problems = []
+    if done.stdout.splitlines()[-1:] != [line] or len(CLOSING.findall(done.stdout)) != 1:
+        problems.append(f"expected one closing line '{line}'")
+    if (done.returncode != 0) != (failed > 0):
+        problems.append(f"exit status {done.returncode}")
+    problems += [f"not in the output: {word}" for word in words if word not in done.stdout]
+    shown = [line for line in (done.stdout + done.stderr).splitlines()] if problems else []
+    return name, problems + shown
+
+
+def crash(text):
+    return {"tests/crash/test_a.sh": script(text)}
+
+
+def unit(program):
+    return {"tests/unit/base/test_a.c": "", "build/asan/bin/unit_base": program}
+
+
+UNIT = ("unit",)
+OK, BAD, SKIP = "ok - a::b  (0.00s)", "not ok - a::c  (0.00s)\n  ---\n  - it broke", "ok - a::d  # SKIP no disk"
+REPORT = 'path=${ASAN_OPTIONS#log_path=}; echo "LeakSanitizer: 10 bytes" >"${path%%:*}.1"'
+
+tidy.report([
+    case("exit 0 passes", crash("exit 0"), (1, 0, 0)),
+    case("exit 1 fails and shows its output", crash("echo details; exit 1"), (0, 1, 0), "details", "exit status 1"),
+    case("death by a signal fails", crash("kill -9 $$"), (0, 1, 0)),
+    case("exit 77 skips with its reason", crash("echo noise; echo no disk; exit 77"), (0, 0, 1), "test_a: no disk"),
+    case("a skip without a reason fails", crash("exit 77"), (0, 1, 0), "without a reason"),
+    case("each TAP line is a case", crash("echo 'ok 1 - a'; echo 'not ok 2 - b'; echo 'ok 3 - c # SKIP why'; exit 1"),
+         (1, 1, 1), "FAIL b", "skip c: why"),
+    case("a plan that was not kept fails", crash("echo 1..3; echo 'ok 1 - a'"), (1, 1, 0), "3 cases planned"),
+    case("TAP that dies at the end fails", crash("echo 'ok 1 - a'; exit 3"), (1, 1, 0), "exit status 3"),
+    case("a late test is killed", crash("# timeout: 1\nsleep 30"), (0, 1, 0), "past its deadline"),
+    case("a process left behind is a failure", crash("sleep 30 &"), (1, 1, 0), "left processes behind: sleep"),
+    case("a sanitizer report is a failure", crash(REPORT), (1, 1, 0), "LeakSanitizer: 10 bytes"),
+    case("a leak counts beside a failure", crash(f"{REPORT}; exit 1"), (0, 2, 0)),
+    case("the folder for temporary files is private and goes", crash('test -d "$TMPDIR" && touch "$TMPDIR/x"'), (1, 0, 0)),
+    case("a suite without tests fails", {}, (0, 1, 0), "no such test"),
+    case("a name picks one test", {**crash("exit 0"), "tests/crash/test_b.py": "raise SystemExit(1)"}, (1, 0, 0),
+         wanted=("crash/a",)),
+    case("Criterion's tests are cases", unit(criterion(f"1..3\n{OK}\n{BAD}\n{SKIP}", 1)), (1, 1, 1), "it broke", "a::d: no disk",
+         wanted=UNIT),
+    case("a Criterion program that ran nothing fails", unit(criterion("1..0")), (0, 1, 0), "no test ran", wanted=UNIT),
+    case("a Criterion program that broke off fails", unit(criterion(f"1..2\n{OK}")), (1, 1, 0), "2 cases planned", wanted=UNIT),
+    case("a Criterion program that died fails", unit(script("kill -11 $$")), (0, 1, 0), "no test ran", wanted=UNIT),
+    case("a bad exit without a bad case fails", unit(criterion(f"1..1\n{OK}", 23)), (1, 1, 0), "exit status 23", wanted=UNIT),
+    case("a program that was not built fails", {"tests/unit/base/test_a.c": ""}, (0, 1, 0), "cannot start", wanted=UNIT),
+])
