@@ -1,0 +1,137 @@
+"""Every #include against the table of rooms: who may see whose headers, and where a third-party header may appear."""
+
+import fnmatch
+import re
+
+import tidy
+
+# Room: the rooms whose headers it may include, besides its own. A room is named by its folder; the deepest one counts.
+MAY_INCLUDE = {
+    "libckpt/base": (),
+    "libckpt/format": ("libckpt/base",),
+    "libckpt/store": ("libckpt/base", "libckpt/format", "kernels.h"),
+    "libckpt": ("libckpt/base", "libckpt/format", "kernels.h"),
+    "kernels": ("libckpt/base", "libckpt/format"),
+    "ckptd": ("libckpt/base", "libckpt/format", "libckpt/store", "kernels.h"),
+    "cli": ("libckpt/base", "libckpt/format", "libckpt/store", "ckpt.h"),
+    "trainer": ("ckpt.h",),
+    "trainer/cuda": ("trainer", "ckpt.h"),
+    "bench": ("*",),
+    "tests": ("*",),
+    "docs": ("ckpt.h",),
+}
+
+# The header that stands for a whole room where only its public face may be seen.
+PUBLIC = {"libckpt/ckpt.h": "ckpt.h", "kernels/kernels.h": "kernels.h"}
+
+# Third-party headers, and the files that may include them; tests and benchmarks may include any but CUDA's. Headers of the
+# C library and the kernel are free.
+THIRD_PARTY = {
+    "liburing.h": ("libckpt/store/disk_uring*",),
+    "rdma/*": ("ckptd/net*",),
+    "sqlite3.h": ("ckptd/catalog.c",),
+    "jansson.h": ("libckpt/format/*", "cli/output*"),
+    "xxhash.h": ("libckpt/format/*", "kernels/*"),
+    "cuda*": ("kernels/*", "trainer/cuda/*"),
+    "nccl*": ("trainer/*",),
+    "nv*": ("kernels/*", "trainer/cuda/*"),
+    "zstd.h": ("libckpt/format/*", "libckpt/store/*"),
+    "curl/*": ("ckptd/*", "libckpt/store/*"),
+    "ini.h": ("ckptd/*",),
+    "microhttpd.h": ("ckptd/*",),
+    "sodium*": ("ckptd/*",),
+    "isa-l*": ("ckptd/*", "kernels/*"),
+    "systemd/*": ("ckptd/*",),
+    "criterion/*": (),
+}
+CUDA = ("cuda*", "nv*")
+
+
+def room_of(name):
+    return max((room for room in MAY_INCLUDE if name.startswith(room + "/")), key=len, default=None)
+
+
+def resolve(root, name, header):
+    """The included project file, looked for as the compiler does."""
+    for folder in ((root / name).parent, root / "libckpt", root / "kernels", root / room_of(name)):
+        path = (folder / header).resolve()
+        if path.is_file() and path.is_relative_to(root.resolve()):
+            return str(path.relative_to(root.resolve()))
+    return None
+
+
+def allowed(name, target):
+    room, other = room_of(name), room_of(target)
+    may = MAY_INCLUDE[room]
+    return "*" in may or room == other or other in may or PUBLIC.get(target) in may
+
+
+def third_party_problem(name, header):
+    for pattern, places in THIRD_PARTY.items():
+        if not fnmatch.fnmatch(header, pattern):
+            continue
+        if any(fnmatch.fnmatch(name, place) for place in places):
+            return None
+        free = name.startswith(("tests/", "bench/")) and pattern not in CUDA
+        return None if free else f"<{header}> may only be included by {', '.join(places) or 'tests and bench'}"
+    return None
+
+
+def problem_of(root, name, quote, header):
+    if quote == "<":
+        return third_party_problem(name, header)
+    target = resolve(root, name, header)
+    if name == "libckpt/ckpt.h":
+        return f'"{header}": the public header stands alone'
+    if not target:
+        # Tests find the headers of the rooms they test on their own include path.
+        return None if name.startswith(("tests/", "bench/")) else f'"{header}" is not found'
+    return None if allowed(name, target) else f'"{header}": {room_of(name)}/ may not include {target}'
+
+
+def check(root):
+    problems = []
+    for path in tidy.sources(root, ".c", ".h", ".cu", ".cuh"):
+        name = str(path.relative_to(root))
+        if not room_of(name):
+            problems.append(f"{name}: the folder is not in the table of rooms")
+            continue
+        for number, line in enumerate(path.read_text(errors="replace").splitlines(), 1):
+            found = re.match(r'\s*#\s*include\s*([<"])([^>"]+)[>"]', line)
+            problem = found and problem_of(root, name, *found.groups())
+            if problem:
+                problems.append(f"{name}:{number}: {problem}")
+    return problems
+
+
+PLANTED = {
+    "libckpt/base/err.h": "#include <errno.h>\n",
+    "libckpt/base/bad.c": '#include "format/wire.h"\n',
+    "libckpt/format/wire.h": '#include "base/err.h"\n#include <liburing.h>\n',
+    "libckpt/ckpt.h": '#include "base/err.h"\n#include <stdint.h>\n',
+    "libckpt/store/disk_uring.c": '#include <liburing.h>\n#include "kernels.h"\n',
+    "libckpt/session.c": '#include "store/disk.h"\n#include "kernels.h"\n',
+    "libckpt/session_internal.h": "",
+    "libckpt/store/disk.h": "",
+    "kernels/kernels.h": "",
+    "kernels/private.h": "",
+    "ckptd/job.c": '#include "job.h"\n#include "../kernels/private.h"\n#include <sqlite3.h>\n#include <cuda_runtime.h>\n',
+    "ckptd/job.h": '#include "store/disk.h"\n',
+    "ckptd/catalog.c": "#include <sqlite3.h>\n",
+    "ckptd/net_fabric.c": "#include <rdma/fabric.h>\n",
+    "cli/main.c": '#include "ckpt.h"\n#include "session_internal.h"\n#include "nowhere.h"\n',
+    "trainer/model.c": '#include "base/err.h"\n#include "ckpt.h"\n',
+    "trainer/cuda/model.cu": "#include <cuda_runtime.h>\n",
+    "tests/unit/test_job.c": '#include "job.h"\n#include <criterion/criterion.h>\n#include <sqlite3.h>\n#include <cuda.h>\n',
+    "extra/thing.c": "",
+}
+EXPECTED = [
+    "libckpt/base/bad.c:1", "libckpt/format/wire.h:2", "libckpt/ckpt.h:1", "libckpt/session.c:1", "ckptd/job.c:2",
+    "ckptd/job.c:3", "ckptd/job.c:4", "cli/main.c:2", "cli/main.c:3", "trainer/model.c:1", "tests/unit/test_job.c:4",
+    "extra/thing.c",
+]
+
+tidy.report([
+    ("a planted include across the rooms is found", tidy.finds(check, PLANTED, EXPECTED)),
+    ("every include stays within its room", check(tidy.ROOT)),
+])
