@@ -25,6 +25,7 @@ enum {
 	ARENA_HEAD = 16384,
 	ARENA_SLOTS_MIN = 3,
 	ARENA_SLOTS_MAX = 8,
+	ARENA_PARTS = 8,   /* devices of one rank */
 	ARENA_STATUS = 32, /* most recent snapshots whose level is shown */
 	ARENA_ALIGN = 2 << 20,
 };
@@ -49,10 +50,19 @@ struct arena_slot {
 						 * the order of the layout */
 };
 
+/* Where one device of several tells how far it is; the library sums the parts into the slot. Unused when the rank's state lives on
+ * one device: that one writes the slot's own counters. Stands here because a device can only write to the arena. */
+struct arena_part {
+	_Atomic uint64_t progress;
+	_Atomic uint32_t done; /* as in arena_slot */
+	uint32_t reserved;
+};
+
 /* Why a level is not reached yet. */
 enum late_phase { LATE_NOBODY = 0, LATE_BEGIN, LATE_CAPTURE, LATE_FENCE, LATE_DIGEST, LATE_WRITE, LATE_COMMIT, LATE_VERIFY };
 
-/* Written by the daemon under a sequence lock: odd while it changes. */
+/* Written by the daemon under a sequence lock: odd while it changes. The ring is searched by (epoch, step), epoch 0: unused. An entry
+ * appears when the daemon first sees the snapshot and is overwritten by the 32nd one after it. */
 struct arena_status {
 	_Atomic uint32_t seq;
 	_Atomic uint32_t epoch;
@@ -91,6 +101,7 @@ struct arena_head {
 	_Alignas(64) struct arena_flight flight;
 	_Alignas(64) struct arena_status status[ARENA_STATUS];
 	_Alignas(64) struct arena_slot slots[ARENA_SLOTS_MAX];
+	_Alignas(64) struct arena_part parts[ARENA_SLOTS_MAX][ARENA_PARTS]; /* rank only */
 };
 
 _Static_assert(sizeof(struct arena_head) <= ARENA_HEAD, "the head has a fixed place");

@@ -46,6 +46,7 @@ DECODE(epoch)
 DECODE(arena_of)
 DECODE(spawned)
 DECODE(exited)
+DECODE(late)
 
 /* Encodes, decodes and compares the structs (zero-initialised: padding is equal), then tries every other length. */
 #define ROUND_TRIP(name, in)                                                                                           \
@@ -298,6 +299,7 @@ static void assert_same_restored(const struct wire_restored *a, const struct wir
 	SAME(fetch_ns);
 	SAME(nlocal);
 	SAME_STR(why);
+	SAME(keep_rank_blobs);
 	cr_assert_arr_eq(a->ranks, b->ranks, sizeof(a->ranks));
 	cr_assert_arr_eq(a->slots, b->slots, sizeof(a->slots));
 }
@@ -305,7 +307,7 @@ static void assert_same_restored(const struct wire_restored *a, const struct wir
 Test(wire, restored_round_trip)
 {
 	struct wire_restored good = {.step = 120, .epoch = 3, .source = WIRE_FROM_STORAGE, .fetch_ns = 12345, .nlocal = 2,
-				     .ranks = {0, 1}, .slots = {2, 7}, .why = "step 121 is damaged"};
+				     .ranks = {0, 1}, .slots = {2, 7}, .keep_rank_blobs = true, .why = "step 121 is damaged"};
 	struct wire_restored m = good;
 	ROUND_TRIP(restored, m);
 	m.slots[1] = ARENA_SLOTS_MAX;
@@ -392,6 +394,17 @@ Test(wire, spawned_and_exited_round_trip)
 	ROUND_TRIP(exited, e);
 	e.pid = -1;
 	REFUSED(exited, e);
+}
+
+static void assert_same_late(const struct wire_late *a, const struct wire_late *b)
+{
+	SAME_STR(text);
+}
+
+Test(wire, late_round_trip)
+{
+	struct wire_late m = {.text = "rank 2 has not joined"};
+	ROUND_TRIP(late, m);
 }
 
 Test(wire, noise_never_decodes_into_something_out_of_bounds)
