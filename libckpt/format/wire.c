@@ -308,7 +308,6 @@ int wire_restored_encode(const struct wire_restored *m, struct wbuf *out)
 		wbuf_u32(out, m->slots[i]);
 		wbuf_u8(out, m->rank_blobs_absent[i]);
 	}
-	wbuf_u8(out, m->keep_rank_blobs);
 	wbuf_str(out, m->why);
 	return wbuf_finish(out);
 }
@@ -325,9 +324,8 @@ int wire_restored_decode(const void *body, size_t len, struct wire_restored *m, 
 	for (uint32_t i = 0; i < m->nlocal; i++) {
 		m->ranks[i] = rbuf_u32(&r);
 		m->slots[i] = rbuf_u32(&r);
-		m->rank_blobs_absent[i] = rbuf_u8(&r) != 0;
+		m->rank_blobs_absent[i] = get_bool(&r);
 	}
-	m->keep_rank_blobs = get_bool(&r);
 	get_text(&r, m->why, sizeof(m->why));
 	int rc = finish(&r, WIRE_RESTORED, err);
 	if (rc)
@@ -390,20 +388,6 @@ int wire_epoch_decode(const void *body, size_t len, struct wire_epoch *m, struct
 	get_text(&r, m->reason, sizeof(m->reason));
 	int rc = finish(&r, WIRE_EPOCH, err);
 	return rc ? rc : check_ranks(m->lost, m->nlost, WIRE_EPOCH, err);
-}
-
-int wire_late_encode(const struct wire_late *m, struct wbuf *out)
-{
-	wbuf_str(out, m->text);
-	return wbuf_finish(out);
-}
-
-int wire_late_decode(const void *body, size_t len, struct wire_late *m, struct err *err)
-{
-	struct rbuf r = rbuf_of(body, len);
-	*m = (struct wire_late){0};
-	get_text(&r, m->text, sizeof(m->text));
-	return finish(&r, WIRE_LATE, err);
 }
 
 /* ---- the launcher ------------------------------------------------------------------------------------------------ */
@@ -494,7 +478,6 @@ const char *wire_name(uint16_t type)
 		[WIRE_STOP] = "STOP",
 		[WIRE_STATUS] = "STATUS",
 		[WIRE_BYE] = "BYE",
-		[WIRE_LATE] = "LATE",
 	};
 	return type < WIRE_TYPE_END && names[type] ? names[type] : "?";
 }

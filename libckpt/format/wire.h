@@ -16,8 +16,6 @@
  *    | ◄────────────── EPOCH | ── EPOCH ──────────────► |     a rank is lost; its replacement is wanted
  *    | BYE ────────────────► |                          | SPAWNED (rank, pidfd), EXITED (rank, status)
  *    | ◄──────────────── BYE |                          | STOP
- *    | LATE ───────────────► |  (its deadline passed: whom does my pending REGISTER, JOIN or RESTORE wait for?)
- *    | ◄──────────────── LATE |  {text}
  *   ckpt status: HELLO → WELCOME, STATUS → STATUS (JSON text)
  *
  * A reply has the seq of its request. Any request may be answered by ERROR {rc, text}. STOP and BYE have no body. Encode
@@ -58,7 +56,6 @@ enum wire_type {
 	WIRE_STOP,
 	WIRE_STATUS,
 	WIRE_BYE,
-	WIRE_LATE,
 	WIRE_TYPE_END
 };
 
@@ -132,7 +129,6 @@ struct wire_restored {
 	uint32_t ranks[WIRE_LOCAL_MAX];
 	uint32_t slots[WIRE_LOCAL_MAX]; /* the slot of each local rank's arena */
 	bool rank_blobs_absent[WIRE_LOCAL_MAX]; /* the saved world was smaller: that rank keeps the rank blobs that it has */
-	bool keep_rank_blobs; /* the receiver is beyond the saved world: its rank blobs are not in the slot and keep what they have */
 	char why[WIRE_TEXT_MAX];
 };
 
@@ -165,11 +161,6 @@ struct wire_exited {
 	int32_t pid, status; /* as of waitpid */
 };
 
-/* Request: no body. Reply: one sentence that names ranks ("rank 2 has not joined"), "" when nothing is pending. */
-struct wire_late {
-	char text[WIRE_TEXT_MAX];
-};
-
 int wire_hello_encode(const struct wire_hello *m, struct wbuf *out);
 int wire_hello_decode(const void *body, size_t len, struct wire_hello *m, struct err *err);
 int wire_welcome_encode(const struct wire_welcome *m, struct wbuf *out);
@@ -196,8 +187,6 @@ int wire_spawned_encode(const struct wire_spawned *m, struct wbuf *out);
 int wire_spawned_decode(const void *body, size_t len, struct wire_spawned *m, struct err *err);
 int wire_exited_encode(const struct wire_exited *m, struct wbuf *out);
 int wire_exited_decode(const void *body, size_t len, struct wire_exited *m, struct err *err);
-int wire_late_encode(const struct wire_late *m, struct wbuf *out);
-int wire_late_decode(const void *body, size_t len, struct wire_late *m, struct err *err);
 
 /* "HELLO"; "?" outside the enumeration. */
 const char *wire_name(uint16_t type);

@@ -46,7 +46,6 @@ DECODE(epoch)
 DECODE(arena_of)
 DECODE(spawned)
 DECODE(exited)
-DECODE(late)
 
 /* Encodes, decodes and compares the structs (zero-initialised: padding is equal), then tries every other length. */
 #define ROUND_TRIP(name, in)                                                                                           \
@@ -231,12 +230,13 @@ static void assert_same_join(const struct wire_join *a, const struct wire_join *
 {
 	SAME(epoch);
 	SAME(address_len);
+	SAME(timeout_ms);
 	cr_assert_arr_eq(a->address, b->address, WIRE_ADDRESS_MAX);
 }
 
 Test(wire, join_round_trip)
 {
-	struct wire_join m = {.epoch = 2, .address_len = WIRE_ADDRESS_MAX};
+	struct wire_join m = {.epoch = 2, .timeout_ms = 5000, .address_len = WIRE_ADDRESS_MAX};
 	memset(m.address, 0xab, sizeof(m.address));
 	ROUND_TRIP(join, m);
 	m = (struct wire_join){0};
@@ -279,11 +279,12 @@ static void assert_same_restore(const struct wire_restore *a, const struct wire_
 {
 	SAME(epoch);
 	SAME(step);
+	SAME(timeout_ms);
 }
 
 Test(wire, restore_round_trip)
 {
-	struct wire_restore m = {.epoch = 2, .step = UINT64_MAX};
+	struct wire_restore m = {.epoch = 2, .step = UINT64_MAX, .timeout_ms = 9};
 	ROUND_TRIP(restore, m);
 	m.step = STEP_MAX;
 	ROUND_TRIP(restore, m);
@@ -299,7 +300,7 @@ static void assert_same_restored(const struct wire_restored *a, const struct wir
 	SAME(fetch_ns);
 	SAME(nlocal);
 	SAME_STR(why);
-	SAME(keep_rank_blobs);
+	cr_assert_arr_eq(a->rank_blobs_absent, b->rank_blobs_absent, sizeof(a->rank_blobs_absent));
 	cr_assert_arr_eq(a->ranks, b->ranks, sizeof(a->ranks));
 	cr_assert_arr_eq(a->slots, b->slots, sizeof(a->slots));
 }
@@ -307,7 +308,7 @@ static void assert_same_restored(const struct wire_restored *a, const struct wir
 Test(wire, restored_round_trip)
 {
 	struct wire_restored good = {.step = 120, .epoch = 3, .source = WIRE_FROM_STORAGE, .fetch_ns = 12345, .nlocal = 2,
-				     .ranks = {0, 1}, .slots = {2, 7}, .keep_rank_blobs = true, .why = "step 121 is damaged"};
+				     .ranks = {0, 1}, .slots = {2, 7}, .rank_blobs_absent = {false, true}, .why = "step 121 is damaged"};
 	struct wire_restored m = good;
 	ROUND_TRIP(restored, m);
 	m.slots[1] = ARENA_SLOTS_MAX;
@@ -394,17 +395,6 @@ Test(wire, spawned_and_exited_round_trip)
 	ROUND_TRIP(exited, e);
 	e.pid = -1;
 	REFUSED(exited, e);
-}
-
-static void assert_same_late(const struct wire_late *a, const struct wire_late *b)
-{
-	SAME_STR(text);
-}
-
-Test(wire, late_round_trip)
-{
-	struct wire_late m = {.text = "rank 2 has not joined"};
-	ROUND_TRIP(late, m);
 }
 
 Test(wire, noise_never_decodes_into_something_out_of_bounds)
