@@ -8,6 +8,7 @@ Three protocols, by what the test prints:
 A sanitizer report, a process left behind, a skip without a reason and a test that ran nothing are failures."""
 
 import argparse
+import contextlib
 import ctypes
 import os
 import pathlib
@@ -23,6 +24,7 @@ SKIP_CODE = 77
 DEFAULT_TIMEOUT = 120
 UNIT_TIMEOUT = 300
 NIGHTLY_FACTOR = 15
+KILL_LIMIT = 10
 PR_SET_CHILD_SUBREAPER = 36
 
 # Suite: the preset whose programs it runs, and where its tests are.
@@ -82,6 +84,8 @@ def environment(root, test, tmp, reports):
         env["CKPT_PYTHON_WHY"] = why_not.read_text().strip()
     else:
         env["CKPT_PYTHON"] = str(root / "build" / "venv" / "bin" / "python")
+    if env.get("CKPT_NIGHTLY"):
+        env["CKPT_UNIT_TIMEOUT"] = "900"
     log = f"log_path={reports}/report"
     env["ASAN_OPTIONS"] = f"{log}:detect_leaks=1:detect_stack_use_after_return=1"
     env["UBSAN_OPTIONS"] = f"{log}:print_stacktrace=1"
@@ -127,16 +131,17 @@ def reap():
 
 def end_strays(grace):
     """Waits for what the test left running, then kills it. Returns the names of those killed."""
-    killed, limit = [], time.monotonic() + grace
+    killed, limit = {}, time.monotonic() + grace
     while True:
         reap()
         left = [(pid, name) for pid, name, state in children() if state != "Z"]
-        if not left:
-            return killed
+        if not left or time.monotonic() > limit + KILL_LIMIT:
+            return sorted(killed.values())
         if time.monotonic() > limit:
             for pid, name in left:
-                os.kill(pid, signal.SIGKILL)
-                killed.append(name)
+                killed[pid] = name
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
         time.sleep(0.02)
 
 
