@@ -69,9 +69,8 @@ struct overlap {
 	uint32_t ndim; /* merged dimensions, at least 1; the last is the run */
 	uint64_t extent[NDIM_MAX];
 	uint64_t src_step[NDIM_MAX], dst_step[NDIM_MAX]; /* elements; 1 in the last dimension */
-	int64_t src_base,
-		dst_base; /* packed index of the box's first element; negative where a flat range begins later */
-	uint64_t first, next, end; /* element index in the box */
+	int64_t src_base, dst_base; /* packed index of the box's first element; negative before a flat range */
+	uint64_t first, next, end;  /* element index in the box */
 };
 
 void overlap_init(struct overlap *o, const struct shape *shape, const struct region *src, const struct region *dst);
