@@ -26,7 +26,7 @@ def main():
     except subprocess.CalledProcessError as error:
         lines = (error.stderr or error.stdout or str(error)).strip().splitlines() or ["no output"]
         folder.mkdir(parents=True, exist_ok=True)
-        why_not.write_text(f"build/venv cannot be made: {lines[-1]}\n")
+        why_not.write_text(f"build/venv cannot be made (no network?): {lines[-1]}\n")
         print(f"venv: {lines[-1]}")
         return
     made_from.write_text(wanted)
