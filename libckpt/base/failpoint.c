@@ -13,7 +13,9 @@
 #include <string.h>
 #include <time.h>
 
-/* Every failpoint of the code base, in alphabetical order. "base.test" stands nowhere but in the tests of this file. */
+/* Every failpoint of the code base, in alphabetical order, one per line so that additions do not conflict. "base.test"
+ * stands nowhere but in the tests of this file. */
+/* clang-format off */
 static const char *const names[] = {
 	"base.test",
 	"disk.close",
@@ -41,6 +43,7 @@ static const char *const names[] = {
 	"disk.write.after",
 	NULL,
 };
+/* clang-format on */
 
 enum { ARMED_MAX = 64, LINE_SIZE = 160 };
 
