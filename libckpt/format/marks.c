@@ -1,0 +1,105 @@
+#include "format/marks.h"
+
+#include "format/doc.h"
+#include "format/manifest.h"
+
+#include <string.h>
+
+static const char health_format[] = "ckpt.health", pin_format[] = "ckpt.pin";
+
+static void put_tail(struct wbuf *out, const char *time_key, uint64_t at, const char *text_key, const char *text)
+{
+	jout_raw(out, time_key);
+	jout_u64(out, at);
+	jout_raw(out, text_key);
+	jout_text(out, text);
+	seal_append(out);
+}
+
+int health_encode(const struct health *health, struct wbuf *out)
+{
+	doc_put(out, health_format, MARK_VERSION, health->job, health->id);
+	put_tail(out, ",\"verified_at\":", health->verified_at,
+		 health->damaged ? ",\"result\":\"damaged\",\"detail\":" : ",\"result\":\"ok\",\"detail\":",
+		 health->detail);
+	return wbuf_finish(out);
+}
+
+int pin_encode(const struct pin *pin, struct wbuf *out)
+{
+	doc_put(out, pin_format, MARK_VERSION, pin->job, pin->id);
+	put_tail(out, ",\"pinned_at\":", pin->pinned_at, ",\"note\":", pin->note);
+	return wbuf_finish(out);
+}
+
+static bool read_result(struct jin *in)
+{
+	char text[16];
+	jin_string(in, text, sizeof(text));
+	bool damaged = !strcmp(text, "damaged");
+	if (!damaged && strcmp(text, "ok") != 0)
+		jin_fail(in, "\"%s\" is neither \"ok\" nor \"damaged\"", text);
+	return damaged;
+}
+
+static int read_health(struct jin *in, struct health *h)
+{
+	enum { AT = DOC_KEYS_END, RESULT, DETAIL };
+	static const char *const keys[] = {DOC_KEYS, "verified_at", "result", "detail", NULL};
+	const struct doc_head head = {h->job, &h->id};
+	uint32_t seen = 0;
+	jin_object(in);
+	for (int k; (k = jin_member(in, keys, &seen)) >= 0;)
+		if (k == AT)
+			h->verified_at = jin_u64(in, INT64_MAX);
+		else if (k == RESULT)
+			h->damaged = read_result(in);
+		else if (k == DETAIL)
+			jin_string(in, h->detail, sizeof(h->detail));
+		else
+			doc_read(in, k, &head);
+	jin_require(in, keys, seen, DOC_REQUIRED | 1u << AT | 1u << RESULT | 1u << DETAIL);
+	return jin_close(in);
+}
+
+static int read_pin(struct jin *in, struct pin *p)
+{
+	enum { AT = DOC_KEYS_END, NOTE };
+	static const char *const keys[] = {DOC_KEYS, "pinned_at", "note", NULL};
+	const struct doc_head head = {p->job, &p->id};
+	uint32_t seen = 0;
+	jin_object(in);
+	for (int k; (k = jin_member(in, keys, &seen)) >= 0;)
+		if (k == AT)
+			p->pinned_at = jin_u64(in, INT64_MAX);
+		else if (k == NOTE)
+			jin_string(in, p->note, sizeof(p->note));
+		else
+			doc_read(in, k, &head);
+	jin_require(in, keys, seen, DOC_REQUIRED | 1u << AT | 1u << NOTE);
+	return jin_close(in);
+}
+
+int health_decode(const void *text, size_t len, struct health *health, struct err *err)
+{
+	struct jin in;
+	*health = (struct health){0};
+	int rc = doc_open(&in, text, len, MARK_BYTES_MAX, health_format, MARK_VERSION, err);
+	if (!rc)
+		rc = read_health(&in, health);
+	if (rc < 0)
+		*health = (struct health){0};
+	return rc;
+}
+
+int pin_decode(const void *text, size_t len, struct pin *pin, struct err *err)
+{
+	struct jin in;
+	*pin = (struct pin){0};
+	int rc = doc_open(&in, text, len, MARK_BYTES_MAX, pin_format, MARK_VERSION, err);
+	if (!rc)
+		rc = read_pin(&in, pin);
+	if (rc < 0)
+		*pin = (struct pin){0};
+	return rc;
+}

@@ -1,0 +1,42 @@
+/* Marks: small sealed documents beside MANIFEST.json, which must survive the loss of the catalog. Unlike the files of a
+ * checkpoint they may be replaced (temporary, fsync, rename) and removed.
+ *   HEALTH.json  {"format":"ckpt.health","version":1,"job","step","epoch","verified_at","result":"ok"|"damaged","detail"}
+ *                what the last full read of the checkpoint found
+ *   PINNED       {"format":"ckpt.pin","version":1,"job","step","epoch","pinned_at","note"}
+ *                while it is there, the checkpoint is not removed by retention
+ * Times are nanoseconds since the Unix epoch. */
+#ifndef CKPT_FORMAT_MARKS_H
+#define CKPT_FORMAT_MARKS_H
+
+#include "base/bytes.h"
+#include "format/names.h"
+
+enum {
+	MARK_VERSION = 1,
+	MARK_BYTES_MAX = 16 << 10,
+	MARK_TEXT_MAX = 1024, /* of detail and note, with the NUL */
+};
+
+struct health {
+	char job[NAME_JOB_MAX];
+	struct step_id id;
+	uint64_t verified_at;
+	bool damaged;
+	char detail[MARK_TEXT_MAX]; /* "" when ok; else the first damage: file, tensor and byte range */
+};
+
+struct pin {
+	char job[NAME_JOB_MAX];
+	struct step_id id;
+	uint64_t pinned_at;
+	char note[MARK_TEXT_MAX]; /* why, in a person's words; may be "" */
+};
+
+/* `out` is empty. Bytes of detail and note that are not UTF-8 are written as '?'. 0 or -ENOMEM. */
+int health_encode(const struct health *health, struct wbuf *out);
+/* -EBADMSG with the path, -EPROTONOSUPPORT for another version; then *health is zeroed. */
+int health_decode(const void *text, size_t len, struct health *health, struct err *err);
+int pin_encode(const struct pin *pin, struct wbuf *out);
+int pin_decode(const void *text, size_t len, struct pin *pin, struct err *err);
+
+#endif
