@@ -4,6 +4,7 @@
 #include "base/err.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -227,13 +228,13 @@ char *text_age(char *dst, size_t size, uint64_t wall_ns)
 	}
 	uint64_t s = wall_ns > now ? 0 : (now - wall_ns) / CLOCK_NS_PER_S;
 	if (s < 120)
-		snprintf(dst, size, "%lu s ago", s);
+		snprintf(dst, size, "%" PRIu64 " s ago", s);
 	else if (s < 2 * 3600)
-		snprintf(dst, size, "%lu min ago", s / 60);
+		snprintf(dst, size, "%" PRIu64 " min ago", s / 60);
 	else if (s < 2 * 86400)
-		snprintf(dst, size, "%lu h ago", s / 3600);
+		snprintf(dst, size, "%" PRIu64 " h ago", s / 3600);
 	else
-		snprintf(dst, size, "%lu days ago", s / 86400);
+		snprintf(dst, size, "%" PRIu64 " days ago", s / 86400);
 	return dst;
 }
 

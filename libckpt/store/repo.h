@@ -3,10 +3,13 @@
 #define CKPT_STORE_REPO_H
 
 #include "format/manifest.h"
+#include "format/marks.h"
 #include "store/disk.h"
 
-/* Marks the root as a repository, so that a mistyped path is not mistaken for an empty one: written by ckptd at first start. */
+/* Marks the root as a repository, so that a mistyped path is not mistaken for an empty one: written by ckptd at first start. Its
+ * first line is REPO_MARK_TEXT; another number is a newer layout of the store. */
 #define REPO_MARK "ckpt-repository"
+#define REPO_MARK_TEXT "ckpt-repository 1\n"
 #define REPO_LOCK ".lock" /* held by the daemon that writes here (disk_lock) */
 #define REPO_ABANDONED ".abandoned-" /* prefix of directories that a crash left half-written, renamed out of the way */
 
@@ -16,10 +19,12 @@ struct repo {
 	char *path;
 };
 
-/* -ENOENT: no such directory or not a repository (no mark): says what was looked for. */
+/* -ENOENT: no such directory or not a repository (no mark): says what was looked for. -EPROTONOSUPPORT: a newer layout; others:
+ * as disk_new. On failure *repo is empty, and closing it does nothing. */
 int repo_open(const char *path, struct repo *repo, struct err *err);
 void repo_close(struct repo *repo);
-/* Makes the root (one level) and the mark when missing. -ENOTEMPTY: a directory with other things in it and no mark. */
+/* Makes the root (one level) and the mark when missing, durably. -ENOTEMPTY: a directory with other things in it and no mark
+ * ("lost+found" and leftovers of an interrupted repo_create do not count). */
 int repo_create(const char *path, struct err *err);
 
 enum checkpoint_state {
@@ -34,7 +39,8 @@ struct checkpoint_ref {
 	uint64_t committed_ns; /* mtime of MANIFEST.json */
 };
 
-/* All checkpoint directories of the job (NULL: of all jobs), ordered by job, then (epoch, step), oldest first. *out malloc'ed. */
+/* All checkpoint directories of the job (NULL: of all jobs), ordered by job, then (epoch, step), oldest first. *out malloc'ed. A
+ * job that is not there has none. Directories and files with other names are passed over. */
 int repo_scan(struct repo *repo, const char *job, struct checkpoint_ref **out, size_t *n, struct err *err);
 
 /* The loaded chain of one checkpoint, digests of the documents checked: MANIFEST.json, its node manifests. */
@@ -42,16 +48,29 @@ struct checkpoint {
 	struct checkpoint_ref ref;
 	int dir; /* handle */
 	struct manifest manifest;
-	uint32_t nnodes;
-	struct node_manifest *nodes;
+	uint32_t nnodes;             /* as in the manifest */
+	struct node_manifest *nodes; /* empty ones where checkpoint_load_node was not called */
 	struct repo *repo;
 };
 
-/* -ENOENT not committed; -EBADMSG the chain is broken (document and reason named); -EPROTONOSUPPORT newer format. */
+/* -ENOENT not committed; -EBADMSG the chain is broken (document and reason named); -EPROTONOSUPPORT newer format. On failure *ck is
+ * empty, and closing it does nothing. */
 int checkpoint_open(struct repo *repo, const char *job, struct step_id id, struct checkpoint *ck, struct err *err);
+/* The two halves of checkpoint_open: MANIFEST.json alone, which is all that a list needs, and one node manifest. */
+int checkpoint_open_root(struct repo *repo, const char *job, struct step_id id, struct checkpoint *ck, struct err *err);
+int checkpoint_load_node(struct checkpoint *ck, uint32_t node, struct err *err);
+/* Whether the totals of MANIFEST.json are those of the loaded node manifests. -EBADMSG. */
+int checkpoint_check_totals(const struct checkpoint *ck, struct err *err);
 void checkpoint_close(struct checkpoint *ck);
-/* Loads the sidecar of a file and checks it against the node manifest and the file's own size. */
+/* Reads a mark of the checkpoint (NAME_HEALTH, NAME_PINNED). -ENOENT: there is none; -EBADMSG: it is damaged or of another one. */
+int checkpoint_health(const struct checkpoint *ck, struct health *health, struct err *err);
+int checkpoint_pin(const struct checkpoint *ck, struct pin *pin, struct err *err);
+/* Whether the data file is there with its size. *size is what it has (0 when it is missing). -EBADMSG. */
+int checkpoint_check_size(struct checkpoint *ck, const struct manifest_file *file, uint64_t *size, struct err *err);
+/* Loads the sidecar of a file and checks it against the node manifest; checkpoint_sidecar also checks the file's size. -EBADMSG names
+ * which is wrong. */
 struct sidecar;
+int checkpoint_load_sidecar(struct checkpoint *ck, const struct manifest_file *file, struct sidecar *sc, struct err *err);
 int checkpoint_sidecar(struct checkpoint *ck, const struct manifest_file *file, struct sidecar *sc, struct err *err);
 
 #endif

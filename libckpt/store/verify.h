@@ -12,10 +12,11 @@ enum verify_depth {
 
 struct verify_options {
 	enum verify_depth depth;
-	double share;         /* of the leaves: 0 < share <= 1, chosen by seed */
+	double share;         /* of the leaves: 0 < share <= 1, chosen by seed in runs of neighbours, some of every file */
 	uint64_t seed;
-	/* Called for each finding, in order; text is one sentence. All but `text` may be empty. tensor and the byte range are those
-	 * of the damaged leaf: range in the data file. */
+	/* Called on the caller's thread for each finding; text is one sentence. All but `text` may be empty. tensor and the byte range
+	 * are those of the damaged leaf, or of neighbouring ones of one tensor: range in the data file. Damage to leaves comes in
+	 * the order of the files. May be NULL. */
 	void (*finding)(void *arg, const char *file, const char *tensor, uint64_t from, uint64_t to, const char *text);
 	/* Bytes checked of bytes to check; a non-zero return cancels with -ECANCELED. May be NULL. */
 	int (*progress)(void *arg, uint64_t done, uint64_t total);

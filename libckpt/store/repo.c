@@ -1,0 +1,214 @@
+#include "store/repo.h"
+
+#include "base/cleanup.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MARK_MAX = 4096 };
+
+/* ---- open, create */
+
+static int check_mark(struct repo *repo, struct err *err)
+{
+	AUTO_FREE void *text = NULL;
+	size_t len;
+	struct err why = {0};
+	int rc = disk_read_file(repo->disk, repo->root, REPO_MARK, MARK_MAX, &text, &len, &why);
+	if (rc == -ENOENT)
+		return err_set(err, rc, "%s is not a repository: it has no file %s", repo->path, REPO_MARK);
+	if (rc < 0)
+		return err_set(err, rc, "%s: %s", repo->path, why.text);
+	if (strncmp(text, REPO_MARK_TEXT, strlen(REPO_MARK_TEXT)))
+		return err_set(err, -EPROTONOSUPPORT, "%s/%s is of another version: this ckpt reads \"%.*s\"", repo->path,
+			       REPO_MARK, (int)strlen(REPO_MARK_TEXT) - 1, REPO_MARK_TEXT);
+	return 0;
+}
+
+static int open_root(const char *path, struct repo *repo, struct err *err)
+{
+	*repo = (struct repo){.root = -1, .path = strdup(path)};
+	if (!repo->path)
+		return err_set(err, -ENOMEM, "out of memory");
+	return disk_new(path, &repo->disk, &repo->root, err);
+}
+
+int repo_open(const char *path, struct repo *repo, struct err *err)
+{
+	int rc = open_root(path, repo, err);
+	if (rc == -ENOENT)
+		err_set(err, rc, "there is no repository at %s: no such directory", path);
+	if (!rc)
+		rc = check_mark(repo, err);
+	if (rc < 0)
+		repo_close(repo);
+	return rc;
+}
+
+void repo_close(struct repo *repo)
+{
+	disk_free(repo->disk);
+	free(repo->path);
+	*repo = (struct repo){.root = -1};
+}
+
+static int is_foreign(void *arg, const char *name)
+{
+	if (!strcmp(name, "lost+found") || !strncmp(name, ".tmp-" REPO_MARK, strlen(".tmp-" REPO_MARK)))
+		return 0;
+	*(bool *)arg = true;
+	return 1;
+}
+
+static int put_mark(struct repo *repo, struct err *err)
+{
+	bool foreign = false;
+	int rc = disk_list(repo->disk, repo->root, is_foreign, &foreign);
+	if (rc < 0)
+		return err_set(err, rc, "cannot list %s: %s", repo->path, err_name(rc));
+	if (foreign)
+		return err_set(err, -ENOTEMPTY, "%s is not empty and not a repository: give an empty or a new directory",
+			       repo->path);
+	return disk_put_file(repo->disk, repo->root, REPO_MARK, REPO_MARK_TEXT, strlen(REPO_MARK_TEXT), false, err);
+}
+
+/* Makes the directory in its parent, which must exist. */
+static int make_root(const char *path, struct err *err)
+{
+	AUTO_FREE char *copy = strdup(path);
+	if (!copy)
+		return err_set(err, -ENOMEM, "out of memory");
+	for (size_t n = strlen(copy); n > 1 && copy[n - 1] == '/'; n--)
+		copy[n - 1] = 0;
+	char *slash = strrchr(copy, '/');
+	const char *name = slash ? slash + 1 : copy, *parent = !slash ? "." : slash == copy ? "/" : copy;
+	struct disk *disk;
+	int dir;
+	if (slash && slash != copy)
+		*slash = 0;
+	int rc = disk_new(parent, &disk, &dir, err);
+	if (rc < 0)
+		return err_prefix(err, rc, "cannot make the repository %s", path);
+	struct disk_op make = {.kind = DISK_MKDIR, .dir = dir, .name = name};
+	struct disk_op sync = {.kind = DISK_FSYNC, .file = dir};
+	rc = disk_do(disk, &make);
+	if (!rc)
+		rc = disk_do(disk, &sync);
+	disk_free(disk);
+	return rc < 0 ? err_set(err, rc, "cannot make the repository %s: %s", path, err_name(rc)) : 0;
+}
+
+int repo_create(const char *path, struct err *err)
+{
+	struct repo repo;
+	int rc = open_root(path, &repo, err);
+	if (rc == -ENOENT) {
+		repo_close(&repo);
+		rc = make_root(path, err);
+		if (rc < 0)
+			return rc;
+		rc = open_root(path, &repo, err);
+	}
+	if (!rc)
+		rc = check_mark(&repo, err);
+	if (rc == -ENOENT)
+		rc = put_mark(&repo, err);
+	repo_close(&repo);
+	return rc;
+}
+
+/* ---- scan */
+
+struct scan {
+	struct repo *repo;
+	const char *job;
+	int job_dir;
+	struct checkpoint_ref *refs;
+	size_t n, cap;
+	struct err *err; /* never NULL; empty until a callback fails */
+};
+
+static int add_ref(struct scan *s, const struct checkpoint_ref *ref)
+{
+	if (s->n == s->cap) {
+		size_t cap = s->cap ? s->cap * 2 : 64;
+		struct checkpoint_ref *refs = reallocarray(s->refs, cap, sizeof(*refs));
+		if (!refs)
+			return err_set(s->err, -ENOMEM, "no memory for a list of %zu checkpoints", cap);
+		s->refs = refs;
+		s->cap = cap;
+	}
+	s->refs[s->n++] = *ref;
+	return 0;
+}
+
+static int scan_checkpoint(void *arg, const char *name)
+{
+	struct scan *s = arg;
+	struct disk *disk = s->repo->disk;
+	struct checkpoint_ref ref = {.state = CHECKPOINT_PARTIAL};
+	struct disk_stat st;
+	if (name_parse_dir(name, &ref.id) < 0)
+		return 0;
+	int dir = disk_open_at(disk, s->job_dir, name, DISK_DIR);
+	/* Removed since it was listed, or something else by that name. */
+	if (dir == -ENOENT || dir == -ENOTDIR || dir == -ELOOP)
+		return 0;
+	if (dir < 0)
+		return err_set(s->err, dir, "cannot open %s/%s/%s: %s", s->repo->path, s->job, name, err_name(dir));
+	int rc = disk_stat_at(disk, dir, NAME_MANIFEST, &st);
+	disk_close_file(disk, dir);
+	if (rc < 0 && rc != -ENOENT)
+		return err_set(s->err, rc, "cannot look into %s/%s/%s: %s", s->repo->path, s->job, name, err_name(rc));
+	if (!rc) {
+		ref.state = CHECKPOINT_COMMITTED;
+		ref.committed_ns = st.mtime_ns;
+	}
+	snprintf(ref.job, sizeof(ref.job), "%s", s->job);
+	return add_ref(s, &ref);
+}
+
+static int scan_job(void *arg, const char *name)
+{
+	struct scan *s = arg;
+	if (name_check("job", name, NAME_JOB_MAX, NULL) < 0)
+		return 0;
+	s->job_dir = disk_open_at(s->repo->disk, s->repo->root, name, DISK_DIR);
+	if (s->job_dir == -ENOENT || s->job_dir == -ENOTDIR || s->job_dir == -ELOOP)
+		return 0;
+	if (s->job_dir < 0)
+		return err_set(s->err, s->job_dir, "cannot open %s/%s: %s", s->repo->path, name, err_name(s->job_dir));
+	s->job = name;
+	int rc = disk_list(s->repo->disk, s->job_dir, scan_checkpoint, s);
+	if (rc < 0 && !s->err->text[0])
+		err_set(s->err, rc, "cannot list %s/%s: %s", s->repo->path, name, err_name(rc));
+	disk_close_file(s->repo->disk, s->job_dir);
+	return rc;
+}
+
+static int by_job_and_age(const void *a, const void *b)
+{
+	const struct checkpoint_ref *x = a, *y = b;
+	int order = strcmp(x->job, y->job);
+	return order ? order : step_compare(x->id, y->id);
+}
+
+int repo_scan(struct repo *repo, const char *job, struct checkpoint_ref **out, size_t *n, struct err *err)
+{
+	struct err why = {0};
+	struct scan s = {.repo = repo, .err = &why};
+	*out = NULL;
+	*n = 0;
+	int rc = job ? scan_job(&s, job) : disk_list(repo->disk, repo->root, scan_job, &s);
+	if (rc < 0) {
+		free(s.refs);
+		return why.text[0] ? err_set(err, rc, "%s", why.text)
+				   : err_set(err, rc, "cannot list %s: %s", repo->path, err_name(rc));
+	}
+	if (s.n)
+		qsort(s.refs, s.n, sizeof(*s.refs), by_job_and_age);
+	*out = s.refs;
+	*n = s.n;
+	return 0;
+}
