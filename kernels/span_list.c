@@ -1,0 +1,73 @@
+#include "span.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+
+static int too_large(struct err *err)
+{
+	return err_set(err, -EOVERFLOW, "the span's rows, counts and strides do not fit 63 bits");
+}
+
+/* How far the loops reach from `memory`, so that no address on the way wraps. */
+static bool reach_fits(const struct span *span)
+{
+	uint64_t reach = span->row_bytes;
+	for (uint32_t d = 0; d < span->ndim; d++) {
+		uint64_t step = span->stride[d] < 0 ? -(uint64_t)span->stride[d] : (uint64_t)span->stride[d], far;
+		/* count × step, not (count - 1) × step: a walk stands one step behind the end for a moment. */
+		if (__builtin_mul_overflow(step, span->count[d], &far) || __builtin_add_overflow(reach, far, &reach))
+			return false;
+	}
+	return reach <= INT64_MAX;
+}
+
+int span_check(const struct span *span, uint64_t *bytes, struct err *err)
+{
+	if (span->ndim > SPAN_NDIM_MAX)
+		return err_set(err, -EINVAL, "the span has %" PRIu32 " dimensions, more than %d", span->ndim,
+			       SPAN_NDIM_MAX);
+	uint64_t image = span->row_bytes, end;
+	for (uint32_t d = 0; d < span->ndim; d++)
+		if (__builtin_mul_overflow(image, span->count[d], &image))
+			return too_large(err);
+	if (__builtin_add_overflow(image, span->arena_at, &end) || end > INT64_MAX || image > INT64_MAX ||
+	    (image && !reach_fits(span)))
+		return too_large(err);
+	if (span->skip > image || span->take > image - span->skip)
+		return err_set(err, -EINVAL, "the part %" PRIu64 "+%" PRIu64 " leaves the span's %" PRIu64 " bytes",
+			       span->skip, span->take, image);
+	if (image && !span->memory)
+		return err_set(err, -EINVAL, "the span's memory is NULL");
+	if (bytes)
+		*bytes = span_bytes(span);
+	return 0;
+}
+
+int span_list_init(struct span_list *list, const struct span *spans, size_t n, struct err *err)
+{
+	*list = (struct span_list){0};
+	list->spans = calloc(n ? n : 1, sizeof(*list->spans));
+	if (!list->spans)
+		return err_set(err, -ENOMEM, "out of memory for %zu spans", n);
+	for (size_t i = 0; i < n; i++) {
+		uint64_t bytes;
+		int rc = span_check(&spans[i], &bytes, err);
+		if (rc == 0 && (bytes > INT64_MAX - list->bytes))
+			rc = too_large(err);
+		if (rc < 0) {
+			span_list_free(list);
+			return err_prefix(err, rc, "span %zu of %zu", i, n);
+		}
+		list->spans[i] = spans[i];
+		span_simplify(&list->spans[i]);
+		list->bytes += bytes;
+	}
+	list->n = n;
+	return 0;
+}
+
+void span_list_free(struct span_list *list)
+{
+	free(list->spans);
+	*list = (struct span_list){0};
+}
