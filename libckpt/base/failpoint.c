@@ -18,6 +18,9 @@
 /* clang-format off */
 static const char *const names[] = {
 	"base.test",
+	"device.copy",
+	"device.launch",
+	"device.restore",
 	"disk.close",
 	"disk.close.after",
 	"disk.fsync",

@@ -1,0 +1,120 @@
+#include "host_copy.h"
+
+#include "base/bytes.h"
+#include "format/digest.h"
+
+#include <stdatomic.h>
+#include <string.h>
+
+/* Walks the leaves of a list in the order of the spans. */
+struct leaf {
+	const struct span *span;
+	uint64_t at, len; /* within the span */
+	uint64_t index;   /* in the table of digests */
+};
+
+struct leaf_walk {
+	const struct span_list *list;
+	size_t span;
+	uint64_t at;
+};
+
+static bool next_leaf(struct leaf_walk *walk, struct leaf *leaf)
+{
+	for (; walk->span < walk->list->n; walk->span++, walk->at = 0) {
+		const struct span *span = &walk->list->spans[walk->span];
+		uint64_t bytes = span_bytes(span);
+		if (walk->at >= bytes)
+			continue;
+		*leaf = (struct leaf){.span = span,
+				      .at = walk->at,
+				      .len = min_u64(bytes - walk->at, LEAF_SIZE),
+				      .index = span->first_leaf + walk->at / LEAF_SIZE};
+		walk->at += leaf->len;
+		return true;
+	}
+	return false;
+}
+
+/* The leaf's packed bytes: in place where the memory is packed, else gathered into the bounce buffer. */
+static const void *packed_leaf(const struct leaf *leaf, void *bounce)
+{
+	if (!leaf->span->ndim)
+		return (const char *)leaf->span->memory + leaf->at;
+	span_pack(leaf->span, bounce, leaf->at, leaf->len);
+	return bounce;
+}
+
+static void capture_leaf(const struct leaf *leaf, char *base, uint64_t *leaves, void *bounce)
+{
+	char *dst = base + leaf->span->arena_at + leaf->at;
+	if (!leaves) {
+		span_pack(leaf->span, dst, leaf->at, leaf->len);
+		return;
+	}
+	const void *src = packed_leaf(leaf, bounce);
+	leaves[leaf->index] = digest_leaf(src, leaf->len);
+	memcpy(dst, src, leaf->len);
+}
+
+int host_capture(const struct span_list *list, void *base, uint64_t granule, const struct capture_target *target,
+		 void *bounce, const _Atomic bool *cancel)
+{
+	struct leaf_walk walk = {.list = list};
+	struct leaf leaf;
+	uint64_t arrived = 0, told = 0;
+	while (next_leaf(&walk, &leaf)) {
+		if (atomic_load_explicit(cancel, memory_order_relaxed))
+			return -ECANCELED;
+		capture_leaf(&leaf, base, target->leaves, bounce);
+		arrived += leaf.len;
+		if (arrived - told < granule && arrived < list->bytes)
+			continue;
+		atomic_store_explicit(target->progress, arrived, memory_order_release);
+		told = arrived;
+	}
+	return 0;
+}
+
+void host_digest(const struct span_list *list, uint64_t *digests, void *bounce)
+{
+	struct leaf_walk walk = {.list = list};
+	struct leaf leaf;
+	while (next_leaf(&walk, &leaf))
+		digests[leaf.index] = digest_leaf(packed_leaf(&leaf, bounce), leaf.len);
+}
+
+static int bad(uint64_t *bad_leaf, uint64_t index)
+{
+	if (bad_leaf)
+		*bad_leaf = index;
+	return -EBADMSG;
+}
+
+int host_compare(const struct span_list *list, const uint64_t *digests, uint64_t *bad_leaf, void *bounce,
+		 const _Atomic bool *cancel)
+{
+	struct leaf_walk walk = {.list = list};
+	struct leaf leaf;
+	while (next_leaf(&walk, &leaf)) {
+		if (atomic_load_explicit(cancel, memory_order_relaxed))
+			return -ECANCELED;
+		if (digest_leaf(packed_leaf(&leaf, bounce), leaf.len) != digests[leaf.index])
+			return bad(bad_leaf, leaf.index);
+	}
+	return 0;
+}
+
+int host_restore(const struct span_list *list, const void *base, const uint64_t *leaves, uint64_t *bad_leaf,
+		 void *bounce)
+{
+	struct leaf_walk walk = {.list = list};
+	struct leaf leaf;
+	while (next_leaf(&walk, &leaf)) {
+		const char *src = (const char *)base + leaf.span->arena_at + leaf.at;
+		span_unpack(leaf.span, src, leaf.at, leaf.len);
+		if (leaves && digest_leaf(packed_leaf(&leaf, bounce), leaf.len) != leaves[leaf.index])
+			return bad(bad_leaf, leaf.index);
+	}
+	return 0;
+}
