@@ -1,0 +1,428 @@
+#include "memory.h"
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "format/safetensors.h"
+#include "store/disk.h"
+
+#include <fcntl.h>
+#include <linux/futex.h>
+#include <linux/memfd.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+enum { SEALS = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL, PREFAULT_SLICE = 64 << 20 };
+
+int memory_table(const struct registration *reg, const struct layout *layout, struct wbuf *out)
+{
+	AUTO_WBUF struct wbuf body = {0};
+	int rc = registration_encode(reg, &body);
+	if (rc)
+		return rc;
+	wbuf_u32(out, (uint32_t)body.len);
+	wbuf_put(out, body.data, body.len);
+	rc = layout_encode(layout, out);
+	return rc ? rc : wbuf_finish(out);
+}
+
+uint64_t memory_cost(const struct registration *reg, const struct layout *layout, uint32_t nslots)
+{
+	AUTO_WBUF struct wbuf table = {0};
+	struct arena_plan plan;
+	if (memory_table(reg, layout, &table) ||
+	    arena_plan(table.len, layout->nleaves, layout->slot_size, nslots, &plan))
+		return 0;
+	return plan.size;
+}
+
+/* The tables are small next to the state: building the header blocks now keeps them off the save path. */
+static int build_heads(struct memory *mem, struct err *err)
+{
+	mem->heads = calloc(mem->layout.nfiles ? mem->layout.nfiles : 1, sizeof(*mem->heads));
+	if (!mem->heads)
+		return err_set(err, -ENOMEM, "no memory for file headers");
+	for (uint32_t i = 0; i < mem->layout.nfiles; i++) {
+		AUTO_WBUF struct wbuf out = {0};
+		int rc = safetensors_header(&mem->reg, &mem->layout, i, &out);
+		if (rc)
+			return err_set(err, rc, "cannot build the header of group '%s': %s", mem->layout.files[i].group,
+				       err_name(rc));
+		struct head_block *head = &mem->heads[i];
+		if (posix_memalign(&head->data, DISK_ALIGN, out.len))
+			return err_set(err, -ENOMEM, "no memory for file headers");
+		memcpy(head->data, out.data, out.len);
+		head->len = out.len;
+		head->digest = digest_bytes(out.data, out.len);
+	}
+	return 0;
+}
+
+static int map_arena(struct memory *mem, struct err *err)
+{
+	void *base = mmap(NULL, mem->size, PROT_READ | PROT_WRITE, MAP_SHARED, mem->fd, 0);
+	if (base == MAP_FAILED)
+		return err_set(err, -errno, "cannot map an arena of %lu bytes: %s", (unsigned long)mem->size,
+			       err_name(errno));
+	mem->base = base;
+	mem->head = base;
+	madvise(base, mem->size, MADV_DONTFORK);
+	madvise(base, mem->size, MADV_HUGEPAGE); /* a hint; refused where shared memory has no huge pages */
+	char path[64];
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", mem->fd);
+	mem->fd_read = open(path, O_RDONLY | O_CLOEXEC);
+	if (mem->fd_read < 0)
+		return err_set(err, -errno, "cannot open %s read-only (is /proc mounted?): %s", path, err_name(errno));
+	return 0;
+}
+
+static struct memory *memory_alloc(void)
+{
+	struct memory *mem = calloc(1, sizeof(*mem));
+	if (mem) {
+		mem->refs = 1;
+		mem->fd = mem->fd_read = -1;
+		mem->token = -1;
+	}
+	return mem;
+}
+
+static void memory_free(struct memory *mem)
+{
+	if (mem->disk && mem->token >= 0)
+		disk_unregister(mem->disk, mem->token);
+	for (uint32_t i = 0; mem->heads && i < mem->layout.nfiles; i++)
+		free(mem->heads[i].data);
+	free(mem->heads);
+	if (mem->base)
+		munmap(mem->base, mem->size);
+	if (mem->fd_read >= 0)
+		close(mem->fd_read);
+	if (mem->fd >= 0)
+		close(mem->fd);
+	layout_free(&mem->layout);
+	registration_free(&mem->reg);
+	free(mem);
+}
+
+struct memory *memory_get(struct memory *mem)
+{
+	mem->refs++;
+	return mem;
+}
+
+void memory_put(struct memory *mem)
+{
+	if (mem && --mem->refs == 0)
+		memory_free(mem);
+}
+
+/* ---- create -------------------------------------------------------------------------------------------------- */
+
+static int make_memfd(uint64_t size, const char *job, struct err *err)
+{
+	char name[96];
+	char text[16];
+	snprintf(name, sizeof(name), "ckpt:%s", job);
+	AUTO_CLOSE int fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	if (fd < 0)
+		return err_set(err, -errno, "memfd_create: %s", err_name(errno));
+	if (ftruncate(fd, (off_t)size) < 0)
+		return err_set(err, -errno, "cannot size an arena of %s: %s", bytes_human(text, sizeof(text), size),
+			       err_name(errno));
+	if (fcntl(fd, F_ADD_SEALS, SEALS) < 0)
+		return err_set(err, -errno, "cannot seal an arena: %s", err_name(errno));
+	return steal_fd(&fd);
+}
+
+static void write_head(struct memory *mem, const char *job, const struct arena_plan *plan, const struct wbuf *table)
+{
+	struct arena_head *head = mem->head;
+	memcpy(mem->base + plan->table_at, table->data, table->len);
+	head->version = ARENA_VERSION;
+	head->nslots = mem->nslots;
+	head->size = mem->size;
+	head->table_at = plan->table_at;
+	head->table_len = table->len;
+	head->leaves_at = plan->leaves_at;
+	head->slots_at = plan->slots_at;
+	head->slot_size = mem->layout.slot_size;
+	head->nleaves = mem->layout.nleaves;
+	head->table_low = mem->table.low;
+	head->table_high = mem->table.high;
+	snprintf(head->job, sizeof(head->job), "%s", job);
+	head->rank = mem->reg.rank;
+	head->world = mem->reg.world;
+	head->magic = ARENA_MAGIC;
+}
+
+static void take_view(struct memory *mem, const struct arena_plan *plan)
+{
+	mem->leaves_at = plan->leaves_at;
+	mem->slots_at = plan->slots_at;
+	mem->slot_size = mem->layout.slot_size;
+}
+
+int memory_create(const char *job, struct registration *reg, struct layout *layout, uint32_t nslots, struct memory **out,
+		  struct err *err)
+{
+	AUTO_WBUF struct wbuf table = {0};
+	struct arena_plan plan;
+	struct memory *mem = memory_alloc();
+	int rc = mem ? memory_table(reg, layout, &table) : -ENOMEM;
+	if (!rc)
+		rc = arena_plan(table.len, layout->nleaves, layout->slot_size, nslots, &plan);
+	if (rc) {
+		free(mem);
+		return err_set(err, rc, "cannot plan the arena of rank %u: %s", reg->rank, err_name(rc));
+	}
+	mem->size = plan.size;
+	mem->nslots = nslots;
+	mem->table = digest_bytes(table.data, table.len);
+	rc = mem->fd = make_memfd(plan.size, job, err);
+	if (rc >= 0)
+		rc = map_arena(mem, err);
+	if (rc) {
+		memory_free(mem);
+		return rc;
+	}
+	mem->reg = *reg;
+	mem->layout = *layout;
+	*reg = (struct registration){0};
+	*layout = (struct layout){0};
+	take_view(mem, &plan);
+	rc = build_heads(mem, err);
+	if (rc) {
+		memory_free(mem);
+		return rc;
+	}
+	write_head(mem, job, &plan, &table);
+	*out = mem;
+	return 0;
+}
+
+/* ---- adopt --------------------------------------------------------------------------------------------------- */
+
+/* Without the seals its owner could cut the file under our mapping (SIGBUS). */
+static int check_descriptor(int fd, uint64_t *size, struct err *err)
+{
+	struct stat st;
+	int seals = fcntl(fd, F_GET_SEALS);
+	if (seals < 0 || (seals & (F_SEAL_SHRINK | F_SEAL_GROW)) != (F_SEAL_SHRINK | F_SEAL_GROW))
+		return err_set(err, -EBADMSG, "the descriptor is not a sealed arena");
+	if (fstat(fd, &st) < 0)
+		return err_set(err, -errno, "fstat of an arena: %s", err_name(errno));
+	if (st.st_size < ARENA_HEAD)
+		return err_set(err, -EBADMSG, "an arena of %lld bytes is smaller than its head", (long long)st.st_size);
+	*size = (uint64_t)st.st_size;
+	return 0;
+}
+
+static int decode_table(struct memory *mem, const uint8_t *table, size_t len, struct err *err)
+{
+	if (!digest_equal(digest_bytes(table, len), mem->table))
+		return err_set(err, -EBADMSG, "the arena's table does not match its digest");
+	struct rbuf in = rbuf_of(table, len);
+	uint32_t reg_len = rbuf_u32(&in);
+	const void *reg = rbuf_take(&in, reg_len);
+	if (!reg)
+		return err_set(err, -EBADMSG, "the arena's table is cut");
+	int rc = registration_decode(reg, reg_len, &mem->reg, err);
+	if (!rc)
+		rc = layout_decode(&in, &mem->reg, &mem->layout, err);
+	return rc;
+}
+
+static int adopt(struct memory *mem, const char *job, struct err *err)
+{
+	struct arena_plan plan;
+	int rc = check_descriptor(mem->fd, &mem->size, err);
+	if (!rc)
+		rc = map_arena(mem, err);
+	if (rc)
+		return rc;
+	AUTO_FREE struct arena_head *copy = aligned_alloc(64, align_up(sizeof(*copy), 64));
+	if (!copy)
+		return err_set(err, -ENOMEM, "no memory to check an arena");
+	memcpy(copy, mem->base, sizeof(*copy));
+	rc = arena_check(copy, mem->size, err);
+	if (rc)
+		return rc;
+	if (strncmp(copy->job, job, sizeof(copy->job)) != 0)
+		return err_set(err, -EBADMSG, "the arena belongs to job '%.63s', not to '%s'", copy->job, job);
+	mem->table = (struct digest){.low = copy->table_low, .high = copy->table_high};
+	AUTO_FREE uint8_t *table = malloc(copy->table_len ? copy->table_len : 1);
+	if (!table)
+		return err_set(err, -ENOMEM, "no memory to check an arena");
+	memcpy(table, mem->base + copy->table_at, copy->table_len);
+	rc = decode_table(mem, table, copy->table_len, err);
+	if (rc)
+		return rc;
+	rc = arena_plan(copy->table_len, mem->layout.nleaves, mem->layout.slot_size, copy->nslots, &plan);
+	if (rc || plan.size != mem->size || mem->reg.rank != copy->rank || mem->reg.world != copy->world)
+		return err_set(err, -EBADMSG, "the arena's head contradicts its table");
+	mem->nslots = copy->nslots;
+	take_view(mem, &plan);
+	return build_heads(mem, err);
+}
+
+int memory_adopt(int fd, const char *job, struct memory **out, struct err *err)
+{
+	struct memory *mem = memory_alloc();
+	if (!mem) {
+		close(fd);
+		return err_set(err, -ENOMEM, "no memory for an arena");
+	}
+	mem->fd = fd;
+	int rc = adopt(mem, job, err);
+	if (rc) {
+		memory_free(mem);
+		return rc;
+	}
+	mem->adopted = true;
+	atomic_fetch_add(&mem->head->generation, 1);
+	*out = mem;
+	return 0;
+}
+
+/* ---- leaves -------------------------------------------------------------------------------------------------- */
+
+static uint32_t piece_of_leaf(const struct layout *layout, uint64_t leaf)
+{
+	uint32_t low = 0, high = layout->npieces;
+	while (high - low > 1) {
+		uint32_t mid = low + (high - low) / 2;
+		if (layout->pieces[mid].first_leaf <= leaf)
+			low = mid;
+		else
+			high = mid;
+	}
+	/* Empty pieces share their first leaf with the next one: the last of them with bytes owns it. */
+	while (low > 0 && !layout->pieces[low].bytes)
+		low--;
+	return low;
+}
+
+void memory_digest(const struct memory *mem, uint32_t slot, uint64_t first, uint64_t count, uint64_t *out)
+{
+	const struct layout *layout = &mem->layout;
+	const uint8_t *data = memory_slot(mem, slot);
+	uint64_t end = first + count;
+	for (uint32_t p = piece_of_leaf(layout, first); first < end; p++) {
+		const struct layout_piece *piece = &layout->pieces[p];
+		uint64_t within = first - piece->first_leaf;
+		uint64_t n = min_u64(end - first, leaf_count(piece->bytes) - within);
+		uint64_t at = within * LEAF_SIZE;
+		if (!n)
+			continue;
+		digest_leaves(data + piece->slot_at + at, min_u64(n * LEAF_SIZE, piece->bytes - at), out);
+		out += n;
+		first += n;
+	}
+}
+
+void memory_name_leaf(const struct memory *mem, uint64_t leaf, char *dst, size_t size)
+{
+	const struct layout_piece *piece = &mem->layout.pieces[piece_of_leaf(&mem->layout, leaf)];
+	uint64_t from = (leaf - piece->first_leaf) * LEAF_SIZE;
+	const struct entry *entry = &mem->reg.entries[piece->entry];
+	snprintf(dst, size, "tensor '%s' of rank %u, bytes %lu to %lu of its piece %u", entry->name, mem->reg.rank,
+		 (unsigned long)from, (unsigned long)min_u64(from + LEAF_SIZE, piece->bytes), piece->source);
+}
+
+/* ---- slots --------------------------------------------------------------------------------------------------- */
+
+int memory_claim(struct memory *mem, struct step_id id)
+{
+	for (uint32_t i = 0; i < mem->nslots; i++) {
+		uint32_t expected = SLOT_FREE;
+		if (mem->slots[i].used)
+			continue;
+		if (!atomic_compare_exchange_strong(&mem->head->slots[i].state, &expected, SLOT_CAPTURING))
+			continue;
+		mem->slots[i] = (struct slot_view){.used = true, .id = id};
+		return (int)i;
+	}
+	return -EBUSY;
+}
+
+void memory_complete(struct memory *mem, uint32_t slot, struct step_id id)
+{
+	struct arena_slot *s = &mem->head->slots[slot];
+	s->step = id.step;
+	s->epoch = id.epoch;
+	s->target = SLOT_MEMORY;
+	atomic_store(&s->progress, mem->layout.data_bytes);
+	atomic_store(&s->done, 1);
+	atomic_store(&s->fenced, 1);
+}
+
+void memory_release(struct memory *mem, uint32_t slot)
+{
+	struct arena_slot *s = &mem->head->slots[slot];
+	mem->slots[slot] = (struct slot_view){0};
+	atomic_store(&s->fenced, 0);
+	atomic_store(&s->done, 0);
+	atomic_store(&s->progress, 0);
+	atomic_store_explicit(&s->state, SLOT_FREE, memory_order_release);
+}
+
+/* ---- what the rank sees -------------------------------------------------------------------------------------- */
+
+void memory_wake(struct memory *mem)
+{
+	atomic_fetch_add(&mem->head->wake, 1);
+	syscall(SYS_futex, &mem->head->wake, FUTEX_WAKE, INT32_MAX, NULL, NULL, 0);
+}
+
+static struct arena_status *status_of(struct memory *mem, struct step_id id)
+{
+	for (uint32_t i = 0; i < ARENA_STATUS; i++) {
+		struct arena_status *s = &mem->head->status[i];
+		if (s->epoch == id.epoch && s->step == id.step)
+			return s;
+	}
+	return &mem->head->status[mem->next_status++ % ARENA_STATUS];
+}
+
+void memory_publish(struct memory *mem, const struct level *level)
+{
+	struct arena_status *s = status_of(mem, level->id);
+	uint32_t seq = atomic_load(&s->seq) | 1;
+	atomic_store(&s->seq, seq);
+	atomic_store(&s->epoch, level->id.epoch);
+	atomic_store(&s->step, level->id.step);
+	atomic_store(&s->level, level->level);
+	atomic_store(&s->error, level->error);
+	atomic_store(&s->late_rank, level->late_rank);
+	atomic_store(&s->late_phase, level->late_phase);
+	atomic_store(&s->seq, seq + 1);
+	memory_wake(mem);
+}
+
+void memory_set_epoch(struct memory *mem, uint32_t epoch)
+{
+	atomic_store(&mem->head->epoch, epoch);
+	memory_wake(mem);
+}
+
+void memory_set_stop(struct memory *mem)
+{
+	atomic_store(&mem->head->stop, 1);
+	memory_wake(mem);
+}
+
+bool memory_prefault(struct memory *mem, uint64_t *at)
+{
+	if (*at >= mem->size)
+		return false;
+	uint64_t n = min_u64(PREFAULT_SLICE, mem->size - *at);
+	/* Before Linux 5.14, or above a memory limit: the pages come at first touch instead. */
+	if (madvise(mem->base + *at, n, MADV_POPULATE_WRITE) < 0)
+		return false;
+	*at += n;
+	return true;
+}

@@ -1,0 +1,96 @@
+/* Memory: one rank's arena as the daemon holds it. Created here and handed out, or handed back by a rank or a launcher that
+ * held it while the daemon was gone. Everything inside the arena is the word of an untrusted process: what decides is the
+ * daemon's own view (slots[]). Belongs to the loop's thread. */
+#ifndef CKPTD_MEMORY_H
+#define CKPTD_MEMORY_H
+
+#include "base/err.h"
+#include "format/arena.h"
+#include "format/layout.h"
+
+#include <stdbool.h>
+
+struct disk;
+
+struct slot_view {
+	bool used;         /* belongs to a snapshot (or is being filled) */
+	struct step_id id; /* of that snapshot */
+};
+
+/* The constant first block of a data file: built once per registration, aligned for direct I/O. */
+struct head_block {
+	void *data;
+	size_t len;
+	struct digest digest;
+};
+
+struct memory {
+	unsigned refs; /* memory_get, memory_put */
+	int fd, fd_read; /* fd_read: the same memory, opened read-only, for the neighbours */
+	uint8_t *base;
+	uint64_t size;
+	struct arena_head *head; /* == base */
+	uint64_t leaves_at, slots_at, slot_size; /* our copy: the head's can be scribbled over */
+	uint32_t nslots;
+	struct registration reg;
+	struct layout layout;
+	struct digest table; /* of the encoded registration and layout */
+	struct head_block *heads; /* layout.nfiles */
+	struct slot_view slots[ARENA_SLOTS_MAX];
+	bool adopted; /* came back from an earlier life of the daemon: its slots may be of an earlier epoch */
+	uint32_t next_status;
+	struct disk *disk; /* where the memory is registered for fixed buffers; token < 0: it is not */
+	int token;
+};
+
+/* Creates, sizes, seals and maps an arena. The registration and layout are taken over (emptied) on success. -ENOMEM, -EMFILE. */
+int memory_create(const char *job, struct registration *reg, struct layout *layout, uint32_t nslots, struct memory **out,
+		  struct err *err);
+/* Takes over an arena that comes back; fd is taken over in any case. -EBADMSG: it is not one of ours, not sealed, or damaged. */
+int memory_adopt(int fd, const char *job, struct memory **out, struct err *err);
+/* Snapshots and commits that read the arena hold a reference, so that it outlives the job's interest in it. */
+struct memory *memory_get(struct memory *mem);
+void memory_put(struct memory *mem); /* NULL is allowed */
+
+/* Bytes that an arena for these would take; 0 on overflow. */
+uint64_t memory_cost(const struct registration *reg, const struct layout *layout, uint32_t nslots);
+/* The bytes of the table: u32 length of the registration, registration, layout. */
+int memory_table(const struct registration *reg, const struct layout *layout, struct wbuf *out);
+
+static inline uint8_t *memory_slot(const struct memory *mem, uint32_t slot)
+{
+	return mem->base + mem->slots_at + slot * mem->slot_size;
+}
+
+static inline uint64_t *memory_leaves(const struct memory *mem, uint32_t slot)
+{
+	return (uint64_t *)(mem->base + mem->leaves_at) + slot * mem->layout.nleaves;
+}
+
+/* Digests a range of leaves of a slot into out[0..count). Thread-safe while the slot is held. */
+void memory_digest(const struct memory *mem, uint32_t slot, uint64_t first, uint64_t count, uint64_t *out);
+/* Which tensor, and which bytes of its registered piece, a leaf belongs to. */
+void memory_name_leaf(const struct memory *mem, uint64_t leaf, char *dst, size_t size);
+
+/* Claims a free slot for the daemon's own use (filling it from storage): the rank cannot take it. -EBUSY. */
+int memory_claim(struct memory *mem, struct step_id id);
+/* Marks a claimed slot as a complete snapshot in memory. */
+void memory_complete(struct memory *mem, uint32_t slot, struct step_id id);
+/* Gives a slot back to the rank. */
+void memory_release(struct memory *mem, uint32_t slot);
+
+/* Publishes a snapshot's level to the rank (status ring) and wakes who waits. */
+struct level {
+	struct step_id id;
+	int level, error;
+	uint32_t late_rank, late_phase;
+};
+void memory_publish(struct memory *mem, const struct level *level);
+void memory_set_epoch(struct memory *mem, uint32_t epoch);
+void memory_set_stop(struct memory *mem);
+void memory_wake(struct memory *mem);
+
+/* Prefaults the next slice (64 MiB) from *at on; false when all is there. Runs on a worker. */
+bool memory_prefault(struct memory *mem, uint64_t *at);
+
+#endif
