@@ -1,0 +1,552 @@
+#include "commit.h"
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/failpoint.h"
+#include "base/log.h"
+#include "format/manifest.h"
+#include "format/sidecar.h"
+#include "prepare.h"
+#include "store/repo.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define MANIFEST_TMP ".MANIFEST.json.tmp"
+
+static const struct {
+	const char *name, *point; /* the failpoint is evaluated when the state is entered */
+} states[COMMIT_STATE_END] = {
+	[COMMIT_JOB_DIR] = {"job-dir", "commit.job_dir"},
+	[COMMIT_OPEN_JOB] = {"open-job", "commit.open_job"},
+	[COMMIT_MKDIR] = {"mkdir", "commit.mkdir"},
+	[COMMIT_PROBE] = {"probe", "commit.probe"},
+	[COMMIT_PROBE_MANIFEST] = {"probe-manifest", "commit.probe_manifest"},
+	[COMMIT_ASIDE_OLD] = {"aside-old", "commit.aside_old"},
+	[COMMIT_OPEN_DIR] = {"open-dir", "commit.open_dir"},
+	[COMMIT_DATA] = {"data", "commit.data"},
+	[COMMIT_DIGESTS] = {"digests", "commit.digests"},
+	[COMMIT_SIDECARS] = {"sidecars", "commit.sidecars"},
+	[COMMIT_NODE] = {"node", "commit.node"},
+	[COMMIT_SYNC_DIR] = {"sync-dir", "commit.sync_dir"},
+	[COMMIT_SYNC_JOB] = {"sync-job", "commit.sync_job"},
+	[COMMIT_SYNC_ROOT] = {"sync-root", "commit.sync_root"},
+	[COMMIT_MANIFEST] = {"manifest", "commit.manifest"},
+	[COMMIT_LINK] = {"link", "commit.link"},
+	[COMMIT_RENAME] = {"rename", "commit.rename"},
+	[COMMIT_UNLINK_TMP] = {"unlink-tmp", "commit.unlink_tmp"},
+	[COMMIT_SYNC_LINK] = {"sync-link", "commit.sync_link"},
+	[COMMIT_ASIDE] = {"aside", "commit.aside"},
+	[COMMIT_SYNC_ASIDE] = {"sync-aside", "commit.sync_aside"},
+	[COMMIT_REMOVE] = {"remove", "commit.remove"},
+	[COMMIT_CLOSE_DIR] = {"close-dir", "commit.close_dir"},
+	[COMMIT_CLOSE_JOB] = {"close-job", "commit.close_job"},
+	[COMMIT_DONE] = {"done", "commit.done"},
+};
+
+const char *commit_state_name(enum commit_state state)
+{
+	return state > 0 && state < COMMIT_STATE_END ? states[state].name : "?";
+}
+
+static void enter(struct commit *c);
+static void advance(struct commit *c, int64_t result);
+
+static void fail(struct commit *c, int rc, const char *what)
+{
+	if (c->rc)
+		return;
+	c->rc = rc;
+	err_set(&c->err, rc, "%s of %s/%s failed: %s", what, c->job, c->name, err_name(rc));
+}
+
+static bool is_cleanup(enum commit_state state)
+{
+	return state >= COMMIT_ASIDE;
+}
+
+/* The only place where the state changes. */
+static void set_state(struct commit *c, enum commit_state state)
+{
+	c->state = state;
+	int rc = failpoint(states[state].point, NULL);
+	if (rc && !is_cleanup(state)) {
+		fail(c, rc, states[state].name);
+		c->state = c->dir_made ? COMMIT_ASIDE : COMMIT_CLOSE_DIR;
+	}
+	log_debug("commit %s/%s: %s", c->job, c->name, states[c->state].name);
+	enter(c);
+}
+
+static void give_up(struct commit *c)
+{
+	set_state(c, c->dir_made ? COMMIT_ASIDE : COMMIT_CLOSE_DIR);
+}
+
+/* ---- single operations --------------------------------------------------------------------------------------- */
+
+static void op_done(struct disk_op *op)
+{
+	advance(op->arg, op->result);
+}
+
+static void submit(struct commit *c, struct disk_op op)
+{
+	c->op = op;
+	c->op.done = op_done;
+	c->op.arg = c;
+	disk_submit(c->disk, &c->op);
+}
+
+static void submit_sync(struct commit *c, int handle)
+{
+	submit(c, (struct disk_op){.kind = DISK_FSYNC, .file = handle});
+}
+
+static void submit_unlink(struct commit *c, const char *name)
+{
+	submit(c, (struct disk_op){.kind = DISK_UNLINK, .dir = c->dir, .name = name});
+}
+
+static void submit_aside(struct commit *c)
+{
+	snprintf(c->aside, sizeof(c->aside), "%s%s.%lx", REPO_ABANDONED, c->name, (unsigned long)clock_wall());
+	submit(c, (struct disk_op){.kind = DISK_RENAME, .dir = c->job_dir, .name = c->name, .dir2 = c->job_dir,
+				   .name2 = c->aside});
+}
+
+/* ---- files --------------------------------------------------------------------------------------------------- */
+
+static void start_files(struct commit *c);
+
+static void file_done(struct writer *w)
+{
+	struct commit *c = w->arg;
+	c->in_flight--;
+	if (w->rc)
+		fail(c, w->rc, w->name);
+	start_files(c);
+}
+
+static void start_data(struct commit *c, struct commit_file *f)
+{
+	const struct memory *mem = f->rank->mem;
+	const struct layout_file *lf = &mem->layout.files[f->file];
+	const struct head_block *head = &mem->heads[f->file];
+	struct writer *w = &f->writer;
+	*w = (struct writer){.disk = c->disk, .dir = c->dir, .flags = DISK_DIRECT, .done = file_done, .arg = c};
+	name_data(mem->reg.rank, c->world, lf->group, lf->part, w->name);
+	w->extents[0] = (struct writer_extent){head->data, 0, head->len};
+	w->extents[1] = (struct writer_extent){memory_slot(mem, f->rank->slot) + lf->slot_at, head->len,
+					       align_up(lf->data_size, DISK_ALIGN)};
+	w->size = head->len + lf->data_size;
+	writer_start(w);
+}
+
+static void start_sidecar(struct commit *c, struct commit_file *f)
+{
+	const struct memory *mem = f->rank->mem;
+	const struct layout_file *lf = &mem->layout.files[f->file];
+	const struct head_block *head = &mem->heads[f->file];
+	struct writer *w = &f->writer;
+	*w = (struct writer){.disk = c->disk, .dir = c->dir, .done = file_done, .arg = c};
+	name_sidecar(mem->reg.rank, c->world, lf->group, lf->part, w->name);
+	w->extents[0] = (struct writer_extent){f->sidecar.data, 0, f->sidecar.len};
+	w->size = f->sidecar.len;
+	(void)head;
+	writer_start(w);
+}
+
+/* Keeps COMMIT_WRITERS files in flight; when all are done, or after an error when none is left, goes on. */
+static void start_files(struct commit *c)
+{
+	while (!c->rc && c->started < c->nfiles && c->in_flight < COMMIT_WRITERS) {
+		struct commit_file *f = &c->cfiles[c->started++];
+		c->in_flight++;
+		if (c->state == COMMIT_DATA)
+			start_data(c, f);
+		else
+			start_sidecar(c, f);
+	}
+	if (!c->in_flight)
+		advance(c, c->rc);
+}
+
+static void enter_files(struct commit *c)
+{
+	c->started = 0;
+	start_files(c);
+}
+
+static int encode_sidecars(struct commit *c)
+{
+	for (uint32_t i = 0; i < c->nfiles; i++) {
+		struct commit_file *f = &c->cfiles[i];
+		const struct memory *mem = f->rank->mem;
+		const struct head_block *head = &mem->heads[f->file];
+		int rc = sidecar_encode(&mem->layout, f->file, head->len, head->digest, f->rank->leaves, &f->sidecar);
+		if (rc)
+			return rc;
+	}
+	return 0;
+}
+
+static void enter_digests(struct commit *c)
+{
+	if (!c->digests_ready)
+		return; /* commit_digests_ready goes on */
+	int rc = encode_sidecars(c);
+	advance(c, rc);
+}
+
+static void text_done(struct writer *w)
+{
+	advance(w->arg, w->rc);
+}
+
+static void write_text(struct commit *c, const char *name, const struct wbuf *text)
+{
+	struct writer *w = &c->writer;
+	*w = (struct writer){.disk = c->disk, .dir = c->dir, .done = text_done, .arg = c, .size = text->len};
+	snprintf(w->name, sizeof(w->name), "%s", name);
+	w->extents[0] = (struct writer_extent){text->data, 0, text->len};
+	writer_start(w);
+}
+
+static void enter_node(struct commit *c)
+{
+	int rc = prepare_documents(c, &c->err);
+	if (rc) {
+		c->rc = rc;
+		give_up(c);
+		return;
+	}
+	char name[NAME_FILE_MAX];
+	name_node(c->node, name);
+	write_text(c, name, &c->node_text);
+}
+
+/* ---- removal ------------------------------------------------------------------------------------------------- */
+
+/* The names that this commit may have made, one by one; NULL after the last. */
+static const char *made_name(struct commit *c, uint32_t i, char dst[NAME_FILE_MAX])
+{
+	if (i < 2 * c->nfiles) {
+		const struct commit_file *f = &c->cfiles[i / 2];
+		const struct layout_file *lf = &f->rank->mem->layout.files[f->file];
+		(i % 2 ? name_sidecar : name_data)(f->rank->mem->reg.rank, c->world, lf->group, lf->part, dst);
+		return dst;
+	}
+	i -= 2 * c->nfiles;
+	if (i == 0) {
+		name_node(c->node, dst);
+		return dst;
+	}
+	return i == 1 ? MANIFEST_TMP : i == 2 ? NAME_MANIFEST : NULL;
+}
+
+static void remove_next(struct commit *c)
+{
+	const char *name = made_name(c, c->remove_at, c->writer.name);
+	if (name)
+		submit_unlink(c, name);
+	else
+		submit(c, (struct disk_op){.kind = DISK_RMDIR, .dir = c->job_dir, .name = c->aside});
+}
+
+static void removed_one(struct commit *c)
+{
+	if (made_name(c, c->remove_at, c->writer.name)) {
+		c->remove_at++;
+		remove_next(c);
+		return;
+	}
+	set_state(c, COMMIT_CLOSE_DIR);
+}
+
+/* ---- the machine --------------------------------------------------------------------------------------------- */
+
+static void enter_close(struct commit *c, int *handle, enum commit_state next)
+{
+	if (*handle < 0) {
+		set_state(c, next);
+		return;
+	}
+	int file = *handle;
+	*handle = -1;
+	submit(c, (struct disk_op){.kind = DISK_CLOSE, .file = file});
+}
+
+static void enter(struct commit *c)
+{
+	switch (c->state) {
+	case COMMIT_JOB_DIR:
+		submit(c, (struct disk_op){.kind = DISK_MKDIR, .dir = c->root, .name = c->job});
+		return;
+	case COMMIT_OPEN_JOB:
+		submit(c, (struct disk_op){.kind = DISK_OPEN, .dir = c->root, .name = c->job, .flags = DISK_DIR});
+		return;
+	case COMMIT_MKDIR:
+		submit(c, (struct disk_op){.kind = DISK_MKDIR, .dir = c->job_dir, .name = c->name});
+		return;
+	case COMMIT_PROBE:
+	case COMMIT_OPEN_DIR:
+		submit(c, (struct disk_op){.kind = DISK_OPEN, .dir = c->job_dir, .name = c->name, .flags = DISK_DIR});
+		return;
+	case COMMIT_PROBE_MANIFEST:
+		submit(c, (struct disk_op){.kind = DISK_OPEN, .dir = c->dir, .name = NAME_MANIFEST});
+		return;
+	case COMMIT_ASIDE_OLD:
+	case COMMIT_ASIDE:
+		submit_aside(c);
+		return;
+	case COMMIT_DATA:
+	case COMMIT_SIDECARS:
+		enter_files(c);
+		return;
+	case COMMIT_DIGESTS:
+		enter_digests(c);
+		return;
+	case COMMIT_NODE:
+		enter_node(c);
+		return;
+	case COMMIT_SYNC_DIR:
+	case COMMIT_SYNC_LINK:
+		submit_sync(c, c->dir);
+		return;
+	case COMMIT_SYNC_JOB:
+	case COMMIT_SYNC_ASIDE:
+		submit_sync(c, c->job_dir);
+		return;
+	case COMMIT_SYNC_ROOT:
+		submit_sync(c, c->root);
+		return;
+	case COMMIT_MANIFEST:
+		write_text(c, MANIFEST_TMP, &c->manifest_text);
+		return;
+	case COMMIT_LINK:
+	case COMMIT_RENAME:
+		submit(c, (struct disk_op){.kind = c->state == COMMIT_LINK ? DISK_LINK : DISK_RENAME, .dir = c->dir,
+					   .name = MANIFEST_TMP, .dir2 = c->dir, .name2 = NAME_MANIFEST});
+		return;
+	case COMMIT_UNLINK_TMP:
+		submit_unlink(c, MANIFEST_TMP);
+		return;
+	case COMMIT_REMOVE:
+		c->remove_at = 0;
+		remove_next(c);
+		return;
+	case COMMIT_CLOSE_DIR:
+		enter_close(c, &c->dir, COMMIT_CLOSE_JOB);
+		return;
+	case COMMIT_CLOSE_JOB:
+		enter_close(c, &c->job_dir, COMMIT_DONE);
+		return;
+	case COMMIT_DONE:
+		c->done(c);
+		return;
+	case COMMIT_STATE_END:
+		return;
+	}
+}
+
+/* States in which an error is an answer, not a failure. */
+static bool tolerated(const struct commit *c, int64_t result)
+{
+	switch (c->state) {
+	case COMMIT_JOB_DIR:
+	case COMMIT_MKDIR:
+		return result == -EEXIST;
+	case COMMIT_PROBE_MANIFEST:
+		return result == -ENOENT;
+	case COMMIT_LINK:
+		return result == -EPERM || result == -EOPNOTSUPP || result == -ENOSYS;
+	default:
+		return is_cleanup(c->state);
+	}
+}
+
+static enum commit_state after_link(struct commit *c, int64_t result)
+{
+	(void)c;
+	return result < 0 ? COMMIT_RENAME : COMMIT_UNLINK_TMP;
+}
+
+/* A manifest in a directory of our name: an earlier life of this daemon finished this very commit. Without one the directory is
+ * what a crash left behind. */
+static enum commit_state after_probe(struct commit *c, int64_t result)
+{
+	if (result >= 0) {
+		disk_close_file(c->disk, (int)result);
+		c->already = true;
+		return COMMIT_SYNC_LINK;
+	}
+	return COMMIT_ASIDE_OLD;
+}
+
+static void after_mkdir(struct commit *c, int64_t result)
+{
+	if (result == -EEXIST && !c->aside_tried) {
+		c->aside_tried = true;
+		set_state(c, COMMIT_PROBE);
+	} else if (result == -EEXIST) {
+		fail(c, -EEXIST, "mkdir");
+		give_up(c);
+	} else {
+		c->dir_made = true;
+		set_state(c, COMMIT_OPEN_DIR);
+	}
+}
+
+static void advance_cleanup(struct commit *c, int64_t result)
+{
+	switch (c->state) {
+	case COMMIT_ASIDE:
+		set_state(c, result < 0 ? COMMIT_CLOSE_DIR : COMMIT_SYNC_ASIDE);
+		return;
+	case COMMIT_SYNC_ASIDE: /* without this fsync the files stay: see the invariants */
+		set_state(c, result < 0 ? COMMIT_CLOSE_DIR : COMMIT_REMOVE);
+		return;
+	case COMMIT_REMOVE:
+		removed_one(c);
+		return;
+	case COMMIT_CLOSE_DIR:
+		set_state(c, COMMIT_CLOSE_JOB);
+		return;
+	default:
+		set_state(c, COMMIT_DONE);
+	}
+}
+
+static void advance_file_states(struct commit *c)
+{
+	if (c->state == COMMIT_DATA && c->data_written)
+		c->data_written(c);
+	set_state(c, c->state + 1);
+}
+
+static void advance(struct commit *c, int64_t result)
+{
+	if (is_cleanup(c->state)) {
+		advance_cleanup(c, result);
+		return;
+	}
+	if (result < 0 && !tolerated(c, result))
+		fail(c, (int)result, states[c->state].name);
+	/* A handle that arrived is kept even when the commit was given up meanwhile: it must be closed. */
+	if (result >= 0 && c->state == COMMIT_OPEN_JOB)
+		c->job_dir = (int)result;
+	if (result >= 0 && (c->state == COMMIT_OPEN_DIR || c->state == COMMIT_PROBE))
+		c->dir = (int)result;
+	if (c->rc) {
+		if (result >= 0 && c->state == COMMIT_MKDIR)
+			c->dir_made = true;
+		if (result >= 0 && c->state == COMMIT_PROBE_MANIFEST)
+			disk_close_file(c->disk, (int)result);
+		give_up(c);
+		return;
+	}
+	switch (c->state) {
+	case COMMIT_JOB_DIR:
+		c->job_made = result >= 0;
+		set_state(c, COMMIT_OPEN_JOB);
+		return;
+	case COMMIT_OPEN_JOB:
+		set_state(c, COMMIT_MKDIR);
+		return;
+	case COMMIT_MKDIR:
+		after_mkdir(c, result);
+		return;
+	case COMMIT_PROBE:
+		set_state(c, COMMIT_PROBE_MANIFEST);
+		return;
+	case COMMIT_PROBE_MANIFEST:
+		set_state(c, after_probe(c, result));
+		return;
+	case COMMIT_ASIDE_OLD:
+		disk_close_file(c->disk, c->dir);
+		c->dir = -1;
+		set_state(c, COMMIT_MKDIR);
+		return;
+	case COMMIT_DATA:
+	case COMMIT_SIDECARS:
+		advance_file_states(c);
+		return;
+	case COMMIT_SYNC_JOB:
+		set_state(c, c->job_made ? COMMIT_SYNC_ROOT : COMMIT_MANIFEST);
+		return;
+	case COMMIT_LINK:
+		set_state(c, after_link(c, result));
+		return;
+	case COMMIT_RENAME:
+	case COMMIT_UNLINK_TMP:
+		set_state(c, COMMIT_SYNC_LINK);
+		return;
+	case COMMIT_SYNC_LINK:
+		set_state(c, COMMIT_CLOSE_DIR);
+		return;
+	default:
+		set_state(c, c->state + 1);
+	}
+}
+
+/* ---- life ---------------------------------------------------------------------------------------------------- */
+
+static int collect_files(struct commit *c)
+{
+	for (uint32_t r = 0; r < c->nranks; r++)
+		c->nfiles += c->ranks[r].mem->layout.nfiles;
+	c->cfiles = calloc(c->nfiles ? c->nfiles : 1, sizeof(*c->cfiles));
+	if (!c->cfiles)
+		return -ENOMEM;
+	uint32_t at = 0;
+	for (uint32_t r = 0; r < c->nranks; r++) {
+		const struct layout *layout = &c->ranks[r].mem->layout;
+		for (uint32_t f = 0; f < layout->nfiles; f++) {
+			c->cfiles[at++] = (struct commit_file){.rank = &c->ranks[r], .file = f};
+			c->bytes += c->ranks[r].mem->heads[f].len + layout->files[f].data_size;
+		}
+	}
+	c->files = c->nfiles;
+	return 0;
+}
+
+int commit_start(struct commit *c)
+{
+	name_dir(c->id, c->name);
+	c->dir = c->job_dir = -1;
+	int rc = collect_files(c);
+	if (rc)
+		return rc;
+	set_state(c, COMMIT_JOB_DIR);
+	return 0;
+}
+
+void commit_digests_ready(struct commit *c)
+{
+	c->digests_ready = true;
+	if (c->state == COMMIT_DIGESTS && !c->rc)
+		enter_digests(c);
+}
+
+void commit_abort(struct commit *c, int rc, const char *why)
+{
+	if (c->rc || is_cleanup(c->state))
+		return;
+	c->rc = rc;
+	err_set(&c->err, rc, "%s", why);
+	if (c->state == COMMIT_DIGESTS && !c->digests_ready)
+		give_up(c); /* nothing is in flight that would go on */
+}
+
+void commit_free(struct commit *c)
+{
+	if (!c)
+		return;
+	for (uint32_t i = 0; i < c->nfiles; i++)
+		wbuf_free(&c->cfiles[i].sidecar);
+	free(c->cfiles);
+	wbuf_free(&c->node_text);
+	wbuf_free(&c->manifest_text);
+	free(c);
+}

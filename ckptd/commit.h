@@ -1,0 +1,107 @@
+/* Commit: one snapshot of all local ranks becomes one checkpoint on storage. A state machine over the disk.
+ *
+ * Invariants
+ *  - MANIFEST.json appears only when every byte that it vouches for, and every name, has been fsynced.
+ *  - It is created exactly once, by link(2) from a temporary name.
+ *  - A failed fsync fails the checkpoint; nothing is retried under the same name.
+ *  - What failed is first renamed out of the way and that is fsynced, only then deleted: at no instant can a crash leave a
+ *    directory that has a manifest but lacks a file.
+ * Fault model: the process or the machine may stop at any instant; what was not fsynced may be lost, torn or reordered,
+ * names as well as bytes; any operation may fail.
+ *
+ *   JOB_DIR → OPEN_JOB → MKDIR → OPEN_DIR → DATA → DIGESTS → SIDECARS → NODE → SYNC_DIR → SYNC_JOB → SYNC_ROOT → MANIFEST → LINK →
+ *   UNLINK_TMP → SYNC_LINK → CLOSE → DONE
+ *   MKDIR says EEXIST → PROBE (a manifest: an earlier life of this daemon committed it → DONE) → ASIDE_OLD → MKDIR
+ *   any error → ASIDE → SYNC_ASIDE → REMOVE → CLOSE → FAILED */
+#ifndef CKPTD_COMMIT_H
+#define CKPTD_COMMIT_H
+
+#include "memory.h"
+#include "writer.h"
+
+enum commit_state {
+	COMMIT_JOB_DIR = 1,
+	COMMIT_OPEN_JOB,
+	COMMIT_MKDIR,
+	COMMIT_PROBE,
+	COMMIT_PROBE_MANIFEST,
+	COMMIT_ASIDE_OLD,
+	COMMIT_OPEN_DIR,
+	COMMIT_DATA,
+	COMMIT_DIGESTS,
+	COMMIT_SIDECARS,
+	COMMIT_NODE,
+	COMMIT_SYNC_DIR,
+	COMMIT_SYNC_JOB,
+	COMMIT_SYNC_ROOT,
+	COMMIT_MANIFEST,
+	COMMIT_LINK,
+	COMMIT_RENAME, /* instead of LINK where the file system has no hard links */
+	COMMIT_UNLINK_TMP,
+	COMMIT_SYNC_LINK,
+	COMMIT_ASIDE,
+	COMMIT_SYNC_ASIDE,
+	COMMIT_REMOVE,
+	COMMIT_CLOSE_DIR,
+	COMMIT_CLOSE_JOB,
+	COMMIT_DONE,
+	COMMIT_STATE_END
+};
+
+enum { COMMIT_WRITERS = 4 }; /* files in flight */
+
+struct commit_rank {
+	struct memory *mem;
+	uint32_t slot;
+	const uint64_t *leaves; /* layout.nleaves, valid once commit_digests_ready was called */
+};
+
+struct commit_file {
+	struct commit_rank *rank;
+	uint32_t file;           /* index into the rank's layout */
+	struct wbuf sidecar;
+	struct writer writer;
+};
+
+struct commit {
+	/* set by the caller */
+	struct disk *disk;
+	int root;
+	char job[NAME_JOB_MAX], node[NAME_NODE_MAX];
+	struct step_id id;
+	uint32_t world, nranks;
+	struct commit_rank *ranks;               /* owned by the caller, lives until done */
+	void (*data_written)(struct commit *c);  /* the slots are no longer read by the disk */
+	void (*done)(struct commit *c);          /* last call; the caller frees with commit_free */
+	void *arg;
+
+	/* to be read */
+	enum commit_state state;
+	int rc;              /* first error */
+	struct err err;      /* its sentence */
+	uint64_t bytes, files;
+
+	bool already;        /* an earlier life of this daemon had committed it */
+
+	/* private */
+	bool digests_ready, dir_made, job_made, aside_tried;
+	int job_dir, dir;
+	char name[NAME_DIR_MAX], aside[NAME_DIR_MAX + 48];
+	uint32_t nfiles, started, in_flight, remove_at;
+	struct commit_file *cfiles;
+	struct wbuf node_text, manifest_text;
+	struct writer writer;
+	struct disk_op op;
+};
+
+/* Starts. -ENOMEM: nothing was started and done is not called. */
+int commit_start(struct commit *c);
+/* The digests of all ranks have been compared and stand in ranks[].leaves. */
+void commit_digests_ready(struct commit *c);
+/* Gives up: what is in flight is awaited, then the directory is removed and done is called with rc. */
+void commit_abort(struct commit *c, int rc, const char *why);
+void commit_free(struct commit *c);
+
+const char *commit_state_name(enum commit_state state);
+
+#endif

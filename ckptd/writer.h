@@ -1,0 +1,40 @@
+/* Writer: one new file, from creation to the confirmed fsync, as a small state machine over the disk. */
+#ifndef CKPTD_WRITER_H
+#define CKPTD_WRITER_H
+
+#include "format/names.h"
+#include "store/disk.h"
+
+enum { WRITER_EXTENTS = 2 };
+
+enum writer_state { WRITER_OPEN = 1, WRITER_WRITE, WRITER_TRUNCATE, WRITER_FSYNC, WRITER_CLOSE, WRITER_DONE };
+
+struct writer {
+	/* set by the caller; extents and dir must live until done */
+	struct disk *disk;
+	int dir;
+	char name[NAME_FILE_MAX];
+	unsigned flags; /* DISK_DIRECT or 0 */
+	struct writer_extent {
+		const void *buf;
+		uint64_t offset, len;
+	} extents[WRITER_EXTENTS]; /* len 0: unused */
+	uint64_t size;             /* of the file in the end: what direct I/O wrote beyond is cut */
+	void (*done)(struct writer *w);
+	void *arg;
+
+	/* the result */
+	enum writer_state state;
+	int rc;
+
+	/* private */
+	int file;
+	unsigned pending;
+	struct disk_op ops[WRITER_EXTENTS];
+};
+
+/* Starts; `done` is called once, from disk_poll, with rc 0 when the bytes are on storage, or the first error (the file may be
+ * left in any state). An existing name is an error (-EEXIST). */
+void writer_start(struct writer *w);
+
+#endif
