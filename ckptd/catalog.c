@@ -1,0 +1,180 @@
+#include "catalog.h"
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/failpoint.h"
+#include "base/log.h"
+#include "store/repo.h"
+
+#include <sqlite3.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { CATALOG_VERSION = 1, CATALOG_BUSY_MS = 200, CATALOG_EVENTS_MAX = 100000 };
+
+struct catalog {
+	sqlite3 *db;
+};
+
+/* synchronous=OFF: after a power cut it is rebuilt, and the loop never waits for the disk here. */
+static const char schema[] =
+	"PRAGMA journal_mode=MEMORY; PRAGMA synchronous=OFF; PRAGMA user_version=1;"
+	"CREATE TABLE IF NOT EXISTS checkpoint(job TEXT NOT NULL, epoch INTEGER NOT NULL, step INTEGER NOT NULL,"
+	" bytes INTEGER, files INTEGER, world INTEGER, committed_ns INTEGER, verified_ns INTEGER, health INTEGER,"
+	" PRIMARY KEY(job, epoch, step)) WITHOUT ROWID;"
+	"CREATE TABLE IF NOT EXISTS event(id INTEGER PRIMARY KEY, at_ns INTEGER, job TEXT, epoch INTEGER, step INTEGER,"
+	" kind TEXT, text TEXT);"
+	"CREATE TABLE IF NOT EXISTS epoch(job TEXT PRIMARY KEY, last INTEGER NOT NULL) WITHOUT ROWID;";
+
+static void complain(struct catalog *c, const char *what)
+{
+	log_warn("catalog: %s: %s (checkpoints are not affected)", what, c->db ? sqlite3_errmsg(c->db) : "closed");
+}
+
+/* Prepares, binds `format` (s: text, i: int64), runs to the end. The first column of the first row, or `absent`. */
+static int64_t query(struct catalog *c, int64_t absent, const char *sql, const char *format, ...)
+{
+	sqlite3_stmt *stmt;
+	if (!c || failpoint("catalog.query", NULL))
+		return absent;
+	if (sqlite3_prepare_v2(c->db, sql, -1, &stmt, NULL) != SQLITE_OK) {
+		complain(c, "prepare");
+		return absent;
+	}
+	va_list ap;
+	va_start(ap, format);
+	for (int i = 0; format[i]; i++) {
+		if (format[i] == 's')
+			sqlite3_bind_text(stmt, i + 1, va_arg(ap, const char *), -1, SQLITE_TRANSIENT);
+		else
+			sqlite3_bind_int64(stmt, i + 1, va_arg(ap, int64_t));
+	}
+	va_end(ap);
+	int64_t value = absent;
+	int rc = sqlite3_step(stmt);
+	if (rc == SQLITE_ROW && sqlite3_column_type(stmt, 0) != SQLITE_NULL)
+		value = sqlite3_column_int64(stmt, 0);
+	else if (rc != SQLITE_DONE && rc != SQLITE_ROW)
+		complain(c, "write");
+	sqlite3_finalize(stmt);
+	return value;
+}
+
+static int open_db(struct catalog *c, const char *path)
+{
+	if (sqlite3_open_v2(path, &c->db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX, NULL) !=
+	    SQLITE_OK)
+		return -EIO;
+	sqlite3_busy_timeout(c->db, CATALOG_BUSY_MS);
+	int64_t version = query(c, -1, "PRAGMA user_version", "");
+	if (version != 0 && version != CATALOG_VERSION)
+		return -EBADMSG;
+	if (sqlite3_exec(c->db, schema, NULL, NULL, NULL) != SQLITE_OK)
+		return -EBADMSG;
+	return 0;
+}
+
+int catalog_open(const char *store, struct catalog **out, struct err *err)
+{
+	AUTO_FREE char *path = NULL;
+	struct catalog *c = calloc(1, sizeof(*c));
+	if (!c || asprintf(&path, "%s/%s", store, CATALOG_FILE) < 0) {
+		free(c);
+		return err_set(err, -ENOMEM, "no memory for the catalog");
+	}
+	int rc = open_db(c, path);
+	if (rc) {
+		log_warn("catalog: %s cannot be used (%s): rebuilding it", path, c->db ? sqlite3_errmsg(c->db) : "?");
+		sqlite3_close(c->db);
+		c->db = NULL;
+		unlink(path);
+		rc = open_db(c, path);
+	}
+	if (rc) {
+		err_set(err, rc, "catalog %s: %s", path, c->db ? sqlite3_errmsg(c->db) : err_name(rc));
+		catalog_close(c);
+		return rc;
+	}
+	*out = c;
+	return 0;
+}
+
+void catalog_close(struct catalog *c)
+{
+	if (!c)
+		return;
+	sqlite3_close(c->db);
+	free(c);
+}
+
+static int sync_rows(struct catalog *c, const struct checkpoint_ref *refs, size_t n)
+{
+	sqlite3_exec(c->db, "BEGIN; CREATE TEMP TABLE IF NOT EXISTS seen(job TEXT, epoch INTEGER, step INTEGER,"
+			    " PRIMARY KEY(job, epoch, step)); DELETE FROM seen;",
+		     NULL, NULL, NULL);
+	for (size_t i = 0; i < n; i++) {
+		if (refs[i].state != CHECKPOINT_COMMITTED)
+			continue;
+		int64_t epoch = refs[i].id.epoch, step = (int64_t)refs[i].id.step;
+		query(c, 0, "INSERT OR IGNORE INTO seen VALUES(?,?,?)", "sii", refs[i].job, epoch, step);
+		query(c, 0, "INSERT OR IGNORE INTO checkpoint(job, epoch, step, committed_ns) VALUES(?,?,?,?)", "siii",
+		      refs[i].job, epoch, step, (int64_t)refs[i].committed_ns);
+	}
+	const char *forget = "DELETE FROM checkpoint WHERE (job, epoch, step) NOT IN (SELECT job, epoch, step FROM seen);"
+			     "COMMIT;";
+	return sqlite3_exec(c->db, forget, NULL, NULL, NULL) == SQLITE_OK ? 0 : -EIO;
+}
+
+int catalog_sync(struct catalog *c, const char *store, struct err *err)
+{
+	struct repo repo;
+	AUTO_FREE struct checkpoint_ref *refs = NULL;
+	size_t n = 0;
+	if (!c)
+		return 0;
+	int rc = repo_open(store, &repo, err);
+	if (rc)
+		return rc;
+	rc = repo_scan(&repo, NULL, &refs, &n, err);
+	repo_close(&repo);
+	if (!rc)
+		rc = sync_rows(c, refs, n);
+	if (rc == -EIO)
+		complain(c, "sync");
+	return rc;
+}
+
+void catalog_committed(struct catalog *c, const char *job, struct step_id id, uint64_t bytes, uint32_t files,
+		       uint32_t world)
+{
+	query(c, 0,
+	      "INSERT OR REPLACE INTO checkpoint(job, epoch, step, bytes, files, world, committed_ns)"
+	      " VALUES(?,?,?,?,?,?,?)",
+	      "siiiiii", job, (int64_t)id.epoch, (int64_t)id.step, (int64_t)bytes, (int64_t)files, (int64_t)world,
+	      (int64_t)clock_wall());
+}
+
+void catalog_verified(struct catalog *c, const char *job, struct step_id id, int rc)
+{
+	query(c, 0, "UPDATE checkpoint SET verified_ns=?, health=? WHERE job=? AND epoch=? AND step=?", "iisii",
+	      (int64_t)clock_wall(), (int64_t)(rc ? -1 : 1), job, (int64_t)id.epoch, (int64_t)id.step);
+}
+
+void catalog_event(struct catalog *c, const char *job, struct step_id id, const char *kind, const char *text)
+{
+	query(c, 0, "INSERT INTO event(at_ns, job, epoch, step, kind, text) VALUES(?,?,?,?,?,?)", "isiiss",
+	      (int64_t)clock_wall(), job, (int64_t)id.epoch, (int64_t)id.step, kind, text);
+	query(c, 0, "DELETE FROM event WHERE id <= (SELECT max(id) FROM event) - ?", "i", (int64_t)CATALOG_EVENTS_MAX);
+}
+
+void catalog_epoch(struct catalog *c, const char *job, uint32_t epoch)
+{
+	query(c, 0,
+	      "INSERT INTO epoch(job, last) VALUES(?,?) ON CONFLICT(job) DO UPDATE SET last=max(last, excluded.last)",
+	      "si", job, (int64_t)epoch);
+}
+
+uint32_t catalog_last_epoch(struct catalog *c, const char *job)
+{
+	return (uint32_t)query(c, 0, "SELECT last FROM epoch WHERE job=?", "s", job);
+}
