@@ -1,0 +1,216 @@
+#include "member.h"
+
+#include "base/cleanup.h"
+#include "base/failpoint.h"
+#include "base/log.h"
+#include "daemon.h"
+#include "loop.h"
+#include "pool.h"
+#include "store/disk.h"
+
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+/* What the tables of all ranks come to; arenas that fit are kept. */
+struct forming {
+	struct layout layouts[WIRE_LOCAL_MAX];
+	bool keep[WIRE_LOCAL_MAX];
+	uint64_t cost[WIRE_LOCAL_MAX];
+	struct memory *made[WIRE_LOCAL_MAX];
+};
+
+static void forming_free(struct job *job, struct forming *f)
+{
+	for (uint32_t r = 0; r < job->world; r++) {
+		layout_free(&f->layouts[r]);
+		memory_put(f->made[r]);
+	}
+	free(f);
+}
+
+static bool fits(const struct memory *mem, const struct registration *reg, const struct layout *layout)
+{
+	AUTO_WBUF struct wbuf table = {0};
+	return mem && !memory_table(reg, layout, &table) &&
+	       digest_equal(digest_bytes(table.data, table.len), mem->table);
+}
+
+static int lay_out(struct job *job, struct forming *f, struct err *err)
+{
+	const struct registration *regs[WIRE_LOCAL_MAX];
+	for (uint32_t r = 0; r < job->world; r++)
+		regs[r] = &job->ranks[r].reg;
+	int rc = layout_make(regs, job->world, true, LAYOUT_FILE_MAX, f->layouts, err);
+	if (rc)
+		return rc;
+	for (uint32_t r = 0; r < job->world; r++) {
+		f->keep[r] = fits(job->ranks[r].mem, regs[r], &f->layouts[r]);
+		f->cost[r] = memory_cost(regs[r], &f->layouts[r], job->nslots);
+		if (!f->keep[r] && !f->cost[r])
+			return err_set(err, -EOVERFLOW, "the state of rank %u is too large", r);
+	}
+	return 0;
+}
+
+static int check_memory(struct job *job, const struct forming *f, struct err *err)
+{
+	struct daemon *d = job->daemon;
+	uint64_t used = d->memory_used, more = 0, state = 0;
+	char a[16], b[16], c[16], e[16];
+	for (uint32_t r = 0; r < job->world; r++) {
+		state += f->layouts[r].data_bytes;
+		if (f->keep[r])
+			continue;
+		if (job->ranks[r].mem)
+			used -= job->ranks[r].mem->size;
+		more += f->cost[r];
+	}
+	if (used + more <= d->config.memory_limit)
+		return 0;
+	return err_set(err, -ENOMEM,
+		       "job '%s' needs %s of arenas (%s of state on %u ranks, %u slots each), %s of other arenas are in use, the "
+		       "limit of this node is %s: raise --memory-limit or lower CKPT_SLOTS",
+		       job->name, bytes_human(a, sizeof(a), more), bytes_human(b, sizeof(b), state), job->world, job->nslots,
+		       bytes_human(c, sizeof(c), used), bytes_human(e, sizeof(e), d->config.memory_limit));
+}
+
+static int make_arenas(struct job *job, struct forming *f, struct err *err)
+{
+	for (uint32_t r = 0; r < job->world; r++) {
+		if (f->keep[r])
+			continue;
+		AUTO_WBUF struct wbuf copy = {0};
+		struct registration reg;
+		int rc = registration_encode(&job->ranks[r].reg, &copy);
+		if (!rc)
+			rc = registration_decode(copy.data, copy.len, &reg, err);
+		if (!rc)
+			rc = memory_create(job->name, &reg, &f->layouts[r], job->nslots, &f->made[r], err);
+		if (rc)
+			return rc;
+	}
+	return failpoint("job.form", NULL);
+}
+
+/* ---- prefault: pages are first touched here, in the background, and not by the first save -------------------- */
+
+struct prefault {
+	struct work work;
+	struct pool *pool;
+	struct memory *mem;
+	uint64_t at;
+	bool more;
+};
+
+static void prefault_run(struct work *work)
+{
+	struct prefault *p = list_entry(work, struct prefault, work);
+	p->more = memory_prefault(p->mem, &p->at);
+}
+
+static void prefault_done(struct work *work)
+{
+	struct prefault *p = list_entry(work, struct prefault, work);
+	/* Nobody but this item holds the arena any more: the job is gone. */
+	if (p->more && p->mem->refs > 1) {
+		p->more = false;
+		pool_submit(p->pool, &p->work); /* at the end of the queue: digests go first */
+		return;
+	}
+	memory_put(p->mem);
+	free(p);
+}
+
+static void prefault_start(struct pool *pool, struct memory *mem)
+{
+	struct prefault *p = calloc(1, sizeof(*p));
+	if (!p)
+		return; /* the first save pays instead */
+	*p = (struct prefault){.work = {.run = prefault_run, .done = prefault_done}, .pool = pool, .mem = memory_get(mem)};
+	pool_submit(pool, &p->work);
+}
+
+/* ---- installing ------------------------------------------------------------------------------------------------ */
+
+static void doorbell_rang(void *arg, uint32_t events)
+{
+	struct rank *rank = arg;
+	uint64_t count;
+	ssize_t ignored = read(rank->doorbell, &count, sizeof(count));
+	(void)ignored;
+	(void)events;
+	saves_follow(&rank->job->saves);
+}
+
+static int open_doorbell(struct rank *rank, struct err *err)
+{
+	if (rank->doorbell >= 0)
+		return 0;
+	rank->doorbell = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (rank->doorbell < 0)
+		return err_set(err, -errno, "eventfd: %s", err_name(errno));
+	rank->doorbell_watch = loop_watch(rank->job->daemon->loop, rank->doorbell, EPOLLIN, doorbell_rang, rank);
+	return rank->doorbell_watch ? 0 : err_set(err, -ENOMEM, "cannot watch a doorbell");
+}
+
+static void hold_at_launcher(struct rank *rank)
+{
+	AUTO_WBUF struct wbuf body = {0};
+	struct wire_arena_of m = {.rank = rank->id, .size = rank->mem->size};
+	if (!rank->job->launcher || wire_arena_of_encode(&m, &body))
+		return;
+	client_send(rank->job->launcher, WIRE_HOLD, 0, &body, &rank->mem->fd, 1);
+}
+
+void job_hold_all(struct job *job)
+{
+	for (uint32_t r = 0; r < job->world; r++)
+		if (job->ranks[r].mem)
+			hold_at_launcher(&job->ranks[r]);
+}
+
+static void install(struct rank *rank, struct memory *mem)
+{
+	struct daemon *d = rank->job->daemon;
+	if (rank->mem)
+		d->memory_used -= rank->mem->size;
+	memory_put(rank->mem);
+	rank->mem = mem;
+	d->memory_used += mem->size;
+	mem->disk = d->disk;
+	mem->token = d->disk ? disk_register(d->disk, mem->base, mem->size) : -1;
+	if (d->disk && mem->token < 0)
+		log_info("job %s: the arena of rank %u is not registered for I/O (%s): writes cost more processor time",
+			 rank->job->name, rank->id, err_name(mem->token));
+	prefault_start(d->pool, mem);
+	hold_at_launcher(rank);
+}
+
+int job_form(struct job *job, struct err *err)
+{
+	struct forming *f = calloc(1, sizeof(*f));
+	if (!f)
+		return err_set(err, -ENOMEM, "no memory to form job '%s'", job->name);
+	int rc = lay_out(job, f, err);
+	if (!rc)
+		rc = check_memory(job, f, err);
+	if (!rc)
+		rc = make_arenas(job, f, err);
+	for (uint32_t r = 0; !rc && r < job->world; r++)
+		rc = open_doorbell(&job->ranks[r], err);
+	for (uint32_t r = 0; !rc && r < job->world; r++) {
+		if (f->made[r]) {
+			install(&job->ranks[r], f->made[r]);
+			f->made[r] = NULL;
+		}
+		memory_set_epoch(job->ranks[r].mem, job->epoch);
+		if (job->stop)
+			memory_set_stop(job->ranks[r].mem);
+	}
+	if (!rc)
+		job->formed = true;
+	forming_free(job, f);
+	return rc;
+}

@@ -1,0 +1,102 @@
+/* Job: the ranks of one training job on this node, their barriers, and its epoch.
+ *
+ * An epoch is a period in which the same processes take part. It is raised when one of them is lost or a new one wants in:
+ * first in the arenas (so that begin, fence and wait refuse), then snapshots that are not complete on every rank are given
+ * up, then everybody is told. All join again, restore, and go on.
+ *
+ *   rank: ABSENT → CONNECTED → REGISTERED → JOINED → LEFT (said goodbye)
+ *                  ◄──────── lost: ABSENT (process gone)          JOINED → REGISTERED when the epoch is raised */
+#ifndef CKPTD_JOB_H
+#define CKPTD_JOB_H
+
+#include "base/list.h"
+#include "client.h"
+#include "memory.h"
+#include "recover.h"
+#include "saves.h"
+
+#include <sys/types.h>
+
+struct daemon;
+struct job;
+
+enum rank_state { RANK_ABSENT = 0, RANK_CONNECTED, RANK_REGISTERED, RANK_JOINED, RANK_LEFT };
+
+/* A request that waits at a barrier. seq 0: none. */
+struct waiting {
+	uint32_t seq;
+	uint64_t deadline;
+};
+
+struct rank {
+	struct job *job;
+	uint32_t id;
+	enum rank_state state;
+	struct client *client; /* NULL: not connected (the process may be alive) */
+	pid_t pid;             /* 0: the process is gone */
+	int pidfd;
+	struct watch *pid_watch;
+	int doorbell;
+	struct watch *doorbell_watch;
+	struct memory *mem;
+	struct registration reg; /* the table that it sent last */
+	bool registered, arena_sent;
+	bool resumed;            /* came back to a restarted daemon in the middle of an epoch */
+	struct waiting registering, joining, restoring;
+	uint64_t restore_step;
+	uint32_t address_len;
+	uint8_t address[WIRE_ADDRESS_MAX];
+	uint64_t seen_ns;        /* connected or lost its connection at */
+	bool hung;
+};
+
+struct job {
+	struct list link;
+	struct daemon *daemon;
+	char name[NAME_JOB_MAX];
+	uint32_t world;
+	uint32_t epoch;
+	uint32_t nslots;
+	bool fresh;        /* nobody has joined in this life of the daemon */
+	bool stop;
+	bool formed;       /* arenas exist for all ranks */
+	struct rank *ranks;
+	struct client *launcher;
+	struct saves saves;
+	struct recover recover;
+	uint64_t dormant_ns; /* since when no process is left; 0: some is */
+	uint64_t resumed_ns; /* since when resumed ranks wait for the missing; 0: none do */
+	uint64_t recovered_at_ns, lost_at_ns;
+};
+
+/* A rank or launcher says HELLO. On 0 *rank is set for a rank (NULL for a launcher), *out to the job. */
+int job_hello(struct daemon *daemon, struct client *client, const struct wire_hello *hello, pid_t pid, struct job **out,
+	      struct rank **rank, struct err *err);
+/* Its connection is gone. */
+void job_disconnected(struct job *job, struct rank *rank);
+
+/* Requests; answered at once or when the barrier opens. */
+void job_register(struct rank *rank, uint32_t seq, const void *body, size_t len);
+void job_join(struct rank *rank, uint32_t seq, const struct wire_join *m);
+void job_restore(struct rank *rank, uint32_t seq, const struct wire_restore *m);
+void job_bye(struct rank *rank, uint32_t seq);
+/* An arena comes back from a rank or a launcher; fd is taken over. */
+int job_return(struct job *job, uint32_t rank, int fd, struct err *err);
+/* From the launcher: a process that it has started (pidfd taken over; -1: none) or that has ended. */
+void job_spawned(struct job *job, uint32_t rank, pid_t pid, int pidfd);
+void job_exited(struct job *job, uint32_t rank, pid_t pid, int status);
+void job_stop(struct job *job);
+
+/* Deadlines, hangs, lingering; every tick. False: the job has ended and was freed. */
+bool job_tick(struct job *job);
+void job_free(struct job *job);
+
+/* The epoch moves on. `lost`: the rank that is the reason, or NULL. */
+void job_raise(struct job *job, const struct rank *lost, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+
+/* For saves and recover. */
+void job_event(struct job *job, struct step_id id, int rc, const char *text);
+struct job *job_find(struct daemon *daemon, const char *name);
+const char *rank_state_name(enum rank_state state);
+
+#endif

@@ -1,0 +1,379 @@
+#include "member.h"
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/failpoint.h"
+#include "base/log.h"
+#include "catalog.h"
+#include "daemon.h"
+#include "store/repo.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* How long a restarted daemon waits for arenas before it makes new ones. */
+#define ARENA_GRACE_NS (3 * CLOCK_NS_PER_S)
+
+uint32_t member_first_epoch(struct daemon *daemon, const char *job)
+{
+	uint32_t last = catalog_last_epoch(daemon->catalog, job);
+	struct repo repo;
+	struct err err;
+	AUTO_FREE struct checkpoint_ref *refs = NULL;
+	size_t n = 0;
+	if (!daemon->config.store || repo_open(daemon->config.store, &repo, &err))
+		return last + 1;
+	/* Partial directories count, too: their names are taken. */
+	if (!repo_scan(&repo, job, &refs, &n, &err))
+		for (size_t i = 0; i < n; i++)
+			last = refs[i].id.epoch > last ? refs[i].id.epoch : last;
+	repo_close(&repo);
+	catalog_epoch(daemon->catalog, job, last + 1);
+	return last + 1;
+}
+
+void member_tell_epoch(struct job *job, const char *reason)
+{
+	AUTO_WBUF struct wbuf body = {0};
+	struct wire_epoch m = {.epoch = job->epoch};
+	snprintf(m.reason, sizeof(m.reason), "%s", reason);
+	for (uint32_t r = 0; r < job->world; r++) {
+		struct rank *rank = &job->ranks[r];
+		if (rank->pid || rank->client)
+			continue;
+		rank->state = RANK_ABSENT; /* also one that had finished: all are needed again */
+		m.lost[m.nlost++] = r;
+	}
+	if (wire_epoch_encode(&m, &body))
+		return;
+	for (uint32_t r = 0; r < job->world; r++)
+		if (job->ranks[r].client)
+			client_send(job->ranks[r].client, WIRE_EPOCH, 0, &body, NULL, 0);
+	if (job->launcher)
+		client_send(job->launcher, WIRE_EPOCH, 0, &body, NULL, 0);
+}
+
+void member_refuse(struct rank *rank, struct waiting *waiting, int rc, const char *fmt, ...)
+{
+	char text[WIRE_TEXT_MAX];
+	va_list ap;
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
+	if (waiting->seq && rank->client)
+		client_error(rank->client, waiting->seq, rc, "%s", text);
+	*waiting = (struct waiting){0};
+}
+
+static struct waiting wait_until(const struct rank *rank, uint32_t seq, uint32_t timeout_ms)
+{
+	uint64_t ms = timeout_ms ? timeout_ms : rank->job->daemon->config.join_timeout_ms;
+	return (struct waiting){.seq = seq, .deadline = clock_deadline(ms * CLOCK_NS_PER_MS)};
+}
+
+/* ---- register -------------------------------------------------------------------------------------------------- */
+
+static void send_arenas(struct rank *rank)
+{
+	AUTO_WBUF struct wbuf body = {0};
+	struct job *job = rank->job;
+	struct wire_arena m = {.nlocal = job->world};
+	int fds[1 + WIRE_LOCAL_MAX] = {rank->doorbell};
+	for (uint32_t r = 0; r < job->world; r++) {
+		m.ranks[r] = r;
+		m.size[r] = job->ranks[r].mem->size;
+		fds[1 + r] = r == rank->id ? job->ranks[r].mem->fd : job->ranks[r].mem->fd_read;
+	}
+	if (wire_arena_encode(&m, &body))
+		body.failed = true;
+	client_send(rank->client, WIRE_ARENA, rank->registering.seq, &body, fds, 1 + (int)job->world);
+	rank->registering = (struct waiting){0};
+	rank->arena_sent = true;
+	rank->state = rank->resumed ? RANK_JOINED : RANK_REGISTERED;
+}
+
+static bool every_rank_registered(const struct job *job)
+{
+	for (uint32_t r = 0; r < job->world; r++)
+		if (!job->ranks[r].registered)
+			return false;
+	return true;
+}
+
+/* After a restart the arenas are handed back by several hands: forming the job without one of them would lose it. */
+static bool arenas_on_their_way(const struct job *job)
+{
+	if (job->formed || !job->resumed_ns || clock_now() - job->resumed_ns > ARENA_GRACE_NS)
+		return false;
+	for (uint32_t r = 0; r < job->world; r++)
+		if (!job->ranks[r].mem)
+			return true;
+	return false;
+}
+
+static void answer_registered(struct job *job, int rc, const struct err *err)
+{
+	for (uint32_t r = 0; r < job->world; r++) {
+		struct rank *rank = &job->ranks[r];
+		if (!rank->registering.seq)
+			continue;
+		if (rc) {
+			rank->registered = false;
+			member_refuse(rank, &rank->registering, rc, "%s", err->text);
+		} else {
+			send_arenas(rank);
+		}
+	}
+}
+
+static bool somebody_waits(const struct job *job)
+{
+	for (uint32_t r = 0; r < job->world; r++)
+		if (job->ranks[r].registering.seq)
+			return true;
+	return false;
+}
+
+static void try_form(struct job *job)
+{
+	struct err err = {{0}};
+	if (!every_rank_registered(job) || !somebody_waits(job) || arenas_on_their_way(job))
+		return;
+	int rc = job_form(job, &err);
+	if (rc)
+		log_warn("job %s: %s", job->name, err.text);
+	answer_registered(job, rc, &err);
+	if (!rc)
+		saves_follow(&job->saves);
+}
+
+static bool same_table(const struct registration *a, const struct registration *b)
+{
+	struct digest x, y;
+	return !registration_digest(a, &x) && !registration_digest(b, &y) && digest_equal(x, y);
+}
+
+/* While others are mapped to arenas of the agreed tables, a newcomer cannot bring another table. */
+static int check_same_table(struct rank *rank, struct err *err)
+{
+	struct job *job = rank->job;
+	if (!job->formed || !rank->mem || same_table(&rank->reg, &rank->mem->reg))
+		return 0;
+	for (uint32_t r = 0; r < job->world; r++)
+		if (r != rank->id && job->ranks[r].client && job->ranks[r].arena_sent)
+			return err_set(err, -EINVAL,
+				       "rank %u registers another table (%u entries) than the one that job '%s' was formed with "
+				       "(%u entries), while rank %u still uses it",
+				       rank->id, rank->reg.nentries, job->name, rank->mem->reg.nentries, r);
+	return 0;
+}
+
+void job_register(struct rank *rank, uint32_t seq, const void *body, size_t len)
+{
+	struct err err = {{0}};
+	struct job *job = rank->job;
+	registration_free(&rank->reg);
+	rank->registered = false;
+	rank->registering = wait_until(rank, seq, 0);
+	int rc = failpoint("job.register", NULL);
+	if (!rc)
+		rc = registration_decode(body, len, &rank->reg, &err);
+	if (!rc && (rank->reg.rank != rank->id || rank->reg.world != job->world))
+		rc = err_set(&err, -EINVAL, "the table says rank %u of %u, the session rank %u of %u", rank->reg.rank,
+			     rank->reg.world, rank->id, job->world);
+	if (!rc)
+		rc = check_same_table(rank, &err);
+	if (rc) {
+		member_refuse(rank, &rank->registering, rc, "%s", err.text);
+		return;
+	}
+	rank->registered = true;
+	try_form(job);
+}
+
+int job_return(struct job *job, uint32_t id, int fd, struct err *err)
+{
+	struct memory *mem;
+	if (id >= job->world) {
+		close(fd);
+		return err_set(err, -EINVAL, "rank %u of a world of %u", id, job->world);
+	}
+	struct rank *rank = &job->ranks[id];
+	if (rank->mem) { /* somebody else has handed it back already */
+		close(fd);
+		return 0;
+	}
+	int rc = memory_adopt(fd, job->name, &mem, err);
+	if (rc)
+		return rc;
+	if (mem->reg.rank != id || mem->reg.world != job->world) {
+		uint32_t is = mem->reg.rank;
+		memory_put(mem);
+		return err_set(err, -EBADMSG, "the arena is that of rank %u, not of rank %u", is, id);
+	}
+	mem->disk = job->daemon->disk;
+	mem->token = mem->disk ? disk_register(mem->disk, mem->base, mem->size) : -1;
+	rank->mem = mem;
+	job->daemon->memory_used += mem->size;
+	uint32_t epoch = atomic_load(&mem->head->epoch);
+	if (job->fresh && epoch > job->epoch && epoch <= EPOCH_MAX)
+		job->epoch = epoch;
+	log_info("job %s: the arena of rank %u is back", job->name, id);
+	try_form(job);
+	return 0;
+}
+
+/* ---- join ------------------------------------------------------------------------------------------------------ */
+
+static int encode_joined(const struct job *job, struct wbuf *body)
+{
+	struct wire_joined m = {.epoch = job->epoch, .world = job->world};
+	AUTO_FREE uint32_t *lens = calloc(job->world, sizeof(*lens));
+	AUTO_FREE uint8_t *addresses = calloc(job->world, WIRE_ADDRESS_MAX);
+	if (!lens || !addresses)
+		return -ENOMEM;
+	for (uint32_t r = 0; r < job->world; r++) {
+		lens[r] = job->ranks[r].address_len;
+		memcpy(addresses + (size_t)r * WIRE_ADDRESS_MAX, job->ranks[r].address, lens[r]);
+	}
+	m.address_len = lens;
+	m.addresses = addresses;
+	return wire_joined_encode(&m, body);
+}
+
+static void try_join(struct job *job)
+{
+	AUTO_WBUF struct wbuf body = {0};
+	for (uint32_t r = 0; r < job->world; r++)
+		if (!job->ranks[r].joining.seq)
+			return;
+	if (encode_joined(job, &body))
+		body.failed = true;
+	job->fresh = false;
+	log_info("job %s: %u ranks joined epoch %u", job->name, job->world, job->epoch);
+	for (uint32_t r = 0; r < job->world; r++) {
+		struct rank *rank = &job->ranks[r];
+		rank->state = RANK_JOINED;
+		memory_set_epoch(rank->mem, job->epoch);
+		client_send(rank->client, WIRE_JOINED, rank->joining.seq, &body, NULL, 0);
+		rank->joining = (struct waiting){0};
+	}
+}
+
+static bool others_joined(const struct rank *rank)
+{
+	for (uint32_t r = 0; r < rank->job->world; r++)
+		if (r != rank->id && rank->job->ranks[r].state == RANK_JOINED)
+			return true;
+	return false;
+}
+
+void job_join(struct rank *rank, uint32_t seq, const struct wire_join *m)
+{
+	struct job *job = rank->job;
+	rank->joining = wait_until(rank, seq, m->timeout_ms);
+	if (rank->state != RANK_REGISTERED && rank->state != RANK_JOINED) {
+		member_refuse(rank, &rank->joining, -EINVAL, "join before register");
+		return;
+	}
+	rank->address_len = m->address_len;
+	memcpy(rank->address, m->address, m->address_len);
+	/* Somebody new among those who are at work, or one of them wants to begin again: a new epoch for all. */
+	if (rank->state == RANK_JOINED || others_joined(rank))
+		job_raise(job, NULL, "rank %u joins", rank->id);
+	try_join(job);
+}
+
+/* ---- restore --------------------------------------------------------------------------------------------------- */
+
+static void refuse_all_restores(struct job *job, int rc, const char *text)
+{
+	for (uint32_t r = 0; r < job->world; r++)
+		if (job->ranks[r].restoring.seq)
+			member_refuse(&job->ranks[r], &job->ranks[r].restoring, rc, "%s", text);
+}
+
+static void try_restore(struct job *job)
+{
+	for (uint32_t r = 0; r < job->world; r++)
+		if (!job->ranks[r].restoring.seq)
+			return;
+	uint64_t step = job->ranks[0].restore_step;
+	for (uint32_t r = 1; r < job->world; r++) {
+		if (job->ranks[r].restore_step == step)
+			continue;
+		char text[WIRE_TEXT_MAX];
+		snprintf(text, sizeof(text), "rank 0 asks for step %ld and rank %u for step %ld (-1: the newest)", (long)step, r,
+			 (long)job->ranks[r].restore_step);
+		refuse_all_restores(job, -EINVAL, text);
+		return;
+	}
+	recover_start(&job->recover, step);
+}
+
+void job_restore(struct rank *rank, uint32_t seq, const struct wire_restore *m)
+{
+	rank->restoring = wait_until(rank, seq, m->timeout_ms);
+	if (rank->state != RANK_JOINED || m->epoch != rank->job->epoch) {
+		member_refuse(rank, &rank->restoring, -ESTALE, "the job is in epoch %u: join first", rank->job->epoch);
+		return;
+	}
+	rank->restore_step = m->step;
+	try_restore(rank->job);
+}
+
+void job_bye(struct rank *rank, uint32_t seq)
+{
+	AUTO_WBUF struct wbuf body = {0};
+	rank->state = RANK_LEFT;
+	log_debug("job %s: rank %u has finished", rank->job->name, rank->id);
+	client_send(rank->client, WIRE_BYE, seq, &body, NULL, 0);
+}
+
+/* ---- deadlines ------------------------------------------------------------------------------------------------- */
+
+static void name_missing(const struct job *job, bool (*missing)(const struct rank *), char *dst, size_t size)
+{
+	size_t at = 0;
+	dst[0] = 0;
+	for (uint32_t r = 0; r < job->world && at + 64 < size; r++)
+		if (missing(&job->ranks[r]))
+			at += (size_t)snprintf(dst + at, size - at, "%s%u (%s)", at ? ", " : "rank ", r,
+					       rank_state_name(job->ranks[r].state));
+}
+
+static bool not_registered(const struct rank *rank)
+{
+	return !rank->registered;
+}
+
+static bool not_joining(const struct rank *rank)
+{
+	return !rank->joining.seq;
+}
+
+static bool not_restoring(const struct rank *rank)
+{
+	return !rank->restoring.seq;
+}
+
+static void expire_one(struct rank *rank, struct waiting *waiting, uint64_t now, const char *barrier,
+		       bool (*missing)(const struct rank *))
+{
+	char who[WIRE_TEXT_MAX / 2];
+	if (!waiting->seq || now < waiting->deadline)
+		return;
+	name_missing(rank->job, missing, who, sizeof(who));
+	member_refuse(rank, waiting, -ETIMEDOUT, "%s: %s%s", barrier, *who ? "waiting for " : "the node is not ready yet", who);
+}
+
+void member_expire(struct job *job, uint64_t now)
+{
+	try_form(job);
+	for (uint32_t r = 0; r < job->world; r++) {
+		struct rank *rank = &job->ranks[r];
+		expire_one(rank, &rank->registering, now, "register", not_registered);
+		expire_one(rank, &rank->joining, now, "join", not_joining);
+		expire_one(rank, &rank->restoring, now, "restore", not_restoring);
+	}
+}

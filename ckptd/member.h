@@ -1,0 +1,25 @@
+/* Membership: the three barriers of a job (register, join, restore), and the arenas that come out of the first. */
+#ifndef CKPTD_MEMBER_H
+#define CKPTD_MEMBER_H
+
+#include "job.h"
+
+/* An epoch that was never given out for this job, as far as store and catalog know. */
+uint32_t member_first_epoch(struct daemon *daemon, const char *job);
+/* Tells ranks and launcher the epoch, and the launcher which ranks have no process. */
+void member_tell_epoch(struct job *job, const char *reason);
+/* Answers a waiting request with an error. */
+void member_refuse(struct rank *rank, struct waiting *waiting, int rc, const char *fmt, ...)
+	__attribute__((format(printf, 4, 5)));
+/* Barriers whose deadline has passed are answered with who is missing. */
+void member_expire(struct job *job, uint64_t now);
+
+/* A rank's process is gone, or it is given up. */
+void job_rank_lost(struct rank *rank, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+/* The arenas of all ranks (form.c): those that fit the tables are kept, others are made. */
+int job_form(struct job *job, struct err *err);
+/* A launcher that came late holds the arenas, too. */
+void job_hold_all(struct job *job);
+
+#endif

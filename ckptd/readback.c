@@ -1,0 +1,122 @@
+#include "readback.h"
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/failpoint.h"
+#include "base/log.h"
+#include "format/marks.h"
+#include "pool.h"
+#include "store/disk.h"
+#include "store/verify.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+enum { READBACK_NICE = 10 };
+
+struct verify_item {
+	struct work work;
+	char job[NAME_JOB_MAX];
+	struct step_id id;
+	const char *store;
+	readback_fn *done;
+	void *arg;
+	int rc;
+	struct err err;
+	char finding[ERR_TEXT_MAX];
+};
+
+static void keep_first(void *arg, const char *file, const char *tensor, uint64_t from, uint64_t to, const char *text)
+{
+	struct verify_item *item = arg;
+	if (item->finding[0])
+		return;
+	snprintf(item->finding, sizeof(item->finding), "%s%s%s bytes %lu to %lu: %s", file, *tensor ? " tensor " : "",
+		 tensor, (unsigned long)from, (unsigned long)to, text);
+}
+
+static int write_mark(struct verify_item *item, struct repo *repo)
+{
+	AUTO_WBUF struct wbuf text = {0};
+	char name[NAME_DIR_MAX];
+	struct health health = {.id = item->id, .verified_at = clock_wall(), .damaged = item->rc == -EBADMSG};
+	snprintf(health.job, sizeof(health.job), "%s", item->job);
+	snprintf(health.detail, sizeof(health.detail), "%s", item->finding);
+	int rc = health_encode(&health, &text);
+	if (rc)
+		return rc;
+	int job = disk_open_at(repo->disk, repo->root, item->job, DISK_DIR);
+	if (job < 0)
+		return job;
+	name_dir(item->id, name);
+	int dir = disk_open_at(repo->disk, job, name, DISK_DIR);
+	rc = dir < 0 ? dir : disk_put_file(repo->disk, dir, NAME_HEALTH, text.data, text.len, true, &item->err);
+	if (dir >= 0)
+		disk_close_file(repo->disk, dir);
+	disk_close_file(repo->disk, job);
+	return rc;
+}
+
+static void run_in_repo(struct verify_item *item, struct repo *repo)
+{
+	struct verify_result result;
+	struct verify_options options = {.depth = VERIFY_DATA, .share = 1, .finding = keep_first, .arg = item,
+					 .threads = 1};
+	item->rc = failpoint("readback", NULL);
+	if (!item->rc)
+		item->rc = verify_checkpoint(repo, item->job, item->id, &options, &result, &item->err);
+	if (item->rc && item->rc != -EBADMSG)
+		return; /* could not be read: that says nothing about the bytes */
+	int rc = write_mark(item, repo);
+	if (rc)
+		log_warn("cannot write the health mark of %s step %lu: %s", item->job, (unsigned long)item->id.step,
+			 err_name(rc));
+	if (item->rc && item->finding[0])
+		err_set(&item->err, item->rc, "%s", item->finding);
+}
+
+static void readback_run(struct work *work)
+{
+	struct verify_item *item = list_entry(work, struct verify_item, work);
+	struct repo repo;
+	int tid = (int)syscall(SYS_gettid);
+	setpriority(PRIO_PROCESS, (id_t)tid, READBACK_NICE); /* a hint: training goes first */
+	item->rc = repo_open(item->store, &repo, &item->err);
+	if (!item->rc) {
+		run_in_repo(item, &repo);
+		repo_close(&repo);
+	}
+	setpriority(PRIO_PROCESS, (id_t)tid, 0); /* refused without privileges: the worker stays polite */
+}
+
+static void readback_done(struct work *work)
+{
+	struct verify_item *item = list_entry(work, struct verify_item, work);
+	item->done(item->arg, item->id, item->rc, &item->err);
+	free(item);
+}
+
+int readback_start(struct daemon *daemon, const char *job, struct step_id id, readback_fn *done, void *arg,
+		   struct verify_item **out)
+{
+	struct verify_item *item = calloc(1, sizeof(*item));
+	if (!item)
+		return -ENOMEM;
+	item->work = (struct work){.run = readback_run, .done = readback_done};
+	snprintf(item->job, sizeof(item->job), "%s", job);
+	item->id = id;
+	item->store = daemon->config.store;
+	item->done = done;
+	item->arg = arg;
+	*out = item;
+	pool_submit(daemon->pool, &item->work);
+	return 0;
+}
+
+struct step_id readback_id(const struct verify_item *item)
+{
+	return item->id;
+}

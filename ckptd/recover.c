@@ -1,0 +1,451 @@
+#include "recover.h"
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/failpoint.h"
+#include "base/log.h"
+#include "catalog.h"
+#include "daemon.h"
+#include "job.h"
+#include "member.h"
+#include "pool.h"
+#include "store/restore.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum source { FROM_MEMORY = 1, FROM_PEER, FROM_STORAGE };
+
+/* What a worker does for a recovery. It holds the arenas' references and touches nothing else of the job. */
+struct recover_work {
+	struct work work;
+	struct recover *recover;
+	bool fetch;              /* else: check */
+	const char *store;
+	char job[NAME_JOB_MAX];
+	uint64_t step;
+	uint32_t world;
+	struct memory *mems[WIRE_LOCAL_MAX];
+	uint32_t slots[WIRE_LOCAL_MAX];
+
+	/* check: the candidate in memory; fetch: the result */
+	bool have_memory, memory_good, have_storage;
+	struct step_id memory_id, storage_id;
+	uint32_t saved_world;
+	int rc;
+	struct err err;
+	char why[WIRE_TEXT_MAX];
+};
+
+void recover_init(struct recover *recover, struct job *job)
+{
+	*recover = (struct recover){.job = job};
+}
+
+bool recover_idle(const struct recover *recover)
+{
+	return recover->state == RECOVER_IDLE && !recover->work;
+}
+
+static void add_why(char *why, const char *fmt, ...)
+{
+	size_t at = strlen(why);
+	if (at + 8 >= WIRE_TEXT_MAX)
+		return;
+	if (at)
+		at += (size_t)snprintf(why + at, WIRE_TEXT_MAX - at, "; ");
+	va_list ap;
+	va_start(ap, fmt);
+	vsnprintf(why + at, WIRE_TEXT_MAX - at, fmt, ap);
+	va_end(ap);
+}
+
+/* ---- on a worker: check ---------------------------------------------------------------------------------------- */
+
+static bool slot_matches(const struct memory *mem, uint32_t slot, uint64_t *bad)
+{
+	enum { BATCH = 256 };
+	uint64_t host[BATCH];
+	const uint64_t *source = memory_leaves(mem, slot);
+	for (uint64_t at = 0; at < mem->layout.nleaves; at += BATCH) {
+		uint64_t n = min_u64(BATCH, mem->layout.nleaves - at);
+		memory_digest(mem, slot, at, n, host);
+		for (uint64_t i = 0; i < n; i++) {
+			if (host[i] != source[at + i]) {
+				*bad = at + i;
+				return false;
+			}
+		}
+	}
+	return true;
+}
+
+static void check_memory(struct recover_work *w)
+{
+	w->memory_good = w->have_memory;
+	for (uint32_t r = 0; w->memory_good && r < w->world; r++) {
+		uint64_t bad = 0;
+		if (slot_matches(w->mems[r], w->slots[r], &bad) && !failpoint("recover.memory", NULL))
+			continue;
+		char name[WIRE_TEXT_MAX / 2];
+		memory_name_leaf(w->mems[r], bad, name, sizeof(name));
+		add_why(w->why, "step %lu in memory is damaged: %s", (unsigned long)w->memory_id.step, name);
+		w->memory_good = false;
+	}
+}
+
+static bool wanted(const struct recover_work *w, const struct checkpoint_ref *ref)
+{
+	return ref->state == CHECKPOINT_COMMITTED && (w->step == UINT64_MAX || ref->id.step == w->step);
+}
+
+static int scan(struct recover_work *w, struct repo *repo, struct checkpoint_ref **refs, size_t *n)
+{
+	*refs = NULL;
+	*n = 0;
+	int rc = failpoint("recover.scan", NULL);
+	return rc ? err_set(&w->err, rc, "cannot read the store") : repo_scan(repo, w->job, refs, n, &w->err);
+}
+
+static void check_storage(struct recover_work *w)
+{
+	struct repo repo;
+	AUTO_FREE struct checkpoint_ref *refs = NULL;
+	size_t n = 0;
+	if (!w->store)
+		return;
+	int rc = repo_open(w->store, &repo, &w->err);
+	if (!rc) {
+		rc = scan(w, &repo, &refs, &n);
+		repo_close(&repo);
+	}
+	if (rc)
+		add_why(w->why, "storage: %s", w->err.text);
+	for (size_t i = 0; !rc && i < n; i++) {
+		if (!wanted(w, &refs[i]))
+			continue;
+		w->have_storage = true;
+		w->storage_id = refs[i].id; /* ordered: the last one is the newest */
+	}
+}
+
+/* ---- on a worker: fetch ---------------------------------------------------------------------------------------- */
+
+static int fill_wants(const struct recover_work *w, uint32_t saved_world, struct want *wants)
+{
+	size_t n = 0;
+	for (uint32_t r = 0; r < w->world; r++) {
+		const struct memory *mem = w->mems[r];
+		for (uint32_t p = 0; p < mem->layout.npieces; p++) {
+			const struct layout_piece *piece = &mem->layout.pieces[p];
+			const struct entry *entry = &mem->reg.entries[piece->entry];
+			wants[n++] = (struct want){.tensor = entry->name, .dtype = entry->dtype, .shape = entry->shape,
+						   .region = piece->region, .owner = r,
+						   .data = memory_slot(mem, w->slots[r]) + piece->slot_at,
+						   .optional = entry->kind == ENTRY_RANK_BLOB && r >= saved_world};
+		}
+	}
+	return (int)n;
+}
+
+static void fill_leaves(const struct recover_work *w)
+{
+	for (uint32_t r = 0; r < w->world; r++)
+		memory_digest(w->mems[r], w->slots[r], 0, w->mems[r]->layout.nleaves,
+			      memory_leaves(w->mems[r], w->slots[r]));
+}
+
+static int fetch_one(struct recover_work *w, struct repo *repo, struct step_id id)
+{
+	struct checkpoint ck;
+	struct restore_plan *plan = NULL;
+	struct restore_options options = {0};
+	size_t npieces = 0;
+	for (uint32_t r = 0; r < w->world; r++)
+		npieces += w->mems[r]->layout.npieces;
+	AUTO_FREE struct want *wants = calloc(npieces ? npieces : 1, sizeof(*wants));
+	if (!wants)
+		return err_set(&w->err, -ENOMEM, "no memory to plan a restore");
+	int rc = checkpoint_open(repo, w->job, id, &ck, &w->err);
+	if (rc)
+		return rc == -ENOENT ? -EBADMSG : rc;
+	w->saved_world = ck.manifest.world;
+	fill_wants(w, w->saved_world, wants);
+	rc = restore_plan_make(&ck, wants, npieces, &plan, &w->err);
+	if (!rc && !(rc = failpoint("recover.fetch", NULL)))
+		rc = restore_execute(plan, &options, &w->err);
+	restore_plan_free(plan);
+	checkpoint_close(&ck);
+	if (!rc)
+		fill_leaves(w);
+	return rc;
+}
+
+/* Damage and read errors descend to the next older one; what contradicts the plan does not: an older checkpoint would hide it. */
+static bool descends(int rc)
+{
+	return rc == -EBADMSG || rc == -EIO || rc == -EPROTONOSUPPORT || rc == -ENODATA;
+}
+
+static void fetch(struct recover_work *w)
+{
+	struct repo repo;
+	AUTO_FREE struct checkpoint_ref *refs = NULL;
+	size_t n = 0;
+	w->rc = repo_open(w->store, &repo, &w->err);
+	if (w->rc)
+		return;
+	w->rc = scan(w, &repo, &refs, &n);
+	bool tried = false;
+	for (size_t i = n; !w->rc && i-- > 0;) {
+		if (!wanted(w, &refs[i]))
+			continue;
+		tried = true;
+		w->rc = fetch_one(w, &repo, refs[i].id);
+		w->storage_id = refs[i].id;
+		if (!w->rc)
+			break;
+		if (!descends(w->rc))
+			break;
+		add_why(w->why, "step %lu epoch %u on storage: %s", (unsigned long)refs[i].id.step, refs[i].id.epoch,
+			w->err.text);
+		w->rc = i ? 0 : -EBADMSG;
+		tried = i == 0; /* a later turn of the loop decides */
+	}
+	if (!w->rc && !tried)
+		w->rc = -EBADMSG;
+	repo_close(&repo);
+}
+
+static void run(struct work *work)
+{
+	struct recover_work *w = list_entry(work, struct recover_work, work);
+	if (w->fetch) {
+		fetch(w);
+		return;
+	}
+	check_memory(w);
+	check_storage(w);
+}
+
+/* ---- on the loop ----------------------------------------------------------------------------------------------- */
+
+static void work_free(struct recover_work *w)
+{
+	for (uint32_t r = 0; r < w->world; r++)
+		memory_put(w->mems[r]);
+	free(w);
+}
+
+static void done(struct work *work);
+
+static struct recover_work *work_new(struct recover *recover, bool fetching)
+{
+	struct job *job = recover->job;
+	struct recover_work *w = calloc(1, sizeof(*w));
+	if (!w)
+		return NULL;
+	w->work = (struct work){.run = run, .done = done};
+	w->recover = recover;
+	w->fetch = fetching;
+	w->store = job->daemon->config.store;
+	w->step = recover->step;
+	w->world = job->world;
+	memcpy(w->job, job->name, sizeof(w->job));
+	for (uint32_t r = 0; r < job->world; r++)
+		w->mems[r] = memory_get(job->ranks[r].mem);
+	return w;
+}
+
+static void release_claimed(struct recover *recover)
+{
+	if (!recover->claimed)
+		return;
+	recover->claimed = false;
+	for (uint32_t r = 0; r < recover->job->world; r++) {
+		memory_release(recover->job->ranks[r].mem, recover->slots[r]);
+		memory_wake(recover->job->ranks[r].mem);
+	}
+}
+
+static void refuse(struct recover *recover, int rc, const char *text)
+{
+	struct job *job = recover->job;
+	char full[2 * WIRE_TEXT_MAX];
+	snprintf(full, sizeof(full), "%s%s%s", text, *recover->why ? " — passed over: " : "", recover->why);
+	release_claimed(recover);
+	recover->state = RECOVER_IDLE;
+	if (rc != -ENOENT)
+		log_warn("job %s: restore failed: %s", job->name, full);
+	for (uint32_t r = 0; r < job->world; r++)
+		member_refuse(&job->ranks[r], &job->ranks[r].restoring, rc, "%s", full);
+}
+
+static void answer(struct recover *recover, struct step_id id, enum source source, uint32_t saved_world)
+{
+	AUTO_WBUF struct wbuf body = {0};
+	struct job *job = recover->job;
+	struct wire_restored m = {.step = id.step, .epoch = id.epoch, .source = source, .nlocal = job->world,
+				  .fetch_ns = clock_now() - recover->start_ns};
+	snprintf(m.why, sizeof(m.why), "%s", recover->why);
+	for (uint32_t r = 0; r < job->world; r++) {
+		m.ranks[r] = r;
+		m.slots[r] = recover->slots[r];
+		m.rank_blobs_absent[r] = saved_world && r >= saved_world;
+	}
+	if (wire_restored_encode(&m, &body))
+		body.failed = true;
+	recover->state = RECOVER_IDLE;
+	recover->count++;
+	recover->last = id;
+	recover->last_source = source;
+	recover->last_ns = m.fetch_ns;
+	job->recovered_at_ns = clock_now();
+	log_info("job %s: restoring step %lu epoch %u from %s, ready in %.1f ms%s%s", job->name, (unsigned long)id.step,
+		 id.epoch, source == FROM_MEMORY ? "memory" : "storage", (double)m.fetch_ns / 1e6,
+		 *recover->why ? "; passed over: " : "", recover->why);
+	catalog_event(job->daemon->catalog, job->name, id, "restored", source == FROM_MEMORY ? "memory" : "storage");
+	for (uint32_t r = 0; r < job->world; r++) {
+		struct rank *rank = &job->ranks[r];
+		client_send(rank->client, WIRE_RESTORED, rank->restoring.seq, &body, NULL, 0);
+		rank->restoring = (struct waiting){0};
+	}
+}
+
+static int start_work(struct recover *recover, struct recover_work *w, enum recover_state state)
+{
+	recover->work = w;
+	recover->state = state;
+	pool_submit(recover->job->daemon->pool, &w->work);
+	return 0;
+}
+
+void recover_start(struct recover *recover, uint64_t step)
+{
+	struct job *job = recover->job;
+	recover->step = step;
+	recover->epoch = job->epoch;
+	recover->start_ns = clock_now();
+	recover->why[0] = 0;
+	if (recover->work)
+		return; /* of an epoch that is gone: goes on when it has ended (recover_pump) */
+	saves_follow(&job->saves);
+	struct snapshot *s = saves_in_memory(&job->saves, step);
+	struct recover_work *w = work_new(recover, false);
+	if (!w) {
+		refuse(recover, -ENOMEM, "no memory to recover");
+		return;
+	}
+	w->have_memory = s != NULL;
+	for (uint32_t r = 0; s && r < job->world; r++)
+		w->slots[r] = s->parts[r].slot;
+	if (s)
+		w->memory_id = s->id;
+	start_work(recover, w, RECOVER_CHECK);
+}
+
+static void checked(struct recover *recover, struct recover_work *w)
+{
+	struct job *job = recover->job;
+	snprintf(recover->why, sizeof(recover->why), "%s", w->why);
+	if (w->have_memory && !w->memory_good) {
+		struct snapshot *s = saves_in_memory(&job->saves, recover->step);
+		if (s && !step_compare(s->id, w->memory_id))
+			saves_drop(&job->saves, s);
+	}
+	if (w->memory_good && (!w->have_storage || step_compare(w->memory_id, w->storage_id) >= 0)) {
+		memcpy(recover->slots, w->slots, sizeof(recover->slots));
+		answer(recover, w->memory_id, FROM_MEMORY, 0);
+	} else if (w->have_storage) {
+		recover->state = RECOVER_CLAIM;
+		recover_pump(recover);
+	} else {
+		refuse(recover, w->have_memory ? -EBADMSG : -ENOENT, "there is no checkpoint to restore");
+	}
+}
+
+static void fetched(struct recover *recover, struct recover_work *w)
+{
+	for (size_t n = strlen(recover->why); n == 0 && *w->why;)
+		n = (size_t)snprintf(recover->why, sizeof(recover->why), "%s", w->why);
+	if (!w->rc)
+		w->rc = saves_adopt(&recover->job->saves, w->storage_id, recover->slots);
+	if (w->rc) {
+		refuse(recover, w->rc, w->err.text[0] ? w->err.text : err_name(w->rc));
+		return;
+	}
+	recover->claimed = false; /* the snapshot owns the slots now */
+	answer(recover, w->storage_id, FROM_STORAGE, w->saved_world);
+}
+
+static void done(struct work *work)
+{
+	struct recover_work *w = list_entry(work, struct recover_work, work);
+	struct recover *recover = w->recover;
+	recover->work = NULL;
+	if (recover->state == RECOVER_CHECK)
+		checked(recover, w);
+	else if (recover->state == RECOVER_FETCH)
+		fetched(recover, w);
+	else
+		release_claimed(recover); /* cancelled */
+	work_free(w);
+	recover_pump(recover);
+}
+
+static bool claim_all(struct recover *recover)
+{
+	struct job *job = recover->job;
+	for (uint32_t r = 0; r < job->world; r++) {
+		int slot = memory_claim(job->ranks[r].mem, (struct step_id){.epoch = job->epoch});
+		if (slot < 0) {
+			while (r-- > 0)
+				memory_release(job->ranks[r].mem, recover->slots[r]);
+			return false;
+		}
+		recover->slots[r] = (uint32_t)slot;
+	}
+	recover->claimed = true;
+	return true;
+}
+
+static bool everybody_waits(const struct job *job)
+{
+	for (uint32_t r = 0; r < job->world; r++)
+		if (!job->ranks[r].restoring.seq)
+			return false;
+	return true;
+}
+
+void recover_pump(struct recover *recover)
+{
+	struct job *job = recover->job;
+	if (recover->work)
+		return;
+	if (recover->state == RECOVER_IDLE && everybody_waits(job)) {
+		recover_start(recover, job->ranks[0].restore_step);
+		return;
+	}
+	if (recover->state != RECOVER_CLAIM)
+		return;
+	if (!everybody_waits(job)) { /* a deadline has passed meanwhile */
+		refuse(recover, -ETIMEDOUT, "no free slot to restore into: a save is still being written");
+		return;
+	}
+	if (!claim_all(recover))
+		return; /* a commit still reads them: the next tick tries again */
+	struct recover_work *w = work_new(recover, true);
+	if (!w) {
+		refuse(recover, -ENOMEM, "no memory to recover");
+		return;
+	}
+	memcpy(w->slots, recover->slots, sizeof(w->slots));
+	start_work(recover, w, RECOVER_FETCH);
+}
+
+void recover_cancel(struct recover *recover)
+{
+	recover->state = RECOVER_IDLE;
+	if (!recover->work)
+		release_claimed(recover);
+}

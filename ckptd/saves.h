@@ -1,0 +1,49 @@
+/* Saves: all snapshots of one job, from the slots of its ranks to the store. Decides which slot can be used again, which
+ * snapshot is written next, and tells every rank what level each has reached. */
+#ifndef CKPTD_SAVES_H
+#define CKPTD_SAVES_H
+
+#include "snapshot.h"
+
+struct daemon;
+struct job;
+struct verify_item;
+
+struct saves {
+	struct daemon *daemon;
+	struct job *job;
+	struct list snapshots;       /* ordered by (epoch, step) */
+	struct snapshot *committing; /* one at a time: they share one disk */
+	struct verify_item *verifying;
+	uint64_t committed, failed, verified; /* counts, for status */
+};
+
+void saves_init(struct saves *saves, struct daemon *daemon, struct job *job);
+/* Nothing may run any more (saves_idle). */
+void saves_free(struct saves *saves);
+
+/* Looks at the slots of all ranks: after a doorbell and at each tick. */
+void saves_follow(struct saves *saves);
+/* Starts what can be started, gives back what is not needed, forgets what has ended. */
+void saves_pump(struct saves *saves);
+/* Checks deadlines; at each tick. */
+void saves_expire(struct saves *saves);
+/* A new epoch: what is not complete on every rank is given up, before anybody is told. */
+void saves_poison(struct saves *saves, uint32_t epoch);
+
+/* The newest snapshot whose copy in memory is complete on every rank; `step`: that one, or UINT64_MAX. NULL: none. */
+struct snapshot *saves_in_memory(struct saves *saves, uint64_t step);
+/* A snapshot whose copy in memory was found damaged is not offered again. */
+void saves_drop(struct saves *saves, struct snapshot *s);
+/* Enters slots that the daemon filled itself (from storage): complete, in memory. slots: one per rank. */
+int saves_adopt(struct saves *saves, struct step_id id, const uint32_t *slots);
+
+bool saves_busy(const struct saves *saves); /* captures or digests are under way: follow closely */
+bool saves_idle(const struct saves *saves); /* nothing runs, no commit and no read-back is wanted */
+
+/* For snapshots. */
+void saves_publish(struct saves *saves, const struct level *level);
+void saves_report(struct saves *saves, const struct snapshot *s, int rc);
+bool saves_rank_gone(const struct saves *saves, uint32_t rank);
+
+#endif

@@ -1,0 +1,92 @@
+/* Snapshot: one step's state of all local ranks, from the first byte to the read-back. Levels only rise, and only when true
+ * for every rank.
+ *
+ *   OPEN ──► COPIED ──► CAPTURED ──► DURABLE ──► VERIFIED
+ *     └────────┴──► FAILED              (the memory copy of a CAPTURED one stays good when storage fails: storage_rc)
+ *
+ * OPEN: some rank has begun. COPIED: every rank's device has finished and its fence was called. CAPTURED: the host's digests
+ * of every rank's copy match those born at the source. */
+#ifndef CKPTD_SNAPSHOT_H
+#define CKPTD_SNAPSHOT_H
+
+#include "commit.h"
+#include "memory.h"
+
+enum snapshot_state {
+	SNAPSHOT_OPEN = 1,
+	SNAPSHOT_COPIED,
+	SNAPSHOT_CAPTURED,
+	SNAPSHOT_DURABLE,
+	SNAPSHOT_VERIFIED,
+	SNAPSHOT_FAILED,
+	SNAPSHOT_STATE_END
+};
+
+enum part_state {
+	PART_ABSENT = 0, /* the rank has not begun */
+	PART_CAPTURING,  /* its device is copying */
+	PART_COPIED,     /* complete and fenced; digests under way */
+	PART_DIGESTED,   /* and match */
+	PART_RELEASED,   /* the slot was given back */
+};
+
+struct saves;
+
+struct part {
+	enum part_state state;
+	struct memory *mem; /* a reference */
+	uint32_t slot;
+	uint64_t *leaves;   /* the host's digests, mem->layout.nleaves */
+	uint64_t submitted; /* leaves handed to workers */
+	unsigned in_flight;
+	uint64_t piece, piece_bytes; /* cursor: pieces before it lie below the progress, and their bytes */
+};
+
+struct snapshot {
+	struct list link;
+	struct saves *saves;
+	struct step_id id;
+	enum snapshot_state state;
+	bool to_storage, superseded;
+	int rc;              /* FAILED: why */
+	int storage_rc;      /* storage or read-back failed, the copy in memory is good */
+	struct err err;
+	uint32_t nparts;     /* == world; index is the rank */
+	struct part *parts;
+	struct commit *commit;
+	struct commit_rank *commit_ranks;
+	bool slots_on_disk;  /* the disk no longer reads the slots */
+	bool verify_queued;
+	unsigned works;      /* digest items in flight */
+	uint64_t opened_ns, captured_ns, durable_ns, verified_ns;
+	uint64_t progress_ns; /* of the commit */
+	uint32_t late_rank, late_phase;
+	int shown_level, shown_error;
+	uint32_t shown_rank, shown_phase;
+};
+
+int snapshot_new(struct saves *saves, struct step_id id, uint32_t nparts, struct snapshot **out);
+/* Works and commit must have ended. */
+void snapshot_free(struct snapshot *s);
+
+/* A rank's slot that belongs to this snapshot. */
+int snapshot_add(struct snapshot *s, uint32_t rank, struct memory *mem, uint32_t slot);
+/* Follows the counters, digests what has arrived, moves on. */
+void snapshot_follow(struct snapshot *s);
+/* Ends it; a captured one keeps its memory and only fails towards storage. `gone`: see part_release. */
+void snapshot_fail(struct snapshot *s, int rc, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+
+/* The only place where the state changes; an illegal transition ends the daemon, which restarts without losing the arenas. */
+void snapshot_set_state(struct snapshot *s, enum snapshot_state state);
+const char *snapshot_state_name(enum snapshot_state state);
+
+/* Its copy in memory is complete and not yet given back. */
+bool snapshot_in_memory(const struct snapshot *s);
+/* Nothing of it runs. */
+bool snapshot_idle(const struct snapshot *s);
+/* Gives back the slots whose capture has ended (of a rank that is gone: all). True when none is left. */
+bool snapshot_release(struct snapshot *s);
+/* Shows level, error and who is late to every rank, if something changed. */
+void snapshot_publish(struct snapshot *s);
+
+#endif
