@@ -1,0 +1,180 @@
+/* ckptd: the checkpoint daemon of a node. */
+#include "base/channel.h"
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "conn.h"
+#include "daemon.h"
+#include "job.h"
+#include "loop.h"
+#include "options.h"
+#include "pool.h"
+#include "startup.h"
+#include "store/disk.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/resource.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+enum { TICK_IDLE_MS = 50, TICK_BUSY_MS = 2 };
+
+struct server {
+	struct daemon daemon;
+	struct conns conns;
+	int listener, signals, lock;
+};
+
+static void on_connect(void *arg, uint32_t events)
+{
+	struct server *s = arg;
+	(void)events;
+	int sock = accept4(s->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+	if (sock >= 0)
+		conns_add(&s->conns, sock);
+	else if (errno != EAGAIN && errno != EINTR && errno != ECONNABORTED)
+		log_warn("accept: %s", err_name(errno));
+}
+
+static void on_signal(void *arg, uint32_t events)
+{
+	struct server *s = arg;
+	struct signalfd_siginfo info;
+	(void)events;
+	if (read(s->signals, &info, sizeof(info)) != sizeof(info))
+		return;
+	log_info("signal %u: stopping", info.ssi_signo);
+	loop_stop(s->daemon.loop);
+}
+
+static void on_disk(void *arg, uint32_t events)
+{
+	struct server *s = arg;
+	(void)events;
+	disk_poll(s->daemon.disk, 0);
+}
+
+static void on_pool(void *arg, uint32_t events)
+{
+	struct server *s = arg;
+	(void)events;
+	pool_poll(s->daemon.pool);
+}
+
+/* A device writes its progress without ringing any bell: while captures run, the slots are looked at often. */
+static void on_tick(void *arg)
+{
+	struct server *s = arg;
+	bool busy = false;
+	conns_tick(&s->conns);
+	list_for_safe(node, &s->daemon.jobs)
+	{
+		struct job *job = list_entry(node, struct job, link);
+		if (job_tick(job))
+			busy |= saves_busy(&job->saves);
+	}
+	loop_tick(s->daemon.loop, busy ? TICK_BUSY_MS : TICK_IDLE_MS, on_tick, s);
+}
+
+static int open_signals(void)
+{
+	sigset_t set;
+	sigemptyset(&set);
+	sigaddset(&set, SIGINT);
+	sigaddset(&set, SIGTERM);
+	sigprocmask(SIG_BLOCK, &set, NULL);
+	signal(SIGPIPE, SIG_IGN);
+	return signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+}
+
+/* Arenas, doorbells and pidfds: several descriptors per rank. */
+static void raise_descriptor_limit(void)
+{
+	struct rlimit limit;
+	if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < limit.rlim_max) {
+		limit.rlim_cur = limit.rlim_max;
+		setrlimit(RLIMIT_NOFILE, &limit);
+	}
+}
+
+static int watch_all(struct server *s)
+{
+	struct loop *loop = s->daemon.loop;
+	bool ok = loop_watch(loop, s->listener, EPOLLIN, on_connect, s) &&
+		  loop_watch(loop, s->signals, EPOLLIN, on_signal, s) &&
+		  loop_watch(loop, disk_event_fd(s->daemon.disk), EPOLLIN, on_disk, s) &&
+		  loop_watch(loop, pool_event_fd(s->daemon.pool), EPOLLIN, on_pool, s);
+	return ok ? 0 : -ENOMEM;
+}
+
+static int start(struct server *s, struct err *err)
+{
+	s->signals = open_signals();
+	raise_descriptor_limit();
+	int rc = loop_new(&s->daemon.loop, err);
+	if (!rc)
+		rc = pool_new(0, &s->daemon.pool, err);
+	if (!rc)
+		rc = startup_store(&s->daemon, &s->lock, err);
+	if (!rc) {
+		rc = s->listener = channel_listen(s->daemon.config.socket, err);
+		rc = rc < 0 ? rc : 0;
+	}
+	if (!rc && (rc = watch_all(s)))
+		err_set(err, rc, "cannot watch descriptors: %s", err_name(rc));
+	return rc;
+}
+
+static void stop(struct server *s)
+{
+	if (s->listener >= 0) {
+		unlink(s->daemon.config.socket);
+		close(s->listener);
+	}
+	conns_free(&s->conns);
+	/* What is in flight is awaited; its owners are still there to hear of it. */
+	if (s->daemon.disk)
+		disk_free(s->daemon.disk);
+	s->daemon.disk = NULL;
+	pool_free(s->daemon.pool);
+	list_for_safe(node, &s->daemon.jobs) job_free(list_entry(node, struct job, link));
+	startup_close(&s->daemon, s->lock);
+	loop_free(s->daemon.loop);
+	if (s->signals >= 0)
+		close(s->signals);
+}
+
+int main(int argc, char **argv)
+{
+	struct server s = {.listener = -1, .signals = -1, .lock = -1};
+	struct err err = {{0}};
+	log_init("ckptd");
+	s.daemon.root = -1;
+	s.daemon.started_ns = clock_now();
+	list_init(&s.daemon.jobs);
+	conns_init(&s.conns, &s.daemon);
+	int rc = options_parse(argc, argv, &s.daemon.config, &err);
+	if (rc > 0)
+		return 0;
+	if (rc) {
+		fprintf(stderr, "ckptd: %s\n", err.text);
+		return 2;
+	}
+	rc = start(&s, &err);
+	if (!rc) {
+		log_info("%s listens on %s, store %s", s.daemon.config.node, s.daemon.config.socket,
+			 s.daemon.config.store ? s.daemon.config.store : "none (memory only)");
+		loop_tick(s.daemon.loop, TICK_IDLE_MS, on_tick, &s);
+		rc = loop_run(s.daemon.loop);
+		if (rc)
+			err_set(&err, rc, "event loop: %s", err_name(rc));
+	}
+	if (rc)
+		log_error("%s", err.text);
+	stop(&s);
+	return rc ? (rc == -EWOULDBLOCK ? 11 : 1) : 0;
+}

@@ -1,0 +1,94 @@
+#include "startup.h"
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/failpoint.h"
+#include "base/log.h"
+#include "catalog.h"
+#include "store/repo.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* A partial directory of a commit that a crash cut short: its snapshot may come back with an arena and be written again under
+ * this very name. Renaming keeps the bytes for whoever wants to look; collecting them is retention's work. */
+static int move_aside(struct daemon *d, const struct checkpoint_ref *ref, struct err *err)
+{
+	char name[NAME_DIR_MAX], aside[NAME_DIR_MAX + 48];
+	int job = disk_open_at(d->disk, d->root, ref->job, DISK_DIR);
+	if (job < 0)
+		return err_set(err, job, "cannot open %s: %s", ref->job, err_name(job));
+	name_dir(ref->id, name);
+	snprintf(aside, sizeof(aside), "%s%s.%lx", REPO_ABANDONED, name, (unsigned long)clock_wall());
+	struct disk_op rename = {.kind = DISK_RENAME, .dir = job, .name = name, .dir2 = job, .name2 = aside};
+	int rc = failpoint("startup.aside", NULL);
+	if (!rc)
+		rc = disk_do(d->disk, &rename);
+	struct disk_op sync = {.kind = DISK_FSYNC, .file = job};
+	if (!rc)
+		rc = disk_do(d->disk, &sync);
+	disk_close_file(d->disk, job);
+	if (rc)
+		return err_set(err, rc, "cannot move %s/%s aside: %s", ref->job, name, err_name(rc));
+	log_info("%s/%s was left half-written by a crash: moved to %s", ref->job, name, aside);
+	return 0;
+}
+
+static int clean_up(struct daemon *d, struct err *err)
+{
+	struct repo repo;
+	AUTO_FREE struct checkpoint_ref *refs = NULL;
+	size_t n = 0;
+	int rc = repo_open(d->config.store, &repo, err);
+	if (rc)
+		return rc;
+	rc = failpoint("startup.scan", NULL);
+	if (!rc)
+		rc = repo_scan(&repo, NULL, &refs, &n, err);
+	repo_close(&repo);
+	for (size_t i = 0; !rc && i < n; i++)
+		if (refs[i].state == CHECKPOINT_PARTIAL)
+			rc = move_aside(d, &refs[i], err);
+	return rc;
+}
+
+static void open_catalog(struct daemon *d)
+{
+	struct err err = {{0}};
+	int rc = failpoint("catalog.open", NULL);
+	if (!rc)
+		rc = catalog_open(d->config.store, &d->catalog, &err);
+	if (!rc)
+		rc = catalog_sync(d->catalog, d->config.store, &err);
+	if (rc)
+		log_warn("working without a catalog: %s", err.text);
+}
+
+int startup_store(struct daemon *d, int *lock, struct err *err)
+{
+	*lock = -1;
+	d->root = -1;
+	int rc = d->config.store ? repo_create(d->config.store, err) : 0;
+	if (!rc)
+		rc = disk_new(d->config.store, &d->disk, &d->root, err);
+	if (rc || !d->config.store)
+		return rc;
+	*lock = disk_lock(d->disk, d->root, REPO_LOCK);
+	if (*lock == -EWOULDBLOCK)
+		return err_set(err, *lock, "another ckptd has the store %s (it holds %s/%s)", d->config.store, d->config.store,
+			       REPO_LOCK);
+	if (*lock < 0)
+		return err_set(err, *lock, "cannot lock %s/%s: %s", d->config.store, REPO_LOCK, err_name(*lock));
+	rc = clean_up(d, err);
+	if (!rc)
+		open_catalog(d);
+	return rc;
+}
+
+void startup_close(struct daemon *d, int lock)
+{
+	catalog_close(d->catalog);
+	if (lock >= 0)
+		disk_close_file(d->disk, lock);
+	disk_free(d->disk);
+}

@@ -1,0 +1,12 @@
+/* Start-up: the store is opened and locked, what crashes left behind is moved out of the way, the catalog is brought in line. */
+#ifndef CKPTD_STARTUP_H
+#define CKPTD_STARTUP_H
+
+#include "base/err.h"
+#include "daemon.h"
+
+/* Opens daemon->disk, root, catalog; *lock is held as long as the daemon lives. -EWOULDBLOCK: another daemon has the store. */
+int startup_store(struct daemon *daemon, int *lock, struct err *err);
+void startup_close(struct daemon *daemon, int lock);
+
+#endif
