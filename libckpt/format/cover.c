@@ -20,11 +20,13 @@ static void coordinates(const struct shape *shape, uint64_t index, uint64_t *at)
 	}
 }
 
-static uint64_t linear(const struct shape *shape, const uint64_t *at)
+static uint64_t region_last(const struct shape *shape, const struct region *r)
 {
+	if (r->kind == REGION_FLAT)
+		return r->start + r->count - 1;
 	uint64_t index = 0;
 	for (uint32_t d = 0; d < shape->ndim; d++)
-		index = index * shape->dim[d] + at[d];
+		index = index * shape->dim[d] + r->offset[d] + r->extent[d] - 1;
 	return index;
 }
 
@@ -45,15 +47,9 @@ static void flat_span(const struct shape *shape, const struct region *r, uint32_
 static struct span span_of(const struct shape *shape, const struct region *r, uint32_t axis, size_t index)
 {
 	struct span s = {.index = index};
-	if (axis == 0 && r->kind == REGION_FLAT) {
-		s.first = r->start;
-		s.last = r->start + r->count - 1;
-	} else if (axis == 0) {
-		uint64_t last[NDIM_MAX];
-		for (uint32_t d = 0; d < shape->ndim; d++)
-			last[d] = r->offset[d] + r->extent[d] - 1;
-		s.first = linear(shape, r->offset);
-		s.last = linear(shape, last);
+	if (axis == 0) {
+		s.first = region_first(shape, r);
+		s.last = region_last(shape, r);
 	} else if (r->kind == REGION_FLAT) {
 		flat_span(shape, r, axis - 1, &s);
 	} else {

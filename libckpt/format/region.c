@@ -140,6 +140,18 @@ bool region_contiguous(const struct shape *shape, const struct region *r, uint64
 	return true;
 }
 
+uint64_t region_first(const struct shape *shape, const struct region *r)
+{
+	if (region_volume(shape, r) == 0)
+		return 0;
+	if (r->kind == REGION_FLAT)
+		return r->start;
+	uint64_t index = 0;
+	for (uint32_t d = 0; d < shape->ndim; d++)
+		index = index * shape->dim[d] + r->offset[d];
+	return index;
+}
+
 bool region_equal(const struct shape *shape, const struct region *a, const struct region *b)
 {
 	uint64_t a_start, a_count, b_start, b_count;

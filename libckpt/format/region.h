@@ -47,6 +47,8 @@ char *region_text(const struct shape *shape, const struct region *r, char *dst, 
 /* Whether the region is one contiguous range of the row-major whole; then *start, *count (either may be NULL) say which.
  * An empty region is contiguous with count 0. */
 bool region_contiguous(const struct shape *shape, const struct region *r, uint64_t *start, uint64_t *count);
+/* Index in the row-major whole of its first element; 0 for an empty region. */
+uint64_t region_first(const struct shape *shape, const struct region *r);
 /* Elements of the region whose index in the row-major whole is below `index`. O(ndim). */
 uint64_t region_rank(const struct shape *shape, const struct region *r, uint64_t index);
 bool region_overlaps(const struct shape *shape, const struct region *a, const struct region *b);

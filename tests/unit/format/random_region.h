@@ -70,4 +70,31 @@ static inline uint64_t list_elements(const struct shape *shape, const struct reg
 	return n;
 }
 
+/* Splits a region at random into disjoint ones that hold the same elements. Returns how many stand at `out`. */
+static inline size_t split_region(uint64_t *seed, const struct shape *shape, struct region r, struct region *out,
+				  size_t room)
+{
+	uint32_t d = shape->ndim ? (uint32_t)random_below(seed, shape->ndim) : 0;
+	struct region a = r, b = r;
+	uint64_t start, count;
+	if (room < 2 || random_below(seed, 4) == 0) {
+		*out = r;
+		return 1;
+	}
+	if (region_contiguous(shape, &r, &start, &count) && random_below(seed, 2)) {
+		uint64_t cut = random_below(seed, count + 1);
+		a = region_flat(start, cut);
+		b = region_flat(start + cut, count - cut);
+	} else if (r.kind == REGION_BOX && shape->ndim) {
+		a.extent[d] = random_below(seed, r.extent[d] + 1);
+		b.offset[d] += a.extent[d];
+		b.extent[d] -= a.extent[d];
+	} else {
+		*out = r;
+		return 1;
+	}
+	size_t n = split_region(seed, shape, a, out, room / 2);
+	return n + split_region(seed, shape, b, out + n, room - room / 2);
+}
+
 #endif

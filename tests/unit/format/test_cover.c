@@ -54,32 +54,6 @@ static int brute_force(const struct shape *shape, const struct set *s, uint64_t 
 	return 0;
 }
 
-/* Splits a region at random into disjoint ones that hold the same elements. Returns how many stand at `out`. */
-static size_t split(uint64_t *seed, const struct shape *shape, struct region r, struct region *out, size_t room)
-{
-	uint32_t d = shape->ndim ? (uint32_t)random_below(seed, shape->ndim) : 0;
-	struct region a = r, b = r;
-	uint64_t start, count;
-	if (room < 2 || random_below(seed, 4) == 0) {
-		*out = r;
-		return 1;
-	}
-	if (region_contiguous(shape, &r, &start, &count) && random_below(seed, 2)) {
-		uint64_t cut = random_below(seed, count + 1);
-		a = region_flat(start, cut);
-		b = region_flat(start + cut, count - cut);
-	} else if (r.kind == REGION_BOX && shape->ndim) {
-		a.extent[d] = random_below(seed, r.extent[d] + 1);
-		b.offset[d] += a.extent[d];
-		b.extent[d] -= a.extent[d];
-	} else {
-		*out = r;
-		return 1;
-	}
-	size_t n = split(seed, shape, a, out, room / 2);
-	return n + split(seed, shape, b, out + n, room - room / 2);
-}
-
 Test(cover, verdict_and_hole_match_brute_force, .timeout = 90)
 {
 	uint64_t seed = 1;
@@ -87,7 +61,7 @@ Test(cover, verdict_and_hole_match_brute_force, .timeout = 90)
 	for (int round = 0; round < 20000; round++) {
 		struct shape shape = random_shape(&seed);
 		struct set s = set_new(16);
-		s.n = split(&seed, &shape, region_whole(&shape), s.regions, 15);
+		s.n = split_region(&seed, &shape, region_whole(&shape), s.regions, 15);
 		if (random_below(&seed, 3) == 0)
 			s.regions[s.n++] = random_region(&seed, &shape);
 		else if (random_below(&seed, 2))

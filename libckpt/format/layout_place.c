@@ -1,0 +1,119 @@
+#include "format/layout_plan.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define LAYOUT_BYTES_MAX (1ull << 62)
+
+int plan_order(const struct plan_choice *a, const struct plan_choice *b)
+{
+	int order = strcmp(a->entry->group, b->entry->group);
+	if (order)
+		return order;
+	unsigned a_size = dtype_size(a->entry->dtype), b_size = dtype_size(b->entry->dtype);
+	if (a_size != b_size)
+		return a_size > b_size ? -1 : 1;
+	order = strcmp(a->entry->name, b->entry->name);
+	if (order)
+		return order;
+	return a->first < b->first ? -1 : a->first > b->first;
+}
+
+static int by_order(const void *a, const void *b)
+{
+	return plan_order(a, b);
+}
+
+static uint64_t bytes_of(const struct entry *e, const struct region *r)
+{
+	return region_volume(&e->shape, r) * dtype_size(e->dtype);
+}
+
+static int derive_file(struct layout *layout, const struct registration *reg, struct layout_file *f)
+{
+	f->data_size = 0;
+	for (uint32_t i = 0; i < f->npieces; i++) {
+		struct layout_piece *p = &layout->pieces[f->first_piece + i];
+		p->file = (uint32_t)(f - layout->files);
+		p->bytes = bytes_of(&reg->entries[p->entry], &p->region);
+		p->at = f->data_size;
+		p->slot_at = f->slot_at + p->at;
+		p->first_leaf = layout->nleaves;
+		layout->nleaves += leaf_count(p->bytes);
+		layout->data_bytes += p->bytes;
+		f->data_size += p->bytes;
+		if (p->bytes > LAYOUT_BYTES_MAX || layout->data_bytes > LAYOUT_BYTES_MAX)
+			return -EOVERFLOW;
+	}
+	return 0;
+}
+
+int layout_derive(struct layout *layout, const struct registration *reg)
+{
+	uint32_t placed = 0;
+	layout->slot_size = layout->data_bytes = layout->nleaves = 0;
+	for (uint32_t i = 0; i < layout->nfiles; i++) {
+		struct layout_file *f = &layout->files[i];
+		if (f->npieces > layout->npieces - placed)
+			return -EINVAL;
+		f->first_piece = placed;
+		f->slot_at = layout->slot_size;
+		int rc = derive_file(layout, reg, f);
+		if (rc < 0)
+			return rc;
+		placed += f->npieces;
+		layout->slot_size += align_up(f->data_size, LAYOUT_ALIGN);
+	}
+	return placed == layout->npieces ? 0 : -EINVAL;
+}
+
+/* A group's file takes pieces while they fit; NULL begins the first part. */
+static bool fits(const struct layout_file *f, uint64_t data_size, const struct plan_choice *c, uint64_t file_max)
+{
+	if (!f || strcmp(f->group, c->entry->group))
+		return false;
+	uint64_t bytes = bytes_of(c->entry, &c->region);
+	return data_size <= file_max && bytes <= file_max - data_size;
+}
+
+/* Cuts the sorted choices into files; layout->files has room for one per choice. */
+static int cut_files(struct layout *layout, const struct plan_choice *choices, uint32_t n, uint64_t file_max)
+{
+	struct layout_file *f = NULL;
+	uint64_t data_size = 0;
+	for (uint32_t i = 0; i < n; i++) {
+		const struct plan_choice *c = &choices[i];
+		if (!fits(f, data_size, c, file_max)) {
+			bool next_part = f && !strcmp(f->group, c->entry->group);
+			uint32_t part = next_part ? f->part + 1 : 0;
+			if (part >= PART_MAX)
+				return -E2BIG;
+			f = &layout->files[layout->nfiles++];
+			memcpy(f->group, c->entry->group, sizeof(f->group));
+			f->part = part;
+			data_size = 0;
+		}
+		f->npieces++;
+		data_size += bytes_of(c->entry, &c->region);
+		layout->pieces[i] = (struct layout_piece){.entry = c->index, .source = c->source, .region = c->region};
+	}
+	return 0;
+}
+
+int plan_place(struct plan *plan, uint32_t reg, uint64_t file_max, struct layout *layout, struct err *err)
+{
+	const struct registration *r = plan->regs[reg];
+	uint32_t n = plan->nchoices[reg];
+	qsort(plan->choices[reg], n, sizeof(**plan->choices), by_order);
+	*layout = (struct layout){.rank = r->rank, .world = r->world, .npieces = n};
+	layout->files = calloc((size_t)n + 1, sizeof(*layout->files));
+	layout->pieces = calloc((size_t)n + 1, sizeof(*layout->pieces));
+	if (!layout->files || !layout->pieces)
+		return err_set(err, -ENOMEM, "no memory for the layout of rank %u", r->rank);
+	int rc = cut_files(layout, plan->choices[reg], n, file_max);
+	if (rc < 0)
+		return err_set(err, rc, "a group of rank %u needs more than %d files of %llu bytes; use more groups",
+			       r->rank, PART_MAX, (unsigned long long)file_max);
+	rc = layout_derive(layout, r);
+	return rc < 0 ? err_set(err, rc, "rank %u holds more than 2^62 bytes", r->rank) : 0;
+}
