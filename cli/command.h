@@ -46,12 +46,12 @@ struct cli;
 
 struct command {
 	const char *name;
-	const char *summary; /* one line, no full stop */
-	const char *detail;  /* paragraphs, wrapped by hand below 100 columns; NULL: none */
-	const char *args;    /* as the help shows them: "[STEP|latest]"; "" without */
-	int min_args, max_args; /* max_args -1: any number */
-	bool rest;           /* options end at the first argument: the rest belongs to another program */
-	bool no_repo;        /* does not read a repository: --repo and --job are not offered */
+	const char *summary;               /* one line, no full stop */
+	const char *detail;                /* paragraphs, wrapped by hand below 100 columns; NULL: none */
+	const char *args;                  /* as the help shows them: "[STEP|latest]"; "" without */
+	int min_args, max_args;            /* max_args -1: any number */
+	bool rest;                         /* options end at the first argument: the rest belongs to another program */
+	bool no_repo;                      /* does not read a repository: --repo and --job are not offered */
 	const struct option_spec *options; /* NULL: none of its own */
 	int (*run)(struct cli *cli);
 };

@@ -75,7 +75,7 @@ void help_print(const struct command *command)
 static json_t *options_json(const struct option_spec *options)
 {
 	static const char *const types[] = {
-		[OPTION_FLAG] = "flag",	  [OPTION_TEXT] = "text",     [OPTION_NUMBER] = "number",
+		[OPTION_FLAG] = "flag",   [OPTION_TEXT] = "text",     [OPTION_NUMBER] = "number",
 		[OPTION_SHARE] = "share", [OPTION_REPEAT] = "repeat",
 	};
 	json_t *list = json_array();

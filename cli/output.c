@@ -104,18 +104,18 @@ static bool colour(void)
 	return isatty(STDOUT_FILENO) && !(no && *no) && term && strcmp(term, "dumb");
 }
 
-static const char *tone_on(enum tone tone)
+static const char *tone_on(enum tone tone, bool coloured)
 {
 	static const char *const codes[] = {
-		[TONE_PLAIN] = "",	 [TONE_GOOD] = "\033[32m", [TONE_WARN] = "\033[33m",
+		[TONE_PLAIN] = "",       [TONE_GOOD] = "\033[32m", [TONE_WARN] = "\033[33m",
 		[TONE_BAD] = "\033[31m", [TONE_DIM] = "\033[2m",   [TONE_HEAD] = "\033[1m",
 	};
-	return colour() ? codes[tone] : "";
+	return coloured ? codes[tone] : "";
 }
 
-static const char *tone_off(enum tone tone)
+static const char *tone_off(enum tone tone, bool coloured)
 {
-	return *tone_on(tone) ? "\033[0m" : "";
+	return *tone_on(tone, coloured) ? "\033[0m" : "";
 }
 
 void out(enum tone tone, const char *fmt, ...)
@@ -128,7 +128,8 @@ void out(enum tone tone, const char *fmt, ...)
 	need(n < 0 ? NULL : text);
 	for (size_t i = 0; text[i]; i++)
 		text[i] = text[i] == '\n' ? '\n' : plain_byte(text, i);
-	printf("%s%s%s", tone_on(tone), text, tone_off(tone));
+	bool coloured = colour();
+	printf("%s%s%s", tone_on(tone, coloured), text, tone_off(tone, coloured));
 	free(text);
 }
 
@@ -142,6 +143,7 @@ struct cell {
 struct table {
 	const struct column *columns;
 	int ncolumns;
+	bool coloured;
 	size_t ncells, cap;
 	struct cell *cells;
 };
@@ -150,7 +152,7 @@ struct table *table_new(const struct column *columns, int ncolumns)
 {
 	struct table *t = calloc(1, sizeof(*t));
 	need(t);
-	*t = (struct table){.columns = columns, .ncolumns = ncolumns};
+	*t = (struct table){.columns = columns, .ncolumns = ncolumns, .coloured = colour()};
 	return t;
 }
 
@@ -185,9 +187,9 @@ static void print_cell(const struct table *t, int column, int wide, const char *
 	int pad = wide - width(text);
 	bool last = column + 1 == t->ncolumns;
 	if (t->columns[column].align == ALIGN_RIGHT)
-		printf("%*s%s%s%s", pad, "", tone_on(tone), text, tone_off(tone));
+		printf("%*s%s%s%s", pad, "", tone_on(tone, t->coloured), text, tone_off(tone, t->coloured));
 	else
-		printf("%s%s%s%*s", tone_on(tone), text, tone_off(tone), last ? 0 : pad, "");
+		printf("%s%s%s%*s", tone_on(tone, t->coloured), text, tone_off(tone, t->coloured), last ? 0 : pad, "");
 	fputs(last ? "\n" : "  ", stdout);
 }
 
@@ -211,8 +213,14 @@ void table_print(struct table *t)
 	for (size_t i = 0; i < t->ncells; i++) {
 		int c = (int)(i % (size_t)t->ncolumns);
 		print_cell(t, c, wide[c], t->cells[i].text, t->cells[i].tone);
-		free(t->cells[i].text);
 	}
+	table_free(t);
+}
+
+void table_free(struct table *t)
+{
+	for (size_t i = 0; i < t->ncells; i++)
+		free(t->cells[i].text);
 	free(t->cells);
 	free(t);
 }

@@ -36,6 +36,7 @@ struct table *table_new(const struct column *columns, int ncolumns);
 void table_cell(struct table *t, enum tone tone, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 /* Prints on stdout and frees. */
 void table_print(struct table *t);
+void table_free(struct table *t);
 
 /* printf on stdout with a tone. Control characters in the result become "?" (but not newlines). */
 void out(enum tone tone, const char *fmt, ...) __attribute__((format(printf, 2, 3)));

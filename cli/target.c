@@ -92,7 +92,7 @@ static int check_single_job(const struct cli *cli, const struct checkpoint_ref *
 	return cli_fail(cli, EXIT_USAGE, "the repository holds several jobs: give --job, one of %s", names);
 }
 
-int cli_scan_job(struct cli *cli, struct checkpoint_ref **refs, size_t *n)
+int cli_scan(struct cli *cli, struct checkpoint_ref **refs, size_t *n)
 {
 	struct err err = {0};
 	const char *job;
@@ -103,15 +103,28 @@ int cli_scan_job(struct cli *cli, struct checkpoint_ref **refs, size_t *n)
 	if (code)
 		return code;
 	int rc = repo_scan(cli->repo, job, refs, n, &err);
-	if (rc)
-		return cli_fail(cli, exit_code_of(rc), "%s", err.text);
-	code = job ? EXIT_OK : check_single_job(cli, *refs, *n);
+	return rc ? cli_fail(cli, exit_code_of(rc), "%s", err.text) : EXIT_OK;
+}
+
+int cli_scan_job(struct cli *cli, struct checkpoint_ref **refs, size_t *n)
+{
+	int code = cli_scan(cli, refs, n);
+	if (!code)
+		code = check_single_job(cli, *refs, *n);
 	if (code)
 		free(steal_ptr(refs));
 	return code;
 }
 
 /* ---- which checkpoint */
+
+char *text_checkpoint(const struct checkpoint_ref *ref, char *dst, size_t size)
+{
+	char name[NAME_DIR_MAX];
+	name_dir(ref->id, name);
+	snprintf(dst, size, "%s/%s", ref->job, name);
+	return dst;
+}
 
 struct wish {
 	bool latest, any_epoch;
@@ -175,12 +188,20 @@ static int say_missing(const struct cli *cli, const char *text, const struct wis
 			high);
 }
 
+static int say_none(const struct cli *cli)
+{
+	const char *job;
+	cli_job(cli, &job);
+	return cli_fail(cli, EXIT_NONE_RESTORABLE, "there is no committed checkpoint%s%s in %s", job ? " of job " : "",
+			job ? job : "", cli->repo->path);
+}
+
 int cli_pick(struct cli *cli, const char *text, struct checkpoint_ref *ref)
 {
 	struct wish wish;
 	if (parse_wish(text, &wish))
-		return cli_fail(cli, EXIT_USAGE, "\"%s\" is no checkpoint: say latest, 1000, 1000.e0003 or the directory's name",
-				text);
+		return cli_fail(cli, EXIT_USAGE,
+				"\"%s\" is no checkpoint: say latest, 1000, 1000.e0003 or the directory's name", text);
 	AUTO_FREE struct checkpoint_ref *refs = NULL;
 	size_t n;
 	int code = cli_scan_job(cli, &refs, &n);
@@ -193,6 +214,6 @@ int cli_pick(struct cli *cli, const char *text, struct checkpoint_ref *ref)
 		}
 	}
 	if (wish.latest)
-		return cli_fail(cli, EXIT_NONE_RESTORABLE, "there is no committed checkpoint in %s", cli->repo->path);
+		return say_none(cli);
 	return say_missing(cli, text, &wish, refs, n);
 }

@@ -11,13 +11,18 @@ void cli_repo_close(struct cli *cli);
 /* --job, else CKPT_JOB, else NULL in *job. EXIT_USAGE for what is not a job's name. */
 int cli_job(const struct cli *cli, const char **job);
 
+/* Scans the job that is asked for, or all jobs. Ordered as repo_scan; *refs malloc'ed. */
+int cli_scan(struct cli *cli, struct checkpoint_ref **refs, size_t *n);
 /* Scans the job that is meant: when neither --job nor CKPT_JOB says, the only one in the repository (several: EXIT_USAGE, all
- * named). Ordered as repo_scan; *refs malloc'ed. */
+ * named). */
 int cli_scan_job(struct cli *cli, struct checkpoint_ref **refs, size_t *n);
 
 /* The checkpoint that `text` means: NULL or "latest", "1000" (the newest epoch of that step), "1000.e0003", or the name of the
  * directory. EXIT_NONE_RESTORABLE: latest of none; EXIT_FAILED: no such step (the nearest are named); EXIT_USAGE. */
 int cli_pick(struct cli *cli, const char *text, struct checkpoint_ref *ref);
+
+/* "main/step-000000001000.e0001". Returns dst. */
+char *text_checkpoint(const struct checkpoint_ref *ref, char *dst, size_t size);
 
 /* The exit code for a negative result of the store. */
 int exit_code_of(int rc);

@@ -129,7 +129,8 @@ int checkpoint_load_node(struct checkpoint *ck, uint32_t index, struct err *err)
 	if (len != entry->size)
 		return err_set(err, -EBADMSG, "%s has %zu bytes instead of %" PRIu64, entry->file, len, entry->size);
 	if (!digest_equal(digest_bytes(text, len), entry->digest))
-		return err_set(err, -EBADMSG, "%s is damaged: its digest is not the one in %s", entry->file, NAME_MANIFEST);
+		return err_set(err, -EBADMSG, "%s is damaged: its digest is not the one in %s", entry->file,
+			       NAME_MANIFEST);
 	rc = node_manifest_decode(text, len, node, err);
 	if (rc < 0)
 		return err_prefix(err, rc, "%s", entry->file);
@@ -149,7 +150,8 @@ int checkpoint_check_totals(const struct checkpoint *ck, struct err *err)
 	}
 	if (bytes == ck->manifest.bytes && files == ck->manifest.files)
 		return 0;
-	return err_set(err, -EBADMSG, "%s says %" PRIu64 " files of %" PRIu64 " bytes, its node manifests %" PRIu64 " of %" PRIu64,
+	return err_set(err, -EBADMSG,
+		       "%s says %" PRIu64 " files of %" PRIu64 " bytes, its node manifests %" PRIu64 " of %" PRIu64,
 		       NAME_MANIFEST, ck->manifest.files, ck->manifest.bytes, files, bytes);
 }
 
@@ -188,7 +190,9 @@ static int match_piece(const struct manifest_file *file, const struct sidecar *s
 	const struct sidecar_piece *piece = &sc->pieces[i];
 	if (piece->at == wanted->at && piece->bytes == wanted->bytes)
 		return 0;
-	return err_set(err, -EBADMSG, "%s: piece %u is [%" PRIu64 ", +%" PRIu64 "), the node manifest says [%" PRIu64 ", +%" PRIu64 ")",
+	return err_set(err, -EBADMSG,
+		       "%s: piece %u is [%" PRIu64 ", +%" PRIu64 "), the node manifest says [%" PRIu64 ", +%" PRIu64
+		       ")",
 		       file->sidecar_name, i, piece->at, piece->bytes, wanted->at, wanted->bytes);
 }
 
@@ -196,8 +200,10 @@ static int match_piece(const struct manifest_file *file, const struct sidecar *s
 static int match_sidecar(const struct manifest_file *file, const struct sidecar *sc, struct err *err)
 {
 	if (sc->data_at != file->data_at || sc->data_size != file->size - file->data_at)
-		return err_set(err, -EBADMSG, "%s: data at %" PRIu64 " of %" PRIu64 " bytes, the node manifest says %" PRIu64 " of %" PRIu64,
-			       file->sidecar_name, sc->data_at, sc->data_size, file->data_at, file->size - file->data_at);
+		return err_set(
+			err, -EBADMSG,
+			"%s: data at %" PRIu64 " of %" PRIu64 " bytes, the node manifest says %" PRIu64 " of %" PRIu64,
+			file->sidecar_name, sc->data_at, sc->data_size, file->data_at, file->size - file->data_at);
 	if (sc->npieces != file->npieces)
 		return err_set(err, -EBADMSG, "%s: %" PRIu64 " pieces, the node manifest says %u", file->sidecar_name,
 			       sc->npieces, file->npieces);
@@ -225,7 +231,8 @@ int checkpoint_check_size(struct checkpoint *ck, const struct manifest_file *fil
 	return 0;
 }
 
-int checkpoint_load_sidecar(struct checkpoint *ck, const struct manifest_file *file, struct sidecar *sc, struct err *err)
+int checkpoint_load_sidecar(struct checkpoint *ck, const struct manifest_file *file, struct sidecar *sc,
+			    struct err *err)
 {
 	*sc = (struct sidecar){0};
 	AUTO_FREE void *data = NULL;
@@ -285,4 +292,17 @@ int checkpoint_pin(const struct checkpoint *ck, struct pin *pin, struct err *err
 	if (!rc)
 		rc = pin_decode(text, len, pin, err);
 	return rc < 0 ? rc : check_identity(ck, NAME_PINNED, pin->job, pin->id, err);
+}
+
+int checkpoint_put_health(struct repo *repo, const struct health *health, struct err *err)
+{
+	AUTO_WBUF struct wbuf text = {0};
+	if (health_encode(health, &text) < 0)
+		return err_set(err, -ENOMEM, "no memory for %s", NAME_HEALTH);
+	int dir = open_dir(repo, health->job, health->id, err);
+	if (dir < 0)
+		return dir;
+	int rc = disk_put_file(repo->disk, dir, NAME_HEALTH, text.data, text.len, true, err);
+	disk_close_file(repo->disk, dir);
+	return rc;
 }

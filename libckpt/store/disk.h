@@ -33,8 +33,9 @@ enum disk_kind {
 enum disk_open_flags {
 	DISK_RDONLY = 0,
 	DISK_CREATE = 1, /* write-only, must not exist (-EEXIST), mode 0644 & ~umask */
-	DISK_DIRECT = 2, /* O_DIRECT where the file system has it; then buf, offset and len are multiples of DISK_ALIGN */
-	DISK_DIR = 4,    /* a directory */
+	DISK_DIRECT =
+		2,    /* O_DIRECT where the file system has it; then buf, offset and len are multiples of DISK_ALIGN */
+	DISK_DIR = 4, /* a directory */
 	/* Symbolic links are not followed (-ELOOP), and what is neither a file nor a directory is not opened (-EINVAL): nothing in
 	 * a store leads out of it. */
 };
@@ -45,16 +46,16 @@ struct disk;
 
 struct disk_op {
 	enum disk_kind kind;
-	int dir, dir2;           /* directory handles */
+	int dir, dir2;            /* directory handles */
 	const char *name, *name2; /* must live until done */
 	int file;
 	unsigned flags;
-	void *buf;               /* must live until done; a registered buffer is found by its address */
+	void *buf; /* must live until done; a registered buffer is found by its address */
 	uint64_t offset, len;
 	void (*done)(struct disk_op *op); /* op may be submitted again or freed inside */
-	void *arg;               /* the caller's */
-	int64_t result;          /* >= 0, or -errno */
-	struct list link;        /* private, as what follows */
+	void *arg;                        /* the caller's */
+	int64_t result;                   /* >= 0, or -errno */
+	struct list link;                 /* private, as what follows */
 	uint64_t issued, end, first;
 	uint32_t in_flight;
 };
@@ -92,7 +93,8 @@ int disk_read_file(struct disk *d, int dir, const char *name, uint64_t max, void
 /* Writes name atomically: temporary (".tmp-<name>.<n>"), fsync, then link without overwrite (replace: rename), fsync of the directory.
  * -EEXIST: it was there (not with replace). Where the file system has no hard links: -EEXIST if it is there, else rename, which is as
  * good as long as one process at a time writes to the directory (REPO_LOCK). On failure the temporary is removed. */
-int disk_put_file(struct disk *d, int dir, const char *name, const void *data, size_t len, bool replace, struct err *err);
+int disk_put_file(struct disk *d, int dir, const char *name, const void *data, size_t len, bool replace,
+		  struct err *err);
 
 /* ---- implemented with the disk, synchronous by nature */
 

@@ -77,7 +77,8 @@ int disk_read_file(struct disk *d, int dir, const char *name, uint64_t max, void
 	if (rc < 0)
 		return err_set(err, rc, "cannot read %s: %s", name, err_name(rc));
 	if (st.size > max)
-		return err_set(err, -EFBIG, "%s has %" PRIu64 " bytes, at most %" PRIu64 " are read", name, st.size, max);
+		return err_set(err, -EFBIG, "%s has %" PRIu64 " bytes, at most %" PRIu64 " are read", name, st.size,
+			       max);
 	int file = disk_open_at(d, dir, name, DISK_RDONLY);
 	if (file < 0)
 		return err_set(err, file, "cannot open %s: %s", name, err_name(file));
@@ -137,7 +138,8 @@ static int rename_absent(struct disk *d, struct disk_op *op)
 /* Gives the temporary its name. With a link the temporary stays and is removed here. */
 static int publish(struct disk *d, int dir, const char *tmp, const char *name, bool replace, struct err *err)
 {
-	struct disk_op op = {.kind = replace ? DISK_RENAME : DISK_LINK, .dir = dir, .name = tmp, .dir2 = dir, .name2 = name};
+	struct disk_op op = {
+		.kind = replace ? DISK_RENAME : DISK_LINK, .dir = dir, .name = tmp, .dir2 = dir, .name2 = name};
 	int rc = disk_do(d, &op);
 	if (!replace && (rc == -EPERM || rc == -EOPNOTSUPP || rc == -ENOSYS || rc == -EMLINK))
 		rc = rename_absent(d, &op);
@@ -155,7 +157,8 @@ static int sync_directory(struct disk *d, int dir, const char *name, struct err 
 	return rc < 0 ? err_set(err, rc, "cannot fsync the directory of %s: %s", name, err_name(rc)) : 0;
 }
 
-int disk_put_file(struct disk *d, int dir, const char *name, const void *data, size_t len, bool replace, struct err *err)
+int disk_put_file(struct disk *d, int dir, const char *name, const void *data, size_t len, bool replace,
+		  struct err *err)
 {
 	char tmp[TEMPORARY_MAX];
 	int file = create_temporary(d, dir, name, tmp, err);

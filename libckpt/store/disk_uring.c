@@ -13,8 +13,11 @@
 static int explain_setup(int rc, struct err *err)
 {
 	if (rc == -ENOSYS || rc == -EPERM)
-		return err_set(err, rc, "io_uring is forbidden here (%s): ckpt needs it; allow it in the container's seccomp profile "
-			       "and in sysctl kernel.io_uring_disabled", err_name(rc));
+		return err_set(
+			err, rc,
+			"io_uring is forbidden here (%s): ckpt needs it; allow it in the container's seccomp profile "
+			"and in sysctl kernel.io_uring_disabled",
+			err_name(rc));
 	if (rc == -ENOMEM)
 		return err_set(err, rc, "no memory for an io_uring queue: raise the memlock limit (ulimit -l)");
 	return err_set(err, rc, "cannot set up io_uring: %s", err_name(rc));
@@ -257,7 +260,8 @@ static void wait_one(struct disk *d, uint64_t deadline)
 	if (deadline <= now || !list_empty(&d->finished))
 		return;
 	uint64_t ns = min_u64(deadline - now, 3600 * CLOCK_NS_PER_S);
-	struct __kernel_timespec ts = {.tv_sec = (long long)(ns / CLOCK_NS_PER_S), .tv_nsec = (long long)(ns % CLOCK_NS_PER_S)};
+	struct __kernel_timespec ts = {.tv_sec = (long long)(ns / CLOCK_NS_PER_S),
+				       .tv_nsec = (long long)(ns % CLOCK_NS_PER_S)};
 	struct io_uring_cqe *cqe;
 	/* Timeout and interruption are seen by the caller's loop, a failure by the next enter(). */
 	io_uring_submit_and_wait_timeout(d->ring, &cqe, 1, &ts, NULL);

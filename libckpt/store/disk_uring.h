@@ -17,10 +17,10 @@ struct io_uring_sqe;
 
 enum {
 	URING_ENTRIES = 64,
-	URING_RETRIES = 1000,            /* of EINTR, EAGAIN and writes without progress, per chunk */
-	URING_BUFFERS = 4096,            /* entries of the registered table */
-	URING_BUFFER_MAX = 1 << 30,      /* the kernel's bound on one entry */
-	URING_REGIONS = 256,             /* ranges of memory registered at a time */
+	URING_RETRIES = 1000,       /* of EINTR, EAGAIN and writes without progress, per chunk */
+	URING_BUFFERS = 4096,       /* entries of the registered table */
+	URING_BUFFER_MAX = 1 << 30, /* the kernel's bound on one entry */
+	URING_REGIONS = 256,        /* ranges of memory registered at a time */
 };
 
 /* One request in the kernel. */
@@ -29,12 +29,12 @@ struct chunk {
 	uint64_t at;        /* transfers: bytes from the operation's start */
 	uint64_t len;       /* transfers: bytes still to do, from `at` */
 	unsigned retries;
-	bool plain_open;    /* open: direct was refused, tried without */
+	bool plain_open; /* open: direct was refused, tried without */
 };
 
 struct memory {
 	uintptr_t base;
-	uint64_t size; /* 0: free */
+	uint64_t size;         /* 0: free */
 	unsigned first, count; /* entries of the table */
 };
 
@@ -49,7 +49,7 @@ struct disk {
 	struct chunk chunks[URING_ENTRIES];
 	bool told_direct;
 
-	bool has_buffers; /* the kernel has sparse tables */
+	bool has_buffers;  /* the kernel has sparse tables */
 	bool *buffer_used; /* URING_BUFFERS */
 	struct memory memory[URING_REGIONS];
 };

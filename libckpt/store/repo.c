@@ -21,8 +21,8 @@ static int check_mark(struct repo *repo, struct err *err)
 	if (rc < 0)
 		return err_set(err, rc, "%s: %s", repo->path, why.text);
 	if (strncmp(text, REPO_MARK_TEXT, strlen(REPO_MARK_TEXT)))
-		return err_set(err, -EPROTONOSUPPORT, "%s/%s is of another version: this ckpt reads \"%.*s\"", repo->path,
-			       REPO_MARK, (int)strlen(REPO_MARK_TEXT) - 1, REPO_MARK_TEXT);
+		return err_set(err, -EPROTONOSUPPORT, "%s/%s is of another version: this ckpt reads \"%.*s\"",
+			       repo->path, REPO_MARK, (int)strlen(REPO_MARK_TEXT) - 1, REPO_MARK_TEXT);
 	return 0;
 }
 
@@ -68,8 +68,8 @@ static int put_mark(struct repo *repo, struct err *err)
 	if (rc < 0)
 		return err_set(err, rc, "cannot list %s: %s", repo->path, err_name(rc));
 	if (foreign)
-		return err_set(err, -ENOTEMPTY, "%s is not empty and not a repository: give an empty or a new directory",
-			       repo->path);
+		return err_set(err, -ENOTEMPTY,
+			       "%s is not empty and not a repository: give an empty or a new directory", repo->path);
 	return disk_put_file(repo->disk, repo->root, REPO_MARK, REPO_MARK_TEXT, strlen(REPO_MARK_TEXT), false, err);
 }
 

@@ -10,7 +10,7 @@
  * first line is REPO_MARK_TEXT; another number is a newer layout of the store. */
 #define REPO_MARK "ckpt-repository"
 #define REPO_MARK_TEXT "ckpt-repository 1\n"
-#define REPO_LOCK ".lock" /* held by the daemon that writes here (disk_lock) */
+#define REPO_LOCK ".lock"            /* held by the daemon that writes here (disk_lock) */
 #define REPO_ABANDONED ".abandoned-" /* prefix of directories that a crash left half-written, renamed out of the way */
 
 struct repo {
@@ -65,12 +65,15 @@ void checkpoint_close(struct checkpoint *ck);
 /* Reads a mark of the checkpoint (NAME_HEALTH, NAME_PINNED). -ENOENT: there is none; -EBADMSG: it is damaged or of another one. */
 int checkpoint_health(const struct checkpoint *ck, struct health *health, struct err *err);
 int checkpoint_pin(const struct checkpoint *ck, struct pin *pin, struct err *err);
+/* Writes HEALTH.json of the checkpoint that *health names, over what is there. Needs no intact manifest. */
+int checkpoint_put_health(struct repo *repo, const struct health *health, struct err *err);
 /* Whether the data file is there with its size. *size is what it has (0 when it is missing). -EBADMSG. */
 int checkpoint_check_size(struct checkpoint *ck, const struct manifest_file *file, uint64_t *size, struct err *err);
 /* Loads the sidecar of a file and checks it against the node manifest; checkpoint_sidecar also checks the file's size. -EBADMSG names
  * which is wrong. */
 struct sidecar;
-int checkpoint_load_sidecar(struct checkpoint *ck, const struct manifest_file *file, struct sidecar *sc, struct err *err);
+int checkpoint_load_sidecar(struct checkpoint *ck, const struct manifest_file *file, struct sidecar *sc,
+			    struct err *err);
 int checkpoint_sidecar(struct checkpoint *ck, const struct manifest_file *file, struct sidecar *sc, struct err *err);
 
 #endif

@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-void verify_find(struct verify_run *run, const char *file, const char *tensor, uint64_t from, uint64_t to, const char *fmt,
-		 ...)
+void verify_find(struct verify_run *run, const char *file, const char *tensor, uint64_t from, uint64_t to,
+		 const char *fmt, ...)
 {
 	char text[ERR_TEXT_MAX];
 	va_list ap;
@@ -100,8 +100,9 @@ static int open_data(struct verify_file *vf, bool *good)
 	if (*good)
 		return 0;
 	/* It had its size a moment ago: what is not a plain file is damage. */
-	int rc = vf->handle == -EINVAL || vf->handle == -ELOOP || vf->handle == -EISDIR || vf->handle == -ENOENT ? -EBADMSG
-														 : vf->handle;
+	int rc = vf->handle == -EINVAL || vf->handle == -ELOOP || vf->handle == -EISDIR || vf->handle == -ENOENT
+			 ? -EBADMSG
+			 : vf->handle;
 	err_set(&why, rc, "cannot open %s: %s", vf->file->name, err_name(vf->handle));
 	return found(vf->run, vf->file->name, 0, vf->file->size, rc, &why);
 }

@@ -12,7 +12,7 @@ enum verify_depth {
 
 struct verify_options {
 	enum verify_depth depth;
-	double share;         /* of the leaves: 0 < share <= 1, chosen by seed in runs of neighbours, some of every file */
+	double share; /* of the leaves: 0 < share <= 1, chosen by seed in runs of neighbours, some of every file */
 	uint64_t seed;
 	/* Called on the caller's thread for each finding; text is one sentence. All but `text` may be empty. tensor and the byte range
 	 * are those of the damaged leaf, or of neighbouring ones of one tensor: range in the data file. Damage to leaves comes in

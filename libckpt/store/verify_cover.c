@@ -42,8 +42,8 @@ static void fill_parts(const struct checkpoint *ck, struct part *p)
 		for (uint32_t f = 0; f < node->nfiles; f++) {
 			const struct manifest_file *file = &node->files[f];
 			for (uint32_t k = 0; k < file->npieces; k++)
-				*p++ = (struct part){&node->tensors[file->pieces[k].tensor], &file->pieces[k].region, file->rank,
-						     node->node};
+				*p++ = (struct part){&node->tensors[file->pieces[k].tensor], &file->pieces[k].region,
+						     file->rank, node->node};
 		}
 	}
 }
@@ -54,14 +54,15 @@ static bool same_tensor(const struct manifest_tensor *a, const struct manifest_t
 }
 
 /* parts[0..n) are of one name, the nodes' entries first. */
-static int check_tensor(struct verify_run *run, const struct part *parts, size_t n, const struct region **regions, uint32_t *ranks)
+static int check_tensor(struct verify_run *run, const struct part *parts, size_t n, const struct region **regions,
+			uint32_t *ranks)
 {
 	const struct manifest_tensor *t = parts[0].tensor;
 	size_t k = 0;
 	for (size_t i = 0; i < n; i++) {
 		if (!same_tensor(t, parts[i].tensor)) {
-			verify_find(run, NAME_MANIFEST, t->name, 0, 0, "nodes %s and %s know it with another type or shape",
-				    parts[0].node, parts[i].node);
+			verify_find(run, NAME_MANIFEST, t->name, 0, 0,
+				    "nodes %s and %s know it with another type or shape", parts[0].node, parts[i].node);
 			return 0;
 		}
 		if (!parts[i].region)

@@ -14,7 +14,8 @@ static bool is_name_of(const char *name, const char *tensor)
 	return !strncmp(name, tensor, n) && (!name[n] || name[n] == '#');
 }
 
-static bool is_shape_of(const struct safetensors_entry *e, const struct manifest_tensor *t, const struct manifest_piece *p)
+static bool is_shape_of(const struct safetensors_entry *e, const struct manifest_tensor *t,
+			const struct manifest_piece *p)
 {
 	uint64_t volume;
 	if (shape_volume(&e->shape, &volume) < 0 || volume != region_volume(&t->shape, &p->region))
@@ -40,9 +41,10 @@ static void match_entry(struct verify_file *vf, const struct safetensors_entry *
 	else if (!is_shape_of(e, t, p))
 		what = "shape";
 	if (what)
-		verify_find(vf->run, vf->file->name, t->name, vf->file->data_at + p->at, vf->file->data_at + p->at + p->bytes,
-			    "its header has another %s than the node manifest: \"%s\" %s at [%" PRIu64 ", %" PRIu64 ")", what,
-			    e->name, dtype_name(e->dtype), e->begin, e->end);
+		verify_find(vf->run, vf->file->name, t->name, vf->file->data_at + p->at,
+			    vf->file->data_at + p->at + p->bytes,
+			    "its header has another %s than the node manifest: \"%s\" %s at [%" PRIu64 ", %" PRIu64 ")",
+			    what, e->name, dtype_name(e->dtype), e->begin, e->end);
 }
 
 static uint32_t next_entry(const struct safetensors *st, uint32_t i)
@@ -58,8 +60,8 @@ static void match_entries(struct verify_file *vf, const struct safetensors *st)
 	const struct manifest_file *f = vf->file;
 	if (st->data_at != f->data_at || st->nentries != f->npieces) {
 		verify_find(vf->run, f->name, "", 0, f->data_at,
-			    "its header has %u tensors and data at %" PRIu64 ", the node manifest %u and %" PRIu64, st->nentries,
-			    st->data_at, f->npieces, f->data_at);
+			    "its header has %u tensors and data at %" PRIu64 ", the node manifest %u and %" PRIu64,
+			    st->nentries, st->data_at, f->npieces, f->data_at);
 		return;
 	}
 	uint32_t e = next_entry(st, 0);
@@ -90,8 +92,8 @@ static int read_head(struct verify_file *vf, void *head, bool *good)
 	}
 	*good = digest_equal(digest_bytes(head, f->data_at), vf->sidecar.header);
 	if (!*good)
-		verify_find(vf->run, f->name, "", 0, f->data_at, "its header is damaged: its digest is not the one in %s",
-			    f->sidecar_name);
+		verify_find(vf->run, f->name, "", 0, f->data_at,
+			    "its header is damaged: its digest is not the one in %s", f->sidecar_name);
 	return verify_advance(vf->run, f->data_at);
 }
 
@@ -100,8 +102,8 @@ int verify_header(struct verify_file *vf, bool *good)
 	const struct manifest_file *f = vf->file;
 	*good = false;
 	if (f->data_at > SAFETENSORS_HEADER_MAX + 2 * LAYOUT_ALIGN) {
-		verify_find(vf->run, f->name, "", 0, f->data_at, "its header of %" PRIu64 " bytes is above the format's bound",
-			    f->data_at);
+		verify_find(vf->run, f->name, "", 0, f->data_at,
+			    "its header of %" PRIu64 " bytes is above the format's bound", f->data_at);
 		return 0;
 	}
 	AUTO_FREE void *head = aligned_alloc(LAYOUT_ALIGN, align_up(f->data_at, LAYOUT_ALIGN));

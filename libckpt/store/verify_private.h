@@ -36,8 +36,8 @@ struct verify_file {
 };
 
 /* Counts and tells. Text is printf-like. */
-void verify_find(struct verify_run *run, const char *file, const char *tensor, uint64_t from, uint64_t to, const char *fmt, ...)
-	__attribute__((format(printf, 6, 7)));
+void verify_find(struct verify_run *run, const char *file, const char *tensor, uint64_t from, uint64_t to,
+		 const char *fmt, ...) __attribute__((format(printf, 6, 7)));
 /* Adds checked bytes; -ECANCELED when the caller wants to stop. */
 int verify_advance(struct verify_run *run, uint64_t bytes);
 

@@ -7,12 +7,18 @@
 #include <string.h>
 
 static const struct option options[] = {
-	{"job", required_argument, NULL, 'j'},	   {"world", required_argument, NULL, 'w'},
-	{"nodes", required_argument, NULL, 'n'},   {"rows", required_argument, NULL, 'r'},
-	{"cols", required_argument, NULL, 'c'},	   {"seed", required_argument, NULL, 's'},
-	{"file-max", required_argument, NULL, 'f'}, {"partial", no_argument, NULL, 'p'},
-	{"healthy", no_argument, NULL, 'h'},	   {"damaged", required_argument, NULL, 'd'},
-	{"pin", required_argument, NULL, 'P'},	   {"count", required_argument, NULL, 'C'},
+	{"job", required_argument, NULL, 'j'},
+	{"world", required_argument, NULL, 'w'},
+	{"nodes", required_argument, NULL, 'n'},
+	{"rows", required_argument, NULL, 'r'},
+	{"cols", required_argument, NULL, 'c'},
+	{"seed", required_argument, NULL, 's'},
+	{"file-max", required_argument, NULL, 'f'},
+	{"partial", no_argument, NULL, 'p'},
+	{"healthy", no_argument, NULL, 'h'},
+	{"damaged", required_argument, NULL, 'd'},
+	{"pin", required_argument, NULL, 'P'},
+	{"count", required_argument, NULL, 'C'},
 	{NULL},
 };
 

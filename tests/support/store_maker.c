@@ -22,8 +22,8 @@ static uint64_t mix(uint64_t x)
 	return x ^ x >> 31;
 }
 
-void store_fill(uint64_t seed, const char *name, enum dtype dtype, const struct shape *shape, const struct region *region,
-		void *dst)
+void store_fill(uint64_t seed, const char *name, enum dtype dtype, const struct shape *shape,
+		const struct region *region, void *dst)
 {
 	struct region whole = region_whole(shape);
 	uint64_t key = mix(seed + digest_leaf(name, strlen(name)));
@@ -118,8 +118,8 @@ static void add(struct registration *reg, const char *name, enum entry_kind kind
 	*e->pieces = piece;
 }
 
-static void add_whole(struct registration *reg, const char *name, enum entry_kind kind, enum dtype dtype, struct shape shape,
-		      const char *replica)
+static void add_whole(struct registration *reg, const char *name, enum entry_kind kind, enum dtype dtype,
+		      struct shape shape, const char *replica)
 {
 	add(reg, name, kind, dtype, shape, "params", replica, region_whole(&shape));
 }
@@ -267,7 +267,8 @@ static int make_ranks(const struct maker *m, uint32_t first, uint32_t n, struct 
 	return rc;
 }
 
-static int make_node(const struct maker *m, uint32_t index, struct node_manifest *node, struct wbuf *text, struct err *err)
+static int make_node(const struct maker *m, uint32_t index, struct node_manifest *node, struct wbuf *text,
+		     struct err *err)
 {
 	char file[NAME_FILE_MAX];
 	uint32_t first = index * m->world / m->nodes, end = (index + 1) * m->world / m->nodes;

@@ -8,15 +8,15 @@
 #include "format/marks.h"
 
 struct store_spec {
-	const char *root;   /* made with its mark when missing */
-	const char *job;    /* NULL: "main" */
+	const char *root; /* made with its mark when missing */
+	const char *job;  /* NULL: "main" */
 	struct step_id id;
-	uint32_t world;     /* 0: 2 */
-	uint32_t nodes;     /* 0: 1; ranks are dealt out in order */
+	uint32_t world;      /* 0: 2 */
+	uint32_t nodes;      /* 0: 1; ranks are dealt out in order */
 	uint64_t rows, cols; /* of the matrices; 0: 64 and 48 */
 	uint64_t seed;
-	uint64_t file_max;  /* 0: LAYOUT_FILE_MAX */
-	bool partial;       /* leave out MANIFEST.json */
+	uint64_t file_max; /* 0: LAYOUT_FILE_MAX */
+	bool partial;      /* leave out MANIFEST.json */
 };
 
 /* Makes one checkpoint with these tensors; -errno with the reason:
@@ -32,7 +32,7 @@ int store_mark_health(const struct store_spec *spec, bool damaged, const char *d
 int store_mark_pin(const struct store_spec *spec, const char *note, struct err *err);
 
 /* The packed bytes that the region of a tensor must have. dst: region_volume × dtype_size bytes. */
-void store_fill(uint64_t seed, const char *name, enum dtype dtype, const struct shape *shape, const struct region *region,
-		void *dst);
+void store_fill(uint64_t seed, const char *name, enum dtype dtype, const struct shape *shape,
+		const struct region *region, void *dst);
 
 #endif

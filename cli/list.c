@@ -1,0 +1,191 @@
+/* ckpt list: one line per checkpoint. Opens MANIFEST.json and the marks, nothing else: fast with thousands of them. */
+#include "output.h"
+#include "target.h"
+
+#include "base/bytes.h"
+#include "base/cleanup.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* What one line says. */
+struct row {
+	const char *state;
+	enum tone tone;
+	uint64_t bytes, files;
+	uint32_t ranks, nodes;
+	bool pinned, known; /* known: the numbers above are */
+	uint64_t verified_at;
+	struct err why; /* "" or what is wrong */
+};
+
+static void read_marks(const struct checkpoint *ck, struct row *row)
+{
+	struct health health;
+	struct pin pin;
+	struct err why = {0};
+	int rc = checkpoint_health(ck, &health, &why);
+	if (!rc && health.damaged) {
+		row->state = "damaged";
+		row->tone = TONE_BAD;
+		err_set(&row->why, 0, "%s", health.detail);
+	} else if (!rc) {
+		row->state = "verified";
+		row->tone = TONE_GOOD;
+	} else if (rc != -ENOENT) {
+		row->why = why;
+	}
+	row->verified_at = rc ? 0 : health.verified_at;
+	/* A damaged pin still pins: to keep too much is the safe side. */
+	row->pinned = checkpoint_pin(ck, &pin, NULL) != -ENOENT;
+}
+
+static void read_row(struct repo *repo, const struct checkpoint_ref *ref, struct row *row)
+{
+	struct checkpoint ck;
+	*row = (struct row){.state = "partial", .tone = TONE_DIM};
+	if (ref->state == CHECKPOINT_PARTIAL)
+		return;
+	if (checkpoint_open_root(repo, ref->job, ref->id, &ck, &row->why) < 0) {
+		row->state = "damaged";
+		row->tone = TONE_BAD;
+		return;
+	}
+	row->state = "committed";
+	row->tone = TONE_PLAIN;
+	row->known = true;
+	row->bytes = ck.manifest.bytes;
+	row->files = ck.manifest.files;
+	row->ranks = ck.manifest.world;
+	row->nodes = ck.manifest.nnodes;
+	read_marks(&ck, row);
+	checkpoint_close(&ck);
+}
+
+static void add_row(struct table *t, const struct checkpoint_ref *ref, const struct row *row)
+{
+	char size[16], age[32];
+	table_cell(t, TONE_PLAIN, "%s", ref->job);
+	table_cell(t, TONE_PLAIN, "%" PRIu64, ref->id.step);
+	table_cell(t, TONE_PLAIN, "%u", ref->id.epoch);
+	table_cell(t, TONE_PLAIN, "%s", ref->committed_ns ? text_age(age, sizeof(age), ref->committed_ns) : "-");
+	if (row->known) {
+		table_cell(t, TONE_PLAIN, "%s", bytes_human(size, sizeof(size), row->bytes));
+		table_cell(t, TONE_PLAIN, "%u", row->ranks);
+		table_cell(t, TONE_PLAIN, "%" PRIu64, row->files);
+	} else {
+		for (int i = 0; i < 3; i++)
+			table_cell(t, TONE_DIM, "-");
+	}
+	table_cell(t, row->tone, "%s", row->state);
+	table_cell(t, TONE_PLAIN, "%s", row->pinned ? "pinned" : "-");
+}
+
+static json_t *row_json(const struct checkpoint_ref *ref, const struct row *row)
+{
+	char name[NAME_DIR_MAX];
+	name_dir(ref->id, name);
+	json_t *o =
+		json_pack("{s:s, s:I, s:I, s:s, s:s, s:b}", "job", ref->job, "step", (json_int_t)ref->id.step, "epoch",
+			  (json_int_t)ref->id.epoch, "name", name, "state", row->state, "pinned", row->pinned);
+	json_object_set_new(o, "committed_ns",
+			    ref->committed_ns ? json_integer((json_int_t)ref->committed_ns) : json_null());
+	json_object_set_new(o, "verified_ns",
+			    row->verified_at ? json_integer((json_int_t)row->verified_at) : json_null());
+	json_object_set_new(o, "bytes", row->known ? json_integer((json_int_t)row->bytes) : json_null());
+	json_object_set_new(o, "files", row->known ? json_integer((json_int_t)row->files) : json_null());
+	json_object_set_new(o, "ranks", row->known ? json_integer(row->ranks) : json_null());
+	json_object_set_new(o, "nodes", row->known ? json_integer(row->nodes) : json_null());
+	json_object_set_new(o, "detail", row->why.text[0] ? json_text(row->why.text) : json_null());
+	return o;
+}
+
+static const struct column columns[] = {
+	{"JOB", ALIGN_LEFT},        {"STEP", ALIGN_RIGHT}, {"EPOCH", ALIGN_RIGHT},
+	{"COMMITTED", ALIGN_RIGHT}, {"SIZE", ALIGN_RIGHT}, {"RANKS", ALIGN_RIGHT},
+	{"FILES", ALIGN_RIGHT},     {"STATE", ALIGN_LEFT}, {"PIN", ALIGN_LEFT},
+};
+
+/* Index of the first ref to show: the last `wanted` that are shown at all. */
+static size_t first_shown(const struct checkpoint_ref *refs, size_t n, bool all, uint64_t wanted)
+{
+	size_t i = n;
+	while (i > 0 && wanted > 0) {
+		i--;
+		wanted -= all || refs[i].state == CHECKPOINT_COMMITTED;
+	}
+	return i;
+}
+
+static void note_partial(const struct cli *cli, const struct checkpoint_ref *refs, size_t n, size_t *partial)
+{
+	*partial = 0;
+	for (size_t i = 0; i < n; i++)
+		*partial += refs[i].state == CHECKPOINT_PARTIAL;
+	if (*partial && !cli_flag(cli, "all"))
+		cli_note(cli, "%zu director%s without a commit not shown (in flight or abandoned; --all shows)",
+			 *partial, *partial == 1 ? "y" : "ies");
+}
+
+static void show(struct cli *cli, const struct checkpoint_ref *refs, size_t n, struct table *t, json_t *list)
+{
+	bool all = cli_flag(cli, "all");
+	for (size_t i = first_shown(refs, n, all, cli_number(cli, "last", UINT64_MAX)); i < n; i++) {
+		struct row row;
+		if (refs[i].state == CHECKPOINT_PARTIAL && !all)
+			continue;
+		read_row(cli->repo, &refs[i], &row);
+		if (row.why.text[0])
+			cli_note(cli, "%s", row.why.text);
+		if (list)
+			json_array_append_new(list, row_json(&refs[i], &row));
+		else
+			add_row(t, &refs[i], &row);
+	}
+}
+
+static int run(struct cli *cli)
+{
+	AUTO_FREE struct checkpoint_ref *refs = NULL;
+	size_t n, partial;
+	int code = cli_scan(cli, &refs, &n);
+	if (code)
+		return code;
+	json_t *list = cli->json ? json_array() : NULL;
+	struct table *t = cli->json ? NULL : table_new(columns, sizeof(columns) / sizeof(columns[0]));
+	show(cli, refs, n, t, list);
+	note_partial(cli, refs, n, &partial);
+	if (!cli->json) {
+		if (n > partial || (partial && cli_flag(cli, "all")))
+			table_print(t);
+		else
+			table_free(t);
+		if (n == partial)
+			cli_note(cli, "no checkpoints in %s", cli->repo->path);
+		return EXIT_OK;
+	}
+	json_t *doc = json_document(cli);
+	json_object_set_new(doc, "repository", json_text(cli->repo->path));
+	json_object_set_new(doc, "checkpoints", list);
+	json_object_set_new(doc, "partial", json_integer((json_int_t)partial));
+	json_emit(doc);
+	return EXIT_OK;
+}
+
+static const struct option_spec options[] = {
+	{"all", OPTION_FLAG, NULL, "also show directories without a commit, as partial"},
+	{"last", OPTION_NUMBER, "N", "only the newest N"},
+	{NULL},
+};
+
+const struct command command_list = {
+	.name = "list",
+	.summary = "list the checkpoints of a repository, oldest first",
+	.detail = "STATE is committed, verified (a full read found it intact) or damaged (a check found damage: ckpt "
+		  "verify\n"
+		  "names it). All jobs are listed unless --job or CKPT_JOB names one.",
+	.args = "",
+	.options = options,
+	.run = run,
+};

@@ -1,0 +1,256 @@
+/* ckpt verify: reads checkpoints against their own digests and names what is damaged. */
+#include "output.h"
+#include "progress.h"
+#include "target.h"
+
+#include "base/bytes.h"
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "store/verify.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { FINDINGS_KEPT = 10000 };
+
+/* One verification in progress. */
+struct job {
+	struct cli *cli;
+	const struct checkpoint_ref *ref;
+	struct progress progress;
+	struct verify_options opts;
+	json_t *findings; /* NULL: text */
+	uint64_t told;
+	char first[MARK_TEXT_MAX]; /* the first finding, for HEALTH.json */
+};
+
+static void describe(char *dst, size_t size, const char *file, const char *tensor, uint64_t from, uint64_t to,
+		     const char *text)
+{
+	char range[64] = "";
+	if (to > from)
+		snprintf(range, sizeof(range), ", bytes %" PRIu64 " to %" PRIu64, from, to);
+	snprintf(dst, size, "%s%s%s%s: %s", file, *tensor ? ", tensor " : "", tensor, range, text);
+}
+
+static void on_finding(void *arg, const char *file, const char *tensor, uint64_t from, uint64_t to, const char *text)
+{
+	struct job *job = arg;
+	char line[MARK_TEXT_MAX];
+	describe(line, sizeof(line), file, tensor, from, to, text);
+	if (!job->told++)
+		snprintf(job->first, sizeof(job->first), "%s", line);
+	if (job->told > FINDINGS_KEPT)
+		return;
+	if (job->findings) {
+		json_array_append_new(job->findings, json_pack("{s:o, s:o, s:I, s:I, s:o}", "file", json_text(file),
+							       "tensor", json_text(tensor), "from", (json_int_t)from,
+							       "to", (json_int_t)to, "text", json_text(text)));
+		return;
+	}
+	progress_end(&job->progress);
+	out(TONE_BAD, "damaged  ");
+	out(TONE_PLAIN, "%s\n", line);
+}
+
+static int on_progress(void *arg, uint64_t done, uint64_t total)
+{
+	struct job *job = arg;
+	return progress_step(&job->progress, done, total);
+}
+
+static const char *result_name(int rc)
+{
+	return !rc                ? "ok"
+	       : rc == -EBADMSG   ? "damaged"
+	       : rc == -EIO       ? "unreadable"
+	       : rc == -ECANCELED ? "cancelled"
+				  : "failed";
+}
+
+static void print_summary(const struct job *job, int rc, const struct verify_result *r, const struct err *err)
+{
+	char name[NAME_DIR_MAX + NAME_JOB_MAX], size[16];
+	text_checkpoint(job->ref, name, sizeof(name));
+	bytes_human(size, sizeof(size), r->bytes);
+	if (r->findings > FINDINGS_KEPT)
+		out(TONE_WARN, "and %" PRIu64 " more findings\n", r->findings - FINDINGS_KEPT);
+	out(rc ? TONE_BAD : TONE_GOOD, "%s", result_name(rc));
+	out(TONE_PLAIN, "  %s: %s of %" PRIu64 " files checked", name, size, r->files);
+	if (rc)
+		out(TONE_PLAIN, ", %s", err->text);
+	out(TONE_PLAIN, "\n");
+}
+
+static json_t *summary_json(const struct job *job, int rc, const struct verify_result *r, uint64_t ns,
+			    const struct err *err)
+{
+	char name[NAME_DIR_MAX];
+	name_dir(job->ref->id, name);
+	json_t *o = json_pack("{s:s, s:s, s:I, s:i, s:s, s:s}", "job", job->ref->job, "name", name, "step",
+			      (json_int_t)job->ref->id.step, "epoch", (int)job->ref->id.epoch, "result",
+			      result_name(rc), "depth", job->opts.depth == VERIFY_QUICK ? "quick" : "data");
+	json_object_set_new(o, "share", json_real(job->opts.depth == VERIFY_QUICK ? 0 : job->opts.share));
+	json_object_set_new(o, "files", json_integer((json_int_t)r->files));
+	json_object_set_new(o, "bytes", json_integer((json_int_t)r->bytes));
+	json_object_set_new(o, "leaves", json_integer((json_int_t)r->leaves));
+	json_object_set_new(o, "damaged_leaves", json_integer((json_int_t)r->damaged_leaves));
+	json_object_set_new(o, "findings_total", json_integer((json_int_t)r->findings));
+	json_object_set_new(o, "findings", job->findings);
+	json_object_set_new(o, "elapsed_ns", json_integer((json_int_t)ns));
+	json_object_set_new(o, "error", rc ? json_text(err->text) : json_null());
+	return o;
+}
+
+/* HEALTH.json says what a full read found, or that any check found damage. */
+static int mark(const struct job *job, int rc)
+{
+	bool full = job->opts.depth == VERIFY_DATA && job->opts.share >= 1;
+	if (!cli_flag(job->cli, "mark") || (rc && rc != -EBADMSG) || (!rc && !full))
+		return EXIT_OK;
+	struct health health = {.id = job->ref->id, .verified_at = clock_wall(), .damaged = rc != 0};
+	struct err err = {0};
+	snprintf(health.job, sizeof(health.job), "%s", job->ref->job);
+	snprintf(health.detail, sizeof(health.detail), "%s", job->first);
+	int put = checkpoint_put_health(job->cli->repo, &health, &err);
+	return put ? cli_fail(job->cli, EXIT_FAILED, "%s", err.text) : EXIT_OK;
+}
+
+static int verify_one(struct cli *cli, const struct checkpoint_ref *ref, const struct verify_options *opts,
+		      json_t *list)
+{
+	struct job job = {.cli = cli, .ref = ref, .opts = *opts, .findings = list ? json_array() : NULL};
+	struct verify_result result;
+	struct err err = {0};
+	job.opts.finding = on_finding;
+	job.opts.progress = on_progress;
+	job.opts.arg = &job;
+	progress_start(&job.progress, cli, "verified");
+	uint64_t began = clock_now();
+	int rc = verify_checkpoint(cli->repo, ref->job, ref->id, &job.opts, &result, &err);
+	progress_end(&job.progress);
+	if (list)
+		json_array_append_new(list, summary_json(&job, rc, &result, clock_now() - began, &err));
+	else
+		print_summary(&job, rc, &result, &err);
+	if (rc && rc != -EBADMSG)
+		cli_fail(cli, 0, "%s", err.text);
+	int marked = mark(&job, rc);
+	return rc ? exit_code_of(rc) : marked;
+}
+
+/* The worst of two codes: cancelled, then failed, then corrupt. */
+static int worse(int a, int b)
+{
+	static const int order[] = {EXIT_CANCELLED, EXIT_FAILED, EXIT_CORRUPT};
+	for (size_t i = 0; i < sizeof(order) / sizeof(order[0]); i++) {
+		if (a == order[i] || b == order[i])
+			return order[i];
+	}
+	return a ? a : b;
+}
+
+static int verify_refs(struct cli *cli, const struct checkpoint_ref *refs, size_t n, const struct verify_options *opts)
+{
+	json_t *list = cli->json ? json_array() : NULL;
+	int code = EXIT_OK;
+	for (size_t i = 0; i < n && code != EXIT_CANCELLED; i++) {
+		if (refs[i].state == CHECKPOINT_COMMITTED)
+			code = worse(code, verify_one(cli, &refs[i], opts, list));
+		if (cli_interrupted())
+			code = EXIT_CANCELLED;
+	}
+	if (!list)
+		return code;
+	json_t *doc = json_document(cli);
+	json_object_set_new(doc, "repository", json_text(cli->repo->path));
+	json_object_set_new(doc, "checkpoints", list);
+	json_emit(doc);
+	return code;
+}
+
+static int verify_all(struct cli *cli, const struct verify_options *opts)
+{
+	AUTO_FREE struct checkpoint_ref *refs = NULL;
+	size_t n;
+	int code = cli_scan(cli, &refs, &n);
+	if (code)
+		return code;
+	code = verify_refs(cli, refs, n, opts);
+	for (size_t i = 0; i < n; i++) {
+		if (refs[i].state == CHECKPOINT_COMMITTED)
+			return code;
+	}
+	return cli_fail(cli, EXIT_NONE_RESTORABLE, "there is no committed checkpoint in %s", cli->repo->path);
+}
+
+static int verify_picked(struct cli *cli, const struct verify_options *opts)
+{
+	size_t n = cli->nargs ? (size_t)cli->nargs : 1;
+	AUTO_FREE struct checkpoint_ref *refs = calloc(n, sizeof(*refs));
+	if (!refs)
+		return cli_fail(cli, EXIT_FAILED, "out of memory");
+	for (size_t i = 0; i < n; i++) {
+		int code = cli_pick(cli, cli->nargs ? cli->args[i] : NULL, &refs[i]);
+		if (code)
+			return code;
+	}
+	return verify_refs(cli, refs, n, opts);
+}
+
+static int parse(const struct cli *cli, struct verify_options *opts)
+{
+	bool quick = cli_flag(cli, "quick"), data = cli_flag(cli, "read-data"),
+	     subset = cli_text(cli, "read-data-subset");
+	if (quick + data + subset > 1)
+		return cli_fail(cli, EXIT_USAGE, "--quick, --read-data and --read-data-subset exclude each other");
+	if (cli_flag(cli, "all") && cli->nargs)
+		return cli_fail(cli, EXIT_USAGE, "--all and a step exclude each other");
+	*opts = (struct verify_options){
+		.depth = quick ? VERIFY_QUICK : VERIFY_DATA,
+		.share = cli_share(cli, "read-data-subset", 1),
+		.seed = cli_number(cli, "seed", clock_wall()),
+		.threads = (unsigned)min_u64(cli_number(cli, "threads", 0), 64),
+	};
+	return EXIT_OK;
+}
+
+static int run(struct cli *cli)
+{
+	struct verify_options opts;
+	int code = parse(cli, &opts);
+	if (code)
+		return code;
+	cli_catch_interrupt();
+	return cli_flag(cli, "all") ? verify_all(cli, &opts) : verify_picked(cli, &opts);
+}
+
+static const struct option_spec options[] = {
+	{"all", OPTION_FLAG, NULL, "every checkpoint, of all jobs unless one is named"},
+	{"quick", OPTION_FLAG, NULL, "documents, sidecars, file sizes and headers, no data"},
+	{"read-data", OPTION_FLAG, NULL, "and every byte of data (the default)"},
+	{"read-data-subset", OPTION_SHARE, "SHARE", "and a random share of the data, such as 5%"},
+	{"seed", OPTION_NUMBER, "N", "chooses the share (default: another one each time)"},
+	{"mark", OPTION_FLAG, NULL, "record the result in HEALTH.json, which list and the daemon heed"},
+	{"threads", OPTION_NUMBER, "N", "digest workers (default: one per core, at most 8)"},
+	{"progress", OPTION_FLAG, NULL, "progress on stderr although it is no terminal"},
+	{NULL},
+};
+
+const struct command command_verify = {
+	.name = "verify",
+	.summary = "read checkpoints against their digests and name what is damaged",
+	.detail = "STEP is a number (its newest epoch), \"1000.e0003\", or the directory's name. Without one: latest. "
+		  "Each finding\n"
+		  "is a line on stdout with file, tensor and byte range. Reads go past the page cache. With --mark a "
+		  "full read\n"
+		  "that finds nothing marks the checkpoint verified, and any damage marks it damaged; otherwise "
+		  "nothing is written.\n"
+		  "Exit code 21: damage was found.",
+	.args = "[STEP|latest]...",
+	.max_args = -1,
+	.options = options,
+	.run = run,
+};
