@@ -109,8 +109,9 @@ void catalog_close(struct catalog *c)
 
 static int sync_rows(struct catalog *c, const struct checkpoint_ref *refs, size_t n)
 {
-	sqlite3_exec(c->db, "BEGIN; CREATE TEMP TABLE IF NOT EXISTS seen(job TEXT, epoch INTEGER, step INTEGER,"
-			    " PRIMARY KEY(job, epoch, step)); DELETE FROM seen;",
+	sqlite3_exec(c->db,
+		     "BEGIN; CREATE TEMP TABLE IF NOT EXISTS seen(job TEXT, epoch INTEGER, step INTEGER,"
+		     " PRIMARY KEY(job, epoch, step)); DELETE FROM seen;",
 		     NULL, NULL, NULL);
 	for (size_t i = 0; i < n; i++) {
 		if (refs[i].state != CHECKPOINT_COMMITTED)
@@ -120,8 +121,9 @@ static int sync_rows(struct catalog *c, const struct checkpoint_ref *refs, size_
 		query(c, 0, "INSERT OR IGNORE INTO checkpoint(job, epoch, step, committed_ns) VALUES(?,?,?,?)", "siii",
 		      refs[i].job, epoch, step, (int64_t)refs[i].committed_ns);
 	}
-	const char *forget = "DELETE FROM checkpoint WHERE (job, epoch, step) NOT IN (SELECT job, epoch, step FROM seen);"
-			     "COMMIT;";
+	const char *forget =
+		"DELETE FROM checkpoint WHERE (job, epoch, step) NOT IN (SELECT job, epoch, step FROM seen);"
+		"COMMIT;";
 	return sqlite3_exec(c->db, forget, NULL, NULL, NULL) == SQLITE_OK ? 0 : -EIO;
 }
 

@@ -1,18 +1,14 @@
-#include "commit.h"
+#include "commit_private.h"
 
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/failpoint.h"
 #include "base/log.h"
-#include "format/manifest.h"
-#include "format/sidecar.h"
 #include "prepare.h"
 #include "store/repo.h"
 
 #include <stdio.h>
 #include <string.h>
-
-#define MANIFEST_TMP ".MANIFEST.json.tmp"
 
 static const struct {
 	const char *name, *point; /* the failpoint is evaluated when the state is entered */
@@ -50,9 +46,8 @@ const char *commit_state_name(enum commit_state state)
 }
 
 static void enter(struct commit *c);
-static void advance(struct commit *c, int64_t result);
 
-static void fail(struct commit *c, int rc, const char *what)
+void commit_fail(struct commit *c, int rc, const char *what)
 {
 	if (c->rc)
 		return;
@@ -71,7 +66,7 @@ static void set_state(struct commit *c, enum commit_state state)
 	c->state = state;
 	int rc = failpoint(states[state].point, NULL);
 	if (rc && !is_cleanup(state)) {
-		fail(c, rc, states[state].name);
+		commit_fail(c, rc, states[state].name);
 		c->state = c->dir_made ? COMMIT_ASIDE : COMMIT_CLOSE_DIR;
 	}
 	log_debug("commit %s/%s: %s", c->job, c->name, states[c->state].name);
@@ -87,7 +82,7 @@ static void give_up(struct commit *c)
 
 static void op_done(struct disk_op *op)
 {
-	advance(op->arg, op->result);
+	commit_advance(op->arg, op->result);
 }
 
 static void submit(struct commit *c, struct disk_op op)
@@ -108,109 +103,58 @@ static void submit_unlink(struct commit *c, const char *name)
 	submit(c, (struct disk_op){.kind = DISK_UNLINK, .dir = c->dir, .name = name});
 }
 
+static void closed(struct disk_op *op)
+{
+	free(op);
+}
+
+/* Nobody waits for it; not disk_close_file(), which would run other completions in the middle of this one. */
+static void close_handle(struct commit *c, int file)
+{
+	struct disk_op *op = calloc(1, sizeof(*op));
+	if (!op) {
+		log_warn("no memory to close a handle of %s/%s: it stays open", c->job, c->name);
+		return;
+	}
+	*op = (struct disk_op){.kind = DISK_CLOSE, .file = file, .done = closed};
+	disk_submit(c->disk, op);
+}
+
 static void submit_aside(struct commit *c)
 {
 	snprintf(c->aside, sizeof(c->aside), "%s%s.%lx", REPO_ABANDONED, c->name, (unsigned long)clock_wall());
-	submit(c, (struct disk_op){.kind = DISK_RENAME, .dir = c->job_dir, .name = c->name, .dir2 = c->job_dir,
-				   .name2 = c->aside});
+	submit(c,
+	       (struct disk_op){
+		       .kind = DISK_RENAME, .dir = c->job_dir, .name = c->name, .dir2 = c->job_dir, .name2 = c->aside});
 }
 
-/* ---- files --------------------------------------------------------------------------------------------------- */
+/* ---- removal ------------------------------------------------------------------------------------------------- */
 
-static void start_files(struct commit *c);
-
-static void file_done(struct writer *w)
+static void remove_next(struct commit *c)
 {
-	struct commit *c = w->arg;
-	c->in_flight--;
-	if (w->rc)
-		fail(c, w->rc, w->name);
-	start_files(c);
+	const char *name = commit_made_name(c, c->remove_at, c->writer.name);
+	if (name)
+		submit_unlink(c, name);
+	else
+		submit(c, (struct disk_op){.kind = DISK_RMDIR, .dir = c->job_dir, .name = c->aside});
 }
 
-static void start_data(struct commit *c, struct commit_file *f)
+static void removed_one(struct commit *c)
 {
-	const struct memory *mem = f->rank->mem;
-	const struct layout_file *lf = &mem->layout.files[f->file];
-	const struct head_block *head = &mem->heads[f->file];
-	struct writer *w = &f->writer;
-	*w = (struct writer){.disk = c->disk, .dir = c->dir, .flags = DISK_DIRECT, .done = file_done, .arg = c};
-	name_data(mem->reg.rank, c->world, lf->group, lf->part, w->name);
-	w->extents[0] = (struct writer_extent){head->data, 0, head->len};
-	w->extents[1] = (struct writer_extent){memory_slot(mem, f->rank->slot) + lf->slot_at, head->len,
-					       align_up(lf->data_size, DISK_ALIGN)};
-	w->size = head->len + lf->data_size;
-	writer_start(w);
-}
-
-static void start_sidecar(struct commit *c, struct commit_file *f)
-{
-	const struct memory *mem = f->rank->mem;
-	const struct layout_file *lf = &mem->layout.files[f->file];
-	const struct head_block *head = &mem->heads[f->file];
-	struct writer *w = &f->writer;
-	*w = (struct writer){.disk = c->disk, .dir = c->dir, .done = file_done, .arg = c};
-	name_sidecar(mem->reg.rank, c->world, lf->group, lf->part, w->name);
-	w->extents[0] = (struct writer_extent){f->sidecar.data, 0, f->sidecar.len};
-	w->size = f->sidecar.len;
-	(void)head;
-	writer_start(w);
-}
-
-/* Keeps COMMIT_WRITERS files in flight; when all are done, or after an error when none is left, goes on. */
-static void start_files(struct commit *c)
-{
-	while (!c->rc && c->started < c->nfiles && c->in_flight < COMMIT_WRITERS) {
-		struct commit_file *f = &c->cfiles[c->started++];
-		c->in_flight++;
-		if (c->state == COMMIT_DATA)
-			start_data(c, f);
-		else
-			start_sidecar(c, f);
+	if (commit_made_name(c, c->remove_at, c->writer.name)) {
+		c->remove_at++;
+		remove_next(c);
+		return;
 	}
-	if (!c->in_flight)
-		advance(c, c->rc);
-}
-
-static void enter_files(struct commit *c)
-{
-	c->started = 0;
-	start_files(c);
-}
-
-static int encode_sidecars(struct commit *c)
-{
-	for (uint32_t i = 0; i < c->nfiles; i++) {
-		struct commit_file *f = &c->cfiles[i];
-		const struct memory *mem = f->rank->mem;
-		const struct head_block *head = &mem->heads[f->file];
-		int rc = sidecar_encode(&mem->layout, f->file, head->len, head->digest, f->rank->leaves, &f->sidecar);
-		if (rc)
-			return rc;
-	}
-	return 0;
+	set_state(c, COMMIT_CLOSE_DIR);
 }
 
 static void enter_digests(struct commit *c)
 {
 	if (!c->digests_ready)
 		return; /* commit_digests_ready goes on */
-	int rc = encode_sidecars(c);
-	advance(c, rc);
-}
-
-static void text_done(struct writer *w)
-{
-	advance(w->arg, w->rc);
-}
-
-static void write_text(struct commit *c, const char *name, const struct wbuf *text)
-{
-	struct writer *w = &c->writer;
-	*w = (struct writer){.disk = c->disk, .dir = c->dir, .done = text_done, .arg = c, .size = text->len};
-	snprintf(w->name, sizeof(w->name), "%s", name);
-	w->extents[0] = (struct writer_extent){text->data, 0, text->len};
-	writer_start(w);
+	int rc = commit_encode_sidecars(c);
+	commit_advance(c, rc);
 }
 
 static void enter_node(struct commit *c)
@@ -223,45 +167,7 @@ static void enter_node(struct commit *c)
 	}
 	char name[NAME_FILE_MAX];
 	name_node(c->node, name);
-	write_text(c, name, &c->node_text);
-}
-
-/* ---- removal ------------------------------------------------------------------------------------------------- */
-
-/* The names that this commit may have made, one by one; NULL after the last. */
-static const char *made_name(struct commit *c, uint32_t i, char dst[NAME_FILE_MAX])
-{
-	if (i < 2 * c->nfiles) {
-		const struct commit_file *f = &c->cfiles[i / 2];
-		const struct layout_file *lf = &f->rank->mem->layout.files[f->file];
-		(i % 2 ? name_sidecar : name_data)(f->rank->mem->reg.rank, c->world, lf->group, lf->part, dst);
-		return dst;
-	}
-	i -= 2 * c->nfiles;
-	if (i == 0) {
-		name_node(c->node, dst);
-		return dst;
-	}
-	return i == 1 ? MANIFEST_TMP : i == 2 ? NAME_MANIFEST : NULL;
-}
-
-static void remove_next(struct commit *c)
-{
-	const char *name = made_name(c, c->remove_at, c->writer.name);
-	if (name)
-		submit_unlink(c, name);
-	else
-		submit(c, (struct disk_op){.kind = DISK_RMDIR, .dir = c->job_dir, .name = c->aside});
-}
-
-static void removed_one(struct commit *c)
-{
-	if (made_name(c, c->remove_at, c->writer.name)) {
-		c->remove_at++;
-		remove_next(c);
-		return;
-	}
-	set_state(c, COMMIT_CLOSE_DIR);
+	commit_write_text(c, name, &c->node_text);
 }
 
 /* ---- the machine --------------------------------------------------------------------------------------------- */
@@ -302,7 +208,7 @@ static void enter(struct commit *c)
 		return;
 	case COMMIT_DATA:
 	case COMMIT_SIDECARS:
-		enter_files(c);
+		commit_write_files(c);
 		return;
 	case COMMIT_DIGESTS:
 		enter_digests(c);
@@ -322,12 +228,15 @@ static void enter(struct commit *c)
 		submit_sync(c, c->root);
 		return;
 	case COMMIT_MANIFEST:
-		write_text(c, MANIFEST_TMP, &c->manifest_text);
+		commit_write_text(c, MANIFEST_TMP, &c->manifest_text);
 		return;
 	case COMMIT_LINK:
 	case COMMIT_RENAME:
-		submit(c, (struct disk_op){.kind = c->state == COMMIT_LINK ? DISK_LINK : DISK_RENAME, .dir = c->dir,
-					   .name = MANIFEST_TMP, .dir2 = c->dir, .name2 = NAME_MANIFEST});
+		submit(c, (struct disk_op){.kind = c->state == COMMIT_LINK ? DISK_LINK : DISK_RENAME,
+					   .dir = c->dir,
+					   .name = MANIFEST_TMP,
+					   .dir2 = c->dir,
+					   .name2 = NAME_MANIFEST});
 		return;
 	case COMMIT_UNLINK_TMP:
 		submit_unlink(c, MANIFEST_TMP);
@@ -377,7 +286,7 @@ static enum commit_state after_link(struct commit *c, int64_t result)
 static enum commit_state after_probe(struct commit *c, int64_t result)
 {
 	if (result >= 0) {
-		disk_close_file(c->disk, (int)result);
+		close_handle(c, (int)result);
 		c->already = true;
 		return COMMIT_SYNC_LINK;
 	}
@@ -390,7 +299,7 @@ static void after_mkdir(struct commit *c, int64_t result)
 		c->aside_tried = true;
 		set_state(c, COMMIT_PROBE);
 	} else if (result == -EEXIST) {
-		fail(c, -EEXIST, "mkdir");
+		commit_fail(c, -EEXIST, "mkdir");
 		give_up(c);
 	} else {
 		c->dir_made = true;
@@ -425,14 +334,14 @@ static void advance_file_states(struct commit *c)
 	set_state(c, c->state + 1);
 }
 
-static void advance(struct commit *c, int64_t result)
+void commit_advance(struct commit *c, int64_t result)
 {
 	if (is_cleanup(c->state)) {
 		advance_cleanup(c, result);
 		return;
 	}
 	if (result < 0 && !tolerated(c, result))
-		fail(c, (int)result, states[c->state].name);
+		commit_fail(c, (int)result, states[c->state].name);
 	/* A handle that arrived is kept even when the commit was given up meanwhile: it must be closed. */
 	if (result >= 0 && c->state == COMMIT_OPEN_JOB)
 		c->job_dir = (int)result;
@@ -442,7 +351,7 @@ static void advance(struct commit *c, int64_t result)
 		if (result >= 0 && c->state == COMMIT_MKDIR)
 			c->dir_made = true;
 		if (result >= 0 && c->state == COMMIT_PROBE_MANIFEST)
-			disk_close_file(c->disk, (int)result);
+			close_handle(c, (int)result);
 		give_up(c);
 		return;
 	}
@@ -464,7 +373,7 @@ static void advance(struct commit *c, int64_t result)
 		set_state(c, after_probe(c, result));
 		return;
 	case COMMIT_ASIDE_OLD:
-		disk_close_file(c->disk, c->dir);
+		close_handle(c, c->dir);
 		c->dir = -1;
 		set_state(c, COMMIT_MKDIR);
 		return;
@@ -492,30 +401,11 @@ static void advance(struct commit *c, int64_t result)
 
 /* ---- life ---------------------------------------------------------------------------------------------------- */
 
-static int collect_files(struct commit *c)
-{
-	for (uint32_t r = 0; r < c->nranks; r++)
-		c->nfiles += c->ranks[r].mem->layout.nfiles;
-	c->cfiles = calloc(c->nfiles ? c->nfiles : 1, sizeof(*c->cfiles));
-	if (!c->cfiles)
-		return -ENOMEM;
-	uint32_t at = 0;
-	for (uint32_t r = 0; r < c->nranks; r++) {
-		const struct layout *layout = &c->ranks[r].mem->layout;
-		for (uint32_t f = 0; f < layout->nfiles; f++) {
-			c->cfiles[at++] = (struct commit_file){.rank = &c->ranks[r], .file = f};
-			c->bytes += c->ranks[r].mem->heads[f].len + layout->files[f].data_size;
-		}
-	}
-	c->files = c->nfiles;
-	return 0;
-}
-
 int commit_start(struct commit *c)
 {
 	name_dir(c->id, c->name);
 	c->dir = c->job_dir = -1;
-	int rc = collect_files(c);
+	int rc = commit_collect_files(c);
 	if (rc)
 		return rc;
 	set_state(c, COMMIT_JOB_DIR);

@@ -58,7 +58,7 @@ struct commit_rank {
 
 struct commit_file {
 	struct commit_rank *rank;
-	uint32_t file;           /* index into the rank's layout */
+	uint32_t file; /* index into the rank's layout */
 	struct wbuf sidecar;
 	struct writer writer;
 };
@@ -70,18 +70,18 @@ struct commit {
 	char job[NAME_JOB_MAX], node[NAME_NODE_MAX];
 	struct step_id id;
 	uint32_t world, nranks;
-	struct commit_rank *ranks;               /* owned by the caller, lives until done */
-	void (*data_written)(struct commit *c);  /* the slots are no longer read by the disk */
-	void (*done)(struct commit *c);          /* last call; the caller frees with commit_free */
+	struct commit_rank *ranks;              /* owned by the caller, lives until done */
+	void (*data_written)(struct commit *c); /* the slots are no longer read by the disk */
+	void (*done)(struct commit *c);         /* last call; the caller frees with commit_free */
 	void *arg;
 
 	/* to be read */
 	enum commit_state state;
-	int rc;              /* first error */
-	struct err err;      /* its sentence */
+	int rc;         /* first error */
+	struct err err; /* its sentence */
 	uint64_t bytes, files;
 
-	bool already;        /* an earlier life of this daemon had committed it */
+	bool already; /* an earlier life of this daemon had committed it */
 
 	/* private */
 	bool digests_ready, dir_made, job_made, aside_tried;

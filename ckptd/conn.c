@@ -23,11 +23,11 @@ struct client {
 	struct watch *watch;
 	struct peer peer;
 	bool greeted, dead;
-	bool entered;          /* in a callback: freed when it returns */
+	bool entered; /* in a callback: freed when it returns */
 	uint64_t hello_deadline;
-	struct job *job;       /* NULL for an observer */
-	struct rank *rank;     /* NULL for launcher and observer */
-	struct list queue;     /* struct outgoing */
+	struct job *job;   /* NULL for an observer */
+	struct rank *rank; /* NULL for launcher and observer */
+	struct list queue; /* struct outgoing */
 	unsigned queued;
 };
 
@@ -84,8 +84,7 @@ static void bury(struct client *c)
 
 void conns_free(struct conns *conns)
 {
-	list_for_safe(node, &conns->list)
-	{
+	list_for_safe(node, &conns->list) {
 		struct client *c = list_entry(node, struct client, link);
 		hang_up(c);
 		c->entered = false;
@@ -147,7 +146,8 @@ void client_send(struct client *c, uint16_t type, uint32_t seq, const struct wbu
 	if (!rc)
 		return;
 	if (rc != -EPIPE)
-		log_warn("client %d: cannot send %s: %s: disconnecting", (int)c->peer.pid, wire_name(type), err_name(rc));
+		log_warn("client %d: cannot send %s: %s: disconnecting", (int)c->peer.pid, wire_name(type),
+			 err_name(rc));
 	/* The caller may hold pointers into the job: the end is seen by the socket's own event. */
 	shutdown(c->sock, SHUT_RDWR);
 }
@@ -189,8 +189,8 @@ static void greet(struct client *c, uint32_t seq)
 {
 	AUTO_WBUF struct wbuf body = {0};
 	const struct config *config = &c->conns->daemon->config;
-	struct wire_welcome m = {.protocol = WIRE_PROTOCOL, .epoch = c->job ? c->job->epoch : 0,
-				 .storage = config->store != NULL};
+	struct wire_welcome m = {
+		.protocol = WIRE_PROTOCOL, .epoch = c->job ? c->job->epoch : 0, .storage = config->store != NULL};
 	snprintf(m.node, sizeof(m.node), "%s", config->node);
 	snprintf(m.version, sizeof(m.version), "%s", CKPT_VERSION);
 	if (wire_welcome_encode(&m, &body))
@@ -206,8 +206,8 @@ static void on_hello(struct client *c, const struct frame *f)
 	int rc = wire_hello_decode(f->body, f->len, &m, &err);
 	if (!rc && (m.protocol_min > WIRE_PROTOCOL || m.protocol_max < WIRE_PROTOCOL))
 		rc = err_set(&err, -EPROTONOSUPPORT,
-			     "this ckptd (%s) speaks protocol %d, the client (%s) %u to %u: use the same release", CKPT_VERSION,
-			     WIRE_PROTOCOL, m.version, m.protocol_min, m.protocol_max);
+			     "this ckptd (%s) speaks protocol %d, the client (%s) %u to %u: use the same release",
+			     CKPT_VERSION, WIRE_PROTOCOL, m.version, m.protocol_min, m.protocol_max);
 	if (!rc && m.role != ROLE_OBSERVER) {
 		rc = job_hello(c->conns->daemon, c, &m, c->peer.pid, &c->job, &c->rank, &err);
 		if (rc)
@@ -377,7 +377,9 @@ void conns_add(struct conns *conns, int sock)
 		close(sock);
 		return;
 	}
-	*c = (struct client){.conns = conns, .sock = sock, .peer = peer,
+	*c = (struct client){.conns = conns,
+			     .sock = sock,
+			     .peer = peer,
 			     .hello_deadline = clock_deadline(CONN_HELLO_MS * CLOCK_NS_PER_MS)};
 	list_init(&c->queue);
 	c->watch = loop_watch(conns->daemon->loop, sock, EPOLLIN, on_event, c);
@@ -393,11 +395,11 @@ void conns_add(struct conns *conns, int sock)
 void conns_tick(struct conns *conns)
 {
 	uint64_t now = clock_now();
-	list_for_safe(node, &conns->list)
-	{
+	list_for_safe(node, &conns->list) {
 		struct client *c = list_entry(node, struct client, link);
 		if (!c->greeted && !c->dead && now > c->hello_deadline) {
-			log_warn("client %d: no successful HELLO within %d ms: disconnecting", (int)c->peer.pid, CONN_HELLO_MS);
+			log_warn("client %d: no successful HELLO within %d ms: disconnecting", (int)c->peer.pid,
+				 CONN_HELLO_MS);
 			hang_up(c);
 		}
 		bury(c);

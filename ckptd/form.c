@@ -70,10 +70,11 @@ static int check_memory(struct job *job, const struct forming *f, struct err *er
 	if (used + more <= d->config.memory_limit)
 		return 0;
 	return err_set(err, -ENOMEM,
-		       "job '%s' needs %s of arenas (%s of state on %u ranks, %u slots each), %s of other arenas are in use, the "
+		       "job '%s' needs %s of arenas (%s of state on %u ranks, %u slots each), %s of other arenas are "
+		       "in use, the "
 		       "limit of this node is %s: raise --memory-limit or lower CKPT_SLOTS",
-		       job->name, bytes_human(a, sizeof(a), more), bytes_human(b, sizeof(b), state), job->world, job->nslots,
-		       bytes_human(c, sizeof(c), used), bytes_human(e, sizeof(e), d->config.memory_limit));
+		       job->name, bytes_human(a, sizeof(a), more), bytes_human(b, sizeof(b), state), job->world,
+		       job->nslots, bytes_human(c, sizeof(c), used), bytes_human(e, sizeof(e), d->config.memory_limit));
 }
 
 static int make_arenas(struct job *job, struct forming *f, struct err *err)
@@ -128,7 +129,8 @@ static void prefault_start(struct pool *pool, struct memory *mem)
 	struct prefault *p = calloc(1, sizeof(*p));
 	if (!p)
 		return; /* the first save pays instead */
-	*p = (struct prefault){.work = {.run = prefault_run, .done = prefault_done}, .pool = pool, .mem = memory_get(mem)};
+	*p = (struct prefault){
+		.work = {.run = prefault_run, .done = prefault_done}, .pool = pool, .mem = memory_get(mem)};
 	pool_submit(pool, &p->work);
 }
 

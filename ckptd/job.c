@@ -28,8 +28,7 @@ const char *rank_state_name(enum rank_state state)
 
 struct job *job_find(struct daemon *daemon, const char *name)
 {
-	list_for(node, &daemon->jobs)
-	{
+	list_for(node, &daemon->jobs) {
 		struct job *job = list_entry(node, struct job, link);
 		if (!strcmp(job->name, name))
 			return job;
@@ -120,10 +119,11 @@ static int check_hello(struct daemon *daemon, const struct wire_hello *hello, st
 		return err_set(err, -EINVAL, "job '%s': %u ranks on one node, at most %d are supported", hello->job,
 			       hello->world, WIRE_LOCAL_MAX);
 	if (hello->local_world && hello->local_world != hello->world)
-		return err_set(err, -EOPNOTSUPP,
-			       "job '%s' has %u ranks, %u of them on this node: this version of ckptd serves jobs whose "
-			       "ranks are all on one node",
-			       hello->job, hello->world, hello->local_world);
+		return err_set(
+			err, -EOPNOTSUPP,
+			"job '%s' has %u ranks, %u of them on this node: this version of ckptd serves jobs whose "
+			"ranks are all on one node",
+			hello->job, hello->world, hello->local_world);
 	if (hello->role == ROLE_RANK && hello->rank >= hello->world)
 		return err_set(err, -EINVAL, "rank %u of a world of %u", hello->rank, hello->world);
 	(void)daemon;
@@ -136,7 +136,8 @@ static int get_job(struct daemon *daemon, const struct wire_hello *hello, struct
 	struct job *job = job_find(daemon, hello->job);
 	if (job && job->world != hello->world) {
 		if (job_alive(job) || !saves_idle(&job->saves) || !recover_idle(&job->recover))
-			return err_set(err, -EBUSY, "job '%s' runs with world size %u; world size %u must wait until it has ended",
+			return err_set(err, -EBUSY,
+				       "job '%s' runs with world size %u; world size %u must wait until it has ended",
 				       job->name, job->world, hello->world);
 		log_info("job %s: world size changes from %u to %u", job->name, job->world, hello->world);
 		job_free(job);
@@ -355,9 +356,10 @@ static void watch_hang(struct rank *rank, uint64_t now)
 	uint64_t beat = atomic_load(&flight->beat_ns);
 	bool hung = beat && beat < now && now - beat > limit;
 	if (hung && !rank->hung)
-		log_warn("job %s: rank %u hangs: no heartbeat for %.1f s, last at step %lu, phase %u%s%.15s", rank->job->name,
-			 rank->id, (double)(now - beat) / 1e9, (unsigned long)atomic_load(&flight->step),
-			 atomic_load(&flight->phase), atomic_load(&flight->in_collective) ? ", in collective " : "",
+		log_warn("job %s: rank %u hangs: no heartbeat for %.1f s, last at step %lu, phase %u%s%.15s",
+			 rank->job->name, rank->id, (double)(now - beat) / 1e9,
+			 (unsigned long)atomic_load(&flight->step), atomic_load(&flight->phase),
+			 atomic_load(&flight->in_collective) ? ", in collective " : "",
 			 atomic_load(&flight->in_collective) ? flight->coll_op : "");
 	rank->hung = hung;
 }
@@ -369,7 +371,8 @@ static void watch_missing(struct job *job, uint64_t now)
 		if (rank->client || rank->state == RANK_LEFT)
 			continue;
 		bool was_here = rank->state >= RANK_CONNECTED && now - rank->seen_ns > RESUME_GRACE_NS;
-		bool never_came = job->resumed_ns && now - job->resumed_ns > RESUME_GRACE_NS && rank->state == RANK_ABSENT;
+		bool never_came =
+			job->resumed_ns && now - job->resumed_ns > RESUME_GRACE_NS && rank->state == RANK_ABSENT;
 		if (was_here) {
 			job_rank_lost(rank, "process %d has not come back to the daemon", (int)rank->pid);
 		} else if (never_came) {

@@ -41,12 +41,12 @@ struct rank {
 	struct memory *mem;
 	struct registration reg; /* the table that it sent last */
 	bool registered, arena_sent;
-	bool resumed;            /* came back to a restarted daemon in the middle of an epoch */
+	bool resumed; /* came back to a restarted daemon in the middle of an epoch */
 	struct waiting registering, joining, restoring;
 	uint64_t restore_step;
 	uint32_t address_len;
 	uint8_t address[WIRE_ADDRESS_MAX];
-	uint64_t seen_ns;        /* connected or lost its connection at */
+	uint64_t seen_ns; /* connected or lost its connection at */
 	bool hung;
 };
 
@@ -57,9 +57,9 @@ struct job {
 	uint32_t world;
 	uint32_t epoch;
 	uint32_t nslots;
-	bool fresh;        /* nobody has joined in this life of the daemon */
+	bool fresh; /* nobody has joined in this life of the daemon */
 	bool stop;
-	bool formed;       /* arenas exist for all ranks */
+	bool formed; /* arenas exist for all ranks */
 	struct rank *ranks;
 	struct client *launcher;
 	struct saves saves;

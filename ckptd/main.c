@@ -21,7 +21,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-enum { TICK_IDLE_MS = 50, TICK_BUSY_MS = 2 };
+enum { TICK_IDLE_MS = 50, TICK_BUSY_MS = 2, STOP_MS = 10000 };
 
 struct server {
 	struct daemon daemon;
@@ -71,8 +71,7 @@ static void on_tick(void *arg)
 	struct server *s = arg;
 	bool busy = false;
 	conns_tick(&s->conns);
-	list_for_safe(node, &s->daemon.jobs)
-	{
+	list_for_safe(node, &s->daemon.jobs) {
 		struct job *job = list_entry(node, struct job, link);
 		if (job_tick(job))
 			busy |= saves_busy(&job->saves);
@@ -129,20 +128,35 @@ static int start(struct server *s, struct err *err)
 	return rc;
 }
 
+/* A commit in flight is brought to its end; what takes longer than the deadline is left as a crash would leave it. */
+static void finish_work(struct server *s)
+{
+	uint64_t deadline = clock_deadline(STOP_MS * CLOCK_NS_PER_MS);
+	while (s->daemon.disk && disk_pending(s->daemon.disk) && clock_now() < deadline) {
+		disk_poll(s->daemon.disk, clock_deadline(TICK_IDLE_MS * CLOCK_NS_PER_MS));
+		if (s->daemon.pool)
+			pool_poll(s->daemon.pool);
+	}
+}
+
 static void stop(struct server *s)
 {
 	if (s->listener >= 0) {
 		unlink(s->daemon.config.socket);
 		close(s->listener);
 	}
+	s->daemon.stopping = true;
 	conns_free(&s->conns);
-	/* What is in flight is awaited; its owners are still there to hear of it. */
-	if (s->daemon.disk)
-		disk_free(s->daemon.disk);
-	s->daemon.disk = NULL;
+	finish_work(s);
+	if (s->daemon.disk && disk_pending(s->daemon.disk)) {
+		log_warn("storage has not answered for %d ms: leaving what is in flight", STOP_MS);
+		return; /* its memory must stay until the process is gone */
+	}
 	pool_free(s->daemon.pool);
-	list_for_safe(node, &s->daemon.jobs) job_free(list_entry(node, struct job, link));
 	startup_close(&s->daemon, s->lock);
+	list_for_safe(node, &s->daemon.jobs)
+		job_free(list_entry(node, struct job, link));
+	disk_free(s->daemon.disk);
 	loop_free(s->daemon.loop);
 	if (s->signals >= 0)
 		close(s->signals);

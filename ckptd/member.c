@@ -162,7 +162,8 @@ static int check_same_table(struct rank *rank, struct err *err)
 	for (uint32_t r = 0; r < job->world; r++)
 		if (r != rank->id && job->ranks[r].client && job->ranks[r].arena_sent)
 			return err_set(err, -EINVAL,
-				       "rank %u registers another table (%u entries) than the one that job '%s' was formed with "
+				       "rank %u registers another table (%u entries) than the one that job '%s' was "
+				       "formed with "
 				       "(%u entries), while rank %u still uses it",
 				       rank->id, rank->reg.nentries, job->name, rank->mem->reg.nentries, r);
 	return 0;
@@ -303,8 +304,8 @@ static void try_restore(struct job *job)
 		if (job->ranks[r].restore_step == step)
 			continue;
 		char text[WIRE_TEXT_MAX];
-		snprintf(text, sizeof(text), "rank 0 asks for step %ld and rank %u for step %ld (-1: the newest)", (long)step, r,
-			 (long)job->ranks[r].restore_step);
+		snprintf(text, sizeof(text), "rank 0 asks for step %ld and rank %u for step %ld (-1: the newest)",
+			 (long)step, r, (long)job->ranks[r].restore_step);
 		refuse_all_restores(job, -EINVAL, text);
 		return;
 	}
@@ -364,7 +365,8 @@ static void expire_one(struct rank *rank, struct waiting *waiting, uint64_t now,
 	if (!waiting->seq || now < waiting->deadline)
 		return;
 	name_missing(rank->job, missing, who, sizeof(who));
-	member_refuse(rank, waiting, -ETIMEDOUT, "%s: %s%s", barrier, *who ? "waiting for " : "the node is not ready yet", who);
+	member_refuse(rank, waiting, -ETIMEDOUT, "%s: %s%s", barrier,
+		      *who ? "waiting for " : "the node is not ready yet", who);
 }
 
 void member_expire(struct job *job, uint64_t now)

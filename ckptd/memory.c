@@ -166,8 +166,8 @@ static void take_view(struct memory *mem, const struct arena_plan *plan)
 	mem->slot_size = mem->layout.slot_size;
 }
 
-int memory_create(const char *job, struct registration *reg, struct layout *layout, uint32_t nslots, struct memory **out,
-		  struct err *err)
+int memory_create(const char *job, struct registration *reg, struct layout *layout, uint32_t nslots,
+		  struct memory **out, struct err *err)
 {
 	AUTO_WBUF struct wbuf table = {0};
 	struct arena_plan plan;

@@ -25,16 +25,16 @@ struct head_block {
 };
 
 struct memory {
-	unsigned refs; /* memory_get, memory_put */
+	unsigned refs;   /* memory_get, memory_put */
 	int fd, fd_read; /* fd_read: the same memory, opened read-only, for the neighbours */
 	uint8_t *base;
 	uint64_t size;
-	struct arena_head *head; /* == base */
+	struct arena_head *head;                 /* == base */
 	uint64_t leaves_at, slots_at, slot_size; /* our copy: the head's can be scribbled over */
 	uint32_t nslots;
 	struct registration reg;
 	struct layout layout;
-	struct digest table; /* of the encoded registration and layout */
+	struct digest table;      /* of the encoded registration and layout */
 	struct head_block *heads; /* layout.nfiles */
 	struct slot_view slots[ARENA_SLOTS_MAX];
 	bool adopted; /* came back from an earlier life of the daemon: its slots may be of an earlier epoch */
@@ -44,8 +44,8 @@ struct memory {
 };
 
 /* Creates, sizes, seals and maps an arena. The registration and layout are taken over (emptied) on success. -ENOMEM, -EMFILE. */
-int memory_create(const char *job, struct registration *reg, struct layout *layout, uint32_t nslots, struct memory **out,
-		  struct err *err);
+int memory_create(const char *job, struct registration *reg, struct layout *layout, uint32_t nslots,
+		  struct memory **out, struct err *err);
 /* Takes over an arena that comes back; fd is taken over in any case. -EBADMSG: it is not one of ours, not sealed, or damaged. */
 int memory_adopt(int fd, const char *job, struct memory **out, struct err *err);
 /* Snapshots and commits that read the arena hold a reference, so that it outlives the job's interest in it. */

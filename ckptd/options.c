@@ -17,7 +17,8 @@ static const char help[] =
 	"Usage: ckptd [--store DIR] [--socket PATH] [options]\n"
 	"The checkpoint daemon of a node: keeps snapshots of the local ranks in memory and writes them to the store.\n"
 	"\n"
-	"  --store DIR          repository of checkpoints, made when missing (else CKPT_STORE; without one: memory only)\n"
+	"  --store DIR          repository of checkpoints, made when missing (else CKPT_STORE; without one: memory "
+	"only)\n"
 	"  --socket PATH        control socket (else CKPT_SOCKET, $XDG_RUNTIME_DIR/ckptd.sock, /run/ckptd.sock)\n"
 	"  --node NAME          name of this node in manifests (default: the host name)\n"
 	"  --memory-limit SIZE  ceiling for all arenas, with K, M, G or T (default: 80% of the memory)\n"
@@ -31,8 +32,21 @@ static const char help[] =
 	"\n"
 	"CKPT_LOG=error|warn|info|debug sets how much is logged on stderr.\n";
 
-enum { OPT_STORE = 256, OPT_SOCKET, OPT_NODE, OPT_MEMORY, OPT_SAVE, OPT_JOIN, OPT_STALL, OPT_HANG, OPT_LINGER, OPT_NO_VERIFY,
-       OPT_VERSION, OPT_HELP, OPT_FAILPOINTS };
+enum {
+	OPT_STORE = 256,
+	OPT_SOCKET,
+	OPT_NODE,
+	OPT_MEMORY,
+	OPT_SAVE,
+	OPT_JOIN,
+	OPT_STALL,
+	OPT_HANG,
+	OPT_LINGER,
+	OPT_NO_VERIFY,
+	OPT_VERSION,
+	OPT_HELP,
+	OPT_FAILPOINTS
+};
 
 static const struct option options[] = {
 	{"store", required_argument, NULL, OPT_STORE},
@@ -56,10 +70,15 @@ static const struct option options[] = {
 void config_defaults(struct config *config)
 {
 	struct sysinfo info;
-	*config = (struct config){.save_timeout_ms = 120000, .join_timeout_ms = 120000, .stall_timeout_ms = 600000,
-				  .hang_timeout_ms = 60000, .linger_ms = 600000, .verify = true};
+	*config = (struct config){.save_timeout_ms = 120000,
+				  .join_timeout_ms = 120000,
+				  .stall_timeout_ms = 600000,
+				  .hang_timeout_ms = 60000,
+				  .linger_ms = 600000,
+				  .verify = true};
 	config->memory_limit = sysinfo(&info) ? 1ull << 30 : (uint64_t)info.totalram * info.mem_unit / 10 * 8;
-	if (gethostname(config->node, sizeof(config->node) - 1) < 0 || name_check("node", config->node, NAME_NODE_MAX, NULL))
+	if (gethostname(config->node, sizeof(config->node) - 1) < 0 ||
+	    name_check("node", config->node, NAME_NODE_MAX, NULL))
 		snprintf(config->node, sizeof(config->node), "node");
 }
 

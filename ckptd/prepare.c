@@ -22,7 +22,7 @@ static int by_name(const void *a, const void *b)
 struct tensors {
 	struct manifest_tensor *list; /* names borrowed from the registrations */
 	uint32_t n;
-	uint32_t **of;                /* per rank, per entry: index into list */
+	uint32_t **of; /* per rank, per entry: index into list */
 };
 
 static void tensors_free(struct tensors *t, uint32_t nranks)
@@ -62,8 +62,8 @@ static int collect_tensors(const struct commit *c, struct tensors *t)
 	for (size_t i = 0; i < total; i++) {
 		if (!i || strcmp(index[i].name, index[i - 1].name) != 0) {
 			const struct entry *e = &c->ranks[index[i].rank].mem->reg.entries[index[i].entry];
-			t->list[t->n++] = (struct manifest_tensor){.name = e->name, .kind = e->kind, .dtype = e->dtype,
-								   .shape = e->shape};
+			t->list[t->n++] = (struct manifest_tensor){
+				.name = e->name, .kind = e->kind, .dtype = e->dtype, .shape = e->shape};
 		}
 		t->of[index[i].rank][index[i].entry] = t->n - 1;
 	}
@@ -75,8 +75,11 @@ static int fill_file(const struct commit *c, const struct commit_file *f, const 
 {
 	const struct memory *mem = f->rank->mem;
 	const struct layout_file *lf = &mem->layout.files[f->file];
-	*out = (struct manifest_file){.rank = mem->reg.rank, .part = lf->part, .data_at = mem->heads[f->file].len,
-				      .sidecar_size = f->sidecar.len, .npieces = lf->npieces,
+	*out = (struct manifest_file){.rank = mem->reg.rank,
+				      .part = lf->part,
+				      .data_at = mem->heads[f->file].len,
+				      .sidecar_size = f->sidecar.len,
+				      .npieces = lf->npieces,
 				      .sidecar = digest_bytes(f->sidecar.data, f->sidecar.len)};
 	out->size = out->data_at + lf->data_size;
 	memcpy(out->group, lf->group, sizeof(out->group));
@@ -87,8 +90,10 @@ static int fill_file(const struct commit *c, const struct commit_file *f, const 
 		return -ENOMEM;
 	for (uint32_t p = 0; p < lf->npieces; p++) {
 		const struct layout_piece *piece = &mem->layout.pieces[lf->first_piece + p];
-		out->pieces[p] = (struct manifest_piece){.tensor = tensor_of[piece->entry], .region = piece->region,
-							 .at = piece->at, .bytes = piece->bytes};
+		out->pieces[p] = (struct manifest_piece){.tensor = tensor_of[piece->entry],
+							 .region = piece->region,
+							 .at = piece->at,
+							 .bytes = piece->bytes};
 	}
 	return 0;
 }
@@ -101,8 +106,12 @@ static int build_node(struct commit *c, const struct tensors *t, struct manifest
 		if (rc)
 			return rc;
 	}
-	struct node_manifest m = {.id = c->id, .world = c->world, .ntensors = t->n, .nfiles = c->nfiles,
-				  .tensors = t->list, .files = files};
+	struct node_manifest m = {.id = c->id,
+				  .world = c->world,
+				  .ntensors = t->n,
+				  .nfiles = c->nfiles,
+				  .tensors = t->list,
+				  .files = files};
 	memcpy(m.job, c->job, sizeof(m.job));
 	memcpy(m.node, c->node, sizeof(m.node));
 	int rc = node_manifest_encode(&m, &c->node_text);

@@ -63,8 +63,8 @@ static int write_mark(struct verify_item *item, struct repo *repo)
 static void run_in_repo(struct verify_item *item, struct repo *repo)
 {
 	struct verify_result result;
-	struct verify_options options = {.depth = VERIFY_DATA, .share = 1, .finding = keep_first, .arg = item,
-					 .threads = 1};
+	struct verify_options options = {
+		.depth = VERIFY_DATA, .share = 1, .finding = keep_first, .arg = item, .threads = 1};
 	item->rc = failpoint("readback", NULL);
 	if (!item->rc)
 		item->rc = verify_checkpoint(repo, item->job, item->id, &options, &result, &item->err);

@@ -20,7 +20,7 @@ enum source { FROM_MEMORY = 1, FROM_PEER, FROM_STORAGE };
 struct recover_work {
 	struct work work;
 	struct recover *recover;
-	bool fetch;              /* else: check */
+	bool fetch; /* else: check */
 	const char *store;
 	char job[NAME_JOB_MAX];
 	uint64_t step;
@@ -139,8 +139,11 @@ static int fill_wants(const struct recover_work *w, uint32_t saved_world, struct
 		for (uint32_t p = 0; p < mem->layout.npieces; p++) {
 			const struct layout_piece *piece = &mem->layout.pieces[p];
 			const struct entry *entry = &mem->reg.entries[piece->entry];
-			wants[n++] = (struct want){.tensor = entry->name, .dtype = entry->dtype, .shape = entry->shape,
-						   .region = piece->region, .owner = r,
+			wants[n++] = (struct want){.tensor = entry->name,
+						   .dtype = entry->dtype,
+						   .shape = entry->shape,
+						   .region = piece->region,
+						   .owner = r,
 						   .data = memory_slot(mem, w->slots[r]) + piece->slot_at,
 						   .optional = entry->kind == ENTRY_RANK_BLOB && r >= saved_world};
 		}
@@ -285,7 +288,10 @@ static void answer(struct recover *recover, struct step_id id, enum source sourc
 {
 	AUTO_WBUF struct wbuf body = {0};
 	struct job *job = recover->job;
-	struct wire_restored m = {.step = id.step, .epoch = id.epoch, .source = source, .nlocal = job->world,
+	struct wire_restored m = {.step = id.step,
+				  .epoch = id.epoch,
+				  .source = source,
+				  .nlocal = job->world,
 				  .fetch_ns = clock_now() - recover->start_ns};
 	snprintf(m.why, sizeof(m.why), "%s", recover->why);
 	for (uint32_t r = 0; r < job->world; r++) {

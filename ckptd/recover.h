@@ -21,14 +21,14 @@ enum recover_state { RECOVER_IDLE = 0, RECOVER_CHECK, RECOVER_CLAIM, RECOVER_FET
 struct recover {
 	struct job *job;
 	enum recover_state state;
-	uint32_t epoch;    /* in which it was started */
-	uint64_t step;     /* wanted; UINT64_MAX: the newest */
+	uint32_t epoch; /* in which it was started */
+	uint64_t step;  /* wanted; UINT64_MAX: the newest */
 	uint64_t start_ns;
 	struct recover_work *work; /* on a worker */
 	char why[WIRE_TEXT_MAX];
 	uint32_t slots[WIRE_LOCAL_MAX];
 	bool claimed;
-	uint32_t count;    /* recoveries done */
+	uint32_t count; /* recoveries done */
 	struct step_id last;
 	uint32_t last_source;
 	uint64_t last_ns;

@@ -25,15 +25,15 @@ void saves_init(struct saves *saves, struct daemon *daemon, struct job *job)
 
 void saves_free(struct saves *saves)
 {
-	list_for_safe(node, &saves->snapshots) snapshot_free(snapshot_of(node));
+	list_for_safe(node, &saves->snapshots)
+		snapshot_free(snapshot_of(node));
 }
 
 /* ---- finding --------------------------------------------------------------------------------------------------- */
 
 static struct snapshot *find(struct saves *saves, struct step_id id)
 {
-	list_for(node, &saves->snapshots)
-	{
+	list_for(node, &saves->snapshots) {
 		struct snapshot *s = snapshot_of(node);
 		if (!step_compare(s->id, id))
 			return s;
@@ -133,8 +133,7 @@ void saves_follow(struct saves *saves)
 	for (uint32_t r = 0; r < saves->job->world; r++)
 		if (saves->job->ranks[r].mem)
 			scan_rank(saves, &saves->job->ranks[r]);
-	list_for(node, &saves->snapshots)
-	{
+	list_for(node, &saves->snapshots) {
 		struct snapshot *s = snapshot_of(node);
 		if (s->state == SNAPSHOT_OPEN)
 			give_up_skipped(saves, s);
@@ -181,8 +180,8 @@ static int start_commit(struct saves *saves, struct snapshot *s)
 	if (!c)
 		return -ENOMEM;
 	for (uint32_t r = 0; r < s->nparts; r++)
-		s->commit_ranks[r] = (struct commit_rank){.mem = s->parts[r].mem, .slot = s->parts[r].slot,
-							  .leaves = s->parts[r].leaves};
+		s->commit_ranks[r] = (struct commit_rank){
+			.mem = s->parts[r].mem, .slot = s->parts[r].slot, .leaves = s->parts[r].leaves};
 	c->disk = saves->daemon->disk;
 	c->root = saves->daemon->root;
 	c->id = s->id;
@@ -222,7 +221,8 @@ static void pump_commit(struct saves *saves)
 		if (!wants_commit(s))
 			continue;
 		if (saves->daemon->root < 0) {
-			snapshot_fail(s, -EINVAL, "this daemon has no store: start ckptd with --store, or save to memory");
+			snapshot_fail(s, -EINVAL,
+				      "this daemon has no store: start ckptd with --store, or save to memory");
 		} else if (newest && newest->state >= SNAPSHOT_CAPTURED) {
 			s->superseded = true;
 			snapshot_fail(s, -ECANCELED, "superseded: step %lu was ready to be written before this one",
@@ -231,7 +231,7 @@ static void pump_commit(struct saves *saves)
 			newest = s;
 		}
 	}
-	if (!newest || saves->committing)
+	if (!newest || saves->committing || saves->daemon->stopping)
 		return;
 	int rc = start_commit(saves, newest);
 	if (rc)
@@ -261,15 +261,14 @@ static void verify_done(void *arg, struct step_id id, int rc, const struct err *
 /* The newest first; one at a time, and never while a commit wants the disk. */
 static void pump_verify(struct saves *saves)
 {
-	if (saves->verifying || saves->committing)
+	if (saves->verifying || saves->committing || saves->daemon->stopping)
 		return;
 	for (struct list *node = saves->snapshots.prev; node != &saves->snapshots; node = node->prev) {
 		struct snapshot *s = snapshot_of(node);
 		if (!s->verify_queued)
 			continue;
 		s->verify_queued = false;
-		int rc = readback_start(saves->daemon, saves->job->name, s->id, verify_done, saves,
-					&saves->verifying);
+		int rc = readback_start(saves->daemon, saves->job->name, s->id, verify_done, saves, &saves->verifying);
 		if (rc)
 			snapshot_fail(s, rc, "cannot read back: %s", err_name(rc));
 		return;
@@ -300,8 +299,7 @@ static bool commit_reads_slots(const struct snapshot *s)
 static void reclaim(struct saves *saves)
 {
 	struct snapshot *newest = saves_in_memory(saves, UINT64_MAX);
-	list_for_safe(node, &saves->snapshots)
-	{
+	list_for_safe(node, &saves->snapshots) {
 		struct snapshot *s = snapshot_of(node);
 		if (needed_in_memory(s, newest) || commit_reads_slots(s))
 			continue;
@@ -368,7 +366,8 @@ static const char *phase_text(uint32_t phase)
 static void expire(struct saves *saves, struct snapshot *s, uint64_t now)
 {
 	const struct config *config = &saves->daemon->config;
-	uint64_t save_ns = config->save_timeout_ms * CLOCK_NS_PER_MS, stall_ns = config->stall_timeout_ms * CLOCK_NS_PER_MS;
+	uint64_t save_ns = config->save_timeout_ms * CLOCK_NS_PER_MS,
+		 stall_ns = config->stall_timeout_ms * CLOCK_NS_PER_MS;
 	if ((s->state == SNAPSHOT_OPEN || s->state == SNAPSHOT_COPIED) && now - s->opened_ns > save_ns)
 		snapshot_fail(s, -ETIMEDOUT, "not captured within %u ms: rank %u %s", config->save_timeout_ms,
 			      s->late_rank, phase_text(s->late_phase));
@@ -380,7 +379,8 @@ static void expire(struct saves *saves, struct snapshot *s, uint64_t now)
 void saves_expire(struct saves *saves)
 {
 	uint64_t now = clock_now();
-	list_for_safe(node, &saves->snapshots) expire(saves, snapshot_of(node), now);
+	list_for_safe(node, &saves->snapshots)
+		expire(saves, snapshot_of(node), now);
 	saves_pump(saves);
 }
 
@@ -391,8 +391,7 @@ static bool complete_copy(const struct snapshot *s)
 
 void saves_poison(struct saves *saves, uint32_t epoch)
 {
-	list_for_safe(node, &saves->snapshots)
-	{
+	list_for_safe(node, &saves->snapshots) {
 		struct snapshot *s = snapshot_of(node);
 		if (!complete_copy(s) && s->state != SNAPSHOT_FAILED)
 			snapshot_fail(s, -ESTALE, "epoch %u began before every rank was captured", epoch);
@@ -405,8 +404,7 @@ void saves_poison(struct saves *saves, uint32_t epoch)
 
 bool saves_busy(const struct saves *saves)
 {
-	list_for(node, &saves->snapshots)
-	{
+	list_for(node, &saves->snapshots) {
 		const struct snapshot *s = snapshot_of(node);
 		if (s->state == SNAPSHOT_OPEN || s->state == SNAPSHOT_COPIED)
 			return true;
@@ -418,8 +416,7 @@ bool saves_idle(const struct saves *saves)
 {
 	if (saves->committing || saves->verifying)
 		return false;
-	list_for(node, &saves->snapshots)
-	{
+	list_for(node, &saves->snapshots) {
 		const struct snapshot *s = snapshot_of(node);
 		if (!snapshot_idle(s) || wants_commit(s) || s->verify_queued)
 			return false;

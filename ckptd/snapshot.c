@@ -17,7 +17,7 @@ enum {
 };
 
 static const char *const state_names[SNAPSHOT_STATE_END] = {
-	[SNAPSHOT_OPEN] = "open",	[SNAPSHOT_COPIED] = "copied",	  [SNAPSHOT_CAPTURED] = "captured",
+	[SNAPSHOT_OPEN] = "open",       [SNAPSHOT_COPIED] = "copied",     [SNAPSHOT_CAPTURED] = "captured",
 	[SNAPSHOT_DURABLE] = "durable", [SNAPSHOT_VERIFIED] = "verified", [SNAPSHOT_FAILED] = "failed",
 };
 
@@ -130,8 +130,11 @@ static int submit_digest(struct snapshot *s, struct part *part, uint64_t count)
 	struct digest_work *w = malloc(sizeof(*w));
 	if (!w)
 		return -ENOMEM;
-	*w = (struct digest_work){.work = {.run = digest_run, .done = digest_done}, .s = s, .part = part,
-				  .first = part->submitted, .count = count};
+	*w = (struct digest_work){.work = {.run = digest_run, .done = digest_done},
+				  .s = s,
+				  .part = part,
+				  .first = part->submitted,
+				  .count = count};
 	part->submitted += count;
 	part->in_flight++;
 	s->works++;
@@ -143,8 +146,7 @@ static int submit_digest(struct snapshot *s, struct part *part, uint64_t count)
 static uint64_t leaves_arrived(struct part *part, uint64_t progress)
 {
 	const struct layout *layout = &part->mem->layout;
-	while (part->piece < layout->npieces &&
-	       part->piece_bytes + layout->pieces[part->piece].bytes <= progress)
+	while (part->piece < layout->npieces && part->piece_bytes + layout->pieces[part->piece].bytes <= progress)
 		part->piece_bytes += layout->pieces[part->piece++].bytes;
 	if (part->piece == layout->npieces)
 		return layout->nleaves;
@@ -157,8 +159,7 @@ static int digest_arrived(struct snapshot *s, struct part *part, bool complete)
 {
 	uint64_t progress = atomic_load_explicit(&part->mem->head->slots[part->slot].progress, memory_order_acquire);
 	const struct layout *layout = &part->mem->layout;
-	uint64_t arrived = complete ? layout->nleaves
-				    : leaves_arrived(part, min_u64(progress, layout->data_bytes));
+	uint64_t arrived = complete ? layout->nleaves : leaves_arrived(part, min_u64(progress, layout->data_bytes));
 	int rc = 0;
 	while (!rc && part->in_flight < DIGEST_IN_FLIGHT && part->submitted < arrived) {
 		uint64_t count = min_u64(DIGEST_UNIT, arrived - part->submitted);
@@ -203,12 +204,13 @@ static enum late_phase follow_capture(struct snapshot *s, uint32_t rank)
 	uint32_t done = atomic_load_explicit(&slot->done, memory_order_acquire);
 	uint32_t fenced = atomic_load_explicit(&slot->fenced, memory_order_acquire);
 	if ((int32_t)done < 0) {
-		snapshot_fail(s, (int32_t)done, "rank %u could not capture its state: %s", rank, err_name((int32_t)done));
+		snapshot_fail(s, (int32_t)done, "rank %u could not capture its state: %s", rank,
+			      err_name((int32_t)done));
 		return LATE_NOBODY;
 	}
 	if (fenced > 1) {
-		snapshot_fail(s, -ECANCELED, "rank %u went on without a fence: its state may have changed under the copy",
-			      rank);
+		snapshot_fail(s, -ECANCELED,
+			      "rank %u went on without a fence: its state may have changed under the copy", rank);
 		return LATE_NOBODY;
 	}
 	if (done != 1 || fenced != 1)
@@ -348,8 +350,11 @@ void snapshot_publish(struct snapshot *s)
 		s->late_phase = s->commit->state <= COMMIT_DATA ? LATE_WRITE : LATE_COMMIT;
 		s->late_rank = 0;
 	}
-	struct level level = {.id = s->id, .level = level_of(s), .error = s->rc ? s->rc : s->storage_rc,
-			      .late_rank = s->late_rank, .late_phase = s->late_phase};
+	struct level level = {.id = s->id,
+			      .level = level_of(s),
+			      .error = s->rc ? s->rc : s->storage_rc,
+			      .late_rank = s->late_rank,
+			      .late_phase = s->late_phase};
 	if (level.level == s->shown_level && level.error == s->shown_error && level.late_rank == s->shown_rank &&
 	    level.late_phase == s->shown_phase)
 		return;

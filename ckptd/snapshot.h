@@ -48,16 +48,16 @@ struct snapshot {
 	struct step_id id;
 	enum snapshot_state state;
 	bool to_storage, superseded;
-	int rc;              /* FAILED: why */
-	int storage_rc;      /* storage or read-back failed, the copy in memory is good */
+	int rc;         /* FAILED: why */
+	int storage_rc; /* storage or read-back failed, the copy in memory is good */
 	struct err err;
-	uint32_t nparts;     /* == world; index is the rank */
+	uint32_t nparts; /* == world; index is the rank */
 	struct part *parts;
 	struct commit *commit;
 	struct commit_rank *commit_ranks;
-	bool slots_on_disk;  /* the disk no longer reads the slots */
+	bool slots_on_disk; /* the disk no longer reads the slots */
 	bool verify_queued;
-	unsigned works;      /* digest items in flight */
+	unsigned works; /* digest items in flight */
 	uint64_t opened_ns, captured_ns, durable_ns, verified_ns;
 	uint64_t progress_ns; /* of the commit */
 	uint32_t late_rank, late_phase;

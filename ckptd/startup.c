@@ -75,8 +75,8 @@ int startup_store(struct daemon *d, int *lock, struct err *err)
 		return rc;
 	*lock = disk_lock(d->disk, d->root, REPO_LOCK);
 	if (*lock == -EWOULDBLOCK)
-		return err_set(err, *lock, "another ckptd has the store %s (it holds %s/%s)", d->config.store, d->config.store,
-			       REPO_LOCK);
+		return err_set(err, *lock, "another ckptd has the store %s (it holds %s/%s)", d->config.store,
+			       d->config.store, REPO_LOCK);
 	if (*lock < 0)
 		return err_set(err, *lock, "cannot lock %s/%s: %s", d->config.store, REPO_LOCK, err_name(*lock));
 	rc = clean_up(d, err);
@@ -88,7 +88,7 @@ int startup_store(struct daemon *d, int *lock, struct err *err)
 void startup_close(struct daemon *d, int lock)
 {
 	catalog_close(d->catalog);
+	d->catalog = NULL;
 	if (lock >= 0)
 		disk_close_file(d->disk, lock);
-	disk_free(d->disk);
 }

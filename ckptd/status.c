@@ -7,12 +7,13 @@
 #include <jansson.h>
 #include <string.h>
 
-static const char *const phases[] = {"idle", "forward", "backward", "optimizer", "collective", "save", "restore", "data"};
+static const char *const phases[] = {"idle",       "forward", "backward", "optimizer",
+				     "collective", "save",    "restore",  "data"};
 
 static json_t *rank_json(const struct rank *rank, uint64_t now)
 {
-	json_t *j = json_pack("{s:i, s:s, s:i, s:b}", "rank", (int)rank->id, "state", rank_state_name(rank->state), "pid",
-			      (int)rank->pid, "hung", rank->hung);
+	json_t *j = json_pack("{s:i, s:s, s:i, s:b}", "rank", (int)rank->id, "state", rank_state_name(rank->state),
+			      "pid", (int)rank->pid, "hung", rank->hung);
 	if (!j || !rank->mem)
 		return j;
 	struct arena_flight *flight = &rank->mem->head->flight;
@@ -20,15 +21,16 @@ static json_t *rank_json(const struct rank *rank, uint64_t now)
 	uint32_t phase = atomic_load(&flight->phase);
 	json_object_set_new(j, "step", json_integer((json_int_t)atomic_load(&flight->step)));
 	json_object_set_new(j, "phase", json_string(phase < sizeof(phases) / sizeof(phases[0]) ? phases[phase] : "?"));
-	json_object_set_new(j, "beat_age_ms", beat && beat <= now ? json_integer((json_int_t)((now - beat) / 1000000)) : json_null());
+	json_object_set_new(j, "beat_age_ms",
+			    beat && beat <= now ? json_integer((json_int_t)((now - beat) / 1000000)) : json_null());
 	return j;
 }
 
 static json_t *snapshot_json(const struct snapshot *s)
 {
 	int rc = s->rc ? s->rc : s->storage_rc;
-	return json_pack("{s:I, s:i, s:s, s:b, s:o}", "step", (json_int_t)s->id.step, "epoch", (int)s->id.epoch, "state",
-			 snapshot_state_name(s->state), "in_memory", snapshot_in_memory(s), "error",
+	return json_pack("{s:I, s:i, s:s, s:b, s:o}", "step", (json_int_t)s->id.step, "epoch", (int)s->id.epoch,
+			 "state", snapshot_state_name(s->state), "in_memory", snapshot_in_memory(s), "error",
 			 rc ? json_string(s->err.text) : json_null());
 }
 
@@ -60,21 +62,25 @@ static json_t *job_json(struct job *job, uint64_t now)
 	json_t *ranks = json_array(), *snapshots = json_array();
 	for (uint32_t r = 0; r < job->world; r++)
 		json_array_append_new(ranks, rank_json(&job->ranks[r], now));
-	list_for(node, &job->saves.snapshots) json_array_append_new(snapshots, snapshot_json(list_entry(node, struct snapshot, link)));
-	return json_pack("{s:s, s:i, s:i, s:s, s:b, s:o, s:o, s:I, s:I, s:I, s:o}", "name", job->name, "world", (int)job->world,
-			 "epoch", (int)job->epoch, "state", job_state(job), "stopping", job->stop, "ranks", ranks, "snapshots",
-			 snapshots, "committed", (json_int_t)job->saves.committed, "failed", (json_int_t)job->saves.failed,
-			 "verified", (json_int_t)job->saves.verified, "recoveries", recoveries_json(job));
+	list_for(node, &job->saves.snapshots)
+		json_array_append_new(snapshots, snapshot_json(list_entry(node, struct snapshot, link)));
+	return json_pack("{s:s, s:i, s:i, s:s, s:b, s:o, s:o, s:I, s:I, s:I, s:o}", "name", job->name, "world",
+			 (int)job->world, "epoch", (int)job->epoch, "state", job_state(job), "stopping", job->stop,
+			 "ranks", ranks, "snapshots", snapshots, "committed", (json_int_t)job->saves.committed,
+			 "failed", (json_int_t)job->saves.failed, "verified", (json_int_t)job->saves.verified,
+			 "recoveries", recoveries_json(job));
 }
 
 static json_t *daemon_json(struct daemon *d)
 {
 	uint64_t now = clock_now();
 	json_t *jobs = json_array();
-	list_for(node, &d->jobs) json_array_append_new(jobs, job_json(list_entry(node, struct job, link), now));
-	return json_pack("{s:i, s:s, s:s, s:f, s:s?, s:{s:I, s:I}, s:o}", "schema", 1, "node", d->config.node, "version", CKPT_VERSION,
-			 "uptime_s", (double)(now - d->started_ns) / 1e9, "store", d->config.store, "memory", "used",
-			 (json_int_t)d->memory_used, "limit", (json_int_t)d->config.memory_limit, "jobs", jobs);
+	list_for(node, &d->jobs)
+		json_array_append_new(jobs, job_json(list_entry(node, struct job, link), now));
+	return json_pack("{s:i, s:s, s:s, s:f, s:s?, s:{s:I, s:I}, s:o}", "schema", 1, "node", d->config.node,
+			 "version", CKPT_VERSION, "uptime_s", (double)(now - d->started_ns) / 1e9, "store",
+			 d->config.store, "memory", "used", (json_int_t)d->memory_used, "limit",
+			 (json_int_t)d->config.memory_limit, "jobs", jobs);
 }
 
 int status_encode(struct daemon *daemon, struct wbuf *out)

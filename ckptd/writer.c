@@ -33,8 +33,13 @@ static void submit_extents(struct writer *w)
 		const struct writer_extent *e = &w->extents[i];
 		if (!e->len)
 			continue;
-		w->ops[n] = (struct disk_op){.kind = DISK_WRITE, .file = w->file, .buf = (void *)e->buf,
-					     .offset = e->offset, .len = e->len, .done = op_done, .arg = w};
+		w->ops[n] = (struct disk_op){.kind = DISK_WRITE,
+					     .file = w->file,
+					     .buf = (void *)e->buf,
+					     .offset = e->offset,
+					     .len = e->len,
+					     .done = op_done,
+					     .arg = w};
 		slots[n] = &w->ops[n];
 		n++;
 	}
