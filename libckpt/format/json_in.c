@@ -203,7 +203,8 @@ void jin_skip(struct jin *in)
 {
 	if (in->rc)
 		return;
-	switch (jin_peek(in)) {
+	char c = jin_peek(in);
+	switch (c) {
 	case '{':
 		skip_object(in);
 		break;
@@ -216,7 +217,7 @@ void jin_skip(struct jin *in)
 		jin_skip_string(in);
 		break;
 	default:
-		if (!jin_skip_word(in) && !jin_skip_number(in))
+		if (c == '-' || (c >= '0' && c <= '9') ? !jin_skip_number(in) : !jin_skip_word(in))
 			jin_fail(in, "is not a JSON value (byte %zu)", in->pos);
 	}
 }

@@ -12,7 +12,7 @@
  * MANIFEST.json  {"format":"ckpt.manifest","version":1,"job","step","epoch","world","bytes","files",
  *   "nodes":[{"name","file","size","digest"}]} , nodes sorted by name (bytes of the names): a pure function of the node manifests.
  *
- * Decoders are bounded: what they allocate is at most 20 times the text, whose length they check first. They refuse with
+ * Decoders are bounded: what they allocate is about 20 times the text at most, whose length they check first. They refuse with
  * -EBADMSG and the path ("files[3].pieces[7].e") whatever is missing, of another type, out of bounds or twice there, and with
  * -EPROTONOSUPPORT another version. Keys that they do not know they ignore. On error the result is empty. */
 #ifndef CKPT_FORMAT_MANIFEST_H

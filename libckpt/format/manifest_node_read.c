@@ -1,5 +1,5 @@
-/* node-<name>.json, read and checked. Two passes over the text, because the order of keys is the writer's: everything but
- * "files", then "files", whose pieces are checked against the tensors where they stand. */
+/* node-<name>.json, read and checked. Pieces are checked where they stand, against the world and the tensors: should "files" come
+ * before these (the order of keys is the writer's), it is passed over and read in a second pass. */
 #include "format/doc.h"
 #include "format/manifest.h"
 #include "format/manifest_private.h"
@@ -201,7 +201,7 @@ static void read_group(struct jin *in, char group[NAME_GROUP_MAX])
 {
 	jin_string(in, group, NAME_GROUP_MAX);
 	if (!in->rc)
-		jin_check(in, name_check("group", group, NAME_GROUP_MAX, in->err));
+		jin_check(in, name_check_group(group, in->err));
 }
 
 static void read_file(struct jin *in, const struct node_manifest *m, struct manifest_file *f)
@@ -259,9 +259,16 @@ static void read_files(struct jin *in, struct node_manifest *m)
 enum { WORLD = DOC_KEYS_END, NODE, TENSORS, FILES };
 static const char *const top_keys[] = {DOC_KEYS, "world", "node", "tensors", "files", NULL};
 
-static int read_all_but_files(struct jin *in, struct node_manifest *m)
+static void pass_over(struct jin *in, bool *files_left)
+{
+	*files_left = true;
+	jin_skip(in);
+}
+
+static int read_top(struct jin *in, struct node_manifest *m, bool *files_left)
 {
 	const struct doc_head head = {m->job, &m->id};
+	const uint32_t needed = 1u << WORLD | 1u << TENSORS;
 	uint32_t seen = 0;
 	jin_object(in);
 	for (int k; (k = jin_member(in, top_keys, &seen)) >= 0;)
@@ -271,8 +278,12 @@ static int read_all_but_files(struct jin *in, struct node_manifest *m)
 			jin_string(in, m->node, sizeof(m->node));
 		else if (k == TENSORS)
 			read_tensors(in, m);
+		else if (k == FILES && (seen & needed) == needed)
+			read_files(in, m);
+		else if (k == FILES)
+			pass_over(in, files_left);
 		else
-			doc_read(in, k, &head); /* "files" is skipped there */
+			doc_read(in, k, &head);
 	jin_require(in, top_keys, seen, DOC_REQUIRED | 1u << WORLD | 1u << NODE | 1u << TENSORS | 1u << FILES);
 	if (!in->rc)
 		jin_check(in, name_check("node", m->node, NAME_NODE_MAX, in->err));
@@ -294,11 +305,12 @@ static int read_only_files(struct jin *in, struct node_manifest *m)
 int node_manifest_decode(const void *text, size_t len, struct node_manifest *m, struct err *err)
 {
 	struct jin in;
+	bool files_left = false;
 	*m = (struct node_manifest){0};
 	int rc = doc_open(&in, text, len, NODE_MANIFEST_BYTES_MAX, NODE_FORMAT, MANIFEST_VERSION, err);
 	if (!rc)
-		rc = read_all_but_files(&in, m);
-	if (!rc) {
+		rc = read_top(&in, m, &files_left);
+	if (!rc && files_left) {
 		jin_open(&in, text, len, NODE_FORMAT, err);
 		rc = read_only_files(&in, m);
 	}

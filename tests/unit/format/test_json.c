@@ -81,6 +81,8 @@ Test(json, anything_else_is_refused)
 					  "1 1",
 					  "{} {}",
 					  "NaN",
+					  "-true",
+					  "01true",
 					  "'a'",
 					  "\"\\ud800\\u0041\"",
 					  "\"\\u0000\"",

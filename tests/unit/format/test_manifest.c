@@ -139,6 +139,7 @@ static const struct {
 	{"\"rank\":2", "\"rank\":8", "files[0].rank: is above 7"},
 	{"\"rank\":2", "\"rank\":3", "rank 3, group \"params\", part 0 stands twice"},
 	{"\"params\"", "\"pa/rams\"", "files[0].group: "},
+	{"\"params\"", "\"params.part-0001\"", "files[0].group: "},
 	{"\"part\":0", "\"part\":10000", "files[0].part: is above 9999"},
 	{"\"part\":0", "\"part\":null", "files[0].part: is not a whole number"},
 	{"\"size\":4144", "\"size\":4145", "files[0]: size 4145 is not data_at 4096 + 48"},
@@ -161,8 +162,8 @@ static const struct {
 	{"\"s\":0", "\"s\":1", "files[1].pieces[0]: "},
 	{"\"s\":0,", "", "files[1].pieces[0]: \"s\" is missing"},
 	{"\"n\":10", "\"n\":9223372036854775807", "files[1].pieces[0]: "},
-	{"\"files\":[", "\"files\":{},\"files\":[", "files: stands twice"},
-	{"\"files\":[{", "\"files\":{\"a\":{", "files: is not a string"},
+	{"\"files\":[", "\"files\":[],\"files\":[", "files: stands twice"},
+	{"\"files\":[{", "\"files\":{\"a\":{", "files: is not an array"},
 	{"\"files\":", "\"file\":", "\"files\" is missing"},
 };
 
