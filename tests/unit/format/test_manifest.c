@@ -158,7 +158,7 @@ static const struct {
 	{"\"e\":[2,6]", "\"e\":[5,6]", "files[0].pieces[0]: "},
 	{"\"e\":[2,6]", "\"e\":[2,6],\"s\":0,\"n\":1", "files[0].pieces[0]: both a box"},
 	{"\"e\":[2,6]", "\"e\":[12]", "files[0].pieces[0]: o and e have 2 and 1 numbers, \"w\" has 2"},
-	{"\"e\":[2,6]", "\"e\":[2,6,]", "files[0].pieces[0].e[2]: is not a JSON value"},
+	{"\"e\":[2,6]", "\"e\":[2,6,]", "files[0].pieces[0].e[2]: is not a whole number"},
 	{"\"s\":0", "\"s\":1", "files[1].pieces[0]: "},
 	{"\"s\":0,", "", "files[1].pieces[0]: \"s\" is missing"},
 	{"\"n\":10", "\"n\":9223372036854775807", "files[1].pieces[0]: "},
