@@ -13,14 +13,14 @@
 #include <stdint.h>
 
 enum {
-	NAME_JOB_MAX = 64,     /* with the NUL, as the others */
+	NAME_JOB_MAX = 64, /* with the NUL, as the others */
 	NAME_GROUP_MAX = 48,
 	NAME_NODE_MAX = 64,
 	NAME_TENSOR_MAX = 512,
 	NAME_FILE_MAX = 160,
 	NAME_DIR_MAX = 40,
-	RANK_MAX = 65536,      /* exclusive */
-	PART_MAX = 10000,      /* exclusive */
+	RANK_MAX = 65536, /* exclusive */
+	PART_MAX = 10000, /* exclusive */
 };
 
 #define STEP_MAX 999999999999ull
