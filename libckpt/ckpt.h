@@ -13,8 +13,8 @@
  *	-ETIMEDOUT  the deadline passed; the sentence names who is late
  *	-ENOTCONN   the daemon cannot be reached; saves are refused until it is back, training may go on
  *	-ENOMEM
- * Threads. A session may be used from several threads, except that registration, join and restore are called by one
- * thread at a time. Callbacks run on the library's one service thread, never on a caller's.
+ * Threads. A session may be used from several threads, except that registration, join, restore and close are called by
+ * one thread at a time. Callbacks run on the library's one service thread, never on a caller's.
  * Fork. A session belongs to the process that opened it: in a child every call returns -ECHILD and the arena is not mapped
  * (data loader workers may fork freely). Threads of the library do not exist in the child.
  * Time. Timeouts are in milliseconds; a negative one means the session's default (CKPT_TIMEOUT_MS, else 120000); 0 polls.
@@ -39,6 +39,10 @@ extern "C" {
 #define CKPT_INIT(type) (type{sizeof(type)})
 #else
 #define CKPT_INIT(type) ((type){.size = sizeof(type)})
+#endif
+
+#if defined(__GNUC__)
+#pragma GCC visibility push(default)
 #endif
 
 /* "0.1.0" of the library that is linked. */
@@ -83,9 +87,10 @@ typedef struct ckpt_options {
  * NULL, the sentence is written there (at most why_size bytes with the NUL). */
 int ckpt_open(const ckpt_options *opts, ckpt **out, char *why, size_t why_size);
 
-/* Ends the session cleanly: the daemon knows that this rank has finished and no recovery is started. Waits (session
- * timeout) until saves to storage that were begun are durable or failed, and returns the first failure; memory is freed in
- * any case. s may be NULL. */
+/* Ends the session cleanly: the daemon knows that this rank has finished and no recovery is started. Gives up an unfenced
+ * snapshot, waits (session timeout) until saves to storage that are still under way are durable or failed, and returns the first
+ * failure (its sentence goes to stderr); memory is freed in any case but -ECHILD. Snapshots may be freed later, nothing else may be
+ * done with them. s may be NULL. */
 int ckpt_close(ckpt *s);
 
 /* The sentence for the calling thread's last failure on this session; "" if none. Valid until the thread's next call. */
@@ -262,6 +267,10 @@ void ckpt_collective_leave(ckpt *s);
 /* 1 when the operator asked the job to end (SIGTERM to ckpt run): take a last checkpoint and leave the loop. Ranks may see it at
  * different steps: agree by a collective before acting on it. */
 int ckpt_should_stop(const ckpt *s);
+
+#if defined(__GNUC__)
+#pragma GCC visibility pop
+#endif
 
 #ifdef __cplusplus
 }

@@ -310,10 +310,8 @@ static int recv_packet(int sock, struct frame *f)
 	struct head head = {0};
 	union control control;
 	struct iovec iov[2] = {{&head, sizeof(head)}, {f->inline_body, FRAME_INLINE}};
-	struct msghdr msg = {.msg_iov = iov,
-			     .msg_iovlen = 2,
-			     .msg_control = &control,
-			     .msg_controllen = sizeof(control)};
+	struct msghdr msg = {
+		.msg_iov = iov, .msg_iovlen = 2, .msg_control = &control, .msg_controllen = sizeof(control)};
 	ssize_t got = recvmsg(sock, &msg, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
 	if (got < 0)
 		return errno == ECONNRESET ? -EPIPE : -errno;

@@ -54,8 +54,8 @@ int arena_check(const struct arena_head *copy, uint64_t size, struct err *err)
 		return err_set(err, -EBADMSG, "arena slots of %llu bytes, not a multiple of %u",
 			       (unsigned long long)copy->slot_size, LAYOUT_ALIGN);
 	if (arena_plan(copy->table_len, copy->nleaves, copy->slot_size, copy->nslots, &plan))
-		return err_set(err, -EBADMSG, "arena of %u slots of %llu bytes and %llu leaves is impossible", copy->nslots,
-			       (unsigned long long)copy->slot_size, (unsigned long long)copy->nleaves);
+		return err_set(err, -EBADMSG, "arena of %u slots of %llu bytes and %llu leaves is impossible",
+			       copy->nslots, (unsigned long long)copy->slot_size, (unsigned long long)copy->nleaves);
 	if (copy->table_at != plan.table_at || copy->leaves_at != plan.leaves_at || copy->slots_at != plan.slots_at ||
 	    copy->size != plan.size)
 		return err_set(err, -EBADMSG, "arena whose parts do not stand where its sizes put them");

@@ -97,7 +97,8 @@ int wire_hello_decode(const void *body, size_t len, struct wire_hello *m, struct
 	get_text(&r, m->version, sizeof(m->version));
 	if (!r.failed && (m->protocol_min > WIRE_PROTOCOL || m->protocol_max < WIRE_PROTOCOL))
 		return err_set(err, -EPROTONOSUPPORT,
-			       "the client (version %s) speaks protocols %u to %u, this daemon speaks %u: install the same version",
+			       "the client (version %s) speaks protocols %u to %u, this daemon speaks %u: install the "
+			       "same version",
 			       m->version, m->protocol_min, m->protocol_max, WIRE_PROTOCOL);
 	uint32_t role = rbuf_u32(&r);
 	rbuf_str(&r, m->job, sizeof(m->job));
@@ -134,8 +135,8 @@ int wire_welcome_decode(const void *body, size_t len, struct wire_welcome *m, st
 	*m = (struct wire_welcome){0};
 	m->protocol = rbuf_u32(&r);
 	if (!r.failed && m->protocol != WIRE_PROTOCOL)
-		return err_set(err, -EPROTONOSUPPORT, "the daemon chose protocol %u, this library speaks %u", m->protocol,
-			       WIRE_PROTOCOL);
+		return err_set(err, -EPROTONOSUPPORT, "the daemon chose protocol %u, this library speaks %u",
+			       m->protocol, WIRE_PROTOCOL);
 	m->epoch = rbuf_u32(&r);
 	rbuf_str(&r, m->node, sizeof(m->node));
 	get_text(&r, m->version, sizeof(m->version));
@@ -460,24 +461,12 @@ int wire_exited_decode(const void *body, size_t len, struct wire_exited *m, stru
 const char *wire_name(uint16_t type)
 {
 	static const char *const names[WIRE_TYPE_END] = {
-		[WIRE_HELLO] = "HELLO",
-		[WIRE_WELCOME] = "WELCOME",
-		[WIRE_ERROR] = "ERROR",
-		[WIRE_REGISTER] = "REGISTER",
-		[WIRE_ARENA] = "ARENA",
-		[WIRE_JOIN] = "JOIN",
-		[WIRE_JOINED] = "JOINED",
-		[WIRE_RESTORE] = "RESTORE",
-		[WIRE_RESTORED] = "RESTORED",
-		[WIRE_EVENT] = "EVENT",
-		[WIRE_EPOCH] = "EPOCH",
-		[WIRE_HOLD] = "HOLD",
-		[WIRE_RETURN] = "RETURN",
-		[WIRE_SPAWNED] = "SPAWNED",
-		[WIRE_EXITED] = "EXITED",
-		[WIRE_STOP] = "STOP",
-		[WIRE_STATUS] = "STATUS",
-		[WIRE_BYE] = "BYE",
+		[WIRE_HELLO] = "HELLO",       [WIRE_WELCOME] = "WELCOME", [WIRE_ERROR] = "ERROR",
+		[WIRE_REGISTER] = "REGISTER", [WIRE_ARENA] = "ARENA",     [WIRE_JOIN] = "JOIN",
+		[WIRE_JOINED] = "JOINED",     [WIRE_RESTORE] = "RESTORE", [WIRE_RESTORED] = "RESTORED",
+		[WIRE_EVENT] = "EVENT",       [WIRE_EPOCH] = "EPOCH",     [WIRE_HOLD] = "HOLD",
+		[WIRE_RETURN] = "RETURN",     [WIRE_SPAWNED] = "SPAWNED", [WIRE_EXITED] = "EXITED",
+		[WIRE_STOP] = "STOP",         [WIRE_STATUS] = "STATUS",   [WIRE_BYE] = "BYE",
 	};
 	return type < WIRE_TYPE_END && names[type] ? names[type] : "?";
 }

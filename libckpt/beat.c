@@ -1,0 +1,60 @@
+#include "base/clock.h"
+#include "session.h"
+
+#include <stdio.h>
+
+/* The flight record of the own arena, or NULL: before ckpt_join and in a child there is none. The stage must be put. */
+static struct arena_flight *flight_of(ckpt *s, struct stage **stage)
+{
+	*stage = NULL;
+	if (!atomic_load_explicit(s->alive, memory_order_relaxed))
+		return NULL;
+	*stage = session_stage(s);
+	return *stage ? &stage_head(*stage)->flight : NULL;
+}
+
+void ckpt_beat(ckpt *s, uint64_t step, ckpt_phase phase)
+{
+	struct stage *stage;
+	struct arena_flight *flight = flight_of(s, &stage);
+	if (flight) {
+		atomic_store_explicit(&flight->step, step, memory_order_relaxed);
+		atomic_store_explicit(&flight->phase, (uint32_t)phase, memory_order_relaxed);
+		/* Last: who sees this beat sees its step and phase. */
+		atomic_store_explicit(&flight->beat_ns, clock_now(), memory_order_release);
+	}
+	stage_put(stage);
+}
+
+void ckpt_collective_enter(ckpt *s, const char *op, uint64_t seq, uint64_t bytes)
+{
+	struct stage *stage;
+	struct arena_flight *flight = flight_of(s, &stage);
+	if (flight) {
+		snprintf(flight->coll_op, sizeof(flight->coll_op), "%s", op);
+		atomic_store_explicit(&flight->coll_seq, seq, memory_order_relaxed);
+		atomic_store_explicit(&flight->coll_bytes, bytes, memory_order_relaxed);
+		atomic_store_explicit(&flight->coll_since_ns, clock_now(), memory_order_relaxed);
+		atomic_store_explicit(&flight->in_collective, 1, memory_order_release);
+	}
+	stage_put(stage);
+}
+
+void ckpt_collective_leave(ckpt *s)
+{
+	struct stage *stage;
+	struct arena_flight *flight = flight_of(s, &stage);
+	if (flight)
+		atomic_store_explicit(&flight->in_collective, 0, memory_order_release);
+	stage_put(stage);
+}
+
+int ckpt_should_stop(const ckpt *s)
+{
+	struct stage *stage;
+	/* The session's own bookkeeping is not what the caller's const is about. */
+	struct arena_flight *flight = flight_of((ckpt *)s, &stage);
+	int stop = flight && atomic_load_explicit(&stage_head(stage)->stop, memory_order_acquire) != 0;
+	stage_put(stage);
+	return stop;
+}

@@ -1,0 +1,132 @@
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "session.h"
+
+#include <string.h>
+
+/* The daemon answers a barrier by the deadline that the request carries, with who is missing; that answer may come a moment
+ * after our own clock says so. */
+#define GRACE (500 * CLOCK_NS_PER_MS)
+
+/* What lived in the old stage is gone: a daemon that lost its arenas forgot it. */
+static void replace_stage(ckpt *s, struct stage *stage)
+{
+	pthread_mutex_lock(&s->save);
+	snapshot_put(s->unfenced);
+	s->unfenced = NULL;
+	while (s->npending)
+		snapshot_put(s->pending[--s->npending]);
+	pthread_mutex_unlock(&s->save);
+	pthread_mutex_lock(&s->stage_lock);
+	struct stage *old = s->stage;
+	s->stage = stage;
+	pthread_mutex_unlock(&s->stage_lock);
+	if (old)
+		atomic_store(&old->lost, true);
+	stage_put(old);
+}
+
+static int enter_stage(ckpt *s, uint64_t deadline, uint32_t ms, struct err *err)
+{
+	struct frame *reply;
+	struct stage *stage;
+	uint32_t generation = service_generation(s);
+	int rc = service_call(s, WIRE_REGISTER, &s->table.bytes, WIRE_ARENA, deadline + GRACE, &reply, err);
+	if (rc == -ETIMEDOUT && !err->text[0])
+		return err_set(err, rc, "not all %u ranks of this node have registered within %u ms",
+			       s->settings.local_world, ms);
+	if (rc)
+		return rc;
+	rc = stage_new(reply, &s->table, &s->layers, s->settings.strict, &stage, err);
+	frame_free(reply);
+	free(reply);
+	if (rc)
+		return rc;
+	replace_stage(s, stage);
+	/* A daemon that was restarted just now was given the old stage's arena, or none. */
+	if (service_generation(s) == generation)
+		return 0;
+	atomic_store(&stage->lost, true);
+	return err_set(err, -ENOTCONN, "the daemon was restarted while the arenas were handed out");
+}
+
+static void install(ckpt *s, struct wire_joined *m)
+{
+	LOCK_SCOPE(&s->save);
+	s->view = (ckpt_view){.size = sizeof(s->view),
+			      .epoch = m->epoch,
+			      .rank = (int)s->settings.rank,
+			      .world = (int)m->world,
+			      .joined_before = s->joined.epoch != 0,
+			      .addresses = m->addresses,
+			      .address_len = m->address_len};
+	wire_joined_free(&s->joined);
+	s->joined = *m;
+	atomic_store(&s->epoch, m->epoch);
+}
+
+static int enter_epoch(ckpt *s, struct wire_join *join, uint64_t deadline, uint32_t ms, struct err *err)
+{
+	struct frame *reply;
+	struct wire_joined joined;
+	AUTO_WBUF struct wbuf body = {0};
+	int left = clock_ms_until(deadline);
+	join->timeout_ms = left ? (uint32_t)left : 1;
+	int rc = wire_join_encode(join, &body);
+	if (!rc)
+		rc = service_call(s, WIRE_JOIN, &body, WIRE_JOINED, deadline + GRACE, &reply, err);
+	if (rc == -ETIMEDOUT && !err->text[0])
+		return err_set(err, rc, "the daemon did not say within %u ms who is missing", ms);
+	if (rc)
+		return rc;
+	rc = wire_joined_decode(reply->body, reply->len, &joined, err);
+	frame_free(reply);
+	free(reply);
+	if (rc)
+		return rc;
+	if (joined.world <= s->settings.rank) {
+		rc = err_set(err, -EBADMSG, "the daemon let rank %u join a world of %u", s->settings.rank,
+			     joined.world);
+		wire_joined_free(&joined);
+		return rc;
+	}
+	install(s, &joined);
+	return 0;
+}
+
+static int join(ckpt *s, struct wire_join *request, int timeout_ms, struct err *err)
+{
+	uint32_t ms;
+	uint64_t deadline = session_deadline(s, timeout_ms, &ms);
+	int rc = table_sealed(&s->table) ? 0 : table_seal(&s->table, err);
+	if (rc)
+		return rc;
+	do {
+		*err = (struct err){0};
+		rc = !s->stage || atomic_load(&s->stage->lost) ? enter_stage(s, deadline, ms, err) : 0;
+		if (!rc)
+			rc = enter_epoch(s, request, deadline, ms, err);
+	} while (rc == -ENOTCONN && clock_now() < deadline);
+	return rc;
+}
+
+int ckpt_join(ckpt *s, const void *address, size_t len, const ckpt_view **view, int timeout_ms)
+{
+	struct err err = {0};
+	struct wire_join request = {.epoch = atomic_load(&s->epoch), .address_len = (uint32_t)len};
+	int rc = session_check(s, &err);
+	if (!rc && (len > CKPT_ADDRESS_MAX || (len && !address)))
+		rc = err_set(&err, -EINVAL, "an address has at most %d bytes, not %zu", CKPT_ADDRESS_MAX, len);
+	if (rc)
+		return session_fail(s, rc, &err);
+	if (len)
+		memcpy(request.address, address, len);
+	news_join_begins(s);
+	rc = join(s, &request, timeout_ms, &err);
+	news_join_ends(s, rc ? 0 : atomic_load(&s->epoch));
+	if (rc)
+		return session_fail(s, rc, &err);
+	if (view)
+		*view = &s->view;
+	return 0;
+}

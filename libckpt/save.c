@@ -1,0 +1,275 @@
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "session.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+/* ---- handles ----------------------------------------------------------------------------------------------------- */
+
+void snapshot_put(struct ckpt_snapshot *snap)
+{
+	if (!snap || atomic_fetch_sub_explicit(&snap->refs, 1, memory_order_acq_rel) != 1)
+		return;
+	stage_put(snap->stage);
+	free(snap);
+}
+
+static struct ckpt_snapshot *snapshot_get(struct ckpt_snapshot *snap)
+{
+	atomic_fetch_add_explicit(&snap->refs, 1, memory_order_relaxed);
+	return snap;
+}
+
+static struct ckpt_snapshot *snapshot_new(ckpt *s, struct stage *stage, struct step_id id, ckpt_target target)
+{
+	struct ckpt_snapshot *snap = calloc(1, sizeof(*snap));
+	if (!snap)
+		return NULL;
+	snap->refs = 1;
+	snap->s = s;
+	snap->stage = stage_get(stage);
+	snap->id = id;
+	snap->target = target;
+	return snap;
+}
+
+void ckpt_snapshot_free(ckpt_snapshot *snap)
+{
+	/* In a child the arena is not there. */
+	if (!snap || snap->stage->pid != getpid())
+		return;
+	stage_give_up(snap->stage, snap->slot, snap->id);
+	snapshot_put(snap);
+}
+
+uint64_t ckpt_snapshot_step(const ckpt_snapshot *snap)
+{
+	return snap->id.step;
+}
+
+/* ---- begin ------------------------------------------------------------------------------------------------------- */
+
+static int check_begin(ckpt *s, uint64_t step, ckpt_target target, struct err *err)
+{
+	struct wire_welcome daemon;
+	int rc = session_check(s, err);
+	if (rc)
+		return rc;
+	if (step > STEP_MAX)
+		return err_set(err, -EINVAL, "step %" PRIu64 " is not below 10^12", step);
+	if (target != CKPT_MEMORY && target != CKPT_STORAGE)
+		return err_set(err, -EINVAL, "target %d is neither CKPT_MEMORY nor CKPT_STORAGE", (int)target);
+	if (atomic_load(&s->undefined))
+		return err_set(err, -EPERM,
+			       "a restore failed half-way: the state is undefined until a restore succeeds");
+	rc = service_check(s, &daemon, err);
+	if (!rc && target == CKPT_STORAGE && !daemon.storage)
+		return err_set(err, -EINVAL, "the daemon on %s has no store: only CKPT_MEMORY is possible",
+			       daemon.node);
+	return rc;
+}
+
+static int check_epoch(ckpt *s, const struct stage *stage, struct err *err)
+{
+	uint32_t now = atomic_load_explicit(&stage_head(stage)->epoch, memory_order_acquire);
+	uint32_t mine = atomic_load(&s->epoch);
+	if (atomic_load(&stage->lost))
+		return err_set(err, -ESTALE, "the daemon lost the arenas: call ckpt_join again");
+	if (!mine || now != mine)
+		return err_set(err, -ESTALE, "the job is in epoch %u, this rank joined %u: call ckpt_join again", now,
+			       mine);
+	return 0;
+}
+
+static int check_new(const struct stage *stage, struct step_id id, struct err *err)
+{
+	struct shown shown;
+	bool seen = stage_shown(stage, id, &shown);
+	for (uint32_t i = 0; i < stage->arenas.own->nslots; i++)
+		seen |= stage_holds(stage, i, id);
+	return seen ? err_set(err, -EALREADY, "step %" PRIu64 " was saved in this epoch", id.step) : 0;
+}
+
+static int say_busy(const struct stage *stage, struct err *err)
+{
+	const struct arena *own = stage->arenas.own;
+	char list[400];
+	int at = 0;
+	for (uint32_t i = 0; i < own->nslots && at < (int)sizeof(list); i++) {
+		const struct arena_slot *slot = &stage_head(stage)->slots[i];
+		struct shown shown;
+		bool known = stage_shown(stage, (struct step_id){slot->step, slot->epoch}, &shown);
+		at += snprintf(list + at, sizeof(list) - (size_t)at, "%sstep %" PRIu64 " (%s)", i ? ", " : "",
+			       slot->step,
+			       !known                          ? "not seen by the daemon yet"
+			       : shown.level >= LEVEL_DURABLE  ? "durable"
+			       : shown.level >= LEVEL_CAPTURED ? "captured"
+							       : "being captured");
+	}
+	return err_set(err, -EBUSY, "all %u slots are in use: %s; go on without this save", own->nslots, list);
+}
+
+/* Only the rank takes slots, and under s->save: what is free stays free. */
+static int free_slot(const struct stage *stage)
+{
+	for (uint32_t i = 0; i < stage->arenas.own->nslots; i++)
+		if (atomic_load_explicit(&stage_head(stage)->slots[i].state, memory_order_acquire) == SLOT_FREE)
+			return (int)i;
+	return -EBUSY;
+}
+
+static int claim_slot(const struct stage *stage, struct ckpt_snapshot *snap)
+{
+	struct arena_slot *slot = &stage_head(stage)->slots[snap->slot];
+	uint32_t expected = SLOT_FREE;
+	slot->step = snap->id.step;
+	slot->epoch = snap->id.epoch;
+	slot->target = (uint32_t)snap->target;
+	slot->flags = stage->capture.digests ? 0 : SLOT_NO_SOURCE_DIGESTS;
+	slot->begin_ns = clock_now();
+	atomic_store_explicit(&slot->fenced, 0, memory_order_relaxed);
+	atomic_store_explicit(&slot->done, 0, memory_order_relaxed);
+	atomic_store_explicit(&slot->progress, 0, memory_order_relaxed);
+	/* Publishes all of the above to the daemon. */
+	return atomic_compare_exchange_strong_explicit(&slot->state, &expected, SLOT_CAPTURING, memory_order_acq_rel,
+						       memory_order_relaxed)
+		       ? 0
+		       : -EBUSY;
+}
+
+static bool ended(const struct ckpt_snapshot *snap)
+{
+	struct shown shown;
+	return atomic_load(&snap->failed) ||
+	       (stage_shown(snap->stage, snap->id, &shown) && (shown.error || shown.level >= LEVEL_DURABLE));
+}
+
+static void remember(ckpt *s, struct ckpt_snapshot *snap)
+{
+	snapshot_put(s->unfenced);
+	s->unfenced = snapshot_get(snap);
+	if (snap->target != CKPT_STORAGE)
+		return;
+	unsigned kept = 0;
+	for (unsigned i = 0; i < s->npending; i++) {
+		if (ended(s->pending[i]) || (!i && s->npending == PENDING_MAX))
+			snapshot_put(s->pending[i]);
+		else
+			s->pending[kept++] = s->pending[i];
+	}
+	s->pending[kept++] = snapshot_get(snap);
+	s->npending = kept;
+}
+
+static int begin_in_slot(ckpt *s, struct stage *stage, struct ckpt_snapshot *snap, void *stream, struct err *err)
+{
+	int slot = free_slot(stage);
+	if (slot >= 0) {
+		snap->slot = (uint32_t)slot;
+		slot = claim_slot(stage, snap);
+	}
+	if (slot < 0)
+		return say_busy(stage, err);
+	int rc = capture_launch(&stage->capture, snap->slot, stream, s->settings.strict, err);
+	if (!rc)
+		remember(s, snap);
+	stage_ring(stage);
+	if (stage->capture.nactive > 1)
+		service_poke(s);
+	return rc ? err_prefix(err, rc, "step %" PRIu64, snap->id.step) : 0;
+}
+
+static int begin(ckpt *s, struct stage *stage, uint64_t step, ckpt_target target, void *stream, ckpt_snapshot **out,
+		 struct err *err)
+{
+	LOCK_SCOPE(&s->save);
+	int rc = check_epoch(s, stage, err);
+	if (rc)
+		return rc;
+	if (s->unfenced)
+		stage_give_up(s->unfenced->stage, s->unfenced->slot, s->unfenced->id);
+	struct step_id id = {step, atomic_load(&s->epoch)};
+	rc = check_new(stage, id, err);
+	if (rc)
+		return rc;
+	struct ckpt_snapshot *snap = snapshot_new(s, stage, id, target);
+	if (!snap)
+		return err_set(err, -ENOMEM, "no memory for a snapshot");
+	rc = begin_in_slot(s, stage, snap, stream, err);
+	if (rc)
+		snapshot_put(snap);
+	else
+		*out = snap;
+	return rc;
+}
+
+int ckpt_begin(ckpt *s, uint64_t step, ckpt_target target, void *stream, ckpt_snapshot **out)
+{
+	struct err err = {0};
+	*out = NULL;
+	int rc = check_begin(s, step, target, &err);
+	if (rc)
+		return session_fail(s, rc, &err);
+	struct stage *stage = session_stage(s);
+	if (!stage)
+		return session_fail(s, err_set(&err, -EINVAL, "call ckpt_join before the first save"), &err);
+	rc = begin(s, stage, step, target, stream, out, &err);
+	stage_put(stage);
+	return rc ? session_fail(s, rc, &err) : 0;
+}
+
+/* ---- fence ------------------------------------------------------------------------------------------------------- */
+
+static int set_fenced(struct ckpt_snapshot *snap, struct arena_slot *slot, struct err *err)
+{
+	uint32_t unfenced = 0;
+	if (atomic_compare_exchange_strong_explicit(&slot->fenced, &unfenced, 1, memory_order_acq_rel,
+						    memory_order_acquire)) {
+		stage_ring(snap->stage);
+		return 0;
+	}
+	return unfenced == 1 ? 0 : err_set(err, -ECANCELED, "it was given up: another save began before its fence");
+}
+
+static void keep_failure(struct ckpt_snapshot *snap, int rc, const struct err *err)
+{
+	int none = 0;
+	if (atomic_load(&snap->failed))
+		return;
+	memcpy(snap->why, err->text, sizeof(snap->why));
+	atomic_compare_exchange_strong(&snap->failed, &none, rc);
+}
+
+static int fence(struct ckpt_snapshot *snap, void *stream, struct err *err)
+{
+	uint32_t ms;
+	struct stage *stage = snap->stage;
+	struct arena_slot *slot = &stage_head(stage)->slots[snap->slot];
+	uint64_t deadline = session_deadline(snap->s, -1, &ms);
+	if (atomic_load_explicit(&stage_head(stage)->epoch, memory_order_acquire) != snap->id.epoch)
+		return err_set(err, -ESTALE, "a new epoch has begun: call ckpt_join");
+	if (!stage_holds(stage, snap->slot, snap->id))
+		return err_set(err, -ECANCELED, "the daemon gave it up before its fence");
+	int rc = capture_fence(&stage->capture, snap->slot, stream, deadline, err);
+	if (rc == -ETIMEDOUT)
+		return err_prefix(err, rc, "not captured after %u ms", ms);
+	if (!rc)
+		return set_fenced(snap, slot, err);
+	keep_failure(snap, rc, err);
+	stage_ring(stage);
+	return rc;
+}
+
+int ckpt_fence(ckpt_snapshot *snap, void *stream)
+{
+	struct err err = {0};
+	int rc = session_check(snap->s, &err);
+	if (!rc)
+		rc = fence(snap, stream, &err);
+	if (!rc)
+		return 0;
+	err_prefix(&err, rc, "step %" PRIu64, snap->id.step);
+	return session_fail(snap->s, rc, &err);
+}

@@ -1,0 +1,76 @@
+/* The session inside: what the files of the library share.
+ *
+ *   env.c table.c       settings, and what the rank holds           (know nothing of a session)
+ *   arenas.c spans.c capture.c stage.c   the mapped memory, its devices and plans
+ *   link.c service.c news.c   the socket, the service thread, what it heard
+ *   session.c register.c join.c save.c wait.c restore.c beat.c error.c   the calls of ckpt.h */
+#ifndef CKPT_SESSION_H
+#define CKPT_SESSION_H
+
+#include "base/list.h"
+#include "ckpt.h"
+#include "env.h"
+#include "service.h"
+#include "stage.h"
+#include "table.h"
+
+enum { PENDING_MAX = ARENA_STATUS }; /* saves to storage whose end ckpt_close waits for */
+
+/* Counted: the caller's handle, ckpt.unfenced and ckpt.pending. */
+struct ckpt_snapshot {
+	_Atomic unsigned refs;
+	ckpt *s;             /* not used once the session is closed */
+	struct stage *stage; /* a reference */
+	struct step_id id;
+	uint32_t slot;
+	ckpt_target target;
+	_Atomic int level;      /* the highest that was seen */
+	_Atomic int failed;     /* the error of its launch or fence; final */
+	char why[ERR_TEXT_MAX]; /* of `failed`: written before it */
+};
+
+struct ckpt {
+	uint64_t token;                /* tells sessions apart in the per-thread errors */
+	const _Atomic uint32_t *alive; /* a page that reads 0 in a child */
+	struct settings settings;
+	struct device_layers layers;
+
+	/* Registration, join and restore: one thread at a time. */
+	struct table table;
+	struct wire_joined joined; /* under `save` */
+	_Atomic uint32_t epoch;    /* of it */
+	ckpt_view view;
+	_Atomic bool undefined; /* a restore failed half-way */
+
+	/* Locks in the order of acquisition: save, stage_lock, service.send_lock, service.lock. */
+	pthread_mutex_t save;           /* one begin at a time; unfenced, pending */
+	struct ckpt_snapshot *unfenced; /* the last one that was begun; references */
+	struct ckpt_snapshot *pending[PENDING_MAX];
+	unsigned npending;
+
+	pthread_mutex_t stage_lock; /* the pointer only */
+	struct stage *stage;        /* NULL before ckpt_join */
+
+	struct service service;
+};
+
+/* session.c */
+/* 0, or -ECHILD in a child of the process that opened the session. */
+int session_check(const ckpt *s, struct err *err);
+/* A reference to the stage, or NULL before ckpt_join. */
+struct stage *session_stage(ckpt *s);
+/* The deadline of a wait; *ms is what to tell people. */
+uint64_t session_deadline(const ckpt *s, int timeout_ms, uint32_t *ms);
+
+/* error.c */
+/* Keeps the sentence for the calling thread; returns rc. */
+int session_fail(const ckpt *s, int rc, const struct err *err);
+
+/* save.c */
+void snapshot_put(struct ckpt_snapshot *snap);
+
+/* wait.c */
+/* 0, the error that ended it, -ETIMEDOUT. */
+int snapshot_wait(struct ckpt_snapshot *snap, ckpt_level level, uint64_t deadline, uint32_t ms, struct err *err);
+
+#endif

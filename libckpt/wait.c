@@ -1,0 +1,141 @@
+#include "base/clock.h"
+#include "session.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+/* The level of a failure is in shared memory at once; its sentence comes over the socket a moment later. */
+#define SENTENCE_PATIENCE (300 * CLOCK_NS_PER_MS)
+
+static const char *level_name(ckpt_level level)
+{
+	static const char *const names[] = {"begun", "captured", "replicated", "durable", "verified"};
+	return names[level];
+}
+
+static const char *phase_name(uint32_t phase)
+{
+	static const char *const names[] = {"",       "begin", "capture", "fence",
+					    "digest", "write", "commit",  "verification"};
+	return phase < sizeof(names) / sizeof(*names) ? names[phase] : "";
+}
+
+/* Copies the newest view of the snapshot; levels only rise. Returns the final error, or 0. */
+static int look(struct ckpt_snapshot *snap, struct shown *shown)
+{
+	int level = atomic_load(&snap->level);
+	*shown = (struct shown){0};
+	if (stage_shown(snap->stage, snap->id, shown) && shown->level <= LEVEL_VERIFIED)
+		while (level < shown->level && !atomic_compare_exchange_weak(&snap->level, &level, shown->level))
+			;
+	shown->level = atomic_load(&snap->level);
+	int failed = atomic_load(&snap->failed);
+	return failed ? failed : shown->error < 0 ? shown->error : 0;
+}
+
+/* Why no further level can come although the daemon shows no error; 0: it can. */
+static int dead_end(const struct ckpt_snapshot *snap, struct err *err)
+{
+	uint32_t epoch = atomic_load_explicit(&stage_head(snap->stage)->epoch, memory_order_acquire);
+	if (epoch != snap->id.epoch)
+		return err_set(err, -ESTALE, "epoch %u has begun, the snapshot is of epoch %u", epoch, snap->id.epoch);
+	if (atomic_load(&snap->stage->lost))
+		return err_set(err, -ECANCELED, "the daemon was restarted without the arenas");
+	if (!stage_holds(snap->stage, snap->slot, snap->id) && stage_forgot(snap->stage, snap->id))
+		return err_set(err, -ECANCELED, "its outcome is no longer kept: %d later snapshots are", ARENA_STATUS);
+	return 0;
+}
+
+static int say_failure(struct ckpt_snapshot *snap, int rc, uint64_t deadline, struct err *err)
+{
+	char text[WIRE_TEXT_MAX];
+	if (atomic_load(&snap->failed))
+		return err_set(err, rc, "%s", snap->why);
+	if (news_sentence(snap->s, snap->id, deadline, text, sizeof(text)))
+		return err_set(err, rc, "%s", text);
+	return err_set(err, rc, "%s", err_name(rc));
+}
+
+static int say_late(struct ckpt_snapshot *snap, ckpt_level level, const struct shown *shown, uint32_t ms,
+		    struct err *err)
+{
+	struct err why = {0};
+	if (!service_check(snap->s, NULL, &why)) {
+		if (shown->late_phase)
+			err_set(&why, 0, "waiting for rank %u (%s)", shown->late_rank, phase_name(shown->late_phase));
+		else
+			err_set(&why, 0, "waiting for the daemon");
+	}
+	return err_set(err, -ETIMEDOUT, "not %s after %u ms: %s", level_name(level), ms, why.text);
+}
+
+static int wait_level(struct ckpt_snapshot *snap, ckpt_level level, uint64_t deadline, uint32_t ms, struct err *err)
+{
+	for (;;) {
+		struct shown shown;
+		/* Read before the look: a change in between makes the sleep return at once. */
+		uint32_t seen = atomic_load_explicit(&stage_head(snap->stage)->wake, memory_order_acquire);
+		int rc = look(snap, &shown);
+		if (shown.level >= (int)level)
+			return 0;
+		if (rc)
+			return say_failure(snap, rc, clock_deadline(SENTENCE_PATIENCE), err);
+		rc = dead_end(snap, err);
+		if (rc)
+			return rc;
+		if (clock_now() >= deadline)
+			return say_late(snap, level, &shown, ms, err);
+		stage_sleep(snap->stage, seen, deadline);
+	}
+}
+
+int snapshot_wait(struct ckpt_snapshot *snap, ckpt_level level, uint64_t deadline, uint32_t ms, struct err *err)
+{
+	int rc = wait_level(snap, level, deadline, ms, err);
+	return rc ? err_prefix(err, rc, "step %" PRIu64, snap->id.step) : 0;
+}
+
+static int check_level(const struct ckpt_snapshot *snap, ckpt_level level, struct err *err)
+{
+	struct wire_welcome daemon;
+	struct err ignored;
+	if (level < CKPT_CAPTURED || level > CKPT_VERIFIED)
+		return err_set(err, -EINVAL, "level %d is not one to wait for", (int)level);
+	if (snap->target == CKPT_MEMORY && level >= CKPT_DURABLE)
+		return err_set(err, -EINVAL, "a snapshot in memory (CKPT_MEMORY) never becomes %s", level_name(level));
+	service_check(snap->s, &daemon, &ignored);
+	if (level == CKPT_REPLICATED && !daemon.peers)
+		return err_set(err, -EINVAL, "no peers are configured: snapshots are not replicated");
+	return 0;
+}
+
+int ckpt_wait(ckpt_snapshot *snap, ckpt_level level, int timeout_ms)
+{
+	struct err err = {0};
+	uint32_t ms;
+	int rc = session_check(snap->s, &err);
+	if (!rc)
+		rc = check_level(snap, level, &err);
+	if (!rc)
+		rc = snapshot_wait(snap, level, session_deadline(snap->s, timeout_ms, &ms), ms, &err);
+	return rc ? session_fail(snap->s, rc, &err) : 0;
+}
+
+int ckpt_poll(ckpt_snapshot *snap)
+{
+	struct err err = {0};
+	struct shown shown;
+	int rc = session_check(snap->s, &err);
+	if (rc)
+		return session_fail(snap->s, rc, &err);
+	rc = look(snap, &shown);
+	if (rc)
+		say_failure(snap, rc, 0, &err);
+	else if (shown.level == LEVEL_PENDING)
+		rc = dead_end(snap, &err);
+	if (!rc)
+		return shown.level;
+	err_prefix(&err, rc, "step %" PRIu64, snap->id.step);
+	return session_fail(snap->s, rc, &err);
+}
