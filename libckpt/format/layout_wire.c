@@ -85,7 +85,8 @@ static int read_piece(struct rbuf *in, const struct registration *reg, struct la
 	if (p->source >= e->npieces || box.ndim > e->shape.ndim)
 		return err_set(err, -EBADMSG, "no such piece of \"%.200s\"", e->name);
 	region_get(in, &box, &p->region);
-	if (in->failed || region_check(&e->shape, &p->region, NULL) < 0)
+	bool canonical = box.ndim == box_shape(&p->region).ndim; /* one encoding per layout */
+	if (in->failed || !canonical || region_check(&e->shape, &p->region, NULL) < 0)
 		return err_set(err, -EBADMSG, "cut off, or outside \"%.200s\"", e->name);
 	uint64_t volume = region_volume(&e->shape, &p->region);
 	if (overlap_volume(&e->shape, &p->region, &e->pieces[p->source]) != volume)
