@@ -1,0 +1,107 @@
+#include "disk_fixture.h"
+
+#include <string.h>
+
+TestSuite(disk_sync, .init = disk_setup, .fini = disk_teardown, .timeout = 60);
+
+Test(disk_sync, read_file_is_bounded)
+{
+	AUTO_FREE void *data = NULL;
+	size_t len;
+	struct err err = {0};
+	scratch_write(path, "a", "hello", 5);
+	cr_expect_eq(disk_read_file(d, root, "a", 5, &data, &len, &err), 0, "%s", err.text);
+	cr_expect_str_eq(data, "hello");
+	cr_expect_eq(len, 5);
+	free(steal_ptr(&data));
+	cr_expect_eq(disk_read_file(d, root, "a", 4, &data, &len, &err), -EFBIG);
+	cr_expect(strstr(err.text, "5") && strstr(err.text, "4"), "both sizes: %s", err.text);
+	cr_expect_null(data);
+	cr_expect_eq(disk_read_file(d, root, "b", 4, &data, &len, &err), -ENOENT);
+}
+
+static int count_names(void *arg, const char *name)
+{
+	(void)name;
+	return ++*(int *)arg > 100;
+}
+
+static int name_count(void)
+{
+	int n = 0;
+	cr_expect_eq(disk_list(d, root, count_names, &n), 0);
+	return n;
+}
+
+Test(disk_sync, put_file_creates_once_and_replaces_on_request)
+{
+	struct err err = {0};
+	cr_expect_eq(disk_put_file(d, root, "a", "one", 3, false, &err), 0, "%s", err.text);
+	cr_expect_eq(disk_put_file(d, root, "a", "two", 3, false, &err), -EEXIST);
+	expect_contents("a", "one", 3);
+	cr_expect_eq(disk_put_file(d, root, "a", "three", 5, true, &err), 0);
+	expect_contents("a", "three", 5);
+	cr_expect_eq(name_count(), 1, "no temporary stays");
+	scratch_write(path, ".tmp-a.0", "old", 3);
+	cr_expect_eq(disk_put_file(d, root, "a", "four", 4, true, &err), 0, "that of a crash is not in the way");
+	expect_contents("a", "four", 4);
+	cr_expect_eq(name_count(), 2);
+}
+
+Test(disk_sync, put_file_leaves_nothing_behind_when_it_fails)
+{
+	static const char *const specs[] = {"disk.open=error:EIO", "disk.write=error:ENOSPC", "disk.fsync=error:EIO@1",
+					    "disk.link=error:EIO", "disk.close=error:EIO"};
+	for (size_t i = 0; i < sizeof(specs) / sizeof(specs[0]); i++) {
+		struct err err = {0};
+		arm(specs[i]);
+		cr_expect_lt(disk_put_file(d, root, "a", "one", 3, false, &err), 0, "%s", specs[i]);
+		cr_expect_neq(err.text[0], 0);
+		arm("");
+		cr_expect_eq(name_count(), 0, "%s", specs[i]);
+	}
+	/* The directory's fsync fails last: the name is there, but not promised. */
+	arm("disk.fsync=error:EIO@2");
+	cr_expect_eq(disk_put_file(d, root, "a", "one", 3, false, NULL), -EIO);
+	arm("");
+	cr_expect_eq(disk_put_file(d, root, "a", "one", 3, false, NULL), -EEXIST);
+}
+
+Test(disk_sync, put_file_renames_where_there_are_no_links)
+{
+	arm("disk.link=error:EPERM");
+	cr_expect_eq(disk_put_file(d, root, "a", "one", 3, false, NULL), 0);
+	cr_expect_eq(disk_put_file(d, root, "a", "two", 3, false, NULL), -EEXIST);
+	arm("");
+	expect_contents("a", "one", 3);
+	cr_expect_eq(name_count(), 1);
+}
+
+Test(disk_sync, a_lock_is_held_until_closed)
+{
+	int lock = disk_lock(d, root, ".lock");
+	cr_assert_geq(lock, 0);
+	cr_expect_eq(disk_lock(d, root, ".lock"), -EWOULDBLOCK);
+	disk_close_file(d, lock);
+	lock = disk_lock(d, root, ".lock");
+	cr_expect_geq(lock, 0);
+	disk_close_file(d, lock);
+}
+
+Test(disk_sync, space_is_told)
+{
+	uint64_t free_bytes = 0, total = 0;
+	cr_expect_eq(disk_space(d, root, &free_bytes, &total), 0);
+	cr_expect_gt(total, 0);
+	cr_expect_leq(free_bytes, total);
+}
+
+Test(disk_sync, a_missing_root_is_named)
+{
+	struct disk *none;
+	int dir;
+	struct err err = {0};
+	cr_expect_eq(disk_new("/nowhere/at/all", &none, &dir, &err), -ENOENT);
+	cr_expect(strstr(err.text, "/nowhere/at/all"), "%s", err.text);
+	cr_expect_null(none);
+}
