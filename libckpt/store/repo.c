@@ -95,6 +95,9 @@ static int make_root(const char *path, struct err *err)
 	rc = disk_do(disk, &make);
 	if (!rc)
 		rc = disk_do(disk, &sync);
+	struct disk_op undo = {.kind = DISK_RMDIR, .dir = dir, .name = name};
+	if (rc < 0 && rc != -EEXIST)
+		disk_do(disk, &undo); /* so that the next try does not take it for durable */
 	disk_free(disk);
 	return rc < 0 ? err_set(err, rc, "cannot make the repository %s: %s", path, err_name(rc)) : 0;
 }
