@@ -336,6 +336,7 @@ static void advance_file_states(struct commit *c)
 
 void commit_advance(struct commit *c, int64_t result)
 {
+	c->progress_ns = clock_now();
 	if (is_cleanup(c->state)) {
 		advance_cleanup(c, result);
 		return;
@@ -356,10 +357,6 @@ void commit_advance(struct commit *c, int64_t result)
 		return;
 	}
 	switch (c->state) {
-	case COMMIT_JOB_DIR:
-		c->job_made = result >= 0;
-		set_state(c, COMMIT_OPEN_JOB);
-		return;
 	case COMMIT_OPEN_JOB:
 		set_state(c, COMMIT_MKDIR);
 		return;
@@ -380,9 +377,6 @@ void commit_advance(struct commit *c, int64_t result)
 	case COMMIT_DATA:
 	case COMMIT_SIDECARS:
 		advance_file_states(c);
-		return;
-	case COMMIT_SYNC_JOB:
-		set_state(c, c->job_made ? COMMIT_SYNC_ROOT : COMMIT_MANIFEST);
 		return;
 	case COMMIT_LINK:
 		set_state(c, after_link(c, result));
@@ -405,6 +399,7 @@ int commit_start(struct commit *c)
 {
 	name_dir(c->id, c->name);
 	c->dir = c->job_dir = -1;
+	c->progress_ns = clock_now();
 	int rc = commit_collect_files(c);
 	if (rc)
 		return rc;

@@ -3,6 +3,7 @@
  * Invariants
  *  - MANIFEST.json appears only when every byte that it vouches for, and every name, has been fsynced.
  *  - It is created exactly once, by link(2) from a temporary name.
+ *  - The job's directory and the root are fsynced by every commit: whoever made a directory may have died before it could.
  *  - A failed fsync fails the checkpoint; nothing is retried under the same name.
  *  - What failed is first renamed out of the way and that is fsynced, only then deleted: at no instant can a crash leave a
  *    directory that has a manifest but lacks a file.
@@ -80,11 +81,12 @@ struct commit {
 	int rc;         /* first error */
 	struct err err; /* its sentence */
 	uint64_t bytes, files;
+	uint64_t progress_ns; /* when an operation or a whole file last ended (parts of files are bounded) */
 
 	bool already; /* an earlier life of this daemon had committed it */
 
 	/* private */
-	bool digests_ready, dir_made, job_made, aside_tried;
+	bool digests_ready, dir_made, aside_tried;
 	int job_dir, dir;
 	char name[NAME_DIR_MAX], aside[NAME_DIR_MAX + 48];
 	uint32_t nfiles, started, in_flight, remove_at;

@@ -1,6 +1,7 @@
 #include "commit_private.h"
 
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "format/sidecar.h"
 
 #include <stdio.h>
@@ -12,6 +13,7 @@ static void file_done(struct writer *w)
 {
 	struct commit *c = w->arg;
 	c->in_flight--;
+	c->progress_ns = clock_now();
 	if (w->rc)
 		commit_fail(c, w->rc, w->name);
 	start_files(c);

@@ -202,7 +202,7 @@ static int hello_rank(struct job *job, struct client *client, const struct wire_
 int job_hello(struct daemon *daemon, struct client *client, const struct wire_hello *hello, pid_t pid, struct job **out,
 	      struct rank **rank, struct err *err)
 {
-	struct job *job;
+	struct job *job = NULL;
 	*rank = NULL;
 	int rc = check_hello(daemon, hello, err);
 	if (!rc)

@@ -148,7 +148,6 @@ static void data_written(struct commit *c)
 {
 	struct snapshot *s = c->arg;
 	s->slots_on_disk = true;
-	s->progress_ns = clock_now();
 }
 
 static void commit_done(struct commit *c)
@@ -195,7 +194,6 @@ static int start_commit(struct saves *saves, struct snapshot *s)
 	snprintf(c->job, sizeof(c->job), "%s", saves->job->name);
 	snprintf(c->node, sizeof(c->node), "%s", saves->daemon->config.node);
 	s->commit = c;
-	s->progress_ns = clock_now();
 	saves->committing = s;
 	int rc = commit_start(c);
 	if (rc) {
@@ -371,7 +369,7 @@ static void expire(struct saves *saves, struct snapshot *s, uint64_t now)
 	if ((s->state == SNAPSHOT_OPEN || s->state == SNAPSHOT_COPIED) && now - s->opened_ns > save_ns)
 		snapshot_fail(s, -ETIMEDOUT, "not captured within %u ms: rank %u %s", config->save_timeout_ms,
 			      s->late_rank, phase_text(s->late_phase));
-	else if (s->commit && s->commit->state != COMMIT_DONE && now - s->progress_ns > stall_ns)
+	else if (s->commit && s->commit->state != COMMIT_DONE && now - s->commit->progress_ns > stall_ns)
 		snapshot_fail(s, -ETIMEDOUT, "storage made no progress for %u ms (commit state %s)",
 			      config->stall_timeout_ms, commit_state_name(s->commit->state));
 }

@@ -59,7 +59,6 @@ struct snapshot {
 	bool verify_queued;
 	unsigned works; /* digest items in flight */
 	uint64_t opened_ns, captured_ns, durable_ns, verified_ns;
-	uint64_t progress_ns; /* of the commit */
 	uint32_t late_rank, late_phase;
 	int shown_level, shown_error;
 	uint32_t shown_rank, shown_phase;

@@ -1,0 +1,620 @@
+/* The disk of the simulator. Two images of everything: what the kernel would show now, and what a power cut would leave for
+ * certain (confirmed by fsync). A power cut keeps an arbitrary part of the difference: any subset of the sectors written since,
+ * any subset of the names changed since. Operations complete in random order, when the disk is polled. */
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "rng.h"
+#include "store/disk.h"
+#include "world.h"
+
+#include <string.h>
+
+enum { SECTOR = 512, NAME_SIZE = 256, HANDLES = 512, PENDING = 4096, POLL_MAX = 8 };
+
+struct inode;
+
+struct name_entry {
+	char name[NAME_SIZE];
+	struct inode *inode;
+};
+
+struct names {
+	struct name_entry *list;
+	size_t n, cap;
+};
+
+/* One change of names since the last fsync of the directory. */
+struct change {
+	char remove[NAME_SIZE], add[NAME_SIZE]; /* a rename has both and is atomic */
+	struct inode *inode;
+};
+
+struct image {
+	uint8_t *data;
+	size_t len;
+};
+
+struct inode {
+	struct inode *next; /* of all: freed at reset */
+	bool dir;
+	uint64_t mtime;
+	struct image now, safe;
+	struct names now_names, safe_names;
+	struct change *changes;
+	size_t nchanges, cap;
+	bool locked;
+};
+
+struct handle {
+	struct inode *inode;
+	bool lock;
+};
+
+struct disk {
+	struct list pending;
+	unsigned n;
+};
+
+static struct {
+	struct inode *inodes, *top;
+	struct handle handles[HANDLES];
+	struct disk_faults faults;
+	struct disk_counts counts;
+	enum disk_lie lie;
+	struct disk *contexts[16];
+	bool killed;
+} sim;
+
+/* ---- inodes ---------------------------------------------------------------------------------------------------- */
+
+static void *grow(void *p, size_t size)
+{
+	void *q = realloc(p, size ? size : 1);
+	SIM_CHECK(q, "memory");
+	return q;
+}
+
+static struct inode *inode_new(bool dir)
+{
+	struct inode *inode = calloc(1, sizeof(*inode));
+	SIM_CHECK(inode, "memory");
+	inode->dir = dir;
+	inode->mtime = clock_wall();
+	inode->next = sim.inodes;
+	sim.inodes = inode;
+	return inode;
+}
+
+static struct inode *names_find(const struct names *names, const char *name)
+{
+	for (size_t i = 0; i < names->n; i++)
+		if (!strcmp(names->list[i].name, name))
+			return names->list[i].inode;
+	return NULL;
+}
+
+static bool names_remove(struct names *names, const char *name)
+{
+	for (size_t i = 0; i < names->n; i++) {
+		if (strcmp(names->list[i].name, name) != 0)
+			continue;
+		names->list[i] = names->list[--names->n];
+		return true;
+	}
+	return false;
+}
+
+static void names_add(struct names *names, const char *name, struct inode *inode)
+{
+	names_remove(names, name);
+	if (names->n == names->cap) {
+		names->cap = names->cap ? names->cap * 2 : 8;
+		names->list = grow(names->list, names->cap * sizeof(*names->list));
+	}
+	struct name_entry *entry = &names->list[names->n++];
+	strncpy(entry->name, name, NAME_SIZE - 1);
+	entry->name[NAME_SIZE - 1] = 0;
+	entry->inode = inode;
+}
+
+static void names_copy(struct names *dst, const struct names *src)
+{
+	dst->list = grow(dst->list, src->n * sizeof(*src->list));
+	dst->n = dst->cap = src->n;
+	if (src->n)
+		memcpy(dst->list, src->list, src->n * sizeof(*src->list));
+}
+
+static void apply_change(struct names *names, const struct change *c)
+{
+	if (c->remove[0])
+		names_remove(names, c->remove);
+	if (c->add[0])
+		names_add(names, c->add, c->inode);
+}
+
+static void change_names(struct inode *dir, const char *remove, const char *add, struct inode *inode)
+{
+	if (dir->nchanges == dir->cap) {
+		dir->cap = dir->cap ? dir->cap * 2 : 8;
+		dir->changes = grow(dir->changes, dir->cap * sizeof(*dir->changes));
+	}
+	struct change *c = &dir->changes[dir->nchanges++];
+	*c = (struct change){.inode = inode};
+	strncpy(c->remove, remove ? remove : "", NAME_SIZE - 1);
+	strncpy(c->add, add ? add : "", NAME_SIZE - 1);
+	apply_change(&dir->now_names, c);
+}
+
+static void image_set(struct image *image, const uint8_t *data, size_t len)
+{
+	image->data = grow(image->data, len);
+	image->len = len;
+	if (len)
+		memcpy(image->data, data, len);
+}
+
+static void image_resize(struct image *image, size_t len)
+{
+	image->data = grow(image->data, len);
+	if (len > image->len)
+		memset(image->data + image->len, 0, len - image->len);
+	image->len = len;
+}
+
+/* ---- reset, faults ----------------------------------------------------------------------------------------------- */
+
+void disk_sim_reset(void)
+{
+	for (struct inode *inode = sim.inodes, *next; inode; inode = next) {
+		next = inode->next;
+		free(inode->now.data);
+		free(inode->safe.data);
+		free(inode->now_names.list);
+		free(inode->safe_names.list);
+		free(inode->changes);
+		free(inode);
+	}
+	memset(&sim, 0, sizeof(sim));
+	sim.top = inode_new(true);
+	struct inode *dir = inode_new(true);
+	names_add(&sim.top->now_names, "sim", dir);
+	names_add(&sim.top->safe_names, "sim", dir);
+}
+
+void disk_sim_faults(const struct disk_faults *faults)
+{
+	sim.faults = *faults;
+}
+
+const struct disk_counts *disk_sim_counts(void)
+{
+	return &sim.counts;
+}
+
+void disk_sim_lie(enum disk_lie lie)
+{
+	sim.lie = lie;
+}
+
+/* ---- handles ----------------------------------------------------------------------------------------------------- */
+
+static int handle_new(struct inode *inode)
+{
+	for (int i = 3; i < HANDLES; i++) {
+		if (sim.handles[i].inode)
+			continue;
+		sim.handles[i] = (struct handle){.inode = inode};
+		return i;
+	}
+	return -EMFILE;
+}
+
+static struct inode *inode_of(int handle)
+{
+	SIM_CHECK(handle > 0 && handle < HANDLES && sim.handles[handle].inode, "handle %d is not open", handle);
+	return sim.handles[handle].inode;
+}
+
+/* ---- what operations do ------------------------------------------------------------------------------------------ */
+
+static int64_t do_mkdir(const struct disk_op *op)
+{
+	struct inode *dir = inode_of(op->dir);
+	if (names_find(&dir->now_names, op->name))
+		return -EEXIST;
+	change_names(dir, NULL, op->name, inode_new(true));
+	return 0;
+}
+
+static int64_t do_open(const struct disk_op *op)
+{
+	struct inode *dir = inode_of(op->dir);
+	struct inode *found = names_find(&dir->now_names, op->name);
+	if (op->flags & DISK_CREATE) {
+		if (found)
+			return -EEXIST;
+		found = inode_new(false);
+		change_names(dir, NULL, op->name, found);
+	}
+	if (!found)
+		return -ENOENT;
+	if ((op->flags & DISK_DIR) && !found->dir)
+		return -ENOTDIR;
+	return handle_new(found);
+}
+
+static int64_t do_write(const struct disk_op *op, uint64_t len)
+{
+	struct inode *inode = inode_of(op->file);
+	if (op->offset + len > inode->now.len)
+		image_resize(&inode->now, op->offset + len);
+	if (len)
+		memcpy(inode->now.data + op->offset, op->buf, len);
+	inode->mtime = clock_wall();
+	return (int64_t)len;
+}
+
+static int64_t do_read(const struct disk_op *op)
+{
+	const struct image *image = &inode_of(op->file)->now;
+	if (op->offset >= image->len)
+		return 0;
+	uint64_t n = min_u64(op->len, image->len - op->offset);
+	memcpy(op->buf, image->data + op->offset, n);
+	return (int64_t)n;
+}
+
+static int64_t do_fsync(const struct disk_op *op)
+{
+	struct inode *inode = inode_of(op->file);
+	if (inode->dir && sim.lie != LIE_FSYNC_DIR) {
+		names_copy(&inode->safe_names, &inode->now_names);
+		inode->nchanges = 0;
+	}
+	if (!inode->dir && sim.lie != LIE_FSYNC_FILE)
+		image_set(&inode->safe, inode->now.data, inode->now.len);
+	return 0;
+}
+
+/* After a failed fsync the kernel may have dropped the dirty pages and call them clean: what is shown now can vanish. Nothing
+ * changes here: the safe image stays behind, and a later fsync must not be believed. The simulator is harsher: it tears at once. */
+static void failed_fsync(const struct disk_op *op)
+{
+	struct inode *inode = inode_of(op->file);
+	if (inode->dir)
+		return;
+	for (size_t at = 0; at < inode->now.len; at += SECTOR) {
+		if (!rng_chance(world_rng(), 30))
+			continue;
+		size_t n = min_u64(SECTOR, inode->now.len - at);
+		size_t have = at < inode->safe.len ? min_u64(n, inode->safe.len - at) : 0;
+		memset(inode->now.data + at, 0, n);
+		if (have)
+			memcpy(inode->now.data + at, inode->safe.data + at, have);
+	}
+}
+
+static int64_t do_link(const struct disk_op *op)
+{
+	struct inode *from = names_find(&inode_of(op->dir)->now_names, op->name);
+	struct inode *dir2 = inode_of(op->dir2);
+	if (!from)
+		return -ENOENT;
+	if (names_find(&dir2->now_names, op->name2))
+		return -EEXIST;
+	change_names(dir2, NULL, op->name2, from);
+	return 0;
+}
+
+static int64_t do_rename(const struct disk_op *op)
+{
+	struct inode *dir = inode_of(op->dir);
+	struct inode *from = names_find(&dir->now_names, op->name);
+	SIM_CHECK(dir == inode_of(op->dir2), "renames between directories are not simulated");
+	if (!from)
+		return -ENOENT;
+	change_names(dir, op->name, op->name2, from);
+	return 0;
+}
+
+static int64_t do_unlink(const struct disk_op *op)
+{
+	struct inode *dir = inode_of(op->dir);
+	struct inode *found = names_find(&dir->now_names, op->name);
+	if (!found)
+		return -ENOENT;
+	if (op->kind == DISK_RMDIR && found->now_names.n)
+		return -ENOTEMPTY;
+	change_names(dir, op->name, NULL, NULL);
+	return 0;
+}
+
+static int64_t do_close(const struct disk_op *op)
+{
+	inode_of(op->file);
+	if (sim.handles[op->file].lock)
+		sim.handles[op->file].inode->locked = false;
+	sim.handles[op->file] = (struct handle){0};
+	return 0;
+}
+
+static int64_t effect(const struct disk_op *op)
+{
+	switch (op->kind) {
+	case DISK_MKDIR:
+		return do_mkdir(op);
+	case DISK_OPEN:
+		return do_open(op);
+	case DISK_WRITE:
+		return do_write(op, op->len);
+	case DISK_READ:
+		return do_read(op);
+	case DISK_FSYNC:
+		return do_fsync(op);
+	case DISK_TRUNCATE:
+		image_resize(&inode_of(op->file)->now, op->offset);
+		return 0;
+	case DISK_LINK:
+		return do_link(op);
+	case DISK_RENAME:
+		return do_rename(op);
+	case DISK_UNLINK:
+	case DISK_RMDIR:
+		return do_unlink(op);
+	case DISK_CLOSE:
+		return do_close(op);
+	}
+	return -ENOSYS;
+}
+
+static bool fault(unsigned per_thousand)
+{
+	return per_thousand && rng_below(world_rng(), 1000) < per_thousand;
+}
+
+static int64_t perform(const struct disk_op *op)
+{
+	sim.counts.operations++;
+	int64_t rc = 0;
+	if (op->kind == DISK_FSYNC && fault(sim.faults.fsync)) {
+		failed_fsync(op);
+		rc = -EIO;
+	} else if (op->kind == DISK_WRITE && fault(sim.faults.no_space)) {
+		do_write(op, rng_below(world_rng(), op->len + 1));
+		rc = -ENOSPC;
+	} else if (op->kind != DISK_CLOSE && fault(sim.faults.error)) {
+		rc = -EIO;
+	}
+	sim.counts.errors += rc != 0;
+	return rc ? rc : effect(op);
+}
+
+/* ---- the interface ----------------------------------------------------------------------------------------------- */
+
+static struct inode *walk(const char *path)
+{
+	struct inode *at = sim.top;
+	char part[NAME_SIZE];
+	while (at && *path) {
+		path += strspn(path, "/");
+		size_t n = strcspn(path, "/");
+		if (!n)
+			break;
+		SIM_CHECK(n < NAME_SIZE, "path");
+		memcpy(part, path, n);
+		part[n] = 0;
+		at = names_find(&at->now_names, part);
+		path += n;
+	}
+	return at;
+}
+
+int disk_new(const char *root_path, struct disk **out, int *root, struct err *err)
+{
+	struct inode *inode = root_path ? walk(root_path) : NULL;
+	sim.killed = false;
+	if (root_path && (!inode || !inode->dir))
+		return err_set(err, -ENOENT, "%s: no such directory", root_path);
+	struct disk *d = calloc(1, sizeof(*d));
+	SIM_CHECK(d, "memory");
+	list_init(&d->pending);
+	for (size_t i = 0; i < sizeof(sim.contexts) / sizeof(sim.contexts[0]); i++) {
+		if (!sim.contexts[i]) {
+			sim.contexts[i] = d;
+			break;
+		}
+	}
+	if (root)
+		*root = inode ? handle_new(inode) : -1;
+	*out = d;
+	return 0;
+}
+
+static void run_one(struct disk *d)
+{
+	struct list *node = d->pending.next;
+	for (uint64_t skip = rng_below(world_rng(), d->n); skip--;)
+		node = node->next;
+	struct disk_op *op = list_entry(node, struct disk_op, link);
+	list_remove(node);
+	d->n--;
+	op->result = perform(op);
+	op->done(op);
+}
+
+void disk_free(struct disk *d)
+{
+	if (!d)
+		return;
+	while (d->n && !sim.killed)
+		run_one(d);
+	for (size_t i = 0; i < sizeof(sim.contexts) / sizeof(sim.contexts[0]); i++)
+		if (sim.contexts[i] == d)
+			sim.contexts[i] = NULL;
+	free(d);
+}
+
+void disk_submit(struct disk *d, struct disk_op *op)
+{
+	SIM_CHECK(d->n < PENDING, "the queue is not bounded");
+	op->result = 0;
+	list_push(&d->pending, &op->link);
+	d->n++;
+}
+
+int disk_poll(struct disk *d, uint64_t deadline)
+{
+	uint64_t most = deadline ? 1 : rng_below(world_rng(), POLL_MAX);
+	int n = 0;
+	for (; d->n && n < (int)most; n++)
+		run_one(d);
+	clock_advance(rng_below(world_rng(), 200000));
+	return n;
+}
+
+int disk_event_fd(struct disk *d)
+{
+	(void)d;
+	return -1;
+}
+
+unsigned disk_pending(const struct disk *d)
+{
+	return d->n;
+}
+
+int disk_register(struct disk *d, void *base, uint64_t size)
+{
+	(void)d;
+	(void)base;
+	(void)size;
+	return -ENOMEM; /* the unregistered path */
+}
+
+void disk_unregister(struct disk *d, int token)
+{
+	(void)d;
+	(void)token;
+}
+
+int disk_stat_at(struct disk *d, int dir, const char *name, struct disk_stat *st)
+{
+	(void)d;
+	const struct inode *inode = names_find(&inode_of(dir)->now_names, name);
+	if (!inode)
+		return -ENOENT;
+	*st = (struct disk_stat){.is_dir = inode->dir, .size = inode->now.len, .links = 1, .mtime_ns = inode->mtime,
+				 .blocks512 = inode->now.len / 512};
+	return 0;
+}
+
+int disk_list(struct disk *d, int dir, int (*fn)(void *arg, const char *name), void *arg)
+{
+	(void)d;
+	struct names copy = {0};
+	names_copy(&copy, &inode_of(dir)->now_names);
+	int rc = 0;
+	for (size_t i = 0; !rc && i < copy.n; i++)
+		rc = fn(arg, copy.list[i].name);
+	free(copy.list);
+	return rc;
+}
+
+int disk_lock(struct disk *d, int dir, const char *name)
+{
+	(void)d;
+	struct inode *parent = inode_of(dir);
+	struct inode *inode = names_find(&parent->now_names, name);
+	if (!inode) {
+		inode = inode_new(false);
+		change_names(parent, NULL, name, inode);
+	}
+	if (inode->locked)
+		return -EWOULDBLOCK;
+	int handle = handle_new(inode);
+	if (handle < 0)
+		return handle;
+	inode->locked = sim.handles[handle].lock = true;
+	return handle;
+}
+
+int disk_space(struct disk *d, int dir, uint64_t *free_bytes, uint64_t *total_bytes)
+{
+	(void)d;
+	(void)dir;
+	*free_bytes = *total_bytes = 1ull << 40;
+	return 0;
+}
+
+/* ---- crashes ----------------------------------------------------------------------------------------------------- */
+
+/* A submitted operation may have reached the kernel or not, a write also in part. */
+static void half_done(struct disk *d)
+{
+	for (struct list *node; (node = list_pop(&d->pending));) {
+		struct disk_op *op = list_entry(node, struct disk_op, link);
+		d->n--;
+		if (op->kind == DISK_CLOSE || !rng_chance(world_rng(), 50))
+			continue;
+		if (op->kind == DISK_WRITE)
+			do_write(op, rng_below(world_rng(), op->len + 1));
+		else
+			effect(op);
+	}
+}
+
+void disk_sim_kill(void)
+{
+	sim.killed = true;
+	for (size_t i = 0; i < sizeof(sim.contexts) / sizeof(sim.contexts[0]); i++)
+		if (sim.contexts[i])
+			half_done(sim.contexts[i]);
+	for (struct inode *inode = sim.inodes; inode; inode = inode->next)
+		inode->locked = false;
+	memset(sim.handles, 0, sizeof(sim.handles));
+}
+
+static void cut_file(struct inode *inode)
+{
+	size_t most = max_u64(inode->now.len, inode->safe.len);
+	size_t len = rng_chance(world_rng(), 50) ? inode->now.len : inode->safe.len;
+	struct image left = {0};
+	image_resize(&left, most);
+	for (size_t at = 0; at < most; at += SECTOR) {
+		bool keep = rng_chance(world_rng(), 50);
+		const struct image *from = keep ? &inode->now : &inode->safe;
+		sim.counts.lost_sectors += !keep;
+		if (at < from->len)
+			memcpy(left.data + at, from->data + at, min_u64(SECTOR, from->len - at));
+	}
+	image_resize(&left, len);
+	free(inode->now.data);
+	inode->now = left;
+	image_set(&inode->safe, left.data, left.len);
+}
+
+static void cut_names(struct inode *inode)
+{
+	names_copy(&inode->now_names, &inode->safe_names);
+	for (size_t i = 0; i < inode->nchanges; i++) {
+		if (rng_chance(world_rng(), 50))
+			apply_change(&inode->now_names, &inode->changes[i]);
+		else
+			sim.counts.lost_names++;
+	}
+	names_copy(&inode->safe_names, &inode->now_names);
+	inode->nchanges = 0;
+}
+
+void disk_sim_power_cut(void)
+{
+	disk_sim_kill();
+	sim.counts.power_cuts++;
+	for (struct inode *inode = sim.inodes; inode; inode = inode->next) {
+		if (inode->dir)
+			cut_names(inode);
+		else
+			cut_file(inode);
+	}
+}

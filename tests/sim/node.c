@@ -1,0 +1,253 @@
+#include "node.h"
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "loop.h"
+#include "pool.h"
+#include "rng.h"
+#include "startup.h"
+#include "store/verify.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+void node_init(struct node *node, uint32_t world)
+{
+	memset(node, 0, sizeof(*node));
+	node->world = world;
+	node->lock = -1;
+	for (uint32_t r = 0; r < world; r++)
+		node->ranks[r] = (struct sim_rank){.id = r, .fd = -1, .slot = -1, .next_step = 1};
+}
+
+void node_start(struct node *node)
+{
+	struct err err = {{0}};
+	struct disk_faults none = {0};
+	node->daemon = (struct daemon){.root = -1, .started_ns = clock_now()};
+	config_defaults(&node->daemon.config);
+	node->daemon.config.store = SIM_STORE;
+	node->daemon.config.save_timeout_ms = 2000;
+	snprintf(node->daemon.config.node, NAME_NODE_MAX, "sim");
+	list_init(&node->daemon.jobs);
+	disk_sim_faults(&none); /* a daemon that cannot start is restarted: not what is looked at here */
+	int rc = loop_new(&node->daemon.loop, &err);
+	if (!rc)
+		rc = pool_new(1, &node->daemon.pool, &err);
+	if (!rc)
+		rc = startup_store(&node->daemon, &node->lock, &err);
+	SIM_CHECK(!rc, "the daemon cannot start: %s", err.text);
+	node->up = true;
+	node->job = NULL;
+	for (uint32_t r = 0; r < node->world; r++)
+		if (node->ranks[r].alive)
+			rank_connect(node, &node->ranks[r]);
+}
+
+/* The order of a crash: the disk first, so that nothing of the tear-down reaches it. */
+static void tear_down(struct node *node)
+{
+	struct daemon *d = &node->daemon;
+	d->stopping = true;
+	pool_free(d->pool);
+	list_for_safe(it, &d->jobs) job_free(list_entry(it, struct job, link));
+	disk_free(d->disk);
+	loop_free(d->loop);
+	node->up = false;
+	node->job = NULL;
+	for (uint32_t r = 0; r < node->world; r++)
+		node->ranks[r].rank = NULL;
+}
+
+void node_kill_daemon(struct node *node)
+{
+	disk_sim_kill();
+	tear_down(node);
+	node->restarts++;
+}
+
+static void forget_rank(struct sim_rank *r)
+{
+	memory_put(r->mem);
+	if (r->fd >= 0)
+		close(r->fd);
+	client_free(r->client);
+	*r = (struct sim_rank){.id = r->id, .fd = -1, .slot = -1, .seq = r->seq, .next_step = r->next_step};
+}
+
+void node_power_cut(struct node *node)
+{
+	disk_sim_power_cut();
+	if (node->up)
+		tear_down(node);
+	for (uint32_t r = 0; r < node->world; r++)
+		forget_rank(&node->ranks[r]);
+	node->power_cuts++;
+}
+
+void node_end(struct node *node)
+{
+	disk_sim_kill();
+	if (node->up)
+		tear_down(node);
+	for (uint32_t r = 0; r < node->world; r++)
+		forget_rank(&node->ranks[r]);
+}
+
+/* ---- events ---------------------------------------------------------------------------------------------------- */
+
+static void turn(struct node *node)
+{
+	if (!node->up)
+		return;
+	uint64_t what = rng_below(world_rng(), 10);
+	if (what < 4)
+		disk_poll(node->daemon.disk, 0);
+	else if (what < 7)
+		pool_poll(node->daemon.pool);
+	else if (node->job && !job_tick(node->job))
+		node->job = NULL;
+	clock_advance(rng_below(world_rng(), 3 * CLOCK_NS_PER_MS));
+}
+
+static void some_rank(struct node *node)
+{
+	struct sim_rank *r = &node->ranks[rng_below(world_rng(), node->world)];
+	if (r->alive)
+		rank_step(node, r);
+	else if (node->up)
+		rank_connect(node, r);
+}
+
+void node_event(struct node *node)
+{
+	uint64_t what = rng_below(world_rng(), 1000);
+	if (what < 2)
+		rank_die(node, &node->ranks[rng_below(world_rng(), node->world)]);
+	else if (what < 500)
+		some_rank(node);
+	else
+		turn(node);
+	if (node->job && rng_chance(world_rng(), 20))
+		saves_follow(&node->job->saves); /* a doorbell */
+	node_check_levels(node);
+}
+
+void node_settle(struct node *node)
+{
+	for (int i = 0; i < 20000 && node->job; i++) {
+		turn(node);
+		for (uint32_t r = 0; r < node->world; r++)
+			if (node->ranks[r].alive && node->ranks[r].slot >= 0)
+				rank_step(node, &node->ranks[r]);
+		if (i > 200 && node->job && saves_idle(&node->job->saves) && !saves_busy(&node->job->saves))
+			break;
+	}
+	node_check_levels(node);
+}
+
+/* ---- invariants ------------------------------------------------------------------------------------------------ */
+
+struct ack *node_ack(struct node *node, struct step_id id)
+{
+	for (unsigned i = node->nacks; i-- > 0;)
+		if (!step_compare(node->acks[i].id, id))
+			return &node->acks[i];
+	if (node->nacks == SIM_ACKS_MAX)
+		return NULL;
+	node->acks[node->nacks] = (struct ack){.id = id};
+	return &node->acks[node->nacks++];
+}
+
+static void check_status(struct node *node, const struct arena_status *s)
+{
+	struct step_id id = {.step = s->step, .epoch = s->epoch};
+	int level = s->level;
+	struct ack *ack = id.epoch && level > LEVEL_PENDING ? node_ack(node, id) : NULL;
+	if (!ack || level <= ack->level)
+		return;
+	/* A restart of the daemon starts from pending again: only what is shown counts, and that only rises. */
+	if (ack->level < LEVEL_CAPTURED)
+		SIM_CHECK(ack->fenced == (1u << node->world) - 1, "step %lu epoch %u promoted without the fence of every rank (%x)",
+			  (unsigned long)id.step, id.epoch, ack->fenced);
+	node->captured += ack->level < LEVEL_CAPTURED;
+	node->durable += ack->level < LEVEL_DURABLE && level >= LEVEL_DURABLE;
+	ack->level = level;
+}
+
+void node_check_levels(struct node *node)
+{
+	for (uint32_t r = 0; r < node->world; r++)
+		for (int i = 0; node->ranks[r].mem && i < ARENA_STATUS; i++)
+			check_status(node, &node->ranks[r].mem->head->status[i]);
+}
+
+static void show_finding(void *arg, const char *file, const char *tensor, uint64_t from, uint64_t to, const char *text)
+{
+	(void)arg;
+	printf("%s %s %lu-%lu: %s\n", file, tensor, (unsigned long)from, (unsigned long)to, text);
+}
+
+static void check_content(struct checkpoint *ck)
+{
+	const struct node_manifest *m = &ck->nodes[0];
+	struct err err = {{0}};
+	for (uint32_t f = 0; f < m->nfiles; f++) {
+		const struct manifest_file *file = &m->files[f];
+		AUTO_FREE void *text = NULL;
+		size_t len;
+		int rc = disk_read_file(ck->repo->disk, ck->dir, file->name, 1 << 20, &text, &len, &err);
+		SIM_CHECK(!rc, "%s", err.text);
+		for (uint32_t p = 0; p < file->npieces; p++) {
+			const struct manifest_piece *piece = &file->pieces[p];
+			uint32_t entry = !strcmp(m->tensors[piece->tensor].name, "moments");
+			const uint32_t *data = (const uint32_t *)((uint8_t *)text + file->data_at + piece->at);
+			uint64_t start = 0, count = 0;
+			region_contiguous(&m->tensors[piece->tensor].shape, &piece->region, &start, &count);
+			for (uint64_t i = 0; i < count; i++)
+				SIM_CHECK(data[i] == content(entry, start + i, ck->ref.id), "%s holds another step",
+					  file->name);
+		}
+	}
+}
+
+static void check_checkpoint(struct repo *repo, struct step_id id)
+{
+	struct err err = {{0}};
+	struct checkpoint ck;
+	struct verify_result result;
+	struct verify_options options = {.depth = VERIFY_DATA, .share = 1, .threads = 1, .finding = show_finding};
+	int rc = verify_checkpoint(repo, SIM_JOB, id, &options, &result, &err);
+	SIM_CHECK(!rc, "step %lu epoch %u is committed but damaged: %s", (unsigned long)id.step, id.epoch, err.text);
+	rc = checkpoint_open(repo, SIM_JOB, id, &ck, &err);
+	SIM_CHECK(!rc, "%s", err.text);
+	check_content(&ck);
+	checkpoint_close(&ck);
+}
+
+void node_check_store(struct node *node)
+{
+	struct err err = {{0}};
+	struct repo repo;
+	AUTO_FREE struct checkpoint_ref *refs = NULL;
+	size_t n = 0;
+	struct disk_faults none = {0};
+	disk_sim_faults(&none);
+	int rc = repo_open(SIM_STORE, &repo, &err);
+	if (!rc)
+		rc = repo_scan(&repo, SIM_JOB, &refs, &n, &err);
+	SIM_CHECK(!rc || rc == -ENOENT, "the store cannot be read: %s", err.text);
+	for (size_t i = 0; i < n; i++)
+		if (refs[i].state == CHECKPOINT_COMMITTED)
+			check_checkpoint(&repo, refs[i].id);
+	for (unsigned a = 0; a < node->nacks; a++) {
+		bool found = node->acks[a].level < LEVEL_DURABLE;
+		for (size_t i = 0; i < n && !found; i++)
+			found = refs[i].state == CHECKPOINT_COMMITTED && !step_compare(refs[i].id, node->acks[a].id);
+		SIM_CHECK(found, "step %lu epoch %u was acknowledged as durable and is lost",
+			  (unsigned long)node->acks[a].id.step, node->acks[a].id.epoch);
+	}
+	repo_close(&repo);
+}

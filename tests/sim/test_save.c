@@ -1,0 +1,85 @@
+/* Seeded random schedules of saves, lost ranks, dying daemons and power cuts, with a disk that fails, tears and reorders.
+ * Usage: sim_save [FIRST [COUNT]]; CKPT_NIGHTLY=1 runs more. A failing seed replays with sim_save SEED 1. */
+#include "node.h"
+#include "base/log.h"
+#include "rng.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { EVENTS = 1500 };
+
+struct totals {
+	uint64_t captured, durable, restores, lost_ranks, restarts, power_cuts;
+};
+
+static void crash(struct node *node, uint64_t seed, uint64_t event)
+{
+	bool power = rng_chance(world_rng(), 40);
+	if (power)
+		node_power_cut(node);
+	else if (node->up)
+		node_kill_daemon(node);
+	sim_context(seed, event);
+	node_check_store(node);
+	node_start(node);
+	node_check_store(node);
+}
+
+static void run(uint64_t seed, enum disk_lie lie, struct totals *t)
+{
+	struct node node;
+	world_reset(seed);
+	disk_sim_lie(lie);
+	node_init(&node, 1 + (uint32_t)rng_below(world_rng(), SIM_WORLD_MAX));
+	node_start(&node);
+	struct disk_faults faults = {.error = rng_chance(world_rng(), 40) ? 5 : 0,
+				     .no_space = rng_chance(world_rng(), 30) ? 20 : 0,
+				     .fsync = rng_chance(world_rng(), 30) ? 20 : 0};
+	for (uint64_t i = 0; i < EVENTS; i++) {
+		sim_context(seed, i);
+		disk_sim_faults(&faults);
+		node_event(&node);
+		if (rng_below(world_rng(), 500) == 0)
+			crash(&node, seed, i);
+	}
+	struct disk_faults none = {0};
+	disk_sim_faults(&none);
+	node_settle(&node);
+	node_check_store(&node);
+	node_power_cut(&node);
+	node_check_store(&node);
+	t->captured += node.captured;
+	t->durable += node.durable;
+	t->restores += node.restores;
+	t->lost_ranks += node.lost_ranks;
+	t->restarts += node.restarts;
+	t->power_cuts += node.power_cuts;
+	node_end(&node);
+	world_end();
+}
+
+int main(int argc, char **argv)
+{
+	const char *nightly = getenv("CKPT_NIGHTLY"), *lie = getenv("CKPT_SIM_LIE");
+	uint64_t first = argc > 1 ? strtoull(argv[1], NULL, 10) : 1;
+	uint64_t count = argc > 2 ? strtoull(argv[2], NULL, 10) : nightly && *nightly == '1' ? 100000 : 300;
+	enum disk_lie which = !lie ? LIE_NONE : !strcmp(lie, "file") ? LIE_FSYNC_FILE : LIE_FSYNC_DIR;
+	struct totals t = {0};
+	log_init("sim");
+	if (!getenv("CKPT_LOG"))
+		log_set_level(LOG_ERROR);
+	for (uint64_t seed = first; seed < first + count; seed++)
+		run(seed, which, &t);
+	printf("%" PRIu64 " seeds from %" PRIu64 ": %" PRIu64 " snapshots captured, %" PRIu64 " durable, %" PRIu64
+	       " restores, %" PRIu64 " ranks lost, %" PRIu64 " daemons killed, %" PRIu64 " power cuts\n",
+	       count, first, t.captured, t.durable, t.restores, t.lost_ranks, t.restarts, t.power_cuts);
+	/* A schedule in which nothing happens proves nothing. */
+	if (count >= 50 && (!t.captured || !t.durable || !t.restores || !t.lost_ranks || !t.restarts || !t.power_cuts)) {
+		printf("some kind of event never happened\n");
+		return 1;
+	}
+	return 0;
+}

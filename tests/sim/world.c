@@ -1,0 +1,47 @@
+#include "world.h"
+
+#include "base/log.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+static uint64_t rng, run_seed, run_event;
+
+uint64_t *world_rng(void)
+{
+	return &rng;
+}
+
+void world_reset(uint64_t seed)
+{
+	rng = seed;
+	run_seed = seed;
+	run_event = 0;
+	clock_reset();
+	disk_sim_reset();
+}
+
+void world_end(void)
+{
+	disk_sim_reset();
+}
+
+void sim_context(uint64_t seed, uint64_t event)
+{
+	run_seed = seed;
+	run_event = event;
+}
+
+void sim_fail(const char *file, int line, const char *condition, const char *fmt, ...)
+{
+	va_list ap;
+	printf("seed %" PRIu64 " event %" PRIu64 ": %s:%d: %s: ", run_seed, run_event, file, line, condition);
+	va_start(ap, fmt);
+	vprintf(fmt, ap);
+	va_end(ap);
+	printf("\n");
+	fflush(stdout);
+	_Exit(1);
+}

@@ -1,0 +1,57 @@
+/* The simulated world that replaces disk, clock, workers and clients at link time. One thread, one seed: a failing run
+ * replays exactly. */
+#ifndef CKPT_SIM_WORLD_H
+#define CKPT_SIM_WORLD_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* Starts over: an empty disk with a directory /sim, the clock at one second. */
+void world_reset(uint64_t seed);
+void world_end(void);
+uint64_t *world_rng(void);
+
+/* clock_sim.c */
+void clock_advance(uint64_t ns);
+void clock_reset(void);
+
+/* disk_sim.c. A rate is per thousand operations. */
+struct disk_faults {
+	unsigned error;      /* -EIO from any operation */
+	unsigned no_space;   /* -ENOSPC from a write */
+	unsigned fsync;      /* -EIO from an fsync: then what was not yet written back is lost for good */
+};
+struct disk_counts {
+	uint64_t operations, errors, power_cuts, lost_sectors, lost_names;
+};
+void disk_sim_reset(void);
+void disk_sim_faults(const struct disk_faults *faults);
+const struct disk_counts *disk_sim_counts(void);
+/* The process dies: what it had submitted may or may not happen, the rest of the disk stays as it is. Every context must be freed
+ * with disk_free afterwards; it waits for nothing. */
+void disk_sim_kill(void);
+/* The machine loses power: of what was not fsynced any part may be lost, torn or kept, names as well as sectors. */
+void disk_sim_power_cut(void);
+/* Mutants: the simulator must notice when these lie. */
+enum disk_lie { LIE_NONE = 0, LIE_FSYNC_FILE, LIE_FSYNC_DIR };
+void disk_sim_lie(enum disk_lie lie);
+
+/* client_sim.c: frames that were sent, newest last, at most a few per client. */
+struct client;
+struct client *client_new(void);
+void client_free(struct client *client);
+/* Takes the oldest frame of a type that is waiting; false: none. The body is valid until the next call. */
+bool client_take(struct client *client, uint16_t type, uint32_t *seq, const void **body, uint64_t *len);
+void client_clear(struct client *client);
+
+/* The check that ends a run: prints what, where and the seed, and exits with 1. */
+#define SIM_CHECK(condition, ...)                                                                                      \
+	do {                                                                                                           \
+		if (!(condition))                                                                                      \
+			sim_fail(__FILE__, __LINE__, #condition, __VA_ARGS__);                                         \
+	} while (0)
+void sim_fail(const char *file, int line, const char *condition, const char *fmt, ...)
+	__attribute__((format(printf, 4, 5), noreturn));
+void sim_context(uint64_t seed, uint64_t event);
+
+#endif
