@@ -83,10 +83,11 @@ static int check_epoch(ckpt *s, const struct stage *stage, struct err *err)
 	return 0;
 }
 
+/* The daemon shows a step as soon as any rank has begun it; captured it can only be with this rank's part. */
 static int check_new(const struct stage *stage, struct step_id id, struct err *err)
 {
 	struct shown shown;
-	bool seen = stage_shown(stage, id, &shown);
+	bool seen = stage_shown(stage, id, &shown) && shown.level >= LEVEL_CAPTURED;
 	for (uint32_t i = 0; i < stage->arenas.own->nslots; i++)
 		seen |= stage_holds(stage, i, id);
 	return seen ? err_set(err, -EALREADY, "step %" PRIu64 " was saved in this epoch", id.step) : 0;

@@ -114,11 +114,12 @@ int ckpt_wait(ckpt_snapshot *snap, ckpt_level level, int timeout_ms)
 {
 	struct err err = {0};
 	uint32_t ms;
+	uint64_t deadline = session_deadline(snap->s, timeout_ms, &ms);
 	int rc = session_check(snap->s, &err);
 	if (!rc)
 		rc = check_level(snap, level, &err);
 	if (!rc)
-		rc = snapshot_wait(snap, level, session_deadline(snap->s, timeout_ms, &ms), ms, &err);
+		rc = snapshot_wait(snap, level, deadline, ms, &err);
 	return rc ? session_fail(snap->s, rc, &err) : 0;
 }
 
