@@ -1,0 +1,70 @@
+/* ckpt-train: a small data-parallel trainer that survives the loss of ranks. One process per rank. */
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "data.h"
+#include "loop.h"
+#include "message.h"
+#include "options.h"
+
+enum { EXIT_USAGE = 2, EXIT_UNSAFE = 3 };
+
+static volatile sig_atomic_t stop;
+
+/* The end comes after the current step, when all ranks know. */
+static void want_stop(int signal)
+{
+	(void)signal;
+	stop = 1;
+}
+
+static void catch_signals(void)
+{
+	struct sigaction action = {.sa_handler = want_stop, .sa_flags = SA_RESTART};
+
+	sigaction(SIGTERM, &action, NULL);
+	sigaction(SIGINT, &action, NULL);
+}
+
+static int train(const struct train_options *options)
+{
+	char error[DATA_ERROR_SIZE], why[LOOP_WHY_SIZE];
+	struct loop_result result;
+	struct data *data;
+	int rc = data_load(options->files, options->file_count, &data, error);
+
+	if (rc < 0) {
+		message(-1, "%s", error);
+		return EXIT_FAILURE;
+	}
+	rc = loop_run(options, data, &stop, &result, why);
+	data_free(data);
+	if (rc < 0) {
+		message(-1, "%s", why);
+		return EXIT_FAILURE;
+	}
+	if (result.rank == 0)
+		printf("final step=%" PRIu64 " loss=%.9g params=%016" PRIx64 "\n", result.step, result.loss,
+		       result.fingerprint);
+	return result.unsafe ? EXIT_UNSAFE : EXIT_SUCCESS;
+}
+
+int main(int argc, char **argv)
+{
+	char error[OPTIONS_ERROR_SIZE];
+	struct train_options options;
+
+	options_default(&options);
+	if (options_parse(&options, argc, argv, error) < 0) {
+		message(-1, "%s; see --help", error);
+		return EXIT_USAGE;
+	}
+	if (options.help) {
+		options_help(stdout);
+		return EXIT_SUCCESS;
+	}
+	catch_signals();
+	return train(&options);
+}

@@ -1,0 +1,54 @@
+/*
+ * The saves of one rank: begun by schedule, fenced just before the state changes, followed until they are safe. A save
+ * that fails is told and counted, and the training goes on; only the news of another epoch ends the step.
+ */
+#ifndef CKPT_TRAINER_SAVER_H
+#define CKPT_TRAINER_SAVER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "cancel.h"
+#include "ckpt.h"
+#include "options.h"
+#include "report.h"
+
+enum { SAVER_FOLLOWED_MAX = 16, SAVER_WHY_SIZE = 512 };
+
+struct saver {
+	/* borrowed, set by the owner */
+	ckpt *session;
+	struct cancel *cancel;
+	const struct report *report;
+	uint64_t memory_every, storage_every; /* 0: never */
+	int rank;                             /* 0 speaks for all where all see the same */
+
+	struct ckpt_snapshot *unfenced;                     /* also the last of `followed`; NULL: none */
+	struct save_stall stall;                            /* of it */
+	struct ckpt_snapshot *followed[SAVER_FOLLOWED_MAX]; /* owned, oldest first */
+	ckpt_target target[SAVER_FOLLOWED_MAX];
+	bool captured[SAVER_FOLLOWED_MAX];
+	int count;
+
+	uint64_t in_memory, on_storage; /* the newest step that is safe there; 0: none */
+	uint64_t busy, failed;          /* saves that were skipped, that went wrong */
+	int told;                       /* the error of begin that was told last: an outage is told once */
+	char why[SAVER_WHY_SIZE];       /* of the last error that a function returned */
+};
+
+/* Saves the state of `step` if its turn has come. 0, or -ESTALE, or an error of ours (-EINVAL, -EPERM, -ECHILD). */
+int saver_begin(struct saver *saver, uint64_t step);
+/* To be called before the state changes. As saver_begin(). */
+int saver_fence(struct saver *saver);
+/* Looks at what became of the saves. Never waits. */
+void saver_follow(struct saver *saver);
+/* Forgets all saves; those that are complete go their way without us. */
+void saver_forget(struct saver *saver);
+
+/*
+ * The last save: waits for those before it, then until this one is on storage (or in memory, where only that is wanted).
+ * 0, -ESTALE, or why it is not safe. Without schedules there is none.
+ */
+int saver_finish(struct saver *saver, uint64_t step);
+
+#endif

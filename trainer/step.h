@@ -1,0 +1,39 @@
+/* One training step of one rank: its rows of the batch, gradients, the update of its shard, and the exchange of all that. */
+#ifndef CKPT_TRAINER_STEP_H
+#define CKPT_TRAINER_STEP_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "crew.h"
+#include "data.h"
+#include "options.h"
+#include "saver.h"
+#include "state.h"
+
+struct step {
+	/* borrowed, set by the owner */
+	const struct train_options *options;
+	const struct data *data;
+	struct state *state;
+	struct crew *crew;
+	struct saver *saver;
+
+	uint8_t *input, *target; /* this rank's rows, owned */
+};
+
+/* Allocates the rows. 0, or -ENOMEM. */
+int step_prepare(struct step *step, int world);
+void step_free(struct step *step);
+
+/*
+ * Runs one step: on 0 the state is that after the update, equal to what any other run with this seed and world size has
+ * there, bit for bit. *stop tells whether this rank wants to end, on return whether any does: the same on all ranks.
+ * -ESTALE (crew.why or saver.why): the epoch is over and the state is garbage; or another error.
+ */
+int step_run(struct step *step, bool *stop);
+
+/* The learning rate of the update that makes `number` updates, from 1: a linear rise, then constant. */
+float step_rate(const struct train_options *options, uint64_t number);
+
+#endif
