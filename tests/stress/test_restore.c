@@ -5,6 +5,7 @@
 #include "store_maker.h"
 
 #include <fcntl.h>
+#include <ftw.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -96,10 +97,18 @@ static void damage(const struct store_spec *spec)
 	CHECK(fsync(fd) == 0);
 }
 
+static int remove_entry(const char *path, const struct stat *st, int type, struct FTW *ftw)
+{
+	(void)st;
+	(void)type;
+	(void)ftw;
+	return remove(path);
+}
+
 int main(void)
 {
 	const char *tmp = getenv("TMPDIR");
-	char root[300], command[330];
+	char root[300];
 	snprintf(root, sizeof(root), "%s/ckpt-stress-XXXXXX", tmp ? tmp : "/tmp");
 	CHECK(mkdtemp(root));
 	struct store_spec good = {.root = root, .id = {1, 1}, .world = 3, .rows = ROWS, .cols = COLS, .seed = 7};
@@ -122,7 +131,6 @@ int main(void)
 	}
 	CHECK(cancelled > 0);
 	repo_close(&repo);
-	snprintf(command, sizeof(command), "rm -rf '%s'", root);
-	CHECK(system(command) == 0);
+	CHECK(nftw(root, remove_entry, 8, FTW_DEPTH | FTW_PHYS) == 0);
 	return 0;
 }
