@@ -1,6 +1,6 @@
 /* The host device: state in ordinary memory. One worker thread per device runs the launches in order; fence waits on a
- * condition. Invariants, under the lock: a plan is in the queue or `running` exactly while it is in flight; each plan is in
- * the queue at most once, so the queue is bounded by the plans. */
+ * condition. Invariants, under the lock: a plan is in the queue or `running` exactly while it is in flight; each plan
+ * is in the queue at most once, so the queue is bounded by the plans. */
 #include "host_copy.h"
 
 #include "base/cleanup.h"
@@ -53,7 +53,8 @@ static int capture(struct plan *plan, uint64_t *bad_leaf)
 	int rc = failpoint("device.copy", NULL);
 	if (rc == 0)
 		rc = host_capture(&plan->list, plan->base, plan->granule, &plan->target, bounce, &plan->cancel);
-	/* After all copies, not leaf by leaf: the window in which a mutation is seen reaches to the end of the capture. */
+	/* After all copies, not leaf by leaf: the window in which a mutation is seen reaches to the end of the capture.
+	 * */
 	if (rc == 0 && plan->flags & CAPTURE_STRICT)
 		rc = host_compare(&plan->list, plan->target.before, bad_leaf, bounce, &plan->cancel);
 	return rc;
@@ -73,8 +74,8 @@ static void end_launch(struct plan *plan, int rc, uint64_t bad_leaf)
 static void *work(void *arg)
 {
 	struct device *dev = arg;
-	/* A batch thread does not preempt the one that wakes it: without this, launch returns milliseconds late on a busy
-	 * machine. Where it is refused, nothing else changes. */
+	/* A batch thread does not preempt the one that wakes it: without this, launch returns milliseconds late on a
+	 * busy machine. Where it is refused, nothing else changes. */
 	(void)sched_setscheduler(0, SCHED_BATCH, &(struct sched_param){0});
 	LOCK_SCOPE(&dev->lock);
 	while (!dev->closing) {

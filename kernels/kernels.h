@@ -6,9 +6,9 @@
  * writes, and through fence and wait. Errors are 0 or -errno; the sentence is in the struct err.
  *
  * Threads: plan_launch and fence may be called by one thread while another waits; the rest by one thread at a time.
- * Lifetimes: a plan and its device may be released in either order. Neither plan_free nor close returns while the device may
- * still touch the plan's sources, its arena or its target: what is in flight is cancelled or awaited (a device that answers
- * nothing is given up after a while, with a line in the log). */
+ * Lifetimes: a plan and its device may be released in either order. Neither plan_free nor close returns while the
+ * device may still touch the plan's sources, its arena or its target: what is in flight is cancelled or awaited (a
+ * device that answers nothing is given up after a while, with a line in the log). */
 #ifndef CKPT_KERNELS_H
 #define CKPT_KERNELS_H
 
@@ -20,8 +20,9 @@
 
 enum { DEVICE_HOST = -1 };
 
-/* One rectangular copy between the user's memory and packed bytes in the arena: an N-dimensional loop of rows. The arena
- * side is packed; the memory side has a stride in bytes per dimension. count[0] is the outermost. ndim 0: one row. */
+/* One rectangular copy between the user's memory and packed bytes in the arena: an N-dimensional loop of rows. The
+ * arena side is packed; the memory side has a stride in bytes per dimension. count[0] is the outermost. ndim 0: one
+ * row. */
 enum { SPAN_NDIM_MAX = 8 };
 struct span {
 	void *memory;       /* the first row on the device */
@@ -31,8 +32,9 @@ struct span {
 	uint64_t count[SPAN_NDIM_MAX];
 	int64_t stride[SPAN_NDIM_MAX];
 	uint64_t first_leaf; /* index into the leaf digest table of this span's first leaf; a span starts a piece */
-	/* A part of the packed image, for pieces that are no box in strided memory: `skip` bytes are left out at its front and
-	 * `take` follow (0: all the rest). Everything else (arena_at, leaves, span_bytes, `at`) counts from the part's start. */
+	/* A part of the packed image, for pieces that are no box in strided memory: `skip` bytes are left out at its
+	 * front and `take` follow (0: all the rest). Everything else (arena_at, leaves, span_bytes, `at`) counts from
+	 * the part's start. */
 	uint64_t skip, take;
 };
 
@@ -42,18 +44,19 @@ uint64_t span_bytes(const struct span *span);
 struct device; /* opaque */
 struct plan;   /* opaque; bound to a device, an arena range and a list of spans */
 
-/* Where a capture tells how far it is; all in shared memory (the slot's record in the arena's head). A launch begins by setting
- * *progress and *done to 0. */
+/* Where a capture tells how far it is; all in shared memory (the slot's record in the arena's head). A launch begins by
+ * setting *progress and *done to 0. */
 struct capture_target {
 	_Atomic uint64_t *progress; /* bytes of the plan that have arrived, in order of the spans; monotonic */
-	_Atomic uint32_t
-		*done;    /* becomes 1 after the last byte and all source digests, or the negated errno on failure */
+	/* Becomes 1 after the last byte and all source digests, or the negated errno on failure. */
+	_Atomic uint32_t *done;
 	uint64_t *leaves; /* source digests, one per leaf of the plan: born where the state lives; NULL: none */
 	uint64_t *before; /* strict on the host: room for as many digests, taken inside the launch before it returns */
 };
 
-/* Strict: a mutation between the launch and the end of the capture is an error of the launch. The host needs `before` for
- * that. A device that digests on the caller's stream at the time of the launch has this property by its leaves alone. */
+/* Strict: a mutation between the launch and the end of the capture is an error of the launch. The host needs `before`
+ * for that. A device that digests on the caller's stream at the time of the launch has this property by its leaves
+ * alone. */
 enum capture_flags { CAPTURE_STRICT = 1 };
 
 struct device_ops {
@@ -62,33 +65,35 @@ struct device_ops {
 	/* ordinal: DEVICE_HOST or a CUDA ordinal. -ENODEV with the reason when there is none. */
 	int (*open)(int ordinal, struct device **out, struct err *err);
 	void (*close)(struct device *dev);
-	/* Whether launches write source digests. false: target.leaves must be NULL and strict mode is refused (-EOPNOTSUPP); whoever
-	 * reads the arena must be told that there is nothing to compare it with. */
+	/* Whether launches write source digests. false: target.leaves must be NULL and strict mode is refused
+	 * (-EOPNOTSUPP); whoever reads the arena must be told that there is nothing to compare it with. */
 	bool (*digests)(const struct device *dev);
 
 	/* Makes the arena reachable for fast copies (pinned on CUDA; nothing on the host). Once per mapping. */
 	int (*arena_attach)(struct device *dev, void *base, size_t size, struct err *err);
 	void (*arena_detach)(struct device *dev, void *base);
 
-	/* Builds a capture plan. The spans are copied. base: the slot's data in the arena. granule: bytes between two steps of the
-	 * progress counter. */
+	/* Builds a capture plan. The spans are copied. base: the slot's data in the arena. granule: bytes between two
+	 * steps of the progress counter. */
 	int (*plan_new)(struct device *dev, void *base, const struct span *spans, size_t n, uint64_t granule,
 			struct plan **out, struct err *err);
 	void (*plan_free)(struct plan *plan);
 
-	/* Starts the capture, ordered after the work that is already on `stream`. Returns at once (strict on the host: after
-	 * one read of the state). A plan runs one launch at a time: -EBUSY. After an error nothing of this launch runs. */
+	/* Starts the capture, ordered after the work that is already on `stream`. Returns at once (strict on the host:
+	 * after one read of the state). A plan runs one launch at a time: -EBUSY. After an error nothing of this launch
+	 * runs, and the target may say anything. */
 	int (*plan_launch)(struct plan *plan, void *stream, const struct capture_target *target, unsigned flags,
 			   struct err *err);
-	/* Makes `stream` (host: the calling thread, until the deadline) wait until the launch has read its sources. 0; -ETIMEDOUT;
-	 * -EBADMSG: strict mode saw a mutation, *bad_leaf says in which leaf; -EIO: the copy failed; -ECANCELED: the device was
-	 * closed; -EINVAL: nothing was launched. May be asked again: the answer stays until the next launch. bad_leaf may be NULL. */
+	/* Makes `stream` (host: the calling thread, until the deadline) wait until the launch has read its sources. 0;
+	 * -ETIMEDOUT; -EBADMSG: strict mode saw a mutation, *bad_leaf says in which leaf; -EIO: the copy failed;
+	 * -ECANCELED: the device was closed; -EINVAL: nothing was launched. May be asked again: the answer stays until
+	 * the next launch. bad_leaf may be NULL. */
 	int (*plan_fence)(struct plan *plan, void *stream, uint64_t deadline, uint64_t *bad_leaf, struct err *err);
 
-	/* Copies packed arena bytes into device memory for each span (base as in plan_new) and, where leaves is not NULL, digests
-	 * what arrived and compares: -EBADMSG with *bad_leaf (may be NULL). Returns when everything has arrived; after an error the
-	 * memory is a mixture. Ordered after `stream`. The leaves are those of whole spans: for parts of a captured piece that
-	 * do not begin and end at its leaves, check the arena first and pass NULL. */
+	/* Copies packed arena bytes into device memory for each span (base as in plan_new) and, where leaves is not
+	 * NULL, digests what arrived and compares: -EBADMSG with *bad_leaf (may be NULL). Returns when everything has
+	 * arrived; after an error the memory is a mixture. Ordered after `stream`. The leaves are those of whole spans:
+	 * for parts of a captured piece that do not begin and end at its leaves, check the arena first, pass NULL. */
 	int (*restore)(struct device *dev, const void *base, const struct span *spans, size_t n, const uint64_t *leaves,
 		       void *stream, uint64_t *bad_leaf, struct err *err);
 };

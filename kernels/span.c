@@ -139,8 +139,9 @@ bool span_walk_next(struct span_walk *walk, struct span_run *run)
 
 enum { CACHE_LINE = 64 };
 
-/* The two loops of a run in the order in which memory is touched. Where a row is a part of a cache line, the loop with the
- * smaller stride runs inside, so that a line is used up while it is there (a transposed matrix is read along its rows). */
+/* The two loops of a run in the order in which memory is touched. Where a row is a part of a cache line, the loop with
+ * the smaller stride runs inside, so that a line is used up while it is there (a transposed matrix is read along its
+ * rows). */
 struct order {
 	uint64_t outer, inner;               /* counts */
 	int64_t outer_memory, inner_memory;  /* bytes per step in memory */

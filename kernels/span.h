@@ -8,12 +8,12 @@
  * -EOVERFLOW: the image, its place in the arena or its reach in memory does not fit 63 bits. */
 int span_check(const struct span *span, uint64_t *bytes, struct err *err);
 
-/* Rewrites a checked span with as few loops as the same bytes need. Packed memory ends with ndim 0, row_bytes == span_bytes
- * and no part. */
+/* Rewrites a checked span with as few loops as the same bytes need. Packed memory ends with ndim 0, row_bytes ==
+ * span_bytes and no part. */
 void span_simplify(struct span *span);
 
-/* `loops` times `rows` rows of `bytes` contiguous bytes in memory, `stride` bytes apart, the loops `loop_stride` bytes apart; packed
- * they all follow each other. */
+/* `loops` times `rows` rows of `bytes` contiguous bytes in memory, `stride` bytes apart, the loops `loop_stride` bytes
+ * apart; packed they all follow each other. */
 struct span_run {
 	char *memory;
 	uint64_t loops, rows, bytes;

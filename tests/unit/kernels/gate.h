@@ -1,5 +1,5 @@
-/* A gate: a page that holds up the thread that touches it until the test opens it, so that "in the middle of the copy" is
- * an event and not a matter of luck. One gate at a time. */
+/* A gate: a page that holds up the thread that touches it until the test opens it, so that "in the middle of the copy"
+ * is an event and not a matter of luck. One gate at a time. */
 #ifndef CKPT_TESTS_GATE_H
 #define CKPT_TESTS_GATE_H
 

@@ -18,7 +18,8 @@ static uint64_t below(uint64_t *state, uint64_t n)
 	return next(state) % n;
 }
 
-/* A span over distinct bytes of `arena`: dimensions in any order of stride, gaps between rows, some strides negative. */
+/* A span over distinct bytes of `arena`: dimensions in any order of stride, gaps between rows, some strides negative.
+ * */
 struct sample {
 	struct span span;
 	char *room;

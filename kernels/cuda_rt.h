@@ -1,0 +1,69 @@
+/* The calls of a CUDA runtime that the device layer needs, as a table with plain types: the real runtime
+ * (cuda_rt_real.c, where the toolkit is) or the fake of the tests. What CUDA guarantees and both must keep:
+ * operations of one stream run in order, each seeing the memory as the one before left it; different streams are
+ * ordered by events alone; a value is written after all earlier operations of its stream are visible to the host.
+ *
+ * Calls return 0 or the vendor's code (positive); errno_of and text_of translate it at once where it enters. */
+#ifndef CKPT_KERNELS_CUDA_RT_H
+#define CKPT_KERNELS_CUDA_RT_H
+
+#include "kernels.h"
+
+struct rt_stream; /* the vendor's handles behind types of our own; a NULL stream is the default stream */
+struct rt_event;
+struct rt_graph; /* ready to launch */
+
+/* event_query and stream_query: not there yet. No vendor's code is negative. */
+enum { RT_NOT_READY = -1 };
+
+struct cuda_rt {
+	uint64_t
+		patience; /* ns that a synchronous call of the device layer waits for a device that makes no progress */
+	void (*release)(struct cuda_rt *rt);
+	int (*errno_of)(struct cuda_rt *rt, int code); /* a negative errno */
+	const char *(*text_of)(struct cuda_rt *rt, int code);
+
+	int (*count)(struct cuda_rt *rt, int *devices);
+	/* Of the calling thread. Streams, events and graphs belong to the device that was current when they were made.
+	 * */
+	int (*current)(struct cuda_rt *rt, int *ordinal);
+	int (*select)(struct cuda_rt *rt, int ordinal);
+	/* Pins memory and maps it for the device at its own address. */
+	int (*host_register)(struct cuda_rt *rt, void *base, size_t size);
+	int (*host_unregister)(struct cuda_rt *rt, void *base);
+
+	int (*stream_create)(struct cuda_rt *rt,
+			     struct rt_stream **stream); /* does not synchronise with the default stream */
+	int (*stream_destroy)(struct cuda_rt *rt, struct rt_stream *stream);
+	int (*stream_query)(struct cuda_rt *rt, struct rt_stream *stream);
+	int (*stream_wait)(struct cuda_rt *rt, struct rt_stream *stream, struct rt_event *event);
+	int (*event_create)(struct cuda_rt *rt, struct rt_event **event);
+	int (*event_destroy)(struct cuda_rt *rt, struct rt_event *event);
+	int (*event_record)(struct cuda_rt *rt, struct rt_event *event, struct rt_stream *stream);
+	int (*event_query)(struct cuda_rt *rt, struct rt_event *event);
+
+	/* Either side may be host or device memory. */
+	int (*copy)(struct cuda_rt *rt, void *dst, const void *src, size_t n, struct rt_stream *stream);
+	int (*copy2d)(struct cuda_rt *rt, void *dst, size_t dst_pitch, const void *src, size_t src_pitch,
+		      size_t row_bytes, size_t rows, struct rt_stream *stream); /* pitches at least row_bytes */
+	/* Into registered memory. */
+	int (*write64)(struct cuda_rt *rt, struct rt_stream *stream, void *at, uint64_t value);
+	int (*write32)(struct cuda_rt *rt, struct rt_stream *stream, void *at, uint32_t value);
+
+	/* Between begin and end what is put on the stream is recorded and not run. end gives up the recording on
+	 * failure. */
+	int (*capture_begin)(struct cuda_rt *rt, struct rt_stream *stream);
+	int (*capture_end)(struct cuda_rt *rt, struct rt_stream *stream, struct rt_graph **graph);
+	int (*graph_launch)(struct cuda_rt *rt, struct rt_graph *graph, struct rt_stream *stream);
+	int (*graph_destroy)(struct cuda_rt *rt, struct rt_graph *graph);
+
+	/* Digests the spans' leaves on the stream into registered memory. The spans are read inside the call.
+	 * NULL: this runtime has no such kernel, and the device says that it makes no source digests. */
+	int (*digest)(struct cuda_rt *rt, struct rt_stream *stream, const struct span *spans, size_t n,
+		      uint64_t *leaves);
+};
+
+/* The real runtime; -ENODEV with the reason where there is no driver or no GPU. Released by rt->release. */
+int cuda_rt_real(struct cuda_rt **out, struct err *err);
+
+#endif

@@ -1,0 +1,287 @@
+/* The table of runtime calls over the real CUDA runtime, which is linked statically. The driver library is not linked:
+ * its two calls are taken through the runtime, so that one binary starts on machines without a driver.
+ *
+ * There is no digest kernel in this build: `digest` stays NULL, and the device says that it makes no source digests. */
+#include "cuda_rt.h"
+
+#include "base/clock.h"
+
+#include <cuda.h>
+#include <cuda_runtime_api.h>
+#include <stdlib.h>
+
+/* The first driver interface in which stream memory operations need no opt-in by the administrator. */
+enum { WRITE_VALUE_VERSION = 12000 };
+
+typedef CUresult write64_fn(CUstream stream, CUdeviceptr at, cuuint64_t value, unsigned flags);
+typedef CUresult write32_fn(CUstream stream, CUdeviceptr at, cuuint32_t value, unsigned flags);
+
+struct real {
+	struct cuda_rt rt; /* first */
+	write64_fn *write64;
+	write32_fn *write32;
+};
+
+static cudaStream_t stream_of(struct rt_stream *stream)
+{
+	return (cudaStream_t)stream;
+}
+
+static int errno_of(struct cuda_rt *rt, int code)
+{
+	(void)rt;
+	switch (code) {
+	case cudaErrorMemoryAllocation:
+		return -ENOMEM;
+	case cudaErrorInvalidValue:
+	case cudaErrorInvalidResourceHandle:
+	case cudaErrorInvalidPitchValue:
+		return -EINVAL;
+	case cudaErrorNoDevice:
+	case cudaErrorInvalidDevice:
+	case cudaErrorInsufficientDriver:
+	case cudaErrorInitializationError:
+	case cudaErrorSystemDriverMismatch:
+	case cudaErrorCompatNotSupportedOnDevice:
+	case cudaErrorDevicesUnavailable:
+	case cudaErrorStubLibrary:
+		return -ENODEV;
+	case cudaErrorNotSupported:
+	case cudaErrorStreamCaptureUnsupported:
+	case cudaErrorSymbolNotFound:
+		return -EOPNOTSUPP;
+	case cudaErrorNotPermitted:
+		return -EPERM;
+	case cudaErrorHostMemoryAlreadyRegistered:
+		return -EEXIST;
+	default:
+		return -EIO;
+	}
+}
+
+static const char *text_of(struct cuda_rt *rt, int code)
+{
+	(void)rt;
+	return cudaGetErrorString((cudaError_t)code);
+}
+
+/* Errors that do not stay are also remembered by the runtime for the next cudaGetLastError of the application, to whom
+ * they mean nothing. */
+static int result(cudaError_t code)
+{
+	if (code != cudaSuccess)
+		(void)cudaGetLastError();
+	return code == cudaErrorNotReady ? RT_NOT_READY : (int)code;
+}
+
+static int real_count(struct cuda_rt *rt, int *devices)
+{
+	(void)rt;
+	int n = 0; /* left untouched on failure */
+	int code = result(cudaGetDeviceCount(&n));
+	*devices = n;
+	return code;
+}
+
+static int real_current(struct cuda_rt *rt, int *ordinal)
+{
+	(void)rt;
+	return result(cudaGetDevice(ordinal));
+}
+
+static int real_select(struct cuda_rt *rt, int ordinal)
+{
+	(void)rt;
+	return result(cudaSetDevice(ordinal));
+}
+
+static int real_host_register(struct cuda_rt *rt, void *base, size_t size)
+{
+	(void)rt;
+	int device, same_address = 0;
+	cudaError_t code = cudaGetDevice(&device);
+	if (code == cudaSuccess)
+		code = cudaDeviceGetAttribute(&same_address, cudaDevAttrCanUseHostPointerForRegisteredMem, device);
+	if (code == cudaSuccess && !same_address)
+		return cudaErrorNotSupported;
+	if (code == cudaSuccess)
+		code = cudaHostRegister(base, size, cudaHostRegisterPortable | cudaHostRegisterMapped);
+	return result(code);
+}
+
+static int real_host_unregister(struct cuda_rt *rt, void *base)
+{
+	(void)rt;
+	return result(cudaHostUnregister(base));
+}
+
+static int real_stream_create(struct cuda_rt *rt, struct rt_stream **stream)
+{
+	(void)rt;
+	return result(cudaStreamCreateWithFlags((cudaStream_t *)stream, cudaStreamNonBlocking));
+}
+
+static int real_stream_destroy(struct cuda_rt *rt, struct rt_stream *stream)
+{
+	(void)rt;
+	return result(cudaStreamDestroy(stream_of(stream)));
+}
+
+static int real_stream_query(struct cuda_rt *rt, struct rt_stream *stream)
+{
+	(void)rt;
+	return result(cudaStreamQuery(stream_of(stream)));
+}
+
+static int real_stream_wait(struct cuda_rt *rt, struct rt_stream *stream, struct rt_event *event)
+{
+	(void)rt;
+	return result(cudaStreamWaitEvent(stream_of(stream), (cudaEvent_t)event, 0));
+}
+
+static int real_event_create(struct cuda_rt *rt, struct rt_event **event)
+{
+	(void)rt;
+	return result(cudaEventCreateWithFlags((cudaEvent_t *)event, cudaEventDisableTiming));
+}
+
+static int real_event_destroy(struct cuda_rt *rt, struct rt_event *event)
+{
+	(void)rt;
+	return result(cudaEventDestroy((cudaEvent_t)event));
+}
+
+static int real_event_record(struct cuda_rt *rt, struct rt_event *event, struct rt_stream *stream)
+{
+	(void)rt;
+	return result(cudaEventRecord((cudaEvent_t)event, stream_of(stream)));
+}
+
+static int real_event_query(struct cuda_rt *rt, struct rt_event *event)
+{
+	(void)rt;
+	return result(cudaEventQuery((cudaEvent_t)event));
+}
+
+static int real_copy(struct cuda_rt *rt, void *dst, const void *src, size_t n, struct rt_stream *stream)
+{
+	(void)rt;
+	return result(cudaMemcpyAsync(dst, src, n, cudaMemcpyDefault, stream_of(stream)));
+}
+
+static int real_copy2d(struct cuda_rt *rt, void *dst, size_t dst_pitch, const void *src, size_t src_pitch,
+		       size_t row_bytes, size_t rows, struct rt_stream *stream)
+{
+	(void)rt;
+	return result(cudaMemcpy2DAsync(dst, dst_pitch, src, src_pitch, row_bytes, rows, cudaMemcpyDefault,
+					stream_of(stream)));
+}
+
+/* The default flags: earlier operations of the stream are visible before the value is. CUresult has cudaError's
+ * numbers. */
+static int real_write64(struct cuda_rt *rt, struct rt_stream *stream, void *at, uint64_t value)
+{
+	const struct real *real = (const struct real *)rt;
+	return (int)real->write64((CUstream)stream, (CUdeviceptr)(uintptr_t)at, value, CU_STREAM_WRITE_VALUE_DEFAULT);
+}
+
+static int real_write32(struct cuda_rt *rt, struct rt_stream *stream, void *at, uint32_t value)
+{
+	const struct real *real = (const struct real *)rt;
+	return (int)real->write32((CUstream)stream, (CUdeviceptr)(uintptr_t)at, value, CU_STREAM_WRITE_VALUE_DEFAULT);
+}
+
+static int real_capture_begin(struct cuda_rt *rt, struct rt_stream *stream)
+{
+	(void)rt;
+	return result(cudaStreamBeginCapture(stream_of(stream), cudaStreamCaptureModeThreadLocal));
+}
+
+static int real_capture_end(struct cuda_rt *rt, struct rt_stream *stream, struct rt_graph **graph)
+{
+	(void)rt;
+	cudaGraph_t recorded = NULL;
+	cudaError_t code = cudaStreamEndCapture(stream_of(stream), &recorded);
+	if (code == cudaSuccess)
+		code = cudaGraphInstantiateWithFlags((cudaGraphExec_t *)graph, recorded, 0);
+	if (recorded)
+		(void)cudaGraphDestroy(recorded);
+	return result(code);
+}
+
+static int real_graph_launch(struct cuda_rt *rt, struct rt_graph *graph, struct rt_stream *stream)
+{
+	(void)rt;
+	return result(cudaGraphLaunch((cudaGraphExec_t)graph, stream_of(stream)));
+}
+
+static int real_graph_destroy(struct cuda_rt *rt, struct rt_graph *graph)
+{
+	(void)rt;
+	return result(cudaGraphExecDestroy((cudaGraphExec_t)graph));
+}
+
+static void real_release(struct cuda_rt *rt)
+{
+	free(rt);
+}
+
+static const struct cuda_rt table = {
+	.patience = 30 * CLOCK_NS_PER_S,
+	.release = real_release,
+	.errno_of = errno_of,
+	.text_of = text_of,
+	.count = real_count,
+	.current = real_current,
+	.select = real_select,
+	.host_register = real_host_register,
+	.host_unregister = real_host_unregister,
+	.stream_create = real_stream_create,
+	.stream_destroy = real_stream_destroy,
+	.stream_query = real_stream_query,
+	.stream_wait = real_stream_wait,
+	.event_create = real_event_create,
+	.event_destroy = real_event_destroy,
+	.event_record = real_event_record,
+	.event_query = real_event_query,
+	.copy = real_copy,
+	.copy2d = real_copy2d,
+	.write64 = real_write64,
+	.write32 = real_write32,
+	.capture_begin = real_capture_begin,
+	.capture_end = real_capture_end,
+	.graph_launch = real_graph_launch,
+	.graph_destroy = real_graph_destroy,
+};
+
+static int entry_point(const char *name, void **fn, struct err *err)
+{
+	enum cudaDriverEntryPointQueryResult found = cudaDriverEntryPointSymbolNotFound;
+	int code = result(cudaGetDriverEntryPointByVersion(name, fn, WRITE_VALUE_VERSION, cudaEnableDefault, &found));
+	if (code)
+		return err_set(err, errno_of(NULL, code), "asking the CUDA driver for %s: %s", name,
+			       text_of(NULL, code));
+	if (found != cudaDriverEntryPointSuccess || !*fn)
+		return err_set(err, -ENODEV, "the CUDA driver has no %s: it is older than CUDA 12.0", name);
+	return 0;
+}
+
+int cuda_rt_real(struct cuda_rt **out, struct err *err)
+{
+	int devices = 0, code = real_count(NULL, &devices);
+	void *write64 = NULL, *write32 = NULL;
+	*out = NULL;
+	if (code)
+		return err_set(err, errno_of(NULL, code), "no GPU can be used: %s", text_of(NULL, code));
+	int rc = entry_point("cuStreamWriteValue64", &write64, err);
+	if (rc == 0)
+		rc = entry_point("cuStreamWriteValue32", &write32, err);
+	if (rc < 0)
+		return rc;
+	struct real *real = malloc(sizeof(*real));
+	if (!real)
+		return err_set(err, -ENOMEM, "out of memory for the CUDA runtime's table");
+	*real = (struct real){.rt = table, .write64 = (write64_fn *)write64, .write32 = (write32_fn *)write32};
+	*out = &real->rt;
+	return 0;
+}

@@ -1,0 +1,207 @@
+#include "device_cuda.h"
+
+#include "base/clock.h"
+#include "base/log.h"
+
+#include <stdlib.h>
+#include <time.h>
+
+int cuda_check(struct device *dev, int code, const char *what, struct err *err)
+{
+	struct cuda_rt *rt = dev->rt;
+	if (!code)
+		return 0;
+	return err_set(err, rt->errno_of(rt, code), "GPU %d: %s: %s", dev->ordinal, what, rt->text_of(rt, code));
+}
+
+int cuda_enter(struct device *dev, int *former, struct err *err)
+{
+	struct cuda_rt *rt = dev->rt;
+	int rc = cuda_check(dev, rt->current(rt, former), "asking for the thread's GPU", err);
+	if (rc == 0 && *former != dev->ordinal)
+		rc = cuda_check(dev, rt->select(rt, dev->ordinal), "selecting it", err);
+	return rc;
+}
+
+void cuda_leave(struct device *dev, int former)
+{
+	struct err err;
+	if (former != dev->ordinal &&
+	    cuda_check(dev, dev->rt->select(dev->rt, former), "giving the thread its former GPU back", &err) < 0)
+		log_warn("%s", err.text);
+}
+
+int cuda_drain(struct device *dev, struct rt_stream *stream, struct err *err)
+{
+	enum { PAUSE_MIN = 10000, PAUSE_MAX = 1000000 };
+	uint64_t deadline = clock_deadline(dev->rt->patience);
+	struct timespec pause = {.tv_nsec = PAUSE_MIN};
+	int failed = 0;
+	for (;;) {
+		int code = dev->rt->stream_query(dev->rt, stream), before = failed;
+		/* An error that does not stay was the question's own: the stream still runs. */
+		if (code == 0 || (code != RT_NOT_READY && before))
+			return cuda_check(dev, before ? before : code, "waiting for its copies", err);
+		if (code != RT_NOT_READY) {
+			failed = code;
+			continue;
+		}
+		if (clock_now() >= deadline)
+			return err_set(err, -ETIMEDOUT, "GPU %d: its copies did not end within %llu ms", dev->ordinal,
+				       (unsigned long long)(dev->rt->patience / CLOCK_NS_PER_MS));
+		nanosleep(&pause, NULL);
+		pause.tv_nsec = pause.tv_nsec * 2 > PAUSE_MAX ? PAUSE_MAX : pause.tv_nsec * 2;
+	}
+}
+
+/* Before memory goes away that the device may still touch. There is nobody to return an error to. */
+static void drain_or_warn(struct device *dev)
+{
+	struct err err;
+	if (cuda_drain(dev, dev->copies, &err) < 0)
+		log_warn("%s", err.text);
+}
+
+static int make_handles(struct device *dev, struct err *err)
+{
+	struct cuda_rt *rt = dev->rt;
+	int former, rc = cuda_enter(dev, &former, err);
+	if (rc < 0)
+		return rc;
+	rc = cuda_check(dev, rt->stream_create(rt, &dev->copies), "creating a stream", err);
+	if (rc == 0)
+		rc = cuda_check(dev, rt->event_create(rt, &dev->order), "creating an event", err);
+	cuda_leave(dev, former);
+	return rc;
+}
+
+static int probe(struct device *dev, struct err *err)
+{
+	int devices = 0;
+	int rc = cuda_check(dev, dev->rt->count(dev->rt, &devices), "counting GPUs", err);
+	if (rc == 0 && (dev->ordinal < 0 || dev->ordinal >= devices))
+		rc = err_set(err, -ENODEV, "there is no GPU %d: the driver shows %d", dev->ordinal, devices);
+	return rc;
+}
+
+void device_cuda_release(struct device *dev)
+{
+	struct cuda_rt *rt = dev->rt;
+	struct err err;
+	int former;
+	if (atomic_fetch_sub(&dev->holders, 1) > 1)
+		return;
+	bool entered = (dev->copies || dev->order) && cuda_enter(dev, &former, &err) == 0;
+	if (dev->order && cuda_check(dev, rt->event_destroy(rt, dev->order), "destroying an event", &err) < 0)
+		log_warn("%s", err.text);
+	if (dev->copies && cuda_check(dev, rt->stream_destroy(rt, dev->copies), "destroying a stream", &err) < 0)
+		log_warn("%s", err.text);
+	if (entered)
+		cuda_leave(dev, former);
+	if (rt->release)
+		rt->release(rt);
+	free(dev);
+}
+
+int device_cuda_open(struct cuda_rt *rt, int ordinal, struct device **out, struct err *err)
+{
+	*out = NULL;
+	struct device *dev = calloc(1, sizeof(*dev));
+	if (!dev) {
+		if (rt->release)
+			rt->release(rt);
+		return err_set(err, -ENOMEM, "out of memory for GPU %d", ordinal);
+	}
+	dev->rt = rt;
+	dev->ordinal = ordinal;
+	atomic_init(&dev->holders, 1);
+	int rc = probe(dev, err);
+	if (rc == 0)
+		rc = make_handles(dev, err);
+	if (rc < 0) {
+		device_cuda_release(dev);
+		return rc;
+	}
+	*out = dev;
+	return 0;
+}
+
+static int cuda_open(int ordinal, struct device **out, struct err *err)
+{
+#ifdef CKPT_HAVE_CUDA
+	struct cuda_rt *rt;
+	*out = NULL;
+	int rc = cuda_rt_real(&rt, err);
+	return rc < 0 ? rc : device_cuda_open(rt, ordinal, out, err);
+#else
+	*out = NULL;
+	return err_set(err, -ENODEV, "GPU %d: this build was made without the CUDA toolkit", ordinal);
+#endif
+}
+
+static void cuda_close(struct device *dev)
+{
+	struct err err;
+	int former;
+	if (!dev)
+		return;
+	atomic_store(&dev->closed, true);
+	if (cuda_enter(dev, &former, &err) == 0) {
+		drain_or_warn(dev);
+		cuda_leave(dev, former);
+	} else {
+		log_warn("%s", err.text);
+	}
+	device_cuda_release(dev);
+}
+
+static bool cuda_digests(const struct device *dev)
+{
+	return dev->rt->digest != NULL;
+}
+
+static int cuda_attach(struct device *dev, void *base, size_t size, struct err *err)
+{
+	int former, rc = cuda_enter(dev, &former, err);
+	if (rc < 0)
+		return rc;
+	rc = cuda_check(dev, dev->rt->host_register(dev->rt, base, size), "pinning the arena", err);
+	cuda_leave(dev, former);
+	return rc;
+}
+
+static void cuda_detach(struct device *dev, void *base)
+{
+	struct err err;
+	int former;
+	bool entered = cuda_enter(dev, &former, &err) == 0;
+	if (entered)
+		drain_or_warn(dev);
+	if (cuda_check(dev, dev->rt->host_unregister(dev->rt, base), "unpinning the arena", &err) < 0)
+		log_warn("%s", err.text);
+	if (entered)
+		cuda_leave(dev, former);
+}
+
+const struct device_ops device_cuda_ops = {
+	.name = "cuda",
+	.open = cuda_open,
+	.close = cuda_close,
+	.digests = cuda_digests,
+	.arena_attach = cuda_attach,
+	.arena_detach = cuda_detach,
+	.plan_new = cuda_plan_new,
+	.plan_free = cuda_plan_free,
+	.plan_launch = cuda_plan_launch,
+	.plan_fence = cuda_plan_fence,
+	.restore = cuda_restore,
+};
+
+const struct device_ops *device_cuda(void)
+{
+#ifdef CKPT_HAVE_CUDA
+	return &device_cuda_ops;
+#else
+	return NULL;
+#endif
+}

@@ -1,0 +1,61 @@
+/* The CUDA device over any table of runtime calls; apart from its own files only the tests look in here.
+ *
+ * A launch, with the streams that it touches ("copies" is the device's own side stream):
+ *
+ *	caller's   … work ─ record begun ─ [digest sources] ─ record digested ─ …      wait copied (fence) ─ optimiser
+ *	copies     wait begun ─ graph: (granule, write progress)… ─ wait digested ─ write done ─ record copied
+ *
+ * Threads as in kernels.h. Every function that calls the runtime selects its device for the thread and puts the former
+ * one back. */
+#ifndef CKPT_KERNELS_DEVICE_CUDA_H
+#define CKPT_KERNELS_DEVICE_CUDA_H
+
+#include "cuda_rt.h"
+#include "span.h"
+
+#include <stdatomic.h>
+
+struct device {
+	struct cuda_rt *rt; /* released with the device */
+	int ordinal;
+	struct rt_stream *copies;
+	struct rt_event *order;   /* restore: the caller's stream before it */
+	_Atomic unsigned holders; /* the opener until close, and each plan */
+	_Atomic bool closed;
+};
+
+extern const struct device_ops device_cuda_ops;
+
+/* Opens a device on this table, which is the device's from now on, also on failure. */
+int device_cuda_open(struct cuda_rt *rt, int ordinal, struct device **out, struct err *err);
+void device_cuda_release(struct device *dev);
+
+/* Selects the device for this thread. Only on 0 is cuda_leave due. */
+int cuda_enter(struct device *dev, int *former, struct err *err);
+void cuda_leave(struct device *dev, int former);
+
+/* Converts a code of the runtime where it enters: 0, or -errno with "what: the vendor's text". */
+int cuda_check(struct device *dev, int code, const char *what, struct err *err);
+
+/* Waits until the stream has run all that was put on it. CUDA has no wait with a deadline: this one asks with growing
+ * pauses. -ETIMEDOUT after the table's patience. */
+int cuda_drain(struct device *dev, struct rt_stream *stream, struct err *err);
+
+enum cuda_direction { CUDA_TO_ARENA, CUDA_TO_MEMORY };
+
+/* Puts the copy of packed bytes [at, at + len) of the span on the stream. */
+int cuda_copy_span(struct device *dev, const struct span *span, char *packed, uint64_t at, uint64_t len,
+		   enum cuda_direction direction, struct rt_stream *stream, struct err *err);
+/* How many runtime calls cuda_copy_span needs, counted up to `most`. */
+uint64_t cuda_copy_calls(const struct span *span, uint64_t most);
+
+int cuda_plan_new(struct device *dev, void *base, const struct span *spans, size_t n, uint64_t granule,
+		  struct plan **out, struct err *err);
+void cuda_plan_free(struct plan *plan);
+int cuda_plan_launch(struct plan *plan, void *stream, const struct capture_target *target, unsigned flags,
+		     struct err *err);
+int cuda_plan_fence(struct plan *plan, void *stream, uint64_t deadline, uint64_t *bad_leaf, struct err *err);
+int cuda_restore(struct device *dev, const void *base, const struct span *spans, size_t n, const uint64_t *leaves,
+		 void *stream, uint64_t *bad_leaf, struct err *err);
+
+#endif

@@ -1,0 +1,342 @@
+#include "cuda_fake_machine.h"
+
+#include "base/cleanup.h"
+#include "format/digest.h"
+
+#include <assert.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { PIECE = 24 << 10, BURSTS = 10 }; /* the most that is copied at once; bursts of 1 to 2^9 steps */
+
+_Thread_local int fake_current_gpu;
+
+static uint64_t draw(struct cuda_fake *fake, uint64_t n)
+{
+	fake->rng ^= fake->rng << 13;
+	fake->rng ^= fake->rng >> 7;
+	fake->rng ^= fake->rng << 17;
+	return fake->rng % n;
+}
+
+/* ---- operations ---- */
+
+void fake_event_put(struct rt_event *event)
+{
+	if (!--event->holders)
+		free(event);
+}
+
+static void op_free(struct op *op)
+{
+	if (op->event)
+		fake_event_put(op->event);
+	free(op->spans);
+	free(op);
+}
+
+static struct op *op_copy(const struct op *from)
+{
+	struct op *op = malloc(sizeof(*op));
+	assert(op);
+	*op = *from;
+	list_init(&op->entry);
+	if (op->event)
+		op->event->holders++;
+	if (from->spans) {
+		op->spans = malloc((op->n + 1) * sizeof(*op->spans));
+		assert(op->spans);
+		memcpy(op->spans, from->spans, op->n * sizeof(*op->spans));
+	}
+	return op;
+}
+
+void fake_ops_free(struct list *ops)
+{
+	for (struct list *it; (it = list_pop(ops));)
+		op_free(list_entry(it, struct op, entry));
+}
+
+struct rt_stream *fake_stream_of(struct cuda_fake *fake, struct rt_stream *stream)
+{
+	return stream ? stream : fake->gpus[fake_current_gpu].standard;
+}
+
+int fake_enqueue(struct cuda_fake *fake, struct rt_stream *stream, const struct op *op)
+{
+	stream = fake_stream_of(fake, stream);
+	if (stream->gpu != fake_current_gpu)
+		return CODE_INVALID_HANDLE;
+	if (stream->recording) {
+		list_push(&stream->recording->ops, &op_copy(op)->entry);
+		return 0;
+	}
+	list_push(&stream->ops, &op_copy(op)->entry);
+	fake->pending++;
+	pthread_cond_broadcast(&fake->changed);
+	return 0;
+}
+
+static void step_copy(struct cuda_fake *fake, struct op *op)
+{
+	size_t all = op->rows * op->row_bytes, n = 1 + draw(fake, PIECE);
+	for (size_t part; n && op->moved < all; n -= part, op->moved += part) {
+		size_t row = op->moved / op->row_bytes, at = op->moved % op->row_bytes;
+		part = op->row_bytes - at < n ? op->row_bytes - at : n;
+		memcpy(op->dst + row * op->dst_pitch + at, op->src + row * op->src_pitch + at, part);
+	}
+}
+
+static void step_digest(struct op *op)
+{
+	static const uint64_t whole = LEAF_SIZE;
+	char packed[LEAF_SIZE];
+	const struct span *span = &op->spans[op->at_span];
+	uint64_t bytes = span_bytes(span), at = op->at_leaf * whole;
+	if (at < bytes) {
+		uint64_t len = bytes - at < whole ? bytes - at : whole;
+		span_pack(span, packed, at, len);
+		op->leaves[span->first_leaf + op->at_leaf++] = digest_leaf(packed, len);
+	}
+	if (op->at_leaf * whole >= bytes) {
+		op->at_span++;
+		op->at_leaf = 0;
+	}
+}
+
+/* Runs a piece of the operation; true when it is over. */
+static bool step(struct cuda_fake *fake, struct op *op)
+{
+	switch (op->kind) {
+	case OP_COPY:
+		step_copy(fake, op);
+		return op->moved == op->rows * op->row_bytes;
+	case OP_WRITE:
+		if (op->width == 8)
+			atomic_store((_Atomic uint64_t *)(void *)op->dst, op->value);
+		else
+			atomic_store((_Atomic uint32_t *)(void *)op->dst, (uint32_t)op->value);
+		return true;
+	case OP_RECORD:
+		if (op->event->completed < op->turn)
+			op->event->completed = op->turn;
+		return true;
+	case OP_WAIT:
+		return true;
+	case OP_DIGEST:
+		if (op->at_span < op->n)
+			step_digest(op);
+		return op->at_span == op->n;
+	case OP_CALL:
+		op->fn(op->arg);
+		return true;
+	}
+	return true;
+}
+
+static struct op *head(struct rt_stream *stream)
+{
+	return list_empty(&stream->ops) ? NULL : list_entry(stream->ops.next, struct op, entry);
+}
+
+static bool runnable(struct rt_stream *stream, int gpu)
+{
+	struct op *op = head(stream);
+	return op && stream->gpu == gpu && (op->kind != OP_WAIT || op->event->completed >= op->turn);
+}
+
+/* Any stream that can go on, for a burst between one step and many, so that one gets far ahead of the others. */
+static struct rt_stream *pick(struct executor *gpu)
+{
+	struct cuda_fake *fake = gpu->fake;
+	uint64_t n = 0, chosen;
+	bool stay = false;
+	list_for(it, &fake->streams) {
+		struct rt_stream *stream = list_entry(it, struct rt_stream, entry);
+		n += runnable(stream, gpu->gpu);
+		stay |= stream == gpu->favourite && runnable(stream, gpu->gpu);
+	}
+	if (!n)
+		return NULL;
+	if (stay && gpu->burst && gpu->burst--)
+		return gpu->favourite;
+	gpu->burst = 1ull << draw(fake, BURSTS);
+	chosen = draw(fake, n);
+	list_for(it, &fake->streams) {
+		struct rt_stream *stream = list_entry(it, struct rt_stream, entry);
+		if (runnable(stream, gpu->gpu) && !chosen--)
+			return gpu->favourite = stream;
+	}
+	return NULL;
+}
+
+void fake_stream_drop(struct cuda_fake *fake, struct rt_stream *stream)
+{
+	for (int i = 0; i < FAKE_GPUS; i++)
+		if (fake->gpus[i].favourite == stream)
+			fake->gpus[i].favourite = NULL;
+	list_for(it, &stream->ops)
+		fake->pending--;
+	fake_ops_free(&stream->ops);
+	list_remove(&stream->entry);
+	free(stream);
+	fake->live--;
+}
+
+static void run_step(struct cuda_fake *fake, struct rt_stream *stream)
+{
+	struct op *op = head(stream);
+	if (fake->fail_op && fake->ops + 1 == fake->fail_op) {
+		fake->failed = "op";
+		fake->sticky = FAKE_STICKY;
+		pthread_cond_broadcast(&fake->changed);
+		return;
+	}
+	bool over = step(fake, op);
+	if (fake->watch)
+		fake->watch(fake->watch_arg);
+	if (!over)
+		return;
+	fake->ops++;
+	/* An event may let another GPU go on; the last operation ends a wait for all. */
+	if (!--fake->pending || op->kind == OP_RECORD)
+		pthread_cond_broadcast(&fake->changed);
+	list_remove(&op->entry);
+	op_free(op);
+	if (stream->destroyed && list_empty(&stream->ops))
+		fake_stream_drop(fake, stream);
+}
+
+static void *execute(void *arg)
+{
+	struct executor *gpu = arg;
+	struct cuda_fake *fake = gpu->fake;
+	LOCK_SCOPE(&fake->lock);
+	while (!fake->stop) {
+		struct rt_stream *stream = fake->held || fake->sticky ? NULL : pick(gpu);
+		if (stream)
+			run_step(fake, stream);
+		else
+			pthread_cond_wait(&fake->changed, &fake->lock);
+	}
+	return NULL;
+}
+
+struct rt_stream *fake_stream_new(struct cuda_fake *fake, int gpu)
+{
+	struct rt_stream *stream = calloc(1, sizeof(*stream));
+	assert(stream);
+	list_init(&stream->ops);
+	stream->gpu = gpu;
+	list_push(&fake->streams, &stream->entry);
+	fake->live++;
+	return stream;
+}
+
+/* ---- the test's side ---- */
+
+struct cuda_fake *cuda_fake_new(uint64_t seed)
+{
+	struct cuda_fake *fake = calloc(1, sizeof(*fake));
+	assert(fake);
+	fake->rt = cuda_fake_table;
+	fake->rng = (seed + 1) * 0x9e3779b97f4a7c15ull;
+	pthread_mutex_init(&fake->lock, NULL);
+	pthread_cond_init(&fake->changed, NULL);
+	list_init(&fake->streams);
+	fake_current_gpu = 0;
+	for (int i = 0; i < FAKE_GPUS; i++) {
+		struct executor *gpu = &fake->gpus[i];
+		*gpu = (struct executor){.fake = fake, .gpu = i, .standard = fake_stream_new(fake, i)};
+		fake->live--; /* the default stream is nobody's */
+		int rc = pthread_create(&gpu->thread, NULL, execute, gpu);
+		assert(rc == 0);
+	}
+	return fake;
+}
+
+void cuda_fake_free(struct cuda_fake *fake)
+{
+	pthread_mutex_lock(&fake->lock);
+	fake->stop = true;
+	pthread_cond_broadcast(&fake->changed);
+	pthread_mutex_unlock(&fake->lock);
+	for (int i = 0; i < FAKE_GPUS; i++)
+		pthread_join(fake->gpus[i].thread, NULL);
+	list_for_safe(it, &fake->streams)
+		fake_stream_drop(fake, list_entry(it, struct rt_stream, entry));
+	pthread_cond_destroy(&fake->changed);
+	pthread_mutex_destroy(&fake->lock);
+	free(fake);
+}
+
+struct cuda_rt *cuda_fake_rt(struct cuda_fake *fake)
+{
+	return &fake->rt;
+}
+
+void cuda_fake_call(struct cuda_fake *fake, struct rt_stream *stream, void (*fn)(void *arg), void *arg)
+{
+	LOCK_SCOPE(&fake->lock);
+	int code = fake_enqueue(fake, stream, &(struct op){.kind = OP_CALL, .fn = fn, .arg = arg});
+	assert(code == 0);
+}
+
+void cuda_fake_hold(struct cuda_fake *fake, bool held)
+{
+	LOCK_SCOPE(&fake->lock);
+	fake->held = held;
+	pthread_cond_broadcast(&fake->changed);
+}
+
+void cuda_fake_settle(struct cuda_fake *fake)
+{
+	LOCK_SCOPE(&fake->lock);
+	while (fake->pending && !fake->sticky)
+		pthread_cond_wait(&fake->changed, &fake->lock);
+}
+
+void cuda_fake_watch(struct cuda_fake *fake, void (*fn)(void *arg), void *arg)
+{
+	LOCK_SCOPE(&fake->lock);
+	fake->watch = fn;
+	fake->watch_arg = arg;
+}
+
+void cuda_fake_fail_call(struct cuda_fake *fake, uint64_t n, bool sticky)
+{
+	LOCK_SCOPE(&fake->lock);
+	fake->fail_call = n ? fake->calls + n : 0;
+	fake->fail_sticky = sticky;
+}
+
+void cuda_fake_fail_op(struct cuda_fake *fake, uint64_t n)
+{
+	LOCK_SCOPE(&fake->lock);
+	fake->fail_op = n ? fake->ops + n : 0;
+}
+
+const char *cuda_fake_failed(struct cuda_fake *fake)
+{
+	LOCK_SCOPE(&fake->lock);
+	return fake->failed;
+}
+
+uint64_t cuda_fake_calls(struct cuda_fake *fake)
+{
+	LOCK_SCOPE(&fake->lock);
+	return fake->calls;
+}
+
+uint64_t cuda_fake_pending(struct cuda_fake *fake)
+{
+	LOCK_SCOPE(&fake->lock);
+	return fake->pending;
+}
+
+uint64_t cuda_fake_live(struct cuda_fake *fake)
+{
+	LOCK_SCOPE(&fake->lock);
+	return fake->live;
+}

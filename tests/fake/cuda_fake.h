@@ -1,0 +1,43 @@
+/* A fake of the CUDA runtime calls that the device layer uses (kernels/cuda_rt.h). Device memory is host memory. Each
+ * fake GPU has a thread that runs the operations of its streams: in order within a stream, in a hostile order drawn
+ * from the seed between streams, copies in pieces, and everything as late as it likes. Only events order streams, so a
+ * dependency that the code forgot shows as wrong bytes. Calls check what the real runtime checks: that a stream belongs
+ * to the thread's current GPU, that values are written to registered memory. Failures can be injected at any call and
+ * at any operation. */
+#ifndef CKPT_TESTS_CUDA_FAKE_H
+#define CKPT_TESTS_CUDA_FAKE_H
+
+#include "cuda_rt.h"
+
+enum { FAKE_GPUS = 2, FAKE_CALL_FAILS = 2, FAKE_STICKY = 700 }; /* codes of out of memory, illegal address */
+
+struct cuda_fake;
+
+struct cuda_fake *cuda_fake_new(uint64_t seed);
+/* Every stream must be idle or the device dead or held. */
+void cuda_fake_free(struct cuda_fake *fake);
+/* The table; tests may replace its members. */
+struct cuda_rt *cuda_fake_rt(struct cuda_fake *fake);
+
+/* A user's kernel: runs fn(arg) on the stream. fn must not call the fake. */
+void cuda_fake_call(struct cuda_fake *fake, struct rt_stream *stream, void (*fn)(void *arg), void *arg);
+/* Holds all GPUs still, or lets them run (the state at first). Whatever is submitted while they are held then runs in
+ * an order that depends on the seed alone. */
+void cuda_fake_hold(struct cuda_fake *fake, bool held);
+/* Waits until every stream is empty or the device is dead. */
+void cuda_fake_settle(struct cuda_fake *fake);
+/* Called after every operation and piece of one, with the fake's lock held. */
+void cuda_fake_watch(struct cuda_fake *fake, void (*fn)(void *arg), void *arg);
+
+/* The n-th call from now (from 1) fails; sticky: and so do all later ones, and nothing runs any more. 0: none. */
+void cuda_fake_fail_call(struct cuda_fake *fake, uint64_t n, bool sticky);
+/* The n-th operation that a GPU completes from now fails instead: a sticky error. */
+void cuda_fake_fail_op(struct cuda_fake *fake, uint64_t n);
+/* The name of the call at which the failure was injected; NULL: it did not come to it. */
+const char *cuda_fake_failed(struct cuda_fake *fake);
+
+uint64_t cuda_fake_calls(struct cuda_fake *fake);   /* so far */
+uint64_t cuda_fake_pending(struct cuda_fake *fake); /* operations in all streams */
+uint64_t cuda_fake_live(struct cuda_fake *fake); /* streams, events, graphs and registrations that were not released */
+
+#endif

@@ -1,0 +1,338 @@
+/* The calls of the fake: what the real runtime checks is checked, the rest goes to the machine. */
+#include "cuda_fake_machine.h"
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "format/digest.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+static struct cuda_fake *fake_of(struct cuda_rt *rt)
+{
+	return (struct cuda_fake *)rt;
+}
+
+/* Every call passes here first, with the lock held. */
+static int enter_call(struct cuda_fake *fake, const char *name)
+{
+	fake->calls++;
+	if (fake->sticky)
+		return fake->sticky;
+	if (fake->calls != fake->fail_call)
+		return 0;
+	fake->failed = name;
+	if (fake->fail_sticky)
+		fake->sticky = FAKE_STICKY;
+	return fake->fail_sticky ? FAKE_STICKY : FAKE_CALL_FAILS;
+}
+
+#define CALL(rt, fake, code)                                                                                           \
+	struct cuda_fake *fake = fake_of(rt);                                                                          \
+	LOCK_SCOPE(&fake->lock);                                                                                       \
+	int code = enter_call(fake, __func__)
+
+static int fake_errno_of(struct cuda_rt *rt, int code)
+{
+	(void)rt;
+	switch (code) {
+	case FAKE_CALL_FAILS:
+		return -ENOMEM;
+	case CODE_NO_DEVICE:
+		return -ENODEV;
+	case CODE_INVALID_VALUE:
+	case CODE_INVALID_DEVICE:
+	case CODE_INVALID_HANDLE:
+		return -EINVAL;
+	default:
+		return -EIO;
+	}
+}
+
+static const char *fake_text_of(struct cuda_rt *rt, int code)
+{
+	(void)rt;
+	switch (code) {
+	case FAKE_CALL_FAILS:
+		return "out of memory (injected)";
+	case FAKE_STICKY:
+		return "an illegal memory access was encountered (injected)";
+	case CODE_NO_DEVICE:
+		return "no CUDA-capable device is detected";
+	case CODE_INVALID_HANDLE:
+		return "invalid resource handle";
+	default:
+		return "invalid argument";
+	}
+}
+
+static int fake_count(struct cuda_rt *rt, int *devices)
+{
+	CALL(rt, fake, code);
+	if (!code)
+		*devices = FAKE_GPUS;
+	return code;
+}
+
+static int fake_current(struct cuda_rt *rt, int *ordinal)
+{
+	CALL(rt, fake, code);
+	*ordinal = fake_current_gpu;
+	return code;
+}
+
+static int fake_select(struct cuda_rt *rt, int ordinal)
+{
+	CALL(rt, fake, code);
+	if (!code && (ordinal < 0 || ordinal >= FAKE_GPUS))
+		code = CODE_INVALID_DEVICE;
+	if (!code)
+		fake_current_gpu = ordinal;
+	return code;
+}
+
+static int fake_host_register(struct cuda_rt *rt, void *base, size_t size)
+{
+	CALL(rt, fake, code);
+	for (int i = 0; !code && i < REGISTRATIONS; i++) {
+		if (fake->registered[i].base)
+			continue;
+		fake->registered[i].base = base;
+		fake->registered[i].size = size;
+		fake->live++;
+		return 0;
+	}
+	return code ? code : CODE_INVALID_VALUE;
+}
+
+static int fake_host_unregister(struct cuda_rt *rt, void *base)
+{
+	CALL(rt, fake, code);
+	for (int i = 0; i < REGISTRATIONS; i++) {
+		if (fake->registered[i].base != base)
+			continue;
+		fake->registered[i].base = NULL;
+		fake->live--;
+		return code;
+	}
+	return code ? code : CODE_INVALID_VALUE;
+}
+
+static bool is_registered(struct cuda_fake *fake, const void *at, size_t n)
+{
+	for (int i = 0; i < REGISTRATIONS; i++) {
+		const char *base = fake->registered[i].base, *p = at;
+		if (base && p >= base && p + n <= base + fake->registered[i].size)
+			return true;
+	}
+	return false;
+}
+
+static int fake_stream_create(struct cuda_rt *rt, struct rt_stream **stream)
+{
+	CALL(rt, fake, code);
+	if (!code)
+		*stream = fake_stream_new(fake, fake_current_gpu);
+	return code;
+}
+
+/* A destroy that reports an error has released its object nevertheless: there is nothing that a caller could do again.
+ * */
+static int fake_stream_destroy(struct cuda_rt *rt, struct rt_stream *stream)
+{
+	CALL(rt, fake, code);
+	stream->destroyed = true;
+	if (list_empty(&stream->ops) || fake->sticky)
+		fake_stream_drop(fake, stream);
+	return code;
+}
+
+static int fake_stream_query(struct cuda_rt *rt, struct rt_stream *stream)
+{
+	CALL(rt, fake, code);
+	stream = fake_stream_of(fake, stream);
+	return code ? code : list_empty(&stream->ops) ? 0 : RT_NOT_READY;
+}
+
+static int fake_stream_wait(struct cuda_rt *rt, struct rt_stream *stream, struct rt_event *event)
+{
+	CALL(rt, fake, code);
+	struct op op = {.kind = OP_WAIT, .event = event, .turn = event->recorded};
+	return code ? code : fake_enqueue(fake, stream, &op);
+}
+
+static int fake_event_create(struct cuda_rt *rt, struct rt_event **event)
+{
+	CALL(rt, fake, code);
+	if (code)
+		return code;
+	*event = calloc(1, sizeof(**event));
+	assert(*event);
+	(*event)->holders = 1;
+	(*event)->gpu = fake_current_gpu;
+	fake->live++;
+	return 0;
+}
+
+static int fake_event_destroy(struct cuda_rt *rt, struct rt_event *event)
+{
+	CALL(rt, fake, code);
+	fake_event_put(event);
+	fake->live--;
+	return code;
+}
+
+static int fake_event_record(struct cuda_rt *rt, struct rt_event *event, struct rt_stream *stream)
+{
+	CALL(rt, fake, code);
+	if (!code && event->gpu != fake_stream_of(fake, stream)->gpu)
+		code = CODE_INVALID_HANDLE;
+	struct op op = {.kind = OP_RECORD, .event = event, .turn = event->recorded + 1};
+	if (!code)
+		code = fake_enqueue(fake, stream, &op);
+	if (!code)
+		event->recorded++;
+	return code;
+}
+
+static int fake_event_query(struct cuda_rt *rt, struct rt_event *event)
+{
+	CALL(rt, fake, code);
+	return code ? code : event->completed >= event->recorded ? 0 : RT_NOT_READY;
+}
+
+static int fake_copy(struct cuda_rt *rt, void *dst, const void *src, size_t n, struct rt_stream *stream)
+{
+	CALL(rt, fake, code);
+	struct op op = {.kind = OP_COPY, .dst = dst, .src = src, .row_bytes = n, .rows = 1};
+	return code ? code : fake_enqueue(fake, stream, &op);
+}
+
+static int fake_copy2d(struct cuda_rt *rt, void *dst, size_t dst_pitch, const void *src, size_t src_pitch,
+		       size_t row_bytes, size_t rows, struct rt_stream *stream)
+{
+	CALL(rt, fake, code);
+	struct op op = {.kind = OP_COPY,
+			.dst = dst,
+			.src = src,
+			.dst_pitch = dst_pitch,
+			.src_pitch = src_pitch,
+			.row_bytes = row_bytes,
+			.rows = rows};
+	if (!code && (dst_pitch < row_bytes || src_pitch < row_bytes))
+		code = CODE_INVALID_VALUE;
+	return code ? code : fake_enqueue(fake, stream, &op);
+}
+
+static int write_value(struct cuda_fake *fake, int code, struct rt_stream *stream, void *at, uint64_t value,
+		       size_t width)
+{
+	struct op op = {.kind = OP_WRITE, .dst = at, .value = value, .width = width};
+	if (!code && (!is_registered(fake, at, width) || (uintptr_t)at % width))
+		code = CODE_INVALID_VALUE;
+	return code ? code : fake_enqueue(fake, stream, &op);
+}
+
+static int fake_write64(struct cuda_rt *rt, struct rt_stream *stream, void *at, uint64_t value)
+{
+	CALL(rt, fake, code);
+	return write_value(fake, code, stream, at, value, 8);
+}
+
+static int fake_write32(struct cuda_rt *rt, struct rt_stream *stream, void *at, uint32_t value)
+{
+	CALL(rt, fake, code);
+	return write_value(fake, code, stream, at, value, 4);
+}
+
+static int fake_capture_begin(struct cuda_rt *rt, struct rt_stream *stream)
+{
+	CALL(rt, fake, code);
+	if (!code && (stream->recording || stream->gpu != fake_current_gpu))
+		code = CODE_INVALID_HANDLE;
+	if (code)
+		return code;
+	stream->recording = calloc(1, sizeof(*stream->recording));
+	assert(stream->recording);
+	list_init(&stream->recording->ops);
+	stream->recording->gpu = stream->gpu;
+	fake->live++;
+	return 0;
+}
+
+static void graph_drop(struct cuda_fake *fake, struct rt_graph *graph)
+{
+	fake_ops_free(&graph->ops);
+	free(graph);
+	fake->live--;
+}
+
+static int fake_capture_end(struct cuda_rt *rt, struct rt_stream *stream, struct rt_graph **graph)
+{
+	CALL(rt, fake, code);
+	struct rt_graph *recorded = stream->recording;
+	stream->recording = NULL;
+	if (!recorded)
+		return code ? code : CODE_INVALID_HANDLE;
+	if (code)
+		graph_drop(fake, recorded);
+	else
+		*graph = recorded;
+	return code;
+}
+
+static int fake_graph_launch(struct cuda_rt *rt, struct rt_graph *graph, struct rt_stream *stream)
+{
+	CALL(rt, fake, code);
+	list_for(it, &graph->ops) {
+		if (!code)
+			code = fake_enqueue(fake, stream, list_entry(it, struct op, entry));
+	}
+	return code;
+}
+
+static int fake_graph_destroy(struct cuda_rt *rt, struct rt_graph *graph)
+{
+	CALL(rt, fake, code);
+	graph_drop(fake, graph);
+	return code;
+}
+
+static int fake_digest(struct cuda_rt *rt, struct rt_stream *stream, const struct span *spans, size_t n,
+		       uint64_t *leaves)
+{
+	CALL(rt, fake, code);
+	struct op op = {.kind = OP_DIGEST, .spans = (struct span *)spans, .n = n, .leaves = leaves};
+	for (size_t i = 0; !code && i < n; i++)
+		if (!is_registered(fake, leaves + spans[i].first_leaf, leaf_count(span_bytes(&spans[i])) * 8))
+			code = CODE_INVALID_VALUE;
+	return code ? code : fake_enqueue(fake, stream, &op);
+}
+
+const struct cuda_rt cuda_fake_table = {
+	.patience = 20 * CLOCK_NS_PER_S,
+	.errno_of = fake_errno_of,
+	.text_of = fake_text_of,
+	.count = fake_count,
+	.current = fake_current,
+	.select = fake_select,
+	.host_register = fake_host_register,
+	.host_unregister = fake_host_unregister,
+	.stream_create = fake_stream_create,
+	.stream_destroy = fake_stream_destroy,
+	.stream_query = fake_stream_query,
+	.stream_wait = fake_stream_wait,
+	.event_create = fake_event_create,
+	.event_destroy = fake_event_destroy,
+	.event_record = fake_event_record,
+	.event_query = fake_event_query,
+	.copy = fake_copy,
+	.copy2d = fake_copy2d,
+	.write64 = fake_write64,
+	.write32 = fake_write32,
+	.capture_begin = fake_capture_begin,
+	.capture_end = fake_capture_end,
+	.graph_launch = fake_graph_launch,
+	.graph_destroy = fake_graph_destroy,
+	.digest = fake_digest,
+};

@@ -1,0 +1,97 @@
+/* Inside the fake: the machine (cuda_fake.c) and the calls on it (cuda_fake_calls.c). Everything under fake.lock. */
+#ifndef CKPT_TESTS_CUDA_FAKE_MACHINE_H
+#define CKPT_TESTS_CUDA_FAKE_MACHINE_H
+
+#include "cuda_fake.h"
+
+#include "base/list.h"
+
+#include <pthread.h>
+
+enum { REGISTRATIONS = 16 };
+
+enum op_kind { OP_COPY, OP_WRITE, OP_RECORD, OP_WAIT, OP_DIGEST, OP_CALL };
+
+struct op {
+	struct list entry;
+	enum op_kind kind;
+	/* copy: rows of row_bytes; `moved` bytes of all rows are there. write: src holds width bytes of value */
+	char *dst;
+	const char *src;
+	size_t dst_pitch, src_pitch, row_bytes, rows, moved;
+	uint64_t value;
+	size_t width;
+	struct rt_event *event;
+	uint64_t turn; /* of the event */
+	struct span *spans;
+	size_t n;
+	uint64_t *leaves;
+	size_t at_span, at_leaf;
+	void (*fn)(void *arg);
+	void *arg;
+};
+
+struct rt_event {
+	uint64_t recorded, completed; /* turns */
+	unsigned holders;             /* the owner and the operations that name it */
+	int gpu;
+};
+
+struct rt_graph {
+	struct list ops;
+	int gpu;
+};
+
+struct rt_stream {
+	struct list entry; /* in fake.streams */
+	struct list ops;
+	struct rt_graph *recording;
+	int gpu;
+	bool destroyed; /* goes when it is empty */
+};
+
+struct executor {
+	struct cuda_fake *fake;
+	pthread_t thread;
+	struct rt_stream *favourite, *standard;
+	int gpu;
+	uint64_t burst; /* steps for which the favourite keeps its turn */
+};
+
+struct cuda_fake {
+	struct cuda_rt rt; /* first */
+	pthread_mutex_t lock;
+	pthread_cond_t changed;
+	struct executor gpus[FAKE_GPUS];
+	struct list streams;
+	struct {
+		char *base;
+		size_t size;
+	} registered[REGISTRATIONS];
+	uint64_t rng, calls, ops, live, pending;
+	uint64_t fail_call, fail_op;
+	bool fail_sticky, held, stop;
+	const char *failed;
+	int sticky;
+	void (*watch)(void *arg);
+	void *watch_arg;
+};
+
+/* The calls, over one fake. */
+extern const struct cuda_rt cuda_fake_table;
+/* Of the calling thread. */
+extern _Thread_local int fake_current_gpu;
+
+struct rt_stream *fake_stream_new(struct cuda_fake *fake, int gpu);
+/* With all that is still on it. */
+void fake_stream_drop(struct cuda_fake *fake, struct rt_stream *stream);
+/* The thread's default stream for NULL. */
+struct rt_stream *fake_stream_of(struct cuda_fake *fake, struct rt_stream *stream);
+void fake_event_put(struct rt_event *event);
+void fake_ops_free(struct list *ops);
+/* Puts a copy of *op on the stream, or into the graph that it records; a code when the stream is another GPU's. */
+int fake_enqueue(struct cuda_fake *fake, struct rt_stream *stream, const struct op *op);
+
+enum { CODE_INVALID_VALUE = 1, CODE_NO_DEVICE = 100, CODE_INVALID_DEVICE = 101, CODE_INVALID_HANDLE = 400 };
+
+#endif

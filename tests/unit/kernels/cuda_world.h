@@ -1,0 +1,50 @@
+/* A CUDA device over the fake runtime with some state of every shape, an arena and a plan for it, and what a training
+ * step does around a save. */
+#ifndef CKPT_TESTS_CUDA_WORLD_H
+#define CKPT_TESTS_CUDA_WORLD_H
+
+#include "device_cuda.h"
+
+#include "../../fake/cuda_fake.h"
+
+enum { WORLD_SPANS = 4, WORLD_LEAVES = 32, WORLD_STATE = 1 << 20, WORLD_GRANULE = 100000, WORLD_KERNELS = 16 };
+
+struct cuda_world {
+	struct cuda_fake *fake;
+	struct device *dev;
+	struct plan *plan;
+	struct rt_stream *stream; /* the training stream */
+	struct span spans[WORLD_SPANS];
+	char *state, *arena, *packed; /* packed: what the arena must hold */
+	size_t arena_bytes;
+	uint64_t bytes, nleaves, want[WORLD_LEAVES];
+	_Atomic uint64_t *progress; /* these three in the arena */
+	_Atomic uint32_t *done;
+	uint64_t *leaves;
+	char *data;
+	struct capture_target target;
+	struct err err;
+	struct painting { /* a kernel that writes a pattern all over the state */
+		char *state;
+		uint32_t fill;
+	} paintings[WORLD_KERNELS];
+	int kernels;
+	uint64_t seen; /* the progress when it was last looked at */
+};
+
+/* Memory, spans and the fake; nothing was called yet. */
+struct cuda_world *cuda_world_memory(uint64_t seed);
+/* And an open device with the arena attached, a plan, and the training stream. */
+struct cuda_world *cuda_world_make(uint64_t seed);
+void cuda_world_free(struct cuda_world *w);
+
+int cuda_world_launch(struct cuda_world *w);
+int cuda_world_fence(struct cuda_world *w);
+/* A kernel on the training stream that writes the pattern `fill` all over the state. */
+void cuda_world_kernel(struct cuda_world *w, uint32_t fill);
+/* Fills `packed` and `want` with what a state of the pattern must give. */
+void cuda_world_expect(struct cuda_world *w, uint32_t fill);
+bool cuda_world_matches(const struct cuda_world *w);       /* arena against packed */
+bool cuda_world_digests_match(const struct cuda_world *w); /* arena against the source digests, as the daemon does it */
+
+#endif
