@@ -133,7 +133,7 @@ struct wire_restored {
 };
 
 struct wire_event {
-	struct step_id id;
+	struct step_id id; /* the text does not repeat it */
 	int32_t rc;
 	char text[WIRE_TEXT_MAX];
 };

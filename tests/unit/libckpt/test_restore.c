@@ -1,0 +1,171 @@
+#include "crew.h"
+
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <string.h>
+
+TestSuite(restore, .timeout = 30);
+
+/* Everything was saved with seed 1 into slot 0 of every rank, then changed. */
+static void saved_crew(struct crew *c, uint32_t world)
+{
+	crew_up(c, world, NULL);
+	crew_fill(c, 1);
+	crew_save(c, 50, CKPT_MEMORY);
+	crew_fill(c, 2);
+	fake_manners(
+		c->f,
+		&(struct fake_manners){
+			.restored = {.step = 50, .epoch = 1, .source = WIRE_FROM_MEMORY, .fetch_ns = 77, .why = "x"}});
+}
+
+Test(restore, each_rank_gathers_its_state_from_all_arenas)
+{
+	struct crew c;
+	ckpt_restored out[4];
+	int rc[4];
+	saved_crew(&c, 4);
+	/* w is split: no rank has all of it in its own arena. */
+	for (uint32_t r = 0; r < 4; r++)
+		cr_assert_lt(fake_layout(c.f, r)->data_bytes, CREW_ROWS * CREW_COLS * sizeof(float));
+	crew_restore(&c, 50, rc, out);
+	for (uint32_t r = 0; r < 4; r++) {
+		cr_assert_eq(rc[r], 0);
+		cr_assert_eq(out[r].step, 50);
+		cr_assert_eq(out[r].epoch, 1);
+		cr_assert_eq(out[r].source, CKPT_FROM_MEMORY);
+		cr_assert_eq(out[r].fetch_ns, 77);
+		cr_assert_eq(out[r].bytes, CREW_ROWS * CREW_COLS * 4 + c.state[r].flat_count * 4 +
+						   CREW_BOX_ROWS * CREW_BOX_COLS * 2 + 16 + 24);
+		cr_assert_str_eq(out[r].why, "x");
+	}
+	cr_assert(crew_is(&c, 1));
+	crew_down(&c);
+}
+
+Test(restore, memory_between_the_rows_of_a_strided_piece_is_left_alone)
+{
+	struct crew c;
+	int rc[2];
+	saved_crew(&c, 2);
+	c.state[0].box[CREW_BOX_COLS] = 4711;
+	crew_restore(&c, CKPT_LATEST, rc, NULL);
+	cr_assert_eq(rc[0], 0);
+	cr_assert_eq(c.state[0].box[CREW_BOX_COLS], 4711);
+	crew_down(&c);
+}
+
+static const struct layout_piece *captured(struct crew *c, uint32_t rank, const char *name)
+{
+	const struct layout *layout = fake_layout(c->f, rank);
+	for (uint32_t i = 0; i < layout->npieces; i++)
+		if (!strcmp(fake_registration(c->f, rank)->entries[layout->pieces[i].entry].name, name))
+			return &layout->pieces[i];
+	cr_assert_fail("rank %u captured nothing of %s", rank, name);
+	return NULL;
+}
+
+Test(restore, damage_in_any_arena_is_found_and_refuses_saves_until_a_restore_succeeds)
+{
+	struct crew c;
+	ckpt_snapshot *snap;
+	int rc[2];
+	saved_crew(&c, 2);
+	/* Rank 1's part of w, which both ranks take from there. */
+	uint8_t *at = fake_slot(c.f, 1, 0) + captured(&c, 1, "w")->slot_at;
+	at[5] ^= 1;
+	crew_restore(&c, 50, rc, NULL);
+	cr_assert_eq(rc[0], -EBADMSG);
+	cr_assert_eq(rc[1], -EBADMSG);
+	cr_assert_eq(ckpt_begin(c.s[0], 60, CKPT_MEMORY, NULL, &snap), -EPERM);
+	at[5] ^= 1;
+	crew_restore(&c, 50, rc, NULL);
+	cr_assert_eq(rc[0], 0);
+	cr_assert_eq(rc[1], 0);
+	cr_assert(crew_is(&c, 1));
+	crew_save(&c, 60, CKPT_MEMORY);
+	crew_down(&c);
+}
+
+Test(restore, the_sentence_names_tensor_and_bytes)
+{
+	struct crew c;
+	saved_crew(&c, 1);
+	fake_slot(c.f, 0, 0)[captured(&c, 0, "w")->slot_at + 2 * LEAF_SIZE] ^= 1;
+	cr_assert_eq(ckpt_restore(c.s[0], 50, NULL, NULL, -1), -EBADMSG);
+	cr_assert(strstr(ckpt_error(c.s[0]), "tensor w"), "%s", ckpt_error(c.s[0]));
+	cr_assert(strstr(ckpt_error(c.s[0]), "bytes 131072 to 196608"), "%s", ckpt_error(c.s[0]));
+	cr_assert(strstr(ckpt_error(c.s[0]), "step 50"), "%s", ckpt_error(c.s[0]));
+	crew_down(&c);
+}
+
+Test(restore, rank_blobs_that_were_never_saved_keep_what_they_have)
+{
+	struct crew c;
+	int rc[2];
+	saved_crew(&c, 2);
+	struct fake_manners m = {.restored = {.step = 50,
+					      .epoch = 1,
+					      .source = WIRE_FROM_STORAGE,
+					      .nlocal = 2,
+					      .ranks = {0, 1},
+					      .rank_blobs_absent = {false, true}}};
+	fake_manners(c.f, &m);
+	uint8_t kept = c.state[1].rng[3];
+	crew_restore(&c, 50, rc, NULL);
+	cr_assert_eq(rc[0], 0);
+	cr_assert_eq(rc[1], 0);
+	cr_assert_eq(c.state[1].rng[3], kept);
+	cr_assert_neq(c.state[0].rng[3], (uint8_t)(3 + 2), "rank 0's was restored");
+	cr_assert_eq(c.state[1].clock[0], 1);
+	crew_down(&c);
+}
+
+Test(restore, what_the_daemon_refuses_touches_nothing)
+{
+	struct crew c;
+	ckpt_snapshot *snap;
+	saved_crew(&c, 1);
+	fake_manners(c.f, &(struct fake_manners){.restore = {.rc = -ENOENT, .text = "job crew has no checkpoint"}});
+	cr_assert_eq(ckpt_restore(c.s[0], CKPT_LATEST, NULL, NULL, -1), -ENOENT);
+	cr_assert_str_eq(ckpt_error(c.s[0]), "job crew has no checkpoint");
+	cr_assert(crew_is(&c, 2));
+	cr_assert_eq(ckpt_begin(c.s[0], 60, CKPT_MEMORY, NULL, &snap), 0);
+	ckpt_snapshot_free(snap);
+	crew_down(&c);
+}
+
+Test(restore, a_slot_that_is_not_there_is_refused)
+{
+	struct crew c;
+	saved_crew(&c, 1);
+	fake_manners(c.f, &(struct fake_manners){.restored = {.step = 50, .epoch = 1, .source = 1, .slots = {5}}});
+	cr_assert_eq(ckpt_restore(c.s[0], 50, NULL, NULL, -1), -EBADMSG);
+	cr_assert(crew_is(&c, 2));
+	crew_down(&c);
+}
+
+Test(restore, a_daemon_that_does_not_answer_costs_the_deadline)
+{
+	struct crew c;
+	saved_crew(&c, 1);
+	fake_manners(c.f, &(struct fake_manners){.silent = true});
+	cr_assert_eq(ckpt_restore(c.s[0], 50, NULL, NULL, 30), -ETIMEDOUT);
+	cr_assert(strstr(ckpt_error(c.s[0]), "30 ms"), "%s", ckpt_error(c.s[0]));
+	crew_down(&c);
+}
+
+Test(restore, arguments_are_checked)
+{
+	struct crew c;
+	ckpt_restored out = {.size = 3};
+	crew_open(&c, 1, NULL);
+	cr_assert_eq(ckpt_restore(c.s[0], 1, NULL, NULL, -1), -EINVAL, "before ckpt_join");
+	crew_register(&c);
+	crew_join(&c);
+	cr_assert_eq(ckpt_restore(c.s[0], STEP_MAX + 1, NULL, NULL, -1), -EINVAL);
+	cr_assert_eq(ckpt_restore(c.s[0], 1, NULL, &out, -1), -EINVAL);
+	fake_epoch_quietly(c.f, 2);
+	cr_assert_eq(ckpt_restore(c.s[0], 1, NULL, NULL, -1), -ESTALE);
+	crew_down(&c);
+}

@@ -1,0 +1,214 @@
+#include "base/clock.h"
+#include "crew.h"
+
+#include <criterion/criterion.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+TestSuite(service, .timeout = 40);
+
+struct heard {
+	int fd;
+	uint32_t epoch;
+	unsigned times;
+	char reason[128];
+};
+
+static void on_epoch(void *arg, uint32_t epoch, const char *reason)
+{
+	struct heard *h = arg;
+	h->epoch = epoch;
+	h->times++;
+	snprintf(h->reason, sizeof(h->reason), "%s", reason);
+	eventfd_write(h->fd, 1);
+}
+
+static bool await_epoch(struct heard *h, int ms)
+{
+	eventfd_t count;
+	struct pollfd p = {.fd = h->fd, .events = POLLIN};
+	return poll(&p, 1, ms) == 1 && !eventfd_read(h->fd, &count);
+}
+
+static struct heard heard;
+
+static ckpt_options listening(void)
+{
+	heard = (struct heard){.fd = eventfd(0, EFD_CLOEXEC)};
+	return (ckpt_options){.size = sizeof(ckpt_options), .on_epoch = on_epoch, .on_epoch_arg = &heard};
+}
+
+Test(service, a_new_epoch_calls_back_once)
+{
+	struct crew c;
+	ckpt_options o = listening();
+	crew_up(&c, 1, &o);
+	fake_epoch(c.f, 2, "rank 3 died (signal 9)");
+	cr_assert(await_epoch(&heard, 5000));
+	cr_assert_eq(heard.epoch, 2);
+	cr_assert_str_eq(heard.reason, "rank 3 died (signal 9)");
+	fake_epoch(c.f, 2, "again");
+	fake_epoch(c.f, 3, "rank 1 died");
+	cr_assert(await_epoch(&heard, 5000));
+	cr_assert_eq(heard.epoch, 3);
+	cr_assert_eq(heard.times, 2);
+	crew_down(&c);
+}
+
+static void *join_in_thread(void *arg)
+{
+	struct crew *c = arg;
+	return (void *)(intptr_t)ckpt_join(c->s[0], NULL, 0, NULL, -1);
+}
+
+Test(service, an_epoch_that_a_join_enters_is_not_told_but_a_later_one_is)
+{
+	struct crew c;
+	ckpt_options o = listening();
+	pthread_t thread;
+	void *rc;
+	crew_up(&c, 1, &o);
+	fake_manners(c.f, &(struct fake_manners){.hold_join = true});
+	cr_assert_eq(pthread_create(&thread, NULL, join_in_thread, &c), 0);
+	fake_await(c.f, WIRE_JOIN, 2);
+	fake_epoch(c.f, 2, "while joining");
+	fake_let_join(c.f);
+	pthread_join(thread, &rc);
+	cr_assert_eq((intptr_t)rc, 0);
+	cr_assert_eq(ckpt_epoch(c.s[0]), 2);
+	fake_epoch(c.f, 3, "after");
+	cr_assert(await_epoch(&heard, 5000));
+	cr_assert_eq(heard.epoch, 3);
+	cr_assert_eq(heard.times, 1);
+	crew_down(&c);
+}
+
+Test(service, a_restarted_daemon_gets_the_arena_back_and_saves_go_on)
+{
+	struct crew c;
+	ckpt_snapshot *snap, *none;
+	ckpt_options o = listening();
+	crew_up(&c, 2, &o);
+	cr_assert_eq(ckpt_begin(c.s[0], 10, CKPT_MEMORY, NULL, &snap), 0);
+	cr_assert_eq(ckpt_fence(snap, NULL), 0);
+	crew_fill(&c, 9);
+	fake_die(c.f);
+	for (int i = 0; ckpt_begin(c.s[0], 11, CKPT_MEMORY, NULL, &none) != -ENOTCONN; i++) {
+		ckpt_snapshot_free(none);
+		cr_assert_lt(i, 1000, "the loss of the daemon is not noticed");
+		poll(NULL, 0, 1);
+	}
+	cr_assert_eq(ckpt_wait(snap, CKPT_CAPTURED, 20), -ETIMEDOUT);
+	cr_assert(strstr(ckpt_error(c.s[0]), "cannot be reached"), "%s", ckpt_error(c.s[0]));
+	fake_live(c.f);
+	fake_await(c.f, WIRE_RETURN, 2);
+	/* The library rings when it has its new doorbell. */
+	cr_assert(fake_rang(c.f));
+	cr_assert_eq(fake_hello(c.f, 0).epoch, 1, "it says which epoch it is in");
+	fake_publish(c.f, &(struct fake_level){.id = {10, 1}, .level = LEVEL_CAPTURED});
+	cr_assert_eq(ckpt_wait(snap, CKPT_CAPTURED, 5000), 0, "%s", ckpt_error(c.s[0]));
+	for (int i = 0; ckpt_begin(c.s[1], 12, CKPT_MEMORY, NULL, &none) == -ENOTCONN; i++) {
+		cr_assert_lt(i, 5000);
+		poll(NULL, 0, 1);
+	}
+	cr_assert_eq(ckpt_fence(none, NULL), 0);
+	cr_assert_eq(heard.times, 0, "the epoch did not change: nobody is called");
+	ckpt_snapshot_free(none);
+	ckpt_snapshot_free(snap);
+	crew_down(&c);
+}
+
+Test(service, a_daemon_that_lost_the_arenas_is_joined_again)
+{
+	struct crew c;
+	ckpt_snapshot *snap, *none;
+	crew_up(&c, 1, NULL);
+	crew_fill(&c, 4);
+	cr_assert_eq(ckpt_begin(c.s[0], 10, CKPT_MEMORY, NULL, &snap), 0);
+	cr_assert_eq(ckpt_fence(snap, NULL), 0);
+	fake_die(c.f);
+	fake_manners(c.f, &(struct fake_manners){.forget = true});
+	fake_live(c.f);
+	fake_await(c.f, WIRE_REGISTER, 2);
+	int rc = 0;
+	for (int i = 0; i < 5000 && (rc = ckpt_begin(c.s[0], 11, CKPT_MEMORY, NULL, &none)) == -ENOTCONN; i++)
+		poll(NULL, 0, 1);
+	cr_assert_eq(rc, -ESTALE);
+	cr_assert_eq(ckpt_wait(snap, CKPT_CAPTURED, 1000), -ECANCELED);
+	ckpt_snapshot_free(snap);
+	crew_join(&c);
+	crew_save(&c, 11, CKPT_MEMORY);
+	cr_assert(fake_rang(c.f));
+	cr_assert_eq(fake_head(c.f, 0)->slots[0].step, 11, "in the new arena");
+	crew_down(&c);
+}
+
+Test(service, a_snapshot_outlives_the_arena_that_was_replaced_and_the_session)
+{
+	struct crew c;
+	ckpt_snapshot *snap;
+	crew_up(&c, 1, NULL);
+	cr_assert_eq(ckpt_begin(c.s[0], 10, CKPT_MEMORY, NULL, &snap), 0);
+	fake_die(c.f);
+	fake_manners(c.f, &(struct fake_manners){.forget = true});
+	fake_live(c.f);
+	fake_await(c.f, WIRE_REGISTER, 2);
+	int rc = 0;
+	for (int i = 0; i < 5000 && (rc = ckpt_poll(snap)) == CKPT_PENDING; i++)
+		poll(NULL, 0, 1);
+	cr_assert_eq(rc, -ECANCELED);
+	crew_join(&c);
+	crew_down(&c);
+	ckpt_snapshot_free(snap);
+}
+
+Test(service, an_epoch_that_was_raised_while_the_daemon_was_away_is_told)
+{
+	struct crew c;
+	ckpt_options o = listening();
+	crew_up(&c, 1, &o);
+	fake_die(c.f);
+	fake_live(c.f);
+	fake_epoch_quietly(c.f, 7);
+	cr_assert(await_epoch(&heard, 5000));
+	cr_assert_eq(heard.epoch, 7);
+	crew_join(&c);
+	cr_assert_eq(ckpt_epoch(c.s[0]), 7);
+	crew_down(&c);
+}
+
+Test(service, a_join_survives_the_death_of_the_daemon)
+{
+	struct crew c;
+	pthread_t thread;
+	void *rc;
+	crew_up(&c, 1, NULL);
+	fake_manners(c.f, &(struct fake_manners){.hold_join = true});
+	cr_assert_eq(pthread_create(&thread, NULL, join_in_thread, &c), 0);
+	fake_await(c.f, WIRE_JOIN, 2);
+	fake_die(c.f);
+	fake_manners(c.f, &(struct fake_manners){0});
+	fake_live(c.f);
+	pthread_join(thread, &rc);
+	cr_assert_eq((intptr_t)rc, 0);
+	crew_down(&c);
+}
+
+Test(service, a_call_without_a_daemon_costs_its_deadline)
+{
+	struct crew c;
+	crew_up(&c, 1, NULL);
+	fake_die(c.f);
+	uint64_t t = clock_now();
+	cr_assert_eq(ckpt_join(c.s[0], NULL, 0, NULL, 50), -ENOTCONN);
+	cr_assert_lt(clock_now() - t, 3 * CLOCK_NS_PER_S);
+	cr_assert(strstr(ckpt_error(c.s[0]), fake_socket(c.f)), "%s", ckpt_error(c.s[0]));
+	ckpt_close(c.s[0]);
+	c.s[0] = NULL;
+	fake_live(c.f);
+	crew_down(&c);
+}

@@ -1,0 +1,196 @@
+#include "base/clock.h"
+#include "crew.h"
+
+#include <criterion/criterion.h>
+#include <pthread.h>
+#include <string.h>
+
+TestSuite(wait, .timeout = 30);
+
+static ckpt_snapshot *begun(struct crew *c, uint64_t step, ckpt_target target)
+{
+	ckpt_snapshot *snap;
+	crew_up(c, 1, NULL);
+	cr_assert_eq(ckpt_begin(c->s[0], step, target, NULL, &snap), 0, "%s", ckpt_error(c->s[0]));
+	cr_assert_eq(ckpt_fence(snap, NULL), 0);
+	return snap;
+}
+
+static void publish(struct crew *c, uint64_t step, int level, int error)
+{
+	fake_publish(c->f, &(struct fake_level){.id = {step, 1}, .level = level, .error = error});
+}
+
+Test(wait, levels_rise_and_are_reached)
+{
+	struct crew c;
+	ckpt_snapshot *snap = begun(&c, 120, CKPT_STORAGE);
+	cr_assert_eq(ckpt_poll(snap), CKPT_PENDING);
+	publish(&c, 120, LEVEL_CAPTURED, 0);
+	cr_assert_eq(ckpt_poll(snap), CKPT_CAPTURED);
+	cr_assert_eq(ckpt_wait(snap, CKPT_CAPTURED, 0), 0);
+	cr_assert_eq(ckpt_wait(snap, CKPT_DURABLE, 0), -ETIMEDOUT);
+	publish(&c, 120, LEVEL_VERIFIED, 0);
+	cr_assert_eq(ckpt_wait(snap, CKPT_DURABLE, 0), 0, "a higher level contains the lower ones");
+	cr_assert_eq(ckpt_wait(snap, CKPT_VERIFIED, 0), 0);
+	ckpt_snapshot_free(snap);
+	crew_down(&c);
+}
+
+static void *publish_later(void *arg)
+{
+	struct crew *c = arg;
+	publish(c, 120, LEVEL_CAPTURED, 0);
+	publish(c, 120, LEVEL_DURABLE, 0);
+	return NULL;
+}
+
+Test(wait, a_sleeper_is_woken)
+{
+	struct crew c;
+	pthread_t thread;
+	ckpt_snapshot *snap = begun(&c, 120, CKPT_STORAGE);
+	uint64_t t = clock_now();
+	cr_assert_eq(pthread_create(&thread, NULL, publish_later, &c), 0);
+	cr_assert_eq(ckpt_wait(snap, CKPT_DURABLE, 20000), 0);
+	cr_assert_lt(clock_now() - t, 900 * CLOCK_NS_PER_MS, "by the futex, not by the second's bound");
+	pthread_join(thread, NULL);
+	ckpt_snapshot_free(snap);
+	crew_down(&c);
+}
+
+Test(wait, a_deadline_names_who_is_late)
+{
+	struct crew c;
+	ckpt_snapshot *snap = begun(&c, 120, CKPT_STORAGE);
+	cr_assert_eq(ckpt_wait(snap, CKPT_DURABLE, 20), -ETIMEDOUT);
+	cr_assert_str_eq(ckpt_error(c.s[0]), "step 120: not durable after 20 ms: waiting for the daemon");
+	fake_publish(c.f, &(struct fake_level){.id = {120, 1}, .late_rank = 2, .late_phase = LATE_FENCE});
+	cr_assert_eq(ckpt_wait(snap, CKPT_DURABLE, 20), -ETIMEDOUT);
+	cr_assert_str_eq(ckpt_error(c.s[0]), "step 120: not durable after 20 ms: waiting for rank 2 (fence)");
+	publish(&c, 120, LEVEL_DURABLE, 0);
+	ckpt_snapshot_free(snap);
+	crew_down(&c);
+}
+
+Test(wait, a_failure_brings_its_sentence)
+{
+	struct crew c;
+	ckpt_snapshot *snap = begun(&c, 120, CKPT_STORAGE);
+	publish(&c, 120, LEVEL_CAPTURED, -ENOSPC);
+	fake_event(c.f, (struct step_id){119, 1}, -EIO, "another one");
+	fake_event(c.f, (struct step_id){120, 1}, -ENOSPC, "no space in /store: 3 GiB wanted");
+	cr_assert_eq(ckpt_wait(snap, CKPT_CAPTURED, 0), 0, "that level was reached before");
+	cr_assert_eq(ckpt_wait(snap, CKPT_DURABLE, 5000), -ENOSPC);
+	cr_assert(strstr(ckpt_error(c.s[0]), "no space in /store"), "%s", ckpt_error(c.s[0]));
+	cr_assert_eq(ckpt_poll(snap), -ENOSPC);
+	cr_assert(strstr(ckpt_error(c.s[0]), "no space in /store"), "%s", ckpt_error(c.s[0]));
+	ckpt_snapshot_free(snap);
+	crew_down(&c);
+}
+
+Test(wait, a_failure_without_a_sentence_is_still_an_error)
+{
+	struct crew c;
+	ckpt_snapshot *snap = begun(&c, 120, CKPT_MEMORY);
+	publish(&c, 120, LEVEL_PENDING, -ECANCELED);
+	cr_assert_eq(ckpt_wait(snap, CKPT_CAPTURED, 5000), -ECANCELED);
+	cr_assert(strstr(ckpt_error(c.s[0]), "step 120: "), "%s", ckpt_error(c.s[0]));
+	ckpt_snapshot_free(snap);
+	crew_down(&c);
+}
+
+static void *raise_epoch(void *arg)
+{
+	fake_epoch(((struct crew *)arg)->f, 2, "rank 0 died");
+	return NULL;
+}
+
+Test(wait, a_new_epoch_ends_the_wait)
+{
+	struct crew c;
+	pthread_t thread;
+	ckpt_snapshot *snap = begun(&c, 120, CKPT_MEMORY);
+	cr_assert_eq(pthread_create(&thread, NULL, raise_epoch, &c), 0);
+	cr_assert_eq(ckpt_wait(snap, CKPT_CAPTURED, 20000), -ESTALE);
+	pthread_join(thread, NULL);
+	ckpt_snapshot_free(snap);
+	crew_down(&c);
+}
+
+Test(wait, what_was_reached_stays_reached_in_a_new_epoch)
+{
+	struct crew c;
+	ckpt_snapshot *snap = begun(&c, 120, CKPT_MEMORY);
+	publish(&c, 120, LEVEL_CAPTURED, 0);
+	fake_epoch(c.f, 2, "rank 0 died");
+	cr_assert_eq(ckpt_wait(snap, CKPT_CAPTURED, 0), 0);
+	cr_assert_eq(ckpt_poll(snap), CKPT_CAPTURED);
+	ckpt_snapshot_free(snap);
+	crew_down(&c);
+}
+
+Test(wait, levels_that_cannot_come_are_refused)
+{
+	struct crew c;
+	ckpt_snapshot *snap = begun(&c, 120, CKPT_MEMORY);
+	cr_assert_eq(ckpt_wait(snap, CKPT_DURABLE, 0), -EINVAL);
+	cr_assert_eq(ckpt_wait(snap, CKPT_VERIFIED, 0), -EINVAL);
+	cr_assert_eq(ckpt_wait(snap, CKPT_REPLICATED, 0), -EINVAL);
+	cr_assert_eq(ckpt_wait(snap, CKPT_PENDING, 0), -EINVAL);
+	cr_assert_eq(ckpt_wait(snap, (ckpt_level)9, 0), -EINVAL);
+	ckpt_snapshot_free(snap);
+	crew_down(&c);
+}
+
+Test(wait, an_entry_that_its_writer_left_half_written_is_not_read)
+{
+	struct crew c;
+	ckpt_snapshot *snap = begun(&c, 120, CKPT_MEMORY);
+	publish(&c, 120, LEVEL_CAPTURED, 0);
+	atomic_fetch_add(&fake_head(c.f, 0)->status[0].seq, 1);
+	cr_assert_eq(ckpt_poll(snap), CKPT_PENDING);
+	cr_assert_eq(ckpt_wait(snap, CKPT_CAPTURED, 20), -ETIMEDOUT);
+	atomic_fetch_add(&fake_head(c.f, 0)->status[0].seq, 1);
+	cr_assert_eq(ckpt_poll(snap), CKPT_CAPTURED);
+	ckpt_snapshot_free(snap);
+	crew_down(&c);
+}
+
+Test(wait, an_outcome_that_the_ring_no_longer_holds_is_said_to_be_lost)
+{
+	struct crew c;
+	ckpt_snapshot *snap = begun(&c, 120, CKPT_MEMORY);
+	fake_free(c.f, 0, 0);
+	for (uint64_t step = 121; step < 121 + ARENA_STATUS; step++)
+		publish(&c, step, LEVEL_CAPTURED, 0);
+	cr_assert_eq(ckpt_wait(snap, CKPT_CAPTURED, 5000), -ECANCELED);
+	cr_assert(strstr(ckpt_error(c.s[0]), "no longer kept"), "%s", ckpt_error(c.s[0]));
+	ckpt_snapshot_free(snap);
+	crew_down(&c);
+}
+
+Test(wait, close_waits_for_storage_and_returns_the_failure)
+{
+	struct crew c;
+	ckpt_snapshot *snap = begun(&c, 120, CKPT_STORAGE);
+	ckpt_snapshot_free(snap);
+	publish(&c, 120, LEVEL_CAPTURED, -EIO);
+	fake_event(c.f, (struct step_id){120, 1}, -EIO, "the disk is gone");
+	cr_assert_eq(ckpt_close(c.s[0]), -EIO);
+	c.s[0] = NULL;
+	crew_down(&c);
+}
+
+Test(wait, close_is_bounded)
+{
+	struct crew c;
+	ckpt_snapshot *snap;
+	crew_up(&c, 1, &(ckpt_options){.size = sizeof(ckpt_options), .timeout_ms = 50});
+	cr_assert_eq(ckpt_begin(c.s[0], 1, CKPT_STORAGE, NULL, &snap), 0);
+	cr_assert_eq(ckpt_fence(snap, NULL), 0);
+	ckpt_snapshot_free(snap);
+	cr_assert_eq(ckpt_close(c.s[0]), -ETIMEDOUT);
+	c.s[0] = NULL;
+	crew_down(&c);
+}
