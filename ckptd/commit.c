@@ -130,9 +130,15 @@ static void submit_aside(struct commit *c)
 
 /* ---- removal ------------------------------------------------------------------------------------------------- */
 
+/* A directory that could not be opened has nothing in it. */
+static const char *next_made(struct commit *c)
+{
+	return c->dir < 0 ? NULL : commit_made_name(c, c->remove_at, c->writer.name);
+}
+
 static void remove_next(struct commit *c)
 {
-	const char *name = commit_made_name(c, c->remove_at, c->writer.name);
+	const char *name = next_made(c);
 	if (name)
 		submit_unlink(c, name);
 	else
@@ -141,12 +147,12 @@ static void remove_next(struct commit *c)
 
 static void removed_one(struct commit *c)
 {
-	if (commit_made_name(c, c->remove_at, c->writer.name)) {
-		c->remove_at++;
-		remove_next(c);
+	if (!next_made(c)) {
+		set_state(c, COMMIT_CLOSE_DIR);
 		return;
 	}
-	set_state(c, COMMIT_CLOSE_DIR);
+	c->remove_at++;
+	remove_next(c);
 }
 
 static void enter_digests(struct commit *c)

@@ -187,7 +187,22 @@ static int fetch_one(struct recover_work *w, struct repo *repo, struct step_id i
 /* Damage and read errors descend to the next older one; what contradicts the plan does not: an older checkpoint would hide it. */
 static bool descends(int rc)
 {
-	return rc == -EBADMSG || rc == -EIO || rc == -EPROTONOSUPPORT || rc == -ENODATA;
+	return rc == -EBADMSG || rc == -EIO || rc == -EPROTONOSUPPORT;
+}
+
+static int fetch_newest(struct recover_work *w, struct repo *repo, const struct checkpoint_ref *refs, size_t n)
+{
+	for (size_t i = n; i-- > 0;) {
+		if (!wanted(w, &refs[i]))
+			continue;
+		w->storage_id = refs[i].id;
+		int rc = fetch_one(w, repo, refs[i].id);
+		if (!rc || !descends(rc))
+			return rc;
+		add_why(w->why, "step %lu epoch %u on storage: %s", (unsigned long)refs[i].id.step, refs[i].id.epoch,
+			w->err.text);
+	}
+	return err_set(&w->err, -EBADMSG, "no intact checkpoint is left");
 }
 
 static void fetch(struct recover_work *w)
@@ -199,24 +214,8 @@ static void fetch(struct recover_work *w)
 	if (w->rc)
 		return;
 	w->rc = scan(w, &repo, &refs, &n);
-	bool tried = false;
-	for (size_t i = n; !w->rc && i-- > 0;) {
-		if (!wanted(w, &refs[i]))
-			continue;
-		tried = true;
-		w->rc = fetch_one(w, &repo, refs[i].id);
-		w->storage_id = refs[i].id;
-		if (!w->rc)
-			break;
-		if (!descends(w->rc))
-			break;
-		add_why(w->why, "step %lu epoch %u on storage: %s", (unsigned long)refs[i].id.step, refs[i].id.epoch,
-			w->err.text);
-		w->rc = i ? 0 : -EBADMSG;
-		tried = i == 0; /* a later turn of the loop decides */
-	}
-	if (!w->rc && !tried)
-		w->rc = -EBADMSG;
+	if (!w->rc)
+		w->rc = fetch_newest(w, &repo, refs, n);
 	repo_close(&repo);
 }
 
@@ -372,8 +371,8 @@ static void checked(struct recover *recover, struct recover_work *w)
 
 static void fetched(struct recover *recover, struct recover_work *w)
 {
-	for (size_t n = strlen(recover->why); n == 0 && *w->why;)
-		n = (size_t)snprintf(recover->why, sizeof(recover->why), "%s", w->why);
+	if (*w->why)
+		add_why(recover->why, "%s", w->why);
 	if (!w->rc)
 		w->rc = saves_adopt(&recover->job->saves, w->storage_id, recover->slots);
 	if (w->rc) {

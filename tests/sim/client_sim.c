@@ -80,8 +80,7 @@ void client_error(struct client *client, uint32_t seq, int rc, const char *fmt, 
 
 bool client_take(struct client *client, uint16_t type, uint32_t *seq, const void **body, uint64_t *len)
 {
-	list_for(node, &client->messages)
-	{
+	list_for(node, &client->messages) {
 		struct message *m = list_entry(node, struct message, link);
 		if (m->type != type)
 			continue;

@@ -14,6 +14,13 @@ void clock_advance(uint64_t ns)
 	now += ns;
 }
 
+uint64_t clock_set(uint64_t ns)
+{
+	uint64_t was = now;
+	now = ns;
+	return was;
+}
+
 uint64_t clock_now(void)
 {
 	return now;

@@ -182,9 +182,11 @@ void disk_sim_reset(void)
 	names_add(&sim.top->safe_names, "sim", dir);
 }
 
-void disk_sim_faults(const struct disk_faults *faults)
+struct disk_faults disk_sim_faults(const struct disk_faults *faults)
 {
+	struct disk_faults was = sim.faults;
 	sim.faults = *faults;
+	return was;
 }
 
 const struct disk_counts *disk_sim_counts(void)
@@ -504,7 +506,10 @@ int disk_stat_at(struct disk *d, int dir, const char *name, struct disk_stat *st
 	const struct inode *inode = names_find(&inode_of(dir)->now_names, name);
 	if (!inode)
 		return -ENOENT;
-	*st = (struct disk_stat){.is_dir = inode->dir, .size = inode->now.len, .links = 1, .mtime_ns = inode->mtime,
+	*st = (struct disk_stat){.is_dir = inode->dir,
+				 .size = inode->now.len,
+				 .links = 1,
+				 .mtime_ns = inode->mtime,
 				 .blocks512 = inode->now.len / 512};
 	return 0;
 }

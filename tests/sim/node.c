@@ -2,7 +2,6 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
-#include "base/log.h"
 #include "loop.h"
 #include "pool.h"
 #include "rng.h"
@@ -52,7 +51,8 @@ static void tear_down(struct node *node)
 	struct daemon *d = &node->daemon;
 	d->stopping = true;
 	pool_free(d->pool);
-	list_for_safe(it, &d->jobs) job_free(list_entry(it, struct job, link));
+	list_for_safe(it, &d->jobs)
+		job_free(list_entry(it, struct job, link));
 	disk_free(d->disk);
 	loop_free(d->loop);
 	node->up = false;
@@ -170,8 +170,9 @@ static void check_status(struct node *node, const struct arena_status *s)
 		return;
 	/* A restart of the daemon starts from pending again: only what is shown counts, and that only rises. */
 	if (ack->level < LEVEL_CAPTURED)
-		SIM_CHECK(ack->fenced == (1u << node->world) - 1, "step %lu epoch %u promoted without the fence of every rank (%x)",
-			  (unsigned long)id.step, id.epoch, ack->fenced);
+		SIM_CHECK(ack->fenced == (1u << node->world) - 1,
+			  "step %lu epoch %u promoted without the fence of every rank (%x)", (unsigned long)id.step,
+			  id.epoch, ack->fenced);
 	node->captured += ack->level < LEVEL_CAPTURED;
 	node->durable += ack->level < LEVEL_DURABLE && level >= LEVEL_DURABLE;
 	ack->level = level;
@@ -233,8 +234,7 @@ void node_check_store(struct node *node)
 	struct repo repo;
 	AUTO_FREE struct checkpoint_ref *refs = NULL;
 	size_t n = 0;
-	struct disk_faults none = {0};
-	disk_sim_faults(&none);
+	world_enter_threads();
 	int rc = repo_open(SIM_STORE, &repo, &err);
 	if (!rc)
 		rc = repo_scan(&repo, SIM_JOB, &refs, &n, &err);
@@ -249,5 +249,7 @@ void node_check_store(struct node *node)
 		SIM_CHECK(found, "step %lu epoch %u was acknowledged as durable and is lost",
 			  (unsigned long)node->acks[a].id.step, node->acks[a].id.epoch);
 	}
-	repo_close(&repo);
+	if (rc != -ENOENT)
+		repo_close(&repo);
+	world_leave_threads();
 }

@@ -17,14 +17,14 @@ struct sim_rank {
 	bool alive, joined, restored;
 	bool registering, joining, restoring;
 	uint32_t seq;
-	uint32_t epoch;         /* joined */
+	uint32_t epoch; /* joined */
 	struct client *client;
-	struct rank *rank;      /* in the daemon; NULL while there is none */
-	int fd;                 /* its arena, held across the daemon's deaths (as the launcher does) */
-	struct memory *mem;     /* a reference of the test's own for the geometry; its mapping is its own */
+	struct rank *rank;  /* in the daemon; NULL while there is none */
+	int fd;             /* its arena, held across the daemon's deaths (as the launcher does) */
+	struct memory *mem; /* a reference of the test's own for the geometry; its mapping is its own */
 	uint64_t next_step;
-	int slot;               /* being captured; -1: none */
-	uint32_t piece;         /* next piece to copy */
+	int slot;       /* being captured; -1: none */
+	uint32_t piece; /* next piece to copy */
 	bool fence_forgotten;
 };
 

@@ -47,7 +47,9 @@ int pool_poll(struct pool *pool)
 	if (!pool->n)
 		return 0;
 	struct work *work = take(pool, rng_below(world_rng(), pool->n));
+	world_enter_threads();
 	work->run(work);
+	world_leave_threads();
 	work->done(work);
 	return 1;
 }

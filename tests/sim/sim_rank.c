@@ -23,10 +23,21 @@ static int encode_table(const struct sim_rank *r, uint32_t world, struct wbuf *o
 	uint64_t from = (uint64_t)SHARDED * r->id / world, to = (uint64_t)SHARDED * (r->id + 1) / world;
 	struct region mine = region_flat(from, to - from);
 	struct entry entries[2] = {
-		{.name = (char *)"weights", .kind = ENTRY_TENSOR, .dtype = DTYPE_U32, .shape = replicated, .group = "params",
-		 .replica = "dp", .npieces = 1, .pieces = &whole},
-		{.name = (char *)"moments", .kind = ENTRY_TENSOR, .dtype = DTYPE_U32, .shape = sharded, .group = "optimizer",
-		 .npieces = 1, .pieces = &mine},
+		{.name = (char *)"weights",
+		 .kind = ENTRY_TENSOR,
+		 .dtype = DTYPE_U32,
+		 .shape = replicated,
+		 .group = "params",
+		 .replica = "dp",
+		 .npieces = 1,
+		 .pieces = &whole},
+		{.name = (char *)"moments",
+		 .kind = ENTRY_TENSOR,
+		 .dtype = DTYPE_U32,
+		 .shape = sharded,
+		 .group = "optimizer",
+		 .npieces = 1,
+		 .pieces = &mine},
 	};
 	struct registration reg = {.rank = r->id, .world = world, .nentries = 2, .entries = entries};
 	return registration_encode(&reg, out);
@@ -57,9 +68,15 @@ static void take_arena(struct sim_rank *r)
 void rank_connect(struct node *node, struct sim_rank *r)
 {
 	struct err err = {{0}};
-	struct wire_hello hello = {.protocol_min = 1, .protocol_max = 1, .role = ROLE_RANK, .rank = r->id,
-				   .world = node->world, .local_world = node->world, .slots = ARENA_SLOTS_MIN,
-				   .epoch = r->joined ? r->epoch : 0, .job = SIM_JOB};
+	struct wire_hello hello = {.protocol_min = 1,
+				   .protocol_max = 1,
+				   .role = ROLE_RANK,
+				   .rank = r->id,
+				   .world = node->world,
+				   .local_world = node->world,
+				   .slots = ARENA_SLOTS_MIN,
+				   .epoch = r->joined ? r->epoch : 0,
+				   .job = SIM_JOB};
 	if (!r->client)
 		r->client = client_new();
 	client_clear(r->client);
@@ -111,8 +128,8 @@ static void check_restored(struct node *node, struct sim_rank *r, const struct w
 		SIM_CHECK(region_contiguous(shape, &piece->region, &start, &count), "the pieces here are contiguous");
 		for (uint64_t i = 0; i < count; i++)
 			SIM_CHECK(data[i] == content(piece->entry, start + i, id),
-				  "restored step %lu epoch %u: rank %u entry %u element %lu is wrong", (unsigned long)id.step,
-				  id.epoch, r->id, piece->entry, (unsigned long)(start + i));
+				  "restored step %lu epoch %u: rank %u entry %u element %lu is wrong",
+				  (unsigned long)id.step, id.epoch, r->id, piece->entry, (unsigned long)(start + i));
 		for (uint64_t l = 0; l < leaf_count(piece->bytes); l++)
 			SIM_CHECK(leaves[piece->first_leaf + l] ==
 					  digest_leaf((const uint8_t *)data + l * LEAF_SIZE,
@@ -261,11 +278,13 @@ void rank_step(struct node *node, struct sim_rank *r)
 
 void rank_die(struct node *node, struct sim_rank *r)
 {
+	if (!r->alive)
+		return;
 	r->alive = r->joined = r->restored = false;
 	r->registering = r->joining = r->restoring = false;
 	r->slot = -1;
 	node->lost_ranks++;
-	if (!node->up)
+	if (!node->up || !r->rank)
 		return;
 	job_disconnected(node->job, r->rank);
 	job_exited(node->job, r->id, getpid(), 9);

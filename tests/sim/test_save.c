@@ -1,7 +1,7 @@
 /* Seeded random schedules of saves, lost ranks, dying daemons and power cuts, with a disk that fails, tears and reorders.
  * Usage: sim_save [FIRST [COUNT]]; CKPT_NIGHTLY=1 runs more. A failing seed replays with sim_save SEED 1. */
-#include "node.h"
 #include "base/log.h"
+#include "node.h"
 #include "rng.h"
 
 #include <inttypes.h>
@@ -65,7 +65,7 @@ int main(int argc, char **argv)
 {
 	const char *nightly = getenv("CKPT_NIGHTLY"), *lie = getenv("CKPT_SIM_LIE");
 	uint64_t first = argc > 1 ? strtoull(argv[1], NULL, 10) : 1;
-	uint64_t count = argc > 2 ? strtoull(argv[2], NULL, 10) : nightly && *nightly == '1' ? 100000 : 300;
+	uint64_t count = argc > 2 ? strtoull(argv[2], NULL, 10) : nightly && *nightly == '1' ? 10000 : 200;
 	enum disk_lie which = !lie ? LIE_NONE : !strcmp(lie, "file") ? LIE_FSYNC_FILE : LIE_FSYNC_DIR;
 	struct totals t = {0};
 	log_init("sim");
@@ -77,7 +77,8 @@ int main(int argc, char **argv)
 	       " restores, %" PRIu64 " ranks lost, %" PRIu64 " daemons killed, %" PRIu64 " power cuts\n",
 	       count, first, t.captured, t.durable, t.restores, t.lost_ranks, t.restarts, t.power_cuts);
 	/* A schedule in which nothing happens proves nothing. */
-	if (count >= 50 && (!t.captured || !t.durable || !t.restores || !t.lost_ranks || !t.restarts || !t.power_cuts)) {
+	if (count >= 50 &&
+	    (!t.captured || !t.durable || !t.restores || !t.lost_ranks || !t.restarts || !t.power_cuts)) {
 		printf("some kind of event never happened\n");
 		return 1;
 	}

@@ -1,6 +1,6 @@
 #include "world.h"
 
-#include "base/log.h"
+#include "base/clock.h"
 
 #include <inttypes.h>
 #include <stdarg.h>
@@ -8,6 +8,8 @@
 #include <stdlib.h>
 
 static uint64_t rng, run_seed, run_event;
+static uint64_t kept_rng, kept_clock;
+static struct disk_faults kept_faults;
 
 uint64_t *world_rng(void)
 {
@@ -21,6 +23,21 @@ void world_reset(uint64_t seed)
 	run_event = 0;
 	clock_reset();
 	disk_sim_reset();
+}
+
+void world_enter_threads(void)
+{
+	struct disk_faults none = {0};
+	kept_rng = rng;
+	kept_clock = clock_now();
+	kept_faults = disk_sim_faults(&none);
+}
+
+void world_leave_threads(void)
+{
+	rng = kept_rng;
+	clock_set(kept_clock);
+	disk_sim_faults(&kept_faults);
 }
 
 void world_end(void)

@@ -11,21 +11,27 @@ void world_reset(uint64_t seed);
 void world_end(void);
 uint64_t *world_rng(void);
 
+/* Around what uses threads of its own (restore, read-back): their timing must not reach the run. Inside, nothing fails, and
+ * neither randomness nor time moves on for the rest. */
+void world_enter_threads(void);
+void world_leave_threads(void);
+
 /* clock_sim.c */
+uint64_t clock_set(uint64_t ns); /* returns what it was */
 void clock_advance(uint64_t ns);
 void clock_reset(void);
 
 /* disk_sim.c. A rate is per thousand operations. */
 struct disk_faults {
-	unsigned error;      /* -EIO from any operation */
-	unsigned no_space;   /* -ENOSPC from a write */
-	unsigned fsync;      /* -EIO from an fsync: then what was not yet written back is lost for good */
+	unsigned error;    /* -EIO from any operation */
+	unsigned no_space; /* -ENOSPC from a write */
+	unsigned fsync;    /* -EIO from an fsync: then what was not yet written back is lost for good */
 };
 struct disk_counts {
 	uint64_t operations, errors, power_cuts, lost_sectors, lost_names;
 };
 void disk_sim_reset(void);
-void disk_sim_faults(const struct disk_faults *faults);
+struct disk_faults disk_sim_faults(const struct disk_faults *faults); /* returns what they were */
 const struct disk_counts *disk_sim_counts(void);
 /* The process dies: what it had submitted may or may not happen, the rest of the disk stays as it is. Every context must be freed
  * with disk_free afterwards; it waits for nothing. */
