@@ -440,6 +440,11 @@ void saves_report(struct saves *saves, const struct snapshot *s, int rc)
 	job_event(saves->job, s->id, rc, s->err.text);
 }
 
+const struct memory *saves_memory(const struct saves *saves, uint32_t rank)
+{
+	return saves->job->ranks[rank].mem;
+}
+
 bool saves_rank_gone(const struct saves *saves, uint32_t rank)
 {
 	return saves->job->ranks[rank].pid == 0;

@@ -44,6 +44,7 @@ bool saves_idle(const struct saves *saves); /* nothing runs, no commit and no re
 /* For snapshots. */
 void saves_publish(struct saves *saves, const struct level *level);
 void saves_report(struct saves *saves, const struct snapshot *s, int rc);
+const struct memory *saves_memory(const struct saves *saves, uint32_t rank); /* the rank's arena now */
 bool saves_rank_gone(const struct saves *saves, uint32_t rank);
 
 #endif

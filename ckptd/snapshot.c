@@ -12,8 +12,9 @@
 #include <string.h>
 
 enum {
-	DIGEST_UNIT = 256,   /* leaves per work item: 16 MiB */
-	DIGEST_IN_FLIGHT = 4 /* items per rank */
+	DIGEST_UNIT = 256,    /* leaves per work item: 16 MiB */
+	DIGEST_IN_FLIGHT = 4, /* items per rank */
+	ERRNO_MAX = 4095      /* what a rank reports beyond it is no error code */
 };
 
 static const char *const state_names[SNAPSHOT_STATE_END] = {
@@ -150,8 +151,9 @@ static uint64_t leaves_arrived(struct part *part, uint64_t progress)
 		part->piece_bytes += layout->pieces[part->piece++].bytes;
 	if (part->piece == layout->npieces)
 		return layout->nleaves;
-	const struct layout_piece *piece = &layout->pieces[part->piece];
-	return piece->first_leaf + (progress - part->piece_bytes) / LEAF_SIZE;
+	/* The rank can write any number, also one below what it has shown before. */
+	uint64_t within = progress > part->piece_bytes ? progress - part->piece_bytes : 0;
+	return layout->pieces[part->piece].first_leaf + within / LEAF_SIZE;
 }
 
 /* While the capture runs only whole units are worth an item; at the end the rest follows. */
@@ -204,8 +206,8 @@ static enum late_phase follow_capture(struct snapshot *s, uint32_t rank)
 	uint32_t done = atomic_load_explicit(&slot->done, memory_order_acquire);
 	uint32_t fenced = atomic_load_explicit(&slot->fenced, memory_order_acquire);
 	if ((int32_t)done < 0) {
-		snapshot_fail(s, (int32_t)done, "rank %u could not capture its state: %s", rank,
-			      err_name((int32_t)done));
+		int rc = (int32_t)done >= -ERRNO_MAX ? (int32_t)done : -EIO;
+		snapshot_fail(s, rc, "rank %u could not capture its state: %s", rank, err_name(rc));
 		return LATE_NOBODY;
 	}
 	if (fenced > 1) {
@@ -296,7 +298,7 @@ bool snapshot_in_memory(const struct snapshot *s)
 	if (s->state < SNAPSHOT_CAPTURED || s->state == SNAPSHOT_FAILED)
 		return false;
 	for (uint32_t r = 0; r < s->nparts; r++)
-		if (s->parts[r].state != PART_DIGESTED)
+		if (s->parts[r].state != PART_DIGESTED || s->parts[r].mem != saves_memory(s->saves, r))
 			return false;
 	return true;
 }

@@ -79,7 +79,7 @@ void snapshot_fail(struct snapshot *s, int rc, const char *fmt, ...) __attribute
 void snapshot_set_state(struct snapshot *s, enum snapshot_state state);
 const char *snapshot_state_name(enum snapshot_state state);
 
-/* Its copy in memory is complete and not yet given back. */
+/* Its copy in memory is complete, not yet given back, and in the arenas that the ranks use now. */
 bool snapshot_in_memory(const struct snapshot *s);
 /* Nothing of it runs. */
 bool snapshot_idle(const struct snapshot *s);
