@@ -382,10 +382,11 @@ static void watch_missing(struct job *job, uint64_t now)
 	}
 }
 
+/* Who has said goodbye may still be connected. */
 static bool all_left(const struct job *job)
 {
 	for (uint32_t r = 0; r < job->world; r++)
-		if (job->ranks[r].state != RANK_LEFT)
+		if (job->ranks[r].state != RANK_LEFT || job->ranks[r].client)
 			return false;
 	return true;
 }
