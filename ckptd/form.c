@@ -83,12 +83,13 @@ static int make_arenas(struct job *job, struct forming *f, struct err *err)
 		if (f->keep[r])
 			continue;
 		AUTO_WBUF struct wbuf copy = {0};
-		struct registration reg;
+		struct registration reg = {0};
 		int rc = registration_encode(&job->ranks[r].reg, &copy);
 		if (!rc)
 			rc = registration_decode(copy.data, copy.len, &reg, err);
 		if (!rc)
 			rc = memory_create(job->name, &reg, &f->layouts[r], job->nslots, &f->made[r], err);
+		registration_free(&reg); /* empty when it was taken over */
 		if (rc)
 			return rc;
 	}
