@@ -3,6 +3,7 @@
 #include "base/bytes.h"
 #include "base/clock.h"
 
+#include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -48,6 +49,13 @@ void progress_start(struct progress *p, const struct cli *cli, const char *verb)
 	p->last = p->started;
 }
 
+void progress_next(struct progress *p, uint64_t n, uint64_t of)
+{
+	p->started = clock_now();
+	if (of > 1)
+		snprintf(p->label, sizeof(p->label), "%" PRIu64 " of %" PRIu64 ": ", n, of);
+}
+
 static void show(struct progress *p, uint64_t done, uint64_t total, uint64_t now)
 {
 	char have[16], all[16], rate[16];
@@ -57,8 +65,8 @@ static void show(struct progress *p, uint64_t done, uint64_t total, uint64_t now
 	bytes_human(all, sizeof(all), total);
 	bytes_human(rate, sizeof(rate), (uint64_t)speed);
 	double left = speed > 0 ? (double)(total - done) / speed : 0;
-	fprintf(stderr, "%s%s of %s %s, %s/s, %.0f s left%s", p->live ? "\r\033[K" : "", have, all, p->verb, rate, left,
-		p->live ? "" : "\n");
+	fprintf(stderr, "%s%s%s of %s %s, %s/s, %.0f s left%s", p->live ? "\r\033[K" : "", p->label, have, all, p->verb,
+		rate, left, p->live ? "" : "\n");
 	fflush(stderr);
 	p->shown = true;
 }

@@ -10,11 +10,14 @@
 struct progress {
 	const struct cli *cli;
 	const char *verb; /* "verified" */
+	char label[64];   /* before the numbers: "3 of 20: " */
 	bool live, lines, shown;
 	uint64_t started, last;
 };
 
 void progress_start(struct progress *p, const struct cli *cli, const char *verb);
+/* Goes on to the n-th of several pieces of work. */
+void progress_next(struct progress *p, uint64_t n, uint64_t of);
 /* The callback of verify and restore (arg: struct progress): shows bytes, rate and time left; non-zero when interrupted. */
 int progress_step(void *arg, uint64_t done, uint64_t total);
 /* Clears the line. */

@@ -19,7 +19,7 @@ enum { FINDINGS_KEPT = 10000 };
 struct job {
 	struct cli *cli;
 	const struct checkpoint_ref *ref;
-	struct progress progress;
+	struct progress *progress; /* over all verifications */
 	struct verify_options opts;
 	json_t *findings; /* NULL: text */
 	uint64_t told;
@@ -50,7 +50,7 @@ static void on_finding(void *arg, const char *file, const char *tensor, uint64_t
 							       "to", (json_int_t)to, "text", json_text(text)));
 		return;
 	}
-	progress_end(&job->progress);
+	progress_end(job->progress);
 	out(TONE_BAD, "damaged  ");
 	out(TONE_PLAIN, "%s\n", line);
 }
@@ -58,7 +58,7 @@ static void on_finding(void *arg, const char *file, const char *tensor, uint64_t
 static int on_progress(void *arg, uint64_t done, uint64_t total)
 {
 	struct job *job = arg;
-	return progress_step(&job->progress, done, total);
+	return progress_step(job->progress, done, total);
 }
 
 static const char *result_name(int rc)
@@ -119,18 +119,18 @@ static int mark(const struct job *job, int rc)
 }
 
 static int verify_one(struct cli *cli, const struct checkpoint_ref *ref, const struct verify_options *opts,
-		      json_t *list)
+		      struct progress *progress, json_t *list)
 {
-	struct job job = {.cli = cli, .ref = ref, .opts = *opts, .findings = list ? json_array() : NULL};
+	struct job job = {.cli = cli, .ref = ref, .progress = progress, .opts = *opts};
+	job.findings = list ? json_array() : NULL;
 	struct verify_result result;
 	struct err err = {0};
 	job.opts.finding = on_finding;
 	job.opts.progress = on_progress;
 	job.opts.arg = &job;
-	progress_start(&job.progress, cli, "verified");
 	uint64_t began = clock_now();
 	int rc = verify_checkpoint(cli->repo, ref->job, ref->id, &job.opts, &result, &err);
-	progress_end(&job.progress);
+	progress_end(progress);
 	if (list)
 		json_array_append_new(list, summary_json(&job, rc, &result, clock_now() - began, &err));
 	else
@@ -152,13 +152,26 @@ static int worse(int a, int b)
 	return a ? a : b;
 }
 
+static size_t count_committed(const struct checkpoint_ref *refs, size_t n)
+{
+	size_t count = 0;
+	for (size_t i = 0; i < n; i++)
+		count += refs[i].state == CHECKPOINT_COMMITTED;
+	return count;
+}
+
 static int verify_refs(struct cli *cli, const struct checkpoint_ref *refs, size_t n, const struct verify_options *opts)
 {
 	json_t *list = cli->json ? json_array() : NULL;
+	struct progress progress;
+	size_t total = count_committed(refs, n), nth = 0;
 	int code = EXIT_OK;
+	progress_start(&progress, cli, "verified");
 	for (size_t i = 0; i < n && code != EXIT_CANCELLED; i++) {
-		if (refs[i].state == CHECKPOINT_COMMITTED)
-			code = worse(code, verify_one(cli, &refs[i], opts, list));
+		if (refs[i].state != CHECKPOINT_COMMITTED)
+			continue;
+		progress_next(&progress, ++nth, total);
+		code = worse(code, verify_one(cli, &refs[i], opts, &progress, list));
 		if (cli_interrupted())
 			code = EXIT_CANCELLED;
 	}
@@ -179,10 +192,8 @@ static int verify_all(struct cli *cli, const struct verify_options *opts)
 	if (code)
 		return code;
 	code = verify_refs(cli, refs, n, opts);
-	for (size_t i = 0; i < n; i++) {
-		if (refs[i].state == CHECKPOINT_COMMITTED)
-			return code;
-	}
+	if (count_committed(refs, n))
+		return code;
 	return cli_fail(cli, EXIT_NONE_RESTORABLE, "there is no committed checkpoint in %s", cli->repo->path);
 }
 
