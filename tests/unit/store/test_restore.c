@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-TestSuite(restore, .timeout = 120);
+TestSuite(restore, .timeout = 60);
 
 static int restore(struct maker *m, const struct want *wants, size_t n, struct err *err)
 {
