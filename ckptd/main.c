@@ -12,6 +12,7 @@
 #include "startup.h"
 #include "store/disk.h"
 
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -128,15 +129,36 @@ static int start(struct server *s, struct err *err)
 	return rc;
 }
 
+/* Something of a job holds memory that a worker or the disk still uses. */
+static bool at_work(struct server *s)
+{
+	if (s->daemon.disk && disk_pending(s->daemon.disk))
+		return true;
+	list_for(node, &s->daemon.jobs) {
+		const struct job *job = list_entry(node, struct job, link);
+		if (saves_at_work(&job->saves) || !recover_idle(&job->recover))
+			return true;
+	}
+	return false;
+}
+
 /* A commit in flight is brought to its end; what takes longer than the deadline is left as a crash would leave it. */
-static void finish_work(struct server *s)
+static bool finish_work(struct server *s)
 {
 	uint64_t deadline = clock_deadline(STOP_MS * CLOCK_NS_PER_MS);
-	while (s->daemon.disk && disk_pending(s->daemon.disk) && clock_now() < deadline) {
-		disk_poll(s->daemon.disk, clock_deadline(TICK_IDLE_MS * CLOCK_NS_PER_MS));
-		if (s->daemon.pool)
-			pool_poll(s->daemon.pool);
+	list_for(node, &s->daemon.jobs)
+		recover_cancel(&list_entry(node, struct job, link)->recover); /* nobody waits for it any more */
+	while (at_work(s)) {
+		if (clock_now() >= deadline)
+			return false;
+		struct pollfd fds[2] = {{.fd = s->daemon.disk ? disk_event_fd(s->daemon.disk) : -1, .events = POLLIN},
+					{.fd = pool_event_fd(s->daemon.pool), .events = POLLIN}};
+		poll(fds, 2, TICK_IDLE_MS);
+		if (s->daemon.disk)
+			disk_poll(s->daemon.disk, 0);
+		pool_poll(s->daemon.pool);
 	}
+	return true;
 }
 
 static void stop(struct server *s)
@@ -147,9 +169,8 @@ static void stop(struct server *s)
 	}
 	s->daemon.stopping = true;
 	conns_free(&s->conns);
-	finish_work(s);
-	if (s->daemon.disk && disk_pending(s->daemon.disk)) {
-		log_warn("storage has not answered for %d ms: leaving what is in flight", STOP_MS);
+	if (!finish_work(s)) {
+		log_warn("work in flight has not ended within %d ms: leaving it", STOP_MS);
 		return; /* its memory must stay until the process is gone */
 	}
 	pool_free(s->daemon.pool);

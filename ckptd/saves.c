@@ -410,13 +410,23 @@ bool saves_busy(const struct saves *saves)
 	return false;
 }
 
-bool saves_idle(const struct saves *saves)
+bool saves_at_work(const struct saves *saves)
 {
 	if (saves->committing || saves->verifying)
+		return true;
+	list_for(node, &saves->snapshots)
+		if (!snapshot_idle(snapshot_of(node)))
+			return true;
+	return false;
+}
+
+bool saves_idle(const struct saves *saves)
+{
+	if (saves_at_work(saves))
 		return false;
 	list_for(node, &saves->snapshots) {
 		const struct snapshot *s = snapshot_of(node);
-		if (!snapshot_idle(s) || wants_commit(s) || s->verify_queued)
+		if (wants_commit(s) || s->verify_queued)
 			return false;
 	}
 	return true;

@@ -39,6 +39,7 @@ void saves_drop(struct saves *saves, struct snapshot *s);
 int saves_adopt(struct saves *saves, struct step_id id, const uint32_t *slots);
 
 bool saves_busy(const struct saves *saves); /* captures or digests are under way: follow closely */
+bool saves_at_work(const struct saves *saves); /* a worker or the disk uses something of it */
 bool saves_idle(const struct saves *saves); /* nothing runs, no commit and no read-back is wanted */
 
 /* For snapshots. */
