@@ -172,7 +172,8 @@ static void watch_process(struct rank *rank, pid_t pid, int pidfd)
 /* After a restart of the daemon the ranks know the epoch better than the store does. */
 static void resume_epoch(struct job *job, const struct wire_hello *hello)
 {
-	if (!job->fresh || hello->epoch < job->epoch)
+	/* A fresh job has the epoch after the last that was given out: whoever is in that last one goes on in it. */
+	if (!job->fresh || !hello->epoch || hello->epoch + 1 < job->epoch)
 		return;
 	job->epoch = hello->epoch;
 	if (!job->resumed_ns)

@@ -28,7 +28,6 @@ uint32_t member_first_epoch(struct daemon *daemon, const char *job)
 		for (size_t i = 0; i < n; i++)
 			last = refs[i].id.epoch > last ? refs[i].id.epoch : last;
 	repo_close(&repo);
-	catalog_epoch(daemon->catalog, job, last + 1);
 	return last + 1;
 }
 
@@ -208,9 +207,19 @@ int job_return(struct job *job, uint32_t id, int fd, struct err *err)
 	if (rc)
 		return rc;
 	if (mem->reg.rank != id || mem->reg.world != job->world) {
-		uint32_t is = mem->reg.rank;
+		rc = err_set(err, -EBADMSG, "the arena is that of rank %u of %u, not of rank %u of %u", mem->reg.rank,
+			     mem->reg.world, id, job->world);
 		memory_put(mem);
-		return err_set(err, -EBADMSG, "the arena is that of rank %u, not of rank %u", is, id);
+		return rc;
+	}
+	char is[16], limit[16];
+	if (job->daemon->memory_used + mem->size > job->daemon->config.memory_limit) {
+		rc = err_set(err, -ENOMEM,
+			     "an arena of %s does not fit the limit of this node, %s: raise --memory-limit",
+			     bytes_human(is, sizeof(is), mem->size),
+			     bytes_human(limit, sizeof(limit), job->daemon->config.memory_limit));
+		memory_put(mem);
+		return rc;
 	}
 	mem->disk = job->daemon->disk;
 	mem->token = mem->disk ? disk_register(mem->disk, mem->base, mem->size) : -1;
@@ -251,6 +260,7 @@ static void try_join(struct job *job)
 	if (encode_joined(job, &body))
 		body.failed = true;
 	job->fresh = false;
+	catalog_epoch(job->daemon->catalog, job->name, job->epoch);
 	log_info("job %s: %u ranks joined epoch %u", job->name, job->world, job->epoch);
 	for (uint32_t r = 0; r < job->world; r++) {
 		struct rank *rank = &job->ranks[r];
