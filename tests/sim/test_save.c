@@ -9,7 +9,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { EVENTS = 1500 };
+#ifdef __SANITIZE_ADDRESS__
+enum { EVENTS = 1500, SEEDS = 80, SEEDS_NIGHTLY = 5000 };
+#else
+enum { EVENTS = 1500, SEEDS = 300, SEEDS_NIGHTLY = 20000 };
+#endif
 
 struct totals {
 	uint64_t captured, durable, restores, lost_ranks, restarts, power_cuts;
@@ -65,7 +69,7 @@ int main(int argc, char **argv)
 {
 	const char *nightly = getenv("CKPT_NIGHTLY"), *lie = getenv("CKPT_SIM_LIE");
 	uint64_t first = argc > 1 ? strtoull(argv[1], NULL, 10) : 1;
-	uint64_t count = argc > 2 ? strtoull(argv[2], NULL, 10) : nightly && *nightly == '1' ? 10000 : 200;
+	uint64_t count = argc > 2 ? strtoull(argv[2], NULL, 10) : nightly && *nightly == '1' ? SEEDS_NIGHTLY : SEEDS;
 	enum disk_lie which = !lie ? LIE_NONE : !strcmp(lie, "file") ? LIE_FSYNC_FILE : LIE_FSYNC_DIR;
 	struct totals t = {0};
 	log_init("sim");
