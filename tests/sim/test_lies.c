@@ -11,7 +11,8 @@ extern char **environ;
 /* 0: the run noticed; 1: it did not. */
 static int notices(const char *program, const char *lie)
 {
-	char *argv[] = {(char *)program, "1", "20", NULL};
+	char first[] = "1", count[] = "20";
+	char *argv[] = {(char *)program, first, count, NULL};
 	int status;
 	pid_t pid;
 	setenv("CKPT_SIM_LIE", lie, 1);
