@@ -71,13 +71,13 @@ typedef struct ckpt_options {
 	int rank;        /* used when world > 0 */
 	int world;       /* number of ranks of the job; 0: from the environment */
 	int local_world; /* ranks of the job on this node; 0: from the environment */
-	int strict;      /* 1: digest all state inside begin and again before the capture completes: a mutation during the
+	int strict; /* 1: digest all state inside begin and again before the capture completes: a mutation during the
 			  * capture is always caught. Costs one read of the state in begin, on the caller's thread, and one more
 			  * on the worker. Also CKPT_STRICT=1 */
 	ckpt_epoch_fn *on_epoch;
 	void *on_epoch_arg;
-	int timeout_ms;  /* default of the session's waits; 0: CKPT_TIMEOUT_MS, else 120000 */
-	int slots;       /* snapshots in memory per rank, 3 to 8; 0: CKPT_SLOTS, else 3 */
+	int timeout_ms; /* default of the session's waits; 0: CKPT_TIMEOUT_MS, else 120000 */
+	int slots;      /* snapshots in memory per rank, 3 to 8; 0: CKPT_SLOTS, else 3 */
 } ckpt_options;
 
 /* Opens a session: connects, agrees on the protocol version, is told the epoch. Waits up to the timeout for a daemon that
@@ -134,21 +134,22 @@ typedef struct ckpt_piece {
 	const uint64_t *offset; /* elements, ndim entries; NULL: flat range or whole */
 	const uint64_t *extent; /* elements, ndim entries */
 	uint64_t start, count;  /* flat range: elements */
-	const int64_t *stride;  /* box in strided memory: bytes per step of each dimension, ndim entries; NULL: packed */
+	const int64_t *stride; /* box in strided memory: bytes per step of each dimension, ndim entries; NULL: packed */
 } ckpt_piece;
 
 typedef struct ckpt_tensor {
 	size_t size;
-	const char *name;       /* unique in the job; 1 to 511 bytes of UTF-8 */
+	const char *name; /* unique in the job; 1 to 511 bytes of UTF-8 */
 	ckpt_dtype dtype;
-	int ndim;               /* 0 to 8 */
-	const uint64_t *shape;  /* global, ndim entries */
+	int ndim;              /* 0 to 8 */
+	const uint64_t *shape; /* global, ndim entries */
 	const ckpt_piece *pieces;
-	int npieces;            /* disjoint; 0 is allowed: this rank holds nothing of it */
-	const char *group;      /* tensor group, one file per rank and group; NULL: "params" */
-	const char *replica;    /* NULL: nobody else holds these pieces. Else the name of a replica group: all ranks that register
+	int npieces;       /* disjoint; 0 is allowed: this rank holds nothing of it */
+	const char *group; /* tensor group, one file per rank and group; NULL: "params" */
+	const char *
+		replica; /* NULL: nobody else holds these pieces. Else the name of a replica group: all ranks that register
 				 * the same pieces under it hold the same bytes; kept once per node, written once per job */
-	int device;             /* CKPT_HOST or an ordinal */
+	int device;      /* CKPT_HOST or an ordinal */
 } ckpt_tensor;
 
 /* Adds a tensor to the session's table, before ckpt_join. Everything is copied except what `data` points to.
@@ -229,11 +230,11 @@ typedef enum ckpt_source { CKPT_FROM_MEMORY = 1, CKPT_FROM_PEER, CKPT_FROM_STORA
 typedef struct ckpt_restored {
 	size_t size;
 	uint64_t step;
-	uint32_t epoch;     /* in which it was saved */
-	ckpt_source source; /* the lowest rung that any piece came from */
-	uint64_t bytes;     /* into this rank's memory */
+	uint32_t epoch;             /* in which it was saved */
+	ckpt_source source;         /* the lowest rung that any piece came from */
+	uint64_t bytes;             /* into this rank's memory */
 	uint64_t fetch_ns, load_ns; /* the node's part, this rank's part */
-	char why[256];      /* which newer or better sources were passed over and why; "" if none */
+	char why[256];              /* which newer or better sources were passed over and why; "" if none */
 } ckpt_restored;
 
 #define CKPT_LATEST UINT64_MAX

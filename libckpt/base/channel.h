@@ -18,8 +18,8 @@ enum {
 
 struct frame {
 	uint16_t type;
-	uint32_t seq;         /* a reply carries the seq of its request; 0: unasked */
-	const uint8_t *body;  /* len bytes, inside the frame's own storage */
+	uint32_t seq;        /* a reply carries the seq of its request; 0: unasked */
+	const uint8_t *body; /* len bytes, inside the frame's own storage */
 	size_t len;
 	int nfds;
 	int fds[FRAME_FDS_MAX]; /* owned; taken one by one with frame_take_fd, the rest closed by frame_free */

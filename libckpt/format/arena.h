@@ -44,8 +44,8 @@ struct arena_slot {
 	uint32_t target;                     /* rank: enum slot_target */
 	uint64_t step;                       /* rank: set before state becomes CAPTURING */
 	uint32_t epoch;
-	uint32_t flags;                      /* rank: enum slot_flags */
-	uint64_t begin_ns;                   /* rank: clock_now() at begin */
+	uint32_t flags;                         /* rank: enum slot_flags */
+	uint64_t begin_ns;                      /* rank: clock_now() at begin */
 	_Alignas(64) _Atomic uint64_t progress; /* device: bytes that have arrived, a prefix of the pieces in
 						 * the order of the layout */
 };
@@ -59,7 +59,16 @@ struct arena_part {
 };
 
 /* Why a level is not reached yet. */
-enum late_phase { LATE_NOBODY = 0, LATE_BEGIN, LATE_CAPTURE, LATE_FENCE, LATE_DIGEST, LATE_WRITE, LATE_COMMIT, LATE_VERIFY };
+enum late_phase {
+	LATE_NOBODY = 0,
+	LATE_BEGIN,
+	LATE_CAPTURE,
+	LATE_FENCE,
+	LATE_DIGEST,
+	LATE_WRITE,
+	LATE_COMMIT,
+	LATE_VERIFY
+};
 
 /* Written by the daemon under a sequence lock: odd while it changes. The ring is searched by (epoch, step), epoch 0: unused. An entry
  * appears when the daemon first sees the snapshot and is overwritten by the 32nd one after it. */
@@ -67,8 +76,8 @@ struct arena_status {
 	_Atomic uint32_t seq;
 	_Atomic uint32_t epoch;
 	_Atomic uint64_t step;
-	_Atomic int32_t level;     /* enum ckpt_level */
-	_Atomic int32_t error;     /* 0 or -errno: final */
+	_Atomic int32_t level; /* enum ckpt_level */
+	_Atomic int32_t error; /* 0 or -errno: final */
 	_Atomic uint32_t late_rank;
 	_Atomic uint32_t late_phase;
 };

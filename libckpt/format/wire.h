@@ -70,20 +70,20 @@ enum wire_source { WIRE_FROM_MEMORY = 1, WIRE_FROM_PEER, WIRE_FROM_STORAGE };
 struct wire_hello {
 	uint32_t protocol_min, protocol_max;
 	enum wire_role role;
-	char job[NAME_JOB_MAX]; /* observer: may be empty */
+	char job[NAME_JOB_MAX];            /* observer: may be empty */
 	uint32_t rank, world, local_world; /* rank: 0 for the other roles; world > 0 except for an observer */
-	uint32_t epoch;         /* the last epoch this client knows (after a daemon restart), else 0 */
+	uint32_t epoch;                    /* the last epoch this client knows (after a daemon restart), else 0 */
 	uint32_t slots;
-	char version[32];       /* of the client's build, for messages */
+	char version[32]; /* of the client's build, for messages */
 };
 
 struct wire_welcome {
 	uint32_t protocol;
-	uint32_t epoch;      /* of the job now */
+	uint32_t epoch; /* of the job now */
 	char node[NAME_NODE_MAX];
 	char version[32];
-	bool storage;        /* the daemon has a store */
-	bool peers;          /* replication is configured */
+	bool storage; /* the daemon has a store */
+	bool peers;   /* replication is configured */
 };
 
 struct wire_error {
@@ -100,7 +100,7 @@ struct wire_arena {
 };
 
 struct wire_join {
-	uint32_t epoch; /* last joined, 0 the first time */
+	uint32_t epoch;      /* last joined, 0 the first time */
 	uint32_t timeout_ms; /* the daemon answers by then with who is missing; 0: its own default */
 	uint32_t address_len;
 	uint8_t address[WIRE_ADDRESS_MAX];
@@ -115,7 +115,7 @@ void wire_joined_free(struct wire_joined *m);
 
 struct wire_restore {
 	uint32_t epoch;
-	uint64_t step; /* UINT64_MAX: the newest */
+	uint64_t step;       /* UINT64_MAX: the newest */
 	uint32_t timeout_ms; /* as in JOIN */
 };
 
@@ -128,7 +128,8 @@ struct wire_restored {
 	uint32_t nlocal;
 	uint32_t ranks[WIRE_LOCAL_MAX];
 	uint32_t slots[WIRE_LOCAL_MAX]; /* the slot of each local rank's arena */
-	bool rank_blobs_absent[WIRE_LOCAL_MAX]; /* the saved world was smaller: that rank keeps the rank blobs that it has */
+	bool rank_blobs_absent
+		[WIRE_LOCAL_MAX]; /* the saved world was smaller: that rank keeps the rank blobs that it has */
 	char why[WIRE_TEXT_MAX];
 };
 

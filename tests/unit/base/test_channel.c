@@ -16,8 +16,6 @@
 #include <sys/stat.h>
 #include <sys/un.h>
 
-TestSuite(channel, .timeout = 30);
-
 /* The head of a packet as it stands on the socket, for tests that lie. */
 struct raw_head {
 	uint16_t type, flags;
@@ -137,7 +135,8 @@ Test(channel, a_peer_that_does_not_read_costs_the_deadline, .init = make_pair, .
 		rc = channel_send(ends[0], 1, 0, body, sizeof(body), NULL, 0, 0);
 	cr_assert_eq(rc, -EAGAIN);
 	uint64_t t = clock_now();
-	cr_assert_eq(channel_send(ends[0], 1, 0, body, sizeof(body), NULL, 0, clock_deadline(50 * CLOCK_NS_PER_MS)), -ETIMEDOUT);
+	cr_assert_eq(channel_send(ends[0], 1, 0, body, sizeof(body), NULL, 0, clock_deadline(50 * CLOCK_NS_PER_MS)),
+		     -ETIMEDOUT);
 	cr_assert_geq(clock_now() - t, 50 * CLOCK_NS_PER_MS);
 }
 

@@ -3,9 +3,8 @@
 #include "format/layout.h"
 
 #include <criterion/criterion.h>
+#include <stdio.h>
 #include <string.h>
-
-TestSuite(arena, .timeout = 10);
 
 Test(arena, parts_follow_each_other_aligned)
 {
@@ -62,7 +61,7 @@ static struct arena_head head(void)
 	h.table_at = p.table_at;
 	h.leaves_at = p.leaves_at;
 	h.slots_at = p.slots_at;
-	strcpy(h.job, "job");
+	snprintf(h.job, sizeof(h.job), "job");
 	h.rank = 1;
 	h.world = 2;
 	return h;
@@ -105,6 +104,6 @@ Test(arena, a_head_that_contradicts_itself_is_refused)
 	REFUSED(h.rank = 2);
 	REFUSED(h.world = 0);
 	REFUSED(h.world = RANK_MAX + 1);
-	REFUSED(strcpy(h.job, "a/b"));
+	REFUSED(snprintf(h.job, sizeof(h.job), "a/b"));
 	REFUSED(memset(h.job, 'x', sizeof(h.job)));
 }

@@ -7,8 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-TestSuite(wire, .timeout = 30);
-
 typedef int decode_fn(const void *body, size_t len, void *m, struct err *err);
 
 /* Every strict prefix and one byte too many must be refused; the copy is of exact size so that ASan sees any overrun. */
@@ -29,7 +27,7 @@ static void refuse_every_other_length(const struct wbuf *w, decode_fn *decode, s
 }
 
 #define DECODE(name)                                                                                                   \
-	static int decode_##name(const void *body, size_t len, void *m, struct err *err)                              \
+	static int decode_##name(const void *body, size_t len, void *m, struct err *err)                               \
 	{                                                                                                              \
 		return wire_##name##_decode(body, len, m, err);                                                        \
 	}
@@ -75,8 +73,16 @@ DECODE(exited)
 
 static struct wire_hello hello(void)
 {
-	return (struct wire_hello){.protocol_min = 1, .protocol_max = 3, .role = ROLE_RANK, .job = "job-1", .rank = 2,
-				   .world = 8, .local_world = 4, .epoch = 7, .slots = 3, .version = "0.1.0"};
+	return (struct wire_hello){.protocol_min = 1,
+				   .protocol_max = 3,
+				   .role = ROLE_RANK,
+				   .job = "job-1",
+				   .rank = 2,
+				   .world = 8,
+				   .local_world = 4,
+				   .epoch = 7,
+				   .slots = 3,
+				   .version = "0.1.0"};
 }
 
 static void assert_same_hello(const struct wire_hello *a, const struct wire_hello *b)
@@ -127,7 +133,7 @@ Test(wire, hello_with_bad_fields_is_refused)
 	m.role = (enum wire_role)9;
 	REFUSED(hello, m);
 	m = hello();
-	strcpy(m.job, "../up");
+	snprintf(m.job, sizeof(m.job), "../up");
 	REFUSED(hello, m);
 	m = hello();
 	m.role = ROLE_LAUNCHER;
@@ -162,9 +168,10 @@ static void assert_same_welcome(const struct wire_welcome *a, const struct wire_
 
 Test(wire, welcome_round_trip)
 {
-	struct wire_welcome m = {.protocol = WIRE_PROTOCOL, .epoch = 3, .node = "n1", .version = "0.1.0", .storage = true};
+	struct wire_welcome m = {
+		.protocol = WIRE_PROTOCOL, .epoch = 3, .node = "n1", .version = "0.1.0", .storage = true};
 	ROUND_TRIP(welcome, m);
-	strcpy(m.node, "a/b");
+	snprintf(m.node, sizeof(m.node), "a/b");
 	REFUSED(welcome, m);
 }
 
@@ -307,8 +314,15 @@ static void assert_same_restored(const struct wire_restored *a, const struct wir
 
 Test(wire, restored_round_trip)
 {
-	struct wire_restored good = {.step = 120, .epoch = 3, .source = WIRE_FROM_STORAGE, .fetch_ns = 12345, .nlocal = 2,
-				     .ranks = {0, 1}, .slots = {2, 7}, .rank_blobs_absent = {false, true}, .why = "step 121 is damaged"};
+	struct wire_restored good = {.step = 120,
+				     .epoch = 3,
+				     .source = WIRE_FROM_STORAGE,
+				     .fetch_ns = 12345,
+				     .nlocal = 2,
+				     .ranks = {0, 1},
+				     .slots = {2, 7},
+				     .rank_blobs_absent = {false, true},
+				     .why = "step 121 is damaged"};
 	struct wire_restored m = good;
 	ROUND_TRIP(restored, m);
 	m.slots[1] = ARENA_SLOTS_MAX;
@@ -399,8 +413,9 @@ Test(wire, spawned_and_exited_round_trip)
 
 Test(wire, noise_never_decodes_into_something_out_of_bounds)
 {
-	static decode_fn *const decoders[] = {decode_hello,   decode_welcome,  decode_error, decode_arena,    decode_join,
-					      decode_restore, decode_restored, decode_event, decode_arena_of, decode_epoch};
+	static decode_fn *const decoders[] = {decode_hello,    decode_welcome, decode_error,    decode_arena,
+					      decode_join,     decode_restore, decode_restored, decode_event,
+					      decode_arena_of, decode_epoch};
 	static union {
 		struct wire_hello hello;
 		struct wire_restored restored;

@@ -1,141 +1,15 @@
-#include "fake_daemon.h"
-
-#include "base/channel.h"
-#include "base/cleanup.h"
-#include "base/clock.h"
+#include "fake_private.h"
 
 #include <criterion/criterion.h>
-#include <fcntl.h>
-#include <limits.h>
-#include <linux/futex.h>
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/eventfd.h>
-#include <sys/mman.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
-#include <sys/syscall.h>
-
-enum { CONNS = 16 };
-
-struct conn {
-	int sock; /* -1: unused */
-	bool greeted, registered, wants_join, wants_restore;
-	uint32_t rank, register_seq, join_seq, restore_seq;
-	struct wire_join join;
-};
-
-struct memory {
-	int fd, fd_read;
-	uint8_t *base;
-	uint64_t size;
-	struct registration reg;
-	struct layout layout;
-};
-
-struct fake {
-	char dir[64], path[96];
-	uint32_t world, epoch;
-	struct fake_manners manners;
-	pthread_t thread;
-	pthread_mutex_t lock;
-	pthread_cond_t changed;
-	bool stop, alive, dying;
-	int wake, listener, doorbell;
-	struct conn conns[CONNS];
-	struct memory memory[FAKE_WORLD_MAX];
-	struct registration regs[FAKE_WORLD_MAX]; /* of REGISTER */
-	bool registered[FAKE_WORLD_MAX];
-	unsigned welcomed, seen[WIRE_TYPE_END];
-	struct wire_hello hellos[FAKE_WORLD_MAX];
-	struct wire_join joins[FAKE_WORLD_MAX];
-};
 
 static uint64_t soon(void)
 {
 	return clock_deadline(5 * CLOCK_NS_PER_S);
-}
-
-/* ---- arenas ---- */
-
-static void memory_drop(struct memory *m)
-{
-	if (m->base) {
-		munmap(m->base, m->size);
-		close(m->fd);
-		close(m->fd_read);
-	}
-	registration_free(&m->reg);
-	layout_free(&m->layout);
-	*m = (struct memory){0};
-}
-
-static void memory_map(struct memory *m, int fd)
-{
-	char path[64];
-	struct stat st;
-	m->fd = fd;
-	fstat(fd, &st);
-	m->size = (uint64_t)st.st_size;
-	m->base = mmap(NULL, m->size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-	madvise(m->base, m->size, MADV_DONTFORK);
-	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
-	m->fd_read = open(path, O_RDONLY | O_CLOEXEC);
-}
-
-static struct arena_head *head_of(struct memory *m)
-{
-	return (struct arena_head *)m->base;
-}
-
-static void put_table(struct wbuf *table, const struct registration *reg, const struct layout *layout)
-{
-	AUTO_WBUF struct wbuf bytes = {0};
-	registration_encode(reg, &bytes);
-	wbuf_u32(table, (uint32_t)bytes.len);
-	wbuf_put(table, bytes.data, bytes.len);
-	layout_encode(layout, table);
-}
-
-static void memory_make(struct fake *f, uint32_t rank, struct layout *layout)
-{
-	struct memory *m = &f->memory[rank];
-	struct arena_plan plan;
-	AUTO_WBUF struct wbuf table = {0};
-	put_table(&table, &f->regs[rank], layout);
-	arena_plan(table.len, layout->nleaves, layout->slot_size, f->hellos[rank].slots, &plan);
-	int fd = memfd_create("fake-arena", MFD_CLOEXEC);
-	if (ftruncate(fd, (off_t)plan.size))
-		abort();
-	memory_map(m, fd);
-	struct arena_head *h = head_of(m);
-	struct digest digest = digest_bytes(table.data, table.len);
-	memcpy(m->base + plan.table_at, table.data, table.len);
-	h->magic = ARENA_MAGIC, h->version = ARENA_VERSION, h->nslots = f->hellos[rank].slots;
-	h->size = plan.size, h->table_at = plan.table_at, h->table_len = table.len, h->leaves_at = plan.leaves_at;
-	h->slots_at = plan.slots_at, h->slot_size = layout->slot_size, h->nleaves = layout->nleaves;
-	h->table_low = digest.low, h->table_high = digest.high, h->rank = rank, h->world = f->world;
-	snprintf(h->job, sizeof(h->job), "%s", f->hellos[rank].job);
-	h->epoch = f->epoch;
-	m->layout = *layout;
-	*layout = (struct layout){0};
-}
-
-static void memory_adopt(struct fake *f, uint32_t rank, int fd)
-{
-	struct memory *m = &f->memory[rank];
-	memory_drop(m);
-	memory_map(m, fd);
-	struct arena_head *h = head_of(m);
-	struct rbuf in = rbuf_of(m->base + h->table_at, h->table_len);
-	uint32_t len = rbuf_u32(&in);
-	struct err err;
-	if (registration_decode(rbuf_take(&in, len), len, &m->reg, &err) ||
-	    layout_decode(&in, &m->reg, &m->layout, &err))
-		abort();
-	/* A daemon knows the epoch again from what comes back. */
-	f->epoch = max_u64(f->epoch, h->epoch);
 }
 
 /* ---- answers ---- */
@@ -446,7 +320,7 @@ struct fake *fake_start(uint32_t world)
 	struct err err = {0};
 	f->world = world;
 	f->epoch = 1;
-	strcpy(f->dir, "/tmp/ckpt-fake-XXXXXX");
+	snprintf(f->dir, sizeof(f->dir), "/tmp/ckpt-fake-XXXXXX");
 	if (!mkdtemp(f->dir))
 		abort();
 	snprintf(f->path, sizeof(f->path), "%s/ckptd.sock", f->dir);
@@ -545,34 +419,6 @@ unsigned fake_count(struct fake *f, enum wire_type type)
 	return f->seen[type];
 }
 
-bool fake_rang(struct fake *f)
-{
-	uint64_t count;
-	struct pollfd p = {.fd = f->doorbell, .events = POLLIN};
-	return poll(&p, 1, 5000) == 1 && read(f->doorbell, &count, sizeof(count)) == sizeof(count);
-}
-
-static void wake_rank(struct memory *m)
-{
-	atomic_fetch_add(&head_of(m)->wake, 1);
-	syscall(SYS_futex, &head_of(m)->wake, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
-}
-
-void fake_wake(struct fake *f)
-{
-	for (uint32_t r = 0; r < f->world; r++)
-		wake_rank(&f->memory[r]);
-}
-
-void fake_epoch_quietly(struct fake *f, uint32_t epoch)
-{
-	LOCK_SCOPE(&f->lock);
-	f->epoch = epoch;
-	for (uint32_t r = 0; r < f->world; r++)
-		if (f->memory[r].base)
-			atomic_store(&head_of(&f->memory[r])->epoch, epoch);
-}
-
 static void tell_all(struct fake *f, enum wire_type type, const struct wbuf *body)
 {
 	LOCK_SCOPE(&f->lock);
@@ -590,7 +436,7 @@ void fake_epoch(struct fake *f, uint32_t epoch, const char *reason)
 	fake_epoch_quietly(f, epoch);
 	for (uint32_t r = 0; r < f->world; r++)
 		if (f->memory[r].base)
-			wake_rank(&f->memory[r]);
+			memory_wake(&f->memory[r]);
 	tell_all(f, WIRE_EPOCH, &body);
 }
 
@@ -601,76 +447,6 @@ void fake_event(struct fake *f, struct step_id id, int rc, const char *text)
 	snprintf(m.text, sizeof(m.text), "%s", text);
 	wire_event_encode(&m, &body);
 	tell_all(f, WIRE_EVENT, &body);
-}
-
-static void write_status(struct arena_status *e, const struct fake_level *level)
-{
-	uint32_t seq = atomic_load(&e->seq);
-	atomic_store(&e->seq, seq + 1);
-	atomic_store(&e->epoch, level->id.epoch);
-	atomic_store(&e->step, level->id.step);
-	atomic_store(&e->level, level->level);
-	atomic_store(&e->error, level->error);
-	atomic_store(&e->late_rank, level->late_rank);
-	atomic_store(&e->late_phase, level->late_phase);
-	atomic_store(&e->seq, seq + 2);
-}
-
-/* Its own entry, else an unused one, else the oldest. */
-static struct arena_status *status_of(struct memory *m, struct step_id id)
-{
-	struct arena_status *ring = head_of(m)->status, *oldest = &ring[0];
-	for (int i = 0; i < ARENA_STATUS; i++)
-		if (ring[i].epoch == id.epoch && ring[i].step == id.step)
-			return &ring[i];
-	for (int i = 0; i < ARENA_STATUS; i++) {
-		if (!ring[i].epoch)
-			return &ring[i];
-		if (ring[i].step < oldest->step)
-			oldest = &ring[i];
-	}
-	return oldest;
-}
-
-void fake_publish(struct fake *f, const struct fake_level *level)
-{
-	for (uint32_t r = 0; r < f->world; r++) {
-		write_status(status_of(&f->memory[r], level->id), level);
-		wake_rank(&f->memory[r]);
-	}
-}
-
-void fake_free(struct fake *f, uint32_t rank, uint32_t slot)
-{
-	atomic_store(&fake_head(f, rank)->slots[slot].state, SLOT_FREE);
-	wake_rank(&f->memory[rank]);
-}
-
-struct arena_head *fake_head(struct fake *f, uint32_t rank)
-{
-	return head_of(&f->memory[rank]);
-}
-
-uint8_t *fake_slot(struct fake *f, uint32_t rank, uint32_t slot)
-{
-	struct arena_head *h = fake_head(f, rank);
-	return f->memory[rank].base + h->slots_at + slot * h->slot_size;
-}
-
-uint64_t *fake_leaves(struct fake *f, uint32_t rank, uint32_t slot)
-{
-	struct arena_head *h = fake_head(f, rank);
-	return (uint64_t *)(f->memory[rank].base + h->leaves_at) + slot * h->nleaves;
-}
-
-const struct layout *fake_layout(struct fake *f, uint32_t rank)
-{
-	return &f->memory[rank].layout;
-}
-
-const struct registration *fake_registration(struct fake *f, uint32_t rank)
-{
-	return &f->regs[rank];
 }
 
 struct wire_hello fake_hello(struct fake *f, uint32_t rank)

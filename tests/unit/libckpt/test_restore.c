@@ -4,8 +4,6 @@
 #include <stdio.h>
 #include <string.h>
 
-TestSuite(restore, .timeout = 30);
-
 /* Everything was saved with seed 1 into slot 0 of every rank, then changed. */
 static void saved_crew(struct crew *c, uint32_t world)
 {

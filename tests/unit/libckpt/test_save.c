@@ -7,8 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-TestSuite(save, .timeout = 30);
-
 /* The one slot of the rank that holds the step. */
 static uint32_t slot_of(struct crew *c, uint32_t rank, uint64_t step)
 {

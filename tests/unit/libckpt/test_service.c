@@ -9,8 +9,6 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-TestSuite(service, .timeout = 40);
-
 struct heard {
 	int fd;
 	uint32_t epoch;

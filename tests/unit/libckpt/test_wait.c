@@ -5,8 +5,6 @@
 #include <pthread.h>
 #include <string.h>
 
-TestSuite(wait, .timeout = 30);
-
 static ckpt_snapshot *begun(struct crew *c, uint64_t step, ckpt_target target)
 {
 	ckpt_snapshot *snap;
