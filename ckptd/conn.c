@@ -354,6 +354,14 @@ static void on_event(void *arg, uint32_t events)
 
 /* ---- beginning ------------------------------------------------------------------------------------------------- */
 
+static unsigned held_by(const struct conns *conns, pid_t pid)
+{
+	unsigned n = 0;
+	list_for(node, &conns->list)
+		n += list_entry(node, struct client, link)->peer.pid == pid;
+	return n;
+}
+
 static bool admitted(struct conns *conns, int sock, struct peer *peer)
 {
 	if (channel_peer(sock, peer))
@@ -364,6 +372,10 @@ static bool admitted(struct conns *conns, int sock, struct peer *peer)
 	}
 	if (conns->count >= CONN_MAX) {
 		log_warn("client %d is refused: %d connections are open", (int)peer->pid, CONN_MAX);
+		return false;
+	}
+	if (held_by(conns, peer->pid) >= CONN_PROCESS_MAX) {
+		log_warn("client %d is refused: it holds %d connections already", (int)peer->pid, CONN_PROCESS_MAX);
 		return false;
 	}
 	return true;

@@ -7,7 +7,7 @@
 #include "client.h"
 #include "daemon.h"
 
-enum { CONN_MAX = 256, CONN_QUEUE_MAX = 64, CONN_HELLO_MS = 5000, CONN_FRAMES_PER_TURN = 16 };
+enum { CONN_MAX = 256, CONN_PROCESS_MAX = 96, CONN_QUEUE_MAX = 64, CONN_HELLO_MS = 5000, CONN_FRAMES_PER_TURN = 16 };
 
 struct conns {
 	struct daemon *daemon;

@@ -20,6 +20,8 @@
  * lost its connection but not its life may take to come back. */
 #define RESUME_GRACE_NS (5 * CLOCK_NS_PER_S)
 
+enum { JOBS_MAX = 64 };
+
 const char *rank_state_name(enum rank_state state)
 {
 	static const char *const names[] = {"absent", "connected", "registered", "joined", "left"};
@@ -44,21 +46,34 @@ static void init_ranks(struct job *job)
 		job->ranks[r] = (struct rank){.job = job, .id = r, .pidfd = -1, .doorbell = -1};
 }
 
-static int job_new(struct daemon *daemon, const struct wire_hello *hello, struct job **out)
+static unsigned job_count(const struct daemon *daemon)
 {
+	unsigned n = 0;
+	list_for(node, &daemon->jobs)
+		n++;
+	return n;
+}
+
+static int job_new(struct daemon *daemon, const struct wire_hello *hello, struct job **out, struct err *err)
+{
+	uint32_t epoch;
+	if (job_count(daemon) >= JOBS_MAX)
+		return err_set(err, -EBUSY, "job '%s': this daemon has %d jobs already", hello->job, JOBS_MAX);
+	int rc = member_first_epoch(daemon, hello->job, &epoch, err);
+	if (rc)
+		return err_prefix(err, rc, "job '%s': no epoch can be chosen", hello->job);
 	struct job *job = calloc(1, sizeof(*job));
-	if (!job)
-		return -ENOMEM;
-	job->ranks = calloc(hello->world, sizeof(*job->ranks));
-	if (!job->ranks) {
+	if (job)
+		job->ranks = calloc(hello->world, sizeof(*job->ranks));
+	if (!job || !job->ranks) {
 		free(job);
-		return -ENOMEM;
+		return err_set(err, -ENOMEM, "no memory for job '%s'", hello->job);
 	}
 	job->daemon = daemon;
 	job->world = hello->world;
 	job->nslots = ARENA_SLOTS_MIN;
 	job->fresh = true;
-	job->epoch = member_first_epoch(daemon, hello->job);
+	job->epoch = epoch;
 	job->dormant_ns = clock_now();
 	snprintf(job->name, sizeof(job->name), "%s", hello->job);
 	init_ranks(job);
@@ -143,11 +158,10 @@ static int get_job(struct daemon *daemon, const struct wire_hello *hello, struct
 		job_free(job);
 		job = NULL;
 	}
-	int rc = job ? 0 : job_new(daemon, hello, &job);
-	if (rc)
-		return err_set(err, rc, "no memory for job '%s'", hello->job);
-	*out = job;
-	return 0;
+	int rc = job ? 0 : job_new(daemon, hello, &job, err);
+	if (!rc)
+		*out = job;
+	return rc;
 }
 
 static void process_died(void *arg, uint32_t events)
@@ -392,11 +406,20 @@ static bool all_left(const struct job *job)
 	return true;
 }
 
+/* Without arenas and without anybody connected there is nothing to keep, whether or not the processes live on. */
+static bool holds_anything(const struct job *job)
+{
+	for (uint32_t r = 0; r < job->world; r++)
+		if (job->ranks[r].mem || job->ranks[r].client)
+			return true;
+	return false;
+}
+
 static bool may_end(struct job *job, uint64_t now)
 {
 	if (!saves_idle(&job->saves) || !recover_idle(&job->recover) || job->launcher)
 		return false;
-	if (all_left(job))
+	if (all_left(job) || !holds_anything(job))
 		return true;
 	if (job_alive(job)) {
 		job->dormant_ns = 0;

@@ -14,21 +14,31 @@
 /* How long a restarted daemon waits for arenas before it makes new ones. */
 #define ARENA_GRACE_NS (3 * CLOCK_NS_PER_S)
 
-uint32_t member_first_epoch(struct daemon *daemon, const char *job)
+/* The last epoch that a directory of the store bears; partial ones count, too: their names are taken. */
+static int last_in_store(struct daemon *daemon, const char *job, uint32_t *last, struct err *err)
 {
-	uint32_t last = catalog_last_epoch(daemon->catalog, job);
 	struct repo repo;
-	struct err err;
 	AUTO_FREE struct checkpoint_ref *refs = NULL;
 	size_t n = 0;
-	if (!daemon->config.store || repo_open(daemon->config.store, &repo, &err))
-		return last + 1;
-	/* Partial directories count, too: their names are taken. */
-	if (!repo_scan(&repo, job, &refs, &n, &err))
-		for (size_t i = 0; i < n; i++)
-			last = refs[i].id.epoch > last ? refs[i].id.epoch : last;
+	int rc = failpoint("job.epoch", NULL);
+	if (rc)
+		return err_set(err, rc, "cannot read the store: %s", err_name(rc));
+	rc = repo_open(daemon->config.store, &repo, err);
+	if (rc)
+		return rc;
+	rc = repo_scan(&repo, job, &refs, &n, err);
 	repo_close(&repo);
-	return last + 1;
+	for (size_t i = 0; !rc && i < n; i++)
+		*last = refs[i].id.epoch > *last ? refs[i].id.epoch : *last;
+	return rc;
+}
+
+int member_first_epoch(struct daemon *daemon, const char *job, uint32_t *epoch, struct err *err)
+{
+	*epoch = catalog_last_epoch(daemon->catalog, job);
+	int rc = daemon->config.store ? last_in_store(daemon, job, epoch, err) : 0;
+	++*epoch;
+	return rc;
 }
 
 void member_tell_epoch(struct job *job, const char *reason)

@@ -7,15 +7,21 @@
 
 #include <fcntl.h>
 #include <linux/futex.h>
+#include <linux/magic.h>
 #include <linux/memfd.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/statfs.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
-enum { SEALS = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL, PREFAULT_SLICE = 64 << 20 };
+enum {
+	SEALS = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL,
+	PREFAULT_SLICE = 64 << 20,
+	TABLE_MAX = 2 * REGISTRATION_BYTES_MAX, /* the layout is of the size of the registration */
+};
 
 int memory_table(const struct registration *reg, const struct layout *layout, struct wbuf *out)
 {
@@ -210,7 +216,10 @@ int memory_create(const char *job, struct registration *reg, struct layout *layo
 static int check_descriptor(int fd, uint64_t *size, struct err *err)
 {
 	struct stat st;
+	struct statfs fs;
 	int seals = fcntl(fd, F_GET_SEALS);
+	if (fstatfs(fd, &fs) < 0 || fs.f_type != TMPFS_MAGIC)
+		return err_set(err, -EBADMSG, "the descriptor is not shared memory of ordinary pages");
 	if (seals < 0 || (seals & (F_SEAL_SHRINK | F_SEAL_GROW)) != (F_SEAL_SHRINK | F_SEAL_GROW))
 		return err_set(err, -EBADMSG, "the descriptor is not a sealed arena");
 	if (fstat(fd, &st) < 0)
@@ -253,6 +262,9 @@ static int adopt(struct memory *mem, const char *job, struct err *err)
 		return rc;
 	if (strncmp(copy->job, job, sizeof(copy->job)) != 0)
 		return err_set(err, -EBADMSG, "the arena belongs to job '%.63s', not to '%s'", copy->job, job);
+	if (copy->table_len > TABLE_MAX)
+		return err_set(err, -EBADMSG, "the arena's table of %lu bytes is larger than any can be",
+			       (unsigned long)copy->table_len);
 	mem->table = (struct digest){.low = copy->table_low, .high = copy->table_high};
 	AUTO_FREE uint8_t *table = malloc(copy->table_len ? copy->table_len : 1);
 	if (!table)

@@ -72,6 +72,7 @@ static const char *const names[] = {
 	"disk.unlink.after",
 	"disk.write",
 	"disk.write.after",
+	"job.epoch",
 	"job.form",
 	"job.raise",
 	"job.register",
