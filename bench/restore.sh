@@ -41,7 +41,7 @@ fio_read() {
 		python3 -c 'import json, sys; print(json.load(sys.stdin)["jobs"][0]["read"]["bw_bytes"])'
 }
 
-echo "machine: $(lscpu | sed -n 's/^Model name: *//p'), $(nproc) CPUs, Linux $(uname -r), $(stat -f -c %T "$store") at $dir"
+echo "machine: $(lscpu | sed -n 's/^Model name: *//p'), $(nproc) CPUs, Linux $(uname -r), $(findmnt -no FSTYPE -T "$store") at $dir"
 echo "checkpoint: $(du -sm "$store" | cut -f1) MiB of 4 ranks; $rounds rounds"
 results="$store/results"
 for round in $(seq "$rounds"); do
