@@ -262,7 +262,7 @@ static int finish(struct loop *l, struct loop_result *result)
 		.step = l->state.counters.step, .loss = l->state.counters.loss, .rank = l->crew.rank};
 	ckpt_beat(l->session, l->state.counters.step, CKPT_PHASE_SAVE);
 	rc = saver_finish(&l->saver, l->state.counters.step);
-	if (rc == -ESTALE)
+	if (rc == -ESTALE || saver_fatal(rc))
 		return fail(l, rc, l->saver.why);
 	if (rc < 0) {
 		result->unsafe = true;

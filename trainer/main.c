@@ -26,6 +26,7 @@ static void catch_signals(void)
 
 	sigaction(SIGTERM, &action, NULL);
 	sigaction(SIGINT, &action, NULL);
+	signal(SIGPIPE, SIG_IGN); /* who reads our messages may go */
 }
 
 static int train(const struct train_options *options)

@@ -18,7 +18,8 @@ int report_open(struct report *r, const char *file)
 	*r = (struct report){.fd = -1};
 	if (!file)
 		return 0;
-	r->fd = open(file, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+	/* O_NONBLOCK: nobody has to read a pipe for the training to go on */
+	r->fd = open(file, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NONBLOCK, 0666);
 	return r->fd < 0 ? -errno : 0;
 }
 
@@ -75,7 +76,7 @@ static void end(const struct report *r, struct line *l)
 	ssize_t ignored;
 
 	put(l, "}\n");
-	ignored = write(r->fd, l->text, l->used); /* a full disk must not end the training */
+	ignored = write(r->fd, l->text, l->used); /* a full disk or pipe must not end the training */
 	(void)ignored;
 }
 

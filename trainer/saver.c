@@ -24,10 +24,9 @@ static int fail(struct saver *s, const char *doing, uint64_t step, int rc)
 	return rc;
 }
 
-/* Errors that no later save can heal, since they are the caller's. */
-static bool is_ours(int rc)
+bool saver_fatal(int rc)
 {
-	return rc == -EINVAL || rc == -EPERM || rc == -ECHILD;
+	return rc == -EPERM || rc == -ECHILD;
 }
 
 static void drop(struct saver *s, int index)
@@ -56,7 +55,7 @@ static int refused(struct saver *s, int rc)
 {
 	bool everywhere = rc == -EBUSY || rc == -ENOTCONN;
 
-	if (rc == -ESTALE || is_ours(rc))
+	if (rc == -ESTALE || saver_fatal(rc))
 		return fail(s, "save", s->stall.step, rc);
 	s->stall.result = rc == -EBUSY ? "busy" : rc == -ENOTCONN ? "unreachable" : "failed";
 	report_save(s->report, &s->stall);
@@ -110,7 +109,7 @@ int saver_fence(struct saver *s)
 	rc = ckpt_fence(s->unfenced, NULL);
 	s->unfenced = NULL;
 	s->stall.fence_ms = (double)(monotonic_ns() - from) / 1e6;
-	if (rc == -ESTALE || is_ours(rc))
+	if (rc == -ESTALE || saver_fatal(rc))
 		return fail(s, "fence", s->stall.step, rc);
 	if (rc < 0) {
 		s->failed++;

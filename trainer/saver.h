@@ -36,7 +36,9 @@ struct saver {
 	char why[SAVER_WHY_SIZE];       /* of the last error that a function returned */
 };
 
-/* Saves the state of `step` if its turn has come. 0, or -ESTALE, or an error of ours (-EINVAL, -EPERM, -ECHILD). */
+/* Errors that no later save can heal, since they are the caller's: an undefined state, another process. */
+bool saver_fatal(int rc);
+/* Saves the state of `step` if its turn has come. 0, -ESTALE, or what is fatal. */
 int saver_begin(struct saver *saver, uint64_t step);
 /* To be called before the state changes. As saver_begin(). */
 int saver_fence(struct saver *saver);

@@ -84,7 +84,7 @@ Test(ring_connect, nobody_listening_is_said_at_once, .timeout = 10)
 	int64_t start = monotonic_ns();
 
 	cr_assert_eq(ring_listen(NULL, &ring), 0);
-	strcpy(address, ring_address(ring));
+	snprintf(address, sizeof(address), "%s", ring_address(ring));
 	ring_free(ring);
 	cr_assert_eq(connect_to(address, 5000), -ECONNREFUSED);
 	cr_assert_lt(monotonic_ns() - start, INT64_C(1000000000));
@@ -176,7 +176,7 @@ static int dial(const char *address)
 	struct sockaddr_in to = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
 	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
-	to.sin_port = htons((uint16_t)atoi(strchr(address, ':') + 1));
+	to.sin_port = htons((uint16_t)strtoul(strchr(address, ':') + 1, NULL, 10));
 	cr_assert_eq(connect(fd, (struct sockaddr *)&to, sizeof(to)), 0);
 	return fd;
 }

@@ -43,7 +43,7 @@ Test(ring_failure, cancel_wakes_blocked_ranks_at_once, .timeout = 30)
 		cr_assert_eq(ranks.rank[i].result, -ECANCELED, "rank %d: %s", i, ring_error(ranks.rank[i].ring));
 		cr_assert_str_eq(ring_error(ranks.rank[i].ring), "canceled in barrier #1 of 0 bytes");
 	}
-	cr_assert_lt(woken, INT64_C(200000000), "%lld ns", (long long)woken); /* measured: below 1 ms */
+	cr_assert_lt(woken, INT64_C(200000000), "%lld ns", (long long)woken); /* of 20 s: the deadline woke nobody */
 	ranks_free(&ranks);
 }
 

@@ -1,0 +1,434 @@
+#include "fake_ckpt.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "deadline.h"
+
+enum { PIECES = 128, WAIT_MS = 20000 };
+
+struct piece {
+	void *data;
+	size_t bytes;
+};
+
+struct ckpt {
+	int rank, world;
+	uint32_t epoch;
+	struct piece pieces[PIECES];
+	int count;
+	size_t bytes;
+	ckpt_epoch_fn *on_epoch;
+	void *on_epoch_arg;
+	ckpt_view view;
+	uint8_t addresses[FAKE_RANKS][CKPT_ADDRESS_MAX];
+	uint32_t address_len[FAKE_RANKS];
+	bool stop;
+	char error[128];
+};
+
+struct ckpt_snapshot {
+	ckpt *session;
+	uint64_t step;
+	uint32_t epoch;
+};
+
+static struct fake_job *job;
+
+void fake_start(struct fake_job *j, int world)
+{
+	pthread_condattr_t attributes;
+
+	*j = (struct fake_job){.world = world, .epoch = 1};
+	pthread_mutex_init(&j->lock, NULL);
+	pthread_condattr_init(&attributes);
+	pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+	pthread_cond_init(&j->changed, &attributes);
+	pthread_condattr_destroy(&attributes);
+	job = j;
+}
+
+static void free_save(struct fake_save *save)
+{
+	for (int r = 0; r < FAKE_RANKS; r++)
+		free(save->copy[r]);
+	*save = (struct fake_save){0};
+}
+
+void fake_end(struct fake_job *j)
+{
+	for (int i = 0; i < j->save_count; i++)
+		free_save(&j->saves[i]);
+	pthread_cond_destroy(&j->changed);
+	pthread_mutex_destroy(&j->lock);
+	job = NULL;
+}
+
+static bool complete(const struct fake_job *j, const struct fake_save *save)
+{
+	for (int r = 0; r < j->world; r++)
+		if (!save->copy[r])
+			return false;
+	return true;
+}
+
+uint64_t fake_saved(const struct fake_job *j, ckpt_target target)
+{
+	uint64_t step = 0;
+
+	for (int i = 0; i < j->save_count; i++)
+		if (j->saves[i].target == target && j->saves[i].step > step && complete(j, &j->saves[i]))
+			step = j->saves[i].step;
+	return step;
+}
+
+void fake_lost(struct fake_job *j, int rank)
+{
+	int kept = 0;
+
+	pthread_mutex_lock(&j->lock);
+	j->epoch++;
+	j->joining[rank] = false;
+	for (int i = 0; i < j->save_count; i++) {
+		if (complete(j, &j->saves[i]))
+			j->saves[kept++] = j->saves[i];
+		else
+			free_save(&j->saves[i]);
+	}
+	j->save_count = kept;
+	for (int r = 0; r < j->world; r++)
+		if (j->session[r] && j->session[r]->epoch)
+			j->session[r]->on_epoch(j->session[r]->on_epoch_arg, j->epoch, "a rank is lost");
+	pthread_cond_broadcast(&j->changed);
+	pthread_mutex_unlock(&j->lock);
+}
+
+/* With the lock held: waits for a change. 0 or -ETIMEDOUT. */
+static int wait_change(int64_t deadline)
+{
+	struct timespec until = {deadline / 1000000000, deadline % 1000000000};
+
+	return -pthread_cond_timedwait(&job->changed, &job->lock, &until);
+}
+
+static int fail(ckpt *s, int rc)
+{
+	snprintf(s->error, sizeof(s->error), "fake error %d", rc);
+	return rc;
+}
+
+/* ---- ckpt.h -------------------------------------------------------------------------------------------------- */
+
+int ckpt_open(const ckpt_options *options, ckpt **out, char *why, size_t why_size)
+{
+	ckpt *s = calloc(1, sizeof(*s));
+
+	snprintf(why, why_size, "%s", "");
+	s->rank = options->rank;
+	s->world = options->world;
+	s->on_epoch = options->on_epoch;
+	s->on_epoch_arg = options->on_epoch_arg;
+	pthread_mutex_lock(&job->lock);
+	job->session[s->rank] = s;
+	pthread_mutex_unlock(&job->lock);
+	*out = s;
+	return 0;
+}
+
+int ckpt_close(ckpt *s)
+{
+	pthread_mutex_lock(&job->lock);
+	job->session[s->rank] = NULL;
+	pthread_mutex_unlock(&job->lock);
+	free(s);
+	return 0;
+}
+
+const char *ckpt_error(const ckpt *s)
+{
+	return s->error;
+}
+
+int ckpt_rank(const ckpt *s)
+{
+	return s->rank;
+}
+
+int ckpt_world(const ckpt *s)
+{
+	return s->world;
+}
+
+static int add_piece(ckpt *s, void *data, size_t bytes)
+{
+	if (s->count == PIECES)
+		return fail(s, -ENOSPC);
+	s->pieces[s->count++] = (struct piece){data, bytes};
+	s->bytes += bytes;
+	return 0;
+}
+
+/* Floats, as whole tensors or flat ranges: what the trainer has. */
+int ckpt_register_tensor(ckpt *s, const ckpt_tensor *t)
+{
+	uint64_t elements = 1;
+
+	for (int i = 0; i < t->ndim; i++)
+		elements *= t->shape[i];
+	if (t->dtype != CKPT_F32 || t->npieces != 1 || t->pieces->start + t->pieces->count > elements)
+		return fail(s, -ERANGE);
+	return add_piece(s, t->pieces->data, sizeof(float) * (t->pieces->count ? t->pieces->count : elements));
+}
+
+int ckpt_register_blob(ckpt *s, const char *name, ckpt_scope scope, void *data, size_t bytes)
+{
+	(void)name;
+	return scope == CKPT_SCOPE_JOB ? add_piece(s, data, bytes) : fail(s, -EINVAL);
+}
+
+static bool all_joining(void)
+{
+	for (int r = 0; r < job->world; r++)
+		if (!job->joining[r])
+			return false;
+	return true;
+}
+
+static void open_barrier(void)
+{
+	for (int r = 0; r < job->world; r++) {
+		ckpt *s = job->session[r];
+
+		job->joining[r] = false;
+		s->epoch = job->epoch;
+		memcpy(s->addresses, job->addresses, sizeof(s->addresses));
+		memcpy(s->address_len, job->address_len, sizeof(s->address_len));
+	}
+	job->joined++;
+	pthread_cond_broadcast(&job->changed);
+}
+
+int ckpt_join(ckpt *s, const void *address, size_t len, const ckpt_view **view, int timeout_ms)
+{
+	int64_t deadline = deadline_in_ms(WAIT_MS);
+	unsigned int barrier;
+	int rc = 0;
+
+	(void)timeout_ms;
+	pthread_mutex_lock(&job->lock);
+	memcpy(job->addresses[s->rank], address, len);
+	job->address_len[s->rank] = (uint32_t)len;
+	job->joining[s->rank] = true;
+	barrier = job->joined;
+	if (all_joining())
+		open_barrier();
+	while (rc == 0 && job->joined == barrier)
+		rc = wait_change(deadline);
+	pthread_mutex_unlock(&job->lock);
+	s->view = (ckpt_view){sizeof(s->view), s->epoch, s->rank, s->world, 0, s->addresses[0], s->address_len};
+	*view = &s->view;
+	return rc < 0 ? fail(s, rc) : 0;
+}
+
+static uint64_t digest(const ckpt *s)
+{
+	uint64_t sum = 1;
+
+	for (int i = 0; i < s->count; i++)
+		for (size_t at = 0; at < s->pieces[i].bytes; at++)
+			sum = (sum ^ ((const uint8_t *)s->pieces[i].data)[at]) * UINT64_C(0x100000001b3);
+	return sum;
+}
+
+static void *copy_out(const ckpt *s)
+{
+	uint8_t *copy = malloc(s->bytes), *to = copy;
+
+	for (int i = 0; i < s->count; to += s->pieces[i++].bytes)
+		memcpy(to, s->pieces[i].data, s->pieces[i].bytes);
+	return copy;
+}
+
+static void copy_in(ckpt *s, const uint8_t *from)
+{
+	for (int i = 0; i < s->count; from += s->pieces[i++].bytes)
+		memcpy(s->pieces[i].data, from, s->pieces[i].bytes);
+}
+
+static struct fake_save *find_save(uint64_t step)
+{
+	for (int i = 0; i < job->save_count; i++)
+		if (job->saves[i].step == step)
+			return &job->saves[i];
+	return NULL;
+}
+
+static int begin(ckpt *s, uint64_t step, ckpt_target target)
+{
+	struct fake_save *save = find_save(step);
+
+	if (s->epoch != job->epoch)
+		return fail(s, -ESTALE);
+	if (job->begin_error && step >= job->begin_from && step < job->begin_to)
+		return fail(s, job->begin_error);
+	if (save && save->digest[s->rank])
+		return fail(s, -EALREADY);
+	if (!save && job->save_count == FAKE_SAVES)
+		return fail(s, -EBUSY);
+	if (!save) {
+		save = &job->saves[job->save_count++];
+		*save = (struct fake_save){.step = step, .target = target};
+	}
+	save->digest[s->rank] = digest(s);
+	return 0;
+}
+
+int ckpt_begin(ckpt *s, uint64_t step, ckpt_target target, void *stream, ckpt_snapshot **out)
+{
+	int rc;
+
+	(void)stream;
+	*out = NULL;
+	pthread_mutex_lock(&job->lock);
+	rc = begin(s, step, target);
+	pthread_mutex_unlock(&job->lock);
+	if (rc < 0)
+		return rc;
+	*out = malloc(sizeof(**out));
+	**out = (ckpt_snapshot){s, step, s->epoch};
+	return 0;
+}
+
+static bool is_killed(const ckpt *s, uint64_t step)
+{
+	for (int i = 0; i < job->kill_count; i++) {
+		struct fake_kill *kill = &job->kills[i];
+
+		if (kill->done || kill->rank != s->rank || kill->step != step)
+			continue;
+		kill->done = true;
+		return true;
+	}
+	return false;
+}
+
+static int fence(ckpt_snapshot *snapshot)
+{
+	ckpt *s = snapshot->session;
+	struct fake_save *save = find_save(snapshot->step);
+
+	if (is_killed(s, snapshot->step))
+		return fail(s, -ECHILD);
+	if (snapshot->epoch != job->epoch)
+		return fail(s, -ESTALE);
+	job->torn += save->digest[s->rank] != digest(s);
+	save->copy[s->rank] = copy_out(s);
+	pthread_cond_broadcast(&job->changed);
+	return 0;
+}
+
+int ckpt_fence(ckpt_snapshot *snapshot, void *stream)
+{
+	int rc;
+
+	(void)stream;
+	pthread_mutex_lock(&job->lock);
+	rc = fence(snapshot);
+	pthread_mutex_unlock(&job->lock);
+	return rc;
+}
+
+/* With the lock held. */
+static int level(const ckpt_snapshot *snapshot)
+{
+	const struct fake_save *save = find_save(snapshot->step);
+
+	if (snapshot->epoch != job->epoch)
+		return fail(snapshot->session, -ESTALE);
+	if (!complete(job, save))
+		return CKPT_PENDING;
+	return save->target == CKPT_STORAGE ? CKPT_DURABLE : CKPT_CAPTURED;
+}
+
+int ckpt_poll(ckpt_snapshot *snapshot)
+{
+	int reached;
+
+	pthread_mutex_lock(&job->lock);
+	reached = level(snapshot);
+	pthread_mutex_unlock(&job->lock);
+	return reached;
+}
+
+int ckpt_wait(ckpt_snapshot *snapshot, ckpt_level wanted, int timeout_ms)
+{
+	int64_t deadline = deadline_in_ms(WAIT_MS);
+	int reached, rc = 0;
+
+	(void)timeout_ms;
+	pthread_mutex_lock(&job->lock);
+	while ((reached = level(snapshot)) >= 0 && reached < (int)wanted && rc == 0)
+		rc = wait_change(deadline);
+	pthread_mutex_unlock(&job->lock);
+	if (reached < 0)
+		return reached;
+	return rc < 0 ? fail(snapshot->session, rc) : 0;
+}
+
+uint64_t ckpt_snapshot_step(const ckpt_snapshot *snapshot)
+{
+	return snapshot->step;
+}
+
+void ckpt_snapshot_free(ckpt_snapshot *snapshot)
+{
+	free(snapshot);
+}
+
+int ckpt_restore(ckpt *s, uint64_t step, void *stream, ckpt_restored *out, int timeout_ms)
+{
+	struct fake_save *newest = NULL;
+
+	(void)stream;
+	(void)step;
+	(void)timeout_ms;
+	pthread_mutex_lock(&job->lock);
+	for (int i = 0; i < job->save_count; i++)
+		if (complete(job, &job->saves[i]) && (!newest || job->saves[i].step > newest->step))
+			newest = &job->saves[i];
+	if (newest) {
+		copy_in(s, newest->copy[s->rank]);
+		out->step = newest->step;
+		out->source = CKPT_FROM_MEMORY;
+		job->restores++;
+	}
+	pthread_mutex_unlock(&job->lock);
+	return newest ? 0 : fail(s, -ENOENT);
+}
+
+void ckpt_beat(ckpt *s, uint64_t step, ckpt_phase phase)
+{
+	(void)phase;
+	if (s->rank == 1 && job->stop_at && step >= job->stop_at)
+		s->stop = true;
+}
+
+void ckpt_collective_enter(ckpt *s, const char *op, uint64_t seq, uint64_t bytes)
+{
+	(void)s;
+	(void)op;
+	(void)seq;
+	(void)bytes;
+}
+
+void ckpt_collective_leave(ckpt *s)
+{
+	(void)s;
+}
+
+int ckpt_should_stop(const ckpt *s)
+{
+	return s->stop;
+}
