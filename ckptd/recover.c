@@ -32,6 +32,7 @@ struct recover_work {
 	bool have_memory, memory_good, have_storage;
 	struct step_id memory_id, storage_id;
 	uint32_t saved_world;
+	int storage_rc; /* check: the store could not be read */
 	int rc;
 	struct err err;
 	char why[WIRE_TEXT_MAX];
@@ -119,6 +120,7 @@ static void check_storage(struct recover_work *w)
 		rc = scan(w, &repo, &refs, &n);
 		repo_close(&repo);
 	}
+	w->storage_rc = rc;
 	if (rc)
 		add_why(w->why, "storage: %s", w->err.text);
 	for (size_t i = 0; !rc && i < n; i++) {
@@ -364,6 +366,9 @@ static void checked(struct recover *recover, struct recover_work *w)
 	} else if (w->have_storage) {
 		recover->state = RECOVER_CLAIM;
 		recover_pump(recover);
+	} else if (w->storage_rc) {
+		/* Not -ENOENT: nobody may take this for a fresh start. */
+		refuse(recover, w->storage_rc == -ENOENT ? -EIO : w->storage_rc, "the store cannot be read");
 	} else {
 		refuse(recover, w->have_memory ? -EBADMSG : -ENOENT, "there is no checkpoint to restore");
 	}
