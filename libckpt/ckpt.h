@@ -71,9 +71,9 @@ typedef struct ckpt_options {
 	int rank;        /* used when world > 0 */
 	int world;       /* number of ranks of the job; 0: from the environment */
 	int local_world; /* ranks of the job on this node; 0: from the environment */
-	int strict; /* 1: digest all state inside begin and again before the capture completes: a mutation during the
-			  * capture is always caught. Costs one read of the state in begin, on the caller's thread, and one more
-			  * on the worker. Also CKPT_STRICT=1 */
+	/* 1: digest all state inside begin and again before the capture completes: a mutation during the capture is always
+	 * caught. Costs one read of the state in begin, on the caller's thread, and one more on the worker. Also CKPT_STRICT=1 */
+	int strict;
 	ckpt_epoch_fn *on_epoch;
 	void *on_epoch_arg;
 	int timeout_ms; /* default of the session's waits; 0: CKPT_TIMEOUT_MS, else 120000 */
@@ -146,10 +146,10 @@ typedef struct ckpt_tensor {
 	const ckpt_piece *pieces;
 	int npieces;       /* disjoint; 0 is allowed: this rank holds nothing of it */
 	const char *group; /* tensor group, one file per rank and group; NULL: "params" */
-	const char *
-		replica; /* NULL: nobody else holds these pieces. Else the name of a replica group: all ranks that register
-				 * the same pieces under it hold the same bytes; kept once per node, written once per job */
-	int device;      /* CKPT_HOST or an ordinal */
+	/* NULL: nobody else holds these pieces. Else the name of a replica group: all ranks that register the same pieces
+	 * under it hold the same bytes; kept once per node, written once per job */
+	const char *replica;
+	int device; /* CKPT_HOST or an ordinal */
 } ckpt_tensor;
 
 /* Adds a tensor to the session's table, before ckpt_join. Everything is copied except what `data` points to.

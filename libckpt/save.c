@@ -83,13 +83,16 @@ static int check_epoch(ckpt *s, const struct stage *stage, struct err *err)
 	return 0;
 }
 
-/* The daemon shows a step as soon as any rank has begun it; captured it can only be with this rank's part. */
-static int check_new(const struct stage *stage, struct step_id id, struct err *err)
+/* The daemon shows a step as soon as any rank has begun it; captured it can only be with this rank's part. What this process has
+ * begun counts even if it failed: a name in the store is never used twice. */
+static int check_new(const ckpt *s, const struct stage *stage, struct step_id id, struct err *err)
 {
 	struct shown shown;
 	bool seen = stage_shown(stage, id, &shown) && shown.level >= LEVEL_CAPTURED;
 	for (uint32_t i = 0; i < stage->arenas.own->nslots; i++)
 		seen |= stage_holds(stage, i, id);
+	for (unsigned i = 0; i < BEGUN_MAX; i++)
+		seen |= s->begun[i].epoch == id.epoch && s->begun[i].step == id.step;
 	return seen ? err_set(err, -EALREADY, "step %" PRIu64 " was saved in this epoch", id.step) : 0;
 }
 
@@ -173,6 +176,7 @@ static int begin_in_slot(ckpt *s, struct stage *stage, struct ckpt_snapshot *sna
 	}
 	if (slot < 0)
 		return say_busy(stage, err);
+	s->begun[s->nbegun++ % BEGUN_MAX] = snap->id;
 	int rc = capture_launch(&stage->capture, snap->slot, stream, s->settings.strict, err);
 	if (!rc)
 		remember(s, snap);
@@ -192,7 +196,7 @@ static int begin(ckpt *s, struct stage *stage, uint64_t step, ckpt_target target
 	if (s->unfenced)
 		stage_give_up(s->unfenced->stage, s->unfenced->slot, s->unfenced->id);
 	struct step_id id = {step, atomic_load(&s->epoch)};
-	rc = check_new(stage, id, err);
+	rc = check_new(s, stage, id, err);
 	if (rc)
 		return rc;
 	struct ckpt_snapshot *snap = snapshot_new(s, stage, id, target);

@@ -14,7 +14,10 @@
 #include "stage.h"
 #include "table.h"
 
-enum { PENDING_MAX = ARENA_STATUS }; /* saves to storage whose end ckpt_close waits for */
+enum {
+	PENDING_MAX = ARENA_STATUS, /* saves to storage whose end ckpt_close waits for */
+	BEGUN_MAX = 64,             /* last saves whose repetition is noticed here; the daemon refuses older ones */
+};
 
 /* Counted: the caller's handle, ckpt.unfenced and ckpt.pending. */
 struct ckpt_snapshot {
@@ -47,6 +50,8 @@ struct ckpt {
 	struct ckpt_snapshot *unfenced; /* the last one that was begun; references */
 	struct ckpt_snapshot *pending[PENDING_MAX];
 	unsigned npending;
+	struct step_id begun[BEGUN_MAX]; /* a ring; epoch 0: unused */
+	unsigned nbegun;                 /* ever */
 
 	pthread_mutex_t stage_lock; /* the pointer only */
 	struct stage *stage;        /* NULL before ckpt_join */

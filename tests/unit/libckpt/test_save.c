@@ -169,11 +169,21 @@ Test(save, a_step_is_saved_once_per_epoch)
 	crew_up(&c, 1, NULL);
 	crew_save(&c, 5, CKPT_MEMORY);
 	cr_assert_eq(ckpt_begin(c.s[0], 5, CKPT_MEMORY, NULL, &snap), -EALREADY);
-	fake_publish(c.f, &(struct fake_level){.id = {5, 1}, .level = LEVEL_CAPTURED});
 	fake_free(c.f, 0, slot_of(&c, 0, 5));
-	cr_assert_eq(ckpt_begin(c.s[0], 5, CKPT_MEMORY, NULL, &snap), -EALREADY, "the ring still shows it");
+	cr_assert_eq(ckpt_begin(c.s[0], 5, CKPT_MEMORY, NULL, &snap), -EALREADY, "also when its slot is free again");
+	fake_publish(c.f, &(struct fake_level){.id = {6, 1}, .level = LEVEL_CAPTURED});
+	cr_assert_eq(ckpt_begin(c.s[0], 6, CKPT_MEMORY, NULL, &snap), -EALREADY, "by a predecessor of this process");
 	fake_epoch(c.f, 2, "rank 0 was replaced");
 	crew_join(&c);
+	crew_save(&c, 5, CKPT_MEMORY);
+	crew_down(&c);
+}
+
+Test(save, a_step_that_only_another_rank_has_begun_is_not_saved_yet)
+{
+	struct crew c;
+	crew_up(&c, 2, NULL);
+	fake_publish(c.f, &(struct fake_level){.id = {5, 1}, .late_rank = 0, .late_phase = LATE_BEGIN});
 	crew_save(&c, 5, CKPT_MEMORY);
 	crew_down(&c);
 }
