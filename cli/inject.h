@@ -1,0 +1,44 @@
+/* Faults to inject, as `ckpt run --inject` takes them:
+ *
+ *	SPEC  = FAULT *( "," FAULT )
+ *	FAULT = KIND *( ":" PARAMETER ) "@" TRIGGER *( ":" PARAMETER )
+ *	KIND  = kill (SIGKILL) | stop (SIGSTOP) | abort (SIGABRT) | kill-daemon (SIGKILL to the daemon that ckpt run started)
+ *	PARAMETER = rank=N | rank=any | for=TIME (stop: SIGCONT after it)
+ *	TRIGGER   = step=N | t=TIME
+ *	TIME  = digits with at most one point, then ms, s or m
+ *
+ * rank=any is drawn with the seed. Every fault fires at most once. */
+#ifndef CKPT_CLI_INJECT_H
+#define CKPT_CLI_INJECT_H
+
+#include "base/err.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum { FAULTS_MAX = 256, FAULT_TEXT_MAX = 96 };
+
+enum fault_kind { FAULT_KILL = 1, FAULT_STOP, FAULT_ABORT, FAULT_KILL_DAEMON };
+enum fault_trigger { TRIGGER_STEP = 1, TRIGGER_TIME };
+
+struct fault {
+	enum fault_kind kind;
+	enum fault_trigger trigger;
+	bool any_rank;             /* the rank was drawn */
+	uint32_t rank;             /* not for FAULT_KILL_DAEMON */
+	uint64_t step;             /* TRIGGER_STEP: the first step from which on it fires */
+	uint64_t at_ns;            /* TRIGGER_TIME: after the ranks were started */
+	uint64_t for_ns;           /* FAULT_STOP: until SIGCONT; 0: for ever */
+	char text[FAULT_TEXT_MAX]; /* as it was written, for messages */
+	uint64_t fired_ns;         /* 0: not yet */
+	uint64_t continue_ns;      /* when to send SIGCONT; 0: not */
+};
+
+/* Appends the faults of a specification to out[0..*n), which has room for FAULTS_MAX. world: the number of ranks. -EINVAL names
+ * the position (from 1) and what is wrong there. */
+int inject_parse(const char *spec, uint32_t world, uint64_t seed, struct fault *out, size_t *n, struct err *err);
+
+const char *fault_kind_name(enum fault_kind kind);
+
+#endif
