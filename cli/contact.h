@@ -1,0 +1,23 @@
+/* How a command reaches the daemon: where its socket is, and the greeting. */
+#ifndef CKPT_CLI_CONTACT_H
+#define CKPT_CLI_CONTACT_H
+
+#include "base/channel.h"
+#include "base/err.h"
+#include "format/wire.h"
+
+enum { CONTACT_PATH_MAX = 108 }; /* sockaddr_un */
+
+/* `option`, else CKPT_SOCKET, else $XDG_RUNTIME_DIR/ckptd.sock, else /run/ckptd.sock. -ENAMETOOLONG. */
+int contact_path(const char *option, char dst[CONTACT_PATH_MAX], struct err *err);
+
+/* Connects and sends HELLO; the socket, or -errno. version and protocol are filled in. */
+int contact_hello(const char *path, const struct wire_hello *hello, uint64_t deadline, struct err *err);
+/* The answer to HELLO: WELCOME, or the code and sentence of an ERROR. */
+int contact_welcome(const struct frame *frame, struct wire_welcome *welcome, struct err *err);
+
+/* One question to a daemon, as an observer: its state as JSON text (malloc'ed, NUL-terminated). -ENOENT, -ECONNREFUSED, …: nobody
+ * answers. */
+int contact_status(const char *path, uint64_t deadline, char **json, struct err *err);
+
+#endif

@@ -1,0 +1,99 @@
+#include "launch_held.h"
+
+#include "base/cleanup.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+
+void held_init(struct held_all *all)
+{
+	*all = (struct held_all){0};
+	for (uint32_t r = 0; r < WIRE_LOCAL_MAX; r++)
+		all->ranks[r].fd = -1;
+}
+
+static void drop(struct held_all *all, struct held *held)
+{
+	if (held->fd < 0)
+		return;
+	munmap((void *)held->head, ARENA_HEAD);
+	close(held->fd);
+	*held = (struct held){.fd = -1};
+	all->count--;
+}
+
+void held_free(struct held_all *all)
+{
+	for (uint32_t r = 0; r < WIRE_LOCAL_MAX; r++)
+		drop(all, &all->ranks[r]);
+}
+
+/* Without the seal a truncation would turn a look into SIGBUS. */
+static int check(int fd, const struct wire_arena_of *m, struct err *err)
+{
+	struct stat st;
+	int seals = fcntl(fd, F_GET_SEALS);
+	if (seals < 0 || !(seals & F_SEAL_SHRINK))
+		return err_set(err, -EBADMSG, "what came as the arena of rank %u is not sealed", m->rank);
+	if (fstat(fd, &st) || st.st_size < ARENA_HEAD || (uint64_t)st.st_size != m->size)
+		return err_set(err, -EBADMSG, "the arena of rank %u has another size than was said", m->rank);
+	return 0;
+}
+
+int held_take(struct held_all *all, const struct wire_arena_of *m, int fd, struct err *err)
+{
+	AUTO_CLOSE int arena = fd;
+	if (m->rank >= WIRE_LOCAL_MAX)
+		return err_set(err, -EBADMSG, "an arena of rank %u", m->rank);
+	int rc = check(arena, m, err);
+	if (rc)
+		return rc;
+	void *head = mmap(NULL, ARENA_HEAD, PROT_READ, MAP_SHARED, arena, 0);
+	if (head == MAP_FAILED)
+		return err_set(err, -errno, "mapping the arena of rank %u: %s", m->rank, err_name(errno));
+	struct held *held = &all->ranks[m->rank];
+	drop(all, held);
+	*held = (struct held){.fd = steal_fd(&arena), .size = m->size, .head = head};
+	all->count++;
+	return 0;
+}
+
+bool held_look(const struct held_all *all, uint32_t rank, struct held_view *view)
+{
+	const struct arena_head *head = all->ranks[rank].head;
+	if (!head)
+		return false;
+	view->beat_ns = atomic_load(&head->flight.beat_ns);
+	view->step = atomic_load(&head->flight.step);
+	return view->beat_ns != 0;
+}
+
+bool held_at_work(const struct held_all *all, uint32_t rank, uint64_t started_ns)
+{
+	const struct arena_head *head = all->ranks[rank].head;
+	struct held_view view;
+	if (!head)
+		return false;
+	if (held_look(all, rank, &view) && view.beat_ns > started_ns)
+		return true;
+	for (int i = 0; i < ARENA_SLOTS_MAX; i++) {
+		if (head->slots[i].begin_ns > started_ns)
+			return true;
+	}
+	return false;
+}
+
+bool held_newest_step(const struct held_all *all, uint32_t world, uint64_t *step)
+{
+	bool any = false;
+	*step = 0;
+	for (uint32_t r = 0; r < world; r++) {
+		struct held_view view;
+		if (!held_look(all, r, &view))
+			continue;
+		any = true;
+		*step = view.step > *step ? view.step : *step;
+	}
+	return any;
+}

@@ -1,0 +1,38 @@
+/* The arenas that the launcher holds, so that they outlive the daemon. Their heads are mapped read-only: the flight record tells at
+ * which step a rank is and whether its process has come to work. What stands there is the word of the ranks. */
+#ifndef CKPT_CLI_LAUNCH_HELD_H
+#define CKPT_CLI_LAUNCH_HELD_H
+
+#include "base/err.h"
+#include "format/arena.h"
+#include "format/wire.h"
+
+#include <stdbool.h>
+
+struct held {
+	int fd; /* -1: none */
+	uint64_t size;
+	const struct arena_head *head; /* ARENA_HEAD bytes */
+};
+
+struct held_all {
+	struct held ranks[WIRE_LOCAL_MAX];
+	uint32_t count;
+};
+
+void held_init(struct held_all *all);
+void held_free(struct held_all *all);
+/* Takes over fd in any case; replaces what was held for the rank. -EBADMSG: it is no arena (of that size, sealed). */
+int held_take(struct held_all *all, const struct wire_arena_of *m, int fd, struct err *err);
+
+struct held_view {
+	uint64_t beat_ns, step;
+};
+/* False: no arena, or no heartbeat in it. */
+bool held_look(const struct held_all *all, uint32_t rank, struct held_view *view);
+/* Whether the process that was started then has come to work: it has given a heartbeat or begun a save. */
+bool held_at_work(const struct held_all *all, uint32_t rank, uint64_t started_ns);
+/* The newest step that any of the first `world` ranks is at; false: none is known. */
+bool held_newest_step(const struct held_all *all, uint32_t world, uint64_t *step);
+
+#endif
