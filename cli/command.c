@@ -176,14 +176,18 @@ static int parse_value(const struct cli *cli, struct option_value *v)
 	return 0;
 }
 
+static const struct {
+	const char *arg, *name;
+} letters[] = {{"-h", "--help"}, {"-q", "--quiet"}, {"-n", "--ranks"}};
+
 /* The option at argv[*at] and its value; *at moves past both. */
 static int parse_option(struct cli *cli, int argc, char **argv, int *at)
 {
 	const char *arg = argv[(*at)++];
-	if (!strcmp(arg, "-h"))
-		arg = "--help";
-	if (!strcmp(arg, "-q"))
-		arg = "--quiet";
+	for (size_t i = 0; i < sizeof(letters) / sizeof(letters[0]); i++) {
+		if (!strcmp(arg, letters[i].arg))
+			arg = letters[i].name;
+	}
 	size_t len = strcspn(arg + 2, "=");
 	const struct option_spec *spec = arg[1] == '-' ? option_find(cli->command, arg + 2, len) : NULL;
 	if (!spec)

@@ -1,0 +1,251 @@
+#include "launch.h"
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+
+#include <poll.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/signalfd.h>
+
+#define DAEMON_END_NS (30 * CLOCK_NS_PER_S)
+#define OUTPUT_END_NS (5 * CLOCK_NS_PER_S)
+#define LEFTOVERS_NS (5 * CLOCK_NS_PER_S)
+/* Nothing needs it: a bound in case that an event was missed. */
+#define IDLE_NS (5 * CLOCK_NS_PER_S)
+
+/* ---- messages -------------------------------------------------------------------------------------------------- */
+
+static void put_line(struct launch *launch, const char *fmt, va_list ap)
+{
+	static const char head[] = "ckpt run: ";
+	char text[1024], plain[1024];
+	vsnprintf(text, sizeof(text), fmt, ap);
+	text_plain(plain, sizeof(plain), text);
+	sink_put(&launch->err, head, sizeof(head) - 1);
+	sink_put(&launch->err, plain, strlen(plain));
+	sink_put(&launch->err, "\n", 1);
+	sink_flush(&launch->err);
+}
+
+void launch_say(struct launch *launch, const char *fmt, ...)
+{
+	if (launch->options.quiet)
+		return;
+	va_list ap;
+	va_start(ap, fmt);
+	put_line(launch, fmt, ap);
+	va_end(ap);
+}
+
+void launch_warn(struct launch *launch, const char *fmt, ...)
+{
+	va_list ap;
+	va_start(ap, fmt);
+	put_line(launch, fmt, ap);
+	va_end(ap);
+}
+
+void launch_give_up(struct launch *launch, int code, const char *fmt, ...)
+{
+	if (launch->failed)
+		return; /* the first reason is the one that counts */
+	launch->failed = true;
+	launch->failure = code;
+	va_list ap;
+	va_start(ap, fmt);
+	put_line(launch, fmt, ap);
+	va_end(ap);
+	stop_begin(launch, STOP_TERM, clock_now());
+}
+
+/* ---- life ------------------------------------------------------------------------------------------------------ */
+
+static int open_signals(struct err *err)
+{
+	sigset_t set;
+	sigemptyset(&set);
+	sigaddset(&set, SIGCHLD);
+	sigaddset(&set, SIGINT);
+	sigaddset(&set, SIGTERM);
+	if (signal(SIGHUP, SIG_DFL) == SIG_IGN)
+		signal(SIGHUP, SIG_IGN); /* nohup */
+	else
+		sigaddset(&set, SIGHUP);
+	sigprocmask(SIG_BLOCK, &set, NULL);
+	int fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+	return fd < 0 ? err_set(err, -errno, "signalfd: %s", err_name(errno)) : fd;
+}
+
+int launch_init(struct launch *launch, const struct launch_options *options, struct err *err)
+{
+	launch->options = *options;
+	launch->begin_ns = clock_now();
+	launch->stop_next_ns = UINT64_MAX;
+	launch->out.fd = STDOUT_FILENO;
+	launch->err.fd = STDERR_FILENO;
+	launch->signals = -1;
+	launch->keeper.proc.pidfd = -1;
+	held_init(&launch->held);
+	uplink_init(&launch->link, launch->keeper.socket, options->job, options->world);
+	launch->ranks = calloc(options->world, sizeof(*launch->ranks));
+	if (!launch->ranks)
+		return err_set(err, -ENOMEM, "out of memory");
+	for (uint32_t r = 0; r < options->world; r++) {
+		launch->ranks[r].id = r;
+		launch->ranks[r].proc.pidfd = -1;
+		launch->ranks[r].out.fd = launch->ranks[r].err.fd = -1;
+		launch->ranks[r].start_at = launch->ranks[r].kill_at = UINT64_MAX;
+	}
+	launch->signals = open_signals(err);
+	proc_become_subreaper();
+	return launch->signals < 0 ? launch->signals : 0;
+}
+
+void launch_free(struct launch *launch)
+{
+	uplink_free(&launch->link);
+	held_free(&launch->held);
+	sink_free(&launch->out);
+	sink_free(&launch->err);
+	if (launch->signals >= 0)
+		close(launch->signals);
+	free(launch->ranks);
+}
+
+/* ---- the loop -------------------------------------------------------------------------------------------------- */
+
+static void reap(struct launch *launch)
+{
+	for (pid_t pid; (pid = proc_next_ended());) {
+		uint64_t now = clock_now();
+		if (pid == launch->keeper.proc.pid)
+			daemon_ended(launch, now);
+		else if (!ranks_ended(launch, pid, now))
+			proc_reap(NULL, pid); /* it came to us when its parent died */
+	}
+}
+
+static void read_signals(struct launch *launch)
+{
+	struct signalfd_siginfo info;
+	while (read(launch->signals, &info, sizeof(info)) == sizeof(info)) {
+		if (info.ssi_signo != SIGCHLD)
+			stop_signalled(launch, (int)info.ssi_signo, clock_now());
+	}
+	reap(launch);
+}
+
+/* What is polled: signals, the daemon, our outputs, then the streams of the ranks. */
+enum { AT_SIGNALS, AT_LINK, AT_OUT, AT_ERR, AT_STREAMS, FDS_MAX = AT_STREAMS + 2 * WIRE_LOCAL_MAX };
+
+static short readable(const struct stream *stream)
+{
+	return stream->fd >= 0 && !sink_full(stream->sink) ? POLLIN : 0;
+}
+
+static nfds_t fill(const struct launch *launch, struct pollfd *fds)
+{
+	nfds_t n = AT_STREAMS;
+	fds[AT_SIGNALS] = (struct pollfd){.fd = launch->signals, .events = POLLIN};
+	fds[AT_LINK] = (struct pollfd){.fd = launch->link.sock, .events = POLLIN};
+	fds[AT_OUT] = (struct pollfd){.fd = sink_pending(&launch->out) ? launch->out.fd : -1, .events = POLLOUT};
+	fds[AT_ERR] = (struct pollfd){.fd = sink_pending(&launch->err) ? launch->err.fd : -1, .events = POLLOUT};
+	for (uint32_t r = 0; r < launch->options.world; r++) {
+		const struct launch_rank *rank = &launch->ranks[r];
+		fds[n++] = (struct pollfd){.fd = readable(&rank->out) ? rank->out.fd : -1, .events = POLLIN};
+		fds[n++] = (struct pollfd){.fd = readable(&rank->err) ? rank->err.fd : -1, .events = POLLIN};
+	}
+	return n;
+}
+
+static int timeout(const struct launch *launch)
+{
+	uint64_t now = clock_now(), next = now + IDLE_NS;
+	next = min_u64(next, uplink_next(&launch->link));
+	next = min_u64(next, ranks_next(launch));
+	next = min_u64(next, launch->stop_next_ns);
+	next = min_u64(next, faults_next(launch, now));
+	next = min_u64(next, recovery_next(&launch->recoveries));
+	if (launch->keeper.owned && !launch->keeper.proc.pid)
+		next = min_u64(next, launch->keeper.start_at);
+	return clock_ms_until(next);
+}
+
+static void dispatch(struct launch *launch, const struct pollfd *fds)
+{
+	if (fds[AT_OUT].revents)
+		sink_flush(&launch->out);
+	if (fds[AT_ERR].revents)
+		sink_flush(&launch->err);
+	for (uint32_t r = 0; r < launch->options.world; r++) {
+		if (fds[AT_STREAMS + 2 * r].revents)
+			stream_read(&launch->ranks[r].out);
+		if (fds[AT_STREAMS + 2 * r + 1].revents)
+			stream_read(&launch->ranks[r].err);
+	}
+	sink_flush(&launch->out);
+	sink_flush(&launch->err);
+	/* What the daemon says of a death comes after what we see of it. */
+	if (fds[AT_SIGNALS].revents)
+		read_signals(launch);
+	if (fds[AT_LINK].revents)
+		daemon_receive(launch, clock_now());
+}
+
+static void loop(struct launch *launch)
+{
+	struct pollfd fds[FDS_MAX];
+	while (!ranks_over(launch)) {
+		uint64_t now = clock_now();
+		daemon_tick(launch, now);
+		ranks_tick(launch, now);
+		faults_tick(launch, now);
+		stop_tick(launch, now);
+		if (ranks_over(launch))
+			return;
+		nfds_t n = fill(launch, fds);
+		if (poll(fds, n, timeout(launch)) > 0)
+			dispatch(launch, fds);
+	}
+}
+
+/* ---- the end --------------------------------------------------------------------------------------------------- */
+
+static int exit_code(const struct launch *launch)
+{
+	if (launch->failed)
+		return launch->failure;
+	if (launch->stop_signal == SIGINT)
+		return EXIT_CANCELLED;
+	for (uint32_t r = 0; r < launch->options.world; r++)
+		if (!launch->ranks[r].ended || launch->ranks[r].status)
+			return EXIT_FAILED;
+	return EXIT_OK;
+}
+
+static void say_failed(struct launch *launch)
+{
+	char text[80];
+	for (uint32_t r = 0; r < launch->options.world && !launch->failed; r++) {
+		const struct launch_rank *rank = &launch->ranks[r];
+		if (rank->ended && rank->status)
+			launch_warn(launch, "rank %u %s", r, proc_status_text(text, sizeof(text), rank->status));
+	}
+}
+
+int launch_run(struct launch *launch)
+{
+	loop(launch);
+	say_failed(launch);
+	uplink_free(&launch->link);
+	keeper_stop(&launch->keeper, clock_deadline(DAEMON_END_NS));
+	if (!proc_kill_all(clock_deadline(LEFTOVERS_NS)))
+		launch_warn(launch, "processes that the ranks have started do not end: they are left behind");
+	uint64_t deadline = clock_deadline(OUTPUT_END_NS);
+	sink_drain(&launch->out, deadline);
+	sink_drain(&launch->err, deadline);
+	return exit_code(launch);
+}

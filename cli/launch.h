@@ -1,0 +1,130 @@
+/* The launcher of `ckpt run`: starts the ranks of a job on this node, watches them, and replaces those that are lost. One thread, one
+ * poll; nothing in it waits without a deadline.
+ *
+ *	rank:  WAITING (start_at) → RUNNING → (exit 0) FINISHED
+ *	                              ↓ died    → WAITING, as long as restarts are left
+ *	       FINISHED → WAITING when the daemon wants it again: another rank was lost, and the job goes back together
+ *	stop:  NONE → ASKED (ranks see ckpt_should_stop) → TERM → KILL
+ *
+ * launch.c        the loop and the end            launch_ranks.c    a rank's life
+ * launch_daemon.c the daemon and what it says     launch_stop.c     ending early
+ * launch_faults.c faults on purpose               launch_env.c      what processes find in their environment
+ * launch_report.c what happened
+ * Parts that know nothing of it: launch_proc, launch_sink, launch_link, launch_held, launch_keeper, launch_budget, launch_recovery. */
+#ifndef CKPT_CLI_LAUNCH_H
+#define CKPT_CLI_LAUNCH_H
+
+#include "inject.h"
+#include "launch_budget.h"
+#include "launch_held.h"
+#include "launch_keeper.h"
+#include "launch_link.h"
+#include "launch_proc.h"
+#include "launch_recovery.h"
+#include "launch_sink.h"
+
+enum rank_stand { RANK_WAITING = 0, RANK_RUNNING, RANK_FINISHED };
+enum stop_stand { STOP_NONE = 0, STOP_ASKED, STOP_TERM, STOP_KILL };
+
+struct launch_rank {
+	uint32_t id;
+	enum rank_stand stand;
+	struct proc proc;
+	struct stream out, err;
+	uint64_t start_at;    /* WAITING: not before; UINT64_MAX: no more */
+	uint64_t pause_until; /* WAITING: nor before this, whatever the daemon wants */
+	uint64_t kill_at;     /* RUNNING: the daemon holds it for lost; UINT64_MAX: no */
+	uint64_t lost_ns;     /* since when */
+	struct streak streak;
+	unsigned starts;
+	int status; /* as of waitpid, of the last process that ended */
+	bool ended; /* there was one */
+};
+
+struct launch_options {
+	char **argv; /* of the ranks, NULL-terminated */
+	uint32_t world;
+	const char *job;
+	uint64_t grace_ns;
+	uint64_t hang_ns; /* 0: hangs are not ended */
+	bool prefix;      /* lines of the ranks begin with "[2] " */
+	bool quiet;       /* no remarks */
+	bool json;        /* stdout is for the report: the ranks' goes to stderr */
+};
+
+struct launch {
+	struct launch_options options;
+	struct keeper keeper;
+	struct uplink link;
+	struct held_all held;
+	struct budget budget; /* restarts of ranks */
+	struct launch_rank *ranks;
+	struct sink out, err;
+	struct fault *faults;
+	size_t nfaults;
+	struct recoveries recoveries;
+	uint32_t epoch;
+	uint64_t epoch_ns;   /* when it changed, or a process was killed for hanging */
+	int signals;         /* signalfd */
+	uint64_t begin_ns;   /* of the launcher */
+	uint64_t started_ns; /* when the ranks were first started; 0: not yet */
+	bool daemon_ready;   /* our own daemon has answered since it was started */
+	enum stop_stand stop;
+	int stop_signal;       /* which one asked; 0: none did */
+	uint64_t stop_next_ns; /* when to go further; UINT64_MAX: no further */
+	bool failed;           /* gave up */
+	int failure;           /* the exit code then */
+};
+
+/* Runs until all is over; the exit code. keeper, faults and options are set; launch_free releases. */
+int launch_run(struct launch *launch);
+int launch_init(struct launch *launch, const struct launch_options *options, struct err *err);
+void launch_free(struct launch *launch);
+
+/* A line on stderr, in order with those of the ranks. launch_say: a remark (--quiet silences it). */
+void launch_say(struct launch *launch, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+void launch_warn(struct launch *launch, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+/* Ends the run with this exit code, and says why. */
+void launch_give_up(struct launch *launch, int code, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+
+/* launch_daemon.c */
+void daemon_tick(struct launch *launch, uint64_t now);
+void daemon_receive(struct launch *launch, uint64_t now);
+/* Our own daemon's process has ended: reaps it. */
+void daemon_ended(struct launch *launch, uint64_t now);
+
+/* launch_ranks.c */
+void ranks_tick(struct launch *launch, uint64_t now);
+uint64_t ranks_next(const struct launch *launch);
+/* A child that has ended, if it is a rank's: reaps it and decides what follows. */
+bool ranks_ended(struct launch *launch, pid_t pid, uint64_t now);
+/* What the daemon says about lost ranks. */
+void ranks_lost(struct launch *launch, const struct wire_epoch *m, uint64_t now);
+/* A recovery is under way: notes when no rank is without a process any more. */
+void ranks_note_replaced(struct launch *launch, uint64_t now);
+bool ranks_over(const struct launch *launch);
+void ranks_signal(struct launch *launch, int sig);
+
+/* launch_stop.c */
+void stop_signalled(struct launch *launch, int sig, uint64_t now);
+void stop_begin(struct launch *launch, enum stop_stand stand, uint64_t now);
+void stop_tick(struct launch *launch, uint64_t now);
+
+/* launch_faults.c */
+void faults_tick(struct launch *launch, uint64_t now);
+uint64_t faults_next(const struct launch *launch, uint64_t now);
+size_t faults_fired(const struct launch *launch);
+
+/* launch_report.c: the table on stdout, when there is something to tell; the report as JSON (owned by the caller). */
+void report_print(const struct launch *launch);
+json_t *report_json(const struct launch *launch, const struct cli *cli, int code);
+
+/* launch_env.c: a copy of this environment with these variables set or (NULL) removed; free() it. NULL: no memory. */
+struct env_pair {
+	const char *name, *value;
+};
+char **env_with(const struct env_pair *pairs, size_t n);
+/* The environment of a rank; free() it. */
+char **env_of_rank(const struct launch *launch, uint32_t rank);
+
+#endif

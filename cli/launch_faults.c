@@ -1,0 +1,104 @@
+#include "launch.h"
+
+#include "base/clock.h"
+
+#include <inttypes.h>
+#include <signal.h>
+
+#define WATCH_NS CLOCK_NS_PER_MS          /* how often steps are looked at */
+#define OVERDUE_NS (10 * CLOCK_NS_PER_MS) /* a time has come, but the process is not there */
+
+/* The step of a rank that is at work now; what an earlier process has left in the arena does not count. */
+static bool step_of(const struct launch *launch, uint32_t id, uint64_t *step)
+{
+	const struct launch_rank *rank = &launch->ranks[id];
+	struct held_view view;
+	if (rank->stand != RANK_RUNNING || !held_look(&launch->held, id, &view) || view.beat_ns < rank->proc.started_ns)
+		return false;
+	*step = view.step;
+	return true;
+}
+
+static bool reached(const struct launch *launch, const struct fault *fault)
+{
+	uint64_t step;
+	if (fault->kind != FAULT_KILL_DAEMON)
+		return step_of(launch, fault->rank, &step) && step >= fault->step;
+	for (uint32_t r = 0; r < launch->options.world; r++)
+		if (step_of(launch, r, &step) && step >= fault->step)
+			return true;
+	return false;
+}
+
+static const struct proc *target(const struct launch *launch, const struct fault *fault)
+{
+	return fault->kind == FAULT_KILL_DAEMON ? &launch->keeper.proc : &launch->ranks[fault->rank].proc;
+}
+
+static bool due(const struct launch *launch, const struct fault *fault, uint64_t now)
+{
+	if (fault->fired_ns || !launch->started_ns || !target(launch, fault)->pid)
+		return false;
+	return fault->trigger == TRIGGER_STEP ? reached(launch, fault) : now >= launch->started_ns + fault->at_ns;
+}
+
+static void fire(struct launch *launch, struct fault *fault)
+{
+	static const int signals[] = {
+		[FAULT_KILL] = SIGKILL, [FAULT_STOP] = SIGSTOP, [FAULT_ABORT] = SIGABRT, [FAULT_KILL_DAEMON] = SIGKILL};
+	const struct proc *proc = target(launch, fault);
+	pid_t pid = proc->pid;
+	uint64_t step = 0;
+	fault->fired_ns = clock_now();
+	proc_signal(proc, signals[fault->kind]);
+	if (fault->for_ns)
+		fault->continue_ns = fault->fired_ns + fault->for_ns;
+	if (fault->kind == FAULT_KILL_DAEMON)
+		launch_say(launch, "injected: %s (process %d)", fault->text, (int)pid);
+	else if (step_of(launch, fault->rank, &step))
+		launch_say(launch, "injected: %s (rank %u, process %d, at step %" PRIu64 ")", fault->text, fault->rank,
+			   (int)pid, step);
+	else
+		launch_say(launch, "injected: %s (rank %u, process %d)", fault->text, fault->rank, (int)pid);
+}
+
+void faults_tick(struct launch *launch, uint64_t now)
+{
+	for (size_t i = 0; i < launch->nfaults; i++) {
+		struct fault *fault = &launch->faults[i];
+		if (launch->stop == STOP_NONE && due(launch, fault, now))
+			fire(launch, fault);
+		if (fault->continue_ns && now >= fault->continue_ns) {
+			proc_signal(target(launch, fault), SIGCONT);
+			fault->continue_ns = 0;
+		}
+	}
+}
+
+static uint64_t next_of(const struct launch *launch, const struct fault *fault, uint64_t now)
+{
+	if (fault->continue_ns)
+		return fault->continue_ns;
+	if (fault->fired_ns || !launch->started_ns || launch->stop != STOP_NONE)
+		return UINT64_MAX;
+	if (fault->trigger == TRIGGER_STEP)
+		return launch->held.count ? now + WATCH_NS : UINT64_MAX;
+	return max_u64(launch->started_ns + fault->at_ns,
+		       now + (now >= launch->started_ns + fault->at_ns) * OVERDUE_NS);
+}
+
+uint64_t faults_next(const struct launch *launch, uint64_t now)
+{
+	uint64_t next = UINT64_MAX;
+	for (size_t i = 0; i < launch->nfaults; i++)
+		next = min_u64(next, next_of(launch, &launch->faults[i], now));
+	return next;
+}
+
+size_t faults_fired(const struct launch *launch)
+{
+	size_t n = 0;
+	for (size_t i = 0; i < launch->nfaults; i++)
+		n += launch->faults[i].fired_ns != 0;
+	return n;
+}

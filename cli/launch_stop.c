@@ -1,0 +1,95 @@
+#include "launch.h"
+
+#include "base/clock.h"
+
+#include <signal.h>
+#include <string.h>
+
+/* Between SIGTERM and SIGKILL, and after SIGKILL until a process counts as one that cannot be killed. */
+#define TERM_NS (10 * CLOCK_NS_PER_S)
+#define KILL_NS (30 * CLOCK_NS_PER_S)
+
+/* From here on no process is started any more. */
+static void finish_waiting(struct launch *launch)
+{
+	for (uint32_t r = 0; r < launch->options.world; r++)
+		if (launch->ranks[r].stand == RANK_WAITING)
+			launch->ranks[r].stand = RANK_FINISHED;
+}
+
+static void go(struct launch *launch, enum stop_stand stand, uint64_t next)
+{
+	launch->stop = stand;
+	launch->stop_next_ns = next;
+	if (stand >= STOP_TERM)
+		finish_waiting(launch);
+	if (stand == STOP_ASKED)
+		uplink_stop(&launch->link);
+	if (stand == STOP_TERM) {
+		ranks_signal(launch, SIGCONT); /* those that are stopped */
+		ranks_signal(launch, SIGTERM);
+	}
+	if (stand == STOP_KILL)
+		ranks_signal(launch, SIGKILL);
+}
+
+void stop_begin(struct launch *launch, enum stop_stand stand, uint64_t now)
+{
+	uint64_t grace = launch->options.grace_ns;
+	if (launch->stop >= stand)
+		return;
+	if (stand == STOP_ASKED)
+		go(launch, stand, now + grace);
+	else if (stand == STOP_TERM)
+		go(launch, stand, now + (launch->failed ? min_u64(grace, TERM_NS) : grace));
+	else
+		go(launch, stand, now + KILL_NS);
+}
+
+void stop_signalled(struct launch *launch, int sig, uint64_t now)
+{
+	if (launch->stop == STOP_NONE) {
+		launch->stop_signal = sig;
+		/* Where no rank has an arena nobody can see the wish: they get the signal. */
+		bool heard = launch->held.count > 0;
+		launch_warn(launch,
+			    heard ? "SIG%s: the ranks take a last checkpoint and end, within %.0f s (SIGINT: at once)"
+				  : "SIG%s: the ranks get SIGTERM, and %.0f s to end (SIGINT: at once)",
+			    sigabbrev_np(sig), (double)launch->options.grace_ns / 1e9);
+		stop_begin(launch, heard ? STOP_ASKED : STOP_TERM, now);
+	} else if (sig == SIGINT) {
+		launch->stop_signal = SIGINT;
+		launch_warn(launch, "SIGINT: the ranks are killed");
+		stop_begin(launch, STOP_KILL, now);
+	}
+}
+
+static void leave_unkillable(struct launch *launch)
+{
+	for (uint32_t r = 0; r < launch->options.world; r++) {
+		struct launch_rank *rank = &launch->ranks[r];
+		if (rank->stand == RANK_RUNNING)
+			launch_warn(launch, "rank %u: process %d does not die of SIGKILL: it is left behind", r,
+				    (int)rank->proc.pid);
+		if (rank->stand != RANK_FINISHED)
+			rank->status = SIGKILL;
+		rank->stand = RANK_FINISHED;
+	}
+	launch->stop_next_ns = UINT64_MAX;
+}
+
+void stop_tick(struct launch *launch, uint64_t now)
+{
+	if (launch->stop == STOP_NONE || now < launch->stop_next_ns)
+		return;
+	if (launch->stop == STOP_ASKED) {
+		launch_warn(launch, "the ranks have not ended within %.0f s: SIGTERM",
+			    (double)launch->options.grace_ns / 1e9);
+		go(launch, STOP_TERM, now + TERM_NS);
+	} else if (launch->stop == STOP_TERM) {
+		launch_warn(launch, "the ranks have not ended after SIGTERM: SIGKILL");
+		go(launch, STOP_KILL, now + KILL_NS);
+	} else {
+		leave_unkillable(launch);
+	}
+}
