@@ -106,6 +106,9 @@ static int join(ckpt *s, struct wire_join *request, int timeout_ms, struct err *
 		rc = !s->stage || atomic_load(&s->stage->lost) ? enter_stage(s, deadline, ms, err) : 0;
 		if (!rc)
 			rc = enter_epoch(s, request, deadline, ms, err);
+		/* The service thread may have come back to a restarted daemon meanwhile, which had lost an arena. */
+		if (!rc && atomic_load(&s->stage->lost))
+			rc = enter_stage(s, deadline, ms, err);
 	} while (rc == -ENOTCONN && clock_now() < deadline);
 	return rc;
 }

@@ -83,6 +83,10 @@ void rank_connect(struct node *node, struct sim_rank *r)
 	r->alive = true;
 	r->registering = r->joining = r->restoring = false;
 	int rc = job_hello(&node->daemon, r->client, &hello, getpid(), &node->job, &r->rank, &err);
+	if (rc == -EIO) { /* the store cannot be read just now: the process ends and is started again */
+		r->alive = false;
+		return;
+	}
 	SIM_CHECK(!rc, "HELLO of rank %u: %s", r->id, err.text);
 	if (r->fd >= 0)
 		job_return(node->job, r->id, dup(r->fd), &err);
