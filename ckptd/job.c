@@ -187,7 +187,7 @@ static void watch_process(struct rank *rank, pid_t pid, int pidfd)
 static void resume_epoch(struct job *job, const struct wire_hello *hello)
 {
 	/* A fresh job has the epoch after the last that was given out: whoever is in that last one goes on in it. */
-	if (!job->fresh || !hello->epoch || hello->epoch + 1 < job->epoch)
+	if (!job->fresh || !hello->epoch || hello->epoch > EPOCH_MAX || hello->epoch + 1 < job->epoch)
 		return;
 	job->epoch = hello->epoch;
 	if (!job->resumed_ns)

@@ -112,12 +112,17 @@ static void scan_rank(struct saves *saves, struct rank *rank)
 	}
 }
 
-/* A rank that has begun a later step will never begin this one. */
+/* A rank that has begun a later step, or has finished, will never begin this one. */
 static void give_up_skipped(struct saves *saves, struct snapshot *s)
 {
 	for (uint32_t r = 0; r < s->nparts; r++) {
 		if (s->parts[r].state != PART_ABSENT)
 			continue;
+		if (saves->job->ranks[r].state == RANK_LEFT) {
+			snapshot_fail(s, -ECANCELED, "rank %u has finished without beginning step %lu", r,
+				      (unsigned long)s->id.step);
+			return;
+		}
 		for (struct list *node = s->link.next; node != &saves->snapshots; node = node->next) {
 			if (snapshot_of(node)->parts[r].state == PART_ABSENT)
 				continue;
