@@ -255,11 +255,12 @@ static int fence(struct ckpt_snapshot *snap, void *stream, struct err *err)
 	uint64_t deadline = session_deadline(snap->s, -1, &ms);
 	if (atomic_load_explicit(&stage_head(stage)->epoch, memory_order_acquire) != snap->id.epoch)
 		return err_set(err, -ESTALE, "a new epoch has begun: call ckpt_join");
-	if (!stage_holds(stage, snap->slot, snap->id))
-		return err_set(err, -ECANCELED, "the daemon gave it up before its fence");
+	/* Also for one that the daemon has given up meanwhile: nothing reads the state once this returns. */
 	int rc = capture_fence(&stage->capture, snap->slot, stream, deadline, err);
 	if (rc == -ETIMEDOUT)
 		return err_prefix(err, rc, "not captured after %u ms", ms);
+	if (!stage_holds(stage, snap->slot, snap->id))
+		return err_set(err, -ECANCELED, "the daemon gave it up before its fence");
 	if (!rc)
 		return set_fenced(snap, slot, err);
 	keep_failure(snap, rc, err);
