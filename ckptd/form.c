@@ -2,11 +2,9 @@
 
 #include "base/cleanup.h"
 #include "base/failpoint.h"
-#include "base/log.h"
 #include "daemon.h"
 #include "loop.h"
-#include "pool.h"
-#include "store/disk.h"
+#include "prefault.h"
 
 #include <string.h>
 #include <sys/epoll.h>
@@ -96,45 +94,6 @@ static int make_arenas(struct job *job, struct forming *f, struct err *err)
 	return failpoint("job.form", NULL);
 }
 
-/* ---- prefault: pages are first touched here, in the background, and not by the first save -------------------- */
-
-struct prefault {
-	struct work work;
-	struct pool *pool;
-	struct memory *mem;
-	uint64_t at;
-	bool more;
-};
-
-static void prefault_run(struct work *work)
-{
-	struct prefault *p = list_entry(work, struct prefault, work);
-	p->more = memory_prefault(p->mem, &p->at);
-}
-
-static void prefault_done(struct work *work)
-{
-	struct prefault *p = list_entry(work, struct prefault, work);
-	/* Nobody but this item holds the arena any more: the job is gone. */
-	if (p->more && p->mem->refs > 1) {
-		p->more = false;
-		pool_submit(p->pool, &p->work); /* at the end of the queue: digests go first */
-		return;
-	}
-	memory_put(p->mem);
-	free(p);
-}
-
-static void prefault_start(struct pool *pool, struct memory *mem)
-{
-	struct prefault *p = calloc(1, sizeof(*p));
-	if (!p)
-		return; /* the first save pays instead */
-	*p = (struct prefault){
-		.work = {.run = prefault_run, .done = prefault_done}, .pool = pool, .mem = memory_get(mem)};
-	pool_submit(pool, &p->work);
-}
-
 /* ---- installing ------------------------------------------------------------------------------------------------ */
 
 static void doorbell_rang(void *arg, uint32_t events)
@@ -182,12 +141,7 @@ static void install(struct rank *rank, struct memory *mem)
 	memory_put(rank->mem);
 	rank->mem = mem;
 	d->memory_used += mem->size;
-	mem->disk = d->disk;
-	mem->token = d->disk ? disk_register(d->disk, mem->base, mem->size) : -1;
-	if (d->disk && mem->token < 0)
-		log_info("job %s: the arena of rank %u is not registered for I/O (%s): writes cost more processor time",
-			 rank->job->name, rank->id, err_name(mem->token));
-	prefault_start(d->pool, mem);
+	prefault_start(d, mem);
 	hold_at_launcher(rank);
 }
 

@@ -4,10 +4,15 @@
 
 static void step(struct writer *w);
 
+static bool tolerated(const struct disk_op *op)
+{
+	return op->kind == DISK_ALLOCATE && (op->result == -EOPNOTSUPP || op->result == -ENOSYS);
+}
+
 static void op_done(struct disk_op *op)
 {
 	struct writer *w = op->arg;
-	if (op->result < 0 && !w->rc)
+	if (op->result < 0 && !w->rc && !tolerated(op))
 		w->rc = (int)op->result;
 	if (op->kind == DISK_OPEN && op->result >= 0)
 		w->file = (int)op->result;
@@ -56,6 +61,8 @@ static enum writer_state next_state(const struct writer *w)
 		return WRITER_DONE;
 	if (w->state < WRITER_CLOSE && w->rc)
 		return WRITER_CLOSE;
+	if (w->state == WRITER_OPEN && !(w->flags & DISK_DIRECT))
+		return WRITER_WRITE;
 	if (w->state == WRITER_WRITE && !(w->flags & DISK_DIRECT))
 		return WRITER_FSYNC;
 	return w->state + 1;
@@ -64,6 +71,10 @@ static enum writer_state next_state(const struct writer *w)
 static void enter(struct writer *w)
 {
 	switch (w->state) {
+	case WRITER_ALLOCATE:
+		submit(w,
+		       (struct disk_op){.kind = DISK_ALLOCATE, .file = w->file, .len = align_up(w->size, DISK_ALIGN)});
+		return;
 	case WRITER_WRITE:
 		submit_extents(w);
 		return;

@@ -7,7 +7,16 @@
 
 enum { WRITER_EXTENTS = 2 };
 
-enum writer_state { WRITER_OPEN = 1, WRITER_WRITE, WRITER_TRUNCATE, WRITER_FSYNC, WRITER_CLOSE, WRITER_DONE };
+/* Direct I/O that extends a file, or fills its holes, goes one request at a time; so its blocks are allocated first. */
+enum writer_state {
+	WRITER_OPEN = 1,
+	WRITER_ALLOCATE, /* direct only; where the file system cannot, it is slower without */
+	WRITER_WRITE,
+	WRITER_TRUNCATE, /* direct only */
+	WRITER_FSYNC,
+	WRITER_CLOSE,
+	WRITER_DONE
+};
 
 struct writer {
 	/* set by the caller; extents and dir must live until done */

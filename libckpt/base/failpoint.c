@@ -49,6 +49,8 @@ static const char *const names[] = {
 	"device.copy",
 	"device.launch",
 	"device.restore",
+	"disk.allocate",
+	"disk.allocate.after",
 	"disk.close",
 	"disk.close.after",
 	"disk.fsync",

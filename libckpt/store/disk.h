@@ -23,6 +23,7 @@ enum disk_kind {
 	DISK_READ,      /* file, buf, offset, len → bytes read: less than len only at the end of the file */
 	DISK_FSYNC,     /* file (or directory handle) */
 	DISK_TRUNCATE,  /* file, offset = new size */
+	DISK_ALLOCATE,  /* file, len: blocks for the first len bytes, which the file then has at least; -EOPNOTSUPP */
 	DISK_LINK,      /* dir/name → dir2/name2, -EEXIST when that exists */
 	DISK_RENAME,    /* dir/name → dir2/name2 */
 	DISK_UNLINK,    /* dir, name */
@@ -77,9 +78,12 @@ int disk_event_fd(struct disk *d);
 /* Operations submitted and not yet done. */
 unsigned disk_pending(const struct disk *d);
 
-/* Registers memory for fixed-buffer I/O (at most 1 GiB per entry: split inside). Returns a token for disk_unregister, or -errno;
- * -ENOMEM (memlock) is not fatal: I/O from this memory goes unregistered, at more processor time. */
+/* Announces memory for fixed-buffer I/O. Returns a token, or -errno, which is not fatal: I/O from memory that is not pinned costs more
+ * processor time. */
 int disk_register(struct disk *d, void *base, uint64_t size);
+/* Pins the announced memory up to `end` bytes from its base (in whole units inside; the rest when end is its size). Takes 0.1 s per
+ * GiB that has been touched and ten times as long where it has not: do it in steps, behind whoever touches it. -ENOMEM: memlock. */
+int disk_pin(struct disk *d, int token, uint64_t end);
 void disk_unregister(struct disk *d, int token);
 
 /* ---- synchronous, built on the above (store/disk_sync.c): for readers, tools and start-up. They run disk_poll inside. */

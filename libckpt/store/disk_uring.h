@@ -17,10 +17,10 @@ struct io_uring_sqe;
 
 enum {
 	URING_ENTRIES = 64,
-	URING_RETRIES = 1000,       /* of EINTR, EAGAIN and writes without progress, per chunk */
-	URING_BUFFERS = 4096,       /* entries of the registered table */
-	URING_BUFFER_MAX = 1 << 30, /* the kernel's bound on one entry */
-	URING_REGIONS = 256,        /* ranges of memory registered at a time */
+	URING_RETRIES = 1000,   /* of EINTR, EAGAIN and writes without progress, per chunk */
+	URING_BUFFERS = 4096,   /* entries of the registered table */
+	URING_UNIT = 256 << 20, /* bytes of one entry: some 25 ms to pin; the kernel takes up to 1 GiB */
+	URING_REGIONS = 256,    /* ranges of memory registered at a time */
 };
 
 /* One request in the kernel. */
@@ -36,6 +36,7 @@ struct memory {
 	uintptr_t base;
 	uint64_t size;         /* 0: free */
 	unsigned first, count; /* entries of the table */
+	unsigned pinned;       /* of them, from the first on */
 };
 
 struct disk {
@@ -71,7 +72,7 @@ void op_finish(struct disk_op *op);
 
 void buffers_init(struct disk *d);
 void buffers_free(struct disk *d);
-/* The table's entry that holds [buf, buf + *len), or -1. *len is cut where the entry ends. */
+/* The table's entry that holds [buf, buf + *len), or -1: not pinned. *len is cut where the entry ends. */
 int buffers_find(const struct disk *d, const void *buf, uint64_t *len);
 
 #endif

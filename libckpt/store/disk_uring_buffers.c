@@ -33,9 +33,11 @@ int buffers_find(const struct disk *d, const void *buf, uint64_t *len)
 	if (!m)
 		return -1;
 	uint64_t at = (uintptr_t)buf - m->base;
-	uint64_t end = min_u64((at / URING_BUFFER_MAX + 1) * URING_BUFFER_MAX, m->size);
+	if (at / URING_UNIT >= m->pinned)
+		return -1;
+	uint64_t end = min_u64((at / URING_UNIT + 1) * URING_UNIT, m->size);
 	*len = min_u64(*len, end - at);
-	return (int)(m->first + at / URING_BUFFER_MAX);
+	return (int)(m->first + at / URING_UNIT);
 }
 
 /* `count` free entries in a row: the first, or -1. */
@@ -54,32 +56,14 @@ static int set_entry(struct disk *d, unsigned index, uintptr_t base, uint64_t si
 {
 	struct iovec iov = {.iov_base = (void *)base, .iov_len = size};
 	int rc = io_uring_register_buffers_update_tag(d->ring, index, &iov, NULL, 1);
-	if (rc < 0)
-		return rc;
-	d->buffer_used[index] = size != 0;
-	return 0;
+	return rc < 0 ? rc : 0;
 }
 
-static void clear_memory(struct disk *d, struct memory *m)
+/* From the announcement on: nobody else may be given them. */
+static void reserve_entries(struct disk *d, const struct memory *m, bool used)
 {
-	for (unsigned i = 0; i < m->count; i++) {
-		if (d->buffer_used[m->first + i])
-			set_entry(d, m->first + i, 0, 0);
-	}
-	*m = (struct memory){0};
-}
-
-static int fill_memory(struct disk *d, struct memory *m)
-{
-	for (unsigned i = 0; i < m->count; i++) {
-		uint64_t at = (uint64_t)i * URING_BUFFER_MAX;
-		int rc = set_entry(d, m->first + i, m->base + at, min_u64(m->size - at, URING_BUFFER_MAX));
-		if (rc < 0) {
-			clear_memory(d, m);
-			return rc;
-		}
-	}
-	return 0;
+	for (unsigned i = 0; i < m->count; i++)
+		d->buffer_used[m->first + i] = used;
 }
 
 int disk_register(struct disk *d, void *base, uint64_t size)
@@ -91,7 +75,7 @@ int disk_register(struct disk *d, void *base, uint64_t size)
 		return -EINVAL;
 	if (!d->has_buffers)
 		return -ENOTSUP;
-	uint64_t count = div_up(size, URING_BUFFER_MAX);
+	uint64_t count = div_up(size, URING_UNIT);
 	int first = count > URING_BUFFERS ? -1 : find_entries(d, (unsigned)count);
 	if (first < 0)
 		return -ENOSPC;
@@ -99,15 +83,42 @@ int disk_register(struct disk *d, void *base, uint64_t size)
 		struct memory *m = &d->memory[i];
 		if (m->size)
 			continue;
-		*m = (struct memory){(uintptr_t)base, size, (unsigned)first, (unsigned)count};
-		rc = fill_memory(d, m);
-		return rc < 0 ? rc : i;
+		*m = (struct memory){
+			.base = (uintptr_t)base, .size = size, .first = (unsigned)first, .count = (unsigned)count};
+		reserve_entries(d, m, true);
+		return i;
 	}
 	return -ENOSPC;
 }
 
+static struct memory *of_token(struct disk *d, int token)
+{
+	return token >= 0 && token < URING_REGIONS && d->memory[token].size ? &d->memory[token] : NULL;
+}
+
+int disk_pin(struct disk *d, int token, uint64_t end)
+{
+	struct memory *m = of_token(d, token);
+	if (!m || end > m->size)
+		return -EINVAL;
+	uint64_t units = end == m->size ? m->count : end / URING_UNIT;
+	while (m->pinned < units) {
+		uint64_t at = (uint64_t)m->pinned * URING_UNIT;
+		int rc = set_entry(d, m->first + m->pinned, m->base + at, min_u64(m->size - at, URING_UNIT));
+		if (rc < 0)
+			return rc;
+		m->pinned++;
+	}
+	return 0;
+}
+
 void disk_unregister(struct disk *d, int token)
 {
-	if (token >= 0 && token < URING_REGIONS && d->memory[token].size)
-		clear_memory(d, &d->memory[token]);
+	struct memory *m = of_token(d, token);
+	if (!m)
+		return;
+	for (unsigned i = 0; i < m->pinned; i++)
+		set_entry(d, m->first + i, 0, 0);
+	reserve_entries(d, m, false);
+	*m = (struct memory){0};
 }

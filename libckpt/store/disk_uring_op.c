@@ -17,6 +17,7 @@ static const struct {
 	[DISK_READ] = {"disk.read", "disk.read.after"},
 	[DISK_FSYNC] = {"disk.fsync", "disk.fsync.after"},
 	[DISK_TRUNCATE] = {"disk.truncate", "disk.truncate.after"},
+	[DISK_ALLOCATE] = {"disk.allocate", "disk.allocate.after"},
 	[DISK_LINK] = {"disk.link", "disk.link.after"},
 	[DISK_RENAME] = {"disk.rename", "disk.rename.after"},
 	[DISK_UNLINK] = {"disk.unlink", "disk.unlink.after"},
@@ -149,6 +150,9 @@ void op_prepare(struct disk *d, struct chunk *c, struct io_uring_sqe *sqe)
 	case DISK_FSYNC:
 		io_uring_prep_fsync(sqe, op->file, 0);
 		return;
+	case DISK_ALLOCATE:
+		io_uring_prep_fallocate(sqe, op->file, 0, 0, (off_t)op->len);
+		return;
 	case DISK_LINK:
 		io_uring_prep_linkat(sqe, op->dir, op->name, op->dir2, op->name2, 0);
 		return;
@@ -173,7 +177,7 @@ void op_prepare(struct disk *d, struct chunk *c, struct io_uring_sqe *sqe)
 
 static bool may_retry(struct chunk *c, int res)
 {
-	static const unsigned repeatable = 1u << DISK_WRITE | 1u << DISK_READ | 1u << DISK_FSYNC;
+	static const unsigned repeatable = 1u << DISK_WRITE | 1u << DISK_READ | 1u << DISK_FSYNC | 1u << DISK_ALLOCATE;
 	/* An interrupted mkdir, link or rename may have happened: a second try would be told EEXIST or ENOENT. */
 	bool again = res == -EAGAIN || (res == -EINTR && repeatable & 1u << c->op->kind);
 	return again && c->retries++ < URING_RETRIES;

@@ -297,6 +297,17 @@ static void failed_fsync(const struct disk_op *op)
 	}
 }
 
+/* Some file systems cannot. */
+static int64_t do_allocate(const struct disk_op *op)
+{
+	struct image *image = &inode_of(op->file)->now;
+	if (rng_chance(world_rng(), 30))
+		return -EOPNOTSUPP;
+	if (op->len > image->len)
+		image_resize(image, op->len);
+	return 0;
+}
+
 static int64_t do_link(const struct disk_op *op)
 {
 	struct inode *from = names_find(&inode_of(op->dir)->now_names, op->name);
@@ -357,6 +368,8 @@ static int64_t effect(const struct disk_op *op)
 	case DISK_TRUNCATE:
 		image_resize(&inode_of(op->file)->now, op->offset);
 		return 0;
+	case DISK_ALLOCATE:
+		return do_allocate(op);
 	case DISK_LINK:
 		return do_link(op);
 	case DISK_RENAME:
@@ -384,6 +397,8 @@ static int64_t perform(const struct disk_op *op)
 		rc = -EIO;
 	} else if (op->kind == DISK_WRITE && fault(sim.faults.no_space)) {
 		do_write(op, rng_below(world_rng(), op->len + 1));
+		rc = -ENOSPC;
+	} else if (op->kind == DISK_ALLOCATE && fault(sim.faults.no_space)) {
 		rc = -ENOSPC;
 	} else if (op->kind != DISK_CLOSE && fault(sim.faults.error)) {
 		rc = -EIO;
@@ -492,6 +507,14 @@ int disk_register(struct disk *d, void *base, uint64_t size)
 	(void)base;
 	(void)size;
 	return -ENOMEM; /* the unregistered path */
+}
+
+int disk_pin(struct disk *d, int token, uint64_t end)
+{
+	(void)d;
+	(void)token;
+	(void)end;
+	return -EINVAL; /* nothing was registered */
 }
 
 void disk_unregister(struct disk *d, int token)

@@ -66,6 +66,24 @@ Test(disk, truncate_cuts_and_extends)
 	cr_expect_eq(do_file(DISK_TRUNCATE, file, 0), -EBADF);
 }
 
+Test(disk, allocate_extends_and_keeps_what_is_there)
+{
+	AUTO_FREE uint8_t *p = pattern(16384, 1);
+	int file = create("a", 0);
+	cr_expect_eq(transfer(DISK_WRITE, file, p, 0, 5000), 5000);
+	struct disk_op op = {.kind = DISK_ALLOCATE, .file = file, .len = 16384};
+	int rc = disk_do(d, &op);
+	if (rc == -EOPNOTSUPP)
+		cr_skip_test("the file system cannot allocate ahead");
+	cr_expect_eq(rc, 0, "%s", err_name(rc));
+	memset(p + 5000, 0, 16384 - 5000);
+	expect_contents("a", p, 16384);
+	op.len = 4096;
+	cr_expect_eq(disk_do(d, &op), 0);
+	expect_contents("a", p, 16384);
+	disk_close_file(d, file);
+}
+
 Test(disk, an_unknown_kind_is_refused)
 {
 	cr_expect_eq(do_name((enum disk_kind)77, "a"), -EINVAL);
@@ -242,7 +260,7 @@ Test(disk, a_failpoint_stands_before_and_after_every_kind)
 		[DISK_MKDIR] = "mkdir", [DISK_OPEN] = "open",     [DISK_WRITE] = "write",
 		[DISK_READ] = "read",   [DISK_FSYNC] = "fsync",   [DISK_TRUNCATE] = "truncate",
 		[DISK_LINK] = "link",   [DISK_RENAME] = "rename", [DISK_UNLINK] = "unlink",
-		[DISK_RMDIR] = "rmdir", [DISK_CLOSE] = "close",
+		[DISK_RMDIR] = "rmdir", [DISK_CLOSE] = "close",   [DISK_ALLOCATE] = "allocate",
 	};
 	AUTO_FREE uint8_t *p = pattern(4096, 1);
 	for (int kind = DISK_MKDIR; kind <= DISK_CLOSE; kind++) {

@@ -111,10 +111,16 @@ Test(disk_transfer, registered_memory_is_used_and_given_back)
 	AUTO_FREE uint8_t *back = pattern(len, 2);
 	memcpy(arena, p, len);
 	int token = disk_register(d, arena, len);
-	if (token == -ENOMEM || token == -ENOTSUP)
+	if (token == -ENOTSUP)
 		cr_skip_test("no registered buffers here: %s", err_name(token));
 	cr_assert_geq(token, 0, "%s", err_name(token));
 	cr_expect_eq(disk_register(d, arena + 4096, 4096), -EINVAL, "a part of it");
+	round_trip("announced", DISK_DIRECT, arena, back, len);
+	cr_expect_eq(disk_pin(d, token, len + 1), -EINVAL, "more than was announced");
+	int rc = disk_pin(d, token, len);
+	if (rc == -ENOMEM)
+		cr_skip_test("the memlock limit is below %zu bytes", len);
+	cr_assert_eq(rc, 0, "%s", err_name(rc));
 	round_trip("registered", DISK_DIRECT, arena, back, len - 4096 - 17);
 	int file = create("middle", DISK_DIRECT);
 	cr_expect_eq(transfer(DISK_WRITE, file, arena + 8192, 0, len - 8192), (int64_t)len - 8192);
@@ -135,7 +141,9 @@ Test(disk_transfer, a_failed_registration_leaves_the_memory_usable)
 	arm("");
 	cr_expect_eq(disk_register(d, p, 0), -EINVAL);
 	void *nowhere = mmap(NULL, 8192, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	cr_expect_lt(disk_register(d, nowhere, 8192), 0);
+	int token = disk_register(d, nowhere, 8192);
+	cr_expect_lt(disk_pin(d, token, 8192), 0);
+	disk_unregister(d, token);
 	munmap(nowhere, 8192);
 	disk_unregister(d, -1);
 	disk_unregister(d, 5);
@@ -144,19 +152,22 @@ Test(disk_transfer, a_failed_registration_leaves_the_memory_usable)
 
 Test(disk_transfer, a_buffer_is_cut_at_the_end_of_its_entry)
 {
-	/* Entries of 1 GiB: only the arithmetic is looked at. */
+	/* Only the arithmetic is looked at. */
+	uint64_t unit = URING_UNIT;
 	struct disk fake = {
-		.memory = {[3] = {.base = 1ull << 40, .size = (3ull << 30) + 4096, .first = 7, .count = 4}}};
+		.memory = {[3] = {.base = 1ull << 40, .size = 3 * unit + 4096, .first = 7, .count = 4, .pinned = 4}}};
 	uint64_t len = DISK_CHUNK;
 	cr_expect_eq(buffers_find(&fake, (void *)(1ull << 40), &len), 7);
 	cr_expect_eq(len, DISK_CHUNK);
-	cr_expect_eq(buffers_find(&fake, (void *)((1ull << 40) + (1ull << 30) - 4096), &len), 7);
+	cr_expect_eq(buffers_find(&fake, (void *)((1ull << 40) + unit - 4096), &len), 7);
 	cr_expect_eq(len, 4096);
 	len = DISK_CHUNK;
-	cr_expect_eq(buffers_find(&fake, (void *)((1ull << 40) + (3ull << 30)), &len), 10);
+	cr_expect_eq(buffers_find(&fake, (void *)((1ull << 40) + 3 * unit), &len), 10);
 	cr_expect_eq(len, 4096);
-	cr_expect_eq(buffers_find(&fake, (void *)((1ull << 40) + (3ull << 30) + 4096), &len), -1);
+	cr_expect_eq(buffers_find(&fake, (void *)((1ull << 40) + 3 * unit + 4096), &len), -1);
 	cr_expect_eq(buffers_find(&fake, (void *)((1ull << 40) - 1), &len), -1);
+	fake.memory[3].pinned = 3;
+	cr_expect_eq(buffers_find(&fake, (void *)((1ull << 40) + 3 * unit), &len), -1, "not pinned yet");
 }
 
 /* ---- O_DIRECT refused */

@@ -1,0 +1,13 @@
+/* Prefault: the pages of an arena are first touched here, in the background, and not by the first save; the disk pins them for
+ * its fixed buffers slice by slice behind that. Both take seconds for a large arena: the workers touch, and the loop's thread, which
+ * has to pin, is never held longer than one slice takes. */
+#ifndef CKPTD_PREFAULT_H
+#define CKPTD_PREFAULT_H
+
+struct daemon;
+struct memory;
+
+/* Nothing is lost when it fails: first saves touch the pages, and writes go unregistered. */
+void prefault_start(struct daemon *daemon, struct memory *mem);
+
+#endif
