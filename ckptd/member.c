@@ -6,6 +6,7 @@
 #include "base/log.h"
 #include "catalog.h"
 #include "daemon.h"
+#include "prefault.h"
 #include "store/repo.h"
 
 #include <stdio.h>
@@ -231,8 +232,7 @@ int job_return(struct job *job, uint32_t id, int fd, struct err *err)
 		memory_put(mem);
 		return rc;
 	}
-	mem->disk = job->daemon->disk;
-	mem->token = mem->disk ? disk_register(mem->disk, mem->base, mem->size) : -1;
+	prefault_start(job->daemon, mem);
 	rank->mem = mem;
 	job->daemon->memory_used += mem->size;
 	uint32_t epoch = atomic_load(&mem->head->epoch);

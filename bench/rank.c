@@ -1,0 +1,281 @@
+/* bench_rank: one rank of a job, driven by lines on stdin, for the benchmarks that go through the daemon. It registers MIB of host
+ * memory as TENSORS tensors of rows (each rank holds its share of the rows of each), joins, and answers each line with one line.
+ * Times are of CLOCK_MONOTONIC in nanoseconds, so that a driver can compare those of several ranks.
+ *
+ *	save STEP memory|storage   begin, fence, wait → "begin B begun E fenced F captured C durable D" (D 0: memory only)
+ *	begins FIRST N             N saves to memory, one after the other → "begins ns ns …": how long each ckpt_begin took
+ *	restore STEP               → "restored source S step N bytes B fetch_ns F load_ns L took_ns T"
+ *	fill SEED                  contents that follow from the seed, the tensor and the place → "filled"
+ *	check SEED                 → "same", or "differs" and exit 1
+ *	copy                       memcpy of the state into memory of its own that is there already → "copied NS BYTES"
+ *	quit
+ *
+ *   bench_rank [--mib N] [--tensors N] [--columns]     --columns: shares are columns, not rows */
+#include "base/clock.h"
+#include "ckpt.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <inttypes.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+enum { COLUMNS = 4096, LINE_MAX_BYTES = 256 };
+
+struct state {
+	ckpt *s;
+	uint8_t *base, *copy;
+	size_t bytes; /* of this rank */
+	int tensors;
+	uint64_t rows; /* of each tensor, over all ranks */
+	bool columns;
+};
+
+static void die(const struct state *st, const char *what, int rc)
+{
+	fprintf(stderr, "bench_rank: %s: %s: %s\n", what, strerror(-rc), st->s ? ckpt_error(st->s) : "");
+	exit(1);
+}
+
+static uint8_t *memory(size_t bytes)
+{
+	uint8_t *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (p == MAP_FAILED) {
+		perror("bench_rank: mmap");
+		exit(1);
+	}
+	madvise(p, bytes, MADV_HUGEPAGE);
+	memset(p, 1, bytes);
+	return p;
+}
+
+/* ---- contents ---------------------------------------------------------------------------------------------------- */
+
+/* The element at a place of a tensor, whoever holds it. */
+static uint32_t element(uint64_t seed, uint64_t tensor, uint64_t at)
+{
+	uint64_t x = (seed << 48 ^ tensor << 32 ^ at) * 0x9e3779b97f4a7c15ull;
+	x ^= x >> 29;
+	return (uint32_t)(x * 0xbf58476d1ce4e5b9ull >> 32);
+}
+
+struct share {
+	uint64_t offset[2], extent[2];
+};
+
+static struct share share_of(const struct state *st)
+{
+	uint64_t rank = (uint64_t)ckpt_rank(st->s), world = (uint64_t)ckpt_world(st->s);
+	struct share share = {.extent = {st->rows, COLUMNS}};
+	uint64_t all = share.extent[st->columns];
+	share.offset[st->columns] = all * rank / world;
+	share.extent[st->columns] = all * (rank + 1) / world - share.offset[st->columns];
+	return share;
+}
+
+/* Calls for every element of this rank, in order of memory; false: fn said no. */
+static bool walk(const struct state *st, uint64_t seed, bool check)
+{
+	struct share share = share_of(st);
+	uint32_t *p = (uint32_t *)st->base;
+	for (int t = 0; t < st->tensors; t++) {
+		for (uint64_t row = 0; row < share.extent[0]; row++) {
+			uint64_t at = (share.offset[0] + row) * COLUMNS + share.offset[1];
+			for (uint64_t column = 0; column < share.extent[1]; column++, p++) {
+				uint32_t want = element(seed, (uint64_t)t, at + column);
+				if (check && *p != want)
+					return false;
+				*p = want;
+			}
+		}
+	}
+	return true;
+}
+
+/* ---- start ------------------------------------------------------------------------------------------------------- */
+
+static void register_all(struct state *st)
+{
+	struct share share = share_of(st);
+	uint64_t shape[2] = {st->rows, COLUMNS};
+	uint64_t each = share.extent[0] * share.extent[1] * sizeof(uint32_t);
+	st->bytes = each * (uint64_t)st->tensors;
+	st->base = memory(st->bytes);
+	for (int t = 0; t < st->tensors; t++) {
+		char name[32];
+		snprintf(name, sizeof(name), "layer.%05d", t);
+		ckpt_piece piece = {
+			.data = st->base + each * (uint64_t)t, .offset = share.offset, .extent = share.extent};
+		ckpt_tensor tensor = CKPT_INIT(ckpt_tensor);
+		tensor.name = name;
+		tensor.dtype = CKPT_F32;
+		tensor.ndim = 2;
+		tensor.shape = shape;
+		tensor.pieces = &piece;
+		tensor.npieces = 1;
+		tensor.device = CKPT_HOST;
+		int rc = ckpt_register_tensor(st->s, &tensor);
+		if (rc)
+			die(st, "register", rc);
+	}
+}
+
+static void start(struct state *st, uint64_t mib)
+{
+	char why[512];
+	int rc = ckpt_open(NULL, &st->s, why, sizeof(why));
+	if (rc) {
+		fprintf(stderr, "bench_rank: open: %s\n", why);
+		exit(1);
+	}
+	/* MIB are those of the job. */
+	st->rows = (mib << 20) / sizeof(uint32_t) / COLUMNS / (uint64_t)st->tensors;
+	register_all(st);
+	rc = ckpt_join(st->s, NULL, 0, NULL, -1);
+	if (rc)
+		die(st, "join", rc);
+	walk(st, 1, false);
+	printf("ready %zu\n", st->bytes);
+	fflush(stdout);
+}
+
+/* ---- commands ---------------------------------------------------------------------------------------------------- */
+
+static void wait_level(struct state *st, ckpt_snapshot *snap, ckpt_level level)
+{
+	int rc = ckpt_wait(snap, level, -1);
+	if (rc)
+		die(st, "wait", rc);
+}
+
+static void save(struct state *st, uint64_t step, bool storage)
+{
+	ckpt_snapshot *snap;
+	uint64_t begin = clock_now();
+	int rc = ckpt_begin(st->s, step, storage ? CKPT_STORAGE : CKPT_MEMORY, NULL, &snap);
+	uint64_t begun = clock_now();
+	if (rc)
+		die(st, "begin", rc);
+	rc = ckpt_fence(snap, NULL);
+	uint64_t fenced = clock_now();
+	if (rc)
+		die(st, "fence", rc);
+	wait_level(st, snap, CKPT_CAPTURED);
+	uint64_t captured = clock_now(), durable = 0;
+	if (storage) {
+		wait_level(st, snap, CKPT_DURABLE);
+		durable = clock_now();
+	}
+	ckpt_snapshot_free(snap);
+	printf("begin %" PRIu64 " begun %" PRIu64 " fenced %" PRIu64 " captured %" PRIu64 " durable %" PRIu64 "\n",
+	       begin, begun, fenced, captured, durable);
+}
+
+/* The next begin comes when the last one's slot is complete, as in a loop whose steps are longer than a capture. */
+static void begins(struct state *st, uint64_t first, uint64_t n)
+{
+	printf("begins");
+	for (uint64_t i = 0; i < n; i++) {
+		ckpt_snapshot *snap;
+		uint64_t begin = clock_now();
+		int rc = ckpt_begin(st->s, first + i, CKPT_MEMORY, NULL, &snap);
+		uint64_t took = clock_now() - begin;
+		if (rc)
+			die(st, "begin", rc);
+		rc = ckpt_fence(snap, NULL);
+		if (rc)
+			die(st, "fence", rc);
+		wait_level(st, snap, CKPT_CAPTURED);
+		ckpt_snapshot_free(snap);
+		printf(" %" PRIu64, took);
+	}
+	printf("\n");
+}
+
+static void restore(struct state *st, uint64_t step)
+{
+	ckpt_restored r = CKPT_INIT(ckpt_restored);
+	uint64_t begin = clock_now();
+	int rc = ckpt_restore(st->s, step, NULL, &r, -1);
+	uint64_t took = clock_now() - begin;
+	if (rc)
+		die(st, "restore", rc);
+	printf("restored source %d step %" PRIu64 " bytes %" PRIu64 " fetch_ns %" PRIu64 " load_ns %" PRIu64
+	       " took_ns %" PRIu64 "\n",
+	       (int)r.source, r.step, r.bytes, r.fetch_ns, r.load_ns, took);
+}
+
+static void copy(struct state *st)
+{
+	if (!st->copy)
+		st->copy = memory(st->bytes);
+	uint64_t begin = clock_now();
+	memcpy(st->copy, st->base, st->bytes);
+	printf("copied %" PRIu64 " %zu\n", clock_now() - begin, st->bytes);
+}
+
+static void check(struct state *st, uint64_t seed)
+{
+	if (!walk(st, seed, true)) {
+		printf("differs\n");
+		exit(1);
+	}
+	printf("same\n");
+}
+
+/* false: quit. */
+static bool command(struct state *st, const char *line)
+{
+	char word[16], target[16] = "";
+	uint64_t a = 0, b = 0;
+	if (sscanf(line, "%15s %" SCNu64 " %" SCNu64, word, &a, &b) < 1)
+		return true;
+	if (!strcmp(word, "save") && sscanf(line, "%*s %*s %15s", target) == 1)
+		save(st, a, !strcmp(target, "storage"));
+	else if (!strcmp(word, "begins"))
+		begins(st, a, b);
+	else if (!strcmp(word, "restore"))
+		restore(st, a);
+	else if (!strcmp(word, "fill") && walk(st, a, false))
+		printf("filled\n");
+	else if (!strcmp(word, "check"))
+		check(st, a);
+	else if (!strcmp(word, "copy"))
+		copy(st);
+	else if (!strcmp(word, "quit"))
+		return false;
+	else
+		die(st, line, -EINVAL);
+	fflush(stdout);
+	return true;
+}
+
+int main(int argc, char **argv)
+{
+	static const struct option table[] = {{"mib", required_argument, NULL, 'm'},
+					      {"tensors", required_argument, NULL, 't'},
+					      {"columns", no_argument, NULL, 'c'},
+					      {NULL, 0, NULL, 0}};
+	struct state st = {.tensors = 32};
+	uint64_t mib = 4096;
+	for (int c; (c = getopt_long(argc, argv, "", table, NULL)) >= 0;) {
+		if (c == 'm')
+			mib = strtoull(optarg, NULL, 10);
+		else if (c == 't')
+			st.tensors = atoi(optarg);
+		else if (c == 'c')
+			st.columns = true;
+		else
+			return 2;
+	}
+	if (!mib || st.tensors < 1)
+		return 2;
+	start(&st, mib);
+	for (char line[LINE_MAX_BYTES]; fgets(line, sizeof(line), stdin) && command(&st, line);)
+		;
+	int rc = ckpt_close(st.s);
+	return rc ? 1 : 0;
+}
