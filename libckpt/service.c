@@ -196,7 +196,7 @@ static int reconnect(ckpt *s)
 	pthread_mutex_unlock(&service->lock);
 	int sock, rc = link_open(&s->settings, joined, deadline, &sock, &welcome, &err);
 	if (rc) {
-		log_debug("ckpt: rank %u: %s", s->settings.rank, err.text);
+		log_debug("rank %u: %s", s->settings.rank, err.text);
 		return rc;
 	}
 	pthread_mutex_lock(&service->lock);
@@ -250,7 +250,7 @@ static void returned(ckpt *s, struct frame *f)
 	if (f->type == WIRE_ERROR)
 		link_error(f, &err);
 	if (!same)
-		log_warn("ckpt: rank %u: the restarted daemon did not take the arena back, snapshots in memory are "
+		log_warn("rank %u: the restarted daemon did not take the arena back, snapshots in memory are "
 			 "lost: %s",
 			 s->settings.rank, err.text);
 	else
@@ -273,9 +273,9 @@ static void unasked(ckpt *s, struct frame *f)
 		LOCK_SCOPE(&service->lock);
 		news_epoch(service, epoch.epoch, epoch.reason);
 	} else if (f->type == WIRE_ERROR && link_error(f, &err)) {
-		log_warn("ckpt: rank %u: the daemon says: %s", s->settings.rank, err.text);
+		log_warn("rank %u: the daemon says: %s", s->settings.rank, err.text);
 	} else if (err.text[0]) {
-		log_warn("ckpt: rank %u: %s", s->settings.rank, err.text);
+		log_warn("rank %u: %s", s->settings.rank, err.text);
 	}
 }
 

@@ -109,6 +109,7 @@ int ckpt_open(const ckpt_options *opts, ckpt **out, char *why, size_t why_size)
 	struct settings settings;
 	struct err err = {0};
 	*out = NULL;
+	log_init("libckpt");
 	int rc = settings_make(opts, &settings, &err);
 	if (!rc)
 		rc = session_open(&settings, out, &err);
@@ -174,7 +175,7 @@ int ckpt_close(ckpt *s)
 	service_stop(s);
 	/* The session that could be asked for the sentence is gone. */
 	if (rc)
-		log_warn("ckpt: rank %u: close: %s", s->settings.rank, err.text);
+		log_warn("rank %u: close: %s", s->settings.rank, err.text);
 	session_free(s);
 	return rc;
 }

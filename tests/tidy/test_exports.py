@@ -23,6 +23,7 @@ def mapped(version_map):
 
 def declared(header):
     text = re.sub(r"/\*.*?\*/|^\s*#.*?(?<!\\)$", "", header.read_text(), flags=re.S | re.M)
+    text = re.sub(r'extern "C" \{', "", text)
     text = re.sub(r"\{[^{}]*\}", "", re.sub(r"\{[^{}]*\}", "", text))
     return set(re.findall(r"\b(ckpt_\w+)\s*\((?!\*)", re.sub(r"typedef[^;]*;", "", text)))
 
@@ -42,8 +43,8 @@ def planted():
         root = pathlib.Path(folder)
         tidy.plant(root, {
             "a.c": "int ckpt_open(void) { return 0; }\nint ckpt_stray(void) { return 0; }\n",
-            "ckpt.h": "#define CKPT_X(a) ckpt_x(a)\n/* ckpt_y() */\nenum a { B };\nstruct c { int (*ckpt_z)(int); };\n"
-                      "int ckpt_open(void);\nint ckpt_lost(int a,\n\t\tint b);\ntypedef void ckpt_fn(int);\n",
+            "ckpt.h": "#define CKPT_X(a) ckpt_x(a)\nextern \"C\" {\n/* ckpt_y() */\nenum a { B };\nstruct c { int (*ckpt_z)(int); };\n"
+                      "int ckpt_open(void);\nint ckpt_lost(int a,\n\t\tint b);\ntypedef void ckpt_fn(int);\n}\n",
             "ckpt.map": "CKPT_0 {\n\tglobal: /* all */\n\t\tckpt_open;\n\tlocal:\n\t\t*;\n};\n",
         })
         subprocess.run(["cc", "-shared", "-fPIC", "-o", root / "a.so", root / "a.c"], check=True)

@@ -1,0 +1,84 @@
+#!/bin/sh
+# What cmake --install puts in place is enough to build docs/examples/train.c, by pkg-config and by find_package, also after
+# the prefix was moved; the programs start, and without a daemon say so.
+set -u
+source=$(cd "$(dirname "$0")/../.." && pwd)
+build=$(dirname "$CKPT_BUILD")
+top=$(mktemp -d) || exit 1
+trap 'rm -rf "$top"' EXIT
+cases=0
+
+case_of() { # NAME COMMAND...
+	name=$1
+	shift
+	cases=$((cases + 1))
+	if "$@" >"$top/log" 2>&1; then
+		echo "ok $cases - $name"
+	else
+		echo "not ok $cases - $name"
+		sed 's/^/# /' "$top/log"
+	fi
+}
+
+install() {
+	cmake --install "$build" --prefix "$top/first" && mv "$top/first" "$top/prefix"
+}
+
+# The directory below the prefix that holds it.
+library_dir() {
+	dirname "$(find "$top/prefix" -name libckpt.so)"
+}
+
+by_pkg_config() {
+	lib=$(library_dir)
+	flags=$(PKG_CONFIG_PATH="$lib/pkgconfig" pkg-config --cflags --libs ckpt) || return 1
+	# shellcheck disable=SC2086 # flags are words
+	cc -std=c11 -Wall -Wextra -Werror "$source/docs/examples/train.c" $flags -Wl,-rpath,"$lib" -o "$top/train-pc"
+}
+
+as_cxx() {
+	lib=$(library_dir)
+	cat >"$top/use.cc" <<-'END'
+		#include <ckpt.h>
+		int main()
+		{
+			ckpt_tensor t = CKPT_INIT(ckpt_tensor);
+			return t.size == sizeof(t) && ckpt_version()[0] ? 0 : 1;
+		}
+	END
+	c++ -std=c++11 -Wall -Wextra -Werror -Wno-missing-field-initializers "$top/use.cc" -I"$top/prefix/include" -L"$lib" -lckpt \
+		-Wl,-rpath,"$lib" -o "$top/use" && "$top/use"
+}
+
+by_find_package() {
+	mkdir -p "$top/project" && cat >"$top/project/CMakeLists.txt" <<-END
+		cmake_minimum_required(VERSION 3.25)
+		project(user C)
+		find_package(ckpt 0.1 REQUIRED)
+		add_executable(train $source/docs/examples/train.c)
+		target_link_libraries(train PRIVATE ckpt::ckpt)
+	END
+	cmake -S "$top/project" -B "$top/project/build" -DCMAKE_PREFIX_PATH="$top/prefix" && cmake --build "$top/project/build"
+}
+
+# Prints the version of the library and stops, since nobody listens: exit 2, not a crash.
+starts() { # PROGRAM
+	CKPT_SOCKET="$top/nobody" CKPT_TIMEOUT_MS=50 timeout 20 "$1" >"$top/out" 2>&1
+	status=$?
+	cat "$top/out"
+	[ $status -eq 2 ] && grep -q "^libckpt [0-9]*\.[0-9]*\.[0-9]*$" "$top/out" && grep -q "no daemon listens" "$top/out"
+}
+
+version_is_the_same_everywhere() {
+	pc=$(PKG_CONFIG_PATH="$(library_dir)/pkgconfig" pkg-config --modversion ckpt)
+	grep -qx "libckpt $pc" "$top/out" || { echo "pkg-config says $pc"; return 1; }
+}
+
+case_of "install" install
+case_of "pkg-config builds the example" by_pkg_config
+case_of "the example starts" starts "$top/train-pc"
+case_of "ckpt.pc and the library are of one version" version_is_the_same_everywhere
+case_of "find_package builds the example" by_find_package
+case_of "that one starts, too" starts "$top/project/build/train"
+case_of "the header serves C++" as_cxx
+echo "1..$cases"
