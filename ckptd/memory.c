@@ -281,6 +281,38 @@ static int adopt(struct memory *mem, const char *job, struct err *err)
 	return build_heads(mem, err);
 }
 
+static bool in_a_slot(const struct memory *mem, struct step_id id)
+{
+	for (uint32_t i = 0; i < mem->nslots; i++) {
+		const struct arena_slot *slot = &mem->head->slots[i];
+		if (atomic_load(&slot->state) == SLOT_CAPTURING && slot->epoch == id.epoch && slot->step == id.step)
+			return true;
+	}
+	return false;
+}
+
+/* Snapshots whose commit or read-back the last daemon did not finish, and whose slot it had given back: this one cannot go on
+ * with them, and who waits must not wait in vain. */
+static void close_levels(struct memory *mem)
+{
+	for (uint32_t i = 0; i < ARENA_STATUS; i++) {
+		struct arena_status *s = &mem->head->status[i];
+		struct step_id id = {.step = atomic_load(&s->step), .epoch = atomic_load(&s->epoch)};
+		uint32_t seq = atomic_load(&s->seq);
+		bool torn = seq & 1; /* the last daemon died in the middle of it: the level may be another snapshot's */
+		if (!torn && (!id.epoch || in_a_slot(mem, id)))
+			continue;
+		seq |= 1;
+		atomic_store(&s->seq, seq);
+		if (torn) {
+			atomic_store(&s->level, LEVEL_PENDING);
+			atomic_store(&s->error, 0);
+		}
+		atomic_store(&s->late_phase, LATE_GONE);
+		atomic_store(&s->seq, seq + 1);
+	}
+}
+
 int memory_adopt(int fd, const char *job, struct memory **out, struct err *err)
 {
 	struct memory *mem = memory_alloc();
@@ -295,6 +327,7 @@ int memory_adopt(int fd, const char *job, struct memory **out, struct err *err)
 		return rc;
 	}
 	mem->adopted = true;
+	close_levels(mem);
 	atomic_fetch_add(&mem->head->generation, 1);
 	*out = mem;
 	return 0;

@@ -34,6 +34,19 @@ static int look(struct ckpt_snapshot *snap, struct shown *shown)
 	return failed ? failed : shown->error < 0 ? shown->error : 0;
 }
 
+/* The daemon was restarted after it had given the slot back, and before the snapshot had reached its last level. */
+static bool gone(const struct ckpt_snapshot *snap)
+{
+	struct shown shown;
+	return !stage_holds(snap->stage, snap->slot, snap->id) && stage_shown(snap->stage, snap->id, &shown) &&
+	       shown.late_phase == LATE_GONE;
+}
+
+static int say_gone(struct err *err)
+{
+	return err_set(err, -ECANCELED, "the daemon was restarted before it had written or read it back");
+}
+
 /* Why no further level can come although the daemon shows no error; 0: it can. */
 static int dead_end(const struct ckpt_snapshot *snap, struct err *err)
 {
@@ -42,6 +55,8 @@ static int dead_end(const struct ckpt_snapshot *snap, struct err *err)
 		return err_set(err, -ESTALE, "epoch %u has begun, the snapshot is of epoch %u", epoch, snap->id.epoch);
 	if (atomic_load(&snap->stage->lost))
 		return err_set(err, -ECANCELED, "the daemon was restarted without the arenas");
+	if (gone(snap))
+		return say_gone(err);
 	if (!stage_holds(snap->stage, snap->slot, snap->id) && stage_forgot(snap->stage, snap->id))
 		return err_set(err, -ECANCELED, "its outcome is no longer kept: %d later snapshots are", ARENA_STATUS);
 	return 0;
@@ -135,6 +150,8 @@ int ckpt_poll(ckpt_snapshot *snap)
 		say_failure(snap, rc, 0, &err);
 	else if (shown.level == LEVEL_PENDING)
 		rc = dead_end(snap, &err);
+	else if (snap->target == CKPT_STORAGE && shown.level < LEVEL_DURABLE && gone(snap))
+		rc = say_gone(&err);
 	if (!rc)
 		return shown.level;
 	err_prefix(&err, rc, "step %" PRIu64, snap->id.step);
