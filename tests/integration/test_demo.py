@@ -1,0 +1,159 @@
+"""scripts/demo with few steps: what it must have shown before it says that it passed, that its proof can fail, and what it leaves."""
+
+import os
+import pathlib
+import re
+import select
+import signal
+import subprocess
+import tempfile
+import time
+
+DEMO = pathlib.Path(__file__).resolve().parents[2] / "scripts" / "demo"
+OK, FAILED, USAGE, TERMINATED = 0, 1, 2, 143
+DEADLINE = 60
+assert "CKPT_BUILD" in os.environ, "without it the demo would build"
+top = pathlib.Path(tempfile.mkdtemp())
+count, failed = 0, 0
+
+
+def case(name):
+    """Runs the function below as the case of that name, with an empty folder for temporary files."""
+    def run(test):
+        global count, failed
+        count += 1
+        folder = pathlib.Path(tempfile.mkdtemp(dir=top))
+        try:
+            test(folder)
+            print(f"ok {count} - {name}", flush=True)
+        except Exception as error:  # the other cases run all the same
+            failed += 1
+            print("".join(f"# {line}\n" for line in f"{type(error).__name__}: {error}".splitlines()), end="")
+            print(f"not ok {count} - {name}", flush=True)
+    return run
+
+
+def environment(folder):
+    return dict(os.environ, TMPDIR=str(folder))
+
+
+def demo(folder, *options, code=OK, **more):
+    """Runs the demo; its output, stderr after stdout."""
+    done = subprocess.run([DEMO, *map(str, options)], env=dict(environment(folder), **more), stdin=subprocess.DEVNULL,
+                          capture_output=True, text=True, timeout=DEADLINE)
+    if done.returncode != code:
+        raise AssertionError(f"exit status {done.returncode}, not {code}:\n{done.stdout}{done.stderr}")
+    return done.stdout + done.stderr
+
+
+def has(text, *patterns):
+    for pattern in patterns:
+        if not re.search(pattern, text, re.M):
+            raise AssertionError(f"{pattern!r} is not in:\n{text}")
+
+
+def lacks(text, pattern):
+    if re.search(pattern, text, re.M):
+        raise AssertionError(f"{pattern!r} is in:\n{text}")
+
+
+def empty(folder):
+    left = [path.name for path in folder.iterdir()]
+    if left:
+        raise AssertionError(f"left behind: {left}")
+
+
+SHOWN = (r"^\$ ckpt run .*--inject kill:rank=2@step=38\b", r"^\$ ckpt list ", r"^\$ ckpt verify ", r"^\$ ckpt restore latest ",
+         r"^ok  disturbed/step-000000000060\.e0002: ", r"^disturbed +60 +2 .* verified ",
+         r"^ok  params: \d+ bytes, all the same", r"^ok  optimizer: \d+ bytes, all the same",
+         r"^ok  fingerprint of the parameters: (\w{16}) after the kill, \1 undisturbed", r"^ok  rank 2 was killed and replaced",
+         r"^ok  the state came from memory", r"^ok  all ranks were at work again after \d+\.\d ms",
+         r"^detect +\d+\.\d ms", r"^decide +\d+\.\d ms", r"^restore +\d+\.\d ms", r"^steps lost +\d+", r"^stall per save +\d+\.\d ms",
+         r"^demo: passed in \d+ s$")
+
+
+@case("a killed run ends with the bits of the undisturbed one, and nothing is left behind")
+def passes(folder):
+    # Of a stranger's job, daemon and store nothing may be used.
+    text = demo(folder, "--steps", 60, CKPT_JOB="other", CKPT_STORE="/nonexistent", CKPT_SOCKET="/nonexistent", CKPT_RANK="7")
+    has(text, *SHOWN)
+    lacks(text, "NOT OK|FAILED")
+    empty(folder)
+
+
+@case("when the runs differ the proof fails")
+def spoiled(folder):
+    text = demo(folder, "--steps", 60, "--spoil", code=FAILED)
+    has(text, r"^NOT OK  params: they differ", r"^NOT OK  optimizer: they differ", r"^NOT OK  fingerprint",
+        r"^ok  rank 2 was killed", r"^demo: FAILED: ")
+    lacks(text, "passed")
+    empty(folder)
+
+
+@case("one rank, a text of one's own, and a folder that is kept")
+def kept(folder):
+    text, keep = folder / "a text's name", folder / "kept"
+    text.write_bytes(bytes(range(256)) * 4)
+    has(demo(folder, "--ranks", 1, "--steps", 20, "--data", text, DEMO, "--keep", keep), r"kill:rank=0@step=13",
+        r"^demo: passed", f"^kept: {keep}$")
+    for name in ("store/disturbed", "restored-disturbed/params.safetensors", "disturbed.json", "undisturbed.jsonl"):
+        if not (keep / name).exists():
+            raise AssertionError(f"{name} was not kept")
+    has(demo(folder, "--keep", keep, code=USAGE), "is not empty")
+
+
+@case("what cannot work is refused at once, in a sentence")
+def refused(folder):
+    (folder / "empty").touch()
+    (folder / "short").write_text("0123456789")
+    for options, why in ((["--data", folder / "missing"], "no such file"), (["--data", folder / "empty"], "0 bytes are too few"),
+                         (["--data", folder / "short"], "10 bytes are too few"), (["--data", folder], "not a regular file"),
+                         (["--data"], "needs a value"), (["--ranks", "0"], "from 1 to 64"), (["--steps", "x"], "whole number"),
+                         (["--unknown"], "unknown option"), (["word"], "unknown option")):
+        has(demo(folder, *options, code=USAGE), f"^demo: FAILED: .*{why}")
+
+
+@case("without room for temporary files, or without programs, it says what to do")
+def unable(folder):
+    has(demo(folder, TMPDIR=str(folder / "missing"), code=FAILED), "^demo: FAILED: .*set TMPDIR")
+    has(demo(folder, CKPT_BUILD=str(folder), code=FAILED), "^demo: FAILED: .*/ckpt is missing")
+    empty(folder)
+
+
+@case("a training that fails ends it")
+def training(folder):
+    tools = folder / "programs"
+    tools.mkdir()
+    for name in ("ckpt", "ckptd"):
+        (tools / name).symlink_to(pathlib.Path(os.environ["CKPT_BUILD"]).resolve() / name)
+    (tools / "ckpt-train").write_text("#!/bin/sh\necho broken >&2\nexit 1\n")
+    (tools / "ckpt-train").chmod(0o755)
+    has(demo(folder, CKPT_BUILD=str(tools), code=FAILED), "broken", "^demo: FAILED: the training did not end well")
+
+
+@case("a signal in mid-run ends everything, and nothing is left behind")
+def interrupted(folder):
+    run = subprocess.Popen([DEMO, "--steps", "1000000"], env=environment(folder), stdin=subprocess.DEVNULL,
+                           stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+    text, limit = b"", time.monotonic() + DEADLINE
+    try:
+        while b"/1000000  loss" not in text:
+            if not select.select([run.stderr], [], [], limit - time.monotonic())[0]:
+                raise AssertionError("no progress line")
+            more = os.read(run.stderr.fileno(), 65536)
+            if not more:
+                raise AssertionError(f"it ended early:\n{text.decode()}")
+            text += more
+        run.send_signal(signal.SIGTERM)
+        rest = run.communicate(timeout=DEADLINE)[1].decode()
+    finally:
+        run.kill()
+        run.wait()
+    if run.returncode != TERMINATED:
+        raise AssertionError(f"exit status {run.returncode}")
+    has(rest, "take a last checkpoint", "^demo: interrupted$")
+    empty(folder)
+
+
+print(f"1..{count}")
+raise SystemExit(bool(failed))
