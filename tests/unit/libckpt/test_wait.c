@@ -43,7 +43,7 @@ static void *publish_later(void *arg)
 	return NULL;
 }
 
-Test(wait, a_sleeper_is_woken)
+static uint64_t wait_for_publisher(void)
 {
 	struct crew c;
 	pthread_t thread;
@@ -51,10 +51,20 @@ Test(wait, a_sleeper_is_woken)
 	uint64_t t = clock_now();
 	cr_assert_eq(pthread_create(&thread, NULL, publish_later, &c), 0);
 	cr_assert_eq(ckpt_wait(snap, CKPT_DURABLE, 20000), 0);
-	cr_assert_lt(clock_now() - t, 900 * CLOCK_NS_PER_MS, "by the futex, not by the second's bound");
+	t = clock_now() - t;
 	pthread_join(thread, NULL);
 	ckpt_snapshot_free(snap);
 	crew_down(&c);
+	return t;
+}
+
+Test(wait, a_sleeper_is_woken)
+{
+	uint64_t best = UINT64_MAX;
+	/* By the futex, not by the second that bounds each sleep; a busy machine gets three tries. */
+	for (int i = 0; i < 3 && best >= 900 * CLOCK_NS_PER_MS; i++)
+		best = min_u64(best, wait_for_publisher());
+	cr_assert_lt(best, 900 * CLOCK_NS_PER_MS);
 }
 
 Test(wait, a_deadline_names_who_is_late)
