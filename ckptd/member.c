@@ -99,7 +99,8 @@ static void send_arenas(struct rank *rank)
 	client_send(rank->client, WIRE_ARENA, rank->registering.seq, &body, fds, 1 + (int)job->world);
 	rank->registering = (struct waiting){0};
 	rank->arena_sent = true;
-	rank->state = rank->resumed ? RANK_JOINED : RANK_REGISTERED;
+	if (rank->state == RANK_CONNECTED)
+		rank->state = rank->resumed ? RANK_JOINED : RANK_REGISTERED;
 }
 
 static bool every_rank_registered(const struct job *job)
@@ -130,6 +131,7 @@ static void answer_registered(struct job *job, int rc, const struct err *err)
 		if (rc) {
 			rank->registered = false;
 			member_refuse(rank, &rank->registering, rc, "%s", err->text);
+			member_refuse(rank, &rank->joining, rc, "%s", err->text);
 		} else {
 			send_arenas(rank);
 		}
@@ -144,6 +146,8 @@ static bool somebody_waits(const struct job *job)
 	return false;
 }
 
+static void admit_waiting(struct job *job);
+
 static void try_form(struct job *job)
 {
 	struct err err = {{0}};
@@ -153,8 +157,10 @@ static void try_form(struct job *job)
 	if (rc)
 		log_warn("job %s: %s", job->name, err.text);
 	answer_registered(job, rc, &err);
-	if (!rc)
-		saves_follow(&job->saves);
+	if (rc)
+		return;
+	saves_follow(&job->saves);
+	admit_waiting(job);
 }
 
 static bool same_table(const struct registration *a, const struct registration *b)
@@ -185,10 +191,14 @@ void job_register(struct rank *rank, uint32_t seq, const void *body, size_t len)
 	struct job *job = rank->job;
 	registration_free(&rank->reg);
 	rank->registered = false;
-	rank->registering = wait_until(rank, seq, 0);
+	struct rbuf in = rbuf_of(body, len);
+	uint32_t timeout_ms = rbuf_u32(&in);
+	const void *table = rbuf_take(&in, in.failed ? 0 : len - sizeof(timeout_ms));
+	rank->registering = wait_until(rank, seq, timeout_ms);
 	int rc = failpoint("job.register", NULL);
 	if (!rc)
-		rc = registration_decode(body, len, &rank->reg, &err);
+		rc = table ? registration_decode(table, len - sizeof(timeout_ms), &rank->reg, &err)
+			   : err_set(&err, -EBADMSG, "REGISTER is cut");
 	if (!rc && (rank->reg.rank != rank->id || rank->reg.world != job->world))
 		rc = err_set(&err, -EINVAL, "the table says rank %u of %u, the session rank %u of %u", rank->reg.rank,
 			     rank->reg.world, rank->id, job->world);
@@ -261,12 +271,19 @@ static int encode_joined(const struct job *job, struct wbuf *body)
 	return wire_joined_encode(&m, body);
 }
 
+static bool everybody_joins(const struct job *job)
+{
+	for (uint32_t r = 0; r < job->world; r++)
+		if (!job->ranks[r].joining.seq || job->ranks[r].registering.seq)
+			return false;
+	return true;
+}
+
 static void try_join(struct job *job)
 {
 	AUTO_WBUF struct wbuf body = {0};
-	for (uint32_t r = 0; r < job->world; r++)
-		if (!job->ranks[r].joining.seq)
-			return;
+	if (!everybody_joins(job))
+		return;
 	if (encode_joined(job, &body))
 		body.failed = true;
 	job->fresh = false;
@@ -289,20 +306,33 @@ static bool others_joined(const struct rank *rank)
 	return false;
 }
 
+/* Somebody new among those who are at work, or one of them wants to begin again: a new epoch for all. */
+static void admit(struct rank *rank)
+{
+	if (rank->state == RANK_JOINED || others_joined(rank))
+		job_raise(rank->job, NULL, "rank %u joins", rank->id);
+	try_join(rank->job);
+}
+
+static void admit_waiting(struct job *job)
+{
+	for (uint32_t r = 0; r < job->world; r++)
+		if (job->ranks[r].joining.seq)
+			admit(&job->ranks[r]);
+}
+
 void job_join(struct rank *rank, uint32_t seq, const struct wire_join *m)
 {
-	struct job *job = rank->job;
 	rank->joining = wait_until(rank, seq, m->timeout_ms);
-	if (rank->state != RANK_REGISTERED && rank->state != RANK_JOINED) {
+	if (!rank->registering.seq && rank->state != RANK_REGISTERED && rank->state != RANK_JOINED) {
 		member_refuse(rank, &rank->joining, -EINVAL, "join before register");
 		return;
 	}
 	rank->address_len = m->address_len;
 	memcpy(rank->address, m->address, m->address_len);
-	/* Somebody new among those who are at work, or one of them wants to begin again: a new epoch for all. */
-	if (rank->state == RANK_JOINED || others_joined(rank))
-		job_raise(job, NULL, "rank %u joins", rank->id);
-	try_join(job);
+	/* After a restart of the daemon a rank may ask to join while its table still waits for the others. */
+	if (!rank->registering.seq)
+		admit(rank);
 }
 
 /* ---- restore --------------------------------------------------------------------------------------------------- */

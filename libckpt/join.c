@@ -31,7 +31,11 @@ static int enter_stage(ckpt *s, uint64_t deadline, uint32_t ms, struct err *err)
 	struct frame *reply;
 	struct stage *stage;
 	uint32_t generation = service_generation(s);
-	int rc = service_call(s, WIRE_REGISTER, &s->table.bytes, WIRE_ARENA, deadline + GRACE, &reply, err);
+	AUTO_WBUF struct wbuf body = {0};
+	int left = clock_ms_until(deadline);
+	int rc = table_message(&s->table, left ? (uint32_t)left : 1, &body);
+	if (!rc)
+		rc = service_call(s, WIRE_REGISTER, &body, WIRE_ARENA, deadline + GRACE, &reply, err);
 	if (rc == -ETIMEDOUT && !err->text[0])
 		return err_set(err, rc, "not all %u ranks of this node have registered within %u ms",
 			       s->settings.local_world, ms);

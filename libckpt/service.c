@@ -173,15 +173,17 @@ static int send_return(ckpt *s, struct stage *stage, uint64_t deadline)
 	struct arena *own = stage->arenas.own;
 	struct wire_arena_of m = {.rank = own->rank, .size = own->size};
 	AUTO_WBUF struct wbuf body = {0};
+	AUTO_WBUF struct wbuf table = {0};
 	int rc = wire_arena_of_encode(&m, &body);
+	if (!rc)
+		rc = table_message(&s->table, 0, &table);
 	LOCK_SCOPE(&service->send_lock);
 	uint32_t seq = ++service->return_seq;
 	if (!rc)
 		rc = channel_send(service->sock, WIRE_RETURN, 0, body.data, body.len, &stage->arenas.own_fd, 1,
 				  deadline);
 	if (!rc)
-		rc = channel_send(service->sock, WIRE_REGISTER, seq, s->table.bytes.data, s->table.bytes.len, NULL, 0,
-				  deadline);
+		rc = channel_send(service->sock, WIRE_REGISTER, seq, table.data, table.len, NULL, 0, deadline);
 	return rc;
 }
 

@@ -98,6 +98,13 @@ int table_seal(struct table *table, struct err *err)
 	return 0;
 }
 
+int table_message(const struct table *table, uint32_t timeout_ms, struct wbuf *out)
+{
+	wbuf_u32(out, timeout_ms);
+	wbuf_put(out, table->bytes.data, table->bytes.len);
+	return wbuf_finish(out);
+}
+
 void place_pack(const struct region *box, uint32_t ndim, unsigned element, int64_t stride[NDIM_MAX])
 {
 	int64_t step = element;

@@ -36,6 +36,8 @@ int table_add(struct table *table, struct entry *entry, struct held *held, struc
 int64_t table_find(const struct table *table, const char *name);
 /* Encodes the table and checks it as the daemon will. Afterwards nothing is added. */
 int table_seal(struct table *table, struct err *err);
+/* The body of REGISTER for a sealed table; timeout_ms 0: the daemon's default. `out` is empty. 0 or -ENOMEM. */
+int table_message(const struct table *table, uint32_t timeout_ms, struct wbuf *out);
 static inline int table_sealed(const struct table *table)
 {
 	return table->bytes.len != 0;

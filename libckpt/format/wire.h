@@ -41,7 +41,7 @@ enum wire_type {
 	WIRE_HELLO = 1,
 	WIRE_WELCOME,
 	WIRE_ERROR,
-	WIRE_REGISTER, /* body: registration_encode() */
+	WIRE_REGISTER, /* body: u32 timeout_ms (as in JOIN), then registration_encode() */
 	WIRE_ARENA,
 	WIRE_JOIN,
 	WIRE_JOINED,

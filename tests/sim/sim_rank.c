@@ -40,6 +40,7 @@ static int encode_table(const struct sim_rank *r, uint32_t world, struct wbuf *o
 		 .pieces = &mine},
 	};
 	struct registration reg = {.rank = r->id, .world = world, .nentries = 2, .entries = entries};
+	wbuf_u32(out, 0); /* the daemon's own deadline */
 	return registration_encode(&reg, out);
 }
 

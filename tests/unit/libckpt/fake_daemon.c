@@ -122,7 +122,8 @@ static void on_register(struct fake *f, struct conn *c, const struct frame *in)
 		return;
 	}
 	registration_free(&f->regs[c->rank]);
-	if (registration_decode(in->body, in->len, &f->regs[c->rank], &err)) {
+	/* The first four bytes are the deadline. */
+	if (in->len < 4 || registration_decode(in->body + 4, in->len - 4, &f->regs[c->rank], &err)) {
 		fprintf(stderr, "the library sent a table that does not decode: %s\n", err.text);
 		abort();
 	}
