@@ -423,14 +423,19 @@ void memory_wake(struct memory *mem)
 	syscall(SYS_futex, &mem->head->wake, FUTEX_WAKE, INT32_MAX, NULL, NULL, 0);
 }
 
+/* Its entry, else the oldest: an unused one has epoch 0. Also after a restart, when entries of the last daemon stand there. */
 static struct arena_status *status_of(struct memory *mem, struct step_id id)
 {
+	struct arena_status *oldest = &mem->head->status[0];
 	for (uint32_t i = 0; i < ARENA_STATUS; i++) {
 		struct arena_status *s = &mem->head->status[i];
 		if (s->epoch == id.epoch && s->step == id.step)
 			return s;
+		if (step_compare((struct step_id){s->step, s->epoch}, (struct step_id){oldest->step, oldest->epoch}) <
+		    0)
+			oldest = s;
 	}
-	return &mem->head->status[mem->next_status++ % ARENA_STATUS];
+	return oldest;
 }
 
 void memory_publish(struct memory *mem, const struct level *level)

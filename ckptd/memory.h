@@ -38,7 +38,6 @@ struct memory {
 	struct head_block *heads; /* layout.nfiles */
 	struct slot_view slots[ARENA_SLOTS_MAX];
 	bool adopted; /* came back from an earlier life of the daemon: its slots may be of an earlier epoch */
-	uint32_t next_status;
 	struct disk *disk; /* where the memory is registered for fixed buffers; token < 0: it is not */
 	int token;
 };
