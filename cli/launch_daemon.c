@@ -7,7 +7,7 @@
 #include <sys/wait.h>
 
 /* How long the first greeting of the daemon may take. */
-#define START_NS (15 * CLOCK_NS_PER_S)
+#define START_NS (10 * CLOCK_NS_PER_S)
 
 /* ---- its life -------------------------------------------------------------------------------------------------- */
 

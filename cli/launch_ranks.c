@@ -143,6 +143,16 @@ static void consider(struct launch *launch, struct launch_rank *rank, pid_t pid,
 	wait_for_start(launch, rank, pause, now);
 }
 
+/* It had finished, but another one was lost and the job goes back together. */
+static void start_finished(struct launch *launch, struct launch_rank *rank, uint64_t now)
+{
+	if (launch->stop >= STOP_TERM || !take_restart(launch, rank, now))
+		return;
+	launch_say(launch, "rank %u had finished, but the job needs it again", rank->id);
+	wait_for_start(launch, rank, 0, now);
+	rank->start_at = now;
+}
+
 static struct launch_rank *rank_of(struct launch *launch, pid_t pid)
 {
 	for (uint32_t r = 0; r < launch->options.world; r++)
@@ -163,9 +173,13 @@ bool ranks_ended(struct launch *launch, pid_t pid, uint64_t now)
 	stream_close(&rank->out);
 	stream_close(&rank->err);
 	uplink_exited(&launch->link, rank->id, pid, rank->status);
+	bool wanted = rank->kill_at != UINT64_MAX; /* the daemon did not wait for its end */
+	rank->kill_at = UINT64_MAX;
 	finish(rank);
 	if (rank->status && launch->stop < STOP_TERM)
 		consider(launch, rank, pid, at_work, now);
+	else if (wanted)
+		start_finished(launch, rank, now);
 	return true;
 }
 
@@ -179,11 +193,7 @@ static void lost(struct launch *launch, struct launch_rank *rank, uint64_t now)
 			rank->start_at = rank->pause_until;
 		break;
 	case RANK_FINISHED:
-		if (launch->stop >= STOP_TERM || !take_restart(launch, rank, now))
-			break;
-		launch_say(launch, "rank %u had finished, but the job needs it again", rank->id);
-		wait_for_start(launch, rank, 0, now);
-		rank->start_at = now;
+		start_finished(launch, rank, now);
 		break;
 	case RANK_RUNNING:
 		if (now - rank->proc.started_ns < RECENT_NS)

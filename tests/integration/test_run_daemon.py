@@ -1,0 +1,365 @@
+"""ckpt run against a daemon that this test plays: what the launcher says, what it makes of what it is told, and of a daemon that
+refuses, talks nonsense or goes away."""
+
+import fcntl
+import os
+import pathlib
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+
+PROGRAMS = pathlib.Path(os.environ["CKPT_BUILD"])
+DEADLINE = 40
+ARENA_HEAD = 16384
+HELLO, WELCOME, ERROR, EPOCH, HOLD, RETURN, SPAWNED, EXITED, STOP, STATUS = 1, 2, 3, 11, 12, 13, 14, 15, 16, 17
+F_ADD_SEALS, F_SEAL_SHRINK = 1033, 2
+top = pathlib.Path(tempfile.mkdtemp())
+count, failed = 0, 0
+for name in [name for name in os.environ if name.startswith("CKPT_") and name != "CKPT_BUILD"]:
+    del os.environ[name]
+
+
+def case(name):
+    """Runs the function below, with a daemon, as the case of that name."""
+    def run(test):
+        global count, failed
+        count += 1
+        daemon = Daemon()
+        try:
+            test(daemon)
+            print(f"ok {count} - {name}", flush=True)
+        except Exception as error:  # the other cases run all the same
+            failed += 1
+            print("".join(f"# {line}\n" for line in f"{type(error).__name__}: {error}\n{daemon.err()[-2000:]}".splitlines()),
+                  end="")
+            print(f"not ok {count} - {name}", flush=True)
+        finally:
+            daemon.end()
+        return test
+    return run
+
+
+def equal(is_, due, what=""):
+    if is_ != due:
+        raise AssertionError(f"{what}: {is_!r}, not {due!r}")
+
+
+def text(value):
+    return struct.pack("<H", len(value)) + value.encode()
+
+
+class Daemon:
+    """The daemon's end of the protocol, by hand (format/wire.h, base/channel.c), and the launcher that talks to it."""
+
+    def __init__(self):
+        self.folder = pathlib.Path(tempfile.mkdtemp(dir=top))
+        self.child, self.conn, self.fds = None, None, []
+        self.listen()
+
+    def listen(self):
+        self.server = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        (self.folder / "sock").unlink(missing_ok=True)
+        self.server.bind(str(self.folder / "sock"))
+        self.server.listen(8)
+        self.server.settimeout(DEADLINE)
+
+    def run(self, *args):
+        self.child = subprocess.Popen([PROGRAMS / "ckpt", "run", "--socket", self.folder / "sock", "--daemon", "external", *args],
+                                      cwd=self.folder, stdin=subprocess.DEVNULL, stdout=open(self.folder / "out", "wb"),
+                                      stderr=open(self.folder / "err", "wb"))
+        self.accept()  # it first looks whether somebody answers
+        equal(self.conn.recv(1), b"")
+
+    def accept(self):
+        if self.conn:
+            self.conn.close()
+        self.conn = self.server.accept()[0]
+        self.conn.settimeout(DEADLINE)
+
+    def hang_up(self):
+        self.conn.close()
+        self.conn = None
+        self.server.close()
+
+    def send(self, kind, body=b"", fds=()):
+        head = struct.pack("<HHIQ", kind, 0, 0, len(body))
+        socket.send_fds(self.conn, [head + body], list(fds))
+
+    def expect(self, kind, fds=0):
+        """The body of the next frame, which must be of that kind. Questions for the status are left without an answer."""
+        is_ = STATUS
+        while is_ == STATUS:
+            packet, got, _, _ = socket.recv_fds(self.conn, 65536, 4)
+            self.fds += got
+            if not packet:
+                raise AssertionError(f"the launcher hung up; frame {kind} was due")
+            is_, _, _, size = struct.unpack_from("<HHIQ", packet)
+        equal((is_, len(packet) - 16, len(got)), (kind, size, fds), "frame, size, descriptors")
+        return packet[16:]
+
+    def hello(self):
+        """The fields of HELLO that matter: role, job, ranks, epoch."""
+        body = self.expect(HELLO)
+        at = 8
+        at += 2 + struct.unpack_from("<H", body, at)[0]  # the version
+        role, size = struct.unpack_from("<IH", body, at)
+        at += 6
+        return role, body[at:at + size].decode(), *struct.unpack_from("<IIII", body, at + size)
+
+    def welcome(self, epoch=1):
+        self.send(WELCOME, struct.pack("<II", 1, epoch) + text("node") + text("0.1.0") + b"\1\0")
+
+    def greet(self, world=2):
+        """To the point where all ranks run; their processes."""
+        self.accept()
+        equal(self.hello(), (2, "default", 0, world, world, 0))
+        self.welcome()
+        return [self.spawned(rank) for rank in range(world)]
+
+    def spawned(self, rank):
+        is_, pid = struct.unpack("<Ii", self.expect(SPAWNED, fds=1))
+        equal(is_, rank, "rank of SPAWNED")
+        return pid
+
+    def exited(self, rank, pid):
+        is_, of, status = struct.unpack("<Iii", self.expect(EXITED))
+        equal((is_, of), (rank, pid), "EXITED")
+        return status
+
+    def epoch(self, epoch, *lost):
+        self.send(EPOCH, struct.pack(f"<II{len(lost)}I", epoch, len(lost), *lost) + text("because"))
+
+    def hold(self, rank, sealed=True):
+        fd = os.memfd_create("arena", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+        os.ftruncate(fd, ARENA_HEAD)
+        if sealed:
+            fcntl.fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK)
+        self.send(HOLD, struct.pack("<IQ", rank, ARENA_HEAD), [fd])
+        self.fds.append(fd)
+        return os.fstat(fd).st_ino
+
+    def err(self):
+        path = self.folder / "err"
+        return path.read_text(errors="replace") if path.exists() else ""
+
+    def until(self, what, condition):
+        limit = time.monotonic() + DEADLINE
+        while not condition():
+            if time.monotonic() > limit:
+                raise AssertionError(f"{what} did not come")
+            time.sleep(0.005)
+
+    def until_err(self, part):
+        self.until(part, lambda: part in self.err())
+
+    def wait(self, code):
+        equal(self.child.wait(DEADLINE), code, "exit code")
+
+    def end(self):
+        if self.child and self.child.poll() is None:
+            self.child.kill()
+            self.child.wait()
+        for fd in self.fds:
+            os.close(fd)
+        for sock in (self.conn, self.server):
+            if sock:
+                sock.close()
+
+
+def sh(script):
+    return "--", "sh", "-c", script
+
+
+# ends when a file says so: "end-RANK" with the status
+RANK = "trap 'exit 0' TERM; while [ ! -s end-$RANK ]; do sleep 0.02; done; s=$(cat end-$RANK); rm end-$RANK; exit $s"
+
+
+def finish(daemon, *ranks, status=0):
+    for rank in ranks:
+        (daemon.folder / "new").write_text(f"{status}\n")
+        (daemon.folder / "new").rename(daemon.folder / f"end-{rank}")
+
+
+@case("ranks are announced with their processes, and their ends with the status")
+def _(daemon):
+    daemon.run("-n", "2", *sh(RANK))
+    pids = daemon.greet()
+    for rank in range(2):
+        parent = pathlib.Path(f"/proc/{pids[rank]}/stat").read_text().rpartition(")")[2].split()[1]
+        equal(int(parent), daemon.child.pid)
+        finish(daemon, rank)
+        equal(daemon.exited(rank, pids[rank]), 0)
+    daemon.wait(0)
+
+
+@case("a lost rank is started when the daemon names it")
+def _(daemon):
+    daemon.run("-n", "2", *sh(RANK))
+    pids = daemon.greet()
+    os.kill(pids[1], signal.SIGKILL)
+    equal(daemon.exited(1, pids[1]), signal.SIGKILL)
+    daemon.epoch(2, 1)
+    equal(daemon.spawned(1) != pids[1], True)
+    daemon.until_err("epoch 2: because")
+    finish(daemon, 0, 1)
+    daemon.wait(0)
+
+
+@case("a lost rank is started although the daemon says nothing")
+def _(daemon):
+    daemon.run("-n", "2", *sh(RANK))
+    pids = daemon.greet()
+    os.kill(pids[0], signal.SIGKILL)
+    daemon.exited(0, pids[0])
+    daemon.spawned(0)
+    finish(daemon, 0, 1)
+    daemon.wait(0)
+
+
+@case("a rank that finished is started again when the job needs it")
+def _(daemon):
+    daemon.run("-n", "2", *sh(RANK))
+    pids = daemon.greet()
+    finish(daemon, 0)
+    equal(daemon.exited(0, pids[0]), 0)
+    os.kill(pids[1], signal.SIGKILL)
+    daemon.exited(1, pids[1])
+    daemon.epoch(2, 0, 1)
+    daemon.spawned(0)
+    daemon.spawned(1)
+    finish(daemon, 0, 1)
+    daemon.wait(0)
+
+
+@case("a process that the daemon has lost is killed and replaced")
+def _(daemon):
+    daemon.run("-n", "2", *sh(RANK))
+    pids = daemon.greet()
+    time.sleep(1.1)  # a younger process the daemon may not know yet: it would be left alone
+    daemon.epoch(2, 1)
+    equal(daemon.exited(1, pids[1]), signal.SIGKILL)
+    daemon.spawned(1)
+    finish(daemon, 0, 1)
+    daemon.wait(0)
+
+
+@case("a process that the daemon has lost and that ends well is started again")
+def _(daemon):
+    daemon.run("-n", "2", *sh(RANK))
+    pids = daemon.greet()
+    time.sleep(1.1)
+    daemon.epoch(2, 1)
+    daemon.until_err("epoch 2")
+    finish(daemon, 1)
+    equal(daemon.exited(1, pids[1]), 0)
+    daemon.spawned(1)
+    finish(daemon, 0, 1)
+    daemon.wait(0)
+
+
+@case("a process that was just started is not taken for the lost one")
+def _(daemon):
+    daemon.run("-n", "2", *sh(RANK))
+    pids = daemon.greet()
+    daemon.epoch(2, 1)
+    daemon.until_err("epoch 2")
+    time.sleep(3)
+    equal(os.path.exists(f"/proc/{pids[1]}"), True)
+    finish(daemon, 0, 1)
+    daemon.wait(0)
+
+
+@case("arenas and processes are handed to a daemon that comes back")
+def _(daemon):
+    daemon.run("-n", "2", *sh(RANK))
+    pids = daemon.greet()
+    arenas = [daemon.hold(rank) for rank in range(2)]
+    daemon.epoch(5)
+    daemon.until_err("epoch 5")
+    daemon.hang_up()
+    daemon.listen()
+    daemon.accept()
+    equal(daemon.hello(), (2, "default", 0, 2, 2, 5))
+    daemon.welcome(5)
+    for rank in range(2):
+        equal(struct.unpack("<IQ", daemon.expect(RETURN, fds=1)), (rank, ARENA_HEAD))
+        equal(os.fstat(daemon.fds[-1]).st_ino, arenas[rank])
+        equal(daemon.spawned(rank), pids[rank])
+    finish(daemon, 0, 1)
+    daemon.wait(0)
+
+
+@case("what is no arena is not held")
+def _(daemon):
+    daemon.run("-n", "2", *sh(RANK))
+    daemon.greet()
+    daemon.hold(0, sealed=False)
+    daemon.until_err("is not sealed")
+    finish(daemon, 0, 1)
+    daemon.wait(0)
+
+
+@case("SIGTERM becomes STOP once arenas are held, for a daemon that comes back as well, and SIGTERM after the grace")
+def _(daemon):
+    daemon.run("-n", "2", "--grace", "2", *sh(RANK))
+    daemon.greet()
+    daemon.hold(0)
+    daemon.hold(1, sealed=False)
+    daemon.until_err("rank 1 is not sealed")  # so the one before has been read
+    daemon.child.send_signal(signal.SIGTERM)
+    daemon.expect(STOP)
+    daemon.hang_up()
+    daemon.listen()
+    daemon.accept()
+    daemon.hello()
+    daemon.welcome()
+    daemon.expect(RETURN, fds=1)
+    daemon.spawned(0)
+    daemon.spawned(1)
+    daemon.expect(STOP)
+    daemon.until_err("have not ended within 2 s: SIGTERM")
+    daemon.wait(0)
+
+
+@case("nonsense from the daemon ends the connection, not the ranks")
+def _(daemon):
+    daemon.run("-n", "2", *sh(RANK))
+    pids = daemon.greet()
+    daemon.send(EPOCH, b"\xff" * 20)
+    daemon.until_err("EPOCH message")
+    daemon.epoch(0xffffffff, 63)
+    daemon.send(99, b"x")
+    daemon.send(ERROR, struct.pack("<i", -5) + text("a complaint"))
+    daemon.until_err("a complaint")
+    daemon.conn.send(b"short")
+    daemon.accept()
+    daemon.hello()
+    daemon.welcome()
+    equal([daemon.spawned(rank) for rank in range(2)], pids)
+    finish(daemon, 0, 1)
+    daemon.wait(0)
+
+
+@case("a daemon that refuses ends the run before any rank is started")
+def _(daemon):
+    daemon.run("-n", "2", *sh("touch started"))
+    daemon.accept()
+    daemon.hello()
+    daemon.send(ERROR, struct.pack("<i", -22) + text("world size 2 does not please"))
+    daemon.wait(1)
+    equal("world size 2 does not please" in daemon.err() and not (daemon.folder / "started").exists(), True, daemon.err())
+
+
+@case("a daemon that does not answer the greeting ends the run with code 12")
+def _(daemon):
+    daemon.run("-n", "2", *sh("touch started"))
+    daemon.wait(12)
+    equal("does not answer" in daemon.err() and not (daemon.folder / "started").exists(), True, daemon.err())
+
+
+print(f"1..{count}")
+sys.exit(failed > 0)
