@@ -61,6 +61,7 @@ int crew_join(struct crew *c)
 	if (rc < 0)
 		return rc;
 	rc = ckpt_join(c->session, ring_address(c->ring), strlen(ring_address(c->ring)), &view, -1);
+	c->missing = rc == -ETIMEDOUT;
 	if (rc < 0)
 		return crew_library_error(c, "join", rc);
 	c->epoch = view->epoch;

@@ -9,6 +9,7 @@
 #ifndef CKPT_TRAINER_CREW_H
 #define CKPT_TRAINER_CREW_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -30,6 +31,7 @@ struct crew {
 	uint32_t epoch;    /* joined last */
 	int rank, world;
 	int64_t complete_ns; /* when the last collective was complete: all ranks were alive shortly before; 0: none */
+	bool missing;        /* the last join ran out of time: ranks are missing */
 	char why[CREW_WHY_SIZE];
 };
 

@@ -162,7 +162,15 @@ static void note_news(struct loop *l, int64_t now)
 		at->noticed = told;
 }
 
-/* Leaves everything that belongs to the epoch and waits for the news of the next. -ETIMEDOUT: no step for too long. */
+static bool wants_stop(const struct loop *l)
+{
+	return *l->stop || ckpt_should_stop(l->session);
+}
+
+/*
+ * Leaves everything that belongs to the epoch and waits for the news of the next. -ETIMEDOUT: no step for too long;
+ * -ECANCELED: asked to stop while ranks are missing, who are not likely to come for that.
+ */
 static int leave(struct loop *l)
 {
 	int64_t now = monotonic_ns();
@@ -170,6 +178,8 @@ static int leave(struct loop *l)
 	note_loss(l, now);
 	saver_forget(&l->saver);
 	crew_leave(&l->crew);
+	if (l->crew.missing && wants_stop(l))
+		return -ECANCELED;
 	if (now - l->advanced_ns > l->options->patience_ms * 1000000)
 		return -ETIMEDOUT;
 	cancel_wait(&l->cancel, l->crew.epoch, deadline_in_ms(NEWS_MS)); /* without news, joining brings them about */
@@ -196,7 +206,7 @@ static int one_step(struct loop *l, bool *stop)
 {
 	int rc;
 
-	*stop = *l->stop || ckpt_should_stop(l->session);
+	*stop = wants_stop(l);
 	rc = step_run(&l->step, stop);
 	if (rc < 0)
 		return fail(l, rc,

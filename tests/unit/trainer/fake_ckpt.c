@@ -41,7 +41,7 @@ void fake_start(struct fake_job *j, int world)
 {
 	pthread_condattr_t attributes;
 
-	*j = (struct fake_job){.world = world, .epoch = 1};
+	*j = (struct fake_job){.world = world, .epoch = 1, .join_ms = WAIT_MS};
 	pthread_mutex_init(&j->lock, NULL);
 	pthread_condattr_init(&attributes);
 	pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
@@ -212,7 +212,7 @@ static void open_barrier(void)
 
 int ckpt_join(ckpt *s, const void *address, size_t len, const ckpt_view **view, int timeout_ms)
 {
-	int64_t deadline = deadline_in_ms(WAIT_MS);
+	int64_t deadline = deadline_in_ms(job->join_ms);
 	unsigned int barrier;
 	int rc = 0;
 
@@ -226,6 +226,8 @@ int ckpt_join(ckpt *s, const void *address, size_t len, const ckpt_view **view, 
 		open_barrier();
 	while (rc == 0 && job->joined == barrier)
 		rc = wait_change(deadline);
+	if (rc < 0)
+		job->joining[s->rank] = false;
 	pthread_mutex_unlock(&job->lock);
 	s->view = (ckpt_view){sizeof(s->view), s->epoch, s->rank, s->world, 0, s->addresses[0], s->address_len};
 	*view = &s->view;

@@ -45,6 +45,7 @@ struct fake_job {
 	int kill_count;
 	int begin_error; /* of ckpt_begin(), for steps in [begin_from, begin_to) */
 	uint64_t begin_from, begin_to;
+	int join_ms;      /* how long ckpt_join() waits, 20000 */
 	uint64_t stop_at; /* the operator asks rank 1 to stop when it is at this step; 0: never */
 
 	/* what a test looks at */

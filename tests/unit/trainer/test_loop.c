@@ -223,6 +223,32 @@ Test(loop, signal_ends_the_run_after_one_step, .timeout = 30)
 	free_run(run);
 }
 
+static void run_rank_0_alone(struct run *run, int expected)
+{
+	run->job.join_ms = 50; /* rank 1 never comes */
+	cr_assert_eq(pthread_create(&run->life[0].thread, NULL, live, &run->life[0]), 0);
+	pthread_join(run->life[0].thread, NULL);
+	cr_assert_eq(run->life[0].rc, expected);
+	cr_assert_not_null(strstr(run->life[0].why, "join: "), "%s", run->life[0].why);
+	free_run(run);
+}
+
+Test(loop, request_to_stop_ends_the_wait_for_missing_ranks, .timeout = 30)
+{
+	struct run *run = make_run(2);
+
+	run->stop = 1;
+	run_rank_0_alone(run, -ECANCELED);
+}
+
+Test(loop, patience_ends_the_wait_for_missing_ranks, .timeout = 30)
+{
+	struct run *run = make_run(2);
+
+	run->life[0].options.patience_ms = 40;
+	run_rank_0_alone(run, -ETIMEDOUT);
+}
+
 Test(loop, other_options_are_named, .timeout = 30)
 {
 	struct run *run = make_run(3);
