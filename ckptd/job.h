@@ -56,6 +56,7 @@ struct job {
 	char name[NAME_JOB_MAX];
 	uint32_t world;
 	uint32_t epoch;
+	uint32_t entered; /* the last epoch that the ranks have joined: it is not entered twice */
 	uint32_t nslots;
 	bool fresh; /* nobody has joined in this life of the daemon */
 	bool stop;

@@ -287,6 +287,7 @@ static void try_join(struct job *job)
 	if (encode_joined(job, &body))
 		body.failed = true;
 	job->fresh = false;
+	job->entered = job->epoch;
 	catalog_epoch(job->daemon->catalog, job->name, job->epoch);
 	log_info("job %s: %u ranks joined epoch %u", job->name, job->world, job->epoch);
 	for (uint32_t r = 0; r < job->world; r++) {
@@ -309,7 +310,7 @@ static bool others_joined(const struct rank *rank)
 /* Somebody new among those who are at work, or one of them wants to begin again: a new epoch for all. */
 static void admit(struct rank *rank)
 {
-	if (rank->state == RANK_JOINED || others_joined(rank))
+	if (rank->state == RANK_JOINED || others_joined(rank) || rank->job->entered == rank->job->epoch)
 		job_raise(rank->job, NULL, "rank %u joins", rank->id);
 	try_join(rank->job);
 }

@@ -30,7 +30,7 @@ THIRD_PARTY = {
     "liburing.h": ("libckpt/store/disk_uring*",),
     "rdma/*": ("ckptd/net*",),
     "sqlite3.h": ("ckptd/catalog.c",),
-    "jansson.h": ("libckpt/format/*", "cli/output*"),
+    "jansson.h": ("cli/output*", "ckptd/status.c"),
     "xxhash.h": ("libckpt/format/*", "kernels/*"),
     "cuda*": ("kernels/*", "trainer/cuda/*"),
     "nccl*": ("trainer/*",),
