@@ -1,0 +1,309 @@
+"""Every failpoint of ckptd and of the library in it, with every action, in a scenario in which it is reached: afterwards the next
+save works, everything that was acknowledged as durable is there and whole, nothing else is listed, it restores bit by bit, and no call
+of the training was blocked beyond its deadline.
+timeout: 300"""
+
+import concurrent.futures
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+import pathlib
+
+import fleet
+from fleet import BIN, NIGHTLY, Failure, expect, until
+
+WORLD, MORE = 2, 2  # ranks; further durable steps that must follow a failure
+RANK = ("--storage", 1, "--pause", 4, "--elements", 1500, "--deadline", 20000)
+ENTRY_TRIES = 4
+
+# Names that no daemon and no rank of these scenarios reaches, and why.
+EXCUSED = {"base.test": "stands in the tests of libckpt/base only"}
+
+# What takes a size, so that `short` means something.
+SHORTABLE = ("disk.read", "disk.write")
+SPACE = ("disk.write", "disk.mkdir", "disk.open", "disk.truncate", "disk.fsync", "disk.link", "commit.data", "commit.node")
+
+
+class Run:
+    """One daemon, one failpoint, one action."""
+
+    def __init__(self, name, action):
+        self.name, self.action = name, action
+        self.stop = None
+
+    def spec(self, hit):
+        return f"{self.name}={self.action}@{hit}" if hit else f"{self.name}={self.action}"
+
+    def fired(self, d):
+        return d.fired.exists() and f"fired {self.name} " in d.fired.read_text()
+
+    # ---- steps of a scenario
+
+    def ranks(self, d, *options, env=None):
+        self.stop = d.top / "stop"
+        self.stop.unlink(missing_ok=True)
+        return d.world(WORLD, *RANK, "--until-file", self.stop, *options, env=env)
+
+    def durable(self, d):
+        reached = [r.reached("durable") for r in d.ranks]
+        return set().union(*reached) if reached else set()
+
+    def revive(self, d, ranks):
+        """What the action may have ended is started again, without it: the daemon, and ranks that it refused or killed."""
+        if not d.alive():
+            expect(d.process.returncode in (-9, 1), "the daemon ended with", d.process.returncode)
+            d.start()
+            expect(d.alive(), "the daemon does not start without the failpoint")
+        for i, rank in enumerate(ranks):
+            code = rank.process.poll()
+            if code is not None:
+                expect(code in (1, -9), f"rank {i} ended with {code}: {rank.lines()[-3:]}")
+                ranks[i] = d.rank(rank.number, WORLD, *RANK, "--until-file", self.stop, name=f"rank{i}.{len(d.ranks)}")
+
+    def progress(self, d, ranks):
+        """New steps become durable on every rank, after whatever had to be started again."""
+        before = [len(r.reached("durable")) for r in ranks]
+        for _ in range(ENTRY_TRIES * 2):
+            self.revive(d, ranks)
+            olds = list(ranks)
+            before = [n if r in olds else 0 for n, r in zip(before, ranks)]
+
+            def further():
+                return all(len(r.reached("durable")) >= MORE + n for r, n in zip(ranks, before)) or not d.alive() or \
+                    any(r.process.poll() is not None for r in ranks)
+            until(further, f"{MORE} further durable steps")
+            if d.alive() and all(r.process.poll() is None for r in ranks):
+                return
+            before = [len(r.reached("durable")) for r in ranks]
+        raise Failure("ranks do not stay")
+
+    def await_fired(self, d, ranks):
+        until(lambda: self.fired(d) or not d.alive() or any(r.process.poll() is not None for r in ranks), "it fires")
+
+    def finish(self, d, ranks):
+        self.stop.touch()
+        for rank in ranks:
+            expect(rank.wait() == 0, f"rank {rank.number} ended with {rank.process.returncode}: {rank.lines()[-3:]}")
+        acknowledged = self.durable(d)
+        d.kill()
+        lost = acknowledged - set(d.committed())
+        expect(not lost, f"acknowledged as durable and not in the store: {sorted(lost)}")
+        d.verify_all()
+        d.start()
+        again = [d.rank(r, WORLD, "--restore-only", "--elements", 1500, name=f"restored{r}") for r in range(WORLD)]
+        for rank in again:
+            expect(rank.wait() == 0, f"restore: rank {rank.number} ended with {rank.process.returncode}: {rank.lines()}")
+            epoch, step = max((int(line[2]), int(line[1])) for line in rank.of("restored"))
+            expect((epoch, step) >= max(acknowledged), f"restored {epoch, step}, acknowledged {max(acknowledged)}")
+        expect(d.stop() == 0, "the daemon's end:", d.process.returncode)
+
+    def serve(self, hit=0, *others):
+        return ",".join([*others, self.spec(hit)])
+
+
+# ---- scenarios -------------------------------------------------------------------------------------------------------
+
+def saving(run, d, hit=3, others=()):
+    """It fires somewhere between the start and the read-back of a few saves."""
+    d.start(run.serve(hit, *others))
+    ranks = run.ranks(d) if d.alive() else None
+    if ranks is None:
+        d.start()
+        ranks = run.ranks(d)
+    run.await_fired(d, ranks)
+    run.progress(d, ranks)
+    run.finish(d, ranks)
+
+
+def first(run, d):
+    """What happens once, when the daemon or the job begins."""
+    saving(run, d, hit=1)
+
+
+def aborting(run, d):
+    """A commit fails half-way and is cleared away."""
+    saving(run, d, hit=1, others=("commit.node=error:EIO@2",))
+
+
+def no_links(run, d):
+    """A file system without hard links."""
+    saving(run, d, hit=2, others=("disk.link=error:EOPNOTSUPP",))
+
+
+def occupied(run, d):
+    """The names of coming checkpoints are taken by what a crash left behind."""
+    d.start(run.serve(1))
+    ranks = run.ranks(d)
+    until(lambda: d.committed(), "a first checkpoint")
+    epoch, step = d.committed()[-1]
+    for ahead in range(30, 200):  # taken only now: an epoch that the store knows is not given out
+        (d.store / "main" / f"step-{step + ahead:012d}.e{epoch:04d}").mkdir()
+    run.await_fired(d, ranks)
+    run.progress(d, ranks)
+    run.finish(d, ranks)
+
+
+def left_behind(run, d):
+    """A start after a crash in the middle of a commit."""
+    saved(run, d)
+    d.kill()
+    (d.store / "main" / "step-000000999999.e0001").mkdir()
+    d.start(run.serve(1))
+    if not d.alive():
+        d.start()
+    ranks = run.ranks(d)
+    run.progress(d, ranks)
+    run.finish(d, ranks)
+
+
+def saved(run, d):
+    """Some checkpoints, and nobody at work."""
+    d.start()
+    ranks = run.ranks(d)
+    until(lambda: all(len(r.reached("verified")) >= 2 for r in ranks), "two verified steps")
+    run.stop.touch()
+    for rank in ranks:
+        expect(rank.wait() == 0, f"rank {rank.number} ended with {rank.process.returncode}")
+
+
+def restoring(run, d):
+    """Everything is gone but the store."""
+    saved(run, d)
+    d.kill()
+    d.start(run.serve(1))
+    expect(d.alive(), "the daemon starts")
+    ranks = run.ranks(d)
+    run.await_fired(d, ranks)
+    run.progress(d, ranks)
+    run.finish(d, ranks)
+
+
+def losing_a_rank(run, d):
+    """A rank dies and comes back; what it saved is in memory."""
+    d.start(run.serve(1))
+    ranks = run.ranks(d)
+    until(lambda: all(len(r.reached("durable")) >= 2 for r in ranks) or run.fired(d), "two durable steps")
+    ranks[1].kill()
+    ranks[1] = d.rank(1, WORLD, *RANK, "--until-file", run.stop, name="rank1.again")
+    run.await_fired(d, ranks)
+    run.progress(d, ranks)
+    run.finish(d, ranks)
+
+
+def in_a_rank(run, d):
+    """It fires in the library of rank 0."""
+    d.start()
+    ranks = run.ranks(d)
+    until(lambda: all(len(r.reached("durable")) >= 1 for r in ranks), "a durable step")
+    ranks[0].kill()
+    ranks[0] = d.rank(0, WORLD, *RANK, "--until-file", run.stop, name="rank0.armed",
+                      env={"CKPT_FAILPOINTS": run.serve(1)})
+    run.await_fired(d, ranks)
+    run.progress(d, ranks)
+    run.finish(d, ranks)
+
+
+SCENARIOS = {
+    "catalog.open": first,
+    "commit.aside": aborting,
+    "commit.sync_aside": aborting,
+    "commit.remove": aborting,
+    "disk.rmdir": aborting,
+    "disk.rmdir.after": aborting,
+    "disk.rename": aborting,
+    "disk.rename.after": aborting,
+    "commit.rename": no_links,
+    "commit.probe": occupied,
+    "commit.probe_manifest": occupied,
+    "commit.aside_old": occupied,
+    "startup.scan": first,
+    "startup.aside": left_behind,
+    "disk.register": first,
+    "job.epoch": first,
+    "job.form": first,
+    "job.register": first,
+    "job.raise": losing_a_rank,
+    "recover.memory": losing_a_rank,
+    "recover.scan": restoring,
+    "recover.fetch": restoring,
+    "readback": saving,
+    "device.copy": in_a_rank,
+    "device.launch": in_a_rank,
+    "device.restore": in_a_rank,
+}
+
+
+def names():
+    listed = subprocess.run([BIN / "ckptd", "--list-failpoints"], capture_output=True, text=True)
+    if listed.returncode:
+        print(f"{BIN}/ckptd was built without failpoints")
+        sys.exit(77)
+    return listed.stdout.split()
+
+
+def actions(name):
+    yield "kill"
+    yield "error:EIO"
+    if name in SHORTABLE:
+        yield "short:1"
+    if name in SPACE:
+        yield "error:ENOSPC"
+    if NIGHTLY or name in ("disk.fsync", "disk.write", "commit.link", "recover.fetch", "conn.send"):
+        yield "delay:300"
+
+
+def perform(name, action):
+    """(hits, fired) and what went wrong, if anything did."""
+    scenario = SCENARIOS.get(name, saving)
+    top = pathlib.Path(tempfile.mkdtemp())
+    error = None
+    try:
+        with fleet.daemon(top=top) as d:
+            try:
+                scenario(Run(name, action), d)
+            finally:
+                log = d.fired.read_text() if d.fired.exists() else ""
+    except Exception as failure:
+        error = failure
+    shutil.rmtree(top, ignore_errors=True)
+    return log.count(f"hit {name}\n"), log.count(f"fired {name} "), error
+
+
+def main():
+    everything = [(n, a) for n in names() if n not in EXCUSED for a in actions(n)]
+    wanted = sys.argv[1:]
+    everything = [(n, a) for n, a in everything if not wanted or n in wanted or f"{n}={a}" in wanted]
+    table, failed, lock = {}, 0, threading.Lock()
+    number = 0
+
+    def one(case):
+        nonlocal failed, number
+        hits, fired, error = perform(*case)
+        with lock:
+            number += 1
+            table[case] = (hits, fired)
+            if not error and not fired:
+                error = f"never fired ({hits} hits)"
+            if error:
+                failed += 1
+                print(f"{error}\nnot ok {number} - {case[0]} {case[1]}", flush=True)
+            else:
+                print(f"ok {number} - {case[0]} {case[1]}", flush=True)
+
+    with concurrent.futures.ThreadPoolExecutor(2) as pool:
+        list(pool.map(one, everything))
+    print(f"1..{number}")
+    print("# injected, hit, fired")
+    for name in sorted({n for n, _ in table}):
+        rows = [row for (n, _), row in table.items() if n == name]
+        print(f"# {name:24} {len(rows):3} {sum(h for h, _ in rows):6} {sum(f for _, f in rows):6}")
+    for name, why in EXCUSED.items():
+        print(f"# {name:24}   0      0      0  {why}")
+    print(f"# injected {len(table)}, fired {sum(1 for _, f in table.values() if f)}")
+    return 1 if failed else 0
+
+
+sys.exit(main())

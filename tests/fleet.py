@@ -1,0 +1,270 @@
+"""A daemon and the ranks of small jobs (tests/crash/tools/drive.c), for tests that kill and starve them; and the control protocol
+spoken by hand, for tests that abuse it."""
+
+import contextlib
+import os
+import pathlib
+import re
+import signal
+import socket
+import struct
+import subprocess
+import tempfile
+import time
+
+BIN = pathlib.Path(os.environ["CKPT_BUILD"])
+NIGHTLY = bool(os.environ.get("CKPT_NIGHTLY"))
+DEADLINE = 30  # seconds that anything may take here; sanitizers and two cores included
+
+
+class Failure(Exception):
+    pass
+
+
+def expect(condition, *what):
+    if not condition:
+        raise Failure(" ".join(str(w) for w in what))
+
+
+def until(condition, what, seconds=DEADLINE):
+    """For what has no event: another process's files and sockets."""
+    limit = time.monotonic() + seconds
+    while time.monotonic() < limit:
+        result = condition()
+        if result:
+            return result
+        time.sleep(0.005)
+    raise Failure(f"not within {seconds} s: {what}")
+
+
+class Cases:
+    """TAP: each case is a function; an exception fails it and shows what the daemon said."""
+
+    def __init__(self):
+        self.n, self.failed = 0, 0
+
+    def run(self, name, test, *args):
+        self.n += 1
+        try:
+            why = test(*args)
+            print(f"ok {self.n} - {name}{f' # SKIP {why}' if why else ''}", flush=True)
+        except Exception as error:  # the other cases run all the same
+            self.failed += 1
+            print(f"{type(error).__name__}: {error}\nnot ok {self.n} - {name}", flush=True)
+
+    def end(self):
+        print(f"1..{self.n}")
+        return 1 if self.failed else 0
+
+
+class Daemon:
+    """One ckptd on a store and a socket of its own; started and killed any number of times."""
+
+    def __init__(self, top=None, store=True, options=()):
+        self.top = pathlib.Path(top or tempfile.mkdtemp())
+        self.store, self.socket, self.log = self.top / "store", self.top / "s", self.top / "ckptd.log"
+        self.fired = self.top / "failpoints"
+        self.options = (["--store", str(self.store)] if store else []) + ["--node", "n0", *map(str, options)]
+        self.process, self.ranks = None, []
+
+    def environment(self, **more):
+        env = dict(os.environ, CKPT_SOCKET=str(self.socket), CKPT_FAILPOINT_LOG=str(self.fired), CKPT_JOB="main", **more)
+        env.pop("CKPT_STORE", None)
+        return env
+
+    def start(self, failpoints="", ready=True):
+        with open(self.log, "ab") as log:
+            self.process = subprocess.Popen([BIN / "ckptd", "--socket", self.socket, *self.options], stdout=log, stderr=log,
+                                            stdin=subprocess.DEVNULL, env=self.environment(CKPT_FAILPOINTS=failpoints))
+        if ready:
+            until(lambda: self.answers() or self.process.poll() is not None, "the daemon listens")
+        return self
+
+    def answers(self):
+        with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as s:
+            try:
+                s.connect(str(self.socket))
+                return True
+            except OSError:
+                return False
+
+    def alive(self):
+        return self.process is not None and self.process.poll() is None
+
+    def kill(self):
+        if self.process:
+            self.process.kill()
+            return self.process.wait()
+        return None
+
+    def stop(self):
+        """A clean end; the exit status."""
+        self.process.terminate()
+        return self.process.wait(DEADLINE)
+
+    def rank(self, number, world, *options, name=None, env=None):
+        rank = Rank(self, number, world, options, name or f"rank{number}", env or {})
+        self.ranks.append(rank)
+        return rank
+
+    def world(self, world, *options, **more):
+        return [self.rank(r, world, *options, **more) for r in range(world)]
+
+    def close(self):
+        for rank in self.ranks:
+            rank.kill()
+        self.kill()
+
+    def text(self):
+        return self.log.read_text(errors="replace") if self.log.exists() else ""
+
+    def descriptors(self):
+        return len(os.listdir(f"/proc/{self.process.pid}/fd"))
+
+    def memory(self):
+        """Resident bytes of the daemon that are its own: shared memory of arenas is accounted to the ranks that asked for it."""
+        status = pathlib.Path(f"/proc/{self.process.pid}/status").read_text()
+        return int(re.search(r"RssAnon:\s+(\d+) kB", status).group(1)) << 10
+
+    # ---- the store, as an operator sees it
+
+    def ckpt(self, *args):
+        done = subprocess.run([BIN / "ckpt", *map(str, args)], capture_output=True, text=True, timeout=DEADLINE,
+                              env=self.environment())
+        return done.returncode, done.stdout, done.stderr
+
+    def directories(self):
+        """{(epoch, step): has a manifest}"""
+        found = {}
+        for path in self.store.glob("main/step-*"):
+            match = re.fullmatch(r"step-(\d+)\.e(\d+)", path.name)
+            if match:
+                found[int(match.group(2)), int(match.group(1))] = (path / "MANIFEST.json").exists()
+        return found
+
+    def committed(self):
+        return sorted(key for key, whole in self.directories().items() if whole)
+
+    def verify_all(self):
+        """Every checkpoint that is listed is whole."""
+        for epoch, step in self.committed():
+            code, out, err = self.ckpt("verify", "--repo", self.store, "--job", "main", "--read-data", f"{step}")
+            expect(code == 0, f"verify of step {step} epoch {epoch}: exit {code}: {out}{err}")
+
+
+class Rank:
+    def __init__(self, daemon, number, world, options, name, env):
+        self.daemon, self.number = daemon, number
+        self.log = daemon.top / name
+        (daemon.top / "pace").touch()
+        variables = daemon.environment(CKPT_RANK=str(number), CKPT_WORLD=str(world), CKPT_FAILPOINTS="")
+        variables.update(env)
+        with open(daemon.top / f"{name}.err", "ab") as err:
+            self.process = subprocess.Popen([BIN / "drive", "--log", self.log, "--pace", daemon.top / "pace", *map(str, options)],
+                                            stdin=subprocess.DEVNULL, stdout=err, stderr=err, env=variables)
+
+    def kill(self):
+        if self.process.poll() is None:
+            self.process.kill()
+        return self.process.wait()
+
+    def wait(self, seconds=DEADLINE):
+        try:
+            return self.process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            raise Failure(f"rank {self.number} still runs; its log ends {self.lines()[-3:]}") from None
+
+    def lines(self):
+        if not self.log.exists():
+            return []
+        return [line for line in self.log.read_text(errors="replace").split("\n")[:-1]]
+
+    def of(self, word):
+        """The lines that begin with that word, split."""
+        return [line.split() for line in self.lines() if line.startswith(word + " ")]
+
+    def reached(self, level):
+        """{(epoch, step)} acknowledged at that level."""
+        return {(int(epoch), int(step)) for _, step, epoch in self.of(level)}
+
+    def until(self, condition, what):
+        return until(lambda: condition() or self.process.poll() is not None, f"rank {self.number}: {what}")
+
+
+@contextlib.contextmanager
+def daemon(**options):
+    d = Daemon(**options)
+    try:
+        yield d
+    except Exception as error:
+        logs = "".join(f"---- {p.name}\n{p.read_text(errors='replace')[-3000:]}"
+                       for p in sorted(d.top.glob("*")) if p.is_file())
+        raise Failure(f"{type(error).__name__}: {error}\n{logs}") from error
+    finally:
+        d.close()
+
+
+# ---- the control protocol by hand ------------------------------------------------------------------------------------
+
+TYPES = ["", "HELLO", "WELCOME", "ERROR", "REGISTER", "ARENA", "JOIN", "JOINED", "RESTORE", "RESTORED", "EVENT", "EPOCH", "HOLD",
+         "RETURN", "SPAWNED", "EXITED", "STOP", "STATUS", "BYE"]
+NUMBER = {name: i for i, name in enumerate(TYPES)}
+RANK, LAUNCHER, OBSERVER = 1, 2, 3
+
+
+def text(s):
+    data = s.encode() if isinstance(s, str) else s
+    return struct.pack("<H", len(data)) + data
+
+
+class Client:
+    """A connection that says whatever it is told to."""
+
+    def __init__(self, d, timeout=DEADLINE):
+        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self.sock.settimeout(timeout)
+        self.sock.connect(str(d.socket))
+
+    def close(self):
+        self.sock.close()
+
+    def raw(self, data, fds=()):
+        control = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, struct.pack(f"{len(fds)}i", *fds))] if fds else []
+        return self.sock.sendmsg([data], control)
+
+    def send(self, kind, body=b"", seq=1, fds=(), flags=0, length=None):
+        number = NUMBER[kind] if isinstance(kind, str) else kind
+        length = len(body) if length is None else length
+        return self.raw(struct.pack("=HHIQ", number, flags, seq, length) + body, fds)
+
+    def receive(self):
+        """(type, seq, body, fds); None when the daemon has hung up."""
+        try:
+            data, control, _, _ = self.sock.recvmsg(1 << 16, socket.CMSG_SPACE(160 * 4))
+        except (ConnectionResetError, BrokenPipeError):
+            return None
+        fds = []
+        for level, kind, raw in control:
+            if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
+                fds += struct.unpack(f"{len(raw) // 4}i", raw[:len(raw) // 4 * 4])
+        if not data:
+            return None
+        number, flags, seq, length = struct.unpack("=HHIQ", data[:16])
+        body = data[16:]
+        if flags & 1:
+            body = os.pread(fds[0], length, 0)
+            os.close(fds.pop(0))
+        return TYPES[number], seq, body, fds
+
+    def ask(self, kind, body=b"", fds=(), seq=7):
+        self.send(kind, body, seq, fds)
+        while True:
+            answer = self.receive()
+            if answer is None or answer[1] == seq:
+                return answer
+
+    def gone(self):
+        """Whether the daemon hangs up; what it says before is read."""
+        while self.receive() is not None:
+            pass
+        return True
