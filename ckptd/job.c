@@ -93,6 +93,7 @@ static void forget_process(struct rank *rank)
 		close(rank->pidfd);
 	rank->pidfd = -1;
 	rank->pid = 0;
+	rank->greeted = false;
 }
 
 static void free_rank(struct rank *rank)
@@ -198,12 +199,14 @@ static int hello_rank(struct job *job, struct client *client, const struct wire_
 		      struct rank **out, struct err *err)
 {
 	struct rank *rank = &job->ranks[hello->rank];
-	if (rank->client || (rank->pid && rank->pid != pid))
+	/* What the launcher started may be a script whose child is the rank. */
+	if (rank->client || (rank->pid && rank->pid != pid && rank->greeted))
 		return err_set(err, -EBUSY, "rank %u of job '%s' is held by process %d", rank->id, job->name,
 			       (int)rank->pid);
 	if (rank->pid != pid)
 		watch_process(rank, pid, (int)syscall(SYS_pidfd_open, pid, 0));
 	rank->client = client;
+	rank->greeted = true;
 	rank->seen_ns = clock_now();
 	rank->resumed = hello->epoch && hello->epoch == job->epoch && rank->state != RANK_LEFT;
 	rank->state = RANK_CONNECTED;

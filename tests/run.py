@@ -87,6 +87,7 @@ def environment(root, test, tmp, reports):
     if env.get("CKPT_NIGHTLY"):
         env["CKPT_UNIT_TIMEOUT"] = "900"
     log = f"log_path={reports}/report"
+    env["LSAN_OPTIONS"] = f"suppressions={root / 'tests/lsan.supp'}:print_suppressions=0"
     env["ASAN_OPTIONS"] = f"{log}:detect_leaks=1:detect_stack_use_after_return=1"
     env["UBSAN_OPTIONS"] = f"{log}:print_stacktrace=1"
     env["TSAN_OPTIONS"] = f"{log}:second_deadlock_stack=1"
