@@ -16,7 +16,7 @@ import fleet
 from fleet import BIN, NIGHTLY, Failure, expect, until
 
 WORLD, MORE = 2, 2  # ranks; further durable steps that must follow a failure
-RANK = ("--storage", 1, "--pause", 4, "--elements", 1500, "--deadline", 20000)
+RANK = ("--storage", 2, "--pause", 8, "--elements", 1500, "--deadline", 20000)
 ENTRY_TRIES = 4
 
 # Names that no daemon and no rank of these scenarios reaches, and why.
@@ -45,6 +45,7 @@ class Run:
     def ranks(self, d, *options, env=None):
         self.stop = d.top / "stop"
         self.stop.unlink(missing_ok=True)
+        (d.top / "pace").unlink(missing_ok=True)
         return d.world(WORLD, *RANK, "--until-file", self.stop, *options, env=env)
 
     def durable(self, d):
@@ -125,7 +126,7 @@ def first(run, d):
 
 def aborting(run, d):
     """A commit fails half-way and is cleared away."""
-    saving(run, d, hit=1, others=("commit.node=error:EIO@2",))
+    saving(run, d, hit=1, others=("disk.truncate=error:EIO@5",))
 
 
 def no_links(run, d):
