@@ -1,0 +1,133 @@
+"""The options, commands and exit codes of the programs against their pages, both ways. Options of a page are those in the
+first column of its tables, so that a mention in the text does not count as documentation."""
+
+import json
+import os
+import pathlib
+import re
+
+import tidy
+
+OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]*")
+
+
+def sections(text):
+    """The parts of a page by their headings; what stands before the first one is part ""."""
+    parts = re.split(r"^## +(.*)$", text, flags=re.M)
+    return {"": parts[0], **dict(zip(parts[1::2], parts[2::2]))}
+
+
+def first_column(text):
+    return [line.split("|")[1] for line in text.splitlines() if line.startswith("|")]
+
+
+def options_of_tables(text):
+    """In code, as `--ranks N`, `-n N`: the long name."""
+    return {name for cell in first_column(text) for code in re.findall(r"`([^`]*)`", cell) for name in OPTION.findall(code)}
+
+
+def codes_of_tables(text):
+    return {int(cell) for cell in first_column(text) if re.fullmatch(r" *\d+ *", cell)}
+
+
+def differences(what, program, page):
+    return ([f"{what} {name}: not in the page" for name in sorted(program - page, key=str)]
+            + [f"{what} {name}: in the page, not in the program" for name in sorted(page - program, key=str)])
+
+
+def options_of_help(text):
+    """Of a help whose options begin their lines; more than one may stand there before the explanation."""
+    return {name for line in text.splitlines() if re.match(r" +-", line)
+            for name in OPTION.findall(re.split(r" {2,}(?=[^ -])", line.strip())[0])}
+
+
+def check_program(text, page):
+    """A program without commands: all options of its help in any table of its page."""
+    return differences("option", options_of_help(text), options_of_tables(page))
+
+
+def check_ckpt(document, page):
+    """ckpt: a section per command, with the options of that command alone."""
+    parts = sections(page)
+    commands = {command["name"]: command for command in document["commands"]}
+    problems = differences("command", set(commands), {title[5:] for title in parts if title.startswith("ckpt ")})
+    for name, command in commands.items():
+        own = {f"--{option['name']}" for option in command["options"]}
+        problems += differences(f"ckpt {name}: option", own, options_of_tables(parts.get(f"ckpt {name}", "")))
+    general = {f"--{option['name']}" for option in document["general_options"] + document["repository_options"]}
+    problems += differences("general option", general, options_of_tables(parts.get("General options", "")))
+    codes = {entry["code"] for entry in document["exit_codes"]}
+    return problems + differences("exit code", codes, codes_of_tables(parts.get("Exit codes", "")))
+
+
+# ---- that the checks can fail
+
+HELP = """Usage: x [--wrong]
+  --one N        like --three, but better
+  --two, --four  without a value
+  -h, --help     says so
+and --five in the text
+"""
+PAGE = "See `--four`.\n\n| option | is |\n|---|---|\n| `--one N` | not `--two` |\n| `--help` | |\n| `--six N`, `-s` | |\n"
+DOCUMENT = {
+    "commands": [{"name": "list", "options": [{"name": "all"}, {"name": "last"}]}, {"name": "gone", "options": []}],
+    "general_options": [{"name": "json"}], "repository_options": [{"name": "repo"}],
+    "exit_codes": [{"code": 0}, {"code": 3}],
+}
+CKPT_PAGE = """| `--all` | elsewhere |
+## General options
+| `--json` | |
+## Exit codes
+| 0 | ok |
+| 4 | |
+## ckpt list
+| `--last N` | |
+| `--json` | |
+## ckpt new
+"""
+
+
+def planted(check, text, page, expected):
+    found = check(text, page)
+    return [] if sorted(found) == sorted(expected) else [f"expected {sorted(expected)}", f"found    {sorted(found)}"]
+
+
+PLANTED = [
+    *planted(check_program, HELP, PAGE, ["option --four: not in the page", "option --two: not in the page",
+                                         "option --six: in the page, not in the program"]),
+    *planted(check_ckpt, DOCUMENT, CKPT_PAGE, [
+        "command gone: not in the page", "command new: in the page, not in the program", "ckpt list: option --all: not in the page",
+        "ckpt list: option --json: in the page, not in the program", "general option --repo: not in the page",
+        "exit code 3: not in the page", "exit code 4: in the page, not in the program"]),
+]
+
+# ---- the programs
+
+if "CKPT_BUILD" not in os.environ:
+    tidy.skip("CKPT_BUILD does not name the programs")
+PROGRAMS = pathlib.Path(os.environ["CKPT_BUILD"])
+
+
+def help_of(program):
+    return tidy.output_of(PROGRAMS / program, "--help")
+
+
+def page_of(name):
+    return (tidy.ROOT / name).read_text()
+
+
+def exit_codes_of_train():
+    """The one program whose help lists them in a sentence."""
+    said = {int(code) for code in re.findall(r"\b(\d) ", help_of("ckpt-train").split("Exit status:")[1])}
+    return differences("exit code", said, codes_of_tables(page_of("docs/ckpt-train.md")))
+
+
+tidy.report([
+    ("what is planted is found", PLANTED),
+    ("ckpt: commands, options and exit codes", check_ckpt(json.loads(tidy.output_of(PROGRAMS / "ckpt", "help", "--json")),
+                                                          page_of("docs/cli.md"))),
+    ("ckptd: options", check_program(help_of("ckptd"), page_of("docs/ckptd.md"))),
+    ("ckpt-train: options", check_program(help_of("ckpt-train"), page_of("docs/ckpt-train.md"))),
+    ("ckpt-train: exit codes", exit_codes_of_train()),
+    ("scripts/demo: options", check_program(tidy.output_of(tidy.ROOT / "scripts" / "demo", "--help"), page_of("README.md"))),
+])
