@@ -228,6 +228,10 @@ int job_hello(struct daemon *daemon, struct client *client, const struct wire_he
 	if (rc)
 		return rc;
 	resume_epoch(job, hello);
+	if (job->fresh && job->epoch > EPOCH_MAX)
+		return err_set(err, -EINVAL,
+			       "job '%s' has used up its %u epochs in this store: choose another name or another store",
+			       job->name, EPOCH_MAX);
 	*out = job;
 	if (hello->role == ROLE_LAUNCHER) {
 		if (job->launcher)

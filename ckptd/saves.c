@@ -226,6 +226,10 @@ static void pump_commit(struct saves *saves)
 		if (saves->daemon->root < 0) {
 			snapshot_fail(s, -EINVAL,
 				      "this daemon has no store: start ckptd with --store, or save to memory");
+		} else if (s->id.epoch > EPOCH_MAX) {
+			snapshot_fail(s, -EOVERFLOW,
+				      "epoch %u has no name in a store: start the job anew under another name",
+				      s->id.epoch);
 		} else if (newest && newest->state >= SNAPSHOT_CAPTURED) {
 			s->superseded = true;
 			snapshot_fail(s, -ECANCELED, "superseded: step %lu was ready to be written before this one",
