@@ -166,6 +166,7 @@ static int timeout(const struct launch *launch)
 	uint64_t now = clock_now(), next = now + IDLE_NS;
 	next = min_u64(next, uplink_next(&launch->link));
 	next = min_u64(next, ranks_next(launch));
+	next = min_u64(next, hang_next(launch));
 	next = min_u64(next, launch->stop_next_ns);
 	next = min_u64(next, faults_next(launch, now));
 	next = min_u64(next, recovery_next(&launch->recoveries));
@@ -202,6 +203,7 @@ static void loop(struct launch *launch)
 		uint64_t now = clock_now();
 		daemon_tick(launch, now);
 		ranks_tick(launch, now);
+		hang_tick(launch, now);
 		faults_tick(launch, now);
 		stop_tick(launch, now);
 		if (ranks_over(launch))

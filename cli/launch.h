@@ -9,7 +9,7 @@
  * launch.c        the loop and the end            launch_ranks.c    a rank's life
  * launch_daemon.c the daemon and what it says     launch_stop.c     ending early
  * launch_faults.c faults on purpose               launch_env.c      what processes find in their environment
- * launch_report.c what happened
+ * launch_hang.c   ranks without a heartbeat       launch_report.c   what happened
  * Parts that know nothing of it: launch_proc, launch_sink, launch_link, launch_held, launch_keeper, launch_budget, launch_recovery. */
 #ifndef CKPT_CLI_LAUNCH_H
 #define CKPT_CLI_LAUNCH_H
@@ -104,6 +104,10 @@ void ranks_lost(struct launch *launch, const struct wire_epoch *m, uint64_t now)
 void ranks_note_replaced(struct launch *launch, uint64_t now);
 bool ranks_over(const struct launch *launch);
 void ranks_signal(struct launch *launch, int sig);
+
+/* launch_hang.c: kills the rank for which the others wait, one at a time. */
+void hang_tick(struct launch *launch, uint64_t now);
+uint64_t hang_next(const struct launch *launch);
 
 /* launch_stop.c */
 void stop_signalled(struct launch *launch, int sig, uint64_t now);

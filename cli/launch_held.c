@@ -66,6 +66,8 @@ bool held_look(const struct held_all *all, uint32_t rank, struct held_view *view
 		return false;
 	view->beat_ns = atomic_load(&head->flight.beat_ns);
 	view->step = atomic_load(&head->flight.step);
+	view->in_collective = atomic_load(&head->flight.in_collective) != 0;
+	view->collective = atomic_load(&head->flight.coll_seq);
 	return view->beat_ns != 0;
 }
 

@@ -27,6 +27,8 @@ int held_take(struct held_all *all, const struct wire_arena_of *m, int fd, struc
 
 struct held_view {
 	uint64_t beat_ns, step;
+	bool in_collective;
+	uint64_t collective; /* its sequence number */
 };
 /* False: no arena, or no heartbeat in it. */
 bool held_look(const struct held_all *all, uint32_t rank, struct held_view *view);

@@ -89,6 +89,17 @@ void proc_signal(const struct proc *proc, int sig)
 		kill(-proc->pid, sig);
 }
 
+bool proc_stopped(const struct proc *proc)
+{
+	char path[64], text[512];
+	snprintf(path, sizeof(path), "/proc/%d/stat", (int)proc->pid);
+	AUTO_CLOSE int fd = proc->pid ? open(path, O_RDONLY | O_CLOEXEC) : -1;
+	ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
+	text[n < 0 ? 0 : n] = 0;
+	const char *name_end = strrchr(text, ')'); /* the name may hold anything */
+	return name_end && name_end[1] && strchr("Tt", name_end[2]) && name_end[2];
+}
+
 /* ---- end ------------------------------------------------------------------------------------------------------- */
 
 pid_t proc_next_ended(void)

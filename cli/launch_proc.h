@@ -32,6 +32,9 @@ int proc_start(struct proc *proc, const struct proc_spec *spec, struct err *err)
 /* To the whole group; 0 to a proc without a process is nothing. */
 void proc_signal(const struct proc *proc, int sig);
 
+/* Whether the process itself is stopped (SIGSTOP, a debugger). */
+bool proc_stopped(const struct proc *proc);
+
 /* The next child that has ended and is not reaped yet; 0: none. */
 pid_t proc_next_ended(void);
 /* Kills what is left of its group, reaps it; the wait status. proc may be NULL for a child that is nobody's. */

@@ -225,27 +225,6 @@ static void kill_lost(struct launch *launch, struct launch_rank *rank)
 	proc_signal(&rank->proc, SIGKILL);
 }
 
-/* While ranks come and go nobody beats: counted from the last change on. */
-static uint64_t hangs_at(const struct launch *launch, const struct launch_rank *rank)
-{
-	struct held_view view;
-	if (!launch->options.hang_ns || rank->stand != RANK_RUNNING || !held_look(&launch->held, rank->id, &view) ||
-	    view.beat_ns < rank->proc.started_ns)
-		return UINT64_MAX;
-	uint64_t since = max_u64(view.beat_ns, launch->epoch_ns);
-	for (uint32_t r = 0; r < launch->options.world; r++)
-		since = max_u64(since, launch->ranks[r].proc.started_ns);
-	return since + launch->options.hang_ns;
-}
-
-static void kill_hung(struct launch *launch, struct launch_rank *rank)
-{
-	launch_warn(launch, "rank %u hangs: no heartbeat for %.1f s: process %d is killed", rank->id,
-		    (double)launch->options.hang_ns / 1e9, (int)rank->proc.pid);
-	proc_signal(&rank->proc, SIGKILL);
-	launch->epoch_ns = clock_now(); /* the others get their time, too */
-}
-
 static void note_back(struct launch *launch, uint64_t now)
 {
 	struct recovery *r = recovery_current(&launch->recoveries);
@@ -269,8 +248,6 @@ void ranks_tick(struct launch *launch, uint64_t now)
 			start_rank(launch, rank, now);
 		if (rank->stand == RANK_RUNNING && now >= rank->kill_at)
 			kill_lost(launch, rank);
-		if (now >= hangs_at(launch, rank))
-			kill_hung(launch, rank);
 	}
 	note_back(launch, now);
 }
@@ -284,7 +261,6 @@ uint64_t ranks_next(const struct launch *launch)
 			next = min_u64(next, rank->start_at);
 		if (rank->stand == RANK_RUNNING)
 			next = min_u64(next, rank->kill_at);
-		next = min_u64(next, hangs_at(launch, rank));
 	}
 	return next;
 }

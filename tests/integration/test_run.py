@@ -419,6 +419,15 @@ def _():
     equal([document["injected"], document["fired"]], [7, 7])
 
 
+@case("a rank below a script is replaced as well")
+def _():
+    r = run("-n", 2, "--json", "--store", tempfile.mkdtemp(dir=top), "--inject", "kill:rank=1@step=20", "--", "bash", "-c",
+            '"$0" --steps 40 --save-storage-every 0; exit $?', TRAIN)
+    document = json.loads(r.out())
+    equal([document["fired"], document["restarts"], document["recovered"]], [1, 1, 1])
+    equal(document["recoveries"][0]["source"], "memory")
+
+
 @case("a rank that hangs is killed and replaced")
 def _():
     document, end = train("--hang-timeout", 2, "--inject", "stop:rank=1@step=50")

@@ -14,7 +14,7 @@ import time
 
 PROGRAMS = pathlib.Path(os.environ["CKPT_BUILD"])
 DEADLINE = 40
-ARENA_HEAD = 16384
+ARENA_HEAD, FLIGHT = 16384, 256
 HELLO, WELCOME, ERROR, EPOCH, HOLD, RETURN, SPAWNED, EXITED, STOP, STATUS = 1, 2, 3, 11, 12, 13, 14, 15, 16, 17
 F_ADD_SEALS, F_SEAL_SHRINK = 1033, 2
 top = pathlib.Path(tempfile.mkdtemp())
@@ -141,6 +141,11 @@ class Daemon:
         self.send(HOLD, struct.pack("<IQ", rank, ARENA_HEAD), [fd])
         self.fds.append(fd)
         return os.fstat(fd).st_ino
+
+    def beat(self, arena, step, collective=None):
+        """Writes the flight record of an arena (format/arena.h): a heartbeat now."""
+        flight = struct.pack("<QQIIQ", time.monotonic_ns(), step, 0, collective is not None, collective or 0)
+        os.pwrite(arena, flight, FLIGHT)
 
     def err(self):
         path = self.folder / "err"
@@ -301,6 +306,35 @@ def _(daemon):
     daemon.until_err("is not sealed")
     finish(daemon, 0, 1)
     daemon.wait(0)
+
+
+def hang(daemon, *flights):
+    """Two ranks fall silent, as their last flight records say; which one is killed."""
+    daemon.run("-n", "2", "--hang-timeout", "1", *sh(RANK))
+    pids = daemon.greet()
+    arenas = []
+    for rank in range(2):
+        daemon.hold(rank)
+        arenas.append(daemon.fds[-1])
+    for arena, flight in zip(arenas, flights):
+        daemon.beat(arena, *flight)
+    body = daemon.expect(EXITED)
+    rank, pid, status = struct.unpack("<Iii", body)
+    equal((pid, status), (pids[rank], signal.SIGKILL))
+    daemon.spawned(rank)
+    finish(daemon, 0, 1)
+    daemon.wait(0)
+    return rank
+
+
+@case("of ranks without heartbeat the one that the others wait for is killed")
+def _(daemon):
+    equal(hang(daemon, (40, 7), (40,)), 1, "the one in no collective")
+
+
+@case("of ranks that hang in collectives the one in the earliest is killed")
+def _(daemon):
+    equal(hang(daemon, (40, 7), (41, 6)), 1, "the one in the earlier collective")
 
 
 @case("SIGTERM becomes STOP once arenas are held, for a daemon that comes back as well, and SIGTERM after the grace")

@@ -40,6 +40,12 @@ Test(launch_held, sees_the_flight_record)
 	head->flight.beat_ns = 1000;
 	cr_assert(held_look(&all, 2, &view));
 	cr_expect_eq(view.step, 41);
+	cr_expect_not(view.in_collective);
+	head->flight.in_collective = 1;
+	head->flight.coll_seq = 7;
+	cr_assert(held_look(&all, 2, &view));
+	cr_expect(view.in_collective);
+	cr_expect_eq(view.collective, 7);
 	cr_expect(held_newest_step(&all, 4, &step));
 	cr_expect_eq(step, 41);
 	munmap(head, sizeof(*head));

@@ -126,3 +126,18 @@ Test(launch_proc, finds_processes_that_have_left_their_group)
 	cr_expect_eq(read(ends[0], line, 1), 0);
 	close(ends[0]);
 }
+
+Test(launch_proc, knows_a_stopped_process)
+{
+	struct proc none = {.pid = 0}, proc = start("exec sleep 1000", -1);
+	cr_expect_not(proc_stopped(&none));
+	cr_expect_not(proc_stopped(&proc));
+	proc_signal(&proc, SIGSTOP);
+	siginfo_t info;
+	cr_assert_eq(waitid(P_PID, (id_t)proc.pid, &info, WSTOPPED), 0);
+	cr_expect(proc_stopped(&proc));
+	proc_signal(&proc, SIGKILL);
+	await_end(&proc);
+	cr_expect_not(proc_stopped(&proc));
+	proc_reap(&proc, proc.pid);
+}
