@@ -177,10 +177,14 @@ static int begin_in_slot(ckpt *s, struct stage *stage, struct ckpt_snapshot *sna
 	if (slot < 0)
 		return say_busy(stage, err);
 	s->begun[s->nbegun++ % BEGUN_MAX] = snap->id;
+	/* The daemon is woken before the copy is started: whoever it pushes aside for its short look must find no thread that
+	 * copies for milliseconds waiting in its place. */
+	stage_ring(stage);
 	int rc = capture_launch(&stage->capture, snap->slot, stream, s->settings.strict, err);
 	if (!rc)
 		remember(s, snap);
-	stage_ring(stage);
+	else
+		stage_ring(stage);
 	if (stage->capture.nactive > 1)
 		service_poke(s);
 	return rc ? err_prefix(err, rc, "step %" PRIu64, snap->id.step) : 0;
