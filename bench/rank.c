@@ -3,7 +3,8 @@
  * Times are of CLOCK_MONOTONIC in nanoseconds, so that a driver can compare those of several ranks.
  *
  *	save STEP memory|storage   begin, fence, wait → "begin B begun E fenced F captured C durable D" (D 0: memory only)
- *	begins FIRST N             N saves to memory, one after the other → "begins ns ns …": how long each ckpt_begin took
+ *	begins FIRST N             N saves to memory, one after the other → "begins B R B R …": how long each ckpt_begin took, and
+ *	                           before it a write to an eventfd that wakes a sleeping thread: what the machine does to that
  *	restore STEP               → "restored source S step N bytes B fetch_ns F load_ns L took_ns T"
  *	fill SEED                  contents that follow from the seed, the tensor and the place → "filled"
  *	check SEED                 → "same", or "differs" and exit 1
@@ -17,11 +18,14 @@
 #include <errno.h>
 #include <getopt.h>
 #include <inttypes.h>
+#include <pthread.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 enum { COLUMNS = 4096, LINE_MAX_BYTES = 256 };
 
@@ -174,25 +178,59 @@ static void save(struct state *st, uint64_t step, bool storage)
 	       begin, begun, fenced, captured, durable);
 }
 
-/* The next begin comes when the last one's slot is complete, as in a loop whose steps are longer than a capture. */
+/* A thread that sleeps until it is rung, as the daemon does. */
+struct sleeper {
+	pthread_t thread;
+	int bell;
+};
+
+static void *sleep_on(void *arg)
+{
+	uint64_t rung = 0;
+	while (read(((struct sleeper *)arg)->bell, &rung, sizeof(rung)) == sizeof(rung) && rung < UINT32_MAX)
+		;
+	return NULL;
+}
+
+static void ring(const struct state *st, const struct sleeper *sleeper, uint64_t value)
+{
+	if (write(sleeper->bell, &value, sizeof(value)) != sizeof(value))
+		die(st, "eventfd", -errno);
+}
+
+static uint64_t begin_once(struct state *st, uint64_t step)
+{
+	ckpt_snapshot *snap;
+	uint64_t begin = clock_now();
+	int rc = ckpt_begin(st->s, step, CKPT_MEMORY, NULL, &snap);
+	uint64_t took = clock_now() - begin;
+	if (rc)
+		die(st, "begin", rc);
+	rc = ckpt_fence(snap, NULL);
+	if (rc)
+		die(st, "fence", rc);
+	wait_level(st, snap, CKPT_CAPTURED);
+	ckpt_snapshot_free(snap);
+	return took;
+}
+
+/* The next begin comes when the last snapshot is complete, as in a loop whose steps are longer than a capture. */
 static void begins(struct state *st, uint64_t first, uint64_t n)
 {
+	struct sleeper sleeper = {.bell = eventfd(0, EFD_CLOEXEC)};
+	if (sleeper.bell < 0 || pthread_create(&sleeper.thread, NULL, sleep_on, &sleeper))
+		die(st, "sleeper", -EAGAIN);
 	printf("begins");
 	for (uint64_t i = 0; i < n; i++) {
-		ckpt_snapshot *snap;
 		uint64_t begin = clock_now();
-		int rc = ckpt_begin(st->s, first + i, CKPT_MEMORY, NULL, &snap);
-		uint64_t took = clock_now() - begin;
-		if (rc)
-			die(st, "begin", rc);
-		rc = ckpt_fence(snap, NULL);
-		if (rc)
-			die(st, "fence", rc);
-		wait_level(st, snap, CKPT_CAPTURED);
-		ckpt_snapshot_free(snap);
-		printf(" %" PRIu64, took);
+		ring(st, &sleeper, 1);
+		uint64_t rung = clock_now() - begin;
+		printf(" %" PRIu64 " %" PRIu64, begin_once(st, first + i), rung);
 	}
 	printf("\n");
+	ring(st, &sleeper, UINT32_MAX);
+	pthread_join(sleeper.thread, NULL);
+	close(sleeper.bell);
 }
 
 static void restore(struct state *st, uint64_t step)

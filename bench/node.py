@@ -1,0 +1,199 @@
+"""A node to measure: a ckptd of its own and the ranks of one job, and fio beside them. For the benchmarks of this folder."""
+import json
+import os
+import shutil
+import statistics
+import subprocess
+import tempfile
+import threading
+import time
+
+DEADLINE = 300  # seconds, of one answer of a rank
+TARGET = {"1": "memory", "2": "peer", "3": "storage"}
+
+
+class Failed(Exception):
+    pass
+
+
+def machine(folder):
+    """One line that names what was measured on."""
+    cpu = next(line.split(":", 1)[1].strip() for line in open("/proc/cpuinfo") if line.startswith("model name"))
+    memory = int(next(line for line in open("/proc/meminfo")).split()[1]) >> 20
+    source, kind = subprocess.run(["findmnt", "-no", "SOURCE,FSTYPE", "-T", folder], capture_output=True, text=True,
+                                  check=True).stdout.split()[:2]
+    return f"{cpu}, {os.cpu_count()} CPUs, {memory} GiB, Linux {os.uname().release}, {kind} on {source}"
+
+
+def median(values, scale=1.0, digits=2):
+    """median (min .. max)"""
+    return (f"{statistics.median(values) * scale:.{digits}f} "
+            f"({min(values) * scale:.{digits}f} .. {max(values) * scale:.{digits}f})")
+
+
+class Rank:
+    """A process that answers lines with lines; one that does not answer in time is killed and is a failure."""
+
+    def __init__(self, program, arguments, environment):
+        self.process = subprocess.Popen([program, *arguments], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+                                        env={**os.environ, **environment})
+
+    def tell(self, line):
+        self.process.stdin.write(line + "\n")
+        self.process.stdin.flush()
+
+    def answer(self):
+        timer = threading.Timer(DEADLINE, self.process.kill)
+        timer.start()
+        line = self.process.stdout.readline()
+        timer.cancel()
+        if not line:
+            raise Failed(f"a rank ended with status {self.process.wait()}")
+        return line.split()
+
+    def fields(self):
+        words = self.answer()
+        return dict(zip(words[0::2], (int(w) for w in words[1::2])))
+
+
+class Node:
+    """with Node(programs, folder, world, rank_arguments) as node: ranks that have joined."""
+
+    def __init__(self, programs, folder, world=1, arguments=(), verify=False, slots=3, store=None):
+        self.programs, self.world, self.arguments = programs, world, list(arguments)
+        self.home = tempfile.mkdtemp(prefix="ckpt-bench-", dir=folder)
+        self.store = store or os.path.join(self.home, "store")
+        self.options = [] if verify else ["--no-verify"]
+        self.slots = slots
+        self.ranks, self.daemon = [], None
+
+    def __enter__(self):
+        try:
+            self.start()
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def start(self):
+        socket = os.path.join(self.home, "ckptd.sock")
+        self.log = open(os.path.join(self.home, "ckptd.log"), "a+")
+        self.daemon = subprocess.Popen([os.path.join(self.programs, "ckptd"), "--store", self.store, "--socket", socket,
+                                        "--node", "bench", *self.options], stderr=self.log)
+        for rank in range(self.world):
+            environment = {"CKPT_SOCKET": socket, "CKPT_JOB": "bench", "CKPT_RANK": str(rank), "CKPT_SLOTS": str(self.slots),
+                           "CKPT_WORLD": str(self.world), "CKPT_LOCAL_WORLD": str(self.world)}
+            self.ranks.append(Rank(os.path.join(self.programs, "bench_rank"), self.arguments, environment))
+        self.bytes = sum(int(rank.answer()[1]) for rank in self.ranks)
+        self.settle()
+
+    def settle(self):
+        """Until the daemon has nothing to do: arenas are faulted in and registered in the background."""
+        quiet, last = 0, -1
+        for _ in range(600):
+            with open(f"/proc/{self.daemon.pid}/stat") as f:
+                now = sum(int(x) for x in f.read().rsplit(")", 1)[1].split()[11:13])
+            quiet = quiet + 1 if now == last else 0
+            if quiet >= 5:
+                return
+            last = now
+            time.sleep(0.1)
+        raise Failed("ckptd does not come to rest")
+
+    def all(self, line):
+        """The answers of all ranks, as words."""
+        for rank in self.ranks:
+            rank.tell(line)
+        return [rank.answer() for rank in self.ranks]
+
+    def save(self, step, target):
+        """Times of the job in seconds since the first begin: of the last rank each."""
+        for rank in self.ranks:
+            rank.tell(f"save {step} {target}")
+        times = [rank.fields() for rank in self.ranks]
+        start = min(t["begin"] for t in times)
+        return {key: (max(t[key] for t in times) - start) / 1e9 for key in times[0]}
+
+    def restore(self, step):
+        answers = self.all(f"restore {step}")
+        fields = [dict(zip(a[1::2], a[2::2])) for a in answers]
+        if any(int(f["step"]) != step for f in fields):
+            raise Failed(f"step {step} was not what came back: {fields}")
+        return {"source": TARGET[fields[0]["source"]], **{key: max(int(f[key]) for f in fields) / 1e9
+                                                          for key in ("fetch_ns", "load_ns", "took_ns")}}
+
+    def forget(self, step):
+        """Deletes a checkpoint and waits until the disk has done with it: freeing blocks costs the next run."""
+        for name in os.listdir(os.path.join(self.store, "bench")):
+            if name.startswith(f"step-{step:012d}."):
+                shutil.rmtree(os.path.join(self.store, "bench", name))
+        rest(self.store)
+
+    def __exit__(self, *_):
+        for rank in self.ranks:
+            if rank.process.poll() is None:
+                try:
+                    rank.tell("quit")
+                    rank.process.wait(60)
+                except (OSError, subprocess.TimeoutExpired):
+                    rank.process.kill()
+                    rank.process.wait()
+        if self.daemon and self.daemon.poll() is None:
+            self.daemon.terminate()
+            try:
+                self.daemon.wait(30)
+            except subprocess.TimeoutExpired:
+                self.daemon.kill()
+                self.daemon.wait()
+        self.ranks, self.daemon = [], None
+        shutil.rmtree(self.home, ignore_errors=True)
+
+
+def sectors():
+    """Discarded, written and read sectors of all disks, and requests in flight."""
+    total = [0, 0]
+    for line in open("/proc/diskstats"):
+        f = line.split()
+        if f[2].startswith(("loop", "ram", "dm-")):
+            continue
+        total[0] += int(f[9]) + (int(f[16]) if len(f) > 16 else 0)
+        total[1] += int(f[11])
+    return total
+
+
+def rest(folder):
+    """Commits what is dirty, then waits (bounded) until the disk is quiet: discards run on after an unlink."""
+    subprocess.run(["sync", "-f", folder], check=True)
+    quiet, last = 0, None
+    for _ in range(100):
+        now = sectors()
+        quiet = quiet + 1 if last and now[0] - last[0] < 2048 and not now[1] else 0
+        if quiet >= 3:
+            return
+        last = now
+        time.sleep(0.1)
+
+
+def fio(folder, files, sizes, *options):
+    """Bytes per second of one job over these files (relative to folder), 8 MiB at depth 8, fixed buffers, direct."""
+    total = sum(sizes)
+    out = subprocess.run(["fio", "--name=bench", "--direct=1", "--ioengine=io_uring", "--fixedbufs=1", "--bs=8M", "--iodepth=8",
+                          f"--directory={folder}", "--filename=" + ":".join(files), f"--size={total}",
+                          "--output-format=json", "--scramble_buffers=0", *options], capture_output=True, text=True, check=True).stdout
+    job = json.loads(out[out.index("{"):])["jobs"][0]
+    side = job["write"] if job["write"]["io_bytes"] else job["read"]
+    if side["io_bytes"] != total // len(files) // (8 << 20) * (8 << 20) * len(files) and side["io_bytes"] != total:
+        raise Failed(f"fio moved {side['io_bytes']} of {total} bytes")
+    return side["bw_bytes"]
+
+
+def fio_write(folder, sizes, fallocate="native"):
+    """New files, fsynced. fio allocates their blocks before its clock starts (fallocate=native, its default), or not (none)."""
+    files = [f"fio.{i}" for i in range(len(sizes))]
+    try:
+        return fio(folder, files, sizes, "--rw=write", "--end_fsync=1", f"--fallocate={fallocate}", "--file_service_type=roundrobin")
+    finally:
+        for name in files:
+            if os.path.exists(os.path.join(folder, name)):
+                os.unlink(os.path.join(folder, name))
+        rest(folder)

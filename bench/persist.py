@@ -1,0 +1,66 @@
+#!/usr/bin/env python3
+"""bench/persist.py [--mib N] [--world N] [--rounds N] [--dir DIR] [--programs DIR] [--check]
+
+A shard is written by a real ckptd out of the arena of real ranks, digests on, against fio writing as many new files of the same
+sizes with the same chunks, depth and fixed buffers, before and after each save; a ratio is within one round, to the mean of the two.
+ckptd runs with --no-verify: reading back is background work that follows the level `durable`.
+
+    persist  from the moment when the copy stands in the arena (every fence has returned) to `durable`: all digests are computed,
+             compared with those of the source and committed in that time          floor 0.95
+    save     from the first begin to `durable`: with the copy into the arena       no floor
+"""
+import argparse
+import statistics
+import sys
+
+import node as nodes
+
+FLOOR = 0.95
+
+
+def measure(args):
+    rows = []
+    with nodes.Node(args.programs, args.dir, args.world, ["--mib", str(args.mib)]) as node:
+        sizes = [node.bytes // args.world] * args.world
+        node.save(1, "storage")  # warms up: the first one makes directories
+        node.forget(1)
+        before = nodes.fio_write(node.home, sizes, args.fallocate)
+        for step in range(2, args.rounds + 2):
+            t = node.save(step, "storage")
+            node.forget(step)
+            after = nodes.fio_write(node.home, sizes, args.fallocate)
+            mean = (before + after) / 2
+            speed = {"persist": node.bytes / (t["durable"] - t["fenced"]), "save": node.bytes / t["durable"]}
+            rows.append({"fio": mean / 1e9, "capture": node.bytes / t["fenced"] / 1e9,
+                         **{key: (value / mean, value / 1e9) for key, value in speed.items()}})
+            before = after
+            if args.verbose:
+                print(rows[-1], {k: round(v, 3) for k, v in t.items()}, file=sys.stderr)
+    return rows
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--mib", type=int, default=4096)
+    parser.add_argument("--world", type=int, default=1)
+    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--dir", default="/tmp")
+    parser.add_argument("--programs", default="build/release/bin")
+    parser.add_argument("--fallocate", default="native")
+    parser.add_argument("--check", action="store_true")
+    parser.add_argument("--verbose", action="store_true")
+    args = parser.parse_args()
+    print(f"machine: {nodes.machine(args.dir)}")
+    rows = measure(args)
+    print(f"{args.mib} MiB over {args.world} rank(s), {args.rounds} rounds; fio {nodes.median([r['fio'] for r in rows])} GB/s, "
+          f"capture {nodes.median([r['capture'] for r in rows])} GB/s")
+    for key in ("persist", "save"):
+        print(f"{key:8} ratio to fio {nodes.median([r[key][0] for r in rows])}  {nodes.median([r[key][1] for r in rows])} GB/s")
+    low = statistics.median(r["persist"][0] for r in rows) < FLOOR
+    if low:
+        print(f"below the floor of {FLOOR}")
+    return 1 if low and args.check else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
