@@ -1,7 +1,8 @@
 /* drive: one rank of a job whose state is a function of the step, for tests that kill things around it.
  *
  *	drive [--steps N] [--until-file PATH] [--storage N] [--pause MS] [--elements N] [--wait LEVEL] [--log PATH] [--deadline MS]
- *	      [--mutate STEP] [--skip-fence STEP] [--late STEP] [--strict] [--restore-only] [--pace PATH]
+ *	      [--mutate STEP] [--skip-fence STEP] [--late STEP] [--late-fence STEP] [--late-restore]
+ *	      [--join MS] [--strict] [--restore-only] [--pace PATH]
  *
  * It joins, restores the newest checkpoint and checks every byte of it, and then trains: at each step the state becomes that of the
  * step and is saved, every N-th step to storage, else to memory. Levels that were reached are acknowledged in the log, a line each,
@@ -48,10 +49,11 @@ struct pace {
 
 struct drive {
 	uint64_t steps, storage, elements, deadline_ms, pause_ms;
-	uint64_t mutate, skip_fence, late; /* UINT64_MAX: never */
+	uint64_t mutate, skip_fence, late, late_fence; /* UINT64_MAX: never */
 	ckpt_level wait;
 	int log, strict;
-	bool restore_only;
+	bool restore_only, late_restore;
+	int join_ms;
 	const char *until;
 	struct pace *pace; /* NULL: every rank at its own pace */
 
@@ -90,6 +92,12 @@ static void refuse(struct drive *d, const char *what, int rc)
 {
 	note(d, "refused %s %s %s", what, strerrorname_np(-rc), d->s ? ckpt_error(d->s) : "");
 	exit(EXIT_REFUSED);
+}
+
+static void pause_ms(uint64_t ms)
+{
+	if (ms)
+		usleep((useconds_t)(ms * 1000));
 }
 
 /* ---- state ------------------------------------------------------------------------------------------------------- */
@@ -241,6 +249,8 @@ static int save(struct drive *d)
 		d->held[d->nheld++] = snap;
 		return 0;
 	}
+	if (d->step == d->late_fence)
+		pause_ms(3 * d->deadline_ms);
 	begun = clock_now();
 	rc = ckpt_fence(snap, NULL);
 	timed(d, "fence", begun);
@@ -262,7 +272,7 @@ static int save(struct drive *d)
 static int restore(struct drive *d)
 {
 	ckpt_restored r = CKPT_INIT(ckpt_restored);
-	int rc = ckpt_restore(d->s, CKPT_LATEST, NULL, &r, JOIN_MS);
+	int rc = ckpt_restore(d->s, CKPT_LATEST, NULL, &r, d->join_ms);
 	if (rc == -ENOENT) {
 		note(d, "fresh %u", ckpt_epoch(d->s));
 		fill(d, 0);
@@ -286,10 +296,12 @@ static void enter(struct drive *d)
 	uint64_t deadline = clock_deadline(JOIN_MS * CLOCK_NS_PER_MS);
 	for (;;) {
 		const char *what = "join";
-		int rc = ckpt_join(d->s, NULL, 0, NULL, JOIN_MS);
+		int rc = ckpt_join(d->s, NULL, 0, NULL, d->join_ms);
 		if (!rc) {
 			note(d, "joined %u", ckpt_epoch(d->s));
 			what = "restore";
+			if (d->late_restore)
+				pause_ms(3 * (uint64_t)d->join_ms);
 			rc = restore(d);
 		}
 		if (!rc)
@@ -297,12 +309,6 @@ static void enter(struct drive *d)
 		if ((rc != -ESTALE && rc != -ENOTCONN) || clock_now() > deadline)
 			refuse(d, what, rc);
 	}
-}
-
-static void pause_ms(uint64_t ms)
-{
-	if (ms)
-		usleep((useconds_t)(ms * 1000));
 }
 
 static void ring(struct pace *pace)
@@ -414,11 +420,12 @@ static int open_log(const char *path)
 static void parse(struct drive *d, int argc, char **argv)
 {
 	static const struct option options[] = {
-		{"steps", 1, 0, 's'},      {"storage", 1, 0, 'S'}, {"elements", 1, 0, 'e'},
-		{"deadline", 1, 0, 'd'},   {"pause", 1, 0, 'p'},   {"mutate", 1, 0, 'm'},
-		{"skip-fence", 1, 0, 'f'}, {"late", 1, 0, 'l'},    {"wait", 1, 0, 'w'},
-		{"log", 1, 0, 'o'},        {"strict", 0, 0, 't'},  {"restore-only", 0, 0, 'r'},
-		{"until-file", 1, 0, 'u'}, {"pace", 1, 0, 'P'},    {0}};
+		{"steps", 1, 0, 's'},        {"storage", 1, 0, 'S'}, {"elements", 1, 0, 'e'},
+		{"deadline", 1, 0, 'd'},     {"pause", 1, 0, 'p'},   {"mutate", 1, 0, 'm'},
+		{"skip-fence", 1, 0, 'f'},   {"late", 1, 0, 'l'},    {"wait", 1, 0, 'w'},
+		{"log", 1, 0, 'o'},          {"strict", 0, 0, 't'},  {"restore-only", 0, 0, 'r'},
+		{"until-file", 1, 0, 'u'},   {"pace", 1, 0, 'P'},    {"late-fence", 1, 0, 'F'},
+		{"late-restore", 0, 0, 'R'}, {"join", 1, 0, 'j'},    {0}};
 	for (int c; (c = getopt_long(argc, argv, "", options, NULL)) >= 0;) {
 		uint64_t n = optarg ? strtoull(optarg, NULL, 10) : 0;
 		switch (c) {
@@ -461,6 +468,15 @@ static void parse(struct drive *d, int argc, char **argv)
 		case 'P':
 			d->pace = open_pace(optarg);
 			break;
+		case 'F':
+			d->late_fence = n;
+			break;
+		case 'R':
+			d->late_restore = true;
+			break;
+		case 'j':
+			d->join_ms = (int)n;
+			break;
 		case 'u':
 			d->until = optarg;
 			break;
@@ -479,6 +495,8 @@ int main(int argc, char **argv)
 			  .mutate = UINT64_MAX,
 			  .skip_fence = UINT64_MAX,
 			  .late = UINT64_MAX,
+			  .late_fence = UINT64_MAX,
+			  .join_ms = JOIN_MS,
 			  .log = STDOUT_FILENO};
 	char why[512];
 	parse(&d, argc, argv);

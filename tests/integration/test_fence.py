@@ -1,0 +1,130 @@
+"""A snapshot whose fence was forgotten is never promoted; in strict mode a mutation during the capture is caught and the tensor named;
+every wait has a deadline and names who is late, at begin, fence, register, join and restore.
+timeout: 240"""
+
+import os
+import signal
+import sys
+
+import fleet
+from fleet import Cases, expect, until
+
+SMALL = ("--elements", 3000, "--storage", 1)
+
+
+def ended(*ranks):
+    for rank in ranks:
+        expect(rank.wait() == 0, f"rank {rank.number} ended with {rank.process.returncode}: {rank.lines()[-3:]}")
+
+
+def said(rank, *words):
+    """A line with all of these words."""
+    return next((line for line in rank.lines() if all(w in line for w in words)), None)
+
+
+def must_say(rank, *words):
+    expect(said(rank, *words), f"rank {rank.number} does not say {words}:", *rank.lines())
+
+
+def forgotten_fence():
+    with fleet.daemon() as d:
+        d.start()
+        ranks = [d.rank(0, 2, *SMALL, "--steps", 6, "--wait", "durable", "--deadline", 3000, "--skip-fence", 3),
+                 d.rank(1, 2, *SMALL, "--steps", 6, "--wait", "durable", "--deadline", 3000)]
+        ended(*ranks)
+        for rank in ranks:
+            expect(3 not in {step for _, step in rank.reached("captured")}, "step 3 was promoted")
+            expect(6 in {step for _, step in rank.reached("durable")}, "later steps are not saved:", *rank.lines())
+        must_say(ranks[1], "failed 3", "rank 0")
+        expect(3 not in {step for _, step in d.directories()}, "step 3 is in the store")
+
+
+def forgotten_at_the_end():
+    """Nothing follows that would give it up: the end of the session does."""
+    with fleet.daemon() as d:
+        d.start()
+        rank = d.rank(0, 1, *SMALL, "--steps", 3, "--deadline", 500, "--skip-fence", 3)
+        ended(rank)
+        expect(3 not in {step for _, step in rank.reached("captured")}, "step 3 was promoted")
+        expect(3 not in {step for _, step in d.directories()}, "step 3 is in the store")
+
+
+def strict_mutation():
+    with fleet.daemon() as d:
+        d.start()
+        ranks = [d.rank(0, 2, *SMALL, "--steps", 5, "--wait", "durable", "--deadline", 5000, "--strict", "--mutate", 3),
+                 d.rank(1, 2, *SMALL, "--steps", 5, "--wait", "durable", "--deadline", 5000, "--strict")]
+        ended(*ranks)
+        must_say(ranks[0], "fence 3", "EBADMSG", "own")
+        for rank in ranks:
+            expect(3 not in {step for _, step in rank.reached("captured")}, "step 3 was promoted")
+            expect(5 in {step for _, step in rank.reached("durable")}, "later steps are not saved:", *rank.lines())
+        expect(3 not in {step for _, step in d.directories()}, "step 3 is in the store")
+
+
+def late_at_begin():
+    with fleet.daemon(options=["--save-timeout", 1500]) as d:
+        d.start()
+        ranks = [d.rank(0, 2, *SMALL, "--steps", 4, "--wait", "captured", "--deadline", 700),
+                 d.rank(1, 2, *SMALL, "--steps", 4, "--wait", "captured", "--deadline", 1000, "--late", 3)]
+        ended(*ranks)
+        must_say(ranks[0], "late 3", "rank 1", "begin")
+
+
+def late_at_fence():
+    with fleet.daemon(options=["--save-timeout", 1500]) as d:
+        d.start()
+        ranks = [d.rank(0, 2, *SMALL, "--steps", 3, "--wait", "captured", "--deadline", 700),
+                 d.rank(1, 2, *SMALL, "--steps", 3, "--wait", "captured", "--deadline", 1000, "--late-fence", 3)]
+        ended(*ranks)
+        must_say(ranks[0], "late 3", "rank 1", "fence")
+
+
+def save_timeout():
+    """The daemon's own deadline gives the snapshot up and says who was late."""
+    with fleet.daemon(options=["--save-timeout", 400]) as d:
+        d.start()
+        ranks = [d.rank(0, 2, *SMALL, "--steps", 4, "--wait", "captured", "--deadline", 3000),
+                 d.rank(1, 2, *SMALL, "--steps", 4, "--wait", "captured", "--deadline", 1000, "--late-fence", 3)]
+        ended(*ranks)
+        must_say(ranks[0], "failed 3", "ETIMEDOUT", "rank 1", "fence")
+        expect(3 not in {step for _, step in d.directories()}, "step 3 is in the store")
+
+
+def late_at_register():
+    with fleet.daemon() as d:
+        d.start()
+        rank = d.rank(0, 2, *SMALL, "--join", 800)
+        expect(rank.wait(20) == 1, "rank 0 ended with", rank.process.returncode)
+        must_say(rank, "refused join ETIMEDOUT", "rank 1 (absent)")
+
+
+def late_at_join():
+    with fleet.daemon() as d:
+        d.start()
+        ranks = [d.rank(r, 3, *SMALL, "--until-file", d.top / "stop", "--pause", 5, "--join", 5000 if r else 1500) for r in range(3)]
+        until(lambda: all(r.reached("captured") for r in ranks), "they work")
+        os.kill(ranks[1].process.pid, signal.SIGSTOP)
+        ranks[2].kill()
+        expect(ranks[0].wait(20) == 1, "rank 0 ended with", ranks[0].process.returncode)
+        must_say(ranks[0], "refused join ETIMEDOUT", "rank 1", "2 (absent)")
+
+
+def late_at_restore():
+    with fleet.daemon() as d:
+        d.start()
+        ranks = [d.rank(0, 2, *SMALL, "--steps", 2, "--join", 1000),
+                 d.rank(1, 2, *SMALL, "--steps", 2, "--join", 1500, "--late-restore")]
+        expect(ranks[0].wait(20) == 1, "rank 0 ended with", ranks[0].process.returncode)
+        must_say(ranks[0], "refused restore ETIMEDOUT", "rank 1 (joined)")
+
+
+def main():
+    cases = Cases()
+    for test in (forgotten_fence, forgotten_at_the_end, strict_mutation, late_at_begin, late_at_fence, save_timeout, late_at_register,
+                 late_at_join, late_at_restore):
+        cases.run(test.__name__.replace("_", " "), test)
+    return cases.end()
+
+
+sys.exit(main())
