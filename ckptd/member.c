@@ -42,6 +42,15 @@ int member_first_epoch(struct daemon *daemon, const char *job, uint32_t *epoch, 
 	return rc;
 }
 
+/* No process takes part for it: it has finished, or was given up. One that the launcher has named and that has not said HELLO
+ * yet is on its way. */
+static bool wanted_anew(const struct rank *rank)
+{
+	if (rank->client)
+		return false;
+	return rank->state == RANK_LEFT || !rank->pid || (rank->state == RANK_ABSENT && rank->greeted);
+}
+
 void member_tell_epoch(struct job *job, const char *reason)
 {
 	AUTO_WBUF struct wbuf body = {0};
@@ -49,7 +58,7 @@ void member_tell_epoch(struct job *job, const char *reason)
 	snprintf(m.reason, sizeof(m.reason), "%s", reason);
 	for (uint32_t r = 0; r < job->world; r++) {
 		struct rank *rank = &job->ranks[r];
-		if (rank->pid || rank->client)
+		if (!wanted_anew(rank))
 			continue;
 		rank->state = RANK_ABSENT; /* also one that had finished: all are needed again */
 		m.lost[m.nlost++] = r;
