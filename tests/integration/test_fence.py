@@ -52,8 +52,9 @@ def forgotten_at_the_end():
 def strict_mutation():
     with fleet.daemon() as d:
         d.start()
-        ranks = [d.rank(0, 2, *SMALL, "--steps", 5, "--wait", "durable", "--deadline", 5000, "--strict", "--mutate", 3),
-                 d.rank(1, 2, *SMALL, "--steps", 5, "--wait", "durable", "--deadline", 5000, "--strict")]
+        # Large enough that the copy is still under way when begin has returned.
+        job = ("--elements", 4 << 20, "--storage", 1, "--steps", 5, "--wait", "durable", "--deadline", 20000, "--strict")
+        ranks = [d.rank(0, 2, *job, "--mutate", 3), d.rank(1, 2, *job)]
         ended(*ranks)
         must_say(ranks[0], "fence 3", "EBADMSG", "own")
         for rank in ranks:
