@@ -1,49 +1,16 @@
-/* The disk of the simulator. Two images of everything: what the kernel would show now, and what a power cut would leave for
- * certain (confirmed by fsync). A power cut keeps an arbitrary part of the difference: any subset of the sectors written since,
- * any subset of the names changed since. Operations complete in random order, when the disk is polled. */
-#include "base/cleanup.h"
+/* The disk of the simulator: operations, which complete in random order when the disk is polled and fail at the rates that the
+ * run sets, and the handles that they work on. What they change, and what of it a power cut leaves: disk_image.c. */
+#include "base/bytes.h"
 #include "base/clock.h"
+#include "disk_image.h"
 #include "rng.h"
 #include "store/disk.h"
 #include "world.h"
 
+#include <stdlib.h>
 #include <string.h>
 
-enum { SECTOR = 512, NAME_SIZE = 256, HANDLES = 512, PENDING = 4096, POLL_MAX = 8 };
-
-struct inode;
-
-struct name_entry {
-	char name[NAME_SIZE];
-	struct inode *inode;
-};
-
-struct names {
-	struct name_entry *list;
-	size_t n, cap;
-};
-
-/* One change of names since the last fsync of the directory. */
-struct change {
-	char remove[NAME_SIZE], add[NAME_SIZE]; /* a rename has both and is atomic */
-	struct inode *inode;
-};
-
-struct image {
-	uint8_t *data;
-	size_t len;
-};
-
-struct inode {
-	struct inode *next; /* of all: freed at reset */
-	bool dir;
-	uint64_t mtime;
-	struct image now, safe;
-	struct names now_names, safe_names;
-	struct change *changes;
-	size_t nchanges, cap;
-	bool locked;
-};
+enum { HANDLES = 512, PENDING = 4096, POLL_MAX = 8 };
 
 struct handle {
 	struct inode *inode;
@@ -56,7 +23,6 @@ struct disk {
 };
 
 static struct {
-	struct inode *inodes, *top;
 	struct handle handles[HANDLES];
 	struct disk_faults faults;
 	struct disk_counts counts;
@@ -65,121 +31,12 @@ static struct {
 	bool killed;
 } sim;
 
-/* ---- inodes ---------------------------------------------------------------------------------------------------- */
-
-static void *grow(void *p, size_t size)
-{
-	void *q = realloc(p, size ? size : 1);
-	SIM_CHECK(q, "memory");
-	return q;
-}
-
-static struct inode *inode_new(bool dir)
-{
-	struct inode *inode = calloc(1, sizeof(*inode));
-	SIM_CHECK(inode, "memory");
-	inode->dir = dir;
-	inode->mtime = clock_wall();
-	inode->next = sim.inodes;
-	sim.inodes = inode;
-	return inode;
-}
-
-static struct inode *names_find(const struct names *names, const char *name)
-{
-	for (size_t i = 0; i < names->n; i++)
-		if (!strcmp(names->list[i].name, name))
-			return names->list[i].inode;
-	return NULL;
-}
-
-static bool names_remove(struct names *names, const char *name)
-{
-	for (size_t i = 0; i < names->n; i++) {
-		if (strcmp(names->list[i].name, name) != 0)
-			continue;
-		names->list[i] = names->list[--names->n];
-		return true;
-	}
-	return false;
-}
-
-static void names_add(struct names *names, const char *name, struct inode *inode)
-{
-	names_remove(names, name);
-	if (names->n == names->cap) {
-		names->cap = names->cap ? names->cap * 2 : 8;
-		names->list = grow(names->list, names->cap * sizeof(*names->list));
-	}
-	struct name_entry *entry = &names->list[names->n++];
-	strncpy(entry->name, name, NAME_SIZE - 1);
-	entry->name[NAME_SIZE - 1] = 0;
-	entry->inode = inode;
-}
-
-static void names_copy(struct names *dst, const struct names *src)
-{
-	dst->list = grow(dst->list, src->n * sizeof(*src->list));
-	dst->n = dst->cap = src->n;
-	if (src->n)
-		memcpy(dst->list, src->list, src->n * sizeof(*src->list));
-}
-
-static void apply_change(struct names *names, const struct change *c)
-{
-	if (c->remove[0])
-		names_remove(names, c->remove);
-	if (c->add[0])
-		names_add(names, c->add, c->inode);
-}
-
-static void change_names(struct inode *dir, const char *remove, const char *add, struct inode *inode)
-{
-	if (dir->nchanges == dir->cap) {
-		dir->cap = dir->cap ? dir->cap * 2 : 8;
-		dir->changes = grow(dir->changes, dir->cap * sizeof(*dir->changes));
-	}
-	struct change *c = &dir->changes[dir->nchanges++];
-	*c = (struct change){.inode = inode};
-	strncpy(c->remove, remove ? remove : "", NAME_SIZE - 1);
-	strncpy(c->add, add ? add : "", NAME_SIZE - 1);
-	apply_change(&dir->now_names, c);
-}
-
-static void image_set(struct image *image, const uint8_t *data, size_t len)
-{
-	image->data = grow(image->data, len);
-	image->len = len;
-	if (len)
-		memcpy(image->data, data, len);
-}
-
-static void image_resize(struct image *image, size_t len)
-{
-	image->data = grow(image->data, len);
-	if (len > image->len)
-		memset(image->data + image->len, 0, len - image->len);
-	image->len = len;
-}
-
 /* ---- reset, faults ----------------------------------------------------------------------------------------------- */
 
 void disk_sim_reset(void)
 {
-	for (struct inode *inode = sim.inodes, *next; inode; inode = next) {
-		next = inode->next;
-		free(inode->now.data);
-		free(inode->safe.data);
-		free(inode->now_names.list);
-		free(inode->safe_names.list);
-		free(inode->changes);
-		free(inode);
-	}
+	inodes_reset();
 	memset(&sim, 0, sizeof(sim));
-	sim.top = inode_new(true);
-	struct inode *dir = inode_new(true);
-	names_add(&sim.top->now_names, "sim", dir);
-	names_add(&sim.top->safe_names, "sim", dir);
 }
 
 struct disk_faults disk_sim_faults(const struct disk_faults *faults)
@@ -225,7 +82,7 @@ static int64_t do_mkdir(const struct disk_op *op)
 	struct inode *dir = inode_of(op->dir);
 	if (names_find(&dir->now_names, op->name))
 		return -EEXIST;
-	change_names(dir, NULL, op->name, inode_new(true));
+	names_change(dir, NULL, op->name, inode_new(true));
 	return 0;
 }
 
@@ -237,7 +94,7 @@ static int64_t do_open(const struct disk_op *op)
 		if (found)
 			return -EEXIST;
 		found = inode_new(false);
-		change_names(dir, NULL, op->name, found);
+		names_change(dir, NULL, op->name, found);
 	}
 	if (!found)
 		return -ENOENT;
@@ -270,31 +127,9 @@ static int64_t do_read(const struct disk_op *op)
 static int64_t do_fsync(const struct disk_op *op)
 {
 	struct inode *inode = inode_of(op->file);
-	if (inode->dir && sim.lie != LIE_FSYNC_DIR) {
-		names_copy(&inode->safe_names, &inode->now_names);
-		inode->nchanges = 0;
-	}
-	if (!inode->dir && sim.lie != LIE_FSYNC_FILE)
-		image_set(&inode->safe, inode->now.data, inode->now.len);
+	if (sim.lie != (inode->dir ? LIE_FSYNC_DIR : LIE_FSYNC_FILE))
+		inode_confirm(inode);
 	return 0;
-}
-
-/* After a failed fsync the kernel may have dropped the dirty pages and call them clean: what is shown now can vanish. Nothing
- * changes here: the safe image stays behind, and a later fsync must not be believed. The simulator is harsher: it tears at once. */
-static void failed_fsync(const struct disk_op *op)
-{
-	struct inode *inode = inode_of(op->file);
-	if (inode->dir)
-		return;
-	for (size_t at = 0; at < inode->now.len; at += SECTOR) {
-		if (!rng_chance(world_rng(), 30))
-			continue;
-		size_t n = min_u64(SECTOR, inode->now.len - at);
-		size_t have = at < inode->safe.len ? min_u64(n, inode->safe.len - at) : 0;
-		memset(inode->now.data + at, 0, n);
-		if (have)
-			memcpy(inode->now.data + at, inode->safe.data + at, have);
-	}
 }
 
 /* Some file systems cannot. */
@@ -316,7 +151,7 @@ static int64_t do_link(const struct disk_op *op)
 		return -ENOENT;
 	if (names_find(&dir2->now_names, op->name2))
 		return -EEXIST;
-	change_names(dir2, NULL, op->name2, from);
+	names_change(dir2, NULL, op->name2, from);
 	return 0;
 }
 
@@ -327,7 +162,7 @@ static int64_t do_rename(const struct disk_op *op)
 	SIM_CHECK(dir == inode_of(op->dir2), "renames between directories are not simulated");
 	if (!from)
 		return -ENOENT;
-	change_names(dir, op->name, op->name2, from);
+	names_change(dir, op->name, op->name2, from);
 	return 0;
 }
 
@@ -339,7 +174,7 @@ static int64_t do_unlink(const struct disk_op *op)
 		return -ENOENT;
 	if (op->kind == DISK_RMDIR && found->now_names.n)
 		return -ENOTEMPTY;
-	change_names(dir, op->name, NULL, NULL);
+	names_change(dir, op->name, NULL, NULL);
 	return 0;
 }
 
@@ -393,7 +228,7 @@ static int64_t perform(const struct disk_op *op)
 	sim.counts.operations++;
 	int64_t rc = 0;
 	if (op->kind == DISK_FSYNC && fault(sim.faults.fsync)) {
-		failed_fsync(op);
+		inode_tear(inode_of(op->file));
 		rc = -EIO;
 	} else if (op->kind == DISK_WRITE && fault(sim.faults.no_space)) {
 		do_write(op, rng_below(world_rng(), op->len + 1));
@@ -409,27 +244,9 @@ static int64_t perform(const struct disk_op *op)
 
 /* ---- the interface ----------------------------------------------------------------------------------------------- */
 
-static struct inode *walk(const char *path)
-{
-	struct inode *at = sim.top;
-	char part[NAME_SIZE];
-	while (at && *path) {
-		path += strspn(path, "/");
-		size_t n = strcspn(path, "/");
-		if (!n)
-			break;
-		SIM_CHECK(n < NAME_SIZE, "path");
-		memcpy(part, path, n);
-		part[n] = 0;
-		at = names_find(&at->now_names, part);
-		path += n;
-	}
-	return at;
-}
-
 int disk_new(const char *root_path, struct disk **out, int *root, struct err *err)
 {
-	struct inode *inode = root_path ? walk(root_path) : NULL;
+	struct inode *inode = root_path ? inode_walk(root_path) : NULL;
 	sim.killed = false;
 	if (root_path && (!inode || !inode->dir))
 		return err_set(err, -ENOENT, "%s: no such directory", root_path);
@@ -556,7 +373,7 @@ int disk_lock(struct disk *d, int dir, const char *name)
 	struct inode *inode = names_find(&parent->now_names, name);
 	if (!inode) {
 		inode = inode_new(false);
-		change_names(parent, NULL, name, inode);
+		names_change(parent, NULL, name, inode);
 	}
 	if (inode->locked)
 		return -EWOULDBLOCK;
@@ -598,51 +415,13 @@ void disk_sim_kill(void)
 	for (size_t i = 0; i < sizeof(sim.contexts) / sizeof(sim.contexts[0]); i++)
 		if (sim.contexts[i])
 			half_done(sim.contexts[i]);
-	for (struct inode *inode = sim.inodes; inode; inode = inode->next)
-		inode->locked = false;
+	inodes_unlock();
 	memset(sim.handles, 0, sizeof(sim.handles));
-}
-
-static void cut_file(struct inode *inode)
-{
-	size_t most = max_u64(inode->now.len, inode->safe.len);
-	size_t len = rng_chance(world_rng(), 50) ? inode->now.len : inode->safe.len;
-	struct image left = {0};
-	image_resize(&left, most);
-	for (size_t at = 0; at < most; at += SECTOR) {
-		bool keep = rng_chance(world_rng(), 50);
-		const struct image *from = keep ? &inode->now : &inode->safe;
-		sim.counts.lost_sectors += !keep;
-		if (at < from->len)
-			memcpy(left.data + at, from->data + at, min_u64(SECTOR, from->len - at));
-	}
-	image_resize(&left, len);
-	free(inode->now.data);
-	inode->now = left;
-	image_set(&inode->safe, left.data, left.len);
-}
-
-static void cut_names(struct inode *inode)
-{
-	names_copy(&inode->now_names, &inode->safe_names);
-	for (size_t i = 0; i < inode->nchanges; i++) {
-		if (rng_chance(world_rng(), 50))
-			apply_change(&inode->now_names, &inode->changes[i]);
-		else
-			sim.counts.lost_names++;
-	}
-	names_copy(&inode->safe_names, &inode->now_names);
-	inode->nchanges = 0;
 }
 
 void disk_sim_power_cut(void)
 {
 	disk_sim_kill();
 	sim.counts.power_cuts++;
-	for (struct inode *inode = sim.inodes; inode; inode = inode->next) {
-		if (inode->dir)
-			cut_names(inode);
-		else
-			cut_file(inode);
-	}
+	inodes_cut(&sim.counts);
 }
