@@ -88,7 +88,9 @@ def environment(root, test, tmp, reports):
         env["CKPT_UNIT_TIMEOUT"] = "900"
     log = f"log_path={reports}/report"
     env["LSAN_OPTIONS"] = f"suppressions={root / 'tests/lsan.supp'}:print_suppressions=0"
-    env["ASAN_OPTIONS"] = f"{log}:detect_leaks=1:detect_stack_use_after_return=1"
+    # Not use after return: GCC 12 does not keep the alignment of variables in the frames that detect it (GCC bug 110027), and
+    # cache lines are aligned to 64 bytes here.
+    env["ASAN_OPTIONS"] = f"{log}:detect_leaks=1:detect_stack_use_after_return=0"
     env["UBSAN_OPTIONS"] = f"{log}:print_stacktrace=1"
     env["TSAN_OPTIONS"] = f"{log}:second_deadlock_stack=1"
     return env
