@@ -3,6 +3,7 @@
 #include "service.h"
 
 #include <poll.h>
+#include <stdio.h>
 #include <string.h>
 
 /* How long a rank that is said to be held may still turn out to be a process in its last moments. */
@@ -45,7 +46,7 @@ static int send_hello(int sock, const struct settings *settings, uint32_t epoch,
 				   .epoch = epoch,
 				   .slots = settings->slots};
 	memcpy(hello.job, settings->job, sizeof(hello.job));
-	strncpy(hello.version, ckpt_version(), sizeof(hello.version) - 1);
+	snprintf(hello.version, sizeof(hello.version), "%s", ckpt_version());
 	AUTO_WBUF struct wbuf body = {0};
 	int rc = wire_hello_encode(&hello, &body);
 	if (!rc)

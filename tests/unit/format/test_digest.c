@@ -100,7 +100,7 @@ Test(digest, text_is_the_canonical_form)
 	XXH128_canonicalFromHash(&canonical, (XXH128_hash_t){.low64 = d.low, .high64 = d.high});
 	char want[DIGEST_TEXT], text[DIGEST_TEXT];
 	for (int i = 0; i < 16; i++)
-		sprintf(want + 2 * i, "%02x", canonical.digest[i]);
+		snprintf(want + 2 * i, 3, "%02x", canonical.digest[i]);
 	digest_text(d, text);
 	cr_assert_str_eq(text, want);
 }

@@ -7,6 +7,8 @@ static void two_halves(struct job *job)
 		add_tensor(&job->regs[r], "w", DTYPE_F32, shape2(8, 8), "", box2(4 * r, 4, 0, 8));
 }
 
+#define SET(field, text) snprintf(field, sizeof(field), "%s", text)
+
 #define REFUSED(complete, rc, words, ...)                                                                              \
 	do {                                                                                                           \
 		struct job job;                                                                                        \
@@ -28,17 +30,17 @@ Test(layout_fault, ranks_that_disagree_are_named)
 	REFUSED(false, -EINVAL, "\"w\" is a tensor F32 [8, 8] in group params on rank 0, but a tensor BF16 [8, 8]",
 		e->dtype = DTYPE_BF16);
 	REFUSED(false, -EINVAL, "but a tensor F32 [8, 9] in group params on rank 1", e->shape.dim[1] = 9);
-	REFUSED(false, -EINVAL, "in group optimizer on rank 1", strcpy(e->group, "optimizer"));
+	REFUSED(false, -EINVAL, "in group optimizer on rank 1", SET(e->group, "optimizer"));
 	REFUSED(false, -EINVAL, "a blob of the job", e->kind = ENTRY_JOB_BLOB);
 	REFUSED(false, -EEXIST, "rank 0's [0:4, 0:8] and rank 1's [3:7, 0:8] overlap", e->pieces[0].offset[0] = 3);
 	REFUSED(false, -EEXIST, "rank 0's [0:4, 0:8] and rank 1's [0:4, 0:8] overlap", e->pieces[0].offset[0] = 0);
 	REFUSED(true, -ENODATA, "no rank holds element 56, at [7, 0]", e->pieces[0].extent[0] = 3);
 	REFUSED(false, -EINVAL, "replicas of group \"dp\" differ: rank 0 has [0:4, 0:8], rank 1 has [3:7, 0:8]",
-		strcpy(e->replica, "dp");
-		strcpy(job.regs[0].entries->replica, "dp"); e->pieces[0].offset[0] = 3);
+		SET(e->replica, "dp");
+		SET(job.regs[0].entries->replica, "dp"); e->pieces[0].offset[0] = 3);
 	REFUSED(false, -EINVAL, "replicas of group \"dp\" differ: rank 0 has [0:4, 0:8], rank 1 has [0:3, 0:8]",
-		strcpy(e->replica, "dp");
-		strcpy(job.regs[0].entries->replica, "dp"); e->pieces[0].offset[0] = 0; e->pieces[0].extent[0] = 3);
+		SET(e->replica, "dp");
+		SET(job.regs[0].entries->replica, "dp"); e->pieces[0].offset[0] = 0; e->pieces[0].extent[0] = 3);
 	REFUSED(false, -EINVAL, "rank 0 registered twice", job.regs[1].rank = 0);
 	REFUSED(false, -EINVAL, "rank 0 says that the job has 2 ranks, rank 1 says 3", job.regs[1].world = 3);
 	REFUSED(false, -EINVAL, "rank 2 of 2", job.regs[1].rank = 2);
