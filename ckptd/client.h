@@ -15,4 +15,8 @@ void client_send(struct client *client, uint16_t type, uint32_t seq, const struc
 void client_error(struct client *client, uint32_t seq, int rc, const char *fmt, ...)
 	__attribute__((format(printf, 4, 5)));
 
+/* The job no longer knows this client (its process is gone, though a child may hold the socket): it is disconnected, and
+ * job_disconnected is not called for it. */
+void client_detach(struct client *client);
+
 #endif

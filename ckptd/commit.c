@@ -18,6 +18,7 @@ static const struct {
 	[COMMIT_MKDIR] = {"mkdir", "commit.mkdir"},
 	[COMMIT_PROBE] = {"probe", "commit.probe"},
 	[COMMIT_PROBE_MANIFEST] = {"probe-manifest", "commit.probe_manifest"},
+	[COMMIT_READ_MANIFEST] = {"read-manifest", "commit.read_manifest"},
 	[COMMIT_ASIDE_OLD] = {"aside-old", "commit.aside_old"},
 	[COMMIT_OPEN_DIR] = {"open-dir", "commit.open_dir"},
 	[COMMIT_DATA] = {"data", "commit.data"},
@@ -45,7 +46,10 @@ const char *commit_state_name(enum commit_state state)
 	return state > 0 && state < COMMIT_STATE_END ? states[state].name : "?";
 }
 
+enum { FOUND_MAX = 1 << 20 }; /* a manifest of one node is far below */
+
 static void enter(struct commit *c);
+static void enter_read(struct commit *c);
 
 void commit_fail(struct commit *c, int rc, const char *what)
 {
@@ -155,11 +159,15 @@ static void removed_one(struct commit *c)
 	remove_next(c);
 }
 
+static int compare_manifest(struct commit *c);
+
 static void enter_digests(struct commit *c)
 {
 	if (!c->digests_ready)
 		return; /* commit_digests_ready goes on */
 	int rc = commit_encode_sidecars(c);
+	if (!rc && c->already)
+		rc = compare_manifest(c);
 	commit_advance(c, rc);
 }
 
@@ -207,6 +215,9 @@ static void enter(struct commit *c)
 		return;
 	case COMMIT_PROBE_MANIFEST:
 		submit(c, (struct disk_op){.kind = DISK_OPEN, .dir = c->dir, .name = NAME_MANIFEST});
+		return;
+	case COMMIT_READ_MANIFEST:
+		enter_read(c);
 		return;
 	case COMMIT_ASIDE_OLD:
 	case COMMIT_ASIDE:
@@ -291,12 +302,41 @@ static enum commit_state after_link(struct commit *c, int64_t result)
  * what a crash left behind. */
 static enum commit_state after_probe(struct commit *c, int64_t result)
 {
-	if (result >= 0) {
-		close_handle(c, (int)result);
-		c->already = true;
-		return COMMIT_SYNC_LINK;
+	if (result < 0)
+		return COMMIT_ASIDE_OLD;
+	c->manifest = (int)result;
+	return COMMIT_READ_MANIFEST;
+}
+
+static void enter_read(struct commit *c)
+{
+	c->already = true;
+	c->found = malloc(FOUND_MAX);
+	if (!c->found) {
+		commit_advance(c, -ENOMEM);
+		return;
 	}
-	return COMMIT_ASIDE_OLD;
+	submit(c, (struct disk_op){.kind = DISK_READ, .file = c->manifest, .buf = c->found, .len = FOUND_MAX});
+}
+
+static void after_read(struct commit *c, int64_t result)
+{
+	c->found_len = (uint64_t)result;
+	close_handle(c, c->manifest);
+	c->manifest = -1;
+	set_state(c, COMMIT_DIGESTS);
+}
+
+/* The manifest is a pure function of all bytes that it vouches for. */
+static int compare_manifest(struct commit *c)
+{
+	int rc = prepare_documents(c, &c->err);
+	if (rc)
+		return rc;
+	if (c->manifest_text.len == c->found_len && !memcmp(c->manifest_text.data, c->found, c->found_len))
+		return 0;
+	commit_fail(c, -EEXIST, "writing over another checkpoint");
+	return -EEXIST;
 }
 
 static void after_mkdir(struct commit *c, int64_t result)
@@ -359,6 +399,9 @@ void commit_advance(struct commit *c, int64_t result)
 			c->dir_made = true;
 		if (result >= 0 && c->state == COMMIT_PROBE_MANIFEST)
 			close_handle(c, (int)result);
+		if (c->manifest >= 0)
+			close_handle(c, c->manifest);
+		c->manifest = -1;
 		give_up(c);
 		return;
 	}
@@ -374,6 +417,12 @@ void commit_advance(struct commit *c, int64_t result)
 		return;
 	case COMMIT_PROBE_MANIFEST:
 		set_state(c, after_probe(c, result));
+		return;
+	case COMMIT_READ_MANIFEST:
+		after_read(c, result);
+		return;
+	case COMMIT_DIGESTS:
+		set_state(c, c->already ? COMMIT_SYNC_LINK : COMMIT_SIDECARS);
 		return;
 	case COMMIT_ASIDE_OLD:
 		close_handle(c, c->dir);
@@ -404,7 +453,7 @@ void commit_advance(struct commit *c, int64_t result)
 int commit_start(struct commit *c)
 {
 	name_dir(c->id, c->name);
-	c->dir = c->job_dir = -1;
+	c->dir = c->job_dir = c->manifest = -1;
 	c->progress_ns = clock_now();
 	int rc = commit_collect_files(c);
 	if (rc)
@@ -437,6 +486,7 @@ void commit_free(struct commit *c)
 	for (uint32_t i = 0; i < c->nfiles; i++)
 		wbuf_free(&c->cfiles[i].sidecar);
 	free(c->cfiles);
+	free(c->found);
 	wbuf_free(&c->node_text);
 	wbuf_free(&c->manifest_text);
 	free(c);

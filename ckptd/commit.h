@@ -12,7 +12,8 @@
  *
  *   JOB_DIR → OPEN_JOB → MKDIR → OPEN_DIR → DATA → DIGESTS → SIDECARS → NODE → SYNC_DIR → SYNC_JOB → SYNC_ROOT → MANIFEST → LINK →
  *   UNLINK_TMP → SYNC_LINK → CLOSE → DONE
- *   MKDIR says EEXIST → PROBE (a manifest: an earlier life of this daemon committed it → DONE) → ASIDE_OLD → MKDIR
+ *   MKDIR says EEXIST → PROBE → PROBE_MANIFEST; there is none: ASIDE_OLD → MKDIR; there is one: READ_MANIFEST → DIGESTS, and if it is what
+ *   this commit would write (an earlier life of the daemon wrote it) SYNC_LINK → … → DONE, else FAILED and nothing is touched
  *   any error → ASIDE → SYNC_ASIDE → REMOVE → CLOSE → FAILED */
 #ifndef CKPTD_COMMIT_H
 #define CKPTD_COMMIT_H
@@ -26,6 +27,7 @@ enum commit_state {
 	COMMIT_MKDIR,
 	COMMIT_PROBE,
 	COMMIT_PROBE_MANIFEST,
+	COMMIT_READ_MANIFEST,
 	COMMIT_ASIDE_OLD,
 	COMMIT_OPEN_DIR,
 	COMMIT_DATA,
@@ -83,15 +85,17 @@ struct commit {
 	uint64_t bytes, files;
 	uint64_t progress_ns; /* when an operation or a whole file last ended (parts of files are bounded) */
 
-	bool already; /* an earlier life of this daemon had committed it */
+	bool already; /* a manifest of this name was there, and is what this commit would have written */
 
 	/* private */
 	bool digests_ready, dir_made, aside_tried;
-	int job_dir, dir;
+	int job_dir, dir, manifest;
 	char name[NAME_DIR_MAX], aside[NAME_DIR_MAX + 48];
 	uint32_t nfiles, started, in_flight, remove_at;
 	struct commit_file *cfiles;
 	struct wbuf node_text, manifest_text;
+	char *found; /* the manifest that was there already, of found_len bytes */
+	uint64_t found_len;
 	struct writer writer;
 	struct disk_op op;
 };

@@ -120,11 +120,9 @@ static void on_event(void *arg, uint32_t events);
 
 static void want_write(struct client *c, bool on)
 {
-	struct loop *loop = c->conns->daemon->loop;
-	watch_remove(c->watch);
-	c->watch = loop_watch(loop, c->sock, on ? EPOLLIN | EPOLLOUT : EPOLLIN, on_event, c);
-	if (!c->watch)
-		hang_up(c);
+	/* Not hang_up: the caller may be in the middle of the job's business. */
+	if (watch_modify(c->watch, on ? EPOLLIN | EPOLLOUT : EPOLLIN))
+		shutdown(c->sock, SHUT_RDWR);
 }
 
 void client_send(struct client *c, uint16_t type, uint32_t seq, const struct wbuf *body, const int *fds, int nfds)
@@ -163,6 +161,13 @@ void client_error(struct client *c, uint32_t seq, int rc, const char *fmt, ...)
 	if (wire_error_encode(&m, &body))
 		body.failed = true;
 	client_send(c, WIRE_ERROR, seq, &body, NULL, 0);
+}
+
+void client_detach(struct client *c)
+{
+	c->job = NULL;
+	c->rank = NULL;
+	shutdown(c->sock, SHUT_RDWR);
 }
 
 static void flush(struct client *c)

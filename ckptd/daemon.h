@@ -31,6 +31,7 @@ struct daemon {
 	struct config config;
 	struct loop *loop;
 	struct pool *pool;
+	struct pool *reader; /* one thread for reading back, so that digests and recoveries never wait for it */
 	struct disk *disk;
 	int root;                /* handle of the repository; -1: memory only */
 	struct catalog *catalog; /* NULL: none */

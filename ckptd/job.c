@@ -152,7 +152,7 @@ static int get_job(struct daemon *daemon, const struct wire_hello *hello, struct
 	struct job *job = job_find(daemon, hello->job);
 	if (job && job->world != hello->world) {
 		if (job_alive(job) || !saves_idle(&job->saves) || !recover_idle(&job->recover))
-			return err_set(err, -EBUSY,
+			return err_set(err, job_alive(job) ? -EBUSY : -EAGAIN,
 				       "job '%s' runs with world size %u; world size %u must wait until it has ended",
 				       job->name, job->world, hello->world);
 		log_info("job %s: world size changes from %u to %u", job->name, job->world, hello->world);
@@ -165,12 +165,23 @@ static int get_job(struct daemon *daemon, const struct wire_hello *hello, struct
 	return rc;
 }
 
+/* Nobody speaks for the rank and nothing writes to its slots any more, even if a child of the process still holds the socket. */
+static void process_gone(struct rank *rank)
+{
+	forget_process(rank);
+	if (rank->client)
+		client_detach(rank->client);
+	rank->client = NULL;
+	saves_follow(&rank->job->saves); /* what was complete when it died is taken */
+	saves_orphan(&rank->job->saves, rank->id);
+}
+
 static void process_died(void *arg, uint32_t events)
 {
 	struct rank *rank = arg;
 	(void)events;
 	pid_t pid = rank->pid;
-	forget_process(rank);
+	process_gone(rank);
 	job_rank_lost(rank, "its process %d has died", (int)pid);
 }
 
@@ -182,17 +193,24 @@ static void watch_process(struct rank *rank, pid_t pid, int pidfd)
 	rank->pidfd = pidfd;
 	if (pidfd >= 0)
 		rank->pid_watch = loop_watch(rank->job->daemon->loop, pidfd, EPOLLIN, process_died, rank);
+	if (pidfd >= 0 && !rank->pid_watch) { /* not a pidfd, or no memory: the end of the connection must do */
+		close(pidfd);
+		rank->pidfd = -1;
+	}
 }
 
-/* After a restart of the daemon the ranks know the epoch better than the store does. */
+/* After a restart of the daemon its clients know the epoch better than the store does. A rank that is in the last epoch that was
+ * given out goes on in it; whoever else knows of one proves only that it must not be given out again. */
 static void resume_epoch(struct job *job, const struct wire_hello *hello)
 {
-	/* A fresh job has the epoch after the last that was given out: whoever is in that last one goes on in it. */
-	if (!job->fresh || !hello->epoch || hello->epoch > EPOCH_MAX || hello->epoch + 1 < job->epoch)
+	if (!job->fresh || !hello->epoch || hello->epoch > EPOCH_MAX)
 		return;
-	job->epoch = hello->epoch;
-	if (!job->resumed_ns)
+	if (hello->role == ROLE_RANK && !job->resumed_ns && hello->epoch + 1 >= job->epoch) {
+		job->epoch = job->entered = hello->epoch;
 		job->resumed_ns = clock_now();
+	}
+	if (!job->resumed_ns)
+		member_skip_epoch(job, hello->epoch);
 }
 
 static int hello_rank(struct job *job, struct client *client, const struct wire_hello *hello, pid_t pid,
@@ -208,6 +226,9 @@ static int hello_rank(struct job *job, struct client *client, const struct wire_
 	rank->client = client;
 	rank->greeted = true;
 	rank->seen_ns = clock_now();
+	rank->veteran = hello->epoch != 0;
+	if (!rank->veteran || rank->state == RANK_LEFT)
+		member_forget_table(rank);
 	rank->resumed = hello->epoch && hello->epoch == job->epoch && rank->state != RANK_LEFT;
 	rank->state = RANK_CONNECTED;
 	rank->hung = false;
@@ -256,10 +277,10 @@ void job_disconnected(struct job *job, struct rank *rank)
 	rank->client = NULL;
 	rank->seen_ns = clock_now();
 	rank->registering = rank->joining = rank->restoring = (struct waiting){0};
-	if (rank->pidfd < 0)
-		rank->pid = 0;
-	if (!rank->pid)
+	if (rank->pidfd < 0) {
+		process_gone(rank);
 		job_rank_lost(rank, "its connection has ended");
+	}
 }
 
 void job_rank_lost(struct rank *rank, const char *fmt, ...)
@@ -276,7 +297,8 @@ void job_rank_lost(struct rank *rank, const char *fmt, ...)
 		return; /* it had finished, or never began */
 	}
 	rank->state = RANK_ABSENT;
-	rank->registered = rank->arena_sent = rank->resumed = false;
+	rank->resumed = false;
+	member_forget_table(rank);
 	rank->registering = rank->joining = rank->restoring = (struct waiting){0};
 	job->lost_at_ns = clock_now();
 	catalog_event(job->daemon->catalog, job->name, (struct step_id){.epoch = job->epoch}, "rank-lost", why);
@@ -340,7 +362,7 @@ void job_exited(struct job *job, uint32_t id, pid_t pid, int status)
 	(void)status;
 	if (!rank || rank->pid != pid)
 		return;
-	forget_process(rank);
+	process_gone(rank);
 	job_rank_lost(rank, "the launcher saw process %d end with wait status %d", (int)pid, status);
 }
 

@@ -40,7 +40,8 @@ struct rank {
 	struct watch *doorbell_watch;
 	struct memory *mem;
 	struct registration reg; /* the table that it sent last */
-	bool greeted;          /* the process has said HELLO; else only the launcher has named it */
+	bool veteran; /* the process had joined before it came to this daemon: it may still write to its slots */
+	bool greeted; /* the process has said HELLO; else only the launcher has named it */
 	bool registered, arena_sent;
 	bool resumed; /* came back to a restarted daemon in the middle of an epoch */
 	struct waiting registering, joining, restoring;

@@ -76,6 +76,12 @@ struct watch *loop_watch(struct loop *loop, int fd, uint32_t events, watch_fn *f
 	return watch;
 }
 
+int watch_modify(struct watch *watch, uint32_t events)
+{
+	struct epoll_event event = {.events = events, .data.ptr = watch};
+	return epoll_ctl(watch->loop->epoll, EPOLL_CTL_MOD, watch->fd, &event) < 0 ? -errno : 0;
+}
+
 void watch_remove(struct watch *watch)
 {
 	if (!watch || !watch->fn)

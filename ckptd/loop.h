@@ -17,6 +17,8 @@ void loop_free(struct loop *loop);
 
 /* Calls fn(arg, EPOLL… events) while fd is ready. The descriptor stays the caller's. NULL without memory or descriptors. */
 struct watch *loop_watch(struct loop *loop, int fd, uint32_t events, watch_fn *fn, void *arg);
+/* Changes the events that are waited for. 0 or -errno. */
+int watch_modify(struct watch *watch, uint32_t events);
 /* May be called from any callback, also the watch's own; NULL is allowed. */
 void watch_remove(struct watch *watch);
 

@@ -65,6 +65,7 @@ static void on_pool(void *arg, uint32_t events)
 	struct server *s = arg;
 	(void)events;
 	pool_poll(s->daemon.pool);
+	pool_poll(s->daemon.reader);
 }
 
 /* A device writes its progress without ringing any bell: while captures run, the slots are looked at often. */
@@ -115,7 +116,8 @@ static int watch_all(struct server *s)
 	bool ok = loop_watch(loop, s->listener, EPOLLIN, on_connect, s) &&
 		  loop_watch(loop, s->signals, EPOLLIN, on_signal, s) &&
 		  loop_watch(loop, disk_event_fd(s->daemon.disk), EPOLLIN, on_disk, s) &&
-		  loop_watch(loop, pool_event_fd(s->daemon.pool), EPOLLIN, on_pool, s);
+		  loop_watch(loop, pool_event_fd(s->daemon.pool), EPOLLIN, on_pool, s) &&
+		  loop_watch(loop, pool_event_fd(s->daemon.reader), EPOLLIN, on_pool, s);
 	return ok ? 0 : -ENOMEM;
 }
 
@@ -127,6 +129,8 @@ static int start(struct server *s, struct err *err)
 	int rc = loop_new(&s->daemon.loop, err);
 	if (!rc)
 		rc = pool_new(0, &s->daemon.pool, err);
+	if (!rc)
+		rc = pool_new(1, &s->daemon.reader, err);
 	if (!rc)
 		rc = startup_store(&s->daemon, &s->lock, err);
 	if (!rc) {
@@ -160,12 +164,14 @@ static bool finish_work(struct server *s)
 	while (at_work(s)) {
 		if (clock_now() >= deadline)
 			return false;
-		struct pollfd fds[2] = {{.fd = s->daemon.disk ? disk_event_fd(s->daemon.disk) : -1, .events = POLLIN},
-					{.fd = pool_event_fd(s->daemon.pool), .events = POLLIN}};
-		poll(fds, 2, TICK_IDLE_MS);
+		struct pollfd fds[3] = {{.fd = s->daemon.disk ? disk_event_fd(s->daemon.disk) : -1, .events = POLLIN},
+					{.fd = pool_event_fd(s->daemon.pool), .events = POLLIN},
+					{.fd = pool_event_fd(s->daemon.reader), .events = POLLIN}};
+		poll(fds, 3, TICK_IDLE_MS);
 		if (s->daemon.disk)
 			disk_poll(s->daemon.disk, 0);
 		pool_poll(s->daemon.pool);
+		pool_poll(s->daemon.reader);
 	}
 	return true;
 }
@@ -182,6 +188,7 @@ static void stop(struct server *s)
 		log_warn("work in flight has not ended within %d ms: leaving it", STOP_MS);
 		return; /* its memory must stay until the process is gone */
 	}
+	pool_free(s->daemon.reader);
 	pool_free(s->daemon.pool);
 	startup_close(&s->daemon, s->lock);
 	list_for_safe(node, &s->daemon.jobs)

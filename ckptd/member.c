@@ -46,9 +46,21 @@ int member_first_epoch(struct daemon *daemon, const char *job, uint32_t *epoch, 
  * yet is on its way. */
 static bool wanted_anew(const struct rank *rank)
 {
-	if (rank->client)
-		return false;
-	return rank->state == RANK_LEFT || !rank->pid || (rank->state == RANK_ABSENT && rank->greeted);
+	if (rank->state == RANK_LEFT)
+		return true;
+	return !rank->client && (!rank->pid || (rank->state == RANK_ABSENT && rank->greeted));
+}
+
+void member_skip_epoch(struct job *job, uint32_t epoch)
+{
+	if (epoch >= job->epoch && epoch < EPOCH_MAX)
+		job->epoch = epoch + 1;
+}
+
+void member_forget_table(struct rank *rank)
+{
+	rank->registered = rank->arena_sent = false;
+	registration_free(&rank->reg);
 }
 
 void member_tell_epoch(struct job *job, const char *reason)
@@ -61,6 +73,7 @@ void member_tell_epoch(struct job *job, const char *reason)
 		if (!wanted_anew(rank))
 			continue;
 		rank->state = RANK_ABSENT; /* also one that had finished: all are needed again */
+		member_forget_table(rank);
 		m.lost[m.nlost++] = r;
 	}
 	if (wire_epoch_encode(&m, &body))
@@ -255,9 +268,16 @@ int job_return(struct job *job, uint32_t id, int fd, struct err *err)
 	rank->mem = mem;
 	job->daemon->memory_used += mem->size;
 	uint32_t epoch = atomic_load(&mem->head->epoch);
-	if (job->fresh && epoch > job->epoch && epoch <= EPOCH_MAX)
-		job->epoch = epoch;
+	bool overtaken = false;
+	if (job->fresh && !job->resumed_ns)
+		member_skip_epoch(job, epoch);
+	else if (job->fresh && epoch > job->epoch && epoch <= EPOCH_MAX)
+		overtaken = true;
 	log_info("job %s: the arena of rank %u is back", job->name, id);
+	if (overtaken) { /* raised, and the daemon died before it could tell those who have come back */
+		job->epoch = epoch;
+		job_raise(job, NULL, "epoch %u had begun before the daemon was restarted", epoch);
+	}
 	try_form(job);
 	return 0;
 }
@@ -295,6 +315,8 @@ static void try_join(struct job *job)
 		return;
 	if (encode_joined(job, &body))
 		body.failed = true;
+	/* What an earlier life of the daemon left incomplete stays so: nobody who began it is in this epoch. */
+	saves_poison(&job->saves, job->epoch);
 	job->fresh = false;
 	job->entered = job->epoch;
 	catalog_epoch(job->daemon->catalog, job->name, job->epoch);
@@ -379,6 +401,13 @@ void job_restore(struct rank *rank, uint32_t seq, const struct wire_restore *m)
 		member_refuse(rank, &rank->restoring, -ESTALE, "the job is in epoch %u: join first", rank->job->epoch);
 		return;
 	}
+	if (rank->job->saves.begun_epoch == rank->job->epoch) {
+		member_refuse(rank, &rank->restoring, -EINVAL,
+			      "saves were begun in epoch %u: join again before restoring, so that no step is saved "
+			      "twice in an epoch",
+			      rank->job->epoch);
+		return;
+	}
 	rank->restore_step = m->step;
 	try_restore(rank->job);
 }
@@ -386,7 +415,9 @@ void job_restore(struct rank *rank, uint32_t seq, const struct wire_restore *m)
 void job_bye(struct rank *rank, uint32_t seq)
 {
 	AUTO_WBUF struct wbuf body = {0};
+	saves_follow(&rank->job->saves); /* a save that it began just now */
 	rank->state = RANK_LEFT;
+	member_forget_table(rank);
 	log_debug("job %s: rank %u has finished", rank->job->name, rank->id);
 	client_send(rank->client, WIRE_BYE, seq, &body, NULL, 0);
 }
@@ -418,15 +449,17 @@ static bool not_restoring(const struct rank *rank)
 	return !rank->restoring.seq;
 }
 
-static void expire_one(struct rank *rank, struct waiting *waiting, uint64_t now, const char *barrier,
+/* True when the request was refused. */
+static bool expire_one(struct rank *rank, struct waiting *waiting, uint64_t now, const char *barrier,
 		       bool (*missing)(const struct rank *))
 {
 	char who[WIRE_TEXT_MAX / 2];
 	if (!waiting->seq || now < waiting->deadline)
-		return;
+		return false;
 	name_missing(rank->job, missing, who, sizeof(who));
 	member_refuse(rank, waiting, -ETIMEDOUT, "%s: %s%s", barrier,
 		      *who ? "waiting for " : "the node is not ready yet", who);
+	return true;
 }
 
 void member_expire(struct job *job, uint64_t now)
@@ -434,8 +467,13 @@ void member_expire(struct job *job, uint64_t now)
 	try_form(job);
 	for (uint32_t r = 0; r < job->world; r++) {
 		struct rank *rank = &job->ranks[r];
-		expire_one(rank, &rank->registering, now, "register", not_registered);
+		if (expire_one(rank, &rank->registering, now, "register", not_registered))
+			member_refuse(rank, &rank->joining, -ETIMEDOUT, "register: the deadline has passed");
 		expire_one(rank, &rank->joining, now, "join", not_joining);
-		expire_one(rank, &rank->restoring, now, "restore", not_restoring);
+		/* All or none: ranks that restored must not meet one that was told that they did not. */
+		if (expire_one(rank, &rank->restoring, now, "restore", not_restoring)) {
+			recover_cancel(&job->recover);
+			refuse_all_restores(job, -ETIMEDOUT, "restore: the deadline of another rank has passed");
+		}
 	}
 }

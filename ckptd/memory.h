@@ -37,7 +37,7 @@ struct memory {
 	struct digest table;      /* of the encoded registration and layout */
 	struct head_block *heads; /* layout.nfiles */
 	struct slot_view slots[ARENA_SLOTS_MAX];
-	bool adopted; /* came back from an earlier life of the daemon: its slots may be of an earlier epoch */
+	bool adopted;      /* came back from an earlier life of the daemon: its slots may be of an earlier epoch */
 	struct disk *disk; /* where the memory is registered for fixed buffers; token < 0: it is not */
 	int token;
 };

@@ -82,14 +82,12 @@ static void readback_run(struct work *work)
 {
 	struct verify_item *item = list_entry(work, struct verify_item, work);
 	struct repo repo;
-	int tid = (int)syscall(SYS_gettid);
-	setpriority(PRIO_PROCESS, (id_t)tid, READBACK_NICE); /* a hint: training goes first */
+	setpriority(PRIO_PROCESS, (id_t)syscall(SYS_gettid), READBACK_NICE); /* a hint: training goes first */
 	item->rc = repo_open(item->store, &repo, &item->err);
-	if (!item->rc) {
-		run_in_repo(item, &repo);
-		repo_close(&repo);
-	}
-	setpriority(PRIO_PROCESS, (id_t)tid, 0); /* refused without privileges: the worker stays polite */
+	if (item->rc)
+		return;
+	run_in_repo(item, &repo);
+	repo_close(&repo);
 }
 
 static void readback_done(struct work *work)
@@ -112,7 +110,7 @@ int readback_start(struct daemon *daemon, const char *job, struct step_id id, re
 	item->done = done;
 	item->arg = arg;
 	*out = item;
-	pool_submit(daemon->pool, &item->work);
+	pool_submit(daemon->reader, &item->work);
 	return 0;
 }
 

@@ -86,7 +86,8 @@ static void check_memory(struct recover_work *w)
 	w->memory_good = w->have_memory;
 	for (uint32_t r = 0; w->memory_good && r < w->world; r++) {
 		uint64_t bad = 0;
-		if (slot_matches(w->mems[r], w->slots[r], &bad) && !failpoint("recover.memory", NULL))
+		if (slot_matches(w->mems[r], w->slots[r], &bad) &&
+		    (!w->mems[r]->layout.nleaves || !failpoint("recover.memory", NULL)))
 			continue;
 		char name[WIRE_TEXT_MAX / 2];
 		memory_name_leaf(w->mems[r], bad, name, sizeof(name));
@@ -261,14 +262,16 @@ static struct recover_work *work_new(struct recover *recover, bool fetching)
 	return w;
 }
 
-static void release_claimed(struct recover *recover)
+/* drop: only forget them, a snapshot owns the slots now. */
+static void end_claim(struct recover *recover, bool drop)
 {
-	if (!recover->claimed)
-		return;
-	recover->claimed = false;
-	for (uint32_t r = 0; r < recover->job->world; r++) {
-		memory_release(recover->job->ranks[r].mem, recover->slots[r]);
-		memory_wake(recover->job->ranks[r].mem);
+	for (uint32_t r = 0; r < WIRE_LOCAL_MAX && recover->claimed[r]; r++) {
+		if (!drop) {
+			memory_release(recover->claimed[r], recover->slots[r]);
+			memory_wake(recover->claimed[r]);
+		}
+		memory_put(recover->claimed[r]);
+		recover->claimed[r] = NULL;
 	}
 }
 
@@ -277,7 +280,7 @@ static void refuse(struct recover *recover, int rc, const char *text)
 	struct job *job = recover->job;
 	char full[2 * WIRE_TEXT_MAX];
 	snprintf(full, sizeof(full), "%s%s%s", text, *recover->why ? " — passed over: " : "", recover->why);
-	release_claimed(recover);
+	end_claim(recover, false);
 	recover->state = RECOVER_IDLE;
 	if (rc != -ENOENT)
 		log_warn("job %s: restore failed: %s", job->name, full);
@@ -346,9 +349,18 @@ void recover_start(struct recover *recover, uint64_t step)
 	w->have_memory = s != NULL;
 	for (uint32_t r = 0; s && r < job->world; r++)
 		w->slots[r] = s->parts[r].slot;
-	if (s)
+	if (s) {
 		w->memory_id = s->id;
+		saves_lend(&job->saves, s->id); /* stays while it is looked at */
+	}
 	start_work(recover, w, RECOVER_CHECK);
+}
+
+static void answer_from_memory(struct recover *recover)
+{
+	memcpy(recover->slots, recover->memory_slots, sizeof(recover->slots));
+	saves_lend(&recover->job->saves, recover->memory_id);
+	answer(recover, recover->memory_id, FROM_MEMORY, 0);
 }
 
 static void checked(struct recover *recover, struct recover_work *w)
@@ -360,15 +372,14 @@ static void checked(struct recover *recover, struct recover_work *w)
 		if (s && !step_compare(s->id, w->memory_id))
 			saves_drop(&job->saves, s);
 	}
+	recover->memory_good = w->memory_good;
+	recover->memory_id = w->memory_id;
+	memcpy(recover->memory_slots, w->slots, sizeof(recover->memory_slots));
 	if (w->memory_good && (!w->have_storage || step_compare(w->memory_id, w->storage_id) >= 0)) {
-		memcpy(recover->slots, w->slots, sizeof(recover->slots));
-		answer(recover, w->memory_id, FROM_MEMORY, 0);
+		answer_from_memory(recover);
 	} else if (w->have_storage) {
 		recover->state = RECOVER_CLAIM;
 		recover_pump(recover);
-	} else if (w->storage_rc) {
-		/* Not -ENOENT: nobody may take this for a fresh start. */
-		refuse(recover, w->storage_rc == -ENOENT ? -EIO : w->storage_rc, "the store cannot be read");
 	} else {
 		refuse(recover, w->have_memory ? -EBADMSG : -ENOENT, "there is no checkpoint to restore");
 	}
@@ -378,13 +389,21 @@ static void fetched(struct recover *recover, struct recover_work *w)
 {
 	if (*w->why)
 		add_why(recover->why, "%s", w->why);
-	if (!w->rc)
+	if (!w->rc) {
+		/* Lent before it is adopted: another one may be newer, and the ranks have not read this one yet. */
+		saves_lend(&recover->job->saves, w->storage_id);
 		w->rc = saves_adopt(&recover->job->saves, w->storage_id, recover->slots);
+	}
+	if (descends(w->rc) && recover->memory_good) {
+		end_claim(recover, false);
+		answer_from_memory(recover);
+		return;
+	}
 	if (w->rc) {
 		refuse(recover, w->rc, w->err.text[0] ? w->err.text : err_name(w->rc));
 		return;
 	}
-	recover->claimed = false; /* the snapshot owns the slots now */
+	end_claim(recover, true);
 	answer(recover, w->storage_id, FROM_STORAGE, w->saved_world);
 }
 
@@ -398,7 +417,7 @@ static void done(struct work *work)
 	else if (recover->state == RECOVER_FETCH)
 		fetched(recover, w);
 	else
-		release_claimed(recover); /* cancelled */
+		end_claim(recover, false); /* cancelled */
 	work_free(w);
 	recover_pump(recover);
 }
@@ -409,13 +428,12 @@ static bool claim_all(struct recover *recover)
 	for (uint32_t r = 0; r < job->world; r++) {
 		int slot = memory_claim(job->ranks[r].mem, (struct step_id){.epoch = job->epoch});
 		if (slot < 0) {
-			while (r-- > 0)
-				memory_release(job->ranks[r].mem, recover->slots[r]);
+			end_claim(recover, false);
 			return false;
 		}
 		recover->slots[r] = (uint32_t)slot;
+		recover->claimed[r] = memory_get(job->ranks[r].mem);
 	}
-	recover->claimed = true;
 	return true;
 }
 
@@ -457,5 +475,5 @@ void recover_cancel(struct recover *recover)
 {
 	recover->state = RECOVER_IDLE;
 	if (!recover->work)
-		release_claimed(recover);
+		end_claim(recover, false);
 }

@@ -8,12 +8,14 @@
 #define CKPTD_RECOVER_H
 
 #include "base/err.h"
+#include "format/names.h"
 #include "format/wire.h"
 
 #include <stdbool.h>
 #include <stdint.h>
 
 struct job;
+struct memory;
 struct recover_work;
 
 enum recover_state { RECOVER_IDLE = 0, RECOVER_CHECK, RECOVER_CLAIM, RECOVER_FETCH };
@@ -27,7 +29,10 @@ struct recover {
 	struct recover_work *work; /* on a worker */
 	char why[WIRE_TEXT_MAX];
 	uint32_t slots[WIRE_LOCAL_MAX];
-	bool claimed;
+	struct memory *claimed[WIRE_LOCAL_MAX]; /* references, while slots[] are claimed */
+	bool memory_good;                       /* a verified copy in memory, older than what storage promises */
+	struct step_id memory_id;
+	uint32_t memory_slots[WIRE_LOCAL_MAX];
 	uint32_t count; /* recoveries done */
 	struct step_id last;
 	uint32_t last_source;

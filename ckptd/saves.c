@@ -12,6 +12,8 @@
 #include <stdio.h>
 #include <string.h>
 
+enum { FAILED_KEPT = 64 };
+
 static struct snapshot *snapshot_of(struct list *node)
 {
 	return list_entry(node, struct snapshot, link);
@@ -73,9 +75,9 @@ struct snapshot *saves_in_memory(struct saves *saves, uint64_t step)
 /* ---- slots ----------------------------------------------------------------------------------------------------- */
 
 /* A slot that this epoch has no use for is given back once its device has stopped writing. */
-static void discard_slot(struct memory *mem, uint32_t slot, bool process_gone)
+static void discard_slot(struct memory *mem, uint32_t slot, bool orphan)
 {
-	if (process_gone || atomic_load(&mem->head->slots[slot].done)) {
+	if (orphan || atomic_load(&mem->head->slots[slot].done)) {
 		memory_release(mem, slot);
 		memory_wake(mem);
 	}
@@ -86,19 +88,22 @@ static void take_slot(struct saves *saves, struct rank *rank, uint32_t slot)
 	struct memory *mem = rank->mem;
 	struct arena_slot *s = &mem->head->slots[slot];
 	struct step_id id = {.step = s->step, .epoch = s->epoch};
-	bool gone = saves_rank_gone(saves, rank->id);
+	/* What came back with an arena was written by an earlier process, unless this one has been in the job before. */
+	bool orphan = mem->adopted && !rank->veteran;
 	struct snapshot *snap;
 	/* Only what the arena brought along may be of an earlier epoch; a living writer of an old epoch changes nothing. */
 	if (id.step > STEP_MAX || id.epoch > saves->job->epoch || !id.epoch ||
 	    (id.epoch < saves->job->epoch && !mem->adopted)) {
-		discard_slot(mem, slot, gone);
+		discard_slot(mem, slot, orphan);
 		return;
 	}
+	if (id.epoch > saves->begun_epoch)
+		saves->begun_epoch = id.epoch;
 	int rc = find_or_make(saves, id, &snap);
 	if (!rc)
-		rc = snap->state == SNAPSHOT_OPEN ? snapshot_add(snap, rank->id, mem, slot) : -ESTALE;
+		rc = snap->state == SNAPSHOT_OPEN ? snapshot_add(snap, rank->id, mem, slot, orphan) : -ESTALE;
 	if (rc)
-		discard_slot(mem, slot, gone);
+		discard_slot(mem, slot, orphan);
 }
 
 static void scan_rank(struct saves *saves, struct rank *rank)
@@ -136,7 +141,7 @@ static void give_up_skipped(struct saves *saves, struct snapshot *s)
 void saves_follow(struct saves *saves)
 {
 	for (uint32_t r = 0; r < saves->job->world; r++)
-		if (saves->job->ranks[r].mem)
+		if (saves->job->ranks[r].mem && saves->job->ranks[r].arena_sent)
 			scan_rank(saves, &saves->job->ranks[r]);
 	list_for(node, &saves->snapshots) {
 		struct snapshot *s = snapshot_of(node);
@@ -252,7 +257,8 @@ static void verify_done(void *arg, struct step_id id, int rc, const struct err *
 	struct saves *saves = arg;
 	saves->verifying = NULL;
 	struct snapshot *s = find(saves, id);
-	catalog_verified(saves->daemon->catalog, saves->job->name, id, rc);
+	if (!rc || rc == -EBADMSG) /* could not be read says nothing about the bytes */
+		catalog_verified(saves->daemon->catalog, saves->job->name, id, rc);
 	if (s && !rc) {
 		saves->verified++;
 		s->verified_ns = clock_now();
@@ -284,18 +290,9 @@ static void pump_verify(struct saves *saves)
 
 /* ---- giving back ----------------------------------------------------------------------------------------------- */
 
-static bool needed_in_memory(const struct snapshot *s, const struct snapshot *newest)
+static bool is_lent(const struct snapshot *s)
 {
-	if (s->rc)
-		return false;
-	if (s->commit && s->commit->state != COMMIT_DONE && !s->slots_on_disk)
-		return true;
-	return s == newest || s->state < SNAPSHOT_CAPTURED || wants_commit(s);
-}
-
-static bool being_verified(const struct snapshot *s)
-{
-	return s->verify_queued || (s->saves->verifying && !step_compare(readback_id(s->saves->verifying), s->id));
+	return s->saves->lent.epoch && !step_compare(s->id, s->saves->lent);
 }
 
 static bool commit_reads_slots(const struct snapshot *s)
@@ -303,15 +300,53 @@ static bool commit_reads_slots(const struct snapshot *s)
 	return s->commit && s->commit->state != COMMIT_DONE && !s->slots_on_disk;
 }
 
+static bool needed_in_memory(const struct snapshot *s, const struct snapshot *newest)
+{
+	if (commit_reads_slots(s))
+		return true;
+	if (s->rc || s->damaged)
+		return false;
+	return s == newest || s->state < SNAPSHOT_CAPTURED || wants_commit(s) || is_lent(s);
+}
+
+static bool being_verified(const struct snapshot *s)
+{
+	return s->verify_queued || (s->saves->verifying && !step_compare(readback_id(s->saves->verifying), s->id));
+}
+
+/* A rank that begins late must be told that the step has failed, and not open it anew. Once a later step is captured on every rank
+ * nobody is late any more. */
+static bool somebody_may_begin(const struct snapshot *s, const struct snapshot *newest)
+{
+	if (!s->rc || s->id.epoch != s->saves->job->epoch || (newest && step_compare(s->id, newest->id) < 0))
+		return false;
+	for (uint32_t r = 0; r < s->nparts; r++)
+		if (s->parts[r].state == PART_ABSENT)
+			return true;
+	return false;
+}
+
+static void return_loan(struct saves *saves)
+{
+	list_for(node, &saves->snapshots) {
+		const struct snapshot *s = snapshot_of(node);
+		if (snapshot_in_memory(s) && s->opened_ns > saves->lent_ns && s->id.epoch == saves->job->epoch)
+			saves->lent = (struct step_id){0};
+	}
+}
+
 static void reclaim(struct saves *saves)
 {
+	unsigned kept = 0;
+	return_loan(saves);
 	struct snapshot *newest = saves_in_memory(saves, UINT64_MAX);
 	list_for_safe(node, &saves->snapshots) {
 		struct snapshot *s = snapshot_of(node);
-		if (needed_in_memory(s, newest) || commit_reads_slots(s))
+		if (needed_in_memory(s, newest) || !snapshot_release(s) || !snapshot_idle(s) || being_verified(s))
 			continue;
-		if (snapshot_release(s) && snapshot_idle(s) && !being_verified(s))
-			snapshot_free(s);
+		if (somebody_may_begin(s, newest) && kept++ < FAILED_KEPT)
+			continue;
+		snapshot_free(s);
 	}
 }
 
@@ -322,9 +357,34 @@ void saves_pump(struct saves *saves)
 	reclaim(saves);
 }
 
+void saves_lend(struct saves *saves, struct step_id id)
+{
+	saves->lent = id;
+	saves->lent_ns = clock_now();
+}
+
+static void release_unclaimed(struct memory *mem)
+{
+	for (uint32_t i = 0; i < mem->nslots; i++)
+		if (!mem->slots[i].used && atomic_load(&mem->head->slots[i].state) != SLOT_FREE)
+			memory_release(mem, i);
+}
+
+void saves_orphan(struct saves *saves, uint32_t rank)
+{
+	list_for(node, &saves->snapshots)
+		snapshot_of(node)->parts[rank].orphan = true;
+	if (saves->job->ranks[rank].mem)
+		release_unclaimed(saves->job->ranks[rank].mem);
+	saves_pump(saves);
+}
+
+/* A commit that still reads the slots is given up: what it would write is damaged, too. */
 void saves_drop(struct saves *saves, struct snapshot *s)
 {
-	snapshot_release(s);
+	s->damaged = true;
+	if (s->commit && s->commit->state != COMMIT_DONE)
+		snapshot_fail(s, -EBADMSG, "its copy in memory is damaged");
 	saves_pump(saves);
 }
 
@@ -340,7 +400,7 @@ int saves_adopt(struct saves *saves, struct step_id id, const uint32_t *slots)
 	for (uint32_t r = 0; !rc && r < s->nparts; r++) {
 		struct memory *mem = saves->job->ranks[r].mem;
 		memory_complete(mem, slots[r], id);
-		rc = snapshot_add(s, r, mem, slots[r]);
+		rc = snapshot_add(s, r, mem, slots[r], true);
 		if (rc)
 			break;
 		memcpy(s->parts[r].leaves, memory_leaves(mem, slots[r]), mem->layout.nleaves * sizeof(uint64_t));
@@ -398,6 +458,7 @@ static bool complete_copy(const struct snapshot *s)
 
 void saves_poison(struct saves *saves, uint32_t epoch)
 {
+	saves->lent = (struct step_id){0};
 	list_for_safe(node, &saves->snapshots) {
 		struct snapshot *s = snapshot_of(node);
 		if (!complete_copy(s) && s->state != SNAPSHOT_FAILED)
@@ -462,9 +523,4 @@ void saves_report(struct saves *saves, const struct snapshot *s, int rc)
 const struct memory *saves_memory(const struct saves *saves, uint32_t rank)
 {
 	return saves->job->ranks[rank].mem;
-}
-
-bool saves_rank_gone(const struct saves *saves, uint32_t rank)
-{
-	return saves->job->ranks[rank].pid == 0;
 }

@@ -12,7 +12,10 @@ struct verify_item;
 struct saves {
 	struct daemon *daemon;
 	struct job *job;
-	struct list snapshots;       /* ordered by (epoch, step) */
+	struct list snapshots; /* ordered by (epoch, step) */
+	struct step_id lent;   /* ranks are restoring from its slots: they stay; epoch 0: none */
+	uint64_t lent_ns;
+	uint32_t begun_epoch;        /* the last epoch in which a save was begun */
 	struct snapshot *committing; /* one at a time: they share one disk */
 	struct verify_item *verifying;
 	uint64_t committed, failed, verified; /* counts, for status */
@@ -33,19 +36,23 @@ void saves_poison(struct saves *saves, uint32_t epoch);
 
 /* The newest snapshot whose copy in memory is complete on every rank; `step`: that one, or UINT64_MAX. NULL: none. */
 struct snapshot *saves_in_memory(struct saves *saves, uint64_t step);
+/* Keeps the slots of a snapshot, whatever else would give them back, until every rank has captured a later one or the epoch
+ * is raised: ranks that were told to restore from it read at their own pace. */
+void saves_lend(struct saves *saves, struct step_id id);
+/* A rank's process is gone: nothing writes to its slots any more. */
+void saves_orphan(struct saves *saves, uint32_t rank);
 /* A snapshot whose copy in memory was found damaged is not offered again. */
 void saves_drop(struct saves *saves, struct snapshot *s);
 /* Enters slots that the daemon filled itself (from storage): complete, in memory. slots: one per rank. */
 int saves_adopt(struct saves *saves, struct step_id id, const uint32_t *slots);
 
-bool saves_busy(const struct saves *saves); /* captures or digests are under way: follow closely */
+bool saves_busy(const struct saves *saves);    /* captures or digests are under way: follow closely */
 bool saves_at_work(const struct saves *saves); /* a worker or the disk uses something of it */
-bool saves_idle(const struct saves *saves); /* nothing runs, no commit and no read-back is wanted */
+bool saves_idle(const struct saves *saves);    /* nothing runs, no commit and no read-back is wanted */
 
 /* For snapshots. */
 void saves_publish(struct saves *saves, const struct level *level);
 void saves_report(struct saves *saves, const struct snapshot *s, int rc);
 const struct memory *saves_memory(const struct saves *saves, uint32_t rank); /* the rank's arena now */
-bool saves_rank_gone(const struct saves *saves, uint32_t rank);
 
 #endif

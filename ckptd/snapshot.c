@@ -83,7 +83,7 @@ void snapshot_free(struct snapshot *s)
 	free(s);
 }
 
-int snapshot_add(struct snapshot *s, uint32_t rank, struct memory *mem, uint32_t slot)
+int snapshot_add(struct snapshot *s, uint32_t rank, struct memory *mem, uint32_t slot, bool orphan)
 {
 	struct part *part = &s->parts[rank];
 	if (part->state != PART_ABSENT)
@@ -94,6 +94,7 @@ int snapshot_add(struct snapshot *s, uint32_t rank, struct memory *mem, uint32_t
 	part->mem = memory_get(mem);
 	part->slot = slot;
 	part->state = PART_CAPTURING;
+	part->orphan = orphan;
 	mem->slots[slot] = (struct slot_view){.used = true, .id = s->id};
 	if (mem->head->slots[slot].target == SLOT_STORAGE)
 		s->to_storage = true;
@@ -295,7 +296,7 @@ void snapshot_fail(struct snapshot *s, int rc, const char *fmt, ...)
 
 bool snapshot_in_memory(const struct snapshot *s)
 {
-	if (s->state < SNAPSHOT_CAPTURED || s->state == SNAPSHOT_FAILED)
+	if (s->state < SNAPSHOT_CAPTURED || s->state == SNAPSHOT_FAILED || s->damaged)
 		return false;
 	for (uint32_t r = 0; r < s->nparts; r++)
 		if (s->parts[r].state != PART_DIGESTED || s->parts[r].mem != saves_memory(s->saves, r))
@@ -309,9 +310,9 @@ bool snapshot_idle(const struct snapshot *s)
 }
 
 /* A slot whose device still copies must not be handed out again; once the process is gone nothing writes any more. */
-static bool part_ended(const struct part *part, bool process_gone)
+static bool part_ended(const struct part *part)
 {
-	return process_gone || atomic_load(&part->mem->head->slots[part->slot].done) != 0;
+	return part->orphan || atomic_load(&part->mem->head->slots[part->slot].done) != 0;
 }
 
 bool snapshot_release(struct snapshot *s)
@@ -321,7 +322,7 @@ bool snapshot_release(struct snapshot *s)
 		struct part *part = &s->parts[r];
 		if (part->state == PART_ABSENT || part->state == PART_RELEASED)
 			continue;
-		if (part->in_flight || !part_ended(part, saves_rank_gone(s->saves, r))) {
+		if (part->in_flight || !part_ended(part)) {
 			all = false;
 			continue;
 		}

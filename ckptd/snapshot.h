@@ -36,6 +36,7 @@ struct part {
 	enum part_state state;
 	struct memory *mem; /* a reference */
 	uint32_t slot;
+	bool orphan;        /* the process that captured it is gone: nothing writes to the slot any more */
 	uint64_t *leaves;   /* the host's digests, mem->layout.nleaves */
 	uint64_t submitted; /* leaves handed to workers */
 	unsigned in_flight;
@@ -57,6 +58,7 @@ struct snapshot {
 	struct commit_rank *commit_ranks;
 	bool slots_on_disk; /* the disk no longer reads the slots */
 	bool verify_queued;
+	bool damaged;   /* its copy in memory no longer matches its digests */
 	unsigned works; /* digest items in flight */
 	uint64_t opened_ns, captured_ns, durable_ns, verified_ns;
 	uint32_t late_rank, late_phase;
@@ -68,8 +70,8 @@ int snapshot_new(struct saves *saves, struct step_id id, uint32_t nparts, struct
 /* Works and commit must have ended. */
 void snapshot_free(struct snapshot *s);
 
-/* A rank's slot that belongs to this snapshot. */
-int snapshot_add(struct snapshot *s, uint32_t rank, struct memory *mem, uint32_t slot);
+/* A rank's slot that belongs to this snapshot. orphan: see struct part. */
+int snapshot_add(struct snapshot *s, uint32_t rank, struct memory *mem, uint32_t slot, bool orphan);
 /* Follows the counters, digests what has arrived, moves on. */
 void snapshot_follow(struct snapshot *s);
 /* Ends it; a captured one keeps its memory and only fails towards storage. `gone`: see part_release. */
@@ -83,7 +85,7 @@ const char *snapshot_state_name(enum snapshot_state state);
 bool snapshot_in_memory(const struct snapshot *s);
 /* Nothing of it runs. */
 bool snapshot_idle(const struct snapshot *s);
-/* Gives back the slots whose capture has ended (of a rank that is gone: all). True when none is left. */
+/* Gives back the slots whose capture has ended (of a process that is gone: all). True when none is left. */
 bool snapshot_release(struct snapshot *s);
 /* Shows level, error and who is late to every rank, if something changed. */
 void snapshot_publish(struct snapshot *s);

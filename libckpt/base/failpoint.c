@@ -36,6 +36,7 @@ static const char *const names[] = {
 	"commit.open_job",
 	"commit.probe",
 	"commit.probe_manifest",
+	"commit.read_manifest",
 	"commit.remove",
 	"commit.rename",
 	"commit.sidecars",

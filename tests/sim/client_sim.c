@@ -78,6 +78,12 @@ void client_error(struct client *client, uint32_t seq, int rc, const char *fmt, 
 	client_send(client, WIRE_ERROR, seq, &body, NULL, 0);
 }
 
+/* The test sees to its clients itself. */
+void client_detach(struct client *client)
+{
+	client_clear(client);
+}
+
 bool client_take(struct client *client, uint16_t type, uint32_t *seq, const void **body, uint64_t *len)
 {
 	list_for(node, &client->messages) {

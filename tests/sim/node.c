@@ -35,6 +35,7 @@ void node_start(struct node *node)
 	int rc = loop_new(&node->daemon.loop, &err);
 	if (!rc)
 		rc = pool_new(1, &node->daemon.pool, &err);
+	node->daemon.reader = node->daemon.pool;
 	if (!rc)
 		rc = startup_store(&node->daemon, &node->lock, &err);
 	SIM_CHECK(!rc, "the daemon cannot start: %s", err.text);
