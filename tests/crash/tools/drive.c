@@ -13,39 +13,20 @@
  * is wrong; 4 a call took longer than the deadline. */
 #include "base/clock.h"
 #include "ckpt.h"
+#include "pace.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <getopt.h>
-#include <linux/futex.h>
 #include <stdarg.h>
-#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
-enum {
-	EXIT_REFUSED = 1,
-	EXIT_USAGE = 2,
-	EXIT_WRONG = 3,
-	EXIT_SLOW = 4,
-	HELD_MAX = 4,
-	JOIN_MS = 30000,
-	PACE_RANKS = 64,
-	PACE_MS = 200 /* a rank that is missing is not waited for any longer */
-};
-
-/* Shared by the ranks of a job, in a file. */
-struct pace {
-	_Atomic uint32_t bell;           /* futex */
-	_Atomic uint64_t last;           /* the step after which all end; 0: not known */
-	_Atomic uint64_t at[PACE_RANKS]; /* the step that the rank is about to make */
-};
+enum { EXIT_REFUSED = 1, EXIT_USAGE = 2, EXIT_WRONG = 3, EXIT_SLOW = 4, HELD_MAX = 4, JOIN_MS = 30000 };
 
 struct drive {
 	uint64_t steps, storage, elements, deadline_ms, pause_ms;
@@ -311,50 +292,15 @@ static void enter(struct drive *d)
 	}
 }
 
-static void ring(struct pace *pace)
-{
-	atomic_fetch_add(&pace->bell, 1);
-	syscall(SYS_futex, &pace->bell, FUTEX_WAKE, INT32_MAX, NULL, NULL, 0);
-}
-
-static bool all_at(const struct pace *pace, int world, uint64_t step)
-{
-	for (int r = 0; r < world; r++)
-		if (atomic_load(&pace->at[r]) < step)
-			return false;
-	return true;
-}
-
-/* Waits until every rank is about to make this step. */
-static void keep_pace(struct drive *d, uint64_t step)
-{
-	struct pace *pace = d->pace;
-	if (!pace)
-		return;
-	uint64_t deadline = clock_deadline(PACE_MS * CLOCK_NS_PER_MS);
-	atomic_store(&pace->at[ckpt_rank(d->s)], step);
-	ring(pace);
-	for (;;) {
-		uint32_t seen = atomic_load(&pace->bell);
-		int left = clock_ms_until(deadline);
-		if (all_at(pace, ckpt_world(d->s), step) || left <= 0)
-			return;
-		struct timespec wait = {.tv_sec = left / 1000, .tv_nsec = (long)(left % 1000) * 1000000};
-		syscall(SYS_futex, &pace->bell, FUTEX_WAIT, seen, &wait, NULL, 0);
-	}
-}
-
 static bool finished(const struct drive *d)
 {
 	if (!d->until)
 		return d->step >= d->steps;
 	if (!d->pace)
 		return !access(d->until, F_OK);
-	uint64_t none = 0;
 	if (!access(d->until, F_OK))
-		atomic_compare_exchange_strong(&d->pace->last, &none, d->step + 2);
-	uint64_t last = atomic_load(&d->pace->last);
-	return last && d->step >= last;
+		pace_end(d->pace, d->step + 2);
+	return pace_ended(d->pace, d->step);
 }
 
 static void train(struct drive *d)
@@ -362,7 +308,8 @@ static void train(struct drive *d)
 	while (!finished(d)) {
 		if (d->step + 1 == d->late)
 			pause_ms(3 * d->deadline_ms);
-		keep_pace(d, d->step + 1);
+		if (d->pace)
+			pace_keep(d->pace, ckpt_rank(d->s), ckpt_world(d->s), d->step + 1);
 		fill(d, d->step + 1);
 		ckpt_beat(d->s, d->step, CKPT_PHASE_OPTIMIZER);
 		int rc = save(d);
@@ -391,20 +338,6 @@ static void settle(struct drive *d)
 static ckpt_level level_of(const char *word)
 {
 	return !strcmp(word, "captured") ? CKPT_CAPTURED : !strcmp(word, "durable") ? CKPT_DURABLE : CKPT_VERIFIED;
-}
-
-static struct pace *open_pace(const char *path)
-{
-	int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0644);
-	void *p = fd < 0 || ftruncate(fd, sizeof(struct pace))
-			  ? MAP_FAILED
-			  : mmap(NULL, sizeof(struct pace), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-	if (p == MAP_FAILED) {
-		perror(path);
-		exit(EXIT_USAGE);
-	}
-	close(fd);
-	return p;
 }
 
 static int open_log(const char *path)
@@ -466,7 +399,9 @@ static void parse(struct drive *d, int argc, char **argv)
 			d->restore_only = true;
 			break;
 		case 'P':
-			d->pace = open_pace(optarg);
+			d->pace = pace_open(optarg);
+			if (!d->pace)
+				exit(EXIT_USAGE);
 			break;
 		case 'F':
 			d->late_fence = n;
