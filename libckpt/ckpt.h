@@ -11,7 +11,8 @@
  *	-EINVAL     an argument is wrong (named in the sentence)
  *	-ESTALE     the job's epoch moved on: a rank was lost or joined; nothing was done: leave the step, ckpt_join again
  *	-ETIMEDOUT  the deadline passed; the sentence names who is late
- *	-ENOTCONN   the daemon cannot be reached; saves are refused until it is back, training may go on
+ *	-ENOTCONN   the daemon cannot be reached, or came back and waits for other ranks of this node; saves are refused until all
+ *	            are there, training may go on
  *	-ENOMEM
  * Threads. A session may be used from several threads, except that registration, join, restore and close are called by
  * one thread at a time. Callbacks run on the library's one service thread, never on a caller's.
@@ -100,6 +101,8 @@ int ckpt_rank(const ckpt *s);
 int ckpt_world(const ckpt *s);
 /* The epoch that this session has joined; 0 before ckpt_join. */
 uint32_t ckpt_epoch(const ckpt *s);
+/* 1: the daemon that was greeted last has a store; 0: it has none, only CKPT_MEMORY is possible; -ECHILD. */
+int ckpt_has_storage(const ckpt *s);
 
 /* ---- registration -------------------------------------------------------------------------------------------- */
 
@@ -186,6 +189,8 @@ int ckpt_join(ckpt *s, const void *address, size_t len, const ckpt_view **view, 
 
 /* ---- save ---------------------------------------------------------------------------------------------------- */
 
+/* A save that was begun. A NULL handle (of a begin that failed) is -EINVAL for ckpt_fence, ckpt_poll and ckpt_wait, without a
+ * sentence, and nothing for ckpt_snapshot_free. */
 typedef struct ckpt_snapshot ckpt_snapshot;
 
 typedef enum ckpt_target {
@@ -196,6 +201,7 @@ typedef enum ckpt_target {
 /* Starts capturing the state of `step` (below 10^12) as it is at this point of `stream` (a cudaStream_t; NULL on the host)
  * and returns at once. All ranks call it for the same steps. The registered memory must not be changed before
  * ckpt_fence(). *out is owned by the caller: ckpt_snapshot_free.
+ * -EINVAL: CKPT_STORAGE, and the daemon has no store (ckpt_has_storage);
  * -EBUSY: every slot is in use by saves that are still being written (named); nothing was started, the training goes on
  * without this save; -EALREADY: this step was saved in this epoch; -EPERM: a restore failed half-way, the state is undefined. */
 int ckpt_begin(ckpt *s, uint64_t step, ckpt_target target, void *stream, ckpt_snapshot **out);

@@ -1,6 +1,7 @@
 /* Restore: the daemon brings the step into slots of the local arenas; each rank copies what it registered out of its own slot
  * and, for replicated state of which its neighbours hold parts, out of theirs. Captured pieces are taken whole, so that each
- * leaf is checked where it arrives. */
+ * leaf is checked where it arrives. The arenas are shared: that a slot still holds the step is looked up before and after it is
+ * copied from. */
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "session.h"
@@ -16,6 +17,7 @@
 struct load {
 	const struct arena *from;
 	uint32_t slot;
+	struct step_id id; /* what the slot must hold, from the first byte to the last */
 	const struct capture_device *to;
 	struct span *spans;
 	size_t n;
@@ -131,7 +133,8 @@ static int plan_arena(const ckpt *s, const struct stage *stage, const struct wir
 			       m->slots[i], m->ranks[i]);
 	for (uint32_t d = 0; d < stage->capture.ndevices; d++) {
 		struct load *load = &plan->loads[plan->n++];
-		*load = (struct load){.from = from, .slot = m->slots[i], .to = &stage->capture.devices[d]};
+		*load = (struct load){
+			.from = from, .slot = m->slots[i], .id = {m->step, m->epoch}, .to = &stage->capture.devices[d]};
 		int rc = plan_load(stage, &s->table, load, m->rank_blobs_absent[i], &plan->bytes, err);
 		if (rc)
 			return rc;
@@ -162,25 +165,46 @@ static int plan_loads(const ckpt *s, const struct stage *stage, const struct wir
 
 /* ---- execution --------------------------------------------------------------------------------------------------- */
 
-static int execute(const struct plan_of_loads *plan, void *stream, struct err *err)
+static bool still_holds(const struct load *load)
 {
-	for (size_t i = 0; i < plan->n; i++) {
-		const struct load *load = &plan->loads[i];
-		uint64_t leaf = UINT64_MAX;
-		char where[700];
-		if (!load->n)
-			continue;
-		int rc = load->to->ops->restore(
+	const struct arena_slot *slot = &arena_head(load->from)->slots[load->slot];
+	/* What was copied before this call was read before the record is. */
+	atomic_thread_fence(memory_order_acquire);
+	return atomic_load_explicit(&slot->state, memory_order_acquire) == SLOT_CAPTURING &&
+	       atomic_load_explicit(&slot->fenced, memory_order_acquire) == 1 &&
+	       atomic_load_explicit(&slot->done, memory_order_acquire) == 1 && slot->step == load->id.step &&
+	       slot->epoch == load->id.epoch;
+}
+
+static int copy(const struct load *load, void *stream, struct err *err)
+{
+	uint64_t leaf = UINT64_MAX;
+	char where[700];
+	bool held = still_holds(load);
+	int rc = 0;
+	if (held)
+		rc = load->to->ops->restore(
 			load->to->dev, arena_slot_data(load->from, load->slot), load->spans, load->n,
 			load->to->ops->digests(load->to->dev) ? arena_slot_leaves(load->from, load->slot) : NULL,
 			load->to->ordinal == CKPT_HOST ? NULL : stream, &leaf, err);
-		if (rc == -EBADMSG && leaf != UINT64_MAX)
-			return err_set(err, rc, "damaged on the way out of the arena of rank %u: %s", load->from->rank,
-				       arena_leaf_text(load->from, leaf, where, sizeof(where)));
-		if (rc)
-			return err_prefix(err, rc, "out of the arena of rank %u", load->from->rank);
-	}
-	return 0;
+	/* Also after a failure: of bytes of another save no digest can be right. */
+	if (!held || !still_holds(load))
+		return err_set(err, -EBADMSG,
+			       "arena of rank %u: the slot was given to another save while it was restored",
+			       load->from->rank);
+	if (rc == -EBADMSG && leaf != UINT64_MAX)
+		return err_set(err, rc, "damaged on the way out of the arena of rank %u: %s", load->from->rank,
+			       arena_leaf_text(load->from, leaf, where, sizeof(where)));
+	return rc ? err_prefix(err, rc, "out of the arena of rank %u", load->from->rank) : 0;
+}
+
+static int execute(const struct plan_of_loads *plan, void *stream, struct err *err)
+{
+	int rc = 0;
+	for (size_t i = 0; i < plan->n && !rc; i++)
+		if (plan->loads[i].n)
+			rc = copy(&plan->loads[i], stream, err);
+	return rc;
 }
 
 static int load_all(ckpt *s, struct stage *stage, const struct wire_restored *m, void *stream, uint64_t *bytes,

@@ -275,6 +275,8 @@ static int fence(struct ckpt_snapshot *snap, void *stream, struct err *err)
 int ckpt_fence(ckpt_snapshot *snap, void *stream)
 {
 	struct err err = {0};
+	if (!snap)
+		return -EINVAL;
 	int rc = session_check(snap->s, &err);
 	if (!rc)
 		rc = fence(snap, stream, &err);

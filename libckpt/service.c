@@ -33,10 +33,23 @@ static int wait_changed(struct service *service, uint64_t deadline)
 		       : 0;
 }
 
-static int not_connected(const ckpt *s, struct err *err)
+/* With service.lock held. */
+static int not_ready(const ckpt *s, struct err *err)
 {
+	if (s->service.state == SERVICE_RETURNING)
+		return err_set(
+			err, -ENOTCONN,
+			"the daemon at %s was restarted and is back: it takes this job in again once all %u ranks "
+			"of this node have returned to it",
+			s->settings.socket, s->settings.local_world);
 	return err_set(err, -ENOTCONN, "the daemon at %s cannot be reached; the library keeps trying",
 		       s->settings.socket);
+}
+
+static void say_lost(ckpt *s, struct err *err)
+{
+	LOCK_SCOPE(&s->service.lock);
+	not_ready(s, err);
 }
 
 static int wait_ready(ckpt *s, uint64_t deadline, struct err *err)
@@ -45,7 +58,7 @@ static int wait_ready(ckpt *s, uint64_t deadline, struct err *err)
 	LOCK_SCOPE(&service->lock);
 	while (service->state != SERVICE_READY)
 		if (wait_changed(service, deadline) && service->state != SERVICE_READY)
-			return not_connected(s, err);
+			return not_ready(s, err);
 	return 0;
 }
 
@@ -101,7 +114,7 @@ int service_call(ckpt *s, uint16_t type, const struct wbuf *body, uint16_t want,
 	if (!rc)
 		rc = open_reply(rq.reply, want, err);
 	else if (rc == -ENOTCONN)
-		not_connected(s, err);
+		say_lost(s, err);
 	else if (rc != -ETIMEDOUT)
 		err_set(err, rc, "%s to the daemon: %s", wire_name(type), err_name(rc));
 	if (!rc) {
@@ -118,7 +131,7 @@ int service_check(ckpt *s, struct wire_welcome *welcome, struct err *err)
 	LOCK_SCOPE(&s->service.lock);
 	if (welcome)
 		*welcome = s->service.welcome;
-	return s->service.state == SERVICE_READY ? 0 : not_connected(s, err);
+	return s->service.state == SERVICE_READY ? 0 : not_ready(s, err);
 }
 
 uint32_t service_generation(ckpt *s)

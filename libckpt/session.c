@@ -194,3 +194,15 @@ uint32_t ckpt_epoch(const ckpt *s)
 {
 	return atomic_load(&s->epoch);
 }
+
+int ckpt_has_storage(const ckpt *s)
+{
+	struct wire_welcome daemon;
+	struct err err = {0};
+	int rc = session_check(s, &err);
+	if (rc)
+		return session_fail(s, rc, &err);
+	/* Also while it is away: what it said holds. The lock is not what the caller's const is about. */
+	service_check((ckpt *)s, &daemon, &err);
+	return daemon.storage;
+}

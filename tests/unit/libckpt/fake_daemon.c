@@ -97,7 +97,7 @@ static void try_arenas(struct fake *f)
 {
 	struct err err = {0};
 	for (uint32_t r = 0; r < f->world; r++)
-		if (!f->registered[r])
+		if (!f->registered[r] || f->manners.hold_register)
 			return;
 	make_arenas(f, &err);
 	for (int i = 0; i < CONNS; i++) {
@@ -368,6 +368,13 @@ void fake_let_join(struct fake *f)
 	LOCK_SCOPE(&f->lock);
 	f->manners.hold_join = false;
 	try_join(f);
+}
+
+void fake_let_register(struct fake *f)
+{
+	LOCK_SCOPE(&f->lock);
+	f->manners.hold_register = false;
+	try_arenas(f);
 }
 
 void fake_die(struct fake *f)

@@ -25,6 +25,7 @@ struct fake_manners {
 	bool no_storage, peers;
 	struct wire_error register_, join, restore; /* rc != 0: the answer */
 	bool hold_join;                             /* does not answer JOIN */
+	bool hold_register;                         /* does not answer REGISTER */
 	bool forget;                                /* ignores RETURN: the arenas are lost */
 	bool silent;                                /* reads, but answers nothing */
 	struct wire_restored restored;              /* nlocal 0: filled with slot `restored.slots[0]` of every rank */
@@ -32,6 +33,8 @@ struct fake_manners {
 void fake_manners(struct fake *f, const struct fake_manners *manners);
 /* Answers the JOINs that hold_join held. */
 void fake_let_join(struct fake *f);
+/* Answers the REGISTERs that hold_register held. */
+void fake_let_register(struct fake *f);
 
 /* ---- what it does ---- */
 /* Dies: every connection and mapping goes, at once. Then lives again, knowing nothing. */

@@ -1,4 +1,5 @@
 #include "crew.h"
+#include "session.h"
 
 #include <criterion/criterion.h>
 #include <stdio.h>
@@ -82,6 +83,109 @@ Test(restore, damage_in_any_arena_is_found_and_refuses_saves_until_a_restore_suc
 	cr_assert_eq(rc[1], 0);
 	cr_assert(crew_is(&c, 1));
 	crew_save(&c, 60, CKPT_MEMORY);
+	crew_down(&c);
+}
+
+/* What becomes of rank 1's slot: when it is looked at first, or right after the copy. */
+struct reuse {
+	struct arena_slot *slot;
+	void (*change)(struct arena_slot *slot);
+	struct device_ops ops;
+};
+static struct reuse reuse;
+
+static void taken_by_another_step(struct arena_slot *slot)
+{
+	slot->step = 60;
+}
+
+static void taken_in_another_epoch(struct arena_slot *slot)
+{
+	slot->epoch = 2;
+}
+
+static void given_back(struct arena_slot *slot)
+{
+	atomic_store(&slot->state, SLOT_FREE);
+}
+
+static void taken_for_the_same_step(struct arena_slot *slot)
+{
+	atomic_store(&slot->fenced, 0);
+}
+
+static void still_copied_into(struct arena_slot *slot)
+{
+	atomic_store(&slot->done, 0);
+}
+
+static int copy_then_change(struct device *dev, const void *base, const struct span *spans, size_t n,
+			    const uint64_t *leaves, void *stream, uint64_t *bad_leaf, struct err *err)
+{
+	int rc = device_host.restore(dev, base, spans, n, leaves, stream, bad_leaf, err);
+	reuse.change(reuse.slot);
+	return rc;
+}
+
+static void assert_reuse_is_found(struct crew *c)
+{
+	int rc[2];
+	ckpt_snapshot *snap;
+	crew_restore(c, 50, rc, NULL);
+	cr_assert_eq(rc[0], -EBADMSG);
+	cr_assert_eq(ckpt_begin(c->s[0], 70, CKPT_MEMORY, NULL, &snap), -EPERM);
+}
+
+static void reuse_slot_of_rank_1(void (*change)(struct arena_slot *slot), bool during_the_copy)
+{
+	struct crew c;
+	int rc[2];
+	saved_crew(&c, 2);
+	reuse = (struct reuse){.slot = &fake_head(c.f, 1)->slots[0], .change = change, .ops = device_host};
+	const struct arena_slot as_saved = *reuse.slot;
+	if (during_the_copy) {
+		reuse.ops.restore = copy_then_change;
+		c.s[0]->stage->capture.devices[0].ops = &reuse.ops;
+	} else {
+		change(reuse.slot);
+	}
+	assert_reuse_is_found(&c);
+	c.s[0]->stage->capture.devices[0].ops = &device_host;
+	*reuse.slot = as_saved;
+	crew_restore(&c, 50, rc, NULL);
+	cr_assert_eq(rc[0], 0);
+	cr_assert(crew_is(&c, 1));
+	crew_save(&c, 70, CKPT_MEMORY);
+	crew_down(&c);
+}
+
+Test(restore, a_slot_that_was_given_away_before_the_copy_refuses_saves_until_a_restore_succeeds, .timeout = 20)
+{
+	reuse_slot_of_rank_1(taken_by_another_step, false);
+	reuse_slot_of_rank_1(taken_in_another_epoch, false);
+	reuse_slot_of_rank_1(given_back, false);
+	reuse_slot_of_rank_1(taken_for_the_same_step, false);
+	reuse_slot_of_rank_1(still_copied_into, false);
+}
+
+Test(restore, a_slot_that_is_given_away_under_the_copy_refuses_saves_until_a_restore_succeeds, .timeout = 20)
+{
+	reuse_slot_of_rank_1(taken_by_another_step, true);
+	reuse_slot_of_rank_1(taken_in_another_epoch, true);
+	reuse_slot_of_rank_1(given_back, true);
+	reuse_slot_of_rank_1(taken_for_the_same_step, true);
+	reuse_slot_of_rank_1(still_copied_into, true);
+}
+
+Test(restore, the_sentence_says_that_the_slot_was_given_away, .timeout = 20)
+{
+	struct crew c;
+	saved_crew(&c, 1);
+	taken_by_another_step(&fake_head(c.f, 0)->slots[0]);
+	cr_assert_eq(ckpt_restore(c.s[0], 50, NULL, NULL, -1), -EBADMSG);
+	cr_assert_str_eq(ckpt_error(c.s[0]),
+			 "step 50: arena of rank 0: the slot was given to another save while it was restored");
+	cr_assert(crew_is(&c, 2), "nothing was copied");
 	crew_down(&c);
 }
 

@@ -120,6 +120,36 @@ Test(service, a_restarted_daemon_gets_the_arena_back_and_saves_go_on)
 	crew_down(&c);
 }
 
+Test(service, a_daemon_that_is_back_but_waits_for_others_is_not_said_to_be_away, .timeout = 20)
+{
+	struct crew c;
+	ckpt_snapshot *snap, *none;
+	crew_up(&c, 2, NULL);
+	cr_assert_eq(ckpt_begin(c.s[0], 10, CKPT_MEMORY, NULL, &snap), 0);
+	cr_assert_eq(ckpt_fence(snap, NULL), 0);
+	fake_die(c.f);
+	fake_manners(c.f, &(struct fake_manners){.hold_register = true});
+	fake_live(c.f);
+	fake_await(c.f, WIRE_REGISTER, 4);
+	/* The session has sent its REGISTER; that it knows so itself comes a moment later. */
+	for (int i = 0; ckpt_begin(c.s[0], 11, CKPT_MEMORY, NULL, &none) == -ENOTCONN; i++) {
+		if (strstr(ckpt_error(c.s[0]), "is back"))
+			break;
+		cr_assert_lt(i, 5000);
+		poll(NULL, 0, 1);
+	}
+	cr_assert(strstr(ckpt_error(c.s[0]), "all 2 ranks"), "%s", ckpt_error(c.s[0]));
+	cr_assert_eq(ckpt_wait(snap, CKPT_CAPTURED, 20), -ETIMEDOUT);
+	cr_assert(strstr(ckpt_error(c.s[0]), "is back"), "%s", ckpt_error(c.s[0]));
+	cr_assert_eq(ckpt_join(c.s[0], NULL, 0, NULL, 20), -ENOTCONN);
+	cr_assert(strstr(ckpt_error(c.s[0]), "is back"), "%s", ckpt_error(c.s[0]));
+	ckpt_snapshot_free(snap);
+	fake_let_register(c.f);
+	crew_join(&c);
+	crew_save(&c, 12, CKPT_MEMORY);
+	crew_down(&c);
+}
+
 Test(service, a_daemon_that_lost_the_arenas_is_joined_again)
 {
 	struct crew c;

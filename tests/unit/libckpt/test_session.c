@@ -115,6 +115,87 @@ Test(session, a_predecessor_in_its_last_moments_is_waited_for)
 	fake_stop(f);
 }
 
+static void *open_patiently(void *arg)
+{
+	ckpt *s;
+	char why[256];
+	int rc = open_at(arg, 20000, &s, why);
+	if (!rc)
+		ckpt_close(s);
+	else
+		fprintf(stderr, "open: %s\n", why);
+	return (void *)(intptr_t)rc;
+}
+
+Test(session, a_dying_predecessor_is_waited_for_until_the_deadline_and_its_name_for_two_seconds_more, .timeout = 30)
+{
+	struct fake *f = fake_start(1);
+	pthread_t thread;
+	void *rc;
+	uint64_t t = clock_now();
+	fake_manners(f, &(struct fake_manners){.hello = {.rc = -EAGAIN, .text = "dying"}});
+	cr_assert_eq(pthread_create(&thread, NULL, open_patiently, (void *)fake_socket(f)), 0);
+	for (unsigned n = 1; clock_now() - t < 2100 * CLOCK_NS_PER_MS; n++)
+		fake_await(f, WIRE_HELLO, n);
+	fake_manners(f,
+		     &(struct fake_manners){.hello = {.rc = -EBUSY, .text = "held by process 77"}, .hello_times = 3});
+	pthread_join(thread, &rc);
+	cr_assert_eq((intptr_t)rc, 0);
+	fake_stop(f);
+}
+
+Test(session, a_holder_that_lives_is_given_two_seconds, .timeout = 30)
+{
+	struct fake *f = fake_start(1);
+	ckpt *s;
+	char why[256];
+	uint64_t t = clock_now();
+	fake_manners(f, &(struct fake_manners){.hello = {.rc = -EBUSY, .text = "rank 0 is held by process 77"}});
+	cr_assert_eq(open_at(fake_socket(f), 20000, &s, why), -EBUSY);
+	cr_assert_geq(clock_now() - t, 2 * CLOCK_NS_PER_S);
+	cr_assert_lt(clock_now() - t, 10 * CLOCK_NS_PER_S);
+	cr_assert(strstr(why, "process 77"), "%s", why);
+	fake_stop(f);
+}
+
+Test(session, a_dying_predecessor_that_never_ends_is_busy_at_the_deadline, .timeout = 30)
+{
+	struct fake *f = fake_start(1);
+	ckpt *s;
+	char why[256];
+	fake_manners(f, &(struct fake_manners){.hello = {.rc = -EAGAIN, .text = "process 77 is dying"}});
+	cr_assert_eq(open_at(fake_socket(f), 300, &s, why), -EBUSY);
+	cr_assert(strstr(why, "process 77"), "%s", why);
+	fake_stop(f);
+}
+
+Test(session, whether_there_is_storage_can_be_asked, .timeout = 20)
+{
+	struct crew c;
+	ckpt_snapshot *snap;
+	crew_up(&c, 1, NULL);
+	cr_assert_eq(ckpt_has_storage(c.s[0]), 1);
+	fake_die(c.f);
+	cr_assert_eq(ckpt_has_storage(c.s[0]), 1, "what it said holds while it is away");
+	fake_manners(c.f, &(struct fake_manners){.no_storage = true});
+	fake_live(c.f);
+	fake_await(c.f, WIRE_REGISTER, 2);
+	cr_assert_eq(ckpt_has_storage(c.s[0]), 0);
+	crew_join(&c);
+	cr_assert_eq(ckpt_begin(c.s[0], 1, CKPT_STORAGE, NULL, &snap), -EINVAL);
+	cr_assert(strstr(ckpt_error(c.s[0]), "has no store"), "%s", ckpt_error(c.s[0]));
+	crew_save(&c, 1, CKPT_MEMORY);
+	crew_down(&c);
+}
+
+Test(session, no_snapshot_is_refused, .timeout = 20)
+{
+	cr_assert_eq(ckpt_fence(NULL, NULL), -EINVAL);
+	cr_assert_eq(ckpt_poll(NULL), -EINVAL);
+	cr_assert_eq(ckpt_wait(NULL, CKPT_CAPTURED, 0), -EINVAL);
+	ckpt_snapshot_free(NULL);
+}
+
 Test(session, close_says_goodbye)
 {
 	struct crew c;
@@ -168,7 +249,8 @@ static int calls_of_a_child(ckpt *s, ckpt_snapshot *snap)
 		return 3;
 	if (ckpt_restore(s, 1, NULL, NULL, 0) != -ECHILD || ckpt_join(s, NULL, 0, NULL, 0) != -ECHILD)
 		return 4;
-	if (ckpt_register_tensor(s, &t) != -ECHILD || ckpt_register_blob(s, "b", CKPT_SCOPE_JOB, &t, 1) != -ECHILD)
+	if (ckpt_has_storage(s) != -ECHILD || ckpt_register_tensor(s, &t) != -ECHILD ||
+	    ckpt_register_blob(s, "b", CKPT_SCOPE_JOB, &t, 1) != -ECHILD)
 		return 5;
 	if (!strstr(ckpt_error(s), "parent"))
 		return 6;
