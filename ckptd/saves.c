@@ -220,6 +220,12 @@ static bool wants_commit(const struct snapshot *s)
 	       (s->state == SNAPSHOT_COPIED || s->state == SNAPSHOT_CAPTURED);
 }
 
+static void supersede(struct snapshot *s, const struct snapshot *newer)
+{
+	snapshot_fail(s, -ECANCELED, "superseded: step %lu was ready to be written before this one",
+		      (unsigned long)newer->id.step);
+}
+
 /* The disk writes one snapshot at a time; of those that wait, the newest wins. */
 static void pump_commit(struct saves *saves)
 {
@@ -236,9 +242,9 @@ static void pump_commit(struct saves *saves)
 				      "epoch %u has no name in a store: start the job anew under another name",
 				      s->id.epoch);
 		} else if (newest && newest->state >= SNAPSHOT_CAPTURED) {
-			s->superseded = true;
-			snapshot_fail(s, -ECANCELED, "superseded: step %lu was ready to be written before this one",
-				      (unsigned long)newest->id.step);
+			supersede(s, newest);
+		} else if (saves->committing && step_compare(s->id, saves->committing->id) < 0) {
+			supersede(s, saves->committing); /* found in the arenas after a restart */
 		} else if (!newest) {
 			newest = s;
 		}

@@ -48,7 +48,7 @@ struct snapshot {
 	struct saves *saves;
 	struct step_id id;
 	enum snapshot_state state;
-	bool to_storage, superseded;
+	bool to_storage;
 	int rc;         /* FAILED: why */
 	int storage_rc; /* storage or read-back failed, the copy in memory is good */
 	struct err err;
