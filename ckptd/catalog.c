@@ -14,6 +14,7 @@ enum { CATALOG_VERSION = 1, CATALOG_BUSY_MS = 200, CATALOG_EVENTS_MAX = 100000 }
 
 struct catalog {
 	sqlite3 *db;
+	char *path;
 };
 
 /* synchronous=OFF: after a power cut it is rebuilt, and the loop never waits for the disk here. */
@@ -74,24 +75,27 @@ static int open_db(struct catalog *c, const char *path)
 	return 0;
 }
 
+static int make_anew(struct catalog *c)
+{
+	log_warn("catalog: %s cannot be used (%s): rebuilding it", c->path, c->db ? sqlite3_errmsg(c->db) : "?");
+	sqlite3_close(c->db);
+	c->db = NULL;
+	unlink(c->path);
+	return open_db(c, c->path);
+}
+
 int catalog_open(const char *store, struct catalog **out, struct err *err)
 {
-	AUTO_FREE char *path = NULL;
 	struct catalog *c = calloc(1, sizeof(*c));
-	if (!c || asprintf(&path, "%s/%s", store, CATALOG_FILE) < 0) {
+	if (!c || asprintf(&c->path, "%s/%s", store, CATALOG_FILE) < 0) {
 		free(c);
 		return err_set(err, -ENOMEM, "no memory for the catalog");
 	}
-	int rc = open_db(c, path);
+	int rc = open_db(c, c->path);
+	if (rc)
+		rc = make_anew(c);
 	if (rc) {
-		log_warn("catalog: %s cannot be used (%s): rebuilding it", path, c->db ? sqlite3_errmsg(c->db) : "?");
-		sqlite3_close(c->db);
-		c->db = NULL;
-		unlink(path);
-		rc = open_db(c, path);
-	}
-	if (rc) {
-		err_set(err, rc, "catalog %s: %s", path, c->db ? sqlite3_errmsg(c->db) : err_name(rc));
+		err_set(err, rc, "catalog %s: %s", c->path, c->db ? sqlite3_errmsg(c->db) : err_name(rc));
 		catalog_close(c);
 		return rc;
 	}
@@ -104,6 +108,7 @@ void catalog_close(struct catalog *c)
 	if (!c)
 		return;
 	sqlite3_close(c->db);
+	free(c->path);
 	free(c);
 }
 
@@ -127,6 +132,12 @@ static int sync_rows(struct catalog *c, const struct checkpoint_ref *refs, size_
 	return sqlite3_exec(c->db, forget, NULL, NULL, NULL) == SQLITE_OK ? 0 : -EIO;
 }
 
+static bool damaged(const struct catalog *c)
+{
+	int code = sqlite3_errcode(c->db);
+	return code == SQLITE_CORRUPT || code == SQLITE_NOTADB;
+}
+
 int catalog_sync(struct catalog *c, const char *store, struct err *err)
 {
 	struct repo repo;
@@ -139,11 +150,13 @@ int catalog_sync(struct catalog *c, const char *store, struct err *err)
 		return rc;
 	rc = repo_scan(&repo, NULL, &refs, &n, err);
 	repo_close(&repo);
-	if (!rc)
+	if (rc)
+		return rc;
+	rc = sync_rows(c, refs, n);
+	/* A process that was killed while it wrote leaves no journal (it is in memory) and may leave any page damaged. */
+	if (rc && damaged(c) && !(rc = make_anew(c)))
 		rc = sync_rows(c, refs, n);
-	if (rc == -EIO)
-		complain(c, "sync");
-	return rc;
+	return rc ? err_set(err, rc, "catalog %s: %s", c->path, c->db ? sqlite3_errmsg(c->db) : err_name(rc)) : 0;
 }
 
 void catalog_committed(struct catalog *c, const char *job, struct step_id id, uint64_t bytes, uint32_t files,
