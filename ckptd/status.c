@@ -5,10 +5,26 @@
 #include "job.h"
 
 #include <jansson.h>
+#include <limits.h>
+#include <stdio.h>
 #include <string.h>
 
 static const char *const phases[] = {"idle",       "forward", "backward", "optimizer",
 				     "collective", "save",    "restore",  "data"};
+
+/* Sentences can be cut in the middle of a character, and paths are any bytes: JSON takes UTF-8 only. */
+static json_t *text_json(const char *text)
+{
+	json_t *j = json_string(text);
+	if (j)
+		return j;
+	char plain[PATH_MAX];
+	snprintf(plain, sizeof(plain), "%s", text);
+	for (char *p = plain; *p; p++)
+		if (*p & 0x80)
+			*p = '?';
+	return json_string(plain);
+}
 
 static json_t *rank_json(const struct rank *rank, uint64_t now)
 {
@@ -31,7 +47,7 @@ static json_t *snapshot_json(const struct snapshot *s)
 	int rc = s->rc ? s->rc : s->storage_rc;
 	return json_pack("{s:I, s:i, s:s, s:b, s:o}", "step", (json_int_t)s->id.step, "epoch", (int)s->id.epoch,
 			 "state", snapshot_state_name(s->state), "in_memory", snapshot_in_memory(s), "error",
-			 rc ? json_string(s->err.text) : json_null());
+			 rc ? text_json(s->err.text) : json_null());
 }
 
 static json_t *recoveries_json(const struct job *job)
@@ -41,9 +57,9 @@ static json_t *recoveries_json(const struct job *job)
 	json_t *j = json_pack("{s:i}", "count", (int)r->count);
 	if (j && r->count)
 		json_object_set_new(j, "last",
-				    json_pack("{s:I, s:i, s:s, s:f, s:s}", "step", (json_int_t)r->last.step, "epoch",
+				    json_pack("{s:I, s:i, s:s, s:f, s:o}", "step", (json_int_t)r->last.step, "epoch",
 					      (int)r->last.epoch, "source", sources[r->last_source & 3], "ms",
-					      (double)r->last_ns / 1e6, "passed_over", r->why));
+					      (double)r->last_ns / 1e6, "passed_over", text_json(r->why)));
 	return j;
 }
 
@@ -77,10 +93,10 @@ static json_t *daemon_json(struct daemon *d)
 	json_t *jobs = json_array();
 	list_for(node, &d->jobs)
 		json_array_append_new(jobs, job_json(list_entry(node, struct job, link), now));
-	return json_pack("{s:i, s:s, s:s, s:f, s:s?, s:{s:I, s:I}, s:o}", "schema", 1, "node", d->config.node,
-			 "version", CKPT_VERSION, "uptime_s", (double)(now - d->started_ns) / 1e9, "store",
-			 d->config.store, "memory", "used", (json_int_t)d->memory_used, "limit",
-			 (json_int_t)d->config.memory_limit, "jobs", jobs);
+	return json_pack("{s:i, s:s, s:s, s:f, s:o, s:{s:I, s:I}, s:o}", "schema", 1, "node", d->config.node, "version",
+			 CKPT_VERSION, "uptime_s", (double)(now - d->started_ns) / 1e9, "store",
+			 d->config.store ? text_json(d->config.store) : json_null(), "memory", "used",
+			 (json_int_t)d->memory_used, "limit", (json_int_t)d->config.memory_limit, "jobs", jobs);
 }
 
 int status_encode(struct daemon *daemon, struct wbuf *out)
