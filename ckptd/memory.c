@@ -274,7 +274,8 @@ static int adopt(struct memory *mem, const char *job, struct err *err)
 	if (rc)
 		return rc;
 	rc = arena_plan(copy->table_len, mem->layout.nleaves, mem->layout.slot_size, copy->nslots, &plan);
-	if (rc || plan.size != mem->size || mem->reg.rank != copy->rank || mem->reg.world != copy->world)
+	if (rc || plan.size != mem->size || copy->slot_size != mem->layout.slot_size ||
+	    copy->nleaves != mem->layout.nleaves || mem->reg.rank != copy->rank || mem->reg.world != copy->world)
 		return err_set(err, -EBADMSG, "the arena's head contradicts its table");
 	mem->nslots = copy->nslots;
 	take_view(mem, &plan);
