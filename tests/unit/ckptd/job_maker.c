@@ -1,0 +1,82 @@
+#include "job_maker.h"
+
+#include "base/cleanup.h"
+#include "format/make_registration.h"
+
+#include <criterion/criterion.h>
+#include <dirent.h>
+
+static void build(uint32_t rank, struct registration *reg)
+{
+	struct shape rows = shape1(2 * MAKER_ROWS), shared = shape2(30, 500);
+	*reg = (struct registration){.rank = rank, .world = MAKER_WORLD};
+	add_tensor(reg, "w", DTYPE_U64, rows, "", region_flat((uint64_t)rank * MAKER_ROWS, MAKER_ROWS));
+	add_tensor(reg, "shared", DTYPE_F32, shared, "dp", region_whole(&shared));
+	add_blob(reg, "config", ENTRY_JOB_BLOB, 100);
+	add_blob(reg, "rng", ENTRY_RANK_BLOB, 32);
+}
+
+void maker_tables(uint32_t rank, struct registration *reg, struct layout *layout)
+{
+	struct registration regs[MAKER_WORLD];
+	const struct registration *list[MAKER_WORLD];
+	struct layout layouts[MAKER_WORLD];
+	struct err err = {{0}};
+	for (uint32_t r = 0; r < MAKER_WORLD; r++) {
+		build(r, &regs[r]);
+		list[r] = &regs[r];
+	}
+	cr_assert_eq(layout_make(list, MAKER_WORLD, true, LAYOUT_FILE_MAX, layouts, &err), 0, "%s", err.text);
+	for (uint32_t r = 0; r < MAKER_WORLD; r++) {
+		if (r == rank) {
+			*reg = regs[r];
+			*layout = layouts[r];
+			continue;
+		}
+		registration_free(&regs[r]);
+		layout_free(&layouts[r]);
+	}
+}
+
+static void fill(struct memory *mem, uint64_t *leaves)
+{
+	uint8_t *data = memory_slot(mem, 0);
+	for (uint64_t i = 0; i < mem->slot_size; i++)
+		data[i] = (uint8_t)((i * 2654435761u) >> 13) ^ (uint8_t)mem->reg.rank;
+	memory_digest(mem, 0, 0, mem->layout.nleaves, leaves);
+	memcpy(memory_leaves(mem, 0), leaves, mem->layout.nleaves * sizeof(*leaves));
+}
+
+void maker_new(struct maker *m, struct step_id id)
+{
+	for (uint32_t r = 0; r < MAKER_WORLD; r++) {
+		struct registration reg;
+		struct layout layout;
+		struct err err = {{0}};
+		maker_tables(r, &reg, &layout);
+		cr_assert_eq(memory_create("main", &reg, &layout, ARENA_SLOTS_MIN, &m->mem[r], &err), 0, "%s",
+			     err.text);
+		m->leaves[r] = calloc(m->mem[r]->layout.nleaves, sizeof(uint64_t));
+		cr_assert_eq(memory_claim(m->mem[r], id), 0);
+		fill(m->mem[r], m->leaves[r]);
+		memory_complete(m->mem[r], 0, id);
+	}
+}
+
+void maker_free(struct maker *m)
+{
+	for (uint32_t r = 0; r < MAKER_WORLD; r++) {
+		memory_put(m->mem[r]);
+		free(m->leaves[r]);
+	}
+}
+
+unsigned open_descriptors(void)
+{
+	AUTO_CLOSEDIR DIR *dir = opendir("/proc/self/fd");
+	unsigned n = 0;
+	cr_assert(dir);
+	while (readdir(dir))
+		n++;
+	return n;
+}

@@ -1,0 +1,22 @@
+/* Arenas of a small job of two ranks, filled by hand: for the tests of what the daemon does with them. */
+#ifndef CKPT_TESTS_JOB_MAKER_H
+#define CKPT_TESTS_JOB_MAKER_H
+
+#include "memory.h"
+
+enum { MAKER_WORLD = 2, MAKER_ROWS = 40000 /* 8 bytes each: several leaves, not a whole number of them */ };
+
+struct maker {
+	struct memory *mem[MAKER_WORLD];
+	uint64_t *leaves[MAKER_WORLD];
+};
+
+/* "w" in rows, one half each; "shared" replicated; blobs of job and rank. Slot 0 of each holds `step`, complete. */
+void maker_new(struct maker *m, struct step_id id);
+void maker_free(struct maker *m);
+/* Registration and layout of one rank of that job; freed by the caller. */
+void maker_tables(uint32_t rank, struct registration *reg, struct layout *layout);
+/* Open descriptors of this process. */
+unsigned open_descriptors(void);
+
+#endif

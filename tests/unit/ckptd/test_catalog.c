@@ -1,0 +1,164 @@
+#include "catalog.h"
+
+#include "base/cleanup.h"
+#include "base/failpoint.h"
+#include "scratch.h"
+#include "store/repo.h"
+#include "store_maker.h"
+
+#include <criterion/criterion.h>
+#include <sqlite3.h>
+#include <stdio.h>
+#include <sys/stat.h>
+
+static const struct step_id id = {.step = 10, .epoch = 1};
+
+static char path[SCRATCH_MAX], file[SCRATCH_MAX + 32];
+static struct catalog *catalog;
+static struct err err;
+
+static void setup(void)
+{
+	scratch_new(path);
+	snprintf(file, sizeof(file), "%s/" CATALOG_FILE, path);
+	err = (struct err){{0}};
+	cr_assert_eq(repo_create(path, &err), 0, "%s", err.text);
+	cr_assert_eq(catalog_open(path, &catalog, &err), 0, "%s", err.text);
+}
+
+static void teardown(void)
+{
+	catalog_close(catalog);
+	scratch_remove(path);
+}
+
+TestSuite(catalog, .init = setup, .fini = teardown);
+
+/* The first column of the first row, as another program would read it; -1: no row. */
+static int64_t ask(const char *sql)
+{
+	sqlite3 *db;
+	sqlite3_stmt *stmt;
+	int64_t value = -1;
+	cr_assert_eq(sqlite3_open_v2(file, &db, SQLITE_OPEN_READONLY, NULL), SQLITE_OK);
+	cr_assert_eq(sqlite3_prepare_v2(db, sql, -1, &stmt, NULL), SQLITE_OK, "%s", sqlite3_errmsg(db));
+	if (sqlite3_step(stmt) == SQLITE_ROW)
+		value = sqlite3_column_int64(stmt, 0);
+	sqlite3_finalize(stmt);
+	sqlite3_close(db);
+	return value;
+}
+
+static void reopen(void)
+{
+	catalog_close(catalog);
+	catalog = NULL;
+	cr_assert_eq(catalog_open(path, &catalog, &err), 0, "%s", err.text);
+}
+
+Test(catalog, a_checkpoint_and_its_health_are_kept)
+{
+	catalog_committed(catalog, "main", id, 4096, 2, 4);
+	cr_assert_eq(ask("SELECT bytes FROM checkpoint WHERE job='main' AND step=10 AND epoch=1"), 4096);
+	catalog_verified(catalog, "main", id, 0);
+	cr_assert_eq(ask("SELECT health FROM checkpoint"), 1);
+	catalog_verified(catalog, "main", id, -EBADMSG);
+	cr_assert_eq(ask("SELECT health FROM checkpoint"), -1);
+	reopen();
+	cr_assert_eq(ask("SELECT count(*) FROM checkpoint"), 1);
+}
+
+Test(catalog, the_last_epoch_only_rises)
+{
+	cr_assert_eq(catalog_last_epoch(catalog, "main"), 0u);
+	catalog_epoch(catalog, "main", 5);
+	catalog_epoch(catalog, "main", 3);
+	reopen();
+	cr_assert_eq(catalog_last_epoch(catalog, "main"), 5u);
+	cr_assert_eq(catalog_last_epoch(catalog, "other"), 0u);
+}
+
+Test(catalog, text_is_text_and_no_command)
+{
+	catalog_event(catalog, "main", id, "kind", "'; DROP TABLE event; --");
+	cr_assert_eq(ask("SELECT count(*) FROM event WHERE text LIKE '%DROP%'"), 1);
+}
+
+Test(catalog, none_is_tolerated_everywhere)
+{
+	catalog_committed(NULL, "main", id, 1, 1, 1);
+	catalog_verified(NULL, "main", id, 0);
+	catalog_event(NULL, "main", id, "k", "t");
+	catalog_epoch(NULL, "main", 3);
+	cr_assert_eq(catalog_last_epoch(NULL, "main"), 0u);
+	cr_assert_eq(catalog_sync(NULL, path, &err), 0);
+	catalog_close(NULL);
+}
+
+Test(catalog, sync_forgets_what_is_gone_and_learns_what_is_there)
+{
+	struct store_spec spec = {.root = path, .id = {.step = 20, .epoch = 1}};
+	catalog_committed(catalog, "main", id, 1, 1, 1);
+	cr_assert_eq(store_make(&spec, &err), 0, "%s", err.text);
+	cr_assert_eq(catalog_sync(catalog, path, &err), 0, "%s", err.text);
+	cr_assert_eq(ask("SELECT count(*) FROM checkpoint"), 1);
+	cr_assert_eq(ask("SELECT step FROM checkpoint"), 20);
+}
+
+Test(catalog, one_that_is_no_database_is_made_anew)
+{
+	catalog_close(catalog);
+	scratch_write(path, CATALOG_FILE, "this is not a database, and long enough to be looked at", 56);
+	catalog = NULL;
+	cr_assert_eq(catalog_open(path, &catalog, &err), 0, "%s", err.text);
+	catalog_epoch(catalog, "main", 2);
+	cr_assert_eq(catalog_last_epoch(catalog, "main"), 2u);
+}
+
+Test(catalog, one_of_another_version_is_made_anew)
+{
+	sqlite3 *db;
+	cr_assert_eq(sqlite3_open(file, &db), SQLITE_OK);
+	cr_assert_eq(sqlite3_exec(db, "PRAGMA user_version=99", NULL, NULL, NULL), SQLITE_OK);
+	sqlite3_close(db);
+	reopen();
+	cr_assert_eq(ask("PRAGMA user_version"), 1);
+}
+
+/* Behind the header and the schema: it opens, and fails when it is used. */
+Test(catalog, a_damaged_page_is_found_and_the_catalog_made_anew)
+{
+	struct store_spec spec = {.root = path, .id = {.step = 20, .epoch = 1}};
+	cr_assert_eq(store_make(&spec, &err), 0, "%s", err.text);
+	for (uint64_t step = 0; step < 300; step++)
+		catalog_committed(catalog, "main", (struct step_id){step, 1}, 1, 1, 1);
+	catalog_close(catalog);
+	catalog = NULL;
+	size_t len;
+	AUTO_FREE uint8_t *data = scratch_read(path, CATALOG_FILE, &len);
+	cr_assert_gt(len, 2 * 4096u);
+	memset(data + 4096, 0x5a, len - 4096);
+	scratch_write(path, CATALOG_FILE, data, len);
+	cr_assert_eq(catalog_open(path, &catalog, &err), 0, "%s", err.text);
+	cr_assert_eq(catalog_sync(catalog, path, &err), 0, "%s", err.text);
+	cr_assert_eq(ask("SELECT count(*) FROM checkpoint"), 1);
+	cr_assert_eq(ask("SELECT step FROM checkpoint"), 20);
+}
+
+Test(catalog, a_place_where_none_can_be_is_an_error)
+{
+	struct catalog *none = NULL;
+	cr_assert_lt(catalog_open("/nonexistent", &none, &err), 0);
+	cr_assert(strstr(err.text, "/nonexistent"), "%s", err.text);
+	cr_assert_null(none);
+}
+
+Test(catalog, a_query_that_fails_costs_its_own_use)
+{
+	catalog_epoch(catalog, "main", 4);
+	cr_assert_eq(failpoint_arm("catalog.query=error:EIO", &err), 0, "%s", err.text);
+	catalog_epoch(catalog, "main", 9);
+	cr_assert_eq(catalog_last_epoch(catalog, "main"), 0u);
+	failpoint_arm("", &err);
+	cr_assert_eq(catalog_last_epoch(catalog, "main"), 4u);
+}

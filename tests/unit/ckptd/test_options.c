@@ -1,0 +1,123 @@
+#include "options.h"
+
+#include <criterion/criterion.h>
+#include <getopt.h>
+#include <stdlib.h>
+
+static struct config config;
+static struct err err;
+
+static void setup(void)
+{
+	unsetenv("CKPT_STORE");
+	unsetenv("CKPT_SOCKET");
+	unsetenv("XDG_RUNTIME_DIR");
+	optind = 1;
+	err = (struct err){{0}};
+}
+
+TestSuite(options, .init = setup);
+
+#define PARSE(...)                                                                                                     \
+	({                                                                                                             \
+		char *argv[] = {(char *)"ckptd", __VA_ARGS__, NULL};                                                   \
+		optind = 1;                                                                                            \
+		options_parse((int)(sizeof(argv) / sizeof(argv[0])) - 1, argv, &config, &err);                         \
+	})
+
+static int parse_none(void)
+{
+	char *argv[] = {(char *)"ckptd", NULL};
+	optind = 1;
+	return options_parse(1, argv, &config, &err);
+}
+
+Test(options, without_any_it_is_a_daemon_in_memory)
+{
+	cr_assert_eq(parse_none(), 0);
+	cr_assert_null(config.store);
+	cr_assert_str_eq(config.socket, "/run/ckptd.sock");
+	cr_assert(config.verify);
+	cr_assert_gt(config.memory_limit, 1u << 20);
+	cr_assert_gt(strlen(config.node), 0u);
+}
+
+Test(options, the_environment_stands_in_and_the_command_line_wins)
+{
+	setenv("CKPT_STORE", "/store", 1);
+	setenv("XDG_RUNTIME_DIR", "/xdg", 1);
+	cr_assert_eq(parse_none(), 0);
+	cr_assert_str_eq(config.store, "/store");
+	cr_assert_str_eq(config.socket, "/xdg/ckptd.sock");
+	setenv("CKPT_SOCKET", "/sock", 1);
+	cr_assert_eq(PARSE((char *)"--store", (char *)"/other"), 0);
+	cr_assert_str_eq(config.store, "/other");
+	cr_assert_str_eq(config.socket, "/sock");
+	cr_assert_eq(PARSE((char *)"--socket=/mine"), 0);
+	cr_assert_str_eq(config.socket, "/mine");
+}
+
+Test(options, sizes_have_suffixes)
+{
+	static const struct {
+		const char *text;
+		uint64_t bytes;
+	} sizes[] = {{"1", 1}, {"3K", 3ull << 10}, {"512M", 512ull << 20}, {"8G", 8ull << 30}, {"2T", 2ull << 40}};
+	for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+		cr_assert_eq(PARSE((char *)"--memory-limit", (char *)sizes[i].text), 0, "%s", err.text);
+		cr_assert_eq(config.memory_limit, sizes[i].bytes);
+	}
+}
+
+Test(options, a_size_that_is_none_is_refused_with_what_it_takes)
+{
+	static const char *const wrong[] = {
+		"", "0", "-1", "8g", "8GB", "G", "x8", "8 G", "18446744073709551616", "16777217T", "0x10"};
+	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+		cr_assert_eq(PARSE((char *)"--memory-limit", (char *)wrong[i]), -EINVAL, "'%s' is taken", wrong[i]);
+		cr_assert(strstr(err.text, "--memory-limit") && strstr(err.text, "8G"), "%s", err.text);
+	}
+}
+
+Test(options, times_are_milliseconds)
+{
+	cr_assert_eq(PARSE((char *)"--save-timeout", (char *)"5", (char *)"--join-timeout", (char *)"6",
+			   (char *)"--stall-timeout", (char *)"7", (char *)"--hang-timeout", (char *)"0",
+			   (char *)"--linger", (char *)"9"),
+		     0);
+	cr_assert_eq(config.save_timeout_ms, 5u);
+	cr_assert_eq(config.join_timeout_ms, 6u);
+	cr_assert_eq(config.stall_timeout_ms, 7u);
+	cr_assert_eq(config.hang_timeout_ms, 0u);
+	cr_assert_eq(config.linger_ms, 9u);
+}
+
+Test(options, a_time_that_is_none_is_refused_by_name)
+{
+	static const char *const wrong[] = {"", "-1", "1s", "x", "1000000001", "99999999999999999999"};
+	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+		cr_assert_eq(PARSE((char *)"--linger", (char *)wrong[i]), -EINVAL, "'%s' is taken", wrong[i]);
+		cr_assert(strstr(err.text, "--linger"), "%s", err.text);
+	}
+}
+
+Test(options, a_node_name_that_no_manifest_may_hold_is_refused)
+{
+	cr_assert_eq(PARSE((char *)"--node", (char *)"a/b"), -EINVAL);
+	cr_assert_eq(PARSE((char *)"--node", (char *)"n0"), 0);
+	cr_assert_str_eq(config.node, "n0");
+}
+
+Test(options, what_is_no_option_is_refused)
+{
+	cr_assert_eq(PARSE((char *)"--nonsense"), -EINVAL);
+	cr_assert_eq(PARSE((char *)"--store"), -EINVAL);
+	cr_assert_eq(PARSE((char *)"argument"), -EINVAL);
+	cr_assert(strstr(err.text, "argument"), "%s", err.text);
+}
+
+Test(options, no_verify_turns_the_read_back_off)
+{
+	cr_assert_eq(PARSE((char *)"--no-verify"), 0);
+	cr_assert(!config.verify);
+}

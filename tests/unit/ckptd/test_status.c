@@ -1,0 +1,99 @@
+#include "status.h"
+
+#include "base/cleanup.h"
+#include "daemon.h"
+#include "job.h"
+
+#include <criterion/criterion.h>
+#include <jansson.h>
+#include <stdio.h>
+
+static struct daemon d;
+static struct job job;
+static struct rank ranks[2];
+
+static void setup(void)
+{
+	d = (struct daemon){.config = {.store = "/store", .node = "n0", .memory_limit = 100}, .memory_used = 7};
+	list_init(&d.jobs);
+	job = (struct job){.daemon = &d, .name = "main", .world = 2, .epoch = 3, .ranks = ranks};
+	for (uint32_t r = 0; r < 2; r++)
+		ranks[r] = (struct rank){.job = &job, .id = r, .pidfd = -1, .doorbell = -1};
+	saves_init(&job.saves, &d, &job);
+	recover_init(&job.recover, &job);
+}
+
+TestSuite(status, .init = setup);
+
+static json_t *status(void)
+{
+	AUTO_WBUF struct wbuf out = {0};
+	json_error_t error;
+	cr_assert_eq(status_encode(&d, &out), 0);
+	json_t *j = json_loadb((const char *)out.data, out.len, JSON_REJECT_DUPLICATES, &error);
+	cr_assert(j, "%s", error.text);
+	return j;
+}
+
+Test(status, an_idle_daemon_tells_its_node_store_and_memory)
+{
+	json_t *j = status();
+	cr_assert_eq(json_integer_value(json_object_get(j, "schema")), 1);
+	cr_assert_str_eq(json_string_value(json_object_get(j, "node")), "n0");
+	cr_assert_str_eq(json_string_value(json_object_get(j, "store")), "/store");
+	cr_assert_eq(json_integer_value(json_object_get(json_object_get(j, "memory"), "used")), 7);
+	cr_assert_eq(json_array_size(json_object_get(j, "jobs")), 0u);
+	json_decref(j);
+}
+
+Test(status, without_a_store_it_says_null)
+{
+	d.config.store = NULL;
+	json_t *j = status();
+	cr_assert(json_is_null(json_object_get(j, "store")));
+	json_decref(j);
+}
+
+static json_t *first_job(json_t *j)
+{
+	json_t *jobs = json_object_get(j, "jobs");
+	cr_assert_eq(json_array_size(jobs), 1u);
+	return json_array_get(jobs, 0);
+}
+
+Test(status, a_job_tells_its_ranks_and_epoch)
+{
+	list_push(&d.jobs, &job.link);
+	ranks[1].state = RANK_JOINED;
+	json_t *j = status(), *of = first_job(j);
+	cr_assert_eq(json_integer_value(json_object_get(of, "epoch")), 3);
+	json_t *rank = json_array_get(json_object_get(of, "ranks"), 1);
+	cr_assert_str_eq(json_string_value(json_object_get(rank, "state")), "joined");
+	json_decref(j);
+}
+
+/* A sentence that was cut in the middle of a character must not cost the whole answer. */
+Test(status, a_cut_character_does_not_spoil_the_document)
+{
+	struct snapshot *s;
+	list_push(&d.jobs, &job.link);
+	cr_assert_eq(snapshot_new(&job.saves, (struct step_id){5, 3}, 2, &s), 0);
+	list_push(&job.saves.snapshots, &s->link);
+	s->rc = -EIO;
+	snprintf(s->err.text, sizeof(s->err.text),
+		 "tensor m\xc3\xb6"
+		 "del\xe2\x82");
+	json_t *j = status();
+	json_t *snapshot = json_array_get(json_object_get(first_job(j), "snapshots"), 0);
+	cr_assert(strstr(json_string_value(json_object_get(snapshot, "error")), "tensor m"));
+	json_decref(j);
+	snapshot_free(s);
+}
+
+Test(status, a_store_path_of_any_bytes_does_not_spoil_the_document)
+{
+	d.config.store = "/st\xff\xfe";
+	json_t *j = status();
+	cr_assert_str_eq(json_string_value(json_object_get(j, "store")), "/st??");
+	json_decref(j);
+}
