@@ -53,15 +53,16 @@ static char **copy_addresses(const ckpt_view *view)
 	return all;
 }
 
-int crew_join(struct crew *c)
+int crew_join(struct crew *c, int wait_ms)
 {
 	const ckpt_view *view;
 	int rc = listen_anew(c);
 
+	c->missing = false;
 	if (rc < 0)
 		return rc;
-	rc = ckpt_join(c->session, ring_address(c->ring), strlen(ring_address(c->ring)), &view, -1);
-	c->missing = rc == -ETIMEDOUT;
+	rc = ckpt_join(c->session, ring_address(c->ring), strlen(ring_address(c->ring)), &view, wait_ms);
+	c->missing = rc == -ETIMEDOUT || rc == -ENOTCONN;
 	if (rc < 0)
 		return crew_library_error(c, "join", rc);
 	c->epoch = view->epoch;

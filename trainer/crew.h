@@ -31,12 +31,12 @@ struct crew {
 	uint32_t epoch;    /* joined last */
 	int rank, world;
 	int64_t complete_ns; /* when the last collective was complete: all ranks were alive shortly before; 0: none */
-	bool missing;        /* the last join ran out of time: ranks are missing */
+	bool missing;        /* the last join ran out of time: ranks, or the daemon, are missing */
 	char why[CREW_WHY_SIZE];
 };
 
-/* Joins the job's current epoch. The session's timeout bounds the wait for the others. */
-int crew_join(struct crew *crew);
+/* Joins the job's current epoch. Waits so long for the others; when it says `missing` it may be called again. */
+int crew_join(struct crew *crew, int wait_ms);
 /* Connects the ring to the neighbours that joined. */
 int crew_connect(struct crew *crew);
 /* Closes the ring, so that neighbours do not wait for this rank. Also when not joined. */

@@ -17,6 +17,8 @@
 
 /* A ring may break before the daemon knows why; after this long the rank joins again without the news. */
 enum { NEWS_MS = 5000 };
+/* A rank that waits for others looks so often whether it is to end. */
+enum { JOIN_MS = 1000 };
 
 struct loop {
 	const struct train_options *options;
@@ -86,13 +88,36 @@ static int restore(struct loop *l)
 	return 0;
 }
 
+static bool wants_stop(const struct loop *l)
+{
+	return *l->stop || ckpt_should_stop(l->session);
+}
+
+static bool patience_ended(const struct loop *l)
+{
+	return monotonic_ns() - l->advanced_ns > l->options->patience_ms * 1000000;
+}
+
+/* Waits in short turns for the others: while they are missing a request to stop ends the wait, as does our patience. */
+static int join(struct loop *l)
+{
+	int rc;
+
+	do
+		rc = crew_join(&l->crew, JOIN_MS);
+	while (l->crew.missing && !wants_stop(l) && !patience_ended(l));
+	if (rc == 0)
+		saver_joined(&l->saver);
+	return rc;
+}
+
 static int enter(struct loop *l)
 {
 	struct entry_times *at = &l->entry.at;
 	int rc;
 
 	at->joining = monotonic_ns();
-	rc = crew_join(&l->crew);
+	rc = join(l);
 	at->joined = monotonic_ns();
 	if (rc == 0)
 		rc = crew_connect(&l->crew);
@@ -162,11 +187,6 @@ static void note_news(struct loop *l, int64_t now)
 		at->noticed = told;
 }
 
-static bool wants_stop(const struct loop *l)
-{
-	return *l->stop || ckpt_should_stop(l->session);
-}
-
 /*
  * Leaves everything that belongs to the epoch and waits for the news of the next. -ETIMEDOUT: no step for too long;
  * -ECANCELED: asked to stop while ranks are missing, who are not likely to come for that.
@@ -180,7 +200,7 @@ static int leave(struct loop *l)
 	crew_leave(&l->crew);
 	if (l->crew.missing && wants_stop(l))
 		return -ECANCELED;
-	if (now - l->advanced_ns > l->options->patience_ms * 1000000)
+	if (patience_ended(l))
 		return -ETIMEDOUT;
 	cancel_wait(&l->cancel, l->crew.epoch, deadline_in_ms(NEWS_MS)); /* without news, joining brings them about */
 	note_news(l, now);

@@ -88,12 +88,29 @@ static int start(struct saver *s, uint64_t step, ckpt_target target)
 	return 0;
 }
 
+void saver_joined(struct saver *s)
+{
+	bool before = s->memory_only;
+
+	s->memory_only = ckpt_has_storage(s->session) == 0;
+	if (s->memory_only == before || !s->storage_every || s->rank != 0)
+		return;
+	message(0, s->memory_only ? "the daemon has no store: all saves go to memory only"
+				  : "the daemon has a store now: saves to storage go there");
+}
+
+/* Where a save that is due for storage can go. */
+static ckpt_target storage_target(const struct saver *s)
+{
+	return s->memory_only ? CKPT_MEMORY : CKPT_STORAGE;
+}
+
 int saver_begin(struct saver *s, uint64_t step)
 {
 	int rc = 0;
 
 	if (s->storage_every && step % s->storage_every == 0)
-		rc = start(s, step, CKPT_STORAGE);
+		rc = start(s, step, storage_target(s));
 	else if (s->memory_every && step % s->memory_every == 0)
 		rc = start(s, step, CKPT_MEMORY);
 	return rc < 0 ? refused(s, rc) : 0;
@@ -188,7 +205,7 @@ static int start_last(struct saver *s, uint64_t step, ckpt_target target)
 
 int saver_finish(struct saver *s, uint64_t step)
 {
-	ckpt_target target = s->storage_every ? CKPT_STORAGE : CKPT_MEMORY;
+	ckpt_target target = s->storage_every ? storage_target(s) : CKPT_MEMORY;
 	int rc = saver_fence(s);
 
 	if (rc < 0 || (!s->storage_every && !s->memory_every))

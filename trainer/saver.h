@@ -22,6 +22,7 @@ struct saver {
 	const struct report *report;
 	uint64_t memory_every, storage_every; /* 0: never */
 	int rank;                             /* 0 speaks for all where all see the same */
+	bool memory_only;                     /* the daemon has no store: what is due for storage goes to memory */
 
 	struct ckpt_snapshot *unfenced;                     /* also the last of `followed`; NULL: none */
 	struct save_stall stall;                            /* of it */
@@ -38,6 +39,8 @@ struct saver {
 
 /* Errors that no later save can heal, since they are the caller's: an undefined state, another process. */
 bool saver_fatal(int rc);
+/* To be called after each join, when all ranks have met at the same daemon: asks whether it has a store. Told when it changes. */
+void saver_joined(struct saver *saver);
 /* Saves the state of `step` if its turn has come. 0, -ESTALE, or what is fatal. */
 int saver_begin(struct saver *saver, uint64_t step);
 /* To be called before the state changes. As saver_begin(). */
@@ -48,7 +51,8 @@ void saver_follow(struct saver *saver);
 void saver_forget(struct saver *saver);
 
 /*
- * The last save: waits for those before it, then until this one is on storage (or in memory, where only that is wanted).
+ * The last save: waits for those before it, then until this one is on storage (or in memory, where only that is wanted or
+ * possible).
  * 0, -ESTALE, or why it is not safe. Without schedules there is none.
  */
 int saver_finish(struct saver *saver, uint64_t step);

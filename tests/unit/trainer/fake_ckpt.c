@@ -212,15 +212,15 @@ static void open_barrier(void)
 
 int ckpt_join(ckpt *s, const void *address, size_t len, const ckpt_view **view, int timeout_ms)
 {
-	int64_t deadline = deadline_in_ms(job->join_ms);
+	int64_t deadline = deadline_in_ms(timeout_ms >= 0 && timeout_ms < job->join_ms ? timeout_ms : job->join_ms);
 	unsigned int barrier;
 	int rc = 0;
 
-	(void)timeout_ms;
 	pthread_mutex_lock(&job->lock);
 	memcpy(job->addresses[s->rank], address, len);
 	job->address_len[s->rank] = (uint32_t)len;
 	job->joining[s->rank] = true;
+	pthread_cond_broadcast(&job->changed);
 	barrier = job->joined;
 	if (all_joining())
 		open_barrier();
@@ -275,6 +275,8 @@ static int begin(ckpt *s, uint64_t step, ckpt_target target)
 		return fail(s, -ESTALE);
 	if (job->begin_error && step >= job->begin_from && step < job->begin_to)
 		return fail(s, job->begin_error);
+	if (target == CKPT_STORAGE && job->no_store)
+		return fail(s, -EINVAL);
 	if (save && save->digest[s->rank])
 		return fail(s, -EALREADY);
 	if (!save && job->save_count == FAKE_SAVES)
@@ -428,6 +430,12 @@ void ckpt_collective_enter(ckpt *s, const char *op, uint64_t seq, uint64_t bytes
 void ckpt_collective_leave(ckpt *s)
 {
 	(void)s;
+}
+
+int ckpt_has_storage(const ckpt *s)
+{
+	(void)s;
+	return !job->no_store;
 }
 
 int ckpt_should_stop(const ckpt *s)

@@ -45,7 +45,8 @@ struct fake_job {
 	int kill_count;
 	int begin_error; /* of ckpt_begin(), for steps in [begin_from, begin_to) */
 	uint64_t begin_from, begin_to;
-	int join_ms;      /* how long ckpt_join() waits, 20000 */
+	int join_ms;      /* how long ckpt_join() waits at most, 20000 */
+	bool no_store;    /* the daemon has none */
 	uint64_t stop_at; /* the operator asks rank 1 to stop when it is at this step; 0: never */
 
 	/* what a test looks at */

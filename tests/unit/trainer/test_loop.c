@@ -198,6 +198,37 @@ Test(loop, failed_last_save_is_told, .timeout = 30)
 	run_with_begin_error(-EIO, 6, 13);
 }
 
+Test(loop, without_a_store_the_last_save_to_memory_is_safe, .timeout = 30)
+{
+	struct run *run = make_run(2);
+
+	run->job.no_store = true;
+	run_all(run);
+	assert_done(run, 12);
+	for (int r = 0; r < 2; r++)
+		cr_assert_not(run->life[r].result.unsafe, "rank %d", r);
+	cr_assert_eq(fake_saved(&run->job, CKPT_MEMORY), 12);
+	cr_assert_eq(fake_saved(&run->job, CKPT_STORAGE), 0);
+	free_run(run);
+}
+
+Test(loop, without_a_store_every_save_goes_to_memory, .timeout = 30)
+{
+	struct run *run = make_run(2);
+
+	run->job.no_store = true;
+	run->life[0].options.memory_every = run->life[1].options.memory_every = 0;
+	kill_at(run, 1, 12);
+	run_all(run);
+	assert_done(run, 12);
+	for (int r = 0; r < 2; r++)
+		cr_assert_not(run->life[r].result.unsafe, "rank %d", r);
+	cr_assert_eq(fake_saved(&run->job, CKPT_MEMORY), 12);
+	cr_assert_eq(fake_saved(&run->job, CKPT_STORAGE), 0);
+	cr_assert_eq(run->job.restores, 2, "from the save that was due for storage");
+	free_run(run);
+}
+
 Test(loop, request_to_stop_ends_all_ranks_at_one_step_with_a_save, .timeout = 30)
 {
 	struct run *run = make_run(3);
@@ -239,6 +270,32 @@ Test(loop, request_to_stop_ends_the_wait_for_missing_ranks, .timeout = 30)
 
 	run->stop = 1;
 	run_rank_0_alone(run, -ECANCELED);
+}
+
+static void *stop_when_joining(void *argument)
+{
+	struct run *run = argument;
+
+	pthread_mutex_lock(&run->job.lock);
+	while (!run->job.joining[0])
+		pthread_cond_wait(&run->job.changed, &run->job.lock);
+	run->stop = 1;
+	pthread_mutex_unlock(&run->job.lock);
+	return NULL;
+}
+
+Test(loop, request_to_stop_within_a_long_wait_for_missing_ranks_ends_it_soon, .timeout = 15)
+{
+	struct run *run = make_run(2);
+	pthread_t thread;
+
+	run->job.join_ms = 60000;
+	cr_assert_eq(pthread_create(&thread, NULL, stop_when_joining, run), 0);
+	cr_assert_eq(pthread_create(&run->life[0].thread, NULL, live, &run->life[0]), 0);
+	pthread_join(run->life[0].thread, NULL);
+	pthread_join(thread, NULL);
+	cr_assert_eq(run->life[0].rc, -ECANCELED);
+	free_run(run);
 }
 
 Test(loop, patience_ends_the_wait_for_missing_ranks, .timeout = 30)
