@@ -63,20 +63,19 @@ void launch_give_up(struct launch *launch, int code, const char *fmt, ...)
 
 /* ---- life ------------------------------------------------------------------------------------------------------ */
 
-static int open_signals(struct err *err)
+int launch_take_signals(struct launch *launch, struct err *err)
 {
 	sigset_t set;
+	struct sigaction hangup;
 	sigemptyset(&set);
 	sigaddset(&set, SIGCHLD);
 	sigaddset(&set, SIGINT);
 	sigaddset(&set, SIGTERM);
-	if (signal(SIGHUP, SIG_DFL) == SIG_IGN)
-		signal(SIGHUP, SIG_IGN); /* nohup */
-	else
+	if (sigaction(SIGHUP, NULL, &hangup) || hangup.sa_handler != SIG_IGN) /* nohup */
 		sigaddset(&set, SIGHUP);
 	sigprocmask(SIG_BLOCK, &set, NULL);
-	int fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
-	return fd < 0 ? err_set(err, -errno, "signalfd: %s", err_name(errno)) : fd;
+	launch->signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+	return launch->signals < 0 ? err_set(err, -errno, "signalfd: %s", err_name(errno)) : 0;
 }
 
 int launch_init(struct launch *launch, const struct launch_options *options, struct err *err)
@@ -86,7 +85,6 @@ int launch_init(struct launch *launch, const struct launch_options *options, str
 	launch->stop_next_ns = UINT64_MAX;
 	launch->out.fd = STDOUT_FILENO;
 	launch->err.fd = STDERR_FILENO;
-	launch->signals = -1;
 	launch->keeper.proc.pidfd = -1;
 	held_init(&launch->held);
 	uplink_init(&launch->link, launch->keeper.socket, options->job, options->world);
@@ -99,9 +97,8 @@ int launch_init(struct launch *launch, const struct launch_options *options, str
 		launch->ranks[r].out.fd = launch->ranks[r].err.fd = -1;
 		launch->ranks[r].start_at = launch->ranks[r].kill_at = UINT64_MAX;
 	}
-	launch->signals = open_signals(err);
 	proc_become_subreaper();
-	return launch->signals < 0 ? launch->signals : 0;
+	return 0;
 }
 
 void launch_free(struct launch *launch)
@@ -110,8 +107,6 @@ void launch_free(struct launch *launch)
 	held_free(&launch->held);
 	sink_free(&launch->out);
 	sink_free(&launch->err);
-	if (launch->signals >= 0)
-		close(launch->signals);
 	free(launch->ranks);
 }
 

@@ -1,7 +1,7 @@
 /* The launcher of `ckpt run`: starts the ranks of a job on this node, watches them, and replaces those that are lost. One thread, one
  * poll; nothing in it waits without a deadline.
  *
- *	rank:  WAITING (start_at) → RUNNING → (exit 0) FINISHED
+ *	rank:  WAITING (start_at) → RUNNING → (exit 0, or 3 after it was at work) FINISHED
  *	                              ↓ died    → WAITING, as long as restarts are left
  *	       FINISHED → WAITING when the daemon wants it again: another rank was lost, and the job goes back together
  *	stop:  NONE → ASKED (ranks see ckpt_should_stop) → TERM → KILL
@@ -65,7 +65,7 @@ struct launch {
 	struct recoveries recoveries;
 	uint32_t epoch;
 	uint64_t epoch_ns;   /* when it changed, or a process was killed for hanging */
-	int signals;         /* signalfd */
+	int signals;         /* signalfd; the caller's, by launch_take_signals() */
 	uint64_t begin_ns;   /* of the launcher */
 	uint64_t started_ns; /* when the ranks were first started; 0: not yet */
 	bool daemon_ready;   /* our own daemon has answered since it was started */
@@ -76,7 +76,9 @@ struct launch {
 	int failure;           /* the exit code then */
 };
 
-/* Runs until all is over; the exit code. keeper, faults and options are set; launch_free releases. */
+/* From here on signals wait for the loop. Before anything is made that must not be left behind. */
+int launch_take_signals(struct launch *launch, struct err *err);
+/* Runs until all is over; the exit code. signals, keeper, faults and options are set; launch_free releases all but the signals. */
 int launch_run(struct launch *launch);
 int launch_init(struct launch *launch, const struct launch_options *options, struct err *err);
 void launch_free(struct launch *launch);

@@ -39,6 +39,20 @@ static uint64_t fault_of_daemon(const struct launch *launch, uint64_t now)
 	return fired;
 }
 
+static void never_answered(struct launch *launch, const char *how)
+{
+	const struct keeper *keeper = &launch->keeper;
+	if (keeper->store && WIFEXITED(keeper->status) && WEXITSTATUS(keeper->status) == EXIT_LOCKED)
+		launch_give_up(
+			launch, EXIT_LOCKED,
+			"another daemon writes to the store %s, perhaps that of another ckpt run: wait until it has "
+			"ended, give another --store, or leave out --store and use that daemon too: --socket PATH "
+			"with another --job",
+			keeper->store);
+	else
+		launch_give_up(launch, EXIT_NO_DAEMON, "the daemon (ckptd) %s before it answered", how);
+}
+
 void daemon_ended(struct launch *launch, uint64_t now)
 {
 	char text[80];
@@ -47,9 +61,7 @@ void daemon_ended(struct launch *launch, uint64_t now)
 	proc_status_text(text, sizeof(text), launch->keeper.status);
 	launch->daemon_ready = false;
 	if (!launch->link.welcomed) {
-		bool locked = WIFEXITED(launch->keeper.status) && WEXITSTATUS(launch->keeper.status) == EXIT_LOCKED;
-		launch_give_up(launch, locked ? EXIT_LOCKED : EXIT_NO_DAEMON,
-			       "the daemon (ckptd) %s before it answered", text);
+		never_answered(launch, text);
 		return;
 	}
 	if (!again) {
@@ -80,7 +92,10 @@ static void start_ranks(struct launch *launch, uint64_t now)
 static void welcomed(struct launch *launch, uint64_t now)
 {
 	launch->daemon_ready = true;
-	launch->epoch = launch->link.welcome.epoch > launch->epoch ? launch->link.welcome.epoch : launch->epoch;
+	/* Once ranks have joined, a daemon that has begun anew may name an epoch that they will not enter, since they are still
+	 * in theirs: a new one comes as EPOCH. */
+	if (!launch->held.count && launch->link.welcome.epoch > launch->epoch)
+		launch->epoch = launch->link.welcome.epoch;
 	for (uint32_t r = 0; r < launch->options.world; r++) {
 		if (launch->held.ranks[r].fd >= 0)
 			uplink_return(&launch->link, r, &launch->held.ranks[r]);

@@ -57,6 +57,7 @@ void keeper_own(struct keeper *keeper, const char *store)
 	int n = 0;
 	find_binary(keeper);
 	keeper->owned = true;
+	keeper->store = store;
 	keeper->budget.max = RESTARTS_MAX;
 	keeper->budget.window_ns = RESTARTS_WINDOW_NS;
 	keeper->argv[n++] = keeper->binary;

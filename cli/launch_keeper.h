@@ -16,6 +16,7 @@ struct keeper {
 	bool given_up;
 	char socket[CONTACT_PATH_MAX];
 	char dir[CONTACT_PATH_MAX]; /* the private directory of the socket; "": none */
+	const char *store;          /* the caller's; NULL: memory only, or not ours */
 	char binary[PATH_MAX];
 	char *argv[KEEPER_ARGS]; /* of ckptd; the strings are the caller's or the keeper's */
 	struct proc proc;

@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
+#include <sys/wait.h>
 
 /* How long a dead rank waits for the daemon's word, so that the daemon knows of the death before the replacement comes. */
 #define WORD_NS (300 * CLOCK_NS_PER_MS)
@@ -122,12 +123,24 @@ static bool take_restart(struct launch *launch, const struct launch_rank *rank, 
 	return false;
 }
 
+static bool exited_with(const struct launch_rank *rank, int code)
+{
+	return WIFEXITED(rank->status) && WEXITSTATUS(rank->status) == code;
+}
+
 /* It has failed: again, later, or never. */
 static void consider(struct launch *launch, struct launch_rank *rank, pid_t pid, bool at_work, uint64_t now)
 {
 	char text[80];
 	uint64_t pause = 0;
 	proc_status_text(text, sizeof(text), rank->status);
+	if (!at_work && exited_with(rank, EXIT_USAGE)) {
+		launch_give_up(
+			launch, EXIT_FAILED,
+			"rank %u (process %d) %s before it joined: wrong usage, which no restart mends: giving up",
+			rank->id, (int)pid, text);
+		return;
+	}
 	if (at_work)
 		streak_ended(&rank->streak);
 	if (!at_work && !streak_failed(&rank->streak, now, &pause)) {
@@ -176,7 +189,15 @@ bool ranks_ended(struct launch *launch, pid_t pid, uint64_t now)
 	bool wanted = rank->kill_at != UINT64_MAX; /* the daemon did not wait for its end */
 	rank->kill_at = UINT64_MAX;
 	finish(rank);
-	if (rank->status && launch->stop < STOP_TERM)
+	/* Should it not have finished after all, the daemon will want it again. */
+	bool unsafe = at_work && exited_with(rank, EXIT_PARTIAL);
+	if (unsafe)
+		launch_warn(
+			launch,
+			"rank %u (process %d) exited with status %d: it has finished, but not all is saved; it is not "
+			"started again",
+			rank->id, (int)pid, EXIT_PARTIAL);
+	if (rank->status && !unsafe && launch->stop < STOP_TERM)
 		consider(launch, rank, pid, at_work, now);
 	else if (wanted)
 		start_finished(launch, rank, now);

@@ -175,6 +175,8 @@ static int launch_with(struct cli *cli, struct launch *launch)
 	int code = read_options(cli, &options, &launch->budget);
 	if (!code)
 		code = read_faults(cli, launch, options.world);
+	if (!code && launch_take_signals(launch, &err))
+		code = cli_fail(cli, EXIT_FAILED, "%s", err.text);
 	if (!code)
 		code = choose_daemon(cli, &launch->keeper);
 	if (code)
@@ -201,7 +203,10 @@ static int run(struct cli *cli)
 	if (!launch || !faults)
 		return cli_fail(cli, EXIT_FAILED, "out of memory");
 	launch->faults = faults;
-	return launch_with(cli, launch);
+	launch->signals = -1;
+	int code = launch_with(cli, launch);
+	cleanup_close(&launch->signals);
+	return code;
 }
 
 static const struct option_spec options[] = {
@@ -231,7 +236,10 @@ const struct command command_run = {
 		  "also\n"
 		  "RANK, WORLD_SIZE, LOCAL_RANK and LOCAL_WORLD_SIZE. A rank that ends with a status other than 0 is "
 		  "started\n"
-		  "again. SIGTERM and SIGINT ask the ranks for a last checkpoint and a clean end; a second SIGINT "
+		  "again; but status 2 before it was at work (wrong usage) ends the run, and a rank that ends with 3 "
+		  "after it\n"
+		  "was at work has finished, with its last save not safe. SIGTERM and SIGINT ask the ranks for a last "
+		  "checkpoint and a clean end; a second SIGINT "
 		  "kills them.\n"
 		  "\n"
 		  "Faults: KIND:PARAMETER…@TRIGGER, separated by commas. Kinds: kill, stop (:for=2s: goes on after "

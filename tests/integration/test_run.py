@@ -190,7 +190,9 @@ def _():
     store = top / "locked"
     first = Run("--store", store, *sh("echo up; sleep 1000"))
     first.until_out("up")
-    run("--store", store, "true", code=11)
+    second = run("--store", store, *sh("echo no"), code=11)
+    has(second.err(), f"another daemon writes to the store {store}", "give another --store", "--socket PATH")
+    equal(second.out(), "")
     first.child.send_signal(signal.SIGINT)
     first.wait(130)
 
@@ -212,6 +214,20 @@ def _():
     equal(time.monotonic() - begin < 20, True, "the other ranks were waited for")
 
 
+@case("a rank that is called wrongly ends the run at once")
+def _():
+    done = run("-n", 2, *sh('echo x >> runs-$RANK; [ $RANK = 0 ] || exit 2; exec sleep 1000'), code=1)
+    has(done.err(), "rank 1 (process", "exited with status 2 before it joined: wrong usage")
+    equal("restart" in done.err().replace("which no restart mends", ""), False, done.err())
+    equal((done.folder / "runs-1").read_text(), "x\n")
+
+
+@case("status 3 of a rank that was never at work is a loss as any other")
+def _():
+    done = run(*sh('echo x >> runs; [ $(wc -l < runs) -ge 2 ] || exit 3'))
+    has(done.err(), "exited with status 3 before it joined: restart 1 of 10")
+
+
 @case("restarts are bounded")
 def _():
     done = run("--max-restarts", 1, *sh("kill -9 $$"), code=1)
@@ -225,6 +241,18 @@ def _():
 
 
 # ---- the end
+
+@case("a signal in the first moments leaves nothing behind")
+def _():
+    for _ in range(20):
+        r = Run(*sh("exec sleep 1000"))
+        limit = time.monotonic() + DEADLINE
+        while not any(name.startswith("ckpt-run-") for name in os.listdir(top)):  # no pause: the moment is short
+            equal(time.monotonic() < limit and r.child.poll() is None, True, "no directory came")
+        r.child.send_signal(signal.SIGINT)
+        r.wait(130)
+        equal(list(top.glob("ckpt-run-*")), [], "private directories left behind")
+
 
 TRAP = 'trap "echo bye; exit 0" TERM; echo up; while :; do sleep 1000 & wait; done'
 
@@ -381,7 +409,8 @@ def _():
     equal([document["restarts"], document["fired"], document["recovered"], document["daemon_starts"]], [1, 1, 1, 1])
     r = document["recoveries"][0]
     equal([r["what"], r["injected"], r["source"], r["epoch"]], ["ranks", True, "memory", 2])
-    equal(r["restored_step"] in (55, 60) and r["steps_lost"] <= 6, True, r)
+    # The last save but one as a rule; where the machine is busy, saves that find all slots in use are left out.
+    equal(r["restored_step"] % 5 == 0 and r["steps_lost"] <= 15, True, r)
     for name in ("detect_ms", "decide_ms", "restore_ms", "back_ms"):
         equal(r[name] is not None and 0 <= r[name] < 30000, True, f"{name} {r[name]}")
 
@@ -426,6 +455,25 @@ def _():
     document = json.loads(r.out())
     equal([document["fired"], document["restarts"], document["recovered"]], [1, 1, 1])
     equal(document["recoveries"][0]["source"], "memory")
+
+
+@case("ranks whose last save is not safe have failed, and are not started again")
+def _():
+    r = run("-n", 2, "--json", "--store", tempfile.mkdtemp(dir=top), "--", "bash", "-c",
+            '"$0" --steps 20 --save-storage-every 0; exit 3', TRAIN, code=1)
+    document = json.loads(r.out())
+    equal([document["restarts"], [rank["starts"] for rank in document["ranks"]], document["exit"]], [0, [1, 1], 1])
+    has(r.err(), "rank 0 (process", "it has finished, but not all is saved", "rank 1 exited with status 3")
+
+
+@case("without a store ckpt-train saves to memory, and ends well")
+def _():
+    r = run("-n", 2, "--json", "--inject", "kill:rank=1@step=60", "--", TRAIN, "--steps", STEPS)
+    document = json.loads(r.out())
+    equal([document["fired"], document["restarts"], [rank["ok"] for rank in document["ranks"]]], [1, 1, [True, True]])
+    equal(document["recoveries"][0]["source"], "memory")
+    has(r.err(), "the daemon has no store: all saves go to memory only")
+    final(r.err())
 
 
 @case("a rank that hangs is killed and replaced")
