@@ -1,7 +1,7 @@
 """Every failpoint of ckptd and of the library in it, with every action, in a scenario in which it is reached: afterwards the next
 save works, everything that was acknowledged as durable is there and whole, nothing else is listed, it restores bit by bit, and no call
 of the training was blocked beyond its deadline.
-timeout: 300"""
+timeout: 480"""
 
 import concurrent.futures
 import os
@@ -147,6 +147,20 @@ def occupied(run, d):
     run.finish(d, ranks)
 
 
+def finished_before(run, d):
+    """The daemon dies between a commit and its word for it; its next life, if the ranks have saved nothing since, finds it there."""
+    ranks = None
+    for _ in range(ENTRY_TRIES):
+        d.start(run.serve(1, "commit.sync_link=kill@1"))
+        ranks = ranks or run.ranks(d, "--storage", 1, "--pause", 1500)
+        until(lambda: run.fired(d) or not d.alive(), "a commit")
+        if run.fired(d):
+            break
+    run.await_fired(d, ranks)
+    run.progress(d, ranks)
+    run.finish(d, ranks)
+
+
 def left_behind(run, d):
     """A start after a crash in the middle of a commit."""
     saved(run, d)
@@ -219,6 +233,7 @@ SCENARIOS = {
     "commit.rename": no_links,
     "commit.probe": occupied,
     "commit.probe_manifest": occupied,
+    "commit.read_manifest": finished_before,
     "commit.aside_old": occupied,
     "startup.scan": first,
     "startup.aside": left_behind,
@@ -294,7 +309,7 @@ def main():
             else:
                 print(f"ok {number} - {case[0]} {case[1]}", flush=True)
 
-    with concurrent.futures.ThreadPoolExecutor(2) as pool:
+    with concurrent.futures.ThreadPoolExecutor(4) as pool:
         list(pool.map(one, everything))
     print(f"1..{number}")
     print("# injected, hit, fired")
