@@ -177,7 +177,7 @@ def left_behind(run, d):
 def saved(run, d):
     """Some checkpoints, and nobody at work."""
     d.start()
-    ranks = run.ranks(d)
+    ranks = run.ranks(d, "--wait", "verified")  # a read-back gives way to newer saves
     until(lambda: all(len(r.reached("verified")) >= 2 for r in ranks), "two verified steps")
     run.stop.touch()
     for rank in ranks:
