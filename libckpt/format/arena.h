@@ -42,7 +42,7 @@ struct arena_slot {
 	_Atomic uint32_t fenced;             /* rank: 1 after the fence; 2: given up (never fenced) */
 	_Atomic uint32_t done;               /* device: 1 complete, (uint32_t)-errno failed, 0 running */
 	uint32_t target;                     /* rank: enum slot_target */
-	_Atomic uint64_t step;               /* rank: set before state becomes CAPTURING; read by other threads at any time */
+	_Atomic uint64_t step; /* rank: set before state becomes CAPTURING; read by other threads at any time */
 	_Atomic uint32_t epoch;
 	uint32_t flags;                         /* rank: enum slot_flags */
 	uint64_t begin_ns;                      /* rank: clock_now() at begin */
