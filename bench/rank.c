@@ -303,7 +303,7 @@ int main(int argc, char **argv)
 		if (c == 'm')
 			mib = strtoull(optarg, NULL, 10);
 		else if (c == 't')
-			st.tensors = atoi(optarg);
+			st.tensors = (int)strtol(optarg, NULL, 10);
 		else if (c == 'c')
 			st.columns = true;
 		else
