@@ -249,7 +249,8 @@ typedef struct ckpt_restored {
  * (own memory, then storage, then older). All ranks call it with the same argument after ckpt_join. Any saved world size and
  * partition. *out may be NULL; its size must be set. stream: as in ckpt_begin; on return all memory is filled.
  * -ENOENT: nothing to restore (a fresh start); -EINVAL: a tensor is missing, or has another dtype or shape (both sides named): nothing
- * was touched; -EBADMSG, -EIO: no intact copy is left: the state is undefined and saves are refused until a restore succeeds. */
+ * was touched; also once a save was begun in this epoch: ckpt_join again first, so that no step is saved twice in an epoch;
+ * -EBADMSG, -EIO: no intact copy is left: the state is undefined and saves are refused until a restore succeeds. */
 int ckpt_restore(ckpt *s, uint64_t step, void *stream, ckpt_restored *out, int timeout_ms);
 
 /* ---- liveness ------------------------------------------------------------------------------------------------ */
