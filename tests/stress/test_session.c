@@ -25,7 +25,8 @@ enum { RANKS = 2, ELEMENTS = 30000, HELD = 6, STEPS = 400, JOIN_EVERY = 60, TIME
 			fprintf(stderr, "%s:%d: %s: ", __FILE__, __LINE__, #condition);                                \
 			fprintf(stderr, __VA_ARGS__);                                                                  \
 			fprintf(stderr, "\n");                                                                         \
-			kill(daemon_pid, SIGKILL);                                                                     \
+			if (daemon_pid > 0)                                                                            \
+				kill(daemon_pid, SIGKILL);                                                             \
 			exit(1);                                                                                       \
 		}                                                                                                      \
 	} while (0)
