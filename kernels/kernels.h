@@ -69,7 +69,8 @@ struct device_ops {
 	 * (-EOPNOTSUPP); whoever reads the arena must be told that there is nothing to compare it with. */
 	bool (*digests)(const struct device *dev);
 
-	/* Makes the arena reachable for fast copies (pinned on CUDA; nothing on the host). Once per mapping. */
+	/* Makes the arena reachable for fast copies (pinned on CUDA; on the host its pages are touched in the
+	 * background). Once per mapping; detached before it is unmapped. */
 	int (*arena_attach)(struct device *dev, void *base, size_t size, struct err *err);
 	void (*arena_detach)(struct device *dev, void *base);
 

@@ -13,6 +13,8 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 enum { NSPANS = 3, LEAVES_MAX = 256, GRANULE = 4 * LEAF_SIZE };
 
@@ -386,3 +388,63 @@ Test(device_host, injected_failures_are_reported_where_they_belong)
 	world_free(w);
 }
 #endif
+
+/* ---- the arena is touched in the background ---------------------------------------------------------------------- */
+
+enum { ARENA_BYTES = 64 << 20 };
+
+static char *map_untouched(void)
+{
+	int fd = memfd_create("arena", MFD_CLOEXEC);
+	cr_assert_eq(ftruncate(fd, ARENA_BYTES), 0);
+	char *p = mmap(NULL, ARENA_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	cr_assert_neq(p, MAP_FAILED);
+	close(fd);
+	return p;
+}
+
+static size_t resident(char *p)
+{
+	static unsigned char page[ARENA_BYTES / 4096];
+	size_t n = 0;
+	cr_assert_eq(mincore(p, ARENA_BYTES, page), 0);
+	for (size_t i = 0; i < sizeof(page); i++)
+		n += page[i] & 1;
+	return n;
+}
+
+Test(device_host, an_attached_arena_is_touched_before_its_first_capture)
+{
+	struct device *dev;
+	char *arena = map_untouched();
+	cr_assert_eq(device_host.open(DEVICE_HOST, &dev, NULL), 0);
+	cr_expect_eq(resident(arena), 0);
+	cr_assert_eq(device_host.arena_attach(dev, arena, ARENA_BYTES, NULL), 0);
+	for (uint64_t deadline = FOREVER; resident(arena) < ARENA_BYTES / 4096;) {
+		cr_assert_lt(clock_now(), deadline, "%zu pages", resident(arena));
+		sched_yield();
+	}
+	device_host.arena_detach(dev, arena);
+	munmap(arena, ARENA_BYTES);
+	device_host.close(dev);
+}
+
+Test(device_host, an_arena_can_be_detached_while_it_is_touched)
+{
+	struct device *dev;
+	cr_assert_eq(device_host.open(DEVICE_HOST, &dev, NULL), 0);
+	for (int i = 0; i < 20; i++) {
+		char *arena = map_untouched();
+		cr_assert_eq(device_host.arena_attach(dev, arena, ARENA_BYTES, NULL), 0);
+		while (i % 2 && !resident(arena))
+			sched_yield();
+		device_host.arena_detach(dev, arena);
+		munmap(arena, ARENA_BYTES);
+		/* Whatever takes the place is not written to. */
+		char *other = mmap(arena, ARENA_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED,
+				   -1, 0);
+		cr_expect_eq(resident(other), 0);
+		munmap(other, ARENA_BYTES);
+	}
+	device_host.close(dev);
+}
