@@ -1,4 +1,4 @@
-#include "saves.h"
+#include "saves_private.h"
 
 #include "base/cleanup.h"
 #include "base/clock.h"
@@ -12,12 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { FAILED_KEPT = 64 };
-
-static struct snapshot *snapshot_of(struct list *node)
-{
-	return list_entry(node, struct snapshot, link);
-}
+#define VERIFY_PATIENCE (5 * CLOCK_NS_PER_S)
 
 void saves_init(struct saves *saves, struct daemon *daemon, struct job *job)
 {
@@ -33,7 +28,7 @@ void saves_free(struct saves *saves)
 
 /* ---- finding --------------------------------------------------------------------------------------------------- */
 
-static struct snapshot *find(struct saves *saves, struct step_id id)
+struct snapshot *saves_find(struct saves *saves, struct step_id id)
 {
 	list_for(node, &saves->snapshots) {
 		struct snapshot *s = snapshot_of(node);
@@ -43,7 +38,7 @@ static struct snapshot *find(struct saves *saves, struct step_id id)
 	return NULL;
 }
 
-static void insert(struct saves *saves, struct snapshot *s)
+void saves_insert(struct saves *saves, struct snapshot *s)
 {
 	struct list *at = saves->snapshots.prev;
 	while (at != &saves->snapshots && step_compare(snapshot_of(at)->id, s->id) > 0)
@@ -53,12 +48,12 @@ static void insert(struct saves *saves, struct snapshot *s)
 
 static int find_or_make(struct saves *saves, struct step_id id, struct snapshot **out)
 {
-	*out = find(saves, id);
+	*out = saves_find(saves, id);
 	if (*out)
 		return 0;
 	int rc = snapshot_new(saves, id, saves->job->world, out);
 	if (!rc)
-		insert(saves, *out);
+		saves_insert(saves, *out);
 	return rc;
 }
 
@@ -214,7 +209,7 @@ static int start_commit(struct saves *saves, struct snapshot *s)
 	return rc;
 }
 
-static bool wants_commit(const struct snapshot *s)
+bool saves_wants_commit(const struct snapshot *s)
 {
 	return s->to_storage && !s->commit && !s->rc && !s->storage_rc &&
 	       (s->state == SNAPSHOT_COPIED || s->state == SNAPSHOT_CAPTURED);
@@ -232,7 +227,7 @@ static void pump_commit(struct saves *saves)
 	struct snapshot *newest = NULL;
 	for (struct list *node = saves->snapshots.prev; node != &saves->snapshots; node = node->prev) {
 		struct snapshot *s = snapshot_of(node);
-		if (!wants_commit(s))
+		if (!saves_wants_commit(s))
 			continue;
 		if (saves->daemon->root < 0) {
 			snapshot_fail(s, -EINVAL,
@@ -262,7 +257,7 @@ static void verify_done(void *arg, struct step_id id, int rc, const struct err *
 {
 	struct saves *saves = arg;
 	saves->verifying = NULL;
-	struct snapshot *s = find(saves, id);
+	struct snapshot *s = saves_find(saves, id);
 	if (!rc || rc == -EBADMSG) /* could not be read says nothing about the bytes */
 		catalog_verified(saves->daemon->catalog, saves->job->name, id, rc);
 	if (s && !rc) {
@@ -277,10 +272,21 @@ static void verify_done(void *arg, struct step_id id, int rc, const struct err *
 	saves_pump(saves);
 }
 
-/* The newest first; one at a time, and never while a commit wants the disk. */
+/* A disk that is never idle must not put the read-back off for ever. */
+static bool overdue(const struct saves *saves)
+{
+	list_for(node, &saves->snapshots) {
+		const struct snapshot *s = snapshot_of(node);
+		if (s->verify_queued && clock_now() - s->durable_ns > VERIFY_PATIENCE)
+			return true;
+	}
+	return false;
+}
+
+/* The newest first; one at a time, and while a commit wants the disk only what has waited long. */
 static void pump_verify(struct saves *saves)
 {
-	if (saves->verifying || saves->committing || saves->daemon->stopping)
+	if (saves->verifying || saves->daemon->stopping || (saves->committing && !overdue(saves)))
 		return;
 	for (struct list *node = saves->snapshots.prev; node != &saves->snapshots; node = node->prev) {
 		struct snapshot *s = snapshot_of(node);
@@ -294,135 +300,13 @@ static void pump_verify(struct saves *saves)
 	}
 }
 
-/* ---- giving back ----------------------------------------------------------------------------------------------- */
-
-static bool is_lent(const struct snapshot *s)
-{
-	return s->saves->lent.epoch && !step_compare(s->id, s->saves->lent);
-}
-
-static bool commit_reads_slots(const struct snapshot *s)
-{
-	return s->commit && s->commit->state != COMMIT_DONE && !s->slots_on_disk;
-}
-
-static bool needed_in_memory(const struct snapshot *s, const struct snapshot *newest)
-{
-	if (commit_reads_slots(s))
-		return true;
-	if (s->rc || s->damaged)
-		return false;
-	return s == newest || s->state < SNAPSHOT_CAPTURED || wants_commit(s) || is_lent(s);
-}
-
-static bool being_verified(const struct snapshot *s)
-{
-	return s->verify_queued || (s->saves->verifying && !step_compare(readback_id(s->saves->verifying), s->id));
-}
-
-/* A rank that begins late must be told that the step has failed, and not open it anew. Once a later step is captured on every rank
- * nobody is late any more. */
-static bool somebody_may_begin(const struct snapshot *s, const struct snapshot *newest)
-{
-	if (!s->rc || s->id.epoch != s->saves->job->epoch || (newest && step_compare(s->id, newest->id) < 0))
-		return false;
-	for (uint32_t r = 0; r < s->nparts; r++)
-		if (s->parts[r].state == PART_ABSENT)
-			return true;
-	return false;
-}
-
-static void return_loan(struct saves *saves)
-{
-	list_for(node, &saves->snapshots) {
-		const struct snapshot *s = snapshot_of(node);
-		if (snapshot_in_memory(s) && s->opened_ns > saves->lent_ns && s->id.epoch == saves->job->epoch)
-			saves->lent = (struct step_id){0};
-	}
-}
-
-static void reclaim(struct saves *saves)
-{
-	unsigned kept = 0;
-	return_loan(saves);
-	struct snapshot *newest = saves_in_memory(saves, UINT64_MAX);
-	list_for_safe(node, &saves->snapshots) {
-		struct snapshot *s = snapshot_of(node);
-		if (needed_in_memory(s, newest) || !snapshot_release(s) || !snapshot_idle(s) || being_verified(s))
-			continue;
-		if (somebody_may_begin(s, newest) && kept++ < FAILED_KEPT)
-			continue;
-		snapshot_free(s);
-	}
-}
+/* ---- the order ---------------------------------------------------------------------------------------------------- */
 
 void saves_pump(struct saves *saves)
 {
 	pump_commit(saves);
 	pump_verify(saves);
-	reclaim(saves);
-}
-
-void saves_lend(struct saves *saves, struct step_id id)
-{
-	saves->lent = id;
-	saves->lent_ns = clock_now();
-}
-
-static void release_unclaimed(struct memory *mem)
-{
-	for (uint32_t i = 0; i < mem->nslots; i++)
-		if (!mem->slots[i].used && atomic_load(&mem->head->slots[i].state) != SLOT_FREE)
-			memory_release(mem, i);
-}
-
-void saves_orphan(struct saves *saves, uint32_t rank)
-{
-	list_for(node, &saves->snapshots)
-		snapshot_of(node)->parts[rank].orphan = true;
-	if (saves->job->ranks[rank].mem)
-		release_unclaimed(saves->job->ranks[rank].mem);
-	saves_pump(saves);
-}
-
-/* A commit that still reads the slots is given up: what it would write is damaged, too. */
-void saves_drop(struct saves *saves, struct snapshot *s)
-{
-	s->damaged = true;
-	if (s->commit && s->commit->state != COMMIT_DONE)
-		snapshot_fail(s, -EBADMSG, "its copy in memory is damaged");
-	saves_pump(saves);
-}
-
-int saves_adopt(struct saves *saves, struct step_id id, const uint32_t *slots)
-{
-	struct snapshot *s;
-	struct snapshot *old = find(saves, id);
-	if (old && snapshot_idle(old) && snapshot_release(old) && !being_verified(old))
-		snapshot_free(old);
-	int rc = snapshot_new(saves, id, saves->job->world, &s);
-	if (rc)
-		return rc;
-	for (uint32_t r = 0; !rc && r < s->nparts; r++) {
-		struct memory *mem = saves->job->ranks[r].mem;
-		memory_complete(mem, slots[r], id);
-		rc = snapshot_add(s, r, mem, slots[r], true);
-		if (rc)
-			break;
-		memcpy(s->parts[r].leaves, memory_leaves(mem, slots[r]), mem->layout.nleaves * sizeof(uint64_t));
-		s->parts[r].state = PART_DIGESTED;
-	}
-	if (rc) {
-		snapshot_free(s);
-		return rc;
-	}
-	s->to_storage = false;
-	snapshot_set_state(s, SNAPSHOT_COPIED);
-	snapshot_set_state(s, SNAPSHOT_CAPTURED);
-	s->captured_ns = clock_now();
-	insert(saves, s);
-	saves_pump(saves);
-	return 0;
+	saves_reclaim(saves);
 }
 
 /* ---- deadlines, epochs ----------------------------------------------------------------------------------------- */
@@ -502,7 +386,7 @@ bool saves_idle(const struct saves *saves)
 		return false;
 	list_for(node, &saves->snapshots) {
 		const struct snapshot *s = snapshot_of(node);
-		if (wants_commit(s) || s->verify_queued)
+		if (saves_wants_commit(s) || s->verify_queued)
 			return false;
 	}
 	return true;

@@ -1,0 +1,132 @@
+#include "saves_private.h"
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "job.h"
+#include "readback.h"
+
+#include <string.h>
+
+enum { FAILED_KEPT = 64 };
+
+static bool is_lent(const struct snapshot *s)
+{
+	return s->saves->lent.epoch && !step_compare(s->id, s->saves->lent);
+}
+
+static bool commit_reads_slots(const struct snapshot *s)
+{
+	return s->commit && s->commit->state != COMMIT_DONE && !s->slots_on_disk;
+}
+
+static bool needed_in_memory(const struct snapshot *s, const struct snapshot *newest)
+{
+	if (commit_reads_slots(s))
+		return true;
+	if (s->rc || s->damaged)
+		return false;
+	return s == newest || s->state < SNAPSHOT_CAPTURED || saves_wants_commit(s) || is_lent(s);
+}
+
+static bool being_verified(const struct snapshot *s)
+{
+	return s->verify_queued || (s->saves->verifying && !step_compare(readback_id(s->saves->verifying), s->id));
+}
+
+/* A rank that begins late must be told that the step has failed, and not open it anew. Once a later step is captured on every rank
+ * nobody is late any more. */
+static bool somebody_may_begin(const struct snapshot *s, const struct snapshot *newest)
+{
+	if (!s->rc || s->id.epoch != s->saves->job->epoch || (newest && step_compare(s->id, newest->id) < 0))
+		return false;
+	for (uint32_t r = 0; r < s->nparts; r++)
+		if (s->parts[r].state == PART_ABSENT)
+			return true;
+	return false;
+}
+
+static void return_loan(struct saves *saves)
+{
+	list_for(node, &saves->snapshots) {
+		const struct snapshot *s = snapshot_of(node);
+		if (snapshot_in_memory(s) && s->opened_ns > saves->lent_ns && s->id.epoch == saves->job->epoch)
+			saves->lent = (struct step_id){0};
+	}
+}
+
+void saves_reclaim(struct saves *saves)
+{
+	unsigned kept = 0;
+	return_loan(saves);
+	struct snapshot *newest = saves_in_memory(saves, UINT64_MAX);
+	list_for_safe(node, &saves->snapshots) {
+		struct snapshot *s = snapshot_of(node);
+		if (needed_in_memory(s, newest) || !snapshot_release(s) || !snapshot_idle(s) || being_verified(s))
+			continue;
+		if (somebody_may_begin(s, newest) && kept++ < FAILED_KEPT)
+			continue;
+		snapshot_free(s);
+	}
+}
+
+void saves_lend(struct saves *saves, struct step_id id)
+{
+	saves->lent = id;
+	saves->lent_ns = clock_now();
+}
+
+static void release_unclaimed(struct memory *mem)
+{
+	for (uint32_t i = 0; i < mem->nslots; i++)
+		if (!mem->slots[i].used && atomic_load(&mem->head->slots[i].state) != SLOT_FREE)
+			memory_release(mem, i);
+}
+
+void saves_orphan(struct saves *saves, uint32_t rank)
+{
+	list_for(node, &saves->snapshots)
+		snapshot_of(node)->parts[rank].orphan = true;
+	if (saves->job->ranks[rank].mem)
+		release_unclaimed(saves->job->ranks[rank].mem);
+	saves_pump(saves);
+}
+
+/* A commit that still reads the slots is given up: what it would write is damaged, too. */
+void saves_drop(struct saves *saves, struct snapshot *s)
+{
+	s->damaged = true;
+	if (s->commit && s->commit->state != COMMIT_DONE)
+		snapshot_fail(s, -EBADMSG, "its copy in memory is damaged");
+	saves_pump(saves);
+}
+
+int saves_adopt(struct saves *saves, struct step_id id, const uint32_t *slots)
+{
+	struct snapshot *s;
+	struct snapshot *old = saves_find(saves, id);
+	if (old && snapshot_idle(old) && snapshot_release(old) && !being_verified(old))
+		snapshot_free(old);
+	int rc = snapshot_new(saves, id, saves->job->world, &s);
+	if (rc)
+		return rc;
+	for (uint32_t r = 0; !rc && r < s->nparts; r++) {
+		struct memory *mem = saves->job->ranks[r].mem;
+		memory_complete(mem, slots[r], id);
+		rc = snapshot_add(s, r, mem, slots[r], true);
+		if (rc)
+			break;
+		memcpy(s->parts[r].leaves, memory_leaves(mem, slots[r]), mem->layout.nleaves * sizeof(uint64_t));
+		s->parts[r].state = PART_DIGESTED;
+	}
+	if (rc) {
+		snapshot_free(s);
+		return rc;
+	}
+	s->to_storage = false;
+	snapshot_set_state(s, SNAPSHOT_COPIED);
+	snapshot_set_state(s, SNAPSHOT_CAPTURED);
+	s->captured_ns = clock_now();
+	saves_insert(saves, s);
+	saves_pump(saves);
+	return 0;
+}

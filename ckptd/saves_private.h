@@ -1,0 +1,20 @@
+/* Private to saves.c and reclaim.c. */
+#ifndef CKPTD_SAVES_PRIVATE_H
+#define CKPTD_SAVES_PRIVATE_H
+
+#include "saves.h"
+
+static inline struct snapshot *snapshot_of(struct list *node)
+{
+	return list_entry(node, struct snapshot, link);
+}
+
+struct snapshot *saves_find(struct saves *saves, struct step_id id);
+/* Keeps the order of (epoch, step). */
+void saves_insert(struct saves *saves, struct snapshot *s);
+/* It is to be written, and nobody has begun to. */
+bool saves_wants_commit(const struct snapshot *s);
+/* Gives back the slots that nobody needs, forgets the snapshots that have ended (reclaim.c). */
+void saves_reclaim(struct saves *saves);
+
+#endif
