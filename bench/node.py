@@ -22,7 +22,8 @@ def machine(folder):
     memory = int(next(line for line in open("/proc/meminfo")).split()[1]) >> 20
     source, kind = subprocess.run(["findmnt", "-no", "SOURCE,FSTYPE", "-T", folder], capture_output=True, text=True,
                                   check=True).stdout.split()[:2]
-    return f"{cpu}, {os.cpu_count()} CPUs, {memory} GiB, Linux {os.uname().release}, {kind} on {source}"
+    return (f"{cpu}, {os.cpu_count()} CPUs, {memory} GiB, Linux {os.uname().release}, {kind} on {source}, "
+            f"huge pages for arenas: {shared_huge_pages()}")
 
 
 def median(values, scale=1.0, digits=2):
@@ -165,7 +166,7 @@ def rest(folder):
     """Commits what is dirty, then waits (bounded) until the disk is quiet: discards run on after an unlink."""
     subprocess.run(["sync", "-f", folder], check=True)
     quiet, last = 0, None
-    for _ in range(100):
+    for _ in range(40):
         now = sectors()
         quiet = quiet + 1 if last and now[0] - last[0] < 2048 and not now[1] else 0
         if quiet >= 3:
@@ -174,12 +175,15 @@ def rest(folder):
         time.sleep(0.1)
 
 
-def fio(folder, files, sizes, *options):
-    """Bytes per second of one job over these files (relative to folder), 8 MiB at depth 8, fixed buffers, direct."""
+def fio(folder, files, sizes, *options, huge=False):
+    """Bytes per second of one job over these files (relative to folder), 8 MiB at depth 8, fixed buffers, direct. huge: its
+    buffers lie in huge pages, which makes the requests to the disk larger (fio itself has no option for that)."""
     total = sum(sizes)
+    environment = {**os.environ, "GLIBC_TUNABLES": "glibc.malloc.hugetlb=1"} if huge else None
     out = subprocess.run(["fio", "--name=bench", "--direct=1", "--ioengine=io_uring", "--fixedbufs=1", "--bs=8M", "--iodepth=8",
-                          f"--directory={folder}", "--filename=" + ":".join(files), f"--size={total}",
-                          "--output-format=json", "--scramble_buffers=0", *options], capture_output=True, text=True, check=True).stdout
+                          f"--directory={folder}", "--filename=" + ":".join(files), f"--size={total}", "--mem=malloc",
+                          "--scramble_buffers=0", "--output-format=json", *options], capture_output=True, text=True,
+                         check=True, env=environment).stdout
     job = json.loads(out[out.index("{"):])["jobs"][0]
     side = job["write"] if job["write"]["io_bytes"] else job["read"]
     if side["io_bytes"] != total // len(files) // (8 << 20) * (8 << 20) * len(files) and side["io_bytes"] != total:
@@ -187,13 +191,23 @@ def fio(folder, files, sizes, *options):
     return side["bw_bytes"]
 
 
-def fio_write(folder, sizes, fallocate="native"):
+def fio_write(folder, sizes, fallocate="native", huge=False):
     """New files, fsynced. fio allocates their blocks before its clock starts (fallocate=native, its default), or not (none)."""
     files = [f"fio.{i}" for i in range(len(sizes))]
     try:
-        return fio(folder, files, sizes, "--rw=write", "--end_fsync=1", f"--fallocate={fallocate}", "--file_service_type=roundrobin")
+        return fio(folder, files, sizes, "--rw=write", "--end_fsync=1", f"--fallocate={fallocate}",
+                   "--file_service_type=roundrobin", huge=huge)
     finally:
         for name in files:
             if os.path.exists(os.path.join(folder, name)):
                 os.unlink(os.path.join(folder, name))
         rest(folder)
+
+
+def shared_huge_pages():
+    """Whether arenas can have huge pages here."""
+    try:
+        with open("/sys/kernel/mm/transparent_hugepage/shmem_enabled") as f:
+            return "no" if "[never]" in f.read() else "yes"
+    except OSError:
+        return "unknown"

@@ -8,6 +8,7 @@ ckptd runs with --no-verify: reading back is background work that follows the le
     persist  from the moment when the copy stands in the arena (every fence has returned) to `durable`: all digests are computed,
              compared with those of the source and committed in that time          floor 0.95
     save     from the first begin to `durable`: with the copy into the arena       no floor
+    huge     persist against fio with its buffers in huge pages                    no floor
 """
 import argparse
 import statistics
@@ -30,8 +31,10 @@ def measure(args):
             node.forget(step)
             after = nodes.fio_write(node.home, sizes, args.fallocate)
             mean = (before + after) / 2
+            huge = nodes.fio_write(node.home, sizes, args.fallocate, huge=True)
             speed = {"persist": node.bytes / (t["durable"] - t["fenced"]), "save": node.bytes / t["durable"]}
             rows.append({"fio": mean / 1e9, "capture": node.bytes / t["fenced"] / 1e9,
+                         "huge": (speed["persist"] / huge, huge / 1e9),
                          **{key: (value / mean, value / 1e9) for key, value in speed.items()}})
             before = after
             if args.verbose:
@@ -56,6 +59,7 @@ def main():
           f"capture {nodes.median([r['capture'] for r in rows])} GB/s")
     for key in ("persist", "save"):
         print(f"{key:8} ratio to fio {nodes.median([r[key][0] for r in rows])}  {nodes.median([r[key][1] for r in rows])} GB/s")
+    print(f"huge     ratio of persist to fio {nodes.median([r['huge'][0] for r in rows])}, fio {nodes.median([r['huge'][1] for r in rows])} GB/s")
     low = statistics.median(r["persist"][0] for r in rows) < FLOOR
     if low:
         print(f"below the floor of {FLOOR}")
