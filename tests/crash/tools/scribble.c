@@ -13,7 +13,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-enum { TENSOR_BYTES = 300000, WAIT_S = 20 };
+enum { TENSORS = 3, TENSOR_BYTES = 300000, WAIT_S = 20 };
 
 struct hostile {
 	int sock, doorbell;
@@ -83,14 +83,19 @@ static void enter(struct hostile *h)
 	ask(h, WIRE_HELLO, &body, WIRE_WELCOME);
 	struct shape shape = {.ndim = 1, .dim = {TENSOR_BYTES}};
 	struct region whole = region_whole(&shape);
-	struct entry entry = {.name = (char *)"t",
-			      .kind = ENTRY_TENSOR,
-			      .dtype = DTYPE_U8,
-			      .shape = shape,
-			      .group = "params",
-			      .npieces = 1,
-			      .pieces = &whole};
-	struct registration reg = {.world = 1, .nentries = 1, .entries = &entry};
+	struct entry entries[TENSORS];
+	char names[TENSORS][16];
+	for (int i = 0; i < TENSORS; i++) {
+		snprintf(names[i], sizeof(names[i]), "t%d", i);
+		entries[i] = (struct entry){.name = names[i],
+					    .kind = ENTRY_TENSOR,
+					    .dtype = DTYPE_U8,
+					    .shape = shape,
+					    .group = "params",
+					    .npieces = 1,
+					    .pieces = &whole};
+	}
+	struct registration reg = {.world = 1, .nentries = TENSORS, .entries = entries};
 	wbuf_u32(&body, 5000); /* ms */
 	registration_encode(&reg, &body);
 	ask(h, WIRE_REGISTER, &body, WIRE_ARENA);
@@ -145,7 +150,7 @@ static struct arena_slot *begin(struct hostile *h)
 /* Counters that run backwards and beyond the size, while workers digest what they say has arrived. */
 static void lie_about_progress(struct hostile *h)
 {
-	static const uint64_t lies[] = {TENSOR_BYTES,     0,     1, UINT64_MAX, 65536, UINT64_MAX / 2,
+	static const uint64_t lies[] = {2 * TENSOR_BYTES, TENSOR_BYTES, 0, 1, UINT64_MAX, 65536,
 					TENSOR_BYTES - 1, 131073};
 	struct arena_slot *slot = begin(h);
 	for (int i = 0; i < 6; i++) {
