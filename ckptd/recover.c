@@ -380,6 +380,9 @@ static void checked(struct recover *recover, struct recover_work *w)
 	} else if (w->have_storage) {
 		recover->state = RECOVER_CLAIM;
 		recover_pump(recover);
+	} else if (w->storage_rc) {
+		/* Not -ENOENT: nobody may take this for a fresh start. */
+		refuse(recover, w->storage_rc == -ENOENT ? -EIO : w->storage_rc, "the store cannot be read");
 	} else {
 		refuse(recover, w->have_memory ? -EBADMSG : -ENOENT, "there is no checkpoint to restore");
 	}

@@ -154,7 +154,9 @@ class Daemon:
 class Rank:
     def __init__(self, daemon, number, world, options, name, env):
         self.daemon, self.number = daemon, number
+        self.has_past = bool(daemon.committed())
         self.log = daemon.top / name
+        self.began = len(self.of("fresh"))  # an earlier process of this name may have written to the same log
         (daemon.top / "pace").touch()
         variables = daemon.environment(CKPT_RANK=str(number), CKPT_WORLD=str(world), CKPT_FAILPOINTS="")
         variables.update(env)
@@ -185,6 +187,10 @@ class Rank:
     def reached(self, level):
         """{(epoch, step)} acknowledged at that level."""
         return {(int(epoch), int(step)) for _, step, epoch in self.of(level)}
+
+    def check_memory(self):
+        """Whoever starts beside committed checkpoints restores one, and never begins from nothing."""
+        expect(not self.has_past or len(self.of("fresh")) == self.began, f"rank {self.number} began from nothing beside its checkpoints")
 
     def until(self, condition, what):
         return until(lambda: condition() or self.process.poll() is not None, f"rank {self.number}: {what}")

@@ -88,6 +88,8 @@ class Run:
         self.stop.touch()
         for rank in ranks:
             expect(rank.wait() == 0, f"rank {rank.number} ended with {rank.process.returncode}: {rank.lines()[-3:]}")
+        for rank in d.ranks:
+            rank.check_memory()
         acknowledged = self.durable(d)
         d.kill()
         lost = acknowledged - set(d.committed())

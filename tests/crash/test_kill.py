@@ -83,6 +83,8 @@ def rounds(choose):
         job.stop.touch()
         for rank in job.ranks:
             expect(rank.wait() == 0, f"rank {rank.number} ended with {rank.process.returncode}: {rank.lines()[-3:]}")
+        for rank in d.ranks:
+            rank.check_memory()
         acknowledged = job.acknowledged()
         d.kill()
         check(d, acknowledged)
