@@ -179,15 +179,10 @@ static void print(const struct cli *cli, const struct checkpoint *ck, const stru
 
 static int run(struct cli *cli)
 {
-	struct checkpoint_ref ref;
 	struct checkpoint ck;
-	struct err err = {0};
-	int code = cli_pick(cli, cli->nargs ? cli->args[0] : NULL, &ref);
+	int code = cli_open(cli, &ck);
 	if (code)
 		return code;
-	int rc = checkpoint_open(cli->repo, ref.job, ref.id, &ck, &err);
-	if (rc < 0)
-		return cli_fail(cli, exit_code_of(rc), "%s", err.text);
 	size_t n = gather(&ck, NULL);
 	AUTO_FREE struct part *parts = calloc(n + 1, sizeof(*parts));
 	if (parts) {

@@ -187,15 +187,10 @@ static void emit(const struct cli *cli, const struct checkpoint *ck, const struc
 
 static int run(struct cli *cli)
 {
-	struct checkpoint_ref ref;
 	struct checkpoint ck;
-	struct err err = {0};
-	int code = cli_pick(cli, cli->nargs ? cli->args[0] : NULL, &ref);
+	int code = cli_open(cli, &ck);
 	if (code)
 		return code;
-	int rc = checkpoint_open(cli->repo, ref.job, ref.id, &ck, &err);
-	if (rc < 0)
-		return cli_fail(cli, exit_code_of(rc), "%s", err.text);
 	struct facts *facts = calloc(1, sizeof(*facts));
 	if (!facts) {
 		checkpoint_close(&ck);

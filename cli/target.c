@@ -118,6 +118,17 @@ int cli_scan_job(struct cli *cli, struct checkpoint_ref **refs, size_t *n)
 
 /* ---- which checkpoint */
 
+int cli_open(struct cli *cli, struct checkpoint *ck)
+{
+	struct checkpoint_ref ref;
+	struct err err = {0};
+	int code = cli_pick(cli, cli->nargs ? cli->args[0] : NULL, &ref);
+	if (code)
+		return code;
+	int rc = checkpoint_open(cli->repo, ref.job, ref.id, ck, &err);
+	return rc < 0 ? cli_fail(cli, exit_code_of(rc), "%s", err.text) : EXIT_OK;
+}
+
 char *text_checkpoint(const struct checkpoint_ref *ref, char *dst, size_t size)
 {
 	char name[NAME_DIR_MAX];
