@@ -2,6 +2,7 @@
 
 #include "base/cleanup.h"
 #include "base/failpoint.h"
+#include "base/log.h"
 #include "daemon.h"
 #include "loop.h"
 #include "prefault.h"
@@ -162,6 +163,8 @@ int job_form(struct job *job, struct err *err)
 			install(&job->ranks[r], f->made[r]);
 			f->made[r] = NULL;
 		}
+		if (f->keep[r] && memory_renew(job->ranks[r].mem, job->name))
+			log_warn("job %s: no memory to renew the head of rank %u's arena", job->name, r);
 		memory_set_epoch(job->ranks[r].mem, job->epoch);
 		if (job->stop)
 			memory_set_stop(job->ranks[r].mem);

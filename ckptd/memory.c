@@ -165,6 +165,18 @@ static void write_head(struct memory *mem, const char *job, const struct arena_p
 	head->magic = ARENA_MAGIC;
 }
 
+int memory_renew(struct memory *mem, const char *job)
+{
+	AUTO_WBUF struct wbuf table = {0};
+	struct arena_plan plan;
+	int rc = memory_table(&mem->reg, &mem->layout, &table);
+	if (!rc)
+		rc = arena_plan(table.len, mem->layout.nleaves, mem->layout.slot_size, mem->nslots, &plan);
+	if (!rc)
+		write_head(mem, job, &plan, &table);
+	return rc;
+}
+
 static void take_view(struct memory *mem, const struct arena_plan *plan)
 {
 	mem->leaves_at = plan->leaves_at;

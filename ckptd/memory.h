@@ -47,6 +47,9 @@ int memory_create(const char *job, struct registration *reg, struct layout *layo
 		  struct memory **out, struct err *err);
 /* Takes over an arena that comes back; fd is taken over in any case. -EBADMSG: it is not one of ours, not sealed, or damaged. */
 int memory_adopt(int fd, const char *job, struct memory **out, struct err *err);
+/* Writes anew what the daemon alone writes in the head, and the table: the process before may have scribbled over it, and the
+ * next one must be able to map it. 0 or -ENOMEM. */
+int memory_renew(struct memory *mem, const char *job);
 /* Snapshots and commits that read the arena hold a reference, so that it outlives the job's interest in it. */
 struct memory *memory_get(struct memory *mem);
 void memory_put(struct memory *mem); /* NULL is allowed */

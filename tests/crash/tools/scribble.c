@@ -176,6 +176,9 @@ static void round_of(struct hostile *h)
 		noise(h, head->status, sizeof(head->status));
 		break;
 	case 3:
+		if (h->head.table_at > h->size / 2 || h->head.table_len > h->size / 2 ||
+		    h->head.leaves_at > h->size / 2)
+			break; /* the rank before has scribbled over the head that it was handed */
 		noise(h, h->base + h->head.table_at, h->head.table_len);
 		noise(h, h->base + h->head.leaves_at, 1024);
 		break;
