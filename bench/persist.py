@@ -59,7 +59,8 @@ def main():
           f"capture {nodes.median([r['capture'] for r in rows])} GB/s")
     for key in ("persist", "save"):
         print(f"{key:8} ratio to fio {nodes.median([r[key][0] for r in rows])}  {nodes.median([r[key][1] for r in rows])} GB/s")
-    print(f"huge     ratio of persist to fio {nodes.median([r['huge'][0] for r in rows])}, fio {nodes.median([r['huge'][1] for r in rows])} GB/s")
+    ratios, speeds = zip(*(r["huge"] for r in rows))
+    print(f"huge     ratio of persist to fio {nodes.median(ratios)}, fio {nodes.median(speeds)} GB/s")
     low = statistics.median(r["persist"][0] for r in rows) < FLOOR
     if low:
         print(f"below the floor of {FLOOR}")

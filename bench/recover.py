@@ -66,8 +66,9 @@ def main():
         size, rows = measure(args, world)
         for source, runs in rows.items():
             ratios = [size / t["took_ns"] / ((b + a) / 2) for t, b, a in runs]
-            print(f"{source:8} {world} rank(s), {size >> 20} MiB: {nodes.median([t['took_ns'] for t, _, _ in runs])} s "
-                  f"(node {nodes.median([t['fetch_ns'] for t, _, _ in runs])}, rank {nodes.median([t['load_ns'] for t, _, _ in runs])}), "
+            took, fetch, load = ([t[key] for t, _, _ in runs] for key in ("took_ns", "fetch_ns", "load_ns"))
+            print(f"{source:8} {world} rank(s), {size >> 20} MiB: {nodes.median(took)} s "
+                  f"(node {nodes.median(fetch)}, rank {nodes.median(load)}), "
                   f"ratio to fio {nodes.median(ratios)}", flush=True)
     return 0
 
