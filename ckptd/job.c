@@ -129,7 +129,7 @@ static bool job_alive(const struct job *job)
 	return job->launcher != NULL;
 }
 
-static int check_hello(struct daemon *daemon, const struct wire_hello *hello, struct err *err)
+static int check_hello(const struct wire_hello *hello, struct err *err)
 {
 	if (hello->world > WIRE_LOCAL_MAX)
 		return err_set(err, -EINVAL, "job '%s': %u ranks on one node, at most %d are supported", hello->job,
@@ -142,7 +142,6 @@ static int check_hello(struct daemon *daemon, const struct wire_hello *hello, st
 			hello->job, hello->world, hello->local_world);
 	if (hello->role == ROLE_RANK && hello->rank >= hello->world)
 		return err_set(err, -EINVAL, "rank %u of a world of %u", hello->rank, hello->world);
-	(void)daemon;
 	return 0;
 }
 
@@ -243,7 +242,7 @@ int job_hello(struct daemon *daemon, struct client *client, const struct wire_he
 {
 	struct job *job = NULL;
 	*rank = NULL;
-	int rc = check_hello(daemon, hello, err);
+	int rc = check_hello(hello, err);
 	if (!rc)
 		rc = get_job(daemon, hello, &job, err);
 	if (rc)
@@ -300,17 +299,16 @@ void job_rank_lost(struct rank *rank, const char *fmt, ...)
 	rank->resumed = false;
 	member_forget_table(rank);
 	rank->registering = rank->joining = rank->restoring = (struct waiting){0};
-	job->lost_at_ns = clock_now();
 	catalog_event(job->daemon->catalog, job->name, (struct step_id){.epoch = job->epoch}, "rank-lost", why);
 	if (job->fresh && was != RANK_JOINED) {
 		log_warn("job %s: rank %u is gone before the job began: %s", job->name, rank->id, why);
 		member_tell_epoch(job, why);
 		return;
 	}
-	job_raise(job, rank, "rank %u is lost: %s", rank->id, why);
+	job_raise(job, "rank %u is lost: %s", rank->id, why);
 }
 
-void job_raise(struct job *job, const struct rank *lost, const char *fmt, ...)
+void job_raise(struct job *job, const char *fmt, ...)
 {
 	char reason[WIRE_TEXT_MAX];
 	va_list ap;
@@ -338,7 +336,6 @@ void job_raise(struct job *job, const struct rank *lost, const char *fmt, ...)
 			member_refuse(rank, &rank->restoring, -ESTALE, "%s", reason);
 	}
 	job->resumed_ns = 0;
-	(void)lost;
 	member_tell_epoch(job, reason);
 }
 
@@ -359,7 +356,6 @@ void job_spawned(struct job *job, uint32_t id, pid_t pid, int pidfd)
 void job_exited(struct job *job, uint32_t id, pid_t pid, int status)
 {
 	struct rank *rank = id < job->world ? &job->ranks[id] : NULL;
-	(void)status;
 	if (!rank || rank->pid != pid)
 		return;
 	process_gone(rank);
@@ -420,7 +416,7 @@ static void watch_missing(struct job *job, uint64_t now)
 		if (was_here) {
 			job_rank_lost(rank, "process %d has not come back to the daemon", (int)rank->pid);
 		} else if (never_came) {
-			job_raise(job, rank, "rank %u did not come back after the daemon restarted", r);
+			job_raise(job, "rank %u did not come back after the daemon restarted", r);
 			return;
 		}
 	}

@@ -69,7 +69,6 @@ struct job {
 	struct recover recover;
 	uint64_t dormant_ns; /* since when no process is left; 0: some is */
 	uint64_t resumed_ns; /* since when resumed ranks wait for the missing; 0: none do */
-	uint64_t recovered_at_ns, lost_at_ns;
 };
 
 /* A rank or launcher says HELLO. On 0 *rank is set for a rank (NULL for a launcher), *out to the job. */
@@ -94,8 +93,8 @@ void job_stop(struct job *job);
 bool job_tick(struct job *job);
 void job_free(struct job *job);
 
-/* The epoch moves on. `lost`: the rank that is the reason, or NULL. */
-void job_raise(struct job *job, const struct rank *lost, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+/* The epoch moves on; the text is the reason that everybody is told. */
+void job_raise(struct job *job, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
 /* For saves and recover. */
 void job_event(struct job *job, struct step_id id, int rc, const char *text);

@@ -276,7 +276,7 @@ int job_return(struct job *job, uint32_t id, int fd, struct err *err)
 	log_info("job %s: the arena of rank %u is back", job->name, id);
 	if (overtaken) { /* raised, and the daemon died before it could tell those who have come back */
 		job->epoch = epoch;
-		job_raise(job, NULL, "epoch %u had begun before the daemon was restarted", epoch);
+		job_raise(job, "epoch %u had begun before the daemon was restarted", epoch);
 	}
 	try_form(job);
 	return 0;
@@ -342,7 +342,7 @@ static bool others_joined(const struct rank *rank)
 static void admit(struct rank *rank)
 {
 	if (rank->state == RANK_JOINED || others_joined(rank) || rank->job->entered == rank->job->epoch)
-		job_raise(rank->job, NULL, "rank %u joins", rank->id);
+		job_raise(rank->job, "rank %u joins", rank->id);
 	try_join(rank->job);
 }
 

@@ -310,7 +310,6 @@ static void answer(struct recover *recover, struct step_id id, enum source sourc
 	recover->last = id;
 	recover->last_source = source;
 	recover->last_ns = m.fetch_ns;
-	job->recovered_at_ns = clock_now();
 	log_info("job %s: restoring step %lu epoch %u from %s, ready in %.1f ms%s%s", job->name, (unsigned long)id.step,
 		 id.epoch, source == FROM_MEMORY ? "memory" : "storage", (double)m.fetch_ns / 1e6,
 		 *recover->why ? "; passed over: " : "", recover->why);
