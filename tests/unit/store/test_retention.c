@@ -1,0 +1,172 @@
+#include "store/retention.h"
+
+#include "base/clock.h"
+
+#include <criterion/criterion.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define HOUR (3600 * CLOCK_NS_PER_S)
+#define NOW (1000000 * HOUR)
+
+/* n checkpoints of epoch 1, every 100 steps, one every half hour, the last one half an hour ago. */
+static void series(struct retention_item *items, size_t n)
+{
+	memset(items, 0, n * sizeof(*items));
+	for (size_t i = 0; i < n; i++) {
+		items[i].id = (struct step_id){.step = (i + 1) * 100, .epoch = 1};
+		items[i].committed_ns = NOW - (n - i) * HOUR / 2;
+	}
+}
+
+/* The steps that stay, as text. */
+static const char *kept(const struct retention_item *items, size_t n)
+{
+	static char text[512];
+	size_t len = 0;
+	text[0] = '\0';
+	for (size_t i = 0; i < n; i++)
+		if (items[i].keep)
+			len += (size_t)snprintf(text + len, sizeof(text) - len, "%s%llu", len ? " " : "",
+						(unsigned long long)items[i].id.step);
+	return text;
+}
+
+static const char *apply(const struct retention_policy *policy, struct retention_item *items, size_t n)
+{
+	size_t go = retention_apply(policy, NOW, items, n), gone = 0;
+	for (size_t i = 0; i < n; i++)
+		gone += !items[i].keep;
+	cr_assert_eq(go, gone);
+	return kept(items, n);
+}
+
+Test(retention, without_a_rule_everything_stays)
+{
+	struct retention_item items[5];
+	series(items, 5);
+	cr_assert_str_eq(apply(&(struct retention_policy){0}, items, 5), "100 200 300 400 500");
+	cr_assert_eq(items[0].keep, RETENTION_NO_RULE);
+	cr_assert_eq(retention_apply(&(struct retention_policy){.keep_last = 1}, NOW, items, 0), 0);
+}
+
+Test(retention, each_rule_keeps_its_own)
+{
+	static const struct {
+		struct retention_policy policy;
+		const char *kept;
+	} cases[] = {
+		{{.keep_last = 1}, "1000"},
+		{{.keep_last = 3}, "800 900 1000"},
+		{{.keep_last = UINT32_MAX}, "100 200 300 400 500 600 700 800 900 1000"},
+		{{.keep_every = 400}, "400 800 1000"},
+		{{.keep_within_ns = HOUR}, "900 1000"},
+		{{.keep_within_ns = 1}, "1000"},
+		{{.keep_hourly = 2}, "800 1000"},
+		{{.keep_daily = 7}, "400 1000"},
+		{{.keep_last = 2, .keep_every = 500}, "500 900 1000"},
+	};
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		struct retention_item items[10];
+		series(items, 10);
+		if (cases[i].policy.keep_daily) /* 100 to 400 were committed the day before */
+			for (size_t k = 0; k < 4; k++)
+				items[k].committed_ns -= 24 * HOUR;
+		cr_expect_str_eq(apply(&cases[i].policy, items, 10), cases[i].kept, "case %zu: %s", i, kept(items, 10));
+	}
+}
+
+Test(retention, the_newest_that_was_read_back_stays_until_a_newer_one_was)
+{
+	struct retention_item items[5];
+	const struct retention_policy one = {.keep_last = 1};
+	series(items, 5);
+	items[0].verified = items[1].verified = true;
+	cr_assert_str_eq(apply(&one, items, 5), "200 500");
+	cr_assert_eq(items[1].keep, RETENTION_VERIFIED);
+	items[3].verified = items[3].damaged = true; /* matched once, damaged since */
+	cr_assert_str_eq(apply(&one, items, 5), "200 500");
+	items[4].verified = true;
+	cr_assert_str_eq(apply(&one, items, 5), "500");
+}
+
+Test(retention, damaged_ones_take_nobodys_place)
+{
+	struct retention_item items[5];
+	series(items, 5);
+	items[4].damaged = items[3].damaged = true;
+	cr_assert_str_eq(apply(&(struct retention_policy){.keep_last = 2}, items, 5), "200 300 500");
+	cr_assert_str_eq(apply(&(struct retention_policy){.keep_hourly = 1}, items, 5), "300 500");
+	cr_assert_str_eq(apply(&(struct retention_policy){.keep_within_ns = 2 * HOUR}, items, 5), "200 300 500");
+}
+
+Test(retention, pinned_tagged_and_used_ones_stay_and_say_why)
+{
+	struct retention_item items[6];
+	char text[RETENTION_TEXT_MAX];
+	series(items, 6);
+	items[0].pinned = items[0].tagged = true;
+	items[1].in_use = true;
+	cr_assert_str_eq(apply(&(struct retention_policy){.keep_last = 1}, items, 6), "100 200 600");
+	retention_text(items[0].keep, text);
+	cr_assert_str_eq(text, "pinned, tagged");
+	retention_text(items[5].keep, text);
+	cr_assert_str_eq(text, "newest, last");
+	retention_text(items[3].keep, text);
+	cr_assert_str_eq(text, "");
+	retention_text(UINT32_MAX, text);
+	cr_assert_lt(strlen(text), RETENTION_TEXT_MAX - 1, "%s", text);
+}
+
+Test(retention, of_a_step_in_two_epochs_the_newer_is_kept)
+{
+	struct retention_item items[6];
+	series(items, 6);
+	for (size_t i = 3; i < 6; i++)
+		items[i].id = (struct step_id){.step = (i - 1) * 100, .epoch = 2}; /* 200 300 400 again */
+	const struct retention_policy every = {.keep_every = 200};
+	cr_assert_str_eq(apply(&every, items, 6), "200 400");
+	cr_assert(!items[1].keep && items[3].keep);
+	items[3].damaged = true;
+	cr_assert_str_eq(apply(&every, items, 6), "200 400");
+	cr_assert(items[1].keep && !items[3].keep);
+}
+
+Test(retention, a_clock_that_was_set_back_deletes_nothing_new)
+{
+	struct retention_item items[3];
+	series(items, 3);
+	items[1].committed_ns = NOW + 5 * HOUR;
+	cr_assert_str_eq(apply(&(struct retention_policy){.keep_within_ns = 1}, items, 3), "200 300");
+}
+
+/* Whatever happened before: what must stay, stays. */
+Test(retention, no_draw_of_policy_and_history_breaks_the_promises)
+{
+	srand(7);
+	for (int round = 0; round < 20000; round++) {
+		struct retention_item items[12];
+		size_t n = 1 + (size_t)rand() % 12, verified = SIZE_MAX;
+		series(items, n);
+		for (size_t i = 0; i < n; i++) {
+			items[i].verified = rand() % 3 == 0;
+			items[i].damaged = rand() % 4 == 0;
+			items[i].pinned = rand() % 8 == 0;
+			items[i].committed_ns = (uint64_t)rand() * HOUR;
+			if (items[i].verified && !items[i].damaged)
+				verified = i;
+		}
+		const struct retention_policy policy = {.keep_last = (uint32_t)rand() % 3,
+							.keep_every = (uint64_t)(rand() % 3) * 100,
+							.keep_within_ns = (uint64_t)(rand() % 2),
+							.keep_hourly = (uint32_t)rand() % 3,
+							.keep_daily = (uint32_t)rand() % 3};
+		apply(&policy, items, n);
+		cr_assert(items[n - 1].keep);
+		cr_assert(verified == SIZE_MAX || items[verified].keep);
+		for (size_t i = 0; i < n; i++)
+			cr_assert(!items[i].pinned || items[i].keep);
+	}
+}
