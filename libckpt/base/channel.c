@@ -244,8 +244,11 @@ int channel_send(int sock, uint16_t type, uint32_t seq, const void *body, size_t
 
 /* ---- receiving --------------------------------------------------------------------------------------------------- */
 
-static void take_fds(struct msghdr *msg, struct frame *f, int *memfd, bool want_memfd)
+/* The control buffer has room for one descriptor more than a frame may bring: the memfd of a large body. False: a frame without
+ * one brought that many; what does not fit is closed. */
+static bool take_fds(struct msghdr *msg, struct frame *f, int *memfd, bool want_memfd)
 {
+	bool fit = true;
 	for (struct cmsghdr *c = CMSG_FIRSTHDR(msg); c; c = CMSG_NXTHDR(msg, c)) {
 		if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
 			continue;
@@ -253,14 +256,17 @@ static void take_fds(struct msghdr *msg, struct frame *f, int *memfd, bool want_
 		for (size_t i = 0; i < n; i++) {
 			int fd;
 			memcpy(&fd, CMSG_DATA(c) + i * sizeof(int), sizeof(int));
-			if (want_memfd && *memfd < 0)
+			if (want_memfd && *memfd < 0) {
 				*memfd = fd;
-			else if (f->nfds < FRAME_FDS_MAX)
+			} else if (f->nfds < FRAME_FDS_MAX) {
 				f->fds[f->nfds++] = fd;
-			else
+			} else {
 				close(fd);
+				fit = false;
+			}
 		}
 	}
+	return fit;
 }
 
 /* Reads instead of mapping: no fault can come out of a page that the sender arranged to be missing. Nothing is allocated
@@ -316,8 +322,8 @@ static int recv_packet(int sock, struct frame *f)
 	if (got < 0)
 		return errno == ECONNRESET ? -EPIPE : -errno;
 	AUTO_CLOSE int memfd = -1;
-	take_fds(&msg, f, &memfd, got >= (ssize_t)sizeof(head) && (head.flags & HEAD_BODY_IN_MEMFD));
-	int rc = got ? check_packet(&head, (size_t)got, msg.msg_flags, memfd, f) : -EPIPE;
+	bool fit = take_fds(&msg, f, &memfd, got >= (ssize_t)sizeof(head) && (head.flags & HEAD_BODY_IN_MEMFD));
+	int rc = !fit ? -EBADMSG : got ? check_packet(&head, (size_t)got, msg.msg_flags, memfd, f) : -EPIPE;
 	if (rc)
 		frame_free(f);
 	return rc;

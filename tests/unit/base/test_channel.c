@@ -157,29 +157,53 @@ Test(channel, a_body_above_the_bound_is_not_sent, .init = make_pair, .fini = clo
 	cr_assert_eq(channel_send(ends[0], 1, 0, "x", (size_t)FRAME_BODY_MAX + 1, NULL, 0, soon()), -EMSGSIZE);
 }
 
-/* Sends the bytes as they are, with one descriptor when fd >= 0, and expects the receiver to refuse without a leak. */
-static void refused(const void *bytes, size_t len, int fd)
+/* Sends the bytes as they are, with a descriptor `nfds` times. */
+static void send_raw(const void *bytes, size_t len, int fd, int nfds)
 {
-	int before = open_fds();
 	union {
 		struct cmsghdr align;
-		char bytes[CMSG_SPACE(sizeof(int))];
+		char bytes[CMSG_SPACE((FRAME_FDS_MAX + 2) * sizeof(int))];
 	} control = {0};
 	struct iovec iov = {(void *)bytes, len};
 	struct msghdr msg = {.msg_iov = &iov, .msg_iovlen = 1};
-	if (fd >= 0) {
+	if (nfds) {
 		msg.msg_control = &control;
-		msg.msg_controllen = sizeof(control);
+		msg.msg_controllen = CMSG_SPACE((size_t)nfds * sizeof(int));
 		struct cmsghdr *c = CMSG_FIRSTHDR(&msg);
 		c->cmsg_level = SOL_SOCKET;
 		c->cmsg_type = SCM_RIGHTS;
-		c->cmsg_len = CMSG_LEN(sizeof(int));
-		memcpy(CMSG_DATA(c), &fd, sizeof(int));
+		c->cmsg_len = CMSG_LEN((size_t)nfds * sizeof(int));
+		for (int i = 0; i < nfds; i++)
+			memcpy(CMSG_DATA(c) + (size_t)i * sizeof(int), &fd, sizeof(int));
 	}
 	cr_assert_eq(sendmsg(ends[0], &msg, MSG_NOSIGNAL), (ssize_t)len);
+}
+
+/* The receiver refuses, without a leak. */
+static void refused_fds(const void *bytes, size_t len, int fd, int nfds)
+{
+	int before = open_fds();
 	struct frame f;
+	send_raw(bytes, len, fd, nfds);
 	cr_assert_eq(channel_recv(ends[1], &f, soon()), -EBADMSG);
 	cr_assert_eq(open_fds(), before);
+}
+
+static void refused(const void *bytes, size_t len, int fd)
+{
+	refused_fds(bytes, len, fd, fd >= 0);
+}
+
+Test(channel, one_descriptor_too_many_is_refused, .init = make_pair, .fini = close_pair)
+{
+	struct raw_head h = {.type = 1};
+	struct frame f;
+	send_raw(&h, sizeof(h), ends[0], FRAME_FDS_MAX);
+	cr_assert_eq(channel_recv(ends[1], &f, soon()), 0);
+	cr_assert_eq(f.nfds, FRAME_FDS_MAX);
+	frame_free(&f);
+	refused_fds(&h, sizeof(h), ends[0], FRAME_FDS_MAX + 1);
+	refused_fds(&h, sizeof(h), ends[0], FRAME_FDS_MAX + 2);
 }
 
 Test(channel, malformed_packets_are_refused, .init = make_pair, .fini = close_pair)
@@ -230,6 +254,20 @@ Test(channel, a_large_body_must_be_sealed_and_of_its_size, .init = make_pair, .f
 	h.len = UINT64_MAX;
 	refused(&h, sizeof(h), fd);
 	close(fd);
+}
+
+Test(channel, a_large_body_brings_as_many_descriptors_as_a_small_one, .init = make_pair, .fini = close_pair)
+{
+	static uint8_t body[FRAME_INLINE + 1];
+	int before = open_fds(), fds[FRAME_FDS_MAX];
+	for (int i = 0; i < FRAME_FDS_MAX; i++)
+		fds[i] = ends[0];
+	struct frame f;
+	cr_assert_eq(channel_send(ends[0], 1, 0, body, sizeof(body), fds, FRAME_FDS_MAX, soon()), 0);
+	cr_assert_eq(channel_recv(ends[1], &f, soon()), 0);
+	cr_assert(f.nfds == FRAME_FDS_MAX && f.len == sizeof(body));
+	frame_free(&f);
+	cr_assert_eq(open_fds(), before);
 }
 
 static char dir[] = "/tmp/ckpt-channel-XXXXXX";
