@@ -106,6 +106,7 @@ int ckpt_has_storage(const ckpt *s);
 
 /* ---- registration -------------------------------------------------------------------------------------------- */
 
+/* The types of safetensors but those below a byte (F4, F6): register those as the U8 that they are packed in. */
 typedef enum ckpt_dtype {
 	CKPT_BOOL = 1,
 	CKPT_U8,
@@ -122,7 +123,10 @@ typedef enum ckpt_dtype {
 	CKPT_C64,
 	CKPT_F64,
 	CKPT_I64,
-	CKPT_U64
+	CKPT_U64,
+	CKPT_F8_E8M0, /* scales of MX formats */
+	CKPT_F8_E4M3FNUZ,
+	CKPT_F8_E5M2FNUZ
 } ckpt_dtype;
 
 enum { CKPT_NDIM_MAX = 8 };

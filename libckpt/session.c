@@ -14,7 +14,8 @@
 /* How long the farewell may take: everything that mattered was waited for before. */
 #define BYE_TIMEOUT (2 * CLOCK_NS_PER_S)
 
-_Static_assert((int)CKPT_U64 == (int)DTYPE_U64 && (int)CKPT_BF16 == (int)DTYPE_BF16 && (int)CKPT_I8 == (int)DTYPE_I8,
+_Static_assert((int)CKPT_U64 == (int)DTYPE_U64 && (int)CKPT_BF16 == (int)DTYPE_BF16 && (int)CKPT_I8 == (int)DTYPE_I8 &&
+		       (int)CKPT_F8_E5M2FNUZ == (int)DTYPE_END - 1,
 	       "element types of the API and of the format are the same numbers");
 _Static_assert((int)CKPT_NDIM_MAX == (int)NDIM_MAX && (int)CKPT_ADDRESS_MAX == (int)WIRE_ADDRESS_MAX, "bounds agree");
 _Static_assert((int)CKPT_VERIFIED == (int)LEVEL_VERIFIED && (int)CKPT_DURABLE == (int)LEVEL_DURABLE, "levels agree");

@@ -1,4 +1,6 @@
-/* Element types: the names are those of the safetensors format, the codes are ours and appear on the wire. */
+/* Element types: the names are those of the safetensors format (0.8), the codes are ours and appear on the wire. Of its types only
+ * those below a byte are missing (F4, F6_E2M3, F6_E3M2): a region counts whole elements, and its bytes must be whole. They are
+ * registered as the U8 that they are packed in. */
 #ifndef CKPT_FORMAT_DTYPE_H
 #define CKPT_FORMAT_DTYPE_H
 
@@ -21,6 +23,9 @@ enum dtype {
 	DTYPE_F64,
 	DTYPE_I64,
 	DTYPE_U64,
+	DTYPE_F8_E8M0, /* scales of MX formats */
+	DTYPE_F8_E4M3FNUZ,
+	DTYPE_F8_E5M2FNUZ,
 	DTYPE_END
 };
 
@@ -28,7 +33,7 @@ enum dtype {
 unsigned dtype_size(enum dtype dtype);
 /* "BF16"; "?" for a code outside the enumeration. */
 const char *dtype_name(enum dtype dtype);
-/* The code of a safetensors name, or -EINVAL. */
+/* The code of a safetensors name. -EOPNOTSUPP: one of its types below a byte; -EINVAL: none of its types. */
 int dtype_parse(const char *name);
 
 #endif

@@ -49,7 +49,9 @@ static enum dtype read_dtype(struct jin *in)
 	char text[DTYPE_TEXT_MAX];
 	jin_string(in, text, sizeof(text));
 	int dtype = in->rc ? 0 : dtype_parse(text);
-	if (dtype < 0)
+	if (dtype == -EOPNOTSUPP)
+		jin_fail(in, "type \"%s\" has elements below a byte: not supported", text);
+	else if (dtype < 0)
 		jin_fail(in, "unknown type \"%s\"", text);
 	return in->rc ? 0 : (enum dtype)dtype;
 }

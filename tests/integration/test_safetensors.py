@@ -26,10 +26,11 @@ except ImportError as error:
 
 TOOL = os.path.join(os.environ["CKPT_BUILD"], "make_safetensors")
 SIZES = {"BOOL": 1, "U8": 1, "I8": 1, "F8_E5M2": 1, "F8_E4M3": 1, "I16": 2, "U16": 2, "F16": 2, "BF16": 2, "I32": 4,
-         "U32": 4, "F32": 4, "C64": 8, "F64": 8, "I64": 8, "U64": 8}
+         "U32": 4, "F32": 4, "C64": 8, "F64": 8, "I64": 8, "U64": 8, "F8_E8M0": 1, "F8_E4M3FNUZ": 1, "F8_E5M2FNUZ": 1}
 # What the file must hold, in the order of its bytes: name, type, shape.
 ODD = 'zero/größe "重み"'
-TYPES = ["U64", "I64", "F64", "C64", "F32", "U32", "I32", "BF16", "F16", "U16", "I16", "F8_E4M3", "F8_E5M2", "I8", "U8", "BOOL"]
+TYPES = ["F8_E5M2FNUZ", "F8_E4M3FNUZ", "F8_E8M0", "U64", "I64", "F64", "C64", "F32", "U32", "I32", "BF16", "F16", "U16", "I16",
+         "F8_E4M3", "F8_E5M2", "I8", "U8", "BOOL"]
 EXPECTED = [(f"type.{t}", t, [4, 6]) for t in TYPES] + [
     ("pieces", "F32", [2, 6]), ("pieces#2", "F32", [2, 3]), ("pieces#3", "F32", [1, 3]), ("pieces#4", "F32", [1, 2]),
     ("pieces#5", "F32", [1, 1]), (f"{ODD}#flat", "F32", [17]), (ODD, "F32", [1, 4]), ("vector", "F32", [250]),
