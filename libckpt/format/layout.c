@@ -84,8 +84,9 @@ static int place_all(struct plan *plan, const struct registration *const *regs, 
 		int rc = plan_place(plan, i, file_max, &layouts[to], err);
 		if (rc < 0)
 			return rc;
+		plan_count_files(plan, regs[to], &layouts[to]);
 	}
-	return 0;
+	return plan_check_manifest(plan, err);
 }
 
 static int make(struct plan *plan, const struct registration *const *regs, uint32_t n, bool job_complete,

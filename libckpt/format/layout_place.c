@@ -1,5 +1,7 @@
 #include "format/layout_plan.h"
 
+#include "format/safetensors.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -67,34 +69,47 @@ int layout_derive(struct layout *layout, const struct registration *reg)
 	return placed == layout->npieces ? 0 : -EINVAL;
 }
 
-/* A group's file takes pieces while they fit; NULL begins the first part. */
-static bool fits(const struct layout_file *f, uint64_t data_size, const struct plan_choice *c, uint64_t file_max)
+/* What the file that is being filled holds. */
+struct filling {
+	struct layout_file *file; /* NULL: none yet */
+	uint64_t data, header;    /* bytes; header: at most */
+};
+
+/* A group's file takes pieces while they fit. */
+static bool fits(const struct filling *f, const struct entry *e, uint64_t bytes, uint64_t header, uint64_t file_max)
 {
-	if (!f || strcmp(f->group, c->entry->group))
+	if (!f->file || strcmp(f->file->group, e->group))
 		return false;
-	uint64_t bytes = bytes_of(c->entry, &c->region);
-	return data_size <= file_max && bytes <= file_max - data_size;
+	if (header > SAFETENSORS_HEADER_MAX - SAFETENSORS_FRAME_MAX - f->header)
+		return false;
+	return f->data <= file_max && bytes <= file_max - f->data;
+}
+
+static int next_file(struct layout *layout, struct filling *f, const struct entry *e)
+{
+	bool next_part = f->file && !strcmp(f->file->group, e->group);
+	uint32_t part = next_part ? f->file->part + 1 : 0;
+	if (part >= PART_MAX)
+		return -E2BIG;
+	*f = (struct filling){.file = &layout->files[layout->nfiles++]};
+	memcpy(f->file->group, e->group, sizeof(f->file->group));
+	f->file->part = part;
+	return 0;
 }
 
 /* Cuts the sorted choices into files; layout->files has room for one per choice. */
 static int cut_files(struct layout *layout, const struct plan_choice *choices, uint32_t n, uint64_t file_max)
 {
-	struct layout_file *f = NULL;
-	uint64_t data_size = 0;
+	struct filling f = {0};
 	for (uint32_t i = 0; i < n; i++) {
 		const struct plan_choice *c = &choices[i];
-		if (!fits(f, data_size, c, file_max)) {
-			bool next_part = f && !strcmp(f->group, c->entry->group);
-			uint32_t part = next_part ? f->part + 1 : 0;
-			if (part >= PART_MAX)
-				return -E2BIG;
-			f = &layout->files[layout->nfiles++];
-			memcpy(f->group, c->entry->group, sizeof(f->group));
-			f->part = part;
-			data_size = 0;
-		}
-		f->npieces++;
-		data_size += bytes_of(c->entry, &c->region);
+		uint64_t bytes = bytes_of(c->entry, &c->region), header = safetensors_piece_max(c->entry);
+		int rc = fits(&f, c->entry, bytes, header, file_max) ? 0 : next_file(layout, &f, c->entry);
+		if (rc < 0)
+			return rc;
+		f.file->npieces++;
+		f.data += bytes;
+		f.header += header;
 		layout->pieces[i] = (struct layout_piece){.entry = c->index, .source = c->source, .region = c->region};
 	}
 	return 0;

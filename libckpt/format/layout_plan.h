@@ -42,8 +42,13 @@ struct plan {
 	size_t nholders, nunits;
 	struct plan_choice **choices; /* of each rank; room for one per registered piece */
 	uint32_t *nchoices;
+	uint64_t ntensors, nfiles, manifest_bytes; /* what the node's manifest comes to, at most (layout_manifest.c) */
 };
 
+/* layout_manifest.c: what the manifest of the node needs is added up; `check` refuses, in time, what could not be written. */
+void plan_count_tensor(struct plan *plan, const struct entry *entry);
+void plan_count_files(struct plan *plan, const struct registration *reg, const struct layout *layout);
+int plan_check_manifest(const struct plan *plan, struct err *err);
 /* layout_unit.c: fills holders and units, checks that ranks agree and what they hold together. */
 int plan_units(struct plan *plan, bool job_complete, struct err *err);
 /* layout_split.c: fills choices. 0 or -ENOMEM. */

@@ -205,6 +205,7 @@ int plan_units(struct plan *plan, bool job_complete, struct err *err)
 		int rc = one_entry(plan, &refs[i], end - i, job_complete, &s, err);
 		if (rc < 0)
 			return rc;
+		plan_count_tensor(plan, refs[i].entry);
 	}
 	return 0;
 }

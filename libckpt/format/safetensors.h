@@ -22,8 +22,12 @@ enum {
 
 /* Appends the whole header block (length word, JSON, padding: a multiple of LAYOUT_ALIGN) of file `file` of a layout. It
  * depends only on its arguments, so that it is built once per registration. -E2BIG when the JSON would exceed
- * SAFETENSORS_HEADER_MAX (about 150,000 pieces in one file), -ENOMEM. */
+ * SAFETENSORS_HEADER_MAX: never for what layout_make makes, -ENOMEM. */
 int safetensors_header(const struct registration *reg, const struct layout *layout, uint32_t file, struct wbuf *out);
+/* The JSON of a piece of this entry has no more bytes than this, and what stands around all pieces no more than that: files are
+ * cut by them. */
+uint64_t safetensors_piece_max(const struct entry *entry);
+enum { SAFETENSORS_FRAME_MAX = 2 * LAYOUT_ALIGN }; /* fixed text and padding */
 
 struct safetensors_entry {
 	char *name;

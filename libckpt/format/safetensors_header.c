@@ -189,6 +189,20 @@ static int pad(struct wbuf *out, size_t start)
 	return 0;
 }
 
+/* A name stands once in an entry and four times in the metadata, which is escaped twice; a dimension at most four times. The rest
+ * is punctuation, keys, suffixes of names and data_offsets. */
+uint64_t safetensors_piece_max(const struct entry *entry)
+{
+	enum { FIXED = 400, NUMBER = 21 /* with its comma */ };
+	uint64_t once = 0, twice = 0;
+	for (const char *p = entry->name; *p; p++) {
+		bool escaped = *p == '"' || *p == '\\';
+		once += escaped ? 2 : 1;
+		twice += escaped ? 4 : 1;
+	}
+	return FIXED + once + 4 * twice + 4 * NUMBER * (uint64_t)entry->shape.ndim;
+}
+
 int safetensors_header(const struct registration *reg, const struct layout *layout, uint32_t file, struct wbuf *out)
 {
 	const struct layout_file *f = &layout->files[file];

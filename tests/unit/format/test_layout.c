@@ -1,3 +1,5 @@
+#include "format/manifest.h"
+#include "format/safetensors.h"
 #include "layout_job.h"
 
 #include <time.h>
@@ -272,6 +274,74 @@ Test(layout, more_parts_than_names_are_refused)
 	e->npieces--;
 	cr_assert_eq(job_make(&job, false, 1, &err), 0);
 	cr_assert_eq(job.layouts[0].nfiles, PART_MAX);
+	job_free(&job);
+}
+
+/* Every header of a layout can be written, and no file is cut before its header is worth it. */
+static void check_headers(const struct job *job, uint32_t rank, uint64_t least)
+{
+	const struct layout *l = &job->layouts[rank];
+	for (uint32_t f = 0; f < l->nfiles; f++) {
+		AUTO_WBUF struct wbuf out = {0};
+		cr_assert_eq(safetensors_header(&job->regs[rank], l, f, &out), 0, "part %u", l->files[f].part);
+		cr_assert(f + 1 == l->nfiles || out.len >= least, "part %u: %zu bytes", f, out.len);
+	}
+}
+
+Test(layout, two_hundred_thousand_tensors_are_split_where_the_header_ends, .timeout = 60)
+{
+	struct job job;
+	job_init(&job, 1);
+	for (int i = 0; i < 200000; i++) {
+		char name[64];
+		snprintf(name, sizeof(name), "model.layers.%d.mlp.experts.%d.down_proj.weight", i / 1000, i % 1000);
+		add_tensor(&job.regs[0], name, DTYPE_F32, shape1(2), "", region_flat(0, 2));
+	}
+	struct err err = {0};
+	cr_assert_eq(job_make(&job, true, LAYOUT_FILE_MAX, &err), 0, "%s", err.text);
+	cr_assert_eq(job.layouts[0].nfiles, 2u);
+	check_one(&job.regs[0], &job.layouts[0], LAYOUT_FILE_MAX);
+	check_wire(&job.regs[0], &job.layouts[0]);
+	check_headers(&job, 0, SAFETENSORS_HEADER_MAX / 2);
+	job_free(&job);
+}
+
+Test(layout, the_longest_names_and_shapes_fit_their_headers, .timeout = 60)
+{
+	enum { MANY = 30000 };
+	char name[NAME_TENSOR_MAX];
+	memset(name, '"', sizeof(name) - 1); /* escaped twice in the metadata */
+	name[sizeof(name) - 1] = 0;
+	struct shape shape = {NDIM_MAX, {1, 1, 1, 1, 1, 1, 1 << 20, 1 << 20}};
+	struct job job;
+	job_init(&job, 1);
+	struct entry *e = add_entry(&job.regs[0], name, ENTRY_TENSOR, DTYPE_F8_E4M3FNUZ, shape, "params", "");
+	for (uint64_t i = 0; i < MANY; i++)
+		add_piece(e, region_flat((1ull << 39) + 3 * i, 2));
+	struct err err = {0};
+	cr_assert_eq(job_make(&job, false, LAYOUT_FILE_MAX, &err), 0, "%s", err.text);
+	cr_assert_gt(job.layouts[0].nfiles, 2u);
+	check_headers(&job, 0, SAFETENSORS_HEADER_MAX / 10 * 8);
+	job_free(&job);
+}
+
+Test(layout, more_than_a_manifest_can_hold_is_refused_with_the_figures, .timeout = 60)
+{
+	enum { PIECES = 2 << 20 };
+	struct job job;
+	job_init(&job, 2);
+	struct entry *e[2];
+	for (uint32_t r = 0; r < 2; r++)
+		e[r] = add_entry(&job.regs[r], "w", ENTRY_TENSOR, DTYPE_U8, (struct shape){2, {4 * PIECES, 1 << 20}},
+				 "params", "");
+	for (uint64_t i = 0; i < PIECES; i++)
+		for (uint32_t r = 0; r < 2; r++)
+			add_piece(e[r], box2(2 * i + r, 1, 0, 1 << 20));
+	struct err err = {0};
+	cr_assert_eq(job_make(&job, false, LAYOUT_FILE_MAX, &err), -E2BIG);
+	cr_assert(strstr(err.text, "1 tensors in") && strstr(err.text, "register larger"), "%s", err.text);
+	e[0]->npieces = e[1]->npieces = PIECES / 4;
+	cr_assert_eq(job_make(&job, false, LAYOUT_FILE_MAX, &err), 0, "%s", err.text);
 	job_free(&job);
 }
 
