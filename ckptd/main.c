@@ -219,6 +219,8 @@ int main(int argc, char **argv)
 	if (!rc) {
 		log_info("%s listens on %s, store %s", s.daemon.config.node, s.daemon.config.socket,
 			 s.daemon.config.store ? s.daemon.config.store : "none (memory only)");
+		if (!strcmp(disk_engine(s.daemon.disk), "threads"))
+			log_info("reading and writing with threads, not io_uring: the same, at more processor time");
 		loop_tick(s.daemon.loop, TICK_IDLE_MS, on_tick, &s);
 		rc = loop_run(s.daemon.loop);
 		if (rc)

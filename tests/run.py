@@ -38,9 +38,16 @@ SUITES = {
 }
 
 
+# Unit programs that run a second time with another environment: (room, name, the suites of Criterion meant, environment).
+VARIANTS = [
+    ("store", "store-on-threads", "disk*/*", {"CKPT_DISK_ENGINE": "threads"}),
+    ("ckptd", "ckptd-on-threads", "@(commit|writer)*/*", {"CKPT_DISK_ENGINE": "threads"}),
+]
+
+
 class Test:
-    def __init__(self, suite, name, command, timeout):
-        self.suite, self.name, self.command, self.timeout = suite, name, command, timeout
+    def __init__(self, suite, name, command, timeout, env=None):
+        self.suite, self.name, self.command, self.timeout, self.env = suite, name, command, timeout, env or {}
 
 
 class Case:
@@ -62,6 +69,8 @@ def find_tests(root, suite):
     if suite == "unit":
         for room in sorted(p for p in here.glob("*") if any(p.glob("*.c"))):
             yield Test(suite, room.name, [programs / f"unit_{room.name}"], UNIT_TIMEOUT)
+        for room, name, suites, env in VARIANTS:
+            yield Test(suite, name, [programs / f"unit_{room}", "--filter", suites], UNIT_TIMEOUT, env)
     elif suite in ("sim", "stress"):
         for source in sorted(here.glob("test_*.c")):
             noun = source.stem.removeprefix("test_")
@@ -221,7 +230,7 @@ def run(root, test, prefix):
     try:
         (tmp / "tmp").mkdir()
         (tmp / "reports").mkdir()
-        env = environment(root, test, tmp / "tmp", tmp / "reports")
+        env = environment(root, test, tmp / "tmp", tmp / "reports") | test.env
         options = ["--ascii", f"--tap={tmp}/tap"] if test.suite == "unit" else []
         status, output, strays = execute(test, prefix + test.command + options, env, tmp)
         if status is None:

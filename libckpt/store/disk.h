@@ -1,6 +1,7 @@
 /* The disk, one of the three interfaces through which the state machines see the world (disk, net, clock). Asynchronous:
- * an operation is submitted and its `done` is called from disk_poll() with the result. Implementations: disk_uring.c
- * (io_uring) and tests/sim/disk_sim.c (a disk that tears, loses and reorders what was not fsynced), chosen at link time.
+ * an operation is submitted and its `done` is called from disk_poll() with the result. Implementations: disk_real.c
+ * (io_uring, or threads where that is forbidden) and tests/sim/disk_sim.c (a disk that tears, loses and reorders what was not
+ * fsynced), chosen at link time.
  *
  * Order: operations are independent unless the caller waits for one before it submits the next; nothing is implied, not
  * even between two writes to the same file. Durability: only what DISK_FSYNC of the file (its bytes and size) and of the
@@ -61,9 +62,12 @@ struct disk_op {
 	uint32_t in_flight;
 };
 
-/* Opens an I/O context. The root directory must exist: its handle is *root, released by disk_free. NULL path: no root. -ENOSYS, -EPERM:
- * the kernel or a container's profile forbids io_uring. */
+/* Opens an I/O context. The root directory must exist: its handle is *root, released by disk_free. NULL path: no root. Where
+ * io_uring is forbidden threads with ordinary system calls take its place; CKPT_DISK_ENGINE (auto, uring, threads) decides otherwise:
+ * then -ENOSYS or -EPERM where io_uring was demanded and is forbidden, -EINVAL for another word. */
 int disk_new(const char *root_path, struct disk **out, int *root, struct err *err);
+/* Which it became: "io_uring" or "threads" ("sim" in the simulator). */
+const char *disk_engine(const struct disk *d);
 void disk_free(struct disk *d); /* waits for what is in flight, calling done with the results */
 
 /* Never fails: what cannot be started now waits in a queue inside, in order of submission; what cannot be started at all is

@@ -27,7 +27,7 @@ PUBLIC = {"libckpt/ckpt.h": "ckpt.h", "kernels/kernels.h": "kernels.h"}
 # Third-party headers, and the files that may include them; tests and benchmarks may include any but CUDA's. Headers of the
 # C library and the kernel are free.
 THIRD_PARTY = {
-    "liburing.h": ("libckpt/store/disk_uring*",),
+    "liburing.h": ("libckpt/store/disk_real_uring*",),
     "rdma/*": ("ckptd/net*",),
     "sqlite3.h": ("ckptd/catalog.c",),
     "jansson.h": ("cli/output*", "ckptd/status.c"),
@@ -109,7 +109,7 @@ PLANTED = {
     "libckpt/base/bad.c": '#include "format/wire.h"\n',
     "libckpt/format/wire.h": '#include "base/err.h"\n#include <liburing.h>\n',
     "libckpt/ckpt.h": '#include "base/err.h"\n#include <stdint.h>\n',
-    "libckpt/store/disk_uring.c": '#include <liburing.h>\n#include "kernels.h"\n',
+    "libckpt/store/disk_real_uring.c": '#include <liburing.h>\n#include "kernels.h"\n',
     "libckpt/session.c": '#include "store/disk.h"\n#include "kernels.h"\n',
     "libckpt/session_internal.h": "",
     "libckpt/store/disk.h": "",

@@ -153,7 +153,7 @@ Test(disk_transfer, a_failed_registration_leaves_the_memory_usable)
 Test(disk_transfer, a_buffer_is_cut_at_the_end_of_its_entry)
 {
 	/* Only the arithmetic is looked at. */
-	uint64_t unit = URING_UNIT;
+	uint64_t unit = DISK_UNIT;
 	struct disk fake = {
 		.memory = {[3] = {.base = 1ull << 40, .size = 3 * unit + 4096, .first = 7, .count = 4, .pinned = 4}}};
 	uint64_t len = DISK_CHUNK;
@@ -217,7 +217,7 @@ Test(disk_transfer, interrupted_operations_are_repeated_where_that_is_safe)
 	int tries = 0;
 	while (op_completed(d, &busy, -EAGAIN))
 		tries++;
-	cr_expect_eq(tries, URING_RETRIES);
+	cr_expect_eq(tries, DISK_RETRIES);
 	cr_expect_eq(link.result, -EAGAIN);
 }
 
@@ -228,6 +228,6 @@ Test(disk_transfer, a_write_that_gains_nothing_ends)
 	int tries = 0;
 	while (op_completed(d, &c, 0))
 		tries++;
-	cr_expect_eq(tries, URING_RETRIES);
+	cr_expect_eq(tries, DISK_RETRIES);
 	cr_expect_eq(op.result, -EIO);
 }

@@ -1,45 +1,43 @@
-#include "store/disk_uring.h"
+#include "store/disk_real.h"
 
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/log.h"
 
 #include <fcntl.h>
-#include <liburing.h>
+#include <string.h>
 #include <sys/eventfd.h>
 
 /* ---- context */
 
-static int explain_setup(int rc, struct err *err)
+/* CKPT_DISK_ENGINE: "uring" or "threads"; "auto" (the default) takes threads where io_uring is refused. */
+static int open_engine(struct disk *d, struct err *err)
 {
-	if (rc == -ENOSYS || rc == -EPERM)
-		return err_set(
-			err, rc,
-			"io_uring is forbidden here (%s): ckpt needs it; allow it in the container's seccomp profile "
-			"and in sysctl kernel.io_uring_disabled",
-			err_name(rc));
-	if (rc == -ENOMEM)
-		return err_set(err, rc, "no memory for an io_uring queue: raise the memlock limit (ulimit -l)");
-	return err_set(err, rc, "cannot set up io_uring: %s", err_name(rc));
+	const char *wanted = getenv("CKPT_DISK_ENGINE");
+	bool any = !wanted || !*wanted || !strcmp(wanted, "auto");
+	if (!any && strcmp(wanted, "uring") != 0 && strcmp(wanted, "threads") != 0)
+		return err_set(err, -EINVAL, "CKPT_DISK_ENGINE is \"%.32s\": it can be auto, uring or threads", wanted);
+	d->engine = !any && *wanted == 't' ? &engine_threads : &engine_uring;
+	int rc = d->engine->open(d, err);
+	if (rc != 0 && any) {
+		log_debug("disk: %s: using threads instead", err ? err->text : err_name(rc));
+		d->engine = &engine_threads;
+		rc = d->engine->open(d, err);
+	}
+	if (rc < 0)
+		d->engine = NULL;
+	return rc;
 }
 
-static int setup_ring(struct disk *d, struct err *err)
+static int setup(struct disk *d, struct err *err)
 {
-	struct io_uring *ring = calloc(1, sizeof(*ring));
-	if (!ring)
-		return err_set(err, -ENOMEM, "no memory for an io_uring queue");
-	int rc = io_uring_queue_init(URING_ENTRIES, ring, 0);
-	if (rc < 0) {
-		free(ring);
-		return explain_setup(rc, err);
-	}
-	d->ring = ring;
 	d->event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	rc = d->event_fd < 0 ? -errno : io_uring_register_eventfd(ring, d->event_fd);
-	if (rc < 0)
-		return err_set(err, rc, "cannot set up the event descriptor of io_uring: %s", err_name(rc));
-	buffers_init(d);
-	return 0;
+	if (d->event_fd < 0)
+		return err_set(err, -errno, "cannot make an event descriptor: %s", err_name(errno));
+	int rc = open_engine(d, err);
+	if (!rc)
+		buffers_init(d);
+	return rc;
 }
 
 static int open_root(struct disk *d, const char *path, struct err *err)
@@ -63,7 +61,7 @@ int disk_new(const char *root_path, struct disk **out, int *root, struct err *er
 	list_init(&d->finished);
 	int rc = root_path ? open_root(d, root_path, err) : 0;
 	if (!rc)
-		rc = setup_ring(d, err);
+		rc = setup(d, err);
 	if (rc < 0) {
 		disk_free(d);
 		return rc;
@@ -84,13 +82,16 @@ void disk_free(struct disk *d)
 			log_warn("disk: %u operations have not come back for 10 s: waiting on", d->pending);
 	}
 	buffers_free(d);
-	if (d->ring) {
-		io_uring_queue_exit(d->ring);
-		free(d->ring);
-	}
+	if (d->engine)
+		d->engine->close(d);
 	cleanup_close(&d->event_fd);
 	cleanup_close(&d->root);
 	free(d);
+}
+
+const char *disk_engine(const struct disk *d)
+{
+	return d->engine->name;
 }
 
 int disk_event_fd(struct disk *d)
@@ -105,20 +106,9 @@ unsigned disk_pending(const struct disk *d)
 
 /* ---- submission */
 
-/* Hands prepared entries to the kernel. What it does not take now stays prepared. */
-static void enter(struct disk *d)
-{
-	int rc = io_uring_submit(d->ring);
-	if (rc >= 0 || rc == -EINTR || rc == -EAGAIN || rc == -EBUSY)
-		return;
-	/* Nobody knows any more which buffers the kernel holds. */
-	log_error("disk: io_uring_enter: %s: cannot go on", err_name(rc));
-	abort();
-}
-
 static struct chunk *take_chunk(struct disk *d)
 {
-	for (int i = 0; i < URING_ENTRIES; i++) {
+	for (int i = 0; i < DISK_REQUESTS; i++) {
 		if (!d->chunks[i].op)
 			return &d->chunks[i];
 	}
@@ -127,14 +117,13 @@ static struct chunk *take_chunk(struct disk *d)
 
 static void issue(struct disk *d, struct chunk *c)
 {
-	struct io_uring_sqe *sqe = io_uring_get_sqe(d->ring);
-	op_prepare(d, c, sqe);
-	io_uring_sqe_set_data(sqe, c);
+	op_prepare(d, c);
+	d->engine->issue(d, c);
 }
 
 static void pump_others(struct disk *d)
 {
-	while (!list_empty(&d->others) && d->others_in_flight < URING_ENTRIES - DISK_DEPTH) {
+	while (!list_empty(&d->others) && d->others_in_flight < DISK_REQUESTS - DISK_DEPTH) {
 		struct disk_op *op = list_entry(list_pop(&d->others), struct disk_op, link);
 		struct chunk *c = take_chunk(d);
 		*c = (struct chunk){.op = op};
@@ -164,8 +153,7 @@ static void pump(struct disk *d)
 {
 	pump_others(d);
 	pump_transfers(d);
-	if (io_uring_sq_ready(d->ring))
-		enter(d);
+	d->engine->enter(d);
 }
 
 static void finish(struct disk *d, struct disk_op *op)
@@ -221,12 +209,9 @@ static void release(struct disk *d, struct chunk *c)
 
 static void reap(struct disk *d)
 {
-	struct io_uring_cqe *cqe;
-	while (!io_uring_peek_cqe(d->ring, &cqe)) {
-		struct chunk *c = io_uring_cqe_get_data(cqe);
-		int res = cqe->res;
-		io_uring_cqe_seen(d->ring, cqe);
-		if (op_completed(d, c, res))
+	struct chunk *c;
+	while ((c = d->engine->reap(d))) {
+		if (op_completed(d, c, c->res))
 			issue(d, c);
 		else
 			release(d, c);
@@ -259,12 +244,7 @@ static void wait_one(struct disk *d, uint64_t deadline)
 	uint64_t now = clock_now();
 	if (deadline <= now || !list_empty(&d->finished))
 		return;
-	uint64_t ns = min_u64(deadline - now, 3600 * CLOCK_NS_PER_S);
-	struct __kernel_timespec ts = {.tv_sec = (long long)(ns / CLOCK_NS_PER_S),
-				       .tv_nsec = (long long)(ns % CLOCK_NS_PER_S)};
-	struct io_uring_cqe *cqe;
-	/* Timeout and interruption are seen by the caller's loop, a failure by the next enter(). */
-	io_uring_submit_and_wait_timeout(d->ring, &cqe, 1, &ts, NULL);
+	d->engine->wait(d, min_u64(deadline - now, 3600 * CLOCK_NS_PER_S));
 }
 
 int disk_poll(struct disk *d, uint64_t deadline)

@@ -1,10 +1,9 @@
-#include "store/disk_uring.h"
+#include "store/disk_real.h"
 
 #include "base/failpoint.h"
 #include "base/log.h"
 
 #include <fcntl.h>
-#include <liburing.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -99,24 +98,17 @@ void op_next_chunk(struct disk *d, struct disk_op *op, struct chunk *c)
 	op->issued += c->len;
 }
 
-static void prepare_transfer(struct disk *d, struct chunk *c, struct io_uring_sqe *sqe)
+static void prepare_transfer(struct disk *d, struct chunk *c)
 {
 	struct disk_op *op = c->op;
-	char *buf = (char *)op->buf + c->at;
-	uint64_t len = c->len;
-	int index = buffers_find(d, buf, &len);
-	if (!c->at && op->first < len)
-		len = op->first;
+	struct request *r = &c->request;
+	r->buf = (char *)op->buf + c->at;
+	r->len = c->len;
+	r->offset = op->offset + c->at;
+	r->index = buffers_find(d, r->buf, &r->len);
+	if (!c->at && op->first < r->len)
+		r->len = op->first;
 	op->first = UINT64_MAX; /* a failpoint cuts one submission */
-	uint64_t offset = op->offset + c->at;
-	if (op->kind == DISK_WRITE && index >= 0)
-		io_uring_prep_write_fixed(sqe, op->file, buf, (unsigned)len, offset, index);
-	else if (op->kind == DISK_WRITE)
-		io_uring_prep_write(sqe, op->file, buf, (unsigned)len, offset);
-	else if (index >= 0)
-		io_uring_prep_read_fixed(sqe, op->file, buf, (unsigned)len, offset, index);
-	else
-		io_uring_prep_read(sqe, op->file, buf, (unsigned)len, offset);
 }
 
 static int open_flags(const struct chunk *c)
@@ -133,44 +125,23 @@ static int open_flags(const struct chunk *c)
 	return f | O_RDONLY;
 }
 
-void op_prepare(struct disk *d, struct chunk *c, struct io_uring_sqe *sqe)
+void op_prepare(struct disk *d, struct chunk *c)
 {
-	struct disk_op *op = c->op;
-	switch (op->kind) {
-	case DISK_MKDIR:
-		io_uring_prep_mkdirat(sqe, op->dir, op->name, 0755);
-		return;
-	case DISK_OPEN:
-		io_uring_prep_openat(sqe, op->dir, op->name, open_flags(c), 0644);
-		return;
-	case DISK_WRITE:
-	case DISK_READ:
-		prepare_transfer(d, c, sqe);
-		return;
-	case DISK_FSYNC:
-		io_uring_prep_fsync(sqe, op->file, 0);
-		return;
-	case DISK_ALLOCATE:
-		io_uring_prep_fallocate(sqe, op->file, 0, 0, (off_t)op->len);
-		return;
-	case DISK_LINK:
-		io_uring_prep_linkat(sqe, op->dir, op->name, op->dir2, op->name2, 0);
-		return;
-	case DISK_RENAME:
-		io_uring_prep_renameat(sqe, op->dir, op->name, op->dir2, op->name2, 0);
-		return;
-	case DISK_UNLINK:
-		io_uring_prep_unlinkat(sqe, op->dir, op->name, 0);
-		return;
-	case DISK_RMDIR:
-		io_uring_prep_unlinkat(sqe, op->dir, op->name, AT_REMOVEDIR);
-		return;
-	case DISK_CLOSE:
-		io_uring_prep_close(sqe, op->file);
-		return;
-	case DISK_TRUNCATE:
-		break; /* done by op_start */
-	}
+	const struct disk_op *op = c->op;
+	c->request = (struct request){.kind = op->kind,
+				      .dir = op->dir,
+				      .dir2 = op->dir2,
+				      .file = op->file,
+				      .name = op->name,
+				      .name2 = op->name2,
+				      .len = op->len,
+				      .index = -1};
+	if (op_is_transfer(op))
+		prepare_transfer(d, c);
+	else if (op->kind == DISK_OPEN)
+		c->request.flags = open_flags(c);
+	else if (op->kind == DISK_RMDIR)
+		c->request.flags = AT_REMOVEDIR;
 }
 
 /* ---- complete */
@@ -180,7 +151,7 @@ static bool may_retry(struct chunk *c, int res)
 	static const unsigned repeatable = 1u << DISK_WRITE | 1u << DISK_READ | 1u << DISK_FSYNC | 1u << DISK_ALLOCATE;
 	/* An interrupted mkdir, link or rename may have happened: a second try would be told EEXIST or ENOENT. */
 	bool again = res == -EAGAIN || (res == -EINTR && repeatable & 1u << c->op->kind);
-	return again && c->retries++ < URING_RETRIES;
+	return again && c->retries++ < DISK_RETRIES;
 }
 
 /* Nothing more is issued; the first error is the operation's. */
@@ -208,7 +179,7 @@ static bool go_on(struct chunk *c, uint64_t res)
 	if (!gain) {
 		if (op->kind == DISK_READ)
 			return end_of_file(op, c->at + res);
-		return c->retries++ < URING_RETRIES ? true : fail_transfer(op, -EIO);
+		return c->retries++ < DISK_RETRIES ? true : fail_transfer(op, -EIO);
 	}
 	c->at += gain;
 	c->len -= gain;

@@ -1,4 +1,4 @@
-/* What io_uring has no operation for. */
+/* What is synchronous by nature. */
 #include "store/disk.h"
 
 #include "base/cleanup.h"

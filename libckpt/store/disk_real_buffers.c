@@ -1,25 +1,24 @@
-#include "store/disk_uring.h"
+#include "store/disk_real.h"
 
 #include "base/failpoint.h"
 
-#include <liburing.h>
 #include <stdlib.h>
 
 void buffers_init(struct disk *d)
 {
-	d->buffer_used = calloc(URING_BUFFERS, sizeof(*d->buffer_used));
-	d->has_buffers = d->buffer_used && io_uring_register_buffers_sparse(d->ring, URING_BUFFERS) >= 0;
+	d->buffer_used = calloc(DISK_BUFFERS, sizeof(*d->buffer_used));
+	d->has_buffers = d->buffer_used && d->engine->table(d, DISK_BUFFERS) >= 0;
 }
 
 void buffers_free(struct disk *d)
 {
-	/* The table goes with the ring. */
+	/* The table goes with the engine. */
 	free(d->buffer_used);
 }
 
 static struct memory *find_memory(const struct disk *d, uintptr_t at)
 {
-	for (int i = 0; i < URING_REGIONS; i++) {
+	for (int i = 0; i < DISK_REGIONS; i++) {
 		const struct memory *m = &d->memory[i];
 		if (m->size && at >= m->base && at - m->base < m->size)
 			return (struct memory *)m;
@@ -33,30 +32,23 @@ int buffers_find(const struct disk *d, const void *buf, uint64_t *len)
 	if (!m)
 		return -1;
 	uint64_t at = (uintptr_t)buf - m->base;
-	if (at / URING_UNIT >= m->pinned)
+	if (at / DISK_UNIT >= m->pinned)
 		return -1;
-	uint64_t end = min_u64((at / URING_UNIT + 1) * URING_UNIT, m->size);
+	uint64_t end = min_u64((at / DISK_UNIT + 1) * DISK_UNIT, m->size);
 	*len = min_u64(*len, end - at);
-	return (int)(m->first + at / URING_UNIT);
+	return (int)(m->first + at / DISK_UNIT);
 }
 
 /* `count` free entries in a row: the first, or -1. */
 static int find_entries(const struct disk *d, unsigned count)
 {
 	unsigned run = 0;
-	for (unsigned i = 0; i < URING_BUFFERS; i++) {
+	for (unsigned i = 0; i < DISK_BUFFERS; i++) {
 		run = d->buffer_used[i] ? 0 : run + 1;
 		if (run == count)
 			return (int)(i + 1 - count);
 	}
 	return -1;
-}
-
-static int set_entry(struct disk *d, unsigned index, uintptr_t base, uint64_t size)
-{
-	struct iovec iov = {.iov_base = (void *)base, .iov_len = size};
-	int rc = io_uring_register_buffers_update_tag(d->ring, index, &iov, NULL, 1);
-	return rc < 0 ? rc : 0;
 }
 
 /* From the announcement on: nobody else may be given them. */
@@ -75,11 +67,11 @@ int disk_register(struct disk *d, void *base, uint64_t size)
 		return -EINVAL;
 	if (!d->has_buffers)
 		return -ENOTSUP;
-	uint64_t count = div_up(size, URING_UNIT);
-	int first = count > URING_BUFFERS ? -1 : find_entries(d, (unsigned)count);
+	uint64_t count = div_up(size, DISK_UNIT);
+	int first = count > DISK_BUFFERS ? -1 : find_entries(d, (unsigned)count);
 	if (first < 0)
 		return -ENOSPC;
-	for (int i = 0; i < URING_REGIONS; i++) {
+	for (int i = 0; i < DISK_REGIONS; i++) {
 		struct memory *m = &d->memory[i];
 		if (m->size)
 			continue;
@@ -93,7 +85,7 @@ int disk_register(struct disk *d, void *base, uint64_t size)
 
 static struct memory *of_token(struct disk *d, int token)
 {
-	return token >= 0 && token < URING_REGIONS && d->memory[token].size ? &d->memory[token] : NULL;
+	return token >= 0 && token < DISK_REGIONS && d->memory[token].size ? &d->memory[token] : NULL;
 }
 
 int disk_pin(struct disk *d, int token, uint64_t end)
@@ -101,10 +93,10 @@ int disk_pin(struct disk *d, int token, uint64_t end)
 	struct memory *m = of_token(d, token);
 	if (!m || end > m->size)
 		return -EINVAL;
-	uint64_t units = end == m->size ? m->count : end / URING_UNIT;
+	uint64_t units = end == m->size ? m->count : end / DISK_UNIT;
 	while (m->pinned < units) {
-		uint64_t at = (uint64_t)m->pinned * URING_UNIT;
-		int rc = set_entry(d, m->first + m->pinned, m->base + at, min_u64(m->size - at, URING_UNIT));
+		uint64_t at = (uint64_t)m->pinned * DISK_UNIT;
+		int rc = d->engine->pin(d, m->first + m->pinned, m->base + at, min_u64(m->size - at, DISK_UNIT));
 		if (rc < 0)
 			return rc;
 		m->pinned++;
@@ -118,7 +110,7 @@ void disk_unregister(struct disk *d, int token)
 	if (!m)
 		return;
 	for (unsigned i = 0; i < m->pinned; i++)
-		set_entry(d, m->first + i, 0, 0);
+		d->engine->pin(d, m->first + i, 0, 0);
 	reserve_entries(d, m, false);
 	*m = (struct memory){0};
 }
