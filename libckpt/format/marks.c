@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-static const char health_format[] = "ckpt.health", pin_format[] = "ckpt.pin";
+static const char health_format[] = "ckpt.health", pin_format[] = "ckpt.pin", tag_format[] = "ckpt.tag";
 
 static void put_tail(struct wbuf *out, const char *time_key, uint64_t at, const char *text_key, const char *text)
 {
@@ -29,6 +29,13 @@ int pin_encode(const struct pin *pin, struct wbuf *out)
 {
 	doc_put(out, pin_format, MARK_VERSION, pin->job, pin->id);
 	put_tail(out, ",\"pinned_at\":", pin->pinned_at, ",\"note\":", pin->note);
+	return wbuf_finish(out);
+}
+
+int tag_encode(const struct tag *tag, struct wbuf *out)
+{
+	doc_put(out, tag_format, MARK_VERSION, tag->job, tag->id);
+	put_tail(out, ",\"tagged_at\":", tag->tagged_at, ",\"name\":", tag->name);
 	return wbuf_finish(out);
 }
 
@@ -80,6 +87,28 @@ static int read_pin(struct jin *in, struct pin *p)
 	return jin_close(in);
 }
 
+static int read_tag(struct jin *in, struct tag *t)
+{
+	enum { AT = DOC_KEYS_END, NAME };
+	static const char *const keys[] = {DOC_KEYS, "tagged_at", "name", NULL};
+	const struct doc_head head = {t->job, &t->id};
+	uint32_t seen = 0;
+	jin_object(in);
+	for (int k; (k = jin_member(in, keys, &seen)) >= 0;) {
+		if (k == AT) {
+			t->tagged_at = jin_u64(in, INT64_MAX);
+		} else if (k == NAME) {
+			jin_string(in, t->name, sizeof(t->name));
+			if (!in->rc)
+				jin_check(in, name_check_tag(t->name, in->err));
+		} else {
+			doc_read(in, k, &head);
+		}
+	}
+	jin_require(in, keys, seen, DOC_REQUIRED | 1u << AT | 1u << NAME);
+	return jin_close(in);
+}
+
 int health_decode(const void *text, size_t len, struct health *health, struct err *err)
 {
 	struct jin in;
@@ -101,5 +130,17 @@ int pin_decode(const void *text, size_t len, struct pin *pin, struct err *err)
 		rc = read_pin(&in, pin);
 	if (rc < 0)
 		*pin = (struct pin){0};
+	return rc;
+}
+
+int tag_decode(const void *text, size_t len, struct tag *tag, struct err *err)
+{
+	struct jin in;
+	*tag = (struct tag){0};
+	int rc = doc_open(&in, text, len, MARK_BYTES_MAX, tag_format, MARK_VERSION, err);
+	if (!rc)
+		rc = read_tag(&in, tag);
+	if (rc < 0)
+		*tag = (struct tag){0};
 	return rc;
 }

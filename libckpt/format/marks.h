@@ -1,9 +1,11 @@
-/* Marks: small sealed documents beside MANIFEST.json, which must survive the loss of the catalog. Unlike the files of a
+/* Marks: small sealed documents in the store, beside MANIFEST.json or (tags) in the directory of the job, which must survive the loss of the catalog. Unlike the files of a
  * checkpoint they may be replaced (temporary, fsync, rename) and removed.
  *   HEALTH.json  {"format":"ckpt.health","version":1,"job","step","epoch","verified_at","result":"ok"|"damaged","detail"}
  *                what the last full read of the checkpoint found
  *   PINNED       {"format":"ckpt.pin","version":1,"job","step","epoch","pinned_at","note"}
  *                while it is there, the checkpoint is not removed by retention
+ *   tag-NAME.json {"format":"ckpt.tag","version":1,"job","step","epoch","tagged_at","name"}
+ *                a name of the checkpoint, unique in the job; while it is there, the checkpoint is not removed by retention
  * Times are nanoseconds since the Unix epoch. */
 #ifndef CKPT_FORMAT_MARKS_H
 #define CKPT_FORMAT_MARKS_H
@@ -32,11 +34,20 @@ struct pin {
 	char note[MARK_TEXT_MAX]; /* why, in a person's words; may be "" */
 };
 
+struct tag {
+	char job[NAME_JOB_MAX];
+	struct step_id id;
+	uint64_t tagged_at;
+	char name[NAME_TAG_MAX];
+};
+
 /* `out` is empty. Bytes of detail and note that are not UTF-8 are written as '?'. 0 or -ENOMEM. */
 int health_encode(const struct health *health, struct wbuf *out);
 /* -EBADMSG with the path, -EPROTONOSUPPORT for another version; then *health is zeroed. */
 int health_decode(const void *text, size_t len, struct health *health, struct err *err);
 int pin_encode(const struct pin *pin, struct wbuf *out);
 int pin_decode(const void *text, size_t len, struct pin *pin, struct err *err);
+int tag_encode(const struct tag *tag, struct wbuf *out);
+int tag_decode(const void *text, size_t len, struct tag *tag, struct err *err);
 
 #endif

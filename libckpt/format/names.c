@@ -101,6 +101,18 @@ int name_check_tensor(const char *name, struct err *err)
 	return 0;
 }
 
+int name_check_tag(const char *name, struct err *err)
+{
+	int rc = name_check("tag", name, NAME_TAG_MAX, err);
+	if (rc < 0)
+		return rc;
+	if (name[0] >= '0' && name[0] <= '9')
+		return err_set(err, -EINVAL, "tag name \"%s\" begins like a step; start it with a letter or _", name);
+	if (!strncmp(name, "step-", 5) || !strcmp(name, "latest"))
+		return err_set(err, -EINVAL, "tag name \"%s\" already means a checkpoint; choose another one", name);
+	return 0;
+}
+
 int name_check_file(const char *name, struct err *err)
 {
 	return name_check("file", name, NAME_FILE_MAX, err);
@@ -171,4 +183,26 @@ void name_sidecar(uint32_t rank, uint32_t world, const char *group, uint32_t par
 void name_node(const char *node, char dst[NAME_FILE_MAX])
 {
 	snprintf(dst, NAME_FILE_MAX, "node-%s.json", node);
+}
+
+static const char tag_prefix[] = "tag-", tag_suffix[] = ".json";
+
+void name_tag(const char *tag, char dst[NAME_FILE_MAX])
+{
+	snprintf(dst, NAME_FILE_MAX, "%s%s%s", tag_prefix, tag, tag_suffix);
+}
+
+int name_parse_tag(const char *file, char tag[NAME_TAG_MAX])
+{
+	enum { PREFIX = sizeof(tag_prefix) - 1, SUFFIX = sizeof(tag_suffix) - 1 };
+	size_t n = strlen(file);
+	if (n <= PREFIX + SUFFIX || n - PREFIX - SUFFIX >= NAME_TAG_MAX || strncmp(file, tag_prefix, PREFIX) != 0 ||
+	    strcmp(file + n - SUFFIX, tag_suffix) != 0)
+		return -EINVAL;
+	char name[NAME_TAG_MAX] = "";
+	memcpy(name, file + PREFIX, n - PREFIX - SUFFIX);
+	if (name_check_tag(name, NULL) < 0)
+		return -EINVAL;
+	memcpy(tag, name, sizeof(name));
+	return 0;
 }

@@ -2,7 +2,8 @@
  *   <root>/<job>/step-000000001000.e0003/
  *     rank-00000-of-00008.params.safetensors          rank-00000-of-00008.params.xxh
  *     rank-00000-of-00008.params.part-0001.safetensors  (second and later parts when a group exceeds the size bound)
- *     node-<name>.json   MANIFEST.json   HEALTH.json   PINNED */
+ *     node-<name>.json   MANIFEST.json   HEALTH.json   PINNED
+ *   <root>/<job>/tag-<name>.json */
 #ifndef CKPT_FORMAT_NAMES_H
 #define CKPT_FORMAT_NAMES_H
 
@@ -16,6 +17,7 @@ enum {
 	NAME_JOB_MAX = 64, /* with the NUL, as the others */
 	NAME_GROUP_MAX = 48,
 	NAME_NODE_MAX = 64,
+	NAME_TAG_MAX = 64,
 	NAME_TENSOR_MAX = 512,
 	NAME_FILE_MAX = 160,
 	NAME_DIR_MAX = 40,
@@ -36,6 +38,9 @@ int name_check(const char *what, const char *name, size_t max, struct err *err);
 int name_check_group(const char *name, struct err *err);
 /* Tensor names: 1 to 511 bytes of valid UTF-8 without control characters; "__metadata__" is refused. */
 int name_check_tensor(const char *name, struct err *err);
+/* Tags: as name_check, and beginning with a letter or '_', not with "step-", and not "latest": what names a checkpoint otherwise
+ * is no tag. */
+int name_check_tag(const char *name, struct err *err);
 /* Any file name inside a checkpoint that metadata mentions: the letters of name_check, so no '/' and no leading '.'. */
 int name_check_file(const char *name, struct err *err);
 
@@ -52,5 +57,8 @@ int name_parse_dir(const char *name, struct step_id *id);
 void name_data(uint32_t rank, uint32_t world, const char *group, uint32_t part, char dst[NAME_FILE_MAX]);
 void name_sidecar(uint32_t rank, uint32_t world, const char *group, uint32_t part, char dst[NAME_FILE_MAX]);
 void name_node(const char *node, char dst[NAME_FILE_MAX]);
+void name_tag(const char *tag, char dst[NAME_FILE_MAX]);
+/* 0 and the tag, or -EINVAL unless it is exactly what name_tag writes for some tag. */
+int name_parse_tag(const char *file, char tag[NAME_TAG_MAX]);
 
 #endif

@@ -294,15 +294,39 @@ int checkpoint_pin(const struct checkpoint *ck, struct pin *pin, struct err *err
 	return rc < 0 ? rc : check_identity(ck, NAME_PINNED, pin->job, pin->id, err);
 }
 
+static int put_mark(struct repo *repo, const char *job, struct step_id id, const char *name, const struct wbuf *text,
+		    struct err *err)
+{
+	if (wbuf_finish(text) < 0)
+		return err_set(err, -ENOMEM, "no memory for %s", name);
+	int dir = open_dir(repo, job, id, err);
+	if (dir < 0)
+		return dir;
+	int rc = disk_put_file(repo->disk, dir, name, text->data, text->len, true, err);
+	disk_close_file(repo->disk, dir);
+	return rc;
+}
+
 int checkpoint_put_health(struct repo *repo, const struct health *health, struct err *err)
 {
 	AUTO_WBUF struct wbuf text = {0};
-	if (health_encode(health, &text) < 0)
-		return err_set(err, -ENOMEM, "no memory for %s", NAME_HEALTH);
-	int dir = open_dir(repo, health->job, health->id, err);
+	health_encode(health, &text);
+	return put_mark(repo, health->job, health->id, NAME_HEALTH, &text, err);
+}
+
+int checkpoint_put_pin(struct repo *repo, const struct pin *pin, struct err *err)
+{
+	AUTO_WBUF struct wbuf text = {0};
+	pin_encode(pin, &text);
+	return put_mark(repo, pin->job, pin->id, NAME_PINNED, &text, err);
+}
+
+int checkpoint_drop_pin(struct repo *repo, const char *job, struct step_id id, struct err *err)
+{
+	int dir = open_dir(repo, job, id, err);
 	if (dir < 0)
 		return dir;
-	int rc = disk_put_file(repo->disk, dir, NAME_HEALTH, text.data, text.len, true, err);
+	int rc = disk_remove_file(repo->disk, dir, NAME_PINNED, err);
 	disk_close_file(repo->disk, dir);
 	return rc;
 }

@@ -103,6 +103,8 @@ int disk_read_file(struct disk *d, int dir, const char *name, uint64_t max, void
  * good as long as one process at a time writes to the directory (REPO_LOCK). On failure the temporary is removed. */
 int disk_put_file(struct disk *d, int dir, const char *name, const void *data, size_t len, bool replace,
 		  struct err *err);
+/* Removes a name, durably: unlink, fsync of the directory. -ENOENT: it was not there. */
+int disk_remove_file(struct disk *d, int dir, const char *name, struct err *err);
 
 /* ---- implemented with the disk, synchronous by nature */
 

@@ -176,3 +176,10 @@ int disk_put_file(struct disk *d, int dir, const char *name, const void *data, s
 	}
 	return sync_directory(d, dir, name, err);
 }
+
+int disk_remove_file(struct disk *d, int dir, const char *name, struct err *err)
+{
+	int rc = unlink_at(d, dir, name);
+	return rc < 0 ? err_set(err, rc, "cannot remove %s: %s", name, err_name(rc))
+		      : sync_directory(d, dir, name, err);
+}

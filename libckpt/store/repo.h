@@ -67,6 +67,10 @@ int checkpoint_health(const struct checkpoint *ck, struct health *health, struct
 int checkpoint_pin(const struct checkpoint *ck, struct pin *pin, struct err *err);
 /* Writes HEALTH.json of the checkpoint that *health names, over what is there. Needs no intact manifest. */
 int checkpoint_put_health(struct repo *repo, const struct health *health, struct err *err);
+/* The same for PINNED. */
+int checkpoint_put_pin(struct repo *repo, const struct pin *pin, struct err *err);
+/* Removes PINNED, durably. -ENOENT: there is none. */
+int checkpoint_drop_pin(struct repo *repo, const char *job, struct step_id id, struct err *err);
 /* Whether the data file is there with its size. *size is what it has (0 when it is missing). -EBADMSG. */
 int checkpoint_check_size(struct checkpoint *ck, const struct manifest_file *file, uint64_t *size, struct err *err);
 /* Loads the sidecar of a file and checks it against the node manifest; checkpoint_sidecar also checks the file's size. -EBADMSG names

@@ -2,6 +2,7 @@
 #include "sample.h"
 
 #include <criterion/criterion.h>
+#include <stdio.h>
 
 TestSuite(marks, .timeout = 30);
 
@@ -39,6 +40,27 @@ Test(marks, a_pin_comes_back_as_it_was)
 	cr_assert_eq(pin_encode(&pinned, &text), 0);
 	cr_assert_eq(pin_decode(text.data, text.len, &back, &err), 0, "%s", err.text);
 	cr_assert_eq(memcmp(&pinned, &back, sizeof(back)), 0);
+	wbuf_free(&text);
+}
+
+Test(marks, a_tag_comes_back_as_it_was)
+{
+	static const struct tag best = {.job = "gpt", .id = {7, 1}, .tagged_at = 1700000000123456789, .name = "best"};
+	struct wbuf text = {0};
+	struct tag back, wrong = best;
+	struct pin pin;
+	struct err err = {""};
+	cr_assert_eq(tag_encode(&best, &text), 0);
+	cr_assert_eq(tag_decode(text.data, text.len, &back, &err), 0, "%s", err.text);
+	cr_assert_eq(memcmp(&best, &back, sizeof(back)), 0);
+	cr_assert_eq(pin_decode(text.data, text.len, &pin, &err), -EBADMSG, "a tag is no pin");
+	wbuf_free(&text);
+
+	snprintf(wrong.name, sizeof(wrong.name), "../x");
+	cr_assert_eq(tag_encode(&wrong, &text), 0);
+	cr_assert_eq(tag_decode(text.data, text.len, &back, &err), -EBADMSG);
+	cr_assert(strstr(err.text, "name"), "%s", err.text);
+	cr_assert_eq(back.name[0], 0);
 	wbuf_free(&text);
 }
 

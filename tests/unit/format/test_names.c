@@ -166,3 +166,31 @@ Test(names, the_longest_names_fit_and_pass_their_own_check)
 	cr_assert(strstr(name, ".json"));
 	cr_assert_eq(name_check_file(name, NULL), 0);
 }
+
+Test(names, tags_are_names_that_mean_no_checkpoint_otherwise)
+{
+	static const char *const good[] = {"a", "_", "best", "v1.2-rc_3", "Step-1", "latest2"};
+	static const char *const bad[] = {"",    "1",  "1x",     "9.e1",  ".a",     "-a",      "a b",
+					  "a/b", "..", "latest", "step-", "step-1", "\xc3\xbc"};
+	char file[NAME_FILE_MAX], tag[NAME_TAG_MAX] = "untouched";
+	for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
+		cr_expect_eq(name_check_tag(good[i], NULL), 0, "%s", good[i]);
+		name_tag(good[i], file);
+		cr_expect_eq(name_parse_tag(file, tag), 0, "%s", file);
+		cr_expect_str_eq(tag, good[i]);
+		cr_expect_eq(name_check_file(file, NULL), 0);
+	}
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		cr_expect_eq(name_check_tag(bad[i], NULL), -EINVAL, "%s", bad[i]);
+		name_tag(bad[i], file);
+		cr_expect_eq(name_parse_tag(file, tag), -EINVAL, "%s", file);
+	}
+	cr_expect_eq(name_check_tag(repeat('t', NAME_TAG_MAX - 1), NULL), 0);
+	cr_expect_eq(name_check_tag(repeat('t', NAME_TAG_MAX), NULL), -EINVAL);
+	name_tag(repeat('t', NAME_TAG_MAX), file);
+	cr_expect_eq(name_parse_tag(file, tag), -EINVAL);
+	cr_expect_eq(name_parse_tag("tag-a.jsonx", tag), -EINVAL);
+	cr_expect_eq(name_parse_tag("tag.json", tag), -EINVAL);
+	cr_expect_eq(name_parse_tag("xtag-a.json", tag), -EINVAL);
+	cr_expect_str_eq(tag, "latest2");
+}

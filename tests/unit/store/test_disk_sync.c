@@ -105,3 +105,22 @@ Test(disk_sync, a_missing_root_is_named)
 	cr_expect(strstr(err.text, "/nowhere/at/all"), "%s", err.text);
 	cr_expect_null(none);
 }
+
+Test(disk_sync, remove_file_says_what_was_not_there)
+{
+	struct err err = {0};
+	scratch_write(path, "a", "hello", 5);
+	cr_expect_eq(disk_remove_file(d, root, "a", &err), 0, "%s", err.text);
+	cr_expect_eq(name_count(), 0);
+	cr_expect_eq(disk_remove_file(d, root, "a", &err), -ENOENT);
+	cr_expect(strstr(err.text, "a"));
+}
+
+Test(disk_sync, remove_file_is_not_done_until_the_directory_is_synced)
+{
+	struct err err = {0};
+	scratch_write(path, "a", "hello", 5);
+	arm("disk.fsync=error:EIO");
+	cr_expect_eq(disk_remove_file(d, root, "a", &err), -EIO);
+	arm("");
+}
