@@ -4,6 +4,7 @@
 
 #include "base/bytes.h"
 #include "base/cleanup.h"
+#include "store/tags.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -63,9 +64,50 @@ static void read_row(struct repo *repo, const struct checkpoint_ref *ref, struct
 	checkpoint_close(&ck);
 }
 
-static void add_row(struct table *t, const struct checkpoint_ref *ref, const struct row *row)
+/* The tags of one job at a time: checkpoints come job by job. */
+struct job_tags {
+	char job[NAME_JOB_MAX];
+	struct tag_found *tags;
+	size_t n;
+};
+
+static void load_tags(struct cli *cli, const char *job, struct job_tags *tags)
 {
-	char size[16], age[32];
+	struct err err = {0};
+	if (!strcmp(tags->job, job))
+		return;
+	free(steal_ptr(&tags->tags));
+	tags->n = 0;
+	snprintf(tags->job, sizeof(tags->job), "%s", job);
+	if (tags_list(cli->repo, job, &tags->tags, &tags->n, &err) < 0)
+		cli_note(cli, "%s", err.text);
+	for (size_t i = 0; i < tags->n; i++)
+		if (tags->tags[i].rc < 0)
+			cli_note(cli, "tag %s of job %s cannot be read: %s", tags->tags[i].tag.name, job,
+				 err_name(tags->tags[i].rc));
+}
+
+/* "best, paper"; "-" without. */
+static void tags_text(const struct job_tags *tags, struct step_id id, char *dst, size_t size)
+{
+	size_t len = 0;
+	snprintf(dst, size, "-");
+	for (size_t i = 0; (i = tags_next(tags->tags, tags->n, i, id)) < tags->n && len < size; i++)
+		len += (size_t)snprintf(dst + len, size - len, "%s%s", len ? ", " : "", tags->tags[i].tag.name);
+}
+
+static json_t *tags_json(const struct job_tags *tags, struct step_id id)
+{
+	json_t *list = json_array();
+	for (size_t i = 0; (i = tags_next(tags->tags, tags->n, i, id)) < tags->n; i++)
+		json_array_append_new(list, json_text(tags->tags[i].tag.name));
+	return list;
+}
+
+static void add_row(struct table *t, const struct checkpoint_ref *ref, const struct row *row,
+		    const struct job_tags *tags)
+{
+	char size[16], age[32], names[256];
 	table_cell(t, TONE_PLAIN, "%s", ref->job);
 	table_cell(t, TONE_PLAIN, "%" PRIu64, ref->id.step);
 	table_cell(t, TONE_PLAIN, "%u", ref->id.epoch);
@@ -80,15 +122,18 @@ static void add_row(struct table *t, const struct checkpoint_ref *ref, const str
 	}
 	table_cell(t, row->tone, "%s", row->state);
 	table_cell(t, TONE_PLAIN, "%s", row->pinned ? "pinned" : "-");
+	tags_text(tags, ref->id, names, sizeof(names));
+	table_cell(t, TONE_PLAIN, "%s", names);
 }
 
-static json_t *row_json(const struct checkpoint_ref *ref, const struct row *row)
+static json_t *row_json(const struct checkpoint_ref *ref, const struct row *row, const struct job_tags *tags)
 {
 	char name[NAME_DIR_MAX];
 	name_dir(ref->id, name);
 	json_t *o =
 		json_pack("{s:s, s:I, s:I, s:s, s:s, s:b}", "job", ref->job, "step", (json_int_t)ref->id.step, "epoch",
 			  (json_int_t)ref->id.epoch, "name", name, "state", row->state, "pinned", row->pinned);
+	json_object_set_new(o, "tags", tags_json(tags, ref->id));
 	json_object_set_new(o, "committed_ns",
 			    ref->committed_ns ? json_integer((json_int_t)ref->committed_ns) : json_null());
 	json_object_set_new(o, "verified_ns",
@@ -102,9 +147,9 @@ static json_t *row_json(const struct checkpoint_ref *ref, const struct row *row)
 }
 
 static const struct column columns[] = {
-	{"JOB", ALIGN_LEFT},        {"STEP", ALIGN_RIGHT}, {"EPOCH", ALIGN_RIGHT},
-	{"COMMITTED", ALIGN_RIGHT}, {"SIZE", ALIGN_RIGHT}, {"RANKS", ALIGN_RIGHT},
-	{"FILES", ALIGN_RIGHT},     {"STATE", ALIGN_LEFT}, {"PIN", ALIGN_LEFT},
+	{"JOB", ALIGN_LEFT},   {"STEP", ALIGN_RIGHT},  {"EPOCH", ALIGN_RIGHT}, {"COMMITTED", ALIGN_RIGHT},
+	{"SIZE", ALIGN_RIGHT}, {"RANKS", ALIGN_RIGHT}, {"FILES", ALIGN_RIGHT}, {"STATE", ALIGN_LEFT},
+	{"PIN", ALIGN_LEFT},   {"TAGS", ALIGN_LEFT},
 };
 
 /* Index of the first ref to show: the last `wanted` that are shown at all. */
@@ -131,18 +176,21 @@ static void note_partial(const struct cli *cli, const struct checkpoint_ref *ref
 static void show(struct cli *cli, const struct checkpoint_ref *refs, size_t n, struct table *t, json_t *list)
 {
 	bool all = cli_flag(cli, "all");
+	struct job_tags tags = {0};
 	for (size_t i = first_shown(refs, n, all, cli_number(cli, "last", UINT64_MAX)); i < n; i++) {
 		struct row row;
 		if (refs[i].state == CHECKPOINT_PARTIAL && !all)
 			continue;
+		load_tags(cli, refs[i].job, &tags);
 		read_row(cli->repo, &refs[i], &row);
 		if (row.why.text[0])
 			cli_note(cli, "%s", row.why.text);
 		if (list)
-			json_array_append_new(list, row_json(&refs[i], &row));
+			json_array_append_new(list, row_json(&refs[i], &row, &tags));
 		else
-			add_row(t, &refs[i], &row);
+			add_row(t, &refs[i], &row, &tags);
 	}
+	free(tags.tags);
 }
 
 static int run(struct cli *cli)

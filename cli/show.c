@@ -4,6 +4,7 @@
 
 #include "base/bytes.h"
 #include "base/cleanup.h"
+#include "store/tags.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -62,12 +63,15 @@ struct facts {
 	int health_rc, pin_rc;
 	const char *state;
 	enum tone tone;
+	struct tag_found *tags;
+	size_t ntags;
 };
 
 static void read_facts(const struct checkpoint *ck, struct facts *facts)
 {
 	facts->health_rc = checkpoint_health(ck, &facts->health, NULL);
 	facts->pin_rc = checkpoint_pin(ck, &facts->pin, NULL);
+	tags_list(ck->repo, ck->ref.job, &facts->tags, &facts->ntags, NULL);
 	facts->state = "committed";
 	facts->tone = TONE_PLAIN;
 	if (!facts->health_rc) {
@@ -82,7 +86,7 @@ static void line(const char *what, enum tone tone, const char *value)
 	out(tone, "%s\n", value);
 }
 
-static void print_marks(const struct facts *facts)
+static void print_marks(const struct checkpoint *ck, const struct facts *facts)
 {
 	char text[64], age[32];
 	line("state", facts->tone, facts->state);
@@ -97,6 +101,8 @@ static void print_marks(const struct facts *facts)
 		line("pinned", TONE_PLAIN, facts->pin.note[0] ? facts->pin.note : "yes");
 	else if (facts->pin_rc != -ENOENT)
 		line("pinned", TONE_WARN, "yes (the mark is damaged)");
+	for (size_t i = 0; (i = tags_next(facts->tags, facts->ntags, i, ck->ref.id)) < facts->ntags; i++)
+		line("tag", TONE_PLAIN, facts->tags[i].tag.name);
 }
 
 static void print_sums(const char *what, const struct sum *sums, size_t n)
@@ -118,7 +124,7 @@ static void print(const struct cli *cli, const struct checkpoint *ck, const stru
 	snprintf(text, sizeof(text), "%s (%s)", text_time(stamp, sizeof(stamp), ck->ref.committed_ns),
 		 text_age(age, sizeof(age), ck->ref.committed_ns));
 	line("committed", TONE_PLAIN, text);
-	print_marks(facts);
+	print_marks(ck, facts);
 	snprintf(text, sizeof(text), "%" PRIu64 " files, %s (%" PRIu64 " bytes)", ck->manifest.files,
 		 bytes_human(size, sizeof(size), ck->manifest.bytes), ck->manifest.bytes);
 	line("size", TONE_PLAIN, text);
@@ -142,15 +148,18 @@ static json_t *sums_json(const struct sum *sums, size_t n)
 	return list;
 }
 
-static json_t *marks_json(json_t *doc, const struct facts *facts)
+static json_t *marks_json(json_t *doc, const struct checkpoint *ck, const struct facts *facts)
 {
-	json_t *health = json_null(), *pin = json_null();
+	json_t *health = json_null(), *pin = json_null(), *tags = json_array();
 	if (!facts->health_rc)
 		health = json_pack("{s:I, s:b, s:o}", "verified_ns", (json_int_t)facts->health.verified_at, "damaged",
 				   facts->health.damaged, "detail", json_text(facts->health.detail));
 	if (!facts->pin_rc)
 		pin = json_pack("{s:I, s:o}", "pinned_ns", (json_int_t)facts->pin.pinned_at, "note",
 				json_text(facts->pin.note));
+	for (size_t i = 0; (i = tags_next(facts->tags, facts->ntags, i, ck->ref.id)) < facts->ntags; i++)
+		json_array_append_new(tags, json_text(facts->tags[i].tag.name));
+	json_object_set_new(doc, "tags", tags);
 	json_object_set_new(doc, "health", health);
 	json_object_set_new(doc, "pin", pin);
 	json_object_set_new(doc, "pinned", json_boolean(facts->pin_rc != -ENOENT));
@@ -182,7 +191,7 @@ static void emit(const struct cli *cli, const struct checkpoint *ck, const struc
 	json_object_set_new(doc, "ranks", json_integer(ck->manifest.world));
 	json_object_set_new(doc, "groups", sums_json(groups, ngroups));
 	json_object_set_new(doc, "nodes", nodes);
-	json_emit(marks_json(doc, facts));
+	json_emit(marks_json(doc, ck, facts));
 }
 
 static int run(struct cli *cli)
@@ -201,6 +210,7 @@ static int run(struct cli *cli)
 		emit(cli, &ck, facts);
 	else
 		print(cli, &ck, facts);
+	free(facts->tags);
 	free(facts);
 	checkpoint_close(&ck);
 	return EXIT_OK;

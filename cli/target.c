@@ -3,6 +3,7 @@
 #include "output.h"
 
 #include "base/cleanup.h"
+#include "store/tags.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -137,6 +138,18 @@ char *text_checkpoint(const struct checkpoint_ref *ref, char *dst, size_t size)
 	return dst;
 }
 
+json_t *json_checkpoint(const struct cli *cli, const struct checkpoint_ref *ref)
+{
+	char name[NAME_DIR_MAX];
+	json_t *doc = json_document(cli);
+	name_dir(ref->id, name);
+	json_object_set_new(doc, "job", json_text(ref->job));
+	json_object_set_new(doc, "step", json_integer((json_int_t)ref->id.step));
+	json_object_set_new(doc, "epoch", json_integer(ref->id.epoch));
+	json_object_set_new(doc, "name", json_text(name));
+	return doc;
+}
+
 struct wish {
 	bool latest, any_epoch;
 	struct step_id id;
@@ -207,15 +220,47 @@ static int say_none(const struct cli *cli)
 			job ? job : "", cli->repo->path);
 }
 
+/* The checkpoint that a tag of the scanned job names. */
+static int follow_tag(struct cli *cli, const char *name, const struct checkpoint_ref *refs, size_t n, struct wish *wish)
+{
+	struct err err = {0};
+	struct tag tag;
+	const char *job;
+	int code = cli_job(cli, &job);
+	if (code)
+		return code;
+	if (!job && n)
+		job = refs[0].job;
+	int rc = job ? tag_read(cli->repo, job, name, &tag, &err) : -ENOENT;
+	if (rc == -ENOENT)
+		return cli_fail(cli, EXIT_FAILED, "there is no tag %s%s%s: ckpt tag lists them", name,
+				job ? " in job " : "", job ? job : "");
+	if (rc < 0)
+		return cli_fail(cli, exit_code_of(rc), "%s", err.text);
+	*wish = (struct wish){.id = tag.id};
+	return EXIT_OK;
+}
+
+static int say_dangling(const struct cli *cli, const char *name, const struct wish *wish)
+{
+	char dir[NAME_DIR_MAX];
+	name_dir(wish->id, dir);
+	return cli_fail(cli, EXIT_FAILED, "tag %s names %s, which is not there any more", name, dir);
+}
+
 int cli_pick(struct cli *cli, const char *text, struct checkpoint_ref *ref)
 {
 	struct wish wish;
-	if (parse_wish(text, &wish))
+	bool tag = parse_wish(text, &wish) < 0;
+	if (tag && name_check_tag(text, NULL) < 0)
 		return cli_fail(cli, EXIT_USAGE,
-				"\"%s\" is no checkpoint: say latest, 1000, 1000.e0003 or the directory's name", text);
+				"\"%s\" is no checkpoint: say latest, 1000, 1000.e0003, the directory's name or a tag",
+				text);
 	AUTO_FREE struct checkpoint_ref *refs = NULL;
 	size_t n;
 	int code = cli_scan_job(cli, &refs, &n);
+	if (!code && tag)
+		code = follow_tag(cli, text, refs, n, &wish);
 	if (code)
 		return code;
 	for (size_t i = n; i-- > 0;) {
@@ -226,5 +271,7 @@ int cli_pick(struct cli *cli, const char *text, struct checkpoint_ref *ref)
 	}
 	if (wish.latest)
 		return say_none(cli);
+	if (tag)
+		return say_dangling(cli, text, &wish);
 	return say_missing(cli, text, &wish, refs, n);
 }

@@ -3,6 +3,7 @@
 #define CKPT_CLI_TARGET_H
 
 #include "command.h"
+#include "output.h"
 #include "store/repo.h"
 
 /* Opens the repository of --repo, else CKPT_REPO, once; main closes it. EXIT_OK, or a code with the message printed. */
@@ -17,8 +18,8 @@ int cli_scan(struct cli *cli, struct checkpoint_ref **refs, size_t *n);
  * named). */
 int cli_scan_job(struct cli *cli, struct checkpoint_ref **refs, size_t *n);
 
-/* The checkpoint that `text` means: NULL or "latest", "1000" (the newest epoch of that step), "1000.e0003", or the name of the
- * directory. EXIT_NONE_RESTORABLE: latest of none; EXIT_FAILED: no such step (the nearest are named); EXIT_USAGE. */
+/* The checkpoint that `text` means: NULL or "latest", "1000" (the newest epoch of that step), "1000.e0003", the name of the
+ * directory, or a tag. EXIT_NONE_RESTORABLE: latest of none; EXIT_FAILED: no such step (the nearest are named); EXIT_USAGE. */
 int cli_pick(struct cli *cli, const char *text, struct checkpoint_ref *ref);
 
 /* Picks by the first argument and opens it: EXIT_OK and *ck is the caller's, or a code with the message printed. */
@@ -26,6 +27,9 @@ int cli_open(struct cli *cli, struct checkpoint *ck);
 
 /* "main/step-000000001000.e0001". Returns dst. */
 char *text_checkpoint(const struct checkpoint_ref *ref, char *dst, size_t size);
+
+/* A new document with "job", "step", "epoch" and "name" of the checkpoint. */
+json_t *json_checkpoint(const struct cli *cli, const struct checkpoint_ref *ref);
 
 /* The exit code for a negative result of the store. */
 int exit_code_of(int rc);
