@@ -145,24 +145,24 @@ Test(retention, a_clock_that_was_set_back_deletes_nothing_new)
 /* Whatever happened before: what must stay, stays. */
 Test(retention, no_draw_of_policy_and_history_breaks_the_promises)
 {
-	srand(7);
+	unsigned int seed = 7;
 	for (int round = 0; round < 20000; round++) {
 		struct retention_item items[12];
-		size_t n = 1 + (size_t)rand() % 12, verified = SIZE_MAX;
+		size_t n = 1 + (size_t)rand_r(&seed) % 12, verified = SIZE_MAX;
 		series(items, n);
 		for (size_t i = 0; i < n; i++) {
-			items[i].verified = rand() % 3 == 0;
-			items[i].damaged = rand() % 4 == 0;
-			items[i].pinned = rand() % 8 == 0;
-			items[i].committed_ns = (uint64_t)rand() * HOUR;
+			items[i].verified = rand_r(&seed) % 3 == 0;
+			items[i].damaged = rand_r(&seed) % 4 == 0;
+			items[i].pinned = rand_r(&seed) % 8 == 0;
+			items[i].committed_ns = (uint64_t)rand_r(&seed) * HOUR;
 			if (items[i].verified && !items[i].damaged)
 				verified = i;
 		}
-		const struct retention_policy policy = {.keep_last = (uint32_t)rand() % 3,
-							.keep_every = (uint64_t)(rand() % 3) * 100,
-							.keep_within_ns = (uint64_t)(rand() % 2),
-							.keep_hourly = (uint32_t)rand() % 3,
-							.keep_daily = (uint32_t)rand() % 3};
+		const struct retention_policy policy = {.keep_last = (uint32_t)rand_r(&seed) % 3,
+							.keep_every = (uint64_t)(rand_r(&seed) % 3) * 100,
+							.keep_within_ns = (uint64_t)(rand_r(&seed) % 2),
+							.keep_hourly = (uint32_t)rand_r(&seed) % 3,
+							.keep_daily = (uint32_t)rand_r(&seed) % 3};
 		apply(&policy, items, n);
 		cr_assert(items[n - 1].keep);
 		cr_assert(verified == SIZE_MAX || items[verified].keep);
