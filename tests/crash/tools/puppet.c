@@ -1,0 +1,199 @@
+/* puppet: one rank of a job that does what it is told, for tests in which the order of calls is everything.
+ *
+ * A line on stdin is a call, a line on stdout its answer: the code, then what there is to say (values, or the sentence of an error).
+ *
+ *	open [TIMEOUT_MS]         table ELEMENTS [replicated]     join [TIMEOUT_MS]       epoch
+ *	set VALUE                 get                             begin STEP TARGET N     fence N
+ *	wait N LEVEL TIMEOUT_MS   poll N                          drop N                  restore STEP TIMEOUT_MS
+ *	fork                      close
+ *
+ * N names a snapshot, 0 to 15. STEP -1: the newest. TARGET: 1 memory, 2 storage. LEVEL as in ckpt.h. `fork` tells the pid of a child that
+ * holds every descriptor until its stdin ends. Rank, world, job and socket come from the environment, as for any rank. */
+#include "ckpt.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { SNAPSHOTS = 16, ARGS = 3, EXIT_USAGE = 2 };
+
+struct puppet {
+	ckpt *s;
+	float *data;
+	size_t elements;
+	ckpt_snapshot *snapshots[SNAPSHOTS];
+	char text[700];
+};
+
+static ckpt_snapshot **snapshot(struct puppet *p, long long n)
+{
+	if (n < 0 || n >= SNAPSHOTS) {
+		fprintf(stderr, "puppet: snapshot %lld\n", n);
+		exit(EXIT_USAGE);
+	}
+	return &p->snapshots[n];
+}
+
+static int do_open(struct puppet *p, const long long *a)
+{
+	ckpt_options o = CKPT_INIT(ckpt_options);
+	o.timeout_ms = a[0] ? (int)a[0] : 30000;
+	return ckpt_open(&o, &p->s, p->text, sizeof(p->text));
+}
+
+/* Replicated: every rank holds the whole; else each holds its part of a tensor that is `world` times as long. */
+static int do_table(struct puppet *p, const long long *a)
+{
+	p->elements = (size_t)a[0];
+	p->data = calloc(p->elements + 1, sizeof(*p->data));
+	if (!p->data)
+		return -ENOMEM;
+	uint64_t shape[1] = {p->elements * (a[1] ? 1 : (uint64_t)ckpt_world(p->s))};
+	ckpt_piece piece = {.data = p->data};
+	if (!a[1]) {
+		piece.start = p->elements * (uint64_t)ckpt_rank(p->s);
+		piece.count = p->elements;
+	}
+	ckpt_tensor t = CKPT_INIT(ckpt_tensor);
+	t.name = "w";
+	t.dtype = CKPT_F32;
+	t.ndim = 1;
+	t.shape = shape;
+	t.pieces = &piece;
+	t.npieces = 1;
+	t.replica = a[1] ? "all" : NULL;
+	t.device = CKPT_HOST;
+	return ckpt_register_tensor(p->s, &t);
+}
+
+static int do_join(struct puppet *p, const long long *a)
+{
+	return ckpt_join(p->s, NULL, 0, NULL, a[0] ? (int)a[0] : -1);
+}
+
+static int do_epoch(struct puppet *p, const long long *a)
+{
+	(void)a;
+	return (int)ckpt_epoch(p->s);
+}
+
+static int do_set(struct puppet *p, const long long *a)
+{
+	for (size_t i = 0; i < p->elements; i++)
+		p->data[i] = (float)a[0];
+	return 0;
+}
+
+static int do_get(struct puppet *p, const long long *a)
+{
+	size_t differ = 0;
+	(void)a;
+	for (size_t i = 0; i < p->elements; i++)
+		differ += p->data[i] != p->data[0];
+	snprintf(p->text, sizeof(p->text), "%g%s", (double)p->data[0], differ ? " mixed" : "");
+	return 0;
+}
+
+static int do_begin(struct puppet *p, const long long *a)
+{
+	return ckpt_begin(p->s, (uint64_t)a[0], (ckpt_target)a[1], NULL, snapshot(p, a[2]));
+}
+
+static int do_fence(struct puppet *p, const long long *a)
+{
+	return ckpt_fence(*snapshot(p, a[0]), NULL);
+}
+
+static int do_wait(struct puppet *p, const long long *a)
+{
+	return ckpt_wait(*snapshot(p, a[0]), (ckpt_level)a[1], (int)a[2]);
+}
+
+static int do_poll(struct puppet *p, const long long *a)
+{
+	return ckpt_poll(*snapshot(p, a[0]));
+}
+
+static int do_drop(struct puppet *p, const long long *a)
+{
+	ckpt_snapshot_free(*snapshot(p, a[0]));
+	*snapshot(p, a[0]) = NULL;
+	return 0;
+}
+
+static int do_restore(struct puppet *p, const long long *a)
+{
+	static const char *const sources[] = {"?", "memory", "peer", "storage"};
+	ckpt_restored r = CKPT_INIT(ckpt_restored);
+	int rc = ckpt_restore(p->s, a[0] < 0 ? CKPT_LATEST : (uint64_t)a[0], NULL, &r, a[1] ? (int)a[1] : -1);
+	if (!rc)
+		snprintf(p->text, sizeof(p->text), "%llu %u %s", (unsigned long long)r.step, r.epoch,
+			 sources[r.source]);
+	return rc;
+}
+
+static int do_fork(struct puppet *p, const long long *a)
+{
+	char byte;
+	(void)a;
+	pid_t pid = fork();
+	if (pid < 0)
+		return -errno;
+	if (pid) {
+		snprintf(p->text, sizeof(p->text), "%d", (int)pid);
+		return 0;
+	}
+	while (read(STDIN_FILENO, &byte, 1) > 0)
+		;
+	_exit(0);
+}
+
+static int do_close(struct puppet *p, const long long *a)
+{
+	(void)a;
+	int rc = ckpt_close(p->s);
+	p->s = NULL;
+	return rc;
+}
+
+static const struct {
+	const char *name;
+	int (*call)(struct puppet *p, const long long *args);
+} calls[] = {
+	{"open", do_open}, {"table", do_table},     {"join", do_join},   {"epoch", do_epoch}, {"set", do_set},
+	{"get", do_get},   {"begin", do_begin},     {"fence", do_fence}, {"wait", do_wait},   {"poll", do_poll},
+	{"drop", do_drop}, {"restore", do_restore}, {"fork", do_fork},   {"close", do_close},
+};
+
+static void obey(struct puppet *p, const char *line)
+{
+	char name[32] = "";
+	long long args[ARGS] = {0};
+	sscanf(line, "%31s %lld %lld %lld", name, &args[0], &args[1], &args[2]);
+	for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++) {
+		if (strcmp(calls[i].name, name) != 0)
+			continue;
+		p->text[0] = 0;
+		int rc = calls[i].call(p, args);
+		if (rc < 0 && p->s && !p->text[0])
+			snprintf(p->text, sizeof(p->text), "%s", ckpt_error(p->s));
+		printf("%d %s\n", rc, p->text);
+		return;
+	}
+	fprintf(stderr, "puppet: %s: no such call\n", name);
+	exit(EXIT_USAGE);
+}
+
+int main(void)
+{
+	struct puppet p = {0};
+	char line[200];
+	setvbuf(stdout, NULL, _IOLBF, 0);
+	while (fgets(line, sizeof(line), stdin))
+		obey(&p, line);
+	_exit(0); /* without a farewell: whoever wants one says close */
+}
