@@ -86,7 +86,7 @@ void saves_orphan(struct saves *saves, uint32_t rank)
 {
 	list_for(node, &saves->snapshots)
 		snapshot_of(node)->parts[rank].orphan = true;
-	if (saves->job->ranks[rank].mem)
+	if (saves->job->ranks[rank].mem && !saves_unseen(&saves->job->ranks[rank]))
 		release_unclaimed(saves->job->ranks[rank].mem);
 	saves_pump(saves);
 }

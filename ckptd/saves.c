@@ -355,7 +355,7 @@ void saves_poison(struct saves *saves, uint32_t epoch)
 			snapshot_fail(s, -ESTALE, "epoch %u began before every rank was captured", epoch);
 	}
 	for (uint32_t r = 0; r < saves->job->world; r++)
-		if (saves->job->ranks[r].mem)
+		if (saves->job->ranks[r].mem && !saves_unseen(&saves->job->ranks[r]))
 			saves->job->ranks[r].mem->adopted = false;
 	saves_pump(saves);
 }

@@ -2,11 +2,19 @@
 #ifndef CKPTD_SAVES_PRIVATE_H
 #define CKPTD_SAVES_PRIVATE_H
 
+#include "job.h"
 #include "saves.h"
 
 static inline struct snapshot *snapshot_of(struct list *node)
 {
 	return list_entry(node, struct snapshot, link);
+}
+
+/* An arena that has come back, and whose slots nobody has looked at yet: not all tables are there to form the job. What is in it may
+ * be the only copy of a snapshot. */
+static inline bool saves_unseen(const struct rank *rank)
+{
+	return rank->mem && rank->mem->adopted && !rank->arena_sent;
 }
 
 struct snapshot *saves_find(struct saves *saves, struct step_id id);
