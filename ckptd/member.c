@@ -6,6 +6,7 @@
 #include "base/log.h"
 #include "catalog.h"
 #include "daemon.h"
+#include "levels.h"
 #include "prefault.h"
 #include "store/repo.h"
 
@@ -264,6 +265,7 @@ int job_return(struct job *job, uint32_t id, int fd, struct err *err)
 		memory_put(mem);
 		return rc;
 	}
+	levels_confirm(job->daemon, job->name, mem);
 	prefault_start(job->daemon, mem);
 	rank->mem = mem;
 	job->daemon->memory_used += mem->size;

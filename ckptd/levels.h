@@ -1,0 +1,13 @@
+/* Levels of an arena that came back. The daemon that died may have linked a manifest and not lived to say so; when it had given the
+ * slot back before, nothing but the store can tell. */
+#ifndef CKPTD_LEVELS_H
+#define CKPTD_LEVELS_H
+
+struct daemon;
+struct memory;
+
+/* What memory_adopt has closed and what stands in the store of this job is shown as durable. Reads the store: once per arena, on the
+ * loop's thread, as the choice of an epoch does. A store that cannot be read confirms nothing. */
+void levels_confirm(struct daemon *daemon, const char *job, struct memory *mem);
+
+#endif

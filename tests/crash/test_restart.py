@@ -1,0 +1,189 @@
+"""A restarted daemon: in whatever state of a save the last one was killed, every rank is told of that save what is true, its copy in
+memory is not lost while anybody holds it, and no checkpoint mixes steps or epochs.
+timeout: 240"""
+
+import json
+import signal
+import sys
+
+import fleet
+from fleet import Cases, expect, until
+from puppets import CAPTURED, DURABLE, LATEST, MEMORY, STORAGE, Puppet, Run, all_must, each, gather, holds, save
+
+WORLD = 2
+SLOT_KEPT = ("snapshot.state=kill@1", "snapshot.state=kill@2", "commit.job_dir=kill", "commit.mkdir=kill", "commit.data=kill",
+             "commit.sidecars=kill", "commit.node=kill", "commit.sync_root=kill", "commit.manifest=kill", "commit.link=kill",
+             "commit.unlink_tmp=kill", "commit.sync_link=kill", "commit.close_dir=kill", "commit.done=kill", "snapshot.state=kill@3",
+             "readback=kill", "snapshot.state=kill@4")
+
+
+def puppets(d, world=WORLD):
+    return [Puppet(d, number, world) for number in range(world)]
+
+
+def job(d):
+    """What `ckpt status` says of the job; {} while there is none."""
+    code, out, _ = d.ckpt("status", "--socket", d.socket, "--json")
+    jobs = json.loads(out)["jobs"] if code == 0 else []
+    return jobs[0] if jobs else {}
+
+
+def dies(d):
+    until(lambda: not d.alive(), "the daemon dies")
+
+
+def both_back(d):
+    until(lambda: [r["state"] for r in job(d).get("ranks", [])] == ["joined"] * WORLD, "both ranks are back")
+
+
+def told_alike(answers):
+    expect(len({a.code for a in answers}) == 1, "the ranks are told different things:", answers)
+    return answers[0]
+
+
+def save_goes_on(d, ranks, step):
+    save(ranks, step, step, STORAGE, DURABLE, n=2)
+    expect(step in {s for _, s in d.committed()}, f"step {step} is not in the store")
+
+
+def slot_kept(point):
+    """The snapshot lives in the arenas: it is written after all."""
+    with fleet.daemon() as d:
+        d.start(failpoints=point)
+        ranks = puppets(d)
+        gather(ranks)
+        for call in (("set", 7), ("begin", 7, STORAGE, 0), ("fence", 0)):
+            each(ranks, *call)  # the daemon may be dead before the last one
+        dies(d)
+        d.start()
+        answer = told_alike(each(ranks, "wait", 0, DURABLE, 20000))
+        expect(answer.code == 0, point, answer)
+        expect(d.committed() == [(1, 7)], "the store has", d.committed())
+        both_back(d)
+        save_goes_on(d, ranks, 8)
+        d.verify_all()
+
+
+def begun_by_one():
+    """Rank 0 has begun, rank 1 begins only when the daemon is back."""
+    with fleet.daemon() as d:
+        d.start()
+        ranks = puppets(d)
+        gather(ranks)
+        all_must(ranks, "set", 7)
+        for call in (("begin", 7, STORAGE, 0), ("fence", 0)):
+            ranks[0].must(*call)
+        d.kill()
+        d.start()
+        both_back(d)
+        for call in (("begin", 7, STORAGE, 0), ("fence", 0)):
+            until(lambda call=call: ranks[1].ask(*call).code == 0, "rank 1 goes on")
+        expect(told_alike(each(ranks, "wait", 0, DURABLE, 20000)).code == 0, "the save of both lives")
+        d.verify_all()
+
+
+def slot_given_back(point, stands):
+    """A later save has taken the place in memory: only the store can say what became of the first."""
+    with fleet.daemon() as d:
+        # The delays hold the daemon, not the ranks: the second save is complete before the data of the first one is.
+        d.start(failpoints=f"commit.data=delay:600,commit.sidecars=delay:600,{point}")
+        ranks = puppets(d)
+        gather(ranks)
+        for step, target in ((7, STORAGE), (8, MEMORY)):
+            for call in (("set", step), ("begin", step, target, step), ("fence", step)):
+                all_must(ranks, *call)
+        dies(d)
+        d.start()
+        answer = told_alike(each(ranks, "wait", 7, DURABLE, 20000))
+        expect("ms after begin (committed before a restart)" not in d.text(), "the first save was still in its slots: this tests nothing")
+        expect(((1, 7) in d.committed()) == stands, "the store has", d.committed())
+        expect(answer.code == 0 if stands else answer.code < 0, point, answer)
+        expect(told_alike(each(ranks, "poll", 7)).code == (DURABLE if stands else answer.code), "poll says another thing than wait")
+        both_back(d)
+        save_goes_on(d, ranks, 9)
+        d.verify_all()
+
+
+def replacement_comes_late():
+    """Longer than ranks are waited for after a restart: the epoch is raised before anybody has looked at the arenas."""
+    with fleet.daemon(store=False) as d:
+        run = Run(d, WORLD, store=False, again="until test -e go; do sleep 0.05; done")
+        ranks = run.ranks()
+        gather(ranks)
+        save(ranks, 5, 5, MEMORY, CAPTURED)
+        run.strike("ckptd", 1)
+        until(lambda: job(d).get("epoch") == 2, "the epoch is raised without rank 1")
+        (d.top / "go").touch()
+        ranks[1] = run.rank(1)
+        ranks[1].must("open")
+        ranks[1].must("table", 1000)
+        all_must(ranks, "join")
+        for said in all_must(ranks, "restore", LATEST, 0):
+            expect(said == "5 1 memory", "restored", said)
+        holds(ranks, 5)
+
+
+def rank_dies_before_the_job_forms():
+    """It has handed its arena back and dies before the other one is there."""
+    with fleet.daemon(store=False) as d:
+        d.start()
+        ranks = puppets(d)
+        gather(ranks)
+        save(ranks, 5, 5, MEMORY, CAPTURED)
+        ranks[1].signal(signal.SIGSTOP)
+        d.kill()
+        d.start()
+        until(lambda: "the arena of rank 0 is back" in d.text(), "rank 0 hands its arena back")
+        ranks[0].die()
+        until(lambda: "rank 0 is gone" in d.text(), "the daemon sees it")
+        ranks[1].signal(signal.SIGCONT)
+        ranks[0] = Puppet(d, 0, WORLD)
+        ranks[0].must("open")
+        ranks[0].must("table", 1000)
+        all_must(ranks, "join")
+        for said in all_must(ranks, "restore", LATEST, 0):
+            expect(said == "5 1 memory", "restored", said)
+        holds(ranks, 5)
+
+
+def all_killed(store):
+    """Daemon and ranks at once in mid-save: rank 0 has step 10, rank 1 has not begun it."""
+    with fleet.daemon() as d:
+        run = Run(d, WORLD, store=store)
+        ranks = run.ranks()
+        gather(ranks)
+        save(ranks, 5, 5, STORAGE if store else MEMORY, DURABLE if store else CAPTURED)
+        for call in (("set", 10), ("begin", 10, STORAGE if store else MEMORY, 1), ("fence", 1)):
+            ranks[0].must(*call)
+        run.strike("ckptd", 0, 1)
+        ranks = run.ranks()
+        gather(ranks)
+        epoch = ranks[0].ask("epoch").code
+        expect(epoch > 1, "the epoch of the dead is entered again:", epoch)
+        for said in all_must(ranks, "restore", LATEST, 0):
+            expect(said.startswith("5 1 "), "restored", said)
+        holds(ranks, 5)
+        save(ranks, 10, 20, STORAGE if store else MEMORY, DURABLE if store else CAPTURED)
+        all_must(ranks, "join")
+        for said in all_must(ranks, "restore", 10, 0):
+            expect(said.startswith(f"10 {epoch} "), "restored", said)
+        holds(ranks, 20)
+        if store:
+            expect(d.committed() == [(1, 5), (epoch, 10)], "the store has", d.committed())
+            d.verify_all()
+
+
+def main():
+    cases = Cases()
+    for point in SLOT_KEPT:
+        cases.run(f"the save goes on after {point}", slot_kept, point)
+    for test in (begun_by_one, replacement_comes_late, rank_dies_before_the_job_forms):
+        cases.run(test.__name__.replace("_", " "), test)
+    cases.run("what was linked is told durable although its slot was given back", slot_given_back, "commit.unlink_tmp=kill", True)
+    cases.run("what was not linked is told lost", slot_given_back, "commit.manifest=kill", False)
+    cases.run("all killed in mid-save, with a store", all_killed, True)
+    cases.run("all killed in mid-save, memory only", all_killed, False)
+    return cases.end()
+
+
+sys.exit(main())
