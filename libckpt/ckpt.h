@@ -226,8 +226,10 @@ typedef enum ckpt_level {
 /* The level that is true for every rank now (>= 0), or the error that ended the snapshot. Never blocks. */
 int ckpt_poll(ckpt_snapshot *snap);
 /* Waits until the snapshot has reached the level. 0, the error that ended it (-EIO, -ENOSPC, -EBADMSG torn or damaged,
- * -ECANCELED superseded or never fenced, -ESTALE poisoned by a new epoch), or -ETIMEDOUT with who is late. -EINVAL for a level
- * that this snapshot cannot reach (durable with CKPT_MEMORY; replicated where no peers are configured). */
+ * -ECANCELED superseded, never fenced or lost with a daemon, -ESTALE poisoned by a new epoch), or -ETIMEDOUT with who is late. While a
+ * new epoch waits for this rank it is -ESTALE, too: a save that was complete on every rank when the epoch began goes on, and after
+ * ckpt_join it can be waited for again. -EINVAL for a level that this snapshot cannot reach (durable with CKPT_MEMORY; replicated
+ * where no peers are configured). */
 int ckpt_wait(ckpt_snapshot *snap, ckpt_level level, int timeout_ms);
 uint64_t ckpt_snapshot_step(const ckpt_snapshot *snap);
 /* Forgets the handle; the snapshot goes its way. An unfenced snapshot is given up. snap may be NULL. */

@@ -128,7 +128,7 @@ static int wait_pending(ckpt *s, struct err *err)
 	int first = 0;
 	for (unsigned i = 0; i < s->npending; i++) {
 		struct err why = {0};
-		int rc = snapshot_wait(s->pending[i], CKPT_DURABLE, deadline, ms, &why);
+		int rc = snapshot_wait_end(s->pending[i], deadline, ms, &why);
 		if (rc && !first) {
 			first = rc;
 			*err = why;

@@ -75,7 +75,7 @@ int session_fail(const ckpt *s, int rc, const struct err *err);
 void snapshot_put(struct ckpt_snapshot *snap);
 
 /* wait.c */
-/* 0, the error that ended it, -ETIMEDOUT. */
-int snapshot_wait(struct ckpt_snapshot *snap, ckpt_level level, uint64_t deadline, uint32_t ms, struct err *err);
+/* For ckpt_close: durable, whatever epoch begins meanwhile. 0, the error that ended it, -ETIMEDOUT. */
+int snapshot_wait_end(struct ckpt_snapshot *snap, uint64_t deadline, uint32_t ms, struct err *err);
 
 #endif

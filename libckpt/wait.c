@@ -47,12 +47,25 @@ static int say_gone(struct err *err)
 	return err_set(err, -ECANCELED, "the daemon was restarted before it had written or read it back");
 }
 
+static uint32_t epoch_now(const struct ckpt_snapshot *snap)
+{
+	return atomic_load_explicit(&stage_head(snap->stage)->epoch, memory_order_acquire);
+}
+
+static int say_stale(const struct ckpt_snapshot *snap, const char *more, struct err *err)
+{
+	return err_set(err, -ESTALE, "epoch %u has begun, the snapshot is of epoch %u%s", epoch_now(snap),
+		       snap->id.epoch, more);
+}
+
 /* Why no further level can come although the daemon shows no error; 0: it can. */
 static int dead_end(const struct ckpt_snapshot *snap, struct err *err)
 {
-	uint32_t epoch = atomic_load_explicit(&stage_head(snap->stage)->epoch, memory_order_acquire);
-	if (epoch != snap->id.epoch)
-		return err_set(err, -ESTALE, "epoch %u has begun, the snapshot is of epoch %u", epoch, snap->id.epoch);
+	struct shown shown;
+	/* What the daemon has seen it ends itself: it says that a snapshot is poisoned, and one that was complete goes its way in the
+	 * new epoch, too. What it has not seen by now it never will. */
+	if (epoch_now(snap) != snap->id.epoch && !stage_shown(snap->stage, snap->id, &shown))
+		return say_stale(snap, "", err);
 	if (atomic_load(&snap->stage->lost))
 		return err_set(err, -ECANCELED, "the daemon was restarted without the arenas");
 	if (gone(snap))
@@ -85,7 +98,14 @@ static int say_late(struct ckpt_snapshot *snap, ckpt_level level, const struct s
 	return err_set(err, -ETIMEDOUT, "not %s after %u ms: %s", level_name(level), ms, why.text);
 }
 
-static int wait_level(struct ckpt_snapshot *snap, ckpt_level level, uint64_t deadline, uint32_t ms, struct err *err)
+/* The job has moved on and this rank has not: others wait for it in ckpt_join. */
+static bool left_behind(const struct ckpt_snapshot *snap)
+{
+	return epoch_now(snap) != atomic_load(&snap->s->epoch);
+}
+
+static int wait_level(struct ckpt_snapshot *snap, ckpt_level level, uint64_t deadline, uint32_t ms, bool to_the_end,
+		      struct err *err)
 {
 	for (;;) {
 		struct shown shown;
@@ -97,6 +117,8 @@ static int wait_level(struct ckpt_snapshot *snap, ckpt_level level, uint64_t dea
 		if (rc)
 			return say_failure(snap, rc, clock_deadline(SENTENCE_PATIENCE), err);
 		rc = dead_end(snap, err);
+		if (!rc && !to_the_end && left_behind(snap))
+			rc = say_stale(snap, ": call ckpt_join, and ask again then what became of it", err);
 		if (rc)
 			return rc;
 		if (clock_now() >= deadline)
@@ -105,10 +127,16 @@ static int wait_level(struct ckpt_snapshot *snap, ckpt_level level, uint64_t dea
 	}
 }
 
-int snapshot_wait(struct ckpt_snapshot *snap, ckpt_level level, uint64_t deadline, uint32_t ms, struct err *err)
+static int wait_named(struct ckpt_snapshot *snap, ckpt_level level, uint64_t deadline, uint32_t ms, bool to_the_end,
+		      struct err *err)
 {
-	int rc = wait_level(snap, level, deadline, ms, err);
+	int rc = wait_level(snap, level, deadline, ms, to_the_end, err);
 	return rc ? err_prefix(err, rc, "step %" PRIu64, snap->id.step) : 0;
+}
+
+int snapshot_wait_end(struct ckpt_snapshot *snap, uint64_t deadline, uint32_t ms, struct err *err)
+{
+	return wait_named(snap, CKPT_DURABLE, deadline, ms, true, err);
 }
 
 static int check_level(const struct ckpt_snapshot *snap, ckpt_level level, struct err *err)
@@ -136,7 +164,7 @@ int ckpt_wait(ckpt_snapshot *snap, ckpt_level level, int timeout_ms)
 	if (!rc)
 		rc = check_level(snap, level, &err);
 	if (!rc)
-		rc = snapshot_wait(snap, level, deadline, ms, &err);
+		rc = wait_named(snap, level, deadline, ms, false, &err);
 	return rc ? session_fail(snap->s, rc, &err) : 0;
 }
 

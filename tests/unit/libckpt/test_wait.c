@@ -2,6 +2,7 @@
 #include "crew.h"
 
 #include <criterion/criterion.h>
+#include <poll.h>
 #include <pthread.h>
 #include <string.h>
 
@@ -134,6 +135,69 @@ Test(wait, what_was_reached_stays_reached_in_a_new_epoch)
 	fake_epoch(c.f, 2, "rank 0 died");
 	cr_assert_eq(ckpt_wait(snap, CKPT_CAPTURED, 0), 0);
 	cr_assert_eq(ckpt_poll(snap), CKPT_CAPTURED);
+	ckpt_snapshot_free(snap);
+	crew_down(&c);
+}
+
+static void *write_on(void *arg)
+{
+	struct crew *c = arg;
+	fake_await(c->f, WIRE_JOIN, 2);
+	publish(c, 120, LEVEL_DURABLE, 0);
+	return NULL;
+}
+
+Test(wait, a_complete_save_goes_on_in_a_new_epoch)
+{
+	struct crew c;
+	pthread_t thread;
+	ckpt_snapshot *snap = begun(&c, 120, CKPT_STORAGE);
+	publish(&c, 120, LEVEL_CAPTURED, 0);
+	fake_epoch(c.f, 2, "rank 0 died");
+	cr_assert_eq(ckpt_wait(snap, CKPT_DURABLE, 20000), -ESTALE, "others wait for this rank in ckpt_join");
+	cr_assert(strstr(ckpt_error(c.s[0]), "call ckpt_join"), "%s", ckpt_error(c.s[0]));
+	cr_assert_eq(ckpt_poll(snap), CKPT_CAPTURED);
+	cr_assert_eq(pthread_create(&thread, NULL, write_on, &c), 0);
+	crew_join(&c);
+	cr_assert_eq(ckpt_wait(snap, CKPT_DURABLE, 20000), 0, "%s", ckpt_error(c.s[0]));
+	pthread_join(thread, NULL);
+	ckpt_snapshot_free(snap);
+	crew_down(&c);
+}
+
+Test(wait, what_is_poisoned_is_said_so)
+{
+	struct crew c;
+	ckpt_snapshot *snap = begun(&c, 120, CKPT_STORAGE);
+	publish(&c, 120, LEVEL_PENDING, 0);
+	fake_epoch(c.f, 2, "rank 0 died");
+	cr_assert_eq(ckpt_poll(snap), CKPT_PENDING, "it may have been complete");
+	publish(&c, 120, LEVEL_PENDING, -ESTALE);
+	cr_assert_eq(ckpt_poll(snap), -ESTALE);
+	cr_assert_eq(ckpt_wait(snap, CKPT_DURABLE, 20000), -ESTALE);
+	ckpt_snapshot_free(snap);
+	crew_down(&c);
+}
+
+static void *end_it(void *arg)
+{
+	struct crew *c = arg;
+	poll(NULL, 0, 50); /* most often the close waits by then; the outcome is the same */
+	publish(c, 120, LEVEL_DURABLE, 0);
+	return NULL;
+}
+
+Test(wait, close_waits_for_a_save_of_an_older_epoch)
+{
+	struct crew c;
+	pthread_t thread;
+	ckpt_snapshot *snap = begun(&c, 120, CKPT_STORAGE);
+	publish(&c, 120, LEVEL_CAPTURED, 0);
+	fake_epoch(c.f, 2, "rank 0 died");
+	cr_assert_eq(pthread_create(&thread, NULL, end_it, &c), 0);
+	cr_assert_eq(ckpt_close(c.s[0]), 0);
+	c.s[0] = NULL;
+	pthread_join(thread, NULL);
 	ckpt_snapshot_free(snap);
 	crew_down(&c);
 }
