@@ -9,6 +9,7 @@
 #include "job.h"
 #include "readback.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -215,8 +216,15 @@ bool saves_wants_commit(const struct snapshot *s)
 	       (s->state == SNAPSHOT_COPIED || s->state == SNAPSHOT_CAPTURED);
 }
 
+static bool complete_in_memory(const struct snapshot *s)
+{
+	return s->state >= SNAPSHOT_CAPTURED && s->state != SNAPSHOT_FAILED;
+}
+
+/* What is good gives way only to what is good: a copy whose digests are still compared may turn out torn. */
 static void supersede(struct snapshot *s, const struct snapshot *newer)
 {
+	assert(complete_in_memory(newer));
 	snapshot_fail(s, -ECANCELED, "superseded: step %lu was ready to be written before this one",
 		      (unsigned long)newer->id.step);
 }
@@ -238,8 +246,9 @@ static void pump_commit(struct saves *saves)
 				      s->id.epoch);
 		} else if (newest && newest->state >= SNAPSHOT_CAPTURED) {
 			supersede(s, newest);
-		} else if (saves->committing && step_compare(s->id, saves->committing->id) < 0) {
-			supersede(s, saves->committing); /* found in the arenas after a restart */
+		} else if (saves->committing && complete_in_memory(saves->committing) &&
+			   step_compare(s->id, saves->committing->id) < 0) {
+			supersede(s, saves->committing);
 		} else if (!newest) {
 			newest = s;
 		}
@@ -283,9 +292,25 @@ static bool overdue(const struct saves *saves)
 	return false;
 }
 
+/* Checkpoints that come faster than they can be read back: the oldest that wait are left out. Ranks no longer see their levels: so
+ * many later ones have taken the places. */
+static void bound_verify(struct saves *saves)
+{
+	unsigned waiting = 0;
+	for (struct list *node = saves->snapshots.prev; node != &saves->snapshots; node = node->prev) {
+		struct snapshot *s = snapshot_of(node);
+		if (!s->verify_queued || ++waiting <= ARENA_STATUS)
+			continue;
+		s->verify_queued = false;
+		log_info("job %s: step %lu epoch %u is not read back: %d later checkpoints wait for that",
+			 saves->job->name, (unsigned long)s->id.step, s->id.epoch, ARENA_STATUS);
+	}
+}
+
 /* The newest first; one at a time, and while a commit wants the disk only what has waited long. */
 static void pump_verify(struct saves *saves)
 {
+	bound_verify(saves);
 	if (saves->verifying || saves->daemon->stopping || (saves->committing && !overdue(saves)))
 		return;
 	for (struct list *node = saves->snapshots.prev; node != &saves->snapshots; node = node->prev) {
@@ -405,7 +430,10 @@ void saves_report(struct saves *saves, const struct snapshot *s, int rc)
 {
 	enum log_level level = rc == -ECANCELED || rc == -ESTALE ? LOG_INFO : LOG_WARN;
 	log_line(level, "job %s: step %lu epoch %u %s: %s", saves->job->name, (unsigned long)s->id.step, s->id.epoch,
-		 s->rc ? "failed" : "not on storage", s->err.text);
+		 s->rc                          ? "failed"
+		 : s->state >= SNAPSHOT_DURABLE ? "not verified"
+						: "not on storage",
+		 s->err.text);
 	catalog_event(saves->daemon->catalog, saves->job->name, s->id, "save-failed", s->err.text);
 	job_event(saves->job, s->id, rc, s->err.text);
 }
