@@ -281,6 +281,14 @@ static int compare_parameters(struct loop *l, struct loop_result *result)
 	return 0;
 }
 
+/* Of this epoch, from the end of its first step, which waits for what comes with an epoch. */
+static double mean_step_ms(const struct loop *l)
+{
+	uint64_t steps = l->state.counters.step - l->entry.restored.step;
+
+	return steps > 1 ? (double)(l->advanced_ns - l->entry.at.stepped) / 1e6 / (double)(steps - 1) : 0;
+}
+
 /* The last save. Its failure is told by the result; only the end of the epoch sends us back. */
 static int finish(struct loop *l, struct loop_result *result)
 {
@@ -301,7 +309,11 @@ static int finish(struct loop *l, struct loop_result *result)
 	rc = compare_parameters(l, result);
 	if (rc < 0)
 		return rc;
-	report_end(&l->report, result->step, result->loss, result->fingerprint, (double)(monotonic_ns() - from) / 1e6);
+	report_end(&l->report, &(struct run_end){.step = result->step,
+						 .loss = result->loss,
+						 .fingerprint = result->fingerprint,
+						 .wait_ms = (double)(monotonic_ns() - from) / 1e6,
+						 .step_ms = mean_step_ms(l)});
 	rc = crew_barrier(&l->crew); /* who leaves first must not look like a lost neighbour */
 	return rc < 0 ? fail(l, rc, l->crew.why) : 0;
 }

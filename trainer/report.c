@@ -128,14 +128,14 @@ void report_save(const struct report *r, const struct save_stall *s)
 	end(r, &l);
 }
 
-void report_end(const struct report *r, uint64_t step, double loss, uint64_t fingerprint, double wait_ms)
+void report_end(const struct report *r, const struct run_end *e)
 {
 	struct line l;
 
 	if (r->fd < 0)
 		return;
 	begin(r, &l, "end");
-	put(&l, ",\"step\":%" PRIu64 ",\"loss\":%.9g,\"params\":\"%016" PRIx64 "\",\"wait_ms\":%.3f", step, loss,
-	    fingerprint, wait_ms);
+	put(&l, ",\"step\":%" PRIu64 ",\"loss\":%.9g,\"params\":\"%016" PRIx64 "\",\"wait_ms\":%.3f,\"step_ms\":%.3f",
+	    e->step, e->loss, e->fingerprint, e->wait_ms, e->step_ms);
 	end(r, &l);
 }

@@ -50,7 +50,15 @@ struct save_stall {
 /* {"event":"save","rank":1,"step":45,"target":"memory","begin_ms":0.02,"fence_ms":0.4,"result":"ok"} */
 void report_save(const struct report *report, const struct save_stall *stall);
 
-/* {"event":"end","rank":1,"step":200,"loss":2.1,"params":"…","wait_ms":…}; wait_ms: the last save, until it was safe. */
-void report_end(const struct report *report, uint64_t step, double loss, uint64_t fingerprint, double wait_ms);
+struct run_end {
+	uint64_t step;
+	double loss;
+	uint64_t fingerprint; /* of the parameters */
+	double wait_ms;       /* the last save, until it was safe */
+	double step_ms;       /* mean of the steps of the last epoch without its first; 0: there are none */
+};
+
+/* {"event":"end","rank":1,"step":200,"loss":2.1,"params":"…","wait_ms":78.1,"step_ms":4.2} */
+void report_end(const struct report *report, const struct run_end *end);
 
 #endif

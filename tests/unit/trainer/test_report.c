@@ -84,12 +84,14 @@ Test(report, lines_are_appended)
 	report_save(&f.report, &stall);
 	report_close(&f.report);
 	open_fixture(&f);
-	report_end(&f.report, 200, 2.5, 0xabc, 7);
+	report_end(&f.report,
+		   &(struct run_end){.step = 200, .loss = 2.5, .fingerprint = 0xabc, .wait_ms = 7, .step_ms = 4.25});
 	read_fixture(&f);
 	assert_has(&f,
 		   "\"step\":45,\"target\":\"storage\",\"begin_ms\":0.250,\"fence_ms\":1.500,\"result\":\"busy\"}\n");
 	assert_has(&f, "\"event\":\"end\",\"rank\":3,");
-	assert_has(&f, "\"step\":200,\"loss\":2.5,\"params\":\"0000000000000abc\",\"wait_ms\":7.000}\n");
+	assert_has(&f,
+		   "\"step\":200,\"loss\":2.5,\"params\":\"0000000000000abc\",\"wait_ms\":7.000,\"step_ms\":4.250}\n");
 }
 
 Test(report, without_a_file_nothing_is_written)
@@ -97,7 +99,7 @@ Test(report, without_a_file_nothing_is_written)
 	struct report r;
 
 	cr_assert_eq(report_open(&r, NULL), 0);
-	report_end(&r, 1, 1, 1, 1);
+	report_end(&r, &(struct run_end){.step = 1});
 	report_close(&r);
 	cr_assert_eq(report_open(&r, "/nowhere/report"), -ENOENT);
 }
