@@ -5,56 +5,12 @@ import contextlib
 import os
 import pathlib
 import re
-import signal
 import socket
 import struct
 import subprocess
 import tempfile
-import time
 
-BIN = pathlib.Path(os.environ["CKPT_BUILD"])
-NIGHTLY = bool(os.environ.get("CKPT_NIGHTLY"))
-DEADLINE = 30  # seconds that anything may take here; sanitizers and two cores included
-
-
-class Failure(Exception):
-    pass
-
-
-def expect(condition, *what):
-    if not condition:
-        raise Failure(" ".join(str(w) for w in what))
-
-
-def until(condition, what, seconds=DEADLINE):
-    """For what has no event: another process's files and sockets."""
-    limit = time.monotonic() + seconds
-    while time.monotonic() < limit:
-        result = condition()
-        if result:
-            return result
-        time.sleep(0.02)
-    raise Failure(f"not within {seconds} s: {what}")
-
-
-class Cases:
-    """TAP: each case is a function; an exception fails it and shows what the daemon said."""
-
-    def __init__(self):
-        self.n, self.failed = 0, 0
-
-    def run(self, name, test, *args):
-        self.n += 1
-        try:
-            why = test(*args)
-            print(f"ok {self.n} - {name}{f' # SKIP {why}' if why else ''}", flush=True)
-        except Exception as error:  # the other cases run all the same
-            self.failed += 1
-            print(f"{type(error).__name__}: {error}\nnot ok {self.n} - {name}", flush=True)
-
-    def end(self):
-        print(f"1..{self.n}")
-        return 1 if self.failed else 0
+from tap import BIN, DEADLINE, NIGHTLY, Cases, Failure, expect, until  # also for those who import them from here
 
 
 class Daemon:

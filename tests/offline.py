@@ -4,10 +4,10 @@ import json
 import os
 import pathlib
 import subprocess
-import sys
 import tempfile
 
-from fleet import BIN, Cases, Failure
+from packages import need as packages  # for tests of these commands
+from tap import BIN, Cases, equal, has
 
 OK, FAILED, USAGE, PARTIAL, DIFFERENT, NO_REPO, LOCKED = 0, 1, 2, 3, 4, 10, 11
 CORRUPT, NONE_RESTORABLE, CANCELLED = 21, 22, 130
@@ -15,43 +15,8 @@ for _name in ("CKPT_REPO", "CKPT_JOB", "NO_COLOR"):
     os.environ.pop(_name, None)
 
 cases = Cases()
+case = cases.case
 top = pathlib.Path(tempfile.mkdtemp())
-
-
-def packages(*names):
-    """Goes on in the Python that has the packages of tests/requirements.txt; skips the script where it lacks one."""
-    python = os.environ.get("CKPT_PYTHON")
-    if not python:
-        print(os.environ.get("CKPT_PYTHON_WHY", "CKPT_PYTHON is not set"))
-        sys.exit(77)
-    if sys.executable != python and "CKPT_TEST_CHILD" not in os.environ:
-        os.environ["CKPT_TEST_CHILD"] = "1"
-        os.execv(python, [python, *sys.argv])
-    for name in names:
-        try:
-            __import__(name)
-        except ImportError as error:
-            print(f"{python}: {error}")
-            sys.exit(77)
-
-
-def case(name):
-    """Runs the function below as the case of that name; a text that it returns is the reason why it was skipped."""
-    def run(test):
-        cases.run(name, test)
-        return test
-    return run
-
-
-def equal(is_, due, what=""):
-    if is_ != due:
-        raise Failure(f"{what}: {is_!r}, not {due!r}")
-
-
-def has(text, *parts):
-    for part in parts:
-        if part not in text:
-            raise Failure(f"{part!r} is not in {text[:2000]!r}")
 
 
 def make(where, *args):

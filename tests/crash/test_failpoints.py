@@ -4,7 +4,6 @@ of the training was blocked beyond its deadline.
 timeout: 480"""
 
 import concurrent.futures
-import os
 import shutil
 import subprocess
 import sys
@@ -13,7 +12,7 @@ import threading
 import pathlib
 
 import fleet
-from fleet import BIN, NIGHTLY, Failure, expect, until
+from tap import BIN, NIGHTLY, Failure, expect, until
 
 WORLD, MORE = 2, 2  # ranks; further durable steps that must follow a failure
 RANK = ("--storage", 2, "--pause", 8, "--elements", 1500, "--deadline", 20000)

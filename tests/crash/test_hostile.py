@@ -12,7 +12,8 @@ import subprocess
 import sys
 
 import fleet
-from fleet import BIN, LAUNCHER, NIGHTLY, OBSERVER, RANK, TYPES, Cases, Client, expect, text, until
+from fleet import LAUNCHER, OBSERVER, RANK, TYPES, Client, text
+from tap import BIN, NIGHTLY, Cases, expect, until
 
 SEALS = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_WRITE
 MEMORY = 96 << 20  # bytes that the daemon may have grown by at the end; arenas are not among them

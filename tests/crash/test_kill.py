@@ -9,7 +9,7 @@ import sys
 import time
 
 import fleet
-from fleet import NIGHTLY, Cases, expect, until
+from tap import NIGHTLY, Cases, expect, until
 
 WORLD = 3
 ROUNDS = 400 if NIGHTLY else 40

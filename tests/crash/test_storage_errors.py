@@ -9,7 +9,7 @@ import sys
 import tempfile
 
 import fleet
-from fleet import Cases, expect, until
+from tap import Cases, expect, until
 
 WORLD = 2
 LOAD = ("--storage", 2, "--pause", 10, "--elements", 8000, "--deadline", 20000)

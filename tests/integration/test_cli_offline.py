@@ -10,72 +10,14 @@ import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 
-PROGRAMS = pathlib.Path(os.environ["CKPT_BUILD"])
+from offline import (CANCELLED, CORRUPT, FAILED, NO_REPO, NONE_RESTORABLE, OK, USAGE, case, cases, ckpt, data, equal, has, make,
+                     top)
+from tap import BIN, NIGHTLY
+
 DOCS = pathlib.Path(__file__).resolve().parents[2] / "docs" / "cli.md"
-OK, FAILED, USAGE, NO_REPO, CORRUPT, NONE_RESTORABLE, CANCELLED = 0, 1, 2, 10, 21, 22, 130
-NIGHTLY = bool(os.environ.get("CKPT_NIGHTLY"))
 STEP1000 = "step-000000001000.e0001"
-for name in ("CKPT_REPO", "CKPT_JOB", "NO_COLOR"):
-    os.environ.pop(name, None)
-
-count, failed = 0, 0
-top = pathlib.Path(tempfile.mkdtemp())
-
-
-def case(name):
-    """Runs the function below as the case of that name; a text that it returns is the reason why it was skipped."""
-    def run(test):
-        global count, failed
-        count += 1
-        try:
-            why = test()
-            print(f"ok {count} - {name}{f' # SKIP {why}' if why else ''}", flush=True)
-        except Exception as error:  # the other cases run all the same
-            failed += 1
-            print(f"{type(error).__name__}: {error}\nnot ok {count} - {name}", flush=True)
-        return test
-    return run
-
-
-def equal(is_, due, what=""):
-    if is_ != due:
-        raise AssertionError(f"{what}: {is_!r}, not {due!r}")
-
-
-def has(text, *parts):
-    for part in parts:
-        if part not in text:
-            shown = text if len(text) < 2000 else text[:200] + "..." if isinstance(text, str) else text
-            raise AssertionError(f"{part!r} is not in {shown!r}")
-
-
-def make(where, *args):
-    subprocess.run([PROGRAMS / "make_store", *map(str, args[1:]), where, str(args[0])], check=True)
-
-
-def ckpt(*args, code=OK, env=None, **more):
-    """Runs ckpt; the code must be `code`. Returns (stdout, stderr)."""
-    done = subprocess.run([PROGRAMS / "ckpt", *map(str, args)], capture_output=True, timeout=60,
-                          env=dict(os.environ, **(env or {})), **more)
-    out, err = done.stdout.decode(errors="surrogateescape"), done.stderr.decode(errors="surrogateescape")
-    equal(done.returncode, code, f"exit code of {args}: {out}{err}")
-    if code == USAGE:
-        equal(out, "", f"stdout of {args}")
-    if code and not out:
-        has(err, "ckpt")
-    return out, err
-
-
-def data(*args, **more):
-    """The JSON document of a command, whose head is checked."""
-    out, _ = ckpt(*args, "--json", **more)
-    document = json.loads(out)
-    equal(out.count("\n"), 1, "one line")
-    equal(document["schema"], 1)
-    return document
 
 
 def states(where, *args):
@@ -396,7 +338,7 @@ def drained(master):
 def on_terminal(*args, env=None):
     """stdout of ckpt on a terminal."""
     master, slave = pty.openpty()
-    done = subprocess.run([PROGRAMS / "ckpt", *map(str, args)], stdout=slave, stderr=subprocess.DEVNULL, timeout=60,
+    done = subprocess.run([BIN / "ckpt", *map(str, args)], stdout=slave, stderr=subprocess.DEVNULL, timeout=60,
                           env={**os.environ, "TERM": "xterm", **(env or {})})
     os.close(slave)
     equal(done.returncode, OK)
@@ -414,7 +356,7 @@ def _():
 @case("a reader that goes away is no error, a full disk is one")
 def _():
     for command in (["list"], ["ls", "--json"], ["help"], ["verify"]):
-        args = [PROGRAMS / "ckpt", *command, *([] if command == ["help"] else ["--repo", repo])]
+        args = [BIN / "ckpt", *command, *([] if command == ["help"] else ["--repo", repo])]
         reader, writer = os.pipe()
         os.close(reader)
         done = subprocess.run(args, stdout=writer, stderr=subprocess.PIPE, timeout=60)
@@ -437,7 +379,7 @@ def _():
     long = top / "long"
     make(long, "1", "--count", 150, "--rows", 400, "--cols", 300)
     for sig in (signal.SIGINT, signal.SIGTERM):
-        child = subprocess.Popen([PROGRAMS / "ckpt", "verify", "--all", "--json", "--repo", str(long)],
+        child = subprocess.Popen([BIN / "ckpt", "verify", "--all", "--json", "--repo", str(long)],
                                  stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         limit = time.monotonic() + 20
         while not catches(child.pid, sig) and child.poll() is None and time.monotonic() < limit:
@@ -452,7 +394,7 @@ def _():
 def _():
     for quiet in (False, True):
         master, slave = pty.openpty()
-        args = [PROGRAMS / "ckpt", "verify", "--all", "--repo", top / "long"] + (["-q"] if quiet else [])
+        args = [BIN / "ckpt", "verify", "--all", "--repo", top / "long"] + (["-q"] if quiet else [])
         done = subprocess.run(args, stdout=subprocess.DEVNULL, stderr=slave, timeout=60)
         os.close(slave)
         equal(done.returncode, OK)
@@ -474,5 +416,4 @@ def _():
 
 
 shutil.rmtree(os.fsencode(top), ignore_errors=True)
-print(f"1..{count}")
-sys.exit(failed != 0)
+sys.exit(cases.end())

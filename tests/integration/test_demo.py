@@ -1,5 +1,6 @@
 """scripts/demo with few steps: what it must have shown before it says that it passed, that its proof can fail, and what it leaves."""
 
+import contextlib
 import os
 import pathlib
 import re
@@ -9,28 +10,20 @@ import subprocess
 import tempfile
 import time
 
+from tap import BIN, Cases
+
 DEMO = pathlib.Path(__file__).resolve().parents[2] / "scripts" / "demo"
 OK, FAILED, USAGE, TERMINATED = 0, 1, 2, 143
 DEADLINE = 60
-assert "CKPT_BUILD" in os.environ, "without it the demo would build"
-top = pathlib.Path(tempfile.mkdtemp())
-count, failed = 0, 0
 
 
-def case(name):
-    """Runs the function below as the case of that name, with an empty folder for temporary files."""
-    def run(test):
-        global count, failed
-        count += 1
-        folder = pathlib.Path(tempfile.mkdtemp(dir=top))
-        try:
-            test(folder)
-            print(f"ok {count} - {name}", flush=True)
-        except Exception as error:  # the other cases run all the same
-            failed += 1
-            print("".join(f"# {line}\n" for line in f"{type(error).__name__}: {error}".splitlines()), end="")
-            print(f"not ok {count} - {name}", flush=True)
-    return run
+@contextlib.contextmanager
+def folder():
+    yield pathlib.Path(tempfile.mkdtemp())
+
+
+cases = Cases(folder)
+case = cases.case
 
 
 def environment(folder):
@@ -125,7 +118,7 @@ def training(folder):
     tools = folder / "programs"
     tools.mkdir()
     for name in ("ckpt", "ckptd"):
-        (tools / name).symlink_to(pathlib.Path(os.environ["CKPT_BUILD"]).resolve() / name)
+        (tools / name).symlink_to(BIN.resolve() / name)
     (tools / "ckpt-train").write_text("#!/bin/sh\necho broken >&2\nexit 1\n")
     (tools / "ckpt-train").chmod(0o755)
     has(demo(folder, CKPT_BUILD=str(tools), code=FAILED), "broken", "^demo: FAILED: the training did not end well")
@@ -155,5 +148,4 @@ def interrupted(folder):
     empty(folder)
 
 
-print(f"1..{count}")
-raise SystemExit(bool(failed))
+raise SystemExit(cases.end())

@@ -7,7 +7,7 @@ import signal
 import sys
 
 import fleet
-from fleet import Cases, expect, until
+from tap import Cases, expect, until
 
 SMALL = ("--elements", 3000, "--storage", 1)
 
@@ -63,22 +63,22 @@ def strict_mutation():
         expect(3 not in {step for _, step in d.directories()}, "step 3 is in the store")
 
 
-def late_at_begin():
+def late(where, option, steps):
+    """Rank 1 is late at step 3, by that option of drive; rank 0 is told by whom and where."""
     with fleet.daemon(options=["--save-timeout", 1500]) as d:
         d.start()
-        ranks = [d.rank(0, 2, *SMALL, "--steps", 4, "--wait", "captured", "--deadline", 700),
-                 d.rank(1, 2, *SMALL, "--steps", 4, "--wait", "captured", "--deadline", 1000, "--late", 3)]
+        job = (*SMALL, "--steps", steps, "--wait", "captured", "--deadline")
+        ranks = [d.rank(0, 2, *job, 700), d.rank(1, 2, *job, 1000, option, 3)]
         ended(*ranks)
-        must_say(ranks[0], "late 3", "rank 1", "begin")
+        must_say(ranks[0], "late 3", "rank 1", where)
+
+
+def late_at_begin():
+    late("begin", "--late", 4)
 
 
 def late_at_fence():
-    with fleet.daemon(options=["--save-timeout", 1500]) as d:
-        d.start()
-        ranks = [d.rank(0, 2, *SMALL, "--steps", 3, "--wait", "captured", "--deadline", 700),
-                 d.rank(1, 2, *SMALL, "--steps", 3, "--wait", "captured", "--deadline", 1000, "--late-fence", 3)]
-        ended(*ranks)
-        must_say(ranks[0], "late 3", "rank 1", "fence")
+    late("fence", "--late-fence", 3)
 
 
 def save_timeout():

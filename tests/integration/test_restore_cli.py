@@ -4,60 +4,27 @@ size; damage is walked back over; nothing that looks complete is left by a resto
 import fcntl
 import json
 import os
-import pathlib
 import signal
 import subprocess
 import sys
-import tempfile
 
-if "CKPT_PYTHON" not in os.environ:
-    print(os.environ.get("CKPT_PYTHON_WHY", "CKPT_PYTHON is not set"))
-    sys.exit(77)
-if sys.executable != os.environ["CKPT_PYTHON"] and "CKPT_TEST_CHILD" not in os.environ:
-    os.environ["CKPT_TEST_CHILD"] = "1"
-    os.execv(os.environ["CKPT_PYTHON"], [os.environ["CKPT_PYTHON"], *sys.argv])
+from offline import CANCELLED, CORRUPT, FAILED, LOCKED, NO_REPO, NONE_RESTORABLE, OK, PARTIAL, case, cases, equal, packages, top
+from tap import BIN
 
-try:
-    import numpy
-    import safetensors
-except ImportError as error:
-    print(f"{os.environ['CKPT_PYTHON']}: {error}")
-    sys.exit(77)
+packages("numpy", "safetensors")
+import numpy
+import safetensors
 
-PROGRAMS = pathlib.Path(os.environ["CKPT_BUILD"])
 SIZES = {"U8": 1, "BF16": 2, "F32": 4, "F64": 8, "I64": 8}
-OK, FAILED, PARTIAL, NO_REPO, LOCKED, CORRUPT, NONE_RESTORABLE, CANCELLED = 0, 1, 3, 10, 11, 21, 22, 130
-cases, failed = 0, 0
-top = pathlib.Path(tempfile.mkdtemp())
 repo = top / "repo"
 
 
-def case(name):
-    """Runs the function below as the case of that name; a text that it returns is the reason why it was skipped."""
-    def run(test):
-        global cases, failed
-        cases += 1
-        try:
-            why = test()
-            print(f"ok {cases} - {name}{f' # SKIP {why}' if why else ''}", flush=True)
-        except Exception as error:  # the other cases run all the same
-            failed += 1
-            print(f"{type(error).__name__}: {error}\nnot ok {cases} - {name}", flush=True)
-        return test
-    return run
-
-
-def equal(is_, due, what=""):
-    if is_ != due:
-        raise AssertionError(f"{what}: {is_!r}, not {due!r}")
-
-
 def make(where, *args):
-    subprocess.run([PROGRAMS / "make_store", where, *map(str, args)], check=True, stdout=subprocess.DEVNULL)
+    subprocess.run([BIN / "make_store", where, *map(str, args)], check=True, stdout=subprocess.DEVNULL)
 
 
 def command(*args, root=repo):
-    return [PROGRAMS / "ckpt", "restore", "--repo", str(root), *map(str, args)]
+    return [BIN / "ckpt", "restore", "--repo", str(root), *map(str, args)]
 
 
 def restore(*args, root=repo, code=OK):
@@ -301,5 +268,4 @@ def no_room():
     equal(f"{size} bytes" in done.stderr and "1048576 bytes" in done.stderr, True, done.stderr)
 
 
-print(f"1..{cases}")
-sys.exit(1 if failed else 0)
+sys.exit(cases.end())

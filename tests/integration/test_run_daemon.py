@@ -1,6 +1,7 @@
 """ckpt run against a daemon that this test plays: what the launcher says, what it makes of what it is told, and of a daemon that
 refuses, talks nonsense or goes away."""
 
+import contextlib
 import fcntl
 import os
 import pathlib
@@ -12,44 +13,17 @@ import sys
 import tempfile
 import time
 
-PROGRAMS = pathlib.Path(os.environ["CKPT_BUILD"])
+from fleet import text
+from launcher import ENVIRONMENT, sh
+from tap import BIN, Cases, Failure, equal, until
+
 DEADLINE = 40
 ARENA_HEAD, FLIGHT = 16384, 256
 HELLO, WELCOME, ERROR, EPOCH, HOLD, RETURN, SPAWNED, EXITED, STOP, STATUS = 1, 2, 3, 11, 12, 13, 14, 15, 16, 17
 F_ADD_SEALS, F_SEAL_SHRINK = 1033, 2
+# ends when a file says so: "end-RANK" with the status
+RANK = "trap 'exit 0' TERM; while [ ! -s end-$RANK ]; do sleep 0.02; done; s=$(cat end-$RANK); rm end-$RANK; exit $s"
 top = pathlib.Path(tempfile.mkdtemp())
-count, failed = 0, 0
-for name in [name for name in os.environ if name.startswith("CKPT_") and name != "CKPT_BUILD"]:
-    del os.environ[name]
-
-
-def case(name):
-    """Runs the function below, with a daemon, as the case of that name."""
-    def run(test):
-        global count, failed
-        count += 1
-        daemon = Daemon()
-        try:
-            test(daemon)
-            print(f"ok {count} - {name}", flush=True)
-        except Exception as error:  # the other cases run all the same
-            failed += 1
-            print("".join(f"# {line}\n" for line in f"{type(error).__name__}: {error}\n{daemon.err()[-2000:]}".splitlines()),
-                  end="")
-            print(f"not ok {count} - {name}", flush=True)
-        finally:
-            daemon.end()
-        return test
-    return run
-
-
-def equal(is_, due, what=""):
-    if is_ != due:
-        raise AssertionError(f"{what}: {is_!r}, not {due!r}")
-
-
-def text(value):
-    return struct.pack("<H", len(value)) + value.encode()
 
 
 class Daemon:
@@ -68,8 +42,8 @@ class Daemon:
         self.server.settimeout(DEADLINE)
 
     def run(self, *args):
-        self.child = subprocess.Popen([PROGRAMS / "ckpt", "run", "--socket", self.folder / "sock", "--daemon", "external", *args],
-                                      cwd=self.folder, stdin=subprocess.DEVNULL, stdout=open(self.folder / "out", "wb"),
+        self.child = subprocess.Popen([BIN / "ckpt", "run", "--socket", self.folder / "sock", "--daemon", "external", *args],
+                                      cwd=self.folder, env=ENVIRONMENT, stdin=subprocess.DEVNULL, stdout=open(self.folder / "out", "wb"),
                                       stderr=open(self.folder / "err", "wb"))
         self.accept()  # it first looks whether somebody answers
         equal(self.conn.recv(1), b"")
@@ -96,7 +70,7 @@ class Daemon:
             packet, got, _, _ = socket.recv_fds(self.conn, 65536, 4)
             self.fds += got
             if not packet:
-                raise AssertionError(f"the launcher hung up; frame {kind} was due")
+                raise Failure(f"the launcher hung up; frame {kind} was due")
             is_, _, _, size = struct.unpack_from("<HHIQ", packet)
         equal((is_, len(packet) - 16, len(got)), (kind, size, fds), "frame, size, descriptors")
         return packet[16:]
@@ -119,6 +93,11 @@ class Daemon:
         equal(self.hello(), (2, "default", 0, world, world, 0))
         self.welcome()
         return [self.spawned(rank) for rank in range(world)]
+
+    def start(self, *options):
+        """Two ranks that end when they are told to (finish); their processes."""
+        self.run("-n", "2", *options, *sh(RANK))
+        return self.greet()
 
     def spawned(self, rank):
         is_, pid = struct.unpack("<Ii", self.expect(SPAWNED, fds=1))
@@ -147,19 +126,22 @@ class Daemon:
         flight = struct.pack("<QQIIQ", time.monotonic_ns(), step, 0, collective is not None, collective or 0)
         os.pwrite(arena, flight, FLIGHT)
 
+    def end_ranks(self, *ranks, status=0):
+        for rank in ranks:
+            (self.folder / "new").write_text(f"{status}\n")
+            (self.folder / "new").rename(self.folder / f"end-{rank}")
+
+    def finish(self):
+        """Both ranks end well, and so does the launcher."""
+        self.end_ranks(0, 1)
+        self.wait(0)
+
     def err(self):
         path = self.folder / "err"
         return path.read_text(errors="replace") if path.exists() else ""
 
-    def until(self, what, condition):
-        limit = time.monotonic() + DEADLINE
-        while not condition():
-            if time.monotonic() > limit:
-                raise AssertionError(f"{what} did not come")
-            time.sleep(0.005)
-
     def until_err(self, part):
-        self.until(part, lambda: part in self.err())
+        until(lambda: part in self.err(), f"{part} on stderr", DEADLINE, 0.005)
 
     def wait(self, code):
         equal(self.child.wait(DEADLINE), code, "exit code")
@@ -175,113 +157,100 @@ class Daemon:
                 sock.close()
 
 
-def sh(script):
-    return "--", "sh", "-c", script
+@contextlib.contextmanager
+def daemon_of_a_case():
+    daemon = Daemon()
+    try:
+        yield daemon
+    except Exception as error:
+        raise Failure(f"{error}\n{daemon.err()[-2000:]}") from error
+    finally:
+        daemon.end()
 
 
-# ends when a file says so: "end-RANK" with the status
-RANK = "trap 'exit 0' TERM; while [ ! -s end-$RANK ]; do sleep 0.02; done; s=$(cat end-$RANK); rm end-$RANK; exit $s"
-
-
-def finish(daemon, *ranks, status=0):
-    for rank in ranks:
-        (daemon.folder / "new").write_text(f"{status}\n")
-        (daemon.folder / "new").rename(daemon.folder / f"end-{rank}")
+cases = Cases(daemon_of_a_case)
+case = cases.case
 
 
 @case("ranks are announced with their processes, and their ends with the status")
 def _(daemon):
-    daemon.run("-n", "2", *sh(RANK))
-    pids = daemon.greet()
+    pids = daemon.start()
     for rank in range(2):
         parent = pathlib.Path(f"/proc/{pids[rank]}/stat").read_text().rpartition(")")[2].split()[1]
         equal(int(parent), daemon.child.pid)
-        finish(daemon, rank)
+        daemon.end_ranks(rank)
         equal(daemon.exited(rank, pids[rank]), 0)
     daemon.wait(0)
 
 
 @case("a lost rank is started when the daemon names it")
 def _(daemon):
-    daemon.run("-n", "2", *sh(RANK))
-    pids = daemon.greet()
+    pids = daemon.start()
     os.kill(pids[1], signal.SIGKILL)
     equal(daemon.exited(1, pids[1]), signal.SIGKILL)
     daemon.epoch(2, 1)
     equal(daemon.spawned(1) != pids[1], True)
     daemon.until_err("epoch 2: because")
-    finish(daemon, 0, 1)
-    daemon.wait(0)
+    daemon.finish()
 
 
 @case("a lost rank is started although the daemon says nothing")
 def _(daemon):
-    daemon.run("-n", "2", *sh(RANK))
-    pids = daemon.greet()
+    pids = daemon.start()
     os.kill(pids[0], signal.SIGKILL)
     daemon.exited(0, pids[0])
     daemon.spawned(0)
-    finish(daemon, 0, 1)
-    daemon.wait(0)
+    daemon.finish()
 
 
 @case("a rank that finished is started again when the job needs it")
 def _(daemon):
-    daemon.run("-n", "2", *sh(RANK))
-    pids = daemon.greet()
-    finish(daemon, 0)
+    pids = daemon.start()
+    daemon.end_ranks(0)
     equal(daemon.exited(0, pids[0]), 0)
     os.kill(pids[1], signal.SIGKILL)
     daemon.exited(1, pids[1])
     daemon.epoch(2, 0, 1)
     daemon.spawned(0)
     daemon.spawned(1)
-    finish(daemon, 0, 1)
-    daemon.wait(0)
+    daemon.finish()
 
 
 @case("a process that the daemon has lost is killed and replaced")
 def _(daemon):
-    daemon.run("-n", "2", *sh(RANK))
-    pids = daemon.greet()
+    pids = daemon.start()
     time.sleep(1.1)  # a younger process the daemon may not know yet: it would be left alone
     daemon.epoch(2, 1)
     equal(daemon.exited(1, pids[1]), signal.SIGKILL)
     daemon.spawned(1)
-    finish(daemon, 0, 1)
-    daemon.wait(0)
+    daemon.finish()
 
 
 @case("a process that the daemon has lost and that ends well is started again")
 def _(daemon):
-    daemon.run("-n", "2", *sh(RANK))
-    pids = daemon.greet()
+    pids = daemon.start()
     time.sleep(1.1)
     daemon.epoch(2, 1)
     daemon.until_err("epoch 2")
-    finish(daemon, 1)
+    daemon.end_ranks(1)
     equal(daemon.exited(1, pids[1]), 0)
     daemon.spawned(1)
-    finish(daemon, 0, 1)
-    daemon.wait(0)
+    daemon.finish()
 
 
 @case("a process that was just started is not taken for the lost one")
 def _(daemon):
-    daemon.run("-n", "2", *sh(RANK))
-    pids = daemon.greet()
+    pids = daemon.start()
     daemon.epoch(2, 1)
     daemon.until_err("epoch 2")
     time.sleep(3)
     equal(os.path.exists(f"/proc/{pids[1]}"), True)
-    finish(daemon, 0, 1)
-    daemon.wait(0)
+    daemon.finish()
 
 
 @case("arenas and processes are handed to a daemon that comes back")
 def _(daemon):
-    daemon.run("-n", "2", *sh(RANK))
-    pids = daemon.greet()
+    pids = daemon.start()
     arenas = [daemon.hold(rank) for rank in range(2)]
     daemon.epoch(5)
     daemon.until_err("epoch 5")
@@ -294,24 +263,20 @@ def _(daemon):
         equal(struct.unpack("<IQ", daemon.expect(RETURN, fds=1)), (rank, ARENA_HEAD))
         equal(os.fstat(daemon.fds[-1]).st_ino, arenas[rank])
         equal(daemon.spawned(rank), pids[rank])
-    finish(daemon, 0, 1)
-    daemon.wait(0)
+    daemon.finish()
 
 
 @case("what is no arena is not held")
 def _(daemon):
-    daemon.run("-n", "2", *sh(RANK))
-    daemon.greet()
+    daemon.start()
     daemon.hold(0, sealed=False)
     daemon.until_err("is not sealed")
-    finish(daemon, 0, 1)
-    daemon.wait(0)
+    daemon.finish()
 
 
 def hang(daemon, *flights):
     """Two ranks fall silent, as their last flight records say; which one is killed."""
-    daemon.run("-n", "2", "--hang-timeout", "1", *sh(RANK))
-    pids = daemon.greet()
+    pids = daemon.start("--hang-timeout", "1")
     arenas = []
     for rank in range(2):
         daemon.hold(rank)
@@ -322,8 +287,7 @@ def hang(daemon, *flights):
     rank, pid, status = struct.unpack("<Iii", body)
     equal((pid, status), (pids[rank], signal.SIGKILL))
     daemon.spawned(rank)
-    finish(daemon, 0, 1)
-    daemon.wait(0)
+    daemon.finish()
     return rank
 
 
@@ -339,8 +303,7 @@ def _(daemon):
 
 @case("SIGTERM becomes STOP once arenas are held, for a daemon that comes back as well, and SIGTERM after the grace")
 def _(daemon):
-    daemon.run("-n", "2", "--grace", "2", *sh(RANK))
-    daemon.greet()
+    daemon.start("--grace", "2")
     daemon.hold(0)
     daemon.hold(1, sealed=False)
     daemon.until_err("rank 1 is not sealed")  # so the one before has been read
@@ -361,8 +324,7 @@ def _(daemon):
 
 @case("nonsense from the daemon ends the connection, not the ranks")
 def _(daemon):
-    daemon.run("-n", "2", *sh(RANK))
-    pids = daemon.greet()
+    pids = daemon.start()
     daemon.send(EPOCH, b"\xff" * 20)
     daemon.until_err("EPOCH message")
     daemon.epoch(0xffffffff, 63)
@@ -374,8 +336,7 @@ def _(daemon):
     daemon.hello()
     daemon.welcome()
     equal([daemon.spawned(rank) for rank in range(2)], pids)
-    finish(daemon, 0, 1)
-    daemon.wait(0)
+    daemon.finish()
 
 
 @case("a daemon that refuses ends the run before any rank is started")
@@ -395,5 +356,4 @@ def _(daemon):
     equal("does not answer" in daemon.err() and not (daemon.folder / "started").exists(), True, daemon.err())
 
 
-print(f"1..{count}")
-sys.exit(failed > 0)
+sys.exit(cases.end())

@@ -2,29 +2,21 @@
 
 import json
 import math
-import os
 import pathlib
 import struct
 import subprocess
 import sys
 import tempfile
 
-if "CKPT_PYTHON" not in os.environ:
-    print(os.environ.get("CKPT_PYTHON_WHY", "CKPT_PYTHON is not set"))
-    sys.exit(77)
-if sys.executable != os.environ["CKPT_PYTHON"] and "CKPT_TEST_CHILD" not in os.environ:
-    os.environ["CKPT_TEST_CHILD"] = "1"
-    os.execv(os.environ["CKPT_PYTHON"], [os.environ["CKPT_PYTHON"], *sys.argv])
+import packages
+from tap import BIN, Cases
 
-try:
-    import numpy
-    import safetensors
-    import safetensors.numpy
-except ImportError as error:
-    print(f"{os.environ['CKPT_PYTHON']}: {error}")
-    sys.exit(77)
+packages.need("numpy", "safetensors")
+import numpy
+import safetensors
+import safetensors.numpy
 
-TOOL = os.path.join(os.environ["CKPT_BUILD"], "make_safetensors")
+TOOL = BIN / "make_safetensors"
 SIZES = {"BOOL": 1, "U8": 1, "I8": 1, "F8_E5M2": 1, "F8_E4M3": 1, "I16": 2, "U16": 2, "F16": 2, "BF16": 2, "I32": 4,
          "U32": 4, "F32": 4, "C64": 8, "F64": 8, "I64": 8, "U64": 8, "F8_E8M0": 1, "F8_E4M3FNUZ": 1, "F8_E5M2FNUZ": 1}
 # What the file must hold, in the order of its bytes: name, type, shape.
@@ -41,24 +33,8 @@ OFFSETS = {"pieces": ("pieces", [0, 0]), "pieces#2": ("pieces", [2, 0]), "pieces
            "pieces#4": ("pieces", [3, 3]), "pieces#5": ("pieces", [3, 5]), f"{ODD}#flat": (f"{ODD}#flat", [3]),
            ODD: (ODD, [3, 2]), "vector": ("vector", [100])}
 
-cases, failed = 0, 0
-
-
-def case(name):
-    """Runs the function below as the case of that name."""
-    def run(test):
-        global cases, failed
-        cases += 1
-        try:
-            test()
-            print(f"ok {cases} - {name}", flush=True)
-        except Exception as error:  # the other cases run all the same
-            failed += 1
-            print(f"{type(error).__name__}: {error}\nnot ok {cases} - {name}", flush=True)
-        return test
-    return run
-
-
+cases = Cases()
+case = cases.case
 folder = pathlib.Path(tempfile.mkdtemp())
 path = folder / "ours.safetensors"
 subprocess.run([TOOL, str(path)], check=True)
@@ -207,5 +183,4 @@ def damaged():
     assert refused > 50, f"only {refused} refused"
 
 
-print(f"1..{cases}")
-sys.exit(1 if failed else 0)
+sys.exit(cases.end())

@@ -10,30 +10,13 @@ import sys
 import tempfile
 import time
 
-PROGRAMS = pathlib.Path(os.environ["CKPT_BUILD"])
+from tap import BIN, Cases, expect
+
 STEPS, MEMORY_EVERY, STORAGE_EVERY, DEADLINE = 120, 5, 40, 60
 top = pathlib.Path(tempfile.mkdtemp())
-cases, failed, reference = 0, 0, None
-
-
-def case(name):
-    """Runs the function below as the case of that name."""
-    def run(test):
-        global cases, failed
-        cases += 1
-        try:
-            test()
-            print(f"ok {cases} - {name}", flush=True)
-        except Exception as error:  # the other cases run all the same
-            failed += 1
-            print(f"not ok {cases} - {name}", flush=True)
-            print("".join(f"# {line}\n" for line in f"{type(error).__name__}: {error}".splitlines()), end="", flush=True)
-    return run
-
-
-def check(condition, *what):
-    if not condition:
-        raise AssertionError(" ".join(str(word) for word in what))
+cases = Cases()
+case = cases.case
+reference = None
 
 
 class Run:
@@ -57,10 +40,10 @@ class Run:
 
     def start_daemon(self):
         store = ["--store", self.store] if self.store else []
-        self.daemon = subprocess.Popen([PROGRAMS / "ckptd", *store], env=self.env, stderr=self.errors)
+        self.daemon = subprocess.Popen([BIN / "ckptd", *store], env=self.env, stderr=self.errors)
 
     def start(self, rank):
-        self.ranks[rank] = subprocess.Popen([PROGRAMS / "ckpt-train", *self.options], stdout=subprocess.PIPE,
+        self.ranks[rank] = subprocess.Popen([BIN / "ckpt-train", *self.options], stdout=subprocess.PIPE,
                                             env=dict(self.env, CKPT_RANK=str(rank)), stderr=self.errors, text=True)
         self.pids[rank].append(self.ranks[rank].pid)
 
@@ -95,7 +78,7 @@ class Run:
                     return event
             at = len(self.events)
             self.read_events(0.2)
-            check(not any(rank.poll() for rank in self.ranks), "a rank has failed")
+            expect(not any(rank.poll() for rank in self.ranks), "a rank has failed")
         raise AssertionError("the event did not come")
 
     def wait_save(self, step):
@@ -116,14 +99,14 @@ class Run:
         """Waits for the end of all ranks; returns the final line of rank 0 as a dict."""
         until = time.monotonic() + DEADLINE
         while any(rank.poll() is None for rank in self.ranks):
-            check(time.monotonic() < until, "the run does not end")
+            expect(time.monotonic() < until, "the run does not end")
             self.read_events(0.05)
         self.read_events(0)
         outputs = [rank.communicate()[0] for rank in self.ranks]
-        check([rank.returncode for rank in self.ranks] == [status] * len(self.ranks), "exit statuses",
+        expect([rank.returncode for rank in self.ranks] == [status] * len(self.ranks), "exit statuses",
               [rank.returncode for rank in self.ranks])
         self.daemon.terminate()
-        check(self.daemon.wait(DEADLINE) == 0, "ckptd ended with", self.daemon.returncode)
+        expect(self.daemon.wait(DEADLINE) == 0, "ckptd ended with", self.daemon.returncode)
         return dict(word.split("=") for word in outputs[0].split()[1:])
 
     def of(self, event):
@@ -136,7 +119,7 @@ def committed(store):
 
 def same_bits(run):
     final = run.finish()
-    check(final == reference, "ended with", final, "the undisturbed run with", reference)
+    expect(final == reference, "ended with", final, "the undisturbed run with", reference)
 
 
 @case("an undisturbed run ends with a committed checkpoint and the same parameters on every rank")
@@ -144,13 +127,13 @@ def undisturbed():
     global reference
     with Run(4) as run:
         reference = run.finish()
-        check(reference["step"] == str(STEPS), reference)
-        check(float(reference["loss"]) < 4, reference)
-        check(any(f"step-{STEPS:012d}." in name for name in committed(run.store)), committed(run.store))
+        expect(reference["step"] == str(STEPS), reference)
+        expect(float(reference["loss"]) < 4, reference)
+        expect(any(f"step-{STEPS:012d}." in name for name in committed(run.store)), committed(run.store))
         ends = run.of("end")
-        check(len(ends) == 4 and {end["params"] for end in ends} == {reference["params"]}, ends)
+        expect(len(ends) == 4 and {end["params"] for end in ends} == {reference["params"]}, ends)
         # Where the machine is busy, saves that find all slots in use are left out.
-        check({save["result"] for save in run.of("save")} <= {"ok", "busy"}, run.of("save"))
+        expect({save["result"] for save in run.of("save")} <= {"ok", "busy"}, run.of("save"))
 
 
 @case("a killed rank is replaced from memory, its neighbours live on, and no bit differs")
@@ -159,12 +142,12 @@ def killed():
         run.wait_save(50)
         run.kill(2)
         same_bits(run)
-        check([len(pids) for pids in run.pids] == [1, 1, 2, 1], run.pids)
+        expect([len(pids) for pids in run.pids] == [1, 1, 2, 1], run.pids)
         recoveries = run.of("recovery")
-        check(sorted(event["rank"] for event in recoveries) == [0, 1, 3], recoveries)
+        expect(sorted(event["rank"] for event in recoveries) == [0, 1, 3], recoveries)
         for event in recoveries:
-            check(event["source"] == "memory" and event["steps_lost"] <= 3 * MEMORY_EVERY, event)
-            check(event["step"] % MEMORY_EVERY == 0 and event["epoch"] == recoveries[0]["epoch"], event)
+            expect(event["source"] == "memory" and event["steps_lost"] <= 3 * MEMORY_EVERY, event)
+            expect(event["step"] % MEMORY_EVERY == 0 and event["epoch"] == recoveries[0]["epoch"], event)
 
 
 @case("ranks killed one after the other, rank 0 and the same one twice among them, change no bit")
@@ -197,7 +180,7 @@ def killed_daemon():
         run.kill(1)
         run.kill_daemon()
         same_bits(run)
-        check([len(pids) for pids in run.pids] == [1, 2, 1, 1], run.pids)
+        expect([len(pids) for pids in run.pids] == [1, 2, 1, 1], run.pids)
 
 
 @case("SIGTERM to one rank ends all at one step with a checkpoint, from which the next run goes on bit for bit")
@@ -206,12 +189,12 @@ def stopped():
         run.wait_save(50)
         run.ranks[3].send_signal(signal.SIGTERM)
         final = run.finish()
-        check(50 <= int(final["step"]) < STEPS, final)
-        check(any(f"step-{int(final['step']):012d}." in name for name in committed(run.store)), committed(run.store))
-        check({end["step"] for end in run.of("end")} == {int(final["step"])}, run.of("end"))
+        expect(50 <= int(final["step"]) < STEPS, final)
+        expect(any(f"step-{int(final['step']):012d}." in name for name in committed(run.store)), committed(run.store))
+        expect({end["step"] for end in run.of("end")} == {int(final["step"])}, run.of("end"))
     with Run(4, store=run.store) as again:
         same_bits(again)
-        check({(start["step"], start["source"]) for start in again.of("start")} == {(int(final["step"]), "storage")},
+        expect({(start["step"], start["source"]) for start in again.of("start")} == {(int(final["step"]), "storage")},
               again.of("start"))
 
 
@@ -221,29 +204,29 @@ def memory_only():
         run.wait_save(50)
         run.kill(1)
         final = run.finish()
-        check(final["step"] == str(STEPS), final)
-        check(run.messages().count("has no store") == 1, run.messages())
-        check({save["target"] for save in run.of("save")} == {"memory"}, run.of("save"))
+        expect(final["step"] == str(STEPS), final)
+        expect(run.messages().count("has no store") == 1, run.messages())
+        expect({save["target"] for save in run.of("save")} == {"memory"}, run.of("save"))
 
 
 def stop_in_join(daemon_dies):
     with Run(2, only=[0]) as run:
         def connected():
-            status = subprocess.run([PROGRAMS / "ckpt", "status", "--json"], env=run.env, capture_output=True)
+            status = subprocess.run([BIN / "ckpt", "status", "--json"], env=run.env, capture_output=True)
             jobs = json.loads(status.stdout)["jobs"] if status.returncode == 0 else []
             return jobs and jobs[0]["ranks"][0].get("pid") == run.ranks[0].pid
         until = time.monotonic() + DEADLINE
         while not connected():
-            check(time.monotonic() < until, "the rank does not come")
+            expect(time.monotonic() < until, "the rank does not come")
             time.sleep(0.01)
         if daemon_dies:
             run.daemon.kill()
             run.daemon.wait()
         begin = time.monotonic()
         run.ranks[0].send_signal(signal.SIGTERM)
-        check(run.ranks[0].wait(DEADLINE) == 1, run.messages())
-        check(time.monotonic() - begin < 20, "it ended after", time.monotonic() - begin, "s")
-        check("join: " in run.messages(), "no reason is said")
+        expect(run.ranks[0].wait(DEADLINE) == 1, run.messages())
+        expect(time.monotonic() - begin < 20, "it ended after", time.monotonic() - begin, "s")
+        expect("join: " in run.messages(), "no reason is said")
 
 
 @case("SIGTERM ends a rank that waits for others")
@@ -261,25 +244,24 @@ def other_world():
     with Run(4, "--steps", "60") as run:
         final = run.finish()
     with Run(3, "--steps", "70", store=run.store) as smaller:
-        check(smaller.finish()["step"] == "70" and smaller.of("start")[0]["step"] == 60, smaller.events)
+        expect(smaller.finish()["step"] == "70" and smaller.of("start")[0]["step"] == 60, smaller.events)
     with Run(1, "--steps", "75", store=run.store) as alone:
         last = alone.finish()
-        check(last["step"] == "75" and alone.of("start")[0]["step"] == 70, alone.events)
-        check(float(last["loss"]) < float(final["loss"]) + 0.5, final, last)
+        expect(last["step"] == "75" and alone.of("start")[0]["step"] == 70, alone.events)
+        expect(float(last["loss"]) < float(final["loss"]) + 0.5, final, last)
 
 
 @case("without a daemon a rank ends within its timeout and names the socket")
 def no_daemon():
     env = dict(os.environ, CKPT_SOCKET=str(top / "nobody"), CKPT_WORLD="1", CKPT_RANK="0", CKPT_TIMEOUT_MS="300")
-    done = subprocess.run([PROGRAMS / "ckpt-train"], capture_output=True, text=True, timeout=DEADLINE, env=env)
-    check(done.returncode == 1 and str(top / "nobody") in done.stderr, done)
+    done = subprocess.run([BIN / "ckpt-train"], capture_output=True, text=True, timeout=DEADLINE, env=env)
+    expect(done.returncode == 1 and str(top / "nobody") in done.stderr, done)
 
 
 @case("wrong usage ends with status 2 and names the option")
 def usage():
-    done = subprocess.run([PROGRAMS / "ckpt-train", "--batch", "none"], capture_output=True, text=True, timeout=DEADLINE)
-    check(done.returncode == 2 and "--batch none" in done.stderr, done)
+    done = subprocess.run([BIN / "ckpt-train", "--batch", "none"], capture_output=True, text=True, timeout=DEADLINE)
+    expect(done.returncode == 2 and "--batch none" in done.stderr, done)
 
 
-print(f"1..{cases}")
-sys.exit(failed > 0)
+sys.exit(cases.end())

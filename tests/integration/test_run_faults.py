@@ -1,0 +1,52 @@
+"""Faults that ckpt run injects into ranks that know nothing of ckpt, and what it reports of them."""
+
+import json
+import signal
+import subprocess
+import sys
+
+from launcher import CKPT, Run, run, sh, tidy, top
+from tap import Cases, equal, has
+
+cases = Cases(tidy)
+case = cases.case
+
+
+@case("faults come at their time and are counted")
+def _():
+    r = run("-n", 2, "--json", "--report", "report.json", "--inject", "kill:rank=1@t=200ms,stop:rank=0:for=50ms@t=100ms",
+            "--inject", "abort:rank=0@t=600s", *sh("""
+                [ $RANK = 0 ] || echo x >> runs
+                until [ -s runs ] && [ $(wc -l < runs) = 2 ]; do sleep 0.02; done"""))
+    document = json.loads(r.out())
+    equal(document, json.loads((r.folder / "report.json").read_text()))
+    equal([document[k] for k in ("schema", "command", "world", "exit", "injected", "fired", "restarts")],
+          [1, "run", 2, 0, 3, 2, 1])
+    equal([f["fired"] for f in document["faults"]], [True, True, False])
+    equal(document["faults"][0]["fired_at_s"] >= 0.2, True)
+    equal([rank["starts"] for rank in document["ranks"]], [1, 2])
+    has(r.err(), "injected: kill:rank=1@t=200ms (rank 1, process", "was killed by signal 9")
+
+
+@case("with --json the ranks' stdout goes to stderr")
+def _():
+    r = run("-n", 2, "--json", *sh("echo out $RANK"))
+    equal(json.loads(r.out())["exit"], 0)
+    has(r.err(), "[0] out 0\n", "[1] out 1\n")
+    r = run("--json", *sh("echo out"))
+    equal(json.loads(r.out())["exit"], 0)
+    has(r.err(), "out\n")
+
+
+@case("a daemon that dies is started again")
+def _():
+    r = Run("--json", "--inject", "kill-daemon@t=50ms", *sh("trap 'exit 0' TERM; while :; do sleep 1000 & wait; done"))
+    r.until_err("was killed by signal 9 (Killed): it is started again")
+    r.until("a second daemon", lambda: any(top.glob("ckpt-run-*/ckptd.sock")) and subprocess.run(
+        [CKPT, "status", "--socket", next(top.glob("ckpt-run-*/ckptd.sock"))], capture_output=True).returncode == 0)
+    r.child.send_signal(signal.SIGTERM)
+    document = json.loads(r.wait().out())
+    equal([document["daemon_starts"], document["fired"], document["restarts"]], [2, 1, 0])
+    equal(document["recoveries"][0]["what"], "daemon")
+
+sys.exit(cases.end())

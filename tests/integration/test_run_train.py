@@ -1,0 +1,162 @@
+"""ckpt run with ckpt-train: what is lost on purpose comes back, and the result has the bits of an undisturbed run."""
+# timeout: 300
+
+import json
+import re
+import signal
+import sys
+import tempfile
+
+import fleet
+from launcher import TRAIN, Run, final, listed, run, tidy, top
+from tap import Cases, equal, has
+
+STEPS = 100
+cases = Cases(tidy)
+case = cases.case
+
+
+def train(*args, steps=STEPS, **options):
+    """ckpt run of four ranks of ckpt-train; returns (its document, the line that it ends with)."""
+    store = options.pop("store", None) or tempfile.mkdtemp(dir=top)
+    r = run("-n", 4, "--json", "--store", store, *args, "--", TRAIN, "--steps", steps, "--save-memory-every", 5,
+            "--save-storage-every", 40, **options)
+    return json.loads(r.out()), final(r.err())
+
+
+reference = None
+
+
+@case("ranks of ckpt-train run to their end")
+def _():
+    global reference
+    document, reference = train()
+    equal([document["restarts"], document["recovered"], document["epoch"]], [0, 0, 1])
+
+
+@case("a killed rank comes back from memory and the bits are the same")
+def _():
+    document, end = train("--inject", "kill:rank=2@step=60")
+    equal(end, reference)
+    equal([document["restarts"], document["fired"], document["recovered"], document["daemon_starts"]], [1, 1, 1, 1])
+    r = document["recoveries"][0]
+    equal([r["what"], r["injected"], r["source"], r["epoch"]], ["ranks", True, "memory", 2])
+    # The last save but one as a rule; where the machine is busy, saves that find all slots in use are left out.
+    equal(r["restored_step"] % 5 == 0 and r["steps_lost"] <= 15, True, r)
+    for name in ("detect_ms", "decide_ms", "restore_ms", "back_ms"):
+        equal(r[name] is not None and 0 <= r[name] < 30000, True, f"{name} {r[name]}")
+
+
+@case("a killed daemon comes back, gets the arenas back, and saves go on")
+def _():
+    store = tempfile.mkdtemp(dir=top)
+    document, end = train("--inject", "kill-daemon@step=45", store=store, steps=STEPS)
+    equal(end, reference)
+    equal([document["daemon_starts"], document["restarts"]], [2, 0])
+    equal(listed(store)[-1], STEPS)
+
+
+@case("rank and daemon killed together come back from memory")
+def _():
+    document, end = train("--inject", "kill:rank=1@step=60,kill-daemon@step=60")
+    equal(end, reference)
+    equal([document["daemon_starts"], document["restarts"], document["fired"]], [2, 1, 2])
+
+
+@case("all ranks killed at once come back from memory")
+def _():
+    document, end = train("--inject", ",".join(f"kill:rank={r}@step=60" for r in range(4)))
+    equal(end, reference)
+    equal([document["fired"], document["restarts"]], [4, 4])
+    equal(document["recoveries"][-1]["source"], "memory")
+
+
+@case("many faults in one run leave the bits as they are")
+def _():
+    spec = ",".join([f"kill:rank=any@step={s}" for s in (12, 30, 48, 66, 84)] + ["kill-daemon@step=39", "abort:rank=any@step=75"])
+    document, end = train("--seed", 5, "--max-restarts", 20, "--inject", spec)
+    equal(end, reference)
+    equal([document["injected"], document["fired"]], [7, 7])
+
+
+@case("a rank below a script is replaced as well")
+def _():
+    r = run("-n", 2, "--json", "--store", tempfile.mkdtemp(dir=top), "--inject", "kill:rank=1@step=20", "--", "bash", "-c",
+            '"$0" --steps 40 --save-storage-every 0; exit $?', TRAIN)
+    document = json.loads(r.out())
+    equal([document["fired"], document["restarts"], document["recovered"]], [1, 1, 1])
+    equal(document["recoveries"][0]["source"], "memory")
+
+
+@case("ranks whose last save is not safe have failed, and are not started again")
+def _():
+    r = run("-n", 2, "--json", "--store", tempfile.mkdtemp(dir=top), "--", "bash", "-c",
+            '"$0" --steps 20 --save-storage-every 0; exit 3', TRAIN, code=1)
+    document = json.loads(r.out())
+    equal([document["restarts"], [rank["starts"] for rank in document["ranks"]], document["exit"]], [0, [1, 1], 1])
+    has(r.err(), "rank 0 (process", "it has finished, but not all is saved", "rank 1 exited with status 3")
+
+
+@case("without a store ckpt-train saves to memory, and ends well")
+def _():
+    r = run("-n", 2, "--json", "--inject", "kill:rank=1@step=60", "--", TRAIN, "--steps", STEPS)
+    document = json.loads(r.out())
+    equal([document["fired"], document["restarts"], [rank["ok"] for rank in document["ranks"]]], [1, 1, [True, True]])
+    equal(document["recoveries"][0]["source"], "memory")
+    has(r.err(), "the daemon has no store: all saves go to memory only")
+    final(r.err())
+
+
+@case("a rank that hangs is killed and replaced")
+def _():
+    document, end = train("--hang-timeout", 2, "--inject", "stop:rank=1@step=50")
+    equal(end, reference)
+    equal([document["fired"], document["restarts"]], [1, 1])
+
+
+@case("SIGTERM makes a last checkpoint, and the run goes on from it later")
+def _():
+    store = tempfile.mkdtemp(dir=top)
+    r = Run("-n", 4, "--store", store, "--", TRAIN, "--steps", 1000000, "--save-storage-every", 100000)
+    r.until_err("4 ranks start at step 0")
+    r.child.send_signal(signal.SIGTERM)
+    step = int(re.search(r"step=(\d+)", final(r.wait(0).out())).group(1))
+    equal(listed(store), [step])
+    r = run("-n", 4, "--store", store, "--", TRAIN, "--steps", step + 5)
+    has(r.err(), f"go on from storage at step {step}")
+
+
+# ---- somebody else's daemon
+
+def status(daemon, *options):
+    code, out, err = daemon.ckpt("status", "--socket", daemon.socket, *options)
+    equal(code, 0, err)
+    return out
+
+
+@case("a daemon that runs already is used, asked for its status, and may be restarted meanwhile")
+def _():
+    with fleet.daemon() as daemon:
+        daemon.start()
+        has(status(daemon), "no jobs", str(daemon.store))
+        run("--socket", daemon.socket, "--store", "x", "true", code=2)
+        run("--socket", daemon.socket, "--inject", "kill-daemon@t=1s", "true", code=2)
+        r = Run("-n", 4, "--socket", daemon.socket, "--job", "other", "--json", "--", TRAIN, "--steps", 800, "--save-memory-every",
+                5, "--save-storage-every", 250)
+        state = {}
+
+        def at_work():
+            jobs = json.loads(status(daemon, "--json"))["jobs"]
+            state.update(jobs[0] if jobs else {})
+            return jobs and all(rank.get("step", 0) > 20 for rank in jobs[0]["ranks"])
+        r.until("work", at_work)
+        equal([state["name"], state["world"], state["state"], [rank["state"] for rank in state["ranks"]]],
+              ["other", 4, "running", ["joined"] * 4])
+        has(status(daemon), "job other", "running", "joined")
+        daemon.kill()
+        daemon.start()
+        document = json.loads(r.wait().out())
+        equal([document["own_daemon"], document["restarts"], document["epoch"]], [False, 0, 1])
+        equal(daemon.alive(), True, "the daemon was stopped")
+
+sys.exit(cases.end())

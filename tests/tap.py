@@ -1,0 +1,70 @@
+"""TAP for the tests in Python: cases that run although others failed, and what a case checks."""
+
+import contextlib
+import os
+import pathlib
+import time
+
+BIN = pathlib.Path(os.environ["CKPT_BUILD"])
+NIGHTLY = bool(os.environ.get("CKPT_NIGHTLY"))
+DEADLINE = 30  # seconds that anything may take; sanitizers and two cores included
+SHOWN = 3000  # characters of a text that a failure shows
+
+
+class Failure(Exception):
+    pass
+
+
+def expect(condition, *what):
+    if not condition:
+        raise Failure(" ".join(str(w) for w in what))
+
+
+def equal(is_, due, what=""):
+    if is_ != due:
+        raise Failure(f"{what}: {is_!r}, not {due!r}")
+
+
+def has(text, *parts):
+    for part in parts:
+        if part not in text:
+            raise Failure(f"{part!r} is not in {str(text)[-SHOWN:]}")
+
+
+def until(condition, what, seconds=DEADLINE, pause=0.02):
+    """For what has no event: another process's files and sockets. Returns what the condition did."""
+    limit = time.monotonic() + seconds
+    while time.monotonic() < limit:
+        result = condition()
+        if result:
+            return result
+        time.sleep(pause)
+    raise Failure(f"not within {seconds} s: {what}")
+
+
+class Cases:
+    """Each case is a function; an exception fails it, a text that it returns is the reason why it was skipped."""
+
+    def __init__(self, around=contextlib.nullcontext):
+        """around: makes a context manager that each case runs in. What that yields the case is called with, unless it is None."""
+        self.around, self.n, self.failed = around, 0, 0
+
+    def run(self, name, test, *args):
+        self.n += 1
+        try:
+            with self.around() as given:
+                why = test(*args) if given is None else test(given, *args)
+            print(f"ok {self.n} - {name}{f' # SKIP {why}' if why else ''}", flush=True)
+        except Exception as error:  # the other cases run all the same
+            self.failed += 1
+            print("".join(f"# {line}\n" for line in f"{type(error).__name__}: {error}".splitlines()), end="")
+            print(f"not ok {self.n} - {name}", flush=True)
+
+    def case(self, name):
+        """Runs the function below as the case of that name."""
+        return lambda test: self.run(name, test)
+
+    def end(self):
+        """The exit status, after the plan."""
+        print(f"1..{self.n}")
+        return 1 if self.failed else 0
