@@ -9,7 +9,6 @@ How long ckpt_begin keeps the training thread, and what the copy costs, on the h
     capture  from begin to the return of fence, digests of the source included, against memcpy of the same bytes by the same
              process, in turns                                                          no floor
 """
-import argparse
 import sys
 
 import node as nodes
@@ -46,13 +45,7 @@ def spread(values):
 
 
 def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--mib", type=int, default=4096)
-    parser.add_argument("--begins", type=int, default=100)
-    parser.add_argument("--dir", default="/tmp")
-    parser.add_argument("--programs", default="build/release/bin")
-    parser.add_argument("--check", action="store_true")
-    args = parser.parse_args()
+    args = nodes.options(mib=4096, begins=100).parse_args()
     print(f"machine: {nodes.machine(args.dir)}")
     late = 0
     for tensors in TENSORS:

@@ -1,4 +1,5 @@
 """A node to measure: a ckptd of its own and the ranks of one job, and fio beside them. For the benchmarks of this folder."""
+import argparse
 import json
 import os
 import shutil
@@ -32,6 +33,36 @@ def median(values, scale=1.0, digits=2):
             f"({min(values) * scale:.{digits}f} .. {max(values) * scale:.{digits}f})")
 
 
+def options(check=True, **numbers):
+    """The parser that the scripts share: where, with what, whether a missed floor is a failure, and numbers with their defaults."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--dir", default="/tmp")
+    parser.add_argument("--programs", default="build/release/bin")
+    if check:
+        parser.add_argument("--check", action="store_true")
+    for name, default in numbers.items():
+        parser.add_argument(f"--{name}", type=int, default=default)
+    return parser
+
+
+def check_memory(mib):
+    """Fails when less is available: nobody else's work is to be killed for a measurement."""
+    with open("/proc/meminfo") as file:
+        have = int(next(line for line in file if line.startswith("MemAvailable")).split()[1]) >> 10
+    if have < mib:
+        raise Failed(f"{mib} MiB of memory are needed, {have} are available")
+
+
+def ahead_of_others():
+    """Makes a negative nice value count against the whole machine: where the kernel groups processes by session (autogroup), it
+    counts only among those of ours."""
+    try:
+        with open("/proc/self/autogroup", "w") as file:
+            file.write(str(os.nice(0)))
+    except OSError:
+        pass  # no such grouping here, or no right to it
+
+
 class Rank:
     """A process that answers lines with lines; one that does not answer in time is killed and is a failure."""
 
@@ -55,6 +86,16 @@ class Rank:
     def fields(self):
         words = self.answer()
         return dict(zip(words[0::2], (int(w) for w in words[1::2])))
+
+    def end(self):
+        if self.process.poll() is not None:
+            return
+        try:
+            self.tell("quit")
+            self.process.wait(60)
+        except (OSError, subprocess.TimeoutExpired):
+            self.process.kill()
+            self.process.wait()
 
 
 class Node:
@@ -107,13 +148,15 @@ class Node:
             rank.tell(line)
         return [rank.answer() for rank in self.ranks]
 
-    def save(self, step, target):
-        """Times of the job in seconds since the first begin: of the last rank each."""
+    def save(self, step, target, pause_ms=0):
+        """Times of the job in seconds since the first begin: of the last rank each. Between begin and fence of each rank pass
+        pause_ms; "blocked" is what begin and fence together kept the calling thread, at the most."""
         for rank in self.ranks:
-            rank.tell(f"save {step} {target}")
+            rank.tell(f"save {step} {target} {pause_ms}")
         times = [rank.fields() for rank in self.ranks]
         start = min(t["begin"] for t in times)
-        return {key: (max(t[key] for t in times) - start) / 1e9 for key in times[0]}
+        blocked = max(t["begun"] - t["begin"] + t["fenced"] - t["fence"] for t in times) / 1e9
+        return {"blocked": blocked, **{key: (max(t[key] for t in times) - start) / 1e9 for key in times[0]}}
 
     def restore(self, step):
         answers = self.all(f"restore {step}")
@@ -132,13 +175,7 @@ class Node:
 
     def __exit__(self, *_):
         for rank in self.ranks:
-            if rank.process.poll() is None:
-                try:
-                    rank.tell("quit")
-                    rank.process.wait(60)
-                except (OSError, subprocess.TimeoutExpired):
-                    rank.process.kill()
-                    rank.process.wait()
+            rank.end()
         if self.daemon and self.daemon.poll() is None:
             self.daemon.terminate()
             try:

@@ -10,7 +10,6 @@ ckptd runs with --no-verify: reading back is background work that follows the le
     save     from the first begin to `durable`: with the copy into the arena       no floor
     huge     persist against fio with its buffers in huge pages                    no floor
 """
-import argparse
 import statistics
 import sys
 
@@ -43,14 +42,8 @@ def measure(args):
 
 
 def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--mib", type=int, default=4096)
-    parser.add_argument("--world", type=int, default=1)
-    parser.add_argument("--rounds", type=int, default=7)
-    parser.add_argument("--dir", default="/tmp")
-    parser.add_argument("--programs", default="build/release/bin")
+    parser = nodes.options(mib=4096, world=1, rounds=7)
     parser.add_argument("--fallocate", default="native")
-    parser.add_argument("--check", action="store_true")
     parser.add_argument("--verbose", action="store_true")
     args = parser.parse_args()
     print(f"machine: {nodes.machine(args.dir)}")

@@ -2,7 +2,11 @@
  * memory as TENSORS tensors of rows (each rank holds its share of the rows of each), joins, and answers each line with one line.
  * Times are of CLOCK_MONOTONIC in nanoseconds, so that a driver can compare those of several ranks.
  *
- *	save STEP memory|storage   begin, fence, wait → "begin B begun E fenced F captured C durable D" (D 0: memory only)
+ *	save STEP memory|storage [MS]  begin, MS without the state changing, fence, wait →
+ *	                           "begin B begun E fence G fenced F captured C durable D" (D 0: memory only)
+ *	work N                     N steps of a training that computes in its caches → "steps T T …": how long each took
+ *	busy STEP durable|verified the same while a save to storage runs: begin, fence, steps until the level →
+ *	                           "steps T T …": those that ended before it
  *	begins FIRST N             N saves to memory, one after the other → "begins B R B R …": how long each ckpt_begin took, and
  *	                           before it a write to an eventfd that wakes a sleeping thread: what the machine does to that
  *	restore STEP               → after a join of its own, "restored source S step N bytes B fetch_ns F load_ns L took_ns T"
@@ -25,8 +29,10 @@
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
+#include <time.h>
 #include <unistd.h>
 
+enum { WORK_FLOATS = 32 << 10, WORK_ROUNDS = 1500 };
 enum { COLUMNS = 4096, LINE_MAX_BYTES = 256, COPY_BYTES = 512 << 20 /* much larger than caches */ };
 
 struct state {
@@ -155,7 +161,14 @@ static void wait_level(struct state *st, ckpt_snapshot *snap, ckpt_level level)
 		die(st, "wait", rc);
 }
 
-static void save(struct state *st, uint64_t step, bool storage)
+static void pause_ms(uint64_t ms)
+{
+	struct timespec left = {.tv_sec = (time_t)(ms / 1000), .tv_nsec = (long)(ms % 1000) * 1000000};
+	while (nanosleep(&left, &left) && errno == EINTR)
+		;
+}
+
+static void save(struct state *st, uint64_t step, bool storage, uint64_t ms)
 {
 	ckpt_snapshot *snap;
 	uint64_t begin = clock_now();
@@ -163,6 +176,8 @@ static void save(struct state *st, uint64_t step, bool storage)
 	uint64_t begun = clock_now();
 	if (rc)
 		die(st, "begin", rc);
+	pause_ms(ms);
+	uint64_t fence = clock_now();
 	rc = ckpt_fence(snap, NULL);
 	uint64_t fenced = clock_now();
 	if (rc)
@@ -174,8 +189,57 @@ static void save(struct state *st, uint64_t step, bool storage)
 		durable = clock_now();
 	}
 	ckpt_snapshot_free(snap);
-	printf("begin %" PRIu64 " begun %" PRIu64 " fenced %" PRIu64 " captured %" PRIu64 " durable %" PRIu64 "\n",
-	       begin, begun, fenced, captured, durable);
+	printf("begin %" PRIu64 " begun %" PRIu64 " fence %" PRIu64 " fenced %" PRIu64 " captured %" PRIu64
+	       " durable %" PRIu64 "\n",
+	       begin, begun, fence, fenced, captured, durable);
+}
+
+/* A step: a fixed amount of vector arithmetic, some 10 ms, on memory that stays in the caches of its processor. */
+static uint64_t work_step(float *cached)
+{
+	uint64_t begin = clock_now();
+	for (int round = 0; round < WORK_ROUNDS; round++)
+		for (int i = 0; i < WORK_FLOATS; i++)
+			cached[i] = cached[i] * 0.999f + 0.001f;
+	return clock_now() - begin;
+}
+
+static float *work_memory(const struct state *st)
+{
+	float *cached = calloc(WORK_FLOATS, sizeof(*cached));
+	if (!cached)
+		die(st, "work", -ENOMEM);
+	return cached;
+}
+
+static void work(const struct state *st, uint64_t n)
+{
+	float *cached = work_memory(st);
+	printf("steps");
+	for (uint64_t i = 0; i < n; i++)
+		printf(" %" PRIu64, work_step(cached));
+	printf("\n");
+	free(cached);
+}
+
+/* No wait: the thread that trains only looks, after each step. */
+static void busy(struct state *st, uint64_t step, ckpt_level level)
+{
+	ckpt_snapshot *snap;
+	float *cached = work_memory(st);
+	int rc = ckpt_begin(st->s, step, CKPT_STORAGE, NULL, &snap), reached = 0;
+	if (!rc)
+		rc = ckpt_fence(snap, NULL);
+	if (rc)
+		die(st, "save", rc);
+	printf("steps");
+	for (uint64_t took; took = work_step(cached), (reached = ckpt_poll(snap)) >= 0 && reached < (int)level;)
+		printf(" %" PRIu64, took);
+	printf("\n");
+	if (reached < 0)
+		die(st, "poll", reached);
+	ckpt_snapshot_free(snap);
+	free(cached);
 }
 
 /* A thread that sleeps until it is rung, as the daemon does. */
@@ -276,8 +340,12 @@ static bool command(struct state *st, const char *line)
 	uint64_t a = 0, b = 0;
 	if (sscanf(line, "%15s %" SCNu64 " %" SCNu64, word, &a, &b) < 1)
 		return true;
-	if (!strcmp(word, "save") && sscanf(line, "%*s %*s %15s", target) == 1)
-		save(st, a, !strcmp(target, "storage"));
+	if (!strcmp(word, "save") && sscanf(line, "%*s %*s %15s %" SCNu64, target, &b) >= 1)
+		save(st, a, !strcmp(target, "storage"), b);
+	else if (!strcmp(word, "work"))
+		work(st, a);
+	else if (!strcmp(word, "busy") && sscanf(line, "%*s %*s %15s", target) == 1)
+		busy(st, a, strcmp(target, "verified") ? CKPT_DURABLE : CKPT_VERIFIED);
 	else if (!strcmp(word, "begins"))
 		begins(st, a, b);
 	else if (!strcmp(word, "restore"))

@@ -8,7 +8,6 @@ files before and after. No floor; contents are compared with what was saved.
     memory   the step stands in the arena: its digests are checked, then it is copied and checked where it arrives
     storage  the step is read from the files into the arena, checked, then as above
 """
-import argparse
 import glob
 import os
 import sys
@@ -55,12 +54,7 @@ def measure(args, world):
 
 
 def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--mib", type=int, default=4096)
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--dir", default="/tmp")
-    parser.add_argument("--programs", default="build/release/bin")
-    args = parser.parse_args()
+    args = nodes.options(check=False, mib=4096, rounds=3).parse_args()
     print(f"machine: {nodes.machine(args.dir)}")
     for world in (1, 4):
         size, rows = measure(args, world)
