@@ -7,7 +7,7 @@ import time
 
 BIN = pathlib.Path(os.environ["CKPT_BUILD"])
 NIGHTLY = bool(os.environ.get("CKPT_NIGHTLY"))
-DEADLINE = 30  # seconds that anything may take; sanitizers and two cores included
+DEADLINE = 60  # seconds that anything may take; sanitizers and two busy cores included
 SHOWN = 3000  # characters of a text that a failure shows
 
 

@@ -1,6 +1,6 @@
 """SIGKILL of ckptd, of a rank, or of both, at random instants of a job at work: what was acknowledged as durable stays, whole and
 restorable bit by bit, and nothing else is listed. CKPT_SEED repeats a run's choices (not its timing).
-timeout: 240"""
+timeout: 360"""
 
 import json
 import os

@@ -26,7 +26,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { EXIT_REFUSED = 1, EXIT_USAGE = 2, EXIT_WRONG = 3, EXIT_SLOW = 4, HELD_MAX = 4, JOIN_MS = 30000 };
+enum { EXIT_REFUSED = 1, EXIT_USAGE = 2, EXIT_WRONG = 3, EXIT_SLOW = 4, HELD_MAX = 8, JOIN_MS = 30000 };
 
 struct drive {
 	uint64_t steps, storage, elements, deadline_ms, pause_ms;
@@ -160,13 +160,21 @@ static void drop(struct drive *d, unsigned i)
 	memmove(&d->shown[i], &d->shown[i + 1], (d->nheld - i) * sizeof(d->shown[0]));
 }
 
+static bool to_storage(const struct drive *d, uint64_t step)
+{
+	return d->storage && step % d->storage == 0;
+}
+
+/* What goes to memory only is let go once captured, lest it crowd out a save that a slow disk still writes: nobody would hear
+ * that it became durable. */
 static void look(struct drive *d)
 {
 	for (unsigned i = d->nheld; i-- > 0;) {
 		int level = ckpt_poll(d->held[i]);
 		if (level > d->shown[i])
 			acknowledge(d, i, level);
-		if (level >= 0 && level < CKPT_VERIFIED)
+		int last = to_storage(d, ckpt_snapshot_step(d->held[i])) ? CKPT_VERIFIED : CKPT_CAPTURED;
+		if (level >= 0 && level < last)
 			continue;
 		if (level < 0)
 			note(d, "failed %lu %s %s", (unsigned long)ckpt_snapshot_step(d->held[i]),
@@ -207,7 +215,7 @@ static int save(struct drive *d)
 {
 	ckpt_snapshot *snap;
 	uint64_t begun = clock_now();
-	bool storage = d->storage && d->step % d->storage == 0;
+	bool storage = to_storage(d, d->step);
 	int rc = ckpt_begin(d->s, d->step, storage ? CKPT_STORAGE : CKPT_MEMORY, NULL, &snap);
 	timed(d, "begin", begun);
 	if (rc == -EBUSY || rc == -ENOTCONN || rc == -EALREADY) {
