@@ -47,10 +47,9 @@ class Obeying:
 
 
 class Puppet(Obeying):
-    def __init__(self, d, number, world, job="main"):
+    def __init__(self, d, number, world, failpoints=""):
         self.number, self.lines = number, queue.Queue()
-        env = d.environment(CKPT_RANK=str(number), CKPT_WORLD=str(world), CKPT_FAILPOINTS="")
-        env["CKPT_JOB"] = job
+        env = d.environment(CKPT_RANK=str(number), CKPT_WORLD=str(world), CKPT_FAILPOINTS=failpoints)
         with open(d.top / f"puppet{number}.err", "ab") as err:
             self.process = subprocess.Popen([BIN / "puppet"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=err, text=True,
                                             env=env)

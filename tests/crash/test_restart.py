@@ -11,6 +11,7 @@ from fleet import Cases, expect, until
 from puppets import CAPTURED, DURABLE, LATEST, MEMORY, STORAGE, Puppet, Run, all_must, each, gather, holds, save
 
 WORLD = 2
+EBUSY = -16
 SLOT_KEPT = ("snapshot.state=kill@1", "snapshot.state=kill@2", "commit.job_dir=kill", "commit.mkdir=kill", "commit.data=kill",
              "commit.sidecars=kill", "commit.node=kill", "commit.sync_root=kill", "commit.manifest=kill", "commit.link=kill",
              "commit.unlink_tmp=kill", "commit.sync_link=kill", "commit.close_dir=kill", "commit.done=kill", "snapshot.state=kill@3",
@@ -32,8 +33,8 @@ def dies(d):
     until(lambda: not d.alive(), "the daemon dies")
 
 
-def both_back(d):
-    until(lambda: [r["state"] for r in job(d).get("ranks", [])] == ["joined"] * WORLD, "both ranks are back")
+def all_back(d, world=WORLD):
+    until(lambda: [r["state"] for r in job(d).get("ranks", [])] == ["joined"] * world, "the ranks are back")
 
 
 def told_alike(answers):
@@ -59,7 +60,7 @@ def slot_kept(point):
         answer = told_alike(each(ranks, "wait", 0, DURABLE, 20000))
         expect(answer.code == 0, point, answer)
         expect(d.committed() == [(1, 7)], "the store has", d.committed())
-        both_back(d)
+        all_back(d)
         save_goes_on(d, ranks, 8)
         d.verify_all()
 
@@ -75,11 +76,31 @@ def begun_by_one():
             ranks[0].must(*call)
         d.kill()
         d.start()
-        both_back(d)
+        all_back(d)
         for call in (("begin", 7, STORAGE, 0), ("fence", 0)):
             until(lambda call=call: ranks[1].ask(*call).code == 0, "rank 1 goes on")
         expect(told_alike(each(ranks, "wait", 0, DURABLE, 20000)).code == 0, "the save of both lives")
         d.verify_all()
+
+
+def copying():
+    """The rank still copies when the daemon is back, and gives the save up: its slot is not handed out before the copy has ended."""
+    with fleet.daemon() as d:
+        d.start()
+        rank = Puppet(d, 0, 1, failpoints="device.copy=delay:4000@1")
+        gather([rank])
+        rank.must("begin", 1, MEMORY, 0)
+        d.kill()
+        d.start()
+        all_back(d, 1)
+        rank.must("begin", 2, MEMORY, 0)
+        rank.must("begin", 3, MEMORY, 0)
+        until(lambda: sum(s["state"] == "failed" for s in job(d)["snapshots"]) == 2, "two are given up")
+        answer = rank.ask("begin", 4, MEMORY, 0)
+        expect(answer.code == EBUSY and "slots are in use" in answer.text, "a slot that is still written to is handed out:", answer)
+        until(lambda: rank.ask("begin", 5, MEMORY, 1).code == 0, "the slots come back")
+        rank.must("fence", 1)
+        rank.must("wait", 1, CAPTURED, 20000)
 
 
 def slot_given_back(point, stands):
@@ -99,7 +120,7 @@ def slot_given_back(point, stands):
         expect(((1, 7) in d.committed()) == stands, "the store has", d.committed())
         expect(answer.code == 0 if stands else answer.code < 0, point, answer)
         expect(told_alike(each(ranks, "poll", 7)).code == (DURABLE if stands else answer.code), "poll says another thing than wait")
-        both_back(d)
+        all_back(d)
         save_goes_on(d, ranks, 9)
         d.verify_all()
 
@@ -177,7 +198,7 @@ def main():
     cases = Cases()
     for point in SLOT_KEPT:
         cases.run(f"the save goes on after {point}", slot_kept, point)
-    for test in (begun_by_one, replacement_comes_late, rank_dies_before_the_job_forms):
+    for test in (begun_by_one, copying, replacement_comes_late, rank_dies_before_the_job_forms):
         cases.run(test.__name__.replace("_", " "), test)
     cases.run("what was linked is told durable although its slot was given back", slot_given_back, "commit.unlink_tmp=kill", True)
     cases.run("what was not linked is told lost", slot_given_back, "commit.manifest=kill", False)

@@ -47,7 +47,8 @@ def slow_reader():
             rank.say("restore", 1, 0)
         until(lambda: d.fired.exists() and "fired recover.scan" in d.fired.read_text(), "both have asked")
         ranks[1].signal(signal.SIGSTOP)
-        expect(ranks[0].answer().text.startswith("1 "), "rank 0 restored another step")
+        answer = ranks[0].answer()
+        expect(answer.code == 0 and answer.text.startswith("1 "), answer)
         holds(ranks[:1], 1)
         begun = 0
         for step in (10, 11, 12, 13):
@@ -120,10 +121,10 @@ def gone_on_without_fence():
         held = 0
         for step in range(1, 3 * SLOTS):  # each begin gives the one before up
             answer = ranks[0].ask("begin", step, MEMORY, 0)
-            expect(answer.code in (0, -16), answer)
-            held += answer.code == -16
+            expect(answer.code == 0 or "slots are in use" in answer.text, "a slot that is still written to is handed out:", answer)
+            held += answer.code != 0
         expect(held, "no slot was still being copied to: this tests nothing")
-        until(lambda: ranks[0].ask("begin", 100, MEMORY, 1).code in (0, -114), "the slots come back")
+        until(lambda: ranks[0].ask("begin", 100, MEMORY, 1).code == 0, "the slots come back")
         ranks[0].must("fence", 1)
         ranks[0].must("wait", 1, CAPTURED, DEADLINE * 1000)
 
