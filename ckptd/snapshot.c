@@ -352,6 +352,10 @@ void snapshot_publish(struct snapshot *s)
 	if (s->commit && s->state == SNAPSHOT_CAPTURED) {
 		s->late_phase = s->commit->state <= COMMIT_DATA ? LATE_WRITE : LATE_COMMIT;
 		s->late_rank = 0;
+	} else if (s->state == SNAPSHOT_DURABLE) {
+		s->late_phase =
+			s->verify_queued ? LATE_VERIFY : LATE_NOBODY; /* the level that is left will come, or never */
+		s->late_rank = 0;
 	}
 	struct level level = {.id = s->id,
 			      .level = level_of(s),

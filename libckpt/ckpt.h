@@ -229,7 +229,7 @@ int ckpt_poll(ckpt_snapshot *snap);
  * -ECANCELED superseded, never fenced or lost with a daemon, -ESTALE poisoned by a new epoch), or -ETIMEDOUT with who is late. While a
  * new epoch waits for this rank it is -ESTALE, too: a save that was complete on every rank when the epoch began goes on, and after
  * ckpt_join it can be waited for again. -EINVAL for a level that this snapshot cannot reach (durable with CKPT_MEMORY; replicated
- * where no peers are configured). */
+ * where no peers are configured; verified, once it is durable, where the daemon does not read back). */
 int ckpt_wait(ckpt_snapshot *snap, ckpt_level level, int timeout_ms);
 uint64_t ckpt_snapshot_step(const ckpt_snapshot *snap);
 /* Forgets the handle; the snapshot goes its way. An unfenced snapshot is given up. snap may be NULL. */

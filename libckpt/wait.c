@@ -75,6 +75,14 @@ static int dead_end(const struct ckpt_snapshot *snap, struct err *err)
 	return 0;
 }
 
+/* A daemon that would read back says that it is about to as soon as a snapshot is durable. */
+static bool never_verified(const struct ckpt_snapshot *snap, ckpt_level level)
+{
+	struct shown shown;
+	return level == CKPT_VERIFIED && stage_shown(snap->stage, snap->id, &shown) && shown.level == LEVEL_DURABLE &&
+	       shown.late_phase == LATE_NOBODY;
+}
+
 static int say_failure(struct ckpt_snapshot *snap, int rc, uint64_t deadline, struct err *err)
 {
 	char text[WIRE_TEXT_MAX];
@@ -117,6 +125,10 @@ static int wait_level(struct ckpt_snapshot *snap, ckpt_level level, uint64_t dea
 		if (rc)
 			return say_failure(snap, rc, clock_deadline(SENTENCE_PATIENCE), err);
 		rc = dead_end(snap, err);
+		if (!rc && never_verified(snap, level))
+			rc = err_set(err, -EINVAL,
+				     "it is durable and never becomes verified: the daemon does not read back "
+				     "(--no-verify)");
 		if (!rc && !to_the_end && left_behind(snap))
 			rc = say_stale(snap, ": call ckpt_join, and ask again then what became of it", err);
 		if (rc)

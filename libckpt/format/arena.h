@@ -67,8 +67,8 @@ enum late_phase {
 	LATE_DIGEST,
 	LATE_WRITE,
 	LATE_COMMIT,
-	LATE_VERIFY,
-	LATE_GONE, /* the daemon was restarted after it had given the slot back: no further level can come */
+	LATE_VERIFY, /* durable, and it will be read back; LATE_NOBODY then: it will not */
+	LATE_GONE,   /* the daemon was restarted after it had given the slot back: no further level can come */
 };
 
 /* Written by the daemon under a sequence lock: odd while it changes. The ring is searched by (epoch, step), epoch 0: unused. An entry

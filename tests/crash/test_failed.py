@@ -7,11 +7,11 @@ import sys
 
 import fleet
 from fleet import Cases, expect, until
-from puppets import DURABLE, STORAGE, Puppet, gather, save
+from puppets import DURABLE, STORAGE, VERIFIED, Puppet, gather, save
 
 WORLD = 2
 SOON = 10000  # ms; the daemon's own deadline for a save is 120 s
-ECANCELED, EBADMSG = -125, -74
+ECANCELED, EBADMSG, EINVAL = -125, -74, -22
 
 
 def job(d):
@@ -110,9 +110,23 @@ def read_back_too_slowly():
         expect(len(d.committed()) == 59, "the store has", d.committed())
 
 
+def never_read_back():
+    """A daemon that does not read back says so; nobody waits for the deadline."""
+    with fleet.daemon(options=["--no-verify"]) as d:
+        d.start()
+        ranks = puppets(d, 1)
+        gather(ranks)
+        for call in (("begin", 1, STORAGE, 0), ("fence", 0), ("wait", 0, DURABLE, SOON)):
+            ranks[0].must(*call)
+        answer = ranks[0].ask("wait", 0, VERIFIED, SOON)
+        expect(answer.code == EINVAL and "--no-verify" in answer.text, answer)
+        expect(ranks[0].ask("poll", 0).code == DURABLE, "it is not durable any more")
+
+
 def main():
     cases = Cases()
-    for test in (given_up_elsewhere, several_given_up, torn_elsewhere, finished_elsewhere, read_back_too_slowly):
+    for test in (given_up_elsewhere, several_given_up, torn_elsewhere, finished_elsewhere, read_back_too_slowly,
+                 never_read_back):
         cases.run(test.__name__.replace("_", " "), test)
     return cases.end()
 

@@ -139,6 +139,21 @@ Test(wait, what_was_reached_stays_reached_in_a_new_epoch)
 	crew_down(&c);
 }
 
+Test(wait, a_daemon_that_does_not_read_back_is_not_waited_for)
+{
+	struct crew c;
+	ckpt_snapshot *snap = begun(&c, 120, CKPT_STORAGE);
+	fake_publish(c.f, &(struct fake_level){.id = {120, 1}, .level = LEVEL_DURABLE, .late_phase = LATE_VERIFY});
+	cr_assert_eq(ckpt_wait(snap, CKPT_VERIFIED, 20), -ETIMEDOUT);
+	cr_assert(strstr(ckpt_error(c.s[0]), "(verification)"), "%s", ckpt_error(c.s[0]));
+	publish(&c, 120, LEVEL_DURABLE, 0);
+	cr_assert_eq(ckpt_wait(snap, CKPT_VERIFIED, 20000), -EINVAL);
+	cr_assert(strstr(ckpt_error(c.s[0]), "--no-verify"), "%s", ckpt_error(c.s[0]));
+	cr_assert_eq(ckpt_poll(snap), CKPT_DURABLE);
+	ckpt_snapshot_free(snap);
+	crew_down(&c);
+}
+
 static void *write_on(void *arg)
 {
 	struct crew *c = arg;
