@@ -4,20 +4,44 @@
 #include "base/clock.h"
 #include "base/failpoint.h"
 #include "base/log.h"
+#include "pool.h"
 #include "store/repo.h"
 
+#include <poll.h>
 #include <sqlite3.h>
 #include <stdio.h>
 #include <string.h>
 
-enum { CATALOG_VERSION = 1, CATALOG_BUSY_MS = 200, CATALOG_EVENTS_MAX = 100000 };
+enum { CATALOG_VERSION = 1, CATALOG_BUSY_MS = 200, CATALOG_EVENTS_MAX = 100000, ARGS_MAX = 8 };
 
-struct catalog {
-	sqlite3 *db;
-	char *path;
+struct known_epoch {
+	struct list link;
+	char job[NAME_JOB_MAX];
+	uint32_t last;
 };
 
-/* synchronous=OFF: after a power cut it is rebuilt, and the loop never waits for the disk here. */
+struct catalog {
+	sqlite3 *db; /* the writer's while anything is queued, else the caller's */
+	char *path;
+	struct list epochs;
+	struct pool *writer; /* one thread: what is queued is written in order */
+	unsigned queued;     /* submitted and not yet known to be written */
+	unsigned dropped;    /* since the queue was last taken up */
+};
+
+/* One statement with its arguments. */
+struct statement {
+	struct work work;
+	struct catalog *catalog;
+	const char *sql;
+	const char *format; /* a letter per argument: s text, i int64 */
+	union {
+		char *s;
+		int64_t i;
+	} args[ARGS_MAX];
+};
+
+/* synchronous=OFF: after a power cut it is rebuilt. */
 static const char schema[] =
 	"PRAGMA journal_mode=MEMORY; PRAGMA synchronous=OFF; PRAGMA user_version=1;"
 	"CREATE TABLE IF NOT EXISTS checkpoint(job TEXT NOT NULL, epoch INTEGER NOT NULL, step INTEGER NOT NULL,"
@@ -32,25 +56,23 @@ static void complain(struct catalog *c, const char *what)
 	log_warn("catalog: %s: %s (checkpoints are not affected)", what, c->db ? sqlite3_errmsg(c->db) : "closed");
 }
 
-/* Prepares, binds `format` (s: text, i: int64), runs to the end. The first column of the first row, or `absent`. */
-static int64_t query(struct catalog *c, int64_t absent, const char *sql, const char *format, ...)
+/* Prepares, binds, runs to the end. The first column of the first row, or `absent`. */
+static int64_t run_statement(const struct statement *st, int64_t absent)
 {
+	struct catalog *c = st->catalog;
 	sqlite3_stmt *stmt;
-	if (!c || failpoint("catalog.query", NULL))
+	if (failpoint("catalog.query", NULL))
 		return absent;
-	if (sqlite3_prepare_v2(c->db, sql, -1, &stmt, NULL) != SQLITE_OK) {
+	if (sqlite3_prepare_v2(c->db, st->sql, -1, &stmt, NULL) != SQLITE_OK) {
 		complain(c, "prepare");
 		return absent;
 	}
-	va_list ap;
-	va_start(ap, format);
-	for (int i = 0; format[i]; i++) {
-		if (format[i] == 's')
-			sqlite3_bind_text(stmt, i + 1, va_arg(ap, const char *), -1, SQLITE_TRANSIENT);
+	for (int i = 0; st->format[i]; i++) {
+		if (st->format[i] == 's')
+			sqlite3_bind_text(stmt, i + 1, st->args[i].s, -1, SQLITE_TRANSIENT);
 		else
-			sqlite3_bind_int64(stmt, i + 1, va_arg(ap, int64_t));
+			sqlite3_bind_int64(stmt, i + 1, st->args[i].i);
 	}
-	va_end(ap);
 	int64_t value = absent;
 	int rc = sqlite3_step(stmt);
 	if (rc == SQLITE_ROW && sqlite3_column_type(stmt, 0) != SQLITE_NULL)
@@ -59,6 +81,146 @@ static int64_t query(struct catalog *c, int64_t absent, const char *sql, const c
 		complain(c, "write");
 	sqlite3_finalize(stmt);
 	return value;
+}
+
+/* At once, on the caller's thread: while nothing is queued. */
+static int64_t query(struct catalog *c, int64_t absent, const char *sql, const char *format, ...)
+{
+	struct statement st = {.catalog = c, .sql = sql, .format = format};
+	va_list ap;
+	va_start(ap, format);
+	for (int i = 0; format[i]; i++) {
+		if (format[i] == 's')
+			st.args[i].s = va_arg(ap, char *);
+		else
+			st.args[i].i = va_arg(ap, int64_t);
+	}
+	va_end(ap);
+	return run_statement(&st, absent);
+}
+
+/* ---- the queue ------------------------------------------------------------------------------------------------- */
+
+static void write_queued(struct work *work)
+{
+	run_statement(list_entry(work, struct statement, work), 0);
+}
+
+static void statement_free(struct statement *st)
+{
+	for (int i = 0; st->format[i]; i++)
+		if (st->format[i] == 's')
+			free(st->args[i].s);
+	free(st);
+}
+
+static void written(struct work *work)
+{
+	struct statement *st = list_entry(work, struct statement, work);
+	st->catalog->queued--;
+	statement_free(st);
+}
+
+static bool has_room(struct catalog *c)
+{
+	pool_poll(c->writer);
+	if (c->queued < CATALOG_QUEUE_MAX) {
+		if (c->dropped)
+			log_warn("catalog: %u entries were dropped while the disk did not take them", c->dropped);
+		c->dropped = 0;
+		return true;
+	}
+	if (!c->dropped++)
+		log_warn("catalog: %d entries wait for the disk: dropping what follows (checkpoints are not affected)",
+			 CATALOG_QUEUE_MAX);
+	return false;
+}
+
+static struct statement *statement_new(struct catalog *c, const char *sql, const char *format, va_list ap)
+{
+	struct statement *st = calloc(1, sizeof(*st));
+	bool whole = st != NULL;
+	if (!st)
+		return NULL;
+	*st = (struct statement){
+		.work = {.run = write_queued, .done = written}, .catalog = c, .sql = sql, .format = format};
+	for (int i = 0; format[i]; i++) {
+		if (format[i] == 's') {
+			st->args[i].s = strdup(va_arg(ap, const char *));
+			whole &= st->args[i].s != NULL;
+		} else {
+			st->args[i].i = va_arg(ap, int64_t);
+		}
+	}
+	if (whole)
+		return st;
+	statement_free(st);
+	return NULL;
+}
+
+static void post(struct catalog *c, const char *sql, const char *format, ...)
+{
+	if (!c || !has_room(c))
+		return;
+	va_list ap;
+	va_start(ap, format);
+	struct statement *st = statement_new(c, sql, format, ap);
+	va_end(ap);
+	if (!st)
+		return;
+	c->queued++;
+	pool_submit(c->writer, &st->work);
+}
+
+int catalog_flush(struct catalog *c, uint64_t deadline)
+{
+	while (c && c->queued) {
+		struct pollfd fd = {.fd = pool_event_fd(c->writer), .events = POLLIN};
+		if (!pool_poll(c->writer) && !poll(&fd, 1, clock_ms_until(deadline)))
+			return -ETIMEDOUT;
+	}
+	return 0;
+}
+
+/* ---- opening --------------------------------------------------------------------------------------------------- */
+
+static struct known_epoch *find_epoch(struct catalog *c, const char *job)
+{
+	list_for(node, &c->epochs) {
+		struct known_epoch *known = list_entry(node, struct known_epoch, link);
+		if (!strcmp(known->job, job))
+			return known;
+	}
+	return NULL;
+}
+
+static void know_epoch(struct catalog *c, const char *job, uint32_t epoch)
+{
+	struct known_epoch *known = find_epoch(c, job);
+	if (!known) {
+		known = calloc(1, sizeof(*known));
+		if (!known)
+			return;
+		snprintf(known->job, sizeof(known->job), "%s", job);
+		list_push(&c->epochs, &known->link);
+	}
+	known->last = epoch > known->last ? epoch : known->last;
+}
+
+static void load_epochs(struct catalog *c)
+{
+	sqlite3_stmt *stmt;
+	if (sqlite3_prepare_v2(c->db, "SELECT job, last FROM epoch", -1, &stmt, NULL) != SQLITE_OK) {
+		complain(c, "prepare");
+		return;
+	}
+	while (sqlite3_step(stmt) == SQLITE_ROW) {
+		const char *job = (const char *)sqlite3_column_text(stmt, 0);
+		int64_t last = sqlite3_column_int64(stmt, 1);
+		if (job && last >= 0 && last <= UINT32_MAX)
+			know_epoch(c, job, (uint32_t)last);
+	}
+	sqlite3_finalize(stmt);
 }
 
 static int open_db(struct catalog *c, const char *path)
@@ -91,14 +253,19 @@ int catalog_open(const char *store, struct catalog **out, struct err *err)
 		free(c);
 		return err_set(err, -ENOMEM, "no memory for the catalog");
 	}
+	list_init(&c->epochs);
 	int rc = open_db(c, c->path);
 	if (rc)
 		rc = make_anew(c);
-	if (rc) {
+	if (rc)
 		err_set(err, rc, "catalog %s: %s", c->path, c->db ? sqlite3_errmsg(c->db) : err_name(rc));
+	else
+		rc = pool_new(1, &c->writer, err);
+	if (rc) {
 		catalog_close(c);
 		return rc;
 	}
+	load_epochs(c);
 	*out = c;
 	return 0;
 }
@@ -107,7 +274,14 @@ void catalog_close(struct catalog *c)
 {
 	if (!c)
 		return;
+	if (catalog_flush(c, clock_deadline(CATALOG_CLOSE_MS * CLOCK_NS_PER_MS))) {
+		log_warn("catalog: %u entries are not written within %d ms: leaving them", c->queued, CATALOG_CLOSE_MS);
+		return; /* the thread still uses all of it */
+	}
+	pool_free(c->writer);
 	sqlite3_close(c->db);
+	for (struct list *node; (node = list_pop(&c->epochs));)
+		free(list_entry(node, struct known_epoch, link));
 	free(c->path);
 	free(c);
 }
@@ -145,7 +319,10 @@ int catalog_sync(struct catalog *c, const char *store, struct err *err)
 	size_t n = 0;
 	if (!c)
 		return 0;
-	int rc = repo_open(store, &repo, err);
+	int rc = catalog_flush(c, clock_deadline(CATALOG_CLOSE_MS * CLOCK_NS_PER_MS));
+	if (rc)
+		return err_set(err, rc, "catalog %s: what is queued is not written in time", c->path);
+	rc = repo_open(store, &repo, err);
 	if (rc)
 		return rc;
 	rc = repo_scan(&repo, NULL, &refs, &n, err);
@@ -162,34 +339,36 @@ int catalog_sync(struct catalog *c, const char *store, struct err *err)
 void catalog_committed(struct catalog *c, const char *job, struct step_id id, uint64_t bytes, uint32_t files,
 		       uint32_t world)
 {
-	query(c, 0,
-	      "INSERT OR REPLACE INTO checkpoint(job, epoch, step, bytes, files, world, committed_ns)"
-	      " VALUES(?,?,?,?,?,?,?)",
-	      "siiiiii", job, (int64_t)id.epoch, (int64_t)id.step, (int64_t)bytes, (int64_t)files, (int64_t)world,
-	      (int64_t)clock_wall());
+	post(c,
+	     "INSERT OR REPLACE INTO checkpoint(job, epoch, step, bytes, files, world, committed_ns)"
+	     " VALUES(?,?,?,?,?,?,?)",
+	     "siiiiii", job, (int64_t)id.epoch, (int64_t)id.step, (int64_t)bytes, (int64_t)files, (int64_t)world,
+	     (int64_t)clock_wall());
 }
 
 void catalog_verified(struct catalog *c, const char *job, struct step_id id, int rc)
 {
-	query(c, 0, "UPDATE checkpoint SET verified_ns=?, health=? WHERE job=? AND epoch=? AND step=?", "iisii",
-	      (int64_t)clock_wall(), (int64_t)(rc ? -1 : 1), job, (int64_t)id.epoch, (int64_t)id.step);
+	post(c, "UPDATE checkpoint SET verified_ns=?, health=? WHERE job=? AND epoch=? AND step=?", "iisii",
+	     (int64_t)clock_wall(), (int64_t)(rc ? -1 : 1), job, (int64_t)id.epoch, (int64_t)id.step);
 }
 
 void catalog_event(struct catalog *c, const char *job, struct step_id id, const char *kind, const char *text)
 {
-	query(c, 0, "INSERT INTO event(at_ns, job, epoch, step, kind, text) VALUES(?,?,?,?,?,?)", "isiiss",
-	      (int64_t)clock_wall(), job, (int64_t)id.epoch, (int64_t)id.step, kind, text);
-	query(c, 0, "DELETE FROM event WHERE id <= (SELECT max(id) FROM event) - ?", "i", (int64_t)CATALOG_EVENTS_MAX);
+	post(c, "INSERT INTO event(at_ns, job, epoch, step, kind, text) VALUES(?,?,?,?,?,?)", "isiiss",
+	     (int64_t)clock_wall(), job, (int64_t)id.epoch, (int64_t)id.step, kind, text);
+	post(c, "DELETE FROM event WHERE id <= (SELECT max(id) FROM event) - ?", "i", (int64_t)CATALOG_EVENTS_MAX);
 }
 
 void catalog_epoch(struct catalog *c, const char *job, uint32_t epoch)
 {
-	query(c, 0,
-	      "INSERT INTO epoch(job, last) VALUES(?,?) ON CONFLICT(job) DO UPDATE SET last=max(last, excluded.last)",
-	      "si", job, (int64_t)epoch);
+	if (c)
+		know_epoch(c, job, epoch);
+	post(c, "INSERT INTO epoch(job, last) VALUES(?,?) ON CONFLICT(job) DO UPDATE SET last=max(last, excluded.last)",
+	     "si", job, (int64_t)epoch);
 }
 
 uint32_t catalog_last_epoch(struct catalog *c, const char *job)
 {
-	return (uint32_t)query(c, 0, "SELECT last FROM epoch WHERE job=?", "s", job);
+	const struct known_epoch *known = c ? find_epoch(c, job) : NULL;
+	return known ? known->last : 0;
 }

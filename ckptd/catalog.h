@@ -1,6 +1,9 @@
 /* The catalog: what exists and what happened, in SQLite beside the checkpoints. A cache: the store is the truth, deleting the
  * catalog loses nothing but history, and it is rebuilt at start. Every function tolerates a NULL catalog, and a failing
- * database costs a warning and its own use, never a checkpoint. Loop's thread only. */
+ * database costs a warning and its own use, never a checkpoint.
+ *
+ * Called by one thread. What is to be written is queued, in order, for a thread of the catalog's own: a disk that is busy or stuck
+ * delays history, not the loop. The queue is bounded; what does not fit is dropped, and said so. The last epochs are held in memory, too. */
 #ifndef CKPTD_CATALOG_H
 #define CKPTD_CATALOG_H
 
@@ -10,11 +13,15 @@
 struct catalog;
 
 #define CATALOG_FILE "catalog.sqlite"
+enum { CATALOG_QUEUE_MAX = 4096, CATALOG_CLOSE_MS = 5000 };
 
 /* Opens or creates; a database that is damaged or of another version is deleted and made anew. */
 int catalog_open(const char *store, struct catalog **out, struct err *err);
+/* Writes what is queued, and ends. A database that takes longer than CATALOG_CLOSE_MS is left behind, with the memory. */
 void catalog_close(struct catalog *catalog);
-/* Brings it in line with the store: forgets what is gone, adds what is missing. */
+/* Waits until what was queued is written. 0 or -ETIMEDOUT. */
+int catalog_flush(struct catalog *catalog, uint64_t deadline);
+/* Brings it in line with the store: forgets what is gone, adds what is missing. At start: it waits for the disk. */
 int catalog_sync(struct catalog *catalog, const char *store, struct err *err);
 
 void catalog_committed(struct catalog *catalog, const char *job, struct step_id id, uint64_t bytes, uint32_t files,

@@ -1,6 +1,7 @@
 #include "catalog.h"
 
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "base/failpoint.h"
 #include "scratch.h"
 #include "store/repo.h"
@@ -40,6 +41,7 @@ static int64_t ask(const char *sql)
 	sqlite3 *db;
 	sqlite3_stmt *stmt;
 	int64_t value = -1;
+	cr_assert_eq(catalog_flush(catalog, clock_deadline(10 * CLOCK_NS_PER_S)), 0);
 	cr_assert_eq(sqlite3_open_v2(file, &db, SQLITE_OPEN_READONLY, NULL), SQLITE_OK);
 	cr_assert_eq(sqlite3_prepare_v2(db, sql, -1, &stmt, NULL), SQLITE_OK, "%s", sqlite3_errmsg(db));
 	if (sqlite3_step(stmt) == SQLITE_ROW)
@@ -156,9 +158,42 @@ Test(catalog, a_place_where_none_can_be_is_an_error)
 Test(catalog, a_query_that_fails_costs_its_own_use)
 {
 	catalog_epoch(catalog, "main", 4);
+	cr_assert_eq(catalog_flush(catalog, clock_deadline(10 * CLOCK_NS_PER_S)), 0);
 	cr_assert_eq(failpoint_arm("catalog.query=error:EIO", &err), 0, "%s", err.text);
 	catalog_epoch(catalog, "main", 9);
-	cr_assert_eq(catalog_last_epoch(catalog, "main"), 0u);
+	cr_assert_eq(catalog_flush(catalog, clock_deadline(10 * CLOCK_NS_PER_S)), 0);
 	failpoint_arm("", &err);
+	cr_assert_eq(catalog_last_epoch(catalog, "main"), 9u);
+	reopen();
 	cr_assert_eq(catalog_last_epoch(catalog, "main"), 4u);
+}
+
+/* Every statement takes 300 ms. */
+Test(catalog, a_slow_disk_delays_neither_the_caller_nor_the_order, .timeout = 60)
+{
+	cr_assert_eq(failpoint_arm("catalog.query=delay:300", &err), 0, "%s", err.text);
+	uint64_t begun = clock_now();
+	catalog_committed(catalog, "main", id, 1, 1, 1);
+	catalog_verified(catalog, "main", id, -EBADMSG);
+	catalog_verified(catalog, "main", id, 0);
+	catalog_epoch(catalog, "main", 7);
+	cr_assert_eq(catalog_last_epoch(catalog, "main"), 7u);
+	cr_assert_lt(clock_now() - begun, 200 * CLOCK_NS_PER_MS);
+	cr_assert_eq(catalog_flush(catalog, 0), -ETIMEDOUT);
+	cr_assert_eq(ask("SELECT health FROM checkpoint"), 1);
+	failpoint_arm("", &err);
+	reopen();
+	cr_assert_eq(catalog_last_epoch(catalog, "main"), 7u);
+}
+
+Test(catalog, what_does_not_fit_the_queue_is_dropped, .timeout = 60)
+{
+	cr_assert_eq(failpoint_arm("catalog.query=delay:2000@1", &err), 0, "%s", err.text);
+	for (uint32_t i = 1; i <= CATALOG_QUEUE_MAX + 100; i++)
+		catalog_epoch(catalog, "main", i);
+	cr_assert_eq(catalog_last_epoch(catalog, "main"), CATALOG_QUEUE_MAX + 100u);
+	cr_assert_eq(ask("SELECT last FROM epoch"), CATALOG_QUEUE_MAX);
+	catalog_epoch(catalog, "main", CATALOG_QUEUE_MAX + 101);
+	cr_assert_eq(ask("SELECT last FROM epoch"), CATALOG_QUEUE_MAX + 101);
+	failpoint_arm("", &err);
 }
