@@ -3,11 +3,16 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/list.h"
+#include "base/log.h"
 
 #include <stdbool.h>
 #include <sys/epoll.h>
+#include <sys/resource.h>
 
 enum { LOOP_BATCH = 64, LOOP_IDLE_MS = 1000 };
+
+/* Who is heard later than this is told so in the log: nothing on the loop's thread may wait. */
+#define LOOP_SLOW_NS (50 * CLOCK_NS_PER_MS)
 
 struct watch {
 	struct loop *loop;
@@ -110,6 +115,35 @@ static void run_tick(struct loop *loop)
 	loop->tick(loop->tick_arg);
 }
 
+/* When a turn began, and what the thread had used until then. */
+struct turn {
+	uint64_t begun, cpu_ns;
+	long waits;
+};
+
+static struct turn turn_begin(void)
+{
+	struct turn t = {.begun = clock_now()};
+	struct rusage usage;
+	if (log_get_level() >= LOG_DEBUG && !getrusage(RUSAGE_THREAD, &usage)) {
+		t.cpu_ns = (uint64_t)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) * CLOCK_NS_PER_S +
+			   (uint64_t)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) * 1000;
+		t.waits = usage.ru_nvcsw;
+	}
+	return t;
+}
+
+/* The turn of fd, or of the tick (-1), is over. Waits tell a call that blocked from a busy machine. Returns the next turn. */
+static struct turn turn_end(const struct turn *t, int fd)
+{
+	struct turn now = turn_begin();
+	if (now.begun - t->begun > LOOP_SLOW_NS)
+		log_debug("the loop was kept for %.0f ms, %.0f ms of them at work, %ld waits: %s %d",
+			  (double)(now.begun - t->begun) / 1e6, (double)(now.cpu_ns - t->cpu_ns) / 1e6,
+			  now.waits - t->waits, fd < 0 ? "tick" : "descriptor", fd);
+	return now;
+}
+
 int loop_run(struct loop *loop)
 {
 	loop->stopped = false;
@@ -119,12 +153,16 @@ int loop_run(struct loop *loop)
 		int n = epoll_wait(loop->epoll, events, LOOP_BATCH, timeout);
 		if (n < 0 && errno != EINTR)
 			return -errno;
+		struct turn turn = turn_begin();
 		for (int i = 0; i < n; i++) {
 			struct watch *watch = events[i].data.ptr;
+			int fd = watch->fd;
 			if (watch->fn)
 				watch->fn(watch->arg, events[i].events);
+			turn = turn_end(&turn, fd);
 		}
 		run_tick(loop);
+		turn_end(&turn, -1);
 		bury(&loop->removed);
 	}
 	return 0;
