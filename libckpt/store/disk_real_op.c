@@ -66,7 +66,6 @@ static int check_readable(const struct disk_op *op)
 
 int op_start(struct disk *d, struct disk_op *op)
 {
-	(void)d;
 	if (op->kind < DISK_MKDIR || op->kind > DISK_CLOSE) {
 		op->result = -EINVAL;
 		return 1;
@@ -75,7 +74,7 @@ int op_start(struct disk *d, struct disk_op *op)
 	op->result = failpoint(failpoints[op->kind].before, &first);
 	if (op->result)
 		return 1;
-	if (op->kind == DISK_TRUNCATE) {
+	if (op->kind == DISK_TRUNCATE && !d->truncates) {
 		op->result = truncate_now(op);
 		return 1;
 	}
@@ -134,6 +133,7 @@ void op_prepare(struct disk *d, struct chunk *c)
 				      .file = op->file,
 				      .name = op->name,
 				      .name2 = op->name2,
+				      .offset = op->offset,
 				      .len = op->len,
 				      .index = -1};
 	if (op_is_transfer(op))
@@ -148,7 +148,8 @@ void op_prepare(struct disk *d, struct chunk *c)
 
 static bool may_retry(struct chunk *c, int res)
 {
-	static const unsigned repeatable = 1u << DISK_WRITE | 1u << DISK_READ | 1u << DISK_FSYNC | 1u << DISK_ALLOCATE;
+	static const unsigned repeatable =
+		1u << DISK_WRITE | 1u << DISK_READ | 1u << DISK_FSYNC | 1u << DISK_ALLOCATE | 1u << DISK_TRUNCATE;
 	/* An interrupted mkdir, link or rename may have happened: a second try would be told EEXIST or ENOENT. */
 	bool again = res == -EAGAIN || (res == -EINTR && repeatable & 1u << c->op->kind);
 	return again && c->retries++ < DISK_RETRIES;

@@ -50,7 +50,7 @@ static int carry_out(const struct request *r)
 	case DISK_CLOSE:
 		return close(r->file);
 	case DISK_TRUNCATE:
-		break; /* done by op_start */
+		return ftruncate(r->file, (off_t)r->offset);
 	}
 	errno = EINVAL;
 	return -1;
@@ -112,6 +112,7 @@ static int threads_open(struct disk *d, struct err *err)
 	list_init(&t->done);
 	t->event_fd = d->event_fd;
 	d->engine_state = t;
+	d->truncates = true;
 	/* The first one at once: later ones may be refused, and nothing hangs. */
 	int rc = start_thread(t);
 	if (!rc)

@@ -8,6 +8,8 @@
 #include <liburing.h>
 #include <stdlib.h>
 
+enum { FTRUNCATE = 55 }; /* the kernel's number of the operation: an older liburing has no name for it */
+
 static struct io_uring *ring_of(struct disk *d)
 {
 	return d->engine_state;
@@ -23,6 +25,15 @@ static int explain_setup(int rc, struct err *err)
 	if (rc == -ENOMEM)
 		return err_set(err, rc, "no memory for an io_uring queue: raise the memlock limit (ulimit -l)");
 	return err_set(err, rc, "cannot set up io_uring: %s", err_name(rc));
+}
+
+static bool knows(struct io_uring *ring, int operation)
+{
+	struct io_uring_probe *probe = io_uring_get_probe_ring(ring);
+	bool known = probe && io_uring_opcode_supported(probe, operation);
+	if (probe)
+		io_uring_free_probe(probe);
+	return known;
 }
 
 static int uring_open(struct disk *d, struct err *err)
@@ -42,6 +53,7 @@ static int uring_open(struct disk *d, struct err *err)
 		return err_set(err, rc, "cannot set up the event descriptor of io_uring: %s", err_name(rc));
 	}
 	d->engine_state = ring;
+	d->truncates = knows(ring, FTRUNCATE);
 	return 0;
 }
 
@@ -74,6 +86,10 @@ static void prepare(const struct request *r, struct io_uring_sqe *sqe)
 		io_uring_prep_openat(sqe, r->dir, r->name, r->flags, 0644);
 		return;
 	case DISK_WRITE:
+		prepare_transfer(r, sqe);
+		/* Mapping the blocks may wait for the journal (seen: over a second), which would be the submitter's wait. */
+		io_uring_sqe_set_flags(sqe, IOSQE_ASYNC);
+		return;
 	case DISK_READ:
 		prepare_transfer(r, sqe);
 		return;
@@ -97,7 +113,8 @@ static void prepare(const struct request *r, struct io_uring_sqe *sqe)
 		io_uring_prep_close(sqe, r->file);
 		return;
 	case DISK_TRUNCATE:
-		break; /* done by op_start: no such operation before Linux 6.9 */
+		io_uring_prep_rw(FTRUNCATE, sqe, r->file, NULL, 0, r->offset);
+		return;
 	}
 }
 
