@@ -221,18 +221,54 @@ static bool complete_in_memory(const struct snapshot *s)
 	return s->state >= SNAPSHOT_CAPTURED && s->state != SNAPSHOT_FAILED;
 }
 
-/* What is good gives way only to what is good: a copy whose digests are still compared may turn out torn. */
+/* What is good gives way only to what is good: a copy whose digests are still compared may turn out torn. An heir was never asked
+ * for: nobody waits for it on storage. */
 static void supersede(struct snapshot *s, const struct snapshot *newer)
 {
 	assert(complete_in_memory(newer));
+	if (s->heir) {
+		s->heir = s->to_storage = false;
+		return;
+	}
 	snapshot_fail(s, -ECANCELED, "superseded: step %lu was ready to be written before this one",
 		      (unsigned long)newer->id.step);
+}
+
+static bool slots_are_short(const struct saves *saves)
+{
+	for (uint32_t r = 0; r < saves->job->world; r++) {
+		const struct memory *mem = saves->job->ranks[r].mem;
+		uint32_t n = 0;
+		for (uint32_t i = 0; mem && i < mem->nslots; i++)
+			n += mem->slots[i].used;
+		if (mem && n == mem->nslots)
+			return true;
+	}
+	return false;
+}
+
+/* While the disk is slow one snapshot is being written and one waits. Where that leaves no slot for the next save, what is newest in
+ * memory is written in place of the one that waits, whose slots become free: training is neither held up nor without a copy in memory
+ * of what it did last, and storage gets something newer than was asked for. */
+static void hand_over(struct saves *saves)
+{
+	if (saves_busy(saves) || !slots_are_short(saves))
+		return; /* a capture that ends makes room itself */
+	saves_reclaim(saves); /* what the newest one has just made needless */
+	struct snapshot *newest = saves_in_memory(saves, UINT64_MAX);
+	if (!saves->committing || !newest || newest->state != SNAPSHOT_CAPTURED || newest->commit ||
+	    newest->to_storage || newest->storage_rc || !slots_are_short(saves))
+		return;
+	for (struct list *node = newest->link.prev; node != &saves->snapshots; node = node->prev)
+		if (saves_wants_commit(snapshot_of(node)))
+			newest->heir = newest->to_storage = true;
 }
 
 /* The disk writes one snapshot at a time; of those that wait, the newest wins. */
 static void pump_commit(struct saves *saves)
 {
 	struct snapshot *newest = NULL;
+	hand_over(saves);
 	for (struct list *node = saves->snapshots.prev; node != &saves->snapshots; node = node->prev) {
 		struct snapshot *s = snapshot_of(node);
 		if (!saves_wants_commit(s))

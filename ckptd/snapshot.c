@@ -359,7 +359,9 @@ void snapshot_publish(struct snapshot *s)
 	}
 	struct level level = {.id = s->id,
 			      .level = level_of(s),
-			      .error = s->rc ? s->rc : s->storage_rc,
+			      .error = s->rc     ? s->rc
+				       : s->heir ? 0
+						 : s->storage_rc, /* an heir's ranks asked for memory only */
 			      .late_rank = s->late_rank,
 			      .late_phase = s->late_phase};
 	if (level.level == s->shown_level && level.error == s->shown_error && level.late_rank == s->shown_rank &&

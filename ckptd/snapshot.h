@@ -49,6 +49,7 @@ struct snapshot {
 	struct step_id id;
 	enum snapshot_state state;
 	bool to_storage;
+	bool heir;      /* asked for memory only; to be written in place of one that gave up its slots */
 	int rc;         /* FAILED: why */
 	int storage_rc; /* storage or read-back failed, the copy in memory is good */
 	struct err err;

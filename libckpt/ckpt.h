@@ -206,8 +206,11 @@ typedef enum ckpt_target {
  * and returns at once. All ranks call it for the same steps. The registered memory must not be changed before
  * ckpt_fence(). *out is owned by the caller: ckpt_snapshot_free.
  * -EINVAL: CKPT_STORAGE, and the daemon has no store (ckpt_has_storage);
- * -EBUSY: every slot is in use by saves that are still being written (named); nothing was started, the training goes on
- * without this save; -EALREADY: this step was saved in this epoch; -EPERM: a restore failed half-way, the state is undefined. */
+ * -EBUSY: every slot is in use by saves that are still being captured or written (named); nothing was started, the training goes
+ * on without this save. A slow disk does not lead there: with three slots one save is being written, one is the newest in memory, one is
+ * free to be captured into. A save to storage that waits for the disk therefore gives way (-ECANCELED, superseded) when a newer
+ * one, also one to memory, is complete and no slot is left; the newest is then written in its place. With CKPT_SLOTS=4 it waits for its
+ * turn; -EALREADY: this step was saved in this epoch; -EPERM: a restore failed half-way, the state is undefined. */
 int ckpt_begin(ckpt *s, uint64_t step, ckpt_target target, void *stream, ckpt_snapshot **out);
 
 /* Called just before the state is changed: on a device the stream (not the thread) waits until the capture is complete; on

@@ -16,6 +16,7 @@ void node_init(struct node *node, uint32_t world)
 {
 	memset(node, 0, sizeof(*node));
 	node->world = world;
+	node->slots = ARENA_SLOTS_MIN;
 	node->lock = -1;
 	for (uint32_t r = 0; r < world; r++)
 		node->ranks[r] = (struct sim_rank){.id = r, .fd = -1, .slot = -1, .next_step = 1};

@@ -38,7 +38,7 @@ struct node {
 	struct daemon daemon;
 	int lock;
 	bool up;
-	uint32_t world;
+	uint32_t world, slots;
 	struct job *job;
 	struct sim_rank ranks[SIM_WORLD_MAX];
 	struct ack acks[SIM_ACKS_MAX];
@@ -71,6 +71,8 @@ uint32_t content(uint32_t entry, uint64_t element, struct step_id id);
 /* sim_rank.c */
 void rank_connect(struct node *node, struct sim_rank *r);
 void rank_step(struct node *node, struct sim_rank *r);
+/* Begins its next step, if it has a free slot. */
+bool rank_begin(struct node *node, struct sim_rank *r, uint32_t target);
 void rank_die(struct node *node, struct sim_rank *r);
 /* Takes in what the daemon answered; moves on in register → join → restore. */
 void rank_listen(struct node *node, struct sim_rank *r);

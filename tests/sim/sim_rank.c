@@ -75,7 +75,7 @@ void rank_connect(struct node *node, struct sim_rank *r)
 				   .rank = r->id,
 				   .world = node->world,
 				   .local_world = node->world,
-				   .slots = ARENA_SLOTS_MIN,
+				   .slots = node->slots,
 				   .epoch = r->joined ? r->epoch : 0,
 				   .job = SIM_JOB};
 	if (!r->client)
@@ -195,9 +195,10 @@ void rank_listen(struct node *node, struct sim_rank *r)
 
 /* ---- saving ---------------------------------------------------------------------------------------------------- */
 
-static void begin(struct node *node, struct sim_rank *r)
+bool rank_begin(struct node *node, struct sim_rank *r, uint32_t target)
 {
 	struct arena_head *head = r->mem->head;
+	r->slot = -1;
 	for (uint32_t i = 0; i < r->mem->nslots; i++) {
 		uint32_t expected = SLOT_FREE;
 		struct arena_slot *s = &head->slots[i];
@@ -205,8 +206,7 @@ static void begin(struct node *node, struct sim_rank *r)
 			continue;
 		s->step = r->next_step;
 		s->epoch = r->epoch;
-		/* Every rank decides alike, as a training loop does. */
-		s->target = mix64(r->next_step) % 3 ? SLOT_STORAGE : SLOT_MEMORY;
+		s->target = target;
 		atomic_store(&s->fenced, 0); /* a late fence of a snapshot that was given up may have left its mark */
 		atomic_store(&s->done, 0);
 		atomic_store(&s->progress, 0);
@@ -214,12 +214,13 @@ static void begin(struct node *node, struct sim_rank *r)
 			continue;
 		r->slot = (int)i;
 		r->piece = 0;
-		r->fence_forgotten = rng_chance(world_rng(), 2);
+		r->fence_forgotten = false;
 		break;
 	}
 	if (r->next_step > node->last_step)
 		node->last_step = r->next_step;
 	r->next_step++;
+	return r->slot >= 0;
 }
 
 static void copy_piece(struct sim_rank *r, uint32_t p, struct step_id id)
@@ -277,7 +278,9 @@ void rank_step(struct node *node, struct sim_rank *r)
 	} else if (r->slot >= 0) {
 		capture(node, r);
 	} else {
-		begin(node, r);
+		/* Every rank decides alike, as a training loop does. */
+		bool begun = rank_begin(node, r, mix64(r->next_step) % 3 ? SLOT_STORAGE : SLOT_MEMORY);
+		r->fence_forgotten = begun && rng_chance(world_rng(), 2);
 	}
 }
 
