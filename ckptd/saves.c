@@ -253,7 +253,7 @@ static bool slots_are_short(const struct saves *saves)
 static void hand_over(struct saves *saves)
 {
 	if (saves_busy(saves) || !slots_are_short(saves))
-		return; /* a capture that ends makes room itself */
+		return;       /* a capture that ends makes room itself */
 	saves_reclaim(saves); /* what the newest one has just made needless */
 	struct snapshot *newest = saves_in_memory(saves, UINT64_MAX);
 	if (!saves->committing || !newest || newest->state != SNAPSHOT_CAPTURED || newest->commit ||
