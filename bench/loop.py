@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""stalls.py [--dir DIR] [--seconds N] [--no-fio] PROGRAMS: how long the daemon's loop is kept from its events while the disk is saturated.
+"""loop.py [--dir DIR] [--seconds N] [--no-fio] PROGRAMS: how long the daemon's loop is kept from its events while the disk is saturated.
 
 Two ranks of 64 MiB save to storage without a pause, while fio writes and fsyncs beside them. Turns of the loop above 50 ms are told by
 ckptd itself (CKPT_LOG=debug). Only those count that waited in the kernel: on a busy machine any turn may be long."""
