@@ -21,7 +21,8 @@ static int tell_damage(const struct restore_plan *plan, struct extent_at at, str
 }
 
 /* Copies a leaf that was found right to all who want something of it; returns the bytes that they got. */
-static uint64_t scatter_leaf(const struct restore_plan *plan, struct extent_at at, const void *leaf, uint64_t len)
+static uint64_t scatter_leaf(const struct restore_plan *plan, struct extent_at at, const void *leaf, uint64_t len,
+			     uint64_t digest)
 {
 	const struct plan_piece *p = &plan->pieces[at.piece];
 	const struct region *region = &plan_saved(plan, p)->region;
@@ -36,6 +37,8 @@ static uint64_t scatter_leaf(const struct restore_plan *plan, struct extent_at a
 		struct overlap o;
 		overlap_init(&o, &want->shape, region, &want->region);
 		copied += scatter(&o, from, from + len / size, size, leaf, want->data);
+		if (want->leaves && plan->whole[link->want])
+			want->leaves[at.leaf] = digest;
 	}
 	return copied;
 }
@@ -54,9 +57,10 @@ static int check_extent(const struct restore_plan *plan, const struct restore_sl
 		uint64_t from, to;
 		leaf_range(plan, at, &from, &to);
 		const uint8_t *leaf = slot->data + (from - slot->extent.offset);
-		if (digest_leaf(leaf, to - from) != plan->digests[p->pool + at.leaf - p->first])
+		uint64_t digest = digest_leaf(leaf, to - from);
+		if (digest != plan->digests[p->pool + at.leaf - p->first])
 			return tell_damage(plan, at, err);
-		*copied += scatter_leaf(plan, at, leaf, to - from);
+		*copied += scatter_leaf(plan, at, leaf, to - from, digest);
 	}
 	return 0;
 }

@@ -154,6 +154,8 @@ static int link_want(struct restore_plan *plan, const struct saved_axis *axis, u
 		rc = check_disjoint(plan, want, hits, budget, problems);
 	if (rc == 0 && covered < volume)
 		tell_hole(plan, want, hits, covered, problems);
+	plan->whole[index] = rc == 0 && hits->n == 1 &&
+			     region_equal(&want->shape, &want->region, saved_region(&plan->saved, hits->hits[0].piece));
 	plan->useful += volume * dtype_size(want->dtype);
 	return rc;
 }
@@ -219,7 +221,9 @@ int restore_plan_make(struct checkpoint *ck, const struct want *wants, size_t n,
 	plan->ck = ck;
 	plan->wants = wants;
 	plan->nwants = n;
-	int rc = saved_make(ck, wants, n, &plan->saved, err);
+	plan->whole = calloc(n + 1, sizeof(*plan->whole));
+	int rc = plan->whole ? saved_make(ck, wants, n, &plan->saved, err)
+			     : err_set(err, -ENOMEM, "no memory for a plan of %zu destinations", n);
 	if (rc == 0)
 		rc = link_all(plan, err);
 	if (rc == 0 && plan->nlinks)
@@ -244,6 +248,7 @@ void restore_plan_free(struct restore_plan *plan)
 	free(plan->pieces);
 	free(plan->links);
 	saved_free(&plan->saved);
+	free(plan->whole);
 	free(plan);
 }
 

@@ -6,7 +6,8 @@
  * plan_leaves.c which leaves of a piece are needed, and their digests from the sidecars
  * extent.c      the order of the reads
  * scatter.c     the copy
- * restore.c     the reads; checkers.c: the threads that check and copy */
+ * restore.c     the reads; checkers.c: the threads that check and copy
+ * want_leaves.c the digests of destinations that are no saved piece */
 #ifndef CKPT_STORE_PLAN_H
 #define CKPT_STORE_PLAN_H
 
@@ -33,6 +34,7 @@ struct restore_plan {
 	struct checkpoint *ck;
 	const struct want *wants;
 	size_t nwants;
+	bool *whole; /* per want: one piece is exactly its region, the leaves of both are the same */
 	struct saved saved;
 	struct plan_link *links; /* by file, piece, want */
 	size_t nlinks, links_cap;
@@ -56,6 +58,9 @@ static inline const struct manifest_piece *plan_saved(const struct restore_plan 
 
 /* Makes plan->pieces from the sorted links, finds their needed leaves and loads their digests. */
 int plan_leaves(struct restore_plan *plan, struct err *err);
+
+/* Digests what stands in the destinations that ask for digests and are no saved piece. */
+void want_leaves(const struct restore_plan *plan, unsigned nthreads);
 
 /* ---- extent.c: reads of at most DISK_CHUNK bytes, aligned to DISK_ALIGN, each of whole leaves, in the order of the files.
  * Leaves that are not needed are read when they lie between needed ones at a distance that is not worth a second read. */

@@ -7,9 +7,9 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/threads.h"
 #include "store/checkers.h"
 
-#include <sched.h>
 #include <stdlib.h>
 
 enum { THREADS_DEFAULT_MAX = 8, WAIT_MS = 200 };
@@ -173,13 +173,6 @@ static void drain(struct reader *r)
 	}
 }
 
-static unsigned threads_default(void)
-{
-	cpu_set_t set;
-	int n = sched_getaffinity(0, sizeof(set), &set) == 0 ? CPU_COUNT(&set) : 1;
-	return n < THREADS_DEFAULT_MAX ? (unsigned)n : THREADS_DEFAULT_MAX;
-}
-
 static int sources_new(struct reader *r, unsigned nslots, struct err *err)
 {
 	r->nsources = nslots + 1;
@@ -191,14 +184,12 @@ static int sources_new(struct reader *r, unsigned nslots, struct err *err)
 	return 0;
 }
 
-int restore_execute(struct restore_plan *plan, const struct restore_options *opts, struct err *err)
+static int read_all(struct restore_plan *plan, const struct restore_options *opts, unsigned threads, struct err *err)
 {
 	struct reader r = {.plan = plan, .disk = plan->ck->repo->disk};
 	r.more = extent_next(plan, &r.at, &r.next);
 	if (!r.more)
 		return 0;
-	unsigned threads = opts->threads ? opts->threads : threads_default();
-	threads = threads < CHECKERS_MAX ? threads : CHECKERS_MAX;
 	unsigned nslots = (unsigned)min_u64(DISK_DEPTH + 2 * threads, div_up(plan->read, DISK_CHUNK) + 1);
 	int rc = sources_new(&r, nslots, err);
 	if (rc < 0)
@@ -220,4 +211,14 @@ int restore_execute(struct restore_plan *plan, const struct restore_options *opt
 		err_set(err, r.checkers.rc, "%s", r.checkers.err.text);
 	free(r.sources);
 	return r.checkers.rc;
+}
+
+int restore_execute(struct restore_plan *plan, const struct restore_options *opts, struct err *err)
+{
+	unsigned threads = opts->threads ? opts->threads : threads_default(THREADS_DEFAULT_MAX);
+	threads = threads < CHECKERS_MAX ? threads : CHECKERS_MAX;
+	int rc = read_all(plan, opts, threads, err);
+	if (rc == 0)
+		want_leaves(plan, threads);
+	return rc;
 }

@@ -1,6 +1,7 @@
 /* The threads of a restore: many small restores in several partitions, some cancelled, some of a damaged checkpoint, with more
  * checkers than cores. For the thread sanitizer. */
 #include "base/cleanup.h"
+#include "format/digest.h"
 #include "store/restore.h"
 #include "store_maker.h"
 
@@ -33,13 +34,14 @@ static size_t make_wants(const struct checkpoint *ck, uint32_t dim, uint32_t ran
 		const struct manifest_tensor *m = &ck->nodes[0].tensors[t];
 		uint32_t parts = dim < m->shape.ndim ? ranks : 1;
 		for (uint32_t r = 0; r < parts; r++) {
-			struct want w = {m->name, m->dtype, m->shape, region_whole(&m->shape), NULL, r, false};
+			struct want w = {m->name, m->dtype, m->shape, region_whole(&m->shape), NULL, r, false, NULL};
 			if (parts > 1) {
 				w.region.offset[dim] = m->shape.dim[dim] * r / parts;
 				w.region.extent[dim] = m->shape.dim[dim] * (r + 1) / parts - w.region.offset[dim];
 			}
 			CHECK(n < WANTS_MAX);
 			CHECK(w.data = malloc(volume(&w) + 1));
+			CHECK(w.leaves = calloc(leaf_count(volume(&w)) + 1, sizeof(uint64_t)));
 			wants[n++] = w;
 		}
 	}
@@ -49,9 +51,12 @@ static size_t make_wants(const struct checkpoint *ck, uint32_t dim, uint32_t ran
 static void check_values(const struct store_spec *spec, const struct want *w)
 {
 	AUTO_FREE uint8_t *due = malloc(volume(w) + 1);
-	CHECK(due);
+	AUTO_FREE uint64_t *leaves = calloc(leaf_count(volume(w)) + 1, sizeof(*leaves));
+	CHECK(due && leaves);
 	store_fill(spec->seed, w->tensor, w->dtype, &w->shape, &w->region, due);
 	CHECK(!memcmp(due, w->data, volume(w)));
+	digest_leaves(due, volume(w), leaves);
+	CHECK(!memcmp(leaves, w->leaves, leaf_count(volume(w)) * sizeof(*leaves)));
 }
 
 static int cancel_later(void *arg, uint64_t done, uint64_t total)
@@ -77,6 +82,7 @@ static int restore(struct repo *repo, const struct store_spec *spec, uint32_t di
 		if (rc == 0)
 			check_values(spec, &wants[i]);
 		free(wants[i].data);
+		free(wants[i].leaves);
 	}
 	restore_plan_free(plan);
 	checkpoint_close(&ck);

@@ -160,7 +160,8 @@ struct want maker_want(const struct maker *m, uint32_t tensor, struct region reg
 	size_t size = region_volume(&t->shape, &region) * dtype_size(t->dtype);
 	struct want w = {.tensor = t->name, .dtype = t->dtype, .shape = t->shape, .region = region};
 	w.data = malloc(size ? size : 1);
-	cr_assert(w.data);
+	w.leaves = calloc(leaf_count(size) + 1, sizeof(*w.leaves));
+	cr_assert(w.data && w.leaves);
 	memset(w.data, UNTOUCHED, size);
 	return w;
 }
@@ -168,6 +169,16 @@ struct want maker_want(const struct maker *m, uint32_t tensor, struct region reg
 void maker_want_free(struct want *want)
 {
 	free(want->data);
+	free(want->leaves);
+}
+
+bool maker_digested(const struct want *want, const void *due, size_t size)
+{
+	AUTO_FREE uint64_t *leaves = calloc(leaf_count(size) + 1, sizeof(*leaves));
+	cr_assert(leaves);
+	digest_leaves(due, size, leaves);
+	/* One more is there, and is nobody's. */
+	return !memcmp(leaves, want->leaves, (leaf_count(size) + 1) * sizeof(*leaves));
 }
 
 bool maker_holds(const struct maker *m, uint32_t tensor, const struct want *want)
@@ -176,7 +187,7 @@ bool maker_holds(const struct maker *m, uint32_t tensor, const struct want *want
 	AUTO_FREE uint8_t *due = malloc(size ? size : 1);
 	cr_assert(due);
 	fill(&m->node.tensors[tensor], tensor, &want->region, due);
-	return !memcmp(due, want->data, size);
+	return !memcmp(due, want->data, size) && maker_digested(want, due, size);
 }
 
 bool maker_untouched(const struct want *want)

@@ -27,11 +27,13 @@ void maker_write(struct maker *m);
 /* Opens the data file of a rank for damage. */
 int maker_file(const struct maker *m, uint32_t rank, int flags);
 
-/* A want for the region, with memory of its own (maker_want_free), filled with 0xa5. */
+/* A want for the region, with memory of its own (maker_want_free), filled with 0xa5, and room for digests. */
 struct want maker_want(const struct maker *m, uint32_t tensor, struct region region);
 void maker_want_free(struct want *want);
-/* Whether the memory holds exactly the values of the region. */
+/* Whether the memory holds exactly the values of the region, and the digests are theirs. */
 bool maker_holds(const struct maker *m, uint32_t tensor, const struct want *want);
+/* Whether the digests are exactly those of `due`. */
+bool maker_digested(const struct want *want, const void *due, size_t size);
 /* Whether nobody has written to it. */
 bool maker_untouched(const struct want *want);
 

@@ -136,6 +136,60 @@ Test(restore, scalars_empty_regions_and_several_wants_of_one_piece)
 	maker_close(&m);
 }
 
+/* Two destinations in one memory: what ends up there is digested right for one of them at most, unless the digests are those with
+ * which it was read. */
+Test(restore, digests_of_a_saved_piece_are_those_that_were_checked)
+{
+	enum { COLUMNS = 3 * LEAF_SIZE + 5 };
+	struct maker m;
+	maker_open(&m);
+	uint32_t w = maker_tensor(&m, "w", DTYPE_U8, shape2(2, COLUMNS));
+	maker_piece(&m, 0, w, box2(0, 0, 1, COLUMNS));
+	maker_piece(&m, 0, w, box2(1, 0, 1, COLUMNS));
+	maker_write(&m);
+	struct want wants[2] = {maker_want(&m, w, box2(0, 0, 1, COLUMNS)),
+				maker_want(&m, w, region_flat(COLUMNS, COLUMNS))};
+	struct err err = {""};
+	cr_assert_eq(restore(&m, wants, 2, &err), 0, "%s", err.text);
+	AUTO_FREE uint8_t *rows = malloc(2 * COLUMNS);
+	memcpy(rows, wants[0].data, COLUMNS);
+	memcpy(rows + COLUMNS, wants[1].data, COLUMNS);
+	cr_expect(maker_holds(&m, w, &wants[0]) && maker_holds(&m, w, &wants[1]));
+
+	void *own = wants[1].data;
+	wants[1].data = wants[0].data;
+	memset(wants[0].leaves, 0, 4 * sizeof(uint64_t));
+	memset(wants[1].leaves, 0, 4 * sizeof(uint64_t));
+	cr_assert_eq(restore(&m, wants, 2, &err), 0, "%s", err.text);
+	cr_expect(maker_digested(&wants[0], rows, COLUMNS));
+	cr_expect(maker_digested(&wants[1], rows + COLUMNS, COLUMNS));
+	wants[1].data = own;
+	maker_want_free(&wants[0]);
+	maker_want_free(&wants[1]);
+	maker_close(&m);
+}
+
+/* What was never saved and may be missing: the digests are those of what stands there. */
+Test(restore, digests_of_what_is_left_untouched)
+{
+	struct maker m;
+	maker_open(&m);
+	uint32_t w = maker_tensor(&m, "w", DTYPE_U8, shape2(1, 100));
+	maker_piece(&m, 0, w, box2(0, 0, 1, 100));
+	maker_write(&m);
+	struct want wants[2] = {maker_want(&m, w, box2(0, 0, 1, 100)), maker_want(&m, w, box2(0, 0, 1, 100))};
+	wants[1].tensor = "missing";
+	wants[1].optional = true;
+	struct err err = {""};
+	cr_assert_eq(restore(&m, wants, 2, &err), 0, "%s", err.text);
+	cr_expect(maker_holds(&m, w, &wants[0]));
+	cr_expect(maker_untouched(&wants[1]));
+	cr_expect(maker_digested(&wants[1], wants[1].data, 100));
+	maker_want_free(&wants[0]);
+	maker_want_free(&wants[1]);
+	maker_close(&m);
+}
+
 /* Two files of several extents each, one piece per MiB. */
 static uint32_t make_large(struct maker *m)
 {

@@ -1,0 +1,66 @@
+#include "base/bytes.h"
+#include "base/cleanup.h"
+#include "base/threads.h"
+#include "format/digest.h"
+#include "store/plan.h"
+
+enum { BATCH = 64 }; /* leaves that a thread takes at a time */
+
+/* What is still to be digested: from a leaf of a destination on. */
+struct rest {
+	const struct restore_plan *plan;
+	pthread_mutex_t lock; /* guards what follows */
+	size_t want;
+	uint64_t leaf;
+};
+
+struct batch {
+	const struct want *want;
+	uint64_t from, bytes; /* of its data */
+};
+
+static uint64_t want_bytes(const struct want *want)
+{
+	return region_volume(&want->shape, &want->region) * dtype_size(want->dtype);
+}
+
+static bool digested_when_read(const struct restore_plan *plan, size_t want)
+{
+	return !plan->wants[want].leaves || plan->whole[want];
+}
+
+static bool take(struct rest *rest, struct batch *batch)
+{
+	LOCK_SCOPE(&rest->lock);
+	for (; rest->want < rest->plan->nwants; rest->want++, rest->leaf = 0) {
+		if (digested_when_read(rest->plan, rest->want))
+			continue;
+		const struct want *want = &rest->plan->wants[rest->want];
+		uint64_t from = rest->leaf * LEAF_SIZE, bytes = want_bytes(want);
+		if (from >= bytes)
+			continue;
+		*batch = (struct batch){want, from, min_u64(bytes - from, (uint64_t)BATCH * LEAF_SIZE)};
+		rest->leaf += BATCH;
+		return true;
+	}
+	return false;
+}
+
+static void work(void *arg)
+{
+	struct batch b;
+	while (take(arg, &b))
+		digest_leaves((const uint8_t *)b.want->data + b.from, b.bytes, b.want->leaves + b.from / LEAF_SIZE);
+}
+
+void want_leaves(const struct restore_plan *plan, unsigned nthreads)
+{
+	struct rest rest = {.plan = plan};
+	while (rest.want < plan->nwants && digested_when_read(plan, rest.want))
+		rest.want++;
+	if (rest.want == plan->nwants)
+		return;
+	pthread_mutex_init(&rest.lock, NULL);
+	threads_run(nthreads, work, &rest);
+	pthread_mutex_destroy(&rest.lock);
+}
