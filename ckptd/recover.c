@@ -9,6 +9,7 @@
 #include "job.h"
 #include "member.h"
 #include "pool.h"
+#include "slot_check.h"
 #include "store/restore.h"
 
 #include <stdio.h>
@@ -63,30 +64,12 @@ static void add_why(char *why, const char *fmt, ...)
 
 /* ---- on a worker: check ---------------------------------------------------------------------------------------- */
 
-static bool slot_matches(const struct memory *mem, uint32_t slot, uint64_t *bad)
-{
-	enum { BATCH = 256 };
-	uint64_t host[BATCH];
-	const uint64_t *source = memory_leaves(mem, slot);
-	for (uint64_t at = 0; at < mem->layout.nleaves; at += BATCH) {
-		uint64_t n = min_u64(BATCH, mem->layout.nleaves - at);
-		memory_digest(mem, slot, at, n, host);
-		for (uint64_t i = 0; i < n; i++) {
-			if (host[i] != source[at + i]) {
-				*bad = at + i;
-				return false;
-			}
-		}
-	}
-	return true;
-}
-
 static void check_memory(struct recover_work *w)
 {
 	w->memory_good = w->have_memory;
 	for (uint32_t r = 0; w->memory_good && r < w->world; r++) {
 		uint64_t bad = 0;
-		if (slot_matches(w->mems[r], w->slots[r], &bad) &&
+		if (slot_check(w->mems[r], w->slots[r], &bad) &&
 		    (!w->mems[r]->layout.nleaves || !failpoint("recover.memory", NULL)))
 			continue;
 		char name[WIRE_TEXT_MAX / 2];
@@ -148,17 +131,11 @@ static int fill_wants(const struct recover_work *w, uint32_t saved_world, struct
 						   .region = piece->region,
 						   .owner = r,
 						   .data = memory_slot(mem, w->slots[r]) + piece->slot_at,
-						   .optional = entry->kind == ENTRY_RANK_BLOB && r >= saved_world};
+						   .optional = entry->kind == ENTRY_RANK_BLOB && r >= saved_world,
+						   .leaves = memory_leaves(mem, w->slots[r]) + piece->first_leaf};
 		}
 	}
 	return (int)n;
-}
-
-static void fill_leaves(const struct recover_work *w)
-{
-	for (uint32_t r = 0; r < w->world; r++)
-		memory_digest(w->mems[r], w->slots[r], 0, w->mems[r]->layout.nleaves,
-			      memory_leaves(w->mems[r], w->slots[r]));
 }
 
 static int fetch_one(struct recover_work *w, struct repo *repo, struct step_id id)
@@ -182,8 +159,6 @@ static int fetch_one(struct recover_work *w, struct repo *repo, struct step_id i
 		rc = restore_execute(plan, &options, &w->err);
 	restore_plan_free(plan);
 	checkpoint_close(&ck);
-	if (!rc)
-		fill_leaves(w);
 	return rc;
 }
 
