@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/failpoint.h"
 #include "base/list.h"
+#include "base/threads.h"
 #include "format/digest.h"
 
 #include <inttypes.h>
@@ -19,7 +20,8 @@
 #include <sys/mman.h>
 #include <time.h>
 
-enum { TOUCH_SLICE = 4 << 20 }; /* a launch waits for one at most: a millisecond or two */
+enum { RESTORE_THREADS_MAX = 8, RESTORE_EACH = 2 << 20 }; /* bytes for which a thread more is worth while */
+enum { TOUCH_SLICE = 4 << 20 };                           /* a launch waits for one at most: a millisecond or two */
 
 struct device {
 	pthread_mutex_t lock;
@@ -360,9 +362,6 @@ static int host_device_restore(struct device *dev, const void *base, const struc
 	(void)dev;
 	(void)stream;
 	struct span_list list;
-	AUTO_FREE void *bounce = malloc(LEAF_SIZE);
-	if (!bounce)
-		return err_set(err, -ENOMEM, "out of memory for a bounce buffer");
 	int rc = failpoint("device.restore", NULL);
 	if (rc < 0)
 		return err_set(err, rc, "cannot copy the state back: %s", err_name(rc));
@@ -370,10 +369,14 @@ static int host_device_restore(struct device *dev, const void *base, const struc
 	if (rc < 0)
 		return rc;
 	uint64_t leaf = 0;
-	rc = host_restore(&list, base, leaves, &leaf, bounce);
+	unsigned threads = threads_default((unsigned)min_u64(list.bytes / RESTORE_EACH, RESTORE_THREADS_MAX));
+	AUTO_FREE void *bounce = malloc((size_t)threads * LEAF_SIZE);
+	rc = bounce ? host_restore(&list, base, leaves, &leaf, bounce, threads) : -ENOMEM;
 	span_list_free(&list);
 	if (rc == 0)
 		return 0;
+	if (rc == -ENOMEM)
+		return err_set(err, rc, "out of memory for %u bounce buffers", threads);
 	if (bad_leaf)
 		*bad_leaf = leaf;
 	return err_set(err, rc, "leaf %" PRIu64 " arrived with another digest than it was captured with", leaf);

@@ -1,8 +1,11 @@
 #include "host_copy.h"
 
 #include "base/bytes.h"
+#include "base/cleanup.h"
+#include "base/threads.h"
 #include "format/digest.h"
 
+#include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>
 
@@ -105,16 +108,65 @@ int host_compare(const struct span_list *list, const uint64_t *digests, uint64_t
 	return 0;
 }
 
-int host_restore(const struct span_list *list, const void *base, const uint64_t *leaves, uint64_t *bad_leaf,
-		 void *bounce)
+/* Leaves that a thread of a restore takes at a time: 1 MiB. */
+enum { SHARE = 16 };
+
+struct restore_share {
+	const char *base;
+	const uint64_t *leaves;
+	char *bounce;
+	pthread_mutex_t lock; /* guards what follows */
+	struct leaf_walk walk;
+	unsigned nthreads; /* that have begun */
+	bool bad;
+	uint64_t bad_leaf; /* the lowest of those found */
+};
+
+static void found_bad(struct restore_share *share, uint64_t index)
 {
-	struct leaf_walk walk = {.list = list};
-	struct leaf leaf;
-	while (next_leaf(&walk, &leaf)) {
-		const char *src = (const char *)base + leaf.span->arena_at + leaf.at;
-		span_unpack(leaf.span, src, leaf.at, leaf.len);
-		if (leaves && digest_leaf(packed_leaf(&leaf, bounce), leaf.len) != leaves[leaf.index])
-			return bad(bad_leaf, leaf.index);
+	LOCK_SCOPE(&share->lock);
+	if (!share->bad || index < share->bad_leaf)
+		share->bad_leaf = index;
+	share->bad = true;
+}
+
+/* Shares go out in order, and one that was taken is finished: so the lowest damaged leaf is always found. */
+static unsigned take_share(struct restore_share *share, struct leaf *leaves)
+{
+	unsigned n = 0;
+	LOCK_SCOPE(&share->lock);
+	while (n < SHARE && !share->bad && next_leaf(&share->walk, &leaves[n]))
+		n++;
+	return n;
+}
+
+static char *take_bounce(struct restore_share *share)
+{
+	LOCK_SCOPE(&share->lock);
+	return share->bounce + (size_t)share->nthreads++ * LEAF_SIZE;
+}
+
+static void restore_shares(void *arg)
+{
+	struct restore_share *share = arg;
+	struct leaf leaves[SHARE];
+	char *bounce = take_bounce(share);
+	for (unsigned n; (n = take_share(share, leaves));) {
+		for (unsigned i = 0; i < n; i++) {
+			const struct leaf *l = &leaves[i];
+			span_unpack(l->span, share->base + l->span->arena_at + l->at, l->at, l->len);
+			if (share->leaves && digest_leaf(packed_leaf(l, bounce), l->len) != share->leaves[l->index])
+				found_bad(share, l->index);
+		}
 	}
-	return 0;
+}
+
+int host_restore(const struct span_list *list, const void *base, const uint64_t *leaves, uint64_t *bad_leaf,
+		 void *bounce, unsigned nthreads)
+{
+	struct restore_share share = {.base = base, .leaves = leaves, .bounce = bounce, .walk = {.list = list}};
+	pthread_mutex_init(&share.lock, NULL);
+	threads_run(nthreads, restore_shares, &share);
+	pthread_mutex_destroy(&share.lock);
+	return share.bad ? bad(bad_leaf, share.bad_leaf) : 0;
 }

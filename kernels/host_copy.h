@@ -1,4 +1,4 @@
-/* The work of the host device, leaf by leaf: plain functions on the calling thread. */
+/* The work of the host device, leaf by leaf: plain functions on the calling thread, but for host_restore. */
 #ifndef CKPT_KERNELS_HOST_COPY_H
 #define CKPT_KERNELS_HOST_COPY_H
 
@@ -17,8 +17,10 @@ void host_digest(const struct span_list *list, uint64_t *digests, void *bounce);
 int host_compare(const struct span_list *list, const uint64_t *digests, uint64_t *bad_leaf, void *bounce,
 		 const _Atomic bool *cancel);
 
-/* Copies packed arena bytes into the spans' memory; with leaves, digests each leaf as it stands there: -EBADMSG. */
+/* Copies packed arena bytes into the spans' memory; with leaves, digests each leaf as it stands there, right after its
+ * copy: -EBADMSG and the lowest damaged leaf. Shared out over nthreads threads; bounce: LEAF_SIZE bytes
+ * for each. */
 int host_restore(const struct span_list *list, const void *base, const uint64_t *leaves, uint64_t *bad_leaf,
-		 void *bounce);
+		 void *bounce, unsigned nthreads);
 
 #endif
