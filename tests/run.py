@@ -69,7 +69,7 @@ def find_tests(root, suite):
     if suite == "unit":
         for room in sorted(p for p in here.glob("*") if any(p.glob("*.c"))):
             yield Test(suite, room.name, [programs / f"unit_{room.name}"], UNIT_TIMEOUT)
-        for room, name, suites, env in VARIANTS:
+        for room, name, suites, env in (v for v in VARIANTS if (here / v[0]).is_dir()):
             yield Test(suite, name, [programs / f"unit_{room}", "--filter", suites], UNIT_TIMEOUT, env)
     elif suite in ("sim", "stress"):
         for source in sorted(here.glob("test_*.c")):
