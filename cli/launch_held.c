@@ -6,6 +6,10 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 
+/* What is mapped of an arena: a whole page also where pages are huge, since only whole ones can be unmapped. */
+enum { WINDOW = ARENA_ALIGN };
+_Static_assert((int)WINDOW >= (int)ARENA_HEAD, "the head is within");
+
 void held_init(struct held_all *all)
 {
 	*all = (struct held_all){0};
@@ -17,7 +21,7 @@ static void drop(struct held_all *all, struct held *held)
 {
 	if (held->fd < 0)
 		return;
-	munmap((void *)held->head, ARENA_HEAD);
+	munmap((void *)held->head, WINDOW);
 	close(held->fd);
 	*held = (struct held){.fd = -1};
 	all->count--;
@@ -49,7 +53,7 @@ int held_take(struct held_all *all, const struct wire_arena_of *m, int fd, struc
 	int rc = check(arena, m, err);
 	if (rc)
 		return rc;
-	void *head = mmap(NULL, ARENA_HEAD, PROT_READ, MAP_SHARED, arena, 0);
+	void *head = mmap(NULL, WINDOW, PROT_READ, MAP_SHARED, arena, 0);
 	if (head == MAP_FAILED)
 		return err_set(err, -errno, "mapping the arena of rank %u: %s", m->rank, err_name(errno));
 	struct held *held = &all->ranks[m->rank];

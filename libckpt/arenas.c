@@ -1,6 +1,7 @@
 #include "arenas.h"
 
 #include "base/cleanup.h"
+#include "base/mapping.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -27,7 +28,7 @@ static int map_memory(int fd, bool own, struct arena *a, struct err *err)
 	if (st.st_size < 0 || (uint64_t)st.st_size != a->size)
 		return err_set(err, -EBADMSG, "arena of rank %u has %jd bytes instead of %" PRIu64, a->rank,
 			       (intmax_t)st.st_size, a->size);
-	void *base = mmap(NULL, a->size, own ? PROT_READ | PROT_WRITE : PROT_READ, MAP_SHARED, fd, 0);
+	void *base = mapping_shared(fd, a->size, own ? PROT_READ | PROT_WRITE : PROT_READ);
 	if (base == MAP_FAILED)
 		return err_set(err, -errno, "cannot map the %" PRIu64 " bytes of the arena of rank %u: %s", a->size,
 			       a->rank, err_name(errno));

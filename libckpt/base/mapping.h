@@ -1,0 +1,14 @@
+/* Mapping: shared memory at an address at which huge pages can be entered as such. */
+#ifndef CKPT_BASE_MAPPING_H
+#define CKPT_BASE_MAPPING_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+enum { HUGE_PAGE = 2 << 20 };
+
+/* As mmap(MAP_SHARED) of the first `size` bytes of fd, aligned to HUGE_PAGE where the address space has room for that. MAP_FAILED
+ * and errno. Unmapped with munmap(base, size): for memory of huge pages size must be a multiple of theirs. */
+void *mapping_shared(int fd, uint64_t size, int prot);
+
+#endif
