@@ -4,6 +4,7 @@
 
 #include "base/list.h"
 #include "format/names.h"
+#include "memory.h"
 
 #include <stdbool.h>
 
@@ -22,7 +23,8 @@ struct config {
 	unsigned stall_timeout_ms; /* a commit that makes no progress */
 	unsigned hang_timeout_ms;  /* no heartbeat; 0: hangs are not watched */
 	unsigned linger_ms;        /* how long the arenas of a job without processes are kept */
-	bool verify;               /* read back after each commit */
+	enum huge_pages huge_pages;
+	bool verify; /* read back after each commit */
 };
 
 void config_defaults(struct config *config);

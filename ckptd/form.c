@@ -32,7 +32,7 @@ static void forming_free(struct job *job, struct forming *f)
 static bool fits(const struct memory *mem, const struct registration *reg, const struct layout *layout)
 {
 	AUTO_WBUF struct wbuf table = {0};
-	return mem && !memory_table(reg, layout, &table) &&
+	return mem && !mem->failed && !memory_table(reg, layout, &table) &&
 	       digest_equal(digest_bytes(table.data, table.len), mem->table);
 }
 
@@ -87,7 +87,8 @@ static int make_arenas(struct job *job, struct forming *f, struct err *err)
 		if (!rc)
 			rc = registration_decode(copy.data, copy.len, &reg, err);
 		if (!rc)
-			rc = memory_create(job->name, &reg, &f->layouts[r], job->nslots, &f->made[r], err);
+			rc = memory_create(job->name, &reg, &f->layouts[r], job->nslots, job->daemon->config.huge_pages,
+					   &f->made[r], err);
 		registration_free(&reg); /* empty when it was taken over */
 		if (rc)
 			return rc;
@@ -122,6 +123,9 @@ static void hold_at_launcher(struct rank *rank)
 {
 	AUTO_WBUF struct wbuf body = {0};
 	struct wire_arena_of m = {.rank = rank->id, .size = rank->mem->size};
+	if (!rank->mem->ready)
+		return;
+	rank->mem->held = true;
 	if (!rank->job->launcher || wire_arena_of_encode(&m, &body))
 		return;
 	client_send(rank->job->launcher, WIRE_HOLD, 0, &body, &rank->mem->fd, 1);
@@ -143,7 +147,6 @@ static void install(struct rank *rank, struct memory *mem)
 	rank->mem = mem;
 	d->memory_used += mem->size;
 	prefault_start(d, mem);
-	hold_at_launcher(rank);
 }
 
 int job_form(struct job *job, struct err *err)
@@ -165,6 +168,8 @@ int job_form(struct job *job, struct err *err)
 		}
 		if (f->keep[r] && memory_renew(job->ranks[r].mem, job->name))
 			log_warn("job %s: no memory to renew the head of rank %u's arena", job->name, r);
+		if (!job->ranks[r].mem->held)
+			hold_at_launcher(&job->ranks[r]);
 		memory_set_epoch(job->ranks[r].mem, job->epoch);
 		if (job->stop)
 			memory_set_stop(job->ranks[r].mem);

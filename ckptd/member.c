@@ -145,6 +145,15 @@ static bool arenas_on_their_way(const struct job *job)
 	return false;
 }
 
+/* The ticks of the loop ask again. */
+static bool arenas_being_filled(const struct job *job)
+{
+	for (uint32_t r = 0; r < job->world; r++)
+		if (job->ranks[r].mem && !job->ranks[r].mem->ready && !job->ranks[r].mem->failed)
+			return true;
+	return false;
+}
+
 static void answer_registered(struct job *job, int rc, const struct err *err)
 {
 	for (uint32_t r = 0; r < job->world; r++) {
@@ -174,11 +183,13 @@ static void admit_waiting(struct job *job);
 static void try_form(struct job *job)
 {
 	struct err err = {{0}};
-	if (!every_rank_registered(job) || !somebody_waits(job) || arenas_on_their_way(job))
+	if (!every_rank_registered(job) || !somebody_waits(job) || arenas_on_their_way(job) || arenas_being_filled(job))
 		return;
 	int rc = job_form(job, &err);
 	if (rc)
 		log_warn("job %s: %s", job->name, err.text);
+	else if (arenas_being_filled(job))
+		return;
 	answer_registered(job, rc, &err);
 	if (rc)
 		return;

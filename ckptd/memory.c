@@ -1,27 +1,18 @@
-#include "memory.h"
+#include "memory_private.h"
 
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "format/safetensors.h"
 #include "store/disk.h"
 
-#include <fcntl.h>
 #include <linux/futex.h>
-#include <linux/magic.h>
-#include <linux/memfd.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <sys/statfs.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
-enum {
-	SEALS = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL,
-	PREFAULT_SLICE = 64 << 20,
-	TABLE_MAX = 2 * REGISTRATION_BYTES_MAX, /* the layout is of the size of the registration */
-};
+/* The layout is of the size of the registration. */
+enum { TABLE_MAX = 2 * REGISTRATION_BYTES_MAX };
 
 int memory_table(const struct registration *reg, const struct layout *layout, struct wbuf *out)
 {
@@ -67,24 +58,6 @@ static int build_heads(struct memory *mem, struct err *err)
 	return 0;
 }
 
-static int map_arena(struct memory *mem, struct err *err)
-{
-	void *base = mmap(NULL, mem->size, PROT_READ | PROT_WRITE, MAP_SHARED, mem->fd, 0);
-	if (base == MAP_FAILED)
-		return err_set(err, -errno, "cannot map an arena of %lu bytes: %s", (unsigned long)mem->size,
-			       err_name(errno));
-	mem->base = base;
-	mem->head = base;
-	madvise(base, mem->size, MADV_DONTFORK);
-	madvise(base, mem->size, MADV_HUGEPAGE); /* a hint; refused where shared memory has no huge pages */
-	char path[64];
-	snprintf(path, sizeof(path), "/proc/self/fd/%d", mem->fd);
-	mem->fd_read = open(path, O_RDONLY | O_CLOEXEC);
-	if (mem->fd_read < 0)
-		return err_set(err, -errno, "cannot open %s read-only (is /proc mounted?): %s", path, err_name(errno));
-	return 0;
-}
-
 static struct memory *memory_alloc(void)
 {
 	struct memory *mem = calloc(1, sizeof(*mem));
@@ -103,12 +76,7 @@ static void memory_free(struct memory *mem)
 	for (uint32_t i = 0; mem->heads && i < mem->layout.nfiles; i++)
 		free(mem->heads[i].data);
 	free(mem->heads);
-	if (mem->base)
-		munmap(mem->base, mem->size);
-	if (mem->fd_read >= 0)
-		close(mem->fd_read);
-	if (mem->fd >= 0)
-		close(mem->fd);
+	pages_free(mem);
 	layout_free(&mem->layout);
 	registration_free(&mem->reg);
 	free(mem);
@@ -127,22 +95,6 @@ void memory_put(struct memory *mem)
 }
 
 /* ---- create -------------------------------------------------------------------------------------------------- */
-
-static int make_memfd(uint64_t size, const char *job, struct err *err)
-{
-	char name[96];
-	char text[16];
-	snprintf(name, sizeof(name), "ckpt:%s", job);
-	AUTO_CLOSE int fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
-	if (fd < 0)
-		return err_set(err, -errno, "memfd_create: %s", err_name(errno));
-	if (ftruncate(fd, (off_t)size) < 0)
-		return err_set(err, -errno, "cannot size an arena of %s: %s", bytes_human(text, sizeof(text), size),
-			       err_name(errno));
-	if (fcntl(fd, F_ADD_SEALS, SEALS) < 0)
-		return err_set(err, -errno, "cannot seal an arena: %s", err_name(errno));
-	return steal_fd(&fd);
-}
 
 static void write_head(struct memory *mem, const char *job, const struct arena_plan *plan, const struct wbuf *table)
 {
@@ -185,7 +137,7 @@ static void take_view(struct memory *mem, const struct arena_plan *plan)
 }
 
 int memory_create(const char *job, struct registration *reg, struct layout *layout, uint32_t nslots,
-		  struct memory **out, struct err *err)
+		  enum huge_pages policy, struct memory **out, struct err *err)
 {
 	AUTO_WBUF struct wbuf table = {0};
 	struct arena_plan plan;
@@ -200,9 +152,7 @@ int memory_create(const char *job, struct registration *reg, struct layout *layo
 	mem->size = plan.size;
 	mem->nslots = nslots;
 	mem->table = digest_bytes(table.data, table.len);
-	rc = mem->fd = make_memfd(plan.size, job, err);
-	if (rc >= 0)
-		rc = map_arena(mem, err);
+	rc = pages_make(mem, job, plan.leaves_at, policy, err);
 	if (rc) {
 		memory_free(mem);
 		return rc;
@@ -224,24 +174,6 @@ int memory_create(const char *job, struct registration *reg, struct layout *layo
 
 /* ---- adopt --------------------------------------------------------------------------------------------------- */
 
-/* Without the seals its owner could cut the file under our mapping (SIGBUS). */
-static int check_descriptor(int fd, uint64_t *size, struct err *err)
-{
-	struct stat st;
-	struct statfs fs;
-	int seals = fcntl(fd, F_GET_SEALS);
-	if (fstatfs(fd, &fs) < 0 || fs.f_type != TMPFS_MAGIC)
-		return err_set(err, -EBADMSG, "the descriptor is not shared memory of ordinary pages");
-	if (seals < 0 || (seals & (F_SEAL_SHRINK | F_SEAL_GROW)) != (F_SEAL_SHRINK | F_SEAL_GROW))
-		return err_set(err, -EBADMSG, "the descriptor is not a sealed arena");
-	if (fstat(fd, &st) < 0)
-		return err_set(err, -errno, "fstat of an arena: %s", err_name(errno));
-	if (st.st_size < ARENA_HEAD)
-		return err_set(err, -EBADMSG, "an arena of %lld bytes is smaller than its head", (long long)st.st_size);
-	*size = (uint64_t)st.st_size;
-	return 0;
-}
-
 static int decode_table(struct memory *mem, const uint8_t *table, size_t len, struct err *err)
 {
 	if (!digest_equal(digest_bytes(table, len), mem->table))
@@ -260,9 +192,7 @@ static int decode_table(struct memory *mem, const uint8_t *table, size_t len, st
 static int adopt(struct memory *mem, const char *job, struct err *err)
 {
 	struct arena_plan plan;
-	int rc = check_descriptor(mem->fd, &mem->size, err);
-	if (!rc)
-		rc = map_arena(mem, err);
+	int rc = pages_adopt(mem, err);
 	if (rc)
 		return rc;
 	AUTO_FREE struct arena_head *copy = aligned_alloc(64, align_up(sizeof(*copy), 64));
@@ -339,7 +269,7 @@ int memory_adopt(int fd, const char *job, struct memory **out, struct err *err)
 		memory_free(mem);
 		return rc;
 	}
-	mem->adopted = true;
+	mem->adopted = mem->held = true;
 	close_levels(mem);
 	atomic_fetch_add(&mem->head->generation, 1);
 	*out = mem;
@@ -476,16 +406,4 @@ void memory_set_stop(struct memory *mem)
 {
 	atomic_store(&mem->head->stop, 1);
 	memory_wake(mem);
-}
-
-bool memory_prefault(struct memory *mem, uint64_t *at)
-{
-	if (*at >= mem->size)
-		return false;
-	uint64_t n = min_u64(PREFAULT_SLICE, mem->size - *at);
-	/* Before Linux 5.14, or above a memory limit: the pages come at first touch instead. */
-	if (madvise(mem->base + *at, n, MADV_POPULATE_WRITE) < 0)
-		return false;
-	*at += n;
-	return true;
 }

@@ -12,6 +12,14 @@
 
 struct disk;
 
+/* --huge-pages: what arenas are made of. */
+enum huge_pages {
+	HUGE_PAGES_AUTO =
+		0, /* of the kernel's pool (hugetlb) if it has enough, else transparent, else ordinary pages */
+	HUGE_PAGES_TRANSPARENT, /* the pool is left to others */
+	HUGE_PAGES_NEVER,
+};
+
 struct slot_view {
 	bool used;         /* belongs to a snapshot (or is being filled) */
 	struct step_id id; /* of that snapshot */
@@ -37,14 +45,20 @@ struct memory {
 	struct digest table;      /* of the encoded registration and layout */
 	struct head_block *heads; /* layout.nfiles */
 	struct slot_view slots[ARENA_SLOTS_MAX];
-	bool adopted;      /* came back from an earlier life of the daemon: its slots may be of an earlier epoch */
-	struct disk *disk; /* where the memory is registered for fixed buffers; token < 0: it is not */
+	bool reserved; /* pages of the kernel's pool */
+	bool ready; /* may be handed out. Else its pages are not all there, and whoever touches a missing one may die */
+	bool held;  /* the launcher was told of it */
+	int failed; /* it will never be ready: 0 or -errno */
+	uint64_t huge_bytes; /* that are in transparent huge pages, as far as is known */
+	bool adopted;        /* came back from an earlier life of the daemon: its slots may be of an earlier epoch */
+	struct disk *disk;   /* where the memory is registered for fixed buffers; token < 0: it is not */
 	int token;
 };
 
-/* Creates, sizes, seals and maps an arena. The registration and layout are taken over (emptied) on success. -ENOMEM, -EMFILE. */
+/* Creates, sizes, seals and maps an arena. The registration and layout are taken over (emptied) on success. -ENOMEM, -EMFILE. When
+ * it is not ready, memory_fill must complete it, or memory_fall_back replace it, before anybody else learns of it. */
 int memory_create(const char *job, struct registration *reg, struct layout *layout, uint32_t nslots,
-		  struct memory **out, struct err *err);
+		  enum huge_pages policy, struct memory **out, struct err *err);
 /* Takes over an arena that comes back; fd is taken over in any case. -EBADMSG: it is not one of ours, not sealed, or damaged. */
 int memory_adopt(int fd, const char *job, struct memory **out, struct err *err);
 /* Writes anew what the daemon alone writes in the head, and the table: the process before may have scribbled over it, and the
@@ -92,7 +106,22 @@ void memory_set_epoch(struct memory *mem, uint32_t epoch);
 void memory_set_stop(struct memory *mem);
 void memory_wake(struct memory *mem);
 
-/* Prefaults the next slice (64 MiB) from *at on; false when all is there. Runs on a worker. */
-bool memory_prefault(struct memory *mem, uint64_t *at);
+/* What follows has slices of 64 MiB and runs on a worker; it does not change the memory's fields. */
+
+/* Takes the next slice from *at on out of the pool: what the daemon's cgroup may have of the pool is found out here, and not by a
+ * signal at first touch. 1: goes on; 0: all is there; -ENOSPC, -ENOMEM. */
+int memory_fill(struct memory *mem, uint64_t *at);
+/* Makes the next slice present, in huge pages where that is wanted and possible; false when all is there or no more can be done. */
+struct prefaulted {
+	uint64_t bytes, huge;
+	bool short_of_huge; /* the kernel finds no more */
+};
+bool memory_prefault(struct memory *mem, bool huge, struct prefaulted *p);
+
+/* Moves an arena that is not ready, and that nobody else has seen, into ordinary memory (on the loop's thread). On an error it is as
+ * it was. */
+int memory_fall_back(struct memory *mem, const char *job, struct err *err);
+/* The size of the pages it is made of, as far as is known: of the smaller ones while they differ. */
+uint64_t memory_page_bytes(const struct memory *mem);
 
 #endif

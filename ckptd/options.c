@@ -22,6 +22,8 @@ static const char help[] =
 	"  --socket PATH        control socket (else CKPT_SOCKET, $XDG_RUNTIME_DIR/ckptd.sock, /run/ckptd.sock)\n"
 	"  --node NAME          name of this node in manifests (default: the host name)\n"
 	"  --memory-limit SIZE  ceiling for all arenas, with K, M, G or T (default: 80% of the memory)\n"
+	"  --huge-pages WHICH   of the arenas: auto (the kernel's pool, else transparent), transparent, never\n"
+	"                       (default auto)\n"
 	"  --save-timeout MS    until a begun step must be captured on every rank (default 120000)\n"
 	"  --join-timeout MS    how long ranks wait for each other when they do not say (default 120000)\n"
 	"  --stall-timeout MS   a commit without progress fails after this (default 600000)\n"
@@ -37,6 +39,7 @@ enum {
 	OPT_SOCKET,
 	OPT_NODE,
 	OPT_MEMORY,
+	OPT_HUGE,
 	OPT_SAVE,
 	OPT_JOIN,
 	OPT_STALL,
@@ -53,6 +56,7 @@ static const struct option options[] = {
 	{"socket", required_argument, NULL, OPT_SOCKET},
 	{"node", required_argument, NULL, OPT_NODE},
 	{"memory-limit", required_argument, NULL, OPT_MEMORY},
+	{"huge-pages", required_argument, NULL, OPT_HUGE},
 	{"save-timeout", required_argument, NULL, OPT_SAVE},
 	{"join-timeout", required_argument, NULL, OPT_JOIN},
 	{"stall-timeout", required_argument, NULL, OPT_STALL},
@@ -107,6 +111,19 @@ static int parse_size(const char *text, uint64_t *out, struct err *err)
 	return 0;
 }
 
+static int parse_huge(const char *text, enum huge_pages *out, struct err *err)
+{
+	static const char *const names[] = {
+		[HUGE_PAGES_AUTO] = "auto", [HUGE_PAGES_TRANSPARENT] = "transparent", [HUGE_PAGES_NEVER] = "never"};
+	for (unsigned i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		if (!strcmp(text, names[i])) {
+			*out = (enum huge_pages)i;
+			return 0;
+		}
+	}
+	return err_set(err, -EINVAL, "--huge-pages %s: expected auto, transparent or never", text);
+}
+
 static int take(int option, const char *name, const char *value, struct config *c, struct err *err)
 {
 	switch (option) {
@@ -121,6 +138,8 @@ static int take(int option, const char *name, const char *value, struct config *
 		return name_check("node", value, NAME_NODE_MAX, err);
 	case OPT_MEMORY:
 		return parse_size(value, &c->memory_limit, err);
+	case OPT_HUGE:
+		return parse_huge(value, &c->huge_pages, err);
 	case OPT_SAVE:
 		return parse_ms(name, value, &c->save_timeout_ms, err);
 	case OPT_JOIN:

@@ -35,6 +35,8 @@ static json_t *rank_json(const struct rank *rank, uint64_t now)
 	struct arena_flight *flight = &rank->mem->head->flight;
 	uint64_t beat = atomic_load(&flight->beat_ns);
 	uint32_t phase = atomic_load(&flight->phase);
+	json_object_set_new(j, "arena_bytes", json_integer((json_int_t)rank->mem->size));
+	json_object_set_new(j, "page_bytes", json_integer((json_int_t)memory_page_bytes(rank->mem)));
 	json_object_set_new(j, "step", json_integer((json_int_t)atomic_load(&flight->step)));
 	json_object_set_new(j, "phase", json_string(phase < sizeof(phases) / sizeof(phases[0]) ? phases[phase] : "?"));
 	json_object_set_new(j, "beat_age_ms",

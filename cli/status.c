@@ -33,11 +33,20 @@ static void number_cell(struct table *t, const json_t *object, const char *key, 
 
 /* ---- tables ---------------------------------------------------------------------------------------------------- */
 
+/* Of the rank's arena. */
+static void pages_cell(struct table *t, const json_t *rank)
+{
+	if (json_is_integer(json_object_get(rank, "page_bytes")))
+		table_cell(t, TONE_PLAIN, "%" PRId64 " KiB", number_of(rank, "page_bytes") / 1024);
+	else
+		table_cell(t, TONE_DIM, "-");
+}
+
 static void print_ranks(const json_t *ranks)
 {
 	static const struct column columns[] = {
-		{"RANK", ALIGN_RIGHT}, {"STATE", ALIGN_LEFT}, {"PID", ALIGN_RIGHT},
-		{"STEP", ALIGN_RIGHT}, {"PHASE", ALIGN_LEFT}, {"HEARTBEAT", ALIGN_RIGHT},
+		{"RANK", ALIGN_RIGHT}, {"STATE", ALIGN_LEFT},      {"PID", ALIGN_RIGHT},   {"STEP", ALIGN_RIGHT},
+		{"PHASE", ALIGN_LEFT}, {"HEARTBEAT", ALIGN_RIGHT}, {"PAGES", ALIGN_RIGHT},
 	};
 	struct table *t = table_new(columns, sizeof(columns) / sizeof(columns[0]));
 	size_t i;
@@ -56,6 +65,7 @@ static void print_ranks(const json_t *ranks)
 		number_cell(t, rank, "step", "");
 		table_cell(t, TONE_PLAIN, "%s", text_of(rank, "phase"));
 		number_cell(t, rank, "beat_age_ms", " ms ago");
+		pages_cell(t, rank);
 	}
 	table_print(t);
 }

@@ -19,7 +19,8 @@ RANK = ("--storage", 2, "--pause", 8, "--elements", 1500, "--deadline", 20000)
 ENTRY_TRIES = 4
 
 # Names that no daemon and no rank of these scenarios reaches, and why.
-EXCUSED = {"base.test": "stands in the tests of libckpt/base only"}
+EXCUSED = {"base.test": "stands in the tests of libckpt/base only",
+           "memory.fill": "only where the kernel's pool has huge pages; tests/unit/ckptd/test_memory_pages.c fires it"}
 
 # What takes a size, so that `short` means something.
 SHORTABLE = ("disk.read", "disk.write")
@@ -243,6 +244,8 @@ SCENARIOS = {
     "job.form": first,
     "job.register": first,
     "job.raise": losing_a_rank,
+    "memory.pool": first,
+    "memory.prefault": first,
     "recover.memory": losing_a_rank,
     "recover.scan": restoring,
     "recover.fetch": restoring,

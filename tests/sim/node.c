@@ -29,6 +29,7 @@ void node_start(struct node *node)
 	node->daemon = (struct daemon){.root = -1, .started_ns = clock_now()};
 	config_defaults(&node->daemon.config);
 	node->daemon.config.store = SIM_STORE;
+	node->daemon.config.huge_pages = HUGE_PAGES_NEVER; /* a schedule must not depend on the machine's pool */
 	node->daemon.config.save_timeout_ms = 2000;
 	snprintf(node->daemon.config.node, NAME_NODE_MAX, "sim");
 	list_init(&node->daemon.jobs);

@@ -54,8 +54,8 @@ void maker_new(struct maker *m, struct step_id id)
 		struct layout layout;
 		struct err err = {{0}};
 		maker_tables(r, &reg, &layout);
-		cr_assert_eq(memory_create("main", &reg, &layout, ARENA_SLOTS_MIN, &m->mem[r], &err), 0, "%s",
-			     err.text);
+		cr_assert_eq(memory_create("main", &reg, &layout, ARENA_SLOTS_MIN, HUGE_PAGES_NEVER, &m->mem[r], &err),
+			     0, "%s", err.text);
 		m->leaves[r] = calloc(m->mem[r]->layout.nleaves, sizeof(uint64_t));
 		cr_assert_eq(memory_claim(m->mem[r], id), 0);
 		fill(m->mem[r], m->leaves[r]);

@@ -108,6 +108,18 @@ Test(options, a_node_name_that_no_manifest_may_hold_is_refused)
 	cr_assert_str_eq(config.node, "n0");
 }
 
+Test(options, huge_pages_have_three_words)
+{
+	cr_assert_eq(parse_none(), 0);
+	cr_assert_eq(config.huge_pages, HUGE_PAGES_AUTO);
+	cr_assert_eq(PARSE((char *)"--huge-pages", (char *)"transparent"), 0);
+	cr_assert_eq(config.huge_pages, HUGE_PAGES_TRANSPARENT);
+	cr_assert_eq(PARSE((char *)"--huge-pages=never"), 0);
+	cr_assert_eq(config.huge_pages, HUGE_PAGES_NEVER);
+	cr_assert_eq(PARSE((char *)"--huge-pages=always"), -EINVAL);
+	cr_assert(strstr(err.text, "--huge-pages") && strstr(err.text, "transparent"), "%s", err.text);
+}
+
 Test(options, what_is_no_option_is_refused)
 {
 	cr_assert_eq(PARSE((char *)"--nonsense"), -EINVAL);

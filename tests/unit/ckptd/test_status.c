@@ -7,6 +7,7 @@
 #include <criterion/criterion.h>
 #include <jansson.h>
 #include <stdio.h>
+#include <unistd.h>
 
 static struct daemon d;
 static struct job job;
@@ -70,6 +71,25 @@ Test(status, a_job_tells_its_ranks_and_epoch)
 	json_t *rank = json_array_get(json_object_get(of, "ranks"), 1);
 	cr_assert_str_eq(json_string_value(json_object_get(rank, "state")), "joined");
 	json_decref(j);
+}
+
+Test(status, a_rank_tells_the_pages_of_its_arena)
+{
+	struct arena_head *head = calloc(1, sizeof(*head));
+	struct memory mem = {.head = head, .size = 4 << 20, .reserved = true};
+	list_push(&d.jobs, &job.link);
+	ranks[1].mem = &mem;
+	for (int known = 0; known < 3; known++) {
+		json_t *j = status();
+		json_t *rank = json_array_get(json_object_get(first_job(j), "ranks"), 1);
+		cr_assert_eq(json_integer_value(json_object_get(rank, "arena_bytes")), 4 << 20);
+		cr_assert_eq(json_integer_value(json_object_get(rank, "page_bytes")),
+			     known == 1 ? sysconf(_SC_PAGESIZE) : 2 << 20, "%d", known);
+		json_decref(j);
+		mem.reserved = false; /* first half, then all of it transparent */
+		mem.huge_bytes += 2 << 20;
+	}
+	free(head);
 }
 
 /* A sentence that was cut in the middle of a character must not cost the whole answer. */

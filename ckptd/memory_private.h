@@ -1,0 +1,14 @@
+/* The pages of an arena (memory_pages.c): where its bytes come from. For memory.c only. */
+#ifndef CKPTD_MEMORY_PRIVATE_H
+#define CKPTD_MEMORY_PRIVATE_H
+
+#include "memory.h"
+
+/* Makes the sealed memory of mem->size bytes and maps it: fd, fd_read, base, head, reserved, ready. Its
+ * first `top` bytes can be written at once. Released by pages_free, also after an error. */
+int pages_make(struct memory *mem, const char *job, uint64_t top, enum huge_pages policy, struct err *err);
+/* Checks mem->fd, which comes from anybody, and maps it: size, and the same. */
+int pages_adopt(struct memory *mem, struct err *err);
+void pages_free(struct memory *mem);
+
+#endif
