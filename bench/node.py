@@ -24,7 +24,7 @@ def machine(folder):
     source, kind = subprocess.run(["findmnt", "-no", "SOURCE,FSTYPE", "-T", folder], capture_output=True, text=True,
                                   check=True).stdout.split()[:2]
     return (f"{cpu}, {os.cpu_count()} CPUs, {memory} GiB, Linux {os.uname().release}, {kind} on {source}, "
-            f"huge pages for arenas: {shared_huge_pages()}")
+            f"{pool_pages()} huge pages in the pool")
 
 
 def median(values, scale=1.0, digits=2):
@@ -101,11 +101,11 @@ class Rank:
 class Node:
     """with Node(programs, folder, world, rank_arguments) as node: ranks that have joined."""
 
-    def __init__(self, programs, folder, world=1, arguments=(), verify=False, slots=3, store=None):
+    def __init__(self, programs, folder, world=1, arguments=(), verify=False, slots=3, store=None, huge_pages="auto"):
         self.programs, self.world, self.arguments = programs, world, list(arguments)
         self.home = tempfile.mkdtemp(prefix="ckpt-bench-", dir=folder)
         self.store = store or os.path.join(self.home, "store")
-        self.options = [] if verify else ["--no-verify"]
+        self.options = ["--huge-pages", huge_pages] + ([] if verify else ["--no-verify"])
         self.slots = slots
         self.ranks, self.daemon = [], None
 
@@ -128,6 +128,12 @@ class Node:
             self.ranks.append(Rank(os.path.join(self.programs, "bench_rank"), self.arguments, environment))
         self.bytes = sum(int(rank.answer()[1]) for rank in self.ranks)
         self.settle()
+
+    def pages(self):
+        """Bytes of the pages of each arena."""
+        out = subprocess.run([os.path.join(self.programs, "ckpt"), "status", "--json", "--socket", os.path.join(self.home, "ckptd.sock")],
+                             capture_output=True, text=True, check=True).stdout
+        return [rank["page_bytes"] for job in json.loads(out)["jobs"] for rank in job["ranks"]]
 
     def settle(self):
         """Until the daemon has nothing to do: arenas are faulted in and registered in the background."""
@@ -241,10 +247,6 @@ def fio_write(folder, sizes, fallocate="native", huge=False):
         rest(folder)
 
 
-def shared_huge_pages():
-    """Whether arenas can have huge pages here."""
-    try:
-        with open("/sys/kernel/mm/transparent_hugepage/shmem_enabled") as f:
-            return "no" if "[never]" in f.read() else "yes"
-    except OSError:
-        return "unknown"
+def pool_pages():
+    """Free huge pages that are reserved for whoever asks (vm.nr_hugepages)."""
+    return next((int(line.split()[1]) for line in open("/proc/meminfo") if line.startswith("HugePages_Free")), 0)

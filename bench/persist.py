@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 """bench/persist.py [--mib N] [--world N] [--rounds N] [--dir DIR] [--programs DIR] [--check]
+                 [--huge-pages auto|transparent|never]
 
 A shard is written by a real ckptd out of the arena of real ranks, digests on, against fio writing as many new files of the same
 sizes with the same chunks, depth and fixed buffers, before and after each save; a ratio is within one round, to the mean of the two.
@@ -9,6 +10,8 @@ ckptd runs with --no-verify: reading back is background work that follows the le
              compared with those of the source and committed in that time          floor 0.95
     save     from the first begin to `durable`: with the copy into the arena       no floor
     huge     persist against fio with its buffers in huge pages                    no floor
+
+The first line says of which pages the arenas were, see --huge-pages in docs/ckptd.md.
 """
 import statistics
 import sys
@@ -20,7 +23,8 @@ FLOOR = 0.95
 
 def measure(args):
     rows = []
-    with nodes.Node(args.programs, args.dir, args.world, ["--mib", str(args.mib)]) as node:
+    with nodes.Node(args.programs, args.dir, args.world, ["--mib", str(args.mib)], huge_pages=args.huge_pages) as node:
+        print(f"arenas in pages of {sorted(set(node.pages()))} bytes", flush=True)
         sizes = [node.bytes // args.world] * args.world
         node.save(1, "storage")  # warms up: the first one makes directories
         node.forget(1)
@@ -44,6 +48,7 @@ def measure(args):
 def main():
     parser = nodes.options(mib=4096, world=1, rounds=7)
     parser.add_argument("--fallocate", default="native")
+    parser.add_argument("--huge-pages", choices=("auto", "transparent", "never"), default="auto")
     parser.add_argument("--verbose", action="store_true")
     args = parser.parse_args()
     print(f"machine: {nodes.machine(args.dir)}")
