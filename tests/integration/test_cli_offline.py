@@ -1,4 +1,6 @@
-"""ckpt help, version, list, show, ls and verify on stores without a daemon: exit codes, JSON, hostile stores, terminals, pipes."""
+"""ckpt help, version, list, show, ls and verify on stores without a daemon: exit codes, JSON, hostile stores, terminals, pipes.
+
+timeout: 240"""
 
 import json
 import os
