@@ -39,6 +39,7 @@ struct daemon {
 	struct catalog *catalog; /* NULL: none */
 	struct list jobs;
 	uint64_t memory_used; /* bytes of arenas */
+	uint64_t tables_used; /* and of what was registered, with all that is made of it */
 	uint64_t started_ns;
 	bool stopping; /* what is in flight is finished, nothing new is begun */
 };

@@ -56,7 +56,7 @@ static int lay_out(struct job *job, struct forming *f, struct err *err)
 static int check_memory(struct job *job, const struct forming *f, struct err *err)
 {
 	struct daemon *d = job->daemon;
-	uint64_t used = d->memory_used, more = 0, state = 0;
+	uint64_t used = d->memory_used + d->tables_used, more = 0, state = 0;
 	char a[16], b[16], c[16], e[16];
 	for (uint32_t r = 0; r < job->world; r++) {
 		state += f->layouts[r].data_bytes;
@@ -68,12 +68,32 @@ static int check_memory(struct job *job, const struct forming *f, struct err *er
 	}
 	if (used + more <= d->config.memory_limit)
 		return 0;
-	return err_set(err, -ENOMEM,
-		       "job '%s' needs %s of arenas (%s of state on %u ranks, %u slots each), %s of other arenas are "
-		       "in use, the "
-		       "limit of this node is %s: raise --memory-limit or lower CKPT_SLOTS",
-		       job->name, bytes_human(a, sizeof(a), more), bytes_human(b, sizeof(b), state), job->world,
-		       job->nslots, bytes_human(c, sizeof(c), used), bytes_human(e, sizeof(e), d->config.memory_limit));
+	return err_set(
+		err, -ENOMEM,
+		"job '%s' needs %s of arenas (%s of state on %u ranks, %u slots each), %s of other arenas and of "
+		"tables are in use, the limit of this node is %s: raise --memory-limit or lower CKPT_SLOTS",
+		job->name, bytes_human(a, sizeof(a), more), bytes_human(b, sizeof(b), state), job->world, job->nslots,
+		bytes_human(c, sizeof(c), used), bytes_human(e, sizeof(e), d->config.memory_limit));
+}
+
+/* What is kept of a table (the registration, its layout, the headers of its files) takes about 20 times its encoding: measured with
+ * short names; longer ones take less. It counts like arenas, before anything is made of it. */
+int job_charge_table(struct rank *rank, uint64_t len, struct err *err)
+{
+	enum { TABLE_COST = 20 };
+	struct daemon *d = rank->job->daemon;
+	uint64_t others = d->tables_used - rank->table_bytes, arenas = d->memory_used, more = TABLE_COST * len;
+	char a[16], b[16], c[16], l[16];
+	if (more > rank->table_bytes && arenas + others + more > d->config.memory_limit)
+		return err_set(err, -ENOMEM,
+			       "the table of rank %u needs %s, %s of other tables and %s of arenas are in use, the "
+			       "limit of this "
+			       "node is %s: register fewer tensors and pieces, or raise --memory-limit",
+			       rank->id, bytes_human(a, sizeof(a), more), bytes_human(b, sizeof(b), others),
+			       bytes_human(c, sizeof(c), arenas), bytes_human(l, sizeof(l), d->config.memory_limit));
+	d->tables_used = others + more;
+	rank->table_bytes = more;
+	return 0;
 }
 
 static int make_arenas(struct job *job, struct forming *f, struct err *err)

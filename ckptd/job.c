@@ -103,6 +103,7 @@ static void free_rank(struct rank *rank)
 	if (rank->doorbell >= 0)
 		close(rank->doorbell);
 	registration_free(&rank->reg);
+	rank->job->daemon->tables_used -= rank->table_bytes;
 	memory_put(rank->mem);
 }
 

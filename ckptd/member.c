@@ -231,6 +231,8 @@ void job_register(struct rank *rank, uint32_t seq, const void *body, size_t len)
 	rank->registering = wait_until(rank, seq, timeout_ms);
 	int rc = failpoint("job.register", NULL);
 	if (!rc)
+		rc = job_charge_table(rank, len, &err);
+	if (!rc)
 		rc = table ? registration_decode(table, len - sizeof(timeout_ms), &rank->reg, &err)
 			   : err_set(&err, -EBADMSG, "REGISTER is cut");
 	if (!rc && (rank->reg.rank != rank->id || rank->reg.world != job->world))
