@@ -3,10 +3,29 @@
 #include <stddef.h>
 
 extern const struct command command_list, command_show, command_ls, command_verify, command_restore;
+extern const struct command command_diff, command_dump, command_stats, command_export, command_import;
 extern const struct command command_pin, command_unpin, command_tag;
 extern const struct command command_run, command_status, command_version, command_help;
 
+/* One per line, in the order of the help. */
+/* clang-format off */
 const struct command *const commands[] = {
-	&command_list, &command_show, &command_ls,     &command_verify,  &command_restore, &command_pin, &command_unpin,
-	&command_tag,  &command_run,  &command_status, &command_version, &command_help,    NULL,
+	&command_list,
+	&command_show,
+	&command_ls,
+	&command_stats,
+	&command_verify,
+	&command_restore,
+	&command_export,
+	&command_import,
+	&command_diff,
+	&command_dump,
+	&command_pin,
+	&command_unpin,
+	&command_tag,
+	&command_run,
+	&command_status,
+	&command_version,
+	&command_help,
+	NULL,
 };

@@ -243,7 +243,7 @@ static int write_all(struct exporter *x, struct err *err)
 	for (uint32_t r = 0; rc == 0 && r < x->table->nranks; r++)
 		for (uint32_t f = 0; rc == 0 && f < x->table->layouts[r].nfiles; f++)
 			rc = write_file(x, r, f, err);
-	return rc == 0 && !x->table->wish->world ? write_indices(x, err) : rc;
+	return rc == 0 && !x->table->split ? write_indices(x, err) : rc;
 }
 
 int export_write(struct checkpoint *ck, const struct export_table *table, int dir, const struct export_options *opts,

@@ -2,6 +2,7 @@
  *
  * export_table.c  which tensors, and which rows of them go to which rank: a registration per rank, of which the format makes
  *                 layout and headers, as for a save
+ * export_run.c    the way from the named checkpoint to the complete directory
  * export.c        the files, filled through restore plans in windows of bounded memory */
 #ifndef CKPT_CLI_EXPORT_H
 #define CKPT_CLI_EXPORT_H
@@ -9,7 +10,14 @@
 #include "format/layout.h"
 #include "store/repo.h"
 
+enum export_form {
+	EXPORT_PLAIN = 1, /* a file per group, and per rank when split; 0 is the same */
+	EXPORT_HF,        /* one model of whole tensors, as transformers reads it */
+	EXPORT_DCP,       /* one model in shards, as torch.distributed.checkpoint reads it */
+};
+
 struct export_wish {
+	enum export_form form;
 	uint32_t world;            /* 0: whole tensors, one set of files */
 	uint64_t file_max;         /* bytes of data per file; a single piece may be larger */
 	const char *const *groups; /* NULL-terminated, empty: all */
@@ -20,9 +28,12 @@ struct export_wish {
 struct export_table {
 	const struct export_wish *wish;
 	uint32_t nranks; /* at least 1 */
+	bool split;      /* tensors are split over the ranks */
 	struct registration *regs;
 	struct layout *layouts;
 	uint64_t tensors, files, bytes; /* bytes with headers */
+	uint64_t blobs;                 /* that were left out, since the form has no place for them */
+	uint32_t groups;                /* that the tensors are of; 2: several */
 };
 
 /* -ENOENT: no tensor is wished for; -EBADMSG, -EINVAL: the checkpoint contradicts itself. */

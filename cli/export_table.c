@@ -1,8 +1,8 @@
 #include "export.h"
 
+#include "filter.h"
 #include "format/safetensors.h"
 
-#include <fnmatch.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,22 +12,6 @@ struct tensor {
 	const struct manifest_tensor *meta;
 	const char *group;
 };
-
-static bool any_equal(const char *const *list, const char *word)
-{
-	for (const char *const *w = list; *w; w++)
-		if (!strcmp(*w, word))
-			return true;
-	return !*list;
-}
-
-static bool any_match(const char *const *globs, const char *name)
-{
-	for (const char *const *g = globs; *g; g++)
-		if (!fnmatch(*g, name, 0))
-			return true;
-	return !*globs;
-}
 
 static int by_name(const void *a, const void *b)
 {
@@ -46,6 +30,11 @@ static size_t drop_repeats(struct tensor *tensors, size_t n)
 	return kept;
 }
 
+static bool one_model(const struct export_wish *wish)
+{
+	return wish->form == EXPORT_HF || wish->form == EXPORT_DCP;
+}
+
 /* Appends the tensors of a node that are wished for and have a piece. */
 static int add_node(const struct node_manifest *node, const struct export_wish *wish, struct tensor **list, size_t *n)
 {
@@ -60,21 +49,49 @@ static int add_node(const struct node_manifest *node, const struct export_wish *
 		for (uint32_t p = 0; p < node->files[f].npieces; p++)
 			groups[node->files[f].pieces[p].tensor] = node->files[f].group;
 	for (uint32_t t = 0; t < node->ntensors; t++)
-		if (groups[t] && any_equal(wish->groups, groups[t]) && any_match(wish->globs, node->tensors[t].name))
+		if (groups[t] && filter_names(wish->groups, groups[t]) &&
+		    filter_matches(wish->globs, node->tensors[t].name))
 			grown[(*n)++] = (struct tensor){&node->tensors[t], groups[t]};
 	free(groups);
 	return 0;
 }
 
-static int list_tensors(const struct checkpoint *ck, const struct export_wish *wish, struct tensor **list, size_t *n,
+/* How many groups the tensors are of, for a remark: 0, 1, or 2 for several. */
+static void count_groups(const struct tensor *list, size_t n, struct export_table *table)
+{
+	const char *first = NULL;
+	for (size_t i = 0; i < n && table->groups < 2; i++) {
+		if (list[i].meta->kind != ENTRY_TENSOR || (first && !strcmp(first, list[i].group)))
+			continue;
+		table->groups++;
+		first = list[i].group;
+	}
+}
+
+/* Everything is of one group; blobs have no place. */
+static size_t make_model(struct tensor *list, size_t n, struct export_table *table)
+{
+	size_t kept = 0;
+	for (size_t i = 0; i < n; i++)
+		if (list[i].meta->kind == ENTRY_TENSOR)
+			list[kept++] = (struct tensor){list[i].meta, "model"};
+	table->blobs = n - kept;
+	return kept;
+}
+
+static int list_tensors(const struct checkpoint *ck, struct export_table *table, struct tensor **list, size_t *n,
 			struct err *err)
 {
+	const struct export_wish *wish = table->wish;
 	int rc = 0;
 	for (uint32_t i = 0; rc == 0 && i < ck->nnodes; i++)
 		rc = add_node(&ck->nodes[i], wish, list, n);
 	if (rc < 0)
 		return err_set(err, rc, "no memory for a list of tensors");
 	*n = drop_repeats(*list, *n);
+	count_groups(*list, *n, table);
+	if (one_model(wish))
+		*n = make_model(*list, *n, table);
 	return *n ? 0 : err_set(err, -ENOENT, "no tensor of the checkpoint is meant by --group and --tensor");
 }
 
@@ -159,10 +176,11 @@ static int count(struct export_table *table, struct err *err)
 int export_table_make(const struct checkpoint *ck, const struct export_wish *wish, struct export_table *table,
 		      struct err *err)
 {
-	*table = (struct export_table){.wish = wish, .nranks = wish->world ? wish->world : 1};
+	uint32_t world = wish->form == EXPORT_DCP && !wish->world ? ck->manifest.world : wish->world;
+	*table = (struct export_table){.wish = wish, .nranks = world ? world : 1, .split = world > 0};
 	struct tensor *list = NULL;
 	size_t n = 0;
-	int rc = list_tensors(ck, wish, &list, &n, err);
+	int rc = list_tensors(ck, table, &list, &n, err);
 	table->tensors = n;
 	table->regs = calloc(table->nranks, sizeof(*table->regs));
 	if (rc == 0 && !table->regs)
@@ -201,7 +219,10 @@ void export_file_name(const struct export_table *table, uint32_t rank, uint32_t 
 	uint32_t parts = 0;
 	for (uint32_t i = 0; i < l->nfiles; i++)
 		parts += !strcmp(l->files[i].group, f->group);
-	if (table->wish->world)
+	if (table->wish->form == EXPORT_DCP)
+		snprintf(dst, NAME_FILE_MAX, "shard-%05u-%s-%05u-of-%05u.safetensors", rank + 1, f->group, f->part + 1,
+			 parts);
+	else if (table->split)
 		name_data(rank, table->nranks, f->group, f->part, dst);
 	else if (parts == 1)
 		snprintf(dst, NAME_FILE_MAX, "%s.safetensors", f->group);

@@ -14,6 +14,7 @@ static const struct {
 	{EXIT_FAILED, "failure", "failed: the message on stderr says why"},
 	{EXIT_USAGE, "usage", "the command line is wrong"},
 	{EXIT_PARTIAL, "partial", "done in part: the message says what is missing"},
+	{EXIT_DIFFERENT, "different", "ckpt diff: the checkpoints differ"},
 	{EXIT_NO_REPO, "no repository", "there is no repository at that path, or none was named"},
 	{EXIT_LOCKED, "locked", "another process holds the repository's lock"},
 	{EXIT_NO_DAEMON, "daemon unreachable", "no daemon answers at the socket"},

@@ -119,11 +119,11 @@ int cli_scan_job(struct cli *cli, struct checkpoint_ref **refs, size_t *n)
 
 /* ---- which checkpoint */
 
-int cli_open(struct cli *cli, struct checkpoint *ck)
+int cli_open_named(struct cli *cli, const char *text, struct checkpoint *ck)
 {
 	struct checkpoint_ref ref;
 	struct err err = {0};
-	int code = cli_pick(cli, cli->nargs ? cli->args[0] : NULL, &ref);
+	int code = cli_pick(cli, text, &ref);
 	if (code)
 		return code;
 	int rc = checkpoint_open(cli->repo, ref.job, ref.id, ck, &err);
@@ -136,6 +136,11 @@ char *text_checkpoint(const struct checkpoint_ref *ref, char *dst, size_t size)
 	name_dir(ref->id, name);
 	snprintf(dst, size, "%s/%s", ref->job, name);
 	return dst;
+}
+
+int cli_open(struct cli *cli, struct checkpoint *ck)
+{
+	return cli_open_named(cli, cli->nargs ? cli->args[0] : NULL, ck);
 }
 
 json_t *json_checkpoint(const struct cli *cli, const struct checkpoint_ref *ref)

@@ -22,7 +22,9 @@ int cli_scan_job(struct cli *cli, struct checkpoint_ref **refs, size_t *n);
  * directory, or a tag. EXIT_NONE_RESTORABLE: latest of none; EXIT_FAILED: no such step (the nearest are named); EXIT_USAGE. */
 int cli_pick(struct cli *cli, const char *text, struct checkpoint_ref *ref);
 
-/* Picks by the first argument and opens it: EXIT_OK and *ck is the caller's, or a code with the message printed. */
+/* Picks and opens it: EXIT_OK and *ck is the caller's, or a code with the message printed. */
+int cli_open_named(struct cli *cli, const char *text, struct checkpoint *ck);
+/* The same by the first argument. */
 int cli_open(struct cli *cli, struct checkpoint *ck);
 
 /* "main/step-000000001000.e0001". Returns dst. */

@@ -111,6 +111,7 @@ int disk_remove_file(struct disk *d, int dir, const char *name, struct err *err)
 struct disk_stat {
 	bool is_dir;
 	uint64_t size, blocks512, links;
+	uint64_t dev, ino; /* the same for all names of a file */
 	uint64_t mtime_ns;
 };
 int disk_stat_at(struct disk *d, int dir, const char *name, struct disk_stat *st);

@@ -21,6 +21,8 @@ int disk_stat_at(struct disk *d, int dir, const char *name, struct disk_stat *st
 		.size = (uint64_t)s.st_size,
 		.blocks512 = (uint64_t)s.st_blocks,
 		.links = s.st_nlink,
+		.dev = s.st_dev,
+		.ino = s.st_ino,
 		.mtime_ns = (uint64_t)s.st_mtim.tv_sec * CLOCK_NS_PER_S + (uint64_t)s.st_mtim.tv_nsec,
 	};
 	return 0;

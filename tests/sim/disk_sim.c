@@ -349,6 +349,7 @@ int disk_stat_at(struct disk *d, int dir, const char *name, struct disk_stat *st
 	*st = (struct disk_stat){.is_dir = inode->dir,
 				 .size = inode->now.len,
 				 .links = 1,
+				 .ino = (uint64_t)(uintptr_t)inode,
 				 .mtime_ns = inode->mtime,
 				 .blocks512 = inode->now.len / 512};
 	return 0;
