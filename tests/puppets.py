@@ -14,6 +14,14 @@ CAPTURED, DURABLE, VERIFIED = 1, 3, 4
 LATEST = -1
 
 
+def ended(pid):
+    """Nobody may have waited for it yet."""
+    try:
+        return pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] in "ZX"
+    except (FileNotFoundError, ProcessLookupError):
+        return True
+
+
 class Answer:
     """The code of a call, and what was said with it."""
 
@@ -169,7 +177,7 @@ class Run:
             children = self.pids()
             self.process.send_signal(signal.SIGKILL)  # the kernel ends its children
             for pid in children:
-                until(lambda pid=pid: not os.path.exists(f"/proc/{pid}"), f"process {pid} ends")
+                until(lambda pid=pid: ended(pid), f"process {pid} ends")
         return self.process.wait()
 
 

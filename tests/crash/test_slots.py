@@ -3,13 +3,12 @@ living one may still write to is not handed out.
 timeout: 120"""
 
 import json
-import pathlib
 import signal
 import sys
 
 import fleet
 from fleet import DEADLINE, Cases, expect, until
-from puppets import CAPTURED, LATEST, MEMORY, STORAGE, VERIFIED, Puppet, all_must, gather, holds, save
+from puppets import CAPTURED, LATEST, MEMORY, STORAGE, VERIFIED, Puppet, all_must, ended, gather, holds, save
 
 WORLD = 2
 SLOTS = 3
@@ -24,14 +23,6 @@ def snapshots(d):
     code, out, err = d.ckpt("status", "--socket", d.socket, "--json")
     expect(code == 0, err)
     return {s["step"]: s for s in json.loads(out)["jobs"][0]["snapshots"]}
-
-
-def ended(pid):
-    """Nobody may have waited for it yet."""
-    try:
-        return pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] in "ZX"
-    except FileNotFoundError:
-        return True
 
 
 def slow_reader():
