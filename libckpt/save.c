@@ -263,13 +263,15 @@ static int fence(struct ckpt_snapshot *snap, void *stream, struct err *err)
 	int rc = capture_fence(&stage->capture, snap->slot, stream, deadline, err);
 	if (rc == -ETIMEDOUT)
 		return err_prefix(err, rc, "not captured after %u ms", ms);
+	/* The daemon may have seen the failure first and given the snapshot up: this rank is told what it was all the same. */
+	if (rc && stage_was_last(stage, snap->slot, snap->id)) {
+		keep_failure(snap, rc, err);
+		stage_ring(stage);
+		return rc;
+	}
 	if (!stage_holds(stage, snap->slot, snap->id))
 		return err_set(err, -ECANCELED, "the daemon gave it up before its fence");
-	if (!rc)
-		return set_fenced(snap, slot, err);
-	keep_failure(snap, rc, err);
-	stage_ring(stage);
-	return rc;
+	return set_fenced(snap, slot, err);
 }
 
 int ckpt_fence(ckpt_snapshot *snap, void *stream)

@@ -89,6 +89,12 @@ bool stage_holds(const struct stage *stage, uint32_t slot, struct step_id id)
 	       record->step == id.step && record->epoch == id.epoch;
 }
 
+bool stage_was_last(const struct stage *stage, uint32_t slot, struct step_id id)
+{
+	const struct arena_slot *record = &stage_head(stage)->slots[slot];
+	return record->step == id.step && record->epoch == id.epoch;
+}
+
 void stage_give_up(const struct stage *stage, uint32_t slot, struct step_id id)
 {
 	struct arena_slot *record = &stage_head(stage)->slots[slot];

@@ -32,6 +32,8 @@ static inline struct arena_head *stage_head(const struct stage *stage)
 
 /* Tells the daemon to look at the slots. */
 void stage_ring(const struct stage *stage);
+/* Whether this snapshot is the last one that was begun in the slot, given up or not. */
+bool stage_was_last(const struct stage *stage, uint32_t slot, struct step_id id);
 /* Whether the slot (still) belongs to this snapshot. */
 bool stage_holds(const struct stage *stage, uint32_t slot, struct step_id id);
 /* Gives up an unfenced snapshot in this slot: it is never promoted. No effect on a fenced or another one. */

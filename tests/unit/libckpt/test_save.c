@@ -466,6 +466,21 @@ Test(save, a_launch_that_is_refused_frees_nothing_before_the_other_device_ends)
 	crew_down(&c);
 }
 
+Test(save, a_mutation_is_told_although_the_daemon_gave_the_snapshot_up_first)
+{
+	struct crew c;
+	ckpt_snapshot *snap;
+	two_devices_up(&c);
+	cr_assert_eq(ckpt_begin(c.s[0], 4, CKPT_MEMORY, NULL, &snap), 0);
+	fence_answer[0] = -EBADMSG;
+	fake_free(c.f, 0, slot_of(&c, 0, 4));
+	cr_assert_eq(ckpt_fence(snap, NULL), -EBADMSG);
+	cr_assert(strstr(ckpt_error(c.s[0]), "tensor a"), "%s", ckpt_error(c.s[0]));
+	cr_assert_eq(ckpt_wait(snap, CKPT_CAPTURED, 0), -EBADMSG);
+	ckpt_snapshot_free(snap);
+	crew_down(&c);
+}
+
 Test(save, a_mutation_names_the_tensor)
 {
 	struct crew c;
