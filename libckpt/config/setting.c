@@ -1,0 +1,134 @@
+#include "config/setting.h"
+
+#include "base/bytes.h"
+#include "format/names.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/sysinfo.h>
+#include <unistd.h>
+
+enum {
+	SOCKET_PATH_MAX = 107,   /* sockaddr_un */
+	BANDWIDTH_MIN = 1 << 16, /* bytes/s. Below, a commit would look stalled */
+	TIME_MAX = 1000000000,   /* ms */
+	SAVE_QUEUE_MAX = 6,      /* slots of a rank, less one to capture into and one being written */
+};
+
+static const char *const save_policies[] = {"newest", "queue", "refuse", NULL};
+
+#define NODE(member) .scope = SCOPE_NODE, .offset = offsetof(struct config, member)
+#define JOB(member) .scope = SCOPE_JOB, .offset = offsetof(struct policy, member)
+
+const struct setting settings[] = {
+	{"store", NODE(store), .type = SETTING_PATH, .flag = "store", .env = "CKPT_STORE", .value = "DIR",
+	 .fallback_text = "none", .max = SETTING_TEXT_MAX - 1, .restart = true,
+	 .help = "repository of checkpoints, made when missing; without one checkpoints stay in memory"},
+	{"socket", NODE(socket), .type = SETTING_PATH, .flag = "socket", .env = "CKPT_SOCKET", .value = "PATH",
+	 .fallback_text = "$XDG_RUNTIME_DIR/ckptd.sock, else /run/ckptd.sock", .max = SOCKET_PATH_MAX, .restart = true,
+	 .help = "control socket, made with mode 0600"},
+	{"name", NODE(node), .type = SETTING_NAME, .flag = "node", .env = "CKPT_NODE", .value = "NAME",
+	 .fallback_text = "the host name", .max = NAME_NODE_MAX - 1, .restart = true,
+	 .help = "name of this node in manifests"},
+	{"memory-limit", NODE(memory_limit), .type = SETTING_BYTES, .flag = "memory-limit", .env = "CKPT_MEMORY_LIMIT",
+	 .value = "SIZE", .fallback_text = "80% of the memory", .min = 1, .max = UINT64_MAX,
+	 .help = "ceiling for the arenas of all jobs"},
+	{"write-bandwidth", NODE(write_bandwidth), .type = SETTING_BYTES, .flag = "write-bandwidth",
+	 .env = "CKPT_WRITE_BANDWIDTH", .value = "SIZE", .fallback = "0", .min = BANDWIDTH_MIN, .max = 1ull << 50,
+	 .zero = true, .help = "all jobs together write at most this much to storage per second; 0: no limit"},
+	{"read-bandwidth", NODE(read_bandwidth), .type = SETTING_BYTES, .flag = "read-bandwidth",
+	 .env = "CKPT_READ_BANDWIDTH", .value = "SIZE", .fallback = "0", .min = BANDWIDTH_MIN, .max = 1ull << 50,
+	 .zero = true, .help = "checkpoints of all jobs are read back at most this fast per second; 0: no limit"},
+
+	{"memory-limit", JOB(memory_limit), .type = SETTING_BYTES, .flag = "job-memory-limit",
+	 .env = "CKPT_JOB_MEMORY_LIMIT", .value = "SIZE", .fallback = "0", .min = 1, .max = UINT64_MAX, .zero = true,
+	 .help = "ceiling for the arenas of one job on this node; 0: that of the node alone"},
+	{"write-bandwidth", JOB(write_bandwidth), .type = SETTING_BYTES, .flag = "job-write-bandwidth",
+	 .env = "CKPT_JOB_WRITE_BANDWIDTH", .value = "SIZE", .fallback = "0", .min = BANDWIDTH_MIN, .max = 1ull << 50,
+	 .zero = true, .help = "a job writes at most this much to storage per second; 0: no limit of its own"},
+	{"read-bandwidth", JOB(read_bandwidth), .type = SETTING_BYTES, .flag = "job-read-bandwidth",
+	 .env = "CKPT_JOB_READ_BANDWIDTH", .value = "SIZE", .fallback = "0", .min = BANDWIDTH_MIN, .max = 1ull << 50,
+	 .zero = true,
+	 .help = "a job's checkpoints are read back at most this fast per second; 0: no limit of its own"},
+	{"save-policy", JOB(save_policy), .type = SETTING_CHOICE, .flag = "save-policy", .env = "CKPT_SAVE_POLICY",
+	 .value = "POLICY", .fallback = "newest", .choices = save_policies,
+	 .help = "what becomes of a save to storage that meets an unfinished one"},
+	{"save-queue", JOB(save_queue), .type = SETTING_COUNT, .flag = "save-queue", .env = "CKPT_SAVE_QUEUE",
+	 .value = "N", .fallback = "1", .min = 1, .max = SAVE_QUEUE_MAX,
+	 .help = "with the policy queue: saves that may wait for the disk, never more than the slots less 2"},
+	{"persist-every", JOB(persist_every), .type = SETTING_COUNT, .flag = "persist-every",
+	 .env = "CKPT_PERSIST_EVERY", .value = "N", .fallback = "1", .min = 1, .max = 1000000,
+	 .help = "write one in N of the saves to storage that the ranks ask for, the first of them first"},
+	{"verify", JOB(verify), .type = SETTING_BOOL, .flag = "verify", .env = "CKPT_VERIFY", .value = "YES|NO",
+	 .fallback = "yes", .help = "read checkpoints back after the commit; without, they end at durable"},
+	{"save-timeout", JOB(save_timeout_ms), .type = SETTING_DURATION, .flag = "save-timeout",
+	 .env = "CKPT_SAVE_TIMEOUT", .value = "TIME", .fallback = "2m", .min = 1, .max = TIME_MAX,
+	 .help = "a step that is begun must be captured on every rank within this"},
+	{"join-timeout", JOB(join_timeout_ms), .type = SETTING_DURATION, .flag = "join-timeout",
+	 .env = "CKPT_JOIN_TIMEOUT", .value = "TIME", .fallback = "2m", .min = 1, .max = TIME_MAX,
+	 .help = "how long ranks wait for each other when they do not say themselves"},
+	{"stall-timeout", JOB(stall_timeout_ms), .type = SETTING_DURATION, .flag = "stall-timeout",
+	 .env = "CKPT_STALL_TIMEOUT", .value = "TIME", .fallback = "10m", .min = 1, .max = TIME_MAX,
+	 .help = "a commit that makes no progress for so long fails"},
+	{"hang-timeout", JOB(hang_timeout_ms), .type = SETTING_DURATION, .flag = "hang-timeout",
+	 .env = "CKPT_HANG_TIMEOUT", .value = "TIME", .fallback = "1m", .max = TIME_MAX,
+	 .help = "a rank without heartbeat for so long is reported; 0: never"},
+	{"linger", JOB(linger_ms), .type = SETTING_DURATION, .flag = "linger", .env = "CKPT_LINGER", .value = "TIME",
+	 .fallback = "10m", .max = TIME_MAX, .help = "how long the arenas of a job without processes are kept"},
+	{NULL},
+};
+
+const struct setting *setting_find(enum setting_scope scope, const char *key)
+{
+	for (const struct setting *s = settings; s->key; s++)
+		if (s->scope == scope && !strcmp(s->key, key))
+			return s;
+	return NULL;
+}
+
+const char *scope_name(enum setting_scope scope)
+{
+	return scope == SCOPE_NODE ? "node" : "job";
+}
+
+/* ---- defaults that depend on the machine ------------------------------------------------------------------------- */
+
+static void default_socket(char *dst, size_t size)
+{
+	const char *dir = getenv("XDG_RUNTIME_DIR");
+	if (dir && *dir)
+		snprintf(dst, size, "%s/ckptd.sock", dir);
+	else
+		snprintf(dst, size, "/run/ckptd.sock");
+}
+
+static void default_node(char *dst, size_t size)
+{
+	char name[NAME_NODE_MAX] = "";
+	if (gethostname(name, sizeof(name) - 1) < 0 || name_check("node", name, sizeof(name), NULL))
+		snprintf(name, sizeof(name), "node");
+	snprintf(dst, size, "%s", name);
+}
+
+/* In whole MiB, so that a person can read it. */
+static void default_memory(char *dst, size_t size)
+{
+	struct sysinfo info;
+	uint64_t bytes = sysinfo(&info) ? 1ull << 30 : (uint64_t)info.totalram * info.mem_unit / 10 * 8;
+	snprintf(dst, size, "%luM", (unsigned long)max_u64(bytes >> 20, 1));
+}
+
+char *setting_fallback(const struct setting *setting, char *dst, size_t size)
+{
+	dst[0] = 0;
+	if (setting->fallback)
+		snprintf(dst, size, "%s", setting->fallback);
+	else if (setting->scope == SCOPE_NODE && setting->offset == offsetof(struct config, socket))
+		default_socket(dst, size);
+	else if (setting->scope == SCOPE_NODE && setting->offset == offsetof(struct config, node))
+		default_node(dst, size);
+	else if (setting->scope == SCOPE_NODE && setting->offset == offsetof(struct config, memory_limit))
+		default_memory(dst, size);
+	return dst;
+}

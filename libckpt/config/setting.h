@@ -1,0 +1,88 @@
+/* Settings: what an operator can decide, in one table: the single source of ckptd's options and environment, of the configuration
+ * file, of `ckpt config`, and of what the documentation is held against. A new setting is one row of settings[] and one field of
+ * the struct that its offset names. */
+#ifndef CKPT_CONFIG_SETTING_H
+#define CKPT_CONFIG_SETTING_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum setting_scope {
+	SCOPE_NODE = 1, /* [node]: the daemon, all jobs together */
+	SCOPE_JOB,      /* [job], [job NAME], [job PATTERN]: each job by itself */
+};
+
+enum setting_type {
+	SETTING_BYTES = 1, /* K, M, G, T: powers of 1024 */
+	SETTING_DURATION,  /* kept in milliseconds; ms (also without a unit), s, m, h */
+	SETTING_COUNT,
+	SETTING_BOOL, /* yes or no */
+	SETTING_CHOICE,
+	SETTING_PATH,
+	SETTING_NAME, /* the letters of name_check() */
+};
+
+/* [node], as ckptd uses it. Texts belong to the sources that they came from; NULL: none. */
+struct config {
+	const char *store; /* path of the repository; NULL: memory only */
+	const char *socket;
+	const char *node;
+	uint64_t memory_limit;    /* bytes of arenas on this node */
+	uint64_t write_bandwidth; /* bytes/s of all jobs; 0: as fast as the storage */
+	uint64_t read_bandwidth;  /* of reading back; 0: as fast as the storage */
+};
+
+/* What becomes of a save to storage that meets an unfinished one; in the order of the table's choices. */
+enum save_policy {
+	SAVE_NEWEST = 0, /* waits; of those that wait the newest is written */
+	SAVE_QUEUE,      /* waits its turn, while there is room */
+	SAVE_REFUSE,     /* stays in memory */
+};
+
+/* [job], as ckptd uses it. Times in milliseconds. */
+struct policy {
+	uint64_t memory_limit;     /* bytes of arenas of the job on this node; 0: only the node's limit */
+	uint64_t write_bandwidth;  /* bytes/s; 0: only the node's limit */
+	uint64_t read_bandwidth;   /* bytes/s of reading back; 0: only the node's limit */
+	uint64_t save_policy;      /* enum save_policy */
+	uint64_t save_queue;       /* saves that may wait, with SAVE_QUEUE */
+	uint64_t persist_every;    /* of the saves to storage that the ranks ask for */
+	uint64_t save_timeout_ms;  /* from the first begin of a step until it is captured on every rank */
+	uint64_t join_timeout_ms;  /* a barrier of ranks (register, join, restore) */
+	uint64_t stall_timeout_ms; /* a commit that makes no progress */
+	uint64_t hang_timeout_ms;  /* no heartbeat; 0: hangs are not watched */
+	uint64_t linger_ms;        /* how long the arenas of a job without processes are kept */
+	bool verify;               /* read back after each commit */
+};
+
+struct setting {
+	const char *key; /* in the section of its scope; NULL ends the table */
+	enum setting_scope scope;
+	enum setting_type type;
+	const char *flag;           /* of ckptd, without dashes; a yes-or-no has --no-FLAG, too */
+	const char *env;            /* environment variable */
+	const char *value;          /* how help and documents call the value: "SIZE" */
+	const char *fallback;       /* the default, as it would stand in a file; NULL: see setting_fallback() */
+	const char *fallback_text;  /* where fallback is NULL: the rule, for people */
+	uint64_t min, max;          /* numbers; of a path or a name max is its length */
+	bool zero;                  /* 0 is allowed although it is below min: it means "none" */
+	const char *const *choices; /* NULL-terminated; the value is the index */
+	size_t offset;              /* in struct config or struct policy */
+	bool restart;     /* a change takes effect when ckptd is started anew. Texts need this: see struct config */
+	const char *help; /* one line, no full stop */
+};
+
+extern const struct setting settings[];
+
+/* By key within a scope; NULL: there is none. */
+const struct setting *setting_find(enum setting_scope scope, const char *key);
+/* "node" or "job". */
+const char *scope_name(enum setting_scope scope);
+
+enum { SETTING_TEXT_MAX = 4096 };
+
+/* The default in words of a file; "" where there is none (no store). Returns dst. */
+char *setting_fallback(const struct setting *setting, char *dst, size_t size);
+
+#endif
