@@ -475,6 +475,7 @@ void commit_abort(struct commit *c, int rc, const char *why)
 		return;
 	c->rc = rc;
 	err_set(&c->err, rc, "%s", why);
+	commit_stop_files(c);
 	if (c->state == COMMIT_DIGESTS && !c->digests_ready)
 		give_up(c); /* nothing is in flight that would go on */
 }

@@ -69,6 +69,8 @@ struct commit_file {
 struct commit {
 	/* set by the caller */
 	struct disk *disk;
+	struct throttle *throttle; /* limits the writing of data files; with bucket, the job's. NULL: no limit */
+	struct bucket *bucket;
 	int root;
 	char job[NAME_JOB_MAX], node[NAME_NODE_MAX];
 	struct step_id id;

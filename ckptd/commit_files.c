@@ -19,6 +19,13 @@ static void file_done(struct writer *w)
 	start_files(c);
 }
 
+/* A file under a limit may take longer than a commit may stall. */
+static void file_moved(struct writer *w)
+{
+	struct commit *c = w->arg;
+	c->progress_ns = clock_now();
+}
+
 static void start_data(struct commit *c, struct commit_file *f)
 {
 	const struct memory *mem = f->rank->mem;
@@ -26,6 +33,9 @@ static void start_data(struct commit *c, struct commit_file *f)
 	const struct head_block *head = &mem->heads[f->file];
 	struct writer *w = &f->writer;
 	*w = (struct writer){.disk = c->disk, .dir = c->dir, .flags = DISK_DIRECT, .done = file_done, .arg = c};
+	w->throttle = c->throttle;
+	w->bucket = c->bucket;
+	w->moved = file_moved;
 	name_data(mem->reg.rank, c->world, lf->group, lf->part, w->name);
 	w->extents[0] = (struct writer_extent){head->data, 0, head->len};
 	w->extents[1] = (struct writer_extent){memory_slot(mem, f->rank->slot) + lf->slot_at, head->len,
@@ -59,6 +69,12 @@ static void start_files(struct commit *c)
 	}
 	if (!c->in_flight)
 		commit_advance(c, c->rc);
+}
+
+void commit_stop_files(struct commit *c)
+{
+	for (uint32_t i = 0; c->state == COMMIT_DATA && i < c->started; i++)
+		writer_cancel(&c->cfiles[i].writer, c->rc);
 }
 
 void commit_write_files(struct commit *c)

@@ -15,6 +15,8 @@ void commit_fail(struct commit *c, int rc, const char *what);
 int commit_collect_files(struct commit *c);
 /* Writes the data files or the sidecars (by state); commit_advance when all have ended. */
 void commit_write_files(struct commit *c);
+/* Data files that wait under a limit end now, with c->rc. */
+void commit_stop_files(struct commit *c);
 int commit_encode_sidecars(struct commit *c);
 /* Writes a small file; commit_advance when it has ended. */
 void commit_write_text(struct commit *c, const char *name, const struct wbuf *text);

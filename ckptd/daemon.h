@@ -3,8 +3,10 @@
 #define CKPTD_DAEMON_H
 
 #include "base/list.h"
+#include "config/sources.h"
 #include "format/names.h"
 #include "memory.h"
+#include "throttle.h"
 
 #include <stdbool.h>
 
@@ -13,28 +15,16 @@ struct disk;
 struct loop;
 struct pool;
 
-struct config {
-	const char *store; /* path of the repository; NULL: memory only */
-	const char *socket;
-	char node[NAME_NODE_MAX];
-	uint64_t memory_limit;     /* bytes of arenas on this node */
-	unsigned save_timeout_ms;  /* from the first begin of a step until it is captured on every rank */
-	unsigned join_timeout_ms;  /* a barrier of ranks (register, join, restore) */
-	unsigned stall_timeout_ms; /* a commit that makes no progress */
-	unsigned hang_timeout_ms;  /* no heartbeat; 0: hangs are not watched */
-	unsigned linger_ms;        /* how long the arenas of a job without processes are kept */
-	enum huge_pages huge_pages;
-	bool verify; /* read back after each commit */
-};
-
-void config_defaults(struct config *config);
-
 struct daemon {
-	struct config config;
+	struct config config;          /* [node], in effect */
+	struct sources *sources;       /* as read last: the policies of jobs come from here */
+	struct sources *first_sources; /* the texts of config are in there */
 	struct loop *loop;
 	struct pool *pool;
 	struct pool *reader; /* one thread for reading back, so that digests and recoveries never wait for it */
 	struct disk *disk;
+	struct throttle writes;  /* what commits write */
+	struct meter reads;      /* what is read back */
 	int root;                /* handle of the repository; -1: memory only */
 	struct catalog *catalog; /* NULL: none */
 	struct list jobs;

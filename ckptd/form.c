@@ -56,16 +56,26 @@ static int lay_out(struct job *job, struct forming *f, struct err *err)
 static int check_memory(struct job *job, const struct forming *f, struct err *err)
 {
 	struct daemon *d = job->daemon;
-	uint64_t used = d->memory_used + d->tables_used, more = 0, state = 0;
+	uint64_t used = d->memory_used + d->tables_used, of_job = job_memory(job);
+	uint64_t limit = job->policy.memory_limit, more = 0, state = 0;
 	char a[16], b[16], c[16], e[16];
 	for (uint32_t r = 0; r < job->world; r++) {
 		state += f->layouts[r].data_bytes;
 		if (f->keep[r])
 			continue;
-		if (job->ranks[r].mem)
+		if (job->ranks[r].mem) {
 			used -= job->ranks[r].mem->size;
+			of_job -= job->ranks[r].mem->size;
+		}
 		more += f->cost[r];
 	}
+	if (limit && of_job + more > limit)
+		return err_set(
+			err, -ENOMEM,
+			"job '%s' needs %s of arenas (%s of state on %u ranks, %u slots each) and holds %s of "
+			"others, the limit of this job is %s: raise memory-limit of [job %s] or lower CKPT_SLOTS",
+			job->name, bytes_human(a, sizeof(a), more), bytes_human(b, sizeof(b), state), job->world,
+			job->nslots, bytes_human(c, sizeof(c), of_job), bytes_human(e, sizeof(e), limit), job->name);
 	if (used + more <= d->config.memory_limit)
 		return 0;
 	return err_set(
@@ -93,6 +103,26 @@ int job_charge_table(struct rank *rank, uint64_t len, struct err *err)
 			       bytes_human(c, sizeof(c), arenas), bytes_human(l, sizeof(l), d->config.memory_limit));
 	d->tables_used = others + more;
 	rank->table_bytes = more;
+	return 0;
+}
+
+int job_check_arena(const struct job *job, uint64_t size, struct err *err)
+{
+	char is[16], used[16], most[16];
+	uint64_t all = job->daemon->memory_used, limit = job->daemon->config.memory_limit;
+	uint64_t of_job = job_memory(job), job_limit = job->policy.memory_limit;
+	if (size > limit || all > limit - size)
+		return err_set(err, -ENOMEM,
+			       "an arena of %s and the %s of arenas in use exceed the limit of this node, %s: raise "
+			       "memory-limit of [node]",
+			       bytes_human(is, sizeof(is), size), bytes_human(used, sizeof(used), all),
+			       bytes_human(most, sizeof(most), limit));
+	if (job_limit && (size > job_limit || of_job > job_limit - size))
+		return err_set(err, -ENOMEM,
+			       "an arena of %s and the other arenas of job '%s', %s, exceed the job's limit, %s: raise "
+			       "memory-limit of [job %s]",
+			       bytes_human(is, sizeof(is), size), job->name, bytes_human(used, sizeof(used), of_job),
+			       bytes_human(most, sizeof(most), job_limit), job->name);
 	return 0;
 }
 

@@ -76,6 +76,7 @@ static int job_new(struct daemon *daemon, const struct wire_hello *hello, struct
 	job->epoch = epoch;
 	job->dormant_ns = clock_now();
 	snprintf(job->name, sizeof(job->name), "%s", hello->job);
+	sources_fill(daemon->sources, SCOPE_JOB, job->name, &job->policy);
 	init_ranks(job);
 	saves_init(&job->saves, daemon, job);
 	recover_init(&job->recover, job);
@@ -107,11 +108,17 @@ static void free_rank(struct rank *rank)
 	memory_put(rank->mem);
 }
 
+uint64_t job_memory(const struct job *job)
+{
+	uint64_t bytes = 0;
+	for (uint32_t r = 0; r < job->world; r++)
+		bytes += job->ranks[r].mem ? job->ranks[r].mem->size : 0;
+	return bytes;
+}
+
 void job_free(struct job *job)
 {
-	for (uint32_t r = 0; r < job->world; r++)
-		if (job->ranks[r].mem)
-			job->daemon->memory_used -= job->ranks[r].mem->size;
+	job->daemon->memory_used -= job_memory(job);
 	saves_free(&job->saves);
 	for (uint32_t r = 0; r < job->world; r++)
 		free_rank(&job->ranks[r]);
@@ -390,7 +397,7 @@ void job_event(struct job *job, struct step_id id, int rc, const char *text)
 
 static void watch_hang(struct rank *rank, uint64_t now)
 {
-	uint64_t limit = rank->job->daemon->config.hang_timeout_ms * CLOCK_NS_PER_MS;
+	uint64_t limit = rank->job->policy.hang_timeout_ms * CLOCK_NS_PER_MS;
 	if (!limit || rank->state != RANK_JOINED || !rank->mem)
 		return;
 	struct arena_flight *flight = &rank->mem->head->flight;
@@ -453,12 +460,13 @@ static bool may_end(struct job *job, uint64_t now)
 	}
 	if (!job->dormant_ns)
 		job->dormant_ns = now;
-	return now - job->dormant_ns > job->daemon->config.linger_ms * CLOCK_NS_PER_MS;
+	return now - job->dormant_ns > job->policy.linger_ms * CLOCK_NS_PER_MS;
 }
 
 bool job_tick(struct job *job)
 {
 	uint64_t now = clock_now();
+	throttle_pump(&job->daemon->writes);
 	saves_follow(&job->saves);
 	saves_expire(&job->saves);
 	member_expire(job, now);

@@ -11,6 +11,7 @@
 
 #include "base/list.h"
 #include "client.h"
+#include "config/setting.h"
 #include "memory.h"
 #include "recover.h"
 #include "saves.h"
@@ -57,6 +58,7 @@ struct job {
 	struct list link;
 	struct daemon *daemon;
 	char name[NAME_JOB_MAX];
+	struct policy policy; /* [job], as it stands for this one */
 	uint32_t world;
 	uint32_t epoch;
 	uint32_t entered; /* the last epoch that the ranks have joined: it is not entered twice */
@@ -99,6 +101,8 @@ void job_raise(struct job *job, const char *fmt, ...) __attribute__((format(prin
 
 /* For saves and recover. */
 void job_event(struct job *job, struct step_id id, int rc, const char *text);
+/* Bytes of the arenas that it holds. */
+uint64_t job_memory(const struct job *job);
 struct job *job_find(struct daemon *daemon, const char *name);
 const char *rank_state_name(enum rank_state state);
 

@@ -9,6 +9,7 @@
 #include "loop.h"
 #include "options.h"
 #include "pool.h"
+#include "reload.h"
 #include "startup.h"
 #include "store/disk.h"
 
@@ -23,12 +24,14 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-enum { TICK_IDLE_MS = 50, TICK_BUSY_MS = 2, STOP_MS = 10000 };
+enum { TICK_IDLE_MS = 50, TICK_BUSY_MS = 2, TICK_LIMITED_MS = 10, STOP_MS = 10000 };
 
 struct server {
 	struct daemon daemon;
 	struct conns conns;
 	int listener, signals, lock;
+	int argc;
+	char **argv;
 };
 
 static void on_connect(void *arg, uint32_t events)
@@ -42,6 +45,19 @@ static void on_connect(void *arg, uint32_t events)
 		log_warn("accept: %s", err_name(errno));
 }
 
+static void reload(struct server *s)
+{
+	struct err err = {{0}};
+	struct sources *fresh;
+	int rc = options_parse(s->argc, s->argv, &fresh, &err);
+	if (rc) {
+		log_error("SIGHUP: the configuration stays as it is: %s", err.text);
+		return;
+	}
+	log_info("SIGHUP: the configuration was read again");
+	reload_apply(&s->daemon, fresh);
+}
+
 static void on_signal(void *arg, uint32_t events)
 {
 	struct server *s = arg;
@@ -49,6 +65,10 @@ static void on_signal(void *arg, uint32_t events)
 	(void)events;
 	if (read(s->signals, &info, sizeof(info)) != sizeof(info))
 		return;
+	if (info.ssi_signo == SIGHUP) {
+		reload(s);
+		return;
+	}
 	log_info("signal %u: stopping", info.ssi_signo);
 	loop_stop(s->daemon.loop);
 }
@@ -79,7 +99,8 @@ static void on_tick(void *arg)
 		if (job_tick(job))
 			busy |= saves_busy(&job->saves);
 	}
-	loop_tick(s->daemon.loop, busy ? TICK_BUSY_MS : TICK_IDLE_MS, on_tick, s);
+	unsigned idle = throttle_waiting(&s->daemon.writes) ? TICK_LIMITED_MS : TICK_IDLE_MS;
+	loop_tick(s->daemon.loop, busy ? TICK_BUSY_MS : idle, on_tick, s);
 }
 
 static int open_signals(void)
@@ -88,6 +109,7 @@ static int open_signals(void)
 	sigemptyset(&set);
 	sigaddset(&set, SIGINT);
 	sigaddset(&set, SIGTERM);
+	sigaddset(&set, SIGHUP);
 	sigprocmask(SIG_BLOCK, &set, NULL);
 	signal(SIGPIPE, SIG_IGN);
 	return signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
@@ -183,6 +205,8 @@ static void stop(struct server *s)
 		close(s->listener);
 	}
 	s->daemon.stopping = true;
+	meter_open(&s->daemon.reads); /* what is in flight ends without limits */
+	throttle_open(&s->daemon.writes);
 	conns_free(&s->conns);
 	if (!finish_work(s)) {
 		log_warn("work in flight has not ended within %d ms: leaving it", STOP_MS);
@@ -197,6 +221,9 @@ static void stop(struct server *s)
 	loop_free(s->daemon.loop);
 	if (s->signals >= 0)
 		close(s->signals);
+	if (s->daemon.sources != s->daemon.first_sources)
+		sources_free(s->daemon.sources);
+	sources_free(s->daemon.first_sources);
 }
 
 int main(int argc, char **argv)
@@ -208,13 +235,19 @@ int main(int argc, char **argv)
 	s.daemon.started_ns = clock_now();
 	list_init(&s.daemon.jobs);
 	conns_init(&s.conns, &s.daemon);
-	int rc = options_parse(argc, argv, &s.daemon.config, &err);
+	s.argc = argc;
+	s.argv = argv;
+	int rc = options_parse(argc, argv, &s.daemon.sources, &err);
 	if (rc > 0)
 		return 0;
 	if (rc) {
 		fprintf(stderr, "ckptd: %s\n", err.text);
 		return 2;
 	}
+	s.daemon.first_sources = s.daemon.sources;
+	sources_fill(s.daemon.sources, SCOPE_NODE, NULL, &s.daemon.config);
+	throttle_init(&s.daemon.writes, &s.daemon.config.write_bandwidth);
+	meter_init(&s.daemon.reads, s.daemon.config.read_bandwidth);
 	rc = start(&s, &err);
 	if (!rc) {
 		log_info("%s listens on %s, store %s", s.daemon.config.node, s.daemon.config.socket,

@@ -8,6 +8,7 @@
 #include "daemon.h"
 #include "levels.h"
 #include "prefault.h"
+#include "queue.h"
 #include "store/repo.h"
 
 #include <stdio.h>
@@ -100,7 +101,7 @@ void member_refuse(struct rank *rank, struct waiting *waiting, int rc, const cha
 
 static struct waiting wait_until(const struct rank *rank, uint32_t seq, uint32_t timeout_ms)
 {
-	uint64_t ms = timeout_ms ? timeout_ms : rank->job->daemon->config.join_timeout_ms;
+	uint64_t ms = timeout_ms ? timeout_ms : rank->job->policy.join_timeout_ms;
 	return (struct waiting){.seq = seq, .deadline = clock_deadline(ms * CLOCK_NS_PER_MS)};
 }
 
@@ -269,12 +270,8 @@ int job_return(struct job *job, uint32_t id, int fd, struct err *err)
 		memory_put(mem);
 		return rc;
 	}
-	char is[16], limit[16];
-	if (job->daemon->memory_used + mem->size > job->daemon->config.memory_limit) {
-		rc = err_set(err, -ENOMEM,
-			     "an arena of %s does not fit the limit of this node, %s: raise --memory-limit",
-			     bytes_human(is, sizeof(is), mem->size),
-			     bytes_human(limit, sizeof(limit), job->daemon->config.memory_limit));
+	rc = job_check_arena(job, mem->size, err);
+	if (rc) {
 		memory_put(mem);
 		return rc;
 	}
@@ -435,6 +432,7 @@ void job_bye(struct rank *rank, uint32_t seq)
 	member_forget_table(rank);
 	log_debug("job %s: rank %u has finished", rank->job->name, rank->id);
 	client_send(rank->client, WIRE_BYE, seq, &body, NULL, 0);
+	queue_finish(&rank->job->saves);
 }
 
 /* ---- deadlines ------------------------------------------------------------------------------------------------- */

@@ -26,6 +26,8 @@ void job_rank_lost(struct rank *rank, const char *fmt, ...) __attribute__((forma
 int job_charge_table(struct rank *rank, uint64_t len, struct err *err);
 /* The arenas of all ranks (form.c): those that fit the tables are kept, others are made. */
 int job_form(struct job *job, struct err *err);
+/* Whether an arena that comes back fits the limits of the job and the node. -ENOMEM, with the arithmetic. */
+int job_check_arena(const struct job *job, uint64_t size, struct err *err);
 /* A launcher that came late holds the arenas, too. */
 void job_hold_all(struct job *job);
 

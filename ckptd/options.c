@@ -1,163 +1,122 @@
 #include "options.h"
 
-#include "base/bytes.h"
+#include "config/file.h"
 
 #include <getopt.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/sysinfo.h>
-#include <unistd.h>
 
 #ifdef CKPT_FAILPOINTS
 #include "base/failpoint.h"
 #endif
 
-static const char help[] =
-	"Usage: ckptd [--store DIR] [--socket PATH] [options]\n"
-	"The checkpoint daemon of a node: keeps snapshots of the local ranks in memory and writes them to the store.\n"
-	"\n"
-	"  --store DIR          repository of checkpoints, made when missing (else CKPT_STORE; without one: memory "
-	"only)\n"
-	"  --socket PATH        control socket (else CKPT_SOCKET, $XDG_RUNTIME_DIR/ckptd.sock, /run/ckptd.sock)\n"
-	"  --node NAME          name of this node in manifests (default: the host name)\n"
-	"  --memory-limit SIZE  ceiling for all arenas, with K, M, G or T (default: 80% of the memory)\n"
-	"  --huge-pages WHICH   of the arenas: auto (the kernel's pool, else transparent), transparent, never\n"
-	"                       (default auto)\n"
-	"  --save-timeout MS    until a begun step must be captured on every rank (default 120000)\n"
-	"  --join-timeout MS    how long ranks wait for each other when they do not say (default 120000)\n"
-	"  --stall-timeout MS   a commit without progress fails after this (default 600000)\n"
-	"  --hang-timeout MS    a rank without heartbeat is reported after this; 0: never (default 60000)\n"
-	"  --linger MS          how long the arenas of a job without processes are kept (default 600000)\n"
-	"  --no-verify          do not read checkpoints back after the commit\n"
-	"  --version, --help\n"
-	"\n"
-	"CKPT_LOG=error|warn|info|debug sets how much is logged on stderr.\n";
-
+enum { SETTINGS_MAX = 64, HELP_COLUMN = 32 };
+/* Beyond them: the index of a setting, twice, the second for --no-FLAG. */
 enum {
-	OPT_STORE = 256,
-	OPT_SOCKET,
-	OPT_NODE,
-	OPT_MEMORY,
-	OPT_HUGE,
-	OPT_SAVE,
-	OPT_JOIN,
-	OPT_STALL,
-	OPT_HANG,
-	OPT_LINGER,
-	OPT_NO_VERIFY,
+	OPT_CONFIG = 256,
 	OPT_VERSION,
 	OPT_HELP,
-	OPT_FAILPOINTS
+	OPT_FAILPOINTS,
+	OPT_SETTING = 512,
+	OPT_NO = OPT_SETTING + SETTINGS_MAX
 };
 
-static const struct option options[] = {
-	{"store", required_argument, NULL, OPT_STORE},
-	{"socket", required_argument, NULL, OPT_SOCKET},
-	{"node", required_argument, NULL, OPT_NODE},
-	{"memory-limit", required_argument, NULL, OPT_MEMORY},
-	{"huge-pages", required_argument, NULL, OPT_HUGE},
-	{"save-timeout", required_argument, NULL, OPT_SAVE},
-	{"join-timeout", required_argument, NULL, OPT_JOIN},
-	{"stall-timeout", required_argument, NULL, OPT_STALL},
-	{"hang-timeout", required_argument, NULL, OPT_HANG},
-	{"linger", required_argument, NULL, OPT_LINGER},
-	{"no-verify", no_argument, NULL, OPT_NO_VERIFY},
-	{"version", no_argument, NULL, OPT_VERSION},
-	{"help", no_argument, NULL, OPT_HELP},
-#ifdef CKPT_FAILPOINTS
-	{"list-failpoints", no_argument, NULL, OPT_FAILPOINTS},
-#endif
-	{NULL, 0, NULL, 0},
+struct option_table {
+	struct option options[2 * SETTINGS_MAX + 8];
+	char no[SETTINGS_MAX][48]; /* "no-verify" */
+	int n;
 };
 
-void config_defaults(struct config *config)
+static void add_option(struct option_table *t, const char *name, int argument, int code)
 {
-	struct sysinfo info;
-	*config = (struct config){.save_timeout_ms = 120000,
-				  .join_timeout_ms = 120000,
-				  .stall_timeout_ms = 600000,
-				  .hang_timeout_ms = 60000,
-				  .linger_ms = 600000,
-				  .verify = true};
-	config->memory_limit = sysinfo(&info) ? 1ull << 30 : (uint64_t)info.totalram * info.mem_unit / 10 * 8;
-	if (gethostname(config->node, sizeof(config->node) - 1) < 0 ||
-	    name_check("node", config->node, NAME_NODE_MAX, NULL))
-		snprintf(config->node, sizeof(config->node), "node");
+	t->options[t->n++] = (struct option){name, argument, NULL, code};
 }
 
-static int parse_ms(const char *option, const char *text, unsigned *out, struct err *err)
+static void build_table(struct option_table *t)
 {
-	char *end;
-	errno = 0;
-	unsigned long v = strtoul(text, &end, 10);
-	if (errno || end == text || *end || *text == '-' || v > 1000000000ul)
-		return err_set(err, -EINVAL, "--%s %s: expected milliseconds, 0 to 1000000000", option, text);
-	*out = (unsigned)v;
-	return 0;
-}
-
-static int parse_size(const char *text, uint64_t *out, struct err *err)
-{
-	static const char suffixes[] = "KMGT";
-	char *end;
-	errno = 0;
-	unsigned long long v = strtoull(text, &end, 10);
-	const char *suffix = end != text && *end ? strchr(suffixes, *end) : NULL;
-	unsigned shift = suffix ? 10u * (unsigned)(suffix - suffixes + 1) : 0;
-	if (errno || end == text || *text == '-' || (*end && (!suffix || end[1])) || !v || v > UINT64_MAX >> shift)
-		return err_set(err, -EINVAL, "--memory-limit %s: expected a size such as 8G or 512M", text);
-	*out = v << shift;
-	return 0;
-}
-
-static int parse_huge(const char *text, enum huge_pages *out, struct err *err)
-{
-	static const char *const names[] = {
-		[HUGE_PAGES_AUTO] = "auto", [HUGE_PAGES_TRANSPARENT] = "transparent", [HUGE_PAGES_NEVER] = "never"};
-	for (unsigned i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
-		if (!strcmp(text, names[i])) {
-			*out = (enum huge_pages)i;
-			return 0;
-		}
+	memset(t, 0, sizeof(*t));
+	for (int i = 0; settings[i].key && i < SETTINGS_MAX; i++) {
+		bool yes_no = settings[i].type == SETTING_BOOL;
+		add_option(t, settings[i].flag, yes_no ? no_argument : required_argument, OPT_SETTING + i);
+		if (!yes_no)
+			continue;
+		snprintf(t->no[i], sizeof(t->no[i]), "no-%s", settings[i].flag);
+		add_option(t, t->no[i], no_argument, OPT_NO + i);
 	}
-	return err_set(err, -EINVAL, "--huge-pages %s: expected auto, transparent or never", text);
+	add_option(t, "config", required_argument, OPT_CONFIG);
+	add_option(t, "version", no_argument, OPT_VERSION);
+	add_option(t, "help", no_argument, OPT_HELP);
+#ifdef CKPT_FAILPOINTS
+	add_option(t, "list-failpoints", no_argument, OPT_FAILPOINTS);
+#endif
 }
 
-static int take(int option, const char *name, const char *value, struct config *c, struct err *err)
+/* ---- help -------------------------------------------------------------------------------------------------------- */
+
+static void print_option(const char *left, const char *help)
 {
-	switch (option) {
-	case OPT_STORE:
-		c->store = value;
-		return 0;
-	case OPT_SOCKET:
-		c->socket = value;
-		return 0;
-	case OPT_NODE:
-		snprintf(c->node, sizeof(c->node), "%s", value);
-		return name_check("node", value, NAME_NODE_MAX, err);
-	case OPT_MEMORY:
-		return parse_size(value, &c->memory_limit, err);
-	case OPT_HUGE:
-		return parse_huge(value, &c->huge_pages, err);
-	case OPT_SAVE:
-		return parse_ms(name, value, &c->save_timeout_ms, err);
-	case OPT_JOIN:
-		return parse_ms(name, value, &c->join_timeout_ms, err);
-	case OPT_STALL:
-		return parse_ms(name, value, &c->stall_timeout_ms, err);
-	case OPT_HANG:
-		return parse_ms(name, value, &c->hang_timeout_ms, err);
-	case OPT_LINGER:
-		return parse_ms(name, value, &c->linger_ms, err);
-	case OPT_NO_VERIFY:
-		c->verify = false;
+	printf("  %-*s  %s", HELP_COLUMN - 4, left, help);
+}
+
+static void print_setting(const struct setting *s)
+{
+	char left[96];
+	if (s->type == SETTING_BOOL)
+		snprintf(left, sizeof(left), "--%s, --no-%s", s->flag, s->flag);
+	else
+		snprintf(left, sizeof(left), "--%s %s", s->flag, s->value);
+	print_option(left, s->help);
+	printf(" (%s)\n", s->fallback ? s->fallback : s->fallback_text);
+}
+
+static void print_help(void)
+{
+	puts("Usage: ckptd [--store DIR] [--socket PATH] [options]\n"
+	     "The checkpoint daemon of a node: keeps snapshots of the local ranks in memory and writes them to the "
+	     "store.\n"
+	     "\n"
+	     "Options win over the environment, that over the configuration file. Defaults stand in brackets.");
+	for (enum setting_scope scope = SCOPE_NODE; scope <= SCOPE_JOB; scope++) {
+		printf("\n%s\n", scope == SCOPE_NODE ? "The node:" : "Every job:");
+		for (const struct setting *s = settings; s->key; s++)
+			if (s->scope == scope)
+				print_setting(s);
+	}
+	puts("");
+	print_option("--config FILE", "read this file (else CKPT_CONFIG, else " CONFIG_SYSTEM " and\n");
+	print_option("", "$XDG_CONFIG_HOME/ckpt/ckpt.conf, as far as they are there)\n");
+	puts("  --version, --help\n"
+	     "\n"
+	     "SIZE takes K, M, G, T; TIME takes ms, s, m, h. CKPT_LOG=error|warn|info|debug sets how much is logged on "
+	     "stderr.");
+}
+
+/* ---- parsing ----------------------------------------------------------------------------------------------------- */
+
+static int take_setting(struct sources *sources, int code, const char *value, struct err *err)
+{
+	char flag[56];
+	bool no = code >= OPT_NO;
+	const struct setting *setting = &settings[code - (no ? OPT_NO : OPT_SETTING)];
+	snprintf(flag, sizeof(flag), "--%s%s", no ? "no-" : "", setting->flag);
+	return sources_add(sources, setting, &(struct place){.origin = ORIGIN_FLAG, .name = flag},
+			   setting->type == SETTING_BOOL ? no ? "no" : "yes" : value, err);
+}
+
+static int take(int code, const char *value, struct sources *sources, const char **config, struct err *err)
+{
+	if (code >= OPT_SETTING)
+		return take_setting(sources, code, value, err);
+	switch (code) {
+	case OPT_CONFIG:
+		*config = value;
 		return 0;
 	case OPT_VERSION:
 		printf("ckptd %s\n", CKPT_VERSION);
 		return 1;
+	case 'h':
 	case OPT_HELP:
-		fputs(help, stdout);
+		print_help();
 		return 1;
 #ifdef CKPT_FAILPOINTS
 	case OPT_FAILPOINTS:
@@ -170,29 +129,25 @@ static int take(int option, const char *name, const char *value, struct config *
 	}
 }
 
-static const char *default_socket(void)
+int options_parse(int argc, char **argv, struct sources **out, struct err *err)
 {
-	static char path[4096];
-	const char *value = getenv("CKPT_SOCKET"), *dir = getenv("XDG_RUNTIME_DIR");
-	if (value && *value)
-		return value;
-	if (!dir || !*dir)
-		return "/run/ckptd.sock";
-	snprintf(path, sizeof(path), "%s/ckptd.sock", dir);
-	return path;
-}
-
-int options_parse(int argc, char **argv, struct config *config, struct err *err)
-{
-	config_defaults(config);
-	const char *store = getenv("CKPT_STORE");
-	config->store = store && *store ? store : NULL;
-	int index = 0, rc = 0;
-	for (int c; !rc && (c = getopt_long(argc, argv, "h", options, &index)) >= 0;)
-		rc = take(c == 'h' ? OPT_HELP : c, options[index].name, optarg, config, err);
+	struct option_table table;
+	struct sources *sources = NULL;
+	const char *config = NULL;
+	build_table(&table);
+	int rc = sources_new(&sources, err);
+	optind = 1;
+	for (int c; !rc && (c = getopt_long(argc, argv, "h", table.options, NULL)) >= 0;)
+		rc = take(c, optarg, sources, &config, err);
 	if (!rc && optind < argc)
 		rc = err_set(err, -EINVAL, "unexpected argument '%s' (see ckptd --help)", argv[optind]);
-	if (!rc && !config->socket)
-		config->socket = default_socket();
+	if (!rc)
+		rc = sources_environment(sources, err);
+	if (!rc)
+		rc = file_read_all(sources, config, err);
+	if (rc)
+		sources_free(sources);
+	else
+		*out = sources;
 	return rc;
 }

@@ -1,11 +1,11 @@
-/* Command line and environment of ckptd. */
+/* Command line of ckptd. Settings and their flags are the table of config/setting.h; here is what surrounds them. */
 #ifndef CKPTD_OPTIONS_H
 #define CKPTD_OPTIONS_H
 
-#include "base/err.h"
-#include "daemon.h"
+#include "config/sources.h"
 
-/* 0: *config is complete; 1: help or version was printed; -EINVAL: err says which option and what it takes. */
-int options_parse(int argc, char **argv, struct config *config, struct err *err);
+/* Reads configuration files, environment and flags. 0: *sources is complete, the caller's; 1: help or version was printed; -errno: err
+ * says where the mistake is and what is allowed. May be called again with the same arguments, to read the files anew. */
+int options_parse(int argc, char **argv, struct sources **sources, struct err *err);
 
 #endif

@@ -22,6 +22,9 @@ struct verify_item {
 	char job[NAME_JOB_MAX];
 	struct step_id id;
 	const char *store;
+	struct meter *meter; /* of the node */
+	uint64_t rate, read; /* limit of the job; bytes so far */
+	struct bucket bucket;
 	readback_fn *done;
 	void *arg;
 	int rc;
@@ -36,6 +39,15 @@ static void keep_first(void *arg, const char *file, const char *tensor, uint64_t
 		return;
 	snprintf(item->finding, sizeof(item->finding), "%s%s%s bytes %lu to %lu: %s", file, *tensor ? " tensor " : "",
 		 tensor, (unsigned long)from, (unsigned long)to, text);
+}
+
+static int pay(void *arg, uint64_t done, uint64_t total)
+{
+	struct verify_item *item = arg;
+	(void)total;
+	meter_wait(item->meter, &item->bucket, done - item->read);
+	item->read = done;
+	return 0;
 }
 
 static int write_mark(struct verify_item *item, struct repo *repo)
@@ -64,7 +76,7 @@ static void run_in_repo(struct verify_item *item, struct repo *repo)
 {
 	struct verify_result result;
 	struct verify_options options = {
-		.depth = VERIFY_DATA, .share = 1, .finding = keep_first, .arg = item, .threads = 1};
+		.depth = VERIFY_DATA, .share = 1, .finding = keep_first, .progress = pay, .arg = item, .threads = 1};
 	item->rc = failpoint("readback", NULL);
 	if (!item->rc)
 		item->rc = verify_checkpoint(repo, item->job, item->id, &options, &result, &item->err);
@@ -97,8 +109,8 @@ static void readback_done(struct work *work)
 	free(item);
 }
 
-int readback_start(struct daemon *daemon, const char *job, struct step_id id, readback_fn *done, void *arg,
-		   struct verify_item **out)
+int readback_start(struct daemon *daemon, const char *job, struct step_id id, uint64_t rate, readback_fn *done,
+		   void *arg, struct verify_item **out)
 {
 	struct verify_item *item = calloc(1, sizeof(*item));
 	if (!item)
@@ -107,6 +119,9 @@ int readback_start(struct daemon *daemon, const char *job, struct step_id id, re
 	snprintf(item->job, sizeof(item->job), "%s", job);
 	item->id = id;
 	item->store = daemon->config.store;
+	item->meter = &daemon->reads;
+	item->rate = rate;
+	item->bucket.rate = &item->rate;
 	item->done = done;
 	item->arg = arg;
 	*out = item;

@@ -11,9 +11,10 @@ struct verify_item;
 
 typedef void readback_fn(void *arg, struct step_id id, int rc, const struct err *err);
 
-/* done is called on the loop's thread. *item stays valid until then. */
-int readback_start(struct daemon *daemon, const char *job, struct step_id id, readback_fn *done, void *arg,
-		   struct verify_item **item);
+/* rate: the job's own limit in bytes/s, 0: none; the node's counts besides. done is called on the loop's thread. *item stays valid
+ * until then. */
+int readback_start(struct daemon *daemon, const char *job, struct step_id id, uint64_t rate, readback_fn *done,
+		   void *arg, struct verify_item **item);
 struct step_id readback_id(const struct verify_item *item);
 
 #endif

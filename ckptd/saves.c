@@ -7,9 +7,9 @@
 #include "catalog.h"
 #include "daemon.h"
 #include "job.h"
+#include "queue.h"
 #include "readback.h"
 
-#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -17,7 +17,7 @@
 
 void saves_init(struct saves *saves, struct daemon *daemon, struct job *job)
 {
-	*saves = (struct saves){.daemon = daemon, .job = job};
+	*saves = (struct saves){.daemon = daemon, .job = job, .bucket = {.rate = &job->policy.write_bandwidth}};
 	list_init(&saves->snapshots);
 }
 
@@ -168,7 +168,7 @@ static void commit_done(struct commit *c)
 		saves->committed++;
 		s->durable_ns = clock_now();
 		snapshot_set_state(s, SNAPSHOT_DURABLE);
-		s->verify_queued = saves->daemon->config.verify;
+		s->verify_queued = saves->job->policy.verify;
 		log_info("job %s: step %lu epoch %u durable, %.0f ms after begin%s", saves->job->name,
 			 (unsigned long)s->id.step, s->id.epoch, (double)(s->durable_ns - s->opened_ns) / 1e6,
 			 c->already ? " (committed before a restart)" : "");
@@ -188,6 +188,8 @@ static int start_commit(struct saves *saves, struct snapshot *s)
 		s->commit_ranks[r] = (struct commit_rank){
 			.mem = s->parts[r].mem, .slot = s->parts[r].slot, .leaves = s->parts[r].leaves};
 	c->disk = saves->daemon->disk;
+	c->throttle = &saves->daemon->writes;
+	c->bucket = &saves->bucket;
 	c->root = saves->daemon->root;
 	c->id = s->id;
 	c->world = saves->job->world;
@@ -216,84 +218,13 @@ bool saves_wants_commit(const struct snapshot *s)
 	       (s->state == SNAPSHOT_COPIED || s->state == SNAPSHOT_CAPTURED);
 }
 
-static bool complete_in_memory(const struct snapshot *s)
-{
-	return s->state >= SNAPSHOT_CAPTURED && s->state != SNAPSHOT_FAILED;
-}
-
-/* What is good gives way only to what is good: a copy whose digests are still compared may turn out torn. An heir was never asked
- * for: nobody waits for it on storage. */
-static void supersede(struct snapshot *s, const struct snapshot *newer)
-{
-	assert(complete_in_memory(newer));
-	if (s->heir) {
-		s->heir = s->to_storage = false;
-		return;
-	}
-	snapshot_fail(s, -ECANCELED, "superseded: step %lu was ready to be written before this one",
-		      (unsigned long)newer->id.step);
-}
-
-static bool slots_are_short(const struct saves *saves)
-{
-	for (uint32_t r = 0; r < saves->job->world; r++) {
-		const struct memory *mem = saves->job->ranks[r].mem;
-		uint32_t n = 0;
-		for (uint32_t i = 0; mem && i < mem->nslots; i++)
-			n += mem->slots[i].used;
-		if (mem && n == mem->nslots)
-			return true;
-	}
-	return false;
-}
-
-/* While the disk is slow one snapshot is being written and one waits. Where that leaves no slot for the next save, what is newest in
- * memory is written in place of the one that waits, whose slots become free: training is neither held up nor without a copy in memory
- * of what it did last, and storage gets something newer than was asked for. */
-static void hand_over(struct saves *saves)
-{
-	if (saves_busy(saves) || !slots_are_short(saves))
-		return;       /* a capture that ends makes room itself */
-	saves_reclaim(saves); /* what the newest one has just made needless */
-	struct snapshot *newest = saves_in_memory(saves, UINT64_MAX);
-	if (!saves->committing || !newest || newest->state != SNAPSHOT_CAPTURED || newest->commit ||
-	    newest->to_storage || newest->storage_rc || !slots_are_short(saves))
-		return;
-	for (struct list *node = newest->link.prev; node != &saves->snapshots; node = node->prev)
-		if (saves_wants_commit(snapshot_of(node)))
-			newest->heir = newest->to_storage = true;
-}
-
-/* The disk writes one snapshot at a time; of those that wait, the newest wins. */
+/* The disk writes one snapshot at a time. */
 static void pump_commit(struct saves *saves)
 {
-	struct snapshot *newest = NULL;
-	hand_over(saves);
-	for (struct list *node = saves->snapshots.prev; node != &saves->snapshots; node = node->prev) {
-		struct snapshot *s = snapshot_of(node);
-		if (!saves_wants_commit(s))
-			continue;
-		if (saves->daemon->root < 0) {
-			snapshot_fail(s, -EINVAL,
-				      "this daemon has no store: start ckptd with --store, or save to memory");
-		} else if (s->id.epoch > EPOCH_MAX) {
-			snapshot_fail(s, -EOVERFLOW,
-				      "epoch %u has no name in a store: start the job anew under another name",
-				      s->id.epoch);
-		} else if (newest && newest->state >= SNAPSHOT_CAPTURED) {
-			supersede(s, newest);
-		} else if (saves->committing && complete_in_memory(saves->committing) &&
-			   step_compare(s->id, saves->committing->id) < 0) {
-			supersede(s, saves->committing);
-		} else if (!newest) {
-			newest = s;
-		}
-	}
-	if (!newest || saves->committing || saves->daemon->stopping)
-		return;
-	int rc = start_commit(saves, newest);
+	struct snapshot *next = queue_next(saves);
+	int rc = next ? start_commit(saves, next) : 0;
 	if (rc)
-		snapshot_fail(newest, rc, "cannot start the commit: %s", err_name(rc));
+		snapshot_fail(next, rc, "cannot start the commit: %s", err_name(rc));
 }
 
 /* ---- read-back ------------------------------------------------------------------------------------------------- */
@@ -354,7 +285,8 @@ static void pump_verify(struct saves *saves)
 		if (!s->verify_queued)
 			continue;
 		s->verify_queued = false;
-		int rc = readback_start(saves->daemon, saves->job->name, s->id, verify_done, saves, &saves->verifying);
+		int rc = readback_start(saves->daemon, saves->job->name, s->id, saves->job->policy.read_bandwidth,
+					verify_done, saves, &saves->verifying);
 		if (rc)
 			snapshot_fail(s, rc, "cannot read back: %s", err_name(rc));
 		return;
@@ -383,15 +315,15 @@ static const char *phase_text(uint32_t phase)
 
 static void expire(struct saves *saves, struct snapshot *s, uint64_t now)
 {
-	const struct config *config = &saves->daemon->config;
-	uint64_t save_ns = config->save_timeout_ms * CLOCK_NS_PER_MS,
-		 stall_ns = config->stall_timeout_ms * CLOCK_NS_PER_MS;
+	const struct policy *policy = &saves->job->policy;
+	uint64_t save_ns = policy->save_timeout_ms * CLOCK_NS_PER_MS,
+		 stall_ns = policy->stall_timeout_ms * CLOCK_NS_PER_MS;
 	if ((s->state == SNAPSHOT_OPEN || s->state == SNAPSHOT_COPIED) && now - s->opened_ns > save_ns)
-		snapshot_fail(s, -ETIMEDOUT, "not captured within %u ms: rank %u %s", config->save_timeout_ms,
-			      s->late_rank, phase_text(s->late_phase));
+		snapshot_fail(s, -ETIMEDOUT, "not captured within %lu ms: rank %u %s",
+			      (unsigned long)policy->save_timeout_ms, s->late_rank, phase_text(s->late_phase));
 	else if (s->commit && s->commit->state != COMMIT_DONE && now - s->commit->progress_ns > stall_ns)
-		snapshot_fail(s, -ETIMEDOUT, "storage made no progress for %u ms (commit state %s)",
-			      config->stall_timeout_ms, commit_state_name(s->commit->state));
+		snapshot_fail(s, -ETIMEDOUT, "storage made no progress for %lu ms (commit state %s)",
+			      (unsigned long)policy->stall_timeout_ms, commit_state_name(s->commit->state));
 }
 
 void saves_expire(struct saves *saves)
@@ -464,13 +396,19 @@ void saves_publish(struct saves *saves, const struct level *level)
 
 void saves_report(struct saves *saves, const struct snapshot *s, int rc)
 {
-	enum log_level level = rc == -ECANCELED || rc == -ESTALE ? LOG_INFO : LOG_WARN;
+	if (rc != -ECANCELED && rc != -EOPNOTSUPP)
+		queue_failed(saves, s);
+	bool wanted = rc == -EOPNOTSUPP; /* a policy of the operator's: neither an event nor news */
+	enum log_level level = wanted                                              ? LOG_DEBUG
+			       : rc == -ECANCELED || rc == -ESTALE || rc == -EBUSY ? LOG_INFO
+										   : LOG_WARN;
 	log_line(level, "job %s: step %lu epoch %u %s: %s", saves->job->name, (unsigned long)s->id.step, s->id.epoch,
 		 s->rc                          ? "failed"
 		 : s->state >= SNAPSHOT_DURABLE ? "not verified"
 						: "not on storage",
 		 s->err.text);
-	catalog_event(saves->daemon->catalog, saves->job->name, s->id, "save-failed", s->err.text);
+	if (!wanted)
+		catalog_event(saves->daemon->catalog, saves->job->name, s->id, "save-failed", s->err.text);
 	job_event(saves->job, s->id, rc, s->err.text);
 }
 

@@ -4,6 +4,7 @@
 #define CKPTD_SAVES_H
 
 #include "snapshot.h"
+#include "throttle.h"
 
 struct daemon;
 struct job;
@@ -18,6 +19,8 @@ struct saves {
 	uint32_t begun_epoch;        /* the last epoch in which a save was begun */
 	struct snapshot *committing; /* one at a time: they share one disk */
 	struct verify_item *verifying;
+	struct bucket bucket; /* the job's limit of writes */
+	uint64_t until_due;   /* saves to storage that are passed over before one is written (queue.h) */
 	uint64_t committed, failed, verified; /* counts, for status */
 };
 

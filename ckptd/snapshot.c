@@ -360,7 +360,7 @@ void snapshot_publish(struct snapshot *s)
 	struct level level = {.id = s->id,
 			      .level = level_of(s),
 			      .error = s->rc     ? s->rc
-				       : s->heir ? 0
+				       : s->heir ? (s->passed_over ? -EOPNOTSUPP : 0)
 						 : s->storage_rc, /* an heir's ranks asked for memory only */
 			      .late_rank = s->late_rank,
 			      .late_phase = s->late_phase};

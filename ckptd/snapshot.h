@@ -49,8 +49,9 @@ struct snapshot {
 	struct step_id id;
 	enum snapshot_state state;
 	bool to_storage;
-	bool heir;      /* asked for memory only; to be written in place of one that gave up its slots */
-	int rc;         /* FAILED: why */
+	bool due, passed_over; /* by the policy persist-every (queue.h); neither: not decided */
+	bool heir; /* asked for memory only, or passed over; to be written in place of one that gave up its slots */
+	int rc;    /* FAILED: why */
 	int storage_rc; /* storage or read-back failed, the copy in memory is good */
 	struct err err;
 	uint32_t nparts; /* == world; index is the rank */

@@ -75,6 +75,39 @@ static const char *job_state(const struct job *job)
 	return job->recover.state == RECOVER_IDLE ? "running" : "restoring";
 }
 
+/* What is in effect, as it could stand in a file. */
+static json_t *setting_json(const struct setting *setting, const void *base)
+{
+	char text[SETTING_TEXT_MAX];
+	struct value value = value_load(setting, base);
+	return text_json(value_print(setting, &value, text, sizeof(text)));
+}
+
+static json_t *policy_json(const struct policy *policy)
+{
+	json_t *j = json_object();
+	for (const struct setting *s = settings; s->key; s++)
+		if (s->scope == SCOPE_JOB)
+			json_object_set_new(j, s->key, setting_json(s, policy));
+	return j;
+}
+
+/* The node, and what a job without a section of its own gets. */
+static json_t *config_json(const struct daemon *d)
+{
+	struct policy policy;
+	json_t *list = json_array();
+	sources_fill(d->sources, SCOPE_JOB, NULL, &policy);
+	for (const struct setting *s = settings; s->key; s++) {
+		const void *base = s->scope == SCOPE_NODE ? (const void *)&d->config : &policy;
+		char from[SETTING_TEXT_MAX];
+		given_from(sources_find(d->sources, s, NULL), from, sizeof(from));
+		json_array_append_new(list, json_pack("{s:s, s:s, s:o, s:o}", "section", scope_name(s->scope), "key",
+						      s->key, "value", setting_json(s, base), "from", text_json(from)));
+	}
+	return list;
+}
+
 static json_t *job_json(struct job *job, uint64_t now)
 {
 	json_t *ranks = json_array(), *snapshots = json_array();
@@ -82,11 +115,11 @@ static json_t *job_json(struct job *job, uint64_t now)
 		json_array_append_new(ranks, rank_json(&job->ranks[r], now));
 	list_for(node, &job->saves.snapshots)
 		json_array_append_new(snapshots, snapshot_json(list_entry(node, struct snapshot, link)));
-	return json_pack("{s:s, s:i, s:i, s:s, s:b, s:o, s:o, s:I, s:I, s:I, s:o}", "name", job->name, "world",
+	return json_pack("{s:s, s:i, s:i, s:s, s:b, s:o, s:o, s:I, s:I, s:I, s:o, s:o}", "name", job->name, "world",
 			 (int)job->world, "epoch", (int)job->epoch, "state", job_state(job), "stopping", job->stop,
 			 "ranks", ranks, "snapshots", snapshots, "committed", (json_int_t)job->saves.committed,
 			 "failed", (json_int_t)job->saves.failed, "verified", (json_int_t)job->saves.verified,
-			 "recoveries", recoveries_json(job));
+			 "recoveries", recoveries_json(job), "policy", policy_json(&job->policy));
 }
 
 static json_t *daemon_json(struct daemon *d)
@@ -95,10 +128,11 @@ static json_t *daemon_json(struct daemon *d)
 	json_t *jobs = json_array();
 	list_for(node, &d->jobs)
 		json_array_append_new(jobs, job_json(list_entry(node, struct job, link), now));
-	return json_pack("{s:i, s:s, s:s, s:f, s:o, s:{s:I, s:I}, s:o}", "schema", 1, "node", d->config.node, "version",
-			 CKPT_VERSION, "uptime_s", (double)(now - d->started_ns) / 1e9, "store",
+	return json_pack("{s:i, s:s, s:s, s:f, s:o, s:{s:I, s:I}, s:o, s:o}", "schema", 1, "node", d->config.node,
+			 "version", CKPT_VERSION, "uptime_s", (double)(now - d->started_ns) / 1e9, "store",
 			 d->config.store ? text_json(d->config.store) : json_null(), "memory", "used",
-			 (json_int_t)d->memory_used, "limit", (json_int_t)d->config.memory_limit, "jobs", jobs);
+			 (json_int_t)d->memory_used, "limit", (json_int_t)d->config.memory_limit, "jobs", jobs,
+			 "config", config_json(d));
 }
 
 int status_encode(struct daemon *daemon, struct wbuf *out)

@@ -3,6 +3,7 @@
 #include <string.h>
 
 static void step(struct writer *w);
+static void piece_done(struct writer *w);
 
 static bool tolerated(const struct disk_op *op)
 {
@@ -16,7 +17,11 @@ static void op_done(struct disk_op *op)
 		w->rc = (int)op->result;
 	if (op->kind == DISK_OPEN && op->result >= 0)
 		w->file = (int)op->result;
-	if (--w->pending == 0)
+	if (--w->pending)
+		return;
+	if (w->limited)
+		piece_done(w);
+	else
 		step(w);
 }
 
@@ -55,6 +60,67 @@ static void submit_extents(struct writer *w)
 		step(w);
 }
 
+/* ---- under a limit ------------------------------------------------------------------------------------------------ */
+
+static void piece_goes(struct turn *turn)
+{
+	struct writer *w = list_entry(turn, struct writer, turn);
+	const struct writer_extent *e = &w->extents[w->extent];
+	if (!turn->bytes) { /* cancelled */
+		piece_done(w);
+		return;
+	}
+	submit(w, (struct disk_op){.kind = DISK_WRITE,
+				   .file = w->file,
+				   .buf = (char *)e->buf + w->at,
+				   .offset = e->offset + w->at,
+				   .len = turn->bytes});
+	w->at += turn->bytes;
+}
+
+static void ask_for_piece(struct writer *w)
+{
+	while (w->extent < WRITER_EXTENTS && w->at == w->extents[w->extent].len) {
+		w->extent++;
+		w->at = 0;
+	}
+	if (w->rc || w->extent == WRITER_EXTENTS) {
+		w->limited = false;
+		step(w);
+		return;
+	}
+	w->turn = (struct turn){.job = w->bucket, .bytes = w->extents[w->extent].len - w->at, .go = piece_goes};
+	throttle_ask(w->throttle, &w->turn);
+}
+
+static void piece_done(struct writer *w)
+{
+	if (w->moved)
+		w->moved(w);
+	ask_for_piece(w);
+}
+
+static void write_extents(struct writer *w)
+{
+	w->limited = w->throttle && throttle_limited(w->throttle, w->bucket);
+	w->extent = 0;
+	w->at = 0;
+	if (w->limited)
+		ask_for_piece(w);
+	else
+		submit_extents(w);
+}
+
+void writer_cancel(struct writer *w, int rc)
+{
+	if (!w->limited || w->rc)
+		return;
+	w->rc = rc;
+	w->turn.bytes = 0;
+}
+
+/* ---- the machine -------------------------------------------------------------------------------------------------- */
+
 static enum writer_state next_state(const struct writer *w)
 {
 	if (w->state == WRITER_OPEN && w->rc)
@@ -76,7 +142,7 @@ static void enter(struct writer *w)
 		       (struct disk_op){.kind = DISK_ALLOCATE, .file = w->file, .len = align_up(w->size, DISK_ALIGN)});
 		return;
 	case WRITER_WRITE:
-		submit_extents(w);
+		write_extents(w);
 		return;
 	case WRITER_TRUNCATE:
 		submit(w, (struct disk_op){.kind = DISK_TRUNCATE, .file = w->file, .offset = w->size});
@@ -103,5 +169,6 @@ void writer_start(struct writer *w)
 	w->state = WRITER_OPEN;
 	w->rc = 0;
 	w->pending = 0;
+	w->limited = false;
 	submit(w, (struct disk_op){.kind = DISK_OPEN, .dir = w->dir, .name = w->name, .flags = DISK_CREATE | w->flags});
 }

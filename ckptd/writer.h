@@ -4,6 +4,7 @@
 
 #include "format/names.h"
 #include "store/disk.h"
+#include "throttle.h"
 
 enum { WRITER_EXTENTS = 2 };
 
@@ -29,6 +30,10 @@ struct writer {
 		uint64_t offset, len;
 	} extents[WRITER_EXTENTS]; /* len 0: unused */
 	uint64_t size;             /* of the file in the end: what direct I/O wrote beyond is cut */
+	/* Limits of the extents, or NULL. An extent that was begun while nothing was limited goes on so. */
+	struct throttle *throttle;
+	struct bucket *bucket;
+	void (*moved)(struct writer *w); /* NULL, or called when a part of an extent under a limit is written */
 	void (*done)(struct writer *w);
 	void *arg;
 
@@ -40,10 +45,16 @@ struct writer {
 	int file;
 	unsigned pending;
 	struct disk_op ops[WRITER_EXTENTS];
+	struct turn turn; /* under a limit: the extents in order, one piece at a time */
+	unsigned extent;
+	uint64_t at;
+	bool limited;
 };
 
 /* Starts; `done` is called once, from disk_poll, with rc 0 when the bytes are on storage, or the first error (the file may be
  * left in any state). An existing name is an error (-EEXIST). */
 void writer_start(struct writer *w);
+/* What waits for its turn under a limit is not written any more: done comes soon, with rc. No effect on what has ended. */
+void writer_cancel(struct writer *w, int rc);
 
 #endif

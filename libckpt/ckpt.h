@@ -90,7 +90,7 @@ int ckpt_open(const ckpt_options *opts, ckpt **out, char *why, size_t why_size);
 
 /* Ends the session cleanly: the daemon knows that this rank has finished and no recovery is started. Gives up an unfenced
  * snapshot, waits (session timeout) until saves to storage that are still under way are durable or failed, and returns the first
- * failure (its sentence goes to stderr); memory is freed in any case but -ECHILD. Snapshots may be freed later, nothing else may be
+ * failure (its sentence goes to stderr; saves that persist-every passes over are none); memory is freed in any case but -ECHILD. Snapshots may be freed later, nothing else may be
  * done with them. s may be NULL. */
 int ckpt_close(ckpt *s);
 
@@ -229,10 +229,11 @@ typedef enum ckpt_level {
 /* The level that is true for every rank now (>= 0), or the error that ended the snapshot. Never blocks. */
 int ckpt_poll(ckpt_snapshot *snap);
 /* Waits until the snapshot has reached the level. 0, the error that ended it (-EIO, -ENOSPC, -EBADMSG torn or damaged,
- * -ECANCELED superseded, never fenced or lost with a daemon, -ESTALE poisoned by a new epoch), or -ETIMEDOUT with who is late. While a
- * new epoch waits for this rank it is -ESTALE, too: a save that was complete on every rank when the epoch began goes on, and after
- * ckpt_join it can be waited for again. -EINVAL for a level that this snapshot cannot reach (durable with CKPT_MEMORY; replicated
- * where no peers are configured; verified, once it is durable, where the daemon does not read back). */
+ * -ECANCELED superseded, never fenced or lost with a daemon, -ESTALE poisoned by a new epoch; at once, of a captured one that the
+ * operator's policies keep in memory: -EOPNOTSUPP passed over by persist-every, -EBUSY refused by save-policy), or -ETIMEDOUT with who
+ * is late. While a new epoch waits for this rank it is -ESTALE, too: a save that was complete on every rank when the epoch began goes
+ * on, and after ckpt_join it can be waited for again. -EINVAL for a level that this snapshot cannot reach (durable with CKPT_MEMORY;
+ * replicated where no peers are configured; verified, once it is durable, where the daemon does not read back). */
 int ckpt_wait(ckpt_snapshot *snap, ckpt_level level, int timeout_ms);
 uint64_t ckpt_snapshot_step(const ckpt_snapshot *snap);
 /* Forgets the handle; the snapshot goes its way. An unfenced snapshot is given up. snap may be NULL. */

@@ -168,7 +168,10 @@ void saver_follow(struct saver *s)
 	while (i < s->count && s->followed[i] != s->unfenced) {
 		int level = ckpt_poll(s->followed[i]);
 
-		if (level < 0)
+		/* The operator's policy keeps it in memory: that was as far as it goes. */
+		if (level == -EOPNOTSUPP)
+			note_level(s, i, CKPT_CAPTURED);
+		else if (level < 0)
 			note_failure(s, i, level);
 		else
 			note_level(s, i, level);
@@ -220,7 +223,7 @@ int saver_finish(struct saver *s, uint64_t step)
 	if (!s->count)
 		return fail(s, "last save", step, -EIO); /* the fence has told why */
 	rc = ckpt_wait(s->followed[s->count - 1], target == CKPT_STORAGE ? CKPT_DURABLE : CKPT_CAPTURED, -1);
-	if (rc < 0)
+	if (rc < 0 && rc != -EOPNOTSUPP) /* then the daemon writes it when all ranks have closed */
 		return fail(s, "last save", step, rc);
 	saver_follow(s);
 	return 0;

@@ -13,9 +13,10 @@ enum {
 	SOCKET_PATH_MAX = 107,   /* sockaddr_un */
 	BANDWIDTH_MIN = 1 << 16, /* bytes/s. Below, a commit would look stalled */
 	TIME_MAX = 1000000000,   /* ms */
-	SAVE_QUEUE_MAX = 6,      /* slots of a rank, less one to capture into and one being written */
+	SAVE_QUEUE_MAX = 5, /* slots of a rank, less one to capture into, one being written, the newest in memory */
 };
 
+static const char *const huge_pages[] = {"auto", "transparent", "never", NULL};
 static const char *const save_policies[] = {"newest", "queue", "refuse", NULL};
 
 #define NODE(member) .scope = SCOPE_NODE, .offset = offsetof(struct config, member)
@@ -33,7 +34,10 @@ const struct setting settings[] = {
 	 .help = "name of this node in manifests"},
 	{"memory-limit", NODE(memory_limit), .type = SETTING_BYTES, .flag = "memory-limit", .env = "CKPT_MEMORY_LIMIT",
 	 .value = "SIZE", .fallback_text = "80% of the memory", .min = 1, .max = UINT64_MAX,
-	 .help = "ceiling for the arenas of all jobs"},
+	 .help = "ceiling for the arenas of all jobs and what is kept of their tables"},
+	{"huge-pages", NODE(huge_pages), .type = SETTING_CHOICE, .flag = "huge-pages", .env = "CKPT_HUGE_PAGES",
+	 .value = "WHICH", .fallback = "auto", .choices = huge_pages,
+	 .help = "of arenas made from now on: auto (the kernel's pool, else transparent), transparent, never"},
 	{"write-bandwidth", NODE(write_bandwidth), .type = SETTING_BYTES, .flag = "write-bandwidth",
 	 .env = "CKPT_WRITE_BANDWIDTH", .value = "SIZE", .fallback = "0", .min = BANDWIDTH_MIN, .max = 1ull << 50,
 	 .zero = true, .help = "all jobs together write at most this much to storage per second; 0: no limit"},
@@ -56,7 +60,7 @@ const struct setting settings[] = {
 	 .help = "what becomes of a save to storage that meets an unfinished one"},
 	{"save-queue", JOB(save_queue), .type = SETTING_COUNT, .flag = "save-queue", .env = "CKPT_SAVE_QUEUE",
 	 .value = "N", .fallback = "1", .min = 1, .max = SAVE_QUEUE_MAX,
-	 .help = "with the policy queue: saves that may wait for the disk, never more than the slots less 2"},
+	 .help = "with the policy queue: saves that may wait for the disk, never more than the slots less 3"},
 	{"persist-every", JOB(persist_every), .type = SETTING_COUNT, .flag = "persist-every",
 	 .env = "CKPT_PERSIST_EVERY", .value = "N", .fallback = "1", .min = 1, .max = 1000000,
 	 .help = "write one in N of the saves to storage that the ranks ask for, the first of them first"},

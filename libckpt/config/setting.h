@@ -29,6 +29,7 @@ struct config {
 	const char *socket;
 	const char *node;
 	uint64_t memory_limit;    /* bytes of arenas on this node */
+	uint64_t huge_pages;      /* enum huge_pages of ckptd */
 	uint64_t write_bandwidth; /* bytes/s of all jobs; 0: as fast as the storage */
 	uint64_t read_bandwidth;  /* of reading back; 0: as fast as the storage */
 };

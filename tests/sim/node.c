@@ -2,6 +2,7 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "config/file.h"
 #include "loop.h"
 #include "pool.h"
 #include "rng.h"
@@ -22,17 +23,33 @@ void node_init(struct node *node, uint32_t world)
 		node->ranks[r] = (struct sim_rank){.id = r, .fd = -1, .slot = -1, .next_step = 1};
 }
 
+static void configure(struct node *node)
+{
+	static const char always[] = "[node]\nname = sim\nstore = " SIM_STORE "\n"
+				     /* A schedule must not depend on the machine's pool. */
+				     "huge-pages = never\n[job sim]\nsave-timeout = 2s\n";
+	struct daemon *d = &node->daemon;
+	struct err err = {{0}};
+	const char *more = node->policies ? node->policies : "";
+	int rc = sources_new(&d->sources, &err);
+	if (!rc)
+		rc = file_parse(d->sources, "sim", always, strlen(always), &err);
+	if (!rc)
+		rc = file_parse(d->sources, "policies", more, strlen(more), &err);
+	SIM_CHECK(!rc, "the configuration: %s", err.text);
+	d->first_sources = d->sources;
+	sources_fill(d->sources, SCOPE_NODE, NULL, &d->config);
+	throttle_init(&d->writes, &d->config.write_bandwidth);
+	meter_init(&d->reads, d->config.read_bandwidth);
+}
+
 void node_start(struct node *node)
 {
 	struct err err = {{0}};
 	struct disk_faults none = {0};
 	node->daemon = (struct daemon){.root = -1, .started_ns = clock_now()};
-	config_defaults(&node->daemon.config);
-	node->daemon.config.store = SIM_STORE;
-	node->daemon.config.huge_pages = HUGE_PAGES_NEVER; /* a schedule must not depend on the machine's pool */
-	node->daemon.config.save_timeout_ms = 2000;
-	snprintf(node->daemon.config.node, NAME_NODE_MAX, "sim");
 	list_init(&node->daemon.jobs);
+	configure(node);
 	disk_sim_faults(&none); /* a daemon that cannot start is restarted: not what is looked at here */
 	int rc = loop_new(&node->daemon.loop, &err);
 	if (!rc)
@@ -58,6 +75,7 @@ static void tear_down(struct node *node)
 		job_free(list_entry(it, struct job, link));
 	disk_free(d->disk);
 	loop_free(d->loop);
+	sources_free(d->sources);
 	node->up = false;
 	node->job = NULL;
 	for (uint32_t r = 0; r < node->world; r++)

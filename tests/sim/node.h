@@ -39,6 +39,7 @@ struct node {
 	int lock;
 	bool up;
 	uint32_t world, slots;
+	const char *policies; /* a configuration file's text, or NULL */
 	struct job *job;
 	struct sim_rank ranks[SIM_WORLD_MAX];
 	struct ack acks[SIM_ACKS_MAX];

@@ -20,6 +20,19 @@ struct totals {
 	uint64_t captured, durable, restores, lost_ranks, restarts, power_cuts;
 };
 
+/* What an operator may have decided: by the seed, so that a run replays. */
+static const char *policies_of(uint64_t seed)
+{
+	static const char *const texts[] = {
+		NULL,
+		"[job]\nsave-policy = queue\nsave-queue = 2\n",
+		"[job]\nsave-policy = refuse\npersist-every = 2\n",
+		"[node]\nwrite-bandwidth = 1M\n[job]\npersist-every = 3\n",
+		"[job]\nsave-policy = queue\nwrite-bandwidth = 64K\n",
+	};
+	return texts[seed % (sizeof(texts) / sizeof(texts[0]))];
+}
+
 static void crash(struct node *node, uint64_t seed, uint64_t event)
 {
 	bool power = rng_chance(world_rng(), 40);
@@ -39,6 +52,8 @@ static void run(uint64_t seed, enum disk_lie lie, struct totals *t)
 	world_reset(seed);
 	disk_sim_lie(lie);
 	node_init(&node, 1 + (uint32_t)rng_below(world_rng(), SIM_WORLD_MAX));
+	node.policies = policies_of(seed);
+	node.slots += seed % 3; /* a queue needs four */
 	node_start(&node);
 	struct disk_faults faults = {.error = rng_chance(world_rng(), 40) ? 5 : 0,
 				     .no_space = rng_chance(world_rng(), 30) ? 20 : 0,

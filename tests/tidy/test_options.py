@@ -126,7 +126,7 @@ tidy.report([
     ("what is planted is found", PLANTED),
     ("ckpt: commands, options and exit codes", check_ckpt(json.loads(tidy.output_of(PROGRAMS / "ckpt", "help", "--json")),
                                                           page_of("docs/cli.md"))),
-    ("ckptd: options", check_program(help_of("ckptd"), page_of("docs/ckptd.md"))),
+    ("ckptd: options", check_program(help_of("ckptd"), page_of("docs/ckptd.md") + page_of("docs/config.md"))),
     ("ckpt-train: options", check_program(help_of("ckpt-train"), page_of("docs/ckpt-train.md"))),
     ("ckpt-train: exit codes", exit_codes_of_train()),
     ("scripts/demo: options", check_program(tidy.output_of(tidy.ROOT / "scripts" / "demo", "--help"), page_of("README.md"))),

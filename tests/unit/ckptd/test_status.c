@@ -15,8 +15,10 @@ static struct rank ranks[2];
 
 static void setup(void)
 {
+	struct err err = {{0}};
 	d = (struct daemon){.config = {.store = "/store", .node = "n0", .memory_limit = 100}, .memory_used = 7};
 	list_init(&d.jobs);
+	cr_assert_eq(sources_new(&d.sources, &err), 0, "%s", err.text);
 	job = (struct job){.daemon = &d, .name = "main", .world = 2, .epoch = 3, .ranks = ranks};
 	for (uint32_t r = 0; r < 2; r++)
 		ranks[r] = (struct rank){.job = &job, .id = r, .pidfd = -1, .doorbell = -1};
@@ -24,7 +26,12 @@ static void setup(void)
 	recover_init(&job.recover, &job);
 }
 
-TestSuite(status, .init = setup);
+static void teardown(void)
+{
+	sources_free(d.sources);
+}
+
+TestSuite(status, .init = setup, .fini = teardown);
 
 static json_t *status(void)
 {
@@ -115,5 +122,28 @@ Test(status, a_store_path_of_any_bytes_does_not_spoil_the_document)
 	d.config.store = "/st\xff\xfe";
 	json_t *j = status();
 	cr_assert_str_eq(json_string_value(json_object_get(j, "store")), "/st??");
+	json_decref(j);
+}
+
+Test(status, it_tells_the_settings_in_effect_and_where_they_come_from)
+{
+	json_t *j = status(), *limit = NULL, *entry;
+	size_t i;
+	json_array_foreach(json_object_get(j, "config"), i,
+			   entry) if (!strcmp(json_string_value(json_object_get(entry, "key")), "memory-limit") &&
+				      !limit) limit = entry;
+	cr_assert_str_eq(json_string_value(json_object_get(limit, "section")), "node");
+	cr_assert_str_eq(json_string_value(json_object_get(limit, "value")), "100");
+	cr_assert_str_eq(json_string_value(json_object_get(limit, "from")), "default");
+	json_decref(j);
+}
+
+Test(status, a_job_tells_its_policies)
+{
+	list_push(&d.jobs, &job.link);
+	job.policy = (struct policy){.persist_every = 4, .save_policy = SAVE_REFUSE};
+	json_t *j = status(), *policy = json_object_get(first_job(j), "policy");
+	cr_assert_str_eq(json_string_value(json_object_get(policy, "persist-every")), "4");
+	cr_assert_str_eq(json_string_value(json_object_get(policy, "save-policy")), "refuse");
 	json_decref(j);
 }

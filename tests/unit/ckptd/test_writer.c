@@ -109,3 +109,88 @@ Test(writer, the_first_error_is_told_and_the_file_closed)
 		cr_assert_eq(open_descriptors(), before, "%s", spec);
 	}
 }
+
+/* ---- under a limit ----------------------------------------------------------------------------------------------- */
+
+static uint64_t rate, job_rate;
+static struct bucket bucket = {.rate = &job_rate};
+static struct throttle throttle;
+
+static void moved(struct writer *w)
+{
+	++*(int *)w->arg;
+}
+
+static void ended(struct writer *w)
+{
+	(void)w; /* seen by its state */
+}
+
+static struct writer limited_writer(int *parts)
+{
+	throttle_init(&throttle, &rate);
+	struct writer w = {.disk = disk, .dir = root, .size = BYTES, .done = ended, .arg = parts, .moved = moved};
+	w.throttle = &throttle;
+	w.bucket = &bucket;
+	w.extents[0] = (struct writer_extent){data, 0, DISK_ALIGN};
+	w.extents[1] = (struct writer_extent){data + DISK_ALIGN, DISK_ALIGN, BYTES - DISK_ALIGN};
+	snprintf(w.name, sizeof(w.name), "f");
+	return w;
+}
+
+static void run(struct writer *w)
+{
+	uint64_t deadline = clock_deadline(20 * CLOCK_NS_PER_S);
+	while (w->state != WRITER_DONE && clock_now() < deadline) {
+		disk_poll(disk, clock_deadline(CLOCK_NS_PER_MS));
+		throttle_pump(&throttle);
+	}
+	cr_assert_eq(w->state, WRITER_DONE);
+	while (disk_pending(disk))
+		disk_poll(disk, deadline);
+}
+
+Test(writer, under_a_limit_a_file_is_written_in_pieces)
+{
+	int parts = 0;
+	rate = 1 << 20;
+	struct writer w = limited_writer(&parts);
+	job_rate = 64 << 10; /* the lower of the two counts: blocks of 4 KiB */
+	writer_start(&w);
+	run(&w);
+	job_rate = 0;
+	cr_assert_eq(w.rc, 0);
+	cr_assert_eq(parts, 3);
+	expect_file("f", BYTES);
+}
+
+Test(writer, what_waits_under_a_limit_can_be_cancelled)
+{
+	int parts = 0;
+	rate = 1;
+	struct writer w = limited_writer(&parts);
+	throttle.node.paid_ns = clock_deadline(3600 * CLOCK_NS_PER_S);
+	writer_start(&w);
+	uint64_t deadline = clock_deadline(20 * CLOCK_NS_PER_S);
+	while (!throttle_waiting(&throttle) && clock_now() < deadline)
+		disk_poll(disk, clock_deadline(CLOCK_NS_PER_MS));
+	writer_cancel(&w, -ETIMEDOUT);
+	run(&w);
+	cr_assert_eq(w.rc, -ETIMEDOUT);
+}
+
+Test(writer, limits_that_are_opened_let_everything_go)
+{
+	int parts = 0;
+	rate = 1;
+	struct writer w = limited_writer(&parts);
+	throttle.node.paid_ns = clock_deadline(3600 * CLOCK_NS_PER_S);
+	writer_start(&w);
+	uint64_t deadline = clock_deadline(20 * CLOCK_NS_PER_S);
+	while (!throttle_waiting(&throttle) && clock_now() < deadline)
+		disk_poll(disk, clock_deadline(CLOCK_NS_PER_MS));
+	throttle_open(&throttle);
+	run(&w);
+	cr_assert_eq(w.rc, 0);
+	expect_file("f", BYTES);
+}

@@ -93,8 +93,8 @@ Test(value, yes_and_no_are_the_only_answers)
 
 Test(value, counts_are_bounded)
 {
-	cr_assert_eq(parse(SCOPE_JOB, "save-queue", "6"), 0);
-	cr_assert_eq(parse(SCOPE_JOB, "save-queue", "7"), -EINVAL);
+	cr_assert_eq(parse(SCOPE_JOB, "save-queue", "5"), 0);
+	cr_assert_eq(parse(SCOPE_JOB, "save-queue", "6"), -EINVAL);
 	cr_assert_eq(parse(SCOPE_JOB, "save-queue", "0"), -EINVAL);
 	cr_assert_eq(parse(SCOPE_JOB, "save-queue", "2K"), -EINVAL);
 }
