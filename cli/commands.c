@@ -5,7 +5,8 @@
 extern const struct command command_list, command_show, command_ls, command_verify, command_restore;
 extern const struct command command_diff, command_dump, command_stats, command_export, command_import;
 extern const struct command command_pin, command_unpin, command_tag;
-extern const struct command command_run, command_status, command_version, command_help, command_completion;
+extern const struct command command_run, command_status, command_config, command_version, command_help,
+	command_completion;
 
 /* One per line, in the order of the help. */
 /* clang-format off */
@@ -25,6 +26,7 @@ const struct command *const commands[] = {
 	&command_tag,
 	&command_run,
 	&command_status,
+	&command_config,
 	&command_completion,
 	&command_version,
 	&command_help,

@@ -5,6 +5,7 @@ import json
 import os
 import pathlib
 import re
+import subprocess
 
 import tidy
 
@@ -60,6 +61,28 @@ def check_ckpt(document, page):
     return problems + differences("exit code", codes, codes_of_tables(parts.get("Exit codes", "")))
 
 
+def rows_of_tables(text):
+    """Cells of the rows whose first one is in code."""
+    rows = [[cell.strip() for cell in line.strip().strip("|").split("|")] for line in text.splitlines() if line.startswith("|")]
+    return [row for row in rows if row[0].startswith("`")]
+
+
+def check_settings(document, page):
+    """[section] of the page: each row is `key`*, `--flag VALUE` | `VARIABLE` | default | meaning; * where a restart is needed."""
+    def rows_of_program():
+        for s in document["settings"]:
+            flags = [f"--{s['flag']}"] + ([f"--no-{s['flag']}"] if s["no_flag"] else [])
+            yield (s["section"], s["key"], s["restart"], *flags, s["environment"], s["default"])
+
+    def rows_of_page():
+        for title, part in sections(page).items():
+            for key, variable, default, *_ in rows_of_tables(part) if title.startswith("[") else []:
+                name = re.match(r"`([a-z-]+)`(\*?)", key)
+                yield (title.strip("[]"), name.group(1), bool(name.group(2)), *OPTION.findall(key), variable.strip("`"), default)
+
+    return differences("setting", set(rows_of_program()), set(rows_of_page()))
+
+
 # ---- that the checks can fail
 
 HELP = """Usage: x [--wrong]
@@ -74,6 +97,17 @@ DOCUMENT = {
     "general_options": [{"name": "json"}], "repository_options": [{"name": "repo"}],
     "exit_codes": [{"code": 0}, {"code": 3}],
 }
+SETTINGS = {"settings": [
+    {"section": "node", "key": "store", "flag": "store", "no_flag": False, "environment": "STORE", "default": "none", "restart": True},
+    {"section": "job", "key": "verify", "flag": "verify", "no_flag": True, "environment": "VERIFY", "default": "yes", "restart": False},
+    {"section": "job", "key": "linger", "flag": "linger", "no_flag": False, "environment": "LINGER", "default": "1m", "restart": False}]}
+SETTINGS_PAGE = """| `elsewhere`, `--else` | `E` | 1 | |
+## [node]
+| setting | variable | default | is |
+| `store`*, `--store DIR` | `STORE` | none | here |
+## [job]
+| `verify`, `--verify`, `--no-verify` | `VERIFY` | no | wrong default |
+"""
 CKPT_PAGE = """| `--all` | elsewhere |
 ## General options
 | `--json` | |
@@ -99,6 +133,10 @@ PLANTED = [
         "command gone: not in the page", "command new: in the page, not in the program", "ckpt list: option --all: not in the page",
         "ckpt list: option --json: in the page, not in the program", "general option --repo: not in the page",
         "exit code 3: not in the page", "exit code 4: in the page, not in the program"]),
+    *planted(check_settings, SETTINGS, SETTINGS_PAGE, [
+        "setting ('job', 'linger', False, '--linger', 'LINGER', '1m'): not in the page",
+        "setting ('job', 'verify', False, '--verify', '--no-verify', 'VERIFY', 'yes'): not in the page",
+        "setting ('job', 'verify', False, '--verify', '--no-verify', 'VERIFY', 'no'): in the page, not in the program"]),
 ]
 
 # ---- the programs
@@ -110,6 +148,12 @@ PROGRAMS = pathlib.Path(os.environ["CKPT_BUILD"])
 
 def help_of(program):
     return tidy.output_of(PROGRAMS / program, "--help")
+
+
+def settings_of_ckpt():
+    env = {name: value for name, value in os.environ.items() if not name.startswith("CKPT_")}
+    command = [PROGRAMS / "ckpt", "config", "--config", "/dev/null", "--socket", "/nowhere", "--quiet", "--json"]
+    return json.loads(subprocess.run(command, env=env, capture_output=True, text=True, check=True, timeout=60).stdout)
 
 
 def page_of(name):
@@ -127,6 +171,7 @@ tidy.report([
     ("ckpt: commands, options and exit codes", check_ckpt(json.loads(tidy.output_of(PROGRAMS / "ckpt", "help", "--json")),
                                                           page_of("docs/cli.md"))),
     ("ckptd: options", check_program(help_of("ckptd"), page_of("docs/ckptd.md") + page_of("docs/config.md"))),
+    ("settings", check_settings(settings_of_ckpt(), page_of("docs/config.md"))),
     ("ckpt-train: options", check_program(help_of("ckpt-train"), page_of("docs/ckpt-train.md"))),
     ("ckpt-train: exit codes", exit_codes_of_train()),
     ("scripts/demo: options", check_program(tidy.output_of(tidy.ROOT / "scripts" / "demo", "--help"), page_of("README.md"))),
