@@ -2,7 +2,7 @@
 """manuals.py HELP.json TREE OUT: writes the manual pages into OUT/man1, man3, man5, man8.
 
 Section 1 is the table of commands (`ckpt help --json`), with what docs/cli.md says beyond it; section 3 is what the comments of
-libckpt/ckpt.h say; sections 5 and 8 are docs/format.md and docs/ckptd.md. Nothing is written here that is not written there."""
+libckpt/ckpt.h say; sections 5 and 8 are docs/config.md, docs/format.md and docs/ckptd.md. Nothing is written here that is not written there."""
 
 import json
 import pathlib
@@ -282,6 +282,7 @@ def main():
         pages[name, 3] = function_page(name, prototype, comment, version)
     pages["ckptd", 8] = document("ckptd", 8, "the checkpoint daemon of a node", tree / "docs/ckptd.md", version)
     pages["ckpt-format", 5] = document("ckpt-format", 5, "the files of a checkpoint", tree / "docs/format.md", version)
+    pages["ckpt.conf", 5] = document("ckpt.conf", 5, "settings of the daemon, for a node and for each job", tree / "docs/config.md", version)
     for (name, section), lines in pages.items():
         folder = out / f"man{section}"
         folder.mkdir(parents=True, exist_ok=True)

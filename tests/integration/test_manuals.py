@@ -90,8 +90,12 @@ def _():
         return "groff is not installed"
     daemon = shown(page("ckptd", 8))
     helped = subprocess.run([BIN / "ckptd", "--help"], capture_output=True, text=True).stdout
-    for option in re.findall(r"^  (--[a-z-]+)", helped, re.M):
-        has(daemon, option)
+    settings = json.loads(subprocess.run([BIN / "ckpt", "config", "--json"], capture_output=True, text=True).stdout)["settings"]
+    keys = {s["key"] for s in settings}
+    equal(len(keys) > 5, True, keys)
+    has(shown(page("ckpt.conf", 5)), *keys)
+    for option in re.findall(r"^  --([a-z-]+)", helped, re.M):
+        equal(option in keys or f"--{option}" in daemon, True, f"--{option} is in neither page")
     has(shown(page("ckpt-format", 5)), "CKPTXXH1", "Leaf digest", "MANIFEST.json")
 
 
