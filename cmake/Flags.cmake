@@ -29,8 +29,13 @@ if(CKPT_SANITIZE STREQUAL "address")
 elseif(CKPT_SANITIZE STREQUAL "thread")
 	add_compile_options($<$<COMPILE_LANGUAGE:C>:-fsanitize=thread>)
 	add_link_options(-fsanitize=thread)
+elseif(CKPT_SANITIZE STREQUAL "fuzzer")
+	add_compile_options($<$<COMPILE_LANGUAGE:C>:-O1> $<$<COMPILE_LANGUAGE:C>:-fno-omit-frame-pointer>
+		$<$<COMPILE_LANGUAGE:C>:-fsanitize=address,undefined,fuzzer-no-link>
+		$<$<COMPILE_LANGUAGE:C>:-fno-sanitize-recover=undefined>)
+	add_link_options(-fsanitize=address,undefined)
 elseif(CKPT_SANITIZE)
-	message(FATAL_ERROR "CKPT_SANITIZE=${CKPT_SANITIZE} is not one of address, thread")
+	message(FATAL_ERROR "CKPT_SANITIZE=${CKPT_SANITIZE} is not one of address, thread, fuzzer")
 else()
 	# Some distributions predefine another level; glibc's checks and the sanitizers' do not mix.
 	list(APPEND CKPT_C_FLAGS -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2)

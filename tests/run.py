@@ -35,6 +35,7 @@ SUITES = {
     "crash": ("asan", "tests/crash"),
     "integration": ("release", "tests/integration"),
     "stress": ("tsan", "tests/stress"),
+    "fuzz": ("fuzz", "tests/fuzz"),
 }
 
 

@@ -9,13 +9,14 @@
 #define LLVMFuzzerTestOneInput fuzz_safetensors
 #include "../../fuzz/fuzz_safetensors.c"
 #undef LLVMFuzzerTestOneInput
-#define decode_text decode_node_text
 #define LLVMFuzzerTestOneInput fuzz_node_manifest
 #include "../../fuzz/fuzz_node_manifest.c"
 #undef LLVMFuzzerTestOneInput
-#undef decode_text
 #define LLVMFuzzerTestOneInput fuzz_manifest
 #include "../../fuzz/fuzz_manifest.c"
+#undef LLVMFuzzerTestOneInput
+#define LLVMFuzzerTestOneInput fuzz_marks
+#include "../../fuzz/fuzz_marks.c"
 
 #include <criterion/criterion.h>
 
@@ -78,7 +79,7 @@ Test(fuzz, manifests_and_marks)
 	struct wbuf body = body_of(root);
 	mutate_and_run(fuzz_manifest, body.data, body.len, 3);
 	body = body_of(mark);
-	mutate_and_run(fuzz_manifest, body.data, body.len, 4);
+	mutate_and_run(fuzz_marks, body.data, body.len, 4);
 	wbuf_free(&node);
 	wbuf_free(&root);
 	wbuf_free(&mark);

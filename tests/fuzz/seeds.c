@@ -1,0 +1,100 @@
+/* fuzz_seeds DIR: inputs that the encoders write, in a folder for each target: control messages of every type, a registration with its
+ * layout, a tag. Those that a store holds come from make_store. */
+#include "format/layout.h"
+#include "format/marks.h"
+#include "format/wire.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static const char *top;
+
+/* Frees the text. */
+static void put(const char *target, const char *name, int rc, struct wbuf *text)
+{
+	char path[512];
+	snprintf(path, sizeof(path), "%s/%s", top, target);
+	mkdir(path, 0755);
+	snprintf(path, sizeof(path), "%s/%s/%s", top, target, name);
+	FILE *file = rc ? NULL : fopen(path, "w");
+	if (!file || fwrite(text->data, 1, text->len, file) != text->len || fclose(file)) {
+		fprintf(stderr, "fuzz_seeds: cannot write %s\n", path);
+		exit(1);
+	}
+	wbuf_free(text);
+}
+
+#define MESSAGE(type, message, ...)                                                                                    \
+	do {                                                                                                           \
+		struct wbuf text = {0};                                                                                \
+		struct wire_##message m = {__VA_ARGS__};                                                               \
+		wbuf_u8(&text, type);                                                                                  \
+		put("fuzz_wire", wire_name(type), wire_##message##_encode(&m, &text), &text);                          \
+	} while (0)
+
+static void messages(void)
+{
+	uint32_t lengths[2] = {4, 0};
+	uint8_t *addresses = calloc(2, WIRE_ADDRESS_MAX);
+	MESSAGE(WIRE_HELLO, hello, WIRE_PROTOCOL, WIRE_PROTOCOL, ROLE_RANK, "gpt", 1, 2, 2, 3, 3, "0.1.0");
+	MESSAGE(WIRE_WELCOME, welcome, WIRE_PROTOCOL, 3, "n0", "0.1.0", true, false);
+	MESSAGE(WIRE_ERROR, error, -EBUSY, "rank 1 is process 7");
+	MESSAGE(WIRE_ARENA, arena, 2, {0, 1}, {1 << 20, 1 << 20});
+	MESSAGE(WIRE_JOIN, join, 3, 1000, 4, "addr");
+	MESSAGE(WIRE_JOINED, joined, 3, 2, lengths, addresses);
+	MESSAGE(WIRE_RESTORE, restore, 3, UINT64_MAX, 1000);
+	MESSAGE(WIRE_RESTORED, restored, 900, 2, WIRE_FROM_STORAGE, 5, 2, {0, 1}, {1, 2}, {false, true}, "older");
+	MESSAGE(WIRE_EVENT, event, {900, 2}, -EIO, "the disk");
+	MESSAGE(WIRE_EPOCH, epoch, 4, 1, {1}, "rank 1 died");
+	MESSAGE(WIRE_HOLD, arena_of, 1, 1 << 20);
+	MESSAGE(WIRE_RETURN, arena_of, 1, 1 << 20);
+	MESSAGE(WIRE_SPAWNED, spawned, 1, 77);
+	MESSAGE(WIRE_EXITED, exited, 1, 77, 9);
+	free(addresses);
+}
+
+static void registration(void)
+{
+	struct wbuf table = {0}, text = {0};
+	struct region own = region_flat(700, 700), all = region_flat(0, 50), blob = region_flat(0, 37);
+	struct entry entries[] = {
+		{(char *)"own", ENTRY_TENSOR, DTYPE_F32, {2, {40, 35}}, "optimizer", "", 1, &own},
+		{(char *)"all", ENTRY_TENSOR, DTYPE_U64, {1, {50}}, "params", "dp", 1, &all},
+		{(char *)"rng@00001", ENTRY_RANK_BLOB, DTYPE_U8, {1, {37}}, "blobs", "", 1, &blob},
+	};
+	struct registration reg = {1, 2, 3, entries, NULL};
+	const struct registration *list = &reg;
+	struct layout layout;
+	struct err err = {0};
+	int rc = layout_make(&list, 1, false, LAYOUT_FILE_MAX, &layout, &err);
+	if (rc)
+		fprintf(stderr, "fuzz_seeds: %s\n", err.text);
+	if (!rc)
+		rc = registration_encode(&reg, &table);
+	wbuf_u32(&text, (uint32_t)table.len);
+	wbuf_put(&text, table.data, table.len);
+	if (!rc)
+		rc = layout_encode(&layout, &text);
+	layout_free(&layout);
+	wbuf_free(&table);
+	put("fuzz_registration", "registration", rc, &text);
+}
+
+int main(int argc, char **argv)
+{
+	struct tag tag = {"gpt", {1000, 3}, 1700000000, "best"};
+	struct wbuf text = {0};
+	if (argc != 2) {
+		fputs("usage: fuzz_seeds DIR\n", stderr);
+		return 2;
+	}
+	top = argv[1];
+	messages();
+	registration();
+	put("fuzz_marks", "tag", tag_encode(&tag, &text), &text);
+	return 0;
+}

@@ -1,0 +1,83 @@
+"""Every target of libFuzzer for a few seconds, from what the encoders write and what earlier runs have found; nightly two minutes each.
+An input that breaks one stays in build/fuzz/artefacts, and the failure names it. `test_fuzz.py TARGET SECONDS` runs one (scripts/fuzz).
+timeout: 240"""
+
+import os
+import pathlib
+import random
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+
+from tap import BIN, NIGHTLY, Cases, expect
+
+HERE = pathlib.Path(__file__).resolve().parent
+TOP = BIN.parent
+SECONDS = 120 if NIGHTLY else 4
+INPUT_MAX = 1 << 16
+SEAL = 44  # bytes at the end of a sealed document
+FILES = {"MANIFEST.json": "fuzz_manifest", "node-*.json": "fuzz_node_manifest", "HEALTH.json": "fuzz_marks", "PINNED": "fuzz_marks",
+         "*.xxh": "fuzz_sidecar", "*.safetensors": "fuzz_safetensors"}
+
+
+def seed(folder, name, data):
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / name).write_bytes(data)
+
+
+def make_seeds(top):
+    """top/TARGET: the inputs to begin with."""
+    subprocess.run([BIN / "fuzz_seeds", top], check=True)
+    store = top / "store"
+    subprocess.run([BIN / "make_store", "--rows", "6", "--cols", "5", "--nodes", "2", "--damaged", "rowwise", "--pin", "why", store, "7"],
+                   check=True)
+    for pattern, target in FILES.items():
+        for path in store.glob(f"main/step-*/{pattern}"):
+            data = path.read_bytes()
+            seed(top / target, path.name, data)
+            if data.endswith(b'"}\n'):
+                seed(top / target, path.name + ".bare", data[:-SEAL])
+                seed(top / "fuzz_json", path.name, data)
+
+
+def figures(log):
+    runs, edges = re.search(r"stat::number_of_executed_units: (\d+)", log), re.findall(r"cov: (\d+)", log)
+    return f"{runs.group(1) if runs else '?'} inputs, {edges[-1] if edges else '?'} edges covered"
+
+
+def run(target, seconds, number, seeds):
+    corpus, kept = TOP / "corpus" / target, TOP / "artefacts"
+    corpus.mkdir(parents=True, exist_ok=True)
+    kept.mkdir(parents=True, exist_ok=True)
+    (seeds / target).mkdir(exist_ok=True)
+    done = subprocess.run([BIN / target, f"-max_total_time={seconds}", f"-seed={number}", f"-max_len={INPUT_MAX}", "-timeout=20",
+                           "-rss_limit_mb=2048", "-print_final_stats=1", f"-artifact_prefix={kept}/{target}-", corpus, seeds / target],
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace", timeout=seconds + 100)
+    artefact = re.search(r"Test unit written to (\S+)", done.stdout)
+    expect(done.returncode == 0, f"exit {done.returncode}; the input is kept as {artefact.group(1) if artefact else '?'}\n{done.stdout[-3000:]}")
+    print(f"# {target}: {seconds} s, seed {number}: {figures(done.stdout)}")
+
+
+def main():
+    targets = sorted(path.stem for path in HERE.glob("fuzz_*.c"))
+    if not all((BIN / target).exists() for target in targets):
+        print("the targets are not built: clang or its runtime (libclang-rt-dev) is missing")
+        return 77
+    wanted = sys.argv[1] if len(sys.argv) > 1 else None
+    if wanted and wanted not in targets:
+        print(f"there is no {wanted}; targets: {' '.join(targets)}")
+        return 2
+    seconds = int(sys.argv[2]) if len(sys.argv) > 2 else SECONDS
+    number = int(os.environ.get("CKPT_SEED", random.randrange(1, 1 << 31)))
+    print(f"# CKPT_SEED={number}", flush=True)
+    cases, seeds = Cases(), pathlib.Path(tempfile.mkdtemp())
+    make_seeds(seeds)
+    for target in [wanted] if wanted else targets:
+        cases.run(target, run, target, seconds, number, seeds)
+    shutil.rmtree(seeds, ignore_errors=True)
+    return cases.end()
+
+
+sys.exit(main())
