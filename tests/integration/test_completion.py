@@ -1,9 +1,16 @@
 """ckpt completion: every command and option of the table is offered, by a real bash, and by zsh and fish where they are installed."""
 
+import os
+import pty
+import re
+import select
 import shutil
+import signal
 import subprocess
 import sys
+import time
 
+from fleet import DEADLINE, Failure
 from offline import BIN, USAGE, case, cases, ckpt, data, equal, has, make, top
 
 repo = top / "my repo"
@@ -81,15 +88,37 @@ def _():
     subprocess.run(["bash", "-n", script], check=True)
 
 
-@case("the scripts parse: zsh, and it offers the commands")
+@case("zsh completes commands and options")
 def _():
     if not shutil.which("zsh"):
         return "zsh is not installed"
     (top / "_ckpt").write_text(ckpt("completion", "zsh")[0])
     subprocess.run(["zsh", "-n", top / "_ckpt"], check=True)
+    pid, terminal = pty.fork()
+    if pid == 0:
+        os.environ.update(TERM="dumb", PATH=f"{BIN}:{os.environ['PATH']}")
+        os.execvp("zsh", ["zsh", "-f", "-i"])
+
+    def typed(keys, wanted):
+        os.write(terminal, keys)
+        text, limit = "", time.monotonic() + DEADLINE
+        while not re.search(wanted, text):
+            left = limit - time.monotonic()
+            if left < 0 or not select.select([terminal], [], [], left)[0]:
+                raise Failure(f"{wanted!r} does not come: {text!r}")
+            text += os.read(terminal, 4096).decode(errors="replace")
+
+    try:
+        typed(f"fpath=('{top}' $fpath); autoload -Uz compinit; compinit -u -D; print rea''dy\n".encode(), "ready")
+        typed(b"ckpt ver\t\t", r"verify +--[^\n]*\s+version +--")
+        typed(b"\x15ckpt list --la\t", "--last=")
+    finally:
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+        os.close(terminal)
 
 
-@case("the scripts parse: fish, and it offers the commands")
+@case("fish completes commands")
 def _():
     if not shutil.which("fish"):
         return "fish is not installed"
