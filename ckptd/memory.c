@@ -331,6 +331,8 @@ int memory_claim(struct memory *mem, struct step_id id)
 			continue;
 		if (!atomic_compare_exchange_strong(&mem->head->slots[i].state, &expected, SLOT_CAPTURING))
 			continue;
+		/* Should the daemon die before the slot is filled: no device writes to it, the next one may take it. */
+		atomic_store(&mem->head->slots[i].done, (uint32_t)-ECANCELED);
 		mem->slots[i] = (struct slot_view){.used = true, .id = id};
 		return (int)i;
 	}
@@ -352,8 +354,10 @@ void memory_release(struct memory *mem, uint32_t slot)
 {
 	struct arena_slot *s = &mem->head->slots[slot];
 	mem->slots[slot] = (struct slot_view){0};
+	/* In this order a daemon that dies in the middle of it leaves a slot that is nobody's save and that nothing writes to. */
+	atomic_store(&s->epoch, 0);
+	atomic_store(&s->done, (uint32_t)-ECANCELED);
 	atomic_store(&s->fenced, 0);
-	atomic_store(&s->done, 0);
 	atomic_store(&s->progress, 0);
 	atomic_store_explicit(&s->state, SLOT_FREE, memory_order_release);
 }

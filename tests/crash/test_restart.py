@@ -11,7 +11,7 @@ from fleet import Cases, expect, until
 from puppets import CAPTURED, DURABLE, LATEST, MEMORY, STORAGE, Puppet, Run, all_must, each, gather, holds, save
 
 WORLD = 2
-EBUSY = -16
+EBUSY, ENOTCONN = -16, -107
 SLOT_KEPT = ("snapshot.state=kill@1", "snapshot.state=kill@2", "commit.job_dir=kill", "commit.mkdir=kill", "commit.data=kill",
              "commit.sidecars=kill", "commit.node=kill", "commit.sync_root=kill", "commit.manifest=kill", "commit.link=kill",
              "commit.unlink_tmp=kill", "commit.sync_link=kill", "commit.close_dir=kill", "commit.done=kill", "snapshot.state=kill@3",
@@ -167,6 +167,32 @@ def rank_dies_before_the_job_forms():
         holds(ranks, 5)
 
 
+def killed_while_it_fetches():
+    """The slots that the daemon was filling from storage are the next one's to fill, however often that goes wrong."""
+    with fleet.daemon() as d:
+        d.start()
+        ranks = puppets(d)
+        gather(ranks)
+        save(ranks, 5, 5, STORAGE, DURABLE)
+        for rank in ranks:
+            rank.must("close")
+            rank.kill()
+        expect(d.stop() == 0, "the daemon's end")
+        d.start(failpoints="recover.fetch=kill")
+        ranks = puppets(d)
+        gather(ranks)
+        for point in ("recover.fetch=kill", "recover.fetch=kill", ""):  # one slot after the other
+            for answer in each(ranks, "restore", LATEST, 20000):
+                expect(answer.code == ENOTCONN, answer)
+            dies(d)
+            d.start(failpoints=point)
+            all_back(d)
+        for said in all_must(ranks, "restore", LATEST, 20000):
+            expect(said == "5 1 storage", "restored", said)
+        holds(ranks, 5)
+        save(ranks, 6, 6, MEMORY, CAPTURED)
+
+
 def all_killed(store):
     """Daemon and ranks at once in mid-save: rank 0 has step 10, rank 1 has not begun it."""
     with fleet.daemon() as d:
@@ -198,7 +224,7 @@ def main():
     cases = Cases()
     for point in SLOT_KEPT:
         cases.run(f"the save goes on after {point}", slot_kept, point)
-    for test in (begun_by_one, copying, replacement_comes_late, rank_dies_before_the_job_forms):
+    for test in (begun_by_one, copying, replacement_comes_late, rank_dies_before_the_job_forms, killed_while_it_fetches):
         cases.run(test.__name__.replace("_", " "), test)
     cases.run("what was linked is told durable although its slot was given back", slot_given_back, "commit.unlink_tmp=kill", True)
     cases.run("what was not linked is told lost", slot_given_back, "commit.manifest=kill", False)
