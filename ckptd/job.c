@@ -8,6 +8,7 @@
 #include "daemon.h"
 #include "loop.h"
 #include "member.h"
+#include "process.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -226,8 +227,8 @@ static int hello_rank(struct job *job, struct client *client, const struct wire_
 	struct rank *rank = &job->ranks[hello->rank];
 	/* What the launcher started may be a script whose child is the rank. */
 	if (rank->client || (rank->pid && rank->pid != pid && rank->greeted))
-		return err_set(err, -EBUSY, "rank %u of job '%s' is held by process %d", rank->id, job->name,
-			       (int)rank->pid);
+		return err_set(err, rank->pid && process_is_dying(rank->pid) ? -EAGAIN : -EBUSY,
+			       "rank %u of job '%s' is held by process %d", rank->id, job->name, (int)rank->pid);
 	if (rank->pid != pid)
 		watch_process(rank, pid, (int)syscall(SYS_pidfd_open, pid, 0));
 	rank->client = client;
@@ -299,6 +300,7 @@ void job_rank_lost(struct rank *rank, const char *fmt, ...)
 	va_start(ap, fmt);
 	vsnprintf(why, sizeof(why), fmt, ap);
 	va_end(ap);
+	rank->registering = rank->joining = rank->restoring = (struct waiting){0};
 	if (was == RANK_ABSENT || was == RANK_LEFT) {
 		saves_follow(&job->saves);
 		return; /* it had finished, or never began */
@@ -306,7 +308,6 @@ void job_rank_lost(struct rank *rank, const char *fmt, ...)
 	rank->state = RANK_ABSENT;
 	rank->resumed = false;
 	member_forget_table(rank);
-	rank->registering = rank->joining = rank->restoring = (struct waiting){0};
 	catalog_event(job->daemon->catalog, job->name, (struct step_id){.epoch = job->epoch}, "rank-lost", why);
 	if (job->fresh && was != RANK_JOINED) {
 		log_warn("job %s: rank %u is gone before the job began: %s", job->name, rank->id, why);

@@ -30,6 +30,8 @@ struct server {
 	struct daemon daemon;
 	struct conns conns;
 	int listener, signals, lock;
+	struct watch *listening;
+	bool deaf; /* out of descriptors: nobody is let in until the next tick */
 	int argc;
 	char **argv;
 };
@@ -39,10 +41,13 @@ static void on_connect(void *arg, uint32_t events)
 	struct server *s = arg;
 	(void)events;
 	int sock = accept4(s->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
-	if (sock >= 0)
+	if (sock >= 0) {
 		conns_add(&s->conns, sock);
-	else if (errno != EAGAIN && errno != EINTR && errno != ECONNABORTED)
-		log_warn("accept: %s", err_name(errno));
+	} else if (errno != EAGAIN && errno != EINTR && errno != ECONNABORTED) {
+		log_warn("accept: %s: who connects waits", err_name(errno));
+		s->deaf = true;
+		watch_modify(s->listening, 0);
+	}
 }
 
 static void reload(struct server *s)
@@ -93,6 +98,8 @@ static void on_tick(void *arg)
 {
 	struct server *s = arg;
 	bool busy = false;
+	if (s->deaf)
+		s->deaf = watch_modify(s->listening, EPOLLIN) < 0;
 	conns_tick(&s->conns);
 	list_for_safe(node, &s->daemon.jobs) {
 		struct job *job = list_entry(node, struct job, link);
@@ -135,8 +142,8 @@ static void raise_descriptor_limit(void)
 static int watch_all(struct server *s)
 {
 	struct loop *loop = s->daemon.loop;
-	bool ok = loop_watch(loop, s->listener, EPOLLIN, on_connect, s) &&
-		  loop_watch(loop, s->signals, EPOLLIN, on_signal, s) &&
+	s->listening = loop_watch(loop, s->listener, EPOLLIN, on_connect, s);
+	bool ok = s->listening && loop_watch(loop, s->signals, EPOLLIN, on_signal, s) &&
 		  loop_watch(loop, disk_event_fd(s->daemon.disk), EPOLLIN, on_disk, s) &&
 		  loop_watch(loop, pool_event_fd(s->daemon.pool), EPOLLIN, on_pool, s) &&
 		  loop_watch(loop, pool_event_fd(s->daemon.reader), EPOLLIN, on_pool, s);

@@ -269,6 +269,7 @@ static int fence(struct ckpt_snapshot *snap, void *stream, struct err *err)
 		stage_ring(stage);
 		return rc;
 	}
+	LOCK_SCOPE(&snap->s->save); /* another thread's begin may be given this very slot */
 	if (!stage_holds(stage, snap->slot, snap->id))
 		return err_set(err, -ECANCELED, "the daemon gave it up before its fence");
 	return set_fenced(snap, slot, err);
