@@ -75,7 +75,13 @@ class Daemon:
         return self.log.read_text(errors="replace") if self.log.exists() else ""
 
     def descriptors(self):
-        return len(os.listdir(f"/proc/{self.process.pid}/fd"))
+        """Those that clients can make it open; what it opens to read and write its store comes and goes."""
+        count, folder = 0, f"/proc/{self.process.pid}/fd"
+        for fd in os.listdir(folder):
+            with contextlib.suppress(OSError):
+                target = os.readlink(f"{folder}/{fd}")
+                count += not target.startswith(str(self.store)) and target != "anon_inode:[io_uring]"
+        return count
 
     def memory(self):
         """Resident bytes of the daemon that are its own: shared memory of arenas is accounted to the ranks that asked for it."""

@@ -315,6 +315,8 @@ def try_one(d, good, tried):
 
 def main():
     cases = Cases()
+    # What was freed counts as memory of the daemon while the sanitizer keeps it to find uses of it.
+    os.environ["ASAN_OPTIONS"] = os.environ.get("ASAN_OPTIONS", "") + ":quarantine_size_mb=16"
     try:
         with fleet.daemon() as d:
             d.start()
