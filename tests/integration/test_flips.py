@@ -1,0 +1,38 @@
+"""Single flipped bits: of the documents, sidecars, headers and marks of a small checkpoint, and of its data. verify must find each, and
+a restore must refuse it or, where it does not read what was flipped, give the right bytes. Nightly every bit of the metadata and
+100,000 of the data; otherwise a sample that CKPT_SEED chooses.
+timeout: 120"""
+
+import os
+import random
+import re
+import subprocess
+import sys
+import tempfile
+
+from tap import BIN, DEADLINE, NIGHTLY, Cases, expect
+
+STRIDE, PAYLOAD = (1, 100000) if NIGHTLY else (41, 1500)
+HOUR = 3600
+
+
+def flips(seed, stride, payload):
+    top = tempfile.mkdtemp()
+    done = subprocess.run([BIN / "flip_bits", f"{top}/store", str(stride), str(payload), str(seed)], capture_output=True, text=True,
+                          timeout=HOUR if NIGHTLY else 2 * DEADLINE)
+    expect(done.returncode == 0, f"exit {done.returncode}: {done.stderr}")
+    for line in done.stdout.splitlines():
+        print(f"# {line}")
+        flipped, found = map(int, re.search(r"(\d+) flipped, (\d+) found", line).groups())
+        expect(flipped == found > 0, line)
+
+
+def main():
+    seed = int(os.environ.get("CKPT_SEED", random.randrange(1 << 32)))
+    print(f"# CKPT_SEED={seed}", flush=True)
+    cases = Cases()
+    cases.run(f"every flipped bit is found: 1 in {STRIDE} of the metadata, {PAYLOAD} of the data", flips, seed, STRIDE, PAYLOAD)
+    return cases.end()
+
+
+sys.exit(main())
