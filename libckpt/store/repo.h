@@ -12,6 +12,8 @@
 #define REPO_MARK_TEXT "ckpt-repository 1\n"
 #define REPO_LOCK ".lock"            /* held by the daemon that writes here (disk_lock) */
 #define REPO_ABANDONED ".abandoned-" /* prefix of directories that a crash left half-written, renamed out of the way */
+#define REPO_TRASH ".trash-"         /* prefix of directories that are being deleted (store/trash.h) */
+#define REPO_GC_LOCK ".gc-lock"      /* held by whoever decides what goes (trash_lock) */
 
 struct repo {
 	struct disk *disk;
