@@ -87,7 +87,8 @@ static void print_help(void)
 	print_option("", "$XDG_CONFIG_HOME/ckpt/ckpt.conf, as far as they are there)\n");
 	puts("  --version, --help\n"
 	     "\n"
-	     "SIZE takes K, M, G, T; TIME takes ms, s, m, h. CKPT_LOG=error|warn|info|debug sets how much is logged on "
+	     "SIZE takes K, M, G, T; TIME takes ms, s, m, h, d. CKPT_LOG=error|warn|info|debug sets how much is logged "
+	     "on "
 	     "stderr.");
 }
 

@@ -4,7 +4,7 @@
 
 extern const struct command command_list, command_show, command_ls, command_verify, command_restore;
 extern const struct command command_diff, command_dump, command_stats, command_export, command_import;
-extern const struct command command_pin, command_unpin, command_tag;
+extern const struct command command_pin, command_unpin, command_tag, command_forget, command_gc;
 extern const struct command command_run, command_status, command_config, command_version, command_help,
 	command_completion;
 
@@ -24,6 +24,8 @@ const struct command *const commands[] = {
 	&command_pin,
 	&command_unpin,
 	&command_tag,
+	&command_forget,
+	&command_gc,
 	&command_run,
 	&command_status,
 	&command_config,

@@ -1,7 +1,6 @@
 /* ckpt pin, ckpt unpin: the mark that keeps a checkpoint from retention. It stands beside the checkpoint's manifest, so that it
  * survives the loss of the catalog, and needs no daemon. */
-#include "output.h"
-#include "target.h"
+#include "removal.h"
 
 #include "base/clock.h"
 
@@ -32,13 +31,19 @@ static int run_pin(struct cli *cli)
 	if (note && strlen(note) >= sizeof(pin.note))
 		return cli_fail(cli, EXIT_USAGE, "--note has %zu bytes, at most %zu are kept", strlen(note),
 				sizeof(pin.note) - 1);
-	int code = cli_pick(cli, cli->args[0], &ref);
+	int lock, rc = 0;
+	int code = removal_lock(cli, &lock);
+	if (!code)
+		code = cli_pick(cli, cli->args[0], &ref);
+	if (!code) {
+		pin.id = ref.id;
+		memcpy(pin.job, ref.job, sizeof(pin.job));
+		memcpy(pin.note, note ? note : "", strlen(note ? note : "") + 1);
+		rc = checkpoint_put_pin(cli->repo, &pin, &err);
+	}
+	removal_unlock(cli, lock);
 	if (code)
 		return code;
-	pin.id = ref.id;
-	memcpy(pin.job, ref.job, sizeof(pin.job));
-	memcpy(pin.note, note ? note : "", strlen(note ? note : "") + 1);
-	int rc = checkpoint_put_pin(cli->repo, &pin, &err);
 	if (rc < 0)
 		return cli_fail(cli, exit_code_of(rc), "%s", err.text);
 	return report(cli, &ref, true, true, pin.note);

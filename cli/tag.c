@@ -1,6 +1,5 @@
 /* ckpt tag: names for checkpoints. */
-#include "output.h"
-#include "target.h"
+#include "removal.h"
 
 #include "base/cleanup.h"
 #include "base/clock.h"
@@ -95,14 +94,12 @@ static int report(const struct cli *cli, const char *job, const char *name, cons
 	return EXIT_OK;
 }
 
-static int set(struct cli *cli)
+static int set_locked(struct cli *cli)
 {
 	struct checkpoint_ref ref;
 	struct err err = {0};
 	struct tag old, tag = {.tagged_at = clock_wall()};
 	const char *name = cli->args[1];
-	if (name_check_tag(name, &err) < 0)
-		return cli_fail(cli, EXIT_USAGE, "%s", err.text);
 	int code = cli_pick(cli, cli->args[0], &ref);
 	if (code)
 		return code;
@@ -120,6 +117,20 @@ static int set(struct cli *cli)
 		return cli_fail(cli, EXIT_FAILED, "tag %s names %s already: --move takes it from there", name, dir);
 	}
 	return rc < 0 ? cli_fail(cli, exit_code_of(rc), "%s", err.text) : report(cli, ref.job, name, &ref, true);
+}
+
+/* What is tagged must not go at the same moment. */
+static int set(struct cli *cli)
+{
+	struct err err = {0};
+	int lock;
+	if (name_check_tag(cli->args[1], &err) < 0)
+		return cli_fail(cli, EXIT_USAGE, "%s", err.text);
+	int code = removal_lock(cli, &lock);
+	if (!code)
+		code = set_locked(cli);
+	removal_unlock(cli, lock);
+	return code;
 }
 
 static int drop(struct cli *cli, const char *job)

@@ -14,7 +14,8 @@ struct unit {
 /* From the largest down: the first that divides a number is the one that it is shown in. */
 static const struct unit sizes[] = {{"T", 1ull << 40}, {"G", 1ull << 30}, {"M", 1ull << 20},
 				    {"K", 1ull << 10}, {"", 1},           {NULL}};
-static const struct unit times[] = {{"h", 3600000}, {"m", 60000}, {"s", 1000}, {"ms", 1}, {"", 1}, {NULL}};
+static const struct unit times[] = {{"d", 86400000}, {"h", 3600000}, {"m", 60000}, {"s", 1000},
+				    {"ms", 1},       {"", 1},        {NULL}};
 static const struct unit counts[] = {{"", 1}, {NULL}};
 
 static const struct unit *units_of(const struct setting *setting)
@@ -46,7 +47,7 @@ static char *print_number(const struct setting *setting, uint64_t n, char *dst, 
 static void allowed_number(const struct setting *setting, char *dst, size_t size)
 {
 	static const char *const kinds[] = {[SETTING_BYTES] = "a size such as 8G or 512M",
-					    [SETTING_DURATION] = "a time such as 500ms, 30s, 5m or 2h",
+					    [SETTING_DURATION] = "a time such as 500ms, 30s, 5m, 2h or 7d",
 					    [SETTING_COUNT] = "a number"};
 	char min[32], max[32];
 	int at = snprintf(dst, size, "%s", kinds[setting->type]);

@@ -1,5 +1,6 @@
 #include "store/litter.h"
 
+#include "base/bytes.h"
 #include "base/cleanup.h"
 
 #include <stdio.h>
@@ -132,8 +133,11 @@ int litter_find(struct repo *repo, const char *job, struct litter **out, size_t 
 
 bool litter_due(const struct litter *l, uint64_t now, uint64_t older_ns)
 {
-	return l->kind == LITTER_TRASH || (now > l->since_ns && now - l->since_ns > older_ns) ||
-	       (!older_ns && now >= l->since_ns);
+	if (l->kind == LITTER_TRASH)
+		return true;
+	if (l->kind == LITTER_TEMPORARY)
+		older_ns = max_u64(older_ns, LITTER_TEMPORARY_NS);
+	return now >= l->since_ns && now - l->since_ns >= older_ns;
 }
 
 int litter_unlink(struct repo *repo, const struct litter *l, struct err *err)

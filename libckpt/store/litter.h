@@ -22,7 +22,9 @@ struct litter {
 /* Litter of one job; NULL: of the root and of all jobs. In the order of the directories. *out malloc'ed. A job that is not there
  * has none. */
 int litter_find(struct repo *repo, const char *job, struct litter **out, size_t *n, struct err *err);
-/* Whether it is older than this. Trash is at any age. A clock that was set back makes nothing old. */
+/* Whether it has lain for so long. Trash has at any age; a temporary file never before LITTER_TEMPORARY_NS, since somebody may be
+ * writing it. A clock that was set back makes nothing old. */
+#define LITTER_TEMPORARY_NS 60000000000ull
 bool litter_due(const struct litter *litter, uint64_t now, uint64_t older_ns);
 /* Removes a temporary file. 0 also when it is gone already. */
 int litter_unlink(struct repo *repo, const struct litter *litter, struct err *err);

@@ -33,6 +33,11 @@ void trash_name(const char *name, uint64_t nonce, char dst[TRASH_NAME_MAX])
 
 /* ---- listing */
 
+static uint64_t goes_with(const struct disk_stat *st)
+{
+	return st->links > 1 ? 0 : st->blocks512 * 512;
+}
+
 struct listing {
 	struct disk *disk;
 	int dir;
@@ -51,7 +56,7 @@ static int add_file(void *arg, const char *name)
 		return rc;
 	struct trash_file *f = &l->files[l->n++];
 	snprintf(f->name, sizeof(f->name), "%s", name);
-	f->bytes = st.links > 1 ? 0 : st.blocks512 * 512;
+	f->bytes = goes_with(&st);
 	return l->n == TRASH_LISTED;
 }
 
@@ -105,8 +110,11 @@ static int unlink_at(struct disk *disk, int dir, const char *name)
 
 static int empty(struct disk *disk, int dir, uint64_t *freed)
 {
+	struct disk_stat st;
 	size_t n = 1;
+	uint64_t bytes = disk_stat_at(disk, dir, NAME_MANIFEST, &st) ? 0 : goes_with(&st);
 	int rc = unlink_at(disk, dir, NAME_MANIFEST);
+	*freed += rc ? 0 : bytes;
 	while (!rc && n) {
 		struct trash_file *files;
 		rc = trash_files(disk, dir, &files, &n);
@@ -124,8 +132,11 @@ int trash_sweep(struct repo *repo, const char *job, const char *trash, uint64_t 
 	int job_dir = open_job(repo, job, err);
 	if (job_dir < 0)
 		return job_dir;
+	struct disk_op sync = {.kind = DISK_FSYNC, .file = job_dir};
 	struct disk_op rmdir = {.kind = DISK_RMDIR, .dir = job_dir, .name = trash};
-	int dir = disk_open_at(repo->disk, job_dir, trash, DISK_DIR), rc = dir;
+	int rc = disk_do(repo->disk, &sync);
+	int dir = rc ? rc : disk_open_at(repo->disk, job_dir, trash, DISK_DIR);
+	rc = dir;
 	if (dir >= 0) {
 		rc = empty(repo->disk, dir, freed);
 		disk_close_file(repo->disk, dir);

@@ -61,14 +61,15 @@ Test(value, times_have_units_and_are_milliseconds_without)
 	static const struct {
 		const char *text, *again;
 		uint64_t ms;
-	} times[] = {{"5", "5ms", 5},       {"5ms", "5ms", 5},        {"30s", "30s", 30000}, {"5m", "5m", 300000},
-		     {"2h", "2h", 7200000}, {"120000", "2m", 120000}, {"90s", "90s", 90000}, {"0", "0", 0}};
+	} times[] = {{"5", "5ms", 5},       {"5ms", "5ms", 5},       {"30s", "30s", 30000},
+		     {"5m", "5m", 300000},  {"2h", "2h", 7200000},   {"120000", "2m", 120000},
+		     {"90s", "90s", 90000}, {"7d", "7d", 604800000}, {"0", "0", 0}};
 	for (size_t i = 0; i < sizeof(times) / sizeof(times[0]); i++) {
 		cr_assert_eq(parse(SCOPE_JOB, "linger", times[i].text), 0, "%s", err.text);
 		cr_assert_eq(value.number, times[i].ms);
 		cr_assert_str_eq(again(SCOPE_JOB, "linger"), times[i].again);
 	}
-	static const char *const wrong[] = {"", "-1", "1d", "s", "1 s", "1000000001", "99999999999999999999", "400h"};
+	static const char *const wrong[] = {"", "-1", "1w", "s", "1 s", "1000000001", "99999999999999999999", "400h"};
 	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++)
 		cr_assert_eq(parse(SCOPE_JOB, "linger", wrong[i]), -EINVAL, "'%s' is taken", wrong[i]);
 }

@@ -111,11 +111,14 @@ Test(litter, of_one_job_only)
 Test(litter, is_due_by_age_but_trash_at_once)
 {
 	struct litter l = {.kind = LITTER_ABANDONED, .since_ns = 1000};
-	cr_expect(!litter_due(&l, 1100, 100));
-	cr_expect(litter_due(&l, 1101, 100));
+	cr_expect(!litter_due(&l, 1099, 100));
+	cr_expect(litter_due(&l, 1100, 100));
 	cr_expect(!litter_due(&l, 500, 100), "a clock that was set back");
 	cr_expect(litter_due(&l, 1000, 0));
 	cr_expect(!litter_due(&l, 999, 0));
+	l.kind = LITTER_TEMPORARY;
+	cr_expect(!litter_due(&l, 1000 + LITTER_TEMPORARY_NS - 1, 0), "somebody may be writing it");
+	cr_expect(litter_due(&l, 1000 + LITTER_TEMPORARY_NS, 0));
 	l.kind = LITTER_TRASH;
 	cr_expect(litter_due(&l, 500, 100));
 }
