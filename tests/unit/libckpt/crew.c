@@ -199,3 +199,13 @@ void crew_restore(struct crew *c, uint64_t step, int *rc, ckpt_restored *out)
 	for (uint32_t r = 0; r < c->world; r++)
 		rc[r] = calls[r].rc;
 }
+
+uint32_t crew_slot(struct crew *c, uint32_t rank, uint64_t step)
+{
+	struct arena_head *head = fake_head(c->f, rank);
+	for (uint32_t i = 0; i < head->nslots; i++)
+		if (head->slots[i].state == SLOT_CAPTURING && head->slots[i].step == step)
+			return i;
+	cr_assert_fail("rank %u has no slot with step %lu", rank, (unsigned long)step);
+	return 0;
+}

@@ -47,6 +47,8 @@ bool crew_is(struct crew *c, unsigned seed);
 
 /* All ranks begin and fence the step; nothing may fail. Leaves the slots as they are. */
 void crew_save(struct crew *c, uint64_t step, ckpt_target target);
+/* The one slot of the rank that holds the step. */
+uint32_t crew_slot(struct crew *c, uint32_t rank, uint64_t step);
 /* All ranks restore at once; the results in rc[world]. */
 void crew_restore(struct crew *c, uint64_t step, int *rc, ckpt_restored *out);
 
