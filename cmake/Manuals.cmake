@@ -11,9 +11,9 @@ add_custom_command(OUTPUT ${completions}/ckpt ${completions}/_ckpt ${completions
 	COMMAND ckpt completion fish > ${completions}/ckpt.fish
 	DEPENDS ckpt VERBATIM COMMENT "Completion scripts")
 add_custom_target(completions ALL DEPENDS ${completions}/ckpt ${completions}/_ckpt ${completions}/ckpt.fish)
-install(FILES ${completions}/ckpt DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions)
-install(FILES ${completions}/_ckpt DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/site-functions)
-install(FILES ${completions}/ckpt.fish DESTINATION ${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d)
+install(FILES ${completions}/ckpt DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions COMPONENT ckpt)
+install(FILES ${completions}/_ckpt DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/site-functions COMPONENT ckpt)
+install(FILES ${completions}/ckpt.fish DESTINATION ${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d COMPONENT ckpt)
 
 find_package(Python3 COMPONENTS Interpreter)
 if(Python3_FOUND)
@@ -26,7 +26,12 @@ if(Python3_FOUND)
 		COMMAND ${Python3_EXECUTABLE} ${script} ${manuals}/help.json ${PROJECT_SOURCE_DIR} ${manuals}
 		DEPENDS ckpt ${script} ${docs} ${PROJECT_SOURCE_DIR}/libckpt/ckpt.h VERBATIM COMMENT "Manual pages")
 	add_custom_target(manuals ALL DEPENDS ${manuals}/help.json)
-	install(DIRECTORY ${manuals}/ DESTINATION ${CMAKE_INSTALL_MANDIR} FILES_MATCHING PATTERN "*.[1-8]")
+	set(sections 1 3 5 8)
+	set(owners ckpt libckpt-dev ckptd ckptd)
+	foreach(section package IN ZIP_LISTS sections owners)
+		install(DIRECTORY ${manuals}/man${section} DESTINATION ${CMAKE_INSTALL_MANDIR} COMPONENT ${package}
+			FILES_MATCHING PATTERN "*.${section}")
+	endforeach()
 else()
 	message(STATUS "without manual pages: no Python")
 endif()
