@@ -1,6 +1,7 @@
 #include "config/setting.h"
 
 #include "base/bytes.h"
+#include "base/cgroup.h"
 #include "format/names.h"
 
 #include <stdio.h>
@@ -33,7 +34,7 @@ const struct setting settings[] = {
 	 .fallback_text = "the host name", .max = NAME_NODE_MAX - 1, .restart = true,
 	 .help = "name of this node in manifests"},
 	{"memory-limit", NODE(memory_limit), .type = SETTING_BYTES, .flag = "memory-limit", .env = "CKPT_MEMORY_LIMIT",
-	 .value = "SIZE", .fallback_text = "80% of the memory", .min = 1, .max = UINT64_MAX,
+	 .value = "SIZE", .fallback_text = "80% of the memory, or of the control group's", .min = 1, .max = UINT64_MAX,
 	 .help = "ceiling for the arenas of all jobs and what is kept of their tables"},
 	{"huge-pages", NODE(huge_pages), .type = SETTING_CHOICE, .flag = "huge-pages", .env = "CKPT_HUGE_PAGES",
 	 .value = "WHICH", .fallback = "auto", .choices = huge_pages,
@@ -119,7 +120,8 @@ static void default_node(char *dst, size_t size)
 static void default_memory(char *dst, size_t size)
 {
 	struct sysinfo info;
-	uint64_t bytes = sysinfo(&info) ? 1ull << 30 : (uint64_t)info.totalram * info.mem_unit / 10 * 8;
+	uint64_t bytes = sysinfo(&info) ? 1ull << 30 : (uint64_t)info.totalram * info.mem_unit;
+	bytes = min_u64(bytes, cgroup_memory_limit()) / 10 * 8;
 	snprintf(dst, size, "%luM", (unsigned long)max_u64(bytes >> 20, 1));
 }
 
