@@ -11,11 +11,13 @@
  *	                           before it a write to an eventfd that wakes a sleeping thread: what the machine does to that
  *	restore STEP               → after a join of its own, "restored source S step N bytes B fetch_ns F load_ns L took_ns T"
  *	fill SEED                  contents that follow from the seed, the tensor and the place → "filled"
+ *	change SEED                the same, but frozen tensors stay as they are → "changed"
  *	check SEED                 → "same", or "differs" and exit 1
  *	copy                       memcpy of the state, by parts, into memory that is there already → "copied NS BYTES"
  *	quit
  *
- *   bench_rank [--mib N] [--tensors N] [--columns]     --columns: shares are columns, not rows */
+ *   bench_rank [--mib N] [--tensors N] [--columns] [--frozen N]     --columns: shares are columns, not rows;
+ *   --frozen: the first N tensors are a group of their own, "frozen" */
 #include "base/clock.h"
 #include "ckpt.h"
 
@@ -39,7 +41,7 @@ struct state {
 	ckpt *s;
 	uint8_t *base, *copy;
 	size_t bytes; /* of this rank */
-	int tensors;
+	int tensors, frozen;
 	uint64_t rows; /* of each tensor, over all ranks */
 	bool columns;
 };
@@ -86,12 +88,12 @@ static struct share share_of(const struct state *st)
 	return share;
 }
 
-/* Calls for every element of this rank, in order of memory; false: fn said no. */
-static bool walk(const struct state *st, uint64_t seed, bool check)
+/* Calls for every element of this rank from tensor `first` on, in order of memory; false: fn said no. */
+static bool walk(const struct state *st, int first, uint64_t seed, bool check)
 {
 	struct share share = share_of(st);
-	uint32_t *p = (uint32_t *)st->base;
-	for (int t = 0; t < st->tensors; t++) {
+	uint32_t *p = (uint32_t *)st->base + share.extent[0] * share.extent[1] * (uint64_t)first;
+	for (int t = first; t < st->tensors; t++) {
 		for (uint64_t row = 0; row < share.extent[0]; row++) {
 			uint64_t at = (share.offset[0] + row) * COLUMNS + share.offset[1];
 			for (uint64_t column = 0; column < share.extent[1]; column++, p++) {
@@ -121,6 +123,7 @@ static void register_all(struct state *st)
 			.data = st->base + each * (uint64_t)t, .offset = share.offset, .extent = share.extent};
 		ckpt_tensor tensor = CKPT_INIT(ckpt_tensor);
 		tensor.name = name;
+		tensor.group = t < st->frozen ? "frozen" : NULL;
 		tensor.dtype = CKPT_F32;
 		tensor.ndim = 2;
 		tensor.shape = shape;
@@ -147,7 +150,7 @@ static void start(struct state *st, uint64_t mib)
 	rc = ckpt_join(st->s, NULL, 0, NULL, -1);
 	if (rc)
 		die(st, "join", rc);
-	walk(st, 1, false);
+	walk(st, 0, 1, false);
 	printf("ready %zu\n", st->bytes);
 	fflush(stdout);
 }
@@ -326,7 +329,7 @@ static void copy(struct state *st)
 
 static void check(struct state *st, uint64_t seed)
 {
-	if (!walk(st, seed, true)) {
+	if (!walk(st, 0, seed, true)) {
 		printf("differs\n");
 		exit(1);
 	}
@@ -350,8 +353,10 @@ static bool command(struct state *st, const char *line)
 		begins(st, a, b);
 	else if (!strcmp(word, "restore"))
 		restore(st, a);
-	else if (!strcmp(word, "fill") && walk(st, a, false))
+	else if (!strcmp(word, "fill") && walk(st, 0, a, false))
 		printf("filled\n");
+	else if (!strcmp(word, "change") && walk(st, st->frozen, a, false))
+		printf("changed\n");
 	else if (!strcmp(word, "check"))
 		check(st, a);
 	else if (!strcmp(word, "copy"))
@@ -369,6 +374,7 @@ int main(int argc, char **argv)
 	static const struct option table[] = {{"mib", required_argument, NULL, 'm'},
 					      {"tensors", required_argument, NULL, 't'},
 					      {"columns", no_argument, NULL, 'c'},
+					      {"frozen", required_argument, NULL, 'f'},
 					      {NULL, 0, NULL, 0}};
 	struct state st = {.tensors = 32};
 	uint64_t mib = 4096;
@@ -377,12 +383,14 @@ int main(int argc, char **argv)
 			mib = strtoull(optarg, NULL, 10);
 		else if (c == 't')
 			st.tensors = (int)strtol(optarg, NULL, 10);
+		else if (c == 'f')
+			st.frozen = (int)strtol(optarg, NULL, 10);
 		else if (c == 'c')
 			st.columns = true;
 		else
 			return 2;
 	}
-	if (!mib || st.tensors < 1)
+	if (!mib || st.tensors < 1 || st.frozen < 0 || st.frozen > st.tensors)
 		return 2;
 	start(&st, mib);
 	for (char line[LINE_MAX_BYTES]; fgets(line, sizeof(line), stdin) && command(&st, line);)

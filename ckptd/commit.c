@@ -21,6 +21,7 @@ static const struct {
 	[COMMIT_READ_MANIFEST] = {"read-manifest", "commit.read_manifest"},
 	[COMMIT_ASIDE_OLD] = {"aside-old", "commit.aside_old"},
 	[COMMIT_OPEN_DIR] = {"open-dir", "commit.open_dir"},
+	[COMMIT_PARENT] = {"parent", "commit.parent"},
 	[COMMIT_DATA] = {"data", "commit.data"},
 	[COMMIT_DIGESTS] = {"digests", "commit.digests"},
 	[COMMIT_SIDECARS] = {"sidecars", "commit.sidecars"},
@@ -37,6 +38,7 @@ static const struct {
 	[COMMIT_SYNC_ASIDE] = {"sync-aside", "commit.sync_aside"},
 	[COMMIT_REMOVE] = {"remove", "commit.remove"},
 	[COMMIT_CLOSE_DIR] = {"close-dir", "commit.close_dir"},
+	[COMMIT_CLOSE_PARENT] = {"close-parent", "commit.close_parent"},
 	[COMMIT_CLOSE_JOB] = {"close-job", "commit.close_job"},
 	[COMMIT_DONE] = {"done", "commit.done"},
 };
@@ -46,10 +48,7 @@ const char *commit_state_name(enum commit_state state)
 	return state > 0 && state < COMMIT_STATE_END ? states[state].name : "?";
 }
 
-enum { FOUND_MAX = 1 << 20 }; /* a manifest of one node is far below */
-
 static void enter(struct commit *c);
-static void enter_read(struct commit *c);
 
 void commit_fail(struct commit *c, int rc, const char *what)
 {
@@ -65,7 +64,7 @@ static bool is_cleanup(enum commit_state state)
 }
 
 /* The only place where the state changes. */
-static void set_state(struct commit *c, enum commit_state state)
+void commit_set_state(struct commit *c, enum commit_state state)
 {
 	c->state = state;
 	int rc = failpoint(states[state].point, NULL);
@@ -79,7 +78,7 @@ static void set_state(struct commit *c, enum commit_state state)
 
 static void give_up(struct commit *c)
 {
-	set_state(c, c->dir_made ? COMMIT_ASIDE : COMMIT_CLOSE_DIR);
+	commit_set_state(c, c->dir_made ? COMMIT_ASIDE : COMMIT_CLOSE_DIR);
 }
 
 /* ---- single operations --------------------------------------------------------------------------------------- */
@@ -89,7 +88,7 @@ static void op_done(struct disk_op *op)
 	commit_advance(op->arg, op->result);
 }
 
-static void submit(struct commit *c, struct disk_op op)
+void commit_submit(struct commit *c, struct disk_op op)
 {
 	c->op = op;
 	c->op.done = op_done;
@@ -99,12 +98,12 @@ static void submit(struct commit *c, struct disk_op op)
 
 static void submit_sync(struct commit *c, int handle)
 {
-	submit(c, (struct disk_op){.kind = DISK_FSYNC, .file = handle});
+	commit_submit(c, (struct disk_op){.kind = DISK_FSYNC, .file = handle});
 }
 
 static void submit_unlink(struct commit *c, const char *name)
 {
-	submit(c, (struct disk_op){.kind = DISK_UNLINK, .dir = c->dir, .name = name});
+	commit_submit(c, (struct disk_op){.kind = DISK_UNLINK, .dir = c->dir, .name = name});
 }
 
 static void closed(struct disk_op *op)
@@ -112,8 +111,7 @@ static void closed(struct disk_op *op)
 	free(op);
 }
 
-/* Nobody waits for it; not disk_close_file(), which would run other completions in the middle of this one. */
-static void close_handle(struct commit *c, int file)
+void commit_close_handle(struct commit *c, int file)
 {
 	struct disk_op *op = calloc(1, sizeof(*op));
 	if (!op) {
@@ -127,9 +125,11 @@ static void close_handle(struct commit *c, int file)
 static void submit_aside(struct commit *c)
 {
 	snprintf(c->aside, sizeof(c->aside), "%s%s.%lx", REPO_ABANDONED, c->name, (unsigned long)clock_wall());
-	submit(c,
-	       (struct disk_op){
-		       .kind = DISK_RENAME, .dir = c->job_dir, .name = c->name, .dir2 = c->job_dir, .name2 = c->aside});
+	commit_submit(c, (struct disk_op){.kind = DISK_RENAME,
+					  .dir = c->job_dir,
+					  .name = c->name,
+					  .dir2 = c->job_dir,
+					  .name2 = c->aside});
 }
 
 /* ---- removal ------------------------------------------------------------------------------------------------- */
@@ -146,20 +146,18 @@ static void remove_next(struct commit *c)
 	if (name)
 		submit_unlink(c, name);
 	else
-		submit(c, (struct disk_op){.kind = DISK_RMDIR, .dir = c->job_dir, .name = c->aside});
+		commit_submit(c, (struct disk_op){.kind = DISK_RMDIR, .dir = c->job_dir, .name = c->aside});
 }
 
 static void removed_one(struct commit *c)
 {
 	if (!next_made(c)) {
-		set_state(c, COMMIT_CLOSE_DIR);
+		commit_set_state(c, COMMIT_CLOSE_DIR);
 		return;
 	}
 	c->remove_at++;
 	remove_next(c);
 }
-
-static int compare_manifest(struct commit *c);
 
 static void enter_digests(struct commit *c)
 {
@@ -167,7 +165,7 @@ static void enter_digests(struct commit *c)
 		return; /* commit_digests_ready goes on */
 	int rc = commit_encode_sidecars(c);
 	if (!rc && c->already)
-		rc = compare_manifest(c);
+		rc = commit_compare_found(c);
 	commit_advance(c, rc);
 }
 
@@ -189,39 +187,44 @@ static void enter_node(struct commit *c)
 static void enter_close(struct commit *c, int *handle, enum commit_state next)
 {
 	if (*handle < 0) {
-		set_state(c, next);
+		commit_set_state(c, next);
 		return;
 	}
 	int file = *handle;
 	*handle = -1;
-	submit(c, (struct disk_op){.kind = DISK_CLOSE, .file = file});
+	commit_submit(c, (struct disk_op){.kind = DISK_CLOSE, .file = file});
 }
 
 static void enter(struct commit *c)
 {
 	switch (c->state) {
 	case COMMIT_JOB_DIR:
-		submit(c, (struct disk_op){.kind = DISK_MKDIR, .dir = c->root, .name = c->job});
+		commit_submit(c, (struct disk_op){.kind = DISK_MKDIR, .dir = c->root, .name = c->job});
 		return;
 	case COMMIT_OPEN_JOB:
-		submit(c, (struct disk_op){.kind = DISK_OPEN, .dir = c->root, .name = c->job, .flags = DISK_DIR});
+		commit_submit(c,
+			      (struct disk_op){.kind = DISK_OPEN, .dir = c->root, .name = c->job, .flags = DISK_DIR});
 		return;
 	case COMMIT_MKDIR:
-		submit(c, (struct disk_op){.kind = DISK_MKDIR, .dir = c->job_dir, .name = c->name});
+		commit_submit(c, (struct disk_op){.kind = DISK_MKDIR, .dir = c->job_dir, .name = c->name});
 		return;
 	case COMMIT_PROBE:
 	case COMMIT_OPEN_DIR:
-		submit(c, (struct disk_op){.kind = DISK_OPEN, .dir = c->job_dir, .name = c->name, .flags = DISK_DIR});
+		commit_submit(
+			c, (struct disk_op){.kind = DISK_OPEN, .dir = c->job_dir, .name = c->name, .flags = DISK_DIR});
 		return;
 	case COMMIT_PROBE_MANIFEST:
-		submit(c, (struct disk_op){.kind = DISK_OPEN, .dir = c->dir, .name = NAME_MANIFEST});
+		commit_submit(c, (struct disk_op){.kind = DISK_OPEN, .dir = c->dir, .name = NAME_MANIFEST});
 		return;
 	case COMMIT_READ_MANIFEST:
-		enter_read(c);
+		commit_read_found(c);
 		return;
 	case COMMIT_ASIDE_OLD:
 	case COMMIT_ASIDE:
 		submit_aside(c);
+		return;
+	case COMMIT_PARENT:
+		commit_open_parent(c);
 		return;
 	case COMMIT_DATA:
 	case COMMIT_SIDECARS:
@@ -249,11 +252,11 @@ static void enter(struct commit *c)
 		return;
 	case COMMIT_LINK:
 	case COMMIT_RENAME:
-		submit(c, (struct disk_op){.kind = c->state == COMMIT_LINK ? DISK_LINK : DISK_RENAME,
-					   .dir = c->dir,
-					   .name = MANIFEST_TMP,
-					   .dir2 = c->dir,
-					   .name2 = NAME_MANIFEST});
+		commit_submit(c, (struct disk_op){.kind = c->state == COMMIT_LINK ? DISK_LINK : DISK_RENAME,
+						  .dir = c->dir,
+						  .name = MANIFEST_TMP,
+						  .dir2 = c->dir,
+						  .name2 = NAME_MANIFEST});
 		return;
 	case COMMIT_UNLINK_TMP:
 		submit_unlink(c, MANIFEST_TMP);
@@ -263,7 +266,10 @@ static void enter(struct commit *c)
 		remove_next(c);
 		return;
 	case COMMIT_CLOSE_DIR:
-		enter_close(c, &c->dir, COMMIT_CLOSE_JOB);
+		enter_close(c, &c->dir, COMMIT_CLOSE_PARENT);
+		return;
+	case COMMIT_CLOSE_PARENT:
+		enter_close(c, &c->parent_dir, COMMIT_CLOSE_JOB);
 		return;
 	case COMMIT_CLOSE_JOB:
 		enter_close(c, &c->job_dir, COMMIT_DONE);
@@ -308,48 +314,17 @@ static enum commit_state after_probe(struct commit *c, int64_t result)
 	return COMMIT_READ_MANIFEST;
 }
 
-static void enter_read(struct commit *c)
-{
-	c->already = true;
-	c->found = malloc(FOUND_MAX);
-	if (!c->found) {
-		commit_advance(c, -ENOMEM);
-		return;
-	}
-	submit(c, (struct disk_op){.kind = DISK_READ, .file = c->manifest, .buf = c->found, .len = FOUND_MAX});
-}
-
-static void after_read(struct commit *c, int64_t result)
-{
-	c->found_len = (uint64_t)result;
-	close_handle(c, c->manifest);
-	c->manifest = -1;
-	set_state(c, COMMIT_DIGESTS);
-}
-
-/* The manifest is a pure function of all bytes that it vouches for. */
-static int compare_manifest(struct commit *c)
-{
-	int rc = prepare_documents(c, &c->err);
-	if (rc)
-		return rc;
-	if (c->manifest_text.len == c->found_len && !memcmp(c->manifest_text.data, c->found, c->found_len))
-		return 0;
-	commit_fail(c, -EEXIST, "writing over another checkpoint");
-	return -EEXIST;
-}
-
 static void after_mkdir(struct commit *c, int64_t result)
 {
 	if (result == -EEXIST && !c->aside_tried) {
 		c->aside_tried = true;
-		set_state(c, COMMIT_PROBE);
+		commit_set_state(c, COMMIT_PROBE);
 	} else if (result == -EEXIST) {
 		commit_fail(c, -EEXIST, "mkdir");
 		give_up(c);
 	} else {
 		c->dir_made = true;
-		set_state(c, COMMIT_OPEN_DIR);
+		commit_set_state(c, COMMIT_OPEN_DIR);
 	}
 }
 
@@ -357,19 +332,20 @@ static void advance_cleanup(struct commit *c, int64_t result)
 {
 	switch (c->state) {
 	case COMMIT_ASIDE:
-		set_state(c, result < 0 ? COMMIT_CLOSE_DIR : COMMIT_SYNC_ASIDE);
+		commit_set_state(c, result < 0 ? COMMIT_CLOSE_DIR : COMMIT_SYNC_ASIDE);
 		return;
 	case COMMIT_SYNC_ASIDE: /* without this fsync the files stay: see the invariants */
-		set_state(c, result < 0 ? COMMIT_CLOSE_DIR : COMMIT_REMOVE);
+		commit_set_state(c, result < 0 ? COMMIT_CLOSE_DIR : COMMIT_REMOVE);
 		return;
 	case COMMIT_REMOVE:
 		removed_one(c);
 		return;
 	case COMMIT_CLOSE_DIR:
-		set_state(c, COMMIT_CLOSE_JOB);
+	case COMMIT_CLOSE_PARENT:
+		commit_set_state(c, c->state + 1);
 		return;
 	default:
-		set_state(c, COMMIT_DONE);
+		commit_set_state(c, COMMIT_DONE);
 	}
 }
 
@@ -377,7 +353,7 @@ static void advance_file_states(struct commit *c)
 {
 	if (c->state == COMMIT_DATA && c->data_written)
 		c->data_written(c);
-	set_state(c, c->state + 1);
+	commit_set_state(c, c->state + 1);
 }
 
 void commit_advance(struct commit *c, int64_t result)
@@ -398,53 +374,53 @@ void commit_advance(struct commit *c, int64_t result)
 		if (result >= 0 && c->state == COMMIT_MKDIR)
 			c->dir_made = true;
 		if (result >= 0 && c->state == COMMIT_PROBE_MANIFEST)
-			close_handle(c, (int)result);
+			commit_close_handle(c, (int)result);
 		if (c->manifest >= 0)
-			close_handle(c, c->manifest);
+			commit_close_handle(c, c->manifest);
 		c->manifest = -1;
 		give_up(c);
 		return;
 	}
 	switch (c->state) {
 	case COMMIT_OPEN_JOB:
-		set_state(c, COMMIT_MKDIR);
+		commit_set_state(c, COMMIT_MKDIR);
 		return;
 	case COMMIT_MKDIR:
 		after_mkdir(c, result);
 		return;
 	case COMMIT_PROBE:
-		set_state(c, COMMIT_PROBE_MANIFEST);
+		commit_set_state(c, COMMIT_PROBE_MANIFEST);
 		return;
 	case COMMIT_PROBE_MANIFEST:
-		set_state(c, after_probe(c, result));
+		commit_set_state(c, after_probe(c, result));
 		return;
 	case COMMIT_READ_MANIFEST:
-		after_read(c, result);
+		commit_found_read(c, result);
 		return;
 	case COMMIT_DIGESTS:
-		set_state(c, c->already ? COMMIT_SYNC_LINK : COMMIT_SIDECARS);
+		commit_set_state(c, c->already ? COMMIT_SYNC_LINK : COMMIT_SIDECARS);
 		return;
 	case COMMIT_ASIDE_OLD:
-		close_handle(c, c->dir);
+		commit_close_handle(c, c->dir);
 		c->dir = -1;
-		set_state(c, COMMIT_MKDIR);
+		commit_set_state(c, COMMIT_MKDIR);
 		return;
 	case COMMIT_DATA:
 	case COMMIT_SIDECARS:
 		advance_file_states(c);
 		return;
 	case COMMIT_LINK:
-		set_state(c, after_link(c, result));
+		commit_set_state(c, after_link(c, result));
 		return;
 	case COMMIT_RENAME:
 	case COMMIT_UNLINK_TMP:
-		set_state(c, COMMIT_SYNC_LINK);
+		commit_set_state(c, COMMIT_SYNC_LINK);
 		return;
 	case COMMIT_SYNC_LINK:
-		set_state(c, COMMIT_CLOSE_DIR);
+		commit_set_state(c, COMMIT_CLOSE_DIR);
 		return;
 	default:
-		set_state(c, c->state + 1);
+		commit_set_state(c, c->state + 1);
 	}
 }
 
@@ -453,19 +429,23 @@ void commit_advance(struct commit *c, int64_t result)
 int commit_start(struct commit *c)
 {
 	name_dir(c->id, c->name);
-	c->dir = c->job_dir = c->manifest = -1;
+	c->dir = c->job_dir = c->manifest = c->parent_dir = -1;
 	c->progress_ns = clock_now();
 	int rc = commit_collect_files(c);
 	if (rc)
 		return rc;
-	set_state(c, COMMIT_JOB_DIR);
+	commit_set_state(c, COMMIT_JOB_DIR);
 	return 0;
 }
 
 void commit_digests_ready(struct commit *c)
 {
 	c->digests_ready = true;
-	if (c->state == COMMIT_DIGESTS && !c->rc)
+	if (c->rc)
+		return;
+	if (c->state == COMMIT_DATA)
+		commit_resume_files(c);
+	else if (c->state == COMMIT_DIGESTS)
 		enter_digests(c);
 }
 
@@ -475,8 +455,8 @@ void commit_abort(struct commit *c, int rc, const char *why)
 		return;
 	c->rc = rc;
 	err_set(&c->err, rc, "%s", why);
-	commit_stop_files(c);
-	if (c->state == COMMIT_DIGESTS && !c->digests_ready)
+	bool stopped = commit_stop_files(c);
+	if (stopped || (c->state == COMMIT_DIGESTS && !c->digests_ready))
 		give_up(c); /* nothing is in flight that would go on */
 }
 
@@ -488,6 +468,7 @@ void commit_free(struct commit *c)
 		wbuf_free(&c->cfiles[i].sidecar);
 	free(c->cfiles);
 	free(c->found);
+	free(c->parent_mark);
 	wbuf_free(&c->node_text);
 	wbuf_free(&c->manifest_text);
 	free(c);

@@ -10,7 +10,10 @@
  * Fault model: the process or the machine may stop at any instant; what was not fsynced may be lost, torn or reordered,
  * names as well as bytes; any operation may fail.
  *
- *   JOB_DIR → OPEN_JOB → MKDIR → OPEN_DIR → DATA → DIGESTS → SIDECARS → NODE → SYNC_DIR → SYNC_JOB → SYNC_ROOT → MANIFEST → LINK →
+ * DATA: files are written while they are still being digested. One that is as in the parent (parent.h) is linked to it instead. That is
+ * known once the digests are there; until then those that had not changed in the parent either stand back, the others are written.
+ *
+ *   JOB_DIR → OPEN_JOB → MKDIR → OPEN_DIR → PARENT → DATA → DIGESTS → SIDECARS → NODE → SYNC_DIR → SYNC_JOB → SYNC_ROOT → MANIFEST → LINK →
  *   UNLINK_TMP → SYNC_LINK → CLOSE → DONE
  *   MKDIR says EEXIST → PROBE → PROBE_MANIFEST; there is none: ASIDE_OLD → MKDIR; there is one: READ_MANIFEST → DIGESTS, and if it is what
  *   this commit would write (an earlier life of the daemon wrote it) SYNC_LINK → … → DONE, else FAILED and nothing is touched
@@ -18,7 +21,9 @@
 #ifndef CKPTD_COMMIT_H
 #define CKPTD_COMMIT_H
 
+#include "linker.h"
 #include "memory.h"
+#include "parent.h"
 #include "writer.h"
 
 enum commit_state {
@@ -30,6 +35,7 @@ enum commit_state {
 	COMMIT_READ_MANIFEST,
 	COMMIT_ASIDE_OLD,
 	COMMIT_OPEN_DIR,
+	COMMIT_PARENT,
 	COMMIT_DATA,
 	COMMIT_DIGESTS,
 	COMMIT_SIDECARS,
@@ -46,6 +52,7 @@ enum commit_state {
 	COMMIT_SYNC_ASIDE,
 	COMMIT_REMOVE,
 	COMMIT_CLOSE_DIR,
+	COMMIT_CLOSE_PARENT,
 	COMMIT_CLOSE_JOB,
 	COMMIT_DONE,
 	COMMIT_STATE_END
@@ -60,10 +67,17 @@ struct commit_rank {
 };
 
 struct commit_file {
+	struct commit *commit;
 	struct commit_rank *rank;
 	uint32_t file; /* index into the rank's layout */
 	struct wbuf sidecar;
+	struct digest digest; /* of the sidecar, once it is encoded */
+	bool same;            /* as in the parent; told with the digest */
+	bool late;            /* expected to be, so that it waits for the digests */
+	bool linked;
+	uint32_t age; /* parent_file.age */
 	struct writer writer;
+	struct linker linker;
 };
 
 struct commit {
@@ -71,6 +85,8 @@ struct commit {
 	struct disk *disk;
 	struct throttle *throttle; /* limits the writing of data files; with bucket, the job's. NULL: no limit */
 	struct bucket *bucket;
+	struct parent *parent; /* what files may be linked to, of the same job. NULL: everything is written */
+	uint64_t full_every;   /* checkpoints that one file may serve; 1: none but its own */
 	int root;
 	char job[NAME_JOB_MAX], node[NAME_NODE_MAX];
 	struct step_id id;
@@ -82,22 +98,26 @@ struct commit {
 
 	/* to be read */
 	enum commit_state state;
-	int rc;         /* first error */
-	struct err err; /* its sentence */
-	uint64_t bytes, files;
+	int rc;                              /* first error */
+	struct err err;                      /* its sentence */
+	uint64_t bytes, files;               /* of data files */
+	uint64_t linked_bytes, linked_files; /* of these: not written, but linked */
 	uint64_t progress_ns; /* when an operation or a whole file last ended (parts of files are bounded) */
 
 	bool already; /* a manifest of this name was there, and is what this commit would have written */
 
 	/* private */
 	bool digests_ready, dir_made, aside_tried;
-	int job_dir, dir, manifest;
-	char name[NAME_DIR_MAX], aside[NAME_DIR_MAX + 48];
-	uint32_t nfiles, started, in_flight, remove_at;
+	int job_dir, dir, manifest, parent_dir;
+	char name[NAME_DIR_MAX], aside[NAME_DIR_MAX + 48], parent_name[NAME_DIR_MAX];
+	uint32_t nfiles, in_flight, remove_at;
+	uint32_t started; /* in DATA: of twice nfiles, the late ones have their turn in the second half */
 	struct commit_file *cfiles;
 	struct wbuf node_text, manifest_text;
 	char *found; /* the manifest that was there already, of found_len bytes */
 	uint64_t found_len;
+	struct parent_mark *parent_mark; /* while it is read */
+	bool parent_usable;
 	struct writer writer;
 	struct disk_op op;
 };

@@ -9,14 +9,32 @@
 
 static void start_files(struct commit *c);
 
-static void file_done(struct writer *w)
+static const char *data_name(const struct commit *c, const struct commit_file *f, char dst[NAME_FILE_MAX])
 {
-	struct commit *c = w->arg;
+	const struct memory *mem = f->rank->mem;
+	const struct layout_file *lf = &mem->layout.files[f->file];
+	name_data(mem->reg.rank, c->world, lf->group, lf->part, dst);
+	return dst;
+}
+
+static const struct parent_file *parent_of(const struct commit *c, const struct commit_file *f)
+{
+	char name[NAME_FILE_MAX];
+	return c->full_every > 1 ? parent_find(c->parent, (uint32_t)(f - c->cfiles), data_name(c, f, name)) : NULL;
+}
+
+static void file_ended(struct commit *c, int rc, const char *name)
+{
 	c->in_flight--;
 	c->progress_ns = clock_now();
-	if (w->rc)
-		commit_fail(c, w->rc, w->name);
+	if (rc)
+		commit_fail(c, rc, name);
 	start_files(c);
+}
+
+static void file_done(struct writer *w)
+{
+	file_ended(w->arg, w->rc, w->name);
 }
 
 /* A file under a limit may take longer than a commit may stall. */
@@ -26,7 +44,7 @@ static void file_moved(struct writer *w)
 	c->progress_ns = clock_now();
 }
 
-static void start_data(struct commit *c, struct commit_file *f)
+static void write_data(struct commit *c, struct commit_file *f)
 {
 	const struct memory *mem = f->rank->mem;
 	const struct layout_file *lf = &mem->layout.files[f->file];
@@ -36,7 +54,8 @@ static void start_data(struct commit *c, struct commit_file *f)
 	w->throttle = c->throttle;
 	w->bucket = c->bucket;
 	w->moved = file_moved;
-	name_data(mem->reg.rank, c->world, lf->group, lf->part, w->name);
+	f->age = 0;
+	data_name(c, f, w->name);
 	w->extents[0] = (struct writer_extent){head->data, 0, head->len};
 	w->extents[1] = (struct writer_extent){memory_slot(mem, f->rank->slot) + lf->slot_at, head->len,
 					       align_up(lf->data_size, DISK_ALIGN)};
@@ -44,7 +63,77 @@ static void start_data(struct commit *c, struct commit_file *f)
 	writer_start(w);
 }
 
-static void start_sidecar(struct commit *c, struct commit_file *f)
+static int encode_sidecar(struct commit *c, struct commit_file *f)
+{
+	const struct memory *mem = f->rank->mem;
+	const struct head_block *head = &mem->heads[f->file];
+	if (f->sidecar.len)
+		return 0;
+	int rc = sidecar_encode(&mem->layout, f->file, head->len, head->digest, f->rank->leaves, &f->sidecar);
+	if (rc)
+		return rc;
+	f->digest = digest_bytes(f->sidecar.data, f->sidecar.len);
+	const struct parent_file *p = parent_of(c, f);
+	f->same = p && digest_equal(p->sidecar, f->digest);
+	return 0;
+}
+
+/* ---- files of the parent ------------------------------------------------------------------------------------------ */
+
+static void file_linked(struct linker *l)
+{
+	struct commit_file *f = l->arg;
+	struct commit *c = f->commit;
+	if (l->rc == -ENOLINK && !c->rc) {
+		write_data(c, f);
+		return;
+	}
+	if (!l->rc) {
+		f->linked = true;
+		c->linked_files++;
+		c->linked_bytes += l->size;
+	} else if (c->parent) {
+		parent_forget(c->parent); /* whatever it is: the next checkpoint does without */
+	}
+	file_ended(c, l->rc, f->writer.name);
+}
+
+static void link_data(struct commit *c, struct commit_file *f, const struct parent_file *p)
+{
+	const struct memory *mem = f->rank->mem;
+	f->age = p->age + 1;
+	f->linker = (struct linker){.disk = c->disk,
+				    .from = c->parent_dir,
+				    .dir = c->dir,
+				    .name = f->writer.name,
+				    .size = mem->heads[f->file].len + mem->layout.files[f->file].data_size,
+				    .done = file_linked,
+				    .arg = f};
+	linker_start(&f->linker);
+}
+
+/* Whether the parent's file would be linked if nothing has changed. */
+static bool may_link(const struct commit *c, const struct parent_file *p)
+{
+	return p && c->parent_usable && p->age + 1 < c->full_every;
+}
+
+/* Negative: nothing was started. */
+static int start_data(struct commit *c, struct commit_file *f)
+{
+	const struct parent_file *p = parent_of(c, f);
+	bool known = c->digests_ready && may_link(c, p);
+	int rc = known ? encode_sidecar(c, f) : 0;
+	if (rc)
+		return rc;
+	if (known && f->same)
+		link_data(c, f, p);
+	else
+		write_data(c, f);
+	return 0;
+}
+
+static int start_sidecar(struct commit *c, struct commit_file *f)
 {
 	const struct memory *mem = f->rank->mem;
 	const struct layout_file *lf = &mem->layout.files[f->file];
@@ -54,46 +143,82 @@ static void start_sidecar(struct commit *c, struct commit_file *f)
 	w->extents[0] = (struct writer_extent){f->sidecar.data, 0, f->sidecar.len};
 	w->size = f->sidecar.len;
 	writer_start(w);
+	return 0;
+}
+
+/* ---- the order ------------------------------------------------------------------------------------------------------ */
+
+/* In DATA those that stand back come last, and not before the digests do. */
+static struct commit_file *next_file(struct commit *c)
+{
+	uint32_t end = c->state == COMMIT_DATA ? 2 * c->nfiles : c->nfiles;
+	while (c->started < end) {
+		bool late = c->started >= c->nfiles;
+		if (late && !c->digests_ready)
+			return NULL;
+		struct commit_file *f = &c->cfiles[c->started++ % c->nfiles];
+		if (c->state != COMMIT_DATA || f->late == late)
+			return f;
+	}
+	return NULL;
+}
+
+static bool any_late(const struct commit *c)
+{
+	for (uint32_t i = 0; c->state == COMMIT_DATA && i < c->nfiles; i++)
+		if (c->cfiles[i].late)
+			return true;
+	return false;
 }
 
 /* Keeps COMMIT_WRITERS files in flight; when all are done, or after an error when none is left, goes on. */
 static void start_files(struct commit *c)
 {
-	while (!c->rc && c->started < c->nfiles && c->in_flight < COMMIT_WRITERS) {
-		struct commit_file *f = &c->cfiles[c->started++];
+	struct commit_file *f;
+	while (!c->rc && c->in_flight < COMMIT_WRITERS && (f = next_file(c))) {
 		c->in_flight++;
-		if (c->state == COMMIT_DATA)
-			start_data(c, f);
-		else
-			start_sidecar(c, f);
+		int rc = c->state == COMMIT_DATA ? start_data(c, f) : start_sidecar(c, f);
+		if (rc) {
+			c->in_flight--;
+			commit_fail(c, rc, f->writer.name);
+		}
 	}
-	if (!c->in_flight)
-		commit_advance(c, c->rc);
+	if (c->in_flight || (!c->rc && !c->digests_ready && any_late(c)))
+		return;
+	commit_advance(c, c->rc);
 }
 
-void commit_stop_files(struct commit *c)
+void commit_resume_files(struct commit *c)
 {
-	for (uint32_t i = 0; c->state == COMMIT_DATA && i < c->started; i++)
+	if (c->in_flight < COMMIT_WRITERS && c->started >= c->nfiles)
+		start_files(c);
+}
+
+bool commit_stop_files(struct commit *c)
+{
+	for (uint32_t i = 0; c->state == COMMIT_DATA && i < c->nfiles; i++)
 		writer_cancel(&c->cfiles[i].writer, c->rc);
+	return c->state == COMMIT_DATA && !c->in_flight;
 }
 
 void commit_write_files(struct commit *c)
 {
 	c->started = 0;
+	for (uint32_t i = 0; c->state == COMMIT_DATA && i < c->nfiles; i++) {
+		struct commit_file *f = &c->cfiles[i];
+		data_name(c, f, f->writer.name);
+		const struct parent_file *p = parent_of(c, f);
+		f->late = may_link(c, p) && p->steady;
+	}
 	start_files(c);
 }
 
 int commit_encode_sidecars(struct commit *c)
 {
-	for (uint32_t i = 0; i < c->nfiles; i++) {
-		struct commit_file *f = &c->cfiles[i];
-		const struct memory *mem = f->rank->mem;
-		const struct head_block *head = &mem->heads[f->file];
-		int rc = sidecar_encode(&mem->layout, f->file, head->len, head->digest, f->rank->leaves, &f->sidecar);
-		if (rc)
-			return rc;
-	}
-	return 0;
+	int rc = 0;
+	for (uint32_t i = 0; !rc && i < c->nfiles; i++)
+		rc = encode_sidecar(c, &c->cfiles[i]);
+	return rc;
 }
 
 static void text_done(struct writer *w)
@@ -137,7 +262,7 @@ int commit_collect_files(struct commit *c)
 	for (uint32_t r = 0; r < c->nranks; r++) {
 		const struct layout *layout = &c->ranks[r].mem->layout;
 		for (uint32_t f = 0; f < layout->nfiles; f++) {
-			c->cfiles[at++] = (struct commit_file){.rank = &c->ranks[r], .file = f};
+			c->cfiles[at++] = (struct commit_file){.commit = c, .rank = &c->ranks[r], .file = f};
 			c->bytes += c->ranks[r].mem->heads[f].len + layout->files[f].data_size;
 		}
 	}

@@ -1,4 +1,4 @@
-/* Private to commit.c and commit_files.c. */
+/* Private to commit*.c. */
 #ifndef CKPTD_COMMIT_PRIVATE_H
 #define CKPTD_COMMIT_PRIVATE_H
 
@@ -10,13 +10,29 @@
 void commit_advance(struct commit *c, int64_t result);
 /* Keeps the first error and its sentence. */
 void commit_fail(struct commit *c, int rc, const char *what);
+void commit_set_state(struct commit *c, enum commit_state state);
+/* One operation of the current state: commit_advance with its result. */
+void commit_submit(struct commit *c, struct disk_op op);
+/* Nobody waits for it; not disk_close_file(), which would run other completions in the middle of this one. */
+void commit_close_handle(struct commit *c, int file);
+
+/* A manifest that is there already (commit_found.c). */
+void commit_read_found(struct commit *c);
+void commit_found_read(struct commit *c, int64_t result);
+/* 0, or -EEXIST when it is not what this commit would write. */
+int commit_compare_found(struct commit *c);
+
+/* The parent (commit_parent.c): opens its directory unless its mark says that it is damaged; commit_advance with 0 in any case. */
+void commit_open_parent(struct commit *c);
 
 /* Files (commit_files.c). */
 int commit_collect_files(struct commit *c);
 /* Writes the data files or the sidecars (by state); commit_advance when all have ended. */
 void commit_write_files(struct commit *c);
-/* Data files that wait under a limit end now, with c->rc. */
-void commit_stop_files(struct commit *c);
+/* The digests are there: data files that stood back for them have their turn. */
+void commit_resume_files(struct commit *c);
+/* Data files that wait under a limit end now, with c->rc. True: nothing is in flight that would go on. */
+bool commit_stop_files(struct commit *c);
 int commit_encode_sidecars(struct commit *c);
 /* Writes a small file; commit_advance when it has ended. */
 void commit_write_text(struct commit *c, const char *name, const struct wbuf *text);

@@ -25,6 +25,7 @@ void saves_free(struct saves *saves)
 {
 	list_for_safe(node, &saves->snapshots)
 		snapshot_free(snapshot_of(node));
+	parent_free(&saves->parent);
 }
 
 /* ---- finding --------------------------------------------------------------------------------------------------- */
@@ -156,11 +157,24 @@ static void data_written(struct commit *c)
 	s->slots_on_disk = true;
 }
 
+static void tell_durable(const struct saves *saves, const struct snapshot *s, const struct commit *c)
+{
+	char linked[80] = "";
+	if (c->linked_files)
+		snprintf(linked, sizeof(linked), ", %lu of %lu files linked", (unsigned long)c->linked_files,
+			 (unsigned long)c->files);
+	log_info("job %s: step %lu epoch %u durable, %.0f ms after begin%s%s", saves->job->name,
+		 (unsigned long)s->id.step, s->id.epoch, (double)(s->durable_ns - s->opened_ns) / 1e6, linked,
+		 c->already ? " (committed before a restart)" : "");
+}
+
 static void commit_done(struct commit *c)
 {
 	struct snapshot *s = c->arg;
 	struct saves *saves = s->saves;
 	saves->committing = NULL;
+	if (!c->rc)
+		parent_take(&saves->parent, c);
 	if (c->rc) {
 		saves->failed++;
 		snapshot_fail(s, c->rc, "%s", c->err.text);
@@ -169,9 +183,7 @@ static void commit_done(struct commit *c)
 		s->durable_ns = clock_now();
 		snapshot_set_state(s, SNAPSHOT_DURABLE);
 		s->verify_queued = saves->job->policy.verify;
-		log_info("job %s: step %lu epoch %u durable, %.0f ms after begin%s", saves->job->name,
-			 (unsigned long)s->id.step, s->id.epoch, (double)(s->durable_ns - s->opened_ns) / 1e6,
-			 c->already ? " (committed before a restart)" : "");
+		tell_durable(saves, s, c);
 		catalog_committed(saves->daemon->catalog, saves->job->name, s->id, c->bytes, (uint32_t)c->files,
 				  saves->job->world);
 		snapshot_publish(s);
@@ -190,6 +202,8 @@ static int start_commit(struct saves *saves, struct snapshot *s)
 	c->disk = saves->daemon->disk;
 	c->throttle = &saves->daemon->writes;
 	c->bucket = &saves->bucket;
+	c->parent = &saves->parent;
+	c->full_every = saves->job->policy.full_every;
 	c->root = saves->daemon->root;
 	c->id = s->id;
 	c->world = saves->job->world;
@@ -234,6 +248,8 @@ static void verify_done(void *arg, struct step_id id, int rc, const struct err *
 	struct saves *saves = arg;
 	saves->verifying = NULL;
 	struct snapshot *s = saves_find(saves, id);
+	if (rc == -EBADMSG) /* the parent may have the same file */
+		parent_forget(&saves->parent);
 	if (!rc || rc == -EBADMSG) /* could not be read says nothing about the bytes */
 		catalog_verified(saves->daemon->catalog, saves->job->name, id, rc);
 	if (s && !rc) {

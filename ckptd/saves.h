@@ -20,6 +20,7 @@ struct saves {
 	struct snapshot *committing; /* one at a time: they share one disk */
 	struct verify_item *verifying;
 	struct bucket bucket; /* the job's limit of writes */
+	struct parent parent; /* what the next commit may link to */
 	uint64_t until_due;   /* saves to storage that are passed over before one is written (queue.h) */
 	uint64_t committed, failed, verified; /* counts, for status */
 };

@@ -49,6 +49,7 @@ struct policy {
 	uint64_t save_policy;      /* enum save_policy */
 	uint64_t save_queue;       /* saves that may wait, with SAVE_QUEUE */
 	uint64_t persist_every;    /* of the saves to storage that the ranks ask for */
+	uint64_t full_every;       /* checkpoints that a file which does not change may serve */
 	uint64_t save_timeout_ms;  /* from the first begin of a step until it is captured on every rank */
 	uint64_t join_timeout_ms;  /* a barrier of ranks (register, join, restore) */
 	uint64_t stall_timeout_ms; /* a commit that makes no progress */

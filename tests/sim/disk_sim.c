@@ -152,6 +152,7 @@ static int64_t do_link(const struct disk_op *op)
 	if (names_find(&dir2->now_names, op->name2))
 		return -EEXIST;
 	names_change(dir2, NULL, op->name2, from);
+	sim.counts.shared += op->dir != op->dir2;
 	return 0;
 }
 
@@ -235,6 +236,8 @@ static int64_t perform(const struct disk_op *op)
 		rc = -ENOSPC;
 	} else if (op->kind == DISK_ALLOCATE && fault(sim.faults.no_space)) {
 		rc = -ENOSPC;
+	} else if (op->kind == DISK_LINK && op->dir != op->dir2 && fault(sim.faults.link)) {
+		rc = -EMLINK;
 	} else if (op->kind != DISK_CLOSE && fault(sim.faults.error)) {
 		rc = -EIO;
 	}

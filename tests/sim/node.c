@@ -224,7 +224,10 @@ static void check_content(struct checkpoint *ck)
 		SIM_CHECK(!rc, "%s", err.text);
 		for (uint32_t p = 0; p < file->npieces; p++) {
 			const struct manifest_piece *piece = &file->pieces[p];
-			uint32_t entry = !strcmp(m->tensors[piece->tensor].name, "moments");
+			const char *name = m->tensors[piece->tensor].name;
+			uint32_t entry = !strcmp(name, "moments")     ? ENTRY_MOMENTS
+					 : !strcmp(name, "embedding") ? ENTRY_FROZEN
+								      : 0;
 			const uint32_t *data = (const uint32_t *)((uint8_t *)text + file->data_at + piece->at);
 			uint64_t start = 0, count = 0;
 			region_contiguous(&m->tensors[piece->tensor].shape, &piece->region, &start, &count);

@@ -66,6 +66,8 @@ void node_check_levels(struct node *node);
 /* Every committed checkpoint is whole and holds what was saved; everything acknowledged as durable is there. */
 void node_check_store(struct node *node);
 
+/* Indices of the sharded and the frozen tensor among the registered ones; 0 is the replicated one. */
+enum { ENTRY_MOMENTS = 1, ENTRY_FROZEN };
 /* What element i of entry e holds at a step: every rank agrees on it. */
 uint32_t content(uint32_t entry, uint64_t element, struct step_id id);
 

@@ -8,10 +8,13 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-enum { REPLICATED = 6000, SHARDED = 5003 };
+enum { REPLICATED = 6000, SHARDED = 5003, FROZEN = 3000, FROZEN_STEPS = 16 };
 
+/* What is frozen changes now and then, and in no step of its own. */
 uint32_t content(uint32_t entry, uint64_t element, struct step_id id)
 {
+	if (entry == ENTRY_FROZEN)
+		return (uint32_t)mix64(element ^ id.step / FROZEN_STEPS << 20);
 	return (uint32_t)mix64(element ^ (uint64_t)entry << 40 ^ id.step << 20 ^ (uint64_t)id.epoch << 56);
 }
 
@@ -22,7 +25,9 @@ static int encode_table(const struct sim_rank *r, uint32_t world, struct wbuf *o
 	struct region whole = region_whole(&replicated);
 	uint64_t from = (uint64_t)SHARDED * r->id / world, to = (uint64_t)SHARDED * (r->id + 1) / world;
 	struct region mine = region_flat(from, to - from);
-	struct entry entries[2] = {
+	struct shape frozen = {.ndim = 1, .dim = {FROZEN}};
+	struct region all = region_whole(&frozen);
+	struct entry entries[3] = {
 		{.name = (char *)"weights",
 		 .kind = ENTRY_TENSOR,
 		 .dtype = DTYPE_U32,
@@ -38,8 +43,16 @@ static int encode_table(const struct sim_rank *r, uint32_t world, struct wbuf *o
 		 .group = "optimizer",
 		 .npieces = 1,
 		 .pieces = &mine},
+		{.name = (char *)"embedding",
+		 .kind = ENTRY_TENSOR,
+		 .dtype = DTYPE_U32,
+		 .shape = frozen,
+		 .group = "frozen",
+		 .replica = "dp",
+		 .npieces = 1,
+		 .pieces = &all},
 	};
-	struct registration reg = {.rank = r->id, .world = world, .nentries = 2, .entries = entries};
+	struct registration reg = {.rank = r->id, .world = world, .nentries = 3, .entries = entries};
 	wbuf_u32(out, 0); /* the daemon's own deadline */
 	return registration_encode(&reg, out);
 }

@@ -17,7 +17,7 @@ enum { EVENTS = 1500, SEEDS = 300, SEEDS_NIGHTLY = 20000 };
 #endif
 
 struct totals {
-	uint64_t captured, durable, restores, lost_ranks, restarts, power_cuts;
+	uint64_t captured, durable, restores, lost_ranks, restarts, power_cuts, shared;
 };
 
 /* What an operator may have decided: by the seed, so that a run replays. */
@@ -27,7 +27,7 @@ static const char *policies_of(uint64_t seed)
 		NULL,
 		"[job]\nsave-policy = queue\nsave-queue = 2\n",
 		"[job]\nsave-policy = refuse\npersist-every = 2\n",
-		"[node]\nwrite-bandwidth = 1M\n[job]\npersist-every = 3\n",
+		"[node]\nwrite-bandwidth = 1M\n[job]\npersist-every = 3\nfull-every = 2\n",
 		"[job]\nsave-policy = queue\nwrite-bandwidth = 64K\n",
 	};
 	return texts[seed % (sizeof(texts) / sizeof(texts[0]))];
@@ -57,6 +57,7 @@ static void run(uint64_t seed, enum disk_lie lie, struct totals *t)
 	node_start(&node);
 	struct disk_faults faults = {.error = rng_chance(world_rng(), 40) ? 5 : 0,
 				     .no_space = rng_chance(world_rng(), 30) ? 20 : 0,
+				     .link = seed % 4 ? 0 : 300,
 				     .fsync = rng_chance(world_rng(), 30) ? 20 : 0};
 	for (uint64_t i = 0; i < EVENTS; i++) {
 		sim_context(seed, i);
@@ -77,6 +78,7 @@ static void run(uint64_t seed, enum disk_lie lie, struct totals *t)
 	t->lost_ranks += node.lost_ranks;
 	t->restarts += node.restarts;
 	t->power_cuts += node.power_cuts;
+	t->shared += disk_sim_counts()->shared;
 	node_end(&node);
 	world_end();
 }
@@ -94,11 +96,12 @@ int main(int argc, char **argv)
 	for (uint64_t seed = first; seed < first + count; seed++)
 		run(seed, which, &t);
 	printf("%" PRIu64 " seeds from %" PRIu64 ": %" PRIu64 " snapshots captured, %" PRIu64 " durable, %" PRIu64
-	       " restores, %" PRIu64 " ranks lost, %" PRIu64 " daemons killed, %" PRIu64 " power cuts\n",
-	       count, first, t.captured, t.durable, t.restores, t.lost_ranks, t.restarts, t.power_cuts);
+	       " restores, %" PRIu64 " ranks lost, %" PRIu64 " daemons killed, %" PRIu64 " power cuts, %" PRIu64
+	       " files linked\n",
+	       count, first, t.captured, t.durable, t.restores, t.lost_ranks, t.restarts, t.power_cuts, t.shared);
 	/* A schedule in which nothing happens proves nothing. */
 	if (count >= 50 &&
-	    (!t.captured || !t.durable || !t.restores || !t.lost_ranks || !t.restarts || !t.power_cuts)) {
+	    (!t.captured || !t.durable || !t.restores || !t.lost_ranks || !t.restarts || !t.power_cuts || !t.shared)) {
 		printf("some kind of event never happened\n");
 		return 1;
 	}
