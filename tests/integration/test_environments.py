@@ -1,0 +1,198 @@
+"""The same small job, a rank killed on the way, in the environments that people really have: private umask, names with blanks, no
+privileges, little memlock, io_uring forbidden, process namespaces, little memory, a store in memory. Each must end with the same bits
+and an intact store."""
+# timeout: 240
+
+import contextlib
+import json
+import os
+import pathlib
+import shutil
+import stat
+import subprocess
+import sys
+import tempfile
+
+from launcher import CKPT, ENVIRONMENT, TRAIN, final, tidy, top
+from tap import Cases, equal, expect, has
+
+STEPS, DEADLINE = 30, 100
+cases = Cases(tidy)
+case = cases.case
+reference = None
+
+
+def job(store, prefix=(), ranks=(), more=(), **env):
+    """Two ranks of ckpt-train, one of them killed; `prefix` comes before ckpt run, `ranks` before each rank. What it said."""
+    done = subprocess.run([*prefix, CKPT, "run", "-n", "2", "--json", "--store", store, "--inject", "kill:rank=1@step=20", *more, "--",
+                           *ranks, TRAIN, "--steps", str(STEPS), "--save-memory-every", "5", "--save-storage-every", "10"],
+                          env={**ENVIRONMENT, "TMPDIR": str(top), **env}, cwd=top, stdin=subprocess.DEVNULL, capture_output=True,
+                          text=True, timeout=DEADLINE)
+    expect(done.returncode == 0, f"exit {done.returncode}: {done.stderr[-3000:]}")
+    document = json.loads(done.stdout)
+    equal([document["restarts"], document["fired"], document["recovered"]], [1, 1, 1])
+    return done.stderr
+
+
+def sound(store, prefix=(), **env):
+    """The end of the job is there, and every checkpoint of the store is whole."""
+    done = subprocess.run([*prefix, CKPT, "verify", "--repo", store, "--all", "--json"], capture_output=True, text=True,
+                          env=dict(ENVIRONMENT, **env), timeout=DEADLINE)
+    equal(done.returncode, 0, done.stderr)
+    steps = [c["step"] for c in json.loads(done.stdout)["checkpoints"]]
+    equal(steps[-1], STEPS)
+
+
+def same(said):
+    equal(final(said), reference)
+
+
+def new_store():
+    return pathlib.Path(tempfile.mkdtemp(dir=top)) / "store"
+
+
+@case("as everywhere else")
+def _():
+    global reference
+    store = new_store()
+    reference = final(job(store))
+    sound(store)
+
+
+@case("umask 077: nobody else can look into anything")
+def _():
+    store = new_store()
+    same(job(store, prefix=("sh", "-c", 'umask 077; exec "$@"', "sh")))
+    sound(store)
+    for path in (store, *store.rglob("*")):
+        mode = stat.S_IMODE(path.lstat().st_mode)
+        equal(mode & 0o077, 0, f"{path} has mode {mode:o}")
+
+
+@case("blanks and letters of other languages in every path")
+def _():
+    folder = top / "ein Ordner für Prüfpunkte"
+    folder.mkdir()
+    same(job(folder / "my store", TMPDIR=str(folder)))
+    sound(folder / "my store")
+    to = folder / "restored here"
+    done = subprocess.run([CKPT, "restore", "latest", "--repo", folder / "my store", "--to", to], env=ENVIRONMENT, capture_output=True,
+                          text=True)
+    equal(done.returncode, 0, done.stderr)
+    expect(list(to.glob("*.safetensors")), "nothing was restored")
+
+
+def unprivileged():
+    """What takes all capabilities away from root; nobody else needs it."""
+    return ("setpriv", "--bounding-set=-all", "--inh-caps=-all") if os.geteuid() == 0 else ()
+
+
+@case("no capabilities and 8 MiB of memlock")
+def _():
+    if not shutil.which("setpriv"):
+        return "setpriv is not installed"
+    store = new_store()
+    same(job(store, prefix=(*unprivileged(), "sh", "-c", 'ulimit -l 8192; exec "$@"', "sh"), CKPT_LOG="debug"))
+    sound(store)
+    return None
+
+
+@case("no memlock at all")
+def _():
+    if not shutil.which("setpriv"):
+        return "setpriv is not installed"
+    store = new_store()
+    same(job(store, prefix=(*unprivileged(), "sh", "-c", 'ulimit -l 0; exec "$@"', "sh")))
+    sound(store)
+    return None
+
+
+@case("threads in place of io_uring")
+def _():
+    store = new_store()
+    same(job(store, CKPT_DISK_ENGINE="threads"))
+    sound(store, CKPT_DISK_ENGINE="threads")
+
+
+@case("each rank in a process namespace of its own")
+def _():
+    prefix = ("unshare", "--pid", "--fork", "--kill-child", "--mount-proc")
+    tried = subprocess.run([*prefix, "true"], capture_output=True, text=True)
+    if tried.returncode:
+        return f"namespaces cannot be made here: {tried.stderr.strip()}"
+    store = new_store()
+    same(job(store, ranks=prefix))
+    sound(store)
+    return None
+
+
+@case("everything in a process namespace, as in a container")
+def _():
+    prefix = ("unshare", "--pid", "--fork", "--kill-child", "--mount-proc")
+    tried = subprocess.run([*prefix, "true"], capture_output=True, text=True)
+    if tried.returncode:
+        return f"namespaces cannot be made here: {tried.stderr.strip()}"
+    store = new_store()
+    same(job(store, prefix=prefix))
+    sound(store, prefix=prefix)
+    return None
+
+
+@case("a store in memory (tmpfs)")
+def _():
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
+        store = pathlib.Path(folder) / "store"
+        same(job(store))
+        sound(store)
+
+
+@contextlib.contextmanager
+def memory_group(megabytes):
+    """A control group with so much memory, of either version; None where none can be made."""
+    for parent, file in ((pathlib.Path("/sys/fs/cgroup"), "memory.max"), (pathlib.Path("/sys/fs/cgroup/memory"), "memory.limit_in_bytes")):
+        group = parent / f"ckpt-test-{os.getpid()}"
+        try:
+            group.mkdir()
+        except OSError:
+            continue
+        try:
+            if (group / file).exists():  # made by the kernel: else this is a folder like any other
+                (group / file).write_text(str(megabytes << 20))
+                yield group
+                return
+        finally:
+            with contextlib.suppress(OSError):
+                group.rmdir()
+    yield None
+
+
+@case("in a control group the default of the memory limit is a share of what it has")
+def _():
+    with memory_group(512) as group:
+        if not group:
+            return "no control group with a memory limit can be made here"
+        prefix = ("sh", "-c", f'echo $$ >{group}/cgroup.procs && exec "$@"', "sh")
+        done = subprocess.run([*prefix, CKPT, "config", "--json"], capture_output=True, text=True, env=ENVIRONMENT)
+        equal(done.returncode, 0, done.stderr)
+        values = {(s["section"], s["key"]): s["value"] for s in json.loads(done.stdout)["settings"]}
+        equal(values["node", "memory-limit"], f"{(512 << 20) // 10 * 8 >> 20}M")
+        store = new_store()
+        same(job(store, prefix=prefix))
+        sound(store)
+    return None
+
+
+@case("a read-only store is an error that says so")
+def _():
+    if os.geteuid() == 0 and not shutil.which("setpriv"):
+        return "setpriv is not installed"
+    folder = pathlib.Path(tempfile.mkdtemp(dir=top))
+    folder.chmod(0o555)
+    done = subprocess.run([*unprivileged(), CKPT, "run", "--store", folder / "store", "--", "true"], capture_output=True, text=True,
+                          env=dict(ENVIRONMENT, TMPDIR=str(top)), timeout=DEADLINE)
+    expect(done.returncode not in (0, 2), f"exit {done.returncode}: {done.stderr}")
+    has(done.stderr, str(folder / "store"), "Permission denied")
+    return None
+
+
+sys.exit(cases.end())
