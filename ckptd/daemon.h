@@ -12,8 +12,11 @@
 
 struct catalog;
 struct disk;
+struct http;
 struct loop;
 struct pool;
+struct space;
+struct spanlog;
 
 struct daemon {
 	struct config config;          /* [node], in effect */
@@ -27,6 +30,9 @@ struct daemon {
 	struct meter reads;      /* what is read back */
 	int root;                /* handle of the repository; -1: memory only */
 	struct catalog *catalog; /* NULL: none */
+	struct spanlog *spanlog; /* NULL: none is written */
+	struct space *space;     /* how full the store is; NULL: memory only */
+	struct http *http;       /* NULL: off */
 	struct list jobs;
 	uint64_t memory_used; /* bytes of arenas */
 	uint64_t tables_used; /* and of what was registered, with all that is made of it */

@@ -120,6 +120,7 @@ uint64_t job_memory(const struct job *job)
 void job_free(struct job *job)
 {
 	job->daemon->memory_used -= job_memory(job);
+	measures_end(job, NULL);
 	saves_free(&job->saves);
 	for (uint32_t r = 0; r < job->world; r++)
 		free_rank(&job->ranks[r]);
@@ -314,6 +315,7 @@ void job_rank_lost(struct rank *rank, const char *fmt, ...)
 		member_tell_epoch(job, why);
 		return;
 	}
+	job->lost_beat_ns = rank->mem ? atomic_load(&rank->mem->head->flight.beat_ns) : 0;
 	job_raise(job, "rank %u is lost: %s", rank->id, why);
 }
 
@@ -335,6 +337,8 @@ void job_raise(struct job *job, const char *fmt, ...)
 	saves_poison(&job->saves, job->epoch);
 	recover_cancel(&job->recover);
 	catalog_epoch(job->daemon->catalog, job->name, job->epoch);
+	measures_raise(job, job->lost_beat_ns, reason);
+	job->lost_beat_ns = 0;
 	log_warn("job %s: epoch %u: %s", job->name, job->epoch, reason);
 	for (uint32_t r = 0; r < job->world; r++) {
 		struct rank *rank = &job->ranks[r];
@@ -475,6 +479,7 @@ bool job_tick(struct job *job)
 	recover_pump(&job->recover);
 	for (uint32_t r = 0; r < job->world; r++)
 		watch_hang(&job->ranks[r], now);
+	measures_tick(job, now);
 	if (!may_end(job, now))
 		return true;
 	log_info("job %s: ended, %lu checkpoints durable", job->name, (unsigned long)job->saves.committed);

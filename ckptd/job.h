@@ -12,7 +12,9 @@
 #include "base/list.h"
 #include "client.h"
 #include "config/setting.h"
+#include "measures.h"
 #include "memory.h"
+#include "pace.h"
 #include "recover.h"
 #include "saves.h"
 
@@ -50,6 +52,7 @@ struct rank {
 	uint64_t restore_step;
 	uint32_t address_len;
 	uint8_t address[WIRE_ADDRESS_MAX];
+	struct pace pace;
 	uint64_t seen_ns; /* connected or lost its connection at */
 	bool hung;
 };
@@ -70,8 +73,10 @@ struct job {
 	struct client *launcher;
 	struct saves saves;
 	struct recover recover;
-	uint64_t dormant_ns; /* since when no process is left; 0: some is */
-	uint64_t resumed_ns; /* since when resumed ranks wait for the missing; 0: none do */
+	struct measures measures;
+	uint64_t lost_beat_ns; /* the last heartbeat of the rank whose loss raises the epoch */
+	uint64_t dormant_ns;   /* since when no process is left; 0: some is */
+	uint64_t resumed_ns;   /* since when resumed ranks wait for the missing; 0: none do */
 };
 
 /* A rank or launcher says HELLO. On 0 *rank is set for a rank (NULL for a launcher), *out to the job. */

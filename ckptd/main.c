@@ -5,11 +5,14 @@
 #include "base/log.h"
 #include "conn.h"
 #include "daemon.h"
+#include "http.h"
 #include "job.h"
 #include "loop.h"
 #include "options.h"
 #include "pool.h"
 #include "reload.h"
+#include "space.h"
+#include "spanlog.h"
 #include "startup.h"
 #include "store/disk.h"
 
@@ -100,6 +103,9 @@ static void on_tick(void *arg)
 	bool busy = false;
 	if (s->deaf)
 		s->deaf = watch_modify(s->listening, EPOLLIN) < 0;
+	uint64_t now = clock_now();
+	space_tick(s->daemon.space, now);
+	http_tick(s->daemon.http, now);
 	conns_tick(&s->conns);
 	list_for_safe(node, &s->daemon.jobs) {
 		struct job *job = list_entry(node, struct job, link);
@@ -150,6 +156,22 @@ static int watch_all(struct server *s)
 	return ok ? 0 : -ENOMEM;
 }
 
+/* What watches must not keep what is watched from running: an address that is taken is said and gone without. */
+static int start_watching(struct daemon *d, struct err *err)
+{
+	const struct config *config = &d->config;
+	int rc = space_new(d, &d->space);
+	if (rc)
+		return err_set(err, rc, "no memory to watch the store");
+	if (config->span_log)
+		rc = spanlog_open(config->span_log, config->node, SPANLOG_FILE_MAX, &d->spanlog, err);
+	if (!rc && strcmp(config->http, "off") != 0 && http_start(d, config->http, &d->http, err)) {
+		log_warn("no metrics and no status page: %s", err->text);
+		*err = (struct err){{0}};
+	}
+	return rc;
+}
+
 static int start(struct server *s, struct err *err)
 {
 	s->signals = open_signals();
@@ -168,13 +190,13 @@ static int start(struct server *s, struct err *err)
 	}
 	if (!rc && (rc = watch_all(s)))
 		err_set(err, rc, "cannot watch descriptors: %s", err_name(rc));
-	return rc;
+	return rc ? rc : start_watching(&s->daemon, err);
 }
 
 /* Something of a job holds memory that a worker or the disk still uses. */
 static bool at_work(struct server *s)
 {
-	if (s->daemon.disk && disk_pending(s->daemon.disk))
+	if ((s->daemon.disk && disk_pending(s->daemon.disk)) || space_busy(s->daemon.space))
 		return true;
 	list_for(node, &s->daemon.jobs) {
 		const struct job *job = list_entry(node, struct job, link);
@@ -214,6 +236,8 @@ static void stop(struct server *s)
 	s->daemon.stopping = true;
 	meter_open(&s->daemon.reads); /* what is in flight ends without limits */
 	throttle_open(&s->daemon.writes);
+	http_stop(s->daemon.http);
+	s->daemon.http = NULL;
 	conns_free(&s->conns);
 	if (!finish_work(s)) {
 		log_warn("work in flight has not ended within %d ms: leaving it", STOP_MS);
@@ -224,6 +248,8 @@ static void stop(struct server *s)
 	startup_close(&s->daemon, s->lock);
 	list_for_safe(node, &s->daemon.jobs)
 		job_free(list_entry(node, struct job, link));
+	spanlog_close(s->daemon.spanlog);
+	space_free(s->daemon.space);
 	disk_free(s->daemon.disk);
 	loop_free(s->daemon.loop);
 	if (s->signals >= 0)
@@ -259,6 +285,8 @@ int main(int argc, char **argv)
 	if (!rc) {
 		log_info("%s listens on %s, store %s", s.daemon.config.node, s.daemon.config.socket,
 			 s.daemon.config.store ? s.daemon.config.store : "none (memory only)");
+		if (s.daemon.http)
+			log_info("status page and metrics at http://%s/", http_address(s.daemon.http));
 		if (!strcmp(disk_engine(s.daemon.disk), "threads"))
 			log_info("reading and writing with threads, not io_uring: the same, at more processor time");
 		loop_tick(s.daemon.loop, TICK_IDLE_MS, on_tick, &s);

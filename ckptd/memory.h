@@ -53,6 +53,8 @@ struct memory {
 	bool adopted;        /* came back from an earlier life of the daemon: its slots may be of an earlier epoch */
 	struct disk *disk;   /* where the memory is registered for fixed buffers; token < 0: it is not */
 	int token;
+	int unpinned; /* 0, or -errno: why it is not, or not all of it, registered */
+	bool settled; /* all pages have been touched: huge_bytes is final */
 };
 
 /* Creates, sizes, seals and maps an arena. The registration and layout are taken over (emptied) on success. -ENOMEM, -EMFILE. When

@@ -35,8 +35,9 @@ static void run(struct work *work)
 		p->rc = memory_fill(p->mem, &p->filled);
 }
 
-static void say_unpinned(const struct memory *mem, int rc)
+static void say_unpinned(struct memory *mem, int rc)
 {
+	mem->unpinned = rc;
 	log_info("job %.*s: the arena of rank %u is not registered for I/O (%s): writes cost more processor time",
 		 NAME_JOB_MAX - 1, mem->head->job, mem->reg.rank, err_name(rc));
 }
@@ -115,8 +116,10 @@ static bool advance(struct prefault *p)
 		return filled(p);
 	pin(p);
 	p->mem->huge_bytes = p->there.huge;
-	if (!p->more)
+	if (!p->more) {
+		p->mem->settled = true;
 		say_pages(p);
+	}
 	return p->more;
 }
 

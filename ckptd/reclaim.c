@@ -65,6 +65,7 @@ void saves_reclaim(struct saves *saves)
 			continue;
 		if (somebody_may_begin(s, newest) && kept++ < FAILED_KEPT)
 			continue;
+		measures_end(saves->job, s);
 		snapshot_free(s);
 	}
 }

@@ -257,8 +257,10 @@ static void refuse(struct recover *recover, int rc, const char *text)
 	snprintf(full, sizeof(full), "%s%s%s", text, *recover->why ? " — passed over: " : "", recover->why);
 	end_claim(recover, false);
 	recover->state = RECOVER_IDLE;
-	if (rc != -ENOENT)
+	if (rc != -ENOENT) {
 		log_warn("job %s: restore failed: %s", job->name, full);
+		measures_restore(job, (struct step_id){0}, 0, recover->start_ns, rc, full);
+	}
 	for (uint32_t r = 0; r < job->world; r++)
 		member_refuse(&job->ranks[r], &job->ranks[r].restoring, rc, "%s", full);
 }
@@ -285,6 +287,7 @@ static void answer(struct recover *recover, struct step_id id, enum source sourc
 	recover->last = id;
 	recover->last_source = source;
 	recover->last_ns = m.fetch_ns;
+	measures_restore(job, id, source, recover->start_ns, 0, recover->why);
 	log_info("job %s: restoring step %lu epoch %u from %s, ready in %.1f ms%s%s", job->name, (unsigned long)id.step,
 		 id.epoch, source == FROM_MEMORY ? "memory" : "storage", (double)m.fetch_ns / 1e6,
 		 *recover->why ? "; passed over: " : "", recover->why);

@@ -216,6 +216,7 @@ static int start_commit(struct saves *saves, struct snapshot *s)
 	snprintf(c->job, sizeof(c->job), "%s", saves->job->name);
 	snprintf(c->node, sizeof(c->node), "%s", saves->daemon->config.node);
 	s->commit = c;
+	s->commit_ns = clock_now();
 	saves->committing = s;
 	int rc = commit_start(c);
 	if (rc) {
@@ -408,6 +409,11 @@ void saves_publish(struct saves *saves, const struct level *level)
 	for (uint32_t r = 0; r < saves->job->world; r++)
 		if (saves->job->ranks[r].mem)
 			memory_publish(saves->job->ranks[r].mem, level);
+}
+
+void saves_note(struct saves *saves, struct snapshot *s)
+{
+	measures_save(saves->job, s);
 }
 
 void saves_report(struct saves *saves, const struct snapshot *s, int rc)

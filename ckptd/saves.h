@@ -56,6 +56,7 @@ bool saves_idle(const struct saves *saves);    /* nothing runs, no commit and no
 
 /* For snapshots. */
 void saves_publish(struct saves *saves, const struct level *level);
+void saves_note(struct saves *saves, struct snapshot *s); /* for the measures: its level or error has changed */
 void saves_report(struct saves *saves, const struct snapshot *s, int rc);
 const struct memory *saves_memory(const struct saves *saves, uint32_t rank); /* the rank's arena now */
 

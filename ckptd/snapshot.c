@@ -372,4 +372,5 @@ void snapshot_publish(struct snapshot *s)
 	s->shown_rank = level.late_rank;
 	s->shown_phase = level.late_phase;
 	saves_publish(s->saves, &level);
+	saves_note(s->saves, s);
 }

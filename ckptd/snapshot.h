@@ -62,10 +62,12 @@ struct snapshot {
 	bool verify_queued;
 	bool damaged;   /* its copy in memory no longer matches its digests */
 	unsigned works; /* digest items in flight */
-	uint64_t opened_ns, captured_ns, durable_ns, verified_ns;
+	uint64_t opened_ns, captured_ns, commit_ns, durable_ns, verified_ns; /* commit_ns: writing began */
 	uint32_t late_rank, late_phase;
 	int shown_level, shown_error;
 	uint32_t shown_rank, shown_phase;
+	enum level_shown noted_level; /* of the measures: what was counted */
+	bool noted_failed;
 };
 
 int snapshot_new(struct saves *saves, struct step_id id, uint32_t nparts, struct snapshot **out);

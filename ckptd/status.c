@@ -1,8 +1,13 @@
 #include "status.h"
 
+#include "base/cleanup.h"
 #include "base/clock.h"
 #include "daemon.h"
+#include "health.h"
+#include "http.h"
 #include "job.h"
+#include "space.h"
+#include "store/disk.h"
 
 #include <jansson.h>
 #include <limits.h>
@@ -26,12 +31,45 @@ static json_t *text_json(const char *text)
 	return json_string(plain);
 }
 
+static json_t *ms_json(uint64_t ns)
+{
+	return json_real((double)ns / 1e6);
+}
+
+/* Counts per bucket, of those that are not empty: {"le_ms":…,"count":…}; the last one has no bound. */
+static json_t *histogram_json(const struct histogram *h)
+{
+	json_t *buckets = json_array();
+	for (unsigned i = 0; i <= HISTOGRAM_BOUNDS; i++)
+		if (h->buckets[i])
+			json_array_append_new(
+				buckets, json_pack("{s:o, s:I}", "le_ms",
+						   i < HISTOGRAM_BOUNDS ? ms_json(histogram_bound_ns(i)) : json_null(),
+						   "count", (json_int_t)h->buckets[i]));
+	return json_pack("{s:I, s:o, s:o, s:o, s:o}", "count", (json_int_t)h->count, "mean_ms",
+			 h->count ? ms_json(h->sum_ns / h->count) : json_null(), "p50_ms",
+			 h->count ? ms_json(histogram_quantile_ns(h, 0.5)) : json_null(), "p99_ms",
+			 h->count ? ms_json(histogram_quantile_ns(h, 0.99)) : json_null(), "buckets", buckets);
+}
+
+static json_t *pace_json(const struct pace *pace)
+{
+	json_t *j = histogram_json(&pace->steps), *recent = json_array();
+	for (uint32_t i = 0; i < pace->nrecent; i++) {
+		uint32_t at = (pace->at + PACE_RECENT - pace->nrecent + i) % PACE_RECENT;
+		json_array_append_new(recent, json_real(pace->recent_us[at] / 1e3));
+	}
+	json_object_set_new(j, "recent_ms", recent);
+	return j;
+}
+
 static json_t *rank_json(const struct rank *rank, uint64_t now)
 {
 	json_t *j = json_pack("{s:i, s:s, s:i, s:b}", "rank", (int)rank->id, "state", rank_state_name(rank->state),
 			      "pid", (int)rank->pid, "hung", rank->hung);
 	if (!j || !rank->mem)
 		return j;
+	json_object_set_new(j, "steps", pace_json(&rank->pace));
 	struct arena_flight *flight = &rank->mem->head->flight;
 	uint64_t beat = atomic_load(&flight->beat_ns);
 	uint32_t phase = atomic_load(&flight->phase);
@@ -52,17 +90,70 @@ static json_t *snapshot_json(const struct snapshot *s)
 			 rc ? text_json(s->err.text) : json_null());
 }
 
+static json_t *known_ms(bool known, uint64_t ns)
+{
+	return known ? ms_json(ns) : json_null();
+}
+
+static json_t *recovery_json(const struct recovery_record *r)
+{
+	return json_pack("{s:I, s:o, s:o, s:i, s:s, s:o, s:o, s:o, s:o, s:o, s:b}", "ended_ns", (json_int_t)r->wall_ns,
+			 "step", r->id.epoch ? json_integer((json_int_t)r->id.step) : json_null(), "step_epoch",
+			 r->id.epoch ? json_integer((json_int_t)r->id.epoch) : json_null(), "epoch", (int)r->epoch,
+			 "source", source_name(r->source), "reason", text_json(r->reason), "passed_over",
+			 text_json(r->passed_over), "detect_ms", known_ms(r->detect_ns != 0, r->detect_ns), "gather_ms",
+			 known_ms(r->raised, r->gather_ns), "restore_ms", ms_json(r->restore_ns), "ok", r->rc == 0);
+}
+
 static json_t *recoveries_json(const struct job *job)
 {
-	static const char *const sources[] = {"none", "memory", "peer", "storage"};
 	const struct recover *r = &job->recover;
-	json_t *j = json_pack("{s:i}", "count", (int)r->count);
+	const struct measures *m = &job->measures;
+	json_t *recent = json_array(), *j = json_pack("{s:i, s:o}", "count", (int)r->count, "recent", recent);
+	for (uint32_t i = 0; i < m->nrecoveries; i++)
+		json_array_append_new(recent, recovery_json(measures_recovery_at(m, i)));
 	if (j && r->count)
 		json_object_set_new(j, "last",
 				    json_pack("{s:I, s:i, s:s, s:f, s:o}", "step", (json_int_t)r->last.step, "epoch",
-					      (int)r->last.epoch, "source", sources[r->last_source & 3], "ms",
+					      (int)r->last.epoch, "source", source_name(r->last_source), "ms",
 					      (double)r->last_ns / 1e6, "passed_over", text_json(r->why)));
 	return j;
+}
+
+static json_t *save_json(const struct save_record *r)
+{
+	return json_pack("{s:I, s:i, s:I, s:s, s:s, s:o, s:o, s:o, s:o, s:I, s:I, s:o}", "step", (json_int_t)r->id.step,
+			 "epoch", (int)r->id.epoch, "begun_ns", (json_int_t)r->begun_wall_ns, "target",
+			 r->to_storage ? "storage" : "memory", "level", level_name(r->level), "captured_ms",
+			 known_ms(r->level >= LEVEL_CAPTURED, r->captured_ns), "durable_ms",
+			 known_ms(r->level >= LEVEL_DURABLE, r->durable_ns), "verified_ms",
+			 known_ms(r->level >= LEVEL_VERIFIED, r->verified_ns), "write_ms",
+			 known_ms(r->level >= LEVEL_DURABLE, r->write_ns), "captured_bytes",
+			 (json_int_t)r->captured_bytes, "written_bytes", (json_int_t)r->written_bytes, "error",
+			 r->rc ? text_json(r->error) : json_null());
+}
+
+/* What the newest save of each level is, and how long saves take to reach it. */
+static json_t *level_json(struct step_id id, uint64_t wall_ns, const struct histogram *h)
+{
+	json_t *j = histogram_json(h);
+	json_object_set_new(j, "step", wall_ns ? json_integer((json_int_t)id.step) : json_null());
+	json_object_set_new(j, "epoch", wall_ns ? json_integer((json_int_t)id.epoch) : json_null());
+	json_object_set_new(j, "at_ns", wall_ns ? json_integer((json_int_t)wall_ns) : json_null());
+	return j;
+}
+
+static json_t *saves_json(const struct measures *m)
+{
+	json_t *recent = json_array();
+	for (uint32_t i = 0; i < m->nsaves; i++)
+		json_array_append_new(recent, save_json(&m->saves[i]));
+	return json_pack("{s:o, s:o, s:o, s:I, s:I, s:o, s:o}", "captured",
+			 level_json(m->captured_id, m->captured_wall_ns, &m->captured), "durable",
+			 level_json(m->durable_id, m->durable_wall_ns, &m->durable), "verified",
+			 level_json(m->verified_id, m->verified_wall_ns, &m->verified), "captured_bytes",
+			 (json_int_t)m->captured_bytes, "written_bytes", (json_int_t)m->written_bytes, "write_ms",
+			 ms_json(m->write_ns), "recent", recent);
 }
 
 static const char *job_state(const struct job *job)
@@ -115,11 +206,40 @@ static json_t *job_json(struct job *job, uint64_t now)
 		json_array_append_new(ranks, rank_json(&job->ranks[r], now));
 	list_for(node, &job->saves.snapshots)
 		json_array_append_new(snapshots, snapshot_json(list_entry(node, struct snapshot, link)));
-	return json_pack("{s:s, s:i, s:i, s:s, s:b, s:o, s:o, s:I, s:I, s:I, s:o, s:o}", "name", job->name, "world",
-			 (int)job->world, "epoch", (int)job->epoch, "state", job_state(job), "stopping", job->stop,
-			 "ranks", ranks, "snapshots", snapshots, "committed", (json_int_t)job->saves.committed,
-			 "failed", (json_int_t)job->saves.failed, "verified", (json_int_t)job->saves.verified,
-			 "recoveries", recoveries_json(job), "policy", policy_json(&job->policy));
+	return json_pack("{s:s, s:i, s:i, s:s, s:b, s:o, s:o, s:I, s:I, s:I, s:o, s:o, s:o}", "name", job->name,
+			 "world", (int)job->world, "epoch", (int)job->epoch, "state", job_state(job), "stopping",
+			 job->stop, "ranks", ranks, "snapshots", snapshots, "committed",
+			 (json_int_t)job->saves.committed, "failed", (json_int_t)job->saves.failed, "verified",
+			 (json_int_t)job->saves.verified, "saves", saves_json(&job->measures), "recoveries",
+			 recoveries_json(job), "policy", policy_json(&job->policy));
+}
+
+static json_t *disk_json(const struct daemon *d)
+{
+	struct space_view space = space_get(d->space);
+	return json_pack("{s:o, s:o, s:o}", "engine", d->disk ? json_string(disk_engine(d->disk)) : json_null(),
+			 "free_bytes", space.known ? json_integer((json_int_t)space.free_bytes) : json_null(),
+			 "total_bytes", space.known ? json_integer((json_int_t)space.total_bytes) : json_null());
+}
+
+static json_t *finding_json(const struct finding *f)
+{
+	return json_pack("{s:s, s:s, s:o, s:o, s:s}", "code", health_code_name(f->code), "severity",
+			 health_severity_name(f->severity), "job", *f->job ? text_json(f->job) : json_null(), "text",
+			 text_json(f->text), "remedy", health_remedy(f->code));
+}
+
+static json_t *health_of(struct daemon *d)
+{
+	enum health_severity severity;
+	AUTO_FREE struct finding *found = calloc(HEALTH_MAX, sizeof(*found));
+	json_t *findings = json_array();
+	if (!found)
+		return json_null();
+	unsigned n = health_find(d, found, HEALTH_MAX, &severity);
+	for (unsigned i = 0; i < n; i++)
+		json_array_append_new(findings, finding_json(&found[i]));
+	return json_pack("{s:s, s:o}", "status", health_status_name(severity), "findings", findings);
 }
 
 static json_t *daemon_json(struct daemon *d)
@@ -128,11 +248,13 @@ static json_t *daemon_json(struct daemon *d)
 	json_t *jobs = json_array();
 	list_for(node, &d->jobs)
 		json_array_append_new(jobs, job_json(list_entry(node, struct job, link), now));
-	return json_pack("{s:i, s:s, s:s, s:f, s:o, s:{s:I, s:I}, s:o, s:o}", "schema", 1, "node", d->config.node,
-			 "version", CKPT_VERSION, "uptime_s", (double)(now - d->started_ns) / 1e9, "store",
-			 d->config.store ? text_json(d->config.store) : json_null(), "memory", "used",
-			 (json_int_t)d->memory_used, "limit", (json_int_t)d->config.memory_limit, "jobs", jobs,
-			 "config", config_json(d));
+	return json_pack("{s:i, s:s, s:s, s:f, s:I, s:o, s:o, s:{s:I, s:I}, s:o, s:o, s:o, s:o}", "schema", 1, "node",
+			 d->config.node, "version", CKPT_VERSION, "uptime_s", (double)(now - d->started_ns) / 1e9,
+			 "now_ns", (json_int_t)clock_wall(), "store",
+			 d->config.store ? text_json(d->config.store) : json_null(), "http",
+			 d->http ? json_string(http_address(d->http)) : json_null(), "memory", "used",
+			 (json_int_t)d->memory_used, "limit", (json_int_t)d->config.memory_limit, "disk", disk_json(d),
+			 "health", health_of(d), "jobs", jobs, "config", config_json(d));
 }
 
 int status_encode(struct daemon *daemon, struct wbuf *out)

@@ -1,5 +1,6 @@
 #include "config/setting.h"
 
+#include "base/address.h"
 #include "base/bytes.h"
 #include "base/cgroup.h"
 #include "format/names.h"
@@ -33,6 +34,12 @@ const struct setting settings[] = {
 	{"name", NODE(node), .type = SETTING_NAME, .flag = "node", .env = "CKPT_NODE", .value = "NAME",
 	 .fallback_text = "the host name", .max = NAME_NODE_MAX - 1, .restart = true,
 	 .help = "name of this node in manifests"},
+	{"http", NODE(http), .type = SETTING_ADDRESS, .flag = "http", .env = "CKPT_HTTP", .value = "ADDR:PORT",
+	 .fallback = "off", .max = ADDRESS_MAX - 1, .restart = true,
+	 .help = "serve metrics, health and a status page there, for reading; port 0: any that is free"},
+	{"span-log", NODE(span_log), .type = SETTING_PATH, .flag = "span-log", .env = "CKPT_SPAN_LOG", .value = "FILE",
+	 .fallback_text = "none", .max = SETTING_TEXT_MAX - 1, .restart = true,
+	 .help = "add a line of JSON for each save and recovery that has ended"},
 	{"memory-limit", NODE(memory_limit), .type = SETTING_BYTES, .flag = "memory-limit", .env = "CKPT_MEMORY_LIMIT",
 	 .value = "SIZE", .fallback_text = "80% of the memory, or of the control group's", .min = 1, .max = UINT64_MAX,
 	 .help = "ceiling for the arenas of all jobs and what is kept of their tables"},

@@ -20,7 +20,8 @@ enum setting_type {
 	SETTING_BOOL, /* yes or no */
 	SETTING_CHOICE,
 	SETTING_PATH,
-	SETTING_NAME, /* the letters of name_check() */
+	SETTING_ADDRESS, /* of base/address.h, or off */
+	SETTING_NAME,    /* the letters of name_check() */
 };
 
 /* [node], as ckptd uses it. Texts belong to the sources that they came from; NULL: none. */
@@ -28,6 +29,8 @@ struct config {
 	const char *store; /* path of the repository; NULL: memory only */
 	const char *socket;
 	const char *node;
+	const char *http;         /* "ADDR:PORT", or "off" */
+	const char *span_log;     /* path of a file; NULL: none */
 	uint64_t memory_limit;    /* bytes of arenas on this node */
 	uint64_t huge_pages;      /* enum huge_pages of ckptd */
 	uint64_t write_bandwidth; /* bytes/s of all jobs; 0: as fast as the storage */

@@ -1,5 +1,6 @@
 #include "config/value.h"
 
+#include "base/address.h"
 #include "format/names.h"
 
 #include <stdio.h>
@@ -30,7 +31,7 @@ static bool is_number(const struct setting *setting)
 
 static bool is_text(const struct setting *setting)
 {
-	return setting->type == SETTING_PATH || setting->type == SETTING_NAME;
+	return setting->type == SETTING_PATH || setting->type == SETTING_NAME || setting->type == SETTING_ADDRESS;
 }
 
 /* ---- printing ---------------------------------------------------------------------------------------------------- */
@@ -78,6 +79,8 @@ char *value_allowed(const struct setting *setting, char *dst, size_t size)
 		snprintf(dst, size, "yes or no");
 	else if (setting->type == SETTING_PATH)
 		snprintf(dst, size, "a path of 1 to %lu bytes", (unsigned long)setting->max);
+	else if (setting->type == SETTING_ADDRESS)
+		snprintf(dst, size, "a numeric address with a port, such as 127.0.0.1:9470 or [::1]:9470, or off");
 	else
 		snprintf(dst, size, "1 to %lu of A-Z a-z 0-9 _ . - not starting with . or -",
 			 (unsigned long)setting->max);
@@ -130,6 +133,9 @@ static int parse_text(const struct setting *setting, const char *text)
 	size_t len = strlen(text);
 	if (!len || len > setting->max)
 		return -EINVAL;
+	union address address;
+	if (setting->type == SETTING_ADDRESS)
+		return strcmp(text, "off") != 0 ? address_parse(text, &address) : 0;
 	return setting->type == SETTING_NAME ? name_check("name", text, setting->max + 1, NULL) : 0;
 }
 

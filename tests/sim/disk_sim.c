@@ -310,6 +310,12 @@ int disk_poll(struct disk *d, uint64_t deadline)
 	return n;
 }
 
+const char *disk_engine(const struct disk *d)
+{
+	(void)d;
+	return "sim";
+}
+
 int disk_event_fd(struct disk *d)
 {
 	(void)d;

@@ -39,7 +39,7 @@ THIRD_PARTY = {
     "zstd.h": ("libckpt/format/*", "libckpt/store/*"),
     "curl/*": ("ckptd/*", "libckpt/store/*"),
     "ini.h": ("libckpt/config/file.c",),
-    "microhttpd.h": ("ckptd/*",),
+    "microhttpd.h": ("ckptd/http*.c",),
     "sodium*": ("ckptd/*",),
     "isa-l*": ("ckptd/*", "kernels/*"),
     "systemd/*": ("ckptd/*",),

@@ -1,0 +1,134 @@
+"""The status page in a browser without a screen: what it shows is what the daemon says, and nothing of that becomes markup."""
+# timeout: 300
+
+import html.parser
+import http.server
+import json
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import threading
+import urllib.request
+
+from launcher import TRAIN, Run, top
+from tap import BIN, Cases, equal, expect, has, until
+
+BROWSER = shutil.which("chromium-headless-shell") or shutil.which("chromium")
+ARTEFACTS = pathlib.Path(os.environ.get("CKPT_ARTEFACTS") or BIN.parents[1] / "artefacts")
+PAGE = (pathlib.Path(__file__).parents[2] / "ckptd" / "web" / "status.html").read_text()
+EVIL = '<img src=x onerror="document.title=\'owned\'">'
+if not BROWSER:
+    print("no chromium-headless-shell and no chromium here: scripts/deps installs the former when CKPT_BROWSER is set")
+    sys.exit(77)
+
+cases = Cases()
+case = cases.case
+
+
+def browse(address, *options):
+    profile = pathlib.Path(os.environ["TMPDIR"]) / "profile"
+    done = subprocess.run([BROWSER, "--no-sandbox", "--headless", "--disable-gpu", "--hide-scrollbars", f"--user-data-dir={profile}",
+                           "--virtual-time-budget=3000", *options, f"http://{address}/"], capture_output=True, text=True, timeout=120)
+    equal(done.returncode, 0, done.stderr[-2000:])
+    return done.stdout
+
+
+class Text(html.parser.HTMLParser):
+    """The text outside of script and style, and the names of all elements."""
+
+    def __init__(self, document):
+        super().__init__()
+        self.inside, self.words, self.elements = [], [], []
+        self.feed(document)
+        self.text = " ".join(self.words)
+
+    def handle_starttag(self, tag, attrs):
+        self.elements.append(tag)
+        if tag in ("script", "style"):
+            self.inside.append(tag)
+
+    def handle_endtag(self, tag):
+        if tag in self.inside:
+            self.inside.remove(tag)
+
+    def handle_data(self, data):
+        if not self.inside and data.strip():
+            self.words.append(data.strip())
+
+
+@case("jobs, levels, ranks and recoveries of a running job are shown, and it looks as it should")
+def _():
+    run = Run("-n", 4, "--job", "gpt", "--store", top / "store", "--inject", "kill:rank=1@step=60", "--", TRAIN, "--steps", 100000,
+              "--save-memory-every", 5, "--save-storage-every", 20, CKPT_HTTP="127.0.0.1:0", CKPT_LOG="info")
+    try:
+        run.until_err("status page and metrics at")
+        address = re.search(r"metrics at http://([^/]+)/", run.err())[1]
+
+        def job():
+            with urllib.request.urlopen(f"http://{address}/status.json", timeout=30) as answer:
+                jobs = json.load(answer)["jobs"]
+            return jobs and jobs[0]["epoch"] == 2 and (jobs[0]["saves"]["verified"]["epoch"] or 0) == 2
+
+        until(job, "a verified save after the loss", pause=0.1)
+        page = Text(browse(address, "--dump-dom"))
+        ARTEFACTS.mkdir(parents=True, exist_ok=True)
+        for scheme, options in (("light", ()), ("dark", ("--blink-settings=preferredColorScheme=0",))):
+            picture = ARTEFACTS / f"status-page-{scheme}.png"
+            picture.unlink(missing_ok=True)
+            browse(address, "--window-size=1300,1200", *options, f"--screenshot={picture}")
+            expect(picture.stat().st_size > 20000 and picture.read_bytes().startswith(b"\x89PNG"), "a picture", picture)
+    finally:
+        run.child.terminate()
+        run.child.wait(60)
+    has(page.text, "gpt", "4 ranks, epoch 2", "Newest verified", "rank 1 is lost", "from memory", "Nothing is wrong", "joined")
+    expect(page.elements.count("polyline") >= 4 and page.elements.count("rect") >= 4, "step times drawn")
+    expect("The daemon does not answer" in PAGE and not re.search(r"\b(undefined|NaN|null)\b", page.text), page.text[:3000])
+
+
+@case("what the daemon says stays text, whatever it is")
+def _():
+    """The page from a server that lies, without the policy that would help it."""
+    save = {"step": 1, "epoch": 1, "begun_ns": 1, "target": EVIL, "level": EVIL, "captured_ms": None, "durable_ms": None,
+            "verified_ms": None, "write_ms": None, "captured_bytes": 1, "written_bytes": 0, "error": EVIL}
+    level = {"step": None, "at_ns": None, "p50_ms": None, "p99_ms": None}
+    rank = {"rank": 0, "state": EVIL, "pid": 0, "hung": False, "phase": EVIL, "step": 1, "beat_age_ms": None}
+    recovery = {"ended_ns": 1, "epoch": 1, "ok": True, "step": 1, "source": EVIL, "reason": EVIL, "passed_over": EVIL, "detect_ms": None,
+                "gather_ms": None, "restore_ms": 1.0}
+    saves = {"captured": level, "durable": level, "verified": level, "written_bytes": 0, "write_ms": 0, "recent": [save]}
+    finding = {"code": EVIL, "severity": "failing", "job": EVIL, "text": EVIL, "remedy": EVIL}
+    lies = {"node": EVIL, "version": EVIL, "uptime_s": 1, "now_ns": 2, "store": EVIL, "memory": {"used": 1, "limit": 2},
+            "disk": {"engine": EVIL, "free_bytes": 1, "total_bytes": 2}, "health": {"status": "failing", "findings": [finding]},
+            "jobs": [{"name": EVIL, "world": 1, "epoch": 1, "state": EVIL, "stopping": False, "committed": 0, "failed": 0, "saves": saves,
+                      "ranks": [rank], "recoveries": {"recent": [recovery]}}]}
+
+    class Liar(http.server.BaseHTTPRequestHandler):
+        def do_GET(self):
+            body = json.dumps(lies) if self.path == "/status.json" else PAGE.replace("@NONCE@", "x")
+            self.send_response(200)
+            self.send_header("Content-Type", "application/json" if self.path == "/status.json" else "text/html; charset=utf-8")
+            self.end_headers()
+            self.wfile.write(body.encode())
+
+        def log_message(self, *_):
+            pass
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Liar) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        page = Text(browse("127.0.0.1:%d" % server.server_port, "--dump-dom"))
+        server.shutdown()
+    equal(page.elements.count("img"), 0, "images")
+    expect(page.text.count("<img src=x") >= 12, "shown as text:", page.text.count("<img src=x"))
+    expect("owned" not in page.text.split("<img")[0], "the title")
+
+
+@case("the file fetches nothing from elsewhere and writes no markup")
+def _():
+    for word in ("innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval(", "import ", "src=", "href=", "@import", "url("):
+        expect(word not in PAGE, word)
+    equal(set(re.findall(r'https?://[^"`\s]+', PAGE)), {"http://www.w3.org/2000/svg"})
+
+
+sys.exit(cases.end())
