@@ -352,6 +352,12 @@ void catalog_verified(struct catalog *c, const char *job, struct step_id id, int
 	     (int64_t)clock_wall(), (int64_t)(rc ? -1 : 1), job, (int64_t)id.epoch, (int64_t)id.step);
 }
 
+void catalog_removed(struct catalog *c, const char *job, struct step_id id)
+{
+	post(c, "DELETE FROM checkpoint WHERE job=? AND epoch=? AND step=?", "sii", job, (int64_t)id.epoch,
+	     (int64_t)id.step);
+}
+
 void catalog_event(struct catalog *c, const char *job, struct step_id id, const char *kind, const char *text)
 {
 	post(c, "INSERT INTO event(at_ns, job, epoch, step, kind, text) VALUES(?,?,?,?,?,?)", "isiiss",

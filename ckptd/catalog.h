@@ -28,6 +28,7 @@ void catalog_committed(struct catalog *catalog, const char *job, struct step_id 
 		       uint32_t world);
 /* rc: 0 intact, -EBADMSG damaged. */
 void catalog_verified(struct catalog *catalog, const char *job, struct step_id id, int rc);
+void catalog_removed(struct catalog *catalog, const char *job, struct step_id id);
 /* kind: a short word; text: one sentence. */
 void catalog_event(struct catalog *catalog, const char *job, struct step_id id, const char *kind, const char *text);
 /* The epochs that were given out must not be given out again, even when nothing was saved in them. */

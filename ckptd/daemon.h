@@ -12,6 +12,7 @@
 
 struct catalog;
 struct disk;
+struct gc;
 struct http;
 struct loop;
 struct pool;
@@ -33,6 +34,7 @@ struct daemon {
 	struct spanlog *spanlog; /* NULL: none is written */
 	struct space *space;     /* how full the store is; NULL: memory only */
 	struct http *http;       /* NULL: off */
+	struct gc *gc;           /* NULL: no store */
 	struct list jobs;
 	uint64_t memory_used; /* bytes of arenas */
 	uint64_t tables_used; /* and of what was registered, with all that is made of it */

@@ -6,6 +6,7 @@
 #include "base/log.h"
 #include "catalog.h"
 #include "daemon.h"
+#include "gc.h"
 #include "loop.h"
 #include "member.h"
 #include "process.h"
@@ -82,6 +83,7 @@ static int job_new(struct daemon *daemon, const struct wire_hello *hello, struct
 	saves_init(&job->saves, daemon, job);
 	recover_init(&job->recover, job);
 	list_push(&daemon->jobs, &job->link);
+	gc_want(daemon->gc, job);
 	log_info("job %s: world size %u, epoch %u", job->name, job->world, job->epoch);
 	*out = job;
 	return 0;

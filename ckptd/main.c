@@ -5,6 +5,7 @@
 #include "base/log.h"
 #include "conn.h"
 #include "daemon.h"
+#include "gc.h"
 #include "http.h"
 #include "job.h"
 #include "loop.h"
@@ -94,6 +95,7 @@ static void on_pool(void *arg, uint32_t events)
 	(void)events;
 	pool_poll(s->daemon.pool);
 	pool_poll(s->daemon.reader);
+	gc_poll(s->daemon.gc);
 }
 
 /* A device writes its progress without ringing any bell: while captures run, the slots are looked at often. */
@@ -112,7 +114,9 @@ static void on_tick(void *arg)
 		if (job_tick(job))
 			busy |= saves_busy(&job->saves);
 	}
-	unsigned idle = throttle_waiting(&s->daemon.writes) ? TICK_LIMITED_MS : TICK_IDLE_MS;
+	gc_tick(s->daemon.gc);
+	bool limited = throttle_waiting(&s->daemon.writes) || !gc_idle(s->daemon.gc);
+	unsigned idle = limited ? TICK_LIMITED_MS : TICK_IDLE_MS;
 	loop_tick(s->daemon.loop, busy ? TICK_BUSY_MS : idle, on_tick, s);
 }
 
@@ -152,7 +156,8 @@ static int watch_all(struct server *s)
 	bool ok = s->listening && loop_watch(loop, s->signals, EPOLLIN, on_signal, s) &&
 		  loop_watch(loop, disk_event_fd(s->daemon.disk), EPOLLIN, on_disk, s) &&
 		  loop_watch(loop, pool_event_fd(s->daemon.pool), EPOLLIN, on_pool, s) &&
-		  loop_watch(loop, pool_event_fd(s->daemon.reader), EPOLLIN, on_pool, s);
+		  loop_watch(loop, pool_event_fd(s->daemon.reader), EPOLLIN, on_pool, s) &&
+		  (!s->daemon.gc || loop_watch(loop, gc_event_fd(s->daemon.gc), EPOLLIN, on_pool, s));
 	return ok ? 0 : -ENOMEM;
 }
 
@@ -196,7 +201,7 @@ static int start(struct server *s, struct err *err)
 /* Something of a job holds memory that a worker or the disk still uses. */
 static bool at_work(struct server *s)
 {
-	if ((s->daemon.disk && disk_pending(s->daemon.disk)) || space_busy(s->daemon.space))
+	if ((s->daemon.disk && disk_pending(s->daemon.disk)) || space_busy(s->daemon.space) || !gc_idle(s->daemon.gc))
 		return true;
 	list_for(node, &s->daemon.jobs) {
 		const struct job *job = list_entry(node, struct job, link);
@@ -223,6 +228,8 @@ static bool finish_work(struct server *s)
 			disk_poll(s->daemon.disk, 0);
 		pool_poll(s->daemon.pool);
 		pool_poll(s->daemon.reader);
+		gc_poll(s->daemon.gc);
+		gc_tick(s->daemon.gc);
 	}
 	return true;
 }

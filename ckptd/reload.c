@@ -2,6 +2,7 @@
 
 #include "base/log.h"
 #include "daemon.h"
+#include "gc.h"
 #include "job.h"
 
 #include <stdio.h>
@@ -46,6 +47,7 @@ void reload_apply(struct daemon *d, struct sources *fresh)
 		struct job *job = list_entry(node, struct job, link);
 		apply(fresh, SCOPE_JOB, job->name, &job->policy);
 		saves_pump(&job->saves);
+		gc_want(d->gc, job);
 	}
 	if (d->sources != d->first_sources)
 		sources_free(d->sources);

@@ -6,6 +6,7 @@
 #include "base/log.h"
 #include "catalog.h"
 #include "daemon.h"
+#include "gc.h"
 #include "job.h"
 #include "queue.h"
 #include "readback.h"
@@ -187,6 +188,8 @@ static void commit_done(struct commit *c)
 		catalog_committed(saves->daemon->catalog, saves->job->name, s->id, c->bytes, (uint32_t)c->files,
 				  saves->job->world);
 		snapshot_publish(s);
+		if (!s->verify_queued)
+			gc_want(saves->daemon->gc, saves->job);
 	}
 	saves_pump(saves);
 }
@@ -262,6 +265,7 @@ static void verify_done(void *arg, struct step_id id, int rc, const struct err *
 	}
 	if (s)
 		snapshot_publish(s);
+	gc_want(saves->daemon->gc, saves->job);
 	saves_pump(saves);
 }
 

@@ -5,13 +5,14 @@
 #include "base/failpoint.h"
 #include "base/log.h"
 #include "catalog.h"
+#include "gc.h"
 #include "store/repo.h"
 
 #include <stdio.h>
 #include <string.h>
 
 /* A partial directory of a commit that a crash cut short: its snapshot may come back with an arena and be written again under
- * this very name. Renaming keeps the bytes for whoever wants to look; collecting them is retention's work. */
+ * this very name. Renaming keeps the bytes for whoever wants to look, until gc.h collects them. */
 static int move_aside(struct daemon *d, const struct checkpoint_ref *ref, struct err *err)
 {
 	char name[NAME_DIR_MAX], aside[NAME_DIR_MAX + 48];
@@ -81,12 +82,16 @@ int startup_store(struct daemon *d, int *lock, struct err *err)
 		return err_set(err, *lock, "cannot lock %s/%s: %s", d->config.store, REPO_LOCK, err_name(*lock));
 	rc = clean_up(d, err);
 	if (!rc)
+		rc = gc_new(d, &d->gc, err);
+	if (!rc)
 		open_catalog(d);
 	return rc;
 }
 
 void startup_close(struct daemon *d, int lock)
 {
+	gc_free(d->gc);
+	d->gc = NULL;
 	catalog_close(d->catalog);
 	d->catalog = NULL;
 	if (lock >= 0)

@@ -5,7 +5,7 @@
 #include "base/err.h"
 #include "daemon.h"
 
-/* Opens daemon->disk, root, catalog; *lock is held as long as the daemon lives. -EWOULDBLOCK: another daemon has the store. */
+/* Opens daemon->disk, root, catalog, gc; *lock is held as long as the daemon lives. -EWOULDBLOCK: another daemon has the store. */
 int startup_store(struct daemon *daemon, int *lock, struct err *err);
 void startup_close(struct daemon *daemon, int lock);
 

@@ -67,6 +67,7 @@ static const char *result_name(int rc)
 	       : rc == -EBADMSG   ? "damaged"
 	       : rc == -EIO       ? "unreadable"
 	       : rc == -ECANCELED ? "cancelled"
+	       : rc == -ENOENT    ? "removed"
 				  : "failed";
 }
 
@@ -118,6 +119,16 @@ static int mark(const struct job *job, int rc)
 	return put ? cli_fail(job->cli, EXIT_FAILED, "%s", err.text) : EXIT_OK;
 }
 
+/* By retention, say, while it was read: what was missed of it is no damage. */
+static bool is_removed(struct cli *cli, const struct checkpoint_ref *ref)
+{
+	struct checkpoint ck;
+	int rc = checkpoint_open_root(cli->repo, ref->job, ref->id, &ck, NULL);
+	if (!rc)
+		checkpoint_close(&ck);
+	return rc == -ENOENT;
+}
+
 static int verify_one(struct cli *cli, const struct checkpoint_ref *ref, const struct verify_options *opts,
 		      struct progress *progress, json_t *list)
 {
@@ -131,10 +142,14 @@ static int verify_one(struct cli *cli, const struct checkpoint_ref *ref, const s
 	uint64_t began = clock_now();
 	int rc = verify_checkpoint(cli->repo, ref->job, ref->id, &job.opts, &result, &err);
 	progress_end(progress);
+	if (rc && is_removed(cli, ref))
+		rc = err_set(&err, -ENOENT, "removed while it was read");
 	if (list)
 		json_array_append_new(list, summary_json(&job, rc, &result, clock_now() - began, &err));
 	else
 		print_summary(&job, rc, &result, &err);
+	if (rc == -ENOENT)
+		return EXIT_OK;
 	if (rc && rc != -EBADMSG)
 		cli_fail(cli, 0, "%s", err.text);
 	int marked = mark(&job, rc);

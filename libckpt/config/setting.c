@@ -15,10 +15,13 @@ enum {
 	SOCKET_PATH_MAX = 107,   /* sockaddr_un */
 	BANDWIDTH_MIN = 1 << 16, /* bytes/s. Below, a commit would look stalled */
 	TIME_MAX = 1000000000,   /* ms */
+	KEEP_MAX = 1000000,      /* checkpoints */
 	SAVE_QUEUE_MAX = 5, /* slots of a rank, less one to capture into, one being written, the newest in memory */
 };
 
 static const char *const huge_pages[] = {"auto", "transparent", "never", NULL};
+#define KEEP_TIME_MAX (100ull * 365 * 86400000) /* ms: a hundred years */
+
 static const char *const save_policies[] = {"newest", "queue", "refuse", NULL};
 
 #define NODE(member) .scope = SCOPE_NODE, .offset = offsetof(struct config, member)
@@ -52,6 +55,9 @@ const struct setting settings[] = {
 	{"read-bandwidth", NODE(read_bandwidth), .type = SETTING_BYTES, .flag = "read-bandwidth",
 	 .env = "CKPT_READ_BANDWIDTH", .value = "SIZE", .fallback = "0", .min = BANDWIDTH_MIN, .max = 1ull << 50,
 	 .zero = true, .help = "checkpoints of all jobs are read back at most this fast per second; 0: no limit"},
+	{"collect-after", NODE(collect_after_ms), .type = SETTING_DURATION, .flag = "collect-after",
+	 .env = "CKPT_COLLECT_AFTER", .value = "TIME", .fallback = "1h", .max = KEEP_TIME_MAX,
+	 .help = "what crashes left half-written in the store is deleted after this time"},
 
 	{"memory-limit", JOB(memory_limit), .type = SETTING_BYTES, .flag = "job-memory-limit",
 	 .env = "CKPT_JOB_MEMORY_LIMIT", .value = "SIZE", .fallback = "0", .min = 1, .max = UINT64_MAX, .zero = true,
@@ -77,6 +83,20 @@ const struct setting settings[] = {
 	 .help = "checkpoints that one file may serve by hard links, as long as it does not change; 1: no links"},
 	{"verify", JOB(verify), .type = SETTING_BOOL, .flag = "verify", .env = "CKPT_VERIFY", .value = "YES|NO",
 	 .fallback = "yes", .help = "read checkpoints back after the commit; without, they end at durable"},
+	{"keep-last", JOB(keep_last), .type = SETTING_COUNT, .flag = "keep-last", .env = "CKPT_KEEP_LAST", .value = "N",
+	 .fallback = "0", .max = KEEP_MAX, .help = "keep the newest N checkpoints; 0: not a rule"},
+	{"keep-every", JOB(keep_every), .type = SETTING_COUNT, .flag = "keep-every", .env = "CKPT_KEEP_EVERY",
+	 .value = "STEPS", .fallback = "0", .max = STEP_MAX,
+	 .help = "keep checkpoints whose step is a multiple of this; 0: not a rule"},
+	{"keep-within", JOB(keep_within_ms), .type = SETTING_DURATION, .flag = "keep-within", .env = "CKPT_KEEP_WITHIN",
+	 .value = "TIME", .fallback = "0", .max = KEEP_TIME_MAX,
+	 .help = "keep checkpoints that were committed within this time; 0: not a rule"},
+	{"keep-hourly", JOB(keep_hourly), .type = SETTING_COUNT, .flag = "keep-hourly", .env = "CKPT_KEEP_HOURLY",
+	 .value = "N", .fallback = "0", .max = KEEP_MAX,
+	 .help = "keep the newest checkpoint of each of the last N hours (UTC) that have one; 0: not a rule"},
+	{"keep-daily", JOB(keep_daily), .type = SETTING_COUNT, .flag = "keep-daily", .env = "CKPT_KEEP_DAILY",
+	 .value = "N", .fallback = "0", .max = KEEP_MAX,
+	 .help = "keep the newest checkpoint of each of the last N days (UTC) that have one; 0: not a rule"},
 	{"save-timeout", JOB(save_timeout_ms), .type = SETTING_DURATION, .flag = "save-timeout",
 	 .env = "CKPT_SAVE_TIMEOUT", .value = "TIME", .fallback = "2m", .min = 1, .max = TIME_MAX,
 	 .help = "a step that is begun must be captured on every rank within this"},

@@ -15,7 +15,7 @@ enum setting_scope {
 
 enum setting_type {
 	SETTING_BYTES = 1, /* K, M, G, T: powers of 1024 */
-	SETTING_DURATION,  /* kept in milliseconds; ms (also without a unit), s, m, h */
+	SETTING_DURATION,  /* kept in milliseconds; ms (also without a unit), s, m, h, d */
 	SETTING_COUNT,
 	SETTING_BOOL, /* yes or no */
 	SETTING_CHOICE,
@@ -29,12 +29,13 @@ struct config {
 	const char *store; /* path of the repository; NULL: memory only */
 	const char *socket;
 	const char *node;
-	const char *http;         /* "ADDR:PORT", or "off" */
-	const char *span_log;     /* path of a file; NULL: none */
-	uint64_t memory_limit;    /* bytes of arenas on this node */
-	uint64_t huge_pages;      /* enum huge_pages of ckptd */
-	uint64_t write_bandwidth; /* bytes/s of all jobs; 0: as fast as the storage */
-	uint64_t read_bandwidth;  /* of reading back; 0: as fast as the storage */
+	const char *http;          /* "ADDR:PORT", or "off" */
+	const char *span_log;      /* path of a file; NULL: none */
+	uint64_t memory_limit;     /* bytes of arenas on this node */
+	uint64_t huge_pages;       /* enum huge_pages of ckptd */
+	uint64_t write_bandwidth;  /* bytes/s of all jobs; 0: as fast as the storage */
+	uint64_t read_bandwidth;   /* of reading back; 0: as fast as the storage */
+	uint64_t collect_after_ms; /* what crashes left half-written is deleted when it is older */
 };
 
 /* What becomes of a save to storage that meets an unfinished one; in the order of the table's choices. */
@@ -58,7 +59,12 @@ struct policy {
 	uint64_t stall_timeout_ms; /* a commit that makes no progress */
 	uint64_t hang_timeout_ms;  /* no heartbeat; 0: hangs are not watched */
 	uint64_t linger_ms;        /* how long the arenas of a job without processes are kept */
-	bool verify;               /* read back after each commit */
+	uint64_t keep_last;        /* retention: see store/retention.h; all 0: everything stays */
+	uint64_t keep_every;
+	uint64_t keep_within_ms;
+	uint64_t keep_hourly;
+	uint64_t keep_daily;
+	bool verify; /* read back after each commit */
 };
 
 struct setting {

@@ -20,6 +20,7 @@ struct handle {
 struct disk {
 	struct list pending;
 	unsigned n;
+	int root; /* handle; -1: none */
 };
 
 static struct {
@@ -262,8 +263,9 @@ int disk_new(const char *root_path, struct disk **out, int *root, struct err *er
 			break;
 		}
 	}
+	d->root = inode && root ? handle_new(inode) : -1;
 	if (root)
-		*root = inode ? handle_new(inode) : -1;
+		*root = d->root;
 	*out = d;
 	return 0;
 }
@@ -289,6 +291,8 @@ void disk_free(struct disk *d)
 	for (size_t i = 0; i < sizeof(sim.contexts) / sizeof(sim.contexts[0]); i++)
 		if (sim.contexts[i] == d)
 			sim.contexts[i] = NULL;
+	if (d->root >= 0 && !sim.killed)
+		sim.handles[d->root] = (struct handle){0};
 	free(d);
 }
 

@@ -3,6 +3,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "config/file.h"
+#include "gc.h"
 #include "loop.h"
 #include "pool.h"
 #include "rng.h"
@@ -71,6 +72,7 @@ static void tear_down(struct node *node)
 	struct daemon *d = &node->daemon;
 	d->stopping = true;
 	pool_free(d->pool);
+	gc_free(d->gc);
 	list_for_safe(it, &d->jobs)
 		job_free(list_entry(it, struct job, link));
 	disk_free(d->disk);
@@ -126,9 +128,12 @@ static void turn(struct node *node)
 	uint64_t what = rng_below(world_rng(), 10);
 	if (what < 4)
 		disk_poll(node->daemon.disk, 0);
-	else if (what < 7)
+	else if (what < 6)
 		pool_poll(node->daemon.pool);
-	else if (node->job && !job_tick(node->job))
+	else if (what < 7) {
+		gc_poll(node->daemon.gc);
+		gc_tick(node->daemon.gc);
+	} else if (node->job && !job_tick(node->job))
 		node->job = NULL;
 	clock_advance(rng_below(world_rng(), 3 * CLOCK_NS_PER_MS));
 }
@@ -252,6 +257,52 @@ static void check_checkpoint(struct repo *repo, struct step_id id)
 	checkpoint_close(&ck);
 }
 
+static bool is_there(const struct checkpoint_ref *refs, size_t n, struct step_id id)
+{
+	for (size_t i = 0; i < n; i++)
+		if (refs[i].state == CHECKPOINT_COMMITTED && !step_compare(refs[i].id, id))
+			return true;
+	return false;
+}
+
+static unsigned newer(const struct checkpoint_ref *refs, size_t n, struct step_id id)
+{
+	unsigned count = 0;
+	for (size_t i = 0; i < n; i++)
+		count += refs[i].state == CHECKPOINT_COMMITTED && step_compare(refs[i].id, id) > 0;
+	return count;
+}
+
+/* What was read back says so itself: its daemon may have died before it told anybody. */
+static bool newer_is_verified(struct repo *repo, const struct checkpoint_ref *refs, size_t n, struct step_id id)
+{
+	for (size_t i = n; i-- > 0 && step_compare(refs[i].id, id) > 0;) {
+		struct checkpoint ck;
+		struct health health = {.damaged = true};
+		if (checkpoint_open_root(repo, SIM_JOB, refs[i].id, &ck, NULL) < 0)
+			continue;
+		int rc = checkpoint_health(&ck, &health, NULL);
+		checkpoint_close(&ck);
+		if (!rc && !health.damaged)
+			return true;
+	}
+	return false;
+}
+
+static void check_ack(struct node *node, const struct ack *ack, struct repo *repo, const struct checkpoint_ref *refs,
+		      size_t n)
+{
+	if (ack->level < LEVEL_DURABLE || is_there(refs, n, ack->id))
+		return;
+	SIM_CHECK(node->keep_last && newer(refs, n, ack->id) >= node->keep_last,
+		  "step %lu epoch %u was acknowledged as durable and is lost", (unsigned long)ack->id.step,
+		  ack->id.epoch);
+	SIM_CHECK(ack->level < LEVEL_VERIFIED || newer_is_verified(repo, refs, n, ack->id),
+		  "step %lu epoch %u was the newest verified one and is lost", (unsigned long)ack->id.step,
+		  ack->id.epoch);
+	node->removed++;
+}
+
 void node_check_store(struct node *node)
 {
 	struct err err = {{0}};
@@ -266,13 +317,8 @@ void node_check_store(struct node *node)
 	for (size_t i = 0; i < n; i++)
 		if (refs[i].state == CHECKPOINT_COMMITTED)
 			check_checkpoint(&repo, refs[i].id);
-	for (unsigned a = 0; a < node->nacks; a++) {
-		bool found = node->acks[a].level < LEVEL_DURABLE;
-		for (size_t i = 0; i < n && !found; i++)
-			found = refs[i].state == CHECKPOINT_COMMITTED && !step_compare(refs[i].id, node->acks[a].id);
-		SIM_CHECK(found, "step %lu epoch %u was acknowledged as durable and is lost",
-			  (unsigned long)node->acks[a].id.step, node->acks[a].id.epoch);
-	}
+	for (unsigned a = 0; a < node->nacks; a++)
+		check_ack(node, &node->acks[a], &repo, refs, n);
 	if (rc != -ENOENT)
 		repo_close(&repo);
 	world_leave_threads();

@@ -40,11 +40,13 @@ struct node {
 	bool up;
 	uint32_t world, slots;
 	const char *policies; /* a configuration file's text, or NULL */
+	unsigned keep_last;   /* what it says; 0: everything stays */
 	struct job *job;
 	struct sim_rank ranks[SIM_WORLD_MAX];
 	struct ack acks[SIM_ACKS_MAX];
 	unsigned nacks;
 	uint64_t last_step; /* the highest that any rank has begun */
+	uint64_t removed;   /* acknowledged as durable, and since then removed by retention */
 	uint64_t durable, captured, restores, lost_ranks, restarts, power_cuts;
 };
 
@@ -63,7 +65,8 @@ void node_settle(struct node *node);
 
 /* Invariants that can be seen at once: levels rise, nothing unfenced is promoted. */
 void node_check_levels(struct node *node);
-/* Every committed checkpoint is whole and holds what was saved; everything acknowledged as durable is there. */
+/* Every committed checkpoint is whole and holds what was saved; everything acknowledged as durable is there, or so many newer ones
+ * that retention may have removed it; and in any case the newest one, and the newest acknowledged as verified. */
 void node_check_store(struct node *node);
 
 /* Indices of the sharded and the frozen tensor among the registered ones; 0 is the replicated one. */

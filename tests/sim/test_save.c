@@ -17,20 +17,27 @@ enum { EVENTS = 1500, SEEDS = 300, SEEDS_NIGHTLY = 20000 };
 #endif
 
 struct totals {
-	uint64_t captured, durable, restores, lost_ranks, restarts, power_cuts, shared;
+	uint64_t captured, durable, removed, restores, lost_ranks, restarts, power_cuts, shared;
 };
 
 /* What an operator may have decided: by the seed, so that a run replays. */
-static const char *policies_of(uint64_t seed)
+static void decide(struct node *node, uint64_t seed)
 {
-	static const char *const texts[] = {
-		NULL,
-		"[job]\nsave-policy = queue\nsave-queue = 2\n",
-		"[job]\nsave-policy = refuse\npersist-every = 2\n",
-		"[node]\nwrite-bandwidth = 1M\n[job]\npersist-every = 3\nfull-every = 2\n",
-		"[job]\nsave-policy = queue\nwrite-bandwidth = 64K\n",
+	static const struct {
+		const char *text;
+		unsigned keep_last;
+	} policies[] = {
+		{NULL, 0},
+		{"[job]\nsave-policy = queue\nsave-queue = 2\n", 0},
+		{"[job]\nsave-policy = refuse\npersist-every = 2\n", 0},
+		{"[node]\nwrite-bandwidth = 1M\n[job]\npersist-every = 3\nfull-every = 2\n", 0},
+		{"[job]\nsave-policy = queue\nwrite-bandwidth = 64K\n", 0},
+		{"[job]\nkeep-last = 1\n", 1},
+		{"[node]\ncollect-after = 0\n[job]\nkeep-last = 2\nverify = no\n", 2},
 	};
-	return texts[seed % (sizeof(texts) / sizeof(texts[0]))];
+	size_t i = seed % (sizeof(policies) / sizeof(policies[0]));
+	node->policies = policies[i].text;
+	node->keep_last = policies[i].keep_last;
 }
 
 static void crash(struct node *node, uint64_t seed, uint64_t event)
@@ -52,7 +59,7 @@ static void run(uint64_t seed, enum disk_lie lie, struct totals *t)
 	world_reset(seed);
 	disk_sim_lie(lie);
 	node_init(&node, 1 + (uint32_t)rng_below(world_rng(), SIM_WORLD_MAX));
-	node.policies = policies_of(seed);
+	decide(&node, seed);
 	node.slots += seed % 3; /* a queue needs four */
 	node_start(&node);
 	struct disk_faults faults = {.error = rng_chance(world_rng(), 40) ? 5 : 0,
@@ -74,6 +81,7 @@ static void run(uint64_t seed, enum disk_lie lie, struct totals *t)
 	node_check_store(&node);
 	t->captured += node.captured;
 	t->durable += node.durable;
+	t->removed += node.removed;
 	t->restores += node.restores;
 	t->lost_ranks += node.lost_ranks;
 	t->restarts += node.restarts;
@@ -96,12 +104,13 @@ int main(int argc, char **argv)
 	for (uint64_t seed = first; seed < first + count; seed++)
 		run(seed, which, &t);
 	printf("%" PRIu64 " seeds from %" PRIu64 ": %" PRIu64 " snapshots captured, %" PRIu64 " durable, %" PRIu64
-	       " restores, %" PRIu64 " ranks lost, %" PRIu64 " daemons killed, %" PRIu64 " power cuts, %" PRIu64
-	       " files linked\n",
-	       count, first, t.captured, t.durable, t.restores, t.lost_ranks, t.restarts, t.power_cuts, t.shared);
+	       " seen removed, %" PRIu64 " restores, %" PRIu64 " ranks lost, %" PRIu64 " daemons killed, %" PRIu64
+	       " power cuts, %" PRIu64 " files linked\n",
+	       count, first, t.captured, t.durable, t.removed, t.restores, t.lost_ranks, t.restarts, t.power_cuts,
+	       t.shared);
 	/* A schedule in which nothing happens proves nothing. */
-	if (count >= 50 &&
-	    (!t.captured || !t.durable || !t.restores || !t.lost_ranks || !t.restarts || !t.power_cuts || !t.shared)) {
+	if (count >= 50 && (!t.captured || !t.durable || !t.removed || !t.restores || !t.lost_ranks || !t.restarts ||
+			    !t.power_cuts || !t.shared)) {
 		printf("some kind of event never happened\n");
 		return 1;
 	}

@@ -70,6 +70,17 @@ Test(catalog, a_checkpoint_and_its_health_are_kept)
 	cr_assert_eq(ask("SELECT count(*) FROM checkpoint"), 1);
 }
 
+Test(catalog, what_was_removed_is_forgotten)
+{
+	struct step_id other = {11, 1};
+	catalog_committed(catalog, "main", id, 4096, 2, 4);
+	catalog_committed(catalog, "main", other, 4096, 2, 4);
+	catalog_committed(catalog, "other", id, 4096, 2, 4);
+	catalog_removed(catalog, "main", id);
+	cr_assert_eq(ask("SELECT count(*) FROM checkpoint"), 2);
+	cr_assert_eq(ask("SELECT count(*) FROM checkpoint WHERE job='main' AND step=10"), 0);
+}
+
 Test(catalog, the_last_epoch_only_rises)
 {
 	cr_assert_eq(catalog_last_epoch(catalog, "main"), 0u);
@@ -90,6 +101,7 @@ Test(catalog, none_is_tolerated_everywhere)
 {
 	catalog_committed(NULL, "main", id, 1, 1, 1);
 	catalog_verified(NULL, "main", id, 0);
+	catalog_removed(NULL, "main", id);
 	catalog_event(NULL, "main", id, "k", "t");
 	catalog_epoch(NULL, "main", 3);
 	cr_assert_eq(catalog_last_epoch(NULL, "main"), 0u);

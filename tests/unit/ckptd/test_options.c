@@ -101,7 +101,7 @@ Test(options, times_are_milliseconds)
 
 Test(options, a_time_that_is_none_is_refused_by_name)
 {
-	static const char *const wrong[] = {"", "-1", "1d", "x", "1000000001", "99999999999999999999"};
+	static const char *const wrong[] = {"", "-1", "1w", "x", "1000000001", "99999999999999999999"};
 	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
 		cr_assert_eq(PARSE((char *)"--linger", (char *)wrong[i]), -EINVAL, "'%s' is taken", wrong[i]);
 		cr_assert(strstr(err.text, "--linger"), "%s", err.text);

@@ -1,0 +1,161 @@
+"""Retention at work: a daemon that dies while it deletes, what its next life finds, and others who pin, remove and restore meanwhile.
+timeout: 240"""
+
+import subprocess
+import sys
+
+import fleet
+from tap import BIN, Cases, expect, until
+
+cases = Cases()
+WORLD = 2
+RANK = ("--storage", 1, "--pause", 5, "--elements", 20000, "--deadline", 20000)
+
+
+def ranks(d, *options):
+    stop = d.top / "stop"
+    stop.unlink(missing_ok=True)
+    (d.top / "pace").unlink(missing_ok=True)
+    return stop, d.world(WORLD, *RANK, "--until-file", stop, *options)
+
+
+def finish(stop, running):
+    stop.touch()
+    for rank in running:
+        expect(rank.wait() == 0, f"rank {rank.number} ended with {rank.process.returncode}: {rank.lines()[-3:]}")
+
+
+def acknowledged(running, level="durable"):
+    return set().union(*[r.reached(level) for r in running])
+
+
+def hidden(d, prefix=".trash-"):
+    return sorted(d.store.glob(f"main/{prefix}*"))
+
+
+def nothing_hidden(d):
+    until(lambda: not hidden(d), "the trash is emptied")
+
+
+@cases.case("killed while it deletes: no list shows a part, nothing protected is lost, the next life deletes the rest")
+def _():
+    for point in ("gc.move", "gc.sync", "gc.manifest", "gc.unlink"):
+        with fleet.daemon(options=("--keep-last", "1")) as d:
+            d.start(failpoints=f"{point}=delay:300")
+            stop, running = ranks(d)
+            until(lambda: hidden(d) and (point != "gc.unlink" or not (hidden(d)[0] / "MANIFEST.json").exists()), f"it deletes ({point})")
+            d.kill()
+            newest = max(acknowledged(running))
+            expect(hidden(d), "killed in the middle")
+            expect(max(d.committed()) >= newest, f"{newest} was acknowledged: {d.committed()}")
+            d.verify_all()
+            d.start()
+            until(lambda: len(acknowledged(running)) and max(acknowledged(running)) > newest, "saves go on")
+            finish(stop, running)
+            nothing_hidden(d)
+            d.verify_all()
+
+
+@cases.case("each job by its rules: at most so many stay, pinned and tagged ones beside them")
+def _():
+    with fleet.daemon(options=("--keep-last", "3")) as d:
+        d.start()
+        stop, running = ranks(d, "--wait", "verified")
+        until(lambda: d.committed(), "a checkpoint")
+        pinned = d.committed()[-1]
+        expect(d.ckpt("pin", f"{pinned[1]}.e{pinned[0]:04d}", "--repo", d.store)[0] == 0, "pinned")
+        until(lambda: len(acknowledged(running, "verified")) >= 6, "more of them")
+        tagged = d.committed()[-1]
+        expect(d.ckpt("tag", f"{tagged[1]}.e{tagged[0]:04d}", "best", "--repo", d.store)[0] == 0, "tagged")
+        until(lambda: len(acknowledged(running, "verified")) >= 14, "many of them")
+        finish(stop, running)
+        until(lambda: len(d.committed()) <= 5, f"only what the rules keep: {d.committed()}")
+        nothing_hidden(d)
+        expect(pinned in d.committed() and tagged in d.committed(), f"{pinned} and {tagged} of {d.committed()}")
+        expect(set(d.committed()) >= set(sorted(acknowledged(running))[-3:]), "the newest three")
+        d.verify_all()
+        expect(d.stop() == 0, "the daemon's end")
+        expect(d.text().count("no rule keeps it") >= 8, "it says what goes")
+
+
+@cases.case("without read-back the newest ones stay")
+def _():
+    with fleet.daemon(options=("--keep-last", "2", "--no-verify")) as d:
+        d.start()
+        stop, running = ranks(d, "--wait", "durable")
+        until(lambda: len(acknowledged(running)) >= 10, "many of them")
+        finish(stop, running)
+        until(lambda: len(d.committed()) == 2, f"two: {d.committed()}")
+        expect(d.committed() == sorted(acknowledged(running))[-2:], f"the newest two: {d.committed()}")
+
+
+@cases.case("the command line removes while the daemon saves and removes; ranks that come back restore")
+def _():
+    with fleet.daemon(options=("--keep-last", "4")) as d:
+        d.start()
+        stop, running = ranks(d)
+        for _ in range(6):
+            seen = len(acknowledged(running))
+            until(lambda: len(acknowledged(running)) >= seen + 3, "saves go on")
+            code, _, err = d.ckpt("forget", "--keep-last", "2", "--repo", d.store)
+            expect(code == 0, "forget:", code, err)
+        running[1].kill()
+        running[1] = d.rank(1, WORLD, *RANK, "--until-file", stop, name="rank1.again")
+        until(lambda: len(running[1].reached("durable")) >= 2, "it goes on")
+        finish(stop, running)
+        nothing_hidden(d)
+        d.kill()
+        d.verify_all()
+        d.start()
+        again = [d.rank(r, WORLD, "--restore-only", "--elements", 20000, name=f"restored{r}") for r in range(WORLD)]
+        for rank in again:
+            expect(rank.wait() == 0, f"restore: {rank.process.returncode}: {rank.lines()[-3:]}")
+
+
+@cases.case("what a crash left half-written goes after its time, and not before")
+def _():
+    with fleet.daemon() as d:
+        d.start()
+        stop, running = ranks(d)
+        until(lambda: d.committed(), "a checkpoint")
+        finish(stop, running)
+        d.kill()
+        left = d.store / "main" / "step-000000999999.e0001"
+        left.mkdir()
+        (left / "rank-00000-of-00002.params.safetensors").write_bytes(b"x" * 5000)
+        d.start()
+        until(lambda: hidden(d, ".abandoned-"), "it is moved aside")
+        d.kill()
+        d.start()
+        expect(hidden(d, ".abandoned-"), "somebody may want to look")
+        d.kill()
+        d.options += ["--collect-after", "1ms"]
+        d.start()
+        until(lambda: not hidden(d, ".abandoned-") and not hidden(d), "it is deleted")
+        d.verify_all()
+
+
+@cases.case("ckpt forget is killed: whatever is left of it, the daemon's next life deletes")
+def _():
+    with fleet.daemon() as d:
+        d.start()
+        stop, running = ranks(d, "--wait", "durable")
+        until(lambda: len(acknowledged(running)) >= 4, "some checkpoints")
+        finish(stop, running)
+        d.kill()
+        for point in ("disk.rename.after=kill@2", "disk.unlink=kill@1", "disk.unlink=kill@4", "disk.rmdir=kill@1"):
+            before = d.committed()
+            if len(before) < 2:
+                break
+            done = subprocess.run([BIN / "ckpt", "forget", "--keep-last", str(max(1, len(before) - 2)), "--repo", d.store, "--job", "main"],
+                                  capture_output=True, text=True, env=d.environment(CKPT_FAILPOINTS=point))
+            expect(done.returncode in (-9, 0), point, done.returncode, done.stderr)
+            expect(before[-1] in d.committed(), "the newest is there")
+            d.verify_all()
+        expect(hidden(d), "some of it was left")
+        d.start()
+        nothing_hidden(d)
+        d.verify_all()
+
+
+sys.exit(cases.end())
