@@ -1,0 +1,39 @@
+/* What ckpt doctor looks at: doctor.c (the command), doctor_machine.c (kernel, memory, devices), doctor_store.c (the store's file
+ * system). */
+#ifndef CKPT_CLI_DOCTOR_H
+#define CKPT_CLI_DOCTOR_H
+
+#include <stdint.h>
+
+enum verdict {
+	VERDICT_FINE = 0,
+	VERDICT_NOTE,     /* not there, and nothing that is wanted needs it */
+	VERDICT_DEGRADED, /* works, at a price */
+	VERDICT_BROKEN,   /* will not work */
+};
+
+enum { DOCTOR_CHECKS = 24, DOCTOR_TEXT_MAX = 256 };
+
+struct check {
+	const char *name; /* a word, the same for ever: it stands in the JSON */
+	enum verdict verdict;
+	char found[DOCTOR_TEXT_MAX];
+	const char *costs, *remedy; /* NULL when it is fine */
+};
+
+struct doctor {
+	uint64_t memory_limit; /* what arenas may take, as ckptd would be started now */
+	const char *store;     /* NULL: none */
+	struct check checks[DOCTOR_CHECKS];
+	unsigned n;
+};
+
+/* Adds a check. costs and remedy are dropped when it is fine. */
+void doctor_add(struct doctor *d, const char *name, enum verdict verdict, const char *costs, const char *remedy,
+		const char *fmt, ...) __attribute__((format(printf, 6, 7)));
+
+void doctor_machine(struct doctor *d);
+/* Writes a few small files into the store's directory, under names of its own, and removes them. */
+void doctor_store(struct doctor *d);
+
+#endif

@@ -1,0 +1,155 @@
+"""ckpt doctor: each lack that can be made here is found, told with its price, and counted in the exit code."""
+
+import ctypes
+import json
+import os
+import pathlib
+import platform
+import re
+import resource
+import struct
+import subprocess
+import sys
+import tempfile
+
+from tap import BIN, Cases, equal, expect, has
+
+if platform.machine() != "x86_64":
+    print("the numbers of system calls in here are those of x86_64")
+    sys.exit(77)
+cases = Cases()
+case = cases.case
+top = pathlib.Path(tempfile.mkdtemp())
+libc = ctypes.CDLL(None, use_errno=True)
+
+PR_SET_SECCOMP, PR_SET_NO_NEW_PRIVS, PR_CAPBSET_DROP, CAP_IPC_LOCK = 22, 38, 24, 14
+EPERM, EINVAL = 1, 22
+CALLS = {"io_uring_setup": 425, "pidfd_open": 434, "memfd_create": 319, "linkat": 265, "flock": 73, "openat": 257}
+
+
+def forbid(call, error=EPERM, flag=None):
+    """In the child: a seccomp filter as a container has one. flag: only when that bit is set in the third argument."""
+    def statement(code, jump_true, jump_false, k):
+        return struct.pack("HBBI", code, jump_true, jump_false, k)
+
+    load, equals, has_bit, answer = 0x20, 0x15, 0x45, 0x06
+    program = [statement(load, 0, 0, 0), statement(equals, 0, 1 if flag is None else 3, CALLS[call])]
+    if flag is not None:
+        program += [statement(load, 0, 0, 16 + 2 * 8), statement(has_bit, 0, 1, flag)]
+    program += [statement(answer, 0, 0, 0x00050000 | error), statement(answer, 0, 0, 0x7FFF0000)]
+    code = ctypes.create_string_buffer(b"".join(program))
+    header = struct.pack("HxxxxxxQ", len(program), ctypes.addressof(code))
+
+    def set_up():
+        if libc.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) or libc.prctl(PR_SET_SECCOMP, 2, header):
+            os._exit(99)
+
+    set_up.keeps = code
+    return set_up
+
+
+def doctor(*args, set_up=None, **env):
+    """(exit code, {name: check})"""
+    clean = {name: value for name, value in os.environ.items() if not name.startswith("CKPT_")}
+    done = subprocess.run([BIN / "ckpt", "doctor", "--json", *map(str, args)], capture_output=True, text=True, timeout=60,
+                          preexec_fn=set_up, env=dict(clean, CKPT_CONFIG="/dev/null", **env))
+    expect(done.stdout, done.returncode, done.stderr)
+    document = json.loads(done.stdout)
+    equal([document["command"], document["exit"]], ["doctor", done.returncode])
+    for check in document["checks"]:
+        fine = check["verdict"] == "fine"
+        expect((check["costs"] is None) == fine and (check["remedy"] is None) == fine, check)
+    return done.returncode, {check["name"]: check for check in document["checks"]}
+
+
+def code_of(checks):
+    verdicts = {check["verdict"] for check in checks.values()}
+    return 1 if "broken" in verdicts else 3 if "degraded" in verdicts else 0
+
+
+def lacks(name, verdict, *args, **more):
+    """With that lack the check has this verdict, and is told with what it costs and how to mend it."""
+    code, checks = doctor(*(args or ("--store", top / "new")), **more)
+    equal(code, code_of(checks))
+    check = checks[name]
+    equal(check["verdict"], verdict, check)
+    expect(len(check["costs"]) > 15 and len(check["remedy"]) > 15, check)
+    return check
+
+
+@case("the exit code is that of the worst verdict, and nothing is left behind")
+def _():
+    store = top / "store"
+    store.mkdir()
+    code, checks = doctor("--store", store)
+    equal(code, code_of(checks))
+    equal(list(store.iterdir()), [])
+    equal({checks[name]["verdict"] for name in ("arenas", "store", "store-write", "file-lock")}, {"fine"})
+
+
+@case("a store that is not there yet is looked for above")
+def _():
+    has(doctor("--store", top / "new")[1]["store"]["found"], "will be made")
+    expect(not (top / "new").exists(), "made")
+    lacks("store", "broken", "--store", top / "no" / "such")
+
+
+@case("without a store that is a note")
+def _():
+    equal(doctor()[1]["store"]["verdict"], "note")
+
+
+@case("a place that cannot be written to is broken")
+def _():
+    (top / "file").write_text("")
+    lacks("store", "broken", "--store", top / "file")
+    lacks("store-write", "broken", "--store", "/proc")
+
+
+@case("memory is no storage")
+def _():
+    with open("/proc/mounts", encoding="utf-8") as mounts:
+        if not any(line.split()[1:3] == ["/dev/shm", "tmpfs"] for line in mounts) or not os.access("/dev/shm", os.W_OK):
+            return "/dev/shm is no tmpfs that can be written to"
+    has(lacks("store-kind", "degraded", "--store", "/dev/shm")["found"], "tmpfs")
+    return None
+
+
+@case("threads in place of io_uring, by choice and by force")
+def _():
+    lacks("io_uring", "degraded", CKPT_DISK_ENGINE="threads")
+    lacks("io_uring", "degraded", set_up=forbid("io_uring_setup"))
+
+
+@case("what a container forbids is found")
+def _():
+    lacks("pidfd", "degraded", set_up=forbid("pidfd_open"))
+    lacks("arenas", "broken", set_up=forbid("memfd_create"))
+    lacks("hard-links", "degraded", set_up=forbid("linkat"))
+    lacks("file-lock", "broken", set_up=forbid("flock"))
+    lacks("o-direct", "degraded", set_up=forbid("openat", EINVAL, os.O_DIRECT))
+
+
+@case("limits of locked memory and descriptors are found")
+def _():
+    def low_memlock():
+        libc.prctl(PR_CAPBSET_DROP, CAP_IPC_LOCK, 0, 0, 0)
+        resource.setrlimit(resource.RLIMIT_MEMLOCK, (8 << 20, 8 << 20))
+
+    has(lacks("memlock", "degraded", set_up=low_memlock)["found"], "8.0 MiB")
+    lacks("descriptors", "degraded", set_up=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (256, 256)))
+
+
+@case("a memory limit beyond the machine is found")
+def _():
+    lacks("memory", "degraded", CKPT_MEMORY_LIMIT="1000T")
+
+
+@case("the page names every check, and no other")
+def _():
+    page = (pathlib.Path(__file__).parents[2] / "docs" / "cli.md").read_text().split("## ckpt doctor")[1].split("\n## ")[0]
+    named = set(re.findall(r"`([a-z_-]+)`", page.split("The checks are")[1].split("JSON:")[0]))
+    equal(named, set(doctor("--store", top / "new")[1]))
+
+
+sys.exit(cases.end())
