@@ -7,6 +7,7 @@
 
 #include <liburing.h>
 #include <stdlib.h>
+#include <sys/eventfd.h>
 
 enum { FTRUNCATE = 55 }; /* the kernel's number of the operation: an older liburing has no name for it */
 
@@ -125,14 +126,19 @@ static void uring_issue(struct disk *d, struct chunk *c)
 	io_uring_sqe_set_data(sqe, c);
 }
 
-/* What the kernel does not take now stays prepared. */
+/* What the kernel does not take now stays prepared and is offered again in the next turn. The descriptor calls for that turn: nothing
+ * else may be in flight that would. */
 static void uring_enter(struct disk *d)
 {
 	if (!io_uring_sq_ready(ring_of(d)))
 		return;
 	int rc = io_uring_submit(ring_of(d));
-	if (rc >= 0 || rc == -EINTR || rc == -EAGAIN || rc == -EBUSY)
+	if (rc >= 0 && !io_uring_sq_ready(ring_of(d)))
 		return;
+	if (rc >= 0 || rc == -EINTR || rc == -EAGAIN || rc == -EBUSY) {
+		eventfd_write(d->event_fd, 1);
+		return;
+	}
 	/* Nobody knows any more which buffers the kernel holds. */
 	log_error("disk: io_uring_enter: %s: cannot go on", err_name(rc));
 	abort();
