@@ -256,8 +256,10 @@ int commit_collect_files(struct commit *c)
 	for (uint32_t r = 0; r < c->nranks; r++)
 		c->nfiles += c->ranks[r].mem->layout.nfiles;
 	c->cfiles = calloc(c->nfiles ? c->nfiles : 1, sizeof(*c->cfiles));
-	if (!c->cfiles)
+	if (!c->cfiles) {
+		c->nfiles = 0; /* of which commit_free frees what they hold */
 		return -ENOMEM;
+	}
 	uint32_t at = 0;
 	for (uint32_t r = 0; r < c->nranks; r++) {
 		const struct layout *layout = &c->ranks[r].mem->layout;

@@ -64,9 +64,19 @@ static void *need(void *value)
 {
 	if (!value) {
 		fputs("ckpt: out of memory\n", stderr);
-		abort();
+		_exit(EXIT_FAILED);
 	}
 	return value;
+}
+
+static void *json_memory(size_t size)
+{
+	return need(malloc(size));
+}
+
+void json_prepare(void)
+{
+	json_set_alloc_funcs(json_memory, free);
 }
 
 json_t *json_document(const struct cli *cli)

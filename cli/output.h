@@ -15,7 +15,9 @@ int cli_fail(const struct cli *cli, int code, const char *fmt, ...) __attribute_
 /* A remark on stderr, silenced by --quiet. */
 void cli_note(const struct cli *cli, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
-/* A new document with "schema" and "command". Aborts without memory, as the other JSON helpers here. */
+/* To be called first: without memory for JSON the program ends with a message and EXIT_FAILED, rather than print half a document. */
+void json_prepare(void);
+/* A new document with "schema" and "command". */
 json_t *json_document(const struct cli *cli);
 /* Names in a store may be any UTF-8 that a JSON string can hold; what is not becomes "?" per byte. */
 json_t *json_text(const char *text);

@@ -1,0 +1,294 @@
+"""The n-th allocation fails: in the daemon at its start, while ranks register and join, during a save, during a restore from storage; in
+a rank during all its calls; in the command line during verify and restore. Nobody crashes or hangs; who cannot go on says so; what was
+acknowledged stays, and the next save works. Nightly for every n, otherwise for a sample that CKPT_SEED chooses.
+timeout: 300"""
+
+import os
+import pathlib
+import random
+import shutil
+import subprocess
+import sys
+import tempfile
+
+import fleet
+from fleet import BIN, DEADLINE, NIGHTLY, Cases, expect
+from puppets import DURABLE, LATEST, STORAGE, Puppet, all_must, each, gather, save
+from starved import Starved, preloaded
+
+WORLD = 2
+SAMPLE = 12  # allocations of each kind that fail, unless it is night
+PATIENCE = 5000  # ms: a rank whose peer was refused waits in vain
+ATTEMPTS = 5
+LEAVING = (-3, -107, -116, -32, -104)  # -ESRCH -ENOTCONN -ESTALE -EPIPE -ECONNRESET: join again
+
+
+def chosen(total, choose):
+    """Which allocations fail."""
+    every = range(1, total + 1)
+    return every if NIGHTLY or total <= SAMPLE else sorted(choose.sample(every, SAMPLE))
+
+
+class Tally:
+    def __init__(self):
+        self.armed = self.failed = self.told = 0
+
+    def __str__(self):
+        return f"{self.armed} armed, {self.failed} failed, {self.told} told to a caller"
+
+
+def daemon_lives(d):
+    expect(d.alive(), f"the daemon ended with {d.process.poll()}: {d.text()[-600:]}")
+
+
+def told(answers):
+    """Whoever was refused got a sentence."""
+    for answer in answers:
+        # The memory of the puppet's own state; a session that is gone says its last words in the log.
+        own = answer.call.startswith("table") and answer.code == -12 or answer.call == "close"
+        expect(answer.code >= 0 or answer.text.strip() or own, "no reason is given:", answer)
+    return any(answer.code < 0 for answer in answers)
+
+
+def try_save(ranks, step, patience=PATIENCE):
+    """Without insisting; the answers of those that were refused."""
+    for call in (("begin", step, STORAGE, 0), ("fence", 0), ("wait", 0, DURABLE, patience)):
+        answers = each(ranks, *call)
+        if told(answers):
+            break
+    each(ranks, "drop", 0)
+    return [answer for answer in answers if answer.code < 0]
+
+
+def works(d, ranks, step):
+    """A save is durable, after at most a new epoch."""
+    for _ in range(ATTEMPTS):
+        daemon_lives(d)
+        all_must(ranks, "set", step)
+        refused = try_save(ranks, step, DEADLINE * 1000)
+        if not refused:
+            expect(any(s == step for _, s in d.committed()), f"step {step} is acknowledged and not there")
+            return
+        expect(all(answer.code in LEAVING for answer in refused), "a save without any failure is refused:", *refused)
+        each(ranks, "join", DEADLINE * 1000)
+        each(ranks, "restore", LATEST, DEADLINE * 1000)
+        step += 1
+    raise fleet.Failure(f"no save works any more: {refused}")
+
+
+def crowd(d, control, choose, prepare, act):
+    """A daemon that lives on: for every n prepare, arm, act, disarm, and a save that must work."""
+    with preloaded(control.environment()):
+        d.start()
+    ranks = [Puppet(d, number, WORLD) for number in range(WORLD)]
+    gather(ranks)
+    step, tally = 10, Tally()
+    prepare(ranks, step)
+    control.arm(0)
+    act(ranks, step + 9)
+    for n in chosen(control.count, choose):
+        step += 10
+        prepare(ranks, step)
+        control.arm(n)
+        refused = act(ranks, step + 1)
+        tally.armed += 1
+        tally.failed += control.failed
+        tally.told += bool(refused)
+        control.disarm()
+        works(d, ranks, step + 2)
+    d.verify_all()
+    expect(d.stop() == 0, "the daemon's end")
+    return tally
+
+
+def daemon_save(choose):
+    with fleet.daemon() as d:
+        tally = crowd(d, Starved(d.top / "control" / "starve"), choose, lambda *_: None, try_save)
+        print(f"# a save in ckptd: {tally}")
+
+
+def daemon_restore(choose):
+    """From storage: the step is no longer in memory."""
+    def age(ranks, step):
+        if step == 10:
+            save(ranks, 1, 1)
+            for n in range(2, 6):
+                save(ranks, n, n)
+
+    def act(ranks, _):
+        answers = each(ranks, "join", PATIENCE)
+        refused = told(answers)
+        if not refused:
+            answers = each(ranks, "restore", 1, PATIENCE)
+            refused = told(answers)
+            for rank in ranks:
+                expect(refused or rank.must("get") == "1", "another state is restored:", rank.must("get"))
+        if refused:
+            each(ranks, "join", PATIENCE)
+        each(ranks, "restore", LATEST, PATIENCE)
+        return refused
+
+    with fleet.daemon() as d:
+        tally = crowd(d, Starved(d.top / "control" / "starve"), choose, age, act)
+        print(f"# a restore from storage in ckptd: {tally}")
+
+
+def daemon_start(choose):
+    """It comes up, or says why not."""
+    tally = Tally()
+    with fleet.daemon() as d:
+        control = Starved(d.top / "control" / "starve")
+        with preloaded(control.environment()):
+            d.start()
+            total = control.count
+            d.stop()
+            for n in chosen(total, choose):
+                d.log.write_text("")
+                control.arm(n)
+                d.start()
+                tally.armed += 1
+                tally.failed += control.failed
+                control.disarm()
+                if d.alive():
+                    expect(d.stop() == 0, f"allocation {n}: the daemon's end")
+                else:
+                    code = d.process.wait()
+                    expect(code > 0 and d.text().strip(), f"allocation {n}: the daemon's start: exit {code}: {d.text()}")
+                    tally.told += 1
+    print(f"# the start of ckptd: {tally}")
+
+
+def daemon_registration(choose):
+    """Ranks come; who is refused comes again."""
+    tally = Tally()
+    with fleet.daemon() as d:
+        control = Starved(d.top / "control" / "starve")
+        with preloaded(control.environment()):
+            d.start()
+        control.arm(0)
+        total = 0
+        for n in [0, *range(1, SAMPLE + 1 if not NIGHTLY else 100000)]:
+            number = n if NIGHTLY or not n else choose.randrange(1, total + 1)
+            if n and number > total:
+                break
+            control.arm(number)
+            ranks = [Puppet(d, r, WORLD) for r in range(WORLD)]
+            refused = False
+            for call in (("open", PATIENCE), ("table", 1000, 0), ("join", PATIENCE)):
+                refused = refused or told(each(ranks, *call))
+                if refused:
+                    break
+            total = control.count if not n else total
+            tally.armed += bool(n)
+            tally.failed += control.failed
+            tally.told += refused
+            control.disarm()
+            daemon_lives(d)
+            for rank in ranks:
+                rank.kill()
+            ranks = [Puppet(d, r, WORLD) for r in range(WORLD)]
+            gather(ranks)
+            each(ranks, "restore", LATEST, PATIENCE)
+            works(d, ranks, 100 * n + 100)
+            for rank in ranks:
+                rank.kill()
+        expect(d.stop() == 0, "the daemon's end")
+    print(f"# registration in ckptd: {tally}")
+
+
+CALLS = (("open", PATIENCE), ("table", 1000, 0), ("join", PATIENCE), ("restore", LATEST, PATIENCE), ("begin", 0, STORAGE, 0), ("fence", 0),
+         ("wait", 0, DURABLE, PATIENCE), ("drop", 0), ("close",))
+
+
+def life(d, step, control, n):
+    """All calls of a rank; whether one was refused. It may end only by itself, at the end."""
+    with preloaded(control.environment()):
+        rank = Puppet(d, 0, 1)
+    control.arm(n)
+    refused = False
+    for call in CALLS:
+        call = ("begin", step, STORAGE, 0) if call[0] == "begin" else call
+        answer = rank.ask(*call)
+        if call[0] == "restore" and answer.code == -2:  # nothing is saved yet
+            continue
+        if told([answer]):
+            refused = True
+            break
+    count, failed = control.count, control.failed
+    control.disarm()
+    rank.process.stdin.close()
+    code = rank.process.wait(DEADLINE)
+    expect(code == 0, f"allocation {n}: the rank ended with {code}")
+    return count, failed, refused
+
+
+def rank_life(choose):
+    tally = Tally()
+    with fleet.daemon() as d:
+        d.start()
+        control = Starved(d.top / "control" / "starve")
+        life(d, 1, control, 0)
+        total, _, refused = life(d, 2, control, 0)
+        expect(not refused, "a rank is refused without any failure")
+        for step, n in enumerate(chosen(total, choose), 3):
+            _, failed, refused = life(d, step, control, n)
+            tally.armed += 1
+            tally.failed += failed
+            tally.told += refused
+        _, _, refused = life(d, 100000, control, 0)
+        expect(not refused, "no rank can save any more")
+        d.verify_all()
+        expect(d.stop() == 0, "the daemon's end")
+    print(f"# a rank's calls: {tally}")
+
+
+def written(folder):
+    return {path.name: path.read_bytes() for path in folder.iterdir()} if folder.exists() else None
+
+
+def command(choose, what, *words):
+    """`ckpt` on a store: right, or a sentence and a code."""
+    top = pathlib.Path(tempfile.mkdtemp())
+    control, tally = Starved(top / "control" / "starve"), Tally()
+    subprocess.run([BIN / "make_store", "--rows", "300", top / "store", "7"], check=True)
+    env = dict(os.environ, **control.environment())
+
+    def go(n):
+        control.arm(n)
+        out = top / f"out{n}"
+        return subprocess.run([BIN / "ckpt", *(str(w).format(out=out, store=top / "store") for w in words)], env=env, text=True,
+                              capture_output=True, timeout=DEADLINE)
+
+    good = go(0)
+    expect(good.returncode == 0, good.stderr)
+    for n in chosen(control.count, choose):
+        done = go(n)
+        tally.armed += 1
+        tally.failed += control.failed
+        tally.told += done.returncode != 0
+        expect(done.returncode >= 0, f"allocation {n}: signal {-done.returncode}: {done.stderr}")
+        expect(done.returncode == 0 or done.stderr.strip(), f"allocation {n}: exit {done.returncode} without a word")
+        if done.returncode == 0:
+            expect(written(top / f"out{n}") == written(top / "out0"), f"allocation {n}: something else is written")
+            same = "--json" not in words or done.stdout == good.stdout
+            expect(same or "memory" in done.stdout + done.stderr, f"allocation {n}: {done.stdout}, not {good.stdout}")
+        shutil.rmtree(top / f"out{n}", ignore_errors=True)
+    print(f"# {what}: {tally}")
+
+
+def main():
+    seed = int(os.environ.get("CKPT_SEED", random.randrange(1 << 32)))
+    print(f"# CKPT_SEED={seed}", flush=True)
+    cases, choose = Cases(), random.Random(seed)
+    cases.run("the daemon: its start", daemon_start, choose)
+    cases.run("the daemon: registration", daemon_registration, choose)
+    cases.run("the daemon: a save", daemon_save, choose)
+    cases.run("the daemon: a restore from storage", daemon_restore, choose)
+    cases.run("a rank: all its calls", rank_life, choose)
+    cases.run("ckpt verify", command, choose, "ckpt verify", "verify", "--repo", "{store}", "--all", "--read-data")
+    cases.run("ckpt list", command, choose, "ckpt list", "list", "--repo", "{store}", "--json")
+    cases.run("ckpt restore", command, choose, "ckpt restore", "restore", "--repo", "{store}", "--to", "{out}", "latest")
+    return cases.end()
+
+
+sys.exit(main())
