@@ -15,6 +15,7 @@ struct disk;
 struct gc;
 struct http;
 struct loop;
+struct manager;
 struct pool;
 struct space;
 struct spanlog;
@@ -24,6 +25,7 @@ struct daemon {
 	struct sources *sources;       /* as read last: the policies of jobs come from here */
 	struct sources *first_sources; /* the texts of config are in there */
 	struct loop *loop;
+	struct manager *manager; /* NULL: nobody manages this process */
 	struct pool *pool;
 	struct pool *reader; /* one thread for reading back, so that digests and recoveries never wait for it */
 	struct disk *disk;

@@ -5,6 +5,7 @@
 #include "base/log.h"
 #include "daemon.h"
 #include "loop.h"
+#include "manager.h"
 #include "prefault.h"
 
 #include <string.h>
@@ -169,6 +170,21 @@ static int open_doorbell(struct rank *rank, struct err *err)
 	return rank->doorbell_watch ? 0 : err_set(err, -ENOMEM, "cannot watch a doorbell");
 }
 
+void job_keep_arena(struct rank *rank)
+{
+	struct memory *mem = rank->mem;
+	if (mem->ready && !mem->kept)
+		mem->kept = manager_keep(rank->job->daemon->manager, rank->job->name, rank->id, mem->fd);
+}
+
+void job_drop_arena(struct rank *rank)
+{
+	if (!rank->mem || !rank->mem->kept || rank->job->daemon->stopping)
+		return;
+	manager_drop(rank->job->daemon->manager, rank->job->name, rank->id);
+	rank->mem->kept = false;
+}
+
 static void hold_at_launcher(struct rank *rank)
 {
 	AUTO_WBUF struct wbuf body = {0};
@@ -176,6 +192,7 @@ static void hold_at_launcher(struct rank *rank)
 	if (!rank->mem->ready)
 		return;
 	rank->mem->held = true;
+	job_keep_arena(rank);
 	if (!rank->job->launcher || wire_arena_of_encode(&m, &body))
 		return;
 	client_send(rank->job->launcher, WIRE_HOLD, 0, &body, &rank->mem->fd, 1);
@@ -193,6 +210,7 @@ static void install(struct rank *rank, struct memory *mem)
 	struct daemon *d = rank->job->daemon;
 	if (rank->mem)
 		d->memory_used -= rank->mem->size;
+	job_drop_arena(rank);
 	memory_put(rank->mem);
 	rank->mem = mem;
 	d->memory_used += mem->size;

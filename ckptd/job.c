@@ -108,6 +108,7 @@ static void free_rank(struct rank *rank)
 		close(rank->doorbell);
 	registration_free(&rank->reg);
 	rank->job->daemon->tables_used -= rank->table_bytes;
+	job_drop_arena(rank);
 	memory_put(rank->mem);
 }
 
@@ -173,6 +174,18 @@ static int get_job(struct daemon *daemon, const struct wire_hello *hello, struct
 	int rc = job ? 0 : job_new(daemon, hello, &job, err);
 	if (!rc)
 		*out = job;
+	return rc;
+}
+
+int job_retake(struct daemon *daemon, const struct wire_hello *hello, int fd, struct err *err)
+{
+	struct job *job = NULL;
+	int rc = check_hello(hello, err);
+	if (!rc)
+		rc = get_job(daemon, hello, &job, err);
+	if (!rc)
+		return job_return(job, hello->rank, fd, err);
+	close(fd);
 	return rc;
 }
 
@@ -384,20 +397,6 @@ void job_stop(struct job *job)
 	for (uint32_t r = 0; r < job->world; r++)
 		if (job->ranks[r].mem)
 			memory_set_stop(job->ranks[r].mem);
-}
-
-/* ---- telling --------------------------------------------------------------------------------------------------- */
-
-void job_event(struct job *job, struct step_id id, int rc, const char *text)
-{
-	AUTO_WBUF struct wbuf body = {0};
-	struct wire_event event = {.id = id, .rc = rc};
-	snprintf(event.text, sizeof(event.text), "%s", text);
-	if (wire_event_encode(&event, &body))
-		return;
-	for (uint32_t r = 0; r < job->world; r++)
-		if (job->ranks[r].client)
-			client_send(job->ranks[r].client, WIRE_EVENT, 0, &body, NULL, 0);
 }
 
 /* ---- time ------------------------------------------------------------------------------------------------------ */

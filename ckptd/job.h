@@ -92,6 +92,9 @@ void job_restore(struct rank *rank, uint32_t seq, const struct wire_restore *m);
 void job_bye(struct rank *rank, uint32_t seq);
 /* An arena comes back from a rank or a launcher; fd is taken over. */
 int job_return(struct job *job, uint32_t rank, int fd, struct err *err);
+/* An arena that the service manager held while no daemon was there, of the rank and world that `hello` names; fd is taken over. Its job
+ * is there again, without any process. */
+int job_retake(struct daemon *daemon, const struct wire_hello *hello, int fd, struct err *err);
 /* From the launcher: a process that it has started (pidfd taken over; -1: none) or that has ended. */
 void job_spawned(struct job *job, uint32_t rank, pid_t pid, int pidfd);
 void job_exited(struct job *job, uint32_t rank, pid_t pid, int status);

@@ -9,6 +9,7 @@
 #include "http.h"
 #include "job.h"
 #include "loop.h"
+#include "manager.h"
 #include "options.h"
 #include "pool.h"
 #include "reload.h"
@@ -34,6 +35,7 @@ struct server {
 	struct daemon daemon;
 	struct conns conns;
 	int listener, signals, lock;
+	bool passed; /* the listener is the service manager's: its path stays */
 	struct watch *listening;
 	bool deaf; /* out of descriptors: nobody is let in until the next tick */
 	int argc;
@@ -106,6 +108,7 @@ static void on_tick(void *arg)
 	if (s->deaf)
 		s->deaf = watch_modify(s->listening, EPOLLIN) < 0;
 	uint64_t now = clock_now();
+	manager_turn(s->daemon.manager, now);
 	space_tick(s->daemon.space, now);
 	http_tick(s->daemon.http, now);
 	conns_tick(&s->conns);
@@ -177,25 +180,38 @@ static int start_watching(struct daemon *d, struct err *err)
 	return rc;
 }
 
+static int open_listener(struct server *s, struct err *err)
+{
+	s->listener = manager_take_socket(s->daemon.manager);
+	s->passed = s->listener >= 0;
+	if (!s->passed)
+		s->listener = channel_listen(s->daemon.config.socket, err);
+	return s->listener < 0 ? s->listener : 0;
+}
+
 static int start(struct server *s, struct err *err)
 {
 	s->signals = open_signals();
 	raise_descriptor_limit();
 	yield_to_training();
-	int rc = loop_new(&s->daemon.loop, err);
+	int rc = manager_open(&s->daemon.manager, err);
+	if (!rc)
+		rc = loop_new(&s->daemon.loop, err);
 	if (!rc)
 		rc = pool_new(0, &s->daemon.pool, err);
 	if (!rc)
 		rc = pool_new(1, &s->daemon.reader, err);
 	if (!rc)
 		rc = startup_store(&s->daemon, &s->lock, err);
-	if (!rc) {
-		rc = s->listener = channel_listen(s->daemon.config.socket, err);
-		rc = rc < 0 ? rc : 0;
-	}
+	if (!rc)
+		rc = open_listener(s, err);
 	if (!rc && (rc = watch_all(s)))
 		err_set(err, rc, "cannot watch descriptors: %s", err_name(rc));
-	return rc ? rc : start_watching(&s->daemon, err);
+	if (!rc)
+		rc = start_watching(&s->daemon, err);
+	if (!rc)
+		startup_arenas(&s->daemon);
+	return rc;
 }
 
 /* Something of a job holds memory that a worker or the disk still uses. */
@@ -236,10 +252,11 @@ static bool finish_work(struct server *s)
 
 static void stop(struct server *s)
 {
-	if (s->listener >= 0) {
+	manager_stopping(s->daemon.manager);
+	if (s->listener >= 0 && !s->passed)
 		unlink(s->daemon.config.socket);
+	if (s->listener >= 0)
 		close(s->listener);
-	}
 	s->daemon.stopping = true;
 	meter_open(&s->daemon.reads); /* what is in flight ends without limits */
 	throttle_open(&s->daemon.writes);
@@ -259,11 +276,23 @@ static void stop(struct server *s)
 	space_free(s->daemon.space);
 	disk_free(s->daemon.disk);
 	loop_free(s->daemon.loop);
+	manager_free(s->daemon.manager);
 	if (s->signals >= 0)
 		close(s->signals);
 	if (s->daemon.sources != s->daemon.first_sources)
 		sources_free(s->daemon.sources);
 	sources_free(s->daemon.first_sources);
+}
+
+static void say_ready(struct server *s)
+{
+	const struct config *config = &s->daemon.config;
+	char text[2 * SETTING_TEXT_MAX];
+	snprintf(text, sizeof(text), "%s listens on %s, store %s", config->node,
+		 s->passed ? "the socket that the service manager passes" : config->socket,
+		 config->store ? config->store : "none (memory only)");
+	log_info("%s", text);
+	manager_ready(s->daemon.manager, text);
 }
 
 int main(int argc, char **argv)
@@ -290,8 +319,7 @@ int main(int argc, char **argv)
 	meter_init(&s.daemon.reads, s.daemon.config.read_bandwidth);
 	rc = start(&s, &err);
 	if (!rc) {
-		log_info("%s listens on %s, store %s", s.daemon.config.node, s.daemon.config.socket,
-			 s.daemon.config.store ? s.daemon.config.store : "none (memory only)");
+		say_ready(&s);
 		if (s.daemon.http)
 			log_info("status page and metrics at http://%s/", http_address(s.daemon.http));
 		if (!strcmp(disk_engine(s.daemon.disk), "threads"))

@@ -279,6 +279,7 @@ int job_return(struct job *job, uint32_t id, int fd, struct err *err)
 	prefault_start(job->daemon, mem);
 	rank->mem = mem;
 	job->daemon->memory_used += mem->size;
+	job_keep_arena(rank);
 	uint32_t epoch = atomic_load(&mem->head->epoch);
 	bool overtaken = false;
 	if (job->fresh && !job->resumed_ns)

@@ -28,6 +28,10 @@ int job_charge_table(struct rank *rank, uint64_t len, struct err *err);
 int job_form(struct job *job, struct err *err);
 /* Whether an arena that comes back fits the limits of the job and the node. -ENOMEM, with the arithmetic. */
 int job_check_arena(const struct job *job, uint64_t size, struct err *err);
+/* The service manager holds the rank's arena, too, as soon as it is ready; or no longer. When the daemon ends nothing is dropped: the
+ * next one takes it from there. */
+void job_keep_arena(struct rank *rank);
+void job_drop_arena(struct rank *rank);
 /* A launcher that came late holds the arenas, too. */
 void job_hold_all(struct job *job);
 

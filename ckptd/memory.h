@@ -48,6 +48,7 @@ struct memory {
 	bool reserved; /* pages of the kernel's pool */
 	bool ready; /* may be handed out. Else its pages are not all there, and whoever touches a missing one may die */
 	bool held;  /* the launcher was told of it */
+	bool kept;  /* the service manager holds it, too */
 	int failed; /* it will never be ready: 0 or -errno */
 	uint64_t huge_bytes; /* that are in transparent huge pages, as far as is known */
 	bool adopted;        /* came back from an earlier life of the daemon: its slots may be of an earlier epoch */

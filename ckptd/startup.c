@@ -6,10 +6,14 @@
 #include "base/log.h"
 #include "catalog.h"
 #include "gc.h"
+#include "job.h"
+#include "manager.h"
 #include "store/repo.h"
 
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 /* A partial directory of a commit that a crash cut short: its snapshot may come back with an arena and be written again under
  * this very name. Renaming keeps the bytes for whoever wants to look, until gc.h collects them. */
@@ -86,6 +90,32 @@ int startup_store(struct daemon *d, int *lock, struct err *err)
 	if (!rc)
 		open_catalog(d);
 	return rc;
+}
+
+/* The world stands in its head; that the rest of it is true is checked when the rank gets it. */
+static int retake(struct daemon *d, const char *job, uint32_t rank, int fd, struct err *err)
+{
+	struct wire_hello hello = {.role = ROLE_RANK, .rank = rank};
+	snprintf(hello.job, sizeof(hello.job), "%s", job);
+	if (pread(fd, &hello.world, sizeof(hello.world), offsetof(struct arena_head, world)) == sizeof(hello.world))
+		return job_retake(d, &hello, fd, err);
+	close(fd);
+	return err_set(err, -EBADMSG, "it is not one");
+}
+
+void startup_arenas(struct daemon *d)
+{
+	char job[NAME_JOB_MAX];
+	uint32_t rank;
+	int fd;
+	while (manager_take_arena(d->manager, job, &rank, &fd)) {
+		struct err err = {{0}};
+		if (!retake(d, job, rank, fd, &err))
+			continue;
+		log_warn("job %s: the arena of rank %u, held by the service manager, is refused: %s", job, rank,
+			 err.text);
+		manager_drop(d->manager, job, rank);
+	}
 }
 
 void startup_close(struct daemon *d, int lock)

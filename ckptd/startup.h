@@ -7,6 +7,8 @@
 
 /* Opens daemon->disk, root, catalog, gc; *lock is held as long as the daemon lives. -EWOULDBLOCK: another daemon has the store. */
 int startup_store(struct daemon *daemon, int *lock, struct err *err);
+/* Takes back the arenas that the service manager held. One that is refused is logged and lost. */
+void startup_arenas(struct daemon *daemon);
 void startup_close(struct daemon *daemon, int lock);
 
 #endif

@@ -30,11 +30,15 @@ class Daemon:
 
     def start(self, failpoints="", ready=True):
         with open(self.log, "ab") as log:
-            self.process = subprocess.Popen([BIN / "ckptd", "--socket", self.socket, *self.options], stdout=log, stderr=log,
-                                            stdin=subprocess.DEVNULL, env=self.environment(CKPT_FAILPOINTS=failpoints))
+            self.process = self.launch([BIN / "ckptd", "--socket", self.socket, *self.options],
+                                       stdout=log, stderr=log, stdin=subprocess.DEVNULL,
+                                       env=self.environment(CKPT_FAILPOINTS=failpoints))
         if ready:
             until(lambda: self.answers() or self.process.poll() is not None, "the daemon listens")
         return self
+
+    def launch(self, command, **how):
+        return subprocess.Popen(command, **how)
 
     def answers(self):
         with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as s:
@@ -159,8 +163,8 @@ class Rank:
 
 
 @contextlib.contextmanager
-def daemon(**options):
-    d = Daemon(**options)
+def daemon(kind=Daemon, **options):
+    d = kind(**options)
     try:
         yield d
     except Exception as error:

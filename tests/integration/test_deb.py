@@ -109,7 +109,9 @@ def _():
                                         "/usr/lib/cmake/ckpt/ckptConfig.cmake", "/usr/share/man/man3/libckpt.3.gz",
                                         "/usr/share/doc/libckpt-dev/examples/train.c"}),
                        ("ckptd", {"/usr/bin/ckptd", "/etc/ckpt/ckpt.conf", "/usr/share/man/man8/ckptd.8.gz",
-                                  "/usr/share/man/man5/ckpt.conf.5.gz"}),
+                                  "/usr/share/man/man5/ckpt.conf.5.gz", "/usr/lib/systemd/user/ckptd.service",
+                                  "/usr/lib/systemd/user/ckptd.socket", "/usr/lib/systemd/system/ckptd@.service",
+                                  "/usr/lib/systemd/system/ckptd@.socket"}),
                        ("ckpt", {"/usr/bin/ckpt", "/usr/share/man/man1/ckpt-run.1.gz",
                                  "/usr/share/bash-completion/completions/ckpt", "/usr/share/zsh/vendor-completions/_ckpt",
                                  "/usr/share/fish/vendor_completions.d/ckpt.fish"})):
@@ -145,6 +147,42 @@ def _():
     has(installed(root / "usr/bin/ckpt", "version"), version)
     equal(installed(root / "usr/bin/ckptd", "--version"), f"ckptd {version}\n")
     expect("RUNPATH" not in run("readelf", "-d", root / "usr/bin/ckpt"), "a path of libraries is left in ckpt")
+
+
+@cases.case("systemd takes the installed units without a word")
+def _():
+    if not shutil.which("systemd-analyze"):
+        return "no systemd-analyze here"
+    # The man pages are not in the manual path of this machine, the targets that units are ordered by not in the root.
+    units = [*(root / "usr/lib/systemd/system").iterdir(), *(root / "usr/lib/systemd/user").iterdir()]
+    equal(len(units), 4, "units")
+    (top / "units").mkdir()
+    for unit in units:
+        text = unit.read_text()
+        has(text, "ExecStart=ckptd\n" if unit.suffix == ".service" else "ListenSequentialPacket=")
+        (top / "units" / unit.name).write_text(text.replace("ExecStart=ckptd", f"ExecStart={root}/usr/bin/ckptd"))
+    for unit in sorted((top / "units").iterdir()):
+        equal(run("systemd-analyze", "verify", "--man=no", unit), "", unit.name)
+    (top / "units/wrong@.service").write_text("[Service]\nExecStart=/nowhere\nWatchDogSec=1\n")
+    done = subprocess.run(["systemd-analyze", "verify", "--man=no", top / "units/wrong@.service"], capture_output=True, text=True,
+                          timeout=60)
+    has(done.stderr, "'WatchDogSec'")
+    return None
+
+
+@cases.case("the system's unit is confined, and GPUs stay usable")
+def _():
+    if not shutil.which("systemd-analyze"):
+        return "no systemd-analyze here"
+    out = subprocess.run(["systemd-analyze", "security", "--offline=true", "--threshold=30", root / "usr/lib/systemd/system/ckptd@.service"],
+                         capture_output=True, text=True, timeout=60)
+    if "ffline" in out.stderr:
+        return "this systemd-analyze looks at running services only"
+    expect(out.returncode == 0, out.stdout, out.stderr)
+    unit = (root / "usr/lib/systemd/system/ckptd@.service").read_text()
+    has(unit, "DeviceAllow=char-nvidia rw", "LimitMEMLOCK=infinity", "FileDescriptorStoreMax=")
+    expect("PrivateDevices" not in unit, "PrivateDevices takes the GPUs away")
+    return None
 
 
 @cases.case("a program is built with the installed header and library")
