@@ -6,6 +6,7 @@
 #include "base/bytes.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "store/repair.h"
 #include "store/verify.h"
 
 #include <inttypes.h>
@@ -22,6 +23,7 @@ struct job {
 	struct progress *progress; /* over all verifications */
 	struct verify_options opts;
 	json_t *findings; /* NULL: text */
+	struct repair *repair;
 	uint64_t told;
 	char first[MARK_TEXT_MAX]; /* the first finding, for HEALTH.json */
 };
@@ -40,6 +42,8 @@ static void on_finding(void *arg, const char *file, const char *tensor, uint64_t
 	struct job *job = arg;
 	char line[MARK_TEXT_MAX];
 	describe(line, sizeof(line), file, tensor, from, to, text);
+	if (job->repair)
+		repair_note(job->repair, file);
 	if (!job->told++)
 		snprintf(job->first, sizeof(job->first), "%s", line);
 	if (job->told > FINDINGS_KEPT)
@@ -106,10 +110,10 @@ static json_t *summary_json(const struct job *job, int rc, const struct verify_r
 }
 
 /* HEALTH.json says what a full read found, or that any check found damage. */
-static int mark(const struct job *job, int rc)
+static int mark(const struct job *job, int rc, bool repaired)
 {
 	bool full = job->opts.depth == VERIFY_DATA && job->opts.share >= 1;
-	if (!cli_flag(job->cli, "mark") || (rc && rc != -EBADMSG) || (!rc && !full))
+	if ((!cli_flag(job->cli, "mark") && !repaired) || (rc && rc != -EBADMSG) || (!rc && !full))
 		return EXIT_OK;
 	struct health health = {.id = job->ref->id, .verified_at = clock_wall(), .damaged = rc != 0};
 	struct err err = {0};
@@ -129,37 +133,108 @@ static bool is_removed(struct cli *cli, const struct checkpoint_ref *ref)
 	return rc == -ENOENT;
 }
 
+/* ---- repair ------------------------------------------------------------------------------------------------------- */
+
+enum repair_state { REPAIR_NONE = 0, REPAIR_POSSIBLE, REPAIR_DONE, REPAIR_IMPOSSIBLE };
+
+/* What came of the damage, for people and programs. */
+struct mend {
+	enum repair_state state;
+	struct repair_result result;
+	struct err err; /* why not */
+};
+
+static const char *const repair_names[] = {"none", "possible", "repaired", "impossible"};
+
+static void print_mend(const struct mend *mend)
+{
+	if (mend->state == REPAIR_POSSIBLE)
+		out(TONE_WARN, "repairable: intact copies exist; --repair puts them in place\n");
+	else if (mend->state == REPAIR_DONE)
+		out(TONE_GOOD,
+		    "repaired: %" PRIu64 " files, and %" PRIu64 " names in other checkpoints that share them\n",
+		    mend->result.mended, mend->result.siblings);
+	else if (mend->state == REPAIR_IMPOSSIBLE)
+		out(TONE_BAD, "not repairable: %s\n", mend->err.text);
+}
+
+static json_t *mend_json(const struct mend *mend)
+{
+	return json_pack("{s:s, s:I, s:I, s:I, s:I, s:o}", "state", repair_names[mend->state], "files",
+			 (json_int_t)mend->result.files, "mended", (json_int_t)mend->result.mended, "leaves",
+			 (json_int_t)mend->result.leaves, "siblings", (json_int_t)mend->result.siblings, "error",
+			 mend->state == REPAIR_IMPOSSIBLE ? json_text(mend->err.text) : json_null());
+}
+
+/* Only what was read in full says what is good. */
+static void mend_one(const struct job *job, int rc, struct mend *mend)
+{
+	*mend = (struct mend){.state = REPAIR_NONE};
+	if (!rc || (rc != -EBADMSG && rc != -EIO))
+		return;
+	bool trial = !cli_flag(job->cli, "repair");
+	int mended = job->repair ? repair_run(job->repair, trial, NULL, &mend->result, &mend->err)
+				 : err_set(&mend->err, -ENOMEM, "out of memory");
+	mend->state = mended ? REPAIR_IMPOSSIBLE : trial ? REPAIR_POSSIBLE : REPAIR_DONE;
+}
+
+static int verify_once(struct job *job, struct verify_result *result, struct err *err)
+{
+	job->told = 0;
+	job->first[0] = 0;
+	if (job->findings)
+		json_array_clear(job->findings);
+	job->opts.finding = on_finding;
+	job->opts.progress = on_progress;
+	job->opts.arg = job;
+	*err = (struct err){{0}};
+	return verify_checkpoint(job->cli->repo, job->ref->job, job->ref->id, &job->opts, result, err);
+}
+
 static int verify_one(struct cli *cli, const struct checkpoint_ref *ref, const struct verify_options *opts,
 		      struct progress *progress, json_t *list)
 {
 	struct job job = {.cli = cli, .ref = ref, .progress = progress, .opts = *opts};
 	job.findings = list ? json_array() : NULL;
 	struct verify_result result;
-	struct err err = {0};
-	job.opts.finding = on_finding;
-	job.opts.progress = on_progress;
-	job.opts.arg = &job;
+	struct mend mend;
+	struct err err;
 	uint64_t began = clock_now();
-	int rc = verify_checkpoint(cli->repo, ref->job, ref->id, &job.opts, &result, &err);
+	if (repair_new(cli->repo, ref->job, ref->id, &job.repair))
+		job.repair = NULL;
+	int rc = verify_once(&job, &result, &err);
 	progress_end(progress);
 	if (rc && is_removed(cli, ref))
 		rc = err_set(&err, -ENOENT, "removed while it was read");
-	if (list)
-		json_array_append_new(list, summary_json(&job, rc, &result, clock_now() - began, &err));
-	else
+	mend_one(&job, rc, &mend);
+	repair_free(job.repair);
+	job.repair = NULL;
+	if (!list && mend.state == REPAIR_DONE)
+		print_mend(&mend);
+	if (mend.state == REPAIR_DONE) /* what counts, and what the mark says, is what stands there now */
+		rc = verify_once(&job, &result, &err);
+	progress_end(progress);
+	if (list) {
+		json_t *o = summary_json(&job, rc, &result, clock_now() - began, &err);
+		json_object_set_new(o, "repair", mend_json(&mend));
+		json_array_append_new(list, o);
+	} else {
 		print_summary(&job, rc, &result, &err);
+		if (mend.state != REPAIR_DONE)
+			print_mend(&mend);
+	}
 	if (rc == -ENOENT)
 		return EXIT_OK;
 	if (rc && rc != -EBADMSG)
 		cli_fail(cli, 0, "%s", err.text);
-	int marked = mark(&job, rc);
-	return rc ? exit_code_of(rc) : marked;
+	int marked = mark(&job, rc, mend.state == REPAIR_DONE);
+	return rc && mend.state == REPAIR_POSSIBLE ? EXIT_REPAIRABLE : rc ? exit_code_of(rc) : marked;
 }
 
-/* The worst of two codes: cancelled, then failed, then corrupt. */
+/* The worst of two codes: cancelled, then failed, then corrupt, then what can be repaired. */
 static int worse(int a, int b)
 {
-	static const int order[] = {EXIT_CANCELLED, EXIT_FAILED, EXIT_CORRUPT};
+	static const int order[] = {EXIT_CANCELLED, EXIT_FAILED, EXIT_CORRUPT, EXIT_REPAIRABLE};
 	for (size_t i = 0; i < sizeof(order) / sizeof(order[0]); i++) {
 		if (a == order[i] || b == order[i])
 			return order[i];
@@ -232,6 +307,9 @@ static int parse(const struct cli *cli, struct verify_options *opts)
 	     subset = cli_text(cli, "read-data-subset");
 	if (quick + data + subset > 1)
 		return cli_fail(cli, EXIT_USAGE, "--quick, --read-data and --read-data-subset exclude each other");
+	if (cli_flag(cli, "repair") && (quick || subset))
+		return cli_fail(cli, EXIT_USAGE,
+				"--repair reads everything: --quick and --read-data-subset exclude it");
 	if (cli_flag(cli, "all") && cli->nargs)
 		return cli_fail(cli, EXIT_USAGE, "--all and a step exclude each other");
 	*opts = (struct verify_options){
@@ -260,6 +338,7 @@ static const struct option_spec options[] = {
 	{"read-data-subset", OPTION_SHARE, "SHARE", "and a random share of the data, such as 5%"},
 	{"seed", OPTION_NUMBER, "N", "chooses the share (default: another one each time)"},
 	{"mark", OPTION_FLAG, NULL, "record the result in HEALTH.json, which list and the daemon heed"},
+	{"repair", OPTION_FLAG, NULL, "replace damaged files by intact copies from other checkpoints, and mark"},
 	{"threads", OPTION_NUMBER, "N", "digest workers (default: one per core, at most 8)"},
 	{"progress", OPTION_FLAG, NULL, "progress on stderr although it is no terminal"},
 	{NULL},
@@ -274,7 +353,7 @@ const struct command command_verify = {
 		  "full read\n"
 		  "that finds nothing marks the checkpoint verified, and any damage marks it damaged; otherwise "
 		  "nothing is written.\n"
-		  "Exit code 21: damage was found.",
+		  "Exit code 21: damage was found; 20: and intact copies of all of it exist.",
 	.args = "[STEP|latest]...",
 	.max_args = -1,
 	.options = options,

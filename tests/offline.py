@@ -10,7 +10,7 @@ from packages import need as packages  # for tests of these commands
 from tap import BIN, Cases, equal, has
 
 OK, FAILED, USAGE, PARTIAL, DIFFERENT, NO_REPO, LOCKED = 0, 1, 2, 3, 4, 10, 11
-CORRUPT, NONE_RESTORABLE, CANCELLED = 21, 22, 130
+REPAIRABLE, CORRUPT, NONE_RESTORABLE, CANCELLED = 20, 21, 22, 130
 for _name in ("CKPT_REPO", "CKPT_JOB", "NO_COLOR"):
     os.environ.pop(_name, None)
 
