@@ -33,6 +33,8 @@ static int move_aside(struct daemon *d, const struct checkpoint_ref *ref, struct
 	if (!rc)
 		rc = disk_do(d->disk, &sync);
 	disk_close_file(d->disk, job);
+	if (rc == -ENOENT)
+		return 0; /* removed since it was listed */
 	if (rc)
 		return err_set(err, rc, "cannot move %s/%s aside: %s", ref->job, name, err_name(rc));
 	log_info("%s/%s was left half-written by a crash: moved to %s", ref->job, name, aside);

@@ -42,16 +42,18 @@ static void read_marks(const struct checkpoint *ck, struct row *row)
 	row->pinned = checkpoint_pin(ck, &pin, NULL) != -ENOENT;
 }
 
-static void read_row(struct repo *repo, const struct checkpoint_ref *ref, struct row *row)
+/* False: it has been removed since it was listed. */
+static bool read_row(struct repo *repo, const struct checkpoint_ref *ref, struct row *row)
 {
 	struct checkpoint ck;
 	*row = (struct row){.state = "partial", .tone = TONE_DIM};
 	if (ref->state == CHECKPOINT_PARTIAL)
-		return;
-	if (checkpoint_open_root(repo, ref->job, ref->id, &ck, &row->why) < 0) {
+		return true;
+	int rc = checkpoint_open_root(repo, ref->job, ref->id, &ck, &row->why);
+	if (rc < 0) {
 		row->state = "damaged";
 		row->tone = TONE_BAD;
-		return;
+		return rc != -ENOENT;
 	}
 	row->state = "committed";
 	row->tone = TONE_PLAIN;
@@ -62,6 +64,7 @@ static void read_row(struct repo *repo, const struct checkpoint_ref *ref, struct
 	row->nodes = ck.manifest.nnodes;
 	read_marks(&ck, row);
 	checkpoint_close(&ck);
+	return true;
 }
 
 /* The tags of one job at a time: checkpoints come job by job. */
@@ -182,7 +185,8 @@ static void show(struct cli *cli, const struct checkpoint_ref *refs, size_t n, s
 		if (refs[i].state == CHECKPOINT_PARTIAL && !all)
 			continue;
 		load_tags(cli, refs[i].job, &tags);
-		read_row(cli->repo, &refs[i], &row);
+		if (!read_row(cli->repo, &refs[i], &row))
+			continue;
 		if (row.why.text[0])
 			cli_note(cli, "%s", row.why.text);
 		if (list)

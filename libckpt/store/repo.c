@@ -167,6 +167,8 @@ static int scan_checkpoint(void *arg, const char *name)
 	if (!rc) {
 		ref.state = CHECKPOINT_COMMITTED;
 		ref.committed_ns = st.mtime_ns;
+	} else if (disk_stat_at(disk, s->job_dir, name, &st) == -ENOENT) {
+		return 0; /* its deletion has begun since it was opened */
 	}
 	snprintf(ref.job, sizeof(ref.job), "%s", s->job);
 	return add_ref(s, &ref);

@@ -1,6 +1,7 @@
 """Retention at work: a daemon that dies while it deletes, what its next life finds, and others who pin, remove and restore meanwhile.
 timeout: 240"""
 
+import json
 import subprocess
 import sys
 
@@ -133,6 +134,34 @@ def _():
         d.start()
         until(lambda: not hidden(d, ".abandoned-") and not hidden(d), "it is deleted")
         d.verify_all()
+
+
+@cases.case("whoever lists or verifies what is removed meanwhile is told of no damage")
+def _():
+    for look in (["list", "--json"], ["list", "--all", "--json"], ["verify", "--all", "--json"]):
+        with fleet.daemon() as d:
+            subprocess.run([BIN / "make_store", "--count", "12", d.store, "1"], check=True)
+            slow = d.environment(CKPT_FAILPOINTS="disk.read=delay:20")
+            looker = subprocess.Popen([BIN / "ckpt", *look, "--repo", d.store], stdout=subprocess.PIPE, text=True, env=slow)
+            until(lambda: d.fired.exists() and d.fired.read_text().count("fired") > 2, "it has begun to read")
+            code, _, err = d.ckpt("forget", "--keep-last", "1", "--repo", d.store)
+            expect(code == 0, "forget:", code, err)
+            out, _ = looker.communicate(timeout=60)
+            seen = {c.get("state") or c["result"] for c in json.loads(out)["checkpoints"]}
+            expect(looker.returncode == 0 and seen <= {"committed", "ok", "removed"}, look, looker.returncode, seen)
+
+
+@cases.case("what somebody removes while the daemon starts is no reason not to start")
+def _():
+    with fleet.daemon() as d:
+        d.start()
+        stop, running = ranks(d)
+        until(lambda: d.committed(), "a checkpoint")
+        finish(stop, running)
+        d.kill()
+        (d.store / "main" / "step-000000999999.e0001").mkdir()
+        d.start(failpoints="startup.aside=error:ENOENT")
+        expect(d.alive(), d.text())
 
 
 @cases.case("ckpt forget is killed: whatever is left of it, the daemon's next life deletes")
