@@ -38,6 +38,10 @@ class Daemon:
         return self
 
     def launch(self, command, **how):
+        """The daemon; others of this machine go through spawn."""
+        return self.spawn(command, **how)
+
+    def spawn(self, command, **how):
         return subprocess.Popen(command, **how)
 
     def answers(self):
@@ -127,8 +131,8 @@ class Rank:
         variables = daemon.environment(CKPT_RANK=str(number), CKPT_WORLD=str(world), CKPT_FAILPOINTS="")
         variables.update(env)
         with open(daemon.top / f"{name}.err", "ab") as err:
-            self.process = subprocess.Popen([BIN / "drive", "--log", self.log, "--pace", daemon.top / "pace", *map(str, options)],
-                                            stdin=subprocess.DEVNULL, stdout=err, stderr=err, env=variables)
+            self.process = daemon.spawn([BIN / "drive", "--log", self.log, "--pace", daemon.top / "pace", *map(str, options)],
+                                        stdin=subprocess.DEVNULL, stdout=err, stderr=err, env=variables)
 
     def kill(self):
         if self.process.poll() is None:

@@ -6,7 +6,6 @@ import fcntl
 import os
 import socket
 import struct
-import subprocess
 import sys
 import tempfile
 import threading
@@ -56,7 +55,7 @@ class Managed(fleet.Daemon):
         moves = "".join(f"exec {3 + i}<&{fd} {fd}<&-; " for i, fd in enumerate(high))
         script = moves + 'export LISTEN_PID=$$ WATCHDOG_PID=$$; exec "$@"'
         try:
-            return subprocess.Popen(["bash", "-c", script, "bash", *command], env=env, pass_fds=high, **how)
+            return self.spawn(["bash", "-c", script, "bash", *command], env=env, pass_fds=high, **how)
         finally:
             for fd in high:
                 os.close(fd)
