@@ -21,9 +21,10 @@ struct labels {
 
 static const struct labels no_labels = {.rank = -1};
 
+/* Not "job", which is Prometheus' own label for what it scrapes. */
 static struct labels of_job(const struct job *job)
 {
-	return (struct labels){.name = {"job"}, .value = {job->name}, .rank = -1};
+	return (struct labels){.name = {"job_name"}, .value = {job->name}, .rank = -1};
 }
 
 static struct labels of_rank(const struct rank *rank)
@@ -168,10 +169,10 @@ static void put_health(struct daemon *d, struct wbuf *out)
 	unsigned n = health_find(d, found, HEALTH_MAX, &severity);
 	gauge(out, "ckpt_health_status", "0 ok, 1 degraded, 2 failing.", severity);
 	family(out, "ckpt_health_finding", "gauge",
-	       "1 for each finding of /healthz; job is empty when it is of the daemon.");
+	       "1 for each finding of /healthz; job_name is empty when it is of the daemon.");
 	for (unsigned i = 0; i < n; i++)
 		sample(out, "ckpt_health_finding",
-		       and(and(no_labels, "code", health_code_name(found[i].code)), "job", found[i].job), 1);
+		       and(and(no_labels, "code", health_code_name(found[i].code)), "job_name", found[i].job), 1);
 }
 
 static void put_daemon(struct daemon *d, struct wbuf *out)

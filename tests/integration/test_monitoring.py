@@ -12,8 +12,12 @@ import urllib.request
 
 import fleet
 import prometheus
+from packages import need
 from launcher import TRAIN, Run, run, top
 from tap import Cases, equal, expect, has, until
+
+need("yaml")
+import yaml  # noqa: E402  after need(), which finds the Python that has it
 
 cases = Cases()
 case = cases.case
@@ -91,18 +95,51 @@ def _():
     def value(name, part="", **labels):
         return families[name].value(name + part, **labels)
 
-    expect(value("ckpt_saves_captured_total", job="gpt") >= value("ckpt_saves_durable_total", job="gpt") > 0, "saves")
-    expect(value("ckpt_saves_verified_total", job="gpt") > 0, "verified")
-    expect(value("ckpt_written_bytes_total", job="gpt") > 100000, "bytes")
-    expect(value("ckpt_save_durable_seconds", "_count", job="gpt") == value("ckpt_saves_durable_total", job="gpt"), "durable")
-    equal(value("ckpt_restore_seconds", "_count", job="gpt", source="memory"), 1)
-    equal(value("ckpt_recovery_gather_seconds", "_count", job="gpt"), 1)
-    equal(value("ckpt_job_epoch", job="gpt"), 2)
+    expect(value("ckpt_saves_captured_total", job_name="gpt") >= value("ckpt_saves_durable_total", job_name="gpt") > 0, "saves")
+    expect(value("ckpt_saves_verified_total", job_name="gpt") > 0, "verified")
+    expect(value("ckpt_written_bytes_total", job_name="gpt") > 100000, "bytes")
+    expect(value("ckpt_save_durable_seconds", "_count", job_name="gpt") == value("ckpt_saves_durable_total", job_name="gpt"), "durable")
+    equal(value("ckpt_restore_seconds", "_count", job_name="gpt", source="memory"), 1)
+    equal(value("ckpt_recovery_gather_seconds", "_count", job_name="gpt"), 1)
+    equal(value("ckpt_job_epoch", job_name="gpt"), 2)
     for rank in ("0", "1"):
-        expect(value("ckpt_step_seconds", "_count", job="gpt", rank=rank) > 5, "steps of rank", rank)
-        equal(value("ckpt_rank_joined", job="gpt", rank=rank), 1)
-    expect(value("ckpt_last_durable_timestamp_seconds", job="gpt") > 1.7e9, "timestamp")
+        expect(value("ckpt_step_seconds", "_count", job_name="gpt", rank=rank) > 5, "steps of rank", rank)
+        equal(value("ckpt_rank_joined", job_name="gpt", rank=rank), 1)
+    expect(value("ckpt_last_durable_timestamp_seconds", job_name="gpt") > 1.7e9, "timestamp")
     expect(value("ckpt_store_free_bytes") > 0, "store")
+
+
+def check_expression(expression, families):
+    """Its metrics are served, and its labels are theirs."""
+    served = {name: {label for _, labels in family.samples for label, _ in labels} | {"instance"} for family in families.values()
+              for name in {sample for sample, _ in family.samples} or {family.name}}
+    named = re.findall(r"\b(ckpt_\w+)(?:\{([^}]*)\})?", expression)
+    expect(named, f"no metric in {expression}")
+    labels = set()
+    for name, selector in named:
+        expect(name in served, f"{name} is not served: {expression}")
+        labels |= served[name] | {"code", "job_name"} if name == "ckpt_health_finding" else served[name]
+        expect(set(re.findall(r"(\w+)(?:=~?|!)", selector)) <= labels, f"labels of {name}: {expression}")
+    for names in re.findall(r"by \(([^)]*)\)", expression):
+        expect(set(names.split(", ")) <= labels, f"labels: {expression}")
+
+
+@case("alert rules and dashboard name what is served")
+def _():
+    families = watched.metrics()
+    folder = pathlib.Path(__file__).parents[2] / "docs" / "monitoring"
+    rules = yaml.safe_load((folder / "alerts.yml").read_text())["groups"][0]["rules"]
+    for rule in rules:
+        expect(rule["labels"]["severity"] in ("page", "ticket") and rule["annotations"]["summary"] and rule["annotations"]["remedy"], rule)
+        if not rule["expr"].startswith("up{"):
+            check_expression(rule["expr"], families)
+    equal(len({rule["alert"] for rule in rules}), len(rules), "names of rules")
+    dashboard = json.loads((folder / "grafana.json").read_text())
+    for panel in dashboard["panels"]:
+        for target in panel["targets"]:
+            check_expression(target["expr"], families)
+    for variable in dashboard["templating"]["list"][1:]:
+        check_expression(variable["query"].replace("label_values(", ""), families)
 
 
 @case("a counter never goes down")

@@ -48,7 +48,7 @@ Test(metrics, a_daemon_without_jobs_tells_of_itself)
 Test(metrics, names_of_jobs_are_escaped)
 {
 	list_push(&d.jobs, &job.link);
-	cr_assert(strstr(text(), "\nckpt_job_epoch{job=\"a\\\"b\\\\c\\nd\"} 3\n"));
+	cr_assert(strstr(text(), "\nckpt_job_epoch{job_name=\"a\\\"b\\\\c\\nd\"} 3\n"));
 }
 
 Test(metrics, buckets_are_cumulative_and_end_with_all)
@@ -58,12 +58,12 @@ Test(metrics, buckets_are_cumulative_and_end_with_all)
 	histogram_add(&job.measures.captured, 3 * CLOCK_NS_PER_MS, 2);
 	histogram_add(&job.measures.captured, 1000 * CLOCK_NS_PER_S, 1);
 	const char *t = text();
-	cr_assert(strstr(t, "\nckpt_save_captured_seconds_bucket{job=\"j\",le=\"0.0025\"} 0\n"));
-	cr_assert(strstr(t, "\nckpt_save_captured_seconds_bucket{job=\"j\",le=\"0.005\"} 2\n"));
-	cr_assert(strstr(t, "\nckpt_save_captured_seconds_bucket{job=\"j\",le=\"500\"} 2\n"));
-	cr_assert(strstr(t, "\nckpt_save_captured_seconds_bucket{job=\"j\",le=\"+Inf\"} 3\n"));
-	cr_assert(strstr(t, "\nckpt_save_captured_seconds_sum{job=\"j\"} 1000.006000000\n"));
-	cr_assert(strstr(t, "\nckpt_save_captured_seconds_count{job=\"j\"} 3\n"));
+	cr_assert(strstr(t, "\nckpt_save_captured_seconds_bucket{job_name=\"j\",le=\"0.0025\"} 0\n"));
+	cr_assert(strstr(t, "\nckpt_save_captured_seconds_bucket{job_name=\"j\",le=\"0.005\"} 2\n"));
+	cr_assert(strstr(t, "\nckpt_save_captured_seconds_bucket{job_name=\"j\",le=\"500\"} 2\n"));
+	cr_assert(strstr(t, "\nckpt_save_captured_seconds_bucket{job_name=\"j\",le=\"+Inf\"} 3\n"));
+	cr_assert(strstr(t, "\nckpt_save_captured_seconds_sum{job_name=\"j\"} 1000.006000000\n"));
+	cr_assert(strstr(t, "\nckpt_save_captured_seconds_count{job_name=\"j\"} 3\n"));
 }
 
 Test(metrics, a_finding_has_its_code_and_job)
@@ -73,6 +73,6 @@ Test(metrics, a_finding_has_its_code_and_job)
 	ranks[0].hung = true;
 	const char *t = text();
 	cr_assert(strstr(t, "\nckpt_health_status 2\n"));
-	cr_assert(strstr(t, "\nckpt_health_finding{code=\"RANK_HUNG\",job=\"j\"} 1\n"));
-	cr_assert(strstr(t, "\nckpt_rank_hung{job=\"j\",rank=\"0\"} 1\n"));
+	cr_assert(strstr(t, "\nckpt_health_finding{code=\"RANK_HUNG\",job_name=\"j\"} 1\n"));
+	cr_assert(strstr(t, "\nckpt_rank_hung{job_name=\"j\",rank=\"0\"} 1\n"));
 }
