@@ -80,6 +80,8 @@ static void run_in_repo(struct verify_item *item, struct repo *repo)
 	item->rc = failpoint("readback", NULL);
 	if (!item->rc)
 		item->rc = verify_checkpoint(repo, item->job, item->id, &options, &result, &item->err);
+	if (item->rc == -EBADMSG && checkpoint_gone(repo, item->job, item->id))
+		item->rc = err_set(&item->err, -ENOENT, "it was removed meanwhile");
 	if (item->rc && item->rc != -EBADMSG)
 		return; /* could not be read: that says nothing about the bytes */
 	int rc = write_mark(item, repo);

@@ -123,16 +123,6 @@ static int mark(const struct job *job, int rc, bool repaired)
 	return put ? cli_fail(job->cli, EXIT_FAILED, "%s", err.text) : EXIT_OK;
 }
 
-/* By retention, say, while it was read: what was missed of it is no damage. */
-static bool is_removed(struct cli *cli, const struct checkpoint_ref *ref)
-{
-	struct checkpoint ck;
-	int rc = checkpoint_open_root(cli->repo, ref->job, ref->id, &ck, NULL);
-	if (!rc)
-		checkpoint_close(&ck);
-	return rc == -ENOENT;
-}
-
 /* ---- repair ------------------------------------------------------------------------------------------------------- */
 
 enum repair_state { REPAIR_NONE = 0, REPAIR_POSSIBLE, REPAIR_DONE, REPAIR_IMPOSSIBLE };
@@ -204,7 +194,7 @@ static int verify_one(struct cli *cli, const struct checkpoint_ref *ref, const s
 		job.repair = NULL;
 	int rc = verify_once(&job, &result, &err);
 	progress_end(progress);
-	if (rc && is_removed(cli, ref))
+	if (rc && checkpoint_gone(cli->repo, ref->job, ref->id))
 		rc = err_set(&err, -ENOENT, "removed while it was read");
 	mend_one(&job, rc, &mend);
 	repair_free(job.repair);

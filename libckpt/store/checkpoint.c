@@ -103,6 +103,15 @@ int checkpoint_open_root(struct repo *repo, const char *job, struct step_id id, 
 	return 0;
 }
 
+bool checkpoint_gone(struct repo *repo, const char *job, struct step_id id)
+{
+	struct checkpoint ck;
+	int rc = checkpoint_open_root(repo, job, id, &ck, NULL);
+	if (!rc)
+		checkpoint_close(&ck);
+	return rc == -ENOENT;
+}
+
 static int check_node(const struct checkpoint *ck, const struct manifest_node *entry, const struct node_manifest *node,
 		      struct err *err)
 {

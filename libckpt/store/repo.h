@@ -64,6 +64,8 @@ int checkpoint_load_node(struct checkpoint *ck, uint32_t node, struct err *err);
 /* Whether the totals of MANIFEST.json are those of the loaded node manifests. -EBADMSG. */
 int checkpoint_check_totals(const struct checkpoint *ck, struct err *err);
 void checkpoint_close(struct checkpoint *ck);
+/* Whether it is no checkpoint of the store any more: removed while it was read, so that what was missed of it is no damage. */
+bool checkpoint_gone(struct repo *repo, const char *job, struct step_id id);
 /* Reads a mark of the checkpoint (NAME_HEALTH, NAME_PINNED). -ENOENT: there is none; -EBADMSG: it is damaged or of another one. */
 int checkpoint_health(const struct checkpoint *ck, struct health *health, struct err *err);
 int checkpoint_pin(const struct checkpoint *ck, struct pin *pin, struct err *err);

@@ -151,6 +151,20 @@ def _():
             expect(looker.returncode == 0 and seen <= {"committed", "ok", "removed"}, look, looker.returncode, seen)
 
 
+@cases.case("what is removed while the daemon reads it back is not called damaged")
+def _():
+    with fleet.daemon(options=("--persist-every", "1000000")) as d:
+        d.start(failpoints="disk.read=delay:800")
+        stop, running = ranks(d)
+        until(lambda: d.committed(), "a checkpoint")
+        reads = d.fired.read_text().count("fired")
+        until(lambda: d.fired.read_text().count("fired") >= reads + 3, "it is being read: repository, manifest, node manifest")
+        expect(d.ckpt("forget", "latest", "--force", "--repo", d.store)[0] == 0, "forget")
+        until(lambda: "not verified" in d.text(), "its read-back ends")
+        expect("removed meanwhile" in d.text(), d.text()[-2000:])
+        stop.touch()
+
+
 @cases.case("what somebody removes while the daemon starts is no reason not to start")
 def _():
     with fleet.daemon() as d:

@@ -77,6 +77,15 @@ Test(checkpoint, the_chain_is_loaded)
 	checkpoint_close(&ck);
 }
 
+Test(checkpoint, damage_is_not_taken_for_removal)
+{
+	cr_expect(!checkpoint_gone(&repo, "main", spec.id));
+	cr_expect(checkpoint_gone(&repo, "main", (struct step_id){8, 2}));
+	cr_expect(checkpoint_gone(&repo, "none", spec.id));
+	scratch_flip(dir, NAME_MANIFEST, 20, 1);
+	cr_expect(!checkpoint_gone(&repo, "main", spec.id));
+}
+
 Test(checkpoint, what_was_never_committed_is_not_there)
 {
 	char path[512];
