@@ -4,6 +4,7 @@
 #define CKPT_FORMAT_JSON_OUT_H
 
 #include "base/bytes.h"
+#include "base/utf8.h"
 
 /* A piece of JSON as it is: punctuation and keys that need no escaping. */
 void jout_raw(struct wbuf *out, const char *text);
@@ -15,8 +16,5 @@ void jout_string(struct wbuf *out, const char *s);
 void jout_bytes(struct wbuf *out, const void *s, size_t len);
 /* As jout_string, for text that people wrote or that was cut: bytes that are not UTF-8 become '?'. */
 void jout_text(struct wbuf *out, const char *s);
-
-/* Length of the valid UTF-8 sequence at p (1 to 4), 0 when there is none. */
-size_t utf8_sequence(const void *p, size_t n);
 
 #endif

@@ -75,3 +75,38 @@ Test(log, long_line_is_cut_and_ends)
 	cr_assert_lt(strlen(text), 1025);
 	cr_assert_eq(text[strlen(text) - 1], '\n');
 }
+
+Test(log, as_json_a_line_is_an_object)
+{
+	setenv("CKPT_LOG_FORMAT", "json", 1);
+	log_init("ckptd");
+	CAPTURED(log_warn("a \"b\" \\ %c m\xc3\xb6 \xff", 1));
+	assert_matches("^\\{\"time\":\"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:]{8}\\.[0-9]{3}Z\",\"level\":\"warn\","
+		       "\"program\":\"ckptd\",\"pid\":[0-9]+,"
+		       "\"text\":\"a ");
+	cr_assert_not_null(strstr(text, "\"text\":\"a \\\"b\\\" \\\\ \\u0001 m\xc3\xb6 ?\"}\n"), "%s", text);
+}
+
+Test(log, a_long_line_as_json_stays_whole)
+{
+	static char long_text[2000];
+	memset(long_text, '\x01', sizeof(long_text) - 1);
+	setenv("CKPT_LOG_FORMAT", "json", 1);
+	log_init("ckptd");
+	static char all[16384];
+	int fds[2], old = dup(STDERR_FILENO);
+	cr_assert_eq(pipe(fds), 0);
+	dup2(fds[1], STDERR_FILENO);
+	log_error("%s", long_text);
+	dup2(old, STDERR_FILENO);
+	ssize_t n = read(fds[0], all, sizeof(all) - 1);
+	cr_assert_gt(n, 6000);
+	cr_assert_str_eq(all + n - 3, "\"}\n");
+}
+
+Test(log, an_unknown_format_is_reported)
+{
+	setenv("CKPT_LOG_FORMAT", "xml", 1);
+	CAPTURED(log_init("x"));
+	assert_matches("^[0-9:.]+ warn x: CKPT_LOG_FORMAT=xml is not one of text, json: using text\n$");
+}
