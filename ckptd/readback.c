@@ -6,6 +6,7 @@
 #include "base/log.h"
 #include "format/marks.h"
 #include "pool.h"
+#include "salvage.h"
 #include "store/disk.h"
 #include "store/verify.h"
 
@@ -30,11 +31,15 @@ struct verify_item {
 	int rc;
 	struct err err;
 	char finding[ERR_TEXT_MAX];
+	struct salvage salvage;
+	struct repair *repair; /* NULL: no memory for one */
 };
 
 static void keep_first(void *arg, const char *file, const char *tensor, uint64_t from, uint64_t to, const char *text)
 {
 	struct verify_item *item = arg;
+	if (item->repair)
+		repair_note(item->repair, file);
 	if (item->finding[0])
 		return;
 	snprintf(item->finding, sizeof(item->finding), "%s%s%s bytes %lu to %lu: %s", file, *tensor ? " tensor " : "",
@@ -72,16 +77,48 @@ static int write_mark(struct verify_item *item, struct repo *repo)
 	return rc;
 }
 
-static void run_in_repo(struct verify_item *item, struct repo *repo)
+static int verify(struct verify_item *item, struct repo *repo)
 {
 	struct verify_result result;
 	struct verify_options options = {
 		.depth = VERIFY_DATA, .share = 1, .finding = keep_first, .progress = pay, .arg = item, .threads = 1};
+	item->read = 0;
+	item->finding[0] = 0;
+	item->err.text[0] = 0;
+	return verify_checkpoint(repo, item->job, item->id, &options, &result, &item->err);
+}
+
+/* Whatever becomes of it, what counts is what stands there afterwards. */
+static void repair(struct verify_item *item, struct repo *repo)
+{
+	struct repair_memory memory = {.read = salvage_read, .arg = &item->salvage};
+	struct repair_result result;
+	struct err why = {0};
+	char first[ERR_TEXT_MAX];
+	if (!item->repair)
+		return;
+	snprintf(first, sizeof(first), "%s", item->finding);
+	int rc = repair_run(item->repair, false, &memory, &result, &why);
+	if (rc)
+		log_warn("%s step %lu is damaged and cannot be repaired: %s", item->job, (unsigned long)item->id.step,
+			 why.text);
+	if (!result.mended)
+		return;
+	item->rc = verify(item, repo);
+	if (!item->rc)
+		err_set(&item->err, 0, "repaired %lu damaged files from intact copies: %.300s",
+			(unsigned long)result.mended, first);
+}
+
+static void run_in_repo(struct verify_item *item, struct repo *repo)
+{
 	item->rc = failpoint("readback", NULL);
 	if (!item->rc)
-		item->rc = verify_checkpoint(repo, item->job, item->id, &options, &result, &item->err);
+		item->rc = verify(item, repo);
 	if (item->rc == -EBADMSG && checkpoint_gone(repo, item->job, item->id))
 		item->rc = err_set(&item->err, -ENOENT, "it was removed meanwhile");
+	if (item->rc == -EBADMSG)
+		repair(item, repo);
 	if (item->rc && item->rc != -EBADMSG)
 		return; /* could not be read: that says nothing about the bytes */
 	int rc = write_mark(item, repo);
@@ -100,7 +137,10 @@ static void readback_run(struct work *work)
 	item->rc = repo_open(item->store, &repo, &item->err);
 	if (item->rc)
 		return;
+	if (repair_new(&repo, item->job, item->id, &item->repair))
+		item->repair = NULL;
 	run_in_repo(item, &repo);
+	repair_free(item->repair);
 	repo_close(&repo);
 }
 
@@ -108,26 +148,28 @@ static void readback_done(struct work *work)
 {
 	struct verify_item *item = list_entry(work, struct verify_item, work);
 	item->done(item->arg, item->id, item->rc, &item->err);
+	salvage_drop(&item->salvage);
 	free(item);
 }
 
-int readback_start(struct daemon *daemon, const char *job, struct step_id id, uint64_t rate, readback_fn *done,
-		   void *arg, struct verify_item **out)
+int readback_start(struct daemon *daemon, const struct readback *what, struct verify_item **out)
 {
 	struct verify_item *item = calloc(1, sizeof(*item));
-	if (!item)
+	if (!item || salvage_take(what->snapshot, &item->salvage)) {
+		free(item);
 		return -ENOMEM;
+	}
 	item->work = (struct work){.run = readback_run, .done = readback_done};
-	snprintf(item->job, sizeof(item->job), "%s", job);
-	item->id = id;
+	snprintf(item->job, sizeof(item->job), "%s", what->job);
+	item->id = what->id;
 	item->store = daemon->config.store;
 	item->meter = &daemon->reads;
-	item->rate = rate;
+	item->rate = what->rate;
 	item->bucket.rate = &item->rate;
-	item->done = done;
-	item->arg = arg;
+	item->done = what->done;
+	item->arg = what->arg;
 	*out = item;
-	pool_submit(daemon->reader, &item->work);
+	pool_submit(what->pool, &item->work);
 	return 0;
 }
 

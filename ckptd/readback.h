@@ -1,5 +1,6 @@
-/* Read-back: a committed checkpoint is read from storage and compared with its digests, on a worker; the result is marked in
- * the store (HEALTH.json). */
+/* Read-back: a committed checkpoint is read from storage and compared with its digests, on a worker; damage is repaired where an
+ * intact copy exists, in memory or in another checkpoint (store/repair.h), and read once more. The result is marked in the store
+ * (HEALTH.json). */
 #ifndef CKPTD_READBACK_H
 #define CKPTD_READBACK_H
 
@@ -7,14 +8,25 @@
 
 #include "base/err.h"
 
+struct pool;
+struct snapshot;
 struct verify_item;
 
+/* rc 0: it is whole; err then is empty, or says what had to be repaired. -EBADMSG: it is damaged. Others: it could not be read. */
 typedef void readback_fn(void *arg, struct step_id id, int rc, const struct err *err);
 
-/* rate: the job's own limit in bytes/s, 0: none; the node's counts besides. done is called on the loop's thread. *item stays valid
- * until then. */
-int readback_start(struct daemon *daemon, const char *job, struct step_id id, uint64_t rate, readback_fn *done,
-		   void *arg, struct verify_item **item);
+struct readback {
+	const char *job;
+	struct step_id id;
+	uint64_t rate;                   /* the job's own limit in bytes/s, 0: none; the node's counts besides */
+	const struct snapshot *snapshot; /* what may still be in memory of it; NULL: nothing */
+	struct pool *pool;               /* where it runs */
+	readback_fn *done;
+	void *arg;
+};
+
+/* done is called on the loop's thread. *item stays valid until then. 0 or -ENOMEM. */
+int readback_start(struct daemon *daemon, const struct readback *what, struct verify_item **item);
 struct step_id readback_id(const struct verify_item *item);
 
 #endif

@@ -254,6 +254,11 @@ static void verify_done(void *arg, struct step_id id, int rc, const struct err *
 	struct snapshot *s = saves_find(saves, id);
 	if (rc == -EBADMSG) /* the parent may have the same file */
 		parent_forget(&saves->parent);
+	if (!rc && err->text[0]) {
+		log_warn("job %s: step %lu epoch %u: %s", saves->job->name, (unsigned long)id.step, id.epoch,
+			 err->text);
+		catalog_event(saves->daemon->catalog, saves->job->name, id, "repaired", err->text);
+	}
 	if (!rc || rc == -EBADMSG) /* could not be read says nothing about the bytes */
 		catalog_verified(saves->daemon->catalog, saves->job->name, id, rc);
 	if (s && !rc) {
@@ -306,8 +311,14 @@ static void pump_verify(struct saves *saves)
 		if (!s->verify_queued)
 			continue;
 		s->verify_queued = false;
-		int rc = readback_start(saves->daemon, saves->job->name, s->id, saves->job->policy.read_bandwidth,
-					verify_done, saves, &saves->verifying);
+		struct readback what = {.job = saves->job->name,
+					.id = s->id,
+					.rate = saves->job->policy.read_bandwidth,
+					.snapshot = s,
+					.pool = saves->daemon->reader,
+					.done = verify_done,
+					.arg = saves};
+		int rc = readback_start(saves->daemon, &what, &saves->verifying);
 		if (rc)
 			snapshot_fail(s, rc, "cannot read back: %s", err_name(rc));
 		return;
