@@ -16,7 +16,7 @@ import time
 
 import fleet
 from launcher import TRAIN, Run
-from tap import BIN, Cases, equal, expect, has, until
+from tap import BIN, Cases, Failure, equal, expect, has, until
 
 ROWS, COLUMNS = 24, 100
 cases = Cases()
@@ -43,22 +43,30 @@ class Terminal:
         self.process = subprocess.Popen([BIN / "ckpt", "top", "--socket", daemon.socket, "--interval", "200"], stdin=child, stdout=child,
                                         stderr=child, env=dict(os.environ, TERM="xterm"))
 
-    def pictures(self, n):
-        """Waits for n whole ones; the last of them, without what drives the terminal."""
+    def picture(self, what, condition):
+        """The first whole picture, of those that were not looked at yet, that is as wanted; without what drives the terminal."""
         limit = time.monotonic() + 60
-        while self.text.count("\033[H\033[J") <= n and time.monotonic() < limit:
-            self.read(0.2)
-        parts = self.text.split("\033[H\033[J")
-        expect(len(parts) > n + 1, f"{len(parts)} pictures: {self.text[-500:]!r}")
-        return re.sub(r"\033\[[?0-9;]*[a-zA-Z]", "", parts[-2]).replace("\r", "")
+        while time.monotonic() < limit:
+            shown, more, rest = self.text.partition("\033[H\033[J")
+            if not more:
+                self.read(0.2)
+                continue
+            self.text = rest
+            shown = re.sub(r"\033\[[?0-9;]*[a-zA-Z]", "", shown).replace("\r", "")
+            if condition(shown):
+                return shown
+        raise Failure(f"no picture with {what}: {self.text[-1000:]!r}")
 
     def read(self, seconds):
         if select.select([self.main], [], [], seconds)[0]:
             self.text += os.read(self.main, 65536).decode(errors="replace")
 
     def ended(self):
-        self.process.wait(30)
-        self.read(0.2)
+        limit = time.monotonic() + 60
+        while self.process.poll() is None and time.monotonic() < limit:
+            self.read(0.1)  # a full terminal would keep it
+        while select.select([self.main], [], [], 0)[0]:
+            self.read(0)
         equal(self.process.returncode, 0)
         expect(self.text.endswith("\033[?7h\033[?25h\033[?1049l"), "the screen is given back", repr(self.text[-60:]))
         equal(termios.tcgetattr(self.child), self.before, "the terminal")
@@ -95,8 +103,9 @@ def _():
 @case("on a terminal it goes on, fits, and q leaves it as it was")
 def _():
     terminal = Terminal()
-    picture = terminal.pictures(3)
-    has(picture, "gpt: running", "RANK", "SAVE")
+    for _ in range(3):
+        picture = terminal.picture("the job", lambda text: "gpt: running" in text)
+    has(picture, "RANK", "SAVE")
     expect(picture.count("\n") < ROWS, f"{picture.count(chr(10))} lines: {picture}")
     os.write(terminal.main, b"xq")
     terminal.ended()
@@ -105,7 +114,7 @@ def _():
 @case("so does an interrupt")
 def _():
     terminal = Terminal()
-    terminal.pictures(1)
+    terminal.picture("the job", lambda text: "gpt" in text)
     terminal.process.send_signal(signal.SIGINT)
     terminal.ended()
 
@@ -113,14 +122,13 @@ def _():
 @case("a daemon that goes away is said, and comes back")
 def _():
     terminal = Terminal()
-    terminal.pictures(1)
+    terminal.picture("the job", lambda text: "gpt" in text)
     ranks.child.terminate()
     ranks.child.wait(60)
     daemon.stop()
-    gone = terminal.pictures(terminal.text.count("\033[H\033[J") + 2)
-    expect("ckptd n0" not in gone and str(daemon.socket) in gone, gone)
+    terminal.picture("no daemon", lambda text: "ckptd n0" not in text and str(daemon.socket) in text)
     daemon.start()
-    has(terminal.pictures(terminal.text.count("\033[H\033[J") + 3), "ckptd n0")
+    terminal.picture("the daemon", lambda text: "ckptd n0" in text)
     os.write(terminal.main, b"q")
     terminal.ended()
 
