@@ -1,5 +1,5 @@
 """Retention at work: a daemon that dies while it deletes, what its next life finds, and others who pin, remove and restore meanwhile.
-timeout: 240"""
+timeout: 400"""
 
 import json
 import subprocess
