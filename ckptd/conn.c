@@ -8,6 +8,7 @@
 #include "job.h"
 #include "loop.h"
 #include "member.h"
+#include "order.h"
 #include "status.h"
 
 #include <stdio.h>
@@ -301,6 +302,26 @@ static void on_status(struct client *c, uint32_t seq)
 	client_send(c, WIRE_STATUS, seq, &body, NULL, 0);
 }
 
+static int on_command(struct client *c, const struct frame *f, struct err *err)
+{
+	AUTO_WBUF struct wbuf body = {0};
+	struct wire_command command;
+	struct wire_answer answer;
+	struct err why = {{0}};
+	int rc = wire_command_decode(f->body, f->len, &command, err);
+	if (rc)
+		return rc;
+	rc = order_take(c->conns->daemon, &command, &answer, &why);
+	if (rc) {
+		client_error(c, f->seq, rc, "%s", why.text);
+		return 0;
+	}
+	if (wire_answer_encode(&answer, &body))
+		body.failed = true;
+	client_send(c, WIRE_COMMAND, f->seq, &body, NULL, 0);
+	return 0;
+}
+
 static void on_frame(struct client *c, struct frame *f)
 {
 	struct err err = {{0}};
@@ -313,6 +334,8 @@ static void on_frame(struct client *c, struct frame *f)
 		on_hello(c, f);
 	else if (f->type == WIRE_STATUS)
 		on_status(c, f->seq);
+	else if (!c->job && f->type == WIRE_COMMAND)
+		rc = on_command(c, f, &err);
 	else if (!c->job)
 		rc = err_set(&err, -EBADMSG, "an observer may not send %s", wire_name(f->type));
 	else if (f->type == WIRE_RETURN)

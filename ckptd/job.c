@@ -478,6 +478,7 @@ bool job_tick(struct job *job)
 	member_expire(job, now);
 	watch_missing(job, now);
 	recover_pump(&job->recover);
+	halt_tick(job);
 	for (uint32_t r = 0; r < job->world; r++)
 		watch_hang(&job->ranks[r], now);
 	measures_tick(job, now);

@@ -12,6 +12,7 @@
 #include "base/list.h"
 #include "client.h"
 #include "config/setting.h"
+#include "halt.h"
 #include "measures.h"
 #include "memory.h"
 #include "pace.h"
@@ -68,7 +69,8 @@ struct job {
 	uint32_t nslots;
 	bool fresh; /* nobody has joined in this life of the daemon */
 	bool stop;
-	bool formed; /* arenas exist for all ranks */
+	struct halt halt; /* when it is to be asked to stop */
+	bool formed;      /* arenas exist for all ranks */
 	struct rank *ranks;
 	struct client *launcher;
 	struct saves saves;

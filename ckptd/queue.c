@@ -46,6 +46,15 @@ static bool all_finished(const struct job *job)
 	return true;
 }
 
+static void promote(struct saves *saves, struct snapshot *s)
+{
+	s->to_storage = s->due = true;
+	s->passed_over = false;
+	s->storage_rc = 0;
+	snapshot_publish(s);
+	saves_pump(saves);
+}
+
 void queue_finish(struct saves *saves)
 {
 	if (!all_finished(saves->job))
@@ -56,11 +65,20 @@ void queue_finish(struct saves *saves)
 		return;
 	log_info("job %s: the last saves were passed over: step %lu is written after all", saves->job->name,
 		 (unsigned long)newest->id.step);
-	newest->to_storage = newest->due = true;
-	newest->passed_over = false;
-	newest->storage_rc = 0;
-	snapshot_publish(newest);
-	saves_pump(saves);
+	promote(saves, newest);
+}
+
+int queue_flush(struct saves *saves, struct step_id *id, struct err *err)
+{
+	if (saves->daemon->root < 0)
+		return err_set(err, -EINVAL, "this daemon has no store: start ckptd with --store");
+	struct snapshot *newest = saves_in_memory(saves, UINT64_MAX);
+	if (!newest)
+		return err_set(err, -ENOENT, "job %s has no snapshot that is complete in memory", saves->job->name);
+	*id = newest->id;
+	if (newest->state == SNAPSHOT_CAPTURED && !newest->commit)
+		promote(saves, newest);
+	return 0;
 }
 
 /* ---- save-policy ------------------------------------------------------------------------------------------------- */

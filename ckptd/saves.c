@@ -7,6 +7,7 @@
 #include "catalog.h"
 #include "daemon.h"
 #include "gc.h"
+#include "halt.h"
 #include "job.h"
 #include "queue.h"
 #include "readback.h"
@@ -190,6 +191,7 @@ static void commit_done(struct commit *c)
 		snapshot_publish(s);
 		if (!s->verify_queued)
 			gc_want(saves->daemon->gc, saves->job);
+		halt_durable(saves->job);
 	}
 	saves_pump(saves);
 }

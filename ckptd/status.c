@@ -199,6 +199,16 @@ static json_t *config_json(const struct daemon *d)
 	return list;
 }
 
+static json_t *halt_json(const struct job *job)
+{
+	if (job->stop || !job->halt.kind)
+		return json_null();
+	if (job->halt.kind == COMMAND_HALT_AFTER)
+		return json_pack("{s:s}", "when", "after-next");
+	return json_pack("{s:s, s:I, s:I}", "when", "before", "before_ns", (json_int_t)job->halt.before_ns, "need_ns",
+			 (json_int_t)halt_need(job));
+}
+
 static json_t *job_json(struct job *job, uint64_t now)
 {
 	json_t *ranks = json_array(), *snapshots = json_array();
@@ -206,9 +216,9 @@ static json_t *job_json(struct job *job, uint64_t now)
 		json_array_append_new(ranks, rank_json(&job->ranks[r], now));
 	list_for(node, &job->saves.snapshots)
 		json_array_append_new(snapshots, snapshot_json(list_entry(node, struct snapshot, link)));
-	return json_pack("{s:s, s:i, s:i, s:s, s:b, s:o, s:o, s:I, s:I, s:I, s:o, s:o, s:o}", "name", job->name,
+	return json_pack("{s:s, s:i, s:i, s:s, s:b, s:o, s:o, s:o, s:I, s:I, s:I, s:o, s:o, s:o}", "name", job->name,
 			 "world", (int)job->world, "epoch", (int)job->epoch, "state", job_state(job), "stopping",
-			 job->stop, "ranks", ranks, "snapshots", snapshots, "committed",
+			 job->stop, "halt", halt_json(job), "ranks", ranks, "snapshots", snapshots, "committed",
 			 (json_int_t)job->saves.committed, "failed", (json_int_t)job->saves.failed, "verified",
 			 (json_int_t)job->saves.verified, "saves", saves_json(&job->measures), "recoveries",
 			 recoveries_json(job), "policy", policy_json(&job->policy));

@@ -70,7 +70,8 @@ static int await(int sock, struct frame *f, uint64_t deadline, struct err *err)
 	return rc ? err_set(err, rc, "the daemon does not answer: %s", err_name(rc)) : 0;
 }
 
-static int ask(int sock, struct frame *f, uint64_t deadline, char **json, struct err *err)
+/* After HELLO: sends the question and leaves in *f an answer of its own type, or an ERROR, to be freed. */
+static int ask(int sock, uint16_t type, const struct wbuf *body, uint64_t deadline, struct frame *f, struct err *err)
 {
 	struct wire_welcome welcome;
 	int rc = await(sock, f, deadline, err);
@@ -80,32 +81,61 @@ static int ask(int sock, struct frame *f, uint64_t deadline, char **json, struct
 	frame_free(f);
 	if (rc)
 		return rc;
-	rc = channel_send(sock, WIRE_STATUS, 2, NULL, 0, NULL, 0, deadline);
+	rc = channel_send(sock, type, 2, body->data, body->len, NULL, 0, deadline);
 	if (rc)
 		return err_set(err, rc, "the daemon does not take the question: %s", err_name(rc));
 	rc = await(sock, f, deadline, err);
 	if (rc)
 		return rc;
+	if (f->type == type || f->type == WIRE_ERROR)
+		return 0;
+	rc = err_set(err, -EPROTO, "the daemon answers %s with %s", wire_name(type), wire_name(f->type));
+	frame_free(f);
+	return rc;
+}
+
+static int question(const char *path, uint16_t type, const struct wbuf *body, uint64_t deadline, struct frame *f,
+		    struct err *err)
+{
+	struct wire_hello hello = {.role = ROLE_OBSERVER};
+	AUTO_CLOSE int sock = contact_hello(path, &hello, deadline, err);
+	if (sock < 0)
+		return sock;
+	int rc = ask(sock, type, body, deadline, f, err);
+	return rc ? err_prefix(err, rc, "%s", path) : 0;
+}
+
+int contact_status(const char *path, uint64_t deadline, char **json, struct err *err)
+{
+	struct wbuf nothing = {0};
+	*json = NULL;
+	AUTO_FREE struct frame *f = calloc(1, sizeof(*f));
+	if (!f)
+		return err_set(err, -ENOMEM, "out of memory");
+	int rc = question(path, WIRE_STATUS, &nothing, deadline, f, err);
+	if (rc)
+		return rc;
 	if (f->type == WIRE_ERROR)
 		rc = read_error(f, err);
-	else if (f->type != WIRE_STATUS)
-		rc = err_set(err, -EPROTO, "the daemon answers STATUS with %s", wire_name(f->type));
 	else if (!(*json = strndup((const char *)f->body, f->len)))
 		rc = err_set(err, -ENOMEM, "out of memory");
 	frame_free(f);
 	return rc;
 }
 
-int contact_status(const char *path, uint64_t deadline, char **json, struct err *err)
+int contact_command(const char *path, const struct wire_command *command, uint64_t deadline, struct wire_answer *answer,
+		    bool *refused, struct err *err)
 {
-	struct wire_hello hello = {.role = ROLE_OBSERVER};
-	*json = NULL;
-	AUTO_CLOSE int sock = contact_hello(path, &hello, deadline, err);
-	if (sock < 0)
-		return sock;
+	AUTO_WBUF struct wbuf body = {0};
 	AUTO_FREE struct frame *f = calloc(1, sizeof(*f));
-	if (!f)
+	*refused = false;
+	if (!f || wire_command_encode(command, &body))
 		return err_set(err, -ENOMEM, "out of memory");
-	int rc = ask(sock, f, deadline, json, err);
-	return rc ? err_prefix(err, rc, "%s", path) : 0;
+	int rc = question(path, WIRE_COMMAND, &body, deadline, f, err);
+	if (rc)
+		return rc;
+	*refused = f->type == WIRE_ERROR;
+	rc = *refused ? read_error(f, err) : wire_answer_decode(f->body, f->len, answer, err);
+	frame_free(f);
+	return rc;
 }

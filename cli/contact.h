@@ -19,5 +19,8 @@ int contact_welcome(const struct frame *frame, struct wire_welcome *welcome, str
 /* One question to a daemon, as an observer: its state as JSON text (malloc'ed, NUL-terminated). -ENOENT, -ECONNREFUSED, …: nobody
  * answers. */
 int contact_status(const char *path, uint64_t deadline, char **json, struct err *err);
+/* Asks the daemon to do something with a job. An error with *refused set is the daemon's own answer, else nobody answers. */
+int contact_command(const char *path, const struct wire_command *command, uint64_t deadline, struct wire_answer *answer,
+		    bool *refused, struct err *err);
 
 #endif

@@ -17,6 +17,7 @@
  *    | BYE ────────────────► |                          | SPAWNED (rank, pidfd), EXITED (rank, status)
  *    | ◄──────────────── BYE |                          | STOP
  *   ckpt status: HELLO → WELCOME, STATUS → STATUS (JSON text)
+ *   ckpt flush, halt: HELLO → WELCOME, COMMAND → COMMAND (what was done), or ERROR
  *
  * A reply has the seq of its request. Any request may be answered by ERROR {rc, text}. STOP and BYE have no body. Encode
  * functions append and return 0 or -ENOMEM; decode functions leave *m empty or partial on error, with nothing to free: -EBADMSG
@@ -56,6 +57,7 @@ enum wire_type {
 	WIRE_STOP,
 	WIRE_STATUS,
 	WIRE_BYE,
+	WIRE_COMMAND,
 	WIRE_TYPE_END
 };
 
@@ -162,6 +164,27 @@ struct wire_exited {
 	int32_t pid, status; /* as of waitpid */
 };
 
+enum wire_command_kind {
+	COMMAND_FLUSH = 1,   /* write the newest snapshot in memory to storage now */
+	COMMAND_HALT,        /* the job is to make a last checkpoint and end: now */
+	COMMAND_HALT_AFTER,  /* … after the next checkpoint that is durable */
+	COMMAND_HALT_BEFORE, /* … early enough to have ended at at_ns */
+	COMMAND_GO_ON,       /* takes back a halt that has not begun */
+};
+
+/* From an observer. job: "" means the only one there is. */
+struct wire_command {
+	uint32_t kind; /* enum wire_command_kind */
+	char job[NAME_JOB_MAX];
+	uint64_t at_ns; /* since the Unix epoch */
+};
+
+struct wire_answer {
+	struct step_id id; /* flush: what is written */
+	char job[NAME_JOB_MAX];
+	char text[WIRE_TEXT_MAX]; /* one sentence */
+};
+
 int wire_hello_encode(const struct wire_hello *m, struct wbuf *out);
 int wire_hello_decode(const void *body, size_t len, struct wire_hello *m, struct err *err);
 int wire_welcome_encode(const struct wire_welcome *m, struct wbuf *out);
@@ -188,6 +211,11 @@ int wire_spawned_encode(const struct wire_spawned *m, struct wbuf *out);
 int wire_spawned_decode(const void *body, size_t len, struct wire_spawned *m, struct err *err);
 int wire_exited_encode(const struct wire_exited *m, struct wbuf *out);
 int wire_exited_decode(const void *body, size_t len, struct wire_exited *m, struct err *err);
+
+int wire_command_encode(const struct wire_command *m, struct wbuf *out);
+int wire_command_decode(const void *body, size_t len, struct wire_command *m, struct err *err);
+int wire_answer_encode(const struct wire_answer *m, struct wbuf *out);
+int wire_answer_decode(const void *body, size_t len, struct wire_answer *m, struct err *err);
 
 /* "HELLO"; "?" outside the enumeration. */
 const char *wire_name(uint16_t type);

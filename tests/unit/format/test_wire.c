@@ -44,6 +44,8 @@ DECODE(epoch)
 DECODE(arena_of)
 DECODE(spawned)
 DECODE(exited)
+DECODE(command)
+DECODE(answer)
 
 /* Encodes, decodes and compares the structs (zero-initialised: padding is equal), then tries every other length. */
 #define ROUND_TRIP(name, in)                                                                                           \
@@ -411,11 +413,42 @@ Test(wire, spawned_and_exited_round_trip)
 	REFUSED(exited, e);
 }
 
+static void assert_same_command(const struct wire_command *a, const struct wire_command *b)
+{
+	SAME(kind);
+	SAME(at_ns);
+	cr_assert_str_eq(a->job, b->job);
+}
+
+static void assert_same_answer(const struct wire_answer *a, const struct wire_answer *b)
+{
+	SAME(id.step);
+	SAME(id.epoch);
+	cr_assert_str_eq(a->job, b->job);
+	cr_assert_str_eq(a->text, b->text);
+}
+
+Test(wire, commands_and_their_answers_round_trip)
+{
+	struct wire_command c = {.kind = COMMAND_HALT_BEFORE, .job = "gpt", .at_ns = 1717761600000000000};
+	ROUND_TRIP(command, c);
+	c.job[0] = 0;
+	ROUND_TRIP(command, c);
+	c.kind = COMMAND_GO_ON + 1;
+	REFUSED(command, c);
+	c = (struct wire_command){.kind = COMMAND_FLUSH, .job = "../x"};
+	REFUSED(command, c);
+	struct wire_answer a = {.id = {.step = 7, .epoch = 2}, .job = "gpt", .text = "step 7 is written"};
+	ROUND_TRIP(answer, a);
+	a.job[0] = 0;
+	REFUSED(answer, a);
+}
+
 Test(wire, noise_never_decodes_into_something_out_of_bounds)
 {
 	static decode_fn *const decoders[] = {decode_hello,    decode_welcome, decode_error,    decode_arena,
 					      decode_join,     decode_restore, decode_restored, decode_event,
-					      decode_arena_of, decode_epoch};
+					      decode_arena_of, decode_epoch,   decode_command,  decode_answer};
 	static union {
 		struct wire_hello hello;
 		struct wire_restored restored;

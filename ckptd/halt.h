@@ -1,0 +1,26 @@
+/* Halt: a job is asked to make a last checkpoint and to end: at once, after its next checkpoint, or in time for an appointment. What
+ * was asked and has not begun is forgotten when ckptd ends. */
+#ifndef CKPTD_HALT_H
+#define CKPTD_HALT_H
+
+#include "base/err.h"
+#include "format/wire.h"
+
+struct job;
+
+struct halt {
+	uint32_t kind;      /* COMMAND_HALT_AFTER, COMMAND_HALT_BEFORE; 0: nothing is asked */
+	uint64_t before_ns; /* since the Unix epoch */
+};
+
+/* The answer's text says what will happen. -EINVAL: the time cannot be met, or there is nothing to take back. */
+int halt_ask(struct job *job, const struct wire_command *command, struct wire_answer *answer, struct err *err);
+/* A checkpoint has become durable. */
+void halt_durable(struct job *job);
+/* Every tick. */
+void halt_tick(struct job *job);
+/* How long the job is expected to need from being asked until it has ended: a step and a save, each twice as long as 99% of them were,
+ * and a few seconds. */
+uint64_t halt_need(const struct job *job);
+
+#endif

@@ -1,0 +1,62 @@
+#include "order.h"
+
+#include "base/log.h"
+#include "daemon.h"
+#include "halt.h"
+#include "job.h"
+#include "queue.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static const char *job_names(const struct daemon *daemon, char *dst, size_t size)
+{
+	size_t len = 0;
+	dst[0] = '\0';
+	list_for(node, &daemon->jobs)
+		if (len < size)
+			len += (size_t)snprintf(dst + len, size - len, "%s%s", len ? ", " : "",
+						list_entry(node, struct job, link)->name);
+	return *dst ? dst : "none";
+}
+
+static int choose(struct daemon *daemon, const char *name, struct job **out, struct err *err)
+{
+	char names[256];
+	*out = *name ? job_find(daemon, name) : NULL;
+	if (*name && !*out)
+		return err_set(err, -ENOENT, "there is no job '%s' here; jobs: %s", name,
+			       job_names(daemon, names, sizeof(names)));
+	if (*name)
+		return 0;
+	if (list_empty(&daemon->jobs))
+		return err_set(err, -ENOENT, "this daemon has no job");
+	if (daemon->jobs.next->next != &daemon->jobs)
+		return err_set(err, -EINVAL, "name the job; there are several: %s",
+			       job_names(daemon, names, sizeof(names)));
+	*out = list_entry(daemon->jobs.next, struct job, link);
+	return 0;
+}
+
+static int flush(struct job *job, struct wire_answer *answer, struct err *err)
+{
+	int rc = queue_flush(&job->saves, &answer->id, err);
+	if (!rc)
+		snprintf(answer->text, sizeof(answer->text), "job %s: step %lu of epoch %u goes to storage", job->name,
+			 (unsigned long)answer->id.step, answer->id.epoch);
+	return rc;
+}
+
+int order_take(struct daemon *daemon, const struct wire_command *command, struct wire_answer *answer, struct err *err)
+{
+	struct job *job;
+	*answer = (struct wire_answer){0};
+	int rc = choose(daemon, command->job, &job, err);
+	if (rc)
+		return rc;
+	memcpy(answer->job, job->name, sizeof(answer->job));
+	rc = command->kind == COMMAND_FLUSH ? flush(job, answer, err) : halt_ask(job, command, answer, err);
+	if (!rc)
+		log_info("ordered: %s", answer->text);
+	return rc;
+}

@@ -1,0 +1,111 @@
+/* ckpt flush: what is newest in memory goes to storage now, and is waited for. */
+#include "order.h"
+#include "progress.h"
+
+#include "base/clock.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+enum { TIMEOUT_S = 600, TIMEOUT_MAX_S = 1000000 };
+
+static struct step_id id_of(const json_t *object)
+{
+	return (struct step_id){.step = (uint64_t)json_integer_value(json_object_get(object, "step")),
+				.epoch = (uint32_t)json_integer_value(json_object_get(object, "epoch"))};
+}
+
+/* Why it will never be durable; NULL: it may still become so. */
+static const char *failure(const json_t *job, struct step_id id)
+{
+	size_t i;
+	const json_t *snapshot;
+	json_array_foreach(json_object_get(job, "snapshots"), i, snapshot)
+	{
+		if (!step_compare(id_of(snapshot), id))
+			return json_string_value(json_object_get(snapshot, "error"));
+	}
+	return NULL;
+}
+
+static bool is_durable(const json_t *job, struct step_id id)
+{
+	const json_t *durable = json_object_get(json_object_get(job, "saves"), "durable");
+	return json_is_integer(json_object_get(durable, "step")) && step_compare(id_of(durable), id) >= 0;
+}
+
+/* 0: durable; EXIT_FAILED with the reason; -1: not yet. */
+static int look(const struct cli *cli, const struct wire_answer *answer)
+{
+	json_t *doc = order_look(cli);
+	const json_t *job = doc ? order_job(doc, answer->job) : NULL;
+	const char *why = job ? failure(job, answer->id) : NULL;
+	int code = -1;
+	if (!doc)
+		code = cli_fail(cli, EXIT_NO_DAEMON, "the daemon has gone; look with ckpt list");
+	else if (!job)
+		code = cli_fail(cli, EXIT_FAILED, "job %s has ended; look with ckpt list", answer->job);
+	else if (is_durable(job, answer->id))
+		code = EXIT_OK;
+	else if (why)
+		code = cli_fail(cli, EXIT_FAILED, "step %" PRIu64 " of job %s: %s", answer->id.step, answer->job, why);
+	json_decref(doc);
+	return code;
+}
+
+static int report(const struct cli *cli, const struct wire_answer *answer, uint64_t took_ns)
+{
+	if (!cli->json) {
+		out(TONE_PLAIN, "%s: step %" PRIu64 ", epoch %u is durable\n", answer->job, answer->id.step,
+		    answer->id.epoch);
+		return EXIT_OK;
+	}
+	json_t *doc = json_document(cli);
+	json_object_set_new(doc, "job", json_text(answer->job));
+	json_object_set_new(doc, "step", json_integer((json_int_t)answer->id.step));
+	json_object_set_new(doc, "epoch", json_integer(answer->id.epoch));
+	json_object_set_new(doc, "elapsed_ns", json_integer((json_int_t)took_ns));
+	json_emit(doc);
+	return EXIT_OK;
+}
+
+static int run(struct cli *cli)
+{
+	struct wire_answer answer;
+	uint64_t seconds = cli_number(cli, "timeout", TIMEOUT_S), began = clock_now();
+	if (seconds > TIMEOUT_MAX_S)
+		return cli_fail(cli, EXIT_USAGE, "--timeout %" PRIu64 ": at most %d", seconds, TIMEOUT_MAX_S);
+	int code = order_give(cli, COMMAND_FLUSH, 0, &answer);
+	if (code)
+		return code;
+	cli_catch_interrupt();
+	uint64_t deadline = clock_deadline(seconds * CLOCK_NS_PER_S);
+	while ((code = look(cli, &answer)) < 0) {
+		int rc = order_pause(deadline);
+		if (rc == -ECANCELED)
+			return cli_fail(cli, EXIT_CANCELLED, "no longer waiting; step %" PRIu64 " is still written",
+					answer.id.step);
+		if (rc)
+			return cli_fail(cli, EXIT_FAILED, "step %" PRIu64 " is not durable after %" PRIu64 " s",
+					answer.id.step, seconds);
+	}
+	return code ? code : report(cli, &answer, clock_now() - began);
+}
+
+static const struct option_spec options[] = {
+	ORDER_OPTIONS,
+	{"timeout", OPTION_NUMBER, "SECONDS", "how long to wait until it is durable (default 600)"},
+	{NULL},
+};
+
+const struct command command_flush = {
+	.name = "flush",
+	.summary = "write the newest snapshot in memory to storage now",
+	.detail = "Of a job that runs: before maintenance, say. Waits until the checkpoint is durable. Nothing is "
+		  "asked of the\n"
+		  "ranks: what they captured last is written, whatever the setting persist-every says.",
+	.args = "",
+	.no_repo = true,
+	.options = options,
+	.run = run,
+};

@@ -1,0 +1,64 @@
+#include "order.h"
+#include "progress.h"
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { ANSWER_MS = 5000, PAUSE_MS = 50 };
+
+int order_give(const struct cli *cli, enum wire_command_kind kind, uint64_t at_ns, struct wire_answer *answer)
+{
+	struct wire_command command = {.kind = kind, .at_ns = at_ns};
+	struct err err = {""};
+	char path[CONTACT_PATH_MAX];
+	bool refused;
+	const char *job = cli_text(cli, "job");
+	if (!job)
+		job = getenv("CKPT_JOB");
+	if (job && *job && name_check("job", job, sizeof(command.job), &err))
+		return cli_fail(cli, EXIT_USAGE, "%s", err.text);
+	snprintf(command.job, sizeof(command.job), "%s", job ? job : "");
+	if (contact_path(cli_text(cli, "socket"), path, &err))
+		return cli_fail(cli, EXIT_USAGE, "%s", err.text);
+	if (!contact_command(path, &command, clock_deadline(ANSWER_MS * CLOCK_NS_PER_MS), answer, &refused, &err))
+		return EXIT_OK;
+	return cli_fail(cli, refused ? EXIT_FAILED : EXIT_NO_DAEMON, "%s", err.text);
+}
+
+json_t *order_look(const struct cli *cli)
+{
+	AUTO_FREE char *text = NULL;
+	char path[CONTACT_PATH_MAX];
+	if (contact_path(cli_text(cli, "socket"), path, NULL) ||
+	    contact_status(path, clock_deadline(ANSWER_MS * CLOCK_NS_PER_MS), &text, NULL))
+		return NULL;
+	return json_loads(text, JSON_REJECT_DUPLICATES, NULL);
+}
+
+const json_t *order_job(const json_t *doc, const char *name)
+{
+	size_t i;
+	const json_t *job;
+	json_array_foreach(json_object_get(doc, "jobs"), i, job)
+	{
+		const char *is = json_string_value(json_object_get(job, "name"));
+		if (is && !strcmp(is, name))
+			return job;
+	}
+	return NULL;
+}
+
+int order_pause(uint64_t deadline)
+{
+	if (cli_interrupted())
+		return -ECANCELED;
+	if (clock_now() >= deadline)
+		return -ETIMEDOUT;
+	poll(NULL, 0, PAUSE_MS); /* a signal ends it */
+	return 0;
+}

@@ -1,0 +1,26 @@
+/* What flush and halt share: they ask the daemon to do something with a job, and watch the job until it is done. */
+#ifndef CKPT_CLI_ORDER_H
+#define CKPT_CLI_ORDER_H
+
+#include "contact.h"
+#include "output.h"
+
+#define ORDER_OPTIONS                                                                                                  \
+	{"job", OPTION_TEXT, "NAME", "the job (else CKPT_JOB; else the only one of the daemon)"},                      \
+	{                                                                                                              \
+		"socket", OPTION_TEXT, "PATH",                                                                         \
+			"the daemon's socket (else CKPT_SOCKET, $XDG_RUNTIME_DIR/ckptd.sock, /run/ckptd.sock)"         \
+	}
+
+/* Gives the order to the daemon of --socket, for the job of --job. EXIT_NO_DAEMON, EXIT_FAILED with the daemon's reason. */
+int order_give(const struct cli *cli, enum wire_command_kind kind, uint64_t at_ns, struct wire_answer *answer);
+
+/* The document of the daemon; owned by the caller. NULL: it does not answer (not said). */
+json_t *order_look(const struct cli *cli);
+/* The job in it; borrowed. NULL: the daemon has none of that name. */
+const json_t *order_job(const json_t *doc, const char *name);
+
+/* Waits a moment before the next look. -ECANCELED: the user wants to stop; -ETIMEDOUT: the deadline has passed. */
+int order_pause(uint64_t deadline);
+
+#endif

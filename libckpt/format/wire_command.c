@@ -1,0 +1,62 @@
+#include "format/wire.h"
+
+#include <string.h>
+
+static int malformed(const struct rbuf *r, struct err *err)
+{
+	if (!rbuf_finish(r))
+		return 0;
+	return err_set(err, -EBADMSG, "COMMAND message of %zu bytes is malformed", r->len);
+}
+
+int wire_command_encode(const struct wire_command *m, struct wbuf *out)
+{
+	wbuf_u32(out, m->kind);
+	wbuf_str(out, m->job);
+	wbuf_u64(out, m->at_ns);
+	return wbuf_finish(out);
+}
+
+int wire_command_decode(const void *body, size_t len, struct wire_command *m, struct err *err)
+{
+	struct rbuf r = rbuf_of(body, len);
+	*m = (struct wire_command){0};
+	m->kind = rbuf_u32(&r);
+	rbuf_str(&r, m->job, sizeof(m->job));
+	m->at_ns = rbuf_u64(&r);
+	int rc = malformed(&r, err);
+	if (rc)
+		return rc;
+	if (m->kind < COMMAND_FLUSH || m->kind > COMMAND_GO_ON)
+		return err_set(err, -EBADMSG, "COMMAND message with kind %u", m->kind);
+	if (*m->job && name_check("job", m->job, sizeof(m->job), err))
+		return -EBADMSG;
+	return 0;
+}
+
+int wire_answer_encode(const struct wire_answer *m, struct wbuf *out)
+{
+	wbuf_u64(out, m->id.step);
+	wbuf_u32(out, m->id.epoch);
+	wbuf_str(out, m->job);
+	wbuf_str(out, m->text);
+	return wbuf_finish(out);
+}
+
+int wire_answer_decode(const void *body, size_t len, struct wire_answer *m, struct err *err)
+{
+	struct rbuf r = rbuf_of(body, len);
+	*m = (struct wire_answer){0};
+	m->id.step = rbuf_u64(&r);
+	m->id.epoch = rbuf_u32(&r);
+	rbuf_str(&r, m->job, sizeof(m->job));
+	rbuf_str(&r, m->text, sizeof(m->text));
+	/* It ends on a terminal. */
+	for (char *c = m->text; *c; c++)
+		if ((unsigned char)*c < 0x20 || *c == 0x7f)
+			*c = ' ';
+	int rc = malformed(&r, err);
+	if (!rc && name_check("job", m->job, sizeof(m->job), err))
+		rc = -EBADMSG;
+	return rc;
+}

@@ -1,0 +1,124 @@
+"""ckpt flush and ckpt halt: what an operator asks of a job that runs."""
+# timeout: 240
+
+import datetime
+import json
+import subprocess
+import sys
+
+import fleet
+from launcher import CKPT, ENVIRONMENT, TRAIN, Run, listed, tidy
+from tap import Cases, equal, expect, has
+
+cases = Cases(tidy)
+case = cases.case
+
+
+def ckpt(*args, code=0):
+    done = subprocess.run([CKPT, *map(str, args)], capture_output=True, text=True, env=ENVIRONMENT, timeout=100)
+    expect(done.returncode == code, f"{args}: exit {done.returncode}, not {code}: {done.stdout}{done.stderr}")
+    return done.stdout if code == 0 else done.stderr
+
+
+class Training:
+    """A job that goes on for ever, on a daemon of its own."""
+
+    def __init__(self, d, *options):
+        self.d = d
+        d.start()
+        self.run = Run("-n", 2, "--job", "gpt", "--socket", d.socket, "--", TRAIN, "--steps", 1000000, *options)
+        self.run.until("a snapshot", lambda: any(s["in_memory"] for s in self.job()["snapshots"]))
+
+    def job(self):
+        jobs = json.loads(ckpt("status", "--socket", self.d.socket, "--json"))["jobs"]
+        return next((j for j in jobs if j["name"] == "gpt"), {"snapshots": []})
+
+    def ask(self, *args, code=0):
+        return ckpt(*args, "--socket", self.d.socket, code=code)
+
+
+@case("flush writes what is newest in memory and waits until it is durable")
+def _():
+    with fleet.daemon() as d:
+        job = Training(d, "--save-memory-every", 5, "--save-storage-every", 0)
+        document = json.loads(job.ask("flush", "--json"))
+        equal(document["job"], "gpt")
+        equal(listed(d.store), [document["step"]])
+        has(job.ask("flush", "--job", "gpt"), "gpt: step ", "is durable")
+        d.verify_all()
+        job.ask("halt", "--now", "--wait", 60)
+        job.run.wait(0)
+
+
+@case("a job that was halted makes a last checkpoint and ends well")
+def _():
+    with fleet.daemon() as d:
+        job = Training(d, "--save-memory-every", 5, "--save-storage-every", 100000)
+        has(job.ask("halt", "--now", "--wait", 60), "job gpt is asked to make a last checkpoint and end")
+        job.run.wait(0)
+        equal(len(listed(d.store)), 1)
+        d.verify_all()
+
+
+@case("after the next checkpoint")
+def _():
+    with fleet.daemon() as d:
+        job = Training(d, "--save-memory-every", 5, "--save-storage-every", 40)
+        has(job.ask("halt", "--after-next"), "when its next checkpoint is durable")
+        job.run.wait(0)
+        expect(listed(d.store), "there is no checkpoint")
+
+
+@case("before a time, which is refused when it is too near")
+def _():
+    with fleet.daemon() as d:
+        job = Training(d, "--save-memory-every", 5, "--save-storage-every", 40)
+        soon = datetime.datetime.now(datetime.timezone.utc) + datetime.timedelta(seconds=1)
+        has(job.ask("halt", "--before", soon.strftime("%Y-%m-%dT%H:%M:%SZ"), code=1), "job gpt needs ", "there are ")
+        at = soon + datetime.timedelta(seconds=14)
+        job.ask("halt", "--before", at.strftime("%Y-%m-%dT%H:%M:%SZ"), "--wait", 60)
+        expect(datetime.datetime.now(datetime.timezone.utc) <= at, "it was late")
+        job.run.wait(0)
+
+
+@case("what was asked for later is shown and can be taken back")
+def _():
+    with fleet.daemon() as d:
+        job = Training(d, "--save-memory-every", 5, "--save-storage-every", 100000)
+        has(job.ask("halt", "--cancel", code=1), "has not been asked to end")
+        job.ask("halt", "--after-next")
+        equal(job.job()["halt"], {"when": "after-next"})
+        has(job.ask("halt", "--cancel"), "job gpt goes on")
+        equal(job.job()["halt"], None)
+        job.ask("flush")  # would have been the next checkpoint
+        equal(job.job()["stopping"], False)
+        job.ask("halt", "--now")
+        equal(job.job()["stopping"], True)
+        job.run.wait(0)
+
+
+@case("mistakes are named")
+def _():
+    with fleet.daemon() as d:
+        has(ckpt("flush", "--socket", d.socket, code=12), str(d.socket))
+        has(ckpt("halt", code=2), "say when")
+        has(ckpt("halt", "--now", "--after-next", code=2), "say when")
+        has(ckpt("halt", "--before", "tomorrow", code=2), "a time is 18:30")
+        d.start()
+        has(ckpt("flush", "--socket", d.socket, code=1), "this daemon has no job")
+        job = Training.__new__(Training)
+        job.d = d
+        has(job.ask("halt", "--now", "--job", "other", code=1), "there is no job 'other' here; jobs: none")
+
+
+@case("without a store there is nothing to flush to")
+def _():
+    with fleet.daemon(store=False) as d:
+        job = Training(d, "--save-memory-every", 5, "--save-storage-every", 0)
+        has(job.ask("flush", code=1), "has no store")
+        has(job.ask("halt", "--after-next", code=1), "no store")
+        job.ask("halt", "--now")
+        job.run.wait(0)
+
+
+sys.exit(cases.end())
