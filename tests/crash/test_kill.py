@@ -1,7 +1,9 @@
 """SIGKILL of ckptd, of a rank, or of both, at random instants of a job at work: what was acknowledged as durable stays, whole and
-restorable bit by bit, and nothing else is listed. CKPT_SEED repeats a run's choices (not its timing).
+restorable bit by bit, and nothing else is listed. Several jobs at once, each with a daemon of its own: most of a round is spent
+waiting. CKPT_SEED repeats a run's choices (not its timing).
 timeout: 360"""
 
+import concurrent.futures
 import json
 import os
 import random
@@ -12,7 +14,8 @@ import fleet
 from tap import NIGHTLY, Cases, expect, until
 
 WORLD = 3
-ROUNDS = 400 if NIGHTLY else 40
+JOBS = 5
+ROUNDS = 400 if NIGHTLY else 40  # of each job
 LOAD = ("--storage", 2, "--pause", 3, "--elements", 20000, "--deadline", 20000)
 VICTIMS = ("daemon", "rank", "both")
 
@@ -95,14 +98,21 @@ def rounds(choose):
             epoch, step = max((int(line[2]), int(line[1])) for line in rank.of("restored"))
             expect((epoch, step) >= max(acknowledged), f"restored {epoch, step}, acknowledged {max(acknowledged)}")
         expect(d.stop() == 0, "the daemon's end")
-        print(f"# {ROUNDS} rounds, {len(acknowledged)} acknowledged, 0 lost, {len(d.committed())} committed")
+        return len(acknowledged), len(d.committed())
+
+
+def all_jobs(seed):
+    with concurrent.futures.ThreadPoolExecutor(JOBS) as pool:
+        runs = [pool.submit(rounds, random.Random(seed + n)) for n in range(JOBS)]
+        acknowledged, committed = map(sum, zip(*(run.result() for run in runs)))
+    print(f"# {JOBS * ROUNDS} rounds, {acknowledged} acknowledged, 0 lost, {committed} committed")
 
 
 def main():
     seed = int(os.environ.get("CKPT_SEED", random.randrange(1 << 32)))
     print(f"# CKPT_SEED={seed}", flush=True)
     cases = Cases()
-    cases.run(f"{ROUNDS} kills lose nothing that was acknowledged", rounds, random.Random(seed))
+    cases.run(f"{JOBS * ROUNDS} kills lose nothing that was acknowledged", all_jobs, seed)
     return cases.end()
 
 

@@ -98,10 +98,13 @@ def why_not():
 
 
 class Job:
-    def __init__(self, d, name):
+    def __init__(self, d, name, job="main"):
         self.d, self.stop, self.name = d, d.top / f"stop{name}", name
         self.ranks = [d.rank(r, WORLD, *LOAD, "--until-file", self.stop,
-                             name=f"rank{r}.{len(d.ranks)}") for r in range(WORLD)]
+                             name=f"rank{r}.{len(d.ranks)}", env={"CKPT_JOB": job}) for r in range(WORLD)]
+
+        for rank in self.ranks:
+            rank.job = job
 
     def count(self, level):
         return min(len(r.reached(level)) for r in self.ranks)
@@ -133,7 +136,7 @@ class Job:
 
 
 def intact(d):
-    acknowledged = set().union(*(r.reached("durable") for r in d.ranks))
+    acknowledged = set().union(*(r.reached("durable") for r in d.ranks if r.job == "main"))
     lost = acknowledged - set(d.committed())
     expect(not lost, "lost:", sorted(lost))
     d.verify_all()
@@ -174,7 +177,7 @@ def arriving():
             job = None
             try:
                 until(lambda i=injection: i.process.poll() is not None or traced(d.process.pid), "strace is attached")
-                job = Job(d, f"arriving, {call}={error}")
+                job = Job(d, f"arriving, {call}={error}", f"{call}.{error}")  # of its own: arenas are made anew
                 injection.until_fired(1)
             finally:
                 injection.end()

@@ -294,6 +294,19 @@ Test(memory, a_level_replaces_the_one_before_in_its_entry)
 	cr_assert_eq(s->seq % 2, 0u);
 }
 
+/* Ranks sleep on this word until it changes. */
+Test(memory, whatever_ranks_wait_for_wakes_them)
+{
+	_Atomic uint32_t *wake = &m.mem[0]->head->wake;
+	uint32_t before = *wake;
+	memory_publish(m.mem[0], &(struct level){.id = id, .level = LEVEL_CAPTURED});
+	cr_assert_eq(*wake, before + 1, "a level");
+	memory_set_epoch(m.mem[0], 3);
+	cr_assert_eq(*wake, before + 2, "an epoch");
+	memory_set_stop(m.mem[0]);
+	cr_assert_eq(*wake, before + 3, "a stop");
+}
+
 Test(memory, the_ring_forgets_the_oldest_also_after_a_restart)
 {
 	for (uint64_t step = 1; step <= 20; step++)

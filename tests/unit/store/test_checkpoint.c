@@ -188,6 +188,24 @@ Test(checkpoint, documents_of_another_checkpoint_are_refused)
 	expect_damage("step-000000000008.e0002");
 }
 
+/* Its own seal is right, and it names the checkpoint and the node that it should: only the digest in MANIFEST.json tells. */
+Test(checkpoint, a_node_manifest_of_other_contents_is_refused)
+{
+	struct store_spec other = spec;
+	char elsewhere[SCRATCH_MAX], from[sizeof(dir)];
+	scratch_new(elsewhere);
+	other.root = elsewhere;
+	other.seed = spec.seed + 1;
+	cr_assert_eq(store_make(&other, &err), 0, "%s", err.text);
+	store_dir(&other, from, sizeof(from));
+	size_t size;
+	AUTO_FREE char *node = scratch_read(from, "node-node1.json", &size);
+	cr_assert_eq(size, scratch_size(dir, "node-node1.json"));
+	scratch_write(dir, "node-node1.json", node, size);
+	expect_damage("node-node1.json");
+	scratch_remove(elsewhere);
+}
+
 Test(checkpoint, node_manifests_that_changed_places_are_refused)
 {
 	size_t a, b;
