@@ -131,9 +131,12 @@ bool stage_shown(const struct stage *stage, struct step_id id, struct shown *out
 {
 	for (uint32_t i = 0; i < ARENA_STATUS; i++) {
 		struct step_id found;
-		if (read_entry(&stage_head(stage)->status[i], &found, out) && found.epoch == id.epoch &&
-		    found.step == id.step && found.epoch)
+		struct shown entry; /* of another snapshot it tells nothing: *out stays */
+		if (read_entry(&stage_head(stage)->status[i], &found, &entry) && found.epoch == id.epoch &&
+		    found.step == id.step && found.epoch) {
+			*out = entry;
 			return true;
+		}
 	}
 	return false;
 }

@@ -98,6 +98,20 @@ Test(wait, a_failure_brings_its_sentence)
 	crew_down(&c);
 }
 
+Test(wait, the_failure_of_another_snapshot_is_not_its_own)
+{
+	struct crew c;
+	ckpt_snapshot *snap = begun(&c, 120, CKPT_MEMORY);
+	for (uint64_t step = 1; step <= ARENA_STATUS; step++)
+		publish(&c, step, LEVEL_CAPTURED, -EIO);
+	cr_assert_eq(ckpt_poll(snap), CKPT_PENDING, "the daemon has not shown it yet: %s", ckpt_error(c.s[0]));
+	cr_assert_eq(ckpt_wait(snap, CKPT_CAPTURED, 50), -ETIMEDOUT);
+	publish(&c, 120, LEVEL_CAPTURED, 0);
+	cr_assert_eq(ckpt_wait(snap, CKPT_CAPTURED, 5000), 0);
+	ckpt_snapshot_free(snap);
+	crew_down(&c);
+}
+
 Test(wait, a_failure_without_a_sentence_is_still_an_error)
 {
 	struct crew c;
