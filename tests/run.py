@@ -36,6 +36,7 @@ SUITES = {
     "integration": ("release", "tests/integration"),
     "stress": ("tsan", "tests/stress"),
     "fuzz": ("fuzz", "tests/fuzz"),
+    "planted": ("asan", "tests/planted"),
 }
 
 
