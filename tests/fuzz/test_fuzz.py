@@ -33,6 +33,7 @@ def make_seeds(top):
     store = top / "store"
     subprocess.run([BIN / "make_store", "--rows", "6", "--cols", "5", "--nodes", "2", "--damaged", "rowwise", "--pin", "why", store, "7"],
                    check=True)
+    seed(top / "fuzz_config", "small", b"# a comment\n[node]\nmemory-limit = 4G ; why\n[job gpt*]\nkeep-last = 3\nsave-timeout = 5s\n")
     for pattern, target in FILES.items():
         for path in store.glob(f"main/step-*/{pattern}"):
             data = path.read_bytes()
