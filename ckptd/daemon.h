@@ -17,6 +17,7 @@ struct http;
 struct loop;
 struct manager;
 struct pool;
+struct scrub;
 struct space;
 struct spanlog;
 
@@ -37,6 +38,7 @@ struct daemon {
 	struct space *space;     /* how full the store is; NULL: memory only */
 	struct http *http;       /* NULL: off */
 	struct gc *gc;           /* NULL: no store */
+	struct scrub *scrub;     /* NULL: no store */
 	struct list jobs;
 	uint64_t memory_used; /* bytes of arenas */
 	uint64_t tables_used; /* and of what was registered, with all that is made of it */

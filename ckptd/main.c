@@ -13,6 +13,7 @@
 #include "options.h"
 #include "pool.h"
 #include "reload.h"
+#include "scrub.h"
 #include "space.h"
 #include "spanlog.h"
 #include "startup.h"
@@ -98,6 +99,7 @@ static void on_pool(void *arg, uint32_t events)
 	pool_poll(s->daemon.pool);
 	pool_poll(s->daemon.reader);
 	gc_poll(s->daemon.gc);
+	scrub_poll(s->daemon.scrub);
 }
 
 /* A device writes its progress without ringing any bell: while captures run, the slots are looked at often. */
@@ -118,6 +120,7 @@ static void on_tick(void *arg)
 			busy |= saves_busy(&job->saves);
 	}
 	gc_tick(s->daemon.gc);
+	scrub_tick(s->daemon.scrub);
 	bool limited = throttle_waiting(&s->daemon.writes) || !gc_idle(s->daemon.gc);
 	unsigned idle = limited ? TICK_LIMITED_MS : TICK_IDLE_MS;
 	loop_tick(s->daemon.loop, busy ? TICK_BUSY_MS : idle, on_tick, s);
@@ -160,7 +163,8 @@ static int watch_all(struct server *s)
 		  loop_watch(loop, disk_event_fd(s->daemon.disk), EPOLLIN, on_disk, s) &&
 		  loop_watch(loop, pool_event_fd(s->daemon.pool), EPOLLIN, on_pool, s) &&
 		  loop_watch(loop, pool_event_fd(s->daemon.reader), EPOLLIN, on_pool, s) &&
-		  (!s->daemon.gc || loop_watch(loop, gc_event_fd(s->daemon.gc), EPOLLIN, on_pool, s));
+		  (!s->daemon.gc || loop_watch(loop, gc_event_fd(s->daemon.gc), EPOLLIN, on_pool, s)) &&
+		  (!s->daemon.scrub || loop_watch(loop, scrub_event_fd(s->daemon.scrub), EPOLLIN, on_pool, s));
 	return ok ? 0 : -ENOMEM;
 }
 
@@ -217,7 +221,8 @@ static int start(struct server *s, struct err *err)
 /* Something of a job holds memory that a worker or the disk still uses. */
 static bool at_work(struct server *s)
 {
-	if ((s->daemon.disk && disk_pending(s->daemon.disk)) || space_busy(s->daemon.space) || !gc_idle(s->daemon.gc))
+	if ((s->daemon.disk && disk_pending(s->daemon.disk)) || space_busy(s->daemon.space) || !gc_idle(s->daemon.gc) ||
+	    !scrub_idle(s->daemon.scrub))
 		return true;
 	list_for(node, &s->daemon.jobs) {
 		const struct job *job = list_entry(node, struct job, link);
@@ -246,6 +251,8 @@ static bool finish_work(struct server *s)
 		pool_poll(s->daemon.reader);
 		gc_poll(s->daemon.gc);
 		gc_tick(s->daemon.gc);
+		scrub_poll(s->daemon.scrub);
+		scrub_tick(s->daemon.scrub);
 	}
 	return true;
 }
@@ -260,6 +267,7 @@ static void stop(struct server *s)
 	s->daemon.stopping = true;
 	meter_open(&s->daemon.reads); /* what is in flight ends without limits */
 	throttle_open(&s->daemon.writes);
+	scrub_tick(s->daemon.scrub);
 	http_stop(s->daemon.http);
 	s->daemon.http = NULL;
 	conns_free(&s->conns);

@@ -16,6 +16,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#define HOLD_NS CLOCK_NS_PER_S
+
 enum { READBACK_NICE = 10 };
 
 struct verify_item {
@@ -32,6 +34,7 @@ struct verify_item {
 	struct err err;
 	char finding[ERR_TEXT_MAX];
 	struct salvage salvage;
+	const _Atomic int *gait;
 	struct repair *repair; /* NULL: no memory for one */
 };
 
@@ -52,7 +55,9 @@ static int pay(void *arg, uint64_t done, uint64_t total)
 	(void)total;
 	meter_wait(item->meter, &item->bucket, done - item->read);
 	item->read = done;
-	return 0;
+	if (item->gait && *item->gait == READBACK_HOLD)
+		meter_hold(item->meter, item->gait, HOLD_NS);
+	return item->gait && *item->gait == READBACK_STOP;
 }
 
 static int write_mark(struct verify_item *item, struct repo *repo)
@@ -166,6 +171,7 @@ int readback_start(struct daemon *daemon, const struct readback *what, struct ve
 	item->meter = &daemon->reads;
 	item->rate = what->rate;
 	item->bucket.rate = &item->rate;
+	item->gait = what->gait;
 	item->done = what->done;
 	item->arg = what->arg;
 	*out = item;

@@ -15,12 +15,16 @@ struct verify_item;
 /* rc 0: it is whole; err then is empty, or says what had to be repaired. -EBADMSG: it is damaged. Others: it could not be read. */
 typedef void readback_fn(void *arg, struct step_id id, int rc, const struct err *err);
 
+/* What the loop tells the one who reads. */
+enum readback_gait { READBACK_GO = 0, READBACK_HOLD, READBACK_STOP };
+
 struct readback {
 	const char *job;
 	struct step_id id;
 	uint64_t rate;                   /* the job's own limit in bytes/s, 0: none; the node's counts besides */
 	const struct snapshot *snapshot; /* what may still be in memory of it; NULL: nothing */
 	struct pool *pool;               /* where it runs */
+	const _Atomic int *gait; /* NULL: goes to the end. HOLD: waits, a second at most; STOP: ends with -ECANCELED */
 	readback_fn *done;
 	void *arg;
 };

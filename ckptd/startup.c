@@ -8,6 +8,7 @@
 #include "gc.h"
 #include "job.h"
 #include "manager.h"
+#include "scrub.h"
 #include "store/repo.h"
 
 #include <stddef.h>
@@ -90,6 +91,8 @@ int startup_store(struct daemon *d, int *lock, struct err *err)
 	if (!rc)
 		rc = gc_new(d, &d->gc, err);
 	if (!rc)
+		rc = scrub_new(d, &d->scrub, err);
+	if (!rc)
 		open_catalog(d);
 	return rc;
 }
@@ -122,6 +125,8 @@ void startup_arenas(struct daemon *d)
 
 void startup_close(struct daemon *d, int lock)
 {
+	scrub_free(d->scrub);
+	d->scrub = NULL;
 	gc_free(d->gc);
 	d->gc = NULL;
 	catalog_close(d->catalog);

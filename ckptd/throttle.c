@@ -146,3 +146,10 @@ void meter_wait(struct meter *m, struct bucket *job, uint64_t bytes)
 	while (!atomic_load(&m->open) && (paid = paid_at(m, job)) > (now = clock_now()))
 		sleep_until(min_u64(paid, now + METER_SLICE));
 }
+
+void meter_hold(struct meter *m, const _Atomic int *still, uint64_t ns)
+{
+	uint64_t now = clock_now(), end = now + ns;
+	for (int was = *still; !atomic_load(&m->open) && *still == was && now < end; now = clock_now())
+		sleep_until(min_u64(end, now + METER_SLICE));
+}

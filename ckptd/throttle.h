@@ -62,4 +62,7 @@ void meter_open(struct meter *m);
 /* job: a bucket of the caller's own. Returns when both are paid, or soon after meter_open or a change of the limit. */
 void meter_wait(struct meter *m, struct bucket *job, uint64_t bytes);
 
+/* Waits while *still is what it is now, for `ns` at the most, and no longer than until meter_open. */
+void meter_hold(struct meter *m, const _Atomic int *still, uint64_t ns);
+
 #endif

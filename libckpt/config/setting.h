@@ -29,13 +29,14 @@ struct config {
 	const char *store; /* path of the repository; NULL: memory only */
 	const char *socket;
 	const char *node;
-	const char *http;          /* "ADDR:PORT", or "off" */
-	const char *span_log;      /* path of a file; NULL: none */
-	uint64_t memory_limit;     /* bytes of arenas on this node */
-	uint64_t huge_pages;       /* enum huge_pages of ckptd */
-	uint64_t write_bandwidth;  /* bytes/s of all jobs; 0: as fast as the storage */
-	uint64_t read_bandwidth;   /* of reading back; 0: as fast as the storage */
-	uint64_t collect_after_ms; /* what crashes left half-written is deleted when it is older */
+	const char *http;           /* "ADDR:PORT", or "off" */
+	const char *span_log;       /* path of a file; NULL: none */
+	uint64_t memory_limit;      /* bytes of arenas on this node */
+	uint64_t huge_pages;        /* enum huge_pages of ckptd */
+	uint64_t write_bandwidth;   /* bytes/s of all jobs; 0: as fast as the storage */
+	uint64_t read_bandwidth;    /* of reading back; 0: as fast as the storage */
+	uint64_t scrub_interval_ms; /* a checkpoint that was read before is read again; 0: never */
+	uint64_t collect_after_ms;  /* what crashes left half-written is deleted when it is older */
 };
 
 /* What becomes of a save to storage that meets an unfinished one; in the order of the table's choices. */

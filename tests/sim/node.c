@@ -7,6 +7,7 @@
 #include "loop.h"
 #include "pool.h"
 #include "rng.h"
+#include "scrub.h"
 #include "startup.h"
 #include "store/verify.h"
 
@@ -73,6 +74,7 @@ static void tear_down(struct node *node)
 	d->stopping = true;
 	pool_free(d->pool);
 	gc_free(d->gc);
+	scrub_free(d->scrub);
 	list_for_safe(it, &d->jobs)
 		job_free(list_entry(it, struct job, link));
 	disk_free(d->disk);
