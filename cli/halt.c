@@ -88,9 +88,9 @@ static int wait_for_end(const struct cli *cli, const char *name, uint64_t second
 
 static int run(struct cli *cli)
 {
-	enum wire_command_kind kind;
+	enum wire_command_kind kind = COMMAND_HALT;
 	struct wire_answer answer;
-	uint64_t at_ns, seconds = cli_number(cli, "wait", 0);
+	uint64_t at_ns = 0, seconds = cli_number(cli, "wait", 0);
 	if (seconds > WAIT_MAX_S)
 		return cli_fail(cli, EXIT_USAGE, "--wait %" PRIu64 ": at most %d", seconds, WAIT_MAX_S);
 	int code = choose(cli, &kind, &at_ns);

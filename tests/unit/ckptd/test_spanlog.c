@@ -153,7 +153,8 @@ Test(spanlog, what_cannot_be_taken_is_dropped_and_the_log_says_so)
 	start(SPANLOG_FILE_MAX);
 	spanlog_close(spans);
 	char *text = scratch_read(dir, "spans", &len);
-	for (const char *at = text; (at = strstr(at, "\"span\":\"save\"")); at++)
+	/* Not strstr: the sanitizer measures the whole rest of the text at each call. */
+	for (const char *at = text; (at = memmem(at, (size_t)(text + len - at), "\"span\":\"save\"", 13)); at++)
 		saves++;
 	cr_assert(len && text[len - 1] == '\n');
 	cr_assert_leq(saves + dropped_of(text), (size_t)BURST);
