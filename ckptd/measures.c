@@ -214,6 +214,15 @@ void measures_save(struct job *job, struct snapshot *s)
 		finish(job, r);
 }
 
+void measures_reread(struct job *job, struct step_id id, bool damaged)
+{
+	struct measures *m = &job->measures;
+	if (damaged)
+		m->damaged_id = id;
+	else if (!step_compare(m->damaged_id, id))
+		m->damaged_id = (struct step_id){0};
+}
+
 void measures_end(struct job *job, const struct snapshot *s)
 {
 	struct measures *m = &job->measures;

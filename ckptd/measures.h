@@ -82,6 +82,8 @@ void measures_tick(struct job *job, uint64_t now);
 void measures_save(struct job *job, struct snapshot *s);
 /* Nothing more will be heard of it, or of the whole job (NULL). */
 void measures_end(struct job *job, const struct snapshot *s);
+/* A checkpoint on storage was read again: it is damaged, or intact (repaired, say). */
+void measures_reread(struct job *job, struct step_id id, bool damaged);
 /* An epoch was raised; last_beat_ns: the last heartbeat of who was lost, 0: nobody was. */
 void measures_raise(struct job *job, uint64_t last_beat_ns, const char *reason);
 /* A restore was answered. start_ns: when all had asked. */

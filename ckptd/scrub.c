@@ -117,6 +117,8 @@ static void tell(struct scrub *scrub, const struct due *d, int rc, const struct 
 		return;
 	}
 	catalog_verified(catalog, d->job, d->id, rc);
+	if (job)
+		measures_reread(job, d->id, rc != 0);
 	if (!rc && !err->text[0])
 		return;
 	if (rc && job)

@@ -99,6 +99,12 @@ Test(health, damage_hangs_and_refused_restores_are_failing)
 {
 	job.measures.damaged_id = (struct step_id){7, 3};
 	cr_assert(strstr(find(HEALTH_DAMAGED)->text, "step 7 epoch 3"));
+	measures_reread(&job, (struct step_id){6, 3}, false);
+	cr_assert(find(HEALTH_DAMAGED), "another one is intact");
+	measures_reread(&job, (struct step_id){7, 3}, false);
+	cr_assert_null(find(HEALTH_DAMAGED), "it was repaired");
+	measures_reread(&job, (struct step_id){5, 3}, true);
+	cr_assert(strstr(find(HEALTH_DAMAGED)->text, "step 5 epoch 3"));
 	ranks[1].hung = true;
 	cr_assert(strstr(find(HEALTH_RANK_HUNG)->text, "rank 1"));
 	measures_restore(&job, (struct step_id){0}, 0, clock_now(), -EBADMSG, "no intact checkpoint is left");
