@@ -105,7 +105,7 @@ def environment(root, test, tmp, reports):
     # cache lines are aligned to 64 bytes here.
     env["ASAN_OPTIONS"] = f"{log}:detect_leaks=1:detect_stack_use_after_return=0"
     env["UBSAN_OPTIONS"] = f"{log}:print_stacktrace=1"
-    env["TSAN_OPTIONS"] = f"{log}:second_deadlock_stack=1"
+    env["TSAN_OPTIONS"] = f"{log}:second_deadlock_stack=1:suppressions={root / 'tests/tsan.supp'}"
     return env
 
 

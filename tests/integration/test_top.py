@@ -82,7 +82,9 @@ def _():
 daemon.start()
 ranks = Run("-n", 4, "--job", "gpt", "--socket", daemon.socket, "--inject", "kill:rank=1@step=30", "--", TRAIN, "--steps", 100000,
             "--save-memory-every", 5, "--save-storage-every", 20)
-until(lambda: "recovery" in top()[0] and "verified step" in top()[0], "a recovery and a verified save", pause=0.2)
+BARS = re.compile("[▁▂▃▄▅▆▇█]{5}")
+until(lambda: all((lambda text: ("recovery" in text, "verified step" in text, BARS.search(text)))(top()[0])),
+      "a recovery, a verified save, and some steps after it", pause=0.2)
 
 
 @case("one picture shows health, levels, ranks, saves and recoveries")
@@ -90,7 +92,7 @@ def _():
     text, _ = top("--once")
     has(text, "ckptd n0", "ok", "gpt: running, 4 ranks, epoch 2", "captured step", "durable step", "verified step", "RANK", "joined",
         "from memory", "rank 1 is lost")
-    expect(re.search(r"[▁▂▃▄▅▆▇█]{5}", text), "step times", text)
+    expect(BARS.search(text), "step times", text)
     expect("\033" not in text, "sequences for a terminal", repr(text))
 
 
