@@ -1,7 +1,7 @@
 """The same small job, a rank killed on the way, in the environments that people really have: private umask, names with blanks, no
 privileges, little memlock, io_uring forbidden, process namespaces, little memory, a store in memory. Each must end with the same bits
 and an intact store."""
-# timeout: 240
+# timeout: 300
 
 import contextlib
 import json
@@ -16,7 +16,7 @@ import tempfile
 from launcher import CKPT, ENVIRONMENT, TRAIN, final, tidy, top
 from tap import Cases, equal, expect, has
 
-STEPS, DEADLINE = 30, 100
+STEPS, DEADLINE = 200, 100
 cases = Cases(tidy)
 case = cases.case
 reference = None
@@ -25,7 +25,7 @@ reference = None
 def job(store, prefix=(), ranks=(), more=(), **env):
     """Two ranks of ckpt-train, one of them killed; `prefix` comes before ckpt run, `ranks` before each rank. What it said."""
     done = subprocess.run([*prefix, CKPT, "run", "-n", "2", "--json", "--store", store, "--inject", "kill:rank=1@step=20", *more, "--",
-                           *ranks, TRAIN, "--steps", str(STEPS), "--save-memory-every", "5", "--save-storage-every", "10"],
+                           *ranks, TRAIN, "--steps", str(STEPS), "--save-memory-every", "5", "--save-storage-every", "50"],
                           env={**ENVIRONMENT, "TMPDIR": str(top), **env}, cwd=top, stdin=subprocess.DEVNULL, capture_output=True,
                           text=True, timeout=DEADLINE)
     expect(done.returncode == 0, f"exit {done.returncode}: {done.stderr[-3000:]}")
