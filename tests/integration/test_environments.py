@@ -114,27 +114,32 @@ def _():
     sound(store, CKPT_DISK_ENGINE="threads")
 
 
+OWN_PROCESSES = ("unshare", "--pid", "--fork", "--kill-child", "--mount-proc")
+
+
+def no_namespaces():
+    """Why none can be made; None where they can."""
+    tried = subprocess.run([*OWN_PROCESSES, "true"], capture_output=True, text=True)
+    return f"namespaces cannot be made here: {tried.stderr.strip()}" if tried.returncode else None
+
+
 @case("each rank in a process namespace of its own")
 def _():
-    prefix = ("unshare", "--pid", "--fork", "--kill-child", "--mount-proc")
-    tried = subprocess.run([*prefix, "true"], capture_output=True, text=True)
-    if tried.returncode:
-        return f"namespaces cannot be made here: {tried.stderr.strip()}"
+    if why := no_namespaces():
+        return why
     store = new_store()
-    same(job(store, ranks=prefix))
+    same(job(store, ranks=OWN_PROCESSES))
     sound(store)
     return None
 
 
 @case("everything in a process namespace, as in a container")
 def _():
-    prefix = ("unshare", "--pid", "--fork", "--kill-child", "--mount-proc")
-    tried = subprocess.run([*prefix, "true"], capture_output=True, text=True)
-    if tried.returncode:
-        return f"namespaces cannot be made here: {tried.stderr.strip()}"
+    if why := no_namespaces():
+        return why
     store = new_store()
-    same(job(store, prefix=prefix))
-    sound(store, prefix=prefix)
+    same(job(store, prefix=OWN_PROCESSES))
+    sound(store, prefix=OWN_PROCESSES)
     return None
 
 
