@@ -92,7 +92,8 @@ def finished_elsewhere():
         save(ranks, 5, 5, STORAGE, DURABLE)
         ranks[0].must("close")
         ranks[1].must("begin", 10, STORAGE, 0)
-        ranks[1].must("fence", 0)
+        answer = ranks[1].ask("fence", 0)  # the daemon may have given it up already
+        expect(answer.code in (0, ECANCELED), answer)
         answer = ranks[1].ask("wait", 0, DURABLE, SOON)
         expect(answer.code == ECANCELED and "rank 0 has finished" in answer.text, answer)
 
