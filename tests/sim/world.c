@@ -1,6 +1,7 @@
 #include "world.h"
 
 #include "base/clock.h"
+#include "net_sim.h"
 
 #include <inttypes.h>
 #include <stdarg.h>
@@ -23,6 +24,7 @@ void world_reset(uint64_t seed)
 	run_event = 0;
 	clock_reset();
 	disk_sim_reset();
+	net_sim_reset();
 }
 
 void world_enter_threads(void)
@@ -43,6 +45,7 @@ void world_leave_threads(void)
 void world_end(void)
 {
 	disk_sim_reset();
+	net_sim_reset();
 }
 
 void sim_context(uint64_t seed, uint64_t event)

@@ -1,0 +1,352 @@
+#include "net_private.h"
+
+#include "base/bytes.h"
+#include "base/clock.h"
+#include "rng.h"
+#include "world.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { POLL_MAX = 8, BEATS = 4 /* within the limit of silence */ };
+
+static void finish_ops(struct list *ops, int rc)
+{
+	for (struct list *node; (node = list_pop(ops));) {
+		struct net_op *op = list_entry(node, struct net_op, link);
+		op->result = rc;
+		op->done(op);
+	}
+}
+
+static void end_session(struct net *net, struct session *s, int rc)
+{
+	struct list ops;
+	unsigned peer = other_of(s, net->self)->node;
+	leave(net, s, &ops, true, rc == -ESHUTDOWN ? -ESHUTDOWN : -ECONNRESET);
+	finish_ops(&ops, rc);
+	net->events.down(net->events.arg, peer, rc);
+}
+
+static bool next_frame(struct net *net, struct session *s)
+{
+	struct side *me = side_of(s, net->self);
+	unsigned peer = other_of(s, net->self)->node;
+	while (!list_empty(&me->frames) && !net_world.cut[peer][net->self]) {
+		struct frame *f = list_entry(me->frames.next, struct frame, link);
+		if (f->due > clock_now())
+			return false;
+		list_remove(&f->link);
+		me->nframes -= !f->beat;
+		me->nbytes -= f->len;
+		me->heard_ns = clock_now();
+		bool beat = f->beat;
+		int end = f->end;
+		if (!beat && !end) {
+			net->counts.messages_in++;
+			net->events.message(net->events.arg, peer, f->type, f->body, f->len);
+		}
+		free(f);
+		if (end)
+			end_session(net, s, end);
+		if (!beat)
+			return true;
+	}
+	return false;
+}
+
+/* A copy cannot be called back: the others that are on the same way go with the one that takes too long. */
+static bool fail_copies(struct session *s, struct side *me)
+{
+	struct list late, cut;
+	list_init(&late);
+	list_init(&cut);
+	list_for_safe(node, &me->ops) {
+		if (list_entry(node, struct net_op, link)->deadline >= clock_now())
+			continue;
+		list_remove(node);
+		list_push(&late, node);
+	}
+	if (!list_empty(&late))
+		cut_way(s);
+	if (!me->way_cut)
+		return false;
+	me->way_cut = false;
+	for (struct list *node; (node = list_pop(&me->ops));)
+		list_push(&cut, node);
+	finish_ops(&late, -ETIMEDOUT);
+	finish_ops(&cut, -ECONNRESET);
+	return true;
+}
+
+static void beat(struct net *net, struct session *s, struct side *me)
+{
+	if (clock_now() - me->beat_ns < net->timeout_ns / BEATS || other_of(s, net->self)->state == SIDE_GONE)
+		return;
+	me->beat_ns = clock_now();
+	push_frame(s, net->self, &(struct frame){.beat = true}, NULL);
+}
+
+static bool side_event(struct net *net, unsigned peer)
+{
+	struct session *s = *pair(net->self, peer);
+	struct side *me = side_of(s, net->self);
+	if (!me || me->state == SIDE_GONE)
+		return false;
+	if (me->state == SIDE_COMING) {
+		if (me->due > clock_now() || net_world.cut[peer][net->self])
+			return false;
+		me->state = SIDE_UP;
+		me->heard_ns = clock_now();
+		net->counts.sessions++;
+		net->events.up(net->events.arg, peer);
+		return true;
+	}
+	beat(net, s, me);
+	if (me->end) {
+		end_session(net, s, me->end);
+		return true;
+	}
+	if (fail_copies(s, me))
+		return true;
+	if (rng_chance(world_rng(), 50) ? next_part(net, s) || next_frame(net, s)
+					: next_frame(net, s) || next_part(net, s))
+		return true;
+	if (clock_now() - me->heard_ns <= net->timeout_ns)
+		return false;
+	end_session(net, s, -ETIMEDOUT);
+	return true;
+}
+
+static bool one_event(struct net *net)
+{
+	struct list *node = list_pop(&net->ready);
+	if (node) {
+		struct net_op *op = list_entry(node, struct net_op, link);
+		op->done(op);
+		return true;
+	}
+	unsigned first = (unsigned)rng_below(world_rng(), NET_SIM_NODES);
+	for (unsigned i = 0; i < NET_SIM_NODES; i++) {
+		unsigned peer = (first + i) % NET_SIM_NODES;
+		if (peer != net->self && side_event(net, peer))
+			return true;
+	}
+	return false;
+}
+
+int net_poll(struct net *net)
+{
+	int n = 0;
+	SIM_CHECK(!net->dead, "node %u is dead and polls", net->self);
+	for (unsigned peer = 0; peer < NET_SIM_NODES; peer++)
+		if (peer != net->self)
+			connect_to(net, peer);
+	while (n < POLL_MAX && one_event(net))
+		n++;
+	return n;
+}
+
+/* ---- the rest of net.h --------------------------------------------------------------------------------------------- */
+
+int net_new(const struct net_config *config, const struct net_events *events, struct net **out, struct err *err)
+{
+	(void)err;
+	SIM_CHECK(config->self < NET_SIM_NODES && !net_world.nets[config->self], "node %u", config->self);
+	struct net *net = calloc(1, sizeof(*net));
+	SIM_CHECK(net, "memory");
+	net->self = config->self;
+	net->timeout_ns = config->peer_timeout_ns;
+	net->events = *events;
+	list_init(&net->regions);
+	list_init(&net->ready);
+	net_world.nets[net->self] = net;
+	*out = net;
+	return 0;
+}
+
+static void leave_all(struct net *net, bool told)
+{
+	for (unsigned peer = 0; peer < NET_SIM_NODES; peer++) {
+		struct list ops;
+		struct session *s = peer == net->self ? NULL : *pair(net->self, peer);
+		if (!s || side_of(s, net->self)->state == SIDE_GONE)
+			continue;
+		leave(net, s, &ops, told, -ESHUTDOWN);
+		for (struct list *node; (node = list_pop(&ops));)
+			list_push(&net->ready, node);
+	}
+}
+
+void net_free(struct net *net)
+{
+	if (!net)
+		return;
+	leave_all(net, true);
+	net->dead = true;
+	finish_ops(&net->ready, -ESHUTDOWN);
+	list_for_safe(node, &net->regions) {
+		list_entry(node, struct net_region, link)->net = NULL;
+		list_remove(node);
+	}
+	net_world.nets[net->self] = NULL;
+	free(net);
+}
+
+int net_event_fd(struct net *net)
+{
+	(void)net;
+	return -1;
+}
+
+bool net_is_up(const struct net *net, unsigned node)
+{
+	struct side *me = side_of(*pair(net->self, node), net->self);
+	return node != net->self && me && me->state == SIDE_UP;
+}
+
+uint64_t net_session(const struct net *net, unsigned node)
+{
+	return net_is_up(net, node) ? side_of(*pair(net->self, node), net->self)->number : 0;
+}
+
+int net_send(struct net *net, unsigned node, uint16_t type, const struct wbuf *body)
+{
+	SIM_CHECK(!body->failed, "a message that could not be encoded");
+	if (net->dead || !net_is_up(net, node))
+		return -ENOTCONN;
+	if (body->len > NET_MESSAGE_MAX)
+		return -EMSGSIZE;
+	struct session *s = *pair(net->self, node);
+	struct side *you = other_of(s, net->self);
+	if (you->state == SIDE_GONE)
+		return 0; /* nobody knows yet that it goes nowhere */
+	if (you->nframes >= NET_QUEUE_MAX || you->nbytes + body->len > NET_QUEUE_BYTES ||
+	    chance(net_world.faults.refuse))
+		return -ENOBUFS;
+	struct frame head = {.type = type, .len = body->len};
+	if (chance(net_world.faults.drop)) {
+		head = (struct frame){.end = -ECONNRESET};
+		net_world.counts.lost++;
+	}
+	push_frame(s, net->self, &head, body->data);
+	net->counts.messages_out++;
+	net_world.counts.messages++;
+	return 0;
+}
+
+void net_drop(struct net *net, unsigned node, int rc)
+{
+	struct side *me = net->dead ? NULL : side_of(*pair(net->self, node), net->self);
+	if (me && me->state == SIDE_UP && !me->end)
+		me->end = rc;
+}
+
+int net_expose(struct net *net, unsigned node, void *base, uint64_t size, enum net_access access,
+	       struct net_region **out, struct err *err)
+{
+	if (net->dead || !net_is_up(net, node))
+		return err_set(err, -ENOTCONN, "node %u is not connected", node);
+	struct net_region *r = calloc(1, sizeof(*r));
+	SIM_CHECK(r, "memory");
+	*r = (struct net_region){.net = net,
+				 .node = node,
+				 .session = net_session(net, node),
+				 .key = rng_next(world_rng()),
+				 .base = base,
+				 .size = size,
+				 .access = access};
+	list_push(&net->regions, &r->link);
+	*out = r;
+	return 0;
+}
+
+struct net_ticket net_region_ticket(const struct net_region *region)
+{
+	return (struct net_ticket){.key = region->key, .size = region->size};
+}
+
+void net_withdraw(struct net_region *region)
+{
+	if (region && region->net) {
+		list_remove(&region->link);
+		disturb_copies(*pair(region->net->self, region->node), region->key);
+	}
+	free(region);
+}
+
+int net_register(struct net *net, void *base, uint64_t size)
+{
+	(void)net;
+	(void)base;
+	(void)size;
+	return 0;
+}
+
+void net_unregister(struct net *net, int token)
+{
+	(void)net;
+	(void)token;
+}
+
+struct net_counts net_counts(const struct net *net)
+{
+	return net->counts;
+}
+
+/* ---- for tests ----------------------------------------------------------------------------------------------------- */
+
+void net_sim_reset(void)
+{
+	for (unsigned a = 0; a < NET_SIM_NODES; a++) {
+		SIM_CHECK(!net_world.nets[a], "node %u was not freed", a);
+		for (unsigned b = a + 1; b < NET_SIM_NODES; b++)
+			if (net_world.pairs[a][b])
+				session_free(net_world.pairs[a][b]);
+	}
+	memset(&net_world, 0, sizeof(net_world));
+}
+
+void net_sim_faults(const struct net_faults *faults)
+{
+	net_world.faults = *faults;
+}
+
+const struct net_sim_counts *net_sim_counts(void)
+{
+	return &net_world.counts;
+}
+
+void net_sim_cut(unsigned from, unsigned to, bool cut)
+{
+	net_world.cut[from][to] = cut;
+}
+
+void net_sim_slow(unsigned from, unsigned to, uint64_t bytes_per_s)
+{
+	net_world.rate[from][to] = bytes_per_s;
+}
+
+/* Its kernel may tell the others, or be gone with it. */
+void net_sim_kill(unsigned node)
+{
+	struct net *net = net_world.nets[node];
+	SIM_CHECK(net && !net->dead, "node %u is not alive", node);
+	leave_all(net, rng_chance(world_rng(), 50));
+	net->dead = true;
+}
+
+bool net_sim_writable(const void *base, uint64_t size)
+{
+	const uint8_t *p = base;
+	for (unsigned a = 0; a < NET_SIM_NODES; a++) {
+		if (!net_world.nets[a])
+			continue;
+		list_for(node, &net_world.nets[a]->regions) {
+			struct net_region *r = list_entry(node, struct net_region, link);
+			if ((r->access & NET_WRITABLE) && p < r->base + r->size && r->base < p + size)
+				return true;
+		}
+	}
+	return false;
+}

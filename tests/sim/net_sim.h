@@ -1,0 +1,39 @@
+/* The net of the simulator: all nodes live in one process and know each other by their index. Time passes with the clock, and things
+ * happen when a node polls: one that is not polled is a daemon that was stopped. Messages of a session arrive in order, sessions and
+ * the parts of copies overtake each other. */
+#ifndef CKPT_SIM_NET_SIM_H
+#define CKPT_SIM_NET_SIM_H
+
+#include "net.h"
+
+enum { NET_SIM_NODES = 64 };
+
+struct net_faults {
+	uint64_t delay_ns; /* every message and every part of a copy takes up to this long */
+	unsigned drop;     /* per thousand of them: one is lost, and with it the session */
+	unsigned refuse;   /* per thousand calls of net_send: -ENOBUFS */
+};
+
+struct net_sim_counts {
+	uint64_t sessions, ended, messages, lost, parts;
+	uint64_t late;    /* parts that landed although their sender had given the copy up */
+	uint64_t refused; /* parts that found no region */
+};
+
+/* No node is there, all links are open and without faults. */
+void net_sim_reset(void);
+void net_sim_faults(const struct net_faults *faults);
+const struct net_sim_counts *net_sim_counts(void);
+
+/* Cut, nothing passes from one node to the other. What was under way waits, and goes on if the link is mended before somebody
+ * finds the silence too long. */
+void net_sim_cut(unsigned from, unsigned to, bool cut);
+void net_sim_slow(unsigned from, unsigned to, uint64_t bytes_per_s); /* 0: as fast as it goes */
+
+/* The process of a node dies without a goodbye. Its net is good for net_free only. */
+void net_sim_kill(unsigned node);
+
+/* Another node may write to some of these bytes, now or with what is under way. */
+bool net_sim_writable(const void *base, uint64_t size);
+
+#endif
