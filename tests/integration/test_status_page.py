@@ -74,6 +74,8 @@ def _():
 
         until(job, "a verified save after the loss", pause=0.1)
         page = Text(browse(address, "--dump-dom"))
+        with urllib.request.urlopen(f"http://{address}/healthz", timeout=30) as answer:
+            findings = json.load(answer)["findings"]
         ARTEFACTS.mkdir(parents=True, exist_ok=True)
         for scheme, options in (("light", ()), ("dark", ("--blink-settings=preferredColorScheme=0",))):
             picture = ARTEFACTS / f"status-page-{scheme}.png"
@@ -83,7 +85,10 @@ def _():
     finally:
         run.child.terminate()
         run.child.wait(60)
-    has(page.text, "gpt", "4 ranks, epoch 2", "Newest verified", "rank 1 is lost", "from memory", "Nothing is wrong", "joined")
+    has(page.text, "gpt", "4 ranks, epoch 2", "Newest verified", "rank 1 is lost", "from memory", "joined")
+    # What the machine lacks is noted, too.
+    expect(all(f["severity"] == "notice" for f in findings), "nothing is wrong", findings)
+    has(page.text, *([f["code"] for f in findings] or ["Nothing is wrong"]))
     expect(page.elements.count("polyline") >= 4 and page.elements.count("rect") >= 4, "step times drawn")
     expect("The daemon does not answer" in PAGE and not re.search(r"\b(undefined|NaN|null)\b", page.text), page.text[:3000])
 
