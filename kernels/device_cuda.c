@@ -194,6 +194,7 @@ const struct device_ops device_cuda_ops = {
 	.plan_free = cuda_plan_free,
 	.plan_launch = cuda_plan_launch,
 	.plan_fence = cuda_plan_fence,
+	.plan_cancel = cuda_plan_cancel,
 	.restore = cuda_restore,
 };
 

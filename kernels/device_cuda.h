@@ -55,6 +55,7 @@ void cuda_plan_free(struct plan *plan);
 int cuda_plan_launch(struct plan *plan, void *stream, const struct capture_target *target, unsigned flags,
 		     struct err *err);
 int cuda_plan_fence(struct plan *plan, void *stream, uint64_t deadline, uint64_t *bad_leaf, struct err *err);
+void cuda_plan_cancel(struct plan *plan);
 int cuda_restore(struct device *dev, const void *base, const struct span *spans, size_t n, const uint64_t *leaves,
 		 void *stream, uint64_t *bad_leaf, struct err *err);
 

@@ -322,6 +322,7 @@ static int host_launch(struct plan *plan, void *stream, const struct capture_tar
 		return err_set(err, -ECANCELED, "the host device was closed");
 	plan->target = *target;
 	plan->flags = flags;
+	atomic_store(&plan->cancel, false);
 	atomic_store(target->progress, 0);
 	atomic_store(target->done, 0);
 	plan->state = PLAN_FLYING;
@@ -354,6 +355,14 @@ static int host_fence(struct plan *plan, void *stream, uint64_t deadline, uint64
 		return err_set(err, -EBADMSG, "leaf %" PRIu64 " was changed while it was captured", plan->bad_leaf);
 	}
 	return plan->rc ? err_set(err, plan->rc, "the copy failed: %s", err_name(plan->rc)) : 0;
+}
+
+/* Bounded by the copy of one leaf. */
+static void host_cancel(struct plan *plan)
+{
+	LOCK_SCOPE(&plan->dev->lock);
+	if (plan->state == PLAN_FLYING)
+		atomic_store(&plan->cancel, true);
 }
 
 static int host_device_restore(struct device *dev, const void *base, const struct span *spans, size_t n,
@@ -393,5 +402,6 @@ const struct device_ops device_host = {
 	.plan_free = host_plan_free,
 	.plan_launch = host_launch,
 	.plan_fence = host_fence,
+	.plan_cancel = host_cancel,
 	.restore = host_device_restore,
 };

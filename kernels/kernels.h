@@ -5,7 +5,7 @@
  * launch returns at once; progress and completion are told through a counter in shared memory that the device itself
  * writes, and through fence and wait. Errors are 0 or -errno; the sentence is in the struct err.
  *
- * Threads: plan_launch and fence may be called by one thread while another waits; the rest by one thread at a time.
+ * Threads: plan_launch, plan_cancel and fence may be called by one thread while another waits; the rest by one thread at a time.
  * Lifetimes: a plan and its device may be released in either order. Neither plan_free nor close returns while the
  * device may still touch the plan's sources, its arena or its target: what is in flight is cancelled or awaited (a
  * device that answers nothing is given up after a while, with a line in the log). */
@@ -90,6 +90,9 @@ struct device_ops {
 	 * -ECANCELED: the device was closed; -EINVAL: nothing was launched. May be asked again: the answer stays until
 	 * the next launch. bad_leaf may be NULL. */
 	int (*plan_fence)(struct plan *plan, void *stream, uint64_t deadline, uint64_t *bad_leaf, struct err *err);
+	/* Asks a launch that runs to end early; plan_fence then says -ECANCELED, or what it had come to. On a device what is on
+	 * the stream cannot be taken back: it runs on. May be called while another thread waits in plan_fence. */
+	void (*plan_cancel)(struct plan *plan);
 
 	/* Copies packed arena bytes into device memory for each span (base as in plan_new) and, where leaves is not
 	 * NULL, digests what arrived and compares: -EBADMSG with *bad_leaf (may be NULL). Returns when everything has

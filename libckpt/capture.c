@@ -292,3 +292,9 @@ int capture_fence(struct capture *c, uint32_t slot, void *stream, uint64_t deadl
 	}
 	return 0;
 }
+
+void capture_cancel(struct capture *c, uint32_t slot)
+{
+	for (uint32_t i = 0; i < c->nactive; i++)
+		c->devices[i].ops->plan_cancel(c->devices[i].plans[slot]);
+}

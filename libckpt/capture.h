@@ -53,6 +53,8 @@ void capture_free(struct capture *c);
 int capture_launch(struct capture *c, uint32_t slot, void *stream, bool strict, struct err *err);
 /* -EBADMSG names the tensor. */
 int capture_fence(struct capture *c, uint32_t slot, void *stream, uint64_t deadline, struct err *err);
+/* Asks the devices to end the copy into the slot early. */
+void capture_cancel(struct capture *c, uint32_t slot);
 /* Sums counters; returns whether any capture still needs it. *ended: one has just come to its end. */
 bool capture_combine(struct capture *c, bool *ended);
 

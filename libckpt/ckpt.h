@@ -215,7 +215,8 @@ int ckpt_begin(ckpt *s, uint64_t step, ckpt_target target, void *stream, ckpt_sn
 
 /* Called just before the state is changed: on a device the stream (not the thread) waits until the capture is complete; on
  * the host the thread waits, bounded by the session timeout. A snapshot whose fence was not called before the next begin is
- * never promoted. -EIO: the capture failed; -EBADMSG (strict): the state was changed during the capture, tensor named. */
+ * never promoted. When it returns, also with an error, nothing reads the registered memory of this rank any more (on a device: nothing
+ * that is put on the stream from now on is overtaken). -EIO: the capture failed; -EBADMSG (strict): the state was changed during the capture, tensor named. */
 int ckpt_fence(ckpt_snapshot *snap, void *stream);
 
 typedef enum ckpt_level {

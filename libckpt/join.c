@@ -105,6 +105,7 @@ static int join(ckpt *s, struct wire_join *request, int timeout_ms, struct err *
 	int rc = table_sealed(&s->table) ? 0 : table_seal(&s->table, err);
 	if (rc)
 		return rc;
+	save_end_unfenced(s, deadline); /* what follows may restore: nothing reads the state from here on */
 	do {
 		*err = (struct err){0};
 		rc = !s->stage || atomic_load(&s->stage->lost) ? enter_stage(s, deadline, ms, err) : 0;

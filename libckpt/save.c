@@ -251,14 +251,38 @@ static void keep_failure(struct ckpt_snapshot *snap, int rc, const struct err *e
 	atomic_compare_exchange_strong(&snap->failed, &none, rc);
 }
 
+/* A capture of an epoch that is over becomes nothing; nothing reads the state once this returns. With the save lock held, so that no
+ * other capture is begun in the slot. */
+static void end_capture(struct ckpt_snapshot *snap, void *stream, uint64_t deadline)
+{
+	struct err ignored = {0};
+	struct stage *stage = snap->stage;
+	if (!stage_was_last(stage, snap->slot, snap->id))
+		return;
+	capture_cancel(&stage->capture, snap->slot);
+	(void)capture_fence(&stage->capture, snap->slot, stream, deadline, &ignored);
+}
+
+void save_end_unfenced(ckpt *s, uint64_t deadline)
+{
+	LOCK_SCOPE(&s->save);
+	if (!s->unfenced)
+		return;
+	stage_give_up(s->unfenced->stage, s->unfenced->slot, s->unfenced->id);
+	end_capture(s->unfenced, NULL, deadline);
+}
+
 static int fence(struct ckpt_snapshot *snap, void *stream, struct err *err)
 {
 	uint32_t ms;
 	struct stage *stage = snap->stage;
 	struct arena_slot *slot = &stage_head(stage)->slots[snap->slot];
 	uint64_t deadline = session_deadline(snap->s, -1, &ms);
-	if (atomic_load_explicit(&stage_head(stage)->epoch, memory_order_acquire) != snap->id.epoch)
+	if (atomic_load_explicit(&stage_head(stage)->epoch, memory_order_acquire) != snap->id.epoch) {
+		LOCK_SCOPE(&snap->s->save);
+		end_capture(snap, stream, deadline);
 		return err_set(err, -ESTALE, "a new epoch has begun: call ckpt_join");
+	}
 	/* Also for one that the daemon has given up meanwhile: nothing reads the state once this returns. */
 	int rc = capture_fence(&stage->capture, snap->slot, stream, deadline, err);
 	if (rc == -ETIMEDOUT)

@@ -73,6 +73,8 @@ int session_fail(const ckpt *s, int rc, const struct err *err);
 
 /* save.c */
 void snapshot_put(struct ckpt_snapshot *snap);
+/* The last save that was begun, if its fence was not called, is given up, and its capture ended. */
+void save_end_unfenced(ckpt *s, uint64_t deadline);
 
 /* wait.c */
 /* For ckpt_close: durable, whatever epoch begins meanwhile. 0, the error that ended it, -ETIMEDOUT. */

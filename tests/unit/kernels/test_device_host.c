@@ -147,6 +147,24 @@ Test(device_host, launch_returns_while_the_copy_runs)
 	world_free(w);
 }
 
+Test(device_host, a_cancelled_launch_ends_early_and_the_next_one_is_whole)
+{
+	struct world *w = world_make();
+	gate_close(w->arena + 5 * LEAF_SIZE);
+	cr_assert_eq(launch(w, 0), 0);
+	gate_await();
+	device_host.plan_cancel(w->plan);
+	gate_open();
+	cr_assert_eq(fence(w, NULL), -ECANCELED);
+	cr_assert_lt(atomic_load(&w->progress), w->bytes);
+	cr_assert_eq(done_now(w), (uint32_t)-ECANCELED);
+	device_host.plan_cancel(w->plan);
+	cr_assert_eq(launch(w, 0), 0);
+	cr_assert_eq(fence(w, NULL), 0, "%s", w->err.text);
+	cr_assert_arr_eq(w->arena, w->packed, w->bytes);
+	world_free(w);
+}
+
 Test(device_host, progress_is_never_ahead_of_the_bytes_nor_a_granule_behind)
 {
 	for (uint64_t at = 0; at < 24; at += 3) {
