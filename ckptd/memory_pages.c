@@ -13,10 +13,6 @@
 #include <sys/statfs.h>
 #include <unistd.h>
 
-#ifndef MADV_COLLAPSE
-#define MADV_COLLAPSE 25 /* since Linux 6.1 */
-#endif
-
 enum {
 	SEALS = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL,
 	SLICE = 64 << 20,
@@ -176,18 +172,6 @@ int memory_fall_back(struct memory *mem, const char *job, struct err *err)
 	return 0;
 }
 
-/* One page of each huge one is enough: what is missing is cleared when the huge page takes its place. */
-static bool collapse(uint8_t *from, uint64_t n)
-{
-	for (uint64_t at = 0; at < n; at += HUGE_PAGE)
-		if (madvise(from + at, 1, MADV_POPULATE_WRITE) < 0)
-			return false;
-	int rc = madvise(from, n, MADV_COLLAPSE);
-	if (rc < 0 && errno == EAGAIN) /* the rank touched it meanwhile */
-		rc = madvise(from, n, MADV_COLLAPSE);
-	return rc == 0;
-}
-
 bool memory_prefault(struct memory *mem, bool huge, struct prefaulted *p)
 {
 	if (!p->bytes)
@@ -198,7 +182,7 @@ bool memory_prefault(struct memory *mem, bool huge, struct prefaulted *p)
 	/* Where memory is short of huge pages the search for one more costs more than it brings. */
 	if (huge && !p->short_of_huge && !mem->reserved) {
 		errno = 0;
-		if (collapse(from, n))
+		if (mapping_collapse(from, n))
 			p->huge += n;
 		else
 			p->short_of_huge = errno == ENOMEM;

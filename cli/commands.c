@@ -5,7 +5,7 @@
 extern const struct command command_list, command_show, command_ls, command_verify, command_restore;
 extern const struct command command_diff, command_dump, command_stats, command_export, command_import;
 extern const struct command command_pin, command_unpin, command_tag, command_forget, command_gc;
-extern const struct command command_top, command_doctor;
+extern const struct command command_top, command_doctor, command_bench;
 extern const struct command command_run, command_flush, command_halt, command_status, command_config, command_version,
 	command_help, command_completion;
 
@@ -33,6 +33,7 @@ const struct command *const commands[] = {
 	&command_status,
 	&command_top,
 	&command_doctor,
+	&command_bench,
 	&command_config,
 	&command_completion,
 	&command_version,

@@ -256,6 +256,20 @@ char *text_age(char *dst, size_t size, uint64_t wall_ns)
 	return dst;
 }
 
+char *text_duration(char *dst, size_t size, uint64_t ns)
+{
+	double s = (double)ns / CLOCK_NS_PER_S;
+	if (s < 1)
+		snprintf(dst, size, "%.3g ms", s * 1000);
+	else if (s < 120)
+		snprintf(dst, size, "%.3g s", s);
+	else if (s < 7200)
+		snprintf(dst, size, "%.0f min", s / 60);
+	else
+		snprintf(dst, size, "%.1f h", s / 3600);
+	return dst;
+}
+
 char *text_time(char *dst, size_t size, uint64_t wall_ns)
 {
 	time_t s = (time_t)(wall_ns / CLOCK_NS_PER_S);

@@ -47,6 +47,8 @@ char *text_plain(char *dst, size_t size, const char *text);
 
 /* "2 min ago"; "in the future" for a clock that went back. Returns dst. */
 char *text_age(char *dst, size_t size, uint64_t wall_ns);
+/* "350 ms", "1.5 s", "12 min", "3.1 h". Returns dst. */
+char *text_duration(char *dst, size_t size, uint64_t ns);
 /* ISO 8601, UTC, seconds. Returns dst. */
 char *text_time(char *dst, size_t size, uint64_t wall_ns);
 

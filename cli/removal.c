@@ -1,7 +1,8 @@
 #include "removal.h"
 
+#include "amount.h"
+
 #include "base/clock.h"
-#include "config/value.h"
 #include "store/trash.h"
 
 #define LOCK_WAIT (5 * CLOCK_NS_PER_S)
@@ -27,14 +28,7 @@ void removal_unlock(struct cli *cli, int lock)
 int removal_duration(const struct cli *cli, const char *option, uint64_t absent, uint64_t *ns)
 {
 	static const struct setting duration = {.type = SETTING_DURATION, .max = DURATION_MAX};
-	const char *text = cli_text(cli, option);
-	struct value value = {0};
-	struct err err = {0};
-	*ns = absent;
-	if (!text)
-		return EXIT_OK;
-	if (value_parse(&duration, text, &value, &err) < 0)
-		return cli_fail(cli, EXIT_USAGE, "--%s: %s", option, err.text);
-	*ns = value.number * CLOCK_NS_PER_MS;
-	return EXIT_OK;
+	int code = amount_read(cli, option, &duration, absent / CLOCK_NS_PER_MS, ns);
+	*ns *= CLOCK_NS_PER_MS;
+	return code;
 }

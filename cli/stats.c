@@ -182,19 +182,6 @@ static void line(const char *what, const char *value)
 	out(TONE_PLAIN, "%s\n", value);
 }
 
-/* "1.5 s", "12 min", "3 h" */
-static char *duration_text(uint64_t ns, char *dst, size_t size)
-{
-	double s = (double)ns / CLOCK_NS_PER_S;
-	if (s < 120)
-		snprintf(dst, size, "%.3g s", s);
-	else if (s < 7200)
-		snprintf(dst, size, "%.0f min", s / 60);
-	else
-		snprintf(dst, size, "%.1f h", s / 3600);
-	return dst;
-}
-
 static void print_space(const struct report *r)
 {
 	char text[256], a[16], b[16];
@@ -237,8 +224,8 @@ static void print(const struct cli *cli, const struct report *r)
 		line("cadence", text);
 	}
 	if (r->times.known) {
-		snprintf(text, sizeof(text), "%s to %s, median %s", duration_text(r->times.min, a, sizeof(a)),
-			 duration_text(r->times.max, b, sizeof(b)), duration_text(r->times.median, c, sizeof(c)));
+		snprintf(text, sizeof(text), "%s to %s, median %s", text_duration(a, sizeof(a), r->times.min),
+			 text_duration(b, sizeof(b), r->times.max), text_duration(c, sizeof(c), r->times.median));
 		line(r->steps.known ? "" : "cadence", text);
 	}
 	print_space(r);

@@ -2,7 +2,12 @@
 
 #include "base/bytes.h"
 
+#include <errno.h>
 #include <sys/mman.h>
+
+#ifndef MADV_COLLAPSE
+#define MADV_COLLAPSE 25 /* since Linux 6.1 */
+#endif
 
 /* An address at which `size` bytes were free a moment ago. It serves as a hint only: whoever takes it meanwhile keeps it. */
 static void *aligned_place(uint64_t size)
@@ -20,4 +25,16 @@ static void *aligned_place(uint64_t size)
 void *mapping_shared(int fd, uint64_t size, int prot)
 {
 	return mmap(aligned_place(size), size, prot, MAP_SHARED, fd, 0);
+}
+
+/* One page of each huge one is enough: what is missing is cleared when the huge page takes its place. */
+bool mapping_collapse(void *base, uint64_t n)
+{
+	for (uint64_t at = 0; at < n; at += HUGE_PAGE)
+		if (madvise((char *)base + at, 1, MADV_POPULATE_WRITE) < 0)
+			return false;
+	int rc = madvise(base, n, MADV_COLLAPSE);
+	if (rc < 0 && errno == EAGAIN) /* somebody touched it meanwhile */
+		rc = madvise(base, n, MADV_COLLAPSE);
+	return rc == 0;
 }

@@ -1,17 +1,16 @@
 """ckpt doctor: each lack that can be made here is found, told with its price, and counted in the exit code."""
 
-import ctypes
 import json
 import os
 import pathlib
 import platform
 import re
 import resource
-import struct
 import subprocess
 import sys
 import tempfile
 
+from seccomp import EINVAL, forbid, libc
 from tap import BIN, Cases, equal, expect, has
 
 if platform.machine() != "x86_64":
@@ -20,32 +19,7 @@ if platform.machine() != "x86_64":
 cases = Cases()
 case = cases.case
 top = pathlib.Path(tempfile.mkdtemp())
-libc = ctypes.CDLL(None, use_errno=True)
-
-PR_SET_SECCOMP, PR_SET_NO_NEW_PRIVS, PR_CAPBSET_DROP, CAP_IPC_LOCK = 22, 38, 24, 14
-EPERM, EINVAL = 1, 22
-CALLS = {"io_uring_setup": 425, "pidfd_open": 434, "memfd_create": 319, "linkat": 265, "flock": 73, "openat": 257}
-
-
-def forbid(call, error=EPERM, flag=None):
-    """In the child: a seccomp filter as a container has one. flag: only when that bit is set in the third argument."""
-    def statement(code, jump_true, jump_false, k):
-        return struct.pack("HBBI", code, jump_true, jump_false, k)
-
-    load, equals, has_bit, answer = 0x20, 0x15, 0x45, 0x06
-    program = [statement(load, 0, 0, 0), statement(equals, 0, 1 if flag is None else 3, CALLS[call])]
-    if flag is not None:
-        program += [statement(load, 0, 0, 16 + 2 * 8), statement(has_bit, 0, 1, flag)]
-    program += [statement(answer, 0, 0, 0x00050000 | error), statement(answer, 0, 0, 0x7FFF0000)]
-    code = ctypes.create_string_buffer(b"".join(program))
-    header = struct.pack("HxxxxxxQ", len(program), ctypes.addressof(code))
-
-    def set_up():
-        if libc.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) or libc.prctl(PR_SET_SECCOMP, 2, header):
-            os._exit(99)
-
-    set_up.keeps = code
-    return set_up
+PR_CAPBSET_DROP, CAP_IPC_LOCK = 24, 14
 
 
 def doctor(*args, set_up=None, **env):

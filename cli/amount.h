@@ -1,0 +1,13 @@
+/* Options whose values are sizes and times, as settings have them: 40G, 90m. */
+#ifndef CKPT_CLI_AMOUNT_H
+#define CKPT_CLI_AMOUNT_H
+
+#include "command.h"
+
+#include "config/setting.h"
+
+/* A number of this kind (type, min and max; times in milliseconds); `absent` when the option was not given. EXIT_OK, or EXIT_USAGE
+ * with what is allowed. */
+int amount_read(const struct cli *cli, const char *option, const struct setting *kind, uint64_t absent, uint64_t *n);
+
+#endif
