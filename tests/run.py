@@ -5,11 +5,14 @@ Three protocols, by what the test prints:
   TAP         "ok N - name", "not ok N - name", "ok N - name # SKIP reason" on stdout; each line is a case
   exit code   anything else is one case: 0 passed, 77 skipped (the last line is the reason), else failed
 
-A sanitizer report, a process left behind, a skip without a reason and a test that ran nothing are failures."""
+Tests run side by side, in as many lanes as there are cores, at most two; one that says "alone: WHY" near its top runs after the others,
+by itself. A sanitizer report, a process left behind, a skip without a reason and a test that ran nothing are failures."""
 
 import argparse
+import concurrent.futures
 import contextlib
 import ctypes
+import multiprocessing
 import os
 import pathlib
 import re
@@ -49,8 +52,9 @@ VARIANTS = [
 
 
 class Test:
-    def __init__(self, suite, name, command, timeout, env=None):
-        self.suite, self.name, self.command, self.timeout, self.env = suite, name, command, timeout, env or {}
+    def __init__(self, suite, name, command, source=None, env=None):
+        self.suite, self.name, self.command, self.env = suite, name, command, env or {}
+        self.timeout, self.alone = demands(source) if source else (UNIT_TIMEOUT, False)
 
 
 class Case:
@@ -60,10 +64,11 @@ class Case:
         self.name, self.status, self.why = name, status, why
 
 
-def timeout_of(source):
-    """A test that needs longer says so near its top: "timeout: 300" (seconds)."""
-    found = re.search(r"^\W*timeout: (\d+)\b", source.read_text(errors="replace")[:4000], re.M)
-    return int(found.group(1)) if found else DEFAULT_TIMEOUT
+def demands(source):
+    """What a test says near its top: "timeout: 300" (seconds) if it needs longer, "alone: WHY". Returns both."""
+    head = source.read_text(errors="replace")[:4000]
+    limit = re.search(r"^\W*timeout: (\d+)\b", head, re.M)
+    return int(limit.group(1)) if limit else DEFAULT_TIMEOUT, bool(re.search(r"^\W*alone: \w", head, re.M))
 
 
 def find_tests(root, suite):
@@ -71,17 +76,17 @@ def find_tests(root, suite):
     programs, here = root / "build" / preset / "bin", root / folder
     if suite == "unit":
         for room in sorted(p for p in here.glob("*") if any(p.glob("*.c"))):
-            yield Test(suite, room.name, [programs / f"unit_{room.name}"], UNIT_TIMEOUT)
+            yield Test(suite, room.name, [programs / f"unit_{room.name}"])
         for room, name, suites, env in (v for v in VARIANTS if (here / v[0]).is_dir()):
-            yield Test(suite, name, [programs / f"unit_{room}", "--filter", suites], UNIT_TIMEOUT, env)
+            yield Test(suite, name, [programs / f"unit_{room}", "--filter", suites], env=env)
     elif suite in ("sim", "stress"):
         for source in sorted(here.glob("test_*.c")):
             noun = source.stem.removeprefix("test_")
-            yield Test(suite, source.stem, [programs / f"{suite}_{noun}"], timeout_of(source))
+            yield Test(suite, source.stem, [programs / f"{suite}_{noun}"], source)
     else:
         for script in sorted(p for p in here.glob("test[_-]*") if p.is_file()):
             interpreter = {".py": ["python3"], ".sh": ["bash"]}.get(script.suffix, [])
-            yield Test(suite, script.stem, interpreter + [script], timeout_of(script))
+            yield Test(suite, script.stem, interpreter + [script], script)
 
 
 def environment(root, test, tmp, reports):
@@ -277,34 +282,66 @@ def show(test, cases, details, seconds):
     sys.stdout.flush()
 
 
+def become_subreaper():
+    """Of what a test leaves behind its own lane hears, and no other."""
+    ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def run_timed(root, test, prefix):
+    begin = time.monotonic()
+    cases, details = run(root, test, prefix)
+    return test, cases, details, time.monotonic() - begin
+
+
+def wanted_tests(root, wanted):
+    suite, _, name = wanted.partition("/")
+    return [test for test in find_tests(root, suite) if not name or name in (test.name, test.name.removeprefix("test_"))]
+
+
+def run_all(root, tests, prefix, count):
+    """Yields what run_timed returns, as it comes. Those that want the machine for themselves are last."""
+    def submit(pool, test):
+        return pool.submit(run_timed, root, test, prefix if SUITES[test.suite][0] != "release" else [])
+
+    context = multiprocessing.get_context("fork")
+    for alone in (False, True):
+        chosen = [test for test in tests if test.alone == alone]
+        if not chosen:
+            continue
+        with concurrent.futures.ProcessPoolExecutor(1 if alone else count, context, become_subreaper) as pool:
+            for done in concurrent.futures.as_completed([submit(pool, test) for test in chosen]):
+                yield done.result()
+
+
 def main():
     parser = argparse.ArgumentParser(description="Runs the tests.")
     parser.add_argument("--root", type=pathlib.Path, default=pathlib.Path(__file__).resolve().parent.parent)
+    parser.add_argument("--lanes", type=int, default=min(2, os.cpu_count() or 1), help="tests that run side by side (%(default)s)")
     parser.add_argument("wanted", nargs="*", metavar="SUITE[/NAME]", default=list(SUITES))
     args = parser.parse_args()
-    ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-    root, total, prefix = args.root.resolve(), [], fixed_addresses()
+    root, started = args.root.resolve(), time.monotonic()
+    tests, cases_of = [], {}
     for wanted in args.wanted:
-        suite, _, name = wanted.partition("/")
+        suite = wanted.partition("/")[0]
         if suite not in SUITES:
             parser.error(f"'{suite}' is not one of {', '.join(SUITES)}")
-        cases, started = [], time.monotonic()
-        for test in find_tests(root, suite):
-            if name and name not in (test.name, test.name.removeprefix("test_")):
-                continue
-            begin = time.monotonic()
-            new, details = run(root, test, prefix if SUITES[suite][0] != "release" else [])
-            show(test, new, details, time.monotonic() - begin)
-            cases += new
-        if not cases:
-            cases = [Case("", "FAIL", "no test")]
+        found = wanted_tests(root, wanted)
+        tests += found
+        cases_of.setdefault(suite, [])
+        if not found:
+            cases_of[suite].append(Case("", "FAIL", "no test"))
             print(f"FAIL {wanted}: there is no such test")
-        passed = sum(case.status == "ok" for case in cases)
-        print(f"{wanted}: {passed} of {len(cases)} passed ({time.monotonic() - started:.0f} s)\n", flush=True)
-        total += cases
+    for test, cases, details, seconds in run_all(root, tests, fixed_addresses(), args.lanes):
+        show(test, cases, details, seconds)
+        cases_of[test.suite] += cases
+    print(f"\nafter {time.monotonic() - started:.0f} s:")
+    for suite, cases in cases_of.items():
+        print(f"{suite}: {sum(case.status == 'ok' for case in cases)} of {len(cases)} passed")
+    total = [case for cases in cases_of.values() for case in cases]
     count = {status: sum(case.status == status for case in total) for status in ("ok", "FAIL", "skip")}
     print(f"{count['ok']} passed, {count['FAIL']} failed, {count['skip']} skipped")
     return 1 if count["FAIL"] else 0
 
 
-sys.exit(main())
+if __name__ == "__main__":
+    sys.exit(main())

@@ -56,6 +56,9 @@ def unit(program):
 
 
 UNIT = ("unit",)
+# A place that both tests of a tree know.
+MEET = 'HOME=$(dirname "$0")'
+ALONE = f'{MEET}; mkdir $HOME/busy || exit 1; sleep 0.3; rmdir $HOME/busy'
 OK, BAD, SKIP = "ok - a::b  (0.00s)", "not ok - a::c  (0.00s)\n  ---\n  - it broke", "ok - a::d  # SKIP no disk"
 REPORT = 'path=${ASAN_OPTIONS#log_path=}; echo "LeakSanitizer: 10 bytes" >"${path%%:*}.1"'
 
@@ -83,5 +86,11 @@ tidy.report([
     case("a Criterion program that broke off fails", unit(criterion(f"1..2\n{OK}")), (1, 1, 0), "2 cases planned", wanted=UNIT),
     case("a Criterion program that died fails", unit(script("kill -11 $$")), (0, 1, 0), "no test ran", wanted=UNIT),
     case("a bad exit without a bad case fails", unit(criterion(f"1..1\n{OK}", 23)), (1, 1, 0), "exit status 23", wanted=UNIT),
+    case("lanes run side by side, and each hears of its own strays",
+         {"tests/crash/test_a.sh": script(f"{MEET}; touch $HOME/a; until test -e $HOME/b; do sleep 0.01; done; sleep 30 &"),
+          "tests/crash/test_b.sh": script(f"{MEET}; touch $HOME/b; until test -e $HOME/a; do sleep 0.01; done")},
+         (2, 1, 0), "left processes behind: sleep", wanted=("--lanes=2", "crash")),
+    case("who wants to be alone is", {"tests/crash/test_a.sh": script("# alone: a test\n" + ALONE),
+                                      "tests/crash/test_b.sh": script(ALONE)}, (2, 0, 0), wanted=("--lanes=2", "crash")),
     case("a program that was not built fails", {"tests/unit/base/test_a.c": ""}, (0, 1, 0), "cannot start", wanted=UNIT),
 ])
