@@ -48,13 +48,19 @@ static struct memory *make(uint64_t bytes, enum huge_pages policy)
 	e->pieces = calloc(1, sizeof(*e->pieces));
 	e->pieces[e->npieces++] = region_whole(&shape);
 	snprintf(e->group, sizeof(e->group), "params");
-	const struct registration *regs[] = {&reg};
+	AUTO_WBUF struct wbuf out = {0};
+	struct table *table;
 	struct layout layout;
 	struct memory *mem;
 	struct err err = {{0}};
+	if (registration_encode(&reg, &out) || table_decode(out.data, out.len, &table, &err))
+		die("a table", err.text);
+	const struct registration *regs[] = {&table->reg};
 	if (layout_make(regs, 1, true, LAYOUT_FILE_MAX, &layout, &err) ||
-	    memory_create("bench", &reg, &layout, ARENA_SLOTS_MIN, policy, &mem, &err))
+	    memory_create("bench", table, &layout, ARENA_SLOTS_MIN, policy, &mem, &err))
 		die("an arena", err.text);
+	registration_free(&reg);
+	table_put(table);
 	return mem;
 }
 

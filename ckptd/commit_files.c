@@ -13,7 +13,7 @@ static const char *data_name(const struct commit *c, const struct commit_file *f
 {
 	const struct memory *mem = f->rank->mem;
 	const struct layout_file *lf = &mem->layout.files[f->file];
-	name_data(mem->reg.rank, c->world, lf->group, lf->part, dst);
+	name_data(mem->table->reg.rank, c->world, lf->group, lf->part, dst);
 	return dst;
 }
 
@@ -139,7 +139,7 @@ static int start_sidecar(struct commit *c, struct commit_file *f)
 	const struct layout_file *lf = &mem->layout.files[f->file];
 	struct writer *w = &f->writer;
 	*w = (struct writer){.disk = c->disk, .dir = c->dir, .done = file_done, .arg = c};
-	name_sidecar(mem->reg.rank, c->world, lf->group, lf->part, w->name);
+	name_sidecar(mem->table->reg.rank, c->world, lf->group, lf->part, w->name);
 	w->extents[0] = (struct writer_extent){f->sidecar.data, 0, f->sidecar.len};
 	w->size = f->sidecar.len;
 	writer_start(w);
@@ -240,7 +240,7 @@ const char *commit_made_name(struct commit *c, uint32_t i, char dst[NAME_FILE_MA
 	if (i < 2 * c->nfiles) {
 		const struct commit_file *f = &c->cfiles[i / 2];
 		const struct layout_file *lf = &f->rank->mem->layout.files[f->file];
-		(i % 2 ? name_sidecar : name_data)(f->rank->mem->reg.rank, c->world, lf->group, lf->part, dst);
+		(i % 2 ? name_sidecar : name_data)(f->rank->mem->table->reg.rank, c->world, lf->group, lf->part, dst);
 		return dst;
 	}
 	i -= 2 * c->nfiles;

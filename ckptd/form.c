@@ -18,6 +18,7 @@ struct forming {
 	struct layout layouts[WIRE_LOCAL_MAX];
 	bool keep[WIRE_LOCAL_MAX];
 	uint64_t cost[WIRE_LOCAL_MAX];
+	uint64_t state; /* bytes of all ranks */
 	struct memory *made[WIRE_LOCAL_MAX];
 };
 
@@ -30,38 +31,64 @@ static void forming_free(struct job *job, struct forming *f)
 	free(f);
 }
 
-static bool fits(const struct memory *mem, const struct registration *reg, const struct layout *layout)
+static bool fits(const struct memory *mem, const struct table *table, const struct layout *layout)
 {
-	AUTO_WBUF struct wbuf table = {0};
-	return mem && !mem->failed && !memory_table(reg, layout, &table) &&
-	       digest_equal(digest_bytes(table.data, table.len), mem->table);
+	return mem && !mem->failed && table_equal(table, mem->table) && layout_equal(layout, &mem->layout);
+}
+
+/* The arena holds the same table: one of the two is enough. */
+static void share_table(struct rank *rank)
+{
+	table_put(rank->table);
+	rank->table = table_get(rank->mem->table);
+}
+
+/* Arenas of these very tables, laid out together. */
+static bool as_before(const struct job *job)
+{
+	for (uint32_t r = 0; r < job->world; r++) {
+		const struct rank *rank = &job->ranks[r];
+		if (!job->formed || rank->mem->failed || rank->table != rank->mem->table)
+			return false;
+	}
+	return true;
+}
+
+static int weigh(struct rank *rank, struct forming *f, struct err *err)
+{
+	struct layout *layout = &f->layouts[rank->id];
+	f->state += layout->data_bytes;
+	f->keep[rank->id] = fits(rank->mem, rank->table, layout);
+	if (f->keep[rank->id]) {
+		share_table(rank);
+		layout_free(layout);
+		return 0;
+	}
+	f->cost[rank->id] = memory_cost(rank->table, layout, rank->job->nslots);
+	return f->cost[rank->id] ? 0 : err_set(err, -EOVERFLOW, "the state of rank %u is too large", rank->id);
 }
 
 static int lay_out(struct job *job, struct forming *f, struct err *err)
 {
 	const struct registration *regs[WIRE_LOCAL_MAX];
-	for (uint32_t r = 0; r < job->world; r++)
-		regs[r] = &job->ranks[r].reg;
-	int rc = layout_make(regs, job->world, true, LAYOUT_FILE_MAX, f->layouts, err);
-	if (rc)
-		return rc;
+	bool same = as_before(job);
 	for (uint32_t r = 0; r < job->world; r++) {
-		f->keep[r] = fits(job->ranks[r].mem, regs[r], &f->layouts[r]);
-		f->cost[r] = memory_cost(regs[r], &f->layouts[r], job->nslots);
-		if (!f->keep[r] && !f->cost[r])
-			return err_set(err, -EOVERFLOW, "the state of rank %u is too large", r);
+		regs[r] = &job->ranks[r].table->reg;
+		f->keep[r] = same;
 	}
-	return 0;
+	int rc = same ? 0 : layout_make(regs, job->world, true, LAYOUT_FILE_MAX, f->layouts, err);
+	for (uint32_t r = 0; !rc && !same && r < job->world; r++)
+		rc = weigh(&job->ranks[r], f, err);
+	return rc;
 }
 
 static int check_memory(struct job *job, const struct forming *f, struct err *err)
 {
 	struct daemon *d = job->daemon;
 	uint64_t used = d->memory_used + d->tables_used, of_job = job_memory(job);
-	uint64_t limit = job->policy.memory_limit, more = 0, state = 0;
+	uint64_t limit = job->policy.memory_limit, more = 0;
 	char a[16], b[16], c[16], e[16];
 	for (uint32_t r = 0; r < job->world; r++) {
-		state += f->layouts[r].data_bytes;
 		if (f->keep[r])
 			continue;
 		if (job->ranks[r].mem) {
@@ -75,7 +102,7 @@ static int check_memory(struct job *job, const struct forming *f, struct err *er
 			err, -ENOMEM,
 			"job '%s' needs %s of arenas (%s of state on %u ranks, %u slots each) and holds %s of "
 			"others, the limit of this job is %s: raise memory-limit of [job %s] or lower CKPT_SLOTS",
-			job->name, bytes_human(a, sizeof(a), more), bytes_human(b, sizeof(b), state), job->world,
+			job->name, bytes_human(a, sizeof(a), more), bytes_human(b, sizeof(b), f->state), job->world,
 			job->nslots, bytes_human(c, sizeof(c), of_job), bytes_human(e, sizeof(e), limit), job->name);
 	if (used + more <= d->config.memory_limit)
 		return 0;
@@ -83,13 +110,13 @@ static int check_memory(struct job *job, const struct forming *f, struct err *er
 		err, -ENOMEM,
 		"job '%s' needs %s of arenas (%s of state on %u ranks, %u slots each), %s of other arenas and of "
 		"tables are in use, the limit of this node is %s: raise --memory-limit or lower CKPT_SLOTS",
-		job->name, bytes_human(a, sizeof(a), more), bytes_human(b, sizeof(b), state), job->world, job->nslots,
-		bytes_human(c, sizeof(c), used), bytes_human(e, sizeof(e), d->config.memory_limit));
+		job->name, bytes_human(a, sizeof(a), more), bytes_human(b, sizeof(b), f->state), job->world,
+		job->nslots, bytes_human(c, sizeof(c), used), bytes_human(e, sizeof(e), d->config.memory_limit));
 }
 
 /* What is kept of a table (the registration, its layout, the headers of its files) takes about 20 times its encoding: measured with
  * short names; longer ones take less. It counts like arenas, before anything is made of it. */
-int job_charge_table(struct rank *rank, uint64_t len, struct err *err)
+static int charge_table(struct rank *rank, uint64_t len, struct err *err)
 {
 	enum { TABLE_COST = 20 };
 	struct daemon *d = rank->job->daemon;
@@ -105,6 +132,43 @@ int job_charge_table(struct rank *rank, uint64_t len, struct err *err)
 	d->tables_used = others + more;
 	rank->table_bytes = more;
 	return 0;
+}
+
+/* While others are mapped to arenas of the agreed tables, a newcomer cannot bring another table. */
+static int check_same_table(struct rank *rank, struct err *err)
+{
+	struct job *job = rank->job;
+	if (!job->formed || !rank->mem || table_equal(rank->table, rank->mem->table))
+		return 0;
+	for (uint32_t r = 0; r < job->world; r++)
+		if (r != rank->id && job->ranks[r].client && job->ranks[r].arena_sent)
+			return err_set(err, -EINVAL,
+				       "rank %u registers another table (%u entries) than the one that job '%s' was "
+				       "formed with "
+				       "(%u entries), while rank %u still uses it",
+				       rank->id, rank->table->reg.nentries, job->name, rank->mem->table->reg.nentries,
+				       r);
+	return 0;
+}
+
+int job_take_table(struct rank *rank, const void *data, size_t len, struct err *err)
+{
+	const struct registration *reg;
+	int rc = charge_table(rank, len, err);
+	if (rc)
+		return rc;
+	if (rank->mem && digest_equal(digest_bytes(data, len), rank->mem->table->digest)) {
+		rank->table = table_get(rank->mem->table);
+		return 0;
+	}
+	rc = table_decode(data, len, &rank->table, err);
+	if (rc)
+		return rc;
+	reg = &rank->table->reg;
+	if (reg->rank != rank->id || reg->world != rank->job->world)
+		return err_set(err, -EINVAL, "the table says rank %u of %u, the session rank %u of %u", reg->rank,
+			       reg->world, rank->id, rank->job->world);
+	return check_same_table(rank, err);
 }
 
 int job_check_arena(const struct job *job, uint64_t size, struct err *err)
@@ -132,15 +196,8 @@ static int make_arenas(struct job *job, struct forming *f, struct err *err)
 	for (uint32_t r = 0; r < job->world; r++) {
 		if (f->keep[r])
 			continue;
-		AUTO_WBUF struct wbuf copy = {0};
-		struct registration reg = {0};
-		int rc = registration_encode(&job->ranks[r].reg, &copy);
-		if (!rc)
-			rc = registration_decode(copy.data, copy.len, &reg, err);
-		if (!rc)
-			rc = memory_create(job->name, &reg, &f->layouts[r], job->nslots, job->daemon->config.huge_pages,
-					   &f->made[r], err);
-		registration_free(&reg); /* empty when it was taken over */
+		int rc = memory_create(job->name, job->ranks[r].table, &f->layouts[r], job->nslots,
+				       job->daemon->config.huge_pages, &f->made[r], err);
 		if (rc)
 			return rc;
 	}

@@ -106,7 +106,7 @@ static void free_rank(struct rank *rank)
 	watch_remove(rank->doorbell_watch);
 	if (rank->doorbell >= 0)
 		close(rank->doorbell);
-	registration_free(&rank->reg);
+	table_put(rank->table);
 	rank->job->daemon->tables_used -= rank->table_bytes;
 	job_drop_arena(rank);
 	memory_put(rank->mem);

@@ -43,8 +43,8 @@ struct rank {
 	int doorbell;
 	struct watch *doorbell_watch;
 	struct memory *mem;
-	struct registration reg; /* the table that it sent last */
-	uint64_t table_bytes;    /* of daemon.tables_used; until the job ends */
+	struct table *table;  /* a reference: what it sent last; NULL: nothing that counts */
+	uint64_t table_bytes; /* of daemon.tables_used; until the job ends */
 	bool veteran; /* the process had joined before it came to this daemon: it may still write to its slots */
 	bool greeted; /* the process has said HELLO; else only the launcher has named it */
 	bool registered, arena_sent;

@@ -38,7 +38,7 @@ static void confirm_all(struct repo *repo, int job_dir, const char *job, struct 
 			continue;
 		memory_publish(mem, &(struct level){.id = id, .level = LEVEL_DURABLE, .late_phase = LATE_GONE});
 		log_info("job %s: step %lu epoch %u durable (committed before a restart), for rank %u", job,
-			 (unsigned long)id.step, id.epoch, mem->reg.rank);
+			 (unsigned long)id.step, id.epoch, mem->table->reg.rank);
 	}
 }
 
@@ -49,7 +49,8 @@ void levels_confirm(struct daemon *daemon, const char *job, struct memory *mem)
 	if (!daemon->config.store)
 		return;
 	if (repo_open(daemon->config.store, &repo, &err)) {
-		log_warn("job %s: what of rank %u stands in the store is not known: %s", job, mem->reg.rank, err.text);
+		log_warn("job %s: what of rank %u stands in the store is not known: %s", job, mem->table->reg.rank,
+			 err.text);
 		return;
 	}
 	int dir = disk_open_at(repo.disk, repo.root, job, DISK_DIR);

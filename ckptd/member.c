@@ -62,7 +62,8 @@ void member_skip_epoch(struct job *job, uint32_t epoch)
 void member_forget_table(struct rank *rank)
 {
 	rank->registered = rank->arena_sent = false;
-	registration_free(&rank->reg);
+	table_put(rank->table);
+	rank->table = NULL;
 }
 
 void member_tell_epoch(struct job *job, const char *reason)
@@ -198,33 +199,12 @@ static void try_form(struct job *job)
 	admit_waiting(job);
 }
 
-static bool same_table(const struct registration *a, const struct registration *b)
-{
-	struct digest x, y;
-	return !registration_digest(a, &x) && !registration_digest(b, &y) && digest_equal(x, y);
-}
-
-/* While others are mapped to arenas of the agreed tables, a newcomer cannot bring another table. */
-static int check_same_table(struct rank *rank, struct err *err)
-{
-	struct job *job = rank->job;
-	if (!job->formed || !rank->mem || same_table(&rank->reg, &rank->mem->reg))
-		return 0;
-	for (uint32_t r = 0; r < job->world; r++)
-		if (r != rank->id && job->ranks[r].client && job->ranks[r].arena_sent)
-			return err_set(err, -EINVAL,
-				       "rank %u registers another table (%u entries) than the one that job '%s' was "
-				       "formed with "
-				       "(%u entries), while rank %u still uses it",
-				       rank->id, rank->reg.nentries, job->name, rank->mem->reg.nentries, r);
-	return 0;
-}
-
 void job_register(struct rank *rank, uint32_t seq, const void *body, size_t len)
 {
 	struct err err = {{0}};
 	struct job *job = rank->job;
-	registration_free(&rank->reg);
+	table_put(rank->table);
+	rank->table = NULL;
 	rank->registered = false;
 	struct rbuf in = rbuf_of(body, len);
 	uint32_t timeout_ms = rbuf_u32(&in);
@@ -232,15 +212,8 @@ void job_register(struct rank *rank, uint32_t seq, const void *body, size_t len)
 	rank->registering = wait_until(rank, seq, timeout_ms);
 	int rc = failpoint("job.register", NULL);
 	if (!rc)
-		rc = job_charge_table(rank, len, &err);
-	if (!rc)
-		rc = table ? registration_decode(table, len - sizeof(timeout_ms), &rank->reg, &err)
+		rc = table ? job_take_table(rank, table, len - sizeof(timeout_ms), &err)
 			   : err_set(&err, -EBADMSG, "REGISTER is cut");
-	if (!rc && (rank->reg.rank != rank->id || rank->reg.world != job->world))
-		rc = err_set(&err, -EINVAL, "the table says rank %u of %u, the session rank %u of %u", rank->reg.rank,
-			     rank->reg.world, rank->id, job->world);
-	if (!rc)
-		rc = check_same_table(rank, &err);
 	if (rc) {
 		member_refuse(rank, &rank->registering, rc, "%s", err.text);
 		return;
@@ -264,9 +237,9 @@ int job_return(struct job *job, uint32_t id, int fd, struct err *err)
 	int rc = memory_adopt(fd, job->name, &mem, err);
 	if (rc)
 		return rc;
-	if (mem->reg.rank != id || mem->reg.world != job->world) {
-		rc = err_set(err, -EBADMSG, "the arena is that of rank %u of %u, not of rank %u of %u", mem->reg.rank,
-			     mem->reg.world, id, job->world);
+	if (mem->table->reg.rank != id || mem->table->reg.world != job->world) {
+		rc = err_set(err, -EBADMSG, "the arena is that of rank %u of %u, not of rank %u of %u",
+			     mem->table->reg.rank, mem->table->reg.world, id, job->world);
 		memory_put(mem);
 		return rc;
 	}

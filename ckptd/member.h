@@ -22,8 +22,9 @@ void member_expire(struct job *job, uint64_t now);
 /* A rank's process is gone, or it is given up. */
 void job_rank_lost(struct rank *rank, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
-/* Counts a table of `len` bytes, in place of the rank's last one, towards the memory limit (form.c). -ENOMEM says what it needs. */
-int job_charge_table(struct rank *rank, uint64_t len, struct err *err);
+/* Takes what the rank registers, in place of its last table (form.c): counted towards the memory limit (-ENOMEM says what it needs),
+ * decoded, unless the rank's arena was made for the same one, and checked. */
+int job_take_table(struct rank *rank, const void *data, size_t len, struct err *err);
 /* The arenas of all ranks (form.c): those that fit the tables are kept, others are made. */
 int job_form(struct job *job, struct err *err);
 /* Whether an arena that comes back fits the limits of the job and the node. -ENOMEM, with the arithmetic. */

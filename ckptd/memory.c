@@ -14,26 +14,28 @@
 /* The layout is of the size of the registration. */
 enum { TABLE_MAX = 2 * REGISTRATION_BYTES_MAX };
 
-int memory_table(const struct registration *reg, const struct layout *layout, struct wbuf *out)
+/* The table as it stands in the arena: u32 length of the registration, registration, layout. */
+static int put_table(const struct table *table, const struct layout *layout, struct wbuf *out)
 {
-	AUTO_WBUF struct wbuf body = {0};
-	int rc = registration_encode(reg, &body);
-	if (rc)
-		return rc;
-	wbuf_u32(out, (uint32_t)body.len);
-	wbuf_put(out, body.data, body.len);
-	rc = layout_encode(layout, out);
-	return rc ? rc : wbuf_finish(out);
+	wbuf_u32(out, table->bytes);
+	int rc = registration_encode(&table->reg, out);
+	return rc ? rc : layout_encode(layout, out);
 }
 
-uint64_t memory_cost(const struct registration *reg, const struct layout *layout, uint32_t nslots)
+static int make_plan(const struct table *table, const struct layout *layout, uint32_t nslots, uint64_t *table_len,
+		     struct arena_plan *plan)
 {
-	AUTO_WBUF struct wbuf table = {0};
+	struct wbuf out = wbuf_counting();
+	int rc = put_table(table, layout, &out);
+	*table_len = out.len;
+	return rc ? rc : arena_plan(out.len, layout->nleaves, layout->slot_size, nslots, plan);
+}
+
+uint64_t memory_cost(const struct table *table, const struct layout *layout, uint32_t nslots)
+{
 	struct arena_plan plan;
-	if (memory_table(reg, layout, &table) ||
-	    arena_plan(table.len, layout->nleaves, layout->slot_size, nslots, &plan))
-		return 0;
-	return plan.size;
+	uint64_t table_len;
+	return make_plan(table, layout, nslots, &table_len, &plan) ? 0 : plan.size;
 }
 
 /* The tables are small next to the state: building the header blocks now keeps them off the save path. */
@@ -44,7 +46,7 @@ static int build_heads(struct memory *mem, struct err *err)
 		return err_set(err, -ENOMEM, "no memory for file headers");
 	for (uint32_t i = 0; i < mem->layout.nfiles; i++) {
 		AUTO_WBUF struct wbuf out = {0};
-		int rc = safetensors_header(&mem->reg, &mem->layout, i, &out);
+		int rc = safetensors_header(&mem->table->reg, &mem->layout, i, &out);
 		if (rc)
 			return err_set(err, rc, "cannot build the header of group '%s': %s", mem->layout.files[i].group,
 				       err_name(rc));
@@ -78,7 +80,7 @@ static void memory_free(struct memory *mem)
 	free(mem->heads);
 	pages_free(mem);
 	layout_free(&mem->layout);
-	registration_free(&mem->reg);
+	table_put(mem->table);
 	free(mem);
 }
 
@@ -96,36 +98,42 @@ void memory_put(struct memory *mem)
 
 /* ---- create -------------------------------------------------------------------------------------------------- */
 
-static void write_head(struct memory *mem, const char *job, const struct arena_plan *plan, const struct wbuf *table)
+/* Straight into the arena: it may be large. */
+static int write_table(struct memory *mem, const struct arena_plan *plan, uint64_t len)
+{
+	struct wbuf out = wbuf_over(mem->base + plan->table_at, len);
+	return put_table(mem->table, &mem->layout, &out);
+}
+
+static void write_head(struct memory *mem, const char *job, const struct arena_plan *plan, uint64_t table_len)
 {
 	struct arena_head *head = mem->head;
-	memcpy(mem->base + plan->table_at, table->data, table->len);
 	head->version = ARENA_VERSION;
 	head->nslots = mem->nslots;
 	head->size = mem->size;
 	head->table_at = plan->table_at;
-	head->table_len = table->len;
+	head->table_len = table_len;
 	head->leaves_at = plan->leaves_at;
 	head->slots_at = plan->slots_at;
 	head->slot_size = mem->layout.slot_size;
 	head->nleaves = mem->layout.nleaves;
-	head->table_low = mem->table.low;
-	head->table_high = mem->table.high;
+	head->table_low = mem->sum.low;
+	head->table_high = mem->sum.high;
 	snprintf(head->job, sizeof(head->job), "%s", job);
-	head->rank = mem->reg.rank;
-	head->world = mem->reg.world;
+	head->rank = mem->table->reg.rank;
+	head->world = mem->table->reg.world;
 	head->magic = ARENA_MAGIC;
 }
 
 int memory_renew(struct memory *mem, const char *job)
 {
-	AUTO_WBUF struct wbuf table = {0};
 	struct arena_plan plan;
-	int rc = memory_table(&mem->reg, &mem->layout, &table);
+	uint64_t table_len;
+	int rc = make_plan(mem->table, &mem->layout, mem->nslots, &table_len, &plan);
 	if (!rc)
-		rc = arena_plan(table.len, mem->layout.nleaves, mem->layout.slot_size, mem->nslots, &plan);
+		rc = write_table(mem, &plan, table_len);
 	if (!rc)
-		write_head(mem, job, &plan, &table);
+		write_head(mem, job, &plan, table_len);
 	return rc;
 }
 
@@ -136,38 +144,45 @@ static void take_view(struct memory *mem, const struct arena_plan *plan)
 	mem->slot_size = mem->layout.slot_size;
 }
 
-int memory_create(const char *job, struct registration *reg, struct layout *layout, uint32_t nslots,
-		  enum huge_pages policy, struct memory **out, struct err *err)
+static int create(struct memory *mem, const char *job, enum huge_pages policy, struct err *err)
 {
-	AUTO_WBUF struct wbuf table = {0};
 	struct arena_plan plan;
-	struct memory *mem = memory_alloc();
-	int rc = mem ? memory_table(reg, layout, &table) : -ENOMEM;
-	if (!rc)
-		rc = arena_plan(table.len, layout->nleaves, layout->slot_size, nslots, &plan);
-	if (rc) {
-		free(mem);
-		return err_set(err, rc, "cannot plan the arena of rank %u: %s", reg->rank, err_name(rc));
-	}
+	uint64_t table_len;
+	int rc = make_plan(mem->table, &mem->layout, mem->nslots, &table_len, &plan);
+	if (rc)
+		return err_set(err, rc, "cannot plan the arena of rank %u: %s", mem->table->reg.rank, err_name(rc));
 	mem->size = plan.size;
-	mem->nslots = nslots;
-	mem->table = digest_bytes(table.data, table.len);
 	rc = pages_make(mem, job, plan.leaves_at, policy, err);
-	if (rc) {
-		memory_free(mem);
+	if (rc)
 		return rc;
-	}
-	mem->reg = *reg;
-	mem->layout = *layout;
-	*reg = (struct registration){0};
-	*layout = (struct layout){0};
 	take_view(mem, &plan);
+	rc = write_table(mem, &plan, table_len);
+	if (rc)
+		return err_set(err, rc, "cannot write the table of rank %u: %s", mem->table->reg.rank, err_name(rc));
+	mem->sum = digest_bytes(mem->base + plan.table_at, table_len); /* nobody else has the arena yet */
 	rc = build_heads(mem, err);
+	if (!rc)
+		write_head(mem, job, &plan, table_len);
+	return rc;
+}
+
+int memory_create(const char *job, struct table *table, struct layout *layout, uint32_t nslots, enum huge_pages policy,
+		  struct memory **out, struct err *err)
+{
+	struct memory *mem = memory_alloc();
+	if (!mem) {
+		layout_free(layout);
+		return err_set(err, -ENOMEM, "no memory for an arena");
+	}
+	mem->nslots = nslots;
+	mem->table = table_get(table);
+	mem->layout = *layout;
+	*layout = (struct layout){0};
+	int rc = create(mem, job, policy, err);
 	if (rc) {
 		memory_free(mem);
 		return rc;
 	}
-	write_head(mem, job, &plan, &table);
 	*out = mem;
 	return 0;
 }
@@ -176,16 +191,16 @@ int memory_create(const char *job, struct registration *reg, struct layout *layo
 
 static int decode_table(struct memory *mem, const uint8_t *table, size_t len, struct err *err)
 {
-	if (!digest_equal(digest_bytes(table, len), mem->table))
+	if (!digest_equal(digest_bytes(table, len), mem->sum))
 		return err_set(err, -EBADMSG, "the arena's table does not match its digest");
 	struct rbuf in = rbuf_of(table, len);
 	uint32_t reg_len = rbuf_u32(&in);
 	const void *reg = rbuf_take(&in, reg_len);
 	if (!reg)
 		return err_set(err, -EBADMSG, "the arena's table is cut");
-	int rc = registration_decode(reg, reg_len, &mem->reg, err);
+	int rc = table_decode(reg, reg_len, &mem->table, err);
 	if (!rc)
-		rc = layout_decode(&in, &mem->reg, &mem->layout, err);
+		rc = layout_decode(&in, &mem->table->reg, &mem->layout, err);
 	return rc;
 }
 
@@ -207,7 +222,7 @@ static int adopt(struct memory *mem, const char *job, struct err *err)
 	if (copy->table_len > TABLE_MAX)
 		return err_set(err, -EBADMSG, "the arena's table of %lu bytes is larger than any can be",
 			       (unsigned long)copy->table_len);
-	mem->table = (struct digest){.low = copy->table_low, .high = copy->table_high};
+	mem->sum = (struct digest){.low = copy->table_low, .high = copy->table_high};
 	AUTO_FREE uint8_t *table = malloc(copy->table_len ? copy->table_len : 1);
 	if (!table)
 		return err_set(err, -ENOMEM, "no memory to check an arena");
@@ -217,7 +232,8 @@ static int adopt(struct memory *mem, const char *job, struct err *err)
 		return rc;
 	rc = arena_plan(copy->table_len, mem->layout.nleaves, mem->layout.slot_size, copy->nslots, &plan);
 	if (rc || plan.size != mem->size || copy->slot_size != mem->layout.slot_size ||
-	    copy->nleaves != mem->layout.nleaves || mem->reg.rank != copy->rank || mem->reg.world != copy->world)
+	    copy->nleaves != mem->layout.nleaves || mem->table->reg.rank != copy->rank ||
+	    mem->table->reg.world != copy->world)
 		return err_set(err, -EBADMSG, "the arena's head contradicts its table");
 	mem->nslots = copy->nslots;
 	take_view(mem, &plan);
@@ -316,9 +332,10 @@ void memory_name_leaf(const struct memory *mem, uint64_t leaf, char *dst, size_t
 {
 	const struct layout_piece *piece = &mem->layout.pieces[piece_of_leaf(&mem->layout, leaf)];
 	uint64_t from = (leaf - piece->first_leaf) * LEAF_SIZE;
-	const struct entry *entry = &mem->reg.entries[piece->entry];
-	snprintf(dst, size, "tensor '%s' of rank %u, bytes %lu to %lu of its piece %u", entry->name, mem->reg.rank,
-		 (unsigned long)from, (unsigned long)min_u64(from + LEAF_SIZE, piece->bytes), piece->source);
+	const struct entry *entry = &mem->table->reg.entries[piece->entry];
+	snprintf(dst, size, "tensor '%s' of rank %u, bytes %lu to %lu of its piece %u", entry->name,
+		 mem->table->reg.rank, (unsigned long)from, (unsigned long)min_u64(from + LEAF_SIZE, piece->bytes),
+		 piece->source);
 }
 
 /* ---- slots --------------------------------------------------------------------------------------------------- */

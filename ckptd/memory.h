@@ -7,6 +7,7 @@
 #include "base/err.h"
 #include "format/arena.h"
 #include "format/layout.h"
+#include "table.h"
 
 #include <stdbool.h>
 
@@ -40,9 +41,9 @@ struct memory {
 	struct arena_head *head;                 /* == base */
 	uint64_t leaves_at, slots_at, slot_size; /* our copy: the head's can be scribbled over */
 	uint32_t nslots;
-	struct registration reg;
+	struct table *table; /* a reference: what the rank has registered */
 	struct layout layout;
-	struct digest table;      /* of the encoded registration and layout */
+	struct digest sum;        /* of the table in the arena */
 	struct head_block *heads; /* layout.nfiles */
 	struct slot_view slots[ARENA_SLOTS_MAX];
 	bool reserved; /* pages of the kernel's pool */
@@ -58,10 +59,11 @@ struct memory {
 	bool settled; /* all pages have been touched: huge_bytes is final */
 };
 
-/* Creates, sizes, seals and maps an arena. The registration and layout are taken over (emptied) on success. -ENOMEM, -EMFILE. When
- * it is not ready, memory_fill must complete it, or memory_fall_back replace it, before anybody else learns of it. */
-int memory_create(const char *job, struct registration *reg, struct layout *layout, uint32_t nslots,
-		  enum huge_pages policy, struct memory **out, struct err *err);
+/* Creates, sizes, seals and maps an arena. It holds a reference to the table; the layout is taken over (emptied) in any case.
+ * -ENOMEM, -EMFILE. When it is not ready, memory_fill must complete it, or memory_fall_back replace it, before anybody else learns
+ * of it. */
+int memory_create(const char *job, struct table *table, struct layout *layout, uint32_t nslots, enum huge_pages policy,
+		  struct memory **out, struct err *err);
 /* Takes over an arena that comes back; fd is taken over in any case. -EBADMSG: it is not one of ours, not sealed, or damaged. */
 int memory_adopt(int fd, const char *job, struct memory **out, struct err *err);
 /* Writes anew what the daemon alone writes in the head, and the table: the process before may have scribbled over it, and the
@@ -72,9 +74,7 @@ struct memory *memory_get(struct memory *mem);
 void memory_put(struct memory *mem); /* NULL is allowed */
 
 /* Bytes that an arena for these would take; 0 on overflow. */
-uint64_t memory_cost(const struct registration *reg, const struct layout *layout, uint32_t nslots);
-/* The bytes of the table: u32 length of the registration, registration, layout. */
-int memory_table(const struct registration *reg, const struct layout *layout, struct wbuf *out);
+uint64_t memory_cost(const struct table *table, const struct layout *layout, uint32_t nslots);
 
 static inline uint8_t *memory_slot(const struct memory *mem, uint32_t slot)
 {

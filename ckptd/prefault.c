@@ -39,7 +39,7 @@ static void say_unpinned(struct memory *mem, int rc)
 {
 	mem->unpinned = rc;
 	log_info("job %.*s: the arena of rank %u is not registered for I/O (%s): writes cost more processor time",
-		 NAME_JOB_MAX - 1, mem->head->job, mem->reg.rank, err_name(rc));
+		 NAME_JOB_MAX - 1, mem->head->job, mem->table->reg.rank, err_name(rc));
 }
 
 static void say_pages(const struct prefault *p)
@@ -50,13 +50,13 @@ static void say_pages(const struct prefault *p)
 	const char *job = mem->head->job;
 	if (mem->reserved)
 		log_info("job %.*s: the arena of rank %u has %s in huge pages of the kernel's pool", NAME_JOB_MAX - 1,
-			 job, mem->reg.rank, size);
+			 job, mem->table->reg.rank, size);
 	else if (mem->huge_bytes)
 		log_info("job %.*s: the arena of rank %u has %s of %s in transparent huge pages", NAME_JOB_MAX - 1, job,
-			 mem->reg.rank, bytes_human(huge, sizeof(huge), mem->huge_bytes), size);
+			 mem->table->reg.rank, bytes_human(huge, sizeof(huge), mem->huge_bytes), size);
 	else
 		log_info("job %.*s: the arena of rank %u has %s in ordinary pages", NAME_JOB_MAX - 1, job,
-			 mem->reg.rank, size);
+			 mem->table->reg.rank, size);
 	if (wants_huge(p) && mem->huge_bytes != mem->size && !mem->reserved)
 		log_debug("huge pages write faster: vm.nr_hugepages reserves them; without that the kernel (6.1 or "
 			  "later) makes "
@@ -89,11 +89,11 @@ static bool fall_back(struct prefault *p)
 	struct err err = {{0}};
 	char job[NAME_JOB_MAX];
 	snprintf(job, sizeof(job), "%s", p->mem->head->job);
-	log_info("job %s: no huge pages of the pool for the arena of rank %u: %s", job, p->mem->reg.rank,
+	log_info("job %s: no huge pages of the pool for the arena of rank %u: %s", job, p->mem->table->reg.rank,
 		 err_name(p->rc));
 	p->mem->failed = memory_fall_back(p->mem, job, &err);
 	if (p->mem->failed)
-		log_warn("job %s: the arena of rank %u: %s", job, p->mem->reg.rank, err.text);
+		log_warn("job %s: the arena of rank %u: %s", job, p->mem->table->reg.rank, err.text);
 	return !p->mem->failed;
 }
 

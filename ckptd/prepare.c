@@ -11,7 +11,7 @@ int prepare_documents(struct commit *c, struct err *err)
 	for (uint32_t i = 0; i < c->nfiles; i++) {
 		const struct commit_file *f = &c->cfiles[i];
 		const struct memory *mem = f->rank->mem;
-		files[i] = (struct made_file){.reg = &mem->reg,
+		files[i] = (struct made_file){.reg = &mem->table->reg,
 					      .layout = &mem->layout,
 					      .file = f->file,
 					      .data_at = mem->heads[f->file].len,

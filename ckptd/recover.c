@@ -124,7 +124,7 @@ static int fill_wants(const struct recover_work *w, uint32_t saved_world, struct
 		const struct memory *mem = w->mems[r];
 		for (uint32_t p = 0; p < mem->layout.npieces; p++) {
 			const struct layout_piece *piece = &mem->layout.pieces[p];
-			const struct entry *entry = &mem->reg.entries[piece->entry];
+			const struct entry *entry = &mem->table->reg.entries[piece->entry];
 			wants[n++] = (struct want){.tensor = entry->name,
 						   .dtype = entry->dtype,
 						   .shape = entry->shape,

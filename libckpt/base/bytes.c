@@ -8,7 +8,8 @@
 
 void wbuf_free(struct wbuf *w)
 {
-	free(w->data);
+	if (!w->borrowed)
+		free(w->data);
 	*w = (struct wbuf){0};
 }
 
@@ -18,6 +19,10 @@ static bool reserve(struct wbuf *w, size_t n)
 		return false;
 	if (n <= w->cap - w->len)
 		return true;
+	if (w->borrowed) {
+		w->failed = true;
+		return false;
+	}
 	size_t cap = w->cap ? w->cap : 256;
 	while (cap - w->len < n && cap <= SIZE_MAX / 2)
 		cap *= 2;
@@ -33,9 +38,10 @@ static bool reserve(struct wbuf *w, size_t n)
 
 void wbuf_put(struct wbuf *w, const void *p, size_t n)
 {
-	if (!n || !reserve(w, n))
+	if (!n || (!w->counts && !reserve(w, n)))
 		return;
-	memcpy(w->data + w->len, p, n);
+	if (!w->counts)
+		memcpy(w->data + w->len, p, n);
 	w->len += n;
 }
 

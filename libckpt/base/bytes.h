@@ -27,12 +27,25 @@ static inline uint64_t max_u64(uint64_t a, uint64_t b)
 	return a > b ? a : b;
 }
 
-/* Growable writer. After an allocation failure `failed` is set, later puts do nothing, and wbuf_finish says -ENOMEM. */
+/* Growable writer. After an allocation failure (or when borrowed memory is full) `failed` is set, later puts do nothing, and
+ * wbuf_finish says -ENOMEM. */
 struct wbuf {
 	uint8_t *data;
 	size_t len, cap;
 	bool failed;
+	bool borrowed; /* data is somebody else's memory: cap bytes, and no more */
+	bool counts;   /* only len grows: what it would take */
 };
+
+static inline struct wbuf wbuf_over(void *data, size_t cap)
+{
+	return (struct wbuf){.data = data, .cap = cap, .borrowed = true};
+}
+
+static inline struct wbuf wbuf_counting(void)
+{
+	return (struct wbuf){.counts = true};
+}
 
 void wbuf_free(struct wbuf *w);
 void wbuf_put(struct wbuf *w, const void *p, size_t n);

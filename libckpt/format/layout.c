@@ -12,6 +12,33 @@ void layout_free(struct layout *layout)
 	*layout = (struct layout){0};
 }
 
+static bool file_equal(const struct layout_file *a, const struct layout_file *b)
+{
+	return !strcmp(a->group, b->group) && a->part == b->part && a->npieces == b->npieces;
+}
+
+static bool same_region(const struct region *a, const struct region *b)
+{
+	return a->kind == b->kind && a->start == b->start && a->count == b->count &&
+	       !memcmp(a->offset, b->offset, sizeof(a->offset)) && !memcmp(a->extent, b->extent, sizeof(a->extent));
+}
+
+static bool piece_equal(const struct layout_piece *a, const struct layout_piece *b)
+{
+	return a->entry == b->entry && a->source == b->source && same_region(&a->region, &b->region);
+}
+
+/* What decides is what is encoded. */
+bool layout_equal(const struct layout *a, const struct layout *b)
+{
+	bool equal = a->rank == b->rank && a->world == b->world && a->nfiles == b->nfiles && a->npieces == b->npieces;
+	for (uint32_t i = 0; equal && i < a->nfiles; i++)
+		equal = file_equal(&a->files[i], &b->files[i]);
+	for (uint32_t i = 0; equal && i < a->npieces; i++)
+		equal = piece_equal(&a->pieces[i], &b->pieces[i]);
+	return equal;
+}
+
 static void plan_free(struct plan *plan)
 {
 	for (uint32_t i = 0; plan->choices && i < plan->n; i++)

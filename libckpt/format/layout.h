@@ -62,6 +62,8 @@ struct layout {
 int layout_make(const struct registration *const *regs, uint32_t n, bool job_complete, uint64_t file_max,
 		struct layout *layouts, struct err *err);
 void layout_free(struct layout *layout);
+/* Whether they place the same pieces alike; both are of equal registrations. */
+bool layout_equal(const struct layout *a, const struct layout *b);
 /* 0 or -ENOMEM. */
 int layout_encode(const struct layout *layout, struct wbuf *out);
 /* Checks all bounds against the registration that it belongs to. -EBADMSG says what is wrong; then *layout is empty. Reads

@@ -41,15 +41,6 @@ int registration_encode(const struct registration *reg, struct wbuf *out)
 	return wbuf_finish(out);
 }
 
-int registration_digest(const struct registration *reg, struct digest *digest)
-{
-	AUTO_WBUF struct wbuf encoding = {0};
-	int rc = registration_encode(reg, &encoding);
-	if (rc == 0)
-		*digest = digest_bytes(encoding.data, encoding.len);
-	return rc;
-}
-
 static int by_name(const void *a, const void *b, void *entries)
 {
 	const struct entry *all = entries;

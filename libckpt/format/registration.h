@@ -47,7 +47,8 @@ struct registration {
 
 /* Frees what registration_decode or a caller allocated (entries, their names and pieces, by_name) and empties it. */
 void registration_free(struct registration *reg);
-/* 0 or -ENOMEM. Does not check: registration_decode does, on both sides. */
+/* 0 or -ENOMEM. Does not check: registration_decode does, on both sides. Two registrations are the same exactly when their
+ * encodings are. */
 int registration_encode(const struct registration *reg, struct wbuf *out);
 /* Decodes and checks everything that one rank's table can violate: names, dtypes, bounds, disjoint pieces, duplicate
  * names, sizes. On error *reg is empty. -EBADMSG for a broken encoding, -E2BIG for one above the limits, -ENOMEM, else
@@ -55,8 +56,6 @@ int registration_encode(const struct registration *reg, struct wbuf *out);
 int registration_decode(const void *data, size_t len, struct registration *reg, struct err *err);
 /* Sorts by_name anew. -EEXIST names an entry that stands twice; then and on -ENOMEM there is no index. */
 int registration_index(struct registration *reg, struct err *err);
-/* The digest of the encoding: two registrations are the same exactly when it is. 0 or -ENOMEM. */
-int registration_digest(const struct registration *reg, struct digest *digest);
 /* NULL when absent. O(log n) with the index, which registration_decode makes, else O(n). */
 const struct entry *registration_find(const struct registration *reg, const char *name);
 

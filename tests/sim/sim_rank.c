@@ -141,7 +141,7 @@ static void check_restored(struct node *node, struct sim_rank *r, const struct w
 	for (uint32_t p = 0; p < mem->layout.npieces; p++) {
 		const struct layout_piece *piece = &mem->layout.pieces[p];
 		const uint32_t *data = (const uint32_t *)(memory_slot(mem, m->slots[r->id]) + piece->slot_at);
-		const struct shape *shape = &mem->reg.entries[piece->entry].shape;
+		const struct shape *shape = &mem->table->reg.entries[piece->entry].shape;
 		uint64_t start = 0, count = 0;
 		SIM_CHECK(region_contiguous(shape, &piece->region, &start, &count), "the pieces here are contiguous");
 		for (uint64_t i = 0; i < count; i++)
@@ -242,7 +242,7 @@ static void copy_piece(struct sim_rank *r, uint32_t p, struct step_id id)
 	uint8_t *base = memory_slot(r->mem, (uint32_t)r->slot) + piece->slot_at;
 	uint32_t *data = (uint32_t *)base;
 	uint64_t start = 0, count = 0;
-	region_contiguous(&r->mem->reg.entries[piece->entry].shape, &piece->region, &start, &count);
+	region_contiguous(&r->mem->table->reg.entries[piece->entry].shape, &piece->region, &start, &count);
 	for (uint64_t i = 0; i < count; i++)
 		data[i] = content(piece->entry, start + i, id);
 	digest_leaves(base, piece->bytes, memory_leaves(r->mem, (uint32_t)r->slot) + piece->first_leaf);

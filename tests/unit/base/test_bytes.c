@@ -158,3 +158,27 @@ Test(bytes, human_sizes)
 	cr_assert_str_eq(bytes_human(s, sizeof(s), 4ull << 30), "4.0 GiB");
 	cr_assert_str_eq(bytes_human(s, sizeof(s), UINT64_MAX), "16.0 EiB");
 }
+
+Test(bytes, a_count_is_what_it_would_take)
+{
+	struct wbuf w = wbuf_counting();
+	wbuf_u32(&w, 7);
+	wbuf_str(&w, "layer.0");
+	cr_assert_eq(wbuf_finish(&w), 0);
+	cr_assert_eq(w.len, 4u + 2u + 7u);
+	cr_assert_null(w.data);
+}
+
+Test(bytes, borrowed_memory_is_filled_and_never_left)
+{
+	uint8_t memory[8] = {0};
+	AUTO_WBUF struct wbuf w = wbuf_over(memory, sizeof(memory) - 2);
+	wbuf_u32(&w, 0x04030201);
+	wbuf_u16(&w, 0x0605);
+	cr_assert_eq(wbuf_finish(&w), 0);
+	cr_assert_eq(memcmp(memory, (uint8_t[]){1, 2, 3, 4, 5, 6, 0, 0}, sizeof(memory)), 0);
+	wbuf_u8(&w, 7);
+	cr_assert_eq(wbuf_finish(&w), -ENOMEM);
+	cr_assert_eq(memory[6], 0);
+	cr_assert_eq(w.data, memory);
+}

@@ -16,24 +16,37 @@ static void build(uint32_t rank, struct registration *reg)
 	add_blob(reg, "rng", ENTRY_RANK_BLOB, 32);
 }
 
-void maker_tables(uint32_t rank, struct registration *reg, struct layout *layout)
+struct table *maker_table(struct registration *reg)
 {
-	struct registration regs[MAKER_WORLD];
+	AUTO_WBUF struct wbuf out = {0};
+	struct table *table = NULL;
+	struct err err = {{0}};
+	cr_assert_eq(registration_encode(reg, &out), 0);
+	cr_assert_eq(table_decode(out.data, out.len, &table, &err), 0, "%s", err.text);
+	registration_free(reg);
+	return table;
+}
+
+void maker_tables(uint32_t rank, struct table **table, struct layout *layout)
+{
+	struct table *tables[MAKER_WORLD];
 	const struct registration *list[MAKER_WORLD];
 	struct layout layouts[MAKER_WORLD];
 	struct err err = {{0}};
 	for (uint32_t r = 0; r < MAKER_WORLD; r++) {
-		build(r, &regs[r]);
-		list[r] = &regs[r];
+		struct registration reg;
+		build(r, &reg);
+		tables[r] = maker_table(&reg);
+		list[r] = &tables[r]->reg;
 	}
 	cr_assert_eq(layout_make(list, MAKER_WORLD, true, LAYOUT_FILE_MAX, layouts, &err), 0, "%s", err.text);
 	for (uint32_t r = 0; r < MAKER_WORLD; r++) {
 		if (r == rank) {
-			*reg = regs[r];
+			*table = tables[r];
 			*layout = layouts[r];
 			continue;
 		}
-		registration_free(&regs[r]);
+		table_put(tables[r]);
 		layout_free(&layouts[r]);
 	}
 }
@@ -42,7 +55,7 @@ static void fill(struct memory *mem, uint64_t *leaves)
 {
 	uint8_t *data = memory_slot(mem, 0);
 	for (uint64_t i = 0; i < mem->slot_size; i++)
-		data[i] = (uint8_t)((i * 2654435761u) >> 13) ^ (uint8_t)mem->reg.rank;
+		data[i] = (uint8_t)((i * 2654435761u) >> 13) ^ (uint8_t)mem->table->reg.rank;
 	memory_digest(mem, 0, 0, mem->layout.nleaves, leaves);
 	memcpy(memory_leaves(mem, 0), leaves, mem->layout.nleaves * sizeof(*leaves));
 }
@@ -50,12 +63,13 @@ static void fill(struct memory *mem, uint64_t *leaves)
 void maker_new(struct maker *m, struct step_id id)
 {
 	for (uint32_t r = 0; r < MAKER_WORLD; r++) {
-		struct registration reg;
+		struct table *table;
 		struct layout layout;
 		struct err err = {{0}};
-		maker_tables(r, &reg, &layout);
-		cr_assert_eq(memory_create("main", &reg, &layout, ARENA_SLOTS_MIN, HUGE_PAGES_NEVER, &m->mem[r], &err),
+		maker_tables(r, &table, &layout);
+		cr_assert_eq(memory_create("main", table, &layout, ARENA_SLOTS_MIN, HUGE_PAGES_NEVER, &m->mem[r], &err),
 			     0, "%s", err.text);
+		table_put(table);
 		m->leaves[r] = calloc(m->mem[r]->layout.nleaves, sizeof(uint64_t));
 		cr_assert_eq(memory_claim(m->mem[r], id), 0);
 		fill(m->mem[r], m->leaves[r]);

@@ -14,8 +14,10 @@ struct maker {
 /* "w" in rows, one half each; "shared" replicated; blobs of job and rank. Slot 0 of each holds `step`, complete. */
 void maker_new(struct maker *m, struct step_id id);
 void maker_free(struct maker *m);
-/* Registration and layout of one rank of that job; freed by the caller. */
-void maker_tables(uint32_t rank, struct registration *reg, struct layout *layout);
+/* Table and layout of one rank of that job; released by the caller. */
+void maker_tables(uint32_t rank, struct table **table, struct layout *layout);
+/* The table of a registration, which is freed. */
+struct table *maker_table(struct registration *reg);
 /* Open descriptors of this process. */
 unsigned open_descriptors(void);
 

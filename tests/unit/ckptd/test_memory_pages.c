@@ -54,11 +54,12 @@ TestSuite(memory_pages, .fini = teardown);
 
 static struct memory *create(enum huge_pages policy)
 {
-	struct registration reg;
+	struct table *table;
 	struct layout layout;
 	struct err err = {{0}};
-	maker_tables(0, &reg, &layout);
-	cr_assert_eq(memory_create("main", &reg, &layout, ARENA_SLOTS_MIN, policy, &mem, &err), 0, "%s", err.text);
+	maker_tables(0, &table, &layout);
+	cr_assert_eq(memory_create("main", table, &layout, ARENA_SLOTS_MIN, policy, &mem, &err), 0, "%s", err.text);
+	table_put(table);
 	return mem;
 }
 
@@ -99,7 +100,7 @@ static void expect_adoptable(void)
 	cr_assert_eq(memory_adopt(dup(mem->fd), "main", &back, &err), 0, "%s", err.text);
 	cr_assert(back->ready);
 	cr_assert_eq(back->reserved, mem->reserved);
-	cr_assert(digest_equal(back->table, mem->table));
+	cr_assert(digest_equal(back->sum, mem->sum));
 	cr_assert_eq(memcmp(memory_slot(back, 1), memory_slot(mem, 1), back->slot_size), 0);
 	memory_put(back);
 }
@@ -194,11 +195,13 @@ Test(memory_pages, an_arena_larger_than_the_pool_gets_other_pages)
 	struct registration reg = {.world = 1};
 	struct err err = {{0}};
 	add_tensor(&reg, "w", DTYPE_U8, shape, "", region_whole(&shape));
-	const struct registration *regs[] = {&reg};
+	struct table *table = maker_table(&reg);
+	const struct registration *regs[] = {&table->reg};
 	struct layout layout;
 	cr_assert_eq(layout_make(regs, 1, true, LAYOUT_FILE_MAX, &layout, &err), 0, "%s", err.text);
-	cr_assert_eq(memory_create("main", &reg, &layout, ARENA_SLOTS_MIN, HUGE_PAGES_AUTO, &mem, &err), 0, "%s",
+	cr_assert_eq(memory_create("main", table, &layout, ARENA_SLOTS_MIN, HUGE_PAGES_AUTO, &mem, &err), 0, "%s",
 		     err.text);
+	table_put(table);
 	cr_assert(mem->ready && !mem->reserved);
 	cr_assert_eq(mem->head->magic, ARENA_MAGIC);
 }

@@ -102,6 +102,11 @@ static void check_wire(const struct registration *reg, const struct layout *l)
 		cr_assert(back.pieces[i].slot_at == l->pieces[i].slot_at && back.pieces[i].at == l->pieces[i].at);
 	}
 	assert_same(&back, l);
+	cr_assert(layout_equal(&back, l));
+	if (l->npieces) {
+		back.pieces[l->npieces - 1].region.kind ^= 3;
+		cr_assert_not(layout_equal(&back, l));
+	}
 	layout_free(&back);
 }
 
