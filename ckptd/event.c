@@ -11,7 +11,7 @@ void job_event(struct job *job, struct step_id id, int rc, const char *text)
 	snprintf(event.text, sizeof(event.text), "%s", text);
 	if (wire_event_encode(&event, &body))
 		return;
-	for (uint32_t r = 0; r < job->world; r++)
+	for (uint32_t r = 0; r < job->nlocal; r++)
 		if (job->ranks[r].client)
 			client_send(job->ranks[r].client, WIRE_EVENT, 0, &body, NULL, 0);
 }

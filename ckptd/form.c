@@ -24,7 +24,7 @@ struct forming {
 
 static void forming_free(struct job *job, struct forming *f)
 {
-	for (uint32_t r = 0; r < job->world; r++) {
+	for (uint32_t r = 0; r < job->nlocal; r++) {
 		layout_free(&f->layouts[r]);
 		memory_put(f->made[r]);
 	}
@@ -46,7 +46,7 @@ static void share_table(struct rank *rank)
 /* Arenas of these very tables, laid out together. */
 static bool as_before(const struct job *job)
 {
-	for (uint32_t r = 0; r < job->world; r++) {
+	for (uint32_t r = 0; r < job->nlocal; r++) {
 		const struct rank *rank = &job->ranks[r];
 		if (!job->formed || rank->mem->failed || rank->table != rank->mem->table)
 			return false;
@@ -56,28 +56,28 @@ static bool as_before(const struct job *job)
 
 static int weigh(struct rank *rank, struct forming *f, struct err *err)
 {
-	struct layout *layout = &f->layouts[rank->id];
+	struct layout *layout = &f->layouts[rank->index];
 	f->state += layout->data_bytes;
-	f->keep[rank->id] = fits(rank->mem, rank->table, layout);
-	if (f->keep[rank->id]) {
+	f->keep[rank->index] = fits(rank->mem, rank->table, layout);
+	if (f->keep[rank->index]) {
 		share_table(rank);
 		layout_free(layout);
 		return 0;
 	}
-	f->cost[rank->id] = memory_cost(rank->table, layout, rank->job->nslots);
-	return f->cost[rank->id] ? 0 : err_set(err, -EOVERFLOW, "the state of rank %u is too large", rank->id);
+	f->cost[rank->index] = memory_cost(rank->table, layout, rank->job->nslots);
+	return f->cost[rank->index] ? 0 : err_set(err, -EOVERFLOW, "the state of rank %u is too large", rank->id);
 }
 
 static int lay_out(struct job *job, struct forming *f, struct err *err)
 {
 	const struct registration *regs[WIRE_LOCAL_MAX];
 	bool same = as_before(job);
-	for (uint32_t r = 0; r < job->world; r++) {
+	for (uint32_t r = 0; r < job->nlocal; r++) {
 		regs[r] = &job->ranks[r].table->reg;
 		f->keep[r] = same;
 	}
-	int rc = same ? 0 : layout_make(regs, job->world, true, LAYOUT_FILE_MAX, f->layouts, err);
-	for (uint32_t r = 0; !rc && !same && r < job->world; r++)
+	int rc = same ? 0 : layout_make(regs, job->nlocal, job->nlocal == job->world, LAYOUT_FILE_MAX, f->layouts, err);
+	for (uint32_t r = 0; !rc && !same && r < job->nlocal; r++)
 		rc = weigh(&job->ranks[r], f, err);
 	return rc;
 }
@@ -88,7 +88,7 @@ static int check_memory(struct job *job, const struct forming *f, struct err *er
 	uint64_t used = d->memory_used + d->tables_used, of_job = job_memory(job);
 	uint64_t limit = job->policy.memory_limit, more = 0;
 	char a[16], b[16], c[16], e[16];
-	for (uint32_t r = 0; r < job->world; r++) {
+	for (uint32_t r = 0; r < job->nlocal; r++) {
 		if (f->keep[r])
 			continue;
 		if (job->ranks[r].mem) {
@@ -102,7 +102,7 @@ static int check_memory(struct job *job, const struct forming *f, struct err *er
 			err, -ENOMEM,
 			"job '%s' needs %s of arenas (%s of state on %u ranks, %u slots each) and holds %s of "
 			"others, the limit of this job is %s: raise memory-limit of [job %s] or lower CKPT_SLOTS",
-			job->name, bytes_human(a, sizeof(a), more), bytes_human(b, sizeof(b), f->state), job->world,
+			job->name, bytes_human(a, sizeof(a), more), bytes_human(b, sizeof(b), f->state), job->nlocal,
 			job->nslots, bytes_human(c, sizeof(c), of_job), bytes_human(e, sizeof(e), limit), job->name);
 	if (used + more <= d->config.memory_limit)
 		return 0;
@@ -110,7 +110,7 @@ static int check_memory(struct job *job, const struct forming *f, struct err *er
 		err, -ENOMEM,
 		"job '%s' needs %s of arenas (%s of state on %u ranks, %u slots each), %s of other arenas and of "
 		"tables are in use, the limit of this node is %s: raise --memory-limit or lower CKPT_SLOTS",
-		job->name, bytes_human(a, sizeof(a), more), bytes_human(b, sizeof(b), f->state), job->world,
+		job->name, bytes_human(a, sizeof(a), more), bytes_human(b, sizeof(b), f->state), job->nlocal,
 		job->nslots, bytes_human(c, sizeof(c), used), bytes_human(e, sizeof(e), d->config.memory_limit));
 }
 
@@ -140,14 +140,14 @@ static int check_same_table(struct rank *rank, struct err *err)
 	struct job *job = rank->job;
 	if (!job->formed || !rank->mem || table_equal(rank->table, rank->mem->table))
 		return 0;
-	for (uint32_t r = 0; r < job->world; r++)
-		if (r != rank->id && job->ranks[r].client && job->ranks[r].arena_sent)
+	for (uint32_t r = 0; r < job->nlocal; r++)
+		if (r != rank->index && job->ranks[r].client && job->ranks[r].arena_sent)
 			return err_set(err, -EINVAL,
 				       "rank %u registers another table (%u entries) than the one that job '%s' was "
 				       "formed with "
 				       "(%u entries), while rank %u still uses it",
 				       rank->id, rank->table->reg.nentries, job->name, rank->mem->table->reg.nentries,
-				       r);
+				       job->ranks[r].id);
 	return 0;
 }
 
@@ -193,7 +193,7 @@ int job_check_arena(const struct job *job, uint64_t size, struct err *err)
 
 static int make_arenas(struct job *job, struct forming *f, struct err *err)
 {
-	for (uint32_t r = 0; r < job->world; r++) {
+	for (uint32_t r = 0; r < job->nlocal; r++) {
 		if (f->keep[r])
 			continue;
 		int rc = memory_create(job->name, job->ranks[r].table, &f->layouts[r], job->nslots,
@@ -257,7 +257,7 @@ static void hold_at_launcher(struct rank *rank)
 
 void job_hold_all(struct job *job)
 {
-	for (uint32_t r = 0; r < job->world; r++)
+	for (uint32_t r = 0; r < job->nlocal; r++)
 		if (job->ranks[r].mem)
 			hold_at_launcher(&job->ranks[r]);
 }
@@ -284,15 +284,15 @@ int job_form(struct job *job, struct err *err)
 		rc = check_memory(job, f, err);
 	if (!rc)
 		rc = make_arenas(job, f, err);
-	for (uint32_t r = 0; !rc && r < job->world; r++)
+	for (uint32_t r = 0; !rc && r < job->nlocal; r++)
 		rc = open_doorbell(&job->ranks[r], err);
-	for (uint32_t r = 0; !rc && r < job->world; r++) {
+	for (uint32_t r = 0; !rc && r < job->nlocal; r++) {
 		if (f->made[r]) {
 			install(&job->ranks[r], f->made[r]);
 			f->made[r] = NULL;
 		}
 		if (f->keep[r] && memory_renew(job->ranks[r].mem, job->name))
-			log_warn("job %s: no memory to renew the head of rank %u's arena", job->name, r);
+			log_warn("job %s: no memory to renew the head of rank %u's arena", job->name, job->ranks[r].id);
 		if (!job->ranks[r].mem->held)
 			hold_at_launcher(&job->ranks[r]);
 		memory_set_epoch(job->ranks[r].mem, job->epoch);

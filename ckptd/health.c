@@ -178,26 +178,26 @@ static void look_at_ranks(struct look *look)
 	const struct job *job = look->job;
 	unsigned hung = 0, unpinned = 0, small = 0, missing = 0;
 	uint32_t first_hung = 0, first_missing = 0;
-	for (uint32_t r = job->world; r-- > 0;) {
+	for (uint32_t r = job->nlocal; r-- > 0;) {
 		const struct rank *rank = &job->ranks[r];
 		const struct memory *mem = rank->mem;
 		if (rank->hung) {
 			hung++;
-			first_hung = r;
+			first_hung = rank->id;
 		}
 		if (rank->state == RANK_ABSENT) {
 			missing++;
-			first_missing = r;
+			first_missing = rank->id;
 		}
 		unpinned += mem && mem->unpinned;
 		small += mem && mem->settled && !mem->reserved && mem->huge_bytes < mem->size / 100 * HUGE_PERCENT;
 	}
 	if (hung)
-		add(look, HEALTH_RANK_HUNG, "rank %u gives no heartbeat (%u of %u)", first_hung, hung, job->world);
+		add(look, HEALTH_RANK_HUNG, "rank %u gives no heartbeat (%u of %u)", first_hung, hung, job->nlocal);
 	if (missing && job->measures.raised_ns &&
 	    look->now - job->measures.raised_ns > job->policy.join_timeout_ms * CLOCK_NS_PER_MS)
 		add(look, HEALTH_RANKS_MISSING, "rank %u is missing (%u of %u) for %lu s", first_missing, missing,
-		    job->world, (unsigned long)((look->now - job->measures.raised_ns) / CLOCK_NS_PER_S));
+		    job->nlocal, (unsigned long)((look->now - job->measures.raised_ns) / CLOCK_NS_PER_S));
 	if (unpinned)
 		add(look, HEALTH_MEMLOCK, "the arenas of %u ranks are not registered for I/O", unpinned);
 	if (small && look->daemon->config.huge_pages != HUGE_PAGES_NEVER)

@@ -34,7 +34,9 @@ struct waiting {
 
 struct rank {
 	struct job *job;
-	uint32_t id;
+	uint32_t id; /* in the world */
+	uint32_t
+		index; /* among the job's ranks on this node: of job.ranks, and of what has one place for each of them */
 	enum rank_state state;
 	struct client *client; /* NULL: not connected (the process may be alive) */
 	pid_t pid;             /* 0: the process is gone */
@@ -63,15 +65,16 @@ struct job {
 	struct daemon *daemon;
 	char name[NAME_JOB_MAX];
 	struct policy policy; /* [job], as it stands for this one */
-	uint32_t world;
+	uint32_t world;       /* ranks of the job, wherever they are */
+	uint32_t nlocal;      /* of them on this node: at most WIRE_LOCAL_MAX */
 	uint32_t epoch;
 	uint32_t entered; /* the last epoch that the ranks have joined: it is not entered twice */
 	uint32_t nslots;
 	bool fresh; /* nobody has joined in this life of the daemon */
 	bool stop;
-	struct halt halt; /* when it is to be asked to stop */
-	bool formed;      /* arenas exist for all ranks */
-	struct rank *ranks;
+	struct halt halt;   /* when it is to be asked to stop */
+	bool formed;        /* arenas exist for all local ranks */
+	struct rank *ranks; /* nlocal */
 	struct client *launcher;
 	struct saves saves;
 	struct recover recover;
@@ -114,6 +117,8 @@ void job_event(struct job *job, struct step_id id, int rc, const char *text);
 /* Bytes of the arenas that it holds. */
 uint64_t job_memory(const struct job *job);
 struct job *job_find(struct daemon *daemon, const char *name);
+/* NULL: the rank is not on this node, or nowhere. */
+struct rank *job_rank(const struct job *job, uint32_t id);
 const char *rank_state_name(enum rank_state state);
 
 #endif

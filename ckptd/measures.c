@@ -36,7 +36,7 @@ const struct recovery_record *measures_recovery_at(const struct measures *m, uin
 
 void measures_tick(struct job *job, uint64_t now)
 {
-	for (uint32_t r = 0; r < job->world; r++) {
+	for (uint32_t r = 0; r < job->nlocal; r++) {
 		struct rank *rank = &job->ranks[r];
 		if (rank->state != RANK_JOINED || !rank->mem)
 			continue;
@@ -87,7 +87,7 @@ static struct save_record *find_or_begin(struct job *job, const struct snapshot 
 	}
 	r = &m->saves[m->nsaves++];
 	*r = (struct save_record){
-		.id = s->id, .world = s->nparts, .begun_wall_ns = clock_wall() - (clock_now() - s->opened_ns)};
+		.id = s->id, .world = job->world, .begun_wall_ns = clock_wall() - (clock_now() - s->opened_ns)};
 	return r;
 }
 

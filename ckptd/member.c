@@ -71,17 +71,17 @@ void member_tell_epoch(struct job *job, const char *reason)
 	AUTO_WBUF struct wbuf body = {0};
 	struct wire_epoch m = {.epoch = job->epoch};
 	snprintf(m.reason, sizeof(m.reason), "%s", reason);
-	for (uint32_t r = 0; r < job->world; r++) {
+	for (uint32_t r = 0; r < job->nlocal; r++) {
 		struct rank *rank = &job->ranks[r];
 		if (!wanted_anew(rank))
 			continue;
 		rank->state = RANK_ABSENT; /* also one that had finished: all are needed again */
 		member_forget_table(rank);
-		m.lost[m.nlost++] = r;
+		m.lost[m.nlost++] = rank->id;
 	}
 	if (wire_epoch_encode(&m, &body))
 		return;
-	for (uint32_t r = 0; r < job->world; r++)
+	for (uint32_t r = 0; r < job->nlocal; r++)
 		if (job->ranks[r].client)
 			client_send(job->ranks[r].client, WIRE_EPOCH, 0, &body, NULL, 0);
 	if (job->launcher)
@@ -112,16 +112,16 @@ static void send_arenas(struct rank *rank)
 {
 	AUTO_WBUF struct wbuf body = {0};
 	struct job *job = rank->job;
-	struct wire_arena m = {.nlocal = job->world};
+	struct wire_arena m = {.nlocal = job->nlocal};
 	int fds[1 + WIRE_LOCAL_MAX] = {rank->doorbell};
-	for (uint32_t r = 0; r < job->world; r++) {
-		m.ranks[r] = r;
+	for (uint32_t r = 0; r < job->nlocal; r++) {
+		m.ranks[r] = job->ranks[r].id;
 		m.size[r] = job->ranks[r].mem->size;
-		fds[1 + r] = r == rank->id ? job->ranks[r].mem->fd : job->ranks[r].mem->fd_read;
+		fds[1 + r] = r == rank->index ? job->ranks[r].mem->fd : job->ranks[r].mem->fd_read;
 	}
 	if (wire_arena_encode(&m, &body))
 		body.failed = true;
-	client_send(rank->client, WIRE_ARENA, rank->registering.seq, &body, fds, 1 + (int)job->world);
+	client_send(rank->client, WIRE_ARENA, rank->registering.seq, &body, fds, 1 + (int)job->nlocal);
 	rank->registering = (struct waiting){0};
 	rank->arena_sent = true;
 	if (rank->state == RANK_CONNECTED)
@@ -130,7 +130,7 @@ static void send_arenas(struct rank *rank)
 
 static bool every_rank_registered(const struct job *job)
 {
-	for (uint32_t r = 0; r < job->world; r++)
+	for (uint32_t r = 0; r < job->nlocal; r++)
 		if (!job->ranks[r].registered)
 			return false;
 	return true;
@@ -141,7 +141,7 @@ static bool arenas_on_their_way(const struct job *job)
 {
 	if (job->formed || !job->resumed_ns || clock_now() - job->resumed_ns > ARENA_GRACE_NS)
 		return false;
-	for (uint32_t r = 0; r < job->world; r++)
+	for (uint32_t r = 0; r < job->nlocal; r++)
 		if (!job->ranks[r].mem)
 			return true;
 	return false;
@@ -150,7 +150,7 @@ static bool arenas_on_their_way(const struct job *job)
 /* The ticks of the loop ask again. */
 static bool arenas_being_filled(const struct job *job)
 {
-	for (uint32_t r = 0; r < job->world; r++)
+	for (uint32_t r = 0; r < job->nlocal; r++)
 		if (job->ranks[r].mem && !job->ranks[r].mem->ready && !job->ranks[r].mem->failed)
 			return true;
 	return false;
@@ -158,7 +158,7 @@ static bool arenas_being_filled(const struct job *job)
 
 static void answer_registered(struct job *job, int rc, const struct err *err)
 {
-	for (uint32_t r = 0; r < job->world; r++) {
+	for (uint32_t r = 0; r < job->nlocal; r++) {
 		struct rank *rank = &job->ranks[r];
 		if (!rank->registering.seq)
 			continue;
@@ -174,7 +174,7 @@ static void answer_registered(struct job *job, int rc, const struct err *err)
 
 static bool somebody_waits(const struct job *job)
 {
-	for (uint32_t r = 0; r < job->world; r++)
+	for (uint32_t r = 0; r < job->nlocal; r++)
 		if (job->ranks[r].registering.seq)
 			return true;
 	return false;
@@ -225,11 +225,11 @@ void job_register(struct rank *rank, uint32_t seq, const void *body, size_t len)
 int job_return(struct job *job, uint32_t id, int fd, struct err *err)
 {
 	struct memory *mem;
-	if (id >= job->world) {
+	struct rank *rank = job_rank(job, id);
+	if (!rank) {
 		close(fd);
 		return err_set(err, -EINVAL, "rank %u of a world of %u", id, job->world);
 	}
-	struct rank *rank = &job->ranks[id];
 	if (rank->mem) { /* somebody else has handed it back already */
 		close(fd);
 		return 0;
@@ -277,9 +277,10 @@ static int encode_joined(const struct job *job, struct wbuf *body)
 	AUTO_FREE uint8_t *addresses = calloc(job->world, WIRE_ADDRESS_MAX);
 	if (!lens || !addresses)
 		return -ENOMEM;
-	for (uint32_t r = 0; r < job->world; r++) {
-		lens[r] = job->ranks[r].address_len;
-		memcpy(addresses + (size_t)r * WIRE_ADDRESS_MAX, job->ranks[r].address, lens[r]);
+	for (uint32_t r = 0; r < job->nlocal; r++) {
+		const struct rank *rank = &job->ranks[r];
+		lens[rank->id] = rank->address_len;
+		memcpy(addresses + (size_t)rank->id * WIRE_ADDRESS_MAX, rank->address, rank->address_len);
 	}
 	m.address_len = lens;
 	m.addresses = addresses;
@@ -288,7 +289,7 @@ static int encode_joined(const struct job *job, struct wbuf *body)
 
 static bool everybody_joins(const struct job *job)
 {
-	for (uint32_t r = 0; r < job->world; r++)
+	for (uint32_t r = 0; r < job->nlocal; r++)
 		if (!job->ranks[r].joining.seq || job->ranks[r].registering.seq)
 			return false;
 	return true;
@@ -307,7 +308,7 @@ static void try_join(struct job *job)
 	job->entered = job->epoch;
 	catalog_epoch(job->daemon->catalog, job->name, job->epoch);
 	log_info("job %s: %u ranks joined epoch %u", job->name, job->world, job->epoch);
-	for (uint32_t r = 0; r < job->world; r++) {
+	for (uint32_t r = 0; r < job->nlocal; r++) {
 		struct rank *rank = &job->ranks[r];
 		rank->state = RANK_JOINED;
 		memory_set_epoch(rank->mem, job->epoch);
@@ -318,8 +319,8 @@ static void try_join(struct job *job)
 
 static bool others_joined(const struct rank *rank)
 {
-	for (uint32_t r = 0; r < rank->job->world; r++)
-		if (r != rank->id && rank->job->ranks[r].state == RANK_JOINED)
+	for (uint32_t r = 0; r < rank->job->nlocal; r++)
+		if (r != rank->index && rank->job->ranks[r].state == RANK_JOINED)
 			return true;
 	return false;
 }
@@ -334,7 +335,7 @@ static void admit(struct rank *rank)
 
 static void admit_waiting(struct job *job)
 {
-	for (uint32_t r = 0; r < job->world; r++)
+	for (uint32_t r = 0; r < job->nlocal; r++)
 		if (job->ranks[r].joining.seq)
 			admit(&job->ranks[r]);
 }
@@ -357,23 +358,23 @@ void job_join(struct rank *rank, uint32_t seq, const struct wire_join *m)
 
 static void refuse_all_restores(struct job *job, int rc, const char *text)
 {
-	for (uint32_t r = 0; r < job->world; r++)
+	for (uint32_t r = 0; r < job->nlocal; r++)
 		if (job->ranks[r].restoring.seq)
 			member_refuse(&job->ranks[r], &job->ranks[r].restoring, rc, "%s", text);
 }
 
 static void try_restore(struct job *job)
 {
-	for (uint32_t r = 0; r < job->world; r++)
+	for (uint32_t r = 0; r < job->nlocal; r++)
 		if (!job->ranks[r].restoring.seq)
 			return;
 	uint64_t step = job->ranks[0].restore_step;
-	for (uint32_t r = 1; r < job->world; r++) {
+	for (uint32_t r = 1; r < job->nlocal; r++) {
 		if (job->ranks[r].restore_step == step)
 			continue;
 		char text[WIRE_TEXT_MAX];
-		snprintf(text, sizeof(text), "rank 0 asks for step %ld and rank %u for step %ld (-1: the newest)",
-			 (long)step, r, (long)job->ranks[r].restore_step);
+		snprintf(text, sizeof(text), "rank %u asks for step %ld and rank %u for step %ld (-1: the newest)",
+			 job->ranks[0].id, (long)step, job->ranks[r].id, (long)job->ranks[r].restore_step);
 		refuse_all_restores(job, -EINVAL, text);
 		return;
 	}
@@ -415,9 +416,9 @@ static void name_missing(const struct job *job, bool (*missing)(const struct ran
 {
 	size_t at = 0;
 	dst[0] = 0;
-	for (uint32_t r = 0; r < job->world && at + 64 < size; r++)
+	for (uint32_t r = 0; r < job->nlocal && at + 64 < size; r++)
 		if (missing(&job->ranks[r]))
-			at += (size_t)snprintf(dst + at, size - at, "%s%u (%s)", at ? ", " : "rank ", r,
+			at += (size_t)snprintf(dst + at, size - at, "%s%u (%s)", at ? ", " : "rank ", job->ranks[r].id,
 					       rank_state_name(job->ranks[r].state));
 }
 
@@ -452,7 +453,7 @@ static bool expire_one(struct rank *rank, struct waiting *waiting, uint64_t now,
 void member_expire(struct job *job, uint64_t now)
 {
 	try_form(job);
-	for (uint32_t r = 0; r < job->world; r++) {
+	for (uint32_t r = 0; r < job->nlocal; r++) {
 		struct rank *rank = &job->ranks[r];
 		if (expire_one(rank, &rank->registering, now, "register", not_registered))
 			member_refuse(rank, &rank->joining, -ETIMEDOUT, "register: the deadline has passed");

@@ -19,9 +19,6 @@ void member_refuse(struct rank *rank, struct waiting *waiting, int rc, const cha
 /* Barriers whose deadline has passed are answered with who is missing. */
 void member_expire(struct job *job, uint64_t now);
 
-/* A rank's process is gone, or it is given up. */
-void job_rank_lost(struct rank *rank, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-
 /* Takes what the rank registers, in place of its last table (form.c): counted towards the memory limit (-ENOMEM says what it needs),
  * decoded, unless the rank's arena was made for the same one, and checked. */
 int job_take_table(struct rank *rank, const void *data, size_t len, struct err *err);

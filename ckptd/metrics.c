@@ -208,7 +208,7 @@ struct job_metric {
 static uint64_t ranks_joined(const struct job *job)
 {
 	uint64_t n = 0;
-	for (uint32_t r = 0; r < job->world; r++)
+	for (uint32_t r = 0; r < job->nlocal; r++)
 		n += job->ranks[r].state == RANK_JOINED;
 	return n;
 }
@@ -297,26 +297,26 @@ static void put_rank_numbers(struct daemon *d, struct wbuf *out)
 	uint64_t now = clock_now();
 	family(out, "ckpt_rank_joined", "gauge", "1: the rank takes part in the epoch.");
 	EACH_JOB(d, job)
-	for (uint32_t r = 0; r < job->world; r++)
+	for (uint32_t r = 0; r < job->nlocal; r++)
 		sample(out, "ckpt_rank_joined", of_rank(&job->ranks[r]), job->ranks[r].state == RANK_JOINED);
 	family(out, "ckpt_rank_hung", "gauge", "1: no heartbeat for the hang timeout.");
 	EACH_JOB(d, job)
-	for (uint32_t r = 0; r < job->world; r++)
+	for (uint32_t r = 0; r < job->nlocal; r++)
 		sample(out, "ckpt_rank_hung", of_rank(&job->ranks[r]), job->ranks[r].hung);
 	family(out, "ckpt_rank_arena_bytes", "gauge", "Of the rank's arena.");
 	EACH_JOB(d, job)
-	for (uint32_t r = 0; r < job->world; r++)
+	for (uint32_t r = 0; r < job->nlocal; r++)
 		if (job->ranks[r].mem)
 			sample(out, "ckpt_rank_arena_bytes", of_rank(&job->ranks[r]), job->ranks[r].mem->size);
 	family(out, "ckpt_rank_step", "gauge", "The step of the last heartbeat.");
 	EACH_JOB(d, job)
-	for (uint32_t r = 0; r < job->world; r++)
+	for (uint32_t r = 0; r < job->nlocal; r++)
 		if (job->ranks[r].mem)
 			sample(out, "ckpt_rank_step", of_rank(&job->ranks[r]),
 			       atomic_load(&job->ranks[r].mem->head->flight.step));
 	family(out, "ckpt_rank_heartbeat_age_seconds", "gauge", "Since the last heartbeat.");
 	EACH_JOB(d, job)
-	for (uint32_t r = 0; r < job->world; r++) {
+	for (uint32_t r = 0; r < job->nlocal; r++) {
 		uint64_t beat = job->ranks[r].mem ? atomic_load(&job->ranks[r].mem->head->flight.beat_ns) : 0;
 		if (beat && beat <= now)
 			sample_seconds(out, "ckpt_rank_heartbeat_age_seconds", of_rank(&job->ranks[r]), now - beat);
@@ -328,7 +328,7 @@ static void put_ranks(struct daemon *d, struct wbuf *out)
 	put_rank_numbers(d, out);
 	family(out, "ckpt_step_seconds", "histogram", "How long the steps of a rank take, by its heartbeats.");
 	EACH_JOB(d, job)
-	for (uint32_t r = 0; r < job->world; r++)
+	for (uint32_t r = 0; r < job->nlocal; r++)
 		sample_histogram(out, "ckpt_step_seconds", of_rank(&job->ranks[r]), &job->ranks[r].pace.steps);
 }
 

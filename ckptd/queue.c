@@ -40,7 +40,7 @@ void queue_failed(struct saves *saves, const struct snapshot *s)
 
 static bool all_finished(const struct job *job)
 {
-	for (uint32_t r = 0; r < job->world; r++)
+	for (uint32_t r = 0; r < job->nlocal; r++)
 		if (job->ranks[r].state != RANK_LEFT)
 			return false;
 	return true;
@@ -130,7 +130,7 @@ static void give_up_hopeless(struct saves *saves, struct snapshot *s)
 
 static bool slots_are_short(const struct saves *saves)
 {
-	for (uint32_t r = 0; r < saves->job->world; r++) {
+	for (uint32_t r = 0; r < saves->job->nlocal; r++) {
 		const struct memory *mem = saves->job->ranks[r].mem;
 		uint32_t n = 0;
 		for (uint32_t i = 0; mem && i < mem->nslots; i++)

@@ -83,12 +83,13 @@ static void release_unclaimed(struct memory *mem)
 			memory_release(mem, i);
 }
 
-void saves_orphan(struct saves *saves, uint32_t rank)
+void saves_orphan(struct saves *saves, uint32_t index)
 {
+	const struct rank *rank = &saves->job->ranks[index];
 	list_for(node, &saves->snapshots)
-		snapshot_of(node)->parts[rank].orphan = true;
-	if (saves->job->ranks[rank].mem && !saves_unseen(&saves->job->ranks[rank]))
-		release_unclaimed(saves->job->ranks[rank].mem);
+		snapshot_of(node)->parts[index].orphan = true;
+	if (rank->mem && !saves_unseen(rank))
+		release_unclaimed(rank->mem);
 	saves_pump(saves);
 }
 
@@ -107,7 +108,7 @@ int saves_adopt(struct saves *saves, struct step_id id, const uint32_t *slots)
 	struct snapshot *old = saves_find(saves, id);
 	if (old && snapshot_idle(old) && snapshot_release(old) && !being_verified(old))
 		snapshot_free(old);
-	int rc = snapshot_new(saves, id, saves->job->world, &s);
+	int rc = snapshot_new(saves, id, saves->job->nlocal, &s);
 	if (rc)
 		return rc;
 	for (uint32_t r = 0; !rc && r < s->nparts; r++) {

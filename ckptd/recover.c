@@ -25,7 +25,7 @@ struct recover_work {
 	const char *store;
 	char job[NAME_JOB_MAX];
 	uint64_t step;
-	uint32_t world;
+	uint32_t nlocal;
 	struct memory *mems[WIRE_LOCAL_MAX];
 	uint32_t slots[WIRE_LOCAL_MAX];
 
@@ -67,7 +67,7 @@ static void add_why(char *why, const char *fmt, ...)
 static void check_memory(struct recover_work *w)
 {
 	w->memory_good = w->have_memory;
-	for (uint32_t r = 0; w->memory_good && r < w->world; r++) {
+	for (uint32_t r = 0; w->memory_good && r < w->nlocal; r++) {
 		uint64_t bad = 0;
 		if (slot_check(w->mems[r], w->slots[r], &bad) &&
 		    (!w->mems[r]->layout.nleaves || !failpoint("recover.memory", NULL)))
@@ -120,7 +120,7 @@ static void check_storage(struct recover_work *w)
 static int fill_wants(const struct recover_work *w, uint32_t saved_world, struct want *wants)
 {
 	size_t n = 0;
-	for (uint32_t r = 0; r < w->world; r++) {
+	for (uint32_t r = 0; r < w->nlocal; r++) {
 		const struct memory *mem = w->mems[r];
 		for (uint32_t p = 0; p < mem->layout.npieces; p++) {
 			const struct layout_piece *piece = &mem->layout.pieces[p];
@@ -129,9 +129,10 @@ static int fill_wants(const struct recover_work *w, uint32_t saved_world, struct
 						   .dtype = entry->dtype,
 						   .shape = entry->shape,
 						   .region = piece->region,
-						   .owner = r,
+						   .owner = mem->table->reg.rank,
 						   .data = memory_slot(mem, w->slots[r]) + piece->slot_at,
-						   .optional = entry->kind == ENTRY_RANK_BLOB && r >= saved_world,
+						   .optional = entry->kind == ENTRY_RANK_BLOB &&
+							       mem->table->reg.rank >= saved_world,
 						   .leaves = memory_leaves(mem, w->slots[r]) + piece->first_leaf};
 		}
 	}
@@ -144,7 +145,7 @@ static int fetch_one(struct recover_work *w, struct repo *repo, struct step_id i
 	struct restore_plan *plan = NULL;
 	struct restore_options options = {0};
 	size_t npieces = 0;
-	for (uint32_t r = 0; r < w->world; r++)
+	for (uint32_t r = 0; r < w->nlocal; r++)
 		npieces += w->mems[r]->layout.npieces;
 	AUTO_FREE struct want *wants = calloc(npieces ? npieces : 1, sizeof(*wants));
 	if (!wants)
@@ -212,7 +213,7 @@ static void run(struct work *work)
 
 static void work_free(struct recover_work *w)
 {
-	for (uint32_t r = 0; r < w->world; r++)
+	for (uint32_t r = 0; r < w->nlocal; r++)
 		memory_put(w->mems[r]);
 	free(w);
 }
@@ -230,9 +231,9 @@ static struct recover_work *work_new(struct recover *recover, bool fetching)
 	w->fetch = fetching;
 	w->store = job->daemon->config.store;
 	w->step = recover->step;
-	w->world = job->world;
+	w->nlocal = job->nlocal;
 	memcpy(w->job, job->name, sizeof(w->job));
-	for (uint32_t r = 0; r < job->world; r++)
+	for (uint32_t r = 0; r < job->nlocal; r++)
 		w->mems[r] = memory_get(job->ranks[r].mem);
 	return w;
 }
@@ -261,7 +262,7 @@ static void refuse(struct recover *recover, int rc, const char *text)
 		log_warn("job %s: restore failed: %s", job->name, full);
 		measures_restore(job, (struct step_id){0}, 0, recover->start_ns, rc, full);
 	}
-	for (uint32_t r = 0; r < job->world; r++)
+	for (uint32_t r = 0; r < job->nlocal; r++)
 		member_refuse(&job->ranks[r], &job->ranks[r].restoring, rc, "%s", full);
 }
 
@@ -272,13 +273,13 @@ static void answer(struct recover *recover, struct step_id id, enum source sourc
 	struct wire_restored m = {.step = id.step,
 				  .epoch = id.epoch,
 				  .source = source,
-				  .nlocal = job->world,
+				  .nlocal = job->nlocal,
 				  .fetch_ns = clock_now() - recover->start_ns};
 	snprintf(m.why, sizeof(m.why), "%s", recover->why);
-	for (uint32_t r = 0; r < job->world; r++) {
-		m.ranks[r] = r;
+	for (uint32_t r = 0; r < job->nlocal; r++) {
+		m.ranks[r] = job->ranks[r].id;
 		m.slots[r] = recover->slots[r];
-		m.rank_blobs_absent[r] = saved_world && r >= saved_world;
+		m.rank_blobs_absent[r] = saved_world && m.ranks[r] >= saved_world;
 	}
 	if (wire_restored_encode(&m, &body))
 		body.failed = true;
@@ -292,7 +293,7 @@ static void answer(struct recover *recover, struct step_id id, enum source sourc
 		 id.epoch, source == FROM_MEMORY ? "memory" : "storage", (double)m.fetch_ns / 1e6,
 		 *recover->why ? "; passed over: " : "", recover->why);
 	catalog_event(job->daemon->catalog, job->name, id, "restored", source == FROM_MEMORY ? "memory" : "storage");
-	for (uint32_t r = 0; r < job->world; r++) {
+	for (uint32_t r = 0; r < job->nlocal; r++) {
 		struct rank *rank = &job->ranks[r];
 		client_send(rank->client, WIRE_RESTORED, rank->restoring.seq, &body, NULL, 0);
 		rank->restoring = (struct waiting){0};
@@ -324,7 +325,7 @@ void recover_start(struct recover *recover, uint64_t step)
 		return;
 	}
 	w->have_memory = s != NULL;
-	for (uint32_t r = 0; s && r < job->world; r++)
+	for (uint32_t r = 0; s && r < job->nlocal; r++)
 		w->slots[r] = s->parts[r].slot;
 	if (s) {
 		w->memory_id = s->id;
@@ -405,7 +406,7 @@ static void done(struct work *work)
 static bool claim_all(struct recover *recover)
 {
 	struct job *job = recover->job;
-	for (uint32_t r = 0; r < job->world; r++) {
+	for (uint32_t r = 0; r < job->nlocal; r++) {
 		int slot = memory_claim(job->ranks[r].mem, (struct step_id){.epoch = job->epoch});
 		if (slot < 0) {
 			end_claim(recover, false);
@@ -419,7 +420,7 @@ static bool claim_all(struct recover *recover)
 
 static bool everybody_waits(const struct job *job)
 {
-	for (uint32_t r = 0; r < job->world; r++)
+	for (uint32_t r = 0; r < job->nlocal; r++)
 		if (!job->ranks[r].restoring.seq)
 			return false;
 	return true;

@@ -29,6 +29,15 @@ void salvage_drop(struct salvage *salvage)
 	*salvage = (struct salvage){0};
 }
 
+/* NULL: not of this node, or nothing of it is there. */
+static const struct salvage_part *part_of(const struct salvage *salvage, uint32_t rank)
+{
+	for (uint32_t i = 0; i < salvage->nparts; i++)
+		if (salvage->parts[i].mem && salvage->parts[i].mem->table->reg.rank == rank)
+			return &salvage->parts[i];
+	return NULL;
+}
+
 /* The place of the file in the rank's layout; the same bytes have the same size. */
 static const struct layout_file *find(const struct memory *mem, const struct manifest_file *file, size_t *index)
 {
@@ -46,15 +55,15 @@ int salvage_read(void *arg, const struct manifest_file *file, uint64_t from, uin
 {
 	const struct salvage *salvage = arg;
 	size_t index;
-	const struct memory *mem = file->rank < salvage->nparts ? salvage->parts[file->rank].mem : NULL;
+	const struct salvage_part *part = part_of(salvage, file->rank);
+	const struct memory *mem = part ? part->mem : NULL;
 	const struct layout_file *lf = mem ? find(mem, file, &index) : NULL;
 	if (!lf || from + len > file->size)
 		return -ENOENT;
 	if (from + len <= file->data_at)
 		memcpy(buf, (const uint8_t *)mem->heads[index].data + from, len);
 	else if (from >= file->data_at)
-		memcpy(buf, memory_slot(mem, salvage->parts[file->rank].slot) + lf->slot_at + (from - file->data_at),
-		       len);
+		memcpy(buf, memory_slot(mem, part->slot) + lf->slot_at + (from - file->data_at), len);
 	else
 		return -ENOENT;
 	return 0;

@@ -9,7 +9,7 @@ struct memory;
 struct snapshot;
 
 struct salvage {
-	uint32_t nparts; /* index is the rank */
+	uint32_t nparts;
 	struct salvage_part {
 		struct memory *mem; /* a reference; NULL: not here */
 		uint32_t slot;

@@ -55,7 +55,7 @@ static int find_or_make(struct saves *saves, struct step_id id, struct snapshot 
 	*out = saves_find(saves, id);
 	if (*out)
 		return 0;
-	int rc = snapshot_new(saves, id, saves->job->world, out);
+	int rc = snapshot_new(saves, id, saves->job->nlocal, out);
 	if (!rc)
 		saves_insert(saves, *out);
 	return rc;
@@ -100,7 +100,7 @@ static void take_slot(struct saves *saves, struct rank *rank, uint32_t slot)
 		saves->begun_epoch = id.epoch;
 	int rc = find_or_make(saves, id, &snap);
 	if (!rc)
-		rc = snap->state == SNAPSHOT_OPEN ? snapshot_add(snap, rank->id, mem, slot, orphan) : -ESTALE;
+		rc = snap->state == SNAPSHOT_OPEN ? snapshot_add(snap, rank->index, mem, slot, orphan) : -ESTALE;
 	if (rc)
 		discard_slot(mem, slot, orphan);
 }
@@ -122,15 +122,16 @@ static void give_up_skipped(struct saves *saves, struct snapshot *s)
 	for (uint32_t r = 0; r < s->nparts; r++) {
 		if (s->parts[r].state != PART_ABSENT)
 			continue;
-		if (saves->job->ranks[r].state == RANK_LEFT) {
-			snapshot_fail(s, -ECANCELED, "rank %u has finished without beginning step %lu", r,
+		const struct rank *rank = &saves->job->ranks[r];
+		if (rank->state == RANK_LEFT) {
+			snapshot_fail(s, -ECANCELED, "rank %u has finished without beginning step %lu", rank->id,
 				      (unsigned long)s->id.step);
 			return;
 		}
 		for (struct list *node = s->link.next; node != &saves->snapshots; node = node->next) {
 			if (snapshot_of(node)->parts[r].state == PART_ABSENT)
 				continue;
-			snapshot_fail(s, -ECANCELED, "rank %u skipped step %lu and began step %lu", r,
+			snapshot_fail(s, -ECANCELED, "rank %u skipped step %lu and began step %lu", rank->id,
 				      (unsigned long)s->id.step, (unsigned long)snapshot_of(node)->id.step);
 			return;
 		}
@@ -139,7 +140,7 @@ static void give_up_skipped(struct saves *saves, struct snapshot *s)
 
 void saves_follow(struct saves *saves)
 {
-	for (uint32_t r = 0; r < saves->job->world; r++)
+	for (uint32_t r = 0; r < saves->job->nlocal; r++)
 		if (saves->job->ranks[r].mem && saves->job->ranks[r].arena_sent)
 			scan_rank(saves, &saves->job->ranks[r]);
 	list_for(node, &saves->snapshots) {
@@ -381,7 +382,7 @@ void saves_poison(struct saves *saves, uint32_t epoch)
 		if (!complete_copy(s) && s->state != SNAPSHOT_FAILED)
 			snapshot_fail(s, -ESTALE, "epoch %u began before every rank was captured", epoch);
 	}
-	for (uint32_t r = 0; r < saves->job->world; r++)
+	for (uint32_t r = 0; r < saves->job->nlocal; r++)
 		if (saves->job->ranks[r].mem && !saves_unseen(&saves->job->ranks[r]))
 			saves->job->ranks[r].mem->adopted = false;
 	saves_pump(saves);
@@ -423,7 +424,7 @@ bool saves_idle(const struct saves *saves)
 
 void saves_publish(struct saves *saves, const struct level *level)
 {
-	for (uint32_t r = 0; r < saves->job->world; r++)
+	for (uint32_t r = 0; r < saves->job->nlocal; r++)
 		if (saves->job->ranks[r].mem)
 			memory_publish(saves->job->ranks[r].mem, level);
 }
@@ -451,7 +452,12 @@ void saves_report(struct saves *saves, const struct snapshot *s, int rc)
 	job_event(saves->job, s->id, rc, s->err.text);
 }
 
-const struct memory *saves_memory(const struct saves *saves, uint32_t rank)
+const struct memory *saves_memory(const struct saves *saves, uint32_t index)
 {
-	return saves->job->ranks[rank].mem;
+	return saves->job->ranks[index].mem;
+}
+
+uint32_t saves_rank(const struct saves *saves, uint32_t index)
+{
+	return saves->job->ranks[index].id;
 }

@@ -44,10 +44,10 @@ struct snapshot *saves_in_memory(struct saves *saves, uint64_t step);
  * is raised: ranks that were told to restore from it read at their own pace. */
 void saves_lend(struct saves *saves, struct step_id id);
 /* A rank's process is gone: nothing writes to its slots any more. */
-void saves_orphan(struct saves *saves, uint32_t rank);
+void saves_orphan(struct saves *saves, uint32_t index);
 /* A snapshot whose copy in memory was found damaged is not offered again. */
 void saves_drop(struct saves *saves, struct snapshot *s);
-/* Enters slots that the daemon filled itself (from storage): complete, in memory. slots: one per rank. */
+/* Enters slots that the daemon filled itself (from storage): complete, in memory. slots: one per local rank. */
 int saves_adopt(struct saves *saves, struct step_id id, const uint32_t *slots);
 
 bool saves_busy(const struct saves *saves);    /* captures or digests are under way: follow closely */
@@ -58,6 +58,7 @@ bool saves_idle(const struct saves *saves);    /* nothing runs, no commit and no
 void saves_publish(struct saves *saves, const struct level *level);
 void saves_note(struct saves *saves, struct snapshot *s); /* for the measures: its level or error has changed */
 void saves_report(struct saves *saves, const struct snapshot *s, int rc);
-const struct memory *saves_memory(const struct saves *saves, uint32_t rank); /* the rank's arena now */
+const struct memory *saves_memory(const struct saves *saves, uint32_t index); /* the rank's arena now */
+uint32_t saves_rank(const struct saves *saves, uint32_t index);               /* its number in the world */
 
 #endif

@@ -83,9 +83,9 @@ void snapshot_free(struct snapshot *s)
 	free(s);
 }
 
-int snapshot_add(struct snapshot *s, uint32_t rank, struct memory *mem, uint32_t slot, bool orphan)
+int snapshot_add(struct snapshot *s, uint32_t index, struct memory *mem, uint32_t slot, bool orphan)
 {
-	struct part *part = &s->parts[rank];
+	struct part *part = &s->parts[index];
 	if (part->state != PART_ABSENT)
 		return -EEXIST;
 	part->leaves = calloc(mem->layout.nleaves ? mem->layout.nleaves : 1, sizeof(*part->leaves));
@@ -173,9 +173,8 @@ static int digest_arrived(struct snapshot *s, struct part *part, bool complete)
 	return rc;
 }
 
-static void compare_digests(struct snapshot *s, uint32_t rank)
+static void compare_digests(struct snapshot *s, struct part *part)
 {
-	struct part *part = &s->parts[rank];
 	uint64_t *source = memory_leaves(part->mem, part->slot);
 	uint64_t n = part->mem->layout.nleaves;
 	if (part->mem->head->slots[part->slot].flags & SLOT_NO_SOURCE_DIGESTS) {
@@ -190,7 +189,7 @@ static void compare_digests(struct snapshot *s, uint32_t rank)
 		if (n)
 			memory_name_leaf(part->mem, i, name, sizeof(name));
 		else
-			snprintf(name, sizeof(name), "rank %u", rank);
+			snprintf(name, sizeof(name), "rank %u", part->mem->table->reg.rank);
 		snapshot_fail(s, -EBADMSG, "torn or damaged in capture: %s: the copy does not match its source", name);
 		return;
 	}
@@ -200,9 +199,9 @@ static void compare_digests(struct snapshot *s, uint32_t rank)
 /* ---- following the slots ------------------------------------------------------------------------------------- */
 
 /* Returns who keeps the part from being copied, or LATE_NOBODY. */
-static enum late_phase follow_capture(struct snapshot *s, uint32_t rank)
+static enum late_phase follow_capture(struct snapshot *s, struct part *part)
 {
-	struct part *part = &s->parts[rank];
+	uint32_t rank = part->mem->table->reg.rank;
 	struct arena_slot *slot = &part->mem->head->slots[part->slot];
 	uint32_t done = atomic_load_explicit(&slot->done, memory_order_acquire);
 	uint32_t fenced = atomic_load_explicit(&slot->fenced, memory_order_acquire);
@@ -222,24 +221,24 @@ static enum late_phase follow_capture(struct snapshot *s, uint32_t rank)
 	return LATE_NOBODY;
 }
 
-static void follow_part(struct snapshot *s, uint32_t rank)
+static void follow_part(struct snapshot *s, uint32_t index)
 {
-	struct part *part = &s->parts[rank];
+	struct part *part = &s->parts[index];
 	enum late_phase late = part->state == PART_ABSENT ? LATE_BEGIN : LATE_NOBODY;
 	if (part->state == PART_CAPTURING)
-		late = follow_capture(s, rank);
+		late = follow_capture(s, part);
 	if (s->state == SNAPSHOT_FAILED)
 		return;
 	if (part->state == PART_CAPTURING || part->state == PART_COPIED) {
 		if (digest_arrived(s, part, part->state == PART_COPIED))
-			snapshot_fail(s, -ENOMEM, "no memory to digest rank %u", rank);
+			snapshot_fail(s, -ENOMEM, "no memory to digest rank %u", part->mem->table->reg.rank);
 		else if (part->state == PART_COPIED && part->submitted == part->mem->layout.nleaves && !part->in_flight)
-			compare_digests(s, rank);
+			compare_digests(s, part);
 	}
 	if (part->state == PART_COPIED && late == LATE_NOBODY)
 		late = LATE_DIGEST;
 	if (late != LATE_NOBODY && s->late_phase == LATE_NOBODY) {
-		s->late_rank = rank;
+		s->late_rank = saves_rank(s->saves, index);
 		s->late_phase = late;
 	}
 }

@@ -54,7 +54,7 @@ struct snapshot {
 	int rc;    /* FAILED: why */
 	int storage_rc; /* storage or read-back failed, the copy in memory is good */
 	struct err err;
-	uint32_t nparts; /* == world; index is the rank */
+	uint32_t nparts; /* one per local rank, in the job's order of them */
 	struct part *parts;
 	struct commit *commit;
 	struct commit_rank *commit_ranks;
@@ -75,7 +75,7 @@ int snapshot_new(struct saves *saves, struct step_id id, uint32_t nparts, struct
 void snapshot_free(struct snapshot *s);
 
 /* A rank's slot that belongs to this snapshot. orphan: see struct part. */
-int snapshot_add(struct snapshot *s, uint32_t rank, struct memory *mem, uint32_t slot, bool orphan);
+int snapshot_add(struct snapshot *s, uint32_t index, struct memory *mem, uint32_t slot, bool orphan);
 /* Follows the counters, digests what has arrived, moves on. */
 void snapshot_follow(struct snapshot *s);
 /* Ends it; a captured one keeps its memory and only fails towards storage. `gone`: see part_release. */

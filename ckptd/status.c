@@ -160,7 +160,7 @@ static const char *job_state(const struct job *job)
 {
 	if (job->dormant_ns)
 		return "dormant";
-	for (uint32_t r = 0; r < job->world; r++)
+	for (uint32_t r = 0; r < job->nlocal; r++)
 		if (job->ranks[r].state != RANK_JOINED)
 			return job->fresh ? "forming" : "gathering";
 	return job->recover.state == RECOVER_IDLE ? "running" : "restoring";
@@ -212,7 +212,7 @@ static json_t *halt_json(const struct job *job)
 static json_t *job_json(struct job *job, uint64_t now)
 {
 	json_t *ranks = json_array(), *snapshots = json_array();
-	for (uint32_t r = 0; r < job->world; r++)
+	for (uint32_t r = 0; r < job->nlocal; r++)
 		json_array_append_new(ranks, rank_json(&job->ranks[r], now));
 	list_for(node, &job->saves.snapshots)
 		json_array_append_new(snapshots, snapshot_json(list_entry(node, struct snapshot, link)));

@@ -23,6 +23,7 @@ static void setup(void)
 	job = (struct job){.daemon = &d,
 			   .name = "main",
 			   .world = 2,
+			   .nlocal = 2,
 			   .epoch = 3,
 			   .ranks = ranks,
 			   .policy = {.verify = true, .join_timeout_ms = 1000}};

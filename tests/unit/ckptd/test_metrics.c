@@ -17,7 +17,7 @@ static void setup(void)
 {
 	d = (struct daemon){.config = {.store = "/store", .node = "n0", .memory_limit = 1000}, .memory_used = 7};
 	list_init(&d.jobs);
-	job = (struct job){.daemon = &d, .name = "a\"b\\c\nd", .world = 1, .epoch = 3, .ranks = ranks};
+	job = (struct job){.daemon = &d, .name = "a\"b\\c\nd", .world = 1, .nlocal = 1, .epoch = 3, .ranks = ranks};
 	ranks[0] = (struct rank){.job = &job, .state = RANK_JOINED};
 	saves_init(&job.saves, &d, &job);
 	out = (struct wbuf){0};

@@ -17,7 +17,8 @@ static void setup(void)
 	d = (struct daemon){.root = 3};
 	list_init(&d.jobs);
 	ranks[0] = (struct rank){.job = &job, .state = RANK_JOINED, .pidfd = -1};
-	job = (struct job){.daemon = &d, .name = "main", .world = 1, .epoch = 1, .nslots = 5, .ranks = ranks};
+	job = (struct job){
+		.daemon = &d, .name = "main", .world = 1, .nlocal = 1, .epoch = 1, .nslots = 5, .ranks = ranks};
 	job.policy = (struct policy){.persist_every = 1, .save_queue = 2};
 	saves_init(&job.saves, &d, &job);
 }

@@ -19,7 +19,7 @@ static void setup(void)
 	d = (struct daemon){.config = {.store = "/store", .node = "n0", .memory_limit = 100}, .memory_used = 7};
 	list_init(&d.jobs);
 	cr_assert_eq(sources_new(&d.sources, &err), 0, "%s", err.text);
-	job = (struct job){.daemon = &d, .name = "main", .world = 2, .epoch = 3, .ranks = ranks};
+	job = (struct job){.daemon = &d, .name = "main", .world = 2, .nlocal = 2, .epoch = 3, .ranks = ranks};
 	for (uint32_t r = 0; r < 2; r++)
 		ranks[r] = (struct rank){.job = &job, .id = r, .pidfd = -1, .doorbell = -1};
 	saves_init(&job.saves, &d, &job);
