@@ -1,0 +1,315 @@
+"""The net over libfabric: nodes as processes of their own (tools/net_node.c) on addresses of loopback, which are killed, stopped, cut off
+and refused.
+timeout: 300"""
+
+import contextlib
+import os
+import pathlib
+import queue
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+from tap import BIN, DEADLINE, NIGHTLY, Cases, Failure, equal, expect
+
+MiB = 1 << 20
+LARGE = 1024 * MiB if NIGHTLY else 256 * MiB
+COPY = 32 * MiB  # of which many are on the way
+TIMEOUT_MS = 1000
+EACCES, ENOBUFS, ETIMEDOUT, ECONNRESET, ESHUTDOWN = -13, -105, -110, -104, -108
+
+
+class Node:
+    def __init__(self, net, name, key=None, roster=None, timeout=TIMEOUT_MS):
+        self.net, self.name, self.number = net, name, "abc".index(name)
+        self.process = subprocess.Popen([BIN / "net_node", roster or net.roster, name, key or net.key, str(timeout)],
+                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.lines, self.events = queue.Queue(), []
+        threading.Thread(target=self.read, daemon=True).start()
+        net.nodes.append(self)
+        self.expect("ready")
+
+    def read(self):
+        for line in self.process.stdout:
+            self.lines.put(line.split())
+        self.lines.put(["ended"])
+
+    def next(self, *words, seconds=DEADLINE):
+        """The next line that begins with the words; those before it are kept in events."""
+        limit = time.monotonic() + seconds
+        for at, line in enumerate(self.events):
+            if line[:len(words)] == list(words):
+                return self.events.pop(at)[len(words):]
+        while True:
+            try:
+                line = self.lines.get(timeout=max(0.001, limit - time.monotonic()))
+            except queue.Empty:
+                raise Failure(f"{self.name}: no {words} within {seconds} s, but {self.events}") from None
+            if line[:len(words)] == list(words):
+                return line[len(words):]
+            expect(line != ["ended"], self.name, "ended; before that:", self.events)
+            self.events.append(line)
+
+    expect = next
+
+    def ask(self, line, answer):
+        self.process.stdin.write(line + "\n")
+        self.process.stdin.flush()
+        return self.next(answer)
+
+    def expose(self, node, size, access, seed):
+        """Number of the region, and the ticket's words."""
+        region, *ticket = self.ask(f"expose {node.number} {size} {access} {seed}", "exposed")
+        return int(region), " ".join(ticket)
+
+    def copy(self, kind, node, ticket, size, seed, ms=30000, offset=0):
+        self.ask(f"{kind} {node.number} {ticket} {offset} {size} {seed} {ms}", "begun")
+
+    def copied(self, result, how="match"):
+        equal(self.next("done")[::2], [str(result), how], "result of a copy")
+
+    def counts(self):
+        return dict(zip(("sessions", "in", "out", "refused"), map(int, self.ask("counts", "counts"))))
+
+    def signal(self, number):
+        self.process.send_signal(number)
+        if number == signal.SIGKILL:
+            self.process.wait()
+
+    def end(self):
+        self.process.stdin.close()
+        return self.process.wait(DEADLINE)
+
+
+class Net:
+    def __init__(self, folder):
+        self.folder, self.nodes = pathlib.Path(folder), []
+        self.roster, self.key = self.folder / "roster", self.new_key("key")
+        ports = [self.free_port(f"127.0.0.{n}") for n in (1, 2, 3)]
+        self.roster.write_text("".join(f"{name} 127.0.0.{n} {port}\n".replace(f" {port}", f":{port}")
+                                       for n, (name, port) in enumerate(zip("abc", ports), 1)))
+
+    def new_key(self, name):
+        path = self.folder / name
+        path.write_text(os.urandom(32).hex())
+        path.chmod(0o600)
+        return path
+
+    @staticmethod
+    def free_port(host):
+        with socket.socket() as sock:
+            sock.bind((host, 0))
+            return sock.getsockname()[1]
+
+    def pair(self, **options):
+        a, b = Node(self, "a", **options), Node(self, "b", **options)
+        a.expect("up", "1")
+        b.expect("up", "0")
+        return a, b
+
+    def close(self):
+        for node in self.nodes:
+            if node.process.poll() is None:
+                node.process.kill()
+            node.process.wait()
+
+
+@contextlib.contextmanager
+def fresh_net():
+    with tempfile.TemporaryDirectory() as folder:
+        net = Net(folder)
+        try:
+            yield net
+        finally:
+            net.close()
+
+
+def messages_arrive_in_order_and_a_full_queue_is_told(net):
+    a, b = net.pair()
+    b.process.stdin.write("deaf 1500\n")  # its loop, not its net: the session stays
+    b.process.stdin.flush()
+    time.sleep(0.1)  # any time will do: it is deaf for long enough or the queue takes all, which fails below
+    rc, taken = map(int, a.ask("flood 1 5000 20000", "flooded"))
+    equal(rc, ENOBUFS)
+    expect(taken >= 256, taken)
+    b.expect("heard", "again")
+    for n in range(taken):
+        equal(b.next("message", "0")[2], f"{n:06}", "message")
+    equal(a.ask("flood 1 1 10", "flooded"), ["0", "1"], "when there is room again")
+    b.expect("message", "0", "9", "10")
+    equal([line for line in a.events + b.events if line[0] in ("down", "message")], [])
+    equal(a.ask("flood 1 1 1048577", "flooded"), ["-90", "0"], "one that is too long")
+    equal(a.ask("flood 2 1 10", "flooded"), ["-107", "0"], "to a node that is not there")
+    equal((a.end(), b.end()), (0, 0))
+
+
+def copies_go_both_ways_and_are_whole(net):
+    a, b = net.pair()
+    region, ticket = b.expose(a, LARGE, "w", 1)
+    a.copy("write", b, ticket, LARGE, 2)
+    a.copied(LARGE)
+    equal(b.ask(f"check {region} 2", "checked"), ["match"])
+    _, ticket = b.expose(a, LARGE, "r", 3)
+    a.copy("read", b, ticket, LARGE, 3)
+    a.copied(LARGE)
+    for size in (0, 8, 4096, 8 * MiB + 8):
+        a.copy("read", b, ticket, size, 3)
+        a.copied(size)
+    a.copy("read", b, ticket, LARGE, 3, offset=8)
+    a.copied(-34)  # ERANGE
+    equal(a.counts()["refused"] + b.counts()["refused"], 0)
+
+
+def one_that_is_killed_is_seen_and_taken_back(net):
+    a, b = net.pair()
+    c = Node(net, "c")
+    a.expect("up", "2")
+    _, ticket = b.expose(a, COPY, "w", 1)
+    for _ in range(40):
+        a.copy("write", b, ticket, COPY, 2)
+    begun = time.monotonic()
+    b.signal(signal.SIGKILL)
+    a.expect("down", "1")
+    expect(time.monotonic() - begun < (TIMEOUT_MS + 500) / 1000 * (10 if NIGHTLY else 1), "seen after", time.monotonic() - begun)
+    ended = [line for line in a.events if line[0] == "done"]
+    equal(len(ended), 40, "copies that have ended before the session")
+    expect(any(int(line[1]) < 0 for line in ended), "some in flight")
+    a.events.clear()
+    a.copy("write", b, ticket, 8, 2)
+    a.copied(-107)
+    b = Node(net, "b")
+    b.expect("up", "0")
+    a.expect("up", "1")
+    equal(a.ask("send 1 7 again", "sent"), ["0"])
+    equal(b.expect("message", "0", "7"), ["5", "again"])
+    region, ticket = b.expose(a, MiB, "w", 1)
+    a.copy("write", b, ticket, MiB, 5)
+    a.copied(MiB)
+    equal([line for line in a.events + c.events if line == ["down", "2", "-104"] or line[:2] == ["down", "0"]], [])
+
+
+def one_that_is_stopped_is_seen_and_what_it_was_writing_when_it_wakes_up_is_lost(net):
+    a, b = net.pair()
+    region, ticket = a.expose(b, COPY, "w", 1)
+    for _ in range(40):
+        b.copy("write", a, ticket, COPY, 2)
+    b.next("done")  # in the midst of the others
+    begun = time.monotonic()
+    b.signal(signal.SIGSTOP)
+    equal(a.expect("down", "1"), [str(ETIMEDOUT)])
+    expect(time.monotonic() - begun < (TIMEOUT_MS + 500) / 1000 * (10 if NIGHTLY else 1), "seen after", time.monotonic() - begun)
+    a.ask(f"withdraw {region}", "withdrawn")
+    a.ask(f"fill {region} 9", "filled")
+    b.signal(signal.SIGCONT)
+    b.expect("down", "0")
+    a.expect("up", "1")
+    b.expect("up", "0")
+    b.events = [line for line in b.events if line[0] != "done"]
+    b.copy("write", a, ticket, 8 * MiB, 2)
+    b.copied(ECONNRESET)
+    equal(a.ask(f"check {region} 9", "checked"), ["match"], "memory that was withdrawn")
+
+
+def a_region_that_is_withdrawn_is_written_no_more(net):
+    a, b = net.pair()
+    other, spared = a.expose(b, MiB, "w", 1)
+    for round_ in range(8):
+        region, ticket = a.expose(b, 64 * MiB, "w", 1)
+        for _ in range(4):
+            b.copy("write", a, ticket, 64 * MiB, 2)
+        if round_ % 2:
+            b.next("done")
+        a.ask(f"withdraw {region}", "withdrawn")
+        a.ask(f"fill {region} 9", "filled")
+        results = [int(b.next("done")[0]) for _ in range(3 if round_ % 2 else 4)]
+        expect(all(r in (64 * MiB, EACCES, ECONNRESET) for r in results), results)
+        expect(any(r < 0 for r in results), "none was in flight", results)
+        b.copy("write", a, ticket, 8, 2)
+        b.copied(EACCES)
+        equal(a.ask(f"check {region} 9", "checked"), ["match"], "memory that was withdrawn")
+    b.copy("write", a, spared, MiB, 3)
+    b.copied(MiB)
+    equal(a.ask(f"check {other} 3", "checked"), ["match"], "and another one goes on")
+    equal([line for line in a.events + b.events if line[0] == "down"], [], "sessions that ended")
+
+
+def a_copy_that_is_late_ends_and_the_session_goes_on(net):
+    a, b = net.pair(timeout=20000)
+    region, ticket = b.expose(a, COPY, "w", 1)
+    b.signal(signal.SIGSTOP)
+    begun = time.monotonic()
+    a.copy("write", b, ticket, COPY, 2, ms=300)
+    a.copied(ETIMEDOUT)
+    expect(time.monotonic() - begun < 5, "ended after", time.monotonic() - begun)
+    mine, _ = a.expose(b, MiB, "w", 1)
+    begun = time.monotonic()
+    a.ask(f"withdraw {mine}", "withdrawn")
+    expect(time.monotonic() - begun < 1, "withdrawn after", time.monotonic() - begun)
+    b.signal(signal.SIGCONT)
+    a.copy("write", b, ticket, COPY, 4)
+    a.copied(COPY)
+    equal(b.ask(f"check {region} 4", "checked"), ["match"])
+    equal([line for line in a.events + b.events if line[0] == "down"], [])
+
+
+def a_session_that_is_dropped_begins_anew(net):
+    a, b = net.pair()
+    a.ask("drop 1 -71", "dropped")
+    equal(a.expect("down", "1"), ["-71"])
+    b.expect("down", "0")
+    a.expect("up", "1")
+    b.expect("up", "0")
+    equal(b.end(), 0)
+    equal(a.expect("down", "1"), [str(ESHUTDOWN)], "a goodbye")
+
+
+def stay_apart(a, b):
+    """Both have tried: frames were refused, and none of them is up."""
+    limit = time.monotonic() + DEADLINE
+    while a.counts()["refused"] < 3 or b.counts()["refused"] < 1:
+        expect(time.monotonic() < limit, "nothing was refused", a.counts(), b.counts())
+        time.sleep(0.02)
+    equal([line for line in a.events + b.events if line[0] == "up"], [])
+    equal(a.counts()["sessions"] + b.counts()["sessions"], 0)
+
+
+def another_key_is_never_up(net):
+    stay_apart(Node(net, "a"), Node(net, "b", key=net.new_key("other")))
+
+
+def another_roster_is_never_up(net):
+    other = net.folder / "other"
+    other.write_text(net.roster.read_text() + "d 127.0.0.4:1\n")
+    stay_apart(Node(net, "a"), Node(net, "b", roster=other))
+
+
+def what_cannot_begin_says_why(net):
+    def fails(name, roster, key):
+        done = subprocess.run([BIN / "net_node", roster, name, key, "1000"], stdin=subprocess.DEVNULL, capture_output=True, text=True,
+                              timeout=DEADLINE)
+        equal(done.returncode, 1, done.stdout)
+        return done.stdout
+
+    Node(net, "a")
+    expect("in use" in fails("a", net.roster, net.key), "the address")
+    net.key.chmod(0o644)
+    expect("chmod 600" in fails("b", net.roster, net.key), "the key")
+    elsewhere = net.folder / "elsewhere"
+    elsewhere.write_text("a 127.0.0.1:7000\nb 192.0.2.1:7000\n")
+    expect("loopback" in fails("a", elsewhere, net.new_key("key2")), "the address that nobody reaches")
+
+
+CASES = [messages_arrive_in_order_and_a_full_queue_is_told, copies_go_both_ways_and_are_whole, one_that_is_killed_is_seen_and_taken_back,
+         one_that_is_stopped_is_seen_and_what_it_was_writing_when_it_wakes_up_is_lost, a_region_that_is_withdrawn_is_written_no_more,
+         a_copy_that_is_late_ends_and_the_session_goes_on, a_session_that_is_dropped_begins_anew, another_key_is_never_up,
+         another_roster_is_never_up, what_cannot_begin_says_why]
+
+cases = Cases(around=fresh_net)
+for case in CASES:
+    if len(sys.argv) < 2 or sys.argv[1] in case.__name__:
+        cases.run(case.__name__.replace("_", " "), case)
+sys.exit(cases.end())

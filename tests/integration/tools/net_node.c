@@ -1,0 +1,273 @@
+/* net_node ROSTER NAME KEY TIMEOUT_MS: one node of a net, driven by lines on stdin; what happens is told in lines on stdout.
+ *
+ *	send NODE TYPE TEXT               sent RC
+ *	flood NODE COUNT BYTES            flooded RC TAKEN       stops at the first that is refused
+ *	expose NODE BYTES r|w SEED        exposed ID KEY ADDRESS SIZE | exposed RC
+ *	fill ID SEED                      filled
+ *	check ID SEED                     checked match | checked BYTE      the first that differs
+ *	withdraw ID                       withdrawn MILLISECONDS
+ *	write|read NODE KEY ADDRESS SIZE OFFSET BYTES SEED MILLISECONDS
+ *	                                  begun, later: done RESULT MILLISECONDS match|BYTE
+ *	drop NODE RC                      dropped
+ *	counts                            counts SESSIONS IN OUT REFUSED
+ *	deaf MILLISECONDS                 heard again                       the loop stands still
+ * Unasked: up NODE, down NODE RC, message NODE TYPE BYTES TEXT. */
+#include "base/clock.h"
+#include "net.h"
+#include "roster.h"
+
+#include <inttypes.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+enum { REGIONS = 64, LINE_BYTES = 4096 };
+
+struct shown {
+	struct net_region *region;
+	uint64_t *base;
+	uint64_t size;
+};
+
+struct copy {
+	struct net_op op;
+	uint64_t begun, seed;
+};
+
+static struct net *net;
+static struct shown shown[REGIONS];
+static unsigned nshown;
+
+static void fill(uint64_t *base, uint64_t size, uint64_t seed)
+{
+	for (uint64_t i = 0; i < size / 8; i++)
+		base[i] = seed * 0x9e3779b97f4a7c15ull + i;
+}
+
+/* "match", or the first byte that differs. */
+static const char *compare(const uint64_t *base, uint64_t size, uint64_t seed)
+{
+	static char text[32];
+	for (uint64_t i = 0; i < size / 8; i++) {
+		if (base[i] == seed * 0x9e3779b97f4a7c15ull + i)
+			continue;
+		snprintf(text, sizeof(text), "%" PRIu64, 8 * i);
+		return text;
+	}
+	return "match";
+}
+
+static void *map(uint64_t size)
+{
+	void *base = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (base == MAP_FAILED)
+		abort();
+	return base;
+}
+
+static double ms_since(uint64_t begun)
+{
+	return (double)(clock_now() - begun) / 1e6;
+}
+
+static void on_up(void *arg, unsigned node)
+{
+	(void)arg;
+	printf("up %u\n", node);
+}
+
+static void on_down(void *arg, unsigned node, int rc)
+{
+	(void)arg;
+	printf("down %u %d\n", node, rc);
+}
+
+static void on_message(void *arg, unsigned node, uint16_t type, const void *body, size_t len)
+{
+	(void)arg;
+	printf("message %u %u %zu %.*s\n", node, type, len, len < 64 ? (int)len : 64, (const char *)body);
+}
+
+static void send_text(unsigned node, unsigned type, const char *text)
+{
+	struct wbuf body = {0};
+	wbuf_put(&body, text, strlen(text));
+	printf("sent %d\n", net_send(net, node, (uint16_t)type, &body));
+	wbuf_free(&body);
+}
+
+static void flood(unsigned node, unsigned count, size_t bytes)
+{
+	struct wbuf body = {.data = calloc(1, bytes + 1), .len = bytes, .cap = bytes + 1};
+	unsigned taken = 0;
+	int rc = 0;
+	while (taken < count) {
+		snprintf((char *)body.data, bytes + 1, "%06u", taken);
+		rc = net_send(net, node, 9, &body);
+		if (rc)
+			break;
+		taken++;
+	}
+	printf("flooded %d %u\n", rc, taken);
+	wbuf_free(&body);
+}
+
+static void expose(unsigned node, uint64_t size, const char *access, uint64_t seed)
+{
+	struct err err = {{0}};
+	struct shown *s = &shown[nshown];
+	*s = (struct shown){.base = map(size), .size = size};
+	fill(s->base, size, seed);
+	int rc = net_expose(net, node, s->base, size, access[0] == 'w' ? NET_WRITABLE : NET_READABLE, &s->region, &err);
+	if (rc) {
+		printf("exposed %d\n", rc);
+		munmap(s->base, size);
+		return;
+	}
+	struct net_ticket t = net_region_ticket(s->region);
+	printf("exposed %u %" PRIu64 " %" PRIu64 " %" PRIu64 "\n", nshown++, t.key, t.address, t.size);
+}
+
+static void on_done(struct net_op *op)
+{
+	struct copy *copy = list_entry(op, struct copy, op);
+	double ms = ms_since(copy->begun);
+	const char *how = op->kind == NET_READ && op->result > 0 ? compare(op->buf, op->len, copy->seed) : "match";
+	printf("done %" PRId64 " %.3f %s\n", op->result, ms, how);
+	munmap(op->buf, op->len + 8);
+	free(copy);
+}
+
+static void submit(enum net_kind kind, unsigned node, struct net_ticket ticket, uint64_t offset, uint64_t len,
+		   uint64_t seed, uint64_t ms)
+{
+	struct copy *copy = calloc(1, sizeof(*copy));
+	copy->seed = seed;
+	copy->op = (struct net_op){.kind = kind,
+				   .node = node,
+				   .buf = map(len + 8),
+				   .len = len,
+				   .ticket = ticket,
+				   .offset = offset,
+				   .done = on_done};
+	fill(copy->op.buf, len, kind == NET_WRITE ? seed : ~seed);
+	copy->begun = clock_now();
+	copy->op.deadline = clock_deadline(ms * CLOCK_NS_PER_MS);
+	net_submit(net, &copy->op);
+	printf("begun\n");
+}
+
+static void withdraw(unsigned id)
+{
+	uint64_t begun = clock_now();
+	net_withdraw(shown[id].region);
+	shown[id].region = NULL;
+	printf("withdrawn %.3f\n", ms_since(begun));
+}
+
+static void deaf(unsigned ms)
+{
+	poll(NULL, 0, (int)ms);
+	printf("heard again\n");
+}
+
+static void obey(const char *line)
+{
+	char word[16] = "", text[LINE_BYTES] = "";
+	unsigned node = 0;
+	uint64_t n[8] = {0};
+	int at = 0;
+	sscanf(line, "%15s %n", word, &at);
+	const char *rest = line + at;
+	sscanf(rest, "%u", &node);
+	if (!strcmp(word, "send") && sscanf(rest, "%*u %" SCNu64 " %4095[^\n]", &n[0], text) >= 1) {
+		send_text(node, (unsigned)n[0], text);
+	} else if (!strcmp(word, "flood") && sscanf(rest, "%*u %" SCNu64 " %" SCNu64, &n[0], &n[1]) == 2) {
+		flood(node, (unsigned)n[0], n[1]);
+	} else if (!strcmp(word, "expose") && sscanf(rest, "%*u %" SCNu64 " %15s %" SCNu64, &n[0], text, &n[1]) == 3) {
+		expose(node, n[0], text, n[1]);
+	} else if (!strcmp(word, "fill") && sscanf(rest, "%*u %" SCNu64, &n[0]) == 1) {
+		fill(shown[node].base, shown[node].size, n[0]);
+		printf("filled\n");
+	} else if (!strcmp(word, "check") && sscanf(rest, "%*u %" SCNu64, &n[0]) == 1) {
+		printf("checked %s\n", compare(shown[node].base, shown[node].size, n[0]));
+	} else if (!strcmp(word, "withdraw")) {
+		withdraw(node);
+	} else if ((!strcmp(word, "write") || !strcmp(word, "read")) &&
+		   sscanf(rest, "%*u %" SCNu64 " %" SCNu64 " %" SCNu64 " %" SCNu64 " %" SCNu64 " %" SCNu64 " %" SCNu64,
+			  &n[0], &n[1], &n[2], &n[3], &n[4], &n[5], &n[6]) == 7) {
+		submit(word[0] == 'w' ? NET_WRITE : NET_READ, node, (struct net_ticket){n[0], n[1], n[2]}, n[3], n[4],
+		       n[5], n[6]);
+	} else if (!strcmp(word, "drop") && sscanf(rest, "%*u %d", &at) == 1) {
+		net_drop(net, node, at);
+		printf("dropped\n");
+	} else if (!strcmp(word, "counts")) {
+		struct net_counts c = net_counts(net);
+		printf("counts %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 "\n", c.sessions, c.messages_in,
+		       c.messages_out, c.refused);
+	} else if (!strcmp(word, "deaf")) {
+		deaf(node);
+	} else {
+		printf("not understood: %s\n", line);
+	}
+}
+
+static int serve(void)
+{
+	char line[LINE_BYTES];
+	size_t have = 0;
+	struct pollfd fds[] = {{.fd = 0, .events = POLLIN}, {.fd = net_event_fd(net), .events = POLLIN}};
+	for (;;) {
+		fflush(stdout);
+		if (poll(fds, 2, 60000) <= 0)
+			return 1;
+		net_poll(net);
+		if (!fds[0].revents)
+			continue;
+		ssize_t n = read(0, line + have, sizeof(line) - 1 - have);
+		if (n <= 0)
+			return 0;
+		have += (size_t)n;
+		line[have] = 0;
+		for (char *end; (end = strchr(line, '\n'));) {
+			*end = 0;
+			obey(line);
+			have -= (size_t)(end + 1 - line);
+			memmove(line, end + 1, have + 1);
+		}
+	}
+}
+
+int main(int argc, char **argv)
+{
+	struct err err = {{0}};
+	struct roster *roster = NULL;
+	const struct net_events events = {on_up, on_down, on_message, NULL};
+	if (argc != 5)
+		return 2;
+	int rc = roster_read(argv[1], &roster, &err), self = rc ? rc : roster_find(roster, argv[2]);
+	struct net_config config = {.roster = roster,
+				    .self = (unsigned)self,
+				    .provider = "tcp",
+				    .key_file = argv[3],
+				    .peer_timeout_ns = strtoull(argv[4], NULL, 10) * CLOCK_NS_PER_MS};
+	if (self >= 0)
+		rc = net_new(&config, &events, &net, &err);
+	if (rc || self < 0) {
+		printf("failed %d %s\n", rc ? rc : self, err.text);
+		roster_free(roster);
+		return 1;
+	}
+	printf("ready\n");
+	rc = serve();
+	for (unsigned i = 0; i < nshown; i++)
+		net_withdraw(shown[i].region);
+	net_free(net);
+	for (unsigned i = 0; i < nshown; i++)
+		munmap(shown[i].base, shown[i].size);
+	roster_free(roster);
+	return rc;
+}
