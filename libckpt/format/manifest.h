@@ -5,12 +5,14 @@
  *
  * node-<name>.json  {"format":"ckpt.node","version":1,"job","step","epoch","world","node",
  *   "tensors":[{"name","kind":"tensor"|"job-blob"|"rank-blob","dtype","shape":[...]}],
- *   "files":[{"name","rank","group","part","size","data_at",
+ *   "files":[{"name","rank","group","part","size","data_at","packed":{"size","index","digest"},
  *             "sidecar":{"name","size","digest"},
  *             "pieces":[{"t":index into tensors,"o":[...],"e":[...]} or {"t":…,"s":start,"n":count}]}]}
- *   The pieces of a file stand in the order of their bytes, without gaps, from data_at on.
- * MANIFEST.json  {"format":"ckpt.manifest","version":1,"job","step","epoch","world","bytes","files",
+ *   The pieces of a file stand in the order of their bytes, without gaps, from data_at on. Only files that are packed (packed.h) have
+ *   "packed": size, data_at and the places of pieces are then those of the safetensors file that it stands for.
+ * MANIFEST.json  {"format":"ckpt.manifest","version":1,"job","step","epoch","world","bytes","stored","files",
  *   "nodes":[{"name","file","size","digest"}]} , nodes sorted by name (bytes of the names): a pure function of the node manifests.
+ *   "stored", what the files take, stands there only where it is not "bytes", what they hold.
  *
  * Decoders are bounded: what they allocate is about 20 times the text at most, whose length they check first. They refuse with
  * -EBADMSG and the path ("files[3].pieces[7].e") whatever is missing, of another type, out of bounds or twice there, and with
@@ -43,17 +45,31 @@ struct manifest_piece {
 	uint64_t bytes; /* derived from region and dtype */
 };
 
+/* What a packed file is on storage. index_size 0: it is not packed. */
+struct manifest_packed {
+	uint64_t size;
+	uint64_t index_size;
+	struct digest index;
+};
+
 struct manifest_file {
 	char name[NAME_FILE_MAX];
 	uint32_t rank, part;
 	char group[NAME_GROUP_MAX];
-	uint64_t size, data_at; /* of the data file; size == data_at + sum of pieces */
+	uint64_t size, data_at; /* of the data file, plain; size == data_at + sum of pieces */
+	struct manifest_packed packed;
 	char sidecar_name[NAME_FILE_MAX];
 	uint64_t sidecar_size;
 	struct digest sidecar;
 	uint32_t npieces;
 	struct manifest_piece *pieces;
 };
+
+/* Its bytes on storage. */
+static inline uint64_t manifest_stored(const struct manifest_file *file)
+{
+	return file->packed.index_size ? file->packed.size : file->size;
+}
 
 struct node_manifest {
 	char job[NAME_JOB_MAX], node[NAME_NODE_MAX];
@@ -75,7 +91,7 @@ struct manifest {
 	char job[NAME_JOB_MAX];
 	struct step_id id;
 	uint32_t world;
-	uint64_t bytes, files; /* over all nodes: of data files */
+	uint64_t bytes, stored, files; /* over all nodes: of data files; what they hold, and take */
 	uint32_t nnodes;
 	struct manifest_node *nodes;
 };

@@ -95,10 +95,11 @@ static int fill_file(const struct made_file *f, const uint32_t *tensor_of, struc
 				      .data_at = f->data_at,
 				      .sidecar_size = f->sidecar->len,
 				      .npieces = lf->npieces,
+				      .packed = f->packed,
 				      .sidecar = digest_bytes(f->sidecar->data, f->sidecar->len)};
 	out->size = out->data_at + lf->data_size;
 	memcpy(out->group, lf->group, sizeof(out->group));
-	name_data(f->reg->rank, f->reg->world, lf->group, lf->part, out->name);
+	(f->packed.index_size ? name_packed : name_data)(f->reg->rank, f->reg->world, lf->group, lf->part, out->name);
 	name_sidecar(f->reg->rank, f->reg->world, lf->group, lf->part, out->sidecar_name);
 	out->pieces = calloc(lf->npieces ? lf->npieces : 1, sizeof(*out->pieces));
 	if (!out->pieces)

@@ -12,6 +12,7 @@ struct made_file {
 	uint32_t file;
 	uint64_t data_at;           /* bytes of its header block */
 	const struct wbuf *sidecar; /* encoded */
+	struct manifest_packed packed;
 };
 
 struct made_node {

@@ -42,6 +42,16 @@ static void put_piece(struct wbuf *out, const struct shape *shape, const struct 
 	jout_raw(out, "}");
 }
 
+static void put_packed(struct wbuf *out, const struct manifest_packed *packed)
+{
+	char hex[DIGEST_TEXT];
+	digest_text(packed->index, hex);
+	put_key_u64(out, ",\"packed\":{\"size\":", packed->size);
+	put_key_u64(out, ",\"index\":", packed->index_size);
+	put_key_string(out, ",\"digest\":", hex);
+	jout_raw(out, "}");
+}
+
 static void put_file(struct wbuf *out, const struct manifest_tensor *tensors, const struct manifest_file *f)
 {
 	char hex[DIGEST_TEXT];
@@ -52,6 +62,8 @@ static void put_file(struct wbuf *out, const struct manifest_tensor *tensors, co
 	put_key_u64(out, ",\"part\":", f->part);
 	put_key_u64(out, ",\"size\":", f->size);
 	put_key_u64(out, ",\"data_at\":", f->data_at);
+	if (f->packed.index_size)
+		put_packed(out, &f->packed);
 	put_key_string(out, ",\"sidecar\":{\"name\":", f->sidecar_name);
 	put_key_u64(out, ",\"size\":", f->sidecar_size);
 	put_key_string(out, ",\"digest\":", hex);

@@ -3,6 +3,7 @@
 #include "format/doc.h"
 #include "format/manifest.h"
 #include "format/manifest_private.h"
+#include "format/packed.h"
 #include "format/sidecar.h"
 
 #include <inttypes.h>
@@ -81,16 +82,19 @@ static void read_tensors(struct jin *in, struct node_manifest *m)
 	}
 }
 
-/* Reads a name into dst and checks it: a file of this directory that ends with `suffix`. */
-static void read_file_name(struct jin *in, char dst[NAME_FILE_MAX], const char *suffix)
+/* Reads a name of a file of this directory. */
+static void read_file_name(struct jin *in, char dst[NAME_FILE_MAX])
 {
 	jin_string(in, dst, NAME_FILE_MAX);
-	if (in->rc)
-		return;
-	jin_check(in, name_check_file(dst, in->err));
-	size_t len = strlen(dst), end = strlen(suffix);
-	if (len <= end || strcmp(dst + len - end, suffix) != 0)
-		jin_fail(in, "\"%s\" does not end with \"%s\"", dst, suffix);
+	if (!in->rc)
+		jin_check(in, name_check_file(dst, in->err));
+}
+
+static void check_suffix(struct jin *in, const char *name, const char *suffix)
+{
+	size_t len = strlen(name), end = strlen(suffix);
+	if (!in->rc && (len <= end || strcmp(name + len - end, suffix) != 0))
+		jin_fail(in, "\"%s\" does not end with \"%s\"", name, suffix);
 }
 
 static struct digest read_digest(struct jin *in)
@@ -111,12 +115,31 @@ static void read_sidecar(struct jin *in, struct manifest_file *f)
 	jin_object(in);
 	for (int k; (k = jin_member(in, keys, &seen)) >= 0;)
 		if (k == NAME)
-			read_file_name(in, f->sidecar_name, ".xxh");
+			read_file_name(in, f->sidecar_name);
 		else if (k == SIZE)
 			f->sidecar_size = jin_u64(in, INT64_MAX);
 		else
 			f->sidecar = read_digest(in);
 	jin_require(in, keys, seen, 1u << NAME | 1u << SIZE | 1u << DIGEST);
+	check_suffix(in, f->sidecar_name, ".xxh");
+}
+
+static void read_packed(struct jin *in, struct manifest_packed *packed)
+{
+	enum { SIZE, INDEX, DIGEST };
+	static const char *const keys[] = {"size", "index", "digest", NULL};
+	uint32_t seen = 0;
+	jin_object(in);
+	for (int k; (k = jin_member(in, keys, &seen)) >= 0;)
+		if (k == SIZE)
+			packed->size = jin_u64(in, INT64_MAX);
+		else if (k == INDEX)
+			packed->index_size = jin_u64(in, INT64_MAX);
+		else
+			packed->index = read_digest(in);
+	jin_require(in, keys, seen, 1u << SIZE | 1u << INDEX | 1u << DIGEST);
+	if (!in->rc && (!packed->index_size || packed->index_size % LAYOUT_ALIGN))
+		jin_fail(in, "index %" PRIu64 " is not a positive multiple of %u", packed->index_size, LAYOUT_ALIGN);
 }
 
 enum { PIECE_T, PIECE_O, PIECE_E, PIECE_S, PIECE_N };
@@ -197,6 +220,18 @@ static void check_sizes(struct jin *in, const struct manifest_file *f, uint64_t 
 			 f->sidecar_size, f->npieces, nleaves);
 }
 
+static void check_packed(struct jin *in, const struct manifest_file *f, uint64_t data)
+{
+	const struct manifest_packed *p = &f->packed;
+	check_suffix(in, f->name, p->index_size ? ".ckptz" : ".safetensors");
+	if (in->rc || !p->index_size)
+		return;
+	if (p->index_size > packed_index_max(data))
+		jin_fail(in, "packed.index %" PRIu64 " is above that of %" PRIu64 " bytes", p->index_size, data);
+	else if (p->size < p->index_size || p->size - p->index_size < f->data_at)
+		jin_fail(in, "packed.size %" PRIu64 " is below index and header", p->size);
+}
+
 static void read_group(struct jin *in, char group[NAME_GROUP_MAX])
 {
 	jin_string(in, group, NAME_GROUP_MAX);
@@ -206,16 +241,16 @@ static void read_group(struct jin *in, char group[NAME_GROUP_MAX])
 
 static void read_file(struct jin *in, const struct node_manifest *m, struct manifest_file *f)
 {
-	enum { NAME, RANK, GROUP, PART, SIZE, DATA_AT, SIDECAR, PIECES, END };
-	static const char *const keys[] = {"name",    "rank",    "group",  "part", "size",
-					   "data_at", "sidecar", "pieces", NULL};
+	enum { NAME, RANK, GROUP, PART, SIZE, DATA_AT, SIDECAR, PIECES, PACKED };
+	static const char *const keys[] = {"name",    "rank",    "group",  "part",   "size",
+					   "data_at", "sidecar", "pieces", "packed", NULL};
 	uint32_t seen = 0;
 	uint64_t data = 0;
 	jin_object(in);
 	for (int k; (k = jin_member(in, keys, &seen)) >= 0;)
 		switch (k) {
 		case NAME:
-			read_file_name(in, f->name, ".safetensors");
+			read_file_name(in, f->name);
 			break;
 		case RANK:
 			f->rank = (uint32_t)jin_u64(in, m->world - 1);
@@ -235,11 +270,15 @@ static void read_file(struct jin *in, const struct node_manifest *m, struct mani
 		case SIDECAR:
 			read_sidecar(in, f);
 			break;
+		case PACKED:
+			read_packed(in, &f->packed);
+			break;
 		default:
 			read_pieces(in, m, f, &data);
 		}
-	jin_require(in, keys, seen, (1u << END) - 1);
+	jin_require(in, keys, seen, (1u << PACKED) - 1);
 	check_sizes(in, f, data);
+	check_packed(in, f, data);
 }
 
 static void read_files(struct jin *in, struct node_manifest *m)

@@ -78,17 +78,23 @@ static void put_node(struct wbuf *out, const struct node_text *node)
 static void put_manifest(struct wbuf *out, const struct node_text *const *nodes, uint32_t n)
 {
 	const struct node_manifest *first = nodes[0]->m;
-	uint64_t bytes = 0, files = 0;
+	uint64_t bytes = 0, stored = 0, files = 0;
 	for (uint32_t i = 0; i < n; i++) {
 		files += nodes[i]->m->nfiles;
-		for (uint32_t f = 0; f < nodes[i]->m->nfiles; f++)
+		for (uint32_t f = 0; f < nodes[i]->m->nfiles; f++) {
 			bytes += nodes[i]->m->files[f].size;
+			stored += manifest_stored(&nodes[i]->m->files[f]);
+		}
 	}
 	doc_put(out, ROOT_FORMAT, MANIFEST_VERSION, first->job, first->id);
 	jout_raw(out, ",\"world\":");
 	jout_u64(out, first->world);
 	jout_raw(out, ",\"bytes\":");
 	jout_u64(out, bytes);
+	if (stored != bytes) {
+		jout_raw(out, ",\"stored\":");
+		jout_u64(out, stored);
+	}
 	jout_raw(out, ",\"files\":");
 	jout_u64(out, files);
 	jout_raw(out, ",\"nodes\":[");
@@ -177,8 +183,8 @@ static void read_nodes(struct jin *in, struct manifest *m)
 		jin_fail(in, "no nodes");
 }
 
-enum { WORLD = DOC_KEYS_END, BYTES, FILES, NODES, END };
-static const char *const top_keys[] = {DOC_KEYS, "world", "bytes", "files", "nodes", NULL};
+enum { WORLD = DOC_KEYS_END, BYTES, FILES, NODES, STORED };
+static const char *const top_keys[] = {DOC_KEYS, "world", "bytes", "files", "nodes", "stored", NULL};
 
 static int read_manifest(struct jin *in, struct manifest *m)
 {
@@ -193,6 +199,9 @@ static int read_manifest(struct jin *in, struct manifest *m)
 		case BYTES:
 			m->bytes = jin_u64(in, INT64_MAX);
 			break;
+		case STORED:
+			m->stored = jin_u64(in, INT64_MAX);
+			break;
 		case FILES:
 			m->files = jin_u64(in, (uint64_t)MANIFEST_FILES_MAX * MANIFEST_NODES_MAX);
 			break;
@@ -202,7 +211,9 @@ static int read_manifest(struct jin *in, struct manifest *m)
 		default:
 			doc_read(in, k, &head);
 		}
-	jin_require(in, top_keys, seen, (1u << END) - 1);
+	jin_require(in, top_keys, seen, (1u << STORED) - 1);
+	if (!(seen & 1u << STORED))
+		m->stored = m->bytes;
 	if (!in->rc && !m->world)
 		jin_fail(in, "world is 0");
 	return jin_close(in);

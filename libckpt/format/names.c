@@ -175,6 +175,11 @@ void name_data(uint32_t rank, uint32_t world, const char *group, uint32_t part, 
 	name_piece_file(rank, world, group, part, "safetensors", dst);
 }
 
+void name_packed(uint32_t rank, uint32_t world, const char *group, uint32_t part, char dst[NAME_FILE_MAX])
+{
+	name_piece_file(rank, world, group, part, "ckptz", dst);
+}
+
 void name_sidecar(uint32_t rank, uint32_t world, const char *group, uint32_t part, char dst[NAME_FILE_MAX])
 {
 	name_piece_file(rank, world, group, part, "xxh", dst);

@@ -1,6 +1,7 @@
 /* Names in the store. All are checked before they reach the file system; none can leave the root.
  *   <root>/<job>/step-000000001000.e0003/
  *     rank-00000-of-00008.params.safetensors          rank-00000-of-00008.params.xxh
+ *     rank-00000-of-00008.params.ckptz                (in place of the first where it is packed)
  *     rank-00000-of-00008.params.part-0001.safetensors  (second and later parts when a group exceeds the size bound)
  *     node-<name>.json   MANIFEST.json   HEALTH.json   PINNED
  *   <root>/<job>/tag-<name>.json */
@@ -55,6 +56,7 @@ void name_dir(struct step_id id, char dst[NAME_DIR_MAX]);
 /* 0 and *id, or -EINVAL (and *id untouched) unless it is exactly what name_dir writes for some id. */
 int name_parse_dir(const char *name, struct step_id *id);
 void name_data(uint32_t rank, uint32_t world, const char *group, uint32_t part, char dst[NAME_FILE_MAX]);
+void name_packed(uint32_t rank, uint32_t world, const char *group, uint32_t part, char dst[NAME_FILE_MAX]);
 void name_sidecar(uint32_t rank, uint32_t world, const char *group, uint32_t part, char dst[NAME_FILE_MAX]);
 void name_node(const char *node, char dst[NAME_FILE_MAX]);
 void name_tag(const char *tag, char dst[NAME_FILE_MAX]);

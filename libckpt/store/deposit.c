@@ -130,7 +130,11 @@ static int write_file(struct writer *w, uint32_t file, struct err *err)
 	rc = finish(w, &t, rc, err);
 	if (rc < 0)
 		return rc;
-	w->files[file] = (struct made_file){w->d->reg, w->d->layout, file, header.len, &w->sidecars[file]};
+	w->files[file] = (struct made_file){.reg = w->d->reg,
+					    .layout = w->d->layout,
+					    .file = file,
+					    .data_at = header.len,
+					    .sidecar = &w->sidecars[file]};
 	rc = sidecar_encode(w->d->layout, file, header.len, digest_bytes(header.data, header.len), w->leaves,
 			    &w->sidecars[file]);
 	if (rc < 0)

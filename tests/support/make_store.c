@@ -15,6 +15,8 @@ static const struct option options[] = {
 	{"seed", required_argument, NULL, 's'},
 	{"file-max", required_argument, NULL, 'f'},
 	{"partial", no_argument, NULL, 'p'},
+	{"packed", no_argument, NULL, 'z'},
+	{"weights", no_argument, NULL, 'W'},
 	{"healthy", no_argument, NULL, 'h'},
 	{"damaged", required_argument, NULL, 'd'},
 	{"pin", required_argument, NULL, 'P'},
@@ -24,7 +26,7 @@ static const struct option options[] = {
 
 struct wishes {
 	struct store_spec spec;
-	bool healthy;
+	bool healthy, weights;
 	const char *damaged, *pin;
 	uint64_t count; /* of steps from each STEP on */
 };
@@ -69,6 +71,12 @@ static void parse_options(int argc, char **argv, struct wishes *w)
 		case 'p':
 			s->partial = true;
 			break;
+		case 'z':
+			s->packed = true;
+			break;
+		case 'W':
+			w->weights = true;
+			break;
 		case 'h':
 			w->healthy = true;
 			break;
@@ -106,6 +114,7 @@ int main(int argc, char **argv)
 		fputs("usage: make_store [options] ROOT STEP[.EPOCH]...\n", stderr);
 		return 2;
 	}
+	w.spec.seed |= w.weights ? STORE_WEIGHTS : 0;
 	w.spec.root = argv[optind++];
 	for (; optind < argc; optind++) {
 		char *dot = strchr(argv[optind], '.');

@@ -2,8 +2,10 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "format/packed.h"
 #include "format/safetensors.h"
 #include "format/sidecar.h"
+#include "store/chunk.h"
 
 #include <fcntl.h>
 #include <stdio.h>
@@ -22,6 +24,18 @@ static uint64_t mix(uint64_t x)
 	return x ^ x >> 31;
 }
 
+static bool is_float(enum dtype dtype)
+{
+	return dtype == DTYPE_BF16 || dtype == DTYPE_F16 || dtype == DTYPE_F32 || dtype == DTYPE_F64;
+}
+
+/* The last byte, with sign and exponent, has one of eight values. */
+static uint64_t weight(uint64_t value, unsigned size)
+{
+	unsigned shift = 8 * (size - 1);
+	return (value & ~(0xffull << shift)) | ((value >> shift & 0x83) | 0x38) << shift;
+}
+
 void store_fill(uint64_t seed, const char *name, enum dtype dtype, const struct shape *shape,
 		const struct region *region, void *dst)
 {
@@ -34,6 +48,8 @@ void store_fill(uint64_t seed, const char *name, enum dtype dtype, const struct 
 	while (overlap_next(&walk, &run)) {
 		for (uint64_t i = 0; i < run.count; i++) {
 			uint64_t value = mix(key + (run.dst + i) * 0x9e3779b97f4a7c15ull);
+			if (seed & STORE_WEIGHTS && is_float(dtype))
+				value = weight(value, size);
 			memcpy((uint8_t *)dst + (run.src + i) * size, &value, size);
 		}
 	}
@@ -211,10 +227,63 @@ static void describe(const struct registration *reg, const struct layout *layout
 	}
 }
 
+/* ---- packed */
+
+struct described {
+	const struct registration *reg;
+	const struct layout_piece *pieces;
+};
+
+static void describe_piece(const void *arg, uint32_t i, uint64_t *bytes, unsigned *planes)
+{
+	const struct described *d = arg;
+	*bytes = d->pieces[i].bytes;
+	*planes = dtype_size(d->reg->entries[d->pieces[i].entry].dtype);
+}
+
+static int pack_chunks(const uint8_t *data, struct packed_index *index, struct wbuf *out)
+{
+	struct chunk_packer *packer;
+	static uint8_t stored[PACKED_CHUNK];
+	if (chunk_packer_new(&packer) < 0)
+		return -ENOMEM;
+	for (uint32_t i = 0; i < index->nchunks; i++) {
+		struct packed_chunk *c = &index->chunks[i];
+		chunk_pack(packer, data + c->data_at, c->plain, c->planes, c, stored);
+		wbuf_put(out, stored, c->bytes);
+	}
+	chunk_packer_free(packer);
+	packed_index_place(index);
+	return wbuf_finish(out);
+}
+
+/* The packed file of a safetensors file. */
+static int pack(const struct registration *reg, const struct layout_file *f, const struct layout_piece *pieces,
+		const struct wbuf *plain, struct wbuf *out, struct manifest_file *mf)
+{
+	AUTO_WBUF struct wbuf chunks = {0};
+	struct described what = {reg, pieces};
+	struct packed_index index;
+	int rc = packed_plan(f->npieces, describe_piece, &what, &index);
+	if (rc < 0)
+		return rc;
+	index.data_at = plain->len - f->data_size;
+	rc = pack_chunks(plain->data + index.data_at, &index, &chunks);
+	if (!rc)
+		rc = packed_index_encode(&index, out);
+	mf->packed = (struct manifest_packed){index.size, index.index_size, digest_bytes(out->data, out->len)};
+	wbuf_put(out, plain->data, index.data_at);
+	wbuf_put(out, chunks.data, chunks.len);
+	packed_index_free(&index);
+	name_packed(reg->rank, reg->world, f->group, f->part, mf->name);
+	return rc ? rc : wbuf_finish(out);
+}
+
 static int make_file(const struct maker *m, const struct registration *reg, const struct layout *layout, uint32_t file,
 		     uint64_t *leaves, struct node_manifest *node, struct err *err)
 {
-	AUTO_WBUF struct wbuf data = {0}, sidecar = {0};
+	AUTO_WBUF struct wbuf data = {0}, sidecar = {0}, packed = {0};
+	const struct layout_file *f = &layout->files[file];
 	int rc = put_data(m, reg, layout, file, leaves, &data);
 	if (rc < 0)
 		return err_set(err, rc, "cannot build a data file: %s", err_name(rc));
@@ -223,8 +292,13 @@ static int make_file(const struct maker *m, const struct registration *reg, cons
 	if (rc < 0)
 		return err_set(err, rc, "cannot build a sidecar: %s", err_name(rc));
 	describe(reg, layout, file, data_at, &sidecar, node);
-	const struct manifest_file *mf = &node->files[node->nfiles - 1];
-	rc = write_file(m->dir, mf->name, data.data, data.len, err);
+	struct manifest_file *mf = &node->files[node->nfiles - 1];
+	if (m->spec->packed && f->data_size)
+		rc = pack(reg, f, layout->pieces + f->first_piece, &data, &packed, mf);
+	if (rc < 0)
+		return err_set(err, rc, "cannot pack a data file: %s", err_name(rc));
+	const struct wbuf *text = packed.len ? &packed : &data;
+	rc = write_file(m->dir, mf->name, text->data, text->len, err);
 	return rc ? rc : write_file(m->dir, mf->sidecar_name, sidecar.data, sidecar.len, err);
 }
 

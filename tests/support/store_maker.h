@@ -17,7 +17,11 @@ struct store_spec {
 	uint64_t seed;
 	uint64_t file_max; /* 0: LAYOUT_FILE_MAX */
 	bool partial;      /* leave out MANIFEST.json */
+	bool packed;       /* write .ckptz files; with a seed of STORE_WEIGHTS they get smaller */
 };
+
+/* In a seed: floating-point tensors have few different exponents, as weights do. */
+#define STORE_WEIGHTS (1ull << 63)
 
 /* Makes one checkpoint with these tensors; -errno with the reason:
  *	embed  BF16 [rows, cols]  replicated          rowwise  F32 [rows, cols]  split by rows

@@ -132,7 +132,7 @@ static const struct {
 	{"\"x.safetensors\"", "\"../x.safetensors\"", "files[0].name: "},
 	{"\"x.safetensors\"", "\"/x.safetensors\"", "files[0].name: "},
 	{"\"x.safetensors\"", "\".x.safetensors\"", "files[0].name: "},
-	{"\"x.safetensors\"", "\"MANIFEST.json\"", "files[0].name: \"MANIFEST.json\" does not end with"},
+	{"\"x.safetensors\"", "\"MANIFEST.json\"", "files[0]: \"MANIFEST.json\" does not end with"},
 	{"\"x.safetensors\"", "\"y.safetensors\"", "\"y.safetensors\" stands twice"},
 	{"\"x.xxh\"", "\"y.xxh\"", "\"y.xxh\" stands twice"},
 	{"\"x.xxh\"", "\"a/x.xxh\"", "files[0].sidecar.name: "},
