@@ -14,7 +14,7 @@
 struct row {
 	const char *state;
 	enum tone tone;
-	uint64_t bytes, files;
+	uint64_t bytes, stored, files;
 	uint32_t ranks, nodes;
 	bool pinned, known; /* known: the numbers above are */
 	uint64_t verified_at;
@@ -59,6 +59,7 @@ static bool read_row(struct repo *repo, const struct checkpoint_ref *ref, struct
 	row->tone = TONE_PLAIN;
 	row->known = true;
 	row->bytes = ck.manifest.bytes;
+	row->stored = ck.manifest.stored;
 	row->files = ck.manifest.files;
 	row->ranks = ck.manifest.world;
 	row->nodes = ck.manifest.nnodes;
@@ -110,13 +111,13 @@ static json_t *tags_json(const struct job_tags *tags, struct step_id id)
 static void add_row(struct table *t, const struct checkpoint_ref *ref, const struct row *row,
 		    const struct job_tags *tags)
 {
-	char size[16], age[32], names[256];
+	char size[40], age[32], names[256];
 	table_cell(t, TONE_PLAIN, "%s", ref->job);
 	table_cell(t, TONE_PLAIN, "%" PRIu64, ref->id.step);
 	table_cell(t, TONE_PLAIN, "%u", ref->id.epoch);
 	table_cell(t, TONE_PLAIN, "%s", ref->committed_ns ? text_age(age, sizeof(age), ref->committed_ns) : "-");
 	if (row->known) {
-		table_cell(t, TONE_PLAIN, "%s", bytes_human(size, sizeof(size), row->bytes));
+		table_cell(t, TONE_PLAIN, "%s", text_sizes(size, sizeof(size), row->bytes, row->stored));
 		table_cell(t, TONE_PLAIN, "%u", row->ranks);
 		table_cell(t, TONE_PLAIN, "%" PRIu64, row->files);
 	} else {
@@ -142,6 +143,7 @@ static json_t *row_json(const struct checkpoint_ref *ref, const struct row *row,
 	json_object_set_new(o, "verified_ns",
 			    row->verified_at ? json_integer((json_int_t)row->verified_at) : json_null());
 	json_object_set_new(o, "bytes", row->known ? json_integer((json_int_t)row->bytes) : json_null());
+	json_object_set_new(o, "stored", row->known ? json_integer((json_int_t)row->stored) : json_null());
 	json_object_set_new(o, "files", row->known ? json_integer((json_int_t)row->files) : json_null());
 	json_object_set_new(o, "ranks", row->known ? json_integer(row->ranks) : json_null());
 	json_object_set_new(o, "nodes", row->known ? json_integer(row->nodes) : json_null());
@@ -234,7 +236,8 @@ static const struct option_spec options[] = {
 const struct command command_list = {
 	.name = "list",
 	.summary = "list the checkpoints of a repository, oldest first",
-	.detail = "STATE is committed, verified (a full read found it intact) or damaged (a check found damage: ckpt "
+	.detail = "SIZE is what the files hold; where they are packed what they take follows: \"1.5 GiB in 1.2 GiB\".\n"
+		  "STATE is committed, verified (a full read found it intact) or damaged (a check found damage: ckpt "
 		  "verify\n"
 		  "names it). All jobs are listed unless --job or CKPT_JOB names one.",
 	.args = "",

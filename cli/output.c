@@ -1,5 +1,7 @@
 #include "output.h"
 
+#include "base/bytes.h"
+
 #include "base/clock.h"
 #include "base/err.h"
 
@@ -276,6 +278,17 @@ char *text_time(char *dst, size_t size, uint64_t wall_ns)
 	struct tm tm;
 	if (!gmtime_r(&s, &tm) || !strftime(dst, size, "%Y-%m-%dT%H:%M:%SZ", &tm))
 		snprintf(dst, size, "?");
+	return dst;
+}
+
+char *text_sizes(char *dst, size_t size, uint64_t held, uint64_t stored)
+{
+	char a[16], b[16];
+	bytes_human(a, sizeof(a), held);
+	if (held == stored)
+		snprintf(dst, size, "%s", a);
+	else
+		snprintf(dst, size, "%s in %s", a, bytes_human(b, sizeof(b), stored));
 	return dst;
 }
 

@@ -52,6 +52,9 @@ char *text_duration(char *dst, size_t size, uint64_t ns);
 /* ISO 8601, UTC, seconds. Returns dst. */
 char *text_time(char *dst, size_t size, uint64_t wall_ns);
 
+/* What files hold, and what they take where that is something else: "1.5 GiB", "1.5 GiB in 1.2 GiB". Returns dst. */
+char *text_sizes(char *dst, size_t size, uint64_t held, uint64_t stored);
+
 /* Flushes stdout. A reader that went away (broken pipe) has what it wanted: `code` stays. Other failures: EXIT_FAILED with
  * a message. */
 int out_finish(const struct cli *cli, int code);

@@ -13,7 +13,7 @@
 /* Totals of a node or of a tensor group. */
 struct sum {
 	const char *name;
-	uint64_t files, bytes;
+	uint64_t files, bytes, stored;
 	uint32_t ranks, last_rank;
 };
 
@@ -21,6 +21,7 @@ static void add_file(struct sum *sum, const struct manifest_file *f)
 {
 	sum->files++;
 	sum->bytes += f->size;
+	sum->stored += manifest_stored(f);
 	/* The files of a node stand by rank. */
 	if (!sum->ranks || sum->last_rank != f->rank)
 		sum->ranks++;
@@ -107,10 +108,11 @@ static void print_marks(const struct checkpoint *ck, const struct facts *facts)
 
 static void print_sums(const char *what, const struct sum *sums, size_t n)
 {
-	char size[16], text[256];
+	char size[40], text[256];
 	for (size_t i = 0; i < n; i++) {
 		snprintf(text, sizeof(text), "%s: %" PRIu64 " files, %s, %u rank%s", sums[i].name, sums[i].files,
-			 bytes_human(size, sizeof(size), sums[i].bytes), sums[i].ranks, sums[i].ranks == 1 ? "" : "s");
+			 text_sizes(size, sizeof(size), sums[i].bytes, sums[i].stored), sums[i].ranks,
+			 sums[i].ranks == 1 ? "" : "s");
 		line(what, TONE_PLAIN, text);
 	}
 }
@@ -128,6 +130,12 @@ static void print(const struct cli *cli, const struct checkpoint *ck, const stru
 	snprintf(text, sizeof(text), "%" PRIu64 " files, %s (%" PRIu64 " bytes)", ck->manifest.files,
 		 bytes_human(size, sizeof(size), ck->manifest.bytes), ck->manifest.bytes);
 	line("size", TONE_PLAIN, text);
+	if (ck->manifest.stored != ck->manifest.bytes) {
+		snprintf(text, sizeof(text), "%s (%" PRIu64 " bytes, %.2f times less: packed)",
+			 bytes_human(size, sizeof(size), ck->manifest.stored), ck->manifest.stored,
+			 (double)ck->manifest.bytes / (double)max_u64(ck->manifest.stored, 1));
+		line("stored", TONE_PLAIN, text);
+	}
 	snprintf(text, sizeof(text), "%u", ck->manifest.world);
 	line("ranks", TONE_PLAIN, text);
 	print_sums("group", groups, sum_groups(ck, groups));
@@ -141,9 +149,10 @@ static json_t *sums_json(const struct sum *sums, size_t n)
 {
 	json_t *list = json_array();
 	for (size_t i = 0; i < n; i++) {
-		json_array_append_new(list, json_pack("{s:o, s:I, s:I, s:i}", "name", json_text(sums[i].name), "files",
-						      (json_int_t)sums[i].files, "bytes", (json_int_t)sums[i].bytes,
-						      "ranks", (int)sums[i].ranks));
+		json_array_append_new(list,
+				      json_pack("{s:o, s:I, s:I, s:I, s:i}", "name", json_text(sums[i].name), "files",
+						(json_int_t)sums[i].files, "bytes", (json_int_t)sums[i].bytes, "stored",
+						(json_int_t)sums[i].stored, "ranks", (int)sums[i].ranks));
 	}
 	return list;
 }
@@ -187,6 +196,7 @@ static void emit(const struct cli *cli, const struct checkpoint *ck, const struc
 	json_object_set_new(doc, "state", json_text(facts->state));
 	json_object_set_new(doc, "committed_ns", json_integer((json_int_t)ck->ref.committed_ns));
 	json_object_set_new(doc, "bytes", json_integer((json_int_t)ck->manifest.bytes));
+	json_object_set_new(doc, "stored", json_integer((json_int_t)ck->manifest.stored));
 	json_object_set_new(doc, "files", json_integer((json_int_t)ck->manifest.files));
 	json_object_set_new(doc, "ranks", json_integer(ck->manifest.world));
 	json_object_set_new(doc, "groups", sums_json(groups, ngroups));

@@ -2,6 +2,7 @@
 
 #include "base/cleanup.h"
 #include "format/digest.h"
+#include "store/chunk.h"
 #include "store/scatter.h"
 
 #include <stdlib.h>
@@ -48,15 +49,50 @@ static bool before(struct extent_at a, struct extent_at b)
 	return a.piece != b.piece ? a.piece < b.piece : a.leaf < b.leaf;
 }
 
-static int check_extent(const struct restore_plan *plan, const struct restore_slot *slot, uint64_t *copied,
-			struct err *err)
+static int tell_chunk(const struct restore_plan *plan, struct extent_at at, const struct packed_chunk *chunk,
+		      const struct err *why, struct err *err)
 {
+	const struct plan_piece *p = &plan->pieces[at.piece];
+	char dir[NAME_DIR_MAX];
+	name_dir(plan->ck->ref.id, dir);
+	return err_set(err, -EBADMSG, "%s/%s: tensor %s: chunk at bytes %llu to %llu of the file: %.300s", dir,
+		       plan_file(plan, p->file)->name, plan->wants[plan->links[p->first_link].want].tensor,
+		       (unsigned long long)chunk->at, (unsigned long long)(chunk->at + chunk->bytes), why->text);
+}
+
+/* The plain bytes of a leaf that was read into the slot. */
+static int find_leaf(struct chunk_unpacker **unpacker, const struct restore_plan *plan, const struct restore_slot *slot,
+		     struct extent_at at, uint64_t from, const uint8_t **leaf, struct err *err)
+{
+	const struct packed_chunk *chunk = leaf_chunk(plan, at);
+	if (!chunk) {
+		*leaf = slot->data + (from - slot->extent.offset);
+		return 0;
+	}
+	struct err why = {""};
+	if (!*unpacker && chunk_unpacker_new(unpacker) < 0)
+		return err_set(err, -ENOMEM, "no memory to unpack a file");
+	int rc = chunk_unpack(*unpacker, chunk, slot->data + (chunk->at - slot->extent.offset), leaf, &why);
+	if (rc < 0)
+		return tell_chunk(plan, at, chunk, &why, err);
+	*leaf += from - plan_file(plan, plan->pieces[at.piece].file)->data_at - chunk->data_at;
+	return 0;
+}
+
+static int check_extent(struct chunk_unpacker **unpacker, const struct restore_plan *plan,
+			const struct restore_slot *slot, uint64_t *copied, struct err *err)
+{
+	if (*unpacker)
+		chunk_forget(*unpacker);
 	struct extent_at at = slot->extent.first;
 	for (; extent_seek(plan, &at) && before(at, slot->extent.end); at.leaf++) {
 		const struct plan_piece *p = &plan->pieces[at.piece];
 		uint64_t from, to;
 		leaf_range(plan, at, &from, &to);
-		const uint8_t *leaf = slot->data + (from - slot->extent.offset);
+		const uint8_t *leaf;
+		int rc = find_leaf(unpacker, plan, slot, at, from, &leaf, err);
+		if (rc < 0)
+			return rc;
 		uint64_t digest = digest_leaf(leaf, to - from);
 		if (digest != plan->digests[p->pool + at.leaf - p->first])
 			return tell_damage(plan, at, err);
@@ -76,6 +112,7 @@ static void fail_locked(struct checkers *c, int rc, const struct err *err)
 static void *work(void *arg)
 {
 	struct checkers *c = arg;
+	struct chunk_unpacker *unpacker = NULL; /* made when a packed file comes */
 	pthread_mutex_lock(&c->lock);
 	for (;;) {
 		struct list *node = list_pop(&c->read);
@@ -92,7 +129,7 @@ static void *work(void *arg)
 		c->checking++;
 		pthread_mutex_unlock(&c->lock);
 		if (rc == 0)
-			rc = check_extent(c->plan, slot, &copied, &err);
+			rc = check_extent(&unpacker, c->plan, slot, &copied, &err);
 		pthread_mutex_lock(&c->lock);
 		c->checking--;
 		c->done += copied;
@@ -102,6 +139,7 @@ static void *work(void *arg)
 		pthread_cond_signal(&c->freed_some);
 	}
 	pthread_mutex_unlock(&c->lock);
+	chunk_unpacker_free(unpacker);
 	return NULL;
 }
 

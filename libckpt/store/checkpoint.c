@@ -151,17 +151,25 @@ int checkpoint_load_node(struct checkpoint *ck, uint32_t index, struct err *err)
 
 int checkpoint_check_totals(const struct checkpoint *ck, struct err *err)
 {
-	uint64_t bytes = 0, files = 0;
+	const struct manifest *m = &ck->manifest;
+	uint64_t bytes = 0, stored = 0, files = 0;
 	for (uint32_t i = 0; i < ck->nnodes; i++) {
 		files += ck->nodes[i].nfiles;
-		for (uint32_t f = 0; f < ck->nodes[i].nfiles; f++)
+		for (uint32_t f = 0; f < ck->nodes[i].nfiles; f++) {
 			bytes += ck->nodes[i].files[f].size;
+			stored += manifest_stored(&ck->nodes[i].files[f]);
+		}
 	}
-	if (bytes == ck->manifest.bytes && files == ck->manifest.files)
-		return 0;
-	return err_set(err, -EBADMSG,
-		       "%s says %" PRIu64 " files of %" PRIu64 " bytes, its node manifests %" PRIu64 " of %" PRIu64,
-		       NAME_MANIFEST, ck->manifest.files, ck->manifest.bytes, files, bytes);
+	if (bytes != m->bytes || files != m->files)
+		return err_set(err, -EBADMSG,
+			       "%s says %" PRIu64 " files of %" PRIu64 " bytes, its node manifests %" PRIu64
+			       " of %" PRIu64,
+			       NAME_MANIFEST, m->files, m->bytes, files, bytes);
+	if (stored != m->stored)
+		return err_set(err, -EBADMSG,
+			       "%s says that its files take %" PRIu64 " bytes, its node manifests %" PRIu64,
+			       NAME_MANIFEST, m->stored, stored);
+	return 0;
 }
 
 int checkpoint_open(struct repo *repo, const char *job, struct step_id id, struct checkpoint *ck, struct err *err)
@@ -234,9 +242,9 @@ int checkpoint_check_size(struct checkpoint *ck, const struct manifest_file *fil
 	if (rc < 0)
 		return err_set(err, rc, "%s: %s", file->name, err_name(rc));
 	*size = st.size;
-	if (st.size != file->size)
+	if (st.size != manifest_stored(file))
 		return err_set(err, -EBADMSG, "%s has %" PRIu64 " bytes instead of %" PRIu64, file->name, st.size,
-			       file->size);
+			       manifest_stored(file));
 	return 0;
 }
 

@@ -13,6 +13,24 @@ void leaf_range(const struct restore_plan *plan, struct extent_at at, uint64_t *
 	*to = base + min_u64((uint64_t)(at.leaf + 1ull) * LEAF_SIZE, saved->bytes);
 }
 
+const struct packed_chunk *leaf_chunk(const struct restore_plan *plan, struct extent_at at)
+{
+	const struct plan_piece *p = &plan->pieces[at.piece];
+	const struct packed_index *index = &plan->indexes[p->file];
+	uint64_t from, to, data_at = plan_file(plan, p->file)->data_at;
+	leaf_range(plan, at, &from, &to);
+	return index->nchunks ? packed_find(index, from - data_at, to - from) : NULL;
+}
+
+void leaf_stored(const struct restore_plan *plan, struct extent_at at, uint64_t *from, uint64_t *to)
+{
+	const struct packed_chunk *chunk = leaf_chunk(plan, at);
+	if (!chunk)
+		return leaf_range(plan, at, from, to);
+	*from = chunk->at;
+	*to = chunk->at + chunk->bytes;
+}
+
 /* The first set bit in [from, to), or `to`. */
 static uint64_t next_bit(const uint64_t *words, uint64_t from, uint64_t to)
 {
@@ -45,7 +63,7 @@ bool extent_next(const struct restore_plan *plan, struct extent_at *at, struct e
 	if (!extent_seek(plan, at))
 		return false;
 	uint64_t from, to, end;
-	leaf_range(plan, *at, &from, &end);
+	leaf_stored(plan, *at, &from, &end);
 	*extent = (struct extent){.file = plan->pieces[at->piece].file, .first = *at};
 	extent->offset = from / DISK_ALIGN * DISK_ALIGN;
 	do {
@@ -54,7 +72,7 @@ bool extent_next(const struct restore_plan *plan, struct extent_at *at, struct e
 		extent->len = align_up(end, DISK_ALIGN) - extent->offset;
 		if (!extent_seek(plan, at) || plan->pieces[at->piece].file != extent->file)
 			break;
-		leaf_range(plan, *at, &from, &to);
+		leaf_stored(plan, *at, &from, &to);
 		if (from > end + GAP_MAX)
 			break;
 		end = to;

@@ -208,7 +208,7 @@ static uint64_t bytes_to_read(const struct restore_plan *plan)
 	struct extent_at at = {0};
 	struct extent extent;
 	while (extent_next(plan, &at, &extent))
-		bytes += min_u64(extent.len, plan_file(plan, extent.file)->size - extent.offset);
+		bytes += min_u64(extent.len, manifest_stored(plan_file(plan, extent.file)) - extent.offset);
 	return bytes;
 }
 
@@ -247,6 +247,9 @@ void restore_plan_free(struct restore_plan *plan)
 	free(plan->digests);
 	free(plan->pieces);
 	free(plan->links);
+	for (uint32_t f = 0; plan->indexes && f < plan->saved.nfiles; f++)
+		packed_index_free(&plan->indexes[f]);
+	free(plan->indexes);
 	saved_free(&plan->saved);
 	free(plan->whole);
 	free(plan);

@@ -11,6 +11,7 @@
 #ifndef CKPT_STORE_PLAN_H
 #define CKPT_STORE_PLAN_H
 
+#include "format/packed.h"
 #include "store/restore.h"
 #include "store/saved.h"
 
@@ -36,7 +37,8 @@ struct restore_plan {
 	size_t nwants;
 	bool *whole; /* per want: one piece is exactly its region, the leaves of both are the same */
 	struct saved saved;
-	struct plan_link *links; /* by file, piece, want */
+	struct packed_index *indexes; /* of saved.files; empty where a file is not packed, or not needed */
+	struct plan_link *links;      /* by file, piece, want */
 	size_t nlinks, links_cap;
 	struct plan_piece *pieces; /* in the order of their bytes, file by file */
 	size_t npieces;
@@ -80,7 +82,10 @@ struct extent {
 bool extent_seek(const struct restore_plan *plan, struct extent_at *at);
 /* The next read at or after *at, which moves to its end. */
 bool extent_next(const struct restore_plan *plan, struct extent_at *at, struct extent *extent);
-/* Where a leaf stands in its file. */
+/* Where a leaf stands in its file, and what must be read for it: the same, or, where the file is packed, the chunk that holds it. */
 void leaf_range(const struct restore_plan *plan, struct extent_at at, uint64_t *from, uint64_t *to);
+void leaf_stored(const struct restore_plan *plan, struct extent_at at, uint64_t *from, uint64_t *to);
+/* The chunk that holds the leaf; NULL: its file is not packed. */
+const struct packed_chunk *leaf_chunk(const struct restore_plan *plan, struct extent_at at);
 
 #endif

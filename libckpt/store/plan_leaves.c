@@ -115,6 +115,7 @@ static int add_file(struct restore_plan *plan, size_t *next, struct err *err)
 	int rc = checkpoint_sidecar(plan->ck, plan_file(plan, file), &sc, err);
 	if (rc < 0)
 		return rc;
+	rc = checkpoint_load_index(plan->ck, plan_file(plan, file), &plan->indexes[file], err);
 	while (rc == 0 && *next < plan->nlinks && plan->links[*next].file == file) {
 		int64_t n = add_piece(plan, *next, &sc, err);
 		*next += n > 0 ? (size_t)n : 0;
@@ -127,7 +128,8 @@ static int add_file(struct restore_plan *plan, size_t *next, struct err *err)
 int plan_leaves(struct restore_plan *plan, struct err *err)
 {
 	plan->pieces = malloc((plan->nlinks + 1) * sizeof(*plan->pieces));
-	if (!plan->pieces)
+	plan->indexes = calloc(plan->saved.nfiles + 1ull, sizeof(*plan->indexes));
+	if (!plan->pieces || !plan->indexes)
 		return err_set(err, -ENOMEM, "no memory for a plan of %zu copies", plan->nlinks);
 	int rc = 0;
 	for (size_t next = 0; rc == 0 && next < plan->nlinks;)

@@ -25,7 +25,8 @@ static void add_donor(struct repair *r, struct donors *donors, struct checkpoint
 	snprintf(d->data, sizeof(d->data), "%s", same->name);
 	snprintf(d->sidecar, sizeof(d->sidecar), "%s", same->sidecar_name);
 	d->dir = ck->dir;
-	if (window_open(&d->window, r->repo->disk, d->dir, d->data))
+	d->packed = same->packed;
+	if (window_open(&d->window, r->repo->disk, d->dir, d->data, same))
 		d->window = (struct window){.file = -1}; /* its sidecar may be of use */
 	ck->dir = -1;                                    /* taken over */
 	donors->n++;

@@ -9,26 +9,13 @@
 
 #define TEMPORARY ".tmp-repair-" /* litter.h knows what begins so */
 
-/* One data file on its way: what is good of it, what others have, where it goes. */
-struct mending {
-	struct repair *r;
-	const struct manifest_file *file;
-	const struct sidecar *sc;
-	struct donors *donors;
-	struct window damaged;
-	int out; /* -1: a trial */
-	uint8_t *leaf;
-	uint64_t foreign; /* leaves that are not the damaged file's own */
-	struct err *err;
-};
-
 static bool read_memory(const struct mending *m, uint64_t from, uint64_t len, void *buf)
 {
 	const struct repair_memory *memory = m->r->memory;
 	return memory && !memory->read(memory->arg, m->file, from, len, buf);
 }
 
-static int put(const struct mending *m, uint64_t at, const void *data, uint64_t len)
+int mend_put(const struct mending *m, uint64_t at, const void *data, uint64_t len)
 {
 	if (m->out < 0)
 		return 0;
@@ -37,17 +24,16 @@ static int put(const struct mending *m, uint64_t at, const void *data, uint64_t 
 	return rc < 0 ? err_set(m->err, rc, "cannot write a new %s: %s", m->file->name, err_name(rc)) : 0;
 }
 
-/* The bytes of a leaf from the first who has them as they should be. NULL: nobody. */
-static const void *good_leaf(struct mending *m, uint64_t at, uint64_t len, uint64_t digest)
+const void *mend_leaf(struct mending *m, uint64_t at, uint64_t len, uint64_t digest)
 {
-	const void *p = window_take(&m->damaged, at, len);
+	const void *p = window_plain(&m->damaged, at, len);
 	if (p && digest_leaf(p, len) == digest)
 		return p;
 	m->foreign++;
 	if (read_memory(m, at, len, m->leaf) && digest_leaf(m->leaf, len) == digest)
 		return m->leaf;
 	for (uint32_t i = 0; i < m->donors->n; i++) {
-		p = window_take(&m->donors->donor[i].window, at, len);
+		p = window_plain(&m->donors->donor[i].window, at, len);
 		if (p && digest_leaf(p, len) == digest)
 			return p;
 	}
@@ -60,11 +46,11 @@ static int mend_leaves(struct mending *m)
 		const struct sidecar_piece *piece = &m->sc->pieces[i];
 		for (uint64_t l = 0, at = 0; at < piece->bytes; l++, at += LEAF_SIZE) {
 			uint64_t from = m->file->data_at + piece->at + at, len = min_u64(LEAF_SIZE, piece->bytes - at);
-			const void *p = good_leaf(m, from, len, m->sc->leaves[piece->first_leaf + l]);
+			const void *p = mend_leaf(m, from, len, m->sc->leaves[piece->first_leaf + l]);
 			if (!p)
 				return err_set(m->err, -EBADMSG, "nobody has bytes %" PRIu64 " to %" PRIu64 " of %s",
 					       from, from + len, m->file->name);
-			int rc = put(m, from, p, len);
+			int rc = mend_put(m, from, p, len);
 			if (rc)
 				return rc;
 		}
@@ -98,13 +84,15 @@ static int mend_header(struct mending *m)
 		return err_set(m->err, -ENOMEM, "no memory for a header of %" PRIu64 " bytes", len);
 	if (!good_header(m, head, len))
 		return err_set(m->err, -EBADMSG, "nobody has the header of %s", m->file->name);
-	return put(m, 0, head, len);
+	return mend_put(m, m->file->packed.index_size, head, len);
 }
 
 static int mend_bytes(struct mending *m)
 {
 	int rc = mend_header(m);
-	return rc ? rc : mend_leaves(m);
+	if (rc)
+		return rc;
+	return m->file->packed.index_size ? mend_packed(m) : mend_leaves(m);
 }
 
 /* ---- the new file takes the place of the damaged one -------------------------------------------------------------- */
@@ -157,7 +145,7 @@ int mend_check(struct repair *r, const struct manifest_file *file, const struct 
 	AUTO_FREE uint8_t *leaf = malloc(LEAF_SIZE);
 	struct mending check = {.r = r, .file = file, .sc = sc, .donors = &none, .out = -1, .leaf = leaf, .err = err};
 	const struct repair_memory *memory = r->memory;
-	int rc = leaf ? window_open(&check.damaged, r->repo->disk, r->ck.dir, name) : -ENOMEM;
+	int rc = leaf ? window_open(&check.damaged, r->repo->disk, r->ck.dir, name, file) : -ENOMEM;
 	if (rc)
 		return err_set(err, rc, "cannot read %s: %s", name, err_name(rc));
 	r->memory = NULL;
@@ -219,7 +207,7 @@ int mend_file(struct repair *r, const struct manifest_file *file, const struct s
 	m.leaf = leaf;
 	if (!leaf)
 		return err_set(err, -ENOMEM, "no memory for a leaf");
-	int rc = window_open(&m.damaged, r->repo->disk, r->ck.dir, file->name);
+	int rc = window_open(&m.damaged, r->repo->disk, r->ck.dir, file->name, file);
 	if (rc == -ENOMEM)
 		return err_set(err, rc, "no memory for a window");
 	if (rc)

@@ -83,5 +83,12 @@ struct sidecar;
 int checkpoint_load_sidecar(struct checkpoint *ck, const struct manifest_file *file, struct sidecar *sc,
 			    struct err *err);
 int checkpoint_sidecar(struct checkpoint *ck, const struct manifest_file *file, struct sidecar *sc, struct err *err);
+/* Loads the index of a packed file and checks it against the node manifest; of one that is not packed it is empty, and 0. index_load: of
+ * a file that stands in another directory or under another name. -EBADMSG. */
+struct packed_index;
+int checkpoint_load_index(struct checkpoint *ck, const struct manifest_file *file, struct packed_index *index,
+			  struct err *err);
+int index_load(struct disk *disk, int dir, const char *name, const struct manifest_file *file,
+	       struct packed_index *index, struct err *err);
 
 #endif

@@ -45,7 +45,8 @@ static void read_done(struct disk_op *op)
 	struct restore_slot *slot = list_entry(op, struct restore_slot, op);
 	struct reader *r = op->arg;
 	const struct manifest_file *file = plan_file(r->plan, slot->source->index);
-	uint64_t end = slot->extent.offset + op->len, due = (end < file->size ? end : file->size) - slot->extent.offset;
+	uint64_t end = slot->extent.offset + op->len, size = manifest_stored(file);
+	uint64_t due = min_u64(end, size) - slot->extent.offset;
 	struct err err;
 	r->in_flight--;
 	r->answered = clock_now();
@@ -58,7 +59,7 @@ static void read_done(struct disk_op *op)
 			(unsigned long long)op->offset, err_name((int)op->result));
 	else
 		err_set(&err, -EBADMSG, "%s was cut short: there is nothing at byte %llu, of %llu", file->name,
-			(unsigned long long)(op->offset + (uint64_t)op->result), (unsigned long long)file->size);
+			(unsigned long long)(op->offset + (uint64_t)op->result), (unsigned long long)size);
 	checkers_fail(&r->checkers, op->result < 0 ? (int)op->result : -EBADMSG, &err);
 	checkers_put(&r->checkers, slot);
 }

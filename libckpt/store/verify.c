@@ -69,6 +69,7 @@ void verify_file_put(struct verify_file *vf)
 	if (--vf->refs)
 		return;
 	sidecar_free(&vf->sidecar);
+	packed_index_free(&vf->index);
 	if (vf->handle >= 0)
 		disk_close_file(vf->run->ck.repo->disk, vf->handle);
 	free(vf);
@@ -83,12 +84,22 @@ static int check_outside(struct verify_file *vf, bool *good)
 	int rc = checkpoint_check_size(&run->ck, vf->file, &size, &why);
 	*good = !rc;
 	if (rc < 0)
-		rc = found(run, vf->file->name, min_u64(size, vf->file->size), max_u64(size, vf->file->size), rc, &why);
+		rc = found(run, vf->file->name, min_u64(size, manifest_stored(vf->file)),
+			   max_u64(size, manifest_stored(vf->file)), rc, &why);
 	if (rc < 0)
 		return rc;
 	rc = checkpoint_load_sidecar(&run->ck, vf->file, &vf->sidecar, &why);
 	*good = *good && !rc;
 	return rc < 0 ? found(run, vf->file->sidecar_name, 0, 0, rc, &why) : 0;
+}
+
+/* Without it nothing of the file can be read. */
+static int check_index(struct verify_file *vf, bool *good)
+{
+	struct err why = {0};
+	int rc = checkpoint_load_index(&vf->run->ck, vf->file, &vf->index, &why);
+	*good = !rc;
+	return rc < 0 ? found(vf->run, vf->file->name, 0, vf->file->packed.index_size, rc, &why) : 0;
 }
 
 static int open_data(struct verify_file *vf, bool *good)
@@ -114,6 +125,8 @@ static int check_file(struct verify_file *vf)
 	struct verify_run *run = vf->run;
 	int rc = check_outside(vf, &good);
 	if (!rc && good)
+		rc = check_index(vf, &good);
+	if (!rc && good)
 		rc = open_data(vf, &good);
 	if (!rc && good)
 		rc = verify_header(vf, &good);
@@ -135,7 +148,12 @@ static int check_files(struct verify_run *run)
 			struct verify_file *vf = calloc(1, sizeof(*vf));
 			if (!vf)
 				return err_set(run->err, -ENOMEM, "out of memory");
-			*vf = (struct verify_file){run, node, &node->files[f], {0}, -1, index, 1};
+			*vf = (struct verify_file){.run = run,
+						   .node = node,
+						   .file = &node->files[f],
+						   .handle = -1,
+						   .number = index,
+						   .refs = 1};
 			rc = check_file(vf);
 		}
 	}

@@ -81,7 +81,8 @@ static void match_entries(struct verify_file *vf, const struct safetensors *st)
 static int read_head(struct verify_file *vf, void *head, bool *good)
 {
 	const struct manifest_file *f = vf->file;
-	struct disk_op op = {.kind = DISK_READ, .file = vf->handle, .buf = head, .len = f->data_at};
+	struct disk_op op = {
+		.kind = DISK_READ, .file = vf->handle, .buf = head, .offset = f->packed.index_size, .len = f->data_at};
 	int rc = disk_do(vf->run->ck.repo->disk, &op);
 	if (rc < 0 || op.result != (int64_t)f->data_at) {
 		verify_find(vf->run, f->name, "", 0, f->data_at, "its header cannot be read: %s",

@@ -8,6 +8,7 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "store/chunk.h"
 
 #include <inttypes.h>
 #include <pthread.h>
@@ -75,23 +76,61 @@ static void next_leaf(const struct sidecar *sc, struct cursor *c, uint64_t *at, 
 	c->leaf++;
 }
 
+/* The chunk that holds a leaf; NULL: the file is not packed. */
+static const struct packed_chunk *chunk_of(const struct verify_file *vf, uint64_t at, uint64_t len)
+{
+	return vf->index.nchunks ? packed_find(&vf->index, at - vf->file->data_at, len) : NULL;
+}
+
+/* What must be read for a leaf: itself, or its chunk. */
+static void stored_range(const struct verify_file *vf, uint64_t at, uint64_t len, uint64_t *from, uint64_t *to)
+{
+	const struct packed_chunk *chunk = chunk_of(vf, at, len);
+	*from = chunk ? chunk->at : at;
+	*to = chunk ? chunk->at + chunk->bytes : at + len;
+}
+
 /* ---- workers */
 
-static void check_leaves(struct slot *s)
+/* The leaf in what was read, or NULL: it is not there whole, or its chunk is damaged. */
+static const uint8_t *find_leaf(struct slot *s, struct chunk_unpacker **unpacker, uint64_t at, uint64_t len)
+{
+	const struct packed_chunk *chunk = chunk_of(s->file, at, len);
+	uint64_t from, to, end = s->op.result < 0 ? 0 : s->window_at + (uint64_t)s->op.result;
+	const uint8_t *plain;
+	struct err ignored;
+	stored_range(s->file, at, len, &from, &to);
+	if (to > end)
+		return NULL;
+	if (!chunk)
+		return s->buf + (at - s->window_at);
+	if (!*unpacker && chunk_unpacker_new(unpacker) < 0) {
+		s->op.result = -ENOMEM; /* which is no damage */
+		return NULL;
+	}
+	if (chunk_unpack(*unpacker, chunk, s->buf + (from - s->window_at), &plain, &ignored) < 0)
+		return NULL;
+	return plain + (at - s->file->file->data_at - chunk->data_at);
+}
+
+static void check_leaves(struct slot *s, struct chunk_unpacker **unpacker)
 {
 	const struct sidecar *sc = &s->file->sidecar;
 	struct cursor c = s->first;
-	uint64_t end = s->op.result < 0 ? 0 : s->window_at + (uint64_t)s->op.result;
+	if (*unpacker)
+		chunk_forget(*unpacker);
 	for (unsigned i = 0; i < s->nleaves; i++) {
 		uint64_t at, len, leaf = c.leaf;
 		next_leaf(sc, &c, &at, &len);
-		s->bad[i] = at + len > end || digest_leaf(s->buf + (at - s->window_at), len) != sc->leaves[leaf];
+		const uint8_t *bytes = find_leaf(s, unpacker, at, len);
+		s->bad[i] = !bytes || digest_leaf(bytes, len) != sc->leaves[leaf];
 	}
 }
 
 static void *work(void *arg)
 {
 	struct leaf_reader *r = arg;
+	struct chunk_unpacker *unpacker = NULL; /* made when a packed file comes */
 	pthread_mutex_lock(&r->lock);
 	for (;;) {
 		struct list *link = list_pop(&r->queue);
@@ -103,12 +142,13 @@ static void *work(void *arg)
 		}
 		struct slot *s = list_entry(link, struct slot, link);
 		pthread_mutex_unlock(&r->lock);
-		check_leaves(s);
+		check_leaves(s, &unpacker);
 		pthread_mutex_lock(&r->lock);
 		s->stage = STAGE_CHECKED;
 		pthread_cond_signal(&r->checked);
 	}
 	pthread_mutex_unlock(&r->lock);
+	chunk_unpacker_free(unpacker);
 	return NULL;
 }
 
@@ -237,23 +277,24 @@ static uint64_t gather(struct slot *s, struct cursor *c)
 	s->bytes = 0;
 	while (c->leaf < sc->nleaves && s->nleaves < SLOT_LEAVES) {
 		struct cursor next = *c;
-		uint64_t at, len;
-		bool chosen = share_has(vf->run->opts, vf->index, c->leaf, sc->nleaves);
+		uint64_t at, len, from, to;
+		bool chosen = share_has(vf->run->opts, vf->number, c->leaf, sc->nleaves);
 		if (!chosen && s->nleaves)
 			break;
 		next_leaf(sc, &next, &at, &len);
+		stored_range(vf, at, len, &from, &to);
 		if (!s->nleaves) {
 			s->first = *c;
-			s->window_at = at / DISK_ALIGN * DISK_ALIGN;
+			s->window_at = from / DISK_ALIGN * DISK_ALIGN;
 		}
-		if (chosen && align_up(at + len, DISK_ALIGN) - s->window_at > DISK_CHUNK)
+		if (chosen && align_up(to, DISK_ALIGN) - s->window_at > DISK_CHUNK)
 			break;
 		*c = next;
 		if (!chosen)
 			continue;
 		s->nleaves++;
 		s->bytes += len;
-		end = at + len;
+		end = to;
 	}
 	return end;
 }

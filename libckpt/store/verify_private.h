@@ -10,6 +10,7 @@
 
 #include "store/verify.h"
 
+#include "format/packed.h"
 #include "format/sidecar.h"
 
 struct leaf_reader;
@@ -30,8 +31,9 @@ struct verify_file {
 	const struct node_manifest *node;
 	const struct manifest_file *file;
 	struct sidecar sidecar;
+	struct packed_index index; /* empty: it is not packed */
 	int handle;
-	uint64_t index; /* over all files of the checkpoint, for the choice of leaves */
+	uint64_t number; /* over all files of the checkpoint, for the choice of leaves */
 	unsigned refs;
 };
 

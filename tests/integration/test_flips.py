@@ -16,9 +16,9 @@ STRIDE, PAYLOAD = (1, 100000) if NIGHTLY else (41, 1500)
 HOUR = 3600
 
 
-def flips(seed, stride, payload):
+def flips(seed, stride, payload, *kind):
     top = tempfile.mkdtemp()
-    done = subprocess.run([BIN / "flip_bits", f"{top}/store", str(stride), str(payload), str(seed)], capture_output=True, text=True,
+    done = subprocess.run([BIN / "flip_bits", f"{top}/store", str(stride), str(payload), str(seed), *kind], capture_output=True, text=True,
                           timeout=HOUR if NIGHTLY else 2 * DEADLINE)
     expect(done.returncode == 0, f"exit {done.returncode}: {done.stderr}")
     for line in done.stdout.splitlines():
@@ -32,6 +32,8 @@ def main():
     print(f"# CKPT_SEED={seed}", flush=True)
     cases = Cases()
     cases.run(f"every flipped bit is found: 1 in {STRIDE} of the metadata, {PAYLOAD} of the data", flips, seed, STRIDE, PAYLOAD)
+    stride, payload = (1, PAYLOAD) if NIGHTLY else (4 * STRIDE, PAYLOAD // 4)
+    cases.run(f"and so of packed files: 1 in {stride} of the metadata, {payload} of the data", flips, seed, stride, payload, "packed")
     return cases.end()
 
 

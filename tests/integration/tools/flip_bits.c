@@ -1,8 +1,9 @@
-/* flip_bits DIR STRIDE PAYLOAD SEED: makes a checkpoint in DIR and flips bits of its files, one at a time: of all metadata (documents,
+/* flip_bits DIR STRIDE PAYLOAD SEED [packed]: makes a checkpoint in DIR and flips bits of its files, one at a time: of all metadata (documents,
  * sidecars, headers with their padding, marks) every STRIDE-th bit, of the data PAYLOAD bits at random. Each flip must be found by verify;
  * a restore must refuse it, or, where it does not read what was flipped, give the right bytes. The file is put right again before the
  * next. Prints what was flipped and found; exit 1 after the first that was not. */
 #include "base/cleanup.h"
+#include "format/packed.h"
 #include "scratch.h"
 #include "store/restore.h"
 #include "store/verify.h"
@@ -21,6 +22,7 @@ struct mapped {
 	char name[NAME_FILE_MAX];
 	uint8_t *data;
 	size_t size, data_at; /* data_at: where the payload begins; the size where all is metadata */
+	size_t head_at;       /* from there to data_at: the header of a data file, which takes no part in a restore */
 };
 
 struct flips {
@@ -56,6 +58,13 @@ static uint64_t random_below(struct flips *f, uint64_t n)
 
 /* ---- the checkpoint */
 
+static uint64_t word_at(const struct mapped *m, size_t at)
+{
+	uint64_t word;
+	memcpy(&word, m->data + at, sizeof(word));
+	return word;
+}
+
 static void map_file(struct flips *f, const char *name)
 {
 	struct mapped *m = &f->files[f->nfiles++];
@@ -69,11 +78,13 @@ static void map_file(struct flips *f, const char *name)
 	m->data = mmap(NULL, (size_t)st.st_size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	if (m->data == MAP_FAILED)
 		die(path, &(struct err){"cannot be mapped"});
-	m->size = m->data_at = (size_t)st.st_size;
-	uint64_t word;
-	memcpy(&word, m->data, sizeof(word));
+	m->size = m->data_at = m->head_at = (size_t)st.st_size;
 	if (strstr(name, ".safetensors"))
-		m->data_at = 8 + word;
+		m->head_at = 0;
+	if (strstr(name, ".ckptz"))
+		m->head_at = packed_index_size(word_at(m, 16));
+	if (m->head_at < m->size)
+		m->data_at = m->head_at + 8 + word_at(m, m->head_at);
 }
 
 static void map_files(struct flips *f)
@@ -105,10 +116,12 @@ static void make_wants(struct flips *f)
 	checkpoint_close(&ck);
 }
 
-static void make(struct flips *f, const char *root, uint64_t seed)
+static void make(struct flips *f, const char *root, uint64_t seed, bool packed)
 {
 	struct err err = {0};
 	f->spec = (struct store_spec){.root = root, .id = {7, 1}, .world = 2, .rows = 300, .cols = 97, .seed = seed};
+	f->spec.packed = packed;
+	f->spec.seed |= packed ? STORE_WEIGHTS : 0;
 	if (store_make(&f->spec, &err) || store_mark_health(&f->spec, true, "rowwise: \xc3\xa4", &err) ||
 	    store_mark_pin(&f->spec, "before the learning rate drop", &err) || repo_open(root, &f->repo, &err))
 		die("the store", &err);
@@ -190,8 +203,7 @@ static void flip(struct flips *f, struct mapped *m, size_t byte, unsigned bit, s
 		bool right = !rc && restored_right(f);
 		count->refused += says_damage(rc);
 		count->right += right;
-		/* The header of a data file takes no part in a restore. */
-		good = good && (says_damage(rc) || (right && strstr(m->name, ".safetensors") && byte < m->data_at));
+		good = good && (says_damage(rc) || (right && byte >= m->head_at && byte < m->data_at));
 	}
 	m->data[byte] ^= (uint8_t)(1u << bit);
 	count->flipped++;
@@ -247,11 +259,11 @@ static void expect_whole(struct flips *f)
 int main(int argc, char **argv)
 {
 	static struct flips f;
-	if (argc != 5) {
-		fputs("usage: flip_bits DIR STRIDE PAYLOAD SEED\n", stderr);
+	if (argc != 5 && argc != 6) {
+		fputs("usage: flip_bits DIR STRIDE PAYLOAD SEED [packed]\n", stderr);
 		return 2;
 	}
-	make(&f, argv[1], strtoull(argv[4], NULL, 10));
+	make(&f, argv[1], strtoull(argv[4], NULL, 10), argc == 6);
 	expect_whole(&f);
 	metadata(&f, strtoull(argv[2], NULL, 10));
 	payload(&f, strtoull(argv[3], NULL, 10));

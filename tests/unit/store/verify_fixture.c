@@ -12,6 +12,7 @@ struct repo repo;
 struct verify_result result;
 struct err why;
 struct told first, last;
+bool packed;
 uint64_t last_done, last_total, cancel_after = UINT64_MAX, seed = 1;
 
 void verify_setup(void)
@@ -33,6 +34,8 @@ void make(uint32_t world, uint32_t nodes, uint64_t rows, uint64_t cols)
 	uint64_t step = spec.id.step + 1;
 	spec = (struct store_spec){
 		.root = root, .id = {step, 1}, .world = world, .nodes = nodes, .rows = rows, .cols = cols};
+	spec.packed = packed;
+	spec.seed = packed ? STORE_WEIGHTS : 0;
 	cr_assert_eq(store_make(&spec, &err), 0, "%s", err.text);
 	store_dir(&spec, dir, sizeof(dir));
 }
