@@ -16,7 +16,9 @@ struct gc;
 struct http;
 struct loop;
 struct manager;
+struct net;
 struct pool;
+struct roster;
 struct scrub;
 struct space;
 struct spanlog;
@@ -39,6 +41,9 @@ struct daemon {
 	struct http *http;       /* NULL: off */
 	struct gc *gc;           /* NULL: no store */
 	struct scrub *scrub;     /* NULL: no store */
+	struct roster *roster;   /* NULL: this node is alone */
+	unsigned self;           /* in it */
+	struct net *net;         /* NULL: as before */
 	struct list jobs;
 	uint64_t memory_used; /* bytes of arenas */
 	uint64_t tables_used; /* and of what was registered, with all that is made of it */

@@ -11,6 +11,7 @@
 #include "loop.h"
 #include "manager.h"
 #include "options.h"
+#include "peers.h"
 #include "pool.h"
 #include "reload.h"
 #include "scrub.h"
@@ -208,6 +209,8 @@ static int start(struct server *s, struct err *err)
 	if (!rc)
 		rc = startup_store(&s->daemon, &s->lock, err);
 	if (!rc)
+		rc = peers_open(&s->daemon, err);
+	if (!rc)
 		rc = open_listener(s, err);
 	if (!rc && (rc = watch_all(s)))
 		err_set(err, rc, "cannot watch descriptors: %s", err_name(rc));
@@ -275,6 +278,7 @@ static void stop(struct server *s)
 		log_warn("work in flight has not ended within %d ms: leaving it", STOP_MS);
 		return; /* its memory must stay until the process is gone */
 	}
+	peers_close(&s->daemon);
 	pool_free(s->daemon.reader);
 	pool_free(s->daemon.pool);
 	startup_close(&s->daemon, s->lock);

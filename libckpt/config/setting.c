@@ -15,6 +15,7 @@ enum {
 	SOCKET_PATH_MAX = 107,   /* sockaddr_un */
 	BANDWIDTH_MIN = 1 << 16, /* bytes/s. Below, a commit would look stalled */
 	TIME_MAX = 1000000000,   /* ms */
+	PEER_TIMEOUT_MIN = 100,  /* ms. Below, a busy machine looks dead */
 	KEEP_MAX = 1000000,      /* checkpoints */
 	SAVE_QUEUE_MAX = 5, /* slots of a rank, less one to capture into, one being written, the newest in memory */
 };
@@ -22,6 +23,7 @@ enum {
 static const char *const huge_pages[] = {"auto", "transparent", "never", NULL};
 #define KEEP_TIME_MAX (100ull * 365 * 86400000) /* ms: a hundred years */
 
+static const char *const fabric_providers[] = {"tcp", "verbs", "efa", NULL};
 static const char *const save_policies[] = {"newest", "queue", "refuse", NULL};
 
 #define NODE(member) .scope = SCOPE_NODE, .offset = offsetof(struct config, member)
@@ -43,6 +45,18 @@ const struct setting settings[] = {
 	{"span-log", NODE(span_log), .type = SETTING_PATH, .flag = "span-log", .env = "CKPT_SPAN_LOG", .value = "FILE",
 	 .fallback_text = "none", .max = SETTING_TEXT_MAX - 1, .restart = true,
 	 .help = "add a line of JSON for each save and recovery that has ended"},
+	{"cluster", NODE(cluster), .type = SETTING_PATH, .flag = "cluster", .env = "CKPT_CLUSTER", .value = "FILE",
+	 .fallback_text = "none", .max = SETTING_TEXT_MAX - 1, .restart = true,
+	 .help = "roster of the cluster, the same on all its nodes; without one this node is alone"},
+	{"cluster-key", NODE(cluster_key), .type = SETTING_PATH, .flag = "cluster-key", .env = "CKPT_CLUSTER_KEY",
+	 .value = "FILE", .fallback_text = "none", .max = SETTING_TEXT_MAX - 1, .restart = true,
+	 .help = "secret by which the nodes of the cluster know each other, the same on all"},
+	{"fabric-provider", NODE(fabric_provider), .type = SETTING_CHOICE, .flag = "fabric-provider",
+	 .env = "CKPT_FABRIC_PROVIDER", .value = "PROVIDER", .fallback = "tcp", .choices = fabric_providers,
+	 .restart = true, .help = "of libfabric, for copies between the memories of nodes: tcp, verbs, efa"},
+	{"peer-timeout", NODE(peer_timeout_ms), .type = SETTING_DURATION, .flag = "peer-timeout",
+	 .env = "CKPT_PEER_TIMEOUT", .value = "TIME", .fallback = "1s", .min = PEER_TIMEOUT_MIN, .max = TIME_MAX,
+	 .restart = true, .help = "another node that is silent for so long is lost"},
 	{"memory-limit", NODE(memory_limit), .type = SETTING_BYTES, .flag = "memory-limit", .env = "CKPT_MEMORY_LIMIT",
 	 .value = "SIZE", .fallback_text = "80% of the memory, or of the control group's", .min = 1, .max = UINT64_MAX,
 	 .help = "ceiling for the arenas of all jobs and what is kept of their tables"},

@@ -31,6 +31,10 @@ struct config {
 	const char *node;
 	const char *http;           /* "ADDR:PORT", or "off" */
 	const char *span_log;       /* path of a file; NULL: none */
+	const char *cluster;        /* path of the roster; NULL: this node is alone */
+	const char *cluster_key;    /* path of a file; NULL: none */
+	uint64_t fabric_provider;   /* index of the choice */
+	uint64_t peer_timeout_ms;   /* silence after which another node counts as lost */
 	uint64_t memory_limit;      /* bytes of arenas on this node */
 	uint64_t huge_pages;        /* enum huge_pages of ckptd */
 	uint64_t write_bandwidth;   /* bytes/s of all jobs; 0: as fast as the storage */

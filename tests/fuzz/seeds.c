@@ -3,6 +3,7 @@
 #include "format/layout.h"
 #include "format/marks.h"
 #include "format/wire.h"
+#include "net/session.h"
 
 #include <fcntl.h>
 #include <stdio.h>
@@ -85,6 +86,22 @@ static void registration(void)
 	put("fuzz_registration", "registration", rc, &text);
 }
 
+/* As fuzz_peer_frame has them: from a to b, to whom nothing was said before. */
+static void call(void)
+{
+	struct session_self self = {.name = "a", .incarnation = 7};
+	struct session session;
+	struct session_frame hello;
+	struct wbuf text = {0};
+	memset(self.cluster_key, 5, KEY_BYTES);
+	session_self_init(&self);
+	session_init(&session, &self, "b", 1);
+	session_call(&session, &hello);
+	wbuf_u8(&text, 0x80);
+	wbuf_put(&text, hello.bytes, hello.len);
+	put("fuzz_peer_frame", "hello", 0, &text);
+}
+
 int main(int argc, char **argv)
 {
 	struct tag tag = {"gpt", {1000, 3}, 1700000000, "best"};
@@ -96,6 +113,7 @@ int main(int argc, char **argv)
 	top = argv[1];
 	messages();
 	registration();
+	call();
 	put("fuzz_marks", "tag", tag_encode(&tag, &text), &text);
 	return 0;
 }

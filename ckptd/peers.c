@@ -1,0 +1,91 @@
+#include "peers.h"
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "loop.h"
+#include "net.h"
+#include "roster.h"
+
+#include <sys/epoll.h>
+
+static const char *name_of(const struct daemon *d, unsigned node)
+{
+	return d->roster->nodes[node].name;
+}
+
+static void on_up(void *arg, unsigned node)
+{
+	struct daemon *d = arg;
+	log_info("node %s is there", name_of(d, node));
+}
+
+static void on_down(void *arg, unsigned node, int rc)
+{
+	struct daemon *d = arg;
+	log_warn("node %s is lost: %s", name_of(d, node), err_name(rc));
+}
+
+/* What nobody understands is of another release, or the other side is broken: either way it cannot go on. */
+static void on_message(void *arg, unsigned node, uint16_t type, const void *body, size_t len)
+{
+	struct daemon *d = arg;
+	(void)body;
+	log_warn("node %s sends a message of type %u with %zu bytes, which is not known here", name_of(d, node), type,
+		 len);
+	net_drop(d->net, node, -EPROTO);
+}
+
+static void on_net(void *arg, uint32_t events)
+{
+	struct daemon *d = arg;
+	(void)events;
+	net_poll(d->net);
+}
+
+static int find_self(struct daemon *d, struct err *err)
+{
+	const struct config *config = &d->config;
+	if (!config->cluster_key)
+		return err_set(err, -EINVAL,
+			       "[node] cluster needs cluster-key, a file with the secret that all nodes share");
+	int rc = roster_read(config->cluster, &d->roster, err);
+	if (rc)
+		return rc;
+	rc = roster_find(d->roster, config->node);
+	if (rc < 0)
+		return err_set(err, rc, "this node's name, %s, is not in the roster %s: [node] name sets it",
+			       config->node, config->cluster);
+	d->self = (unsigned)rc;
+	return 0;
+}
+
+int peers_open(struct daemon *d, struct err *err)
+{
+	const struct config *config = &d->config;
+	if (!config->cluster)
+		return 0;
+	int rc = find_self(d, err);
+	if (rc)
+		return rc;
+	const struct net_events events = {on_up, on_down, on_message, d};
+	const struct net_config net = {
+		.roster = d->roster,
+		.self = d->self,
+		.provider = setting_find(SCOPE_NODE, "fabric-provider")->choices[config->fabric_provider],
+		.key_file = config->cluster_key,
+		.peer_timeout_ns = config->peer_timeout_ms * CLOCK_NS_PER_MS};
+	rc = net_new(&net, &events, &d->net, err);
+	if (!rc && !loop_watch(d->loop, net_event_fd(d->net), EPOLLIN, on_net, d))
+		rc = err_set(err, -ENOMEM, "cannot watch the net");
+	if (!rc)
+		log_info("node %u of %u in the cluster of %s", d->self + 1, d->roster->n, config->cluster);
+	return rc;
+}
+
+void peers_close(struct daemon *d)
+{
+	net_free(d->net);
+	d->net = NULL;
+	roster_free(d->roster);
+	d->roster = NULL;
+}

@@ -1,0 +1,81 @@
+"""Daemons of a cluster: they find each other, see each other's end, and do not start where something is missing."""
+
+import os
+import pathlib
+import socket
+import subprocess
+import sys
+import tempfile
+
+from fleet import Daemon
+from tap import BIN, DEADLINE, Cases, expect, has, until
+
+
+def free_port(host):
+    with socket.socket() as sock:
+        sock.bind((host, 0))
+        return sock.getsockname()[1]
+
+
+class Cluster:
+    def __init__(self, names):
+        self.top = pathlib.Path(tempfile.mkdtemp())
+        self.roster, self.key = self.top / "roster", self.top / "key"
+        hosts = [f"127.0.0.{n + 1}" for n in range(len(names))]
+        self.roster.write_text("".join(f"{name} {host}:{free_port(host)}\n" for name, host in zip(names, hosts)))
+        self.key.write_text(os.urandom(32).hex())
+        self.key.chmod(0o600)
+
+    def daemon(self, name):
+        daemon = Daemon(store=False)
+        daemon.options = ["--node", name, "--cluster", self.roster, "--cluster-key", self.key]
+        return daemon
+
+
+def log_has(daemon, text):
+    until(lambda: text in daemon.log.read_text(), f"'{text}' in {daemon.log}")
+
+
+def nodes_find_each_other_and_see_who_ends():
+    cluster = Cluster(["a", "b", "c"])
+    daemons = {name: cluster.daemon(name) for name in "abc"}
+    try:
+        for daemon in daemons.values():
+            daemon.start()
+        for name in "abc":
+            for other in set("abc") - {name}:
+                log_has(daemons[name], f"node {other} is there")
+        daemons["b"].stop()
+        for name in "ac":
+            log_has(daemons[name], "node b is lost: Cannot send after transport endpoint shutdown")
+        daemons["c"].kill()
+        log_has(daemons["a"], "node c is lost")
+        daemons["b"].start()
+        until(lambda: daemons["a"].log.read_text().count("node b is there") == 2, "b to be there again")
+    finally:
+        for daemon in daemons.values():
+            daemon.kill()
+
+
+def without_what_it_needs_it_does_not_start():
+    cluster = Cluster(["a", "b"])
+
+    def fails(*options):
+        done = subprocess.run([BIN / "ckptd", "--socket", cluster.top / "s", *options], capture_output=True, text=True, timeout=DEADLINE)
+        expect(done.returncode == 1, done.returncode, done.stderr)
+        return done.stderr
+
+    has(fails("--cluster", cluster.roster, "--node", "a"), "cluster needs cluster-key")
+    has(fails("--cluster", cluster.roster, "--node", "z", "--cluster-key", cluster.key), "z, is not in the roster")
+    has(fails("--cluster", cluster.top / "none", "--cluster-key", cluster.key), "cannot read the roster")
+    if not pathlib.Path("/sys/class/infiniband").exists():
+        has(fails("--cluster", cluster.roster, "--node", "a", "--cluster-key", cluster.key, "--fabric-provider", "verbs"),
+            "libfabric has no provider verbs here")
+    cluster.key.write_text("weak")
+    has(fails("--cluster", cluster.roster, "--node", "a", "--cluster-key", cluster.key), "32 random bytes", "/dev/urandom")
+
+
+cases = Cases()
+cases.run("nodes find each other and see who ends", nodes_find_each_other_and_see_who_ends)
+cases.run("without what it needs it does not start", without_what_it_needs_it_does_not_start)
+sys.exit(cases.end())
