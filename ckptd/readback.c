@@ -18,7 +18,10 @@
 
 #define HOLD_NS CLOCK_NS_PER_S
 
-enum { READBACK_NICE = 10 };
+enum {
+	READBACK_NICE = 10,
+	READBACK_MEMORY = 24 << 20, /* it has time */
+};
 
 struct verify_item {
 	struct work work;
@@ -85,8 +88,13 @@ static int write_mark(struct verify_item *item, struct repo *repo)
 static int verify(struct verify_item *item, struct repo *repo)
 {
 	struct verify_result result;
-	struct verify_options options = {
-		.depth = VERIFY_DATA, .share = 1, .finding = keep_first, .progress = pay, .arg = item, .threads = 1};
+	struct verify_options options = {.depth = VERIFY_DATA,
+					 .share = 1,
+					 .finding = keep_first,
+					 .progress = pay,
+					 .arg = item,
+					 .threads = 1,
+					 .memory = READBACK_MEMORY};
 	item->read = 0;
 	item->finding[0] = 0;
 	item->err.text[0] = 0;

@@ -15,6 +15,8 @@
 #include <stdio.h>
 #include <string.h>
 
+enum { FETCH_MEMORY = 48 << 20 }; /* of read buffers: no slower than with more */
+
 enum source { FROM_MEMORY = 1, FROM_PEER, FROM_STORAGE };
 
 /* What a worker does for a recovery. It holds the arenas' references and touches nothing else of the job. */
@@ -143,7 +145,7 @@ static int fetch_one(struct recover_work *w, struct repo *repo, struct step_id i
 {
 	struct checkpoint ck;
 	struct restore_plan *plan = NULL;
-	struct restore_options options = {0};
+	struct restore_options options = {.memory = FETCH_MEMORY};
 	size_t npieces = 0;
 	for (uint32_t r = 0; r < w->nlocal; r++)
 		npieces += w->mems[r]->layout.npieces;

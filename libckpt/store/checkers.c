@@ -145,7 +145,7 @@ static void *work(void *arg)
 
 static int slots_new(struct checkers *c)
 {
-	size_t size = (size_t)c->nslots * DISK_CHUNK;
+	size_t size = c->nslots * c->chunk;
 	c->slots = calloc(c->nslots, sizeof(*c->slots));
 	if (!c->slots)
 		return -ENOMEM;
@@ -156,7 +156,7 @@ static int slots_new(struct checkers *c)
 	}
 	madvise(c->memory, size, MADV_HUGEPAGE); /* first touch is ten times faster */
 	for (unsigned i = 0; i < c->nslots; i++) {
-		c->slots[i].data = c->memory + (size_t)i * DISK_CHUNK;
+		c->slots[i].data = c->memory + i * c->chunk;
 		list_push(&c->free, &c->slots[i].link);
 	}
 	return 0;
@@ -164,7 +164,7 @@ static int slots_new(struct checkers *c)
 
 static void slots_free(struct checkers *c)
 {
-	munmap(c->memory, (size_t)c->nslots * DISK_CHUNK);
+	munmap(c->memory, c->nslots * c->chunk);
 	free(c->slots);
 }
 
@@ -196,14 +196,15 @@ static void sync_destroy(struct checkers *c)
 	pthread_mutex_destroy(&c->lock);
 }
 
-int checkers_start(struct checkers *c, const struct restore_plan *plan, unsigned nslots, unsigned nthreads,
-		   struct err *err)
+int checkers_start(struct checkers *c, const struct restore_plan *plan, unsigned nslots, uint64_t chunk,
+		   unsigned nthreads, struct err *err)
 {
-	*c = (struct checkers){.plan = plan, .nslots = nslots};
+	*c = (struct checkers){.plan = plan, .nslots = nslots, .chunk = chunk};
 	list_init(&c->free);
 	list_init(&c->read);
 	if (slots_new(c) < 0)
-		return err_set(err, -ENOMEM, "no memory for %u read buffers of %d MiB", nslots, DISK_CHUNK >> 20);
+		return err_set(err, -ENOMEM, "no memory for %u read buffers of %lu KiB", nslots,
+			       (unsigned long)chunk >> 10);
 	sync_init(c);
 	int rc = 0;
 	while (c->nthreads < nthreads && rc == 0) {

@@ -16,13 +16,14 @@ struct restore_slot {
 	struct disk_op op;
 	struct extent extent;
 	struct source *source; /* the reader's: the open file */
-	uint8_t *data;         /* DISK_CHUNK bytes, aligned */
+	uint8_t *data;         /* checkers.chunk bytes, aligned */
 	struct list link;
 };
 
 struct checkers {
 	const struct restore_plan *plan;
 	unsigned nslots, nthreads;
+	uint64_t chunk; /* bytes of each slot */
 	struct restore_slot *slots;
 	uint8_t *memory; /* of all slots */
 
@@ -37,8 +38,8 @@ struct checkers {
 	pthread_t threads[CHECKERS_MAX];
 };
 
-int checkers_start(struct checkers *c, const struct restore_plan *plan, unsigned nslots, unsigned nthreads,
-		   struct err *err);
+int checkers_start(struct checkers *c, const struct restore_plan *plan, unsigned nslots, uint64_t chunk,
+		   unsigned nthreads, struct err *err);
 /* Joins the threads and frees the slots, which must all be back. */
 void checkers_stop(struct checkers *c);
 

@@ -58,7 +58,7 @@ bool extent_seek(const struct restore_plan *plan, struct extent_at *at)
 	return false;
 }
 
-bool extent_next(const struct restore_plan *plan, struct extent_at *at, struct extent *extent)
+bool extent_next(const struct restore_plan *plan, uint64_t max, struct extent_at *at, struct extent *extent)
 {
 	if (!extent_seek(plan, at))
 		return false;
@@ -76,6 +76,6 @@ bool extent_next(const struct restore_plan *plan, struct extent_at *at, struct e
 		if (from > end + GAP_MAX)
 			break;
 		end = to;
-	} while (align_up(end, DISK_ALIGN) - extent->offset <= DISK_CHUNK);
+	} while (align_up(end, DISK_ALIGN) - extent->offset <= max);
 	return true;
 }

@@ -207,7 +207,7 @@ static uint64_t bytes_to_read(const struct restore_plan *plan)
 	uint64_t bytes = 0;
 	struct extent_at at = {0};
 	struct extent extent;
-	while (extent_next(plan, &at, &extent))
+	while (extent_next(plan, DISK_CHUNK, &at, &extent))
 		bytes += min_u64(extent.len, manifest_stored(plan_file(plan, extent.file)) - extent.offset);
 	return bytes;
 }

@@ -64,7 +64,7 @@ int plan_leaves(struct restore_plan *plan, struct err *err);
 /* Digests what stands in the destinations that ask for digests and are no saved piece. */
 void want_leaves(const struct restore_plan *plan, unsigned nthreads);
 
-/* ---- extent.c: reads of at most DISK_CHUNK bytes, aligned to DISK_ALIGN, each of whole leaves, in the order of the files.
+/* ---- extent.c: reads, aligned to DISK_ALIGN, each of whole leaves, in the order of the files.
  * Leaves that are not needed are read when they lie between needed ones at a distance that is not worth a second read. */
 
 struct extent_at {
@@ -80,8 +80,8 @@ struct extent {
 
 /* The first needed leaf at or after *at; false: there is none. */
 bool extent_seek(const struct restore_plan *plan, struct extent_at *at);
-/* The next read at or after *at, which moves to its end. */
-bool extent_next(const struct restore_plan *plan, struct extent_at *at, struct extent *extent);
+/* The next read at or after *at, which moves to its end; of `max` bytes at most, but one leaf or chunk. */
+bool extent_next(const struct restore_plan *plan, uint64_t max, struct extent_at *at, struct extent *extent);
 /* Where a leaf stands in its file, and what must be read for it: the same, or, where the file is packed, the chunk that holds it. */
 void leaf_range(const struct restore_plan *plan, struct extent_at at, uint64_t *from, uint64_t *to);
 void leaf_stored(const struct restore_plan *plan, struct extent_at at, uint64_t *from, uint64_t *to);

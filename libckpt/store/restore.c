@@ -1,5 +1,5 @@
 /* The reads of a restore. The caller's thread drives the disk: it keeps DISK_DEPTH reads in flight, in the order of the files,
- * and hands what has arrived to the checkers. Bounds: memory is nslots × DISK_CHUNK, open files are at most one more than slots.
+ * and hands what has arrived to the checkers. Bounds: memory is nslots × chunk, open files are at most one more than slots.
  *
  * A read that the kernel holds can not be taken back, and its buffer can not be freed. So a storage that stops answering is an
  * error after STALL_MAX, but the return still waits until the kernel has given every buffer back. */
@@ -108,7 +108,7 @@ static void submit(struct reader *r, struct restore_slot *slot)
 				    .arg = r};
 	r->in_flight++;
 	disk_submit(r->disk, &slot->op);
-	r->more = extent_next(r->plan, &r->at, &r->next);
+	r->more = extent_next(r->plan, r->checkers.chunk, &r->at, &r->next);
 }
 
 /* Submits as much as there are buffers for. */
@@ -188,14 +188,16 @@ static int sources_new(struct reader *r, unsigned nslots, struct err *err)
 static int read_all(struct restore_plan *plan, const struct restore_options *opts, unsigned threads, struct err *err)
 {
 	struct reader r = {.plan = plan, .disk = plan->ck->repo->disk};
-	r.more = extent_next(plan, &r.at, &r.next);
+	unsigned nslots = DISK_DEPTH + 2 * threads;
+	uint64_t chunk = disk_chunk(opts->memory, nslots);
+	r.more = extent_next(plan, chunk, &r.at, &r.next);
 	if (!r.more)
 		return 0;
-	unsigned nslots = (unsigned)min_u64(DISK_DEPTH + 2 * threads, div_up(plan->read, DISK_CHUNK) + 1);
+	nslots = (unsigned)min_u64(nslots, div_up(plan->read, chunk) + 1);
 	int rc = sources_new(&r, nslots, err);
 	if (rc < 0)
 		return rc;
-	rc = checkers_start(&r.checkers, plan, nslots, threads, err);
+	rc = checkers_start(&r.checkers, plan, nslots, chunk, threads, err);
 	if (rc < 0) {
 		free(r.sources);
 		return rc;

@@ -33,11 +33,12 @@ void restore_plan_cost(const struct restore_plan *plan, uint64_t *useful, uint64
 
 struct restore_options {
 	unsigned threads; /* digest and scatter workers; 0: one per core, at most 8 */
+	uint64_t memory;  /* for read buffers, at most (but a chunk of a packed file each); 0: as much as is fastest */
 	int (*progress)(void *arg, uint64_t done, uint64_t total);
 	void *arg;
 };
 
-/* Reads with O_DIRECT at DISK_DEPTH × DISK_CHUNK, digests and scatters in parallel. -EBADMSG names file, tensor and byte range; then
+/* Reads with O_DIRECT at DISK_DEPTH × DISK_CHUNK (or what `memory` allows), digests and scatters in parallel. -EBADMSG names file, tensor and byte range; then
  * the destinations are undefined. */
 int restore_execute(struct restore_plan *plan, const struct restore_options *opts, struct err *err);
 

@@ -22,6 +22,7 @@ struct verify_options {
 	int (*progress)(void *arg, uint64_t done, uint64_t total);
 	void *arg;
 	unsigned threads; /* digest workers; 0: one per core, at most 8 */
+	uint64_t memory;  /* for read buffers, at most (but a chunk of a packed file each); 0: as much as is fastest */
 };
 
 struct verify_result {

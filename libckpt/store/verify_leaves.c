@@ -17,6 +17,9 @@
 
 enum { THREADS_MAX = 8, SLOTS_MAX = DISK_DEPTH + THREADS_MAX + 1, SLOT_LEAVES = 1024, TURN_MS = 200 };
 
+_Static_assert(DISK_CHUNK_MIN >= PACKED_CHUNK + DISK_ALIGN && DISK_CHUNK_MIN >= LEAF_SIZE + 2 * DISK_ALIGN,
+	       "every buffer holds what is read at once");
+
 /* The next leaf of a file: its piece, its number in the piece and in the file. */
 struct cursor {
 	uint64_t piece, in_piece, leaf;
@@ -32,7 +35,7 @@ struct slot {
 	unsigned nleaves;
 	uint64_t bytes;     /* of the leaves */
 	uint64_t window_at; /* where the read begins in the file: aligned */
-	uint8_t *buf;       /* DISK_CHUNK bytes */
+	uint8_t *buf;       /* reader.chunk bytes */
 	bool bad[SLOT_LEAVES];
 	struct disk_op op;
 	struct list link;
@@ -52,6 +55,7 @@ struct leaf_reader {
 	unsigned nslots, head, tail, reading;
 	struct damage damage;
 	uint8_t *memory;
+	uint64_t chunk; /* bytes of one read, at most */
 
 	pthread_mutex_t lock; /* queue, closing, and READ → CHECKED of the slots */
 	pthread_cond_t queued, checked;
@@ -287,7 +291,7 @@ static uint64_t gather(struct slot *s, struct cursor *c)
 			s->first = *c;
 			s->window_at = from / DISK_ALIGN * DISK_ALIGN;
 		}
-		if (chosen && align_up(to, DISK_ALIGN) - s->window_at > DISK_CHUNK)
+		if (chosen && align_up(to, DISK_ALIGN) - s->window_at > s->reader->chunk)
 			break;
 		*c = next;
 		if (!chosen)
@@ -357,12 +361,14 @@ static int fill_reader(struct leaf_reader *r)
 		return 0;
 	r->nslots = DISK_DEPTH + threads + 1;
 	r->slots = calloc(r->nslots, sizeof(*r->slots));
-	r->memory = aligned_alloc(DISK_ALIGN, (size_t)r->nslots * DISK_CHUNK);
+	r->chunk = disk_chunk(r->run->opts->memory, r->nslots);
+	r->memory = aligned_alloc(DISK_ALIGN, r->nslots * r->chunk);
 	if (!r->slots || !r->memory)
-		return err_set(r->run->err, -ENOMEM, "no memory for %u buffers of %d bytes", r->nslots, DISK_CHUNK);
+		return err_set(r->run->err, -ENOMEM, "no memory for %u buffers of %lu bytes", r->nslots,
+			       (unsigned long)r->chunk);
 	for (unsigned i = 0; i < r->nslots; i++) {
 		r->slots[i].reader = r;
-		r->slots[i].buf = r->memory + (size_t)i * DISK_CHUNK;
+		r->slots[i].buf = r->memory + i * r->chunk;
 	}
 	return start_threads(r, threads);
 }

@@ -11,12 +11,14 @@
 
 TestSuite(restore, .timeout = 60);
 
+static uint64_t memory; /* of restore_options */
+
 static int restore(struct maker *m, const struct want *wants, size_t n, struct err *err)
 {
 	struct restore_plan *plan = NULL;
 	int rc = restore_plan_make(&m->ck, wants, n, &plan, err);
 	cr_assert_eq(rc, 0, "%s", err->text);
-	rc = restore_execute(plan, &(struct restore_options){.threads = 3}, err);
+	rc = restore_execute(plan, &(struct restore_options){.threads = 3, .memory = memory}, err);
 	restore_plan_free(plan);
 	return rc;
 }
@@ -89,6 +91,14 @@ Test(restore, four_ranks_to_three_one_and_eight)
 	reshard(DTYPE_F32, 1003, 777, 4, true, 3, true);
 	reshard(DTYPE_F32, 1003, 777, 4, true, 1, true);
 	reshard(DTYPE_F32, 1003, 777, 4, false, 8, false);
+}
+
+/* Reads of a few leaves, at whatever byte they begin. */
+Test(restore, with_the_smallest_buffers)
+{
+	memory = 1;
+	reshard(DTYPE_U8, 1001, 3001, 4, true, 3, false);
+	reshard(DTYPE_F32, 1003, 777, 4, false, 4, false);
 }
 
 Test(restore, flat_ranges_and_boxes_both_ways)

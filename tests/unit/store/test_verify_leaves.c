@@ -55,7 +55,7 @@ static struct checkpoint opened(void)
 	return ck;
 }
 
-Test(verify_leaves, flipped_payload_bits_are_found_and_placed)
+static void flip_random_bits(void)
 {
 	uint64_t state = 88172645463325252ull;
 	make(2, 1, 300, 250);
@@ -69,6 +69,18 @@ Test(verify_leaves, flipped_payload_bits_are_found_and_placed)
 				  (unsigned)(state >> 60) % 8);
 	}
 	checkpoint_close(&ck);
+}
+
+Test(verify_leaves, flipped_payload_bits_are_found_and_placed)
+{
+	flip_random_bits();
+}
+
+/* Reads of a few leaves, at whatever byte they begin. */
+Test(verify_leaves, with_the_smallest_buffers_they_are_found_as_well)
+{
+	memory = 1;
+	flip_random_bits();
 }
 
 Test(verify_leaves, first_and_last_bytes_of_every_piece_are_covered)
