@@ -7,7 +7,7 @@ import subprocess
 import tidy
 
 PATCH = "Planted: {}\nCaught-by: {}\n\n--- a/x.c\n+++ b/x.c\n@@ -1 +1 @@\n-{}\n+two\n"
-LEAST = 20
+LEAST = 24
 
 
 def check(root):
