@@ -5,6 +5,7 @@
 #include "base/failpoint.h"
 #include "base/log.h"
 #include "prepare.h"
+#include "store/denied.h"
 #include "store/repo.h"
 
 #include <stdio.h>
@@ -56,6 +57,7 @@ void commit_fail(struct commit *c, int rc, const char *what)
 		return;
 	c->rc = rc;
 	err_set(&c->err, rc, "%s of %s/%s failed: %s", what, c->job, c->name, err_name(rc));
+	denied_dir(c->disk, c->dir >= 0 ? c->dir : c->job_dir >= 0 ? c->job_dir : c->root, rc, &c->err);
 }
 
 static bool is_cleanup(enum commit_state state)
@@ -290,28 +292,40 @@ static bool tolerated(const struct commit *c, int64_t result)
 	case COMMIT_MKDIR:
 		return result == -EEXIST;
 	case COMMIT_PROBE_MANIFEST:
+	case COMMIT_ASIDE_OLD:
+	case COMMIT_RENAME:
+	case COMMIT_UNLINK_TMP:
 		return result == -ENOENT;
 	case COMMIT_LINK:
-		return result == -EPERM || result == -EOPNOTSUPP || result == -ENOSYS;
+		return result == -EPERM || result == -EOPNOTSUPP || result == -ENOSYS || result == -EEXIST;
 	default:
 		return is_cleanup(c->state);
 	}
 }
 
-static enum commit_state after_link(struct commit *c, int64_t result)
+/* A server that is asked again because its answer was lost says of what it has done that the name exists, or that it does not. */
+static enum commit_state after_naming(struct commit *c, int64_t result)
 {
-	(void)c;
+	if (result == -EEXIST || result == -ENOENT) {
+		c->doubt = (int)result;
+		return COMMIT_PROBE_MANIFEST;
+	}
+	if (c->state == COMMIT_RENAME)
+		return COMMIT_SYNC_LINK;
 	return result < 0 ? COMMIT_RENAME : COMMIT_UNLINK_TMP;
 }
 
-/* A manifest in a directory of our name: an earlier life of this daemon finished this very commit. Without one the directory is
- * what a crash left behind. */
+/* A manifest in a directory of our name: an earlier life of this daemon finished this very commit, or we have just named it. Without
+ * one the directory is what a crash left behind. */
 static enum commit_state after_probe(struct commit *c, int64_t result)
 {
-	if (result < 0)
+	c->manifest = result < 0 ? -1 : (int)result;
+	if (result >= 0)
+		return COMMIT_READ_MANIFEST;
+	if (!c->doubt)
 		return COMMIT_ASIDE_OLD;
-	c->manifest = (int)result;
-	return COMMIT_READ_MANIFEST;
+	commit_fail(c, c->doubt, "link");
+	return COMMIT_ASIDE;
 }
 
 static void after_mkdir(struct commit *c, int64_t result)
@@ -331,8 +345,8 @@ static void after_mkdir(struct commit *c, int64_t result)
 static void advance_cleanup(struct commit *c, int64_t result)
 {
 	switch (c->state) {
-	case COMMIT_ASIDE:
-		commit_set_state(c, result < 0 ? COMMIT_CLOSE_DIR : COMMIT_SYNC_ASIDE);
+	case COMMIT_ASIDE: /* -ENOENT: it bears our name no more, whatever became of the answer */
+		commit_set_state(c, result < 0 && result != -ENOENT ? COMMIT_CLOSE_DIR : COMMIT_SYNC_ASIDE);
 		return;
 	case COMMIT_SYNC_ASIDE: /* without this fsync the files stay: see the invariants */
 		commit_set_state(c, result < 0 ? COMMIT_CLOSE_DIR : COMMIT_REMOVE);
@@ -410,9 +424,9 @@ void commit_advance(struct commit *c, int64_t result)
 		advance_file_states(c);
 		return;
 	case COMMIT_LINK:
-		commit_set_state(c, after_link(c, result));
-		return;
 	case COMMIT_RENAME:
+		commit_set_state(c, after_naming(c, result));
+		return;
 	case COMMIT_UNLINK_TMP:
 		commit_set_state(c, COMMIT_SYNC_LINK);
 		return;

@@ -17,6 +17,8 @@
  *   UNLINK_TMP → SYNC_LINK → CLOSE → DONE
  *   MKDIR says EEXIST → PROBE → PROBE_MANIFEST; there is none: ASIDE_OLD → MKDIR; there is one: READ_MANIFEST → DIGESTS, and if it is what
  *   this commit would write (an earlier life of the daemon wrote it) SYNC_LINK → … → DONE, else FAILED and nothing is touched
+ *   LINK says EEXIST, or RENAME ENOENT → PROBE_MANIFEST → READ_MANIFEST, and if it is ours (the answer was lost, as over NFS it may be) as
+ *   after success, else FAILED
  *   any error → ASIDE → SYNC_ASIDE → REMOVE → CLOSE → FAILED */
 #ifndef CKPTD_COMMIT_H
 #define CKPTD_COMMIT_H
@@ -108,6 +110,7 @@ struct commit {
 
 	/* private */
 	bool digests_ready, dir_made, aside_tried;
+	int doubt; /* what naming the manifest was answered: it may have happened nevertheless. 0: nothing is in doubt */
 	int job_dir, dir, manifest, parent_dir;
 	char name[NAME_DIR_MAX], aside[NAME_DIR_MAX + 48], parent_name[NAME_DIR_MAX];
 	uint32_t nfiles, in_flight, remove_at;

@@ -258,6 +258,10 @@ static void moved(struct gc *gc, int64_t result)
 {
 	struct gc_victim *v = &gc->plan->victims[gc->at++];
 	struct daemon *d = gc->daemon;
+	struct disk_stat st;
+	/* A server whose answer was lost may say so of what it has moved. */
+	if (result == -ENOENT && !disk_stat_at(d->disk, gc->job_dir, v->trash, &st))
+		result = 0;
 	v->moved = result >= 0;
 	if (result < 0 && result != -ENOENT)
 		log_warn("cannot move %s/%s out of the way: %s", gc->plan->job, v->name, err_name((int)result));

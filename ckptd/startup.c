@@ -9,6 +9,7 @@
 #include "job.h"
 #include "manager.h"
 #include "scrub.h"
+#include "store/denied.h"
 #include "store/repo.h"
 
 #include <stddef.h>
@@ -26,10 +27,9 @@ static int move_aside(struct daemon *d, const struct checkpoint_ref *ref, struct
 		return err_set(err, job, "cannot open %s: %s", ref->job, err_name(job));
 	name_dir(ref->id, name);
 	snprintf(aside, sizeof(aside), "%s%s.%lx", REPO_ABANDONED, name, (unsigned long)clock_wall());
-	struct disk_op rename = {.kind = DISK_RENAME, .dir = job, .name = name, .dir2 = job, .name2 = aside};
 	int rc = failpoint("startup.aside", NULL);
 	if (!rc)
-		rc = disk_do(d->disk, &rename);
+		rc = disk_rename_at(d->disk, job, name, aside);
 	struct disk_op sync = {.kind = DISK_FSYNC, .file = job};
 	if (!rc)
 		rc = disk_do(d->disk, &sync);
@@ -85,8 +85,10 @@ int startup_store(struct daemon *d, int *lock, struct err *err)
 	if (*lock == -EWOULDBLOCK)
 		return err_set(err, *lock, "another ckptd has the store %s (it holds %s/%s)", d->config.store,
 			       d->config.store, REPO_LOCK);
-	if (*lock < 0)
-		return err_set(err, *lock, "cannot lock %s/%s: %s", d->config.store, REPO_LOCK, err_name(*lock));
+	if (*lock < 0) {
+		err_set(err, *lock, "cannot lock %s/%s: %s", d->config.store, REPO_LOCK, err_name(*lock));
+		return denied_dir(d->disk, d->root, *lock, err);
+	}
 	rc = clean_up(d, err);
 	if (!rc)
 		rc = gc_new(d, &d->gc, err);

@@ -3,6 +3,7 @@
 #include "base/bytes.h"
 #include "base/cleanup.h"
 #include "base/err.h"
+#include "store/denied.h"
 
 #include <fcntl.h>
 #include <limits.h>
@@ -23,6 +24,7 @@ enum { MAGIC_TMPFS = 0x01021994, MAGIC_RAMFS = 0x858458f6, MAGIC_NFS = 0x6969, M
 /* A directory in which to try; name and other belong to this process alone. */
 struct place {
 	int dir;
+	char path[PATH_MAX];
 	char name[NAME_MAX_HERE], other[NAME_MAX_HERE];
 };
 
@@ -103,10 +105,15 @@ static void check_space(struct doctor *d, const struct place *p)
 
 static void check_writing(struct doctor *d, const struct place *p)
 {
+	struct err why;
 	int rc = try_write(p, 0);
+	err_set(&why, rc, "%s", rc ? err_name(rc) : "files can be written and synced");
+	denied_path(p->path, rc, &why);
 	doctor_add(d, "store-write", rc ? VERDICT_BROKEN : VERDICT_FINE, "Nothing is saved there.",
-		   "Give ckptd's user the right to write there, mount it for writing, and make room.", "%s",
-		   rc ? err_name(rc) : "files can be written and synced");
+		   "Give ckptd's user the right to write there, mount it for writing, and make room. Over NFS, run it "
+		   "as the "
+		   "user to whom the store belongs: root is nobody where it is squashed.",
+		   "%s", why.text);
 	if (rc)
 		return;
 	rc = try_write(p, O_DIRECT);
@@ -131,18 +138,20 @@ static void check_writing(struct doctor *d, const struct place *p)
 /* A store that is not there yet is made below its parent. */
 static int open_place(const char *store, struct place *p, bool *parent)
 {
-	char path[PATH_MAX];
+	char *path = p->path;
+	snprintf(path, sizeof(p->path), "%s", store);
 	p->dir = open(store, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	*parent = p->dir < 0 && errno == ENOENT;
 	if (*parent) {
-		snprintf(path, sizeof(path), "%s", store);
 		size_t n = strlen(path);
 		while (n > 1 && path[n - 1] == '/')
 			path[--n] = 0;
 		char *slash = strrchr(path, '/');
 		if (slash)
 			slash[slash == path] = 0;
-		p->dir = open(slash ? path : ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+		else
+			snprintf(path, sizeof(p->path), ".");
+		p->dir = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	}
 	snprintf(p->name, sizeof(p->name), ".ckpt-doctor-%d", (int)getpid());
 	snprintf(p->other, sizeof(p->other), ".ckpt-doctor-%d-2", (int)getpid());
@@ -159,12 +168,11 @@ void doctor_store(struct doctor *d)
 		return;
 	}
 	int rc = open_place(d->store, &p, &parent);
+	struct err found;
+	err_set(&found, rc, "%.200s%s%s", d->store, rc ? ": " : parent ? ": will be made" : "", rc ? err_name(rc) : "");
+	denied_path(p.path, rc, &found);
 	doctor_add(d, "store", rc ? VERDICT_BROKEN : VERDICT_FINE, "ckptd does not start.",
-		   "Make the directory above it, and let ckptd's user into it.", "%.200s%s%s", d->store,
-		   rc       ? ": "
-		   : parent ? ": will be made"
-			    : "",
-		   rc ? err_name(rc) : "");
+		   "Make the directory above it, and let ckptd's user into it.", "%s", found.text);
 	if (rc)
 		return;
 	AUTO_CLOSE int dir = p.dir;

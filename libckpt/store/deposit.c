@@ -5,6 +5,7 @@
 #include "format/manifest_make.h"
 #include "format/safetensors.h"
 #include "format/sidecar.h"
+#include "store/denied.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -168,16 +169,30 @@ static int write_documents(struct writer *w, struct err *err)
 
 /* ---- directories */
 
+static int any(void *arg, const char *name)
+{
+	(void)arg;
+	(void)name;
+	return 1;
+}
+
+/* An empty directory is as good as a new one: what a server says of the one that it has just made, when its answer was lost, is that it
+ * exists. Nobody else writes here (REPO_LOCK). */
 static int make_dir(struct writer *w, int parent, const char *name, bool fresh, int *dir, struct err *err)
 {
 	struct disk_op op = {.kind = DISK_MKDIR, .dir = parent, .name = name};
 	int rc = disk_do(w->disk, &op);
-	if (rc == -EEXIST && fresh)
-		return err_set(err, rc, "%s/%s is there already: choose another step or epoch", w->d->job, name);
-	if (rc < 0 && rc != -EEXIST)
-		return err_set(err, rc, "cannot make %s: %s", name, err_name(rc));
+	if (rc < 0 && rc != -EEXIST) {
+		err_set(err, rc, "cannot make %s: %s", name, err_name(rc));
+		return denied_dir(w->disk, parent, rc, err);
+	}
 	*dir = disk_open_at(w->disk, parent, name, DISK_DIR);
-	return *dir < 0 ? err_set(err, *dir, "cannot open %s: %s", name, err_name(*dir)) : 0;
+	if (*dir < 0)
+		return err_set(err, *dir, "cannot open %s: %s", name, err_name(*dir));
+	if (!rc || !fresh || !disk_list(w->disk, *dir, any, NULL))
+		return 0;
+	disk_close_file(w->disk, *dir);
+	return err_set(err, rc, "%s/%s is there already: choose another step or epoch", w->d->job, name);
 }
 
 static int unlink_one(void *arg, const char *name)
@@ -193,10 +208,8 @@ static void give_up(struct writer *w)
 {
 	char aside[NAME_DIR_MAX + 48];
 	snprintf(aside, sizeof(aside), "%s%s.%lx", REPO_ABANDONED, w->name, (unsigned long)clock_wall());
-	struct disk_op rename = {
-		.kind = DISK_RENAME, .dir = w->job_dir, .name = w->name, .dir2 = w->job_dir, .name2 = aside};
 	struct disk_op sync = {.kind = DISK_FSYNC, .file = w->job_dir};
-	if (disk_do(w->disk, &rename) < 0 || disk_do(w->disk, &sync) < 0)
+	if (disk_rename_at(w->disk, w->job_dir, w->name, aside) < 0 || disk_do(w->disk, &sync) < 0)
 		return;
 	disk_list(w->disk, w->dir, unlink_one, w);
 	struct disk_op remove = {.kind = DISK_RMDIR, .dir = w->job_dir, .name = aside};

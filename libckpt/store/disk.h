@@ -104,6 +104,10 @@ void disk_unregister(struct disk *d, int token);
 int disk_do(struct disk *d, struct disk_op *op);
 int disk_open_at(struct disk *d, int dir, const char *name, unsigned flags);
 int disk_close_file(struct disk *d, int file);
+/* A second name, and a new name in the same directory, durable when the directory is fsynced. A server whose answer was lost is asked
+ * again, and may say of what it has done that the name exists, or that it does not (NFS): that counts as done. */
+int disk_link_at(struct disk *d, int dir, const char *name, int dir2, const char *name2);
+int disk_rename_at(struct disk *d, int dir, const char *name, const char *name2);
 /* Reads a whole file of at most `max` bytes; *out is malloc'ed with one NUL behind the data. -EFBIG names both sizes. */
 int disk_read_file(struct disk *d, int dir, const char *name, uint64_t max, void **out, size_t *len, struct err *err);
 /* Writes name atomically: temporary (".tmp-<name>.<n>"), fsync, then link without overwrite (replace: rename), fsync of the directory.
@@ -111,7 +115,7 @@ int disk_read_file(struct disk *d, int dir, const char *name, uint64_t max, void
  * good as long as one process at a time writes to the directory (REPO_LOCK). On failure the temporary is removed. */
 int disk_put_file(struct disk *d, int dir, const char *name, const void *data, size_t len, bool replace,
 		  struct err *err);
-/* Removes a name, durably: unlink, fsync of the directory. -ENOENT: it was not there. */
+/* Removes a name, durably: unlink, fsync of the directory. -ENOENT: it was not there (that is durable, too). */
 int disk_remove_file(struct disk *d, int dir, const char *name, struct err *err);
 
 /* ---- implemented with the disk, synchronous by nature */
@@ -121,6 +125,7 @@ struct disk_stat {
 	uint64_t size, blocks512, links;
 	uint64_t dev, ino; /* the same for all names of a file */
 	uint64_t mtime_ns;
+	uint32_t uid, mode; /* the mode's permissions alone */
 };
 int disk_stat_at(struct disk *d, int dir, const char *name, struct disk_stat *st);
 /* Calls fn for every name but . and .., until it returns non-zero, which is returned. */

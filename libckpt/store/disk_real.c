@@ -3,6 +3,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "store/denied.h"
 
 #include <fcntl.h>
 #include <string.h>
@@ -46,7 +47,8 @@ static int open_root(struct disk *d, const char *path, struct err *err)
 	if (d->root >= 0)
 		return 0;
 	int rc = -errno;
-	return err_set(err, rc, "cannot open the directory %s: %s", path, err_name(rc));
+	err_set(err, rc, "cannot open the directory %s: %s", path, err_name(rc));
+	return denied_path(path, rc, err);
 }
 
 int disk_new(const char *root_path, struct disk **out, int *root, struct err *err)

@@ -4,6 +4,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "store/denied.h"
 
 #include <fcntl.h>
 #include <inttypes.h>
@@ -45,6 +46,34 @@ int disk_close_file(struct disk *d, int file)
 {
 	struct disk_op op = {.kind = DISK_CLOSE, .file = file};
 	return disk_do(d, &op);
+}
+
+/* ---- names */
+
+static bool is_same(struct disk *d, const struct disk_stat *was, int dir, const char *name)
+{
+	struct disk_stat st;
+	return !disk_stat_at(d, dir, name, &st) && st.dev == was->dev && st.ino == was->ino;
+}
+
+int disk_link_at(struct disk *d, int dir, const char *name, int dir2, const char *name2)
+{
+	struct disk_op op = {.kind = DISK_LINK, .dir = dir, .name = name, .dir2 = dir2, .name2 = name2};
+	struct disk_stat st;
+	int rc = disk_do(d, &op);
+	bool done = rc == -EEXIST && !disk_stat_at(d, dir, name, &st) && is_same(d, &st, dir2, name2);
+	return done ? 0 : rc;
+}
+
+int disk_rename_at(struct disk *d, int dir, const char *name, const char *name2)
+{
+	struct disk_op op = {.kind = DISK_RENAME, .dir = dir, .name = name, .dir2 = dir, .name2 = name2};
+	struct disk_stat st;
+	int rc = disk_stat_at(d, dir, name, &st);
+	if (rc < 0)
+		return rc;
+	rc = disk_do(d, &op);
+	return rc == -ENOENT && is_same(d, &st, dir, name2) ? 0 : rc;
 }
 
 /* ---- read */
@@ -105,8 +134,10 @@ static int create_temporary(struct disk *d, int dir, const char *name, char tmp[
 		int file = disk_open_at(d, dir, tmp, DISK_CREATE);
 		if (file >= 0)
 			return file;
-		if (file != -EEXIST)
-			return err_set(err, file, "cannot create %s: %s", tmp, err_name(file));
+		if (file != -EEXIST) {
+			err_set(err, file, "cannot create %s: %s", tmp, err_name(file));
+			return denied_dir(d, dir, file, err);
+		}
 	}
 	return err_set(err, -EEXIST, "%d files .tmp-%s.* are in the way: remove them", TEMPORARIES, name);
 }
@@ -123,31 +154,24 @@ static int fill(struct disk *d, int file, const char *tmp, const void *data, siz
 }
 
 /* For file systems without hard links. */
-static int rename_absent(struct disk *d, struct disk_op *op)
+static int rename_absent(struct disk *d, int dir, const char *tmp, const char *name)
 {
 	struct disk_stat st;
-	int rc = disk_stat_at(d, op->dir2, op->name2, &st);
+	int rc = disk_stat_at(d, dir, name, &st);
 	if (!rc)
 		return -EEXIST;
-	if (rc != -ENOENT)
-		return rc;
-	op->kind = DISK_RENAME;
-	return disk_do(d, op);
+	return rc == -ENOENT ? disk_rename_at(d, dir, tmp, name) : rc;
 }
 
 /* Gives the temporary its name. With a link the temporary stays and is removed here. */
 static int publish(struct disk *d, int dir, const char *tmp, const char *name, bool replace, struct err *err)
 {
-	struct disk_op op = {
-		.kind = replace ? DISK_RENAME : DISK_LINK, .dir = dir, .name = tmp, .dir2 = dir, .name2 = name};
-	int rc = disk_do(d, &op);
-	if (!replace && (rc == -EPERM || rc == -EOPNOTSUPP || rc == -ENOSYS || rc == -EMLINK))
-		rc = rename_absent(d, &op);
-	if (rc < 0)
-		return err_set(err, rc, "cannot name %s %s: %s", tmp, name, err_name(rc));
-	if (op.kind == DISK_LINK)
+	int rc = replace ? disk_rename_at(d, dir, tmp, name) : disk_link_at(d, dir, tmp, dir, name);
+	if (!rc && !replace)
 		unlink_at(d, dir, tmp); /* the name is there: a temporary that stays is only litter */
-	return 0;
+	if (!replace && (rc == -EPERM || rc == -EOPNOTSUPP || rc == -ENOSYS || rc == -EMLINK))
+		rc = rename_absent(d, dir, tmp, name);
+	return rc < 0 ? err_set(err, rc, "cannot name %s %s: %s", tmp, name, err_name(rc)) : 0;
 }
 
 static int sync_directory(struct disk *d, int dir, const char *name, struct err *err)
@@ -180,6 +204,9 @@ int disk_put_file(struct disk *d, int dir, const char *name, const void *data, s
 int disk_remove_file(struct disk *d, int dir, const char *name, struct err *err)
 {
 	int rc = unlink_at(d, dir, name);
-	return rc < 0 ? err_set(err, rc, "cannot remove %s: %s", name, err_name(rc))
-		      : sync_directory(d, dir, name, err);
+	int synced = rc && rc != -ENOENT ? 0 : sync_directory(d, dir, name, err);
+	if (synced || !rc)
+		return synced;
+	err_set(err, rc, "cannot remove %s: %s", name, err_name(rc));
+	return denied_dir(d, dir, rc, err);
 }

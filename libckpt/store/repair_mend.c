@@ -111,8 +111,7 @@ static void drop(struct disk *disk, int dir, const char *name)
 
 static int take_place(struct disk *disk, int dir, const char *tmp, const char *name)
 {
-	struct disk_op op = {.kind = DISK_RENAME, .dir = dir, .name = tmp, .dir2 = dir, .name2 = name};
-	int rc = disk_do(disk, &op);
+	int rc = disk_rename_at(disk, dir, tmp, name);
 	return rc < 0 ? rc : sync_handle(disk, dir);
 }
 
@@ -125,10 +124,8 @@ static void replace_sibling(struct mending *m, const char *tmp, struct step_id i
 	struct err ignored = {{0}};
 	if (checkpoint_open_root(m->r->repo, m->r->job, id, &ck, &ignored))
 		return;
-	struct disk_op op = {
-		.kind = DISK_LINK, .dir = m->r->ck.dir, .name = m->file->name, .dir2 = ck.dir, .name2 = tmp};
 	drop(disk, ck.dir, tmp);
-	if (disk_do(disk, &op) >= 0) {
+	if (!disk_link_at(disk, m->r->ck.dir, m->file->name, ck.dir, tmp)) {
 		if (take_place(disk, ck.dir, tmp, m->file->name) < 0)
 			drop(disk, ck.dir, tmp);
 		else

@@ -1,6 +1,7 @@
 #include "store/repo.h"
 
 #include "base/cleanup.h"
+#include "store/denied.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -93,13 +94,17 @@ static int make_root(const char *path, struct err *err)
 	struct disk_op make = {.kind = DISK_MKDIR, .dir = dir, .name = name};
 	struct disk_op sync = {.kind = DISK_FSYNC, .file = dir};
 	rc = disk_do(disk, &make);
-	if (!rc)
+	if (!rc || rc == -EEXIST) /* it was not there a moment ago: ours, and the answer was lost, or somebody else's */
 		rc = disk_do(disk, &sync);
 	struct disk_op undo = {.kind = DISK_RMDIR, .dir = dir, .name = name};
-	if (rc < 0 && rc != -EEXIST)
+	if (rc < 0)
 		disk_do(disk, &undo); /* so that the next try does not take it for durable */
+	if (rc < 0) {
+		err_set(err, rc, "cannot make the repository %s: %s", path, err_name(rc));
+		denied_dir(disk, dir, rc, err);
+	}
 	disk_free(disk);
-	return rc < 0 ? err_set(err, rc, "cannot make the repository %s: %s", path, err_name(rc)) : 0;
+	return rc;
 }
 
 int repo_create(const char *path, struct err *err)

@@ -1,6 +1,7 @@
 #include "store/trash.h"
 
 #include "base/clock.h"
+#include "store/denied.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -16,8 +17,10 @@ int trash_lock(struct repo *repo, uint64_t deadline, struct err *err)
 		int lock = disk_lock(repo->disk, repo->root, REPO_GC_LOCK);
 		if (lock >= 0)
 			return lock;
-		if (lock != -EWOULDBLOCK)
-			return err_set(err, lock, "cannot lock %s/%s: %s", repo->path, REPO_GC_LOCK, err_name(lock));
+		if (lock != -EWOULDBLOCK) {
+			err_set(err, lock, "cannot lock %s/%s: %s", repo->path, REPO_GC_LOCK, err_name(lock));
+			return denied_dir(repo->disk, repo->root, lock, err);
+		}
 		if (clock_now() >= deadline)
 			return err_set(err, lock, "another process is removing checkpoints from %s (it holds %s)",
 				       repo->path, REPO_GC_LOCK);
@@ -91,14 +94,16 @@ int trash_move(struct repo *repo, const char *job, const char *name, char trash[
 	if (dir < 0)
 		return dir;
 	trash_name(name, clock_wall(), trash);
-	struct disk_op rename = {.kind = DISK_RENAME, .dir = dir, .name = name, .dir2 = dir, .name2 = trash};
 	struct disk_op sync = {.kind = DISK_FSYNC, .file = dir};
-	int rc = disk_do(repo->disk, &rename);
+	int rc = disk_rename_at(repo->disk, dir, name, trash);
 	if (!rc)
 		rc = disk_do(repo->disk, &sync);
+	if (rc < 0) {
+		err_set(err, rc, "cannot move %s/%s/%s out of the way: %s", repo->path, job, name, err_name(rc));
+		denied_dir(repo->disk, dir, rc, err);
+	}
 	disk_close_file(repo->disk, dir);
-	return rc < 0 ? err_set(err, rc, "cannot move %s/%s/%s out of the way: %s", repo->path, job, name, err_name(rc))
-		      : 0;
+	return rc;
 }
 
 static int unlink_at(struct disk *disk, int dir, const char *name)

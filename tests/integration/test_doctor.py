@@ -19,7 +19,7 @@ if platform.machine() != "x86_64":
 cases = Cases()
 case = cases.case
 top = pathlib.Path(tempfile.mkdtemp())
-PR_CAPBSET_DROP, CAP_IPC_LOCK = 24, 14
+PR_CAPBSET_DROP, CAP_DAC_OVERRIDE, CAP_IPC_LOCK = 24, 1, 14
 
 
 def doctor(*args, set_up=None, **env):
@@ -78,6 +78,19 @@ def _():
     (top / "file").write_text("")
     lacks("store", "broken", "--store", top / "file")
     lacks("store-write", "broken", "--store", "/proc")
+
+
+@case("a store of another user is told of, with whose it is")
+def _():
+    if os.geteuid():
+        return "this needs root"
+    foreign = top / "foreign"
+    foreign.mkdir()
+    os.chown(foreign, 12345, 12345)
+    check = lacks("store-write", "broken", "--store", foreign, set_up=lambda: libc.prctl(PR_CAPBSET_DROP, CAP_DAC_OVERRIDE, 0, 0, 0))
+    has(check["found"], "Permission denied", "belongs to user 12345", "this is user 0")
+    has(check["remedy"], "NFS")
+    return None
 
 
 @case("memory is no storage")

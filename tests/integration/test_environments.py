@@ -200,4 +200,40 @@ def _():
     return None
 
 
+OWNER = 12345  # another user; nobody has to know him
+SQUASHED = ("setpriv", "--bounding-set=-dac_override,-dac_read_search", "--inh-caps=-all")  # root as an NFS server with root_squash sees him
+
+
+@case("a store that belongs to another user: said, with what to do")
+def _():
+    if os.geteuid() or not shutil.which("setpriv"):
+        return "this needs root and setpriv"
+    store = new_store()
+    store.mkdir()
+    os.chown(store, OWNER, OWNER)
+    environment = dict(ENVIRONMENT, TMPDIR=str(top))
+    sentence = (f"belongs to user {OWNER}, with mode 755, and this is user 0: work as user {OWNER}", "root_squash")
+    done = subprocess.run([*SQUASHED, CKPT, "run", "--store", store, "--", "true"], capture_output=True, text=True, env=environment,
+                          timeout=DEADLINE)
+    expect(done.returncode not in (0, 2), f"exit {done.returncode}: {done.stderr}")
+    has(done.stderr, *sentence)
+    done = subprocess.run([*SQUASHED, CKPT, "run", "--store", store / "below", "--", "true"], capture_output=True, text=True,
+                          env=environment, timeout=DEADLINE)
+    expect(done.returncode not in (0, 2), f"exit {done.returncode}: {done.stderr}")
+    has(done.stderr, "cannot make the repository", *sentence)
+    os.chown(store, 0, 0)
+    job(store)
+    for path in (store, *store.rglob("*")):
+        os.chown(path, OWNER, OWNER)
+    for command in (["pin", "latest"], ["tag", "latest", "best"], ["forget", "--keep-last", "1"]):
+        done = subprocess.run([*SQUASHED, CKPT, *command, "--repo", store], capture_output=True, text=True, env=environment)
+        equal(done.returncode, 1, done.stderr)
+        has(done.stderr, *sentence)
+    store.chmod(0o700)
+    done = subprocess.run([*SQUASHED, CKPT, "list", "--repo", store], capture_output=True, text=True, env=environment)
+    equal(done.returncode, 1, done.stderr)
+    has(done.stderr, "cannot open the directory", f"belongs to user {OWNER}, with mode 700", "root_squash")
+    return None
+
+
 sys.exit(cases.end())

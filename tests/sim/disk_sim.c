@@ -225,6 +225,17 @@ static bool fault(unsigned per_thousand)
 	return per_thousand && rng_below(world_rng(), 1000) < per_thousand;
 }
 
+/* What a server without memory says when it is asked for the same again. */
+static int64_t answered(const struct disk_op *op, int64_t result)
+{
+	bool makes = op->kind == DISK_MKDIR || op->kind == DISK_LINK;
+	bool takes = op->kind == DISK_RENAME || op->kind == DISK_UNLINK || op->kind == DISK_RMDIR;
+	if (result < 0 || !(makes || takes) || !fault(sim.faults.answer))
+		return result;
+	sim.counts.answers++;
+	return makes ? -EEXIST : -ENOENT;
+}
+
 static int64_t perform(const struct disk_op *op)
 {
 	sim.counts.operations++;
@@ -243,7 +254,7 @@ static int64_t perform(const struct disk_op *op)
 		rc = -EIO;
 	}
 	sim.counts.errors += rc != 0;
-	return rc ? rc : effect(op);
+	return rc ? rc : answered(op, effect(op));
 }
 
 /* ---- the interface ----------------------------------------------------------------------------------------------- */

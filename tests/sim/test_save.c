@@ -17,7 +17,7 @@ enum { EVENTS = 1500, SEEDS = 300, SEEDS_NIGHTLY = 20000 };
 #endif
 
 struct totals {
-	uint64_t captured, durable, removed, restores, lost_ranks, restarts, power_cuts, shared;
+	uint64_t captured, durable, removed, restores, lost_ranks, restarts, power_cuts, shared, answers;
 };
 
 /* What an operator may have decided: by the seed, so that a run replays. */
@@ -65,6 +65,7 @@ static void run(uint64_t seed, enum disk_lie lie, struct totals *t)
 	struct disk_faults faults = {.error = rng_chance(world_rng(), 40) ? 5 : 0,
 				     .no_space = rng_chance(world_rng(), 30) ? 20 : 0,
 				     .link = seed % 4 ? 0 : 300,
+				     .answer = seed % 5 ? 0 : 100,
 				     .fsync = rng_chance(world_rng(), 30) ? 20 : 0};
 	for (uint64_t i = 0; i < EVENTS; i++) {
 		sim_context(seed, i);
@@ -87,6 +88,7 @@ static void run(uint64_t seed, enum disk_lie lie, struct totals *t)
 	t->restarts += node.restarts;
 	t->power_cuts += node.power_cuts;
 	t->shared += disk_sim_counts()->shared;
+	t->answers += disk_sim_counts()->answers;
 	node_end(&node);
 	world_end();
 }
@@ -105,12 +107,12 @@ int main(int argc, char **argv)
 		run(seed, which, &t);
 	printf("%" PRIu64 " seeds from %" PRIu64 ": %" PRIu64 " snapshots captured, %" PRIu64 " durable, %" PRIu64
 	       " seen removed, %" PRIu64 " restores, %" PRIu64 " ranks lost, %" PRIu64 " daemons killed, %" PRIu64
-	       " power cuts, %" PRIu64 " files linked\n",
+	       " power cuts, %" PRIu64 " files linked, %" PRIu64 " answers lost\n",
 	       count, first, t.captured, t.durable, t.removed, t.restores, t.lost_ranks, t.restarts, t.power_cuts,
-	       t.shared);
+	       t.shared, t.answers);
 	/* A schedule in which nothing happens proves nothing. */
 	if (count >= 50 && (!t.captured || !t.durable || !t.removed || !t.restores || !t.lost_ranks || !t.restarts ||
-			    !t.power_cuts || !t.shared)) {
+			    !t.power_cuts || !t.shared || !t.answers)) {
 		printf("some kind of event never happened\n");
 		return 1;
 	}

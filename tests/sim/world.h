@@ -27,10 +27,12 @@ struct disk_faults {
 	unsigned no_space; /* -ENOSPC from a write */
 	unsigned link;     /* -EMLINK from a link into another directory */
 	unsigned fsync;    /* -EIO from an fsync: then what was not yet written back is lost for good */
+	unsigned answer; /* of a change of names that was done: the server is asked again, and says EEXIST or ENOENT */
 };
 struct disk_counts {
 	uint64_t operations, errors, power_cuts, lost_sectors, lost_names;
-	uint64_t shared; /* files that got a second name in another directory */
+	uint64_t answers; /* that were lost */
+	uint64_t shared;  /* files that got a second name in another directory */
 };
 void disk_sim_reset(void);
 struct disk_faults disk_sim_faults(const struct disk_faults *faults); /* returns what they were */

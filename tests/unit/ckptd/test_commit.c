@@ -9,6 +9,7 @@
 #include "store/verify.h"
 
 #include <criterion/criterion.h>
+#include <dirent.h>
 #include <stdio.h>
 #include <sys/stat.h>
 
@@ -223,6 +224,82 @@ Test(commit, without_hard_links_it_renames)
 	arm("disk.link=error:EOPNOTSUPP");
 	cr_assert_eq(commit_once(NULL, 0), 0);
 	expect_verified();
+}
+
+static unsigned names_in_job(void)
+{
+	char dir[SCRATCH_MAX + 8];
+	snprintf(dir, sizeof(dir), "%s/main", path);
+	unsigned n = 0;
+	DIR *d = opendir(dir);
+	for (struct dirent *entry; d && (entry = readdir(d));)
+		n += strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0;
+	if (d)
+		closedir(d);
+	return n;
+}
+
+/* A server whose answer was lost is asked again, and says EEXIST or ENOENT of what it has done. */
+Test(commit, lost_answers_do_not_fail_it)
+{
+	static const char *const lost[] = {
+		"disk.mkdir.after=error:EEXIST@1",
+		"disk.mkdir.after=error:EEXIST@2",
+		"disk.mkdir.after=error:EEXIST@2,disk.rename.after=error:ENOENT@1",
+		"disk.link.after=error:EEXIST@1",
+		"disk.unlink.after=error:ENOENT@1",
+		"disk.link.after=error:EEXIST@1,disk.unlink.after=error:ENOENT@1",
+		"disk.link=error:EOPNOTSUPP,disk.rename.after=error:ENOENT@1",
+	};
+	for (size_t i = 0; i < sizeof(lost) / sizeof(lost[0]); i++) {
+		char dir[SCRATCH_MAX + 8], text[ERR_TEXT_MAX];
+		unsigned before = open_descriptors();
+		arm(lost[i]);
+		int rc = commit_once(text, sizeof(text));
+		arm("");
+		cr_assert_eq(rc, 0, "%s: %s", lost[i], text);
+		cr_assert_eq(open_descriptors(), before, "%s: descriptors leak", lost[i]);
+		expect_verified();
+		snprintf(dir, sizeof(dir), "%s/main", path);
+		scratch_remove(dir);
+	}
+}
+
+Test(commit, the_same_answer_about_what_was_not_done_fails_it)
+{
+	static const char *const refused[] = {"disk.link=error:EEXIST@1",
+					      "disk.link=error:EOPNOTSUPP,disk.rename=error:ENOENT@1"};
+	for (size_t i = 0; i < sizeof(refused) / sizeof(refused[0]); i++) {
+		arm(refused[i]);
+		cr_assert_lt(commit_once(NULL, 0), 0, "%s", refused[i]);
+		arm("");
+		cr_assert_eq(names_in_job(), 0u, "%s", refused[i]);
+	}
+}
+
+/* Not ours: somebody else has written it there meanwhile. */
+Test(commit, a_foreign_manifest_is_not_taken_for_its_own)
+{
+	char dir[SCRATCH_MAX + 64], name[NAME_DIR_MAX];
+	uint64_t deadline = clock_deadline(WAIT_S * CLOCK_NS_PER_S);
+	struct commit *c = start(true);
+	while (c->state != COMMIT_MANIFEST && clock_now() < deadline)
+		disk_poll(disk, deadline);
+	name_dir(id, name);
+	snprintf(dir, sizeof(dir), "%s/main/%s", path, name);
+	scratch_write(dir, NAME_MANIFEST, "{}", 2);
+	run();
+	cr_assert_eq(c->rc, -EEXIST);
+	cr_assert(strstr(c->err.text, "another checkpoint"), "%s", c->err.text);
+	commit_free(c);
+}
+
+Test(commit, what_is_given_up_is_cleared_away_although_an_answer_is_lost)
+{
+	arm("commit.node=error:ENOSPC@1,disk.rename.after=error:ENOENT@1");
+	cr_assert_eq(commit_once(NULL, 0), -ENOSPC);
+	arm("");
+	cr_assert_eq(names_in_job(), 0u);
 }
 
 /* Those that are passed on the way of every commit. */

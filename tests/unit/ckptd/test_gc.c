@@ -137,6 +137,17 @@ Test(gc, what_no_rule_keeps_goes_with_its_files)
 	cr_assert_eq(litter(), 0);
 }
 
+Test(gc, what_is_moved_is_deleted_although_the_answer_was_lost)
+{
+	make(2, true);
+	job.policy.keep_last = 1;
+	arm("disk.rename.after=error:ENOENT");
+	collect();
+	arm("");
+	cr_assert_str_eq(left(), "2");
+	cr_assert_eq(litter(), 0);
+}
+
 Test(gc, a_job_that_has_ended_meanwhile_has_its_round)
 {
 	make(2, false);

@@ -77,6 +77,42 @@ Test(disk_sync, put_file_renames_where_there_are_no_links)
 	cr_expect_eq(name_count(), 1);
 }
 
+/* A server that is asked again, because its answer was lost, says EEXIST or ENOENT of what it has done. */
+Test(disk_sync, a_lost_answer_is_no_failure)
+{
+	struct err err = {0};
+	arm("disk.link.after=error:EEXIST");
+	cr_expect_eq(disk_put_file(d, root, "a", "one", 3, false, &err), 0, "%s", err.text);
+	expect_contents("a", "one", 3);
+	arm("disk.rename.after=error:ENOENT");
+	cr_expect_eq(disk_put_file(d, root, "a", "three", 5, true, &err), 0, "%s", err.text);
+	expect_contents("a", "three", 5);
+	arm("disk.link=error:EPERM,disk.rename.after=error:ENOENT");
+	cr_expect_eq(disk_put_file(d, root, "b", "two", 3, false, &err), 0, "%s", err.text);
+	expect_contents("b", "two", 3);
+	arm("");
+	cr_expect_eq(name_count(), 2, "no temporary stays");
+}
+
+Test(disk_sync, the_same_answer_about_what_was_not_done_is_a_failure)
+{
+	static const char *const specs[] = {"disk.link=error:EEXIST", "disk.link=error:EPERM,disk.rename=error:ENOENT"};
+	for (size_t i = 0; i < sizeof(specs) / sizeof(specs[0]); i++) {
+		arm(specs[i]);
+		cr_expect_lt(disk_put_file(d, root, "a", "one", 3, false, NULL), 0, "%s", specs[i]);
+		arm("");
+		cr_expect_eq(name_count(), 0, "%s", specs[i]);
+	}
+	scratch_write(path, "a", "old", 3);
+	arm("disk.rename=error:ENOENT");
+	cr_expect_eq(disk_put_file(d, root, "a", "new", 3, true, NULL), -ENOENT);
+	arm("disk.link.after=error:EEXIST");
+	cr_expect_eq(disk_put_file(d, root, "a", "old", 3, false, NULL), -EEXIST,
+		     "another file, though it says the same");
+	arm("");
+	expect_contents("a", "old", 3);
+}
+
 Test(disk_sync, a_lock_is_held_until_closed)
 {
 	int lock = disk_lock(d, root, ".lock");
@@ -122,5 +158,9 @@ Test(disk_sync, remove_file_is_not_done_until_the_directory_is_synced)
 	scratch_write(path, "a", "hello", 5);
 	arm("disk.fsync=error:EIO");
 	cr_expect_eq(disk_remove_file(d, root, "a", &err), -EIO);
+	arm("");
+	scratch_write(path, "b", "hello", 5);
+	arm("disk.unlink.after=error:ENOENT,disk.fsync=error:EIO");
+	cr_expect_eq(disk_remove_file(d, root, "b", &err), -EIO, "nor when it is said not to have been there");
 	arm("");
 }

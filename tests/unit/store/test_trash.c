@@ -51,6 +51,18 @@ static void arm(const char *spec)
 	cr_assert_eq(failpoint_arm(spec, &err), 0, "%s", err.text);
 }
 
+Test(trash, a_move_whose_answer_was_lost_is_a_move)
+{
+	char trash[TRASH_NAME_MAX];
+	uint64_t freed = 0;
+	failpoint_arm("disk.rename.after=error:ENOENT", &err);
+	cr_assert_eq(trash_move(&repo, "main", name, trash, &err), 0, "%s", err.text);
+	failpoint_arm("", NULL);
+	cr_assert_eq(trash_sweep(&repo, "main", trash, &freed, &err), 0, "%s", err.text);
+	cr_assert_neq(access(one, F_OK), 0);
+	cr_assert_eq(trash_move(&repo, "main", name, trash, &err), -ENOENT, "it is gone");
+}
+
 Test(trash, one_at_a_time_decides)
 {
 	struct repo other;
