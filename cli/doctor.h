@@ -1,5 +1,5 @@
 /* What ckpt doctor looks at: doctor.c (the command), doctor_machine.c (kernel, memory, devices), doctor_store.c (the store's file
- * system). */
+ * system), doctor_lustre.c (its layout, where that is Lustre). */
 #ifndef CKPT_CLI_DOCTOR_H
 #define CKPT_CLI_DOCTOR_H
 
@@ -24,6 +24,7 @@ struct check {
 struct doctor {
 	uint64_t memory_limit; /* what arenas may take, as ckptd would be started now */
 	const char *store;     /* NULL: none */
+	char lustre[4096];     /* a remedy that is made of the path */
 	struct check checks[DOCTOR_CHECKS];
 	unsigned n;
 };
@@ -35,5 +36,7 @@ void doctor_add(struct doctor *d, const char *name, enum verdict verdict, const 
 void doctor_machine(struct doctor *d);
 /* Writes a few small files into the store's directory, under names of its own, and removes them. */
 void doctor_store(struct doctor *d);
+/* The check "store-kind" of a directory on Lustre. */
+void doctor_lustre(struct doctor *d, int dir, const char *path);
 
 #endif

@@ -7,6 +7,7 @@
 
 #include <fcntl.h>
 #include <limits.h>
+#include <linux/magic.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,8 +19,20 @@
 
 enum { BLOCK = 4096, FREE_PERCENT = 10, NAME_MAX_HERE = 64 };
 
-/* Of linux/magic.h, and of what is not in it. */
-enum { MAGIC_TMPFS = 0x01021994, MAGIC_RAMFS = 0x858458f6, MAGIC_NFS = 0x6969, MAGIC_OVERLAY = 0x794c7630 };
+enum { MAGIC_LUSTRE = 0x0bd00bd0 };
+
+/* By the type that statfs tells. */
+static const struct {
+	unsigned long type;
+	const char *name;
+} kinds[] = {
+	{EXT4_SUPER_MAGIC, "ext4"},      {XFS_SUPER_MAGIC, "xfs"},
+	{BTRFS_SUPER_MAGIC, "btrfs"},    {F2FS_SUPER_MAGIC, "f2fs"},
+	{NFS_SUPER_MAGIC, "NFS"},        {SMB2_SUPER_MAGIC, "SMB"},
+	{CEPH_SUPER_MAGIC, "CephFS"},    {FUSE_SUPER_MAGIC, "FUSE"},
+	{MAGIC_LUSTRE, "Lustre"},        {TMPFS_MAGIC, "memory (tmpfs)"},
+	{RAMFS_MAGIC, "memory (ramfs)"}, {OVERLAYFS_SUPER_MAGIC, "a container's own layer (overlay)"},
+};
 
 /* A directory in which to try; name and other belong to this process alone. */
 struct place {
@@ -67,24 +80,32 @@ static int try_lock(const struct place *p)
 	return rc;
 }
 
+static const char *kind_name(unsigned long type)
+{
+	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
+		if (kinds[i].type == type)
+			return kinds[i].name;
+	return "a file system";
+}
+
 static void check_kind(struct doctor *d, const struct place *p)
 {
 	struct statfs s;
 	if (fstatfs(p->dir, &s) < 0)
 		return;
 	unsigned long kind = (unsigned long)s.f_type & 0xffffffff;
-	bool memory = kind == MAGIC_TMPFS || kind == (MAGIC_RAMFS & 0xffffffff), overlay = kind == MAGIC_OVERLAY;
+	bool memory = kind == TMPFS_MAGIC || kind == RAMFS_MAGIC, overlay = kind == OVERLAYFS_SUPER_MAGIC;
+	if (kind == MAGIC_LUSTRE) {
+		doctor_lustre(d, p->dir, p->path);
+		return;
+	}
 	doctor_add(d, "store-kind",
 		   memory    ? VERDICT_DEGRADED
 		   : overlay ? VERDICT_NOTE
 			     : VERDICT_FINE,
 		   memory ? "What is called durable is lost with this machine."
 			  : "A container's own layer goes away with the container.",
-		   "Put the store on a disk, or on a file system that all nodes share.", "%s",
-		   memory              ? "memory (tmpfs)"
-		   : overlay           ? "a container's own layer (overlay)"
-		   : kind == MAGIC_NFS ? "NFS"
-				       : "a file system");
+		   "Put the store on a disk, or on a file system that all nodes share.", "%s", kind_name(kind));
 }
 
 static void check_space(struct doctor *d, const struct place *p)

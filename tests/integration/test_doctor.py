@@ -6,6 +6,7 @@ import pathlib
 import platform
 import re
 import resource
+import struct
 import subprocess
 import sys
 import tempfile
@@ -100,6 +101,32 @@ def _():
             return "/dev/shm is no tmpfs that can be written to"
     has(lacks("store-kind", "degraded", "--store", "/dev/shm")["found"], "tmpfs")
     return None
+
+
+def on_lustre(layout=None):
+    """What is said of a store there, with that default layout of its directory."""
+    store = top / "on lustre"
+    store.mkdir(exist_ok=True)
+    lov = {} if layout is None else {"LUSTRE_LOV": layout.hex()}
+    return doctor("--store", store, LD_PRELOAD=str(BIN / "lustre.so"), **lov)[1]["store-kind"]
+
+
+def plain(stripes, size, magic=0x0BD10BD0, behind=b""):
+    """struct lov_user_md of Lustre."""
+    return struct.pack("=IIQQIHH", magic, 1, 0, 0, size, stripes, 0xFFFF) + behind
+
+
+@case("on Lustre the layout of the store's directory is told, and how to set one")
+def _():
+    for layout, verdict, found in (
+            (None, "note", "the default layout"), (plain(0, 0), "note", "the default layout"), (b"\xd0\x0b", "note", "the default layout"),
+            (plain(1, 1 << 20), "note", "stripes of 1.0 MiB on 1 server"), (plain(4, 8 << 20), "fine", "stripes of 8.0 MiB on 4 servers"),
+            (plain(8, 0, 0x0BD30BD0, b"flash".ljust(16, b"\0")), "fine", "default size on 8 servers"),
+            (plain(0xFFFF, 4 << 20), "fine", "4.0 MiB on all servers"), (plain(0, 0, 0x0BD60BD0), "fine", "a layout by size")):
+        check = on_lustre(layout)
+        equal(check["verdict"], verdict, check)
+        has(check["found"], "Lustre", found)
+    has(on_lustre()["remedy"], f"lfs setstripe -E 64M -c 1 -S 8M -E -1 -c 4 -S 8M '{top}/on lustre'")
 
 
 @case("threads in place of io_uring, by choice and by force")
