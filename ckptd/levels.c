@@ -24,8 +24,7 @@ static bool stands(struct repo *repo, int job, struct step_id id)
 	int dir = disk_open_at(repo->disk, job, name, DISK_DIR);
 	if (dir < 0)
 		return false;
-	struct disk_op sync = {.kind = DISK_FSYNC, .file = dir};
-	bool found = !disk_stat_at(repo->disk, dir, NAME_MANIFEST, &st) && !disk_do(repo->disk, &sync);
+	bool found = !disk_stat_at(repo->disk, dir, NAME_MANIFEST, &st) && !disk_fsync(repo->disk, dir);
 	disk_close_file(repo->disk, dir);
 	return found;
 }

@@ -30,9 +30,8 @@ static int move_aside(struct daemon *d, const struct checkpoint_ref *ref, struct
 	int rc = failpoint("startup.aside", NULL);
 	if (!rc)
 		rc = disk_rename_at(d->disk, job, name, aside);
-	struct disk_op sync = {.kind = DISK_FSYNC, .file = job};
 	if (!rc)
-		rc = disk_do(d->disk, &sync);
+		rc = disk_fsync(d->disk, job);
 	disk_close_file(d->disk, job);
 	if (rc == -ENOENT)
 		return 0; /* removed since it was listed */

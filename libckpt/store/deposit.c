@@ -208,8 +208,7 @@ static void give_up(struct writer *w)
 {
 	char aside[NAME_DIR_MAX + 48];
 	snprintf(aside, sizeof(aside), "%s%s.%lx", REPO_ABANDONED, w->name, (unsigned long)clock_wall());
-	struct disk_op sync = {.kind = DISK_FSYNC, .file = w->job_dir};
-	if (disk_rename_at(w->disk, w->job_dir, w->name, aside) < 0 || disk_do(w->disk, &sync) < 0)
+	if (disk_rename_at(w->disk, w->job_dir, w->name, aside) < 0 || disk_fsync(w->disk, w->job_dir) < 0)
 		return;
 	disk_list(w->disk, w->dir, unlink_one, w);
 	struct disk_op remove = {.kind = DISK_RMDIR, .dir = w->job_dir, .name = aside};

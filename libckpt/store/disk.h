@@ -104,6 +104,7 @@ void disk_unregister(struct disk *d, int token);
 int disk_do(struct disk *d, struct disk_op *op);
 int disk_open_at(struct disk *d, int dir, const char *name, unsigned flags);
 int disk_close_file(struct disk *d, int file);
+int disk_fsync(struct disk *d, int file);
 /* A second name, and a new name in the same directory, durable when the directory is fsynced. A server whose answer was lost is asked
  * again, and may say of what it has done that the name exists, or that it does not (NFS): that counts as done. */
 int disk_link_at(struct disk *d, int dir, const char *name, int dir2, const char *name2);

@@ -48,6 +48,12 @@ int disk_close_file(struct disk *d, int file)
 	return disk_do(d, &op);
 }
 
+int disk_fsync(struct disk *d, int file)
+{
+	struct disk_op op = {.kind = DISK_FSYNC, .file = file};
+	return disk_do(d, &op);
+}
+
 /* ---- names */
 
 static bool is_same(struct disk *d, const struct disk_stat *was, int dir, const char *name)
@@ -148,8 +154,7 @@ static int fill(struct disk *d, int file, const char *tmp, const void *data, siz
 	int rc = disk_do(d, &write);
 	if (rc < 0)
 		return err_set(err, rc, "cannot write %s: %s", tmp, err_name(rc));
-	struct disk_op fsync = {.kind = DISK_FSYNC, .file = file};
-	rc = disk_do(d, &fsync);
+	rc = disk_fsync(d, file);
 	return rc < 0 ? err_set(err, rc, "cannot fsync %s: %s", tmp, err_name(rc)) : 0;
 }
 
@@ -176,8 +181,7 @@ static int publish(struct disk *d, int dir, const char *tmp, const char *name, b
 
 static int sync_directory(struct disk *d, int dir, const char *name, struct err *err)
 {
-	struct disk_op op = {.kind = DISK_FSYNC, .file = dir};
-	int rc = disk_do(d, &op);
+	int rc = disk_fsync(d, dir);
 	return rc < 0 ? err_set(err, rc, "cannot fsync the directory of %s: %s", name, err_name(rc)) : 0;
 }
 

@@ -97,12 +97,13 @@ void keeping_free(struct keeping *k)
 	*k = (struct keeping){0};
 }
 
-static int sync_handle(struct disk *disk, int handle)
+/* Of a handle that was just opened, or the error of that. */
+static int sync_and_close(struct disk *disk, int handle)
 {
-	struct disk_op sync = {.kind = DISK_FSYNC, .file = handle};
-	int rc = handle < 0 ? handle : disk_do(disk, &sync);
-	if (handle >= 0)
-		disk_close_file(disk, handle);
+	if (handle < 0)
+		return handle;
+	int rc = disk_fsync(disk, handle);
+	disk_close_file(disk, handle);
 	return rc;
 }
 
@@ -113,9 +114,9 @@ int keeping_settle(struct repo *repo, const char *job, const struct keeping *k, 
 		newest--;
 	if (!newest)
 		return 0;
-	int rc = sync_handle(repo->disk, open_checkpoint(repo, job, k->items[newest - 1].id));
+	int rc = sync_and_close(repo->disk, open_checkpoint(repo, job, k->items[newest - 1].id));
 	if (!rc)
-		rc = sync_handle(repo->disk, disk_open_at(repo->disk, repo->root, job, DISK_DIR));
+		rc = sync_and_close(repo->disk, disk_open_at(repo->disk, repo->root, job, DISK_DIR));
 	return rc < 0 ? err_set(err, rc, "cannot make the newest checkpoint of %s/%s durable: %s", repo->path, job,
 				err_name(rc))
 		      : 0;

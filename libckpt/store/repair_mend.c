@@ -97,12 +97,6 @@ static int mend_bytes(struct mending *m)
 
 /* ---- the new file takes the place of the damaged one -------------------------------------------------------------- */
 
-static int sync_handle(struct disk *disk, int handle)
-{
-	struct disk_op op = {.kind = DISK_FSYNC, .file = handle};
-	return disk_do(disk, &op);
-}
-
 static void drop(struct disk *disk, int dir, const char *name)
 {
 	struct disk_op op = {.kind = DISK_UNLINK, .dir = dir, .name = name};
@@ -112,7 +106,7 @@ static void drop(struct disk *disk, int dir, const char *name)
 static int take_place(struct disk *disk, int dir, const char *tmp, const char *name)
 {
 	int rc = disk_rename_at(disk, dir, tmp, name);
-	return rc < 0 ? rc : sync_handle(disk, dir);
+	return rc < 0 ? rc : disk_fsync(disk, dir);
 }
 
 /* Links the new file to a temporary name in the sibling's directory, then over the damaged one. Where that fails the sibling stays
@@ -168,7 +162,7 @@ static int write_new(struct mending *m, const char *tmp)
 		return err_set(m->err, m->out, "cannot create %s: %s", tmp, err_name(m->out));
 	int rc = mend_bytes(m);
 	if (!rc)
-		rc = sync_handle(disk, m->out);
+		rc = disk_fsync(disk, m->out);
 	disk_close_file(disk, m->out);
 	m->out = -1;
 	return rc;

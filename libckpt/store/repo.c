@@ -92,10 +92,9 @@ static int make_root(const char *path, struct err *err)
 	if (rc < 0)
 		return err_prefix(err, rc, "cannot make the repository %s", path);
 	struct disk_op make = {.kind = DISK_MKDIR, .dir = dir, .name = name};
-	struct disk_op sync = {.kind = DISK_FSYNC, .file = dir};
 	rc = disk_do(disk, &make);
 	if (!rc || rc == -EEXIST) /* it was not there a moment ago: ours, and the answer was lost, or somebody else's */
-		rc = disk_do(disk, &sync);
+		rc = disk_fsync(disk, dir);
 	struct disk_op undo = {.kind = DISK_RMDIR, .dir = dir, .name = name};
 	if (rc < 0)
 		disk_do(disk, &undo); /* so that the next try does not take it for durable */

@@ -94,10 +94,9 @@ int trash_move(struct repo *repo, const char *job, const char *name, char trash[
 	if (dir < 0)
 		return dir;
 	trash_name(name, clock_wall(), trash);
-	struct disk_op sync = {.kind = DISK_FSYNC, .file = dir};
 	int rc = disk_rename_at(repo->disk, dir, name, trash);
 	if (!rc)
-		rc = disk_do(repo->disk, &sync);
+		rc = disk_fsync(repo->disk, dir);
 	if (rc < 0) {
 		err_set(err, rc, "cannot move %s/%s/%s out of the way: %s", repo->path, job, name, err_name(rc));
 		denied_dir(repo->disk, dir, rc, err);
@@ -137,9 +136,8 @@ int trash_sweep(struct repo *repo, const char *job, const char *trash, uint64_t 
 	int job_dir = open_job(repo, job, err);
 	if (job_dir < 0)
 		return job_dir;
-	struct disk_op sync = {.kind = DISK_FSYNC, .file = job_dir};
 	struct disk_op rmdir = {.kind = DISK_RMDIR, .dir = job_dir, .name = trash};
-	int rc = disk_do(repo->disk, &sync);
+	int rc = disk_fsync(repo->disk, job_dir);
 	int dir = rc ? rc : disk_open_at(repo->disk, job_dir, trash, DISK_DIR);
 	rc = dir;
 	if (dir >= 0) {
