@@ -50,9 +50,9 @@ static bool read_row(struct repo *repo, const struct checkpoint_ref *ref, struct
 	if (ref->state == CHECKPOINT_PARTIAL)
 		return true;
 	int rc = checkpoint_open_root(repo, ref->job, ref->id, &ck, &row->why);
-	if (rc < 0) {
-		row->state = "damaged";
-		row->tone = TONE_BAD;
+	if (rc < 0) { /* no memory, no permission and the like say nothing about the checkpoint */
+		row->state = rc == -EBADMSG ? "damaged" : "unreadable";
+		row->tone = rc == -EBADMSG ? TONE_BAD : TONE_WARN;
 		return rc != -ENOENT;
 	}
 	row->state = "committed";
@@ -237,9 +237,11 @@ const struct command command_list = {
 	.name = "list",
 	.summary = "list the checkpoints of a repository, oldest first",
 	.detail = "SIZE is what the files hold; where they are packed what they take follows: \"1.5 GiB in 1.2 GiB\".\n"
-		  "STATE is committed, verified (a full read found it intact) or damaged (a check found damage: ckpt "
+		  "STATE is committed, verified (a full read found it intact), damaged (a check found damage: ckpt "
 		  "verify\n"
-		  "names it). All jobs are listed unless --job or CKPT_JOB names one.",
+		  "names it) or unreadable (its manifest could not be read now, which says nothing about it). All jobs "
+		  "are\n"
+		  "listed unless --job or CKPT_JOB names one.",
 	.args = "",
 	.options = options,
 	.run = run,

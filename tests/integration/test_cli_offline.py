@@ -419,4 +419,26 @@ def _():
 
 
 shutil.rmtree(os.fsencode(top), ignore_errors=True)
+@case("list: a manifest that cannot be read says nothing of its checkpoint")
+def _():
+    if os.geteuid() == 0 and not shutil.which("setpriv"):
+        return "setpriv is not installed"
+    closed = top / "closed"
+    make(closed, 1000)
+    make(closed, 2000)
+    manifest = next(closed.glob("*/step-000000001000.*/MANIFEST.json"))
+    manifest.chmod(0)
+    prefix = ["setpriv", "--bounding-set=-all", "--inh-caps=-all"] if os.geteuid() == 0 else []
+    done = subprocess.run([*prefix, BIN / "ckpt", "list", "--repo", closed, "--json"], capture_output=True, text=True)
+    equal(done.returncode, OK, done.stderr)
+    first, second = json.loads(done.stdout)["checkpoints"]
+    equal((first["state"], first["bytes"], second["state"]), ("unreadable", None, "committed"))
+    has(first["detail"], "Permission denied")
+    has(done.stderr, "Permission denied")
+    manifest.chmod(0o644)
+    manifest.write_text("{}")
+    equal(data("list", "--repo", closed)["checkpoints"][0]["state"], "damaged")
+    return None
+
+
 sys.exit(cases.end())
