@@ -127,6 +127,15 @@ static void on_tick(void *arg)
 	loop_tick(s->daemon.loop, busy ? TICK_BUSY_MS : idle, on_tick, s);
 }
 
+/* A library that libfabric brings (libinfinipath) sets handlers before main, by which what should be a crash writes a file into the
+ * working directory and ends like an error. */
+static void default_signals(void)
+{
+	static const int taken[] = {SIGINT, SIGTERM, SIGILL, SIGABRT, SIGBUS, SIGSEGV};
+	for (unsigned i = 0; i < sizeof(taken) / sizeof(taken[0]); i++)
+		signal(taken[i], SIG_DFL);
+}
+
 static int open_signals(void)
 {
 	sigset_t set;
@@ -311,6 +320,7 @@ int main(int argc, char **argv)
 {
 	struct server s = {.listener = -1, .signals = -1, .lock = -1};
 	struct err err = {{0}};
+	default_signals();
 	log_init("ckptd");
 	s.daemon.root = -1;
 	s.daemon.started_ns = clock_now();

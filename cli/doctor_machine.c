@@ -208,10 +208,10 @@ static void check_gpu(struct doctor *d)
 static void check_fabric(struct doctor *d)
 {
 	bool there = loads("libfabric.so.1"), verbs = !access("/sys/class/infiniband", F_OK);
-	doctor_add(d, "fabric", there ? VERDICT_FINE : VERDICT_NOTE,
-		   "Nothing yet: copies on other nodes do not exist in this release, and one node needs no fabric.",
-		   "Install libfabric1 where nodes are to hold each other's copies.", "libfabric %s, %s",
-		   there ? "is there" : "is not there", verbs ? "RDMA devices" : "no RDMA device");
+	doctor_add(d, "fabric", there ? VERDICT_FINE : VERDICT_BROKEN,
+		   "ckptd does not start without it, also on a node alone.", "Install libfabric1.", "libfabric %s, %s",
+		   there ? "is there" : "does not load",
+		   verbs ? "RDMA devices: see the setting fabric-provider" : "no RDMA device: nodes copy over tcp");
 }
 
 void doctor_machine(struct doctor *d)

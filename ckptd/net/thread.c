@@ -5,6 +5,7 @@
 #include "base/clock.h"
 
 #include <poll.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -181,6 +182,8 @@ static void say_goodbye(struct net *net)
 void *net_thread(void *arg)
 {
 	struct net *net = arg;
+	/* Not a batch thread, as the loop's is: on a busy machine its heartbeats would be late, and others take us for dead. */
+	(void)sched_setscheduler(0, SCHED_OTHER, &(struct sched_param){0});
 	while (!must_stop(net))
 		turn(net);
 	say_goodbye(net);

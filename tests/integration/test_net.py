@@ -20,6 +20,7 @@ MiB = 1 << 20
 LARGE = 1024 * MiB if NIGHTLY else 256 * MiB
 COPY = 32 * MiB  # of which many are on the way
 TIMEOUT_MS = 1000
+PATIENT_MS = 20000  # where nothing is to be lost on a busy machine
 EACCES, ENOBUFS, ETIMEDOUT, ECONNRESET, ESHUTDOWN = -13, -105, -110, -104, -108
 
 
@@ -129,7 +130,7 @@ def fresh_net():
 
 
 def messages_arrive_in_order_and_a_full_queue_is_told(net):
-    a, b = net.pair()
+    a, b = net.pair(timeout=PATIENT_MS)
     b.process.stdin.write("deaf 1500\n")  # its loop, not its net: the session stays
     b.process.stdin.flush()
     time.sleep(0.1)  # any time will do: it is deaf for long enough or the queue takes all, which fails below
@@ -148,7 +149,7 @@ def messages_arrive_in_order_and_a_full_queue_is_told(net):
 
 
 def copies_go_both_ways_and_are_whole(net):
-    a, b = net.pair()
+    a, b = net.pair(timeout=PATIENT_MS)
     region, ticket = b.expose(a, LARGE, "w", 1)
     a.copy("write", b, ticket, LARGE, 2)
     a.copied(LARGE)
@@ -215,7 +216,7 @@ def one_that_is_stopped_is_seen_and_what_it_was_writing_when_it_wakes_up_is_lost
 
 
 def a_region_that_is_withdrawn_is_written_no_more(net):
-    a, b = net.pair()
+    a, b = net.pair(timeout=PATIENT_MS)
     other, spared = a.expose(b, MiB, "w", 1)
     for round_ in range(8):
         region, ticket = a.expose(b, 64 * MiB, "w", 1)
@@ -238,7 +239,7 @@ def a_region_that_is_withdrawn_is_written_no_more(net):
 
 
 def a_copy_that_is_late_ends_and_the_session_goes_on(net):
-    a, b = net.pair(timeout=20000)
+    a, b = net.pair(timeout=PATIENT_MS)
     region, ticket = b.expose(a, COPY, "w", 1)
     b.signal(signal.SIGSTOP)
     begun = time.monotonic()

@@ -2,6 +2,7 @@
 
 import os
 import pathlib
+import signal
 import socket
 import subprocess
 import sys
@@ -75,7 +76,19 @@ def without_what_it_needs_it_does_not_start():
     has(fails("--cluster", cluster.roster, "--node", "a", "--cluster-key", cluster.key), "32 random bytes", "/dev/urandom")
 
 
+def what_is_a_crash_ends_as_one():
+    """Libraries of providers bring handlers of their own."""
+    cluster = Cluster(["a"])
+    daemon = cluster.daemon("a")
+    daemon.start()
+    before = set(pathlib.Path().iterdir())
+    daemon.process.send_signal(signal.SIGABRT)
+    expect(daemon.process.wait(DEADLINE) == -signal.SIGABRT, daemon.process.returncode, daemon.text())
+    expect(not set(pathlib.Path().iterdir()) - before, "left behind:", set(pathlib.Path().iterdir()) - before)
+
+
 cases = Cases()
+cases.run("what is a crash ends as one", what_is_a_crash_ends_as_one)
 cases.run("nodes find each other and see who ends", nodes_find_each_other_and_see_who_ends)
 cases.run("without what it needs it does not start", without_what_it_needs_it_does_not_start)
 sys.exit(cases.end())
