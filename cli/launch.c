@@ -12,6 +12,7 @@
 
 #define DAEMON_END_NS (30 * CLOCK_NS_PER_S)
 #define OUTPUT_END_NS (5 * CLOCK_NS_PER_S)
+#define LAST_WORD_NS (2 * CLOCK_NS_PER_S)
 #define LEFTOVERS_NS (5 * CLOCK_NS_PER_S)
 /* Nothing needs it: a bound in case that an event was missed. */
 #define IDLE_NS (5 * CLOCK_NS_PER_S)
@@ -233,9 +234,31 @@ static void say_failed(struct launch *launch)
 	}
 }
 
+/* A job that ends right after a recovery is over before the daemon was asked how that went. What else the daemon says is not heard any
+ * more. */
+static void hear_last_word(struct launch *launch)
+{
+	uint64_t deadline = clock_deadline(LAST_WORD_NS);
+	recovery_hurry(&launch->recoveries);
+	if (launch->link.state == UPLINK_UP && recovery_should_ask(&launch->recoveries, clock_now()))
+		uplink_ask(&launch->link);
+	while (launch->link.state == UPLINK_UP && recovery_awaits(&launch->recoveries) && clock_now() < deadline) {
+		struct pollfd fd = {.fd = launch->link.sock, .events = POLLIN};
+		poll(&fd, 1, clock_ms_until(deadline));
+		while (!uplink_recv(&launch->link)) {
+			const struct frame *f = &launch->link.frame;
+			if (f->type == WIRE_STATUS)
+				recovery_answer(&launch->recoveries, (const char *)f->body, f->len,
+						launch->options.job);
+			frame_free(&launch->link.frame);
+		}
+	}
+}
+
 int launch_run(struct launch *launch)
 {
 	loop(launch);
+	hear_last_word(launch);
 	say_failed(launch);
 	uplink_free(&launch->link);
 	keeper_stop(&launch->keeper, clock_deadline(DAEMON_END_NS));

@@ -53,7 +53,19 @@ bool recovery_should_ask(struct recoveries *all, uint64_t now)
 		return false;
 	all->ask_at = now + all->pause_ns;
 	all->pause_ns = min_u64(all->pause_ns * 2, ASK_MOST_NS);
+	all->unanswered++;
 	return true;
+}
+
+void recovery_hurry(struct recoveries *all)
+{
+	all->ask_at = 0;
+}
+
+bool recovery_awaits(const struct recoveries *all)
+{
+	const struct recovery *last = all->open ? &all->list[all->count - 1] : NULL;
+	return last && !last->daemon && !last->restored && all->unanswered;
 }
 
 uint64_t recovery_next(const struct recoveries *all)
@@ -89,6 +101,7 @@ static void take_restore(struct recovery *r, const json_t *last)
 void recovery_answer(struct recoveries *all, const char *json, size_t len, const char *job)
 {
 	struct recovery *r = recovery_current(all);
+	all->unanswered -= all->unanswered > 0;
 	if (!r || r->daemon || r->restored)
 		return;
 	json_t *doc = json_loadb(json, len, JSON_REJECT_DUPLICATES, NULL);

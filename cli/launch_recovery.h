@@ -33,6 +33,7 @@ struct recoveries {
 	bool asked;                           /* `base` is known */
 	uint64_t base;                        /* restores that the daemon had done when it was opened */
 	uint64_t ask_at, pause_ns;
+	unsigned unanswered; /* that were asked */
 };
 
 /* A new entry, or the last one again while its ranks are not back. NULL: the list is full. */
@@ -44,6 +45,9 @@ void recovery_settle(struct recoveries *all, uint64_t now);
 /* Whether to ask the daemon now, and when next. */
 bool recovery_should_ask(struct recoveries *all, uint64_t now);
 uint64_t recovery_next(const struct recoveries *all);
+/* The ranks have ended: asks once more, whatever the time. Then whether something is still to be heard of the last restore. */
+void recovery_hurry(struct recoveries *all);
+bool recovery_awaits(const struct recoveries *all);
 /* The daemon's answer (JSON text). */
 void recovery_answer(struct recoveries *all, const char *json, size_t len, const char *job);
 

@@ -47,6 +47,17 @@ def _():
         equal(r[name] is not None and 0 <= r[name] < 30000, True, f"{name} {r[name]}")
 
 
+@case("a job that ends right after its recovery tells of the restore")
+def _():
+    for _ in range(4):
+        store = tempfile.mkdtemp(dir=top)
+        r = run("-n", 4, "--json", "--store", store, "--inject", "kill:rank=1@step=40", "--", TRAIN, "--steps", 40, "--save-memory-every", 1)
+        document = json.loads(r.out())
+        equal([document["fired"], document["recovered"]], [1, 1])
+        r = document["recoveries"][0]
+        equal([r["source"], r["restored_step"] is not None, r["restore_ms"] is not None], ["memory", True, True], r)
+
+
 @case("a killed daemon comes back, gets the arenas back, and saves go on")
 def _():
     store = tempfile.mkdtemp(dir=top)

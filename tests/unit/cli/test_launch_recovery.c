@@ -47,6 +47,26 @@ Test(launch_recovery, takes_the_restore_that_came_after_it)
 	cr_expect_null(recovery_current(&all));
 }
 
+Test(launch_recovery, at_the_end_one_more_answer_is_awaited_and_no_other)
+{
+	cr_expect_not(recovery_awaits(&all));
+	recovery_open(&all, false, 100 * MS);
+	cr_expect_not(recovery_awaits(&all), "nothing was asked");
+	cr_expect(recovery_should_ask(&all, 100 * MS));
+	answer_count(3, 30);
+	cr_expect_not(recovery_awaits(&all), "it was answered");
+	cr_expect_not(recovery_should_ask(&all, 100 * MS));
+	recovery_hurry(&all);
+	cr_expect(recovery_should_ask(&all, 100 * MS));
+	cr_expect(recovery_awaits(&all));
+	answer_count(4, 40);
+	cr_expect_not(recovery_awaits(&all));
+	cr_expect(recovery_current(&all)->restored);
+	recovery_open(&all, true, 200 * MS);
+	recovery_hurry(&all);
+	cr_expect_not(recovery_should_ask(&all, 200 * MS), "of the daemon's own death nothing can be asked");
+}
+
 Test(launch_recovery, follows_a_daemon_that_counts_from_zero_again)
 {
 	struct recovery *r = recovery_open(&all, false, 100 * MS);
