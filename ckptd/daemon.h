@@ -44,6 +44,8 @@ struct daemon {
 	struct roster *roster;   /* NULL: this node is alone */
 	unsigned self;           /* in it */
 	struct net *net;         /* NULL: as before */
+	uint64_t refused;        /* frames of which the log has told */
+	uint64_t next_refused;   /* when it may tell again */
 	struct list jobs;
 	uint64_t memory_used; /* bytes of arenas */
 	uint64_t tables_used; /* and of what was registered, with all that is made of it */

@@ -114,6 +114,7 @@ static void on_tick(void *arg)
 	manager_turn(s->daemon.manager, now);
 	space_tick(s->daemon.space, now);
 	http_tick(s->daemon.http, now);
+	peers_tick(&s->daemon, now);
 	conns_tick(&s->conns);
 	list_for_safe(node, &s->daemon.jobs) {
 		struct job *job = list_entry(node, struct job, link);

@@ -8,6 +8,8 @@
 
 #include <sys/epoll.h>
 
+enum { REFUSED_S = 10 };
+
 static const char *name_of(const struct daemon *d, unsigned node)
 {
 	return d->roster->nodes[node].name;
@@ -80,6 +82,21 @@ int peers_open(struct daemon *d, struct err *err)
 	if (!rc)
 		log_info("node %u of %u in the cluster of %s", d->self + 1, d->roster->n, config->cluster);
 	return rc;
+}
+
+/* Another key cannot be told from a stranger. */
+void peers_tick(struct daemon *d, uint64_t now)
+{
+	if (!d->net || now < d->next_refused)
+		return;
+	uint64_t refused = net_counts(d->net).refused;
+	d->next_refused = clock_deadline(REFUSED_S * CLOCK_NS_PER_S);
+	if (refused > d->refused)
+		log_info("%lu frames from the network were refused: of a session that is over, of a node with another "
+			 "key, "
+			 "or of a stranger",
+			 (unsigned long)(refused - d->refused));
+	d->refused = refused;
 }
 
 void peers_close(struct daemon *d)

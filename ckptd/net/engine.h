@@ -133,7 +133,7 @@ struct peer {
 	struct inbox inbox;
 	uint64_t heard, said, stalled_at;
 	uint64_t call_at, called_at, retry_at; /* called_at 0: no call is on the way */
-	bool call_sent;
+	bool call_sent, told_roster;
 	unsigned backoff_ms;
 	struct list smalls;
 	unsigned nsmalls;

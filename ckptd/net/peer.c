@@ -166,6 +166,15 @@ static void refuse(struct net *net)
 	net->counts.refused++;
 }
 
+/* Once per stay: it goes on to call. */
+static void say_roster(struct peer *p)
+{
+	if (p->session.other_roster && !p->told_roster)
+		log_warn("node %s has another roster, and is not let in: it must be the same file on all nodes",
+			 p->session.name);
+	p->told_roster = p->session.other_roster;
+}
+
 void peer_frame(struct net *net, const void *frame, size_t len)
 {
 	uint32_t index;
@@ -179,6 +188,7 @@ void peer_frame(struct net *net, const void *frame, size_t len)
 	switch (session_take(&p->session, frame, len, &taken, &reply)) {
 	case SESSION_REFUSED:
 		refuse(net);
+		say_roster(p);
 		break;
 	case SESSION_IGNORED:
 		break;

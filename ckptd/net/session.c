@@ -232,7 +232,10 @@ static enum session_news take_hello(struct session *s, const struct head *head, 
 	rbuf_get(&r, roster, sizeof(roster));
 	uint64_t incarnation = rbuf_u64(&r);
 	rbuf_get(&r, nonce, sizeof(nonce));
-	if (rbuf_finish(&r) || sodium_memcmp(roster, s->self->roster, SESSION_ROSTER))
+	if (rbuf_finish(&r))
+		return SESSION_REFUSED;
+	s->other_roster = sodium_memcmp(roster, s->self->roster, SESSION_ROSTER);
+	if (s->other_roster)
 		return SESSION_REFUSED;
 	if (incarnation == s->heard_incarnation && head->number <= s->heard_attempt)
 		return SESSION_REFUSED; /* was answered: a replay */

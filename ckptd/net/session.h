@@ -77,6 +77,7 @@ struct session {
 	struct session_keys keys, half;            /* half: CHALLENGE was sent */
 	struct session_address address;            /* the other's, when up */
 	uint64_t refused;
+	bool other_roster; /* it holds the key, but its roster is not ours: somebody should be told */
 };
 
 /* sodium_init() must have been called. Fills the keys in from cluster_key. */

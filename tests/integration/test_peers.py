@@ -58,6 +58,27 @@ def nodes_find_each_other_and_see_who_ends():
             daemon.kill()
 
 
+def who_is_not_let_in_is_told_of():
+    cluster, other = Cluster(["a", "b"]), Cluster(["c"])
+    a, b = cluster.daemon("a"), cluster.daemon("b")
+    roster = other.top / "other"
+    roster.write_text(cluster.roster.read_text() + "d 127.0.0.9:1\n")
+    try:
+        a.start()
+        b.options[b.options.index(cluster.roster)] = roster
+        b.start()
+        log_has(a, "node b has another roster")
+        b.kill()
+        b.options[b.options.index(roster)] = cluster.roster
+        b.options[b.options.index(cluster.key)] = other.key
+        b.start()
+        log_has(b, "frames from the network were refused")
+        expect("is there" not in a.text() + b.text(), a.text(), b.text())
+    finally:
+        a.kill()
+        b.kill()
+
+
 def without_what_it_needs_it_does_not_start():
     cluster = Cluster(["a", "b"])
 
@@ -90,5 +111,6 @@ def what_is_a_crash_ends_as_one():
 cases = Cases()
 cases.run("what is a crash ends as one", what_is_a_crash_ends_as_one)
 cases.run("nodes find each other and see who ends", nodes_find_each_other_and_see_who_ends)
+cases.run("who is not let in is told of", who_is_not_let_in_is_told_of)
 cases.run("without what it needs it does not start", without_what_it_needs_it_does_not_start)
 sys.exit(cases.end())

@@ -141,8 +141,10 @@ Test(session, another_key_another_roster_or_another_name_gets_no_reply)
 	session_self_init(&self_a);
 	expect_silence("key");
 	make_self(&self_a, "a", 0);
+	cr_assert_not(b.other_roster);
 	self_a.roster[0] ^= 1;
 	expect_silence("roster");
+	cr_assert(b.other_roster);
 	make_self(&self_a, "c", 0);
 	expect_silence("name");
 	make_self(&self_a, "a", 2);
