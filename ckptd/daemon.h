@@ -47,8 +47,9 @@ struct daemon {
 	uint64_t refused;        /* frames of which the log has told */
 	uint64_t next_refused;   /* when it may tell again */
 	struct list jobs;
-	uint64_t memory_used; /* bytes of arenas */
-	uint64_t tables_used; /* and of what was registered, with all that is made of it */
+	uint64_t memory_used;   /* bytes of arenas */
+	uint64_t replicas_used; /* and of what is held for ranks of other nodes */
+	uint64_t tables_used;   /* and of what was registered, with all that is made of it */
 	uint64_t started_ns;
 	bool stopping; /* what is in flight is finished, nothing new is begun */
 };

@@ -85,7 +85,7 @@ static int lay_out(struct job *job, struct forming *f, struct err *err)
 static int check_memory(struct job *job, const struct forming *f, struct err *err)
 {
 	struct daemon *d = job->daemon;
-	uint64_t used = d->memory_used + d->tables_used, of_job = job_memory(job);
+	uint64_t used = d->memory_used + d->tables_used + d->replicas_used, of_job = job_memory(job);
 	uint64_t limit = job->policy.memory_limit, more = 0;
 	char a[16], b[16], c[16], e[16];
 	for (uint32_t r = 0; r < job->nlocal; r++) {
@@ -106,25 +106,25 @@ static int check_memory(struct job *job, const struct forming *f, struct err *er
 			job->nslots, bytes_human(c, sizeof(c), of_job), bytes_human(e, sizeof(e), limit), job->name);
 	if (used + more <= d->config.memory_limit)
 		return 0;
-	return err_set(
-		err, -ENOMEM,
-		"job '%s' needs %s of arenas (%s of state on %u ranks, %u slots each), %s of other arenas and of "
-		"tables are in use, the limit of this node is %s: raise --memory-limit or lower CKPT_SLOTS",
-		job->name, bytes_human(a, sizeof(a), more), bytes_human(b, sizeof(b), f->state), job->nlocal,
-		job->nslots, bytes_human(c, sizeof(c), used), bytes_human(e, sizeof(e), d->config.memory_limit));
+	return err_set(err, -ENOMEM,
+		       "job '%s' needs %s of arenas (%s of state on %u ranks, %u slots each), %s of other arenas, of "
+		       "tables and of copies for other nodes are in use, the limit of this node is %s: raise "
+		       "--memory-limit or lower CKPT_SLOTS",
+		       job->name, bytes_human(a, sizeof(a), more), bytes_human(b, sizeof(b), f->state), job->nlocal,
+		       job->nslots, bytes_human(c, sizeof(c), used), bytes_human(e, sizeof(e), d->config.memory_limit));
 }
 
-/* What is kept of a table (the registration, its layout, the headers of its files) takes about 20 times its encoding: measured with
- * short names; longer ones take less. It counts like arenas, before anything is made of it. */
+/* A table counts like arenas, before anything is made of it. */
 static int charge_table(struct rank *rank, uint64_t len, struct err *err)
 {
-	enum { TABLE_COST = 20 };
 	struct daemon *d = rank->job->daemon;
-	uint64_t others = d->tables_used - rank->table_bytes, arenas = d->memory_used, more = TABLE_COST * len;
+	uint64_t others = d->tables_used - rank->table_bytes, arenas = d->memory_used + d->replicas_used,
+		 more = TABLE_COST * len;
 	char a[16], b[16], c[16], l[16];
 	if (more > rank->table_bytes && arenas + others + more > d->config.memory_limit)
 		return err_set(err, -ENOMEM,
-			       "the table of rank %u needs %s, %s of other tables and %s of arenas are in use, the "
+			       "the table of rank %u needs %s, %s of other tables and %s of arenas and copies for "
+			       "other nodes are in use, the "
 			       "limit of this "
 			       "node is %s: register fewer tensors and pieces, or raise --memory-limit",
 			       rank->id, bytes_human(a, sizeof(a), more), bytes_human(b, sizeof(b), others),
@@ -174,11 +174,12 @@ int job_take_table(struct rank *rank, const void *data, size_t len, struct err *
 int job_check_arena(const struct job *job, uint64_t size, struct err *err)
 {
 	char is[16], used[16], most[16];
-	uint64_t all = job->daemon->memory_used, limit = job->daemon->config.memory_limit;
+	uint64_t all = job->daemon->memory_used + job->daemon->replicas_used, limit = job->daemon->config.memory_limit;
 	uint64_t of_job = job_memory(job), job_limit = job->policy.memory_limit;
 	if (size > limit || all > limit - size)
 		return err_set(err, -ENOMEM,
-			       "an arena of %s and the %s of arenas in use exceed the limit of this node, %s: raise "
+			       "an arena of %s and the %s of arenas, and of copies for other nodes, in use exceed the "
+			       "limit of this node, %s: raise "
 			       "memory-limit of [node]",
 			       bytes_human(is, sizeof(is), size), bytes_human(used, sizeof(used), all),
 			       bytes_human(most, sizeof(most), limit));

@@ -22,6 +22,12 @@ static int put_table(const struct table *table, const struct layout *layout, str
 	return rc ? rc : layout_encode(layout, out);
 }
 
+int memory_table(const struct memory *mem, struct wbuf *out)
+{
+	int rc = put_table(mem->table, &mem->layout, out);
+	return rc ? rc : wbuf_finish(out);
+}
+
 static int make_plan(const struct table *table, const struct layout *layout, uint32_t nslots, uint64_t *table_len,
 		     struct arena_plan *plan)
 {
@@ -60,7 +66,7 @@ static int build_heads(struct memory *mem, struct err *err)
 	return 0;
 }
 
-static struct memory *memory_alloc(void)
+struct memory *memory_alloc(void)
 {
 	struct memory *mem = calloc(1, sizeof(*mem));
 	if (mem) {
@@ -160,6 +166,7 @@ static int create(struct memory *mem, const char *job, enum huge_pages policy, s
 	if (rc)
 		return err_set(err, rc, "cannot write the table of rank %u: %s", mem->table->reg.rank, err_name(rc));
 	mem->sum = digest_bytes(mem->base + plan.table_at, table_len); /* nobody else has the arena yet */
+	mem->table_len = table_len;
 	rc = build_heads(mem, err);
 	if (!rc)
 		write_head(mem, job, &plan, table_len);
@@ -189,15 +196,15 @@ int memory_create(const char *job, struct table *table, struct layout *layout, u
 
 /* ---- adopt --------------------------------------------------------------------------------------------------- */
 
-static int decode_table(struct memory *mem, const uint8_t *table, size_t len, struct err *err)
+int memory_decode_table(struct memory *mem, const uint8_t *table, size_t len, struct err *err)
 {
 	if (!digest_equal(digest_bytes(table, len), mem->sum))
-		return err_set(err, -EBADMSG, "the arena's table does not match its digest");
+		return err_set(err, -EBADMSG, "the table does not match its digest");
 	struct rbuf in = rbuf_of(table, len);
 	uint32_t reg_len = rbuf_u32(&in);
 	const void *reg = rbuf_take(&in, reg_len);
 	if (!reg)
-		return err_set(err, -EBADMSG, "the arena's table is cut");
+		return err_set(err, -EBADMSG, "the table is cut");
 	int rc = table_decode(reg, reg_len, &mem->table, err);
 	if (!rc)
 		rc = layout_decode(&in, &mem->table->reg, &mem->layout, err);
@@ -227,7 +234,7 @@ static int adopt(struct memory *mem, const char *job, struct err *err)
 	if (!table)
 		return err_set(err, -ENOMEM, "no memory to check an arena");
 	memcpy(table, mem->base + copy->table_at, copy->table_len);
-	rc = decode_table(mem, table, copy->table_len, err);
+	rc = memory_decode_table(mem, table, copy->table_len, err);
 	if (rc)
 		return rc;
 	rc = arena_plan(copy->table_len, mem->layout.nleaves, mem->layout.slot_size, copy->nslots, &plan);
@@ -236,6 +243,7 @@ static int adopt(struct memory *mem, const char *job, struct err *err)
 	    mem->table->reg.world != copy->world)
 		return err_set(err, -EBADMSG, "the arena's head contradicts its table");
 	mem->nslots = copy->nslots;
+	mem->table_len = copy->table_len;
 	take_view(mem, &plan);
 	return build_heads(mem, err);
 }

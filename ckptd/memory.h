@@ -13,6 +13,8 @@
 
 struct disk;
 
+enum { MEMORY_HELD_SLOTS = 2 };
+
 /* --huge-pages: what arenas are made of. */
 enum huge_pages {
 	HUGE_PAGES_AUTO =
@@ -24,6 +26,7 @@ enum huge_pages {
 struct slot_view {
 	bool used;         /* belongs to a snapshot (or is being filled) */
 	struct step_id id; /* of that snapshot */
+	unsigned copies;   /* to or from other nodes that are under way: it is not given back meanwhile */
 };
 
 /* The constant first block of a data file: built once per registration, aligned for direct I/O. */
@@ -44,6 +47,7 @@ struct memory {
 	struct table *table; /* a reference: what the rank has registered */
 	struct layout layout;
 	struct digest sum;        /* of the table in the arena */
+	uint64_t table_len;       /* and its bytes */
 	struct head_block *heads; /* layout.nfiles */
 	struct slot_view slots[ARENA_SLOTS_MAX];
 	bool reserved; /* pages of the kernel's pool */
@@ -72,6 +76,16 @@ int memory_renew(struct memory *mem, const char *job);
 /* Snapshots and commits that read the arena hold a reference, so that it outlives the job's interest in it. */
 struct memory *memory_get(struct memory *mem);
 void memory_put(struct memory *mem); /* NULL is allowed */
+
+/* Memory for the snapshots of a rank of another node (memory_held.c): no arena, but the same places of leaves and slots, and the table at
+ * the beginning. Table and layout (but layout.nleaves) are not there until memory_learn has read what was copied to it: -EBADMSG. */
+int memory_hold(struct digest sum, uint64_t table_len, uint64_t nleaves, uint64_t slot_size, struct memory **out,
+		struct err *err);
+int memory_learn(struct memory *mem, struct err *err);
+/* What the first would take; 0 on overflow. */
+uint64_t memory_hold_cost(uint64_t table_len, uint64_t nleaves, uint64_t slot_size);
+/* The bytes of its table. 0 or -ENOMEM. */
+int memory_table(const struct memory *mem, struct wbuf *out);
 
 /* Bytes that an arena for these would take; 0 on overflow. */
 uint64_t memory_cost(const struct table *table, const struct layout *layout, uint32_t nslots);

@@ -1,4 +1,4 @@
-/* The pages of an arena (memory_pages.c): where its bytes come from. For memory.c only. */
+/* The pages of an arena (memory_pages.c): where its bytes come from. For memory.c and memory_held.c only. */
 #ifndef CKPTD_MEMORY_PRIVATE_H
 #define CKPTD_MEMORY_PRIVATE_H
 
@@ -10,5 +10,9 @@ int pages_make(struct memory *mem, const char *job, uint64_t top, enum huge_page
 /* Checks mem->fd, which comes from anybody, and maps it: size, and the same. */
 int pages_adopt(struct memory *mem, struct err *err);
 void pages_free(struct memory *mem);
+
+/* memory.c, for memory_held.c */
+struct memory *memory_alloc(void);
+int memory_decode_table(struct memory *mem, const uint8_t *table, size_t len, struct err *err);
 
 #endif

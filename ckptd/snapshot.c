@@ -308,9 +308,12 @@ bool snapshot_idle(const struct snapshot *s)
 	return !s->works && (!s->commit || s->commit->state == COMMIT_DONE);
 }
 
-/* A slot whose device still copies must not be handed out again; once the process is gone nothing writes any more. */
+/* A slot whose device still copies, or which is being copied to another node, must not be handed out again; once the process is gone
+ * no device writes any more. */
 static bool part_ended(const struct part *part)
 {
+	if (part->mem->slots[part->slot].copies)
+		return false;
 	return part->orphan || atomic_load(&part->mem->head->slots[part->slot].done) != 0;
 }
 

@@ -350,3 +350,12 @@ bool net_sim_writable(const void *base, uint64_t size)
 	}
 	return false;
 }
+
+unsigned net_sim_regions(unsigned node)
+{
+	unsigned n = 0;
+	if (net_world.nets[node])
+		list_for(it, &net_world.nets[node]->regions)
+			n++;
+	return n;
+}

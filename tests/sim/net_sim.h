@@ -35,5 +35,7 @@ void net_sim_kill(unsigned node);
 
 /* Another node may write to some of these bytes, now or with what is under way. */
 bool net_sim_writable(const void *base, uint64_t size);
+/* Regions of this node that another one can reach. */
+unsigned net_sim_regions(unsigned node);
 
 #endif

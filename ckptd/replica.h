@@ -1,0 +1,147 @@
+/* Replica: copies of snapshots in the memory of other nodes. One per daemon, for all jobs; it sees the world through the net, the pool
+ * and the clock.
+ *
+ * Sender: a captured slot goes to the nodes that placement.h names, straight out of the arena, with its leaf digests and, where the
+ * holder does not know it yet, its table.
+ *
+ *   sender                                holder
+ *    | OFFER ───────────────────────────►  |  memory for two slots of the rank, present in pages
+ *    | ◄─────────────────────────── TICKET |  one of them is open for the sender
+ *    | table, leaves, bytes: copies ─────► |
+ *    | SEAL ────────────────────────────►  |  first the memory is closed, then every leaf is digested
+ *    | ◄───────────────────────────── HELD |  or REFUSED, at any point, with the reason
+ *
+ * The other slot keeps what it has meanwhile. A slot that holds `keep`, the newest snapshot that is replicated for every rank, is never
+ * given to another one. Fetching is the same in the other direction: FETCH → SOURCE, copies, RELEASE; what was fetched is digested
+ * before it is said to be there.
+ *
+ * Epochs: a message of an older epoch than is known of its job changes nothing and is not answered. When the epoch is raised, what
+ * arrives from an older one is closed and thrown away; what is held whole stays. */
+#ifndef CKPTD_REPLICA_H
+#define CKPTD_REPLICA_H
+
+#include "base/err.h"
+#include "format/names.h"
+#include "memory.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct daemon;
+struct net;
+struct replica;
+struct roster;
+
+enum { REPLICA_COPIES_MAX = 4 };
+
+struct replica_config {
+	struct daemon *daemon; /* its pool; its memory limit, which what is held counts against (replicas_used) */
+	struct net *net;
+	const struct roster *roster;
+	unsigned self;
+	const uint64_t *bandwidth; /* bytes/s of what is sent to holders, 0: no limit; read at each turn */
+	uint64_t patience_ns;      /* without an answer or progress */
+	/* A snapshot of one of our own ranks that is complete in memory; -ENOENT. */
+	int (*find)(void *arg, const char *job, uint32_t rank, struct step_id id, struct memory **mem, uint32_t *slot);
+	void *arg;
+};
+
+int replica_new(const struct replica_config *config, struct replica **out);
+/* After net_free. What has not ended ends with -ESHUTDOWN, but nobody is called. */
+void replica_free(struct replica *r);
+
+/* The net's events; messages are those of peer_replica.h. */
+void replica_node_up(struct replica *r, unsigned node);
+void replica_node_down(struct replica *r, unsigned node);
+void replica_message(struct replica *r, unsigned node, uint16_t type, const void *body, size_t len);
+/* Deadlines, the limit of bandwidth, copies that are missing; every few milliseconds. */
+void replica_tick(struct replica *r);
+
+/* This node has learned of an epoch of the job. Sends of an older one end with -ESTALE. */
+void replica_epoch(struct replica *r, const char *job, uint32_t epoch);
+/* The newest epoch of the job that messages or calls have told of; 0: none. A job without a store must not begin below it. */
+uint32_t replica_known_epoch(const struct replica *r, const char *job);
+
+/* ---- sending */
+
+struct replica_sent {
+	uint32_t rank;
+	struct step_id id;
+	unsigned wanted, held; /* wanted: copies, or as many as there are other nodes */
+	int rc;                /* 0: held == wanted > 0; else why not, in words in err */
+	struct err err;
+};
+
+struct replica_send {
+	const char *job;
+	uint32_t epoch; /* now */
+	uint32_t rank;
+	struct step_id id;
+	struct step_id keep; /* the newest that is replicated for every rank of the job; epoch 0: none */
+	struct memory *mem;
+	uint32_t slot;          /* stays as it is (slot_view.copies) until done */
+	const uint64_t *leaves; /* the daemon's own digests; copied */
+	unsigned copies;
+	void (*done)(void *arg, const struct replica_sent *sent); /* once, and never inside of replica_send */
+	void *arg;
+};
+/* -ENOMEM, -ESTALE (the epoch), -EBUSY: this rank is being sent already. Afterwards, as long as the slot has this snapshot and no later
+ * one was sent, a copy whose holder is lost is made anew. */
+int replica_send(struct replica *r, const struct replica_send *what);
+/* Copies that are held of a rank's snapshot as far as this node, which sent them, knows. */
+unsigned replica_copies(const struct replica *r, const char *job, uint32_t rank, struct step_id id);
+
+/* ---- what is held here for others */
+
+struct replica_item {
+	uint32_t rank, world;
+	struct step_id id;
+	struct digest table;
+};
+/* Calls fn for every complete copy of the job that this node holds. */
+void replica_inventory(const struct replica *r, const char *job, void (*fn)(void *arg, const struct replica_item *item),
+		       void *arg);
+/* The memory of one of them: a reference for the caller, and its slot. It is not overwritten before replica_unpin. -ENOENT. */
+int replica_pin(struct replica *r, const char *job, uint32_t rank, struct step_id id, struct memory **mem,
+		uint32_t *slot);
+void replica_unpin(struct replica *r, struct memory *mem, uint32_t slot);
+/* Nobody will ask for snapshots before this one, here or where this node has sent them. */
+void replica_forget(struct replica *r, const char *job, struct step_id before);
+/* The job has ended: nothing of it is held, sent or fetched any more; callbacks come with -ESHUTDOWN. */
+void replica_end(struct replica *r, const char *job);
+
+/* ---- fetching */
+
+struct replica_fetched {
+	uint32_t rank;
+	struct step_id id;
+	unsigned from;
+	int rc; /* -EBADMSG: damaged; -ENOENT: not there; -ESTALE: of another shape, or epoch; … */
+	struct err err;
+};
+
+struct replica_fetch {
+	const char *job;
+	uint32_t epoch, rank;
+	struct step_id id;
+	unsigned from; /* a node, also this one */
+	/* The claimed slot of an arena with the same table; it stays claimed until done. NULL: into memory of this node as if it had been
+	 * sent here, to be looked at with replica_pin. */
+	struct memory *mem;
+	uint32_t slot;
+	void (*done)(void *arg, const struct replica_fetched *fetched); /* once, never inside of replica_fetch */
+	void *arg;
+};
+/* -ENOMEM, -ESTALE (the epoch), -ENOTCONN, -ENOENT (this node does not hold it), -EEXIST (it holds it already). */
+int replica_fetch(struct replica *r, const struct replica_fetch *what);
+
+/* ---- for status and metrics */
+
+struct replica_counts {
+	uint64_t sent, sent_bytes, send_failed, held, refused, fetched, fetch_failed, served;
+	uint64_t stale;  /* messages of older epochs */
+	uint64_t remade; /* copies made anew because a holder was lost */
+};
+const struct replica_counts *replica_counts(const struct replica *r);
+
+#endif
