@@ -36,6 +36,7 @@ SUITES = {
     "tidy": ("release", "tests/tidy"),
     "unit": ("asan", "tests/unit"),
     "sim": ("asan", "tests/sim"),
+    "spin": ("release", "tests/spin"),
     "crash": ("asan", "tests/crash"),
     "integration": ("release", "tests/integration"),
     "stress": ("tsan", "tests/stress"),

@@ -1,0 +1,140 @@
+"""The model of a commit across nodes, checked by spin: every state within the bounds below, and every mutant must be killed by the
+property that is named here. docs/reliability.md has the table; with CKPT_ARTEFACTS the figures are left there.
+
+timeout: 900"""
+
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import tempfile
+import time
+
+import tap
+
+HERE = pathlib.Path(__file__).resolve().parent
+LIMIT = 3000 if tap.NIGHTLY else 600  # seconds that one check may take
+
+TWO_LIVES = {"LIVES": 2, "CUTS": 1, "CRASHES": 0}
+ONE_LIFE = {"LIVES": 1, "CUTS": 0, "CRASHES": 1}
+
+# The bounds: (model, macros). At night the larger one, too.
+BOUNDS = [
+    ("commit", TWO_LIVES),
+    ("commit", ONE_LIFE),
+]
+NIGHTLY_BOUNDS = [
+    ("commit", {"LIVES": 2, "CUTS": 1, "CRASHES": 1, "FAILS": 1}),
+]
+
+# (model, number, the property that must kill it, macros). Each is checked with bounds within which the model without it is sound.
+MUTANTS = [
+    ("commit", 1, "no_file_missing", ONE_LIFE),
+    ("commit", 2, "no_file_missing", TWO_LIVES),
+    ("commit", 3, "durable_stays", TWO_LIVES),
+    ("commit", 4, "no_file_missing", ONE_LIFE),
+    ("commit", 5, "durable_stays", TWO_LIVES),
+    ("commit", 6, "same_manifest", TWO_LIVES),
+    ("commit", 7, "one_manifest", TWO_LIVES),
+    ("commit", 8, "no_file_missing", TWO_LIVES),
+    ("commit", 9, "durable_stays", TWO_LIVES),
+    ("commit", 10, "durable_stays", TWO_LIVES),
+    ("commit", 11, "ends", ONE_LIFE),
+    ("commit", 12, "ends", TWO_LIVES),
+]
+
+
+def missing():
+    """Why nothing can be checked here; None where it can."""
+    for command in ("spin", "cc"):
+        if not shutil.which(command):
+            return f"there is no {command}: scripts/deps installs it"
+    return None
+
+
+def name_of(macros):
+    return " ".join(f"{key.lower()}={value}" for key, value in macros.items())
+
+
+def properties(model):
+    """{line: property}: an assertion, of one line or several, names what it holds in a comment at its end."""
+    found, name = {}, None
+    for number, line in reversed(list(enumerate((HERE / f"{model}.pml").read_text().splitlines(), 1))):
+        if comment := re.search(r"/\* (\w+) \*/", line):
+            name = comment.group(1)
+        if name:
+            found[number] = name
+        if "assert(" in line:
+            name = None
+    return found
+
+
+def mutant_text(model, number):
+    found = re.search(rf"#define (\w+)\s+\(MUTANT == {number}\)\s*(?:/\* (.*?) \*/)?", (HERE / f"{model}.pml").read_text())
+    tap.expect(found, f"{model}.pml has no mutant {number}")
+    return found.group(1)
+
+
+def check(model, mutant, macros):
+    """(the property that failed or None, states, seconds)"""
+    begin = time.monotonic()
+    with tempfile.TemporaryDirectory() as folder:
+        options = [f"-D{key}={value}" for key, value in {"MUTANT": mutant, **macros}.items()]
+        run(folder, ["spin", "-a", *options, HERE / f"{model}.pml"])
+        run(folder, ["cc", "-O1", "-w", "-DSAFETY", "-DVECTORSZ=2048", "-o", "pan", "pan.c"])
+        out = run(folder, ["./pan", "-m1000000", "-w22"])
+        tap.expect("max search depth too small" not in out, out)
+        errors, states = re.search(r"errors: (\d+)", out), re.search(r"(\d+(?:\.\d+)?(?:e\+\d+)?) states, stored", out)
+        tap.expect(errors and states, out)
+        tap.expect(int(errors.group(1)) or "Search not completed" not in out, out)
+        broken = None
+        if int(errors.group(1)):
+            tap.expect("assertion violated" in out, out)
+            trail = run(folder, ["spin", "-p", "-k", f"{model}.pml.trail", *options, HERE / f"{model}.pml"], may_fail=True)
+            line = re.search(rf"{model}\.pml:(\d+), Error: assertion violated", trail)
+            tap.expect(line, trail[-tap.SHOWN:])
+            broken = properties(model)[int(line.group(1))]
+        return broken, int(float(states.group(1))), time.monotonic() - begin
+
+
+def run(folder, command, may_fail=False):
+    done = subprocess.run([str(word) for word in command], cwd=folder, capture_output=True, text=True, timeout=LIMIT)
+    tap.expect(may_fail or done.returncode == 0, done.stdout, done.stderr)
+    return done.stdout + done.stderr
+
+
+def note(line):
+    print(f"# {line}", flush=True)
+    if folder := os.environ.get("CKPT_ARTEFACTS"):
+        pathlib.Path(folder).mkdir(parents=True, exist_ok=True)
+        with open(pathlib.Path(folder) / "models.txt", "a") as out:
+            out.write(line + "\n")
+
+
+def sound(model, macros):
+    broken, states, seconds = check(model, 0, macros)
+    tap.expect(not broken, f"{model} breaks {broken}")
+    note(f"| `{model}` | {name_of(macros)} | {states:,} | {seconds:.0f} s |")
+
+
+def killed(model, number, due, macros):
+    broken, states, _ = check(model, number, macros)
+    tap.equal(broken, due, f"what mutant {number} of {model} breaks")
+    note(f"| `{model}` {number} | {mutant_text(model, number)} | {broken} | {states:,} |")
+
+
+def main():
+    why = missing()
+    if why:
+        print(why)
+        return 77
+    cases = tap.Cases()
+    for model, macros in BOUNDS + (NIGHTLY_BOUNDS if tap.NIGHTLY else []):
+        cases.run(f"{model} holds with {name_of(macros)}", sound, model, macros)
+    for model, number, due, macros in MUTANTS:
+        cases.run(f"mutant {number} of {model} breaks {due}", killed, model, number, due, macros)
+    return cases.end()
+
+
+raise SystemExit(main())
