@@ -8,7 +8,7 @@
 
 /* What is kept of a table (the registration, its layout, the headers of its files) takes about so many times its encoding: measured
  * with short names; longer ones take less. */
-enum { TABLE_COST = 20 };
+enum { TABLE_COST = 12 };
 
 struct table {
 	unsigned refs; /* table_get, table_put */

@@ -113,7 +113,7 @@ static int read_pieces(struct rbuf *in, struct entry *e, struct limits *limits, 
 		return err_set(err, -E2BIG, "the rank has more than %d pieces; register larger ones",
 			       REGISTRATION_PIECES_MAX);
 	limits->pieces -= n;
-	e->pieces = calloc((size_t)n + 1, sizeof(*e->pieces));
+	e->pieces = calloc(n ? n : 1, sizeof(*e->pieces)); /* most entries have one */
 	if (!e->pieces)
 		return err_set(err, -ENOMEM, "no memory for %u pieces", n);
 	e->npieces = n;
