@@ -111,6 +111,8 @@ static void on_tick(void *arg)
 	if (s->deaf)
 		s->deaf = watch_modify(s->listening, EPOLLIN) < 0;
 	uint64_t now = clock_now();
+	on_disk(s, 0); /* what has ended is seen also when its bell could not be rung */
+	on_pool(s, 0);
 	manager_turn(s->daemon.manager, now);
 	space_tick(s->daemon.space, now);
 	http_tick(s->daemon.http, now);
