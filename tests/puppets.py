@@ -59,7 +59,7 @@ class Puppet(Obeying):
         self.number, self.lines = number, queue.Queue()
         env = d.environment(CKPT_RANK=str(number), CKPT_WORLD=str(world), CKPT_FAILPOINTS=failpoints)
         with open(d.top / f"puppet{number}.err", "ab") as err:
-            self.process = subprocess.Popen([BIN / "puppet"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=err, text=True,
+            self.process = d.spawn([BIN / "puppet"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=err, text=True,
                                             env=env)
         self.reader = threading.Thread(target=self.read, daemon=True)
         self.reader.start()

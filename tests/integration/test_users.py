@@ -4,75 +4,19 @@ timeout: 240"""
 
 import contextlib
 import os
-import pathlib
 import shutil
 import socket
 import sys
-import tempfile
 
 import fleet
-from fleet import BIN, Cases, expect, until
+import people
+from fleet import Cases, expect, until
+from people import ANN, BOB, Person, child
 from tap import equal, has
-
-ANN, BOB = 45001, 45002
-PRIVATE = 0o077  # UMask= of the units
-
-# Folders between the file system's root and the programs may be closed to both.
-top = pathlib.Path(tempfile.mkdtemp(dir="/tmp"))
-top.chmod(0o711)
-
-
-class Own(fleet.Daemon):
-    """A daemon and ranks of one user."""
-
-    def __init__(self, uid):
-        super().__init__(top=tempfile.mkdtemp(dir=top))
-        os.chown(self.top, uid, uid)
-        self.top.chmod(0o711)  # so that what keeps others out is what ckptd makes
-        self.uid = uid
-
-    def spawn(self, command, **how):
-        program = top / "bin" / pathlib.Path(command[0]).name
-        (self.top / "pace").exists() and os.chown(self.top / "pace", self.uid, self.uid)
-        return super().spawn([program, *command[1:]], user=self.uid, group=self.uid, extra_groups=[], umask=PRIVATE, **how)
-
-    def environment(self, **more):
-        return dict(super().environment(**more), LD_LIBRARY_PATH=str(top / "lib"), HOME=str(self.top))
-
-
-def child(uid, what, *args):
-    """What the function returns (a text) when that user calls it, or the name of its exception."""
-    out, end = os.pipe()
-    pid = os.fork()
-    if not pid:
-        try:
-            os.setgroups([])
-            os.setgid(uid)
-            os.setuid(uid)
-            text = str(what(*args))
-        except BaseException as error:
-            text = type(error).__name__
-        os.write(end, text.encode())
-        os._exit(0)
-    os.close(end)
-    with os.fdopen(out) as stream:
-        text = stream.read()
-    os.waitpid(pid, 0)
-    return text
-
-
-def as_user(d, *words):
-    """A program of ckpt's, run by that user: (exit status, what it said)."""
-    with open(d.top / "said", "w+b") as said:
-        os.chown(d.top / "said", d.uid, d.uid)
-        process = d.spawn(words, stdin=said, stdout=said, stderr=said, env=d.environment(CKPT_CONFIG="/dev/null"))
-        code = process.wait(fleet.DEADLINE)
-    return code, (d.top / "said").read_text()
-
 
 @contextlib.contextmanager
 def two():
-    ann, bob = Own(ANN), Own(BOB)
+    ann, bob = Person(ANN), Person(BOB)
     try:
         yield ann.start(), bob.start()
     except Exception as error:
@@ -95,7 +39,7 @@ def both_work(ann, bob):
         expect(d.committed(), f"user {d.uid} has no checkpoint")
         owners = {os.stat(p).st_uid for p in [d.store, *d.store.rglob("*")]}
         equal(owners, {d.uid}, "owners")
-        code, said = as_user(d, "ckpt", "verify", "--repo", d.store, "--all", "--read-data")
+        code, said = d.run("ckpt", "verify", "--repo", d.store, "--all", "--read-data")
         equal(code, 0, said)
 
 
@@ -110,7 +54,7 @@ def socket_is_closed(ann, bob):
     equal(child(BOB, connect, str(ann.socket)), "PermissionError", "the other's socket")
     equal(child(ANN, connect, str(bob.socket)), "PermissionError", "the other's socket")
     for d in (ann, bob):
-        equal(as_user(d, "ckpt", "status", "--socket", d.socket)[0], 0, "one's own socket")
+        equal(d.run("ckpt", "status", "--socket", d.socket)[0], 0, "one's own socket")
 
 
 def socket_left_open(ann, _):
@@ -122,9 +66,9 @@ def socket_left_open(ann, _):
 
 def store_is_closed(ann, bob):
     saves(ann)
-    code, said = as_user(bob, "ckpt", "list", "--repo", ann.store)
+    code, said = bob.run("ckpt", "list", "--repo", ann.store)
     expect(code != 0 and "ermission" in said, code, said)
-    code, said = as_user(bob, "ckptd", "--store", ann.store, "--socket", bob.top / "another")
+    code, said = bob.run("ckptd", "--store", ann.store, "--socket", bob.top / "another")
     expect(code == 1 and "ermission" in said, code, said)
 
 
@@ -176,13 +120,7 @@ def root_looks(ann, _):
     has(out, "main")
 
 
-if os.geteuid() != 0:
-    print("not root: only root can start processes of two users")
-    sys.exit(77)
-shutil.copytree(BIN.parent / "lib", top / "lib", symlinks=True)
-(top / "bin").mkdir()
-for name in ("ckptd", "ckpt", "drive"):
-    shutil.copy(BIN / name, top / "bin" / name)
+top = people.settle()
 try:
     cases = Cases(around=contextlib.nullcontext)
     for test in (both_work, socket_is_closed, socket_left_open, store_is_closed, memory_is_closed, nobody_is_starved, root_looks):
