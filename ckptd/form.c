@@ -104,8 +104,13 @@ static int check_memory(struct job *job, const struct forming *f, struct err *er
 			"others, the limit of this job is %s: raise memory-limit of [job %s] or lower CKPT_SLOTS",
 			job->name, bytes_human(a, sizeof(a), more), bytes_human(b, sizeof(b), f->state), job->nlocal,
 			job->nslots, bytes_human(c, sizeof(c), of_job), bytes_human(e, sizeof(e), limit), job->name);
-	if (used + more <= d->config.memory_limit)
-		return 0;
+	if (used + more <= d->config.memory_limit) {
+		int rc = manager_reserve(d->manager, used + more, err);
+		return rc ? err_prefix(err, rc, "job '%s' needs %s of arenas (%s of state on %u ranks, %u slots each)",
+				       job->name, bytes_human(a, sizeof(a), more), bytes_human(b, sizeof(b), f->state),
+				       job->nlocal, job->nslots)
+			  : 0;
+	}
 	return err_set(err, -ENOMEM,
 		       "job '%s' needs %s of arenas (%s of state on %u ranks, %u slots each), %s of other arenas, of "
 		       "tables and of copies for other nodes are in use, the limit of this node is %s: raise "
@@ -129,6 +134,9 @@ static int charge_table(struct rank *rank, uint64_t len, struct err *err)
 			       "node is %s: register fewer tensors and pieces, or raise --memory-limit",
 			       rank->id, bytes_human(a, sizeof(a), more), bytes_human(b, sizeof(b), others),
 			       bytes_human(c, sizeof(c), arenas), bytes_human(l, sizeof(l), d->config.memory_limit));
+	int rc = manager_reserve(d->manager, arenas + others + more, err);
+	if (rc)
+		return err_prefix(err, rc, "the table of rank %u needs %s", rank->id, bytes_human(a, sizeof(a), more));
 	d->tables_used = others + more;
 	rank->table_bytes = more;
 	return 0;
@@ -189,7 +197,8 @@ int job_check_arena(const struct job *job, uint64_t size, struct err *err)
 			       "memory-limit of [job %s]",
 			       bytes_human(is, sizeof(is), size), job->name, bytes_human(used, sizeof(used), of_job),
 			       bytes_human(most, sizeof(most), job_limit), job->name);
-	return 0;
+	int rc = manager_reserve(job->daemon->manager, all + job->daemon->tables_used + size, err);
+	return rc ? err_prefix(err, rc, "an arena of %s", bytes_human(is, sizeof(is), size)) : 0;
 }
 
 static int make_arenas(struct job *job, struct forming *f, struct err *err)

@@ -17,8 +17,10 @@
 #include "scrub.h"
 #include "space.h"
 #include "spanlog.h"
+#include "start.h"
 #include "startup.h"
 #include "store/disk.h"
+#include "system/warden.h"
 
 #include <poll.h>
 #include <sched.h>
@@ -26,7 +28,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -44,15 +45,26 @@ struct server {
 	char **argv;
 };
 
+static void take_limits(struct server *s)
+{
+	if (manager_limit(s->daemon.manager, &s->daemon.config))
+		meter_set(&s->daemon.reads, s->daemon.config.read_bandwidth);
+}
+
 static void on_connect(void *arg, uint32_t events)
 {
 	struct server *s = arg;
 	(void)events;
-	int sock = accept4(s->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+	int sock = manager_accept(s->daemon.manager, s->listener);
+	take_limits(s);
 	if (sock >= 0) {
 		conns_add(&s->conns, sock);
-	} else if (errno != EAGAIN && errno != EINTR && errno != ECONNABORTED) {
-		log_warn("accept: %s: who connects waits", err_name(errno));
+	} else if (sock == -EPIPE) {
+		log_info("the system service wants this process to end");
+		watch_modify(s->listening, 0);
+		loop_stop(s->daemon.loop);
+	} else if (sock != -EAGAIN && sock != -EINTR && sock != -ECONNABORTED) {
+		log_warn("accept: %s: who connects waits", err_name(sock));
 		s->deaf = true;
 		watch_modify(s->listening, 0);
 	}
@@ -69,6 +81,7 @@ static void reload(struct server *s)
 	}
 	log_info("SIGHUP: the configuration was read again");
 	reload_apply(&s->daemon, fresh);
+	take_limits(s);
 }
 
 static void on_signal(void *arg, uint32_t events)
@@ -103,6 +116,20 @@ static void on_pool(void *arg, uint32_t events)
 	scrub_poll(s->daemon.scrub);
 }
 
+/* Something of a job holds memory that a worker or the disk still uses. */
+static bool at_work(struct server *s)
+{
+	if ((s->daemon.disk && disk_pending(s->daemon.disk)) || space_busy(s->daemon.space) || !gc_idle(s->daemon.gc) ||
+	    !scrub_idle(s->daemon.scrub))
+		return true;
+	list_for(node, &s->daemon.jobs) {
+		const struct job *job = list_entry(node, struct job, link);
+		if (saves_at_work(&job->saves) || !recover_idle(&job->recover))
+			return true;
+	}
+	return false;
+}
+
 /* A device writes its progress without ringing any bell: while captures run, the slots are looked at often. */
 static void on_tick(void *arg)
 {
@@ -113,6 +140,8 @@ static void on_tick(void *arg)
 	uint64_t now = clock_now();
 	on_disk(s, 0); /* what has ended is seen also when its bell could not be rung */
 	on_pool(s, 0);
+	manager_used(s->daemon.manager, s->daemon.memory_used + s->daemon.tables_used + s->daemon.replicas_used,
+		     s->conns.count || !list_empty(&s->daemon.jobs) || at_work(s), now);
 	manager_turn(s->daemon.manager, now);
 	space_tick(s->daemon.space, now);
 	http_tick(s->daemon.http, now);
@@ -130,42 +159,11 @@ static void on_tick(void *arg)
 	loop_tick(s->daemon.loop, busy ? TICK_BUSY_MS : idle, on_tick, s);
 }
 
-/* A library that libfabric brings (libinfinipath) sets handlers before main, by which what should be a crash writes a file into the
- * working directory and ends like an error. */
-static void default_signals(void)
-{
-	static const int taken[] = {SIGINT, SIGTERM, SIGILL, SIGABRT, SIGBUS, SIGSEGV};
-	for (unsigned i = 0; i < sizeof(taken) / sizeof(taken[0]); i++)
-		signal(taken[i], SIG_DFL);
-}
-
-static int open_signals(void)
-{
-	sigset_t set;
-	sigemptyset(&set);
-	sigaddset(&set, SIGINT);
-	sigaddset(&set, SIGTERM);
-	sigaddset(&set, SIGHUP);
-	sigprocmask(SIG_BLOCK, &set, NULL);
-	signal(SIGPIPE, SIG_IGN);
-	return signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
-}
-
 /* A batch thread does not preempt the one that wakes it: without this, the training thread that rings the doorbell in begin or
  * fence is pushed aside, on a busy machine for milliseconds. The workers inherit it. Where it is refused, nothing else changes. */
 static void yield_to_training(void)
 {
 	(void)sched_setscheduler(0, SCHED_BATCH, &(struct sched_param){0});
-}
-
-/* Arenas, doorbells and pidfds: several descriptors per rank. */
-static void raise_descriptor_limit(void)
-{
-	struct rlimit limit;
-	if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < limit.rlim_max) {
-		limit.rlim_cur = limit.rlim_max;
-		setrlimit(RLIMIT_NOFILE, &limit);
-	}
 }
 
 static int watch_all(struct server *s)
@@ -208,8 +206,8 @@ static int open_listener(struct server *s, struct err *err)
 
 static int start(struct server *s, struct err *err)
 {
-	s->signals = open_signals();
-	raise_descriptor_limit();
+	s->signals = start_signals();
+	start_descriptors();
 	yield_to_training();
 	int rc = manager_open(&s->daemon.manager, err);
 	if (!rc)
@@ -231,20 +229,6 @@ static int start(struct server *s, struct err *err)
 	if (!rc)
 		startup_arenas(&s->daemon);
 	return rc;
-}
-
-/* Something of a job holds memory that a worker or the disk still uses. */
-static bool at_work(struct server *s)
-{
-	if ((s->daemon.disk && disk_pending(s->daemon.disk)) || space_busy(s->daemon.space) || !gc_idle(s->daemon.gc) ||
-	    !scrub_idle(s->daemon.scrub))
-		return true;
-	list_for(node, &s->daemon.jobs) {
-		const struct job *job = list_entry(node, struct job, link);
-		if (saves_at_work(&job->saves) || !recover_idle(&job->recover))
-			return true;
-	}
-	return false;
 }
 
 /* A commit in flight is brought to its end; what takes longer than the deadline is left as a crash would leave it. */
@@ -313,7 +297,9 @@ static void say_ready(struct server *s)
 	const struct config *config = &s->daemon.config;
 	char text[2 * SETTING_TEXT_MAX];
 	snprintf(text, sizeof(text), "%s listens on %s, store %s", config->node,
-		 s->passed ? "the socket that the service manager passes" : config->socket,
+		 manager_is_worker() ? "what a system service passes"
+		 : s->passed         ? "the socket that the service manager passes"
+				     : config->socket,
 		 config->store ? config->store : "none (memory only)");
 	log_info("%s", text);
 	manager_ready(s->daemon.manager, text);
@@ -323,7 +309,7 @@ int main(int argc, char **argv)
 {
 	struct server s = {.listener = -1, .signals = -1, .lock = -1};
 	struct err err = {{0}};
-	default_signals();
+	start_default_signals();
 	log_init("ckptd");
 	s.daemon.root = -1;
 	s.daemon.started_ns = clock_now();
@@ -340,6 +326,8 @@ int main(int argc, char **argv)
 	}
 	s.daemon.first_sources = s.daemon.sources;
 	sources_fill(s.daemon.sources, SCOPE_NODE, NULL, &s.daemon.config);
+	if (s.daemon.config.system && !manager_is_worker())
+		return warden_run(argc, argv, s.daemon.sources);
 	throttle_init(&s.daemon.writes, &s.daemon.config.write_bandwidth);
 	meter_init(&s.daemon.reads, s.daemon.config.read_bandwidth);
 	rc = start(&s, &err);

@@ -1,33 +1,91 @@
-#include "manager.h"
+#include "manager_private.h"
 
 #include "base/cleanup.h"
-#include "base/clock.h"
 #include "base/log.h"
+#include "config/setting.h"
 #include "format/wire.h"
 
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
-#include <systemd/sd-daemon.h>
 
-/* The keep-alive comes four times as often as it must. */
-enum { WATCHDOG_SHARE = 4 };
+int manager_open(struct manager **out, struct err *err)
+{
+	*out = NULL;
+	struct manager *m = calloc(1, sizeof(*m));
+	if (!m)
+		return err_set(err, -ENOMEM, "no memory for the service manager");
+	m->socket = -1;
+	int rc = manager_is_worker() ? manager_open_warden(m, err) : manager_open_systemd(m, err);
+	if (rc)
+		manager_free(m);
+	else
+		*out = m;
+	return rc < 0 ? rc : 0;
+}
 
-struct passed {
-	char *name;
-	int fd; /* -1: taken */
-};
+void manager_free(struct manager *m)
+{
+	if (!m)
+		return;
+	for (size_t i = 0; i < m->narenas; i++) {
+		cleanup_close(&m->arenas[i].fd);
+		free(m->arenas[i].name);
+	}
+	free(m->arenas);
+	cleanup_close(&m->socket);
+	free(m);
+}
 
-struct manager {
-	int socket;
-	struct passed *arenas;
-	size_t narenas, next;
-	uint64_t pause_ns; /* between two keep-alives; 0: none is wanted */
-	uint64_t alive_ns; /* when the last one was sent */
-};
+int manager_add_passed(struct manager *m, char *name, int fd)
+{
+	struct passed *more = realloc(m->arenas, (m->narenas + 1) * sizeof(*more));
+	if (!more || !name) {
+		m->arenas = more ? more : m->arenas;
+		free(name);
+		close(fd);
+		return -ENOMEM;
+	}
+	m->arenas = more;
+	m->arenas[m->narenas++] = (struct passed){.name = name, .fd = fd};
+	return 0;
+}
 
-/* ---- names ------------------------------------------------------------------------------------------------------- */
+int manager_take_socket(struct manager *m)
+{
+	return m ? steal_fd(&m->socket) : -1;
+}
+
+int manager_accept(struct manager *m, int listener)
+{
+	if (m && m->kind->accept)
+		return m->kind->accept(m, listener);
+	int sock = accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+	return sock < 0 ? -errno : sock;
+}
+
+/* ---- what is held -------------------------------------------------------------------------------------------------- */
+
+bool manager_take_named(struct manager *m, char **name, int *fd)
+{
+	if (!m || m->next == m->narenas)
+		return false;
+	struct passed *p = &m->arenas[m->next++];
+	*name = steal_ptr(&p->name);
+	*fd = steal_fd(&p->fd);
+	return true;
+}
+
+bool manager_keep_named(struct manager *m, const char *name, int fd)
+{
+	return m && m->kind->keep(m, name, fd);
+}
+
+void manager_drop_named(struct manager *m, const char *name)
+{
+	if (m)
+		m->kind->drop(m, name);
+}
 
 enum { HELD_NAME_MAX = NAME_JOB_MAX + 16 };
 
@@ -52,141 +110,55 @@ static bool parse_name(const char *name, char job[NAME_JOB_MAX], uint32_t *rank)
 	return !strcmp(again, name);
 }
 
-/* ---- what is passed ------------------------------------------------------------------------------------------------ */
-
-static bool is_socket(int fd)
+bool manager_names_arena(const char *name)
 {
-	struct stat st;
-	return fstat(fd, &st) == 0 && S_ISSOCK(st.st_mode);
-}
-
-static int sort_passed(struct manager *m, int fd, char *name, struct err *err)
-{
-	if (!is_socket(fd)) {
-		m->arenas[m->narenas++] = (struct passed){.name = name, .fd = fd};
-		return 0;
-	}
-	int rc = 0;
-	if (m->socket >= 0 || sd_is_socket_unix(fd, SOCK_SEQPACKET, 1, NULL, 0) <= 0) {
-		rc = err_set(err, -EINVAL,
-			     "the service manager passes the socket '%s': one that listens is expected, made with "
-			     "ListenSequentialPacket=",
-			     name);
-		close(fd);
-	} else {
-		m->socket = fd;
-	}
-	free(name);
-	return rc;
-}
-
-static int take_passed(struct manager *m, struct err *err)
-{
-	char **names = NULL;
-	int n = sd_listen_fds_with_names(1, &names);
-	if (n < 0)
-		return err_set(err, n, "cannot take the descriptors that the service manager passes: %s", err_name(n));
-	m->arenas = calloc((size_t)n + 1, sizeof(*m->arenas));
-	int rc = m->arenas ? 0 : err_set(err, -ENOMEM, "no memory for %d descriptors", n);
-	for (int i = 0; i < n; i++) {
-		if (!rc) {
-			rc = sort_passed(m, SD_LISTEN_FDS_START + i, names[i], err);
-		} else {
-			close(SD_LISTEN_FDS_START + i);
-			free(names[i]);
-		}
-	}
-	free(names);
-	return rc;
-}
-
-int manager_open(struct manager **out, struct err *err)
-{
-	uint64_t usec = 0;
-	*out = NULL;
-	struct manager *m = calloc(1, sizeof(*m));
-	if (!m)
-		return err_set(err, -ENOMEM, "no memory for the service manager");
-	m->socket = -1;
-	if (sd_watchdog_enabled(0, &usec) > 0)
-		m->pause_ns = usec * 1000 / WATCHDOG_SHARE;
-	int rc = take_passed(m, err);
-	if (rc)
-		manager_free(m);
-	else
-		*out = m;
-	return rc;
-}
-
-void manager_free(struct manager *m)
-{
-	if (!m)
-		return;
-	for (size_t i = 0; i < m->narenas; i++) {
-		cleanup_close(&m->arenas[i].fd);
-		free(m->arenas[i].name);
-	}
-	free(m->arenas);
-	cleanup_close(&m->socket);
-	free(m);
-}
-
-int manager_take_socket(struct manager *m)
-{
-	return m ? steal_fd(&m->socket) : -1;
+	char job[NAME_JOB_MAX];
+	uint32_t rank;
+	return parse_name(name, job, &rank);
 }
 
 bool manager_take_arena(struct manager *m, char job[NAME_JOB_MAX], uint32_t *rank, int *fd)
 {
-	while (m && m->next < m->narenas) {
-		struct passed *p = &m->arenas[m->next++];
-		if (parse_name(p->name, job, rank)) {
-			*fd = steal_fd(&p->fd);
-			return true;
+	char *name;
+	while (manager_take_named(m, &name, fd)) {
+		bool is_arena = parse_name(name, job, rank);
+		if (!is_arena) {
+			log_warn("the service manager passes '%s', which is no arena: it is not used", name);
+			cleanup_close(fd);
 		}
-		log_warn("the service manager passes '%s', which is no arena: it is not used", p->name);
-		cleanup_close(&p->fd);
-		p->fd = -1;
+		free(name);
+		if (is_arena)
+			return true;
 	}
 	return false;
 }
 
-/* ---- what is told -------------------------------------------------------------------------------------------------- */
-
 bool manager_keep(struct manager *m, const char *job, uint32_t rank, int fd)
 {
-	char name[HELD_NAME_MAX], text[HELD_NAME_MAX + 32];
-	if (!m)
-		return false;
+	char name[HELD_NAME_MAX];
 	held_name(name, job, rank);
-	snprintf(text, sizeof(text), "FDSTORE=1\nFDNAME=%s", name);
-	int rc = sd_pid_notify_with_fds(0, 0, text, &fd, 1);
-	if (rc < 0)
-		log_warn("the service manager cannot hold the arena %s: %s", name, err_name(rc));
-	return rc > 0;
+	return manager_keep_named(m, name, fd);
 }
 
 void manager_drop(struct manager *m, const char *job, uint32_t rank)
 {
 	char name[HELD_NAME_MAX];
-	if (!m)
-		return;
 	held_name(name, job, rank);
-	int rc = sd_notifyf(0, "FDSTOREREMOVE=1\nFDNAME=%s", name);
-	if (rc < 0)
-		log_warn("the service manager still holds the arena %s: %s", name, err_name(rc));
+	manager_drop_named(m, name);
 }
+
+/* ---- what is told -------------------------------------------------------------------------------------------------- */
 
 void manager_ready(struct manager *m, const char *status)
 {
 	if (m)
-		sd_notifyf(0, "READY=1\nSTATUS=%s", status);
+		m->kind->ready(m, status);
 }
 
 void manager_stopping(struct manager *m)
 {
 	if (m)
-		sd_notify(0, "STOPPING=1");
+		m->kind->stopping(m);
 }
 
 void manager_turn(struct manager *m, uint64_t now)
@@ -194,5 +166,29 @@ void manager_turn(struct manager *m, uint64_t now)
 	if (!m || !m->pause_ns || now - m->alive_ns < m->pause_ns)
 		return;
 	m->alive_ns = now;
-	sd_notify(0, "WATCHDOG=1");
+	m->kind->turn(m, now);
+}
+
+/* ---- what a warden divides ----------------------------------------------------------------------------------------- */
+
+int manager_reserve(struct manager *m, uint64_t bytes, struct err *err)
+{
+	return m && manager_is_worker() ? warden_reserve(m, bytes, err) : 0;
+}
+
+void manager_used(struct manager *m, uint64_t bytes, bool busy, uint64_t now)
+{
+	if (!m || !manager_is_worker())
+		return;
+	warden_used(m, bytes);
+	m->idle_since = busy ? 0 : m->idle_since ? m->idle_since : now;
+}
+
+bool manager_limit(const struct manager *m, struct config *config)
+{
+	if (!m || !manager_is_worker())
+		return false;
+	config->write_bandwidth = m->write_bandwidth;
+	config->read_bandwidth = m->read_bandwidth;
+	return true;
 }

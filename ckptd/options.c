@@ -76,8 +76,11 @@ static void print_help(void)
 	     "store.\n"
 	     "\n"
 	     "Options win over the environment, that over the configuration file. Defaults stand in brackets.");
-	for (enum setting_scope scope = SCOPE_NODE; scope <= SCOPE_JOB; scope++) {
-		printf("\n%s\n", scope == SCOPE_NODE ? "The node:" : "Every job:");
+	static const char *const titles[] = {[SCOPE_NODE] = "The node:",
+					     [SCOPE_JOB] = "Every job:",
+					     [SCOPE_USER] = "Every user of a system service:"};
+	for (enum setting_scope scope = SCOPE_NODE; scope <= SCOPE_USER; scope++) {
+		printf("\n%s\n", titles[scope]);
 		for (const struct setting *s = settings; s->key; s++)
 			if (s->scope == scope)
 				print_setting(s);

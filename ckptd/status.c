@@ -190,6 +190,8 @@ static json_t *config_json(const struct daemon *d)
 	json_t *list = json_array();
 	sources_fill(d->sources, SCOPE_JOB, NULL, &policy);
 	for (const struct setting *s = settings; s->key; s++) {
+		if (s->scope == SCOPE_USER)
+			continue; /* of the system service, which is another process */
 		const void *base = s->scope == SCOPE_NODE ? (const void *)&d->config : &policy;
 		char from[SETTING_TEXT_MAX];
 		given_from(sources_find(d->sources, s, NULL), from, sizeof(from));

@@ -11,7 +11,8 @@ HEAD = """\
 # from where, `ckpt config --check FILE` looks for mistakes; SIGHUP (systemctl reload) makes ckptd read this file again.
 """
 WIDTH = 118
-SECTIONS = {"node": "The daemon, all jobs together.", "job": "Every job. [job NAME] and [job PATTERN] (* and ?) are for some."}
+SECTIONS = {"node": "The daemon, all jobs together.", "job": "Every job. [job NAME] and [job PATTERN] (* and ?) are for some.",
+            "user": "Every user of a system service. [user NAME], [user @GROUP] and [user PATTERN] (* and ?) are for some."}
 
 
 def is_value(default):

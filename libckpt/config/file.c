@@ -41,16 +41,27 @@ static bool is_blank(char c)
 	return c == ' ' || c == '\t' || c == '\r';
 }
 
-/* A job's name with * and ?, which a name cannot hold. */
-static bool is_pattern(const char *p, size_t len)
+/* A name with * and ?, which it cannot hold; that of a group begins with @. */
+static bool is_pattern(enum setting_scope scope, const char *p, size_t len)
 {
 	char plain[NAME_JOB_MAX];
+	if (scope == SCOPE_USER && len && *p == '@') {
+		p++;
+		len--;
+	}
 	if (!len || len >= sizeof(plain))
 		return false;
 	for (size_t i = 0; i < len; i++)
 		plain[i] = p[i] == '*' || p[i] == '?' ? 'x' : p[i];
 	plain[len] = 0;
 	return !name_check("job", plain, NAME_JOB_MAX, NULL);
+}
+
+/* Whether the section's name begins with this word. */
+static bool is_word(const char *from, size_t len, const char *word)
+{
+	size_t n = strlen(word);
+	return len >= n && !memcmp(from, word, n) && (len == n || is_blank(from[n]));
 }
 
 /* [from, to) is what stands between the brackets. */
@@ -66,19 +77,21 @@ static int take_section(struct reader *r, const char *from, const char *to)
 		r->scope = SCOPE_NODE;
 		return 0;
 	}
-	if (len < 3 || memcmp(from, "job", 3) || (len > 3 && !is_blank(from[3])))
-		return fail(r, "section [%.*s] is not known: there are [node], [job] and [job NAME]",
+	r->scope = is_word(from, len, "job") ? SCOPE_JOB : is_word(from, len, "user") ? SCOPE_USER : 0;
+	if (!r->scope)
+		return fail(r,
+			    "section [%.*s] is not known: there are [node], [job], [job NAME], [user], [user NAME] and "
+			    "[user @GROUP]",
 			    (int)(len < 64 ? len : 64), from);
-	r->scope = SCOPE_JOB;
-	if (len == 3)
-		return 0;
-	for (from += 3; is_blank(*from);)
+	for (from += strlen(scope_name(r->scope)); from < to && is_blank(*from);)
 		from++;
 	len = (size_t)(to - from);
-	if (!is_pattern(from, len))
-		return fail(r,
-			    "[job %.*s]: expected a job's name, 1 to %d of A-Z a-z 0-9 _ . - and * ? for any letters",
-			    (int)(len < 64 ? len : 64), from, NAME_JOB_MAX - 1);
+	if (!len)
+		return 0;
+	if (!is_pattern(r->scope, from, len))
+		return fail(r, "[%s %.*s]: expected a %s's name, 1 to %d of A-Z a-z 0-9 _ . - and * ? for any letters",
+			    scope_name(r->scope), (int)(len < 64 ? len : 64), from, scope_name(r->scope),
+			    NAME_JOB_MAX - 1);
 	memcpy(r->pattern, from, len);
 	r->pattern[len] = 0;
 	return 0;
@@ -130,9 +143,10 @@ static char *next_line(char *dst, int size, void *stream)
 
 static int unknown_key(struct reader *r, const char *key)
 {
-	enum setting_scope other = r->scope == SCOPE_NODE ? SCOPE_JOB : SCOPE_NODE;
-	if (setting_find(other, key))
-		return fail(r, "%s is a setting of [%s], not of [%s]", key, scope_name(other), scope_name(r->scope));
+	for (enum setting_scope other = SCOPE_NODE; other <= SCOPE_USER; other++)
+		if (setting_find(other, key))
+			return fail(r, "%s is a setting of [%s], not of [%s]", key, scope_name(other),
+				    scope_name(r->scope));
 	char list[ERR_TEXT_MAX - 128];
 	int at = 0;
 	list[0] = 0;

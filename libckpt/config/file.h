@@ -4,6 +4,9 @@
  *	[node]
  *	[job]            every job
  *	[job NAME]       one job; NAME may hold * and ?
+ *	[user]           every user of a system service
+ *	[user NAME]      one user; NAME may hold * and ?
+ *	[user @NAME]     the members of a group
  *
  * A file is checked as a whole before anything of it counts: unknown sections and keys, values that are not allowed, and keys that
  * stand twice in a section are errors that name file and line. */

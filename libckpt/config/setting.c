@@ -17,6 +17,7 @@ enum {
 	TIME_MAX = 1000000000,   /* ms */
 	PEER_TIMEOUT_MIN = 100,  /* ms. Below, a busy machine looks dead */
 	KEEP_MAX = 1000000,      /* checkpoints */
+	USERS_MAX = 256,
 	SAVE_QUEUE_MAX = 5, /* slots of a rank, less one to capture into, one being written, the newest in memory */
 };
 
@@ -28,6 +29,7 @@ static const char *const save_policies[] = {"newest", "queue", "refuse", NULL};
 
 #define NODE(member) .scope = SCOPE_NODE, .offset = offsetof(struct config, member)
 #define JOB(member) .scope = SCOPE_JOB, .offset = offsetof(struct policy, member)
+#define USER(member) .scope = SCOPE_USER, .offset = offsetof(struct share, member)
 
 const struct setting settings[] = {
 	{"store", NODE(store), .type = SETTING_PATH, .flag = "store", .env = "CKPT_STORE", .value = "DIR",
@@ -75,6 +77,15 @@ const struct setting settings[] = {
 	{"collect-after", NODE(collect_after_ms), .type = SETTING_DURATION, .flag = "collect-after",
 	 .env = "CKPT_COLLECT_AFTER", .value = "TIME", .fallback = "1h", .max = KEEP_TIME_MAX,
 	 .help = "what crashes left half-written in the store is deleted after this time"},
+	{"system", NODE(system), .type = SETTING_BOOL, .flag = "system", .env = "CKPT_SYSTEM", .value = "YES|NO",
+	 .fallback = "no", .restart = true,
+	 .help = "serve all users of this node, each by a process of his own; needs root"},
+	{"max-users", NODE(max_users), .type = SETTING_COUNT, .flag = "max-users", .env = "CKPT_MAX_USERS",
+	 .value = "N", .fallback = "64", .min = 1, .max = USERS_MAX,
+	 .help = "of a system service: users that are served at the same time"},
+	{"user-linger", NODE(user_linger_ms), .type = SETTING_DURATION, .flag = "user-linger",
+	 .env = "CKPT_USER_LINGER", .value = "TIME", .fallback = "10m", .min = 1, .max = TIME_MAX,
+	 .help = "of a system service: how long the process of a user stays without jobs and connections"},
 
 	{"memory-limit", JOB(memory_limit), .type = SETTING_BYTES, .flag = "job-memory-limit",
 	 .env = "CKPT_JOB_MEMORY_LIMIT", .value = "SIZE", .fallback = "0", .min = 1, .max = UINT64_MAX, .zero = true,
@@ -128,6 +139,18 @@ const struct setting settings[] = {
 	 .help = "a rank without heartbeat for so long is reported; 0: never"},
 	{"linger", JOB(linger_ms), .type = SETTING_DURATION, .flag = "linger", .env = "CKPT_LINGER", .value = "TIME",
 	 .fallback = "10m", .max = TIME_MAX, .help = "how long the arenas of a job without processes are kept"},
+
+	{"allow", USER(allow), .type = SETTING_BOOL, .flag = "allow", .env = "CKPT_ALLOW", .value = "YES|NO",
+	 .fallback = "yes", .help = "a system service serves the user; accounts below 1000 must be named"},
+	{"memory-limit", USER(memory_limit), .type = SETTING_BYTES, .flag = "user-memory-limit",
+	 .env = "CKPT_USER_MEMORY_LIMIT", .value = "SIZE", .fallback = "0", .min = 1, .max = UINT64_MAX, .zero = true,
+	 .help = "ceiling for the arenas of all jobs of one user; 0: what others leave of the node's"},
+	{"write-bandwidth", USER(write_bandwidth), .type = SETTING_BYTES, .flag = "user-write-bandwidth",
+	 .env = "CKPT_USER_WRITE_BANDWIDTH", .value = "SIZE", .fallback = "0", .min = BANDWIDTH_MIN, .max = 1ull << 50,
+	 .zero = true, .help = "a user's jobs write at most this much per second; 0: his part of the node's"},
+	{"read-bandwidth", USER(read_bandwidth), .type = SETTING_BYTES, .flag = "user-read-bandwidth",
+	 .env = "CKPT_USER_READ_BANDWIDTH", .value = "SIZE", .fallback = "0", .min = BANDWIDTH_MIN, .max = 1ull << 50,
+	 .zero = true, .help = "a user's checkpoints are read back at most this fast; 0: his part of the node's"},
 	{NULL},
 };
 
@@ -141,7 +164,8 @@ const struct setting *setting_find(enum setting_scope scope, const char *key)
 
 const char *scope_name(enum setting_scope scope)
 {
-	return scope == SCOPE_NODE ? "node" : "job";
+	static const char *const names[] = {[SCOPE_NODE] = "node", [SCOPE_JOB] = "job", [SCOPE_USER] = "user"};
+	return names[scope];
 }
 
 /* ---- defaults that depend on the machine ------------------------------------------------------------------------- */

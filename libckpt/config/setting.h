@@ -11,6 +11,7 @@
 enum setting_scope {
 	SCOPE_NODE = 1, /* [node]: the daemon, all jobs together */
 	SCOPE_JOB,      /* [job], [job NAME], [job PATTERN]: each job by itself */
+	SCOPE_USER,     /* [user], [user NAME], [user PATTERN], [user @GROUP]: each user of a system service */
 };
 
 enum setting_type {
@@ -41,6 +42,9 @@ struct config {
 	uint64_t read_bandwidth;    /* of reading back; 0: as fast as the storage */
 	uint64_t scrub_interval_ms; /* a checkpoint that was read before is read again; 0: never */
 	uint64_t collect_after_ms;  /* what crashes left half-written is deleted when it is older */
+	uint64_t max_users;         /* that a system service serves at the same time */
+	uint64_t user_linger_ms;    /* how long a user's worker stays without jobs */
+	bool system;                /* serve all users of the node */
 };
 
 /* What becomes of a save to storage that meets an unfinished one; in the order of the table's choices. */
@@ -72,6 +76,14 @@ struct policy {
 	bool verify; /* read back after each commit */
 };
 
+/* [user], as the system service uses it. */
+struct share {
+	uint64_t memory_limit;    /* bytes of arenas of all jobs of the user; 0: only the node's limit */
+	uint64_t write_bandwidth; /* bytes/s; 0: only the user's part of the node's limit */
+	uint64_t read_bandwidth;
+	bool allow;
+};
+
 struct setting {
 	const char *key; /* in the section of its scope; NULL ends the table */
 	enum setting_scope scope;
@@ -84,7 +96,7 @@ struct setting {
 	uint64_t min, max;          /* numbers; of a path or a name max is its length */
 	bool zero;                  /* 0 is allowed although it is below min: it means "none" */
 	const char *const *choices; /* NULL-terminated; the value is the index */
-	size_t offset;              /* in struct config or struct policy */
+	size_t offset;              /* in struct config, struct policy or struct share */
 	bool restart;     /* a change takes effect when ckptd is started anew. Texts need this: see struct config */
 	const char *help; /* one line, no full stop */
 };
@@ -93,7 +105,7 @@ extern const struct setting settings[];
 
 /* By key within a scope; NULL: there is none. */
 const struct setting *setting_find(enum setting_scope scope, const char *key);
-/* "node" or "job". */
+/* "node", "job" or "user". */
 const char *scope_name(enum setting_scope scope);
 
 enum { SETTING_TEXT_MAX = 4096 };

@@ -134,8 +134,11 @@ int sources_environment(struct sources *s, struct err *err)
 /* ---- which one counts -------------------------------------------------------------------------------------------- */
 
 /* 0: it does not apply; else the more the closer. */
-static int closeness(const struct given *g, const char *job)
+typedef int closeness_fn(const struct given *g, const void *to);
+
+static int close_to_job(const struct given *g, const void *to)
 {
+	const char *job = to;
 	if (!*g->pattern)
 		return 1;
 	if (!job)
@@ -145,19 +148,62 @@ static int closeness(const struct given *g, const char *job)
 	return fnmatch(g->pattern, job, FNM_NOESCAPE) ? 0 : 2;
 }
 
-const struct given *sources_find(const struct sources *s, const struct setting *setting, const char *job)
+static bool in_group(const struct who *who, const char *pattern)
+{
+	for (size_t i = 0; i < who->ngroups; i++)
+		if (!fnmatch(pattern, who->groups[i], FNM_NOESCAPE))
+			return true;
+	return false;
+}
+
+static int close_to_user(const struct given *g, const void *to)
+{
+	const struct who *who = to;
+	if (!*g->pattern)
+		return 1;
+	if (*g->pattern == '@')
+		return in_group(who, g->pattern + 1) ? 3 : 0;
+	if (!strcmp(g->pattern, who->name))
+		return 4;
+	return fnmatch(g->pattern, who->name, FNM_NOESCAPE) ? 0 : 2;
+}
+
+static const struct given *closest(const struct sources *s, const struct setting *setting, closeness_fn *closeness,
+				   const void *to)
 {
 	const struct given *best = NULL;
 	int best_close = 0;
 	for (size_t i = 0; i < s->n; i++) {
 		const struct given *g = &s->list[i];
-		int close = g->setting == setting ? closeness(g, job) : 0;
+		int close = g->setting == setting ? closeness(g, to) : 0;
 		if (!close || (best && (g->origin < best->origin || (g->origin == best->origin && close < best_close))))
 			continue;
 		best = g;
 		best_close = close;
 	}
 	return best;
+}
+
+const struct given *sources_find(const struct sources *s, const struct setting *setting, const char *job)
+{
+	return closest(s, setting, close_to_job, job);
+}
+
+const struct given *sources_find_user(const struct sources *s, const struct setting *setting, const struct who *who)
+{
+	return closest(s, setting, close_to_user, who);
+}
+
+bool given_names(const struct given *g, const struct who *who)
+{
+	return close_to_user(g, who) > 2;
+}
+
+void sources_fill_user(const struct sources *s, const struct who *who, struct share *share)
+{
+	for (const struct setting *setting = settings; setting->key; setting++)
+		if (setting->scope == SCOPE_USER)
+			value_store(setting, &sources_find_user(s, setting, who)->value, share);
 }
 
 void sources_fill(const struct sources *s, enum setting_scope scope, const char *job, void *base)

@@ -2,7 +2,7 @@
  *
  *	default < configuration file < environment < flag
  *
- * and within the files [job NAME] over [job PATTERN] over [job]; among equals what was read last. Read once, then only looked at. */
+ * and within the files [job NAME] over [job PATTERN] over [job] (and so for users); among equals what was read last. Read once, then only looked at. */
 #ifndef CKPT_CONFIG_SOURCES_H
 #define CKPT_CONFIG_SOURCES_H
 
@@ -44,6 +44,18 @@ int sources_environment(struct sources *sources, struct err *err);
 
 /* The saying that counts; job NULL: for jobs without a section of their own. Never NULL. */
 const struct given *sources_find(const struct sources *sources, const struct setting *setting, const char *job);
+/* Whom the sections [user …] are matched against. */
+struct who {
+	const char *name;
+	const char *const *groups;
+	size_t ngroups;
+};
+/* The saying about a user that counts: [user NAME] over [user @GROUP] over [user PATTERN] over [user]. Never NULL. */
+const struct given *sources_find_user(const struct sources *sources, const struct setting *setting,
+				      const struct who *who);
+/* Whether it names the user or a group of his, and is not for anybody. */
+bool given_names(const struct given *given, const struct who *who);
+void sources_fill_user(const struct sources *sources, const struct who *who, struct share *share);
 /* Fills the struct of a scope (struct config: job NULL). */
 void sources_fill(const struct sources *sources, enum setting_scope scope, const char *job, void *base);
 /* "default", "/etc/ckpt/ckpt.conf:12", "CKPT_STORE", "--store". Returns dst. */

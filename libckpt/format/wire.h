@@ -17,6 +17,7 @@
  *    | BYE ────────────────► |                          | SPAWNED (rank, pidfd), EXITED (rank, status)
  *    | ◄──────────────── BYE |                          | STOP
  *   ckpt status: HELLO → WELCOME, STATUS → STATUS (JSON text)
+ *   of a system service, by root: [USER], then as these
  *   ckpt flush, halt: HELLO → WELCOME, COMMAND → COMMAND (what was done), or ERROR
  *
  * A reply has the seq of its request. Any request may be answered by ERROR {rc, text}. STOP and BYE have no body. Encode
@@ -58,6 +59,7 @@ enum wire_type {
 	WIRE_STATUS,
 	WIRE_BYE,
 	WIRE_COMMAND,
+	WIRE_USER,
 	WIRE_TYPE_END
 };
 
@@ -179,6 +181,11 @@ struct wire_command {
 	uint64_t at_ns; /* since the Unix epoch */
 };
 
+/* From root, as the first word to a system service: what follows is for the worker of that user. Not answered, but by an ERROR. */
+struct wire_user {
+	char name[128]; /* or the number */
+};
+
 struct wire_answer {
 	struct step_id id; /* flush: what is written */
 	char job[NAME_JOB_MAX];
@@ -212,6 +219,8 @@ int wire_spawned_decode(const void *body, size_t len, struct wire_spawned *m, st
 int wire_exited_encode(const struct wire_exited *m, struct wbuf *out);
 int wire_exited_decode(const void *body, size_t len, struct wire_exited *m, struct err *err);
 
+int wire_user_encode(const struct wire_user *m, struct wbuf *out);
+int wire_user_decode(const void *body, size_t len, struct wire_user *m, struct err *err);
 int wire_command_encode(const struct wire_command *m, struct wbuf *out);
 int wire_command_decode(const void *body, size_t len, struct wire_command *m, struct err *err);
 int wire_answer_encode(const struct wire_answer *m, struct wbuf *out);

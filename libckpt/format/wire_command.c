@@ -60,3 +60,19 @@ int wire_answer_decode(const void *body, size_t len, struct wire_answer *m, stru
 		rc = -EBADMSG;
 	return rc;
 }
+
+int wire_user_encode(const struct wire_user *m, struct wbuf *out)
+{
+	wbuf_str(out, m->name);
+	return wbuf_finish(out);
+}
+
+int wire_user_decode(const void *body, size_t len, struct wire_user *m, struct err *err)
+{
+	struct rbuf r = rbuf_of(body, len);
+	*m = (struct wire_user){0};
+	rbuf_str(&r, m->name, sizeof(m->name));
+	if (rbuf_finish(&r) || !*m->name)
+		return err_set(err, -EBADMSG, "USER message of %zu bytes is malformed", len);
+	return 0;
+}

@@ -56,6 +56,7 @@ static void messages(void)
 	MESSAGE(WIRE_SPAWNED, spawned, 1, 77);
 	MESSAGE(WIRE_EXITED, exited, 1, 77, 9);
 	MESSAGE(WIRE_COMMAND, command, COMMAND_HALT_BEFORE, "gpt", 1717761600000000000);
+	MESSAGE(WIRE_USER, user, "ann");
 	free(addresses);
 }
 

@@ -1,0 +1,26 @@
+/* Identity: who a user is, and whether he may use the service. Asks the name service, which may take its time: only in a child. */
+#ifndef CKPTD_SYSTEM_IDENTITY_H
+#define CKPTD_SYSTEM_IDENTITY_H
+
+#include "config/sources.h"
+
+#include <sys/types.h>
+
+enum { IDENTITY_NAME_MAX = 128, IDENTITY_GROUPS_MAX = 256, IDENTITY_FIRST_UID = 1000 };
+
+struct identity {
+	uid_t uid;
+	gid_t gid;
+	char name[IDENTITY_NAME_MAX];
+	char home[SETTING_TEXT_MAX];
+	gid_t groups[IDENTITY_GROUPS_MAX];
+	const char *group_names[IDENTITY_GROUPS_MAX]; /* never freed: the child is about to be another program */
+	int ngroups;
+};
+
+/* -ENOENT: nobody has this number. */
+int identity_find(uid_t uid, struct identity *id, struct err *err);
+/* What the sections [user …] say about him. -EPERM: he may not; the sentence says which section says so, or what to write. */
+int identity_share(const struct identity *id, const struct sources *sources, struct share *share, struct err *err);
+
+#endif
