@@ -66,7 +66,8 @@ static json_t *ask_daemon(const char *socket, uint64_t ms, struct err *err)
 {
 	AUTO_FREE char *text = NULL;
 	char path[CONTACT_PATH_MAX];
-	if (contact_path(socket, path, err) || contact_status(path, clock_deadline(ms * CLOCK_NS_PER_MS), &text, err))
+	if (contact_path(socket, path, err) ||
+	    contact_status(path, NULL, clock_deadline(ms * CLOCK_NS_PER_MS), &text, err))
 		return NULL;
 	json_error_t error;
 	json_t *doc = json_loads(text, JSON_REJECT_DUPLICATES, &error);
@@ -154,8 +155,9 @@ static int show(const struct cli *cli, struct sources *sources, uint64_t ms, str
 	const char *job = cli_text(cli, "job"), *socket = cli_text(cli, "socket");
 	if (sources_environment(sources, err) || file_read_all(sources, cli_text(cli, "config"), err))
 		return cli_fail(cli, EXIT_FAILED, "%s", err->text);
-	if (!socket)
-		socket = sources_find(sources, setting_find(SCOPE_NODE, "socket"), NULL)->value.text;
+	const struct given *given = sources_find(sources, setting_find(SCOPE_NODE, "socket"), NULL);
+	if (!socket && given->origin != ORIGIN_DEFAULT)
+		socket = given->value.text;
 	json_t *daemon = ask_daemon(socket, ms, err);
 	if (!daemon)
 		cli_note(cli, "what a daemon uses is not shown: %s", err->text);

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#define SYSTEM_SOCKET "/run/ckptd.sock"
 #define TEXT2(x) #x
 #define TEXT(x) TEXT2(x)
 #define VERSION TEXT(CKPT_VERSION_MAJOR) "." TEXT(CKPT_VERSION_MINOR) "." TEXT(CKPT_VERSION_PATCH)
@@ -14,20 +15,41 @@ int contact_path(const char *option, char dst[CONTACT_PATH_MAX], struct err *err
 {
 	const char *variable = getenv("CKPT_SOCKET"), *dir = getenv("XDG_RUNTIME_DIR");
 	const char *path = option ? option : variable;
-	int n;
+	int n = 0;
 	if (path && *path)
 		n = snprintf(dst, CONTACT_PATH_MAX, "%s", path);
 	else if (dir && *dir)
 		n = snprintf(dst, CONTACT_PATH_MAX, "%s/ckptd.sock", dir);
-	else
-		n = snprintf(dst, CONTACT_PATH_MAX, "/run/ckptd.sock");
+	if (!n || (!(path && *path) && access(dst, F_OK) && !access(SYSTEM_SOCKET, F_OK)))
+		n = snprintf(dst, CONTACT_PATH_MAX, SYSTEM_SOCKET);
 	if (n < CONTACT_PATH_MAX)
 		return 0;
 	return err_set(err, -ENAMETOOLONG, "the path of the daemon's socket has %d bytes; at most %d are possible", n,
 		       CONTACT_PATH_MAX - 1);
 }
 
-int contact_hello(const char *path, const struct wire_hello *hello, uint64_t deadline, struct err *err)
+/* Who answers may have said no before he has heard anything: it is read with the answer. */
+static int tell(int sock, uint16_t type, const struct wbuf *body, uint64_t deadline)
+{
+	int rc = channel_send(sock, type, 1, body->data, body->len, NULL, 0, deadline);
+	return rc == -EPIPE ? 0 : rc;
+}
+
+static int tell_user(int sock, const char *user, uint64_t deadline, struct err *err)
+{
+	AUTO_WBUF struct wbuf body = {0};
+	struct wire_user m;
+	if (geteuid() != 0)
+		return err_set(err, -EPERM, "only root may look at user %s's part", user);
+	if (snprintf(m.name, sizeof(m.name), "%s", user) >= (int)sizeof(m.name))
+		return err_set(err, -ENAMETOOLONG, "the name of user %s is too long", user);
+	int rc = wire_user_encode(&m, &body);
+	if (!rc)
+		rc = tell(sock, WIRE_USER, &body, deadline);
+	return rc ? err_set(err, rc, "the daemon does not take the name of a user: %s", err_name(rc)) : 0;
+}
+
+static int greet(const char *path, const char *user, const struct wire_hello *hello, uint64_t deadline, struct err *err)
 {
 	AUTO_WBUF struct wbuf body = {0};
 	struct wire_hello m = *hello;
@@ -39,10 +61,19 @@ int contact_hello(const char *path, const struct wire_hello *hello, uint64_t dea
 	AUTO_CLOSE int sock = channel_connect(path, deadline, err);
 	if (sock < 0)
 		return sock;
-	rc = channel_send(sock, WIRE_HELLO, 1, body.data, body.len, NULL, 0, deadline);
+	if (user)
+		rc = tell_user(sock, user, deadline, err);
+	if (rc)
+		return rc;
+	rc = tell(sock, WIRE_HELLO, &body, deadline);
 	if (rc)
 		return err_set(err, rc, "the daemon at %s does not take a greeting: %s", path, err_name(rc));
 	return steal_fd(&sock);
+}
+
+int contact_hello(const char *path, const struct wire_hello *hello, uint64_t deadline, struct err *err)
+{
+	return greet(path, NULL, hello, deadline, err);
 }
 
 /* An ERROR as result and sentence. */
@@ -94,25 +125,25 @@ static int ask(int sock, uint16_t type, const struct wbuf *body, uint64_t deadli
 	return rc;
 }
 
-static int question(const char *path, uint16_t type, const struct wbuf *body, uint64_t deadline, struct frame *f,
-		    struct err *err)
+static int question(const char *path, const char *user, uint16_t type, const struct wbuf *body, uint64_t deadline,
+		    struct frame *f, struct err *err)
 {
 	struct wire_hello hello = {.role = ROLE_OBSERVER};
-	AUTO_CLOSE int sock = contact_hello(path, &hello, deadline, err);
+	AUTO_CLOSE int sock = greet(path, user, &hello, deadline, err);
 	if (sock < 0)
 		return sock;
 	int rc = ask(sock, type, body, deadline, f, err);
 	return rc ? err_prefix(err, rc, "%s", path) : 0;
 }
 
-int contact_status(const char *path, uint64_t deadline, char **json, struct err *err)
+int contact_status(const char *path, const char *user, uint64_t deadline, char **json, struct err *err)
 {
 	struct wbuf nothing = {0};
 	*json = NULL;
 	AUTO_FREE struct frame *f = calloc(1, sizeof(*f));
 	if (!f)
 		return err_set(err, -ENOMEM, "out of memory");
-	int rc = question(path, WIRE_STATUS, &nothing, deadline, f, err);
+	int rc = question(path, user, WIRE_STATUS, &nothing, deadline, f, err);
 	if (rc)
 		return rc;
 	if (f->type == WIRE_ERROR)
@@ -123,15 +154,15 @@ int contact_status(const char *path, uint64_t deadline, char **json, struct err 
 	return rc;
 }
 
-int contact_command(const char *path, const struct wire_command *command, uint64_t deadline, struct wire_answer *answer,
-		    bool *refused, struct err *err)
+int contact_command(const char *path, const char *user, const struct wire_command *command, uint64_t deadline,
+		    struct wire_answer *answer, bool *refused, struct err *err)
 {
 	AUTO_WBUF struct wbuf body = {0};
 	AUTO_FREE struct frame *f = calloc(1, sizeof(*f));
 	*refused = false;
 	if (!f || wire_command_encode(command, &body))
 		return err_set(err, -ENOMEM, "out of memory");
-	int rc = question(path, WIRE_COMMAND, &body, deadline, f, err);
+	int rc = question(path, user, WIRE_COMMAND, &body, deadline, f, err);
 	if (rc)
 		return rc;
 	*refused = f->type == WIRE_ERROR;

@@ -25,7 +25,8 @@ int order_give(const struct cli *cli, enum wire_command_kind kind, uint64_t at_n
 	snprintf(command.job, sizeof(command.job), "%s", job ? job : "");
 	if (contact_path(cli_text(cli, "socket"), path, &err))
 		return cli_fail(cli, EXIT_USAGE, "%s", err.text);
-	if (!contact_command(path, &command, clock_deadline(ANSWER_MS * CLOCK_NS_PER_MS), answer, &refused, &err))
+	if (!contact_command(path, cli_text(cli, "user"), &command, clock_deadline(ANSWER_MS * CLOCK_NS_PER_MS), answer,
+			     &refused, &err))
 		return EXIT_OK;
 	return cli_fail(cli, refused ? EXIT_FAILED : EXIT_NO_DAEMON, "%s", err.text);
 }
@@ -35,7 +36,7 @@ json_t *order_look(const struct cli *cli)
 	AUTO_FREE char *text = NULL;
 	char path[CONTACT_PATH_MAX];
 	if (contact_path(cli_text(cli, "socket"), path, NULL) ||
-	    contact_status(path, clock_deadline(ANSWER_MS * CLOCK_NS_PER_MS), &text, NULL))
+	    contact_status(path, cli_text(cli, "user"), clock_deadline(ANSWER_MS * CLOCK_NS_PER_MS), &text, NULL))
 		return NULL;
 	return json_loads(text, JSON_REJECT_DUPLICATES, NULL);
 }

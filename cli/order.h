@@ -7,10 +7,7 @@
 
 #define ORDER_OPTIONS                                                                                                  \
 	{"job", OPTION_TEXT, "NAME", "the job (else CKPT_JOB; else the only one of the daemon)"},                      \
-	{                                                                                                              \
-		"socket", OPTION_TEXT, "PATH",                                                                         \
-			"the daemon's socket (else CKPT_SOCKET, $XDG_RUNTIME_DIR/ckptd.sock, /run/ckptd.sock)"         \
-	}
+		CONTACT_SOCKET_OPTION, CONTACT_USER_OPTION
 
 /* Gives the order to the daemon of --socket, for the job of --job. EXIT_NO_DAEMON, EXIT_FAILED with the daemon's reason. */
 int order_give(const struct cli *cli, enum wire_command_kind kind, uint64_t at_ns, struct wire_answer *answer);

@@ -127,6 +127,39 @@ static void print_status(const json_t *doc)
 	json_array_foreach(jobs, i, job) print_job(job);
 }
 
+/* What a service for all users shows root. */
+static void print_users(const json_t *doc)
+{
+	static const struct column columns[] = {
+		{"USER", ALIGN_LEFT},   {"STATE", ALIGN_LEFT},   {"PID", ALIGN_RIGHT}, {"MEMORY", ALIGN_RIGHT},
+		{"LIMIT", ALIGN_RIGHT}, {"STARTS", ALIGN_RIGHT}, {"ERROR", ALIGN_LEFT}};
+	const json_t *memory = json_object_get(doc, "memory"), *users = json_object_get(doc, "users");
+	char used[16], limit[16];
+	out(TONE_HEAD, "ckptd %s", text_of(doc, "version"));
+	out(TONE_PLAIN, " on %s, up %.0f s, for all users\n", text_of(doc, "node"),
+	    json_number_value(json_object_get(doc, "uptime_s")));
+	out(TONE_PLAIN, "memory: %s of %s\n\n", bytes_human(used, sizeof(used), (uint64_t)number_of(memory, "used")),
+	    bytes_human(limit, sizeof(limit), (uint64_t)number_of(memory, "limit")));
+	struct table *t = table_new(columns, sizeof(columns) / sizeof(columns[0]));
+	size_t i;
+	json_t *user;
+	json_array_foreach(users, i, user)
+	{
+		uint64_t most = (uint64_t)number_of(user, "memory_limit_bytes");
+		bool served = !strcmp(text_of(user, "state"), "served");
+		table_cell(t, TONE_PLAIN, "%s", text_of(user, "name"));
+		table_cell(t, served ? TONE_PLAIN : TONE_WARN, "%s", text_of(user, "state"));
+		number_cell(t, user, "pid", "");
+		table_cell(t, TONE_PLAIN, "%s",
+			   bytes_human(used, sizeof(used), (uint64_t)number_of(user, "memory_bytes")));
+		table_cell(t, TONE_PLAIN, "%s", most ? bytes_human(limit, sizeof(limit), most) : "-");
+		number_cell(t, user, "starts", "");
+		const char *error = json_string_value(json_object_get(user, "error"));
+		table_cell(t, TONE_PLAIN, "%s", error ? error : "");
+	}
+	table_print(t);
+}
+
 /* ---- the command ----------------------------------------------------------------------------------------------- */
 
 static int parse(const struct cli *cli, const char *text, json_t **doc)
@@ -154,7 +187,7 @@ static int run(struct cli *cli)
 		return cli_fail(cli, EXIT_USAGE, "--timeout %" PRIu64 ": at most %d", ms, TIMEOUT_MAX_MS);
 	if (contact_path(cli_text(cli, "socket"), path, &err))
 		return cli_fail(cli, EXIT_USAGE, "%s", err.text);
-	if (contact_status(path, clock_deadline(ms * CLOCK_NS_PER_MS), &text, &err))
+	if (contact_status(path, cli_text(cli, "user"), clock_deadline(ms * CLOCK_NS_PER_MS), &text, &err))
 		return cli_fail(cli, EXIT_NO_DAEMON, "%s", err.text);
 	int code = parse(cli, text, &doc);
 	if (code)
@@ -164,14 +197,17 @@ static int run(struct cli *cli)
 		json_emit(doc);
 		return EXIT_OK;
 	}
-	print_status(doc);
+	if (json_is_array(json_object_get(doc, "users")))
+		print_users(doc);
+	else
+		print_status(doc);
 	json_decref(doc);
 	return EXIT_OK;
 }
 
 static const struct option_spec options[] = {
-	{"socket", OPTION_TEXT, "PATH",
-	 "the daemon's socket (else CKPT_SOCKET, $XDG_RUNTIME_DIR/ckptd.sock, /run/ckptd.sock)"},
+	CONTACT_SOCKET_OPTION,
+	CONTACT_USER_OPTION,
 	{"timeout", OPTION_NUMBER, "MS", "how long the daemon may take to answer (default 5000)"},
 	{NULL},
 };

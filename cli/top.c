@@ -19,13 +19,24 @@ enum { INTERVAL_MS = 1000, INTERVAL_MIN_MS = 100, INTERVAL_MAX_MS = 3600000, ANS
 #define SCREEN_LEAVE "\033[?7h\033[?25h\033[?1049l"
 #define SCREEN_HOME "\033[H\033[J"
 
-static json_t *ask(const char *path, struct err *err)
+/* Whom to ask. */
+struct whom {
+	char path[CONTACT_PATH_MAX];
+	const char *user;
+};
+
+static json_t *ask(const struct whom *whom, struct err *err)
 {
 	AUTO_FREE char *text = NULL;
 	json_error_t error;
-	if (contact_status(path, clock_deadline(ANSWER_MS * CLOCK_NS_PER_MS), &text, err))
+	if (contact_status(whom->path, whom->user, clock_deadline(ANSWER_MS * CLOCK_NS_PER_MS), &text, err))
 		return NULL;
 	json_t *doc = json_loads(text, JSON_REJECT_DUPLICATES, &error);
+	if (json_is_array(json_object_get(doc, "users"))) {
+		json_decref(doc);
+		err_set(err, -EINVAL, "this is a service for all users: name one with --user; ckpt status lists them");
+		return NULL;
+	}
 	if (doc && json_integer_value(json_object_get(doc, "schema")) == JSON_SCHEMA)
 		return doc;
 	json_decref(doc);
@@ -33,10 +44,10 @@ static json_t *ask(const char *path, struct err *err)
 	return NULL;
 }
 
-static int once(const struct cli *cli, const char *path)
+static int once(const struct cli *cli, const struct whom *whom)
 {
 	struct err err = {""};
-	json_t *doc = ask(path, &err);
+	json_t *doc = ask(whom, &err);
 	if (!doc)
 		return cli_fail(cli, EXIT_NO_DAEMON, "%s", err.text);
 	if (cli->json) {
@@ -56,10 +67,10 @@ static int terminal_rows(void)
 }
 
 /* One write per picture, so that nothing flickers. */
-static void draw(const char *path)
+static void draw(const struct whom *whom)
 {
 	struct err err = {""};
-	json_t *doc = ask(path, &err);
+	json_t *doc = ask(whom, &err);
 	fputs(SCREEN_HOME, stdout);
 	if (doc)
 		top_draw(doc, terminal_rows() - 1);
@@ -85,7 +96,7 @@ static bool wait_key(unsigned ms)
 	return true;
 }
 
-static int live(const char *path, unsigned ms)
+static int live(const struct whom *whom, unsigned ms)
 {
 	struct termios was, raw;
 	static char buffer[1 << 16];
@@ -98,7 +109,7 @@ static int live(const char *path, unsigned ms)
 	tcsetattr(STDIN_FILENO, TCSANOW, &raw);
 	fputs(SCREEN_ENTER, stdout);
 	do {
-		draw(path);
+		draw(whom);
 	} while (!ferror(stdout) && !wait_key(ms));
 	fputs(SCREEN_LEAVE, stdout);
 	fflush(stdout);
@@ -109,26 +120,26 @@ static int live(const char *path, unsigned ms)
 static int run(struct cli *cli)
 {
 	struct err err = {""};
-	char path[CONTACT_PATH_MAX];
+	struct whom is = {.user = cli_text(cli, "user")}, *whom = &is;
 	uint64_t ms = cli_number(cli, "interval", INTERVAL_MS);
 	if (ms < INTERVAL_MIN_MS || ms > INTERVAL_MAX_MS)
 		return cli_fail(cli, EXIT_USAGE, "--interval %" PRIu64 ": %d to %d", ms, INTERVAL_MIN_MS,
 				INTERVAL_MAX_MS);
-	if (contact_path(cli_text(cli, "socket"), path, &err))
+	if (contact_path(cli_text(cli, "socket"), whom->path, &err))
 		return cli_fail(cli, EXIT_USAGE, "%s", err.text);
 	if (cli_flag(cli, "once") || cli->json || !isatty(STDOUT_FILENO) || !isatty(STDIN_FILENO))
-		return once(cli, path);
-	json_t *doc = ask(path, &err);
+		return once(cli, whom);
+	json_t *doc = ask(whom, &err);
 	if (!doc)
 		return cli_fail(cli, EXIT_NO_DAEMON, "%s", err.text);
 	json_decref(doc);
-	int rc = live(path, (unsigned)ms);
+	int rc = live(whom, (unsigned)ms);
 	return rc ? cli_fail(cli, EXIT_FAILED, "the terminal: %s", err_name(rc)) : EXIT_OK;
 }
 
 static const struct option_spec options[] = {
-	{"socket", OPTION_TEXT, "PATH",
-	 "the daemon's socket (else CKPT_SOCKET, $XDG_RUNTIME_DIR/ckptd.sock, /run/ckptd.sock)"},
+	CONTACT_SOCKET_OPTION,
+	CONTACT_USER_OPTION,
 	{"interval", OPTION_NUMBER, "MS", "between two pictures (default 1000)"},
 	{"once", OPTION_FLAG, NULL, "one picture, and the end; so it is where there is no terminal"},
 	{NULL},

@@ -60,7 +60,7 @@ typedef void ckpt_epoch_fn(void *arg, uint32_t epoch, const char *reason);
 
 /* What a session is opened with. NULL or zero fields take their value from the environment; the first that is set wins:
  *	job          CKPT_JOB, SLURM_JOB_ID ("slurm-<id>"), TORCHELASTIC_RUN_ID ("torch-<id>"), else "default"
- *	socket       CKPT_SOCKET, else $XDG_RUNTIME_DIR/ckptd.sock, else /run/ckptd.sock
+ *	socket       CKPT_SOCKET, else $XDG_RUNTIME_DIR/ckptd.sock if that is there, else /run/ckptd.sock
  *	rank         CKPT_RANK, RANK, SLURM_PROCID, OMPI_COMM_WORLD_RANK, PMI_RANK, else 0
  *	world        CKPT_WORLD, WORLD_SIZE, SLURM_NTASKS, OMPI_COMM_WORLD_SIZE, PMI_SIZE, else 1
  *	local_world  CKPT_LOCAL_WORLD, LOCAL_WORLD_SIZE, SLURM_NTASKS_PER_NODE, OMPI_COMM_WORLD_LOCAL_SIZE, else world

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { TIMEOUT_DEFAULT_MS = 120000 };
 
@@ -153,12 +154,13 @@ static int set_job(const ckpt_options *o, struct settings *out, struct err *err)
 static int set_socket(const ckpt_options *o, struct settings *out, struct err *err)
 {
 	const char *path = o->socket ? o->socket : getenv("CKPT_SOCKET"), *dir = getenv("XDG_RUNTIME_DIR");
-	int n;
+	int n = 0;
 	if (path && *path)
 		n = snprintf(out->socket, sizeof(out->socket), "%s", path);
 	else if (dir && *dir)
 		n = snprintf(out->socket, sizeof(out->socket), "%s/ckptd.sock", dir);
-	else
+	/* That of the service for all users, also where one has no daemon of his own. */
+	if (!n || (!(path && *path) && access(out->socket, F_OK) && !access("/run/ckptd.sock", F_OK)))
 		n = snprintf(out->socket, sizeof(out->socket), "/run/ckptd.sock");
 	if ((size_t)n < sizeof(out->socket))
 		return 0;

@@ -51,6 +51,8 @@ static int send_hello(int sock, const struct settings *settings, uint32_t epoch,
 	int rc = wire_hello_encode(&hello, &body);
 	if (!rc)
 		rc = channel_send(sock, WIRE_HELLO, 1, body.data, body.len, NULL, 0, deadline);
+	if (rc == -EPIPE)
+		rc = 0; /* the daemon may have said why, before it heard anything: that is read next */
 	return rc ? err_set(err, rc, "HELLO to the daemon at %s: %s", settings->socket, err_name(rc)) : 0;
 }
 
