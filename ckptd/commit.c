@@ -479,9 +479,10 @@ void commit_free(struct commit *c)
 	if (!c)
 		return;
 	for (uint32_t i = 0; i < c->nfiles; i++)
-		wbuf_free(&c->cfiles[i].sidecar);
+		commit_free_file(&c->cfiles[i]);
 	free(c->cfiles);
 	free(c->found);
+	free(c->found_node);
 	free(c->parent_mark);
 	wbuf_free(&c->node_text);
 	wbuf_free(&c->manifest_text);

@@ -10,8 +10,9 @@
  * Fault model: the process or the machine may stop at any instant; what was not fsynced may be lost, torn or reordered,
  * names as well as bytes; any operation may fail.
  *
- * DATA: files are written while they are still being digested. One that is as in the parent (parent.h) is linked to it instead. That is
- * known once the digests are there; until then those that had not changed in the parent either stand back, the others are written.
+ * DATA: files are written while they are still being digested, packed where that is wanted and pays (commit_pack.c). One that is as in
+ * the parent (parent.h) is linked to it instead. That is known once the digests are there; until then those that had not changed in the
+ * parent either stand back, the others are written.
  *
  *   JOB_DIR → OPEN_JOB → MKDIR → OPEN_DIR → PARENT → DATA → DIGESTS → SIDECARS → NODE → SYNC_DIR → SYNC_JOB → SYNC_ROOT → MANIFEST → LINK →
  *   UNLINK_TMP → SYNC_LINK → CLOSE → DONE
@@ -25,6 +26,7 @@
 
 #include "linker.h"
 #include "memory.h"
+#include "packer.h"
 #include "parent.h"
 #include "writer.h"
 
@@ -77,7 +79,9 @@ struct commit_file {
 	bool same;            /* as in the parent; told with the digest */
 	bool late;            /* expected to be, so that it waits for the digests */
 	bool linked;
-	uint32_t age; /* parent_file.age */
+	uint32_t age;                  /* parent_file.age */
+	struct manifest_packed packed; /* what stands there, once it is written or linked */
+	struct packer packer;
 	struct writer writer;
 	struct linker linker;
 };
@@ -87,8 +91,9 @@ struct commit {
 	struct disk *disk;
 	struct throttle *throttle; /* limits the writing of data files; with bucket, the job's. NULL: no limit */
 	struct bucket *bucket;
-	struct parent *parent; /* what files may be linked to, of the same job. NULL: everything is written */
-	uint64_t full_every;   /* checkpoints that one file may serve; 1: none but its own */
+	struct parent *parent;   /* what files may be linked to, of the same job. NULL: everything is written */
+	struct packing *packing; /* data files are packed where that pays. NULL: they are not */
+	uint64_t full_every;     /* checkpoints that one file may serve; 1: none but its own */
 	int root;
 	char job[NAME_JOB_MAX], node[NAME_NODE_MAX];
 	struct step_id id;
@@ -100,9 +105,10 @@ struct commit {
 
 	/* to be read */
 	enum commit_state state;
-	int rc;                              /* first error */
-	struct err err;                      /* its sentence */
-	uint64_t bytes, files;               /* of data files */
+	int rc;                /* first error */
+	struct err err;        /* its sentence */
+	uint64_t bytes, files; /* of data files */
+	uint64_t stored;       /* what they take, of `bytes` that they hold; set when the documents are made */
 	uint64_t linked_bytes, linked_files; /* of these: not written, but linked */
 	uint64_t progress_ns; /* when an operation or a whole file last ended (parts of files are bounded) */
 
@@ -119,6 +125,8 @@ struct commit {
 	struct wbuf node_text, manifest_text;
 	char *found; /* the manifest that was there already, of found_len bytes */
 	uint64_t found_len;
+	char *found_node; /* and its node manifest, of found_node_len, where files are packed */
+	uint64_t found_node_len;
 	struct parent_mark *parent_mark; /* while it is read */
 	bool parent_usable;
 	struct writer writer;
@@ -132,7 +140,6 @@ void commit_digests_ready(struct commit *c);
 /* Gives up: what is in flight is awaited, then the directory is removed and done is called with rc. */
 void commit_abort(struct commit *c, int rc, const char *why);
 void commit_free(struct commit *c);
-
 const char *commit_state_name(enum commit_state state);
 
 #endif

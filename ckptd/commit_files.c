@@ -23,7 +23,7 @@ static const struct parent_file *parent_of(const struct commit *c, const struct 
 	return c->full_every > 1 ? parent_find(c->parent, (uint32_t)(f - c->cfiles), data_name(c, f, name)) : NULL;
 }
 
-static void file_ended(struct commit *c, int rc, const char *name)
+void commit_file_ended(struct commit *c, int rc, const char *name)
 {
 	c->in_flight--;
 	c->progress_ns = clock_now();
@@ -34,7 +34,7 @@ static void file_ended(struct commit *c, int rc, const char *name)
 
 static void file_done(struct writer *w)
 {
-	file_ended(w->arg, w->rc, w->name);
+	commit_file_ended(w->arg, w->rc, w->name);
 }
 
 /* A file under a limit may take longer than a commit may stall. */
@@ -44,7 +44,7 @@ static void file_moved(struct writer *w)
 	c->progress_ns = clock_now();
 }
 
-static void write_data(struct commit *c, struct commit_file *f)
+void commit_write_plain(struct commit *c, struct commit_file *f)
 {
 	const struct memory *mem = f->rank->mem;
 	const struct layout_file *lf = &mem->layout.files[f->file];
@@ -54,13 +54,20 @@ static void write_data(struct commit *c, struct commit_file *f)
 	w->throttle = c->throttle;
 	w->bucket = c->bucket;
 	w->moved = file_moved;
-	f->age = 0;
 	data_name(c, f, w->name);
 	w->extents[0] = (struct writer_extent){head->data, 0, head->len};
 	w->extents[1] = (struct writer_extent){memory_slot(mem, f->rank->slot) + lf->slot_at, head->len,
 					       align_up(lf->data_size, DISK_ALIGN)};
 	w->size = head->len + lf->data_size;
 	writer_start(w);
+}
+
+static void write_data(struct commit *c, struct commit_file *f)
+{
+	f->age = 0;
+	f->packed = (struct manifest_packed){0};
+	if (!c->packing || commit_write_packed(c, f) < 0)
+		commit_write_plain(c, f);
 }
 
 static int encode_sidecar(struct commit *c, struct commit_file *f)
@@ -95,20 +102,25 @@ static void file_linked(struct linker *l)
 	} else if (c->parent) {
 		parent_forget(c->parent); /* whatever it is: the next checkpoint does without */
 	}
-	file_ended(c, l->rc, f->writer.name);
+	commit_file_ended(c, l->rc, f->writer.name);
 }
 
 static void link_data(struct commit *c, struct commit_file *f, const struct parent_file *p)
 {
 	const struct memory *mem = f->rank->mem;
+	const struct layout_file *lf = &mem->layout.files[f->file];
 	f->age = p->age + 1;
-	f->linker = (struct linker){.disk = c->disk,
-				    .from = c->parent_dir,
-				    .dir = c->dir,
-				    .name = f->writer.name,
-				    .size = mem->heads[f->file].len + mem->layout.files[f->file].data_size,
-				    .done = file_linked,
-				    .arg = f};
+	f->packed = p->packed;
+	(p->packed.index_size ? name_packed : name_data)(mem->table->reg.rank, c->world, lf->group, lf->part,
+							 f->writer.name);
+	f->linker =
+		(struct linker){.disk = c->disk,
+				.from = c->parent_dir,
+				.dir = c->dir,
+				.name = f->writer.name,
+				.size = p->packed.index_size ? p->packed.size : mem->heads[f->file].len + lf->data_size,
+				.done = file_linked,
+				.arg = f};
 	linker_start(&f->linker);
 }
 
@@ -194,10 +206,16 @@ void commit_resume_files(struct commit *c)
 		start_files(c);
 }
 
+static void stop_file(struct commit_file *f, int rc)
+{
+	writer_cancel(&f->writer, rc);
+	packer_cancel(&f->packer, rc);
+}
+
 bool commit_stop_files(struct commit *c)
 {
 	for (uint32_t i = 0; c->state == COMMIT_DATA && i < c->nfiles; i++)
-		writer_cancel(&c->cfiles[i].writer, c->rc);
+		stop_file(&c->cfiles[i], c->rc);
 	return c->state == COMMIT_DATA && !c->in_flight;
 }
 
@@ -237,13 +255,16 @@ void commit_write_text(struct commit *c, const char *name, const struct wbuf *te
 
 const char *commit_made_name(struct commit *c, uint32_t i, char dst[NAME_FILE_MAX])
 {
-	if (i < 2 * c->nfiles) {
-		const struct commit_file *f = &c->cfiles[i / 2];
+	static void (*const names[])(uint32_t, uint32_t, const char *, uint32_t, char *) = {name_data, name_packed,
+											    name_sidecar};
+	enum { NAMES = sizeof(names) / sizeof(names[0]) };
+	if (i < NAMES * c->nfiles) {
+		const struct commit_file *f = &c->cfiles[i / NAMES];
 		const struct layout_file *lf = &f->rank->mem->layout.files[f->file];
-		(i % 2 ? name_sidecar : name_data)(f->rank->mem->table->reg.rank, c->world, lf->group, lf->part, dst);
+		names[i % NAMES](f->rank->mem->table->reg.rank, c->world, lf->group, lf->part, dst);
 		return dst;
 	}
-	i -= 2 * c->nfiles;
+	i -= NAMES * c->nfiles;
 	if (i == 0) {
 		name_node(c->node, dst);
 		return dst;
@@ -270,4 +291,10 @@ int commit_collect_files(struct commit *c)
 	}
 	c->files = c->nfiles;
 	return 0;
+}
+
+void commit_free_file(struct commit_file *f)
+{
+	wbuf_free(&f->sidecar);
+	packer_free(&f->packer);
 }

@@ -34,6 +34,15 @@ void commit_resume_files(struct commit *c);
 /* Data files that wait under a limit end now, with c->rc. True: nothing is in flight that would go on. */
 bool commit_stop_files(struct commit *c);
 int commit_encode_sidecars(struct commit *c);
+/* A data file has ended: the next one. */
+void commit_file_ended(struct commit *c, int rc, const char *name);
+/* Writes it as it is, its writer's name being that of such a file. */
+void commit_write_plain(struct commit *c, struct commit_file *f);
+void commit_free_file(struct commit_file *f);
+
+/* Packing (commit_pack.c): writes the file packed, or as it is where that does not pay. Negative: nothing was started. */
+int commit_write_packed(struct commit *c, struct commit_file *f);
+
 /* Writes a small file; commit_advance when it has ended. */
 void commit_write_text(struct commit *c, const char *name, const struct wbuf *text);
 /* The names that this commit may have made, one by one; NULL after the last. */

@@ -6,6 +6,7 @@
 #include "config/sources.h"
 #include "format/names.h"
 #include "memory.h"
+#include "packing.h"
 #include "throttle.h"
 
 #include <stdbool.h>
@@ -30,7 +31,8 @@ struct daemon {
 	struct loop *loop;
 	struct manager *manager; /* NULL: nobody manages this process */
 	struct pool *pool;
-	struct pool *reader; /* one thread for reading back, so that digests and recoveries never wait for it */
+	struct pool *reader;    /* one thread for reading back, so that digests and recoveries never wait for it */
+	struct packing packing; /* by the workers of pool */
 	struct disk *disk;
 	struct throttle writes;  /* what commits write */
 	struct meter reads;      /* what is read back */

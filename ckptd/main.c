@@ -214,6 +214,7 @@ static int start(struct server *s, struct err *err)
 		rc = loop_new(&s->daemon.loop, err);
 	if (!rc)
 		rc = pool_new(0, &s->daemon.pool, err);
+	packing_init(&s->daemon.packing, s->daemon.pool);
 	if (!rc)
 		rc = pool_new(1, &s->daemon.reader, err);
 	if (!rc)
@@ -280,6 +281,7 @@ static void stop(struct server *s)
 	startup_close(&s->daemon, s->lock);
 	list_for_safe(node, &s->daemon.jobs)
 		job_free(list_entry(node, struct job, link));
+	packing_free(&s->daemon.packing);
 	spanlog_close(s->daemon.spanlog);
 	space_free(s->daemon.space);
 	disk_free(s->daemon.disk);

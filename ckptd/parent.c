@@ -12,6 +12,7 @@ static void fill(struct parent_file *p, const struct commit *c, const struct com
 	const struct layout_file *lf = &mem->layout.files[f->file];
 	name_data(mem->table->reg.rank, c->world, lf->group, lf->part, p->name);
 	p->sidecar = f->digest;
+	p->packed = f->packed;
 	p->age = f->age;
 	p->steady = f->same;
 }

@@ -7,16 +7,16 @@
 #ifndef CKPTD_PARENT_H
 #define CKPTD_PARENT_H
 
-#include "format/digest.h"
-#include "format/names.h"
+#include "format/manifest.h"
 
 struct commit;
 
 struct parent_file {
-	char name[NAME_FILE_MAX];
-	struct digest sidecar; /* of the encoded sidecar */
-	uint32_t age;          /* checkpoints before this one that have the very same file */
-	bool steady;           /* it was as in the parent of this one: likely to stay so */
+	char name[NAME_FILE_MAX]; /* if it were not packed */
+	struct digest sidecar;    /* of the encoded sidecar */
+	struct manifest_packed packed;
+	uint32_t age; /* checkpoints before this one that have the very same file */
+	bool steady;  /* it was as in the parent of this one: likely to stay so */
 };
 
 /* All zero: none. */

@@ -162,12 +162,14 @@ static void data_written(struct commit *c)
 
 static void tell_durable(const struct saves *saves, const struct snapshot *s, const struct commit *c)
 {
-	char linked[80] = "";
+	char linked[80] = "", packed[40] = "";
 	if (c->linked_files)
 		snprintf(linked, sizeof(linked), ", %lu of %lu files linked", (unsigned long)c->linked_files,
 			 (unsigned long)c->files);
-	log_info("job %s: step %lu epoch %u durable, %.0f ms after begin%s%s", saves->job->name,
-		 (unsigned long)s->id.step, s->id.epoch, (double)(s->durable_ns - s->opened_ns) / 1e6, linked,
+	if (c->stored != c->bytes)
+		snprintf(packed, sizeof(packed), ", packed to %.0f%%", 100.0 * (double)c->stored / (double)c->bytes);
+	log_info("job %s: step %lu epoch %u durable, %.0f ms after begin%s%s%s", saves->job->name,
+		 (unsigned long)s->id.step, s->id.epoch, (double)(s->durable_ns - s->opened_ns) / 1e6, linked, packed,
 		 c->already ? " (committed before a restart)" : "");
 }
 
@@ -210,6 +212,7 @@ static int start_commit(struct saves *saves, struct snapshot *s)
 	c->bucket = &saves->bucket;
 	c->parent = &saves->parent;
 	c->full_every = saves->job->policy.full_every;
+	c->packing = saves->job->policy.compress == COMPRESS_ZSTD ? &saves->daemon->packing : NULL;
 	c->root = saves->daemon->root;
 	c->id = s->id;
 	c->world = saves->job->world;

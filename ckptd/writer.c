@@ -142,7 +142,10 @@ static void enter(struct writer *w)
 		       (struct disk_op){.kind = DISK_ALLOCATE, .file = w->file, .len = align_up(w->size, DISK_ALIGN)});
 		return;
 	case WRITER_WRITE:
-		write_extents(w);
+		if (w->fill)
+			w->fill(w);
+		else
+			write_extents(w);
 		return;
 	case WRITER_TRUNCATE:
 		submit(w, (struct disk_op){.kind = DISK_TRUNCATE, .file = w->file, .offset = w->size});
@@ -162,6 +165,13 @@ static void step(struct writer *w)
 {
 	w->state = next_state(w);
 	enter(w);
+}
+
+void writer_filled(struct writer *w, int rc, uint64_t size)
+{
+	w->rc = rc;
+	w->size = size;
+	step(w);
 }
 
 void writer_start(struct writer *w)

@@ -33,6 +33,8 @@ struct writer {
 	/* Limits of the extents, or NULL. An extent that was begun while nothing was limited goes on so. */
 	struct throttle *throttle;
 	struct bucket *bucket;
+	/* NULL, or what writes the file in place of the extents, to w->file: it calls writer_filled. `size` before is how much to allocate. */
+	void (*fill)(struct writer *w);
 	void (*moved)(struct writer *w); /* NULL, or called when a part of an extent under a limit is written */
 	void (*done)(struct writer *w);
 	void *arg;
@@ -41,8 +43,9 @@ struct writer {
 	enum writer_state state;
 	int rc;
 
+	int file; /* in fill */
+
 	/* private */
-	int file;
 	unsigned pending;
 	struct disk_op ops[WRITER_EXTENTS];
 	struct turn turn; /* under a limit: the extents in order, one piece at a time */
@@ -54,6 +57,8 @@ struct writer {
 /* Starts; `done` is called once, from disk_poll, with rc 0 when the bytes are on storage, or the first error (the file may be
  * left in any state). An existing name is an error (-EEXIST). */
 void writer_start(struct writer *w);
+/* Everything is written, and the file is of this size; or rc. */
+void writer_filled(struct writer *w, int rc, uint64_t size);
 /* What waits for its turn under a limit is not written any more: done comes soon, with rc. No effect on what has ended. */
 void writer_cancel(struct writer *w, int rc);
 

@@ -27,6 +27,8 @@ static const char *const huge_pages[] = {"auto", "transparent", "never", NULL};
 static const char *const fabric_providers[] = {"tcp", "verbs", "efa", NULL};
 static const char *const save_policies[] = {"newest", "queue", "refuse", NULL};
 
+static const char *const compressions[] = {"none", "zstd", NULL};
+
 #define NODE(member) .scope = SCOPE_NODE, .offset = offsetof(struct config, member)
 #define JOB(member) .scope = SCOPE_JOB, .offset = offsetof(struct policy, member)
 #define USER(member) .scope = SCOPE_USER, .offset = offsetof(struct share, member)
@@ -109,6 +111,9 @@ const struct setting settings[] = {
 	{"full-every", JOB(full_every), .type = SETTING_COUNT, .flag = "full-every", .env = "CKPT_FULL_EVERY",
 	 .value = "N", .fallback = "10", .min = 1, .max = 1000000,
 	 .help = "checkpoints that one file may serve by hard links, as long as it does not change; 1: no links"},
+	{"compress", JOB(compress), .type = SETTING_CHOICE, .flag = "compress", .env = "CKPT_COMPRESS", .value = "HOW",
+	 .fallback = "none", .choices = compressions,
+	 .help = "none, or zstd: data files are packed by byte plane where that pays; see format.md"},
 	{"verify", JOB(verify), .type = SETTING_BOOL, .flag = "verify", .env = "CKPT_VERIFY", .value = "YES|NO",
 	 .fallback = "yes", .help = "read checkpoints back after the commit; without, they end at durable"},
 	{"keep-last", JOB(keep_last), .type = SETTING_COUNT, .flag = "keep-last", .env = "CKPT_KEEP_LAST", .value = "N",

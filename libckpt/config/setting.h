@@ -54,6 +54,9 @@ enum save_policy {
 	SAVE_REFUSE,     /* stays in memory */
 };
 
+/* What is done to data files; in the order of the table's choices. */
+enum compress { COMPRESS_NONE = 0, COMPRESS_ZSTD };
+
 /* [job], as ckptd uses it. Times in milliseconds. */
 struct policy {
 	uint64_t memory_limit;     /* bytes of arenas of the job on this node; 0: only the node's limit */
@@ -62,6 +65,7 @@ struct policy {
 	uint64_t save_policy;      /* enum save_policy */
 	uint64_t save_queue;       /* saves that may wait, with SAVE_QUEUE */
 	uint64_t persist_every;    /* of the saves to storage that the ranks ask for */
+	uint64_t compress;         /* enum compress */
 	uint64_t full_every;       /* checkpoints that a file which does not change may serve */
 	uint64_t save_timeout_ms;  /* from the first begin of a step until it is captured on every rank */
 	uint64_t join_timeout_ms;  /* a barrier of ranks (register, join, restore) */

@@ -24,7 +24,7 @@ enum {
 
 struct chunk_packer {
 	ZSTD_CCtx *zstd;
-	uint8_t plane[PACKED_CHUNK / 2]; /* of elements of 2 bytes and more */
+	uint8_t plane[PACKED_CHUNK]; /* a copy: what is being packed may be changed by another process */
 };
 
 struct chunk_unpacker {
@@ -83,14 +83,10 @@ static double bits_per_byte(const uint8_t *data, uint32_t n, unsigned size, unsi
 static uint32_t pack_plane(struct chunk_packer *packer, const void *data, uint32_t n, unsigned size, unsigned plane,
 			   uint8_t *dst)
 {
-	const uint8_t *bytes = data;
 	if (n < PLANE_MIN || bits_per_byte(data, n, size, plane) > BITS_MAX)
 		return 0;
-	if (size > 1) {
-		planes_split(data, n, size, plane, packer->plane);
-		bytes = packer->plane;
-	}
-	size_t packed = ZSTD_compress2(packer->zstd, dst, n - n / GAIN, bytes, n);
+	planes_split(data, n, size, plane, packer->plane);
+	size_t packed = ZSTD_compress2(packer->zstd, dst, n - n / GAIN, packer->plane, n);
 	return ZSTD_isError(packed) ? 0 : (uint32_t)packed;
 }
 

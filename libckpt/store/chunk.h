@@ -11,7 +11,7 @@ struct chunk_unpacker;
 /* Bytes that chunk_pack may write for a chunk of so many. */
 uint64_t chunk_bound(uint64_t plain);
 
-/* About 1.1 MiB. -ENOMEM. */
+/* About 1.6 MiB. -ENOMEM. */
 int chunk_packer_new(struct chunk_packer **out);
 void chunk_packer_free(struct chunk_packer *packer);
 /* Packs `plain` bytes of elements of `planes` bytes (whole elements; at most PACKED_CHUNK bytes) into out and fills *c; its data_at stays, and `at` is to be set. A
@@ -19,7 +19,9 @@ void chunk_packer_free(struct chunk_packer *packer);
 void chunk_pack(struct chunk_packer *packer, const void *data, uint32_t plain, unsigned planes, struct packed_chunk *c,
 		uint8_t *out);
 
-/* About 2.2 MiB. -ENOMEM. */
+enum { CHUNK_UNPACKER = 9 << 18 }; /* bytes that an unpacker takes, about */
+
+/* -ENOMEM. */
 int chunk_unpacker_new(struct chunk_unpacker **out);
 void chunk_unpacker_free(struct chunk_unpacker *unpacker);
 /* Checks `stored` (c->bytes of them) against its digest and gives the plain bytes, valid until the next call with another `stored` or

@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "base/threads.h"
 #include "store/checkers.h"
+#include "store/chunk.h"
 
 #include <stdlib.h>
 
@@ -185,11 +186,20 @@ static int sources_new(struct reader *r, unsigned nslots, struct err *err)
 	return 0;
 }
 
+/* What is left for read buffers when each thread has what it unpacks with. */
+static uint64_t buffer_memory(const struct restore_plan *plan, uint64_t memory, unsigned threads)
+{
+	bool packed = false;
+	for (uint32_t f = 0; f < plan->saved.nfiles; f++)
+		packed |= plan->indexes[f].nchunks != 0;
+	return packed ? memory - min_u64(memory / 2, (uint64_t)threads * CHUNK_UNPACKER) : memory;
+}
+
 static int read_all(struct restore_plan *plan, const struct restore_options *opts, unsigned threads, struct err *err)
 {
 	struct reader r = {.plan = plan, .disk = plan->ck->repo->disk};
 	unsigned nslots = DISK_DEPTH + 2 * threads;
-	uint64_t chunk = disk_chunk(opts->memory, nslots);
+	uint64_t chunk = disk_chunk(buffer_memory(plan, opts->memory, threads), nslots);
 	r.more = extent_next(plan, chunk, &r.at, &r.next);
 	if (!r.more)
 		return 0;

@@ -33,7 +33,7 @@ void restore_plan_cost(const struct restore_plan *plan, uint64_t *useful, uint64
 
 struct restore_options {
 	unsigned threads; /* digest and scatter workers; 0: one per core, at most 8 */
-	uint64_t memory;  /* for read buffers, at most (but a chunk of a packed file each); 0: as much as is fastest */
+	uint64_t memory;  /* for reading and unpacking, at most (but a chunk for each read); 0: as much as is fastest */
 	int (*progress)(void *arg, uint64_t done, uint64_t total);
 	void *arg;
 };

@@ -1,6 +1,6 @@
 """SIGKILL of ckptd, of a rank, or of both, at random instants of a job at work: what was acknowledged as durable stays, whole and
-restorable bit by bit, and nothing else is listed. Several jobs at once, each with a daemon of its own: most of a round is spent
-waiting. CKPT_SEED repeats a run's choices (not its timing).
+restorable bit by bit, and nothing else is listed. Several jobs at once, each with a daemon of its own, every second one packing its files: most of a round
+is spent waiting. CKPT_SEED repeats a run's choices (not its timing).
 timeout: 360"""
 
 import concurrent.futures
@@ -68,8 +68,9 @@ def strike(job, victim, choose):
     return rank
 
 
-def rounds(choose):
-    with fleet.daemon() as d:
+def rounds(number, choose):
+    packs = number % 2
+    with fleet.daemon(options=["--compress", "zstd"] if packs else []) as d:
         d.start()
         job = Job(d)
         for n in range(ROUNDS):
@@ -92,6 +93,7 @@ def rounds(choose):
         d.kill()
         check(d, acknowledged)
         d.verify_all()
+        expect(bool(list(d.store.glob("main/step-*/*.ckptz"))) == bool(packs), "files are packed where that was asked for")
         d.start()
         for rank in [d.rank(r, WORLD, "--restore-only", "--elements", 20000, name=f"restored{r}") for r in range(WORLD)]:
             expect(rank.wait() == 0, f"restore: rank {rank.number} ended with {rank.process.returncode}: {rank.lines()}")
@@ -103,7 +105,7 @@ def rounds(choose):
 
 def all_jobs(seed):
     with concurrent.futures.ThreadPoolExecutor(JOBS) as pool:
-        runs = [pool.submit(rounds, random.Random(seed + n)) for n in range(JOBS)]
+        runs = [pool.submit(rounds, n, random.Random(seed + n)) for n in range(JOBS)]
         acknowledged, committed = map(sum, zip(*(run.result() for run in runs)))
     print(f"# {JOBS * ROUNDS} rounds, {acknowledged} acknowledged, 0 lost, {committed} committed")
 

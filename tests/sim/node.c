@@ -9,6 +9,7 @@
 #include "rng.h"
 #include "scrub.h"
 #include "startup.h"
+#include "store/chunk.h"
 #include "store/verify.h"
 
 #include <stdio.h>
@@ -57,6 +58,7 @@ void node_start(struct node *node)
 	if (!rc)
 		rc = pool_new(1, &node->daemon.pool, &err);
 	node->daemon.reader = node->daemon.pool;
+	packing_init(&node->daemon.packing, node->daemon.pool);
 	if (!rc)
 		rc = startup_store(&node->daemon, &node->lock, &err);
 	SIM_CHECK(!rc, "the daemon cannot start: %s", err.text);
@@ -77,6 +79,7 @@ static void tear_down(struct node *node)
 	scrub_free(d->scrub);
 	list_for_safe(it, &d->jobs)
 		job_free(list_entry(it, struct job, link));
+	packing_free(&d->packing);
 	disk_free(d->disk);
 	loop_free(d->loop);
 	sources_free(d->sources);
@@ -219,16 +222,41 @@ static void show_finding(void *arg, const char *file, const char *tensor, uint64
 	printf("%s %s %lu-%lu: %s\n", file, tensor, (unsigned long)from, (unsigned long)to, text);
 }
 
-static void check_content(struct checkpoint *ck)
+/* What it holds is what the safetensors file would. */
+static void *read_data(struct checkpoint *ck, const struct manifest_file *file)
+{
+	struct packed_index index;
+	struct chunk_unpacker *unpacker = NULL;
+	struct err err = {{0}};
+	AUTO_FREE void *text = NULL;
+	size_t len;
+	int rc = disk_read_file(ck->repo->disk, ck->dir, file->name, 1 << 20, &text, &len, &err);
+	SIM_CHECK(!rc, "%s", err.text);
+	if (!file->packed.index_size)
+		return steal_ptr(&text);
+	rc = checkpoint_load_index(ck, file, &index, &err);
+	SIM_CHECK(!rc, "%s", err.text);
+	uint8_t *whole = calloc(1, file->size);
+	SIM_CHECK(whole && !chunk_unpacker_new(&unpacker), "memory");
+	for (uint32_t i = 0; i < index.nchunks; i++) {
+		const struct packed_chunk *c = &index.chunks[i];
+		const uint8_t *plain;
+		rc = chunk_unpack(unpacker, c, (uint8_t *)text + c->at, &plain, &err);
+		SIM_CHECK(!rc, "%s: chunk %u: %s", file->name, i, err.text);
+		memcpy(whole + file->data_at + c->data_at, plain, c->plain);
+	}
+	chunk_unpacker_free(unpacker);
+	packed_index_free(&index);
+	return whole;
+}
+
+static void check_content(struct node *node, struct checkpoint *ck)
 {
 	const struct node_manifest *m = &ck->nodes[0];
-	struct err err = {{0}};
 	for (uint32_t f = 0; f < m->nfiles; f++) {
 		const struct manifest_file *file = &m->files[f];
-		AUTO_FREE void *text = NULL;
-		size_t len;
-		int rc = disk_read_file(ck->repo->disk, ck->dir, file->name, 1 << 20, &text, &len, &err);
-		SIM_CHECK(!rc, "%s", err.text);
+		AUTO_FREE void *text = read_data(ck, file);
+		node->packed += file->packed.index_size != 0;
 		for (uint32_t p = 0; p < file->npieces; p++) {
 			const struct manifest_piece *piece = &file->pieces[p];
 			const char *name = m->tensors[piece->tensor].name;
@@ -245,7 +273,7 @@ static void check_content(struct checkpoint *ck)
 	}
 }
 
-static void check_checkpoint(struct repo *repo, struct step_id id)
+static void check_checkpoint(struct node *node, struct repo *repo, struct step_id id)
 {
 	struct err err = {{0}};
 	struct checkpoint ck;
@@ -255,7 +283,7 @@ static void check_checkpoint(struct repo *repo, struct step_id id)
 	SIM_CHECK(!rc, "step %lu epoch %u is committed but damaged: %s", (unsigned long)id.step, id.epoch, err.text);
 	rc = checkpoint_open(repo, SIM_JOB, id, &ck, &err);
 	SIM_CHECK(!rc, "%s", err.text);
-	check_content(&ck);
+	check_content(node, &ck);
 	checkpoint_close(&ck);
 }
 
@@ -318,7 +346,7 @@ void node_check_store(struct node *node)
 	SIM_CHECK(!rc || rc == -ENOENT, "the store cannot be read: %s", err.text);
 	for (size_t i = 0; i < n; i++)
 		if (refs[i].state == CHECKPOINT_COMMITTED)
-			check_checkpoint(&repo, refs[i].id);
+			check_checkpoint(node, &repo, refs[i].id);
 	for (unsigned a = 0; a < node->nacks; a++)
 		check_ack(node, &node->acks[a], &repo, refs, n);
 	if (rc != -ENOENT)

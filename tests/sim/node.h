@@ -48,6 +48,7 @@ struct node {
 	uint64_t last_step; /* the highest that any rank has begun */
 	uint64_t removed;   /* acknowledged as durable, and since then removed by retention */
 	uint64_t durable, captured, restores, lost_ranks, restarts, power_cuts;
+	uint64_t packed; /* files that were read when the store was checked */
 };
 
 void node_init(struct node *node, uint32_t world);

@@ -10,12 +10,12 @@
 
 enum { REPLICATED = 6000, SHARDED = 5003, FROZEN = 3000, FROZEN_STEPS = 16 };
 
-/* What is frozen changes now and then, and in no step of its own. */
+/* What is frozen changes now and then, and in no step of its own. Half of each element is worth packing. */
 uint32_t content(uint32_t entry, uint64_t element, struct step_id id)
 {
 	if (entry == ENTRY_FROZEN)
-		return (uint32_t)mix64(element ^ id.step / FROZEN_STEPS << 20);
-	return (uint32_t)mix64(element ^ (uint64_t)entry << 40 ^ id.step << 20 ^ (uint64_t)id.epoch << 56);
+		return (uint16_t)mix64(element ^ id.step / FROZEN_STEPS << 20);
+	return (uint16_t)mix64(element ^ (uint64_t)entry << 40 ^ id.step << 20 ^ (uint64_t)id.epoch << 56);
 }
 
 static int encode_table(const struct sim_rank *r, uint32_t world, struct wbuf *out)

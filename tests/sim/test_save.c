@@ -17,7 +17,7 @@ enum { EVENTS = 1500, SEEDS = 300, SEEDS_NIGHTLY = 20000 };
 #endif
 
 struct totals {
-	uint64_t captured, durable, removed, restores, lost_ranks, restarts, power_cuts, shared, answers;
+	uint64_t captured, durable, removed, restores, lost_ranks, restarts, power_cuts, shared, answers, packed;
 };
 
 /* What an operator may have decided: by the seed, so that a run replays. */
@@ -33,6 +33,8 @@ static void decide(struct node *node, uint64_t seed)
 		{"[node]\nwrite-bandwidth = 1M\n[job]\npersist-every = 3\nfull-every = 2\n", 0},
 		{"[job]\nsave-policy = queue\nwrite-bandwidth = 64K\n", 0},
 		{"[job]\nkeep-last = 1\n", 1},
+		{"[job]\ncompress = zstd\n", 0},
+		{"[node]\nwrite-bandwidth = 1M\n[job]\ncompress = zstd\nfull-every = 4\nkeep-last = 2\n", 2},
 		{"[node]\ncollect-after = 0\n[job]\nkeep-last = 2\nverify = no\n", 2},
 	};
 	size_t i = seed % (sizeof(policies) / sizeof(policies[0]));
@@ -89,6 +91,7 @@ static void run(uint64_t seed, enum disk_lie lie, struct totals *t)
 	t->power_cuts += node.power_cuts;
 	t->shared += disk_sim_counts()->shared;
 	t->answers += disk_sim_counts()->answers;
+	t->packed += node.packed;
 	node_end(&node);
 	world_end();
 }
@@ -107,12 +110,12 @@ int main(int argc, char **argv)
 		run(seed, which, &t);
 	printf("%" PRIu64 " seeds from %" PRIu64 ": %" PRIu64 " snapshots captured, %" PRIu64 " durable, %" PRIu64
 	       " seen removed, %" PRIu64 " restores, %" PRIu64 " ranks lost, %" PRIu64 " daemons killed, %" PRIu64
-	       " power cuts, %" PRIu64 " files linked, %" PRIu64 " answers lost\n",
+	       " power cuts, %" PRIu64 " files linked, %" PRIu64 " answers lost, %" PRIu64 " packed files read\n",
 	       count, first, t.captured, t.durable, t.removed, t.restores, t.lost_ranks, t.restarts, t.power_cuts,
-	       t.shared, t.answers);
+	       t.shared, t.answers, t.packed);
 	/* A schedule in which nothing happens proves nothing. */
 	if (count >= 50 && (!t.captured || !t.durable || !t.removed || !t.restores || !t.lost_ranks || !t.restarts ||
-			    !t.power_cuts || !t.shared || !t.answers)) {
+			    !t.power_cuts || !t.shared || !t.answers || !t.packed)) {
 		printf("some kind of event never happened\n");
 		return 1;
 	}
