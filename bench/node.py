@@ -102,11 +102,12 @@ class Node:
     """with Node(programs, folder, world, rank_arguments) as node: ranks that have joined."""
 
     def __init__(self, programs, folder, world=1, arguments=(), verify=False, slots=3, store=None, huge_pages="auto",
-                 full_every=1):
+                 full_every=1, options=()):
         self.programs, self.world, self.arguments = programs, world, list(arguments)
         self.home = tempfile.mkdtemp(prefix="ckpt-bench-", dir=folder)
         self.store = store or os.path.join(self.home, "store")
         self.options = ["--huge-pages", huge_pages, "--full-every", str(full_every)] + ([] if verify else ["--no-verify"])
+        self.options += options
         self.slots = slots
         self.ranks, self.daemon = [], None
 

@@ -16,8 +16,8 @@
  *	copy                       memcpy of the state, by parts, into memory that is there already → "copied NS BYTES"
  *	quit
  *
- *   bench_rank [--mib N] [--tensors N] [--columns] [--frozen N]     --columns: shares are columns, not rows;
- *   --frozen: the first N tensors are a group of their own, "frozen" */
+ *   bench_rank [--mib N] [--tensors N] [--columns] [--frozen N] [--weights]     --columns: shares are columns, not rows;
+ *   --frozen: the first N tensors are a group of their own, "frozen"; --weights: values spread as weights are */
 #include "base/clock.h"
 #include "ckpt.h"
 
@@ -43,7 +43,7 @@ struct state {
 	size_t bytes; /* of this rank */
 	int tensors, frozen;
 	uint64_t rows; /* of each tensor, over all ranks */
-	bool columns;
+	bool columns, weights;
 };
 
 static void die(const struct state *st, const char *what, int rc)
@@ -74,6 +74,18 @@ static uint32_t element(uint64_t seed, uint64_t tensor, uint64_t at)
 	return (uint32_t)(x * 0xbf58476d1ce4e5b9ull >> 32);
 }
 
+/* The same, as F32: spread about as weights are, every bit of the mantissa at random. */
+static uint32_t weight(uint64_t seed, uint64_t tensor, uint64_t at)
+{
+	uint64_t x = element(seed, tensor, at) * 0x94d049bb133111ebull, y = (x ^ x >> 31) * 0xd6e8feb86659fd93ull;
+	double sum = (double)((x & 0xffff) + (x >> 16 & 0xffff) + (x >> 32 & 0xffff) + (x >> 48)) +
+		     (double)(y >> 32) / 0x1p32;
+	float value = (float)((sum - 2 * 65535.5) / 65536 * 0.035);
+	uint32_t bits;
+	memcpy(&bits, &value, sizeof(bits));
+	return bits;
+}
+
 struct share {
 	uint64_t offset[2], extent[2];
 };
@@ -97,7 +109,7 @@ static bool walk(const struct state *st, int first, uint64_t seed, bool check)
 		for (uint64_t row = 0; row < share.extent[0]; row++) {
 			uint64_t at = (share.offset[0] + row) * COLUMNS + share.offset[1];
 			for (uint64_t column = 0; column < share.extent[1]; column++, p++) {
-				uint32_t want = element(seed, (uint64_t)t, at + column);
+				uint32_t want = (st->weights ? weight : element)(seed, (uint64_t)t, at + column);
 				if (check && *p != want)
 					return false;
 				*p = want;
@@ -371,11 +383,10 @@ static bool command(struct state *st, const char *line)
 
 int main(int argc, char **argv)
 {
-	static const struct option table[] = {{"mib", required_argument, NULL, 'm'},
-					      {"tensors", required_argument, NULL, 't'},
-					      {"columns", no_argument, NULL, 'c'},
-					      {"frozen", required_argument, NULL, 'f'},
-					      {NULL, 0, NULL, 0}};
+	static const struct option table[] = {
+		{"mib", required_argument, NULL, 'm'}, {"tensors", required_argument, NULL, 't'},
+		{"columns", no_argument, NULL, 'c'},   {"frozen", required_argument, NULL, 'f'},
+		{"weights", no_argument, NULL, 'w'},   {NULL, 0, NULL, 0}};
 	struct state st = {.tensors = 32};
 	uint64_t mib = 4096;
 	for (int c; (c = getopt_long(argc, argv, "", table, NULL)) >= 0;) {
@@ -387,6 +398,8 @@ int main(int argc, char **argv)
 			st.frozen = (int)strtol(optarg, NULL, 10);
 		else if (c == 'c')
 			st.columns = true;
+		else if (c == 'w')
+			st.weights = true;
 		else
 			return 2;
 	}
