@@ -311,7 +311,6 @@ int main(int argc, char **argv)
 {
 	struct server s = {.listener = -1, .signals = -1, .lock = -1};
 	struct err err = {{0}};
-	start_default_signals();
 	log_init("ckptd");
 	s.daemon.root = -1;
 	s.daemon.started_ns = clock_now();

@@ -98,7 +98,7 @@ void serve_fetch(struct copied *job, unsigned node, const struct peer_fetch *m)
 {
 	AUTO_WBUF struct wbuf body = {0};
 	struct err err = {{0}};
-	struct serving *s;
+	struct serving *s = NULL;
 	int rc = begin(job, node, m, &s, &err);
 	if (rc) {
 		replica_refuse(job, node, m->head.token, rc, err.text);

@@ -1,16 +1,8 @@
 #include "start.h"
 
 #include <signal.h>
-#include <stddef.h>
 #include <sys/resource.h>
 #include <sys/signalfd.h>
-
-void start_default_signals(void)
-{
-	static const int taken[] = {SIGINT, SIGTERM, SIGILL, SIGABRT, SIGBUS, SIGSEGV};
-	for (unsigned i = 0; i < sizeof(taken) / sizeof(taken[0]); i++)
-		signal(taken[i], SIG_DFL);
-}
 
 int start_signals(void)
 {

@@ -208,9 +208,9 @@ static void check_gpu(struct doctor *d)
 static void check_fabric(struct doctor *d)
 {
 	bool there = loads("libfabric.so.1"), verbs = !access("/sys/class/infiniband", F_OK);
-	doctor_add(d, "fabric", there ? VERDICT_FINE : VERDICT_BROKEN,
-		   "ckptd does not start without it, also on a node alone.", "Install libfabric1.", "libfabric %s, %s",
-		   there ? "is there" : "does not load",
+	doctor_add(d, "fabric", there ? VERDICT_FINE : VERDICT_NOTE,
+		   "A node alone needs none; ckptd with the setting cluster does not start without it.",
+		   "Install libfabric1.", "libfabric %s, %s", there ? "is there" : "does not load",
 		   verbs ? "RDMA devices: see the setting fabric-provider" : "no RDMA device: nodes copy over tcp");
 }
 

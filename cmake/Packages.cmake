@@ -67,8 +67,9 @@ that use libckpt."
 ckpt_package(ckptd admin "checkpoints for training jobs, daemon of a node"
 	"Owns the memory into which the ranks of training jobs on this node are
 captured, writes it to storage, and answers restores. No unit is enabled on
-installation: it runs per user, or as one service for all users."
-	SUGGESTS "ckpt" CONTROL ${PROJECT_SOURCE_DIR}/packaging/conffiles ${PROJECT_SOURCE_DIR}/packaging/postinst
+installation: it runs per user, or as one service for all users. Nodes of a
+cluster copy to each other over libfabric."
+	SUGGESTS "ckpt, libfabric1" CONTROL ${PROJECT_SOURCE_DIR}/packaging/conffiles ${PROJECT_SOURCE_DIR}/packaging/postinst
 	${PROJECT_SOURCE_DIR}/packaging/postrm)
 ckpt_package(ckpt admin "checkpoints for training jobs, command line"
 	"Runs training jobs and restarts their ranks; lists, verifies, compares,

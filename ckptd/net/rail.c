@@ -1,5 +1,7 @@
 #include "net/rail.h"
 
+#include "net/fabric.h"
+
 #include <netinet/in.h>
 #include <rdma/fi_errno.h>
 #include <sodium.h>
@@ -49,11 +51,11 @@ static int fill_hints(struct fi_info *hints, enum rail_use use, const char *prov
 
 static int find_provider(struct rail *rail, enum rail_use use, const char *provider, const struct sockaddr *source)
 {
-	struct fi_info *hints = fi_allocinfo();
+	struct fi_info *hints = rail->library->dupinfo(NULL);
 	int rc = hints ? fill_hints(hints, use, provider, source) : -ENOMEM;
 	if (!rc)
-		rc = fi_getinfo(FI_VERSION(1, 17), NULL, NULL, 0, hints, &rail->info);
-	fi_freeinfo(hints);
+		rc = rail->library->getinfo(FI_VERSION(1, 17), NULL, NULL, 0, hints, &rail->info);
+	rail->library->freeinfo(hints);
 	return rc;
 }
 
@@ -67,7 +69,7 @@ static int open_queue(struct rail *rail)
 static int open_all(struct rail *rail)
 {
 	struct fi_av_attr av = {.type = FI_AV_TABLE};
-	int rc = fi_fabric(rail->info->fabric_attr, &rail->fabric, NULL);
+	int rc = rail->library->fabric(rail->info->fabric_attr, &rail->fabric, NULL);
 	if (!rc)
 		rc = fi_domain(rail->fabric, rail->info, &rail->domain, NULL);
 	if (!rc)
@@ -87,16 +89,19 @@ int rail_open(struct rail *rail, enum rail_use use, const char *provider, const 
 	      struct err *err)
 {
 	*rail = (struct rail){.fd = -1};
-	int rc = find_provider(rail, use, provider, source);
+	int rc = fabric_load(&rail->library, err);
+	if (rc)
+		return rc;
+	rc = find_provider(rail, use, provider, source);
 	if (rc)
 		return err_set(err, rc == -FI_ENODATA ? -ENODATA : rc,
 			       "libfabric has no provider %s here: %s (fi_info shows which)", provider,
-			       fi_strerror(-rc));
+			       fabric_error(rc));
 	rc = open_all(rail);
 	if (!rc)
 		return 0;
 	rail_close(rail);
-	return err_set(err, rc, "cannot open an endpoint of %s: %s", provider, fi_strerror(-rc));
+	return err_set(err, rc, "cannot open an endpoint of %s: %s", provider, fabric_error(rc));
 }
 
 void rail_close(struct rail *rail)
@@ -108,7 +113,7 @@ void rail_close(struct rail *rail)
 		if (parts[i])
 			fi_close(parts[i]);
 	if (rail->info)
-		fi_freeinfo(rail->info);
+		rail->library->freeinfo(rail->info);
 	*rail = (struct rail){.fd = -1};
 }
 

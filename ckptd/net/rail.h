@@ -18,6 +18,7 @@
 #include <sys/socket.h>
 
 struct rail {
+	const struct fabric *library;
 	struct fi_info *info;
 	struct fid_fabric *fabric;
 	struct fid_domain *domain;

@@ -4,6 +4,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "net/fabric.h"
 
 #include <rdma/fi_errno.h>
 #include <stdlib.h>
@@ -31,7 +32,7 @@ int net_expose(struct net *net, unsigned node, void *base, uint64_t size, enum n
 	if (rc) {
 		free(region);
 		return err_set(err, rc, "cannot register %lu bytes for node %s: %s", (unsigned long)size,
-			       net->roster->nodes[node].name, fi_strerror(-rc));
+			       net->roster->nodes[node].name, fabric_error(rc));
 	}
 	region->net = net;
 	region->node = node;
