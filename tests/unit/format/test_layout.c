@@ -311,7 +311,7 @@ Test(layout, two_hundred_thousand_tensors_are_split_where_the_header_ends, .time
 	job_free(&job);
 }
 
-Test(layout, the_longest_names_and_shapes_fit_their_headers, .timeout = 60)
+Test(layout, the_longest_names_and_shapes_fit_their_headers, .timeout = 240)
 {
 	enum { MANY = 30000 };
 	char name[NAME_TENSOR_MAX];
@@ -330,7 +330,7 @@ Test(layout, the_longest_names_and_shapes_fit_their_headers, .timeout = 60)
 	job_free(&job);
 }
 
-Test(layout, more_than_a_manifest_can_hold_is_refused_with_the_figures, .timeout = 60)
+Test(layout, more_than_a_manifest_can_hold_is_refused_with_the_figures, .timeout = 240)
 {
 	enum { PIECES = 2 << 20 };
 	struct job job;
