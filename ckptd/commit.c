@@ -6,7 +6,6 @@
 #include "base/log.h"
 #include "prepare.h"
 #include "store/denied.h"
-#include "store/repo.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -30,6 +29,7 @@ static const struct {
 	[COMMIT_SYNC_DIR] = {"sync-dir", "commit.sync_dir"},
 	[COMMIT_SYNC_JOB] = {"sync-job", "commit.sync_job"},
 	[COMMIT_SYNC_ROOT] = {"sync-root", "commit.sync_root"},
+	[COMMIT_PREPARED] = {"prepared", "commit.prepared"},
 	[COMMIT_MANIFEST] = {"manifest", "commit.manifest"},
 	[COMMIT_LINK] = {"link", "commit.link"},
 	[COMMIT_RENAME] = {"rename", "commit.rename"},
@@ -103,7 +103,7 @@ static void submit_sync(struct commit *c, int handle)
 	commit_submit(c, (struct disk_op){.kind = DISK_FSYNC, .file = handle});
 }
 
-static void submit_unlink(struct commit *c, const char *name)
+void commit_unlink(struct commit *c, const char *name)
 {
 	commit_submit(c, (struct disk_op){.kind = DISK_UNLINK, .dir = c->dir, .name = name});
 }
@@ -124,43 +124,6 @@ void commit_close_handle(struct commit *c, int file)
 	disk_submit(c->disk, op);
 }
 
-static void submit_aside(struct commit *c)
-{
-	snprintf(c->aside, sizeof(c->aside), "%s%s.%lx", REPO_ABANDONED, c->name, (unsigned long)clock_wall());
-	commit_submit(c, (struct disk_op){.kind = DISK_RENAME,
-					  .dir = c->job_dir,
-					  .name = c->name,
-					  .dir2 = c->job_dir,
-					  .name2 = c->aside});
-}
-
-/* ---- removal ------------------------------------------------------------------------------------------------- */
-
-/* A directory that could not be opened has nothing in it. */
-static const char *next_made(struct commit *c)
-{
-	return c->dir < 0 ? NULL : commit_made_name(c, c->remove_at, c->writer.name);
-}
-
-static void remove_next(struct commit *c)
-{
-	const char *name = next_made(c);
-	if (name)
-		submit_unlink(c, name);
-	else
-		commit_submit(c, (struct disk_op){.kind = DISK_RMDIR, .dir = c->job_dir, .name = c->aside});
-}
-
-static void removed_one(struct commit *c)
-{
-	if (!next_made(c)) {
-		commit_set_state(c, COMMIT_CLOSE_DIR);
-		return;
-	}
-	c->remove_at++;
-	remove_next(c);
-}
-
 static void enter_digests(struct commit *c)
 {
 	if (!c->digests_ready)
@@ -173,7 +136,7 @@ static void enter_digests(struct commit *c)
 
 static void enter_node(struct commit *c)
 {
-	int rc = prepare_documents(c, &c->err);
+	int rc = prepare_node(c, &c->err);
 	if (rc) {
 		c->rc = rc;
 		give_up(c);
@@ -223,7 +186,7 @@ static void enter(struct commit *c)
 		return;
 	case COMMIT_ASIDE_OLD:
 	case COMMIT_ASIDE:
-		submit_aside(c);
+		commit_move_aside(c);
 		return;
 	case COMMIT_PARENT:
 		commit_open_parent(c);
@@ -249,6 +212,9 @@ static void enter(struct commit *c)
 	case COMMIT_SYNC_ROOT:
 		submit_sync(c, c->root);
 		return;
+	case COMMIT_PREPARED:
+		c->prepared(c);
+		return;
 	case COMMIT_MANIFEST:
 		commit_write_text(c, MANIFEST_TMP, &c->manifest_text);
 		return;
@@ -261,11 +227,11 @@ static void enter(struct commit *c)
 						  .name2 = NAME_MANIFEST});
 		return;
 	case COMMIT_UNLINK_TMP:
-		submit_unlink(c, MANIFEST_TMP);
+		commit_unlink(c, MANIFEST_TMP);
 		return;
 	case COMMIT_REMOVE:
 		c->remove_at = 0;
-		remove_next(c);
+		commit_remove_next(c);
 		return;
 	case COMMIT_CLOSE_DIR:
 		enter_close(c, &c->dir, COMMIT_CLOSE_PARENT);
@@ -352,7 +318,7 @@ static void advance_cleanup(struct commit *c, int64_t result)
 		commit_set_state(c, result < 0 ? COMMIT_CLOSE_DIR : COMMIT_REMOVE);
 		return;
 	case COMMIT_REMOVE:
-		removed_one(c);
+		commit_removed_one(c);
 		return;
 	case COMMIT_CLOSE_DIR:
 	case COMMIT_CLOSE_PARENT:
@@ -463,6 +429,18 @@ void commit_digests_ready(struct commit *c)
 		enter_digests(c);
 }
 
+void commit_seal(struct commit *c, const struct wbuf *manifest)
+{
+	if (c->state != COMMIT_PREPARED || c->rc)
+		return;
+	wbuf_put(&c->manifest_text, manifest->data, manifest->len);
+	if (wbuf_finish(&c->manifest_text)) {
+		commit_advance(c, -ENOMEM);
+		return;
+	}
+	commit_set_state(c, COMMIT_MANIFEST);
+}
+
 void commit_abort(struct commit *c, int rc, const char *why)
 {
 	if (c->rc || is_cleanup(c->state))
@@ -470,7 +448,7 @@ void commit_abort(struct commit *c, int rc, const char *why)
 	c->rc = rc;
 	err_set(&c->err, rc, "%s", why);
 	bool stopped = commit_stop_files(c);
-	if (stopped || (c->state == COMMIT_DIGESTS && !c->digests_ready))
+	if (stopped || (c->state == COMMIT_DIGESTS && !c->digests_ready) || c->state == COMMIT_PREPARED)
 		give_up(c); /* nothing is in flight that would go on */
 }
 

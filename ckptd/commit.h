@@ -14,8 +14,8 @@
  * the parent (parent.h) is linked to it instead. That is known once the digests are there; until then those that had not changed in the
  * parent either stand back, the others are written.
  *
- *   JOB_DIR → OPEN_JOB → MKDIR → OPEN_DIR → PARENT → DATA → DIGESTS → SIDECARS → NODE → SYNC_DIR → SYNC_JOB → SYNC_ROOT → MANIFEST → LINK →
- *   UNLINK_TMP → SYNC_LINK → CLOSE → DONE
+ *   JOB_DIR → OPEN_JOB → MKDIR → OPEN_DIR → PARENT → DATA → DIGESTS → SIDECARS → NODE → SYNC_DIR → SYNC_JOB → SYNC_ROOT → PREPARED →
+ *   (commit_seal) MANIFEST → LINK → UNLINK_TMP → SYNC_LINK → CLOSE → DONE
  *   MKDIR says EEXIST → PROBE → PROBE_MANIFEST; there is none: ASIDE_OLD → MKDIR; there is one: READ_MANIFEST → DIGESTS, and if it is what
  *   this commit would write (an earlier life of the daemon wrote it) SYNC_LINK → … → DONE, else FAILED and nothing is touched
  *   LINK says EEXIST, or RENAME ENOENT → PROBE_MANIFEST → READ_MANIFEST, and if it is ours (the answer was lost, as over NFS it may be) as
@@ -24,6 +24,7 @@
 #ifndef CKPTD_COMMIT_H
 #define CKPTD_COMMIT_H
 
+#include "coord.h"
 #include "linker.h"
 #include "memory.h"
 #include "packer.h"
@@ -47,6 +48,7 @@ enum commit_state {
 	COMMIT_SYNC_DIR,
 	COMMIT_SYNC_JOB,
 	COMMIT_SYNC_ROOT,
+	COMMIT_PREPARED,
 	COMMIT_MANIFEST,
 	COMMIT_LINK,
 	COMMIT_RENAME, /* instead of LINK where the file system has no hard links */
@@ -100,6 +102,7 @@ struct commit {
 	uint32_t world, nranks;
 	struct commit_rank *ranks;              /* owned by the caller, lives until done */
 	void (*data_written)(struct commit *c); /* the slots are no longer read by the disk */
+	void (*prepared)(struct commit *c);     /* what MANIFEST.json will vouch for is fsynced: see commit_seal */
 	void (*done)(struct commit *c);         /* last call; the caller frees with commit_free */
 	void *arg;
 
@@ -110,6 +113,7 @@ struct commit {
 	uint64_t bytes, files; /* of data files */
 	uint64_t stored;       /* what they take, of `bytes` that they hold; set when the documents are made */
 	uint64_t linked_bytes, linked_files; /* of these: not written, but linked */
+	struct coord_part part;              /* from PREPARED on: what MANIFEST.json is to say of this node */
 	uint64_t progress_ns; /* when an operation or a whole file last ended (parts of files are bounded) */
 
 	bool already; /* a manifest of this name was there, and is what this commit would have written */
@@ -137,6 +141,8 @@ struct commit {
 int commit_start(struct commit *c);
 /* The digests of all ranks have been compared and stand in ranks[].leaves. */
 void commit_digests_ready(struct commit *c);
+/* Every node is prepared: MANIFEST.json is written. Unless the commit is prepared nothing happens. */
+void commit_seal(struct commit *c, const struct wbuf *manifest);
 /* Gives up: what is in flight is awaited, then the directory is removed and done is called with rc. */
 void commit_abort(struct commit *c, int rc, const char *why);
 void commit_free(struct commit *c);

@@ -16,6 +16,13 @@ void commit_submit(struct commit *c, struct disk_op op);
 /* Nobody waits for it; not disk_close_file(), which would run other completions in the middle of this one. */
 void commit_close_handle(struct commit *c, int file);
 
+void commit_unlink(struct commit *c, const char *name);
+
+/* Out of the way, and away (commit_aside.c). */
+void commit_move_aside(struct commit *c);
+void commit_remove_next(struct commit *c);
+void commit_removed_one(struct commit *c);
+
 /* A manifest that is there already (commit_found.c). */
 void commit_read_found(struct commit *c);
 void commit_found_read(struct commit *c, int64_t result);

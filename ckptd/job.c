@@ -2,14 +2,13 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
-#include "base/failpoint.h"
 #include "base/log.h"
-#include "catalog.h"
 #include "daemon.h"
 #include "gc.h"
 #include "member.h"
 #include "process.h"
 #include "rank.h"
+#include "seat.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -73,14 +72,18 @@ static int job_new(struct daemon *daemon, const struct wire_hello *hello, struct
 		free(job);
 		return err_set(err, -ENOMEM, "no memory for job '%s'", hello->job);
 	}
+	snprintf(job->name, sizeof(job->name), "%s", hello->job);
 	job->daemon = daemon;
 	job->world = hello->world;
 	job->nlocal = local_world(hello);
+	if (seat_take(job, epoch)) {
+		free(job->ranks);
+		free(job);
+		return err_set(err, -ENOMEM, "no memory for job '%s'", hello->job);
+	}
 	job->nslots = ARENA_SLOTS_MIN;
 	job->fresh = true;
-	job->epoch = epoch;
 	job->dormant_ns = clock_now();
-	snprintf(job->name, sizeof(job->name), "%s", hello->job);
 	sources_fill(daemon->sources, SCOPE_JOB, job->name, &job->policy);
 	init_ranks(job);
 	saves_init(&job->saves, daemon, job);
@@ -107,6 +110,7 @@ void job_free(struct job *job)
 	saves_free(&job->saves);
 	for (uint32_t r = 0; r < job->nlocal; r++)
 		rank_end(&job->ranks[r]);
+	coord_free(job->coord);
 	list_remove(&job->link);
 	free(job->ranks);
 	free(job);
@@ -169,20 +173,6 @@ int job_retake(struct daemon *daemon, const struct wire_hello *hello, int fd, st
 	return rc;
 }
 
-/* After a restart of the daemon its clients know the epoch better than the store does. A rank that is in the last epoch that was
- * given out goes on in it; whoever else knows of one proves only that it must not be given out again. */
-static void resume_epoch(struct job *job, const struct wire_hello *hello)
-{
-	if (!job->fresh || !hello->epoch || hello->epoch > EPOCH_MAX)
-		return;
-	if (hello->role == ROLE_RANK && !job->resumed_ns && hello->epoch + 1 >= job->epoch) {
-		job->epoch = job->entered = hello->epoch;
-		job->resumed_ns = clock_now();
-	}
-	if (!job->resumed_ns)
-		member_skip_epoch(job, hello->epoch);
-}
-
 static int hello_rank(struct job *job, struct client *client, const struct wire_hello *hello, pid_t pid,
 		      struct rank **out, struct err *err)
 {
@@ -218,7 +208,7 @@ int job_hello(struct daemon *daemon, struct client *client, const struct wire_he
 		rc = get_job(daemon, hello, &job, err);
 	if (rc)
 		return rc;
-	resume_epoch(job, hello);
+	coord_knows(job->coord, 0, hello->role == ROLE_RANK ? WITNESS_RANK : WITNESS_OTHER, hello->epoch);
 	if (job->fresh && job->epoch > EPOCH_MAX)
 		return err_set(err, -EINVAL,
 			       "job '%s' has used up its %u epochs in this store: choose another name or another store",
@@ -236,40 +226,7 @@ int job_hello(struct daemon *daemon, struct client *client, const struct wire_he
 	return rc;
 }
 
-/* ---- epoch ----------------------------------------------------------------------------------------------------- */
-
-void job_raise(struct job *job, const char *fmt, ...)
-{
-	char reason[WIRE_TEXT_MAX];
-	va_list ap;
-	va_start(ap, fmt);
-	vsnprintf(reason, sizeof(reason), fmt, ap);
-	va_end(ap);
-	job->epoch++;
-	job->fresh = false;
-	failpoint("job.raise", NULL);
-	/* Arenas first: from here on no rank of the old epoch gets anything promoted, whatever it is doing. */
-	for (uint32_t r = 0; r < job->nlocal; r++)
-		if (job->ranks[r].mem)
-			memory_set_epoch(job->ranks[r].mem, job->epoch);
-	saves_follow(&job->saves);
-	saves_poison(&job->saves, job->epoch);
-	recover_cancel(&job->recover);
-	catalog_epoch(job->daemon->catalog, job->name, job->epoch);
-	measures_raise(job, job->lost_beat_ns, reason);
-	job->lost_beat_ns = 0;
-	log_warn("job %s: epoch %u: %s", job->name, job->epoch, reason);
-	for (uint32_t r = 0; r < job->nlocal; r++) {
-		struct rank *rank = &job->ranks[r];
-		if (rank->state == RANK_JOINED)
-			rank->state = RANK_REGISTERED;
-		rank->resumed = false;
-		if (rank->restoring.seq)
-			member_refuse(rank, &rank->restoring, -ESTALE, "%s", reason);
-	}
-	job->resumed_ns = 0;
-	member_tell_epoch(job, reason);
-}
+/* ---- end -------------------------------------------------------------------------------------------------------- */
 
 void job_stop(struct job *job)
 {

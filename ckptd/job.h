@@ -12,6 +12,7 @@
 #include "base/list.h"
 #include "client.h"
 #include "config/setting.h"
+#include "coord.h"
 #include "halt.h"
 #include "measures.h"
 #include "memory.h"
@@ -67,8 +68,7 @@ struct job {
 	struct policy policy; /* [job], as it stands for this one */
 	uint32_t world;       /* ranks of the job, wherever they are */
 	uint32_t nlocal;      /* of them on this node: at most WIRE_LOCAL_MAX */
-	uint32_t epoch;
-	uint32_t entered; /* the last epoch that the ranks have joined: it is not entered twice */
+	uint32_t epoch;       /* as the coordinator has told it */
 	uint32_t nslots;
 	bool fresh; /* nobody has joined in this life of the daemon */
 	bool stop;
@@ -76,6 +76,8 @@ struct job {
 	bool formed;        /* arenas exist for all local ranks */
 	struct rank *ranks; /* nlocal */
 	struct client *launcher;
+	struct coord_orders orders;
+	struct coord *coord; /* what its nodes do together */
 	struct saves saves;
 	struct recover recover;
 	struct measures measures;
@@ -109,13 +111,15 @@ void job_stop(struct job *job);
 bool job_tick(struct job *job);
 void job_free(struct job *job);
 
-/* The epoch moves on; the text is the reason that everybody is told. */
-void job_raise(struct job *job, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-
 /* For saves and recover. */
 void job_event(struct job *job, struct step_id id, int rc, const char *text);
 /* Bytes of the arenas that it holds. */
 uint64_t job_memory(const struct job *job);
+/* As it reports to its coordinator. */
+static inline struct coord_from job_from(const struct job *job)
+{
+	return (struct coord_from){.node = 0, .epoch = job->epoch};
+}
 struct job *job_find(struct daemon *daemon, const char *name);
 /* NULL: the rank is not on this node, or nowhere. */
 struct rank *job_rank(const struct job *job, uint32_t id);

@@ -53,12 +53,6 @@ static bool wanted_anew(const struct rank *rank)
 	return !rank->client && (!rank->pid || (rank->state == RANK_ABSENT && rank->greeted));
 }
 
-void member_skip_epoch(struct job *job, uint32_t epoch)
-{
-	if (epoch >= job->epoch && epoch < EPOCH_MAX)
-		job->epoch = epoch + 1;
-}
-
 void member_forget_table(struct rank *rank)
 {
 	rank->registered = rank->arena_sent = false;
@@ -253,39 +247,13 @@ int job_return(struct job *job, uint32_t id, int fd, struct err *err)
 	rank->mem = mem;
 	job->daemon->memory_used += mem->size;
 	job_keep_arena(rank);
-	uint32_t epoch = atomic_load(&mem->head->epoch);
-	bool overtaken = false;
-	if (job->fresh && !job->resumed_ns)
-		member_skip_epoch(job, epoch);
-	else if (job->fresh && epoch > job->epoch && epoch <= EPOCH_MAX)
-		overtaken = true;
 	log_info("job %s: the arena of rank %u is back", job->name, id);
-	if (overtaken) { /* raised, and the daemon died before it could tell those who have come back */
-		job->epoch = epoch;
-		job_raise(job, "epoch %u had begun before the daemon was restarted", epoch);
-	}
+	coord_knows(job->coord, 0, WITNESS_ARENA, atomic_load(&mem->head->epoch));
 	try_form(job);
 	return 0;
 }
 
 /* ---- join ------------------------------------------------------------------------------------------------------ */
-
-static int encode_joined(const struct job *job, struct wbuf *body)
-{
-	struct wire_joined m = {.epoch = job->epoch, .world = job->world};
-	AUTO_FREE uint32_t *lens = calloc(job->world, sizeof(*lens));
-	AUTO_FREE uint8_t *addresses = calloc(job->world, WIRE_ADDRESS_MAX);
-	if (!lens || !addresses)
-		return -ENOMEM;
-	for (uint32_t r = 0; r < job->nlocal; r++) {
-		const struct rank *rank = &job->ranks[r];
-		lens[rank->id] = rank->address_len;
-		memcpy(addresses + (size_t)rank->id * WIRE_ADDRESS_MAX, rank->address, rank->address_len);
-	}
-	m.address_len = lens;
-	m.addresses = addresses;
-	return wire_joined_encode(&m, body);
-}
 
 static bool everybody_joins(const struct job *job)
 {
@@ -297,17 +265,27 @@ static bool everybody_joins(const struct job *job)
 
 static void try_join(struct job *job)
 {
-	AUTO_WBUF struct wbuf body = {0};
+	uint32_t ids[WIRE_LOCAL_MAX], lens[WIRE_LOCAL_MAX];
+	uint8_t addresses[WIRE_LOCAL_MAX * WIRE_ADDRESS_MAX];
 	if (!everybody_joins(job))
 		return;
-	if (encode_joined(job, &body))
+	for (uint32_t r = 0; r < job->nlocal; r++) {
+		const struct rank *rank = &job->ranks[r];
+		ids[r] = rank->id;
+		lens[r] = rank->address_len;
+		memcpy(addresses + (size_t)r * WIRE_ADDRESS_MAX, rank->address, rank->address_len);
+	}
+	coord_joining(job->coord, job_from(job), ids, lens, addresses);
+}
+
+void member_joined(struct job *job, const struct wire_joined *joined)
+{
+	AUTO_WBUF struct wbuf body = {0};
+	if (wire_joined_encode(joined, &body))
 		body.failed = true;
 	/* What an earlier life of the daemon left incomplete stays so: nobody who began it is in this epoch. */
 	saves_poison(&job->saves, job->epoch);
 	job->fresh = false;
-	job->entered = job->epoch;
-	catalog_epoch(job->daemon->catalog, job->name, job->epoch);
-	log_info("job %s: %u ranks joined epoch %u", job->name, job->world, job->epoch);
 	for (uint32_t r = 0; r < job->nlocal; r++) {
 		struct rank *rank = &job->ranks[r];
 		rank->state = RANK_JOINED;
@@ -317,19 +295,9 @@ static void try_join(struct job *job)
 	}
 }
 
-static bool others_joined(const struct rank *rank)
-{
-	for (uint32_t r = 0; r < rank->job->nlocal; r++)
-		if (r != rank->index && rank->job->ranks[r].state == RANK_JOINED)
-			return true;
-	return false;
-}
-
-/* Somebody new among those who are at work, or one of them wants to begin again: a new epoch for all. */
 static void admit(struct rank *rank)
 {
-	if (rank->state == RANK_JOINED || others_joined(rank) || rank->job->entered == rank->job->epoch)
-		job_raise(rank->job, "rank %u joins", rank->id);
+	coord_want(rank->job->coord, job_from(rank->job), rank->id);
 	try_join(rank->job);
 }
 
@@ -378,7 +346,7 @@ static void try_restore(struct job *job)
 		refuse_all_restores(job, -EINVAL, text);
 		return;
 	}
-	recover_start(&job->recover, step);
+	coord_restoring(job->coord, job_from(job), step);
 }
 
 void job_restore(struct rank *rank, uint32_t seq, const struct wire_restore *m)
@@ -457,11 +425,13 @@ void member_expire(struct job *job, uint64_t now)
 		struct rank *rank = &job->ranks[r];
 		if (expire_one(rank, &rank->registering, now, "register", not_registered))
 			member_refuse(rank, &rank->joining, -ETIMEDOUT, "register: the deadline has passed");
-		expire_one(rank, &rank->joining, now, "join", not_joining);
+		if (expire_one(rank, &rank->joining, now, "join", not_joining))
+			coord_not_joining(job->coord, job_from(job));
 		/* All or none: ranks that restored must not meet one that was told that they did not. */
 		if (expire_one(rank, &rank->restoring, now, "restore", not_restoring)) {
 			recover_cancel(&job->recover);
 			refuse_all_restores(job, -ETIMEDOUT, "restore: the deadline of another rank has passed");
+			coord_not_restoring(job->coord, job_from(job));
 		}
 	}
 }

@@ -7,12 +7,12 @@
 /* An epoch that was never given out for this job, as far as store and catalog know. A store that cannot be read is an error: an
  * epoch that is used twice would make a new checkpoint pass for an old one of the same name. */
 int member_first_epoch(struct daemon *daemon, const char *job, uint32_t *epoch, struct err *err);
-/* An epoch that was given out in an earlier life of the daemon is not given out again. */
-void member_skip_epoch(struct job *job, uint32_t epoch);
 /* The table of a process that no longer takes part. */
 void member_forget_table(struct rank *rank);
 /* Tells ranks and launcher the epoch, and the launcher which ranks have no process. */
 void member_tell_epoch(struct job *job, const char *reason);
+/* All ranks of the job have entered the epoch. */
+void member_joined(struct job *job, const struct wire_joined *joined);
 /* Answers a waiting request with an error. */
 void member_refuse(struct rank *rank, struct waiting *waiting, int rc, const char *fmt, ...)
 	__attribute__((format(printf, 4, 5)));

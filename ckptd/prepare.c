@@ -3,7 +3,19 @@
 #include "base/cleanup.h"
 #include "format/manifest_make.h"
 
-int prepare_documents(struct commit *c, struct err *err)
+/* What MANIFEST.json would say if this node were the only one: its part of what it will say. */
+static int read_part(const struct wbuf *root, struct coord_part *part, struct err *err)
+{
+	struct manifest m;
+	int rc = manifest_decode(root->data, root->len, &m, err);
+	if (rc)
+		return rc;
+	*part = (struct coord_part){.node = m.nodes[0], .bytes = m.bytes, .stored = m.stored, .files = m.files};
+	manifest_free(&m);
+	return 0;
+}
+
+int prepare_node(struct commit *c, struct err *err)
 {
 	AUTO_FREE struct made_file *files = calloc(c->nfiles ? c->nfiles : 1, sizeof(*files));
 	if (!files)
@@ -23,6 +35,9 @@ int prepare_documents(struct commit *c, struct err *err)
 	}
 	struct made_node made = {
 		.job = c->job, .node = c->node, .id = c->id, .world = c->world, .nfiles = c->nfiles, .files = files};
-	int rc = manifest_make(&made, &c->node_text, &c->manifest_text, err);
+	AUTO_WBUF struct wbuf root = {0};
+	int rc = manifest_make(&made, &c->node_text, &root, err);
+	if (!rc)
+		rc = read_part(&root, &c->part, err);
 	return rc ? err_prefix(err, rc, "%s/%s", c->job, c->name) : 0;
 }

@@ -1,10 +1,10 @@
-/* Prepare: the documents that a commit writes, from its files: the node manifest, and the MANIFEST.json that follows from it. */
+/* Prepare: the document that vouches for the files of a commit on this node, the node manifest. */
 #ifndef CKPTD_PREPARE_H
 #define CKPTD_PREPARE_H
 
 #include "commit.h"
 
-/* Fills c->node_text and c->manifest_text. The sidecars must have been encoded. */
-int prepare_documents(struct commit *c, struct err *err);
+/* Fills c->node_text and c->part. The sidecars must have been encoded. */
+int prepare_node(struct commit *c, struct err *err);
 
 #endif

@@ -115,13 +115,8 @@ void rank_lost(struct rank *rank, const char *fmt, ...)
 	rank->resumed = false;
 	member_forget_table(rank);
 	catalog_event(job->daemon->catalog, job->name, (struct step_id){.epoch = job->epoch}, "rank-lost", why);
-	if (job->fresh && was != RANK_JOINED) {
-		log_warn("job %s: rank %u is gone before the job began: %s", job->name, rank->id, why);
-		member_tell_epoch(job, why);
-		return;
-	}
 	job->lost_beat_ns = rank->mem ? atomic_load(&rank->mem->head->flight.beat_ns) : 0;
-	job_raise(job, "rank %u is lost: %s", rank->id, why);
+	coord_lost(job->coord, job_from(job), rank->id, was == RANK_JOINED, why);
 }
 
 /* ---- the launcher's word --------------------------------------------------------------------------------------- */
@@ -178,7 +173,7 @@ void rank_watch_missing(struct job *job, uint64_t now)
 		if (was_here) {
 			rank_lost(rank, "process %d has not come back to the daemon", (int)rank->pid);
 		} else if (never_came) {
-			job_raise(job, "rank %u did not come back after the daemon restarted", rank->id);
+			coord_missing(job->coord, job_from(job), rank->id);
 			return;
 		}
 	}

@@ -66,6 +66,7 @@ void saves_reclaim(struct saves *saves)
 		if (somebody_may_begin(s, newest) && kept++ < FAILED_KEPT)
 			continue;
 		measures_end(saves->job, s);
+		coord_forgot(saves->job->coord, 0, s->id);
 		snapshot_free(s);
 	}
 }
@@ -106,8 +107,10 @@ int saves_adopt(struct saves *saves, struct step_id id, const uint32_t *slots)
 {
 	struct snapshot *s;
 	struct snapshot *old = saves_find(saves, id);
-	if (old && snapshot_idle(old) && snapshot_release(old) && !being_verified(old))
+	if (old && snapshot_idle(old) && snapshot_release(old) && !being_verified(old)) {
+		coord_forgot(saves->job->coord, 0, id);
 		snapshot_free(old);
+	}
 	int rc = snapshot_new(saves, id, saves->job->nlocal, &s);
 	if (rc)
 		return rc;

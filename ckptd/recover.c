@@ -17,8 +17,6 @@
 
 enum { FETCH_MEMORY = 48 << 20 }; /* of read buffers: no slower than with more */
 
-enum source { FROM_MEMORY = 1, FROM_PEER, FROM_STORAGE };
-
 /* What a worker does for a recovery. It holds the arenas' references and touches nothing else of the job. */
 struct recover_work {
 	struct work work;
@@ -31,14 +29,15 @@ struct recover_work {
 	struct memory *mems[WIRE_LOCAL_MAX];
 	uint32_t slots[WIRE_LOCAL_MAX];
 
-	/* check: the candidate in memory; fetch: the result */
-	bool have_memory, memory_good, have_storage;
-	struct step_id memory_id, storage_id;
+	/* check: the candidate in memory (epoch 0: none), and what was found */
+	struct step_id memory_id;
+	struct coord_found found;
+
+	/* fetch */
+	struct step_id id;
 	uint32_t saved_world;
-	int storage_rc; /* check: the store could not be read */
 	int rc;
 	struct err err;
-	char why[WIRE_TEXT_MAX];
 };
 
 void recover_init(struct recover *recover, struct job *job)
@@ -48,7 +47,7 @@ void recover_init(struct recover *recover, struct job *job)
 
 bool recover_idle(const struct recover *recover)
 {
-	return recover->state == RECOVER_IDLE && !recover->work;
+	return recover->state == RECOVER_IDLE && !recover->asked && !recover->work;
 }
 
 static void add_why(char *why, const char *fmt, ...)
@@ -68,17 +67,20 @@ static void add_why(char *why, const char *fmt, ...)
 
 static void check_memory(struct recover_work *w)
 {
-	w->memory_good = w->have_memory;
-	for (uint32_t r = 0; w->memory_good && r < w->nlocal; r++) {
+	if (!w->memory_id.epoch)
+		return;
+	for (uint32_t r = 0; r < w->nlocal; r++) {
 		uint64_t bad = 0;
 		if (slot_check(w->mems[r], w->slots[r], &bad) &&
 		    (!w->mems[r]->layout.nleaves || !failpoint("recover.memory", NULL)))
 			continue;
 		char name[WIRE_TEXT_MAX / 2];
 		memory_name_leaf(w->mems[r], bad, name, sizeof(name));
-		add_why(w->why, "step %lu in memory is damaged: %s", (unsigned long)w->memory_id.step, name);
-		w->memory_good = false;
+		add_why(w->found.why, "step %lu in memory is damaged: %s", (unsigned long)w->memory_id.step, name);
+		w->found.damaged = true;
+		return;
 	}
+	w->found.memory = w->memory_id;
 }
 
 static bool wanted(const struct recover_work *w, const struct checkpoint_ref *ref)
@@ -98,6 +100,7 @@ static void check_storage(struct recover_work *w)
 {
 	struct repo repo;
 	AUTO_FREE struct checkpoint_ref *refs = NULL;
+	struct coord_found *found = &w->found;
 	size_t n = 0;
 	if (!w->store)
 		return;
@@ -106,15 +109,12 @@ static void check_storage(struct recover_work *w)
 		rc = scan(w, &repo, &refs, &n);
 		repo_close(&repo);
 	}
-	w->storage_rc = rc;
+	found->storage_rc = rc;
 	if (rc)
-		add_why(w->why, "storage: %s", w->err.text);
-	for (size_t i = 0; !rc && i < n; i++) {
-		if (!wanted(w, &refs[i]))
-			continue;
-		w->have_storage = true;
-		w->storage_id = refs[i].id; /* ordered: the last one is the newest */
-	}
+		add_why(found->why, "storage: %s", w->err.text);
+	for (size_t i = rc ? 0 : n; i-- > 0 && found->nstored < COORD_STORED;) /* ordered: the newest first */
+		if (wanted(w, &refs[i]))
+			found->stored[found->nstored++] = refs[i].id;
 }
 
 /* ---- on a worker: fetch ---------------------------------------------------------------------------------------- */
@@ -165,38 +165,13 @@ static int fetch_one(struct recover_work *w, struct repo *repo, struct step_id i
 	return rc;
 }
 
-/* Damage and read errors descend to the next older one; what contradicts the plan does not: an older checkpoint would hide it. */
-static bool descends(int rc)
-{
-	return rc == -EBADMSG || rc == -EIO || rc == -EPROTONOSUPPORT;
-}
-
-static int fetch_newest(struct recover_work *w, struct repo *repo, const struct checkpoint_ref *refs, size_t n)
-{
-	for (size_t i = n; i-- > 0;) {
-		if (!wanted(w, &refs[i]))
-			continue;
-		w->storage_id = refs[i].id;
-		int rc = fetch_one(w, repo, refs[i].id);
-		if (!rc || !descends(rc))
-			return rc;
-		add_why(w->why, "step %lu epoch %u on storage: %s", (unsigned long)refs[i].id.step, refs[i].id.epoch,
-			w->err.text);
-	}
-	return err_set(&w->err, -EBADMSG, "no intact checkpoint is left");
-}
-
 static void fetch(struct recover_work *w)
 {
 	struct repo repo;
-	AUTO_FREE struct checkpoint_ref *refs = NULL;
-	size_t n = 0;
 	w->rc = repo_open(w->store, &repo, &w->err);
 	if (w->rc)
 		return;
-	w->rc = scan(w, &repo, &refs, &n);
-	if (!w->rc)
-		w->rc = fetch_newest(w, &repo, refs, n);
+	w->rc = fetch_one(w, &repo, w->id);
 	repo_close(&repo);
 }
 
@@ -253,13 +228,22 @@ static void end_claim(struct recover *recover, bool drop)
 	}
 }
 
-static void refuse(struct recover *recover, int rc, const char *text)
+static bool somebody_waits(const struct job *job)
+{
+	for (uint32_t r = 0; r < job->nlocal; r++)
+		if (job->ranks[r].restoring.seq)
+			return true;
+	return false;
+}
+
+void recover_refuse(struct recover *recover, int rc, const char *text, const char *why)
 {
 	struct job *job = recover->job;
 	char full[2 * WIRE_TEXT_MAX];
-	snprintf(full, sizeof(full), "%s%s%s", text, *recover->why ? " — passed over: " : "", recover->why);
-	end_claim(recover, false);
-	recover->state = RECOVER_IDLE;
+	snprintf(full, sizeof(full), "%s%s%s", text, *why ? " — passed over: " : "", why);
+	recover_cancel(recover);
+	if (!somebody_waits(job))
+		return; /* they have been told already */
 	if (rc != -ENOENT) {
 		log_warn("job %s: restore failed: %s", job->name, full);
 		measures_restore(job, (struct step_id){0}, 0, recover->start_ns, rc, full);
@@ -268,65 +252,76 @@ static void refuse(struct recover *recover, int rc, const char *text)
 		member_refuse(&job->ranks[r], &job->ranks[r].restoring, rc, "%s", full);
 }
 
-static void answer(struct recover *recover, struct step_id id, enum source source, uint32_t saved_world)
+static void answer(const struct recover *recover, const struct wire_restored *m)
 {
 	AUTO_WBUF struct wbuf body = {0};
-	struct job *job = recover->job;
-	struct wire_restored m = {.step = id.step,
-				  .epoch = id.epoch,
-				  .source = source,
-				  .nlocal = job->nlocal,
-				  .fetch_ns = clock_now() - recover->start_ns};
-	snprintf(m.why, sizeof(m.why), "%s", recover->why);
-	for (uint32_t r = 0; r < job->nlocal; r++) {
-		m.ranks[r] = job->ranks[r].id;
-		m.slots[r] = recover->slots[r];
-		m.rank_blobs_absent[r] = saved_world && m.ranks[r] >= saved_world;
-	}
-	if (wire_restored_encode(&m, &body))
+	if (wire_restored_encode(m, &body))
 		body.failed = true;
-	recover->state = RECOVER_IDLE;
-	recover->count++;
-	recover->last = id;
-	recover->last_source = source;
-	recover->last_ns = m.fetch_ns;
-	measures_restore(job, id, source, recover->start_ns, 0, recover->why);
-	log_info("job %s: restoring step %lu epoch %u from %s, ready in %.1f ms%s%s", job->name, (unsigned long)id.step,
-		 id.epoch, source == FROM_MEMORY ? "memory" : "storage", (double)m.fetch_ns / 1e6,
-		 *recover->why ? "; passed over: " : "", recover->why);
-	catalog_event(job->daemon->catalog, job->name, id, "restored", source == FROM_MEMORY ? "memory" : "storage");
-	for (uint32_t r = 0; r < job->nlocal; r++) {
-		struct rank *rank = &job->ranks[r];
+	for (uint32_t r = 0; r < recover->job->nlocal; r++) {
+		struct rank *rank = &recover->job->ranks[r];
 		client_send(rank->client, WIRE_RESTORED, rank->restoring.seq, &body, NULL, 0);
 		rank->restoring = (struct waiting){0};
 	}
 }
 
-static int start_work(struct recover *recover, struct recover_work *w, enum recover_state state)
+void recover_finish(struct recover *recover, const struct coord_choice *choice)
+{
+	struct job *job = recover->job;
+	const char *from = choice->source == WIRE_FROM_MEMORY ? "memory" : "storage";
+	if (recover->state != RECOVER_FETCHED)
+		return;
+	struct wire_restored m = {.step = choice->id.step,
+				  .epoch = choice->id.epoch,
+				  .source = choice->source,
+				  .nlocal = job->nlocal,
+				  .fetch_ns = clock_now() - recover->start_ns};
+	memcpy(m.why, choice->why, sizeof(m.why));
+	for (uint32_t r = 0; r < job->nlocal; r++) {
+		m.ranks[r] = job->ranks[r].id;
+		m.slots[r] = recover->slots[r];
+		m.rank_blobs_absent[r] = recover->saved_world && m.ranks[r] >= recover->saved_world;
+	}
+	recover->state = RECOVER_IDLE;
+	recover->count++;
+	recover->last = choice->id;
+	recover->last_source = choice->source;
+	memcpy(recover->why, choice->why, sizeof(recover->why));
+	recover->last_ns = m.fetch_ns;
+	measures_restore(job, choice->id, choice->source, recover->start_ns, 0, choice->why);
+	log_info("job %s: restoring step %lu epoch %u from %s, ready in %.1f ms%s%s", job->name,
+		 (unsigned long)choice->id.step, choice->id.epoch, from, (double)m.fetch_ns / 1e6,
+		 *choice->why ? "; passed over: " : "", choice->why);
+	catalog_event(job->daemon->catalog, job->name, choice->id, "restored", from);
+	answer(recover, &m);
+}
+
+static void start_work(struct recover *recover, struct recover_work *w, enum recover_state state)
 {
 	recover->work = w;
 	recover->state = state;
 	pool_submit(recover->job->daemon->pool, &w->work);
-	return 0;
 }
 
-void recover_start(struct recover *recover, uint64_t step)
+/* ---- look ------------------------------------------------------------------------------------------------------ */
+
+static void no_memory(struct recover *recover)
 {
 	struct job *job = recover->job;
-	recover->step = step;
-	recover->epoch = job->epoch;
-	recover->start_ns = clock_now();
-	recover->why[0] = 0;
-	if (recover->work)
-		return; /* of an epoch that is gone: goes on when it has ended (recover_pump) */
+	struct coord_found found = {.storage_rc = -ENOMEM, .why = "no memory to recover"};
+	recover->state = RECOVER_FOUND;
+	coord_found(job->coord, job_from(job), &found);
+}
+
+static void check(struct recover *recover)
+{
+	struct job *job = recover->job;
 	saves_follow(&job->saves);
-	struct snapshot *s = saves_in_memory(&job->saves, step);
+	struct snapshot *s = saves_in_memory(&job->saves, recover->step);
 	struct recover_work *w = work_new(recover, false);
 	if (!w) {
-		refuse(recover, -ENOMEM, "no memory to recover");
+		no_memory(recover);
 		return;
 	}
-	w->have_memory = s != NULL;
 	for (uint32_t r = 0; s && r < job->nlocal; r++)
 		w->slots[r] = s->parts[r].slot;
 	if (s) {
@@ -336,58 +331,59 @@ void recover_start(struct recover *recover, uint64_t step)
 	start_work(recover, w, RECOVER_CHECK);
 }
 
-static void answer_from_memory(struct recover *recover)
+void recover_look(struct recover *recover, uint64_t step)
 {
-	memcpy(recover->slots, recover->memory_slots, sizeof(recover->slots));
-	saves_lend(&recover->job->saves, recover->memory_id);
-	answer(recover, recover->memory_id, FROM_MEMORY, 0);
+	recover->step = step;
+	recover->start_ns = clock_now();
+	recover->asked = true;
+	recover_pump(recover);
 }
 
-static void checked(struct recover *recover, struct recover_work *w)
+static void checked(struct recover *recover, const struct recover_work *w)
 {
 	struct job *job = recover->job;
-	snprintf(recover->why, sizeof(recover->why), "%s", w->why);
-	if (w->have_memory && !w->memory_good) {
-		struct snapshot *s = saves_in_memory(&job->saves, recover->step);
-		if (s && !step_compare(s->id, w->memory_id))
-			saves_drop(&job->saves, s);
-	}
-	recover->memory_good = w->memory_good;
-	recover->memory_id = w->memory_id;
+	struct snapshot *s = w->found.damaged ? saves_in_memory(&job->saves, recover->step) : NULL;
+	if (s && !step_compare(s->id, w->memory_id))
+		saves_drop(&job->saves, s);
+	recover->memory_id = w->found.memory;
 	memcpy(recover->memory_slots, w->slots, sizeof(recover->memory_slots));
-	if (w->memory_good && (!w->have_storage || step_compare(w->memory_id, w->storage_id) >= 0)) {
-		answer_from_memory(recover);
-	} else if (w->have_storage) {
-		recover->state = RECOVER_CLAIM;
-		recover_pump(recover);
-	} else if (w->storage_rc) {
-		/* Not -ENOENT: nobody may take this for a fresh start. */
-		refuse(recover, w->storage_rc == -ENOENT ? -EIO : w->storage_rc, "the store cannot be read");
-	} else {
-		refuse(recover, w->have_memory ? -EBADMSG : -ENOENT, "there is no checkpoint to restore");
+	recover->state = RECOVER_FOUND;
+	coord_found(job->coord, job_from(job), &w->found);
+}
+
+/* ---- fetch ----------------------------------------------------------------------------------------------------- */
+
+static void report(struct recover *recover, struct step_id id, int rc, const char *text)
+{
+	struct job *job = recover->job;
+	recover->state = RECOVER_FETCHED;
+	coord_fetched(job->coord, job_from(job), id, rc, text);
+}
+
+void recover_fetch(struct recover *recover, const struct coord_choice *choice)
+{
+	recover->saved_world = 0;
+	recover->fetch_id = choice->id;
+	if (choice->source == WIRE_FROM_MEMORY) {
+		memcpy(recover->slots, recover->memory_slots, sizeof(recover->slots));
+		saves_lend(&recover->job->saves, choice->id);
+		report(recover, choice->id, 0, "");
+		return;
 	}
+	recover->state = RECOVER_CLAIM;
+	recover_pump(recover);
 }
 
 static void fetched(struct recover *recover, struct recover_work *w)
 {
-	if (*w->why)
-		add_why(recover->why, "%s", w->why);
 	if (!w->rc) {
 		/* Lent before it is adopted: another one may be newer, and the ranks have not read this one yet. */
-		saves_lend(&recover->job->saves, w->storage_id);
-		w->rc = saves_adopt(&recover->job->saves, w->storage_id, recover->slots);
+		saves_lend(&recover->job->saves, w->id);
+		w->rc = saves_adopt(&recover->job->saves, w->id, recover->slots);
 	}
-	if (descends(w->rc) && recover->memory_good) {
-		end_claim(recover, false);
-		answer_from_memory(recover);
-		return;
-	}
-	if (w->rc) {
-		refuse(recover, w->rc, w->err.text[0] ? w->err.text : err_name(w->rc));
-		return;
-	}
-	end_claim(recover, true);
-	answer(recover, w->storage_id, FROM_STORAGE, w->saved_world);
+	end_claim(recover, !w->rc);
+	recover->saved_world = w->saved_world;
+	report(recover, w->id, w->rc, w->err.text[0] ? w->err.text : err_name(w->rc));
 }
 
 static void done(struct work *work)
@@ -428,35 +424,42 @@ static bool everybody_waits(const struct job *job)
 	return true;
 }
 
-void recover_pump(struct recover *recover)
+static void claim_and_fetch(struct recover *recover)
 {
-	struct job *job = recover->job;
-	if (recover->work)
-		return;
-	if (recover->state == RECOVER_IDLE && everybody_waits(job)) {
-		recover_start(recover, job->ranks[0].restore_step);
-		return;
-	}
-	if (recover->state != RECOVER_CLAIM)
-		return;
-	if (!everybody_waits(job)) { /* a deadline has passed meanwhile */
-		refuse(recover, -ETIMEDOUT, "no free slot to restore into: a save is still being written");
+	if (!everybody_waits(recover->job)) { /* a deadline has passed meanwhile */
+		report(recover, recover->fetch_id, -ETIMEDOUT,
+		       "no free slot to restore into: a save is still being written");
 		return;
 	}
 	if (!claim_all(recover))
 		return; /* a commit still reads them: the next tick tries again */
 	struct recover_work *w = work_new(recover, true);
 	if (!w) {
-		refuse(recover, -ENOMEM, "no memory to recover");
+		end_claim(recover, false);
+		report(recover, recover->fetch_id, -ENOMEM, "no memory to recover");
 		return;
 	}
+	w->id = recover->fetch_id;
 	memcpy(w->slots, recover->slots, sizeof(w->slots));
 	start_work(recover, w, RECOVER_FETCH);
+}
+
+void recover_pump(struct recover *recover)
+{
+	if (recover->work)
+		return; /* perhaps of an epoch that is gone */
+	if (recover->asked) {
+		recover->asked = false;
+		check(recover);
+	} else if (recover->state == RECOVER_CLAIM) {
+		claim_and_fetch(recover);
+	}
 }
 
 void recover_cancel(struct recover *recover)
 {
 	recover->state = RECOVER_IDLE;
+	recover->asked = false;
 	if (!recover->work)
 		end_claim(recover, false);
 }

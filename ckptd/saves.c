@@ -160,17 +160,10 @@ static void data_written(struct commit *c)
 	s->slots_on_disk = true;
 }
 
-static void tell_durable(const struct saves *saves, const struct snapshot *s, const struct commit *c)
+static void commit_prepared(struct commit *c)
 {
-	char linked[80] = "", packed[40] = "";
-	if (c->linked_files)
-		snprintf(linked, sizeof(linked), ", %lu of %lu files linked", (unsigned long)c->linked_files,
-			 (unsigned long)c->files);
-	if (c->stored != c->bytes)
-		snprintf(packed, sizeof(packed), ", packed to %.0f%%", 100.0 * (double)c->stored / (double)c->bytes);
-	log_info("job %s: step %lu epoch %u durable, %.0f ms after begin%s%s%s", saves->job->name,
-		 (unsigned long)s->id.step, s->id.epoch, (double)(s->durable_ns - s->opened_ns) / 1e6, linked, packed,
-		 c->already ? " (committed before a restart)" : "");
+	const struct snapshot *s = c->arg;
+	coord_prepared(s->saves->job->coord, job_from(s->saves->job), s->id, &c->part);
 }
 
 static void commit_done(struct commit *c)
@@ -178,23 +171,12 @@ static void commit_done(struct commit *c)
 	struct snapshot *s = c->arg;
 	struct saves *saves = s->saves;
 	saves->committing = NULL;
-	if (!c->rc)
-		parent_take(&saves->parent, c);
 	if (c->rc) {
 		saves->failed++;
 		snapshot_fail(s, c->rc, "%s", c->err.text);
-	} else if (s->state == SNAPSHOT_CAPTURED) {
-		saves->committed++;
-		s->durable_ns = clock_now();
-		snapshot_set_state(s, SNAPSHOT_DURABLE);
-		s->verify_queued = saves->job->policy.verify;
-		tell_durable(saves, s, c);
-		catalog_committed(saves->daemon->catalog, saves->job->name, s->id, c->bytes, (uint32_t)c->files,
-				  saves->job->world);
-		snapshot_publish(s);
-		if (!s->verify_queued)
-			gc_want(saves->daemon->gc, saves->job);
-		halt_durable(saves->job);
+	} else {
+		parent_take(&saves->parent, c);
+		coord_sealed(saves->job->coord, job_from(saves->job), s->id);
 	}
 	saves_pump(saves);
 }
@@ -220,6 +202,7 @@ static int start_commit(struct saves *saves, struct snapshot *s)
 	c->ranks = s->commit_ranks;
 	c->digests_ready = s->state >= SNAPSHOT_CAPTURED;
 	c->data_written = data_written;
+	c->prepared = commit_prepared;
 	c->done = commit_done;
 	c->arg = s;
 	snprintf(c->job, sizeof(c->job), "%s", saves->job->name);
@@ -267,15 +250,10 @@ static void verify_done(void *arg, struct step_id id, int rc, const struct err *
 	}
 	if (!rc || rc == -EBADMSG) /* could not be read says nothing about the bytes */
 		catalog_verified(saves->daemon->catalog, saves->job->name, id, rc);
-	if (s && !rc) {
-		saves->verified++;
-		s->verified_ns = clock_now();
-		snapshot_set_state(s, SNAPSHOT_VERIFIED);
-	} else if (s) {
+	if (s && !rc)
+		coord_reached(saves->job->coord, job_from(saves->job), id, LEVEL_VERIFIED);
+	else if (s)
 		snapshot_fail(s, rc, "reading back found: %s", err->text);
-	}
-	if (s)
-		snapshot_publish(s);
 	gc_want(saves->daemon->gc, saves->job);
 	saves_pump(saves);
 }

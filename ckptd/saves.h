@@ -38,6 +38,12 @@ void saves_expire(struct saves *saves);
 /* A new epoch: what is not complete on every rank is given up, before anybody is told. */
 void saves_poison(struct saves *saves, uint32_t epoch);
 
+/* The coordinator's orders: a level is true for every rank of the job; the save has failed on another node; all nodes have written
+ * their parts, this one writes MANIFEST.json. */
+void saves_level(struct saves *saves, struct step_id id, enum level_shown level);
+void saves_fail(struct saves *saves, struct step_id id, int rc, const char *text);
+void saves_seal(struct saves *saves, struct step_id id, const struct wbuf *manifest);
+
 /* The newest snapshot whose copy in memory is complete on every rank; `step`: that one, or UINT64_MAX. NULL: none. */
 struct snapshot *saves_in_memory(struct saves *saves, uint64_t step);
 /* Keeps the slots of a snapshot, whatever else would give them back, until every rank has captured a later one or the epoch
@@ -58,6 +64,10 @@ bool saves_idle(const struct saves *saves);    /* nothing runs, no commit and no
 void saves_publish(struct saves *saves, const struct level *level);
 void saves_note(struct saves *saves, struct snapshot *s); /* for the measures: its level or error has changed */
 void saves_report(struct saves *saves, const struct snapshot *s, int rc);
+/* What the coordinator is told of it. */
+void saves_copied(struct saves *saves, const struct snapshot *s);
+void saves_digested(struct saves *saves, struct snapshot *s);
+void saves_failed(struct saves *saves, const struct snapshot *s, int rc);
 const struct memory *saves_memory(const struct saves *saves, uint32_t index); /* the rank's arena now */
 uint32_t saves_rank(const struct saves *saves, uint32_t index);               /* its number in the world */
 

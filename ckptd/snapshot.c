@@ -258,16 +258,25 @@ void snapshot_follow(struct snapshot *s)
 	s->late_phase = LATE_NOBODY;
 	for (uint32_t r = 0; r < s->nparts && s->state != SNAPSHOT_FAILED; r++)
 		follow_part(s, r);
-	if (s->state == SNAPSHOT_OPEN && all_parts(s, PART_COPIED))
+	if (s->state == SNAPSHOT_OPEN && all_parts(s, PART_COPIED)) {
 		snapshot_set_state(s, SNAPSHOT_COPIED);
-	if (s->state == SNAPSHOT_COPIED && all_parts(s, PART_DIGESTED)) {
-		s->captured_ns = clock_now();
-		snapshot_set_state(s, SNAPSHOT_CAPTURED);
-		for (uint32_t r = 0; r < s->nparts; r++)
-			s->commit_ranks[r].leaves = s->parts[r].leaves;
-		if (s->commit)
-			commit_digests_ready(s->commit);
+		saves_copied(s->saves, s);
 	}
+	if (s->state == SNAPSHOT_COPIED && all_parts(s, PART_DIGESTED))
+		saves_digested(s->saves, s);
+	snapshot_publish(s);
+}
+
+void snapshot_captured(struct snapshot *s)
+{
+	if (s->state != SNAPSHOT_COPIED)
+		return;
+	s->captured_ns = clock_now();
+	snapshot_set_state(s, SNAPSHOT_CAPTURED);
+	for (uint32_t r = 0; r < s->nparts; r++)
+		s->commit_ranks[r].leaves = s->parts[r].leaves;
+	if (s->commit)
+		commit_digests_ready(s->commit);
 	snapshot_publish(s);
 }
 
@@ -291,6 +300,8 @@ void snapshot_fail(struct snapshot *s, int rc, const char *fmt, ...)
 		commit_abort(s->commit, rc, s->err.text);
 	saves_report(s->saves, s, rc);
 	snapshot_publish(s);
+	if (s->rc || s->commit)
+		saves_failed(s->saves, s, rc);
 }
 
 bool snapshot_in_memory(const struct snapshot *s)

@@ -4,8 +4,8 @@
  *   OPEN ──► COPIED ──► CAPTURED ──► DURABLE ──► VERIFIED
  *     └────────┴──► FAILED              (the memory copy of a CAPTURED one stays good when storage fails: storage_rc)
  *
- * OPEN: some rank has begun. COPIED: every rank's device has finished and its fence was called. CAPTURED: the host's digests
- * of every rank's copy match those born at the source. */
+ * OPEN: some rank has begun. COPIED: every local rank's device has finished and its fence was called. From CAPTURED on the coordinator
+ * says what is true for every rank of the job: CAPTURED when the host's digests of every copy match those born at the source. */
 #ifndef CKPTD_SNAPSHOT_H
 #define CKPTD_SNAPSHOT_H
 
@@ -60,6 +60,7 @@ struct snapshot {
 	struct commit_rank *commit_ranks;
 	bool slots_on_disk; /* the disk no longer reads the slots */
 	bool verify_queued;
+	uint32_t told;  /* the epoch in which the coordinator heard that the local parts are captured */
 	bool damaged;   /* its copy in memory no longer matches its digests */
 	unsigned works; /* digest items in flight */
 	uint64_t opened_ns, captured_ns, commit_ns, durable_ns, verified_ns; /* commit_ns: writing began */
@@ -78,6 +79,8 @@ void snapshot_free(struct snapshot *s);
 int snapshot_add(struct snapshot *s, uint32_t index, struct memory *mem, uint32_t slot, bool orphan);
 /* Follows the counters, digests what has arrived, moves on. */
 void snapshot_follow(struct snapshot *s);
+/* Every part on every node is as it was at its source. */
+void snapshot_captured(struct snapshot *s);
 /* Ends it; a captured one keeps its memory and only fails towards storage. `gone`: see part_release. */
 void snapshot_fail(struct snapshot *s, int rc, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 

@@ -36,6 +36,7 @@ static const char *const names[] = {
 	"commit.open_dir",
 	"commit.open_job",
 	"commit.parent",
+	"commit.prepared",
 	"commit.probe",
 	"commit.probe_manifest",
 	"commit.read_manifest",

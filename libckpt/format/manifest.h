@@ -110,6 +110,8 @@ struct node_text {
 	size_t len;
 };
 int manifest_build(const struct node_text *nodes, uint32_t n, struct wbuf *out, struct err *err);
+/* MANIFEST.json of what it would say, into `out`, which is empty: nodes must stand in order of their names, none twice. 0 or -ENOMEM. */
+int manifest_encode(const struct manifest *m, struct wbuf *out);
 int manifest_decode(const void *text, size_t len, struct manifest *m, struct err *err);
 void manifest_free(struct manifest *m);
 

@@ -59,52 +59,70 @@ static int check_nodes(const struct node_text *const *nodes, uint32_t n, struct 
 	return rc;
 }
 
-static void put_node(struct wbuf *out, const struct node_text *node)
+static void put_node(struct wbuf *out, const struct manifest_node *node)
 {
-	char file[NAME_FILE_MAX], hex[DIGEST_TEXT];
-	name_node(node->m->node, file);
-	digest_text(digest_bytes(node->text, node->len), hex);
+	char hex[DIGEST_TEXT];
+	digest_text(node->digest, hex);
 	jout_raw(out, "{\"name\":");
-	jout_string(out, node->m->node);
+	jout_string(out, node->name);
 	jout_raw(out, ",\"file\":");
-	jout_string(out, file);
+	jout_string(out, node->file);
 	jout_raw(out, ",\"size\":");
-	jout_u64(out, node->len);
+	jout_u64(out, node->size);
 	jout_raw(out, ",\"digest\":");
 	jout_string(out, hex);
 	jout_raw(out, "}");
 }
 
-static void put_manifest(struct wbuf *out, const struct node_text *const *nodes, uint32_t n)
+int manifest_encode(const struct manifest *m, struct wbuf *out)
 {
-	const struct node_manifest *first = nodes[0]->m;
-	uint64_t bytes = 0, stored = 0, files = 0;
-	for (uint32_t i = 0; i < n; i++) {
-		files += nodes[i]->m->nfiles;
-		for (uint32_t f = 0; f < nodes[i]->m->nfiles; f++) {
-			bytes += nodes[i]->m->files[f].size;
-			stored += manifest_stored(&nodes[i]->m->files[f]);
-		}
-	}
-	doc_put(out, ROOT_FORMAT, MANIFEST_VERSION, first->job, first->id);
+	doc_put(out, ROOT_FORMAT, MANIFEST_VERSION, m->job, m->id);
 	jout_raw(out, ",\"world\":");
-	jout_u64(out, first->world);
+	jout_u64(out, m->world);
 	jout_raw(out, ",\"bytes\":");
-	jout_u64(out, bytes);
-	if (stored != bytes) {
+	jout_u64(out, m->bytes);
+	if (m->stored != m->bytes) {
 		jout_raw(out, ",\"stored\":");
-		jout_u64(out, stored);
+		jout_u64(out, m->stored);
 	}
 	jout_raw(out, ",\"files\":");
-	jout_u64(out, files);
+	jout_u64(out, m->files);
 	jout_raw(out, ",\"nodes\":[");
-	for (uint32_t i = 0; i < n; i++) {
+	for (uint32_t i = 0; i < m->nnodes; i++) {
 		if (i)
 			jout_raw(out, ",");
-		put_node(out, nodes[i]);
+		put_node(out, &m->nodes[i]);
 	}
 	jout_raw(out, "]");
 	seal_append(out);
+	return wbuf_finish(out);
+}
+
+static void describe(const struct node_text *node, struct manifest_node *out)
+{
+	*out = (struct manifest_node){.size = node->len, .digest = digest_bytes(node->text, node->len)};
+	memcpy(out->name, node->m->node, sizeof(out->name));
+	name_node(out->name, out->file);
+}
+
+static int encode_nodes(const struct node_text *const *nodes, uint32_t n, struct wbuf *out)
+{
+	struct manifest m = {.id = nodes[0]->m->id, .world = nodes[0]->m->world, .nnodes = n};
+	m.nodes = calloc(n, sizeof(*m.nodes));
+	if (!m.nodes)
+		return -ENOMEM;
+	memcpy(m.job, nodes[0]->m->job, sizeof(m.job));
+	for (uint32_t i = 0; i < n; i++) {
+		describe(nodes[i], &m.nodes[i]);
+		m.files += nodes[i]->m->nfiles;
+		for (uint32_t f = 0; f < nodes[i]->m->nfiles; f++) {
+			m.bytes += nodes[i]->m->files[f].size;
+			m.stored += manifest_stored(&nodes[i]->m->files[f]);
+		}
+	}
+	int rc = manifest_encode(&m, out);
+	free(m.nodes);
+	return rc;
 }
 
 int manifest_build(const struct node_text *nodes, uint32_t n, struct wbuf *out, struct err *err)
@@ -123,8 +141,7 @@ int manifest_build(const struct node_text *nodes, uint32_t n, struct wbuf *out, 
 	if (rc < 0) {
 		err_prefix(err, rc, "%s", ROOT_FORMAT);
 	} else {
-		put_manifest(out, sorted, n);
-		rc = wbuf_finish(out) < 0 ? err_set(err, -ENOMEM, "%s: no memory", ROOT_FORMAT) : 0;
+		rc = encode_nodes(sorted, n, out) ? err_set(err, -ENOMEM, "%s: no memory", ROOT_FORMAT) : 0;
 	}
 	free(sorted);
 	return rc;

@@ -1,10 +1,12 @@
 #include "job_maker.h"
 
 #include "base/cleanup.h"
+#include "commit.h"
 #include "format/make_registration.h"
 
 #include <criterion/criterion.h>
 #include <dirent.h>
+#include <string.h>
 
 static void build(uint32_t rank, struct registration *reg)
 {
@@ -93,4 +95,19 @@ unsigned open_descriptors(void)
 	while (readdir(dir))
 		n++;
 	return n;
+}
+
+void maker_seal(struct commit *c)
+{
+	struct manifest m = {.id = c->id,
+			     .world = c->world,
+			     .bytes = c->part.bytes,
+			     .stored = c->part.stored,
+			     .files = c->part.files,
+			     .nnodes = 1};
+	AUTO_WBUF struct wbuf text = {0};
+	m.nodes = &c->part.node;
+	memcpy(m.job, c->job, sizeof(m.job));
+	cr_assert_eq(manifest_encode(&m, &text), 0);
+	commit_seal(c, &text);
 }

@@ -21,4 +21,8 @@ struct table *maker_table(struct registration *reg);
 /* Open descriptors of this process. */
 unsigned open_descriptors(void);
 
+/* For commit.prepared: the node is the only one, and MANIFEST.json is written at once. */
+struct commit;
+void maker_seal(struct commit *c);
+
 #endif

@@ -72,6 +72,7 @@ static struct commit *start(bool digests_ready)
 			     .ranks = ranks,
 			     .digests_ready = digests_ready,
 			     .data_written = on_written,
+			     .prepared = maker_seal,
 			     .done = on_done};
 	cr_assert_eq(commit_start(c), 0);
 	return c;
@@ -304,11 +305,11 @@ Test(commit, what_is_given_up_is_cleared_away_although_an_answer_is_lost)
 
 /* Those that are passed on the way of every commit. */
 static const char *const on_the_way[] = {
-	"commit.job_dir",   "commit.open_job",  "commit.mkdir",    "commit.open_dir",   "commit.data",
-	"commit.digests",   "commit.sidecars",  "commit.node",     "commit.sync_dir",   "commit.sync_job",
-	"commit.sync_root", "commit.manifest",  "commit.link",     "commit.unlink_tmp", "commit.sync_link",
-	"disk.write",       "disk.fsync",       "disk.truncate",   "disk.mkdir",        "disk.open",
-	"disk.fsync.after", "disk.write.after", "disk.open.after", "disk.link.after",
+	"commit.job_dir",   "commit.open_job",  "commit.mkdir",     "commit.open_dir", "commit.data",
+	"commit.digests",   "commit.sidecars",  "commit.node",      "commit.sync_dir", "commit.sync_job",
+	"commit.sync_root", "commit.prepared",  "commit.manifest",  "commit.link",     "commit.unlink_tmp",
+	"commit.sync_link", "disk.write",       "disk.fsync",       "disk.truncate",   "disk.mkdir",
+	"disk.open",        "disk.fsync.after", "disk.write.after", "disk.open.after", "disk.link.after",
 };
 
 Test(commit, an_error_anywhere_commits_nothing_leaks_nothing_and_spoils_nothing)

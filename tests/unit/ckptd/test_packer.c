@@ -132,6 +132,7 @@ static struct commit *start(struct step_id step)
 			     .ranks = &rank,
 			     .digests_ready = true,
 			     .packing = &packing,
+			     .prepared = maker_seal,
 			     .done = on_done};
 	return c;
 }

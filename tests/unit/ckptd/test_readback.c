@@ -50,6 +50,7 @@ static void commit(int root)
 			     .nranks = MAKER_WORLD,
 			     .ranks = ranks,
 			     .digests_ready = true,
+			     .prepared = maker_seal,
 			     .done = committed};
 	finished = false;
 	cr_assert_eq(commit_start(c), 0);

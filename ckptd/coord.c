@@ -1,0 +1,190 @@
+#include "coord_private.h"
+
+#include "base/cleanup.h"
+#include "base/log.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- life ------------------------------------------------------------------------------------------------------ */
+
+int coord_new(const char *job, uint32_t world, uint32_t nnodes, uint32_t epoch, const struct coord_orders *orders,
+	      struct coord **out)
+{
+	struct coord *c = calloc(1, sizeof(*c));
+	if (!c)
+		return -ENOMEM;
+	c->nodes = calloc(nnodes, sizeof(*c->nodes));
+	c->lens = calloc(world, sizeof(*c->lens));
+	c->addresses = calloc(world, WIRE_ADDRESS_MAX);
+	list_init(&c->saves);
+	if (!c->nodes || !c->lens || !c->addresses) {
+		coord_free(c);
+		return -ENOMEM;
+	}
+	c->orders = orders;
+	c->world = world;
+	c->nnodes = nnodes;
+	c->epoch = epoch;
+	c->fresh = true;
+	snprintf(c->job, sizeof(c->job), "%s", job);
+	*out = c;
+	return 0;
+}
+
+void coord_free(struct coord *c)
+{
+	if (!c)
+		return;
+	coord_saves_free(c);
+	free(c->nodes);
+	free(c->lens);
+	free(c->addresses);
+	free(c);
+}
+
+bool coord_current(struct coord *c, struct coord_from from)
+{
+	bool current = from.epoch == c->epoch && c->nodes[from.node].ranks;
+	c->stale += !current;
+	return current;
+}
+
+struct coord_view coord_view(const struct coord *c)
+{
+	return (struct coord_view){.epoch = c->epoch, .entered = c->entered, .fresh = c->fresh, .stale = c->stale};
+}
+
+/* ---- nodes ----------------------------------------------------------------------------------------------------- */
+
+static void set_joining(struct coord *c, uint32_t node, bool joining)
+{
+	struct coord_node *n = &c->nodes[node];
+	if (n->joining != joining)
+		c->joining += joining ? n->ranks : -n->ranks;
+	n->joining = joining;
+}
+
+void coord_attend(struct coord *c, uint32_t node, uint32_t nranks)
+{
+	struct coord_node *n = &c->nodes[node];
+	set_joining(c, node, false);
+	coord_saves_leave(c, node);
+	c->attending += nranks - n->ranks;
+	*n = (struct coord_node){.ranks = nranks};
+}
+
+void coord_gone(struct coord *c, uint32_t node, const char *why)
+{
+	if (!c->nodes[node].ranks)
+		return;
+	coord_attend(c, node, 0);
+	if (c->entered == c->epoch || !c->fresh)
+		coord_raise(c, "%s", why);
+}
+
+/* ---- epochs ---------------------------------------------------------------------------------------------------- */
+
+void coord_raise(struct coord *c, const char *fmt, ...)
+{
+	char reason[WIRE_TEXT_MAX];
+	va_list ap;
+	va_start(ap, fmt);
+	vsnprintf(reason, sizeof(reason), fmt, ap);
+	va_end(ap);
+	uint32_t epoch = ++c->epoch;
+	c->fresh = c->resumed = false;
+	coord_restore_forget(c);
+	coord_saves_poison(c);
+	coord_each(c, n) set_joining(c, n, false);
+	c->orders->persist(c->orders->arg, epoch);
+	/* The first who is told may know of a reason for another one, which all are then told in this one's place. */
+	for (uint32_t n = 0; n < c->nnodes && c->epoch == epoch; n++)
+		if (c->nodes[n].ranks)
+			c->orders->raise(c->orders->arg, n, epoch, reason);
+}
+
+static void adopt(struct coord *c, uint32_t epoch, bool resumed)
+{
+	c->epoch = epoch;
+	if (resumed)
+		c->entered = epoch;
+	c->resumed = c->resumed || resumed;
+	coord_each(c, n) c->orders->adopt(c->orders->arg, n, epoch, resumed);
+}
+
+/* Who was there knows the epoch better than the store does. A rank that is in the last one that was given out goes on in it; whoever
+ * else knows of one proves only that it must not be given out again. */
+void coord_knows(struct coord *c, uint32_t node, enum coord_witness witness, uint32_t epoch)
+{
+	if (!c->fresh || !epoch || epoch > EPOCH_MAX || !c->nodes[node].ranks)
+		return;
+	if (witness == WITNESS_RANK && !c->resumed && epoch + 1 >= c->epoch) {
+		adopt(c, epoch, true);
+	} else if (!c->resumed && epoch >= c->epoch && epoch < EPOCH_MAX) {
+		adopt(c, epoch + 1, false);
+	} else if (c->resumed && witness == WITNESS_ARENA && epoch > c->epoch) {
+		/* Raised, and who raised it died before it could tell those who have come back. */
+		c->epoch = epoch;
+		coord_raise(c, "epoch %u had begun before the daemon was restarted", epoch);
+	}
+}
+
+void coord_lost(struct coord *c, struct coord_from from, uint32_t rank, bool was_in, const char *why)
+{
+	if (!coord_current(c, from))
+		return;
+	if (c->fresh && !was_in)
+		c->orders->tell(c->orders->arg, from.node, rank, why);
+	else
+		coord_raise(c, "rank %u is lost: %s", rank, why);
+}
+
+void coord_missing(struct coord *c, struct coord_from from, uint32_t rank)
+{
+	if (coord_current(c, from))
+		coord_raise(c, "rank %u did not come back after the daemon restarted", rank);
+}
+
+/* ---- join ------------------------------------------------------------------------------------------------------ */
+
+/* Somebody new among those who are at work, or one of them wants to begin again: a new epoch for all. */
+void coord_want(struct coord *c, struct coord_from from, uint32_t rank)
+{
+	if (coord_current(c, from) && c->entered == c->epoch)
+		coord_raise(c, "rank %u joins", rank);
+}
+
+static void enter(struct coord *c)
+{
+	struct wire_joined joined = {
+		.epoch = c->epoch, .world = c->world, .address_len = c->lens, .addresses = c->addresses};
+	c->fresh = c->resumed = false;
+	c->entered = c->epoch;
+	coord_each(c, n) set_joining(c, n, false);
+	c->orders->persist(c->orders->arg, c->epoch);
+	log_info("job %s: %u ranks joined epoch %u", c->job, c->world, c->epoch);
+	coord_each(c, n) c->orders->joined(c->orders->arg, n, &joined);
+}
+
+void coord_joining(struct coord *c, struct coord_from from, const uint32_t *ranks, const uint32_t *lens,
+		   const uint8_t *addresses)
+{
+	if (!coord_current(c, from) || c->entered == c->epoch)
+		return;
+	for (uint32_t i = 0; i < c->nodes[from.node].ranks; i++) {
+		c->lens[ranks[i]] = lens[i];
+		memcpy(c->addresses + (size_t)ranks[i] * WIRE_ADDRESS_MAX, addresses + (size_t)i * WIRE_ADDRESS_MAX,
+		       lens[i]);
+	}
+	set_joining(c, from.node, true);
+	if (c->attending == c->world && c->joining == c->world)
+		enter(c);
+}
+
+void coord_not_joining(struct coord *c, struct coord_from from)
+{
+	if (coord_current(c, from))
+		set_joining(c, from.node, false);
+}

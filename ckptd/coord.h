@@ -1,0 +1,133 @@
+/* Coord: what the nodes of a job do together: its epoch and who has entered it, which step is restored, how far each save has come on
+ * all of them, and what makes it a checkpoint. One per job, for all of its nodes; on a single node reports and orders are plain calls.
+ *
+ * A pure function of what is reported and of the clock: nodes report (coord_…, told by their daemon), and are ordered (struct
+ * coord_orders). A report of another epoch than the job's changes nothing and is counted: its sender has an order on its way that
+ * tells it so, and says again what still holds. Orders go to all nodes that take part, in the order of their numbers, and may be
+ * answered by reports before they return.
+ *
+ *   epoch    ── all ranks of all nodes wait in join ──► entered ── one is lost, or wants in ──► raised, entered by nobody yet
+ *   restore  ── all wait ──► LOOK (at memory and storage) ── all have found ──► FETCH ── all have it ──► restored
+ *                                   ▲ nothing is left: refused                    │ damaged: the next best
+ *   save     ── all captured ──► shown ── all prepared ──► the first node writes MANIFEST.json ──► durable ── read back ──► verified */
+#ifndef CKPTD_COORD_H
+#define CKPTD_COORD_H
+
+#include "base/list.h"
+#include "format/arena.h"
+#include "format/manifest.h"
+#include "format/wire.h"
+
+enum { COORD_STORED = 64 }; /* checkpoints on storage that a restore may come to */
+
+struct coord;
+
+/* Who reports, and the epoch that it knows. */
+struct coord_from {
+	uint32_t node, epoch;
+};
+
+/* Who was in an epoch before this life of the coordinator. */
+enum coord_witness {
+	WITNESS_RANK,  /* takes part in it, and goes on if all others do */
+	WITNESS_OTHER, /* has heard of it */
+	WITNESS_ARENA, /* was given it, perhaps before anybody was told */
+};
+
+/* What a node has found to restore. */
+struct coord_found {
+	struct step_id memory; /* complete and intact in memory on this node; epoch 0: none */
+	bool damaged;          /* what was in memory is not intact */
+	uint32_t nstored;
+	struct step_id stored[COORD_STORED]; /* the newest ones that are wanted, in order */
+	int storage_rc;                      /* the store could not be read */
+	char why[WIRE_TEXT_MAX];             /* of what was passed over */
+};
+
+struct coord_choice {
+	struct step_id id;
+	enum wire_source source;
+	char why[WIRE_TEXT_MAX]; /* of all that was passed over */
+};
+
+/* A node's part of a checkpoint, written and fsynced. */
+struct coord_part {
+	struct manifest_node node;
+	uint64_t bytes, stored, files; /* of data files; what they hold, and take */
+};
+
+/* node < nnodes everywhere. */
+struct coord_orders {
+	void *arg;
+	/* The epoch is kept, so that it is not given out again. */
+	void (*persist)(void *arg, uint32_t epoch);
+	/* The job is in another epoch than was thought, and nobody has to be told. resumed: its ranks go on in it. */
+	void (*adopt)(void *arg, uint32_t node, uint32_t epoch, bool resumed);
+	/* Freeze what is shown, poison what is not complete, then tell the ranks. */
+	void (*raise)(void *arg, uint32_t node, uint32_t epoch, const char *reason);
+	/* The rank is wanted anew; the epoch stays. */
+	void (*tell)(void *arg, uint32_t node, uint32_t rank, const char *reason);
+	void (*joined)(void *arg, uint32_t node, const struct wire_joined *joined);
+	/* Look what there is to restore: coord_found. */
+	void (*look)(void *arg, uint32_t node, uint64_t step);
+	/* Bring it into the slots of this node's ranks: coord_fetched. */
+	void (*fetch)(void *arg, uint32_t node, const struct coord_choice *choice);
+	void (*restored)(void *arg, uint32_t node, const struct coord_choice *choice);
+	void (*refuse)(void *arg, uint32_t node, int rc, const char *text, const char *why);
+	void (*level)(void *arg, uint32_t node, struct step_id id, enum level_shown level);
+	void (*fail)(void *arg, uint32_t node, struct step_id id, int rc, const char *text);
+	/* All are prepared: this node writes MANIFEST.json (coord_sealed). */
+	void (*seal)(void *arg, uint32_t node, struct step_id id, const struct wbuf *manifest);
+};
+
+/* orders live as long as the coordinator. epoch: one that was never given out. -ENOMEM. */
+int coord_new(const char *job, uint32_t world, uint32_t nnodes, uint32_t epoch, const struct coord_orders *orders,
+	      struct coord **out);
+void coord_free(struct coord *c); /* NULL is allowed */
+
+/* The node takes part with so many ranks. */
+void coord_attend(struct coord *c, uint32_t node, uint32_t nranks);
+/* It does no longer. */
+void coord_gone(struct coord *c, uint32_t node, const char *why);
+/* Somebody on the node knows of an epoch, while it is not known here who has entered which (after a restart). */
+void coord_knows(struct coord *c, uint32_t node, enum coord_witness witness, uint32_t epoch);
+
+/* A rank wants to enter. */
+void coord_want(struct coord *c, struct coord_from from, uint32_t rank);
+/* All ranks of the node wait to enter (ranks, lens and addresses (× WIRE_ADDRESS_MAX) as many as have attended), or no longer. */
+void coord_joining(struct coord *c, struct coord_from from, const uint32_t *ranks, const uint32_t *lens,
+		   const uint8_t *addresses);
+void coord_not_joining(struct coord *c, struct coord_from from);
+/* A rank is lost; `was_in`: it had entered the epoch. */
+void coord_lost(struct coord *c, struct coord_from from, uint32_t rank, bool was_in, const char *why);
+/* A rank that should have come back after a restart has not. */
+void coord_missing(struct coord *c, struct coord_from from, uint32_t rank);
+
+/* All ranks of the node wait to restore this step (UINT64_MAX: the newest), or no longer. */
+void coord_restoring(struct coord *c, struct coord_from from, uint64_t step);
+void coord_not_restoring(struct coord *c, struct coord_from from);
+void coord_found(struct coord *c, struct coord_from from, const struct coord_found *found);
+/* rc -EBADMSG, -EIO, -EPROTONOSUPPORT: damaged, the next best is tried. */
+void coord_fetched(struct coord *c, struct coord_from from, struct step_id id, int rc, const char *text);
+
+/* Every rank of the node has copied its part and called fence. What not all nodes have copied when the epoch is raised fails
+ * everywhere: what a rank copies after another one has left the collectives is garbage, however complete it looks. */
+void coord_copied(struct coord *c, struct coord_from from, struct step_id id);
+/* The node's part of a save has reached LEVEL_CAPTURED, REPLICATED or VERIFIED. Again and again does no harm. */
+void coord_reached(struct coord *c, struct coord_from from, struct step_id id, enum level_shown level);
+void coord_prepared(struct coord *c, struct coord_from from, struct step_id id, const struct coord_part *part);
+/* MANIFEST.json stands. */
+void coord_sealed(struct coord *c, struct coord_from from, struct step_id id);
+/* The node's part of a save has failed: it fails everywhere. */
+void coord_failed(struct coord *c, struct coord_from from, struct step_id id, int rc, const char *text);
+/* The node knows nothing of the save any more. When none does it may be made anew, should it have failed. */
+void coord_forgot(struct coord *c, uint32_t node, struct step_id id);
+
+struct coord_view {
+	uint32_t epoch, entered;
+	bool fresh;     /* nobody has entered or raised an epoch in this life of the coordinator */
+	uint64_t stale; /* reports of another epoch */
+};
+struct coord_view coord_view(const struct coord *c);
+
+#endif

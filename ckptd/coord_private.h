@@ -1,0 +1,58 @@
+/* Private to coord*.c. */
+#ifndef CKPTD_COORD_PRIVATE_H
+#define CKPTD_COORD_PRIVATE_H
+
+#include "coord.h"
+
+enum coord_step { COORD_IDLE = 0, COORD_LOOK, COORD_FETCH };
+
+struct coord_node {
+	uint32_t ranks; /* 0: it does not take part */
+	bool joining, restoring;
+	uint64_t step; /* that it wants to restore */
+	bool answered; /* to the order of the restore that runs */
+	struct coord_found found;
+};
+
+struct coord_restore {
+	enum coord_step state;
+	uint32_t ranks;   /* of the nodes that wait to restore */
+	uint32_t waiting; /* nodes that have not answered */
+	struct coord_choice choice;
+	uint32_t nfailed;
+	struct step_id failed[COORD_STORED + 1]; /* passed over */
+	int rc;                                  /* of the fetch: the worst that a node has reported */
+	char text[WIRE_TEXT_MAX];
+};
+
+struct coord {
+	const struct coord_orders *orders;
+	char job[NAME_JOB_MAX];
+	uint32_t world, nnodes;
+	uint32_t epoch, entered;
+	bool fresh, resumed;
+	uint32_t attending; /* ranks of the nodes that take part */
+	uint32_t joining;   /* of them: of the nodes that wait to enter */
+	uint64_t stale;
+	struct coord_node *nodes;
+	uint32_t *lens; /* by rank, of its address */
+	uint8_t *addresses;
+	struct coord_restore restore;
+	struct list saves; /* struct coord_save, by (epoch, step) */
+};
+
+/* False: of another epoch, counted. */
+bool coord_current(struct coord *c, struct coord_from from);
+void coord_raise(struct coord *c, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+/* The epoch has moved on, or a node has gone: what ran is not answered any more (coord_restore.c, coord_save.c). */
+void coord_restore_forget(struct coord *c);
+void coord_saves_poison(struct coord *c);
+/* The node takes part no longer; its ranks are still counted. */
+void coord_saves_leave(struct coord *c, uint32_t node);
+void coord_saves_free(struct coord *c);
+
+#define coord_each(c, n)                                                                                               \
+	for (uint32_t n = 0; n < (c)->nnodes; n++)                                                                     \
+		if ((c)->nodes[n].ranks)
+
+#endif

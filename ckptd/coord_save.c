@@ -1,0 +1,262 @@
+/* How far each save has come: a level is shown only when true for every rank, and MANIFEST.json is written only when every node has
+ * written and fsynced what it vouches for. */
+#include "coord_private.h"
+
+#include "base/cleanup.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { LEVEL_END = LEVEL_VERIFIED + 1, SAID_PREPARED = LEVEL_END, SAID_COPIED, SAID_FORGOT, SAID_END };
+
+struct coord_save {
+	struct list link;
+	struct step_id id;
+	bool failed;
+	enum level_shown shown;
+	uint32_t ranks[SAID_END]; /* of the nodes that have said so: by level, SAID_… */
+	struct coord_part *parts; /* by node, once one is prepared, until it is durable or has failed */
+	uint8_t said[];           /* by node: bits of the same */
+};
+
+static struct coord_save *save_of(struct list *node)
+{
+	return list_entry(node, struct coord_save, link);
+}
+
+static void free_save(struct coord_save *s)
+{
+	list_remove(&s->link);
+	free(s->parts);
+	free(s);
+}
+
+void coord_saves_free(struct coord *c)
+{
+	list_for_safe(node, &c->saves)
+		free_save(save_of(node));
+}
+
+/* ---- finding --------------------------------------------------------------------------------------------------- */
+
+static struct coord_save *find(struct coord *c, struct step_id id, struct list **after)
+{
+	*after = c->saves.prev;
+	while (*after != &c->saves && step_compare(save_of(*after)->id, id) > 0)
+		*after = (*after)->prev;
+	return *after != &c->saves && !step_compare(save_of(*after)->id, id) ? save_of(*after) : NULL;
+}
+
+static struct coord_save *find_or_make(struct coord *c, struct step_id id)
+{
+	struct list *after;
+	struct coord_save *s = find(c, id, &after);
+	if (s)
+		return s;
+	s = calloc(1, sizeof(*s) + c->nnodes);
+	if (!s)
+		return NULL;
+	s->id = id;
+	list_push(after->next, &s->link); /* before the next one */
+	return s;
+}
+
+/* What a node says of a save, when it may say anything. NULL: nothing is to be done. */
+static struct coord_save *hear(struct coord *c, struct coord_from from, struct step_id id)
+{
+	struct coord_save *s = coord_current(c, from) ? find_or_make(c, id) : NULL;
+	if (!s || !s->failed)
+		return s;
+	c->orders->fail(c->orders->arg, from.node, id, -ECANCELED, "this save has failed on another node");
+	return NULL;
+}
+
+/* ---- orders ---------------------------------------------------------------------------------------------------- */
+
+static void order_level(struct coord *c, struct step_id id, enum level_shown level)
+{
+	for (uint32_t n = 0; n < c->nnodes; n++)
+		if (c->nodes[n].ranks)
+			c->orders->level(c->orders->arg, n, id, level);
+}
+
+static void fail(struct coord *c, struct coord_save *s, int rc, const char *text)
+{
+	struct step_id id = s->id;
+	s->failed = true;
+	free(s->parts);
+	s->parts = NULL;
+	for (uint32_t n = 0; n < c->nnodes; n++)
+		if (c->nodes[n].ranks)
+			c->orders->fail(c->orders->arg, n, id, rc, text);
+}
+
+static void show(struct coord *c, struct coord_save *s, enum level_shown level)
+{
+	s->shown = level;
+	if (level >= LEVEL_DURABLE) {
+		free(s->parts);
+		s->parts = NULL;
+	}
+	order_level(c, s->id, level);
+}
+
+/* ---- reports --------------------------------------------------------------------------------------------------- */
+
+/* True when with it all ranks are there. */
+static bool take(const struct coord *c, struct coord_save *s, uint32_t node, unsigned what)
+{
+	if (!(s->said[node] & 1u << what))
+		s->ranks[what] += c->nodes[node].ranks;
+	s->said[node] |= (uint8_t)(1u << what);
+	return s->ranks[what] == c->world;
+}
+
+void coord_copied(struct coord *c, struct coord_from from, struct step_id id)
+{
+	struct coord_save *s = hear(c, from, id);
+	if (s && take(c, s, from.node, SAID_COPIED))
+		return;
+	if (s && id.epoch < c->epoch && c->nodes[from.node].ranks < c->world)
+		fail(c, s, -ESTALE, "whether every rank had copied it before the epoch was raised is not known");
+}
+
+void coord_reached(struct coord *c, struct coord_from from, struct step_id id, enum level_shown level)
+{
+	struct coord_save *s = hear(c, from, id);
+	if (!s)
+		return;
+	if (take(c, s, from.node, level) && s->shown < level)
+		show(c, s, level);
+	else if (s->shown >= level) /* a node that has come back */
+		c->orders->level(c->orders->arg, from.node, id, s->shown);
+}
+
+static int by_name(const void *a, const void *b)
+{
+	const struct manifest_node *x = a, *y = b;
+	return strcmp(x->name, y->name);
+}
+
+static int build(const struct coord *c, const struct coord_save *s, struct wbuf *out)
+{
+	struct manifest m = {.id = s->id, .world = c->world};
+	AUTO_FREE struct manifest_node *nodes = calloc(c->nnodes, sizeof(*nodes));
+	if (!nodes)
+		return -ENOMEM;
+	memcpy(m.job, c->job, sizeof(m.job));
+	coord_each(c, n)
+	{
+		nodes[m.nnodes++] = s->parts[n].node;
+		m.bytes += s->parts[n].bytes;
+		m.stored += s->parts[n].stored;
+		m.files += s->parts[n].files;
+	}
+	qsort(nodes, m.nnodes, sizeof(*nodes), by_name);
+	m.nodes = nodes;
+	return manifest_encode(&m, out);
+}
+
+static void seal(struct coord *c, struct coord_save *s)
+{
+	AUTO_WBUF struct wbuf manifest = {0};
+	int rc = build(c, s, &manifest);
+	if (rc) {
+		fail(c, s, rc, "no memory for the manifest");
+		return;
+	}
+	coord_each(c, n)
+	{
+		c->orders->seal(c->orders->arg, n, s->id, &manifest);
+		return;
+	}
+}
+
+void coord_prepared(struct coord *c, struct coord_from from, struct step_id id, const struct coord_part *part)
+{
+	struct coord_save *s = hear(c, from, id);
+	if (!s || s->shown >= LEVEL_DURABLE)
+		return;
+	if (!s->parts)
+		s->parts = calloc(c->nnodes, sizeof(*s->parts));
+	if (!s->parts) {
+		fail(c, s, -ENOMEM, "no memory for the parts of the manifest");
+		return;
+	}
+	s->parts[from.node] = *part;
+	if (take(c, s, from.node, SAID_PREPARED))
+		seal(c, s);
+}
+
+void coord_sealed(struct coord *c, struct coord_from from, struct step_id id)
+{
+	struct coord_save *s = hear(c, from, id);
+	if (s && s->shown < LEVEL_DURABLE)
+		show(c, s, LEVEL_DURABLE);
+}
+
+void coord_failed(struct coord *c, struct coord_from from, struct step_id id, int rc, const char *text)
+{
+	struct coord_save *s = coord_current(c, from) ? find_or_make(c, id) : NULL;
+	if (s && !s->failed)
+		fail(c, s, rc, text);
+}
+
+void coord_forgot(struct coord *c, uint32_t node, struct step_id id)
+{
+	struct list *after;
+	struct coord_save *s = find(c, id, &after);
+	if (!s)
+		return;
+	take(c, s, node, SAID_FORGOT);
+	if (s->ranks[SAID_FORGOT] == c->attending)
+		free_save(s);
+}
+
+/* ---- epochs ---------------------------------------------------------------------------------------------------- */
+
+static bool has_all_ranks(const struct coord *c)
+{
+	coord_each(c, n) return c->nodes[n].ranks == c->world;
+	return false;
+}
+
+/* What was copied on all nodes before goes on. Where one node has all ranks it freezes all at once, and sees for itself. */
+void coord_saves_poison(struct coord *c)
+{
+	char text[WIRE_TEXT_MAX];
+	snprintf(text, sizeof(text), "epoch %u began before every rank was captured", c->epoch);
+	for (struct list *it = c->saves.next; it != &c->saves;) {
+		struct coord_save *s = save_of(it);
+		it = it->next;
+		if (s->failed || s->shown >= LEVEL_CAPTURED || s->ranks[SAID_COPIED] == c->world || has_all_ranks(c))
+			continue;
+		fail(c, s, -ESTALE, text);
+		it = c->saves.next; /* whoever was told may have forgotten others */
+	}
+}
+
+static void unsay(const struct coord *c, struct coord_save *s, uint32_t node)
+{
+	for (unsigned what = 0; what < SAID_END; what++)
+		if (s->said[node] & 1u << what)
+			s->ranks[what] -= c->nodes[node].ranks;
+	s->said[node] = 0;
+}
+
+/* A commit that others have their part of cannot be completed. */
+void coord_saves_leave(struct coord *c, uint32_t node)
+{
+	for (struct list *it = c->saves.next; it != &c->saves;) {
+		struct coord_save *s = save_of(it);
+		it = it->next;
+		unsay(c, s, node);
+		if (s->ranks[SAID_FORGOT] && s->ranks[SAID_FORGOT] == c->attending - c->nodes[node].ranks) {
+			free_save(s);
+		} else if (s->parts) {
+			fail(c, s, -ENODEV, "a node was lost before it was on storage");
+			it = c->saves.next; /* whoever was told may have forgotten others */
+		}
+	}
+}

@@ -1,0 +1,101 @@
+/* How far the snapshots of this node have come, as its coordinator is told, and what it says of those of all nodes. */
+#include "saves_private.h"
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "catalog.h"
+#include "daemon.h"
+#include "gc.h"
+#include "halt.h"
+
+#include <stdio.h>
+
+/* ---- reports --------------------------------------------------------------------------------------------------- */
+
+void saves_copied(struct saves *saves, const struct snapshot *s)
+{
+	coord_copied(saves->job->coord, job_from(saves->job), s->id);
+}
+
+void saves_digested(struct saves *saves, struct snapshot *s)
+{
+	if (s->told == saves->job->epoch)
+		return;
+	s->told = saves->job->epoch;
+	coord_reached(saves->job->coord, job_from(saves->job), s->id, LEVEL_CAPTURED);
+}
+
+void saves_failed(struct saves *saves, const struct snapshot *s, int rc)
+{
+	coord_failed(saves->job->coord, job_from(saves->job), s->id, rc, s->err.text);
+}
+
+/* ---- orders ---------------------------------------------------------------------------------------------------- */
+
+static void tell_durable(const struct saves *saves, const struct snapshot *s, const struct commit *c)
+{
+	char linked[80] = "", packed[40] = "";
+	if (c->linked_files)
+		snprintf(linked, sizeof(linked), ", %lu of %lu files linked", (unsigned long)c->linked_files,
+			 (unsigned long)c->files);
+	if (c->stored != c->bytes)
+		snprintf(packed, sizeof(packed), ", packed to %.0f%%", 100.0 * (double)c->stored / (double)c->bytes);
+	log_info("job %s: step %lu epoch %u durable, %.0f ms after begin%s%s%s", saves->job->name,
+		 (unsigned long)s->id.step, s->id.epoch, (double)(s->durable_ns - s->opened_ns) / 1e6, linked, packed,
+		 c->already ? " (committed before a restart)" : "");
+}
+
+static void set_durable(struct saves *saves, struct snapshot *s)
+{
+	const struct commit *c = s->commit;
+	if (s->state != SNAPSHOT_CAPTURED || !c)
+		return;
+	saves->committed++;
+	s->durable_ns = clock_now();
+	snapshot_set_state(s, SNAPSHOT_DURABLE);
+	s->verify_queued = saves->job->policy.verify;
+	tell_durable(saves, s, c);
+	catalog_committed(saves->daemon->catalog, saves->job->name, s->id, c->bytes, (uint32_t)c->files,
+			  saves->job->world);
+	snapshot_publish(s);
+	if (!s->verify_queued)
+		gc_want(saves->daemon->gc, saves->job);
+	halt_durable(saves->job);
+}
+
+static void set_verified(struct saves *saves, struct snapshot *s)
+{
+	if (s->state != SNAPSHOT_DURABLE)
+		return;
+	saves->verified++;
+	s->verified_ns = clock_now();
+	snapshot_set_state(s, SNAPSHOT_VERIFIED);
+	snapshot_publish(s);
+}
+
+void saves_level(struct saves *saves, struct step_id id, enum level_shown level)
+{
+	struct snapshot *s = saves_find(saves, id);
+	if (s && level == LEVEL_CAPTURED)
+		snapshot_captured(s);
+	else if (s && level == LEVEL_DURABLE)
+		set_durable(saves, s);
+	else if (s && level == LEVEL_VERIFIED)
+		set_verified(saves, s);
+}
+
+void saves_fail(struct saves *saves, struct step_id id, int rc, const char *text)
+{
+	struct snapshot *s = saves_find(saves, id);
+	if (s)
+		snapshot_fail(s, rc, "%s", text);
+	else
+		coord_forgot(saves->job->coord, 0, id);
+}
+
+void saves_seal(struct saves *saves, struct step_id id, const struct wbuf *manifest)
+{
+	struct snapshot *s = saves_find(saves, id);
+	if (s && s->commit)
+		commit_seal(s->commit, manifest);
+}

@@ -1,0 +1,160 @@
+#include "coord_maker.h"
+
+#include "base/log.h"
+
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <string.h>
+
+struct coord *coord;
+static struct coord_orders orders;
+struct told told[NODES];
+static uint32_t persisted;
+
+static void on_persist(void *arg, uint32_t epoch)
+{
+	(void)arg;
+	cr_expect(epoch >= persisted);
+	persisted = epoch;
+}
+
+static void on_adopt(void *arg, uint32_t node, uint32_t epoch, bool resumed)
+{
+	(void)arg;
+	(void)resumed;
+	told[node].epoch = epoch;
+}
+
+static void on_raise(void *arg, uint32_t node, uint32_t epoch, const char *reason)
+{
+	(void)arg;
+	cr_expect_eq(persisted, epoch, "told before it was kept");
+	told[node].epoch = epoch;
+	told[node].raised++;
+	snprintf(told[node].text, sizeof(told[node].text), "%s", reason);
+}
+
+static void on_tell(void *arg, uint32_t node, uint32_t rank, const char *reason)
+{
+	(void)arg;
+	(void)rank;
+	(void)reason;
+	told[node].told++;
+}
+
+static void on_joined(void *arg, uint32_t node, const struct wire_joined *m)
+{
+	(void)arg;
+	cr_expect_eq(m->epoch, told[node].epoch);
+	for (uint32_t r = 0; r < m->world; r++)
+		cr_expect_eq(m->addresses[(size_t)r * WIRE_ADDRESS_MAX], 'a' + (char)r);
+	told[node].joined++;
+}
+
+static void on_look(void *arg, uint32_t node, uint64_t step)
+{
+	(void)arg;
+	(void)step;
+	told[node].looked++;
+}
+
+static void on_fetch(void *arg, uint32_t node, const struct coord_choice *choice)
+{
+	(void)arg;
+	told[node].choice = *choice;
+	told[node].fetched++;
+}
+
+static void on_restored(void *arg, uint32_t node, const struct coord_choice *choice)
+{
+	(void)arg;
+	told[node].choice = *choice;
+	told[node].restored++;
+}
+
+static void on_refuse(void *arg, uint32_t node, int rc, const char *text, const char *why)
+{
+	(void)arg;
+	told[node].refusal = rc;
+	told[node].refused++;
+	snprintf(told[node].text, sizeof(told[node].text), "%s", text);
+	snprintf(told[node].why, sizeof(told[node].why), "%s", why);
+}
+
+static void on_level(void *arg, uint32_t node, struct step_id id, enum level_shown level)
+{
+	(void)arg;
+	(void)id;
+	cr_expect(level >= told[node].level);
+	told[node].level = level;
+}
+
+static void on_fail(void *arg, uint32_t node, struct step_id id, int rc, const char *text)
+{
+	(void)arg;
+	told[node].failed = id;
+	told[node].failure = rc;
+	snprintf(told[node].text, sizeof(told[node].text), "%s", text);
+}
+
+static void on_seal(void *arg, uint32_t node, struct step_id id, const struct wbuf *manifest)
+{
+	(void)arg;
+	(void)id;
+	told[node].seals++;
+	snprintf(told[node].manifest, sizeof(told[node].manifest), "%.*s", (int)manifest->len,
+		 (const char *)manifest->data);
+}
+
+struct coord_from from(uint32_t node)
+{
+	return (struct coord_from){.node = node, .epoch = told[node].epoch};
+}
+
+void coord_maker_setup(void)
+{
+	log_set_level(LOG_ERROR);
+	persisted = 0;
+	memset(told, 0, sizeof(told));
+	orders = (struct coord_orders){.persist = on_persist,
+				       .adopt = on_adopt,
+				       .raise = on_raise,
+				       .tell = on_tell,
+				       .joined = on_joined,
+				       .look = on_look,
+				       .fetch = on_fetch,
+				       .restored = on_restored,
+				       .refuse = on_refuse,
+				       .level = on_level,
+				       .fail = on_fail,
+				       .seal = on_seal};
+	cr_assert_eq(coord_new("main", WORLD, NODES, 1, &orders, &coord), 0);
+	for (uint32_t n = 0; n < NODES; n++) {
+		told[n].epoch = 1;
+		coord_attend(coord, n, EACH);
+	}
+}
+
+void coord_maker_teardown(void)
+{
+	coord_free(coord);
+}
+
+void join(uint32_t node)
+{
+	uint32_t ranks[EACH], lens[EACH];
+	uint8_t addresses[EACH * WIRE_ADDRESS_MAX];
+	for (uint32_t i = 0; i < EACH; i++) {
+		ranks[i] = node + i * NODES;
+		lens[i] = 1;
+		addresses[i * WIRE_ADDRESS_MAX] = (uint8_t)('a' + ranks[i]);
+	}
+	coord_want(coord, from(node), node);
+	coord_joining(coord, from(node), ranks, lens, addresses);
+}
+
+void join_all(void)
+{
+	for (uint32_t n = 0; n < NODES; n++)
+		join(n);
+}

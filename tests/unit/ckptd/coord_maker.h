@@ -1,0 +1,27 @@
+/* A coordinator of three nodes that note what they are told: for its tests. */
+#ifndef CKPT_TESTS_COORD_MAKER_H
+#define CKPT_TESTS_COORD_MAKER_H
+
+#include "coord.h"
+
+enum { NODES = 3, EACH = 2, WORLD = NODES * EACH };
+
+extern struct coord *coord;
+extern struct told {
+	uint32_t epoch, raised, joined, looked, fetched, restored, refused, told;
+	int refusal, failure;
+	struct step_id failed;
+	enum level_shown level;
+	struct coord_choice choice;
+	uint32_t seals;
+	char text[WIRE_TEXT_MAX], why[WIRE_TEXT_MAX], manifest[4096];
+} told[NODES];
+
+void coord_maker_setup(void); /* all attend, in epoch 1, which nobody has entered */
+void coord_maker_teardown(void);
+struct coord_from from(uint32_t node);
+/* All ranks of the node want to enter. Ranks are spread round the nodes: n, n + NODES, … */
+void join(uint32_t node);
+void join_all(void);
+
+#endif

@@ -1,0 +1,337 @@
+#include "coord_maker.h"
+
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <string.h>
+
+static const struct step_id s10 = {10, 1}, s20 = {20, 1}, s30 = {30, 1};
+
+TestSuite(coord, .init = coord_maker_setup, .fini = coord_maker_teardown);
+
+static void capture(struct step_id id)
+{
+	for (uint32_t n = 0; n < NODES; n++)
+		coord_copied(coord, from(n), id);
+	for (uint32_t n = 0; n < NODES; n++)
+		coord_reached(coord, from(n), id, LEVEL_CAPTURED);
+}
+
+static void prepare(uint32_t node, struct step_id id)
+{
+	struct coord_part part = {.node = {.size = 13}, .bytes = 100, .stored = 100, .files = 2};
+	snprintf(part.node.name, sizeof(part.node.name), "n%u", NODES - node); /* not in the order of the nodes */
+	name_node(part.node.name, part.node.file);
+	coord_prepared(coord, from(node), id, &part);
+}
+
+static void expect_level(enum level_shown level)
+{
+	for (uint32_t n = 0; n < NODES; n++)
+		cr_expect_eq(told[n].level, level, "node %u: %d", n, told[n].level);
+}
+
+/* ---- epochs ---------------------------------------------------------------------------------------------------- */
+
+Test(coord, an_epoch_is_entered_by_all_ranks_together_and_once)
+{
+	join(0);
+	join(2);
+	cr_expect_eq(told[0].joined, 0);
+	join(1);
+	for (uint32_t n = 0; n < NODES; n++)
+		cr_expect_eq(told[n].joined, 1);
+	cr_expect_eq(coord_view(coord).entered, 1);
+	join(1); /* again: all must come along */
+	for (uint32_t n = 0; n < NODES; n++)
+		cr_expect_eq(told[n].raised, 1);
+	cr_expect_eq(coord_view(coord).epoch, 2);
+	cr_expect_eq(told[0].joined, 1);
+	join(0);
+	join(2);
+	cr_expect_eq(told[0].joined, 2);
+}
+
+Test(coord, a_node_that_waits_no_longer_is_not_counted)
+{
+	join(0);
+	join(1);
+	coord_not_joining(coord, from(1));
+	join(2);
+	cr_expect_eq(told[0].joined, 0);
+	join(1);
+	cr_expect_eq(told[0].joined, 1);
+}
+
+Test(coord, before_the_job_began_a_lost_rank_raises_nothing)
+{
+	coord_lost(coord, from(1), 4, false, "died");
+	cr_expect_eq(told[1].told, 1);
+	cr_expect_eq(coord_view(coord).epoch, 1);
+	join_all();
+	coord_lost(coord, from(1), 4, true, "died");
+	cr_expect_eq(coord_view(coord).epoch, 2);
+	cr_expect_str_eq(told[2].text, "rank 4 is lost: died");
+}
+
+Test(coord, the_loss_of_a_node_raises_the_epoch_for_the_others)
+{
+	join_all();
+	coord_gone(coord, 2, "node n2 is silent");
+	cr_expect_eq(told[0].raised, 1);
+	cr_expect_eq(told[2].raised, 0);
+	join(0);
+	join(1);
+	cr_expect_eq(told[0].joined, 1, "not without the ranks of the lost node");
+	coord_attend(coord, 2, EACH);
+	told[2].epoch = 2;
+	join(2);
+	cr_expect_eq(told[0].joined, 2);
+}
+
+Test(coord, a_report_of_another_epoch_changes_nothing_and_is_counted)
+{
+	join_all();
+	struct coord_from old = from(0);
+	coord_lost(coord, from(1), 1, true, "died");
+	uint32_t epoch = coord_view(coord).epoch;
+	coord_lost(coord, old, 0, true, "died long ago");
+	coord_want(coord, old, 0);
+	coord_missing(coord, old, 0);
+	coord_restoring(coord, old, UINT64_MAX);
+	coord_reached(coord, old, s10, LEVEL_CAPTURED);
+	coord_failed(coord, old, s10, -EIO, "");
+	cr_expect_eq(coord_view(coord).epoch, epoch);
+	cr_expect_eq(coord_view(coord).stale, 6);
+}
+
+Test(coord, after_a_restart_the_ranks_know_the_epoch)
+{
+	coord_knows(coord, 0, WITNESS_OTHER, 4);
+	cr_expect_eq(coord_view(coord).epoch, 5, "a launcher proves only that it was given out");
+	coord_knows(coord, 1, WITNESS_RANK, 4);
+	cr_expect_eq(coord_view(coord).epoch, 4);
+	cr_expect_eq(coord_view(coord).entered, 4);
+	coord_knows(coord, 2, WITNESS_ARENA, 5);
+	cr_expect_eq(coord_view(coord).epoch, 6, "5 was given out, and not everybody knows");
+	cr_expect_eq(told[0].raised, 1);
+}
+
+/* ---- saves ----------------------------------------------------------------------------------------------------- */
+
+Test(coord, a_level_is_shown_when_true_on_every_node)
+{
+	join_all();
+	for (enum level_shown level = LEVEL_CAPTURED; level <= LEVEL_REPLICATED; level++) {
+		coord_reached(coord, from(0), s10, level);
+		coord_reached(coord, from(0), s10, level); /* twice is once */
+		coord_reached(coord, from(1), s10, level);
+		expect_level(level - 1);
+		coord_reached(coord, from(2), s10, level);
+		expect_level(level);
+	}
+}
+
+Test(coord, the_manifest_is_written_when_all_are_prepared_and_by_one)
+{
+	join_all();
+	capture(s10);
+	prepare(2, s10);
+	prepare(0, s10);
+	cr_expect_eq(told[0].seals, 0);
+	prepare(1, s10);
+	cr_expect_eq(told[0].seals, 1);
+	cr_expect_eq(told[1].seals + told[2].seals, 0);
+	expect_level(LEVEL_CAPTURED);
+	struct manifest m;
+	struct err err = {{0}};
+	cr_assert_eq(manifest_decode(told[0].manifest, strlen(told[0].manifest), &m, &err), 0, "%s", err.text);
+	cr_expect_eq(m.nnodes, NODES);
+	cr_expect_eq(m.bytes, NODES * 100);
+	cr_expect_eq(m.files, NODES * 2);
+	cr_expect_str_eq(m.nodes[0].name, "n1");
+	manifest_free(&m);
+	coord_sealed(coord, from(0), s10);
+	expect_level(LEVEL_DURABLE);
+}
+
+Test(coord, what_fails_on_one_node_fails_on_all_and_stays_so)
+{
+	join_all();
+	capture(s10);
+	prepare(0, s10);
+	prepare(1, s10);
+	coord_failed(coord, from(2), s10, -ENOSPC, "no space");
+	for (uint32_t n = 0; n < NODES; n++)
+		cr_expect_eq(told[n].failure, -ENOSPC);
+	told[2].failure = 0;
+	prepare(2, s10); /* was on its way */
+	cr_expect_eq(told[0].seals, 0);
+	cr_expect_eq(told[2].failure, -ECANCELED);
+	for (uint32_t n = 0; n < NODES; n++)
+		coord_forgot(coord, n, s10);
+	capture(s10); /* nobody knows of it any more: made anew */
+	for (uint32_t n = 0; n < NODES; n++)
+		prepare(n, s10);
+	cr_expect_eq(told[0].seals, 1);
+}
+
+Test(coord, the_loss_of_a_node_fails_what_others_have_prepared)
+{
+	join_all();
+	capture(s10);
+	capture(s20);
+	prepare(0, s10);
+	coord_gone(coord, 2, "node n2 is silent");
+	cr_expect_eq(told[0].failure, -ENODEV);
+	cr_expect_eq(step_compare(told[0].failed, s10), 0);
+	cr_expect_eq(told[0].raised, 1);
+}
+
+Test(coord, what_not_all_had_copied_when_the_epoch_was_raised_is_garbage)
+{
+	join_all();
+	for (uint32_t n = 0; n < NODES; n++)
+		coord_copied(coord, from(n), s10);
+	coord_copied(coord, from(0), s20);
+	coord_copied(coord, from(1), s20);
+	coord_lost(coord, from(2), 2, true, "died");
+	cr_expect_eq(step_compare(told[0].failed, s20), 0);
+	cr_expect_eq(told[0].failure, -ESTALE);
+	coord_copied(coord, from(2), s20); /* its ranks went on for a while */
+	coord_reached(coord, from(2), s20, LEVEL_CAPTURED);
+	coord_copied(coord, from(1), s30); /* and so did these */
+	cr_expect_eq(step_compare(told[0].failed, s30), 0);
+	expect_level(LEVEL_PENDING);
+	for (uint32_t n = 0; n < NODES; n++)
+		coord_reached(coord, from(n), s10, LEVEL_CAPTURED);
+	expect_level(LEVEL_CAPTURED);
+}
+
+/* ---- restore --------------------------------------------------------------------------------------------------- */
+
+static void ask(uint64_t step)
+{
+	join_all();
+	for (uint32_t n = 0; n < NODES; n++) {
+		cr_expect_eq(told[n].looked, 0);
+		coord_restoring(coord, from(n), step);
+	}
+}
+
+static void find(uint32_t node, struct step_id memory, unsigned nstored)
+{
+	static const struct step_id stored[] = {{20, 1}, {10, 1}};
+	struct coord_found found = {.memory = memory, .nstored = nstored};
+	memcpy(found.stored, stored, nstored * sizeof(*stored));
+	coord_found(coord, from(node), &found);
+}
+
+static void find_all(struct step_id memory, unsigned nstored)
+{
+	for (uint32_t n = 0; n < NODES; n++)
+		find(n, memory, nstored);
+}
+
+static void fetch_all(struct step_id id, int rc)
+{
+	for (uint32_t n = 0; n < NODES; n++)
+		coord_fetched(coord, from(n), id, n == 1 ? rc : 0, "a sentence");
+}
+
+Test(coord, memory_is_first_where_it_is_newest_on_all_nodes)
+{
+	ask(UINT64_MAX);
+	cr_expect_eq(told[2].looked, 1);
+	find_all(s30, 2);
+	cr_expect_eq(told[0].choice.source, WIRE_FROM_MEMORY);
+	fetch_all(s30, 0);
+	for (uint32_t n = 0; n < NODES; n++)
+		cr_expect_eq(told[n].restored, 1);
+	cr_expect_eq(told[0].choice.id.step, 30);
+}
+
+Test(coord, what_one_node_lacks_in_memory_comes_from_storage_for_all)
+{
+	ask(UINT64_MAX);
+	find(0, s30, 2);
+	find(1, (struct step_id){0}, 2);
+	find(2, s30, 2);
+	cr_expect_eq(told[0].choice.source, WIRE_FROM_STORAGE);
+	cr_expect_eq(told[0].choice.id.step, 20);
+}
+
+Test(coord, damage_on_one_node_descends_for_all)
+{
+	ask(UINT64_MAX);
+	find_all((struct step_id){0}, 2);
+	fetch_all(s20, -EBADMSG);
+	cr_expect_eq(told[0].restored, 0);
+	cr_expect_eq(told[0].choice.id.step, 10);
+	fetch_all(s10, 0);
+	cr_expect_eq(told[2].restored, 1);
+	cr_expect_str_eq(told[2].choice.why, "step 20 epoch 1 on storage: a sentence");
+}
+
+Test(coord, memory_comes_before_what_is_older_on_storage)
+{
+	const struct step_id s15 = {15, 1};
+	ask(UINT64_MAX);
+	find_all(s15, 2);
+	fetch_all(s20, -EIO);
+	cr_expect_eq(told[0].choice.id.step, 15);
+	cr_expect_eq(told[0].choice.source, WIRE_FROM_MEMORY);
+}
+
+Test(coord, a_plan_that_cannot_be_is_no_reason_to_descend)
+{
+	ask(UINT64_MAX);
+	find_all((struct step_id){0}, 2);
+	fetch_all(s20, -EINVAL);
+	for (uint32_t n = 0; n < NODES; n++)
+		cr_expect_eq(told[n].refusal, -EINVAL);
+}
+
+Test(coord, nothing_to_restore_is_told_from_nothing_intact)
+{
+	ask(UINT64_MAX);
+	find_all((struct step_id){0}, 0);
+	cr_expect_eq(told[1].refusal, -ENOENT);
+	for (uint32_t n = 0; n < NODES; n++)
+		coord_restoring(coord, from(n), UINT64_MAX);
+	find_all((struct step_id){0}, 1);
+	fetch_all(s20, -EBADMSG);
+	cr_expect_eq(told[1].refusal, -EBADMSG);
+	cr_expect_str_eq(told[1].text, "no intact checkpoint is left");
+}
+
+Test(coord, a_store_that_cannot_be_read_is_no_fresh_start)
+{
+	ask(UINT64_MAX);
+	for (uint32_t n = 0; n < NODES; n++)
+		coord_found(coord, from(n), &(struct coord_found){.storage_rc = n == 2 ? -ENOENT : 0});
+	cr_expect_eq(told[0].refusal, -EIO);
+}
+
+Test(coord, nodes_that_want_different_steps_are_refused)
+{
+	join_all();
+	coord_restoring(coord, from(0), 10);
+	coord_restoring(coord, from(1), 10);
+	coord_restoring(coord, from(2), 20);
+	for (uint32_t n = 0; n < NODES; n++)
+		cr_expect_eq(told[n].refusal, -EINVAL);
+}
+
+Test(coord, a_restore_ends_for_all_when_the_epoch_is_raised_or_one_waits_no_longer)
+{
+	ask(UINT64_MAX);
+	coord_not_restoring(coord, from(1));
+	cr_expect_eq(told[0].refusal, -ETIMEDOUT);
+	find_all(s30, 0); /* answers of the one that is over */
+	cr_expect_eq(told[0].fetched, 0);
+	for (uint32_t n = 0; n < NODES; n++)
+		coord_restoring(coord, from(n), UINT64_MAX);
+	coord_lost(coord, from(2), 2, true, "died");
+	find_all(s30, 0);
+	cr_expect_eq(told[0].fetched, 0);
+}
