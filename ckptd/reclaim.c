@@ -94,11 +94,11 @@ void saves_orphan(struct saves *saves, uint32_t index)
 	saves_pump(saves);
 }
 
-/* A commit that still reads the slots is given up: what it would write is damaged, too. */
+/* What would be written of it is damaged, too: a commit that still reads the slots is given up, and who waits for one is told. */
 void saves_drop(struct saves *saves, struct snapshot *s)
 {
 	s->damaged = true;
-	if (s->commit && s->commit->state != COMMIT_DONE)
+	if (s->commit ? s->commit->state != COMMIT_DONE : saves_wants_commit(s))
 		snapshot_fail(s, -EBADMSG, "its copy in memory is damaged");
 	saves_pump(saves);
 }

@@ -3,6 +3,7 @@
 #include "daemon.h"
 #include "job.h"
 #include "saves_private.h"
+#include "seat.h"
 
 #include <criterion/criterion.h>
 #include <string.h>
@@ -220,4 +221,16 @@ Test(queue, a_daemon_that_ends_begins_nothing)
 	struct snapshot *s = captured(1);
 	cr_assert_null(next());
 	cr_assert_eq(s->storage_rc, 0);
+}
+
+Test(queue, a_save_that_waits_fails_when_its_copy_is_found_damaged)
+{
+	cr_assert_eq(seat_take(&job, 1), 0);
+	struct snapshot *first = captured(1), *second = captured(2);
+	writing(first);
+	saves_drop(&job.saves, second);
+	const struct save_record *r = &job.measures.saves[job.measures.nsaves - 1];
+	cr_expect_eq(r->id.step, 2);
+	cr_expect_eq(r->rc, -EBADMSG, "who waits for it would never hear of it");
+	coord_free(job.coord);
 }
