@@ -108,20 +108,34 @@ void commit_unlink(struct commit *c, const char *name)
 	commit_submit(c, (struct disk_op){.kind = DISK_UNLINK, .dir = c->dir, .name = name});
 }
 
+/* A handle that is being closed beside the machine, which does not end before that has. */
+struct closing {
+	struct list link;
+	struct disk_op op;
+	struct commit *commit;
+};
+
 static void closed(struct disk_op *op)
 {
-	free(op);
+	struct closing *closing = list_entry(op, struct closing, op);
+	struct commit *c = closing->commit;
+	list_remove(&closing->link);
+	free(closing);
+	if (c->state == COMMIT_CLOSE_DIR && list_empty(&c->closing))
+		enter(c);
 }
 
 void commit_close_handle(struct commit *c, int file)
 {
-	struct disk_op *op = calloc(1, sizeof(*op));
-	if (!op) {
+	struct closing *closing = calloc(1, sizeof(*closing));
+	if (!closing) {
 		log_warn("no memory to close a handle of %s/%s: it stays open", c->job, c->name);
 		return;
 	}
-	*op = (struct disk_op){.kind = DISK_CLOSE, .file = file, .done = closed};
-	disk_submit(c->disk, op);
+	closing->commit = c;
+	closing->op = (struct disk_op){.kind = DISK_CLOSE, .file = file, .done = closed};
+	list_push(&c->closing, &closing->link);
+	disk_submit(c->disk, &closing->op);
 }
 
 static void enter_digests(struct commit *c)
@@ -234,7 +248,8 @@ static void enter(struct commit *c)
 		commit_remove_next(c);
 		return;
 	case COMMIT_CLOSE_DIR:
-		enter_close(c, &c->dir, COMMIT_CLOSE_PARENT);
+		if (list_empty(&c->closing)) /* else the last one that is closed enters anew */
+			enter_close(c, &c->dir, COMMIT_CLOSE_PARENT);
 		return;
 	case COMMIT_CLOSE_PARENT:
 		enter_close(c, &c->parent_dir, COMMIT_CLOSE_JOB);
@@ -409,6 +424,7 @@ void commit_advance(struct commit *c, int64_t result)
 int commit_start(struct commit *c)
 {
 	name_dir(c->id, c->name);
+	list_init(&c->closing);
 	c->dir = c->job_dir = c->manifest = c->parent_dir = -1;
 	c->progress_ns = clock_now();
 	int rc = commit_collect_files(c);
@@ -456,6 +472,8 @@ void commit_free(struct commit *c)
 {
 	if (!c)
 		return;
+	for (struct list *node; (node = list_pop(&c->closing));)
+		free(list_entry(node, struct closing, link));
 	for (uint32_t i = 0; i < c->nfiles; i++)
 		commit_free_file(&c->cfiles[i]);
 	free(c->cfiles);

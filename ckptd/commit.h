@@ -135,6 +135,7 @@ struct commit {
 	bool parent_usable;
 	struct writer writer;
 	struct disk_op op;
+	struct list closing; /* handles that are being closed beside the machine */
 };
 
 /* Starts. -ENOMEM: nothing was started and done is not called. */
