@@ -31,16 +31,17 @@ NIGHTLY_FACTOR = 15
 KILL_LIMIT = 10
 PR_SET_CHILD_SUBREAPER = 36
 
-# Suite: the preset whose programs it runs, and where its tests are.
+# Suite: the preset whose programs it runs, and where its tests are. In the order in which they begin: what is long and a single script first,
+# so that no lane is left with it at the end.
 SUITES = {
     "tidy": ("release", "tests/tidy"),
+    "fuzz": ("fuzz", "tests/fuzz"),
     "unit": ("asan", "tests/unit"),
     "sim": ("asan", "tests/sim"),
     "spin": ("release", "tests/spin"),
     "crash": ("asan", "tests/crash"),
     "integration": ("release", "tests/integration"),
     "stress": ("tsan", "tests/stress"),
-    "fuzz": ("fuzz", "tests/fuzz"),
     "planted": ("asan", "tests/planted"),
 }
 
