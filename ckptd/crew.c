@@ -1,0 +1,161 @@
+#include "crew.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+int crew_init(struct crew *c, uint32_t nnodes, uint32_t want, uint32_t least)
+{
+	*c = (struct crew){.nnodes = nnodes, .want = want, .least = least};
+	c->nodes = calloc(nnodes, sizeof(*c->nodes));
+	c->node = calloc(want, sizeof(*c->node));
+	c->was = calloc(want, sizeof(*c->was));
+	if (c->nodes && c->node && c->was)
+		return 0;
+	crew_free(c);
+	return -ENOMEM;
+}
+
+void crew_free(struct crew *c)
+{
+	free(c->nodes);
+	free(c->node);
+	free(c->was);
+	*c = (struct crew){0};
+}
+
+/* ---- what the nodes say ------------------------------------------------------------------------------------------ */
+
+static void vacate(struct crew *c, uint32_t rank)
+{
+	c->nodes[c->node[rank]].has--;
+	c->node[rank] = CREW_NOBODY;
+}
+
+void crew_offer(struct crew *c, uint32_t node, uint32_t processes, bool spare)
+{
+	struct crew_node *n = &c->nodes[node];
+	n->offers = processes;
+	n->spare = spare;
+	for (uint32_t r = c->world; n->has > n->offers && r--;)
+		if (c->node[r] == node)
+			vacate(c, r);
+}
+
+void crew_lose(struct crew *c, uint32_t rank)
+{
+	if (rank >= c->world || c->node[rank] == CREW_NOBODY)
+		return;
+	c->nodes[c->node[rank]].offers--;
+	vacate(c, rank);
+}
+
+/* Never more than wanted. */
+static uint32_t offered(const struct crew *c)
+{
+	uint64_t sum = 0;
+	for (uint32_t n = 0; n < c->nnodes && sum < c->want; n++)
+		sum += c->nodes[n].offers;
+	return sum < c->want ? (uint32_t)sum : c->want;
+}
+
+enum crew_state crew_state(const struct crew *c)
+{
+	uint32_t there = offered(c);
+	if (!c->world)
+		return there == c->want ? CREW_READY : CREW_WAITING;
+	for (uint32_t r = 0; r < c->world; r++)
+		if (c->node[r] == CREW_NOBODY)
+			return CREW_BROKEN;
+	return there > c->world ? CREW_GROWABLE : CREW_SOUND;
+}
+
+/* ---- the plan ---------------------------------------------------------------------------------------------------- */
+
+static uint32_t next_gap(const struct crew *c, uint32_t from, uint32_t world)
+{
+	while (from < world && c->node[from] != CREW_NOBODY)
+		from++;
+	return from;
+}
+
+/* Processes go on where they are; those beyond the new end go into the gaps, of which there are enough: no more processes have ranks than
+ * the new world has. */
+static void keep(struct crew *c, uint32_t world)
+{
+	for (uint32_t r = 0; r < world; r++) {
+		if (r >= c->world)
+			c->node[r] = CREW_NOBODY;
+		c->was[r] = c->node[r] == CREW_NOBODY ? CREW_NEW : r;
+	}
+	uint32_t gap = 0;
+	for (uint32_t r = world; r < c->world; r++) {
+		if (c->node[r] == CREW_NOBODY)
+			continue;
+		gap = next_gap(c, gap, world);
+		c->node[gap] = c->node[r];
+		c->was[gap] = r;
+	}
+}
+
+static uint32_t room(const struct crew_node *n)
+{
+	return n->offers - n->has;
+}
+
+/* A spare that has been taken is as good as any. */
+static bool spared(const struct crew_node *n)
+{
+	return n->spare && !n->has;
+}
+
+/* Whether `a` is better than `b` for so many neighbouring ranks: no spare, then who can take all of them and has the least room for it,
+ * then who can take the most. */
+static bool better(const struct crew_node *a, const struct crew_node *b, uint32_t ranks)
+{
+	if (spared(a) != spared(b))
+		return !spared(a);
+	bool whole = room(a) >= ranks;
+	if (whole != (room(b) >= ranks))
+		return whole;
+	return whole ? room(a) < room(b) : room(a) > room(b);
+}
+
+static uint32_t choose(const struct crew *c, uint32_t ranks)
+{
+	uint32_t best = CREW_NOBODY;
+	for (uint32_t n = 0; n < c->nnodes; n++)
+		if (room(&c->nodes[n]) && (best == CREW_NOBODY || better(&c->nodes[n], &c->nodes[best], ranks)))
+			best = n;
+	return best;
+}
+
+static uint32_t gap_length(const struct crew *c, uint32_t gap, uint32_t world)
+{
+	uint32_t end = gap;
+	while (end < world && c->node[end] == CREW_NOBODY)
+		end++;
+	return end - gap;
+}
+
+/* New processes for the gaps that are left: as many are offered. */
+static void fill(struct crew *c, uint32_t world)
+{
+	for (uint32_t gap = next_gap(c, 0, world); gap < world; gap = next_gap(c, gap, world)) {
+		uint32_t ranks = gap_length(c, gap, world), node = choose(c, ranks);
+		for (uint32_t i = 0; i < ranks && room(&c->nodes[node]); i++) {
+			c->node[gap + i] = node;
+			c->nodes[node].has++;
+		}
+	}
+}
+
+int crew_plan(struct crew *c)
+{
+	uint32_t world = offered(c);
+	if (world < c->least)
+		return -EAGAIN;
+	keep(c, world);
+	fill(c, world);
+	c->world = world;
+	return 0;
+}

@@ -1,0 +1,58 @@
+/* Crew: which rank of a job is a process of which node. A pure function of what the nodes have offered and lost.
+ *
+ * Launchers offer processes; as soon as as many are there as the job wants (or, for who does not want to wait any longer, as it needs at
+ * least) each rank is given to a node. From then on:
+ *
+ *	a rank's process is lost for good, a node with all of them  → BROKEN: a plan is due at once
+ *	   waiting nodes take the empty ranks, spares last; what then is left of the world is closed: the highest ranks go into the gaps
+ *	processes are offered while the world is smaller than wanted → GROWABLE: a plan at the next occasion, when no step is lost by it
+ *
+ * A sound process always goes on, and with its rank, unless that rank is beyond the end of the new world: then it is in one of the
+ * gaps. No plan moves fewer. Where all nodes have equally many processes, and come and go whole, each has a block of consecutive ranks. */
+#ifndef CKPTD_CREW_H
+#define CKPTD_CREW_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define CREW_NOBODY UINT32_MAX
+#define CREW_NEW UINT32_MAX
+
+enum crew_state {
+	CREW_WAITING = 0, /* no world yet, and fewer processes than wanted */
+	CREW_READY,       /* no world yet, and as many as wanted */
+	CREW_SOUND,
+	CREW_GROWABLE,
+	CREW_BROKEN,
+};
+
+struct crew_node {
+	uint32_t offers; /* processes that can take part */
+	uint32_t has;    /* that do */
+	bool spare;
+};
+
+struct crew {
+	uint32_t nnodes;
+	uint32_t want, least; /* ranks: more than the one are not used, with fewer than the other the job waits */
+	uint32_t world;       /* 0: none yet */
+	struct crew_node *nodes;
+	uint32_t *node; /* by rank, of `world`: whose it is; CREW_NOBODY: its process is lost */
+	uint32_t *was;  /* by rank: the one that its process had before the last plan; CREW_NEW: one is to be started */
+};
+
+/* 1 <= least <= want. 0 or -ENOMEM. */
+int crew_init(struct crew *crew, uint32_t nnodes, uint32_t want, uint32_t least);
+void crew_free(struct crew *crew);
+
+/* The node can have so many processes in all; 0: it takes part no longer. If that is less than it has, those with the highest ranks are
+ * lost. A spare is taken only where nobody else is left. */
+void crew_offer(struct crew *crew, uint32_t node, uint32_t processes, bool spare);
+/* The process of this rank is lost, and its node does not replace it. */
+void crew_lose(struct crew *crew, uint32_t rank);
+
+enum crew_state crew_state(const struct crew *crew);
+/* Gives every rank to a node: world, node and was are new. -EAGAIN: fewer processes than the job needs at least, nothing has changed. */
+int crew_plan(struct crew *crew);
+
+#endif
