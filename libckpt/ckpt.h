@@ -97,6 +97,7 @@ int ckpt_close(ckpt *s);
 /* The sentence for the calling thread's last failure on this session; "" if none. Valid until the thread's next call. */
 const char *ckpt_error(const ckpt *s);
 
+/* They change when ckpt_join says -EREMCHG, and only then. */
 int ckpt_rank(const ckpt *s);
 int ckpt_world(const ckpt *s);
 /* The epoch that this session has joined; 0 before ckpt_join. */
@@ -137,7 +138,7 @@ enum { CKPT_HOST = -1 /* else the CUDA device ordinal */ };
 /* One piece of a tensor: the part of the global tensor that stands at `data`. A box (offset and extent, ndim entries) or,
  * with offset NULL, a flat range of the row-major whole (start, count), or, with all of them zero, the whole tensor. */
 typedef struct ckpt_piece {
-	void *data;             /* first element; must stay valid and at this address until ckpt_close */
+	void *data; /* first element; must stay valid and at this address until ckpt_close, or until ckpt_join says -EREMCHG */
 	const uint64_t *offset; /* elements, ndim entries; NULL: flat range or whole */
 	const uint64_t *extent; /* elements, ndim entries */
 	uint64_t start, count;  /* flat range: elements */
@@ -167,7 +168,7 @@ typedef enum ckpt_scope { CKPT_SCOPE_JOB = 1, CKPT_SCOPE_RANK } ckpt_scope;
 
 /* Adds `bytes` bytes of host memory (step counters, RNG state, loader position). Scope job: the same on every rank. Scope
  * rank: one per rank; after a restore at another world size a rank beyond the saved world keeps what it has.
- * The size is fixed. data must stay valid until ckpt_close. */
+ * The size is fixed. data must stay valid as that of a piece. */
 int ckpt_register_blob(ckpt *s, const char *name, ckpt_scope scope, void *data, size_t bytes);
 
 /* ---- membership ---------------------------------------------------------------------------------------------- */
@@ -188,7 +189,10 @@ typedef struct ckpt_view {
 /* Ends registration (first call), waits until every rank of the job is here, and enters the current epoch. `address` (at most
  * CKPT_ADDRESS_MAX bytes, may be NULL) is handed to all ranks: a listening address, an ncclUniqueId. *view may be NULL.
  * -EINVAL, -EEXIST, -ENODATA: the ranks' tables contradict each other (dtype, shape, overlap, hole), both sides named;
- * -ENOMEM: the arenas do not fit the daemon's ceiling, with the arithmetic. Called again after -ESTALE or on_epoch. */
+ * -ENOMEM: the arenas do not fit the daemon's ceiling, with the arithmetic. Called again after -ESTALE or on_epoch.
+ * -EREMCHG: the job goes on with another world (ranks were lost for good, or came back: ckpt run --min-ranks), and this process has another
+ * place in it, ckpt_rank() of ckpt_world(). Nothing is registered any more, no call reads what was, and its snapshots are forgotten (their
+ * handles are still to be freed): register the pieces of the new place, join again, then restore. */
 int ckpt_join(ckpt *s, const void *address, size_t len, const ckpt_view **view, int timeout_ms);
 
 /* ---- save ---------------------------------------------------------------------------------------------------- */

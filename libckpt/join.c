@@ -8,24 +8,6 @@
  * after our own clock says so. */
 #define GRACE (500 * CLOCK_NS_PER_MS)
 
-/* What lived in the old stage is gone: a daemon that lost its arenas forgot it. */
-static void replace_stage(ckpt *s, struct stage *stage)
-{
-	pthread_mutex_lock(&s->save);
-	snapshot_put(s->unfenced);
-	s->unfenced = NULL;
-	while (s->npending)
-		snapshot_put(s->pending[--s->npending]);
-	pthread_mutex_unlock(&s->save);
-	pthread_mutex_lock(&s->stage_lock);
-	struct stage *old = s->stage;
-	s->stage = stage;
-	pthread_mutex_unlock(&s->stage_lock);
-	if (old)
-		atomic_store(&old->lost, true);
-	stage_put(old);
-}
-
 static int enter_stage(ckpt *s, uint64_t deadline, uint32_t ms, struct err *err)
 {
 	struct frame *reply;
@@ -46,7 +28,7 @@ static int enter_stage(ckpt *s, uint64_t deadline, uint32_t ms, struct err *err)
 	free(reply);
 	if (rc)
 		return rc;
-	replace_stage(s, stage);
+	session_stage_replace(s, stage);
 	/* A daemon that was restarted just now was given the old stage's arena, or none. */
 	if (service_generation(s) == generation)
 		return 0;
@@ -115,6 +97,8 @@ static int join(ckpt *s, struct wire_join *request, int timeout_ms, struct err *
 		if (!rc && atomic_load(&s->stage->lost))
 			rc = enter_stage(s, deadline, ms, err);
 	} while (rc == -ENOTCONN && clock_now() < deadline);
+	if (rc == -EREMCHG)
+		session_move(s);
 	return rc;
 }
 

@@ -92,12 +92,24 @@ static int wait_reply(struct service *service, struct request *rq, int rc, uint6
 	return rc == -EPIPE ? -ENOTCONN : rc;
 }
 
-static int open_reply(struct frame *f, uint16_t want, struct err *err)
+static int moved(ckpt *s, const struct frame *f, struct err *err)
+{
+	int rc = wire_moved_decode(f->body, f->len, &s->moved, err);
+	return rc ? rc
+		  : err_set(err, -EREMCHG,
+			    "the job goes on with world size %u, this process is rank %u of it: register its pieces "
+			    "anew and join again",
+			    s->moved.world, s->moved.rank);
+}
+
+static int open_reply(ckpt *s, struct frame *f, uint16_t want, struct err *err)
 {
 	if (f->type == want)
 		return 0;
 	if (f->type == WIRE_ERROR)
 		return link_error(f, err);
+	if (f->type == WIRE_MOVED)
+		return moved(s, f, err);
 	return err_set(err, -EBADMSG, "the daemon answered with %s instead of %s", wire_name(f->type), wire_name(want));
 }
 
@@ -112,7 +124,7 @@ int service_call(ckpt *s, uint16_t type, const struct wbuf *body, uint16_t want,
 	rc = send_request(s, &rq, type, body, deadline);
 	rc = wait_reply(&s->service, &rq, rc, deadline);
 	if (!rc)
-		rc = open_reply(rq.reply, want, err);
+		rc = open_reply(s, rq.reply, want, err);
 	else if (rc == -ENOTCONN)
 		say_lost(s, err);
 	else if (rc != -ETIMEDOUT)
@@ -208,10 +220,11 @@ static int reconnect(ckpt *s)
 	uint64_t deadline = clock_deadline(RECONNECT_ATTEMPT);
 	pthread_mutex_lock(&service->lock);
 	uint32_t joined = service->news.joined;
+	struct settings settings = s->settings; /* rank and world as they are together */
 	pthread_mutex_unlock(&service->lock);
-	int sock, rc = link_open(&s->settings, joined, deadline, &sock, &welcome, &err);
+	int sock, rc = link_open(&settings, joined, deadline, &sock, &welcome, &err);
 	if (rc) {
-		log_debug("rank %u: %s", s->settings.rank, err.text);
+		log_debug("rank %u: %s", settings.rank, err.text);
 		return rc;
 	}
 	pthread_mutex_lock(&service->lock);
@@ -233,6 +246,13 @@ static int reconnect(ckpt *s)
 	else
 		set_state(service, stage ? SERVICE_RETURNING : SERVICE_READY);
 	return rc;
+}
+
+/* For the service thread: the session's own may just be given another place. */
+static uint32_t rank_of(ckpt *s)
+{
+	LOCK_SCOPE(&s->service.lock);
+	return s->settings.rank;
 }
 
 /* ---- what arrives ------------------------------------------------------------------------------------------------ */
@@ -267,7 +287,7 @@ static void returned(ckpt *s, struct frame *f)
 	if (!same)
 		log_warn("rank %u: the restarted daemon did not take the arena back, snapshots in memory are "
 			 "lost: %s",
-			 s->settings.rank, err.text);
+			 rank_of(s), err.text);
 	else
 		stage_ring(stage);
 	atomic_store(&stage->lost, !same);
@@ -288,9 +308,9 @@ static void unasked(ckpt *s, struct frame *f)
 		LOCK_SCOPE(&service->lock);
 		news_epoch(service, epoch.epoch, epoch.reason);
 	} else if (f->type == WIRE_ERROR && link_error(f, &err)) {
-		log_warn("rank %u: the daemon says: %s", s->settings.rank, err.text);
+		log_warn("rank %u: the daemon says: %s", rank_of(s), err.text);
 	} else if (err.text[0]) {
-		log_warn("rank %u: %s", s->settings.rank, err.text);
+		log_warn("rank %u: %s", rank_of(s), err.text);
 	}
 }
 

@@ -3,7 +3,7 @@
  *   env.c table.c       settings, and what the rank holds           (know nothing of a session)
  *   arenas.c spans.c capture.c stage.c   the mapped memory, its devices and plans
  *   link.c service.c news.c   the socket, the service thread, what it heard
- *   session.c register.c join.c save.c wait.c restore.c beat.c error.c   the calls of ckpt.h */
+ *   session.c register.c join.c move.c save.c wait.c restore.c beat.c error.c   the calls of ckpt.h */
 #ifndef CKPT_SESSION_H
 #define CKPT_SESSION_H
 
@@ -35,7 +35,7 @@ struct ckpt_snapshot {
 struct ckpt {
 	uint64_t token;                /* tells sessions apart in the per-thread errors */
 	const _Atomic uint32_t *alive; /* a page that reads 0 in a child */
-	struct settings settings;
+	struct settings settings;      /* rank, world and local_world change in session_move, under service.lock */
 	struct device_layers layers;
 
 	/* Registration, join and restore: one thread at a time. */
@@ -43,7 +43,8 @@ struct ckpt {
 	struct wire_joined joined; /* under `save` */
 	_Atomic uint32_t epoch;    /* of it */
 	ckpt_view view;
-	_Atomic bool undefined; /* a restore failed half-way */
+	_Atomic bool undefined;  /* a restore failed half-way */
+	struct wire_moved moved; /* of the answer MOVED to a REGISTER or JOIN */
 
 	/* Locks in the order of acquisition: save, stage_lock, service.send_lock, service.lock. */
 	pthread_mutex_t save;           /* one begin at a time; unfenced, pending */
@@ -70,6 +71,12 @@ uint64_t session_deadline(const ckpt *s, int timeout_ms, uint32_t *ms);
 /* error.c */
 /* Keeps the sentence for the calling thread; returns rc. */
 int session_fail(const ckpt *s, int rc, const struct err *err);
+
+/* move.c */
+/* The stage in place of the one that is there, whose snapshots are forgotten. NULL: none yet. */
+void session_stage_replace(ckpt *s, struct stage *stage);
+/* The process is another rank of another world, as s->moved says: its table is empty again, and there is no stage. */
+void session_move(ckpt *s);
 
 /* save.c */
 void snapshot_put(struct ckpt_snapshot *snap);

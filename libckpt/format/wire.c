@@ -467,7 +467,8 @@ const char *wire_name(uint16_t type)
 		[WIRE_EVENT] = "EVENT",       [WIRE_EPOCH] = "EPOCH",     [WIRE_HOLD] = "HOLD",
 		[WIRE_RETURN] = "RETURN",     [WIRE_SPAWNED] = "SPAWNED", [WIRE_EXITED] = "EXITED",
 		[WIRE_STOP] = "STOP",         [WIRE_STATUS] = "STATUS",   [WIRE_BYE] = "BYE",
-		[WIRE_COMMAND] = "COMMAND",   [WIRE_USER] = "USER",
+		[WIRE_COMMAND] = "COMMAND",   [WIRE_USER] = "USER",       [WIRE_MOVED] = "MOVED",
+		[WIRE_OFFER] = "OFFER",       [WIRE_PLAN] = "PLAN",
 	};
 	return type < WIRE_TYPE_END && names[type] ? names[type] : "?";
 }

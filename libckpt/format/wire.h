@@ -16,6 +16,11 @@
  *    | ◄────────────── EPOCH | ── EPOCH ──────────────► |     a rank is lost; its replacement is wanted
  *    | BYE ────────────────► |                          | SPAWNED (rank, pidfd), EXITED (rank, status)
  *    | ◄──────────────── BYE |                          | STOP
+ *   the world changes (ckpt run --min-ranks):
+ *    |                       | ◄───────────────── OFFER |     so many processes it has, these ranks it does not replace
+ *    |                       | ── PLAN ───────────────► |     who is which rank from now on
+ *    | JOIN, REGISTER ─────► |                          |
+ *    | ◄────────────── MOVED |  instead of an answer: another rank and world; REGISTER and JOIN follow anew
  *   ckpt status: HELLO → WELCOME, STATUS → STATUS (JSON text)
  *   of a system service, by root: [USER], then as these
  *   ckpt flush, halt: HELLO → WELCOME, COMMAND → COMMAND (what was done), or ERROR
@@ -60,6 +65,9 @@ enum wire_type {
 	WIRE_BYE,
 	WIRE_COMMAND,
 	WIRE_USER,
+	WIRE_MOVED,
+	WIRE_OFFER,
+	WIRE_PLAN,
 	WIRE_TYPE_END
 };
 
@@ -166,6 +174,28 @@ struct wire_exited {
 	int32_t pid, status; /* as of waitpid */
 };
 
+/* The job goes on with another world, and this process in another place. */
+struct wire_moved {
+	uint32_t rank, world, local_world;
+};
+
+/* Of the launcher of a job whose world may change; again whenever anything of it does. */
+struct wire_offer {
+	uint32_t want, least; /* ranks of the job, on all nodes */
+	uint32_t processes;   /* that this launcher can have */
+	uint32_t nlost;
+	uint32_t lost[WIRE_LOCAL_MAX]; /* ranks whose processes are gone and that it does not replace */
+};
+
+#define WIRE_NEW_PROCESS UINT32_MAX
+
+/* The ranks of this node from now on. */
+struct wire_plan {
+	uint32_t world, n;
+	uint32_t ranks[WIRE_LOCAL_MAX];
+	uint32_t was[WIRE_LOCAL_MAX]; /* what its process was until now; WIRE_NEW_PROCESS: one is to be started */
+};
+
 enum wire_command_kind {
 	COMMAND_FLUSH = 1,   /* write the newest snapshot in memory to storage now */
 	COMMAND_HALT,        /* the job is to make a last checkpoint and end: now */
@@ -218,6 +248,14 @@ int wire_spawned_encode(const struct wire_spawned *m, struct wbuf *out);
 int wire_spawned_decode(const void *body, size_t len, struct wire_spawned *m, struct err *err);
 int wire_exited_encode(const struct wire_exited *m, struct wbuf *out);
 int wire_exited_decode(const void *body, size_t len, struct wire_exited *m, struct err *err);
+
+/* wire_world.c */
+int wire_moved_encode(const struct wire_moved *m, struct wbuf *out);
+int wire_moved_decode(const void *body, size_t len, struct wire_moved *m, struct err *err);
+int wire_offer_encode(const struct wire_offer *m, struct wbuf *out);
+int wire_offer_decode(const void *body, size_t len, struct wire_offer *m, struct err *err);
+int wire_plan_encode(const struct wire_plan *m, struct wbuf *out);
+int wire_plan_decode(const void *body, size_t len, struct wire_plan *m, struct err *err);
 
 int wire_user_encode(const struct wire_user *m, struct wbuf *out);
 int wire_user_decode(const void *body, size_t len, struct wire_user *m, struct err *err);

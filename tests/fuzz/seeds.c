@@ -57,6 +57,9 @@ static void messages(void)
 	MESSAGE(WIRE_EXITED, exited, 1, 77, 9);
 	MESSAGE(WIRE_COMMAND, command, COMMAND_HALT_BEFORE, "gpt", 1717761600000000000);
 	MESSAGE(WIRE_USER, user, "ann");
+	MESSAGE(WIRE_MOVED, moved, 2, 3, 3);
+	MESSAGE(WIRE_OFFER, offer, 4, 2, 3, 1, {2});
+	MESSAGE(WIRE_PLAN, plan, 4, 2, {0, 3}, {1, WIRE_NEW_PROCESS});
 	free(addresses);
 }
 

@@ -114,6 +114,24 @@ void fake_epoch_quietly(struct fake *f, uint32_t epoch)
 			atomic_store(&memory_head(&f->memory[r])->epoch, epoch);
 }
 
+void fake_shrink(struct fake *f, uint32_t lost)
+{
+	LOCK_SCOPE(&f->lock);
+	for (uint32_t r = 0; r < f->world; r++) {
+		memory_drop(&f->memory[r]);
+		registration_free(&f->regs[r]);
+		f->registered[r] = false;
+	}
+	f->world -= lost;
+	for (int i = 0; i < CONNS; i++) {
+		struct conn *c = &f->conns[i];
+		if (c->sock < 0 || c->rank < lost)
+			continue;
+		c->rank -= lost;
+		c->moved = true;
+	}
+}
+
 static void write_status(struct arena_status *e, const struct fake_level *level)
 {
 	uint32_t seq = atomic_load(&e->seq);

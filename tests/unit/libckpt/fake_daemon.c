@@ -113,8 +113,22 @@ static void try_arenas(struct fake *f)
 	}
 }
 
+static bool tell_moved(const struct fake *f, struct conn *c, uint32_t seq)
+{
+	AUTO_WBUF struct wbuf body = {0};
+	struct wire_moved m = {.rank = c->rank, .world = f->world, .local_world = f->world};
+	if (!c->moved)
+		return false;
+	c->moved = false;
+	wire_moved_encode(&m, &body);
+	answer(c, WIRE_MOVED, seq, &body, NULL, 0);
+	return true;
+}
+
 static void on_register(struct fake *f, struct conn *c, const struct frame *in)
 {
+	if (tell_moved(f, c, in->seq))
+		return;
 	struct err err = {0};
 	c->register_seq = in->seq;
 	if (f->manners.register_.rc) {
@@ -162,6 +176,8 @@ static void on_join(struct fake *f, struct conn *c, const struct frame *in)
 	if (wire_join_decode(in->body, in->len, &c->join, NULL))
 		abort();
 	f->joins[c->rank] = c->join;
+	if (tell_moved(f, c, in->seq))
+		return;
 	if (f->manners.join.rc) {
 		answer_error(c, in->seq, &f->manners.join);
 		return;

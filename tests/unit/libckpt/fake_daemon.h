@@ -51,6 +51,8 @@ bool fake_rang(struct fake *f);
 void fake_epoch(struct fake *f, uint32_t epoch, const char *reason);
 /* Only the arenas, not yet the messages. */
 void fake_epoch_quietly(struct fake *f, uint32_t epoch);
+/* The first ranks are gone for good, the others are that many less: their next REGISTER or JOIN is answered by MOVED. */
+void fake_shrink(struct fake *f, uint32_t lost);
 void fake_event(struct fake *f, struct step_id id, int rc, const char *text);
 struct fake_level {
 	struct step_id id;

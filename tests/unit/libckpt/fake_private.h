@@ -14,6 +14,7 @@ struct conn {
 	bool greeted, registered, wants_join, wants_restore;
 	uint32_t rank, register_seq, join_seq, restore_seq;
 	struct wire_join join;
+	bool moved; /* has not been told yet */
 };
 
 struct memory {
