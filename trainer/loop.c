@@ -46,6 +46,46 @@ static int fail(struct loop *l, int rc, const char *why)
 	return rc;
 }
 
+/* ---- the place in the world --------------------------------------------------------------------------------- */
+
+/* What belongs to a place in the world, for the one that the session has now. */
+static int make_state(struct loop *l)
+{
+	int rank = ckpt_rank(l->session), world = ckpt_world(l->session), rc;
+
+	l->crew.rank = l->saver.rank = l->report.rank = rank;
+	l->crew.world = world;
+	if (world > RING_MAX_WORLD) {
+		snprintf(l->why, sizeof(l->why), "%d ranks: at most %d are possible", world, RING_MAX_WORLD);
+		return -EINVAL;
+	}
+	rc = state_create(l->options, rank, world, &l->state);
+	if (rc == 0)
+		rc = step_prepare(&l->step, world);
+	if (rc < 0)
+		return fail(l, rc, "not enough memory for the model");
+	rc = state_register(&l->state, l->session);
+	if (rc < 0)
+		snprintf(l->why, sizeof(l->why), "register: %s", ckpt_error(l->session));
+	return rc;
+}
+
+static void free_state(struct loop *l)
+{
+	step_free(&l->step);
+	state_free(&l->state);
+}
+
+/* The job goes on with another world: the shards are others, and come out of the restore that follows. */
+static int move(struct loop *l)
+{
+	l->crew.why[0] = '\0'; /* that was the news */
+	message(l->crew.rank, "is rank %d of %d from now on", ckpt_rank(l->session), ckpt_world(l->session));
+	saver_forget(&l->saver);
+	free_state(l);
+	return make_state(l);
+}
+
 /* ---- into an epoch ------------------------------------------------------------------------------------------- */
 
 static void warn_of_another_run(struct loop *l)
@@ -101,11 +141,17 @@ static bool patience_ended(const struct loop *l)
 /* Waits in short turns for the others: while they are missing a request to stop ends the wait, as does our patience. */
 static int join(struct loop *l)
 {
+	bool again;
 	int rc;
 
-	do
+	do {
 		rc = crew_join(&l->crew, JOIN_MS);
-	while (l->crew.missing && !wants_stop(l) && !patience_ended(l));
+		again = l->crew.missing && !wants_stop(l) && !patience_ended(l);
+		if (rc == -EREMCHG) {
+			rc = move(l);
+			again = rc == 0;
+		}
+	} while (again);
 	if (rc == 0)
 		saver_joined(&l->saver);
 	return rc;
@@ -124,7 +170,7 @@ static int enter(struct loop *l)
 	if (rc == 0)
 		rc = agree(&l->crew, l->options, data_fingerprint(l->data));
 	if (rc < 0)
-		return fail(l, rc, l->crew.why);
+		return fail(l, rc, *l->crew.why ? l->crew.why : l->why);
 	at->connected = monotonic_ns();
 	l->entry.epoch = l->crew.epoch;
 	rc = restore(l);
@@ -365,35 +411,17 @@ static int check_text(struct loop *l)
 /* Everything that lives as long as the session. What was made is freed by tear_down(). */
 static int set_up(struct loop *l)
 {
-	int rank = ckpt_rank(l->session), world = ckpt_world(l->session), rc;
-
 	l->crew = (struct crew){.session = l->session,
 				.cancel = &l->cancel,
 				.address = l->options->address,
-				.timeout_ms = l->options->timeout_ms,
-				.rank = rank,
-				.world = world};
+				.timeout_ms = l->options->timeout_ms};
 	l->saver = (struct saver){.session = l->session,
 				  .cancel = &l->cancel,
 				  .report = &l->report,
 				  .memory_every = l->options->memory_every,
-				  .storage_every = l->options->storage_every,
-				  .rank = rank};
+				  .storage_every = l->options->storage_every};
 	l->step = (struct step){l->options, l->data, &l->state, &l->crew, &l->saver, NULL, NULL};
-	l->report.rank = rank;
-	if (world > RING_MAX_WORLD) {
-		snprintf(l->why, sizeof(l->why), "%d ranks: at most %d are possible", world, RING_MAX_WORLD);
-		return -EINVAL;
-	}
-	rc = state_create(l->options, rank, world, &l->state);
-	if (rc == 0)
-		rc = step_prepare(&l->step, world);
-	if (rc < 0)
-		return fail(l, rc, "not enough memory for the model");
-	rc = state_register(&l->state, l->session);
-	if (rc < 0)
-		snprintf(l->why, sizeof(l->why), "register: %s", ckpt_error(l->session));
-	return rc;
+	return make_state(l);
 }
 
 /* The session first: it reads registered memory until then. */
@@ -406,8 +434,7 @@ static void tear_down(struct loop *l, int outcome)
 	if (rc < 0 && outcome == 0)
 		message(l->crew.rank, "a save to storage had failed: %s", strerror(-rc));
 	crew_leave(&l->crew);
-	step_free(&l->step);
-	state_free(&l->state);
+	free_state(l);
 }
 
 static int run_session(struct loop *l, struct loop_result *result)

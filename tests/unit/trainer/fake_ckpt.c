@@ -210,12 +210,29 @@ static void open_barrier(void)
 	pthread_cond_broadcast(&job->changed);
 }
 
+/* Its table is empty again. */
+static int move(ckpt *s)
+{
+	pthread_mutex_lock(&job->lock);
+	if (job->session[s->rank] == s) /* else somebody has moved there already */
+		job->session[s->rank] = NULL;
+	s->rank -= job->shrunk;
+	s->world = job->world;
+	job->session[s->rank] = s;
+	pthread_mutex_unlock(&job->lock);
+	s->count = 0;
+	s->bytes = 0;
+	return fail(s, -EREMCHG);
+}
+
 int ckpt_join(ckpt *s, const void *address, size_t len, const ckpt_view **view, int timeout_ms)
 {
 	int64_t deadline = deadline_in_ms(timeout_ms >= 0 && timeout_ms < job->join_ms ? timeout_ms : job->join_ms);
 	unsigned int barrier;
 	int rc = 0;
 
+	if (s->world != job->world)
+		return move(s);
 	pthread_mutex_lock(&job->lock);
 	memcpy(job->addresses[s->rank], address, len);
 	job->address_len[s->rank] = (uint32_t)len;

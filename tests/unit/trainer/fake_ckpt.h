@@ -46,6 +46,7 @@ struct fake_job {
 	int begin_error; /* of ckpt_begin(), for steps in [begin_from, begin_to) */
 	uint64_t begin_from, begin_to;
 	int join_ms;      /* how long ckpt_join() waits at most, 20000 */
+	int shrunk;       /* ranks that the job was begun with and has lost since, the first ones: join tells it */
 	bool no_store;    /* the daemon has none */
 	uint64_t stop_at; /* the operator asks rank 1 to stop when it is at this step; 0: never */
 

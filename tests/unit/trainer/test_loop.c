@@ -108,6 +108,29 @@ static uint64_t undisturbed(int world)
 	return fingerprint;
 }
 
+/* Lives 1 and 2 of a job of three whose first rank is lost: they have the state of ranks 0 and 1 of two. */
+Test(loop, a_rank_goes_on_in_another_place, .timeout = 20)
+{
+	struct run *run = make_run(3);
+
+	run->job.shrunk = 1;
+	run->job.world = 2;
+	for (int r = 1; r < 3; r++)
+		cr_assert_eq(pthread_create(&run->life[r].thread, NULL, live, &run->life[r]), 0);
+	for (int r = 1; r < 3; r++)
+		pthread_join(run->life[r].thread, NULL);
+	for (int r = 1; r < 3; r++) {
+		cr_assert_eq(run->life[r].rc, 0, "rank %d: %s", r, run->life[r].why);
+		cr_assert_eq(run->life[r].result.rank, r - 1);
+		cr_assert_eq(run->life[r].lives, 1);
+	}
+	run->life[0] = run->life[1];
+	run->life[1] = run->life[2];
+	uint64_t fingerprint = assert_done(run, 12);
+	free_run(run);
+	cr_assert_eq(fingerprint, undisturbed(2));
+}
+
 Test(loop, one_rank_trains_alone, .timeout = 20)
 {
 	struct run *run = make_run(1);
