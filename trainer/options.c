@@ -53,8 +53,8 @@ static const struct description descriptions[] = {
 	 KIND_COUNT, FIELD(storage_every), 0, step_max},
 	{"strict", NULL, "catch every change of the state during a capture, at the cost of two reads", KIND_FLAG,
 	 FIELD(strict), 0, 0},
-	{"address", "IP", "where this rank listens for its neighbour (default 127.0.0.1)", KIND_TEXT, FIELD(address), 0,
-	 0},
+	{"address", "IP", "where this rank listens for its neighbour (else CKPT_ADDRESS, else 127.0.0.1)", KIND_TEXT,
+	 FIELD(address), 0, 0},
 	{"timeout", "SECONDS", "longest wait for a neighbour in one collective (default 60)", KIND_SECONDS,
 	 FIELD(timeout_ms), 1, 86400},
 	{"patience", "SECONDS", "give up after this long without a completed step (default 300)", KIND_SECONDS,
@@ -69,6 +69,8 @@ enum { OPTION_COUNT = sizeof(descriptions) / sizeof(descriptions[0]) };
 
 void options_default(struct train_options *o)
 {
+	const char *address = getenv("CKPT_ADDRESS");
+
 	*o = (struct train_options){
 		.steps = 200,
 		.batch = 8,
@@ -80,7 +82,7 @@ void options_default(struct train_options *o)
 		.storage_every = 50,
 		.timeout_ms = 60000,
 		.patience_ms = 300000,
-		.address = "127.0.0.1",
+		.address = address && *address ? address : "127.0.0.1",
 	};
 }
 

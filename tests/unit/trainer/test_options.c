@@ -53,6 +53,23 @@ Test(options, defaults)
 	cr_assert_not(o.strict || o.progress || o.help);
 }
 
+Test(options, the_address_is_that_of_the_environment)
+{
+	struct train_options o;
+	char none[] = "", own[] = "--address 10.0.0.7";
+
+	cr_assert_eq(parse(&o, none), 0);
+	cr_assert_str_eq(o.address, "127.0.0.1");
+	setenv("CKPT_ADDRESS", "10.0.0.3", 1);
+	cr_assert_eq(parse(&o, none), 0);
+	cr_assert_str_eq(o.address, "10.0.0.3");
+	cr_assert_eq(parse(&o, own), 0);
+	cr_assert_str_eq(o.address, "10.0.0.7");
+	setenv("CKPT_ADDRESS", "", 1);
+	cr_assert_eq(parse(&o, none), 0);
+	cr_assert_str_eq(o.address, "127.0.0.1");
+}
+
 Test(options, values)
 {
 	struct train_options o;
