@@ -166,6 +166,15 @@ void replica_end(struct replica *r, const char *name)
 	post_forget(job, all, true);
 }
 
+void replica_leave(struct replica *r, const char *name)
+{
+	struct copied *job = copied_find(r, name);
+	if (!job)
+		return;
+	fetch_end(job, -ESHUTDOWN);
+	send_end(job, -ESHUTDOWN);
+}
+
 /* ---- messages ---------------------------------------------------------------------------------------------------- */
 
 static void post_letter(struct replica *r, unsigned node, enum peer_type type, const struct wbuf *body)
@@ -315,10 +324,9 @@ void replica_message(struct replica *r, unsigned node, uint16_t type, const void
 
 void replica_node_up(struct replica *r, unsigned node)
 {
-	(void)node;
 	forget_placement(r);
 	list_for(it, &r->jobs)
-		send_up(list_entry(it, struct copied, link));
+		send_up(list_entry(it, struct copied, link), node);
 }
 
 void replica_node_down(struct replica *r, unsigned node)
@@ -344,4 +352,14 @@ void replica_tick(struct replica *r)
 		fetch_tick(job);
 		send_tick(job);
 	}
+}
+
+bool replica_busy(const struct replica *r)
+{
+	bool busy = r->noutbox || throttle_waiting(&r->throttle);
+	list_for(it, &r->jobs) {
+		const struct copied *job = list_entry(it, struct copied, link);
+		busy = busy || send_busy(job) || !list_empty(&job->fetches);
+	}
+	return busy;
 }

@@ -56,6 +56,8 @@ void replica_node_down(struct replica *r, unsigned node);
 void replica_message(struct replica *r, unsigned node, uint16_t type, const void *body, size_t len);
 /* Deadlines, the limit of bandwidth, copies that are missing; every few milliseconds. */
 void replica_tick(struct replica *r);
+/* Something is on its way, or waits for a tick: these should be frequent. */
+bool replica_busy(const struct replica *r);
 
 /* This node has learned of an epoch of the job. Sends of an older one end with -ESTALE. */
 void replica_epoch(struct replica *r, const char *job, uint32_t epoch);
@@ -65,6 +67,7 @@ uint32_t replica_known_epoch(const struct replica *r, const char *job);
 /* ---- sending */
 
 struct replica_sent {
+	const char *job;
 	uint32_t rank;
 	struct step_id id;
 	unsigned wanted, held; /* wanted: copies, or as many as there are other nodes */
@@ -91,6 +94,9 @@ int replica_send(struct replica *r, const struct replica_send *what);
 /* Copies that are held of a rank's snapshot as far as this node, which sent them, knows. */
 unsigned replica_copies(const struct replica *r, const char *job, uint32_t rank, struct step_id id);
 
+/* All that are wanted, as far as there are nodes for them, and one at least. */
+bool replica_whole(const struct replica *r, const char *job, uint32_t rank, struct step_id id);
+
 /* ---- what is held here for others */
 
 struct replica_item {
@@ -109,10 +115,13 @@ void replica_unpin(struct replica *r, struct memory *mem, uint32_t slot);
 void replica_forget(struct replica *r, const char *job, struct step_id before);
 /* The job has ended: nothing of it is held, sent or fetched any more; callbacks come with -ESHUTDOWN. */
 void replica_end(struct replica *r, const char *job);
+/* It goes on without this node: nothing of it is sent or fetched here any more, what is held stays. */
+void replica_leave(struct replica *r, const char *job);
 
 /* ---- fetching */
 
 struct replica_fetched {
+	const char *job;
 	uint32_t rank;
 	struct step_id id;
 	unsigned from;

@@ -76,7 +76,8 @@ static void finish(struct fetch *f)
 {
 	struct replica *r = f->job->replica;
 	struct replica_fetch what = f->what;
-	struct replica_fetched done = {.rank = what.rank, .id = what.id, .from = what.from, .rc = f->rc, .err = f->err};
+	struct replica_fetched done = {
+		.job = what.job, .rank = what.rank, .id = what.id, .from = what.from, .rc = f->rc, .err = f->err};
 	if (f->rc)
 		r->counts.fetch_failed++;
 	else

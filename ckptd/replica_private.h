@@ -97,12 +97,13 @@ static inline struct way *way_of(struct list *node)
 }
 
 void send_epoch(struct copied *job);
-void send_up(struct copied *job);
+void send_up(struct copied *job, unsigned node);
 void send_down(struct copied *job, unsigned node);
 void send_tick(struct copied *job);
 void send_forget(struct copied *job, struct step_id before);
 /* rc 0: the daemon ends, nobody is called. */
 void send_end(struct copied *job, int rc);
+bool send_busy(const struct copied *job);
 
 /* ---- replica_way.c */
 

@@ -179,6 +179,21 @@ static unsigned wanted(const struct shipment *s)
 
 /* ---- a shipment ---------------------------------------------------------------------------------------------------- */
 
+bool replica_whole(const struct replica *r, const char *name, uint32_t rank, struct step_id id)
+{
+	struct copied *job = copied_find(r, name);
+	struct shipment *s = job ? find(job, rank) : NULL;
+	return s && !step_compare(s->what.id, id) && count_ways(s, true) >= max_u64(wanted(s), 1);
+}
+
+bool send_busy(const struct copied *job)
+{
+	list_for(it, &job->shipments)
+		if (!shipment_of(it)->told || shipment_of(it)->active)
+			return true;
+	return false;
+}
+
 static void add_way(struct shipment *s, unsigned node)
 {
 	struct way *w = calloc(1, sizeof(*w));
@@ -195,7 +210,8 @@ static void add_way(struct shipment *s, unsigned node)
 static void tell(struct shipment *s)
 {
 	struct replica_send what = s->what;
-	struct replica_sent sent = {.rank = what.rank,
+	struct replica_sent sent = {.job = what.job,
+				    .rank = what.rank,
 				    .id = what.id,
 				    .wanted = wanted(s),
 				    .held = count_ways(s, true),
@@ -280,13 +296,25 @@ void send_tick(struct copied *job)
 	}
 }
 
-/* Who has fewer copies than are wanted tries the newcomer. */
-void send_up(struct copied *job)
+static void forget_try(struct shipment *s, unsigned node)
+{
+	unsigned n = 0;
+	for (unsigned i = 0; i < s->ntried; i++)
+		if (s->tried[i] != node)
+			s->tried[n++] = s->tried[i];
+	s->ntried = n;
+}
+
+/* Who has fewer copies than are wanted tries the newcomer, also one that was lost a moment ago. */
+void send_up(struct copied *job, unsigned node)
 {
 	list_for(it, &job->shipments) {
-		shipment_of(it)->again = true;
-		if (shipment_of(it)->told)
-			shipment_of(it)->ntried = 0;
+		struct shipment *s = shipment_of(it);
+		s->again = true;
+		if (s->told)
+			s->ntried = 0;
+		else
+			forget_try(s, node);
 	}
 }
 
