@@ -57,6 +57,13 @@ static void level(void *arg, uint32_t node, struct step_id id, enum level_shown 
 	told(arg);
 }
 
+static void copy(void *arg, uint32_t node, struct step_id id)
+{
+	(void)node;
+	(void)id;
+	told(arg);
+}
+
 static void seal(void *arg, uint32_t node, struct step_id id, const struct wbuf *manifest)
 {
 	struct cluster *cluster = arg;
@@ -95,6 +102,8 @@ static void commit(struct coord *c, uint32_t nnodes, struct step_id id)
 	for (uint32_t n = 0; n < nnodes; n++)
 		coord_reached(c, (struct coord_from){n, 1}, id, LEVEL_CAPTURED);
 	for (uint32_t n = 0; n < nnodes; n++)
+		coord_reached(c, (struct coord_from){n, 1}, id, LEVEL_REPLICATED);
+	for (uint32_t n = 0; n < nnodes; n++)
 		prepare(c, n, id);
 	for (uint32_t n = 0; n < nnodes; n++)
 		coord_reached(c, (struct coord_from){n, 1}, id, LEVEL_VERIFIED);
@@ -122,7 +131,7 @@ static double measure(uint32_t world, int runs)
 	double ms[RUNS_MAX];
 	struct cluster cluster = {0};
 	cluster.orders = (struct coord_orders){
-		.arg = &cluster, .persist = persist, .joined = joined, .level = level, .seal = seal};
+		.arg = &cluster, .persist = persist, .joined = joined, .level = level, .copy = copy, .seal = seal};
 	if (coord_new("main", world, nnodes, 1, &cluster.orders, &cluster.coord))
 		die("no memory");
 	for (uint32_t n = 0; n < nnodes; n++)

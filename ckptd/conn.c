@@ -195,8 +195,10 @@ static void greet(struct client *c, uint32_t seq)
 {
 	AUTO_WBUF struct wbuf body = {0};
 	const struct config *config = &c->conns->daemon->config;
-	struct wire_welcome m = {
-		.protocol = WIRE_PROTOCOL, .epoch = c->job ? c->job->epoch : 0, .storage = config->store != NULL};
+	struct wire_welcome m = {.protocol = WIRE_PROTOCOL,
+				 .epoch = c->job ? c->job->epoch : 0,
+				 .storage = config->store != NULL,
+				 .peers = c->job && copies_wanted(c->job)};
 	snprintf(m.node, sizeof(m.node), "%s", config->node);
 	snprintf(m.version, sizeof(m.version), "%s", CKPT_VERSION);
 	if (wire_welcome_encode(&m, &body))

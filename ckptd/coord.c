@@ -71,6 +71,7 @@ void coord_attend(struct coord *c, uint32_t node, uint32_t nranks)
 	struct coord_node *n = &c->nodes[node];
 	set_joining(c, node, false);
 	coord_saves_leave(c, node);
+	coord_copy_forget(c); /* the next save begins anew, with whoever is there then */
 	c->attending += nranks - n->ranks;
 	*n = (struct coord_node){.ranks = nranks};
 }
@@ -96,6 +97,7 @@ void coord_raise(struct coord *c, const char *fmt, ...)
 	uint32_t epoch = ++c->epoch;
 	c->fresh = c->resumed = false;
 	coord_restore_forget(c);
+	coord_copy_forget(c);
 	coord_saves_poison(c);
 	coord_each(c, n) set_joining(c, n, false);
 	c->orders->persist(c->orders->arg, epoch);

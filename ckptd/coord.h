@@ -9,6 +9,7 @@
  *   epoch    ── all ranks of all nodes wait in join ──► entered ── one is lost, or wants in ──► raised, entered by nobody yet
  *   restore  ── all wait ──► LOOK (at memory and storage) ── all have found ──► FETCH ── all have it ──► restored
  *                                   ▲ nothing is left: refused                    │ damaged: the next best
+ *   copies   ── shown: captured, and those of an earlier save are made, or cannot be ──► COPY ── all held ──► shown: replicated
  *   save     ── all captured ──► shown ── all prepared ──► the first node writes MANIFEST.json ──► durable ── read back ──► verified */
 #ifndef CKPTD_COORD_H
 #define CKPTD_COORD_H
@@ -76,6 +77,8 @@ struct coord_orders {
 	void (*refuse)(void *arg, uint32_t node, int rc, const char *text, const char *why);
 	void (*level)(void *arg, uint32_t node, struct step_id id, enum level_shown level);
 	void (*fail)(void *arg, uint32_t node, struct step_id id, int rc, const char *text);
+	/* Make copies of this node's part of a save on other nodes: coord_reached, or coord_uncopied. Those of an earlier one may go. */
+	void (*copy)(void *arg, uint32_t node, struct step_id id);
 	/* All are prepared: this node writes MANIFEST.json (coord_sealed). */
 	void (*seal)(void *arg, uint32_t node, struct step_id id, const struct wbuf *manifest);
 };
@@ -115,6 +118,8 @@ void coord_fetched(struct coord *c, struct coord_from from, struct step_id id, i
 void coord_copied(struct coord *c, struct coord_from from, struct step_id id);
 /* The node's part of a save has reached LEVEL_CAPTURED, REPLICATED or VERIFIED. Again and again does no harm. */
 void coord_reached(struct coord *c, struct coord_from from, struct step_id id, enum level_shown level);
+/* Copies of the node's part could not be made. Should they be after all (coord_reached) before others are ordered, it is not too late. */
+void coord_uncopied(struct coord *c, struct coord_from from, struct step_id id);
 void coord_prepared(struct coord *c, struct coord_from from, struct step_id id, const struct coord_part *part);
 /* MANIFEST.json stands. */
 void coord_sealed(struct coord *c, struct coord_from from, struct step_id id);

@@ -12,6 +12,8 @@ struct coord_node {
 	uint64_t step; /* that it wants to restore */
 	bool answered; /* to the order of the restore that runs */
 	struct coord_found found;
+	bool copy_held,
+		copy_ended; /* of the save that is copied now: its ranks have all their copies; it has answered */
 };
 
 struct coord_restore {
@@ -23,6 +25,12 @@ struct coord_restore {
 	struct step_id failed[COORD_STORED + 1]; /* passed over */
 	int rc;                                  /* of the fetch: the worst that a node has reported */
 	char text[WIRE_TEXT_MAX];
+};
+
+struct coord_copy {
+	struct step_id id;    /* that the nodes were ordered to copy last; epoch 0: none */
+	uint32_t held, ended; /* ranks of the nodes that have said so */
+	bool shown;
 };
 
 struct coord {
@@ -38,6 +46,7 @@ struct coord {
 	uint32_t *lens; /* by rank, of its address */
 	uint8_t *addresses;
 	struct coord_restore restore;
+	struct coord_copy copy;
 	struct list saves; /* struct coord_save, by (epoch, step) */
 };
 
@@ -50,6 +59,14 @@ void coord_saves_poison(struct coord *c);
 /* The node takes part no longer; its ranks are still counted. */
 void coord_saves_leave(struct coord *c, uint32_t node);
 void coord_saves_free(struct coord *c);
+struct step_id coord_newest_captured(const struct coord *c); /* epoch 0: none */
+void coord_show_replicated(struct coord *c, struct step_id id);
+/* Copies of a save are wanted; of the next one, if it is time for that; of none any more (coord_copy.c). */
+void coord_copy_begin(struct coord *c, struct step_id id);
+void coord_copy_next(struct coord *c);
+void coord_copy_forget(struct coord *c);
+/* What coord_reached hears of LEVEL_REPLICATED. */
+void coord_replicated(struct coord *c, struct coord_from from, struct step_id id);
 
 #define coord_each(c, n)                                                                                               \
 	for (uint32_t n = 0; n < (c)->nnodes; n++)                                                                     \

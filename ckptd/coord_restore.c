@@ -213,6 +213,8 @@ static void finish(struct coord *c)
 	for (uint32_t n = 0; n < c->nnodes && c->epoch == epoch; n++)
 		if (c->nodes[n].ranks)
 			c->orders->restored(c->orders->arg, n, &choice);
+	if (c->epoch == epoch)
+		coord_copy_begin(c, choice.id); /* what took the place of a lost node has no copies yet */
 }
 
 void coord_fetched(struct coord *c, struct coord_from from, struct step_id id, int rc, const char *text)

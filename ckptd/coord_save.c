@@ -100,6 +100,26 @@ static void show(struct coord *c, struct coord_save *s, enum level_shown level)
 		s->parts = NULL;
 	}
 	order_level(c, s->id, level);
+	if (level >= LEVEL_CAPTURED)
+		coord_copy_next(c);
+}
+
+struct step_id coord_newest_captured(const struct coord *c)
+{
+	for (struct list *it = c->saves.prev; it != &c->saves; it = it->prev)
+		if (save_of(it)->shown >= LEVEL_CAPTURED)
+			return save_of(it)->id;
+	return (struct step_id){0};
+}
+
+/* Also of one that is on storage already, or could not be written. */
+void coord_show_replicated(struct coord *c, struct step_id id)
+{
+	struct list *after;
+	struct coord_save *s = find(c, id, &after);
+	if (s && s->shown < LEVEL_REPLICATED)
+		s->shown = LEVEL_REPLICATED;
+	order_level(c, id, LEVEL_REPLICATED);
 }
 
 /* ---- reports --------------------------------------------------------------------------------------------------- */
@@ -124,6 +144,10 @@ void coord_copied(struct coord *c, struct coord_from from, struct step_id id)
 
 void coord_reached(struct coord *c, struct coord_from from, struct step_id id, enum level_shown level)
 {
+	if (level == LEVEL_REPLICATED) {
+		coord_replicated(c, from, id);
+		return;
+	}
 	struct coord_save *s = hear(c, from, id);
 	if (!s)
 		return;

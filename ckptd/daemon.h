@@ -19,6 +19,7 @@ struct loop;
 struct manager;
 struct net;
 struct pool;
+struct replica;
 struct roster;
 struct scrub;
 struct space;
@@ -46,6 +47,7 @@ struct daemon {
 	struct roster *roster;   /* NULL: this node is alone */
 	unsigned self;           /* in it */
 	struct net *net;         /* NULL: as before */
+	struct replica *replica; /* NULL: as before */
 	uint64_t refused;        /* frames of which the log has told */
 	uint64_t next_refused;   /* when it may tell again */
 	struct list jobs;

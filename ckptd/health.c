@@ -51,6 +51,11 @@ static const struct {
 		 "Look at the rank's stack; ckpt run --hang-timeout ends and replaces such ranks by itself."},
 	[HEALTH_RANKS_MISSING] = {"RANKS_MISSING", HEALTH_FAILING,
 				  "Start the missing ranks, or look at why they end: the others wait for them."},
+	[HEALTH_COPIES_MISSING] =
+		{"COPIES_MISSING", HEALTH_DEGRADED,
+		 "Start the other nodes' ckptd, or give them more memory (memory-limit): until then the loss of this "
+		 "node "
+		 "takes its part of the newest snapshot with it. Copies that nobody wants: copies = 0 in [job]."},
 	[HEALTH_MEMORY_FULL] = {"MEMORY_FULL", HEALTH_NOTICE,
 				"Another job may not fit: raise --memory-limit, or end a job that is not needed."},
 	[HEALTH_NO_STORE] = {"NO_STORE", HEALTH_NOTICE,
@@ -145,9 +150,9 @@ static void look_at_daemon(struct look *look)
 		add(look, HEALTH_NO_STORE, "this daemon has no store");
 	if (d->disk && !strcmp(disk_engine(d->disk), "threads"))
 		add(look, HEALTH_IO_URING_FORBIDDEN, "reading and writing with threads, not io_uring");
-	if (d->memory_used > d->config.memory_limit / 100 * MEMORY_PERCENT)
-		add(look, HEALTH_MEMORY_FULL, "%s of %s are taken by arenas",
-		    bytes_human(used, sizeof(used), d->memory_used),
+	if (d->memory_used + d->replicas_used > d->config.memory_limit / 100 * MEMORY_PERCENT)
+		add(look, HEALTH_MEMORY_FULL, "%s of %s are taken by arenas, and copies for other nodes",
+		    bytes_human(used, sizeof(used), d->memory_used + d->replicas_used),
 		    bytes_human(limit, sizeof(limit), d->config.memory_limit));
 	look_at_space(look);
 }
@@ -204,6 +209,17 @@ static void look_at_ranks(struct look *look)
 		add(look, HEALTH_NO_HUGE_PAGES, "the arenas of %u ranks lie in ordinary pages", small);
 }
 
+static void look_at_copies(struct look *look)
+{
+	const struct copies *c = &look->job->copies;
+	unsigned n = copies_missing(c);
+	if (n)
+		add(look, HEALTH_COPIES_MISSING,
+		    "step %lu of %u rank%s has not the copies on other nodes that it should: %s",
+		    (unsigned long)c->id.step, n, n > 1 ? "s" : "",
+		    c->why.text[0] ? c->why.text : "a node that held some is lost");
+}
+
 static void look_at_restore(struct look *look)
 {
 	const struct measures *m = &look->job->measures;
@@ -228,6 +244,7 @@ unsigned health_find(struct daemon *daemon, struct finding *found, unsigned max,
 		look.job = list_entry(node, struct job, link);
 		look_at_storage(&look);
 		look_at_ranks(&look);
+		look_at_copies(&look);
 		look_at_restore(&look);
 	}
 	qsort(found, look.n, sizeof(*found), by_severity);

@@ -87,6 +87,7 @@ static int job_new(struct daemon *daemon, const struct wire_hello *hello, struct
 	sources_fill(daemon->sources, SCOPE_JOB, job->name, &job->policy);
 	init_ranks(job);
 	saves_init(&job->saves, daemon, job);
+	copies_init(&job->copies, job);
 	recover_init(&job->recover, job);
 	list_push(&daemon->jobs, &job->link);
 	gc_want(daemon->gc, job);
@@ -107,6 +108,7 @@ void job_free(struct job *job)
 {
 	job->daemon->memory_used -= job_memory(job);
 	measures_end(job, NULL);
+	copies_end(&job->copies);
 	saves_free(&job->saves);
 	for (uint32_t r = 0; r < job->nlocal; r++)
 		rank_end(&job->ranks[r]);
@@ -280,6 +282,7 @@ bool job_tick(struct job *job)
 	saves_expire(&job->saves);
 	member_expire(job, now);
 	rank_watch_missing(job, now);
+	copies_tick(&job->copies);
 	recover_pump(&job->recover);
 	halt_tick(job);
 	for (uint32_t r = 0; r < job->nlocal; r++)

@@ -13,6 +13,7 @@
 #include "client.h"
 #include "config/setting.h"
 #include "coord.h"
+#include "copies.h"
 #include "halt.h"
 #include "measures.h"
 #include "memory.h"
@@ -79,6 +80,7 @@ struct job {
 	struct coord_orders orders;
 	struct coord *coord; /* what its nodes do together */
 	struct saves saves;
+	struct copies copies;
 	struct recover recover;
 	struct measures measures;
 	uint64_t lost_beat_ns; /* the last heartbeat of the rank whose loss raises the epoch */

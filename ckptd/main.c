@@ -14,6 +14,7 @@
 #include "peers.h"
 #include "pool.h"
 #include "reload.h"
+#include "replica.h"
 #include "scrub.h"
 #include "space.h"
 #include "spanlog.h"
@@ -154,6 +155,7 @@ static void on_tick(void *arg)
 	}
 	gc_tick(s->daemon.gc);
 	scrub_tick(s->daemon.scrub);
+	busy |= s->daemon.replica && replica_busy(s->daemon.replica);
 	bool limited = throttle_waiting(&s->daemon.writes) || !gc_idle(s->daemon.gc);
 	unsigned idle = limited ? TICK_LIMITED_MS : TICK_IDLE_MS;
 	loop_tick(s->daemon.loop, busy ? TICK_BUSY_MS : idle, on_tick, s);
@@ -275,9 +277,9 @@ static void stop(struct server *s)
 		log_warn("work in flight has not ended within %d ms: leaving it", STOP_MS);
 		return; /* its memory must stay until the process is gone */
 	}
-	peers_close(&s->daemon);
 	pool_free(s->daemon.reader);
 	pool_free(s->daemon.pool);
+	peers_close(&s->daemon); /* its copies were looked at by workers */
 	startup_close(&s->daemon, s->lock);
 	list_for_safe(node, &s->daemon.jobs)
 		job_free(list_entry(node, struct job, link));

@@ -108,6 +108,14 @@ static void note_captured(struct measures *m, const struct snapshot *s, const st
 	m->captured_wall_ns = clock_wall();
 }
 
+static void note_replicated(struct measures *m, const struct snapshot *s, const struct save_record *r)
+{
+	histogram_add(&m->replicated, r->replicated_ns, 1);
+	m->nreplicated++;
+	m->replicated_id = s->id;
+	m->replicated_wall_ns = clock_wall();
+}
+
 static void note_durable(struct measures *m, const struct snapshot *s, const struct save_record *r)
 {
 	histogram_add(&m->durable, r->durable_ns, 1);
@@ -159,7 +167,7 @@ static enum level_shown level_reached(const struct snapshot *s)
 {
 	if (s->state == SNAPSHOT_FAILED || s->state < SNAPSHOT_CAPTURED)
 		return LEVEL_PENDING;
-	return s->state == SNAPSHOT_CAPTURED  ? LEVEL_CAPTURED
+	return s->state == SNAPSHOT_CAPTURED  ? s->replicated_ns ? LEVEL_REPLICATED : LEVEL_CAPTURED
 	       : s->state == SNAPSHOT_DURABLE ? LEVEL_DURABLE
 					      : LEVEL_VERIFIED;
 }
@@ -182,6 +190,8 @@ static void fill(struct save_record *r, const struct snapshot *s, enum level_sho
 		r->captured_ns = since_begin(s, s->captured_ns);
 		r->captured_bytes = bytes_of(s);
 	}
+	if (s->replicated_ns)
+		r->replicated_ns = since_begin(s, s->replicated_ns);
 	if (level >= LEVEL_DURABLE && !r->durable_ns) {
 		r->durable_ns = since_begin(s, s->durable_ns);
 		r->write_ns = s->durable_ns - s->commit_ns;
@@ -201,6 +211,9 @@ void measures_save(struct job *job, struct snapshot *s)
 	fill(r, s, level);
 	if (s->noted_level < LEVEL_CAPTURED && level >= LEVEL_CAPTURED)
 		note_captured(m, s, r);
+	if (s->replicated_ns && !s->noted_replicated)
+		note_replicated(m, s, r);
+	s->noted_replicated = s->replicated_ns != 0;
 	if (s->noted_level < LEVEL_DURABLE && level >= LEVEL_DURABLE)
 		note_durable(m, s, r);
 	if (s->noted_level < LEVEL_VERIFIED && level >= LEVEL_VERIFIED)

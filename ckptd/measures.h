@@ -29,7 +29,7 @@ struct save_record {
 	uint64_t begun_wall_ns;
 	enum level_shown level;
 	bool to_storage, final;
-	uint64_t captured_ns, durable_ns, verified_ns;
+	uint64_t captured_ns, replicated_ns, durable_ns, verified_ns;
 	uint64_t write_ns; /* from the start of its commit until it was durable */
 	uint64_t captured_bytes, written_bytes;
 	uint32_t world;
@@ -54,12 +54,12 @@ struct recovery_record {
 };
 
 struct measures {
-	struct histogram captured, durable, verified; /* since begin */
-	struct histogram gather, restore[4];          /* restore: by source */
+	struct histogram captured, replicated, durable, verified; /* since begin */
+	struct histogram gather, restore[4];                      /* restore: by source */
 	uint64_t failed[SAVE_FAILURE_END];
-	uint64_t ncaptured, captured_bytes, written_bytes, write_ns;
-	uint64_t captured_wall_ns, durable_wall_ns, verified_wall_ns; /* of the newest; 0: none */
-	struct step_id captured_id, durable_id, verified_id, damaged_id;
+	uint64_t ncaptured, nreplicated, captured_bytes, written_bytes, write_ns;
+	uint64_t captured_wall_ns, replicated_wall_ns, durable_wall_ns, verified_wall_ns; /* of the newest; 0: none */
+	struct step_id captured_id, replicated_id, durable_id, verified_id, damaged_id;
 	unsigned storage_failures; /* in a row */
 	int storage_rc;            /* of the last one */
 	char storage_error[MEASURES_TEXT_MAX];

@@ -9,6 +9,7 @@
 #include "levels.h"
 #include "prefault.h"
 #include "queue.h"
+#include "replica.h"
 #include "store/repo.h"
 
 #include <stdio.h>
@@ -39,6 +40,8 @@ static int last_in_store(struct daemon *daemon, const char *job, uint32_t *last,
 int member_first_epoch(struct daemon *daemon, const char *job, uint32_t *epoch, struct err *err)
 {
 	*epoch = catalog_last_epoch(daemon->catalog, job);
+	if (daemon->replica && replica_known_epoch(daemon->replica, job) > *epoch)
+		*epoch = replica_known_epoch(daemon->replica, job);
 	int rc = daemon->config.store ? last_in_store(daemon, job, epoch, err) : 0;
 	++*epoch;
 	return rc;

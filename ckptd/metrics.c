@@ -6,6 +6,9 @@
 #include "format/json_out.h"
 #include "health.h"
 #include "job.h"
+#include "net.h"
+#include "replica.h"
+#include "roster.h"
 #include "space.h"
 
 #include <inttypes.h>
@@ -175,6 +178,34 @@ static void put_health(struct daemon *d, struct wbuf *out)
 		       and(and(no_labels, "code", health_code_name(found[i].code)), "job_name", found[i].job), 1);
 }
 
+static void put_cluster(struct daemon *d, struct wbuf *out)
+{
+	const struct replica_counts *n = replica_counts(d->replica);
+	const struct {
+		const char *name, *help;
+		uint64_t value;
+	} counters[] = {
+		{"ckpt_copies_sent_total", "Copies that other nodes hold.", n->sent},
+		{"ckpt_copies_sent_bytes_total", "Sent to other nodes.", n->sent_bytes},
+		{"ckpt_copies_send_failed_total", "Copies that a node did not take.", n->send_failed},
+		{"ckpt_copies_remade_total", "Made anew since a holder was lost.", n->remade},
+		{"ckpt_copies_held_total", "Copies that this node has taken for others.", n->held},
+		{"ckpt_copies_refused_total", "Of others, refused here.", n->refused},
+		{"ckpt_copies_served_total", "Copies that others have read here.", n->served},
+		{"ckpt_copies_fetched_total", "Copies fetched from other nodes.", n->fetched},
+		{"ckpt_copies_fetch_failed_total", "Fetches that failed.", n->fetch_failed},
+	};
+	family(out, "ckpt_node_up", "gauge", "1: there is a session with that node.");
+	for (unsigned i = 0; i < d->roster->n; i++)
+		if (i != d->self)
+			sample(out, "ckpt_node_up", and(no_labels, "node", d->roster->nodes[i].name),
+			       net_is_up(d->net, i));
+	for (size_t i = 0; i < sizeof(counters) / sizeof(counters[0]); i++) {
+		family(out, counters[i].name, "counter", counters[i].help);
+		sample(out, counters[i].name, no_labels, counters[i].value);
+	}
+}
+
 static void put_daemon(struct daemon *d, struct wbuf *out)
 {
 	struct space_view space = space_get(d->space);
@@ -184,11 +215,14 @@ static void put_daemon(struct daemon *d, struct wbuf *out)
 	sample_seconds(out, "ckpt_uptime_seconds", no_labels, clock_now() - d->started_ns);
 	gauge(out, "ckpt_memory_used_bytes", "Of the arenas of all jobs.", d->memory_used);
 	gauge(out, "ckpt_memory_tables_bytes", "Counted towards the limit for what is registered.", d->tables_used);
-	gauge(out, "ckpt_memory_limit_bytes", "The ceiling of both.", d->config.memory_limit);
+	gauge(out, "ckpt_memory_copies_bytes", "Of what is held for ranks of other nodes.", d->replicas_used);
+	gauge(out, "ckpt_memory_limit_bytes", "The ceiling of these together.", d->config.memory_limit);
 	if (space.known) {
 		gauge(out, "ckpt_store_free_bytes", "Of the store's file system, for this user.", space.free_bytes);
 		gauge(out, "ckpt_store_size_bytes", "Of the store's file system.", space.total_bytes);
 	}
+	if (d->replica)
+		put_cluster(d, out);
 	put_health(d, out);
 }
 
@@ -221,15 +255,18 @@ static uint64_t ranks_joined(const struct job *job)
 OF(world, job->world)
 OF(epoch, job->epoch)
 OF(ncaptured, job->measures.ncaptured)
+OF(nreplicated, job->measures.nreplicated)
 OF(ncommitted, job->saves.committed)
 OF(nverified, job->saves.verified)
 OF(captured_bytes, job->measures.captured_bytes)
 OF(written_bytes, job->measures.written_bytes)
 OF(write_ns, job->measures.write_ns)
 OF(captured_at, job->measures.captured_wall_ns)
+OF(replicated_at, job->measures.replicated_wall_ns)
 OF(durable_at, job->measures.durable_wall_ns)
 OF(verified_at, job->measures.verified_wall_ns)
 OF(captured_step, job->measures.captured_id.step)
+OF(replicated_step, job->measures.replicated_id.step)
 OF(durable_step, job->measures.durable_id.step)
 OF(verified_step, job->measures.verified_id.step)
 #undef OF
@@ -239,6 +276,8 @@ static const struct job_metric job_metrics[] = {
 	{"ckpt_job_ranks_joined", "gauge", "Ranks that take part in the epoch.", ranks_joined, false},
 	{"ckpt_job_epoch", "gauge", "The epoch; it rises with each loss.", epoch, false},
 	{"ckpt_saves_captured_total", "counter", "Saves that were complete in memory on every rank.", ncaptured, false},
+	{"ckpt_saves_replicated_total", "counter", "Saves of which other nodes held copies for every rank.",
+	 nreplicated, false},
 	{"ckpt_saves_durable_total", "counter", "Saves that were committed on storage.", ncommitted, false},
 	{"ckpt_saves_verified_total", "counter", "Saves that were read back from storage and matched.", nverified,
 	 false},
@@ -248,10 +287,13 @@ static const struct job_metric job_metrics[] = {
 	 true},
 	{"ckpt_last_captured_timestamp_seconds", "gauge", "When a save was last captured; 0: never.", captured_at,
 	 true},
+	{"ckpt_last_replicated_timestamp_seconds", "gauge", "When a save was last replicated; 0: never.", replicated_at,
+	 true},
 	{"ckpt_last_durable_timestamp_seconds", "gauge", "When a save was last durable; 0: never.", durable_at, true},
 	{"ckpt_last_verified_timestamp_seconds", "gauge", "When a save was last verified; 0: never.", verified_at,
 	 true},
 	{"ckpt_last_captured_step", "gauge", "The step of that save.", captured_step, false},
+	{"ckpt_last_replicated_step", "gauge", "The step of that save.", replicated_step, false},
 	{"ckpt_last_durable_step", "gauge", "The step of that save.", durable_step, false},
 	{"ckpt_last_verified_step", "gauge", "The step of that save.", verified_step, false},
 };
@@ -275,6 +317,8 @@ static void put_histograms(struct daemon *d, struct wbuf *out)
 {
 	family(out, "ckpt_save_captured_seconds", "histogram", "From begin until captured on every rank.");
 	EACH_JOB(d, job) sample_histogram(out, "ckpt_save_captured_seconds", of_job(job), &job->measures.captured);
+	family(out, "ckpt_save_replicated_seconds", "histogram", "From begin until held by other nodes, too.");
+	EACH_JOB(d, job) sample_histogram(out, "ckpt_save_replicated_seconds", of_job(job), &job->measures.replicated);
 	family(out, "ckpt_save_durable_seconds", "histogram", "From begin until committed on storage.");
 	EACH_JOB(d, job) sample_histogram(out, "ckpt_save_durable_seconds", of_job(job), &job->measures.durable);
 	family(out, "ckpt_save_verified_seconds", "histogram", "From begin until read back and matched.");
@@ -285,7 +329,7 @@ static void put_histograms(struct daemon *d, struct wbuf *out)
 	family(out, "ckpt_restore_seconds", "histogram",
 	       "From when all ranks have asked until the daemon has what they restore, by source.");
 	EACH_JOB(d, job)
-	for (uint32_t source = 1; source < 4; source += 2) /* there are no peers */
+	for (uint32_t source = WIRE_FROM_MEMORY; source <= WIRE_FROM_STORAGE; source++)
 		sample_histogram(out, "ckpt_restore_seconds", and(of_job(job), "source", source_name(source)),
 				 &job->measures.restore[source]);
 }

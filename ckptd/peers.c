@@ -2,13 +2,16 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "copies.h"
+#include "format/peer.h"
 #include "loop.h"
 #include "net.h"
+#include "replica.h"
 #include "roster.h"
 
 #include <sys/epoll.h>
 
-enum { REFUSED_S = 10 };
+enum { REFUSED_S = 10, PATIENCE_S = 10 };
 
 static const char *name_of(const struct daemon *d, unsigned node)
 {
@@ -19,19 +22,24 @@ static void on_up(void *arg, unsigned node)
 {
 	struct daemon *d = arg;
 	log_info("node %s is there", name_of(d, node));
+	replica_node_up(d->replica, node);
 }
 
 static void on_down(void *arg, unsigned node, int rc)
 {
 	struct daemon *d = arg;
 	log_warn("node %s is lost: %s", name_of(d, node), err_name(rc));
+	replica_node_down(d->replica, node);
 }
 
 /* What nobody understands is of another release, or the other side is broken: either way it cannot go on. */
 static void on_message(void *arg, unsigned node, uint16_t type, const void *body, size_t len)
 {
 	struct daemon *d = arg;
-	(void)body;
+	if (type >= PEER_OFFER && type < PEER_TYPE_END) {
+		replica_message(d->replica, node, type, body, len);
+		return;
+	}
 	log_warn("node %s sends a message of type %u with %zu bytes, which is not known here", name_of(d, node), type,
 		 len);
 	net_drop(d->net, node, -EPROTO);
@@ -42,6 +50,7 @@ static void on_net(void *arg, uint32_t events)
 	struct daemon *d = arg;
 	(void)events;
 	net_poll(d->net);
+	replica_tick(d->replica); /* what has ended lets the next begin */
 }
 
 static int find_self(struct daemon *d, struct err *err)
@@ -61,6 +70,19 @@ static int find_self(struct daemon *d, struct err *err)
 	return 0;
 }
 
+static int open_replica(struct daemon *d, struct err *err)
+{
+	const struct replica_config config = {.daemon = d,
+					      .net = d->net,
+					      .roster = d->roster,
+					      .self = d->self,
+					      .bandwidth = &d->config.net_bandwidth,
+					      .patience_ns = PATIENCE_S * CLOCK_NS_PER_S,
+					      .find = copies_find,
+					      .arg = d};
+	return replica_new(&config, &d->replica) ? err_set(err, -ENOMEM, "no memory for copies") : 0;
+}
+
 int peers_open(struct daemon *d, struct err *err)
 {
 	const struct config *config = &d->config;
@@ -77,6 +99,8 @@ int peers_open(struct daemon *d, struct err *err)
 		.key_file = config->cluster_key,
 		.peer_timeout_ns = config->peer_timeout_ms * CLOCK_NS_PER_MS};
 	rc = net_new(&net, &events, &d->net, err);
+	if (!rc)
+		rc = open_replica(d, err);
 	if (!rc && !loop_watch(d->loop, net_event_fd(d->net), EPOLLIN, on_net, d))
 		rc = err_set(err, -ENOMEM, "cannot watch the net");
 	if (!rc)
@@ -87,7 +111,10 @@ int peers_open(struct daemon *d, struct err *err)
 /* Another key cannot be told from a stranger. */
 void peers_tick(struct daemon *d, uint64_t now)
 {
-	if (!d->net || now < d->next_refused)
+	if (!d->net)
+		return;
+	replica_tick(d->replica);
+	if (now < d->next_refused)
 		return;
 	uint64_t refused = net_counts(d->net).refused;
 	d->next_refused = clock_deadline(REFUSED_S * CLOCK_NS_PER_S);
@@ -103,6 +130,8 @@ void peers_close(struct daemon *d)
 {
 	net_free(d->net);
 	d->net = NULL;
+	replica_free(d->replica);
+	d->replica = NULL;
 	roster_free(d->roster);
 	d->roster = NULL;
 }

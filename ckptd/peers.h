@@ -7,11 +7,11 @@
 
 #include <stdint.h>
 
-/* Opens daemon->roster and daemon->net and has the loop watch them; without the setting `cluster` there are none. */
+/* Opens daemon->roster, daemon->net and daemon->replica and has the loop watch them; without the setting `cluster` there are none. */
 int peers_open(struct daemon *daemon, struct err *err);
-/* To be called now and then: says what the net only counts. */
+/* At each tick: what the net only counts is said, copies go on. */
 void peers_tick(struct daemon *daemon, uint64_t now);
-/* Says goodbye to all. NULL nets are allowed. */
+/* Says goodbye to all. Workers have ended. NULL nets are allowed. */
 void peers_close(struct daemon *daemon);
 
 #endif

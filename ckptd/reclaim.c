@@ -25,7 +25,8 @@ static bool needed_in_memory(const struct snapshot *s, const struct snapshot *ne
 		return true;
 	if (s->rc || s->damaged)
 		return false;
-	return s == newest || s->state < SNAPSHOT_CAPTURED || saves_wants_commit(s) || is_lent(s);
+	return s == newest || copies_keep(&s->saves->job->copies, s->id) || s->state < SNAPSHOT_CAPTURED ||
+	       saves_wants_commit(s) || is_lent(s);
 }
 
 static bool being_verified(const struct snapshot *s)
@@ -61,7 +62,10 @@ void saves_reclaim(struct saves *saves)
 	struct snapshot *newest = saves_in_memory(saves, UINT64_MAX);
 	list_for_safe(node, &saves->snapshots) {
 		struct snapshot *s = snapshot_of(node);
-		if (needed_in_memory(s, newest) || !snapshot_release(s) || !snapshot_idle(s) || being_verified(s))
+		if (needed_in_memory(s, newest) || !snapshot_release(s))
+			continue;
+		snapshot_publish(s); /* no copy of it will be made any more */
+		if (!snapshot_idle(s) || being_verified(s))
 			continue;
 		if (somebody_may_begin(s, newest) && kept++ < FAILED_KEPT)
 			continue;

@@ -68,6 +68,7 @@ void saves_report(struct saves *saves, const struct snapshot *s, int rc);
 void saves_copied(struct saves *saves, const struct snapshot *s);
 void saves_digested(struct saves *saves, struct snapshot *s);
 void saves_failed(struct saves *saves, const struct snapshot *s, int rc);
+bool saves_are_copied(const struct saves *saves);                             /* to other nodes */
 const struct memory *saves_memory(const struct saves *saves, uint32_t index); /* the rank's arena now */
 uint32_t saves_rank(const struct saves *saves, uint32_t index);               /* its number in the world */
 

@@ -53,6 +53,7 @@ static void set_durable(struct saves *saves, struct snapshot *s)
 	saves->committed++;
 	s->durable_ns = clock_now();
 	snapshot_set_state(s, SNAPSHOT_DURABLE);
+	copies_durable(&saves->job->copies, s->id);
 	s->verify_queued = saves->job->policy.verify;
 	tell_durable(saves, s, c);
 	catalog_committed(saves->daemon->catalog, saves->job->name, s->id, c->bytes, (uint32_t)c->files,
@@ -73,11 +74,29 @@ static void set_verified(struct saves *saves, struct snapshot *s)
 	snapshot_publish(s);
 }
 
+bool saves_are_copied(const struct saves *saves)
+{
+	return copies_wanted(saves->job) != 0;
+}
+
+static void set_replicated(struct saves *saves, struct step_id id, struct snapshot *s)
+{
+	copies_replicated(&saves->job->copies, id);
+	if (!s || s->replicated_ns || !snapshot_is_captured(s))
+		return;
+	s->replicated_ns = clock_now();
+	log_info("job %s: step %lu epoch %u replicated, %.0f ms after begin", saves->job->name,
+		 (unsigned long)s->id.step, s->id.epoch, (double)(s->replicated_ns - s->opened_ns) / 1e6);
+	snapshot_publish(s);
+}
+
 void saves_level(struct saves *saves, struct step_id id, enum level_shown level)
 {
 	struct snapshot *s = saves_find(saves, id);
 	if (s && level == LEVEL_CAPTURED)
 		snapshot_captured(s);
+	else if (level == LEVEL_REPLICATED)
+		set_replicated(saves, id, s);
 	else if (s && level == LEVEL_DURABLE)
 		set_durable(saves, s);
 	else if (s && level == LEVEL_VERIFIED)

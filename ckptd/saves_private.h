@@ -1,4 +1,4 @@
-/* Private to saves.c and reclaim.c. */
+/* Private to saves*.c, reclaim.c, queue.c and copies.c. */
 #ifndef CKPTD_SAVES_PRIVATE_H
 #define CKPTD_SAVES_PRIVATE_H
 

@@ -26,6 +26,7 @@ static void adopt(void *arg, uint32_t node, uint32_t epoch, bool resumed)
 
 static void freeze(struct job *job)
 {
+	copies_epoch(&job->copies);
 	/* Arenas first: from here on no rank of the old epoch gets anything promoted, whatever it is doing. */
 	for (uint32_t r = 0; r < job->nlocal; r++)
 		if (job->ranks[r].mem)
@@ -119,6 +120,13 @@ static void fail(void *arg, uint32_t node, struct step_id id, int rc, const char
 	saves_fail(&job->saves, id, rc, text);
 }
 
+static void copy(void *arg, uint32_t node, struct step_id id)
+{
+	struct job *job = arg;
+	(void)node;
+	copies_order(&job->copies, id);
+}
+
 static void seal(void *arg, uint32_t node, struct step_id id, const struct wbuf *manifest)
 {
 	struct job *job = arg;
@@ -141,6 +149,7 @@ int seat_take(struct job *job, uint32_t epoch)
 					    .refuse = refuse,
 					    .level = level,
 					    .fail = fail,
+					    .copy = copy,
 					    .seal = seal};
 	int rc = coord_new(job->name, job->world, 1, epoch, &job->orders, &job->coord);
 	if (!rc)

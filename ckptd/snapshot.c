@@ -304,9 +304,14 @@ void snapshot_fail(struct snapshot *s, int rc, const char *fmt, ...)
 		saves_failed(s->saves, s, rc);
 }
 
+bool snapshot_is_captured(const struct snapshot *s)
+{
+	return s->state >= SNAPSHOT_CAPTURED && s->state != SNAPSHOT_FAILED;
+}
+
 bool snapshot_in_memory(const struct snapshot *s)
 {
-	if (s->state < SNAPSHOT_CAPTURED || s->state == SNAPSHOT_FAILED || s->damaged)
+	if (!snapshot_is_captured(s) || s->damaged)
 		return false;
 	for (uint32_t r = 0; r < s->nparts; r++)
 		if (s->parts[r].state != PART_DIGESTED || s->parts[r].mem != saves_memory(s->saves, r))
@@ -350,7 +355,7 @@ static int level_of(const struct snapshot *s)
 {
 	switch (s->state) {
 	case SNAPSHOT_CAPTURED:
-		return LEVEL_CAPTURED;
+		return s->replicated_ns ? LEVEL_REPLICATED : LEVEL_CAPTURED;
 	case SNAPSHOT_DURABLE:
 		return LEVEL_DURABLE;
 	case SNAPSHOT_VERIFIED:
@@ -360,10 +365,19 @@ static int level_of(const struct snapshot *s)
 	}
 }
 
+/* Of what is captured: what its next level waits for. */
+static enum late_phase late_captured(const struct snapshot *s)
+{
+	if (s->commit && !s->storage_rc)
+		return s->commit->state <= COMMIT_DATA ? LATE_WRITE : LATE_COMMIT;
+	/* Its slots are given back, or it is one that others overtake: no copy is made of it. */
+	return !s->replicated_ns && saves_are_copied(s->saves) && snapshot_in_memory(s) ? LATE_COPY : LATE_NOBODY;
+}
+
 void snapshot_publish(struct snapshot *s)
 {
-	if (s->commit && s->state == SNAPSHOT_CAPTURED) {
-		s->late_phase = s->commit->state <= COMMIT_DATA ? LATE_WRITE : LATE_COMMIT;
+	if (s->state == SNAPSHOT_CAPTURED) {
+		s->late_phase = late_captured(s);
 		s->late_rank = 0;
 	} else if (s->state == SNAPSHOT_DURABLE) {
 		s->late_phase =

@@ -4,6 +4,8 @@
  *   OPEN ──► COPIED ──► CAPTURED ──► DURABLE ──► VERIFIED
  *     └────────┴──► FAILED              (the memory copy of a CAPTURED one stays good when storage fails: storage_rc)
  *
+ * From CAPTURED on it may also become replicated, before or after it is on storage.
+ *
  * OPEN: some rank has begun. COPIED: every local rank's device has finished and its fence was called. From CAPTURED on the coordinator
  * says what is true for every rank of the job: CAPTURED when the host's digests of every copy match those born at the source. */
 #ifndef CKPTD_SNAPSHOT_H
@@ -64,11 +66,12 @@ struct snapshot {
 	bool damaged;   /* its copy in memory no longer matches its digests */
 	unsigned works; /* digest items in flight */
 	uint64_t opened_ns, captured_ns, commit_ns, durable_ns, verified_ns; /* commit_ns: writing began */
+	uint64_t replicated_ns; /* every rank of the job has its copies on other nodes since; 0: not */
 	uint32_t late_rank, late_phase;
 	int shown_level, shown_error;
 	uint32_t shown_rank, shown_phase;
 	enum level_shown noted_level; /* of the measures: what was counted */
-	bool noted_failed;
+	bool noted_failed, noted_replicated;
 };
 
 int snapshot_new(struct saves *saves, struct step_id id, uint32_t nparts, struct snapshot **out);
@@ -88,6 +91,8 @@ void snapshot_fail(struct snapshot *s, int rc, const char *fmt, ...) __attribute
 void snapshot_set_state(struct snapshot *s, enum snapshot_state state);
 const char *snapshot_state_name(enum snapshot_state state);
 
+/* Complete and good on every rank, whatever became of it since. */
+bool snapshot_is_captured(const struct snapshot *s);
 /* Its copy in memory is complete, not yet given back, and in the arenas that the ranks use now. */
 bool snapshot_in_memory(const struct snapshot *s);
 /* Nothing of it runs. */

@@ -247,6 +247,7 @@ void spanlog_save(struct spanlog *log, const char *job, const struct save_record
 	key_text(&out, "target", r->to_storage ? "storage" : "memory");
 	key_text(&out, "level", level_name(r->level));
 	key_ns(&out, "captured_ns", r->captured_ns, r->level >= LEVEL_CAPTURED);
+	key_ns(&out, "replicated_ns", r->replicated_ns, r->replicated_ns != 0);
 	key_ns(&out, "durable_ns", r->durable_ns, r->level >= LEVEL_DURABLE);
 	key_ns(&out, "verified_ns", r->verified_ns, r->level >= LEVEL_VERIFIED);
 	key_ns(&out, "write_ns", r->write_ns, r->level >= LEVEL_DURABLE);

@@ -6,6 +6,9 @@
 #include "health.h"
 #include "http.h"
 #include "job.h"
+#include "net.h"
+#include "replica.h"
+#include "roster.h"
 #include "space.h"
 #include "store/disk.h"
 
@@ -122,10 +125,11 @@ static json_t *recoveries_json(const struct job *job)
 
 static json_t *save_json(const struct save_record *r)
 {
-	return json_pack("{s:I, s:i, s:I, s:s, s:s, s:o, s:o, s:o, s:o, s:I, s:I, s:o}", "step", (json_int_t)r->id.step,
-			 "epoch", (int)r->id.epoch, "begun_ns", (json_int_t)r->begun_wall_ns, "target",
-			 r->to_storage ? "storage" : "memory", "level", level_name(r->level), "captured_ms",
-			 known_ms(r->level >= LEVEL_CAPTURED, r->captured_ns), "durable_ms",
+	return json_pack("{s:I, s:i, s:I, s:s, s:s, s:o, s:o, s:o, s:o, s:o, s:I, s:I, s:o}", "step",
+			 (json_int_t)r->id.step, "epoch", (int)r->id.epoch, "begun_ns", (json_int_t)r->begun_wall_ns,
+			 "target", r->to_storage ? "storage" : "memory", "level", level_name(r->level), "captured_ms",
+			 known_ms(r->level >= LEVEL_CAPTURED, r->captured_ns), "replicated_ms",
+			 known_ms(r->replicated_ns != 0, r->replicated_ns), "durable_ms",
 			 known_ms(r->level >= LEVEL_DURABLE, r->durable_ns), "verified_ms",
 			 known_ms(r->level >= LEVEL_VERIFIED, r->verified_ns), "write_ms",
 			 known_ms(r->level >= LEVEL_DURABLE, r->write_ns), "captured_bytes",
@@ -148,8 +152,9 @@ static json_t *saves_json(const struct measures *m)
 	json_t *recent = json_array();
 	for (uint32_t i = 0; i < m->nsaves; i++)
 		json_array_append_new(recent, save_json(&m->saves[i]));
-	return json_pack("{s:o, s:o, s:o, s:I, s:I, s:o, s:o}", "captured",
-			 level_json(m->captured_id, m->captured_wall_ns, &m->captured), "durable",
+	return json_pack("{s:o, s:o, s:o, s:o, s:I, s:I, s:o, s:o}", "captured",
+			 level_json(m->captured_id, m->captured_wall_ns, &m->captured), "replicated",
+			 level_json(m->replicated_id, m->replicated_wall_ns, &m->replicated), "durable",
 			 level_json(m->durable_id, m->durable_wall_ns, &m->durable), "verified",
 			 level_json(m->verified_id, m->verified_wall_ns, &m->verified), "captured_bytes",
 			 (json_int_t)m->captured_bytes, "written_bytes", (json_int_t)m->written_bytes, "write_ms",
@@ -211,6 +216,18 @@ static json_t *halt_json(const struct job *job)
 			 (json_int_t)halt_need(job));
 }
 
+static json_t *copies_json(const struct job *job)
+{
+	const struct copies *c = &job->copies;
+	if (!copies_wanted(job))
+		return json_null();
+	return json_pack("{s:i, s:o, s:o, s:b, s:i, s:o}", "wanted", (int)copies_wanted(job), "step",
+			 c->id.epoch ? json_integer((json_int_t)c->id.step) : json_null(), "epoch",
+			 c->id.epoch ? json_integer((json_int_t)c->id.epoch) : json_null(), "under_way",
+			 (c->todo | c->sending) != 0, "ranks_missing", (int)copies_missing(c), "error",
+			 c->why.text[0] ? text_json(c->why.text) : json_null());
+}
+
 static json_t *job_json(struct job *job, uint64_t now)
 {
 	json_t *ranks = json_array(), *snapshots = json_array();
@@ -218,12 +235,12 @@ static json_t *job_json(struct job *job, uint64_t now)
 		json_array_append_new(ranks, rank_json(&job->ranks[r], now));
 	list_for(node, &job->saves.snapshots)
 		json_array_append_new(snapshots, snapshot_json(list_entry(node, struct snapshot, link)));
-	return json_pack("{s:s, s:i, s:i, s:s, s:b, s:o, s:o, s:o, s:I, s:I, s:I, s:o, s:o, s:o}", "name", job->name,
-			 "world", (int)job->world, "epoch", (int)job->epoch, "state", job_state(job), "stopping",
-			 job->stop, "halt", halt_json(job), "ranks", ranks, "snapshots", snapshots, "committed",
-			 (json_int_t)job->saves.committed, "failed", (json_int_t)job->saves.failed, "verified",
-			 (json_int_t)job->saves.verified, "saves", saves_json(&job->measures), "recoveries",
-			 recoveries_json(job), "policy", policy_json(&job->policy));
+	return json_pack("{s:s, s:i, s:i, s:s, s:b, s:o, s:o, s:o, s:I, s:I, s:I, s:o, s:o, s:o, s:o}", "name",
+			 job->name, "world", (int)job->world, "epoch", (int)job->epoch, "state", job_state(job),
+			 "stopping", job->stop, "halt", halt_json(job), "ranks", ranks, "snapshots", snapshots,
+			 "committed", (json_int_t)job->saves.committed, "failed", (json_int_t)job->saves.failed,
+			 "verified", (json_int_t)job->saves.verified, "saves", saves_json(&job->measures), "copies",
+			 copies_json(job), "recoveries", recoveries_json(job), "policy", policy_json(&job->policy));
 }
 
 static json_t *disk_json(const struct daemon *d)
@@ -254,19 +271,38 @@ static json_t *health_of(struct daemon *d)
 	return json_pack("{s:s, s:o}", "status", health_status_name(severity), "findings", findings);
 }
 
+static json_t *cluster_json(const struct daemon *d)
+{
+	json_t *nodes = json_array();
+	if (!d->replica) {
+		json_decref(nodes);
+		return json_null();
+	}
+	for (unsigned i = 0; i < d->roster->n; i++)
+		json_array_append_new(nodes, json_pack("{s:s, s:b, s:b}", "name", d->roster->nodes[i].name, "self",
+						       i == d->self, "up", i == d->self || net_is_up(d->net, i)));
+	const struct replica_counts *n = replica_counts(d->replica);
+	return json_pack("{s:o, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "nodes", nodes, "sent",
+			 (json_int_t)n->sent, "sent_bytes", (json_int_t)n->sent_bytes, "send_failed",
+			 (json_int_t)n->send_failed, "remade", (json_int_t)n->remade, "held", (json_int_t)n->held,
+			 "refused", (json_int_t)n->refused, "served", (json_int_t)n->served, "fetched",
+			 (json_int_t)n->fetched, "fetch_failed", (json_int_t)n->fetch_failed);
+}
+
 static json_t *daemon_json(struct daemon *d)
 {
 	uint64_t now = clock_now();
 	json_t *jobs = json_array();
 	list_for(node, &d->jobs)
 		json_array_append_new(jobs, job_json(list_entry(node, struct job, link), now));
-	return json_pack("{s:i, s:s, s:s, s:f, s:I, s:o, s:o, s:{s:I, s:I}, s:o, s:o, s:o, s:o}", "schema", 1, "node",
-			 d->config.node, "version", CKPT_VERSION, "uptime_s", (double)(now - d->started_ns) / 1e9,
-			 "now_ns", (json_int_t)clock_wall(), "store",
+	return json_pack("{s:i, s:s, s:s, s:f, s:I, s:o, s:o, s:{s:I, s:I, s:I}, s:o, s:o, s:o, s:o, s:o}", "schema", 1,
+			 "node", d->config.node, "version", CKPT_VERSION, "uptime_s",
+			 (double)(now - d->started_ns) / 1e9, "now_ns", (json_int_t)clock_wall(), "store",
 			 d->config.store ? text_json(d->config.store) : json_null(), "http",
 			 d->http ? json_string(http_address(d->http)) : json_null(), "memory", "used",
-			 (json_int_t)d->memory_used, "limit", (json_int_t)d->config.memory_limit, "disk", disk_json(d),
-			 "health", health_of(d), "jobs", jobs, "config", config_json(d));
+			 (json_int_t)d->memory_used, "copies", (json_int_t)d->replicas_used, "limit",
+			 (json_int_t)d->config.memory_limit, "disk", disk_json(d), "cluster", cluster_json(d), "health",
+			 health_of(d), "jobs", jobs, "config", config_json(d));
 }
 
 int status_encode(struct daemon *daemon, struct wbuf *out)

@@ -234,7 +234,7 @@ typedef enum ckpt_level {
 /* The level that is true for every rank now (>= 0), or the error that ended the snapshot. Never blocks. */
 int ckpt_poll(ckpt_snapshot *snap);
 /* Waits until the snapshot has reached the level. 0, the error that ended it (-EIO, -ENOSPC, -EBADMSG torn or damaged,
- * -ECANCELED superseded, never fenced or lost with a daemon, -ESTALE poisoned by a new epoch; at once, of a captured one that the
+ * -ECANCELED superseded (also by a later one that is copied to other nodes in its place), never fenced or lost with a daemon, -ESTALE poisoned by a new epoch; at once, of a captured one that the
  * operator's policies keep in memory: -EOPNOTSUPP passed over by persist-every, -EBUSY refused by save-policy), or -ETIMEDOUT with who
  * is late. While a new epoch waits for this rank it is -ESTALE, too: a save that was complete on every rank when the epoch began goes
  * on, and after ckpt_join it can be waited for again. -EINVAL for a level that this snapshot cannot reach (durable with CKPT_MEMORY;

@@ -16,8 +16,11 @@ static const char *level_name(ckpt_level level)
 
 static const char *phase_name(uint32_t phase)
 {
-	static const char *const names[] = {"",       "begin", "capture", "fence",
-					    "digest", "write", "commit",  "verification"};
+	static const char *const names[] = {[LATE_NOBODY] = "",         [LATE_BEGIN] = "begin",
+					    [LATE_CAPTURE] = "capture", [LATE_FENCE] = "fence",
+					    [LATE_DIGEST] = "digest",   [LATE_WRITE] = "write",
+					    [LATE_COMMIT] = "commit",   [LATE_VERIFY] = "verification",
+					    [LATE_GONE] = "",           [LATE_COPY] = "copies on other nodes"};
 	return phase < sizeof(names) / sizeof(*names) ? names[phase] : "";
 }
 
@@ -83,6 +86,20 @@ static bool never_verified(const struct ckpt_snapshot *snap, ckpt_level level)
 	       shown.late_phase == LATE_NOBODY;
 }
 
+/* What fails on its way to storage may still get its copies, and so may what only waits for the disk. */
+static bool is_copied(const struct shown *shown, ckpt_level level)
+{
+	return level == CKPT_REPLICATED && shown->level == LEVEL_CAPTURED && shown->late_phase == LATE_COPY;
+}
+
+/* A daemon that would copy says that it is about to as soon as a snapshot is captured. */
+static bool never_replicated(const struct ckpt_snapshot *snap, ckpt_level level)
+{
+	struct shown shown;
+	return level == CKPT_REPLICATED && stage_shown(snap->stage, snap->id, &shown) &&
+	       shown.level == LEVEL_CAPTURED && shown.late_phase == LATE_NOBODY;
+}
+
 static int say_failure(struct ckpt_snapshot *snap, int rc, uint64_t deadline, struct err *err)
 {
 	char text[WIRE_TEXT_MAX];
@@ -122,9 +139,11 @@ static int wait_level(struct ckpt_snapshot *snap, ckpt_level level, uint64_t dea
 		int rc = look(snap, &shown);
 		if (shown.level >= (int)level)
 			return 0;
-		if (rc)
+		if (rc && !is_copied(&shown, level))
 			return say_failure(snap, rc, clock_deadline(SENTENCE_PATIENCE), err);
 		rc = dead_end(snap, err);
+		if (!rc && never_replicated(snap, level))
+			rc = err_set(err, -ECANCELED, "its place was taken before it had copies on other nodes");
 		if (!rc && never_verified(snap, level))
 			rc = err_set(err, -EINVAL,
 				     "it is durable and never becomes verified: the daemon does not read back "

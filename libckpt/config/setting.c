@@ -18,6 +18,7 @@ enum {
 	PEER_TIMEOUT_MIN = 100,  /* ms. Below, a busy machine looks dead */
 	KEEP_MAX = 1000000,      /* checkpoints */
 	USERS_MAX = 256,
+	COPIES_MAX = 4,
 	SAVE_QUEUE_MAX = 5, /* slots of a rank, less one to capture into, one being written, the newest in memory */
 };
 
@@ -61,6 +62,9 @@ const struct setting settings[] = {
 	{"peer-timeout", NODE(peer_timeout_ms), .type = SETTING_DURATION, .flag = "peer-timeout",
 	 .env = "CKPT_PEER_TIMEOUT", .value = "TIME", .fallback = "1s", .min = PEER_TIMEOUT_MIN, .max = TIME_MAX,
 	 .restart = true, .help = "another node that is silent for so long is lost"},
+	{"net-bandwidth", NODE(net_bandwidth), .type = SETTING_BYTES, .flag = "net-bandwidth",
+	 .env = "CKPT_NET_BANDWIDTH", .value = "SIZE", .fallback = "0", .min = BANDWIDTH_MIN, .max = 1ull << 50,
+	 .zero = true, .help = "all jobs together copy at most this much to other nodes per second; 0: no limit"},
 	{"memory-limit", NODE(memory_limit), .type = SETTING_BYTES, .flag = "memory-limit", .env = "CKPT_MEMORY_LIMIT",
 	 .value = "SIZE", .fallback_text = "80% of the memory, or of the control group's", .min = 1, .max = UINT64_MAX,
 	 .help = "ceiling for the arenas of all jobs and what is kept of their tables"},
@@ -130,6 +134,9 @@ const struct setting settings[] = {
 	{"keep-daily", JOB(keep_daily), .type = SETTING_COUNT, .flag = "keep-daily", .env = "CKPT_KEEP_DAILY",
 	 .value = "N", .fallback = "0", .max = KEEP_MAX,
 	 .help = "keep the newest checkpoint of each of the last N days (UTC) that have one; 0: not a rule"},
+	{"copies", JOB(copies), .type = SETTING_COUNT, .flag = "copies", .env = "CKPT_COPIES", .value = "N",
+	 .fallback = "1", .max = COPIES_MAX,
+	 .help = "in a cluster: copies of each snapshot in the memory of other nodes; 0: none"},
 	{"save-timeout", JOB(save_timeout_ms), .type = SETTING_DURATION, .flag = "save-timeout",
 	 .env = "CKPT_SAVE_TIMEOUT", .value = "TIME", .fallback = "2m", .min = 1, .max = TIME_MAX,
 	 .help = "a step that is begun must be captured on every rank within this"},

@@ -36,6 +36,7 @@ struct config {
 	const char *cluster_key;    /* path of a file; NULL: none */
 	uint64_t fabric_provider;   /* index of the choice */
 	uint64_t peer_timeout_ms;   /* silence after which another node counts as lost */
+	uint64_t net_bandwidth;     /* bytes/s of what is copied to other nodes; 0: as fast as the network */
 	uint64_t memory_limit;      /* bytes of arenas on this node */
 	uint64_t huge_pages;        /* enum huge_pages of ckptd */
 	uint64_t write_bandwidth;   /* bytes/s of all jobs; 0: as fast as the storage */
@@ -67,6 +68,7 @@ struct policy {
 	uint64_t persist_every;    /* of the saves to storage that the ranks ask for */
 	uint64_t compress;         /* enum compress */
 	uint64_t full_every;       /* checkpoints that a file which does not change may serve */
+	uint64_t copies;           /* of each snapshot, in the memory of other nodes */
 	uint64_t save_timeout_ms;  /* from the first begin of a step until it is captured on every rank */
 	uint64_t join_timeout_ms;  /* a barrier of ranks (register, join, restore) */
 	uint64_t stall_timeout_ms; /* a commit that makes no progress */

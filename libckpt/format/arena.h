@@ -69,6 +69,7 @@ enum late_phase {
 	LATE_COMMIT,
 	LATE_VERIFY, /* durable, and it will be read back; LATE_NOBODY then: it will not */
 	LATE_GONE,   /* the daemon was restarted after it had given the slot back: no further level can come */
+	LATE_COPY, /* captured, and it is copied to other nodes, if no newer one is before; LATE_NOBODY then: it is not */
 };
 
 /* Written by the daemon under a sequence lock: odd while it changes. The ring is searched by (epoch, step), epoch 0: unused. An entry

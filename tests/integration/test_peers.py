@@ -1,36 +1,12 @@
 """Daemons of a cluster: they find each other, see each other's end, and do not start where something is missing."""
 
-import os
 import pathlib
 import signal
-import socket
 import subprocess
 import sys
-import tempfile
 
-from fleet import Daemon
+from neighbours import Cluster
 from tap import BIN, DEADLINE, Cases, expect, has, until
-
-
-def free_port(host):
-    with socket.socket() as sock:
-        sock.bind((host, 0))
-        return sock.getsockname()[1]
-
-
-class Cluster:
-    def __init__(self, names):
-        self.top = pathlib.Path(tempfile.mkdtemp())
-        self.roster, self.key = self.top / "roster", self.top / "key"
-        hosts = [f"127.0.0.{n + 1}" for n in range(len(names))]
-        self.roster.write_text("".join(f"{name} {host}:{free_port(host)}\n" for name, host in zip(names, hosts)))
-        self.key.write_text(os.urandom(32).hex())
-        self.key.chmod(0o600)
-
-    def daemon(self, name):
-        daemon = Daemon(store=False)
-        daemon.options = ["--node", name, "--cluster", self.roster, "--cluster-key", self.key]
-        return daemon
 
 
 def log_has(daemon, text):

@@ -97,6 +97,13 @@ static void on_fail(void *arg, uint32_t node, struct step_id id, int rc, const c
 	snprintf(told[node].text, sizeof(told[node].text), "%s", text);
 }
 
+static void on_copy(void *arg, uint32_t node, struct step_id id)
+{
+	(void)arg;
+	told[node].copies++;
+	told[node].copied = id;
+}
+
 static void on_seal(void *arg, uint32_t node, struct step_id id, const struct wbuf *manifest)
 {
 	(void)arg;
@@ -127,6 +134,7 @@ void coord_maker_setup(void)
 				       .refuse = on_refuse,
 				       .level = on_level,
 				       .fail = on_fail,
+				       .copy = on_copy,
 				       .seal = on_seal};
 	cr_assert_eq(coord_new("main", WORLD, NODES, 1, &orders, &coord), 0);
 	for (uint32_t n = 0; n < NODES; n++) {

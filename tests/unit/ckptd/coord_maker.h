@@ -10,7 +10,8 @@ extern struct coord *coord;
 extern struct told {
 	uint32_t epoch, raised, joined, looked, fetched, restored, refused, told;
 	int refusal, failure;
-	struct step_id failed;
+	struct step_id failed, copied;
+	uint32_t copies;
 	enum level_shown level;
 	struct coord_choice choice;
 	uint32_t seals;

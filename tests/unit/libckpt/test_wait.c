@@ -244,6 +244,49 @@ Test(wait, levels_that_cannot_come_are_refused)
 	crew_down(&c);
 }
 
+static ckpt_snapshot *begun_with_peers(struct crew *c)
+{
+	ckpt_snapshot *snap;
+	*c = (struct crew){.f = fake_start(1), .world = 1};
+	ckpt_options o = {.size = sizeof(o), .socket = fake_socket(c->f), .world = 1, .timeout_ms = 5000};
+	fake_manners(c->f, &(struct fake_manners){.peers = true});
+	cr_assert_eq(ckpt_open(&o, &c->s[0], NULL, 0), 0);
+	crew_register(c);
+	crew_join(c);
+	cr_assert_eq(ckpt_begin(c->s[0], 120, CKPT_STORAGE, NULL, &snap), 0, "%s", ckpt_error(c->s[0]));
+	cr_assert_eq(ckpt_fence(snap, NULL), 0);
+	return snap;
+}
+
+Test(wait, copies_on_other_nodes_may_come_although_storage_has_failed)
+{
+	struct crew c;
+	ckpt_snapshot *snap = begun_with_peers(&c);
+	fake_publish(c.f, &(struct fake_level){
+				  .id = {120, 1}, .level = LEVEL_CAPTURED, .error = -ENOSPC, .late_phase = LATE_COPY});
+	cr_assert_eq(ckpt_wait(snap, CKPT_REPLICATED, 0), -ETIMEDOUT);
+	cr_assert_str_eq(ckpt_error(c.s[0]),
+			 "step 120: not replicated after 0 ms: waiting for rank 0 (copies on other nodes)");
+	cr_assert_eq(ckpt_wait(snap, CKPT_DURABLE, 0), -ENOSPC);
+	publish(&c, 120, LEVEL_REPLICATED, 0);
+	cr_assert_eq(ckpt_wait(snap, CKPT_REPLICATED, 0), 0);
+	cr_assert_eq(ckpt_wait(snap, CKPT_DURABLE, 0), -ETIMEDOUT);
+	ckpt_snapshot_free(snap);
+	crew_down(&c);
+}
+
+Test(wait, what_is_overtaken_by_a_later_snapshot_never_gets_copies)
+{
+	struct crew c;
+	ckpt_snapshot *snap = begun_with_peers(&c);
+	fake_publish(c.f, &(struct fake_level){.id = {120, 1}, .level = LEVEL_CAPTURED, .late_phase = LATE_COPY});
+	cr_assert_eq(ckpt_wait(snap, CKPT_REPLICATED, 20), -ETIMEDOUT);
+	publish(&c, 120, LEVEL_CAPTURED, 0);
+	cr_assert_eq(ckpt_wait(snap, CKPT_REPLICATED, 20000), -ECANCELED);
+	ckpt_snapshot_free(snap);
+	crew_down(&c);
+}
+
 Test(wait, an_entry_that_its_writer_left_half_written_is_not_read)
 {
 	struct crew c;

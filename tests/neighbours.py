@@ -1,0 +1,67 @@
+"""Daemons of a cluster on this machine's loopback, each with a node's name, a socket and perhaps a store of its own."""
+
+import contextlib
+import json
+import os
+import pathlib
+import socket
+import tempfile
+
+from fleet import Daemon, Failure, expect, until
+
+
+def free_port(host):
+    with socket.socket() as sock:
+        sock.bind((host, 0))
+        return sock.getsockname()[1]
+
+
+class Neighbour(Daemon):
+    """A daemon of a Cluster."""
+
+    def status(self):
+        code, out, err = self.ckpt("status", "--json", "--socket", self.socket)
+        expect(code == 0, f"status: exit {code}: {err}")
+        return json.loads(out)
+
+    def job(self, name="main"):
+        return next((job for job in self.status()["jobs"] if job["name"] == name), None)
+
+    def held(self):
+        """Bytes that it holds for others."""
+        return self.status()["memory"]["copies"]
+
+
+class Cluster:
+    def __init__(self, names):
+        self.top = pathlib.Path(tempfile.mkdtemp())
+        self.roster, self.key = self.top / "roster", self.top / "key"
+        hosts = [f"127.0.0.{n + 1}" for n in range(len(names))]
+        self.roster.write_text("".join(f"{name} {host}:{free_port(host)}\n" for name, host in zip(names, hosts)))
+        self.key.write_text(os.urandom(32).hex())
+        self.key.chmod(0o600)
+
+    def daemon(self, name, *options):
+        daemon = Neighbour(store=False)
+        daemon.options = ["--node", name, "--cluster", self.roster, "--cluster-key", self.key,
+                          "--peer-timeout", "10s", *map(str, options)]  # on a busy machine nobody is lost but who is killed
+        return daemon
+
+
+@contextlib.contextmanager
+def neighbours(names, **options):
+    """All of them, once they know each other. options: of those that are named."""
+    cluster = Cluster(names)
+    daemons = {name: cluster.daemon(name, *options.get(name, ())) for name in names}
+    try:
+        for daemon in daemons.values():
+            daemon.start()
+        for daemon in daemons.values():
+            until(lambda d=daemon: all(n["up"] for n in d.status()["cluster"]["nodes"]), "the nodes find each other")
+        yield daemons
+    except Exception as error:
+        logs = "".join(f"---- {name}\n{daemon.text()[-3000:]}" for name, daemon in daemons.items())
+        raise Failure(f"{type(error).__name__}: {error}\n{logs}") from error
+    finally:
+        for daemon in daemons.values():
+            daemon.close()
