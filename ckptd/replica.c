@@ -25,6 +25,7 @@ int replica_new(const struct replica_config *config, struct replica **out)
 	if (!r)
 		return -ENOMEM;
 	r->config = *config;
+	r->born_ns = clock_now();
 	list_init(&r->jobs);
 	list_init(&r->outbox);
 	throttle_init(&r->throttle, config->bandwidth);
@@ -35,6 +36,7 @@ int replica_new(const struct replica_config *config, struct replica **out)
 
 static void copied_free(struct copied *job)
 {
+	survey_end(job);
 	list_remove(&job->link);
 	free(job->reached);
 	free(job);
@@ -160,6 +162,7 @@ void replica_end(struct replica *r, const char *name)
 	if (!job || !job->epoch)
 		return;
 	struct step_id all = {.step = STEP_MAX, .epoch = job->epoch}; /* it may begin anew, in a later one */
+	survey_end(job);
 	fetch_end(job, -ESHUTDOWN);
 	send_end(job, -ESHUTDOWN);
 	hold_forget(job, all);
@@ -171,6 +174,7 @@ void replica_leave(struct replica *r, const char *name)
 	struct copied *job = copied_find(r, name);
 	if (!job)
 		return;
+	survey_end(job);
 	fetch_end(job, -ESHUTDOWN);
 	send_end(job, -ESHUTDOWN);
 }
@@ -276,6 +280,8 @@ static int take_head(struct replica *r, unsigned node, uint16_t type, const void
 		return rc;
 	if (type == PEER_SEAL)
 		hold_seal(job, node, &m);
+	else if (type == PEER_SURVEY)
+		survey_asked(job, node, &m);
 	else if (type == PEER_HELD)
 		send_held(job, node, &m);
 	else if (!hold_release(job, node, &m))
@@ -306,9 +312,13 @@ void replica_message(struct replica *r, unsigned node, uint16_t type, const void
 	case PEER_FORGET:
 		TAKE(forget, hold_forget(job, m.before));
 		break;
+	case PEER_HOLDINGS:
+		TAKE(holdings, survey_answer(job, node, &m));
+		break;
 	case PEER_SEAL:
 	case PEER_HELD:
 	case PEER_RELEASE:
+	case PEER_SURVEY:
 		rc = take_head(r, node, type, body, len, &err);
 		break;
 	default:
@@ -325,8 +335,10 @@ void replica_message(struct replica *r, unsigned node, uint16_t type, const void
 void replica_node_up(struct replica *r, unsigned node)
 {
 	forget_placement(r);
-	list_for(it, &r->jobs)
+	list_for(it, &r->jobs) {
 		send_up(list_entry(it, struct copied, link), node);
+		survey_up(list_entry(it, struct copied, link), node);
+	}
 }
 
 void replica_node_down(struct replica *r, unsigned node)
@@ -338,6 +350,7 @@ void replica_node_down(struct replica *r, unsigned node)
 		serve_down(job, node);
 		fetch_down(job, node);
 		send_down(job, node);
+		survey_down(job, node);
 	}
 }
 
@@ -351,6 +364,7 @@ void replica_tick(struct replica *r)
 		serve_tick(job);
 		fetch_tick(job);
 		send_tick(job);
+		survey_tick(job);
 	}
 }
 
@@ -359,7 +373,7 @@ bool replica_busy(const struct replica *r)
 	bool busy = r->noutbox || throttle_waiting(&r->throttle);
 	list_for(it, &r->jobs) {
 		const struct copied *job = list_entry(it, struct copied, link);
-		busy = busy || send_busy(job) || !list_empty(&job->fetches);
+		busy = busy || send_busy(job) || !list_empty(&job->fetches) || job->survey;
 	}
 	return busy;
 }

@@ -15,6 +15,8 @@
  * given to another one. Fetching is the same in the other direction: FETCH → SOURCE, copies, RELEASE; what was fetched is digested
  * before it is said to be there.
  *
+ * Who restores asks all nodes what they hold: SURVEY → HOLDINGS.
+ *
  * Epochs: a message of an older epoch than is known of its job changes nothing and is not answered. When the epoch is raised, what
  * arrives from an older one is closed and thrown away; what is held whole stays. */
 #ifndef CKPTD_REPLICA_H
@@ -111,6 +113,23 @@ void replica_inventory(const struct replica *r, const char *job, void (*fn)(void
 int replica_pin(struct replica *r, const char *job, uint32_t rank, struct step_id id, struct memory **mem,
 		uint32_t *slot);
 void replica_unpin(struct replica *r, struct memory *mem, uint32_t slot);
+/* What is held of a job by this node and all others that answer in time. Who is asked closes what is open of older epochs first. */
+struct replica_found {
+	unsigned node;
+	uint32_t rank, world;
+	struct step_id id;
+};
+struct replica_surveyed {
+	const char *job;
+	uint32_t epoch;
+	const struct replica_found *found;
+	size_t n;
+	unsigned unheard; /* nodes of the roster that are not there, or have not answered */
+	char names[64];   /* some of them */
+};
+/* Only the last one of a job ends; -ENOMEM, -ESTALE (the epoch). done: once, and perhaps inside. */
+int replica_survey(struct replica *r, const char *job, uint32_t epoch,
+		   void (*done)(void *arg, const struct replica_surveyed *surveyed), void *arg);
 /* Nobody will ask for snapshots before this one, here or where this node has sent them. */
 void replica_forget(struct replica *r, const char *job, struct step_id before);
 /* The job has ended: nothing of it is held, sent or fetched any more; callbacks come with -ESHUTDOWN. */

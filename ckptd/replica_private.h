@@ -1,4 +1,5 @@
-/* The parts of replica: the frame (replica.c), what is sent (replica_send.c), what is held (replica_hold.c), what others fetch here
+/* The parts of replica: the frame (replica.c), what is sent (replica_send.c), what is held (replica_hold.c), who holds what
+ * (replica_survey.c), what others fetch here
  * (replica_serve.c) and what is fetched there (replica_fetch.c). For these alone. */
 #ifndef CKPTD_REPLICA_PRIVATE_H
 #define CKPTD_REPLICA_PRIVATE_H
@@ -21,6 +22,7 @@ struct copied {
 	struct step_id forgotten; /* nobody asks for what is older */
 	bool *reached;            /* nodes that something was offered to */
 	struct list shipments, holdings, servings, fetches;
+	struct survey *survey; /* that runs; NULL: none */
 };
 
 struct replica {
@@ -30,6 +32,7 @@ struct replica {
 	struct list outbox; /* messages that found the queue full */
 	unsigned noutbox;
 	uint64_t tokens;
+	uint64_t born_ns;                               /* when it was made: others may still be on their way here */
 	struct placement placement[REPLICA_COPIES_MAX]; /* by copies - 1; holders NULL: to be made */
 	struct throttle throttle;
 	struct bucket bucket;
@@ -208,6 +211,16 @@ void fetch_epoch(struct copied *job);
 void fetch_down(struct copied *job, unsigned node);
 void fetch_tick(struct copied *job);
 void fetch_end(struct copied *job, int rc);
+
+/* ---- replica_survey.c */
+
+void survey_asked(struct copied *job, unsigned node, const struct peer_head *m);
+void survey_answer(struct copied *job, unsigned node, const struct peer_holdings *m);
+void survey_tick(struct copied *job);
+void survey_up(struct copied *job, unsigned node);
+void survey_down(struct copied *job, unsigned node);
+/* Nobody is told. */
+void survey_end(struct copied *job);
 
 static inline struct net_ticket to_net(const struct peer_ticket *t)
 {

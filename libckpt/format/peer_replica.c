@@ -7,9 +7,10 @@
 const char *peer_replica_name(uint16_t type)
 {
 	static const char *const names[PEER_TYPE_END] = {
-		[PEER_OFFER] = "OFFER",   [PEER_TICKET] = "TICKET",   [PEER_SEAL] = "SEAL",
-		[PEER_HELD] = "HELD",     [PEER_REFUSED] = "REFUSED", [PEER_FETCH] = "FETCH",
-		[PEER_SOURCE] = "SOURCE", [PEER_RELEASE] = "RELEASE", [PEER_FORGET] = "FORGET",
+		[PEER_OFFER] = "OFFER",   [PEER_TICKET] = "TICKET",     [PEER_SEAL] = "SEAL",
+		[PEER_HELD] = "HELD",     [PEER_REFUSED] = "REFUSED",   [PEER_FETCH] = "FETCH",
+		[PEER_SOURCE] = "SOURCE", [PEER_RELEASE] = "RELEASE",   [PEER_FORGET] = "FORGET",
+		[PEER_SURVEY] = "SURVEY", [PEER_HOLDINGS] = "HOLDINGS",
 	};
 	return type < PEER_TYPE_END && names[type] ? names[type] : "?";
 }
@@ -291,4 +292,49 @@ int peer_forget_decode(const void *body, size_t len, struct peer_forget *m, stru
 	m->before = get_id(&r);
 	int rc = finish(&r, PEER_FORGET, &m->head, err);
 	return rc ? rc : check_id(PEER_FORGET, m->before, false, err);
+}
+
+void peer_holding_put(const struct peer_holding *m, struct wbuf *items)
+{
+	wbuf_u32(items, m->rank);
+	wbuf_u32(items, m->world);
+	put_id(items, m->id);
+	put_digest(items, m->table);
+}
+
+struct peer_holding peer_holding_at(const struct peer_holdings *m, uint32_t i)
+{
+	struct rbuf r = rbuf_of(m->items + (size_t)i * PEER_HOLDING_BYTES, PEER_HOLDING_BYTES);
+	struct peer_holding h = {.rank = rbuf_u32(&r)};
+	h.world = rbuf_u32(&r);
+	h.id = get_id(&r);
+	h.table = get_digest(&r);
+	return h;
+}
+
+int peer_holdings_encode(const struct peer_holdings *m, struct wbuf *out)
+{
+	put_head(out, &m->head);
+	wbuf_u32(out, m->n);
+	wbuf_put(out, m->items, (size_t)m->n * PEER_HOLDING_BYTES);
+	return wbuf_finish(out);
+}
+
+int peer_holdings_decode(const void *body, size_t len, struct peer_holdings *m, struct err *err)
+{
+	struct rbuf r = rbuf_of(body, len);
+	*m = (struct peer_holdings){0};
+	get_head(&r, &m->head);
+	m->n = rbuf_u32(&r);
+	if (m->n > PEER_HOLDINGS_MAX)
+		r.failed = true;
+	m->items = rbuf_take(&r, r.failed ? 0 : (size_t)m->n * PEER_HOLDING_BYTES);
+	int rc = finish(&r, PEER_HOLDINGS, &m->head, err);
+	for (uint32_t i = 0; !rc && i < m->n; i++) {
+		struct peer_holding h = peer_holding_at(m, i);
+		rc = check_rank(PEER_HOLDINGS, h.rank, h.world, err);
+		if (!rc)
+			rc = check_id(PEER_HOLDINGS, h.id, false, err);
+	}
+	return rc;
 }

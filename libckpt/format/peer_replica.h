@@ -69,6 +69,21 @@ struct peer_forget {
 	struct step_id before;
 };
 
+/* A copy that a node holds. */
+struct peer_holding {
+	uint32_t rank, world;
+	struct step_id id;
+	struct digest table;
+};
+
+/* HOLDINGS, the answer to SURVEY: every copy of the job. */
+struct peer_holdings {
+	struct peer_head head;
+	uint32_t n;
+	const uint8_t *items; /* n encoded ones, in the message */
+};
+enum { PEER_HOLDINGS_MAX = 8192, PEER_HOLDING_BYTES = 36 };
+
 /* TICKET, the answer to an OFFER. */
 struct peer_open {
 	struct peer_head head;
@@ -87,7 +102,12 @@ int peer_refused_encode(const struct peer_refused *m, struct wbuf *out);
 int peer_refused_decode(const void *body, size_t len, struct peer_refused *m, struct err *err);
 int peer_forget_encode(const struct peer_forget *m, struct wbuf *out);
 int peer_forget_decode(const void *body, size_t len, struct peer_forget *m, struct err *err);
-/* SEAL, HELD and RELEASE are no more than this. */
+int peer_holdings_encode(const struct peer_holdings *m, struct wbuf *out);
+/* *m points into the body. */
+int peer_holdings_decode(const void *body, size_t len, struct peer_holdings *m, struct err *err);
+void peer_holding_put(const struct peer_holding *m, struct wbuf *items);
+struct peer_holding peer_holding_at(const struct peer_holdings *m, uint32_t i); /* i < n */
+/* SEAL, HELD, RELEASE and SURVEY are no more than this. */
 int peer_head_encode(const struct peer_head *m, struct wbuf *out);
 int peer_head_decode(uint16_t type, const void *body, size_t len, struct peer_head *m, struct err *err);
 

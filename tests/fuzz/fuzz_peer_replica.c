@@ -24,7 +24,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct peer_head head;
 	if (!size--)
 		return 0;
-	switch (*data++ % 6) {
+	switch (*data++ % 7) {
 	case 0:
 		TRY(offer);
 		break;
@@ -39,6 +39,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		break;
 	case 4:
 		TRY(forget);
+		break;
+	case 5:
+		TRY(holdings);
 		break;
 	default:
 		if (!peer_head_decode(PEER_SEAL, data, size, &head, &err))

@@ -120,6 +120,7 @@ void cluster_stop(struct node *n, bool killed)
 	n->replica = NULL;
 	n->sending = false;
 	n->fetching = 0;
+	n->surveying = false;
 }
 
 void check_bytes(const struct memory *mem, uint32_t slot, uint32_t rank, struct step_id id)

@@ -25,7 +25,11 @@ struct node {
 	uint64_t next_step;
 	struct step_id sent[ARENA_SLOTS_MAX]; /* what the slots hold; epoch 0: nothing */
 	int fetching;                         /* fetches that have not ended */
-	int claimed;                          /* slot that is being filled from elsewhere; -1: none */
+	bool surveying;
+	struct step_id survey_of; /* replicated when it asked, by nodes in these lives */
+	unsigned survey_life[NODES_MAX];
+	bool survey_held[NODES_MAX]; /* by rank */
+	int claimed;                 /* slot that is being filled from elsewhere; -1: none */
 };
 
 struct cluster {

@@ -34,7 +34,8 @@ static struct {
 } c;
 
 static struct {
-	uint64_t sends, held, whole_rounds, fetches, fetched, kills, epochs, refused, damaged, stale, remade, late;
+	uint64_t sends, held, whole_rounds, fetches, fetched, kills, epochs, refused, damaged, stale, remade, late,
+		surveys;
 } sum;
 
 /* Who lives since then has still what it had when it was told. */
@@ -235,6 +236,45 @@ static void some_fetch(struct node *n)
 	}
 }
 
+/* ---- asking who holds what ------------------------------------------------------------------------------------------- */
+
+/* A node that has answered, and lives on in the same session, has told of all that it holds: what it holds now and was not told of came
+ * later. What was replicated when it was asked is there. */
+static void surveyed(void *arg, const struct replica_surveyed *s)
+{
+	struct node *n = arg;
+	SIM_CHECK(n->surveying, "a survey ends twice");
+	n->surveying = false;
+	SIM_CHECK(s->unheard < cluster.n, "not even this node has answered");
+	SIM_CHECK(!s->unheard == !*s->names, "%u nodes are missing: '%s'", s->unheard, s->names);
+	for (size_t i = 0; i < s->n; i++)
+		SIM_CHECK(s->found[i].node < cluster.n && s->found[i].rank < cluster.n &&
+				  s->found[i].world == cluster.n && s->found[i].id.epoch <= cluster.epoch,
+			  "what was found cannot be");
+	for (unsigned r = 0; !s->unheard && n->survey_of.epoch && r < cluster.n; r++) {
+		bool there = !n->survey_held[r];
+		for (size_t i = 0; i < s->n; i++)
+			there |= s->found[i].rank == r && step_compare(s->found[i].id, n->survey_of) >= 0;
+		for (unsigned h = 0; h < cluster.n; h++)
+			there |= cluster.nodes[h].life != n->survey_life[h];
+		SIM_CHECK(there, "no copy of rank %u is found, and all have answered", r);
+	}
+	sum.surveys += !s->unheard;
+}
+
+static void some_survey(struct node *n)
+{
+	n->survey_of = c.replicated.id;
+	memset(n->survey_held, 0, sizeof(n->survey_held));
+	for (unsigned h = 0; h < cluster.n; h++) {
+		n->survey_life[h] = c.replicated.life[h];
+		for (unsigned r = 0; r < cluster.n; r++)
+			n->survey_held[r] |= c.replicated.holds[r][h];
+	}
+	n->surveying = true;
+	n->surveying = !replica_survey(n->replica, CLUSTER_JOB, n->epoch, surveyed, n) && n->surveying;
+}
+
 /* ---- events ------------------------------------------------------------------------------------------------------------ */
 
 static void turn(struct node *n)
@@ -278,6 +318,8 @@ static void event(void)
 		cluster.epoch++, sum.epochs++;
 	else if (what < 974)
 		raise_epoch(n);
+	else if (what < 976)
+		some_survey(n);
 	else if (what < 984)
 		some_fetch(n);
 	else if (what < 988 && to != n->id)
@@ -293,7 +335,7 @@ static void event(void)
 static bool busy(void)
 {
 	for (unsigned i = 0; i < cluster.n; i++)
-		if (cluster.nodes[i].sending || cluster.nodes[i].fetching)
+		if (cluster.nodes[i].sending || cluster.nodes[i].fetching || cluster.nodes[i].surveying)
 			return true;
 	return false;
 }
@@ -386,11 +428,12 @@ int main(int argc, char **argv)
 		run(seed);
 	printf("%" PRIu64 " seeds from %" PRIu64 ": %" PRIu64 " sends, %" PRIu64 " copies held, %" PRIu64
 	       " rounds replicated, %" PRIu64 " of %" PRIu64 " fetches, %" PRIu64 " kills, %" PRIu64 " epochs, %" PRIu64
-	       " refused, %" PRIu64 " damaged, %" PRIu64 " stale, %" PRIu64 " made anew, %" PRIu64 " late writes\n",
+	       " refused, %" PRIu64 " damaged, %" PRIu64 " stale, %" PRIu64 " made anew, %" PRIu64
+	       " late writes, %" PRIu64 " surveys that all answered\n",
 	       count, first, sum.sends, sum.held, sum.whole_rounds, sum.fetched, sum.fetches, sum.kills, sum.epochs,
-	       sum.refused, sum.damaged, sum.stale, sum.remade, sum.late);
+	       sum.refused, sum.damaged, sum.stale, sum.remade, sum.late, sum.surveys);
 	if (count >= 50 && (!sum.held || !sum.whole_rounds || !sum.fetched || !sum.kills || !sum.epochs ||
-			    !sum.refused || !sum.damaged || !sum.stale || !sum.remade || !sum.late)) {
+			    !sum.refused || !sum.damaged || !sum.stale || !sum.remade || !sum.late || !sum.surveys)) {
 		printf("some kind of event never happened\n");
 		return 1;
 	}

@@ -49,6 +49,12 @@ Test(peer_replica, every_message_comes_back_and_no_other_length_does)
 	struct peer_source source = {.head = head, .world = 4, .shape = shape, .tickets = tickets};
 	struct peer_refused refused = {.head = head, .rc = -ENOMEM, .text = "no room"};
 	struct peer_forget forget = {.head = head, .before = {90, 2}};
+	AUTO_WBUF struct wbuf items = {0};
+	peer_holding_put(&(struct peer_holding){.rank = 2, .world = 4, .id = {100, 3}, .table = {1, 2}}, &items);
+	peer_holding_put(&(struct peer_holding){.rank = 3, .world = 4, .id = {90, 2}, .table = {3, 4}}, &items);
+	cr_assert_eq(items.len, 2 * PEER_HOLDING_BYTES);
+	struct peer_holdings holdings = {.head = head, .n = 2, .items = items.data};
+	ROUND_TRIP(holdings, holdings);
 	ROUND_TRIP(offer, offer);
 	ROUND_TRIP(open, open);
 	ROUND_TRIP(fetch, fetch);
@@ -99,6 +105,29 @@ Test(peer_replica, what_cannot_be_is_refused_before_anything_is_made_of_it)
 	REFUSES_OFFER(m.shape.slot_size++);
 	REFUSES_OFFER(m.shape.slot_size = PEER_SLOT_MAX + 4096);
 	REFUSES_OFFER(m.shape.nleaves = m.shape.slot_size + 1);
+}
+
+Test(peer_replica, what_is_held_is_looked_at_one_by_one)
+{
+	AUTO_WBUF struct wbuf items = {0}, w = {0}, wrong = {0};
+	struct peer_holdings m = {.head = head, .n = 1}, back;
+	struct peer_holding h = {.rank = 3, .world = 4, .id = {90, 2}, .table = {3, 4}};
+	struct err err = {{0}};
+	peer_holding_put(&h, &items);
+	m.items = items.data;
+	cr_assert_eq(peer_holdings_encode(&m, &w), 0);
+	cr_assert_eq(peer_holdings_decode(w.data, w.len, &back, &err), 0, "%s", err.text);
+	struct peer_holding got = peer_holding_at(&back, 0);
+	cr_expect_eq(got.rank, 3);
+	cr_expect_eq(got.id.step, 90);
+	cr_expect_eq(got.table.high, 4);
+	items.len = 0;
+	h.rank = 4;
+	peer_holding_put(&h, &items);
+	m.items = items.data;
+	cr_assert_eq(peer_holdings_encode(&m, &wrong), 0);
+	cr_expect_eq(peer_holdings_decode(wrong.data, wrong.len, &back, &err), -EBADMSG);
+	cr_expect(strstr(err.text, "HOLDINGS message with rank 4"), "%s", err.text);
 }
 
 Test(peer_replica, a_refusal_has_an_error_and_no_control_characters)
