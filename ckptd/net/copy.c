@@ -57,13 +57,14 @@ static int post_part(struct peer *p, struct net_op *op, struct part *part)
 	struct fi_msg_rma message = {.msg_iov = &local,
 				     .desc = &descriptor,
 				     .iov_count = 1,
-				     .addr = p->copies,
+				     .addr = p->copies.peer,
 				     .rma_iov = &remote,
 				     .rma_iov_count = 1,
 				     .context = part};
 	ssize_t sent = op->kind == NET_READ
 			       ? fi_readmsg(net->copies.ep, &message, FI_COMPLETION)
 			       : fi_writemsg(net->copies.ep, &message, FI_COMPLETION | FI_DELIVERY_COMPLETE);
+	rail_posted(&p->copies, sent);
 	if (sent && part->mr)
 		fi_close(&part->mr->fid);
 	return sent == -FI_EAGAIN ? -EAGAIN : sent ? -ECONNRESET : 0;
@@ -200,7 +201,7 @@ static void fail_all(struct peer *p, struct list *ops, int rc)
 static void cut_way(struct peer *p)
 {
 	if (p->reachable)
-		rail_remove(&p->net->copies, p->copies);
+		rail_remove(&p->net->copies, &p->copies, p->nparts > 0);
 	p->reachable = false;
 	orphan_parts(p);
 }
@@ -221,7 +222,7 @@ void copy_cut(struct peer *p, int rc)
 	cut_way(p);
 	fail_begun(p, rc);
 	pay_debts(p);
-	p->reachable = !rail_insert(&p->net->copies, p->session.address.bytes, &p->copies);
+	p->reachable = !rail_insert(&p->net->copies, p->session.address.bytes, &p->copies.peer);
 	region_released_all(p);
 	net_busy(p);
 }

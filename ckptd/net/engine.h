@@ -126,7 +126,7 @@ struct peer {
 	/* thread */
 	struct list busy;
 	struct sockaddr_in6 where;
-	fi_addr_t address, copies;
+	struct rail_way frames, copies;
 	bool reachable; /* copies is valid */
 	struct session session;
 	uint64_t id; /* of the session; 0: none */

@@ -85,7 +85,7 @@ static int open_rails(struct net *net, const char *provider, struct err *err)
 	rc = rail_address(&net->copies, &net->identity.address);
 	for (unsigned i = 0; !rc && i < net->roster->n; i++)
 		if (i != net->self)
-			rc = rail_insert(&net->messages, &net->peers[i].where, &net->peers[i].address);
+			rc = rail_insert(&net->messages, &net->peers[i].where, &net->peers[i].frames.peer);
 	if (!rc)
 		rc = net_post_receives(net);
 	return rc ? err_set(err, rc, "cannot prepare the endpoints: %s", err_name(rc)) : 0;

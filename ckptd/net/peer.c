@@ -66,8 +66,8 @@ static void clear(struct peer *p, int rc)
 /* Closes the connections, so that nothing that is still on the way arrives, and the next call finds a new way. */
 static void cut_messages(struct peer *p)
 {
-	rail_remove(&p->net->messages, p->address);
-	rail_insert(&p->net->messages, &p->where, &p->address);
+	if (rail_remove(&p->net->messages, &p->frames, p->sending > 0))
+		rail_insert(&p->net->messages, &p->where, &p->frames.peer);
 }
 
 void peer_end(struct peer *p, int rc, bool cut)
@@ -90,7 +90,8 @@ static void begin(struct peer *p)
 	p->called_at = 0;
 	p->call_sent = false;
 	p->backoff_ms = BACKOFF_MIN_MS;
-	p->reachable = p->session.address.len && !rail_insert(&p->net->copies, p->session.address.bytes, &p->copies);
+	p->reachable =
+		p->session.address.len && !rail_insert(&p->net->copies, p->session.address.bytes, &p->copies.peer);
 	say_session(p, p->id, 0);
 }
 
@@ -223,6 +224,7 @@ static void call(struct peer *p, uint64_t now)
 	}
 	if (now - p->called_at < patience)
 		return;
+	log_debug("node %s does not answer", p->session.name);
 	/* What is on its way may have been swallowed by a connection to a process that is gone. */
 	cut_messages(p);
 	p->called_at = 0;

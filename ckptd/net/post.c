@@ -24,7 +24,8 @@ static int send_buffer(struct peer *p, struct buffer *buffer)
 {
 	buffer->peer = p;
 	buffer->session = p->id;
-	ssize_t rc = fi_send(p->net->messages.ep, buffer->frame.bytes, buffer->frame.len, NULL, p->address, buffer);
+	ssize_t rc = fi_send(p->net->messages.ep, buffer->frame.bytes, buffer->frame.len, NULL, p->frames.peer, buffer);
+	rail_posted(&p->frames, rc);
 	if (rc)
 		return rc == -FI_EAGAIN ? -EAGAIN : -ECONNRESET;
 	p->sending++;

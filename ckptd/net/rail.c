@@ -131,9 +131,26 @@ int rail_insert(struct rail *rail, const void *address, fi_addr_t *peer)
 	return n == 1 ? 0 : n < 0 ? n : -EINVAL;
 }
 
-void rail_remove(struct rail *rail, fi_addr_t peer)
+void rail_posted(struct rail_way *way, ssize_t rc)
 {
-	fi_av_remove(rail->av, &peer, 1, 0);
+	way->doubtful = rc != 0;
+}
+
+/* One more attempt makes something to close, or says that there is nothing. */
+static bool find_out(struct rail *rail, const struct rail_way *way)
+{
+	ssize_t rc = fi_inject_write(rail->ep, "", 0, way->peer, 0, 0);
+	return !rc || rc == -FI_EAGAIN;
+}
+
+bool rail_remove(struct rail *rail, struct rail_way *way, bool in_flight)
+{
+	bool layered = strstr(rail->info->fabric_attr->prov_name, "ofi_rxm") != NULL;
+	if (layered && way->doubtful && !in_flight && (rail->info->caps & FI_MSG || !find_out(rail, way)))
+		return false;
+	fi_av_remove(rail->av, &way->peer, 1, 0);
+	way->doubtful = false;
+	return true;
 }
 
 static int read_error(struct rail *rail, struct rail_done *done)

@@ -16,6 +16,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/socket.h>
+#include <sys/types.h>
 
 struct rail {
 	const struct fabric *library;
@@ -40,8 +41,18 @@ void rail_close(struct rail *rail);
 /* Where others reach it. */
 int rail_address(const struct rail *rail, struct session_address *address);
 int rail_insert(struct rail *rail, const void *address, fi_addr_t *peer);
-/* Closes the connections with a peer, in both directions: what was in flight will be reported as failed by rail_read. */
-void rail_remove(struct rail *rail, fi_addr_t peer);
+
+struct rail_way {
+	fi_addr_t peer;
+	bool doubtful; /* what was posted last was not taken */
+};
+/* To be told of what posting to the peer has returned. */
+void rail_posted(struct rail_way *way, ssize_t rc);
+/* Closes the connections with a peer, in both directions: what was in flight will be reported as failed by rail_read. false: it was left as
+ * it is, and the peer stays. For RxM (of libfabric 1.17 and newer) closes here also what is not there, and with it the process, when the last
+ * attempt to connect came to nothing: the network is down, or the other side refused. That is not told, but is possible only where what
+ * was posted last was not taken. Then messages find their way without this, if later; copies make sure that there is something to close. */
+bool rail_remove(struct rail *rail, struct rail_way *way, bool in_flight);
 
 struct rail_done {
 	void *context;
