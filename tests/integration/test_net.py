@@ -5,16 +5,15 @@ timeout: 300"""
 import contextlib
 import os
 import pathlib
-import queue
 import signal
 import socket
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 
-from tap import BIN, DEADLINE, NIGHTLY, Cases, Failure, equal, expect
+from net_nodes import NetNode
+from tap import BIN, DEADLINE, NIGHTLY, Cases, equal, expect
 
 MiB = 1 << 20
 LARGE = 1024 * MiB if NIGHTLY else 256 * MiB
@@ -24,71 +23,14 @@ PATIENT_MS = 20000  # where nothing is to be lost on a busy machine
 EACCES, ENOBUFS, ETIMEDOUT, ECONNRESET, ESHUTDOWN = -13, -105, -110, -104, -108
 
 
-class Node:
+class Node(NetNode):
     def __init__(self, net, name, key=None, roster=None, timeout=TIMEOUT_MS):
-        self.net, self.name, self.number = net, name, "abc".index(name)
-        self.process = subprocess.Popen([BIN / "net_node", roster or net.roster, name, key or net.key, str(timeout)],
-                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        self.lines, self.events = queue.Queue(), []
-        threading.Thread(target=self.read, daemon=True).start()
-        net.nodes.append(self)
-        self.expect("ready")
-
-    def read(self):
-        for line in self.process.stdout:
-            self.lines.put(line.split())
-        self.lines.put(["ended"])
-
-    def next(self, *words, seconds=DEADLINE):
-        """The next line that begins with the words; those before it are kept in events."""
-        limit = time.monotonic() + seconds
-        for at, line in enumerate(self.events):
-            if line[:len(words)] == list(words):
-                return self.events.pop(at)[len(words):]
-        while True:
-            try:
-                line = self.lines.get(timeout=max(0.001, limit - time.monotonic()))
-            except queue.Empty:
-                raise Failure(f"{self.name}: no {words} within {seconds} s, but {self.events}") from None
-            if line[:len(words)] == list(words):
-                return line[len(words):]
-            expect(line != ["ended"], self.name, "ended; before that:", self.events)
-            self.events.append(line)
-
-    expect = next
-
-    def ask(self, line, answer):
-        self.process.stdin.write(line + "\n")
-        self.process.stdin.flush()
-        return self.next(answer)
-
-    def expose(self, node, size, access, seed):
-        """Number of the region, and the ticket's words."""
-        region, *ticket = self.ask(f"expose {node.number} {size} {access} {seed}", "exposed")
-        return int(region), " ".join(ticket)
-
-    def copy(self, kind, node, ticket, size, seed, ms=30000, offset=0):
-        self.ask(f"{kind} {node.number} {ticket} {offset} {size} {seed} {ms}", "begun")
-
-    def copied(self, result, how="match"):
-        equal(self.next("done")[::2], [str(result), how], "result of a copy")
-
-    def counts(self):
-        return dict(zip(("sessions", "in", "out", "refused"), map(int, self.ask("counts", "counts"))))
-
-    def signal(self, number):
-        self.process.send_signal(number)
-        if number == signal.SIGKILL:
-            self.process.wait()
-
-    def end(self):
-        self.process.stdin.close()
-        return self.process.wait(DEADLINE)
+        super().__init__(name, "abc".index(name), roster or net.roster, key or net.key, timeout, net.spawn)
 
 
 class Net:
     def __init__(self, folder):
-        self.folder, self.nodes = pathlib.Path(folder), []
+        self.folder, self.processes = pathlib.Path(folder), []
         self.roster, self.key = self.folder / "roster", self.new_key("key")
         ports = [self.free_port(f"127.0.0.{n}") for n in (1, 2, 3)]
         self.roster.write_text("".join(f"{name} 127.0.0.{n} {port}\n".replace(f" {port}", f":{port}")
@@ -112,11 +54,15 @@ class Net:
         b.expect("up", "0")
         return a, b
 
+    def spawn(self, command, **how):
+        self.processes.append(subprocess.Popen(command, **how))
+        return self.processes[-1]
+
     def close(self):
-        for node in self.nodes:
-            if node.process.poll() is None:
-                node.process.kill()
-            node.process.wait()
+        for process in self.processes:
+            if process.poll() is None:
+                process.kill()
+            process.wait()
 
 
 @contextlib.contextmanager
