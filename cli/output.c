@@ -147,8 +147,10 @@ void out(enum tone tone, const char *fmt, ...)
 
 /* ---- tables */
 
+/* Thousands of rows are usual: the texts of all cells lie one behind the other, and what is printed is not formatted again. */
 struct cell {
-	char *text;
+	size_t at; /* of its text */
+	int width;
 	enum tone tone;
 };
 
@@ -158,6 +160,8 @@ struct table {
 	bool coloured;
 	size_t ncells, cap;
 	struct cell *cells;
+	size_t len, room;
+	char *texts;
 };
 
 struct table *table_new(const struct column *columns, int ncolumns)
@@ -166,6 +170,28 @@ struct table *table_new(const struct column *columns, int ncolumns)
 	need(t);
 	*t = (struct table){.columns = columns, .ncolumns = ncolumns, .coloured = colour()};
 	return t;
+}
+
+/* Columns on a terminal, near enough: UTF-8 continuation bytes take none. */
+static int width(const char *text)
+{
+	int n = 0;
+	for (; *text; text++)
+		n += ((unsigned char)*text & 0xc0) != 0x80;
+	return n;
+}
+
+static size_t add_text(struct table *t, const char *text)
+{
+	size_t at = t->len, len = strlen(text) + 1;
+	if (t->room - t->len < len) {
+		t->room = t->room ? t->room * 2 : 4 * CELL_MAX;
+		t->texts = realloc(t->texts, t->room);
+		need(t->texts);
+	}
+	memcpy(t->texts + at, text, len);
+	t->len += len;
+	return at;
 }
 
 void table_cell(struct table *t, enum tone tone, const char *fmt, ...)
@@ -180,38 +206,42 @@ void table_cell(struct table *t, enum tone tone, const char *fmt, ...)
 		t->cells = reallocarray(t->cells, t->cap, sizeof(*t->cells));
 		need(t->cells);
 	}
-	char *copy = strdup(text_plain(plain, sizeof(plain), text));
-	need(copy);
-	t->cells[t->ncells++] = (struct cell){.text = copy, .tone = tone};
+	text_plain(plain, sizeof(plain), text);
+	t->cells[t->ncells++] = (struct cell){.at = add_text(t, plain), .width = width(plain), .tone = tone};
 }
 
-/* Columns on a terminal, near enough: UTF-8 continuation bytes take none. */
-static int width(const char *text)
+static void put_pad(int n)
 {
-	int n = 0;
-	for (; *text; text++)
-		n += ((unsigned char)*text & 0xc0) != 0x80;
-	return n;
+	static const char blanks[] = "                                ";
+	for (; n > 0; n -= (int)sizeof(blanks) - 1)
+		fwrite(blanks, 1, (size_t)n < sizeof(blanks) ? (size_t)n : sizeof(blanks) - 1, stdout);
 }
 
-static void print_cell(const struct table *t, int column, int wide, const char *text, enum tone tone)
+static void put_toned(const struct table *t, const char *text, enum tone tone)
 {
-	int pad = wide - width(text);
-	bool last = column + 1 == t->ncolumns;
-	if (t->columns[column].align == ALIGN_RIGHT)
-		printf("%*s%s%s%s", pad, "", tone_on(tone, t->coloured), text, tone_off(tone, t->coloured));
-	else
-		printf("%s%s%s%*s", tone_on(tone, t->coloured), text, tone_off(tone, t->coloured), last ? 0 : pad, "");
+	if (t->coloured)
+		fputs(tone_on(tone, true), stdout);
+	fputs(text, stdout);
+	if (t->coloured)
+		fputs(tone_off(tone, true), stdout);
+}
+
+static void print_cell(const struct table *t, int column, int pad, const char *text, enum tone tone)
+{
+	bool last = column + 1 == t->ncolumns, right = t->columns[column].align == ALIGN_RIGHT;
+	if (right)
+		put_pad(pad);
+	put_toned(t, text, tone);
+	if (!right && !last)
+		put_pad(pad);
 	fputs(last ? "\n" : "  ", stdout);
 }
 
 static int column_width(const struct table *t, int column)
 {
 	int wide = width(t->columns[column].title);
-	for (size_t i = (size_t)column; i < t->ncells; i += (size_t)t->ncolumns) {
-		int w = width(t->cells[i].text);
-		wide = w > wide ? w : wide;
-	}
+	for (size_t i = (size_t)column; i < t->ncells; i += (size_t)t->ncolumns)
+		wide = t->cells[i].width > wide ? t->cells[i].width : wide;
 	return wide;
 }
 
@@ -221,18 +251,17 @@ void table_print(struct table *t)
 	for (int c = 0; c < t->ncolumns; c++)
 		wide[c] = column_width(t, c);
 	for (int c = 0; c < t->ncolumns; c++)
-		print_cell(t, c, wide[c], t->columns[c].title, TONE_HEAD);
+		print_cell(t, c, wide[c] - width(t->columns[c].title), t->columns[c].title, TONE_HEAD);
 	for (size_t i = 0; i < t->ncells; i++) {
 		int c = (int)(i % (size_t)t->ncolumns);
-		print_cell(t, c, wide[c], t->cells[i].text, t->cells[i].tone);
+		print_cell(t, c, wide[c] - t->cells[i].width, t->texts + t->cells[i].at, t->cells[i].tone);
 	}
 	table_free(t);
 }
 
 void table_free(struct table *t)
 {
-	for (size_t i = 0; i < t->ncells; i++)
-		free(t->cells[i].text);
+	free(t->texts);
 	free(t->cells);
 	free(t);
 }
