@@ -27,6 +27,11 @@ struct catalog {
 	struct pool *writer; /* one thread: what is queued is written in order */
 	unsigned queued;     /* submitted and not yet known to be written */
 	unsigned dropped;    /* since the queue was last taken up */
+	char *store;
+	struct work listing; /* queued while `filling` */
+	bool filling;
+	uint64_t filled_ns; /* when it was queued last; 0: not in line with the store yet */
+	atomic_bool closing;
 };
 
 /* One statement with its arguments. */
@@ -158,10 +163,42 @@ static struct statement *statement_new(struct catalog *c, const char *sql, const
 	return NULL;
 }
 
+static void fill_listings(struct work *work)
+{
+	struct catalog *c = list_entry(work, struct catalog, listing);
+	struct err err = {{0}};
+	int rc = failpoint("catalog.list", NULL);
+	if (!rc)
+		rc = listed_fill(c->db, c->store, &c->closing, &err);
+	if (rc)
+		log_warn("catalog: what lists say is not noted: %s (they look at each checkpoint)",
+			 err.text[0] ? err.text : err_name(rc));
+}
+
+static void listings_filled(struct work *work)
+{
+	struct catalog *c = list_entry(work, struct catalog, listing);
+	c->queued--;
+	c->filling = false;
+}
+
+static void post_listings(struct catalog *c)
+{
+	if (c->filling)
+		return;
+	c->filling = true;
+	c->filled_ns = clock_now();
+	c->listing = (struct work){.run = fill_listings, .done = listings_filled};
+	c->queued++;
+	pool_submit(c->writer, &c->listing);
+}
+
 static void post(struct catalog *c, const char *sql, const char *format, ...)
 {
 	if (!c || !has_room(c))
 		return;
+	if (c->filled_ns && clock_now() - c->filled_ns > CATALOG_LISTED_NS)
+		post_listings(c);
 	va_list ap;
 	va_start(ap, format);
 	struct statement *st = statement_new(c, sql, format, ap);
@@ -232,7 +269,7 @@ static int open_db(struct catalog *c, const char *path)
 	int64_t version = query(c, -1, "PRAGMA user_version", "");
 	if (version != 0 && version != CATALOG_VERSION)
 		return -EBADMSG;
-	if (sqlite3_exec(c->db, schema, NULL, NULL, NULL) != SQLITE_OK)
+	if (sqlite3_exec(c->db, schema, NULL, NULL, NULL) != SQLITE_OK || listed_prepare(c->db))
 		return -EBADMSG;
 	return 0;
 }
@@ -249,11 +286,16 @@ static int make_anew(struct catalog *c)
 int catalog_open(const char *store, struct catalog **out, struct err *err)
 {
 	struct catalog *c = calloc(1, sizeof(*c));
-	if (!c || asprintf(&c->path, "%s/%s", store, CATALOG_FILE) < 0) {
+	if (c) {
+		list_init(&c->epochs);
+		c->store = strdup(store);
+	}
+	if (!c || !c->store || asprintf(&c->path, "%s/%s", store, CATALOG_FILE) < 0) {
+		if (c)
+			free(c->store);
 		free(c);
 		return err_set(err, -ENOMEM, "no memory for the catalog");
 	}
-	list_init(&c->epochs);
 	int rc = open_db(c, c->path);
 	if (rc)
 		rc = make_anew(c);
@@ -274,6 +316,7 @@ void catalog_close(struct catalog *c)
 {
 	if (!c)
 		return;
+	atomic_store(&c->closing, true);
 	if (catalog_flush(c, clock_deadline(CATALOG_CLOSE_MS * CLOCK_NS_PER_MS))) {
 		log_warn("catalog: %u entries are not written within %d ms: leaving them", c->queued, CATALOG_CLOSE_MS);
 		return; /* the thread still uses all of it */
@@ -283,6 +326,7 @@ void catalog_close(struct catalog *c)
 	for (struct list *node; (node = list_pop(&c->epochs));)
 		free(list_entry(node, struct known_epoch, link));
 	free(c->path);
+	free(c->store);
 	free(c);
 }
 
@@ -333,6 +377,8 @@ int catalog_sync(struct catalog *c, const char *store, struct err *err)
 	/* A process that was killed while it wrote leaves no journal (it is in memory) and may leave any page damaged. */
 	if (rc && damaged(c) && !(rc = make_anew(c)))
 		rc = sync_rows(c, refs, n);
+	if (!rc)
+		post_listings(c);
 	return rc ? err_set(err, rc, "catalog %s: %s", c->path, c->db ? sqlite3_errmsg(c->db) : err_name(rc)) : 0;
 }
 

@@ -1,9 +1,11 @@
-/* ckpt list: one line per checkpoint. Opens MANIFEST.json and the marks, nothing else: fast with thousands of them. */
+/* ckpt list: one line per checkpoint. Of those that have not changed since the daemon noted what is to be said it says that; of the others
+ * it opens MANIFEST.json and the marks. */
 #include "output.h"
 #include "target.h"
 
 #include "base/bytes.h"
 #include "base/cleanup.h"
+#include "store/listed.h"
 #include "store/tags.h"
 
 #include <inttypes.h>
@@ -14,57 +16,33 @@
 struct row {
 	const char *state;
 	enum tone tone;
-	uint64_t bytes, stored, files;
-	uint32_t ranks, nodes;
-	bool pinned, known; /* known: the numbers above are */
-	uint64_t verified_at;
-	struct err why; /* "" or what is wrong */
+	const struct listing *listing; /* NULL: partial */
+	struct err why;                /* "" or what is wrong */
 };
 
-static void read_marks(const struct checkpoint *ck, struct row *row)
-{
-	struct health health;
-	struct pin pin;
-	struct err why = {0};
-	int rc = checkpoint_health(ck, &health, &why);
-	if (!rc && health.damaged) {
-		row->state = "damaged";
-		row->tone = TONE_BAD;
-		err_set(&row->why, 0, "%s", health.detail);
-	} else if (!rc) {
-		row->state = "verified";
-		row->tone = TONE_GOOD;
-	} else if (rc != -ENOENT) {
-		row->why = why;
-	}
-	row->verified_at = rc ? 0 : health.verified_at;
-	/* A damaged pin still pins: to keep too much is the safe side. */
-	row->pinned = checkpoint_pin(ck, &pin, NULL) != -ENOENT;
-}
+static const struct {
+	const char *name;
+	enum tone tone;
+} states[] = {
+	[0] = {"partial", TONE_DIM},
+	[LISTING_COMMITTED] = {"committed", TONE_PLAIN},
+	[LISTING_VERIFIED] = {"verified", TONE_GOOD},
+	[LISTING_DAMAGED] = {"damaged", TONE_BAD},
+	[LISTING_UNREADABLE] = {"unreadable", TONE_WARN},
+};
 
-/* False: it has been removed since it was listed. */
-static bool read_row(struct repo *repo, const struct checkpoint_ref *ref, struct row *row)
+/* What was noted, or else what a look says, into *room. False: it has been removed since it was listed. */
+static bool read_row(struct repo *repo, const struct checkpoint_ref *ref, struct listing *room, struct row *row)
 {
-	struct checkpoint ck;
-	*row = (struct row){.state = "partial", .tone = TONE_DIM};
-	if (ref->state == CHECKPOINT_PARTIAL)
-		return true;
-	int rc = checkpoint_open_root(repo, ref->job, ref->id, &ck, &row->why);
-	if (rc < 0) { /* no memory, no permission and the like say nothing about the checkpoint */
-		row->state = rc == -EBADMSG ? "damaged" : "unreadable";
-		row->tone = rc == -EBADMSG ? TONE_BAD : TONE_WARN;
-		return rc != -ENOENT;
+	*row = (struct row){.listing = ref->listing};
+	if (ref->state != CHECKPOINT_PARTIAL && !ref->listing) {
+		if (!listing_read(repo, ref, room, &row->why))
+			return false;
+		row->listing = room;
 	}
-	row->state = "committed";
-	row->tone = TONE_PLAIN;
-	row->known = true;
-	row->bytes = ck.manifest.bytes;
-	row->stored = ck.manifest.stored;
-	row->files = ck.manifest.files;
-	row->ranks = ck.manifest.world;
-	row->nodes = ck.manifest.nnodes;
-	read_marks(&ck, row);
-	checkpoint_close(&ck);
+	int state = row->listing ? row->listing->state : 0;
+	row->state = states[state].name;
+	row->tone = states[state].tone;
 	return true;
 }
 
@@ -111,21 +89,22 @@ static json_t *tags_json(const struct job_tags *tags, struct step_id id)
 static void add_row(struct table *t, const struct checkpoint_ref *ref, const struct row *row,
 		    const struct job_tags *tags)
 {
+	const struct listing *l = row->listing;
 	char size[40], age[32], names[256];
 	table_cell(t, TONE_PLAIN, "%s", ref->job);
 	table_cell(t, TONE_PLAIN, "%" PRIu64, ref->id.step);
 	table_cell(t, TONE_PLAIN, "%u", ref->id.epoch);
 	table_cell(t, TONE_PLAIN, "%s", ref->committed_ns ? text_age(age, sizeof(age), ref->committed_ns) : "-");
-	if (row->known) {
-		table_cell(t, TONE_PLAIN, "%s", text_sizes(size, sizeof(size), row->bytes, row->stored));
-		table_cell(t, TONE_PLAIN, "%u", row->ranks);
-		table_cell(t, TONE_PLAIN, "%" PRIu64, row->files);
+	if (l && l->known) {
+		table_cell(t, TONE_PLAIN, "%s", text_sizes(size, sizeof(size), l->bytes, l->stored));
+		table_cell(t, TONE_PLAIN, "%u", l->ranks);
+		table_cell(t, TONE_PLAIN, "%" PRIu64, l->files);
 	} else {
 		for (int i = 0; i < 3; i++)
 			table_cell(t, TONE_DIM, "-");
 	}
 	table_cell(t, row->tone, "%s", row->state);
-	table_cell(t, TONE_PLAIN, "%s", row->pinned ? "pinned" : "-");
+	table_cell(t, TONE_PLAIN, "%s", l && l->pinned ? "pinned" : "-");
 	tags_text(tags, ref->id, names, sizeof(names));
 	table_cell(t, TONE_PLAIN, "%s", names);
 }
@@ -134,19 +113,21 @@ static json_t *row_json(const struct checkpoint_ref *ref, const struct row *row,
 {
 	char name[NAME_DIR_MAX];
 	name_dir(ref->id, name);
+	const struct listing *l = row->listing;
+	bool known = l && l->known;
 	json_t *o =
 		json_pack("{s:s, s:I, s:I, s:s, s:s, s:b}", "job", ref->job, "step", (json_int_t)ref->id.step, "epoch",
-			  (json_int_t)ref->id.epoch, "name", name, "state", row->state, "pinned", row->pinned);
+			  (json_int_t)ref->id.epoch, "name", name, "state", row->state, "pinned", l && l->pinned);
 	json_object_set_new(o, "tags", tags_json(tags, ref->id));
 	json_object_set_new(o, "committed_ns",
 			    ref->committed_ns ? json_integer((json_int_t)ref->committed_ns) : json_null());
 	json_object_set_new(o, "verified_ns",
-			    row->verified_at ? json_integer((json_int_t)row->verified_at) : json_null());
-	json_object_set_new(o, "bytes", row->known ? json_integer((json_int_t)row->bytes) : json_null());
-	json_object_set_new(o, "stored", row->known ? json_integer((json_int_t)row->stored) : json_null());
-	json_object_set_new(o, "files", row->known ? json_integer((json_int_t)row->files) : json_null());
-	json_object_set_new(o, "ranks", row->known ? json_integer(row->ranks) : json_null());
-	json_object_set_new(o, "nodes", row->known ? json_integer(row->nodes) : json_null());
+			    l && l->verified_ns ? json_integer((json_int_t)l->verified_ns) : json_null());
+	json_object_set_new(o, "bytes", known ? json_integer((json_int_t)l->bytes) : json_null());
+	json_object_set_new(o, "stored", known ? json_integer((json_int_t)l->stored) : json_null());
+	json_object_set_new(o, "files", known ? json_integer((json_int_t)l->files) : json_null());
+	json_object_set_new(o, "ranks", known ? json_integer(l->ranks) : json_null());
+	json_object_set_new(o, "nodes", known ? json_integer(l->nodes) : json_null());
 	json_object_set_new(o, "detail", row->why.text[0] ? json_text(row->why.text) : json_null());
 	return o;
 }
@@ -184,10 +165,11 @@ static void show(struct cli *cli, const struct checkpoint_ref *refs, size_t n, s
 	struct job_tags tags = {0};
 	for (size_t i = first_shown(refs, n, all, cli_number(cli, "last", UINT64_MAX)); i < n; i++) {
 		struct row row;
+		struct listing room;
 		if (refs[i].state == CHECKPOINT_PARTIAL && !all)
 			continue;
 		load_tags(cli, refs[i].job, &tags);
-		if (!read_row(cli->repo, &refs[i], &row))
+		if (!read_row(cli->repo, &refs[i], &room, &row))
 			continue;
 		if (row.why.text[0])
 			cli_note(cli, "%s", row.why.text);
@@ -199,16 +181,12 @@ static void show(struct cli *cli, const struct checkpoint_ref *refs, size_t n, s
 	free(tags.tags);
 }
 
-static int run(struct cli *cli)
+static int list(struct cli *cli, const struct checkpoint_ref *refs, size_t n)
 {
-	AUTO_FREE struct checkpoint_ref *refs = NULL;
-	size_t n, partial;
-	int code = cli_scan(cli, &refs, &n);
-	if (code)
-		return code;
-	json_t *list = cli->json ? json_array() : NULL;
+	size_t partial;
+	json_t *array = cli->json ? json_array() : NULL;
 	struct table *t = cli->json ? NULL : table_new(columns, sizeof(columns) / sizeof(columns[0]));
-	show(cli, refs, n, t, list);
+	show(cli, refs, n, t, array);
 	note_partial(cli, refs, n, &partial);
 	if (!cli->json) {
 		if (n > partial || (partial && cli_flag(cli, "all")))
@@ -221,10 +199,29 @@ static int run(struct cli *cli)
 	}
 	json_t *doc = json_document(cli);
 	json_object_set_new(doc, "repository", json_text(cli->repo->path));
-	json_object_set_new(doc, "checkpoints", list);
+	json_object_set_new(doc, "checkpoints", array);
 	json_object_set_new(doc, "partial", json_integer((json_int_t)partial));
 	json_emit(doc);
 	return EXIT_OK;
+}
+
+static int run(struct cli *cli)
+{
+	AUTO_FREE struct checkpoint_ref *refs = NULL;
+	struct listings known;
+	struct err err = {0};
+	const char *job;
+	size_t n;
+	int code = cli_job(cli, &job);
+	if (!code)
+		code = cli_repo(cli);
+	if (code)
+		return code;
+	listed_read(cli->repo->path, job, &known);
+	int rc = repo_scan_known(cli->repo, job, &known, &refs, &n, &err);
+	code = rc ? cli_fail(cli, exit_code_of(rc), "%s", err.text) : list(cli, refs, n);
+	listings_free(&known);
+	return code;
 }
 
 static const struct option_spec options[] = {

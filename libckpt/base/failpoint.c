@@ -18,6 +18,7 @@
 /* clang-format off */
 static const char *const names[] = {
 	"base.test",
+	"catalog.list",
 	"catalog.open",
 	"catalog.query",
 	"commit.aside",

@@ -126,7 +126,8 @@ struct disk_stat {
 	uint64_t size, blocks512, links;
 	uint64_t dev, ino; /* the same for all names of a file */
 	uint64_t mtime_ns;
-	uint32_t uid, mode; /* the mode's permissions alone */
+	uint64_t changed_ns; /* of a directory: a name in it was made, replaced or removed; nobody can set it back */
+	uint32_t uid, mode;  /* the mode's permissions alone */
 };
 int disk_stat_at(struct disk *d, int dir, const char *name, struct disk_stat *st);
 /* Calls fn for every name but . and .., until it returns non-zero, which is returned. */

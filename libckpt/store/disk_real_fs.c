@@ -24,6 +24,7 @@ int disk_stat_at(struct disk *d, int dir, const char *name, struct disk_stat *st
 		.dev = s.st_dev,
 		.ino = s.st_ino,
 		.mtime_ns = (uint64_t)s.st_mtim.tv_sec * CLOCK_NS_PER_S + (uint64_t)s.st_mtim.tv_nsec,
+		.changed_ns = (uint64_t)s.st_ctim.tv_sec * CLOCK_NS_PER_S + (uint64_t)s.st_ctim.tv_nsec,
 		.uid = s.st_uid,
 		.mode = s.st_mode & 07777,
 	};

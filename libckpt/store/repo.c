@@ -2,6 +2,7 @@
 
 #include "base/cleanup.h"
 #include "store/denied.h"
+#include "store/listing.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -131,6 +132,8 @@ struct scan {
 	struct repo *repo;
 	const char *job;
 	int job_dir;
+	const struct listings *known; /* NULL: none */
+	struct listings of_job;
 	struct checkpoint_ref *refs;
 	size_t n, cap;
 	struct err *err; /* never NULL; empty until a callback fails */
@@ -150,6 +153,16 @@ static int add_ref(struct scan *s, const struct checkpoint_ref *ref)
 	return 0;
 }
 
+static int add_known(struct scan *s, const struct listing *listing)
+{
+	struct checkpoint_ref ref = {.id = listing->id,
+				     .state = CHECKPOINT_COMMITTED,
+				     .committed_ns = listing->committed_ns,
+				     .listing = listing};
+	snprintf(ref.job, sizeof(ref.job), "%s", s->job);
+	return add_ref(s, &ref);
+}
+
 static int scan_checkpoint(void *arg, const char *name)
 {
 	struct scan *s = arg;
@@ -158,6 +171,9 @@ static int scan_checkpoint(void *arg, const char *name)
 	struct disk_stat st;
 	if (name_parse_dir(name, &ref.id) < 0)
 		return 0;
+	const struct listing *known = listings_find(s->of_job, ref.id);
+	if (known && listing_holds(known, disk, s->job_dir, name))
+		return add_known(s, known);
 	int dir = disk_open_at(disk, s->job_dir, name, DISK_DIR);
 	/* Removed since it was listed, or something else by that name. */
 	if (dir == -ENOENT || dir == -ENOTDIR || dir == -ELOOP)
@@ -189,6 +205,7 @@ static int scan_job(void *arg, const char *name)
 	if (s->job_dir < 0)
 		return err_set(s->err, s->job_dir, "cannot open %s/%s: %s", s->repo->path, name, err_name(s->job_dir));
 	s->job = name;
+	s->of_job = listings_of(s->known, name);
 	int rc = disk_list(s->repo->disk, s->job_dir, scan_checkpoint, s);
 	if (rc < 0 && !s->err->text[0])
 		err_set(s->err, rc, "cannot list %s/%s: %s", s->repo->path, name, err_name(rc));
@@ -205,8 +222,14 @@ static int by_job_and_age(const void *a, const void *b)
 
 int repo_scan(struct repo *repo, const char *job, struct checkpoint_ref **out, size_t *n, struct err *err)
 {
+	return repo_scan_known(repo, job, NULL, out, n, err);
+}
+
+int repo_scan_known(struct repo *repo, const char *job, const struct listings *known, struct checkpoint_ref **out,
+		    size_t *n, struct err *err)
+{
 	struct err why = {0};
-	struct scan s = {.repo = repo, .err = &why};
+	struct scan s = {.repo = repo, .known = known, .err = &why};
 	*out = NULL;
 	*n = 0;
 	int rc = job ? scan_job(&s, job) : disk_list(repo->disk, repo->root, scan_job, &s);

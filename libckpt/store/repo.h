@@ -38,12 +38,18 @@ struct checkpoint_ref {
 	char job[NAME_JOB_MAX];
 	struct step_id id;
 	enum checkpoint_state state;
-	uint64_t committed_ns; /* mtime of MANIFEST.json */
+	uint64_t committed_ns;         /* mtime of MANIFEST.json */
+	const struct listing *listing; /* what was known of it and holds; NULL: nothing */
 };
 
 /* All checkpoint directories of the job (NULL: of all jobs), ordered by job, then (epoch, step), oldest first. *out malloc'ed. A
  * job that is not there has none. Directories and files with other names are passed over. */
 int repo_scan(struct repo *repo, const char *job, struct checkpoint_ref **out, size_t *n, struct err *err);
+/* The same; a checkpoint among `known` (store/listing.h; lives as long as the refs) whose listing still holds is not opened. For lists:
+ * where a server answers from what a client remembers, opening is what asks it. */
+struct listings;
+int repo_scan_known(struct repo *repo, const char *job, const struct listings *known, struct checkpoint_ref **out,
+		    size_t *n, struct err *err);
 
 /* The loaded chain of one checkpoint, digests of the documents checked: MANIFEST.json, its node manifests. */
 struct checkpoint {

@@ -235,6 +235,7 @@ def in_a_rank(run, d):
 
 
 SCENARIOS = {
+    "catalog.list": first,
     "catalog.open": first,
     "commit.aside": aborting,
     "commit.sync_aside": aborting,

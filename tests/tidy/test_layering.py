@@ -30,7 +30,7 @@ PUBLIC = {"libckpt/ckpt.h": "ckpt.h", "kernels/kernels.h": "kernels.h"}
 THIRD_PARTY = {
     "liburing.h": ("libckpt/store/disk_real_uring*",),
     "rdma/*": ("ckptd/net*",),
-    "sqlite3.h": ("ckptd/catalog.c",),
+    "sqlite3.h": ("ckptd/catalog.c", "libckpt/store/listed.c"),
     "jansson.h": ("cli/output*", "ckptd/status.c"),
     "xxhash.h": ("libckpt/format/*", "kernels/*"),
     "cuda*": ("kernels/*", "trainer/cuda/*"),

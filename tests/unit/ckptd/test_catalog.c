@@ -117,6 +117,7 @@ Test(catalog, sync_forgets_what_is_gone_and_learns_what_is_there)
 	cr_assert_eq(catalog_sync(catalog, path, &err), 0, "%s", err.text);
 	cr_assert_eq(ask("SELECT count(*) FROM checkpoint"), 1);
 	cr_assert_eq(ask("SELECT step FROM checkpoint"), 20);
+	cr_assert_eq(ask("SELECT step FROM listing"), 20);
 }
 
 Test(catalog, one_that_is_no_database_is_made_anew)
