@@ -36,10 +36,19 @@ static void told(struct cluster *cluster)
 	cluster->told++;
 }
 
-static void persist(void *arg, uint32_t epoch)
+static void persist(void *arg, uint32_t epoch, const char *reason)
 {
 	(void)arg;
 	(void)epoch;
+	(void)reason;
+}
+
+static void adopt(void *arg, uint32_t node, uint32_t epoch, bool resumed)
+{
+	(void)arg;
+	(void)node;
+	(void)epoch;
+	(void)resumed;
 }
 
 static void joined(void *arg, uint32_t node, const struct wire_joined *m)
@@ -79,16 +88,15 @@ static void die(const char *what)
 
 static void join(struct coord *c, uint32_t node)
 {
-	uint32_t ranks[RANKS], lens[RANKS] = {0};
-	uint8_t addresses[RANKS * WIRE_ADDRESS_MAX] = {0};
+	struct peer_joining m = {.n = RANKS};
 	for (uint32_t i = 0; i < RANKS; i++)
-		ranks[i] = node * RANKS + i;
-	coord_joining(c, (struct coord_from){node, 1}, ranks, lens, addresses);
+		m.ranks[i] = node * RANKS + i;
+	coord_joining(c, (struct coord_from){node, 1}, &m);
 }
 
 static void prepare(struct coord *c, uint32_t node, struct step_id id)
 {
-	struct coord_part part = {
+	struct peer_part part = {
 		.node = {.size = 1 << 20}, .bytes = 1ull << 36, .stored = 1ull << 36, .files = 2 * RANKS};
 	snprintf(part.node.name, sizeof(part.node.name), "node%05u", node * 40503u & 0xffffu);
 	name_node(part.node.name, part.node.file);
@@ -130,12 +138,17 @@ static double measure(uint32_t world, int runs)
 	uint32_t nnodes = world / RANKS;
 	double ms[RUNS_MAX];
 	struct cluster cluster = {0};
-	cluster.orders = (struct coord_orders){
-		.arg = &cluster, .persist = persist, .joined = joined, .level = level, .copy = copy, .seal = seal};
+	cluster.orders = (struct coord_orders){.arg = &cluster,
+					       .persist = persist,
+					       .adopt = adopt,
+					       .joined = joined,
+					       .level = level,
+					       .copy = copy,
+					       .seal = seal};
 	if (coord_new("main", world, nnodes, 1, &cluster.orders, &cluster.coord))
 		die("no memory");
 	for (uint32_t n = 0; n < nnodes; n++)
-		coord_attend(cluster.coord, n, RANKS);
+		coord_attend(cluster.coord, n, RANKS, 0);
 	for (uint32_t n = 0; n < nnodes; n++)
 		join(cluster.coord, n);
 	for (int i = 0; i < runs; i++) {

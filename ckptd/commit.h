@@ -113,7 +113,7 @@ struct commit {
 	uint64_t bytes, files; /* of data files */
 	uint64_t stored;       /* what they take, of `bytes` that they hold; set when the documents are made */
 	uint64_t linked_bytes, linked_files; /* of these: not written, but linked */
-	struct coord_part part;              /* from PREPARED on: what MANIFEST.json is to say of this node */
+	struct peer_part part;               /* from PREPARED on: what MANIFEST.json is to say of this node */
 	uint64_t progress_ns; /* when an operation or a whole file last ended (parts of files are bounded) */
 
 	bool already; /* a manifest of this name was there, and is what this commit would have written */

@@ -197,7 +197,7 @@ static void greet(struct client *c, uint32_t seq)
 	const struct config *config = &c->conns->daemon->config;
 	struct wire_welcome m = {.protocol = WIRE_PROTOCOL,
 				 .epoch = c->job ? c->job->epoch : 0,
-				 .storage = config->store != NULL,
+				 .storage = config->store && !(c->job && c->job->spread),
 				 .peers = c->job && copies_wanted(c->job)};
 	snprintf(m.node, sizeof(m.node), "%s", config->node);
 	snprintf(m.version, sizeof(m.version), "%s", CKPT_VERSION);

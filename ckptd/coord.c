@@ -7,6 +7,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+void coord_withhold(struct coord *c)
+{
+	c->persisting = true;
+	c->orders->persist(c->orders->arg, c->epoch, c->reason);
+}
+
 /* ---- life ------------------------------------------------------------------------------------------------------ */
 
 int coord_new(const char *job, uint32_t world, uint32_t nnodes, uint32_t epoch, const struct coord_orders *orders,
@@ -16,10 +22,11 @@ int coord_new(const char *job, uint32_t world, uint32_t nnodes, uint32_t epoch, 
 	if (!c)
 		return -ENOMEM;
 	c->nodes = calloc(nnodes, sizeof(*c->nodes));
+	c->owners = calloc(world, sizeof(*c->owners));
 	c->lens = calloc(world, sizeof(*c->lens));
 	c->addresses = calloc(world, WIRE_ADDRESS_MAX);
 	list_init(&c->saves);
-	if (!c->nodes || !c->lens || !c->addresses) {
+	if (!c->nodes || !c->owners || !c->lens || !c->addresses) {
 		coord_free(c);
 		return -ENOMEM;
 	}
@@ -29,6 +36,9 @@ int coord_new(const char *job, uint32_t world, uint32_t nnodes, uint32_t epoch, 
 	c->epoch = epoch;
 	c->fresh = true;
 	snprintf(c->job, sizeof(c->job), "%s", job);
+	snprintf(c->reason, sizeof(c->reason), "the job begins");
+	for (uint32_t r = 0; r < world; r++)
+		c->owners[r] = COORD_NOBODY;
 	*out = c;
 	return 0;
 }
@@ -39,6 +49,7 @@ void coord_free(struct coord *c)
 		return;
 	coord_saves_free(c);
 	free(c->nodes);
+	free(c->owners);
 	free(c->lens);
 	free(c->addresses);
 	free(c);
@@ -46,14 +57,24 @@ void coord_free(struct coord *c)
 
 bool coord_current(struct coord *c, struct coord_from from)
 {
-	bool current = from.epoch == c->epoch && c->nodes[from.node].ranks;
+	bool current = from.epoch == c->epoch && !c->persisting && c->nodes[from.node].ranks;
 	c->stale += !current;
 	return current;
 }
 
 struct coord_view coord_view(const struct coord *c)
 {
-	return (struct coord_view){.epoch = c->epoch, .entered = c->entered, .fresh = c->fresh, .stale = c->stale};
+	return (struct coord_view){.epoch = c->epoch,
+				   .entered = c->entered,
+				   .world = c->world,
+				   .attending = c->attending,
+				   .fresh = c->fresh,
+				   .stale = c->stale};
+}
+
+const char *coord_reason(const struct coord *c)
+{
+	return c->reason;
 }
 
 /* ---- nodes ----------------------------------------------------------------------------------------------------- */
@@ -66,7 +87,28 @@ static void set_joining(struct coord *c, uint32_t node, bool joining)
 	n->joining = joining;
 }
 
-void coord_attend(struct coord *c, uint32_t node, uint32_t nranks)
+static void tell_epoch(struct coord *c, uint32_t node)
+{
+	char reason[WIRE_TEXT_MAX];
+	memcpy(reason, c->reason, sizeof(reason)); /* whoever is told may know of another one */
+	if (c->nodes[node].knows)
+		c->orders->raise(c->orders->arg, node, c->epoch, reason);
+	else
+		c->orders->adopt(c->orders->arg, node, c->epoch, false);
+}
+
+/* The first who is told may know of a reason for another epoch, which all are then told in this one's place. */
+void coord_persisted(struct coord *c, uint32_t epoch)
+{
+	if (!c->persisting || epoch != c->epoch)
+		return;
+	c->persisting = false;
+	for (uint32_t n = 0; n < c->nnodes && c->epoch == epoch; n++)
+		if (c->nodes[n].ranks)
+			tell_epoch(c, n);
+}
+
+static void set_ranks(struct coord *c, uint32_t node, uint32_t nranks)
 {
 	struct coord_node *n = &c->nodes[node];
 	set_joining(c, node, false);
@@ -76,11 +118,29 @@ void coord_attend(struct coord *c, uint32_t node, uint32_t nranks)
 	*n = (struct coord_node){.ranks = nranks};
 }
 
+void coord_attend(struct coord *c, uint32_t node, uint32_t nranks, uint32_t known)
+{
+	set_ranks(c, node, nranks);
+	c->nodes[node].knows = known != 0;
+	if (known > c->epoch || (known == c->epoch && c->fresh)) {
+		c->epoch = known;
+		coord_raise(c, "epoch %u had begun before", known);
+	} else if (!c->persisting) {
+		tell_epoch(c, node);
+	}
+}
+
+void coord_leave(struct coord *c, uint32_t node)
+{
+	if (c->nodes[node].ranks)
+		set_ranks(c, node, 0);
+}
+
 void coord_gone(struct coord *c, uint32_t node, const char *why)
 {
 	if (!c->nodes[node].ranks)
 		return;
-	coord_attend(c, node, 0);
+	set_ranks(c, node, 0);
 	if (c->entered == c->epoch || !c->fresh)
 		coord_raise(c, "%s", why);
 }
@@ -89,22 +149,21 @@ void coord_gone(struct coord *c, uint32_t node, const char *why)
 
 void coord_raise(struct coord *c, const char *fmt, ...)
 {
-	char reason[WIRE_TEXT_MAX];
 	va_list ap;
 	va_start(ap, fmt);
-	vsnprintf(reason, sizeof(reason), fmt, ap);
+	vsnprintf(c->reason, sizeof(c->reason), fmt, ap);
 	va_end(ap);
-	uint32_t epoch = ++c->epoch;
+	++c->epoch;
 	c->fresh = c->resumed = false;
 	coord_restore_forget(c);
 	coord_copy_forget(c);
 	coord_saves_poison(c);
-	coord_each(c, n) set_joining(c, n, false);
-	c->orders->persist(c->orders->arg, epoch);
-	/* The first who is told may know of a reason for another one, which all are then told in this one's place. */
-	for (uint32_t n = 0; n < c->nnodes && c->epoch == epoch; n++)
-		if (c->nodes[n].ranks)
-			c->orders->raise(c->orders->arg, n, epoch, reason);
+	coord_each(c, n)
+	{
+		set_joining(c, n, false);
+		c->nodes[n].knows = true;
+	}
+	coord_withhold(c);
 }
 
 static void adopt(struct coord *c, uint32_t epoch, bool resumed)
@@ -164,21 +223,45 @@ static void enter(struct coord *c)
 		.epoch = c->epoch, .world = c->world, .address_len = c->lens, .addresses = c->addresses};
 	c->fresh = c->resumed = false;
 	c->entered = c->epoch;
-	coord_each(c, n) set_joining(c, n, false);
-	c->orders->persist(c->orders->arg, c->epoch);
+	coord_each(c, n)
+	{
+		set_joining(c, n, false);
+		c->nodes[n].knows = true;
+	}
+	c->orders->persist(c->orders->arg, c->epoch, c->reason);
 	log_info("job %s: %u ranks joined epoch %u", c->job, c->world, c->epoch);
 	coord_each(c, n) c->orders->joined(c->orders->arg, n, &joined);
 }
 
-void coord_joining(struct coord *c, struct coord_from from, const uint32_t *ranks, const uint32_t *lens,
-		   const uint8_t *addresses)
+/* Two nodes that both believe to have a rank, or one that has none of the world. */
+static bool seated(struct coord *c, uint32_t node, const struct peer_joining *m)
 {
-	if (!coord_current(c, from) || c->entered == c->epoch)
+	char text[WIRE_TEXT_MAX] = "";
+	if (m->n != c->nodes[node].ranks)
+		snprintf(text, sizeof(text), "%u ranks want to enter where %u take part", m->n, c->nodes[node].ranks);
+	for (uint32_t i = 0; !*text && i < m->n; i++) {
+		uint32_t rank = m->ranks[i];
+		if (rank >= c->world)
+			snprintf(text, sizeof(text), "rank %u of a world of %u", rank, c->world);
+		else if (c->owners[rank] != COORD_NOBODY && c->owners[rank] != node &&
+			 c->nodes[c->owners[rank]].joining)
+			snprintf(text, sizeof(text), "rank %u is on another node, too", rank);
+	}
+	if (*text)
+		c->orders->turn_away(c->orders->arg, node, -EINVAL, text);
+	return !*text;
+}
+
+void coord_joining(struct coord *c, struct coord_from from, const struct peer_joining *m)
+{
+	if (!coord_current(c, from) || c->entered == c->epoch || !seated(c, from.node, m))
 		return;
-	for (uint32_t i = 0; i < c->nodes[from.node].ranks; i++) {
-		c->lens[ranks[i]] = lens[i];
-		memcpy(c->addresses + (size_t)ranks[i] * WIRE_ADDRESS_MAX, addresses + (size_t)i * WIRE_ADDRESS_MAX,
-		       lens[i]);
+	for (uint32_t i = 0; i < m->n; i++) {
+		uint32_t rank = m->ranks[i];
+		c->owners[rank] = from.node;
+		c->lens[rank] = m->lens[i];
+		memcpy(c->addresses + (size_t)rank * WIRE_ADDRESS_MAX, m->addresses + (size_t)i * WIRE_ADDRESS_MAX,
+		       m->lens[i]);
 	}
 	set_joining(c, from.node, true);
 	if (c->attending == c->world && c->joining == c->world)

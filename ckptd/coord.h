@@ -15,11 +15,7 @@
 #define CKPTD_COORD_H
 
 #include "base/list.h"
-#include "format/arena.h"
-#include "format/manifest.h"
-#include "format/wire.h"
-
-enum { COORD_STORED = 64 }; /* checkpoints on storage that a restore may come to */
+#include "format/peer_coord.h"
 
 struct coord;
 
@@ -35,45 +31,25 @@ enum coord_witness {
 	WITNESS_ARENA, /* was given it, perhaps before anybody was told */
 };
 
-/* What a node has found to restore. */
-struct coord_found {
-	struct step_id memory; /* complete and intact in memory on this node; epoch 0: none */
-	bool damaged;          /* what was in memory is not intact */
-	uint32_t nstored;
-	struct step_id stored[COORD_STORED]; /* the newest ones that are wanted, in order */
-	int storage_rc;                      /* the store could not be read */
-	char why[WIRE_TEXT_MAX];             /* of what was passed over */
-};
-
-struct coord_choice {
-	struct step_id id;
-	enum wire_source source;
-	char why[WIRE_TEXT_MAX]; /* of all that was passed over */
-};
-
-/* A node's part of a checkpoint, written and fsynced. */
-struct coord_part {
-	struct manifest_node node;
-	uint64_t bytes, stored, files; /* of data files; what they hold, and take */
-};
-
 /* node < nnodes everywhere. */
 struct coord_orders {
 	void *arg;
-	/* The epoch is kept, so that it is not given out again. */
-	void (*persist)(void *arg, uint32_t epoch);
-	/* The job is in another epoch than was thought, and nobody has to be told. resumed: its ranks go on in it. */
+	/* The epoch is to be kept, so that it is not given out again: coord_persisted, perhaps at once. Until then nobody is told. */
+	void (*persist)(void *arg, uint32_t epoch, const char *reason);
+	/* The job is in this epoch, and no rank has to be told. resumed: its ranks go on in it. */
 	void (*adopt)(void *arg, uint32_t node, uint32_t epoch, bool resumed);
 	/* Freeze what is shown, poison what is not complete, then tell the ranks. */
 	void (*raise)(void *arg, uint32_t node, uint32_t epoch, const char *reason);
 	/* The rank is wanted anew; the epoch stays. */
 	void (*tell)(void *arg, uint32_t node, uint32_t rank, const char *reason);
+	/* Those of its ranks that wait to enter cannot. */
+	void (*turn_away)(void *arg, uint32_t node, int rc, const char *text);
 	void (*joined)(void *arg, uint32_t node, const struct wire_joined *joined);
 	/* Look what there is to restore: coord_found. */
 	void (*look)(void *arg, uint32_t node, uint64_t step);
 	/* Bring it into the slots of this node's ranks: coord_fetched. */
-	void (*fetch)(void *arg, uint32_t node, const struct coord_choice *choice);
-	void (*restored)(void *arg, uint32_t node, const struct coord_choice *choice);
+	void (*fetch)(void *arg, uint32_t node, const struct peer_choice *choice);
+	void (*restored)(void *arg, uint32_t node, const struct peer_choice *choice);
 	void (*refuse)(void *arg, uint32_t node, int rc, const char *text, const char *why);
 	void (*level)(void *arg, uint32_t node, struct step_id id, enum level_shown level);
 	void (*fail)(void *arg, uint32_t node, struct step_id id, int rc, const char *text);
@@ -86,20 +62,26 @@ struct coord_orders {
 /* orders live as long as the coordinator. epoch: one that was never given out. -ENOMEM. */
 int coord_new(const char *job, uint32_t world, uint32_t nnodes, uint32_t epoch, const struct coord_orders *orders,
 	      struct coord **out);
+/* Nobody is told of the first epoch before it is persisted. */
+void coord_withhold(struct coord *c);
+/* From now on what persist was told cannot be lost. */
+void coord_persisted(struct coord *c, uint32_t epoch);
 void coord_free(struct coord *c); /* NULL is allowed */
 
-/* The node takes part with so many ranks. */
-void coord_attend(struct coord *c, uint32_t node, uint32_t nranks);
-/* It does no longer. */
+/* The node takes part with so many ranks, and knows of an epoch (0: of none) that may be later than is known here. It is told in which
+ * one the job is: by `adopt` when it has known of none, else by `raise`. */
+void coord_attend(struct coord *c, uint32_t node, uint32_t nranks, uint32_t known);
+/* Its ranks have finished. */
+void coord_leave(struct coord *c, uint32_t node);
+/* It is lost. */
 void coord_gone(struct coord *c, uint32_t node, const char *why);
 /* Somebody on the node knows of an epoch, while it is not known here who has entered which (after a restart). */
 void coord_knows(struct coord *c, uint32_t node, enum coord_witness witness, uint32_t epoch);
 
 /* A rank wants to enter. */
 void coord_want(struct coord *c, struct coord_from from, uint32_t rank);
-/* All ranks of the node wait to enter (ranks, lens and addresses (× WIRE_ADDRESS_MAX) as many as have attended), or no longer. */
-void coord_joining(struct coord *c, struct coord_from from, const uint32_t *ranks, const uint32_t *lens,
-		   const uint8_t *addresses);
+/* All ranks of the node wait to enter, as many as have attended, or no longer. */
+void coord_joining(struct coord *c, struct coord_from from, const struct peer_joining *joining);
 void coord_not_joining(struct coord *c, struct coord_from from);
 /* A rank is lost; `was_in`: it had entered the epoch. */
 void coord_lost(struct coord *c, struct coord_from from, uint32_t rank, bool was_in, const char *why);
@@ -109,7 +91,7 @@ void coord_missing(struct coord *c, struct coord_from from, uint32_t rank);
 /* All ranks of the node wait to restore this step (UINT64_MAX: the newest), or no longer. */
 void coord_restoring(struct coord *c, struct coord_from from, uint64_t step);
 void coord_not_restoring(struct coord *c, struct coord_from from);
-void coord_found(struct coord *c, struct coord_from from, const struct coord_found *found);
+void coord_found(struct coord *c, struct coord_from from, const struct peer_found *found);
 /* rc -EBADMSG, -EIO, -EPROTONOSUPPORT: damaged, the next best is tried. */
 void coord_fetched(struct coord *c, struct coord_from from, struct step_id id, int rc, const char *text);
 
@@ -120,7 +102,7 @@ void coord_copied(struct coord *c, struct coord_from from, struct step_id id);
 void coord_reached(struct coord *c, struct coord_from from, struct step_id id, enum level_shown level);
 /* Copies of the node's part could not be made. Should they be after all (coord_reached) before others are ordered, it is not too late. */
 void coord_uncopied(struct coord *c, struct coord_from from, struct step_id id);
-void coord_prepared(struct coord *c, struct coord_from from, struct step_id id, const struct coord_part *part);
+void coord_prepared(struct coord *c, struct coord_from from, struct step_id id, const struct peer_part *part);
 /* MANIFEST.json stands. */
 void coord_sealed(struct coord *c, struct coord_from from, struct step_id id);
 /* The node's part of a save has failed: it fails everywhere. */
@@ -129,10 +111,12 @@ void coord_failed(struct coord *c, struct coord_from from, struct step_id id, in
 void coord_forgot(struct coord *c, uint32_t node, struct step_id id);
 
 struct coord_view {
-	uint32_t epoch, entered;
+	uint32_t epoch, entered, world, attending;
 	bool fresh;     /* nobody has entered or raised an epoch in this life of the coordinator */
 	uint64_t stale; /* reports of another epoch */
 };
 struct coord_view coord_view(const struct coord *c);
+/* Why the epoch was raised. */
+const char *coord_reason(const struct coord *c);
 
 #endif

@@ -4,14 +4,17 @@
 
 #include "coord.h"
 
+#define COORD_NOBODY UINT32_MAX
+
 enum coord_step { COORD_IDLE = 0, COORD_LOOK, COORD_FETCH };
 
 struct coord_node {
 	uint32_t ranks; /* 0: it does not take part */
+	bool knows;     /* of an epoch of this job: of another one it is told by a raise */
 	bool joining, restoring;
 	uint64_t step; /* that it wants to restore */
 	bool answered; /* to the order of the restore that runs */
-	struct coord_found found;
+	struct peer_found found;
 	bool copy_held,
 		copy_ended; /* of the save that is copied now: its ranks have all their copies; it has answered */
 };
@@ -20,10 +23,10 @@ struct coord_restore {
 	enum coord_step state;
 	uint32_t ranks;   /* of the nodes that wait to restore */
 	uint32_t waiting; /* nodes that have not answered */
-	struct coord_choice choice;
+	struct peer_choice choice;
 	uint32_t nfailed;
-	struct step_id failed[COORD_STORED + 1]; /* passed over */
-	int rc;                                  /* of the fetch: the worst that a node has reported */
+	struct step_id failed[PEER_STORED + 1]; /* passed over */
+	int rc;                                 /* of the fetch: the worst that a node has reported */
 	char text[WIRE_TEXT_MAX];
 };
 
@@ -39,11 +42,14 @@ struct coord {
 	uint32_t world, nnodes;
 	uint32_t epoch, entered;
 	bool fresh, resumed;
+	bool persisting; /* nobody is told of the epoch yet */
+	char reason[WIRE_TEXT_MAX];
 	uint32_t attending; /* ranks of the nodes that take part */
 	uint32_t joining;   /* of them: of the nodes that wait to enter */
 	uint64_t stale;
 	struct coord_node *nodes;
-	uint32_t *lens; /* by rank, of its address */
+	uint32_t *owners; /* by rank: the node that it wants to enter from */
+	uint32_t *lens;   /* by rank, of its address */
 	uint8_t *addresses;
 	struct coord_restore restore;
 	struct coord_copy copy;

@@ -108,16 +108,16 @@ static bool all_in_memory(const struct coord *c, struct step_id id)
 	return true;
 }
 
-static const struct coord_found *first_found(const struct coord *c)
+static const struct peer_found *first_found(const struct coord *c)
 {
 	coord_each(c, n) return &c->nodes[n].found;
 	return NULL;
 }
 
 /* The store is the same for all: what the first node has seen there counts. */
-static bool choose(const struct coord *c, struct coord_choice *choice)
+static bool choose(const struct coord *c, struct peer_choice *choice)
 {
-	const struct coord_found *found = first_found(c);
+	const struct peer_found *found = first_found(c);
 	struct step_id best = {0};
 	enum wire_source source = WIRE_FROM_STORAGE;
 	for (uint32_t i = 0; i < found->nstored; i++)
@@ -134,7 +134,7 @@ static bool choose(const struct coord *c, struct coord_choice *choice)
 
 static void refuse_rest(struct coord *c)
 {
-	const struct coord_found *found = first_found(c);
+	const struct peer_found *found = first_found(c);
 	bool damaged = false;
 	int rc = 0;
 	coord_each(c, n)
@@ -152,7 +152,7 @@ static void refuse_rest(struct coord *c)
 
 static void fetch_next(struct coord *c)
 {
-	struct coord_choice choice = c->restore.choice;
+	struct peer_choice choice = c->restore.choice;
 	if (!choose(c, &choice)) {
 		refuse_rest(c);
 		return;
@@ -176,7 +176,7 @@ static bool expected(struct coord *c, struct coord_from from, enum coord_step st
 	return coord_current(c, from) && c->restore.state == state && !c->nodes[from.node].answered;
 }
 
-void coord_found(struct coord *c, struct coord_from from, const struct coord_found *found)
+void coord_found(struct coord *c, struct coord_from from, const struct peer_found *found)
 {
 	if (!expected(c, from, COORD_LOOK))
 		return;
@@ -207,7 +207,7 @@ static void pass_over(struct coord *c)
 
 static void finish(struct coord *c)
 {
-	struct coord_choice choice = c->restore.choice;
+	struct peer_choice choice = c->restore.choice;
 	uint32_t epoch = c->epoch;
 	coord_restore_forget(c);
 	for (uint32_t n = 0; n < c->nnodes && c->epoch == epoch; n++)

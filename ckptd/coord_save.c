@@ -14,9 +14,10 @@ struct coord_save {
 	struct list link;
 	struct step_id id;
 	bool failed;
+	bool copied; /* every rank had copied it while the epoch lasted: it stays so when a node is lost */
 	enum level_shown shown;
 	uint32_t ranks[SAID_END]; /* of the nodes that have said so: by level, SAID_… */
-	struct coord_part *parts; /* by node, once one is prepared, until it is durable or has failed */
+	struct peer_part *parts;  /* by node, once one is prepared, until it is durable or has failed */
 	uint8_t said[];           /* by node: bits of the same */
 };
 
@@ -133,13 +134,23 @@ static bool take(const struct coord *c, struct coord_save *s, uint32_t node, uns
 	return s->ranks[what] == c->world;
 }
 
+/* False: what a node says of it now proves nothing, it has failed. */
+static bool sound(struct coord *c, struct coord_save *s, uint32_t node)
+{
+	if (s->copied || s->id.epoch >= c->epoch || c->nodes[node].ranks == c->world)
+		return true;
+	fail(c, s, -ESTALE, "whether every rank had copied it before the epoch was raised is not known");
+	return false;
+}
+
 void coord_copied(struct coord *c, struct coord_from from, struct step_id id)
 {
 	struct coord_save *s = hear(c, from, id);
-	if (s && take(c, s, from.node, SAID_COPIED))
+	if (!s)
 		return;
-	if (s && id.epoch < c->epoch && c->nodes[from.node].ranks < c->world)
-		fail(c, s, -ESTALE, "whether every rank had copied it before the epoch was raised is not known");
+	if (take(c, s, from.node, SAID_COPIED))
+		s->copied = true;
+	sound(c, s, from.node);
 }
 
 void coord_reached(struct coord *c, struct coord_from from, struct step_id id, enum level_shown level)
@@ -149,7 +160,7 @@ void coord_reached(struct coord *c, struct coord_from from, struct step_id id, e
 		return;
 	}
 	struct coord_save *s = hear(c, from, id);
-	if (!s)
+	if (!s || !sound(c, s, from.node))
 		return;
 	if (take(c, s, from.node, level) && s->shown < level)
 		show(c, s, level);
@@ -197,7 +208,7 @@ static void seal(struct coord *c, struct coord_save *s)
 	}
 }
 
-void coord_prepared(struct coord *c, struct coord_from from, struct step_id id, const struct coord_part *part)
+void coord_prepared(struct coord *c, struct coord_from from, struct step_id id, const struct peer_part *part)
 {
 	struct coord_save *s = hear(c, from, id);
 	if (!s || s->shown >= LEVEL_DURABLE)
@@ -254,7 +265,7 @@ void coord_saves_poison(struct coord *c)
 	for (struct list *it = c->saves.next; it != &c->saves;) {
 		struct coord_save *s = save_of(it);
 		it = it->next;
-		if (s->failed || s->shown >= LEVEL_CAPTURED || s->ranks[SAID_COPIED] == c->world || has_all_ranks(c))
+		if (s->failed || s->shown >= LEVEL_CAPTURED || s->copied || has_all_ranks(c))
 			continue;
 		fail(c, s, -ESTALE, text);
 		it = c->saves.next; /* whoever was told may have forgotten others */

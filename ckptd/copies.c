@@ -5,6 +5,7 @@
 #include "daemon.h"
 #include "replica.h"
 #include "saves_private.h"
+#include "seat.h"
 
 #include <string.h>
 
@@ -93,7 +94,7 @@ unsigned copies_missing(const struct copies *c)
 static void give_up(struct copies *c)
 {
 	c->answered = true;
-	coord_uncopied(c->job->coord, job_from(c->job), c->id);
+	seat_uncopied(c->job, c->id);
 }
 
 /* Who is told may order the next: nothing is touched afterwards. */
@@ -107,7 +108,7 @@ static void settle(struct copies *c)
 	if (!lacking && !c->held) {
 		c->answered = c->held = true;
 		c->why.text[0] = 0;
-		coord_reached(c->job->coord, job_from(c->job), c->id, LEVEL_REPLICATED);
+		seat_reached(c->job, c->id, LEVEL_REPLICATED);
 	} else if (lacking && !c->answered) {
 		give_up(c);
 	} else if (lacking && now >= c->retry_ns) {

@@ -51,6 +51,7 @@ struct daemon {
 	uint64_t refused;        /* frames of which the log has told */
 	uint64_t next_refused;   /* when it may tell again */
 	struct list jobs;
+	struct list chairs;     /* of the jobs that are coordinated here */
 	uint64_t memory_used;   /* bytes of arenas */
 	uint64_t replicas_used; /* and of what is held for ranks of other nodes */
 	uint64_t tables_used;   /* and of what was registered, with all that is made of it */

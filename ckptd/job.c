@@ -35,12 +35,23 @@ struct rank *job_rank(const struct job *job, uint32_t id)
 	return NULL;
 }
 
+struct rank *job_claim(struct job *job, uint32_t id)
+{
+	struct rank *rank = job_rank(job, id);
+	if (!rank && id < job->world)
+		rank = job_rank(job, RANK_MAX);
+	if (rank)
+		rank->id = id;
+	return rank;
+}
+
 /* ---- life ------------------------------------------------------------------------------------------------------ */
 
 static void init_ranks(struct job *job)
 {
 	for (uint32_t r = 0; r < job->nlocal; r++)
-		job->ranks[r] = (struct rank){.job = job, .id = r, .index = r, .pidfd = -1, .doorbell = -1};
+		job->ranks[r] = (struct rank){
+			.job = job, .id = job->spread ? RANK_MAX : r, .index = r, .pidfd = -1, .doorbell = -1};
 }
 
 static unsigned job_count(const struct daemon *daemon)
@@ -57,14 +68,15 @@ static uint32_t local_world(const struct wire_hello *hello)
 	return hello->local_world ? hello->local_world : hello->world;
 }
 
+static bool is_spread(const struct wire_hello *hello)
+{
+	return local_world(hello) < hello->world;
+}
+
 static int job_new(struct daemon *daemon, const struct wire_hello *hello, struct job **out, struct err *err)
 {
-	uint32_t epoch;
 	if (job_count(daemon) >= JOBS_MAX)
 		return err_set(err, -EBUSY, "job '%s': this daemon has %d jobs already", hello->job, JOBS_MAX);
-	int rc = member_first_epoch(daemon, hello->job, &epoch, err);
-	if (rc)
-		return err_prefix(err, rc, "job '%s': no epoch can be chosen", hello->job);
 	struct job *job = calloc(1, sizeof(*job));
 	if (job)
 		job->ranks = calloc(local_world(hello), sizeof(*job->ranks));
@@ -76,11 +88,9 @@ static int job_new(struct daemon *daemon, const struct wire_hello *hello, struct
 	job->daemon = daemon;
 	job->world = hello->world;
 	job->nlocal = local_world(hello);
-	if (seat_take(job, epoch)) {
-		free(job->ranks);
-		free(job);
-		return err_set(err, -ENOMEM, "no memory for job '%s'", hello->job);
-	}
+	job->spread = is_spread(hello);
+	job->known = job->spread ? hello->epoch : 0;
+	job->returning_ns = job->known ? clock_now() : 0;
 	job->nslots = ARENA_SLOTS_MIN;
 	job->fresh = true;
 	job->dormant_ns = clock_now();
@@ -90,8 +100,18 @@ static int job_new(struct daemon *daemon, const struct wire_hello *hello, struct
 	copies_init(&job->copies, job);
 	recover_init(&job->recover, job);
 	list_push(&daemon->jobs, &job->link);
+	int rc = seat_take(job, err);
+	if (rc) {
+		list_remove(&job->link);
+		free(job->ranks);
+		free(job);
+		return rc;
+	}
 	gc_want(daemon->gc, job);
-	log_info("job %s: world size %u, epoch %u", job->name, job->world, job->epoch);
+	if (job->spread)
+		log_info("job %s: world size %u, %u ranks here", job->name, job->world, job->nlocal);
+	else
+		log_info("job %s: world size %u, epoch %u", job->name, job->world, job->epoch);
 	*out = job;
 	return 0;
 }
@@ -112,8 +132,8 @@ void job_free(struct job *job)
 	saves_free(&job->saves);
 	for (uint32_t r = 0; r < job->nlocal; r++)
 		rank_end(&job->ranks[r]);
-	coord_free(job->coord);
 	list_remove(&job->link);
+	seat_leave(job);
 	free(job->ranks);
 	free(job);
 }
@@ -128,17 +148,16 @@ static bool job_alive(const struct job *job)
 	return job->launcher != NULL;
 }
 
-static int check_hello(const struct wire_hello *hello, struct err *err)
+static int check_hello(const struct daemon *daemon, const struct wire_hello *hello, struct err *err)
 {
-	if (hello->world > WIRE_LOCAL_MAX)
+	if (local_world(hello) > WIRE_LOCAL_MAX)
 		return err_set(err, -EINVAL, "job '%s': %u ranks on one node, at most %d are supported", hello->job,
-			       hello->world, WIRE_LOCAL_MAX);
-	if (local_world(hello) != hello->world)
-		return err_set(
-			err, -EOPNOTSUPP,
-			"job '%s' has %u ranks, %u of them on this node: this version of ckptd serves jobs whose "
-			"ranks are all on one node",
-			hello->job, hello->world, hello->local_world);
+			       local_world(hello), WIRE_LOCAL_MAX);
+	if (is_spread(hello) && !daemon->roster)
+		return err_set(err, -EOPNOTSUPP,
+			       "job '%s' has %u ranks, %u of them on this node, and this ckptd is in no cluster: set "
+			       "cluster and cluster-key in its section [node], on all nodes",
+			       hello->job, hello->world, hello->local_world);
 	if (hello->role == ROLE_RANK && hello->rank >= hello->world)
 		return err_set(err, -EINVAL, "rank %u of a world of %u", hello->rank, hello->world);
 	return 0;
@@ -148,12 +167,14 @@ static int check_hello(const struct wire_hello *hello, struct err *err)
 static int get_job(struct daemon *daemon, const struct wire_hello *hello, struct job **out, struct err *err)
 {
 	struct job *job = job_find(daemon, hello->job);
-	if (job && job->world != hello->world) {
+	if (job && (job->world != hello->world || job->nlocal != local_world(hello))) {
 		if (job_alive(job) || !saves_idle(&job->saves) || !recover_idle(&job->recover))
 			return err_set(err, job_alive(job) ? -EBUSY : -EAGAIN,
-				       "job '%s' runs with world size %u; world size %u must wait until it has ended",
-				       job->name, job->world, hello->world);
-		log_info("job %s: world size changes from %u to %u", job->name, job->world, hello->world);
+				       "job '%s' runs with world size %u, %u of them here; world size %u, %u of them "
+				       "here, must wait until it has ended",
+				       job->name, job->world, job->nlocal, hello->world, local_world(hello));
+		log_info("job %s: world size changes from %u (%u here) to %u (%u here)", job->name, job->world,
+			 job->nlocal, hello->world, local_world(hello));
 		job_free(job);
 		job = NULL;
 	}
@@ -166,7 +187,7 @@ static int get_job(struct daemon *daemon, const struct wire_hello *hello, struct
 int job_retake(struct daemon *daemon, const struct wire_hello *hello, int fd, struct err *err)
 {
 	struct job *job = NULL;
-	int rc = check_hello(hello, err);
+	int rc = check_hello(daemon, hello, err);
 	if (!rc)
 		rc = get_job(daemon, hello, &job, err);
 	if (!rc)
@@ -178,7 +199,11 @@ int job_retake(struct daemon *daemon, const struct wire_hello *hello, int fd, st
 static int hello_rank(struct job *job, struct client *client, const struct wire_hello *hello, pid_t pid,
 		      struct rank **out, struct err *err)
 {
-	struct rank *rank = job_rank(job, hello->rank);
+	struct rank *rank = job_claim(job, hello->rank);
+	if (!rank)
+		return err_set(err, -EBUSY,
+			       "rank %u of job '%s' is one too many: %u of its ranks are on this node already",
+			       hello->rank, job->name, job->nlocal);
 	/* What the launcher started may be a script whose child is the rank. */
 	if (rank->client || (rank->pid && rank->pid != pid && rank->greeted))
 		return err_set(err, rank->pid && process_is_dying(rank->pid) ? -EAGAIN : -EBUSY,
@@ -205,12 +230,12 @@ int job_hello(struct daemon *daemon, struct client *client, const struct wire_he
 {
 	struct job *job = NULL;
 	*rank = NULL;
-	int rc = check_hello(hello, err);
+	int rc = check_hello(daemon, hello, err);
 	if (!rc)
 		rc = get_job(daemon, hello, &job, err);
 	if (rc)
 		return rc;
-	coord_knows(job->coord, 0, hello->role == ROLE_RANK ? WITNESS_RANK : WITNESS_OTHER, hello->epoch);
+	seat_knows(job, hello->role == ROLE_RANK ? WITNESS_RANK : WITNESS_OTHER, hello->epoch);
 	if (job->fresh && job->epoch > EPOCH_MAX)
 		return err_set(err, -EINVAL,
 			       "job '%s' has used up its %u epochs in this store: choose another name or another store",

@@ -36,7 +36,7 @@ struct waiting {
 
 struct rank {
 	struct job *job;
-	uint32_t id; /* in the world */
+	uint32_t id; /* in the world; RANK_MAX: nobody has come for this place yet */
 	uint32_t
 		index; /* among the job's ranks on this node: of job.ranks, and of what has one place for each of them */
 	enum rank_state state;
@@ -69,7 +69,9 @@ struct job {
 	struct policy policy; /* [job], as it stands for this one */
 	uint32_t world;       /* ranks of the job, wherever they are */
 	uint32_t nlocal;      /* of them on this node: at most WIRE_LOCAL_MAX */
-	uint32_t epoch;       /* as the coordinator has told it */
+	bool spread;          /* over nodes; else all its ranks are here */
+	uint32_t epoch;       /* as the coordinator has told it; 0: it has not yet */
+	uint32_t known;       /* the last that anybody here has heard of */
 	uint32_t nslots;
 	bool fresh; /* nobody has joined in this life of the daemon */
 	bool stop;
@@ -77,8 +79,6 @@ struct job {
 	bool formed;        /* arenas exist for all local ranks */
 	struct rank *ranks; /* nlocal */
 	struct client *launcher;
-	struct coord_orders orders;
-	struct coord *coord; /* what its nodes do together */
 	struct saves saves;
 	struct copies copies;
 	struct recover recover;
@@ -86,6 +86,7 @@ struct job {
 	uint64_t lost_beat_ns; /* the last heartbeat of the rank whose loss raises the epoch */
 	uint64_t dormant_ns;   /* since when no process is left; 0: some is */
 	uint64_t resumed_ns;   /* since when resumed ranks wait for the missing; 0: none do */
+	uint64_t returning_ns; /* since when arenas of an earlier life of the daemon are expected back; 0: none are */
 };
 
 /* A rank or launcher says HELLO. On 0 *rank is set for a rank (NULL for a launcher), *out to the job. */
@@ -117,14 +118,11 @@ void job_free(struct job *job);
 void job_event(struct job *job, struct step_id id, int rc, const char *text);
 /* Bytes of the arenas that it holds. */
 uint64_t job_memory(const struct job *job);
-/* As it reports to its coordinator. */
-static inline struct coord_from job_from(const struct job *job)
-{
-	return (struct coord_from){.node = 0, .epoch = job->epoch};
-}
 struct job *job_find(struct daemon *daemon, const char *name);
 /* NULL: the rank is not on this node, or nowhere. */
 struct rank *job_rank(const struct job *job, uint32_t id);
+/* The same, and one that is new here takes a place that nobody has yet. NULL: there is none. */
+struct rank *job_claim(struct job *job, uint32_t id);
 const char *rank_state_name(enum rank_state state);
 
 #endif

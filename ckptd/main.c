@@ -3,6 +3,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "chair.h"
 #include "conn.h"
 #include "daemon.h"
 #include "gc.h"
@@ -148,6 +149,7 @@ static void on_tick(void *arg)
 	http_tick(s->daemon.http, now);
 	peers_tick(&s->daemon, now);
 	conns_tick(&s->conns);
+	chairs_tick(&s->daemon, now);
 	list_for_safe(node, &s->daemon.jobs) {
 		struct job *job = list_entry(node, struct job, link);
 		if (job_tick(job))
@@ -283,6 +285,7 @@ static void stop(struct server *s)
 	startup_close(&s->daemon, s->lock);
 	list_for_safe(node, &s->daemon.jobs)
 		job_free(list_entry(node, struct job, link));
+	chairs_free(&s->daemon);
 	packing_free(&s->daemon.packing);
 	spanlog_close(s->daemon.spanlog);
 	space_free(s->daemon.space);
@@ -317,6 +320,7 @@ int main(int argc, char **argv)
 	s.daemon.root = -1;
 	s.daemon.started_ns = clock_now();
 	list_init(&s.daemon.jobs);
+	list_init(&s.daemon.chairs);
 	conns_init(&s.conns, &s.daemon);
 	s.argc = argc;
 	s.argv = argv;

@@ -9,7 +9,7 @@
 #include "levels.h"
 #include "prefault.h"
 #include "queue.h"
-#include "replica.h"
+#include "seat.h"
 #include "store/repo.h"
 
 #include <stdio.h>
@@ -17,35 +17,6 @@
 
 /* How long a restarted daemon waits for arenas before it makes new ones. */
 #define ARENA_GRACE_NS (3 * CLOCK_NS_PER_S)
-
-/* The last epoch that a directory of the store bears; partial ones count, too: their names are taken. */
-static int last_in_store(struct daemon *daemon, const char *job, uint32_t *last, struct err *err)
-{
-	struct repo repo;
-	AUTO_FREE struct checkpoint_ref *refs = NULL;
-	size_t n = 0;
-	int rc = failpoint("job.epoch", NULL);
-	if (rc)
-		return err_set(err, rc, "cannot read the store: %s", err_name(rc));
-	rc = repo_open(daemon->config.store, &repo, err);
-	if (rc)
-		return rc;
-	rc = repo_scan(&repo, job, &refs, &n, err);
-	repo_close(&repo);
-	for (size_t i = 0; !rc && i < n; i++)
-		*last = refs[i].id.epoch > *last ? refs[i].id.epoch : *last;
-	return rc;
-}
-
-int member_first_epoch(struct daemon *daemon, const char *job, uint32_t *epoch, struct err *err)
-{
-	*epoch = catalog_last_epoch(daemon->catalog, job);
-	if (daemon->replica && replica_known_epoch(daemon->replica, job) > *epoch)
-		*epoch = replica_known_epoch(daemon->replica, job);
-	int rc = daemon->config.store ? last_in_store(daemon, job, epoch, err) : 0;
-	++*epoch;
-	return rc;
-}
 
 /* No process takes part for it: it has finished, or was given up. One that the launcher has named and that has not said HELLO
  * yet is on its way. */
@@ -70,7 +41,7 @@ void member_tell_epoch(struct job *job, const char *reason)
 	snprintf(m.reason, sizeof(m.reason), "%s", reason);
 	for (uint32_t r = 0; r < job->nlocal; r++) {
 		struct rank *rank = &job->ranks[r];
-		if (!wanted_anew(rank))
+		if (rank->id == RANK_MAX || !wanted_anew(rank))
 			continue;
 		rank->state = RANK_ABSENT; /* also one that had finished: all are needed again */
 		member_forget_table(rank);
@@ -136,7 +107,7 @@ static bool every_rank_registered(const struct job *job)
 /* After a restart the arenas are handed back by several hands: forming the job without one of them would lose it. */
 static bool arenas_on_their_way(const struct job *job)
 {
-	if (job->formed || !job->resumed_ns || clock_now() - job->resumed_ns > ARENA_GRACE_NS)
+	if (job->formed || !job->returning_ns || clock_now() - job->returning_ns > ARENA_GRACE_NS)
 		return false;
 	for (uint32_t r = 0; r < job->nlocal; r++)
 		if (!job->ranks[r].mem)
@@ -222,10 +193,11 @@ void job_register(struct rank *rank, uint32_t seq, const void *body, size_t len)
 int job_return(struct job *job, uint32_t id, int fd, struct err *err)
 {
 	struct memory *mem;
-	struct rank *rank = job_rank(job, id);
+	struct rank *rank = job_claim(job, id);
 	if (!rank) {
 		close(fd);
-		return err_set(err, -EINVAL, "rank %u of a world of %u", id, job->world);
+		return err_set(err, -EINVAL, "rank %u is none of the %u here, of a world of %u", id, job->nlocal,
+			       job->world);
 	}
 	if (rank->mem) { /* somebody else has handed it back already */
 		close(fd);
@@ -251,7 +223,7 @@ int job_return(struct job *job, uint32_t id, int fd, struct err *err)
 	job->daemon->memory_used += mem->size;
 	job_keep_arena(rank);
 	log_info("job %s: the arena of rank %u is back", job->name, id);
-	coord_knows(job->coord, 0, WITNESS_ARENA, atomic_load(&mem->head->epoch));
+	seat_knows(job, WITNESS_ARENA, atomic_load(&mem->head->epoch));
 	try_form(job);
 	return 0;
 }
@@ -268,17 +240,16 @@ static bool everybody_joins(const struct job *job)
 
 static void try_join(struct job *job)
 {
-	uint32_t ids[WIRE_LOCAL_MAX], lens[WIRE_LOCAL_MAX];
-	uint8_t addresses[WIRE_LOCAL_MAX * WIRE_ADDRESS_MAX];
-	if (!everybody_joins(job))
+	struct peer_joining m = {.n = job->nlocal};
+	if (!job->epoch || !everybody_joins(job))
 		return;
 	for (uint32_t r = 0; r < job->nlocal; r++) {
 		const struct rank *rank = &job->ranks[r];
-		ids[r] = rank->id;
-		lens[r] = rank->address_len;
-		memcpy(addresses + (size_t)r * WIRE_ADDRESS_MAX, rank->address, rank->address_len);
+		m.ranks[r] = rank->id;
+		m.lens[r] = rank->address_len;
+		memcpy(m.addresses + (size_t)r * WIRE_ADDRESS_MAX, rank->address, rank->address_len);
 	}
-	coord_joining(job->coord, job_from(job), ids, lens, addresses);
+	seat_joining(job, &m);
 }
 
 void member_joined(struct job *job, const struct wire_joined *joined)
@@ -286,6 +257,7 @@ void member_joined(struct job *job, const struct wire_joined *joined)
 	AUTO_WBUF struct wbuf body = {0};
 	if (wire_joined_encode(joined, &body))
 		body.failed = true;
+	saves_follow(&job->saves);
 	/* What an earlier life of the daemon left incomplete stays so: nobody who began it is in this epoch. */
 	saves_poison(&job->saves, job->epoch);
 	job->fresh = false;
@@ -300,15 +272,34 @@ void member_joined(struct job *job, const struct wire_joined *joined)
 
 static void admit(struct rank *rank)
 {
-	coord_want(rank->job->coord, job_from(rank->job), rank->id);
+	seat_want(rank->job, rank->id);
 	try_join(rank->job);
 }
 
+/* All want to enter before the node says that it waits: after that it may have entered. */
 static void admit_waiting(struct job *job)
 {
 	for (uint32_t r = 0; r < job->nlocal; r++)
+		if (job->ranks[r].joining.seq && job->epoch)
+			seat_want(job, job->ranks[r].id);
+	try_join(job);
+}
+
+void member_epoch_known(struct job *job)
+{
+	for (uint32_t r = 0; r < job->nlocal; r++)
+		if (job->ranks[r].mem)
+			memory_set_epoch(job->ranks[r].mem, job->epoch);
+	saves_follow(&job->saves);
+	admit_waiting(job);
+}
+
+void member_turn_away(struct job *job, int rc, const char *text)
+{
+	log_warn("job %s: %s", job->name, text);
+	for (uint32_t r = 0; r < job->nlocal; r++)
 		if (job->ranks[r].joining.seq)
-			admit(&job->ranks[r]);
+			member_refuse(&job->ranks[r], &job->ranks[r].joining, rc, "%s", text);
 }
 
 void job_join(struct rank *rank, uint32_t seq, const struct wire_join *m)
@@ -321,8 +312,12 @@ void job_join(struct rank *rank, uint32_t seq, const struct wire_join *m)
 	rank->address_len = m->address_len;
 	memcpy(rank->address, m->address, m->address_len);
 	/* After a restart of the daemon a rank may ask to join while its table still waits for the others. */
-	if (!rank->registering.seq)
+	if (rank->registering.seq)
+		return;
+	if (rank->job->epoch)
 		admit(rank);
+	else
+		seat_attend(rank->job); /* it may have been turned away, by what is over by now */
 }
 
 /* ---- restore --------------------------------------------------------------------------------------------------- */
@@ -349,7 +344,7 @@ static void try_restore(struct job *job)
 		refuse_all_restores(job, -EINVAL, text);
 		return;
 	}
-	coord_restoring(job->coord, job_from(job), step);
+	seat_restoring(job, step);
 }
 
 void job_restore(struct rank *rank, uint32_t seq, const struct wire_restore *m)
@@ -388,9 +383,13 @@ static void name_missing(const struct job *job, bool (*missing)(const struct ran
 	size_t at = 0;
 	dst[0] = 0;
 	for (uint32_t r = 0; r < job->nlocal && at + 64 < size; r++)
-		if (missing(&job->ranks[r]))
+		if (job->ranks[r].id == RANK_MAX)
+			at += (size_t)snprintf(dst + at, size - at, "%sone that has not come yet", at ? ", " : "");
+		else if (missing(&job->ranks[r]))
 			at += (size_t)snprintf(dst + at, size - at, "%s%u (%s)", at ? ", " : "rank ", job->ranks[r].id,
 					       rank_state_name(job->ranks[r].state));
+	if (!at && job->spread)
+		snprintf(dst, size, job->epoch ? "ranks on other nodes" : "the node that coordinates the job");
 }
 
 static bool not_registered(const struct rank *rank)
@@ -429,12 +428,12 @@ void member_expire(struct job *job, uint64_t now)
 		if (expire_one(rank, &rank->registering, now, "register", not_registered))
 			member_refuse(rank, &rank->joining, -ETIMEDOUT, "register: the deadline has passed");
 		if (expire_one(rank, &rank->joining, now, "join", not_joining))
-			coord_not_joining(job->coord, job_from(job));
+			seat_not_joining(job);
 		/* All or none: ranks that restored must not meet one that was told that they did not. */
 		if (expire_one(rank, &rank->restoring, now, "restore", not_restoring)) {
 			recover_cancel(&job->recover);
 			refuse_all_restores(job, -ETIMEDOUT, "restore: the deadline of another rank has passed");
-			coord_not_restoring(job->coord, job_from(job));
+			seat_not_restoring(job);
 		}
 	}
 }

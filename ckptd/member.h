@@ -4,13 +4,14 @@
 
 #include "job.h"
 
-/* An epoch that was never given out for this job, as far as store and catalog know. A store that cannot be read is an error: an
- * epoch that is used twice would make a new checkpoint pass for an old one of the same name. */
-int member_first_epoch(struct daemon *daemon, const char *job, uint32_t *epoch, struct err *err);
 /* The table of a process that no longer takes part. */
 void member_forget_table(struct rank *rank);
 /* Tells ranks and launcher the epoch, and the launcher which ranks have no process. */
 void member_tell_epoch(struct job *job, const char *reason);
+/* The coordinator has said which epoch it is: those that wait to enter say so (again). */
+void member_epoch_known(struct job *job);
+/* The coordinator refuses this node: those that wait to enter are told. */
+void member_turn_away(struct job *job, int rc, const char *text);
 /* All ranks of the job have entered the epoch. */
 void member_joined(struct job *job, const struct wire_joined *joined);
 /* Answers a waiting request with an error. */

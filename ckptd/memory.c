@@ -410,6 +410,16 @@ static struct arena_status *status_of(struct memory *mem, struct step_id id)
 	return oldest;
 }
 
+uint32_t memory_shown(const struct memory *mem, struct step_id id)
+{
+	for (uint32_t i = 0; i < ARENA_STATUS; i++) {
+		const struct arena_status *s = &mem->head->status[i];
+		if (s->epoch == id.epoch && s->step == id.step)
+			return s->level;
+	}
+	return LEVEL_PENDING;
+}
+
 void memory_publish(struct memory *mem, const struct level *level)
 {
 	struct arena_status *s = status_of(mem, level->id);

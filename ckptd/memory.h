@@ -119,6 +119,8 @@ struct level {
 	uint32_t late_rank, late_phase;
 };
 void memory_publish(struct memory *mem, const struct level *level);
+/* The level that is shown of it, perhaps by an earlier life of the daemon. */
+uint32_t memory_shown(const struct memory *mem, struct step_id id);
 void memory_set_epoch(struct memory *mem, uint32_t epoch);
 void memory_set_stop(struct memory *mem);
 void memory_wake(struct memory *mem);

@@ -2,13 +2,16 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "chair.h"
 #include "copies.h"
-#include "format/peer.h"
+#include "format/peer_coord.h"
 #include "loop.h"
 #include "net.h"
 #include "replica.h"
 #include "roster.h"
+#include "seat.h"
 
+#include <stdio.h>
 #include <sys/epoll.h>
 
 enum { REFUSED_S = 10, PATIENCE_S = 10 };
@@ -23,25 +26,59 @@ static void on_up(void *arg, unsigned node)
 	struct daemon *d = arg;
 	log_info("node %s is there", name_of(d, node));
 	replica_node_up(d->replica, node);
+	if (node == 0)
+		seats_up(d);
 }
 
 static void on_down(void *arg, unsigned node, int rc)
 {
 	struct daemon *d = arg;
-	log_warn("node %s is lost: %s", name_of(d, node), err_name(rc));
+	char why[WIRE_TEXT_MAX];
+	snprintf(why, sizeof(why), "node %s is lost: %s", name_of(d, node), err_name(rc));
+	log_warn("%s", why);
 	replica_node_down(d->replica, node);
+	chairs_node_down(d, node, why);
+	if (node == 0)
+		seats_down(d);
+}
+
+static int take_report(struct daemon *d, unsigned node, uint16_t type, const void *body, size_t len, struct err *err)
+{
+	struct peer_report report;
+	int rc = peer_report_decode(type, body, len, &report, err);
+	if (!rc)
+		chair_report(d, node, true, &report);
+	return rc;
+}
+
+static int take_order(struct daemon *d, uint16_t type, const void *body, size_t len, struct err *err)
+{
+	struct peer_order order;
+	int rc = peer_order_decode(type, body, len, &order, err);
+	if (rc)
+		return rc;
+	seat_obey(d, &order);
+	peer_order_free(&order);
+	return 0;
 }
 
 /* What nobody understands is of another release, or the other side is broken: either way it cannot go on. */
 static void on_message(void *arg, unsigned node, uint16_t type, const void *body, size_t len)
 {
 	struct daemon *d = arg;
-	if (type >= PEER_OFFER && type < PEER_TYPE_END) {
+	struct err err = {{0}};
+	int rc = 0;
+	if (type >= PEER_OFFER && type < PEER_TYPE_END)
 		replica_message(d->replica, node, type, body, len);
+	else if (type < PEER_REPORT_END && chair_here(d))
+		rc = take_report(d, node, type, body, len, &err);
+	else if (type >= PEER_ADOPT && type < PEER_ORDER_END && node == 0)
+		rc = take_order(d, type, body, len, &err);
+	else
+		rc = err_set(&err, -EPROTO, "a message of type %u with %zu bytes, which is not known here", type, len);
+	if (!rc)
 		return;
-	}
-	log_warn("node %s sends a message of type %u with %zu bytes, which is not known here", name_of(d, node), type,
-		 len);
+	log_warn("node %s sends %s: its session ends", name_of(d, node), err.text);
 	net_drop(d->net, node, -EPROTO);
 }
 

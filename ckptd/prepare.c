@@ -4,13 +4,13 @@
 #include "format/manifest_make.h"
 
 /* What MANIFEST.json would say if this node were the only one: its part of what it will say. */
-static int read_part(const struct wbuf *root, struct coord_part *part, struct err *err)
+static int read_part(const struct wbuf *root, struct peer_part *part, struct err *err)
 {
 	struct manifest m;
 	int rc = manifest_decode(root->data, root->len, &m, err);
 	if (rc)
 		return rc;
-	*part = (struct coord_part){.node = m.nodes[0], .bytes = m.bytes, .stored = m.stored, .files = m.files};
+	*part = (struct peer_part){.node = m.nodes[0], .bytes = m.bytes, .stored = m.stored, .files = m.files};
 	manifest_free(&m);
 	return 0;
 }

@@ -7,6 +7,7 @@
 #include "daemon.h"
 #include "loop.h"
 #include "member.h"
+#include "seat.h"
 
 #include <stdio.h>
 #include <sys/epoll.h>
@@ -116,14 +117,14 @@ void rank_lost(struct rank *rank, const char *fmt, ...)
 	member_forget_table(rank);
 	catalog_event(job->daemon->catalog, job->name, (struct step_id){.epoch = job->epoch}, "rank-lost", why);
 	job->lost_beat_ns = rank->mem ? atomic_load(&rank->mem->head->flight.beat_ns) : 0;
-	coord_lost(job->coord, job_from(job), rank->id, was == RANK_JOINED, why);
+	seat_lost(job, rank->id, was == RANK_JOINED, why);
 }
 
 /* ---- the launcher's word --------------------------------------------------------------------------------------- */
 
 void job_spawned(struct job *job, uint32_t id, pid_t pid, int pidfd)
 {
-	struct rank *rank = job_rank(job, id);
+	struct rank *rank = job_claim(job, id);
 	if (!rank || rank->pid) {
 		if (pidfd >= 0)
 			close(pidfd);
@@ -173,7 +174,7 @@ void rank_watch_missing(struct job *job, uint64_t now)
 		if (was_here) {
 			rank_lost(rank, "process %d has not come back to the daemon", (int)rank->pid);
 		} else if (never_came) {
-			coord_missing(job->coord, job_from(job), rank->id);
+			seat_missing(job, rank->id);
 			return;
 		}
 	}

@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "job.h"
 #include "readback.h"
+#include "seat.h"
 
 #include <string.h>
 
@@ -70,7 +71,7 @@ void saves_reclaim(struct saves *saves)
 		if (somebody_may_begin(s, newest) && kept++ < FAILED_KEPT)
 			continue;
 		measures_end(saves->job, s);
-		coord_forgot(saves->job->coord, 0, s->id);
+		seat_forgot(saves->job, s->id);
 		snapshot_free(s);
 	}
 }
@@ -112,7 +113,7 @@ int saves_adopt(struct saves *saves, struct step_id id, const uint32_t *slots)
 	struct snapshot *s;
 	struct snapshot *old = saves_find(saves, id);
 	if (old && snapshot_idle(old) && snapshot_release(old) && !being_verified(old)) {
-		coord_forgot(saves->job->coord, 0, id);
+		seat_forgot(saves->job, id);
 		snapshot_free(old);
 	}
 	int rc = snapshot_new(saves, id, saves->job->nlocal, &s);

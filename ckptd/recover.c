@@ -9,6 +9,7 @@
 #include "job.h"
 #include "member.h"
 #include "pool.h"
+#include "seat.h"
 #include "slot_check.h"
 #include "store/restore.h"
 
@@ -31,7 +32,7 @@ struct recover_work {
 
 	/* check: the candidate in memory (epoch 0: none), and what was found */
 	struct step_id memory_id;
-	struct coord_found found;
+	struct peer_found found;
 
 	/* fetch */
 	struct step_id id;
@@ -100,7 +101,7 @@ static void check_storage(struct recover_work *w)
 {
 	struct repo repo;
 	AUTO_FREE struct checkpoint_ref *refs = NULL;
-	struct coord_found *found = &w->found;
+	struct peer_found *found = &w->found;
 	size_t n = 0;
 	if (!w->store)
 		return;
@@ -112,7 +113,7 @@ static void check_storage(struct recover_work *w)
 	found->storage_rc = rc;
 	if (rc)
 		add_why(found->why, "storage: %s", w->err.text);
-	for (size_t i = rc ? 0 : n; i-- > 0 && found->nstored < COORD_STORED;) /* ordered: the newest first */
+	for (size_t i = rc ? 0 : n; i-- > 0 && found->nstored < PEER_STORED;) /* ordered: the newest first */
 		if (wanted(w, &refs[i]))
 			found->stored[found->nstored++] = refs[i].id;
 }
@@ -264,7 +265,7 @@ static void answer(const struct recover *recover, const struct wire_restored *m)
 	}
 }
 
-void recover_finish(struct recover *recover, const struct coord_choice *choice)
+void recover_finish(struct recover *recover, const struct peer_choice *choice)
 {
 	struct job *job = recover->job;
 	const char *from = choice->source == WIRE_FROM_MEMORY ? "memory" : "storage";
@@ -307,9 +308,9 @@ static void start_work(struct recover *recover, struct recover_work *w, enum rec
 static void no_memory(struct recover *recover)
 {
 	struct job *job = recover->job;
-	struct coord_found found = {.storage_rc = -ENOMEM, .why = "no memory to recover"};
+	struct peer_found found = {.storage_rc = -ENOMEM, .why = "no memory to recover"};
 	recover->state = RECOVER_FOUND;
-	coord_found(job->coord, job_from(job), &found);
+	seat_found(job, &found);
 }
 
 static void check(struct recover *recover)
@@ -348,7 +349,7 @@ static void checked(struct recover *recover, const struct recover_work *w)
 	recover->memory_id = w->found.memory;
 	memcpy(recover->memory_slots, w->slots, sizeof(recover->memory_slots));
 	recover->state = RECOVER_FOUND;
-	coord_found(job->coord, job_from(job), &w->found);
+	seat_found(job, &w->found);
 }
 
 /* ---- fetch ----------------------------------------------------------------------------------------------------- */
@@ -357,10 +358,10 @@ static void report(struct recover *recover, struct step_id id, int rc, const cha
 {
 	struct job *job = recover->job;
 	recover->state = RECOVER_FETCHED;
-	coord_fetched(job->coord, job_from(job), id, rc, text);
+	seat_fetched(job, id, rc, text);
 }
 
-void recover_fetch(struct recover *recover, const struct coord_choice *choice)
+void recover_fetch(struct recover *recover, const struct peer_choice *choice)
 {
 	recover->saved_world = 0;
 	recover->fetch_id = choice->id;
@@ -449,6 +450,8 @@ void recover_pump(struct recover *recover)
 	if (recover->work)
 		return; /* perhaps of an epoch that is gone */
 	if (recover->asked) {
+		if (saves_undecided(&recover->job->saves))
+			return; /* the next tick looks again */
 		recover->asked = false;
 		check(recover);
 	} else if (recover->state == RECOVER_CLAIM) {

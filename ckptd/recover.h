@@ -16,7 +16,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-struct coord_choice;
+struct peer_choice;
 struct job;
 struct memory;
 struct recover_work;
@@ -47,9 +47,9 @@ void recover_init(struct recover *recover, struct job *job);
 /* The coordinator's orders. Look what there is. */
 void recover_look(struct recover *recover, uint64_t step);
 /* Bring it into slots. */
-void recover_fetch(struct recover *recover, const struct coord_choice *choice);
+void recover_fetch(struct recover *recover, const struct peer_choice *choice);
 /* All nodes have it: answers the ranks. */
-void recover_finish(struct recover *recover, const struct coord_choice *choice);
+void recover_finish(struct recover *recover, const struct peer_choice *choice);
 /* There is nothing; why: what was passed over. */
 void recover_refuse(struct recover *recover, int rc, const char *text, const char *why);
 /* Goes on when it waits for slots; every tick and after slots were given back. */

@@ -11,6 +11,7 @@
 #include "job.h"
 #include "queue.h"
 #include "readback.h"
+#include "seat.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -69,6 +70,16 @@ struct snapshot *saves_in_memory(struct saves *saves, uint64_t step)
 			return s;
 	}
 	return NULL;
+}
+
+bool saves_undecided(const struct saves *saves)
+{
+	list_for(node, &saves->snapshots) {
+		const struct snapshot *s = snapshot_of(node);
+		if (s->id.epoch < saves->job->epoch && snapshot_undecided(s))
+			return true;
+	}
+	return false;
 }
 
 /* ---- slots ----------------------------------------------------------------------------------------------------- */
@@ -140,6 +151,8 @@ static void give_up_skipped(struct saves *saves, struct snapshot *s)
 
 void saves_follow(struct saves *saves)
 {
+	if (!saves->job->epoch)
+		return; /* what stands in the slots cannot be told from what is not of this job's time */
 	for (uint32_t r = 0; r < saves->job->nlocal; r++)
 		if (saves->job->ranks[r].mem && saves->job->ranks[r].arena_sent)
 			scan_rank(saves, &saves->job->ranks[r]);
@@ -163,7 +176,7 @@ static void data_written(struct commit *c)
 static void commit_prepared(struct commit *c)
 {
 	const struct snapshot *s = c->arg;
-	coord_prepared(s->saves->job->coord, job_from(s->saves->job), s->id, &c->part);
+	seat_prepared(s->saves->job, s->id, &c->part);
 }
 
 static void commit_done(struct commit *c)
@@ -176,7 +189,7 @@ static void commit_done(struct commit *c)
 		snapshot_fail(s, c->rc, "%s", c->err.text);
 	} else {
 		parent_take(&saves->parent, c);
-		coord_sealed(saves->job->coord, job_from(saves->job), s->id);
+		seat_sealed(saves->job, s->id);
 	}
 	saves_pump(saves);
 }
@@ -251,7 +264,7 @@ static void verify_done(void *arg, struct step_id id, int rc, const struct err *
 	if (!rc || rc == -EBADMSG) /* could not be read says nothing about the bytes */
 		catalog_verified(saves->daemon->catalog, saves->job->name, id, rc);
 	if (s && !rc)
-		coord_reached(saves->job->coord, job_from(saves->job), id, LEVEL_VERIFIED);
+		seat_reached(saves->job, id, LEVEL_VERIFIED);
 	else if (s)
 		snapshot_fail(s, rc, "reading back found: %s", err->text);
 	gc_want(saves->daemon->gc, saves->job);

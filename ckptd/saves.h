@@ -44,6 +44,8 @@ void saves_level(struct saves *saves, struct step_id id, enum level_shown level)
 void saves_fail(struct saves *saves, struct step_id id, int rc, const char *text);
 void saves_seal(struct saves *saves, struct step_id id, const struct wbuf *manifest);
 
+/* Some that are older than the epoch: see snapshot_undecided. */
+bool saves_undecided(const struct saves *saves);
 /* The newest snapshot whose copy in memory is complete on every rank; `step`: that one, or UINT64_MAX. NULL: none. */
 struct snapshot *saves_in_memory(struct saves *saves, uint64_t step);
 /* Keeps the slots of a snapshot, whatever else would give them back, until every rank has captured a later one or the epoch

@@ -7,6 +7,7 @@
 #include "daemon.h"
 #include "gc.h"
 #include "halt.h"
+#include "seat.h"
 
 #include <stdio.h>
 
@@ -14,20 +15,25 @@
 
 void saves_copied(struct saves *saves, const struct snapshot *s)
 {
-	coord_copied(saves->job->coord, job_from(saves->job), s->id);
+	if (!s->proven || !saves->job->spread)
+		seat_copied(saves->job, s->id);
 }
 
 void saves_digested(struct saves *saves, struct snapshot *s)
 {
-	if (s->told == saves->job->epoch)
+	if (s->told == saves->job->epoch || !saves->job->epoch)
 		return;
 	s->told = saves->job->epoch;
-	coord_reached(saves->job->coord, job_from(saves->job), s->id, LEVEL_CAPTURED);
+	s->told_ns = clock_now();
+	if (s->proven && saves->job->spread) /* the coordinator may have been restarted, too, and know nothing of it */
+		snapshot_captured(s);
+	else
+		seat_reached(saves->job, s->id, LEVEL_CAPTURED);
 }
 
 void saves_failed(struct saves *saves, const struct snapshot *s, int rc)
 {
-	coord_failed(saves->job->coord, job_from(saves->job), s->id, rc, s->err.text);
+	seat_failed(saves->job, s->id, rc, s->err.text);
 }
 
 /* ---- orders ---------------------------------------------------------------------------------------------------- */
@@ -109,7 +115,7 @@ void saves_fail(struct saves *saves, struct step_id id, int rc, const char *text
 	if (s)
 		snapshot_fail(s, rc, "%s", text);
 	else
-		coord_forgot(saves->job->coord, 0, id);
+		seat_forgot(saves->job, id);
 }
 
 void saves_seal(struct saves *saves, struct step_id id, const struct wbuf *manifest)

@@ -1,27 +1,215 @@
 #include "seat.h"
 
+#include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/failpoint.h"
 #include "base/log.h"
 #include "catalog.h"
+#include "chair.h"
+#include "copies.h"
 #include "daemon.h"
 #include "member.h"
+#include "net.h"
+#include "roster.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { FIRST_NODE = 0 };
+
+/* ---- reports --------------------------------------------------------------------------------------------------- */
+
+static void send(const struct job *job, const struct peer_report *r)
+{
+	AUTO_WBUF struct wbuf body = {0};
+	struct net *net = job->daemon->net;
+	if (!net)
+		return; /* the daemon ends */
+	int rc = peer_report_encode(r, &body);
+	if (!rc)
+		rc = net_send(net, FIRST_NODE, r->type, &body);
+	if (!rc || rc == -ENOTCONN)
+		return;
+	log_warn("job %s: cannot send %s to the coordinator: %s", job->name, peer_coord_name(r->type), err_name(rc));
+	net_drop(net, FIRST_NODE, rc); /* it comes back, and is told all that still holds */
+}
+
+/* r: all but the name of the job and the epoch. */
+static void say(const struct job *job, struct peer_report *r)
+{
+	memcpy(r->job, job->name, sizeof(r->job));
+	r->epoch = job->epoch;
+	if (!job->spread || chair_here(job->daemon))
+		chair_report(job->daemon, job->daemon->self, job->spread, r);
+	else
+		send(job, r);
+}
+
+static void say_rank(const struct job *job, enum peer_type type, uint32_t rank, bool was_in, const char *why)
+{
+	struct peer_report r = {.type = type, .rank = {.rank = rank, .was_in = was_in}};
+	snprintf(r.rank.why, sizeof(r.rank.why), "%s", why);
+	say(job, &r);
+}
+
+static void say_save(const struct job *job, enum peer_type type, struct step_id id, int rc, const char *text)
+{
+	struct peer_report r = {.type = type, .save = {.id = id, .rc = rc}};
+	snprintf(r.save.text, sizeof(r.save.text), "%s", text);
+	say(job, &r);
+}
+
+void seat_attend(const struct job *job)
+{
+	say(job, &(struct peer_report){.type = PEER_ATTEND,
+				       .attend = {.world = job->world, .nranks = job->nlocal, .known = job->known}});
+}
+
+int seat_take(struct job *job, struct err *err)
+{
+	int rc = !job->spread || chair_here(job->daemon)
+			 ? chair_open(job->daemon, job->name, job->world, job->spread, err)
+			 : 0;
+	if (!rc)
+		seat_attend(job);
+	return rc;
+}
+
+void seat_leave(struct job *job)
+{
+	say(job, &(struct peer_report){.type = PEER_LEAVE});
+}
+
+void seats_up(struct daemon *daemon)
+{
+	list_for(node, &daemon->jobs) {
+		struct job *job = list_entry(node, struct job, link);
+		if (job->spread)
+			seat_attend(job);
+	}
+}
+
+void seats_down(struct daemon *daemon)
+{
+	list_for(node, &daemon->jobs) {
+		const struct job *job = list_entry(node, struct job, link);
+		if (job->spread)
+			log_warn("job %s: node %s, which coordinates it, cannot be reached: no save is completed until "
+				 "it is back",
+				 job->name, daemon->roster->nodes[FIRST_NODE].name);
+	}
+}
+
+/* In a job that is spread nobody goes on in an epoch whose coordinator, or whose way to it, was lost: what is known only must not be given
+ * again. */
+void seat_knows(struct job *job, enum coord_witness witness, uint32_t epoch)
+{
+	if (!job->spread) {
+		chair_knows(job->daemon, job->name, witness, epoch);
+	} else if (epoch > job->known && epoch <= EPOCH_MAX) {
+		job->known = epoch;
+		job->returning_ns = clock_now();
+		seat_attend(job);
+	}
+}
+
+void seat_want(const struct job *job, uint32_t rank)
+{
+	say_rank(job, PEER_WANT, rank, false, "");
+}
+
+void seat_joining(const struct job *job, const struct peer_joining *joining)
+{
+	say(job, &(struct peer_report){.type = PEER_JOINING, .joining = *joining});
+}
+
+void seat_not_joining(const struct job *job)
+{
+	say(job, &(struct peer_report){.type = PEER_NOT_JOINING});
+}
+
+void seat_lost(const struct job *job, uint32_t rank, bool was_in, const char *why)
+{
+	say_rank(job, PEER_LOST, rank, was_in, why);
+}
+
+void seat_missing(const struct job *job, uint32_t rank)
+{
+	say_rank(job, PEER_MISSING, rank, false, "");
+}
+
+void seat_restoring(const struct job *job, uint64_t step)
+{
+	say(job, &(struct peer_report){.type = PEER_RESTORING, .step = step});
+}
+
+void seat_not_restoring(const struct job *job)
+{
+	say(job, &(struct peer_report){.type = PEER_NOT_RESTORING});
+}
+
+void seat_found(const struct job *job, const struct peer_found *found)
+{
+	say(job, &(struct peer_report){.type = PEER_FOUND, .found = *found});
+}
+
+void seat_fetched(const struct job *job, struct step_id id, int rc, const char *text)
+{
+	say_save(job, PEER_FETCHED, id, rc, text);
+}
+
+void seat_copied(const struct job *job, struct step_id id)
+{
+	say_save(job, PEER_COPIED, id, 0, "");
+}
+
+void seat_reached(const struct job *job, struct step_id id, enum level_shown level)
+{
+	say(job, &(struct peer_report){.type = PEER_REACHED, .save = {.id = id, .level = level}});
+}
+
+void seat_uncopied(const struct job *job, struct step_id id)
+{
+	say_save(job, PEER_UNCOPIED, id, 0, "");
+}
+
+void seat_prepared(const struct job *job, struct step_id id, const struct peer_part *part)
+{
+	say(job, &(struct peer_report){.type = PEER_PREPARED, .prepared = {.id = id, .part = *part}});
+}
+
+void seat_sealed(const struct job *job, struct step_id id)
+{
+	say_save(job, PEER_SEALED, id, 0, "");
+}
+
+void seat_failed(const struct job *job, struct step_id id, int rc, const char *text)
+{
+	say_save(job, PEER_FAILED, id, rc, text);
+}
+
+void seat_forgot(const struct job *job, struct step_id id)
+{
+	say_save(job, PEER_FORGOT, id, 0, "");
+}
 
 /* ---- epochs ---------------------------------------------------------------------------------------------------- */
 
-static void persist(void *arg, uint32_t epoch)
+static void know(struct job *job, uint32_t epoch)
 {
-	struct job *job = arg;
-	catalog_epoch(job->daemon->catalog, job->name, epoch);
+	job->epoch = epoch;
+	if (epoch > job->known)
+		job->known = epoch;
 }
 
-static void adopt(void *arg, uint32_t node, uint32_t epoch, bool resumed)
+static void adopt(struct job *job, const struct peer_word *word)
 {
-	struct job *job = arg;
-	(void)node;
-	job->epoch = epoch;
-	if (resumed)
-		job->resumed_ns = clock_now();
+	bool first = !job->epoch;
+	know(job, word->epoch);
+	if (word->resumed)
+		job->resumed_ns = job->returning_ns = clock_now();
+	if (first && job->spread)
+		member_epoch_known(job);
 }
 
 static void freeze(struct job *job)
@@ -36,123 +224,88 @@ static void freeze(struct job *job)
 	recover_cancel(&job->recover);
 }
 
-static void raise_epoch(void *arg, uint32_t node, uint32_t epoch, const char *reason)
+static void raise_epoch(struct job *job, const struct peer_word *word)
 {
-	struct job *job = arg;
-	(void)node;
-	job->epoch = epoch;
+	know(job, word->epoch);
 	job->fresh = false;
 	failpoint("job.raise", NULL);
 	freeze(job);
-	measures_raise(job, job->lost_beat_ns, reason);
+	measures_raise(job, job->lost_beat_ns, word->text);
 	job->lost_beat_ns = 0;
-	log_warn("job %s: epoch %u: %s", job->name, job->epoch, reason);
+	log_warn("job %s: epoch %u: %s", job->name, job->epoch, word->text);
 	for (uint32_t r = 0; r < job->nlocal; r++) {
 		struct rank *rank = &job->ranks[r];
 		if (rank->state == RANK_JOINED)
 			rank->state = RANK_REGISTERED;
 		rank->resumed = false;
 		if (rank->restoring.seq)
-			member_refuse(rank, &rank->restoring, -ESTALE, "%s", reason);
+			member_refuse(rank, &rank->restoring, -ESTALE, "%s", word->text);
 	}
 	job->resumed_ns = 0;
-	member_tell_epoch(job, reason);
+	member_tell_epoch(job, word->text);
 }
 
-static void tell(void *arg, uint32_t node, uint32_t rank, const char *reason)
+static void tell(struct job *job, const struct peer_word *word)
 {
-	struct job *job = arg;
-	(void)node;
-	log_warn("job %s: rank %u is gone before the job began: %s", job->name, rank, reason);
+	log_warn("job %s: rank %u is gone before the job began: %s", job->name, word->rank, word->text);
 	job->lost_beat_ns = 0;
-	member_tell_epoch(job, reason);
+	member_tell_epoch(job, word->text);
 }
 
-static void joined(void *arg, uint32_t node, const struct wire_joined *m)
+/* ---- orders ---------------------------------------------------------------------------------------------------- */
+
+void seat_obey(struct daemon *daemon, const struct peer_order *order)
 {
-	(void)node;
-	member_joined(arg, m);
+	struct job *job = job_find(daemon, order->job);
+	if (!job)
+		return; /* it has ended here: its coordinator is told so */
+	switch (order->type) {
+	case PEER_ADOPT:
+		adopt(job, &order->word);
+		return;
+	case PEER_RAISE:
+		if (order->word.epoch > job->epoch)
+			raise_epoch(job, &order->word);
+		member_epoch_known(job);
+		return;
+	case PEER_TELL:
+		tell(job, &order->word);
+		return;
+	case PEER_TURN_AWAY:
+		member_turn_away(job, order->word.rc, order->word.text);
+		return;
+	case PEER_JOINED:
+		member_joined(job, &order->joined);
+		return;
+	case PEER_LOOK:
+		recover_look(&job->recover, order->step);
+		return;
+	case PEER_BRING:
+		recover_fetch(&job->recover, &order->choice);
+		return;
+	case PEER_RESTORED:
+		recover_finish(&job->recover, &order->choice);
+		return;
+	case PEER_REFUSE:
+		recover_refuse(&job->recover, order->refuse.rc, order->refuse.text, order->refuse.why);
+		return;
+	case PEER_LEVEL:
+		saves_level(&job->saves, order->save.id, order->save.level);
+		return;
+	case PEER_FAIL:
+		saves_fail(&job->saves, order->save.id, order->save.rc, order->save.text);
+		return;
+	case PEER_COPY:
+		copies_order(&job->copies, order->save.id);
+		return;
+	default:
+		return;
+	}
 }
 
-/* ---- restore --------------------------------------------------------------------------------------------------- */
-
-static void look(void *arg, uint32_t node, uint64_t step)
+void seat_seal(struct daemon *daemon, const char *name, struct step_id id, const struct wbuf *manifest)
 {
-	struct job *job = arg;
-	(void)node;
-	recover_look(&job->recover, step);
-}
-
-static void fetch(void *arg, uint32_t node, const struct coord_choice *choice)
-{
-	struct job *job = arg;
-	(void)node;
-	recover_fetch(&job->recover, choice);
-}
-
-static void restored(void *arg, uint32_t node, const struct coord_choice *choice)
-{
-	struct job *job = arg;
-	(void)node;
-	recover_finish(&job->recover, choice);
-}
-
-static void refuse(void *arg, uint32_t node, int rc, const char *text, const char *why)
-{
-	struct job *job = arg;
-	(void)node;
-	recover_refuse(&job->recover, rc, text, why);
-}
-
-/* ---- saves ----------------------------------------------------------------------------------------------------- */
-
-static void level(void *arg, uint32_t node, struct step_id id, enum level_shown is)
-{
-	struct job *job = arg;
-	(void)node;
-	saves_level(&job->saves, id, is);
-}
-
-static void fail(void *arg, uint32_t node, struct step_id id, int rc, const char *text)
-{
-	struct job *job = arg;
-	(void)node;
-	saves_fail(&job->saves, id, rc, text);
-}
-
-static void copy(void *arg, uint32_t node, struct step_id id)
-{
-	struct job *job = arg;
-	(void)node;
-	copies_order(&job->copies, id);
-}
-
-static void seal(void *arg, uint32_t node, struct step_id id, const struct wbuf *manifest)
-{
-	struct job *job = arg;
-	(void)node;
-	saves_seal(&job->saves, id, manifest);
-}
-
-int seat_take(struct job *job, uint32_t epoch)
-{
-	job->epoch = epoch;
-	job->orders = (struct coord_orders){.arg = job,
-					    .persist = persist,
-					    .adopt = adopt,
-					    .raise = raise_epoch,
-					    .tell = tell,
-					    .joined = joined,
-					    .look = look,
-					    .fetch = fetch,
-					    .restored = restored,
-					    .refuse = refuse,
-					    .level = level,
-					    .fail = fail,
-					    .copy = copy,
-					    .seal = seal};
-	int rc = coord_new(job->name, job->world, 1, epoch, &job->orders, &job->coord);
-	if (!rc)
-		coord_attend(job->coord, 0, job->nlocal);
-	return rc;
+	struct job *job = job_find(daemon, name);
+	if (job)
+		saves_seal(&job->saves, id, manifest);
 }

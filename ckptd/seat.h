@@ -1,11 +1,43 @@
-/* Seat: a job's place at its coordinator (coord.h): what the coordinator orders, done on this node. What the job reports stands where
- * it happens: member.c, rank.c, saves.c, recover.c. */
+/* Seat: a job's place at its coordinator (coord.h): what this node reports to it, and what it orders, done on this node. Where the
+ * coordinator is, is chair.h's business. While it cannot be reached nothing is reported; when it can again, the node attends anew and says
+ * what still holds. */
 #ifndef CKPTD_SEAT_H
 #define CKPTD_SEAT_H
 
 #include "job.h"
 
-/* Makes the coordinator of a job whose ranks are all on this node, and takes the only seat. epoch: never given out. 0 or -ENOMEM. */
-int seat_take(struct job *job, uint32_t epoch);
+/* Attends: on 0 the epoch is known if the job is on this node alone; else it comes with the coordinator's answer. */
+int seat_take(struct job *job, struct err *err);
+/* Attends again, when nobody has answered so far. */
+void seat_attend(const struct job *job);
+/* The job ends here. */
+void seat_leave(struct job *job);
+/* The coordinator can be reached (again), or no longer: for all jobs that are spread over nodes. */
+void seats_up(struct daemon *daemon);
+void seats_down(struct daemon *daemon);
+
+/* Reports: see coord.h. */
+void seat_knows(struct job *job, enum coord_witness witness, uint32_t epoch);
+void seat_want(const struct job *job, uint32_t rank);
+void seat_joining(const struct job *job, const struct peer_joining *joining);
+void seat_not_joining(const struct job *job);
+void seat_lost(const struct job *job, uint32_t rank, bool was_in, const char *why);
+void seat_missing(const struct job *job, uint32_t rank);
+void seat_restoring(const struct job *job, uint64_t step);
+void seat_not_restoring(const struct job *job);
+void seat_found(const struct job *job, const struct peer_found *found);
+void seat_fetched(const struct job *job, struct step_id id, int rc, const char *text);
+void seat_copied(const struct job *job, struct step_id id);
+void seat_reached(const struct job *job, struct step_id id, enum level_shown level);
+void seat_uncopied(const struct job *job, struct step_id id);
+void seat_prepared(const struct job *job, struct step_id id, const struct peer_part *part);
+void seat_sealed(const struct job *job, struct step_id id);
+void seat_failed(const struct job *job, struct step_id id, int rc, const char *text);
+void seat_forgot(const struct job *job, struct step_id id);
+
+/* An order of the coordinator. */
+void seat_obey(struct daemon *daemon, const struct peer_order *order);
+/* All nodes have written their parts: MANIFEST.json is to be written here. */
+void seat_seal(struct daemon *daemon, const char *job, struct step_id id, const struct wbuf *manifest);
 
 #endif

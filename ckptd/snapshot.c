@@ -17,6 +17,8 @@ enum {
 	ERRNO_MAX = 4095      /* what a rank reports beyond it is no error code */
 };
 
+#define DECISION_NS CLOCK_NS_PER_S /* in which a coordinator that can be reached has answered */
+
 static const char *const state_names[SNAPSHOT_STATE_END] = {
 	[SNAPSHOT_OPEN] = "open",       [SNAPSHOT_COPIED] = "copied",     [SNAPSHOT_CAPTURED] = "captured",
 	[SNAPSHOT_DURABLE] = "durable", [SNAPSHOT_VERIFIED] = "verified", [SNAPSHOT_FAILED] = "failed",
@@ -96,6 +98,8 @@ int snapshot_add(struct snapshot *s, uint32_t index, struct memory *mem, uint32_
 	part->state = PART_CAPTURING;
 	part->orphan = orphan;
 	mem->slots[slot] = (struct slot_view){.used = true, .id = s->id};
+	if (mem->adopted && memory_shown(mem, s->id) >= LEVEL_CAPTURED)
+		s->proven = true;
 	if (mem->head->slots[slot].target == SLOT_STORAGE)
 		s->to_storage = true;
 	return 0;
@@ -265,6 +269,13 @@ void snapshot_follow(struct snapshot *s)
 	if (s->state == SNAPSHOT_COPIED && all_parts(s, PART_DIGESTED))
 		saves_digested(s->saves, s);
 	snapshot_publish(s);
+}
+
+bool snapshot_undecided(const struct snapshot *s)
+{
+	if (s->state != SNAPSHOT_COPIED)
+		return false;
+	return !all_parts(s, PART_DIGESTED) || clock_now() - s->told_ns < DECISION_NS;
 }
 
 void snapshot_captured(struct snapshot *s)

@@ -62,7 +62,9 @@ struct snapshot {
 	struct commit_rank *commit_ranks;
 	bool slots_on_disk; /* the disk no longer reads the slots */
 	bool verify_queued;
-	uint32_t told;  /* the epoch in which the coordinator heard that the local parts are captured */
+	uint32_t told; /* the epoch in which the coordinator heard that the local parts are captured */
+	uint64_t told_ns;
+	bool proven;    /* an earlier life of this daemon has shown that it is captured on every rank */
 	bool damaged;   /* its copy in memory no longer matches its digests */
 	unsigned works; /* digest items in flight */
 	uint64_t opened_ns, captured_ns, commit_ns, durable_ns, verified_ns; /* commit_ns: writing began */
@@ -82,6 +84,8 @@ void snapshot_free(struct snapshot *s);
 int snapshot_add(struct snapshot *s, uint32_t index, struct memory *mem, uint32_t slot, bool orphan);
 /* Follows the counters, digests what has arrived, moves on. */
 void snapshot_follow(struct snapshot *s);
+/* Whether it can be restored from will be known in a moment: its digests run, or the coordinator has just been asked. */
+bool snapshot_undecided(const struct snapshot *s);
 /* Every part on every node is as it was at its source. */
 void snapshot_captured(struct snapshot *s);
 /* Ends it; a captured one keeps its memory and only fails towards storage. `gone`: see part_release. */

@@ -55,9 +55,10 @@ class Obeying:
 
 
 class Puppet(Obeying):
-    def __init__(self, d, number, world, failpoints=""):
+    def __init__(self, d, number, world, failpoints="", local=0):
         self.number, self.lines = number, queue.Queue()
-        env = d.environment(CKPT_RANK=str(number), CKPT_WORLD=str(world), CKPT_FAILPOINTS=failpoints)
+        env = d.environment(CKPT_RANK=str(number), CKPT_WORLD=str(world), CKPT_LOCAL_WORLD=str(local or world),
+                            CKPT_FAILPOINTS=failpoints)
         with open(d.top / f"puppet{number}.err", "ab") as err:
             self.process = d.spawn([BIN / "puppet"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=err, text=True,
                                             env=env)

@@ -5,7 +5,8 @@
 
 #include <string.h>
 
-static const char health_format[] = "ckpt.health", pin_format[] = "ckpt.pin", tag_format[] = "ckpt.tag";
+static const char health_format[] = "ckpt.health", pin_format[] = "ckpt.pin", tag_format[] = "ckpt.tag",
+		  begun_format[] = "ckpt.epoch";
 
 static void put_tail(struct wbuf *out, const char *time_key, uint64_t at, const char *text_key, const char *text)
 {
@@ -39,6 +40,13 @@ int tag_encode(const struct tag *tag, struct wbuf *out)
 	return wbuf_finish(out);
 }
 
+int begun_encode(const struct begun *begun, struct wbuf *out)
+{
+	doc_put(out, begun_format, MARK_VERSION, begun->job, begun->id);
+	put_tail(out, ",\"begun_at\":", begun->begun_at, ",\"reason\":", begun->reason);
+	return wbuf_finish(out);
+}
+
 static bool read_result(struct jin *in)
 {
 	char text[16];
@@ -69,22 +77,36 @@ static int read_health(struct jin *in, struct health *h)
 	return jin_close(in);
 }
 
-static int read_pin(struct jin *in, struct pin *p)
+/* A time and a text, by these keys behind those of every document. */
+static int read_noted(struct jin *in, const char *const *keys, const struct doc_head *head, uint64_t *at,
+		      char text[MARK_TEXT_MAX])
 {
 	enum { AT = DOC_KEYS_END, NOTE };
-	static const char *const keys[] = {DOC_KEYS, "pinned_at", "note", NULL};
-	const struct doc_head head = {p->job, &p->id};
 	uint32_t seen = 0;
 	jin_object(in);
 	for (int k; (k = jin_member(in, keys, &seen)) >= 0;)
 		if (k == AT)
-			p->pinned_at = jin_u64(in, INT64_MAX);
+			*at = jin_u64(in, INT64_MAX);
 		else if (k == NOTE)
-			jin_string(in, p->note, sizeof(p->note));
+			jin_string(in, text, MARK_TEXT_MAX);
 		else
-			doc_read(in, k, &head);
+			doc_read(in, k, head);
 	jin_require(in, keys, seen, DOC_REQUIRED | 1u << AT | 1u << NOTE);
 	return jin_close(in);
+}
+
+static int read_pin(struct jin *in, struct pin *p)
+{
+	static const char *const keys[] = {DOC_KEYS, "pinned_at", "note", NULL};
+	const struct doc_head head = {p->job, &p->id};
+	return read_noted(in, keys, &head, &p->pinned_at, p->note);
+}
+
+static int read_begun(struct jin *in, struct begun *b)
+{
+	static const char *const keys[] = {DOC_KEYS, "begun_at", "reason", NULL};
+	const struct doc_head head = {b->job, &b->id};
+	return read_noted(in, keys, &head, &b->begun_at, b->reason);
 }
 
 static int read_tag(struct jin *in, struct tag *t)
@@ -142,5 +164,17 @@ int tag_decode(const void *text, size_t len, struct tag *tag, struct err *err)
 		rc = read_tag(&in, tag);
 	if (rc < 0)
 		*tag = (struct tag){0};
+	return rc;
+}
+
+int begun_decode(const void *text, size_t len, struct begun *begun, struct err *err)
+{
+	struct jin in;
+	*begun = (struct begun){0};
+	int rc = doc_open(&in, text, len, MARK_BYTES_MAX, begun_format, MARK_VERSION, err);
+	if (!rc)
+		rc = read_begun(&in, begun);
+	if (rc < 0)
+		*begun = (struct begun){0};
 	return rc;
 }

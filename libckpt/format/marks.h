@@ -6,6 +6,8 @@
  *                while it is there, the checkpoint is not removed by retention
  *   tag-NAME.json {"format":"ckpt.tag","version":1,"job","step","epoch","tagged_at","name"}
  *                a name of the checkpoint, unique in the job; while it is there, the checkpoint is not removed by retention
+ *   EPOCH        {"format":"ckpt.epoch","version":1,"job","step":0,"epoch","begun_at","reason"}, in the directory of the job
+ *                the last epoch that was given to a job whose ranks are on several nodes: written before anybody is told
  * Times are nanoseconds since the Unix epoch. */
 #ifndef CKPT_FORMAT_MARKS_H
 #define CKPT_FORMAT_MARKS_H
@@ -41,6 +43,13 @@ struct tag {
 	char name[NAME_TAG_MAX];
 };
 
+struct begun {
+	char job[NAME_JOB_MAX];
+	struct step_id id; /* of step 0 */
+	uint64_t begun_at;
+	char reason[MARK_TEXT_MAX];
+};
+
 /* `out` is empty. Bytes of detail and note that are not UTF-8 are written as '?'. 0 or -ENOMEM. */
 int health_encode(const struct health *health, struct wbuf *out);
 /* -EBADMSG with the path, -EPROTONOSUPPORT for another version; then *health is zeroed. */
@@ -49,5 +58,7 @@ int pin_encode(const struct pin *pin, struct wbuf *out);
 int pin_decode(const void *text, size_t len, struct pin *pin, struct err *err);
 int tag_encode(const struct tag *tag, struct wbuf *out);
 int tag_decode(const void *text, size_t len, struct tag *tag, struct err *err);
+int begun_encode(const struct begun *begun, struct wbuf *out);
+int begun_decode(const void *text, size_t len, struct begun *begun, struct err *err);
 
 #endif

@@ -1,9 +1,43 @@
-/* Messages between daemons: the numbers of their types, which share one space. What the coordinator says is below PEER_OFFER; from there on
- * stands what replicas need (peer_replica.h). */
+/* Messages between daemons: the numbers of their types, which share one space. What nodes report to a job's coordinator stands first, then
+ * what it orders (peer_coord.h); from PEER_OFFER on stands what replicas need (peer_replica.h). */
 #ifndef CKPT_FORMAT_PEER_H
 #define CKPT_FORMAT_PEER_H
 
 enum peer_type {
+	PEER_ATTEND = 1,
+	PEER_LEAVE,
+	PEER_WANT,
+	PEER_JOINING,
+	PEER_NOT_JOINING,
+	PEER_LOST,
+	PEER_MISSING,
+	PEER_RESTORING,
+	PEER_NOT_RESTORING,
+	PEER_FOUND,
+	PEER_FETCHED,
+	PEER_COPIED,
+	PEER_REACHED,
+	PEER_UNCOPIED,
+	PEER_PREPARED,
+	PEER_SEALED,
+	PEER_FAILED,
+	PEER_FORGOT,
+	PEER_REPORT_END,
+
+	PEER_ADOPT = 32,
+	PEER_RAISE,
+	PEER_TELL,
+	PEER_TURN_AWAY,
+	PEER_JOINED,
+	PEER_LOOK,
+	PEER_BRING,
+	PEER_RESTORED,
+	PEER_REFUSE,
+	PEER_LEVEL,
+	PEER_FAIL,
+	PEER_COPY,
+	PEER_ORDER_END,
+
 	PEER_OFFER = 64,
 	PEER_TICKET,
 	PEER_SEAL,

@@ -1,5 +1,6 @@
 #include "format/peer_replica.h"
 
+#include "format/fields.h"
 #include "format/layout.h"
 
 #include <string.h>
@@ -35,32 +36,6 @@ static void get_head(struct rbuf *r, struct peer_head *m)
 	rbuf_str(r, m->job, sizeof(m->job));
 	m->epoch = rbuf_u32(r);
 	m->token = rbuf_u64(r);
-}
-
-static void put_id(struct wbuf *out, struct step_id id)
-{
-	wbuf_u64(out, id.step);
-	wbuf_u32(out, id.epoch);
-}
-
-static struct step_id get_id(struct rbuf *r)
-{
-	struct step_id id = {.step = rbuf_u64(r)};
-	id.epoch = rbuf_u32(r);
-	return id;
-}
-
-static void put_digest(struct wbuf *out, struct digest d)
-{
-	wbuf_u64(out, d.low);
-	wbuf_u64(out, d.high);
-}
-
-static struct digest get_digest(struct rbuf *r)
-{
-	struct digest d = {.low = rbuf_u64(r)};
-	d.high = rbuf_u64(r);
-	return d;
 }
 
 static void put_shape(struct wbuf *out, const struct peer_shape *m)
@@ -266,11 +241,7 @@ int peer_refused_decode(const void *body, size_t len, struct peer_refused *m, st
 	*m = (struct peer_refused){0};
 	get_head(&r, &m->head);
 	m->rc = (int32_t)rbuf_u32(&r);
-	rbuf_str(&r, m->text, sizeof(m->text));
-	/* It ends on terminals and in logs. */
-	for (char *c = m->text; *c; c++)
-		if ((unsigned char)*c < 0x20 || *c == 0x7f)
-			*c = ' ';
+	get_text(&r, m->text, sizeof(m->text));
 	int rc = finish(&r, PEER_REFUSED, &m->head, err);
 	if (rc)
 		return rc;

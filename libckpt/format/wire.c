@@ -1,28 +1,12 @@
 #include "format/wire.h"
 
 #include "format/arena.h"
+#include "format/fields.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 /* ---- fields ------------------------------------------------------------------------------------------------------ */
-
-/* Text of the other side ends on terminals and in logs: control characters do not get through. */
-static void get_text(struct rbuf *r, char *dst, size_t size)
-{
-	rbuf_str(r, dst, size);
-	for (char *p = dst; *p; p++)
-		if ((unsigned char)*p < 0x20 || *p == 0x7f)
-			*p = ' ';
-}
-
-static bool get_bool(struct rbuf *r)
-{
-	uint8_t v = rbuf_u8(r);
-	if (v > 1)
-		r->failed = true;
-	return v == 1;
-}
 
 static int finish(const struct rbuf *r, uint16_t type, struct err *err)
 {

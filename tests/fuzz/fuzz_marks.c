@@ -20,12 +20,14 @@
 ROUND_TRIP(health)
 ROUND_TRIP(pin)
 ROUND_TRIP(tag)
+ROUND_TRIP(begun)
 
 static void decode_marks(const uint8_t *data, size_t size)
 {
 	round_trip_health(data, size);
 	round_trip_pin(data, size);
 	round_trip_tag(data, size);
+	round_trip_begun(data, size);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

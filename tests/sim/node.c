@@ -52,6 +52,7 @@ void node_start(struct node *node)
 	struct disk_faults none = {0};
 	node->daemon = (struct daemon){.root = -1, .started_ns = clock_now()};
 	list_init(&node->daemon.jobs);
+	list_init(&node->daemon.chairs);
 	configure(node);
 	disk_sim_faults(&none); /* a daemon that cannot start is restarted: not what is looked at here */
 	int rc = loop_new(&node->daemon.loop, &err);

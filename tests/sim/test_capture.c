@@ -4,6 +4,7 @@
 #include "base/log.h"
 #include "drill.h"
 #include "saves_private.h"
+#include "seat.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -50,7 +51,7 @@ static void a_slot_of_an_epoch_that_is_over_is_given_back(uint64_t seed)
 	drill_start(&node, 3, seed);
 	struct step_id stale = {.step = 5, .epoch = node.job->epoch - 1};
 	if (!stale.epoch) { /* a second epoch, so that there is one before it */
-		coord_want(node.job->coord, job_from(node.job), 0);
+		seat_want(node.job, 0);
 		for (int i = 0; i < DRILL_ROUNDS && node.ranks[0].epoch != node.job->epoch; i++) {
 			for (uint32_t r = 0; r < DRILL_RANKS; r++)
 				if (!node.ranks[r].restored || node.ranks[r].epoch != node.job->epoch)

@@ -10,12 +10,29 @@ struct coord *coord;
 static struct coord_orders orders;
 struct told told[NODES];
 static uint32_t persisted;
+bool slow_record;
 
-static void on_persist(void *arg, uint32_t epoch)
+static void on_persist(void *arg, uint32_t epoch, const char *reason)
 {
 	(void)arg;
+	(void)reason;
 	cr_expect(epoch >= persisted);
+	if (!slow_record)
+		record(epoch);
+}
+
+void record(uint32_t epoch)
+{
 	persisted = epoch;
+	if (coord)
+		coord_persisted(coord, epoch);
+}
+
+static void on_turn_away(void *arg, uint32_t node, int rc, const char *text)
+{
+	(void)arg;
+	told[node].away = rc;
+	snprintf(told[node].text, sizeof(told[node].text), "%s", text);
 }
 
 static void on_adopt(void *arg, uint32_t node, uint32_t epoch, bool resumed)
@@ -58,14 +75,14 @@ static void on_look(void *arg, uint32_t node, uint64_t step)
 	told[node].looked++;
 }
 
-static void on_fetch(void *arg, uint32_t node, const struct coord_choice *choice)
+static void on_fetch(void *arg, uint32_t node, const struct peer_choice *choice)
 {
 	(void)arg;
 	told[node].choice = *choice;
 	told[node].fetched++;
 }
 
-static void on_restored(void *arg, uint32_t node, const struct coord_choice *choice)
+static void on_restored(void *arg, uint32_t node, const struct peer_choice *choice)
 {
 	(void)arg;
 	told[node].choice = *choice;
@@ -122,11 +139,13 @@ void coord_maker_setup(void)
 {
 	log_set_level(LOG_ERROR);
 	persisted = 0;
+	slow_record = false;
 	memset(told, 0, sizeof(told));
 	orders = (struct coord_orders){.persist = on_persist,
 				       .adopt = on_adopt,
 				       .raise = on_raise,
 				       .tell = on_tell,
+				       .turn_away = on_turn_away,
 				       .joined = on_joined,
 				       .look = on_look,
 				       .fetch = on_fetch,
@@ -138,8 +157,8 @@ void coord_maker_setup(void)
 				       .seal = on_seal};
 	cr_assert_eq(coord_new("main", WORLD, NODES, 1, &orders, &coord), 0);
 	for (uint32_t n = 0; n < NODES; n++) {
-		told[n].epoch = 1;
-		coord_attend(coord, n, EACH);
+		coord_attend(coord, n, EACH, 0);
+		cr_assert_eq(told[n].epoch, 1);
 	}
 }
 
@@ -150,15 +169,14 @@ void coord_maker_teardown(void)
 
 void join(uint32_t node)
 {
-	uint32_t ranks[EACH], lens[EACH];
-	uint8_t addresses[EACH * WIRE_ADDRESS_MAX];
+	struct peer_joining m = {.n = EACH};
 	for (uint32_t i = 0; i < EACH; i++) {
-		ranks[i] = node + i * NODES;
-		lens[i] = 1;
-		addresses[i * WIRE_ADDRESS_MAX] = (uint8_t)('a' + ranks[i]);
+		m.ranks[i] = node + i * NODES;
+		m.lens[i] = 1;
+		m.addresses[i * WIRE_ADDRESS_MAX] = (uint8_t)('a' + m.ranks[i]);
 	}
 	coord_want(coord, from(node), node);
-	coord_joining(coord, from(node), ranks, lens, addresses);
+	coord_joining(coord, from(node), &m);
 }
 
 void join_all(void)

@@ -9,14 +9,17 @@ enum { NODES = 3, EACH = 2, WORLD = NODES * EACH };
 extern struct coord *coord;
 extern struct told {
 	uint32_t epoch, raised, joined, looked, fetched, restored, refused, told;
-	int refusal, failure;
+	int refusal, failure, away;
 	struct step_id failed, copied;
 	uint32_t copies;
 	enum level_shown level;
-	struct coord_choice choice;
+	struct peer_choice choice;
 	uint32_t seals;
 	char text[WIRE_TEXT_MAX], why[WIRE_TEXT_MAX], manifest[4096];
 } told[NODES];
+
+extern bool slow_record; /* an epoch is recorded by record(), not at once */
+void record(uint32_t epoch);
 
 void coord_maker_setup(void); /* all attend, in epoch 1, which nobody has entered */
 void coord_maker_teardown(void);

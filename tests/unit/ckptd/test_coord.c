@@ -18,7 +18,7 @@ static void capture(struct step_id id)
 
 static void prepare(uint32_t node, struct step_id id)
 {
-	struct coord_part part = {.node = {.size = 13}, .bytes = 100, .stored = 100, .files = 2};
+	struct peer_part part = {.node = {.size = 13}, .bytes = 100, .stored = 100, .files = 2};
 	snprintf(part.node.name, sizeof(part.node.name), "n%u", NODES - node); /* not in the order of the nodes */
 	name_node(part.node.name, part.node.file);
 	coord_prepared(coord, from(node), id, &part);
@@ -82,10 +82,75 @@ Test(coord, the_loss_of_a_node_raises_the_epoch_for_the_others)
 	join(0);
 	join(1);
 	cr_expect_eq(told[0].joined, 1, "not without the ranks of the lost node");
-	coord_attend(coord, 2, EACH);
-	told[2].epoch = 2;
+	coord_attend(coord, 2, EACH, 0);
+	cr_expect_eq(told[2].epoch, 2);
+	cr_expect_eq(told[2].raised, 0, "it knows of no other epoch");
 	join(2);
 	cr_expect_eq(told[0].joined, 2);
+}
+
+Test(coord, a_node_that_comes_back_is_told_of_the_epoch)
+{
+	join_all();
+	coord_gone(coord, 2, "node n2 is silent");
+	coord_attend(coord, 2, EACH, 1);
+	cr_expect_eq(told[2].raised, 1);
+	cr_expect_eq(told[2].epoch, 2);
+	cr_expect_str_eq(told[2].text, "node n2 is silent");
+	join_all();
+	cr_expect_eq(told[0].joined, 2);
+}
+
+Test(coord, a_node_that_has_finished_raises_nothing)
+{
+	join_all();
+	coord_leave(coord, 2);
+	cr_expect_eq(coord_view(coord).epoch, 1);
+	cr_expect_eq(coord_view(coord).attending, WORLD - EACH);
+}
+
+Test(coord, what_a_node_knows_is_not_given_out_again)
+{
+	coord_attend(coord, 1, EACH, 7);
+	cr_expect_eq(coord_view(coord).epoch, 8);
+	for (uint32_t n = 0; n < NODES; n++)
+		cr_expect_eq(told[n].epoch, 8);
+	join_all();
+	cr_expect_eq(told[0].joined, 1);
+}
+
+Test(coord, nobody_is_told_of_an_epoch_that_is_not_recorded)
+{
+	join_all();
+	slow_record = true;
+	coord_lost(coord, from(0), 0, true, "died");
+	coord_lost(coord, from(1), 1, true, "died, too");
+	cr_expect_eq(told[0].raised, 0);
+	coord_gone(coord, 2, "node n2 is silent");
+	record(2);
+	cr_expect_eq(told[0].raised, 0, "it has been raised again meanwhile");
+	coord_attend(coord, 2, EACH, 1);
+	cr_expect_eq(told[2].raised, 0);
+	record(3);
+	for (uint32_t n = 0; n < NODES; n++)
+		cr_expect_eq(told[n].epoch, 3);
+	join_all();
+	cr_expect_eq(told[2].joined, 2);
+}
+
+Test(coord, two_nodes_cannot_have_the_same_rank)
+{
+	struct peer_joining m = {.n = EACH, .ranks = {0, 4}};
+	join(0);
+	coord_joining(coord, from(1), &m);
+	cr_expect_eq(told[1].away, -EINVAL);
+	cr_expect_str_eq(told[1].text, "rank 0 is on another node, too");
+	m.ranks[0] = WORLD;
+	coord_joining(coord, from(1), &m);
+	cr_expect_str_eq(told[1].text, "rank 6 of a world of 6");
+	join(1);
+	join(2);
+	cr_expect_eq(told[0].joined, 1);
 }
 
 Test(coord, a_report_of_another_epoch_changes_nothing_and_is_counted)
@@ -221,7 +286,7 @@ static void ask(uint64_t step)
 static void find(uint32_t node, struct step_id memory, unsigned nstored)
 {
 	static const struct step_id stored[] = {{20, 1}, {10, 1}};
-	struct coord_found found = {.memory = memory, .nstored = nstored};
+	struct peer_found found = {.memory = memory, .nstored = nstored};
 	memcpy(found.stored, stored, nstored * sizeof(*stored));
 	coord_found(coord, from(node), &found);
 }
@@ -308,7 +373,7 @@ Test(coord, a_store_that_cannot_be_read_is_no_fresh_start)
 {
 	ask(UINT64_MAX);
 	for (uint32_t n = 0; n < NODES; n++)
-		coord_found(coord, from(n), &(struct coord_found){.storage_rc = n == 2 ? -ENOENT : 0});
+		coord_found(coord, from(n), &(struct peer_found){.storage_rc = n == 2 ? -ENOENT : 0});
 	cr_expect_eq(told[0].refusal, -EIO);
 }
 

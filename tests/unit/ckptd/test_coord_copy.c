@@ -123,7 +123,7 @@ Test(coord_copy, a_new_epoch_forgets_what_was_ordered_and_copies_what_it_restore
 		coord_reached(coord, (struct coord_from){.node = n, .epoch = 1}, s10, LEVEL_REPLICATED);
 	expect_level(LEVEL_CAPTURED);
 	join_all();
-	struct coord_found found = {.memory = s10};
+	struct peer_found found = {.memory = s10};
 	for (uint32_t n = 0; n < NODES; n++)
 		coord_restoring(coord, from(n), UINT64_MAX);
 	for (uint32_t n = 0; n < NODES; n++)

@@ -17,6 +17,7 @@ static void setup(void)
 {
 	d = (struct daemon){.root = 3};
 	list_init(&d.jobs);
+	list_init(&d.chairs);
 	ranks[0] = (struct rank){.job = &job, .state = RANK_JOINED, .pidfd = -1};
 	job = (struct job){
 		.daemon = &d, .name = "main", .world = 1, .nlocal = 1, .epoch = 1, .nslots = 5, .ranks = ranks};
@@ -225,12 +226,14 @@ Test(queue, a_daemon_that_ends_begins_nothing)
 
 Test(queue, a_save_that_waits_fails_when_its_copy_is_found_damaged)
 {
-	cr_assert_eq(seat_take(&job, 1), 0);
+	struct err err = {{0}};
+	list_push(&d.jobs, &job.link);
+	cr_assert_eq(seat_take(&job, &err), 0, "%s", err.text);
 	struct snapshot *first = captured(1), *second = captured(2);
 	writing(first);
 	saves_drop(&job.saves, second);
 	const struct save_record *r = &job.measures.saves[job.measures.nsaves - 1];
 	cr_expect_eq(r->id.step, 2);
 	cr_expect_eq(r->rc, -EBADMSG, "who waits for it would never hear of it");
-	coord_free(job.coord);
+	seat_leave(&job);
 }

@@ -43,6 +43,21 @@ Test(marks, a_pin_comes_back_as_it_was)
 	wbuf_free(&text);
 }
 
+Test(marks, an_epoch_comes_back_as_it_was)
+{
+	static const struct begun fourth = {
+		.job = "gpt", .id = {0, 4}, .begun_at = 1700000000123456789, .reason = "rank 1 is lost"};
+	struct wbuf text = {0};
+	struct begun back;
+	struct pin pin;
+	struct err err = {""};
+	cr_assert_eq(begun_encode(&fourth, &text), 0);
+	cr_assert_eq(begun_decode(text.data, text.len, &back, &err), 0, "%s", err.text);
+	cr_assert_eq(memcmp(&fourth, &back, sizeof(back)), 0);
+	cr_assert_eq(pin_decode(text.data, text.len, &pin, &err), -EBADMSG, "an epoch is no pin");
+	wbuf_free(&text);
+}
+
 Test(marks, a_tag_comes_back_as_it_was)
 {
 	static const struct tag best = {.job = "gpt", .id = {7, 1}, .tagged_at = 1700000000123456789, .name = "best"};

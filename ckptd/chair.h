@@ -1,0 +1,36 @@
+/* Chair: a job's coordinator in the daemon that has it, and how reports and orders come and go. A job whose ranks are all on one node has
+ * its chair there. That of a job which is spread over nodes stands on the first node of the roster, whether or not that has ranks of it.
+ *
+ * What is for ourselves is a call (chair_report, seat_obey), what is for others a message (format/peer_coord.h) of the same content. A
+ * message that the net does not take ends the session: after that both sides say again what holds.
+ *
+ * The epoch of a job that is spread is recorded in the store (epochs.h) before anybody is told of it; a chair that begins, also after a
+ * restart of its daemon, begins with one that was never given out, so that whoever was there has to join again. */
+#ifndef CKPTD_CHAIR_H
+#define CKPTD_CHAIR_H
+
+#include "coord.h"
+#include "daemon.h"
+
+struct chair;
+
+/* True when this daemon coordinates the jobs that are spread over nodes. */
+bool chair_here(const struct daemon *daemon);
+
+/* Something was reported by a node of the roster, or by ourselves (node: daemon->self). The first ATTEND makes the chair; what cannot be
+ * made is answered by TURN_AWAY. */
+void chair_report(struct daemon *daemon, uint32_t node, bool spread, const struct peer_report *report);
+/* For a job of this node alone: with the reason when it cannot be made. */
+int chair_open(struct daemon *daemon, const char *job, uint32_t world, bool spread, struct err *err);
+/* A rank or an arena knows of an epoch, in a job of this node alone (coord.h). */
+void chair_knows(struct daemon *daemon, const char *job, enum coord_witness witness, uint32_t epoch);
+/* A node of the roster is lost: for all jobs. */
+void chairs_node_down(struct daemon *daemon, uint32_t node, const char *why);
+/* Records that could not be written are tried again. */
+void chairs_tick(struct daemon *daemon, uint64_t now);
+void chairs_free(struct daemon *daemon);
+
+/* epoch 0: there is none. */
+struct coord_view chair_view(const struct daemon *daemon, const char *job);
+
+#endif

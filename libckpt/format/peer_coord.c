@@ -1,0 +1,476 @@
+#include "format/peer_coord.h"
+
+#include "format/fields.h"
+
+#include <string.h>
+
+static const char *const names[PEER_ORDER_END] = {
+	[PEER_ATTEND] = "ATTEND",
+	[PEER_LEAVE] = "LEAVE",
+	[PEER_WANT] = "WANT",
+	[PEER_JOINING] = "JOINING",
+	[PEER_NOT_JOINING] = "NOT_JOINING",
+	[PEER_LOST] = "LOST",
+	[PEER_MISSING] = "MISSING",
+	[PEER_RESTORING] = "RESTORING",
+	[PEER_NOT_RESTORING] = "NOT_RESTORING",
+	[PEER_FOUND] = "FOUND",
+	[PEER_FETCHED] = "FETCHED",
+	[PEER_COPIED] = "COPIED",
+	[PEER_REACHED] = "REACHED",
+	[PEER_UNCOPIED] = "UNCOPIED",
+	[PEER_PREPARED] = "PREPARED",
+	[PEER_SEALED] = "SEALED",
+	[PEER_FAILED] = "FAILED",
+	[PEER_FORGOT] = "FORGOT",
+	[PEER_ADOPT] = "ADOPT",
+	[PEER_RAISE] = "RAISE",
+	[PEER_TELL] = "TELL",
+	[PEER_TURN_AWAY] = "TURN_AWAY",
+	[PEER_JOINED] = "JOINED",
+	[PEER_LOOK] = "LOOK",
+	[PEER_BRING] = "BRING",
+	[PEER_RESTORED] = "RESTORED",
+	[PEER_REFUSE] = "REFUSE",
+	[PEER_LEVEL] = "LEVEL",
+	[PEER_FAIL] = "FAIL",
+	[PEER_COPY] = "COPY",
+};
+
+const char *peer_coord_name(uint16_t type)
+{
+	return type < PEER_ORDER_END && names[type] ? names[type] : "?";
+}
+
+static int bad(uint16_t type, struct err *err, const char *what, uint64_t value)
+{
+	return err_set(err, -EBADMSG, "%s message with %s %llu", peer_coord_name(type), what,
+		       (unsigned long long)value);
+}
+
+static int finish(const struct rbuf *r, uint16_t type, const char *job, struct err *err)
+{
+	if (rbuf_finish(r))
+		return err_set(err, -EBADMSG, "%s message of %zu bytes is malformed", peer_coord_name(type), r->len);
+	int rc = name_check("job", job, NAME_JOB_MAX, err);
+	return rc ? err_prefix(err, -EBADMSG, "%s message", peer_coord_name(type)) : 0;
+}
+
+/* ---- checks ------------------------------------------------------------------------------------------------------ */
+
+static int check_id(uint16_t type, struct step_id id, bool may_be_none, struct err *err)
+{
+	if (may_be_none && !id.epoch && !id.step)
+		return 0;
+	if (!id.epoch || id.epoch > EPOCH_MAX)
+		return bad(type, err, "a snapshot of epoch", id.epoch);
+	return id.step > STEP_MAX ? bad(type, err, "step", id.step) : 0;
+}
+
+static int check_rc(uint16_t type, int32_t rc, struct err *err)
+{
+	return rc > 0 || rc < -4095 ? bad(type, err, "code", (uint32_t)rc) : 0;
+}
+
+static int check_step(uint16_t type, uint64_t step, struct err *err)
+{
+	return step > STEP_MAX && step != UINT64_MAX ? bad(type, err, "step", step) : 0;
+}
+
+/* ---- parts ------------------------------------------------------------------------------------------------------- */
+
+static void put_joining(struct wbuf *out, const struct peer_joining *m)
+{
+	wbuf_u32(out, m->n);
+	for (uint32_t i = 0; i < m->n; i++) {
+		wbuf_u32(out, m->ranks[i]);
+		wbuf_u16(out, (uint16_t)m->lens[i]);
+		wbuf_put(out, m->addresses + (size_t)i * WIRE_ADDRESS_MAX, m->lens[i]);
+	}
+}
+
+static void get_joining(struct rbuf *r, struct peer_joining *m)
+{
+	m->n = rbuf_u32(r);
+	if (m->n > WIRE_LOCAL_MAX)
+		r->failed = true;
+	for (uint32_t i = 0; !r->failed && i < m->n; i++) {
+		m->ranks[i] = rbuf_u32(r);
+		m->lens[i] = rbuf_u16(r);
+		if (m->lens[i] > WIRE_ADDRESS_MAX || m->ranks[i] >= RANK_MAX)
+			r->failed = true;
+		else
+			rbuf_get(r, m->addresses + (size_t)i * WIRE_ADDRESS_MAX, m->lens[i]);
+	}
+}
+
+static void put_found(struct wbuf *out, const struct peer_found *m)
+{
+	put_id(out, m->memory);
+	wbuf_u8(out, m->damaged);
+	wbuf_u32(out, (uint32_t)m->storage_rc);
+	wbuf_u32(out, m->nstored);
+	for (uint32_t i = 0; i < m->nstored; i++)
+		put_id(out, m->stored[i]);
+	wbuf_str(out, m->why);
+}
+
+static void get_found(struct rbuf *r, struct peer_found *m)
+{
+	m->memory = get_id(r);
+	m->damaged = get_bool(r);
+	m->storage_rc = (int32_t)rbuf_u32(r);
+	m->nstored = rbuf_u32(r);
+	if (m->nstored > PEER_STORED)
+		r->failed = true;
+	for (uint32_t i = 0; !r->failed && i < m->nstored; i++)
+		m->stored[i] = get_id(r);
+	get_text(r, m->why, sizeof(m->why));
+}
+
+static int check_found(const struct peer_found *m, struct err *err)
+{
+	int rc = check_id(PEER_FOUND, m->memory, true, err);
+	for (uint32_t i = 0; !rc && i < m->nstored; i++)
+		rc = check_id(PEER_FOUND, m->stored[i], false, err);
+	return rc ? rc : check_rc(PEER_FOUND, m->storage_rc, err);
+}
+
+static void put_part(struct wbuf *out, const struct peer_part *m)
+{
+	wbuf_str(out, m->node.name);
+	wbuf_str(out, m->node.file);
+	wbuf_u64(out, m->node.size);
+	put_digest(out, m->node.digest);
+	wbuf_u64(out, m->bytes);
+	wbuf_u64(out, m->stored);
+	wbuf_u64(out, m->files);
+}
+
+static void get_part(struct rbuf *r, struct peer_part *m)
+{
+	rbuf_str(r, m->node.name, sizeof(m->node.name));
+	rbuf_str(r, m->node.file, sizeof(m->node.file));
+	m->node.size = rbuf_u64(r);
+	m->node.digest = get_digest(r);
+	m->bytes = rbuf_u64(r);
+	m->stored = rbuf_u64(r);
+	m->files = rbuf_u64(r);
+}
+
+/* What will stand in MANIFEST.json, and lead to a file. */
+static int check_part(const struct peer_part *m, struct err *err)
+{
+	char file[NAME_FILE_MAX];
+	if (name_check("node", m->node.name, sizeof(m->node.name), err))
+		return err_prefix(err, -EBADMSG, "PREPARED message");
+	name_node(m->node.name, file);
+	if (strcmp(file, m->node.file) != 0)
+		return err_set(err, -EBADMSG, "PREPARED message with another file than that of node %s", m->node.name);
+	if (!m->node.size || m->node.size > NODE_MANIFEST_BYTES_MAX)
+		return bad(PEER_PREPARED, err, "a node manifest of size", m->node.size);
+	return m->files > MANIFEST_FILES_MAX ? bad(PEER_PREPARED, err, "files", m->files) : 0;
+}
+
+static void put_save(struct wbuf *out, const struct peer_save *m)
+{
+	put_id(out, m->id);
+	wbuf_u8(out, (uint8_t)m->level);
+	wbuf_u32(out, (uint32_t)m->rc);
+	wbuf_str(out, m->text);
+}
+
+static void get_save(struct rbuf *r, struct peer_save *m)
+{
+	m->id = get_id(r);
+	m->level = rbuf_u8(r);
+	m->rc = (int32_t)rbuf_u32(r);
+	get_text(r, m->text, sizeof(m->text));
+}
+
+static int check_save(uint16_t type, const struct peer_save *m, struct err *err)
+{
+	int rc = check_id(type, m->id, false, err);
+	if (!rc && m->level > LEVEL_VERIFIED)
+		rc = bad(type, err, "level", m->level);
+	return rc ? rc : check_rc(type, m->rc, err);
+}
+
+static void put_choice(struct wbuf *out, const struct peer_choice *m)
+{
+	put_id(out, m->id);
+	wbuf_u8(out, (uint8_t)m->source);
+	wbuf_str(out, m->why);
+}
+
+static void get_choice(struct rbuf *r, struct peer_choice *m)
+{
+	m->id = get_id(r);
+	m->source = rbuf_u8(r);
+	get_text(r, m->why, sizeof(m->why));
+}
+
+static int check_choice(uint16_t type, const struct peer_choice *m, struct err *err)
+{
+	if (m->source < WIRE_FROM_MEMORY || m->source > WIRE_FROM_STORAGE)
+		return bad(type, err, "source", m->source);
+	return check_id(type, m->id, false, err);
+}
+
+/* ---- reports ----------------------------------------------------------------------------------------------------- */
+
+int peer_report_encode(const struct peer_report *m, struct wbuf *out)
+{
+	wbuf_str(out, m->job);
+	wbuf_u32(out, m->epoch);
+	switch (m->type) {
+	case PEER_ATTEND:
+		wbuf_u32(out, m->attend.world);
+		wbuf_u32(out, m->attend.nranks);
+		wbuf_u32(out, m->attend.known);
+		break;
+	case PEER_WANT:
+	case PEER_LOST:
+	case PEER_MISSING:
+		wbuf_u32(out, m->rank.rank);
+		wbuf_u8(out, m->rank.was_in);
+		wbuf_str(out, m->rank.why);
+		break;
+	case PEER_JOINING:
+		put_joining(out, &m->joining);
+		break;
+	case PEER_RESTORING:
+		wbuf_u64(out, m->step);
+		break;
+	case PEER_FOUND:
+		put_found(out, &m->found);
+		break;
+	case PEER_PREPARED:
+		put_id(out, m->prepared.id);
+		put_part(out, &m->prepared.part);
+		break;
+	case PEER_FETCHED:
+	case PEER_COPIED:
+	case PEER_REACHED:
+	case PEER_UNCOPIED:
+	case PEER_SEALED:
+	case PEER_FAILED:
+	case PEER_FORGOT:
+		put_save(out, &m->save);
+		break;
+	default: /* LEAVE, NOT_JOINING, NOT_RESTORING: no more than this */
+		break;
+	}
+	return wbuf_finish(out);
+}
+
+static void get_report(struct rbuf *r, struct peer_report *m)
+{
+	switch (m->type) {
+	case PEER_ATTEND:
+		m->attend.world = rbuf_u32(r);
+		m->attend.nranks = rbuf_u32(r);
+		m->attend.known = rbuf_u32(r);
+		return;
+	case PEER_WANT:
+	case PEER_LOST:
+	case PEER_MISSING:
+		m->rank.rank = rbuf_u32(r);
+		m->rank.was_in = get_bool(r);
+		get_text(r, m->rank.why, sizeof(m->rank.why));
+		return;
+	case PEER_JOINING:
+		get_joining(r, &m->joining);
+		return;
+	case PEER_RESTORING:
+		m->step = rbuf_u64(r);
+		return;
+	case PEER_FOUND:
+		get_found(r, &m->found);
+		return;
+	case PEER_PREPARED:
+		m->prepared.id = get_id(r);
+		get_part(r, &m->prepared.part);
+		return;
+	case PEER_FETCHED:
+	case PEER_COPIED:
+	case PEER_REACHED:
+	case PEER_UNCOPIED:
+	case PEER_SEALED:
+	case PEER_FAILED:
+	case PEER_FORGOT:
+		get_save(r, &m->save);
+		return;
+	default:
+		return;
+	}
+}
+
+static int check_attend(const struct peer_attend *m, struct err *err)
+{
+	if (!m->world || m->world > RANK_MAX)
+		return bad(PEER_ATTEND, err, "world", m->world);
+	if (!m->nranks || m->nranks > WIRE_LOCAL_MAX || m->nranks > m->world)
+		return bad(PEER_ATTEND, err, "ranks", m->nranks);
+	return m->known > EPOCH_MAX ? bad(PEER_ATTEND, err, "epoch", m->known) : 0;
+}
+
+static int check_report(const struct peer_report *m, struct err *err)
+{
+	int rc;
+	switch (m->type) {
+	case PEER_ATTEND:
+		return check_attend(&m->attend, err);
+	case PEER_WANT:
+	case PEER_LOST:
+	case PEER_MISSING:
+		return m->rank.rank >= RANK_MAX ? bad(m->type, err, "rank", m->rank.rank) : 0;
+	case PEER_RESTORING:
+		return check_step(m->type, m->step, err);
+	case PEER_FOUND:
+		return check_found(&m->found, err);
+	case PEER_PREPARED:
+		rc = check_id(m->type, m->prepared.id, false, err);
+		return rc ? rc : check_part(&m->prepared.part, err);
+	case PEER_FETCHED:
+	case PEER_COPIED:
+	case PEER_REACHED:
+	case PEER_UNCOPIED:
+	case PEER_SEALED:
+	case PEER_FAILED:
+	case PEER_FORGOT:
+		return check_save(m->type, &m->save, err);
+	default:
+		return 0;
+	}
+}
+
+int peer_report_decode(uint16_t type, const void *body, size_t len, struct peer_report *m, struct err *err)
+{
+	struct rbuf r = rbuf_of(body, len);
+	*m = (struct peer_report){.type = type};
+	rbuf_str(&r, m->job, sizeof(m->job));
+	m->epoch = rbuf_u32(&r);
+	get_report(&r, m);
+	int rc = finish(&r, type, m->job, err);
+	if (!rc && m->epoch > EPOCH_MAX)
+		rc = bad(type, err, "epoch", m->epoch);
+	return rc ? rc : check_report(m, err);
+}
+
+/* ---- orders ------------------------------------------------------------------------------------------------------ */
+
+int peer_order_encode(const struct peer_order *m, struct wbuf *out)
+{
+	wbuf_str(out, m->job);
+	switch (m->type) {
+	case PEER_JOINED:
+		return wire_joined_encode(&m->joined, out);
+	case PEER_LOOK:
+		wbuf_u64(out, m->step);
+		break;
+	case PEER_BRING:
+	case PEER_RESTORED:
+		put_choice(out, &m->choice);
+		break;
+	case PEER_REFUSE:
+		wbuf_u32(out, (uint32_t)m->refuse.rc);
+		wbuf_str(out, m->refuse.text);
+		wbuf_str(out, m->refuse.why);
+		break;
+	case PEER_LEVEL:
+	case PEER_FAIL:
+	case PEER_COPY:
+		put_save(out, &m->save);
+		break;
+	default:
+		wbuf_u32(out, m->word.epoch);
+		wbuf_u32(out, m->word.rank);
+		wbuf_u8(out, m->word.resumed);
+		wbuf_u32(out, (uint32_t)m->word.rc);
+		wbuf_str(out, m->word.text);
+		break;
+	}
+	return wbuf_finish(out);
+}
+
+static void get_order(struct rbuf *r, struct peer_order *m)
+{
+	switch (m->type) {
+	case PEER_LOOK:
+		m->step = rbuf_u64(r);
+		return;
+	case PEER_BRING:
+	case PEER_RESTORED:
+		get_choice(r, &m->choice);
+		return;
+	case PEER_REFUSE:
+		m->refuse.rc = (int32_t)rbuf_u32(r);
+		get_text(r, m->refuse.text, sizeof(m->refuse.text));
+		get_text(r, m->refuse.why, sizeof(m->refuse.why));
+		return;
+	case PEER_LEVEL:
+	case PEER_FAIL:
+	case PEER_COPY:
+		get_save(r, &m->save);
+		return;
+	default:
+		m->word.epoch = rbuf_u32(r);
+		m->word.rank = rbuf_u32(r);
+		m->word.resumed = get_bool(r);
+		m->word.rc = (int32_t)rbuf_u32(r);
+		get_text(r, m->word.text, sizeof(m->word.text));
+		return;
+	}
+}
+
+static int check_word(uint16_t type, const struct peer_word *m, struct err *err)
+{
+	if (type != PEER_TURN_AWAY && (!m->epoch || m->epoch > EPOCH_MAX))
+		return bad(type, err, "epoch", m->epoch);
+	if (type == PEER_TURN_AWAY && !m->rc)
+		return bad(type, err, "code", 0);
+	return m->rank >= RANK_MAX ? bad(type, err, "rank", m->rank) : check_rc(type, m->rc, err);
+}
+
+static int check_order(const struct peer_order *m, struct err *err)
+{
+	switch (m->type) {
+	case PEER_LOOK:
+		return check_step(m->type, m->step, err);
+	case PEER_BRING:
+	case PEER_RESTORED:
+		return check_choice(m->type, &m->choice, err);
+	case PEER_REFUSE:
+		return m->refuse.rc ? check_rc(m->type, m->refuse.rc, err) : bad(m->type, err, "code", 0);
+	case PEER_LEVEL:
+	case PEER_FAIL:
+	case PEER_COPY:
+		return check_save(m->type, &m->save, err);
+	default:
+		return check_word(m->type, &m->word, err);
+	}
+}
+
+int peer_order_decode(uint16_t type, const void *body, size_t len, struct peer_order *m, struct err *err)
+{
+	struct rbuf r = rbuf_of(body, len);
+	*m = (struct peer_order){.type = type};
+	rbuf_str(&r, m->job, sizeof(m->job));
+	if (type == PEER_JOINED) {
+		size_t head = r.pos;
+		int rc = name_check("job", m->job, sizeof(m->job), err);
+		if (r.failed || rc)
+			return err_set(err, -EBADMSG, "JOINED message of %zu bytes is malformed", len);
+		return wire_joined_decode(r.data + head, len - head, &m->joined, err);
+	}
+	get_order(&r, m);
+	int rc = finish(&r, type, m->job, err);
+	return rc ? rc : check_order(m, err);
+}
+
+void peer_order_free(struct peer_order *m)
+{
+	if (m->type == PEER_JOINED)
+		wire_joined_free(&m->joined);
+}

@@ -1,0 +1,117 @@
+/* Messages between the nodes of a job and its coordinator; who sends which when, and what each means, stands in ckptd/coord.h. Each begins
+ * with the job. Little-endian fields (base/bytes.h). Encode functions append and return 0 or -ENOMEM; decode functions check everything
+ * that can be checked without knowing the job: -EBADMSG says which message and why. */
+#ifndef CKPT_FORMAT_PEER_COORD_H
+#define CKPT_FORMAT_PEER_COORD_H
+
+#include "format/arena.h"
+#include "format/manifest.h"
+#include "format/peer.h"
+#include "format/wire.h"
+
+enum { PEER_STORED = 64 }; /* checkpoints on storage that a restore may come to */
+
+/* A node takes part in a job. */
+struct peer_attend {
+	uint32_t world, nranks;
+	uint32_t known; /* the last epoch that somebody on the node has heard of; 0: none */
+};
+
+/* All ranks of a node wait to enter, with their addresses (n × WIRE_ADDRESS_MAX). */
+struct peer_joining {
+	uint32_t n;
+	uint32_t ranks[WIRE_LOCAL_MAX], lens[WIRE_LOCAL_MAX];
+	uint8_t addresses[WIRE_LOCAL_MAX * WIRE_ADDRESS_MAX];
+};
+
+/* WANT, LOST, MISSING. */
+struct peer_rank {
+	uint32_t rank;
+	bool was_in; /* LOST: it had entered the epoch */
+	char why[WIRE_TEXT_MAX];
+};
+
+/* What a node has found to restore. */
+struct peer_found {
+	struct step_id memory; /* complete and intact in memory on this node; epoch 0: none */
+	bool damaged;          /* what was in memory is not intact */
+	uint32_t nstored;
+	struct step_id stored[PEER_STORED]; /* the newest ones that are wanted, in order */
+	int storage_rc;                     /* the store could not be read */
+	char why[WIRE_TEXT_MAX];            /* of what was passed over */
+};
+
+struct peer_choice {
+	struct step_id id;
+	enum wire_source source;
+	char why[WIRE_TEXT_MAX]; /* of all that was passed over */
+};
+
+/* A node's part of a checkpoint, written and fsynced. */
+struct peer_part {
+	struct manifest_node node;
+	uint64_t bytes, stored, files; /* of data files; what they hold, and take */
+};
+
+/* Of one snapshot: FETCHED, COPIED, REACHED, UNCOPIED, SEALED, FAILED, FORGOT; LEVEL, FAIL, COPY. */
+struct peer_save {
+	struct step_id id;
+	uint32_t level; /* REACHED, LEVEL: enum level_shown */
+	int32_t rc;     /* FETCHED, FAILED, FAIL: 0 or -errno */
+	char text[WIRE_TEXT_MAX];
+};
+
+/* From a node. */
+struct peer_report {
+	enum peer_type type;
+	char job[NAME_JOB_MAX];
+	uint32_t epoch; /* that the node is in; 0: none yet */
+	union {
+		struct peer_attend attend;
+		struct peer_joining joining;
+		struct peer_rank rank;
+		uint64_t step; /* RESTORING; UINT64_MAX: the newest */
+		struct peer_found found;
+		struct peer_save save;
+		struct {
+			struct step_id id;
+			struct peer_part part;
+		} prepared;
+	};
+};
+
+/* ADOPT, RAISE, TELL, TURN_AWAY. */
+struct peer_word {
+	uint32_t epoch, rank;
+	bool resumed;
+	int32_t rc;
+	char text[WIRE_TEXT_MAX];
+};
+
+/* From the coordinator. */
+struct peer_order {
+	enum peer_type type;
+	char job[NAME_JOB_MAX];
+	union {
+		struct peer_word word;
+		struct wire_joined joined; /* decoded: owned (peer_order_free) */
+		uint64_t step;             /* LOOK */
+		struct peer_choice choice; /* BRING, RESTORED */
+		struct {
+			int32_t rc;
+			char text[WIRE_TEXT_MAX], why[WIRE_TEXT_MAX];
+		} refuse;
+		struct peer_save save;
+	};
+};
+
+int peer_report_encode(const struct peer_report *m, struct wbuf *out);
+int peer_report_decode(uint16_t type, const void *body, size_t len, struct peer_report *m, struct err *err);
+int peer_order_encode(const struct peer_order *m, struct wbuf *out);
+int peer_order_decode(uint16_t type, const void *body, size_t len, struct peer_order *m, struct err *err);
+void peer_order_free(struct peer_order *m);
+
+/* "ATTEND"; "?" for what is not in this file. */
+const char *peer_coord_name(uint16_t type);
+
+#endif
