@@ -1,0 +1,228 @@
+#include "format/peer_coord.h"
+
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define LLVMFuzzerTestOneInput fuzz_peer_coord
+#include "../../fuzz/fuzz_peer_coord.c"
+#undef LLVMFuzzerTestOneInput
+
+TestSuite(peer_coord, .timeout = 60);
+
+static const struct step_id s10 = {10, 3};
+
+static struct peer_report a_report(enum peer_type type)
+{
+	struct peer_report r = {.type = type, .job = "gpt", .epoch = 3};
+	struct peer_part part = {.node = {.name = "n1", .file = "node-n1.json", .size = 900, .digest = {1, 2}},
+				 .bytes = 1 << 30,
+				 .stored = 1 << 29,
+				 .files = 7};
+	switch (type) {
+	case PEER_ATTEND:
+		r.attend = (struct peer_attend){.world = 16, .nranks = 8, .known = 2};
+		break;
+	case PEER_WANT:
+	case PEER_LOST:
+	case PEER_MISSING:
+		r.rank = (struct peer_rank){.rank = 5, .was_in = true, .why = "its process has died"};
+		break;
+	case PEER_JOINING:
+		r.joining = (struct peer_joining){.n = 2, .ranks = {4, 5}, .lens = {3, 0}, .addresses = "a:1"};
+		break;
+	case PEER_RESTORING:
+		r.step = UINT64_MAX;
+		break;
+	case PEER_FOUND:
+		r.found.memory = s10;
+		r.found.nstored = 2;
+		r.found.stored[0] = s10;
+		r.found.stored[1] = (struct step_id){9, 3};
+		r.found.storage_rc = -EIO;
+		snprintf(r.found.why, sizeof(r.found.why), "damaged");
+		break;
+	case PEER_PREPARED:
+		r.prepared.id = s10;
+		r.prepared.part = part;
+		break;
+	case PEER_FETCHED:
+	case PEER_COPIED:
+	case PEER_REACHED:
+	case PEER_UNCOPIED:
+	case PEER_SEALED:
+	case PEER_FAILED:
+	case PEER_FORGOT:
+		r.save = (struct peer_save){.id = s10, .level = LEVEL_VERIFIED, .rc = -EIO, .text = "the disk"};
+		break;
+	default:
+		break;
+	}
+	return r;
+}
+
+static struct peer_order an_order(enum peer_type type)
+{
+	static uint32_t lens[2] = {3, 0};
+	static uint8_t addresses[2 * WIRE_ADDRESS_MAX] = "a:1";
+	struct peer_order o = {.type = type, .job = "gpt"};
+	switch (type) {
+	case PEER_JOINED:
+		o.joined = (struct wire_joined){.epoch = 3, .world = 2, .address_len = lens, .addresses = addresses};
+		break;
+	case PEER_LOOK:
+		o.step = 10;
+		break;
+	case PEER_BRING:
+	case PEER_RESTORED:
+		o.choice = (struct peer_choice){.id = s10, .source = WIRE_FROM_STORAGE, .why = "older"};
+		break;
+	case PEER_REFUSE:
+		o.refuse.rc = -ENOENT;
+		snprintf(o.refuse.text, sizeof(o.refuse.text), "there is none");
+		break;
+	case PEER_LEVEL:
+	case PEER_FAIL:
+	case PEER_COPY:
+		o.save = (struct peer_save){.id = s10, .level = LEVEL_DURABLE, .rc = -EIO, .text = "the disk"};
+		break;
+	default:
+		o.word = (struct peer_word){.epoch = 3, .rank = 1, .rc = -EBUSY, .text = "a reason"};
+		break;
+	}
+	return o;
+}
+
+/* In memory of exact size, so that the sanitizer sees an overrun. */
+static int decode(enum peer_type type, const struct wbuf *w, size_t len)
+{
+	uint8_t *body = calloc(1, len ? len : 1);
+	struct peer_report r;
+	struct peer_order o;
+	struct err err = {0};
+	memcpy(body, w->data, len < w->len ? len : w->len);
+	int rc = type < PEER_REPORT_END ? peer_report_decode(type, body, len, &r, &err)
+					: peer_order_decode(type, body, len, &o, &err);
+	if (!rc && type >= PEER_ADOPT)
+		peer_order_free(&o);
+	if (rc)
+		cr_expect(strstr(err.text, peer_coord_name(type)), "'%s' does not name the message", err.text);
+	free(body);
+	return rc;
+}
+
+static void no_other_length(enum peer_type type, const struct wbuf *w)
+{
+	for (size_t len = 0; len <= w->len + 1; len++)
+		cr_expect_eq(decode(type, w, len), len == w->len ? 0 : -EBADMSG, "%s: length %zu of %zu",
+			     peer_coord_name(type), len, w->len);
+}
+
+Test(peer_coord, every_report_comes_back_and_no_other_length_does)
+{
+	for (enum peer_type type = PEER_ATTEND; type < PEER_REPORT_END; type++) {
+		AUTO_WBUF struct wbuf w = {0}, again = {0};
+		struct peer_report r = a_report(type), back;
+		struct err err = {0};
+		cr_assert_eq(peer_report_encode(&r, &w), 0);
+		cr_assert_eq(peer_report_decode(type, w.data, w.len, &back, &err), 0, "%s", err.text);
+		cr_assert_eq(back.epoch, 3);
+		cr_assert_str_eq(back.job, "gpt");
+		cr_assert_eq(peer_report_encode(&back, &again), 0);
+		cr_assert_eq(again.len, w.len);
+		cr_assert_arr_eq(again.data, w.data, w.len);
+		no_other_length(type, &w);
+	}
+}
+
+Test(peer_coord, every_order_comes_back_and_no_other_length_does)
+{
+	for (enum peer_type type = PEER_ADOPT; type < PEER_ORDER_END; type++) {
+		AUTO_WBUF struct wbuf w = {0}, again = {0};
+		struct peer_order o = an_order(type), back;
+		struct err err = {0};
+		cr_assert_eq(peer_order_encode(&o, &w), 0);
+		cr_assert_eq(peer_order_decode(type, w.data, w.len, &back, &err), 0, "%s", err.text);
+		cr_assert_eq(peer_order_encode(&back, &again), 0);
+		cr_assert_eq(again.len, w.len);
+		cr_assert_arr_eq(again.data, w.data, w.len);
+		peer_order_free(&back);
+		no_other_length(type, &w);
+	}
+}
+
+static void refused(const struct peer_report *r, const char *why)
+{
+	AUTO_WBUF struct wbuf w = {0};
+	struct peer_report back;
+	struct err err = {0};
+	cr_assert_eq(peer_report_encode(r, &w), 0);
+	cr_expect_eq(peer_report_decode(r->type, w.data, w.len, &back, &err), -EBADMSG, "%s", why);
+	cr_expect(strstr(err.text, why), "'%s' does not say '%s'", err.text, why);
+}
+
+Test(peer_coord, what_contradicts_itself_is_refused)
+{
+	struct peer_report r = a_report(PEER_ATTEND);
+	r.attend.nranks = 17;
+	refused(&r, "ranks 17");
+	r = a_report(PEER_ATTEND);
+	r.attend.world = 0;
+	refused(&r, "world 0");
+	r = a_report(PEER_PREPARED);
+	snprintf(r.prepared.part.node.file, sizeof(r.prepared.part.node.file), "node-n2.json");
+	refused(&r, "another file");
+	r = a_report(PEER_PREPARED);
+	snprintf(r.prepared.part.node.name, sizeof(r.prepared.part.node.name), "../n1");
+	refused(&r, "PREPARED");
+	r = a_report(PEER_REACHED);
+	r.save.level = LEVEL_VERIFIED + 1;
+	refused(&r, "level 5");
+	r = a_report(PEER_COPIED);
+	r.save.id.epoch = 0;
+	refused(&r, "a snapshot of epoch 0");
+	r = a_report(PEER_FAILED);
+	r.save.rc = 7;
+	refused(&r, "code 7");
+	r = a_report(PEER_RESTORING);
+	r.step = STEP_MAX + 1;
+	refused(&r, "step");
+	r = a_report(PEER_LEAVE);
+	snprintf(r.job, sizeof(r.job), "a/b");
+	refused(&r, "LEAVE message");
+	r.epoch = EPOCH_MAX + 1;
+	snprintf(r.job, sizeof(r.job), "gpt");
+	refused(&r, "epoch 10000");
+}
+
+Test(peer_coord, orders_without_an_epoch_or_a_reason_are_refused)
+{
+	for (enum peer_type type = PEER_ADOPT; type <= PEER_TURN_AWAY; type++) {
+		AUTO_WBUF struct wbuf w = {0};
+		struct peer_order o = {.type = type, .job = "gpt"}, back;
+		struct err err = {0};
+		cr_assert_eq(peer_order_encode(&o, &w), 0);
+		cr_expect_eq(peer_order_decode(type, w.data, w.len, &back, &err), -EBADMSG, "%s",
+			     peer_coord_name(type));
+	}
+}
+
+Test(peer_coord, flipped_bits_do_no_harm)
+{
+	for (uint16_t type = 1; type < PEER_ORDER_END; type++) {
+		AUTO_WBUF struct wbuf w = {0};
+		struct peer_report r = a_report(type);
+		struct peer_order o = an_order(type);
+		wbuf_u8(&w, (uint8_t)type);
+		if (type < PEER_REPORT_END)
+			peer_report_encode(&r, &w);
+		else if (type >= PEER_ADOPT)
+			peer_order_encode(&o, &w);
+		for (size_t bit = 8; bit < 8 * w.len; bit++) {
+			w.data[bit / 8] ^= (uint8_t)(1u << bit % 8);
+			cr_expect_eq(fuzz_peer_coord(w.data, w.len), 0);
+			w.data[bit / 8] ^= (uint8_t)(1u << bit % 8);
+		}
+	}
+}
