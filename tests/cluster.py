@@ -9,6 +9,7 @@ import ctypes
 import json
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import tempfile
@@ -206,12 +207,16 @@ class Node(Daemon):
         """Its log in this life, or since a length that text() had."""
         return self.text()[self.life if since is None else since:]
 
+    def news_of(self, other):
+        """"there" and "lost", in turn. What is told of a job may say the same in other lines."""
+        expect(self.alive(), f"the daemon of {self.name} has ended:", self.said()[-500:])
+        return re.findall(rf'(?:ckptd: |"text":")node {other.name} is (there|lost)', self.said())
+
     def sees(self, *others):
-        text = self.said()
-        return all(text.rfind(f"node {o.name} is there") > text.rfind(f"node {o.name} is lost") for o in others)
+        return all(self.news_of(other)[-1:] == ["there"] for other in others)
 
     def losses(self, other):
-        return self.said().count(f"node {other.name} is lost")
+        return self.news_of(other).count("lost")
 
     def until_said(self, text, since=None, seconds=DEADLINE, pause=0.02):
         until(lambda: text in self.said(since), f"node {self.name} says '{text}'", seconds, pause)
