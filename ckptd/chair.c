@@ -7,6 +7,7 @@
 #include "epochs.h"
 #include "job.h"
 #include "net.h"
+#include "replica.h"
 #include "roster.h"
 #include "seat.h"
 
@@ -110,9 +111,43 @@ static void look(void *arg, uint32_t node, uint64_t step)
 	give(arg, node, &(struct peer_order){.type = PEER_LOOK, .step = step});
 }
 
-static void fetch(void *arg, uint32_t node, const struct peer_choice *choice)
+static void surveyed(void *arg, const struct replica_surveyed *s)
 {
-	give(arg, node, &(struct peer_order){.type = PEER_BRING, .choice = *choice});
+	struct chair *chair = find(arg, s->job);
+	struct coord_survey survey = {.epoch = s->epoch, .known = s->known, .n = s->n, .unheard = s->unheard};
+	AUTO_FREE struct coord_held *found = calloc(s->n ? s->n : 1, sizeof(*found));
+	if (!chair)
+		return;
+	snprintf(survey.names, sizeof(survey.names), "%s", s->names);
+	if (!found) /* as if nobody had answered */
+		survey = (struct coord_survey){.epoch = s->epoch, .unheard = 1, .names = "no memory"};
+	for (size_t i = 0; i < survey.n; i++)
+		found[i] = (struct coord_held){.node = s->found[i].node,
+					       .rank = s->found[i].rank,
+					       .world = s->found[i].world,
+					       .id = s->found[i].id};
+	survey.found = found;
+	coord_surveyed(chair->coord, &survey);
+}
+
+static void survey(void *arg)
+{
+	struct chair *chair = arg;
+	struct replica *replica = chair->daemon->replica;
+	struct coord_survey nothing = {.epoch = coord_view(chair->coord).epoch};
+	if (replica && !replica_survey(replica, chair->job, nothing.epoch, surveyed, chair->daemon))
+		return;
+	if (replica) {
+		nothing.unheard = 1;
+		nothing.known = replica_known_epoch(replica, chair->job);
+		snprintf(nothing.names, sizeof(nothing.names), "all of them");
+	}
+	coord_surveyed(chair->coord, &nothing);
+}
+
+static void fetch(void *arg, uint32_t node, const struct peer_bring *bring)
+{
+	give(arg, node, &(struct peer_order){.type = PEER_BRING, .bring = *bring});
 }
 
 static void restored(void *arg, uint32_t node, const struct peer_choice *choice)
@@ -236,6 +271,7 @@ static int chair_new(struct daemon *daemon, const char *job, uint32_t world, boo
 					      .turn_away = turn_away,
 					      .joined = joined,
 					      .look = look,
+					      .survey = survey,
 					      .fetch = fetch,
 					      .restored = restored,
 					      .refuse = refuse,
@@ -316,7 +352,7 @@ static void dispatch(struct chair *chair, struct coord_from from, const struct p
 		coord_found(c, from, &r->found);
 		return;
 	case PEER_FETCHED:
-		coord_fetched(c, from, r->save.id, r->save.rc, r->save.text);
+		coord_fetched(c, from, &r->save);
 		return;
 	case PEER_COPIED:
 		coord_copied(c, from, r->save.id);

@@ -48,6 +48,7 @@ void coord_free(struct coord *c)
 	if (!c)
 		return;
 	coord_saves_free(c);
+	ladder_clear(&c->restore.ladder);
 	free(c->nodes);
 	free(c->owners);
 	free(c->lens);
@@ -122,6 +123,7 @@ void coord_attend(struct coord *c, uint32_t node, uint32_t nranks, uint32_t know
 {
 	set_ranks(c, node, nranks);
 	c->nodes[node].knows = known != 0;
+	c->has_saved = c->has_saved || known != 0;
 	if (known > c->epoch || (known == c->epoch && c->fresh)) {
 		c->epoch = known;
 		coord_raise(c, "epoch %u had begun before", known);
@@ -181,6 +183,7 @@ void coord_knows(struct coord *c, uint32_t node, enum coord_witness witness, uin
 {
 	if (!c->fresh || !epoch || epoch > EPOCH_MAX || !c->nodes[node].ranks)
 		return;
+	c->has_saved = true;
 	if (witness == WITNESS_RANK && !c->resumed && epoch + 1 >= c->epoch) {
 		adopt(c, epoch, true);
 	} else if (!c->resumed && epoch >= c->epoch && epoch < EPOCH_MAX) {

@@ -7,8 +7,8 @@
  * answered by reports before they return.
  *
  *   epoch    ── all ranks of all nodes wait in join ──► entered ── one is lost, or wants in ──► raised, entered by nobody yet
- *   restore  ── all wait ──► LOOK (at memory and storage) ── all have found ──► FETCH ── all have it ──► restored
- *                                   ▲ nothing is left: refused                    │ damaged: the next best
+ *   restore  ── all wait ──► LOOK (at memory, copies, storage) ── all have found ──► FETCH ── all have it ──► restored
+ *                                   ▲ nothing is left: refused              │ cannot be had: the next best
  *   copies   ── shown: captured, and those of an earlier save are made, or cannot be ──► COPY ── all held ──► shown: replicated
  *   save     ── all captured ──► shown ── all prepared ──► the first node writes MANIFEST.json ──► durable ── read back ──► verified */
 #ifndef CKPTD_COORD_H
@@ -31,6 +31,21 @@ enum coord_witness {
 	WITNESS_ARENA, /* was given it, perhaps before anybody was told */
 };
 
+/* A copy that some node holds. */
+struct coord_held {
+	uint32_t node, rank, world;
+	struct step_id id;
+};
+
+struct coord_survey {
+	uint32_t epoch;
+	uint32_t known; /* the newest epoch of the job that a node has told of; 0: none */
+	const struct coord_held *found;
+	size_t n;
+	uint32_t unheard; /* nodes that are not there, or have not answered, by name */
+	char names[64];
+};
+
 /* node < nnodes everywhere. */
 struct coord_orders {
 	void *arg;
@@ -47,8 +62,10 @@ struct coord_orders {
 	void (*joined)(void *arg, uint32_t node, const struct wire_joined *joined);
 	/* Look what there is to restore: coord_found. */
 	void (*look)(void *arg, uint32_t node, uint64_t step);
+	/* Look what copies all nodes hold, also those that do not take part: coord_surveyed. */
+	void (*survey)(void *arg);
 	/* Bring it into the slots of this node's ranks: coord_fetched. */
-	void (*fetch)(void *arg, uint32_t node, const struct peer_choice *choice);
+	void (*fetch)(void *arg, uint32_t node, const struct peer_bring *bring);
 	void (*restored)(void *arg, uint32_t node, const struct peer_choice *choice);
 	void (*refuse)(void *arg, uint32_t node, int rc, const char *text, const char *why);
 	void (*level)(void *arg, uint32_t node, struct step_id id, enum level_shown level);
@@ -92,8 +109,9 @@ void coord_missing(struct coord *c, struct coord_from from, uint32_t rank);
 void coord_restoring(struct coord *c, struct coord_from from, uint64_t step);
 void coord_not_restoring(struct coord *c, struct coord_from from);
 void coord_found(struct coord *c, struct coord_from from, const struct peer_found *found);
-/* rc -EBADMSG, -EIO, -EPROTONOSUPPORT: damaged, the next best is tried. */
-void coord_fetched(struct coord *c, struct coord_from from, struct step_id id, int rc, const char *text);
+void coord_surveyed(struct coord *c, const struct coord_survey *survey);
+/* rc -EBADMSG, -EIO, -EPROTONOSUPPORT: it is damaged, or cannot be had: the next best is tried. */
+void coord_fetched(struct coord *c, struct coord_from from, const struct peer_save *fetched);
 
 /* Every rank of the node has copied its part and called fence. What not all nodes have copied when the epoch is raised fails
  * everywhere: what a rank copies after another one has left the collectives is garbage, however complete it looks. */

@@ -3,6 +3,7 @@
 #define CKPTD_COORD_PRIVATE_H
 
 #include "coord.h"
+#include "ladder.h"
 
 #define COORD_NOBODY UINT32_MAX
 
@@ -14,7 +15,6 @@ struct coord_node {
 	bool joining, restoring;
 	uint64_t step; /* that it wants to restore */
 	bool answered; /* to the order of the restore that runs */
-	struct peer_found found;
 	bool copy_held,
 		copy_ended; /* of the save that is copied now: its ranks have all their copies; it has answered */
 };
@@ -23,10 +23,14 @@ struct coord_restore {
 	enum coord_step state;
 	uint32_t ranks;   /* of the nodes that wait to restore */
 	uint32_t waiting; /* nodes that have not answered */
+	uint64_t step;    /* that they want; UINT64_MAX: the newest */
+	struct ladder ladder;
 	struct peer_choice choice;
-	uint32_t nfailed;
-	struct step_id failed[PEER_STORED + 1]; /* passed over */
-	int rc;                                 /* of the fetch: the worst that a node has reported */
+	bool surveyed, passed_over;
+	uint32_t unheard; /* nodes that may hold copies, by name */
+	char names[64];
+	int storage_rc; /* the store could not be read */
+	int rc;         /* of the fetch: the worst that a node has reported */
 	char text[WIRE_TEXT_MAX];
 };
 
@@ -42,6 +46,7 @@ struct coord {
 	uint32_t world, nnodes;
 	uint32_t epoch, entered;
 	bool fresh, resumed;
+	bool has_saved;  /* there was a snapshot, or may have been before this life of the coordinator */
 	bool persisting; /* nobody is told of the epoch yet */
 	char reason[WIRE_TEXT_MAX];
 	uint32_t attending; /* ranks of the nodes that take part */

@@ -1,4 +1,5 @@
-/* Which step is restored, and from where: of what all nodes have, or can get, the newest that is intact. */
+/* Which step is restored: of what all nodes have, or can get, the newest that is intact. Each node brings its ranks' parts from where it
+ * can: its own memory, a node that holds a copy, storage, in this order; when one cannot, the step is passed over for all. */
 #include "coord_private.h"
 
 #include <stdio.h>
@@ -26,6 +27,7 @@ static void refuse(struct coord *c, int rc, const char *text)
 
 void coord_restore_forget(struct coord *c)
 {
+	ladder_clear(&c->restore.ladder);
 	c->restore = (struct coord_restore){0};
 	coord_each(c, n) c->nodes[n].restoring = c->nodes[n].answered = false;
 }
@@ -63,6 +65,18 @@ static void set_restoring(struct coord *c, uint32_t node, bool restoring)
 	n->restoring = restoring;
 }
 
+static void look(struct coord *c, uint64_t step)
+{
+	uint32_t epoch = begin(c, COORD_LOOK);
+	c->restore.step = step;
+	c->restore.waiting++; /* for what other nodes hold */
+	for (uint32_t n = 0; n < c->nnodes && runs(c, COORD_LOOK, epoch); n++)
+		if (c->nodes[n].ranks)
+			c->orders->look(c->orders->arg, n, step);
+	if (runs(c, COORD_LOOK, epoch))
+		c->orders->survey(c->orders->arg);
+}
+
 void coord_restoring(struct coord *c, struct coord_from from, uint64_t step)
 {
 	if (!coord_current(c, from) || c->restore.state != COORD_IDLE)
@@ -71,14 +85,10 @@ void coord_restoring(struct coord *c, struct coord_from from, uint64_t step)
 	c->nodes[from.node].step = step;
 	if (c->restore.ranks != c->world)
 		return;
-	if (!agreed(c, step)) {
+	if (agreed(c, step))
+		look(c, step);
+	else
 		refuse(c, -EINVAL, "not all nodes ask for the same step");
-		return;
-	}
-	uint32_t epoch = begin(c, COORD_LOOK);
-	for (uint32_t n = 0; n < c->nnodes && runs(c, COORD_LOOK, epoch); n++)
-		if (c->nodes[n].ranks)
-			c->orders->look(c->orders->arg, n, step);
 }
 
 /* All or none: ranks that restored must not meet one that was told that they did not. */
@@ -94,74 +104,57 @@ void coord_not_restoring(struct coord *c, struct coord_from from)
 
 /* ---- the choice ------------------------------------------------------------------------------------------------ */
 
-static bool passed_over(const struct coord *c, struct step_id id)
-{
-	for (uint32_t i = 0; i < c->restore.nfailed; i++)
-		if (!step_compare(c->restore.failed[i], id))
-			return true;
-	return false;
-}
-
-static bool all_in_memory(const struct coord *c, struct step_id id)
-{
-	coord_each(c, n) if (step_compare(c->nodes[n].found.memory, id) != 0) return false;
-	return true;
-}
-
-static const struct peer_found *first_found(const struct coord *c)
-{
-	coord_each(c, n) return &c->nodes[n].found;
-	return NULL;
-}
-
-/* The store is the same for all: what the first node has seen there counts. */
-static bool choose(const struct coord *c, struct peer_choice *choice)
-{
-	const struct peer_found *found = first_found(c);
-	struct step_id best = {0};
-	enum wire_source source = WIRE_FROM_STORAGE;
-	for (uint32_t i = 0; i < found->nstored; i++)
-		if (!passed_over(c, found->stored[i]) && step_compare(found->stored[i], best) > 0)
-			best = found->stored[i];
-	if (found->memory.epoch && step_compare(found->memory, best) >= 0 && all_in_memory(c, found->memory)) {
-		best = found->memory;
-		source = WIRE_FROM_MEMORY;
-	}
-	choice->id = best;
-	choice->source = source;
-	return best.epoch != 0;
-}
-
+/* The job has had a snapshot, as far as is known here: then nobody may take what is not found for a fresh start while somebody who may
+ * hold it is not there. */
 static void refuse_rest(struct coord *c)
 {
-	const struct peer_found *found = first_found(c);
-	bool damaged = false;
-	int rc = 0;
-	coord_each(c, n)
-	{
-		damaged = damaged || c->nodes[n].found.damaged;
-		rc = rc ? rc : c->nodes[n].found.storage_rc;
-	}
-	if (found->nstored)
+	struct coord_restore *r = &c->restore;
+	char text[WIRE_TEXT_MAX];
+	if (r->passed_over)
 		refuse(c, -EBADMSG, "no intact checkpoint is left");
-	else if (rc) /* not -ENOENT: nobody may take this for a fresh start */
-		refuse(c, rc == -ENOENT ? -EIO : rc, "the store cannot be read");
-	else
-		refuse(c, damaged ? -EBADMSG : -ENOENT, "there is no checkpoint to restore");
+	else if (r->storage_rc) /* not -ENOENT: nobody may take this for a fresh start */
+		refuse(c, r->storage_rc == -ENOENT ? -EIO : r->storage_rc, "the store cannot be read");
+	else if (r->unheard && c->has_saved) {
+		snprintf(text, sizeof(text),
+			 "nothing to restore is found, and nodes that may hold copies are not there: %s", r->names);
+		refuse(c, -EIO, text);
+	} else
+		refuse(c, -ENOENT, "there is no checkpoint to restore");
+}
+
+static void list_holders(struct coord *c, uint32_t node, struct peer_bring *bring)
+{
+	uint32_t nodes[PEER_HOLDERS_EACH];
+	bring->nholders = 0;
+	for (uint32_t rank = 0; rank < c->world; rank++) {
+		if (c->owners[rank] != node)
+			continue;
+		uint32_t n = ladder_holders(&c->restore.ladder, bring->id, rank, nodes, PEER_HOLDERS_EACH);
+		for (uint32_t i = 0; i < n && bring->nholders < PEER_HOLDERS; i++)
+			bring->holders[bring->nholders++] = (struct peer_holder){.rank = rank, .node = nodes[i]};
+	}
 }
 
 static void fetch_next(struct coord *c)
 {
-	struct peer_choice choice = c->restore.choice;
-	if (!choose(c, &choice)) {
+	struct coord_restore *r = &c->restore;
+	if (ladder_choose(&r->ladder, c->world, c->owners, &r->choice.id)) {
+		refuse(c, -ENOMEM, "no memory to choose what to restore");
+		return;
+	}
+	if (!r->choice.id.epoch) {
 		refuse_rest(c);
 		return;
 	}
-	c->restore.choice = choice;
+	struct peer_bring bring = {.id = r->choice.id, .stored = ladder_is_stored(&r->ladder, r->choice.id)};
 	uint32_t epoch = begin(c, COORD_FETCH);
-	for (uint32_t n = 0; n < c->nnodes && runs(c, COORD_FETCH, epoch); n++)
-		if (c->nodes[n].ranks)
-			c->orders->fetch(c->orders->arg, n, &choice);
+	r->choice.source = WIRE_FROM_MEMORY;
+	for (uint32_t n = 0; n < c->nnodes && runs(c, COORD_FETCH, epoch); n++) {
+		if (!c->nodes[n].ranks)
+			continue;
+		list_holders(c, n, &bring);
+		c->orders->fetch(c->orders->arg, n, &bring);
+	}
 }
 
 /* The node's answer to the order that runs; true: it was the last one. */
@@ -176,13 +169,48 @@ static bool expected(struct coord *c, struct coord_from from, enum coord_step st
 	return coord_current(c, from) && c->restore.state == state && !c->nodes[from.node].answered;
 }
 
+static uint32_t first_node(const struct coord *c)
+{
+	coord_each(c, n) return n;
+	return 0;
+}
+
 void coord_found(struct coord *c, struct coord_from from, const struct peer_found *found)
 {
+	struct coord_restore *r = &c->restore;
 	if (!expected(c, from, COORD_LOOK))
 		return;
-	c->nodes[from.node].found = *found;
-	add_why(c->restore.choice.why, found->why);
+	for (uint32_t i = 0; i < found->nmemory; i++)
+		ladder_add_memory(&r->ladder, from.node, found->memory[i]);
+	/* The store is the same for all: what the first node has seen there counts. */
+	for (uint32_t i = 0; from.node == first_node(c) && i < found->nstored; i++)
+		ladder_add_stored(&r->ladder, found->stored[i]);
+	r->storage_rc = r->storage_rc ? r->storage_rc : found->storage_rc;
+	add_why(r->choice.why, found->why);
 	if (answered(c, from.node))
+		fetch_next(c);
+}
+
+void coord_surveyed(struct coord *c, const struct coord_survey *survey)
+{
+	struct coord_restore *r = &c->restore;
+	if (r->state != COORD_LOOK || survey->epoch != c->epoch || r->surveyed)
+		return;
+	if (survey->known > c->epoch) {
+		/* It has run on nodes that this coordinator has not heard of. */
+		c->epoch = survey->known;
+		coord_raise(c, "epoch %u has begun on other nodes", survey->known);
+		return;
+	}
+	r->surveyed = true;
+	r->unheard = survey->unheard;
+	snprintf(r->names, sizeof(r->names), "%s", survey->names);
+	for (size_t i = 0; i < survey->n; i++) {
+		const struct coord_held *f = &survey->found[i];
+		if (f->world == c->world && (r->step == UINT64_MAX || f->id.step == r->step))
+			ladder_add_copy(&r->ladder, f->node, f->rank, f->id);
+	}
+	if (--r->waiting == 0)
 		fetch_next(c);
 }
 
@@ -198,10 +226,11 @@ static void pass_over(struct coord *c)
 {
 	struct coord_restore *r = &c->restore;
 	char text[2 * WIRE_TEXT_MAX];
-	snprintf(text, sizeof(text), "step %lu epoch %u on storage: %s", (unsigned long)r->choice.id.step,
-		 r->choice.id.epoch, r->text);
+	snprintf(text, sizeof(text), "step %lu epoch %u: %s", (unsigned long)r->choice.id.step, r->choice.id.epoch,
+		 r->text);
 	add_why(r->choice.why, text);
-	r->failed[r->nfailed++] = r->choice.id; /* each of the stored ones once, and memory never */
+	ladder_pass_over(&r->ladder, r->choice.id);
+	r->passed_over = true;
 	fetch_next(c);
 }
 
@@ -210,6 +239,7 @@ static void finish(struct coord *c)
 	struct peer_choice choice = c->restore.choice;
 	uint32_t epoch = c->epoch;
 	coord_restore_forget(c);
+	c->has_saved = true;
 	for (uint32_t n = 0; n < c->nnodes && c->epoch == epoch; n++)
 		if (c->nodes[n].ranks)
 			c->orders->restored(c->orders->arg, n, &choice);
@@ -217,21 +247,24 @@ static void finish(struct coord *c)
 		coord_copy_begin(c, choice.id); /* what took the place of a lost node has no copies yet */
 }
 
-void coord_fetched(struct coord *c, struct coord_from from, struct step_id id, int rc, const char *text)
+void coord_fetched(struct coord *c, struct coord_from from, const struct peer_save *f)
 {
 	struct coord_restore *r = &c->restore;
-	if (!expected(c, from, COORD_FETCH) || step_compare(id, r->choice.id) != 0)
+	if (!expected(c, from, COORD_FETCH) || step_compare(f->id, r->choice.id) != 0)
 		return;
-	/* What does not descend decides, whoever else reports what. */
-	if (rc && (!r->rc || (descends(r->rc) && !descends(rc)))) {
-		r->rc = rc;
-		snprintf(r->text, sizeof(r->text), "%s", text);
+	if (!f->rc) {
+		r->choice.source = f->level > r->choice.source ? (enum wire_source)f->level : r->choice.source;
+		add_why(r->choice.why, f->text);
+	} else if (!r->rc || (descends(r->rc) && !descends(f->rc))) {
+		/* What does not descend decides, whoever else reports what. */
+		r->rc = f->rc;
+		snprintf(r->text, sizeof(r->text), "%s", f->text);
 	}
 	if (!answered(c, from.node))
 		return;
 	if (!r->rc)
 		finish(c);
-	else if (descends(r->rc) && r->choice.source == WIRE_FROM_STORAGE)
+	else if (descends(r->rc))
 		pass_over(c);
 	else
 		refuse(c, r->rc, r->text);

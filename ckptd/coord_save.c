@@ -96,6 +96,7 @@ static void fail(struct coord *c, struct coord_save *s, int rc, const char *text
 static void show(struct coord *c, struct coord_save *s, enum level_shown level)
 {
 	s->shown = level;
+	c->has_saved = true;
 	if (level >= LEVEL_DURABLE) {
 		free(s->parts);
 		s->parts = NULL;

@@ -245,14 +245,16 @@ static bool finish_work(struct server *s)
 	while (at_work(s)) {
 		if (clock_now() >= deadline)
 			return false;
-		struct pollfd fds[3] = {{.fd = s->daemon.disk ? disk_event_fd(s->daemon.disk) : -1, .events = POLLIN},
+		struct pollfd fds[4] = {{.fd = s->daemon.disk ? disk_event_fd(s->daemon.disk) : -1, .events = POLLIN},
 					{.fd = pool_event_fd(s->daemon.pool), .events = POLLIN},
-					{.fd = pool_event_fd(s->daemon.reader), .events = POLLIN}};
-		poll(fds, 3, TICK_IDLE_MS);
+					{.fd = pool_event_fd(s->daemon.reader), .events = POLLIN},
+					{.fd = peers_event_fd(&s->daemon), .events = POLLIN}};
+		poll(fds, 4, TICK_IDLE_MS);
 		if (s->daemon.disk)
 			disk_poll(s->daemon.disk, 0);
 		pool_poll(s->daemon.pool);
 		pool_poll(s->daemon.reader);
+		peers_poll(&s->daemon);
 		gc_poll(s->daemon.gc);
 		gc_tick(s->daemon.gc);
 		scrub_poll(s->daemon.scrub);

@@ -82,12 +82,23 @@ static void on_message(void *arg, unsigned node, uint16_t type, const void *body
 	net_drop(d->net, node, -EPROTO);
 }
 
-static void on_net(void *arg, uint32_t events)
+int peers_event_fd(struct daemon *d)
 {
-	struct daemon *d = arg;
-	(void)events;
+	return d->net ? net_event_fd(d->net) : -1;
+}
+
+void peers_poll(struct daemon *d)
+{
+	if (!d->net)
+		return;
 	net_poll(d->net);
 	replica_tick(d->replica); /* what has ended lets the next begin */
+}
+
+static void on_net(void *arg, uint32_t events)
+{
+	(void)events;
+	peers_poll(arg);
 }
 
 static int find_self(struct daemon *d, struct err *err)

@@ -11,6 +11,9 @@
 int peers_open(struct daemon *daemon, struct err *err);
 /* At each tick: what the net only counts is said, copies go on. */
 void peers_tick(struct daemon *daemon, uint64_t now);
+/* What the loop does when there is something; the descriptor is -1 without a net. */
+int peers_event_fd(struct daemon *daemon);
+void peers_poll(struct daemon *daemon);
 /* Says goodbye to all. Workers have ended. NULL nets are allowed. */
 void peers_close(struct daemon *daemon);
 

@@ -1,27 +1,36 @@
-/* Recover: this node's part in a restore. The coordinator chooses which step, and from where (coord_restore.c): memory of this node →
- * storage → older checkpoints; each rung is verified by digest before it is used, and the reason for every rung that is passed over is
- * kept.
+/* Recover: this node's part in a restore. The coordinator chooses which step (coord_restore.c); this node brings it into slots of its ranks:
+ * out of its own memory, from nodes that hold copies, from storage; each rung is verified by digest before it is used, and the reason
+ * for every rung that is passed over is kept.
  *
- *   IDLE → (every rank of the epoch has asked) CHECK → FOUND → [CLAIM → FETCH →] FETCHED → IDLE
- * CHECK (worker): what storage has; the memory candidate's digests. FOUND: the coordinator chooses. CLAIM: one free slot on every rank.
- * FETCH (worker): the slots are filled from storage, each leaf read once. FETCHED: until the other nodes have theirs. A rank lost
- * meanwhile: the result is thrown away. */
+ *   IDLE → (every rank of the epoch has asked) LOOK → FOUND → OWN | → CLAIM → PEER → STORAGE | → FETCHED → IDLE
+ * LOOK (worker): what storage has. FOUND: the coordinator chooses. OWN (worker): the digests of what is in memory. CLAIM: one free slot on
+ * every rank. PEER: each rank's part from those who hold a copy, one after another, several ranks at a time. STORAGE (worker): what
+ * is lacking then, each leaf read once. FETCHED: until the other nodes have theirs. A rank lost meanwhile: the result is thrown away. */
 #ifndef CKPTD_RECOVER_H
 #define CKPTD_RECOVER_H
 
 #include "base/err.h"
+#include "coord.h"
 #include "format/names.h"
 #include "format/wire.h"
 
 #include <stdbool.h>
 #include <stdint.h>
 
-struct peer_choice;
 struct job;
 struct memory;
 struct recover_work;
 
-enum recover_state { RECOVER_IDLE = 0, RECOVER_CHECK, RECOVER_FOUND, RECOVER_CLAIM, RECOVER_FETCH, RECOVER_FETCHED };
+enum recover_state {
+	RECOVER_IDLE = 0,
+	RECOVER_LOOK,
+	RECOVER_FOUND,
+	RECOVER_OWN,
+	RECOVER_CLAIM,
+	RECOVER_PEER,
+	RECOVER_STORAGE,
+	RECOVER_FETCHED
+};
 
 struct recover {
 	struct job *job;
@@ -32,11 +41,13 @@ struct recover {
 	struct recover_work *work; /* on a worker */
 	uint32_t slots[WIRE_LOCAL_MAX];
 	struct memory *claimed[WIRE_LOCAL_MAX]; /* references, while slots[] are claimed */
-	struct step_id memory_id;               /* what was found in memory */
-	struct step_id fetch_id;                /* what is to be fetched */
-	uint32_t saved_world;                   /* of what was fetched; 0: memory */
-	uint32_t memory_slots[WIRE_LOCAL_MAX];
-	uint32_t count; /* recoveries done */
+	struct peer_bring bring;                /* what is to be brought */
+	uint64_t lacking, fetching;             /* ranks by index: whose part is not there; is being fetched */
+	uint8_t tried[WIRE_LOCAL_MAX];          /* holders of each */
+	enum wire_source source;                /* the lowest rung that a part came from */
+	char text[WIRE_TEXT_MAX];               /* of what was passed over here */
+	uint32_t saved_world;                   /* of what was read from storage; 0: nothing was */
+	uint32_t count;                         /* recoveries done */
 	struct step_id last;
 	uint32_t last_source;
 	char why[WIRE_TEXT_MAX]; /* of what was passed over then */
@@ -47,7 +58,7 @@ void recover_init(struct recover *recover, struct job *job);
 /* The coordinator's orders. Look what there is. */
 void recover_look(struct recover *recover, uint64_t step);
 /* Bring it into slots. */
-void recover_fetch(struct recover *recover, const struct peer_choice *choice);
+void recover_fetch(struct recover *recover, const struct peer_bring *bring);
 /* All nodes have it: answers the ranks. */
 void recover_finish(struct recover *recover, const struct peer_choice *choice);
 /* There is nothing; why: what was passed over. */

@@ -275,7 +275,10 @@ static int take_head(struct replica *r, unsigned node, uint16_t type, const void
 {
 	struct peer_head m;
 	int rc = peer_head_decode(type, body, len, &m, err);
-	struct copied *job = rc ? NULL : admit(r, &m);
+	struct copied *job = rc ? NULL : copied_find(r, m.job);
+	/* A question opens nothing: who asks in an old epoch learns that there is a newer one. */
+	if (rc || !job || type != PEER_SURVEY || m.epoch >= job->epoch)
+		job = rc ? NULL : admit(r, &m);
 	if (!job)
 		return rc;
 	if (type == PEER_SEAL)

@@ -122,6 +122,7 @@ struct replica_found {
 struct replica_surveyed {
 	const char *job;
 	uint32_t epoch;
+	uint32_t known; /* the newest that anybody has told of: the job may have begun elsewhere */
 	const struct replica_found *found;
 	size_t n;
 	unsigned unheard; /* nodes of the roster that are not there, or have not answered */

@@ -106,7 +106,8 @@ static void finish(struct survey *s)
 {
 	struct copied *job = s->job;
 	const struct roster *roster = job->replica->config.roster;
-	struct replica_surveyed out = {.job = job->name, .epoch = s->epoch, .found = s->found, .n = s->n};
+	struct replica_surveyed out = {
+		.job = job->name, .epoch = s->epoch, .known = job->epoch, .found = s->found, .n = s->n};
 	for (unsigned i = 0; i < roster->n; i++) {
 		size_t at = strlen(out.names);
 		if (s->nodes[i] == ASKED_ANSWERED)

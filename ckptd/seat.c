@@ -153,9 +153,11 @@ void seat_found(const struct job *job, const struct peer_found *found)
 	say(job, &(struct peer_report){.type = PEER_FOUND, .found = *found});
 }
 
-void seat_fetched(const struct job *job, struct step_id id, int rc, const char *text)
+void seat_fetched(const struct job *job, struct step_id id, int rc, enum wire_source source, const char *text)
 {
-	say_save(job, PEER_FETCHED, id, rc, text);
+	struct peer_report r = {.type = PEER_FETCHED, .save = {.id = id, .rc = rc, .level = source}};
+	snprintf(r.save.text, sizeof(r.save.text), "%s", text);
+	say(job, &r);
 }
 
 void seat_copied(const struct job *job, struct step_id id)
@@ -281,7 +283,7 @@ void seat_obey(struct daemon *daemon, const struct peer_order *order)
 		recover_look(&job->recover, order->step);
 		return;
 	case PEER_BRING:
-		recover_fetch(&job->recover, &order->choice);
+		recover_fetch(&job->recover, &order->bring);
 		return;
 	case PEER_RESTORED:
 		recover_finish(&job->recover, &order->choice);

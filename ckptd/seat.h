@@ -26,7 +26,7 @@ void seat_missing(const struct job *job, uint32_t rank);
 void seat_restoring(const struct job *job, uint64_t step);
 void seat_not_restoring(const struct job *job);
 void seat_found(const struct job *job, const struct peer_found *found);
-void seat_fetched(const struct job *job, struct step_id id, int rc, const char *text);
+void seat_fetched(const struct job *job, struct step_id id, int rc, enum wire_source source, const char *text);
 void seat_copied(const struct job *job, struct step_id id);
 void seat_reached(const struct job *job, struct step_id id, enum level_shown level);
 void seat_uncopied(const struct job *job, struct step_id id);

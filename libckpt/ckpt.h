@@ -261,7 +261,7 @@ typedef struct ckpt_restored {
 #define CKPT_LATEST UINT64_MAX
 
 /* Fills the registered memory with a checkpoint: `step` or CKPT_LATEST, the newest for which every piece has a verified copy
- * (own memory, then storage, then older). All ranks call it with the same argument after ckpt_join. Any saved world size and
+ * (own memory, then copies on other nodes, then storage, then older). All ranks call it with the same argument after ckpt_join. Any saved world size and
  * partition. Restoring an older step by name changes nothing in the store: it becomes a rollback with the first save after it, which
  * stands in a later epoch and so is newer than all that was abandoned. Until then CKPT_LATEST, also after a crash, is what it was
  * before; to make a rollback last, save at once, under the step that was restored. *out may be NULL; its size must be set. stream: as in ckpt_begin; on return all memory is filled.

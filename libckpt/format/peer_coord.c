@@ -1,6 +1,7 @@
 #include "format/peer_coord.h"
 
 #include "format/fields.h"
+#include "format/peer_parts.h"
 
 #include <string.h>
 
@@ -42,7 +43,7 @@ const char *peer_coord_name(uint16_t type)
 	return type < PEER_ORDER_END && names[type] ? names[type] : "?";
 }
 
-static int bad(uint16_t type, struct err *err, const char *what, uint64_t value)
+int peer_bad(uint16_t type, struct err *err, const char *what, uint64_t value)
 {
 	return err_set(err, -EBADMSG, "%s message with %s %llu", peer_coord_name(type), what,
 		       (unsigned long long)value);
@@ -58,23 +59,23 @@ static int finish(const struct rbuf *r, uint16_t type, const char *job, struct e
 
 /* ---- checks ------------------------------------------------------------------------------------------------------ */
 
-static int check_id(uint16_t type, struct step_id id, bool may_be_none, struct err *err)
+int peer_check_id(uint16_t type, struct step_id id, bool may_be_none, struct err *err)
 {
 	if (may_be_none && !id.epoch && !id.step)
 		return 0;
 	if (!id.epoch || id.epoch > EPOCH_MAX)
-		return bad(type, err, "a snapshot of epoch", id.epoch);
-	return id.step > STEP_MAX ? bad(type, err, "step", id.step) : 0;
+		return peer_bad(type, err, "a snapshot of epoch", id.epoch);
+	return id.step > STEP_MAX ? peer_bad(type, err, "step", id.step) : 0;
 }
 
-static int check_rc(uint16_t type, int32_t rc, struct err *err)
+int peer_check_rc(uint16_t type, int32_t rc, struct err *err)
 {
-	return rc > 0 || rc < -4095 ? bad(type, err, "code", (uint32_t)rc) : 0;
+	return rc > 0 || rc < -4095 ? peer_bad(type, err, "code", (uint32_t)rc) : 0;
 }
 
 static int check_step(uint16_t type, uint64_t step, struct err *err)
 {
-	return step > STEP_MAX && step != UINT64_MAX ? bad(type, err, "step", step) : 0;
+	return step > STEP_MAX && step != UINT64_MAX ? peer_bad(type, err, "step", step) : 0;
 }
 
 /* ---- parts ------------------------------------------------------------------------------------------------------- */
@@ -102,38 +103,6 @@ static void get_joining(struct rbuf *r, struct peer_joining *m)
 		else
 			rbuf_get(r, m->addresses + (size_t)i * WIRE_ADDRESS_MAX, m->lens[i]);
 	}
-}
-
-static void put_found(struct wbuf *out, const struct peer_found *m)
-{
-	put_id(out, m->memory);
-	wbuf_u8(out, m->damaged);
-	wbuf_u32(out, (uint32_t)m->storage_rc);
-	wbuf_u32(out, m->nstored);
-	for (uint32_t i = 0; i < m->nstored; i++)
-		put_id(out, m->stored[i]);
-	wbuf_str(out, m->why);
-}
-
-static void get_found(struct rbuf *r, struct peer_found *m)
-{
-	m->memory = get_id(r);
-	m->damaged = get_bool(r);
-	m->storage_rc = (int32_t)rbuf_u32(r);
-	m->nstored = rbuf_u32(r);
-	if (m->nstored > PEER_STORED)
-		r->failed = true;
-	for (uint32_t i = 0; !r->failed && i < m->nstored; i++)
-		m->stored[i] = get_id(r);
-	get_text(r, m->why, sizeof(m->why));
-}
-
-static int check_found(const struct peer_found *m, struct err *err)
-{
-	int rc = check_id(PEER_FOUND, m->memory, true, err);
-	for (uint32_t i = 0; !rc && i < m->nstored; i++)
-		rc = check_id(PEER_FOUND, m->stored[i], false, err);
-	return rc ? rc : check_rc(PEER_FOUND, m->storage_rc, err);
 }
 
 static void put_part(struct wbuf *out, const struct peer_part *m)
@@ -168,8 +137,8 @@ static int check_part(const struct peer_part *m, struct err *err)
 	if (strcmp(file, m->node.file) != 0)
 		return err_set(err, -EBADMSG, "PREPARED message with another file than that of node %s", m->node.name);
 	if (!m->node.size || m->node.size > NODE_MANIFEST_BYTES_MAX)
-		return bad(PEER_PREPARED, err, "a node manifest of size", m->node.size);
-	return m->files > MANIFEST_FILES_MAX ? bad(PEER_PREPARED, err, "files", m->files) : 0;
+		return peer_bad(PEER_PREPARED, err, "a node manifest of size", m->node.size);
+	return m->files > MANIFEST_FILES_MAX ? peer_bad(PEER_PREPARED, err, "files", m->files) : 0;
 }
 
 static void put_save(struct wbuf *out, const struct peer_save *m)
@@ -190,31 +159,10 @@ static void get_save(struct rbuf *r, struct peer_save *m)
 
 static int check_save(uint16_t type, const struct peer_save *m, struct err *err)
 {
-	int rc = check_id(type, m->id, false, err);
+	int rc = peer_check_id(type, m->id, false, err);
 	if (!rc && m->level > LEVEL_VERIFIED)
-		rc = bad(type, err, "level", m->level);
-	return rc ? rc : check_rc(type, m->rc, err);
-}
-
-static void put_choice(struct wbuf *out, const struct peer_choice *m)
-{
-	put_id(out, m->id);
-	wbuf_u8(out, (uint8_t)m->source);
-	wbuf_str(out, m->why);
-}
-
-static void get_choice(struct rbuf *r, struct peer_choice *m)
-{
-	m->id = get_id(r);
-	m->source = rbuf_u8(r);
-	get_text(r, m->why, sizeof(m->why));
-}
-
-static int check_choice(uint16_t type, const struct peer_choice *m, struct err *err)
-{
-	if (m->source < WIRE_FROM_MEMORY || m->source > WIRE_FROM_STORAGE)
-		return bad(type, err, "source", m->source);
-	return check_id(type, m->id, false, err);
+		rc = peer_bad(type, err, "level", m->level);
+	return rc ? rc : peer_check_rc(type, m->rc, err);
 }
 
 /* ---- reports ----------------------------------------------------------------------------------------------------- */
@@ -243,7 +191,7 @@ int peer_report_encode(const struct peer_report *m, struct wbuf *out)
 		wbuf_u64(out, m->step);
 		break;
 	case PEER_FOUND:
-		put_found(out, &m->found);
+		peer_found_put(out, &m->found);
 		break;
 	case PEER_PREPARED:
 		put_id(out, m->prepared.id);
@@ -286,7 +234,7 @@ static void get_report(struct rbuf *r, struct peer_report *m)
 		m->step = rbuf_u64(r);
 		return;
 	case PEER_FOUND:
-		get_found(r, &m->found);
+		peer_found_get(r, &m->found);
 		return;
 	case PEER_PREPARED:
 		m->prepared.id = get_id(r);
@@ -309,10 +257,10 @@ static void get_report(struct rbuf *r, struct peer_report *m)
 static int check_attend(const struct peer_attend *m, struct err *err)
 {
 	if (!m->world || m->world > RANK_MAX)
-		return bad(PEER_ATTEND, err, "world", m->world);
+		return peer_bad(PEER_ATTEND, err, "world", m->world);
 	if (!m->nranks || m->nranks > WIRE_LOCAL_MAX || m->nranks > m->world)
-		return bad(PEER_ATTEND, err, "ranks", m->nranks);
-	return m->known > EPOCH_MAX ? bad(PEER_ATTEND, err, "epoch", m->known) : 0;
+		return peer_bad(PEER_ATTEND, err, "ranks", m->nranks);
+	return m->known > EPOCH_MAX ? peer_bad(PEER_ATTEND, err, "epoch", m->known) : 0;
 }
 
 static int check_report(const struct peer_report *m, struct err *err)
@@ -324,13 +272,13 @@ static int check_report(const struct peer_report *m, struct err *err)
 	case PEER_WANT:
 	case PEER_LOST:
 	case PEER_MISSING:
-		return m->rank.rank >= RANK_MAX ? bad(m->type, err, "rank", m->rank.rank) : 0;
+		return m->rank.rank >= RANK_MAX ? peer_bad(m->type, err, "rank", m->rank.rank) : 0;
 	case PEER_RESTORING:
 		return check_step(m->type, m->step, err);
 	case PEER_FOUND:
-		return check_found(&m->found, err);
+		return peer_found_check(&m->found, err);
 	case PEER_PREPARED:
-		rc = check_id(m->type, m->prepared.id, false, err);
+		rc = peer_check_id(m->type, m->prepared.id, false, err);
 		return rc ? rc : check_part(&m->prepared.part, err);
 	case PEER_FETCHED:
 	case PEER_COPIED:
@@ -354,7 +302,7 @@ int peer_report_decode(uint16_t type, const void *body, size_t len, struct peer_
 	get_report(&r, m);
 	int rc = finish(&r, type, m->job, err);
 	if (!rc && m->epoch > EPOCH_MAX)
-		rc = bad(type, err, "epoch", m->epoch);
+		rc = peer_bad(type, err, "epoch", m->epoch);
 	return rc ? rc : check_report(m, err);
 }
 
@@ -370,8 +318,10 @@ int peer_order_encode(const struct peer_order *m, struct wbuf *out)
 		wbuf_u64(out, m->step);
 		break;
 	case PEER_BRING:
+		peer_bring_put(out, &m->bring);
+		break;
 	case PEER_RESTORED:
-		put_choice(out, &m->choice);
+		peer_choice_put(out, &m->choice);
 		break;
 	case PEER_REFUSE:
 		wbuf_u32(out, (uint32_t)m->refuse.rc);
@@ -401,8 +351,10 @@ static void get_order(struct rbuf *r, struct peer_order *m)
 		m->step = rbuf_u64(r);
 		return;
 	case PEER_BRING:
+		peer_bring_get(r, &m->bring);
+		return;
 	case PEER_RESTORED:
-		get_choice(r, &m->choice);
+		peer_choice_get(r, &m->choice);
 		return;
 	case PEER_REFUSE:
 		m->refuse.rc = (int32_t)rbuf_u32(r);
@@ -427,10 +379,10 @@ static void get_order(struct rbuf *r, struct peer_order *m)
 static int check_word(uint16_t type, const struct peer_word *m, struct err *err)
 {
 	if (type != PEER_TURN_AWAY && (!m->epoch || m->epoch > EPOCH_MAX))
-		return bad(type, err, "epoch", m->epoch);
+		return peer_bad(type, err, "epoch", m->epoch);
 	if (type == PEER_TURN_AWAY && !m->rc)
-		return bad(type, err, "code", 0);
-	return m->rank >= RANK_MAX ? bad(type, err, "rank", m->rank) : check_rc(type, m->rc, err);
+		return peer_bad(type, err, "code", 0);
+	return m->rank >= RANK_MAX ? peer_bad(type, err, "rank", m->rank) : peer_check_rc(type, m->rc, err);
 }
 
 static int check_order(const struct peer_order *m, struct err *err)
@@ -439,10 +391,11 @@ static int check_order(const struct peer_order *m, struct err *err)
 	case PEER_LOOK:
 		return check_step(m->type, m->step, err);
 	case PEER_BRING:
+		return peer_bring_check(&m->bring, err);
 	case PEER_RESTORED:
-		return check_choice(m->type, &m->choice, err);
+		return peer_choice_check(m->type, &m->choice, err);
 	case PEER_REFUSE:
-		return m->refuse.rc ? check_rc(m->type, m->refuse.rc, err) : bad(m->type, err, "code", 0);
+		return m->refuse.rc ? peer_check_rc(m->type, m->refuse.rc, err) : peer_bad(m->type, err, "code", 0);
 	case PEER_LEVEL:
 	case PEER_FAIL:
 	case PEER_COPY:

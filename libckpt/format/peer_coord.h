@@ -9,7 +9,12 @@
 #include "format/peer.h"
 #include "format/wire.h"
 
-enum { PEER_STORED = 64 }; /* checkpoints on storage that a restore may come to */
+enum {
+	PEER_STORED = 64,      /* checkpoints on storage that a restore may come to */
+	PEER_MEMORY = 8,       /* snapshots in the memory of a node */
+	PEER_HOLDERS_EACH = 4, /* nodes that are named to fetch a rank's part from */
+	PEER_HOLDERS = PEER_HOLDERS_EACH * WIRE_LOCAL_MAX,
+};
 
 /* A node takes part in a job. */
 struct peer_attend {
@@ -33,12 +38,22 @@ struct peer_rank {
 
 /* What a node has found to restore. */
 struct peer_found {
-	struct step_id memory; /* complete and intact in memory on this node; epoch 0: none */
-	bool damaged;          /* what was in memory is not intact */
+	uint32_t nmemory;
+	struct step_id memory[PEER_MEMORY]; /* complete in memory for all ranks of this node, and shown as captured */
 	uint32_t nstored;
 	struct step_id stored[PEER_STORED]; /* the newest ones that are wanted, in order */
 	int storage_rc;                     /* the store could not be read */
 	char why[WIRE_TEXT_MAX];            /* of what was passed over */
+};
+
+/* What a node is to bring into the slots of its ranks: what is in its own memory, else from who holds a copy, else from storage. */
+struct peer_bring {
+	struct step_id id;
+	bool stored;
+	uint32_t nholders;
+	struct peer_holder {
+		uint32_t rank, node;
+	} holders[PEER_HOLDERS]; /* in the order in which they are tried */
 };
 
 struct peer_choice {
@@ -56,9 +71,10 @@ struct peer_part {
 /* Of one snapshot: FETCHED, COPIED, REACHED, UNCOPIED, SEALED, FAILED, FORGOT; LEVEL, FAIL, COPY. */
 struct peer_save {
 	struct step_id id;
-	uint32_t level; /* REACHED, LEVEL: enum level_shown */
-	int32_t rc;     /* FETCHED, FAILED, FAIL: 0 or -errno */
-	char text[WIRE_TEXT_MAX];
+	uint32_t
+		level; /* REACHED, LEVEL: enum level_shown; FETCHED: enum wire_source, the lowest rung that a part came from */
+	int32_t rc;               /* FETCHED, FAILED, FAIL: 0 or -errno */
+	char text[WIRE_TEXT_MAX]; /* why; FETCHED without an error: what was passed over */
 };
 
 /* From a node. */
@@ -96,7 +112,8 @@ struct peer_order {
 		struct peer_word word;
 		struct wire_joined joined; /* decoded: owned (peer_order_free) */
 		uint64_t step;             /* LOOK */
-		struct peer_choice choice; /* BRING, RESTORED */
+		struct peer_bring bring;
+		struct peer_choice choice; /* RESTORED */
 		struct {
 			int32_t rc;
 			char text[WIRE_TEXT_MAX], why[WIRE_TEXT_MAX];

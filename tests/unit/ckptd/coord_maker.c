@@ -9,6 +9,7 @@
 struct coord *coord;
 static struct coord_orders orders;
 struct told told[NODES];
+uint32_t surveys;
 static uint32_t persisted;
 bool slow_record;
 
@@ -75,10 +76,16 @@ static void on_look(void *arg, uint32_t node, uint64_t step)
 	told[node].looked++;
 }
 
-static void on_fetch(void *arg, uint32_t node, const struct peer_choice *choice)
+static void on_survey(void *arg)
 {
 	(void)arg;
-	told[node].choice = *choice;
+	surveys++;
+}
+
+static void on_fetch(void *arg, uint32_t node, const struct peer_bring *bring)
+{
+	(void)arg;
+	told[node].bring = *bring;
 	told[node].fetched++;
 }
 
@@ -138,7 +145,7 @@ struct coord_from from(uint32_t node)
 void coord_maker_setup(void)
 {
 	log_set_level(LOG_ERROR);
-	persisted = 0;
+	persisted = surveys = 0;
 	slow_record = false;
 	memset(told, 0, sizeof(told));
 	orders = (struct coord_orders){.persist = on_persist,
@@ -148,6 +155,7 @@ void coord_maker_setup(void)
 				       .turn_away = on_turn_away,
 				       .joined = on_joined,
 				       .look = on_look,
+				       .survey = on_survey,
 				       .fetch = on_fetch,
 				       .restored = on_restored,
 				       .refuse = on_refuse,

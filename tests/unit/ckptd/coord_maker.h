@@ -14,12 +14,15 @@ extern struct told {
 	uint32_t copies;
 	enum level_shown level;
 	struct peer_choice choice;
+	struct peer_bring bring;
 	uint32_t seals;
 	char text[WIRE_TEXT_MAX], why[WIRE_TEXT_MAX], manifest[4096];
 } told[NODES];
 
 extern bool slow_record; /* an epoch is recorded by record(), not at once */
 void record(uint32_t epoch);
+
+extern uint32_t surveys; /* that were ordered */
 
 void coord_maker_setup(void); /* all attend, in epoch 1, which nobody has entered */
 void coord_maker_teardown(void);

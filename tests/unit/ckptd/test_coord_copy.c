@@ -123,13 +123,14 @@ Test(coord_copy, a_new_epoch_forgets_what_was_ordered_and_copies_what_it_restore
 		coord_reached(coord, (struct coord_from){.node = n, .epoch = 1}, s10, LEVEL_REPLICATED);
 	expect_level(LEVEL_CAPTURED);
 	join_all();
-	struct peer_found found = {.memory = s10};
+	struct peer_found found = {.nmemory = 1, .memory = {s10}};
 	for (uint32_t n = 0; n < NODES; n++)
 		coord_restoring(coord, from(n), UINT64_MAX);
 	for (uint32_t n = 0; n < NODES; n++)
 		coord_found(coord, from(n), &found);
+	coord_surveyed(coord, &(struct coord_survey){.epoch = from(0).epoch});
 	for (uint32_t n = 0; n < NODES; n++)
-		coord_fetched(coord, from(n), s10, 0, "");
+		coord_fetched(coord, from(n), &(struct peer_save){.id = s10, .level = WIRE_FROM_MEMORY});
 	expect_order(s10, 2);
 	for (uint32_t n = 0; n < NODES; n++)
 		coord_reached(coord, from(n), s10, LEVEL_REPLICATED);

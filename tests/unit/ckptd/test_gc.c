@@ -190,7 +190,7 @@ Test(gc, while_ranks_are_restored_nothing_goes)
 {
 	make(2, false);
 	job.policy.keep_last = 1;
-	job.recover.state = RECOVER_CHECK;
+	job.recover.state = RECOVER_LOOK;
 	collect();
 	cr_assert_str_eq(left(), "1 2");
 	job.recover.state = RECOVER_IDLE;
@@ -208,7 +208,7 @@ Test(gc, what_comes_into_use_after_the_plan_stays)
 	struct pollfd fd = {.fd = gc_event_fd(d.gc), .events = POLLIN};
 	gc_tick(d.gc);
 	cr_assert_eq(poll(&fd, 1, 10000), 1, "the plan is made");
-	job.recover.state = RECOVER_CHECK;
+	job.recover.state = RECOVER_LOOK;
 	while (!gc_idle(d.gc))
 		turn();
 	cr_assert_str_eq(left(), "1 2");

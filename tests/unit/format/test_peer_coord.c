@@ -36,7 +36,9 @@ static struct peer_report a_report(enum peer_type type)
 		r.step = UINT64_MAX;
 		break;
 	case PEER_FOUND:
-		r.found.memory = s10;
+		r.found.nmemory = 2;
+		r.found.memory[0] = s10;
+		r.found.memory[1] = (struct step_id){8, 2};
 		r.found.nstored = 2;
 		r.found.stored[0] = s10;
 		r.found.stored[1] = (struct step_id){9, 3};
@@ -75,6 +77,9 @@ static struct peer_order an_order(enum peer_type type)
 		o.step = 10;
 		break;
 	case PEER_BRING:
+		o.bring = (struct peer_bring){
+			.id = s10, .stored = true, .nholders = 2, .holders = {{.rank = 1, .node = 7}, {5, 2}}};
+		break;
 	case PEER_RESTORED:
 		o.choice = (struct peer_choice){.id = s10, .source = WIRE_FROM_STORAGE, .why = "older"};
 		break;
@@ -176,6 +181,9 @@ Test(peer_coord, what_contradicts_itself_is_refused)
 	r = a_report(PEER_PREPARED);
 	snprintf(r.prepared.part.node.name, sizeof(r.prepared.part.node.name), "../n1");
 	refused(&r, "PREPARED");
+	r = a_report(PEER_FOUND);
+	r.found.memory[1].epoch = 0;
+	refused(&r, "FOUND message with a snapshot of epoch 0");
 	r = a_report(PEER_REACHED);
 	r.save.level = LEVEL_VERIFIED + 1;
 	refused(&r, "level 5");
@@ -206,6 +214,17 @@ Test(peer_coord, orders_without_an_epoch_or_a_reason_are_refused)
 		cr_expect_eq(peer_order_decode(type, w.data, w.len, &back, &err), -EBADMSG, "%s",
 			     peer_coord_name(type));
 	}
+}
+
+Test(peer_coord, ranks_that_cannot_be_are_not_brought)
+{
+	AUTO_WBUF struct wbuf w = {0};
+	struct peer_order o = an_order(PEER_BRING), back;
+	struct err err = {0};
+	o.bring.holders[1].rank = RANK_MAX;
+	cr_assert_eq(peer_order_encode(&o, &w), 0);
+	cr_expect_eq(peer_order_decode(PEER_BRING, w.data, w.len, &back, &err), -EBADMSG);
+	cr_expect(strstr(err.text, "BRING message with rank"), "%s", err.text);
 }
 
 Test(peer_coord, flipped_bits_do_no_harm)

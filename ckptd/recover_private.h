@@ -1,0 +1,42 @@
+/* The parts of recover: the loop's side (recover.c), what is brought from other nodes (recover_peer.c), what workers do
+ * (recover_work.c). For these alone. */
+#ifndef CKPTD_RECOVER_PRIVATE_H
+#define CKPTD_RECOVER_PRIVATE_H
+
+#include "job.h"
+#include "pool.h"
+#include "recover.h"
+
+enum recover_task { TASK_SCAN = 1, TASK_CHECK, TASK_READ };
+
+/* What a worker does for a recovery. It holds the arenas' references and touches nothing else of the job. */
+struct recover_work {
+	struct work work;
+	struct recover *recover;
+	enum recover_task task;
+	const char *store;
+	char job[NAME_JOB_MAX];
+	uint32_t nlocal;
+	struct memory *mems[WIRE_LOCAL_MAX];
+	uint32_t slots[WIRE_LOCAL_MAX]; /* CHECK, READ */
+	struct step_id id;              /* the same */
+	uint64_t ranks;                 /* READ: by index, whose parts are wanted */
+	uint64_t step;                  /* SCAN */
+
+	struct peer_found found; /* of SCAN */
+	uint32_t saved_world;    /* of READ */
+	int rc;                  /* of CHECK: -EBADMSG; of READ */
+	struct err err;
+};
+
+void recover_run(struct work *work);
+void recover_add_why(char *why, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+/* Asks the holders for what this node lacks (recover->lacking), and goes on when all have answered. */
+void recover_peer_start(struct recover *recover);
+/* All holders that were named have been asked. */
+void recover_peers_done(struct recover *recover);
+/* Gives the claimed slots back, when nothing writes to them any more. */
+void recover_end_claim(struct recover *recover);
+
+#endif

@@ -1,0 +1,146 @@
+#include "recover_private.h"
+
+#include "base/cleanup.h"
+#include "base/failpoint.h"
+#include "slot_check.h"
+#include "store/restore.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { READ_MEMORY = 48 << 20 }; /* of read buffers: no slower than with more */
+
+void recover_add_why(char *why, const char *fmt, ...)
+{
+	size_t at = strlen(why);
+	if (at + 8 >= WIRE_TEXT_MAX)
+		return;
+	if (at)
+		at += (size_t)snprintf(why + at, WIRE_TEXT_MAX - at, "; ");
+	va_list ap;
+	va_start(ap, fmt);
+	vsnprintf(why + at, WIRE_TEXT_MAX - at, fmt, ap);
+	va_end(ap);
+}
+
+/* ---- what memory has ------------------------------------------------------------------------------------------- */
+
+static void check(struct recover_work *w)
+{
+	for (uint32_t r = 0; r < w->nlocal; r++) {
+		uint64_t bad = 0;
+		if (slot_check(w->mems[r], w->slots[r], &bad) &&
+		    (!w->mems[r]->layout.nleaves || !failpoint("recover.memory", NULL)))
+			continue;
+		char name[WIRE_TEXT_MAX / 2];
+		memory_name_leaf(w->mems[r], bad, name, sizeof(name));
+		w->rc = err_set(&w->err, -EBADMSG, "step %lu in memory is damaged: %s", (unsigned long)w->id.step,
+				name);
+		return;
+	}
+}
+
+/* ---- what storage has ------------------------------------------------------------------------------------------ */
+
+static bool wanted(const struct recover_work *w, const struct checkpoint_ref *ref)
+{
+	return ref->state == CHECKPOINT_COMMITTED && (w->step == UINT64_MAX || ref->id.step == w->step);
+}
+
+static int list_store(struct recover_work *w, struct repo *repo, struct checkpoint_ref **refs, size_t *n)
+{
+	*refs = NULL;
+	*n = 0;
+	int rc = failpoint("recover.scan", NULL);
+	return rc ? err_set(&w->err, rc, "cannot read the store") : repo_scan(repo, w->job, refs, n, &w->err);
+}
+
+static void scan(struct recover_work *w)
+{
+	struct repo repo;
+	AUTO_FREE struct checkpoint_ref *refs = NULL;
+	struct peer_found *found = &w->found;
+	size_t n = 0;
+	if (!w->store)
+		return;
+	int rc = repo_open(w->store, &repo, &w->err);
+	if (!rc) {
+		rc = list_store(w, &repo, &refs, &n);
+		repo_close(&repo);
+	}
+	found->storage_rc = rc;
+	if (rc)
+		recover_add_why(found->why, "storage: %s", w->err.text);
+	for (size_t i = rc ? 0 : n; i-- > 0 && found->nstored < PEER_STORED;) /* ordered: the newest first */
+		if (wanted(w, &refs[i]))
+			found->stored[found->nstored++] = refs[i].id;
+}
+
+/* ---- reading it ------------------------------------------------------------------------------------------------ */
+
+static size_t fill_wants(const struct recover_work *w, uint32_t saved_world, struct want *wants)
+{
+	size_t n = 0;
+	for (uint32_t r = 0; r < w->nlocal; r++) {
+		const struct memory *mem = w->mems[r];
+		for (uint32_t p = 0; w->ranks & 1ull << r && p < mem->layout.npieces; p++) {
+			const struct layout_piece *piece = &mem->layout.pieces[p];
+			const struct entry *entry = &mem->table->reg.entries[piece->entry];
+			wants[n++] = (struct want){.tensor = entry->name,
+						   .dtype = entry->dtype,
+						   .shape = entry->shape,
+						   .region = piece->region,
+						   .owner = mem->table->reg.rank,
+						   .data = memory_slot(mem, w->slots[r]) + piece->slot_at,
+						   .optional = entry->kind == ENTRY_RANK_BLOB &&
+							       mem->table->reg.rank >= saved_world,
+						   .leaves = memory_leaves(mem, w->slots[r]) + piece->first_leaf};
+		}
+	}
+	return n;
+}
+
+static int read_checkpoint(struct recover_work *w, struct repo *repo)
+{
+	struct checkpoint ck;
+	struct restore_plan *plan = NULL;
+	struct restore_options options = {.memory = READ_MEMORY};
+	size_t npieces = 0;
+	for (uint32_t r = 0; r < w->nlocal; r++)
+		npieces += w->mems[r]->layout.npieces;
+	AUTO_FREE struct want *wants = calloc(npieces ? npieces : 1, sizeof(*wants));
+	if (!wants)
+		return err_set(&w->err, -ENOMEM, "no memory to plan a restore");
+	int rc = checkpoint_open(repo, w->job, w->id, &ck, &w->err);
+	if (rc)
+		return rc == -ENOENT ? -EBADMSG : rc;
+	w->saved_world = ck.manifest.world;
+	size_t n = fill_wants(w, w->saved_world, wants);
+	rc = restore_plan_make(&ck, wants, n, &plan, &w->err);
+	if (!rc && !(rc = failpoint("recover.fetch", NULL)))
+		rc = restore_execute(plan, &options, &w->err);
+	restore_plan_free(plan);
+	checkpoint_close(&ck);
+	return rc;
+}
+
+static void read_store(struct recover_work *w)
+{
+	struct repo repo;
+	w->rc = repo_open(w->store, &repo, &w->err);
+	if (w->rc)
+		return;
+	w->rc = read_checkpoint(w, &repo);
+	repo_close(&repo);
+}
+
+void recover_run(struct work *work)
+{
+	struct recover_work *w = list_entry(work, struct recover_work, work);
+	if (w->task == TASK_SCAN)
+		scan(w);
+	else if (w->task == TASK_CHECK)
+		check(w);
+	else
+		read_store(w);
+}

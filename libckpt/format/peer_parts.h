@@ -1,0 +1,24 @@
+/* Parts of the messages of peer_coord.h: for these alone. A check says which message is wrong, and why: -EBADMSG. */
+#ifndef CKPT_FORMAT_PEER_PARTS_H
+#define CKPT_FORMAT_PEER_PARTS_H
+
+#include "base/bytes.h"
+#include "format/peer_coord.h"
+
+/* peer_coord.c */
+int peer_bad(uint16_t type, struct err *err, const char *what, uint64_t value);
+int peer_check_id(uint16_t type, struct step_id id, bool may_be_none, struct err *err);
+int peer_check_rc(uint16_t type, int32_t rc, struct err *err);
+
+/* peer_parts.c */
+void peer_found_put(struct wbuf *out, const struct peer_found *m);
+void peer_found_get(struct rbuf *r, struct peer_found *m);
+int peer_found_check(const struct peer_found *m, struct err *err);
+void peer_bring_put(struct wbuf *out, const struct peer_bring *m);
+void peer_bring_get(struct rbuf *r, struct peer_bring *m);
+int peer_bring_check(const struct peer_bring *m, struct err *err);
+void peer_choice_put(struct wbuf *out, const struct peer_choice *m);
+void peer_choice_get(struct rbuf *r, struct peer_choice *m);
+int peer_choice_check(uint16_t type, const struct peer_choice *m, struct err *err);
+
+#endif
