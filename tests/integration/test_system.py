@@ -1,125 +1,24 @@
-"""One service for all users of a node: `ckptd --system`. Each has a worker that runs as he does; nobody reads, writes or starves another's
-job, whatever he does to the service. Needs root.
+"""One service for all users of a node: `ckptd --system`. Each has a worker that runs as he does; what they share, who may, and what becomes
+of it when a part ends. What one may do to the others is in test_attacks. Needs root.
 timeout: 600"""
 
 import contextlib
-import ctypes
-import fcntl
 import json
 import os
 import pathlib
-import re
-import shutil
 import signal
 import socket
 import stat
-import statistics
 import struct
-import sys
-import tempfile
-import time
 
-import people
-
-people.accounts()
-
+import guests  # first: it starts this again
 import fleet
-from fleet import DEADLINE, NIGHTLY, Cases, Failure, expect, until
-from managed import Managed
-from people import ANN, BOB, NAMES, Person, child
-from puppets import CAPTURED, DURABLE, LATEST, MEMORY, STORAGE, Puppet, all_must, each, ended, gather, holds, save
+import people
+from fleet import DEADLINE, NIGHTLY, expect, until
+from guests import Guest, ManagedSystem, System, again, owners, puppets, saves, service, top
+from people import ANN, BOB, child
+from puppets import CAPTURED, DURABLE, LATEST, MEMORY, STORAGE, Puppet, all_must, each, ended, holds, save
 from tap import equal, has
-
-top = people.settle()
-
-
-class System(fleet.Daemon):
-    """The service. Stores are below its own folder, one for each user."""
-
-    def __init__(self, *options):
-        super().__init__(top=tempfile.mkdtemp(dir=top), store=False, options=options)
-        self.top.chmod(0o711)
-        self.stores = self.top / "stores"
-        self.stores.mkdir(mode=0o711)
-        self.config = self.top / "ckpt.conf"
-        self.config.write_text("")
-
-    def launch(self, command, **how):
-        how["env"].update(LD_LIBRARY_PATH=str(top / "lib"))
-        return self.spawn(self.line(command), **how)
-
-    def line(self, command):
-        return [top / "bin" / "ckptd", *command[1:], "--system", "--store", f"{self.stores}/%u", "--config", self.config]
-
-    def overview(self):
-        code, out, err = self.ckpt("status", "--json", "--socket", self.socket)
-        equal(code, 0, err)
-        return json.loads(out)
-
-    def user(self, uid):
-        """What root is told of him; {} when he is not known."""
-        return next((u for u in self.overview()["users"] if u["uid"] == uid), {})
-
-    def worker(self, uid):
-        return self.user(uid).get("pid", 0)
-
-    def served(self, uid):
-        return until(lambda: self.user(uid).get("state") == "served" and self.worker(uid), f"user {uid} is served")
-
-
-class ManagedSystem(Managed, System):
-    def launch(self, command, **how):
-        how["env"].update(LD_LIBRARY_PATH=str(top / "lib"))
-        return Managed.launch(self, self.line(command), **how)
-
-
-class Guest(Person):
-    """One who uses the service."""
-
-    def __init__(self, uid, system):
-        super().__init__(uid)
-        self.socket, self.store = system.socket, system.stores / NAMES[uid]
-
-    def status(self):
-        code, out = self.run("ckpt", "status", "--json", "--socket", self.socket)
-        expect(code == 0, "status of", self.uid, out)
-        return json.loads(out)
-
-
-@contextlib.contextmanager
-def service(*options, config="", kind=System):
-    system = kind(*options)
-    if config:
-        system.config.write_text(config)
-    guests = [Guest(uid, system) for uid in NAMES]
-    try:
-        yield system.start(), *guests
-    except Exception as error:
-        raise Failure(f"{type(error).__name__}: {error}\n---- service\n{system.text()[-6000:]}") from error
-    finally:
-        for guest in guests:
-            guest.close()
-        if system.alive():
-            system.process.terminate()
-            with contextlib.suppress(Exception):
-                system.process.wait(DEADLINE)
-        system.close()
-
-
-def saves(guest, steps=40, world=2, pause=5):
-    ranks = guest.world(world, "--steps", steps, "--storage", 10, "--pause", pause)
-    for rank in ranks:
-        equal(rank.wait(), 0, f"a rank of user {guest.uid}: {(guest.top / 'rank0.err').read_text()}")
-    return ranks
-
-
-def owners(folder):
-    """What is just being written comes and goes."""
-    found = set()
-    for path in [folder, *folder.rglob("*")]:
-        with contextlib.suppress(FileNotFoundError):
-            found.add(path.lstat().st_uid)
-    return found
 
 
 def both_work():
@@ -151,19 +50,6 @@ def killed_rank_is_restored():
             for said in all_must(guest.pair, "restore", LATEST, 0):
                 has(said, "memory")
             holds(guest.pair, 50 + guest.uid)
-
-
-def puppets(guest, elements=1000):
-    ranks = [Puppet(guest, number, 2) for number in range(2)]
-    gather(ranks, elements)
-    return ranks
-
-
-def again(ranks, elements=1000):
-    """The second is new, the first must join with it."""
-    ranks[1].must("open")
-    ranks[1].must("table", elements, 0)
-    all_must(ranks, "join")
 
 
 def others_are_not_seen():
@@ -487,242 +373,9 @@ def mistakes_at_start():
         has(said, "needs root")
 
 
-# ---- what one does to the others -------------------------------------------------------------------------------------------
-
-
-def knock(path):
-    """Connections without end; some are kept."""
-    kept = []
-    while True:
-        s = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        s.settimeout(1)
-        with contextlib.suppress(OSError):
-            s.connect(str(path))
-            kept.append(s)
-        if len(kept) > 500:
-            kept = kept[250:]
-
-
-def linger(path):
-    """Sockets that whoever closes them last must wait for, sent into connections that are closed by the other end."""
-    server = socket.socket()
-    server.bind(("127.0.0.1", 0))
-    server.listen(16)
-    kept = []
-    while True:
-        plug = socket.socket()
-        plug.connect(server.getsockname())
-        kept.append(server.accept()[0])
-        plug.setblocking(False)
-        with contextlib.suppress(BlockingIOError):
-            while True:
-                plug.send(b"x" * 65536)
-        plug.setblocking(True)
-        plug.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 30))
-        with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as s:
-            s.settimeout(1)
-            s.connect(str(path))
-            s.sendmsg([b"x" * 16], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, struct.pack("i", plug.fileno()))])
-            os.close(plug.detach())
-        if len(kept) > 200:
-            kept = kept[100:]
-
-
-def silent(path):
-    """As many connections as one gets, and then not a word."""
-    kept = []
-    for _ in range(400):
-        s = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        s.connect(str(path))
-        kept.append(s)
-    signal.pause()
-
-
-@contextlib.contextmanager
-def attackers(uid, what, path, n=2):
-    pids = []
-    for _ in range(n):
-        pid = os.fork()
-        if not pid:
-            os.setsid()
-            child(uid, what, path)
-            os._exit(0)
-        pids.append(pid)
-    try:
-        yield
-    finally:
-        for pid in pids:
-            os.killpg(pid, signal.SIGKILL)
-            os.waitpid(pid, 0)
-
-
-def timed_saves(ranks, n, first):
-    """Seconds from begin to captured, and to durable, of each."""
-    took = []
-    for i in range(n):
-        began = time.monotonic()
-        save(ranks, first + i, i, STORAGE, DURABLE)
-        took.append(time.monotonic() - began)
-    return took
-
-
-def unharmed(attack):
-    """She saves, and joins anew, while he does what he can."""
-    with service(kind=ManagedSystem if attack is lying else System) as (system, ann, bob, _):
-        ranks = puppets(ann)
-        quiet = timed_saves(ranks, 20, 100)
-        with attack(system, bob):
-            loud = timed_saves(ranks, 20, 200)
-            ranks[1].kill()
-            ranks[1] = Puppet(ann, 1, 2)
-            began = time.monotonic()
-            again(ranks)
-            all_must(ranks, "restore", LATEST, 0)
-            joined = time.monotonic() - began
-            save(ranks, 300, 7, STORAGE, DURABLE)
-        print(f"# saves: {statistics.median(quiet) * 1e3:.1f} ms quiet, {statistics.median(loud) * 1e3:.1f} ms (most {max(loud) * 1e3:.1f} ms) "
-              f"beside it; a rank replaced in {joined * 1e3:.0f} ms", flush=True)
-        expect(max(loud) < 5, "a save of hers took", max(loud))
-        expect(joined < 10, "a rank of hers was replaced in", joined)
-        expect(system.user(ANN)["starts"] == 1, "her worker was started again")
-
-
-@contextlib.contextmanager
-def flood(system, bob):
-    with attackers(BOB, knock, system.socket):
-        until(lambda: system.user(BOB).get("connections", 0) > 500 or "bob" in system.text(), "he knocks")
-        yield
-
-
-@contextlib.contextmanager
-def flood_refused(system, bob):
-    system.config.write_text("[user bob]\nallow = no\n")
-    system.process.send_signal(signal.SIGHUP)
-    until(lambda: "read again" in system.text(), "the configuration is read")
-    with attackers(BOB, knock, system.socket):
-        until(lambda: "may not use" in system.text(), "he knocks")
-        yield
-
-
-@contextlib.contextmanager
-def lingering(system, bob):
-    with attackers(BOB, linger, system.socket):
-        until(lambda: system.user(BOB).get("connections", 0) > 5, "he connects")
-        yield
-
-
-@contextlib.contextmanager
-def lingering_refused(system, bob):
-    system.config.write_text("[user bob]\nallow = no\n")
-    system.process.send_signal(signal.SIGHUP)
-    until(lambda: "read again" in system.text(), "the configuration is read")
-    with attackers(BOB, linger, system.socket):
-        until(lambda: "may not use" in system.text(), "he connects")
-        yield
-
-
-@contextlib.contextmanager
-def stopped_worker(system, bob):
-    bob.run("ckpt", "status", "--socket", system.socket)
-    os.kill(system.served(BOB), signal.SIGSTOP)
-    with attackers(BOB, silent, system.socket):
-        until(lambda: system.user(BOB).get("waiting", 0) > 0, "he has filled his queue")
-        yield
-
-
-@contextlib.contextmanager
-def chatty(system, bob):
-    """His worker writes what he likes, as fast as it can: he may trace it, and it may as well be he."""
-    bob.run("ckpt", "status", "--socket", system.socket)
-    pid = system.served(BOB)
-    log = os.readlink(f"/proc/{pid}/fd/2")
-    expect(log.startswith("pipe:"), "the worker's log is", log)
-    stop = os.fork()
-    if not stop:
-        with open(f"/proc/{pid}/fd/2", "wb", buffering=0) as out:
-            while True:
-                out.write(b"00:00:00.000 error ann: she lies\n" * 50)
-    try:
-        until(lambda: "lines were too many" in system.text(), "he writes")
-        yield
-        expect(len(system.text()) < 4 << 20, "the log has", len(system.text()))
-        expect("error ann" not in re.sub(r"bob: .*", "", system.text()), "he writes in her name")
-    finally:
-        os.kill(stop, signal.SIGKILL)
-        os.waitpid(stop, 0)
-
-
-def post(kind, a=0, b=0, text=b""):
-    return struct.pack("=IiQQQ256s", kind, 0, a, b, 0, text)
-
-
-KEEP, DROP, TURN, WANT, USED = 6, 7, 8, 9, 11
-
-
-@contextlib.contextmanager
-def lying(system, bob):
-    """He may trace his worker and so send what he likes where it writes to the warden."""
-    bob.run("ckpt", "status", "--socket", system.socket)
-    pid = system.served(BOB)
-    pidfd = os.pidfd_open(pid)
-    libc = ctypes.CDLL(None, use_errno=True)
-    channel, ledger = (socket.socket(fileno=libc.syscall(438, pidfd, fd, 0)) for fd in (3, 4))
-    channel.setblocking(False)
-    ledger.setblocking(False)
-    arena = os.memfd_create("lie", os.MFD_ALLOW_SEALING)
-    fcntl.fcntl(arena, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SEAL | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW)
-    ordinary = os.open(bob.top, os.O_RDONLY)
-    stop = os.fork()
-    if not stop:
-        lies = [(channel, post(KEEP, text=b"j%d/%d" % (i // 60, i % 60)), [arena]) for i in range(600)]
-        lies += [(channel, post(KEEP, text=b"a/1"), [ordinary]), (channel, post(KEEP, text=b"a\nMAINPID=1\nx/1"), [arena]),
-                 (channel, post(KEEP, text=b"../a/1"), [arena]), (channel, post(KEEP, text=b"a/1 "), [arena]),
-                 (channel, post(KEEP, text=b"x" * 256), [arena] * 200), (channel, b"short", [ordinary] * 253),
-                 (channel, post(KEEP), []), (channel, post(DROP, text=b"never"), []), (channel, post(99), []), (channel, post(0), []),
-                 (channel, post(TURN, a=1 << 60, b=1), []), (ledger, post(WANT, a=1 << 63), []), (ledger, post(USED, a=0), []),
-                 (ledger, b"", [ordinary]), (ledger, post(WANT, a=1 << 20), [ordinary])]
-        while True:
-            for sock, data, fds in lies:
-                with contextlib.suppress(OSError):
-                    socket.send_fds(sock, [data], fds)
-            with contextlib.suppress(OSError):
-                while True:
-                    ledger.recv(1000)
-    try:
-        until(lambda: "no arena, or too much" in system.text(), "he lies")
-        yield
-        told = [line for _, lines in system.told for line in lines]
-        expect(not [line for line in told if not re.fullmatch(r"FDSTORE=1|FDSTOREREMOVE=1|FDNAME=45002/j\d+/\d+|FDNAME=45001/main/[01]|READY=1|STATUS=.*|", line)],
-               "systemd was told", set(told))
-        expect(system.user(BOB)["arenas_held"] <= 512, system.user(BOB))
-        expect(len(os.listdir(f"/proc/{system.process.pid}/fd")) < 700, "descriptors of the warden:", len(os.listdir(f"/proc/{system.process.pid}/fd")))
-    finally:
-        os.kill(stop, signal.SIGKILL)
-        os.waitpid(stop, 0)
-        os.close(arena)
-        os.close(ordinary)
-
-
-def main():
-    cases = Cases()
-    wanted = sys.argv[1:]
-    for test in (both_work, killed_rank_is_restored, others_are_not_seen, only_root_looks_at_others, who_may, accounts_of_the_system,
-                 killed_worker, killed_worker_and_nobody_left, killed_warden_and_nobody_left, silent_worker_is_killed, idle_worker_ends, memory_is_divided, bandwidth_is_divided,
-                 a_store_that_cannot_be, control_groups, found_without_a_name,
-                 mistakes_at_start):
-        if not wanted or test.__name__ in wanted:
-            cases.run(test.__name__.replace("_", " "), test)
-    for name, end in (("killed", lambda s: s.kill()), ("ended", lambda s: equal(s.stop(), 0, "exit status"))):
-        if not wanted or "killed_warden" in wanted:
-            cases.run(f"warden {name}", killed_warden, end)
-    for attack in (flood, flood_refused, lingering, lingering_refused, stopped_worker, chatty, lying):
-        if not wanted or attack.__name__ in wanted:
-            cases.run(f"unharmed: {attack.__name__.replace('_', ' ')}", unharmed, attack)
-    return cases.end()
-
-
-try:
-    code = main()
-finally:
-    shutil.rmtree(top)
-sys.exit(code)
+PLAIN = (both_work, killed_rank_is_restored, others_are_not_seen, only_root_looks_at_others, who_may, accounts_of_the_system, killed_worker,
+         killed_worker_and_nobody_left, killed_warden_and_nobody_left, silent_worker_is_killed, idle_worker_ends, memory_is_divided,
+         bandwidth_is_divided, a_store_that_cannot_be, control_groups, found_without_a_name, mistakes_at_start)
+guests.run([(test.__name__.replace("_", " "), test) for test in PLAIN] +
+           [("warden killed", killed_warden, lambda s: s.kill()),
+            ("warden ended", killed_warden, lambda s: equal(s.stop(), 0, "exit status"))])
