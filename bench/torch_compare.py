@@ -11,6 +11,8 @@ default CKPT_TORCH_PYTHON, else the one that runs this. In turns; a ratio is wit
              torch by the call of async_save. Of state in host memory that makes no copy, so that what changes before it is done is
              torn; staged is async_save with a copy              floor: 50 times less than async_save staged
     at once  the same where nothing lies between begin and fence of ours: the whole copy              no floor
+
+Beside each round fio writes as many bytes (bench/node.py): a way that reaches its rate cannot become faster on this disk. Needs fio.
 """
 import os
 import shutil
@@ -99,15 +101,24 @@ def round_of_torch(args):
         return torch.bytes, {(how, key): value for how in HOWS for key, value in torch.save(how).items()}
 
 
+def fio(args):
+    """Seconds."""
+    with tempfile.TemporaryDirectory(prefix="ckpt-bench-", dir=args.dir) as home:
+        return (args.mib << 20) / nodes.fio_write(home, [(args.mib << 20) // args.world] * args.world)
+
+
 def measure(args):
-    """A row a round: seconds of each. One after the other, since memory for both sides at once is more than many machines have."""
-    rows = []
+    """A row a round: seconds of each, and of fio before and after. One after the other, since memory for both sides at once is more than
+    many machines have."""
+    rows, before = [], fio(args)
     for _ in range(args.rounds):
         size, mine = round_of_ours(args)
         other, its = round_of_torch(args)
         if size != other:
             raise nodes.Failed(f"{size} bytes beside {other}")
-        rows.append({**mine, **its})
+        after = fio(args)
+        rows.append({**mine, **its, "fio": (before + after) / 2})
+        before = after
         if args.verbose:
             print(rows[-1], file=sys.stderr, flush=True)
     return rows
@@ -133,6 +144,8 @@ def main():
     for how, name in HOWS.items():
         print(f"durable  {name} takes {nodes.median(ratios(rows, 'durable', how, 'ours'))} times as long: "
               f"{nodes.median([r[how, 'durable'] for r in rows])} s")
+    for name, key in (("ours", "ours"), *((HOWS[how], (how, "durable")) for how in HOWS)):
+        print(f"of fio's rate {name} reaches {nodes.median([r['fio'] / r[key] for r in rows])}")
     for mine, how in (("blocked", "staged"), ("blocked", "async"), ("at once", "staged")):
         print(f"{mine:8} {HOWS[how]} {nodes.median(ratios(rows, 'blocked', how, mine), digits=1)} times as long: "
               f"{nodes.median([r[how, 'blocked'] for r in rows], 1e3, 1)} ms, ours {nodes.median([r[mine] for r in rows], 1e3, 3)} ms")
