@@ -8,6 +8,7 @@
 #include "format/wire.h"
 
 struct client;
+struct rank;
 
 /* Sends a frame. A client that does not take its frames (its queue is full) is disconnected: it costs only itself. fds stay the
  * caller's. `body` failed (out of memory): disconnected, too. */
@@ -18,5 +19,8 @@ void client_error(struct client *client, uint32_t seq, int rc, const char *fmt, 
 /* The job no longer knows this client (its process is gone, though a child may hold the socket): it is disconnected, and
  * job_disconnected is not called for it. */
 void client_detach(struct client *client);
+
+/* It is another rank of the same job from now on. */
+void client_move(struct client *client, struct rank *rank);
 
 #endif

@@ -171,6 +171,11 @@ void client_detach(struct client *c)
 	shutdown(c->sock, SHUT_RDWR);
 }
 
+void client_move(struct client *c, struct rank *rank)
+{
+	c->rank = rank;
+}
+
 static void flush(struct client *c)
 {
 	while (!list_empty(&c->queue)) {
@@ -276,6 +281,7 @@ static int on_launcher_frame(struct client *c, struct frame *f, struct err *err)
 {
 	struct wire_spawned spawned;
 	struct wire_exited exited;
+	struct wire_offer offer;
 	int rc;
 	switch (f->type) {
 	case WIRE_SPAWNED:
@@ -288,6 +294,11 @@ static int on_launcher_frame(struct client *c, struct frame *f, struct err *err)
 		if (!rc)
 			job_exited(c->job, exited.rank, exited.pid, exited.status);
 		return rc;
+	case WIRE_OFFER:
+		rc = wire_offer_decode(f->body, f->len, &offer, err);
+		if (!rc && (rc = reform_offer(c->job, f->seq, &offer, err)))
+			client_error(c, f->seq, rc, "%s", err->text);
+		return rc == -EBADMSG ? rc : 0;
 	case WIRE_STOP:
 		job_stop(c->job);
 		return 0;

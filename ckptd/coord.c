@@ -36,7 +36,7 @@ int coord_new(const char *job, uint32_t world, uint32_t nnodes, uint32_t epoch, 
 	c->epoch = epoch;
 	c->fresh = true;
 	snprintf(c->job, sizeof(c->job), "%s", job);
-	snprintf(c->reason, sizeof(c->reason), "the job begins");
+	snprintf(c->reason, sizeof(c->reason), "%u ranks begin", world);
 	for (uint32_t r = 0; r < world; r++)
 		c->owners[r] = COORD_NOBODY;
 	*out = c;

@@ -133,6 +133,7 @@ void job_free(struct job *job)
 	for (uint32_t r = 0; r < job->nlocal; r++)
 		rank_end(&job->ranks[r]);
 	list_remove(&job->link);
+	reform_free(&job->reform);
 	seat_leave(job);
 	free(job->ranks);
 	free(job);
@@ -225,11 +226,14 @@ static int hello_rank(struct job *job, struct client *client, const struct wire_
 	return 0;
 }
 
-int job_hello(struct daemon *daemon, struct client *client, const struct wire_hello *hello, pid_t pid, struct job **out,
+int job_hello(struct daemon *daemon, struct client *client, const struct wire_hello *said, pid_t pid, struct job **out,
 	      struct rank **rank, struct err *err)
 {
+	struct wire_hello place = *said;
+	const struct wire_hello *hello = &place;
 	struct job *job = NULL;
 	*rank = NULL;
+	reform_place(daemon, &place, pid);
 	int rc = check_hello(daemon, hello, err);
 	if (!rc)
 		rc = get_job(daemon, hello, &job, err);
@@ -309,6 +313,7 @@ bool job_tick(struct job *job)
 	rank_watch_missing(job, now);
 	copies_tick(&job->copies);
 	recover_pump(&job->recover);
+	reform_tick(job);
 	halt_tick(job);
 	for (uint32_t r = 0; r < job->nlocal; r++)
 		rank_watch_hang(&job->ranks[r], now);

@@ -19,6 +19,7 @@
 #include "memory.h"
 #include "pace.h"
 #include "recover.h"
+#include "reform.h"
 #include "saves.h"
 
 #include <sys/types.h>
@@ -50,6 +51,7 @@ struct rank {
 	struct table *table;  /* a reference: what it sent last; NULL: nothing that counts */
 	uint64_t table_bytes; /* of daemon.tables_used; until the job ends */
 	bool veteran; /* the process had joined before it came to this daemon: it may still write to its slots */
+	bool moved;   /* the process is another rank than it knows (reform.h) */
 	bool greeted; /* the process has said HELLO; else only the launcher has named it */
 	bool registered, arena_sent;
 	bool resumed; /* came back to a restarted daemon in the middle of an epoch */
@@ -82,6 +84,7 @@ struct job {
 	struct saves saves;
 	struct copies copies;
 	struct recover recover;
+	struct reform reform;
 	struct measures measures;
 	uint64_t lost_beat_ns; /* the last heartbeat of the rank whose loss raises the epoch */
 	uint64_t dormant_ns;   /* since when no process is left; 0: some is */

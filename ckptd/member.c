@@ -182,6 +182,11 @@ void job_register(struct rank *rank, uint32_t seq, const void *body, size_t len)
 	if (!rc)
 		rc = table ? job_take_table(rank, table, len - sizeof(timeout_ms), &err)
 			   : err_set(&err, -EBADMSG, "REGISTER is cut");
+	if (rank->table && reform_tell(rank, seq, &rank->table->reg)) {
+		member_forget_table(rank);
+		rank->registering = (struct waiting){0};
+		return;
+	}
 	if (rc) {
 		member_refuse(rank, &rank->registering, rc, "%s", err.text);
 		return;
@@ -304,6 +309,8 @@ void member_turn_away(struct job *job, int rc, const char *text)
 
 void job_join(struct rank *rank, uint32_t seq, const struct wire_join *m)
 {
+	if (reform_tell(rank, seq, NULL))
+		return;
 	rank->joining = wait_until(rank, seq, m->timeout_ms);
 	if (!rank->registering.seq && rank->state != RANK_REGISTERED && rank->state != RANK_JOINED) {
 		member_refuse(rank, &rank->joining, -EINVAL, "join before register");

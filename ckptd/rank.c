@@ -81,6 +81,25 @@ void rank_watch(struct rank *rank, pid_t pid, int pidfd)
 	}
 }
 
+void rank_carry(struct rank *to, struct rank *from)
+{
+	pid_t pid = from->pid;
+	int pidfd = from->pidfd;
+	bool greeted = from->greeted;
+	to->client = from->client;
+	from->client = NULL;
+	from->pidfd = -1;
+	forget_process(from);
+	if (to->client)
+		client_move(to->client, to);
+	to->state = to->client ? RANK_CONNECTED : RANK_ABSENT;
+	to->veteran = true;
+	to->seen_ns = clock_now();
+	if (pid)
+		rank_watch(to, pid, pidfd);
+	to->greeted = greeted;
+}
+
 /* ---- loss ------------------------------------------------------------------------------------------------------ */
 
 void job_disconnected(struct job *job, struct rank *rank)

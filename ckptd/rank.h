@@ -12,6 +12,8 @@ void rank_lost(struct rank *rank, const char *fmt, ...) __attribute__((format(pr
 void rank_watch_missing(struct job *job, uint64_t now);
 /* Notes, and says once, that its heartbeat has stopped; every tick. */
 void rank_watch_hang(struct rank *rank, uint64_t now);
+/* `to` takes the process of `from` and its connection, as somebody who has only just said HELLO. */
+void rank_carry(struct rank *to, struct rank *from);
 /* With what it holds; not the rank itself, which belongs to the job. */
 void rank_end(struct rank *rank);
 

@@ -89,15 +89,12 @@ int launch_init(struct launch *launch, const struct launch_options *options, str
 	launch->keeper.proc.pidfd = -1;
 	held_init(&launch->held);
 	uplink_init(&launch->link, launch->keeper.socket, options->job, options->world);
-	launch->ranks = calloc(options->world, sizeof(*launch->ranks));
+	launch->world = launch->nranks = options->world;
+	launch->ranks = calloc(WIRE_LOCAL_MAX, sizeof(*launch->ranks));
 	if (!launch->ranks)
 		return err_set(err, -ENOMEM, "out of memory");
-	for (uint32_t r = 0; r < options->world; r++) {
-		launch->ranks[r].id = r;
-		launch->ranks[r].proc.pidfd = -1;
-		launch->ranks[r].out.fd = launch->ranks[r].err.fd = -1;
-		launch->ranks[r].start_at = launch->ranks[r].kill_at = UINT64_MAX;
-	}
+	for (uint32_t r = 0; r < options->world; r++)
+		ranks_init(&launch->ranks[r], r);
 	proc_become_subreaper();
 	return 0;
 }
@@ -149,7 +146,7 @@ static nfds_t fill(const struct launch *launch, struct pollfd *fds)
 	fds[AT_LINK] = (struct pollfd){.fd = launch->link.sock, .events = POLLIN};
 	fds[AT_OUT] = (struct pollfd){.fd = sink_pending(&launch->out) ? launch->out.fd : -1, .events = POLLOUT};
 	fds[AT_ERR] = (struct pollfd){.fd = sink_pending(&launch->err) ? launch->err.fd : -1, .events = POLLOUT};
-	for (uint32_t r = 0; r < launch->options.world; r++) {
+	for (uint32_t r = 0; r < launch->nranks; r++) {
 		const struct launch_rank *rank = &launch->ranks[r];
 		fds[n++] = (struct pollfd){.fd = readable(&rank->out) ? rank->out.fd : -1, .events = POLLIN};
 		fds[n++] = (struct pollfd){.fd = readable(&rank->err) ? rank->err.fd : -1, .events = POLLIN};
@@ -177,7 +174,7 @@ static void dispatch(struct launch *launch, const struct pollfd *fds)
 		sink_flush(&launch->out);
 	if (fds[AT_ERR].revents)
 		sink_flush(&launch->err);
-	for (uint32_t r = 0; r < launch->options.world; r++) {
+	for (uint32_t r = 0; r < launch->nranks; r++) {
 		if (fds[AT_STREAMS + 2 * r].revents)
 			stream_read(&launch->ranks[r].out);
 		if (fds[AT_STREAMS + 2 * r + 1].revents)
@@ -218,7 +215,7 @@ static int exit_code(const struct launch *launch)
 		return launch->failure;
 	if (launch->stop_signal == SIGINT)
 		return EXIT_CANCELLED;
-	for (uint32_t r = 0; r < launch->options.world; r++)
+	for (uint32_t r = 0; r < launch->nranks; r++)
 		if (!launch->ranks[r].ended || launch->ranks[r].status)
 			return EXIT_FAILED;
 	return EXIT_OK;
@@ -227,10 +224,10 @@ static int exit_code(const struct launch *launch)
 static void say_failed(struct launch *launch)
 {
 	char text[80];
-	for (uint32_t r = 0; r < launch->options.world && !launch->failed; r++) {
+	for (uint32_t r = 0; r < launch->nranks && !launch->failed; r++) {
 		const struct launch_rank *rank = &launch->ranks[r];
 		if (rank->ended && rank->status)
-			launch_warn(launch, "rank %u %s", r, proc_status_text(text, sizeof(text), rank->status));
+			launch_warn(launch, "rank %u %s", rank->id, proc_status_text(text, sizeof(text), rank->status));
 	}
 }
 

@@ -10,6 +10,7 @@
  * launch_daemon.c the daemon and what it says     launch_stop.c     ending early
  * launch_faults.c faults on purpose               launch_env.c      what processes find in their environment
  * launch_hang.c   ranks without a heartbeat       launch_report.c   what happened
+ * launch_world.c  a world that changes
  * Parts that know nothing of it: launch_proc, launch_sink, launch_link, launch_held, launch_keeper, launch_budget, launch_recovery. */
 #ifndef CKPT_CLI_LAUNCH_H
 #define CKPT_CLI_LAUNCH_H
@@ -37,13 +38,15 @@ struct launch_rank {
 	uint64_t lost_ns;     /* since when */
 	struct streak streak;
 	unsigned starts;
-	int status; /* as of waitpid, of the last process that ended */
-	bool ended; /* there was one */
+	int status;   /* as of waitpid, of the last process that ended */
+	bool ended;   /* there was one */
+	bool retired; /* it is not started any more: the job is to go on without it */
 };
 
 struct launch_options {
 	char **argv; /* of the ranks, NULL-terminated */
 	uint32_t world;
+	uint32_t least; /* ranks with which the job still goes on; 0: its world never changes */
 	const char *job;
 	uint64_t grace_ns;
 	uint64_t hang_ns; /* 0: hangs are not ended */
@@ -57,8 +60,11 @@ struct launch {
 	struct keeper keeper;
 	struct uplink link;
 	struct held_all held;
-	struct budget budget; /* restarts of ranks */
-	struct launch_rank *ranks;
+	struct budget budget;      /* restarts of ranks */
+	uint32_t world;            /* of the job now */
+	struct launch_rank *ranks; /* of it, those that are here: nranks of WIRE_LOCAL_MAX */
+	uint32_t nranks;
+	uint32_t retired; /* processes that were given up in all */
 	struct sink out, err;
 	struct fault *faults;
 	size_t nfaults;
@@ -106,6 +112,19 @@ void ranks_lost(struct launch *launch, const struct wire_epoch *m, uint64_t now)
 void ranks_note_replaced(struct launch *launch, uint64_t now);
 bool ranks_over(const struct launch *launch);
 void ranks_signal(struct launch *launch, int sig);
+/* NULL: the rank is not here. */
+struct launch_rank *ranks_find(const struct launch *launch, uint32_t id);
+/* Its processes are not started any more. */
+void ranks_finish(struct launch_rank *rank);
+void ranks_init(struct launch_rank *rank, uint32_t id);
+
+/* launch_world.c */
+/* The rank is not to be started again: true when the job goes on without it. */
+bool world_retire(struct launch *launch, struct launch_rank *rank);
+/* To a daemon that has just been greeted, and when anything of it has changed. */
+void world_offer(struct launch *launch);
+/* Who is which rank from now on. */
+void world_plan(struct launch *launch, const struct wire_plan *m, uint64_t now);
 
 /* launch_hang.c: kills the rank for which the others wait, one at a time. */
 void hang_tick(struct launch *launch, uint64_t now);
@@ -131,6 +150,6 @@ struct env_pair {
 };
 char **env_with(const struct env_pair *pairs, size_t n);
 /* The environment of a rank; free() it. */
-char **env_of_rank(const struct launch *launch, uint32_t rank);
+char **env_of_rank(const struct launch *launch, const struct launch_rank *rank);
 
 #endif

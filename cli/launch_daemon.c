@@ -84,7 +84,7 @@ static void start_ranks(struct launch *launch, uint64_t now)
 	launch->started_ns = launch->epoch_ns = now;
 	launch_say(launch, "job %s: %u rank%s, epoch %u, daemon at %s", launch->options.job, launch->options.world,
 		   launch->options.world == 1 ? "" : "s", launch->epoch, launch->keeper.socket);
-	for (uint32_t r = 0; r < launch->options.world; r++)
+	for (uint32_t r = 0; r < launch->nranks; r++)
 		launch->ranks[r].start_at = now;
 }
 
@@ -96,12 +96,14 @@ static void welcomed(struct launch *launch, uint64_t now)
 	 * in theirs: a new one comes as EPOCH. */
 	if (!launch->held.count && launch->link.welcome.epoch > launch->epoch)
 		launch->epoch = launch->link.welcome.epoch;
-	for (uint32_t r = 0; r < launch->options.world; r++) {
-		if (launch->held.ranks[r].fd >= 0)
-			uplink_return(&launch->link, r, &launch->held.ranks[r]);
+	for (uint32_t r = 0; r < launch->nranks; r++) {
+		const struct held *held = held_find(&launch->held, launch->ranks[r].id);
+		if (held)
+			uplink_return(&launch->link, held);
 		if (launch->ranks[r].proc.pid)
-			uplink_spawned(&launch->link, r, &launch->ranks[r].proc);
+			uplink_spawned(&launch->link, launch->ranks[r].id, &launch->ranks[r].proc);
 	}
+	world_offer(launch);
 	if (launch->stop >= STOP_ASKED)
 		uplink_stop(&launch->link);
 	struct recovery *r = recovery_current(&launch->recoveries);
@@ -133,7 +135,7 @@ static void new_epoch(struct launch *launch, const struct wire_epoch *m, uint64_
 		if (!r->reason[0]) {
 			snprintf(r->reason, sizeof(r->reason), "%.*s", RECOVERY_TEXT_MAX - 1, m->reason);
 			r->fault_ns = fault_of_ranks(launch, m, now);
-			r->step_known = held_newest_step(&launch->held, launch->options.world, &r->step_before);
+			r->step_known = held_newest_step(&launch->held, &r->step_before);
 		}
 	}
 	launch->epoch = m->epoch;
@@ -159,6 +161,7 @@ static void take_arena(struct launch *launch, struct frame *f)
 static void on_frame(struct launch *launch, struct frame *f, uint64_t now)
 {
 	struct wire_epoch epoch;
+	struct wire_plan plan;
 	struct wire_error error;
 	struct err err = {""};
 	switch (f->type) {
@@ -177,11 +180,21 @@ static void on_frame(struct launch *launch, struct frame *f, uint64_t now)
 			new_epoch(launch, &epoch, now);
 		ranks_lost(launch, &epoch, now);
 		break;
+	case WIRE_PLAN:
+		if (wire_plan_decode(f->body, f->len, &plan, &err))
+			launch_warn(launch, "%s", err.text);
+		else
+			world_plan(launch, &plan, now);
+		break;
 	case WIRE_STATUS:
 		recovery_answer(&launch->recoveries, (const char *)f->body, f->len, launch->options.job);
 		break;
 	case WIRE_ERROR:
-		if (!wire_error_decode(f->body, f->len, &error, &err))
+		if (wire_error_decode(f->body, f->len, &error, &err))
+			break;
+		if (f->seq && f->seq == launch->link.offer_seq)
+			launch_give_up(launch, EXIT_FAILED, "%s", error.text);
+		else
 			launch_warn(launch, "the daemon says: %s", error.text);
 		break;
 	default:

@@ -47,23 +47,25 @@ char **env_with(const struct env_pair *pairs, size_t n)
 	return env;
 }
 
-char **env_of_rank(const struct launch *launch, uint32_t rank)
+char **env_of_rank(const struct launch *launch, const struct launch_rank *rank)
 {
-	char r[16], world[16], epoch[16];
-	snprintf(r, sizeof(r), "%u", rank);
-	snprintf(world, sizeof(world), "%u", launch->options.world);
+	char r[16], world[16], local[24], here[16], epoch[16];
+	snprintf(r, sizeof(r), "%u", rank->id);
+	snprintf(world, sizeof(world), "%u", launch->world);
+	snprintf(local, sizeof(local), "%td", rank - launch->ranks);
+	snprintf(here, sizeof(here), "%u", launch->nranks);
 	snprintf(epoch, sizeof(epoch), "%u", launch->epoch);
 	const struct env_pair pairs[] = {
 		{"CKPT_JOB", launch->options.job},
 		{"CKPT_SOCKET", launch->keeper.socket},
 		{"CKPT_RANK", r},
 		{"CKPT_WORLD", world},
-		{"CKPT_LOCAL_WORLD", world},
+		{"CKPT_LOCAL_WORLD", here},
 		{"CKPT_EPOCH", epoch},
 		{"RANK", r},
 		{"WORLD_SIZE", world},
-		{"LOCAL_RANK", r},
-		{"LOCAL_WORLD_SIZE", world},
+		{"LOCAL_RANK", local},
+		{"LOCAL_WORLD_SIZE", here},
 	};
 	return env_with(pairs, sizeof(pairs) / sizeof(pairs[0]));
 }

@@ -11,9 +11,10 @@
 /* The step of a rank that is at work now; what an earlier process has left in the arena does not count. */
 static bool step_of(const struct launch *launch, uint32_t id, uint64_t *step)
 {
-	const struct launch_rank *rank = &launch->ranks[id];
+	const struct launch_rank *rank = ranks_find(launch, id);
 	struct held_view view;
-	if (rank->stand != RANK_RUNNING || !held_look(&launch->held, id, &view) || view.beat_ns < rank->proc.started_ns)
+	if (!rank || rank->stand != RANK_RUNNING || !held_look(&launch->held, id, &view) ||
+	    view.beat_ns < rank->proc.started_ns)
 		return false;
 	*step = view.step;
 	return true;
@@ -24,20 +25,25 @@ static bool reached(const struct launch *launch, const struct fault *fault)
 	uint64_t step;
 	if (fault->kind != FAULT_KILL_DAEMON)
 		return step_of(launch, fault->rank, &step) && step >= fault->step;
-	for (uint32_t r = 0; r < launch->options.world; r++)
-		if (step_of(launch, r, &step) && step >= fault->step)
+	for (uint32_t r = 0; r < launch->nranks; r++)
+		if (step_of(launch, launch->ranks[r].id, &step) && step >= fault->step)
 			return true;
 	return false;
 }
 
+/* NULL: there is no such rank any more. */
 static const struct proc *target(const struct launch *launch, const struct fault *fault)
 {
-	return fault->kind == FAULT_KILL_DAEMON ? &launch->keeper.proc : &launch->ranks[fault->rank].proc;
+	const struct launch_rank *rank = ranks_find(launch, fault->rank);
+	if (fault->kind == FAULT_KILL_DAEMON)
+		return &launch->keeper.proc;
+	return rank ? &rank->proc : NULL;
 }
 
 static bool due(const struct launch *launch, const struct fault *fault, uint64_t now)
 {
-	if (fault->fired_ns || !launch->started_ns || !target(launch, fault)->pid)
+	const struct proc *proc = target(launch, fault);
+	if (fault->fired_ns || !launch->started_ns || !proc || !proc->pid)
 		return false;
 	return fault->trigger == TRIGGER_STEP ? reached(launch, fault) : now >= launch->started_ns + fault->at_ns;
 }
@@ -69,7 +75,8 @@ void faults_tick(struct launch *launch, uint64_t now)
 		if (launch->stop == STOP_NONE && due(launch, fault, now))
 			fire(launch, fault);
 		if (fault->continue_ns && now >= fault->continue_ns) {
-			proc_signal(target(launch, fault), SIGCONT);
+			if (target(launch, fault))
+				proc_signal(target(launch, fault), SIGCONT);
 			fault->continue_ns = 0;
 		}
 	}

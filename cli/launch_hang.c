@@ -18,7 +18,7 @@ static bool last_sign(const struct launch *launch, const struct launch_rank *ran
 static uint64_t quiet_since(const struct launch *launch, const struct held_view *view)
 {
 	uint64_t since = max_u64(view->beat_ns, launch->epoch_ns);
-	for (uint32_t r = 0; r < launch->options.world; r++)
+	for (uint32_t r = 0; r < launch->nranks; r++)
 		since = max_u64(since, launch->ranks[r].proc.started_ns);
 	return since;
 }
@@ -27,7 +27,7 @@ uint64_t hang_next(const struct launch *launch)
 {
 	uint64_t next = UINT64_MAX;
 	struct held_view view;
-	for (uint32_t r = 0; r < launch->options.world && launch->options.hang_ns; r++)
+	for (uint32_t r = 0; r < launch->nranks && launch->options.hang_ns; r++)
 		if (last_sign(launch, &launch->ranks[r], &view))
 			next = min_u64(next, quiet_since(launch, &view) + launch->options.hang_ns);
 	return next;
@@ -56,7 +56,7 @@ static bool more_suspect(const struct suspect *a, const struct suspect *b)
 static struct suspect find(const struct launch *launch, uint64_t now)
 {
 	struct suspect worst = {.rank = NULL};
-	for (uint32_t r = 0; r < launch->options.world; r++) {
+	for (uint32_t r = 0; r < launch->nranks; r++) {
 		struct suspect s = {.rank = &launch->ranks[r]};
 		if (!last_sign(launch, s.rank, &s.view) || now - s.view.beat_ns < launch->options.hang_ns / 2)
 			continue;

@@ -13,8 +13,8 @@ _Static_assert((int)WINDOW >= (int)ARENA_HEAD, "the head is within");
 void held_init(struct held_all *all)
 {
 	*all = (struct held_all){0};
-	for (uint32_t r = 0; r < WIRE_LOCAL_MAX; r++)
-		all->ranks[r].fd = -1;
+	for (uint32_t i = 0; i < WIRE_LOCAL_MAX; i++)
+		all->list[i].fd = -1;
 }
 
 static void drop(struct held_all *all, struct held *held)
@@ -29,8 +29,35 @@ static void drop(struct held_all *all, struct held *held)
 
 void held_free(struct held_all *all)
 {
-	for (uint32_t r = 0; r < WIRE_LOCAL_MAX; r++)
-		drop(all, &all->ranks[r]);
+	for (uint32_t i = 0; i < WIRE_LOCAL_MAX; i++)
+		drop(all, &all->list[i]);
+}
+
+/* The one of the rank, else a free one; NULL: there is none. */
+static struct held *place_of(struct held_all *all, uint32_t rank)
+{
+	struct held *free = NULL;
+	for (uint32_t i = 0; i < WIRE_LOCAL_MAX; i++) {
+		if (all->list[i].fd >= 0 && all->list[i].rank == rank)
+			return &all->list[i];
+		if (all->list[i].fd < 0 && !free)
+			free = &all->list[i];
+	}
+	return free;
+}
+
+const struct held *held_find(const struct held_all *all, uint32_t rank)
+{
+	for (uint32_t i = 0; i < WIRE_LOCAL_MAX; i++)
+		if (all->list[i].fd >= 0 && all->list[i].rank == rank)
+			return &all->list[i];
+	return NULL;
+}
+
+static const struct arena_head *head_of(const struct held_all *all, uint32_t rank)
+{
+	const struct held *held = held_find(all, rank);
+	return held ? held->head : NULL;
 }
 
 /* Without the seal a truncation would turn a look into SIGBUS. */
@@ -48,24 +75,24 @@ static int check(int fd, const struct wire_arena_of *m, struct err *err)
 int held_take(struct held_all *all, const struct wire_arena_of *m, int fd, struct err *err)
 {
 	AUTO_CLOSE int arena = fd;
-	if (m->rank >= WIRE_LOCAL_MAX)
-		return err_set(err, -EBADMSG, "an arena of rank %u", m->rank);
+	struct held *held = place_of(all, m->rank);
+	if (!held)
+		return err_set(err, -EBADMSG, "the arena of rank %u is one more than %d", m->rank, WIRE_LOCAL_MAX);
 	int rc = check(arena, m, err);
 	if (rc)
 		return rc;
 	void *head = mmap(NULL, WINDOW, PROT_READ, MAP_SHARED, arena, 0);
 	if (head == MAP_FAILED)
 		return err_set(err, -errno, "mapping the arena of rank %u: %s", m->rank, err_name(errno));
-	struct held *held = &all->ranks[m->rank];
 	drop(all, held);
-	*held = (struct held){.fd = steal_fd(&arena), .size = m->size, .head = head};
+	*held = (struct held){.fd = steal_fd(&arena), .rank = m->rank, .size = m->size, .head = head};
 	all->count++;
 	return 0;
 }
 
 bool held_look(const struct held_all *all, uint32_t rank, struct held_view *view)
 {
-	const struct arena_head *head = all->ranks[rank].head;
+	const struct arena_head *head = head_of(all, rank);
 	if (!head)
 		return false;
 	view->beat_ns = atomic_load(&head->flight.beat_ns);
@@ -77,7 +104,7 @@ bool held_look(const struct held_all *all, uint32_t rank, struct held_view *view
 
 bool held_at_work(const struct held_all *all, uint32_t rank, uint64_t started_ns)
 {
-	const struct arena_head *head = all->ranks[rank].head;
+	const struct arena_head *head = head_of(all, rank);
 	struct held_view view;
 	if (!head)
 		return false;
@@ -90,13 +117,13 @@ bool held_at_work(const struct held_all *all, uint32_t rank, uint64_t started_ns
 	return false;
 }
 
-bool held_newest_step(const struct held_all *all, uint32_t world, uint64_t *step)
+bool held_newest_step(const struct held_all *all, uint64_t *step)
 {
 	bool any = false;
 	*step = 0;
-	for (uint32_t r = 0; r < world; r++) {
+	for (uint32_t i = 0; i < WIRE_LOCAL_MAX; i++) {
 		struct held_view view;
-		if (!held_look(all, r, &view))
+		if (all->list[i].fd < 0 || !held_look(all, all->list[i].rank, &view))
 			continue;
 		any = true;
 		*step = view.step > *step ? view.step : *step;

@@ -11,19 +11,23 @@
 
 struct held {
 	int fd; /* -1: none */
+	uint32_t rank;
 	uint64_t size;
 	const struct arena_head *head; /* ARENA_HEAD bytes */
 };
 
 struct held_all {
-	struct held ranks[WIRE_LOCAL_MAX];
+	struct held list[WIRE_LOCAL_MAX]; /* in no order */
 	uint32_t count;
 };
 
 void held_init(struct held_all *all);
 void held_free(struct held_all *all);
-/* Takes over fd in any case; replaces what was held for the rank. -EBADMSG: it is no arena (of that size, sealed). */
+/* Takes over fd in any case; replaces what was held for the rank. -EBADMSG: it is no arena (of that size, sealed), or one too many. */
 int held_take(struct held_all *all, const struct wire_arena_of *m, int fd, struct err *err);
+
+/* NULL: none. */
+const struct held *held_find(const struct held_all *all, uint32_t rank);
 
 struct held_view {
 	uint64_t beat_ns, step;
@@ -34,7 +38,7 @@ struct held_view {
 bool held_look(const struct held_all *all, uint32_t rank, struct held_view *view);
 /* Whether the process that was started then has come to work: it has given a heartbeat or begun a save. */
 bool held_at_work(const struct held_all *all, uint32_t rank, uint64_t started_ns);
-/* The newest step that any of the first `world` ranks is at; false: none is known. */
-bool held_newest_step(const struct held_all *all, uint32_t world, uint64_t *step);
+/* The newest step that any rank is at; false: none is known. */
+bool held_newest_step(const struct held_all *all, uint64_t *step);
 
 #endif

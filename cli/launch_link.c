@@ -124,10 +124,10 @@ static void transmit(struct uplink *link, uint16_t type, const struct wbuf *body
 		down(link, err_set(&link->why, rc, "the daemon does not take %s: %s", wire_name(type), err_name(rc)));
 }
 
-void uplink_return(struct uplink *link, uint32_t rank, const struct held *held)
+void uplink_return(struct uplink *link, const struct held *held)
 {
 	AUTO_WBUF struct wbuf body = {0};
-	struct wire_arena_of m = {.rank = rank, .size = held->size};
+	struct wire_arena_of m = {.rank = held->rank, .size = held->size};
 	wire_arena_of_encode(&m, &body);
 	transmit(link, WIRE_RETURN, &body, held->fd);
 }
@@ -148,6 +148,14 @@ void uplink_exited(struct uplink *link, uint32_t rank, pid_t pid, int status)
 	struct wire_exited m = {.rank = rank, .pid = pid, .status = status};
 	wire_exited_encode(&m, &body);
 	transmit(link, WIRE_EXITED, &body, -1);
+}
+
+void uplink_offer(struct uplink *link, const struct wire_offer *offer)
+{
+	AUTO_WBUF struct wbuf body = {0};
+	wire_offer_encode(offer, &body);
+	transmit(link, WIRE_OFFER, &body, -1);
+	link->offer_seq = link->seq;
 }
 
 void uplink_stop(struct uplink *link)

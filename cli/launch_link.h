@@ -25,6 +25,7 @@ struct uplink {
 	bool welcomed;               /* there was one */
 	struct err why;              /* why it is down; "" at first */
 	int rc;                      /* of `why` */
+	uint32_t offer_seq;          /* of the last OFFER; 0: none */
 	struct frame frame;
 };
 
@@ -42,9 +43,10 @@ uint64_t uplink_next(const struct uplink *link);
 int uplink_recv(struct uplink *link);
 
 /* These send when it is UP and drop it when the daemon does not take a frame. */
-void uplink_return(struct uplink *link, uint32_t rank, const struct held *held);
+void uplink_return(struct uplink *link, const struct held *held);
 void uplink_spawned(struct uplink *link, uint32_t rank, const struct proc *proc);
 void uplink_exited(struct uplink *link, uint32_t rank, pid_t pid, int status);
+void uplink_offer(struct uplink *link, const struct wire_offer *offer);
 void uplink_stop(struct uplink *link);
 void uplink_ask(struct uplink *link);
 

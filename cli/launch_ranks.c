@@ -30,7 +30,7 @@ static int open_pipe(int ends[2], struct err *err)
 
 static int spawn(struct launch *launch, struct launch_rank *rank, int out, int errors, struct err *err)
 {
-	AUTO_FREE char **env = env_of_rank(launch, rank->id);
+	AUTO_FREE char **env = env_of_rank(launch, rank);
 	struct proc_spec spec = {
 		.argv = launch->options.argv, .env = env, .out = out, .err = errors, .death_signal = SIGKILL};
 	if (!env)
@@ -62,7 +62,7 @@ void ranks_note_replaced(struct launch *launch, uint64_t now)
 	struct recovery *r = recovery_current(&launch->recoveries);
 	if (!r || r->daemon)
 		return;
-	for (uint32_t i = 0; i < launch->options.world; i++)
+	for (uint32_t i = 0; i < launch->nranks; i++)
 		if (launch->ranks[i].stand == RANK_WAITING)
 			return;
 	r->replaced_ns = now;
@@ -96,8 +96,7 @@ static void start_rank(struct launch *launch, struct launch_rank *rank, uint64_t
 
 /* ---- end ------------------------------------------------------------------------------------------------------- */
 
-/* No process of it will be started any more. */
-static void finish(struct launch_rank *rank)
+void ranks_finish(struct launch_rank *rank)
 {
 	rank->stand = RANK_FINISHED;
 	rank->start_at = UINT64_MAX;
@@ -112,11 +111,13 @@ static void wait_for_start(struct launch *launch, struct launch_rank *rank, uint
 		rank->start_at = now + WORD_NS;
 }
 
-static bool take_restart(struct launch *launch, const struct launch_rank *rank, uint64_t now)
+static bool take_restart(struct launch *launch, struct launch_rank *rank, uint64_t now)
 {
 	char text[80];
 	if (budget_take(&launch->budget, now))
 		return true;
+	if (world_retire(launch, rank))
+		return false;
 	launch_give_up(launch, EXIT_FAILED,
 		       "rank %u %s, and all %u restarts that --max-restarts allows are spent: giving up", rank->id,
 		       proc_status_text(text, sizeof(text), rank->status), launch->budget.max);
@@ -144,6 +145,8 @@ static void consider(struct launch *launch, struct launch_rank *rank, pid_t pid,
 	if (at_work)
 		streak_ended(&rank->streak);
 	if (!at_work && !streak_failed(&rank->streak, now, &pause)) {
+		if (world_retire(launch, rank))
+			return;
 		launch_give_up(launch, EXIT_FAILED,
 			       "rank %u has failed %d times within %d s before it joined: giving up (process %d %s)",
 			       rank->id, STREAK_MAX, (int)(STREAK_NS / CLOCK_NS_PER_S), (int)pid, text);
@@ -159,7 +162,7 @@ static void consider(struct launch *launch, struct launch_rank *rank, pid_t pid,
 /* It had finished, but another one was lost and the job goes back together. */
 static void start_finished(struct launch *launch, struct launch_rank *rank, uint64_t now)
 {
-	if (launch->stop >= STOP_TERM || !take_restart(launch, rank, now))
+	if (rank->retired || launch->stop >= STOP_TERM || !take_restart(launch, rank, now))
 		return;
 	launch_say(launch, "rank %u had finished, but the job needs it again", rank->id);
 	wait_for_start(launch, rank, 0, now);
@@ -168,7 +171,7 @@ static void start_finished(struct launch *launch, struct launch_rank *rank, uint
 
 static struct launch_rank *rank_of(struct launch *launch, pid_t pid)
 {
-	for (uint32_t r = 0; r < launch->options.world; r++)
+	for (uint32_t r = 0; r < launch->nranks; r++)
 		if (launch->ranks[r].proc.pid == pid)
 			return &launch->ranks[r];
 	return NULL;
@@ -188,7 +191,7 @@ bool ranks_ended(struct launch *launch, pid_t pid, uint64_t now)
 	uplink_exited(&launch->link, rank->id, pid, rank->status);
 	bool wanted = rank->kill_at != UINT64_MAX; /* the daemon did not wait for its end */
 	rank->kill_at = UINT64_MAX;
-	finish(rank);
+	ranks_finish(rank);
 	/* Should it not have finished after all, the daemon will want it again. */
 	bool unsafe = at_work && exited_with(rank, EXIT_PARTIAL);
 	if (unsafe)
@@ -227,11 +230,13 @@ static void lost(struct launch *launch, struct launch_rank *rank, uint64_t now)
 
 void ranks_lost(struct launch *launch, const struct wire_epoch *m, uint64_t now)
 {
-	for (uint32_t r = 0; r < launch->options.world; r++)
+	for (uint32_t r = 0; r < launch->nranks; r++)
 		launch->ranks[r].kill_at = UINT64_MAX;
-	for (uint32_t i = 0; i < m->nlost; i++)
-		if (m->lost[i] < launch->options.world)
-			lost(launch, &launch->ranks[m->lost[i]], now);
+	for (uint32_t i = 0; i < m->nlost; i++) {
+		struct launch_rank *rank = ranks_find(launch, m->lost[i]);
+		if (rank)
+			lost(launch, rank, now);
+	}
 }
 
 /* ---- time ------------------------------------------------------------------------------------------------------ */
@@ -251,10 +256,12 @@ static void note_back(struct launch *launch, uint64_t now)
 	struct recovery *r = recovery_current(&launch->recoveries);
 	if (!r || r->daemon || !r->replaced_ns || r->back_ns)
 		return;
-	for (uint32_t i = 0; i < launch->options.world; i++) {
+	for (uint32_t i = 0; i < launch->nranks; i++) {
 		const struct launch_rank *rank = &launch->ranks[i];
+		if (rank->retired) /* the others have yet to come into the world without it */
+			return;
 		bool back = rank->stand == RANK_FINISHED ||
-			    held_at_work(&launch->held, i, max_u64(rank->proc.started_ns, r->seen_ns));
+			    held_at_work(&launch->held, rank->id, max_u64(rank->proc.started_ns, r->seen_ns));
 		if (!back)
 			return;
 	}
@@ -263,7 +270,7 @@ static void note_back(struct launch *launch, uint64_t now)
 
 void ranks_tick(struct launch *launch, uint64_t now)
 {
-	for (uint32_t r = 0; r < launch->options.world; r++) {
+	for (uint32_t r = 0; r < launch->nranks; r++) {
 		struct launch_rank *rank = &launch->ranks[r];
 		if (rank->stand == RANK_WAITING && now >= rank->start_at)
 			start_rank(launch, rank, now);
@@ -276,7 +283,7 @@ void ranks_tick(struct launch *launch, uint64_t now)
 uint64_t ranks_next(const struct launch *launch)
 {
 	uint64_t next = UINT64_MAX;
-	for (uint32_t r = 0; r < launch->options.world; r++) {
+	for (uint32_t r = 0; r < launch->nranks; r++) {
 		const struct launch_rank *rank = &launch->ranks[r];
 		if (rank->stand == RANK_WAITING)
 			next = min_u64(next, rank->start_at);
@@ -286,9 +293,23 @@ uint64_t ranks_next(const struct launch *launch)
 	return next;
 }
 
+struct launch_rank *ranks_find(const struct launch *launch, uint32_t id)
+{
+	for (uint32_t r = 0; r < launch->nranks; r++)
+		if (launch->ranks[r].id == id)
+			return &launch->ranks[r];
+	return NULL;
+}
+
+void ranks_init(struct launch_rank *rank, uint32_t id)
+{
+	*rank = (struct launch_rank){.id = id, .start_at = UINT64_MAX, .kill_at = UINT64_MAX};
+	rank->proc.pidfd = rank->out.fd = rank->err.fd = -1;
+}
+
 bool ranks_over(const struct launch *launch)
 {
-	for (uint32_t r = 0; r < launch->options.world; r++)
+	for (uint32_t r = 0; r < launch->nranks; r++)
 		if (launch->ranks[r].stand != RANK_FINISHED)
 			return false;
 	return true;
@@ -296,6 +317,6 @@ bool ranks_over(const struct launch *launch)
 
 void ranks_signal(struct launch *launch, int sig)
 {
-	for (uint32_t r = 0; r < launch->options.world; r++)
+	for (uint32_t r = 0; r < launch->nranks; r++)
 		proc_signal(&launch->ranks[r].proc, sig);
 }

@@ -57,11 +57,11 @@ static json_t *faults_json(const struct launch *launch)
 static json_t *ranks_json(const struct launch *launch)
 {
 	json_t *list = json_array();
-	for (uint32_t r = 0; r < launch->options.world; r++) {
+	for (uint32_t r = 0; r < launch->nranks; r++) {
 		const struct launch_rank *rank = &launch->ranks[r];
 		char text[80];
 		json_t *j = json_object();
-		json_object_set_new(j, "rank", json_integer(r));
+		json_object_set_new(j, "rank", json_integer(rank->id));
 		json_object_set_new(j, "starts", json_integer(rank->starts));
 		json_object_set_new(j, "ended",
 				    rank->ended ? json_text(proc_status_text(text, sizeof(text), rank->status))
@@ -76,11 +76,12 @@ json_t *report_json(const struct launch *launch, const struct cli *cli, int code
 {
 	json_t *j = json_document(cli);
 	json_object_set_new(j, "job", json_text(launch->options.job));
-	json_object_set_new(j, "world", json_integer(launch->options.world));
+	json_object_set_new(j, "world", json_integer(launch->world));
 	json_object_set_new(j, "epoch", json_integer(launch->epoch));
 	json_object_set_new(j, "exit", json_integer(code));
 	json_object_set_new(j, "seconds", json_real((double)(clock_now() - launch->begin_ns) / 1e9));
 	json_object_set_new(j, "restarts", json_integer(launch->budget.spent));
+	json_object_set_new(j, "retired", json_integer(launch->retired));
 	json_object_set_new(j, "own_daemon", json_boolean(launch->keeper.owned));
 	json_object_set_new(j, "daemon_starts", json_integer(launch->keeper.starts));
 	json_object_set_new(j, "ranks", ranks_json(launch));

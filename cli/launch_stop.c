@@ -12,7 +12,7 @@
 /* From here on no process is started any more. */
 static void finish_waiting(struct launch *launch)
 {
-	for (uint32_t r = 0; r < launch->options.world; r++)
+	for (uint32_t r = 0; r < launch->nranks; r++)
 		if (launch->ranks[r].stand == RANK_WAITING)
 			launch->ranks[r].stand = RANK_FINISHED;
 }
@@ -66,10 +66,10 @@ void stop_signalled(struct launch *launch, int sig, uint64_t now)
 
 static void leave_unkillable(struct launch *launch)
 {
-	for (uint32_t r = 0; r < launch->options.world; r++) {
+	for (uint32_t r = 0; r < launch->nranks; r++) {
 		struct launch_rank *rank = &launch->ranks[r];
 		if (rank->stand == RANK_RUNNING)
-			launch_warn(launch, "rank %u: process %d does not die of SIGKILL: it is left behind", r,
+			launch_warn(launch, "rank %u: process %d does not die of SIGKILL: it is left behind", rank->id,
 				    (int)rank->proc.pid);
 		if (rank->stand != RANK_FINISHED)
 			rank->status = SIGKILL;

@@ -45,11 +45,15 @@ static int read_job(const struct cli *cli, const char **job)
 
 static int read_options(const struct cli *cli, struct launch_options *o, struct budget *budget)
 {
-	uint64_t world = cli_number(cli, "ranks", 1);
+	uint64_t world = cli_number(cli, "ranks", 1), least = cli_number(cli, "min-ranks", 0);
 	if (!world || world > WIRE_LOCAL_MAX)
 		return cli_fail(cli, EXIT_USAGE, "--ranks %llu: 1 to %d", (unsigned long long)world, WIRE_LOCAL_MAX);
+	if (least > world)
+		return cli_fail(cli, EXIT_USAGE, "--min-ranks %llu: at most --ranks, %llu", (unsigned long long)least,
+				(unsigned long long)world);
 	*o = (struct launch_options){.argv = cli->args, /* calloc'ed with room for the NULL */
 				     .world = (uint32_t)world,
+				     .least = (uint32_t)least,
 				     .prefix = !cli_flag(cli, "no-prefix"),
 				     .quiet = cli->quiet,
 				     .json = cli->json};
@@ -107,6 +111,15 @@ static int use_external(const struct cli *cli, struct keeper *keeper)
 	return answers(keeper->socket, &err) ? EXIT_OK : cli_fail(cli, EXIT_NO_DAEMON, "%s", err.text);
 }
 
+/* Before anything is made that would have to be removed again. */
+static int check_store(const struct cli *cli)
+{
+	if (store_of(cli) || !cli_number(cli, "min-ranks", 0))
+		return EXIT_OK;
+	return cli_fail(cli, EXIT_USAGE,
+			"--min-ranks needs a --store: another number of ranks cuts the state anew, from there");
+}
+
 static int use_own(const struct cli *cli, struct keeper *keeper)
 {
 	const char *store = store_of(cli);
@@ -128,6 +141,9 @@ static int choose_daemon(const struct cli *cli, struct keeper *keeper)
 	if (!socket)
 		socket = getenv("CKPT_SOCKET");
 	if (!named(socket)) {
+		int code = check_store(cli);
+		if (code)
+			return code;
 		if (keeper_private_socket(keeper, &err))
 			return cli_fail(cli, EXIT_FAILED, "%s", err.text);
 		return use_own(cli, keeper);
@@ -135,7 +151,7 @@ static int choose_daemon(const struct cli *cli, struct keeper *keeper)
 	if (contact_path(socket, keeper->socket, &err))
 		return cli_fail(cli, EXIT_USAGE, "%s", err.text);
 	if (!answers(keeper->socket, &err))
-		return use_own(cli, keeper);
+		return check_store(cli) ? EXIT_USAGE : use_own(cli, keeper);
 	if (cli_text(cli, "store"))
 		return cli_fail(cli, EXIT_USAGE,
 				"a daemon answers at %s already, with a store of its own: leave out --store",
@@ -211,6 +227,8 @@ static int run(struct cli *cli)
 
 static const struct option_spec options[] = {
 	{"ranks", OPTION_NUMBER, "N", "how many ranks to start, 1 to 64 (also -n; default 1)"},
+	{"min-ranks", OPTION_NUMBER, "M",
+	 "go on with fewer ranks, at least M, when one is not replaced any more (default: all are needed)"},
 	{"job", OPTION_TEXT, "NAME", "the job's name in the store (else CKPT_JOB, else \"default\")"},
 	{"store", OPTION_TEXT, "DIR",
 	 "repository of the daemon that is started (else CKPT_STORE, CKPT_REPO; none: memory only)"},

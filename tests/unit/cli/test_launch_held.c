@@ -32,7 +32,7 @@ Test(launch_held, sees_the_flight_record)
 	uint64_t step;
 	held_init(&all);
 	cr_expect_not(held_look(&all, 2, &view));
-	cr_expect_not(held_newest_step(&all, 4, &step));
+	cr_expect_not(held_newest_step(&all, &step));
 	cr_assert_eq(held_take(&all, &m, make_arena(ARENA_HEAD, F_SEAL_SHRINK, &head), &err), 0, "%s", err.text);
 	cr_expect_eq(all.count, 1);
 	cr_expect_not(held_look(&all, 2, &view), "an arena without a heartbeat");
@@ -46,7 +46,7 @@ Test(launch_held, sees_the_flight_record)
 	cr_assert(held_look(&all, 2, &view));
 	cr_expect(view.in_collective);
 	cr_expect_eq(view.collective, 7);
-	cr_expect(held_newest_step(&all, 4, &step));
+	cr_expect(held_newest_step(&all, &step));
 	cr_expect_eq(step, 41);
 	munmap(head, sizeof(*head));
 	held_free(&all);
@@ -77,11 +77,11 @@ Test(launch_held, replaces_an_arena)
 	struct err err = {""};
 	held_init(&all);
 	cr_assert_eq(held_take(&all, &m, make_arena(ARENA_HEAD, F_SEAL_SHRINK, NULL), &err), 0);
-	int first = all.ranks[1].fd;
+	int first = all.list[0].fd;
 	m.size = 2 * ARENA_HEAD;
 	cr_assert_eq(held_take(&all, &m, make_arena(2 * ARENA_HEAD, F_SEAL_SHRINK, NULL), &err), 0);
 	cr_expect_eq(all.count, 1);
-	cr_expect_eq(all.ranks[1].size, 2 * ARENA_HEAD);
+	cr_expect_eq(all.list[0].size, 2 * ARENA_HEAD);
 	cr_expect_eq(fcntl(first, F_GETFD), -1);
 	held_free(&all);
 }
@@ -99,7 +99,10 @@ Test(launch_held, refuses_what_is_no_arena)
 	cr_assert_eq(pipe(fds), 0);
 	cr_expect_eq(held_take(&all, &m, fds[0], &err), -EBADMSG, "a pipe");
 	close(fds[1]);
-	m = (struct wire_arena_of){.rank = WIRE_LOCAL_MAX, .size = ARENA_HEAD};
-	cr_expect_eq(held_take(&all, &m, make_arena(ARENA_HEAD, F_SEAL_SHRINK, NULL), &err), -EBADMSG, "rank");
 	cr_expect_eq(all.count, 0);
+	for (m.rank = 1000, m.size = ARENA_HEAD; m.rank < 1000 + WIRE_LOCAL_MAX; m.rank++)
+		cr_assert_eq(held_take(&all, &m, make_arena(ARENA_HEAD, F_SEAL_SHRINK, NULL), &err), 0);
+	cr_expect_eq(held_take(&all, &m, make_arena(ARENA_HEAD, F_SEAL_SHRINK, NULL), &err), -EBADMSG, "too many");
+	cr_expect_eq(all.count, WIRE_LOCAL_MAX);
+	held_free(&all);
 }
