@@ -9,6 +9,7 @@
 #include "loop.h"
 #include "member.h"
 #include "order.h"
+#include "roster.h"
 #include "status.h"
 
 #include <stdio.h>
@@ -16,6 +17,8 @@
 #include <sys/epoll.h>
 #include <sys/socket.h>
 #include <unistd.h>
+
+_Static_assert((int)WIRE_HOST_MAX == (int)ROSTER_HOST_MAX, "a node's host fits WELCOME");
 
 struct client {
 	struct list link;
@@ -204,7 +207,10 @@ static void greet(struct client *c, uint32_t seq)
 				 .epoch = c->job ? c->job->epoch : 0,
 				 .storage = config->store && !(c->job && c->job->spread),
 				 .peers = c->job && copies_wanted(c->job)};
+	const struct roster *roster = c->conns->daemon->roster;
 	snprintf(m.node, sizeof(m.node), "%s", config->node);
+	if (roster)
+		memcpy(m.host, roster->nodes[c->conns->daemon->self].host, sizeof(m.host));
 	snprintf(m.version, sizeof(m.version), "%s", CKPT_VERSION);
 	if (wire_welcome_encode(&m, &body))
 		body.failed = true;

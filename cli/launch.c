@@ -88,13 +88,14 @@ int launch_init(struct launch *launch, const struct launch_options *options, str
 	launch->err.fd = STDERR_FILENO;
 	launch->keeper.proc.pidfd = -1;
 	held_init(&launch->held);
-	uplink_init(&launch->link, launch->keeper.socket, options->job, options->world);
-	launch->world = launch->nranks = options->world;
+	launch->world = options->nodes * options->processes;
+	launch->nranks = options->processes;
+	uplink_init(&launch->link, launch->keeper.socket, options->job, launch->world, launch->nranks);
 	launch->ranks = calloc(WIRE_LOCAL_MAX, sizeof(*launch->ranks));
 	if (!launch->ranks)
 		return err_set(err, -ENOMEM, "out of memory");
-	for (uint32_t r = 0; r < options->world; r++)
-		ranks_init(&launch->ranks[r], r);
+	for (uint32_t r = 0; r < launch->nranks; r++)
+		ranks_init(&launch->ranks[r], options->node * options->processes + r);
 	proc_become_subreaper();
 	return 0;
 }

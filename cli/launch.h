@@ -10,7 +10,7 @@
  * launch_daemon.c the daemon and what it says     launch_stop.c     ending early
  * launch_faults.c faults on purpose               launch_env.c      what processes find in their environment
  * launch_hang.c   ranks without a heartbeat       launch_report.c   what happened
- * launch_world.c  a world that changes
+ * launch_world.c  a world that changes            launch_nodes.c    a job on several nodes
  * Parts that know nothing of it: launch_proc, launch_sink, launch_link, launch_held, launch_keeper, launch_budget, launch_recovery. */
 #ifndef CKPT_CLI_LAUNCH_H
 #define CKPT_CLI_LAUNCH_H
@@ -44,9 +44,11 @@ struct launch_rank {
 };
 
 struct launch_options {
-	char **argv; /* of the ranks, NULL-terminated */
-	uint32_t world;
-	uint32_t least; /* ranks with which the job still goes on; 0: its world never changes */
+	char **argv;          /* of the ranks, NULL-terminated */
+	uint32_t processes;   /* here */
+	uint32_t nodes, node; /* on which the job has as many each; which this one is */
+	const char *address;  /* at which others reach this node; NULL: as its daemon says */
+	uint32_t least;       /* ranks with which the job still goes on; 0: its world never changes */
 	const char *job;
 	uint64_t grace_ns;
 	uint64_t hang_ns; /* 0: hangs are not ended */
@@ -64,6 +66,7 @@ struct launch {
 	uint32_t world;            /* of the job now */
 	struct launch_rank *ranks; /* of it, those that are here: nranks of WIRE_LOCAL_MAX */
 	uint32_t nranks;
+	char address[64]; /* for the ranks, as a literal; "": they are all on this node */
 	uint32_t retired; /* processes that were given up in all */
 	struct sink out, err;
 	struct fault *faults;
@@ -117,6 +120,13 @@ struct launch_rank *ranks_find(const struct launch *launch, uint32_t id);
 /* Its processes are not started any more. */
 void ranks_finish(struct launch_rank *rank);
 void ranks_init(struct launch_rank *rank, uint32_t id);
+
+/* launch_nodes.c */
+struct cli;
+/* The options of a job on several nodes, for so many ranks on each; an exit code. */
+int nodes_read(const struct cli *cli, uint32_t processes, struct launch_options *options);
+/* The daemon has said where this node is. */
+void nodes_welcomed(struct launch *launch);
 
 /* launch_world.c */
 /* The rank is not to be started again: true when the job goes on without it. */

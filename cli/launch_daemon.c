@@ -82,8 +82,13 @@ void daemon_ended(struct launch *launch, uint64_t now)
 static void start_ranks(struct launch *launch, uint64_t now)
 {
 	launch->started_ns = launch->epoch_ns = now;
-	launch_say(launch, "job %s: %u rank%s, epoch %u, daemon at %s", launch->options.job, launch->options.world,
-		   launch->options.world == 1 ? "" : "s", launch->epoch, launch->keeper.socket);
+	if (launch->options.nodes > 1)
+		launch_say(launch, "job %s: %u ranks on %u nodes, %u of them here, from rank %u on, daemon at %s",
+			   launch->options.job, launch->world, launch->options.nodes, launch->nranks,
+			   launch->ranks[0].id, launch->keeper.socket);
+	else
+		launch_say(launch, "job %s: %u rank%s, epoch %u, daemon at %s", launch->options.job, launch->world,
+			   launch->world == 1 ? "" : "s", launch->epoch, launch->keeper.socket);
 	for (uint32_t r = 0; r < launch->nranks; r++)
 		launch->ranks[r].start_at = now;
 }
@@ -92,6 +97,7 @@ static void start_ranks(struct launch *launch, uint64_t now)
 static void welcomed(struct launch *launch, uint64_t now)
 {
 	launch->daemon_ready = true;
+	nodes_welcomed(launch);
 	/* Once ranks have joined, a daemon that has begun anew may name an epoch that they will not enter, since they are still
 	 * in theirs: a new one comes as EPOCH. */
 	if (!launch->held.count && launch->link.welcome.epoch > launch->epoch)

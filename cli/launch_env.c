@@ -56,6 +56,7 @@ char **env_of_rank(const struct launch *launch, const struct launch_rank *rank)
 	snprintf(here, sizeof(here), "%u", launch->nranks);
 	snprintf(epoch, sizeof(epoch), "%u", launch->epoch);
 	const struct env_pair pairs[] = {
+		{"CKPT_ADDRESS", launch->address},
 		{"CKPT_JOB", launch->options.job},
 		{"CKPT_SOCKET", launch->keeper.socket},
 		{"CKPT_RANK", r},
@@ -67,5 +68,6 @@ char **env_of_rank(const struct launch *launch, const struct launch_rank *rank)
 		{"LOCAL_RANK", local},
 		{"LOCAL_WORLD_SIZE", here},
 	};
-	return env_with(pairs, sizeof(pairs) / sizeof(pairs[0]));
+	size_t skip = !launch->address[0]; /* then theirs, if it is set, is as good */
+	return env_with(pairs + skip, sizeof(pairs) / sizeof(pairs[0]) - skip);
 }

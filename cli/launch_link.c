@@ -13,14 +13,15 @@
 #define PAUSE_STEP_NS (2 * CLOCK_NS_PER_MS)
 #define PAUSE_MOST_NS (200 * CLOCK_NS_PER_MS)
 
-void uplink_init(struct uplink *link, const char *path, const char *job, uint32_t world)
+void uplink_init(struct uplink *link, const char *path, const char *job, uint32_t world, uint32_t local_world)
 {
 	memset(link, 0, sizeof(*link));
 	link->path = path;
 	link->sock = -1;
 	link->pause_ns = PAUSE_STEP_NS;
 	link->hello.role = ROLE_LAUNCHER;
-	link->hello.world = link->hello.local_world = world;
+	link->hello.world = world;
+	link->hello.local_world = local_world;
 	snprintf(link->hello.job, sizeof(link->hello.job), "%s", job);
 }
 

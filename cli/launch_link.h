@@ -29,7 +29,7 @@ struct uplink {
 	struct frame frame;
 };
 
-void uplink_init(struct uplink *link, const char *path, const char *job, uint32_t world);
+void uplink_init(struct uplink *link, const char *path, const char *job, uint32_t world, uint32_t local_world);
 void uplink_free(struct uplink *link);
 /* Tries now, not after the pause: a daemon was started. */
 void uplink_hurry(struct uplink *link);

@@ -20,7 +20,7 @@
 /* One rank alone keeps the launcher's own descriptors: a terminal stays a terminal. */
 static bool piped(const struct launch *launch)
 {
-	return launch->options.world > 1;
+	return launch->options.processes > 1 || launch->options.nodes > 1;
 }
 
 static int open_pipe(int ends[2], struct err *err)

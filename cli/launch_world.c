@@ -9,13 +9,13 @@
 
 static uint32_t processes(const struct launch *launch)
 {
-	return launch->options.world - launch->retired;
+	return launch->options.processes - launch->retired;
 }
 
 void world_offer(struct launch *launch)
 {
 	const struct launch_options *o = &launch->options;
-	struct wire_offer m = {.want = o->world, .least = o->least, .processes = processes(launch)};
+	struct wire_offer m = {.want = o->processes, .least = o->least, .processes = processes(launch)};
 	if (!o->least)
 		return;
 	for (uint32_t r = 0; r < launch->nranks; r++)

@@ -45,19 +45,24 @@ static int read_job(const struct cli *cli, const char **job)
 
 static int read_options(const struct cli *cli, struct launch_options *o, struct budget *budget)
 {
-	uint64_t world = cli_number(cli, "ranks", 1), least = cli_number(cli, "min-ranks", 0);
-	if (!world || world > WIRE_LOCAL_MAX)
-		return cli_fail(cli, EXIT_USAGE, "--ranks %llu: 1 to %d", (unsigned long long)world, WIRE_LOCAL_MAX);
-	if (least > world)
+	uint64_t ranks = cli_number(cli, "ranks", 1), least = cli_number(cli, "min-ranks", 0);
+	if (!ranks || ranks > WIRE_LOCAL_MAX)
+		return cli_fail(cli, EXIT_USAGE, "--ranks %llu: 1 to %d", (unsigned long long)ranks, WIRE_LOCAL_MAX);
+	if (least > ranks)
 		return cli_fail(cli, EXIT_USAGE, "--min-ranks %llu: at most --ranks, %llu", (unsigned long long)least,
-				(unsigned long long)world);
+				(unsigned long long)ranks);
 	*o = (struct launch_options){.argv = cli->args, /* calloc'ed with room for the NULL */
-				     .world = (uint32_t)world,
+				     .processes = (uint32_t)ranks,
+				     .address = cli_text(cli, "address"),
 				     .least = (uint32_t)least,
 				     .prefix = !cli_flag(cli, "no-prefix"),
 				     .quiet = cli->quiet,
 				     .json = cli->json};
 	int code = read_job(cli, &o->job);
+	if (!code)
+		code = nodes_read(cli, (uint32_t)ranks, o);
+	if (!code && least && o->nodes > 1)
+		code = cli_fail(cli, EXIT_USAGE, "--min-ranks is for a job on one node");
 	if (!code)
 		code = seconds_of(cli, "grace", GRACE_DEFAULT_S, &o->grace_ns);
 	if (!code)
@@ -190,11 +195,11 @@ static int launch_with(struct cli *cli, struct launch *launch)
 	struct err err = {""};
 	int code = read_options(cli, &options, &launch->budget);
 	if (!code)
-		code = read_faults(cli, launch, options.world);
+		code = read_faults(cli, launch, options.nodes * options.processes);
 	if (!code && launch_take_signals(launch, &err))
 		code = cli_fail(cli, EXIT_FAILED, "%s", err.text);
 	if (!code)
-		code = choose_daemon(cli, &launch->keeper);
+		code = options.nodes > 1 ? use_external(cli, &launch->keeper) : choose_daemon(cli, &launch->keeper);
 	if (code)
 		return code;
 	for (size_t i = 0; i < launch->nfaults && !launch->keeper.owned; i++) {
@@ -227,6 +232,10 @@ static int run(struct cli *cli)
 
 static const struct option_spec options[] = {
 	{"ranks", OPTION_NUMBER, "N", "how many ranks to start, 1 to 64 (also -n; default 1)"},
+	{"nodes", OPTION_TEXT, "N",
+	 "the job is on N nodes, with as many ranks on each: run this command on all of them (slurm: as it says)"},
+	{"node-rank", OPTION_TEXT, "K", "which of the N nodes this one is, from 0 (else SLURM_NODEID)"},
+	{"address", OPTION_TEXT, "HOST", "where other nodes reach the ranks of this one (else as its daemon says)"},
 	{"min-ranks", OPTION_NUMBER, "M",
 	 "go on with fewer ranks, at least M, when one is not replaced any more (default: all are needed)"},
 	{"job", OPTION_TEXT, "NAME", "the job's name in the store (else CKPT_JOB, else \"default\")"},

@@ -110,6 +110,7 @@ int wire_welcome_encode(const struct wire_welcome *m, struct wbuf *out)
 	wbuf_str(out, m->version);
 	wbuf_u8(out, m->storage);
 	wbuf_u8(out, m->peers);
+	wbuf_str(out, m->host);
 	return wbuf_finish(out);
 }
 
@@ -126,6 +127,7 @@ int wire_welcome_decode(const void *body, size_t len, struct wire_welcome *m, st
 	get_text(&r, m->version, sizeof(m->version));
 	m->storage = get_bool(&r);
 	m->peers = get_bool(&r);
+	get_text(&r, m->host, sizeof(m->host));
 	int rc = finish(&r, WIRE_WELCOME, err);
 	if (rc)
 		return rc;

@@ -42,7 +42,7 @@
 
 #include <stdbool.h>
 
-enum { WIRE_PROTOCOL = 1, WIRE_TEXT_MAX = 512, WIRE_ADDRESS_MAX = 256, WIRE_LOCAL_MAX = 64 };
+enum { WIRE_PROTOCOL = 1, WIRE_TEXT_MAX = 512, WIRE_ADDRESS_MAX = 256, WIRE_LOCAL_MAX = 64, WIRE_HOST_MAX = 254 };
 
 enum wire_type {
 	WIRE_HELLO = 1,
@@ -96,6 +96,8 @@ struct wire_welcome {
 	char version[32];
 	bool storage; /* the daemon has a store */
 	bool peers;   /* replication is configured */
+	char host
+		[WIRE_HOST_MAX]; /* at which other nodes reach this one: a name or an address; "": it is in no cluster */
 };
 
 struct wire_error {

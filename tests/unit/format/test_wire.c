@@ -164,14 +164,19 @@ static void assert_same_welcome(const struct wire_welcome *a, const struct wire_
 	SAME(epoch);
 	SAME(storage);
 	SAME(peers);
+	SAME_STR(host);
 	SAME_STR(node);
 	SAME_STR(version);
 }
 
 Test(wire, welcome_round_trip)
 {
-	struct wire_welcome m = {
-		.protocol = WIRE_PROTOCOL, .epoch = 3, .node = "n1", .version = "0.1.0", .storage = true};
+	struct wire_welcome m = {.protocol = WIRE_PROTOCOL,
+				 .epoch = 3,
+				 .node = "n1",
+				 .version = "0.1.0",
+				 .storage = true,
+				 .host = "10.0.0.7"};
 	ROUND_TRIP(welcome, m);
 	snprintf(m.node, sizeof(m.node), "a/b");
 	REFUSED(welcome, m);

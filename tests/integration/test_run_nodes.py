@@ -1,0 +1,100 @@
+"""ckpt run on several nodes at once: one job, whose ranks meet over the addresses of their nodes."""
+# timeout: 300
+
+import contextlib
+import json
+import signal
+import sys
+
+from fleet import Daemon
+from launcher import TRAIN, Run, final, sh, tidy
+from neighbours import neighbours
+from tap import Cases, equal, expect, has
+
+STEPS = 40
+cases = Cases(tidy)
+case = cases.case
+
+
+@contextlib.contextmanager
+def nodes(names):
+    with neighbours(names) as daemons:
+        yield [daemons[name] for name in names]
+
+
+def start(daemons, *args, command=(TRAIN, "--steps", STEPS, "--save-memory-every", 5, "--save-storage-every", 0), ranks=2, **env):
+    """ckpt run on each of these nodes."""
+    return [Run("--nodes", len(daemons), "--node-rank", k, "-n", ranks, "--socket", d.socket, "--json", *args, "--", *command, **env)
+            for k, d in enumerate(daemons)]
+
+
+@case("ranks on two nodes are one job, and a killed one is replaced where it was")
+def _():
+    with nodes("ab") as daemons:
+        undisturbed = [r.wait() for r in start(daemons)]
+        reference = final(undisturbed[0].err())
+        equal([[rank["rank"] for rank in json.loads(r.out())["ranks"]] for r in undisturbed], [[0, 1], [2, 3]])
+        equal(json.loads(undisturbed[1].out())["world"], 4)
+        runs = start(daemons, "--inject", "kill:rank=3@step=22")
+        a, b = (json.loads(r.wait().out()) for r in runs)
+        equal(final(runs[0].err()), reference, "the bits of the undisturbed run")
+        equal([a["fired"], a["restarts"], b["fired"], b["restarts"]], [0, 0, 1, 1])
+        has(runs[0].err(), "4 ranks go on from memory")
+
+
+@case("SIGTERM to the launchers of all nodes ends the job cleanly")
+def _():
+    with nodes("ab") as daemons:
+        runs = start(daemons, command=(TRAIN, "--steps", 1000000, "--save-storage-every", 0))
+        runs[0].until_err("4 ranks start at step 0")
+        for r in runs:
+            r.child.send_signal(signal.SIGTERM)
+        for r in runs:
+            r.wait()
+        final(runs[0].err() + runs[0].out())
+
+
+@case("a rank knows its world, its place on its node, and where it is reached")
+def _():
+    script = "echo $CKPT_RANK $CKPT_WORLD $LOCAL_RANK $LOCAL_WORLD_SIZE $CKPT_ADDRESS >&2"
+    with nodes("ab") as daemons:
+        for k, r in enumerate(start(daemons, command=sh(script)[1:])):
+            r.wait()
+            for local in range(2):
+                has(r.err(), f"[{2 * k + local}] {2 * k + local} 4 {local} 2 127.0.0.{k + 1}")
+        r = start(daemons[:1], "--address", "127.0.0.9", command=sh(script)[1:])[0]
+        expect("127.0.0.9" not in r.wait().err(), "one node needs no address", r.err())
+
+
+@case("Slurm says how many nodes there are, and which one this is")
+def _():
+    with nodes("ab") as daemons:
+        runs = [Run("--nodes", "slurm", "-n", 1, "--socket", d.socket, *sh("echo $CKPT_RANK of $CKPT_WORLD"), SLURM_NNODES="2",
+                    SLURM_NODEID=str(k)) for k, d in enumerate(daemons)]
+        for k, r in enumerate(runs):
+            has(r.wait().out(), f"[{k}] {k} of 2")
+
+
+@case("what is wrong is said")
+def _():
+    for args, text in ((("--nodes", "x"), "--nodes x: a number, or slurm"), (("--nodes", "2"), "SLURM_NODEID, which Slurm sets"),
+                       (("--nodes", "2", "--node-rank", "2"), "--node-rank 2 of --nodes 2: they are counted from 0"),
+                       (("--node-rank", "0"), "--node-rank is for --nodes"),
+                       (("--nodes", "2", "--node-rank", "0", "--min-ranks", "1"), "--min-ranks is for a job on one node"),
+                       (("--nodes", "4000", "--node-rank", "0", "-n", "64"), "at most 65536 ranks")):
+        has(Run(*args, "true").wait(2).err(), text)
+    has(Run("--nodes", "2", "--node-rank", "0", "--socket", "/nowhere", "true").wait(12).err(), "/nowhere")
+
+
+@case("a daemon in no cluster cannot be a node of several")
+def _():
+    d = Daemon(store=False)
+    try:
+        d.start()
+        r = Run("--nodes", 2, "--node-rank", 0, "--socket", d.socket, "true").wait(1)
+        has(r.err(), "in no cluster: set cluster and cluster-key")
+    finally:
+        d.close()
+
+
+sys.exit(cases.end())
