@@ -309,12 +309,20 @@ int chair_open(struct daemon *daemon, const char *job, uint32_t world, bool spre
 
 /* ---- reports --------------------------------------------------------------------------------------------------- */
 
-/* Of a job that is on its way out, nobody needs the chair. */
+/* All ranks have finished. A node that holds copies need not have had any. */
+static void end(struct chair *chair)
+{
+	struct peer_word word = {.epoch = coord_view(chair->coord).epoch};
+	for (uint32_t n = 0; chair->spread && chair->daemon->net && n < chair->daemon->roster->n; n++)
+		if (n == chair->daemon->self || net_is_up(chair->daemon->net, n))
+			give_word(chair, n, PEER_END, &word, "");
+	chair_free(chair);
+}
+
 static void leave(struct chair *chair, uint32_t node)
 {
-	coord_leave(chair->coord, node);
-	if (!coord_view(chair->coord).attending)
-		chair_free(chair);
+	if (coord_leave(chair->coord, node) && !coord_view(chair->coord).attending)
+		end(chair);
 }
 
 static void dispatch(struct chair *chair, struct coord_from from, const struct peer_report *r)

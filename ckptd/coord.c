@@ -132,10 +132,12 @@ void coord_attend(struct coord *c, uint32_t node, uint32_t nranks, uint32_t know
 	}
 }
 
-void coord_leave(struct coord *c, uint32_t node)
+bool coord_leave(struct coord *c, uint32_t node)
 {
-	if (c->nodes[node].ranks)
-		set_ranks(c, node, 0);
+	if (!c->nodes[node].ranks)
+		return false;
+	set_ranks(c, node, 0);
+	return true;
 }
 
 void coord_gone(struct coord *c, uint32_t node, const char *why)

@@ -88,8 +88,8 @@ void coord_free(struct coord *c); /* NULL is allowed */
 /* The node takes part with so many ranks, and knows of an epoch (0: of none) that may be later than is known here. It is told in which
  * one the job is: by `adopt` when it has known of none, else by `raise`. */
 void coord_attend(struct coord *c, uint32_t node, uint32_t nranks, uint32_t known);
-/* Its ranks have finished. */
-void coord_leave(struct coord *c, uint32_t node);
+/* Its ranks have finished. True when there were any. */
+bool coord_leave(struct coord *c, uint32_t node);
 /* It is lost. */
 void coord_gone(struct coord *c, uint32_t node, const char *why);
 /* Somebody on the node knows of an epoch, while it is not known here who has entered which (after a restart). */

@@ -10,6 +10,7 @@
 #include "daemon.h"
 #include "member.h"
 #include "net.h"
+#include "replica.h"
 #include "roster.h"
 
 #include <stdio.h>
@@ -259,6 +260,8 @@ static void tell(struct job *job, const struct peer_word *word)
 void seat_obey(struct daemon *daemon, const struct peer_order *order)
 {
 	struct job *job = job_find(daemon, order->job);
+	if (order->type == PEER_END)
+		replica_end(daemon->replica, order->job);
 	if (!job)
 		return; /* it has ended here: its coordinator is told so */
 	switch (order->type) {

@@ -28,6 +28,7 @@ static const char *const names[PEER_ORDER_END] = {
 	[PEER_RAISE] = "RAISE",
 	[PEER_TELL] = "TELL",
 	[PEER_TURN_AWAY] = "TURN_AWAY",
+	[PEER_END] = "END",
 	[PEER_JOINED] = "JOINED",
 	[PEER_LOOK] = "LOOK",
 	[PEER_BRING] = "BRING",

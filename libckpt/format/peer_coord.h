@@ -96,7 +96,7 @@ struct peer_report {
 	};
 };
 
-/* ADOPT, RAISE, TELL, TURN_AWAY. */
+/* ADOPT, RAISE, TELL, TURN_AWAY, END. */
 struct peer_word {
 	uint32_t epoch, rank;
 	bool resumed;

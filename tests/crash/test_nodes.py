@@ -9,6 +9,7 @@ from fleet import Cases, expect, until
 from neighbours import neighbours
 from puppets import CAPTURED, LATEST, MEMORY, Puppet, all_must, each, gather
 
+REPLICATED = 2
 ESTALE, EBUSY, ETIMEDOUT, EINVAL = -116, -16, -110, -22
 NAMES = "abc"
 
@@ -133,6 +134,19 @@ def a_save_in_flight_when_a_node_is_lost_is_poisoned():
         restored(ranks, 7)
 
 
+def nobody_holds_copies_of_a_job_that_has_ended():
+    with nodes() as daemons:
+        ranks = spread(daemons, "ab", 1)
+        gather(ranks)
+        for call in (("set", 7), ("begin", 7, MEMORY, 0), ("fence", 0), ("wait", 0, REPLICATED, 20000)):
+            all_must(ranks, *call)
+        expect(any(d.held() for d in daemons.values()), "nobody holds a copy")
+        all_must(ranks, "close")
+        for rank in ranks:
+            rank.kill()
+        until(lambda: not any(d.held() for d in daemons.values()), "the copies are given up")
+
+
 def contradictions_are_told():
     with nodes() as daemons:
         ranks = [Puppet(daemons["a"], 0, 2, local=1), Puppet(daemons["b"], 0, 2, local=1)]
@@ -164,6 +178,7 @@ def main():
     cases.run("a coordinator that is restarted keeps what is in memory", a_daemon_that_is_restarted_keeps_what_is_in_memory, "a")
     cases.run("a node that is silent is lost and comes back", a_node_that_is_silent_is_lost_and_comes_back)
     cases.run("a save in flight when a node is lost is poisoned", a_save_in_flight_when_a_node_is_lost_is_poisoned)
+    cases.run("nobody holds copies of a job that has ended", nobody_holds_copies_of_a_job_that_has_ended)
     cases.run("contradictions are told", contradictions_are_told)
     cases.run("without a cluster it is refused", without_a_cluster_it_is_refused)
     return cases.end()

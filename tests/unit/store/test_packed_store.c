@@ -38,7 +38,7 @@ Test(packed_store, an_intact_one_is_intact_and_smaller)
 	cr_assert_eq(verify(VERIFY_DATA, 1), 0, "%s: %s", first.file, first.text);
 	cr_assert_eq(result.bytes, last_total);
 	cr_assert_eq(verify(VERIFY_DATA, 0.1), 0, "a share");
-	memory = 1;
+	memory_limit = 1;
 	cr_assert_eq(verify(VERIFY_DATA, 1), 0, "with the smallest buffers: %s: %s", first.file, first.text);
 	cr_assert_eq(verify(VERIFY_QUICK, 1), 0);
 	cr_assert_eq(checkpoint_open(&repo, "main", spec.id, &ck, &why), 0, "%s", why.text);

@@ -79,7 +79,7 @@ Test(verify_leaves, flipped_payload_bits_are_found_and_placed)
 /* Reads of a few leaves, at whatever byte they begin. */
 Test(verify_leaves, with_the_smallest_buffers_they_are_found_as_well)
 {
-	memory = 1;
+	memory_limit = 1;
 	flip_random_bits();
 }
 

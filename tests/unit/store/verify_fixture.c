@@ -13,7 +13,7 @@ struct verify_result result;
 struct err why;
 struct told first, last;
 bool packed;
-uint64_t last_done, last_total, cancel_after = UINT64_MAX, seed = 1, memory;
+uint64_t last_done, last_total, cancel_after = UINT64_MAX, seed = 1, memory_limit;
 
 void verify_setup(void)
 {
@@ -72,7 +72,7 @@ int verify(enum verify_depth depth, double share)
 		.finding = on_finding,
 		.progress = on_progress,
 		.threads = 2,
-		.memory = memory,
+		.memory = memory_limit,
 	};
 	first = last = (struct told){0};
 	why = (struct err){0};

@@ -33,8 +33,8 @@ extern struct told first, last;
 extern uint64_t last_done, last_total;
 extern uint64_t cancel_after; /* bytes; UINT64_MAX: never */
 extern uint64_t seed;
-extern bool packed;     /* what `make` makes, as store_spec.packed, of weights */
-extern uint64_t memory; /* of verify_options */
+extern bool packed;           /* what `make` makes, as store_spec.packed, of weights */
+extern uint64_t memory_limit; /* of verify_options */
 
 void verify_setup(void);
 void verify_teardown(void);
