@@ -14,6 +14,7 @@ import fleet
 import prometheus
 from packages import need
 from launcher import TRAIN, Run, run, top
+from neighbours import neighbours
 from tap import Cases, equal, expect, has, until
 
 need("yaml")
@@ -80,10 +81,23 @@ def in_tables(page, column):
     return {name for row in rows for name in re.findall(r"`(\w+)`", row[column])}
 
 
+def address_of(daemon):
+    return re.search(r"metrics at http://([^/]+)/", until(lambda: "metrics at" in daemon.text() and daemon.text(), "http"))[1]
+
+
+def served_in_a_cluster():
+    with neighbours("ab", a=["--http", "127.0.0.1:0"]) as daemons:
+        families = prometheus.parse(get(address_of(daemons["a"]), "/metrics")[2])
+        prometheus.lint(families, "ckpt_")
+        equal(families["ckpt_node_up"].value("ckpt_node_up", node="b"), 1)
+        return set(families)
+
+
 @case("metrics and codes are those of the page")
 def _():
     page = (pathlib.Path(__file__).parents[2] / "docs" / "monitoring.md").read_text()
-    equal({name for name in in_tables(page, 1) if name.startswith("ckpt_")}, set(watched.metrics()), "metrics")
+    served = set(watched.metrics()) | served_in_a_cluster()
+    equal({name for name in in_tables(page, 1) if name.startswith("ckpt_")}, served, "metrics")
     code = (pathlib.Path(__file__).parents[2] / "ckptd" / "health.c").read_text()
     equal({name for name in in_tables(page, 1) if name.isupper()}, set(re.findall(r'=\s*\{"([A-Z_]+)",', code)), "codes")
 
@@ -200,7 +214,7 @@ def _():
     daemon = fleet.Daemon(options=["--http", "127.0.0.1:0", "--hang-timeout", 1000])
     try:
         daemon.start()
-        address = re.search(r"metrics at http://([^/]+)/", until(lambda: "metrics at" in daemon.text() and daemon.text(), "http"))[1]
+        address = address_of(daemon)
         ranks = Run("-n", 2, "--socket", daemon.socket, "--inject", "stop:rank=1:for=8s@step=30", "--", TRAIN, "--steps", 100000)
 
         def failing():
