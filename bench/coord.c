@@ -73,11 +73,25 @@ static void copy(void *arg, uint32_t node, struct step_id id)
 	told(arg);
 }
 
-static void seal(void *arg, uint32_t node, struct step_id id, const struct wbuf *manifest)
+static void write_part(void *arg, uint32_t node, struct step_id id, bool found)
+{
+	(void)node;
+	(void)id;
+	(void)found;
+	told(arg);
+}
+
+static void make(void *arg, struct step_id id)
+{
+	struct cluster *cluster = arg;
+	coord_made(cluster->coord, id, false);
+}
+
+static void seal(void *arg, struct step_id id, const struct wbuf *manifest)
 {
 	struct cluster *cluster = arg;
 	cluster->sealed = manifest->len;
-	coord_sealed(cluster->coord, (struct coord_from){node, 1}, id);
+	coord_sealed(cluster->coord, id);
 }
 
 static void die(const char *what)
@@ -109,6 +123,7 @@ static void commit(struct coord *c, uint32_t nnodes, struct step_id id)
 		coord_copied(c, (struct coord_from){n, 1}, id);
 	for (uint32_t n = 0; n < nnodes; n++)
 		coord_reached(c, (struct coord_from){n, 1}, id, LEVEL_CAPTURED);
+	coord_ready(c, (struct coord_from){0, 1}, id);
 	for (uint32_t n = 0; n < nnodes; n++)
 		coord_reached(c, (struct coord_from){n, 1}, id, LEVEL_REPLICATED);
 	for (uint32_t n = 0; n < nnodes; n++)
@@ -144,6 +159,8 @@ static double measure(uint32_t world, int runs)
 					       .joined = joined,
 					       .level = level,
 					       .copy = copy,
+					       .write = write_part,
+					       .make = make,
 					       .seal = seal};
 	if (coord_new("main", world, nnodes, 1, &cluster.orders, &cluster.coord))
 		die("no memory");
@@ -156,8 +173,8 @@ static double measure(uint32_t world, int runs)
 		double start = cpu_ms();
 		commit(cluster.coord, nnodes, (struct step_id){(uint64_t)i + 1, 1});
 		ms[i] = cpu_ms() - start;
-		if (cluster.told - before != 3ull * nnodes)
-			die("a level was not told to every node");
+		if (cluster.told - before != 4ull * nnodes)
+			die("a level, or that it is to write, was not told to every node");
 	}
 	coord_free(cluster.coord);
 	qsort(ms, (size_t)runs, sizeof(*ms), by_value);

@@ -1,4 +1,4 @@
-#include "chair.h"
+#include "chair_private.h"
 
 #include "base/cleanup.h"
 #include "base/clock.h"
@@ -10,24 +10,13 @@
 #include "replica.h"
 #include "roster.h"
 #include "seat.h"
+#include "tenure.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum { CHAIRS_MAX = 256, RECORD_RETRY_MS = 1000 };
-
-struct chair {
-	struct list link;
-	struct daemon *daemon;
-	char job[NAME_JOB_MAX];
-	bool spread;
-	struct coord_orders orders;
-	struct coord *coord;
-	struct epochs_record *record; /* on its way */
-	uint32_t recorded;
-	uint64_t retry_ns; /* 0: nothing has failed */
-};
 
 bool chair_here(const struct daemon *daemon)
 {
@@ -180,11 +169,47 @@ static void copy(void *arg, uint32_t node, struct step_id id)
 	give(arg, node, &(struct peer_order){.type = PEER_COPY, .save = {.id = id}});
 }
 
-static void seal(void *arg, uint32_t node, struct step_id id, const struct wbuf *manifest)
+static void pass(void *arg, uint32_t node, struct step_id id, int rc, const char *text)
+{
+	struct peer_order order = {.type = PEER_PASS, .save = {.id = id, .rc = rc}};
+	snprintf(order.save.text, sizeof(order.save.text), "%s", text);
+	give(arg, node, &order);
+}
+
+static void write_part(void *arg, uint32_t node, struct step_id id, bool found)
+{
+	give(arg, node, &(struct peer_order){.type = PEER_WRITE, .save = {.id = id, .flag = found}});
+}
+
+static void clear(void *arg, uint32_t node, struct step_id id, bool kept)
+{
+	give(arg, node, &(struct peer_order){.type = PEER_CLEAR, .save = {.id = id, .flag = kept}});
+}
+
+/* ---- directories ------------------------------------------------------------------------------------------------ */
+
+static void make(void *arg, struct step_id id)
 {
 	struct chair *chair = arg;
-	(void)node;
-	seat_seal(chair->daemon, chair->job, id, manifest);
+	sites_make(&chair->sites, id);
+}
+
+static void seal(void *arg, struct step_id id, const struct wbuf *manifest)
+{
+	struct chair *chair = arg;
+	sites_seal(&chair->sites, id, manifest);
+}
+
+static void drop(void *arg, struct step_id id, int rc, const char *why)
+{
+	struct chair *chair = arg;
+	sites_drop(&chair->sites, id, rc, why);
+}
+
+static void remove_dir(void *arg, struct step_id id)
+{
+	struct chair *chair = arg;
+	sites_remove(&chair->sites, id);
 }
 
 /* ---- the record of epochs -------------------------------------------------------------------------------------- */
@@ -222,24 +247,43 @@ static void persist(void *arg, uint32_t epoch, const char *reason)
 		recorded(chair, epoch, -ENOMEM, "no memory");
 }
 
+static void chair_free(struct chair *chair)
+{
+	epochs_forget(chair->record);
+	sites_free(&chair->sites);
+	coord_free(chair->coord);
+	tenure_give(chair->daemon, &chair->tenure);
+	list_remove(&chair->link);
+	free(chair);
+}
+
+void chair_end(struct chair *chair)
+{
+	if (chair->ended && !chair->sites.n)
+		chair_free(chair);
+}
+
+static void expire_sites(struct chair *chair)
+{
+	struct policy policy;
+	if (!chair->sites.n)
+		return;
+	sources_fill(chair->daemon->sources, SCOPE_JOB, chair->job, &policy);
+	sites_expire(&chair->sites, policy.stall_timeout_ms);
+}
+
 void chairs_tick(struct daemon *daemon, uint64_t now)
 {
-	list_for(node, &daemon->chairs) {
+	list_for_safe(node, &daemon->chairs) {
 		struct chair *chair = list_entry(node, struct chair, link);
 		if (chair->retry_ns && now >= chair->retry_ns)
 			persist(chair, coord_view(chair->coord).epoch, coord_reason(chair->coord));
+		expire_sites(chair);
+		chair_end(chair);
 	}
 }
 
 /* ---- life ------------------------------------------------------------------------------------------------------ */
-
-static void chair_free(struct chair *chair)
-{
-	epochs_forget(chair->record);
-	coord_free(chair->coord);
-	list_remove(&chair->link);
-	free(chair);
-}
 
 void chairs_free(struct daemon *daemon)
 {
@@ -247,42 +291,64 @@ void chairs_free(struct daemon *daemon)
 		chair_free(list_entry(node, struct chair, link));
 }
 
+static const struct coord_orders all_orders = {.persist = persist,
+					       .adopt = adopt,
+					       .raise = raise_epoch,
+					       .tell = tell,
+					       .turn_away = turn_away,
+					       .joined = joined,
+					       .look = look,
+					       .survey = survey,
+					       .fetch = fetch,
+					       .restored = restored,
+					       .refuse = refuse,
+					       .level = level,
+					       .fail = fail,
+					       .copy = copy,
+					       .pass = pass,
+					       .write = write_part,
+					       .clear = clear,
+					       .make = make,
+					       .seal = seal,
+					       .drop = drop,
+					       .remove = remove_dir};
+
+static int begin(struct chair *chair, uint32_t world, struct err *err)
+{
+	struct daemon *daemon = chair->daemon;
+	uint32_t epoch;
+	int rc = tenure_take(daemon, chair->job, &chair->tenure, err);
+	if (rc)
+		return rc;
+	rc = epochs_first(daemon, chair->job, &epoch, err);
+	if (rc)
+		return err_prefix(err, rc, "job '%s': no epoch can be chosen", chair->job);
+	chair->orders = all_orders;
+	chair->orders.arg = chair;
+	rc = coord_new(chair->job, world, chair->spread ? daemon->roster->n : 1, epoch, &chair->orders, &chair->coord);
+	if (rc)
+		return err_set(err, rc, "no memory for job '%s'", chair->job);
+	sites_init(&chair->sites, daemon->disk, daemon->root, chair->job, chair->coord);
+	return 0;
+}
+
 static int chair_new(struct daemon *daemon, const char *job, uint32_t world, bool spread, struct err *err)
 {
-	uint32_t epoch;
 	unsigned n = 0;
 	list_for(node, &daemon->chairs)
 		n++;
 	if (n >= CHAIRS_MAX)
 		return err_set(err, -EBUSY, "job '%s': %d jobs are coordinated here already", job, CHAIRS_MAX);
-	int rc = epochs_first(daemon, job, &epoch, err);
-	if (rc)
-		return err_prefix(err, rc, "job '%s': no epoch can be chosen", job);
 	struct chair *chair = calloc(1, sizeof(*chair));
 	if (!chair)
 		return err_set(err, -ENOMEM, "no memory for job '%s'", job);
 	*chair = (struct chair){.daemon = daemon, .spread = spread};
 	snprintf(chair->job, sizeof(chair->job), "%s", job);
-	chair->orders = (struct coord_orders){.arg = chair,
-					      .persist = persist,
-					      .adopt = adopt,
-					      .raise = raise_epoch,
-					      .tell = tell,
-					      .turn_away = turn_away,
-					      .joined = joined,
-					      .look = look,
-					      .survey = survey,
-					      .fetch = fetch,
-					      .restored = restored,
-					      .refuse = refuse,
-					      .level = level,
-					      .fail = fail,
-					      .copy = copy,
-					      .seal = seal};
-	rc = coord_new(job, world, spread ? daemon->roster->n : 1, epoch, &chair->orders, &chair->coord);
+	int rc = begin(chair, world, err);
 	if (rc) {
+		tenure_give(daemon, &chair->tenure);
 		free(chair);
-		return err_set(err, rc, "no memory for job '%s'", job);
+		return rc;
 	}
 	list_push(&daemon->chairs, &chair->link);
 	if (spread)
@@ -307,86 +373,18 @@ int chair_open(struct daemon *daemon, const char *job, uint32_t world, bool spre
 	return chair_new(daemon, job, world, spread, err);
 }
 
-/* ---- reports --------------------------------------------------------------------------------------------------- */
-
 /* All ranks have finished. A node that holds copies need not have had any. */
-static void end(struct chair *chair)
+void chair_over(struct chair *chair)
 {
 	struct peer_word word = {.epoch = coord_view(chair->coord).epoch};
 	for (uint32_t n = 0; chair->spread && chair->daemon->net && n < chair->daemon->roster->n; n++)
 		if (n == chair->daemon->self || net_is_up(chair->daemon->net, n))
 			give_word(chair, n, PEER_END, &word, "");
-	chair_free(chair);
+	chair->ended = true;
+	chair_end(chair);
 }
 
-static void leave(struct chair *chair, uint32_t node)
-{
-	if (coord_leave(chair->coord, node) && !coord_view(chair->coord).attending)
-		end(chair);
-}
-
-static void dispatch(struct chair *chair, struct coord_from from, const struct peer_report *r)
-{
-	struct coord *c = chair->coord;
-	switch (r->type) {
-	case PEER_ATTEND:
-		coord_attend(c, from.node, r->attend.nranks, r->attend.known);
-		return;
-	case PEER_LEAVE:
-		leave(chair, from.node);
-		return;
-	case PEER_WANT:
-		coord_want(c, from, r->rank.rank);
-		return;
-	case PEER_JOINING:
-		coord_joining(c, from, &r->joining);
-		return;
-	case PEER_NOT_JOINING:
-		coord_not_joining(c, from);
-		return;
-	case PEER_LOST:
-		coord_lost(c, from, r->rank.rank, r->rank.was_in, r->rank.why);
-		return;
-	case PEER_MISSING:
-		coord_missing(c, from, r->rank.rank);
-		return;
-	case PEER_RESTORING:
-		coord_restoring(c, from, r->step);
-		return;
-	case PEER_NOT_RESTORING:
-		coord_not_restoring(c, from);
-		return;
-	case PEER_FOUND:
-		coord_found(c, from, &r->found);
-		return;
-	case PEER_FETCHED:
-		coord_fetched(c, from, &r->save);
-		return;
-	case PEER_COPIED:
-		coord_copied(c, from, r->save.id);
-		return;
-	case PEER_REACHED:
-		coord_reached(c, from, r->save.id, r->save.level);
-		return;
-	case PEER_UNCOPIED:
-		coord_uncopied(c, from, r->save.id);
-		return;
-	case PEER_PREPARED:
-		coord_prepared(c, from, r->prepared.id, &r->prepared.part);
-		return;
-	case PEER_SEALED:
-		coord_sealed(c, from, r->save.id);
-		return;
-	case PEER_FAILED:
-		coord_failed(c, from, r->save.id, r->save.rc, r->save.text);
-		return;
-	case PEER_FORGOT:
-		coord_forgot(c, from.node, r->save.id);
-		return;
-	default:
-		return;
-	}
-}
+/* ---- reports --------------------------------------------------------------------------------------------------- */
 
 static void refuse_attendance(struct daemon *daemon, uint32_t node, const char *job, int rc, const struct err *err)
 {
@@ -408,7 +406,7 @@ void chair_report(struct daemon *daemon, uint32_t node, bool spread, const struc
 	}
 	struct chair *chair = find(daemon, r->job);
 	if (chair)
-		dispatch(chair, (struct coord_from){.node = spread ? node : 0, .epoch = r->epoch}, r);
+		chair_hear(chair, (struct coord_from){.node = spread ? node : 0, .epoch = r->epoch}, r);
 }
 
 void chair_knows(struct daemon *daemon, const char *job, enum coord_witness witness, uint32_t epoch)
@@ -431,4 +429,15 @@ struct coord_view chair_view(const struct daemon *daemon, const char *job)
 {
 	const struct chair *chair = find(daemon, job);
 	return chair ? coord_view(chair->coord) : (struct coord_view){0};
+}
+
+bool chair_has(const struct daemon *daemon, const char *job)
+{
+	return find(daemon, job) != NULL;
+}
+
+bool chair_busy(const struct daemon *daemon, const char *job)
+{
+	const struct chair *chair = find(daemon, job);
+	return chair && chair->sites.n;
 }

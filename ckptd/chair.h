@@ -30,6 +30,10 @@ void chairs_node_down(struct daemon *daemon, uint32_t node, const char *why);
 void chairs_tick(struct daemon *daemon, uint64_t now);
 void chairs_free(struct daemon *daemon);
 
+/* The job is coordinated here. */
+bool chair_has(const struct daemon *daemon, const char *job);
+/* Directories of checkpoints are being made, written or cleared away. */
+bool chair_busy(const struct daemon *daemon, const char *job);
 /* epoch 0: there is none. */
 struct coord_view chair_view(const struct daemon *daemon, const char *job);
 

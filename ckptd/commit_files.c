@@ -253,23 +253,30 @@ void commit_write_text(struct commit *c, const char *name, const struct wbuf *te
 	writer_start(w);
 }
 
-const char *commit_made_name(struct commit *c, uint32_t i, char dst[NAME_FILE_MAX])
+/* The names that it may have made, one by one; NULL after the last. */
+static const char *made_name(const struct commit *c, uint32_t i, char dst[NAME_FILE_MAX])
 {
 	static void (*const names[])(uint32_t, uint32_t, const char *, uint32_t, char *) = {name_data, name_packed,
 											    name_sidecar};
 	enum { NAMES = sizeof(names) / sizeof(names[0]) };
-	if (i < NAMES * c->nfiles) {
-		const struct commit_file *f = &c->cfiles[i / NAMES];
-		const struct layout_file *lf = &f->rank->mem->layout.files[f->file];
-		names[i % NAMES](f->rank->mem->table->reg.rank, c->world, lf->group, lf->part, dst);
-		return dst;
-	}
-	i -= NAMES * c->nfiles;
-	if (i == 0) {
+	if (i == NAMES * c->nfiles) {
 		name_node(c->node, dst);
 		return dst;
 	}
-	return i == 1 ? MANIFEST_TMP : i == 2 ? NAME_MANIFEST : NULL;
+	if (i > NAMES * c->nfiles)
+		return NULL;
+	const struct commit_file *f = &c->cfiles[i / NAMES];
+	const struct layout_file *lf = &f->rank->mem->layout.files[f->file];
+	names[i % NAMES](f->rank->mem->table->reg.rank, c->world, lf->group, lf->part, dst);
+	return dst;
+}
+
+bool commit_remove_next(struct commit *c)
+{
+	const char *name = made_name(c, c->remove_at++, c->writer.name);
+	if (name)
+		commit_submit(c, (struct disk_op){.kind = DISK_UNLINK, .dir = c->dir, .name = name});
+	return name != NULL;
 }
 
 int commit_collect_files(struct commit *c)

@@ -4,8 +4,6 @@
 
 #include "commit.h"
 
-#define MANIFEST_TMP ".MANIFEST.json.tmp"
-
 /* The machine (commit.c): an operation of the current state has ended. */
 void commit_advance(struct commit *c, int64_t result);
 /* Keeps the first error and its sentence. */
@@ -13,19 +11,10 @@ void commit_fail(struct commit *c, int rc, const char *what);
 void commit_set_state(struct commit *c, enum commit_state state);
 /* One operation of the current state: commit_advance with its result. */
 void commit_submit(struct commit *c, struct disk_op op);
-/* Nobody waits for it; not disk_close_file(), which would run other completions in the middle of this one. */
-void commit_close_handle(struct commit *c, int file);
 
-void commit_unlink(struct commit *c, const char *name);
-
-/* Out of the way, and away (commit_aside.c). */
-void commit_move_aside(struct commit *c);
-void commit_remove_next(struct commit *c);
-void commit_removed_one(struct commit *c);
-
-/* A manifest that is there already (commit_found.c). */
+/* Its own manifest that is there already (commit_found.c). */
+void commit_open_found(struct commit *c);
 void commit_read_found(struct commit *c);
-void commit_found_read(struct commit *c, int64_t result);
 /* 0, or -EEXIST when it is not what this commit would write. */
 int commit_compare_found(struct commit *c);
 
@@ -52,7 +41,7 @@ int commit_write_packed(struct commit *c, struct commit_file *f);
 
 /* Writes a small file; commit_advance when it has ended. */
 void commit_write_text(struct commit *c, const char *name, const struct wbuf *text);
-/* The names that this commit may have made, one by one; NULL after the last. */
-const char *commit_made_name(struct commit *c, uint32_t i, char dst[NAME_FILE_MAX]);
+/* Deletes what this commit may have written, name by name; commit_advance after each. False: that was the last. */
+bool commit_remove_next(struct commit *c);
 
 #endif

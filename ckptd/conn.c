@@ -205,7 +205,7 @@ static void greet(struct client *c, uint32_t seq)
 	const struct config *config = &c->conns->daemon->config;
 	struct wire_welcome m = {.protocol = WIRE_PROTOCOL,
 				 .epoch = c->job ? c->job->epoch : 0,
-				 .storage = config->store && !(c->job && c->job->spread),
+				 .storage = config->store != NULL,
 				 .peers = c->job && copies_wanted(c->job)};
 	const struct roster *roster = c->conns->daemon->roster;
 	snprintf(m.node, sizeof(m.node), "%s", config->node);

@@ -10,7 +10,11 @@
  *   restore  ── all wait ──► LOOK (at memory, copies, storage) ── all have found ──► FETCH ── all have it ──► restored
  *                                   ▲ nothing is left: refused              │ cannot be had: the next best
  *   copies   ── shown: captured, and those of an earlier save are made, or cannot be ──► COPY ── all held ──► shown: replicated
- *   save     ── all captured ──► shown ── all prepared ──► the first node writes MANIFEST.json ──► durable ── read back ──► verified */
+ *   save     ── all captured ──► shown                                                              durable ── read back ──► verified
+ *            ── one wants it written ──► MAKE ── made ──► WRITE ── all prepared ──► SEAL (MANIFEST.json) ──► ▲
+ *            ── anything fails ──► DROP ── out of the way ──► CLEAR ── all have deleted what they wrote ──► REMOVE
+ *
+ * MAKE, SEAL, DROP and REMOVE go to the coordinator's own daemon, which alone makes, names and removes directories (site.h). */
 #ifndef CKPTD_COORD_H
 #define CKPTD_COORD_H
 
@@ -72,8 +76,20 @@ struct coord_orders {
 	void (*fail)(void *arg, uint32_t node, struct step_id id, int rc, const char *text);
 	/* Make copies of this node's part of a save on other nodes: coord_reached, or coord_uncopied. Those of an earlier one may go. */
 	void (*copy)(void *arg, uint32_t node, struct step_id id);
-	/* All are prepared: this node writes MANIFEST.json (coord_sealed). */
-	void (*seal)(void *arg, uint32_t node, struct step_id id, const struct wbuf *manifest);
+	/* It stays in memory, and why. */
+	void (*pass)(void *arg, uint32_t node, struct step_id id, int rc, const char *text);
+	/* The directory is there: the node writes its part into it (coord_prepared). found: a checkpoint is in it, which is compared. */
+	void (*write)(void *arg, uint32_t node, struct step_id id, bool found);
+	/* What the node wrote of a save that has failed is deleted, unless it is to be kept (coord_cleared). */
+	void (*clear)(void *arg, uint32_t node, struct step_id id, bool kept);
+	/* For the coordinator's daemon. Makes the directory (coord_made). */
+	void (*make)(void *arg, struct step_id id);
+	/* All are prepared: writes MANIFEST.json (coord_sealed). */
+	void (*seal)(void *arg, struct step_id id, const struct wbuf *manifest);
+	/* Gives it up (coord_left). */
+	void (*drop)(void *arg, struct step_id id, int rc, const char *why);
+	/* Nobody writes to it any more, or deletes from it. */
+	void (*remove)(void *arg, struct step_id id);
 };
 
 /* orders live as long as the coordinator. epoch: one that was never given out. -ENOMEM. */
@@ -120,13 +136,26 @@ void coord_copied(struct coord *c, struct coord_from from, struct step_id id);
 void coord_reached(struct coord *c, struct coord_from from, struct step_id id, enum level_shown level);
 /* Copies of the node's part could not be made. Should they be after all (coord_reached) before others are ordered, it is not too late. */
 void coord_uncopied(struct coord *c, struct coord_from from, struct step_id id);
+/* The node of rank 0 decides what is written, and in which order (queue.h): its turn has come, or it stays in memory. What has stayed may
+ * still have its turn later. */
+void coord_ready(struct coord *c, struct coord_from from, struct step_id id);
+void coord_passed(struct coord *c, struct coord_from from, struct step_id id, int rc, const char *text);
 void coord_prepared(struct coord *c, struct coord_from from, struct step_id id, const struct peer_part *part);
-/* MANIFEST.json stands. */
-void coord_sealed(struct coord *c, struct coord_from from, struct step_id id);
 /* The node's part of a save has failed: it fails everywhere. */
 void coord_failed(struct coord *c, struct coord_from from, struct step_id id, int rc, const char *text);
+/* The node has nothing in the directory of a save that has failed. */
+void coord_cleared(struct coord *c, uint32_t node, struct step_id id);
 /* The node knows nothing of the save any more. When none does it may be made anew, should it have failed. */
 void coord_forgot(struct coord *c, uint32_t node, struct step_id id);
+
+/* From the coordinator's daemon. The directory is there; found: with a MANIFEST.json. */
+void coord_made(struct coord *c, struct step_id id, bool found);
+/* MANIFEST.json stands. */
+void coord_sealed(struct coord *c, struct step_id id);
+/* The directory cannot be made, or MANIFEST.json not written: the save fails everywhere. */
+void coord_spoiled(struct coord *c, struct step_id id, int rc, const char *text);
+/* What failed is out of the way. kept: or nobody knows, so that nothing of it may be deleted. */
+void coord_left(struct coord *c, struct step_id id, bool kept);
 
 struct coord_view {
 	uint32_t epoch, entered, world, attending;

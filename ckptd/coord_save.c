@@ -1,5 +1,5 @@
-/* How far each save has come: a level is shown only when true for every rank, and MANIFEST.json is written only when every node has
- * written and fsynced what it vouches for. */
+/* How far each save has come: a level is shown only when true for every rank; MANIFEST.json is written only when every node has written
+ * and fsynced what it vouches for, and nothing is deleted before the directory is out of the way. */
 #include "coord_private.h"
 
 #include "base/cleanup.h"
@@ -8,17 +8,28 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { LEVEL_END = LEVEL_VERIFIED + 1, SAID_PREPARED = LEVEL_END, SAID_COPIED, SAID_FORGOT, SAID_END };
+enum { LEVEL_END = LEVEL_VERIFIED + 1, SAID_PREPARED = LEVEL_END, SAID_COPIED, SAID_CLEARED, SAID_FORGOT, SAID_END };
+
+/* Its directory, as the coordinator's daemon was ordered and has answered. */
+enum place {
+	PLACE_NONE = 0,
+	PLACE_MAKING,
+	PLACE_MADE,
+	PLACE_SEALING,
+	PLACE_DROPPED, /* it has failed, and what is in it stays until it is out of the way */
+	PLACE_LEFT,    /* it is: the nodes delete what they wrote */
+};
 
 struct coord_save {
 	struct list link;
 	struct step_id id;
 	bool failed;
 	bool copied; /* every rank had copied it while the epoch lasted: it stays so when a node is lost */
+	enum place place;
 	enum level_shown shown;
 	uint32_t ranks[SAID_END]; /* of the nodes that have said so: by level, SAID_… */
 	struct peer_part *parts;  /* by node, once one is prepared, until it is durable or has failed */
-	uint8_t said[];           /* by node: bits of the same */
+	uint16_t said[];          /* by node: bits of the same */
 };
 
 static struct coord_save *save_of(struct list *node)
@@ -55,7 +66,7 @@ static struct coord_save *find_or_make(struct coord *c, struct step_id id)
 	struct coord_save *s = find(c, id, &after);
 	if (s)
 		return s;
-	s = calloc(1, sizeof(*s) + c->nnodes);
+	s = calloc(1, sizeof(*s) + c->nnodes * sizeof(s->said[0]));
 	if (!s)
 		return NULL;
 	s->id = id;
@@ -69,7 +80,10 @@ static struct coord_save *hear(struct coord *c, struct coord_from from, struct s
 	struct coord_save *s = coord_current(c, from) ? find_or_make(c, id) : NULL;
 	if (!s || !s->failed)
 		return s;
+	bool written = s->place == PLACE_DROPPED; /* else it has nothing there, or has been told what to do with it */
 	c->orders->fail(c->orders->arg, from.node, id, -ECANCELED, "this save has failed on another node");
+	if (!written)
+		c->orders->clear(c->orders->arg, from.node, id, true);
 	return NULL;
 }
 
@@ -82,15 +96,28 @@ static void order_level(struct coord *c, struct step_id id, enum level_shown lev
 			c->orders->level(c->orders->arg, n, id, level);
 }
 
+static void order_clear(struct coord *c, struct step_id id, bool kept)
+{
+	for (uint32_t n = 0; n < c->nnodes; n++)
+		if (c->nodes[n].ranks)
+			c->orders->clear(c->orders->arg, n, id, kept);
+}
+
 static void fail(struct coord *c, struct coord_save *s, int rc, const char *text)
 {
 	struct step_id id = s->id;
+	bool is_there = s->place != PLACE_NONE;
 	s->failed = true;
+	s->place = is_there ? PLACE_DROPPED : PLACE_NONE;
 	free(s->parts);
 	s->parts = NULL;
 	for (uint32_t n = 0; n < c->nnodes; n++)
 		if (c->nodes[n].ranks)
 			c->orders->fail(c->orders->arg, n, id, rc, text);
+	if (is_there)
+		c->orders->drop(c->orders->arg, id, rc, text);
+	else
+		order_clear(c, id, true);
 }
 
 static void show(struct coord *c, struct coord_save *s, enum level_shown level)
@@ -131,7 +158,7 @@ static bool take(const struct coord *c, struct coord_save *s, uint32_t node, uns
 {
 	if (!(s->said[node] & 1u << what))
 		s->ranks[what] += c->nodes[node].ranks;
-	s->said[node] |= (uint8_t)(1u << what);
+	s->said[node] |= (uint16_t)(1u << what);
 	return s->ranks[what] == c->world;
 }
 
@@ -197,16 +224,38 @@ static int build(const struct coord *c, const struct coord_save *s, struct wbuf 
 static void seal(struct coord *c, struct coord_save *s)
 {
 	AUTO_WBUF struct wbuf manifest = {0};
+	if (s->place != PLACE_MADE || s->ranks[SAID_PREPARED] != c->world)
+		return;
 	int rc = build(c, s, &manifest);
 	if (rc) {
 		fail(c, s, rc, "no memory for the manifest");
 		return;
 	}
-	coord_each(c, n)
-	{
-		c->orders->seal(c->orders->arg, n, s->id, &manifest);
+	s->place = PLACE_SEALING;
+	c->orders->seal(c->orders->arg, s->id, &manifest);
+}
+
+static void make(struct coord *c, struct coord_save *s)
+{
+	if (s->place != PLACE_NONE || s->shown >= LEVEL_DURABLE)
 		return;
-	}
+	s->place = PLACE_MAKING;
+	c->orders->make(c->orders->arg, s->id);
+}
+
+void coord_ready(struct coord *c, struct coord_from from, struct step_id id)
+{
+	struct coord_save *s = hear(c, from, id);
+	if (s)
+		make(c, s);
+}
+
+void coord_passed(struct coord *c, struct coord_from from, struct step_id id, int rc, const char *text)
+{
+	struct coord_save *s = hear(c, from, id);
+	for (uint32_t n = 0; s && n < c->nnodes; n++)
+		if (c->nodes[n].ranks && n != from.node)
+			c->orders->pass(c->orders->arg, n, id, rc, text);
 }
 
 void coord_prepared(struct coord *c, struct coord_from from, struct step_id id, const struct peer_part *part)
@@ -221,22 +270,95 @@ void coord_prepared(struct coord *c, struct coord_from from, struct step_id id, 
 		return;
 	}
 	s->parts[from.node] = *part;
-	if (take(c, s, from.node, SAID_PREPARED))
-		seal(c, s);
+	take(c, s, from.node, SAID_PREPARED);
+	make(c, s); /* by order of an earlier life of the coordinator */
+	seal(c, s);
 }
 
-void coord_sealed(struct coord *c, struct coord_from from, struct step_id id)
-{
-	struct coord_save *s = hear(c, from, id);
-	if (s && s->shown < LEVEL_DURABLE)
-		show(c, s, LEVEL_DURABLE);
-}
-
+/* Who is prepared has given its word for good: once all have, none can take it back. */
 void coord_failed(struct coord *c, struct coord_from from, struct step_id id, int rc, const char *text)
 {
 	struct coord_save *s = coord_current(c, from) ? find_or_make(c, id) : NULL;
+	if (s && s->failed && s->place != PLACE_DROPPED)
+		c->orders->clear(c->orders->arg, from.node, id, true); /* it has not heard of that, or of the failure */
+	else if (s && !s->failed && s->place != PLACE_SEALING)
+		fail(c, s, rc, text);
+}
+
+/* ---- its directory --------------------------------------------------------------------------------------------- */
+
+void coord_made(struct coord *c, struct step_id id, bool found)
+{
+	struct list *after;
+	struct coord_save *s = find(c, id, &after);
+	if (!s || s->place != PLACE_MAKING)
+		return;
+	s->place = PLACE_MADE;
+	for (uint32_t n = 0; n < c->nnodes; n++)
+		if (c->nodes[n].ranks)
+			c->orders->write(c->orders->arg, n, id, found);
+	s = find(c, id, &after);
+	if (s)
+		seal(c, s);
+}
+
+void coord_sealed(struct coord *c, struct step_id id)
+{
+	struct list *after;
+	struct coord_save *s = find(c, id, &after);
+	if (!s || s->place != PLACE_SEALING)
+		return;
+	s->place = PLACE_NONE;
+	show(c, s, LEVEL_DURABLE);
+}
+
+void coord_spoiled(struct coord *c, struct step_id id, int rc, const char *text)
+{
+	struct list *after;
+	struct coord_save *s = find(c, id, &after);
 	if (s && !s->failed)
 		fail(c, s, rc, text);
+}
+
+static void free_forgotten(struct coord *c, struct coord_save *s)
+{
+	if (s->ranks[SAID_FORGOT] == c->attending && s->place == PLACE_NONE)
+		free_save(s);
+}
+
+static void remove_cleared(struct coord *c, struct coord_save *s)
+{
+	struct step_id id = s->id;
+	if (s->place != PLACE_LEFT || s->ranks[SAID_CLEARED] != c->attending)
+		return;
+	s->place = PLACE_NONE;
+	free_forgotten(c, s);
+	c->orders->remove(c->orders->arg, id);
+}
+
+void coord_left(struct coord *c, struct step_id id, bool kept)
+{
+	struct list *after;
+	struct coord_save *s = find(c, id, &after);
+	if (!s || s->place != PLACE_DROPPED) {
+		c->orders->remove(c->orders->arg, id);
+		return;
+	}
+	s->place = PLACE_LEFT;
+	order_clear(c, id, kept);
+	s = find(c, id, &after);
+	if (s)
+		remove_cleared(c, s); /* where nobody has a part in it any more */
+}
+
+void coord_cleared(struct coord *c, uint32_t node, struct step_id id)
+{
+	struct list *after;
+	struct coord_save *s = find(c, id, &after);
+	if (!s || s->place != PLACE_LEFT)
+		return;
+	take(c, s, node, SAID_CLEARED);
+	remove_cleared(c, s);
 }
 
 void coord_forgot(struct coord *c, uint32_t node, struct step_id id)
@@ -246,8 +368,7 @@ void coord_forgot(struct coord *c, uint32_t node, struct step_id id)
 	if (!s)
 		return;
 	take(c, s, node, SAID_FORGOT);
-	if (s->ranks[SAID_FORGOT] == c->attending)
-		free_save(s);
+	free_forgotten(c, s);
 }
 
 /* ---- epochs ---------------------------------------------------------------------------------------------------- */
@@ -281,16 +402,22 @@ static void unsay(const struct coord *c, struct coord_save *s, uint32_t node)
 	s->said[node] = 0;
 }
 
-/* A commit that others have their part of cannot be completed. */
+/* A commit that others have their part of cannot be completed, unless all of them are there. */
 void coord_saves_leave(struct coord *c, uint32_t node)
 {
+	uint32_t left = c->attending - c->nodes[node].ranks;
 	for (struct list *it = c->saves.next; it != &c->saves;) {
 		struct coord_save *s = save_of(it);
+		struct step_id id = s->id;
 		it = it->next;
 		unsay(c, s, node);
-		if (s->ranks[SAID_FORGOT] && s->ranks[SAID_FORGOT] == c->attending - c->nodes[node].ranks) {
+		if (s->place == PLACE_LEFT && s->ranks[SAID_CLEARED] == left) {
+			s->place = PLACE_NONE;
+			c->orders->remove(c->orders->arg, id);
+		}
+		if (s->place == PLACE_NONE && s->ranks[SAID_FORGOT] && s->ranks[SAID_FORGOT] == left) {
 			free_save(s);
-		} else if (s->parts) {
+		} else if (s->place == PLACE_MAKING || s->place == PLACE_MADE) {
 			fail(c, s, -ENODEV, "a node was lost before it was on storage");
 			it = c->saves.next; /* whoever was told may have forgotten others */
 		}

@@ -9,6 +9,7 @@
 #include "job.h"
 #include "readback.h"
 #include "sweep.h"
+#include "tenure.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -37,6 +38,7 @@ struct gc {
 	enum gc_state state;
 	struct gc_plan *plan;
 	int job_dir;
+	int tenure; /* of the plan's job, where nobody coordinates it here */
 	size_t at;
 	bool synced;
 	uint64_t paid_ns; /* what was swept before has its pause, too */
@@ -157,6 +159,7 @@ static void end_round(struct gc *gc)
 		want_again(gc, gc->plan);
 	gc_plan_free(gc->plan);
 	gc->plan = NULL;
+	tenure_give(gc->daemon, &gc->tenure);
 	gc->state = GC_IDLE;
 }
 
@@ -353,9 +356,13 @@ static bool start_round(struct gc *gc, const struct wish *w)
 	const struct job *job = w->job[0] ? job_find(gc->daemon, w->job) : NULL;
 	if (w->retain && job && !recover_idle(&job->recover))
 		return false;
-	struct gc_plan *p = calloc(1, sizeof(*p));
-	if (!p)
+	if (!tenure_to_remove(gc->daemon, w->job, &gc->tenure))
 		return true;
+	struct gc_plan *p = calloc(1, sizeof(*p));
+	if (!p) {
+		tenure_give(gc->daemon, &gc->tenure);
+		return true;
+	}
 	p->store = gc->daemon->config.store;
 	snprintf(p->job, sizeof(p->job), "%s", w->job);
 	p->retain = w->retain;
@@ -452,7 +459,7 @@ int gc_new(struct daemon *daemon, struct gc **out, struct err *err)
 	if (!gc)
 		return err_set(err, -ENOMEM, "no memory to collect what is to go");
 	gc->daemon = daemon;
-	gc->job_dir = -1;
+	gc->job_dir = gc->tenure = -1;
 	list_init(&gc->wishes);
 	int rc = pool_new(1, &gc->pool, err);
 	if (rc) {

@@ -222,6 +222,8 @@ static int start(struct server *s, struct err *err)
 	if (!rc)
 		rc = pool_new(1, &s->daemon.reader, err);
 	if (!rc)
+		rc = peers_find(&s->daemon, err);
+	if (!rc)
 		rc = startup_store(&s->daemon, &s->lock, err);
 	if (!rc)
 		rc = peers_open(&s->daemon, err);

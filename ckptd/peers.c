@@ -48,6 +48,8 @@ static int take_report(struct daemon *d, unsigned node, uint16_t type, const voi
 	int rc = peer_report_decode(type, body, len, &report, err);
 	if (!rc)
 		chair_report(d, node, true, &report);
+	if (!rc)
+		seat_turn(d, report.job);
 	return rc;
 }
 
@@ -58,6 +60,7 @@ static int take_order(struct daemon *d, uint16_t type, const void *body, size_t 
 	if (rc)
 		return rc;
 	seat_obey(d, &order);
+	seat_turn(d, order.job);
 	peer_order_free(&order);
 	return 0;
 }
@@ -131,14 +134,16 @@ static int open_replica(struct daemon *d, struct err *err)
 	return replica_new(&config, &d->replica) ? err_set(err, -ENOMEM, "no memory for copies") : 0;
 }
 
+int peers_find(struct daemon *d, struct err *err)
+{
+	return d->config.cluster ? find_self(d, err) : 0;
+}
+
 int peers_open(struct daemon *d, struct err *err)
 {
 	const struct config *config = &d->config;
 	if (!config->cluster)
 		return 0;
-	int rc = find_self(d, err);
-	if (rc)
-		return rc;
 	const struct net_events events = {on_up, on_down, on_message, d};
 	const struct net_config net = {
 		.roster = d->roster,
@@ -146,7 +151,7 @@ int peers_open(struct daemon *d, struct err *err)
 		.provider = setting_find(SCOPE_NODE, "fabric-provider")->choices[config->fabric_provider],
 		.key_file = config->cluster_key,
 		.peer_timeout_ns = config->peer_timeout_ms * CLOCK_NS_PER_MS};
-	rc = net_new(&net, &events, &d->net, err);
+	int rc = net_new(&net, &events, &d->net, err);
 	if (!rc)
 		rc = open_replica(d, err);
 	if (!rc && !loop_watch(d->loop, net_event_fd(d->net), EPOLLIN, on_net, d))

@@ -7,7 +7,9 @@
 
 #include <stdint.h>
 
-/* Opens daemon->roster, daemon->net and daemon->replica and has the loop watch them; without the setting `cluster` there are none. */
+/* Reads daemon->roster, and who we are in it; without the setting `cluster` there is none. */
+int peers_find(struct daemon *daemon, struct err *err);
+/* Opens daemon->net and daemon->replica and has the loop watch them; without the setting `cluster` there are none. */
 int peers_open(struct daemon *daemon, struct err *err);
 /* At each tick: what the net only counts is said, copies go on. */
 void peers_tick(struct daemon *daemon, uint64_t now);

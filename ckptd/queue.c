@@ -57,7 +57,7 @@ static void promote(struct saves *saves, struct snapshot *s)
 
 void queue_finish(struct saves *saves)
 {
-	if (!all_finished(saves->job))
+	if (!saves_decide(saves) || !all_finished(saves->job))
 		return;
 	struct snapshot *newest = saves_in_memory(saves, UINT64_MAX);
 	bool lost = saves->until_due + 1 < saves->job->policy.persist_every;
@@ -72,6 +72,10 @@ int queue_flush(struct saves *saves, struct step_id *id, struct err *err)
 {
 	if (saves->daemon->root < 0)
 		return err_set(err, -EINVAL, "this daemon has no store: start ckptd with --store");
+	if (!saves_decide(saves))
+		return err_set(err, -EINVAL,
+			       "job %s: what is written is decided on the node of rank 0: ask the ckptd there",
+			       saves->job->name);
 	struct snapshot *newest = saves_in_memory(saves, UINT64_MAX);
 	if (!newest)
 		return err_set(err, -ENOENT, "job %s has no snapshot that is complete in memory", saves->job->name);

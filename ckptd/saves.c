@@ -5,6 +5,7 @@
 #include "base/failpoint.h"
 #include "base/log.h"
 #include "catalog.h"
+#include "chair.h"
 #include "daemon.h"
 #include "gc.h"
 #include "halt.h"
@@ -161,6 +162,7 @@ void saves_follow(struct saves *saves)
 		if (s->state == SNAPSHOT_OPEN)
 			give_up_skipped(saves, s);
 		snapshot_follow(s);
+		saves_say_again(saves, s);
 	}
 	saves_pump(saves);
 }
@@ -175,8 +177,15 @@ static void data_written(struct commit *c)
 
 static void commit_prepared(struct commit *c)
 {
-	const struct snapshot *s = c->arg;
-	seat_prepared(s->saves->job, s->id, &c->part);
+	struct snapshot *s = c->arg;
+	saves_prepared(s->saves, s);
+}
+
+static void commit_failed(struct commit *c)
+{
+	struct snapshot *s = c->arg;
+	s->saves->failed++;
+	snapshot_fail(s, c->rc, "%s", c->err.text);
 }
 
 static void commit_done(struct commit *c)
@@ -184,13 +193,10 @@ static void commit_done(struct commit *c)
 	struct snapshot *s = c->arg;
 	struct saves *saves = s->saves;
 	saves->committing = NULL;
-	if (c->rc) {
-		saves->failed++;
-		snapshot_fail(s, c->rc, "%s", c->err.text);
-	} else {
+	if (c->rc)
+		saves_cleared(saves, s->id);
+	else
 		parent_take(&saves->parent, c);
-		seat_sealed(saves->job, s->id);
-	}
 	saves_pump(saves);
 }
 
@@ -216,6 +222,7 @@ static int start_commit(struct saves *saves, struct snapshot *s)
 	c->digests_ready = s->state >= SNAPSHOT_CAPTURED;
 	c->data_written = data_written;
 	c->prepared = commit_prepared;
+	c->failed = commit_failed;
 	c->done = commit_done;
 	c->arg = s;
 	snprintf(c->job, sizeof(c->job), "%s", saves->job->name);
@@ -238,13 +245,23 @@ bool saves_wants_commit(const struct snapshot *s)
 	       (s->state == SNAPSHOT_COPIED || s->state == SNAPSHOT_CAPTURED);
 }
 
-/* The disk writes one snapshot at a time. */
+bool saves_decide(const struct saves *saves)
+{
+	return !saves->job->spread || job_rank(saves->job, 0);
+}
+
+/* The disk writes one snapshot at a time: the one that was ordered, else the one that is chosen here. */
 static void pump_commit(struct saves *saves)
 {
-	struct snapshot *next = queue_next(saves);
+	struct snapshot *ordered = saves_ordered(saves);
+	struct snapshot *next = ordered || !saves_decide(saves) ? ordered : queue_next(saves);
 	int rc = next ? start_commit(saves, next) : 0;
 	if (rc)
 		snapshot_fail(next, rc, "cannot start the commit: %s", err_name(rc));
+	else if (ordered)
+		commit_write(next->commit, saves->ordered_found);
+	else if (next)
+		saves_ready(saves, next);
 }
 
 /* ---- read-back ------------------------------------------------------------------------------------------------- */
@@ -326,6 +343,8 @@ static void pump_verify(struct saves *saves)
 
 void saves_pump(struct saves *saves)
 {
+	if (saves->reporting)
+		return; /* whoever reports goes on with what he reports of */
 	pump_commit(saves);
 	pump_verify(saves);
 	saves_reclaim(saves);
@@ -342,6 +361,12 @@ static const char *phase_text(uint32_t phase)
 	return phase && phase < sizeof(texts) / sizeof(texts[0]) ? texts[phase] : "is late";
 }
 
+/* Who is prepared waits for the others, as long as it takes. */
+static bool may_stall(const struct commit *c)
+{
+	return c->state != COMMIT_DONE && c->state != COMMIT_PREPARED;
+}
+
 static void expire(struct saves *saves, struct snapshot *s, uint64_t now)
 {
 	const struct policy *policy = &saves->job->policy;
@@ -350,9 +375,11 @@ static void expire(struct saves *saves, struct snapshot *s, uint64_t now)
 	if ((s->state == SNAPSHOT_OPEN || s->state == SNAPSHOT_COPIED) && now - s->opened_ns > save_ns)
 		snapshot_fail(s, -ETIMEDOUT, "not captured within %lu ms: rank %u %s",
 			      (unsigned long)policy->save_timeout_ms, s->late_rank, phase_text(s->late_phase));
-	else if (s->commit && s->commit->state != COMMIT_DONE && now - s->commit->progress_ns > stall_ns)
+	else if (s->commit && may_stall(s->commit) && now - s->commit->progress_ns > stall_ns)
 		snapshot_fail(s, -ETIMEDOUT, "storage made no progress for %lu ms (commit state %s)",
 			      (unsigned long)policy->stall_timeout_ms, commit_state_name(s->commit->state));
+	if (s->commit && s->commit->state == COMMIT_STOPPED && now - s->commit->progress_ns > 2 * stall_ns)
+		commit_clear(s->commit, true); /* nobody says what is to become of it */
 }
 
 void saves_expire(struct saves *saves)
@@ -394,7 +421,7 @@ bool saves_busy(const struct saves *saves)
 
 bool saves_at_work(const struct saves *saves)
 {
-	if (saves->committing || saves->verifying)
+	if (saves->committing || saves->verifying || chair_busy(saves->daemon, saves->job->name))
 		return true;
 	list_for(node, &saves->snapshots)
 		if (!snapshot_idle(snapshot_of(node)))

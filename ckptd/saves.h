@@ -19,9 +19,12 @@ struct saves {
 	uint32_t begun_epoch;        /* the last epoch in which a save was begun */
 	struct snapshot *committing; /* one at a time: they share one disk */
 	struct verify_item *verifying;
-	struct bucket bucket; /* the job's limit of writes */
-	struct parent parent; /* what the next commit may link to */
-	uint64_t until_due;   /* saves to storage that are passed over before one is written (queue.h) */
+	struct bucket bucket;   /* the job's limit of writes */
+	struct parent parent;   /* what the next commit may link to */
+	uint64_t until_due;     /* saves to storage that are passed over before one is written (queue.h) */
+	struct step_id ordered; /* to be written next, by order; epoch 0: none */
+	bool ordered_found;
+	unsigned reporting; /* the coordinator hears of a failure: nothing is started or forgotten meanwhile */
 	uint64_t committed, failed, verified; /* counts, for status */
 };
 
@@ -38,11 +41,13 @@ void saves_expire(struct saves *saves);
 /* A new epoch: what is not complete on every rank is given up, before anybody is told. */
 void saves_poison(struct saves *saves, uint32_t epoch);
 
-/* The coordinator's orders: a level is true for every rank of the job; the save has failed on another node; all nodes have written
- * their parts, this one writes MANIFEST.json. */
+/* The coordinator's orders: a level is true for every rank of the job; the save has failed; its directory is there, and the local part
+ * is written into it, or, where a checkpoint was found, compared; it stays in memory; what was written of one that has failed goes, unless it is kept. */
 void saves_level(struct saves *saves, struct step_id id, enum level_shown level);
 void saves_fail(struct saves *saves, struct step_id id, int rc, const char *text);
-void saves_seal(struct saves *saves, struct step_id id, const struct wbuf *manifest);
+void saves_pass(struct saves *saves, struct step_id id, int rc, const char *text);
+void saves_write(struct saves *saves, struct step_id id, bool found);
+void saves_clear(struct saves *saves, struct step_id id, bool kept);
 
 /* Some that are older than the epoch: see snapshot_undecided. */
 bool saves_undecided(const struct saves *saves);
@@ -58,6 +63,8 @@ void saves_drop(struct saves *saves, struct snapshot *s);
 /* Enters slots that the daemon filled itself (from storage): complete, in memory. slots: one per local rank. */
 int saves_adopt(struct saves *saves, struct step_id id, const uint32_t *slots);
 
+/* Whether the policies of what is written are applied here: on the node of rank 0. */
+bool saves_decide(const struct saves *saves);
 bool saves_busy(const struct saves *saves);    /* captures or digests are under way: follow closely */
 bool saves_at_work(const struct saves *saves); /* a worker or the disk uses something of it */
 bool saves_idle(const struct saves *saves);    /* nothing runs, no commit and no read-back is wanted */
@@ -69,8 +76,12 @@ void saves_report(struct saves *saves, const struct snapshot *s, int rc);
 /* What the coordinator is told of it. */
 void saves_copied(struct saves *saves, const struct snapshot *s);
 void saves_digested(struct saves *saves, struct snapshot *s);
+void saves_ready(struct saves *saves, struct snapshot *s);
+void saves_prepared(struct saves *saves, struct snapshot *s);
+void saves_passed(struct saves *saves, const struct snapshot *s, int rc);
 void saves_failed(struct saves *saves, const struct snapshot *s, int rc);
-bool saves_are_copied(const struct saves *saves);                             /* to other nodes */
+bool saves_are_copied(const struct saves *saves); /* to other nodes */
+void saves_cleared(struct saves *saves, struct step_id id);
 const struct memory *saves_memory(const struct saves *saves, uint32_t index); /* the rank's arena now */
 uint32_t saves_rank(const struct saves *saves, uint32_t index);               /* its number in the world */
 

@@ -31,9 +31,41 @@ void saves_digested(struct saves *saves, struct snapshot *s)
 		seat_reached(saves->job, s->id, LEVEL_CAPTURED);
 }
 
+/* A failure towards storage alone: on other nodes it may not be known that the policies keep it in memory. */
+void saves_passed(struct saves *saves, const struct snapshot *s, int rc)
+{
+	if (saves->reporting)
+		return;
+	if (saves->job->spread && saves_decide(saves))
+		seat_passed(saves->job, s->id, rc, s->err.text);
+	else if (saves->job->spread)
+		saves_failed(saves, s, rc);
+}
+
+void saves_ready(struct saves *saves, struct snapshot *s)
+{
+	s->said = saves->job->epoch;
+	seat_ready(saves->job, s->id);
+}
+
+void saves_prepared(struct saves *saves, struct snapshot *s)
+{
+	s->said = saves->job->epoch;
+	seat_prepared(saves->job, s->id, &s->commit->part);
+}
+
 void saves_failed(struct saves *saves, const struct snapshot *s, int rc)
 {
+	if (saves->reporting)
+		return; /* it is the coordinator who has said so */
+	saves->reporting++;
 	seat_failed(saves->job, s->id, rc, s->err.text);
+	saves->reporting--;
+}
+
+void saves_cleared(struct saves *saves, struct step_id id)
+{
+	seat_cleared(saves->job, id);
 }
 
 /* ---- orders ---------------------------------------------------------------------------------------------------- */
@@ -54,13 +86,17 @@ static void tell_durable(const struct saves *saves, const struct snapshot *s, co
 static void set_durable(struct saves *saves, struct snapshot *s)
 {
 	const struct commit *c = s->commit;
+	if (s->state >= SNAPSHOT_DURABLE && s->verified_elsewhere)
+		seat_reached(saves->job, s->id, LEVEL_VERIFIED); /* to a coordinator that was restarted */
 	if (s->state != SNAPSHOT_CAPTURED || !c)
 		return;
 	saves->committed++;
 	s->durable_ns = clock_now();
 	snapshot_set_state(s, SNAPSHOT_DURABLE);
 	copies_durable(&saves->job->copies, s->id);
-	s->verify_queued = saves->job->policy.verify;
+	bool verify = saves->job->policy.verify;
+	s->verify_queued = verify && saves_decide(saves);
+	s->verified_elsewhere = verify && !s->verify_queued;
 	tell_durable(saves, s, c);
 	catalog_committed(saves->daemon->catalog, saves->job->name, s->id, c->bytes, (uint32_t)c->files,
 			  saves->job->world);
@@ -68,6 +104,9 @@ static void set_durable(struct saves *saves, struct snapshot *s)
 	if (!s->verify_queued)
 		gc_want(saves->daemon->gc, saves->job);
 	halt_durable(saves->job);
+	commit_end(s->commit);
+	if (s->verified_elsewhere) /* one node reads all of it, for all */
+		seat_reached(saves->job, s->id, LEVEL_VERIFIED);
 }
 
 static void set_verified(struct saves *saves, struct snapshot *s)
@@ -112,15 +151,92 @@ void saves_level(struct saves *saves, struct step_id id, enum level_shown level)
 void saves_fail(struct saves *saves, struct step_id id, int rc, const char *text)
 {
 	struct snapshot *s = saves_find(saves, id);
+	if (!step_compare(saves->ordered, id))
+		saves->ordered = (struct step_id){0};
+	saves->reporting++;
 	if (s)
 		snapshot_fail(s, rc, "%s", text);
 	else
 		seat_forgot(saves->job, id);
+	saves->reporting--;
 }
 
-void saves_seal(struct saves *saves, struct step_id id, const struct wbuf *manifest)
+void saves_pass(struct saves *saves, struct step_id id, int rc, const char *text)
 {
 	struct snapshot *s = saves_find(saves, id);
-	if (s && s->commit)
-		commit_seal(s->commit, manifest);
+	if (!s || s->commit || s->state != SNAPSHOT_CAPTURED)
+		return;
+	saves->reporting++; /* the coordinator knows */
+	s->passed_over = rc == -EOPNOTSUPP;
+	snapshot_fail(s, rc, "%s", text);
+	saves->reporting--;
+}
+
+/* It may not have been begun here; but what is over, or older than what was begun, never will be. */
+static void refuse_order(struct saves *saves, struct step_id id)
+{
+	saves->ordered = (struct step_id){0};
+	seat_failed(saves->job, id, -ENODATA, "this node does not have it in memory");
+}
+
+void saves_write(struct saves *saves, struct step_id id, bool found)
+{
+	struct snapshot *s = saves_find(saves, id);
+	if (s && s->commit && s->commit->state == COMMIT_ASK) {
+		commit_write(s->commit, found);
+		return;
+	}
+	if (s && s->commit && !s->commit->rc && s->commit->state >= COMMIT_PREPARED) {
+		saves_prepared(
+			saves,
+			s); /* to an earlier life of the coordinator, which may have died before it could say what became of it */
+		return;
+	}
+	saves->ordered = id;
+	saves->ordered_found = found;
+	if (!s && id.epoch != saves->job->epoch)
+		refuse_order(saves, id);
+	saves_pump(saves);
+}
+
+struct snapshot *saves_ordered(struct saves *saves)
+{
+	struct snapshot *s = saves->ordered.epoch ? saves_find(saves, saves->ordered) : NULL;
+	if (!s || saves->committing || (s->state != SNAPSHOT_COPIED && s->state != SNAPSHOT_CAPTURED && !s->rc))
+		return NULL;
+	if (s->rc || s->damaged || (s->storage_rc && !s->passed_over)) {
+		refuse_order(saves, s->id);
+		return NULL;
+	}
+	saves->ordered = (struct step_id){0};
+	s->heir = !s->to_storage || s->passed_over;
+	s->to_storage = s->due = true;
+	s->storage_rc = 0;
+	return s;
+}
+
+void saves_clear(struct saves *saves, struct step_id id, bool kept)
+{
+	struct snapshot *s = saves_find(saves, id);
+	if (s && s->commit && s->commit->state != COMMIT_DONE)
+		commit_clear(s->commit, kept);
+	else
+		saves_cleared(saves, id);
+}
+
+/* ---- what still holds ------------------------------------------------------------------------------------------ */
+
+/* What was said in an epoch that was over was not heard. */
+void saves_say_again(struct saves *saves, struct snapshot *s)
+{
+	const struct commit *c = s->commit;
+	if (!c || s->said == saves->job->epoch || !saves->job->epoch)
+		return;
+	s->said = saves->job->epoch;
+	if (c->state == COMMIT_ASK)
+		saves_ready(saves, s);
+	else if (c->state == COMMIT_PREPARED)
+		saves_prepared(saves, s);
+	else if (c->state == COMMIT_STOPPED)
+		saves_failed(saves, s, c->rc);
 }

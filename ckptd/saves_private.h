@@ -22,6 +22,10 @@ struct snapshot *saves_find(struct saves *saves, struct step_id id);
 void saves_insert(struct saves *saves, struct snapshot *s);
 /* It is to be written, and nobody has begun to. */
 bool saves_wants_commit(const struct snapshot *s);
+/* What the coordinator has ordered to be written, once it can be. NULL: nothing. */
+struct snapshot *saves_ordered(struct saves *saves);
+/* In a new epoch: how far its commit is. */
+void saves_say_again(struct saves *saves, struct snapshot *s);
 /* Gives back the slots that nobody needs, forgets the snapshots that have ended (reclaim.c). */
 void saves_reclaim(struct saves *saves);
 

@@ -181,9 +181,19 @@ void seat_prepared(const struct job *job, struct step_id id, const struct peer_p
 	say(job, &(struct peer_report){.type = PEER_PREPARED, .prepared = {.id = id, .part = *part}});
 }
 
-void seat_sealed(const struct job *job, struct step_id id)
+void seat_ready(const struct job *job, struct step_id id)
 {
-	say_save(job, PEER_SEALED, id, 0, "");
+	say_save(job, PEER_READY, id, 0, "");
+}
+
+void seat_passed(const struct job *job, struct step_id id, int rc, const char *text)
+{
+	say_save(job, PEER_PASSED, id, rc, text);
+}
+
+void seat_cleared(const struct job *job, struct step_id id)
+{
+	say_save(job, PEER_CLEARED, id, 0, "");
 }
 
 void seat_failed(const struct job *job, struct step_id id, int rc, const char *text)
@@ -303,14 +313,23 @@ void seat_obey(struct daemon *daemon, const struct peer_order *order)
 	case PEER_COPY:
 		copies_order(&job->copies, order->save.id);
 		return;
+	case PEER_PASS:
+		saves_pass(&job->saves, order->save.id, order->save.rc, order->save.text);
+		return;
+	case PEER_WRITE:
+		saves_write(&job->saves, order->save.id, order->save.flag);
+		return;
+	case PEER_CLEAR:
+		saves_clear(&job->saves, order->save.id, order->save.flag);
+		return;
 	default:
 		return;
 	}
 }
 
-void seat_seal(struct daemon *daemon, const char *name, struct step_id id, const struct wbuf *manifest)
+void seat_turn(struct daemon *daemon, const char *name)
 {
 	struct job *job = job_find(daemon, name);
 	if (job)
-		saves_seal(&job->saves, id, manifest);
+		saves_pump(&job->saves);
 }

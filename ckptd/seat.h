@@ -31,13 +31,15 @@ void seat_copied(const struct job *job, struct step_id id);
 void seat_reached(const struct job *job, struct step_id id, enum level_shown level);
 void seat_uncopied(const struct job *job, struct step_id id);
 void seat_prepared(const struct job *job, struct step_id id, const struct peer_part *part);
-void seat_sealed(const struct job *job, struct step_id id);
+void seat_ready(const struct job *job, struct step_id id);
+void seat_passed(const struct job *job, struct step_id id, int rc, const char *text);
+void seat_cleared(const struct job *job, struct step_id id);
 void seat_failed(const struct job *job, struct step_id id, int rc, const char *text);
 void seat_forgot(const struct job *job, struct step_id id);
 
 /* An order of the coordinator. */
 void seat_obey(struct daemon *daemon, const struct peer_order *order);
-/* All nodes have written their parts: MANIFEST.json is to be written here. */
-void seat_seal(struct daemon *daemon, const char *job, struct step_id id, const struct wbuf *manifest);
+/* Goes on with what a message of another node has changed. */
+void seat_turn(struct daemon *daemon, const char *job);
 
 #endif

@@ -313,6 +313,8 @@ void snapshot_fail(struct snapshot *s, int rc, const char *fmt, ...)
 	snapshot_publish(s);
 	if (s->rc || s->commit)
 		saves_failed(s->saves, s, rc);
+	else
+		saves_passed(s->saves, s, rc);
 }
 
 bool snapshot_is_captured(const struct snapshot *s)
@@ -391,8 +393,9 @@ void snapshot_publish(struct snapshot *s)
 		s->late_phase = late_captured(s);
 		s->late_rank = 0;
 	} else if (s->state == SNAPSHOT_DURABLE) {
-		s->late_phase =
-			s->verify_queued ? LATE_VERIFY : LATE_NOBODY; /* the level that is left will come, or never */
+		s->late_phase = s->verify_queued || s->verified_elsewhere
+					? LATE_VERIFY
+					: LATE_NOBODY; /* the level that is left will come, or never */
 		s->late_rank = 0;
 	}
 	struct level level = {.id = s->id,

@@ -62,8 +62,10 @@ struct snapshot {
 	struct commit_rank *commit_ranks;
 	bool slots_on_disk; /* the disk no longer reads the slots */
 	bool verify_queued;
-	uint32_t told; /* the epoch in which the coordinator heard that the local parts are captured */
+	bool verified_elsewhere; /* will be: another node reads it back */
+	uint32_t told;           /* the epoch in which the coordinator heard that the local parts are captured */
 	uint64_t told_ns;
+	uint32_t said;  /* the epoch in which the coordinator heard how far its commit is */
 	bool proven;    /* an earlier life of this daemon has shown that it is captured on every rank */
 	bool damaged;   /* its copy in memory no longer matches its digests */
 	unsigned works; /* digest items in flight */

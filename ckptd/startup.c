@@ -5,12 +5,14 @@
 #include "base/failpoint.h"
 #include "base/log.h"
 #include "catalog.h"
+#include "chair.h"
 #include "gc.h"
 #include "job.h"
 #include "manager.h"
 #include "scrub.h"
 #include "store/denied.h"
 #include "store/repo.h"
+#include "tenure.h"
 
 #include <stddef.h>
 #include <stdio.h>
@@ -41,6 +43,17 @@ static int move_aside(struct daemon *d, const struct checkpoint_ref *ref, struct
 	return 0;
 }
 
+/* Of what belongs to another daemon, that one knows whether it is being written. */
+static int move_aside_own(struct daemon *d, const struct checkpoint_ref *ref, struct err *err)
+{
+	int tenure, rc = tenure_take(d, ref->job, &tenure, err);
+	if (rc)
+		return rc == -EBUSY ? 0 : rc;
+	rc = move_aside(d, ref, err);
+	tenure_give(d, &tenure);
+	return rc;
+}
+
 static int clean_up(struct daemon *d, struct err *err)
 {
 	struct repo repo;
@@ -55,7 +68,7 @@ static int clean_up(struct daemon *d, struct err *err)
 	repo_close(&repo);
 	for (size_t i = 0; !rc && i < n; i++)
 		if (refs[i].state == CHECKPOINT_PARTIAL)
-			rc = move_aside(d, &refs[i], err);
+			rc = move_aside_own(d, &refs[i], err);
 	return rc;
 }
 
@@ -80,10 +93,12 @@ int startup_store(struct daemon *d, int *lock, struct err *err)
 		rc = disk_new(d->config.store, &d->disk, &d->root, err);
 	if (rc || !d->config.store)
 		return rc;
-	*lock = disk_lock(d->disk, d->root, REPO_LOCK);
+	/* The daemons of a cluster share it, each job of it belongs to one (tenure.h); one in no cluster has it alone. */
+	*lock = (d->config.cluster ? disk_share : disk_lock)(d->disk, d->root, REPO_LOCK);
 	if (*lock == -EWOULDBLOCK)
-		return err_set(err, *lock, "another ckptd has the store %s (it holds %s/%s)", d->config.store,
-			       d->config.store, REPO_LOCK);
+		return err_set(err, *lock, "another ckptd%s has the store %s (it holds %s/%s)",
+			       d->config.cluster ? ", which is in no cluster," : "", d->config.store, d->config.store,
+			       REPO_LOCK);
 	if (*lock < 0) {
 		err_set(err, *lock, "cannot lock %s/%s: %s", d->config.store, REPO_LOCK, err_name(*lock));
 		return denied_dir(d->disk, d->root, *lock, err);
@@ -91,9 +106,9 @@ int startup_store(struct daemon *d, int *lock, struct err *err)
 	rc = clean_up(d, err);
 	if (!rc)
 		rc = gc_new(d, &d->gc, err);
-	if (!rc)
+	if (!rc && chair_here(d)) /* of a store that is shared, one is enough */
 		rc = scrub_new(d, &d->scrub, err);
-	if (!rc)
+	if (!rc && chair_here(d))
 		open_catalog(d);
 	return rc;
 }

@@ -21,7 +21,9 @@ static const char *const names[PEER_ORDER_END] = {
 	[PEER_REACHED] = "REACHED",
 	[PEER_UNCOPIED] = "UNCOPIED",
 	[PEER_PREPARED] = "PREPARED",
-	[PEER_SEALED] = "SEALED",
+	[PEER_READY] = "READY",
+	[PEER_PASSED] = "PASSED",
+	[PEER_CLEARED] = "CLEARED",
 	[PEER_FAILED] = "FAILED",
 	[PEER_FORGOT] = "FORGOT",
 	[PEER_ADOPT] = "ADOPT",
@@ -37,6 +39,9 @@ static const char *const names[PEER_ORDER_END] = {
 	[PEER_LEVEL] = "LEVEL",
 	[PEER_FAIL] = "FAIL",
 	[PEER_COPY] = "COPY",
+	[PEER_PASS] = "PASS",
+	[PEER_WRITE] = "WRITE",
+	[PEER_CLEAR] = "CLEAR",
 };
 
 const char *peer_coord_name(uint16_t type)
@@ -146,6 +151,7 @@ static void put_save(struct wbuf *out, const struct peer_save *m)
 {
 	put_id(out, m->id);
 	wbuf_u8(out, (uint8_t)m->level);
+	wbuf_u8(out, m->flag);
 	wbuf_u32(out, (uint32_t)m->rc);
 	wbuf_str(out, m->text);
 }
@@ -154,6 +160,7 @@ static void get_save(struct rbuf *r, struct peer_save *m)
 {
 	m->id = get_id(r);
 	m->level = rbuf_u8(r);
+	m->flag = get_bool(r);
 	m->rc = (int32_t)rbuf_u32(r);
 	get_text(r, m->text, sizeof(m->text));
 }
@@ -202,7 +209,9 @@ int peer_report_encode(const struct peer_report *m, struct wbuf *out)
 	case PEER_COPIED:
 	case PEER_REACHED:
 	case PEER_UNCOPIED:
-	case PEER_SEALED:
+	case PEER_READY:
+	case PEER_PASSED:
+	case PEER_CLEARED:
 	case PEER_FAILED:
 	case PEER_FORGOT:
 		put_save(out, &m->save);
@@ -245,7 +254,9 @@ static void get_report(struct rbuf *r, struct peer_report *m)
 	case PEER_COPIED:
 	case PEER_REACHED:
 	case PEER_UNCOPIED:
-	case PEER_SEALED:
+	case PEER_READY:
+	case PEER_PASSED:
+	case PEER_CLEARED:
 	case PEER_FAILED:
 	case PEER_FORGOT:
 		get_save(r, &m->save);
@@ -285,7 +296,9 @@ static int check_report(const struct peer_report *m, struct err *err)
 	case PEER_COPIED:
 	case PEER_REACHED:
 	case PEER_UNCOPIED:
-	case PEER_SEALED:
+	case PEER_READY:
+	case PEER_PASSED:
+	case PEER_CLEARED:
 	case PEER_FAILED:
 	case PEER_FORGOT:
 		return check_save(m->type, &m->save, err);
@@ -332,6 +345,9 @@ int peer_order_encode(const struct peer_order *m, struct wbuf *out)
 	case PEER_LEVEL:
 	case PEER_FAIL:
 	case PEER_COPY:
+	case PEER_PASS:
+	case PEER_WRITE:
+	case PEER_CLEAR:
 		put_save(out, &m->save);
 		break;
 	default:
@@ -365,6 +381,9 @@ static void get_order(struct rbuf *r, struct peer_order *m)
 	case PEER_LEVEL:
 	case PEER_FAIL:
 	case PEER_COPY:
+	case PEER_PASS:
+	case PEER_WRITE:
+	case PEER_CLEAR:
 		get_save(r, &m->save);
 		return;
 	default:
@@ -400,6 +419,9 @@ static int check_order(const struct peer_order *m, struct err *err)
 	case PEER_LEVEL:
 	case PEER_FAIL:
 	case PEER_COPY:
+	case PEER_PASS:
+	case PEER_WRITE:
+	case PEER_CLEAR:
 		return check_save(m->type, &m->save, err);
 	default:
 		return check_word(m->type, &m->word, err);

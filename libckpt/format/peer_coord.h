@@ -68,11 +68,13 @@ struct peer_part {
 	uint64_t bytes, stored, files; /* of data files; what they hold, and take */
 };
 
-/* Of one snapshot: FETCHED, COPIED, REACHED, UNCOPIED, SEALED, FAILED, FORGOT; LEVEL, FAIL, COPY. */
+/* Of one snapshot: FETCHED, COPIED, REACHED, UNCOPIED, READY, PASSED, FAILED, CLEARED, FORGOT; LEVEL, FAIL, COPY, PASS,
+ * WRITE, CLEAR. */
 struct peer_save {
 	struct step_id id;
 	uint32_t
 		level; /* REACHED, LEVEL: enum level_shown; FETCHED: enum wire_source, the lowest rung that a part came from */
+	bool flag;                /* WRITE: a checkpoint is there already; CLEAR: what was written is kept */
 	int32_t rc;               /* FETCHED, FAILED, FAIL: 0 or -errno */
 	char text[WIRE_TEXT_MAX]; /* why; FETCHED without an error: what was passed over */
 };

@@ -134,6 +134,8 @@ int disk_stat_at(struct disk *d, int dir, const char *name, struct disk_stat *st
 int disk_list(struct disk *d, int dir, int (*fn)(void *arg, const char *name), void *arg);
 /* An exclusive advisory lock on a file (created when missing); the handle holds it until closed. -EWOULDBLOCK: held by another. */
 int disk_lock(struct disk *d, int dir, const char *name);
+/* One that others may share, but nobody has for himself alone. */
+int disk_share(struct disk *d, int dir, const char *name);
 /* Free and total bytes of the file system. */
 int disk_space(struct disk *d, int dir, uint64_t *free_bytes, uint64_t *total_bytes);
 

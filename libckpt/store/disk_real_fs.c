@@ -55,17 +55,28 @@ int disk_list(struct disk *d, int dir, int (*fn)(void *arg, const char *name), v
 	}
 }
 
-int disk_lock(struct disk *d, int dir, const char *name)
+static int lock_file(int dir, const char *name, int how)
 {
-	(void)d;
 	AUTO_CLOSE int fd = openat(dir, name, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644);
 	if (fd < 0)
 		return -errno;
 	int rc;
 	do {
-		rc = flock(fd, LOCK_EX | LOCK_NB);
+		rc = flock(fd, how | LOCK_NB);
 	} while (rc < 0 && errno == EINTR);
 	return rc < 0 ? -errno : steal_fd(&fd);
+}
+
+int disk_lock(struct disk *d, int dir, const char *name)
+{
+	(void)d;
+	return lock_file(dir, name, LOCK_EX);
+}
+
+int disk_share(struct disk *d, int dir, const char *name)
+{
+	(void)d;
+	return lock_file(dir, name, LOCK_SH);
 }
 
 int disk_space(struct disk *d, int dir, uint64_t *free_bytes, uint64_t *total_bytes)

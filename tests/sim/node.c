@@ -2,6 +2,7 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "chair.h"
 #include "config/file.h"
 #include "gc.h"
 #include "loop.h"
@@ -80,6 +81,7 @@ static void tear_down(struct node *node)
 	scrub_free(d->scrub);
 	list_for_safe(it, &d->jobs)
 		job_free(list_entry(it, struct job, link));
+	chairs_free(d);
 	packing_free(&d->packing);
 	disk_free(d->disk);
 	loop_free(d->loop);
@@ -139,8 +141,11 @@ static void turn(struct node *node)
 	else if (what < 7) {
 		gc_poll(node->daemon.gc);
 		gc_tick(node->daemon.gc);
-	} else if (node->job && !job_tick(node->job))
-		node->job = NULL;
+	} else {
+		chairs_tick(&node->daemon, clock_now());
+		if (node->job && !job_tick(node->job))
+			node->job = NULL;
+	}
 	clock_advance(rng_below(world_rng(), 3 * CLOCK_NS_PER_MS));
 }
 

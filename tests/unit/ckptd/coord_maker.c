@@ -10,6 +10,7 @@ struct coord *coord;
 static struct coord_orders orders;
 struct told told[NODES];
 uint32_t surveys;
+struct place place;
 static uint32_t persisted;
 bool slow_record;
 
@@ -128,13 +129,59 @@ static void on_copy(void *arg, uint32_t node, struct step_id id)
 	told[node].copied = id;
 }
 
-static void on_seal(void *arg, uint32_t node, struct step_id id, const struct wbuf *manifest)
+static void on_pass(void *arg, uint32_t node, struct step_id id, int rc, const char *text)
 {
 	(void)arg;
 	(void)id;
-	told[node].seals++;
-	snprintf(told[node].manifest, sizeof(told[node].manifest), "%.*s", (int)manifest->len,
-		 (const char *)manifest->data);
+	(void)text;
+	told[node].passed = rc;
+}
+
+static void on_write(void *arg, uint32_t node, struct step_id id, bool found)
+{
+	(void)arg;
+	(void)id;
+	told[node].writes++;
+	told[node].found = found;
+}
+
+static void on_clear(void *arg, uint32_t node, struct step_id id, bool kept)
+{
+	(void)arg;
+	(void)id;
+	told[node].clears++;
+	told[node].kept = kept;
+}
+
+static void on_make(void *arg, struct step_id id)
+{
+	(void)arg;
+	(void)id;
+	place.made++;
+}
+
+static void on_seal(void *arg, struct step_id id, const struct wbuf *manifest)
+{
+	(void)arg;
+	(void)id;
+	place.sealed++;
+	snprintf(place.manifest, sizeof(place.manifest), "%.*s", (int)manifest->len, (const char *)manifest->data);
+}
+
+static void on_drop(void *arg, struct step_id id, int rc, const char *why)
+{
+	(void)arg;
+	(void)id;
+	(void)why;
+	cr_expect_lt(rc, 0);
+	place.dropped++;
+}
+
+static void on_remove(void *arg, struct step_id id)
+{
+	(void)arg;
+	(void)id;
+	place.removed++;
 }
 
 struct coord_from from(uint32_t node)
@@ -148,6 +195,7 @@ void coord_maker_setup(void)
 	persisted = surveys = 0;
 	slow_record = false;
 	memset(told, 0, sizeof(told));
+	memset(&place, 0, sizeof(place));
 	orders = (struct coord_orders){.persist = on_persist,
 				       .adopt = on_adopt,
 				       .raise = on_raise,
@@ -162,7 +210,13 @@ void coord_maker_setup(void)
 				       .level = on_level,
 				       .fail = on_fail,
 				       .copy = on_copy,
-				       .seal = on_seal};
+				       .pass = on_pass,
+				       .write = on_write,
+				       .clear = on_clear,
+				       .make = on_make,
+				       .seal = on_seal,
+				       .drop = on_drop,
+				       .remove = on_remove};
 	cr_assert_eq(coord_new("main", WORLD, NODES, 1, &orders, &coord), 0);
 	for (uint32_t n = 0; n < NODES; n++) {
 		coord_attend(coord, n, EACH, 0);

@@ -15,9 +15,16 @@ extern struct told {
 	enum level_shown level;
 	struct peer_choice choice;
 	struct peer_bring bring;
-	uint32_t seals;
-	char text[WIRE_TEXT_MAX], why[WIRE_TEXT_MAX], manifest[4096];
+	uint32_t writes, clears;
+	int passed;
+	bool found, kept;
+	char text[WIRE_TEXT_MAX], why[WIRE_TEXT_MAX];
 } told[NODES];
+/* What the coordinator's own daemon was ordered. */
+extern struct place {
+	uint32_t made, sealed, dropped, removed;
+	char manifest[4096];
+} place;
 
 extern bool slow_record; /* an epoch is recorded by record(), not at once */
 void record(uint32_t epoch);

@@ -3,6 +3,7 @@
 #include "base/cleanup.h"
 #include "commit.h"
 #include "format/make_registration.h"
+#include "site.h"
 
 #include <criterion/criterion.h>
 #include <dirent.h>
@@ -97,8 +98,17 @@ unsigned open_descriptors(void)
 	return n;
 }
 
-void maker_seal(struct commit *c)
+/* ---- a node that is alone ------------------------------------------------------------------------------------- */
+
+struct alone {
+	struct commit *commit, *last; /* NULL: it is done */
+	struct site *site;            /* the same */
+	void (*done)(struct commit *c);
+};
+
+static void seal(struct commit *c)
 {
+	const struct alone *alone = c->arg;
 	struct manifest m = {.id = c->id,
 			     .world = c->world,
 			     .bytes = c->part.bytes,
@@ -109,5 +119,89 @@ void maker_seal(struct commit *c)
 	m.nodes = &c->part.node;
 	memcpy(m.job, c->job, sizeof(m.job));
 	cr_assert_eq(manifest_encode(&m, &text), 0);
-	commit_seal(c, &text);
+	site_seal(alone->site, &text);
+}
+
+static void commit_failed(struct commit *c)
+{
+	const struct alone *alone = c->arg;
+	site_drop(alone->site, c->rc, c->err.text);
+}
+
+static void commit_over(struct commit *c)
+{
+	struct alone *alone = c->arg;
+	alone->commit = NULL;
+	if (alone->site) {
+		site_remove(alone->site);
+		return;
+	}
+	alone->done(c);
+	free(alone);
+}
+
+static void site_made(struct site *s)
+{
+	const struct alone *alone = s->arg;
+	commit_write(alone->commit, s->found);
+}
+
+static void site_sealed(struct site *s)
+{
+	const struct alone *alone = s->arg;
+	commit_end(alone->commit);
+}
+
+static void site_failed(struct site *s)
+{
+	const struct alone *alone = s->arg;
+	commit_abort(alone->commit, s->rc, s->err.text);
+}
+
+static void site_left(struct site *s)
+{
+	const struct alone *alone = s->arg;
+	commit_clear(alone->commit, s->kept);
+}
+
+static void site_over(struct site *s)
+{
+	struct alone *alone = s->arg;
+	struct commit *c = alone->last;
+	site_free(s);
+	alone->site = NULL;
+	if (alone->commit)
+		return; /* whose handles are still being closed */
+	alone->done(c);
+	free(alone);
+}
+
+const struct site *maker_site(const struct commit *c)
+{
+	const struct alone *alone = c->arg;
+	return alone->site;
+}
+
+void maker_commit(struct commit *c)
+{
+	struct alone *alone = calloc(1, sizeof(*alone));
+	struct site *s = calloc(1, sizeof(*s));
+	cr_assert(alone && s);
+	*alone = (struct alone){.commit = c, .last = c, .site = s, .done = c->done};
+	c->arg = alone;
+	c->prepared = seal;
+	c->failed = commit_failed;
+	c->done = commit_over;
+	s->disk = c->disk;
+	s->root = c->root;
+	s->id = c->id;
+	s->made = site_made;
+	s->sealed = site_sealed;
+	s->failed = site_failed;
+	s->left = site_left;
+	s->done = site_over;
+	s->arg = alone;
+	memcpy(s->job, c->job, sizeof(s->job));
+	cr_assert_eq(commit_start(c), 0);
+	site_start(s);
 }

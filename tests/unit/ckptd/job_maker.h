@@ -21,8 +21,11 @@ struct table *maker_table(struct registration *reg);
 /* Open descriptors of this process. */
 unsigned open_descriptors(void);
 
-/* For commit.prepared: the node is the only one, and MANIFEST.json is written at once. */
+/* Starts a commit whose node is the only one, with its site. done comes when both have ended. */
 struct commit;
-void maker_seal(struct commit *c);
+struct site;
+void maker_commit(struct commit *c);
+/* Until done. NULL: it has ended. */
+const struct site *maker_site(const struct commit *c);
 
 #endif

@@ -6,6 +6,7 @@
 #include "base/failpoint.h"
 #include "job_maker.h"
 #include "scratch.h"
+#include "site.h"
 #include "store/verify.h"
 
 #include <criterion/criterion.h>
@@ -72,9 +73,8 @@ static struct commit *start(bool digests_ready)
 			     .ranks = ranks,
 			     .digests_ready = digests_ready,
 			     .data_written = on_written,
-			     .prepared = maker_seal,
 			     .done = on_done};
-	cr_assert_eq(commit_start(c), 0);
+	maker_commit(c);
 	return c;
 }
 
@@ -177,12 +177,12 @@ Test(commit, one_that_is_given_up_while_it_waits_leaves_nothing)
 
 Test(commit, given_up_at_any_instant_it_ends_and_leaves_nothing_committed)
 {
-	for (int polls = 0; polls < 60; polls++) {
+	for (int polls = 0; polls < 100; polls++) {
 		finished = 0;
 		struct commit *c = start(true);
 		for (int i = 0; i < polls && !finished; i++)
 			disk_poll(disk, clock_deadline(CLOCK_NS_PER_S));
-		bool too_late = finished || c->state >= COMMIT_ASIDE;
+		bool too_late = finished || c->state >= COMMIT_STOPPED;
 		commit_abort(c, -ECANCELED, "given up");
 		run();
 		bool committed = found(CHECKPOINT_COMMITTED);
@@ -284,7 +284,7 @@ Test(commit, a_foreign_manifest_is_not_taken_for_its_own)
 	char dir[SCRATCH_MAX + 64], name[NAME_DIR_MAX];
 	uint64_t deadline = clock_deadline(WAIT_S * CLOCK_NS_PER_S);
 	struct commit *c = start(true);
-	while (c->state != COMMIT_MANIFEST && clock_now() < deadline)
+	while (maker_site(c)->state != SITE_MANIFEST && clock_now() < deadline)
 		disk_poll(disk, deadline);
 	name_dir(id, name);
 	snprintf(dir, sizeof(dir), "%s/main/%s", path, name);
@@ -305,11 +305,13 @@ Test(commit, what_is_given_up_is_cleared_away_although_an_answer_is_lost)
 
 /* Those that are passed on the way of every commit. */
 static const char *const on_the_way[] = {
-	"commit.job_dir",   "commit.open_job",  "commit.mkdir",     "commit.open_dir", "commit.data",
-	"commit.digests",   "commit.sidecars",  "commit.node",      "commit.sync_dir", "commit.sync_job",
-	"commit.sync_root", "commit.prepared",  "commit.manifest",  "commit.link",     "commit.unlink_tmp",
-	"commit.sync_link", "disk.write",       "disk.fsync",       "disk.truncate",   "disk.mkdir",
-	"disk.open",        "disk.fsync.after", "disk.write.after", "disk.open.after", "disk.link.after",
+	"commit.job_dir",   "commit.open_job", "commit.mkdir",     "commit.open_dir",  "commit.data",
+	"commit.digests",   "commit.sidecars", "commit.node",      "commit.sync_dir",  "commit.sync_job",
+	"commit.sync_root", "commit.prepared", "commit.manifest",  "commit.link",      "commit.unlink_tmp",
+	"commit.ask",       "commit.find_job", "commit.find_dir",  "commit.open_node", "commit.parent",
+	"commit.ready",     "commit.look",     "commit.sync_link", "disk.write",       "disk.fsync",
+	"disk.truncate",    "disk.mkdir",      "disk.open",        "disk.fsync.after", "disk.write.after",
+	"disk.open.after",  "disk.link.after",
 };
 
 Test(commit, an_error_anywhere_commits_nothing_leaks_nothing_and_spoils_nothing)

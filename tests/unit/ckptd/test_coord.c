@@ -8,22 +8,6 @@ static const struct step_id s10 = {10, 1}, s20 = {20, 1}, s30 = {30, 1};
 
 TestSuite(coord, .init = coord_maker_setup, .fini = coord_maker_teardown);
 
-static void capture(struct step_id id)
-{
-	for (uint32_t n = 0; n < NODES; n++)
-		coord_copied(coord, from(n), id);
-	for (uint32_t n = 0; n < NODES; n++)
-		coord_reached(coord, from(n), id, LEVEL_CAPTURED);
-}
-
-static void prepare(uint32_t node, struct step_id id)
-{
-	struct peer_part part = {.node = {.size = 13}, .bytes = 100, .stored = 100, .files = 2};
-	snprintf(part.node.name, sizeof(part.node.name), "n%u", NODES - node); /* not in the order of the nodes */
-	name_node(part.node.name, part.node.file);
-	coord_prepared(coord, from(node), id, &part);
-}
-
 static void expect_level(enum level_shown level)
 {
 	for (uint32_t n = 0; n < NODES; n++)
@@ -194,62 +178,6 @@ Test(coord, a_level_is_shown_when_true_on_every_node)
 		coord_reached(coord, from(2), s10, level);
 		expect_level(level);
 	}
-}
-
-Test(coord, the_manifest_is_written_when_all_are_prepared_and_by_one)
-{
-	join_all();
-	capture(s10);
-	prepare(2, s10);
-	prepare(0, s10);
-	cr_expect_eq(told[0].seals, 0);
-	prepare(1, s10);
-	cr_expect_eq(told[0].seals, 1);
-	cr_expect_eq(told[1].seals + told[2].seals, 0);
-	expect_level(LEVEL_CAPTURED);
-	struct manifest m;
-	struct err err = {{0}};
-	cr_assert_eq(manifest_decode(told[0].manifest, strlen(told[0].manifest), &m, &err), 0, "%s", err.text);
-	cr_expect_eq(m.nnodes, NODES);
-	cr_expect_eq(m.bytes, NODES * 100);
-	cr_expect_eq(m.files, NODES * 2);
-	cr_expect_str_eq(m.nodes[0].name, "n1");
-	manifest_free(&m);
-	coord_sealed(coord, from(0), s10);
-	expect_level(LEVEL_DURABLE);
-}
-
-Test(coord, what_fails_on_one_node_fails_on_all_and_stays_so)
-{
-	join_all();
-	capture(s10);
-	prepare(0, s10);
-	prepare(1, s10);
-	coord_failed(coord, from(2), s10, -ENOSPC, "no space");
-	for (uint32_t n = 0; n < NODES; n++)
-		cr_expect_eq(told[n].failure, -ENOSPC);
-	told[2].failure = 0;
-	prepare(2, s10); /* was on its way */
-	cr_expect_eq(told[0].seals, 0);
-	cr_expect_eq(told[2].failure, -ECANCELED);
-	for (uint32_t n = 0; n < NODES; n++)
-		coord_forgot(coord, n, s10);
-	capture(s10); /* nobody knows of it any more: made anew */
-	for (uint32_t n = 0; n < NODES; n++)
-		prepare(n, s10);
-	cr_expect_eq(told[0].seals, 1);
-}
-
-Test(coord, the_loss_of_a_node_fails_what_others_have_prepared)
-{
-	join_all();
-	capture(s10);
-	capture(s20);
-	prepare(0, s10);
-	coord_gone(coord, 2, "node n2 is silent");
-	cr_expect_eq(told[0].failure, -ENODEV);
-	cr_expect_eq(step_compare(told[0].failed, s10), 0);
-	cr_expect_eq(told[0].raised, 1);
 }
 
 Test(coord, what_not_all_had_copied_when_the_epoch_was_raised_is_garbage)

@@ -1,6 +1,7 @@
 #include "coord_maker.h"
 
 #include <criterion/criterion.h>
+#include <stdio.h>
 
 static const struct step_id s10 = {10, 1}, s20 = {20, 1}, s30 = {30, 1};
 
@@ -92,11 +93,24 @@ Test(coord_copy, a_copy_that_comes_late_counts_while_nothing_newer_is_ordered)
 	expect_level(LEVEL_REPLICATED);
 }
 
+static void put_on_storage(struct step_id id)
+{
+	coord_ready(coord, from(0), id);
+	coord_made(coord, id, false);
+	for (uint32_t n = 0; n < NODES; n++) {
+		struct peer_part part = {.node = {.size = 13}, .files = 1};
+		snprintf(part.node.name, sizeof(part.node.name), "n%u", n);
+		name_node(part.node.name, part.node.file);
+		coord_prepared(coord, from(n), id, &part);
+	}
+	coord_sealed(coord, id);
+}
+
 Test(coord_copy, it_is_told_also_of_what_is_on_storage_already)
 {
 	join_all();
 	capture(s10);
-	coord_sealed(coord, from(0), s10);
+	put_on_storage(s10);
 	expect_level(LEVEL_DURABLE);
 	reset_levels();
 	for (uint32_t n = 0; n < NODES; n++)

@@ -132,7 +132,6 @@ static struct commit *start(struct step_id step)
 			     .ranks = &rank,
 			     .digests_ready = true,
 			     .packing = &packing,
-			     .prepared = maker_seal,
 			     .done = on_done};
 	return c;
 }
@@ -157,7 +156,7 @@ static void run(struct throttle *throttle)
 
 static void commit(struct commit *c)
 {
-	cr_assert_eq(commit_start(c), 0);
+	maker_commit(c);
 	run(NULL);
 	cr_assert_eq(c->rc, 0, "%s", c->err.text);
 }
@@ -289,7 +288,7 @@ Test(packer, a_checkpoint_that_is_there_already_is_recognised)
 	}
 	fill(99);
 	c = start(id);
-	cr_assert_eq(commit_start(c), 0);
+	maker_commit(c);
 	run(NULL);
 	cr_expect_eq(c->rc, -EEXIST, "another state of the same name: %s", c->err.text);
 	commit_free(c);
@@ -306,7 +305,7 @@ Test(packer, a_limit_counts_what_is_stored)
 	c->throttle = &throttle;
 	c->bucket = &bucket;
 	uint64_t begin = clock_now();
-	cr_assert_eq(commit_start(c), 0);
+	maker_commit(c);
 	run(&throttle);
 	uint64_t due = size_of(id, PACKED) * CLOCK_NS_PER_S / job_rate;
 	cr_assert_eq(c->rc, 0, "%s", c->err.text);
@@ -330,7 +329,7 @@ Test(packer, a_commit_that_is_given_up_leaves_nothing)
 {
 	for (unsigned turns = 0; turns < 40; turns++) {
 		struct commit *c = start(id);
-		cr_assert_eq(commit_start(c), 0);
+		maker_commit(c);
 		for (unsigned i = 0; i < turns; i++) {
 			disk_poll(disk, 0);
 			pool_poll(pool);
@@ -355,7 +354,7 @@ Test(packer, under_a_limit_it_is_given_up_soon)
 	struct commit *c = start(id);
 	c->throttle = &throttle;
 	c->bucket = &bucket;
-	cr_assert_eq(commit_start(c), 0);
+	maker_commit(c);
 	uint64_t until = clock_deadline(200 * CLOCK_NS_PER_MS);
 	while (clock_now() < until) {
 		disk_poll(disk, 0);
@@ -375,7 +374,7 @@ Test(packer, a_write_that_fails_fails_the_checkpoint)
 		snprintf(spec, sizeof(spec), "disk.write=error:ENOSPC@%u", n);
 		cr_assert_eq(failpoint_arm(spec, &err), 0, "%s", err.text);
 		struct commit *c = start(id);
-		cr_assert_eq(commit_start(c), 0);
+		maker_commit(c);
 		run(NULL);
 		expect_given_up(c, -ENOSPC);
 		failpoint_arm(NULL, NULL);

@@ -53,7 +53,9 @@ static struct peer_report a_report(enum peer_type type)
 	case PEER_COPIED:
 	case PEER_REACHED:
 	case PEER_UNCOPIED:
-	case PEER_SEALED:
+	case PEER_READY:
+	case PEER_PASSED:
+	case PEER_CLEARED:
 	case PEER_FAILED:
 	case PEER_FORGOT:
 		r.save = (struct peer_save){.id = s10, .level = LEVEL_VERIFIED, .rc = -EIO, .text = "the disk"};
@@ -90,7 +92,11 @@ static struct peer_order an_order(enum peer_type type)
 	case PEER_LEVEL:
 	case PEER_FAIL:
 	case PEER_COPY:
-		o.save = (struct peer_save){.id = s10, .level = LEVEL_DURABLE, .rc = -EIO, .text = "the disk"};
+	case PEER_PASS:
+	case PEER_WRITE:
+	case PEER_CLEAR:
+		o.save = (struct peer_save){
+			.id = s10, .level = LEVEL_DURABLE, .flag = true, .rc = -EIO, .text = "the disk"};
 		break;
 	default:
 		o.word = (struct peer_word){.epoch = 3, .rank = 1, .rc = -EBUSY, .text = "a reason"};

@@ -1,0 +1,79 @@
+/* What is reported, by type. */
+#include "chair_private.h"
+
+/* Of a job that is on its way out, nobody needs the chair. */
+static void leave(struct chair *chair, uint32_t node)
+{
+	if (coord_leave(chair->coord, node) && !coord_view(chair->coord).attending)
+		chair_over(chair);
+}
+
+void chair_hear(struct chair *chair, struct coord_from from, const struct peer_report *r)
+{
+	struct coord *c = chair->coord;
+	switch (r->type) {
+	case PEER_ATTEND:
+		chair->ended = false;
+		coord_attend(c, from.node, r->attend.nranks, r->attend.known);
+		return;
+	case PEER_LEAVE:
+		leave(chair, from.node);
+		return;
+	case PEER_WANT:
+		coord_want(c, from, r->rank.rank);
+		return;
+	case PEER_JOINING:
+		coord_joining(c, from, &r->joining);
+		return;
+	case PEER_NOT_JOINING:
+		coord_not_joining(c, from);
+		return;
+	case PEER_LOST:
+		coord_lost(c, from, r->rank.rank, r->rank.was_in, r->rank.why);
+		return;
+	case PEER_MISSING:
+		coord_missing(c, from, r->rank.rank);
+		return;
+	case PEER_RESTORING:
+		coord_restoring(c, from, r->step);
+		return;
+	case PEER_NOT_RESTORING:
+		coord_not_restoring(c, from);
+		return;
+	case PEER_FOUND:
+		coord_found(c, from, &r->found);
+		return;
+	case PEER_FETCHED:
+		coord_fetched(c, from, &r->save);
+		return;
+	case PEER_COPIED:
+		coord_copied(c, from, r->save.id);
+		return;
+	case PEER_REACHED:
+		coord_reached(c, from, r->save.id, r->save.level);
+		return;
+	case PEER_UNCOPIED:
+		coord_uncopied(c, from, r->save.id);
+		return;
+	case PEER_PREPARED:
+		coord_prepared(c, from, r->prepared.id, &r->prepared.part);
+		return;
+	case PEER_PASSED:
+		coord_passed(c, from, r->save.id, r->save.rc, r->save.text);
+		return;
+	case PEER_READY:
+		coord_ready(c, from, r->save.id);
+		return;
+	case PEER_CLEARED:
+		coord_cleared(c, from.node, r->save.id);
+		return;
+	case PEER_FAILED:
+		coord_failed(c, from, r->save.id, r->save.rc, r->save.text);
+		return;
+	case PEER_FORGOT:
+		coord_forgot(c, from.node, r->save.id);
+		return;
+	default:
+		return;
+	}
+}

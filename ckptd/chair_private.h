@@ -1,0 +1,30 @@
+/* Private to chair*.c. */
+#ifndef CKPTD_CHAIR_PRIVATE_H
+#define CKPTD_CHAIR_PRIVATE_H
+
+#include "chair.h"
+#include "sites.h"
+
+struct chair {
+	struct list link;
+	struct daemon *daemon;
+	char job[NAME_JOB_MAX];
+	bool spread;
+	struct coord_orders orders;
+	struct coord *coord;
+	struct sites sites;
+	int tenure;
+	bool ended;                   /* nobody needs it: it goes when the last of its directories has been closed */
+	struct epochs_record *record; /* on its way */
+	uint32_t recorded;
+	uint64_t retry_ns; /* 0: nothing has failed */
+};
+
+/* The coordinator hears it (chair_hear.c). */
+void chair_hear(struct chair *chair, struct coord_from from, const struct peer_report *r);
+/* All ranks have finished: all nodes are told. */
+void chair_over(struct chair *chair);
+/* Frees it when it has ended, and nothing of it runs. */
+void chair_end(struct chair *chair);
+
+#endif

@@ -1,0 +1,214 @@
+"""Commits of a job whose ranks are on several nodes, onto a store that the daemons share: whichever node dies, at whichever state of a
+commit, what was told durable is whole, and what is not committed is not there.
+timeout: 480"""
+
+import contextlib
+import pathlib
+import shutil
+import sys
+import tempfile
+
+from fleet import Cases, expect, until
+from neighbours import Cluster
+from puppets import CAPTURED, DURABLE, LATEST, MEMORY, STORAGE, VERIFIED, Puppet, all_must, each, gather
+
+ENOSPC, EOPNOTSUPP, ESTALE = -28, -95, -116
+NAMES = "abc"
+WAIT = 30000
+
+# Of a node that has ranks, and of the one that coordinates.
+STATES = ("find_job", "find_dir", "open_node", "data", "digests", "sidecars", "node", "sync_dir", "prepared", "close_dir", "done")
+SITE_STATES = ("job_dir", "mkdir", "open_dir", "sync_job", "ready", "look", "manifest", "link", "unlink_tmp", "sync_link", "close_site", "over")
+
+
+@contextlib.contextmanager
+def nodes(options=(), names=NAMES):
+    cluster = Cluster(list(names))
+    store = pathlib.Path(tempfile.mkdtemp()) / "store"
+    daemons = {name: cluster.daemon(name, "--store", store, *options) for name in names}
+    try:
+        for d in daemons.values():
+            d.store = store
+            d.start()
+        meet(daemons)
+        yield daemons
+    finally:
+        for d in daemons.values():
+            d.close()
+        shutil.rmtree(store.parent, ignore_errors=True)
+
+
+def meet(daemons, times=1):
+    for name, d in daemons.items():
+        for other in set(daemons) - {name}:
+            until(lambda d=d, other=other: f"node {other} is there" in d.text(), f"node {other} is seen in {d.log}")
+
+
+def spread(daemons, where="abc", local=1):
+    return [Puppet(daemons[name], r, len(where), local=local) for r, name in enumerate(where)]
+
+
+def begun(ranks, step, target=STORAGE):
+    for call in (("set", step), ("begin", step, target, 0), ("fence", 0)):
+        all_must(ranks, *call)
+
+
+def saved(ranks, step, level=DURABLE):
+    begun(ranks, step)
+    all_must(ranks, "wait", 0, level, WAIT)
+
+
+def told_of_a_new_epoch(ranks):
+    for rank in ranks:
+        until(lambda rank=rank: rank.ask("begin", 10**6, MEMORY, 5).code == ESTALE, f"rank {rank.number} is told")
+
+
+def steps(d):
+    return [step for _, step in d.committed()]
+
+
+def verified(d, n):
+    code, out, err = d.ckpt("verify", "--repo", d.store, "--all", "--read-data", seconds=60)
+    expect(code == 0, "verify:", out, err)
+    expect(len(d.committed()) >= n, f"{len(d.committed())} checkpoints instead of {n}")
+
+
+def restored(ranks, step):
+    for rank, text in zip(ranks, all_must(ranks, "restore", LATEST, WAIT)):
+        expect(text.split()[0] == str(step), f"rank {rank.number} restored {text}")
+    for rank in ranks:
+        expect(rank.must("get") == str(step), f"rank {rank.number} has {rank.must('get')}")
+
+
+def is_durable_on_all():
+    with nodes() as daemons:
+        ranks = spread(daemons, "aabbcc", 2)
+        gather(ranks)
+        for step in range(7, 12):
+            saved(ranks, step)
+        saved(ranks, 12, VERIFIED)
+        verified(daemons["a"], 2)
+        expect(12 in steps(daemons["a"]), steps(daemons["a"]))
+        names = {p.name for p in (daemons["a"].store / "main").glob("step-000000000012.*/node-*")}
+        expect(names == {f"node-{n}.json" for n in NAMES}, names)
+
+
+def the_coordinator_needs_no_rank():
+    with nodes() as daemons:
+        ranks = spread(daemons, "bc")
+        gather(ranks)
+        saved(ranks, 7)
+        verified(daemons["b"], 1)
+
+
+def is_restored_by_new_processes():
+    with nodes() as daemons:
+        ranks = spread(daemons)
+        gather(ranks)
+        saved(ranks, 7)
+        for rank in ranks:
+            rank.kill()
+        for d in daemons.values():
+            d.kill()
+        for d in daemons.values():
+            d.log.write_text("")
+            d.start()
+        meet(daemons)
+        ranks = spread(daemons)
+        gather(ranks)
+        restored(ranks, 7)
+        saved(ranks, 8)
+
+
+def one_that_asks_for_less_is_written_less():
+    """persist-every: all ranks are told the same, on whichever node they are."""
+    with nodes(["--persist-every", "3"]) as daemons:
+        ranks = spread(daemons)
+        gather(ranks)
+        saved(ranks, 1)
+        for step in (2, 3):
+            begun(ranks, step)
+            for answer in each(ranks, "wait", 0, DURABLE, WAIT):
+                expect(answer.code == EOPNOTSUPP, answer)
+        saved(ranks, 4)
+        expect(steps(daemons["a"]) == [1, 4], steps(daemons["a"]))
+
+
+def slow_and_fast_do_not_fail_each_other():
+    """One node writes slowly: saves that come meanwhile give way to the newest, on all nodes to the same."""
+    with nodes() as daemons:
+        daemons["c"].kill()
+        daemons["c"].start(failpoints="commit.data=delay:300")
+        until(lambda: daemons["a"].text().count("node c is there") == 2, "c again")
+        until(lambda: daemons["c"].text().count("node a is there") == 2, "a again")
+        ranks = spread(daemons)
+        gather(ranks)
+        for step in range(1, 12):
+            all_must(ranks, "set", step)
+            for rank in ranks:  # what has given way on the node of rank 0 gives back its slots on the others a moment later
+                until(lambda rank=rank: rank.ask("begin", step, STORAGE, 0).code >= 0, f"rank {rank.number} has a slot")
+            all_must(ranks, "fence", 0)
+            all_must(ranks, "wait", 0, CAPTURED, WAIT)
+        all_must(ranks, "wait", 0, DURABLE, WAIT)
+        verified(daemons["a"], 2)
+        expect(steps(daemons["a"])[-1] == 11, steps(daemons["a"]))
+
+
+def a_node_without_space_fails_it_everywhere():
+    with nodes() as daemons:
+        daemons["b"].kill()
+        daemons["b"].start(failpoints="commit.node=error:ENOSPC@2")
+        until(lambda: daemons["a"].text().count("node b is there") == 2, "b again")
+        ranks = spread(daemons)
+        gather(ranks)
+        saved(ranks, 1)
+        begun(ranks, 2)
+        for answer in each(ranks, "wait", 0, DURABLE, WAIT):
+            expect(answer.code == ENOSPC, answer)
+        saved(ranks, 3)
+        verified(daemons["a"], 2)
+        until(lambda: not list((daemons["a"].store / "main").glob(".abandoned*")), "nothing is left behind")
+
+
+def dies_at(name, state):
+    with nodes() as daemons:
+        others = [n for n in NAMES if n != name]
+        daemons[name].kill()
+        daemons[name].start(failpoints=f"commit.{state}=kill@2")
+        for other in others:
+            until(lambda other=other: daemons[other].text().count(f"node {name} is there") == 2, f"{name} again")
+        ranks = spread(daemons)
+        gather(ranks)
+        saved(ranks, 1)
+        begun(ranks, 2)
+        until(lambda: not daemons[name].alive(), f"{name} dies at {state}")
+        answers = each(ranks, "wait", 0, DURABLE, 3000)
+        daemons[name].start()
+        for other in others:
+            until(lambda other=other: daemons[other].text().count(f"node {name} is there") == 3, f"{name} once more")
+        told_of_a_new_epoch(ranks)
+        all_must(ranks, "join")
+        text = all_must(ranks, "restore", LATEST, WAIT)
+        expect(len({t.split()[0] for t in text}) == 1, text)
+        saved(ranks, 5)
+        verified(daemons[name], 2)
+        if any(a.code >= 0 for a in answers):
+            expect(2 in steps(daemons[name]), f"told durable: {answers}, there: {steps(daemons[name])}")
+
+
+def main():
+    cases = Cases()
+    cases.run("a save is durable on all nodes", is_durable_on_all)
+    cases.run("the coordinator needs no rank", the_coordinator_needs_no_rank)
+    cases.run("what is durable is restored by new processes", is_restored_by_new_processes)
+    cases.run("persist-every is the same on all nodes", one_that_asks_for_less_is_written_less)
+    cases.run("slow and fast nodes do not fail each other's saves", slow_and_fast_do_not_fail_each_other)
+    cases.run("a node without space fails a save everywhere", a_node_without_space_fails_it_everywhere)
+    for state in STATES:
+        cases.run(f"a member dies at {state}", dies_at, "b", state)
+    for state in SITE_STATES:
+        cases.run(f"the coordinator dies at {state}", dies_at, "a", state)
+    return cases.end()
+
+
+sys.exit(main())
