@@ -121,8 +121,10 @@ static void set_ranks(struct coord *c, uint32_t node, uint32_t nranks)
 
 void coord_attend(struct coord *c, uint32_t node, uint32_t nranks, uint32_t known)
 {
-	set_ranks(c, node, nranks);
-	c->nodes[node].knows = known != 0;
+	struct coord_node *n = &c->nodes[node];
+	if (n->ranks != nranks) /* else it says so again, and nothing of what it has reported is undone */
+		set_ranks(c, node, nranks);
+	n->knows = n->knows || known != 0;
 	c->has_saved = c->has_saved || known != 0;
 	if (known > c->epoch || (known == c->epoch && c->fresh)) {
 		c->epoch = known;
@@ -166,6 +168,7 @@ void coord_raise(struct coord *c, const char *fmt, ...)
 	{
 		set_joining(c, n, false);
 		c->nodes[n].knows = true;
+		c->nodes[n].in = false;
 	}
 	coord_withhold(c);
 }
@@ -231,7 +234,7 @@ static void enter(struct coord *c)
 	coord_each(c, n)
 	{
 		set_joining(c, n, false);
-		c->nodes[n].knows = true;
+		c->nodes[n].knows = c->nodes[n].in = true;
 	}
 	c->orders->persist(c->orders->arg, c->epoch, c->reason);
 	log_info("job %s: %u ranks joined epoch %u", c->job, c->world, c->epoch);
@@ -259,8 +262,13 @@ static bool seated(struct coord *c, uint32_t node, const struct peer_joining *m)
 
 void coord_joining(struct coord *c, struct coord_from from, const struct peer_joining *m)
 {
-	if (!coord_current(c, from) || c->entered == c->epoch || !seated(c, from.node, m))
+	if (!coord_current(c, from) || !seated(c, from.node, m))
 		return;
+	if (c->entered == c->epoch) { /* in: it said so twice, and will hear that it has entered */
+		if (!c->nodes[from.node].in)
+			coord_raise(c, "a node joins");
+		return;
+	}
 	for (uint32_t i = 0; i < m->n; i++) {
 		uint32_t rank = m->ranks[i];
 		c->owners[rank] = from.node;

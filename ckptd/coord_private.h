@@ -12,6 +12,7 @@ enum coord_step { COORD_IDLE = 0, COORD_LOOK, COORD_FETCH };
 struct coord_node {
 	uint32_t ranks; /* 0: it does not take part */
 	bool knows;     /* of an epoch of this job: of another one it is told by a raise */
+	bool in;        /* its ranks have entered this epoch */
 	bool joining, restoring;
 	uint64_t step; /* that it wants to restore */
 	bool answered; /* to the order of the restore that runs */

@@ -296,7 +296,7 @@ void member_epoch_known(struct job *job)
 		if (job->ranks[r].mem)
 			memory_set_epoch(job->ranks[r].mem, job->epoch);
 	saves_follow(&job->saves);
-	admit_waiting(job);
+	try_join(job); /* not that they want to: by now they may have entered */
 }
 
 void member_turn_away(struct job *job, int rc, const char *text)

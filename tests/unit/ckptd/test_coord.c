@@ -85,6 +85,31 @@ Test(coord, a_node_that_comes_back_is_told_of_the_epoch)
 	cr_expect_eq(told[0].joined, 2);
 }
 
+Test(coord, who_attends_or_joins_twice_undoes_nothing)
+{
+	join(0);
+	coord_attend(coord, 0, EACH, 0);
+	join(1);
+	join(2);
+	cr_expect_eq(told[0].joined, 1, "that it waited was forgotten");
+	struct peer_joining again = {.n = EACH, .ranks = {0, NODES}};
+	coord_joining(coord, from(0), &again);
+	coord_attend(coord, 0, EACH, 1);
+	coord_joining(coord, from(0), &again);
+	cr_expect_eq(coord_view(coord).epoch, 1, "it has entered already");
+}
+
+Test(coord, a_node_that_joins_those_at_work_raises_the_epoch)
+{
+	join_all();
+	coord_leave(coord, 2);
+	coord_attend(coord, 2, EACH, 0);
+	struct peer_joining m = {.n = EACH, .ranks = {2, 2 + NODES}};
+	coord_joining(coord, from(2), &m);
+	cr_expect_eq(coord_view(coord).epoch, 2);
+	cr_expect_str_eq(told[0].text, "a node joins");
+}
+
 Test(coord, a_node_that_has_finished_raises_nothing)
 {
 	join_all();
