@@ -368,6 +368,9 @@ int chair_open(struct daemon *daemon, const char *job, uint32_t world, bool spre
 			       "job '%s' runs with world size %u%s; world size %u%s must wait until it has ended", job,
 			       v.world, chair->spread ? ", on several nodes" : "", world,
 			       spread ? ", on several nodes," : "");
+	if (chair && chair->sites.n)
+		return err_set(err, -EAGAIN, "job '%s': directories of its last world are still being cleared away",
+			       job);
 	if (chair)
 		chair_free(chair);
 	return chair_new(daemon, job, world, spread, err);
