@@ -78,10 +78,11 @@ static void carry(struct rank *to, struct rank *from)
 		reform_tell(to, seq, NULL);
 }
 
-static struct rank *make_ranks(struct job *job, const struct crew *crew)
+/* The new world has fewer of them, never more: it must not be planned twice because there was no memory for it. */
+static struct rank *make_ranks(struct job *job)
 {
-	struct rank *ranks = calloc(crew->world, sizeof(*ranks));
-	for (uint32_t r = 0; ranks && r < crew->world; r++)
+	struct rank *ranks = calloc(job->world, sizeof(*ranks));
+	for (uint32_t r = 0; ranks && r < job->world; r++)
 		ranks[r] = (struct rank){.job = job, .id = r, .index = r, .pidfd = -1, .doorbell = -1};
 	return ranks;
 }
@@ -150,13 +151,14 @@ static void take_seat(struct job *job)
 static void reform(struct job *job)
 {
 	uint32_t world = job->world;
-	if (crew_plan(&job->reform.crew)) {
-		job->reform.clearing_ns = 0; /* too few are left: the launcher, who knows it, ends the job */
-		return;
-	}
-	struct rank *ranks = make_ranks(job, &job->reform.crew);
+	struct rank *ranks = make_ranks(job);
 	if (!ranks) {
 		log_error("job %s: no memory for its new world", job->name);
+		return; /* the next tick tries again */
+	}
+	if (crew_plan(&job->reform.crew)) {
+		free(ranks);
+		job->reform.clearing_ns = 0; /* too few are left: the launcher, who knows it, ends the job */
 		return;
 	}
 	log_warn("job %s: world size changes from %u to %u", job->name, world, job->reform.crew.world);
