@@ -130,17 +130,21 @@ int ckpt_open(const ckpt_options *options, ckpt **out, char *why, size_t why_siz
 	s->world = options->world;
 	s->on_epoch = options->on_epoch;
 	s->on_epoch_arg = options->on_epoch_arg;
-	pthread_mutex_lock(&job->lock);
-	job->session[s->rank] = s;
-	pthread_mutex_unlock(&job->lock);
 	*out = s;
 	return 0;
+}
+
+/* A session has its place from its first join on: who opens later may be one whose place another has moved to. */
+static void leave_place(ckpt *s)
+{
+	if (job->session[s->rank] == s)
+		job->session[s->rank] = NULL;
 }
 
 int ckpt_close(ckpt *s)
 {
 	pthread_mutex_lock(&job->lock);
-	job->session[s->rank] = NULL;
+	leave_place(s);
 	pthread_mutex_unlock(&job->lock);
 	free(s);
 	return 0;
@@ -214,11 +218,9 @@ static void open_barrier(void)
 static int move(ckpt *s)
 {
 	pthread_mutex_lock(&job->lock);
-	if (job->session[s->rank] == s) /* else somebody has moved there already */
-		job->session[s->rank] = NULL;
+	leave_place(s);
 	s->rank -= job->shrunk;
 	s->world = job->world;
-	job->session[s->rank] = s;
 	pthread_mutex_unlock(&job->lock);
 	s->count = 0;
 	s->bytes = 0;
@@ -234,6 +236,7 @@ int ckpt_join(ckpt *s, const void *address, size_t len, const ckpt_view **view, 
 	if (s->world != job->world)
 		return move(s);
 	pthread_mutex_lock(&job->lock);
+	job->session[s->rank] = s;
 	memcpy(job->addresses[s->rank], address, len);
 	job->address_len[s->rank] = (uint32_t)len;
 	job->joining[s->rank] = true;
