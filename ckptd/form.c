@@ -13,6 +13,8 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+enum { SOON_MS = 2 };
+
 /* What the tables of all ranks come to; arenas that fit are kept. */
 struct forming {
 	struct layout layouts[WIRE_LOCAL_MAX];
@@ -224,6 +226,7 @@ static void doorbell_rang(void *arg, uint32_t events)
 	(void)ignored;
 	(void)events;
 	saves_follow(&rank->job->saves);
+	loop_soon(rank->job->daemon->loop, SOON_MS); /* a capture by a device, or a copy, that has begun */
 }
 
 static int open_doorbell(struct rank *rank, struct err *err)

@@ -1,5 +1,6 @@
 #include "loop.h"
 
+#include "base/bytes.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/list.h"
@@ -105,6 +106,11 @@ void loop_tick(struct loop *loop, unsigned ms, tick_fn *fn, void *arg)
 		return;
 	loop->tick_ms = ms;
 	loop->next_tick = clock_deadline(ms * CLOCK_NS_PER_MS);
+}
+
+void loop_soon(struct loop *loop, unsigned ms)
+{
+	loop->next_tick = min_u64(loop->next_tick, clock_deadline(ms * CLOCK_NS_PER_MS));
 }
 
 static void run_tick(struct loop *loop)

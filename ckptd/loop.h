@@ -24,6 +24,8 @@ void watch_remove(struct watch *watch);
 
 /* Calls fn about every `ms` milliseconds; a later call replaces the pace, not the function. */
 void loop_tick(struct loop *loop, unsigned ms, tick_fn *fn, void *arg);
+/* The next tick comes within `ms`, whatever the pace: something has begun that only ticks carry on. */
+void loop_soon(struct loop *loop, unsigned ms);
 
 /* Runs until loop_stop. 0 or -errno of epoll. */
 int loop_run(struct loop *loop);

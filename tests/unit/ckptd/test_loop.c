@@ -70,6 +70,26 @@ Test(loop, a_watch_that_was_removed_is_not_called)
 	cr_assert_eq(ticks, 1);
 }
 
+static void hasten(void *arg, uint32_t events)
+{
+	eventfd_t count;
+	(void)events;
+	eventfd_read(*(int *)arg, &count);
+	loop_soon(loop, 1);
+	loop_soon(loop, 600000); /* never later */
+}
+
+Test(loop, what_has_begun_hastens_the_next_tick)
+{
+	uint64_t before = clock_now();
+	cr_assert(loop_watch(loop, a, EPOLLIN, hasten, &a));
+	loop_tick(loop, 300000, stop_after_tick, NULL);
+	ring(a);
+	cr_assert_eq(loop_run(loop), 0);
+	cr_assert_eq(ticks, 1);
+	cr_assert_lt(clock_now() - before, 60 * CLOCK_NS_PER_S);
+}
+
 static void remove_both(void *arg, uint32_t events)
 {
 	(void)arg;
