@@ -13,6 +13,15 @@ static struct arena_flight *flight_of(ckpt *s, struct stage **stage)
 	return *stage ? &stage_head(*stage)->flight : NULL;
 }
 
+/* Once for each restore. */
+static void note_step(struct arena_entry *entry, uint64_t step, uint64_t now)
+{
+	uint64_t loaded = atomic_load_explicit(&entry->loaded_ns, memory_order_relaxed);
+	if (atomic_load_explicit(&entry->stepped_ns, memory_order_relaxed) < loaded &&
+	    step > atomic_load_explicit(&entry->step, memory_order_relaxed))
+		atomic_store_explicit(&entry->stepped_ns, now, memory_order_release);
+}
+
 void ckpt_beat(ckpt *s, uint64_t step, ckpt_phase phase)
 {
 	struct stage *stage;
@@ -20,8 +29,10 @@ void ckpt_beat(ckpt *s, uint64_t step, ckpt_phase phase)
 	if (flight) {
 		atomic_store_explicit(&flight->step, step, memory_order_relaxed);
 		atomic_store_explicit(&flight->phase, (uint32_t)phase, memory_order_relaxed);
+		uint64_t now = clock_now();
+		note_step(&stage_head(stage)->entry, step, now);
 		/* Last: who sees this beat sees its step and phase. */
-		atomic_store_explicit(&flight->beat_ns, clock_now(), memory_order_release);
+		atomic_store_explicit(&flight->beat_ns, now, memory_order_release);
 	}
 	stage_put(stage);
 }

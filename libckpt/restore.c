@@ -273,6 +273,14 @@ static void report(const struct wire_restored *m, uint64_t bytes, uint64_t load_
 	memcpy(out, &r, known);
 }
 
+/* For the daemon, which tells how long it took. */
+static void note_done(struct stage *stage, uint64_t step)
+{
+	struct arena_entry *entry = &stage_head(stage)->entry;
+	atomic_store_explicit(&entry->step, step, memory_order_relaxed);
+	atomic_store_explicit(&entry->loaded_ns, clock_now(), memory_order_release);
+}
+
 static int restore(ckpt *s, struct stage *stage, uint64_t step, void *stream, ckpt_restored *out, int timeout_ms,
 		   struct err *err)
 {
@@ -281,12 +289,15 @@ static int restore(ckpt *s, struct stage *stage, uint64_t step, void *stream, ck
 	int rc = check_restore(s, stage, step, err);
 	if (!rc)
 		rc = ask(s, step, timeout_ms, &m, err);
+	if (rc == -ENOENT)
+		note_done(stage, 0); /* there was nothing: it begins anew */
 	if (rc)
 		return rc;
 	uint64_t begun = clock_now();
 	rc = load_all(s, stage, &m, stream, &bytes, err);
 	if (rc)
 		return err_prefix(err, rc, "step %" PRIu64, m.step);
+	note_done(stage, m.step);
 	if (out)
 		report(&m, bytes, clock_now() - begun, out);
 	return 0;

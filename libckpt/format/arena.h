@@ -94,6 +94,13 @@ struct arena_flight {
 	char coll_op[16]; /* a torn read is possible and harmless */
 };
 
+/* Written by the rank: how it came out of its last restore. Zero where its library does not tell. */
+struct arena_entry {
+	_Atomic uint64_t step;       /* what it went on from; written before loaded_ns */
+	_Atomic uint64_t loaded_ns;  /* clock_now(): ckpt_restore was done */
+	_Atomic uint64_t stepped_ns; /* and the first heartbeat of a later step; earlier than loaded_ns: not yet */
+};
+
 struct arena_head {
 	/* daemon, once, before the descriptor is handed out */
 	uint64_t magic;
@@ -113,6 +120,7 @@ struct arena_head {
 	_Alignas(64) struct arena_status status[ARENA_STATUS];
 	_Alignas(64) struct arena_slot slots[ARENA_SLOTS_MAX];
 	_Alignas(64) struct arena_part parts[ARENA_SLOTS_MAX][ARENA_PARTS]; /* rank only */
+	_Alignas(64) struct arena_entry entry;
 };
 
 _Static_assert(sizeof(struct arena_head) <= ARENA_HEAD, "the head has a fixed place");

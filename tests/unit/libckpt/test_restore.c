@@ -1,3 +1,4 @@
+#include "base/clock.h"
 #include "crew.h"
 #include "session.h"
 
@@ -39,6 +40,33 @@ Test(restore, each_rank_gathers_its_state_from_all_arenas)
 		cr_assert_str_eq(out[r].why, "x");
 	}
 	cr_assert(crew_is(&c, 1));
+	crew_down(&c);
+}
+
+Test(restore, the_daemon_is_told_when_it_is_done_and_of_the_first_step_after_it)
+{
+	struct crew c;
+	int rc[1];
+	saved_crew(&c, 1);
+	struct arena_entry *entry = &fake_head(c.f, 0)->entry;
+	ckpt_beat(c.s[0], 60, CKPT_PHASE_FORWARD);
+	cr_assert_eq(entry->stepped_ns, 0, "nothing was restored");
+	uint64_t before = clock_now();
+	crew_restore(&c, 50, rc, NULL);
+	cr_assert_eq(rc[0], 0);
+	uint64_t loaded = entry->loaded_ns;
+	cr_assert(loaded >= before && loaded <= clock_now());
+	ckpt_beat(c.s[0], 50, CKPT_PHASE_FORWARD);
+	cr_assert_eq(entry->stepped_ns, 0, "it is in that step");
+	ckpt_beat(c.s[0], 51, CKPT_PHASE_FORWARD);
+	uint64_t stepped = entry->stepped_ns;
+	cr_assert(stepped >= loaded && stepped <= clock_now());
+	ckpt_beat(c.s[0], 52, CKPT_PHASE_FORWARD);
+	cr_assert_eq(entry->stepped_ns, stepped, "the first one counts");
+	crew_restore(&c, 50, rc, NULL);
+	cr_assert_gt(entry->loaded_ns, stepped);
+	ckpt_beat(c.s[0], 51, CKPT_PHASE_FORWARD);
+	cr_assert_geq(entry->stepped_ns, entry->loaded_ns);
 	crew_down(&c);
 }
 
