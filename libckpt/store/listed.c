@@ -1,7 +1,6 @@
 #include "store/listed.h"
 
 #include "base/cleanup.h"
-#include "base/clock.h"
 #include "format/digest.h"
 
 #include <inttypes.h>
@@ -11,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { READ_MS = 1000, BUSY_MS = 100, OPS_BETWEEN_LOOKS = 10000, ROWS_AT_ONCE = 256 };
+enum { ROWS_AT_ONCE = 256 };
 
 /* ---- one row --------------------------------------------------------------------------------------------------- */
 
@@ -117,28 +116,14 @@ static void load(sqlite3 *db, const char *job, struct listings *out)
 	sqlite3_finalize(stmt);
 }
 
-static int too_late(void *arg)
-{
-	return clock_now() > *(const uint64_t *)arg;
-}
-
 void listed_read(const char *store, const char *job, struct listings *out)
 {
-	sqlite3 *db = NULL;
-	AUTO_FREE char *path = NULL, *root = realpath(store, NULL); /* what is opened below may not be a link */
-	uint64_t deadline = clock_deadline(READ_MS * CLOCK_NS_PER_MS);
+	struct catalog_view view;
 	*out = (struct listings){0};
-	if (!root || asprintf(&path, "%s/%s", root, CATALOG_FILE) < 0)
-		return;
-	int flags = SQLITE_OPEN_READONLY | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_NOFOLLOW;
-	if (sqlite3_open_v2(path, &db, flags, NULL) == SQLITE_OK) {
-		sqlite3_busy_timeout(db, BUSY_MS);
-		sqlite3_db_config(db, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
-		sqlite3_db_config(db, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, NULL);
-		sqlite3_progress_handler(db, OPS_BETWEEN_LOOKS, too_late, &deadline);
-		load(db, job, out);
-	}
-	sqlite3_close(db);
+	catalog_view_open(&view, store);
+	if (view.db)
+		load(view.db, job, out);
+	catalog_view_close(&view);
 }
 
 /* ---- writing --------------------------------------------------------------------------------------------------- */

@@ -4,11 +4,10 @@
 #ifndef CKPT_STORE_LISTED_H
 #define CKPT_STORE_LISTED_H
 
+#include "store/catalog_view.h"
 #include "store/listing.h"
 
 #include <stdatomic.h>
-
-#define CATALOG_FILE "catalog.sqlite"
 
 struct sqlite3;
 

@@ -30,8 +30,8 @@ PUBLIC = {"libckpt/ckpt.h": "ckpt.h", "kernels/kernels.h": "kernels.h"}
 THIRD_PARTY = {
     "liburing.h": ("libckpt/store/disk_real_uring*",),
     "rdma/*": ("ckptd/net*",),
-    "sqlite3.h": ("ckptd/catalog.c", "libckpt/store/listed.c"),
-    "jansson.h": ("cli/output*", "ckptd/status.c"),
+    "sqlite3.h": ("ckptd/catalog.c", "libckpt/store/catalog_view.c", "libckpt/store/listed.c", "libckpt/store/recovered.c"),
+    "jansson.h": ("cli/output*", "ckptd/status.c", "ckptd/plain_json*", "ckptd/recovery_json*"),
     "xxhash.h": ("libckpt/format/*", "kernels/*"),
     "cuda*": ("kernels/*", "trainer/cuda/*"),
     "nccl*": ("trainer/*",),
