@@ -5,6 +5,7 @@
 #include "base/failpoint.h"
 #include "base/log.h"
 #include "pool.h"
+#include "store/recovered.h"
 #include "store/repo.h"
 
 #include <poll.h>
@@ -269,7 +270,8 @@ static int open_db(struct catalog *c, const char *path)
 	int64_t version = query(c, -1, "PRAGMA user_version", "");
 	if (version != 0 && version != CATALOG_VERSION)
 		return -EBADMSG;
-	if (sqlite3_exec(c->db, schema, NULL, NULL, NULL) != SQLITE_OK || listed_prepare(c->db))
+	if (sqlite3_exec(c->db, schema, NULL, NULL, NULL) != SQLITE_OK || listed_prepare(c->db) ||
+	    recovered_prepare(c->db))
 		return -EBADMSG;
 	return 0;
 }
@@ -409,6 +411,13 @@ void catalog_event(struct catalog *c, const char *job, struct step_id id, const 
 	post(c, "INSERT INTO event(at_ns, job, epoch, step, kind, text) VALUES(?,?,?,?,?,?)", "isiiss",
 	     (int64_t)clock_wall(), job, (int64_t)id.epoch, (int64_t)id.step, kind, text);
 	post(c, "DELETE FROM event WHERE id <= (SELECT max(id) FROM event) - ?", "i", (int64_t)CATALOG_EVENTS_MAX);
+}
+
+void catalog_recovery(struct catalog *c, const char *job, const char *node, uint64_t at_ns, const char *json)
+{
+	post(c, "INSERT INTO recovery(at_ns, job, node, json) VALUES(?,?,?,?)", "isss", (int64_t)at_ns, job, node,
+	     json);
+	post(c, "DELETE FROM recovery WHERE id <= (SELECT max(id) FROM recovery) - ?", "i", (int64_t)RECOVERED_MAX);
 }
 
 void catalog_epoch(struct catalog *c, const char *job, uint32_t epoch)

@@ -34,6 +34,8 @@ void catalog_verified(struct catalog *catalog, const char *job, struct step_id i
 void catalog_removed(struct catalog *catalog, const char *job, struct step_id id);
 /* kind: a short word; text: one sentence. */
 void catalog_event(struct catalog *catalog, const char *job, struct step_id id, const char *kind, const char *text);
+/* What one recovery was, as JSON (recoveries.h). */
+void catalog_recovery(struct catalog *catalog, const char *job, const char *node, uint64_t at_ns, const char *json);
 /* The epochs that were given out must not be given out again, even when nothing was saved in them. */
 void catalog_epoch(struct catalog *catalog, const char *job, uint32_t epoch);
 uint32_t catalog_last_epoch(struct catalog *catalog, const char *job);

@@ -128,6 +128,8 @@ void job_free(struct job *job)
 {
 	job->daemon->memory_used -= job_memory(job);
 	measures_end(job, NULL);
+	recoveries_end(job);
+	recoveries_free(&job->recoveries);
 	copies_end(&job->copies);
 	saves_free(&job->saves);
 	for (uint32_t r = 0; r < job->nlocal; r++)
@@ -318,6 +320,7 @@ bool job_tick(struct job *job)
 	for (uint32_t r = 0; r < job->nlocal; r++)
 		rank_watch_hang(&job->ranks[r], now);
 	measures_tick(job, now);
+	recoveries_tick(job, now);
 	if (!may_end(job, now))
 		return true;
 	log_info("job %s: ended, %lu checkpoints durable", job->name, (unsigned long)job->saves.committed);

@@ -19,6 +19,7 @@
 #include "memory.h"
 #include "pace.h"
 #include "recover.h"
+#include "recoveries.h"
 #include "reform.h"
 #include "saves.h"
 
@@ -86,7 +87,7 @@ struct job {
 	struct recover recover;
 	struct reform reform;
 	struct measures measures;
-	uint64_t lost_beat_ns; /* the last heartbeat of the rank whose loss raises the epoch */
+	struct recoveries recoveries;
 	uint64_t dormant_ns;   /* since when no process is left; 0: some is */
 	uint64_t resumed_ns;   /* since when resumed ranks wait for the missing; 0: none do */
 	uint64_t returning_ns; /* since when arenas of an earlier life of the daemon are expected back; 0: none are */

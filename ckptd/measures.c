@@ -29,11 +29,6 @@ const char *source_name(uint32_t source)
 	return names[source & 3];
 }
 
-const struct recovery_record *measures_recovery_at(const struct measures *m, uint32_t i)
-{
-	return &m->recoveries[(m->recoveries_at + MEASURES_RECOVERIES - m->nrecoveries + i) % MEASURES_RECOVERIES];
-}
-
 void measures_tick(struct job *job, uint64_t now)
 {
 	for (uint32_t r = 0; r < job->nlocal; r++) {
@@ -244,45 +239,4 @@ void measures_end(struct job *job, const struct snapshot *s)
 		finish(job, r);
 	for (uint32_t i = 0; !s && i < m->nsaves; i++)
 		finish(job, &m->saves[i]);
-}
-
-/* ---- recoveries ------------------------------------------------------------------------------------------------ */
-
-void measures_raise(struct job *job, uint64_t last_beat_ns, const char *reason)
-{
-	struct measures *m = &job->measures;
-	uint64_t now = clock_now();
-	if (m->raised_ns) /* another one before the last was restored: the first one counts */
-		return;
-	m->raised_ns = now;
-	m->detect_ns = last_beat_ns && last_beat_ns < now ? now - last_beat_ns : 0;
-	snprintf(m->reason, sizeof(m->reason), "%.*s", MEASURES_TEXT_MAX - 1, reason);
-}
-
-void measures_restore(struct job *job, struct step_id id, uint32_t source, uint64_t start_ns, int rc,
-		      const char *passed_over)
-{
-	struct measures *m = &job->measures;
-	struct recovery_record *r = &m->recoveries[m->recoveries_at];
-	m->recoveries_at = (m->recoveries_at + 1) % MEASURES_RECOVERIES;
-	if (m->nrecoveries < MEASURES_RECOVERIES)
-		m->nrecoveries++;
-	*r = (struct recovery_record){.id = id,
-				      .wall_ns = clock_wall(),
-				      .epoch = job->epoch,
-				      .world = job->world,
-				      .source = source,
-				      .rc = rc,
-				      .raised = m->raised_ns != 0,
-				      .detect_ns = m->detect_ns,
-				      .gather_ns = m->raised_ns ? start_ns - m->raised_ns : 0,
-				      .restore_ns = clock_now() - start_ns};
-	snprintf(r->reason, sizeof(r->reason), "%s", m->raised_ns ? m->reason : "start");
-	snprintf(r->passed_over, sizeof(r->passed_over), "%.*s", MEASURES_TEXT_MAX - 1, passed_over);
-	if (!rc)
-		histogram_add(&m->restore[source & 3], r->restore_ns, 1);
-	if (r->raised)
-		histogram_add(&m->gather, r->gather_ns, 1);
-	m->raised_ns = m->detect_ns = 0;
-	spanlog_recovery(job->daemon->spanlog, job->name, r);
 }

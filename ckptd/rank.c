@@ -135,7 +135,7 @@ void rank_lost(struct rank *rank, const char *fmt, ...)
 	rank->resumed = false;
 	member_forget_table(rank);
 	catalog_event(job->daemon->catalog, job->name, (struct step_id){.epoch = job->epoch}, "rank-lost", why);
-	job->lost_beat_ns = rank->mem ? atomic_load(&rank->mem->head->flight.beat_ns) : 0;
+	recoveries_lost(&job->recoveries, rank->mem ? atomic_load(&rank->mem->head->flight.beat_ns) : 0);
 	seat_lost(job, rank->id, was == RANK_JOINED, why);
 }
 

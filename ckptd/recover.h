@@ -13,6 +13,7 @@
 #include "coord.h"
 #include "format/names.h"
 #include "format/wire.h"
+#include "recoveries.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -37,17 +38,20 @@ struct recover {
 	enum recover_state state;
 	uint64_t step; /* wanted; UINT64_MAX: the newest */
 	uint64_t start_ns;
+	uint64_t chosen_ns;        /* when the coordinator had named a step; 0: not yet */
 	bool asked;                /* to look: as soon as no work of an earlier epoch is under way */
 	struct recover_work *work; /* on a worker */
 	uint32_t slots[WIRE_LOCAL_MAX];
-	struct memory *claimed[WIRE_LOCAL_MAX]; /* references, while slots[] are claimed */
-	struct peer_bring bring;                /* what is to be brought */
-	uint64_t lacking, fetching;             /* ranks by index: whose part is not there; is being fetched */
-	uint8_t tried[WIRE_LOCAL_MAX];          /* holders of each */
-	enum wire_source source;                /* the lowest rung that a part came from */
-	char text[WIRE_TEXT_MAX];               /* of what was passed over here */
-	uint32_t saved_world;                   /* of what was read from storage; 0: nothing was */
-	uint32_t count;                         /* recoveries done */
+	struct memory *claimed[WIRE_LOCAL_MAX];     /* references, while slots[] are claimed */
+	struct peer_bring bring;                    /* what is to be brought */
+	uint64_t lacking, fetching;                 /* ranks by index: whose part is not there; is being fetched */
+	uint8_t tried[WIRE_LOCAL_MAX];              /* holders of each */
+	uint64_t begun_ns[WIRE_LOCAL_MAX];          /* what brings the part of each */
+	struct recovery_part parts[WIRE_LOCAL_MAX]; /* where it came from */
+	enum wire_source source;                    /* the lowest rung that a part came from */
+	char text[WIRE_TEXT_MAX];                   /* of what was passed over here */
+	uint32_t saved_world;                       /* of what was read from storage; 0: nothing was */
+	uint32_t count;                             /* recoveries done */
 	struct step_id last;
 	uint32_t last_source;
 	char why[WIRE_TEXT_MAX]; /* of what was passed over then */

@@ -40,9 +40,10 @@ static void fetched(void *arg, const struct replica_fetched *done)
 		recover_end_claim(recover);
 		return;
 	}
-	if (!done->rc)
+	if (!done->rc) {
 		recover->lacking &= ~(1ull << rank->index);
-	else
+		recover_note_part(recover, rank->index, WIRE_FROM_PEER, done->from);
+	} else
 		passed(recover, done->rank, done->from, done->err.text);
 	recover_peer_start(recover);
 }
@@ -68,6 +69,7 @@ static void begin_rank(struct recover *recover, const struct rank *rank)
 	while ((node = next_holder(recover, rank->id, recover->tried[rank->index])) >= 0) {
 		recover->tried[rank->index]++;
 		recover->fetching |= 1ull << rank->index;
+		recover_note_begun(recover, rank->index);
 		int rc = fetch_from(recover, rank, (uint32_t)node);
 		if (!rc)
 			return;

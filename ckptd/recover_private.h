@@ -32,6 +32,10 @@ struct recover_work {
 void recover_run(struct work *work);
 void recover_add_why(char *why, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
+/* The part of this rank, by index, is being brought; has been. */
+void recover_note_begun(struct recover *recover, uint32_t index);
+void recover_note_part(struct recover *recover, uint32_t index, enum wire_source source, uint32_t from);
+
 /* Asks the holders for what this node lacks (recover->lacking), and goes on when all have answered. */
 void recover_peer_start(struct recover *recover);
 /* All holders that were named have been asked. */

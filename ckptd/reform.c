@@ -106,6 +106,7 @@ static void clear(struct job *job)
 {
 	struct saves *saves = &job->saves, old = *saves;
 	measures_end(job, NULL);
+	recoveries_end(job);
 	copies_end(&job->copies);
 	copies_init(&job->copies, job);
 	saves_free(saves);

@@ -243,8 +243,7 @@ static void raise_epoch(struct job *job, const struct peer_word *word)
 	job->fresh = false;
 	failpoint("job.raise", NULL);
 	freeze(job);
-	measures_raise(job, job->lost_beat_ns, word->text);
-	job->lost_beat_ns = 0;
+	recoveries_raise(job, word->text);
 	log_warn("job %s: epoch %u: %s", job->name, job->epoch, word->text);
 	for (uint32_t r = 0; r < job->nlocal; r++) {
 		struct rank *rank = &job->ranks[r];
@@ -261,7 +260,7 @@ static void raise_epoch(struct job *job, const struct peer_word *word)
 static void tell(struct job *job, const struct peer_word *word)
 {
 	log_warn("job %s: rank %u is gone before the job began: %s", job->name, word->rank, word->text);
-	job->lost_beat_ns = 0;
+	recoveries_no_loss(&job->recoveries);
 	member_tell_epoch(job, word->text);
 }
 

@@ -6,6 +6,7 @@
 #include "base/log.h"
 #include "format/json_out.h"
 #include "measures.h"
+#include "recoveries.h"
 
 #include <fcntl.h>
 #include <limits.h>
@@ -274,8 +275,15 @@ void spanlog_recovery(struct spanlog *log, const char *job, const struct recover
 	key_u64(&out, "ranks", r->world);
 	key_text(&out, "reason", r->reason);
 	key_ns(&out, "detect_ns", r->detect_ns, r->detect_ns != 0);
+	key_ns(&out, "decide_ns", r->decide_ns, r->seen);
 	key_ns(&out, "gather_ns", r->gather_ns, r->raised);
-	key_u64(&out, "restore_ns", r->restore_ns);
+	key_u64(&out, "choose_ns", r->choose_ns);
+	key_u64(&out, "fetch_ns", r->fetch_ns);
+	key_u64(&out, "restore_ns", r->choose_ns + r->fetch_ns);
+	key_ns(&out, "load_ns", r->load_ns, r->load_ns != 0);
+	key_ns(&out, "first_step_ns", r->first_step_ns, r->first_step_ns != 0);
+	key_ns(&out, "total_ns", recovery_total_ns(r), r->state == RECOVERY_DONE);
+	key_text(&out, "state", recovery_state_name(r->state));
 	key_text(&out, r->rc ? "error" : "passed_over", r->passed_over);
 	jout_raw(&out, "}\n");
 	put(log, &out);

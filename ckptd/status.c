@@ -7,37 +7,19 @@
 #include "http.h"
 #include "job.h"
 #include "net.h"
+#include "plain_json.h"
+#include "recovery_json.h"
 #include "replica.h"
 #include "roster.h"
 #include "space.h"
 #include "store/disk.h"
 
 #include <jansson.h>
-#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 
 static const char *const phases[] = {"idle",       "forward", "backward", "optimizer",
 				     "collective", "save",    "restore",  "data"};
-
-/* Sentences can be cut in the middle of a character, and paths are any bytes: JSON takes UTF-8 only. */
-static json_t *text_json(const char *text)
-{
-	json_t *j = json_string(text);
-	if (j)
-		return j;
-	char plain[PATH_MAX];
-	snprintf(plain, sizeof(plain), "%s", text);
-	for (char *p = plain; *p; p++)
-		if (*p & 0x80)
-			*p = '?';
-	return json_string(plain);
-}
-
-static json_t *ms_json(uint64_t ns)
-{
-	return json_real((double)ns / 1e6);
-}
 
 /* Counts per bucket, of those that are not empty: {"le_ms":…,"count":…}; the last one has no bound. */
 static json_t *histogram_json(const struct histogram *h)
@@ -45,14 +27,16 @@ static json_t *histogram_json(const struct histogram *h)
 	json_t *buckets = json_array();
 	for (unsigned i = 0; i <= HISTOGRAM_BOUNDS; i++)
 		if (h->buckets[i])
-			json_array_append_new(
-				buckets, json_pack("{s:o, s:I}", "le_ms",
-						   i < HISTOGRAM_BOUNDS ? ms_json(histogram_bound_ns(i)) : json_null(),
-						   "count", (json_int_t)h->buckets[i]));
+			json_array_append_new(buckets, json_pack("{s:o, s:I}", "le_ms",
+								 i < HISTOGRAM_BOUNDS
+									 ? plain_json_ms(true, histogram_bound_ns(i))
+									 : json_null(),
+								 "count", (json_int_t)h->buckets[i]));
 	return json_pack("{s:I, s:o, s:o, s:o, s:o}", "count", (json_int_t)h->count, "mean_ms",
-			 h->count ? ms_json(h->sum_ns / h->count) : json_null(), "p50_ms",
-			 h->count ? ms_json(histogram_quantile_ns(h, 0.5)) : json_null(), "p99_ms",
-			 h->count ? ms_json(histogram_quantile_ns(h, 0.99)) : json_null(), "buckets", buckets);
+			 h->count ? plain_json_ms(true, h->sum_ns / h->count) : json_null(), "p50_ms",
+			 h->count ? plain_json_ms(true, histogram_quantile_ns(h, 0.5)) : json_null(), "p99_ms",
+			 h->count ? plain_json_ms(true, histogram_quantile_ns(h, 0.99)) : json_null(), "buckets",
+			 buckets);
 }
 
 static json_t *pace_json(const struct pace *pace)
@@ -90,36 +74,21 @@ static json_t *snapshot_json(const struct snapshot *s)
 	int rc = s->rc ? s->rc : s->storage_rc;
 	return json_pack("{s:I, s:i, s:s, s:b, s:o}", "step", (json_int_t)s->id.step, "epoch", (int)s->id.epoch,
 			 "state", snapshot_state_name(s->state), "in_memory", snapshot_in_memory(s), "error",
-			 rc ? text_json(s->err.text) : json_null());
-}
-
-static json_t *known_ms(bool known, uint64_t ns)
-{
-	return known ? ms_json(ns) : json_null();
-}
-
-static json_t *recovery_json(const struct recovery_record *r)
-{
-	return json_pack("{s:I, s:o, s:o, s:i, s:s, s:o, s:o, s:o, s:o, s:o, s:b}", "ended_ns", (json_int_t)r->wall_ns,
-			 "step", r->id.epoch ? json_integer((json_int_t)r->id.step) : json_null(), "step_epoch",
-			 r->id.epoch ? json_integer((json_int_t)r->id.epoch) : json_null(), "epoch", (int)r->epoch,
-			 "source", source_name(r->source), "reason", text_json(r->reason), "passed_over",
-			 text_json(r->passed_over), "detect_ms", known_ms(r->detect_ns != 0, r->detect_ns), "gather_ms",
-			 known_ms(r->raised, r->gather_ns), "restore_ms", ms_json(r->restore_ns), "ok", r->rc == 0);
+			 rc ? plain_json_text(s->err.text) : json_null());
 }
 
 static json_t *recoveries_json(const struct job *job)
 {
 	const struct recover *r = &job->recover;
-	const struct measures *m = &job->measures;
+	const struct recoveries *all = &job->recoveries;
 	json_t *recent = json_array(), *j = json_pack("{s:i, s:o}", "count", (int)r->count, "recent", recent);
-	for (uint32_t i = 0; i < m->nrecoveries; i++)
-		json_array_append_new(recent, recovery_json(measures_recovery_at(m, i)));
+	for (uint32_t i = 0; i < all->n; i++)
+		json_array_append_new(recent, recovery_json(job->daemon, recoveries_at(all, i)));
 	if (j && r->count)
 		json_object_set_new(j, "last",
 				    json_pack("{s:I, s:i, s:s, s:f, s:o}", "step", (json_int_t)r->last.step, "epoch",
 					      (int)r->last.epoch, "source", source_name(r->last_source), "ms",
-					      (double)r->last_ns / 1e6, "passed_over", text_json(r->why)));
+					      (double)r->last_ns / 1e6, "passed_over", plain_json_text(r->why)));
 	return j;
 }
 
@@ -128,13 +97,13 @@ static json_t *save_json(const struct save_record *r)
 	return json_pack("{s:I, s:i, s:I, s:s, s:s, s:o, s:o, s:o, s:o, s:o, s:I, s:I, s:o}", "step",
 			 (json_int_t)r->id.step, "epoch", (int)r->id.epoch, "begun_ns", (json_int_t)r->begun_wall_ns,
 			 "target", r->to_storage ? "storage" : "memory", "level", level_name(r->level), "captured_ms",
-			 known_ms(r->level >= LEVEL_CAPTURED, r->captured_ns), "replicated_ms",
-			 known_ms(r->replicated_ns != 0, r->replicated_ns), "durable_ms",
-			 known_ms(r->level >= LEVEL_DURABLE, r->durable_ns), "verified_ms",
-			 known_ms(r->level >= LEVEL_VERIFIED, r->verified_ns), "write_ms",
-			 known_ms(r->level >= LEVEL_DURABLE, r->write_ns), "captured_bytes",
+			 plain_json_ms(r->level >= LEVEL_CAPTURED, r->captured_ns), "replicated_ms",
+			 plain_json_ms(r->replicated_ns != 0, r->replicated_ns), "durable_ms",
+			 plain_json_ms(r->level >= LEVEL_DURABLE, r->durable_ns), "verified_ms",
+			 plain_json_ms(r->level >= LEVEL_VERIFIED, r->verified_ns), "write_ms",
+			 plain_json_ms(r->level >= LEVEL_DURABLE, r->write_ns), "captured_bytes",
 			 (json_int_t)r->captured_bytes, "written_bytes", (json_int_t)r->written_bytes, "error",
-			 r->rc ? text_json(r->error) : json_null());
+			 r->rc ? plain_json_text(r->error) : json_null());
 }
 
 /* What the newest save of each level is, and how long saves take to reach it. */
@@ -158,7 +127,7 @@ static json_t *saves_json(const struct measures *m)
 			 level_json(m->durable_id, m->durable_wall_ns, &m->durable), "verified",
 			 level_json(m->verified_id, m->verified_wall_ns, &m->verified), "captured_bytes",
 			 (json_int_t)m->captured_bytes, "written_bytes", (json_int_t)m->written_bytes, "write_ms",
-			 ms_json(m->write_ns), "recent", recent);
+			 plain_json_ms(true, m->write_ns), "recent", recent);
 }
 
 static const char *job_state(const struct job *job)
@@ -176,7 +145,7 @@ static json_t *setting_json(const struct setting *setting, const void *base)
 {
 	char text[SETTING_TEXT_MAX];
 	struct value value = value_load(setting, base);
-	return text_json(value_print(setting, &value, text, sizeof(text)));
+	return plain_json_text(value_print(setting, &value, text, sizeof(text)));
 }
 
 static json_t *policy_json(const struct policy *policy)
@@ -200,8 +169,9 @@ static json_t *config_json(const struct daemon *d)
 		const void *base = s->scope == SCOPE_NODE ? (const void *)&d->config : &policy;
 		char from[SETTING_TEXT_MAX];
 		given_from(sources_find(d->sources, s, NULL), from, sizeof(from));
-		json_array_append_new(list, json_pack("{s:s, s:s, s:o, s:o}", "section", scope_name(s->scope), "key",
-						      s->key, "value", setting_json(s, base), "from", text_json(from)));
+		json_array_append_new(list,
+				      json_pack("{s:s, s:s, s:o, s:o}", "section", scope_name(s->scope), "key", s->key,
+						"value", setting_json(s, base), "from", plain_json_text(from)));
 	}
 	return list;
 }
@@ -225,7 +195,7 @@ static json_t *copies_json(const struct job *job)
 			 c->id.epoch ? json_integer((json_int_t)c->id.step) : json_null(), "epoch",
 			 c->id.epoch ? json_integer((json_int_t)c->id.epoch) : json_null(), "under_way",
 			 (c->todo | c->sending) != 0, "ranks_missing", (int)copies_missing(c), "error",
-			 c->why.text[0] ? text_json(c->why.text) : json_null());
+			 c->why.text[0] ? plain_json_text(c->why.text) : json_null());
 }
 
 static json_t *job_json(struct job *job, uint64_t now)
@@ -254,8 +224,8 @@ static json_t *disk_json(const struct daemon *d)
 static json_t *finding_json(const struct finding *f)
 {
 	return json_pack("{s:s, s:s, s:o, s:o, s:s}", "code", health_code_name(f->code), "severity",
-			 health_severity_name(f->severity), "job", *f->job ? text_json(f->job) : json_null(), "text",
-			 text_json(f->text), "remedy", health_remedy(f->code));
+			 health_severity_name(f->severity), "job", *f->job ? plain_json_text(f->job) : json_null(),
+			 "text", plain_json_text(f->text), "remedy", health_remedy(f->code));
 }
 
 static json_t *health_of(struct daemon *d)
@@ -298,7 +268,7 @@ static json_t *daemon_json(struct daemon *d)
 	return json_pack("{s:i, s:s, s:s, s:f, s:I, s:o, s:o, s:{s:I, s:I, s:I}, s:o, s:o, s:o, s:o, s:o}", "schema", 1,
 			 "node", d->config.node, "version", CKPT_VERSION, "uptime_s",
 			 (double)(now - d->started_ns) / 1e9, "now_ns", (json_int_t)clock_wall(), "store",
-			 d->config.store ? text_json(d->config.store) : json_null(), "http",
+			 d->config.store ? plain_json_text(d->config.store) : json_null(), "http",
 			 d->http ? json_string(http_address(d->http)) : json_null(), "memory", "used",
 			 (json_int_t)d->memory_used, "copies", (json_int_t)d->replicas_used, "limit",
 			 (json_int_t)d->config.memory_limit, "disk", disk_json(d), "cluster", cluster_json(d), "health",

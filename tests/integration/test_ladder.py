@@ -44,6 +44,8 @@ def on_a_node_that_held_nothing():
         holds(again, 3)
         recovery = daemons[third].job()["recoveries"]["recent"][-1]
         equal((recovery["source"], recovery["step"], recovery["passed_over"]), ("peer", 7, ""))
+        held = ({"b", "c"} - {third}).pop()
+        equal([(r["source"], r["from"]) for r in recovery["ranks"]], [("peer", held)] * 2)
         equal(daemons[third].status()["cluster"]["fetched"], 2)
         all_must(again, "join")
         save(again, 8, 4, target=MEMORY, level=REPLICATED)
@@ -123,6 +125,9 @@ def one_rank_of_two_nodes_is_replaced_on_a_third():
         equal(daemons["a"].status()["cluster"]["fetched"], 0)
         recovery = daemons["c"].job()["recoveries"]["recent"][-1]
         equal((recovery["source"], recovery["ok"]), ("peer", True))
+        equal([(r["rank"], r["source"]) for r in recovery["ranks"]], [(1, "peer")])
+        here = daemons["a"].job()["recoveries"]["recent"][-1]
+        equal([(r["rank"], r["source"]) for r in here["ranks"]], [(0, "memory")])
         # The copies of the lost node are made anew, before the next save.
         until(lambda: all(daemons[n].job()["copies"]["ranks_missing"] == 0 and not daemons[n].job()["copies"]["under_way"] for n in "ac"),
               "copies")

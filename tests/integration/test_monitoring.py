@@ -175,8 +175,11 @@ def _():
     recovery = job["recoveries"]["recent"][-1]
     equal([recovery["source"], recovery["epoch"], recovery["ok"]], ["memory", 2, True])
     has(recovery["reason"], "rank 1 is lost")
-    for name in ("detect_ms", "gather_ms", "restore_ms"):
+    parts = ("detect_ms", "decide_ms", "gather_ms", "choose_ms", "fetch_ms", "load_ms", "first_step_ms")
+    for name in (*parts, "restore_ms", "total_ms"):
         expect(0 < recovery[name] < 60000, name, recovery[name])
+    expect(abs(sum(recovery[name] for name in parts) - recovery["total_ms"]) < 1e-3, recovery)
+    equal([r["source"] for r in recovery["ranks"]], ["memory", "memory"])
     saves = job["saves"]["recent"]
     expect(any(save["level"] == "verified" and save["target"] == "storage" for save in saves), "verified among", saves)
     expect(all(save["durable_ms"] >= save["captured_ms"] for save in saves if save["durable_ms"]), "times")
@@ -206,7 +209,7 @@ def _():
     for s in verified:
         expect(0 < s["captured_ns"] <= s["durable_ns"] <= s["verified_ns"] and s["written_bytes"] > 0, s)
     recovery = [span for span in spans if span["span"] == "recovery"]
-    equal([(r["source"], r["epoch"]) for r in recovery], [("memory", 2)])
+    equal([(r["source"], r["epoch"], r["state"]) for r in recovery], [("memory", 2, "done")])
 
 
 @case("a hung rank makes health fail with its code, and going on mends it")

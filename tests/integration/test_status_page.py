@@ -100,8 +100,9 @@ def _():
             "verified_ms": None, "write_ms": None, "captured_bytes": 1, "written_bytes": 0, "error": EVIL}
     level = {"step": None, "at_ns": None, "p50_ms": None, "p99_ms": None}
     rank = {"rank": 0, "state": EVIL, "pid": 0, "hung": False, "phase": EVIL, "step": 1, "beat_age_ms": None}
-    recovery = {"ended_ns": 1, "epoch": 1, "ok": True, "step": 1, "source": EVIL, "reason": EVIL, "passed_over": EVIL, "detect_ms": None,
-                "gather_ms": None, "restore_ms": 1.0}
+    recovery = {"ended_ns": 1, "epoch": 1, "ok": True, "step": 1, "source": EVIL, "reason": EVIL, "passed_over": EVIL, "state": EVIL,
+                "total_ms": None, "detect_ms": None, "decide_ms": None, "gather_ms": None, "choose_ms": 1.0, "fetch_ms": 1.0, "load_ms": None,
+                "first_step_ms": None}
     saves = {"captured": level, "durable": level, "verified": level, "written_bytes": 0, "write_ms": 0, "recent": [save]}
     finding = {"code": EVIL, "severity": "failing", "job": EVIL, "text": EVIL, "remedy": EVIL}
     lies = {"node": EVIL, "version": EVIL, "uptime_s": 1, "now_ns": 2, "store": EVIL, "memory": {"used": 1, "limit": 2},

@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/failpoint.h"
 #include "scratch.h"
+#include "store/recovered.h"
 #include "store/repo.h"
 #include "store_maker.h"
 
@@ -209,4 +210,18 @@ Test(catalog, what_does_not_fit_the_queue_is_dropped, .timeout = 60)
 	catalog_epoch(catalog, "main", CATALOG_QUEUE_MAX + 101);
 	cr_assert_eq(ask("SELECT last FROM epoch"), CATALOG_QUEUE_MAX + 101);
 	failpoint_arm("", &err);
+}
+
+Test(catalog, recoveries_are_kept_and_only_the_last_of_them)
+{
+	for (uint64_t i = 0; i < RECOVERED_MAX + 5; i++) {
+		catalog_recovery(catalog, "main", "n0", i, "{\"epoch\":2}");
+		if (i % 500 == 0)
+			cr_assert_eq(catalog_flush(catalog, clock_deadline(30 * CLOCK_NS_PER_S)), 0);
+	}
+	cr_assert_eq(ask("SELECT count(*) FROM recovery"), RECOVERED_MAX);
+	cr_assert_eq(ask("SELECT min(at_ns) FROM recovery"), 5);
+	reopen();
+	cr_assert_eq(ask("SELECT count(*) FROM recovery WHERE node='n0' AND json='{\"epoch\":2}'"), RECOVERED_MAX);
+	catalog_recovery(NULL, "main", "n0", 1, "{}");
 }

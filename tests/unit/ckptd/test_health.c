@@ -108,18 +108,19 @@ Test(health, damage_hangs_and_refused_restores_are_failing)
 	cr_assert(strstr(find(HEALTH_DAMAGED)->text, "step 5 epoch 3"));
 	ranks[1].hung = true;
 	cr_assert(strstr(find(HEALTH_RANK_HUNG)->text, "rank 1"));
-	measures_restore(&job, (struct step_id){0}, 0, clock_now(), -EBADMSG, "no intact checkpoint is left");
+	recoveries_answered(&job,
+			    &(struct recovery_end){.rc = -EBADMSG, .passed_over = "no intact checkpoint is left"});
 	cr_assert(strstr(find(HEALTH_RESTORE_FAILED)->text, "no intact"));
-	measures_restore(&job, (struct step_id){7, 3}, 1, clock_now(), 0, "");
+	recoveries_answered(&job, &(struct recovery_end){.id = {7, 3}, .source = 1, .passed_over = ""});
 	cr_assert_null(find(HEALTH_RESTORE_FAILED));
 }
 
 Test(health, missing_ranks_are_told_after_the_time_to_join)
 {
 	ranks[1].state = RANK_ABSENT;
-	measures_raise(&job, 0, "rank 1 is lost");
+	recoveries_raise(&job, "rank 1 is lost");
 	cr_assert_null(find(HEALTH_RANKS_MISSING));
-	job.measures.raised_ns = clock_now() - 2 * CLOCK_NS_PER_S;
+	job.recoveries.raised_ns = clock_now() - 2 * CLOCK_NS_PER_S;
 	cr_assert(find(HEALTH_RANKS_MISSING));
 }
 

@@ -166,31 +166,3 @@ Test(measures, what_is_not_read_back_is_final_when_it_is_durable)
 	cr_assert(m->saves[0].final && !m->unverified_ns);
 	snapshot_free(s);
 }
-
-Test(measures, a_recovery_has_the_times_since_the_loss)
-{
-	uint64_t beat = clock_now() - CLOCK_NS_PER_S;
-	measures_raise(&job, beat, "rank 1 is lost");
-	measures_raise(&job, 0, "rank 0 joins");
-	measures_restore(&job, (struct step_id){40, 3}, 1, clock_now(), 0, "");
-	cr_assert_eq(m->nrecoveries, 1u);
-	const struct recovery_record *r = measures_recovery_at(m, 0);
-	cr_assert(r->raised && r->detect_ns >= CLOCK_NS_PER_S && r->detect_ns < 60 * CLOCK_NS_PER_S);
-	cr_assert_str_eq(r->reason, "rank 1 is lost");
-	cr_assert_eq(m->restore[1].count, 1u);
-	cr_assert_eq(m->gather.count, 1u);
-	measures_restore(&job, (struct step_id){0}, 0, clock_now(), -EBADMSG, "all damaged");
-	r = measures_recovery_at(m, 1);
-	cr_assert(!r->raised && r->rc == -EBADMSG);
-	cr_assert_str_eq(r->reason, "start");
-	cr_assert_eq(m->gather.count, 1u);
-}
-
-Test(measures, the_newest_recoveries_are_kept)
-{
-	for (uint64_t i = 0; i < MEASURES_RECOVERIES + 3; i++)
-		measures_restore(&job, (struct step_id){i, 3}, 1, clock_now(), 0, "");
-	cr_assert_eq(m->nrecoveries, (uint32_t)MEASURES_RECOVERIES);
-	cr_assert_eq(measures_recovery_at(m, 0)->id.step, 3u);
-	cr_assert_eq(measures_recovery_at(m, MEASURES_RECOVERIES - 1)->id.step, MEASURES_RECOVERIES + 2u);
-}

@@ -1,6 +1,7 @@
 #include "spanlog.h"
 
 #include "measures.h"
+#include "recoveries.h"
 #include "scratch.h"
 
 #include <criterion/criterion.h>
@@ -87,7 +88,11 @@ Test(spanlog, a_recovery_tells_what_was_passed_over)
 				    .source = 3,
 				    .raised = true,
 				    .gather_ns = 9,
-				    .restore_ns = 11,
+				    .choose_ns = 4,
+				    .fetch_ns = 7,
+				    .load_ns = 3,
+				    .first_step_ns = 2,
+				    .state = RECOVERY_DONE,
 				    .reason = "rank 1 is lost",
 				    .passed_over = "step 50: damaged"};
 	start(SPANLOG_FILE_MAX);
@@ -96,7 +101,11 @@ Test(spanlog, a_recovery_tells_what_was_passed_over)
 	json_t *j = line_of("spans");
 	cr_assert_str_eq(json_string_value(json_object_get(j, "source")), "storage");
 	cr_assert(json_is_null(json_object_get(j, "detect_ns")));
+	cr_assert(json_is_null(json_object_get(j, "decide_ns")), "nobody was lost here");
 	cr_assert_eq(json_integer_value(json_object_get(j, "gather_ns")), 9);
+	cr_assert_eq(json_integer_value(json_object_get(j, "restore_ns")), 11);
+	cr_assert_eq(json_integer_value(json_object_get(j, "total_ns")), 25);
+	cr_assert_str_eq(json_string_value(json_object_get(j, "state")), "done");
 	cr_assert_str_eq(json_string_value(json_object_get(j, "passed_over")), "step 50: damaged");
 	json_decref(j);
 }
