@@ -142,23 +142,37 @@ static void draw_saves(const json_t *saves, size_t most)
 	table_print(t);
 }
 
+static void draw_recovery(const json_t *r)
+{
+	static const struct {
+		const char *key, *name;
+	} parts[] = {{"detect_ms", "detect"},        {"decide_ms", "decide"}, {"gather_ms", "gather"},
+		     {"choose_ms", "choose"},        {"fetch_ms", "fetch"},   {"load_ms", "load"},
+		     {"first_step_ms", "first step"}};
+	char cell[CELL_TEXT];
+	bool good = json_is_true(at(r, "ok"));
+	out(TONE_HEAD, "recovery");
+	out(good ? TONE_PLAIN : TONE_BAD, " epoch %" PRId64 ": ", number_of(r, "epoch"));
+	if (!good)
+		out(TONE_BAD, "refused");
+	else if (json_is_integer(at(r, "step")))
+		out(TONE_PLAIN, "step %" PRId64 " from %s", number_of(r, "step"), text_of(r, "source"));
+	else
+		out(TONE_PLAIN, "nothing was there");
+	if (json_is_number(at(r, "total_ms")))
+		out(TONE_PLAIN, " in %s", time_of(r, "total_ms", cell));
+	else
+		out(TONE_WARN, " %s", text_of(r, "state"));
+	for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++)
+		out(TONE_DIM, "%s%s %s", i ? ", " : " (", parts[i].name, time_of(r, parts[i].key, cell));
+	out(TONE_PLAIN, "): %.60s\n", text_of(r, "reason"));
+}
+
 static void draw_recoveries(const json_t *recent, size_t most)
 {
 	size_t n = json_array_size(recent);
-	for (size_t i = n; i-- > 0 && n - i <= most;) {
-		const json_t *r = json_array_get(recent, i);
-		char detect[CELL_TEXT], gather[CELL_TEXT], restore[CELL_TEXT];
-		bool good = json_is_true(at(r, "ok"));
-		out(TONE_HEAD, "recovery");
-		out(good ? TONE_PLAIN : TONE_BAD, " epoch %" PRId64 ": ", number_of(r, "epoch"));
-		if (good)
-			out(TONE_PLAIN, "step %" PRId64 " from %s", number_of(r, "step"), text_of(r, "source"));
-		else
-			out(TONE_BAD, "refused");
-		out(TONE_PLAIN, ", detected in %s, gathered in %s, restored in %s: %.60s\n",
-		    time_of(r, "detect_ms", detect), time_of(r, "gather_ms", gather), time_of(r, "restore_ms", restore),
-		    text_of(r, "reason"));
-	}
+	for (size_t i = n; i-- > 0 && n - i <= most;)
+		draw_recovery(json_array_get(recent, i));
 }
 
 /* ---- the whole ----------------------------------------------------------------------------------------------------- */

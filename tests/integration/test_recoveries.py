@@ -1,0 +1,130 @@
+"""ckpt recoveries: what was restored, why, from where, and how long each part of the way took."""
+# timeout: 240
+
+import json
+import subprocess
+import sys
+
+import fleet
+from launcher import CKPT, ENVIRONMENT, TRAIN, Run, tidy
+from tap import Cases, equal, expect, has, until
+
+cases = Cases(tidy)
+case = cases.case
+
+PARTS = ("detect_ms", "decide_ms", "gather_ms", "choose_ms", "fetch_ms", "load_ms", "first_step_ms")
+
+
+def ckpt(*args, code=0):
+    done = subprocess.run([CKPT, "recoveries", *map(str, args)], capture_output=True, text=True, env=ENVIRONMENT, timeout=100)
+    expect(done.returncode == code, f"{args}: exit {done.returncode}, not {code}: {done.stdout}{done.stderr}")
+    return done
+
+
+def told(*args):
+    return json.loads(ckpt(*args, "--json").stdout)
+
+
+def damage(store):
+    """A byte in each file of the newest step."""
+    newest = max((store / "gpt").glob("step-*"))
+    for file in newest.glob("*.safetensors"):
+        data = bytearray(file.read_bytes())
+        data[-8] ^= 1
+        file.chmod(0o600)
+        file.write_bytes(data)
+    return int(newest.name[5:17])
+
+
+def train(d, *options):
+    return Run("-n", 2, "--job", "gpt", "--socket", d.socket, *options, "--", TRAIN, "--steps", 100000, "--save-memory-every", 5,
+               "--save-storage-every", 20)
+
+
+def end(training):
+    training.child.terminate()
+    training.wait(0)
+
+
+def done(d, epoch):
+    """Of the epoch, once every rank has done a step."""
+    def look():
+        found = [r for r in told("--socket", d.socket)["recoveries"] if r["epoch"] == epoch and r["state"] == "done"]
+        return found and found[-1]
+    return until(look, f"the recovery of epoch {epoch}", pause=0.1)
+
+
+with fleet.daemon() as daemon:
+    daemon.start()
+
+    @case("a replaced rank's recovery has all its parts, and they add up")
+    def _():
+        training = train(daemon, "--inject", "kill:rank=1@step=60")
+        try:
+            r = done(daemon, 2)
+            equal([r["job"], r["node"], r["source"], r["ok"], r["passed_over"]], ["gpt", "n0", "memory", True, ""])
+            has(r["reason"], "rank 1 is lost")
+            for name in PARTS:
+                expect(0 < r[name] < 60000, name, r[name])
+            expect(abs(sum(r[name] for name in PARTS) - r["total_ms"]) < 1e-3, r)
+            expect(abs(r["restore_ms"] - r["choose_ms"] - r["fetch_ms"]) < 1e-3, r)
+            equal([(rank["rank"], rank["source"], rank["from"]) for rank in r["ranks"]], [(0, "memory", None), (1, "memory", None)])
+            expect(all(0 < rank["load_ms"] <= r["load_ms"] for rank in r["ranks"]), r["ranks"])
+            expect(r["step"] % 5 == 0 and r["step"] <= 60 and r["step_epoch"] == 1, r)
+            text = ckpt("--socket", daemon.socket, "--ranks").stdout
+            has(text, "DETECT", "FIRST STEP", f"step {r['step']} from memory", "rank 1 is lost")
+            equal(len([line for line in text.splitlines() if line.startswith("gpt")]), 3)
+        finally:
+            end(training)
+
+    @case("the catalog tells of it without a daemon, and each job of its own")
+    def _():
+        daemon.stop()
+        document = told("--store", daemon.store)
+        equal([document["catalog"], [r["epoch"] for r in document["recoveries"]]], ["read", [2]])
+        equal(told("--store", daemon.store, "--job", "other")["recoveries"], [])
+        has(ckpt("--socket", daemon.socket, code=12).stderr, "--store DIR")
+
+    @case("what was passed over is named with the reason, by a daemon that knows earlier lives")
+    def _():
+        daemon.start()
+        bad = damage(daemon.store)
+        training = train(daemon)
+        try:
+            r = until(lambda: [r for r in told("--socket", daemon.socket)["recoveries"] if r["state"] == "done" and r["reason"] == "start"],
+                      "the start", pause=0.1)[0]
+            equal([r["source"], r["detect_ms"], r["decide_ms"], r["gather_ms"]], ["storage", None, None, None])
+            expect(r["step"] < bad, r["step"], bad)
+            has(r["passed_over"], f"step {bad} epoch")
+            expect(abs(sum(r[name] or 0 for name in PARTS) - r["total_ms"]) < 1e-3, r)
+            equal([rank["source"] for rank in r["ranks"]], ["storage", "storage"])
+            text = ckpt("--socket", daemon.socket).stdout
+            has(text, "from memory", "from storage", "passed over: step")
+            equal(len(told("--socket", daemon.socket, "--last", 1)["recoveries"]), 1)
+        finally:
+            end(training)
+
+    @case("nothing to restore after a loss is told, too")
+    def _():
+        training = Run("-n", 2, "--job", "new", "--socket", daemon.socket, "--inject", "kill:rank=0@step=3", "--", TRAIN, "--steps", 100000,
+                       "--save-memory-every", 1000, "--save-storage-every", 0)
+        try:
+            r = until(lambda: [r for r in told("--socket", daemon.socket, "--job", "new")["recoveries"] if r["state"] == "done"],
+                      "the new start", pause=0.1)[0]
+            equal([r["epoch"], r["step"], r["source"], r["ok"]], [2, None, "none", True])
+            has(ckpt("--socket", daemon.socket, "--job", "new").stdout, "nothing was there")
+        finally:
+            end(training)
+
+    @case("a catalog that is gone is said")
+    def _():
+        daemon.stop()
+        (daemon.store / "catalog.sqlite").unlink()
+        done = ckpt("--store", daemon.store)
+        equal(done.stdout, "")
+        has(done.stderr, "no catalog", "no recoveries")
+        equal(told("--store", daemon.store)["catalog"], "missing")
+        ckpt("--store", "/nonexistent", code=10)
+        ckpt("--job", "a/b", code=2)
+
+sys.exit(cases.end())
