@@ -93,9 +93,9 @@ struct replica_send {
 /* -ENOMEM, -ESTALE (the epoch), -EBUSY: this rank is being sent already. Afterwards, as long as the slot has this snapshot and no later
  * one was sent, a copy whose holder is lost is made anew. */
 int replica_send(struct replica *r, const struct replica_send *what);
-/* Copies that are held of a rank's snapshot as far as this node, which sent them, knows. */
-unsigned replica_copies(const struct replica *r, const char *job, uint32_t rank, struct step_id id);
-
+/* The nodes that hold copies of a rank's snapshot as far as this node, which sent them, knows. Returns how many. */
+unsigned replica_holders(const struct replica *r, const char *job, uint32_t rank, struct step_id id,
+			 unsigned nodes[REPLICA_COPIES_MAX]);
 /* All that are wanted, as far as there are nodes for them, and one at least. */
 bool replica_whole(const struct replica *r, const char *job, uint32_t rank, struct step_id id);
 

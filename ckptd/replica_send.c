@@ -114,11 +114,18 @@ int replica_send(struct replica *r, const struct replica_send *what)
 	return 0; /* the next tick begins */
 }
 
-unsigned replica_copies(const struct replica *r, const char *name, uint32_t rank, struct step_id id)
+unsigned replica_holders(const struct replica *r, const char *name, uint32_t rank, struct step_id id,
+			 unsigned nodes[REPLICA_COPIES_MAX])
 {
 	struct copied *job = copied_find(r, name);
 	struct shipment *s = job ? find(job, rank) : NULL;
-	return s && !step_compare(s->what.id, id) ? count_ways(s, true) : 0;
+	unsigned n = 0;
+	if (!s || step_compare(s->what.id, id) != 0)
+		return 0;
+	list_for(it, &s->ways)
+		if (way_of(it)->state == WAY_HELD && n < REPLICA_COPIES_MAX)
+			nodes[n++] = way_of(it)->node;
+	return n;
 }
 
 /* ---- choosing holders ---------------------------------------------------------------------------------------------- */

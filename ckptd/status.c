@@ -186,16 +186,40 @@ static json_t *halt_json(const struct job *job)
 			 (json_int_t)halt_need(job));
 }
 
+static void count_holder(json_t *holders, const char *node)
+{
+	json_t *is = json_object_get(holders, node);
+	json_object_set_new(holders, node, json_integer(json_integer_value(is) + 1));
+}
+
+/* Which nodes hold copies of what was ordered last, and of how many ranks of this node. *held: how many every rank has. */
+static json_t *holders_json(const struct job *job, unsigned *held)
+{
+	const struct daemon *d = job->daemon;
+	json_t *holders = json_object();
+	unsigned nodes[REPLICA_COPIES_MAX], least = REPLICA_COPIES_MAX;
+	for (uint32_t r = 0; r < job->nlocal; r++) {
+		unsigned n = replica_holders(d->replica, job->name, job->ranks[r].id, job->copies.id, nodes);
+		least = n < least ? n : least;
+		for (unsigned i = 0; i < n; i++)
+			count_holder(holders, d->roster->nodes[nodes[i]].name);
+	}
+	*held = job->nlocal ? least : 0;
+	return holders;
+}
+
 static json_t *copies_json(const struct job *job)
 {
 	const struct copies *c = &job->copies;
+	unsigned held;
 	if (!copies_wanted(job))
 		return json_null();
-	return json_pack("{s:i, s:o, s:o, s:b, s:i, s:o}", "wanted", (int)copies_wanted(job), "step",
+	json_t *holders = holders_json(job, &held);
+	return json_pack("{s:i, s:o, s:o, s:i, s:o, s:b, s:i, s:o}", "wanted", (int)copies_wanted(job), "step",
 			 c->id.epoch ? json_integer((json_int_t)c->id.step) : json_null(), "epoch",
-			 c->id.epoch ? json_integer((json_int_t)c->id.epoch) : json_null(), "under_way",
-			 (c->todo | c->sending) != 0, "ranks_missing", (int)copies_missing(c), "error",
-			 c->why.text[0] ? plain_json_text(c->why.text) : json_null());
+			 c->id.epoch ? json_integer((json_int_t)c->id.epoch) : json_null(), "held", (int)held,
+			 "holders", holders, "under_way", (c->todo | c->sending) != 0, "ranks_missing",
+			 (int)copies_missing(c), "error", c->why.text[0] ? plain_json_text(c->why.text) : json_null());
 }
 
 static json_t *job_json(struct job *job, uint64_t now)

@@ -91,6 +91,31 @@ static void print_snapshots(const json_t *snapshots)
 	table_print(t);
 }
 
+/* Of a job that is not replicated nothing. */
+static void print_copies(const json_t *job)
+{
+	const json_t *copies = json_object_get(job, "copies");
+	const json_t *newest = json_object_get(json_object_get(job, "saves"), "replicated");
+	const char *node, *between = " on ";
+	json_t *ranks;
+	if (!json_is_object(copies))
+		return;
+	if (json_is_integer(json_object_get(newest, "step")))
+		out(TONE_PLAIN, "replicated: step %" PRId64 " (epoch %" PRId64 ")", number_of(newest, "step"),
+		    number_of(newest, "epoch"));
+	else
+		out(TONE_PLAIN, "replicated: none");
+	if (json_is_integer(json_object_get(copies, "step")))
+		out(TONE_PLAIN, "; of step %" PRId64 ", %" PRId64 " of %" PRId64 " copies", number_of(copies, "step"),
+		    number_of(copies, "held"), number_of(copies, "wanted"));
+	json_object_foreach(json_object_get(copies, "holders"), node, ranks)
+	{
+		out(TONE_PLAIN, "%s%s", between, node);
+		between = ", ";
+	}
+	out(TONE_PLAIN, "\n");
+}
+
 static void print_job(const json_t *job)
 {
 	const json_t *recoveries = json_object_get(job, "recoveries"), *last = json_object_get(recoveries, "last");
@@ -104,6 +129,7 @@ static void print_job(const json_t *job)
 		    "restores: %" PRId64 ", the last to step %" PRId64 " (epoch %" PRId64 ") from %s in %.1f ms\n",
 		    number_of(recoveries, "count"), number_of(last, "step"), number_of(last, "epoch"),
 		    text_of(last, "source"), json_number_value(json_object_get(last, "ms")));
+	print_copies(job);
 	print_ranks(json_object_get(job, "ranks"));
 	print_snapshots(json_object_get(job, "snapshots"));
 }

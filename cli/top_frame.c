@@ -188,6 +188,30 @@ static void draw_level(const json_t *saves, const char *level)
 		out(TONE_DIM, "%s none  ", level);
 }
 
+/* "1 of 2, on b, c"; of a job that is not replicated nothing. */
+static void draw_copies(const json_t *copies)
+{
+	const json_t *holders = at(copies, "holders");
+	const char *key, *between = " on ";
+	json_t *value;
+	if (!json_is_object(copies) || !json_is_integer(at(copies, "step")))
+		return;
+	bool missing = number_of(copies, "ranks_missing") > 0;
+	out(missing ? TONE_WARN : TONE_PLAIN, "copies of step %" PRId64 ": %" PRId64 " of %" PRId64,
+	    number_of(copies, "step"), number_of(copies, "held"), number_of(copies, "wanted"));
+	json_object_foreach((json_t *)holders, key, value)
+	{
+		out(TONE_PLAIN, "%s%s", between, key);
+		between = ", ";
+	}
+	if (json_is_true(at(copies, "under_way")))
+		out(TONE_DIM, ", under way");
+	else if (missing)
+		out(TONE_WARN, ", %" PRId64 " ranks lack some: %.60s", number_of(copies, "ranks_missing"),
+		    text_of(copies, "error"));
+	out(TONE_PLAIN, "\n");
+}
+
 static size_t least(size_t n, size_t most)
 {
 	return n < most ? n : most;
@@ -201,8 +225,8 @@ static void draw_job(const json_t *job, int rows)
 	size_t nranks = json_array_size(ranks), nsaves = json_array_size(recent),
 	       nrecoveries = least(json_array_size(recoveries), RECOVERIES);
 	if (rows >= 0) {
-		int left =
-			rows - 7 - (int)nrecoveries; /* blank lines, head, levels, heads of the lists, "more ranks" */
+		int left = rows - 8 -
+			   (int)nrecoveries; /* blank lines, head, levels, copies, heads of the lists, "more ranks" */
 		nranks = least(nranks, (size_t)(left - LEAST > LEAST ? left - LEAST : LEAST));
 		nsaves = least(nsaves, (size_t)(left - (int)nranks > LEAST ? left - (int)nranks : LEAST));
 	} else {
@@ -213,9 +237,12 @@ static void draw_job(const json_t *job, int rows)
 	    text_of(job, "state"), number_of(job, "world"), number_of(job, "epoch"), number_of(job, "committed"),
 	    number_of(job, "failed"));
 	draw_level(saves, "captured");
+	if (json_is_object(at(job, "copies")))
+		draw_level(saves, "replicated");
 	draw_level(saves, "durable");
 	draw_level(saves, "verified");
 	out(TONE_PLAIN, "\n");
+	draw_copies(at(job, "copies"));
 	draw_ranks(ranks, nranks);
 	if (nsaves)
 		draw_saves(recent, nsaves);

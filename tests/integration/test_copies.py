@@ -38,7 +38,10 @@ def a_jobs_snapshot_is_copied_to_another_node():
         expect(daemons["b"].held() > 2 * 2 * 4 * ELEMENTS, "two slots for each of two ranks:", daemons["b"].held())
         job = daemons["a"].job()
         equal(job["saves"]["replicated"]["step"], 7)
-        equal(job["copies"]["wanted"], 1)
+        equal([job["copies"][key] for key in ("wanted", "held", "holders", "step")], [1, 1, {"b": 2}, 7])
+        for command, told in (("status", "replicated: step 7 (epoch 1); of step 7, 1 of 1 copies on b"), ("top", "copies of step 7: 1 of 1 on b")):
+            code, out, err = daemons["a"].ckpt(command, "--socket", daemons["a"].socket)
+            has(out, told)
         expect(job["saves"]["recent"][-1]["replicated_ms"] > 0, job["saves"]["recent"])
         save(ranks, 8, 4, target=MEMORY, level=REPLICATED)
         save(ranks, 9, 5, target=MEMORY, level=REPLICATED)
