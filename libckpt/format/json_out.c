@@ -29,36 +29,46 @@ void jout_array(struct wbuf *out, const uint64_t *v, uint32_t n)
 	wbuf_u8(out, ']');
 }
 
-static void put_escaped(struct wbuf *out, uint8_t c)
-{
-	static const char hex[] = "0123456789abcdef";
-	const char escape[] = {'\\', 'u', '0', '0', hex[c >> 4], hex[c & 15]};
-	if (c == '"' || c == '\\') {
-		wbuf_u8(out, '\\');
-		wbuf_u8(out, c);
-	} else {
-		wbuf_put(out, escape, sizeof(escape));
-	}
-}
+enum { ESCAPED_MAX = 6, CHUNK = 512 };
 
 static bool plain(uint8_t c)
 {
 	return c >= 0x20 && c != '"' && c != '\\' && c != 0x7f;
 }
 
+/* How many bytes it has become. */
+static size_t escape(char to[ESCAPED_MAX], uint8_t c)
+{
+	static const char hex[] = "0123456789abcdef";
+	const char code[ESCAPED_MAX] = {'\\', 'u', '0', '0', hex[c >> 4], hex[c & 15]};
+	if (plain(c)) {
+		to[0] = (char)c;
+		return 1;
+	}
+	if (c == '"' || c == '\\') {
+		to[0] = '\\';
+		to[1] = (char)c;
+		return 2;
+	}
+	memcpy(to, code, sizeof(code));
+	return sizeof(code);
+}
+
+/* In chunks: headers of a hundred megabytes are escaped twice. */
 void jout_bytes(struct wbuf *out, const void *s, size_t len)
 {
 	const uint8_t *p = s;
+	char chunk[CHUNK];
+	size_t n = 0;
 	wbuf_u8(out, '"');
-	for (size_t i = 0; i < len;) {
-		size_t run = i;
-		while (run < len && plain(p[run]))
-			run++;
-		wbuf_put(out, p + i, run - i);
-		if (run < len)
-			put_escaped(out, p[run++]);
-		i = run;
+	for (size_t i = 0; i < len; i++) {
+		if (n > sizeof(chunk) - ESCAPED_MAX) {
+			wbuf_put(out, chunk, n);
+			n = 0;
+		}
+		n += escape(chunk + n, p[i]);
 	}
+	wbuf_put(out, chunk, n);
 	wbuf_u8(out, '"');
 }
 
@@ -70,6 +80,7 @@ void jout_string(struct wbuf *out, const char *s)
 void jout_text(struct wbuf *out, const char *s)
 {
 	size_t len = strlen(s);
+	char escaped[ESCAPED_MAX];
 	wbuf_u8(out, '"');
 	for (size_t i = 0; i < len;) {
 		size_t n = utf8_sequence(s + i, len - i);
@@ -78,7 +89,7 @@ void jout_text(struct wbuf *out, const char *s)
 		else if (plain((uint8_t)s[i]))
 			wbuf_put(out, s + i, n);
 		else
-			put_escaped(out, (uint8_t)s[i]);
+			wbuf_put(out, escaped, escape(escaped, (uint8_t)s[i]));
 		i += n ? n : 1;
 	}
 	wbuf_u8(out, '"');
