@@ -28,11 +28,11 @@ class Daemon:
         env.pop("CKPT_STORE", None)
         return env
 
-    def start(self, failpoints="", ready=True):
+    def start(self, failpoints="", ready=True, **variables):
         with open(self.log, "ab") as log:
             self.process = self.launch([BIN / "ckptd", "--socket", self.socket, *self.options],
                                        stdout=log, stderr=log, stdin=subprocess.DEVNULL,
-                                       env=self.environment(CKPT_FAILPOINTS=failpoints))
+                                       env=self.environment(CKPT_FAILPOINTS=failpoints, **variables))
         if ready:
             until(lambda: self.answers() or self.process.poll() is not None, "the daemon listens")
         return self

@@ -1,6 +1,7 @@
 """Daemons of a cluster on this machine's loopback, each with a node's name, a socket and perhaps a store of its own."""
 
 import contextlib
+import itertools
 import json
 import os
 import pathlib
@@ -14,6 +15,10 @@ def free_port(host):
     with socket.socket() as sock:
         sock.bind((host, 0))
         return sock.getsockname()[1]
+
+
+# Clusters that a test has at the same time do not take each other's ports.
+NUMBERS = itertools.count()
 
 
 class Neighbour(Daemon):
@@ -36,7 +41,8 @@ class Cluster:
     def __init__(self, names):
         self.top = pathlib.Path(tempfile.mkdtemp())
         self.roster, self.key = self.top / "roster", self.top / "key"
-        hosts = [f"127.0.0.{n + 1}" for n in range(len(names))]
+        net = next(NUMBERS)
+        hosts = [f"127.0.{net}.{n + 1}" for n in range(len(names))]
         self.roster.write_text("".join(f"{name} {host}:{free_port(host)}\n" for name, host in zip(names, hosts)))
         self.key.write_text(os.urandom(32).hex())
         self.key.chmod(0o600)

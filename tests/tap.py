@@ -1,14 +1,17 @@
 """TAP for the tests in Python: cases that run although others failed, and what a case checks."""
 
+import concurrent.futures
 import contextlib
 import os
 import pathlib
+import threading
 import time
 
 BIN = pathlib.Path(os.environ["CKPT_BUILD"])
 NIGHTLY = bool(os.environ.get("CKPT_NIGHTLY"))
 DEADLINE = 60  # seconds that anything may take; sanitizers and two busy cores included
 SHOWN = 3000  # characters of a text that a failure shows
+BESIDE = 4  # cases that run side by side where a test lets them
 
 
 class Failure(Exception):
@@ -47,18 +50,26 @@ class Cases:
 
     def __init__(self, around=contextlib.nullcontext):
         """around: makes a context manager that each case runs in. What that yields the case is called with, unless it is None."""
-        self.around, self.n, self.failed = around, 0, 0
+        self.around, self.n, self.failed, self.lock = around, 0, 0, threading.Lock()
 
     def run(self, name, test, *args):
-        self.n += 1
         try:
             with self.around() as given:
                 why = test(*args) if given is None else test(given, *args)
-            print(f"ok {self.n} - {name}{f' # SKIP {why}' if why else ''}", flush=True)
+            self.tell("ok", f"{name}{f' # SKIP {why}' if why else ''}")
         except Exception as error:  # the other cases run all the same
-            self.failed += 1
-            print("".join(f"# {line}\n" for line in f"{type(error).__name__}: {error}".splitlines()), end="")
-            print(f"not ok {self.n} - {name}", flush=True)
+            self.tell("not ok", name, f"{type(error).__name__}: {error}")
+
+    def run_beside(self, rows, count=BESIDE):
+        """What run is called with, side by side, the longest first: for cases that wait most of their time and share nothing."""
+        with concurrent.futures.ThreadPoolExecutor(count) as pool:
+            list(pool.map(lambda row: self.run(*row), rows))
+
+    def tell(self, word, name, why=""):
+        with self.lock:
+            self.n += 1
+            self.failed += word != "ok"
+            print("".join(f"# {line}\n" for line in why.splitlines()) + f"{word} {self.n} - {name}", flush=True)
 
     def case(self, name):
         """Runs the function below as the case of that name."""

@@ -170,17 +170,17 @@ def without_a_cluster_it_is_refused():
 
 def main():
     cases = Cases()
-    cases.run("ranks of three nodes save and restore", ranks_of_three_nodes_save_and_restore)
-    cases.run("the first node needs no ranks", the_first_node_needs_no_ranks)
-    cases.run("a rank that dies is replaced", a_rank_that_dies_is_replaced)
-    cases.run("a rank of the first node that dies is replaced", a_rank_that_dies_is_replaced, "abc", 0)
-    cases.run("a member that is restarted keeps what is in memory", a_daemon_that_is_restarted_keeps_what_is_in_memory, "b")
-    cases.run("a coordinator that is restarted keeps what is in memory", a_daemon_that_is_restarted_keeps_what_is_in_memory, "a")
-    cases.run("a node that is silent is lost and comes back", a_node_that_is_silent_is_lost_and_comes_back)
-    cases.run("a save in flight when a node is lost is poisoned", a_save_in_flight_when_a_node_is_lost_is_poisoned)
-    cases.run("nobody holds copies of a job that has ended", nobody_holds_copies_of_a_job_that_has_ended)
-    cases.run("contradictions are told", contradictions_are_told)
-    cases.run("without a cluster it is refused", without_a_cluster_it_is_refused)
+    cases.run_beside([("ranks of three nodes save and restore", ranks_of_three_nodes_save_and_restore),
+                      ("the first node needs no ranks", the_first_node_needs_no_ranks),
+                      ("a rank that dies is replaced", a_rank_that_dies_is_replaced),
+                      ("a rank of the first node that dies is replaced", a_rank_that_dies_is_replaced, "abc", 0),
+                      ("a member that is restarted keeps what is in memory", a_daemon_that_is_restarted_keeps_what_is_in_memory, "b"),
+                      ("a coordinator that is restarted keeps what is in memory", a_daemon_that_is_restarted_keeps_what_is_in_memory, "a"),
+                      ("a node that is silent is lost and comes back", a_node_that_is_silent_is_lost_and_comes_back),
+                      ("a save in flight when a node is lost is poisoned", a_save_in_flight_when_a_node_is_lost_is_poisoned),
+                      ("nobody holds copies of a job that has ended", nobody_holds_copies_of_a_job_that_has_ended),
+                      ("contradictions are told", contradictions_are_told),
+                      ("without a cluster it is refused", without_a_cluster_it_is_refused)])
     return cases.end()
 
 

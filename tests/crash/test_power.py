@@ -1,7 +1,7 @@
 """Power cuts, as the file system sees them: ckptd works on a loop-mounted ext4 or xfs, the file system is shut down (what is not on
 the device is gone), mounted again, and looked at. At every state of a commit, and at random instants under load. What was
 acknowledged as durable must be there, whole; what is listed must be whole. That the test can fail is shown with a daemon whose
-fsync of files, or of directories, does nothing.
+fsync of files, or of directories, does nothing. File systems side by side.
 timeout: 420"""
 
 import contextlib
@@ -96,15 +96,11 @@ class Machine:
 
     def boot(self, failpoints="", forget=None):
         self.fs.mount()
-        before = dict(os.environ)
+        variables = {}
         if forget:
-            os.environ.update(CKPT_DISK_ENGINE="threads", CKPT_FORGET=forget, LD_PRELOAD=str(BIN / "forget.so"),
-                              ASAN_OPTIONS=os.environ.get("ASAN_OPTIONS", "") + ":verify_asan_link_order=0")
-        try:
-            self.d.start(failpoints)
-        finally:
-            os.environ.clear()
-            os.environ.update(before)
+            variables = dict(CKPT_DISK_ENGINE="threads", CKPT_FORGET=forget, LD_PRELOAD=str(BIN / "forget.so"),
+                             ASAN_OPTIONS=os.environ.get("ASAN_OPTIONS", "") + ":verify_asan_link_order=0")
+        self.d.start(failpoints, **variables)
         number = len(self.d.ranks)
         self.ranks = [self.d.rank(r, WORLD, *LOAD, "--steps", 100000, name=f"rank{r}.{number}") for r in range(WORLD)]
 
@@ -197,14 +193,15 @@ def forgotten(kind, what):
 def main():
     seed = int(os.environ.get("CKPT_SEED", random.randrange(1 << 32)))
     print(f"# CKPT_SEED={seed}", flush=True)
-    cases = Cases()
+    cases, rows = Cases(), []
     for kind in MEGABYTES:
         why = why_not(kind)
         for name, test, *args in ((f"{kind}: power cuts at every state of a commit", at_each_state, kind),
                                   (f"{kind}: power cuts at random", at_random, kind, random.Random(seed)),
                                   (f"{kind}: a forgotten fsync of files is found", forgotten, kind, "file"),
                                   (f"{kind}: a forgotten fsync of directories is found", forgotten, kind, "directory")):
-            cases.run(name, (lambda why: lambda *_: why)(why) if why else test, *args)
+            rows.append((name, (lambda why: lambda *_: why)(why) if why else test, *args))
+    cases.run_beside(rows)
     return cases.end()
 
 

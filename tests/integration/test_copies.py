@@ -128,11 +128,11 @@ def without_copies_nobody_waits_for_them():
 
 
 cases = Cases()
-cases.run("a job's snapshot is copied to another node", a_jobs_snapshot_is_copied_to_another_node)
-cases.run("a lost copy is made anew elsewhere", a_lost_copy_is_made_anew_elsewhere)
-cases.run("where there is no room it is said with the sum", where_there_is_no_room_it_is_said_with_the_sum)
-cases.run("alone it says so and copies when somebody comes", alone_it_says_so_and_copies_when_somebody_comes)
-cases.run("what was replicated stays until a newer one is", what_was_replicated_stays_until_a_newer_one_is)
-cases.run("they go with the job", they_go_with_the_job)
-cases.run("without copies nobody waits for them", without_copies_nobody_waits_for_them)
+cases.run_beside([("a job's snapshot is copied to another node", a_jobs_snapshot_is_copied_to_another_node),
+                  ("a lost copy is made anew elsewhere", a_lost_copy_is_made_anew_elsewhere),
+                  ("where there is no room it is said with the sum", where_there_is_no_room_it_is_said_with_the_sum),
+                  ("alone it says so and copies when somebody comes", alone_it_says_so_and_copies_when_somebody_comes),
+                  ("what was replicated stays until a newer one is", what_was_replicated_stays_until_a_newer_one_is),
+                  ("they go with the job", they_go_with_the_job),
+                  ("without copies nobody waits for them", without_copies_nobody_waits_for_them)])
 sys.exit(cases.end())

@@ -135,10 +135,10 @@ def one_rank_of_two_nodes_is_replaced_on_a_third():
 
 
 cases = Cases()
-cases.run("on a node that held nothing", on_a_node_that_held_nothing)
-cases.run("on the holder itself", on_the_holder_itself)
-cases.run("what was only captured is lost with the node", what_was_only_captured_is_lost_with_the_node)
-cases.run("the job goes on in a later epoch than that of the lost node", the_job_goes_on_in_a_later_epoch_than_that_of_the_lost_node)
-cases.run("own memory comes first, and then the copies", own_memory_comes_first_and_then_the_copies)
-cases.run("one rank of two nodes is replaced on a third", one_rank_of_two_nodes_is_replaced_on_a_third)
+cases.run_beside([("on a node that held nothing", on_a_node_that_held_nothing),
+                  ("on the holder itself", on_the_holder_itself),
+                  ("what was only captured is lost with the node", what_was_only_captured_is_lost_with_the_node),
+                  ("the job goes on in a later epoch than that of the lost node", the_job_goes_on_in_a_later_epoch_than_that_of_the_lost_node),
+                  ("own memory comes first, and then the copies", own_memory_comes_first_and_then_the_copies),
+                  ("one rank of two nodes is replaced on a third", one_rank_of_two_nodes_is_replaced_on_a_third)])
 sys.exit(cases.end())

@@ -86,7 +86,7 @@ def what_is_a_crash_ends_as_one():
 
 cases = Cases()
 cases.run("what is a crash ends as one", what_is_a_crash_ends_as_one)
-cases.run("nodes find each other and see who ends", nodes_find_each_other_and_see_who_ends)
-cases.run("who is not let in is told of", who_is_not_let_in_is_told_of)
+cases.run_beside([("nodes find each other and see who ends", nodes_find_each_other_and_see_who_ends),
+                  ("who is not let in is told of", who_is_not_let_in_is_told_of)])
 cases.run("without what it needs it does not start", without_what_it_needs_it_does_not_start)
 sys.exit(cases.end())

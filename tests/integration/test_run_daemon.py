@@ -169,7 +169,11 @@ def daemon_of_a_case():
 
 
 cases = Cases(daemon_of_a_case)
-case = cases.case
+rows = []
+
+
+def case(name):
+    return lambda test: rows.append((name, test))
 
 
 @case("ranks are announced with their processes, and their ends with the status")
@@ -356,4 +360,5 @@ def _(daemon):
     equal("does not answer" in daemon.err() and not (daemon.folder / "started").exists(), True, daemon.err())
 
 
+cases.run_beside(rows)
 sys.exit(cases.end())
