@@ -1,0 +1,340 @@
+#include "raw.h"
+
+#include "base/clock.h"
+#include "roster.h"
+
+#include <arpa/inet.h>
+#include <poll.h>
+#include <signal.h>
+#include <sodium.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { ROUNDS_MAX = 64, BATCH = 32 };
+
+/* How the bare loop copies. */
+struct shape {
+	uint64_t chunk;
+	unsigned depth;
+	bool waits, reads;
+};
+
+uint8_t *raw_from, *raw_to;
+uint64_t raw_size = 1024ull << 20;
+static const char *program;
+static char folder[] = "/tmp/ckpt_bench.XXXXXX", roster_path[64], key_path[64];
+
+_Noreturn void raw_die(const char *what, int rc)
+{
+	fprintf(stderr, "%s: %s: %s\n", program, what, err_name(rc));
+	exit(1);
+}
+
+static void *shared(const char *name)
+{
+	int fd = memfd_create(name, MFD_CLOEXEC);
+	if (fd < 0 || ftruncate(fd, (off_t)raw_size) < 0)
+		raw_die("memfd", errno);
+	void *base = mmap(NULL, raw_size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, fd, 0);
+	if (base == MAP_FAILED)
+		raw_die("mmap", errno);
+	return base;
+}
+
+static void new_contents(uint64_t seed)
+{
+	for (uint64_t i = 0; i < raw_size / 8; i++)
+		((uint64_t *)raw_from)[i] = seed * 0x9e3779b97f4a7c15ull + i;
+}
+
+void raw_compare(const char *who, const void *copy, uint64_t len)
+{
+	if (!memcmp(raw_from, copy, len))
+		return;
+	fprintf(stderr, "%s: what %s copied differs\n", program, who);
+	exit(1);
+}
+
+pid_t raw_start(void (*target)(int out), int *in)
+{
+	int ends[2];
+	if (pipe(ends) < 0)
+		raw_die("pipe", errno);
+	pid_t pid = fork();
+	if (pid < 0)
+		raw_die("fork", errno);
+	if (!pid) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		close(ends[0]);
+		target(ends[1]);
+		_exit(0);
+	}
+	close(ends[1]);
+	*in = ends[0];
+	return pid;
+}
+
+void raw_end(pid_t pid, int in)
+{
+	close(in);
+	kill(pid, SIGKILL);
+	waitpid(pid, NULL, 0);
+}
+
+struct raw_hello raw_hear(int in)
+{
+	struct raw_hello hello;
+	struct pollfd fd = {.fd = in, .events = POLLIN};
+	if (poll(&fd, 1, RAW_LIMIT_MS) <= 0 || read(in, &hello, sizeof(hello)) != sizeof(hello))
+		raw_die("the other side", ETIMEDOUT);
+	return hello;
+}
+
+void raw_tell(int out, const struct raw_hello *hello, void *memory)
+{
+	madvise(memory, raw_size, MADV_POPULATE_WRITE);
+	if (write(out, hello, sizeof(*hello)) != sizeof(*hello))
+		_exit(1);
+}
+
+/* ---- the bare loop ----------------------------------------------------------------------------------------------- */
+
+static struct rail open_rail(const char *host)
+{
+	struct rail rail;
+	struct err err = {{0}};
+	struct sockaddr_in here = {.sin_family = AF_INET};
+	inet_pton(AF_INET, host, &here.sin_addr);
+	rail_environment();
+	if (rail_open(&rail, RAIL_COPIES, "tcp", (struct sockaddr *)&here, &err)) {
+		fprintf(stderr, "%s: %s\n", program, err.text);
+		exit(1);
+	}
+	return rail;
+}
+
+static bool other_waits, other_is_read; /* how the next target drives its queue, and what is done to it */
+
+static int read_queue(struct rail *rail, bool waits, struct rail_done *done)
+{
+	struct pollfd fd = {.fd = rail->fd, .events = POLLIN};
+	int n = rail_read(rail, done, BATCH);
+	if (!n && waits && rail_idle(rail))
+		poll(&fd, 1, 100);
+	return n;
+}
+
+static void loop_target(int out)
+{
+	struct rail rail = open_rail("127.0.0.2");
+	struct raw_hello hello = {.ticket.size = raw_size};
+	struct rail_done done[BATCH];
+	struct fid_mr *mr;
+	void *memory = other_is_read ? raw_from : raw_to;
+	if (rail_expose(&rail, memory, raw_size, other_is_read ? FI_REMOTE_READ : FI_REMOTE_WRITE, &mr) ||
+	    rail_address(&rail, &hello.address))
+		_exit(1);
+	hello.ticket.key = fi_mr_key(mr);
+	hello.ticket.address = rail_remote_base(&rail, memory);
+	raw_tell(out, &hello, memory);
+	for (;;)
+		read_queue(&rail, other_waits, done);
+}
+
+/* 0, or -EAGAIN: later. */
+static int issue(struct rail *rail, fi_addr_t peer, const struct raw_hello *hello, bool reads, uint64_t at,
+		 uint64_t len)
+{
+	struct iovec local = {(reads ? raw_to : raw_from) + at, len};
+	struct fi_rma_iov remote = {hello->ticket.address + at, len, hello->ticket.key};
+	struct fi_msg_rma message = {
+		.msg_iov = &local, .iov_count = 1, .addr = peer, .rma_iov = &remote, .rma_iov_count = 1};
+	ssize_t rc = reads ? fi_readmsg(rail->ep, &message, FI_COMPLETION)
+			   : fi_writemsg(rail->ep, &message, FI_COMPLETION | FI_DELIVERY_COMPLETE);
+	if (rc && rc != -FI_EAGAIN)
+		raw_die("a copy of the bare loop", (int)rc);
+	return rc ? -EAGAIN : 0;
+}
+
+static void loop_copy(struct rail *rail, fi_addr_t peer, const struct raw_hello *hello, const struct shape *shape,
+		      uint64_t len)
+{
+	struct rail_done done[BATCH];
+	uint64_t at = 0;
+	unsigned flying = 0;
+	while (at < len || flying) {
+		while (at < len && flying < shape->depth) {
+			uint64_t n = min_u64(shape->chunk, len - at);
+			if (issue(rail, peer, hello, shape->reads, at, n))
+				break;
+			at += n;
+			flying++;
+		}
+		int n = read_queue(rail, shape->waits && flying, done);
+		for (int i = 0; i < n; i++)
+			if (done[i].rc)
+				raw_die("a copy of the bare loop", done[i].rc);
+		flying -= (unsigned)n;
+	}
+}
+
+static double run_loop(const struct shape *shape, uint64_t len)
+{
+	int in;
+	other_waits = shape->waits;
+	other_is_read = shape->reads;
+	pid_t pid = raw_start(loop_target, &in);
+	struct raw_hello hello = raw_hear(in);
+	struct rail rail = open_rail("127.0.0.1");
+	fi_addr_t peer;
+	if (rail_insert(&rail, hello.address.bytes, &peer))
+		raw_die("the other side's address", EINVAL);
+	loop_copy(&rail, peer, &hello, shape, 4096); /* connects */
+	uint64_t begun = clock_now();
+	loop_copy(&rail, peer, &hello, shape, len);
+	double speed = (double)len / (double)(clock_now() - begun);
+	raw_end(pid, in);
+	rail_close(&rail);
+	raw_compare("the bare loop", raw_to, len);
+	return speed;
+}
+
+/* ---- the net of ckptd ---------------------------------------------------------------------------------------- */
+
+struct roster *raw_roster(void)
+{
+	struct err err = {{0}};
+	struct roster *roster;
+	if (roster_read(roster_path, &roster, &err)) {
+		fprintf(stderr, "%s: %s\n", program, err.text);
+		_exit(1);
+	}
+	return roster;
+}
+
+struct net *raw_net(unsigned self, const struct roster *roster, const struct net_events *events)
+{
+	struct err err = {{0}};
+	struct net *net;
+	struct net_config config = {.roster = roster,
+				    .self = self,
+				    .provider = "tcp",
+				    .key_file = key_path,
+				    .peer_timeout_ns = 5 * CLOCK_NS_PER_S};
+	if (net_new(&config, events, &net, &err)) {
+		fprintf(stderr, "%s: %s\n", program, err.text);
+		_exit(1);
+	}
+	return net;
+}
+
+/* ---- all --------------------------------------------------------------------------------------------------------- */
+
+static void write_file(const char *path, const char *text)
+{
+	FILE *file = fopen(path, "w");
+	if (!file || fputs(text, file) < 0 || fclose(file))
+		raw_die(path, errno);
+	chmod(path, 0600);
+}
+
+static void prepare(void)
+{
+	if (!mkdtemp(folder))
+		raw_die(folder, errno);
+	snprintf(roster_path, sizeof(roster_path), "%s/roster", folder);
+	snprintf(key_path, sizeof(key_path), "%s/key", folder);
+	write_file(roster_path, "a 127.0.0.1:27471\nb 127.0.0.2:27472\n");
+	write_file(key_path, "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=\n");
+	if (sodium_init() < 0)
+		raw_die("libsodium", ENOSYS);
+	raw_from = shared("from");
+	raw_to = shared("to");
+	new_contents(1);
+}
+
+static void try(struct shape shape, struct shape *best, double *most)
+{
+	double one = run_loop(&shape, raw_size / 4), two = run_loop(&shape, raw_size / 4),
+	       speed = one > two ? one : two;
+	if (speed <= *most)
+		return;
+	*most = speed;
+	*best = shape;
+}
+
+static struct shape best_shape(bool reads)
+{
+	static const uint64_t chunks[] = {1 << 20, 4 << 20, 8 << 20, 64 << 20};
+	static const unsigned depths[] = {1, 4, 16};
+	struct shape best = {0};
+	double most = 0;
+	for (unsigned i = 0; i < (reads ? 48 : 24); i++)
+		try((struct shape){chunks[i / 6 % 4], depths[i / 2 % 3], i % 2, i >= 24}, &best, &most);
+	printf("raw: best with parts of %lu MiB, %u in flight, %s%s\n", (unsigned long)(best.chunk >> 20), best.depth,
+	       best.waits ? "waiting" : "polling",
+	       !reads       ? ""
+	       : best.reads ? ", reading"
+			    : ", writing");
+	return best;
+}
+
+static int compare_numbers(const void *a, const void *b)
+{
+	double x = *(const double *)a, y = *(const double *)b;
+	return (x > y) - (x < y);
+}
+
+static void clean_up(void)
+{
+	unlink(roster_path);
+	unlink(key_path);
+	rmdir(folder);
+}
+
+static void measure(const struct raw_bench *bench, unsigned rounds)
+{
+	double ratios[ROUNDS_MAX], speeds[ROUNDS_MAX];
+	struct shape shape = best_shape(bench->reads);
+	double before = run_loop(&shape, raw_size);
+	for (unsigned i = 0; i < rounds; i++) {
+		new_contents(i + 2);
+		speeds[i] = bench->run();
+		double after = run_loop(&shape, raw_size);
+		ratios[i] = speeds[i] / ((before + after) / 2);
+		printf("%s %.2f GB/s, raw %.2f and %.2f GB/s: ratio %.2f\n", bench->what, speeds[i], before, after,
+		       ratios[i]);
+		before = after;
+	}
+	qsort(ratios, rounds, sizeof(*ratios), compare_numbers);
+	qsort(speeds, rounds, sizeof(*speeds), compare_numbers);
+	printf("%s: ratio %.2f (%.2f .. %.2f), %.2f GB/s\n", bench->what, ratios[rounds / 2], ratios[0],
+	       ratios[rounds - 1], speeds[rounds / 2]);
+}
+
+int raw_main(int argc, char **argv, const struct raw_bench *bench)
+{
+	unsigned rounds = 7;
+	program = bench->program;
+	for (int i = 1; i + 1 < argc; i += 2) {
+		if (!strcmp(argv[i], "--mib"))
+			raw_size = strtoull(argv[i + 1], NULL, 10) << 20;
+		else if (!strcmp(argv[i], "--rounds"))
+			rounds = (unsigned)strtoul(argv[i + 1], NULL, 10);
+	}
+	if (argc % 2 == 0 || !raw_size || !rounds || rounds > ROUNDS_MAX) {
+		fprintf(stderr, "usage: %s [--mib N] [--rounds N]\n", program);
+		return 2;
+	}
+	setvbuf(stdout, NULL, _IOLBF, 0); /* else each child has what was not written yet */
+	prepare();
+	measure(bench, rounds);
+	clean_up();
+	return 0;
+}
