@@ -9,7 +9,8 @@ import time
 from node import DEADLINE, Failed
 
 # Options of ckpt-train. The state is 12 bytes per parameter: the parameters, and AdamW's two moments split over the ranks.
-MODELS = {"demo": [], "1 GiB": ["--width", "1024", "--layers", "7", "--heads", "8", "--seq", "16", "--batch", "4"]}
+MODELS = {"demo": [], "64 MiB": ["--width", "256", "--layers", "7", "--heads", "4", "--seq", "16", "--batch", "4"],
+          "1 GiB": ["--width", "1024", "--layers", "7", "--heads", "8", "--seq", "16", "--batch", "4"]}
 
 
 class Training:
@@ -18,10 +19,12 @@ class Training:
     def __init__(self, programs, folder, world, options, run=()):
         self.home = tempfile.mkdtemp(prefix="ckpt-bench-", dir=folder)
         self.summary, self.report = os.path.join(self.home, "run.json"), os.path.join(self.home, "report")
+        self.spans = os.path.join(self.home, "spans")
         self.at, self.events = 0, []
         command = [os.path.join(programs, "ckpt"), "run", "-n", str(world), "--store", os.path.join(self.home, "store"),
                    "--report", self.summary, *run, "--", os.path.join(programs, "ckpt-train"), "--report", self.report, *options]
         environment = {name: value for name, value in os.environ.items() if not name.startswith("CKPT_")}
+        environment["CKPT_SPAN_LOG"] = self.spans
         self.errors = open(os.path.join(self.home, "stderr"), "w+")
         self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=self.errors,
                                         env=environment)
@@ -61,6 +64,11 @@ class Training:
         self.read()
         with open(self.summary) as file:
             return json.load(file)
+
+    def state_bytes(self):
+        """That a save takes into memory, on all ranks; after finish()."""
+        with open(self.spans) as file:
+            return max(json.loads(line).get("captured_bytes", 0) for line in file)
 
     def failed(self, what):
         self.errors.seek(0)
