@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
+enum { GAPS_TOLD = 3 };
+
 static void add_why(char *why, const char *text)
 {
 	size_t at = strlen(why);
@@ -135,13 +137,29 @@ static void list_holders(struct coord *c, uint32_t node, struct peer_bring *brin
 	}
 }
 
+/* Newer steps that some node has a part of, since the last choice. */
+static void tell_gaps(struct coord *c, struct step_id before)
+{
+	struct coord_restore *r = &c->restore;
+	struct ladder_gap gaps[GAPS_TOLD];
+	uint32_t n = ladder_gaps(&r->ladder, c->world, c->owners, r->choice.id, before, gaps, GAPS_TOLD);
+	for (uint32_t i = 0; i < n; i++) {
+		char text[WIRE_TEXT_MAX];
+		snprintf(text, sizeof(text), "step %lu epoch %u: nobody has the part of rank %u",
+			 (unsigned long)gaps[i].id.step, gaps[i].id.epoch, gaps[i].rank);
+		add_why(r->choice.why, text);
+	}
+}
+
 static void fetch_next(struct coord *c)
 {
 	struct coord_restore *r = &c->restore;
+	struct step_id before = r->choice.id;
 	if (ladder_choose(&r->ladder, c->world, c->owners, &r->choice.id)) {
 		refuse(c, -ENOMEM, "no memory to choose what to restore");
 		return;
 	}
+	tell_gaps(c, before);
 	if (!r->choice.id.epoch) {
 		refuse_rest(c);
 		return;

@@ -103,11 +103,12 @@ static bool has_node(const struct ladder_entry *from, const struct ladder_entry 
 	return false;
 }
 
-/* covered: one for each rank, all false. */
-static bool everybody_has(const struct ladder_entry *e, const struct ladder_entry *end, uint32_t world,
-			  const uint32_t *owners, bool *covered)
+/* A rank that nobody has, or world. covered: one for each rank. */
+static uint32_t lacking(const struct ladder_entry *e, const struct ladder_entry *end, uint32_t world,
+			const uint32_t *owners, bool *covered)
 {
 	const struct ladder_entry *copies = e;
+	memset(covered, 0, world);
 	while (copies < end && copies->kind == IN_MEMORY)
 		copies++;
 	for (const struct ladder_entry *copy = copies; copy < end; copy++)
@@ -115,8 +116,8 @@ static bool everybody_has(const struct ladder_entry *e, const struct ladder_entr
 			covered[copy->rank] = true;
 	for (uint32_t r = 0; r < world; r++)
 		if (!covered[r] && !has_node(e, copies, owners[r]))
-			return false;
-	return true;
+			return r;
+	return world;
 }
 
 int ladder_choose(struct ladder *l, uint32_t world, const uint32_t *owners, struct step_id *out)
@@ -131,13 +132,32 @@ int ladder_choose(struct ladder *l, uint32_t world, const uint32_t *owners, stru
 		end = end_of_step(l, at);
 		if (e->kind == PASSED_OVER)
 			continue;
-		memset(covered, 0, world);
-		if (e->kind == STORED || everybody_has(e, l->entries + end, world, owners, covered)) {
+		if (e->kind == STORED || lacking(e, l->entries + end, world, owners, covered) == world) {
 			*out = e->id;
 			return 0;
 		}
 	}
 	return 0;
+}
+
+uint32_t ladder_gaps(struct ladder *l, uint32_t world, const uint32_t *owners, struct step_id chosen,
+		     struct step_id before, struct ladder_gap *gaps, uint32_t max)
+{
+	AUTO_FREE bool *covered = malloc(max_u64(world, 1));
+	uint32_t n = 0;
+	if (!covered)
+		return 0;
+	sort(l);
+	for (size_t at = 0, end; at < l->n && n < max; at = end) {
+		const struct ladder_entry *e = &l->entries[at];
+		end = end_of_step(l, at);
+		if (step_compare(e->id, chosen) <= 0)
+			break;
+		if (e->kind == PASSED_OVER || (before.epoch && step_compare(e->id, before) >= 0))
+			continue;
+		gaps[n++] = (struct ladder_gap){e->id, lacking(e, l->entries + end, world, owners, covered)};
+	}
+	return n;
 }
 
 bool ladder_is_stored(const struct ladder *l, struct step_id id)

@@ -28,6 +28,15 @@ void ladder_pass_over(struct ladder *l, struct step_id id);
 
 /* The newest one; epoch 0: there is none. owners: by rank, the node that it is on. -ENOMEM. */
 int ladder_choose(struct ladder *l, uint32_t world, const uint32_t *owners, struct step_id *out);
+/* A step that is newer than what was chosen, stands somewhere, and cannot be had: nobody has this rank's part. */
+struct ladder_gap {
+	struct step_id id;
+	uint32_t rank;
+};
+/* Those between the two, the newest first; before: epoch 0: whatever is newer than chosen; chosen: epoch 0: all that there is. Not those that
+ * were passed over. Returns how many, at most max. */
+uint32_t ladder_gaps(struct ladder *l, uint32_t world, const uint32_t *owners, struct step_id chosen,
+		     struct step_id before, struct ladder_gap *gaps, uint32_t max);
 bool ladder_is_stored(const struct ladder *l, struct step_id id);
 /* Nodes that hold a copy of the rank's part, in the order of their numbers. Returns how many, at most max. */
 uint32_t ladder_holders(struct ladder *l, struct step_id id, uint32_t rank, uint32_t *nodes, uint32_t max);

@@ -80,19 +80,6 @@ static bool somebody_waits(const struct job *job)
 	return false;
 }
 
-/* Of a job that begins there is nothing to tell. */
-static void note_answered(const struct recover *recover, struct recovery_end *end)
-{
-	struct job *job = recover->job;
-	if (!end->rc && !end->source && !job->recoveries.raised_ns)
-		return;
-	end->asked_ns = recover->start_ns;
-	end->chosen_ns = recover->chosen_ns;
-	end->parts = recover->parts;
-	end->nparts = end->rc ? 0 : job->nlocal;
-	recoveries_answered(job, end);
-}
-
 void recover_refuse(struct recover *recover, int rc, const char *text, const char *why)
 {
 	struct job *job = recover->job;
@@ -103,8 +90,8 @@ void recover_refuse(struct recover *recover, int rc, const char *text, const cha
 		return; /* they have been told already */
 	if (rc != -ENOENT)
 		log_warn("job %s: restore failed: %s", job->name, full);
-	note_answered(recover,
-		      &(struct recovery_end){.rc = rc == -ENOENT ? 0 : rc, .passed_over = rc == -ENOENT ? why : full});
+	recover_note_answered(recover, &(struct recovery_end){.rc = rc == -ENOENT ? 0 : rc,
+							      .passed_over = rc == -ENOENT ? why : full});
 	for (uint32_t r = 0; r < job->nlocal; r++)
 		member_refuse(&job->ranks[r], &job->ranks[r].restoring, rc, "%s", full);
 }
@@ -144,40 +131,13 @@ void recover_finish(struct recover *recover, const struct peer_choice *choice)
 	recover->last_source = choice->source;
 	memcpy(recover->why, choice->why, sizeof(recover->why));
 	recover->last_ns = m.fetch_ns;
-	note_answered(recover,
-		      &(struct recovery_end){.id = choice->id, .source = choice->source, .passed_over = choice->why});
+	recover_note_answered(recover, &(struct recovery_end){
+					       .id = choice->id, .source = choice->source, .passed_over = choice->why});
 	log_info("job %s: restoring step %lu epoch %u from %s, ready in %.1f ms%s%s", job->name,
 		 (unsigned long)choice->id.step, choice->id.epoch, from, (double)m.fetch_ns / 1e6,
 		 *choice->why ? "; passed over: " : "", choice->why);
 	catalog_event(job->daemon->catalog, job->name, choice->id, "restored", from);
 	answer(recover, &m);
-}
-
-void recover_note_begun(struct recover *recover, uint32_t index)
-{
-	recover->begun_ns[index] = clock_now();
-}
-
-void recover_note_part(struct recover *recover, uint32_t index, enum wire_source source, uint32_t from)
-{
-	struct recovery_part *part = &recover->parts[index];
-	part->source = source;
-	part->from = from;
-	part->fetch_ns = clock_now() - recover->begun_ns[index];
-}
-
-static void note_all_begun(struct recover *recover, uint64_t ranks)
-{
-	for (uint32_t r = 0; r < recover->job->nlocal; r++)
-		if (ranks & 1ull << r)
-			recover_note_begun(recover, r);
-}
-
-static void note_parts(struct recover *recover, uint64_t ranks, enum wire_source source)
-{
-	for (uint32_t r = 0; r < recover->job->nlocal; r++)
-		if (ranks & 1ull << r)
-			recover_note_part(recover, r, source, RECOVERY_NOWHERE);
 }
 
 static void start_work(struct recover *recover, struct recover_work *w, enum recover_state state)
@@ -216,11 +176,7 @@ static void look(struct recover *recover)
 void recover_look(struct recover *recover, uint64_t step)
 {
 	recover->step = step;
-	recover->start_ns = clock_now();
-	recover->chosen_ns = 0;
-	memset(recover->parts, 0, sizeof(recover->parts));
-	for (uint32_t r = 0; r < recover->job->nlocal; r++)
-		recover->parts[r].rank = recover->job->ranks[r].id;
+	recover_note_asked(recover);
 	recover->asked = true;
 	recover_pump(recover);
 }
@@ -245,7 +201,7 @@ static bool try_own(struct recover *recover)
 	struct recover_work *w = work_new(recover, TASK_CHECK);
 	if (!w)
 		return false;
-	note_all_begun(recover, UINT64_MAX);
+	recover_note_begun(recover, UINT64_MAX);
 	saves_lend(&job->saves, s->id); /* stays while it is looked at */
 	start_work(recover, w, RECOVER_OWN);
 	return true;
@@ -261,15 +217,16 @@ void recover_fetch(struct recover *recover, const struct peer_bring *bring)
 {
 	uint32_t n = recover->job->nlocal;
 	recover->bring = *bring;
-	if (!recover->chosen_ns)
-		recover->chosen_ns = clock_now();
+	recover_note_chosen(recover);
 	recover->saved_world = 0;
 	recover->source = WIRE_FROM_MEMORY;
 	recover->text[0] = 0;
 	recover->lacking = n < 64 ? (1ull << n) - 1 : UINT64_MAX;
 	memset(recover->tried, 0, sizeof(recover->tried));
-	if (!try_own(recover))
-		descend(recover);
+	if (try_own(recover))
+		return;
+	recover_note_skipped(recover, UINT64_MAX, "memory: it is not in this node's");
+	descend(recover);
 }
 
 static void checked(struct recover *recover, const struct recover_work *w)
@@ -277,11 +234,12 @@ static void checked(struct recover *recover, const struct recover_work *w)
 	struct job *job = recover->job;
 	struct snapshot *s = w->rc ? saves_find(&job->saves, w->id) : NULL;
 	if (!w->rc) {
-		note_parts(recover, UINT64_MAX, WIRE_FROM_MEMORY);
+		recover_note_brought(recover, UINT64_MAX, WIRE_FROM_MEMORY, RECOVERY_NOWHERE);
 		report(recover, 0, "");
 		return;
 	}
 	recover_add_why(recover->text, "%s", w->err.text);
+	recover_note_skipped(recover, UINT64_MAX, "memory: %s", w->err.text);
 	saves_lend(&job->saves, (struct step_id){0});
 	if (s)
 		saves_drop(&job->saves, s);
@@ -308,6 +266,16 @@ static void give_up(struct recover *recover, int rc, const char *text)
 	report(recover, rc, recover->text);
 }
 
+/* Ranks whose part no other node was asked for. */
+static uint64_t unheld(const struct recover *recover)
+{
+	uint64_t ranks = recover->lacking;
+	for (uint32_t r = 0; r < recover->job->nlocal; r++)
+		if (recover->tried[r])
+			ranks &= ~(1ull << r);
+	return ranks;
+}
+
 static void read_store(struct recover *recover)
 {
 	struct recover_work *w = work_new(recover, TASK_READ);
@@ -316,7 +284,9 @@ static void read_store(struct recover *recover)
 		return;
 	}
 	w->ranks = recover->lacking;
-	note_all_begun(recover, w->ranks);
+	recover_note_skipped(recover, unheld(recover), "peer: %s",
+			     recover->job->daemon->replica ? "nobody holds a copy" : "this node is in no cluster");
+	recover_note_begun(recover, w->ranks);
 	start_work(recover, w, RECOVER_STORAGE);
 }
 
@@ -340,7 +310,7 @@ static void was_read(struct recover *recover, const struct recover_work *w)
 		give_up(recover, w->rc, w->err.text[0] ? w->err.text : err_name(w->rc));
 		return;
 	}
-	note_parts(recover, w->ranks, WIRE_FROM_STORAGE);
+	recover_note_brought(recover, w->ranks, WIRE_FROM_STORAGE, RECOVERY_NOWHERE);
 	adopt(recover);
 }
 

@@ -23,9 +23,11 @@ static const char *name_of(const struct daemon *daemon, uint32_t node)
 	return node < daemon->roster->n ? daemon->roster->nodes[node].name : "?";
 }
 
-static void passed(struct recover *recover, uint32_t rank, uint32_t node, const char *text)
+static void passed(struct recover *recover, const struct rank *rank, uint32_t node, const char *text)
 {
-	recover_add_why(recover->text, "rank %u from node %s: %s", rank, name_of(recover->job->daemon, node), text);
+	const char *name = name_of(recover->job->daemon, node);
+	recover_add_why(recover->text, "rank %u from node %s: %s", rank->id, name, text);
+	recover_note_skipped(recover, 1ull << rank->index, "peer %s: %s", name, text);
 }
 
 static void fetched(void *arg, const struct replica_fetched *done)
@@ -42,9 +44,10 @@ static void fetched(void *arg, const struct replica_fetched *done)
 	}
 	if (!done->rc) {
 		recover->lacking &= ~(1ull << rank->index);
-		recover_note_part(recover, rank->index, WIRE_FROM_PEER, done->from);
-	} else
-		passed(recover, done->rank, done->from, done->err.text);
+		recover_note_brought(recover, 1ull << rank->index, WIRE_FROM_PEER, done->from);
+	} else {
+		passed(recover, rank, done->from, done->err.text);
+	}
 	recover_peer_start(recover);
 }
 
@@ -69,12 +72,12 @@ static void begin_rank(struct recover *recover, const struct rank *rank)
 	while ((node = next_holder(recover, rank->id, recover->tried[rank->index])) >= 0) {
 		recover->tried[rank->index]++;
 		recover->fetching |= 1ull << rank->index;
-		recover_note_begun(recover, rank->index);
+		recover_note_begun(recover, 1ull << rank->index);
 		int rc = fetch_from(recover, rank, (uint32_t)node);
 		if (!rc)
 			return;
 		recover->fetching &= ~(1ull << rank->index);
-		passed(recover, rank->id, (uint32_t)node, err_name(rc));
+		passed(recover, rank, (uint32_t)node, err_name(rc));
 	}
 }
 

@@ -1,5 +1,5 @@
 /* The parts of recover: the loop's side (recover.c), what is brought from other nodes (recover_peer.c), what workers do
- * (recover_work.c). For these alone. */
+ * (recover_work.c), what is noted of it (recover_note.c). For these alone. */
 #ifndef CKPTD_RECOVER_PRIVATE_H
 #define CKPTD_RECOVER_PRIVATE_H
 
@@ -32,15 +32,23 @@ struct recover_work {
 void recover_run(struct work *work);
 void recover_add_why(char *why, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
-/* The part of this rank, by index, is being brought; has been. */
-void recover_note_begun(struct recover *recover, uint32_t index);
-void recover_note_part(struct recover *recover, uint32_t index, enum wire_source source, uint32_t from);
-
 /* Asks the holders for what this node lacks (recover->lacking), and goes on when all have answered. */
 void recover_peer_start(struct recover *recover);
 /* All holders that were named have been asked. */
 void recover_peers_done(struct recover *recover);
 /* Gives the claimed slots back, when nothing writes to them any more. */
 void recover_end_claim(struct recover *recover);
+
+/* ---- recover_note.c: ranks by index, a bit for each */
+
+void recover_note_asked(struct recover *recover);
+void recover_note_chosen(struct recover *recover);
+/* Their parts are being brought; have been; will not be from there, and why. */
+void recover_note_begun(struct recover *recover, uint64_t ranks);
+void recover_note_brought(struct recover *recover, uint64_t ranks, enum wire_source source, uint32_t from);
+void recover_note_skipped(struct recover *recover, uint64_t ranks, const char *fmt, ...)
+	__attribute__((format(printf, 3, 4)));
+/* id, source, rc and passed_over of *end are set. */
+void recover_note_answered(const struct recover *recover, struct recovery_end *end);
 
 #endif

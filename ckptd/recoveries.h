@@ -18,7 +18,7 @@
 
 struct job;
 
-enum { RECOVERIES_MAX = 64, RECOVERY_REASON_MAX = 256 };
+enum { RECOVERIES_MAX = 64, RECOVERY_REASON_MAX = 256, RECOVERY_SKIPPED_MAX = 160 };
 /* How long a first step is waited for; a loop that gives no heartbeat never tells of one. */
 #define RECOVERY_STEP_NS 600000000000ull
 #define RECOVERY_NOWHERE UINT32_MAX
@@ -37,6 +37,7 @@ struct recovery_part {
 	uint32_t from;     /* WIRE_FROM_PEER: the node, in the roster; RECOVERY_NOWHERE */
 	uint64_t fetch_ns; /* into its slot, from where it was found in the end; of memory: to check it */
 	uint64_t load_ns, first_step_ns;
+	char skipped[RECOVERY_SKIPPED_MAX]; /* better places that it did not come from, and why; "": none */
 };
 
 /* A restore that the ranks asked for together, whether or not something was lost before. */

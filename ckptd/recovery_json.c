@@ -10,10 +10,11 @@ static json_t *part_json(const struct daemon *daemon, const struct recovery_part
 {
 	const struct roster *roster = daemon->roster;
 	bool named = part->source == WIRE_FROM_PEER && roster && part->from < roster->n;
-	return json_pack("{s:i, s:s, s:o, s:o, s:o, s:o}", "rank", (int)part->rank, "source", source_name(part->source),
-			 "from", named ? plain_json_text(roster->nodes[part->from].name) : json_null(), "fetch_ms",
-			 plain_json_ms(part->fetch_ns != 0, part->fetch_ns), "load_ms",
-			 plain_json_ms(part->load_ns != 0, part->load_ns), "first_step_ms",
+	return json_pack("{s:i, s:s, s:o, s:o, s:o, s:o, s:o}", "rank", (int)part->rank, "source",
+			 source_name(part->source), "from",
+			 named ? plain_json_text(roster->nodes[part->from].name) : json_null(), "skipped",
+			 plain_json_text(part->skipped), "fetch_ms", plain_json_ms(part->fetch_ns != 0, part->fetch_ns),
+			 "load_ms", plain_json_ms(part->load_ns != 0, part->load_ns), "first_step_ms",
 			 plain_json_ms(part->first_step_ns != 0, part->first_step_ns));
 }
 

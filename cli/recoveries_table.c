@@ -102,8 +102,9 @@ static void print_passed_over(const json_t *list)
 static void print_ranks(const json_t *list)
 {
 	static const struct column columns[] = {
-		{"JOB", ALIGN_LEFT},  {"NODE", ALIGN_LEFT},   {"EPOCH", ALIGN_RIGHT}, {"RANK", ALIGN_RIGHT},
-		{"FROM", ALIGN_LEFT}, {"FETCH", ALIGN_RIGHT}, {"LOAD", ALIGN_RIGHT},  {"FIRST STEP", ALIGN_RIGHT},
+		{"JOB", ALIGN_LEFT},   {"NODE", ALIGN_LEFT},        {"EPOCH", ALIGN_RIGHT},
+		{"RANK", ALIGN_RIGHT}, {"FROM", ALIGN_LEFT},        {"FETCH", ALIGN_RIGHT},
+		{"LOAD", ALIGN_RIGHT}, {"FIRST STEP", ALIGN_RIGHT}, {"PASSED OVER", ALIGN_LEFT},
 	};
 	struct table *t = table_new(columns, sizeof(columns) / sizeof(columns[0]));
 	for (size_t i = 0; i < json_array_size(list); i++) {
@@ -119,6 +120,8 @@ static void print_ranks(const json_t *list)
 			time_cell(t, rank, "fetch_ms");
 			time_cell(t, rank, "load_ms");
 			time_cell(t, rank, "first_step_ms");
+			table_cell(t, TONE_PLAIN, "%s",
+				   json_is_string(at(rank, "skipped")) ? text_of(rank, "skipped") : "-");
 		}
 	}
 	table_print(t);

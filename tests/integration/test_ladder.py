@@ -45,7 +45,7 @@ def on_a_node_that_held_nothing():
         recovery = daemons[third].job()["recoveries"]["recent"][-1]
         equal((recovery["source"], recovery["step"], recovery["passed_over"]), ("peer", 7, ""))
         held = ({"b", "c"} - {third}).pop()
-        equal([(r["source"], r["from"]) for r in recovery["ranks"]], [("peer", held)] * 2)
+        equal([(r["source"], r["from"], r["skipped"]) for r in recovery["ranks"]], [("peer", held, "memory: it is not in this node's")] * 2)
         equal(daemons[third].status()["cluster"]["fetched"], 2)
         all_must(again, "join")
         save(again, 8, 4, target=MEMORY, level=REPLICATED)

@@ -7,6 +7,7 @@ import sys
 
 import fleet
 from launcher import CKPT, ENVIRONMENT, TRAIN, Run, tidy
+from neighbours import neighbours
 from tap import Cases, equal, expect, has, until
 
 cases = Cases(tidy)
@@ -72,6 +73,7 @@ with fleet.daemon() as daemon:
             expect(all(0 < rank["load_ms"] <= r["load_ms"] for rank in r["ranks"]), r["ranks"])
             expect(r["step"] % 5 == 0 and r["step"] <= 60 and r["step_epoch"] == 1, r)
             text = ckpt("--socket", daemon.socket, "--ranks").stdout
+            equal([rank["skipped"] for rank in r["ranks"]], ["", ""])
             has(text, "DETECT", "FIRST STEP", f"step {r['step']} from memory", "rank 1 is lost")
             equal(len([line for line in text.splitlines() if line.startswith("gpt")]), 3)
         finally:
@@ -97,7 +99,8 @@ with fleet.daemon() as daemon:
             expect(r["step"] < bad, r["step"], bad)
             has(r["passed_over"], f"step {bad} epoch")
             expect(abs(sum(r[name] or 0 for name in PARTS) - r["total_ms"]) < 1e-3, r)
-            equal([rank["source"] for rank in r["ranks"]], ["storage", "storage"])
+            equal([(rank["source"], rank["skipped"]) for rank in r["ranks"]],
+                  [("storage", "memory: it is not in this node's; peer: this node is in no cluster")] * 2)
             text = ckpt("--socket", daemon.socket).stdout
             has(text, "from memory", "from storage", "passed over: step")
             equal(len(told("--socket", daemon.socket, "--last", 1)["recoveries"]), 1)
@@ -126,5 +129,27 @@ with fleet.daemon() as daemon:
         equal(told("--store", daemon.store)["catalog"], "missing")
         ckpt("--store", "/nonexistent", code=10)
         ckpt("--job", "a/b", code=2)
+
+@case("each node of a job tells of its own part, and the one that lost a rank of the decision")
+def _():
+    with neighbours("ab") as daemons:
+        runs = [Run("--nodes", 2, "--node-rank", k, "-n", 2, "--job", "gpt", "--socket", d.socket, "--inject", "kill:rank=3@step=22", "--",
+                    TRAIN, "--steps", 100000, "--save-memory-every", 5, "--save-storage-every", 0)
+                for k, d in enumerate(daemons.values())]
+        try:
+            here, there = done(daemons["a"], 2), done(daemons["b"], 2)
+            equal([[rank["rank"] for rank in r["ranks"]] for r in (here, there)], [[0, 1], [2, 3]])
+            equal([(r["node"], r["source"], r["step"]) for r in (here, there)], [("a", "memory", here["step"]), ("b", "memory", here["step"])])
+            equal([here["detect_ms"], here["decide_ms"]], [None, None])
+            for r, parts in ((here, PARTS[2:]), (there, PARTS)):
+                for name in parts:
+                    expect(0 < r[name] < 60000, r["node"], name, r[name])
+                expect(abs(sum(r[name] for name in parts) - r["total_ms"]) < 1e-3, r)
+            equal(told("--socket", daemons["b"].socket)["catalog"], None)
+        finally:
+            for training in runs:
+                training.child.terminate()
+            for training in runs:
+                training.wait(0)
 
 sys.exit(cases.end())

@@ -124,6 +124,10 @@ Test(coord_restore, what_one_node_lacks_and_nobody_holds_comes_from_storage_for_
 	find(2, s30, 2);
 	survey(NULL, 0);
 	expect_bring(s20, true);
+	bring_all(s20, -EBADMSG);
+	bring_all(s10, 0);
+	cr_expect_str_eq(told[0].choice.why,
+			 "step 30 epoch 1: nobody has the part of rank 1; step 20 epoch 1: a sentence", "each once");
 }
 
 Test(coord_restore, an_older_step_in_all_memories_is_better_than_a_newer_one_in_some)
@@ -135,6 +139,19 @@ Test(coord_restore, an_older_step_in_all_memories_is_better_than_a_newer_one_in_
 	coord_found(coord, from(2), &both);
 	survey(NULL, 0);
 	expect_bring(s20, false);
+	bring_all(s20, 0);
+	cr_expect_str_eq(told[1].choice.why, "step 30 epoch 1: nobody has the part of rank 1");
+}
+
+Test(coord_restore, what_nobody_has_whole_is_named_when_nothing_is_left)
+{
+	ask(UINT64_MAX);
+	find(0, s30, 0);
+	find(1, none, 0);
+	find(2, s30, 0);
+	survey(NULL, 0);
+	cr_expect_eq(told[0].refusal, -ENOENT);
+	cr_expect_str_eq(told[0].why, "step 30 epoch 1: nobody has the part of rank 1");
 }
 
 Test(coord_restore, what_cannot_be_had_on_one_node_descends_for_all)

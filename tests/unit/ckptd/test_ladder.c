@@ -38,6 +38,10 @@ Test(ladder, the_newest_step_of_which_every_rank_has_a_copy_somewhere)
 	ladder_add_memory(&l, 1, s20);
 	ladder_add_copy(&l, 0, 4, s20); /* of one of the two ranks of node 2 */
 	expect(&l, s10);
+	struct ladder_gap gaps[2];
+	cr_expect_eq(ladder_gaps(&l, 6, two_each, s10, (struct step_id){0}, gaps, 2), 1u);
+	cr_expect(!step_compare(gaps[0].id, s20) && gaps[0].rank == 5);
+	cr_expect_eq(ladder_gaps(&l, 6, two_each, s20, (struct step_id){0}, gaps, 2), 0u, "none is newer");
 	ladder_add_copy(&l, 1, 5, s20);
 	expect(&l, s20);
 	ladder_add_stored(&l, s10);
@@ -53,6 +57,22 @@ Test(ladder, a_later_epoch_is_newer_whatever_its_step)
 	ladder_add_stored(&l, s30);
 	ladder_add_stored(&l, s5e2);
 	expect(&l, s5e2);
+	ladder_clear(&l);
+}
+
+Test(ladder, gaps_are_told_once_and_the_newest_first)
+{
+	struct ladder l = {0};
+	struct ladder_gap gaps[4];
+	for (uint64_t step = 1; step <= 5; step++)
+		ladder_add_memory(&l, 0, (struct step_id){step, 1});
+	ladder_pass_over(&l, (struct step_id){3, 1});
+	cr_expect_eq(ladder_gaps(&l, 6, two_each, (struct step_id){0}, (struct step_id){0}, gaps, 4), 4u);
+	cr_expect(gaps[0].id.step == 5 && gaps[1].id.step == 4 && gaps[2].id.step == 2 && gaps[3].id.step == 1);
+	cr_expect_eq(gaps[0].rank, 2u);
+	cr_expect_eq(ladder_gaps(&l, 6, two_each, (struct step_id){1, 1}, (struct step_id){4, 1}, gaps, 4), 1u);
+	cr_expect_eq(gaps[0].id.step, 2u);
+	cr_expect_eq(ladder_gaps(&l, 6, two_each, (struct step_id){0}, (struct step_id){0}, gaps, 2), 2u);
 	ladder_clear(&l);
 }
 

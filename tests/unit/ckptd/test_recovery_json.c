@@ -21,7 +21,8 @@ static struct recovery_part of_ranks[2] = {
 	 .from = 1,
 	 .fetch_ns = 2 * MS,
 	 .load_ns = 2 * MS,
-	 .first_step_ns = 5 * MS},
+	 .first_step_ns = 5 * MS,
+	 .skipped = "memory: it is gone"},
 };
 
 static struct recovery_record record(void)
@@ -103,6 +104,8 @@ Test(recovery_json, each_rank_says_where_its_part_came_from)
 	cr_assert_eq(json_integer_value(json_object_get(peer, "rank")), 3);
 	cr_assert_str_eq(text_of(peer, "source"), "peer");
 	cr_assert_str_eq(text_of(peer, "from"), "b");
+	cr_assert_str_eq(text_of(peer, "skipped"), "memory: it is gone");
+	cr_assert_str_eq(text_of(own, "skipped"), "");
 	json_decref(j);
 }
 
