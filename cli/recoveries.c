@@ -39,9 +39,10 @@ static bool known(const struct search *s, const json_t *recovery)
 {
 	size_t i;
 	const json_t *r;
+	int64_t at = ended(recovery);
 	json_array_foreach(s->list, i, r)
 	{
-		if (ended(r) == ended(recovery) && !strcmp(text_of(r, "job"), text_of(recovery, "job")) &&
+		if (ended(r) == at && !strcmp(text_of(r, "job"), text_of(recovery, "job")) &&
 		    !strcmp(text_of(r, "node"), text_of(recovery, "node")))
 			return true;
 	}

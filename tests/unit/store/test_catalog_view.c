@@ -1,0 +1,73 @@
+#include "store/catalog_view.h"
+
+#include "scratch.h"
+
+#include "base/clock.h"
+
+#include <criterion/criterion.h>
+#include <sqlite3.h>
+#include <stdio.h>
+#include <unistd.h>
+
+static char root[SCRATCH_MAX], file[SCRATCH_MAX + 32];
+static struct catalog_view view;
+
+static void setup(void)
+{
+	sqlite3 *db;
+	scratch_new(root);
+	snprintf(file, sizeof(file), "%s/" CATALOG_FILE, root);
+	cr_assert_eq(sqlite3_open(file, &db), SQLITE_OK);
+	cr_assert_eq(sqlite3_exec(db, "CREATE TABLE t(i INTEGER); INSERT INTO t VALUES(7)", NULL, NULL, NULL),
+		     SQLITE_OK);
+	sqlite3_close(db);
+}
+
+static void teardown(void)
+{
+	catalog_view_close(&view);
+	scratch_remove(root);
+}
+
+TestSuite(catalog_view, .init = setup, .fini = teardown, .timeout = 60);
+
+static int run(const char *sql)
+{
+	return sqlite3_exec(view.db, sql, NULL, NULL, NULL);
+}
+
+Test(catalog_view, is_for_reading)
+{
+	catalog_view_open(&view, root);
+	cr_assert(view.db);
+	cr_expect_eq(run("SELECT i FROM t"), SQLITE_OK);
+	cr_expect_eq(run("INSERT INTO t VALUES(8)"), SQLITE_READONLY);
+}
+
+Test(catalog_view, a_link_in_its_place_is_not_followed)
+{
+	char there[SCRATCH_MAX + 48];
+	snprintf(there, sizeof(there), "%s/there", root);
+	cr_assert_eq(rename(file, there), 0);
+	cr_assert_eq(symlink("there", file), 0);
+	catalog_view_open(&view, root);
+	cr_expect(!view.db || run("SELECT i FROM t") != SQLITE_OK);
+}
+
+Test(catalog_view, what_takes_too_long_is_given_up)
+{
+	catalog_view_open(&view, root);
+	view.deadline = clock_now() + 10 * CLOCK_NS_PER_MS;
+	cr_expect_eq(run("WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT max(i) FROM n"),
+		     SQLITE_INTERRUPT);
+}
+
+Test(catalog_view, without_a_file_there_is_no_view)
+{
+	cr_assert_eq(unlink(file), 0);
+	catalog_view_open(&view, root);
+	cr_expect_null(view.db);
+	catalog_view_close(&view);
+	catalog_view_open(&view, "/nonexistent");
+	cr_expect_null(view.db);
+}
