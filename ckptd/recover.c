@@ -285,7 +285,8 @@ static void read_store(struct recover *recover)
 	}
 	w->ranks = recover->lacking;
 	recover_note_skipped(recover, unheld(recover), "peer: %s",
-			     recover->job->daemon->replica ? "nobody holds a copy" : "this node is in no cluster");
+			     recover->job->daemon->replica ? "nobody who is there holds a copy"
+							   : "this node is in no cluster");
 	recover_note_begun(recover, w->ranks);
 	start_work(recover, w, RECOVER_STORAGE);
 }
