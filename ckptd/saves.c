@@ -157,6 +157,8 @@ void saves_follow(struct saves *saves)
 	for (uint32_t r = 0; r < saves->job->nlocal; r++)
 		if (saves->job->ranks[r].mem && saves->job->ranks[r].arena_sent)
 			scan_rank(saves, &saves->job->ranks[r]);
+	/* What the coordinator hears it may answer before it returns, with the end of what it heard of. */
+	saves->walking++;
 	list_for(node, &saves->snapshots) {
 		struct snapshot *s = snapshot_of(node);
 		if (s->state == SNAPSHOT_OPEN)
@@ -164,6 +166,7 @@ void saves_follow(struct saves *saves)
 		snapshot_follow(s);
 		saves_say_again(saves, s);
 	}
+	saves->walking--;
 	saves_pump(saves);
 }
 
@@ -343,7 +346,7 @@ static void pump_verify(struct saves *saves)
 
 void saves_pump(struct saves *saves)
 {
-	if (saves->reporting)
+	if (saves->reporting || saves->walking)
 		return; /* whoever reports goes on with what he reports of */
 	pump_commit(saves);
 	pump_verify(saves);
@@ -385,8 +388,10 @@ static void expire(struct saves *saves, struct snapshot *s, uint64_t now)
 void saves_expire(struct saves *saves)
 {
 	uint64_t now = clock_now();
-	list_for_safe(node, &saves->snapshots)
+	saves->walking++;
+	list_for(node, &saves->snapshots)
 		expire(saves, snapshot_of(node), now);
+	saves->walking--;
 	saves_pump(saves);
 }
 
@@ -398,11 +403,13 @@ static bool complete_copy(const struct snapshot *s)
 void saves_poison(struct saves *saves, uint32_t epoch)
 {
 	saves->lent = (struct step_id){0};
-	list_for_safe(node, &saves->snapshots) {
+	saves->walking++;
+	list_for(node, &saves->snapshots) {
 		struct snapshot *s = snapshot_of(node);
 		if (!complete_copy(s) && s->state != SNAPSHOT_FAILED)
 			snapshot_fail(s, -ESTALE, "epoch %u began before every rank was captured", epoch);
 	}
+	saves->walking--;
 	for (uint32_t r = 0; r < saves->job->nlocal; r++)
 		if (saves->job->ranks[r].mem && !saves_unseen(&saves->job->ranks[r]))
 			saves->job->ranks[r].mem->adopted = false;

@@ -26,6 +26,7 @@ struct saves {
 	bool ordered_found;
 	unsigned reporting; /* the coordinator hears of a failure: nothing is started or forgotten meanwhile */
 	uint64_t committed, failed, verified; /* counts, for status */
+	unsigned walking;   /* each snapshot is looked at: the same */
 };
 
 void saves_init(struct saves *saves, struct daemon *daemon, struct job *job);
