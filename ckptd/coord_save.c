@@ -171,6 +171,24 @@ static bool sound(struct coord *c, struct coord_save *s, uint32_t node)
 	return false;
 }
 
+/* Ranks begin their steps in order: what this node has not copied before a later one, it found no slots for, and never will. While the others
+ * waited for it, these would hold theirs, and lack them in turn for what it does copy. */
+static void give_up_skipped(struct coord *c, uint32_t node, struct step_id id)
+{
+	char text[WIRE_TEXT_MAX];
+	for (struct list *it = c->saves.next; it != &c->saves;) {
+		struct coord_save *s = save_of(it);
+		it = it->next;
+		if (s->failed || s->copied || s->id.epoch != id.epoch || s->id.step >= id.step ||
+		    s->said[node] & 1u << SAID_COPIED)
+			continue;
+		snprintf(text, sizeof(text), "a node skipped step %lu and copied step %lu", (unsigned long)s->id.step,
+			 (unsigned long)id.step);
+		fail(c, s, -ECANCELED, text);
+		it = c->saves.next; /* whoever was told may have forgotten others */
+	}
+}
+
 void coord_copied(struct coord *c, struct coord_from from, struct step_id id)
 {
 	struct coord_save *s = hear(c, from, id);
@@ -178,7 +196,8 @@ void coord_copied(struct coord *c, struct coord_from from, struct step_id id)
 		return;
 	if (take(c, s, from.node, SAID_COPIED))
 		s->copied = true;
-	sound(c, s, from.node);
+	if (sound(c, s, from.node) && id.epoch == c->epoch && c->nodes[from.node].ranks != c->world)
+		give_up_skipped(c, from.node, id);
 }
 
 void coord_reached(struct coord *c, struct coord_from from, struct step_id id, enum level_shown level)
