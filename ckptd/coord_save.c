@@ -280,6 +280,8 @@ void coord_passed(struct coord *c, struct coord_from from, struct step_id id, in
 void coord_prepared(struct coord *c, struct coord_from from, struct step_id id, const struct peer_part *part)
 {
 	struct coord_save *s = hear(c, from, id);
+	if (s && s->shown >= LEVEL_DURABLE) /* a node that has come back: it waits for this */
+		c->orders->level(c->orders->arg, from.node, id, LEVEL_DURABLE);
 	if (!s || s->shown >= LEVEL_DURABLE)
 		return;
 	if (!s->parts)
