@@ -126,6 +126,10 @@ void coord_attend(struct coord *c, uint32_t node, uint32_t nranks, uint32_t know
 		set_ranks(c, node, nranks);
 	n->knows = n->knows || known != 0;
 	c->has_saved = c->has_saved || known != 0;
+	/* Before it hears of another epoch, in which it would give up what it does not know to be needed: the others may have given up all
+	 * that is older. */
+	if (c->replicated.epoch)
+		c->orders->level(c->orders->arg, node, c->replicated, LEVEL_REPLICATED);
 	if (known > c->epoch || (known == c->epoch && c->fresh)) {
 		c->epoch = known;
 		coord_raise(c, "epoch %u had begun before", known);

@@ -59,7 +59,8 @@ struct coord {
 	uint8_t *addresses;
 	struct coord_restore restore;
 	struct coord_copy copy;
-	struct list saves; /* struct coord_save, by (epoch, step) */
+	struct step_id replicated; /* the newest that was shown so; epoch 0: none */
+	struct list saves;         /* struct coord_save, by (epoch, step) */
 };
 
 /* False: of another epoch, counted. */

@@ -148,6 +148,8 @@ void coord_show_replicated(struct coord *c, struct step_id id)
 	struct coord_save *s = find(c, id, &after);
 	if (s && s->shown < LEVEL_REPLICATED)
 		s->shown = LEVEL_REPLICATED;
+	if (step_compare(id, c->replicated) > 0)
+		c->replicated = id;
 	order_level(c, id, LEVEL_REPLICATED);
 }
 
