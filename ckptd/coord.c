@@ -208,6 +208,7 @@ void coord_lost(struct coord *c, struct coord_from from, uint32_t rank, bool was
 {
 	if (!coord_current(c, from))
 		return;
+	set_joining(c, from.node, false); /* until its next process waits, too */
 	if (c->fresh && !was_in)
 		c->orders->tell(c->orders->arg, from.node, rank, why);
 	else

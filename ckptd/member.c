@@ -257,9 +257,27 @@ static void try_join(struct job *job)
 	seat_joining(job, &m);
 }
 
+/* The processes that wait here are those that have entered. Of one that was lost meanwhile the coordinator has heard, or hears when the next
+ * one wants in: then the epoch is raised. */
+static bool have_entered(const struct job *job, const struct wire_joined *joined)
+{
+	for (uint32_t r = 0; r < job->nlocal; r++) {
+		const struct rank *rank = &job->ranks[r];
+		if (!rank->joining.seq || rank->registering.seq || joined->address_len[rank->id] != rank->address_len ||
+		    memcmp(joined->addresses + (size_t)rank->id * WIRE_ADDRESS_MAX, rank->address, rank->address_len))
+			return false;
+	}
+	return joined->epoch == job->epoch;
+}
+
 void member_joined(struct job *job, const struct wire_joined *joined)
 {
 	AUTO_WBUF struct wbuf body = {0};
+	if (!have_entered(job, joined)) {
+		log_info("job %s: epoch %u was entered with a process that is not there any more", job->name,
+			 joined->epoch);
+		return;
+	}
 	if (wire_joined_encode(joined, &body))
 		body.failed = true;
 	saves_follow(&job->saves);
