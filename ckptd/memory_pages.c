@@ -174,6 +174,8 @@ int memory_fall_back(struct memory *mem, const char *job, struct err *err)
 
 bool memory_prefault(struct memory *mem, bool huge, struct prefaulted *p)
 {
+	if (failpoint("memory.prefault", NULL))
+		return false;
 	if (!p->bytes)
 		madvise(mem->base, mem->size,
 			huge ? MADV_HUGEPAGE : MADV_NOHUGEPAGE); /* refused where there are none */
@@ -188,7 +190,7 @@ bool memory_prefault(struct memory *mem, bool huge, struct prefaulted *p)
 			p->short_of_huge = errno == ENOMEM;
 	}
 	/* Before Linux 5.14, or above a memory limit: the pages come at first touch instead. */
-	if (failpoint("memory.prefault", NULL) || madvise(from, n, MADV_POPULATE_WRITE) < 0)
+	if (madvise(from, n, MADV_POPULATE_WRITE) < 0)
 		return false;
 	p->bytes += n;
 	return p->bytes < mem->size;
