@@ -132,7 +132,7 @@ static void give_up_hopeless(struct saves *saves, struct snapshot *s)
 		pass_over(saves, s);
 }
 
-static bool slots_are_short(const struct saves *saves)
+bool saves_lack_slots(const struct saves *saves)
 {
 	for (uint32_t r = 0; r < saves->job->nlocal; r++) {
 		const struct memory *mem = saves->job->ranks[r].mem;
@@ -156,11 +156,11 @@ static bool may_inherit(const struct snapshot *s)
  * of what it did last, and storage gets something newer than was asked for. */
 static void hand_over(struct saves *saves)
 {
-	if (saves_busy(saves) || !slots_are_short(saves))
+	if (saves_busy(saves) || !saves_lack_slots(saves))
 		return;       /* a capture that ends makes room itself */
 	saves_reclaim(saves); /* what the newest one has just made needless */
 	struct snapshot *newest = saves_in_memory(saves, UINT64_MAX);
-	if (!saves->committing || !may_inherit(newest) || !slots_are_short(saves))
+	if (!saves->committing || !may_inherit(newest) || !saves_lack_slots(saves))
 		return;
 	for (struct list *node = newest->link.prev; node != &saves->snapshots && !newest->heir; node = node->prev)
 		newest->heir = saves_wants_commit(snapshot_of(node)) && snapshot_of(node)->due;

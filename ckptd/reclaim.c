@@ -15,6 +15,12 @@ static bool is_lent(const struct snapshot *s)
 	return s->saves->lent.epoch && !step_compare(s->id, s->saves->lent);
 }
 
+/* To be written, although nobody here has asked for it, as soon as the disk is free. */
+static bool is_ordered(const struct snapshot *s)
+{
+	return s->saves->ordered.epoch && !step_compare(s->id, s->saves->ordered);
+}
+
 static bool commit_reads_slots(const struct snapshot *s)
 {
 	return s->commit && s->commit->state != COMMIT_DONE && !s->slots_on_disk;
@@ -27,7 +33,7 @@ static bool needed_in_memory(const struct snapshot *s, const struct snapshot *ne
 	if (s->rc || s->damaged)
 		return false;
 	return s == newest || copies_keep(&s->saves->job->copies, s->id) || s->state < SNAPSHOT_CAPTURED ||
-	       saves_wants_commit(s) || is_lent(s);
+	       saves_wants_commit(s) || is_lent(s) || is_ordered(s);
 }
 
 static bool being_verified(const struct snapshot *s)
@@ -56,11 +62,38 @@ static void return_loan(struct saves *saves)
 	}
 }
 
+/* Of an epoch that is over, and the order to write it has not come: the node that decides may have been lost, and know nothing of it. */
+static void give_up_waiting(struct saves *saves, const struct snapshot *newest)
+{
+	if (saves_decide(saves) || !saves_lack_slots(saves))
+		return;
+	list_for_safe(node, &saves->snapshots) {
+		struct snapshot *s = snapshot_of(node);
+		if (s == newest || s->state != SNAPSHOT_CAPTURED || s->id.epoch >= saves->job->epoch ||
+		    !saves_wants_commit(s) || is_ordered(s))
+			continue;
+		saves->reporting++; /* it is no failure of the save: should it be ordered after all, that is refused */
+		snapshot_fail(s, -ECANCELED,
+			      "its slots are needed, and nobody has asked for it since its epoch was over");
+		saves->reporting--;
+	}
+}
+
+/* Complete here, and not on all nodes, or so old ones would not have been restored: of use to nobody, where a save would find no slot. */
+static bool was_passed_over(const struct saves *saves, const struct snapshot *s)
+{
+	return saves->job->spread && saves->resumed.epoch && s->id.epoch < saves->job->epoch &&
+	       step_compare(s->id, saves->resumed) > 0 && saves_lack_slots(saves);
+}
+
 void saves_reclaim(struct saves *saves)
 {
 	unsigned kept = 0;
 	return_loan(saves);
 	struct snapshot *newest = saves_in_memory(saves, UINT64_MAX);
+	if (newest && was_passed_over(saves, newest))
+		newest = NULL;
+	give_up_waiting(saves, newest);
 	list_for_safe(node, &saves->snapshots) {
 		struct snapshot *s = snapshot_of(node);
 		if (needed_in_memory(s, newest) || !snapshot_release(s))
@@ -80,6 +113,11 @@ void saves_lend(struct saves *saves, struct step_id id)
 {
 	saves->lent = id;
 	saves->lent_ns = clock_now();
+}
+
+void saves_resume(struct saves *saves, struct step_id id)
+{
+	saves->resumed = id;
 }
 
 static void release_unclaimed(struct memory *mem)

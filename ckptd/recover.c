@@ -125,6 +125,7 @@ void recover_finish(struct recover *recover, const struct peer_choice *choice)
 		m.slots[r] = recover->slots[r];
 		m.rank_blobs_absent[r] = recover->saved_world && m.ranks[r] >= recover->saved_world;
 	}
+	saves_resume(&job->saves, choice->id);
 	recover->state = RECOVER_IDLE;
 	recover->count++;
 	recover->last = choice->id;

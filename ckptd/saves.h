@@ -16,6 +16,7 @@ struct saves {
 	struct list snapshots; /* ordered by (epoch, step) */
 	struct step_id lent;   /* ranks are restoring from its slots: they stay; epoch 0: none */
 	uint64_t lent_ns;
+	struct step_id resumed;      /* what all ranks of this epoch have gone on from; epoch 0: nothing yet */
 	uint32_t begun_epoch;        /* the last epoch in which a save was begun */
 	struct snapshot *committing; /* one at a time: they share one disk */
 	struct verify_item *verifying;
@@ -25,8 +26,8 @@ struct saves {
 	struct step_id ordered; /* to be written next, by order; epoch 0: none */
 	bool ordered_found;
 	unsigned reporting; /* the coordinator hears of a failure: nothing is started or forgotten meanwhile */
-	uint64_t committed, failed, verified; /* counts, for status */
 	unsigned walking;   /* each snapshot is looked at: the same */
+	uint64_t committed, failed, verified; /* counts, for status */
 };
 
 void saves_init(struct saves *saves, struct daemon *daemon, struct job *job);
@@ -57,6 +58,8 @@ struct snapshot *saves_in_memory(struct saves *saves, uint64_t step);
 /* Keeps the slots of a snapshot, whatever else would give them back, until every rank has captured a later one or the epoch
  * is raised: ranks that were told to restore from it read at their own pace. */
 void saves_lend(struct saves *saves, struct step_id id);
+/* All ranks of the job have it, and go on from there. */
+void saves_resume(struct saves *saves, struct step_id id);
 /* A rank's process is gone: nothing writes to its slots any more. */
 void saves_orphan(struct saves *saves, uint32_t index);
 /* A snapshot whose copy in memory was found damaged is not offered again. */

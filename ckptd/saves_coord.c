@@ -83,6 +83,20 @@ static void tell_durable(const struct saves *saves, const struct snapshot *s, co
 		 c->already ? " (committed before a restart)" : "");
 }
 
+/* Nothing older than what is written is ordered any more (queue.c). Who decides has said so of what it still had. */
+static void pass_older(struct saves *saves, const struct snapshot *durable)
+{
+	if (saves_decide(saves))
+		return;
+	saves->reporting++;
+	for (struct list *node = durable->link.prev; node != &saves->snapshots; node = node->prev)
+		if (snapshot_of(node)->state == SNAPSHOT_CAPTURED && saves_wants_commit(snapshot_of(node)) &&
+		    step_compare(snapshot_of(node)->id, saves->ordered) != 0)
+			snapshot_fail(snapshot_of(node), -ECANCELED, "superseded: step %lu is on storage",
+				      (unsigned long)durable->id.step);
+	saves->reporting--;
+}
+
 static void set_durable(struct saves *saves, struct snapshot *s)
 {
 	const struct commit *c = s->commit;
@@ -94,6 +108,7 @@ static void set_durable(struct saves *saves, struct snapshot *s)
 	s->durable_ns = clock_now();
 	snapshot_set_state(s, SNAPSHOT_DURABLE);
 	copies_durable(&saves->job->copies, s->id);
+	pass_older(saves, s);
 	bool verify = saves->job->policy.verify;
 	s->verify_queued = verify && saves_decide(saves);
 	s->verified_elsewhere = verify && !s->verify_queued;
@@ -173,35 +188,55 @@ void saves_pass(struct saves *saves, struct step_id id, int rc, const char *text
 }
 
 /* It may not have been begun here; but what is over, or older than what was begun, never will be. */
+static bool never_comes(const struct saves *saves, struct step_id id)
+{
+	if (id.epoch != saves->job->epoch)
+		return true;
+	return !list_empty(&saves->snapshots) && step_compare(snapshot_of(saves->snapshots.prev)->id, id) > 0;
+}
+
 static void refuse_order(struct saves *saves, struct step_id id)
 {
-	saves->ordered = (struct step_id){0};
+	if (!step_compare(saves->ordered, id))
+		saves->ordered = (struct step_id){0};
 	seat_failed(saves->job, id, -ENODATA, "this node does not have it in memory");
+}
+
+/* What is being written already is prepared in its own time, and told so. True: nothing else is to be done. */
+static bool continues(struct saves *saves, struct snapshot *s, bool found)
+{
+	struct commit *c = s ? s->commit : NULL;
+	if (!c || c->rc)
+		return false;
+	if (c->state == COMMIT_ASK)
+		commit_write(c, found);
+	else if (c->state >= COMMIT_PREPARED)
+		saves_prepared(saves, s); /* to an earlier life of the coordinator, which may have died before it could
+					     say what became of it */
+	return true;
 }
 
 void saves_write(struct saves *saves, struct step_id id, bool found)
 {
 	struct snapshot *s = saves_find(saves, id);
-	if (s && s->commit && s->commit->state == COMMIT_ASK) {
-		commit_write(s->commit, found);
+	bool another = saves->ordered.epoch && step_compare(saves->ordered, id) != 0;
+	if (continues(saves, s, found))
 		return;
-	}
-	if (s && s->commit && !s->commit->rc && s->commit->state >= COMMIT_PREPARED) {
-		saves_prepared(
-			saves,
-			s); /* to an earlier life of the coordinator, which may have died before it could say what became of it */
+	/* A second order is of an earlier life of the coordinator: it must not take the place of the first. */
+	if (another || (s ? s->commit != NULL : never_comes(saves, id))) {
+		refuse_order(saves, id);
 		return;
 	}
 	saves->ordered = id;
 	saves->ordered_found = found;
-	if (!s && id.epoch != saves->job->epoch)
-		refuse_order(saves, id);
 	saves_pump(saves);
 }
 
 struct snapshot *saves_ordered(struct saves *saves)
 {
 	struct snapshot *s = saves->ordered.epoch ? saves_find(saves, saves->ordered) : NULL;
+	if (!s && saves->ordered.epoch && never_comes(saves, saves->ordered))
+		refuse_order(saves, saves->ordered);
 	if (!s || saves->committing || (s->state != SNAPSHOT_COPIED && s->state != SNAPSHOT_CAPTURED && !s->rc))
 		return NULL;
 	if (s->rc || s->damaged || (s->storage_rc && !s->passed_over)) {

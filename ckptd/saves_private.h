@@ -28,5 +28,7 @@ struct snapshot *saves_ordered(struct saves *saves);
 void saves_say_again(struct saves *saves, struct snapshot *s);
 /* Gives back the slots that nobody needs, forgets the snapshots that have ended (reclaim.c). */
 void saves_reclaim(struct saves *saves);
+/* All slots of some rank are in use (queue.c). */
+bool saves_lack_slots(const struct saves *saves);
 
 #endif
