@@ -1,6 +1,7 @@
 /* What the simulated disk holds: two images of everything. `now` is what the kernel would show, `safe` what a power cut would leave
  * for certain (confirmed by fsync). A power cut keeps an arbitrary part of the difference: any subset of the sectors written
- * since, any subset of the names changed since. Private to disk_sim.c and disk_image.c. */
+ * since, any subset of the names changed since. Private to disk_sim.c, disk_image.c and those
+ * who look at what is written (disk_sim_watch). */
 #ifndef CKPT_SIM_DISK_IMAGE_H
 #define CKPT_SIM_DISK_IMAGE_H
 
@@ -43,6 +44,7 @@ struct inode {
 	struct change *changes;
 	size_t nchanges, cap;
 	bool locked; /* by a handle of disk_sim.c */
+	bool sealed; /* a mark of who watches */
 };
 
 /* Inodes live until the next reset, with or without a name. */

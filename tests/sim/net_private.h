@@ -59,6 +59,7 @@ struct net_region {
 
 struct net {
 	unsigned self;
+	int fd; /* to be watched; nothing ever happens to it */
 	bool dead;
 	uint64_t timeout_ns;
 	struct net_events events;
@@ -68,6 +69,7 @@ struct net {
 
 struct net_world {
 	struct net *nets[NET_SIM_NODES];
+	unsigned n;                                          /* nodes above these were never there */
 	struct session *pairs[NET_SIM_NODES][NET_SIM_NODES]; /* [lower][higher] */
 	bool cut[NET_SIM_NODES][NET_SIM_NODES];
 	uint64_t rate[NET_SIM_NODES][NET_SIM_NODES], busy_ns[NET_SIM_NODES][NET_SIM_NODES];

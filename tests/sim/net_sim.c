@@ -7,6 +7,8 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
 
 enum { POLL_MAX = 8, BEATS = 4 /* within the limit of silence */ };
 
@@ -126,9 +128,10 @@ static bool one_event(struct net *net)
 		op->done(op);
 		return true;
 	}
-	unsigned first = (unsigned)rng_below(world_rng(), NET_SIM_NODES);
-	for (unsigned i = 0; i < NET_SIM_NODES; i++) {
-		unsigned peer = (first + i) % NET_SIM_NODES;
+	unsigned first = (unsigned)rng_below(world_rng(), NET_SIM_NODES); /* most are not there */
+	first = first < net_world.n ? first : 0;
+	for (unsigned i = 0; i < net_world.n; i++) {
+		unsigned peer = (first + i) % net_world.n;
 		if (peer != net->self && side_event(net, peer))
 			return true;
 	}
@@ -139,7 +142,7 @@ int net_poll(struct net *net)
 {
 	int n = 0;
 	SIM_CHECK(!net->dead, "node %u is dead and polls", net->self);
-	for (unsigned peer = 0; peer < NET_SIM_NODES; peer++)
+	for (unsigned peer = 0; peer < net_world.n; peer++)
 		if (peer != net->self)
 			connect_to(net, peer);
 	while (n < POLL_MAX && one_event(net))
@@ -156,6 +159,8 @@ int net_new(const struct net_config *config, const struct net_events *events, st
 	struct net *net = calloc(1, sizeof(*net));
 	SIM_CHECK(net, "memory");
 	net->self = config->self;
+	net->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	net_world.n = net->self < net_world.n ? net_world.n : net->self + 1;
 	net->timeout_ns = config->peer_timeout_ns;
 	net->events = *events;
 	list_init(&net->regions);
@@ -167,7 +172,7 @@ int net_new(const struct net_config *config, const struct net_events *events, st
 
 static void leave_all(struct net *net, bool told)
 {
-	for (unsigned peer = 0; peer < NET_SIM_NODES; peer++) {
+	for (unsigned peer = 0; peer < net_world.n; peer++) {
 		struct list ops;
 		struct session *s = peer == net->self ? NULL : *pair(net->self, peer);
 		if (!s || side_of(s, net->self)->state == SIDE_GONE)
@@ -190,13 +195,14 @@ void net_free(struct net *net)
 		list_remove(node);
 	}
 	net_world.nets[net->self] = NULL;
+	if (net->fd >= 0)
+		close(net->fd);
 	free(net);
 }
 
 int net_event_fd(struct net *net)
 {
-	(void)net;
-	return -1;
+	return net->fd;
 }
 
 bool net_is_up(const struct net *net, unsigned node)
@@ -298,9 +304,9 @@ struct net_counts net_counts(const struct net *net)
 
 void net_sim_reset(void)
 {
-	for (unsigned a = 0; a < NET_SIM_NODES; a++) {
+	for (unsigned a = 0; a < net_world.n; a++) {
 		SIM_CHECK(!net_world.nets[a], "node %u was not freed", a);
-		for (unsigned b = a + 1; b < NET_SIM_NODES; b++)
+		for (unsigned b = a + 1; b < net_world.n; b++)
 			if (net_world.pairs[a][b])
 				session_free(net_world.pairs[a][b]);
 	}

@@ -40,11 +40,22 @@ const struct disk_counts *disk_sim_counts(void);
 /* The process dies: what it had submitted may or may not happen, the rest of the disk stays as it is. Every context must be freed
  * with disk_free afterwards; it waits for nothing. */
 void disk_sim_kill(void);
+/* The process that has this context dies, no other. What is submitted to it from then on fails. */
+struct disk;
+void disk_sim_kill_one(struct disk *d);
 /* The machine loses power: of what was not fsynced any part may be lost, torn or kept, names as well as sectors. */
 void disk_sim_power_cut(void);
 /* Mutants: the simulator must notice when these lie. */
 enum disk_lie { LIE_NONE = 0, LIE_FSYNC_FILE, LIE_FSYNC_DIR };
 void disk_sim_lie(enum disk_lie lie);
+
+/* Called before each operation that changes or opens something. */
+struct disk_op;
+struct inode;
+typedef void disk_watch_fn(const struct disk *d, const struct disk_op *op);
+void disk_sim_watch(disk_watch_fn *fn); /* NULL, and after disk_sim_reset: nobody */
+struct inode *disk_sim_inode(int handle);
+bool disk_sim_has_lock(const struct disk *d, const struct inode *inode);
 
 /* client_sim.c: frames that were sent, newest last, at most a few per client. */
 struct client;

@@ -1,0 +1,391 @@
+#include "fleet.h"
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "chair.h"
+#include "config/file.h"
+#include "gc.h"
+#include "loop.h"
+#include "net_sim.h"
+#include "peers.h"
+#include "pool.h"
+#include "replica.h"
+#include "roster.h"
+#include "scrub.h"
+#include "startup.h"
+#include "store/disk.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+struct fleet fleet;
+struct fleet_sum fleet_sum;
+static const char *more_policies;
+
+void fleet_trace(const char *fmt, ...)
+{
+	static int on = -1;
+	va_list ap;
+	if (on < 0)
+		on = getenv("CKPT_SIM_TRACE") != NULL;
+	if (!on)
+		return;
+	fprintf(stderr, "%10.6f ", (double)clock_now() / 1e9);
+	va_start(ap, fmt);
+	vfprintf(stderr, fmt, ap);
+	va_end(ap);
+	fputc('\n', stderr);
+}
+
+/* ---- starting -------------------------------------------------------------------------------------------------------- */
+
+static void configure(struct fleet_node *n)
+{
+	struct daemon *d = &n->daemon;
+	struct err err = {{0}};
+	char text[512];
+	snprintf(text, sizeof(text),
+		 "[node]\nname = n%u\n%shuge-pages = never\ncluster = sim\ncluster-key = sim\npeer-timeout = 400ms\n"
+		 "[job]\nsave-timeout = 3s\njoin-timeout = 4s\nstall-timeout = 20s\nhang-timeout = 0\ncopies = %u\n",
+		 n->id, fleet.stored ? "store = " FLEET_STORE "\n" : "", fleet.copies);
+	int rc = sources_new(&d->sources, &err);
+	if (!rc)
+		rc = file_parse(d->sources, "sim", text, strlen(text), &err);
+	if (!rc)
+		rc = file_parse(d->sources, "policies", more_policies, strlen(more_policies), &err);
+	SIM_CHECK(!rc, "the configuration: %s", err.text);
+	d->first_sources = d->sources;
+	sources_fill(d->sources, SCOPE_NODE, NULL, &d->config);
+	throttle_init(&d->writes, &d->config.write_bandwidth);
+	meter_init(&d->reads, d->config.read_bandwidth);
+}
+
+static int enroll(struct fleet_node *n, struct err *err)
+{
+	AUTO_WBUF struct wbuf text = {0};
+	char line[80];
+	for (unsigned i = 0; i < fleet.n; i++) {
+		int len = snprintf(line, sizeof(line), "n%u 127.0.0.1:%u\n", i, 7000 + i);
+		wbuf_put(&text, line, (size_t)len);
+	}
+	n->daemon.self = n->id;
+	return roster_parse("sim", (const char *)text.data, text.len, &n->daemon.roster, err);
+}
+
+void fleet_start(struct fleet_node *n)
+{
+	struct err err = {{0}};
+	struct disk_faults none = {0}, were = disk_sim_faults(&none); /* one that cannot start is restarted */
+	struct daemon *d = &n->daemon;
+	fleet_trace("node %u: its daemon starts", n->id);
+	*d = (struct daemon){.root = -1, .started_ns = clock_now()};
+	list_init(&d->jobs);
+	list_init(&d->chairs);
+	configure(n);
+	int rc = loop_new(&d->loop, &err);
+	if (!rc)
+		rc = pool_new(1, &d->pool, &err);
+	d->reader = d->pool;
+	packing_init(&d->packing, d->pool);
+	if (!rc)
+		rc = enroll(n, &err);
+	if (!rc)
+		rc = startup_store(d, &n->lock, &err);
+	if (!rc)
+		rc = peers_open(d, &err);
+	SIM_CHECK(!rc, "the daemon of node %u cannot start: %s", n->id, err.text);
+	disk_sim_faults(&were);
+	n->up = true;
+	n->life++;
+}
+
+void fleet_begin(unsigned nodes, bool stored, const char *policies)
+{
+	memset(&fleet, 0, sizeof(fleet));
+	more_policies = policies;
+	fleet.n = nodes;
+	fleet.stored = stored;
+	fleet.slots = ARENA_SLOTS_MIN;
+	for (unsigned i = 0; i < nodes; i++)
+		fleet.nodes[i] = (struct fleet_node){.id = i, .lock = -1};
+	for (uint32_t r = 0; r < FLEET_RANKS_MAX; r++)
+		fleet.ranks[r] = (struct fleet_rank){.id = r, .fd = -1, .slot = -1, .next_step = 1};
+	if (stored)
+		fleet_watch_store();
+}
+
+/* ---- the ends -------------------------------------------------------------------------------------------------------- */
+
+/* What a daemon does while its parts are taken down is not what one does that is killed: it reaches neither disk nor net, and what it
+ * does to arenas that others hold is undone. */
+static void tear_down(struct fleet_node *n)
+{
+	static struct arena_head heads[FLEET_RANKS_MAX];
+	struct daemon *d = &n->daemon;
+	for (uint32_t r = 0; r < fleet.world; r++)
+		if (fleet.ranks[r].mem && fleet.ranks[r].home == n->id)
+			memcpy(&heads[r], fleet.ranks[r].mem->head, sizeof(heads[r]));
+	d->stopping = true;
+	list_for(it, &d->jobs)
+		recover_cancel(&list_entry(it, struct job, link)->recover); /* it would go on with the pool */
+	pool_free(d->pool);
+	gc_free(d->gc);
+	scrub_free(d->scrub);
+	peers_close(d);
+	list_for(it, &d->jobs) { /* of what was being fetched nobody hears any more */
+		struct recover *recover = &list_entry(it, struct job, link)->recover;
+		recover->fetching = 0;
+		recover_cancel(recover);
+	}
+	list_for_safe(it, &d->jobs)
+		job_free(list_entry(it, struct job, link));
+	chairs_free(d);
+	packing_free(&d->packing);
+	disk_free(d->disk);
+	loop_free(d->loop);
+	sources_free(d->sources);
+	n->up = false;
+	client_free(n->launcher);
+	n->launcher = NULL;
+	for (uint32_t r = 0; r < fleet.world; r++) {
+		if (fleet.ranks[r].home != n->id)
+			continue;
+		fleet.ranks[r].rank = NULL;
+		if (fleet.ranks[r].mem)
+			memcpy(fleet.ranks[r].mem->head, &heads[r], sizeof(heads[r]));
+		if (fleet.ranks[r].client)
+			client_clear(fleet.ranks[r].client);
+	}
+}
+
+static void kill_daemon(struct fleet_node *n)
+{
+	net_sim_kill(n->id);
+	if (n->daemon.disk)
+		disk_sim_kill_one(n->daemon.disk);
+	tear_down(n);
+}
+
+static void count_loss(void)
+{
+	fleet.loss_ns[fleet.losses++ % (sizeof(fleet.loss_ns) / sizeof(fleet.loss_ns[0]))] = clock_now();
+	fleet.faults++;
+}
+
+void fleet_kill_daemon(struct fleet_node *n)
+{
+	fleet_trace("node %u: its daemon is killed", n->id);
+	kill_daemon(n);
+	count_loss();
+	fleet_sum.daemons++;
+}
+
+static void forget_memory(struct fleet_node *n)
+{
+	for (uint32_t r = 0; r < fleet.world; r++)
+		if (fleet.ranks[r].home == n->id)
+			fleet_forget_rank(&fleet.ranks[r]);
+	n->heard = 0;
+	count_loss();
+}
+
+void fleet_lose(struct fleet_node *n)
+{
+	fleet_trace("node %u is lost with its memory", n->id);
+	if (n->up)
+		kill_daemon(n);
+	forget_memory(n);
+	fleet_sum.losses++;
+}
+
+void fleet_power_cut(void)
+{
+	fleet_trace("all lose power");
+	disk_sim_power_cut();
+	for (unsigned i = 0; i < fleet.n; i++) {
+		if (fleet.nodes[i].up) {
+			net_sim_kill(i);
+			tear_down(&fleet.nodes[i]);
+		}
+		forget_memory(&fleet.nodes[i]);
+	}
+	fleet_sum.power_cuts++;
+}
+
+void fleet_end(void)
+{
+	disk_sim_kill();
+	for (unsigned i = 0; i < fleet.n; i++) {
+		if (fleet.nodes[i].up)
+			kill_daemon(&fleet.nodes[i]);
+		forget_memory(&fleet.nodes[i]);
+	}
+}
+
+/* ---- living ---------------------------------------------------------------------------------------------------------- */
+
+struct job *fleet_job(struct fleet_node *n)
+{
+	return n->up ? job_find(&n->daemon, FLEET_JOB) : NULL;
+}
+
+static void tick(struct fleet_node *n)
+{
+	struct daemon *d = &n->daemon;
+	struct job *job = fleet_job(n);
+	peers_tick(d, clock_now());
+	chairs_tick(d, clock_now());
+	if (job && !job_tick(job))
+		for (uint32_t r = 0; r < fleet.world; r++)
+			if (fleet.ranks[r].home == n->id)
+				fleet.ranks[r].rank = NULL;
+	gc_tick(d->gc);
+	scrub_tick(d->scrub);
+}
+
+/* What the launcher is told. */
+static void hear(struct fleet_node *n)
+{
+	const void *body;
+	uint64_t len;
+	uint32_t seq;
+	struct wire_epoch m;
+	while (n->launcher && client_take(n->launcher, WIRE_EPOCH, &seq, &body, &len)) {
+		SIM_CHECK(!wire_epoch_decode(body, len, &m, NULL), "EPOCH cannot be decoded");
+		SIM_CHECK(m.epoch >= n->heard, "the launcher of node %u is told of epoch %u after %u", n->id, m.epoch,
+			  n->heard);
+		n->heard = m.epoch;
+	}
+}
+
+static bool now_and_then(bool all)
+{
+	return all || rng_chance(world_rng(), 50);
+}
+
+bool fleet_turn(struct fleet_node *n, bool all)
+{
+	int done = 0;
+	if (!n->up)
+		return false;
+	if (n->daemon.disk && now_and_then(all))
+		done += disk_poll(n->daemon.disk, 0);
+	if (now_and_then(all))
+		done += pool_poll(n->daemon.pool);
+	if (now_and_then(all)) {
+		done += net_poll(n->daemon.net);
+		peers_poll(&n->daemon);
+	}
+	if (all || rng_chance(world_rng(), 10)) {
+		gc_poll(n->daemon.gc);
+		scrub_poll(n->daemon.scrub);
+	}
+	if (now_and_then(all))
+		tick(n);
+	hear(n);
+	return done > 0;
+}
+
+void fleet_launch(struct fleet_node *n)
+{
+	struct wire_hello hello = {.protocol_min = 1,
+				   .protocol_max = 1,
+				   .role = ROLE_LAUNCHER,
+				   .world = fleet.world,
+				   .local_world = n->nranks,
+				   .job = FLEET_JOB};
+	struct err err = {{0}};
+	struct rank *none;
+	struct job *job;
+	if (!n->up || n->launcher || !n->nranks)
+		return;
+	for (uint32_t r = 0; r < fleet.world; r++)
+		if (fleet.ranks[r].home == n->id && fleet.ranks[r].fd >= 0)
+			hello.epoch = n->heard;
+	struct client *client = client_new();
+	if (job_hello(&n->daemon, client, &hello, getpid(), &job, &none, &err)) {
+		client_free(client); /* it tries again */
+		return;
+	}
+	fleet_trace("node %u: its launcher is back", n->id);
+	n->launcher = client;
+	for (uint32_t r = 0; r < fleet.world; r++)
+		if (fleet.ranks[r].home == n->id && fleet.ranks[r].fd >= 0)
+			job_return(job, r, dup(fleet.ranks[r].fd), &err);
+}
+
+bool fleet_connected(void)
+{
+	for (unsigned a = 0; a < fleet.n; a++)
+		for (unsigned b = 0; b < fleet.n; b++)
+			if (!fleet.nodes[a].up || (a != b && !net_is_up(fleet.nodes[a].daemon.net, b)))
+				return false;
+	return true;
+}
+
+uint64_t fleet_faults(void)
+{
+	return fleet.faults + net_sim_counts()->ended + net_sim_counts()->lost;
+}
+
+/* ---- for who looks for the cause of a failure ------------------------------------------------------------------------ */
+
+static void tell_rank(const struct fleet_rank *r)
+{
+	printf("rank %u on node %u: %s, epoch %u%s%s%s%s%s, next step %lu\n", r->id, r->home,
+	       r->alive ? "alive" : "dead", r->epoch, r->rank ? "" : ", not connected",
+	       r->registering ? ", registers" : "", r->joining ? ", joins" : "", r->joined ? ", joined" : "",
+	       r->restored    ? ", restored"
+	       : r->restoring ? ", restores"
+			      : "",
+	       (unsigned long)r->next_step);
+	for (uint32_t i = 0; r->mem && i < r->mem->nslots; i++) {
+		struct arena_slot *s = &r->mem->head->slots[i];
+		printf("  slot %u: %s step %lu epoch %u done %d fenced %u\n", i,
+		       atomic_load(&s->state) ? "used" : "free", (unsigned long)s->step, s->epoch, (int)s->done,
+		       s->fenced);
+	}
+}
+
+static void tell_copy(void *arg, const struct replica_item *item)
+{
+	(void)arg;
+	printf("  holds step %lu epoch %u of rank %u\n", (unsigned long)item->id.step, item->id.epoch, item->rank);
+}
+
+static void tell_node(struct fleet_node *n)
+{
+	struct job *job = fleet_job(n);
+	struct coord_view v = n->up ? chair_view(&n->daemon, FLEET_JOB) : (struct coord_view){0};
+	printf("node %u: %s, %u ranks; coordinates epoch %u, entered %u, attending %u\n", n->id, n->up ? "up" : "down",
+	       n->nranks, v.epoch, v.entered, v.attending);
+	if (n->up)
+		replica_inventory(n->daemon.replica, FLEET_JOB, tell_copy, NULL);
+	if (!job)
+		return;
+	printf("  job: epoch %u, known %u; restore in state %d; copies of step %lu epoch %u, replicated %lu.%u, "
+	       "durable %lu.%u, why '%s'\n",
+	       job->epoch, job->known, job->recover.state, (unsigned long)job->copies.id.step, job->copies.id.epoch,
+	       (unsigned long)job->copies.replicated.step, job->copies.replicated.epoch,
+	       (unsigned long)job->copies.durable.step, job->copies.durable.epoch, job->copies.why.text);
+	list_for(it, &job->saves.snapshots) {
+		const struct snapshot *s = list_entry(it, struct snapshot, link);
+		printf("  step %lu epoch %u: %s, shown as %d, rc %d, storage %d, commit %s\n",
+		       (unsigned long)s->id.step, s->id.epoch, snapshot_state_name(s->state), s->shown_level, s->rc,
+		       s->storage_rc, s->commit ? commit_state_name(s->commit->state) : "none");
+		for (uint32_t p = 0; p < s->nparts; p++)
+			printf("    part of rank %u: state %d, slot %u%s, %u copies\n", job->ranks[p].id,
+			       s->parts[p].state, s->parts[p].slot, s->parts[p].orphan ? ", orphan" : "",
+			       s->parts[p].mem ? s->parts[p].mem->slots[s->parts[p].slot].copies : 0);
+	}
+}
+
+void fleet_tell(void)
+{
+	for (unsigned i = 0; i < fleet.n; i++)
+		tell_node(&fleet.nodes[i]);
+	for (uint32_t r = 0; r < fleet.world; r++)
+		tell_rank(&fleet.ranks[r]);
+}

@@ -1,0 +1,187 @@
+/* What the nodes of a fleet write in their store, looked at while they do it, and as a whole. */
+#include "base/cleanup.h"
+#include "disk_image.h"
+#include "fleet.h"
+#include "format/sidecar.h"
+#include "site_private.h"
+#include "store/verify.h"
+#include "tenure.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* ---- while it is written --------------------------------------------------------------------------------------------- */
+
+static bool starts(const char *name, const char *with)
+{
+	return !strncmp(name, with, strlen(with));
+}
+
+/* The name of a directory of checkpoints that is what it says; NULL: another one, or one that is on its way out. */
+static const char *checkpoint_name(const struct inode *dir)
+{
+	const struct inode *job = inode_walk(FLEET_STORE "/" FLEET_JOB);
+	for (size_t i = 0; job && i < job->now_names.n; i++)
+		if (job->now_names.list[i].inode == dir && starts(job->now_names.list[i].name, "step-"))
+			return job->now_names.list[i].name;
+	return NULL;
+}
+
+static bool is_mark(const char *name)
+{
+	return strstr(name, NAME_HEALTH) || strstr(name, NAME_PINNED) || starts(name, MANIFEST_TMP);
+}
+
+static bool is_sealed(const struct inode *dir)
+{
+	return names_find(&dir->now_names, NAME_MANIFEST) != NULL && checkpoint_name(dir);
+}
+
+/* Directories of the job are the business of who has its lock. */
+static void check_tenure(const struct disk *d, const struct inode *dir, const char *name)
+{
+	struct inode *job = inode_walk(FLEET_STORE "/" FLEET_JOB);
+	if (dir != job)
+		return;
+	SIM_CHECK(disk_sim_has_lock(d, names_find(&job->now_names, TENURE_FILE)),
+		  "%s is made, renamed or removed by a daemon that does not coordinate the job", name);
+}
+
+static void seal(const struct disk_op *op)
+{
+	struct inode *dir = disk_sim_inode(op->dir2);
+	struct inode *text = names_find(&disk_sim_inode(op->dir)->now_names, op->name);
+	if (strcmp(op->name2, NAME_MANIFEST) != 0 || !text || names_find(&dir->now_names, NAME_MANIFEST))
+		return;
+	for (size_t i = 0; i < dir->now_names.n; i++)
+		dir->now_names.list[i].inode->sealed = true;
+}
+
+static void look(const struct disk *d, const struct disk_op *op)
+{
+	struct inode *dir = NULL, *named = NULL;
+	switch (op->kind) {
+	case DISK_MKDIR:
+		if (starts(op->name, "step-"))
+			check_tenure(d, disk_sim_inode(op->dir), op->name);
+		return;
+	case DISK_RENAME:
+	case DISK_RMDIR:
+	case DISK_UNLINK:
+		dir = disk_sim_inode(op->dir);
+		named = names_find(&dir->now_names, op->name);
+		if (named && named->dir)
+			check_tenure(d, dir, op->name);
+		SIM_CHECK(!named || named->dir || is_mark(op->name) || !is_sealed(dir),
+			  "%s is removed from %s, which is sealed", op->name, checkpoint_name(dir));
+		if (op->kind == DISK_RENAME && named && !named->dir)
+			SIM_CHECK(strcmp(op->name2, NAME_MANIFEST) != 0 || !names_find(&dir->now_names, NAME_MANIFEST),
+				  "%s is written over", op->name2);
+		if (op->kind == DISK_RENAME)
+			seal(op);
+		return;
+	case DISK_LINK:
+		seal(op);
+		return;
+	case DISK_OPEN:
+		dir = disk_sim_inode(op->dir);
+		SIM_CHECK(!(op->flags & DISK_CREATE) || is_mark(op->name) || !is_sealed(dir),
+			  "%s is made in %s, which is sealed", op->name, checkpoint_name(dir));
+		return;
+	case DISK_WRITE:
+	case DISK_TRUNCATE:
+	case DISK_ALLOCATE:
+		SIM_CHECK(!disk_sim_inode(op->file)->sealed, "a file is written that MANIFEST.json vouches for");
+		return;
+	default:
+		return;
+	}
+}
+
+void fleet_watch_store(void)
+{
+	disk_sim_watch(look);
+}
+
+/* ---- as a whole ------------------------------------------------------------------------------------------------------ */
+
+static void show_finding(void *arg, const char *file, const char *tensor, uint64_t from, uint64_t to, const char *text)
+{
+	(void)arg;
+	printf("%s %s %lu-%lu: %s\n", file, tensor, (unsigned long)from, (unsigned long)to, text);
+}
+
+static void check_file(const struct checkpoint *ck, const struct node_manifest *m, const struct manifest_file *file)
+{
+	struct err err = {{0}};
+	AUTO_FREE void *text = NULL;
+	size_t len;
+	int rc = disk_read_file(ck->repo->disk, ck->dir, file->name, 1 << 20, &text, &len, &err);
+	SIM_CHECK(!rc, "%s", err.text);
+	for (uint32_t p = 0; p < file->npieces; p++) {
+		const struct manifest_piece *piece = &file->pieces[p];
+		const struct manifest_tensor *tensor = &m->tensors[piece->tensor];
+		uint32_t entry = strcmp(tensor->name, "moments") ? FLEET_WEIGHTS : FLEET_MOMENTS;
+		const uint32_t *data = (const uint32_t *)((uint8_t *)text + file->data_at + piece->at);
+		uint64_t start = 0, count = 0;
+		region_contiguous(&tensor->shape, &piece->region, &start, &count);
+		for (uint64_t i = 0; i < count; i++)
+			SIM_CHECK(data[i] == fleet_content(entry, start + i, ck->ref.id), "%s holds another step",
+				  file->name);
+	}
+}
+
+static void check_checkpoint(struct repo *repo, struct step_id id)
+{
+	struct err err = {{0}};
+	struct checkpoint ck;
+	struct verify_result result;
+	struct verify_options options = {
+		.depth = VERIFY_DATA, .share = 1, .threads = 1, .memory = 1 << 20, .finding = show_finding};
+	struct fleet_save *save = fleet_save_of(id);
+	int rc = verify_checkpoint(repo, FLEET_JOB, id, &options, &result, &err);
+	SIM_CHECK(!rc, "step %lu epoch %u is committed but damaged: %s", (unsigned long)id.step, id.epoch, err.text);
+	SIM_CHECK(save->fenced == (1u << fleet.world) - 1 && !save->late,
+		  "step %lu epoch %u is committed, and was not copied by all in its epoch (%x, %x)",
+		  (unsigned long)id.step, id.epoch, save->fenced, save->late);
+	rc = checkpoint_open(repo, FLEET_JOB, id, &ck, &err);
+	SIM_CHECK(!rc, "%s", err.text);
+	for (uint32_t n = 0; n < ck.nnodes; n++)
+		for (uint32_t f = 0; f < ck.nodes[n].nfiles; f++)
+			check_file(&ck, &ck.nodes[n], &ck.nodes[n].files[f]);
+	checkpoint_close(&ck);
+	fleet_sum.checked++;
+}
+
+static bool is_there(const struct checkpoint_ref *refs, size_t n, struct step_id id)
+{
+	for (size_t i = 0; i < n; i++)
+		if (refs[i].state == CHECKPOINT_COMMITTED && !step_compare(refs[i].id, id))
+			return true;
+	return false;
+}
+
+void fleet_check_store(void)
+{
+	struct err err = {{0}};
+	struct repo repo;
+	AUTO_FREE struct checkpoint_ref *refs = NULL;
+	size_t n = 0;
+	if (!fleet.stored)
+		return;
+	world_enter_threads();
+	int rc = repo_open(FLEET_STORE, &repo, &err);
+	if (!rc)
+		rc = repo_scan(&repo, FLEET_JOB, &refs, &n, &err);
+	SIM_CHECK(!rc || rc == -ENOENT, "the store cannot be read: %s", err.text);
+	for (size_t i = 0; i < n; i++)
+		if (refs[i].state == CHECKPOINT_COMMITTED)
+			check_checkpoint(&repo, refs[i].id);
+	for (unsigned i = 0; i < fleet.nsaves; i++)
+		SIM_CHECK(fleet.saves[i].level < LEVEL_DURABLE || is_there(refs, n, fleet.saves[i].id),
+			  "step %lu epoch %u was acknowledged as durable and is lost",
+			  (unsigned long)fleet.saves[i].id.step, fleet.saves[i].id.epoch);
+	if (rc != -ENOENT)
+		repo_close(&repo);
+	world_leave_threads();
+}

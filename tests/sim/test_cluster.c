@@ -1,0 +1,354 @@
+/* Whole daemons on several nodes, which save and restore one job together: job, commit, replica, member, recover and what coordinates them, on
+ * a net that delays, loses and is cut, over a store that fails and tears, with ranks and daemons that are killed and nodes that are lost
+ * with their memory, two at once, and while others recover or commit.
+ *
+ * What must hold whatever happens:
+ *  1. durable: what a rank was shown as durable is in the store from then on, whole, and holds what every rank saved; an epoch that begins
+ *     later goes on from there, or from something newer.
+ *  2. replicated: when it is shown, every rank's part is on two nodes. From when it is shown to all ranks until something newer is
+ *     durable, it, or something newer that was captured, is on two nodes, and still on one when one node or daemon was lost since
+ *     the last rank had copied it; after the second loss nothing is promised. (A daemon that is killed loses what it held for others, a node
+ *     its own arenas, too. Shown in an arena that was made since a loss, it was copied since, and that loss does not count.) An epoch
+ *     that is entered with all nodes connected goes on from there, or from something newer, unless something fails meanwhile.
+ *  3. restore: all ranks of an epoch restore the same step of the same epoch, and their bytes are what was saved then; it was copied and
+ *     fenced by all ranks before anybody was told of a later epoch.
+ *  4. epochs: no epoch is entered by two memberships, nor twice by anybody; each that is entered is higher than all before.
+ *  5. files: nothing that MANIFEST.json vouches for is written, made or removed once it stands, nor is it written over; directories of
+ *     checkpoints are made, named and removed by who has the job's lock alone.
+ *  6. liveness: without faults all ranks come to train, and a save becomes durable, and its copies are held, within a minute.
+ *
+ * Usage: sim_cluster [FIRST [COUNT]]; CKPT_NIGHTLY=1 runs more. CKPT_SIM_TRACE=1 tells what happens, CKPT_LOG=debug what daemons say of it.
+ * timeout: 400 */
+#include "base/clock.h"
+#include "base/failpoint.h"
+#include "base/log.h"
+#include "fleet.h"
+#include "net_sim.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { SEEDS = 2000, SEEDS_NIGHTLY = 100000, EVENTS = 450 };
+
+#define SETTLED_NS (60 * CLOCK_NS_PER_S)
+
+/* What may happen in a run, and how often of 1000 events. */
+struct profile {
+	unsigned kill_rank, kill_daemon, lose, cut, power, drop, refuse;
+	uint64_t delay_ns;
+	struct disk_faults disk;
+};
+
+static struct profile profile;
+
+/* ---- events ---------------------------------------------------------------------------------------------------------- */
+
+static struct fleet_node *some_node(void)
+{
+	return &fleet.nodes[rng_below(world_rng(), fleet.n)];
+}
+
+static struct fleet_rank *some_rank(void)
+{
+	return &fleet.ranks[rng_below(world_rng(), fleet.world)];
+}
+
+static void pass_time(void)
+{
+	uint64_t most = rng_below(world_rng(), 20) ? 2 : 60;
+	clock_advance(rng_below(world_rng(), most * CLOCK_NS_PER_MS));
+}
+
+static void turn_node(struct fleet_node *n)
+{
+	if (!n->up && rng_chance(world_rng(), 10))
+		fleet_start(n);
+	else if (n->up && !n->launcher && rng_chance(world_rng(), 20))
+		fleet_launch(n);
+	else
+		fleet_turn(n, false);
+	pass_time();
+}
+
+static void turn_rank(struct fleet_rank *r)
+{
+	if (r->alive)
+		fleet_step(r);
+	else if (fleet.nodes[r->home].up && rng_chance(world_rng(), 20))
+		fleet_connect(r);
+}
+
+/* The ranks of a node that is lost may begin on one that has none. */
+static void move_ranks(struct fleet_node *from)
+{
+	for (unsigned i = 0; i < fleet.n; i++) {
+		struct fleet_node *to = &fleet.nodes[i];
+		if (to->nranks || !to->up || !from->nranks)
+			continue;
+		for (uint32_t r = 0; r < fleet.world; r++)
+			if (fleet.ranks[r].home == from->id)
+				fleet.ranks[r].home = to->id;
+		to->nranks = from->nranks;
+		from->nranks = 0;
+		fleet_trace("the ranks of node %u move to node %u", from->id, to->id);
+		fleet_sum.moves++;
+		return;
+	}
+}
+
+/* Where nothing is stored, nobody may know of the job's epochs but those who would be lost with the next. */
+static bool may_lose(const struct fleet_node *n)
+{
+	if (fleet.stored)
+		return true;
+	for (unsigned i = 0; i < fleet.n; i++)
+		if (!fleet.nodes[i].up)
+			return false;
+	for (uint32_t r = 0; r < fleet.world; r++)
+		if (!fleet.ranks[r].joined || fleet.ranks[r].epoch != fleet.told)
+			return false;
+	return fleet_connected() && fleet.n > 1 && n;
+}
+
+static void lose(struct fleet_node *n)
+{
+	if (!may_lose(n))
+		return;
+	fleet_lose(n);
+	if (rng_chance(world_rng(), 50))
+		move_ranks(n);
+}
+
+static void cut(void)
+{
+	unsigned a = (unsigned)rng_below(world_rng(), fleet.n), b = (unsigned)rng_below(world_rng(), fleet.n);
+	bool on = rng_chance(world_rng(), 40), both = rng_chance(world_rng(), 50);
+	if (a == b)
+		return;
+	fleet_trace("the way from node %u to %u%s is %s", a, b, both ? " and back" : "", on ? "cut" : "mended");
+	net_sim_cut(a, b, on);
+	if (both)
+		net_sim_cut(b, a, on);
+	fleet_sum.cuts += on;
+	fleet.faults++;
+}
+
+static bool fault(void)
+{
+	uint64_t what = rng_below(world_rng(), 1000);
+	struct fleet_node *n = some_node();
+	if (what < profile.kill_rank)
+		fleet_kill_rank(some_rank());
+	else if ((what -= profile.kill_rank) < profile.kill_daemon && n->up)
+		fleet_kill_daemon(n);
+	else if ((what -= profile.kill_daemon) < profile.lose)
+		lose(n);
+	else if ((what -= profile.lose) < profile.cut)
+		cut();
+	else if ((what -= profile.cut) < profile.power && fleet.stored)
+		fleet_power_cut();
+	else
+		return false;
+	return true;
+}
+
+static void event(void)
+{
+	if (fault())
+		return;
+	turn_rank(some_rank());
+	turn_node(some_node());
+}
+
+/* ---- without faults -------------------------------------------------------------------------------------------------- */
+
+static void mend(void)
+{
+	net_sim_faults(&(struct net_faults){0});
+	disk_sim_faults(&(struct disk_faults){0});
+	for (unsigned a = 0; a < fleet.n; a++)
+		for (unsigned b = 0; b < fleet.n; b++)
+			net_sim_cut(a, b, false);
+	fleet.settling = true;
+	fleet.pace_ns = 300 * CLOCK_NS_PER_MS;
+}
+
+static void round_of_all(void)
+{
+	bool busy = false;
+	for (unsigned i = 0; i < fleet.n; i++) {
+		struct fleet_node *n = &fleet.nodes[i];
+		if (!n->up)
+			fleet_start(n);
+		fleet_launch(n);
+		for (int k = 0; k < 4; k++)
+			busy |= fleet_turn(n, true);
+	}
+	for (uint32_t r = 0; r < fleet.world; r++) {
+		if (fleet.ranks[r].alive)
+			fleet_step(&fleet.ranks[r]);
+		else
+			fleet_connect(&fleet.ranks[r]);
+		busy |= fleet.ranks[r].slot >= 0;
+	}
+	clock_advance(busy ? CLOCK_NS_PER_MS : 20 * CLOCK_NS_PER_MS);
+	fleet_check();
+}
+
+/* Begun without faults, and as far as it can come. */
+static bool saved(uint64_t after)
+{
+	for (unsigned i = fleet.nsaves; i-- > 0;) {
+		const struct fleet_save *s = &fleet.saves[i];
+		if (s->id.step <= after || s->id.epoch != fleet.told)
+			continue;
+		if (s->level >= (fleet.stored ? LEVEL_DURABLE : LEVEL_CAPTURED) &&
+		    (!fleet.copies || s->replicated || fleet_copied(s->id)))
+			return true;
+	}
+	return false;
+}
+
+static void settle(const char *after)
+{
+	uint64_t end = clock_now() + SETTLED_NS, step = fleet.last_step;
+	while (!saved(step) && clock_now() < end)
+		round_of_all();
+	if (!saved(step))
+		fleet_tell();
+	SIM_CHECK(saved(step), "nothing is saved within a minute after %s", after);
+}
+
+/* One node is lost when all is well: the job goes on from what was replicated, or from something newer. */
+static void try_loss(void)
+{
+	struct fleet_node *n = some_node();
+	if (!may_lose(n))
+		return;
+	lose(n);
+	settle("the loss of a node");
+	fleet_sum.trials++;
+}
+
+/* ---- runs ------------------------------------------------------------------------------------------------------------ */
+
+static unsigned rate(unsigned percent, unsigned most)
+{
+	return rng_chance(world_rng(), percent) ? 1 + (unsigned)rng_below(world_rng(), most) : 0;
+}
+
+static void choose(void)
+{
+	profile = (struct profile){.kill_rank = rate(50, 4),
+				   .kill_daemon = rate(40, 4),
+				   .lose = rate(40, 3),
+				   .cut = rate(30, 12),
+				   .power = rate(10, 1),
+				   .drop = rate(20, 3),
+				   .refuse = rate(10, 50),
+				   .delay_ns = rng_below(world_rng(), 4) * CLOCK_NS_PER_MS,
+				   .disk = {.error = rate(15, 10),
+					    .no_space = rate(10, 10),
+					    .fsync = rate(15, 30),
+					    .answer = rate(10, 50),
+					    .link = rate(10, 300)}};
+}
+
+/* Ranks in equal blocks, as a launcher places them; a node may have none. */
+static void place(void)
+{
+	unsigned nodes = 2 + (unsigned)rng_below(world_rng(), FLEET_NODES_MAX - 1);
+	bool stored = rng_chance(world_rng(), 75);
+	unsigned idle = nodes > 2 && rng_chance(world_rng(), 50) ? (unsigned)rng_below(world_rng(), nodes) : nodes;
+	unsigned each = 1 + (unsigned)rng_below(world_rng(), nodes == 4 && idle == nodes ? 1 : 2);
+	fleet_begin(nodes, stored, rng_chance(world_rng(), 70) ? "[job]\nverify = no\n" : "");
+	fleet.copies = rng_chance(world_rng(), 85);
+	fleet.slots += (uint32_t)rng_below(world_rng(), 2);
+	fleet.pace_ns = (20 + rng_below(world_rng(), 150)) * CLOCK_NS_PER_MS;
+	for (unsigned i = 0; i < nodes; i++)
+		for (unsigned k = 0; i != idle && k < each; k++) {
+			fleet.ranks[fleet.world++].home = i;
+			fleet.nodes[i].nranks++;
+		}
+}
+
+static void run(uint64_t seed)
+{
+	world_reset(seed);
+	choose();
+	place();
+	for (unsigned i = 0; i < fleet.n; i++)
+		fleet_start(&fleet.nodes[i]);
+	net_sim_faults(
+		&(struct net_faults){.delay_ns = profile.delay_ns, .drop = profile.drop, .refuse = profile.refuse});
+	disk_sim_faults(&profile.disk);
+	for (uint64_t i = 0; i < EVENTS; i++) {
+		sim_context(seed, i);
+		event();
+		fleet_check();
+	}
+	mend();
+	settle("faults");
+	try_loss();
+	fleet_check_store();
+	fleet_end();
+	world_end();
+}
+
+static const struct {
+	const char *name;
+	const uint64_t *count;
+} totals[] = {
+	{"snapshots captured", &fleet_sum.captured},
+	{"replicated", &fleet_sum.replicated},
+	{"durable", &fleet_sum.durable},
+	{"copied too late", &fleet_sum.late},
+	{"epochs", &fleet_sum.epochs},
+	{"ranks restored", &fleet_sum.restores},
+	{"of them from memory", &fleet_sum.from_memory},
+	{"from another node", &fleet_sum.from_peer},
+	{"from storage", &fleet_sum.from_storage},
+	{"fresh", &fleet_sum.fresh},
+	{"ranks killed", &fleet_sum.kills},
+	{"daemons killed", &fleet_sum.daemons},
+	{"nodes lost", &fleet_sum.losses},
+	{"moved", &fleet_sum.moves},
+	{"ways cut", &fleet_sum.cuts},
+	{"power cuts", &fleet_sum.power_cuts},
+	{"restores of what was replicated", &fleet_sum.held},
+	{"looks at what is replicated", &fleet_sum.promised},
+	{"last losses", &fleet_sum.trials},
+	{"checkpoints verified", &fleet_sum.checked},
+};
+
+/* A schedule in which nothing happens proves nothing. */
+static int report(uint64_t first, uint64_t count)
+{
+	int rc = 0;
+	printf("%" PRIu64 " seeds from %" PRIu64 ":", count, first);
+	for (size_t i = 0; i < sizeof(totals) / sizeof(totals[0]); i++) {
+		printf("%s %" PRIu64 " %s", i ? "," : "", *totals[i].count, totals[i].name);
+		rc |= count >= 200 && !*totals[i].count;
+	}
+	printf("\n%s", rc ? "some kind of event never happened\n" : "");
+	return rc;
+}
+
+int main(int argc, char **argv)
+{
+	const char *nightly = getenv("CKPT_NIGHTLY");
+	uint64_t first = argc > 1 ? strtoull(argv[1], NULL, 10) : 1;
+	uint64_t count = argc > 2 ? strtoull(argv[2], NULL, 10) : nightly && *nightly == '1' ? SEEDS_NIGHTLY : SEEDS;
+	log_init("sim");
+	if (!getenv("CKPT_LOG"))
+		log_set_level(LOG_ERROR);
+#ifdef CKPT_FAILPOINTS
+	struct err err;
+	failpoint_arm("memory.prefault=error:ENOMEM", &err); /* pages that nobody touches cost the most */
+#endif
+	for (uint64_t seed = first; seed < first + count; seed++)
+		run(seed);
+	return report(first, count);
+}
