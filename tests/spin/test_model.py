@@ -1,5 +1,5 @@
-"""The model of a commit across nodes, checked by spin: every state within the bounds below, and every mutant must be killed by the
-property that is named here. docs/reliability.md has the table; with CKPT_ARTEFACTS the figures are left there.
+"""The models of a commit across nodes and of their epochs, checked by spin: every state within the bounds below, and every mutant must be killed
+by the property that is named here. docs/reliability.md has the table; with CKPT_ARTEFACTS the figures are left there.
 
 timeout: 900"""
 
@@ -18,11 +18,16 @@ LIMIT = 3000 if tap.NIGHTLY else 600  # seconds that one check may take
 
 TWO_LIVES = {"LIVES": 2, "CUTS": 1, "CRASHES": 0}
 ONE_LIFE = {"LIVES": 1, "CUTS": 0, "CRASHES": 1}
+LOST, CUT, RESTARTED = {"CRASHES": 1}, {"CUTS": 1}, {"RESTARTS": 1}
 
 # The bounds: (model, macros). At night the larger one, too.
 BOUNDS = [
     ("commit", TWO_LIVES),
     ("commit", ONE_LIFE),
+    ("epoch", {"IDS": 3, "MISSES": 1} | LOST),
+    ("epoch", CUT | RESTARTED),
+    ("epoch", LOST | RESTARTED),
+    ("epoch", LOST | CUT),
 ]
 NIGHTLY_BOUNDS = [
     ("commit", {"LIVES": 2, "CUTS": 1, "CRASHES": 1, "FAILS": 1}),
@@ -42,6 +47,18 @@ MUTANTS = [
     ("commit", 10, "durable_stays", TWO_LIVES),
     ("commit", 11, "ends", ONE_LIFE),
     ("commit", 12, "ends", TWO_LIVES),
+    ("epoch", 1, "given_once", CUT | RESTARTED),
+    ("epoch", 2, "given_once", LOST | RESTARTED),
+    ("epoch", 3, "sound", CUT),
+    ("epoch", 4, "all_heard", LOST | CUT),
+    ("epoch", 5, "sound", LOST),
+    ("epoch", 6, "replicated_stays", LOST),
+    ("epoch", 7, "replicated_stays", LOST),
+    ("epoch", 8, "replicated_stays", {"IDS": 3, "MISSES": 1} | LOST),
+    ("epoch", 9, "fenced", CUT),
+    ("epoch", 10, "replicated_stays", LOST),
+    ("epoch", 11, "sound", CUT),
+    ("epoch", 12, "ends", LOST),
 ]
 
 
