@@ -67,7 +67,8 @@ uint64_t net_session(const struct net *net, unsigned node);
  * arrives, or the session ends. */
 int net_send(struct net *net, unsigned node, uint16_t type, const struct wbuf *body);
 
-/* Ends the session with a node that breaks the protocol above us, or is to be forgotten; `down` comes with rc. A new one may follow. */
+/* Ends the session with a node that breaks the protocol above us, is to be forgotten, or was to be sent what was not taken; `down` comes with
+ * rc. Until then nothing more is taken, so that no later message arrives without the one before it. A new session may follow. */
 void net_drop(struct net *net, unsigned node, int rc);
 
 /* ---- memory */

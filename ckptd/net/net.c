@@ -361,9 +361,11 @@ int net_send(struct net *net, unsigned node, uint16_t type, const struct wbuf *b
 	if (len)
 		memcpy(letter->body, body->data, len);
 	LOCK_SCOPE(&net->lock);
-	if (p->nletters == NET_QUEUE_MAX || p->letter_bytes + len > NET_QUEUE_BYTES) {
+	bool dropped = p->drop == p->seen,
+	     full = p->nletters == NET_QUEUE_MAX || p->letter_bytes + len > NET_QUEUE_BYTES;
+	if (dropped || full) {
 		free(letter);
-		return -ENOBUFS;
+		return dropped ? -ENOTCONN : -ENOBUFS;
 	}
 	p->nletters++;
 	p->letter_bytes += len;

@@ -225,6 +225,8 @@ int net_send(struct net *net, unsigned node, uint16_t type, const struct wbuf *b
 		return -EMSGSIZE;
 	struct session *s = *pair(net->self, node);
 	struct side *you = other_of(s, net->self);
+	if (side_of(s, net->self)->end)
+		return -ENOTCONN; /* dropped */
 	if (you->state == SIDE_GONE)
 		return 0; /* nobody knows yet that it goes nowhere */
 	if (you->nframes >= NET_QUEUE_MAX || you->nbytes + body->len > NET_QUEUE_BYTES ||
