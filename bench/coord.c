@@ -73,11 +73,13 @@ static void copy(void *arg, uint32_t node, struct step_id id)
 	told(arg);
 }
 
-static void write_part(void *arg, uint32_t node, struct step_id id, bool found)
+static void write_part(void *arg, uint32_t node, struct step_id id, bool found, uint32_t part, uint32_t parts)
 {
 	(void)node;
 	(void)id;
 	(void)found;
+	(void)part;
+	(void)parts;
 	told(arg);
 }
 
@@ -166,6 +168,8 @@ static double measure(uint32_t world, int runs)
 		die("no memory");
 	for (uint32_t n = 0; n < nnodes; n++)
 		coord_attend(cluster.coord, n, RANKS, 0);
+	for (uint32_t n = 0; n < nnodes; n++)
+		coord_shares(cluster.coord, n, 1);
 	for (uint32_t n = 0; n < nnodes; n++)
 		join(cluster.coord, n);
 	for (int i = 0; i < runs; i++) {

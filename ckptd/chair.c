@@ -6,6 +6,7 @@
 #include "catalog.h"
 #include "epochs.h"
 #include "job.h"
+#include "muster.h"
 #include "net.h"
 #include "replica.h"
 #include "roster.h"
@@ -35,10 +36,10 @@ static struct chair *find(const struct daemon *daemon, const char *job)
 
 /* ---- orders ---------------------------------------------------------------------------------------------------- */
 
-static void send(struct chair *chair, uint32_t node, const struct peer_order *order)
+static void send(struct daemon *daemon, uint32_t node, const struct peer_order *order)
 {
 	AUTO_WBUF struct wbuf body = {0};
-	struct net *net = chair->daemon->net;
+	struct net *net = daemon->net;
 	if (!net)
 		return; /* the daemon ends */
 	int rc = peer_order_encode(order, &body);
@@ -46,19 +47,24 @@ static void send(struct chair *chair, uint32_t node, const struct peer_order *or
 		rc = net_send(net, node, order->type, &body);
 	if (!rc || rc == -ENOTCONN)
 		return; /* the end of the session tells the rest */
-	log_warn("job %s: cannot send %s to node %s: %s", chair->job, peer_coord_name(order->type),
-		 chair->daemon->roster->nodes[node].name, err_name(rc));
+	log_warn("job %s: cannot send %s to node %s: %s", order->job, peer_coord_name(order->type),
+		 daemon->roster->nodes[node].name, err_name(rc));
 	net_drop(net, node, rc);
+}
+
+void chair_order(struct daemon *daemon, bool spread, uint32_t node, const struct peer_order *order)
+{
+	if (!spread || node == daemon->self)
+		seat_obey(daemon, order);
+	else
+		send(daemon, node, order);
 }
 
 /* order: all but the name of the job. */
 static void give(struct chair *chair, uint32_t node, struct peer_order *order)
 {
 	memcpy(order->job, chair->job, sizeof(order->job));
-	if (!chair->spread || node == chair->daemon->self)
-		seat_obey(chair->daemon, order);
-	else
-		send(chair, node, order);
+	chair_order(chair->daemon, chair->spread, node, order);
 }
 
 static void give_word(void *arg, uint32_t node, enum peer_type type, const struct peer_word *word, const char *text)
@@ -154,6 +160,8 @@ static void refuse(void *arg, uint32_t node, int rc, const char *text, const cha
 
 static void level(void *arg, uint32_t node, struct step_id id, enum level_shown is)
 {
+	const struct chair *chair = arg;
+	muster_shown(chair->daemon, chair->job, id, is);
 	give(arg, node, &(struct peer_order){.type = PEER_LEVEL, .save = {.id = id, .level = is}});
 }
 
@@ -176,9 +184,10 @@ static void pass(void *arg, uint32_t node, struct step_id id, int rc, const char
 	give(arg, node, &order);
 }
 
-static void write_part(void *arg, uint32_t node, struct step_id id, bool found)
+static void write_part(void *arg, uint32_t node, struct step_id id, bool found, uint32_t part, uint32_t parts)
 {
-	give(arg, node, &(struct peer_order){.type = PEER_WRITE, .save = {.id = id, .flag = found}});
+	give(arg, node,
+	     &(struct peer_order){.type = PEER_WRITE, .save = {.id = id, .flag = found, .part = part, .parts = parts}});
 }
 
 static void clear(void *arg, uint32_t node, struct step_id id, bool kept)
@@ -281,6 +290,7 @@ void chairs_tick(struct daemon *daemon, uint64_t now)
 		expire_sites(chair);
 		chair_end(chair);
 	}
+	musters_tick(daemon);
 }
 
 /* ---- life ------------------------------------------------------------------------------------------------------ */
@@ -289,6 +299,7 @@ void chairs_free(struct daemon *daemon)
 {
 	list_for_safe(node, &daemon->chairs)
 		chair_free(list_entry(node, struct chair, link));
+	musters_free(daemon);
 }
 
 static const struct coord_orders all_orders = {.persist = persist,
@@ -376,6 +387,28 @@ int chair_open(struct daemon *daemon, const char *job, uint32_t world, bool spre
 	return chair_new(daemon, job, world, spread, err);
 }
 
+int chair_remake(struct daemon *daemon, const char *job, uint32_t world, bool spread, struct err *err)
+{
+	struct chair *chair = find(daemon, job);
+	if (chair)
+		chair_free(chair);
+	return chair_new(daemon, job, world, spread, err);
+}
+
+void chair_hold(struct daemon *daemon, const char *job, const char *why)
+{
+	struct chair *chair = find(daemon, job);
+	if (chair)
+		coord_hold(chair->coord, why);
+}
+
+void chair_release(struct daemon *daemon, const char *job)
+{
+	struct chair *chair = find(daemon, job);
+	if (chair)
+		coord_release(chair->coord);
+}
+
 /* All ranks have finished. A node that holds copies need not have had any. */
 void chair_over(struct chair *chair)
 {
@@ -383,6 +416,7 @@ void chair_over(struct chair *chair)
 	for (uint32_t n = 0; chair->spread && chair->daemon->net && n < chair->daemon->roster->n; n++)
 		if (n == chair->daemon->self || net_is_up(chair->daemon->net, n))
 			give_word(chair, n, PEER_END, &word, "");
+	muster_end(chair->daemon, chair->job);
 	chair->ended = true;
 	chair_end(chair);
 }
@@ -400,6 +434,13 @@ static void refuse_attendance(struct daemon *daemon, uint32_t node, const char *
 void chair_report(struct daemon *daemon, uint32_t node, bool spread, const struct peer_report *r)
 {
 	struct err err = {{0}};
+	if (r->type == PEER_CREW || r->type == PEER_SETTLED) {
+		muster_report(daemon, node, spread, r);
+		return;
+	}
+	uint32_t plan = muster_plan(daemon, r->job);
+	if (r->type == PEER_ATTEND && plan && r->attend.plan != plan)
+		return; /* it is told the one that holds as soon as its launcher offers something */
 	if (r->type == PEER_ATTEND) {
 		int rc = chair_open(daemon, r->job, r->attend.world, spread, &err);
 		if (rc) {
@@ -426,6 +467,7 @@ void chairs_node_down(struct daemon *daemon, uint32_t node, const char *why)
 		if (chair->spread)
 			coord_gone(chair->coord, node, why);
 	}
+	musters_node_down(daemon, node);
 }
 
 struct coord_view chair_view(const struct daemon *daemon, const char *job)

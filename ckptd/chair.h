@@ -20,8 +20,15 @@ bool chair_here(const struct daemon *daemon);
 /* Something was reported by a node of the roster, or by ourselves (node: daemon->self). The first ATTEND makes the chair; what cannot be
  * made is answered by TURN_AWAY. */
 void chair_report(struct daemon *daemon, uint32_t node, bool spread, const struct peer_report *report);
-/* For a job of this node alone: with the reason when it cannot be made. -EAGAIN: not yet. */
+/* An order for a node, by call or message; its job is set. */
+void chair_order(struct daemon *daemon, bool spread, uint32_t node, const struct peer_order *order);
+/* With the reason when it cannot be made. -EAGAIN: not yet. */
 int chair_open(struct daemon *daemon, const char *job, uint32_t world, bool spread, struct err *err);
+/* For another world, in an epoch that was never given out; nobody attends yet. */
+int chair_remake(struct daemon *daemon, const char *job, uint32_t world, bool spread, struct err *err);
+/* coord_hold and coord_release. */
+void chair_hold(struct daemon *daemon, const char *job, const char *why);
+void chair_release(struct daemon *daemon, const char *job);
 /* A rank or an arena knows of an epoch, in a job of this node alone (coord.h). */
 void chair_knows(struct daemon *daemon, const char *job, enum coord_witness witness, uint32_t epoch);
 /* A node of the roster is lost: for all jobs. */

@@ -1,10 +1,12 @@
 /* What is reported, by type. */
 #include "chair_private.h"
+#include "muster.h"
 
 /* Of a job that is on its way out, nobody needs the chair. */
 static void leave(struct chair *chair, uint32_t node)
 {
-	if (coord_leave(chair->coord, node) && !coord_view(chair->coord).attending)
+	bool last = coord_leave(chair->coord, node) && !coord_view(chair->coord).attending;
+	if (!muster_left(chair->daemon, chair->job, node) && last)
 		chair_over(chair);
 }
 
@@ -15,6 +17,9 @@ void chair_hear(struct chair *chair, struct coord_from from, const struct peer_r
 	case PEER_ATTEND:
 		chair->ended = false;
 		coord_attend(c, from.node, r->attend.nranks, r->attend.known);
+		return;
+	case PEER_SHARES:
+		coord_shares(c, from.node, r->shares);
 		return;
 	case PEER_LEAVE:
 		leave(chair, from.node);

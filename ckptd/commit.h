@@ -125,8 +125,9 @@ struct commit {
 
 /* Starts, and waits for commit_write. -ENOMEM: nothing was started and done is not called. */
 int commit_start(struct commit *c);
-/* The directory is there. only_compare: and a checkpoint in it. */
-void commit_write(struct commit *c, bool only_compare);
+/* The directory is there. only_compare: and a checkpoint in it. Of its shared files (layout.h), in their order, it writes every one whose
+ * number divided by `parts` leaves `part`. */
+void commit_write(struct commit *c, bool only_compare, uint32_t part, uint32_t parts);
 /* The digests of all ranks have been compared and stand in ranks[].leaves. */
 void commit_digests_ready(struct commit *c);
 /* MANIFEST.json stands. Unless the commit is prepared nothing happens. */

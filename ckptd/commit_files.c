@@ -291,13 +291,25 @@ int commit_collect_files(struct commit *c)
 	uint32_t at = 0;
 	for (uint32_t r = 0; r < c->nranks; r++) {
 		const struct layout *layout = &c->ranks[r].mem->layout;
-		for (uint32_t f = 0; f < layout->nfiles; f++) {
+		for (uint32_t f = 0; f < layout->nfiles; f++)
 			c->cfiles[at++] = (struct commit_file){.commit = c, .rank = &c->ranks[r], .file = f};
-			c->bytes += c->ranks[r].mem->heads[f].len + layout->files[f].data_size;
-		}
 	}
-	c->files = c->nfiles;
 	return 0;
+}
+
+void commit_choose_files(struct commit *c, uint32_t part, uint32_t parts)
+{
+	uint32_t kept = 0, shared = 0;
+	for (uint32_t i = 0; i < c->nfiles; i++) {
+		const struct commit_file *f = &c->cfiles[i];
+		const struct memory *mem = f->rank->mem;
+		const struct layout_file *lf = &mem->layout.files[f->file];
+		if (lf->shared && shared++ % parts != part)
+			continue;
+		c->bytes += mem->heads[f->file].len + lf->data_size;
+		c->cfiles[kept++] = *f;
+	}
+	c->files = c->nfiles = kept;
 }
 
 void commit_free_file(struct commit_file *f)

@@ -206,7 +206,8 @@ static void greet(struct client *c, uint32_t seq)
 	struct wire_welcome m = {.protocol = WIRE_PROTOCOL,
 				 .epoch = c->job ? c->job->epoch : 0,
 				 .storage = config->store != NULL,
-				 .peers = c->job && copies_wanted(c->job)};
+				 .peers = c->job && copies_wanted(c->job),
+				 .spread = c->job && c->job->spread};
 	const struct roster *roster = c->conns->daemon->roster;
 	snprintf(m.node, sizeof(m.node), "%s", config->node);
 	if (roster)

@@ -22,11 +22,12 @@ int coord_new(const char *job, uint32_t world, uint32_t nnodes, uint32_t epoch, 
 	if (!c)
 		return -ENOMEM;
 	c->nodes = calloc(nnodes, sizeof(*c->nodes));
+	c->sorted = calloc(nnodes, sizeof(*c->sorted));
 	c->owners = calloc(world, sizeof(*c->owners));
 	c->lens = calloc(world, sizeof(*c->lens));
 	c->addresses = calloc(world, WIRE_ADDRESS_MAX);
 	list_init(&c->saves);
-	if (!c->nodes || !c->owners || !c->lens || !c->addresses) {
+	if (!c->nodes || !c->sorted || !c->owners || !c->lens || !c->addresses) {
 		coord_free(c);
 		return -ENOMEM;
 	}
@@ -50,6 +51,7 @@ void coord_free(struct coord *c)
 	coord_saves_free(c);
 	ladder_clear(&c->restore.ladder);
 	free(c->nodes);
+	free(c->sorted);
 	free(c->owners);
 	free(c->lens);
 	free(c->addresses);
@@ -117,6 +119,7 @@ static void set_ranks(struct coord *c, uint32_t node, uint32_t nranks)
 	coord_copy_forget(c); /* the next save begins anew, with whoever is there then */
 	c->attending += nranks - n->ranks;
 	*n = (struct coord_node){.ranks = nranks};
+	coord_parts_forget(c);
 }
 
 void coord_attend(struct coord *c, uint32_t node, uint32_t nranks, uint32_t known)
@@ -246,6 +249,12 @@ static void enter(struct coord *c)
 	coord_each(c, n) c->orders->joined(c->orders->arg, n, &joined);
 }
 
+static void try_enter(struct coord *c)
+{
+	if (!c->held && c->attending == c->world && c->joining == c->world && c->entered != c->epoch)
+		enter(c);
+}
+
 /* Two nodes that both believe to have a rank, or one that has none of the world. */
 static bool seated(struct coord *c, uint32_t node, const struct peer_joining *m)
 {
@@ -282,8 +291,22 @@ void coord_joining(struct coord *c, struct coord_from from, const struct peer_jo
 		       m->lens[i]);
 	}
 	set_joining(c, from.node, true);
-	if (c->attending == c->world && c->joining == c->world)
-		enter(c);
+	try_enter(c);
+}
+
+void coord_hold(struct coord *c, const char *why)
+{
+	c->held = true;
+	if (c->entered == c->epoch)
+		coord_raise(c, "%s", why);
+	coord_saves_hold(c);
+}
+
+void coord_release(struct coord *c)
+{
+	c->held = false;
+	if (!c->persisting)
+		try_enter(c);
 }
 
 void coord_not_joining(struct coord *c, struct coord_from from)

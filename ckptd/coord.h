@@ -78,8 +78,9 @@ struct coord_orders {
 	void (*copy)(void *arg, uint32_t node, struct step_id id);
 	/* It stays in memory, and why. */
 	void (*pass)(void *arg, uint32_t node, struct step_id id, int rc, const char *text);
-	/* The directory is there: the node writes its part into it (coord_prepared). found: a checkpoint is in it, which is compared. */
-	void (*write)(void *arg, uint32_t node, struct step_id id, bool found);
+	/* The directory is there: the node writes its part into it (coord_prepared). found: a checkpoint is in it, which is compared. Of what
+	 * it and others hold alike it writes the part-th of `parts` parts. */
+	void (*write)(void *arg, uint32_t node, struct step_id id, bool found, uint32_t part, uint32_t parts);
 	/* What the node wrote of a save that has failed is deleted, unless it is to be kept (coord_cleared). */
 	void (*clear)(void *arg, uint32_t node, struct step_id id, bool kept);
 	/* For the coordinator's daemon. Makes the directory (coord_made). */
@@ -104,12 +105,21 @@ void coord_free(struct coord *c); /* NULL is allowed */
 /* The node takes part with so many ranks, and knows of an epoch (0: of none) that may be later than is known here. It is told in which
  * one the job is: by `adopt` when it has known of none, else by `raise`. */
 void coord_attend(struct coord *c, uint32_t node, uint32_t nranks, uint32_t known);
+/* What it holds of what is replicated (layout_shares), as soon as its ranks have registered, and again after each attendance. Nothing is
+ * written before that is known of all nodes. */
+void coord_shares(struct coord *c, uint32_t node, uint64_t shares);
 /* Its ranks have finished. True when there were any. */
 bool coord_leave(struct coord *c, uint32_t node);
 /* It is lost. */
 void coord_gone(struct coord *c, uint32_t node, const char *why);
 /* Somebody on the node knows of an epoch, while it is not known here who has entered which (after a restart). */
 void coord_knows(struct coord *c, uint32_t node, enum coord_witness witness, uint32_t epoch);
+
+/* The world is about to change: if it has been entered, a new epoch begins, and until coord_release nobody enters it. What cannot be
+ * written, since a node that has a part of it is not there, fails at once. */
+void coord_hold(struct coord *c, const char *why);
+/* It does not change after all. */
+void coord_release(struct coord *c);
 
 /* A rank wants to enter. */
 void coord_want(struct coord *c, struct coord_from from, uint32_t rank);

@@ -22,7 +22,7 @@ void coord_copy_begin(struct coord *c, struct step_id id)
 void coord_copy_next(struct coord *c)
 {
 	struct step_id id = coord_newest_captured(c);
-	bool running = c->copy.id.epoch && c->copy.ended < c->world;
+	bool running = c->copy.id.epoch && (c->copy.ended < c->world || c->copy.showing);
 	if (id.epoch && !running && step_compare(id, c->copy.id) > 0)
 		coord_copy_begin(c, id);
 }
@@ -46,8 +46,9 @@ void coord_replicated(struct coord *c, struct coord_from from, struct step_id id
 	c->copy.held += n->copy_held ? 0 : n->ranks;
 	n->copy_held = true;
 	if (c->copy.held == c->world && !c->copy.shown) {
-		c->copy.shown = true;
+		c->copy.shown = c->copy.showing = true;
 		coord_show_replicated(c, id);
+		c->copy.showing = false;
 	}
 	coord_copy_next(c);
 }

@@ -14,8 +14,10 @@ struct coord_node {
 	bool knows;     /* of an epoch of this job: of another one it is told by a raise */
 	bool in;        /* its ranks have entered this epoch */
 	bool joining, restoring;
-	uint64_t step; /* that it wants to restore */
-	bool answered; /* to the order of the restore that runs */
+	uint64_t shares;      /* of what is replicated; 0: not known yet */
+	uint32_t part, parts; /* of it, that the node writes; parts 0: not known yet */
+	uint64_t step;        /* that it wants to restore */
+	bool answered;        /* to the order of the restore that runs */
 	bool copy_held,
 		copy_ended; /* of the save that is copied now: its ranks have all their copies; it has answered */
 };
@@ -39,6 +41,7 @@ struct coord_copy {
 	struct step_id id;    /* that the nodes were ordered to copy last; epoch 0: none */
 	uint32_t held, ended; /* ranks of the nodes that have said so */
 	bool shown;
+	bool showing; /* nobody is to give it up for the next one before all have been told; what the first one answers must wait */
 };
 
 struct coord {
@@ -48,12 +51,14 @@ struct coord {
 	uint32_t epoch, entered;
 	bool fresh, resumed;
 	bool has_saved;  /* there was a snapshot, or may have been before this life of the coordinator */
+	bool held;       /* nobody enters */
 	bool persisting; /* nobody is told of the epoch yet */
 	char reason[WIRE_TEXT_MAX];
 	uint32_t attending; /* ranks of the nodes that take part */
 	uint32_t joining;   /* of them: of the nodes that wait to enter */
 	uint64_t stale;
 	struct coord_node *nodes;
+	uint32_t *sorted; /* room for all of them */
 	uint32_t *owners; /* by rank: the node that it wants to enter from */
 	uint32_t *lens;   /* by rank, of its address */
 	uint8_t *addresses;
@@ -69,6 +74,12 @@ void coord_raise(struct coord *c, const char *fmt, ...) __attribute__((format(pr
 /* The epoch has moved on, or a node has gone: what ran is not answered any more (coord_restore.c, coord_save.c). */
 void coord_restore_forget(struct coord *c);
 void coord_saves_poison(struct coord *c);
+/* Those whose directory is there are ordered to be written, now that the parts are known. */
+void coord_saves_write(struct coord *c);
+/* coord_parts.c: whether it is known who writes which part; it is not any more, since another node attends or one has gone. */
+bool coord_parts_known(struct coord *c);
+void coord_parts_forget(struct coord *c);
+void coord_saves_hold(struct coord *c);
 /* The node takes part no longer; its ranks are still counted. */
 void coord_saves_leave(struct coord *c, uint32_t node);
 void coord_saves_free(struct coord *c);

@@ -26,6 +26,8 @@ struct coord_save {
 	bool failed;
 	bool copied; /* every rank had copied it while the epoch lasted: it stays so when a node is lost */
 	enum place place;
+	bool found;   /* a checkpoint is in it */
+	bool ordered; /* to be written */
 	enum level_shown shown;
 	uint32_t ranks[SAID_END]; /* of the nodes that have said so: by level, SAID_… */
 	struct peer_part *parts;  /* by node, once one is prepared, until it is durable or has failed */
@@ -267,7 +269,9 @@ static void make(struct coord *c, struct coord_save *s)
 void coord_ready(struct coord *c, struct coord_from from, struct step_id id)
 {
 	struct coord_save *s = hear(c, from, id);
-	if (s)
+	if (s && c->held && c->attending < c->world)
+		fail(c, s, -ENODEV, "a node that has a part of it is lost");
+	else if (s)
 		make(c, s);
 }
 
@@ -301,7 +305,10 @@ void coord_prepared(struct coord *c, struct coord_from from, struct step_id id, 
 /* Who is prepared has given its word for good: once all have, none can take it back. */
 void coord_failed(struct coord *c, struct coord_from from, struct step_id id, int rc, const char *text)
 {
-	struct coord_save *s = coord_current(c, from) ? find_or_make(c, id) : NULL;
+	struct list *after;
+	struct coord_save *s = coord_current(c, from) ? find_or_make(c, id) : find(c, id, &after);
+	if (from.epoch != c->epoch && !(s && (s->place == PLACE_MAKING || s->place == PLACE_MADE)))
+		return; /* else: it has refused to write it, and may know nothing of it any more */
 	if (s && s->failed && s->place != PLACE_DROPPED)
 		c->orders->clear(c->orders->arg, from.node, id, true); /* it has not heard of that, or of the failure */
 	else if (s && !s->failed && s->place != PLACE_SEALING)
@@ -310,6 +317,18 @@ void coord_failed(struct coord *c, struct coord_from from, struct step_id id, in
 
 /* ---- its directory --------------------------------------------------------------------------------------------- */
 
+static void order_writes(struct coord *c, struct coord_save *s)
+{
+	struct step_id id = s->id;
+	bool found = s->found;
+	if (!coord_parts_known(c))
+		return;
+	s->ordered = true;
+	for (uint32_t n = 0; n < c->nnodes; n++)
+		if (c->nodes[n].ranks)
+			c->orders->write(c->orders->arg, n, id, found, c->nodes[n].part, c->nodes[n].parts);
+}
+
 void coord_made(struct coord *c, struct step_id id, bool found)
 {
 	struct list *after;
@@ -317,12 +336,24 @@ void coord_made(struct coord *c, struct step_id id, bool found)
 	if (!s || s->place != PLACE_MAKING)
 		return;
 	s->place = PLACE_MADE;
-	for (uint32_t n = 0; n < c->nnodes; n++)
-		if (c->nodes[n].ranks)
-			c->orders->write(c->orders->arg, n, id, found);
+	s->found = found;
+	s->ordered = false;
+	order_writes(c, s);
 	s = find(c, id, &after);
 	if (s)
 		seal(c, s);
+}
+
+void coord_saves_write(struct coord *c)
+{
+	for (struct list *it = c->saves.next; it != &c->saves;) {
+		struct coord_save *s = save_of(it);
+		it = it->next;
+		if (s->place != PLACE_MADE || s->ordered)
+			continue;
+		order_writes(c, s);
+		it = c->saves.next; /* whoever was told may have forgotten others */
+	}
 }
 
 void coord_sealed(struct coord *c, struct step_id id)
@@ -414,6 +445,18 @@ void coord_saves_poison(struct coord *c)
 			continue;
 		fail(c, s, -ESTALE, text);
 		it = c->saves.next; /* whoever was told may have forgotten others */
+	}
+}
+
+void coord_saves_hold(struct coord *c)
+{
+	for (struct list *it = c->saves.next; it != &c->saves && c->attending < c->world;) {
+		struct coord_save *s = save_of(it);
+		it = it->next;
+		if (s->place != PLACE_MAKING && s->place != PLACE_MADE)
+			continue;
+		fail(c, s, -ENODEV, "a node that has a part of it is lost");
+		it = c->saves.next;
 	}
 }
 

@@ -31,6 +31,39 @@ static void vacate(struct crew *c, uint32_t rank)
 	c->node[rank] = CREW_NOBODY;
 }
 
+void crew_adopt(struct crew *c, uint32_t number, uint32_t world)
+{
+	for (uint32_t n = 0; n < c->nnodes; n++)
+		c->nodes[n].has = 0;
+	for (uint32_t r = 0; r < world; r++) {
+		c->node[r] = CREW_NOBODY;
+		c->was[r] = CREW_NEW;
+	}
+	c->number = number;
+	c->world = world;
+}
+
+static bool named(const uint32_t *ranks, uint32_t n, uint32_t rank)
+{
+	for (uint32_t i = 0; i < n; i++)
+		if (ranks[i] == rank)
+			return true;
+	return false;
+}
+
+void crew_claim(struct crew *c, uint32_t node, const uint32_t *ranks, uint32_t n)
+{
+	for (uint32_t r = 0; r < c->world; r++)
+		if (c->node[r] == node && !named(ranks, n, r))
+			vacate(c, r);
+	for (uint32_t i = 0; i < n; i++) {
+		if (ranks[i] >= c->world || c->node[ranks[i]] != CREW_NOBODY)
+			continue;
+		c->node[ranks[i]] = node;
+		c->nodes[node].has++;
+	}
+}
+
 void crew_offer(struct crew *c, uint32_t node, uint32_t processes, bool spare)
 {
 	struct crew_node *n = &c->nodes[node];
@@ -41,32 +74,48 @@ void crew_offer(struct crew *c, uint32_t node, uint32_t processes, bool spare)
 			vacate(c, r);
 }
 
-void crew_lose(struct crew *c, uint32_t rank)
+void crew_leave(struct crew *c, uint32_t node, bool leaving)
 {
-	if (rank >= c->world || c->node[rank] == CREW_NOBODY)
-		return;
-	c->nodes[c->node[rank]].offers--;
-	vacate(c, rank);
+	c->nodes[node].leaving = leaving;
 }
 
 /* Never more than wanted. */
-static uint32_t offered(const struct crew *c)
+uint32_t crew_next_world(const struct crew *c)
 {
 	uint64_t sum = 0;
 	for (uint32_t n = 0; n < c->nnodes && sum < c->want; n++)
-		sum += c->nodes[n].offers;
+		sum += c->nodes[n].leaving ? 0 : c->nodes[n].offers;
 	return sum < c->want ? (uint32_t)sum : c->want;
+}
+
+static bool somebody_leaves(const struct crew *c)
+{
+	for (uint32_t n = 0; n < c->nnodes; n++)
+		if (c->nodes[n].leaving && c->nodes[n].has)
+			return true;
+	return false;
+}
+
+/* Spares are for later, as long as the others may still come. */
+static bool complete(const struct crew *c)
+{
+	uint64_t sum = 0;
+	for (uint32_t n = 0; n < c->nnodes; n++)
+		sum += c->nodes[n].leaving || c->nodes[n].spare ? 0 : c->nodes[n].offers;
+	return sum >= c->want;
 }
 
 enum crew_state crew_state(const struct crew *c)
 {
-	uint32_t there = offered(c);
+	uint32_t there = crew_next_world(c);
 	if (!c->world)
-		return there == c->want ? CREW_READY : CREW_WAITING;
+		return complete(c) ? CREW_READY : CREW_WAITING;
 	for (uint32_t r = 0; r < c->world; r++)
 		if (c->node[r] == CREW_NOBODY)
 			return CREW_BROKEN;
-	return there > c->world ? CREW_GROWABLE : CREW_SOUND;
+	if (somebody_leaves(c))
+		return there < c->least ? CREW_ENDING : CREW_CHANGEABLE;
+	return there > c->world ? CREW_CHANGEABLE : CREW_SOUND;
 }
 
 /* ---- the plan ---------------------------------------------------------------------------------------------------- */
@@ -99,7 +148,7 @@ static void keep(struct crew *c, uint32_t world)
 
 static uint32_t room(const struct crew_node *n)
 {
-	return n->offers - n->has;
+	return n->leaving ? 0 : n->offers - n->has;
 }
 
 /* A spare that has been taken is as good as any. */
@@ -149,13 +198,22 @@ static void fill(struct crew *c, uint32_t world)
 	}
 }
 
+static void let_go(struct crew *c)
+{
+	for (uint32_t r = 0; r < c->world; r++)
+		if (c->node[r] != CREW_NOBODY && c->nodes[c->node[r]].leaving)
+			vacate(c, r);
+}
+
 int crew_plan(struct crew *c)
 {
-	uint32_t world = offered(c);
+	uint32_t world = crew_next_world(c);
 	if (world < c->least)
 		return -EAGAIN;
+	let_go(c);
 	keep(c, world);
 	fill(c, world);
 	c->world = world;
+	c->number++;
 	return 0;
 }

@@ -5,7 +5,9 @@
  *
  *	a rank's process is lost for good, a node with all of them  → BROKEN: a plan is due at once
  *	   waiting nodes take the empty ranks, spares last; what then is left of the world is closed: the highest ranks go into the gaps
- *	processes are offered while the world is smaller than wanted → GROWABLE: a plan at the next occasion, when no step is lost by it
+ *	processes are offered while the world is smaller than wanted,
+ *	   or a node is to be let go, and enough are left without it  → CHANGEABLE: a plan at the next occasion, when no step is lost by it
+ *	the same, and too few would be left                           → ENDING: nothing can be planned that the job could go on with
  *
  * A sound process always goes on, and with its rank, unless that rank is beyond the end of the new world: then it is in one of the
  * gaps. No plan moves fewer. Where all nodes have equally many processes, and come and go whole, each has a block of consecutive ranks. */
@@ -20,9 +22,10 @@
 
 enum crew_state {
 	CREW_WAITING = 0, /* no world yet, and fewer processes than wanted */
-	CREW_READY,       /* no world yet, and as many as wanted */
+	CREW_READY,       /* no world yet, and as many as wanted without spares */
 	CREW_SOUND,
-	CREW_GROWABLE,
+	CREW_CHANGEABLE,
+	CREW_ENDING,
 	CREW_BROKEN,
 };
 
@@ -30,12 +33,14 @@ struct crew_node {
 	uint32_t offers; /* processes that can take part */
 	uint32_t has;    /* that do */
 	bool spare;
+	bool leaving; /* the next plan does without it */
 };
 
 struct crew {
 	uint32_t nnodes;
 	uint32_t want, least; /* ranks: more than the one are not used, with fewer than the other the job waits */
 	uint32_t world;       /* 0: none yet */
+	uint32_t number;      /* of the plan that holds, from 1 on */
 	struct crew_node *nodes;
 	uint32_t *node; /* by rank, of `world`: whose it is; CREW_NOBODY: its process is lost */
 	uint32_t *was;  /* by rank: the one that its process had before the last plan; CREW_NEW: one is to be started */
@@ -45,13 +50,20 @@ struct crew {
 int crew_init(struct crew *crew, uint32_t nnodes, uint32_t want, uint32_t least);
 void crew_free(struct crew *crew);
 
+/* Another one has planned, and we know only which plan it was and how large its world: nobody has a rank until he claims it. */
+void crew_adopt(struct crew *crew, uint32_t number, uint32_t world);
+/* The node's processes have these ranks of the plan that holds, as far as nobody else has them; those that it had besides are lost, and it does
+ * not replace them. */
+void crew_claim(struct crew *crew, uint32_t node, const uint32_t *ranks, uint32_t n);
 /* The node can have so many processes in all; 0: it takes part no longer. If that is less than it has, those with the highest ranks are
  * lost. A spare is taken only where nobody else is left. */
 void crew_offer(struct crew *crew, uint32_t node, uint32_t processes, bool spare);
-/* The process of this rank is lost, and its node does not replace it. */
-void crew_lose(struct crew *crew, uint32_t rank);
+/* It is to be let go, or is not any more. */
+void crew_leave(struct crew *crew, uint32_t node, bool leaving);
 
 enum crew_state crew_state(const struct crew *crew);
+/* The size of the world that is planned next, should that be now. */
+uint32_t crew_next_world(const struct crew *crew);
 /* Gives every rank to a node: world, node and was are new. -EAGAIN: fewer processes than the job needs at least, nothing has changed. */
 int crew_plan(struct crew *crew);
 

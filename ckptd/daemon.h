@@ -17,6 +17,7 @@ struct gc;
 struct http;
 struct loop;
 struct manager;
+struct muster;
 struct net;
 struct pool;
 struct replica;
@@ -52,6 +53,7 @@ struct daemon {
 	uint64_t next_refused;   /* when it may tell again */
 	struct list jobs;
 	struct list chairs;     /* of the jobs that are coordinated here */
+	struct muster *musters; /* of those among them whose world may change */
 	uint64_t memory_used;   /* bytes of arenas */
 	uint64_t replicas_used; /* and of what is held for ranks of other nodes */
 	uint64_t tables_used;   /* and of what was registered, with all that is made of it */

@@ -7,6 +7,7 @@
 #include "loop.h"
 #include "manager.h"
 #include "prefault.h"
+#include "seat.h"
 
 #include <string.h>
 #include <sys/epoll.h>
@@ -312,8 +313,10 @@ int job_form(struct job *job, struct err *err)
 		if (job->stop)
 			memory_set_stop(job->ranks[r].mem);
 	}
-	if (!rc)
+	if (!rc) {
 		job->formed = true;
+		seat_shares(job);
+	}
 	forming_free(job, f);
 	return rc;
 }

@@ -70,7 +70,13 @@ static uint32_t local_world(const struct wire_hello *hello)
 
 static bool is_spread(const struct wire_hello *hello)
 {
-	return local_world(hello) < hello->world;
+	return hello->spread || local_world(hello) < hello->world;
+}
+
+/* A launcher that does not know which ranks are to be here: none, until there is a plan (reform.h). */
+static bool awaits_plan(const struct wire_hello *hello)
+{
+	return hello->role == ROLE_LAUNCHER && !hello->world;
 }
 
 static int job_new(struct daemon *daemon, const struct wire_hello *hello, struct job **out, struct err *err)
@@ -79,7 +85,7 @@ static int job_new(struct daemon *daemon, const struct wire_hello *hello, struct
 		return err_set(err, -EBUSY, "job '%s': this daemon has %d jobs already", hello->job, JOBS_MAX);
 	struct job *job = calloc(1, sizeof(*job));
 	if (job)
-		job->ranks = calloc(local_world(hello), sizeof(*job->ranks));
+		job->ranks = calloc(local_world(hello) ? local_world(hello) : 1, sizeof(*job->ranks));
 	if (!job || !job->ranks) {
 		free(job);
 		return err_set(err, -ENOMEM, "no memory for job '%s'", hello->job);
@@ -100,7 +106,7 @@ static int job_new(struct daemon *daemon, const struct wire_hello *hello, struct
 	copies_init(&job->copies, job);
 	recover_init(&job->recover, job);
 	list_push(&daemon->jobs, &job->link);
-	int rc = seat_take(job, err);
+	int rc = job->nlocal ? seat_take(job, err) : 0;
 	if (rc) {
 		list_remove(&job->link);
 		free(job->ranks);
@@ -108,7 +114,9 @@ static int job_new(struct daemon *daemon, const struct wire_hello *hello, struct
 		return rc;
 	}
 	gc_want(daemon->gc, job);
-	if (job->spread)
+	if (!job->world)
+		log_info("job %s: its launcher waits for a plan", job->name);
+	else if (job->spread)
 		log_info("job %s: world size %u, %u ranks here", job->name, job->world, job->nlocal);
 	else
 		log_info("job %s: world size %u, epoch %u", job->name, job->world, job->epoch);
@@ -135,8 +143,8 @@ void job_free(struct job *job)
 	for (uint32_t r = 0; r < job->nlocal; r++)
 		rank_end(&job->ranks[r]);
 	list_remove(&job->link);
-	reform_free(&job->reform);
-	seat_leave(job);
+	if (job->nlocal)
+		seat_leave(job);
 	free(job->ranks);
 	free(job);
 }
@@ -170,6 +178,10 @@ static int check_hello(const struct daemon *daemon, const struct wire_hello *hel
 static int get_job(struct daemon *daemon, const struct wire_hello *hello, struct job **out, struct err *err)
 {
 	struct job *job = job_find(daemon, hello->job);
+	if (job && awaits_plan(hello)) { /* as it is, or what is left of it */
+		*out = job;
+		return 0;
+	}
 	if (job && (job->world != hello->world || job->nlocal != local_world(hello))) {
 		if (job_alive(job) || !saves_idle(&job->saves) || !recover_idle(&job->recover))
 			return err_set(err, job_alive(job) ? -EBUSY : -EAGAIN,

@@ -4,6 +4,7 @@
 #include "daemon.h"
 #include "halt.h"
 #include "job.h"
+#include "muster.h"
 #include "queue.h"
 
 #include <stdio.h>
@@ -47,10 +48,27 @@ static int flush(struct job *job, struct wire_answer *answer, struct err *err)
 	return rc;
 }
 
+static int drain(struct daemon *daemon, const struct wire_command *command, struct wire_answer *answer, struct err *err)
+{
+	const char *name;
+	bool on = command->kind == COMMAND_DRAIN;
+	int rc = muster_drain(daemon, command->job, command->node, on, &name, err);
+	if (rc)
+		return rc;
+	snprintf(answer->job, sizeof(answer->job), "%s", name);
+	snprintf(answer->text, sizeof(answer->text),
+		 on ? "job %s: node %s is let go at the next save" : "job %s: node %s may have ranks again", name,
+		 command->node);
+	log_info("ordered: %s", answer->text);
+	return 0;
+}
+
 int order_take(struct daemon *daemon, const struct wire_command *command, struct wire_answer *answer, struct err *err)
 {
 	struct job *job;
 	*answer = (struct wire_answer){0};
+	if (command->kind == COMMAND_DRAIN || command->kind == COMMAND_UNDRAIN)
+		return drain(daemon, command, answer, err);
 	int rc = choose(daemon, command->job, &job, err);
 	if (rc)
 		return rc;

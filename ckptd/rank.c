@@ -106,6 +106,7 @@ void job_disconnected(struct job *job, struct rank *rank)
 {
 	if (!rank) {
 		job->launcher = NULL;
+		reform_abandoned(job);
 		return;
 	}
 	rank->client = NULL;

@@ -18,7 +18,7 @@ static bool is_lent(const struct snapshot *s)
 /* To be written, although nobody here has asked for it, as soon as the disk is free. */
 static bool is_ordered(const struct snapshot *s)
 {
-	return s->saves->ordered.epoch && !step_compare(s->id, s->saves->ordered);
+	return s->saves->ordered.id.epoch && !step_compare(s->id, s->saves->ordered.id);
 }
 
 static bool commit_reads_slots(const struct snapshot *s)

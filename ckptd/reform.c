@@ -4,8 +4,10 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "catalog.h"
+#include "crew.h"
 #include "daemon.h"
 #include "job.h"
+#include "loop.h"
 #include "member.h"
 #include "queue.h"
 #include "rank.h"
@@ -19,50 +21,137 @@
 #define BACK_NS (5 * CLOCK_NS_PER_S)
 /* Between two tries of what the store refuses. */
 #define AGAIN_NS (2 * CLOCK_NS_PER_S)
-
-void reform_free(struct reform *reform)
-{
-	if (reform->offered)
-		crew_free(&reform->crew);
-	*reform = (struct reform){0};
-}
+/* A plan is followed at the next tick, which comes at once. */
+enum { AT_ONCE_MS = 1 };
 
 /* ---- what the launcher has ----------------------------------------------------------------------------------------- */
 
-/* The crew as it is now: every rank has a process, whatever may be offered beyond them. */
-static int begin(struct job *job, const struct wire_offer *offer, struct err *err)
+static void send_plan(const struct job *job, const struct wire_plan *plan)
 {
-	struct crew *crew = &job->reform.crew;
-	if (crew_init(crew, 1, offer->want, offer->least))
-		return err_set(err, -ENOMEM, "no memory for the crew of job '%s'", job->name);
-	crew_offer(crew, 0, job->world, false);
-	crew_plan(crew);
-	job->reform.offered = true;
+	AUTO_WBUF struct wbuf body = {0};
+	if (!job->launcher)
+		return;
+	if (wire_plan_encode(plan, &body))
+		body.failed = true;
+	client_send(job->launcher, WIRE_PLAN, 0, &body, NULL, 0);
+}
+
+/* A launcher that knows nothing of the plan: none of its processes is of it. */
+static void repeat_plan(const struct job *job)
+{
+	struct wire_plan m = {.number = job->reform.plan, .world = job->world, .n = job->nlocal};
+	for (uint32_t r = 0; r < m.n; r++) {
+		m.ranks[r] = job->ranks[r].id;
+		m.was[r] = WIRE_NEW_PROCESS;
+	}
+	send_plan(job, &m);
+}
+
+static void claim(struct peer_crew *m, const struct job *job)
+{
+	const struct wire_offer *offer = &job->reform.offer;
+	bool told = offer->plan == job->reform.plan;
+	m->n = told ? offer->n : job->nlocal;
+	for (uint32_t r = 0; r < m->n; r++)
+		m->ranks[r] = told ? offer->ranks[r] : job->ranks[r].id;
+	if (m->n > m->processes)
+		m->n = m->processes;
+}
+
+void reform_say(const struct job *job)
+{
+	const struct reform *reform = &job->reform;
+	const struct wire_offer *offer = &reform->offer;
+	struct peer_crew m = {.want = offer->want,
+			      .least = offer->least,
+			      .processes = job->launcher ? offer->processes : 0,
+			      .spare = offer->spare,
+			      .leaving = offer->leaving,
+			      .plan = reform->plan,
+			      .world = job->world};
+	if (!reform->offered)
+		return;
+	if (m.plan)
+		claim(&m, job);
+	seat_crew(job, &m);
+}
+
+static int check_offer(const struct job *job, const struct wire_offer *offer, struct err *err)
+{
+	const struct daemon *daemon = job->daemon;
+	if (offer->want < job->world)
+		return err_set(err, -EINVAL, "an offer of %u to %u ranks, where job '%s' has %u", offer->least,
+			       offer->want, job->name, job->world);
+	if (offer->spread && !daemon->roster)
+		return err_set(err, -EOPNOTSUPP,
+			       "job '%s' is on several nodes, and this ckptd is in no cluster: set cluster and "
+			       "cluster-key in its section [node], on all nodes",
+			       job->name);
+	if (offer->least < offer->want && daemon->root < 0)
+		return err_set(
+			err, -EINVAL,
+			"job '%s' may go on with another number of ranks, and this ckptd has no store from which "
+			"they would take their state: set store in its section [node]",
+			job->name);
 	return 0;
+}
+
+/* After a restart of the daemon the launcher knows which ranks are whose better than who has come by now. */
+static void resume(struct job *job, const struct wire_offer *offer)
+{
+	if (job->reform.plan || !offer->plan)
+		return;
+	job->reform.plan = offer->plan;
+	for (uint32_t r = 0; r < offer->n; r++)
+		job_claim(job, offer->ranks[r]);
 }
 
 int reform_offer(struct job *job, uint32_t seq, const struct wire_offer *offer, struct err *err)
 {
 	struct reform *reform = &job->reform;
+	int rc = check_offer(job, offer, err);
+	if (rc)
+		return rc;
+	bool first = !reform->offered, resumes = !reform->plan && offer->plan && job->nlocal;
 	reform->seq = seq;
-	if (job->spread)
-		return err_set(err, -EOPNOTSUPP,
-			       "job '%s' is spread over nodes: its world does not change in this version", job->name);
-	if (offer->want < job->world || offer->least > job->world)
-		return err_set(err, -EINVAL, "an offer of %u to %u ranks, where job '%s' has %u", offer->least,
-			       offer->want, job->name, job->world);
-	if (!reform->offered) {
-		int rc = begin(job, offer, err);
-		if (rc)
-			return rc;
-	}
-	for (uint32_t i = 0; i < offer->nlost; i++)
-		crew_lose(&reform->crew, offer->lost[i]);
-	if (crew_state(&reform->crew) == CREW_BROKEN && !reform->clearing_ns) {
-		reform->clearing_ns = clock_now();
-		reform->flushed = false;
-	}
+	reform->offer = *offer;
+	reform->offered = true;
+	job->spread = job->spread || offer->spread;
+	resume(job, offer);
+	if (first && reform->plan && offer->plan != reform->plan)
+		repeat_plan(job);
+	reform_say(job);
+	if (resumes)
+		seat_attend(job); /* until now nobody knew by which plan */
 	return 0;
+}
+
+/* Who has said goodbye needs no launcher. */
+static bool finished(const struct job *job)
+{
+	for (uint32_t r = 0; r < job->nlocal; r++)
+		if (job->ranks[r].state != RANK_LEFT)
+			return false;
+	return job->nlocal;
+}
+
+void reform_abandoned(struct job *job)
+{
+	if (job->reform.offered && !finished(job))
+		reform_say(job);
+	job->reform.offered = false;
+}
+
+void reform_refused(struct job *job, int rc, const char *text)
+{
+	if (job->reform.offered && job->launcher)
+		client_error(job->launcher, job->reform.seq, rc, "%s", text);
+}
+
+void reform_end(struct job *job)
+{
+	if (job->reform.offered)
+		send_plan(job, &(struct wire_plan){0});
 }
 
 /* ---- the new world ------------------------------------------------------------------------------------------------- */
@@ -78,27 +167,12 @@ static void carry(struct rank *to, struct rank *from)
 		reform_tell(to, seq, NULL);
 }
 
-/* The new world has fewer of them, never more: it must not be planned twice because there was no memory for it. */
-static struct rank *make_ranks(struct job *job)
+static struct rank *make_ranks(struct job *job, const struct wire_plan *plan)
 {
-	struct rank *ranks = calloc(job->world, sizeof(*ranks));
-	for (uint32_t r = 0; ranks && r < job->world; r++)
-		ranks[r] = (struct rank){.job = job, .id = r, .index = r, .pidfd = -1, .doorbell = -1};
+	struct rank *ranks = calloc(plan->n ? plan->n : 1, sizeof(*ranks));
+	for (uint32_t r = 0; ranks && r < plan->n; r++)
+		ranks[r] = (struct rank){.job = job, .id = plan->ranks[r], .index = r, .pidfd = -1, .doorbell = -1};
 	return ranks;
-}
-
-static void tell_launcher(struct job *job)
-{
-	AUTO_WBUF struct wbuf body = {0};
-	const struct crew *crew = &job->reform.crew;
-	struct wire_plan m = {.world = crew->world, .n = crew->world};
-	for (uint32_t r = 0; r < crew->world; r++) {
-		m.ranks[r] = r;
-		m.was[r] = crew->was[r];
-	}
-	if (wire_plan_encode(&m, &body))
-		body.failed = true;
-	client_send(job->launcher, WIRE_PLAN, 0, &body, NULL, 0);
 }
 
 /* What belongs to the old world and to nobody else. What was counted stays. */
@@ -120,19 +194,27 @@ static void clear(struct job *job)
 	job->resumed_ns = job->returning_ns = 0;
 }
 
-static void swap_ranks(struct job *job, struct rank *ranks)
+static struct rank *old_rank(struct rank *old, uint32_t n, uint32_t id)
 {
-	const struct crew *crew = &job->reform.crew;
-	struct rank *old = job->ranks;
+	for (uint32_t r = 0; r < n; r++)
+		if (old[r].id == id)
+			return &old[r];
+	return NULL;
+}
+
+static void swap_ranks(struct job *job, struct rank *ranks, const struct wire_plan *plan)
+{
+	struct rank *old = job->ranks, *from;
 	uint32_t nold = job->nlocal;
 	clear(job);
 	job->ranks = ranks;
-	job->world = job->nlocal = crew->world;
-	for (uint32_t r = 0; r < crew->world; r++)
-		if (crew->was[r] != CREW_NEW)
-			carry(&ranks[r], &old[crew->was[r]]);
+	job->nlocal = plan->n;
+	job->world = plan->n ? plan->world : 0;
+	for (uint32_t r = 0; r < plan->n; r++)
+		if ((from = old_rank(old, nold, plan->was[r])))
+			carry(&ranks[r], from);
 	for (uint32_t r = 0; r < nold; r++) {
-		if (old[r].client) /* of a process that the launcher takes for lost */
+		if (old[r].client) /* of a process that the launcher takes for lost, or lets go */
 			client_detach(old[r].client);
 		rank_end(&old[r]);
 	}
@@ -149,55 +231,109 @@ static void take_seat(struct job *job)
 	log_error("%s", err.text);
 }
 
-static void reform(struct job *job)
+/* Nobody here is anybody else than before. */
+static bool changes_nothing(const struct job *job, const struct wire_plan *plan)
 {
-	uint32_t world = job->world;
-	struct rank *ranks = make_ranks(job);
-	if (!ranks) {
+	if (plan->n != job->nlocal || (plan->n && plan->world != job->world))
+		return false;
+	for (uint32_t r = 0; r < plan->n; r++)
+		if (!job_rank(job, plan->ranks[r]) ||
+		    (plan->was[r] != plan->ranks[r] && plan->was[r] != WIRE_NEW_PROCESS))
+			return false;
+	return true;
+}
+
+static void follow(struct job *job)
+{
+	struct reform *reform = &job->reform;
+	const struct wire_plan plan = reform->next;
+	bool same = changes_nothing(job, &plan), had = job->nlocal;
+	struct rank *ranks = same ? NULL : make_ranks(job, &plan);
+	if (!same && !ranks) {
 		log_error("job %s: no memory for its new world", job->name);
 		return; /* the next tick tries again */
 	}
-	if (crew_plan(&job->reform.crew)) {
-		free(ranks);
-		job->reform.clearing_ns = 0; /* too few are left: the launcher, who knows it, ends the job */
-		return;
+	reform->next.number = 0;
+	reform->plan = plan.number;
+	reform->settling_ns = 0;
+	if (!same) {
+		log_warn("job %s: %u ranks here, world size %u", job->name, plan.n, plan.world);
+		swap_ranks(job, ranks, &plan);
 	}
-	log_warn("job %s: world size changes from %u to %u", job->name, world, job->reform.crew.world);
-	seat_leave(job);
-	swap_ranks(job, ranks);
-	tell_launcher(job);
-	job->reform.clearing_ns = 0;
-	take_seat(job);
+	send_plan(job, &plan);
+	reform_say(job);
+	if (job->nlocal)
+		take_seat(job);
+	else if (had)
+		seat_leave(job);
+}
+
+void reform_plan(struct job *job, const struct wire_plan *plan)
+{
+	if (plan->number <= job->reform.plan || plan->number <= job->reform.next.number)
+		return;
+	job->reform.next = *plan;
+	loop_soon(job->daemon->loop, AT_ONCE_MS);
 }
 
 /* ---- on the way there ---------------------------------------------------------------------------------------------- */
 
-/* Another world would begin without what cannot be written: the launcher ends the job instead, as it would have done at once. */
-static void refuse(struct job *job, const struct snapshot *newest)
+void reform_settle(struct job *job, uint32_t plan)
 {
-	log_error("job %s: its world does not change: step %lu is in memory only, and cannot be written: %s", job->name,
-		  (unsigned long)newest->id.step, err_name(newest->storage_rc));
-	client_error(job->launcher, job->reform.seq, newest->storage_rc,
-		     "step %lu is in memory only, and cannot be written (%s): another world would have lost it",
-		     (unsigned long)newest->id.step, err_name(newest->storage_rc));
-	job->reform.clearing_ns = 0;
+	struct reform *reform = &job->reform;
+	if (plan != reform->plan || reform->settling_ns)
+		return;
+	reform->settling_ns = clock_now();
+	reform->flushed = false;
+	loop_soon(job->daemon->loop, AT_ONCE_MS);
 }
 
-/* Another world takes its state from storage alone: as long as memory has something newer, the arenas stay. */
-static bool state_is_safe(struct job *job)
+static void settled(struct job *job, int rc, const char *text)
+{
+	job->reform.settling_ns = 0;
+	seat_settled(job, job->reform.plan, rc, text);
+}
+
+/* Another world takes its state from storage alone: as long as memory has something newer, the arenas stay. The node of rank 0 decides what
+ * is written, the others follow. 0: it is on storage; -EAGAIN: not yet. */
+static int save_state(struct job *job)
 {
 	struct step_id id;
 	struct err err = {{0}};
 	const struct snapshot *newest = saves_in_memory(&job->saves, UINT64_MAX);
-	if (!newest || newest->state == SNAPSHOT_DURABLE || newest->state == SNAPSHOT_VERIFIED)
-		return true;
+	if (!newest || newest->state == SNAPSHOT_DURABLE || newest->state == SNAPSHOT_VERIFIED ||
+	    !saves_decide(&job->saves) || job->daemon->root < 0)
+		return 0;
 	if (saves_busy(&job->saves))
-		return false;
+		return -EAGAIN;
 	if (!job->reform.flushed && queue_flush(&job->saves, &id, &err))
 		log_warn("job %s: %s", job->name, err.text);
 	job->reform.flushed = true;
-	if (newest->storage_rc)
-		refuse(job, newest);
+	return newest->storage_rc ? newest->storage_rc : -EAGAIN;
+}
+
+static void settle(struct job *job)
+{
+	char text[WIRE_TEXT_MAX] = "";
+	int rc = save_state(job);
+	if (rc == -EAGAIN)
+		return;
+	if (rc) {
+		const struct snapshot *newest = saves_in_memory(&job->saves, UINT64_MAX);
+		snprintf(text, sizeof(text),
+			 "step %lu is in memory only, and cannot be written (%s): another world would have lost it",
+			 (unsigned long)newest->id.step, err_name(rc));
+	}
+	if (rc || (saves_idle(&job->saves) && recover_idle(&job->recover)))
+		settled(job, rc, text);
+}
+
+static bool kept_alive(const struct job *job, uint32_t rank)
+{
+	const struct wire_offer *offer = &job->reform.offer;
+	for (uint32_t r = 0; r < offer->n; r++)
+		if (offer->ranks[r] == rank)
+			return true;
 	return false;
 }
 
@@ -205,21 +341,22 @@ static bool state_is_safe(struct job *job)
 static bool all_back(const struct job *job)
 {
 	for (uint32_t r = 0; r < job->nlocal; r++)
-		if (job->reform.crew.node[r] != CREW_NOBODY && !job->ranks[r].client &&
-		    job->ranks[r].state != RANK_LEFT)
-			return clock_now() - job->reform.clearing_ns > BACK_NS;
+		if (kept_alive(job, job->ranks[r].id) && !job->ranks[r].client && job->ranks[r].state != RANK_LEFT)
+			return clock_now() - job->reform.settling_ns > BACK_NS;
 	return true;
 }
 
 void reform_tick(struct job *job)
 {
-	if (job->reform.seat_ns && clock_now() >= job->reform.seat_ns)
+	struct reform *reform = &job->reform;
+	if (reform->seat_ns && clock_now() >= reform->seat_ns)
 		take_seat(job);
-	if (!job->reform.clearing_ns || !all_back(job))
+	if (reform->next.number && saves_idle(&job->saves) && recover_idle(&job->recover))
+		follow(job);
+	if (!reform->settling_ns || !all_back(job))
 		return;
 	saves_follow(&job->saves);
-	if (state_is_safe(job) && saves_idle(&job->saves) && recover_idle(&job->recover))
-		reform(job);
+	settle(job);
 }
 
 /* ---- processes ----------------------------------------------------------------------------------------------------- */

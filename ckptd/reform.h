@@ -1,19 +1,20 @@
-/* Reform: a job of this node goes on with another world.
+/* Reform: a job goes on with another world; this node's part of it.
  *
- * The launcher of a job whose world may change says how many processes it has, and which ranks it does not replace (OFFER). When one is
- * lost for good, the crew (crew.h) gives the ranks that are left to the processes that are left:
+ * The launcher of a job whose world may change says how many processes it has, and which ranks it keeps alive (OFFER). That goes to where the
+ * job is coordinated (muster.h); from there comes which ranks are this node's from now on (PLAN), at first and whenever that changes:
  *
- *   SOUND ── a rank is not replaced ──► CLEARING: the others are here (again, should the daemon have restarted); what is newest in memory
- *                                       goes to storage (it cannot: the job ends) ── nothing is under way ──► SOUND
+ *   WAITING (no ranks: a spare, or nothing is planned yet) ── PLAN ──► AT WORK
+ *   AT WORK ── SETTLE ──► the others are here (again, should the daemon have restarted); what is newest in memory goes to storage ── nothing is
+ *              under way ──► SETTLED is said
+ *           ── PLAN, when nothing is under way ──► AT WORK or WAITING
  *
- * Then the launcher is told who is which rank from now on (PLAN), the arenas of the old world are let go, the job takes its seat anew with
- * the new world in a new epoch, and each process learns its new place as soon as it registers or joins (MOVED). Processes that are sound
- * go on; none is started that need not be. */
+ * Then the launcher is told who is which rank from now on, the arenas of the old world are let go, the job takes its seat anew with the new
+ * world, and each process learns its new place as soon as it registers or joins (MOVED). Processes that are sound go on; none is started
+ * that need not be. Where the plan changes nothing here, all stays as it is. */
 #ifndef CKPTD_REFORM_H
 #define CKPTD_REFORM_H
 
 #include "base/err.h"
-#include "crew.h"
 #include "format/wire.h"
 
 struct daemon;
@@ -22,19 +23,29 @@ struct job;
 struct rank;
 
 struct reform {
-	struct crew crew;
-	bool offered;         /* its launcher lets the world change; else all else is unused */
-	uint64_t clearing_ns; /* since when a rank is lost for good; 0: none is */
-	bool flushed;         /* what is newest in memory was sent to storage */
-	uint32_t seq;         /* of the last OFFER: what cannot be done is its answer */
-	uint64_t seat_ns;     /* not before: the job takes its seat in the new world; 0: it has one */
+	bool offered;            /* its launcher lets the world change; else all else is unused */
+	struct wire_offer offer; /* as it stands */
+	uint32_t seq;            /* of it: what cannot be done is its answer */
+	uint32_t plan;           /* that is followed; 0: none yet */
+	struct wire_plan next;   /* number 0: none */
+	uint64_t settling_ns;    /* since when; 0: not */
+	bool flushed;            /* what is newest in memory was sent to storage */
+	uint64_t seat_ns;        /* not before: the job takes its seat in the new world; 0: it has one */
 };
 
 /* From the launcher. -EINVAL: not what a launcher of this job can offer. */
 int reform_offer(struct job *job, uint32_t seq, const struct wire_offer *offer, struct err *err);
+/* It is gone, with its processes. */
+void reform_abandoned(struct job *job);
+/* Says again what the launcher offers, to a coordinator that may not know. */
+void reform_say(const struct job *job);
+/* From the coordinator. */
+void reform_settle(struct job *job, uint32_t plan);
+void reform_plan(struct job *job, const struct wire_plan *plan);
+void reform_refused(struct job *job, int rc, const char *text);
+void reform_end(struct job *job);
 /* Goes on when it can; every tick. */
 void reform_tick(struct job *job);
-void reform_free(struct reform *reform);
 
 /* Answers a request of a process that does not know its place yet. False: it does, or so its table says (NULL: it brings none). */
 bool reform_tell(struct rank *rank, uint32_t seq, const struct registration *table);

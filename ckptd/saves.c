@@ -188,7 +188,7 @@ static void commit_failed(struct commit *c)
 {
 	struct snapshot *s = c->arg;
 	s->saves->failed++;
-	snapshot_fail(s, c->rc, "%s", c->err.text);
+	snapshot_fail_storage(s, c->rc, c->err.text);
 }
 
 static void commit_done(struct commit *c)
@@ -262,7 +262,7 @@ static void pump_commit(struct saves *saves)
 	if (rc)
 		snapshot_fail(next, rc, "cannot start the commit: %s", err_name(rc));
 	else if (ordered)
-		commit_write(next->commit, saves->ordered_found);
+		commit_write(next->commit, saves->ordered.flag, saves->ordered.part, saves->ordered.parts);
 	else if (next)
 		saves_ready(saves, next);
 }

@@ -20,13 +20,12 @@ struct saves {
 	uint32_t begun_epoch;        /* the last epoch in which a save was begun */
 	struct snapshot *committing; /* one at a time: they share one disk */
 	struct verify_item *verifying;
-	struct bucket bucket;   /* the job's limit of writes */
-	struct parent parent;   /* what the next commit may link to */
-	uint64_t until_due;     /* saves to storage that are passed over before one is written (queue.h) */
-	struct step_id ordered; /* to be written next, by order; epoch 0: none */
-	bool ordered_found;
-	unsigned reporting; /* the coordinator hears of a failure: nothing is started or forgotten meanwhile */
-	unsigned walking;   /* each snapshot is looked at: the same */
+	struct bucket bucket;     /* the job's limit of writes */
+	struct parent parent;     /* what the next commit may link to */
+	uint64_t until_due;       /* saves to storage that are passed over before one is written (queue.h) */
+	struct peer_save ordered; /* to be written next, by order; epoch 0: none */
+	unsigned reporting;       /* the coordinator hears of a failure: nothing is started or forgotten meanwhile */
+	unsigned walking;         /* each snapshot is looked at: the same */
 	uint64_t committed, failed, verified; /* counts, for status */
 };
 
@@ -48,7 +47,7 @@ void saves_poison(struct saves *saves, uint32_t epoch);
 void saves_level(struct saves *saves, struct step_id id, enum level_shown level);
 void saves_fail(struct saves *saves, struct step_id id, int rc, const char *text);
 void saves_pass(struct saves *saves, struct step_id id, int rc, const char *text);
-void saves_write(struct saves *saves, struct step_id id, bool found);
+void saves_write(struct saves *saves, const struct peer_save *order);
 void saves_clear(struct saves *saves, struct step_id id, bool kept);
 
 /* Some that are older than the epoch: see snapshot_undecided. */

@@ -91,7 +91,7 @@ static void pass_older(struct saves *saves, const struct snapshot *durable)
 	saves->reporting++;
 	for (struct list *node = durable->link.prev; node != &saves->snapshots; node = node->prev)
 		if (snapshot_of(node)->state == SNAPSHOT_CAPTURED && saves_wants_commit(snapshot_of(node)) &&
-		    step_compare(snapshot_of(node)->id, saves->ordered) != 0)
+		    step_compare(snapshot_of(node)->id, saves->ordered.id) != 0)
 			snapshot_fail(snapshot_of(node), -ECANCELED, "superseded: step %lu is on storage",
 				      (unsigned long)durable->id.step);
 	saves->reporting--;
@@ -166,8 +166,8 @@ void saves_level(struct saves *saves, struct step_id id, enum level_shown level)
 void saves_fail(struct saves *saves, struct step_id id, int rc, const char *text)
 {
 	struct snapshot *s = saves_find(saves, id);
-	if (!step_compare(saves->ordered, id))
-		saves->ordered = (struct step_id){0};
+	if (!step_compare(saves->ordered.id, id))
+		saves->ordered.id = (struct step_id){0};
 	saves->reporting++;
 	if (s)
 		snapshot_fail(s, rc, "%s", text);
@@ -197,53 +197,53 @@ static bool never_comes(const struct saves *saves, struct step_id id)
 
 static void refuse_order(struct saves *saves, struct step_id id)
 {
-	if (!step_compare(saves->ordered, id))
-		saves->ordered = (struct step_id){0};
+	if (!step_compare(saves->ordered.id, id))
+		saves->ordered.id = (struct step_id){0};
 	seat_failed(saves->job, id, -ENODATA, "this node does not have it in memory");
 }
 
 /* What is being written already is prepared in its own time, and told so. True: nothing else is to be done. */
-static bool continues(struct saves *saves, struct snapshot *s, bool found)
+static bool continues(struct saves *saves, struct snapshot *s, const struct peer_save *order)
 {
 	struct commit *c = s ? s->commit : NULL;
 	if (!c || c->rc)
 		return false;
 	if (c->state == COMMIT_ASK)
-		commit_write(c, found);
+		commit_write(c, order->flag, order->part, order->parts);
 	else if (c->state >= COMMIT_PREPARED)
 		saves_prepared(saves, s); /* to an earlier life of the coordinator, which may have died before it could
 					     say what became of it */
 	return true;
 }
 
-void saves_write(struct saves *saves, struct step_id id, bool found)
+void saves_write(struct saves *saves, const struct peer_save *order)
 {
+	struct step_id id = order->id;
 	struct snapshot *s = saves_find(saves, id);
-	bool another = saves->ordered.epoch && step_compare(saves->ordered, id) != 0;
-	if (continues(saves, s, found))
+	bool another = saves->ordered.id.epoch && step_compare(saves->ordered.id, id) != 0;
+	if (continues(saves, s, order))
 		return;
 	/* A second order is of an earlier life of the coordinator: it must not take the place of the first. */
 	if (another || (s ? s->commit != NULL : never_comes(saves, id))) {
 		refuse_order(saves, id);
 		return;
 	}
-	saves->ordered = id;
-	saves->ordered_found = found;
+	saves->ordered = *order;
 	saves_pump(saves);
 }
 
 struct snapshot *saves_ordered(struct saves *saves)
 {
-	struct snapshot *s = saves->ordered.epoch ? saves_find(saves, saves->ordered) : NULL;
-	if (!s && saves->ordered.epoch && never_comes(saves, saves->ordered))
-		refuse_order(saves, saves->ordered);
+	struct snapshot *s = saves->ordered.id.epoch ? saves_find(saves, saves->ordered.id) : NULL;
+	if (!s && saves->ordered.id.epoch && never_comes(saves, saves->ordered.id))
+		refuse_order(saves, saves->ordered.id);
 	if (!s || saves->committing || (s->state != SNAPSHOT_COPIED && s->state != SNAPSHOT_CAPTURED && !s->rc))
 		return NULL;
 	if (s->rc || s->damaged || (s->storage_rc && !s->passed_over)) {
 		refuse_order(saves, s->id);
 		return NULL;
 	}
-	saves->ordered = (struct step_id){0};
+	saves->ordered.id = (struct step_id){0};
 	s->heir = !s->to_storage || s->passed_over;
 	s->to_storage = s->due = true;
 	s->storage_rc = 0;

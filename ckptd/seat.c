@@ -63,7 +63,26 @@ static void say_save(const struct job *job, enum peer_type type, struct step_id 
 void seat_attend(const struct job *job)
 {
 	say(job, &(struct peer_report){.type = PEER_ATTEND,
-				       .attend = {.world = job->world, .nranks = job->nlocal, .known = job->known}});
+				       .attend = {.world = job->world,
+						  .nranks = job->nlocal,
+						  .plan = job->reform.plan,
+						  .known = job->known}});
+	seat_shares(job);
+}
+
+void seat_shares(const struct job *job)
+{
+	const struct layout *layouts[WIRE_LOCAL_MAX];
+	const struct registration *regs[WIRE_LOCAL_MAX];
+	if (!job->spread)
+		return; /* all of it is here */
+	for (uint32_t r = 0; r < job->nlocal; r++) {
+		if (!job->ranks[r].mem)
+			return;
+		layouts[r] = &job->ranks[r].mem->layout;
+		regs[r] = &job->ranks[r].mem->table->reg;
+	}
+	say(job, &(struct peer_report){.type = PEER_SHARES, .shares = layout_shares(layouts, regs, job->nlocal)});
 }
 
 int seat_take(struct job *job, struct err *err)
@@ -85,7 +104,10 @@ void seats_up(struct daemon *daemon)
 {
 	list_for(node, &daemon->jobs) {
 		struct job *job = list_entry(node, struct job, link);
-		if (job->spread)
+		if (!job->spread)
+			continue;
+		reform_say(job);
+		if (job->nlocal)
 			seat_attend(job);
 	}
 }
@@ -206,6 +228,18 @@ void seat_forgot(const struct job *job, struct step_id id)
 	say_save(job, PEER_FORGOT, id, 0, "");
 }
 
+void seat_crew(const struct job *job, const struct peer_crew *crew)
+{
+	say(job, &(struct peer_report){.type = PEER_CREW, .crew = *crew});
+}
+
+void seat_settled(const struct job *job, uint32_t plan, int rc, const char *text)
+{
+	struct peer_report r = {.type = PEER_SETTLED, .settled = {.plan = plan, .rc = rc}};
+	snprintf(r.settled.text, sizeof(r.settled.text), "%s", text);
+	say(job, &r);
+}
+
 /* ---- epochs ---------------------------------------------------------------------------------------------------- */
 
 static void know(struct job *job, uint32_t epoch)
@@ -274,6 +308,18 @@ void seat_obey(struct daemon *daemon, const struct peer_order *order)
 	if (!job)
 		return; /* it has ended here: its coordinator is told so */
 	switch (order->type) {
+	case PEER_END:
+		reform_end(job);
+		return;
+	case PEER_SETTLE:
+		reform_settle(job, order->number);
+		return;
+	case PEER_PLAN:
+		reform_plan(job, &order->plan);
+		return;
+	case PEER_STOP:
+		job_stop(job);
+		return;
 	case PEER_ADOPT:
 		adopt(job, &order->word);
 		return;
@@ -287,6 +333,7 @@ void seat_obey(struct daemon *daemon, const struct peer_order *order)
 		return;
 	case PEER_TURN_AWAY:
 		member_turn_away(job, order->word.rc, order->word.text);
+		reform_refused(job, order->word.rc, order->word.text);
 		return;
 	case PEER_JOINED:
 		member_joined(job, &order->joined);
@@ -316,7 +363,7 @@ void seat_obey(struct daemon *daemon, const struct peer_order *order)
 		saves_pass(&job->saves, order->save.id, order->save.rc, order->save.text);
 		return;
 	case PEER_WRITE:
-		saves_write(&job->saves, order->save.id, order->save.flag);
+		saves_write(&job->saves, &order->save);
 		return;
 	case PEER_CLEAR:
 		saves_clear(&job->saves, order->save.id, order->save.flag);

@@ -36,6 +36,10 @@ void seat_passed(const struct job *job, struct step_id id, int rc, const char *t
 void seat_cleared(const struct job *job, struct step_id id);
 void seat_failed(const struct job *job, struct step_id id, int rc, const char *text);
 void seat_forgot(const struct job *job, struct step_id id);
+/* As soon as all arenas are there. */
+void seat_shares(const struct job *job);
+void seat_crew(const struct job *job, const struct peer_crew *crew);
+void seat_settled(const struct job *job, uint32_t plan, int rc, const char *text);
 
 /* An order of the coordinator. */
 void seat_obey(struct daemon *daemon, const struct peer_order *order);

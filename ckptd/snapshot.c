@@ -5,6 +5,7 @@
 #include "base/failpoint.h"
 #include "base/log.h"
 #include "daemon.h"
+#include "job.h"
 #include "pool.h"
 #include "saves.h"
 
@@ -293,15 +294,9 @@ void snapshot_captured(struct snapshot *s)
 
 /* ---- ends ---------------------------------------------------------------------------------------------------- */
 
-void snapshot_fail(struct snapshot *s, int rc, const char *fmt, ...)
+static void fail(struct snapshot *s, bool in_memory, int rc)
 {
-	if (s->rc || s->storage_rc)
-		return;
-	va_list ap;
-	va_start(ap, fmt);
-	vsnprintf(s->err.text, sizeof(s->err.text), fmt, ap);
-	va_end(ap);
-	if (s->state >= SNAPSHOT_CAPTURED) {
+	if (in_memory) {
 		s->storage_rc = rc;
 	} else {
 		s->rc = rc;
@@ -315,6 +310,26 @@ void snapshot_fail(struct snapshot *s, int rc, const char *fmt, ...)
 		saves_failed(s->saves, s, rc);
 	else
 		saves_passed(s->saves, s, rc);
+}
+
+void snapshot_fail(struct snapshot *s, int rc, const char *fmt, ...)
+{
+	if (s->rc || (s->storage_rc && s->state >= SNAPSHOT_CAPTURED))
+		return;
+	s->storage_rc = 0;
+	va_list ap;
+	va_start(ap, fmt);
+	vsnprintf(s->err.text, sizeof(s->err.text), fmt, ap);
+	va_end(ap);
+	fail(s, s->state >= SNAPSHOT_CAPTURED, rc);
+}
+
+void snapshot_fail_storage(struct snapshot *s, int rc, const char *text)
+{
+	if (s->rc || s->storage_rc)
+		return;
+	snprintf(s->err.text, sizeof(s->err.text), "%s", text);
+	fail(s, s->state >= SNAPSHOT_CAPTURED || (s->told && s->told == s->saves->job->epoch), rc);
 }
 
 bool snapshot_is_captured(const struct snapshot *s)

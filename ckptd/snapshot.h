@@ -92,6 +92,9 @@ bool snapshot_undecided(const struct snapshot *s);
 void snapshot_captured(struct snapshot *s);
 /* Ends it; a captured one keeps its memory and only fails towards storage. `gone`: see part_release. */
 void snapshot_fail(struct snapshot *s, int rc, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+/* Of what was being written. That its part is captured here was told before: whether it is so everywhere, and so stays in memory, is for the
+ * coordinator to say, which is told, and answers with another failure, or shows it as captured. */
+void snapshot_fail_storage(struct snapshot *s, int rc, const char *text);
 
 /* The only place where the state changes; an illegal transition ends the daemon, which restarts without losing the arenas. */
 void snapshot_set_state(struct snapshot *s, enum snapshot_state state);

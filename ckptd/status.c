@@ -2,10 +2,12 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "crew.h"
 #include "daemon.h"
 #include "health.h"
 #include "http.h"
 #include "job.h"
+#include "muster.h"
 #include "net.h"
 #include "plain_json.h"
 #include "recovery_json.h"
@@ -283,20 +285,47 @@ static json_t *cluster_json(const struct daemon *d)
 			 (json_int_t)n->fetched, "fetch_failed", (json_int_t)n->fetch_failed);
 }
 
+static json_t *crew_node_json(const struct daemon *d, const struct muster_view *v, uint32_t n)
+{
+	const struct crew_node *node = &v->crew->nodes[n];
+	return json_pack("{s:s, s:i, s:i, s:b, s:b}", "node", v->spread ? d->roster->nodes[n].name : d->config.node,
+			 "processes", (int)node->offers, "ranks", (int)node->has, "spare", node->spare, "leaving",
+			 node->leaving);
+}
+
+/* Of the jobs that are coordinated here and whose world may change. */
+static json_t *crews_json(const struct daemon *d)
+{
+	json_t *crews = json_array();
+	const struct muster *at = NULL;
+	struct muster_view v;
+	while (muster_next(d, &at, &v)) {
+		json_t *nodes = json_array();
+		for (uint32_t n = 0; n < v.crew->nnodes; n++)
+			if (v.crew->nodes[n].offers || v.crew->nodes[n].leaving)
+				json_array_append_new(nodes, crew_node_json(d, &v, n));
+		json_array_append_new(crews, json_pack("{s:s, s:i, s:i, s:i, s:i, s:b, s:o}", "job", v.job, "plan",
+						       (int)v.crew->number, "world", (int)v.crew->world, "want",
+						       (int)v.crew->want, "least", (int)v.crew->least, "changing",
+						       v.settling, "nodes", nodes));
+	}
+	return crews;
+}
+
 static json_t *daemon_json(struct daemon *d)
 {
 	uint64_t now = clock_now();
 	json_t *jobs = json_array();
 	list_for(node, &d->jobs)
 		json_array_append_new(jobs, job_json(list_entry(node, struct job, link), now));
-	return json_pack("{s:i, s:s, s:s, s:f, s:I, s:o, s:o, s:{s:I, s:I, s:I}, s:o, s:o, s:o, s:o, s:o}", "schema", 1,
-			 "node", d->config.node, "version", CKPT_VERSION, "uptime_s",
+	return json_pack("{s:i, s:s, s:s, s:f, s:I, s:o, s:o, s:{s:I, s:I, s:I}, s:o, s:o, s:o, s:o, s:o, s:o}",
+			 "schema", 1, "node", d->config.node, "version", CKPT_VERSION, "uptime_s",
 			 (double)(now - d->started_ns) / 1e9, "now_ns", (json_int_t)clock_wall(), "store",
 			 d->config.store ? plain_json_text(d->config.store) : json_null(), "http",
 			 d->http ? json_string(http_address(d->http)) : json_null(), "memory", "used",
 			 (json_int_t)d->memory_used, "copies", (json_int_t)d->replicas_used, "limit",
 			 (json_int_t)d->config.memory_limit, "disk", disk_json(d), "cluster", cluster_json(d), "health",
-			 health_of(d), "jobs", jobs, "config", config_json(d));
+			 health_of(d), "jobs", jobs, "crews", crews_json(d), "config", config_json(d));
 }
 
 int status_encode(struct daemon *daemon, struct wbuf *out)

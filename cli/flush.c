@@ -75,7 +75,7 @@ static int run(struct cli *cli)
 	uint64_t seconds = cli_number(cli, "timeout", TIMEOUT_S), began = clock_now();
 	if (seconds > TIMEOUT_MAX_S)
 		return cli_fail(cli, EXIT_USAGE, "--timeout %" PRIu64 ": at most %d", seconds, TIMEOUT_MAX_S);
-	int code = order_give(cli, COMMAND_FLUSH, 0, &answer);
+	int code = order_give(cli, &(struct wire_command){.kind = COMMAND_FLUSH}, &answer);
 	if (code)
 		return code;
 	cli_catch_interrupt();

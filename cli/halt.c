@@ -95,7 +95,7 @@ static int run(struct cli *cli)
 		return cli_fail(cli, EXIT_USAGE, "--wait %" PRIu64 ": at most %d", seconds, WAIT_MAX_S);
 	int code = choose(cli, &kind, &at_ns);
 	if (!code)
-		code = order_give(cli, kind, at_ns, &answer);
+		code = order_give(cli, &(struct wire_command){.kind = kind, .at_ns = at_ns}, &answer);
 	if (code)
 		return code;
 	if (!cli->json)

@@ -88,9 +88,11 @@ int launch_init(struct launch *launch, const struct launch_options *options, str
 	launch->err.fd = STDERR_FILENO;
 	launch->keeper.proc.pidfd = -1;
 	held_init(&launch->held);
-	launch->world = options->nodes * options->processes;
-	launch->nranks = options->processes;
+	launch->waits = options->least;
+	launch->world = launch->waits ? 0 : options->nodes * options->processes;
+	launch->nranks = launch->waits ? 0 : options->processes;
 	uplink_init(&launch->link, launch->keeper.socket, options->job, launch->world, launch->nranks);
+	launch->link.hello.spread = options->nodes > 1;
 	launch->ranks = calloc(WIRE_LOCAL_MAX, sizeof(*launch->ranks));
 	if (!launch->ranks)
 		return err_set(err, -ENOMEM, "out of memory");
@@ -163,7 +165,8 @@ static int timeout(const struct launch *launch)
 	next = min_u64(next, hang_next(launch));
 	next = min_u64(next, launch->stop_next_ns);
 	next = min_u64(next, faults_next(launch, now));
-	next = min_u64(next, recovery_next(&launch->recoveries));
+	if (launch->link.state == UPLINK_UP)
+		next = min_u64(next, recovery_next(&launch->recoveries));
 	if (launch->keeper.owned && !launch->keeper.proc.pid)
 		next = min_u64(next, launch->keeper.start_at);
 	return clock_ms_until(next);

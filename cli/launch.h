@@ -46,9 +46,10 @@ struct launch_rank {
 struct launch_options {
 	char **argv;          /* of the ranks, NULL-terminated */
 	uint32_t processes;   /* here */
-	uint32_t nodes, node; /* on which the job has as many each; which this one is */
+	uint32_t nodes, node; /* on which the job has as many each; which this one is, unless there is a plan */
 	const char *address;  /* at which others reach this node; NULL: as its daemon says */
-	uint32_t least;       /* ranks with which the job still goes on; 0: its world never changes */
+	uint32_t least; /* ranks with which the job still goes on; 0: its world never changes, and there is no plan */
+	bool spare;     /* this node waits until another one is lost */
 	const char *job;
 	uint64_t grace_ns;
 	uint64_t hang_ns; /* 0: hangs are not ended */
@@ -63,7 +64,10 @@ struct launch {
 	struct uplink link;
 	struct held_all held;
 	struct budget budget;      /* restarts of ranks */
-	uint32_t world;            /* of the job now */
+	uint32_t world;            /* of the job now; 0: not planned yet, or none of it is here */
+	uint32_t plan;             /* its number; 0: none yet */
+	bool waits;                /* for a plan that gives it ranks */
+	bool leaving;              /* its ranks are to go to other nodes first */
 	struct launch_rank *ranks; /* of it, those that are here: nranks of WIRE_LOCAL_MAX */
 	uint32_t nranks;
 	char address[64]; /* for the ranks, as a literal; "": they are all on this node */
@@ -133,6 +137,8 @@ void nodes_welcomed(struct launch *launch);
 bool world_retire(struct launch *launch, struct launch_rank *rank);
 /* To a daemon that has just been greeted, and when anything of it has changed. */
 void world_offer(struct launch *launch);
+/* The ranks are to go to other nodes, or the job to end where that cannot be; false: they cannot. */
+bool world_leave(struct launch *launch);
 /* Who is which rank from now on. */
 void world_plan(struct launch *launch, const struct wire_plan *m, uint64_t now);
 

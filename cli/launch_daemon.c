@@ -110,12 +110,12 @@ static void welcomed(struct launch *launch, uint64_t now)
 			uplink_spawned(&launch->link, launch->ranks[r].id, &launch->ranks[r].proc);
 	}
 	world_offer(launch);
-	if (launch->stop >= STOP_ASKED)
+	if (launch->stop >= STOP_ASKED && !launch->leaving)
 		uplink_stop(&launch->link);
 	struct recovery *r = recovery_current(&launch->recoveries);
 	if (r && r->daemon)
 		r->replaced_ns = r->back_ns = now;
-	if (!launch->started_ns && launch->stop == STOP_NONE)
+	if (!launch->started_ns && launch->stop == STOP_NONE && !launch->options.least)
 		start_ranks(launch, now);
 }
 
@@ -160,7 +160,7 @@ static void take_arena(struct launch *launch, struct frame *f)
 		rc = fd < 0 ? err_set(&err, fd, "HOLD without an arena") : held_take(&launch->held, &m, fd, &err);
 	if (rc)
 		launch_warn(launch, "%s", err.text);
-	else if (launch->stop == STOP_ASKED)
+	else if (launch->stop == STOP_ASKED && !launch->leaving)
 		uplink_stop(&launch->link); /* also for those that were made since */
 }
 

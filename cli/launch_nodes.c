@@ -40,7 +40,7 @@ int nodes_read(const struct cli *cli, uint32_t processes, struct launch_options 
 	if (!cli_text(cli, "nodes"))
 		return cli_text(cli, "node-rank") ? cli_fail(cli, EXIT_USAGE, "--node-rank is for --nodes") : EXIT_OK;
 	int code = read_number(cli, "nodes", "SLURM_NNODES", &o->nodes);
-	if (!code)
+	if (!code && !cli_number(cli, "min-ranks", 0) && !o->spare) /* else a plan tells */
 		code = read_number(cli, "node-rank", "SLURM_NODEID", &o->node);
 	if (code)
 		return code;

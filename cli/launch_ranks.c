@@ -312,7 +312,7 @@ bool ranks_over(const struct launch *launch)
 	for (uint32_t r = 0; r < launch->nranks; r++)
 		if (launch->ranks[r].stand != RANK_FINISHED)
 			return false;
-	return true;
+	return !launch->waits || launch->stop != STOP_NONE;
 }
 
 void ranks_signal(struct launch *launch, int sig)

@@ -46,10 +46,24 @@ void stop_begin(struct launch *launch, enum stop_stand stand, uint64_t now)
 		go(launch, stand, now + KILL_NS);
 }
 
+/* Of a job that can go on without this node. */
+static bool leave(struct launch *launch, int sig, uint64_t now)
+{
+	if (!launch->nranks || launch->leaving || !world_leave(launch))
+		return false;
+	launch_warn(launch, "SIG%s: the ranks go to other nodes, or the job ends, within %.0f s (SIGINT: at once)",
+		    sigabbrev_np(sig), (double)launch->options.grace_ns / 1e9);
+	launch->stop = STOP_ASKED;
+	launch->stop_next_ns = now + launch->options.grace_ns;
+	return true;
+}
+
 void stop_signalled(struct launch *launch, int sig, uint64_t now)
 {
 	if (launch->stop == STOP_NONE) {
 		launch->stop_signal = sig;
+		if (leave(launch, sig, now))
+			return;
 		/* Where no rank has an arena nobody can see the wish: they get the signal. */
 		bool heard = launch->held.count > 0;
 		launch_warn(launch,

@@ -15,26 +15,51 @@ static uint32_t processes(const struct launch *launch)
 void world_offer(struct launch *launch)
 {
 	const struct launch_options *o = &launch->options;
-	struct wire_offer m = {.want = o->processes, .least = o->least, .processes = processes(launch)};
+	struct wire_offer m = {.want = o->nodes * o->processes,
+			       .least = o->least,
+			       .processes = processes(launch),
+			       .spread = o->nodes > 1,
+			       .spare = o->spare,
+			       .leaving = launch->leaving,
+			       .plan = launch->plan};
 	if (!o->least)
 		return;
-	for (uint32_t r = 0; r < launch->nranks; r++)
-		if (launch->ranks[r].retired)
-			m.lost[m.nlost++] = launch->ranks[r].id;
+	for (uint32_t r = 0; r < launch->nranks && launch->plan; r++)
+		if (!launch->ranks[r].retired)
+			m.ranks[m.n++] = launch->ranks[r].id;
 	uplink_offer(&launch->link, &m);
+}
+
+/* On several nodes those that are left are counted by others. */
+static bool may_retire(const struct launch *launch)
+{
+	const struct launch_options *o = &launch->options;
+	uint32_t left = processes(launch) - 1;
+	if (!o->least || launch->stop != STOP_NONE)
+		return false;
+	return o->nodes > 1 ? left > 0 : left >= o->least;
 }
 
 bool world_retire(struct launch *launch, struct launch_rank *rank)
 {
-	const struct launch_options *o = &launch->options;
-	if (!o->least || launch->stop != STOP_NONE || processes(launch) - 1 < o->least)
+	if (!may_retire(launch))
 		return false;
 	char text[80];
 	launch->retired++;
 	rank->retired = true;
 	ranks_finish(rank);
-	launch_warn(launch, "rank %u %s and is not started again: the job goes on with %u ranks", rank->id,
-		    proc_status_text(text, sizeof(text), rank->status), processes(launch));
+	launch_warn(launch, "rank %u %s and is not started again: %s with %u ranks", rank->id,
+		    proc_status_text(text, sizeof(text), rank->status),
+		    launch->options.nodes > 1 ? "this node goes on" : "the job goes on", processes(launch));
+	world_offer(launch);
+	return true;
+}
+
+bool world_leave(struct launch *launch)
+{
+	if (!launch->options.least || launch->options.nodes == 1 || launch->link.state != UPLINK_UP)
+		return false;
+	launch->leaving = true;
 	world_offer(launch);
 	return true;
 }
@@ -78,21 +103,75 @@ static void take_places(struct launch *launch, const struct wire_plan *m, struct
 			let_go(&launch->ranks[r]);
 }
 
-void world_plan(struct launch *launch, const struct wire_plan *m, uint64_t now)
+/* Every process is who it was. */
+static bool changes_nothing(const struct launch *launch, const struct wire_plan *m)
 {
-	struct launch_rank *ranks = calloc(WIRE_LOCAL_MAX, sizeof(*ranks));
-	if (!ranks) {
-		launch_give_up(launch, EXIT_FAILED, "out of memory");
-		return;
-	}
+	if (m->world != launch->world || m->n != launch->nranks)
+		return false;
+	for (uint32_t i = 0; i < m->n; i++)
+		if (m->was[i] != m->ranks[i] || !ranks_find(launch, m->ranks[i]))
+			return false;
+	return true;
+}
+
+/* 0: the job has ended, or goes on without this node. */
+static void have_none(struct launch *launch, uint32_t world)
+{
+	launch->waits = world && !launch->leaving;
+	if (!world)
+		launch_say(launch, "the job has ended");
+	else if (launch->waits)
+		launch_say(launch, "the job goes on with %u ranks, none of them here: this node waits", world);
+	else
+		launch_say(launch, "the job goes on with %u ranks on other nodes", world);
+}
+
+static void have_some(struct launch *launch, const struct wire_plan *m, uint64_t now)
+{
+	launch->waits = false;
+	if (launch->started_ns)
+		launch_say(launch, "the job goes on with %u ranks, %u of them here", m->world, m->n);
+	else
+		launch_say(launch, "job %s: %u ranks, %u of them here, daemon at %s", launch->options.job, m->world,
+			   m->n, launch->keeper.socket);
+	if (!launch->started_ns)
+		launch->started_ns = launch->epoch_ns = now;
+}
+
+static void change(struct launch *launch, const struct wire_plan *m, struct launch_rank *ranks, uint64_t now)
+{
 	take_places(launch, m, ranks, now);
 	for (uint32_t i = 0; i < m->n; i++)
 		rename_rank(launch, &ranks[i], m->ranks[i]);
 	free(launch->ranks);
 	launch->ranks = ranks;
 	launch->nranks = m->n;
-	launch->world = launch->link.hello.world = m->world;
+	launch->world = launch->link.hello.world = m->n ? m->world : 0;
 	launch->link.hello.local_world = m->n;
 	held_free(&launch->held); /* of the world that was */
-	launch_say(launch, "the job goes on with %u ranks, %u of them here", m->world, m->n);
+	held_init(&launch->held);
+	if (m->n)
+		have_some(launch, m, now);
+	else
+		have_none(launch, m->world);
+}
+
+void world_plan(struct launch *launch, const struct wire_plan *m, uint64_t now)
+{
+	bool over = !m->number && launch->nranks; /* ranks that are at work end by themselves */
+	if (over || (m->number && m->number < launch->plan))
+		return;
+	launch->plan = m->number;
+	if (m->number && changes_nothing(launch, m)) {
+		world_offer(launch);
+		return;
+	}
+	struct launch_rank *ranks = calloc(WIRE_LOCAL_MAX, sizeof(*ranks));
+	if (!ranks) {
+		launch_give_up(launch, EXIT_FAILED, "out of memory");
+		return;
+	}
+	change(launch, m, ranks, now);
+	if (m->number)
+		world_offer(launch);
 }

@@ -11,9 +11,9 @@
 
 enum { ANSWER_MS = 5000, PAUSE_MS = 50 };
 
-int order_give(const struct cli *cli, enum wire_command_kind kind, uint64_t at_ns, struct wire_answer *answer)
+int order_give(const struct cli *cli, const struct wire_command *what, struct wire_answer *answer)
 {
-	struct wire_command command = {.kind = kind, .at_ns = at_ns};
+	struct wire_command command = *what;
 	struct err err = {""};
 	char path[CONTACT_PATH_MAX];
 	bool refused;

@@ -10,7 +10,7 @@
 		CONTACT_SOCKET_OPTION, CONTACT_USER_OPTION
 
 /* Gives the order to the daemon of --socket, for the job of --job. EXIT_NO_DAEMON, EXIT_FAILED with the daemon's reason. */
-int order_give(const struct cli *cli, enum wire_command_kind kind, uint64_t at_ns, struct wire_answer *answer);
+int order_give(const struct cli *cli, const struct wire_command *what, struct wire_answer *answer);
 
 /* The document of the daemon; owned by the caller. NULL: it does not answer (not said). */
 json_t *order_look(const struct cli *cli);

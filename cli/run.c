@@ -43,26 +43,35 @@ static int read_job(const struct cli *cli, const char **job)
 	return name_check("job", *job, NAME_JOB_MAX, &err) ? cli_fail(cli, EXIT_USAGE, "%s", err.text) : EXIT_OK;
 }
 
+static int read_least(const struct cli *cli, uint64_t least, struct launch_options *o)
+{
+	uint32_t want = o->nodes * o->processes;
+	if (o->spare && o->nodes == 1)
+		return cli_fail(cli, EXIT_USAGE, "--spare is for --nodes");
+	if (least > want)
+		return cli_fail(cli, EXIT_USAGE, "--min-ranks %llu: at most all of them, %u", (unsigned long long)least,
+				want);
+	o->least = least || !o->spare ? (uint32_t)least : want;
+	return EXIT_OK;
+}
+
 static int read_options(const struct cli *cli, struct launch_options *o, struct budget *budget)
 {
 	uint64_t ranks = cli_number(cli, "ranks", 1), least = cli_number(cli, "min-ranks", 0);
 	if (!ranks || ranks > WIRE_LOCAL_MAX)
 		return cli_fail(cli, EXIT_USAGE, "--ranks %llu: 1 to %d", (unsigned long long)ranks, WIRE_LOCAL_MAX);
-	if (least > ranks)
-		return cli_fail(cli, EXIT_USAGE, "--min-ranks %llu: at most --ranks, %llu", (unsigned long long)least,
-				(unsigned long long)ranks);
 	*o = (struct launch_options){.argv = cli->args, /* calloc'ed with room for the NULL */
 				     .processes = (uint32_t)ranks,
 				     .address = cli_text(cli, "address"),
-				     .least = (uint32_t)least,
+				     .spare = cli_flag(cli, "spare"),
 				     .prefix = !cli_flag(cli, "no-prefix"),
 				     .quiet = cli->quiet,
 				     .json = cli->json};
 	int code = read_job(cli, &o->job);
 	if (!code)
 		code = nodes_read(cli, (uint32_t)ranks, o);
-	if (!code && least && o->nodes > 1)
-		code = cli_fail(cli, EXIT_USAGE, "--min-ranks is for a job on one node");
+	if (!code)
+		code = read_least(cli, least, o);
 	if (!code)
 		code = seconds_of(cli, "grace", GRACE_DEFAULT_S, &o->grace_ns);
 	if (!code)
@@ -237,7 +246,8 @@ static const struct option_spec options[] = {
 	{"node-rank", OPTION_TEXT, "K", "which of the N nodes this one is, from 0 (else SLURM_NODEID)"},
 	{"address", OPTION_TEXT, "HOST", "where other nodes reach the ranks of this one (else as its daemon says)"},
 	{"min-ranks", OPTION_NUMBER, "M",
-	 "go on with fewer ranks, at least M, when one is not replaced any more (default: all are needed)"},
+	 "go on with fewer ranks, at least M, when a rank or a node is not replaced (default: all are needed)"},
+	{"spare", OPTION_FLAG, NULL, "this node is one more, and waits until another one is lost (with --nodes)"},
 	{"job", OPTION_TEXT, "NAME", "the job's name in the store (else CKPT_JOB, else \"default\")"},
 	{"store", OPTION_TEXT, "DIR",
 	 "repository of the daemon that is started (else CKPT_STORE, CKPT_REPO; none: memory only)"},

@@ -43,6 +43,7 @@ static int send_hello(int sock, const struct settings *settings, uint32_t epoch,
 				   .rank = settings->rank,
 				   .world = settings->world,
 				   .local_world = settings->local_world,
+				   .spread = settings->spread,
 				   .epoch = epoch,
 				   .slots = settings->slots};
 	memcpy(hello.job, settings->job, sizeof(hello.job));

@@ -416,6 +416,7 @@ int service_start(ckpt *s, uint64_t deadline, struct err *err)
 	int rc = link_open_patiently(&s->settings, deadline, &service->sock, &service->welcome, err);
 	if (rc)
 		return rc;
+	s->settings.spread = service->welcome.spread;
 	service->news.epoch = service->welcome.epoch;
 	service->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (service->wake < 0)

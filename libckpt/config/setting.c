@@ -149,6 +149,9 @@ const struct setting settings[] = {
 	{"hang-timeout", JOB(hang_timeout_ms), .type = SETTING_DURATION, .flag = "hang-timeout",
 	 .env = "CKPT_HANG_TIMEOUT", .value = "TIME", .fallback = "1m", .max = TIME_MAX,
 	 .help = "a rank without heartbeat for so long is reported; 0: never"},
+	{"node-wait", JOB(node_wait_ms), .type = SETTING_DURATION, .flag = "node-wait", .env = "CKPT_NODE_WAIT",
+	 .value = "TIME", .fallback = "10s", .max = TIME_MAX,
+	 .help = "how long a job whose world may change waits for a node that is missing"},
 	{"linger", JOB(linger_ms), .type = SETTING_DURATION, .flag = "linger", .env = "CKPT_LINGER", .value = "TIME",
 	 .fallback = "10m", .max = TIME_MAX, .help = "how long the arenas of a job without processes are kept"},
 

@@ -1,6 +1,8 @@
 #include "format/layout_plan.h"
 
+#include "base/bytes.h"
 #include "base/cleanup.h"
+#include "format/digest.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -37,6 +39,38 @@ bool layout_equal(const struct layout *a, const struct layout *b)
 	for (uint32_t i = 0; equal && i < a->npieces; i++)
 		equal = piece_equal(&a->pieces[i], &b->pieces[i]);
 	return equal;
+}
+
+/* ---- shares ------------------------------------------------------------------------------------------------------ */
+
+static void put_shared(struct wbuf *text, const struct layout *layout, const struct registration *reg, uint32_t file)
+{
+	const struct layout_file *f = &layout->files[file];
+	wbuf_str(text, f->group);
+	for (uint32_t i = 0; i < f->npieces; i++) {
+		const struct layout_piece *p = &layout->pieces[f->first_piece + i];
+		const struct entry *e = &reg->entries[p->entry];
+		wbuf_str(text, e->name);
+		wbuf_u8(text, (uint8_t)e->dtype);
+		region_put(text, &e->shape, &p->region);
+	}
+}
+
+uint64_t layout_shares(const struct layout *const *layouts, const struct registration *const *regs, uint32_t n)
+{
+	uint64_t sum = 1;
+	for (uint32_t i = 0; i < n; i++) {
+		for (uint32_t f = 0; f < layouts[i]->nfiles; f++) {
+			AUTO_WBUF struct wbuf text = {0};
+			if (!layouts[i]->files[f].shared)
+				continue;
+			wbuf_u64(&text, sum);
+			put_shared(&text, layouts[i], regs[i], f);
+			if (!wbuf_finish(&text))
+				sum = digest_bytes(text.data, text.len).low | 1;
+		}
+	}
+	return sum;
 }
 
 static void plan_free(struct plan *plan)

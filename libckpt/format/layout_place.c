@@ -7,11 +7,18 @@
 
 #define LAYOUT_BYTES_MAX (1ull << 62)
 
+bool plan_replicated(const struct entry *e)
+{
+	return e->kind == ENTRY_JOB_BLOB || e->replica[0];
+}
+
 int plan_order(const struct plan_choice *a, const struct plan_choice *b)
 {
 	int order = strcmp(a->entry->group, b->entry->group);
 	if (order)
 		return order;
+	if (plan_replicated(a->entry) != plan_replicated(b->entry))
+		return plan_replicated(a->entry) ? 1 : -1;
 	unsigned a_size = dtype_size(a->entry->dtype), b_size = dtype_size(b->entry->dtype);
 	if (a_size != b_size)
 		return a_size > b_size ? -1 : 1;
@@ -34,8 +41,11 @@ static uint64_t bytes_of(const struct entry *e, const struct region *r)
 static int derive_file(struct layout *layout, const struct registration *reg, struct layout_file *f)
 {
 	f->data_size = 0;
+	f->shared = f->npieces && plan_replicated(&reg->entries[layout->pieces[f->first_piece].entry]);
 	for (uint32_t i = 0; i < f->npieces; i++) {
 		struct layout_piece *p = &layout->pieces[f->first_piece + i];
+		if (plan_replicated(&reg->entries[p->entry]) != f->shared)
+			return -EINVAL;
 		p->file = (uint32_t)(f - layout->files);
 		p->bytes = bytes_of(&reg->entries[p->entry], &p->region);
 		p->at = f->data_size;
@@ -78,7 +88,7 @@ struct filling {
 /* A group's file takes pieces while they fit. */
 static bool fits(const struct filling *f, const struct entry *e, uint64_t bytes, uint64_t header, uint64_t file_max)
 {
-	if (!f->file || strcmp(f->file->group, e->group))
+	if (!f->file || strcmp(f->file->group, e->group) || f->file->shared != plan_replicated(e))
 		return false;
 	if (header > SAFETENSORS_HEADER_MAX - SAFETENSORS_FRAME_MAX - f->header)
 		return false;
@@ -94,6 +104,7 @@ static int next_file(struct layout *layout, struct filling *f, const struct entr
 	*f = (struct filling){.file = &layout->files[layout->nfiles++]};
 	memcpy(f->file->group, e->group, sizeof(f->file->group));
 	f->file->part = part;
+	f->file->shared = plan_replicated(e);
 	return 0;
 }
 

@@ -55,6 +55,8 @@ int plan_units(struct plan *plan, bool job_complete, struct err *err);
 int plan_split(struct plan *plan);
 /* layout_place.c: makes the layout out of the choices of rank `reg`, which it sorts. */
 int plan_place(struct plan *plan, uint32_t reg, uint64_t file_max, struct layout *layout, struct err *err);
+/* Other ranks have the same. */
+bool plan_replicated(const struct entry *e);
 /* The order of pieces in a slot, strict for different pieces of a registration. <0, 0, >0. */
 int plan_order(const struct plan_choice *a, const struct plan_choice *b);
 /* Derives offsets, sizes and leaves of a layout whose files have group, part and npieces, and whose pieces have entry and

@@ -26,6 +26,9 @@ static const char *const names[PEER_ORDER_END] = {
 	[PEER_CLEARED] = "CLEARED",
 	[PEER_FAILED] = "FAILED",
 	[PEER_FORGOT] = "FORGOT",
+	[PEER_SHARES] = "SHARES",
+	[PEER_CREW] = "CREW",
+	[PEER_SETTLED] = "SETTLED",
 	[PEER_ADOPT] = "ADOPT",
 	[PEER_RAISE] = "RAISE",
 	[PEER_TELL] = "TELL",
@@ -42,6 +45,9 @@ static const char *const names[PEER_ORDER_END] = {
 	[PEER_PASS] = "PASS",
 	[PEER_WRITE] = "WRITE",
 	[PEER_CLEAR] = "CLEAR",
+	[PEER_SETTLE] = "SETTLE",
+	[PEER_PLAN] = "PLAN",
+	[PEER_STOP] = "STOP",
 };
 
 const char *peer_coord_name(uint16_t type)
@@ -147,32 +153,6 @@ static int check_part(const struct peer_part *m, struct err *err)
 	return m->files > MANIFEST_FILES_MAX ? peer_bad(PEER_PREPARED, err, "files", m->files) : 0;
 }
 
-static void put_save(struct wbuf *out, const struct peer_save *m)
-{
-	put_id(out, m->id);
-	wbuf_u8(out, (uint8_t)m->level);
-	wbuf_u8(out, m->flag);
-	wbuf_u32(out, (uint32_t)m->rc);
-	wbuf_str(out, m->text);
-}
-
-static void get_save(struct rbuf *r, struct peer_save *m)
-{
-	m->id = get_id(r);
-	m->level = rbuf_u8(r);
-	m->flag = get_bool(r);
-	m->rc = (int32_t)rbuf_u32(r);
-	get_text(r, m->text, sizeof(m->text));
-}
-
-static int check_save(uint16_t type, const struct peer_save *m, struct err *err)
-{
-	int rc = peer_check_id(type, m->id, false, err);
-	if (!rc && m->level > LEVEL_VERIFIED)
-		rc = peer_bad(type, err, "level", m->level);
-	return rc ? rc : peer_check_rc(type, m->rc, err);
-}
-
 /* ---- reports ----------------------------------------------------------------------------------------------------- */
 
 int peer_report_encode(const struct peer_report *m, struct wbuf *out)
@@ -183,6 +163,7 @@ int peer_report_encode(const struct peer_report *m, struct wbuf *out)
 	case PEER_ATTEND:
 		wbuf_u32(out, m->attend.world);
 		wbuf_u32(out, m->attend.nranks);
+		wbuf_u32(out, m->attend.plan);
 		wbuf_u32(out, m->attend.known);
 		break;
 	case PEER_WANT:
@@ -198,12 +179,23 @@ int peer_report_encode(const struct peer_report *m, struct wbuf *out)
 	case PEER_RESTORING:
 		wbuf_u64(out, m->step);
 		break;
+	case PEER_SHARES:
+		wbuf_u64(out, m->shares);
+		break;
 	case PEER_FOUND:
 		peer_found_put(out, &m->found);
 		break;
 	case PEER_PREPARED:
 		put_id(out, m->prepared.id);
 		put_part(out, &m->prepared.part);
+		break;
+	case PEER_CREW:
+		peer_crew_put(out, &m->crew);
+		break;
+	case PEER_SETTLED:
+		wbuf_u32(out, m->settled.plan);
+		wbuf_u32(out, (uint32_t)m->settled.rc);
+		wbuf_str(out, m->settled.text);
 		break;
 	case PEER_FETCHED:
 	case PEER_COPIED:
@@ -214,7 +206,7 @@ int peer_report_encode(const struct peer_report *m, struct wbuf *out)
 	case PEER_CLEARED:
 	case PEER_FAILED:
 	case PEER_FORGOT:
-		put_save(out, &m->save);
+		peer_save_put(out, &m->save);
 		break;
 	default: /* LEAVE, NOT_JOINING, NOT_RESTORING: no more than this */
 		break;
@@ -228,6 +220,7 @@ static void get_report(struct rbuf *r, struct peer_report *m)
 	case PEER_ATTEND:
 		m->attend.world = rbuf_u32(r);
 		m->attend.nranks = rbuf_u32(r);
+		m->attend.plan = rbuf_u32(r);
 		m->attend.known = rbuf_u32(r);
 		return;
 	case PEER_WANT:
@@ -243,12 +236,23 @@ static void get_report(struct rbuf *r, struct peer_report *m)
 	case PEER_RESTORING:
 		m->step = rbuf_u64(r);
 		return;
+	case PEER_SHARES:
+		m->shares = rbuf_u64(r);
+		return;
 	case PEER_FOUND:
 		peer_found_get(r, &m->found);
 		return;
 	case PEER_PREPARED:
 		m->prepared.id = get_id(r);
 		get_part(r, &m->prepared.part);
+		return;
+	case PEER_CREW:
+		peer_crew_get(r, &m->crew);
+		return;
+	case PEER_SETTLED:
+		m->settled.plan = rbuf_u32(r);
+		m->settled.rc = (int32_t)rbuf_u32(r);
+		get_text(r, m->settled.text, sizeof(m->settled.text));
 		return;
 	case PEER_FETCHED:
 	case PEER_COPIED:
@@ -259,7 +263,7 @@ static void get_report(struct rbuf *r, struct peer_report *m)
 	case PEER_CLEARED:
 	case PEER_FAILED:
 	case PEER_FORGOT:
-		get_save(r, &m->save);
+		peer_save_get(r, &m->save);
 		return;
 	default:
 		return;
@@ -287,11 +291,17 @@ static int check_report(const struct peer_report *m, struct err *err)
 		return m->rank.rank >= RANK_MAX ? peer_bad(m->type, err, "rank", m->rank.rank) : 0;
 	case PEER_RESTORING:
 		return check_step(m->type, m->step, err);
+	case PEER_SHARES:
+		return m->shares ? 0 : peer_bad(m->type, err, "shares", 0);
 	case PEER_FOUND:
 		return peer_found_check(&m->found, err);
 	case PEER_PREPARED:
 		rc = peer_check_id(m->type, m->prepared.id, false, err);
 		return rc ? rc : check_part(&m->prepared.part, err);
+	case PEER_CREW:
+		return peer_crew_check(&m->crew, err);
+	case PEER_SETTLED:
+		return peer_check_rc(m->type, m->settled.rc, err);
 	case PEER_FETCHED:
 	case PEER_COPIED:
 	case PEER_REACHED:
@@ -301,7 +311,7 @@ static int check_report(const struct peer_report *m, struct err *err)
 	case PEER_CLEARED:
 	case PEER_FAILED:
 	case PEER_FORGOT:
-		return check_save(m->type, &m->save, err);
+		return peer_save_check(m->type, &m->save, err);
 	default:
 		return 0;
 	}
@@ -348,7 +358,13 @@ int peer_order_encode(const struct peer_order *m, struct wbuf *out)
 	case PEER_PASS:
 	case PEER_WRITE:
 	case PEER_CLEAR:
-		put_save(out, &m->save);
+		peer_save_put(out, &m->save);
+		break;
+	case PEER_SETTLE:
+		wbuf_u32(out, m->number);
+		break;
+	case PEER_PLAN:
+		wire_plan_put(out, &m->plan);
 		break;
 	default:
 		wbuf_u32(out, m->word.epoch);
@@ -384,7 +400,13 @@ static void get_order(struct rbuf *r, struct peer_order *m)
 	case PEER_PASS:
 	case PEER_WRITE:
 	case PEER_CLEAR:
-		get_save(r, &m->save);
+		peer_save_get(r, &m->save);
+		return;
+	case PEER_SETTLE:
+		m->number = rbuf_u32(r);
+		return;
+	case PEER_PLAN:
+		wire_plan_get(r, &m->plan);
 		return;
 	default:
 		m->word.epoch = rbuf_u32(r);
@@ -422,7 +444,13 @@ static int check_order(const struct peer_order *m, struct err *err)
 	case PEER_PASS:
 	case PEER_WRITE:
 	case PEER_CLEAR:
-		return check_save(m->type, &m->save, err);
+		return peer_save_check(m->type, &m->save, err);
+	case PEER_SETTLE:
+		return 0;
+	case PEER_PLAN:
+		return m->plan.number && wire_plan_is_sound(&m->plan)
+			       ? 0
+			       : peer_bad(m->type, err, "ranks that cannot be, of", m->plan.world);
 	default:
 		return check_word(m->type, &m->word, err);
 	}

@@ -19,7 +19,25 @@ enum {
 /* A node takes part in a job. */
 struct peer_attend {
 	uint32_t world, nranks;
+	uint32_t plan;  /* that gave them (ckptd/crew.h); 0: none did */
 	uint32_t known; /* the last epoch that somebody on the node has heard of; 0: none */
+};
+
+/* What a node has for a job whose world may change; the whole of it each time. */
+struct peer_crew {
+	uint32_t want, least; /* ranks of the job */
+	uint32_t processes;   /* that can take part; 0: its launcher has gone */
+	bool spare, leaving;
+	uint32_t plan, world; /* the last that it was given; 0: none */
+	uint32_t n;
+	uint32_t ranks[WIRE_LOCAL_MAX]; /* of that plan: those that it keeps alive */
+};
+
+/* What was newest in memory is on storage, or why not, and nothing is under way. */
+struct peer_settled {
+	uint32_t plan; /* the one after which */
+	int32_t rc;
+	char text[WIRE_TEXT_MAX];
 };
 
 /* All ranks of a node wait to enter, with their addresses (n × WIRE_ADDRESS_MAX). */
@@ -74,8 +92,9 @@ struct peer_save {
 	struct step_id id;
 	uint32_t
 		level; /* REACHED, LEVEL: enum level_shown; FETCHED: enum wire_source, the lowest rung that a part came from */
-	bool flag;                /* WRITE: a checkpoint is there already; CLEAR: what was written is kept */
-	int32_t rc;               /* FETCHED, FAILED, FAIL: 0 or -errno */
+	bool flag;            /* WRITE: a checkpoint is there already; CLEAR: what was written is kept */
+	uint32_t part, parts; /* WRITE: of what several nodes hold alike this one writes the part-th of so many parts */
+	int32_t rc;           /* FETCHED, FAILED, FAIL: 0 or -errno */
 	char text[WIRE_TEXT_MAX]; /* why; FETCHED without an error: what was passed over */
 };
 
@@ -88,17 +107,20 @@ struct peer_report {
 		struct peer_attend attend;
 		struct peer_joining joining;
 		struct peer_rank rank;
-		uint64_t step; /* RESTORING; UINT64_MAX: the newest */
+		uint64_t step;   /* RESTORING; UINT64_MAX: the newest */
+		uint64_t shares; /* SHARES: layout_shares() of its ranks */
 		struct peer_found found;
 		struct peer_save save;
 		struct {
 			struct step_id id;
 			struct peer_part part;
 		} prepared;
+		struct peer_crew crew;
+		struct peer_settled settled;
 	};
 };
 
-/* ADOPT, RAISE, TELL, TURN_AWAY, END. */
+/* ADOPT, RAISE, TELL, TURN_AWAY, END, STOP. */
 struct peer_word {
 	uint32_t epoch, rank;
 	bool resumed;
@@ -121,6 +143,8 @@ struct peer_order {
 			char text[WIRE_TEXT_MAX], why[WIRE_TEXT_MAX];
 		} refuse;
 		struct peer_save save;
+		uint32_t number; /* SETTLE: of the plan that will be left */
+		struct wire_plan plan;
 	};
 };
 

@@ -93,3 +93,83 @@ int peer_choice_check(uint16_t type, const struct peer_choice *m, struct err *er
 		return peer_bad(type, err, "source", m->source);
 	return peer_check_id(type, m->id, false, err);
 }
+
+/* ---- save ---------------------------------------------------------------------------------------------------------- */
+
+void peer_save_put(struct wbuf *out, const struct peer_save *m)
+{
+	put_id(out, m->id);
+	wbuf_u8(out, (uint8_t)m->level);
+	wbuf_u8(out, m->flag);
+	wbuf_u32(out, m->part);
+	wbuf_u32(out, m->parts);
+	wbuf_u32(out, (uint32_t)m->rc);
+	wbuf_str(out, m->text);
+}
+
+void peer_save_get(struct rbuf *r, struct peer_save *m)
+{
+	m->id = get_id(r);
+	m->level = rbuf_u8(r);
+	m->flag = get_bool(r);
+	m->part = rbuf_u32(r);
+	m->parts = rbuf_u32(r);
+	m->rc = (int32_t)rbuf_u32(r);
+	get_text(r, m->text, sizeof(m->text));
+}
+
+int peer_save_check(uint16_t type, const struct peer_save *m, struct err *err)
+{
+	int rc = peer_check_id(type, m->id, false, err);
+	if (!rc && type == PEER_WRITE && m->part >= m->parts)
+		rc = peer_bad(type, err, "part", m->part);
+	if (!rc && m->level > LEVEL_VERIFIED)
+		rc = peer_bad(type, err, "level", m->level);
+	return rc ? rc : peer_check_rc(type, m->rc, err);
+}
+
+/* ---- crew -------------------------------------------------------------------------------------------------------- */
+
+void peer_crew_put(struct wbuf *out, const struct peer_crew *m)
+{
+	wbuf_u32(out, m->want);
+	wbuf_u32(out, m->least);
+	wbuf_u32(out, m->processes);
+	wbuf_u8(out, m->spare);
+	wbuf_u8(out, m->leaving);
+	wbuf_u32(out, m->plan);
+	wbuf_u32(out, m->world);
+	wbuf_u32(out, m->n);
+	for (uint32_t i = 0; i < m->n; i++)
+		wbuf_u32(out, m->ranks[i]);
+}
+
+void peer_crew_get(struct rbuf *r, struct peer_crew *m)
+{
+	m->want = rbuf_u32(r);
+	m->least = rbuf_u32(r);
+	m->processes = rbuf_u32(r);
+	m->spare = get_bool(r);
+	m->leaving = get_bool(r);
+	m->plan = rbuf_u32(r);
+	m->world = rbuf_u32(r);
+	m->n = rbuf_u32(r);
+	if (m->n > WIRE_LOCAL_MAX)
+		r->failed = true;
+	for (uint32_t i = 0; !r->failed && i < m->n; i++)
+		m->ranks[i] = rbuf_u32(r);
+}
+
+int peer_crew_check(const struct peer_crew *m, struct err *err)
+{
+	if (!m->least || m->least > m->want || m->want > RANK_MAX)
+		return peer_bad(PEER_CREW, err, "ranks of the job", m->want);
+	if (m->processes > WIRE_LOCAL_MAX || m->n > m->processes)
+		return peer_bad(PEER_CREW, err, "processes", m->processes);
+	if (m->world > m->want || (m->n && !m->plan))
+		return peer_bad(PEER_CREW, err, "world", m->world);
+	for (uint32_t i = 0; i < m->n; i++)
+		if (m->ranks[i] >= m->world)
+			return peer_bad(PEER_CREW, err, "rank", m->ranks[i]);
+	return 0;
+}

@@ -20,5 +20,11 @@ int peer_bring_check(const struct peer_bring *m, struct err *err);
 void peer_choice_put(struct wbuf *out, const struct peer_choice *m);
 void peer_choice_get(struct rbuf *r, struct peer_choice *m);
 int peer_choice_check(uint16_t type, const struct peer_choice *m, struct err *err);
+void peer_save_put(struct wbuf *out, const struct peer_save *m);
+void peer_save_get(struct rbuf *r, struct peer_save *m);
+int peer_save_check(uint16_t type, const struct peer_save *m, struct err *err);
+void peer_crew_put(struct wbuf *out, const struct peer_crew *m);
+void peer_crew_get(struct rbuf *r, struct peer_crew *m);
+int peer_crew_check(const struct peer_crew *m, struct err *err);
 
 #endif

@@ -54,6 +54,7 @@ int wire_hello_encode(const struct wire_hello *m, struct wbuf *out)
 	wbuf_u32(out, m->rank);
 	wbuf_u32(out, m->world);
 	wbuf_u32(out, m->local_world);
+	wbuf_u8(out, m->spread);
 	wbuf_u32(out, m->epoch);
 	wbuf_u32(out, m->slots);
 	return wbuf_finish(out);
@@ -61,7 +62,7 @@ int wire_hello_encode(const struct wire_hello *m, struct wbuf *out)
 
 static int check_hello_ranks(const struct wire_hello *m, struct err *err)
 {
-	if (m->world > RANK_MAX || (m->role != ROLE_OBSERVER && !m->world))
+	if (m->world > RANK_MAX || (m->role == ROLE_RANK && !m->world))
 		return bad(WIRE_HELLO, err, "world", m->world);
 	if (m->role == ROLE_RANK ? m->rank >= m->world : m->rank != 0)
 		return bad(WIRE_HELLO, err, "rank", m->rank);
@@ -89,6 +90,7 @@ int wire_hello_decode(const void *body, size_t len, struct wire_hello *m, struct
 	m->rank = rbuf_u32(&r);
 	m->world = rbuf_u32(&r);
 	m->local_world = rbuf_u32(&r);
+	m->spread = get_bool(&r);
 	m->epoch = rbuf_u32(&r);
 	m->slots = rbuf_u32(&r);
 	int rc = finish(&r, WIRE_HELLO, err);
@@ -110,6 +112,7 @@ int wire_welcome_encode(const struct wire_welcome *m, struct wbuf *out)
 	wbuf_str(out, m->version);
 	wbuf_u8(out, m->storage);
 	wbuf_u8(out, m->peers);
+	wbuf_u8(out, m->spread);
 	wbuf_str(out, m->host);
 	return wbuf_finish(out);
 }
@@ -127,6 +130,7 @@ int wire_welcome_decode(const void *body, size_t len, struct wire_welcome *m, st
 	get_text(&r, m->version, sizeof(m->version));
 	m->storage = get_bool(&r);
 	m->peers = get_bool(&r);
+	m->spread = get_bool(&r);
 	get_text(&r, m->host, sizeof(m->host));
 	int rc = finish(&r, WIRE_WELCOME, err);
 	if (rc)

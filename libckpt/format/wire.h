@@ -82,9 +82,11 @@ enum wire_source { WIRE_FROM_MEMORY = 1, WIRE_FROM_PEER, WIRE_FROM_STORAGE };
 struct wire_hello {
 	uint32_t protocol_min, protocol_max;
 	enum wire_role role;
-	char job[NAME_JOB_MAX];            /* observer: may be empty */
-	uint32_t rank, world, local_world; /* rank: 0 for the other roles; world > 0 except for an observer */
-	uint32_t epoch;                    /* the last epoch this client knows (after a daemon restart), else 0 */
+	char job[NAME_JOB_MAX]; /* observer: may be empty */
+	uint32_t rank, world,
+		local_world; /* rank: 0 for the other roles; world 0: an observer, or a launcher that waits for a plan */
+	bool spread;         /* the job is on several nodes, however many of its ranks are on this one */
+	uint32_t epoch;      /* the last epoch this client knows (after a daemon restart), else 0 */
 	uint32_t slots;
 	char version[32]; /* of the client's build, for messages */
 };
@@ -96,6 +98,7 @@ struct wire_welcome {
 	char version[32];
 	bool storage; /* the daemon has a store */
 	bool peers;   /* replication is configured */
+	bool spread;  /* the job is on several nodes */
 	char host
 		[WIRE_HOST_MAX]; /* at which other nodes reach this one: a name or an address; "": it is in no cluster */
 };
@@ -185,17 +188,23 @@ struct wire_moved {
 struct wire_offer {
 	uint32_t want, least; /* ranks of the job, on all nodes */
 	uint32_t processes;   /* that this launcher can have */
-	uint32_t nlost;
-	uint32_t lost[WIRE_LOCAL_MAX]; /* ranks whose processes are gone and that it does not replace */
+	bool spread;          /* on several nodes */
+	bool spare;           /* it waits until others are lost */
+	bool leaving;         /* it is to be let go, without losing a step */
+	uint32_t plan;        /* the number of the last plan that it was given; 0: none */
+	uint32_t n;
+	uint32_t ranks[WIRE_LOCAL_MAX]; /* of that plan: those that it keeps alive */
 };
 
 #define WIRE_NEW_PROCESS UINT32_MAX
 
 /* The ranks of this node from now on. */
 struct wire_plan {
+	uint32_t number; /* 0 with world 0: the job has ended */
 	uint32_t world, n;
 	uint32_t ranks[WIRE_LOCAL_MAX];
-	uint32_t was[WIRE_LOCAL_MAX]; /* what its process was until now; WIRE_NEW_PROCESS: one is to be started */
+	uint32_t was
+		[WIRE_LOCAL_MAX]; /* what its process was in the plan before; WIRE_NEW_PROCESS: one is to be started */
 };
 
 enum wire_command_kind {
@@ -204,13 +213,16 @@ enum wire_command_kind {
 	COMMAND_HALT_AFTER,  /* … after the next checkpoint that is durable */
 	COMMAND_HALT_BEFORE, /* … early enough to have ended at at_ns */
 	COMMAND_GO_ON,       /* takes back a halt that has not begun */
+	COMMAND_DRAIN,       /* a node's ranks are to go to other nodes, and it is given no more */
+	COMMAND_UNDRAIN,
 };
 
 /* From an observer. job: "" means the only one there is. */
 struct wire_command {
 	uint32_t kind; /* enum wire_command_kind */
 	char job[NAME_JOB_MAX];
-	uint64_t at_ns; /* since the Unix epoch */
+	uint64_t at_ns;           /* since the Unix epoch */
+	char node[NAME_NODE_MAX]; /* DRAIN, UNDRAIN; else empty */
 };
 
 /* From root, as the first word to a system service: what follows is for the worker of that user. Not answered, but by an ERROR. */
@@ -258,6 +270,10 @@ int wire_offer_encode(const struct wire_offer *m, struct wbuf *out);
 int wire_offer_decode(const void *body, size_t len, struct wire_offer *m, struct err *err);
 int wire_plan_encode(const struct wire_plan *m, struct wbuf *out);
 int wire_plan_decode(const void *body, size_t len, struct wire_plan *m, struct err *err);
+/* As a part of another message. */
+void wire_plan_put(struct wbuf *out, const struct wire_plan *m);
+void wire_plan_get(struct rbuf *r, struct wire_plan *m);
+bool wire_plan_is_sound(const struct wire_plan *m);
 
 int wire_user_encode(const struct wire_user *m, struct wbuf *out);
 int wire_user_decode(const void *body, size_t len, struct wire_user *m, struct err *err);

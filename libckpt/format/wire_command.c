@@ -14,6 +14,7 @@ int wire_command_encode(const struct wire_command *m, struct wbuf *out)
 	wbuf_u32(out, m->kind);
 	wbuf_str(out, m->job);
 	wbuf_u64(out, m->at_ns);
+	wbuf_str(out, m->node);
 	return wbuf_finish(out);
 }
 
@@ -24,12 +25,19 @@ int wire_command_decode(const void *body, size_t len, struct wire_command *m, st
 	m->kind = rbuf_u32(&r);
 	rbuf_str(&r, m->job, sizeof(m->job));
 	m->at_ns = rbuf_u64(&r);
+	rbuf_str(&r, m->node, sizeof(m->node));
 	int rc = malformed(&r, err);
 	if (rc)
 		return rc;
-	if (m->kind < COMMAND_FLUSH || m->kind > COMMAND_GO_ON)
+	if (m->kind < COMMAND_FLUSH || m->kind > COMMAND_UNDRAIN)
 		return err_set(err, -EBADMSG, "COMMAND message with kind %u", m->kind);
 	if (*m->job && name_check("job", m->job, sizeof(m->job), err))
+		return -EBADMSG;
+	bool names = m->kind == COMMAND_DRAIN || m->kind == COMMAND_UNDRAIN;
+	if (names != (*m->node != '\0'))
+		return err_set(err, -EBADMSG, "COMMAND message of kind %u %s a node", m->kind,
+			       names ? "without" : "with");
+	if (names && name_check("node", m->node, sizeof(m->node), err))
 		return -EBADMSG;
 	return 0;
 }

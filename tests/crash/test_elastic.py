@@ -105,7 +105,7 @@ def _():
 @case("without a store there is nothing to cut anew, and the least is no more than all")
 def _():
     has(Run("-n", 2, "--min-ranks", 1, "true").wait(2).err(), "--min-ranks needs a --store")
-    has(Run("-n", 2, "--min-ranks", 3, "--store", "x", "true").wait(2).err(), "--min-ranks 3: at most --ranks, 2")
+    has(Run("-n", 2, "--min-ranks", 3, "--store", "x", "true").wait(2).err(), "--min-ranks 3: at most all of them, 2")
 
 
 sys.exit(cases.end())

@@ -41,8 +41,8 @@ static void messages(void)
 {
 	uint32_t lengths[2] = {4, 0};
 	uint8_t *addresses = calloc(2, WIRE_ADDRESS_MAX);
-	MESSAGE(WIRE_HELLO, hello, WIRE_PROTOCOL, WIRE_PROTOCOL, ROLE_RANK, "gpt", 1, 2, 2, 3, 3, "0.1.0");
-	MESSAGE(WIRE_WELCOME, welcome, WIRE_PROTOCOL, 3, "n0", "0.1.0", true, false, "10.0.0.7");
+	MESSAGE(WIRE_HELLO, hello, WIRE_PROTOCOL, WIRE_PROTOCOL, ROLE_RANK, "gpt", 1, 2, 2, false, 3, 3, "0.1.0");
+	MESSAGE(WIRE_WELCOME, welcome, WIRE_PROTOCOL, 3, "n0", "0.1.0", true, false, true, "10.0.0.7");
 	MESSAGE(WIRE_ERROR, error, -EBUSY, "rank 1 is process 7");
 	MESSAGE(WIRE_ARENA, arena, 2, {0, 1}, {1 << 20, 1 << 20});
 	MESSAGE(WIRE_JOIN, join, 3, 1000, 4, "addr");
@@ -55,11 +55,11 @@ static void messages(void)
 	MESSAGE(WIRE_RETURN, arena_of, 1, 1 << 20);
 	MESSAGE(WIRE_SPAWNED, spawned, 1, 77);
 	MESSAGE(WIRE_EXITED, exited, 1, 77, 9);
-	MESSAGE(WIRE_COMMAND, command, COMMAND_HALT_BEFORE, "gpt", 1717761600000000000);
+	MESSAGE(WIRE_COMMAND, command, COMMAND_DRAIN, "gpt", 0, "n1");
 	MESSAGE(WIRE_USER, user, "ann");
 	MESSAGE(WIRE_MOVED, moved, 2, 3, 3);
-	MESSAGE(WIRE_OFFER, offer, 4, 2, 3, 1, {2});
-	MESSAGE(WIRE_PLAN, plan, 4, 2, {0, 3}, {1, WIRE_NEW_PROCESS});
+	MESSAGE(WIRE_OFFER, offer, 4, 2, 3, true, false, true, 7, 2, {2, 0});
+	MESSAGE(WIRE_PLAN, plan, 7, 4, 2, {0, 3}, {1, WIRE_NEW_PROCESS});
 	free(addresses);
 }
 

@@ -82,7 +82,8 @@ def _():
     for args, text in ((("--nodes", "x"), "--nodes x: a number, or slurm"), (("--nodes", "2"), "SLURM_NODEID, which Slurm sets"),
                        (("--nodes", "2", "--node-rank", "2"), "--node-rank 2 of --nodes 2: they are counted from 0"),
                        (("--node-rank", "0"), "--node-rank is for --nodes"),
-                       (("--nodes", "2", "--node-rank", "0", "--min-ranks", "1"), "--min-ranks is for a job on one node"),
+                       (("--nodes", "2", "--min-ranks", "3"), "--min-ranks 3: at most all of them, 2"),
+                       (("--spare",), "--spare is for --nodes"),
                        (("--nodes", "4000", "--node-rank", "0", "-n", "64"), "at most 65536 ranks")):
         has(Run(*args, "true").wait(2).err(), text)
     has(Run("--nodes", "2", "--node-rank", "0", "--socket", "/nowhere", "true").wait(12).err(), "/nowhere")

@@ -19,8 +19,7 @@ uint32_t fleet_content(uint32_t entry, uint64_t element, struct step_id id)
 static int encode_table(const struct fleet_rank *r, struct wbuf *out)
 {
 	struct shape replicated = {.ndim = 1, .dim = {WEIGHTS}}, sharded = {.ndim = 1, .dim = {MOMENTS}};
-	uint64_t first = (uint64_t)WEIGHTS * r->id / fleet.world, end = (uint64_t)WEIGHTS * (r->id + 1) / fleet.world;
-	struct region whole = region_flat(first, end - first);
+	struct region whole = region_whole(&replicated);
 	uint64_t from = (uint64_t)MOMENTS * r->id / fleet.world, to = (uint64_t)MOMENTS * (r->id + 1) / fleet.world;
 	struct region mine = region_flat(from, to - from);
 	struct entry entries[] = {
@@ -29,6 +28,7 @@ static int encode_table(const struct fleet_rank *r, struct wbuf *out)
 				   .dtype = DTYPE_U32,
 				   .shape = replicated,
 				   .group = "params",
+				   .replica = "dp",
 				   .npieces = 1,
 				   .pieces = &whole},
 		[FLEET_MOMENTS] = {.name = (char *)"moments",

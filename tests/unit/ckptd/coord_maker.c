@@ -137,12 +137,14 @@ static void on_pass(void *arg, uint32_t node, struct step_id id, int rc, const c
 	told[node].passed = rc;
 }
 
-static void on_write(void *arg, uint32_t node, struct step_id id, bool found)
+static void on_write(void *arg, uint32_t node, struct step_id id, bool found, uint32_t part, uint32_t parts)
 {
 	(void)arg;
 	(void)id;
 	told[node].writes++;
 	told[node].found = found;
+	told[node].part = part;
+	told[node].parts = parts;
 }
 
 static void on_clear(void *arg, uint32_t node, struct step_id id, bool kept)
@@ -222,6 +224,8 @@ void coord_maker_setup(void)
 		coord_attend(coord, n, EACH, 0);
 		cr_assert_eq(told[n].epoch, 1);
 	}
+	for (uint32_t n = 0; n < NODES; n++)
+		coord_shares(coord, n, 7);
 }
 
 void coord_maker_teardown(void)

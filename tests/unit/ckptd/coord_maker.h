@@ -15,7 +15,7 @@ extern struct told {
 	enum level_shown level;
 	struct peer_choice choice;
 	struct peer_bring bring;
-	uint32_t writes, clears;
+	uint32_t writes, clears, part, parts;
 	int passed;
 	bool found, kept;
 	char text[WIRE_TEXT_MAX], why[WIRE_TEXT_MAX];

@@ -190,9 +190,9 @@ Test(layout, other_replicas_are_cut_along_their_outermost_dimension)
 	for (int i = 0; i < 3; i++)
 		add_tensor(&job.regs[0], (char[]){'x', (char)('0' + i), 0}, DTYPE_U8, shape, "", rest[i]);
 	cr_assert_eq(job_make(&job, false, LAYOUT_FILE_MAX, NULL), 0);
-	assert_region(&shape, &job.layouts[0].pieces[0].region, "[2:3, 1:4, 0:4]");
-	assert_region(&shape, &job.layouts[1].pieces[0].region, "[2:3, 4:6, 0:4]");
 	cr_assert_eq(job.layouts[0].npieces, 4u);
+	assert_region(&shape, &job.layouts[0].pieces[3].region, "[2:3, 1:4, 0:4]");
+	assert_region(&shape, &job.layouts[1].pieces[0].region, "[2:3, 4:6, 0:4]");
 	cr_assert_eq(job.layouts[1].npieces, 1u);
 	job_free(&job);
 }
@@ -209,11 +209,48 @@ Test(layout, blobs_of_a_rank_stay_with_it_and_those_of_the_job_are_shared)
 	for (uint32_t r = 0; r < 2; r++) {
 		const struct layout *l = &job.layouts[r];
 		cr_assert_eq(l->npieces, 2u);
-		cr_assert_str_eq(entry_of(&job.regs[r], &l->pieces[0])->name, "config");
-		cr_assert_eq(l->pieces[0].bytes, 4 * LEAF_SIZE);
-		cr_assert_eq(l->pieces[1].bytes, 8 * LEAF_SIZE);
+		cr_assert_str_eq(entry_of(&job.regs[r], &l->pieces[1])->name, "config");
+		cr_assert_eq(l->pieces[1].bytes, 4 * LEAF_SIZE);
+		cr_assert_eq(l->pieces[0].bytes, 8 * LEAF_SIZE);
+		cr_assert_eq(l->nfiles, 2u, "what other nodes may have, too, stands in a file of its own");
+		cr_assert(!l->files[0].shared && l->files[1].shared);
 	}
 	job_free(&job);
+}
+
+/* Of a node whose ranks are first, first + 1; each has a share of the parameters, and a part of the optimizer of its own. */
+static void node_of(struct job *job, uint32_t first, uint64_t rows)
+{
+	job_init(job, 2);
+	for (uint32_t r = 0; r < 2; r++) {
+		job->regs[r].rank = first + r;
+		job->regs[r].world = 4;
+		add_tensor(&job->regs[r], "w", DTYPE_F32, shape2(rows, 64), "dp", box2(0, rows, 0, 64));
+		add_tensor(&job->regs[r], "m", DTYPE_F32, shape2(4, 64), "", box2(first + r, 1, 0, 64));
+	}
+	cr_assert_eq(job_make(job, false, LAYOUT_FILE_MAX, NULL), 0);
+}
+
+static uint64_t shares_of(const struct job *job)
+{
+	const struct layout *layouts[] = {&job->layouts[0], &job->layouts[1]};
+	return layout_shares(layouts, job->list, job->n);
+}
+
+Test(layout, nodes_that_hold_the_same_have_the_same_shares)
+{
+	struct job a, b, c;
+	node_of(&a, 0, 1000);
+	node_of(&b, 2, 1000);
+	node_of(&c, 2, 1001);
+	cr_assert_eq(shares_of(&a), shares_of(&b));
+	cr_assert_neq(shares_of(&a), shares_of(&c));
+	cr_assert_neq(shares_of(&a), 0);
+	for (uint32_t r = 0; r < 2; r++)
+		cr_assert(a.layouts[r].nfiles == 2 && !a.layouts[r].files[0].shared && a.layouts[r].files[1].shared);
+	job_free(&a);
+	job_free(&b);
+	job_free(&c);
 }
 
 Test(layout, a_sharded_piece_is_captured_as_it_was_registered)

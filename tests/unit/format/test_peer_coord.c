@@ -22,7 +22,7 @@ static struct peer_report a_report(enum peer_type type)
 				 .files = 7};
 	switch (type) {
 	case PEER_ATTEND:
-		r.attend = (struct peer_attend){.world = 16, .nranks = 8, .known = 2};
+		r.attend = (struct peer_attend){.world = 16, .nranks = 8, .plan = 3, .known = 2};
 		break;
 	case PEER_WANT:
 	case PEER_LOST:
@@ -60,6 +60,22 @@ static struct peer_report a_report(enum peer_type type)
 	case PEER_FORGOT:
 		r.save = (struct peer_save){.id = s10, .level = LEVEL_VERIFIED, .rc = -EIO, .text = "the disk"};
 		break;
+	case PEER_CREW:
+		r.crew = (struct peer_crew){.want = 8,
+					    .least = 4,
+					    .processes = 2,
+					    .spare = true,
+					    .plan = 3,
+					    .world = 6,
+					    .n = 2,
+					    .ranks = {5, 0}};
+		break;
+	case PEER_SHARES:
+		r.shares = 0x123456789abcdef1;
+		break;
+	case PEER_SETTLED:
+		r.settled = (struct peer_settled){.plan = 3, .rc = -EIO, .text = "the disk"};
+		break;
 	default:
 		break;
 	}
@@ -95,8 +111,20 @@ static struct peer_order an_order(enum peer_type type)
 	case PEER_PASS:
 	case PEER_WRITE:
 	case PEER_CLEAR:
-		o.save = (struct peer_save){
-			.id = s10, .level = LEVEL_DURABLE, .flag = true, .rc = -EIO, .text = "the disk"};
+		o.save = (struct peer_save){.id = s10,
+					    .level = LEVEL_DURABLE,
+					    .flag = true,
+					    .part = 1,
+					    .parts = 3,
+					    .rc = -EIO,
+					    .text = "the disk"};
+		break;
+	case PEER_SETTLE:
+		o.number = 3;
+		break;
+	case PEER_PLAN:
+		o.plan = (struct wire_plan){
+			.number = 4, .world = 6, .n = 2, .ranks = {1, 5}, .was = {1, WIRE_NEW_PROCESS}};
 		break;
 	default:
 		o.word = (struct peer_word){.epoch = 3, .rank = 1, .rc = -EBUSY, .text = "a reason"};

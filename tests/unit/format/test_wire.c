@@ -423,6 +423,7 @@ static void assert_same_command(const struct wire_command *a, const struct wire_
 	SAME(kind);
 	SAME(at_ns);
 	cr_assert_str_eq(a->job, b->job);
+	cr_assert_str_eq(a->node, b->node);
 }
 
 static void assert_same_answer(const struct wire_answer *a, const struct wire_answer *b)
@@ -439,7 +440,13 @@ Test(wire, commands_and_their_answers_round_trip)
 	ROUND_TRIP(command, c);
 	c.job[0] = 0;
 	ROUND_TRIP(command, c);
-	c.kind = COMMAND_GO_ON + 1;
+	c.kind = COMMAND_DRAIN;
+	REFUSED(command, c);
+	memcpy(c.node, "n1", sizeof("n1"));
+	ROUND_TRIP(command, c);
+	c.kind = COMMAND_FLUSH;
+	REFUSED(command, c);
+	c.kind = COMMAND_UNDRAIN + 1;
 	REFUSED(command, c);
 	c = (struct wire_command){.kind = COMMAND_FLUSH, .job = "../x"};
 	REFUSED(command, c);

@@ -48,11 +48,21 @@ Test(wire_world, moved)
 
 Test(wire_world, offer)
 {
-	struct wire_offer m = {.want = 8, .least = 4, .processes = 3, .nlost = 2, .lost = {5, 1}};
+	struct wire_offer m = {.want = 8,
+			       .least = 4,
+			       .processes = 3,
+			       .spread = true,
+			       .leaving = true,
+			       .plan = 2,
+			       .n = 2,
+			       .ranks = {5, 1}};
 	ROUND_TRIP(offer, m);
-	m.lost[1] = 5;
+	m.ranks[1] = 5;
 	REFUSED(offer, m);
-	m.lost[1] = RANK_MAX;
+	m.ranks[1] = 8;
+	REFUSED(offer, m);
+	m.ranks[1] = 1;
+	m.plan = 0;
 	REFUSED(offer, m);
 	m = (struct wire_offer){.want = 8, .least = 9, .processes = 3};
 	REFUSED(offer, m);
@@ -60,18 +70,25 @@ Test(wire_world, offer)
 	REFUSED(offer, m);
 	m = (struct wire_offer){.want = 8, .least = 8, .processes = WIRE_LOCAL_MAX + 1};
 	REFUSED(offer, m);
+	m = (struct wire_offer){.want = 8, .least = 8, .processes = 1, .plan = 1, .n = 2, .ranks = {0, 1}};
+	REFUSED(offer, m);
 }
 
 Test(wire_world, plan)
 {
-	struct wire_plan m = {.world = 4, .n = 3, .ranks = {0, 3, 1}, .was = {0, WIRE_NEW_PROCESS, WIRE_NEW_PROCESS}};
+	struct wire_plan m = {
+		.number = 3, .world = 4, .n = 3, .ranks = {0, 3, 1}, .was = {0, WIRE_NEW_PROCESS, WIRE_NEW_PROCESS}};
 	ROUND_TRIP(plan, m);
 	m.was[1] = 0;
 	REFUSED(plan, m);
-	m = (struct wire_plan){.world = 4, .n = 2, .ranks = {0, 4}, .was = {0, 1}};
+	m = (struct wire_plan){.number = 3, .world = 4, .n = 2, .ranks = {0, 4}, .was = {0, 1}};
 	REFUSED(plan, m);
 	m.ranks[1] = 0;
 	REFUSED(plan, m);
 	m = (struct wire_plan){.world = 0};
+	ROUND_TRIP(plan, m);
+	m.number = 1;
+	REFUSED(plan, m);
+	m = (struct wire_plan){.number = 5, .world = 4};
 	ROUND_TRIP(plan, m);
 }

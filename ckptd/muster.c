@@ -1,0 +1,487 @@
+#include "muster.h"
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "chair.h"
+#include "crew.h"
+#include "roster.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct muster {
+	struct muster *next;
+	struct daemon *daemon;
+	char job[NAME_JOB_MAX];
+	bool spread;
+	struct crew crew;
+	uint64_t wait_ns; /* a node that is missing may come until then */
+	bool gone;        /* a node was lost since the last plan, with what it had in memory */
+	bool occasion;    /* a save is safe: what can wait for that may be done */
+	bool ending;      /* the job was asked to end: too few would be left */
+	bool starving;    /* too few are there, and that was said */
+	bool settling;    /* towards the next plan */
+	uint32_t epoch;   /* that was seen last */
+	int rc;           /* of settling: what cannot be written, and why */
+	char text[WIRE_TEXT_MAX];
+	bool *left;    /* by node: its ranks have finished */
+	bool *unquiet; /* by node: it has yet to say SETTLED */
+	bool *drained; /* by node: somebody wants it to have no ranks */
+};
+
+/* ---- life ------------------------------------------------------------------------------------------------------ */
+
+static struct muster *find(const struct daemon *daemon, const char *job)
+{
+	struct muster *m = daemon->musters;
+	while (m && strcmp(m->job, job) != 0)
+		m = m->next;
+	return m;
+}
+
+static void muster_free(struct muster *m)
+{
+	crew_free(&m->crew);
+	free(m->left);
+	free(m->unquiet);
+	free(m->drained);
+	free(m);
+}
+
+static uint64_t patience(const struct muster *m)
+{
+	struct policy policy;
+	sources_fill(m->daemon->sources, SCOPE_JOB, m->job, &policy);
+	return clock_deadline(policy.node_wait_ms * CLOCK_NS_PER_MS);
+}
+
+static struct muster *muster_new(struct daemon *daemon, const char *job, bool spread, const struct peer_crew *first)
+{
+	uint32_t nnodes = spread ? daemon->roster->n : 1;
+	struct muster *m = calloc(1, sizeof(*m));
+	if (!m)
+		return NULL;
+	*m = (struct muster){.daemon = daemon, .spread = spread};
+	snprintf(m->job, sizeof(m->job), "%s", job);
+	m->left = calloc(nnodes, sizeof(*m->left));
+	m->unquiet = calloc(nnodes, sizeof(*m->unquiet));
+	m->drained = calloc(nnodes, sizeof(*m->drained));
+	if (!m->left || !m->unquiet || !m->drained || crew_init(&m->crew, nnodes, first->want, first->least)) {
+		muster_free(m);
+		return NULL;
+	}
+	m->wait_ns = spread ? patience(m) : 0;
+	m->next = daemon->musters;
+	daemon->musters = m;
+	return m;
+}
+
+void muster_end(struct daemon *daemon, const char *job)
+{
+	for (struct muster **at = &daemon->musters; *at; at = &(*at)->next) {
+		struct muster *m = *at;
+		if (strcmp(m->job, job) != 0)
+			continue;
+		*at = m->next;
+		muster_free(m);
+		return;
+	}
+}
+
+void musters_free(struct daemon *daemon)
+{
+	while (daemon->musters)
+		muster_end(daemon, daemon->musters->job);
+}
+
+/* ---- orders ---------------------------------------------------------------------------------------------------- */
+
+static const char *name_of(const struct muster *m, uint32_t node)
+{
+	return m->spread ? m->daemon->roster->nodes[node].name : "this one";
+}
+
+static void order(const struct muster *m, uint32_t node, struct peer_order *o)
+{
+	memcpy(o->job, m->job, sizeof(o->job));
+	chair_order(m->daemon, m->spread, m->spread ? node : m->daemon->self, o);
+}
+
+static void turn_away(const struct muster *m, uint32_t node, int rc, const char *text)
+{
+	struct peer_order o = {.type = PEER_TURN_AWAY, .word.rc = rc};
+	snprintf(o.word.text, sizeof(o.word.text), "%s", text);
+	order(m, node, &o);
+}
+
+static void turn_all_away(const struct muster *m, int rc, const char *text)
+{
+	log_error("job %s: %s", m->job, text);
+	for (uint32_t n = 0; n < m->crew.nnodes; n++)
+		if (m->crew.nodes[n].offers)
+			turn_away(m, n, rc, text);
+}
+
+/* known: the node follows the plan before this one, and knows its processes by the ranks of that. */
+static void tell_plan(const struct muster *m, uint32_t node, bool known)
+{
+	const struct crew *c = &m->crew;
+	struct peer_order o = {.type = PEER_PLAN, .plan = {.number = c->number, .world = c->world}};
+	for (uint32_t r = 0; r < c->world && o.plan.n < WIRE_LOCAL_MAX; r++) {
+		if (c->node[r] != node)
+			continue;
+		o.plan.ranks[o.plan.n] = r;
+		o.plan.was[o.plan.n++] = known ? c->was[r] : WIRE_NEW_PROCESS;
+	}
+	order(m, node, &o);
+}
+
+/* ---- the next plan --------------------------------------------------------------------------------------------- */
+
+static void quiet(struct muster *m)
+{
+	m->settling = m->occasion = false;
+	m->rc = 0;
+}
+
+static void tell_all(struct muster *m)
+{
+	const struct crew *c = &m->crew;
+	for (uint32_t n = 0; n < c->nnodes; n++)
+		if (c->nodes[n].offers)
+			tell_plan(m, n, true);
+}
+
+static void describe(const struct muster *m, uint32_t before)
+{
+	const struct crew *c = &m->crew;
+	if (!before)
+		log_info("job %s: plan %u: %u ranks", m->job, c->number, c->world);
+	else if (before != c->world)
+		log_warn("job %s: plan %u: world size changes from %u to %u", m->job, c->number, before, c->world);
+	else
+		log_warn("job %s: plan %u: %u ranks, some of them in another place", m->job, c->number, c->world);
+	for (uint32_t n = 0; m->spread && n < c->nnodes; n++)
+		if (c->nodes[n].has)
+			log_info("job %s: plan %u: %u ranks on node %s", m->job, c->number, c->nodes[n].has,
+				 name_of(m, n));
+}
+
+/* False: the muster is no more. */
+static bool plan(struct muster *m)
+{
+	struct err err = {{0}};
+	uint32_t before = m->crew.world;
+	int rc = crew_plan(&m->crew);
+	if (rc)
+		return true; /* too few by now */
+	quiet(m);
+	m->gone = m->starving = false;
+	describe(m, before);
+	if (before == m->crew.world)
+		chair_release(m->daemon, m->job);
+	else
+		rc = chair_remake(m->daemon, m->job, m->crew.world, m->spread, &err);
+	if (rc) {
+		turn_all_away(m, rc, err.text);
+		muster_end(m->daemon, m->job);
+		return false;
+	}
+	tell_all(m);
+	return true;
+}
+
+static bool all_quiet(const struct muster *m)
+{
+	for (uint32_t n = 0; n < m->crew.nnodes; n++)
+		if (m->unquiet[n])
+			return false;
+	return !chair_busy(m->daemon, m->job);
+}
+
+/* What is newest in memory cannot be written, and all of it is still there: another world would begin without it. */
+static bool refused(struct muster *m)
+{
+	if (!m->rc || m->gone)
+		return false;
+	if (crew_state(&m->crew) == CREW_BROKEN)
+		turn_all_away(m, m->rc, m->text);
+	else
+		log_error("job %s: its world does not change: %s", m->job, m->text);
+	chair_release(m->daemon, m->job);
+	quiet(m);
+	return true;
+}
+
+static bool go_on(struct muster *m)
+{
+	enum crew_state state = crew_state(&m->crew);
+	if (!all_quiet(m) || refused(m))
+		return true;
+	if (state == CREW_BROKEN || state == CREW_CHANGEABLE)
+		return plan(m);
+	chair_release(m->daemon, m->job); /* all are there again */
+	quiet(m);
+	return true;
+}
+
+static void settle(struct muster *m, const char *why)
+{
+	m->settling = true;
+	m->rc = 0;
+	chair_hold(m->daemon, m->job, why);
+	for (uint32_t n = 0; n < m->crew.nnodes; n++) {
+		m->unquiet[n] = m->crew.nodes[n].has && !m->left[n];
+		if (m->unquiet[n])
+			order(m, n, &(struct peer_order){.type = PEER_SETTLE, .number = m->crew.number});
+	}
+}
+
+/* ---- when ------------------------------------------------------------------------------------------------------ */
+
+static void end(struct muster *m)
+{
+	struct peer_order o = {.type = PEER_STOP, .word.epoch = chair_view(m->daemon, m->job).epoch};
+	if (m->ending || !o.word.epoch)
+		return;
+	m->ending = true;
+	log_warn("job %s: nodes are to be let go, and fewer than %u ranks would be left: it is asked to end", m->job,
+		 m->crew.least);
+	for (uint32_t n = 0; n < m->crew.nnodes; n++)
+		if (m->crew.nodes[n].has)
+			order(m, n, &o);
+}
+
+static bool mend(struct muster *m)
+{
+	uint32_t next = crew_next_world(&m->crew);
+	if (next == m->crew.world)
+		return plan(m);
+	if (clock_now() < m->wait_ns)
+		return true;
+	if (next >= m->crew.least) {
+		settle(m, "the world changes");
+	} else if (!m->starving) {
+		log_warn("job %s: %u ranks could go on, and it needs %u: it waits for nodes", m->job, next,
+			 m->crew.least);
+		m->starving = true;
+	}
+	return true;
+}
+
+static bool advance(struct muster *m)
+{
+	if (m->settling)
+		return go_on(m);
+	switch (crew_state(&m->crew)) {
+	case CREW_WAITING:
+		return clock_now() < m->wait_ns || plan(m);
+	case CREW_READY:
+		return plan(m);
+	case CREW_CHANGEABLE:
+		if (m->occasion)
+			settle(m, "the world changes");
+		return true;
+	case CREW_ENDING:
+		end(m);
+		return true;
+	case CREW_BROKEN:
+		return mend(m);
+	default:
+		return true;
+	}
+}
+
+/* A node whose ranks had finished cannot take them up again, and those that are left need them. */
+static void see_epoch(struct muster *m)
+{
+	uint32_t epoch = chair_view(m->daemon, m->job).epoch;
+	bool raised = m->epoch && epoch > m->epoch;
+	m->epoch = epoch;
+	m->occasion = m->occasion && !raised;
+	for (uint32_t n = 0; raised && n < m->crew.nnodes; n++) {
+		if (m->left[n])
+			crew_offer(&m->crew, n, 0, false);
+		m->left[n] = false;
+	}
+}
+
+static bool anybody(const struct muster *m)
+{
+	for (uint32_t n = 0; n < m->crew.nnodes; n++)
+		if (m->crew.nodes[n].offers)
+			return true;
+	return m->crew.world && clock_now() < m->wait_ns;
+}
+
+void musters_tick(struct daemon *daemon)
+{
+	struct muster *m = daemon->musters, *next;
+	for (; m; m = next) {
+		next = m->next;
+		see_epoch(m);
+		if (!anybody(m) && !chair_has(daemon, m->job))
+			muster_end(daemon, m->job);
+		else
+			advance(m);
+	}
+}
+
+/* ---- what is heard --------------------------------------------------------------------------------------------- */
+
+/* Another life of this daemon has planned, or got further than the one that we know of. */
+static void adopt(struct muster *m, const struct peer_crew *said)
+{
+	struct err err = {{0}};
+	log_info("job %s: plan %u, of an earlier life, holds: %u ranks", m->job, said->plan, said->world);
+	crew_adopt(&m->crew, said->plan, said->world);
+	m->wait_ns = m->spread ? patience(m) : 0;
+	if (chair_view(m->daemon, m->job).world != said->world &&
+	    chair_remake(m->daemon, m->job, said->world, m->spread, &err))
+		log_error("job %s: %s", m->job, err.text);
+}
+
+static void take_offer(struct muster *m, uint32_t node, const struct peer_crew *said)
+{
+	struct crew *c = &m->crew;
+	if (said->want != c->want || said->least != c->least) {
+		struct err err;
+		err_set(&err, -EINVAL,
+			"node %s offers itself to a job of %u to %u ranks, the others to one of %u to %u",
+			name_of(m, node), said->least, said->want, c->least, c->want);
+		turn_away(m, node, -EINVAL, err.text);
+		return;
+	}
+	if (said->plan > c->number && said->world)
+		adopt(m, said);
+	if (said->plan == c->number)
+		crew_claim(c, node, said->ranks, said->n);
+	if (!said->processes && c->nodes[node].has && m->spread)
+		m->wait_ns = patience(m); /* its launcher may be started again */
+	crew_offer(c, node, said->processes, said->spare);
+	crew_leave(c, node, said->leaving || m->drained[node]);
+	m->left[node] = false;
+	if (said->plan < c->number && said->processes)
+		tell_plan(m, node, said->plan + 1 == c->number);
+}
+
+static void take_settled(struct muster *m, uint32_t node, const struct peer_settled *said)
+{
+	if (!m->settling || said->plan != m->crew.number)
+		return;
+	m->unquiet[node] = false;
+	if (!said->rc || m->rc)
+		return;
+	m->rc = said->rc;
+	snprintf(m->text, sizeof(m->text), "%s", said->text);
+}
+
+void muster_report(struct daemon *daemon, uint32_t node, bool spread, const struct peer_report *r)
+{
+	struct muster *m = find(daemon, r->job);
+	uint32_t at = spread ? node : 0;
+	if (!m && r->type == PEER_CREW && r->crew.processes)
+		m = muster_new(daemon, r->job, spread, &r->crew);
+	if (!m)
+		return; /* nobody needs it, or there is no memory: the next report tries again */
+	if (m->spread != spread)
+		return; /* a job of that name on one node alone is not this one */
+	if (r->type == PEER_CREW)
+		take_offer(m, at, &r->crew);
+	else
+		take_settled(m, at, &r->settled);
+	advance(m);
+}
+
+void muster_shown(struct daemon *daemon, const char *job, struct step_id id, enum level_shown level)
+{
+	struct muster *m = find(daemon, job);
+	enum level_shown safe = daemon->root >= 0 ? LEVEL_CAPTURED : LEVEL_REPLICATED;
+	if (m && level >= safe && id.epoch == chair_view(daemon, job).epoch)
+		m->occasion = true;
+}
+
+bool muster_left(struct daemon *daemon, const char *job, uint32_t node)
+{
+	struct muster *m = find(daemon, job);
+	bool others = false;
+	if (!m)
+		return false;
+	m->left[m->spread ? node : 0] = true;
+	for (uint32_t n = 0; n < m->crew.nnodes; n++)
+		others = others || (m->crew.nodes[n].has && !m->left[n]);
+	return others;
+}
+
+void musters_node_down(struct daemon *daemon, uint32_t node)
+{
+	for (struct muster *m = daemon->musters; m; m = m->next) {
+		if (!m->spread)
+			continue;
+		if (m->crew.nodes[node].has) {
+			m->wait_ns = patience(m);
+			m->gone = true;
+		}
+		crew_offer(&m->crew, node, 0, m->crew.nodes[node].spare);
+		crew_leave(&m->crew, node, m->drained[node]);
+		m->unquiet[node] = false;
+	}
+}
+
+uint32_t muster_plan(const struct daemon *daemon, const char *job)
+{
+	const struct muster *m = find(daemon, job);
+	return m ? m->crew.number : 0;
+}
+
+bool muster_next(const struct daemon *daemon, const struct muster **at, struct muster_view *view)
+{
+	*at = *at ? (*at)->next : daemon->musters;
+	if (*at)
+		*view = (struct muster_view){(*at)->job, &(*at)->crew, (*at)->spread, (*at)->settling};
+	return *at;
+}
+
+/* ---- drain ------------------------------------------------------------------------------------------------------ */
+
+static int choose(struct daemon *daemon, const char *job, struct muster **out, struct err *err)
+{
+	struct muster *only = daemon->musters;
+	*out = *job ? find(daemon, job) : only && !only->next ? only : NULL;
+	if (*out)
+		return 0;
+	if (!*job && only)
+		return err_set(err, -EINVAL, "name the job; several are planned here");
+	return err_set(
+		err, -ENOENT,
+		"no job%s%s%s is planned here: ask the daemon of the first node of the roster, about a job that was "
+		"started with --min-ranks or --spare",
+		*job ? " '" : "", job, *job ? "'" : "");
+}
+
+int muster_drain(struct daemon *daemon, const char *job, const char *name, bool drained, const char **is,
+		 struct err *err)
+{
+	struct muster *m;
+	int rc = choose(daemon, job, &m, err);
+	if (rc)
+		return rc;
+	int node = m->spread ? roster_find(daemon->roster, name) : -ENOENT;
+	if (node < 0)
+		return err_set(err, -ENOENT, "job '%s' has no node %s", m->job, name);
+	struct crew *c = &m->crew;
+	bool before = c->nodes[node].leaving;
+	crew_leave(c, (uint32_t)node, drained);
+	if (drained && c->nodes[node].has && crew_next_world(c) < c->least) {
+		uint32_t left = crew_next_world(c);
+		crew_leave(c, (uint32_t)node, before);
+		return err_set(err, -EBUSY, "without node %s job '%s' would have %u ranks, and it needs %u", name,
+			       m->job, left, c->least);
+	}
+	m->drained[node] = drained;
+	*is = m->job;
+	advance(m);
+	return 0;
+}

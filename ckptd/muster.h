@@ -1,0 +1,49 @@
+/* Muster: who is there for a job whose world may change, and when it is planned anew. It stands where the job's chair does (chair.h), and
+ * begins before it: with the first node whose launcher offers processes (CREW).
+ *
+ *   GATHERING ── all that are wanted are there; or enough, and the others were waited for ──► plan 1
+ *   AT_WORK   ── a rank is lost for good, and spares have no room for it,
+ *                or a node was, and was waited for;
+ *                or at the next save (if it can grow, or a node is to be let go)
+ *             ──► SETTLING: nobody enters an epoch; what is newest in memory goes to storage ── all have nothing under way ──► the next plan
+ *
+ * Where the world keeps its size (spares take all the empty ranks) a loss needs no settling: the state is in the memory of other nodes.
+ * A plan of another size makes the chair anew, in a new epoch. Each node is told its part (PLAN), and attends. A node that comes back with
+ * an older plan is told the present one.
+ *
+ * What the nodes say outlives a restart of this daemon: the newest plan that somebody was given holds, ranks are whose who claims them,
+ * and those that nobody has claimed in time are lost. */
+#ifndef CKPTD_MUSTER_H
+#define CKPTD_MUSTER_H
+
+#include "daemon.h"
+#include "format/peer_coord.h"
+
+/* CREW or SETTLED. What cannot be offered is answered by TURN_AWAY. */
+void muster_report(struct daemon *daemon, uint32_t node, bool spread, const struct peer_report *report);
+/* The number of the plan that the job follows; 0: its world does not change. */
+uint32_t muster_plan(const struct daemon *daemon, const char *job);
+/* A save has reached this level on all nodes. */
+void muster_shown(struct daemon *daemon, const char *job, struct step_id id, enum level_shown level);
+/* The ranks of a node have finished. True when others are at work. */
+bool muster_left(struct daemon *daemon, const char *job, uint32_t node);
+void muster_end(struct daemon *daemon, const char *job);
+
+/* The node's ranks are to go to others, and it is given no more of them; or it may have some again. job: "" for the only one. -ENOENT: no
+ * such job is planned here, or no such node; -EBUSY: too few ranks would be left. *name: the job. */
+int muster_drain(struct daemon *daemon, const char *job, const char *node, bool drained, const char **name,
+		 struct err *err);
+
+void musters_node_down(struct daemon *daemon, uint32_t node);
+void musters_tick(struct daemon *daemon);
+void musters_free(struct daemon *daemon);
+
+struct muster_view {
+	const char *job;
+	const struct crew *crew;
+	bool spread, settling;
+};
+/* One after the other; false: that was the last. *at: NULL at first. */
+bool muster_next(const struct daemon *daemon, const struct muster **at, struct muster_view *view);
+
+#endif

@@ -1,0 +1,246 @@
+"""A job on several nodes whose world may change: nodes that are lost, wait as spares, come back, or are let go.
+timeout: 600"""
+
+import contextlib
+import json
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+
+from launcher import CKPT, TRAIN, Run, final, listed, tidy, top
+from neighbours import neighbours
+from tap import Cases, equal, expect, has, until
+
+STEPS = 400
+WAIT = "500ms"
+def until_log(daemon, text):
+    until(lambda: text in daemon.text(), text)
+
+
+cases = Cases(tidy)
+case = cases.case
+undisturbed = None
+
+
+class Node:
+    """A node of the cluster, and what was started there last."""
+
+    def __init__(self, name, daemon):
+        self.name, self.daemon, self.run = name, daemon, None
+
+    def start(self, *args, n=3, ranks=1, steps=STEPS, every=50, memory=10, **env):
+        self.run = Run("--nodes", n, "-n", ranks, "--socket", self.daemon.socket, "--json", *args, "--", TRAIN, "--batch", 6, "--steps",
+                       steps, "--save-memory-every", memory, "--save-storage-every", every, **env)
+        return self.run
+
+    def lose(self):
+        """With all that ran on it, and what it had in memory."""
+        self.daemon.kill()
+        self.run.child.kill()
+        self.run.child.wait()
+
+    def ends(self):
+        if self.run and self.run.child.poll() is None:
+            self.run.child.kill()
+            self.run.child.wait()
+
+    def step(self):
+        job = self.daemon.job("default")
+        return max((rank.get("step") or 0 for rank in job["ranks"]), default=0) if job else 0
+
+    def reaches(self, step):
+        self.run.until(f"step {step} on {self.name}", lambda: self.step() >= step)
+
+    def ended(self, code=0):
+        return json.loads(self.run.wait(code).out())
+
+    def said(self):
+        return self.run.err()
+
+
+@contextlib.contextmanager
+def cluster(names, *options, store=True):
+    path = tempfile.mkdtemp(dir=top)
+    common = ["--node-wait", WAIT, *(["--store", path] if store else []), *options]
+    with neighbours(names, **{name: common for name in names}) as daemons:
+        nodes = [Node(name, daemons[name]) for name in names]
+        try:
+            yield path, nodes
+        finally:
+            for node in nodes:
+                node.ends()
+
+
+def loss_of(text):
+    return float(re.search(r"loss=(\S+)", final(text)).group(1))
+
+
+def whole(store):
+    """Every checkpoint in it, also those of which several nodes held the same."""
+    done = subprocess.run([CKPT, "verify", "--repo", store, "--all", "--read-data"], capture_output=True, text=True)
+    expect(done.returncode == 0, done.stdout, done.stderr)
+
+
+def from_rank_0(nodes):
+    """What the node said on which rank 0 has ended."""
+    return next(node.said() + node.run.out() for node in nodes if "final step=" in node.said())
+
+
+def check_loss(nodes):
+    loss = loss_of(from_rank_0(nodes))
+    expect(abs(loss - loss_of(undisturbed)) < 1e-3, "loss", loss, "undisturbed", undisturbed)
+
+
+@case("ranks are planned, with the bits of a run whose ranks were told by hand")
+def _():
+    global undisturbed
+    with cluster("abc") as (_, nodes):
+        for k, node in enumerate(nodes):
+            node.start("--node-rank", k)
+        for node in nodes:
+            node.ended()
+        undisturbed = from_rank_0(nodes)
+        for node in nodes:
+            node.start("--min-ranks", 2, "--nodes", 3, CKPT_JOB="planned")
+        worlds = [node.ended()["world"] for node in nodes]
+        equal(worlds, [3, 3, 3])
+        equal(final(from_rank_0(nodes)), final(undisturbed))
+
+
+@case("a spare takes the ranks of a lost node, out of the memory of another: not a bit is changed")
+def _():
+    with cluster("abcd", "--copies", 1, store=False) as (_, nodes):
+        a, b, c, d = nodes
+        for node in (a, b, c):
+            node.start("--min-ranks", 3)
+        d.start("--min-ranks", 3, "--spare")
+        a.reaches(100)
+        c.lose()
+        for node in (a, b, d):
+            node.ended()
+        equal(final(from_rank_0([a, b, d])), final(undisturbed))
+        has(a.said(), "3 ranks go on from memory")
+        has(d.daemon.text(), "epoch 1 from peer, ready")
+
+
+@case("without a spare the world shrinks; a node that comes back makes it grow")
+def _():
+    with cluster("abc", "--copies", 1) as (store, nodes):
+        a, b, c = nodes
+        for node in nodes:
+            node.start("--min-ranks", 2, steps=800)
+        a.reaches(120)
+        c.lose()
+        a.run.until_err("the job goes on with 2 ranks, 1 of them here")
+        a.reaches(200)
+        c.daemon.start()
+        c.start("--min-ranks", 2, steps=800)
+        c.run.until_err("job default: 3 ranks, 1 of them here")
+        equal([node.ended()["world"] for node in nodes], [3, 3, 3])
+        has(a.said(), "2 ranks go on from storage", "3 ranks go on from storage")
+        whole(store)
+
+
+@case("SIGTERM lets a node go, and the others go on from the next save")
+def _():
+    with cluster("abc") as (store, nodes):
+        a, b, c = nodes
+        for node in nodes:
+            node.start("--min-ranks", 2, memory=10)
+        a.reaches(100)
+        c.run.child.send_signal(signal.SIGTERM)
+        c.ended()
+        has(c.said(), "the ranks go to other nodes", "the job goes on with 2 ranks on other nodes")
+        equal([node.ended()["world"] for node in (a, b)], [2, 2])
+        left, back = (int(re.search(text, a.said()).group(1)) for text in (
+            r"leaves epoch \d+ after step (\d+)", r"2 ranks go on from storage at step (\d+)"))
+        expect(0 <= left - back <= 20, "left after step", left, "goes on from", back, "saved every 10 steps")
+        check_loss([a, b])
+
+
+@case("a drained node has no ranks until that is undone")
+def _():
+    with cluster("abc") as (store, nodes):
+        a, b, c = nodes
+        for node in nodes:
+            node.start("--min-ranks", 2, steps=900)
+        a.reaches(60)
+        code, out, err = a.daemon.ckpt("drain", "c", "--job", "default", "--socket", a.daemon.socket)
+        expect(code == 0, code, out, err)
+        equal(out, "default: node c has no ranks any more\n")
+        c.run.until_err("none of them here: this node waits")
+        code, out, err = a.daemon.ckpt("drain", "b", "--job", "default", "--socket", a.daemon.socket)
+        has(err, "without node b job 'default' would have 1 ranks, and it needs 2")
+        equal(code, 1)
+        code, out, err = b.daemon.ckpt("drain", "c", "--job", "default", "--socket", b.daemon.socket)
+        has(err, "ask the daemon of the first node of the roster")
+        crew, = a.daemon.status()["crews"]
+        equal([(node["node"], node["ranks"], node["leaving"]) for node in crew["nodes"]], [("a", 1, False), ("b", 1, False), ("c", 0, True)])
+        equal(a.daemon.ckpt("drain", "c", "--undo", "--job", "default", "--socket", a.daemon.socket)[0], 0)
+        c.run.until_err("the job goes on with 3 ranks, 1 of them here", "none of them here")
+        equal([node.ended()["world"] for node in nodes], [3, 3, 3])
+        whole(store)
+
+
+@case("SIGTERM to more nodes than can be spared ends the job with a last checkpoint")
+def _():
+    with cluster("abc") as (store, nodes):
+        for node in nodes:
+            node.start("--min-ranks", 2, steps=100000)
+        nodes[0].reaches(60)
+        for node in nodes:
+            node.run.child.send_signal(signal.SIGTERM)
+        for node in nodes:
+            node.ended()
+        step = int(re.search(r"final step=(\d+)", from_rank_0(nodes)).group(1))
+        equal(listed(store)[-1], step)
+
+
+@case("a daemon that comes back in time keeps its ranks: any node's, and that of the coordinator")
+def _():
+    with cluster("abc", "--node-wait", "20s") as (store, nodes):
+        a, b, c = nodes
+        for node in nodes:
+            node.start("--min-ranks", 2)
+        for node in (c, a):
+            a.reaches(a.step() + 60)
+            node.daemon.kill()
+            node.daemon.start()
+            a.run.until(f"{node.name} is back", lambda: a.said().count("ranks go on from memory") == (1 if node is c else 2))
+        equal([node.ended()["world"] for node in nodes], [3, 3, 3])
+        equal(final(from_rank_0(nodes)), final(undisturbed))
+        whole(store)
+
+
+@case("a job with too few nodes waits for one more")
+def _():
+    with cluster("abc") as (store, nodes):
+        a, b, c = nodes
+        for node in nodes:
+            node.start("--min-ranks", 3)
+        a.reaches(100)
+        c.lose()
+        until_log(a.daemon, "2 ranks could go on, and it needs 3: it waits for nodes")
+        c.daemon.start()
+        c.start("--min-ranks", 3)
+        equal([node.ended()["world"] for node in nodes], [3, 3, 3])
+        equal(final(from_rank_0(nodes)), final(undisturbed))
+
+
+@case("what cannot be offered is said")
+def _():
+    with cluster("ab", store=False) as (_, nodes):
+        a, b = nodes
+        a.start("--min-ranks", 1, n=2).wait(1)
+        has(a.said(), "this ckptd has no store from which they would take their state")
+        a.start("--spare", n=2)
+        until(lambda: a.daemon.status()["crews"], "it is heard")
+        b.start("--spare", n=2, ranks=2).wait(1)
+        has(b.said(), "node b offers itself to a job of 4 to 4 ranks, the others to one of 2 to 2")
+        a.run.child.send_signal(signal.SIGTERM)
+        a.ended()
+
+
+sys.exit(cases.end())
