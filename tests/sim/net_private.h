@@ -19,6 +19,7 @@ enum side_state { SIDE_COMING = 0, SIDE_UP, SIDE_GONE };
 
 /* A session as one of its nodes sees it. */
 struct side {
+	bool dropped; /* it takes nothing any more */
 	unsigned node;
 	enum side_state state;
 	uint64_t number, due, heard_ns, beat_ns;

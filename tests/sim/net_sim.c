@@ -225,8 +225,8 @@ int net_send(struct net *net, unsigned node, uint16_t type, const struct wbuf *b
 		return -EMSGSIZE;
 	struct session *s = *pair(net->self, node);
 	struct side *you = other_of(s, net->self);
-	if (side_of(s, net->self)->end)
-		return -ENOTCONN; /* dropped */
+	if (side_of(s, net->self)->dropped)
+		return -ENOTCONN;
 	if (you->state == SIDE_GONE)
 		return 0; /* nobody knows yet that it goes nowhere */
 	if (you->nframes >= NET_QUEUE_MAX || you->nbytes + body->len > NET_QUEUE_BYTES ||
@@ -246,7 +246,10 @@ int net_send(struct net *net, unsigned node, uint16_t type, const struct wbuf *b
 void net_drop(struct net *net, unsigned node, int rc)
 {
 	struct side *me = net->dead ? NULL : side_of(*pair(net->self, node), net->self);
-	if (me && me->state == SIDE_UP && !me->end)
+	if (!me || me->state != SIDE_UP)
+		return;
+	me->dropped = true;
+	if (!me->end)
 		me->end = rc;
 }
 

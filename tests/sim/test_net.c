@@ -28,6 +28,7 @@ struct copy {
 
 struct peer {
 	bool up;
+	bool dropped; /* by us: nothing is taken any more, until it is down */
 	uint64_t next_out, next_in, session_in, last_session_in;
 	struct region *region;    /* that the peer may reach */
 	struct net_ticket ticket; /* of what we may reach */
@@ -71,6 +72,12 @@ static void check_closed(void)
 		SIM_CHECK(!memcmp(closed[i]->bytes, closed[i]->kept, BYTES), "withdrawn memory was written");
 }
 
+static void drop(struct node *n, unsigned to)
+{
+	n->peers[to].dropped = n->peers[to].up;
+	net_drop(n->net, to, -EPROTO);
+}
+
 static void send_note(struct node *n, unsigned to)
 {
 	struct peer *p = &n->peers[to];
@@ -90,7 +97,8 @@ static void send_note(struct node *n, unsigned to)
 		note.ticket = net_region_ticket(p->region->net);
 	struct wbuf body = {.data = (uint8_t *)&note, .len = sizeof(note)};
 	int rc = net_send(n->net, to, 7, &body);
-	SIM_CHECK(rc == 0 || rc == -ENOBUFS || (rc == -ENOTCONN && !p->up), "net_send: %d", rc);
+	SIM_CHECK(rc == 0 || rc == -ENOBUFS || (rc == -ENOTCONN && (!p->up || p->dropped)), "net_send: %d", rc);
+	SIM_CHECK(rc || !p->dropped, "a message is taken for a session that was dropped");
 	p->next_out += !rc;
 }
 
@@ -130,6 +138,7 @@ static void up(void *arg, unsigned from)
 	struct peer *p = &((struct node *)arg)->peers[from];
 	SIM_CHECK(!p->up, "up twice");
 	p->up = true;
+	p->dropped = false;
 	p->next_in = p->next_out = p->session_in = 0;
 	p->ticket = (struct net_ticket){0};
 }
@@ -199,7 +208,7 @@ static void event(bool faults)
 	else if (what < 900)
 		start_copy(&nodes[a], b, what % 2 ? NET_WRITE : NET_READ);
 	else if (what < 905)
-		net_drop(nodes[a].net, b, -EPROTO);
+		drop(&nodes[a], b);
 	else if (faults && what < 915)
 		net_sim_cut(a, b, rng_chance(world_rng(), 30));
 	else if (faults && what < 917)
