@@ -82,10 +82,10 @@ class Daemon:
         at += 2 + struct.unpack_from("<H", body, at)[0]  # the version
         role, size = struct.unpack_from("<IH", body, at)
         at += 6
-        return role, body[at:at + size].decode(), *struct.unpack_from("<IIII", body, at + size)
+        return role, body[at:at + size].decode(), *struct.unpack_from("<IIIxI", body, at + size)
 
     def welcome(self, epoch=1):
-        self.send(WELCOME, struct.pack("<II", 1, epoch) + text("node") + text("0.1.0") + b"\1\0" + text(""))
+        self.send(WELCOME, struct.pack("<II", 1, epoch) + text("node") + text("0.1.0") + b"\1\0\0" + text(""))
 
     def greet(self, world=2):
         """To the point where all ranks run; their processes."""
