@@ -29,7 +29,7 @@ SAVING = (
     ("fsync", "EIO", "Input/output error"), ("pwrite64", "ENOSPC", "No space left"), ("pwrite64", "EIO", "Input/output error"),
     ("pread64", "EIO", "Input/output error"), ("pread64", "EINTR", None), ("pwrite64", "EINTR", None), ("ftruncate", "EIO", None),
     ("fallocate", "ENOSPC", None), ("newfstatat", "EIO", None), ("mmap", "ENOMEM", None),
-    ("munmap", "ENOMEM", None), ("close", "EIO", None), ("read", "EAGAIN", None),
+    ("close", "EIO", None), ("read", "EAGAIN", None),
     ("read", "EINTR", None), ("write", "EAGAIN", None), ("epoll_wait", "EINTR", None), ("sendmsg", "EAGAIN", None),
     ("clone3", "EAGAIN", None))
 URING = (("io_uring_enter", "EINTR", None), ("io_uring_enter", "EAGAIN", None), ("io_uring_enter", "EBUSY", None),
