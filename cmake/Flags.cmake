@@ -5,6 +5,8 @@ include_guard()
 set(CMAKE_C_STANDARD 17)
 set(CMAKE_C_STANDARD_REQUIRED ON)
 set(CMAKE_C_EXTENSIONS ON)
+set(CMAKE_CXX_STANDARD 17) # of the emulator of kernels alone
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
 set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
 
 # Assertions stay in every build: no -DNDEBUG.
@@ -12,6 +14,7 @@ if(NOT CMAKE_BUILD_TYPE)
 	set(CMAKE_BUILD_TYPE RelWithDebInfo CACHE STRING "" FORCE)
 endif()
 set(CMAKE_C_FLAGS_RELWITHDEBINFO "-O2 -g" CACHE STRING "" FORCE)
+set(CMAKE_CXX_FLAGS_RELWITHDEBINFO "-O2 -g" CACHE STRING "" FORCE)
 set(CMAKE_CUDA_FLAGS_RELWITHDEBINFO "-O2 -g" CACHE STRING "" FORCE)
 
 set(CKPT_DEFINITIONS _GNU_SOURCE)
@@ -22,17 +25,17 @@ set(CKPT_C_FLAGS ${warnings} -fstack-protector-strong -fno-strict-aliasing)
 add_link_options(-Wl,-z,relro,-z,now -Wl,--as-needed)
 
 if(CKPT_SANITIZE STREQUAL "address")
-	add_compile_options($<$<COMPILE_LANGUAGE:C>:-O1> $<$<COMPILE_LANGUAGE:C>:-fno-omit-frame-pointer>
-		$<$<COMPILE_LANGUAGE:C>:-fsanitize=address,undefined>
-		$<$<COMPILE_LANGUAGE:C>:-fno-sanitize-recover=undefined>)
+	add_compile_options($<$<COMPILE_LANGUAGE:C,CXX>:-O1> $<$<COMPILE_LANGUAGE:C,CXX>:-fno-omit-frame-pointer>
+		$<$<COMPILE_LANGUAGE:C,CXX>:-fsanitize=address,undefined>
+		$<$<COMPILE_LANGUAGE:C,CXX>:-fno-sanitize-recover=undefined>)
 	add_link_options(-fsanitize=address,undefined)
 elseif(CKPT_SANITIZE STREQUAL "thread")
-	add_compile_options($<$<COMPILE_LANGUAGE:C>:-fsanitize=thread>)
+	add_compile_options($<$<COMPILE_LANGUAGE:C,CXX>:-fsanitize=thread>)
 	add_link_options(-fsanitize=thread)
 elseif(CKPT_SANITIZE STREQUAL "fuzzer")
-	add_compile_options($<$<COMPILE_LANGUAGE:C>:-O1> $<$<COMPILE_LANGUAGE:C>:-fno-omit-frame-pointer>
-		$<$<COMPILE_LANGUAGE:C>:-fsanitize=address,undefined,fuzzer-no-link>
-		$<$<COMPILE_LANGUAGE:C>:-fno-sanitize-recover=undefined>)
+	add_compile_options($<$<COMPILE_LANGUAGE:C,CXX>:-O1> $<$<COMPILE_LANGUAGE:C,CXX>:-fno-omit-frame-pointer>
+		$<$<COMPILE_LANGUAGE:C,CXX>:-fsanitize=address,undefined,fuzzer-no-link>
+		$<$<COMPILE_LANGUAGE:C,CXX>:-fno-sanitize-recover=undefined>)
 	add_link_options(-fsanitize=address,undefined)
 elseif(CKPT_SANITIZE)
 	message(FATAL_ERROR "CKPT_SANITIZE=${CKPT_SANITIZE} is not one of address, thread, fuzzer")

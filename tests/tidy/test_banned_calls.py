@@ -58,7 +58,7 @@ def check_file(name, code):
 
 def check(root):
     problems = []
-    for path in tidy.sources(root, ".c", ".h", ".cu"):
+    for path in tidy.sources(root, ".c", ".h", ".cu", ".cuh", ".cpp"):
         problems += check_file(str(path.relative_to(root)), tidy.code_of(path))
     return problems
 

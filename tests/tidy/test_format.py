@@ -16,7 +16,7 @@ def version():
 
 
 def check(root):
-    files = tidy.sources(root, ".c", ".h", ".cu")
+    files = tidy.sources(root, ".c", ".h", ".cu", ".cuh", ".cpp")
     style = f"--style=file:{tidy.ROOT}/.clang-format"
     done = subprocess.run(["clang-format", style, "--dry-run", "-Werror", *map(str, files)], capture_output=True, text=True)
     bad = sorted(set(re.findall(r"^(/\S+?):\d+:\d+: error", done.stderr, re.M)))

@@ -92,7 +92,7 @@ def problem_of(root, name, quote, header):
 
 def check(root):
     problems = []
-    for path in tidy.sources(root, ".c", ".h", ".cu", ".cuh"):
+    for path in tidy.sources(root, ".c", ".h", ".cu", ".cuh", ".cpp"):
         name = str(path.relative_to(root))
         if not room_of(name):
             problems.append(f"{name}: the folder is not in the table of rooms")

@@ -7,7 +7,7 @@ LINES_MAX = 500
 
 def check(root):
     problems = []
-    for path in tidy.sources(root, ".c", ".h", ".cu"):
+    for path in tidy.sources(root, ".c", ".h", ".cu", ".cuh", ".cpp"):
         lines = len(path.read_text(errors="replace").splitlines())
         if lines > LINES_MAX:
             problems.append(f"{path.relative_to(root)}: {lines} lines, {LINES_MAX} at most")
