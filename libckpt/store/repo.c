@@ -75,6 +75,17 @@ static int put_mark(struct repo *repo, struct err *err)
 	return disk_put_file(repo->disk, repo->root, REPO_MARK, REPO_MARK_TEXT, strlen(REPO_MARK_TEXT), false, err);
 }
 
+/* Of those who make it at the same time one puts the mark; all others find that it stands there, or what the first one already does behind
+ * it. */
+static int found_made(struct repo *repo, int rc, struct err *err)
+{
+	struct err why = {0};
+	if ((rc != -EEXIST && rc != -ENOTEMPTY) || check_mark(repo, &why) < 0)
+		return rc;
+	rc = disk_fsync(repo->disk, repo->root);
+	return rc < 0 ? err_set(err, rc, "cannot fsync %s: %s", repo->path, err_name(rc)) : 0;
+}
+
 /* Makes the directory in its parent, which must exist. */
 static int make_root(const char *path, struct err *err)
 {
@@ -121,7 +132,7 @@ int repo_create(const char *path, struct err *err)
 	if (!rc)
 		rc = check_mark(&repo, err);
 	if (rc == -ENOENT)
-		rc = put_mark(&repo, err);
+		rc = found_made(&repo, put_mark(&repo, err), err);
 	repo_close(&repo);
 	return rc;
 }

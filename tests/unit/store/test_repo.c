@@ -6,6 +6,7 @@
 #include "base/failpoint.h"
 
 #include <criterion/criterion.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -50,6 +51,31 @@ Test(repo, create_makes_one_level_and_is_idempotent)
 	snprintf(path, sizeof(path), "%s/x/y", scratch);
 	cr_expect_eq(repo_create(path, &err), -ENOENT);
 	cr_expect(strstr(err.text, "/x/y"), "%s", err.text);
+}
+
+static void *create(void *result)
+{
+	struct err why = {0};
+	*(int *)result = repo_create(root, &why);
+	return NULL;
+}
+
+Test(repo, many_create_the_same_one_at_once)
+{
+	enum { ROUNDS = 100, MANY = 8 };
+	for (int round = 0; round < ROUNDS; round++) {
+		pthread_t threads[MANY];
+		int results[MANY];
+		scratch_remove(scratch);
+		setup();
+		for (int i = 0; i < MANY; i++)
+			cr_assert_eq(pthread_create(&threads[i], NULL, create, &results[i]), 0);
+		for (int i = 0; i < MANY; i++) {
+			cr_assert_eq(pthread_join(threads[i], NULL), 0);
+			cr_expect_eq(results[i], 0, "round %d: %d", round, results[i]);
+		}
+		cr_expect_eq(try_open(root), 0, "%s", err.text);
+	}
 }
 
 Test(repo, create_takes_an_empty_directory_only)
