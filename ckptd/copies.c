@@ -18,13 +18,19 @@ void copies_init(struct copies *c, struct job *job)
 	*c = (struct copies){.job = job};
 }
 
+void copies_leave(struct copies *c)
+{
+	if (c->job->daemon->replica)
+		replica_leave(c->job->daemon->replica, c->job->name);
+}
+
 void copies_end(struct copies *c)
 {
-	struct replica *replica = c->job->daemon->replica;
-	if (replica && c->job->nlocal == c->job->world)
-		replica_end(replica, c->job->name);
-	else if (replica)
-		replica_leave(replica, c->job->name);
+	const struct job *job = c->job;
+	if (job->daemon->replica && job->world && job->nlocal == job->world)
+		replica_end(job->daemon->replica, job->name);
+	else
+		copies_leave(c);
 }
 
 unsigned copies_wanted(const struct job *job)

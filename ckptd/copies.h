@@ -28,7 +28,9 @@ struct copies {
 };
 
 void copies_init(struct copies *copies, struct job *job);
-/* The job leaves this node, or has ended. */
+/* The job goes on, here or elsewhere, and its copies are what it goes on from. */
+void copies_leave(struct copies *copies);
+/* The job leaves this node; where it was on no other, it has ended. */
 void copies_end(struct copies *copies);
 /* At each tick. */
 void copies_tick(struct copies *copies);

@@ -181,7 +181,7 @@ static void clear(struct job *job)
 	struct saves *saves = &job->saves, old = *saves;
 	measures_end(job, NULL);
 	recoveries_end(job);
-	copies_end(&job->copies);
+	copies_leave(&job->copies);
 	copies_init(&job->copies, job);
 	saves_free(saves);
 	saves_init(saves, job->daemon, job);

@@ -125,6 +125,21 @@ def _():
         has(d.daemon.text(), "epoch 1 from peer, ready")
 
 
+@case("a spare that holds the copies has them still when it takes the ranks")
+def _():
+    with cluster("abc", "--copies", 1, store=False) as (_, nodes):
+        a, b, c = nodes
+        a.start("--min-ranks", 2, n=2)
+        b.start("--min-ranks", 2, n=2)
+        c.start("--min-ranks", 2, "--spare", n=2)
+        a.reaches(100)
+        equal(a.daemon.held(), 0)  # so that c has those of b
+        b.lose()
+        equal([node.ended()["world"] for node in (a, c)], [2, 2])
+        has(a.said(), "2 ranks go on from memory")
+        has(c.daemon.text(), "epoch 1 from peer, ready")
+
+
 @case("without a spare the world shrinks; a node that comes back makes it grow")
 def _():
     with cluster("abc", "--copies", 1) as (store, nodes):
