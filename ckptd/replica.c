@@ -24,6 +24,11 @@ int replica_new(const struct replica_config *config, struct replica **out)
 	struct replica *r = calloc(1, sizeof(*r));
 	if (!r)
 		return -ENOMEM;
+	r->met = calloc(config->roster->n, sizeof(*r->met));
+	if (!r->met) {
+		free(r);
+		return -ENOMEM;
+	}
 	r->config = *config;
 	r->born_ns = clock_now();
 	list_init(&r->jobs);
@@ -63,6 +68,7 @@ void replica_free(struct replica *r)
 	for (struct list *node; (node = list_pop(&r->outbox));)
 		free(list_entry(node, struct letter, link));
 	forget_placement(r);
+	free(r->met);
 	free(r);
 }
 
@@ -338,6 +344,7 @@ void replica_message(struct replica *r, unsigned node, uint16_t type, const void
 void replica_node_up(struct replica *r, unsigned node)
 {
 	forget_placement(r);
+	r->met[node] = true;
 	list_for(it, &r->jobs) {
 		send_up(list_entry(it, struct copied, link), node);
 		survey_up(list_entry(it, struct copied, link), node);

@@ -32,7 +32,8 @@ struct replica {
 	struct list outbox; /* messages that found the queue full */
 	unsigned noutbox;
 	uint64_t tokens;
-	uint64_t born_ns;                               /* when it was made: others may still be on their way here */
+	uint64_t born_ns; /* when it was made: others may still be on their way here */
+	bool *met;        /* by node: it has been here, so that it is not on its way any more */
 	struct placement placement[REPLICA_COPIES_MAX]; /* by copies - 1; holders NULL: to be made */
 	struct throttle throttle;
 	struct bucket bucket;

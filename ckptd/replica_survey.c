@@ -8,7 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* How long nodes have that are there, and how long after the start of this daemon those are waited for that are not. */
+/* How long nodes have that are there, and how long after the start of this daemon those are waited for that have
+ * not come yet. */
 #define ANSWER_NS (2 * CLOCK_NS_PER_S)
 #define ARRIVAL_NS (3 * CLOCK_NS_PER_S)
 
@@ -128,7 +129,7 @@ static void advance(struct survey *s)
 	uint64_t now = clock_now();
 	bool young = now < r->born_ns + ARRIVAL_NS;
 	for (unsigned i = 0; now < s->deadline && i < r->config.roster->n; i++)
-		if (s->nodes[i] == ASKED || (s->nodes[i] == ASKED_NOT && young))
+		if (s->nodes[i] == ASKED || (s->nodes[i] == ASKED_NOT && young && !r->met[i]))
 			return;
 	finish(s);
 }

@@ -264,6 +264,8 @@ static void surveyed(void *arg, const struct replica_surveyed *s)
 
 static void some_survey(struct node *n)
 {
+	if (n->surveying)
+		return;
 	n->survey_of = c.replicated.id;
 	memset(n->survey_held, 0, sizeof(n->survey_held));
 	for (unsigned h = 0; h < cluster.n; h++) {
