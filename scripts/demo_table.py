@@ -1,5 +1,5 @@
-"""demo_table.py RANK STEP: what scripts/demo has measured, from the reports in this directory, as verdicts and a table. Exit status 1
-when a verdict is bad."""
+"""demo_table.py "rank N"|node STEP: what scripts/demo has measured, from the reports in this directory, as verdicts and a table. Exit
+status 1 when a verdict is bad."""
 
 import json
 import pathlib
@@ -8,7 +8,7 @@ import sys
 
 BACK_AT_MOST_S = 5  # a second or two, and some patience for a busy machine
 
-victim, step = int(sys.argv[1]), int(sys.argv[2])
+lost, step = sys.argv[1], int(sys.argv[2])
 bad = 0
 
 
@@ -36,31 +36,62 @@ def table(rows):
         print(f"{name:{width[0]}}  {value:>{width[1]}}  {note}".rstrip())
 
 
-run, events = lines("disturbed.json")[0], lines("disturbed.jsonl")
+def rank_lost(victim):
+    """Rows of the table."""
+    run = lines("disturbed.json")[0]
+    ranks = [r for r in run["recoveries"] if r["what"] == "ranks"]
+    recovery = ranks[0] if ranks else {}
+    starts, back = run["ranks"][victim]["starts"], recovery.get("back_ms")
+    verdict(run["fired"] == 1 and starts > 1 and ranks, f"rank {victim} was killed and replaced ({starts} processes)")
+    verdict(recovery.get("source") == "memory", f"the state came from {recovery.get('source')}: the arena of the dead rank")
+    verdict(back is not None and back <= BACK_AT_MOST_S * 1000, f"all ranks were at work again after {number(back)}")
+    return [("detect", number(recovery.get("detect_ms")), "from SIGKILL until the new epoch was known"),
+            ("decide", number(recovery.get("decide_ms")), "until the new process was started"),
+            ("restore", number(recovery.get("restore_ms")), f"of step {recovery.get('restored_step')}, from {recovery.get('source')}"),
+            ("back at work", number(back), "from SIGKILL until all ranks trained again"),
+            ("steps lost", str(recovery.get("steps_lost")), "")]
+
+
+def node_lost(loss):
+    """Rows of the table. Clocks of one machine: those of all its processes are one."""
+    after = [e for e in events if e["event"] in ("start", "recovery") and e["epoch"] > 1]
+    stayed = [e for e in after if e["event"] == "recovery"]
+    came = [e for e in after if e["event"] == "start" and e["rank"] in loss["ranks"]]
+    sources = sorted({e["source"] for e in came})
+    ends = [(e["noticed_ns"] - loss["killed_ns"]) / 1e6 + e["total_ms"] for e in stayed]
+    back = max(ends) if ends else None
+    verdict([e["rank"] for e in came] and sorted({e["rank"] for e in came}) == loss["ranks"],
+            f"{loss['node']} was killed, and the spare runs its ranks: {' '.join(str(e['rank']) for e in came)}")
+    verdict(sources == ["peer"], f"their state came from {' '.join(sources)}: the memory of another node")
+    verdict(back is not None and back <= BACK_AT_MOST_S * 1000, f"all ranks were at work again after {number(back)}")
+
+    def longest(name):
+        values = [e[name] for e in after if e[name] is not None]
+        return number(max(values) if values else None)
+
+    detect = min(((e["noticed_ns"] - loss["killed_ns"]) / 1e6 for e in stayed), default=None)
+    return [("detect", number(detect), "from SIGKILL until the first rank on another node knew"),
+            ("decide", longest("decide_ms"), "until the last one knew the new epoch"),
+            ("restore", longest("restore_ms"), f"of step {after[0]['step'] if after else '?'}, from {' '.join(sources)}, on the rank that took longest"),
+            ("back at work", number(back), "from SIGKILL until all ranks that live trained again"),
+            ("steps lost", str(max((e["steps_lost"] for e in stayed), default=None)), "")]
+
+
+events = lines("disturbed.jsonl")
 end, other = fingerprints(events), fingerprints(lines("undisturbed.jsonl"))
 verdict(len(end) == 1 and end == other, f"fingerprint of the parameters: {' '.join(end)} after the kill, "
         f"{' '.join(other)} undisturbed")
-
-lost = [r for r in run["recoveries"] if r["what"] == "ranks"]
-recovery = lost[0] if lost else {}
-starts = run["ranks"][victim]["starts"]
-verdict(run["fired"] == 1 and starts > 1 and lost, f"rank {victim} was killed and replaced ({starts} processes)")
-verdict(recovery.get("source") == "memory", f"the state came from {recovery.get('source')}: the arena of the dead rank")
-back = recovery.get("back_ms")
-verdict(back is not None and back <= BACK_AT_MOST_S * 1000, f"all ranks were at work again after {number(back)}")
+if lost == "node":
+    loss = lines("loss.json")[0]
+    rows, what = node_lost(loss), loss["node"]
+else:
+    rows, what = rank_lost(int(lost.split()[1])), lost
 
 stalls = [event["begin_ms"] + event["fence_ms"] for event in events if event["event"] == "save" and event["result"] == "ok"]
 skipped = sum(event["event"] == "save" and event["result"] != "ok" for event in events)
-verdict(stalls, f"{len(stalls)} captures by {run['world']} ranks, {skipped} skipped because all slots were in use")
+verdict(stalls, f"{len(stalls)} captures, {skipped} skipped because all slots were in use")
 
-print(f"\n==== rank {victim} killed at step {step}")
-table([
-    ("detect", number(recovery.get("detect_ms")), "from SIGKILL until the new epoch was known"),
-    ("decide", number(recovery.get("decide_ms")), "until the new process was started"),
-    ("restore", number(recovery.get("restore_ms")), f"of step {recovery.get('restored_step')}, from {recovery.get('source')}"),
-    ("back at work", number(back), "from SIGKILL until all ranks trained again"),
-    ("steps lost", str(recovery.get("steps_lost")), ""),
-    ("stall per save", number(statistics.median(stalls)) if stalls else "-",
-     f"median of {len(stalls)}; the longest {number(max(stalls))}" if stalls else ""),
-])
+print(f"\n==== {what} killed at step {step}")
+table(rows + [("stall per save", number(statistics.median(stalls)) if stalls else "-",
+               f"median of {len(stalls)}; the longest {number(max(stalls))}" if stalls else "")])
 sys.exit(bool(bad))

@@ -74,6 +74,18 @@ def passes(folder):
     empty(folder)
 
 
+@case("a lost node's ranks go on on a spare, out of the memory of another node, with the same bits")
+def nodes(folder):
+    text = demo(folder, "--nodes", 2, "--ranks", 4, "--steps", 300, CKPT_JOB="other", CKPT_CLUSTER="/nonexistent", CKPT_RANK="7")
+    has(text, r"^\$ ckptd --node spare ", r"^\$ ckpt run --nodes 2 -n 2 .*--spare ", r"^demo: node-1 is lost", r"^\$ ckpt recoveries ",
+        r"^disturbed +spare .* from peer ", r"^disturbed +300 +2 .* verified ", r"^ok  params: \d+ bytes, all the same",
+        r"^ok  fingerprint of the parameters: (\w{16}) after the kill, \1 undisturbed",
+        r"^ok  node-1 was killed, and the spare runs its ranks: [23] [23]$", r"^ok  their state came from peer",
+        r"^ok  all ranks were at work again after \d+\.\d ms", r"^detect +\d+\.\d ms", r"^steps lost +\d+", r"^demo: passed in \d+ s$")
+    lacks(text, "NOT OK|FAILED")
+    empty(folder)
+
+
 @case("when the runs differ the proof fails")
 def spoiled(folder):
     text = demo(folder, "--steps", 60, "--spoil", code=FAILED)
@@ -101,7 +113,8 @@ def refused(folder):
     (folder / "short").write_text("0123456789")
     for options, why in ((["--data", folder / "missing"], "no such file"), (["--data", folder / "empty"], "0 bytes are too few"),
                          (["--data", folder / "short"], "10 bytes are too few"), (["--data", folder], "not a regular file"),
-                         (["--data"], "needs a value"), (["--ranks", "0"], "from 1 to 64"), (["--steps", "x"], "whole number"),
+                         (["--data"], "needs a value"), (["--ranks", "0"], "from 1 to 64"),
+                         (["--nodes", "1"], "from 2 to 16"), (["--nodes", "2", "--ranks", "3"], "as many are wanted on each of the 2 nodes"), (["--steps", "x"], "whole number"),
                          (["--unknown"], "unknown option"), (["word"], "unknown option")):
         has(demo(folder, *options, code=USAGE), f"^demo: FAILED: .*{why}")
 
@@ -124,9 +137,8 @@ def training(folder):
     has(demo(folder, CKPT_BUILD=str(tools), code=FAILED), "broken", "^demo: FAILED: the training did not end well")
 
 
-@case("a signal in mid-run ends everything, and nothing is left behind")
-def interrupted(folder):
-    run = subprocess.Popen([DEMO, "--steps", "1000000"], env=environment(folder), stdin=subprocess.DEVNULL,
+def interrupted(folder, said, *options):
+    run = subprocess.Popen([DEMO, "--steps", "1000000", *options], env=environment(folder), stdin=subprocess.DEVNULL,
                            stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
     text, limit = b"", time.monotonic() + DEADLINE
     try:
@@ -144,8 +156,18 @@ def interrupted(folder):
         run.wait()
     if run.returncode != TERMINATED:
         raise AssertionError(f"exit status {run.returncode}")
-    has(rest, "take a last checkpoint", "^demo: interrupted$")
+    has(rest, said, "^demo: interrupted$")
     empty(folder)
+
+
+@case("a signal in mid-run ends everything, and nothing is left behind")
+def interrupted_ranks(folder):
+    interrupted(folder, "take a last checkpoint")
+
+
+@case("the same with nodes")
+def interrupted_nodes(folder):
+    interrupted(folder, "the ranks go to other nodes, or the job ends", "--nodes", "2")
 
 
 raise SystemExit(cases.end())
