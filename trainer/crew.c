@@ -2,7 +2,6 @@
 
 #include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "deadline.h"
@@ -13,76 +12,56 @@ int crew_library_error(struct crew *c, const char *doing, int rc)
 	return rc == -ETIMEDOUT || rc == -ENOTCONN ? -ESTALE : rc;
 }
 
-/* A failed ring is never mended, a new one may do: in the worst case joining finds out who is missing. */
-static int ring_result(struct crew *c, int rc)
+/* Failed collectives are never mended, new ones may do: in the worst case joining finds out who is missing. */
+static int result(struct crew *c, int rc)
 {
 	if (rc == 0) {
 		c->complete_ns = monotonic_ns();
 		return 0;
 	}
-	snprintf(c->why, sizeof(c->why), "%s", ring_error(c->ring));
-	return rc == -ENOMEM || rc == -EINVAL ? rc : -ESTALE;
+	c->mismatch = rc == -EPROTO;
+	snprintf(c->why, sizeof(c->why), "%s", collective_error(c->collective));
+	return rc == -ENOMEM || rc == -EINVAL || rc == -ENOTRECOVERABLE ? rc : -ESTALE;
 }
 
 static int listen_anew(struct crew *c)
 {
-	int rc;
+	char why[NCCL_WHY_SIZE];
+	int rc = crew_leave(c);
 
-	crew_leave(c);
-	rc = ring_listen(c->address, &c->ring);
 	if (rc < 0)
-		snprintf(c->why, sizeof(c->why), "cannot listen on %s: %s", c->address, strerror(-rc));
+		return rc;
+	rc = collective_listen(c->way, c->address, ckpt_rank(c->session), &c->collective, why);
+	if (rc < 0)
+		snprintf(c->why, sizeof(c->why), "cannot listen on %s: %s", c->address, *why ? why : strerror(-rc));
 	return rc;
-}
-
-/* The addresses of all ranks as strings, copied: [world], one allocation. NULL without memory or for an unusable one. */
-static char **copy_addresses(const ckpt_view *view)
-{
-	size_t world = (size_t)view->world;
-	char **all = malloc(world * (sizeof(*all) + RING_ADDRESS_SIZE));
-	char *text = (char *)(all + world);
-
-	for (size_t r = 0; all && r < world; r++, text += RING_ADDRESS_SIZE) {
-		size_t length = view->address_len[r];
-
-		if (length >= RING_ADDRESS_SIZE)
-			length = 0; /* not one of ours: ring_connect() refuses an empty one */
-		all[r] = memcpy(text, view->addresses + r * CKPT_ADDRESS_MAX, length);
-		text[length] = '\0';
-	}
-	return all;
 }
 
 int crew_join(struct crew *c, int wait_ms)
 {
-	const ckpt_view *view;
+	uint8_t address[CKPT_ADDRESS_MAX];
 	int rc = listen_anew(c);
 
-	c->missing = false;
+	c->missing = c->mismatch = false;
 	if (rc < 0)
 		return rc;
-	rc = ckpt_join(c->session, ring_address(c->ring), strlen(ring_address(c->ring)), &view, wait_ms);
+	rc = ckpt_join(c->session, address, collective_address(c->collective, address), &c->view, wait_ms);
 	c->missing = rc == -ETIMEDOUT || rc == -ENOTCONN;
 	if (rc < 0)
 		return crew_library_error(c, "join", rc);
-	c->epoch = view->epoch;
-	c->rank = view->rank;
-	c->world = view->world;
-	free(c->addresses);
-	c->addresses = copy_addresses(view);
-	if (!c->addresses) {
-		snprintf(c->why, sizeof(c->why), "out of memory");
-		return -ENOMEM;
-	}
+	c->epoch = c->view->epoch;
+	c->rank = c->view->rank;
+	c->world = c->view->world;
 	return 0;
 }
 
 int crew_connect(struct crew *c)
 {
-	struct ring_group group = {
+	struct collective_group group = {
 		.rank = c->rank,
 		.world = c->world,
-		.addresses = (const char *const *)c->addresses,
+		.addresses = c->view->addresses,
+		.address_len = c->view->address_len,
 		.epoch = c->epoch,
 		.cancel_fd = c->cancel->fd,
 	};
@@ -92,60 +71,70 @@ int crew_connect(struct crew *c)
 		snprintf(c->why, sizeof(c->why), "epoch %u was over when it was joined", c->epoch);
 		return -ESTALE;
 	}
-	return ring_result(c, ring_connect(c->ring, &group, deadline_in_ms(c->timeout_ms)));
+	return result(c, collective_connect(c->collective, &group, deadline_in_ms(c->timeout_ms)));
 }
 
-void crew_leave(struct crew *c)
+int crew_leave(struct crew *c)
 {
-	ring_free(c->ring);
-	c->ring = NULL;
-	free(c->addresses);
-	c->addresses = NULL;
+	int rc = collective_free(c->collective, deadline_in_ms(c->timeout_ms));
+
+	c->collective = NULL;
+	if (rc < 0)
+		snprintf(c->why, sizeof(c->why), "what NCCL has on the device could not be ended within %.0f s",
+			 (double)c->timeout_ms / 1000);
+	return rc;
 }
 
 static int64_t enter(struct crew *c, const char *name, size_t bytes)
 {
-	ckpt_collective_enter(c->session, name, ring_sequence(c->ring) + 1, bytes);
+	ckpt_collective_enter(c->session, name, collective_sequence(c->collective) + 1, bytes);
 	return deadline_in_ms(c->timeout_ms);
 }
 
 static int leave(struct crew *c, int rc)
 {
 	ckpt_collective_leave(c->session);
-	return ring_result(c, rc);
+	return result(c, rc);
 }
 
 int crew_reduce_scatter(struct crew *c, float *data, size_t count)
 {
 	int64_t deadline = enter(c, "reduce_scatter", count * sizeof(*data));
 
-	return leave(c, ring_reduce_scatter_sum(c->ring, data, count, deadline));
+	return leave(c, collective_reduce_scatter(c->collective, data, count, deadline));
 }
 
 int crew_all_gather(struct crew *c, float *data, size_t count)
 {
 	int64_t deadline = enter(c, "all_gather", count * sizeof(*data));
 
-	return leave(c, ring_all_gather(c->ring, data, count, deadline));
+	return leave(c, collective_all_gather(c->collective, data, count, deadline));
 }
 
 int crew_sum(struct crew *c, double *values, size_t count)
 {
 	int64_t deadline = enter(c, "reduce_double", count * sizeof(*values));
 
-	return leave(c, ring_all_reduce_double(c->ring, values, count, deadline));
+	return leave(c, collective_sum(c->collective, values, count, deadline));
 }
 
 int crew_gather(struct crew *c, void *all, size_t bytes)
 {
 	int64_t deadline = enter(c, "gather", bytes);
 
-	return leave(c, ring_gather(c->ring, all, bytes, deadline));
+	return leave(c, collective_gather(c->collective, all, bytes, deadline));
+}
+
+int crew_gather_shards(struct crew *c, float *data, size_t count)
+{
+	int64_t deadline = enter(c, "gather_shards", count * sizeof(*data));
+
+	return leave(c, collective_gather_shards(c->collective, data, count, deadline));
 }
 
 int crew_barrier(struct crew *c)
 {
 	int64_t deadline = enter(c, "barrier", 0);
 
-	return leave(c, ring_barrier(c->ring, deadline));
+	return leave(c, collective_barrier(c->collective, deadline));
 }

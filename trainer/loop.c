@@ -72,6 +72,7 @@ static int set_up(struct loop *l)
 {
 	l->crew = (struct crew){.session = l->session,
 				.cancel = &l->cancel,
+				.way = &l->way,
 				.address = l->options->address,
 				.timeout_ms = l->options->timeout_ms};
 	l->saver = (struct saver){.session = l->session,
@@ -92,7 +93,8 @@ static void tear_down(struct loop *l, int outcome)
 	rc = ckpt_close(l->session);
 	if (rc < 0 && outcome == 0)
 		message(l->crew.rank, "a save to storage had failed: %s", strerror(-rc));
-	crew_leave(&l->crew);
+	if (crew_leave(&l->crew) < 0 && outcome == 0)
+		message(l->crew.rank, "%s", l->crew.why);
 	loop_free_state(l);
 }
 

@@ -191,15 +191,18 @@ static void note_news(struct loop *l, int64_t now)
 int loop_leave(struct loop *l)
 {
 	int64_t now = monotonic_ns();
+	int rc;
 
 	note_loss(l, now);
 	saver_forget(&l->saver);
-	crew_leave(&l->crew);
+	rc = crew_leave(&l->crew);
+	if (rc < 0)
+		return loop_fail(l, rc, l->crew.why);
 	if (l->crew.missing && loop_wants_stop(l))
 		return -ECANCELED;
 	if (loop_patience_ended(l))
 		return -ETIMEDOUT;
-	cancel_wait(&l->cancel, l->crew.epoch, deadline_in_ms(NEWS_MS)); /* without news, joining brings them about */
+	cancel_wait(&l->cancel, l->crew.epoch, l->crew.mismatch ? 0 : deadline_in_ms(NEWS_MS)); /* without news, joining brings them about */
 	note_news(l, now);
 	message(l->crew.rank, "leaves epoch %u after step %" PRIu64 " (%s)%s%s", l->crew.epoch, l->entry.lost_step,
 		l->why, *l->reason ? ": " : "", l->reason);

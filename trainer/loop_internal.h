@@ -20,6 +20,7 @@ struct loop {
 	ckpt *session;
 	struct state state;
 	struct report report;
+	struct collective_way way;
 	struct crew crew;
 	struct saver saver;
 	struct step step;
