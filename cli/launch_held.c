@@ -90,6 +90,16 @@ int held_take(struct held_all *all, const struct wire_arena_of *m, int fd, struc
 	return 0;
 }
 
+/* While it is written a mixture may be read. */
+static void copy_op(char *dst, const char *src, size_t size)
+{
+	for (size_t i = 0; i < size; i++) {
+		char c = src[i];
+		dst[i] = !c || (c > ' ' && c <= '~') ? c : '?';
+	}
+	dst[size - 1] = '\0';
+}
+
 bool held_look(const struct held_all *all, uint32_t rank, struct held_view *view)
 {
 	const struct arena_head *head = head_of(all, rank);
@@ -99,6 +109,8 @@ bool held_look(const struct held_all *all, uint32_t rank, struct held_view *view
 	view->step = atomic_load(&head->flight.step);
 	view->in_collective = atomic_load(&head->flight.in_collective) != 0;
 	view->collective = atomic_load(&head->flight.coll_seq);
+	view->bytes = atomic_load(&head->flight.coll_bytes);
+	copy_op(view->op, head->flight.coll_op, sizeof(view->op));
 	return view->beat_ns != 0;
 }
 

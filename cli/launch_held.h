@@ -33,6 +33,8 @@ struct held_view {
 	uint64_t beat_ns, step;
 	bool in_collective;
 	uint64_t collective; /* its sequence number */
+	uint64_t bytes;      /* of it */
+	char op[16];         /* its name: printable, as far as it is known */
 };
 /* False: no arena, or no heartbeat in it. */
 bool held_look(const struct held_all *all, uint32_t rank, struct held_view *view);

@@ -1,12 +1,13 @@
 """Faults that ckpt run injects into ranks that know nothing of ckpt, and what it reports of them."""
 
 import json
+import re
 import signal
 import subprocess
 import sys
 
 from launcher import CKPT, Run, run, sh, tidy, top
-from tap import Cases, equal, has
+from tap import BIN, Cases, equal, has
 
 cases = Cases(tidy)
 case = cases.case
@@ -26,6 +27,15 @@ def _():
     equal(document["faults"][0]["fired_at_s"] >= 0.2, True)
     equal([rank["starts"] for rank in document["ranks"]], [1, 2])
     has(r.err(), "injected: kill:rank=1@t=200ms (rank 1, process", "was killed by signal 9")
+
+
+@case("a rank that waits in another collective than the others is named, with what it and they are in")
+def _():
+    r = run("-n", 3, "--json", "--hang-timeout", 1, "--", BIN / "mismatched")
+    found = re.search(r"rank 1 hangs: no heartbeat for ([\d.]+) s, last at step 5, in all_gather #7 of 512 bytes; rank \d and others "
+                      r"are in reduce_scatter #7 of 4096 bytes: process \d+ is killed", r.err())
+    equal(found is not None, True, r.err())
+    equal(float(found.group(1)) < 2, True, "within twice the deadline")
 
 
 @case("with --json the ranks' stdout goes to stderr")
