@@ -2,7 +2,9 @@
 
 #include "base/clock.h"
 
+#include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* Where the parser stands. */
@@ -19,7 +21,21 @@ static const struct {
 	{FAULT_STOP, "stop"},
 	{FAULT_ABORT, "abort"},
 	{FAULT_KILL_DAEMON, "kill-daemon"},
+	{FAULT_TRAP, "trap"},
+	{FAULT_ILLEGAL_ADDRESS, "illegal-address"},
+	{FAULT_NEVER_ENDS, "never-ends"},
+	{FAULT_DEVICE_LOST, "device-lost"},
+	{FAULT_ABSENT, "absent"},
+	{FAULT_MISMATCH, "mismatch"},
+	{FAULT_NAN, "nan"},
+	{FAULT_FLIP, "flip"},
+	{FAULT_SLOW, "slow"},
 };
+
+bool fault_played(enum fault_kind kind)
+{
+	return kind >= FAULT_TRAP;
+}
 
 const char *fault_kind_name(enum fault_kind kind)
 {
@@ -126,7 +142,10 @@ static int take_kind(struct spec *s, struct draft *d)
 			return 0;
 		}
 	}
-	return wrong(s, s->at, len ? "the faults are kill, stop, abort and kill-daemon" : "a fault is missing");
+	return wrong(s, s->at,
+		     len ? "the faults are kill, stop, abort, kill-daemon, trap, illegal-address, "
+			   "never-ends, device-lost, absent, mismatch, nan, flip and slow"
+			 : "a fault is missing");
 }
 
 static int take_rank(struct spec *s, const char *from, uint32_t world, struct draft *d)
@@ -179,8 +198,12 @@ static int check_fault(const struct spec *s, const char *from, const struct draf
 		return wrong(s, from, "kill-daemon takes no rank");
 	if (d->fault.kind != FAULT_KILL_DAEMON && !d->has_rank)
 		return wrong(s, from, "which rank? :rank=N or :rank=any is missing");
-	if (d->fault.kind != FAULT_STOP && d->has_for)
-		return wrong(s, from, "only stop takes for=");
+	if (d->fault.kind != FAULT_STOP && d->fault.kind != FAULT_SLOW && d->has_for)
+		return wrong(s, from, "only stop and slow take for=");
+	if (d->fault.kind == FAULT_SLOW && d->fault.for_ns < CLOCK_NS_PER_MS)
+		return wrong(s, from, "slow by how much in a step? :for=TIME, at least 1ms, is missing");
+	if (fault_played(d->fault.kind) && d->fault.trigger != TRIGGER_STEP)
+		return wrong(s, from, "the rank plays it itself, in a step: @step=N is wanted");
 	return 0;
 }
 
@@ -196,6 +219,29 @@ static int take_fault(struct spec *s, uint32_t world, struct draft *d)
 		return rc;
 	snprintf(d->fault.text, sizeof(d->fault.text), "%.*s", (int)(s->at - from), from);
 	return check_fault(s, from, d);
+}
+
+char *inject_played(const struct fault *faults, size_t n, uint32_t rank)
+{
+	char *text = NULL;
+	size_t size = 0;
+	FILE *f = open_memstream(&text, &size);
+	const char *comma = "";
+	for (size_t i = 0; f && i < n; i++) {
+		const struct fault *fault = &faults[i];
+		if (!fault_played(fault->kind) || fault->rank != rank || fault->fired_ns)
+			continue;
+		fprintf(f, "%s%s", comma, fault_kind_name(fault->kind));
+		if (fault->for_ns)
+			fprintf(f, ":%" PRIu64, (uint64_t)(fault->for_ns / CLOCK_NS_PER_MS));
+		fprintf(f, "@%" PRIu64, fault->step);
+		comma = ",";
+	}
+	if (f && fclose(f)) {
+		free(text);
+		return NULL;
+	}
+	return text;
 }
 
 int inject_parse(const char *spec, uint32_t world, uint64_t seed, struct fault *out, size_t *n, struct err *err)

@@ -3,9 +3,14 @@
  *	SPEC  = FAULT *( "," FAULT )
  *	FAULT = KIND *( ":" PARAMETER ) "@" TRIGGER *( ":" PARAMETER )
  *	KIND  = kill (SIGKILL) | stop (SIGSTOP) | abort (SIGABRT) | kill-daemon (SIGKILL to the daemon that ckpt run started)
- *	PARAMETER = rank=N | rank=any | for=TIME (stop: SIGCONT after it)
+ *	      | PLAYED
+ *	PLAYED = trap | illegal-address | never-ends | device-lost | absent | mismatch | nan | flip | slow
+ *	PARAMETER = rank=N | rank=any | for=TIME (stop: SIGCONT after it; slow: added to each of some steps)
  *	TRIGGER   = step=N | t=TIME
  *	TIME  = digits with at most one point, then ms, s or m
+ *
+ * PLAYED ones are what no signal can do. They are handed to the rank's process in CKPT_FAULTS when it is started, in its own words
+ * (NAME [ ":" MILLISECONDS ] "@" STEP, separated by commas), and it plays them itself, if it knows how: ckpt-train does.
  *
  * rank=any is drawn with the seed. Every fault fires at most once. */
 #ifndef CKPT_CLI_INJECT_H
@@ -19,7 +24,21 @@
 
 enum { FAULTS_MAX = 256, FAULT_TEXT_MAX = 96 };
 
-enum fault_kind { FAULT_KILL = 1, FAULT_STOP, FAULT_ABORT, FAULT_KILL_DAEMON };
+enum fault_kind {
+	FAULT_KILL = 1,
+	FAULT_STOP,
+	FAULT_ABORT,
+	FAULT_KILL_DAEMON,
+	FAULT_TRAP, /* the first of those that are played */
+	FAULT_ILLEGAL_ADDRESS,
+	FAULT_NEVER_ENDS,
+	FAULT_DEVICE_LOST,
+	FAULT_ABSENT,
+	FAULT_MISMATCH,
+	FAULT_NAN,
+	FAULT_FLIP,
+	FAULT_SLOW,
+};
 enum fault_trigger { TRIGGER_STEP = 1, TRIGGER_TIME };
 
 struct fault {
@@ -29,7 +48,7 @@ struct fault {
 	uint32_t rank;             /* not for FAULT_KILL_DAEMON */
 	uint64_t step;             /* TRIGGER_STEP: the first step from which on it fires */
 	uint64_t at_ns;            /* TRIGGER_TIME: after the ranks were started */
-	uint64_t for_ns;           /* FAULT_STOP: until SIGCONT; 0: for ever */
+	uint64_t for_ns;           /* FAULT_STOP: until SIGCONT; 0: for ever. FAULT_SLOW: of each step */
 	char text[FAULT_TEXT_MAX]; /* as it was written, for messages */
 	uint64_t fired_ns;         /* 0: not yet */
 	uint64_t continue_ns;      /* when to send SIGCONT; 0: not */
@@ -40,5 +59,9 @@ struct fault {
 int inject_parse(const char *spec, uint32_t world, uint64_t seed, struct fault *out, size_t *n, struct err *err);
 
 const char *fault_kind_name(enum fault_kind kind);
+bool fault_played(enum fault_kind kind);
+
+/* CKPT_FAULTS of a rank: those of its faults that have not fired. "": none. free() it; NULL: no memory. */
+char *inject_played(const struct fault *faults, size_t n, uint32_t rank);
 
 #endif

@@ -153,6 +153,8 @@ void stop_tick(struct launch *launch, uint64_t now);
 
 /* launch_faults.c */
 void faults_tick(struct launch *launch, uint64_t now);
+/* The rank's process has ended, perhaps of what it played: that must not be handed to the next one. */
+void faults_note(struct launch *launch, uint32_t rank, uint64_t now);
 uint64_t faults_next(const struct launch *launch, uint64_t now);
 size_t faults_fired(const struct launch *launch);
 

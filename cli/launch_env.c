@@ -1,5 +1,7 @@
 #include "launch.h"
 
+#include "base/cleanup.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -55,8 +57,12 @@ char **env_of_rank(const struct launch *launch, const struct launch_rank *rank)
 	snprintf(local, sizeof(local), "%td", rank - launch->ranks);
 	snprintf(here, sizeof(here), "%u", launch->nranks);
 	snprintf(epoch, sizeof(epoch), "%u", launch->epoch);
+	AUTO_FREE char *faults = inject_played(launch->faults, launch->nfaults, rank->id);
+	if (!faults)
+		return NULL;
 	const struct env_pair pairs[] = {
 		{"CKPT_ADDRESS", launch->address},
+		{"CKPT_FAULTS", *faults ? faults : NULL},
 		{"CKPT_JOB", launch->options.job},
 		{"CKPT_SOCKET", launch->keeper.socket},
 		{"CKPT_RANK", r},

@@ -48,6 +48,14 @@ static bool due(const struct launch *launch, const struct fault *fault, uint64_t
 	return fault->trigger == TRIGGER_STEP ? reached(launch, fault) : now >= launch->started_ns + fault->at_ns;
 }
 
+/* What the rank plays itself: it was handed over when the process was started, and its time has come. */
+static void note_played(struct launch *launch, struct fault *fault)
+{
+	const struct proc *proc = target(launch, fault);
+	fault->fired_ns = clock_now();
+	launch_say(launch, "injected: %s (rank %u, process %d, plays it)", fault->text, fault->rank, (int)proc->pid);
+}
+
 static void fire(struct launch *launch, struct fault *fault)
 {
 	static const int signals[] = {
@@ -72,13 +80,26 @@ void faults_tick(struct launch *launch, uint64_t now)
 {
 	for (size_t i = 0; i < launch->nfaults; i++) {
 		struct fault *fault = &launch->faults[i];
-		if (launch->stop == STOP_NONE && due(launch, fault, now))
-			fire(launch, fault);
+		if (launch->stop == STOP_NONE && due(launch, fault, now)) {
+			if (fault_played(fault->kind))
+				note_played(launch, fault);
+			else
+				fire(launch, fault);
+		}
 		if (fault->continue_ns && now >= fault->continue_ns) {
 			if (target(launch, fault))
 				proc_signal(target(launch, fault), SIGCONT);
 			fault->continue_ns = 0;
 		}
+	}
+}
+
+void faults_note(struct launch *launch, uint32_t rank, uint64_t now)
+{
+	for (size_t i = 0; i < launch->nfaults; i++) {
+		struct fault *fault = &launch->faults[i];
+		if (fault_played(fault->kind) && fault->rank == rank && due(launch, fault, now))
+			note_played(launch, fault);
 	}
 }
 

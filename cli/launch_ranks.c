@@ -183,6 +183,7 @@ bool ranks_ended(struct launch *launch, pid_t pid, uint64_t now)
 	if (!rank)
 		return false;
 	bool at_work = held_at_work(&launch->held, rank->id, rank->proc.started_ns);
+	faults_note(launch, rank->id, now);
 	rank->status = proc_reap(&rank->proc, pid);
 	rank->ended = true;
 	rank->lost_ns = now;

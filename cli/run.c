@@ -281,7 +281,11 @@ const struct command command_run = {
 		  "\n"
 		  "Faults: KIND:PARAMETER…@TRIGGER, separated by commas. Kinds: kill, stop (:for=2s: goes on after "
 		  "that), abort,\n"
-		  "kill-daemon. Parameters: rank=N or rank=any. Triggers: @step=N, @t=3s. Each fires once.\n"
+		  "kill-daemon; and, played by ckpt-train itself, trap, illegal-address, never-ends, device-lost, "
+		  "absent,\n"
+		  "mismatch, nan, flip, slow (:for=50ms in each step). Parameters: rank=N or rank=any. Triggers: "
+		  "@step=N, @t=3s.\n"
+		  "Each fires once.\n"
 		  "\n"
 		  "Ends with 0 when every rank ended with 0, with 130 after SIGINT, else with 1.",
 	.args = "[--] COMMAND [ARG...]",

@@ -19,6 +19,7 @@ static const char *const names[] = {
 	"--seed",
 	"--save-memory-every",
 	"--save-storage-every",
+	"--healthy-after",
 	"the text (fingerprint)",
 };
 
@@ -38,6 +39,7 @@ static void fill(uint64_t row[FIELDS], const struct train_options *o, uint64_t t
 		o->seed,
 		o->memory_every,
 		o->storage_every,
+		o->healthy_after,
 		text,
 	};
 

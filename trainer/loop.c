@@ -1,5 +1,6 @@
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "deadline.h"
@@ -30,7 +31,7 @@ static int live(struct loop *l, struct loop_result *result)
 	l->advanced_ns = monotonic_ns();
 	l->entry.reason = l->reason;
 	while (true) {
-		l->crew.why[0] = l->saver.why[0] = '\0';
+		l->crew.why[0] = l->saver.why[0] = l->device.why[0] = '\0';
 		rc = loop_enter(l);
 		if (rc == 0)
 			rc = loop_train(l);
@@ -80,7 +81,15 @@ static int set_up(struct loop *l)
 				  .report = &l->report,
 				  .memory_every = l->options->memory_every,
 				  .storage_every = l->options->storage_every};
-	l->step = (struct step){l->options, l->data, &l->state, &l->crew, &l->saver, NULL, NULL};
+	l->device = device_host();
+	l->monitor = (struct monitor){.need = l->options->healthy_after, .every = l->options->storage_every};
+	l->step = (struct step){.options = l->options,
+				.data = l->data,
+				.state = &l->state,
+				.crew = &l->crew,
+				.saver = &l->saver,
+				.device = &l->device,
+				.faults = &l->faults};
 	return loop_make_state(l);
 }
 
@@ -112,14 +121,24 @@ static int run_session(struct loop *l, struct loop_result *result)
 		if (rc < 0)
 			snprintf(l->why, sizeof(l->why), "%s: %s", l->options->dump, strerror(-rc));
 	}
-	tear_down(l, rc);
+	if (rc != -ENOTRECOVERABLE)
+		tear_down(l, rc);
 	return rc;
+}
+
+static int read_faults(struct loop *l)
+{
+	char why[FAULTS_WHY_SIZE];
+
+	return faults_parse(&l->faults, l->options->faults, why) < 0 ? loop_fail(l, -EINVAL, why) : 0;
 }
 
 static int run(struct loop *l, struct loop_result *result)
 {
 	int rc = check_text(l);
 
+	if (rc == 0)
+		rc = read_faults(l);
 	if (rc < 0)
 		return rc;
 	rc = report_open(&l->report, l->options->report);
@@ -132,6 +151,8 @@ static int run(struct loop *l, struct loop_result *result)
 		snprintf(l->why, sizeof(l->why), "eventfd: %s", strerror(-rc));
 	} else {
 		rc = run_session(l, result);
+		if (rc == -ENOTRECOVERABLE)
+			return rc;
 		cancel_close(&l->cancel);
 	}
 	report_close(&l->report);
@@ -141,9 +162,19 @@ static int run(struct loop *l, struct loop_result *result)
 int loop_run(const struct train_options *options, const struct data *data, const volatile sig_atomic_t *stop,
 	     struct loop_result *result, char why[LOOP_WHY_SIZE])
 {
-	struct loop l = {.options = options, .data = data, .stop = stop};
-	int rc = run(&l, result);
+	struct loop *l = calloc(1, sizeof(*l));
+	int rc;
 
-	snprintf(why, LOOP_WHY_SIZE, "%s", rc < 0 ? l.why : "");
+	if (!l) {
+		snprintf(why, LOOP_WHY_SIZE, "out of memory");
+		return -ENOMEM;
+	}
+	l->options = options;
+	l->data = data;
+	l->stop = stop;
+	rc = run(l, result);
+	snprintf(why, LOOP_WHY_SIZE, "%s", rc < 0 ? l->why : "");
+	if (rc != -ENOTRECOVERABLE) /* else the device, or threads that wait for it, may still use any of it */
+		free(l);
 	return rc;
 }

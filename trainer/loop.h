@@ -24,7 +24,8 @@ enum { LOOP_WHY_SIZE = 600 };
 
 /*
  * Opens the session, trains to the end or until *stop is set on any rank (or the operator asks), closes the session.
- * 0 and *result, or -errno and a sentence in `why`. A lost neighbour is no error.
+ * 0 and *result, or -errno and a sentence in `why`. A lost neighbour is no error. -ENOTRECOVERABLE: the device's context is lost:
+ * the session is open, nothing is freed, and the process must end at once without running anything else, to be replaced.
  */
 int loop_run(const struct train_options *options, const struct data *data, const volatile sig_atomic_t *stop,
 	     struct loop_result *result, char why[LOOP_WHY_SIZE]);

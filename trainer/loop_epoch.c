@@ -54,46 +54,6 @@ static int move(struct loop *l)
 
 /* ---- into an epoch ------------------------------------------------------------------------------------------- */
 
-static void warn_of_another_run(struct loop *l)
-{
-	const struct counters *c = &l->state.counters;
-
-	if (l->crew.rank == 0 &&
-	    (c->seed != l->options->seed || c->batch != l->options->batch || c->text != data_fingerprint(l->data)))
-		message(0,
-			"the checkpoint of step %" PRIu64
-			" comes from a run with another seed, batch or text: this one is not "
-			"its continuation bit for bit",
-			c->step);
-}
-
-/* Everybody has the same answer: a checkpoint, or a fresh start. */
-static int restore(struct loop *l)
-{
-	ckpt_restored *restored = &l->entry.restored;
-	int rc;
-
-	*restored = CKPT_INIT(ckpt_restored);
-	ckpt_beat(l->session, l->state.counters.step, CKPT_PHASE_RESTORE);
-	rc = ckpt_restore(l->session, CKPT_LATEST, NULL, restored, -1);
-	if (rc == -ENOENT) {
-		*restored = CKPT_INIT(ckpt_restored);
-		state_reset(&l->state, l->options, data_fingerprint(l->data));
-		return 0;
-	}
-	if (rc < 0)
-		return loop_fail(l, crew_library_error(&l->crew, "restore", rc), l->crew.why);
-	if (l->state.counters.version != STATE_VERSION) {
-		snprintf(l->why, sizeof(l->why),
-			 "the checkpoint of step %" PRIu64 " has counters of version %" PRIu64
-			 ", this trainer knows version %d",
-			 restored->step, l->state.counters.version, STATE_VERSION);
-		return -EPROTONOSUPPORT;
-	}
-	warn_of_another_run(l);
-	return 0;
-}
-
 /* Waits in short turns for the others: while they are missing a request to stop ends the wait, as does our patience. */
 static int join(struct loop *l)
 {
@@ -129,7 +89,7 @@ int loop_enter(struct loop *l)
 		return loop_fail(l, rc, *l->crew.why ? l->crew.why : l->why);
 	at->connected = monotonic_ns();
 	l->entry.epoch = l->crew.epoch;
-	rc = restore(l);
+	rc = loop_restore(l);
 	at->restored = monotonic_ns();
 	return rc;
 }
@@ -202,7 +162,9 @@ int loop_leave(struct loop *l)
 		return -ECANCELED;
 	if (loop_patience_ended(l))
 		return -ETIMEDOUT;
-	cancel_wait(&l->cancel, l->crew.epoch, l->crew.mismatch ? 0 : deadline_in_ms(NEWS_MS)); /* without news, joining brings them about */
+	/* without news, joining brings them about */
+	cancel_wait(&l->cancel, l->crew.epoch, l->agreed || l->crew.mismatch ? 0 : deadline_in_ms(NEWS_MS));
+	l->agreed = false;
 	note_news(l, now);
 	message(l->crew.rank, "leaves epoch %u after step %" PRIu64 " (%s)%s%s", l->crew.epoch, l->entry.lost_step,
 		l->why, *l->reason ? ": " : "", l->reason);

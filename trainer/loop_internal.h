@@ -5,12 +5,16 @@
 #define CKPT_TRAINER_LOOP_INTERNAL_H
 
 #include "crew.h"
+#include "device.h"
+#include "faults.h"
 #include "loop.h"
+#include "monitor.h"
 #include "progress.h"
 #include "report.h"
 #include "saver.h"
 #include "state.h"
 #include "step.h"
+#include "straggler.h"
 
 struct loop {
 	const struct train_options *options;
@@ -25,6 +29,13 @@ struct loop {
 	struct saver saver;
 	struct step step;
 	struct progress progress;
+	struct device device;
+	struct faults faults;
+	struct monitor monitor;
+	struct straggler straggler;
+	bool back;      /* the state was bad: the next one comes from a healthy checkpoint, until a newer one is safe */
+	bool agreed;    /* all ranks leave the epoch for a reason that they share: no news will come */
+	uint64_t noted; /* the safe step that the monitor was told last */
 	struct entry entry; /* how this rank came into the epoch */
 	char reason[CANCEL_REASON_SIZE];
 	bool reported;       /* the entry is complete and reported */
@@ -52,6 +63,11 @@ void loop_tell_entry(struct loop *loop);
  * -ECANCELED: asked to stop while ranks are missing, who are not likely to come for that.
  */
 int loop_leave(struct loop *loop);
+
+/* --- loop_restore.c: the state to go on from --- */
+
+/* All ranks come to the same: a checkpoint, a healthy one where one is needed, or a fresh start. */
+int loop_restore(struct loop *loop);
 
 /* --- loop_train.c: in an epoch --- */
 

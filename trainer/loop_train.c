@@ -1,10 +1,12 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "deadline.h"
 #include "loop_internal.h"
 #include "message.h"
+#include "vote.h"
 
 static void tell_progress(struct loop *l)
 {
@@ -17,6 +19,77 @@ static void tell_progress(struct loop *l)
 		message(0, "%s", line);
 }
 
+static void tell_straggler(struct loop *l)
+{
+	const double *times = step_times(&l->step);
+	const struct straggler *s = &l->straggler;
+	double scratch[RING_MAX_WORLD];
+	enum straggler_news news =
+		times ? straggler_step(&l->straggler, l->state.counters.step, times, l->crew.world, scratch)
+		      : STRAGGLER_NOTHING;
+
+	if (news == STRAGGLER_NOTHING || l->crew.rank != 0)
+		return;
+	report_straggler(&l->report, s, l->state.counters.step);
+	if (news == STRAGGLER_FOUND)
+		message(0,
+			"rank %d is slow since step %" PRIu64
+			": %.1f ms in a step, the middle rank %.1f ms; all wait for it",
+			s->rank, s->since, s->rank_ms, s->middle_ms);
+	else
+		message(0, "rank %d is no longer slow: it has cost %.0f ms in %" PRIu64 " steps", s->rank, s->lost_ms,
+			s->steps);
+}
+
+/* Told once per step that became safe, since what is gone back over is not safe any more. */
+static void note_safe(struct loop *l)
+{
+	uint64_t safe = saver_safe(&l->saver);
+
+	if (safe == l->noted)
+		return;
+	l->noted = safe;
+	monitor_safe(&l->monitor, safe);
+	l->back = false;
+}
+
+/*
+ * All ranks come to the same end and leave the epoch together: who joins first calls the others out of their collectives, and nobody
+ * is to be called before he knows why he leaves. Who then fails to meet them has been lost, which is no other way out.
+ */
+static int leave_together(struct loop *l)
+{
+	l->agreed = true;
+	crew_barrier(&l->crew);
+	return -ESTALE;
+}
+
+static int go_back(struct loop *l)
+{
+	const struct counters *c = &l->state.counters;
+
+	snprintf(l->why, sizeof(l->why), "the loss of step %" PRIu64 " is %g", c->step, c->loss);
+	if (!monitor_may_go_back(&l->monitor)) {
+		snprintf(l->why, sizeof(l->why),
+			 "the loss of step %" PRIu64 " is %g, again after %d ways back: the training itself diverges",
+			 c->step, c->loss, MONITOR_ATTEMPTS - 1);
+		return -EDOM;
+	}
+	if (l->crew.rank == 0)
+		message(0, "%s: back to the last healthy checkpoint", l->why);
+	l->back = true;
+	return leave_together(l);
+}
+
+static const char *why_of(const struct loop *l, int rc)
+{
+	if (rc == -ENODATA)
+		return "the text is shorter than a row";
+	if (*l->device.why)
+		return l->device.why;
+	return *l->crew.why ? l->crew.why : l->saver.why;
+}
+
 static int one_step(struct loop *l, bool *stop)
 {
 	int rc;
@@ -24,32 +97,82 @@ static int one_step(struct loop *l, bool *stop)
 	*stop = loop_wants_stop(l);
 	rc = step_run(&l->step, stop);
 	if (rc < 0)
-		return loop_fail(l, rc,
-				 rc == -ENODATA ? "the text is shorter than a row"
-				 : *l->crew.why ? l->crew.why
-						: l->saver.why);
+		return loop_fail(l, rc, why_of(l, rc));
+	if (!monitor_step(&l->monitor, l->state.counters.step, l->state.counters.loss))
+		return go_back(l);
 	l->advanced_ns = monotonic_ns();
 	if (!l->entry.at.stepped)
 		l->entry.at.stepped = l->advanced_ns;
 	loop_tell_entry(l);
+	tell_straggler(l);
 	return 0;
+}
+
+static void flip_bit(struct loop *l)
+{
+	struct model *model = l->state.model;
+	uint32_t word;
+	float *at = model_params(model) + model_size(model) / 3;
+
+	memcpy(&word, at, sizeof(word));
+	word ^= UINT32_C(1) << 20;
+	memcpy(at, &word, sizeof(word));
+}
+
+/* Only what all ranks hold alike is worth saving; who deviates leaves with all others, and restores what is right. */
+static int compare_replicas(struct loop *l)
+{
+	size_t count;
+	const struct tensor *table = model_tensors(l->state.model, &count);
+	int rc;
+
+	if (faults_take(&l->faults, FAULTS_FLIP, l->state.counters.step))
+		flip_bit(l);
+	rc = vote(&l->crew, table, count, model_params(l->state.model));
+	if (rc < 0)
+		loop_fail(l, rc, l->crew.why);
+	if (rc != -EBADMSG)
+		return rc;
+	if (l->crew.rank == 0)
+		message(0, "step %" PRIu64 " is not saved, and left: %s", l->state.counters.step, l->why);
+	return leave_together(l);
+}
+
+static int save(struct loop *l)
+{
+	uint64_t step = l->state.counters.step;
+	int rc = saver_due(&l->saver, step) ? compare_replicas(l) : 0;
+
+	if (rc < 0)
+		return rc;
+	rc = saver_begin(&l->saver, step);
+	return rc < 0 ? loop_fail(l, rc, l->saver.why) : 0;
+}
+
+/* What was gone back to becomes the newest checkpoint, so that the way back outlasts this process. */
+static int save_again(struct loop *l)
+{
+	int rc = l->back && l->entry.restored.source ? saver_again(&l->saver, l->state.counters.step) : 0;
+
+	return rc < 0 ? loop_fail(l, rc, l->saver.why) : 0;
 }
 
 /* All steps but the last end with a save by schedule; the last save is another matter. */
 int loop_train(struct loop *l)
 {
 	bool stop = false;
-	int rc = 0;
+	int rc = save_again(l);
 
+	l->straggler = (struct straggler){0};
 	progress_start(&l->progress, l->options->progress, l->state.counters.step);
 	while (rc == 0 && !stop && l->state.counters.step < l->options->steps) {
 		rc = one_step(l, &stop);
-		if (rc == 0 && !stop && l->state.counters.step < l->options->steps) {
-			rc = saver_begin(&l->saver, l->state.counters.step);
-			if (rc < 0)
-				loop_fail(l, rc, l->saver.why);
-		}
+		if (rc == 0 && !stop && l->state.counters.step < l->options->steps)
+			rc = save(l);
+		if (rc < 0)
+			break; /* what follows is of a state that is left */
 		saver_follow(&l->saver);
+		note_safe(l);
 		tell_progress(l);
 	}
 	return rc;
@@ -92,6 +215,9 @@ int loop_finish(struct loop *l, struct loop_result *result)
 	loop_tell_entry(l);
 	*result = (struct loop_result){
 		.step = l->state.counters.step, .loss = l->state.counters.loss, .rank = l->crew.rank};
+	rc = compare_replicas(l);
+	if (rc < 0)
+		return rc;
 	ckpt_beat(l->session, l->state.counters.step, CKPT_PHASE_SAVE);
 	rc = saver_finish(&l->saver, l->state.counters.step);
 	if (rc == -ESTALE || saver_fatal(rc))

@@ -1,15 +1,17 @@
 /* ckpt-train: a small data-parallel trainer that survives the loss of ranks. One process per rank. */
+#include <errno.h>
 #include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "data.h"
 #include "loop.h"
 #include "message.h"
 #include "options.h"
 
-enum { EXIT_USAGE = 2, EXIT_UNSAFE = 3 };
+enum { EXIT_USAGE = 2, EXIT_UNSAFE = 3, EXIT_DEVICE = 4 };
 
 static volatile sig_atomic_t stop;
 
@@ -41,6 +43,10 @@ static int train(const struct train_options *options)
 		return EXIT_FAILURE;
 	}
 	rc = loop_run(options, data, &stop, &result, why);
+	if (rc == -ENOTRECOVERABLE) {
+		message(-1, "leaves, to be replaced: %s", why);
+		_exit(EXIT_DEVICE); /* what runs at a clean exit would wait for the device */
+	}
 	data_free(data);
 	if (rc < 0) {
 		message(-1, "%s", why);

@@ -51,6 +51,8 @@ static const struct description descriptions[] = {
 	 FIELD(memory_every), 0, step_max},
 	{"save-storage-every", "K", "steps between saves to storage; 0: none, not even at the end (default 50)",
 	 KIND_COUNT, FIELD(storage_every), 0, step_max},
+	{"healthy-after", "K", "good steps after which a checkpoint may be gone back to (default 3)", KIND_COUNT,
+	 FIELD(healthy_after), 1, 1000000},
 	{"strict", NULL, "catch every change of the state during a capture, at the cost of two reads", KIND_FLAG,
 	 FIELD(strict), 0, 0},
 	{"address", "IP", "where this rank listens for its neighbour (else CKPT_ADDRESS, else 127.0.0.1)", KIND_TEXT,
@@ -82,6 +84,8 @@ void options_default(struct train_options *o)
 		.storage_every = 50,
 		.timeout_ms = 60000,
 		.patience_ms = 300000,
+		.healthy_after = 3,
+		.faults = getenv("CKPT_FAULTS"),
 		.address = address && *address ? address : "127.0.0.1",
 	};
 }
@@ -241,5 +245,6 @@ void options_help(FILE *to)
 		"\nWithout a file the licence texts of the system are the text. SIGTERM or SIGINT: a last save, then "
 		"the end.\n"
 		"Rank 0 prints 'final step=N loss=X params=H', H being the FNV-1a-64 of the parameters' bytes.\n"
-		"Exit status: 0 done, 1 failed, 2 wrong usage, 3 trained to the end but the last save is not safe.\n");
+		"Exit status: 0 done, 1 failed, 2 wrong usage, 3 trained to the end but the last save is not safe, 4 "
+		"the device is lost.\n");
 }

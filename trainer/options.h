@@ -21,6 +21,8 @@ struct train_options {
 	uint64_t memory_every, storage_every; /* steps; 0: never */
 	int64_t timeout_ms;                   /* of one collective */
 	int64_t patience_ms;                  /* without a completed step: then the rank gives up */
+	uint64_t healthy_after;               /* good steps that make a checkpoint healthy */
+	const char *faults;                   /* to play, see faults.h; NULL: none; from the environment only */
 	const char *address;                  /* literal on which the ring listens */
 	const char *dump, *report;            /* files, or NULL */
 	bool strict, progress, help;

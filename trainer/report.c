@@ -128,6 +128,20 @@ void report_save(const struct report *r, const struct save_stall *s)
 	end(r, &l);
 }
 
+void report_straggler(const struct report *r, const struct straggler *s, uint64_t step)
+{
+	struct line l;
+
+	if (r->fd < 0)
+		return;
+	l.used = 0;
+	put(&l, "{\"event\":\"straggler\",\"rank\":%d,\"since\":%" PRIu64 ",\"step\":%" PRIu64 ",\"steps\":%" PRIu64,
+	    s->rank, s->since, step, s->steps);
+	put(&l, ",\"slow\":%s,\"rank_ms\":%.3f,\"middle_ms\":%.3f,\"lost_ms\":%.3f", s->slow ? "true" : "false",
+	    s->rank_ms, s->middle_ms, s->lost_ms);
+	end(r, &l);
+}
+
 void report_end(const struct report *r, const struct run_end *e)
 {
 	struct line l;

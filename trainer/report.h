@@ -5,6 +5,7 @@
 #include <stdint.h>
 
 #include "ckpt.h"
+#include "straggler.h"
 
 struct report {
 	int fd; /* -1: no report; every function is then without effect */
@@ -49,6 +50,9 @@ struct save_stall {
 
 /* {"event":"save","rank":1,"step":45,"target":"memory","begin_ms":0.02,"fence_ms":0.4,"result":"ok"} */
 void report_save(const struct report *report, const struct save_stall *stall);
+
+/* {"event":"straggler","rank":2,"since":12,"step":19,"steps":8,"slow":true,"rank_ms":…,"middle_ms":…,"lost_ms":…}; `rank` is who is slow */
+void report_straggler(const struct report *report, const struct straggler *straggler, uint64_t step);
 
 struct run_end {
 	uint64_t step;

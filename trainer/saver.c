@@ -105,6 +105,23 @@ static ckpt_target storage_target(const struct saver *s)
 	return s->memory_only ? CKPT_MEMORY : CKPT_STORAGE;
 }
 
+uint64_t saver_safe(const struct saver *s)
+{
+	return s->on_storage > s->in_memory ? s->on_storage : s->in_memory;
+}
+
+bool saver_due(const struct saver *s, uint64_t step)
+{
+	return (s->storage_every && step % s->storage_every == 0) || (s->memory_every && step % s->memory_every == 0);
+}
+
+int saver_again(struct saver *s, uint64_t step)
+{
+	int rc = start(s, step, s->storage_every ? storage_target(s) : CKPT_MEMORY);
+
+	return rc < 0 ? refused(s, rc) : 0;
+}
+
 int saver_begin(struct saver *s, uint64_t step)
 {
 	int rc = 0;
@@ -180,6 +197,11 @@ void saver_follow(struct saver *s)
 		else
 			i++;
 	}
+}
+
+void saver_doubt(struct saver *s)
+{
+	s->in_memory = s->on_storage = 0;
 }
 
 void saver_forget(struct saver *s)

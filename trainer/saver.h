@@ -41,12 +41,20 @@ struct saver {
 bool saver_fatal(int rc);
 /* To be called after each join, when all ranks have met at the same daemon: asks whether it has a store. Told when it changes. */
 void saver_joined(struct saver *saver);
+/* Whether the turn of `step` has come. */
+bool saver_due(const struct saver *saver, uint64_t step);
 /* Saves the state of `step` if its turn has come. 0, -ESTALE, or what is fatal. */
 int saver_begin(struct saver *saver, uint64_t step);
+/* Saves it whatever the turn, so that a step that was gone back to is the newest one. As saver_begin(). */
+int saver_again(struct saver *saver, uint64_t step);
+/* The newest step that is as safe as this daemon makes any; 0: none. */
+uint64_t saver_safe(const struct saver *saver);
 /* To be called before the state changes. As saver_begin(). */
 int saver_fence(struct saver *saver);
 /* Looks at what became of the saves. Never waits. */
 void saver_follow(struct saver *saver);
+/* What was safe is not to be trusted. */
+void saver_doubt(struct saver *saver);
 /* Forgets all saves; those that are complete go their way without us. */
 void saver_forget(struct saver *saver);
 

@@ -1,7 +1,16 @@
 #include "step.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "deadline.h"
+
+/* What all ranks sum up in one go. Of the times each adds its own, and zero to those of the others. */
+enum { SUM_LOSS, SUM_STOP, SUM_TIMES, TIMES_MAX = RING_SMALL_BYTES / sizeof(double) - SUM_TIMES };
 
 int step_prepare(struct step *s, int world)
 {
@@ -10,14 +19,17 @@ int step_prepare(struct step *s, int world)
 
 	s->input = malloc(bytes);
 	s->target = malloc(bytes);
-	return s->input && s->target ? 0 : -ENOMEM;
+	s->sums = calloc(SUM_TIMES + (size_t)world, sizeof(*s->sums));
+	return s->input && s->target && s->sums ? 0 : -ENOMEM;
 }
 
 void step_free(struct step *s)
 {
+	free(s->sums);
 	free(s->target);
 	free(s->input);
 	s->input = s->target = NULL;
+	s->sums = NULL;
 }
 
 float step_rate(const struct train_options *o, uint64_t number)
@@ -25,6 +37,29 @@ float step_rate(const struct train_options *o, uint64_t number)
 	if (number >= o->warmup)
 		return (float)o->rate;
 	return (float)(o->rate * (double)number / (double)o->warmup);
+}
+
+static void be_slow(struct step *s)
+{
+	uint64_t ms = faults_slow_ms(s->faults, s->state->counters.step);
+	struct timespec pause = {(time_t)(ms / 1000), (long)(ms % 1000 * 1000000)};
+
+	if (ms)
+		nanosleep(&pause, NULL);
+}
+
+static int break_down(struct step *s)
+{
+	static const enum device_failure failures[] = {[FAULTS_TRAP] = DEVICE_TRAP,
+						       [FAULTS_ILLEGAL_ADDRESS] = DEVICE_ILLEGAL_ADDRESS,
+						       [FAULTS_NEVER_ENDS] = DEVICE_NEVER_ENDS,
+						       [FAULTS_DEVICE_LOST] = DEVICE_LOST};
+	int rc = 0;
+
+	for (int kind = FAULTS_TRAP; rc == 0 && kind <= FAULTS_DEVICE_LOST; kind++)
+		if (faults_take(s->faults, (enum faults_kind)kind, s->state->counters.step))
+			rc = s->device->break_down(s->device, failures[kind]);
+	return rc;
 }
 
 /* Gradients of the global mean loss, as far as this rank's rows make them; *loss is their part of it. */
@@ -37,24 +72,48 @@ static int compute(struct step *s, double *loss)
 	int rc;
 
 	ckpt_beat(s->crew->session, step, CKPT_PHASE_DATA);
+	be_slow(s);
 	rc = data_batch(s->data, o->seed, step, o->batch, s->crew->rank, s->crew->world, seq_len, s->input, s->target);
 	if (rc < 0)
 		return rc;
 	ckpt_beat(s->crew->session, step, CKPT_PHASE_BACKWARD); /* forward and backward are one pass */
 	rc = model_backward(s->state->model, rows, s->input, s->target, (float)(1 / positions), loss);
 	*loss /= positions;
+	if (rc == 0)
+		rc = break_down(s);
+	if (rc == 0)
+		rc = device_wait(s->device, s->crew->cancel->fd, deadline_in_ms(s->crew->timeout_ms));
 	return rc;
 }
 
-/* After this every rank has the gradients of its shard, and the same sums: the loss and whether anybody wants to end. */
-static int reduce(struct step *s, double sums[2])
+/* What is to go wrong where the others are about to meet. */
+static int misbehave(struct step *s)
+{
+	struct model *model = s->state->model;
+	uint64_t step = s->state->counters.step;
+
+	if (faults_take(s->faults, FAULTS_NAN, step))
+		model_grads(model)[model_size(model) / 2] = NAN;
+	while (faults_take(s->faults, FAULTS_ABSENT, step)) /* until somebody ends this process */
+		while (true)
+			pause();
+	if (faults_take(s->faults, FAULTS_MISMATCH, step))
+		return crew_all_gather(s->crew, model_grads(model), model_size(model));
+	return 0;
+}
+
+/* After this every rank has the gradients of its shard, and the same sums. */
+static int reduce(struct step *s)
 {
 	struct state *state = s->state;
+	size_t world = (size_t)s->crew->world;
 	int rc;
 
 	ckpt_beat(s->crew->session, state->counters.step, CKPT_PHASE_COLLECTIVE);
-	rc = crew_reduce_scatter(s->crew, model_grads(state->model), model_size(state->model));
-	return rc < 0 ? rc : crew_sum(s->crew, sums, 2);
+	rc = misbehave(s);
+	if (rc == 0)
+		rc = crew_reduce_scatter(s->crew, model_grads(state->model), model_size(state->model));
+	return rc < 0 ? rc : crew_sum(s->crew, s->sums, SUM_TIMES + (world <= TIMES_MAX ? world : 0));
 }
 
 /* The only place where registered memory changes: not before the capture of the last save is complete. */
@@ -82,13 +141,22 @@ static int update(struct step *s, double loss)
 
 int step_run(struct step *s, bool *stop)
 {
-	double sums[2] = {0, *stop ? 1 : 0};
-	int rc = compute(s, &sums[0]);
+	int64_t from = monotonic_ns();
+	int rc;
 
+	memset(s->sums, 0, (SUM_TIMES + (size_t)s->crew->world) * sizeof(*s->sums));
+	s->sums[SUM_STOP] = *stop ? 1 : 0;
+	rc = compute(s, &s->sums[SUM_LOSS]);
+	s->sums[SUM_TIMES + s->crew->rank] = (double)(monotonic_ns() - from) / 1e6;
 	if (rc == 0)
-		rc = reduce(s, sums);
+		rc = reduce(s);
 	if (rc == 0)
-		rc = update(s, sums[0]);
-	*stop = sums[1] > 0;
+		rc = update(s, s->sums[SUM_LOSS]);
+	*stop = s->sums[SUM_STOP] > 0;
 	return rc;
+}
+
+const double *step_times(const struct step *s)
+{
+	return s->crew->world <= TIMES_MAX ? s->sums + SUM_TIMES : NULL;
 }

@@ -7,6 +7,8 @@
 
 #include "crew.h"
 #include "data.h"
+#include "device.h"
+#include "faults.h"
 #include "options.h"
 #include "saver.h"
 #include "state.h"
@@ -18,8 +20,11 @@ struct step {
 	struct state *state;
 	struct crew *crew;
 	struct saver *saver;
+	struct device *device;
+	struct faults *faults;
 
 	uint8_t *input, *target; /* this rank's rows, owned */
+	double *sums;            /* owned: what travels with the loss, see step.c */
 };
 
 /* Allocates the rows. 0, or -ENOMEM. */
@@ -29,9 +34,13 @@ void step_free(struct step *step);
 /*
  * Runs one step: on 0 the state is that after the update, equal to what any other run with this seed and world size has
  * there, bit for bit. *stop tells whether this rank wants to end, on return whether any does: the same on all ranks.
- * -ESTALE (crew.why or saver.why): the epoch is over and the state is garbage; or another error.
+ * -ESTALE (crew.why or saver.why): the epoch is over and the state is garbage; -ENOTRECOVERABLE (device->why or crew.why); or
+ * another error.
  */
 int step_run(struct step *step, bool *stop);
+
+/* [world]: how long each rank's own part of the last step took, in ms, the same on all ranks; NULL: the world is too large to tell. */
+const double *step_times(const struct step *step);
 
 /* The learning rate of the update that makes `number` updates, from 1: a linear rise, then constant. */
 float step_rate(const struct train_options *options, uint64_t number);

@@ -126,6 +126,69 @@ def _():
     equal([document["fired"], document["restarts"]], [1, 1])
 
 
+# ---- faults that ranks play themselves
+
+def play(fault, *options, restarts=0, **more):
+    """The run ends as the undisturbed one did; returns its document and what was said."""
+    r = run("-n", 4, "--json", "--store", tempfile.mkdtemp(dir=top), "--inject", fault, *options, "--", TRAIN, "--steps", STEPS,
+            "--save-memory-every", 5, "--save-storage-every", 40, "--timeout", more.get("timeout", 20))
+    document = json.loads(r.out())
+    equal(final(r.err()), reference, r.err())
+    equal([document["fired"], document["restarts"]], [1, restarts], r.err())
+    return document, r.err()
+
+
+@case("a rank whose device fails for good leaves with its own status and is replaced; the others live on")
+def _():
+    for fault, said in ("trap", "trapped"), ("illegal-address", "illegal address"), ("device-lost", "device is lost"):
+        document, err = play(f"{fault}:rank=2@step=60", restarts=1)
+        equal([rank["starts"] for rank in document["ranks"]], [1, 1, 2, 1])
+        has(err, "rank 2 (process", "exited with status 4", said)
+
+
+@case("a device that does not come to its end is given up at the deadline")
+def _():
+    document, err = play("never-ends:rank=1@step=60", restarts=1, timeout=2)
+    equal([rank["starts"] for rank in document["ranks"]], [1, 2, 1, 1])
+    has(err, "what runs on it has not ended for 2")
+
+
+@case("a rank that never enters its collective is named and replaced")
+def _():
+    document, err = play("absent:rank=3@step=60", "--hang-timeout", 2, restarts=1)
+    found = re.search(r"rank 3 hangs: no heartbeat for ([\d.]+) s, last at step 60, in no collective; rank \d and others are in "
+                      r"reduce_scatter #\d+ of \d+ bytes", err)
+    equal(found is not None and float(found.group(1)) < 2 * 2, True, err)
+
+
+@case("ranks in different collectives are both named at once, and all go on in their processes")
+def _():
+    document, err = play("mismatch:rank=1@step=60")
+    has(err, "mismatch: rank ", "in all_gather #", "in reduce_scatter #")
+    equal(document["recoveries"][0]["back_ms"] < 10000, True, document)
+
+
+@case("a gradient that is no number sends all back to a healthy checkpoint")
+def _():
+    document, err = play("nan:rank=1@step=60")
+    has(err, "the loss of step 62 is nan: back to the last healthy checkpoint")
+    equal(document["epoch"] >= 2, True)
+
+
+@case("a flipped bit is outvoted, named with rank and tensor, and not saved")
+def _():
+    document, err = play("flip:rank=2@step=60")
+    has(err, "step 60 is not saved", "vote: block.", "rank 2 deviates from the others")
+    equal(document["recoveries"][0]["restored_step"] <= 55, True, document)
+
+
+@case("a slow rank is named, with what it has cost")
+def _():
+    document, err = play("slow:rank=1:for=40ms@step=30")
+    has(err, "rank 1 is slow since step", "rank 1 is no longer slow: it has cost")
+    equal(document["epoch"], 1)
+
+
 @case("SIGTERM makes a last checkpoint, and the run goes on from it later")
 def _():
     store = tempfile.mkdtemp(dir=top)

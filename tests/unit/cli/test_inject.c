@@ -4,6 +4,7 @@
 
 #include <criterion/criterion.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 TestSuite(inject, .timeout = 30);
@@ -49,6 +50,26 @@ Test(inject, takes_parameters_on_both_sides_of_the_trigger)
 	cr_assert_eq(parse("stop@t=0.25s:for=1m:rank=0", 2, 0), 1);
 	cr_expect_eq(faults[0].at_ns, 250 * CLOCK_NS_PER_MS);
 	cr_expect_eq(faults[0].for_ns, 60 * CLOCK_NS_PER_S);
+}
+
+Test(inject, hands_a_rank_what_it_is_to_play_and_has_not_yet)
+{
+	char *text;
+	cr_assert_eq(parse("trap:rank=1@step=3,kill:rank=1@step=4,slow:rank=1:for=20ms@step=5,nan:rank=2@step=6,"
+			   "never-ends:rank=1@step=7",
+			   4, 0),
+		     5);
+	text = inject_played(faults, 5, 1);
+	cr_expect_str_eq(text, "trap@3,slow:20@5,never-ends@7");
+	free(text);
+	faults[0].fired_ns = 1;
+	text = inject_played(faults, 5, 1);
+	cr_expect_str_eq(text, "slow:20@5,never-ends@7");
+	free(text);
+	text = inject_played(faults, 5, 3);
+	cr_expect_str_eq(text, "");
+	free(text);
+	cr_expect_not(fault_played(FAULT_KILL_DAEMON));
 }
 
 Test(inject, appends_to_what_is_there)
@@ -104,6 +125,10 @@ Test(inject, names_the_position_of_what_is_wrong)
 		{"kill@step=40", 1, "which rank"},
 		{"kill-daemon:rank=1@step=3", 1, "takes no rank"},
 		{"kill:rank=1:for=2s@step=1", 1, "only stop"},
+		{"nan:rank=1:for=2s@step=1", 1, "only stop"},
+		{"nan@step=1", 1, "which rank"},
+		{"trap:rank=1@t=3s", 1, "@step=N is wanted"},
+		{"slow:rank=1@step=3", 1, ":for=TIME"},
 		{"kill:rank=1@step=x", 18, "a step"},
 		{"kill:rank=1@step=1000000000000", 18, "a step"},
 		{"kill:rank=1@when=3", 13, "the triggers are"},

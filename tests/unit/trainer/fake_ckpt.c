@@ -84,13 +84,12 @@ uint64_t fake_saved(const struct fake_job *j, ckpt_target target)
 	return step;
 }
 
-void fake_lost(struct fake_job *j, int rank)
+/* With the lock held. */
+static void raise_epoch(struct fake_job *j, const char *reason)
 {
 	int kept = 0;
 
-	pthread_mutex_lock(&j->lock);
 	j->epoch++;
-	j->joining[rank] = false;
 	for (int i = 0; i < j->save_count; i++) {
 		if (complete(j, &j->saves[i]))
 			j->saves[kept++] = j->saves[i];
@@ -100,8 +99,17 @@ void fake_lost(struct fake_job *j, int rank)
 	j->save_count = kept;
 	for (int r = 0; r < j->world; r++)
 		if (j->session[r] && j->session[r]->epoch)
-			j->session[r]->on_epoch(j->session[r]->on_epoch_arg, j->epoch, "a rank is lost");
+			j->session[r]->on_epoch(j->session[r]->on_epoch_arg, j->epoch, reason);
 	pthread_cond_broadcast(&j->changed);
+}
+
+void fake_lost(struct fake_job *j, int rank)
+{
+	pthread_mutex_lock(&j->lock);
+	j->joining[rank] = false;
+	free(j->session[rank]); /* when its process did not close it */
+	j->session[rank] = NULL;
+	raise_epoch(j, "a rank is lost");
 	pthread_mutex_unlock(&j->lock);
 }
 
@@ -237,6 +245,10 @@ int ckpt_join(ckpt *s, const void *address, size_t len, const ckpt_view **view, 
 		return move(s);
 	pthread_mutex_lock(&job->lock);
 	job->session[s->rank] = s;
+	if (s->epoch == job->epoch) { /* it leaves an epoch that nobody else has ended */
+		s->epoch = 0;
+		raise_epoch(job, "a rank joins again");
+	}
 	memcpy(job->addresses[s->rank], address, len);
 	job->address_len[s->rank] = (uint32_t)len;
 	job->joining[s->rank] = true;
@@ -279,17 +291,17 @@ static void copy_in(ckpt *s, const uint8_t *from)
 		memcpy(s->pieces[i].data, from, s->pieces[i].bytes);
 }
 
-static struct fake_save *find_save(uint64_t step)
+static struct fake_save *find_save(uint64_t step, uint32_t epoch)
 {
 	for (int i = 0; i < job->save_count; i++)
-		if (job->saves[i].step == step)
+		if (job->saves[i].step == step && job->saves[i].epoch == epoch)
 			return &job->saves[i];
 	return NULL;
 }
 
 static int begin(ckpt *s, uint64_t step, ckpt_target target)
 {
-	struct fake_save *save = find_save(step);
+	struct fake_save *save = find_save(step, s->epoch);
 
 	if (s->epoch != job->epoch)
 		return fail(s, -ESTALE);
@@ -303,7 +315,7 @@ static int begin(ckpt *s, uint64_t step, ckpt_target target)
 		return fail(s, -EBUSY);
 	if (!save) {
 		save = &job->saves[job->save_count++];
-		*save = (struct fake_save){.step = step, .target = target};
+		*save = (struct fake_save){.step = step, .epoch = s->epoch, .target = target};
 	}
 	save->digest[s->rank] = digest(s);
 	return 0;
@@ -341,7 +353,7 @@ static bool is_killed(const ckpt *s, uint64_t step)
 static int fence(ckpt_snapshot *snapshot)
 {
 	ckpt *s = snapshot->session;
-	struct fake_save *save = find_save(snapshot->step);
+	struct fake_save *save = find_save(snapshot->step, snapshot->epoch);
 
 	if (is_killed(s, snapshot->step))
 		return fail(s, -ECHILD);
@@ -367,7 +379,7 @@ int ckpt_fence(ckpt_snapshot *snapshot, void *stream)
 /* With the lock held. */
 static int level(const ckpt_snapshot *snapshot)
 {
-	const struct fake_save *save = find_save(snapshot->step);
+	const struct fake_save *save = find_save(snapshot->step, snapshot->epoch);
 
 	if (snapshot->epoch != job->epoch)
 		return fail(snapshot->session, -ESTALE);
@@ -411,16 +423,21 @@ void ckpt_snapshot_free(ckpt_snapshot *snapshot)
 	free(snapshot);
 }
 
+static bool newer(const struct fake_save *a, const struct fake_save *b)
+{
+	return a->epoch != b->epoch ? a->epoch > b->epoch : a->step > b->step;
+}
+
 int ckpt_restore(ckpt *s, uint64_t step, void *stream, ckpt_restored *out, int timeout_ms)
 {
 	struct fake_save *newest = NULL;
 
 	(void)stream;
-	(void)step;
 	(void)timeout_ms;
 	pthread_mutex_lock(&job->lock);
 	for (int i = 0; i < job->save_count; i++)
-		if (complete(job, &job->saves[i]) && (!newest || job->saves[i].step > newest->step))
+		if (complete(job, &job->saves[i]) && (step == CKPT_LATEST || step == job->saves[i].step) &&
+		    (!newest || newer(&job->saves[i], newest)))
 			newest = &job->saves[i];
 	if (newest) {
 		copy_in(s, newest->copy[s->rank]);

@@ -15,6 +15,7 @@ enum { FAKE_RANKS = 4, FAKE_SAVES = 64, FAKE_KILLS = 4 };
 
 struct fake_save {
 	uint64_t step;
+	uint32_t epoch;
 	ckpt_target target;
 	uint64_t digest[FAKE_RANKS]; /* of the registered bytes at begin; 0: not begun */
 	void *copy[FAKE_RANKS];      /* of the registered bytes at the fence; NULL: not fenced */

@@ -32,9 +32,10 @@ static void *live(void *argument)
 	do {
 		l->lives++;
 		l->rc = loop_run(&l->options, l->run->data, &l->run->stop, &l->result, l->why);
-		if (l->rc == -ECHILD)
+		if (l->rc == -ECHILD || l->rc == -ENOTRECOVERABLE)
 			fake_lost(&l->run->job, l->rank);
-	} while (l->rc == -ECHILD && l->lives < 10);
+		l->options.faults = NULL; /* as the launcher hands over what has not fired */
+	} while ((l->rc == -ECHILD || l->rc == -ENOTRECOVERABLE) && l->lives < 10);
 	return NULL;
 }
 
@@ -189,6 +190,121 @@ Test(loop, many_losses_change_no_bit, .timeout = 30)
 	cr_assert_eq(run->life[1].lives, 2);
 	cr_assert_eq(run->life[2].lives, 1);
 	cr_assert_eq(run->life[3].lives, 3);
+	free_run(run);
+}
+
+/* One rank plays this; the bits are those of an undisturbed run. Returns the run, to be freed. */
+static struct run *play(int rank, const char *faults)
+{
+	struct run *run = make_run(4);
+
+	run->life[rank].options.faults = faults;
+	run_all(run);
+	cr_assert_eq(assert_done(run, 12), undisturbed(4), "%s", faults);
+	return run;
+}
+
+Test(loop, lost_context_is_replaced_and_the_others_live_on, .timeout = 60)
+{
+	static const char *const faults[] = {"trap@7", "illegal-address@7", "device-lost@7"};
+
+	for (int i = 0; i < 3; i++) {
+		struct run *run = play(2, faults[i]);
+
+		for (int r = 0; r < 4; r++)
+			cr_assert_eq(run->life[r].lives, r == 2 ? 2 : 1, "%s: rank %d", faults[i], r);
+		cr_assert_eq(run->job.restores, 4);
+		free_run(run);
+	}
+}
+
+Test(loop, work_that_never_ends_costs_the_process, .timeout = 60)
+{
+	struct run *run = make_run(4);
+
+	run->life[1].options.faults = "never-ends@7";
+	for (int r = 0; r < 4; r++)
+		run->life[r].options.timeout_ms = 300;
+	run_all(run);
+	cr_assert_eq(assert_done(run, 12), undisturbed(4));
+	cr_assert_eq(run->life[1].lives, 2);
+	cr_assert_eq(run->life[0].lives, 1);
+	free_run(run);
+}
+
+Test(loop, another_collective_sends_all_back_without_a_loss, .timeout = 30)
+{
+	struct run *run = play(3, "mismatch@9");
+
+	for (int r = 0; r < 4; r++)
+		cr_assert_eq(run->life[r].lives, 1);
+	cr_assert_eq(run->job.restores, 4);
+	free_run(run);
+}
+
+/* Saves 2, 4, 6 … ; the loss of step 9 is the first one that is wrong, when 8 may hold the damage. */
+Test(loop, nan_sends_all_back_to_a_healthy_checkpoint, .timeout = 30)
+{
+	struct run *run = play(1, "nan@7");
+
+	for (int r = 0; r < 4; r++)
+		cr_assert_eq(run->life[r].lives, 1);
+	cr_assert_eq(run->job.restores, 4);
+	free_run(run);
+}
+
+Test(loop, nan_without_a_healthy_checkpoint_starts_afresh, .timeout = 30)
+{
+	struct run *run = play(1, "nan@1");
+
+	cr_assert_eq(run->job.restores, 0);
+	free_run(run);
+}
+
+Test(loop, a_training_that_diverges_ends, .timeout = 30)
+{
+	struct run *run = make_run(2);
+
+	run->life[0].options.faults = "nan@3,nan@3,nan@3,nan@3,nan@3";
+	run_all(run);
+	for (int r = 0; r < 2; r++) {
+		cr_assert_eq(run->life[r].rc, -EDOM, "rank %d: %d", r, run->life[r].rc);
+		cr_assert_not_null(strstr(run->life[r].why, "diverges"), "%s", run->life[r].why);
+	}
+	free_run(run);
+}
+
+Test(loop, flipped_bit_is_outvoted_and_not_saved, .timeout = 30)
+{
+	struct run *run = play(2, "flip@5");
+
+	cr_assert_eq(run->job.restores, 4);
+	for (int i = 0; i < run->job.save_count; i++)
+		cr_assert(run->job.saves[i].step != 6 || run->job.saves[i].epoch > 1, "the flipped state was saved");
+	free_run(run);
+}
+
+Test(loop, flipped_bit_before_the_last_save_is_outvoted, .timeout = 30)
+{
+	struct run *run = play(0, "flip@11");
+
+	cr_assert_eq(run->job.restores, 4);
+	free_run(run);
+}
+
+Test(loop, slowness_changes_no_bit, .timeout = 30)
+{
+	free_run(play(3, "slow:8@2"));
+}
+
+Test(loop, faults_that_are_unknown_are_named, .timeout = 30)
+{
+	struct run *run = make_run(1);
+
+	run->life[0].options.faults = "murder@3";
+	run_all(run);
+	cr_assert_eq(run->life[0].rc, -EINVAL);
+	cr_assert_not_null(strstr(run->life[0].why, "murder@3"), "%s", run->life[0].why);
 	free_run(run);
 }
 

@@ -1,0 +1,67 @@
+#include "faults.h"
+
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <string.h>
+
+TestSuite(faults, .timeout = 30);
+
+static struct faults faults;
+static char why[FAULTS_WHY_SIZE];
+
+Test(faults, reads_what_the_launcher_hands_over)
+{
+	cr_assert_eq(faults_parse(&faults, "trap@3,slow:20@5,never-ends@7,illegal-address@0", why), 0, "%s", why);
+	cr_assert_eq(faults.count, 4);
+	cr_expect_eq(faults.list[0].kind, FAULTS_TRAP);
+	cr_expect_eq(faults.list[1].kind, FAULTS_SLOW);
+	cr_expect_eq(faults.list[1].ms, 20);
+	cr_expect_eq(faults.list[2].step, 7);
+	cr_expect_eq(faults.list[3].kind, FAULTS_ILLEGAL_ADDRESS);
+	cr_assert_eq(faults_parse(&faults, NULL, why), 0);
+	cr_expect_eq(faults.count, 0);
+	cr_assert_eq(faults_parse(&faults, "", why), 0);
+}
+
+Test(faults, refuses_what_it_does_not_know)
+{
+	static const char *const wrong[] = {"murder@3",
+					    "trap",
+					    "trap@",
+					    "trap@x",
+					    "trap@3,",
+					    "slow@3",
+					    "slow:@3",
+					    "slow:0@3",
+					    "nan:20@3",
+					    "trap@3 nan@4",
+					    ",trap@3",
+					    "trap@3,,nan@4",
+					    "trap@1234567890123456789"};
+
+	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+		cr_expect_eq(faults_parse(&faults, wrong[i], why), -EINVAL, "%s", wrong[i]);
+		cr_expect(strstr(why, "CKPT_FAULTS"), "%s: %s", wrong[i], why);
+	}
+}
+
+Test(faults, happen_once_from_their_step_on)
+{
+	cr_assert_eq(faults_parse(&faults, "nan@5,nan@9,trap@2", why), 0);
+	cr_expect_not(faults_take(&faults, FAULTS_NAN, 4));
+	cr_expect(faults_take(&faults, FAULTS_NAN, 7));
+	cr_expect_not(faults_take(&faults, FAULTS_NAN, 7));
+	cr_expect_not(faults_take(&faults, FAULTS_NAN, 8));
+	cr_expect(faults_take(&faults, FAULTS_NAN, 9));
+	cr_expect(faults_take(&faults, FAULTS_TRAP, 2));
+	cr_expect_not(faults_take(&faults, FAULTS_FLIP, 100));
+}
+
+Test(faults, slowness_lasts_for_its_steps)
+{
+	cr_assert_eq(faults_parse(&faults, "slow:20@5", why), 0);
+	cr_expect_eq(faults_slow_ms(&faults, 4), 0);
+	cr_expect_eq(faults_slow_ms(&faults, 5), 20);
+	cr_expect_eq(faults_slow_ms(&faults, 5 + FAULTS_SLOW_STEPS - 1), 20);
+	cr_expect_eq(faults_slow_ms(&faults, 5 + FAULTS_SLOW_STEPS), 0);
+}

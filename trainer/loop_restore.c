@@ -1,0 +1,111 @@
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "loop_internal.h"
+#include "message.h"
+
+static void warn_of_another_run(struct loop *l)
+{
+	const struct counters *c = &l->state.counters;
+
+	if (l->crew.rank == 0 &&
+	    (c->seed != l->options->seed || c->batch != l->options->batch || c->text != data_fingerprint(l->data)))
+		message(0,
+			"the checkpoint of step %" PRIu64
+			" comes from a run with another seed, batch or text: this one is not "
+			"its continuation bit for bit",
+			c->step);
+}
+
+static int start_afresh(struct loop *l)
+{
+	l->entry.restored = CKPT_INIT(ckpt_restored);
+	state_reset(&l->state, l->options, data_fingerprint(l->data));
+	return 0;
+}
+
+/* -ENOENT: there is no such checkpoint, or it is not intact. */
+static int restore_step(struct loop *l, uint64_t step)
+{
+	int rc;
+
+	l->entry.restored = CKPT_INIT(ckpt_restored);
+	ckpt_beat(l->session, l->state.counters.step, CKPT_PHASE_RESTORE);
+	rc = ckpt_restore(l->session, step, NULL, &l->entry.restored, -1);
+	if (step != CKPT_LATEST && (rc == -EBADMSG || rc == -EIO))
+		return -ENOENT; /* an older one may do */
+	if (rc < 0)
+		return rc == -ENOENT ? rc : loop_fail(l, crew_library_error(&l->crew, "restore", rc), l->crew.why);
+	if (l->state.counters.version != STATE_VERSION) {
+		snprintf(l->why, sizeof(l->why),
+			 "the checkpoint of step %" PRIu64 " has counters of version %" PRIu64
+			 ", this trainer knows version %d",
+			 l->entry.restored.step, l->state.counters.version, STATE_VERSION);
+		return -EPROTONOSUPPORT;
+	}
+	warn_of_another_run(l);
+	return 0;
+}
+
+/* *largest becomes the largest that any rank has to say. */
+static int agree_on_largest(struct loop *l, uint64_t *largest)
+{
+	uint64_t *all = calloc((size_t)l->crew.world, sizeof(*all));
+	int rc;
+
+	if (!all)
+		return loop_fail(l, -ENOMEM, "out of memory");
+	all[l->crew.rank] = *largest;
+	rc = crew_gather(&l->crew, all, sizeof(*all));
+	for (int r = 0; rc == 0 && r < l->crew.world; r++)
+		*largest = all[r] > *largest ? all[r] : *largest;
+	free(all);
+	return rc < 0 ? loop_fail(l, rc, l->crew.why) : 0;
+}
+
+/* The next one to try: what some rank knows to be healthy, and when nobody knows, what was due before the trouble. */
+static int next_candidate(struct loop *l, uint64_t below, uint64_t *step)
+{
+	int rc;
+
+	*step = monitor_healthy(&l->monitor, below);
+	rc = agree_on_largest(l, step);
+	if (rc < 0 || *step)
+		return rc;
+	*step = monitor_scheduled(&l->monitor, below);
+	return agree_on_largest(l, step);
+}
+
+static int restore_healthy(struct loop *l)
+{
+	uint64_t step = UINT64_MAX;
+	int rc;
+
+	saver_doubt(&l->saver);
+	l->noted = 0;
+	do {
+		rc = next_candidate(l, step, &step);
+		if (rc < 0)
+			return rc;
+		if (!step)
+			return start_afresh(l);
+		rc = restore_step(l, step);
+	} while (rc == -ENOENT);
+	return rc;
+}
+
+int loop_restore(struct loop *l)
+{
+	uint64_t back = l->back;
+	int rc = agree_on_largest(l, &back);
+
+	if (rc < 0)
+		return rc;
+	l->back = back != 0; /* also in a process that has replaced another since */
+	if (back)
+		return restore_healthy(l);
+	rc = restore_step(l, CKPT_LATEST);
+	return rc == -ENOENT ? start_afresh(l) : rc;
+}

@@ -1,0 +1,97 @@
+#include "vote.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { BATCH = 256 }; /* tensors whose digests travel together */
+_Static_assert(BATCH * sizeof(uint64_t) <= RING_SMALL_BYTES, "");
+
+uint64_t vote_digest(const float *from, size_t count)
+{
+	uint64_t sum = UINT64_C(0x9e3779b97f4a7c15) ^ count, word = 0;
+
+	for (size_t i = 0; i + 2 <= count; i += 2) {
+		memcpy(&word, from + i, sizeof(word));
+		sum = (sum ^ word) * UINT64_C(0xd6e8feb86659fd93);
+		sum ^= sum >> 32;
+	}
+	word = 0;
+	if (count % 2)
+		memcpy(&word, from + count - 1, sizeof(*from));
+	return (sum ^ word) * UINT64_C(0xd6e8feb86659fd93);
+}
+
+/* A rank whose digest more than half of the ranks share, or -1. all[r * stride] is rank r's. */
+static int majority(const uint64_t *all, size_t stride, int world)
+{
+	for (int r = 0; r < world; r++) {
+		int same = 0;
+
+		for (int other = 0; other < world; other++)
+			same += all[(size_t)other * stride] == all[(size_t)r * stride];
+		if (2 * same > world)
+			return r;
+	}
+	return -1;
+}
+
+static void name(struct crew *c, const struct tensor *tensor, const uint64_t *all, size_t stride)
+{
+	int right = majority(all, stride, c->world), used = 0;
+
+	used = snprintf(c->why, sizeof(c->why), "vote: %s is not the same on all ranks: ", tensor->name);
+	if (right < 0) {
+		snprintf(c->why + used, sizeof(c->why) - (size_t)used, "no %s of the %d ranks agree, so none is named",
+			 c->world == 2 ? "majority" : "more than half", c->world);
+		return;
+	}
+	for (int r = 0; r < c->world && used < (int)sizeof(c->why) - 40; r++)
+		if (all[(size_t)r * stride] != all[(size_t)right * stride])
+			used += snprintf(c->why + used, sizeof(c->why) - (size_t)used, "rank %d ", r);
+	snprintf(c->why + used, sizeof(c->why) - (size_t)used, "deviates from the others");
+}
+
+static bool equal(const uint64_t *all, size_t stride, int world)
+{
+	for (int r = 1; r < world; r++)
+		if (all[(size_t)r * stride] != all[0])
+			return false;
+	return true;
+}
+
+/* Compares `count` tensors; all has room for world * count digests. */
+static int compare(struct crew *c, const struct tensor *table, size_t count, const float *params, uint64_t *all)
+{
+	uint64_t *mine = all + (size_t)c->rank * count;
+	int rc;
+
+	for (size_t i = 0; i < count; i++)
+		mine[i] = vote_digest(params + table[i].offset, table[i].count);
+	rc = crew_gather(c, all, count * sizeof(*all));
+	for (size_t i = 0; rc == 0 && i < count; i++) {
+		if (equal(all + i, count, c->world))
+			continue;
+		name(c, &table[i], all + i, count);
+		rc = -EBADMSG;
+	}
+	return rc;
+}
+
+int vote(struct crew *c, const struct tensor *table, size_t count, const float *params)
+{
+	uint64_t *all = c->world > 1 ? malloc((size_t)c->world * BATCH * sizeof(*all)) : NULL;
+	int rc = 0;
+
+	if (c->world < 2)
+		return 0;
+	if (!all) {
+		snprintf(c->why, sizeof(c->why), "out of memory");
+		return -ENOMEM;
+	}
+	for (size_t i = 0; rc == 0 && i < count; i += BATCH)
+		rc = compare(c, table + i, count - i < BATCH ? count - i : BATCH, params, all);
+	free(all);
+	return rc;
+}
