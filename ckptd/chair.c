@@ -24,7 +24,7 @@ bool chair_here(const struct daemon *daemon)
 	return !daemon->roster || daemon->self == 0;
 }
 
-static struct chair *find(const struct daemon *daemon, const char *job)
+struct chair *chair_find(const struct daemon *daemon, const char *job)
 {
 	list_for(node, &daemon->chairs) {
 		struct chair *chair = list_entry(node, struct chair, link);
@@ -108,7 +108,7 @@ static void look(void *arg, uint32_t node, uint64_t step)
 
 static void surveyed(void *arg, const struct replica_surveyed *s)
 {
-	struct chair *chair = find(arg, s->job);
+	struct chair *chair = chair_find(arg, s->job);
 	struct coord_survey survey = {.epoch = s->epoch, .known = s->known, .n = s->n, .unheard = s->unheard};
 	AUTO_FREE struct coord_held *found = calloc(s->n ? s->n : 1, sizeof(*found));
 	if (!chair)
@@ -193,6 +193,11 @@ static void write_part(void *arg, uint32_t node, struct step_id id, bool found, 
 static void clear(void *arg, uint32_t node, struct step_id id, bool kept)
 {
 	give(arg, node, &(struct peer_order){.type = PEER_CLEAR, .save = {.id = id, .flag = kept}});
+}
+
+static void rescue(void *arg, uint32_t node, const struct peer_rescue *m)
+{
+	give(arg, node, &(struct peer_order){.type = PEER_RESCUE, .rescue = *m});
 }
 
 /* ---- directories ------------------------------------------------------------------------------------------------ */
@@ -319,6 +324,7 @@ static const struct coord_orders all_orders = {.persist = persist,
 					       .pass = pass,
 					       .write = write_part,
 					       .clear = clear,
+					       .rescue = rescue,
 					       .make = make,
 					       .seal = seal,
 					       .drop = drop,
@@ -370,7 +376,7 @@ static int chair_new(struct daemon *daemon, const char *job, uint32_t world, boo
 /* A job whose nodes have all gone may come back with another world size. */
 int chair_open(struct daemon *daemon, const char *job, uint32_t world, bool spread, struct err *err)
 {
-	struct chair *chair = find(daemon, job);
+	struct chair *chair = chair_find(daemon, job);
 	struct coord_view v = chair ? coord_view(chair->coord) : (struct coord_view){0};
 	if (chair && v.world == world && chair->spread == spread)
 		return 0;
@@ -389,24 +395,10 @@ int chair_open(struct daemon *daemon, const char *job, uint32_t world, bool spre
 
 int chair_remake(struct daemon *daemon, const char *job, uint32_t world, bool spread, struct err *err)
 {
-	struct chair *chair = find(daemon, job);
+	struct chair *chair = chair_find(daemon, job);
 	if (chair)
 		chair_free(chair);
 	return chair_new(daemon, job, world, spread, err);
-}
-
-void chair_hold(struct daemon *daemon, const char *job, const char *why)
-{
-	struct chair *chair = find(daemon, job);
-	if (chair)
-		coord_hold(chair->coord, why);
-}
-
-void chair_release(struct daemon *daemon, const char *job)
-{
-	struct chair *chair = find(daemon, job);
-	if (chair)
-		coord_release(chair->coord);
 }
 
 /* All ranks have finished. A node that holds copies need not have had any. */
@@ -448,14 +440,14 @@ void chair_report(struct daemon *daemon, uint32_t node, bool spread, const struc
 			return;
 		}
 	}
-	struct chair *chair = find(daemon, r->job);
+	struct chair *chair = chair_find(daemon, r->job);
 	if (chair)
 		chair_hear(chair, (struct coord_from){.node = spread ? node : 0, .epoch = r->epoch}, r);
 }
 
 void chair_knows(struct daemon *daemon, const char *job, enum coord_witness witness, uint32_t epoch)
 {
-	struct chair *chair = find(daemon, job);
+	struct chair *chair = chair_find(daemon, job);
 	if (chair)
 		coord_knows(chair->coord, 0, witness, epoch);
 }
@@ -472,17 +464,17 @@ void chairs_node_down(struct daemon *daemon, uint32_t node, const char *why)
 
 struct coord_view chair_view(const struct daemon *daemon, const char *job)
 {
-	const struct chair *chair = find(daemon, job);
+	const struct chair *chair = chair_find(daemon, job);
 	return chair ? coord_view(chair->coord) : (struct coord_view){0};
 }
 
 bool chair_has(const struct daemon *daemon, const char *job)
 {
-	return find(daemon, job) != NULL;
+	return chair_find(daemon, job) != NULL;
 }
 
 bool chair_busy(const struct daemon *daemon, const char *job)
 {
-	const struct chair *chair = find(daemon, job);
+	const struct chair *chair = chair_find(daemon, job);
 	return chair && chair->sites.n;
 }

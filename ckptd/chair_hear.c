@@ -75,6 +75,9 @@ void chair_hear(struct chair *chair, struct coord_from from, const struct peer_r
 	case PEER_FAILED:
 		coord_failed(c, from, r->save.id, r->save.rc, r->save.text);
 		return;
+	case PEER_RESCUED:
+		coord_rescued(c, from.node, &r->rescued);
+		return;
 	case PEER_FORGOT:
 		coord_forgot(c, from.node, r->save.id);
 		return;

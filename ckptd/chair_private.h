@@ -20,6 +20,8 @@ struct chair {
 	uint64_t retry_ns; /* 0: nothing has failed */
 };
 
+/* NULL: that job is not coordinated here. */
+struct chair *chair_find(const struct daemon *daemon, const char *job);
 /* The coordinator hears it (chair_hear.c). */
 void chair_hear(struct chair *chair, struct coord_from from, const struct peer_report *r);
 /* All ranks have finished: all nodes are told. */

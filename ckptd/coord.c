@@ -49,6 +49,7 @@ void coord_free(struct coord *c)
 	if (!c)
 		return;
 	coord_saves_free(c);
+	coord_rescue_free(c);
 	ladder_clear(&c->restore.ladder);
 	free(c->nodes);
 	free(c->sorted);
@@ -72,7 +73,14 @@ struct coord_view coord_view(const struct coord *c)
 				   .world = c->world,
 				   .attending = c->attending,
 				   .fresh = c->fresh,
-				   .stale = c->stale};
+				   .stale = c->stale,
+				   .rescued = c->rescue.state == RESCUE_ENDED,
+				   .not_rescued = c->rescue.text};
+}
+
+void coord_preface(struct coord *c, const char *text)
+{
+	snprintf(c->preface, sizeof(c->preface), "%s", text);
 }
 
 const char *coord_reason(const struct coord *c)
@@ -115,6 +123,8 @@ static void set_ranks(struct coord *c, uint32_t node, uint32_t nranks)
 {
 	struct coord_node *n = &c->nodes[node];
 	set_joining(c, node, false);
+	if (coord_rescue_interrupt(c))
+		coord_restore_forget(c);
 	coord_saves_leave(c, node);
 	coord_copy_forget(c); /* the next save begins anew, with whoever is there then */
 	c->attending += nranks - n->ranks;
@@ -151,6 +161,7 @@ bool coord_leave(struct coord *c, uint32_t node)
 
 void coord_gone(struct coord *c, uint32_t node, const char *why)
 {
+	coord_rescue_gone(c, node);
 	if (!c->nodes[node].ranks)
 		return;
 	set_ranks(c, node, 0);

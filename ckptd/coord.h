@@ -13,6 +13,7 @@
  *   save     ── all captured ──► shown                                                              durable ── read back ──► verified
  *            ── one wants it written ──► MAKE ── made ──► WRITE ── all prepared ──► SEAL (MANIFEST.json) ──► ▲
  *            ── anything fails ──► DROP ── out of the way ──► CLEAR ── all have deleted what they wrote ──► REMOVE
+ *   rescue   ── the world changes, nodes are lost ──► LOOK ── chosen ──► GATHER ──► MAKE ──► WRITE ──► SEAL, or as a save that fails
  *
  * MAKE, SEAL, DROP and REMOVE go to the coordinator's own daemon, which alone makes, names and removes directories (site.h). */
 #ifndef CKPTD_COORD_H
@@ -83,6 +84,8 @@ struct coord_orders {
 	void (*write)(void *arg, uint32_t node, struct step_id id, bool found, uint32_t part, uint32_t parts);
 	/* What the node wrote of a save that has failed is deleted, unless it is to be kept (coord_cleared). */
 	void (*clear)(void *arg, uint32_t node, struct step_id id, bool kept);
+	/* A node, also one without ranks, has its part in bringing to storage what is only in memory: coord_rescued. */
+	void (*rescue)(void *arg, uint32_t node, const struct peer_rescue *order);
 	/* For the coordinator's daemon. Makes the directory (coord_made). */
 	void (*make)(void *arg, struct step_id id);
 	/* All are prepared: writes MANIFEST.json (coord_sealed). */
@@ -120,6 +123,14 @@ void coord_knows(struct coord *c, uint32_t node, enum coord_witness witness, uin
 void coord_hold(struct coord *c, const char *why);
 /* It does not change after all. */
 void coord_release(struct coord *c);
+/* Of a world that is held, and lacks nodes: the newest snapshot of which every part stands in some memory is written to storage, unless
+ * something newer is there. Nothing happens while it runs, or cannot begin: the epoch is not recorded yet. */
+void coord_rescue_begin(struct coord *c);
+/* Who was asked what there is does not answer in time. No effect when more than that has happened. */
+void coord_rescue_give_up(struct coord *c);
+void coord_rescued(struct coord *c, uint32_t node, const struct peer_rescued *rescued);
+/* What is told first of all that a restore passes over. */
+void coord_preface(struct coord *c, const char *text);
 
 /* A rank wants to enter. */
 void coord_want(struct coord *c, struct coord_from from, uint32_t rank);
@@ -169,8 +180,10 @@ void coord_left(struct coord *c, struct step_id id, bool kept);
 
 struct coord_view {
 	uint32_t epoch, entered, world, attending;
-	bool fresh;     /* nobody has entered or raised an epoch in this life of the coordinator */
-	uint64_t stale; /* reports of another epoch */
+	bool fresh;              /* nobody has entered or raised an epoch in this life of the coordinator */
+	uint64_t stale;          /* reports of another epoch */
+	bool rescued;            /* what coord_rescue_begin began has ended */
+	const char *not_rescued; /* what was lost in it, and why; "": nothing */
 };
 struct coord_view coord_view(const struct coord *c);
 /* Why the epoch was raised. */

@@ -37,6 +37,27 @@ struct coord_restore {
 	char text[WIRE_TEXT_MAX];
 };
 
+/* What is in memory only is brought to storage before the world changes (coord_rescue.c). */
+enum coord_rescue_state {
+	RESCUE_NONE = 0,
+	RESCUE_LOOK,   /* what there is, as for a restore */
+	RESCUE_GATHER, /* all parts are to stand somewhere, checked */
+	RESCUE_MAKE,   /* the directory */
+	RESCUE_WRITE,
+	RESCUE_SEAL,
+	RESCUE_DROP,  /* it has failed: first the directory is moved out of the way */
+	RESCUE_CLEAR, /* then what was written is deleted */
+	RESCUE_ENDED,
+};
+
+struct coord_rescue {
+	enum coord_rescue_state state;
+	struct step_id id, as;        /* which snapshot; the name under which it is written */
+	uint32_t waiting;             /* parts of which the order that runs is not answered */
+	struct coord_rescuer *owners; /* by node whose ranks they were; NULL: nothing is under way */
+	char text[WIRE_TEXT_MAX];     /* what newer was lost, and why */
+};
+
 struct coord_copy {
 	struct step_id id;    /* that the nodes were ordered to copy last; epoch 0: none */
 	uint32_t held, ended; /* ranks of the nodes that have said so */
@@ -63,6 +84,8 @@ struct coord {
 	uint32_t *lens;   /* by rank, of its address */
 	uint8_t *addresses;
 	struct coord_restore restore;
+	struct coord_rescue rescue;
+	char preface[WIRE_TEXT_MAX]; /* what is told first of all that a restore passes over */
 	struct coord_copy copy;
 	struct step_id replicated; /* the newest that was shown so; epoch 0: none */
 	struct list saves;         /* struct coord_save, by (epoch, step) */
@@ -91,6 +114,25 @@ void coord_copy_next(struct coord *c);
 void coord_copy_forget(struct coord *c);
 /* What coord_reached hears of LEVEL_REPLICATED. */
 void coord_replicated(struct coord *c, struct coord_from from, struct step_id id);
+
+/* Asks all nodes what there is; when all have answered, coord_rescue_choose or the choice of a restore. */
+void coord_look(struct coord *c, uint64_t step);
+/* Enters what is newer than restore.choice, older than `before`, and cannot be had, into what was passed over. */
+void coord_tell_gaps(struct coord *c, struct step_id before);
+/* parts: by node; those without a name have none. */
+int coord_manifest(const struct coord *c, struct step_id id, const struct peer_part *parts, struct wbuf *out);
+
+/* coord_rescue.c */
+void coord_rescue_choose(struct coord *c);
+/* True: it looked at what there is. */
+bool coord_rescue_interrupt(struct coord *c);
+void coord_rescue_free(struct coord *c);
+void coord_rescue_gone(struct coord *c, uint32_t node);
+/* What became of a directory; false: it is not that of the rescue. */
+bool coord_rescue_made(struct coord *c, struct step_id id, bool found);
+bool coord_rescue_sealed(struct coord *c, struct step_id id);
+bool coord_rescue_spoiled(struct coord *c, struct step_id id, int rc, const char *text);
+bool coord_rescue_left(struct coord *c, struct step_id id, bool kept);
 
 #define coord_each(c, n)                                                                                               \
 	for (uint32_t n = 0; n < (c)->nnodes; n++)                                                                     \

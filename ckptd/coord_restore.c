@@ -29,6 +29,7 @@ static void refuse(struct coord *c, int rc, const char *text)
 
 void coord_restore_forget(struct coord *c)
 {
+	coord_rescue_interrupt(c);
 	ladder_clear(&c->restore.ladder);
 	c->restore = (struct coord_restore){0};
 	coord_each(c, n) c->nodes[n].restoring = c->nodes[n].answered = false;
@@ -67,10 +68,11 @@ static void set_restoring(struct coord *c, uint32_t node, bool restoring)
 	n->restoring = restoring;
 }
 
-static void look(struct coord *c, uint64_t step)
+void coord_look(struct coord *c, uint64_t step)
 {
 	uint32_t epoch = begin(c, COORD_LOOK);
 	c->restore.step = step;
+	snprintf(c->restore.choice.why, sizeof(c->restore.choice.why), "%s", c->preface);
 	c->restore.waiting++; /* for what other nodes hold */
 	for (uint32_t n = 0; n < c->nnodes && runs(c, COORD_LOOK, epoch); n++)
 		if (c->nodes[n].ranks)
@@ -88,7 +90,7 @@ void coord_restoring(struct coord *c, struct coord_from from, uint64_t step)
 	if (c->restore.ranks != c->world)
 		return;
 	if (agreed(c, step))
-		look(c, step);
+		coord_look(c, step);
 	else
 		refuse(c, -EINVAL, "not all nodes ask for the same step");
 }
@@ -138,7 +140,7 @@ static void list_holders(struct coord *c, uint32_t node, struct peer_bring *brin
 }
 
 /* Newer steps that some node has a part of, since the last choice. */
-static void tell_gaps(struct coord *c, struct step_id before)
+void coord_tell_gaps(struct coord *c, struct step_id before)
 {
 	struct coord_restore *r = &c->restore;
 	struct ladder_gap gaps[GAPS_TOLD];
@@ -159,7 +161,7 @@ static void fetch_next(struct coord *c)
 		refuse(c, -ENOMEM, "no memory to choose what to restore");
 		return;
 	}
-	tell_gaps(c, before);
+	coord_tell_gaps(c, before);
 	if (!r->choice.id.epoch) {
 		refuse_rest(c);
 		return;
@@ -173,6 +175,14 @@ static void fetch_next(struct coord *c)
 		list_holders(c, n, &bring);
 		c->orders->fetch(c->orders->arg, n, &bring);
 	}
+}
+
+static void choose(struct coord *c)
+{
+	if (c->rescue.state == RESCUE_LOOK)
+		coord_rescue_choose(c);
+	else
+		fetch_next(c);
 }
 
 /* The node's answer to the order that runs; true: it was the last one. */
@@ -206,7 +216,7 @@ void coord_found(struct coord *c, struct coord_from from, const struct peer_foun
 	r->storage_rc = r->storage_rc ? r->storage_rc : found->storage_rc;
 	add_why(r->choice.why, found->why);
 	if (answered(c, from.node))
-		fetch_next(c);
+		choose(c);
 }
 
 void coord_surveyed(struct coord *c, const struct coord_survey *survey)
@@ -229,7 +239,7 @@ void coord_surveyed(struct coord *c, const struct coord_survey *survey)
 			ladder_add_copy(&r->ladder, f->node, f->rank, f->id);
 	}
 	if (--r->waiting == 0)
-		fetch_next(c);
+		choose(c);
 }
 
 /* ---- fetching -------------------------------------------------------------------------------------------------- */
@@ -258,6 +268,7 @@ static void finish(struct coord *c)
 	uint32_t epoch = c->epoch;
 	coord_restore_forget(c);
 	c->has_saved = true;
+	c->preface[0] = 0;
 	for (uint32_t n = 0; n < c->nnodes && c->epoch == epoch; n++)
 		if (c->nodes[n].ranks)
 			c->orders->restored(c->orders->arg, n, &choice);

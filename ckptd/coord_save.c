@@ -225,19 +225,20 @@ static int by_name(const void *a, const void *b)
 	return strcmp(x->name, y->name);
 }
 
-static int build(const struct coord *c, const struct coord_save *s, struct wbuf *out)
+int coord_manifest(const struct coord *c, struct step_id id, const struct peer_part *parts, struct wbuf *out)
 {
-	struct manifest m = {.id = s->id, .world = c->world};
+	struct manifest m = {.id = id, .world = c->world};
 	AUTO_FREE struct manifest_node *nodes = calloc(c->nnodes, sizeof(*nodes));
 	if (!nodes)
 		return -ENOMEM;
 	memcpy(m.job, c->job, sizeof(m.job));
-	coord_each(c, n)
-	{
-		nodes[m.nnodes++] = s->parts[n].node;
-		m.bytes += s->parts[n].bytes;
-		m.stored += s->parts[n].stored;
-		m.files += s->parts[n].files;
+	for (uint32_t n = 0; n < c->nnodes; n++) {
+		if (!parts[n].node.name[0])
+			continue;
+		nodes[m.nnodes++] = parts[n].node;
+		m.bytes += parts[n].bytes;
+		m.stored += parts[n].stored;
+		m.files += parts[n].files;
 	}
 	qsort(nodes, m.nnodes, sizeof(*nodes), by_name);
 	m.nodes = nodes;
@@ -249,7 +250,7 @@ static void seal(struct coord *c, struct coord_save *s)
 	AUTO_WBUF struct wbuf manifest = {0};
 	if (s->place != PLACE_MADE || s->ranks[SAID_PREPARED] != c->world)
 		return;
-	int rc = build(c, s, &manifest);
+	int rc = coord_manifest(c, s->id, s->parts, &manifest);
 	if (rc) {
 		fail(c, s, rc, "no memory for the manifest");
 		return;
@@ -333,7 +334,7 @@ void coord_made(struct coord *c, struct step_id id, bool found)
 {
 	struct list *after;
 	struct coord_save *s = find(c, id, &after);
-	if (!s || s->place != PLACE_MAKING)
+	if (coord_rescue_made(c, id, found) || !s || s->place != PLACE_MAKING)
 		return;
 	s->place = PLACE_MADE;
 	s->found = found;
@@ -360,7 +361,7 @@ void coord_sealed(struct coord *c, struct step_id id)
 {
 	struct list *after;
 	struct coord_save *s = find(c, id, &after);
-	if (!s || s->place != PLACE_SEALING)
+	if (coord_rescue_sealed(c, id) || !s || s->place != PLACE_SEALING)
 		return;
 	s->place = PLACE_NONE;
 	show(c, s, LEVEL_DURABLE);
@@ -370,7 +371,7 @@ void coord_spoiled(struct coord *c, struct step_id id, int rc, const char *text)
 {
 	struct list *after;
 	struct coord_save *s = find(c, id, &after);
-	if (s && !s->failed)
+	if (!coord_rescue_spoiled(c, id, rc, text) && s && !s->failed)
 		fail(c, s, rc, text);
 }
 
@@ -394,6 +395,8 @@ void coord_left(struct coord *c, struct step_id id, bool kept)
 {
 	struct list *after;
 	struct coord_save *s = find(c, id, &after);
+	if (coord_rescue_left(c, id, kept))
+		return;
 	if (!s || s->place != PLACE_DROPPED) {
 		c->orders->remove(c->orders->arg, id);
 		return;

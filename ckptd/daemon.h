@@ -21,6 +21,7 @@ struct muster;
 struct net;
 struct pool;
 struct replica;
+struct rescue;
 struct roster;
 struct scrub;
 struct space;
@@ -52,6 +53,7 @@ struct daemon {
 	uint64_t refused;        /* frames of which the log has told */
 	uint64_t next_refused;   /* when it may tell again */
 	struct list jobs;
+	struct rescue *rescues; /* what this node brings to storage before a world changes */
 	struct list chairs;     /* of the jobs that are coordinated here */
 	struct muster *musters; /* of those among them whose world may change */
 	uint64_t memory_used;   /* bytes of arenas */

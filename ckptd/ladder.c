@@ -160,6 +160,15 @@ uint32_t ladder_gaps(struct ladder *l, uint32_t world, const uint32_t *owners, s
 	return n;
 }
 
+bool ladder_in_memory(const struct ladder *l, struct step_id id, uint32_t node)
+{
+	for (size_t i = 0; i < l->n; i++)
+		if (l->entries[i].kind == IN_MEMORY && l->entries[i].node == node &&
+		    !step_compare(l->entries[i].id, id))
+			return true;
+	return false;
+}
+
 bool ladder_is_stored(const struct ladder *l, struct step_id id)
 {
 	for (size_t i = 0; i < l->n; i++)

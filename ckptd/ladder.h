@@ -37,6 +37,8 @@ struct ladder_gap {
  * were passed over. Returns how many, at most max. */
 uint32_t ladder_gaps(struct ladder *l, uint32_t world, const uint32_t *owners, struct step_id chosen,
 		     struct step_id before, struct ladder_gap *gaps, uint32_t max);
+/* The memory of the node has it, for all of its ranks. */
+bool ladder_in_memory(const struct ladder *l, struct step_id id, uint32_t node);
 bool ladder_is_stored(const struct ladder *l, struct step_id id);
 /* Nodes that hold a copy of the rank's part, in the order of their numbers. Returns how many, at most max. */
 uint32_t ladder_holders(struct ladder *l, struct step_id id, uint32_t rank, uint32_t *nodes, uint32_t max);

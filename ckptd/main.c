@@ -16,6 +16,7 @@
 #include "pool.h"
 #include "reload.h"
 #include "replica.h"
+#include "rescue.h"
 #include "scrub.h"
 #include "space.h"
 #include "spanlog.h"
@@ -129,7 +130,7 @@ static bool at_work(struct server *s)
 		if (saves_at_work(&job->saves) || !recover_idle(&job->recover))
 			return true;
 	}
-	return false;
+	return rescues_at_work(&s->daemon);
 }
 
 /* A device writes its progress without ringing any bell: while captures run, the slots are looked at often. */
@@ -150,6 +151,7 @@ static void on_tick(void *arg)
 	peers_tick(&s->daemon, now);
 	conns_tick(&s->conns);
 	chairs_tick(&s->daemon, now);
+	rescues_tick(&s->daemon);
 	list_for_safe(node, &s->daemon.jobs) {
 		struct job *job = list_entry(node, struct job, link);
 		if (job_tick(job))
@@ -244,6 +246,7 @@ static bool finish_work(struct server *s)
 	uint64_t deadline = clock_deadline(STOP_MS * CLOCK_NS_PER_MS);
 	list_for(node, &s->daemon.jobs)
 		recover_cancel(&list_entry(node, struct job, link)->recover); /* nobody waits for it any more */
+	rescues_abandon(&s->daemon);
 	while (at_work(s)) {
 		if (clock_now() >= deadline)
 			return false;

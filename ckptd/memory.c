@@ -66,6 +66,22 @@ static int build_heads(struct memory *mem, struct err *err)
 	return 0;
 }
 
+static void free_heads(struct memory *mem)
+{
+	for (uint32_t i = 0; mem->heads && i < mem->layout.nfiles; i++)
+		free(mem->heads[i].data);
+	free(mem->heads);
+	mem->heads = NULL;
+}
+
+int memory_make_heads(struct memory *mem, struct err *err)
+{
+	int rc = mem->heads ? 0 : build_heads(mem, err);
+	if (rc)
+		free_heads(mem);
+	return rc;
+}
+
 struct memory *memory_alloc(void)
 {
 	struct memory *mem = calloc(1, sizeof(*mem));
@@ -81,9 +97,7 @@ static void memory_free(struct memory *mem)
 {
 	if (mem->disk && mem->token >= 0)
 		disk_unregister(mem->disk, mem->token);
-	for (uint32_t i = 0; mem->heads && i < mem->layout.nfiles; i++)
-		free(mem->heads[i].data);
-	free(mem->heads);
+	free_heads(mem);
 	pages_free(mem);
 	layout_free(&mem->layout);
 	table_put(mem->table);

@@ -82,6 +82,8 @@ void memory_put(struct memory *mem); /* NULL is allowed */
 int memory_hold(struct digest sum, uint64_t table_len, uint64_t nleaves, uint64_t slot_size, struct memory **out,
 		struct err *err);
 int memory_learn(struct memory *mem, struct err *err);
+/* The first blocks of its files, which it lacks unless it is to be written. 0 or -ENOMEM. */
+int memory_make_heads(struct memory *mem, struct err *err);
 /* What the first would take; 0 on overflow. */
 uint64_t memory_hold_cost(uint64_t table_len, uint64_t nleaves, uint64_t slot_size);
 /* The bytes of its table. 0 or -ENOMEM. */

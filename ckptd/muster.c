@@ -1,39 +1,21 @@
-#include "muster.h"
+#include "muster_private.h"
 
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "chair.h"
-#include "crew.h"
 #include "roster.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-struct muster {
-	struct muster *next;
-	struct daemon *daemon;
-	char job[NAME_JOB_MAX];
-	bool spread;
-	struct crew crew;
-	uint64_t wait_ns; /* a node that is missing may come until then */
-	bool gone;        /* a node was lost since the last plan, with what it had in memory */
-	bool occasion;    /* a save is safe: what can wait for that may be done */
-	bool ending;      /* the job was asked to end: too few would be left */
-	bool starving;    /* too few are there, and that was said */
-	bool settling;    /* towards the next plan */
-	uint32_t epoch;   /* that was seen last */
-	int rc;           /* of settling: what cannot be written, and why */
-	char text[WIRE_TEXT_MAX];
-	bool *left;    /* by node: its ranks have finished */
-	bool *unquiet; /* by node: it has yet to say SETTLED */
-	bool *drained; /* by node: somebody wants it to have no ranks */
-};
+/* How long nodes may take to say what they have in memory; the store is read for that, too. */
+#define RESCUE_NS (20 * CLOCK_NS_PER_S)
 
 /* ---- life ------------------------------------------------------------------------------------------------------ */
 
-static struct muster *find(const struct daemon *daemon, const char *job)
+struct muster *muster_find(const struct daemon *daemon, const char *job)
 {
 	struct muster *m = daemon->musters;
 	while (m && strcmp(m->job, job) != 0)
@@ -142,7 +124,7 @@ static void tell_plan(const struct muster *m, uint32_t node, bool known)
 
 static void quiet(struct muster *m)
 {
-	m->settling = m->occasion = false;
+	m->settling = m->rescuing = m->again = m->occasion = false;
 	m->rc = 0;
 }
 
@@ -184,6 +166,9 @@ static bool plan(struct muster *m)
 		chair_release(m->daemon, m->job);
 	else
 		rc = chair_remake(m->daemon, m->job, m->crew.world, m->spread, &err);
+	if (!rc && before != m->crew.world)
+		chair_preface(m->daemon, m->job, m->lost);
+	m->lost[0] = 0;
 	if (rc) {
 		turn_all_away(m, rc, err.text);
 		muster_end(m->daemon, m->job);
@@ -215,10 +200,41 @@ static bool refused(struct muster *m)
 	return true;
 }
 
+static void order_settle(struct muster *m)
+{
+	for (uint32_t n = 0; n < m->crew.nnodes; n++) {
+		m->unquiet[n] = m->crew.nodes[n].has && !m->left[n];
+		if (m->unquiet[n])
+			order(m, n, &(struct peer_order){.type = PEER_SETTLE, .number = m->crew.number});
+	}
+}
+
+/* Saves that have failed with the node are out of the way first. */
+static void rescue(struct muster *m)
+{
+	struct coord_view v = chair_view(m->daemon, m->job);
+	if (v.epoch && !v.rescued) {
+		if (!chair_busy(m->daemon, m->job))
+			chair_rescue(m->daemon, m->job, clock_now() >= m->rescue_ns);
+		return;
+	}
+	if (v.epoch && m->again) {
+		m->again = false;
+		chair_rescue(m->daemon, m->job, false);
+		return;
+	}
+	if (v.epoch)
+		snprintf(m->lost, sizeof(m->lost), "%s", v.not_rescued);
+	m->rescuing = false;
+	order_settle(m);
+}
+
 static bool go_on(struct muster *m)
 {
 	enum crew_state state = crew_state(&m->crew);
-	if (!all_quiet(m) || refused(m))
+	if (m->rescuing)
+		rescue(m);
+	if (m->rescuing || !all_quiet(m) || refused(m))
 		return true;
 	if (state == CREW_BROKEN || state == CREW_CHANGEABLE)
 		return plan(m);
@@ -231,12 +247,14 @@ static void settle(struct muster *m, const char *why)
 {
 	m->settling = true;
 	m->rc = 0;
+	log_info("job %s: its %u ranks are about to become %u: nobody enters an epoch before what is in memory is safe",
+		 m->job, m->crew.world, crew_next_world(&m->crew));
 	chair_hold(m->daemon, m->job, why);
-	for (uint32_t n = 0; n < m->crew.nnodes; n++) {
-		m->unquiet[n] = m->crew.nodes[n].has && !m->left[n];
-		if (m->unquiet[n])
-			order(m, n, &(struct peer_order){.type = PEER_SETTLE, .number = m->crew.number});
-	}
+	struct coord_view v = chair_view(m->daemon, m->job);
+	m->rescuing = m->spread && m->gone && m->daemon->root >= 0 && v.attending < v.world;
+	m->rescue_ns = clock_deadline(RESCUE_NS);
+	if (!m->rescuing)
+		order_settle(m);
 }
 
 /* ---- when ------------------------------------------------------------------------------------------------------ */
@@ -271,7 +289,7 @@ static bool mend(struct muster *m)
 	return true;
 }
 
-static bool advance(struct muster *m)
+bool muster_advance(struct muster *m)
 {
 	if (m->settling)
 		return go_on(m);
@@ -325,7 +343,7 @@ void musters_tick(struct daemon *daemon)
 		if (!anybody(m) && !chair_has(daemon, m->job))
 			muster_end(daemon, m->job);
 		else
-			advance(m);
+			muster_advance(m);
 	}
 }
 
@@ -380,7 +398,7 @@ static void take_settled(struct muster *m, uint32_t node, const struct peer_sett
 
 void muster_report(struct daemon *daemon, uint32_t node, bool spread, const struct peer_report *r)
 {
-	struct muster *m = find(daemon, r->job);
+	struct muster *m = muster_find(daemon, r->job);
 	uint32_t at = spread ? node : 0;
 	if (!m && r->type == PEER_CREW && r->crew.processes)
 		m = muster_new(daemon, r->job, spread, &r->crew);
@@ -392,12 +410,12 @@ void muster_report(struct daemon *daemon, uint32_t node, bool spread, const stru
 		take_offer(m, at, &r->crew);
 	else
 		take_settled(m, at, &r->settled);
-	advance(m);
+	muster_advance(m);
 }
 
 void muster_shown(struct daemon *daemon, const char *job, struct step_id id, enum level_shown level)
 {
-	struct muster *m = find(daemon, job);
+	struct muster *m = muster_find(daemon, job);
 	enum level_shown safe = daemon->root >= 0 ? LEVEL_CAPTURED : LEVEL_REPLICATED;
 	if (m && level >= safe && id.epoch == chair_view(daemon, job).epoch)
 		m->occasion = true;
@@ -405,7 +423,7 @@ void muster_shown(struct daemon *daemon, const char *job, struct step_id id, enu
 
 bool muster_left(struct daemon *daemon, const char *job, uint32_t node)
 {
-	struct muster *m = find(daemon, job);
+	struct muster *m = muster_find(daemon, job);
 	bool others = false;
 	if (!m)
 		return false;
@@ -423,6 +441,7 @@ void musters_node_down(struct daemon *daemon, uint32_t node)
 		if (m->crew.nodes[node].has) {
 			m->wait_ns = patience(m);
 			m->gone = true;
+			m->again = m->rescuing;
 		}
 		crew_offer(&m->crew, node, 0, m->crew.nodes[node].spare);
 		crew_leave(&m->crew, node, m->drained[node]);
@@ -432,7 +451,7 @@ void musters_node_down(struct daemon *daemon, uint32_t node)
 
 uint32_t muster_plan(const struct daemon *daemon, const char *job)
 {
-	const struct muster *m = find(daemon, job);
+	const struct muster *m = muster_find(daemon, job);
 	return m ? m->crew.number : 0;
 }
 
@@ -442,46 +461,4 @@ bool muster_next(const struct daemon *daemon, const struct muster **at, struct m
 	if (*at)
 		*view = (struct muster_view){(*at)->job, &(*at)->crew, (*at)->spread, (*at)->settling};
 	return *at;
-}
-
-/* ---- drain ------------------------------------------------------------------------------------------------------ */
-
-static int choose(struct daemon *daemon, const char *job, struct muster **out, struct err *err)
-{
-	struct muster *only = daemon->musters;
-	*out = *job ? find(daemon, job) : only && !only->next ? only : NULL;
-	if (*out)
-		return 0;
-	if (!*job && only)
-		return err_set(err, -EINVAL, "name the job; several are planned here");
-	return err_set(
-		err, -ENOENT,
-		"no job%s%s%s is planned here: ask the daemon of the first node of the roster, about a job that was "
-		"started with --min-ranks or --spare",
-		*job ? " '" : "", job, *job ? "'" : "");
-}
-
-int muster_drain(struct daemon *daemon, const char *job, const char *name, bool drained, const char **is,
-		 struct err *err)
-{
-	struct muster *m;
-	int rc = choose(daemon, job, &m, err);
-	if (rc)
-		return rc;
-	int node = m->spread ? roster_find(daemon->roster, name) : -ENOENT;
-	if (node < 0)
-		return err_set(err, -ENOENT, "job '%s' has no node %s", m->job, name);
-	struct crew *c = &m->crew;
-	bool before = c->nodes[node].leaving;
-	crew_leave(c, (uint32_t)node, drained);
-	if (drained && c->nodes[node].has && crew_next_world(c) < c->least) {
-		uint32_t left = crew_next_world(c);
-		crew_leave(c, (uint32_t)node, before);
-		return err_set(err, -EBUSY, "without node %s job '%s' would have %u ranks, and it needs %u", name,
-			       m->job, left, c->least);
-	}
-	m->drained[node] = drained;
-	*is = m->job;
-	advance(m);
-	return 0;
 }

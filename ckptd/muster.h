@@ -6,6 +6,7 @@
  *                or a node was, and was waited for;
  *                or at the next save (if it can grow, or a node is to be let go)
  *             ──► SETTLING: nobody enters an epoch; what is newest in memory goes to storage ── all have nothing under way ──► the next plan
+ *                 (where a node is lost, that is first written by those who have it, and for the lost one by who holds its copies: rescue.h)
  *
  * Where the world keeps its size (spares take all the empty ranks) a loss needs no settling: the state is in the memory of other nodes.
  * A plan of another size makes the chair anew, in a new epoch. Each node is told its part (PLAN), and attends. A node that comes back with

@@ -294,7 +294,7 @@ static void settled(struct job *job, int rc, const char *text)
 	seat_settled(job, job->reform.plan, rc, text);
 }
 
-/* Another world takes its state from storage alone: as long as memory has something newer, the arenas stay. The node of rank 0 decides what
+/* Another world takes its state from storage: as long as memory has something newer, the arenas stay. The node of rank 0 decides what
  * is written, the others follow. 0: it is on storage; -EAGAIN: not yet. */
 static int save_state(struct job *job)
 {

@@ -8,7 +8,7 @@
  *              under way ──► SETTLED is said
  *           ── PLAN, when nothing is under way ──► AT WORK or WAITING
  *
- * Then the launcher is told who is which rank from now on, the arenas of the old world are let go, the job takes its seat anew with the new
+ * Where a node was lost the coordinator has that written before it says SETTLE (rescue.h). Then the launcher is told who is which rank from now on, the arenas of the old world are let go, the job takes its seat anew with the new
  * world, and each process learns its new place as soon as it registers or joins (MOVED). Processes that are sound go on; none is started
  * that need not be. Where the plan changes nothing here, all stays as it is. */
 #ifndef CKPTD_REFORM_H

@@ -11,6 +11,7 @@
 #include "member.h"
 #include "net.h"
 #include "replica.h"
+#include "rescue.h"
 #include "roster.h"
 
 #include <stdio.h>
@@ -20,10 +21,10 @@ enum { FIRST_NODE = 0 };
 
 /* ---- reports --------------------------------------------------------------------------------------------------- */
 
-static void send(const struct job *job, const struct peer_report *r)
+static void send(const struct daemon *daemon, const struct peer_report *r)
 {
 	AUTO_WBUF struct wbuf body = {0};
-	struct net *net = job->daemon->net;
+	struct net *net = daemon->net;
 	if (!net)
 		return; /* the daemon ends */
 	int rc = peer_report_encode(r, &body);
@@ -31,7 +32,7 @@ static void send(const struct job *job, const struct peer_report *r)
 		rc = net_send(net, FIRST_NODE, r->type, &body);
 	if (!rc || rc == -ENOTCONN)
 		return;
-	log_warn("job %s: cannot send %s to the coordinator: %s", job->name, peer_coord_name(r->type), err_name(rc));
+	log_warn("job %s: cannot send %s to the coordinator: %s", r->job, peer_coord_name(r->type), err_name(rc));
 	net_drop(net, FIRST_NODE, rc); /* it comes back, and is told all that still holds */
 }
 
@@ -43,7 +44,7 @@ static void say(const struct job *job, struct peer_report *r)
 	if (!job->spread || chair_here(job->daemon))
 		chair_report(job->daemon, job->daemon->self, job->spread, r);
 	else
-		send(job, r);
+		send(job->daemon, r);
 }
 
 static void say_rank(const struct job *job, enum peer_type type, uint32_t rank, bool was_in, const char *why)
@@ -114,6 +115,7 @@ void seats_up(struct daemon *daemon)
 
 void seats_down(struct daemon *daemon)
 {
+	rescues_abandon(daemon);
 	list_for(node, &daemon->jobs) {
 		const struct job *job = list_entry(node, struct job, link);
 		if (job->spread)
@@ -240,6 +242,16 @@ void seat_settled(const struct job *job, uint32_t plan, int rc, const char *text
 	say(job, &r);
 }
 
+void seat_rescued(struct daemon *daemon, const char *job, const struct peer_rescued *rescued)
+{
+	struct peer_report r = {.type = PEER_RESCUED, .rescued = *rescued};
+	snprintf(r.job, sizeof(r.job), "%s", job);
+	if (chair_here(daemon))
+		chair_report(daemon, daemon->self, true, &r);
+	else
+		send(daemon, &r);
+}
+
 /* ---- epochs ---------------------------------------------------------------------------------------------------- */
 
 static void know(struct job *job, uint32_t epoch)
@@ -305,6 +317,8 @@ void seat_obey(struct daemon *daemon, const struct peer_order *order)
 	struct job *job = job_find(daemon, order->job);
 	if (order->type == PEER_END)
 		replica_end(daemon->replica, order->job);
+	if (order->type == PEER_RESCUE)
+		rescue_order(daemon, order->job, &order->rescue);
 	if (!job)
 		return; /* it has ended here: its coordinator is told so */
 	switch (order->type) {

@@ -40,6 +40,8 @@ void seat_forgot(const struct job *job, struct step_id id);
 void seat_shares(const struct job *job);
 void seat_crew(const struct job *job, const struct peer_crew *crew);
 void seat_settled(const struct job *job, uint32_t plan, int rc, const char *text);
+/* Also of a job that this node has no ranks of. */
+void seat_rescued(struct daemon *daemon, const char *job, const struct peer_rescued *rescued);
 
 /* An order of the coordinator. */
 void seat_obey(struct daemon *daemon, const struct peer_order *order);

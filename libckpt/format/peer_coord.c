@@ -29,6 +29,7 @@ static const char *const names[PEER_ORDER_END] = {
 	[PEER_SHARES] = "SHARES",
 	[PEER_CREW] = "CREW",
 	[PEER_SETTLED] = "SETTLED",
+	[PEER_RESCUED] = "RESCUED",
 	[PEER_ADOPT] = "ADOPT",
 	[PEER_RAISE] = "RAISE",
 	[PEER_TELL] = "TELL",
@@ -48,6 +49,7 @@ static const char *const names[PEER_ORDER_END] = {
 	[PEER_SETTLE] = "SETTLE",
 	[PEER_PLAN] = "PLAN",
 	[PEER_STOP] = "STOP",
+	[PEER_RESCUE] = "RESCUE",
 };
 
 const char *peer_coord_name(uint16_t type)
@@ -117,42 +119,6 @@ static void get_joining(struct rbuf *r, struct peer_joining *m)
 	}
 }
 
-static void put_part(struct wbuf *out, const struct peer_part *m)
-{
-	wbuf_str(out, m->node.name);
-	wbuf_str(out, m->node.file);
-	wbuf_u64(out, m->node.size);
-	put_digest(out, m->node.digest);
-	wbuf_u64(out, m->bytes);
-	wbuf_u64(out, m->stored);
-	wbuf_u64(out, m->files);
-}
-
-static void get_part(struct rbuf *r, struct peer_part *m)
-{
-	rbuf_str(r, m->node.name, sizeof(m->node.name));
-	rbuf_str(r, m->node.file, sizeof(m->node.file));
-	m->node.size = rbuf_u64(r);
-	m->node.digest = get_digest(r);
-	m->bytes = rbuf_u64(r);
-	m->stored = rbuf_u64(r);
-	m->files = rbuf_u64(r);
-}
-
-/* What will stand in MANIFEST.json, and lead to a file. */
-static int check_part(const struct peer_part *m, struct err *err)
-{
-	char file[NAME_FILE_MAX];
-	if (name_check("node", m->node.name, sizeof(m->node.name), err))
-		return err_prefix(err, -EBADMSG, "PREPARED message");
-	name_node(m->node.name, file);
-	if (strcmp(file, m->node.file) != 0)
-		return err_set(err, -EBADMSG, "PREPARED message with another file than that of node %s", m->node.name);
-	if (!m->node.size || m->node.size > NODE_MANIFEST_BYTES_MAX)
-		return peer_bad(PEER_PREPARED, err, "a node manifest of size", m->node.size);
-	return m->files > MANIFEST_FILES_MAX ? peer_bad(PEER_PREPARED, err, "files", m->files) : 0;
-}
-
 /* ---- reports ----------------------------------------------------------------------------------------------------- */
 
 int peer_report_encode(const struct peer_report *m, struct wbuf *out)
@@ -187,7 +153,7 @@ int peer_report_encode(const struct peer_report *m, struct wbuf *out)
 		break;
 	case PEER_PREPARED:
 		put_id(out, m->prepared.id);
-		put_part(out, &m->prepared.part);
+		peer_part_put(out, &m->prepared.part);
 		break;
 	case PEER_CREW:
 		peer_crew_put(out, &m->crew);
@@ -196,6 +162,9 @@ int peer_report_encode(const struct peer_report *m, struct wbuf *out)
 		wbuf_u32(out, m->settled.plan);
 		wbuf_u32(out, (uint32_t)m->settled.rc);
 		wbuf_str(out, m->settled.text);
+		break;
+	case PEER_RESCUED:
+		peer_rescued_put(out, &m->rescued);
 		break;
 	case PEER_FETCHED:
 	case PEER_COPIED:
@@ -244,7 +213,7 @@ static void get_report(struct rbuf *r, struct peer_report *m)
 		return;
 	case PEER_PREPARED:
 		m->prepared.id = get_id(r);
-		get_part(r, &m->prepared.part);
+		peer_part_get(r, &m->prepared.part);
 		return;
 	case PEER_CREW:
 		peer_crew_get(r, &m->crew);
@@ -253,6 +222,9 @@ static void get_report(struct rbuf *r, struct peer_report *m)
 		m->settled.plan = rbuf_u32(r);
 		m->settled.rc = (int32_t)rbuf_u32(r);
 		get_text(r, m->settled.text, sizeof(m->settled.text));
+		return;
+	case PEER_RESCUED:
+		peer_rescued_get(r, &m->rescued);
 		return;
 	case PEER_FETCHED:
 	case PEER_COPIED:
@@ -297,11 +269,13 @@ static int check_report(const struct peer_report *m, struct err *err)
 		return peer_found_check(&m->found, err);
 	case PEER_PREPARED:
 		rc = peer_check_id(m->type, m->prepared.id, false, err);
-		return rc ? rc : check_part(&m->prepared.part, err);
+		return rc ? rc : peer_part_check(m->type, &m->prepared.part, err);
 	case PEER_CREW:
 		return peer_crew_check(&m->crew, err);
 	case PEER_SETTLED:
 		return peer_check_rc(m->type, m->settled.rc, err);
+	case PEER_RESCUED:
+		return peer_rescued_check(&m->rescued, err);
 	case PEER_FETCHED:
 	case PEER_COPIED:
 	case PEER_REACHED:
@@ -366,6 +340,9 @@ int peer_order_encode(const struct peer_order *m, struct wbuf *out)
 	case PEER_PLAN:
 		wire_plan_put(out, &m->plan);
 		break;
+	case PEER_RESCUE:
+		peer_rescue_put(out, &m->rescue);
+		break;
 	default:
 		wbuf_u32(out, m->word.epoch);
 		wbuf_u32(out, m->word.rank);
@@ -408,6 +385,9 @@ static void get_order(struct rbuf *r, struct peer_order *m)
 	case PEER_PLAN:
 		wire_plan_get(r, &m->plan);
 		return;
+	case PEER_RESCUE:
+		peer_rescue_get(r, &m->rescue);
+		return;
 	default:
 		m->word.epoch = rbuf_u32(r);
 		m->word.rank = rbuf_u32(r);
@@ -433,7 +413,7 @@ static int check_order(const struct peer_order *m, struct err *err)
 	case PEER_LOOK:
 		return check_step(m->type, m->step, err);
 	case PEER_BRING:
-		return peer_bring_check(&m->bring, err);
+		return peer_bring_check(m->type, &m->bring, err);
 	case PEER_RESTORED:
 		return peer_choice_check(m->type, &m->choice, err);
 	case PEER_REFUSE:
@@ -451,6 +431,8 @@ static int check_order(const struct peer_order *m, struct err *err)
 		return m->plan.number && wire_plan_is_sound(&m->plan)
 			       ? 0
 			       : peer_bad(m->type, err, "ranks that cannot be, of", m->plan.world);
+	case PEER_RESCUE:
+		return peer_rescue_check(&m->rescue, err);
 	default:
 		return check_word(m->type, &m->word, err);
 	}

@@ -86,6 +86,34 @@ struct peer_part {
 	uint64_t bytes, stored, files; /* of data files; what they hold, and take */
 };
 
+/* What is only in memory is brought to storage before the world changes, one part for each node that had ranks (ckptd/rescue.h). As an order:
+ * what is to be done; in a report: what has been, or that it cannot be. */
+enum peer_rescue_phase {
+	PEER_RESCUE_GATHER = 1, /* the part's snapshots are to stand in the memory of the node, checked */
+	PEER_RESCUE_WRITE,      /* they are to be written, and fsynced */
+	PEER_RESCUE_KEEP,       /* what was written is nobody's business any more */
+	PEER_RESCUE_CLEAR,      /* it is to be deleted */
+	PEER_RESCUE_FAILED,     /* only reported */
+};
+
+struct peer_rescue {
+	uint32_t owner; /* the node whose ranks these were, in the roster */
+	enum peer_rescue_phase phase;
+	struct step_id as;       /* the name under which it is written */
+	uint32_t part, parts;    /* WRITE: of what the ranks of several nodes hold alike, as in peer_save */
+	struct peer_bring bring; /* GATHER: who has which rank's part; the others: only which snapshot it is */
+};
+
+struct peer_rescued {
+	uint32_t owner;
+	enum peer_rescue_phase phase;
+	struct step_id as;
+	uint64_t shares;          /* GATHER: layout_shares() of the owner's ranks */
+	struct peer_part part;    /* WRITE */
+	int32_t rc;               /* FAILED */
+	char text[WIRE_TEXT_MAX]; /* why */
+};
+
 /* Of one snapshot: FETCHED, COPIED, REACHED, UNCOPIED, READY, PASSED, FAILED, CLEARED, FORGOT; LEVEL, FAIL, COPY, PASS,
  * WRITE, CLEAR. */
 struct peer_save {
@@ -117,6 +145,7 @@ struct peer_report {
 		} prepared;
 		struct peer_crew crew;
 		struct peer_settled settled;
+		struct peer_rescued rescued;
 	};
 };
 
@@ -145,6 +174,7 @@ struct peer_order {
 		struct peer_save save;
 		uint32_t number; /* SETTLE: of the plan that will be left */
 		struct wire_plan plan;
+		struct peer_rescue rescue;
 	};
 };
 

@@ -65,12 +65,12 @@ void peer_bring_get(struct rbuf *r, struct peer_bring *m)
 	}
 }
 
-int peer_bring_check(const struct peer_bring *m, struct err *err)
+int peer_bring_check(uint16_t type, const struct peer_bring *m, struct err *err)
 {
 	for (uint32_t i = 0; i < m->nholders; i++)
 		if (m->holders[i].rank >= RANK_MAX)
-			return peer_bad(PEER_BRING, err, "rank", m->holders[i].rank);
-	return peer_check_id(PEER_BRING, m->id, false, err);
+			return peer_bad(type, err, "rank", m->holders[i].rank);
+	return peer_check_id(type, m->id, false, err);
 }
 
 void peer_choice_put(struct wbuf *out, const struct peer_choice *m)

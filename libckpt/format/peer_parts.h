@@ -16,7 +16,7 @@ void peer_found_get(struct rbuf *r, struct peer_found *m);
 int peer_found_check(const struct peer_found *m, struct err *err);
 void peer_bring_put(struct wbuf *out, const struct peer_bring *m);
 void peer_bring_get(struct rbuf *r, struct peer_bring *m);
-int peer_bring_check(const struct peer_bring *m, struct err *err);
+int peer_bring_check(uint16_t type, const struct peer_bring *m, struct err *err);
 void peer_choice_put(struct wbuf *out, const struct peer_choice *m);
 void peer_choice_get(struct rbuf *r, struct peer_choice *m);
 int peer_choice_check(uint16_t type, const struct peer_choice *m, struct err *err);
@@ -26,5 +26,16 @@ int peer_save_check(uint16_t type, const struct peer_save *m, struct err *err);
 void peer_crew_put(struct wbuf *out, const struct peer_crew *m);
 void peer_crew_get(struct rbuf *r, struct peer_crew *m);
 int peer_crew_check(const struct peer_crew *m, struct err *err);
+
+/* peer_rescue.c */
+void peer_part_put(struct wbuf *out, const struct peer_part *m);
+void peer_part_get(struct rbuf *r, struct peer_part *m);
+int peer_part_check(uint16_t type, const struct peer_part *m, struct err *err);
+void peer_rescue_put(struct wbuf *out, const struct peer_rescue *m);
+void peer_rescue_get(struct rbuf *r, struct peer_rescue *m);
+int peer_rescue_check(const struct peer_rescue *m, struct err *err);
+void peer_rescued_put(struct wbuf *out, const struct peer_rescued *m);
+void peer_rescued_get(struct rbuf *r, struct peer_rescued *m);
+int peer_rescued_check(const struct peer_rescued *m, struct err *err);
 
 #endif

@@ -158,6 +158,56 @@ def _():
         whole(store)
 
 
+def holder_of(node, nodes):
+    """Who holds the copies of what the node's ranks have saved."""
+    name, = until(lambda: node.daemon.job("default")["copies"]["holders"], f"copies of what node {node.name} has")
+    return next(other for other in nodes if other.name == name)
+
+
+def replicated(node):
+    """The newest step of which its log says that every rank has its copies."""
+    steps = re.findall(r"step (\d+) epoch \d+ replicated", node.daemon.text())
+    return int(steps[-1]) if steps else 0
+
+
+@case("what of a lost node is in memory elsewhere is written before the world shrinks")
+def _():
+    with cluster("abc", "--copies", 1) as (store, nodes):
+        a, b, c = nodes
+        for node in nodes:
+            node.start("--min-ranks", 2, every=150)
+        a.run.until("copies of a step that is not on storage", lambda: replicated(a) >= 200)
+        c.lose()
+        least = replicated(a)
+        equal([node.ended()["world"] for node in (a, b)], [2, 2])
+        back = int(re.search(r"2 ranks go on from storage at step (\d+)", a.said()).group(1))
+        expect(least <= back, "replicated", least, "goes on from", back)
+        expect(back % 150, "goes on from", back, "which had been written before")
+        has(a.daemon.text(), f"step {back} is on storage, as one of epoch")
+        check_loss([a, b])
+        whole(store)
+
+
+@case("when who holds the copies is lost, too, the world goes on from storage")
+def _():
+    with cluster("abcd", "--copies", 1) as (store, nodes):
+        for node in nodes:
+            node.start("--min-ranks", 2, n=4, every=150)
+        a = nodes[0]
+        a.run.until("copies of a step that is not on storage", lambda: replicated(a) >= 200)
+        victim = next(node for node in nodes[1:] if holder_of(node, nodes) is not a)
+        holder = holder_of(victim, nodes)
+        left = [node for node in nodes if node not in (victim, holder)]
+        holder.daemon.process.send_signal(signal.SIGSTOP)  # it does not answer what it has
+        victim.lose()
+        until_log(a.daemon, "its 4 ranks are about to become 3")
+        holder.lose()
+        equal([node.ended()["world"] for node in left], [2, 2])
+        has(a.said(), "2 ranks go on from storage at step 150", "passed over:", "nobody has the part of rank")
+        has(a.daemon.ckpt("recoveries", "--job", "default", "--socket", a.daemon.socket)[1], "nobody has the part of rank")
+        whole(store)
+
+
 @case("SIGTERM lets a node go, and the others go on from the next save")
 def _():
     with cluster("abc") as (store, nodes):

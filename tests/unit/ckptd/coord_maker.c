@@ -155,10 +155,17 @@ static void on_clear(void *arg, uint32_t node, struct step_id id, bool kept)
 	told[node].kept = kept;
 }
 
+static void on_rescue(void *arg, uint32_t node, const struct peer_rescue *order)
+{
+	(void)arg;
+	told[node].rescues[order->owner] = *order;
+	told[node].rescue_orders++;
+}
+
 static void on_make(void *arg, struct step_id id)
 {
 	(void)arg;
-	(void)id;
+	place.id = id;
 	place.made++;
 }
 
@@ -215,6 +222,7 @@ void coord_maker_setup(void)
 				       .pass = on_pass,
 				       .write = on_write,
 				       .clear = on_clear,
+				       .rescue = on_rescue,
 				       .make = on_make,
 				       .seal = on_seal,
 				       .drop = on_drop,

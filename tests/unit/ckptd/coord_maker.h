@@ -18,11 +18,14 @@ extern struct told {
 	uint32_t writes, clears, part, parts;
 	int passed;
 	bool found, kept;
+	uint32_t rescue_orders;
+	struct peer_rescue rescues[NODES]; /* the last, by owner */
 	char text[WIRE_TEXT_MAX], why[WIRE_TEXT_MAX];
 } told[NODES];
 /* What the coordinator's own daemon was ordered. */
 extern struct place {
 	uint32_t made, sealed, dropped, removed;
+	struct step_id id; /* that was made last */
 	char manifest[4096];
 } place;
 

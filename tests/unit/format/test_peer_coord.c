@@ -76,6 +76,10 @@ static struct peer_report a_report(enum peer_type type)
 	case PEER_SETTLED:
 		r.settled = (struct peer_settled){.plan = 3, .rc = -EIO, .text = "the disk"};
 		break;
+	case PEER_RESCUED:
+		r.rescued = (struct peer_rescued){.owner = 2, .phase = PEER_RESCUE_WRITE, .as = s10};
+		r.rescued.part = part;
+		break;
 	default:
 		break;
 	}
@@ -97,6 +101,11 @@ static struct peer_order an_order(enum peer_type type)
 	case PEER_BRING:
 		o.bring = (struct peer_bring){
 			.id = s10, .stored = true, .nholders = 2, .holders = {{.rank = 1, .node = 7}, {5, 2}}};
+		break;
+	case PEER_RESCUE:
+		o.rescue = (struct peer_rescue){.owner = 2, .phase = PEER_RESCUE_GATHER, .as = s10};
+		o.rescue.bring =
+			(struct peer_bring){.id = s10, .nholders = 2, .holders = {{.rank = 1, .node = 7}, {5, 2}}};
 		break;
 	case PEER_RESTORED:
 		o.choice = (struct peer_choice){.id = s10, .source = WIRE_FROM_STORAGE, .why = "older"};
@@ -259,6 +268,36 @@ Test(peer_coord, ranks_that_cannot_be_are_not_brought)
 	cr_assert_eq(peer_order_encode(&o, &w), 0);
 	cr_expect_eq(peer_order_decode(PEER_BRING, w.data, w.len, &back, &err), -EBADMSG);
 	cr_expect(strstr(err.text, "BRING message with rank"), "%s", err.text);
+}
+
+static void rescue_is_refused(const struct peer_rescue *rescue, const char *why)
+{
+	AUTO_WBUF struct wbuf w = {0};
+	struct peer_order o = {.type = PEER_RESCUE, .job = "gpt", .rescue = *rescue}, back;
+	struct err err = {0};
+	cr_assert_eq(peer_order_encode(&o, &w), 0);
+	cr_expect_eq(peer_order_decode(PEER_RESCUE, w.data, w.len, &back, &err), -EBADMSG);
+	cr_expect(strstr(err.text, why), "%s", err.text);
+}
+
+Test(peer_coord, a_rescue_that_cannot_be_is_refused)
+{
+	struct peer_rescue m = an_order(PEER_RESCUE).rescue;
+	m.bring.nholders = 0;
+	rescue_is_refused(&m, "holders");
+	m.phase = PEER_RESCUE_WRITE;
+	rescue_is_refused(&m, "part 0");
+	m.phase = PEER_RESCUE_FAILED;
+	rescue_is_refused(&m, "phase");
+	struct peer_report r = a_report(PEER_RESCUED);
+	r.rescued.rc = -EIO;
+	refused(&r, "code");
+	r = a_report(PEER_RESCUED);
+	r.rescued.phase = PEER_RESCUE_GATHER;
+	refused(&r, "shares 0");
+	r = a_report(PEER_RESCUED);
+	r.rescued.part.node.size = 0;
+	refused(&r, "RESCUED message with a node manifest of size 0");
 }
 
 Test(peer_coord, flipped_bits_do_no_harm)

@@ -1,0 +1,124 @@
+#include "format/fields.h"
+#include "format/peer_parts.h"
+
+#include <string.h>
+
+/* ---- a node's part ------------------------------------------------------------------------------------------------- */
+
+void peer_part_put(struct wbuf *out, const struct peer_part *m)
+{
+	wbuf_str(out, m->node.name);
+	wbuf_str(out, m->node.file);
+	wbuf_u64(out, m->node.size);
+	put_digest(out, m->node.digest);
+	wbuf_u64(out, m->bytes);
+	wbuf_u64(out, m->stored);
+	wbuf_u64(out, m->files);
+}
+
+void peer_part_get(struct rbuf *r, struct peer_part *m)
+{
+	rbuf_str(r, m->node.name, sizeof(m->node.name));
+	rbuf_str(r, m->node.file, sizeof(m->node.file));
+	m->node.size = rbuf_u64(r);
+	m->node.digest = get_digest(r);
+	m->bytes = rbuf_u64(r);
+	m->stored = rbuf_u64(r);
+	m->files = rbuf_u64(r);
+}
+
+/* What will stand in MANIFEST.json, and lead to a file. */
+int peer_part_check(uint16_t type, const struct peer_part *m, struct err *err)
+{
+	char file[NAME_FILE_MAX];
+	if (name_check("node", m->node.name, sizeof(m->node.name), err))
+		return err_prefix(err, -EBADMSG, "%s message", peer_coord_name(type));
+	name_node(m->node.name, file);
+	if (strcmp(file, m->node.file) != 0)
+		return err_set(err, -EBADMSG, "%s message with another file than that of node %s",
+			       peer_coord_name(type), m->node.name);
+	if (!m->node.size || m->node.size > NODE_MANIFEST_BYTES_MAX)
+		return peer_bad(type, err, "a node manifest of size", m->node.size);
+	return m->files > MANIFEST_FILES_MAX ? peer_bad(type, err, "files", m->files) : 0;
+}
+
+/* ---- rescue -------------------------------------------------------------------------------------------------------- */
+
+void peer_rescue_put(struct wbuf *out, const struct peer_rescue *m)
+{
+	wbuf_u32(out, m->owner);
+	wbuf_u8(out, (uint8_t)m->phase);
+	put_id(out, m->as);
+	wbuf_u32(out, m->part);
+	wbuf_u32(out, m->parts);
+	peer_bring_put(out, &m->bring);
+}
+
+void peer_rescue_get(struct rbuf *r, struct peer_rescue *m)
+{
+	m->owner = rbuf_u32(r);
+	m->phase = rbuf_u8(r);
+	m->as = get_id(r);
+	m->part = rbuf_u32(r);
+	m->parts = rbuf_u32(r);
+	peer_bring_get(r, &m->bring);
+}
+
+static int check(uint16_t type, uint32_t owner, enum peer_rescue_phase phase, struct step_id as, struct err *err)
+{
+	if (owner >= RANK_MAX)
+		return peer_bad(type, err, "node", owner);
+	if (phase < PEER_RESCUE_GATHER || phase > PEER_RESCUE_FAILED)
+		return peer_bad(type, err, "phase", phase);
+	return peer_check_id(type, as, false, err);
+}
+
+int peer_rescue_check(const struct peer_rescue *m, struct err *err)
+{
+	int rc = check(PEER_RESCUE, m->owner, m->phase, m->as, err);
+	if (!rc && m->phase == PEER_RESCUE_FAILED)
+		rc = peer_bad(PEER_RESCUE, err, "phase", m->phase);
+	if (!rc && m->phase == PEER_RESCUE_WRITE && m->part >= m->parts)
+		rc = peer_bad(PEER_RESCUE, err, "part", m->part);
+	if (!rc && m->phase == PEER_RESCUE_GATHER && !m->bring.nholders)
+		rc = peer_bad(PEER_RESCUE, err, "holders", 0);
+	return rc ? rc : peer_bring_check(PEER_RESCUE, &m->bring, err);
+}
+
+void peer_rescued_put(struct wbuf *out, const struct peer_rescued *m)
+{
+	wbuf_u32(out, m->owner);
+	wbuf_u8(out, (uint8_t)m->phase);
+	put_id(out, m->as);
+	if (m->phase == PEER_RESCUE_GATHER)
+		wbuf_u64(out, m->shares);
+	else if (m->phase == PEER_RESCUE_WRITE)
+		peer_part_put(out, &m->part);
+	wbuf_u32(out, (uint32_t)m->rc);
+	wbuf_str(out, m->text);
+}
+
+void peer_rescued_get(struct rbuf *r, struct peer_rescued *m)
+{
+	m->owner = rbuf_u32(r);
+	m->phase = rbuf_u8(r);
+	m->as = get_id(r);
+	if (m->phase == PEER_RESCUE_GATHER)
+		m->shares = rbuf_u64(r);
+	else if (m->phase == PEER_RESCUE_WRITE)
+		peer_part_get(r, &m->part);
+	m->rc = (int32_t)rbuf_u32(r);
+	get_text(r, m->text, sizeof(m->text));
+}
+
+int peer_rescued_check(const struct peer_rescued *m, struct err *err)
+{
+	int rc = check(PEER_RESCUED, m->owner, m->phase, m->as, err);
+	if (!rc && m->phase == PEER_RESCUE_GATHER && !m->shares)
+		rc = peer_bad(PEER_RESCUED, err, "shares", 0);
+	if (!rc && m->phase == PEER_RESCUE_WRITE)
+		rc = peer_part_check(PEER_RESCUED, &m->part, err);
+	if (!rc && (m->phase == PEER_RESCUE_FAILED) != (m->rc != 0))
+		rc = peer_bad(PEER_RESCUED, err, "code", (uint32_t)m->rc);
+	return rc ? rc : peer_check_rc(PEER_RESCUED, m->rc, err);
+}

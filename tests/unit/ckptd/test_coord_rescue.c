@@ -1,0 +1,219 @@
+#include "coord_maker.h"
+
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+static const struct step_id s100 = {100, 1}, s110 = {110, 1};
+
+/* All have entered epoch 1; node 2 is lost, and the world is held. */
+static void lose_2(void)
+{
+	coord_maker_setup();
+	join_all();
+	coord_gone(coord, 2, "node 2 is lost");
+	coord_hold(coord, "the world changes");
+	coord_rescue_begin(coord);
+	cr_assert_eq(told[0].looked, 1);
+	cr_assert_eq(told[1].looked, 1);
+	cr_assert_eq(told[2].looked, 0);
+}
+
+/* What nodes 0 and 1 have in memory: `memory` (epoch 0: nothing); node `holder` the copies of node 2's ranks of `copied`. */
+static void found(struct step_id memory, struct step_id stored, uint32_t holder, struct step_id copied)
+{
+	struct coord_held held[EACH];
+	struct coord_survey survey = {.epoch = told[0].epoch, .found = held, .n = copied.epoch ? EACH : 0};
+	for (uint32_t i = 0; i < EACH; i++)
+		held[i] = (struct coord_held){.node = holder, .rank = 2 + i * NODES, .world = WORLD, .id = copied};
+	for (uint32_t n = 0; n < 2; n++) {
+		struct peer_found f = {.nmemory = memory.epoch != 0, .memory = {memory}};
+		f.nstored = stored.epoch != 0;
+		f.stored[0] = stored;
+		coord_found(coord, from(n), &f);
+	}
+	coord_surveyed(coord, &survey);
+}
+
+static void gathered(uint32_t writer, uint32_t owner, uint64_t shares)
+{
+	coord_rescued(
+		coord, writer,
+		&(struct peer_rescued){.owner = owner, .phase = PEER_RESCUE_GATHER, .as = place.id, .shares = shares});
+}
+
+/* As gathered, before the directory was made: under the name that was ordered. */
+static void all_gathered(void)
+{
+	place.id = told[0].rescues[0].as;
+	gathered(0, 0, 7);
+	gathered(1, 1, 7);
+	cr_assert_eq(place.made, 0);
+	gathered(1, 2, 9);
+	cr_assert_eq(place.made, 1);
+}
+
+static void answer(uint32_t writer, uint32_t owner, enum peer_rescue_phase phase)
+{
+	struct peer_rescued m = {.owner = owner, .phase = phase, .as = place.id};
+	snprintf(m.part.node.name, sizeof(m.part.node.name), "n%u", owner);
+	snprintf(m.part.node.file, sizeof(m.part.node.file), "node-n%u.json", owner);
+	m.part.node.size = 10;
+	coord_rescued(coord, writer, &m);
+}
+
+static void written(void)
+{
+	answer(0, 0, PEER_RESCUE_WRITE);
+	answer(1, 1, PEER_RESCUE_WRITE);
+	cr_assert_eq(place.sealed, 0);
+	answer(1, 2, PEER_RESCUE_WRITE);
+}
+
+TestSuite(coord_rescue, .init = lose_2, .fini = coord_maker_teardown);
+
+Test(coord_rescue, who_holds_the_copies_writes_the_part_of_the_lost_node)
+{
+	found(s100, (struct step_id){50, 1}, 1, s100);
+	cr_assert_eq(told[1].rescue_orders, 2);
+	struct peer_rescue *deputy = &told[1].rescues[2];
+	cr_expect_eq(deputy->phase, PEER_RESCUE_GATHER);
+	cr_expect_eq(deputy->bring.id.step, 100);
+	cr_expect_eq(deputy->as.step, 100);
+	cr_expect_eq(deputy->as.epoch, told[0].epoch, "a name that was never used");
+	cr_assert_eq(deputy->bring.nholders, EACH);
+	cr_expect_eq(deputy->bring.holders[0].rank, 2);
+	cr_expect_eq(deputy->bring.holders[0].node, 1);
+	cr_expect_eq(told[0].rescues[0].bring.holders[0].node, 0);
+	cr_expect_eq(told[0].refused, 1, "nobody goes on to restore it");
+	all_gathered();
+	cr_expect_eq(place.id.epoch, told[0].epoch);
+	cr_expect_eq(told[0].rescues[0].phase, PEER_RESCUE_GATHER, "written before there is a directory");
+	coord_made(coord, place.id, false);
+	cr_expect_eq(told[0].rescues[0].phase, PEER_RESCUE_WRITE);
+	cr_expect_eq(told[0].rescues[0].part, 0);
+	cr_expect_eq(told[0].rescues[0].parts, 2);
+	cr_expect_eq(told[1].rescues[1].part, 1);
+	cr_expect_eq(told[1].rescues[2].parts, 1, "it holds what the others do not");
+	written();
+	cr_assert_eq(place.sealed, 1);
+	for (int n = 0; n < NODES; n++) {
+		char name[16];
+		snprintf(name, sizeof(name), "\"n%d\"", n);
+		cr_expect(strstr(place.manifest, name), "%s is not in %s", name, place.manifest);
+	}
+	cr_expect_not(coord_view(coord).rescued);
+	coord_sealed(coord, place.id);
+	cr_expect(coord_view(coord).rescued);
+	cr_expect_str_empty(coord_view(coord).not_rescued);
+	cr_expect_eq(told[1].rescues[2].phase, PEER_RESCUE_KEEP);
+}
+
+Test(coord_rescue, what_lacks_a_part_is_named_and_the_next_best_is_written)
+{
+	struct coord_held held[] = {{.node = 0, .rank = 2, .world = WORLD, .id = s100},
+				    {.node = 0, .rank = 5, .world = WORLD, .id = s100}};
+	for (uint32_t n = 0; n < 2; n++)
+		coord_found(coord, from(n), &(struct peer_found){.nmemory = 2, .memory = {s100, s110}});
+	coord_surveyed(coord, &(struct coord_survey){.epoch = told[0].epoch, .found = held, .n = 2});
+	cr_expect_eq(told[0].rescues[2].bring.id.step, 100);
+	cr_expect(strstr(coord_view(coord).not_rescued, "step 110 epoch 1: nobody has the part of rank 2"), "%s",
+		  coord_view(coord).not_rescued);
+}
+
+Test(coord_rescue, what_is_newest_on_storage_is_not_written_again)
+{
+	found(s100, s100, 1, s100);
+	cr_expect(coord_view(coord).rescued);
+	cr_expect_eq(told[1].rescue_orders, 0);
+	cr_expect_eq(told[0].refused, 1);
+}
+
+Test(coord_rescue, without_copies_there_is_nothing_to_write)
+{
+	found(s100, (struct step_id){50, 1}, 1, (struct step_id){0});
+	cr_expect(coord_view(coord).rescued);
+	cr_expect_eq(told[0].rescue_orders + told[1].rescue_orders, 0);
+	cr_expect(strstr(coord_view(coord).not_rescued, "nobody has the part of rank 2"));
+}
+
+Test(coord_rescue, the_loss_of_who_holds_the_copies_ends_it)
+{
+	found(s100, (struct step_id){50, 1}, 1, s100);
+	all_gathered();
+	coord_made(coord, place.id, false);
+	coord_gone(coord, 1, "node 1 is lost");
+	cr_expect_eq(place.dropped, 1);
+	cr_expect_not(coord_view(coord).rescued, "while its directory is there");
+	coord_left(coord, place.id, false);
+	cr_expect_eq(told[0].rescues[0].phase, PEER_RESCUE_CLEAR);
+	cr_expect_eq(place.removed, 0);
+	answer(0, 0, PEER_RESCUE_CLEAR);
+	cr_expect_eq(place.removed, 1);
+	cr_expect(coord_view(coord).rescued);
+	cr_expect(strstr(coord_view(coord).not_rescued, "a node that has a part of it is lost"));
+}
+
+Test(coord_rescue, once_all_have_written_nobody_is_needed_any_more)
+{
+	found(s100, (struct step_id){50, 1}, 1, s100);
+	all_gathered();
+	coord_made(coord, place.id, false);
+	written();
+	coord_gone(coord, 1, "node 1 is lost");
+	cr_expect_eq(place.dropped, 0);
+	coord_sealed(coord, place.id);
+	cr_expect(coord_view(coord).rescued);
+	cr_expect_str_empty(coord_view(coord).not_rescued);
+}
+
+Test(coord_rescue, what_one_cannot_bring_nobody_writes)
+{
+	found(s100, (struct step_id){50, 1}, 1, s100);
+	struct peer_rescued m = {.owner = 2,
+				 .phase = PEER_RESCUE_FAILED,
+				 .as = told[0].rescues[0].as,
+				 .rc = -EBADMSG,
+				 .text = "damaged"};
+	coord_rescued(coord, 0, &m);
+	cr_expect_not(coord_view(coord).rescued, "of who does not have that part");
+	coord_rescued(coord, 1, &m);
+	cr_expect(coord_view(coord).rescued);
+	cr_expect_eq(told[0].rescues[0].phase, PEER_RESCUE_KEEP);
+	cr_expect_eq(place.made, 0);
+	cr_expect(strstr(coord_view(coord).not_rescued, "damaged"));
+}
+
+Test(coord_rescue, a_loss_while_it_looks_lets_it_look_again)
+{
+	coord_found(coord, from(0), &(struct peer_found){.nmemory = 1, .memory = {s100}});
+	coord_gone(coord, 1, "node 1 is lost");
+	cr_expect_not(coord_view(coord).rescued);
+	coord_rescue_begin(coord);
+	cr_expect_eq(told[0].looked, 2);
+}
+
+Test(coord_rescue, who_does_not_answer_is_not_waited_for)
+{
+	coord_found(coord, from(0), &(struct peer_found){.nmemory = 1, .memory = {s100}});
+	coord_rescue_give_up(coord);
+	cr_expect(coord_view(coord).rescued);
+	cr_expect(strstr(coord_view(coord).not_rescued, "not found out in time"));
+}
+
+Test(coord_rescue, before_the_epoch_is_recorded_nothing_begins)
+{
+	coord_maker_teardown();
+	coord = NULL;
+	coord_maker_setup();
+	join_all();
+	slow_record = true;
+	coord_gone(coord, 2, "node 2 is lost");
+	coord_hold(coord, "the world changes");
+	coord_rescue_begin(coord);
+	cr_expect_eq(told[0].looked, 0);
+	record(2);
+	coord_rescue_begin(coord);
+	cr_expect_eq(told[0].looked, 1);
+}
