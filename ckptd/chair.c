@@ -452,12 +452,21 @@ void chair_knows(struct daemon *daemon, const char *job, enum coord_witness witn
 		coord_knows(chair->coord, 0, witness, epoch);
 }
 
+/* Where this node has ranks, too, its recoveries tell of the loss. */
+static void lose(struct chair *chair, uint32_t node, const char *why)
+{
+	struct job *job = job_find(chair->daemon, chair->job);
+	if (job && coord_needs(chair->coord, node))
+		recoveries_lost(&job->recoveries, net_heard(chair->daemon->net, node));
+	coord_gone(chair->coord, node, why);
+}
+
 void chairs_node_down(struct daemon *daemon, uint32_t node, const char *why)
 {
 	list_for_safe(at, &daemon->chairs) {
 		struct chair *chair = list_entry(at, struct chair, link);
 		if (chair->spread)
-			coord_gone(chair->coord, node, why);
+			lose(chair, node, why);
 	}
 	musters_node_down(daemon, node);
 }

@@ -159,13 +159,19 @@ bool coord_leave(struct coord *c, uint32_t node)
 	return true;
 }
 
+bool coord_needs(const struct coord *c, uint32_t node)
+{
+	return c->nodes[node].ranks && (c->entered == c->epoch || !c->fresh);
+}
+
 void coord_gone(struct coord *c, uint32_t node, const char *why)
 {
+	bool needed = coord_needs(c, node);
 	coord_rescue_gone(c, node);
 	if (!c->nodes[node].ranks)
 		return;
 	set_ranks(c, node, 0);
-	if (c->entered == c->epoch || !c->fresh)
+	if (needed)
 		coord_raise(c, "%s", why);
 }
 

@@ -113,6 +113,8 @@ void coord_attend(struct coord *c, uint32_t node, uint32_t nranks, uint32_t know
 void coord_shares(struct coord *c, uint32_t node, uint64_t shares);
 /* Its ranks have finished. True when there were any. */
 bool coord_leave(struct coord *c, uint32_t node);
+/* A new epoch begins when it is lost. */
+bool coord_needs(const struct coord *c, uint32_t node);
 /* It is lost. */
 void coord_gone(struct coord *c, uint32_t node, const char *why);
 /* Somebody on the node knows of an epoch, while it is not known here who has entered which (after a restart). */

@@ -62,6 +62,8 @@ int net_poll(struct net *net);
 bool net_is_up(const struct net *net, unsigned node);
 /* The session's number, which never comes twice on this node; 0: none is there. */
 uint64_t net_session(const struct net *net, unsigned node);
+/* clock_now() of the last that was heard in the session that ended; in `down`, for that node. */
+uint64_t net_heard(const struct net *net, unsigned node);
 
 /* Copies the body. -ENOTCONN: no session; -ENOBUFS: the queue is full, the caller decides; -EMSGSIZE; -ENOMEM. A message that was taken
  * arrives, or the session ends. */

@@ -1,7 +1,7 @@
 /* Recoveries: what a job has restored, why, from where, and how long each part of the way took. The parts follow each other without a gap,
  * by this node's clock; what a node cannot see is not known, and the sum says less:
  *
- *   last heartbeat of who was lost ── detect ── its loss is seen here ── decide ── the new epoch is told here ── gather ── all ranks here
+ *   last heartbeat of who was lost (a rank here; where the job is coordinated, a node) ── detect ── its loss is seen here ── decide ── the new epoch is told here ── gather ── all ranks here
  *   ask for the restore ── choose ── the coordinator has named the step ── fetch ── all nodes have it in slots ── load ── the last
  *   rank here has it in its own memory ── first step ── the last rank here has done a new step
  *
@@ -65,12 +65,12 @@ struct recoveries {
 	struct histogram gather, restore[4],
 		total; /* restore: choose and fetch, by source. total: of those that are done */
 	/* between a loss and its restore; clock_now(), 0: none */
-	uint64_t beat_ns, lost_ns; /* of the first that was lost here */
+	uint64_t beat_ns, lost_ns; /* of the first that was lost here, or, where the job is coordinated, of a node */
 	uint64_t raised_ns;
 	char reason[RECOVERY_REASON_MAX];
 };
 
-/* A rank of this node is lost; its last heartbeat, 0: it gave none. */
+/* A rank of this node is lost, or a node whose loss is seen here for all; the last heartbeat, 0: none was given. */
 void recoveries_lost(struct recoveries *all, uint64_t beat_ns);
 /* No epoch follows from what was lost. */
 void recoveries_no_loss(struct recoveries *all);

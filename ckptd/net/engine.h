@@ -116,6 +116,7 @@ struct peer {
 	struct list messages;
 	uint64_t session_now; /* what the loop is to see */
 	int rc;               /* why it ended */
+	uint64_t heard_last;  /* in it */
 	uint64_t drop;        /* session that the loop wants ended */
 	int drop_rc;
 	struct list revokes, asked;

@@ -344,6 +344,13 @@ uint64_t net_session(const struct net *net, unsigned node)
 	return net->peers[node].seen;
 }
 
+uint64_t net_heard(const struct net *net, unsigned node)
+{
+	struct peer *p = &net->peers[node];
+	LOCK_SCOPE(&p->net->lock);
+	return p->heard_last;
+}
+
 int net_send(struct net *net, unsigned node, uint16_t type, const struct wbuf *body)
 {
 	struct peer *p = &net->peers[node];

@@ -41,6 +41,7 @@ static void say_session(struct peer *p, uint64_t session, int rc)
 	LOCK_SCOPE(&p->net->lock);
 	p->session_now = session;
 	p->rc = rc;
+	p->heard_last = p->heard;
 	p->consumed = 0;
 	p->deaf = false;
 	if (session)

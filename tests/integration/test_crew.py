@@ -14,6 +14,7 @@ from neighbours import neighbours
 from tap import Cases, equal, expect, has, until
 
 STEPS = 400
+PARTS = ("detect_ms", "decide_ms", "gather_ms", "choose_ms", "fetch_ms", "load_ms", "first_step_ms")
 WAIT = "500ms"
 def until_log(daemon, text):
     until(lambda: text in daemon.text(), text)
@@ -125,16 +126,29 @@ def _():
         has(d.daemon.text(), "epoch 1 from peer, ready")
 
 
-@case("a spare that holds the copies has them still when it takes the ranks")
+def recovered(node, epoch):
+    """Once all of its ranks have done a step."""
+    def look():
+        told = json.loads(node.daemon.ckpt("recoveries", "--job", "default", "--json", "--socket", node.daemon.socket)[1])["recoveries"]
+        return [r for r in told if r["epoch"] == epoch and r["state"] == "done"]
+    return until(look, f"the recovery of epoch {epoch}", pause=0.1)[0]
+
+
+@case("a spare that holds the copies has them still when it takes the ranks; the coordinator tells how long each part took")
 def _():
     with cluster("abc", "--copies", 1, store=False) as (_, nodes):
         a, b, c = nodes
-        a.start("--min-ranks", 2, n=2)
-        b.start("--min-ranks", 2, n=2)
-        c.start("--min-ranks", 2, "--spare", n=2)
+        a.start("--min-ranks", 2, n=2, steps=100000)
+        b.start("--min-ranks", 2, n=2, steps=100000)
+        c.start("--min-ranks", 2, "--spare", n=2, steps=100000)
         a.reaches(100)
         equal(a.daemon.held(), 0)  # so that c has those of b
         b.lose()
+        lost = recovered(a, 2)
+        expect(0 < lost["detect_ms"] < 15000 and 0 < lost["decide_ms"] < 5000, lost)
+        expect(abs(sum(lost[part] for part in PARTS) - lost["total_ms"]) < 1e-3, lost)
+        for node in (a, c):
+            node.run.child.send_signal(signal.SIGTERM)
         equal([node.ended()["world"] for node in (a, c)], [2, 2])
         has(a.said(), "2 ranks go on from memory")
         has(c.daemon.text(), "epoch 1 from peer, ready")

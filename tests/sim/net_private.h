@@ -63,6 +63,7 @@ struct net {
 	int fd; /* to be watched; nothing ever happens to it */
 	bool dead;
 	uint64_t timeout_ns;
+	uint64_t heard_last[NET_SIM_NODES]; /* in the session that ended last */
 	struct net_events events;
 	struct list regions, ready; /* ready: copies that only have to be called done */
 	struct net_counts counts;

@@ -25,6 +25,7 @@ static void end_session(struct net *net, struct session *s, int rc)
 {
 	struct list ops;
 	unsigned peer = other_of(s, net->self)->node;
+	net->heard_last[peer] = side_of(s, net->self)->heard_ns;
 	leave(net, s, &ops, true, rc == -ESHUTDOWN ? -ESHUTDOWN : -ECONNRESET);
 	finish_ops(&ops, rc);
 	net->events.down(net->events.arg, peer, rc);
@@ -209,6 +210,11 @@ bool net_is_up(const struct net *net, unsigned node)
 {
 	struct side *me = side_of(*pair(net->self, node), net->self);
 	return node != net->self && me && me->state == SIDE_UP;
+}
+
+uint64_t net_heard(const struct net *net, unsigned node)
+{
+	return net->heard_last[node];
 }
 
 uint64_t net_session(const struct net *net, unsigned node)
