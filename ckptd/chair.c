@@ -177,6 +177,11 @@ static void copy(void *arg, uint32_t node, struct step_id id)
 	give(arg, node, &(struct peer_order){.type = PEER_COPY, .save = {.id = id}});
 }
 
+static void keep(void *arg, uint32_t node, struct step_id id)
+{
+	give(arg, node, &(struct peer_order){.type = PEER_KEEP, .save = {.id = id}});
+}
+
 static void pass(void *arg, uint32_t node, struct step_id id, int rc, const char *text)
 {
 	struct peer_order order = {.type = PEER_PASS, .save = {.id = id, .rc = rc}};
@@ -321,6 +326,7 @@ static const struct coord_orders all_orders = {.persist = persist,
 					       .level = level,
 					       .fail = fail,
 					       .copy = copy,
+					       .keep = keep,
 					       .pass = pass,
 					       .write = write_part,
 					       .clear = clear,

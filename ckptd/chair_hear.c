@@ -16,6 +16,7 @@ void chair_hear(struct chair *chair, struct coord_from from, const struct peer_r
 	switch (r->type) {
 	case PEER_ATTEND:
 		chair->ended = false;
+		coord_recall(c, r->attend.replicated);
 		coord_attend(c, from.node, r->attend.nranks, r->attend.known);
 		return;
 	case PEER_SHARES:

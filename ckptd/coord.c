@@ -142,7 +142,7 @@ void coord_attend(struct coord *c, uint32_t node, uint32_t nranks, uint32_t know
 	/* Before it hears of another epoch, in which it would give up what it does not know to be needed: the others may have given up all
 	 * that is older. */
 	if (c->replicated.epoch)
-		c->orders->level(c->orders->arg, node, c->replicated, LEVEL_REPLICATED);
+		c->orders->keep(c->orders->arg, node, c->replicated);
 	if (known > c->epoch || (known == c->epoch && c->fresh)) {
 		c->epoch = known;
 		coord_raise(c, "epoch %u had begun before", known);

@@ -77,6 +77,9 @@ struct coord_orders {
 	void (*fail)(void *arg, uint32_t node, struct step_id id, int rc, const char *text);
 	/* Make copies of this node's part of a save on other nodes: coord_reached, or coord_uncopied. Those of an earlier one may go. */
 	void (*copy)(void *arg, uint32_t node, struct step_id id);
+	/* It was shown as replicated, perhaps when this node was not there: what there is of it stays until a newer one is. What is older may
+	 * go. Whether it has all its copies now, nobody says. */
+	void (*keep)(void *arg, uint32_t node, struct step_id id);
 	/* It stays in memory, and why. */
 	void (*pass)(void *arg, uint32_t node, struct step_id id, int rc, const char *text);
 	/* The directory is there: the node writes its part into it (coord_prepared). found: a checkpoint is in it, which is compared. Of what
@@ -108,6 +111,9 @@ void coord_free(struct coord *c); /* NULL is allowed */
 /* The node takes part with so many ranks, and knows of an epoch (0: of none) that may be later than is known here. It is told in which
  * one the job is: by `adopt` when it has known of none, else by `raise`. */
 void coord_attend(struct coord *c, uint32_t node, uint32_t nranks, uint32_t known);
+/* Somebody who attends was told, perhaps by an earlier life of the coordinator, that this was replicated, and has given up what is older
+ * (epoch 0: he was told of nothing). To be said before he attends. */
+void coord_recall(struct coord *c, struct step_id replicated);
 /* What it holds of what is replicated (layout_shares), as soon as its ranks have registered, and again after each attendance. Nothing is
  * written before that is known of all nodes. */
 void coord_shares(struct coord *c, uint32_t node, uint64_t shares);

@@ -53,6 +53,14 @@ void coord_replicated(struct coord *c, struct coord_from from, struct step_id id
 	coord_copy_next(c);
 }
 
+void coord_recall(struct coord *c, struct step_id id)
+{
+	if (step_compare(id, c->replicated) <= 0)
+		return;
+	c->replicated = id;
+	coord_each(c, n) c->orders->keep(c->orders->arg, n, id);
+}
+
 void coord_uncopied(struct coord *c, struct coord_from from, struct step_id id)
 {
 	if (answer(c, from, id))

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #define RETRY_NS (10 * CLOCK_NS_PER_S)
+#define IDLE_NS (10 * CLOCK_NS_PER_S)
 
 _Static_assert(WIRE_LOCAL_MAX <= 64, "a bit for each rank");
 
@@ -56,11 +57,46 @@ static bool ordered(const struct copies *c)
 	return c->id.epoch && c->epoch == c->job->epoch;
 }
 
+/* Its epoch is over, and whether all others said so, too, is not known here. */
+static bool may_be_replicated(const struct copies *c)
+{
+	return c->held && step_compare(c->id, c->replicated) > 0 && step_compare(c->id, c->durable) > 0;
+}
+
 bool copies_keep(const struct copies *c, struct step_id id)
 {
 	if (!copies_wanted(c->job))
 		return false;
-	return (ordered(c) && !step_compare(c->id, id)) || (kept(c).epoch && !step_compare(kept(c), id));
+	if (c->id.epoch && !step_compare(c->id, id) && (ordered(c) || may_be_replicated(c)))
+		return true;
+	return kept(c).epoch && !step_compare(kept(c), id);
+}
+
+void copies_yield(struct copies *c)
+{
+	if (!ordered(c))
+		c->held = false;
+	c->idle_ns = 0;
+}
+
+/* A restore orders copies when it ends. Ranks that go on without one must not find all slots taken for ever. */
+static bool restores_nothing(const struct job *job)
+{
+	for (uint32_t r = 0; r < job->nlocal; r++)
+		if (job->ranks[r].state != RANK_JOINED || job->ranks[r].restoring.seq)
+			return false;
+	return recover_idle(&job->recover);
+}
+
+static void yield_in_time(struct copies *c)
+{
+	uint64_t now = clock_now();
+	if (!c->held || !restores_nothing(c->job))
+		c->idle_ns = 0;
+	else if (!c->idle_ns)
+		c->idle_ns = now;
+	else if (now - c->idle_ns >= IDLE_NS)
+		copies_yield(c);
 }
 
 void copies_replicated(struct copies *c, struct step_id id)
@@ -189,8 +225,12 @@ static void send_parts(struct copies *c)
 
 void copies_tick(struct copies *c)
 {
-	if (!ordered(c) || !copies_wanted(c->job) || c->job->daemon->stopping)
+	if (!copies_wanted(c->job) || c->job->daemon->stopping)
 		return;
+	if (!ordered(c)) {
+		yield_in_time(c);
+		return;
+	}
 	if (c->todo)
 		send_parts(c);
 	if (!c->todo && !c->sending)
@@ -202,7 +242,7 @@ void copies_order(struct copies *c, struct step_id id)
 	c->id = id;
 	c->epoch = c->job->epoch;
 	c->todo = c->job->nlocal < 64 ? (1ull << c->job->nlocal) - 1 : UINT64_MAX;
-	c->sending = c->retry_ns = 0;
+	c->sending = c->retry_ns = c->idle_ns = 0;
 	c->answered = c->held = false;
 	c->why.text[0] = 0;
 	if (copies_wanted(c->job))

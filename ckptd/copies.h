@@ -3,7 +3,8 @@
  * coordinator hears of it. What is missing then is tried again, until another snapshot is ordered.
  *
  * What every rank of the job has copies of stays in the slots until a newer one has, or is on storage. A newer one that is only captured
- * would be lost with the next node, and the copies of the older one may have been on the last. */
+ * would be lost with the next node, and the copies of the older one may have been on the last. So does what was ordered last and is held,
+ * also when the epoch is over: it may have been replicated, and who was told so may be lost, or have given up what is older. */
 #ifndef CKPTD_COPIES_H
 #define CKPTD_COPIES_H
 
@@ -23,6 +24,8 @@ struct copies {
 	uint64_t sending;  /* and whose part is on its way */
 	bool answered, held;
 	uint64_t retry_ns;
+	uint64_t
+		idle_ns; /* since when ranks that have entered a later epoch restore nothing; 0: they do, or have yet to enter */
 	struct step_id replicated, durable; /* the newest that are so on all ranks */
 	struct err why;                     /* not all copies are held; "": they are, or are under way */
 };
@@ -43,6 +46,8 @@ unsigned copies_wanted(const struct job *job);
 unsigned copies_missing(const struct copies *copies);
 /* The snapshot's slots are not given back. */
 bool copies_keep(const struct copies *copies, struct step_id id);
+/* Slots are needed: what was ordered in an epoch that is over, and may have been replicated, is kept no longer. */
+void copies_yield(struct copies *copies);
 
 /* The coordinator's words. */
 void copies_order(struct copies *copies, struct step_id id);

@@ -362,8 +362,10 @@ static void claim_and_bring(struct recover *recover)
 		give_up(recover, -ETIMEDOUT, "no free slot to restore into: a save is still being written");
 		return;
 	}
-	if (!claim_all(recover))
-		return; /* a commit still reads them: the next tick tries again */
+	if (!claim_all(recover)) {
+		copies_yield(&recover->job->copies);
+		return; /* or a commit still reads them: the next tick tries again */
+	}
 	recover->state = RECOVER_PEER;
 	recover_peer_start(recover);
 }

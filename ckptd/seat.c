@@ -67,7 +67,8 @@ void seat_attend(const struct job *job)
 				       .attend = {.world = job->world,
 						  .nranks = job->nlocal,
 						  .plan = job->reform.plan,
-						  .known = job->known}});
+						  .known = job->known,
+						  .replicated = job->copies.replicated}});
 	seat_shares(job);
 }
 
@@ -372,6 +373,9 @@ void seat_obey(struct daemon *daemon, const struct peer_order *order)
 		return;
 	case PEER_COPY:
 		copies_order(&job->copies, order->save.id);
+		return;
+	case PEER_KEEP:
+		copies_replicated(&job->copies, order->save.id);
 		return;
 	case PEER_PASS:
 		saves_pass(&job->saves, order->save.id, order->save.rc, order->save.text);

@@ -50,6 +50,7 @@ enum peer_type {
 	PEER_PLAN,
 	PEER_STOP,
 	PEER_RESCUE,
+	PEER_KEEP,
 	PEER_ORDER_END,
 
 	PEER_OFFER = 64,

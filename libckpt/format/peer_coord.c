@@ -50,6 +50,7 @@ static const char *const names[PEER_ORDER_END] = {
 	[PEER_PLAN] = "PLAN",
 	[PEER_STOP] = "STOP",
 	[PEER_RESCUE] = "RESCUE",
+	[PEER_KEEP] = "KEEP",
 };
 
 const char *peer_coord_name(uint16_t type)
@@ -131,6 +132,7 @@ int peer_report_encode(const struct peer_report *m, struct wbuf *out)
 		wbuf_u32(out, m->attend.nranks);
 		wbuf_u32(out, m->attend.plan);
 		wbuf_u32(out, m->attend.known);
+		put_id(out, m->attend.replicated);
 		break;
 	case PEER_WANT:
 	case PEER_LOST:
@@ -191,6 +193,7 @@ static void get_report(struct rbuf *r, struct peer_report *m)
 		m->attend.nranks = rbuf_u32(r);
 		m->attend.plan = rbuf_u32(r);
 		m->attend.known = rbuf_u32(r);
+		m->attend.replicated = get_id(r);
 		return;
 	case PEER_WANT:
 	case PEER_LOST:
@@ -248,7 +251,9 @@ static int check_attend(const struct peer_attend *m, struct err *err)
 		return peer_bad(PEER_ATTEND, err, "world", m->world);
 	if (!m->nranks || m->nranks > WIRE_LOCAL_MAX || m->nranks > m->world)
 		return peer_bad(PEER_ATTEND, err, "ranks", m->nranks);
-	return m->known > EPOCH_MAX ? peer_bad(PEER_ATTEND, err, "epoch", m->known) : 0;
+	if (m->known > EPOCH_MAX)
+		return peer_bad(PEER_ATTEND, err, "epoch", m->known);
+	return peer_check_id(PEER_ATTEND, m->replicated, true, err);
 }
 
 static int check_report(const struct peer_report *m, struct err *err)
@@ -329,6 +334,7 @@ int peer_order_encode(const struct peer_order *m, struct wbuf *out)
 	case PEER_LEVEL:
 	case PEER_FAIL:
 	case PEER_COPY:
+	case PEER_KEEP:
 	case PEER_PASS:
 	case PEER_WRITE:
 	case PEER_CLEAR:
@@ -374,6 +380,7 @@ static void get_order(struct rbuf *r, struct peer_order *m)
 	case PEER_LEVEL:
 	case PEER_FAIL:
 	case PEER_COPY:
+	case PEER_KEEP:
 	case PEER_PASS:
 	case PEER_WRITE:
 	case PEER_CLEAR:
@@ -421,6 +428,7 @@ static int check_order(const struct peer_order *m, struct err *err)
 	case PEER_LEVEL:
 	case PEER_FAIL:
 	case PEER_COPY:
+	case PEER_KEEP:
 	case PEER_PASS:
 	case PEER_WRITE:
 	case PEER_CLEAR:

@@ -19,8 +19,9 @@ enum {
 /* A node takes part in a job. */
 struct peer_attend {
 	uint32_t world, nranks;
-	uint32_t plan;  /* that gave them (ckptd/crew.h); 0: none did */
-	uint32_t known; /* the last epoch that somebody on the node has heard of; 0: none */
+	uint32_t plan;             /* that gave them (ckptd/crew.h); 0: none did */
+	uint32_t known;            /* the last epoch that somebody on the node has heard of; 0: none */
+	struct step_id replicated; /* the newest that it was told of; epoch 0: none */
 };
 
 /* What a node has for a job whose world may change; the whole of it each time. */
@@ -114,8 +115,8 @@ struct peer_rescued {
 	char text[WIRE_TEXT_MAX]; /* why */
 };
 
-/* Of one snapshot: FETCHED, COPIED, REACHED, UNCOPIED, READY, PASSED, FAILED, CLEARED, FORGOT; LEVEL, FAIL, COPY, PASS,
- * WRITE, CLEAR. */
+/* Of one snapshot: FETCHED, COPIED, REACHED, UNCOPIED, READY, PASSED, FAILED, CLEARED, FORGOT; LEVEL, FAIL, COPY, KEEP,
+ * PASS, WRITE, CLEAR. */
 struct peer_save {
 	struct step_id id;
 	uint32_t

@@ -12,10 +12,6 @@
  *                closed by the holder's new epoch, so that a sender that was stopped, which is one that takes no step for long, changes nothing.
  *                Its rank: what it captures after another rank has been told of a new epoch, and has aborted the collectives, is garbage.
  *
- * Not within these bounds: ids=3 crashes=1 cuts=1 breaks replicated_stays, and so does restarts=1 in place of cuts=1. A session (or the coordinator) is
- * lost when one node has been told that 2 is replicated, and has freed 1, and another one has not; the third is restored in the next epoch, and its
- * copy takes the place of the latter's copy of 2, since it asks its holder to keep 1 only. When it is lost before that copy is whole, nothing is left.
- *
  * Copied and captured are one step here, and a session between two nodes ends with a node only. Snapshots are numbered in the order in which
  * recovery prefers them; 1 is replicated when it begins. A snapshot is a bit of a mask; 0 is none. */
 
@@ -54,6 +50,8 @@
 #define NOT_CHECKED	(MUTANT == 10)	/* a holder says that it holds what has only half arrived */
 #define NOT_POISONED	(MUTANT == 11)	/* what was not complete everywhere when the epoch was raised goes on */
 #define LOSS_IGNORED	(MUTANT == 12)	/* the end of a session raises nothing, nor does a node that joins */
+#define NOT_RECALLED	(MUTANT == 13)	/* who attends neither says nor hears what was replicated */
+#define LET_GO		(MUTANT == 14)	/* what was ordered in an epoch that is over is given back, although its copies are held */
 
 #define BIT(id) (1 << ((id) - 1))
 #define HAS(mask, id) (((mask) & BIT(id)) != 0)
@@ -62,12 +60,12 @@
 #define EPOCHS 8
 #define NEXT(n) (((n) + 1) % N)
 
-mtype = { ATTEND, JOINING, FETCHED, COPIED, HELD, UNCOPIED };	/* node to coordinator: epoch, snapshot */
-mtype = { RAISE, JOINED, RESTORED, CAPTURED, COPY, REPLICATED };	/* and back */
+mtype = { ATTEND, JOINING, FETCHED, COPIED, HELD, UNCOPIED };	/* node to coordinator: epoch, snapshot; ATTEND: that it knows to be replicated */
+mtype = { RAISE, JOINED, RESTORED, CAPTURED, COPY, REPLICATED, KEEP };	/* and back */
 mtype = { FREE, OPEN, WHOLE };
 mtype = { IDLE, SENDS, HALF, ALL, SAYS_HELD, SAYS_UNCOPIED };
 
-chan to_node[N] = [5] of { mtype, byte, byte };
+chan to_node[N] = [7] of { mtype, byte, byte };
 chan to_coord[N] = [3] of { mtype, byte, byte };
 bool nses[N] = true, cses[N] = true;	/* what each side believes of the session */
 
@@ -78,12 +76,14 @@ bool joining[N], fetched[N], held[N] = true, ended[N] = true;
 byte copied[N] = 1;	/* by node, as reported */
 byte shown = 1;		/* captured */
 byte copying = 1, chosen;
+byte safe = 1;		/* the newest that was told as replicated, as far as it knows */
 
 /* ---- nodes */
 bool up[N] = true;
 byte nepoch[N] = 1, works[N] = 1;	/* works: the epoch in which its rank is at work */
 byte own[N] = 1, nshown[N] = 1;		/* snapshots in the slots of its rank; those of which it knows that they are captured */
 byte replicated[N] = 1, ordered[N] = 1, ordered_in[N] = 1, lent[N];
+bool said[N] = true;			/* that the copies of what was ordered last are held */
 mtype sending[N] = IDLE;
 byte skey[N];
 /* The copies of its rank, on the next node. */
@@ -104,7 +104,7 @@ byte k, i;
 
 #define WITHHELD (persisting && !TOLD_EARLY)	/* nobody has been told of the epoch yet */
 #define LINKED(n) (cses[n] && nses[n])	/* else what is sent is lost */
-#define ROOM1(n) (!LINKED(n) || len(to_node[n]) <= 2)
+#define ROOM1(n) (!LINKED(n) || len(to_node[n]) <= 5)
 #if N == 2
 #define ROOM (ROOM1(0) && ROOM1(1))
 #define CLEAR(what) what[0] = false; what[1] = false
@@ -196,6 +196,16 @@ inline raise_epoch() {
 	fi
 }
 
+/* Also those who have not heard of it: they would keep what others have given back, and not this. Before they hear of another epoch. */
+inline recall(n, id) {
+	if
+	:: NOT_RECALLED -> skip
+	:: !NOT_RECALLED && id > safe -> safe = id; broadcast(KEEP, id)
+	:: !NOT_RECALLED && id <= safe && safe && LINKED(n) -> to_node[n]!KEEP, epoch, safe
+	:: else -> skip
+	fi
+}
+
 inline lose(n) {
 	cses[n] = false;
 	drain(to_coord[n]);
@@ -271,6 +281,7 @@ end:	do
 		od;
 		forget_epoch();
 		shown = 0;
+		safe = 0;
 		entered = 0;
 		epoch = recorded + (REUSED -> 0 : 1);
 		fresh = true;
@@ -286,6 +297,7 @@ proctype Peer(byte n) {
 end:	do
 	:: atomic { SAYS(ATTEND, n) && ROOM ->
 		to_coord[n]?ATTEND, e, x;
+		recall(n, x);
 		if
 		:: e > epoch || (e == epoch && fresh) -> epoch = e; raise_epoch()
 		:: else ->
@@ -294,7 +306,8 @@ end:	do
 			:: else -> skip
 			fi
 		fi;
-		e = 0 }
+		e = 0;
+		x = 0 }
 	:: atomic { SAYS(JOINING, n) ->
 		to_coord[n]?JOINING, e, x;
 		if
@@ -336,7 +349,7 @@ end:	do
 			:: whole && !held[n] ->
 				held[n] = true;
 				if
-				:: ALL(held) || (ONE_HELD && SOME(held)) -> broadcast(REPLICATED, x)
+				:: ALL(held) || (ONE_HELD && SOME(held)) -> safe = (x > safe -> x : safe); broadcast(REPLICATED, x)
 				:: else -> skip
 				fi
 			:: else -> skip
@@ -357,13 +370,13 @@ end:	do
 		cses[n] = true;
 		drain(to_node[n]);
 		drain(to_coord[n]);
-		to_coord[n]!ATTEND, nepoch[n], 0 }
+		to_coord[n]!ATTEND, nepoch[n], replicated[n] }
 	od
 }
 
 /* ---- a node */
 
-#define KEPT(n) (ONE(NEWEST(own[n] & nshown[n])) | (ordered_in[n] == nepoch[n] -> ONE(ordered[n]) : 0) | \
+#define KEPT(n) (ONE(NEWEST(own[n] & nshown[n])) | (ordered_in[n] == nepoch[n] || (said[n] && !LET_GO) -> ONE(ordered[n]) : 0) | \
 	(FREED_EARLY -> 0 : ONE(replicated[n])) | ONE(lent[n]) | ~nshown[n])
 
 inline reclaim(n) {
@@ -458,11 +471,21 @@ end:	do
 		:: e == nepoch[n] ->
 			ordered[n] = x;
 			ordered_in[n] = e;
+			said[n] = false;
 			lent[n] = 0;
 			sending[n] = (HAS(own[n] & nshown[n], x) -> SENDS : SAYS_UNCOPIED);
 			reclaim(n)
 		:: else -> skip
 		fi;
+		e = 0;
+		x = 0 }
+	:: atomic { nses[n] && to_node[n]?[KEEP, _, _] ->
+		to_node[n]?KEEP, e, x;
+		if
+		:: x > replicated[n] -> replicated[n] = x
+		:: else -> skip
+		fi;
+		reclaim(n);
 		e = 0;
 		x = 0 }
 	:: atomic { nses[n] && to_node[n]?[REPLICATED, _, _] ->
@@ -520,6 +543,7 @@ end:	do
 		:: nses[n] && sending[n] == SAYS_UNCOPIED -> to_coord[n]!UNCOPIED, nepoch[n], ordered[n]
 		:: else -> skip
 		fi;
+		said[n] = said[n] || sending[n] == SAYS_HELD;
 		sending[n] = IDLE }
 	/* Its rank. */
 	:: atomic { works[n] && NEXT_ID(n) && (!nses[n] || nfull(to_coord[n])) ->
@@ -552,6 +576,7 @@ end:	do
 		replicated[n] = 0;
 		ordered[n] = 0;
 		ordered_in[n] = 0;
+		said[n] = false;
 		lent[n] = 0;
 		sending[n] = IDLE;
 		skey[n] = 0;

@@ -30,6 +30,8 @@ BOUNDS = [
     ("epoch", LOST | CUT),
 ]
 NIGHTLY_BOUNDS = [
+    ("epoch", {"IDS": 3} | LOST | CUT),
+    ("epoch", {"IDS": 3} | LOST | RESTARTED),
     ("commit", {"LIVES": 2, "CUTS": 1, "CRASHES": 1, "FAILS": 1}),
 ]
 
@@ -59,6 +61,8 @@ MUTANTS = [
     ("epoch", 10, "replicated_stays", LOST),
     ("epoch", 11, "sound", CUT),
     ("epoch", 12, "ends", LOST),
+    ("epoch", 13, "replicated_stays", {"IDS": 3} | LOST | RESTARTED),
+    ("epoch", 14, "replicated_stays", {"IDS": 3} | LOST | RESTARTED),
 ]
 
 

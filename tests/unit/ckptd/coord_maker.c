@@ -129,6 +129,14 @@ static void on_copy(void *arg, uint32_t node, struct step_id id)
 	told[node].copied = id;
 }
 
+static void on_keep(void *arg, uint32_t node, struct step_id id)
+{
+	(void)arg;
+	cr_expect(step_compare(id, told[node].kept_step) > 0);
+	told[node].kept_step = id;
+	told[node].kept_in = told[node].epoch;
+}
+
 static void on_pass(void *arg, uint32_t node, struct step_id id, int rc, const char *text)
 {
 	(void)arg;
@@ -219,6 +227,7 @@ void coord_maker_setup(void)
 				       .level = on_level,
 				       .fail = on_fail,
 				       .copy = on_copy,
+				       .keep = on_keep,
 				       .pass = on_pass,
 				       .write = on_write,
 				       .clear = on_clear,

@@ -10,9 +10,10 @@ extern struct coord *coord;
 extern struct told {
 	uint32_t epoch, raised, joined, looked, fetched, restored, refused, told;
 	int refusal, failure, away;
-	struct step_id failed, copied;
+	struct step_id failed, copied, kept_step;
 	uint32_t copies;
 	enum level_shown level;
+	uint32_t kept_in; /* the epoch that it was told of last, then */
 	struct peer_choice choice;
 	struct peer_bring bring;
 	uint32_t writes, clears, part, parts;

@@ -150,3 +150,37 @@ Test(coord_copy, a_new_epoch_forgets_what_was_ordered_and_copies_what_it_restore
 		coord_reached(coord, from(n), s10, LEVEL_REPLICATED);
 	expect_level(LEVEL_REPLICATED);
 }
+
+static void expect_kept(struct step_id id)
+{
+	for (uint32_t n = 0; n < NODES; n++)
+		cr_expect_eq(step_compare(told[n].kept_step, id), 0, "node %u: step %lu", n,
+			     (unsigned long)told[n].kept_step.step);
+}
+
+Test(coord_copy, what_one_node_was_told_by_an_earlier_coordinator_is_kept_by_all)
+{
+	coord_recall(coord, s20);
+	expect_kept(s20);
+	coord_recall(coord, s20); /* said again; on_keep takes nothing that is not newer */
+	coord_recall(coord, s10);
+	coord_recall(coord, (struct step_id){0});
+	coord_recall(coord, s30);
+	expect_kept(s30);
+	expect_level(LEVEL_PENDING); /* copies may have been lost since */
+}
+
+Test(coord_copy, who_attends_hears_what_is_kept_before_another_epoch)
+{
+	join_all();
+	capture(s10);
+	for (uint32_t n = 0; n < NODES; n++)
+		coord_reached(coord, from(n), s10, LEVEL_REPLICATED);
+	coord_gone(coord, 1, "lost");
+	told[1] = (struct told){.epoch = 1};
+	coord_attend(coord, 1, EACH, 1);
+	cr_expect_eq(step_compare(told[1].kept_step, s10), 0);
+	cr_expect_eq(told[1].kept_in, 1);
+	cr_expect_eq(told[1].epoch, 2);
+	cr_expect_eq(told[1].level, LEVEL_PENDING);
+}

@@ -22,7 +22,7 @@ static struct peer_report a_report(enum peer_type type)
 				 .files = 7};
 	switch (type) {
 	case PEER_ATTEND:
-		r.attend = (struct peer_attend){.world = 16, .nranks = 8, .plan = 3, .known = 2};
+		r.attend = (struct peer_attend){.world = 16, .nranks = 8, .plan = 3, .known = 2, .replicated = s10};
 		break;
 	case PEER_WANT:
 	case PEER_LOST:
@@ -117,6 +117,7 @@ static struct peer_order an_order(enum peer_type type)
 	case PEER_LEVEL:
 	case PEER_FAIL:
 	case PEER_COPY:
+	case PEER_KEEP:
 	case PEER_PASS:
 	case PEER_WRITE:
 	case PEER_CLEAR:
@@ -218,6 +219,9 @@ Test(peer_coord, what_contradicts_itself_is_refused)
 	r = a_report(PEER_ATTEND);
 	r.attend.world = 0;
 	refused(&r, "world 0");
+	r = a_report(PEER_ATTEND);
+	r.attend.replicated.epoch = 0;
+	refused(&r, "ATTEND message with a snapshot of epoch 0");
 	r = a_report(PEER_PREPARED);
 	snprintf(r.prepared.part.node.file, sizeof(r.prepared.part.node.file), "node-n2.json");
 	refused(&r, "another file");

@@ -1,0 +1,58 @@
+/* Neighbours of the state machines that are tested here each by itself: they note what they are told, and say what the test wants. They take
+ * the place of ckptd's own at link time. */
+#ifndef CKPT_TESTS_FAKES_H
+#define CKPT_TESTS_FAKES_H
+
+#include "daemon.h"
+#include "job.h"
+#include "replica.h"
+
+enum { FAKE_SENDS = 16 };
+
+/* Starts over: a daemon without jobs, and nothing was said. Before each test. */
+void fakes_reset(void);
+/* The clock goes on as it does, and this much further at once. */
+void clock_skip(uint64_t ns);
+
+/* replica.h */
+extern struct fake_replica {
+	struct replica_send sends[FAKE_SENDS];
+	unsigned nsends;
+	int send_rc;
+	uint64_t whole; /* bit per rank: all of its copies are held */
+	unsigned ends, leaves, epochs, forgets;
+	struct step_id forgotten;
+} fake_replica;
+/* What was sent last of this rank ends, as the replica says it. */
+void fake_sent(uint32_t rank, int rc, const char *text);
+
+/* seat.h */
+extern struct fake_seat {
+	unsigned uncopied, reached, crews, settled, attended, taken, left;
+	struct step_id id;
+	enum level_shown level;
+	struct peer_crew crew;
+	struct peer_settled said;
+	int take_rc;
+} fake_seat;
+
+/* saves.h, job.h */
+extern struct fake_saves {
+	struct snapshot *snapshot; /* that is in memory */
+	struct job *job;
+} fake_saves;
+
+/* coord.h, for its daemon */
+extern struct fake_coord {
+	unsigned made, sealed, spoiled, left;
+	bool found, kept;
+	int rc;
+	char text[WIRE_TEXT_MAX];
+} fake_coord;
+
+/* chair.h */
+extern struct fake_chair {
+	bool has;
+} fake_chair;
+
+#endif
