@@ -1,40 +1,27 @@
-/* Capture on CUDA. The copies of a plan are one graph, made at its first launch (and again when the progress counter
- * moves): a save costs the host a handful of calls, however many spans there are. */
-#include "device_cuda.h"
+/* Capture on CUDA. The copies of a plan are one graph for each group of spans, made at its first launch (and again when the progress
+ * counter moves): a save costs the host a handful of calls, however many spans there are. */
+#include "cuda_staging.h"
 
-#include "base/bytes.h"
 #include "base/cleanup.h"
 #include "base/log.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 
-/* Copies in one plan. Above this (many short rows in strided memory) a kernel has to pack them. */
-enum { PLAN_CALLS_MAX = 1 << 20 };
-
 struct plan {
 	struct device *dev;
-	char *base;
-	uint64_t granule;
 	struct span_list list;
+	struct cuda_table digested_spans; /* all of them, for the digests */
+	struct cuda_segment *segments;
+	size_t nsegments;
+	struct cuda_route in, out; /* out: staged plans only */
+	struct span *staged_in, *staged_out;
+	bool staged;
 	struct rt_event *begun, *digested, *copied;
-	struct rt_graph *graph;
-	_Atomic uint64_t *graph_progress; /* where the graph tells its progress */
+	_Atomic uint64_t *graph_progress; /* where the graphs tell their progress */
 	bool launched;                    /* `copied` was recorded */
+	uint64_t unchanged;               /* of that launch */
 };
-
-static int make_events(struct plan *plan, struct err *err)
-{
-	struct device *dev = plan->dev;
-	struct rt_event **events[] = {&plan->begun, &plan->digested, &plan->copied};
-	int former, rc = cuda_enter(dev, &former, err);
-	if (rc < 0)
-		return rc;
-	for (size_t i = 0; rc == 0 && i < 3; i++)
-		rc = cuda_check(dev, dev->rt->event_create(dev->rt, events[i]), "creating an event", err);
-	cuda_leave(dev, former);
-	return rc;
-}
 
 static void warn_if(struct device *dev, int code, const char *what)
 {
@@ -43,27 +30,81 @@ static void warn_if(struct device *dev, int code, const char *what)
 		log_warn("%s", err.text);
 }
 
-static void drop_graph(struct plan *plan)
+/* ---- making and freeing ------------------------------------------------------------------------------------------ */
+
+static int make_events(struct plan *plan, struct err *err)
 {
-	if (plan->graph)
-		warn_if(plan->dev, plan->dev->rt->graph_destroy(plan->dev->rt, plan->graph), "destroying a graph");
-	plan->graph = NULL;
+	struct device *dev = plan->dev;
+	struct rt_event **events[] = {&plan->begun, &plan->digested, &plan->copied};
+	int rc = 0;
+	for (size_t i = 0; rc == 0 && i < 3; i++)
+		rc = cuda_check(dev, dev->rt->event_create(dev->rt, events[i]), "creating an event", err);
+	for (size_t i = 0; rc == 0 && i < plan->nsegments; i++)
+		rc = cuda_check(dev, dev->rt->event_create(dev->rt, &plan->segments[i].read), "creating an event", err);
+	return rc;
+}
+
+static int make_staged(struct plan *plan, void *base, uint64_t granule, struct err *err)
+{
+	struct device *dev = plan->dev;
+	size_t nout;
+	int rc = cuda_staging_take(dev, plan->list.bytes, err);
+	if (rc < 0)
+		return rc;
+	plan->staged = true;
+	char *staging = dev->staging.memory;
+	rc = cuda_staging_lists(&plan->list, staging, plan->segments, plan->nsegments, &plan->staged_in,
+				&plan->staged_out, &nout, err);
+	if (rc == 0)
+		rc = cuda_route_init(&plan->in, dev, plan->staged_in, plan->list.n, staging, granule, err);
+	if (rc == 0)
+		rc = cuda_route_init(&plan->out, dev, plan->staged_out, nout, base, granule, err);
+	return rc;
+}
+
+static int make_parts(struct plan *plan, void *base, uint64_t granule, unsigned flags, struct err *err)
+{
+	struct device *dev = plan->dev;
+	int rc = cuda_segments_find(&plan->list, &plan->segments, &plan->nsegments, err);
+	if (rc == 0)
+		rc = make_events(plan, err);
+	if (rc == 0 && dev->rt->digest)
+		rc = cuda_table_init(dev, &plan->digested_spans, plan->list.spans, plan->list.n, err);
+	if (rc < 0)
+		return rc;
+	return flags & PLAN_STAGED
+		       ? make_staged(plan, base, granule, err)
+		       : cuda_route_init(&plan->in, dev, plan->list.spans, plan->list.n, base, granule, err);
+}
+
+static void drop_events(struct plan *plan)
+{
+	struct cuda_rt *rt = plan->dev->rt;
+	struct rt_event *events[] = {plan->copied, plan->digested, plan->begun};
+	for (size_t i = 0; i < plan->nsegments; i++)
+		if (plan->segments[i].read)
+			warn_if(plan->dev, rt->event_destroy(rt, plan->segments[i].read), "destroying an event");
+	for (size_t i = 0; i < 3; i++)
+		if (events[i])
+			warn_if(plan->dev, rt->event_destroy(rt, events[i]), "destroying an event");
 }
 
 static void drop_handles(struct plan *plan)
 {
 	struct device *dev = plan->dev;
-	struct cuda_rt *rt = dev->rt;
-	struct rt_event *events[] = {plan->copied, plan->digested, plan->begun};
 	struct err err;
 	int former;
 	bool entered = cuda_enter(dev, &former, &err) == 0;
 	if (plan->launched && cuda_drain(dev, dev->copies, &err) < 0)
 		log_warn("%s", err.text);
-	drop_graph(plan);
-	for (size_t i = 0; i < 3; i++)
-		if (events[i])
-			warn_if(dev, rt->event_destroy(rt, events[i]), "destroying an event");
+	for (size_t i = 0; i < plan->nsegments; i++)
+		cuda_segment_forget(dev, &plan->segments[i]);
+	cuda_route_free(&plan->out);
+	cuda_route_free(&plan->in);
+	cuda_table_free(dev, &plan->digested_spans);
+	if (plan->staged)
+		cuda_staging_put(dev);
+	drop_events(plan);
 	if (entered)
 		cuda_leave(dev, former);
 }
@@ -74,29 +115,18 @@ void cuda_plan_free(struct plan *plan)
 		return;
 	struct device *dev = plan->dev;
 	drop_handles(plan);
+	free(plan->segments);
+	free(plan->staged_in);
+	free(plan->staged_out);
 	span_list_free(&plan->list);
 	free(plan);
 	device_cuda_release(dev);
 }
 
-static int check_calls(const struct span_list *list, struct err *err)
-{
-	uint64_t left = PLAN_CALLS_MAX;
-	for (size_t i = 0; i < list->n; i++) {
-		uint64_t calls = cuda_copy_calls(&list->spans[i], left);
-		if (calls == left)
-			return err_set(
-				err, -E2BIG,
-				"the state needs more than %d copies: register packed memory instead of span %zu",
-				PLAN_CALLS_MAX, i);
-		left -= calls;
-	}
-	return 0;
-}
-
-int cuda_plan_new(struct device *dev, void *base, const struct span *spans, size_t n, uint64_t granule,
+int cuda_plan_new(struct device *dev, void *base, const struct span *spans, size_t n, uint64_t granule, unsigned flags,
 		  struct plan **out, struct err *err)
 {
+	int former, rc;
 	*out = NULL;
 	if (!granule)
 		return err_set(err, -EINVAL, "the granule of a plan is 0 bytes");
@@ -104,14 +134,14 @@ int cuda_plan_new(struct device *dev, void *base, const struct span *spans, size
 	if (!plan)
 		return err_set(err, -ENOMEM, "out of memory for a plan");
 	plan->dev = dev;
-	plan->base = base;
-	plan->granule = granule;
 	atomic_fetch_add(&dev->holders, 1);
-	int rc = span_list_init(&plan->list, spans, n, err);
+	rc = span_list_init(&plan->list, spans, n, err);
 	if (rc == 0)
-		rc = check_calls(&plan->list, err);
-	if (rc == 0)
-		rc = make_events(plan, err);
+		rc = cuda_enter(dev, &former, err);
+	if (rc == 0) {
+		rc = make_parts(plan, base, granule, flags, err);
+		cuda_leave(dev, former);
+	}
 	if (rc < 0) {
 		cuda_plan_free(plan);
 		return rc;
@@ -120,49 +150,17 @@ int cuda_plan_new(struct device *dev, void *base, const struct span *spans, size
 	return 0;
 }
 
-/* Puts all copies on the stream, cut at the steps of the counter. */
-static int issue_copies(struct plan *plan, _Atomic uint64_t *progress, struct err *err)
-{
-	struct device *dev = plan->dev;
-	struct cuda_rt *rt = dev->rt;
-	uint64_t arrived = 0, told = 0;
-	for (size_t i = 0; i < plan->list.n; i++) {
-		const struct span *span = &plan->list.spans[i];
-		uint64_t bytes = span_bytes(span);
-		for (uint64_t at = 0, n; at < bytes; at += n) {
-			n = min_u64(bytes - at, told + plan->granule - arrived);
-			char *packed = plan->base + span->arena_at + at;
-			int rc = cuda_copy_span(dev, span, packed, at, n, CUDA_TO_ARENA, dev->copies, err);
-			if (rc < 0)
-				return rc;
-			arrived += n;
-			if (arrived - told < plan->granule && arrived < plan->list.bytes)
-				continue;
-			rc = cuda_check(dev, rt->write64(rt, dev->copies, (void *)progress, arrived),
-					"writing its progress", err);
-			if (rc < 0)
-				return rc;
-			told = arrived;
-		}
-	}
-	return 0;
-}
+/* ---- launch ------------------------------------------------------------------------------------------------------ */
 
-static int make_graph(struct plan *plan, _Atomic uint64_t *progress, struct err *err)
+static int record_graphs(struct plan *plan, _Atomic uint64_t *progress, struct err *err)
 {
-	struct device *dev = plan->dev;
-	struct cuda_rt *rt = dev->rt;
-	drop_graph(plan);
-	int rc = cuda_check(dev, rt->capture_begin(rt, dev->copies), "beginning to record a graph", err);
-	if (rc < 0)
-		return rc;
-	rc = issue_copies(plan, progress, err);
-	/* Ended in any case: the stream must not go on recording. */
-	int code = rt->capture_end(rt, dev->copies, &plan->graph);
+	int rc = 0;
+	plan->graph_progress = NULL;
+	for (size_t i = 0; rc == 0 && i < plan->nsegments; i++)
+		rc = cuda_segment_record(&plan->segments[i], &plan->in, plan->staged ? &plan->out : NULL, progress,
+					 err);
 	if (rc == 0)
-		return plan->graph_progress = progress, cuda_check(dev, code, "making a graph", err);
-	if (!code)
-		drop_graph(plan);
+		plan->graph_progress = progress;
 	return rc;
 }
 
@@ -192,10 +190,44 @@ static int issue_begin(struct plan *plan, struct rt_stream *stream, uint64_t *le
 	int rc = cuda_check(dev, rt->event_record(rt, plan->begun, stream), "recording an event", err);
 	if (rc < 0 || !leaves)
 		return rc;
-	rc = cuda_check(dev, rt->digest(rt, stream, plan->list.spans, plan->list.n, leaves), "starting the digests",
-			err);
+	if (plan->digested_spans.units)
+		rc = cuda_check(
+			dev, rt->digest(rt, stream, &plan->digested_spans.gpu, 0, plan->digested_spans.units, leaves),
+			"starting the digests", err);
 	if (rc == 0)
 		rc = cuda_check(dev, rt->event_record(rt, plan->digested, stream), "recording an event", err);
+	return rc;
+}
+
+static bool left_out(const struct cuda_segment *segment, uint64_t unchanged)
+{
+	return !segment->bytes || unchanged >> segment->group & 1;
+}
+
+/* The reading of the sources. The event of a group that is left out is never waited for. */
+static int issue_in(struct plan *plan, const struct capture_target *target, struct err *err)
+{
+	struct device *dev = plan->dev;
+	struct cuda_rt *rt = dev->rt;
+	int rc = 0;
+	for (size_t i = 0; rc == 0 && i < plan->nsegments; i++) {
+		struct cuda_segment *segment = &plan->segments[i];
+		if (left_out(segment, target->unchanged))
+			continue;
+		rc = cuda_segment_run(segment, &plan->in, false, plan->staged ? NULL : target->progress, err);
+		if (rc == 0)
+			rc = cuda_check(dev, rt->event_record(rt, segment->read, dev->copies), "recording an event",
+					err);
+	}
+	return rc;
+}
+
+static int issue_out(struct plan *plan, const struct capture_target *target, struct err *err)
+{
+	int rc = 0;
+	for (size_t i = 0; rc == 0 && plan->staged && i < plan->nsegments; i++)
+		if (!left_out(&plan->segments[i], target->unchanged))
+			rc = cuda_segment_run(&plan->segments[i], &plan->out, true, target->progress, err);
 	return rc;
 }
 
@@ -206,7 +238,12 @@ static int issue_capture(struct plan *plan, const struct capture_target *target,
 	struct cuda_rt *rt = dev->rt;
 	int rc = cuda_check(dev, rt->stream_wait(rt, dev->copies, plan->begun), "waiting for an event", err);
 	if (rc == 0)
-		rc = cuda_check(dev, rt->graph_launch(rt, plan->graph, dev->copies), "launching the copies", err);
+		rc = issue_in(plan, target, err);
+	if (rc == 0)
+		rc = issue_out(plan, target, err);
+	if (rc == 0 && target->unchanged)
+		rc = cuda_check(dev, rt->write64(rt, dev->copies, (void *)target->progress, plan->list.bytes),
+				"writing its progress", err);
 	if (rc == 0 && target->leaves)
 		rc = cuda_check(dev, rt->stream_wait(rt, dev->copies, plan->digested), "waiting for an event", err);
 	if (rc == 0)
@@ -227,8 +264,8 @@ static void stop_half(struct plan *plan, struct rt_stream *stream)
 static int launch(struct plan *plan, struct rt_stream *stream, const struct capture_target *target, struct err *err)
 {
 	int rc = 0;
-	if (!plan->graph || plan->graph_progress != target->progress)
-		rc = make_graph(plan, target->progress, err);
+	if (plan->graph_progress != target->progress)
+		rc = record_graphs(plan, target->progress, err);
 	if (rc < 0)
 		return rc;
 	plan->launched = false;
@@ -238,6 +275,7 @@ static int launch(struct plan *plan, struct rt_stream *stream, const struct capt
 	if (rc == 0)
 		rc = issue_capture(plan, target, err);
 	plan->launched = rc == 0;
+	plan->unchanged = target->unchanged;
 	if (rc == 0)
 		return 0;
 	stop_half(plan, stream);
@@ -258,7 +296,23 @@ int cuda_plan_launch(struct plan *plan, void *stream, const struct capture_targe
 	return rc;
 }
 
-int cuda_plan_fence(struct plan *plan, void *stream, uint64_t deadline, uint64_t *bad_leaf, struct err *err)
+/* ---- fence ------------------------------------------------------------------------------------------------------- */
+
+static int wait_for_groups(struct plan *plan, uint32_t group, struct rt_stream *stream, struct err *err)
+{
+	struct device *dev = plan->dev;
+	int rc = 0;
+	for (size_t i = 0; rc == 0 && i < plan->nsegments; i++) {
+		const struct cuda_segment *segment = &plan->segments[i];
+		if ((group == FENCE_ALL || group == segment->group) && !left_out(segment, plan->unchanged))
+			rc = cuda_check(dev, dev->rt->stream_wait(dev->rt, stream, segment->read),
+					"waiting for an event", err);
+	}
+	return rc;
+}
+
+int cuda_plan_fence(struct plan *plan, uint32_t group, void *stream, uint64_t deadline, uint64_t *bad_leaf,
+		    struct err *err)
 {
 	(void)deadline; /* the stream waits, never the thread */
 	(void)bad_leaf; /* a torn leaf shows when the arena is compared with the source digests */
@@ -273,7 +327,7 @@ int cuda_plan_fence(struct plan *plan, void *stream, uint64_t deadline, uint64_t
 	if (code != RT_NOT_READY)
 		rc = cuda_check(dev, code, "its copies", err);
 	if (rc == 0)
-		rc = cuda_check(dev, rt->stream_wait(rt, stream, plan->copied), "waiting for an event", err);
+		rc = wait_for_groups(plan, group, stream, err);
 	cuda_leave(dev, former);
 	return rc;
 }

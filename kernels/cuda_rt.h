@@ -7,6 +7,7 @@
 #ifndef CKPT_KERNELS_CUDA_RT_H
 #define CKPT_KERNELS_CUDA_RT_H
 
+#include "gpu_kernels.h"
 #include "kernels.h"
 
 struct rt_stream; /* the vendor's handles behind types of our own; a NULL stream is the default stream */
@@ -19,6 +20,9 @@ enum { RT_NOT_READY = -1 };
 struct cuda_rt {
 	uint64_t
 		patience; /* ns that a synchronous call of the device layer waits for a device that makes no progress */
+	/* Captures put their copies on the stream anew each time, in batches, instead of launching a graph that was recorded
+	 * once. */
+	bool batched;
 	void (*release)(struct cuda_rt *rt);
 	int (*errno_of)(struct cuda_rt *rt, int code); /* a negative errno */
 	const char *(*text_of)(struct cuda_rt *rt, int code);
@@ -57,10 +61,25 @@ struct cuda_rt {
 	int (*graph_launch)(struct cuda_rt *rt, struct rt_graph *graph, struct rt_stream *stream);
 	int (*graph_destroy)(struct cuda_rt *rt, struct rt_graph *graph);
 
-	/* Digests the spans' leaves on the stream into registered memory. The spans are read inside the call.
-	 * NULL: this runtime has no such kernel, and the device says that it makes no source digests. */
-	int (*digest)(struct cuda_rt *rt, struct rt_stream *stream, const struct span *spans, size_t n,
-		      uint64_t *leaves);
+	/* Many copies at once, none of which need be done before another. NULL: this runtime has no such call. */
+	int (*copy_batch)(struct cuda_rt *rt, void **dst, const void **src, const size_t *bytes, size_t n,
+			  struct rt_stream *stream);
+
+	/* Memory of the current device, there for what is put on the stream behind the call; freed when what is before it is
+	 * done. */
+	int (*alloc)(struct cuda_rt *rt, void **out, size_t size, struct rt_stream *stream);
+	int (*free)(struct cuda_rt *rt, void *memory, struct rt_stream *stream);
+
+	/* The kernels of gpu_kernels.h; leaves and base are registered memory or the device's. All NULL: this runtime has none,
+	 * and the device says that it makes no source digests. */
+	int (*digest)(struct cuda_rt *rt, struct rt_stream *stream, const struct gpu_table *table, uint64_t first,
+		      uint64_t units, uint64_t *leaves);
+	int (*pack)(struct cuda_rt *rt, struct rt_stream *stream, const struct gpu_table *table, uint64_t first,
+		    uint64_t units, void *base);
+
+	/* Names what the thread does until range_end, for a profiler. NULL: nobody looks. */
+	void (*range_begin)(struct cuda_rt *rt, const char *name);
+	void (*range_end)(struct cuda_rt *rt);
 };
 
 /* The real runtime; -ENODEV with the reason where there is no driver or no GPU. Released by rt->release. */

@@ -1,7 +1,5 @@
 /* The table of runtime calls over the real CUDA runtime, which is linked statically. The driver library is not linked:
- * its two calls are taken through the runtime, so that one binary starts on machines without a driver.
- *
- * There is no digest kernel in this build: `digest` stays NULL, and the device says that it makes no source digests. */
+ * its two calls are taken through the runtime, so that one binary starts on machines without a driver. */
 #include "cuda_rt.h"
 
 #include "base/clock.h"
@@ -221,6 +219,50 @@ static int real_graph_destroy(struct cuda_rt *rt, struct rt_graph *graph)
 	return result(cudaGraphExecDestroy((cudaGraphExec_t)graph));
 }
 
+/* ---- kernels ---- */
+
+/* Digests run at the speed of the device's memory, alone on the stream: every multiprocessor works. What packs over the bus needs few of
+ * them to fill it, and leaves the rest to the training. */
+enum { DIGEST_BLOCKS_EACH = 4, PACK_BLOCKS = 32 };
+
+static int digest_blocks(unsigned *blocks)
+{
+	int device, processors = 0;
+	cudaError_t code = cudaGetDevice(&device);
+	if (code == cudaSuccess)
+		code = cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, device);
+	*blocks = (unsigned)processors * DIGEST_BLOCKS_EACH;
+	return result(code);
+}
+
+static int real_digest(struct cuda_rt *rt, struct rt_stream *stream, const struct gpu_table *table, uint64_t first,
+		       uint64_t units, uint64_t *leaves)
+{
+	(void)rt;
+	unsigned blocks;
+	int code = digest_blocks(&blocks);
+	return code ? code : result((cudaError_t)gpu_digest(table, first, units, leaves, blocks, stream));
+}
+
+static int real_pack(struct cuda_rt *rt, struct rt_stream *stream, const struct gpu_table *table, uint64_t first,
+		     uint64_t units, void *base)
+{
+	(void)rt;
+	return result((cudaError_t)gpu_pack(table, first, units, base, PACK_BLOCKS, stream));
+}
+
+static int real_alloc(struct cuda_rt *rt, void **out, size_t size, struct rt_stream *stream)
+{
+	(void)rt;
+	return result(cudaMallocAsync(out, size, stream_of(stream)));
+}
+
+static int real_free(struct cuda_rt *rt, void *memory, struct rt_stream *stream)
+{
+	(void)rt;
+	return result(cudaFreeAsync(memory, stream_of(stream)));
+}
+
 static void real_release(struct cuda_rt *rt)
 {
 	free(rt);
@@ -252,6 +294,10 @@ static const struct cuda_rt table = {
 	.capture_end = real_capture_end,
 	.graph_launch = real_graph_launch,
 	.graph_destroy = real_graph_destroy,
+	.alloc = real_alloc,
+	.free = real_free,
+	.digest = real_digest,
+	.pack = real_pack,
 };
 
 static int entry_point(const char *name, void **fn, struct err *err)

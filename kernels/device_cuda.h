@@ -2,8 +2,11 @@
  *
  * A launch, with the streams that it touches ("copies" is the device's own side stream):
  *
- *	caller's   … work ─ record begun ─ [digest sources] ─ record digested ─ …      wait copied (fence) ─ optimiser
- *	copies     wait begun ─ graph: (granule, write progress)… ─ wait digested ─ write done ─ record copied
+ *	caller's   … work ─ record begun ─ [digest sources] ─ record digested ─ …      wait read (fence) ─ optimiser
+ *	copies     wait begun ─ for each group: graph (granule, write progress)…, record read ─ wait digested ─ write done ─ record copied
+ *
+ * Staged, the graphs of the groups lead into the device's spare memory, and a second one of each leads from there to the arena and tells
+ * the progress.
  *
  * Threads as in kernels.h. Every function that calls the runtime selects its device for the thread and puts the former
  * one back. */
@@ -19,7 +22,12 @@ struct device {
 	struct cuda_rt *rt; /* released with the device */
 	int ordinal;
 	struct rt_stream *copies;
-	struct rt_event *order;   /* restore: the caller's stream before it */
+	struct rt_event *order; /* restore: the caller's stream before it */
+	struct {
+		void *memory;
+		size_t size;
+		unsigned users; /* plans */
+	} staging;
 	_Atomic unsigned holders; /* the opener until close, and each plan */
 	_Atomic bool closed;
 };
@@ -49,12 +57,13 @@ int cuda_copy_span(struct device *dev, const struct span *span, char *packed, ui
 /* How many runtime calls cuda_copy_span needs, counted up to `most`. */
 uint64_t cuda_copy_calls(const struct span *span, uint64_t most);
 
-int cuda_plan_new(struct device *dev, void *base, const struct span *spans, size_t n, uint64_t granule,
+int cuda_plan_new(struct device *dev, void *base, const struct span *spans, size_t n, uint64_t granule, unsigned flags,
 		  struct plan **out, struct err *err);
 void cuda_plan_free(struct plan *plan);
 int cuda_plan_launch(struct plan *plan, void *stream, const struct capture_target *target, unsigned flags,
 		     struct err *err);
-int cuda_plan_fence(struct plan *plan, void *stream, uint64_t deadline, uint64_t *bad_leaf, struct err *err);
+int cuda_plan_fence(struct plan *plan, uint32_t group, void *stream, uint64_t deadline, uint64_t *bad_leaf,
+		    struct err *err);
 void cuda_plan_cancel(struct plan *plan);
 int cuda_restore(struct device *dev, const void *base, const struct span *spans, size_t n, const uint64_t *leaves,
 		 void *stream, uint64_t *bad_leaf, struct err *err);

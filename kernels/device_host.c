@@ -243,9 +243,11 @@ static void host_detach(struct device *dev, void *base)
 /* ---- plans ---- */
 
 static int host_plan_new(struct device *dev, void *base, const struct span *spans, size_t n, uint64_t granule,
-			 struct plan **out, struct err *err)
+			 unsigned flags, struct plan **out, struct err *err)
 {
 	*out = NULL;
+	if (flags & PLAN_STAGED)
+		return err_set(err, -EOPNOTSUPP, "state on the host has no memory of a device to be staged in");
 	if (!granule)
 		return err_set(err, -EINVAL, "the granule of a plan is 0 bytes");
 	AUTO_FREE struct plan *plan = calloc(1, sizeof(*plan));
@@ -336,8 +338,10 @@ static struct timespec timespec_of(uint64_t ns)
 	return (struct timespec){.tv_sec = (time_t)(ns / CLOCK_NS_PER_S), .tv_nsec = (long)(ns % CLOCK_NS_PER_S)};
 }
 
-static int host_fence(struct plan *plan, void *stream, uint64_t deadline, uint64_t *bad_leaf, struct err *err)
+static int host_fence(struct plan *plan, uint32_t group, void *stream, uint64_t deadline, uint64_t *bad_leaf,
+		      struct err *err)
 {
+	(void)group;
 	(void)stream;
 	struct device *dev = plan->dev;
 	struct timespec until = timespec_of(deadline);

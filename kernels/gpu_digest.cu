@@ -25,12 +25,13 @@ template <typename Source> static __device__ uint64_t digest_long(const Source &
 	return warp.merged(bytes * P64_1, XXH_MERGE_64);
 }
 
-static __global__ void __launch_bounds__(32 * WARPS) digest_kernel(gpu_table table, uint64_t units, uint64_t *leaves)
+static __global__ void __launch_bounds__(32 * WARPS)
+	digest_kernel(gpu_table table, uint64_t first, uint64_t units, uint64_t *leaves)
 {
 	__shared__ near_memory near[WARPS];
 	unsigned lane = threadIdx.x % 32, warp = threadIdx.x / 32;
 	for (uint64_t i = first_unit(); i < units; i += unit_step()) {
-		leaf l = find_leaf(table, i);
+		leaf l = find_leaf(table, first + i);
 		uint64_t digest = 0;
 		with_source(l, 0, [&](const auto &source) {
 			digest = l.bytes <= XXH_SHORT ? digest_short(source, l.bytes, &near[warp], lane)
@@ -41,10 +42,11 @@ static __global__ void __launch_bounds__(32 * WARPS) digest_kernel(gpu_table tab
 	}
 }
 
-int gpu_digest(const struct gpu_table *table, uint64_t units, uint64_t *leaves, unsigned blocks, void *stream)
+int gpu_digest(const struct gpu_table *table, uint64_t first, uint64_t units, uint64_t *leaves, unsigned blocks,
+	       void *stream)
 {
 	cudaLaunchConfig_t config = warps_for(units, blocks, stream);
-	return units ? cudaLaunchKernelEx(&config, digest_kernel, *table, units, leaves) : cudaSuccess;
+	return units ? cudaLaunchKernelEx(&config, digest_kernel, *table, first, units, leaves) : cudaSuccess;
 }
 
 /* ---- pieces ---- */

@@ -39,10 +39,11 @@ static __device__ __forceinline__ void copy_out(const Source &source, char *to, 
 		to[p.tail() + lane] = static_cast<char>(source.byte(p.tail() + lane));
 }
 
-static __global__ void __launch_bounds__(32 * WARPS) pack_kernel(gpu_table table, uint64_t units, char *base)
+static __global__ void __launch_bounds__(32 * WARPS)
+	pack_kernel(gpu_table table, uint64_t first, uint64_t units, char *base)
 {
 	for (uint64_t i = first_unit(); i < units; i += unit_step()) {
-		leaf l = find_leaf(table, i);
+		leaf l = find_leaf(table, first + i);
 		char *to = base + l.span->arena_at + l.at;
 		parts p(to, l.bytes);
 		with_source(l, p.head, [&](const auto &source) { copy_out(source, to, p, threadIdx.x % 32); });
@@ -98,11 +99,12 @@ static __device__ __forceinline__ void copy_rows(const Source &source, const lea
 		put_byte(l.span, from + tail + lane, source.byte(tail + lane));
 }
 
-static __global__ void __launch_bounds__(32 * WARPS) unpack_kernel(gpu_table table, uint64_t units, const char *base)
+static __global__ void __launch_bounds__(32 * WARPS)
+	unpack_kernel(gpu_table table, uint64_t first, uint64_t units, const char *base)
 {
 	unsigned lane = threadIdx.x % 32;
 	for (uint64_t i = first_unit(); i < units; i += unit_step()) {
-		leaf l = find_leaf(table, i);
+		leaf l = find_leaf(table, first + i);
 		const char *piece = base + l.span->arena_at, *from = piece + l.at, *end = piece + l.span->bytes;
 		if (l.span->ndim) {
 			with_packed(from, piece, end, 0, [&](const auto &source) { copy_rows(source, l, lane); });
@@ -114,15 +116,17 @@ static __global__ void __launch_bounds__(32 * WARPS) unpack_kernel(gpu_table tab
 	}
 }
 
-int gpu_pack(const struct gpu_table *table, uint64_t units, void *base, unsigned blocks, void *stream)
+int gpu_pack(const struct gpu_table *table, uint64_t first, uint64_t units, void *base, unsigned blocks, void *stream)
 {
 	cudaLaunchConfig_t config = warps_for(units, blocks, stream);
-	return units ? cudaLaunchKernelEx(&config, pack_kernel, *table, units, static_cast<char *>(base)) : cudaSuccess;
+	return units ? cudaLaunchKernelEx(&config, pack_kernel, *table, first, units, static_cast<char *>(base))
+		     : cudaSuccess;
 }
 
-int gpu_unpack(const struct gpu_table *table, uint64_t units, const void *base, unsigned blocks, void *stream)
+int gpu_unpack(const struct gpu_table *table, uint64_t first, uint64_t units, const void *base, unsigned blocks,
+	       void *stream)
 {
 	cudaLaunchConfig_t config = warps_for(units, blocks, stream);
-	return units ? cudaLaunchKernelEx(&config, unpack_kernel, *table, units, static_cast<const char *>(base))
+	return units ? cudaLaunchKernelEx(&config, unpack_kernel, *table, first, units, static_cast<const char *>(base))
 		     : cudaSuccess;
 }

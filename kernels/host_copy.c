@@ -48,16 +48,19 @@ static const void *packed_leaf(const struct leaf *leaf, void *bounce)
 	return bounce;
 }
 
-static void capture_leaf(const struct leaf *leaf, char *base, uint64_t *leaves, void *bounce)
+static void capture_leaf(const struct leaf *leaf, char *base, const struct capture_target *target, void *bounce)
 {
 	char *dst = base + leaf->span->arena_at + leaf->at;
-	if (!leaves) {
-		span_pack(leaf->span, dst, leaf->at, leaf->len);
+	bool unchanged = target->unchanged >> leaf->span->group & 1;
+	if (!target->leaves) {
+		if (!unchanged)
+			span_pack(leaf->span, dst, leaf->at, leaf->len);
 		return;
 	}
 	const void *src = packed_leaf(leaf, bounce);
-	leaves[leaf->index] = digest_leaf(src, leaf->len);
-	memcpy(dst, src, leaf->len);
+	target->leaves[leaf->index] = digest_leaf(src, leaf->len);
+	if (!unchanged)
+		memcpy(dst, src, leaf->len);
 }
 
 int host_capture(const struct span_list *list, void *base, uint64_t granule, const struct capture_target *target,
@@ -69,7 +72,7 @@ int host_capture(const struct span_list *list, void *base, uint64_t granule, con
 	while (next_leaf(&walk, &leaf)) {
 		if (atomic_load_explicit(cancel, memory_order_relaxed))
 			return -ECANCELED;
-		capture_leaf(&leaf, base, target->leaves, bounce);
+		capture_leaf(&leaf, base, target, bounce);
 		arrived += leaf.len;
 		if (arrived - told < granule && arrived < list->bytes)
 			continue;

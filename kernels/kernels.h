@@ -36,7 +36,11 @@ struct span {
 	 * front and `take` follow (0: all the rest). Everything else (arena_at, leaves, span_bytes, `at`) counts from
 	 * the part's start. */
 	uint64_t skip, take;
+	/* Spans of a group stand together; a group can be fenced, and left out of a launch, by itself. Below PLAN_GROUPS_MAX. */
+	uint32_t group;
 };
+enum { PLAN_GROUPS_MAX = 64 };
+#define FENCE_ALL UINT32_MAX
 
 /* Bytes in the arena. The span was checked (plan_new and restore do so: -EINVAL, -EOVERFLOW). */
 uint64_t span_bytes(const struct span *span);
@@ -52,12 +56,20 @@ struct capture_target {
 	_Atomic uint32_t *done;
 	uint64_t *leaves; /* source digests, one per leaf of the plan: born where the state lives; NULL: none */
 	uint64_t *before; /* strict on the host: room for as many digests, taken inside the launch before it returns */
+	/* Bit g: group g is not copied, because the arena holds its bytes already. It is digested all the same, and counts as
+	 * arrived. */
+	uint64_t unchanged;
 };
 
 /* Strict: a mutation between the launch and the end of the capture is an error of the launch. The host needs `before`
  * for that. A device that digests on the caller's stream at the time of the launch has this property by its leaves
  * alone. */
 enum capture_flags { CAPTURE_STRICT = 1 };
+
+/* Staged: the state is first copied within the device, to spare memory of it, and from there to the arena: the fence waits for the
+ * first copy alone, some hundred times shorter. The memory is shared by the plans of a device, which take turns. -ENOMEM where there is
+ * not as much, -EOPNOTSUPP on the host. */
+enum plan_flags { PLAN_STAGED = 1 };
 
 struct device_ops {
 	const char *name; /* "host", "cuda" */
@@ -75,9 +87,9 @@ struct device_ops {
 	void (*arena_detach)(struct device *dev, void *base);
 
 	/* Builds a capture plan. The spans are copied. base: the slot's data in the arena. granule: bytes between two
-	 * steps of the progress counter. */
+	 * steps of the progress counter. flags: plan_flags. */
 	int (*plan_new)(struct device *dev, void *base, const struct span *spans, size_t n, uint64_t granule,
-			struct plan **out, struct err *err);
+			unsigned flags, struct plan **out, struct err *err);
 	void (*plan_free)(struct plan *plan);
 
 	/* Starts the capture, ordered after the work that is already on `stream`. Returns at once (strict on the host:
@@ -85,11 +97,12 @@ struct device_ops {
 	 * runs, and the target may say anything. */
 	int (*plan_launch)(struct plan *plan, void *stream, const struct capture_target *target, unsigned flags,
 			   struct err *err);
-	/* Makes `stream` (host: the calling thread, until the deadline) wait until the launch has read its sources. 0;
-	 * -ETIMEDOUT; -EBADMSG: strict mode saw a mutation, *bad_leaf says in which leaf; -EIO: the copy failed;
+	/* Makes `stream` (host: the calling thread, until the deadline) wait until the launch has read the sources of the group
+	 * (FENCE_ALL: of all; the host waits for all in any case). 0; -ETIMEDOUT; -EBADMSG: strict mode saw a mutation, *bad_leaf says in which leaf; -EIO: the copy failed;
 	 * -ECANCELED: the device was closed; -EINVAL: nothing was launched. May be asked again: the answer stays until
 	 * the next launch. bad_leaf may be NULL. */
-	int (*plan_fence)(struct plan *plan, void *stream, uint64_t deadline, uint64_t *bad_leaf, struct err *err);
+	int (*plan_fence)(struct plan *plan, uint32_t group, void *stream, uint64_t deadline, uint64_t *bad_leaf,
+			  struct err *err);
 	/* Asks a launch that runs to end early; plan_fence then says -ECANCELED, or what it had come to. On a device what is on
 	 * the stream cannot be taken back: it runs on. May be called while another thread waits in plan_fence. */
 	void (*plan_cancel)(struct plan *plan);

@@ -38,6 +38,9 @@ int span_check(const struct span *span, uint64_t *bytes, struct err *err)
 			       span->skip, span->take, image);
 	if (image && !span->memory)
 		return err_set(err, -EINVAL, "the span's memory is NULL");
+	if (span->group >= PLAN_GROUPS_MAX)
+		return err_set(err, -EINVAL, "the span's group %" PRIu32 " is above %d", span->group,
+			       PLAN_GROUPS_MAX - 1);
 	if (bytes)
 		*bytes = span_bytes(span);
 	return 0;

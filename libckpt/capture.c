@@ -112,7 +112,7 @@ static int build_plans(struct capture *c, const struct table *table, struct err 
 		size_t n;
 		int rc = spans_of_device(c, table, i, spans, &n, err);
 		for (uint32_t slot = 0; !rc && slot < c->arena->nslots; slot++)
-			rc = d->ops->plan_new(d->dev, arena_slot_data(c->arena, slot), spans, n, GRANULE,
+			rc = d->ops->plan_new(d->dev, arena_slot_data(c->arena, slot), spans, n, GRANULE, 0,
 					      &d->plans[slot], err);
 		if (rc)
 			return err_prefix(err, rc, "capture plan");
@@ -281,8 +281,8 @@ int capture_fence(struct capture *c, uint32_t slot, void *stream, uint64_t deadl
 	for (uint32_t i = 0; i < c->nactive; i++) {
 		struct capture_device *d = &c->devices[i];
 		uint64_t leaf = UINT64_MAX;
-		int rc = d->ops->plan_fence(d->plans[slot], d->ordinal == CKPT_HOST ? NULL : stream, deadline, &leaf,
-					    err);
+		int rc = d->ops->plan_fence(d->plans[slot], FENCE_ALL, d->ordinal == CKPT_HOST ? NULL : stream,
+					    deadline, &leaf, err);
 		char where[700];
 		if (rc == -EBADMSG && leaf != UINT64_MAX)
 			return err_set(err, rc, "the state was changed while it was captured: %s",

@@ -8,7 +8,6 @@
 #include <stdio.h>
 #include <sys/mman.h>
 #include <ucontext.h>
-#include <vector>
 
 #ifdef __SANITIZE_ADDRESS__
 #include <sanitizer/common_interface_defs.h>
@@ -52,8 +51,8 @@ struct block {
 };
 
 std::mutex launching;
-std::vector<fiber *> fibers; /* as many as the largest block so far had threads */
-std::vector<unsigned> ready;
+fiber *fibers[THREADS_MAX]; /* as many as the largest block so far had threads */
+unsigned nfibers, ready[THREADS_MAX], nready;
 place scheduler;
 block current;
 fiber *running;
@@ -150,7 +149,7 @@ fiber *fiber_new()
 void set_ready(fiber *f)
 {
 	f->state = READY;
-	ready.push_back(f->thread);
+	ready[nready++] = f->thread;
 }
 
 void resume(fiber *f)
@@ -254,7 +253,7 @@ void let_go_on()
 void run_block()
 {
 	current.ended = current.waiting = 0;
-	ready.clear();
+	nready = 0;
 	for (unsigned i = 0; i < current.threads; i++) {
 		fiber *f = fibers[i];
 		f->thread = i;
@@ -262,12 +261,11 @@ void run_block()
 		set_ready(f);
 	}
 	while (current.ended < current.threads) {
-		if (ready.empty())
+		if (!nready)
 			let_go_on();
-		size_t at = draw(ready.size());
+		uint64_t at = draw(nready);
 		fiber *f = fibers[ready[at]];
-		ready[at] = ready.back();
-		ready.pop_back();
+		ready[at] = ready[--nready];
 		resume(f);
 	}
 }
@@ -317,8 +315,8 @@ cudaError_t emulator_launch(const cudaLaunchConfig_t *config, void (*body)(void 
 	current.threads = blockDim.x * blockDim.y * blockDim.z;
 	current.body = body;
 	current.arg = arg;
-	while (fibers.size() < current.threads)
-		fibers.push_back(fiber_new());
+	while (nfibers < current.threads)
+		fibers[nfibers++] = fiber_new();
 	run_grid();
 	return cudaSuccess;
 }

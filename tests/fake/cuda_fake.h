@@ -26,6 +26,10 @@ void cuda_fake_call(struct cuda_fake *fake, struct rt_stream *stream, void (*fn)
 void cuda_fake_hold(struct cuda_fake *fake, bool held);
 /* Waits until every stream is empty or the device is dead. */
 void cuda_fake_settle(struct cuda_fake *fake);
+/* Runs the kernels themselves from now on, in the emulator; else their references. */
+void cuda_fake_emulate(struct cuda_fake *fake);
+/* No piece of device memory above this is given. */
+void cuda_fake_spare(struct cuda_fake *fake, size_t most);
 /* Called after every operation and piece of one, with the fake's lock held. */
 void cuda_fake_watch(struct cuda_fake *fake, void (*fn)(void *arg), void *arg);
 
@@ -37,7 +41,8 @@ void cuda_fake_fail_op(struct cuda_fake *fake, uint64_t n);
 const char *cuda_fake_failed(struct cuda_fake *fake);
 
 uint64_t cuda_fake_calls(struct cuda_fake *fake);   /* so far */
-uint64_t cuda_fake_pending(struct cuda_fake *fake); /* operations in all streams */
-uint64_t cuda_fake_live(struct cuda_fake *fake); /* streams, events, graphs and registrations that were not released */
+uint64_t cuda_fake_pending(struct cuda_fake *fake); /* operations in all streams, but those that free memory */
+uint64_t
+cuda_fake_live(struct cuda_fake *fake); /* streams, events, graphs, memory and registrations that were not released */
 
 #endif

@@ -1,12 +1,14 @@
 /* The calls of the fake: what the real runtime checks is checked, the rest goes to the machine. */
 #include "cuda_fake_machine.h"
 
+#include "base/bytes.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "format/digest.h"
 
 #include <assert.h>
 #include <stdlib.h>
+#include <string.h>
 
 static struct cuda_fake *fake_of(struct cuda_rt *rt)
 {
@@ -298,14 +300,58 @@ static int fake_graph_destroy(struct cuda_rt *rt, struct rt_graph *graph)
 	return code;
 }
 
-static int fake_digest(struct cuda_rt *rt, struct rt_stream *stream, const struct span *spans, size_t n,
-		       uint64_t *leaves)
+/* There at once: the device layer waits before it uses memory on another stream. Not zeroed. */
+static int fake_alloc(struct cuda_rt *rt, void **out, size_t size, struct rt_stream *stream)
 {
 	CALL(rt, fake, code);
-	struct op op = {.kind = OP_DIGEST, .spans = (struct span *)spans, .n = n, .leaves = leaves};
-	for (size_t i = 0; !code && i < n; i++)
-		if (!is_registered(fake, leaves + spans[i].first_leaf, leaf_count(span_bytes(&spans[i])) * 8))
+	if (!code && fake_stream_of(fake, stream)->gpu != fake_current_gpu)
+		code = CODE_INVALID_HANDLE;
+	if (!code && size > fake->spare)
+		code = FAKE_CALL_FAILS;
+	if (code)
+		return code;
+	*out = aligned_alloc(256, align_up(size, 256));
+	assert(*out);
+	memset(*out, 0xa5, size);
+	fake->live++;
+	return 0;
+}
+
+/* At its turn, so that who uses it later is found. */
+static int fake_free(struct cuda_rt *rt, void *memory, struct rt_stream *stream)
+{
+	CALL(rt, fake, code);
+	int current = fake_current_gpu;
+	fake->live--;
+	if (fake->sticky) {
+		free(memory);
+		return code;
+	}
+	fake_current_gpu = fake_stream_of(fake, stream)->gpu; /* whichever is the thread's */
+	(void)fake_enqueue(fake, stream, &(struct op){.kind = OP_FREE, .dst = memory});
+	fake_current_gpu = current;
+	return code;
+}
+
+static int fake_digest(struct cuda_rt *rt, struct rt_stream *stream, const struct gpu_table *table, uint64_t first,
+		       uint64_t units, uint64_t *leaves)
+{
+	CALL(rt, fake, code);
+	for (size_t i = 0; !code && i < table->n; i++)
+		if (!is_registered(fake, leaves + table->spans[i].first_leaf,
+				   leaf_count(table->spans[i].bytes) * sizeof(*leaves)))
 			code = CODE_INVALID_VALUE;
+	struct op op = {.kind = OP_DIGEST, .table = *table, .unit = first, .units = units, .leaves = leaves};
+	return code ? code : fake_enqueue(fake, stream, &op);
+}
+
+static int fake_pack(struct cuda_rt *rt, struct rt_stream *stream, const struct gpu_table *table, uint64_t first,
+		     uint64_t units, void *base)
+{
+	CALL(rt, fake, code);
+	if (!code && !units)
+		code = CODE_INVALID_VALUE;
+	struct op op = {.kind = OP_PACK, .table = *table, .unit = first, .units = units, .dst = base};
 	return code ? code : fake_enqueue(fake, stream, &op);
 }
 
@@ -334,5 +380,8 @@ const struct cuda_rt cuda_fake_table = {
 	.capture_end = fake_capture_end,
 	.graph_launch = fake_graph_launch,
 	.graph_destroy = fake_graph_destroy,
+	.alloc = fake_alloc,
+	.free = fake_free,
 	.digest = fake_digest,
+	.pack = fake_pack,
 };

@@ -10,23 +10,22 @@
 
 enum { REGISTRATIONS = 16 };
 
-enum op_kind { OP_COPY, OP_WRITE, OP_RECORD, OP_WAIT, OP_DIGEST, OP_CALL };
+enum op_kind { OP_COPY, OP_WRITE, OP_RECORD, OP_WAIT, OP_DIGEST, OP_PACK, OP_FREE, OP_CALL };
 
 struct op {
 	struct list entry;
 	enum op_kind kind;
-	/* copy: rows of row_bytes; `moved` bytes of all rows are there. write: src holds width bytes of value */
+	/* copy: rows of row_bytes; `moved` bytes of all rows are there. pack: dst is the base; free: the memory */
 	char *dst;
 	const char *src;
 	size_t dst_pitch, src_pitch, row_bytes, rows, moved;
 	uint64_t value;
 	size_t width;
 	struct rt_event *event;
-	uint64_t turn; /* of the event */
-	struct span *spans;
-	size_t n;
+	uint64_t turn;          /* of the event */
+	struct gpu_table table; /* digest, pack: `units` from `unit` on */
+	uint64_t unit, units;
 	uint64_t *leaves;
-	size_t at_span, at_leaf;
 	void (*fn)(void *arg);
 	void *arg;
 };
@@ -68,9 +67,10 @@ struct cuda_fake {
 		char *base;
 		size_t size;
 	} registered[REGISTRATIONS];
-	uint64_t rng, calls, ops, live, pending;
+	uint64_t rng, calls, ops, live, pending, frees; /* frees: of those pending */
 	uint64_t fail_call, fail_op;
-	bool fail_sticky, held, stop;
+	size_t spare; /* the most that one piece of device memory may take */
+	bool fail_sticky, held, stop, emulate;
 	const char *failed;
 	int sticky;
 	void (*watch)(void *arg);

@@ -17,7 +17,7 @@ static void paint(char *state, uint32_t fill)
 
 static void make_spans(struct cuda_world *w)
 {
-	w->spans[0] = (struct span){.memory = w->state, .row_bytes = 3 * LEAF_SIZE + 10};
+	w->spans[0] = (struct span){.memory = w->state + (1 << 20), .row_bytes = 5 * LEAF_SIZE + 10};
 	w->spans[1] = (struct span){.memory = w->state + (256 << 10),
 				    .row_bytes = 200,
 				    .ndim = 2,
@@ -32,7 +32,9 @@ static void make_spans(struct cuda_world *w)
 				    .take = 150000};
 	w->spans[3] = (struct span){
 		.memory = w->state + WORLD_STATE - 8, .row_bytes = 8, .ndim = 1, .count = {30}, .stride = {-16}};
+	static const uint32_t groups[] = {3, 3, 0, 5};
 	for (int i = 0; i < WORLD_SPANS; i++) {
+		w->spans[i].group = groups[i];
 		w->spans[i].arena_at = w->bytes;
 		w->spans[i].first_leaf = w->nleaves;
 		w->bytes += span_bytes(&w->spans[i]);
@@ -56,19 +58,24 @@ struct cuda_world *cuda_world_memory(uint64_t seed)
 	w->done = (void *)(w->arena + 64);
 	w->leaves = (void *)(w->arena + 128);
 	w->data = w->arena + 4096;
-	w->target = (struct capture_target){w->progress, w->done, w->leaves, NULL};
+	w->target = (struct capture_target){.progress = w->progress, .done = w->done, .leaves = w->leaves};
 	return w;
 }
 
 struct cuda_world *cuda_world_make(uint64_t seed)
+{
+	return cuda_world_make_with(seed, 0);
+}
+
+struct cuda_world *cuda_world_make_with(uint64_t seed, unsigned flags)
 {
 	struct cuda_world *w = cuda_world_memory(seed);
 	struct cuda_rt *rt = cuda_fake_rt(w->fake);
 	const struct device_ops *ops = &device_cuda_ops;
 	cr_assert_eq(device_cuda_open(rt, 0, &w->dev, &w->err), 0, "%s", w->err.text);
 	cr_assert_eq(ops->arena_attach(w->dev, w->arena, w->arena_bytes, &w->err), 0, "%s", w->err.text);
-	cr_assert_eq(ops->plan_new(w->dev, w->data, w->spans, WORLD_SPANS, WORLD_GRANULE, &w->plan, &w->err), 0, "%s",
-		     w->err.text);
+	cr_assert_eq(ops->plan_new(w->dev, w->data, w->spans, WORLD_SPANS, WORLD_GRANULE, flags, &w->plan, &w->err), 0,
+		     "%s", w->err.text);
 	cr_assert_eq(rt->stream_create(rt, &w->stream), 0);
 	return w;
 }
@@ -105,21 +112,39 @@ int cuda_world_launch(struct cuda_world *w)
 
 int cuda_world_fence(struct cuda_world *w)
 {
-	return device_cuda_ops.plan_fence(w->plan, w->stream, 0, NULL, &w->err);
+	return device_cuda_ops.plan_fence(w->plan, FENCE_ALL, w->stream, 0, NULL, &w->err);
+}
+
+static void overwrite(struct span *span, uint32_t fill)
+{
+	char *bytes = malloc(span_bytes(span));
+	memset(bytes, (int)fill, span_bytes(span));
+	span_unpack(span, bytes, 0, span_bytes(span));
+	free(bytes);
 }
 
 static void run_kernel(void *arg)
 {
 	const struct painting *p = arg;
-	paint(p->state, p->fill);
+	p->w->painted_at = atomic_load(p->w->progress);
+	if (p->group == FENCE_ALL)
+		paint(p->w->state, p->fill);
+	for (int i = 0; i < WORLD_SPANS; i++)
+		if (p->w->spans[i].group == p->group)
+			overwrite(&p->w->spans[i], p->fill);
+}
+
+void cuda_world_kernel_on(struct cuda_world *w, uint32_t group, uint32_t fill)
+{
+	cr_assert_lt(w->kernels, WORLD_KERNELS);
+	struct painting *p = &w->paintings[w->kernels++];
+	*p = (struct painting){w, fill, group};
+	cuda_fake_call(w->fake, w->stream, run_kernel, p);
 }
 
 void cuda_world_kernel(struct cuda_world *w, uint32_t fill)
 {
-	cr_assert_lt(w->kernels, WORLD_KERNELS);
-	struct painting *p = &w->paintings[w->kernels++];
-	*p = (struct painting){w->state, fill};
-	cuda_fake_call(w->fake, w->stream, run_kernel, p);
+	cuda_world_kernel_on(w, FENCE_ALL, fill);
 }
 
 void cuda_world_expect(struct cuda_world *w, uint32_t fill)

@@ -7,7 +7,8 @@
 
 #include "../../fake/cuda_fake.h"
 
-enum { WORLD_SPANS = 4, WORLD_LEAVES = 32, WORLD_STATE = 1 << 20, WORLD_GRANULE = 100000, WORLD_KERNELS = 16 };
+/* Spans 0 and 1 are of group 3, 2 is of group 0, 3 of group 5. Span 0 is large enough for the copy engine. */
+enum { WORLD_SPANS = 4, WORLD_LEAVES = 32, WORLD_STATE = 2 << 20, WORLD_GRANULE = 100000, WORLD_KERNELS = 16 };
 
 struct cuda_world {
 	struct cuda_fake *fake;
@@ -24,10 +25,11 @@ struct cuda_world {
 	char *data;
 	struct capture_target target;
 	struct err err;
-	struct painting { /* a kernel that writes a pattern all over the state */
-		char *state;
-		uint32_t fill;
+	struct painting { /* a kernel that writes a pattern all over the state, or over a group of it */
+		struct cuda_world *w;
+		uint32_t fill, group;
 	} paintings[WORLD_KERNELS];
+	uint64_t painted_at; /* the progress when the last of them ran */
 	int kernels;
 	uint64_t seen; /* the progress when it was last looked at */
 };
@@ -36,12 +38,16 @@ struct cuda_world {
 struct cuda_world *cuda_world_memory(uint64_t seed);
 /* And an open device with the arena attached, a plan, and the training stream. */
 struct cuda_world *cuda_world_make(uint64_t seed);
+/* The same with flags for the plan. */
+struct cuda_world *cuda_world_make_with(uint64_t seed, unsigned flags);
 void cuda_world_free(struct cuda_world *w);
 
 int cuda_world_launch(struct cuda_world *w);
 int cuda_world_fence(struct cuda_world *w);
 /* A kernel on the training stream that writes the pattern `fill` all over the state. */
 void cuda_world_kernel(struct cuda_world *w, uint32_t fill);
+/* One that overwrites the spans of one group. */
+void cuda_world_kernel_on(struct cuda_world *w, uint32_t group, uint32_t fill);
 /* Fills `packed` and `want` with what a state of the pattern must give. */
 void cuda_world_expect(struct cuda_world *w, uint32_t fill);
 bool cuda_world_matches(const struct cuda_world *w);       /* arena against packed */

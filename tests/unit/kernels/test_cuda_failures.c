@@ -10,8 +10,8 @@
 
 static const struct device_ops *const ops = &device_cuda_ops;
 
-/* Everything once. Returns the first error; what was made is in w. */
-static int whole_life(struct cuda_world *w)
+/* Everything once. Returns the first error; what was made is in w. flags: of the plan. */
+static int whole_life(struct cuda_world *w, unsigned flags)
 {
 	struct cuda_rt *rt = cuda_fake_rt(w->fake);
 	/* The thread is on another GPU than the device, and has a training stream on the device's. */
@@ -19,7 +19,7 @@ static int whole_life(struct cuda_world *w)
 	if (rc == 0)
 		rc = ops->arena_attach(w->dev, w->arena, w->arena_bytes, &w->err);
 	if (rc == 0)
-		rc = ops->plan_new(w->dev, w->data, w->spans, WORLD_SPANS, WORLD_GRANULE, &w->plan, &w->err);
+		rc = ops->plan_new(w->dev, w->data, w->spans, WORLD_SPANS, WORLD_GRANULE, flags, &w->plan, &w->err);
 	for (int round = 0; rc == 0 && round < 2; round++) {
 		rc = cuda_world_launch(w);
 		if (rc < 0) {
@@ -28,7 +28,9 @@ static int whole_life(struct cuda_world *w)
 			cr_assert(rc == -EIO || !cuda_fake_pending(w->fake), "%s", w->err.text);
 			return rc;
 		}
-		rc = cuda_world_fence(w);
+		rc = ops->plan_fence(w->plan, 3, w->stream, 0, NULL, &w->err);
+		if (rc == 0)
+			rc = cuda_world_fence(w);
 		if (rc == 0)
 			rc = ops->restore(w->dev, w->packed, w->spans, WORLD_SPANS, round ? w->want : NULL, NULL, NULL,
 					  &w->err);
@@ -36,11 +38,11 @@ static int whole_life(struct cuda_world *w)
 	return rc;
 }
 
-static uint64_t calls_of_a_life(uint64_t *until_teardown)
+static uint64_t calls_of_a_life(unsigned flags, uint64_t *until_teardown)
 {
 	struct cuda_world *w = cuda_world_memory(1);
 	cuda_world_expect(w, 3);
-	cr_assert_eq(whole_life(w), 0, "%s", w->err.text);
+	cr_assert_eq(whole_life(w, flags), 0, "%s", w->err.text);
 	*until_teardown = cuda_fake_calls(w->fake);
 	struct cuda_fake *fake = w->fake;
 	ops->plan_free(w->plan);
@@ -54,12 +56,12 @@ static uint64_t calls_of_a_life(uint64_t *until_teardown)
 }
 
 /* How often stream_query is asked depends on the schedule: the calls are counted anew in every life. */
-static void fail_call(uint64_t n, bool sticky)
+static void fail_call(uint64_t n, bool sticky, unsigned flags)
 {
 	struct cuda_world *w = cuda_world_memory(n);
 	cuda_world_expect(w, 3);
 	cuda_fake_fail_call(w->fake, n, sticky);
-	int rc = whole_life(w);
+	int rc = whole_life(w, flags);
 	const char *failed = cuda_fake_failed(w->fake);
 	if (failed && strcmp(failed, "fake_select")) {
 		cr_assert_lt(rc, 0, "call %lu (%s) failed and nobody said so", n, failed);
@@ -71,17 +73,21 @@ static void fail_call(uint64_t n, bool sticky)
 
 Test(cuda_failures, every_call_that_fails_is_reported_and_leaks_nothing, .timeout = 120)
 {
-	uint64_t until_teardown, calls = calls_of_a_life(&until_teardown);
-	cr_assert_gt(until_teardown, 60u);
-	for (uint64_t n = 1; n <= calls; n++)
-		fail_call(n, false);
+	for (unsigned flags = 0; flags <= PLAN_STAGED; flags++) {
+		uint64_t until_teardown, calls = calls_of_a_life(flags, &until_teardown);
+		cr_assert_gt(until_teardown, 60u);
+		for (uint64_t n = 1; n <= calls; n++)
+			fail_call(n, false, flags);
+	}
 }
 
 Test(cuda_failures, a_sticky_error_at_every_call_is_reported_and_leaks_nothing, .timeout = 120)
 {
-	uint64_t until_teardown, calls = calls_of_a_life(&until_teardown);
-	for (uint64_t n = 1; n <= calls; n++)
-		fail_call(n, true);
+	for (unsigned flags = 0; flags <= PLAN_STAGED; flags++) {
+		uint64_t until_teardown, calls = calls_of_a_life(flags, &until_teardown);
+		for (uint64_t n = 1; n <= calls; n++)
+			fail_call(n, true, flags);
+	}
 }
 
 /* The calls behind the launch of the copies fail, when these already run. */

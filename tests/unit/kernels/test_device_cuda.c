@@ -1,6 +1,7 @@
 /* The CUDA device over the fake runtime: what a save and a restore must hold, whatever the order of events. */
 #include "cuda_world.h"
 
+#include "base/bytes.h"
 #include "base/clock.h"
 #include "format/digest.h"
 
@@ -41,6 +42,18 @@ Test(device_cuda, a_capture_is_the_state_between_launch_and_fence)
 	}
 }
 
+Test(device_cuda, so_it_is_with_the_kernels_themselves)
+{
+	for (uint64_t seed = 0; seed < 5; seed++) {
+		struct cuda_world *w = cuda_world_make(seed);
+		cuda_fake_emulate(w->fake);
+		save_and_step(w, true);
+		cr_assert(cuda_world_matches(w), "seed %lu", seed);
+		cr_assert_arr_eq(w->leaves, w->want, w->nleaves * 8, "seed %lu", seed);
+		cuda_world_free(w);
+	}
+}
+
 Test(device_cuda, a_mutation_without_a_fence_shows_in_the_digests)
 {
 	int torn = 0;
@@ -53,6 +66,160 @@ Test(device_cuda, a_mutation_without_a_fence_shows_in_the_digests)
 		cuda_world_free(w);
 	}
 	cr_assert_gt(torn, 0);
+}
+
+/* ---- groups ---- */
+
+/* An optimiser that updates group by group, each behind its own fence. `careless`: one group is not fenced. */
+static void step_by_groups(struct cuda_world *w, uint32_t careless)
+{
+	static const uint32_t groups[] = {3, 0, 5};
+	cuda_fake_hold(w->fake, true);
+	cuda_world_kernel(w, 1);
+	cr_assert_eq(cuda_world_launch(w), 0, "%s", w->err.text);
+	for (int i = 0; i < 3; i++) {
+		if (groups[i] != careless)
+			cr_assert_eq(ops->plan_fence(w->plan, groups[i], w->stream, 0, NULL, &w->err), 0);
+		cuda_world_kernel_on(w, groups[i], 77);
+	}
+	cuda_fake_hold(w->fake, false);
+	cuda_fake_settle(w->fake);
+	cuda_world_expect(w, 1);
+}
+
+Test(device_cuda, groups_are_fenced_one_by_one)
+{
+	int early = 0;
+	for (uint64_t seed = 0; seed < SEEDS; seed++) {
+		struct cuda_world *w = cuda_world_make(seed);
+		step_by_groups(w, FENCE_ALL);
+		cr_assert(cuda_world_matches(w), "seed %lu", seed);
+		cr_assert_arr_eq(w->leaves, w->want, w->nleaves * 8);
+		cuda_world_free(w);
+		/* The first group is updated while the others are still being copied. */
+		w = cuda_world_make(seed);
+		cuda_fake_hold(w->fake, true);
+		cr_assert_eq(cuda_world_launch(w), 0);
+		cr_assert_eq(ops->plan_fence(w->plan, 3, w->stream, 0, NULL, &w->err), 0);
+		cuda_world_kernel_on(w, 3, 77);
+		cuda_fake_hold(w->fake, false);
+		cuda_fake_settle(w->fake);
+		early += w->painted_at < w->bytes;
+		cuda_world_free(w);
+	}
+	cr_assert_gt(early, 0);
+}
+
+Test(device_cuda, a_group_without_its_fence_shows_in_the_digests)
+{
+	int torn = 0;
+	for (uint64_t seed = 0; seed < SEEDS; seed++) {
+		struct cuda_world *w = cuda_world_make(seed);
+		step_by_groups(w, 5);
+		cr_assert_eq(cuda_world_digests_match(w), cuda_world_matches(w), "seed %lu", seed);
+		torn += !cuda_world_matches(w);
+		cuda_world_free(w);
+	}
+	cr_assert_gt(torn, 0);
+}
+
+Test(device_cuda, an_unchanged_group_is_digested_and_not_copied)
+{
+	for (unsigned flags = 0; flags <= PLAN_STAGED; flags++) {
+		struct cuda_world *w = cuda_world_make_with(21 + flags, flags);
+		w->target.unchanged = 1ull << 3 | 1ull << 5;
+		memset(w->data, 0x11, w->bytes);
+		save_and_step(w, true);
+		cr_assert_arr_eq(w->leaves, w->want, w->nleaves * 8);
+		cr_assert_eq(atomic_load(w->progress), w->bytes);
+		cr_assert_eq(atomic_load(w->done), 1u);
+		for (int i = 0; i < WORLD_SPANS; i++) {
+			const char *at = w->data + w->spans[i].arena_at;
+			uint64_t bytes = span_bytes(&w->spans[i]);
+			if (w->spans[i].group == 0)
+				cr_assert(!memcmp(at, w->packed + w->spans[i].arena_at, bytes));
+			for (uint64_t k = 0; w->spans[i].group && k < bytes; k++)
+				cr_assert_eq(at[k], 0x11);
+		}
+		cuda_world_free(w);
+	}
+}
+
+Test(device_cuda, a_group_in_two_places_is_refused)
+{
+	struct cuda_world *w = cuda_world_make(22);
+	struct plan *plan;
+	w->spans[3].group = 3;
+	cr_assert_eq(ops->plan_new(w->dev, w->data, w->spans, WORLD_SPANS, WORLD_GRANULE, 0, &plan, &w->err), -EINVAL);
+	cr_assert(strstr(w->err.text, "group 3"), "%s", w->err.text);
+	w->spans[3].group = PLAN_GROUPS_MAX;
+	cr_assert_eq(ops->plan_new(w->dev, w->data, w->spans, WORLD_SPANS, WORLD_GRANULE, 0, &plan, &w->err), -EINVAL);
+	cuda_world_free(w);
+}
+
+/* ---- staging ---- */
+
+Test(device_cuda, a_staged_capture_is_the_same_and_lets_the_training_go_on_sooner)
+{
+	int early[2] = {0, 0};
+	for (uint64_t seed = 0; seed < SEEDS; seed++)
+		for (unsigned flags = 0; flags <= PLAN_STAGED; flags++) {
+			struct cuda_world *w = cuda_world_make_with(seed, flags);
+			save_and_step(w, true);
+			cr_assert(cuda_world_matches(w), "seed %lu", seed);
+			cr_assert_arr_eq(w->leaves, w->want, w->nleaves * 8);
+			cr_assert_eq(atomic_load(w->progress), w->bytes);
+			cr_assert_eq(atomic_load(w->done), 1u);
+			early[flags] += w->painted_at < w->bytes;
+			cuda_world_free(w);
+		}
+	cr_assert_eq(early[0], 0);
+	cr_assert_gt(early[PLAN_STAGED], SEEDS / 4);
+}
+
+Test(device_cuda, staged_plans_take_turns_in_one_buffer)
+{
+	struct cuda_world *w = cuda_world_make_with(23, PLAN_STAGED);
+	struct plan *second;
+	char *other = aligned_alloc(4096, align_up(w->arena_bytes, 4096));
+	struct capture_target target = {.progress = (void *)other, .done = (void *)(other + 64)};
+	memset(other, 0, 4096);
+	cr_assert_eq(ops->arena_attach(w->dev, other, w->arena_bytes, &w->err), 0);
+	cuda_fake_spare(w->fake, 4096); /* a second buffer would not be given */
+	cr_assert_eq(ops->plan_new(w->dev, other + 4096, w->spans, WORLD_SPANS, WORLD_GRANULE, PLAN_STAGED, &second,
+				   &w->err),
+		     0, "%s", w->err.text);
+	cuda_fake_hold(w->fake, true);
+	for (uint32_t fill = 1; fill <= 2; fill++) {
+		cuda_world_kernel(w, fill);
+		cr_assert_eq(
+			fill == 1 ? cuda_world_launch(w) : ops->plan_launch(second, w->stream, &target, 0, &w->err), 0);
+		cr_assert_eq(ops->plan_fence(fill == 1 ? w->plan : second, FENCE_ALL, w->stream, 0, NULL, &w->err), 0);
+	}
+	cuda_world_kernel(w, 3);
+	cuda_fake_hold(w->fake, false);
+	cuda_fake_settle(w->fake);
+	cuda_world_expect(w, 1);
+	cr_assert(cuda_world_matches(w));
+	cuda_world_expect(w, 2);
+	cr_assert(!memcmp(other + 4096, w->packed, w->bytes));
+	ops->plan_free(second);
+	ops->arena_detach(w->dev, other);
+	cuda_world_free(w);
+	free(other);
+}
+
+Test(device_cuda, staging_is_refused_where_there_is_no_memory_to_spare)
+{
+	struct cuda_world *w = cuda_world_make(24);
+	struct plan *plan;
+	cuda_fake_spare(w->fake, w->bytes - 1);
+	cr_assert_eq(ops->plan_new(w->dev, w->data, w->spans, WORLD_SPANS, WORLD_GRANULE, PLAN_STAGED, &plan, &w->err),
+		     -ENOMEM);
+	cr_assert(strstr(w->err.text, "to stage captures in"), "%s", w->err.text);
+	save_and_step(w, true);
+	cr_assert(cuda_world_matches(w));
+	cuda_world_free(w);
 }
 
 static int forget_to_wait(struct cuda_rt *rt, struct rt_stream *stream, struct rt_event *event)
@@ -130,7 +297,7 @@ Test(device_cuda, a_second_launch_is_a_handful_of_calls)
 	cuda_fake_settle(w->fake);
 	uint64_t before = cuda_fake_calls(w->fake);
 	cr_assert_eq(cuda_world_launch(w), 0);
-	cr_assert_leq(cuda_fake_calls(w->fake) - before, 12u);
+	cr_assert_leq(cuda_fake_calls(w->fake) - before, 10u + 2 * 3); /* two for each group */
 	cuda_world_free(w);
 }
 
@@ -216,7 +383,7 @@ Test(device_cuda, the_thread_keeps_its_gpu)
 	int now = -1;
 	cr_assert_eq(device_cuda_open(rt, 1, &w->dev, &w->err), 0, "%s", w->err.text);
 	cr_assert_eq(ops->arena_attach(w->dev, w->arena, w->arena_bytes, &w->err), 0);
-	cr_assert_eq(ops->plan_new(w->dev, w->data, w->spans, WORLD_SPANS, WORLD_GRANULE, &w->plan, &w->err), 0);
+	cr_assert_eq(ops->plan_new(w->dev, w->data, w->spans, WORLD_SPANS, WORLD_GRANULE, 0, &w->plan, &w->err), 0);
 	/* NULL: the default stream of the device's GPU, not of the thread's. */
 	cr_assert_eq(cuda_world_launch(w), 0, "%s", w->err.text);
 	cr_assert_eq(cuda_world_fence(w), 0, "%s", w->err.text);
@@ -239,9 +406,10 @@ Test(device_cuda, too_many_copies_are_refused)
 {
 	struct cuda_world *w = cuda_world_make(12);
 	struct plan *plan;
+	cuda_fake_rt(w->fake)->pack = NULL; /* else a kernel packs them */
 	/* Never touched: backwards rows need a call each. */
 	struct span rows = {.memory = w->state, .row_bytes = 2, .ndim = 1, .count = {1 << 20}, .stride = {-4}};
-	cr_assert_eq(ops->plan_new(w->dev, w->data, &rows, 1, WORLD_GRANULE, &plan, &w->err), -E2BIG);
+	cr_assert_eq(ops->plan_new(w->dev, w->data, &rows, 1, WORLD_GRANULE, 0, &plan, &w->err), -E2BIG);
 	cr_assert(strstr(w->err.text, "span 0"), "%s", w->err.text);
 	cuda_world_free(w);
 }

@@ -75,9 +75,10 @@ static struct world *world_make(void)
 	w->arena = gate_memory(w->bytes + LEAF_SIZE);
 	w->packed = calloc(1, w->bytes);
 	expect_state(w);
-	w->target = (struct capture_target){&w->progress, &w->done, w->leaves, w->before};
+	w->target = (struct capture_target){
+		.progress = &w->progress, .done = &w->done, .leaves = w->leaves, .before = w->before};
 	cr_assert_eq(device_host.open(DEVICE_HOST, &w->dev, &w->err), 0);
-	cr_assert_eq(device_host.plan_new(w->dev, w->arena, w->spans, NSPANS, GRANULE, &w->plan, &w->err), 0);
+	cr_assert_eq(device_host.plan_new(w->dev, w->arena, w->spans, NSPANS, GRANULE, 0, &w->plan, &w->err), 0);
 	return w;
 }
 
@@ -96,7 +97,7 @@ static int launch(struct world *w, unsigned flags)
 
 static int fence(struct world *w, uint64_t *bad_leaf)
 {
-	return device_host.plan_fence(w->plan, NULL, FOREVER, bad_leaf, &w->err);
+	return device_host.plan_fence(w->plan, FENCE_ALL, NULL, FOREVER, bad_leaf, &w->err);
 }
 
 static uint32_t done_now(struct world *w)
@@ -135,7 +136,7 @@ Test(device_host, launch_returns_while_the_copy_runs)
 	gate_close(w->arena + 5 * LEAF_SIZE);
 	cr_assert_eq(launch(w, 0), 0);
 	gate_await();
-	cr_assert_eq(device_host.plan_fence(w->plan, NULL, 0, NULL, &w->err), -ETIMEDOUT);
+	cr_assert_eq(device_host.plan_fence(w->plan, FENCE_ALL, NULL, 0, NULL, &w->err), -ETIMEDOUT);
 	cr_assert(strstr(w->err.text, "bytes were copied by the deadline"), "%s", w->err.text);
 	cr_assert_eq(launch(w, 0), -EBUSY);
 	cr_assert_eq(done_now(w), 0u);
@@ -260,7 +261,7 @@ Test(device_host, an_empty_plan_completes)
 {
 	struct world *w = world_make();
 	device_host.plan_free(w->plan);
-	cr_assert_eq(device_host.plan_new(w->dev, w->arena, NULL, 0, GRANULE, &w->plan, &w->err), 0);
+	cr_assert_eq(device_host.plan_new(w->dev, w->arena, NULL, 0, GRANULE, 0, &w->plan, &w->err), 0);
 	cr_assert_eq(launch(w, CAPTURE_STRICT), 0);
 	cr_assert_eq(fence(w, NULL), 0);
 	cr_assert_eq(done_now(w), 1u);
@@ -277,9 +278,9 @@ Test(device_host, bad_arguments_are_refused)
 	cr_assert_null(dev);
 	cr_assert_eq(device_host.open(DEVICE_HOST, &dev, &err), 0);
 	struct span span = {.row_bytes = 8};
-	cr_assert_eq(device_host.plan_new(dev, NULL, &span, 1, GRANULE, &plan, &err), -EINVAL);
+	cr_assert_eq(device_host.plan_new(dev, NULL, &span, 1, GRANULE, 0, &plan, &err), -EINVAL);
 	cr_assert_null(plan);
-	cr_assert_eq(device_host.plan_new(dev, NULL, NULL, 0, 0, &plan, &err), -EINVAL);
+	cr_assert_eq(device_host.plan_new(dev, NULL, NULL, 0, 0, 0, &plan, &err), -EINVAL);
 	device_host.close(dev);
 	device_host.close(NULL);
 	device_host.plan_free(NULL);
@@ -291,8 +292,8 @@ Test(device_host, a_queued_plan_is_freed_without_waiting_for_the_running_one)
 	struct plan *second;
 	_Atomic uint64_t progress;
 	_Atomic uint32_t done;
-	struct capture_target target = {&progress, &done, NULL, NULL};
-	cr_assert_eq(device_host.plan_new(w->dev, w->arena, w->spans, NSPANS, GRANULE, &second, NULL), 0);
+	struct capture_target target = {.progress = &progress, .done = &done};
+	cr_assert_eq(device_host.plan_new(w->dev, w->arena, w->spans, NSPANS, GRANULE, 0, &second, NULL), 0);
 	gate_close(w->arena + LEAF_SIZE);
 	cr_assert_eq(launch(w, 0), 0);
 	gate_await();
@@ -316,9 +317,9 @@ Test(device_host, close_cancels_what_is_in_flight)
 	struct plan *second;
 	_Atomic uint64_t progress;
 	_Atomic uint32_t done;
-	struct capture_target target = {&progress, &done, NULL, NULL};
+	struct capture_target target = {.progress = &progress, .done = &done};
 	pthread_t closer;
-	cr_assert_eq(device_host.plan_new(w->dev, w->arena, w->spans, NSPANS, GRANULE, &second, NULL), 0);
+	cr_assert_eq(device_host.plan_new(w->dev, w->arena, w->spans, NSPANS, GRANULE, 0, &second, NULL), 0);
 	gate_close(w->arena + LEAF_SIZE);
 	cr_assert_eq(launch(w, 0), 0);
 	gate_await();
@@ -386,6 +387,29 @@ Test(device_host, restore_names_the_leaf_that_arrived_damaged)
 		*byte ^= 1;
 	}
 	cr_assert_eq(restore(w, w->want, NULL), 0);
+	world_free(w);
+}
+
+Test(device_host, an_unchanged_group_is_digested_and_not_copied)
+{
+	struct world *w = world_make();
+	struct plan *plan;
+	for (int i = 0; i < NSPANS; i++)
+		w->spans[i].group = (uint32_t)i;
+	w->target.unchanged = 1;
+	cr_assert_eq(device_host.plan_new(w->dev, w->arena, w->spans, NSPANS, GRANULE, 0, &plan, &w->err), 0);
+	memset(w->arena, 0x11, w->bytes);
+	cr_assert_eq(device_host.plan_launch(plan, NULL, &w->target, 0, &w->err), 0);
+	cr_assert_eq(device_host.plan_fence(plan, FENCE_ALL, NULL, FOREVER, NULL, &w->err), 0);
+	uint64_t bytes = span_bytes(&w->spans[0]);
+	for (uint64_t i = 0; i < bytes; i++)
+		cr_assert_eq(w->arena[w->spans[0].arena_at + i], 0x11);
+	cr_assert(!memcmp(w->arena + w->spans[1].arena_at, w->packed + w->spans[1].arena_at, span_bytes(&w->spans[1])));
+	cr_assert_arr_eq(w->leaves, w->want, w->nleaves * 8);
+	cr_assert_eq(atomic_load(&w->progress), w->bytes);
+	device_host.plan_free(plan);
+	cr_assert_eq(device_host.plan_new(w->dev, w->arena, w->spans, NSPANS, GRANULE, PLAN_STAGED, &plan, &w->err),
+		     -EOPNOTSUPP);
 	world_free(w);
 }
 

@@ -56,9 +56,9 @@ static void dev_detach(struct device *dev, void *base)
 }
 
 static int dev_plan_new(struct device *dev, void *base, const struct span *spans, size_t n, uint64_t granule,
-			struct plan **out, struct err *err)
+			unsigned flags, struct plan **out, struct err *err)
 {
-	(void)dev, (void)granule, (void)err;
+	(void)dev, (void)granule, (void)flags, (void)err;
 	*out = calloc(1, sizeof(**out));
 	(*out)->spans = calloc(n + 1, sizeof(*spans));
 	memcpy((*out)->spans, spans, n * sizeof(*spans));
@@ -90,9 +90,10 @@ static int dev_launch(struct plan *plan, void *stream, const struct capture_targ
 	return 0;
 }
 
-static int dev_fence(struct plan *plan, void *stream, uint64_t deadline, uint64_t *bad_leaf, struct err *err)
+static int dev_fence(struct plan *plan, uint32_t group, void *stream, uint64_t deadline, uint64_t *bad_leaf,
+		     struct err *err)
 {
-	(void)stream, (void)deadline;
+	(void)group, (void)stream, (void)deadline;
 	int rc = fence_answer[plan->refuse];
 	*bad_leaf = plan->spans[0].first_leaf;
 	return rc ? err_set(err, rc, "as the test wants") : 0;

@@ -1,0 +1,159 @@
+#include "cuda_route.h"
+
+#include "base/bytes.h"
+#include "format/digest.h"
+
+#include <stdlib.h>
+
+/* Copies in one plan that no kernel can pack. */
+enum { CALLS_MAX = 1 << 20 };
+/* What is smaller is packed: a copy of its own costs the device microseconds, whatever its size. Not measured yet. */
+enum { PACK_BELOW = 256 << 10, PACK_ROWS_BELOW = 4096 };
+
+static bool packs(const struct device *dev, const struct span *span)
+{
+	uint64_t bytes = span_bytes(span);
+	if (!dev->rt->pack || !bytes)
+		return false;
+	return bytes < PACK_BELOW || cuda_copy_calls(span, 2) > 1 || (span->ndim && span->row_bytes < PACK_ROWS_BELOW);
+}
+
+static int check_calls(const struct cuda_route *route, struct err *err)
+{
+	uint64_t left = CALLS_MAX;
+	for (size_t i = 0; i < route->n; i++) {
+		uint64_t calls = route->unit[i] == COPIED ? cuda_copy_calls(&route->spans[i], left) : 0;
+		if (calls == left)
+			return err_set(
+				err, -E2BIG,
+				"the state needs more than %d copies: register packed memory instead of span %zu",
+				CALLS_MAX, i);
+		left -= calls;
+	}
+	return 0;
+}
+
+/* Which spans are packed, as a list of their own for the kernel. */
+static int make_table(struct cuda_route *route, struct err *err)
+{
+	struct span *chosen = calloc(route->n + 1, sizeof(*chosen));
+	size_t n = 0;
+	uint64_t units = 0;
+	if (!chosen)
+		return err_set(err, -ENOMEM, "out of memory for %zu spans", route->n);
+	for (size_t i = 0; i < route->n; i++) {
+		const struct span *span = &route->spans[i];
+		route->unit[i] = COPIED;
+		if (!packs(route->dev, span))
+			continue;
+		route->unit[i] = units;
+		units += leaf_count(span_bytes(span));
+		chosen[n++] = *span;
+	}
+	int rc = cuda_table_init(route->dev, &route->packed, chosen, n, err);
+	free(chosen);
+	return rc;
+}
+
+int cuda_route_init(struct cuda_route *route, struct device *dev, const struct span *spans, size_t n, void *base,
+		    uint64_t granule, struct err *err)
+{
+	*route = (struct cuda_route){.dev = dev, .spans = spans, .n = n, .base = base, .granule = granule};
+	route->unit = calloc(n + 1, sizeof(*route->unit));
+	if (!route->unit)
+		return err_set(err, -ENOMEM, "out of memory for %zu spans", n);
+	int rc = make_table(route, err);
+	if (rc == 0)
+		rc = check_calls(route, err);
+	if (rc < 0)
+		cuda_route_free(route);
+	return rc;
+}
+
+void cuda_route_free(struct cuda_route *route)
+{
+	if (route->dev)
+		cuda_table_free(route->dev, &route->packed);
+	free(route->unit);
+	*route = (struct cuda_route){0};
+}
+
+/* What goes on between two steps of the counter. */
+struct step {
+	uint64_t told, arrived, end;
+	uint64_t unit, units; /* to be packed with one launch */
+	_Atomic uint64_t *progress;
+};
+
+static int issue_packing(struct cuda_route *route, struct step *step, struct err *err)
+{
+	struct cuda_rt *rt = route->dev->rt;
+	uint64_t units = step->units;
+	step->units = 0;
+	if (!units)
+		return 0;
+	return cuda_check(route->dev,
+			  rt->pack(rt, route->dev->copies, &route->packed.gpu, step->unit, units, route->base),
+			  "starting to pack", err);
+}
+
+static int tell(struct cuda_route *route, struct step *step, struct err *err)
+{
+	struct cuda_rt *rt = route->dev->rt;
+	int rc = issue_packing(route, step, err);
+	if (rc == 0 && step->progress)
+		rc = cuda_check(route->dev, rt->write64(rt, route->dev->copies, (void *)step->progress, step->arrived),
+				"writing its progress", err);
+	step->told = step->arrived;
+	return rc;
+}
+
+/* How much of the `left` bytes of a span comes before the next step; what a kernel packs is cut between leaves. */
+static uint64_t until_step(const struct cuda_route *route, const struct step *step, uint64_t left, bool packed)
+{
+	uint64_t room = step->told + route->granule - step->arrived;
+	if (left <= room || !packed)
+		return min_u64(left, room);
+	if (room < LEAF_SIZE && step->arrived == step->told)
+		return min_u64(left, LEAF_SIZE); /* a granule smaller than a leaf */
+	return room - room % LEAF_SIZE;
+}
+
+static int issue_part(struct cuda_route *route, struct step *step, size_t i, uint64_t at, uint64_t n, struct err *err)
+{
+	const struct span *span = &route->spans[i];
+	if (route->unit[i] == COPIED)
+		return cuda_copy_span(route->dev, span, route->base + span->arena_at + at, at, n, CUDA_TO_ARENA,
+				      route->dev->copies, err);
+	if (!step->units)
+		step->unit = route->unit[i] + at / LEAF_SIZE;
+	step->units += leaf_count(n);
+	return 0;
+}
+
+static int issue_span(struct cuda_route *route, struct step *step, size_t i, struct err *err)
+{
+	uint64_t bytes = span_bytes(&route->spans[i]);
+	int rc = 0;
+	for (uint64_t at = 0, n; rc == 0 && at < bytes; at += n) {
+		n = until_step(route, step, bytes - at, route->unit[i] != COPIED);
+		if (n)
+			rc = issue_part(route, step, i, at, n, err);
+		step->arrived += n;
+		if (rc == 0 && (!n || step->arrived - step->told >= route->granule || step->arrived == step->end))
+			rc = tell(route, step, err);
+	}
+	return rc;
+}
+
+int cuda_route_issue(struct cuda_route *route, size_t first, size_t n, uint64_t told, _Atomic uint64_t *progress,
+		     struct err *err)
+{
+	struct step step = {.told = told, .arrived = told, .end = told, .progress = progress};
+	int rc = 0;
+	for (size_t i = 0; i < n; i++)
+		step.end += span_bytes(&route->spans[first + i]);
+	for (size_t i = 0; rc == 0 && i < n; i++)
+		rc = issue_span(route, &step, first + i, err);
+	return rc;
+}
