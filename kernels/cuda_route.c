@@ -10,7 +10,7 @@ enum { CALLS_MAX = 1 << 20 };
 /* What is smaller is packed: a copy of its own costs the device microseconds, whatever its size. Not measured yet. */
 enum { PACK_BELOW = 256 << 10, PACK_ROWS_BELOW = 4096 };
 
-static bool packs(const struct device *dev, const struct span *span)
+bool cuda_packs(const struct device *dev, const struct span *span)
 {
 	uint64_t bytes = span_bytes(span);
 	if (!dev->rt->pack || !bytes)
@@ -44,7 +44,7 @@ static int make_table(struct cuda_route *route, struct err *err)
 	for (size_t i = 0; i < route->n; i++) {
 		const struct span *span = &route->spans[i];
 		route->unit[i] = COPIED;
-		if (!packs(route->dev, span))
+		if (!cuda_packs(route->dev, span))
 			continue;
 		route->unit[i] = units;
 		units += leaf_count(span_bytes(span));

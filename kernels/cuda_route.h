@@ -17,6 +17,9 @@ struct cuda_route {
 
 #define COPIED UINT64_MAX
 
+/* Whether a kernel does it. */
+bool cuda_packs(const struct device *dev, const struct span *span);
+
 int cuda_route_init(struct cuda_route *route, struct device *dev, const struct span *spans, size_t n, void *base,
 		    uint64_t granule, struct err *err);
 void cuda_route_free(struct cuda_route *route);

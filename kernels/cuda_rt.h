@@ -76,6 +76,8 @@ struct cuda_rt {
 		      uint64_t units, uint64_t *leaves);
 	int (*pack)(struct cuda_rt *rt, struct rt_stream *stream, const struct gpu_table *table, uint64_t first,
 		    uint64_t units, void *base);
+	int (*unpack)(struct cuda_rt *rt, struct rt_stream *stream, const struct gpu_table *table, uint64_t first,
+		      uint64_t units, const void *base);
 
 	/* Names what the thread does until range_end, for a profiler. NULL: nobody looks. */
 	void (*range_begin)(struct cuda_rt *rt, const char *name);

@@ -251,6 +251,13 @@ static int real_pack(struct cuda_rt *rt, struct rt_stream *stream, const struct 
 	return result((cudaError_t)gpu_pack(table, first, units, base, PACK_BLOCKS, stream));
 }
 
+static int real_unpack(struct cuda_rt *rt, struct rt_stream *stream, const struct gpu_table *table, uint64_t first,
+		       uint64_t units, const void *base)
+{
+	(void)rt;
+	return result((cudaError_t)gpu_unpack(table, first, units, base, PACK_BLOCKS, stream));
+}
+
 static int real_alloc(struct cuda_rt *rt, void **out, size_t size, struct rt_stream *stream)
 {
 	(void)rt;
@@ -298,6 +305,7 @@ static const struct cuda_rt table = {
 	.free = real_free,
 	.digest = real_digest,
 	.pack = real_pack,
+	.unpack = real_unpack,
 };
 
 static int entry_point(const char *name, void **fn, struct err *err)

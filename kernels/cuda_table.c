@@ -43,7 +43,7 @@ int cuda_table_init(struct device *dev, struct cuda_table *table, const struct s
 		return rc;
 	rc = send(dev, table, filled, size, err);
 	if (rc == -ETIMEDOUT)
-		(void)steal_ptr(&filled); /* lost: a device that hangs may read it yet */
+		cuda_lose(dev, steal_ptr(&filled), false);
 	if (rc < 0) {
 		cuda_table_free(dev, table);
 		return rc;

@@ -31,14 +31,15 @@ void cuda_leave(struct device *dev, int former)
 		log_warn("%s", err.text);
 }
 
-int cuda_drain(struct device *dev, struct rt_stream *stream, struct err *err)
+/* Asks until the answer is another than "not yet". */
+static int wait_for(struct device *dev, int (*ask)(struct device *dev, void *what), void *what, struct err *err)
 {
 	enum { PAUSE_MIN = 10000, PAUSE_MAX = 1000000 };
 	uint64_t deadline = clock_deadline(dev->rt->patience);
 	struct timespec pause = {.tv_nsec = PAUSE_MIN};
 	int failed = 0;
 	for (;;) {
-		int code = dev->rt->stream_query(dev->rt, stream), before = failed;
+		int code = ask(dev, what), before = failed;
 		/* An error that does not stay was the question's own: the stream still runs. */
 		if (code == 0 || (code != RT_NOT_READY && before))
 			return cuda_check(dev, before ? before : code, "waiting for its copies", err);
@@ -51,6 +52,51 @@ int cuda_drain(struct device *dev, struct rt_stream *stream, struct err *err)
 				       (unsigned long long)(dev->rt->patience / CLOCK_NS_PER_MS));
 		nanosleep(&pause, NULL);
 		pause.tv_nsec = pause.tv_nsec * 2 > PAUSE_MAX ? PAUSE_MAX : pause.tv_nsec * 2;
+	}
+}
+
+static int ask_stream(struct device *dev, void *stream)
+{
+	return dev->rt->stream_query(dev->rt, stream);
+}
+
+static int ask_event(struct device *dev, void *event)
+{
+	return dev->rt->event_query(dev->rt, event);
+}
+
+int cuda_drain(struct device *dev, struct rt_stream *stream, struct err *err)
+{
+	return wait_for(dev, ask_stream, stream, err);
+}
+
+int cuda_await(struct device *dev, struct rt_event *event, struct err *err)
+{
+	return wait_for(dev, ask_event, event, err);
+}
+
+void cuda_lose(struct device *dev, void *memory, bool registered)
+{
+	if (!memory || dev->nlost == LOST_MAX)
+		return;
+	dev->lost[dev->nlost].memory = memory;
+	dev->lost[dev->nlost++].registered = registered;
+}
+
+/* The device is entered. */
+static void free_lost(struct device *dev)
+{
+	struct err err;
+	if (dev->nlost && cuda_drain(dev, dev->copies, &err) < 0) {
+		log_warn("%s", err.text);
+		return;
+	}
+	for (unsigned i = 0; i < dev->nlost; i++) {
+		void *memory = dev->lost[i].memory;
+		if (dev->lost[i].registered &&
+		    cuda_check(dev, dev->rt->host_unregister(dev->rt, memory), "unpinning memory", &err) < 0)
+			log_warn("%s", err.text);
+		free(memory);
 	}
 }
 
@@ -92,6 +138,8 @@ void device_cuda_release(struct device *dev)
 	if (atomic_fetch_sub(&dev->holders, 1) > 1)
 		return;
 	bool entered = (dev->copies || dev->order) && cuda_enter(dev, &former, &err) == 0;
+	if (entered)
+		free_lost(dev);
 	if (dev->order && cuda_check(dev, rt->event_destroy(rt, dev->order), "destroying an event", &err) < 0)
 		log_warn("%s", err.text);
 	if (dev->copies && cuda_check(dev, rt->stream_destroy(rt, dev->copies), "destroying a stream", &err) < 0)

@@ -18,6 +18,8 @@
 
 #include <stdatomic.h>
 
+enum { LOST_MAX = 16 }; /* more are never freed */
+
 struct device {
 	struct cuda_rt *rt; /* released with the device */
 	int ordinal;
@@ -28,6 +30,11 @@ struct device {
 		size_t size;
 		unsigned users; /* plans */
 	} staging;
+	struct {
+		void *memory;
+		bool registered;
+	} lost[LOST_MAX];
+	unsigned nlost;
 	_Atomic unsigned holders; /* the opener until close, and each plan */
 	_Atomic bool closed;
 };
@@ -48,6 +55,12 @@ int cuda_check(struct device *dev, int code, const char *what, struct err *err);
 /* Waits until the stream has run all that was put on it. CUDA has no wait with a deadline: this one asks with growing
  * pauses. -ETIMEDOUT after the table's patience. */
 int cuda_drain(struct device *dev, struct rt_stream *stream, struct err *err);
+/* The same, until the event has come. */
+int cuda_await(struct device *dev, struct rt_event *event, struct err *err);
+
+/* Keeps memory (malloc) that a device which hangs may touch yet: freed with the device if it has come to an end by then. NULL is
+ * allowed. */
+void cuda_lose(struct device *dev, void *memory, bool registered);
 
 enum cuda_direction { CUDA_TO_ARENA, CUDA_TO_MEMORY };
 

@@ -103,6 +103,8 @@ static void refer(const struct op *op)
 	uint64_t leaf = op->unit - op->table.before[i], at = leaf * LEAF_SIZE,
 		 len = min_u64(from->bytes - at, LEAF_SIZE);
 	char packed[LEAF_SIZE];
+	if (op->kind == OP_UNPACK)
+		return span_unpack(&span, op->src + from->arena_at + at, at, len);
 	span_pack(&span, packed, at, len);
 	if (op->kind == OP_DIGEST)
 		op->leaves[from->first_leaf + leaf] = digest_leaf(packed, len);
@@ -120,8 +122,10 @@ static bool step_kernel(struct cuda_fake *fake, struct op *op)
 		refer(op);
 	else if (op->kind == OP_DIGEST)
 		code = gpu_digest(&op->table, op->unit, 1, op->leaves, 1, NULL);
-	else
+	else if (op->kind == OP_PACK)
 		code = gpu_pack(&op->table, op->unit, 1, op->dst, 1, NULL);
+	else
+		code = gpu_unpack(&op->table, op->unit, 1, op->src, 1, NULL);
 	assert(code == 0);
 	op->unit++;
 	return !--op->units;
@@ -148,6 +152,7 @@ static bool step(struct cuda_fake *fake, struct op *op)
 		return true;
 	case OP_DIGEST:
 	case OP_PACK:
+	case OP_UNPACK:
 		return step_kernel(fake, op);
 	case OP_FREE: /* with the operation */
 		return true;

@@ -333,14 +333,26 @@ static int fake_free(struct cuda_rt *rt, void *memory, struct rt_stream *stream)
 	return code;
 }
 
+/* Where each unit's digest goes must be registered. */
+static bool digests_fit(struct cuda_fake *fake, const struct gpu_table *table, uint64_t first, uint64_t units,
+			uint64_t *leaves)
+{
+	for (size_t i = 0; i < table->n; i++) {
+		uint64_t from = table->before[i] > first ? table->before[i] : first, end = table->before[i + 1];
+		end = end < first + units ? end : first + units;
+		if (from < end && !is_registered(fake, leaves + table->spans[i].first_leaf + from - table->before[i],
+						 (end - from) * sizeof(*leaves)))
+			return false;
+	}
+	return units > 0 && first + units <= table->before[table->n];
+}
+
 static int fake_digest(struct cuda_rt *rt, struct rt_stream *stream, const struct gpu_table *table, uint64_t first,
 		       uint64_t units, uint64_t *leaves)
 {
 	CALL(rt, fake, code);
-	for (size_t i = 0; !code && i < table->n; i++)
-		if (!is_registered(fake, leaves + table->spans[i].first_leaf,
-				   leaf_count(table->spans[i].bytes) * sizeof(*leaves)))
-			code = CODE_INVALID_VALUE;
+	if (!code && !digests_fit(fake, table, first, units, leaves))
+		code = CODE_INVALID_VALUE;
 	struct op op = {.kind = OP_DIGEST, .table = *table, .unit = first, .units = units, .leaves = leaves};
 	return code ? code : fake_enqueue(fake, stream, &op);
 }
@@ -352,6 +364,16 @@ static int fake_pack(struct cuda_rt *rt, struct rt_stream *stream, const struct 
 	if (!code && !units)
 		code = CODE_INVALID_VALUE;
 	struct op op = {.kind = OP_PACK, .table = *table, .unit = first, .units = units, .dst = base};
+	return code ? code : fake_enqueue(fake, stream, &op);
+}
+
+static int fake_unpack(struct cuda_rt *rt, struct rt_stream *stream, const struct gpu_table *table, uint64_t first,
+		       uint64_t units, const void *base)
+{
+	CALL(rt, fake, code);
+	if (!code && !units)
+		code = CODE_INVALID_VALUE;
+	struct op op = {.kind = OP_UNPACK, .table = *table, .unit = first, .units = units, .src = base};
 	return code ? code : fake_enqueue(fake, stream, &op);
 }
 
@@ -384,4 +406,5 @@ const struct cuda_rt cuda_fake_table = {
 	.free = fake_free,
 	.digest = fake_digest,
 	.pack = fake_pack,
+	.unpack = fake_unpack,
 };

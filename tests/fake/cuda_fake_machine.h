@@ -10,7 +10,7 @@
 
 enum { REGISTRATIONS = 16 };
 
-enum op_kind { OP_COPY, OP_WRITE, OP_RECORD, OP_WAIT, OP_DIGEST, OP_PACK, OP_FREE, OP_CALL };
+enum op_kind { OP_COPY, OP_WRITE, OP_RECORD, OP_WAIT, OP_DIGEST, OP_PACK, OP_UNPACK, OP_FREE, OP_CALL };
 
 struct op {
 	struct list entry;

@@ -63,7 +63,10 @@ static void fail_call(uint64_t n, bool sticky, unsigned flags)
 	cuda_fake_fail_call(w->fake, n, sticky);
 	int rc = whole_life(w, flags);
 	const char *failed = cuda_fake_failed(w->fake);
-	if (failed && strcmp(failed, "fake_select")) {
+	/* What is only given back when all is done is a line in the log. */
+	bool late = failed && (strstr(failed, "select") || strstr(failed, "destroy") || strstr(failed, "free") ||
+			       strstr(failed, "unregister"));
+	if (failed && !late) {
 		cr_assert_lt(rc, 0, "call %lu (%s) failed and nobody said so", n, failed);
 		cr_assert(strstr(w->err.text, "injected"), "%s", w->err.text);
 		cr_assert(rc == -ENOMEM || rc == -EIO);
