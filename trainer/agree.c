@@ -20,6 +20,7 @@ static const char *const names[] = {
 	"--save-memory-every",
 	"--save-storage-every",
 	"--healthy-after",
+	"--compress",
 	"the text (fingerprint)",
 };
 
@@ -40,6 +41,7 @@ static void fill(uint64_t row[FIELDS], const struct train_options *o, uint64_t t
 		o->memory_every,
 		o->storage_every,
 		o->healthy_after,
+		(uint64_t)o->compress,
 		text,
 	};
 

@@ -8,7 +8,7 @@
 
 #include "model.h"
 
-enum kind { KIND_FLAG, KIND_TEXT, KIND_COUNT, KIND_RATE, KIND_SECONDS, KIND_FILES };
+enum kind { KIND_FLAG, KIND_TEXT, KIND_COUNT, KIND_RATE, KIND_SECONDS, KIND_COMPRESS, KIND_FILES };
 
 /* One line of the command line and of the help. Counts are bounded by min and max, both included. */
 struct description {
@@ -53,6 +53,8 @@ static const struct description descriptions[] = {
 	 KIND_COUNT, FIELD(storage_every), 0, step_max},
 	{"healthy-after", "K", "good steps after which a checkpoint may be gone back to (default 3)", KIND_COUNT,
 	 FIELD(healthy_after), 1, 1000000},
+	{"compress", "HOW", "gradients on their way: none (default), int8, topk or 1bit, with error feedback",
+	 KIND_COMPRESS, FIELD(compress), 0, 0},
 	{"strict", NULL, "catch every change of the state during a capture, at the cost of two reads", KIND_FLAG,
 	 FIELD(strict), 0, 0},
 	{"address", "IP", "where this rank listens for its neighbour (else CKPT_ADDRESS, else 127.0.0.1)", KIND_TEXT,
@@ -148,6 +150,10 @@ static int parse_one(struct parse *p, const struct description *d, const char *t
 		return parse_rate(d, text, (double *)field, error);
 	case KIND_SECONDS:
 		return parse_seconds(d, text, (int64_t *)field, error);
+	case KIND_COMPRESS:
+		return compress_kind_of(text, (enum compress_kind *)field) < 0
+			       ? complain(error, d, text, "must be none, int8, topk or 1bit")
+			       : 0;
 	case KIND_FILES:
 		break;
 	}

@@ -7,6 +7,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#include "compress.h"
 #include "tensor.h"
 
 struct train_options {
@@ -22,6 +23,7 @@ struct train_options {
 	int64_t timeout_ms;                   /* of one collective */
 	int64_t patience_ms;                  /* without a completed step: then the rank gives up */
 	uint64_t healthy_after;               /* good steps that make a checkpoint healthy */
+	enum compress_kind compress;          /* of gradients */
 	const char *faults;                   /* to play, see faults.h; NULL: none; from the environment only */
 	const char *address;                  /* literal on which the ring listens */
 	const char *dump, *report;            /* files, or NULL */

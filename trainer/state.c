@@ -21,6 +21,8 @@ int state_create(const struct train_options *options, int rank, int world, struc
 		return rc;
 	table = model_tensors(state->model, &count);
 	rc = optimizer_create(&adamw, table, count, rank, world, &state->optimizer);
+	if (rc == 0)
+		rc = squeeze_create(&state->squeeze, options->compress, model_size(state->model), world);
 	if (rc < 0)
 		state_free(state);
 	return rc;
@@ -28,6 +30,7 @@ int state_create(const struct train_options *options, int rank, int world, struc
 
 void state_free(struct state *state)
 {
+	squeeze_free(&state->squeeze);
 	optimizer_free(state->optimizer);
 	model_free(state->model);
 	*state = (struct state){0};
@@ -41,6 +44,8 @@ void state_reset(struct state *state, const struct train_options *options, uint6
 	model_init(state->model, options->seed);
 	memset(optimizer_moment(state->optimizer, SHARD_EXP_AVG), 0, bytes);
 	memset(optimizer_moment(state->optimizer, SHARD_EXP_AVG_SQ), 0, bytes);
+	if (state->squeeze.residual)
+		memset(state->squeeze.residual, 0, state->squeeze.count * sizeof(float));
 	state->counters = (struct counters){
 		.version = STATE_VERSION, .seed = options->seed, .batch = options->batch, .text = text};
 }
@@ -116,6 +121,9 @@ int state_register(struct state *state, ckpt *session)
 	if (rc == 0)
 		rc = ckpt_register_blob(session, "trainer.step", CKPT_SCOPE_JOB, &state->counters,
 					sizeof(state->counters));
+	if (rc == 0 && state->squeeze.residual)
+		rc = ckpt_register_blob(session, "trainer.residual", CKPT_SCOPE_RANK, state->squeeze.residual,
+					state->squeeze.count * sizeof(float));
 	return rc;
 }
 

@@ -1,6 +1,6 @@
 /*
  * What a checkpoint of the trainer holds: the parameters (equal on all ranks), this rank's shard of the optimiser's
- * moments, and the counters. All of it stays at one address for the state's whole life.
+ * moments, what compressed gradients have left out, and the counters. All of it stays at one address for the state's whole life.
  */
 #ifndef CKPT_TRAINER_STATE_H
 #define CKPT_TRAINER_STATE_H
@@ -11,6 +11,7 @@
 #include "model.h"
 #include "optimizer.h"
 #include "options.h"
+#include "squeeze.h"
 
 enum { STATE_VERSION = 1 };
 
@@ -28,6 +29,7 @@ _Static_assert(sizeof(struct counters) == 64, "the blob's size is part of the ch
 struct state {
 	struct model *model;
 	struct optimizer *optimizer;
+	struct squeeze squeeze;
 	struct counters counters;
 };
 

@@ -111,7 +111,9 @@ static int reduce(struct step *s)
 
 	ckpt_beat(s->crew->session, state->counters.step, CKPT_PHASE_COLLECTIVE);
 	rc = misbehave(s);
-	if (rc == 0)
+	if (rc == 0 && state->squeeze.residual)
+		rc = squeeze_reduce_scatter(&state->squeeze, s->crew, model_grads(state->model));
+	else if (rc == 0)
 		rc = crew_reduce_scatter(s->crew, model_grads(state->model), model_size(state->model));
 	return rc < 0 ? rc : crew_sum(s->crew, s->sums, SUM_TIMES + (world <= TIMES_MAX ? world : 0));
 }
@@ -128,6 +130,7 @@ static int update(struct step *s, double loss)
 	if (rc < 0)
 		return rc;
 	ckpt_beat(s->crew->session, state->counters.step, CKPT_PHASE_OPTIMIZER);
+	squeeze_commit(&state->squeeze);
 	optimizer_step(state->optimizer, model_params(state->model), model_grads(state->model), number,
 		       step_rate(s->options, number));
 	ckpt_beat(s->crew->session, state->counters.step, CKPT_PHASE_COLLECTIVE);

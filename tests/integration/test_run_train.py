@@ -126,6 +126,17 @@ def _():
     equal([document["fired"], document["restarts"]], [1, 1])
 
 
+@case("what compressed gradients have left out is saved and restored: no bit differs")
+def _():
+    def ended(*args):
+        r = run("-n", 4, "--json", "--store", tempfile.mkdtemp(dir=top), *args, "--", TRAIN, "--steps", STEPS, "--compress", "1bit")
+        equal("torn" in r.err(), False, r.err())
+        return json.loads(r.out())["restarts"], final(r.err())
+    undisturbed, killed = ended(), ended("--inject", "kill:rank=2@step=60")
+    equal([undisturbed[0], killed[0]], [0, 1])
+    equal(killed[1], undisturbed[1])
+
+
 # ---- faults that ranks play themselves
 
 def play(fault, *options, restarts=0, **more):

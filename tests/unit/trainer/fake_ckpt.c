@@ -12,6 +12,7 @@ enum { PIECES = 128, WAIT_MS = 20000 };
 struct piece {
 	void *data;
 	size_t bytes;
+	bool of_rank;
 };
 
 struct ckpt {
@@ -173,11 +174,11 @@ int ckpt_world(const ckpt *s)
 	return s->world;
 }
 
-static int add_piece(ckpt *s, void *data, size_t bytes)
+static int add_piece(ckpt *s, void *data, size_t bytes, bool of_rank)
 {
 	if (s->count == PIECES)
 		return fail(s, -ENOSPC);
-	s->pieces[s->count++] = (struct piece){data, bytes};
+	s->pieces[s->count++] = (struct piece){data, bytes, of_rank};
 	s->bytes += bytes;
 	return 0;
 }
@@ -191,13 +192,13 @@ int ckpt_register_tensor(ckpt *s, const ckpt_tensor *t)
 		elements *= t->shape[i];
 	if (t->dtype != CKPT_F32 || t->npieces != 1 || t->pieces->start + t->pieces->count > elements)
 		return fail(s, -ERANGE);
-	return add_piece(s, t->pieces->data, sizeof(float) * (t->pieces->count ? t->pieces->count : elements));
+	return add_piece(s, t->pieces->data, sizeof(float) * (t->pieces->count ? t->pieces->count : elements), false);
 }
 
 int ckpt_register_blob(ckpt *s, const char *name, ckpt_scope scope, void *data, size_t bytes)
 {
 	(void)name;
-	return scope == CKPT_SCOPE_JOB ? add_piece(s, data, bytes) : fail(s, -EINVAL);
+	return add_piece(s, data, bytes, scope == CKPT_SCOPE_RANK);
 }
 
 static bool all_joining(void)
@@ -287,8 +288,11 @@ static void *copy_out(const ckpt *s)
 
 static void copy_in(ckpt *s, const uint8_t *from)
 {
-	for (int i = 0; i < s->count; from += s->pieces[i++].bytes)
+	for (int i = 0; i < s->count; from += s->pieces[i++].bytes) {
 		memcpy(s->pieces[i].data, from, s->pieces[i].bytes);
+		if (s->pieces[i].of_rank && job->forgets)
+			memset(s->pieces[i].data, 0, s->pieces[i].bytes);
+	}
 }
 
 static struct fake_save *find_save(uint64_t step, uint32_t epoch)

@@ -49,6 +49,7 @@ struct fake_job {
 	int join_ms;      /* how long ckpt_join() waits at most, 20000 */
 	int shrunk;       /* ranks that the job was begun with and has lost since, the first ones: join tells it */
 	bool no_store;    /* the daemon has none */
+	bool forgets;     /* a restore leaves out what belongs to a rank: blobs of that scope become zero */
 	uint64_t stop_at; /* the operator asks rank 1 to stop when it is at this step; 0: never */
 
 	/* what a test looks at */

@@ -292,6 +292,35 @@ Test(loop, flipped_bit_before_the_last_save_is_outvoted, .timeout = 30)
 	free_run(run);
 }
 
+static uint64_t compressed(enum compress_kind kind, bool killed, bool forgets)
+{
+	struct run *run = make_run(3);
+	uint64_t fingerprint;
+
+	for (int r = 0; r < 3; r++)
+		run->life[r].options.compress = kind;
+	run->job.forgets = forgets;
+	if (killed)
+		kill_at(run, 1, 8);
+	run_all(run);
+	fingerprint = assert_done(run, 12);
+	cr_assert_eq(run->job.restores, killed ? 3 : 0);
+	cr_assert_lt(run->life[0].result.loss, 5.6, "it learns");
+	free_run(run);
+	return fingerprint;
+}
+
+Test(loop, compressed_gradients_need_what_they_left_out, .timeout = 60)
+{
+	for (enum compress_kind kind = COMPRESS_INT8; kind <= COMPRESS_1BIT; kind++) {
+		uint64_t whole = compressed(kind, false, false);
+
+		cr_assert_neq(whole, undisturbed(3), "kind %d", kind);
+		cr_assert_eq(compressed(kind, true, false), whole, "kind %d: the residuals were restored", kind);
+		cr_assert_neq(compressed(kind, true, true), whole, "kind %d: without them the bits are others", kind);
+	}
+}
+
 Test(loop, slowness_changes_no_bit, .timeout = 30)
 {
 	free_run(play(3, "slow:8@2"));
