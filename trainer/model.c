@@ -90,39 +90,43 @@ float *model_grads(struct model *m)
 	return m->grads;
 }
 
-static void fill_normal(struct model *m, size_t index, uint64_t seed, float deviation)
+static void fill_normal(const struct tensor *table, float *params, size_t index, uint64_t seed, float deviation)
 {
-	const struct tensor *t = &m->table[index];
+	const struct tensor *t = &table[index];
 
 	for (size_t i = 0; i < t->count; i++)
-		m->params[t->offset + i] = deviation * rng_normal(seed, index, i);
+		params[t->offset + i] = deviation * rng_normal(seed, index, i);
 }
 
-static void fill_ones(struct model *m, size_t index)
+static void fill_ones(const struct tensor *t, float *params)
 {
-	const struct tensor *t = &m->table[index];
-
 	for (size_t i = 0; i < t->count; i++)
-		m->params[t->offset + i] = 1.0f;
+		params[t->offset + i] = 1.0f;
+}
+
+void model_init_into(const struct model_config *config, const struct tensor *table, float *params, uint64_t seed)
+{
+	const struct tensor *last = &table[tensor_count(config) - 1];
+	float deviation = 0.02f;
+	/* every block adds two branches to the residual stream; this keeps its variance independent of the depth */
+	float branch = deviation / sqrtf(2.0f * (float)config->layers);
+
+	memset(params, 0, (last->offset + last->count) * sizeof(float));
+	fill_normal(table, params, TENSOR_TOKEN_WEIGHT, seed, deviation);
+	fill_normal(table, params, TENSOR_POSITION_WEIGHT, seed, deviation);
+	for (int layer = 0; layer < config->layers; layer++) {
+		fill_ones(&table[tensor_of_block(layer, BLOCK_LN1_WEIGHT)], params);
+		fill_normal(table, params, tensor_of_block(layer, BLOCK_QKV_WEIGHT), seed, deviation);
+		fill_normal(table, params, tensor_of_block(layer, BLOCK_PROJ_WEIGHT), seed, branch);
+		fill_ones(&table[tensor_of_block(layer, BLOCK_LN2_WEIGHT)], params);
+		fill_normal(table, params, tensor_of_block(layer, BLOCK_UP_WEIGHT), seed, deviation);
+		fill_normal(table, params, tensor_of_block(layer, BLOCK_DOWN_WEIGHT), seed, branch);
+	}
+	fill_ones(&table[tensor_of_last(config, LAST_NORM_WEIGHT)], params);
+	fill_normal(table, params, tensor_of_last(config, LAST_HEAD_WEIGHT), seed, deviation);
 }
 
 void model_init(struct model *m, uint64_t seed)
 {
-	float deviation = 0.02f;
-	/* every block adds two branches to the residual stream; this keeps its variance independent of the depth */
-	float branch = deviation / sqrtf(2.0f * (float)m->config.layers);
-
-	memset(m->params, 0, m->size * sizeof(float));
-	fill_normal(m, TENSOR_TOKEN_WEIGHT, seed, deviation);
-	fill_normal(m, TENSOR_POSITION_WEIGHT, seed, deviation);
-	for (int layer = 0; layer < m->config.layers; layer++) {
-		fill_ones(m, tensor_of_block(layer, BLOCK_LN1_WEIGHT));
-		fill_normal(m, tensor_of_block(layer, BLOCK_QKV_WEIGHT), seed, deviation);
-		fill_normal(m, tensor_of_block(layer, BLOCK_PROJ_WEIGHT), seed, branch);
-		fill_ones(m, tensor_of_block(layer, BLOCK_LN2_WEIGHT));
-		fill_normal(m, tensor_of_block(layer, BLOCK_UP_WEIGHT), seed, deviation);
-		fill_normal(m, tensor_of_block(layer, BLOCK_DOWN_WEIGHT), seed, branch);
-	}
-	fill_ones(m, tensor_of_last(&m->config, LAST_NORM_WEIGHT));
-	fill_normal(m, tensor_of_last(&m->config, LAST_HEAD_WEIGHT), seed, deviation);
+	model_init_into(&m->config, m->table, m->params, seed);
 }

@@ -28,6 +28,9 @@ void model_free(struct model *model);
 /* Sets the parameters from the seed: the same for every world size and machine. Gradients are left alone. */
 void model_init(struct model *model, uint64_t seed);
 
+/* The same into params, which are those of the table (tensor_layout()) of this config. */
+void model_init_into(const struct model_config *config, const struct tensor *table, float *params, uint64_t seed);
+
 /* The table of tensors, owned by the model. */
 const struct tensor *model_tensors(const struct model *model, size_t *count);
 

@@ -5,22 +5,22 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "digest_mix.h"
+
 enum { BATCH = 256 }; /* tensors whose digests travel together */
 _Static_assert(BATCH * sizeof(uint64_t) <= RING_SMALL_BYTES, "");
 
 uint64_t vote_digest(const float *from, size_t count)
 {
-	uint64_t sum = UINT64_C(0x9e3779b97f4a7c15) ^ count, word = 0;
+	uint64_t sum = 0;
 
-	for (size_t i = 0; i + 2 <= count; i += 2) {
-		memcpy(&word, from + i, sizeof(word));
-		sum = (sum ^ word) * UINT64_C(0xd6e8feb86659fd93);
-		sum ^= sum >> 32;
+	for (size_t i = 0; i < count; i++) {
+		uint32_t bits;
+
+		memcpy(&bits, from + i, sizeof(bits));
+		sum += digest_mix(bits, i);
 	}
-	word = 0;
-	if (count % 2)
-		memcpy(&word, from + count - 1, sizeof(*from));
-	return (sum ^ word) * UINT64_C(0xd6e8feb86659fd93);
+	return sum;
 }
 
 /* A rank whose digest more than half of the ranks share, or -1. all[r * stride] is rank r's. */

@@ -90,6 +90,19 @@ static inline cudaError_t cudaMemsetAsync(void *dst, int value, size_t n, cudaSt
 	return cudaSuccess;
 }
 
+enum { cudaStreamNonBlocking = 1 };
+
+static inline cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned)
+{
+	*stream = NULL;
+	return cudaSuccess;
+}
+
+static inline cudaError_t cudaStreamDestroy(cudaStream_t)
+{
+	return cudaSuccess;
+}
+
 static inline cudaError_t cudaStreamSynchronize(cudaStream_t)
 {
 	return cudaSuccess;

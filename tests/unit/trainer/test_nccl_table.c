@@ -5,22 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#if __has_include(<nccl.h>) && __has_include(<cuda_runtime.h>)
-#include <nccl.h>
-_Static_assert(sizeof(struct nccl_id) == sizeof(ncclUniqueId), "");
-_Static_assert(NCCL_ID_SIZE == NCCL_UNIQUE_ID_BYTES, "");
-_Static_assert(offsetof(struct nccl_config, magic) == offsetof(ncclConfig_t, magic), "");
-_Static_assert(offsetof(struct nccl_config, version) == offsetof(ncclConfig_t, version), "");
-_Static_assert(offsetof(struct nccl_config, blocking) == offsetof(ncclConfig_t, blocking), "");
-_Static_assert(offsetof(struct nccl_config, max_ctas) == offsetof(ncclConfig_t, maxCTAs), "");
-_Static_assert(offsetof(struct nccl_config, net_name) == offsetof(ncclConfig_t, netName), "");
-_Static_assert(offsetof(struct nccl_config, split_share) == offsetof(ncclConfig_t, splitShare), "");
-_Static_assert(NCCL_UNDEFINED == NCCL_CONFIG_UNDEF_INT, "");
-_Static_assert((int)NCCL_SUCCESS == (int)ncclSuccess && (int)NCCL_IN_PROGRESS == (int)ncclInProgress, "");
-_Static_assert((int)NCCL_REMOTE_ERROR == (int)ncclRemoteError && (int)NCCL_INVALID_USAGE == (int)ncclInvalidUsage, "");
-_Static_assert((int)NCCL_FLOAT32 == (int)ncclFloat32 && (int)NCCL_SUM == (int)ncclSum, "");
-#endif
-
 TestSuite(nccl_table, .timeout = 60);
 
 Test(nccl_table, a_missing_library_is_named)
