@@ -1,6 +1,7 @@
 #include "capture.h"
 
 #include "base/cleanup.h"
+#include "base/log.h"
 #include "ckpt.h"
 #include "spans.h"
 
@@ -71,7 +72,26 @@ static int open_devices(struct capture *c, const struct table *table, const stru
 	return 0;
 }
 
-static int piece_span(const struct table *table, const struct layout_piece *p, struct span *out, struct err *err)
+/* Files of a group stand together. The device layer tells so many groups apart: the rest is one. */
+static uint32_t group_of_file(const struct layout *layout, uint32_t file)
+{
+	uint32_t group = 0;
+	for (uint32_t i = 1; i <= file; i++)
+		group += strcmp(layout->files[i].group, layout->files[i - 1].group) != 0;
+	return group < PLAN_GROUPS_MAX ? group : PLAN_GROUPS_MAX - 1;
+}
+
+int capture_group(const struct capture *c, const char *name)
+{
+	const struct layout *layout = &c->arena->layout;
+	for (uint32_t i = 0; i < layout->nfiles; i++)
+		if (!strcmp(layout->files[i].group, name))
+			return (int)group_of_file(layout, i);
+	return -1;
+}
+
+static int piece_span(const struct table *table, const struct layout_piece *p, uint32_t group, struct span *out,
+		      struct err *err)
 {
 	const struct entry *e = &table->reg.entries[p->entry];
 	char where[128];
@@ -82,6 +102,7 @@ static int piece_span(const struct table *table, const struct layout_piece *p, s
 			       region_text(&e->shape, &p->region, where, sizeof(where)), e->name);
 	out->arena_at = p->slot_at;
 	out->first_leaf = p->first_leaf;
+	out->group = group;
 	return 0;
 }
 
@@ -90,16 +111,33 @@ static int spans_of_device(const struct capture *c, const struct table *table, u
 			   size_t *n, struct err *err)
 {
 	const struct layout *layout = &c->arena->layout;
+	uint32_t file = 0, group = 0;
 	*n = 0;
 	for (uint32_t i = 0; i < layout->npieces; i++) {
+		if (layout->pieces[i].file != file)
+			group = group_of_file(layout, file = layout->pieces[i].file);
 		if (c->piece_device[i] != device || !layout->pieces[i].bytes)
 			continue;
-		int rc = piece_span(table, &layout->pieces[i], &spans[*n], err);
+		int rc = piece_span(table, &layout->pieces[i], group, &spans[*n], err);
 		if (rc)
 			return rc;
 		++*n;
 	}
 	return 0;
+}
+
+/* Staging is a favour: without the memory for it captures go on as they do without. */
+static int build_plan(struct capture *c, struct capture_device *d, uint32_t slot, const struct span *spans, size_t n,
+		      struct err *err)
+{
+	void *base = arena_slot_data(c->arena, slot);
+	bool staged = c->staged && d->ordinal != CKPT_HOST;
+	int rc = d->ops->plan_new(d->dev, base, spans, n, GRANULE, staged ? PLAN_STAGED : 0, &d->plans[slot], err);
+	if (!staged || rc != -ENOMEM)
+		return rc;
+	log_warn("captures are not staged: %s", err->text);
+	c->staged = false;
+	return d->ops->plan_new(d->dev, base, spans, n, GRANULE, 0, &d->plans[slot], err);
 }
 
 static int build_plans(struct capture *c, const struct table *table, struct err *err)
@@ -112,8 +150,7 @@ static int build_plans(struct capture *c, const struct table *table, struct err 
 		size_t n;
 		int rc = spans_of_device(c, table, i, spans, &n, err);
 		for (uint32_t slot = 0; !rc && slot < c->arena->nslots; slot++)
-			rc = d->ops->plan_new(d->dev, arena_slot_data(c->arena, slot), spans, n, GRANULE, 0,
-					      &d->plans[slot], err);
+			rc = build_plan(c, d, slot, spans, n, err);
 		if (rc)
 			return err_prefix(err, rc, "capture plan");
 	}
@@ -133,9 +170,9 @@ static int prepare_strict(struct capture *c, struct err *err)
 }
 
 int capture_init(struct capture *c, struct arena *arena, const struct table *table, const struct device_layers *layers,
-		 bool strict, struct err *err)
+		 bool strict, bool staged, struct err *err)
 {
-	*c = (struct capture){.arena = arena, .digests = true};
+	*c = (struct capture){.arena = arena, .digests = true, .staged = staged};
 	pthread_mutex_init(&c->lock, NULL);
 	int rc = open_devices(c, table, layers, err);
 	if (!rc)
@@ -276,13 +313,13 @@ int capture_launch(struct capture *c, uint32_t slot, void *stream, bool strict, 
 	return rc;
 }
 
-int capture_fence(struct capture *c, uint32_t slot, void *stream, uint64_t deadline, struct err *err)
+int capture_fence(struct capture *c, uint32_t slot, uint32_t group, void *stream, uint64_t deadline, struct err *err)
 {
 	for (uint32_t i = 0; i < c->nactive; i++) {
 		struct capture_device *d = &c->devices[i];
 		uint64_t leaf = UINT64_MAX;
-		int rc = d->ops->plan_fence(d->plans[slot], FENCE_ALL, d->ordinal == CKPT_HOST ? NULL : stream,
-					    deadline, &leaf, err);
+		int rc = d->ops->plan_fence(d->plans[slot], group, d->ordinal == CKPT_HOST ? NULL : stream, deadline,
+					    &leaf, err);
 		char where[700];
 		if (rc == -EBADMSG && leaf != UINT64_MAX)
 			return err_set(err, rc, "the state was changed while it was captured: %s",

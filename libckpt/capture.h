@@ -33,6 +33,7 @@ struct capture {
 	struct capture_device devices[ARENA_PARTS];
 	uint8_t *piece_device;             /* per layout piece: index into devices */
 	bool digests;                      /* every active device gives source digests */
+	bool staged;                       /* captures of GPUs go through spare memory of theirs */
 	uint64_t *before[ARENA_SLOTS_MAX]; /* strict: the digests taken in begin */
 	pthread_mutex_t lock;              /* cursors */
 	struct capture_cursor cursors[ARENA_SLOTS_MAX];
@@ -44,15 +45,17 @@ struct device_layers {
 };
 
 int capture_init(struct capture *c, struct arena *arena, const struct table *table, const struct device_layers *layers,
-		 bool strict, struct err *err);
+		 bool strict, bool staged, struct err *err);
 /* Waits until no device writes into the arena. */
 void capture_free(struct capture *c);
 
 /* Starts the copy of everything into the slot, whose record says CAPTURING. On failure the slot's `done` says so as soon as nothing
  * is being copied into it. */
 int capture_launch(struct capture *c, uint32_t slot, void *stream, bool strict, struct err *err);
-/* -EBADMSG names the tensor. */
-int capture_fence(struct capture *c, uint32_t slot, void *stream, uint64_t deadline, struct err *err);
+/* The number of a tensor group in what this rank captures, for capture_fence; -1: nothing of it is captured here. */
+int capture_group(const struct capture *c, const char *name);
+/* group: FENCE_ALL, or of capture_group. -EBADMSG names the tensor. */
+int capture_fence(struct capture *c, uint32_t slot, uint32_t group, void *stream, uint64_t deadline, struct err *err);
 /* Asks the devices to end the copy into the slot early. */
 void capture_cancel(struct capture *c, uint32_t slot);
 /* Sums counters; returns whether any capture still needs it. *ended: one has just come to its end. */

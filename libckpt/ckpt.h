@@ -79,6 +79,9 @@ typedef struct ckpt_options {
 	void *on_epoch_arg;
 	int timeout_ms; /* default of the session's waits; 0: CKPT_TIMEOUT_MS, else 120000 */
 	int slots;      /* snapshots in memory per rank, 3 to 8; 0: CKPT_SLOTS, else 3 */
+	/* 1: state on a GPU is first copied within the GPU, if it has as much memory to spare at ckpt_join, and from there to the
+	 * arena: the stream waits at the fence for the first copy alone. Also CKPT_STAGING=1 */
+	int staging;
 } ckpt_options;
 
 /* Opens a session: connects, agrees on the protocol version, is told the epoch. Waits up to the timeout for a daemon that
@@ -222,6 +225,11 @@ int ckpt_begin(ckpt *s, uint64_t step, ckpt_target target, void *stream, ckpt_sn
  * never promoted. When it returns, also with an error, nothing reads the registered memory of this rank any more (on a device: nothing
  * that is put on the stream from now on is overtaken). -EIO: the capture failed; -EBADMSG (strict): the state was changed during the capture, tensor named. */
 int ckpt_fence(ckpt_snapshot *snap, void *stream);
+
+/* The same for one tensor group (of ckpt_tensor.group), for optimisers that update group by group: behind it this group may be changed
+ * while others are still being captured. ckpt_fence must still be called, before the last group is changed. State on the host is waited for
+ * as a whole. -EINVAL: no tensor is registered in that group; else as ckpt_fence. */
+int ckpt_fence_group(ckpt_snapshot *snap, const char *group, void *stream);
 
 typedef enum ckpt_level {
 	CKPT_PENDING = 0,

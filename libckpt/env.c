@@ -172,9 +172,9 @@ static int set_socket(const ckpt_options *o, struct settings *out, struct err *e
 static int set_numbers(const ckpt_options *o, struct settings *out, struct err *err)
 {
 	static const char *const timeouts[] = {"CKPT_TIMEOUT_MS", NULL}, *const slots[] = {"CKPT_SLOTS", NULL};
-	static const char *const stricts[] = {"CKPT_STRICT", NULL};
+	static const char *const stricts[] = {"CKPT_STRICT", NULL}, *const stagings[] = {"CKPT_STAGING", NULL};
 	const char *name;
-	uint32_t strict = 0;
+	uint32_t strict = 0, staging = 0;
 	out->timeout_ms = TIMEOUT_DEFAULT_MS;
 	out->slots = ARENA_SLOTS_MIN;
 	int rc = o->timeout_ms ? option_number("timeout_ms", o->timeout_ms, 1, INT_MAX, &out->timeout_ms, err)
@@ -188,6 +188,11 @@ static int set_numbers(const ckpt_options *o, struct settings *out, struct err *
 	rc = o->strict ? option_number("strict", o->strict, 0, 1, &strict, err)
 		       : number_from(stricts, 0, 1, &strict, &name, err);
 	out->strict = strict;
+	if (rc)
+		return rc;
+	rc = o->staging ? option_number("staging", o->staging, 0, 1, &staging, err)
+			: number_from(stagings, 0, 1, &staging, &name, err);
+	out->staging = staging;
 	return rc;
 }
 

@@ -15,7 +15,7 @@ struct settings {
 	char job[NAME_JOB_MAX];
 	char socket[SETTINGS_SOCKET_MAX];
 	uint32_t rank, world, local_world, slots, timeout_ms;
-	bool strict;
+	bool strict, staging;
 	bool spread; /* the job is on several nodes: as the daemon has said */
 	ckpt_epoch_fn *on_epoch;
 	void *on_epoch_arg;

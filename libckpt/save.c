@@ -260,7 +260,7 @@ static void end_capture(struct ckpt_snapshot *snap, void *stream, uint64_t deadl
 	if (!stage_was_last(stage, snap->slot, snap->id))
 		return;
 	capture_cancel(&stage->capture, snap->slot);
-	(void)capture_fence(&stage->capture, snap->slot, stream, deadline, &ignored);
+	(void)capture_fence(&stage->capture, snap->slot, FENCE_ALL, stream, deadline, &ignored);
 }
 
 void save_end_unfenced(ckpt *s, uint64_t deadline)
@@ -272,7 +272,7 @@ void save_end_unfenced(ckpt *s, uint64_t deadline)
 	end_capture(s->unfenced, NULL, deadline);
 }
 
-static int fence(struct ckpt_snapshot *snap, void *stream, struct err *err)
+static int fence(struct ckpt_snapshot *snap, uint32_t group, void *stream, struct err *err)
 {
 	uint32_t ms;
 	struct stage *stage = snap->stage;
@@ -284,7 +284,7 @@ static int fence(struct ckpt_snapshot *snap, void *stream, struct err *err)
 		return err_set(err, -ESTALE, "a new epoch has begun: call ckpt_join");
 	}
 	/* Also for one that the daemon has given up meanwhile: nothing reads the state once this returns. */
-	int rc = capture_fence(&stage->capture, snap->slot, stream, deadline, err);
+	int rc = capture_fence(&stage->capture, snap->slot, group, stream, deadline, err);
 	if (rc == -ETIMEDOUT)
 		return err_prefix(err, rc, "not captured after %u ms", ms);
 	/* The daemon may have seen the failure first and given the snapshot up: this rank is told what it was all the same. */
@@ -293,22 +293,43 @@ static int fence(struct ckpt_snapshot *snap, void *stream, struct err *err)
 		stage_ring(stage);
 		return rc;
 	}
+	if (group != FENCE_ALL)
+		return 0;
 	LOCK_SCOPE(&snap->s->save); /* another thread's begin may be given this very slot */
 	if (!stage_holds(stage, snap->slot, snap->id))
 		return err_set(err, -ECANCELED, "the daemon gave it up before its fence");
 	return set_fenced(snap, slot, err);
 }
 
-int ckpt_fence(ckpt_snapshot *snap, void *stream)
+static int find_group(const struct table *table, const char *group, struct err *err)
+{
+	for (uint32_t i = 0; i < table->reg.nentries; i++)
+		if (!strcmp(table->reg.entries[i].group, group))
+			return 0;
+	return err_set(err, -EINVAL, "no tensor is registered in a group \"%.100s\"", group);
+}
+
+static int fence_of(ckpt_snapshot *snap, const char *group, void *stream)
 {
 	struct err err = {0};
-	if (!snap)
-		return -EINVAL;
 	int rc = session_check(snap->s, &err);
-	if (!rc)
-		rc = fence(snap, stream, &err);
+	int number = rc || !group ? -1 : capture_group(&snap->stage->capture, group);
+	if (!rc && group && number < 0)
+		rc = find_group(&snap->s->table, group, &err); /* nothing of it is read here: nothing to wait for */
+	else if (!rc)
+		rc = fence(snap, group ? (uint32_t)number : FENCE_ALL, stream, &err);
 	if (!rc)
 		return 0;
 	err_prefix(&err, rc, "step %" PRIu64, snap->id.step);
 	return session_fail(snap->s, rc, &err);
+}
+
+int ckpt_fence(ckpt_snapshot *snap, void *stream)
+{
+	return snap ? fence_of(snap, NULL, stream) : -EINVAL;
+}
+
+int ckpt_fence_group(ckpt_snapshot *snap, const char *group, void *stream)
+{
+	return snap && group ? fence_of(snap, group, stream) : -EINVAL;
 }

@@ -20,6 +20,10 @@ struct plan {
 static struct plan *last_plan[2]; /* by device: host, cuda */
 static unsigned launches[2];
 static int refuse_launch[2], fence_answer[2];
+static unsigned plan_flags[2];   /* of the last plan */
+static bool no_spare;            /* staged plans are refused */
+static uint32_t fenced_group[2]; /* by the last fence */
+static const char *in_group[4];  /* of a, b, c, d; NULL: all in params */
 
 struct device {
 	int index;
@@ -58,7 +62,10 @@ static void dev_detach(struct device *dev, void *base)
 static int dev_plan_new(struct device *dev, void *base, const struct span *spans, size_t n, uint64_t granule,
 			unsigned flags, struct plan **out, struct err *err)
 {
-	(void)dev, (void)granule, (void)flags, (void)err;
+	(void)granule;
+	if (flags & PLAN_STAGED && no_spare)
+		return err_set(err, -ENOMEM, "no memory to stage in");
+	plan_flags[dev->index] = flags;
 	*out = calloc(1, sizeof(**out));
 	(*out)->spans = calloc(n + 1, sizeof(*spans));
 	memcpy((*out)->spans, spans, n * sizeof(*spans));
@@ -93,7 +100,8 @@ static int dev_launch(struct plan *plan, void *stream, const struct capture_targ
 static int dev_fence(struct plan *plan, uint32_t group, void *stream, uint64_t deadline, uint64_t *bad_leaf,
 		     struct err *err)
 {
-	(void)group, (void)stream, (void)deadline;
+	(void)stream, (void)deadline;
+	fenced_group[plan->refuse] = group;
 	int rc = fence_answer[plan->refuse];
 	*bad_leaf = plan->spans[0].first_leaf;
 	return rc ? err_set(err, rc, "as the test wants") : 0;
@@ -141,6 +149,7 @@ static void two_devices_up(struct crew *c)
 				 .dtype = CKPT_U8,
 				 .ndim = 1,
 				 .shape = &shape,
+				 .group = in_group[i],
 				 .npieces = 1,
 				 .pieces = &(ckpt_piece){.data = i % 2 ? on_gpu[i / 2] : on_host[i / 2]},
 				 .device = i % 2 ? 0 : CKPT_HOST};
@@ -243,5 +252,49 @@ Test(capture, a_mutation_names_the_tensor)
 	cr_assert_eq(ckpt_fence(snap, NULL), -ETIMEDOUT);
 	cr_assert(strstr(ckpt_error(c.s[0]), "step 5: not captured after 5000 ms"), "%s", ckpt_error(c.s[0]));
 	ckpt_snapshot_free(snap);
+	crew_down(&c);
+}
+
+Test(capture, a_group_is_fenced_by_itself_and_the_rest_by_the_last_fence)
+{
+	struct crew c;
+	ckpt_snapshot *snap;
+	for (int i = 0; i < 4; i++)
+		in_group[i] = i < 2 ? "optimizer" : "params";
+	two_devices_up(&c);
+	cr_assert_eq(ckpt_begin(c.s[0], 4, CKPT_MEMORY, NULL, &snap), 0);
+	struct arena_slot *slot = &fake_head(c.f, 0)->slots[crew_slot(&c, 0, 4)];
+	/* The spans of each device tell them apart by the same numbers. */
+	for (int d = 0; d < 2; d++)
+		for (size_t i = 0; i < 2; i++)
+			cr_assert_eq(last_plan[d]->spans[i].group, i);
+	cr_assert_eq(ckpt_fence_group(snap, "params", NULL), 0, "%s", ckpt_error(c.s[0]));
+	cr_assert(fenced_group[0] == 1 && fenced_group[1] == 1);
+	cr_assert_eq(ckpt_fence_group(snap, "optimizer", NULL), 0);
+	cr_assert(fenced_group[0] == 0 && fenced_group[1] == 0);
+	cr_assert_eq(atomic_load(&slot->fenced), 0);
+	cr_assert_eq(ckpt_fence(snap, NULL), 0);
+	cr_assert(fenced_group[0] == FENCE_ALL && fenced_group[1] == FENCE_ALL);
+	cr_assert_eq(atomic_load(&slot->fenced), 1);
+	cr_assert_eq(ckpt_fence_group(snap, "frozen", NULL), -EINVAL);
+	cr_assert(strstr(ckpt_error(c.s[0]), "\"frozen\""), "%s", ckpt_error(c.s[0]));
+	cr_assert_eq(ckpt_fence_group(NULL, "params", NULL), -EINVAL);
+	finish_plan(last_plan[0], 1);
+	finish_plan(last_plan[1], 1);
+	ckpt_snapshot_free(snap);
+	crew_down(&c);
+}
+
+Test(capture, staging_is_for_gpus_and_given_up_where_there_is_no_memory)
+{
+	struct crew c;
+	setenv("CKPT_STAGING", "1", 1);
+	two_devices_up(&c);
+	cr_assert_eq(plan_flags[0], 0u);
+	cr_assert_eq(plan_flags[1], (unsigned)PLAN_STAGED);
+	crew_down(&c);
+	no_spare = true;
+	two_devices_up(&c);
+	cr_assert_eq(plan_flags[1], 0u);
 	crew_down(&c);
 }
