@@ -159,6 +159,14 @@ static int record_graphs(struct plan *plan, _Atomic uint64_t *progress, struct e
 	for (size_t i = 0; rc == 0 && i < plan->nsegments; i++)
 		rc = cuda_segment_record(&plan->segments[i], &plan->in, plan->staged ? &plan->out : NULL, progress,
 					 err);
+	if (rc == -EOPNOTSUPP) {
+		/* A driver that cannot record a write to memory, for one. */
+		log_warn("captures are not recorded: %s", err->text);
+		for (size_t i = 0; i < plan->nsegments; i++)
+			cuda_segment_forget(plan->dev, &plan->segments[i]);
+		plan->dev->rt->batched = true;
+		rc = 0;
+	}
 	if (rc == 0)
 		plan->graph_progress = progress;
 	return rc;
@@ -289,9 +297,11 @@ int cuda_plan_launch(struct plan *plan, void *stream, const struct capture_targe
 	int former, rc = cuda_enter(plan->dev, &former, err);
 	if (rc < 0)
 		return rc;
+	cuda_range_begin(plan->dev, "ckpt: begin a capture");
 	rc = check_launch(plan, target, flags, err);
 	if (rc == 0)
 		rc = launch(plan, stream, target, err);
+	cuda_range_end(plan->dev);
 	cuda_leave(plan->dev, former);
 	return rc;
 }
@@ -323,11 +333,13 @@ int cuda_plan_fence(struct plan *plan, uint32_t group, void *stream, uint64_t de
 	int former, rc = cuda_enter(dev, &former, err);
 	if (rc < 0)
 		return rc;
+	cuda_range_begin(dev, "ckpt: fence");
 	int code = rt->event_query(rt, plan->copied);
 	if (code != RT_NOT_READY)
 		rc = cuda_check(dev, code, "its copies", err);
 	if (rc == 0)
 		rc = wait_for_groups(plan, group, stream, err);
+	cuda_range_end(dev);
 	cuda_leave(dev, former);
 	return rc;
 }

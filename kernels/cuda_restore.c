@@ -268,7 +268,9 @@ int cuda_restore(struct device *dev, const void *base, const struct span *spans,
 		return rc;
 	rc = cuda_enter(dev, &former, err);
 	if (rc == 0) {
+		cuda_range_begin(dev, "ckpt: restore");
 		rc = restore_list(dev, base, &list, leaves, stream, bad_leaf, err);
+		cuda_range_end(dev);
 		cuda_leave(dev, former);
 	}
 	span_list_free(&list);

@@ -18,6 +18,19 @@ bool cuda_packs(const struct device *dev, const struct span *span)
 	return bytes < PACK_BELOW || cuda_copy_calls(span, 2) > 1 || (span->ndim && span->row_bytes < PACK_ROWS_BELOW);
 }
 
+enum { BATCH_MAX = 1024 };
+
+static int make_batch(struct cuda_route *route, struct err *err)
+{
+	struct cuda_batch *b = &route->batch;
+	if (!route->dev->rt->copy_batch)
+		return 0;
+	b->dst = calloc(BATCH_MAX, sizeof(*b->dst));
+	b->src = calloc(BATCH_MAX, sizeof(*b->src));
+	b->bytes = calloc(BATCH_MAX, sizeof(*b->bytes));
+	return b->dst && b->src && b->bytes ? 0 : err_set(err, -ENOMEM, "out of memory for a batch of copies");
+}
+
 static int check_calls(const struct cuda_route *route, struct err *err)
 {
 	uint64_t left = CALLS_MAX;
@@ -65,6 +78,8 @@ int cuda_route_init(struct cuda_route *route, struct device *dev, const struct s
 	int rc = make_table(route, err);
 	if (rc == 0)
 		rc = check_calls(route, err);
+	if (rc == 0)
+		rc = make_batch(route, err);
 	if (rc < 0)
 		cuda_route_free(route);
 	return rc;
@@ -74,6 +89,9 @@ void cuda_route_free(struct cuda_route *route)
 {
 	if (route->dev)
 		cuda_table_free(route->dev, &route->packed);
+	free(route->batch.dst);
+	free(route->batch.src);
+	free(route->batch.bytes);
 	free(route->unit);
 	*route = (struct cuda_route){0};
 }
@@ -97,10 +115,24 @@ static int issue_packing(struct cuda_route *route, struct step *step, struct err
 			  "starting to pack", err);
 }
 
+static int issue_batch(struct cuda_route *route, struct err *err)
+{
+	struct cuda_rt *rt = route->dev->rt;
+	struct cuda_batch *b = &route->batch;
+	size_t n = b->n;
+	b->n = 0;
+	if (!n)
+		return 0;
+	return cuda_check(route->dev, rt->copy_batch(rt, b->dst, b->src, b->bytes, n, route->dev->copies),
+			  "starting a batch of copies", err);
+}
+
 static int tell(struct cuda_route *route, struct step *step, struct err *err)
 {
 	struct cuda_rt *rt = route->dev->rt;
-	int rc = issue_packing(route, step, err);
+	int rc = issue_batch(route, err);
+	if (rc == 0)
+		rc = issue_packing(route, step, err);
 	if (rc == 0 && step->progress)
 		rc = cuda_check(route->dev, rt->write64(rt, route->dev->copies, (void *)step->progress, step->arrived),
 				"writing its progress", err);
@@ -119,12 +151,24 @@ static uint64_t until_step(const struct cuda_route *route, const struct step *st
 	return room - room % LEAF_SIZE;
 }
 
+/* Graphs record copies one by one; they hold no batches. */
+static int issue_copy(struct cuda_route *route, const struct span *span, uint64_t at, uint64_t n, struct err *err)
+{
+	struct cuda_batch *b = &route->batch;
+	char *packed = route->base + span->arena_at + at;
+	if (!b->dst || !route->dev->rt->batched || span->ndim)
+		return cuda_copy_span(route->dev, span, packed, at, n, CUDA_TO_ARENA, route->dev->copies, err);
+	b->dst[b->n] = packed;
+	b->src[b->n] = (char *)span->memory + span->skip + at;
+	b->bytes[b->n++] = n;
+	return b->n == BATCH_MAX ? issue_batch(route, err) : 0;
+}
+
 static int issue_part(struct cuda_route *route, struct step *step, size_t i, uint64_t at, uint64_t n, struct err *err)
 {
 	const struct span *span = &route->spans[i];
 	if (route->unit[i] == COPIED)
-		return cuda_copy_span(route->dev, span, route->base + span->arena_at + at, at, n, CUDA_TO_ARENA,
-				      route->dev->copies, err);
+		return issue_copy(route, span, at, n, err);
 	if (!step->units)
 		step->unit = route->unit[i] + at / LEAF_SIZE;
 	step->units += leaf_count(n);
@@ -151,6 +195,7 @@ int cuda_route_issue(struct cuda_route *route, size_t first, size_t n, uint64_t 
 {
 	struct step step = {.told = told, .arrived = told, .end = told, .progress = progress};
 	int rc = 0;
+	route->batch.n = 0; /* of an issue that failed */
 	for (size_t i = 0; i < n; i++)
 		step.end += span_bytes(&route->spans[first + i]);
 	for (size_t i = 0; rc == 0 && i < n; i++)

@@ -13,6 +13,12 @@ struct cuda_route {
 	uint64_t granule;
 	uint64_t *unit; /* of each span: its first in the table; COPIED: the copy engine takes it */
 	struct cuda_table packed;
+	struct cuda_batch {
+		void **dst;
+		const void **src;
+		size_t *bytes;
+		size_t n;
+	} batch; /* where copies go together: room for BATCH_MAX; else NULL */
 };
 
 #define COPIED UINT64_MAX

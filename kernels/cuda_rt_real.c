@@ -7,6 +7,12 @@
 #include <cuda.h>
 #include <cuda_runtime_api.h>
 #include <stdlib.h>
+#include <string.h>
+
+#if __has_include(<nvtx3/nvToolsExt.h>)
+#include <nvtx3/nvToolsExt.h>
+#define HAVE_NVTX 1
+#endif
 
 /* The first driver interface in which stream memory operations need no opt-in by the administrator. */
 enum { WRITE_VALUE_VERSION = 12000 };
@@ -46,6 +52,7 @@ static int errno_of(struct cuda_rt *rt, int code)
 		return -ENODEV;
 	case cudaErrorNotSupported:
 	case cudaErrorStreamCaptureUnsupported:
+	case cudaErrorStreamCaptureInvalidated:
 	case cudaErrorSymbolNotFound:
 		return -EOPNOTSUPP;
 	case cudaErrorNotPermitted:
@@ -219,6 +226,38 @@ static int real_graph_destroy(struct cuda_rt *rt, struct rt_graph *graph)
 	return result(cudaGraphExecDestroy((cudaGraphExec_t)graph));
 }
 
+/* Since CUDA 12.8; in 13 it no longer says which of them failed, and takes what it only reads as const. */
+#if CUDART_VERSION >= 12080
+static int real_copy_batch(struct cuda_rt *rt, void **dst, const void **src, const size_t *bytes, size_t n,
+			   struct rt_stream *stream)
+{
+	(void)rt;
+	struct cudaMemcpyAttributes attributes = {.srcAccessOrder = cudaMemcpySrcAccessOrderStream};
+	size_t all = 0;
+#if CUDART_VERSION >= 13000
+	return result(cudaMemcpyBatchAsync(dst, src, bytes, n, &attributes, &all, 1, stream_of(stream)));
+#else
+	size_t failed;
+	return result(cudaMemcpyBatchAsync(dst, (void **)src, (size_t *)bytes, n, &attributes, &all, 1, &failed,
+					   stream_of(stream)));
+#endif
+}
+#endif
+
+#ifdef HAVE_NVTX
+static void real_range_begin(struct cuda_rt *rt, const char *name)
+{
+	(void)rt;
+	nvtxRangePushA(name);
+}
+
+static void real_range_end(struct cuda_rt *rt)
+{
+	(void)rt;
+	nvtxRangePop();
+}
+#endif
+
 /* ---- kernels ---- */
 
 /* Digests run at the speed of the device's memory, alone on the stream: every multiprocessor works. What packs over the bus needs few of
@@ -306,6 +345,13 @@ static const struct cuda_rt table = {
 	.digest = real_digest,
 	.pack = real_pack,
 	.unpack = real_unpack,
+#if CUDART_VERSION >= 12080
+	.copy_batch = real_copy_batch,
+#endif
+#ifdef HAVE_NVTX
+	.range_begin = real_range_begin,
+	.range_end = real_range_end,
+#endif
 };
 
 static int entry_point(const char *name, void **fn, struct err *err)
@@ -320,6 +366,16 @@ static int entry_point(const char *name, void **fn, struct err *err)
 	return 0;
 }
 
+/* How captures are put on the stream; for measuring which is better. */
+static int capture_mode(bool *batched, struct err *err)
+{
+	const char *mode = getenv("CKPT_CUDA_CAPTURE");
+	*batched = mode && !strcmp(mode, "batch");
+	if (mode && *mode && !*batched && strcmp(mode, "graph"))
+		return err_set(err, -EINVAL, "CKPT_CUDA_CAPTURE is \"%.40s\", not graph or batch", mode);
+	return 0;
+}
+
 int cuda_rt_real(struct cuda_rt **out, struct err *err)
 {
 	int devices = 0, code = real_count(NULL, &devices);
@@ -330,12 +386,16 @@ int cuda_rt_real(struct cuda_rt **out, struct err *err)
 	int rc = entry_point("cuStreamWriteValue64", &write64, err);
 	if (rc == 0)
 		rc = entry_point("cuStreamWriteValue32", &write32, err);
+	bool batched = false;
+	if (rc == 0)
+		rc = capture_mode(&batched, err);
 	if (rc < 0)
 		return rc;
 	struct real *real = malloc(sizeof(*real));
 	if (!real)
 		return err_set(err, -ENOMEM, "out of memory for the CUDA runtime's table");
 	*real = (struct real){.rt = table, .write64 = (write64_fn *)write64, .write32 = (write32_fn *)write32};
+	real->rt.batched = batched;
 	*out = &real->rt;
 	return 0;
 }

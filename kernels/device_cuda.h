@@ -49,6 +49,19 @@ void device_cuda_release(struct device *dev);
 int cuda_enter(struct device *dev, int *former, struct err *err);
 void cuda_leave(struct device *dev, int former);
 
+/* Names what the thread does, for a profiler. */
+static inline void cuda_range_begin(struct device *dev, const char *name)
+{
+	if (dev->rt->range_begin)
+		dev->rt->range_begin(dev->rt, name);
+}
+
+static inline void cuda_range_end(struct device *dev)
+{
+	if (dev->rt->range_end)
+		dev->rt->range_end(dev->rt);
+}
+
 /* Converts a code of the runtime where it enters: 0, or -errno with "what: the vendor's text". */
 int cuda_check(struct device *dev, int code, const char *what, struct err *err);
 

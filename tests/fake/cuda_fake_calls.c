@@ -46,6 +46,8 @@ static int fake_errno_of(struct cuda_rt *rt, int code)
 	case CODE_INVALID_DEVICE:
 	case CODE_INVALID_HANDLE:
 		return -EINVAL;
+	case CODE_UNSUPPORTED:
+		return -EOPNOTSUPP;
 	default:
 		return -EIO;
 	}
@@ -226,6 +228,20 @@ static int fake_copy2d(struct cuda_rt *rt, void *dst, size_t dst_pitch, const vo
 	return code ? code : fake_enqueue(fake, stream, &op);
 }
 
+/* In another order than they were given. */
+static int fake_copy_batch(struct cuda_rt *rt, void **dst, const void **src, const size_t *bytes, size_t n,
+			   struct rt_stream *stream)
+{
+	CALL(rt, fake, code);
+	if (!code && fake_stream_of(fake, stream)->recording)
+		code = CODE_UNSUPPORTED;
+	for (size_t i = n; !code && i-- > 0;)
+		code = fake_enqueue(
+			fake, stream,
+			&(struct op){.kind = OP_COPY, .dst = dst[i], .src = src[i], .row_bytes = bytes[i], .rows = 1});
+	return code;
+}
+
 static int write_value(struct cuda_fake *fake, int code, struct rt_stream *stream, void *at, uint64_t value,
 		       size_t width)
 {
@@ -396,6 +412,7 @@ const struct cuda_rt cuda_fake_table = {
 	.event_query = fake_event_query,
 	.copy = fake_copy,
 	.copy2d = fake_copy2d,
+	.copy_batch = fake_copy_batch,
 	.write64 = fake_write64,
 	.write32 = fake_write32,
 	.capture_begin = fake_capture_begin,

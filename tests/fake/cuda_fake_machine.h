@@ -92,6 +92,12 @@ void fake_ops_free(struct list *ops);
 /* Puts a copy of *op on the stream, or into the graph that it records; a code when the stream is another GPU's. */
 int fake_enqueue(struct cuda_fake *fake, struct rt_stream *stream, const struct op *op);
 
-enum { CODE_INVALID_VALUE = 1, CODE_NO_DEVICE = 100, CODE_INVALID_DEVICE = 101, CODE_INVALID_HANDLE = 400 };
+enum {
+	CODE_INVALID_VALUE = 1,
+	CODE_NO_DEVICE = 100,
+	CODE_INVALID_DEVICE = 101,
+	CODE_INVALID_HANDLE = 400,
+	CODE_UNSUPPORTED = 900
+};
 
 #endif

@@ -1,0 +1,75 @@
+/* Restore on the CUDA device over the fake runtime. */
+#include "cuda_world.h"
+
+#include "format/digest.h"
+
+#include <criterion/criterion.h>
+
+#include <stdlib.h>
+#include <string.h>
+
+TestSuite(cuda_restore, .timeout = 120);
+
+static const struct device_ops *const ops = &device_cuda_ops;
+
+Test(cuda_restore, restore_comes_after_the_work_in_the_stream)
+{
+	for (uint64_t seed = 0; seed < 40; seed++) {
+		struct cuda_world *w = cuda_world_make(seed);
+		cuda_world_expect(w, 7);
+		cuda_world_kernel(w, 8);
+		cr_assert_eq(ops->restore(w->dev, w->packed, w->spans, WORLD_SPANS, w->want, w->stream, NULL, &w->err),
+			     0, "%s", w->err.text);
+		char *packed = malloc(w->bytes);
+		for (int i = 0; i < WORLD_SPANS; i++)
+			span_pack(&w->spans[i], packed + w->spans[i].arena_at, 0, span_bytes(&w->spans[i]));
+		cr_assert_arr_eq(packed, w->packed, w->bytes);
+		free(packed);
+		cuda_world_free(w);
+	}
+}
+
+/* More than a piece, and a span that a kernel unpacks. */
+Test(cuda_restore, restore_goes_in_pieces_and_finds_the_damage_in_the_last)
+{
+	enum { BIG = (64 << 20) / 8 * 9, ROWS = 3000 };
+	struct cuda_world *w = cuda_world_make(25);
+	char *base = calloc(1, BIG + ROWS * 24), *memory = malloc(BIG), *rows = calloc(ROWS, 64);
+	uint64_t *leaves = malloc((leaf_count(BIG) + 2) * 8), bad_leaf = 0;
+	struct span spans[] = {
+		{.memory = rows, .row_bytes = 24, .ndim = 1, .count = {ROWS}, .stride = {64}, .arena_at = BIG},
+		{.memory = memory, .row_bytes = BIG, .first_leaf = 2}};
+	for (uint64_t i = 0; i < BIG + ROWS * 24; i += 509)
+		base[i] = (char)(i / 509);
+	digest_leaves(base + BIG, ROWS * 24, leaves);
+	digest_leaves(base, BIG, leaves + 2);
+	cr_assert_eq(ops->restore(w->dev, base, spans, 2, leaves, w->stream, NULL, &w->err), 0, "%s", w->err.text);
+	cr_assert(!memcmp(memory, base, BIG));
+	for (int i = 0; i < ROWS; i++)
+		cr_assert(!memcmp(rows + 64 * i, base + BIG + 24 * i, 24));
+	base[BIG - 1] ^= 1;
+	cr_assert_eq(ops->restore(w->dev, base, spans, 2, leaves, w->stream, &bad_leaf, &w->err), -EBADMSG);
+	cr_assert_eq(bad_leaf, 2 + leaf_count(BIG) - 1);
+	cuda_world_free(w);
+	free(leaves);
+	free(rows);
+	free(memory);
+	free(base);
+}
+
+Test(cuda_restore, restore_names_the_leaf_that_arrived_damaged)
+{
+	struct cuda_world *w = cuda_world_make(9);
+	cuda_world_expect(w, 7);
+	for (int i = 0; i < WORLD_SPANS; i++) {
+		uint64_t bad_leaf = 0, last = leaf_count(span_bytes(&w->spans[i])) - 1;
+		char *byte = w->packed + w->spans[i].arena_at + last * LEAF_SIZE + 5;
+		*byte ^= 0x10;
+		cr_assert_eq(
+			ops->restore(w->dev, w->packed, w->spans, WORLD_SPANS, w->want, w->stream, &bad_leaf, &w->err),
+			-EBADMSG);
+		cr_assert_eq(bad_leaf, w->spans[i].first_leaf + last);
+		*byte ^= 0x10;
+	}
+	cuda_world_free(w);
+}
