@@ -432,7 +432,7 @@ static void refuse_attendance(struct daemon *daemon, uint32_t node, const char *
 void chair_report(struct daemon *daemon, uint32_t node, bool spread, const struct peer_report *r)
 {
 	struct err err = {{0}};
-	if (r->type == PEER_CREW || r->type == PEER_SETTLED) {
+	if (r->type == PEER_CREW || r->type == PEER_SETTLED || r->type == PEER_PAUSED) {
 		muster_report(daemon, node, spread, r);
 		return;
 	}

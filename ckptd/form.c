@@ -312,6 +312,7 @@ int job_form(struct job *job, struct err *err)
 		memory_set_epoch(job->ranks[r].mem, job->epoch);
 		if (job->stop)
 			memory_set_stop(job->ranks[r].mem);
+		memory_set_pause(job->ranks[r].mem, job->pause);
 	}
 	if (!rc) {
 		job->formed = true;

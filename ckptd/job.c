@@ -282,6 +282,18 @@ void job_stop(struct job *job)
 			memory_set_stop(job->ranks[r].mem);
 }
 
+/* In the fence of a save that somebody begins from now on he sees this; or he had begun before, and is seen in the slots (seat_paused). */
+void job_pause(struct job *job, uint64_t after)
+{
+	job->pause = after == UINT64_MAX ? 0 : after + 1;
+	for (uint32_t r = 0; r < job->nlocal; r++)
+		if (job->ranks[r].mem)
+			memory_set_pause(job->ranks[r].mem, job->pause);
+	atomic_thread_fence(memory_order_seq_cst);
+	if (job->pause)
+		saves_follow(&job->saves);
+}
+
 /* ---- time ------------------------------------------------------------------------------------------------------ */
 
 /* Who has said goodbye may still be connected. */

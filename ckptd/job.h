@@ -78,6 +78,7 @@ struct job {
 	uint32_t nslots;
 	bool fresh; /* nobody has joined in this life of the daemon */
 	bool stop;
+	uint64_t pause;     /* of its arenas (format/arena.h) in this epoch */
 	struct halt halt;   /* when it is to be asked to stop */
 	bool formed;        /* arenas exist for all local ranks */
 	struct rank *ranks; /* nlocal */
@@ -113,6 +114,8 @@ int job_retake(struct daemon *daemon, const struct wire_hello *hello, int fd, st
 void job_spawned(struct job *job, uint32_t rank, pid_t pid, int pidfd);
 void job_exited(struct job *job, uint32_t rank, pid_t pid, int status);
 void job_stop(struct job *job);
+/* The world changes at the next save: ranks wait in the fence of a save of a step later than this one; UINT64_MAX: they do not. */
+void job_pause(struct job *job, uint64_t after);
 
 /* Deadlines, hangs, lingering; every tick. False: the job has ended and was freed. */
 bool job_tick(struct job *job);

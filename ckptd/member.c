@@ -380,7 +380,7 @@ void job_restore(struct rank *rank, uint32_t seq, const struct wire_restore *m)
 		member_refuse(rank, &rank->restoring, -ESTALE, "the job is in epoch %u: join first", rank->job->epoch);
 		return;
 	}
-	if (rank->job->saves.begun_epoch == rank->job->epoch) {
+	if (rank->job->saves.begun.epoch == rank->job->epoch) {
 		member_refuse(rank, &rank->restoring, -EINVAL,
 			      "saves were begun in epoch %u: join again before restoring, so that no step is saved "
 			      "twice in an epoch",

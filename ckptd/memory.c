@@ -451,7 +451,14 @@ void memory_publish(struct memory *mem, const struct level *level)
 
 void memory_set_epoch(struct memory *mem, uint32_t epoch)
 {
+	atomic_store(&mem->head->pause, 0);
 	atomic_store(&mem->head->epoch, epoch);
+	memory_wake(mem);
+}
+
+void memory_set_pause(struct memory *mem, uint64_t step)
+{
+	atomic_store(&mem->head->pause, step);
 	memory_wake(mem);
 }
 

@@ -125,6 +125,8 @@ void memory_publish(struct memory *mem, const struct level *level);
 uint32_t memory_shown(const struct memory *mem, struct step_id id);
 void memory_set_epoch(struct memory *mem, uint32_t epoch);
 void memory_set_stop(struct memory *mem);
+/* Until the next epoch, in the fence of this step or a later one; 0: no more. */
+void memory_set_pause(struct memory *mem, uint64_t step);
 void memory_wake(struct memory *mem);
 
 /* What follows has slices of 64 MiB and runs on a worker; it does not change the memory's fields. */

@@ -85,7 +85,7 @@ static const char *name_of(const struct muster *m, uint32_t node)
 	return m->spread ? m->daemon->roster->nodes[node].name : "this one";
 }
 
-static void order(const struct muster *m, uint32_t node, struct peer_order *o)
+void muster_order(const struct muster *m, uint32_t node, struct peer_order *o)
 {
 	memcpy(o->job, m->job, sizeof(o->job));
 	chair_order(m->daemon, m->spread, m->spread ? node : m->daemon->self, o);
@@ -95,7 +95,7 @@ static void turn_away(const struct muster *m, uint32_t node, int rc, const char 
 {
 	struct peer_order o = {.type = PEER_TURN_AWAY, .word.rc = rc};
 	snprintf(o.word.text, sizeof(o.word.text), "%s", text);
-	order(m, node, &o);
+	muster_order(m, node, &o);
 }
 
 static void turn_all_away(const struct muster *m, int rc, const char *text)
@@ -117,7 +117,7 @@ static void tell_plan(const struct muster *m, uint32_t node, bool known)
 		o.plan.ranks[o.plan.n] = r;
 		o.plan.was[o.plan.n++] = known ? c->was[r] : WIRE_NEW_PROCESS;
 	}
-	order(m, node, &o);
+	muster_order(m, node, &o);
 }
 
 /* ---- the next plan --------------------------------------------------------------------------------------------- */
@@ -205,7 +205,7 @@ static void order_settle(struct muster *m)
 	for (uint32_t n = 0; n < m->crew.nnodes; n++) {
 		m->unquiet[n] = m->crew.nodes[n].has && !m->left[n];
 		if (m->unquiet[n])
-			order(m, n, &(struct peer_order){.type = PEER_SETTLE, .number = m->crew.number});
+			muster_order(m, n, &(struct peer_order){.type = PEER_SETTLE, .number = m->crew.number});
 	}
 }
 
@@ -246,6 +246,7 @@ static bool go_on(struct muster *m)
 static void settle(struct muster *m, const char *why)
 {
 	m->settling = true;
+	m->pause = PAUSE_NONE;
 	m->rc = 0;
 	log_info("job %s: its %u ranks are about to become %u: nobody enters an epoch before what is in memory is safe",
 		 m->job, m->crew.world, crew_next_world(&m->crew));
@@ -269,7 +270,7 @@ static void end(struct muster *m)
 		 m->crew.least);
 	for (uint32_t n = 0; n < m->crew.nnodes; n++)
 		if (m->crew.nodes[n].has)
-			order(m, n, &o);
+			muster_order(m, n, &o);
 }
 
 static bool mend(struct muster *m)
@@ -291,9 +292,12 @@ static bool mend(struct muster *m)
 
 bool muster_advance(struct muster *m)
 {
+	enum crew_state state = crew_state(&m->crew);
 	if (m->settling)
 		return go_on(m);
-	switch (crew_state(&m->crew)) {
+	if (state != CREW_CHANGEABLE)
+		muster_unpause(m);
+	switch (state) {
 	case CREW_WAITING:
 		return clock_now() < m->wait_ns || plan(m);
 	case CREW_READY:
@@ -301,6 +305,8 @@ bool muster_advance(struct muster *m)
 	case CREW_CHANGEABLE:
 		if (m->occasion)
 			settle(m, "the world changes");
+		else
+			muster_pause(m);
 		return true;
 	case CREW_ENDING:
 		end(m);
@@ -318,7 +324,8 @@ static void see_epoch(struct muster *m)
 	uint32_t epoch = chair_view(m->daemon, m->job).epoch;
 	bool raised = m->epoch && epoch > m->epoch;
 	m->epoch = epoch;
-	m->occasion = m->occasion && !raised;
+	if (raised)
+		m->occasion = false;
 	for (uint32_t n = 0; raised && n < m->crew.nnodes; n++) {
 		if (m->left[n])
 			crew_offer(&m->crew, n, 0, false);
@@ -408,17 +415,11 @@ void muster_report(struct daemon *daemon, uint32_t node, bool spread, const stru
 		return; /* a job of that name on one node alone is not this one */
 	if (r->type == PEER_CREW)
 		take_offer(m, at, &r->crew);
+	else if (r->type == PEER_PAUSED)
+		muster_paused(m, at, r);
 	else
 		take_settled(m, at, &r->settled);
 	muster_advance(m);
-}
-
-void muster_shown(struct daemon *daemon, const char *job, struct step_id id, enum level_shown level)
-{
-	struct muster *m = muster_find(daemon, job);
-	enum level_shown safe = daemon->root >= 0 ? LEVEL_CAPTURED : LEVEL_REPLICATED;
-	if (m && level >= safe && id.epoch == chair_view(daemon, job).epoch)
-		m->occasion = true;
 }
 
 bool muster_left(struct daemon *daemon, const char *job, uint32_t node)

@@ -4,7 +4,7 @@
  *   GATHERING ── all that are wanted are there; or enough, and the others were waited for ──► plan 1
  *   AT_WORK   ── a rank is lost for good, and spares have no room for it,
  *                or a node was, and was waited for;
- *                or at the next save (if it can grow, or a node is to be let go)
+ *                or at the next save (if it can grow, or a node is to be let go; ranks wait in its fence for the next epoch)
  *             ──► SETTLING: nobody enters an epoch; what is newest in memory goes to storage ── all have nothing under way ──► the next plan
  *                 (where a node is lost, that is first written by those who have it, and for the lost one by who holds its copies: rescue.h)
  *

@@ -13,24 +13,33 @@ struct muster {
 	struct crew crew;
 	uint64_t wait_ns; /* a node that is missing may come until then */
 	bool gone;        /* a node was lost since the last plan, with what it had in memory */
-	bool occasion;    /* a save is safe: what can wait for that may be done */
-	bool ending;      /* the job was asked to end: too few would be left */
-	bool starving;    /* too few are there, and that was said */
-	bool settling;    /* towards the next plan */
-	bool rescuing;    /* before that: what only memory has is written by who has it, also for nodes that are lost */
-	bool again;       /* another node was lost meanwhile */
+	enum pause { PAUSE_NONE = 0, PAUSE_ASKED, PAUSE_SET } pause;
+	uint32_t pause_epoch; /* in which that is so */
+	uint64_t after;       /* saves of later steps are those in whose fence every rank waits */
+	bool occasion;        /* one of them is safe: what can wait for that may be done */
+	bool ending;          /* the job was asked to end: too few would be left */
+	bool starving;        /* too few are there, and that was said */
+	bool settling;        /* towards the next plan */
+	bool rescuing; /* before that: what only memory has is written by who has it, also for nodes that are lost */
+	bool again;    /* another node was lost meanwhile */
 	uint64_t rescue_ns;       /* not longer than until then it is found out what there is */
 	char lost[WIRE_TEXT_MAX]; /* what could not be, and why */
 	uint32_t epoch;           /* that was seen last */
 	int rc;                   /* of settling: what cannot be written, and why */
 	char text[WIRE_TEXT_MAX];
 	bool *left;    /* by node: its ranks have finished */
-	bool *unquiet; /* by node: it has yet to say SETTLED */
+	bool *unquiet; /* by node: it has yet to say SETTLED, or PAUSED */
 	bool *drained; /* by node: somebody wants it to have no ranks */
 };
 
 /* NULL: the world of that job does not change. */
 struct muster *muster_find(const struct daemon *daemon, const char *job);
+/* By call or message; the job is set. */
+void muster_order(const struct muster *m, uint32_t node, struct peer_order *order);
+/* The world changes at the next save, or does not after all. */
+void muster_pause(struct muster *m);
+void muster_unpause(struct muster *m);
+void muster_paused(struct muster *m, uint32_t node, const struct peer_report *r);
 /* Goes on where it can. False: the muster is no more. */
 bool muster_advance(struct muster *m);
 

@@ -108,8 +108,8 @@ static void take_slot(struct saves *saves, struct rank *rank, uint32_t slot)
 		discard_slot(mem, slot, orphan);
 		return;
 	}
-	if (id.epoch > saves->begun_epoch)
-		saves->begun_epoch = id.epoch;
+	if (step_compare(id, saves->begun) > 0)
+		saves->begun = id;
 	int rc = find_or_make(saves, id, &snap);
 	if (!rc)
 		rc = snap->state == SNAPSHOT_OPEN ? snapshot_add(snap, rank->index, mem, slot, orphan) : -ESTALE;

@@ -17,7 +17,7 @@ struct saves {
 	struct step_id lent;   /* ranks are restoring from its slots: they stay; epoch 0: none */
 	uint64_t lent_ns;
 	struct step_id resumed;      /* what all ranks of this epoch have gone on from; epoch 0: nothing yet */
-	uint32_t begun_epoch;        /* the last epoch in which a save was begun */
+	struct step_id begun;        /* the newest that a rank here has begun; epoch 0: none */
 	struct snapshot *committing; /* one at a time: they share one disk */
 	struct verify_item *verifying;
 	struct bucket bucket;     /* the job's limit of writes */

@@ -118,11 +118,13 @@ void seats_down(struct daemon *daemon)
 {
 	rescues_abandon(daemon);
 	list_for(node, &daemon->jobs) {
-		const struct job *job = list_entry(node, struct job, link);
-		if (job->spread)
-			log_warn("job %s: node %s, which coordinates it, cannot be reached: no save is completed until "
-				 "it is back",
-				 job->name, daemon->roster->nodes[FIRST_NODE].name);
+		struct job *job = list_entry(node, struct job, link);
+		if (!job->spread)
+			continue;
+		job_pause(job, UINT64_MAX); /* nobody is there who could begin the next epoch */
+		log_warn("job %s: node %s, which coordinates it, cannot be reached: no save is completed until "
+			 "it is back",
+			 job->name, daemon->roster->nodes[FIRST_NODE].name);
 	}
 }
 
@@ -288,6 +290,7 @@ static void raise_epoch(struct job *job, const struct peer_word *word)
 {
 	know(job, word->epoch);
 	job->fresh = false;
+	job->pause = 0;
 	failpoint("job.raise", NULL);
 	freeze(job);
 	recoveries_raise(job, word->text);
@@ -311,6 +314,15 @@ static void tell(struct job *job, const struct peer_word *word)
 	member_tell_epoch(job, word->text);
 }
 
+static void pause_ranks(struct job *job, uint64_t after)
+{
+	job_pause(job, after);
+	if (after == UINT64_MAX)
+		return;
+	struct step_id begun = job->saves.begun;
+	say(job, &(struct peer_report){.type = PEER_PAUSED, .step = begun.epoch == job->epoch ? begun.step : 0});
+}
+
 /* ---- orders ---------------------------------------------------------------------------------------------------- */
 
 void seat_obey(struct daemon *daemon, const struct peer_order *order)
@@ -328,6 +340,9 @@ void seat_obey(struct daemon *daemon, const struct peer_order *order)
 		return;
 	case PEER_SETTLE:
 		reform_settle(job, order->number);
+		return;
+	case PEER_PAUSE:
+		pause_ranks(job, order->step);
 		return;
 	case PEER_PLAN:
 		reform_plan(job, &order->plan);

@@ -223,7 +223,10 @@ int ckpt_begin(ckpt *s, uint64_t step, ckpt_target target, void *stream, ckpt_sn
 /* Called just before the state is changed: on a device the stream (not the thread) waits until the capture is complete; on
  * the host the thread waits, bounded by the session timeout. A snapshot whose fence was not called before the next begin is
  * never promoted. When it returns, also with an error, nothing reads the registered memory of this rank any more (on a device: nothing
- * that is put on the stream from now on is overtaken). -EIO: the capture failed; -EBADMSG (strict): the state was changed during the capture, tensor named. */
+ * that is put on the stream from now on is overtaken). Where the job's world is about to change (a node is to be let go, or has come back) the
+ * thread waits, also on a device, until the next epoch begins, and is told -ESTALE: the job goes on from this very snapshot, and no finished
+ * step is computed again. It waits no longer than 30 s, nor than the session timeout, and not for a daemon that is not there; then it
+ * returns as ever. -EIO: the capture failed; -EBADMSG (strict): the state was changed during the capture, tensor named. */
 int ckpt_fence(ckpt_snapshot *snap, void *stream);
 
 /* The same for one tensor group (of ckpt_tensor.group), for optimisers that update group by group: behind it this group may be changed

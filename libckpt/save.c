@@ -1,3 +1,4 @@
+#include "base/bytes.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "session.h"
@@ -301,6 +302,41 @@ static int fence(struct ckpt_snapshot *snap, uint32_t group, void *stream, struc
 	return set_fenced(snap, slot, err);
 }
 
+/* How long a fence waits for the next epoch, and how often it looks whether the daemon is there, whose end wakes nobody. */
+#define PAUSE_NS (30 * CLOCK_NS_PER_S)
+#define PAUSE_LOOK_NS (200 * CLOCK_NS_PER_MS)
+
+/* The world changes with this save, as long as somebody is there who can have it change, and the save can become something. */
+static bool pauses(const struct ckpt_snapshot *snap)
+{
+	struct shown shown;
+	struct err ignored;
+	const struct stage *stage = snap->stage;
+	uint64_t step = atomic_load(&stage_head(stage)->pause);
+	return step && snap->id.step >= step && !atomic_load(&stage->lost) && !atomic_load(&snap->failed) &&
+	       !(stage_shown(stage, snap->id, &shown) && shown.level < LEVEL_CAPTURED && shown.error) &&
+	       !service_check(snap->s, NULL, &ignored);
+}
+
+/* What is computed after a save with which the world changes would be computed again: here it is not begun. */
+static int wait_for_epoch(const struct ckpt_snapshot *snap, struct err *err)
+{
+	const struct arena_head *head = stage_head(snap->stage);
+	uint32_t ms;
+	/* The daemon looks at the slots after it has set `pause`: either this sees that, or the save was seen to be an earlier one. */
+	atomic_thread_fence(memory_order_seq_cst);
+	uint64_t deadline = min_u64(session_deadline(snap->s, -1, &ms), clock_deadline(PAUSE_NS));
+	for (;;) {
+		uint32_t seen = atomic_load(&head->wake);
+		if (atomic_load(&head->epoch) != snap->id.epoch)
+			return err_set(err, -ESTALE, "a new epoch has begun: call ckpt_join");
+		uint64_t now = clock_now();
+		if (!pauses(snap) || now >= deadline)
+			return 0;
+		stage_sleep(snap->stage, seen, min_u64(deadline, now + PAUSE_LOOK_NS));
+	}
+}
+
 static int find_group(const struct table *table, const char *group, struct err *err)
 {
 	for (uint32_t i = 0; i < table->reg.nentries; i++)
@@ -318,6 +354,8 @@ static int fence_of(ckpt_snapshot *snap, const char *group, void *stream)
 		rc = find_group(&snap->s->table, group, &err); /* nothing of it is read here: nothing to wait for */
 	else if (!rc)
 		rc = fence(snap, group ? (uint32_t)number : FENCE_ALL, stream, &err);
+	if (!rc && !group)
+		rc = wait_for_epoch(snap, &err);
 	if (!rc)
 		return 0;
 	err_prefix(&err, rc, "step %" PRIu64, snap->id.step);

@@ -115,6 +115,8 @@ struct arena_head {
 	_Atomic uint32_t stop;               /* 1: the operator wants the job to end */
 	_Atomic uint32_t wake;               /* futex: bumped after every change of status, slots or epoch */
 	_Atomic uint32_t generation;         /* bumped by each daemon that takes the arena over */
+	_Atomic uint64_t
+		pause; /* the world changes: who calls the fence of a step >= this one waits for the next epoch; 0: it does not */
 
 	_Alignas(64) struct arena_flight flight;
 	_Alignas(64) struct arena_status status[ARENA_STATUS];

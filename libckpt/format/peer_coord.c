@@ -30,6 +30,7 @@ static const char *const names[PEER_ORDER_END] = {
 	[PEER_CREW] = "CREW",
 	[PEER_SETTLED] = "SETTLED",
 	[PEER_RESCUED] = "RESCUED",
+	[PEER_PAUSED] = "PAUSED",
 	[PEER_ADOPT] = "ADOPT",
 	[PEER_RAISE] = "RAISE",
 	[PEER_TELL] = "TELL",
@@ -51,6 +52,7 @@ static const char *const names[PEER_ORDER_END] = {
 	[PEER_STOP] = "STOP",
 	[PEER_RESCUE] = "RESCUE",
 	[PEER_KEEP] = "KEEP",
+	[PEER_PAUSE] = "PAUSE",
 };
 
 const char *peer_coord_name(uint16_t type)
@@ -145,6 +147,7 @@ int peer_report_encode(const struct peer_report *m, struct wbuf *out)
 		put_joining(out, &m->joining);
 		break;
 	case PEER_RESTORING:
+	case PEER_PAUSED:
 		wbuf_u64(out, m->step);
 		break;
 	case PEER_SHARES:
@@ -206,6 +209,7 @@ static void get_report(struct rbuf *r, struct peer_report *m)
 		get_joining(r, &m->joining);
 		return;
 	case PEER_RESTORING:
+	case PEER_PAUSED:
 		m->step = rbuf_u64(r);
 		return;
 	case PEER_SHARES:
@@ -267,6 +271,7 @@ static int check_report(const struct peer_report *m, struct err *err)
 	case PEER_MISSING:
 		return m->rank.rank >= RANK_MAX ? peer_bad(m->type, err, "rank", m->rank.rank) : 0;
 	case PEER_RESTORING:
+	case PEER_PAUSED:
 		return check_step(m->type, m->step, err);
 	case PEER_SHARES:
 		return m->shares ? 0 : peer_bad(m->type, err, "shares", 0);
@@ -318,6 +323,7 @@ int peer_order_encode(const struct peer_order *m, struct wbuf *out)
 	case PEER_JOINED:
 		return wire_joined_encode(&m->joined, out);
 	case PEER_LOOK:
+	case PEER_PAUSE:
 		wbuf_u64(out, m->step);
 		break;
 	case PEER_BRING:
@@ -364,6 +370,7 @@ static void get_order(struct rbuf *r, struct peer_order *m)
 {
 	switch (m->type) {
 	case PEER_LOOK:
+	case PEER_PAUSE:
 		m->step = rbuf_u64(r);
 		return;
 	case PEER_BRING:
@@ -418,6 +425,7 @@ static int check_order(const struct peer_order *m, struct err *err)
 {
 	switch (m->type) {
 	case PEER_LOOK:
+	case PEER_PAUSE:
 		return check_step(m->type, m->step, err);
 	case PEER_BRING:
 		return peer_bring_check(m->type, &m->bring, err);

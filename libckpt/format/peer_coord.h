@@ -136,7 +136,7 @@ struct peer_report {
 		struct peer_attend attend;
 		struct peer_joining joining;
 		struct peer_rank rank;
-		uint64_t step;   /* RESTORING; UINT64_MAX: the newest */
+		uint64_t step;   /* RESTORING; UINT64_MAX: the newest. PAUSED: the newest that a save was begun of */
 		uint64_t shares; /* SHARES: layout_shares() of its ranks */
 		struct peer_found found;
 		struct peer_save save;
@@ -165,7 +165,7 @@ struct peer_order {
 	union {
 		struct peer_word word;
 		struct wire_joined joined; /* decoded: owned (peer_order_free) */
-		uint64_t step;             /* LOOK */
+		uint64_t step;             /* LOOK; PAUSE: in the fence of a later one; UINT64_MAX: of none */
 		struct peer_bring bring;
 		struct peer_choice choice; /* RESTORED */
 		struct {

@@ -33,6 +33,7 @@ static struct peer_report a_report(enum peer_type type)
 		r.joining = (struct peer_joining){.n = 2, .ranks = {4, 5}, .lens = {3, 0}, .addresses = "a:1"};
 		break;
 	case PEER_RESTORING:
+	case PEER_PAUSED:
 		r.step = UINT64_MAX;
 		break;
 	case PEER_FOUND:
@@ -96,6 +97,7 @@ static struct peer_order an_order(enum peer_type type)
 		o.joined = (struct wire_joined){.epoch = 3, .world = 2, .address_len = lens, .addresses = addresses};
 		break;
 	case PEER_LOOK:
+	case PEER_PAUSE:
 		o.step = 10;
 		break;
 	case PEER_BRING:
