@@ -214,6 +214,9 @@ int job_retake(struct daemon *daemon, const struct wire_hello *hello, int fd, st
 static int hello_rank(struct job *job, struct client *client, const struct wire_hello *hello, pid_t pid,
 		      struct rank **out, struct err *err)
 {
+	if (reform_let_go(job, pid))
+		return err_set(err, -EBUSY, "process %d has no rank of job '%s' any more: its world has changed",
+			       (int)pid, job->name);
 	struct rank *rank = job_claim(job, hello->rank);
 	if (!rank)
 		return err_set(err, -EBUSY,

@@ -145,6 +145,7 @@ void rank_lost(struct rank *rank, const char *fmt, ...)
 void job_spawned(struct job *job, uint32_t id, pid_t pid, int pidfd)
 {
 	struct rank *rank = job_claim(job, id);
+	reform_started(job, pid);
 	if (!rank || rank->pid) {
 		if (pidfd >= 0)
 			close(pidfd);

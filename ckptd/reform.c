@@ -214,6 +214,8 @@ static void swap_ranks(struct job *job, struct rank *ranks, const struct wire_pl
 		if ((from = old_rank(old, nold, plan->was[r])))
 			carry(&ranks[r], from);
 	for (uint32_t r = 0; r < nold; r++) {
+		if (old[r].pid)
+			job->reform.gone[job->reform.ngone++ % WIRE_LOCAL_MAX] = old[r].pid;
 		if (old[r].client) /* of a process that the launcher takes for lost, or lets go */
 			client_detach(old[r].client);
 		rank_end(&old[r]);
@@ -374,6 +376,21 @@ bool reform_tell(struct rank *rank, uint32_t seq, const struct registration *tab
 		body.failed = true;
 	client_send(rank->client, WIRE_MOVED, seq, &body, NULL, 0);
 	return true;
+}
+
+bool reform_let_go(const struct job *job, int pid)
+{
+	for (uint32_t i = 0; i < WIRE_LOCAL_MAX; i++)
+		if (job->reform.gone[i] == pid)
+			return true;
+	return false;
+}
+
+void reform_started(struct job *job, int pid)
+{
+	for (uint32_t i = 0; i < WIRE_LOCAL_MAX; i++)
+		if (job->reform.gone[i] == pid)
+			job->reform.gone[i] = 0;
 }
 
 void reform_place(struct daemon *daemon, struct wire_hello *hello, int pid)

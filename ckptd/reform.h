@@ -23,14 +23,16 @@ struct job;
 struct rank;
 
 struct reform {
-	bool offered;            /* its launcher lets the world change; else all else is unused */
-	struct wire_offer offer; /* as it stands */
-	uint32_t seq;            /* of it: what cannot be done is its answer */
-	uint32_t plan;           /* that is followed; 0: none yet */
-	struct wire_plan next;   /* number 0: none */
-	uint64_t settling_ns;    /* since when; 0: not */
-	bool flushed;            /* what is newest in memory was sent to storage */
-	uint64_t seat_ns;        /* not before: the job takes its seat in the new world; 0: it has one */
+	bool offered;             /* its launcher lets the world change; else all else is unused */
+	struct wire_offer offer;  /* as it stands */
+	uint32_t seq;             /* of it: what cannot be done is its answer */
+	uint32_t plan;            /* that is followed; 0: none yet */
+	struct wire_plan next;    /* number 0: none */
+	uint64_t settling_ns;     /* since when; 0: not */
+	bool flushed;             /* what is newest in memory was sent to storage */
+	int gone[WIRE_LOCAL_MAX]; /* processes that lost their ranks here, the last ones: a ring */
+	uint32_t ngone;
+	uint64_t seat_ns; /* not before: the job takes its seat in the new world; 0: it has one */
 };
 
 /* From the launcher. -EINVAL: not what a launcher of this job can offer. */
@@ -49,6 +51,10 @@ void reform_tick(struct job *job);
 
 /* Answers a request of a process that does not know its place yet. False: it does, or so its table says (NULL: it brings none). */
 bool reform_tell(struct rank *rank, uint32_t seq, const struct registration *table);
+/* The process had a rank here, and a plan took it away: it is on its way out, and not to be taken for who has the next rank of that number. */
+bool reform_let_go(const struct job *job, int pid);
+/* The launcher has started it, whoever had that number before. */
+void reform_started(struct job *job, int pid);
 /* A process says HELLO that the launcher has named as another rank: the place that it has, in place of the one that it claims. */
 void reform_place(struct daemon *daemon, struct wire_hello *hello, int pid);
 
