@@ -119,6 +119,8 @@ void coord_replicated(struct coord *c, struct coord_from from, struct step_id id
 void coord_look(struct coord *c, uint64_t step);
 /* Enters what is newer than restore.choice, older than `before`, and cannot be had, into what was passed over. */
 void coord_tell_gaps(struct coord *c, struct step_id before);
+
+/* coord_manifest.c */
 /* parts: by node; those without a name have none. */
 int coord_manifest(const struct coord *c, struct step_id id, const struct peer_part *parts, struct wbuf *out);
 
