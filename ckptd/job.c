@@ -338,6 +338,7 @@ bool job_tick(struct job *job)
 	throttle_pump(&job->daemon->writes);
 	saves_follow(&job->saves);
 	saves_expire(&job->saves);
+	seat_tick(job);
 	member_expire(job, now);
 	rank_watch_missing(job, now);
 	copies_tick(&job->copies);

@@ -91,6 +91,7 @@ struct job {
 	struct recoveries recoveries;
 	uint64_t dormant_ns;   /* since when no process is left; 0: some is */
 	uint64_t resumed_ns;   /* since when resumed ranks wait for the missing; 0: none do */
+	uint64_t attend_ns;    /* when to attend again, having been turned away; 0: nothing of the kind is due */
 	uint64_t returning_ns; /* since when arenas of an earlier life of the daemon are expected back; 0: none are */
 };
 

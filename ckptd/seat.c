@@ -17,7 +17,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { FIRST_NODE = 0 };
+enum { FIRST_NODE = 0, ATTEND_RETRY_MS = 1000 };
 
 /* ---- reports --------------------------------------------------------------------------------------------------- */
 
@@ -85,6 +85,24 @@ void seat_shares(const struct job *job)
 		regs[r] = &job->ranks[r].mem->table->reg;
 	}
 	say(job, &(struct peer_report){.type = PEER_SHARES, .shares = layout_shares(layouts, regs, job->nlocal)});
+}
+
+/* What contradicts the job stays so. The rest passes: a store that cannot be read for a moment, a world that has not ended. Ranks that are at
+ * work ask for nothing, and would wait for ever for those of the other nodes. */
+static void turned_away(struct job *job, const struct peer_word *word)
+{
+	if (word->rc != -EINVAL && job->spread)
+		job->attend_ns = clock_deadline(ATTEND_RETRY_MS * CLOCK_NS_PER_MS);
+	member_turn_away(job, word->rc, word->text);
+	reform_refused(job, word->rc, word->text);
+}
+
+void seat_tick(struct job *job)
+{
+	if (!job->attend_ns || clock_now() < job->attend_ns)
+		return;
+	job->attend_ns = 0;
+	seat_attend(job);
 }
 
 int seat_take(struct job *job, struct err *err)
@@ -362,8 +380,7 @@ void seat_obey(struct daemon *daemon, const struct peer_order *order)
 		tell(job, &order->word);
 		return;
 	case PEER_TURN_AWAY:
-		member_turn_away(job, order->word.rc, order->word.text);
-		reform_refused(job, order->word.rc, order->word.text);
+		turned_away(job, &order->word);
 		return;
 	case PEER_JOINED:
 		member_joined(job, &order->joined);

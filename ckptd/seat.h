@@ -10,6 +10,8 @@
 int seat_take(struct job *job, struct err *err);
 /* Attends again, when nobody has answered so far. */
 void seat_attend(const struct job *job);
+/* The same, some time after the coordinator has refused this node for what may be over by now. */
+void seat_tick(struct job *job);
 /* The job ends here. */
 void seat_leave(struct job *job);
 /* The coordinator can be reached (again), or no longer: for all jobs that are spread over nodes. */

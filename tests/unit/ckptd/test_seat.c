@@ -1,0 +1,90 @@
+/* A node that its coordinator refuses: seat.c, with a chair in the same daemon. */
+#include "seat.h"
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "chair.h"
+#include "daemon.h"
+#include "pool.h"
+#include "roster.h"
+
+#include <criterion/criterion.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+
+static struct daemon here;
+static struct job job;
+
+static void setup(void)
+{
+	static const char text[] = "n0 127.0.0.1:7000\nn1 127.0.0.1:7001\n";
+	struct err err = {{0}};
+	log_set_level(LOG_ERROR);
+	here = (struct daemon){.root = -1};
+	list_init(&here.jobs);
+	list_init(&here.chairs);
+	cr_assert_eq(roster_parse("nodes", text, strlen(text), &here.roster, &err), 0, "%s", err.text);
+	cr_assert_eq(pool_new(1, &here.pool, &err), 0, "%s", err.text);
+	job = (struct job){.daemon = &here, .name = "main", .world = 4, .nlocal = 2, .spread = true};
+	job.ranks = calloc(job.nlocal, sizeof(*job.ranks));
+	cr_assert(job.ranks);
+	saves_init(&job.saves, &here, &job);
+	list_push(&here.jobs, &job.link);
+}
+
+static void teardown(void)
+{
+	pool_free(here.pool);
+	chairs_free(&here);
+	roster_free(here.roster);
+	free(job.ranks);
+}
+
+TestSuite(seat, .init = setup, .fini = teardown);
+
+/* The other node, with another world. */
+static void other(enum peer_type type)
+{
+	struct peer_report r = {.type = type, .job = "main"};
+	if (type == PEER_ATTEND)
+		r.attend = (struct peer_attend){.world = 6, .nranks = 6};
+	chair_report(&here, 1, true, &r);
+}
+
+static void wait_for_epoch(void)
+{
+	struct pollfd fd = {.fd = pool_event_fd(here.pool), .events = POLLIN};
+	while (!job.epoch) {
+		cr_assert_eq(poll(&fd, 1, 10000), 1, "nothing is recorded");
+		pool_poll(here.pool);
+	}
+}
+
+Test(seat, who_is_refused_for_what_passes_attends_again)
+{
+	other(PEER_ATTEND);
+	seat_attend(&job);
+	cr_expect_eq(chair_view(&here, "main").world, 6u);
+	cr_assert_gt(job.attend_ns, clock_now(), "it asks no more, and nobody tells it");
+	seat_tick(&job);
+	cr_expect_gt(job.attend_ns, clock_now(), "not before its time");
+	job.attend_ns = clock_now();
+	seat_tick(&job);
+	cr_expect_gt(job.attend_ns, clock_now(), "refused again");
+	other(PEER_LEAVE);
+	job.attend_ns = clock_now();
+	seat_tick(&job);
+	cr_expect_eq(chair_view(&here, "main").world, job.world);
+	cr_expect_eq(chair_view(&here, "main").attending, job.nlocal);
+	cr_expect_eq(job.attend_ns, 0u);
+	wait_for_epoch();
+	cr_expect_eq(job.epoch, 1u);
+}
+
+Test(seat, who_contradicts_the_job_does_not_ask_again)
+{
+	struct peer_order order = {.type = PEER_TURN_AWAY, .job = "main", .word = {.rc = -EINVAL, .text = "no"}};
+	seat_obey(&here, &order);
+	cr_expect_eq(job.attend_ns, 0u);
+}
