@@ -135,7 +135,8 @@ static void set_ranks(struct coord *c, uint32_t node, uint32_t nranks)
 void coord_attend(struct coord *c, uint32_t node, uint32_t nranks, uint32_t known)
 {
 	struct coord_node *n = &c->nodes[node];
-	if (n->ranks != nranks) /* else it says so again, and nothing of what it has reported is undone */
+	bool again = n->ranks == nranks;
+	if (!again) /* else nothing of what it has reported is undone */
 		set_ranks(c, node, nranks);
 	n->knows = n->knows || known != 0;
 	c->has_saved = c->has_saved || known != 0;
@@ -143,7 +144,8 @@ void coord_attend(struct coord *c, uint32_t node, uint32_t nranks, uint32_t know
 	 * that is older. */
 	if (c->replicated.epoch)
 		c->orders->keep(c->orders->arg, node, c->replicated);
-	if (known > c->epoch || (known == c->epoch && c->fresh)) {
+	/* The same as here, and not from here: an earlier life of the coordinator has told of it, and it may have been entered. */
+	if (known > c->epoch || (known == c->epoch && (c->fresh || !again))) {
 		c->epoch = known;
 		coord_raise(c, "epoch %u had begun before", known);
 	} else if (!c->persisting) {

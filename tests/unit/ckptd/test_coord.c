@@ -128,6 +128,17 @@ Test(coord, what_a_node_knows_is_not_given_out_again)
 	cr_expect_eq(told[0].joined, 1);
 }
 
+Test(coord, nor_when_it_is_what_another_node_has_had_begun_meanwhile)
+{
+	coord_gone(coord, 2, "node n2 is silent");
+	coord_attend(coord, 0, EACH, 1);
+	cr_expect_eq(coord_view(coord).epoch, 2);
+	coord_attend(coord, 2, EACH, 2); /* in which it was with an earlier life of the coordinator */
+	cr_expect_eq(coord_view(coord).epoch, 3);
+	join_all();
+	cr_expect_eq(told[0].joined, 1);
+}
+
 Test(coord, nobody_is_told_of_an_epoch_that_is_not_recorded)
 {
 	join_all();
