@@ -233,12 +233,40 @@ static void seal(struct coord *c, struct coord_save *s)
 	c->orders->seal(c->orders->arg, s->id, &manifest);
 }
 
+static struct coord_save *being_written(struct coord *c)
+{
+	list_for(it, &c->saves)
+		if (save_of(it)->place == PLACE_MAKING || save_of(it)->place == PLACE_MADE)
+			return save_of(it);
+	return NULL;
+}
+
+/* Who decides what is written has one written at a time. Another one was ordered before a daemon was restarted: who has his part of it, and
+ * those who write this one, would wait for each other for ever. */
+static void keep_newer(struct coord *c, struct coord_save *s)
+{
+	struct coord_save *other = being_written(c);
+	char text[WIRE_TEXT_MAX];
+	if (!other)
+		return;
+	bool newer = step_compare(s->id, other->id) > 0;
+	snprintf(text, sizeof(text), "superseded: a daemon was restarted, and step %lu is being written",
+		 (unsigned long)(newer ? s : other)->id.step);
+	fail(c, newer ? other : s, -ECANCELED, text);
+}
+
 static void make(struct coord *c, struct coord_save *s)
 {
+	struct step_id id = s->id;
+	struct list *after;
 	if (s->place != PLACE_NONE || s->shown >= LEVEL_DURABLE)
 		return;
+	keep_newer(c, s);
+	s = find(c, id, &after); /* whoever was told may have forgotten it */
+	if (!s || s->failed)
+		return;
 	s->place = PLACE_MAKING;
-	c->orders->make(c->orders->arg, s->id);
+	c->orders->make(c->orders->arg, id);
 }
 
 void coord_ready(struct coord *c, struct coord_from from, struct step_id id)
@@ -260,6 +288,7 @@ void coord_passed(struct coord *c, struct coord_from from, struct step_id id, in
 
 void coord_prepared(struct coord *c, struct coord_from from, struct step_id id, const struct peer_part *part)
 {
+	struct list *after;
 	struct coord_save *s = hear(c, from, id);
 	if (s && s->shown >= LEVEL_DURABLE) /* a node that has come back: it waits for this */
 		c->orders->level(c->orders->arg, from.node, id, LEVEL_DURABLE);
@@ -274,7 +303,9 @@ void coord_prepared(struct coord *c, struct coord_from from, struct step_id id, 
 	s->parts[from.node] = *part;
 	take(c, s, from.node, SAID_PREPARED);
 	make(c, s); /* by order of an earlier life of the coordinator */
-	seal(c, s);
+	s = find(c, id, &after);
+	if (s)
+		seal(c, s);
 }
 
 /* Who is prepared has given its word for good: once all have, none can take it back. */

@@ -191,3 +191,59 @@ Test(coord_save, the_loss_of_a_node_fails_what_others_have_prepared)
 	cr_expect_eq(told[0].raised, 1);
 	cr_expect_eq(place.dropped, 1);
 }
+
+static void expect_superseded(struct step_id id)
+{
+	for (uint32_t n = 0; n < NODES; n++) {
+		cr_expect_eq(told[n].failure, -ECANCELED);
+		cr_expect_eq(step_compare(told[n].failed, id), 0);
+	}
+}
+
+/* A node has its part of s10 by order of an earlier life of the coordinator; rank 0's node was restarted, too, and has decided for s20: each
+ * of them would wait for the other's part. */
+Test(coord_save, what_an_earlier_life_ordered_gives_way_to_what_is_being_written)
+{
+	join_all();
+	capture(s10);
+	capture(s20);
+	write(s20);
+	prepare(1, s10);
+	cr_expect_eq(place.made, 1);
+	expect_superseded(s10);
+	for (uint32_t n = 0; n < NODES; n++) {
+		cr_expect(told[n].clears == 1 && told[n].kept);
+		prepare(n, s20);
+	}
+	cr_expect_eq(place.sealed, 1);
+}
+
+Test(coord_save, what_an_earlier_life_ordered_gives_way_to_what_is_newer)
+{
+	join_all();
+	capture(s10);
+	capture(s20);
+	prepare(1, s10);
+	coord_made(coord, s10, false);
+	cr_expect_eq(place.made, 1);
+	write(s20);
+	expect_superseded(s10);
+	cr_expect_eq(place.dropped, 1);
+	cr_expect_eq(place.made, 2);
+	for (uint32_t n = 0; n < NODES; n++)
+		prepare(n, s20);
+	cr_expect_eq(place.sealed, 1);
+}
+
+Test(coord_save, what_all_are_prepared_for_hinders_nothing)
+{
+	join_all();
+	capture(s10);
+	capture(s20);
+	write(s10);
+	for (uint32_t n = 0; n < NODES; n++)
+		prepare(n, s10);
+	write(s20);
+	cr_expect_eq(told[0].failure, 0);
+	cr_expect_eq(place.made, 2);
+}
