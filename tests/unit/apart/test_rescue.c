@@ -1,0 +1,283 @@
+/* A node's part in a rescue, over the real disk: of a node that was lost, out of copies. What the coordinator makes of it: unit/ckptd,
+ * coord_rescue. */
+#include "rescue.h"
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "ckptd/job_maker.h"
+#include "fakes.h"
+#include "pool.h"
+#include "roster.h"
+#include "scratch.h"
+#include "seat.h"
+#include "store/disk.h"
+#include "store/repo.h"
+
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+enum { WAIT_S = 20, SELF = 1, LOST = 2, OTHER = 3, NODES = 4, RANKS = MAKER_WORLD };
+
+static const struct step_id s7 = {7, 2}, as = {7, 3};
+
+static char path[SCRATCH_MAX], dir[3 * SCRATCH_MAX];
+static struct roster_node nodes[NODES] = {{.name = "a"}, {.name = "b"}, {.name = "c"}, {.name = "d"}};
+static struct roster roster = {nodes, NODES};
+static struct daemon self;
+static struct maker m;
+static const uint64_t no_limit;
+
+/* replica.h, seat.h: what rescue.c alone asks of them. */
+static bool held[RANKS];
+static struct replica_fetch asked[8];
+static unsigned nasked;
+static int ask_rc;
+static struct peer_rescued said;
+static unsigned nsaid;
+
+int replica_pin(struct replica *r, const char *job, uint32_t rank, struct step_id id, struct memory **mem,
+		uint32_t *slot)
+{
+	(void)r;
+	cr_assert_str_eq(job, "main");
+	if (rank >= RANKS || !held[rank] || step_compare(id, s7) != 0)
+		return -ENOENT;
+	*mem = memory_get(m.mem[rank]);
+	*slot = 0;
+	m.mem[rank]->slots[0].copies++;
+	return 0;
+}
+
+int replica_fetch(struct replica *r, const struct replica_fetch *what)
+{
+	(void)r;
+	if (ask_rc)
+		return ask_rc;
+	asked[nasked++] = *what;
+	return 0;
+}
+
+void seat_rescued(struct daemon *d, const char *job, const struct peer_rescued *rescued)
+{
+	(void)d;
+	cr_expect_str_eq(job, "main");
+	said = *rescued;
+	nsaid++;
+}
+
+static void setup(void)
+{
+	struct err err = {{0}};
+	char name[NAME_DIR_MAX];
+	fakes_reset();
+	scratch_new(path);
+	self = (struct daemon){.roster = &roster, .self = SELF, .replica = (struct replica *)&self};
+	throttle_init(&self.writes, &no_limit);
+	cr_assert_eq(repo_create(path, &err), 0, "%s", err.text);
+	cr_assert_eq(disk_new(path, &self.disk, &self.root, &err), 0, "%s", err.text);
+	cr_assert_eq(pool_new(1, &self.pool, &err), 0, "%s", err.text);
+	cr_assert_eq(sources_new(&self.sources, &err), 0, "%s", err.text);
+	name_dir(as, name);
+	snprintf(dir, sizeof(dir), "%s/main", path);
+	cr_assert_eq(mkdir(dir, 0777), 0);
+	snprintf(dir, sizeof(dir), "%s/main/%s", path, name);
+	cr_assert_eq(mkdir(dir, 0777), 0);
+	maker_new(&m, s7);
+	held[0] = held[1] = true;
+	nasked = nsaid = 0;
+	ask_rc = 0;
+}
+
+static void teardown(void)
+{
+	pool_free(self.pool);
+	disk_free(self.disk);
+	sources_free(self.sources);
+	maker_free(&m);
+	scratch_remove(path);
+}
+
+TestSuite(rescue, .init = setup, .fini = teardown);
+
+static void order(enum peer_rescue_phase phase)
+{
+	struct peer_rescue o = {.owner = LOST, .phase = phase, .as = as, .parts = 1, .bring.id = s7};
+	for (uint32_t r = 0; phase == PEER_RESCUE_GATHER && r < RANKS; r++) {
+		o.bring.holders[o.bring.nholders++] = (struct peer_holder){r, SELF};
+		o.bring.holders[o.bring.nholders++] = (struct peer_holder){r, 0};
+		o.bring.holders[o.bring.nholders++] = (struct peer_holder){r, OTHER};
+	}
+	rescue_order(&self, "main", &o);
+}
+
+static void run_until_said(unsigned n)
+{
+	uint64_t deadline = clock_deadline(WAIT_S * CLOCK_NS_PER_S);
+	while (nsaid < n && clock_now() < deadline) {
+		pool_poll(self.pool);
+		disk_poll(self.disk, clock_deadline(CLOCK_NS_PER_MS));
+	}
+	cr_assert_eq(nsaid, n, "%u things were said: %s", nsaid, said.text);
+	cr_expect_eq(said.owner, LOST);
+	cr_expect_eq(step_compare(said.as, as), 0);
+}
+
+static void run_all(void)
+{
+	uint64_t deadline = clock_deadline(WAIT_S * CLOCK_NS_PER_S);
+	while ((rescues_at_work(&self) || disk_pending(self.disk)) && clock_now() < deadline) {
+		pool_poll(self.pool);
+		disk_poll(self.disk, clock_deadline(CLOCK_NS_PER_MS));
+	}
+}
+
+static void expect_failed(int rc, const char *why)
+{
+	cr_expect_eq(said.phase, PEER_RESCUE_FAILED);
+	cr_expect_eq(said.rc, rc);
+	cr_expect(strstr(said.text, why), "%s", said.text);
+}
+
+static bool stands(const char *name)
+{
+	char file[4 * SCRATCH_MAX];
+	struct stat st;
+	snprintf(file, sizeof(file), "%s/%s", dir, name);
+	return !stat(file, &st);
+}
+
+static void gather(void)
+{
+	order(PEER_RESCUE_GATHER);
+	run_until_said(1);
+	cr_assert_eq(said.phase, PEER_RESCUE_GATHER, "%s", said.text);
+	cr_expect_neq(said.shares, 0);
+	cr_expect_eq(m.mem[0]->slots[0].copies, 1, "the slot stays as it is");
+}
+
+static void write_all(void)
+{
+	gather();
+	order(PEER_RESCUE_WRITE);
+	run_until_said(2);
+	cr_assert_eq(said.phase, PEER_RESCUE_WRITE, "%s", said.text);
+}
+
+/* At the end of each test: what fails in teardown is not counted. */
+static void expect_over(void)
+{
+	cr_expect_null(self.rescues, "it has not ended");
+	for (uint32_t r = 0; r < RANKS; r++)
+		cr_expect_eq(m.mem[r]->slots[0].copies, 0, "the slot of rank %u stays pinned", r);
+}
+
+Test(rescue, the_part_of_a_lost_node_is_written_as_it_would_have_been)
+{
+	write_all();
+	cr_expect_str_eq(said.part.node.name, "c");
+	cr_expect_gt(said.part.files, 0);
+	cr_expect(stands("node-c.json"));
+	cr_expect(stands("rank-00001-of-00002.params.safetensors"));
+	order(PEER_RESCUE_KEEP);
+	run_all();
+	cr_expect(stands("node-c.json"));
+	cr_expect_eq(nsaid, 2);
+	expect_over();
+}
+
+Test(rescue, what_was_written_goes_by_order)
+{
+	write_all();
+	order(PEER_RESCUE_CLEAR);
+	cr_expect(stands("node-c.json"), "the directory is still there for all to see");
+	run_all();
+	cr_expect_eq(said.phase, PEER_RESCUE_CLEAR);
+	cr_expect_not(stands("node-c.json"));
+	cr_expect_not(stands("rank-00001-of-00002.params.safetensors"));
+	expect_over();
+}
+
+Test(rescue, a_damaged_copy_is_named_and_nothing_is_written)
+{
+	memory_slot(m.mem[1], 0)[m.mem[1]->layout.pieces[0].slot_at] ^= 1;
+	order(PEER_RESCUE_GATHER);
+	run_until_said(1);
+	expect_failed(-EBADMSG, "it is damaged: ");
+	cr_expect_not(stands("node-c.json"));
+	expect_over();
+}
+
+Test(rescue, what_is_lacking_is_fetched_from_one_holder_after_another)
+{
+	held[1] = false;
+	order(PEER_RESCUE_GATHER);
+	cr_assert_eq(nasked, 1);
+	cr_expect_eq(asked[0].rank, 1);
+	cr_expect_eq(asked[0].from, 0);
+	cr_expect_eq(asked[0].epoch, as.epoch);
+	cr_expect_null(asked[0].mem, "it is to be held here as if it had been sent");
+	asked[0].done(asked[0].arg, &(struct replica_fetched){.job = "main", .rank = 1, .id = s7, .rc = -EBADMSG});
+	cr_assert_eq(nasked, 2);
+	cr_expect_eq(asked[1].from, OTHER);
+	held[1] = true;
+	asked[1].done(asked[1].arg, &(struct replica_fetched){.job = "main", .rank = 1, .id = s7});
+	run_until_said(1);
+	cr_expect_eq(said.phase, PEER_RESCUE_GATHER);
+	order(PEER_RESCUE_KEEP);
+	expect_over();
+}
+
+Test(rescue, what_nobody_has_is_said)
+{
+	held[1] = false;
+	ask_rc = -ENOTCONN;
+	order(PEER_RESCUE_GATHER);
+	expect_failed(-ENODATA, "the part of rank 1 cannot be had: node d: ");
+	expect_over();
+}
+
+Test(rescue, of_what_is_given_up_nobody_hears)
+{
+	held[1] = false;
+	order(PEER_RESCUE_GATHER);
+	order(PEER_RESCUE_KEEP);
+	cr_expect(rescues_at_work(&self), "the fetch goes on");
+	asked[0].done(asked[0].arg, &(struct replica_fetched){.job = "main", .rank = 1, .id = s7});
+	cr_expect_eq(nsaid, 0);
+	expect_over();
+}
+
+Test(rescue, without_the_coordinator_nothing_is_deleted)
+{
+	write_all();
+	rescues_abandon(&self);
+	run_all();
+	cr_expect(stands("node-c.json"));
+	cr_expect_eq(nsaid, 2);
+	expect_over();
+}
+
+Test(rescue, who_knows_nothing_of_it_has_nothing_to_delete)
+{
+	order(PEER_RESCUE_CLEAR);
+	cr_expect_eq(nsaid, 1);
+	cr_expect_eq(said.phase, PEER_RESCUE_CLEAR);
+	expect_over();
+}
+
+Test(rescue, storage_that_makes_no_progress_is_given_up)
+{
+	gather();
+	order(PEER_RESCUE_WRITE);
+	cr_expect(rescues_at_work(&self));
+	rescues_tick(&self);
+	clock_skip(3600 * CLOCK_NS_PER_S);
+	rescues_tick(&self);
+	run_until_said(2);
+	expect_failed(-ETIMEDOUT, "storage made no progress");
+	order(PEER_RESCUE_CLEAR);
+	run_all();
+	expect_over();
+}
