@@ -31,7 +31,7 @@ static int live(struct loop *l, struct loop_result *result)
 	l->advanced_ns = monotonic_ns();
 	l->entry.reason = l->reason;
 	while (true) {
-		l->crew.why[0] = l->saver.why[0] = l->device.why[0] = '\0';
+		l->crew.why[0] = l->saver.why[0] = l->platform->device.why[0] = '\0';
 		rc = loop_enter(l);
 		if (rc == 0)
 			rc = loop_train(l);
@@ -73,22 +73,22 @@ static int set_up(struct loop *l)
 {
 	l->crew = (struct crew){.session = l->session,
 				.cancel = &l->cancel,
-				.way = &l->way,
+				.way = &l->platform->way,
 				.address = l->options->address,
 				.timeout_ms = l->options->timeout_ms};
 	l->saver = (struct saver){.session = l->session,
 				  .cancel = &l->cancel,
 				  .report = &l->report,
+				  .stream = l->platform->way.stream.stream,
 				  .memory_every = l->options->memory_every,
 				  .storage_every = l->options->storage_every};
-	l->device = device_host();
 	l->monitor = (struct monitor){.need = l->options->healthy_after, .every = l->options->storage_every};
 	l->step = (struct step){.options = l->options,
 				.data = l->data,
 				.state = &l->state,
 				.crew = &l->crew,
 				.saver = &l->saver,
-				.device = &l->device,
+				.device = &l->platform->device,
 				.faults = &l->faults};
 	return loop_make_state(l);
 }
@@ -105,6 +105,28 @@ static void tear_down(struct loop *l, int outcome)
 	if (crew_leave(&l->crew) < 0 && outcome == 0)
 		message(l->crew.rank, "%s", l->crew.why);
 	loop_free_state(l);
+}
+
+/* Where the GPU is only what would be nice to have, the host does. */
+static int open_platform(struct loop *l)
+{
+	const struct train_options *o = l->options;
+	char why[PLATFORM_WHY_SIZE] = "this program was built without CUDA";
+	int rc = -ENODEV;
+
+	if (o->device != DEVICE_HOST && o->open_gpu)
+		rc = o->open_gpu(&l->platform, why);
+	if (rc < 0 && o->device == DEVICE_CUDA) {
+		snprintf(l->why, sizeof(l->why), "--device cuda: %s", why);
+		return rc;
+	}
+	if (rc < 0)
+		l->platform = platform_host();
+	if (!l->platform)
+		return loop_fail(l, -ENOMEM, "out of memory");
+	if (o->compress == COMPRESS_NONE || !l->platform->way.nccl)
+		return 0;
+	return loop_fail(l, -EINVAL, "--compress is for the host: give --device host as well");
 }
 
 static int run_session(struct loop *l, struct loop_result *result)
@@ -150,9 +172,13 @@ static int run(struct loop *l, struct loop_result *result)
 	if (rc < 0) {
 		snprintf(l->why, sizeof(l->why), "eventfd: %s", strerror(-rc));
 	} else {
-		rc = run_session(l, result);
+		rc = open_platform(l);
+		if (rc == 0)
+			rc = run_session(l, result);
 		if (rc == -ENOTRECOVERABLE)
 			return rc;
+		if (l->platform)
+			l->platform->close(l->platform);
 		cancel_close(&l->cancel);
 	}
 	report_close(&l->report);

@@ -25,11 +25,12 @@ int loop_make_state(struct loop *l)
 		snprintf(l->why, sizeof(l->why), "%d ranks: at most %d are possible", world, RING_MAX_WORLD);
 		return -EINVAL;
 	}
-	rc = state_create(l->options, rank, world, &l->state);
+	rc = state_create(l->platform, l->options, rank, world, &l->state);
 	if (rc == 0)
 		rc = step_prepare(&l->step, world);
 	if (rc < 0)
-		return loop_fail(l, rc, "not enough memory for the model");
+		return loop_fail(
+			l, rc, *l->platform->device.why ? l->platform->device.why : "not enough memory for the model");
 	rc = state_register(&l->state, l->session);
 	if (rc < 0)
 		snprintf(l->why, sizeof(l->why), "register: %s", ckpt_error(l->session));

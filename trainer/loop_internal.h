@@ -24,12 +24,11 @@ struct loop {
 	ckpt *session;
 	struct state state;
 	struct report report;
-	struct collective_way way;
 	struct crew crew;
 	struct saver saver;
 	struct step step;
 	struct progress progress;
-	struct device device;
+	struct platform *platform;
 	struct faults faults;
 	struct monitor monitor;
 	struct straggler straggler;

@@ -21,9 +21,12 @@ static void warn_of_another_run(struct loop *l)
 
 static int start_afresh(struct loop *l)
 {
+	int rc;
+
 	l->entry.restored = CKPT_INIT(ckpt_restored);
-	state_reset(&l->state, l->options, data_fingerprint(l->data));
-	return 0;
+	rc = state_reset(&l->state, l->options, data_fingerprint(l->data));
+
+	return rc < 0 ? loop_fail(l, rc, *l->platform->device.why ? l->platform->device.why : "out of memory") : 0;
 }
 
 /* -ENOENT: there is no such checkpoint, or it is not intact. */
@@ -33,7 +36,7 @@ static int restore_step(struct loop *l, uint64_t step)
 
 	l->entry.restored = CKPT_INIT(ckpt_restored);
 	ckpt_beat(l->session, l->state.counters.step, CKPT_PHASE_RESTORE);
-	rc = ckpt_restore(l->session, step, NULL, &l->entry.restored, -1);
+	rc = ckpt_restore(l->session, step, l->saver.stream, &l->entry.restored, -1);
 	if (step != CKPT_LATEST && (rc == -EBADMSG || rc == -EIO))
 		return -ENOENT; /* an older one may do */
 	if (rc < 0)

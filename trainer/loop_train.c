@@ -1,6 +1,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "deadline.h"
@@ -85,8 +86,8 @@ static const char *why_of(const struct loop *l, int rc)
 {
 	if (rc == -ENODATA)
 		return "the text is shorter than a row";
-	if (*l->device.why)
-		return l->device.why;
+	if (*l->platform->device.why)
+		return l->platform->device.why;
 	return *l->crew.why ? l->crew.why : l->saver.why;
 }
 
@@ -108,29 +109,48 @@ static int one_step(struct loop *l, bool *stop)
 	return 0;
 }
 
-static void flip_bit(struct loop *l)
+static int flip_bit(struct loop *l)
 {
-	struct model *model = l->state.model;
+	struct engine *e = l->state.engine;
+	float *at = e->params + e->size / 3, value;
 	uint32_t word;
-	float *at = model_params(model) + model_size(model) / 3;
+	int rc = e->ops->get(e, &value, at, 1);
 
-	memcpy(&word, at, sizeof(word));
+	memcpy(&word, &value, sizeof(word));
 	word ^= UINT32_C(1) << 20;
-	memcpy(at, &word, sizeof(word));
+	memcpy(&value, &word, sizeof(word));
+	return rc < 0 ? rc : e->ops->put(e, at, &value, 1);
+}
+
+static int digest(struct loop *l, uint64_t **digests)
+{
+	struct engine *e = l->state.engine;
+	int rc = 0;
+
+	if (faults_take(&l->faults, FAULTS_FLIP, l->state.counters.step))
+		rc = flip_bit(l);
+	*digests = malloc(e->tensors * sizeof(**digests));
+	if (!*digests)
+		return loop_fail(l, -ENOMEM, "out of memory");
+	if (rc == 0)
+		rc = e->ops->digests(e, *digests);
+	return rc < 0 ? loop_fail(l, rc, e->device->why) : 0;
 }
 
 /* Only what all ranks hold alike is worth saving; who deviates leaves with all others, and restores what is right. */
 static int compare_replicas(struct loop *l)
 {
-	size_t count;
-	const struct tensor *table = model_tensors(l->state.model, &count);
-	int rc;
+	uint64_t *digests;
+	int rc = l->crew.world > 1 ? digest(l, &digests) : 0;
 
-	if (faults_take(&l->faults, FAULTS_FLIP, l->state.counters.step))
-		flip_bit(l);
-	rc = vote(&l->crew, table, count, model_params(l->state.model));
-	if (rc < 0)
-		loop_fail(l, rc, l->crew.why);
+	if (l->crew.world < 2)
+		return 0;
+	if (rc == 0) {
+		rc = vote(&l->crew, l->state.engine->table, l->state.engine->tensors, digests);
+		if (rc < 0)
+			loop_fail(l, rc, l->crew.why);
+	}
+	free(digests);
 	if (rc != -EBADMSG)
 		return rc;
 	if (l->crew.rank == 0)
@@ -184,7 +204,10 @@ static int compare_parameters(struct loop *l, struct loop_result *result)
 	uint64_t all[RING_MAX_WORLD];
 	int rc;
 
-	result->fingerprint = all[l->crew.rank] = state_fingerprint(&l->state);
+	rc = state_fingerprint(&l->state, &result->fingerprint);
+	if (rc < 0)
+		return loop_fail(l, rc, *l->platform->device.why ? l->platform->device.why : "out of memory");
+	all[l->crew.rank] = result->fingerprint;
 	rc = crew_gather(&l->crew, all, sizeof(all[0]));
 	if (rc < 0)
 		return loop_fail(l, rc, l->crew.why);

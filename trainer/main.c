@@ -64,6 +64,9 @@ int main(int argc, char **argv)
 	struct train_options options;
 
 	options_default(&options);
+#ifdef CKPT_HAVE_CUDA
+	options.open_gpu = platform_cuda;
+#endif
 	if (options_parse(&options, argc, argv, error) < 0) {
 		message(-1, "%s; see --help", error);
 		return EXIT_USAGE;

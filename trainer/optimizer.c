@@ -107,18 +107,10 @@ static double power(double base, uint64_t exponent)
 	return result;
 }
 
-/* What is the same for all elements of one step. */
-struct factors {
-	float beta1, beta2, epsilon;
-	float rate;          /* over the first moment's bias correction */
-	float second_unbias; /* one over the second moment's bias correction */
-	float keep;          /* what weight decay leaves of a parameter */
-};
-
-HOT static void update(size_t n, const struct factors *f, float *param, const float *grad, float *exp_avg,
+HOT static void update(size_t n, const struct optimizer_factors *f, float *param, const float *grad, float *exp_avg,
 		       float *exp_avg_sq)
 {
-	const struct factors k = *f; /* a copy, which the stores below cannot alias */
+	const struct optimizer_factors k = *f; /* a copy, which the stores below cannot alias */
 
 	for (size_t i = 0; i < n; i++) {
 		float g = grad[i];
@@ -131,22 +123,25 @@ HOT static void update(size_t n, const struct factors *f, float *param, const fl
 	}
 }
 
-void optimizer_step(struct optimizer *o, float *params, const float *grads, uint64_t step, float rate)
+struct optimizer_factors optimizer_factors(const struct optimizer_config *c, uint64_t step, float rate, bool decays)
 {
-	const struct optimizer_config *c = &o->config;
-	struct factors f = {
+	return (struct optimizer_factors){
 		.beta1 = c->beta1,
 		.beta2 = c->beta2,
 		.epsilon = c->epsilon,
 		.rate = (float)((double)rate / (1 - power((double)c->beta1, step))),
 		.second_unbias = (float)(1 / (1 - power((double)c->beta2, step))),
+		.keep = decays ? 1.0f - rate * c->weight_decay : 1.0f,
 	};
+}
 
+void optimizer_step(struct optimizer *o, float *params, const float *grads, uint64_t step, float rate)
+{
 	for (size_t i = 0; i < o->segment_count; i++) {
 		const struct shard_segment *s = &o->segments[i];
 		size_t flat = o->range.begin + s->shard_start;
+		struct optimizer_factors f = optimizer_factors(&o->config, step, rate, o->decays[i]);
 
-		f.keep = o->decays[i] ? 1.0f - rate * c->weight_decay : 1.0f;
 		update(s->count, &f, params + flat, grads + flat, o->moment[SHARD_EXP_AVG] + s->shard_start,
 		       o->moment[SHARD_EXP_AVG_SQ] + s->shard_start);
 	}

@@ -7,6 +7,7 @@
 #ifndef CKPT_TRAINER_OPTIMIZER_H
 #define CKPT_TRAINER_OPTIMIZER_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -19,6 +20,18 @@ struct optimizer_config {
 	float epsilon;      /* > 0 */
 	float weight_decay; /* >= 0; applied to tensors of two dimensions only */
 };
+
+/* What is the same for all elements of one update. */
+struct optimizer_factors {
+	float beta1, beta2, epsilon;
+	float rate;          /* over the first moment's bias correction */
+	float second_unbias; /* one over the second moment's bias correction */
+	float keep;          /* what weight decay leaves of a parameter */
+};
+
+/* Of update `step`, from 1, of a tensor that decays or not. */
+struct optimizer_factors optimizer_factors(const struct optimizer_config *config, uint64_t step, float rate,
+					   bool decays);
 
 struct optimizer;
 

@@ -8,7 +8,7 @@
 
 #include "model.h"
 
-enum kind { KIND_FLAG, KIND_TEXT, KIND_COUNT, KIND_RATE, KIND_SECONDS, KIND_COMPRESS, KIND_FILES };
+enum kind { KIND_FLAG, KIND_TEXT, KIND_COUNT, KIND_RATE, KIND_SECONDS, KIND_COMPRESS, KIND_DEVICE, KIND_FILES };
 
 /* One line of the command line and of the help. Counts are bounded by min and max, both included. */
 struct description {
@@ -53,6 +53,10 @@ static const struct description descriptions[] = {
 	 KIND_COUNT, FIELD(storage_every), 0, step_max},
 	{"healthy-after", "K", "good steps after which a checkpoint may be gone back to (default 3)", KIND_COUNT,
 	 FIELD(healthy_after), 1, 1000000},
+	{"device", "WHICH", "cuda, host, or auto (default): a GPU where there is one", KIND_DEVICE, FIELD(device), 0,
+	 0},
+	{"recompute", NULL, "on a GPU: compute activations again on the way back, to save memory", KIND_FLAG,
+	 FIELD(recompute), 0, 0},
 	{"compress", "HOW", "gradients on their way: none (default), int8, topk or 1bit, with error feedback",
 	 KIND_COMPRESS, FIELD(compress), 0, 0},
 	{"strict", NULL, "catch every change of the state during a capture, at the cost of two reads", KIND_FLAG,
@@ -131,6 +135,19 @@ static int parse_seconds(const struct description *d, const char *text, int64_t 
 	return rc;
 }
 
+static int parse_device(const struct description *d, const char *text, enum train_device *to, char *error)
+{
+	static const char *const names[] = {[DEVICE_AUTO] = "auto", [DEVICE_HOST] = "host", [DEVICE_CUDA] = "cuda"};
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		if (strcmp(text, names[i]))
+			continue;
+		*to = (enum train_device)i;
+		return 0;
+	}
+	return complain(error, d, text, "must be auto, host or cuda");
+}
+
 static int parse_one(struct parse *p, const struct description *d, const char *text, char *error)
 {
 	char *field = (char *)p + d->offset;
@@ -154,6 +171,8 @@ static int parse_one(struct parse *p, const struct description *d, const char *t
 		return compress_kind_of(text, (enum compress_kind *)field) < 0
 			       ? complain(error, d, text, "must be none, int8, topk or 1bit")
 			       : 0;
+	case KIND_DEVICE:
+		return parse_device(d, text, (enum train_device *)field, error);
 	case KIND_FILES:
 		break;
 	}

@@ -8,7 +8,10 @@
 #include <stdio.h>
 
 #include "compress.h"
+#include "engine.h"
 #include "tensor.h"
+
+enum train_device { DEVICE_AUTO = 0, DEVICE_HOST, DEVICE_CUDA };
 
 struct train_options {
 	const char *const *files; /* owned by argv */
@@ -23,10 +26,13 @@ struct train_options {
 	int64_t timeout_ms;                   /* of one collective */
 	int64_t patience_ms;                  /* without a completed step: then the rank gives up */
 	uint64_t healthy_after;               /* good steps that make a checkpoint healthy */
-	enum compress_kind compress;          /* of gradients */
-	const char *faults;                   /* to play, see faults.h; NULL: none; from the environment only */
-	const char *address;                  /* literal on which the ring listens */
-	const char *dump, *report;            /* files, or NULL */
+	enum train_device device;
+	platform_open_fn *open_gpu; /* of this build; NULL: it has none. No option */
+	bool recompute;
+	enum compress_kind compress; /* of gradients */
+	const char *faults;          /* to play, see faults.h; NULL: none; from the environment only */
+	const char *address;         /* literal on which the ring listens */
+	const char *dump, *report;   /* files, or NULL */
 	bool strict, progress, help;
 	int rank, world; /* world 0: from the environment; there is no option for these two */
 };

@@ -75,7 +75,7 @@ static int start(struct saver *s, uint64_t step, ckpt_target target)
 {
 	struct ckpt_snapshot *snapshot;
 	int64_t from = monotonic_ns();
-	int rc = ckpt_begin(s->session, step, target, NULL, &snapshot);
+	int rc = ckpt_begin(s->session, step, target, s->stream, &snapshot);
 
 	s->stall = (struct save_stall){
 		.step = step, .target = target, .begin_ms = (double)(monotonic_ns() - from) / 1e6, .result = "ok"};
@@ -140,7 +140,7 @@ int saver_fence(struct saver *s)
 
 	if (!s->unfenced)
 		return 0;
-	rc = ckpt_fence(s->unfenced, NULL);
+	rc = ckpt_fence(s->unfenced, s->stream);
 	s->unfenced = NULL;
 	s->stall.fence_ms = (double)(monotonic_ns() - from) / 1e6;
 	if (rc == -ESTALE || saver_fatal(rc))

@@ -20,6 +20,7 @@ struct saver {
 	ckpt *session;
 	struct cancel *cancel;
 	const struct report *report;
+	void *stream;                         /* on which the state is used; NULL on the host */
 	uint64_t memory_every, storage_every; /* 0: never */
 	int rank;                             /* 0 speaks for all where all see the same */
 	bool memory_only;                     /* the daemon has no store: what is due for storage goes to memory */

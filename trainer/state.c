@@ -4,25 +4,27 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-int state_create(const struct train_options *options, int rank, int world, struct state *state)
+int state_create(struct platform *platform, const struct train_options *options, int rank, int world,
+		 struct state *state)
 {
-	static const struct optimizer_config adamw = {
-		.beta1 = 0.9f, .beta2 = 0.99f, .epsilon = 1e-8f, .weight_decay = 0.1f};
-	size_t rows = options->batch / (size_t)world + (options->batch % (size_t)world != 0), count;
-	const struct tensor *table;
+	const struct engine_setup setup = {
+		.config = options->model,
+		.optimizer = {.beta1 = 0.9f, .beta2 = 0.99f, .epsilon = 1e-8f, .weight_decay = 0.1f},
+		.max_rows = options->batch / (size_t)world + (options->batch % (size_t)world != 0),
+		.rank = rank,
+		.world = world,
+		.recompute = options->recompute,
+	};
 	int rc;
 
 	*state = (struct state){0};
-	rc = model_create(&options->model, rows, &state->model);
-	if (rc < 0)
-		return rc;
-	table = model_tensors(state->model, &count);
-	rc = optimizer_create(&adamw, table, count, rank, world, &state->optimizer);
+	rc = platform->create(platform, &setup, &state->engine);
 	if (rc == 0)
-		rc = squeeze_create(&state->squeeze, options->compress, model_size(state->model), world);
+		rc = squeeze_create(&state->squeeze, options->compress, state->engine->size, world);
 	if (rc < 0)
 		state_free(state);
 	return rc;
@@ -31,26 +33,21 @@ int state_create(const struct train_options *options, int rank, int world, struc
 void state_free(struct state *state)
 {
 	squeeze_free(&state->squeeze);
-	optimizer_free(state->optimizer);
-	model_free(state->model);
+	if (state->engine)
+		state->engine->ops->free(state->engine);
 	*state = (struct state){0};
 }
 
-void state_reset(struct state *state, const struct train_options *options, uint64_t text)
+int state_reset(struct state *state, const struct train_options *options, uint64_t text)
 {
-	struct shard_range range = optimizer_range(state->optimizer);
-	size_t bytes = (range.end - range.begin) * sizeof(float);
-
-	model_init(state->model, options->seed);
-	memset(optimizer_moment(state->optimizer, SHARD_EXP_AVG), 0, bytes);
-	memset(optimizer_moment(state->optimizer, SHARD_EXP_AVG_SQ), 0, bytes);
 	if (state->squeeze.residual)
 		memset(state->squeeze.residual, 0, state->squeeze.count * sizeof(float));
 	state->counters = (struct counters){
 		.version = STATE_VERSION, .seed = options->seed, .batch = options->batch, .text = text};
+	return state->engine->ops->init(state->engine, options->seed);
 }
 
-static void describe(ckpt_tensor *t, const struct tensor *from, uint64_t shape[2])
+static void describe(const struct engine *e, ckpt_tensor *t, const struct tensor *from, uint64_t shape[2])
 {
 	shape[0] = (uint64_t)from->shape[0];
 	shape[1] = (uint64_t)from->shape[1];
@@ -58,22 +55,22 @@ static void describe(ckpt_tensor *t, const struct tensor *from, uint64_t shape[2
 	t->ndim = from->dims;
 	t->shape = shape;
 	t->npieces = 1;
-	t->device = CKPT_HOST;
+	t->device = e->ordinal;
 }
 
 /* Whole on every rank: kept once per node and written once. */
 static int register_parameters(struct state *state, ckpt *session)
 {
-	size_t count;
-	const struct tensor *table = model_tensors(state->model, &count);
+	const struct engine *e = state->engine;
+	const struct tensor *table = e->table;
 	int rc = 0;
 
-	for (size_t i = 0; i < count && rc == 0; i++) {
-		ckpt_piece piece = {.data = model_params(state->model) + table[i].offset};
+	for (size_t i = 0; i < e->tensors && rc == 0; i++) {
+		ckpt_piece piece = {.data = e->params + table[i].offset};
 		ckpt_tensor t = CKPT_INIT(ckpt_tensor);
 		uint64_t shape[2];
 
-		describe(&t, &table[i], shape);
+		describe(e, &t, &table[i], shape);
 		t.name = table[i].name;
 		t.pieces = &piece;
 		t.group = "params";
@@ -86,22 +83,20 @@ static int register_parameters(struct state *state, ckpt *session)
 /* A shard begins and ends within tensors: flat ranges of them. */
 static int register_moments(struct state *state, ckpt *session, enum shard_state moment)
 {
-	size_t count, tensors;
-	const struct shard_segment *segments = optimizer_segments(state->optimizer, &count);
-	const struct tensor *table = model_tensors(state->model, &tensors);
+	const struct engine *e = state->engine;
+	const struct tensor *table = e->table;
 	int rc = 0;
 
-	for (size_t i = 0; i < count && rc == 0; i++) {
-		const struct shard_segment *s = &segments[i];
-		ckpt_piece piece = {.data = optimizer_moment(state->optimizer, moment) + s->shard_start,
-				    .start = s->tensor_start,
-				    .count = s->count};
+	for (size_t i = 0; i < e->segment_count && rc == 0; i++) {
+		const struct shard_segment *s = &e->segments[i];
+		ckpt_piece piece = {
+			.data = e->moment[moment] + s->shard_start, .start = s->tensor_start, .count = s->count};
 		ckpt_tensor t = CKPT_INIT(ckpt_tensor);
 		char name[SHARD_NAME_SIZE];
 		uint64_t shape[2];
 
 		shard_state_name(name, moment, &table[s->tensor]);
-		describe(&t, &table[s->tensor], shape);
+		describe(e, &t, &table[s->tensor], shape);
 		t.name = name;
 		t.pieces = &piece;
 		t.group = "optimizer";
@@ -127,15 +122,32 @@ int state_register(struct state *state, ckpt *session)
 	return rc;
 }
 
-uint64_t state_fingerprint(const struct state *state)
+/* A copy of them on the host, to be freed; NULL: no memory, or the device is lost. */
+static float *state_params(const struct state *state)
 {
-	const unsigned char *bytes = (const unsigned char *)model_params(state->model);
-	size_t count = model_size(state->model) * sizeof(float);
+	struct engine *e = state->engine;
+	float *params = malloc(e->size * sizeof(*params));
+
+	if (!params || e->ops->get(e, params, e->params, e->size) == 0)
+		return params;
+	free(params);
+	return NULL;
+}
+
+int state_fingerprint(const struct state *state, uint64_t *fingerprint)
+{
+	float *params = state_params(state);
+	const unsigned char *bytes = (const unsigned char *)params;
+	size_t count = state->engine->size * sizeof(float);
 	uint64_t sum = UINT64_C(0xcbf29ce484222325);
 
+	if (!params)
+		return *state->engine->device->why ? -ENOTRECOVERABLE : -ENOMEM;
 	for (size_t i = 0; i < count; i++)
 		sum = (sum ^ bytes[i]) * UINT64_C(0x100000001b3);
-	return sum;
+	free(params);
+	*fingerprint = sum;
+	return 0;
 }
 
 static int write_all(int fd, const char *from, size_t bytes)
@@ -156,14 +168,19 @@ static int write_all(int fd, const char *from, size_t bytes)
 int state_dump(const struct state *state, const char *file)
 {
 	char temporary[PATH_MAX];
+	float *params;
 	int fd, rc;
 
 	if ((size_t)snprintf(temporary, sizeof(temporary), "%s.tmp", file) >= sizeof(temporary))
 		return -ENAMETOOLONG;
+	params = state_params(state);
+	if (!params)
+		return -ENOMEM;
 	fd = open(temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+	rc = fd < 0 ? -errno : write_all(fd, (const char *)params, state->engine->size * sizeof(*params));
+	free(params);
 	if (fd < 0)
-		return -errno;
-	rc = write_all(fd, (const char *)model_params(state->model), model_size(state->model) * sizeof(float));
+		return rc;
 	if (close(fd) < 0 && rc == 0)
 		rc = -errno;
 	if (rc == 0 && rename(temporary, file) < 0)

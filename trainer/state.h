@@ -8,8 +8,7 @@
 #include <stdint.h>
 
 #include "ckpt.h"
-#include "model.h"
-#include "optimizer.h"
+#include "engine.h"
 #include "options.h"
 #include "squeeze.h"
 
@@ -27,25 +26,25 @@ struct counters {
 _Static_assert(sizeof(struct counters) == 64, "the blob's size is part of the checkpoint");
 
 struct state {
-	struct model *model;
-	struct optimizer *optimizer;
+	struct engine *engine;
 	struct squeeze squeeze;
 	struct counters counters;
 };
 
 /* 0 or -errno. Nothing is initialised but sizes and addresses: state_reset() or a restore follows. */
-int state_create(const struct train_options *options, int rank, int world, struct state *state);
+int state_create(struct platform *platform, const struct train_options *options, int rank, int world,
+		 struct state *state);
 /* All zero is allowed. */
 void state_free(struct state *state);
 
-/* The state before the first step. */
-void state_reset(struct state *state, const struct train_options *options, uint64_t text);
+/* The state before the first step. 0 or the engine's error. */
+int state_reset(struct state *state, const struct train_options *options, uint64_t text);
 
 /* Adds everything to the session's table. 0 or the library's error. The state must outlive the session. */
 int state_register(struct state *state, ckpt *session);
 
-/* FNV-1a-64 over the bytes of the parameters. */
-uint64_t state_fingerprint(const struct state *state);
+/* FNV-1a-64 over the bytes of the parameters. 0 or -errno. */
+int state_fingerprint(const struct state *state, uint64_t *fingerprint);
 
 /* Writes the parameters' bytes to a file that appears complete or not at all. 0 or -errno. */
 int state_dump(const struct state *state, const char *file);

@@ -69,6 +69,7 @@ static int compute(struct step *s, double *loss)
 	size_t seq_len = (size_t)o->model.seq_len, rows = data_rows_of_rank(o->batch, s->crew->rank, s->crew->world);
 	double positions = (double)o->batch * (double)seq_len;
 	uint64_t step = s->state->counters.step;
+	struct engine *engine = s->state->engine;
 	int rc;
 
 	ckpt_beat(s->crew->session, step, CKPT_PHASE_DATA);
@@ -77,28 +78,33 @@ static int compute(struct step *s, double *loss)
 	if (rc < 0)
 		return rc;
 	ckpt_beat(s->crew->session, step, CKPT_PHASE_BACKWARD); /* forward and backward are one pass */
-	rc = model_backward(s->state->model, rows, s->input, s->target, (float)(1 / positions), loss);
-	*loss /= positions;
+	rc = engine->ops->backward(engine, rows, s->input, s->target, (float)(1 / positions));
 	if (rc == 0)
 		rc = break_down(s);
 	if (rc == 0)
 		rc = device_wait(s->device, s->crew->cancel->fd, deadline_in_ms(s->crew->timeout_ms));
+	if (rc == 0)
+		*loss = engine->ops->loss(engine) / positions;
 	return rc;
 }
 
 /* What is to go wrong where the others are about to meet. */
 static int misbehave(struct step *s)
 {
-	struct model *model = s->state->model;
+	struct engine *e = s->state->engine;
 	uint64_t step = s->state->counters.step;
+	const float nan_value = NAN;
+	int rc = 0;
 
 	if (faults_take(s->faults, FAULTS_NAN, step))
-		model_grads(model)[model_size(model) / 2] = NAN;
+		rc = e->ops->put(e, e->grads + e->size / 2, &nan_value, 1);
+	if (rc < 0)
+		return rc;
 	while (faults_take(s->faults, FAULTS_ABSENT, step)) /* until somebody ends this process */
 		while (true)
 			pause();
 	if (faults_take(s->faults, FAULTS_MISMATCH, step))
-		return crew_all_gather(s->crew, model_grads(model), model_size(model));
+		return crew_all_gather(s->crew, e->grads, e->size);
 	return 0;
 }
 
@@ -112,9 +118,9 @@ static int reduce(struct step *s)
 	ckpt_beat(s->crew->session, state->counters.step, CKPT_PHASE_COLLECTIVE);
 	rc = misbehave(s);
 	if (rc == 0 && state->squeeze.residual)
-		rc = squeeze_reduce_scatter(&state->squeeze, s->crew, model_grads(state->model));
+		rc = squeeze_reduce_scatter(&state->squeeze, s->crew, state->engine->grads);
 	else if (rc == 0)
-		rc = crew_reduce_scatter(s->crew, model_grads(state->model), model_size(state->model));
+		rc = crew_reduce_scatter(s->crew, state->engine->grads, state->engine->size);
 	return rc < 0 ? rc : crew_sum(s->crew, s->sums, SUM_TIMES + (world <= TIMES_MAX ? world : 0));
 }
 
@@ -131,10 +137,11 @@ static int update(struct step *s, double loss)
 		return rc;
 	ckpt_beat(s->crew->session, state->counters.step, CKPT_PHASE_OPTIMIZER);
 	squeeze_commit(&state->squeeze);
-	optimizer_step(state->optimizer, model_params(state->model), model_grads(state->model), number,
-		       step_rate(s->options, number));
+	rc = state->engine->ops->update(state->engine, number, step_rate(s->options, number));
+	if (rc < 0)
+		return rc;
 	ckpt_beat(s->crew->session, state->counters.step, CKPT_PHASE_COLLECTIVE);
-	rc = crew_all_gather(s->crew, model_params(state->model), model_size(state->model));
+	rc = crew_all_gather(s->crew, state->engine->params, state->engine->size);
 	if (rc < 0)
 		return rc;
 	state->counters.step = number;

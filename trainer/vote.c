@@ -61,14 +61,12 @@ static bool equal(const uint64_t *all, size_t stride, int world)
 	return true;
 }
 
-/* Compares `count` tensors; all has room for world * count digests. */
-static int compare(struct crew *c, const struct tensor *table, size_t count, const float *params, uint64_t *all)
+/* Compares `count` tensors of which these are our digests; all has room for world * count. */
+static int compare(struct crew *c, const struct tensor *table, size_t count, const uint64_t *mine, uint64_t *all)
 {
-	uint64_t *mine = all + (size_t)c->rank * count;
 	int rc;
 
-	for (size_t i = 0; i < count; i++)
-		mine[i] = vote_digest(params + table[i].offset, table[i].count);
+	memcpy(all + (size_t)c->rank * count, mine, count * sizeof(*all));
 	rc = crew_gather(c, all, count * sizeof(*all));
 	for (size_t i = 0; rc == 0 && i < count; i++) {
 		if (equal(all + i, count, c->world))
@@ -79,19 +77,17 @@ static int compare(struct crew *c, const struct tensor *table, size_t count, con
 	return rc;
 }
 
-int vote(struct crew *c, const struct tensor *table, size_t count, const float *params)
+int vote(struct crew *c, const struct tensor *table, size_t count, const uint64_t *digests)
 {
-	uint64_t *all = c->world > 1 ? malloc((size_t)c->world * BATCH * sizeof(*all)) : NULL;
+	uint64_t *all = malloc((size_t)c->world * BATCH * sizeof(*all));
 	int rc = 0;
 
-	if (c->world < 2)
-		return 0;
 	if (!all) {
 		snprintf(c->why, sizeof(c->why), "out of memory");
 		return -ENOMEM;
 	}
 	for (size_t i = 0; rc == 0 && i < count; i += BATCH)
-		rc = compare(c, table + i, count - i < BATCH ? count - i : BATCH, params, all);
+		rc = compare(c, table + i, count - i < BATCH ? count - i : BATCH, digests + i, all);
 	free(all);
 	return rc;
 }

@@ -12,8 +12,8 @@
 #include "crew.h"
 #include "tensor.h"
 
-/* 0: all are equal. -EBADMSG: they are not, crew.why names ranks and tensor, on all ranks alike. Else the crew's errors. */
-int vote(struct crew *crew, const struct tensor *table, size_t count, const float *params);
+/* digests[count]: of this rank's copies (vote_digest()). 0: all are equal. -EBADMSG: they are not, crew.why names ranks and tensor, on all ranks alike. Else the crew's errors. */
+int vote(struct crew *crew, const struct tensor *table, size_t count, const uint64_t *digests);
 
 /* Position dependent, of whole floats. */
 uint64_t vote_digest(const float *from, size_t count);

@@ -32,8 +32,7 @@ static __global__ void __launch_bounds__(THREADS) sum_parts_kernel(size_t width,
 template <typename Term>
 static int column_sums(size_t rows, size_t width, Term term, float *out, float *scratch, void *stream)
 {
-	dim3 blocks(blocks_for((width + THREADS - 1) / THREADS), GPU_PARTS);
-	int code = launch(blocks, stream, parts_kernel<Term>, rows, width, term, scratch);
+	int code = launch_sets(width, GPU_PARTS, stream, parts_kernel<Term>, rows, width, term, scratch);
 	return code ? code
 		    : launch_flat(width, stream, sum_parts_kernel, width, static_cast<const float *>(scratch), out);
 }

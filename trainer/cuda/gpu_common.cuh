@@ -69,25 +69,42 @@ static inline unsigned blocks_for(size_t units)
 	return static_cast<unsigned>(units < most ? units : most);
 }
 
-template <typename Kernel, typename... Args> static int launch(dim3 blocks, void *stream, Kernel kernel, Args... args)
+template <typename Kernel, typename... Args>
+static int launch(dim3 blocks, unsigned threads, void *stream, Kernel kernel, Args... args)
 {
 	cudaLaunchConfig_t at = {};
 	at.gridDim = blocks;
-	at.blockDim = dim3(THREADS);
+	at.blockDim = dim3(threads);
 	at.stream = static_cast<cudaStream_t>(stream);
 	return static_cast<int>(cudaLaunchKernelEx(&at, kernel, args...));
+}
+
+/* Threads of a block that goes through n elements side by side: whole warps. */
+static inline unsigned threads_for(size_t n)
+{
+	const size_t most = THREADS;
+	return static_cast<unsigned>(n < most ? (n + WARP - 1) / WARP * WARP : most);
 }
 
 /* One thread for each of n elements, or fewer that go on. */
 template <typename Kernel, typename... Args> static int launch_flat(size_t n, void *stream, Kernel kernel, Args... args)
 {
-	return n ? launch(dim3(blocks_for((n + THREADS - 1) / THREADS)), stream, kernel, args...) : 0;
+	dim3 blocks(blocks_for((n + THREADS - 1) / THREADS));
+	return n ? launch(blocks, threads_for(n), stream, kernel, args...) : 0;
 }
 
-/* One block for each of n rows, or fewer that go on. */
+/* The same for each of `count` sets of them, which blockIdx.y tells. */
+template <typename Kernel, typename... Args>
+static int launch_sets(size_t n, unsigned count, void *stream, Kernel kernel, Args... args)
+{
+	dim3 blocks(blocks_for((n + THREADS - 1) / THREADS), count);
+	return n && count ? launch(blocks, threads_for(n), stream, kernel, args...) : 0;
+}
+
+/* One block of THREADS for each of n rows, or fewer that go on. */
 template <typename Kernel, typename... Args> static int launch_rows(size_t n, void *stream, Kernel kernel, Args... args)
 {
-	return n ? launch(dim3(blocks_for(n)), stream, kernel, args...) : 0;
+	return n ? launch(dim3(blocks_for(n)), THREADS, stream, kernel, args...) : 0;
 }
 
 #endif

@@ -28,5 +28,6 @@ int gpu_digests(const float *from, const uint64_t *starts, size_t n, uint64_t *d
 {
 	int code = launch_flat(n, stream, zero_kernel, digests, n);
 	return code || !n ? code
-			  : launch(dim3(32, static_cast<unsigned>(n)), stream, digests_kernel, from, starts, digests);
+			  : launch(dim3(32, static_cast<unsigned>(n)), THREADS, stream, digests_kernel, from, starts,
+				   digests);
 }

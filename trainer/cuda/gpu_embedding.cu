@@ -48,8 +48,7 @@ static __global__ void __launch_bounds__(THREADS)
 int gpu_embedding_backward(size_t rows, size_t seq_len, size_t width, const uint8_t *input, const float *dout,
 			   float *dtoken, float *dposition, void *stream)
 {
-	dim3 blocks(blocks_for((width + THREADS - 1) / THREADS), VOCAB);
-	int code = launch(blocks, stream, token_kernel, rows, width, input, dout, dtoken);
+	int code = launch_sets(width, VOCAB, stream, token_kernel, rows, width, input, dout, dtoken);
 	return code ? code
 		    : launch_flat(seq_len * width, stream, position_kernel, rows, seq_len, width, dout, dposition);
 }

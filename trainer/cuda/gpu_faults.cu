@@ -29,15 +29,15 @@ static __global__ void never_end_kernel()
 
 int gpu_trap(void *stream)
 {
-	return launch(dim3(1), stream, trap_kernel);
+	return launch(dim3(1), 1, stream, trap_kernel);
 }
 
 int gpu_illegal_address(void *stream)
 {
-	return launch(dim3(1), stream, illegal_address_kernel, reinterpret_cast<volatile int *>(uintptr_t{64}));
+	return launch(dim3(1), 1, stream, illegal_address_kernel, reinterpret_cast<volatile int *>(uintptr_t{64}));
 }
 
 int gpu_never_end(void *stream)
 {
-	return launch(dim3(1), stream, never_end_kernel);
+	return launch(dim3(1), 1, stream, never_end_kernel);
 }

@@ -151,21 +151,21 @@ Test(gpu_model, loss_curves_agree)
 	double loss = 0, first = 0;
 
 	cr_assert_eq(optimizer_create(&adamw, table, count, 0, 1, &o), 0);
-	for (uint64_t step = 1; step <= 6; step++) {
+	for (uint64_t step = 1; step <= 5; step++) {
 		struct gpu_adam f = {.beta1 = 0.9f, .beta2 = 0.99f, .epsilon = 1e-8f, .keep = 1};
 
 		f.rate = (float)(0.01 / (1 - pow((double)f.beta1, (double)step)));
 		f.second_unbias = (float)(1 / (1 - pow((double)f.beta2, (double)step)));
-		draw_rows(step % 2);
-		cr_assert_eq(model_backward(host, ROWS, input, target, 1.0f / (ROWS * TIME), &loss), 0);
-		cr_assert_eq(gpu_model_backward(gpu, ROWS, input, target, 1.0f / (ROWS * TIME)), 0);
+		draw_rows(0);
+		cr_assert_eq(model_backward(host, 1, input, target, 1.0f / TIME, &loss), 0);
+		cr_assert_eq(gpu_model_backward(gpu, 1, input, target, 1.0f / TIME), 0);
 		cr_assert_float_eq(gpu_model_loss(gpu), loss, 0.02 * loss, "step %d: %g, not %g", (int)step,
 				   gpu_model_loss(gpu), loss);
 		first = step == 1 ? loss : first;
 		optimizer_step(o, model_params(host), model_grads(host), step, 0.01f);
 		cr_assert_eq(gpu_adam(n, &f, gpu_model_params(gpu), gpu_model_grads(gpu), m, v, NULL), 0);
 	}
-	cr_assert_lt(loss, 0.99 * first, "it learns: %g after %g", loss, first);
+	cr_assert_lt(loss, 0.95 * first, "it learns: %g after %g", loss, first);
 	free(m);
 	free(v);
 	optimizer_free(o);

@@ -1,0 +1,113 @@
+#include "platform_cuda.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "engine_cuda.h"
+#include "gpu_faults.h"
+#include "gpu_memory.h"
+
+/* Errors of the device show here first, whatever caused them. */
+static int query(struct device *d)
+{
+	struct cuda *c = (struct cuda *)((char *)d - offsetof(struct cuda, base.device));
+	const char *text;
+	int done;
+
+	if (d->failure == DEVICE_LOST) {
+		snprintf(d->why, sizeof(d->why), "the device is lost");
+		return -EIO;
+	}
+	done = gpu_query(c->stream, &text);
+	if (done < 0)
+		snprintf(d->why, sizeof(d->why), "device %d: CUDA: %s", c->ordinal, text);
+	return done;
+}
+
+/* That a device is gone cannot be brought about from here: it is played. */
+static int break_down(struct device *d, enum device_failure failure)
+{
+	struct cuda *c = (struct cuda *)((char *)d - offsetof(struct cuda, base.device));
+	int code = 0;
+
+	d->failure = failure;
+	if (failure == DEVICE_TRAP)
+		code = gpu_trap(c->stream);
+	else if (failure == DEVICE_ILLEGAL_ADDRESS)
+		code = gpu_illegal_address(c->stream);
+	else if (failure == DEVICE_NEVER_ENDS)
+		code = gpu_never_end(c->stream);
+	return code ? cuda_fail(c, "breaking the device", code) : 0;
+}
+
+static int query_for_nccl(void *self)
+{
+	struct cuda *c = self;
+
+	return query(&c->base.device);
+}
+
+int cuda_fail(struct cuda *c, const char *doing, int code)
+{
+	snprintf(c->base.device.why, sizeof(c->base.device.why), "device %d, %s: CUDA: %s", c->ordinal, doing,
+		 gpu_text(code));
+	return -ENOTRECOVERABLE;
+}
+
+static void close_platform(struct platform *p)
+{
+	gpu_close(((struct cuda *)p)->stream);
+	free(p);
+}
+
+int platform_cuda_with(const struct blas_table *blas, const struct nccl_table *nccl, int ordinal,
+		       struct platform **platform, char why[PLATFORM_WHY_SIZE])
+{
+	struct cuda *c = calloc(1, sizeof(*c));
+	int code;
+
+	*platform = NULL;
+	if (!c) {
+		snprintf(why, PLATFORM_WHY_SIZE, "out of memory");
+		return -ENOMEM;
+	}
+	c->blas = blas;
+	c->ordinal = ordinal;
+	code = gpu_open(ordinal, &c->stream);
+	if (code) {
+		snprintf(why, PLATFORM_WHY_SIZE, "device %d: CUDA: %s", ordinal, gpu_text(code));
+		free(c);
+		return -ENODEV;
+	}
+	c->base = (struct platform){
+		.name = "cuda",
+		.device = {.name = "cuda", .query = query, .break_down = break_down},
+		.way = {.nccl = nccl, .stream = {.stream = c->stream, .query = query_for_nccl, .self = c}},
+		.create = engine_cuda_create,
+		.close = close_platform,
+	};
+	*platform = &c->base;
+	return 0;
+}
+
+int platform_cuda(struct platform **platform, char why[PLATFORM_WHY_SIZE])
+{
+	const char *local = getenv("LOCAL_RANK");
+	const struct blas_table *blas;
+	const struct nccl_table *nccl;
+	int devices = gpu_count(), rc;
+
+	*platform = NULL;
+	if (devices < 1) {
+		snprintf(why, PLATFORM_WHY_SIZE, "there is no GPU, or no driver for it");
+		return -ENODEV;
+	}
+	rc = blas_table_load(&blas, why);
+	if (rc == 0)
+		rc = nccl_table_load(&nccl, why);
+	if (rc < 0)
+		return rc;
+	return platform_cuda_with(blas, nccl, local ? (int)(strtoul(local, NULL, 10) % (unsigned long)devices) : 0,
+				  platform, why);
+}

@@ -1,0 +1,125 @@
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine.h"
+#include "model.h"
+#include "vote.h"
+
+struct host_engine {
+	struct engine base; /* first */
+	struct model *model;
+	struct optimizer *optimizer;
+	double loss;
+};
+
+static struct host_engine *host_of(struct engine *e)
+{
+	return (struct host_engine *)e;
+}
+
+static void host_free(struct engine *e)
+{
+	optimizer_free(host_of(e)->optimizer);
+	model_free(host_of(e)->model);
+	free(e);
+}
+
+static int host_init(struct engine *e, uint64_t seed)
+{
+	size_t bytes = (e->range.end - e->range.begin) * sizeof(float);
+
+	model_init(host_of(e)->model, seed);
+	memset(e->moment[SHARD_EXP_AVG], 0, bytes);
+	memset(e->moment[SHARD_EXP_AVG_SQ], 0, bytes);
+	return 0;
+}
+
+static int host_backward(struct engine *e, size_t rows, const uint8_t *input, const uint8_t *target, float scale)
+{
+	return model_backward(host_of(e)->model, rows, input, target, scale, &host_of(e)->loss);
+}
+
+static double host_loss(const struct engine *e)
+{
+	return ((const struct host_engine *)e)->loss;
+}
+
+static int host_update(struct engine *e, uint64_t number, float rate)
+{
+	optimizer_step(host_of(e)->optimizer, e->params, e->grads, number, rate);
+	return 0;
+}
+
+static int host_digests(struct engine *e, uint64_t *digests)
+{
+	for (size_t i = 0; i < e->tensors; i++)
+		digests[i] = vote_digest(e->params + e->table[i].offset, e->table[i].count);
+	return 0;
+}
+
+static int host_copy(struct engine *e, float *to, const float *from, size_t n)
+{
+	(void)e;
+	memcpy(to, from, n * sizeof(*to));
+	return 0;
+}
+
+static const struct engine_ops host_ops = {
+	.free = host_free,
+	.init = host_init,
+	.backward = host_backward,
+	.loss = host_loss,
+	.update = host_update,
+	.digests = host_digests,
+	.get = host_copy,
+	.put = host_copy,
+};
+
+static int host_create(struct platform *platform, const struct engine_setup *setup, struct engine **engine)
+{
+	struct host_engine *h = calloc(1, sizeof(*h));
+	struct engine *e = &h->base;
+	int rc;
+
+	*engine = NULL;
+	if (!h)
+		return -ENOMEM;
+	rc = model_create(&setup->config, setup->max_rows, &h->model);
+	if (rc == 0) {
+		e->table = model_tensors(h->model, &e->tensors);
+		rc = optimizer_create(&setup->optimizer, e->table, e->tensors, setup->rank, setup->world,
+				      &h->optimizer);
+	}
+	if (rc < 0) {
+		host_free(e);
+		return rc;
+	}
+	e->ops = &host_ops;
+	e->device = &platform->device;
+	e->ordinal = CKPT_HOST;
+	e->size = model_size(h->model);
+	e->params = model_params(h->model);
+	e->grads = model_grads(h->model);
+	e->moment[SHARD_EXP_AVG] = optimizer_moment(h->optimizer, SHARD_EXP_AVG);
+	e->moment[SHARD_EXP_AVG_SQ] = optimizer_moment(h->optimizer, SHARD_EXP_AVG_SQ);
+	e->range = optimizer_range(h->optimizer);
+	e->segments = optimizer_segments(h->optimizer, &e->segment_count);
+	*engine = e;
+	return 0;
+}
+
+static void host_close(struct platform *platform)
+{
+	free(platform);
+}
+
+struct platform *platform_host(void)
+{
+	struct platform *p = calloc(1, sizeof(*p));
+
+	if (p)
+		*p = (struct platform){
+			.name = "host", .device = device_host(), .create = host_create, .close = host_close};
+	return p;
+}
