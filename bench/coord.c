@@ -73,12 +73,18 @@ static void copy(void *arg, uint32_t node, struct step_id id)
 	told(arg);
 }
 
-static void write_part(void *arg, uint32_t node, struct step_id id, bool found, uint32_t part, uint32_t parts)
+static void keep(void *arg, uint32_t node, struct step_id id)
+{
+	(void)node;
+	(void)id;
+	told(arg);
+}
+
+static void write_part(void *arg, uint32_t node, struct step_id id, bool found, const struct share_parts *parts)
 {
 	(void)node;
 	(void)id;
 	(void)found;
-	(void)part;
 	(void)parts;
 	told(arg);
 }
@@ -161,6 +167,7 @@ static double measure(uint32_t world, int runs)
 					       .joined = joined,
 					       .level = level,
 					       .copy = copy,
+					       .keep = keep,
 					       .write = write_part,
 					       .make = make,
 					       .seal = seal};
@@ -169,7 +176,7 @@ static double measure(uint32_t world, int runs)
 	for (uint32_t n = 0; n < nnodes; n++)
 		coord_attend(cluster.coord, n, RANKS, 0);
 	for (uint32_t n = 0; n < nnodes; n++)
-		coord_shares(cluster.coord, n, 1);
+		coord_shares(cluster.coord, n, &(struct shares){.n = 1, .of[0] = {1, 1}});
 	for (uint32_t n = 0; n < nnodes; n++)
 		join(cluster.coord, n);
 	for (int i = 0; i < runs; i++) {

@@ -189,10 +189,9 @@ static void pass(void *arg, uint32_t node, struct step_id id, int rc, const char
 	give(arg, node, &order);
 }
 
-static void write_part(void *arg, uint32_t node, struct step_id id, bool found, uint32_t part, uint32_t parts)
+static void write_part(void *arg, uint32_t node, struct step_id id, bool found, const struct share_parts *parts)
 {
-	give(arg, node,
-	     &(struct peer_order){.type = PEER_WRITE, .save = {.id = id, .flag = found, .part = part, .parts = parts}});
+	give(arg, node, &(struct peer_order){.type = PEER_WRITE, .save = {.id = id, .flag = found, .parts = *parts}});
 }
 
 static void clear(void *arg, uint32_t node, struct step_id id, bool kept)

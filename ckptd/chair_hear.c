@@ -20,7 +20,7 @@ void chair_hear(struct chair *chair, struct coord_from from, const struct peer_r
 		coord_attend(c, from.node, r->attend.nranks, r->attend.known);
 		return;
 	case PEER_SHARES:
-		coord_shares(c, from.node, r->shares);
+		coord_shares(c, from.node, &r->shares);
 		return;
 	case PEER_LEAVE:
 		leave(chair, from.node);

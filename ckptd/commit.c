@@ -292,11 +292,11 @@ int commit_start(struct commit *c)
 	return 0;
 }
 
-void commit_write(struct commit *c, bool only_compare, uint32_t part, uint32_t parts)
+void commit_write(struct commit *c, bool only_compare, const struct share_parts *parts)
 {
 	if (c->state != COMMIT_ASK || c->rc)
 		return;
-	commit_choose_files(c, part, parts);
+	commit_choose_files(c, parts);
 	c->only_compare = only_compare;
 	c->progress_ns = clock_now();
 	commit_set_state(c, COMMIT_FIND_JOB);

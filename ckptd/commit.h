@@ -127,7 +127,7 @@ struct commit {
 int commit_start(struct commit *c);
 /* The directory is there. only_compare: and a checkpoint in it. Of its shared files (layout.h), in their order, it writes every one whose
  * number divided by `parts` leaves `part`. */
-void commit_write(struct commit *c, bool only_compare, uint32_t part, uint32_t parts);
+void commit_write(struct commit *c, bool only_compare, const struct share_parts *parts);
 /* The digests of all ranks have been compared and stand in ranks[].leaves. */
 void commit_digests_ready(struct commit *c);
 /* MANIFEST.json stands. Unless the commit is prepared nothing happens. */

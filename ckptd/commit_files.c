@@ -297,14 +297,25 @@ int commit_collect_files(struct commit *c)
 	return 0;
 }
 
-void commit_choose_files(struct commit *c, uint32_t part, uint32_t parts)
+/* The next file of a share of this node: whether it is among those that it writes. */
+static bool is_ours(struct share_numbers *numbers, uint32_t *seen, const struct share_parts *parts, uint64_t share)
 {
-	uint32_t kept = 0, shared = 0;
+	uint32_t i = share_number(numbers, share);
+	const struct share_part *p = &parts->of[i];
+	if (i >= parts->n)
+		return true;
+	return p->parts && seen[i]++ % p->parts == p->part;
+}
+
+void commit_choose_files(struct commit *c, const struct share_parts *parts)
+{
+	struct share_numbers numbers = {0};
+	uint32_t kept = 0, seen[SHARES_MAX] = {0};
 	for (uint32_t i = 0; i < c->nfiles; i++) {
 		const struct commit_file *f = &c->cfiles[i];
 		const struct memory *mem = f->rank->mem;
 		const struct layout_file *lf = &mem->layout.files[f->file];
-		if (lf->shared && shared++ % parts != part)
+		if (lf->share && !is_ours(&numbers, seen, parts, lf->share))
 			continue;
 		c->bytes += mem->heads[f->file].len + lf->data_size;
 		c->cfiles[kept++] = *f;

@@ -23,7 +23,7 @@ void commit_open_parent(struct commit *c);
 
 /* Files (commit_files.c). */
 int commit_collect_files(struct commit *c);
-void commit_choose_files(struct commit *c, uint32_t part, uint32_t parts);
+void commit_choose_files(struct commit *c, const struct share_parts *parts);
 /* Writes the data files or the sidecars (by state); commit_advance when all have ended. */
 void commit_write_files(struct commit *c);
 /* The digests are there: data files that stood back for them have their turn. */

@@ -83,8 +83,8 @@ struct coord_orders {
 	/* It stays in memory, and why. */
 	void (*pass)(void *arg, uint32_t node, struct step_id id, int rc, const char *text);
 	/* The directory is there: the node writes its part into it (coord_prepared). found: a checkpoint is in it, which is compared. Of what
-	 * it and others hold alike it writes the part-th of `parts` parts. */
-	void (*write)(void *arg, uint32_t node, struct step_id id, bool found, uint32_t part, uint32_t parts);
+	 * it and others hold alike it writes these parts. */
+	void (*write)(void *arg, uint32_t node, struct step_id id, bool found, const struct share_parts *parts);
 	/* What the node wrote of a save that has failed is deleted, unless it is to be kept (coord_cleared). */
 	void (*clear)(void *arg, uint32_t node, struct step_id id, bool kept);
 	/* A node, also one without ranks, has its part in bringing to storage what is only in memory: coord_rescued. */
@@ -114,9 +114,9 @@ void coord_attend(struct coord *c, uint32_t node, uint32_t nranks, uint32_t know
 /* Somebody who attends was told, perhaps by an earlier life of the coordinator, that this was replicated, and has given up what is older
  * (epoch 0: he was told of nothing). To be said before he attends. */
 void coord_recall(struct coord *c, struct step_id replicated);
-/* What it holds of what is replicated (layout_shares), as soon as its ranks have registered, and again after each attendance. Nothing is
+/* What it holds of what is replicated, as soon as its ranks have registered, and again after each attendance. Nothing is
  * written before that is known of all nodes. */
-void coord_shares(struct coord *c, uint32_t node, uint64_t shares);
+void coord_shares(struct coord *c, uint32_t node, const struct shares *shares);
 /* Its ranks have finished. True when there were any. */
 bool coord_leave(struct coord *c, uint32_t node);
 /* A new epoch begins when it is lost. */

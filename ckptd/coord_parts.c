@@ -1,42 +1,36 @@
-/* Who writes what several nodes hold alike: each of them one part of it. */
+/* Who writes what several nodes hold alike (shares.h). */
 #include "coord_private.h"
+
+#include "base/cleanup.h"
 
 #include <stdlib.h>
 
 static bool all_known(const struct coord *c)
 {
-	coord_each(c, n) if (!c->nodes[n].shares) return false;
+	coord_each(c, n) if (!c->nodes[n].shares_known) return false;
 	return c->attending == c->world;
 }
 
-static int by_shares(const void *a, const void *b, void *nodes)
-{
-	uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
-	uint64_t s = ((const struct coord_node *)nodes)[x].shares, t = ((const struct coord_node *)nodes)[y].shares;
-	if (s != t)
-		return s < t ? -1 : 1;
-	return x < y ? -1 : x > y;
-}
-
+/* Without memory nothing is written before somebody says again what he holds. */
 static void assign(struct coord *c)
 {
+	AUTO_FREE const struct shares **shares = calloc(c->nnodes, sizeof(*shares));
+	AUTO_FREE struct share_parts **parts = calloc(c->nnodes, sizeof(*parts));
 	uint32_t n = 0;
-	coord_each(c, node) c->sorted[n++] = node;
-	qsort_r(c->sorted, n, sizeof(*c->sorted), by_shares, c->nodes);
-	for (uint32_t i = 0, end; i < n; i = end) {
-		uint64_t shares = c->nodes[c->sorted[i]].shares;
-		for (end = i + 1; end < n && c->nodes[c->sorted[end]].shares == shares;)
-			end++;
-		for (uint32_t k = i; k < end; k++) {
-			c->nodes[c->sorted[k]].part = k - i;
-			c->nodes[c->sorted[k]].parts = end - i;
-		}
+	if (!shares || !parts)
+		return;
+	coord_each(c, node)
+	{
+		shares[n] = &c->nodes[node].shares;
+		parts[n++] = &c->nodes[node].parts;
 	}
+	int rc = shares_assign(shares, parts, n);
+	coord_each(c, node) c->nodes[node].parts_known = !rc;
 }
 
 static bool assigned(const struct coord *c)
 {
-	coord_each(c, n) if (!c->nodes[n].parts) return false;
+	coord_each(c, n) if (!c->nodes[n].parts_known) return false;
 	return true;
 }
 
@@ -52,16 +46,17 @@ void coord_parts_forget(struct coord *c)
 {
 	coord_each(c, n)
 	{
-		c->nodes[n].part = 0;
-		c->nodes[n].parts = c->nodes[n].ranks == c->world; /* it has nothing to share with */
+		c->nodes[n].parts = (struct share_parts){0};
+		c->nodes[n].parts_known = c->nodes[n].ranks == c->world; /* it has nothing to share with */
 	}
 }
 
-void coord_shares(struct coord *c, uint32_t node, uint64_t shares)
+void coord_shares(struct coord *c, uint32_t node, const struct shares *shares)
 {
 	if (!c->nodes[node].ranks)
 		return;
-	c->nodes[node].shares = shares;
+	c->nodes[node].shares = *shares;
+	c->nodes[node].shares_known = true;
 	if (!all_known(c))
 		return;
 	assign(c); /* it may be something else than before */

@@ -14,10 +14,11 @@ struct coord_node {
 	bool knows;     /* of an epoch of this job: of another one it is told by a raise */
 	bool in;        /* its ranks have entered this epoch */
 	bool joining, restoring;
-	uint64_t shares;      /* of what is replicated; 0: not known yet */
-	uint32_t part, parts; /* of it, that the node writes; parts 0: not known yet */
-	uint64_t step;        /* that it wants to restore */
-	bool answered;        /* to the order of the restore that runs */
+	bool shares_known, parts_known;
+	struct shares shares;     /* of what is replicated */
+	struct share_parts parts; /* of it, that the node writes */
+	uint64_t step;            /* that it wants to restore */
+	bool answered;            /* to the order of the restore that runs */
 	bool copy_held,
 		copy_ended; /* of the save that is copied now: its ranks have all their copies; it has answered */
 };

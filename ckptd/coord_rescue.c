@@ -14,8 +14,8 @@
 struct coord_rescuer {
 	uint32_t writer; /* COORD_NOBODY: there is nothing to write, or he is lost */
 	bool answered;   /* to the order that runs */
-	uint64_t shares;
-	uint32_t part, parts;
+	struct shares shares;
+	struct share_parts parts;
 	struct peer_part made;
 };
 
@@ -79,12 +79,8 @@ void coord_rescue_free(struct coord *c)
 static void order(struct coord *c, uint32_t owner, enum peer_rescue_phase phase)
 {
 	const struct coord_rescuer *o = &c->rescue.owners[owner];
-	struct peer_rescue m = {.owner = owner,
-				.phase = phase,
-				.as = c->rescue.as,
-				.part = o->part,
-				.parts = o->parts,
-				.bring.id = c->rescue.id};
+	struct peer_rescue m = {
+		.owner = owner, .phase = phase, .as = c->rescue.as, .parts = o->parts, .bring.id = c->rescue.id};
 	c->orders->rescue(c->orders->arg, o->writer, &m);
 }
 
@@ -258,20 +254,20 @@ void coord_rescue_choose(struct coord *c)
 
 /* ---- what is reported ---------------------------------------------------------------------------------------------- */
 
-/* What the ranks of several nodes hold alike each of them writes a part of, as in coord_parts.c. */
-static void assign(struct coord *c)
+/* What the ranks of several nodes hold alike, as in coord_parts.c. */
+static int assign(struct coord *c)
 {
+	AUTO_FREE const struct shares **shares = calloc(c->nnodes, sizeof(*shares));
+	AUTO_FREE struct share_parts **parts = calloc(c->nnodes, sizeof(*parts));
+	uint32_t n = 0;
+	if (!shares || !parts)
+		return -ENOMEM;
 	each_owner(c, o)
 	{
-		struct coord_rescuer *mine = &c->rescue.owners[o];
-		mine->part = mine->parts = 0;
-		each_owner(c, other)
-		{
-			bool same = c->rescue.owners[other].shares == mine->shares;
-			mine->parts += same;
-			mine->part += same && other < o;
-		}
+		shares[n] = &c->rescue.owners[o].shares;
+		parts[n++] = &c->rescue.owners[o].parts;
 	}
+	return shares_assign(shares, parts, n);
 }
 
 static void seal(struct coord *c)
@@ -292,7 +288,11 @@ static void all_answered(struct coord *c)
 {
 	struct coord_rescue *r = &c->rescue;
 	if (r->state == RESCUE_GATHER) {
-		assign(c);
+		int rc = assign(c);
+		if (rc) {
+			fail(c, rc, "no memory to share out who writes what");
+			return;
+		}
 		r->state = RESCUE_MAKE;
 		c->orders->make(c->orders->arg, r->as);
 	} else if (r->state == RESCUE_WRITE) {

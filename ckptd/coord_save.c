@@ -332,7 +332,7 @@ static void order_writes(struct coord *c, struct coord_save *s)
 	s->ordered = true;
 	for (uint32_t n = 0; n < c->nnodes; n++)
 		if (c->nodes[n].ranks)
-			c->orders->write(c->orders->arg, n, id, found, c->nodes[n].part, c->nodes[n].parts);
+			c->orders->write(c->orders->arg, n, id, found, &c->nodes[n].parts);
 }
 
 void coord_made(struct coord *c, struct step_id id, bool found)

@@ -109,7 +109,7 @@ static void check_run(struct work *work)
 	}
 }
 
-static uint64_t shares(const struct rescue *r)
+static int shares(const struct rescue *r, struct shares *out)
 {
 	const struct layout *layouts[WIRE_LOCAL_MAX];
 	const struct registration *regs[WIRE_LOCAL_MAX];
@@ -117,17 +117,20 @@ static uint64_t shares(const struct rescue *r)
 		layouts[i] = &r->ranks[i].mem->layout;
 		regs[i] = &r->ranks[i].mem->table->reg;
 	}
-	return layout_shares(layouts, regs, r->n);
+	return shares_make(layouts, regs, r->n, out);
 }
 
 static void check_done(struct work *work)
 {
 	struct rescue *r = list_entry(work, struct rescue, work);
+	struct peer_rescued m = {.phase = PEER_RESCUE_GATHER};
 	r->state = RESCUE_GATHERED;
+	if (!r->checked && shares(r, &m.shares))
+		r->checked = err_set(&r->err, -ENOMEM, "no memory to compare it with what others hold");
 	if (r->checked || r->abandoned)
 		refuse(r, r->checked, r->err.text);
 	else
-		say(r, &(struct peer_rescued){.phase = PEER_RESCUE_GATHER, .shares = shares(r)});
+		say(r, &m);
 }
 
 /* What a commit needs of it. */
@@ -338,7 +341,7 @@ static int start(struct rescue *r, const struct peer_rescue *order)
 		return rc;
 	}
 	r->state = RESCUE_WRITING;
-	commit_write(c, false, order->part, order->parts);
+	commit_write(c, false, &order->parts);
 	return 0;
 }
 

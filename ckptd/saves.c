@@ -262,7 +262,7 @@ static void pump_commit(struct saves *saves)
 	if (rc)
 		snapshot_fail(next, rc, "cannot start the commit: %s", err_name(rc));
 	else if (ordered)
-		commit_write(next->commit, saves->ordered.flag, saves->ordered.part, saves->ordered.parts);
+		commit_write(next->commit, saves->ordered.flag, &saves->ordered.parts);
 	else if (next)
 		saves_ready(saves, next);
 }

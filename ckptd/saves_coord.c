@@ -209,7 +209,7 @@ static bool continues(struct saves *saves, struct snapshot *s, const struct peer
 	if (!c || c->rc)
 		return false;
 	if (c->state == COMMIT_ASK)
-		commit_write(c, order->flag, order->part, order->parts);
+		commit_write(c, order->flag, &order->parts);
 	else if (c->state >= COMMIT_PREPARED)
 		saves_prepared(saves, s); /* to an earlier life of the coordinator, which may have died before it could
 					     say what became of it */

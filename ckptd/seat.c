@@ -84,7 +84,12 @@ void seat_shares(const struct job *job)
 		layouts[r] = &job->ranks[r].mem->layout;
 		regs[r] = &job->ranks[r].mem->table->reg;
 	}
-	say(job, &(struct peer_report){.type = PEER_SHARES, .shares = layout_shares(layouts, regs, job->nlocal)});
+	struct peer_report r = {.type = PEER_SHARES};
+	int rc = shares_make(layouts, regs, job->nlocal, &r.shares);
+	if (rc)
+		log_warn("job %s: what this node holds as others do is not known: %s", job->name, err_name(rc));
+	else
+		say(job, &r);
 }
 
 /* What contradicts the job stays so. The rest passes: a store that cannot be read for a moment, a world that has not ended. Ranks that are at

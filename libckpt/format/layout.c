@@ -4,6 +4,7 @@
 #include "base/cleanup.h"
 #include "format/digest.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -43,34 +44,21 @@ bool layout_equal(const struct layout *a, const struct layout *b)
 
 /* ---- shares ------------------------------------------------------------------------------------------------------ */
 
-static void put_shared(struct wbuf *text, const struct layout *layout, const struct registration *reg, uint32_t file)
+bool plan_same_share(const struct entry *a, const struct entry *b)
 {
-	const struct layout_file *f = &layout->files[file];
-	wbuf_str(text, f->group);
-	for (uint32_t i = 0; i < f->npieces; i++) {
-		const struct layout_piece *p = &layout->pieces[f->first_piece + i];
-		const struct entry *e = &reg->entries[p->entry];
-		wbuf_str(text, e->name);
-		wbuf_u8(text, (uint8_t)e->dtype);
-		region_put(text, &e->shape, &p->region);
-	}
+	if (plan_replicated(a) != plan_replicated(b) || (a->kind == ENTRY_JOB_BLOB) != (b->kind == ENTRY_JOB_BLOB))
+		return false;
+	return a->kind == ENTRY_JOB_BLOB || !strcmp(a->replica, b->replica);
 }
 
-uint64_t layout_shares(const struct layout *const *layouts, const struct registration *const *regs, uint32_t n)
+uint64_t layout_share_of(const struct entry *e)
 {
-	uint64_t sum = 1;
-	for (uint32_t i = 0; i < n; i++) {
-		for (uint32_t f = 0; f < layouts[i]->nfiles; f++) {
-			AUTO_WBUF struct wbuf text = {0};
-			if (!layouts[i]->files[f].shared)
-				continue;
-			wbuf_u64(&text, sum);
-			put_shared(&text, layouts[i], regs[i], f);
-			if (!wbuf_finish(&text))
-				sum = digest_bytes(text.data, text.len).low | 1;
-		}
-	}
-	return sum;
+	char text[NAME_GROUP_MAX + sizeof(e->replica) + 2];
+	const char *replica = e->kind == ENTRY_JOB_BLOB ? "" : e->replica; /* which is the name of no replica group */
+	if (!plan_replicated(e))
+		return 0;
+	int len = snprintf(text, sizeof(text), "%s\n%s", e->group, replica);
+	return digest_bytes(text, (size_t)len).low | 1;
 }
 
 static void plan_free(struct plan *plan)

@@ -8,11 +8,11 @@
  * nearest step of its outermost dimension longer than 1. So each share is within one leaf of the mean; a cut in a piece that
  * is not contiguous adds at most half of such a step. Blobs of a rank are never replicated, those of the job always are.
  *
- * A group is split into parts at piece boundaries: between what is replicated (by its kind or a replica group; other nodes may hold
- * it, too) and what is not, when its data exceeds a bound, and when its header might exceed that of safetensors readers (about
+ * A group is split into parts at piece boundaries: between what is of one rank, what is of the job, and what is of each replica group
+ * (other nodes may hold these, too: shares.h), when its data exceeds a bound, and when its header might exceed that of safetensors readers (about
  * 150,000 pieces).
  *
- * Within a group what is replicated comes last; then pieces are ordered by element size (descending), then by name and position, and
+ * Within a group what is replicated comes last, blobs of the job first, then by replica group; then pieces are ordered by element size (descending), then by name and position, and
  * stand without gaps, as safetensors requires. Every file's data starts at a multiple of LAYOUT_ALIGN in the slot. A tensor without elements is
  * captured as one piece of 0 bytes by the lowest local rank that registers a piece of it; other empty pieces are left out.
  *
@@ -40,7 +40,8 @@ struct layout_piece {
 struct layout_file {
 	char group[NAME_GROUP_MAX];
 	uint32_t part;
-	bool shared;      /* replicated: of the nodes that hold it all alike one writes it */
+	uint64_t
+		share; /* 0: of its rank alone; else the same for all files, of whatever node, with this group and replica group */
 	uint64_t slot_at; /* multiple of LAYOUT_ALIGN */
 	uint64_t data_size;
 	uint32_t first_piece, npieces; /* its pieces are consecutive in layout.pieces */
@@ -66,9 +67,8 @@ int layout_make(const struct registration *const *regs, uint32_t n, bool job_com
 void layout_free(struct layout *layout);
 /* Whether they place the same pieces alike; both are of equal registrations. */
 bool layout_equal(const struct layout *a, const struct layout *b);
-/* What a node holds of what is replicated, and how it stands in its files: nodes with the same value can write each other's. `layouts` and
- * `regs` by rank; the same for equal pieces in the same order, whatever the ranks are. Never 0. */
-uint64_t layout_shares(const struct layout *const *layouts, const struct registration *const *regs, uint32_t n);
+/* layout_file.share of a file that its pieces are in. */
+uint64_t layout_share_of(const struct entry *entry);
 /* 0 or -ENOMEM. */
 int layout_encode(const struct layout *layout, struct wbuf *out);
 /* Checks all bounds against the registration that it belongs to. -EBADMSG says what is wrong; then *layout is empty. Reads

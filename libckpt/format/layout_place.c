@@ -19,6 +19,11 @@ int plan_order(const struct plan_choice *a, const struct plan_choice *b)
 		return order;
 	if (plan_replicated(a->entry) != plan_replicated(b->entry))
 		return plan_replicated(a->entry) ? 1 : -1;
+	if (!plan_same_share(a->entry, b->entry)) {
+		bool blob = a->entry->kind == ENTRY_JOB_BLOB || b->entry->kind == ENTRY_JOB_BLOB;
+		return blob ? (a->entry->kind == ENTRY_JOB_BLOB ? -1 : 1)
+			    : strcmp(a->entry->replica, b->entry->replica);
+	}
 	unsigned a_size = dtype_size(a->entry->dtype), b_size = dtype_size(b->entry->dtype);
 	if (a_size != b_size)
 		return a_size > b_size ? -1 : 1;
@@ -41,10 +46,11 @@ static uint64_t bytes_of(const struct entry *e, const struct region *r)
 static int derive_file(struct layout *layout, const struct registration *reg, struct layout_file *f)
 {
 	f->data_size = 0;
-	f->shared = f->npieces && plan_replicated(&reg->entries[layout->pieces[f->first_piece].entry]);
+	const struct entry *first = f->npieces ? &reg->entries[layout->pieces[f->first_piece].entry] : NULL;
+	f->share = first ? layout_share_of(first) : 0;
 	for (uint32_t i = 0; i < f->npieces; i++) {
 		struct layout_piece *p = &layout->pieces[f->first_piece + i];
-		if (plan_replicated(&reg->entries[p->entry]) != f->shared)
+		if (!plan_same_share(&reg->entries[p->entry], first))
 			return -EINVAL;
 		p->file = (uint32_t)(f - layout->files);
 		p->bytes = bytes_of(&reg->entries[p->entry], &p->region);
@@ -81,14 +87,15 @@ int layout_derive(struct layout *layout, const struct registration *reg)
 
 /* What the file that is being filled holds. */
 struct filling {
-	struct layout_file *file; /* NULL: none yet */
-	uint64_t data, header;    /* bytes; header: at most */
+	struct layout_file *file;  /* NULL: none yet */
+	const struct entry *entry; /* of its first piece */
+	uint64_t data, header;     /* bytes; header: at most */
 };
 
 /* A group's file takes pieces while they fit. */
 static bool fits(const struct filling *f, const struct entry *e, uint64_t bytes, uint64_t header, uint64_t file_max)
 {
-	if (!f->file || strcmp(f->file->group, e->group) || f->file->shared != plan_replicated(e))
+	if (!f->file || strcmp(f->file->group, e->group) || !plan_same_share(f->entry, e))
 		return false;
 	if (header > SAFETENSORS_HEADER_MAX - SAFETENSORS_FRAME_MAX - f->header)
 		return false;
@@ -101,10 +108,9 @@ static int next_file(struct layout *layout, struct filling *f, const struct entr
 	uint32_t part = next_part ? f->file->part + 1 : 0;
 	if (part >= PART_MAX)
 		return -E2BIG;
-	*f = (struct filling){.file = &layout->files[layout->nfiles++]};
+	*f = (struct filling){.file = &layout->files[layout->nfiles++], .entry = e};
 	memcpy(f->file->group, e->group, sizeof(f->file->group));
 	f->file->part = part;
-	f->file->shared = plan_replicated(e);
 	return 0;
 }
 

@@ -57,6 +57,8 @@ int plan_split(struct plan *plan);
 int plan_place(struct plan *plan, uint32_t reg, uint64_t file_max, struct layout *layout, struct err *err);
 /* Other ranks have the same. */
 bool plan_replicated(const struct entry *e);
+/* They may stand in one file, if they are of one group. */
+bool plan_same_share(const struct entry *a, const struct entry *b);
 /* The order of pieces in a slot, strict for different pieces of a registration. <0, 0, >0. */
 int plan_order(const struct plan_choice *a, const struct plan_choice *b);
 /* Derives offsets, sizes and leaves of a layout whose files have group, part and npieces, and whose pieces have entry and

@@ -151,7 +151,7 @@ int peer_report_encode(const struct peer_report *m, struct wbuf *out)
 		wbuf_u64(out, m->step);
 		break;
 	case PEER_SHARES:
-		wbuf_u64(out, m->shares);
+		shares_put(out, &m->shares);
 		break;
 	case PEER_FOUND:
 		peer_found_put(out, &m->found);
@@ -213,7 +213,7 @@ static void get_report(struct rbuf *r, struct peer_report *m)
 		m->step = rbuf_u64(r);
 		return;
 	case PEER_SHARES:
-		m->shares = rbuf_u64(r);
+		shares_get(r, &m->shares);
 		return;
 	case PEER_FOUND:
 		peer_found_get(r, &m->found);
@@ -273,8 +273,6 @@ static int check_report(const struct peer_report *m, struct err *err)
 	case PEER_RESTORING:
 	case PEER_PAUSED:
 		return check_step(m->type, m->step, err);
-	case PEER_SHARES:
-		return m->shares ? 0 : peer_bad(m->type, err, "shares", 0);
 	case PEER_FOUND:
 		return peer_found_check(&m->found, err);
 	case PEER_PREPARED:

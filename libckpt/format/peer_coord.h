@@ -7,6 +7,7 @@
 #include "format/arena.h"
 #include "format/manifest.h"
 #include "format/peer.h"
+#include "format/shares.h"
 #include "format/wire.h"
 
 enum {
@@ -100,16 +101,16 @@ enum peer_rescue_phase {
 struct peer_rescue {
 	uint32_t owner; /* the node whose ranks these were, in the roster */
 	enum peer_rescue_phase phase;
-	struct step_id as;       /* the name under which it is written */
-	uint32_t part, parts;    /* WRITE: of what the ranks of several nodes hold alike, as in peer_save */
-	struct peer_bring bring; /* GATHER: who has which rank's part; the others: only which snapshot it is */
+	struct step_id as;        /* the name under which it is written */
+	struct share_parts parts; /* WRITE: as in peer_save */
+	struct peer_bring bring;  /* GATHER: who has which rank's part; the others: only which snapshot it is */
 };
 
 struct peer_rescued {
 	uint32_t owner;
 	enum peer_rescue_phase phase;
 	struct step_id as;
-	uint64_t shares;          /* GATHER: layout_shares() of the owner's ranks */
+	struct shares shares;     /* GATHER: of the owner's ranks */
 	struct peer_part part;    /* WRITE */
 	int32_t rc;               /* FAILED */
 	char text[WIRE_TEXT_MAX]; /* why */
@@ -121,9 +122,9 @@ struct peer_save {
 	struct step_id id;
 	uint32_t
 		level; /* REACHED, LEVEL: enum level_shown; FETCHED: enum wire_source, the lowest rung that a part came from */
-	bool flag;            /* WRITE: a checkpoint is there already; CLEAR: what was written is kept */
-	uint32_t part, parts; /* WRITE: of what several nodes hold alike this one writes the part-th of so many parts */
-	int32_t rc;           /* FETCHED, FAILED, FAIL: 0 or -errno */
+	bool flag;                /* WRITE: a checkpoint is there already; CLEAR: what was written is kept */
+	struct share_parts parts; /* WRITE: what it writes of what several nodes hold alike */
+	int32_t rc;               /* FETCHED, FAILED, FAIL: 0 or -errno */
 	char text[WIRE_TEXT_MAX]; /* why; FETCHED without an error: what was passed over */
 };
 
@@ -137,7 +138,7 @@ struct peer_report {
 		struct peer_joining joining;
 		struct peer_rank rank;
 		uint64_t step;   /* RESTORING; UINT64_MAX: the newest. PAUSED: the newest that a save was begun of */
-		uint64_t shares; /* SHARES: layout_shares() of its ranks */
+		struct shares shares; /* SHARES: of its ranks */
 		struct peer_found found;
 		struct peer_save save;
 		struct {

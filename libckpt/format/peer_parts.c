@@ -101,8 +101,7 @@ void peer_save_put(struct wbuf *out, const struct peer_save *m)
 	put_id(out, m->id);
 	wbuf_u8(out, (uint8_t)m->level);
 	wbuf_u8(out, m->flag);
-	wbuf_u32(out, m->part);
-	wbuf_u32(out, m->parts);
+	share_parts_put(out, &m->parts);
 	wbuf_u32(out, (uint32_t)m->rc);
 	wbuf_str(out, m->text);
 }
@@ -112,8 +111,7 @@ void peer_save_get(struct rbuf *r, struct peer_save *m)
 	m->id = get_id(r);
 	m->level = rbuf_u8(r);
 	m->flag = get_bool(r);
-	m->part = rbuf_u32(r);
-	m->parts = rbuf_u32(r);
+	share_parts_get(r, &m->parts);
 	m->rc = (int32_t)rbuf_u32(r);
 	get_text(r, m->text, sizeof(m->text));
 }
@@ -121,8 +119,6 @@ void peer_save_get(struct rbuf *r, struct peer_save *m)
 int peer_save_check(uint16_t type, const struct peer_save *m, struct err *err)
 {
 	int rc = peer_check_id(type, m->id, false, err);
-	if (!rc && type == PEER_WRITE && m->part >= m->parts)
-		rc = peer_bad(type, err, "part", m->part);
 	if (!rc && m->level > LEVEL_VERIFIED)
 		rc = peer_bad(type, err, "level", m->level);
 	return rc ? rc : peer_check_rc(type, m->rc, err);

@@ -49,8 +49,7 @@ void peer_rescue_put(struct wbuf *out, const struct peer_rescue *m)
 	wbuf_u32(out, m->owner);
 	wbuf_u8(out, (uint8_t)m->phase);
 	put_id(out, m->as);
-	wbuf_u32(out, m->part);
-	wbuf_u32(out, m->parts);
+	share_parts_put(out, &m->parts);
 	peer_bring_put(out, &m->bring);
 }
 
@@ -59,8 +58,7 @@ void peer_rescue_get(struct rbuf *r, struct peer_rescue *m)
 	m->owner = rbuf_u32(r);
 	m->phase = rbuf_u8(r);
 	m->as = get_id(r);
-	m->part = rbuf_u32(r);
-	m->parts = rbuf_u32(r);
+	share_parts_get(r, &m->parts);
 	peer_bring_get(r, &m->bring);
 }
 
@@ -78,8 +76,6 @@ int peer_rescue_check(const struct peer_rescue *m, struct err *err)
 	int rc = check(PEER_RESCUE, m->owner, m->phase, m->as, err);
 	if (!rc && m->phase == PEER_RESCUE_FAILED)
 		rc = peer_bad(PEER_RESCUE, err, "phase", m->phase);
-	if (!rc && m->phase == PEER_RESCUE_WRITE && m->part >= m->parts)
-		rc = peer_bad(PEER_RESCUE, err, "part", m->part);
 	if (!rc && m->phase == PEER_RESCUE_GATHER && !m->bring.nholders)
 		rc = peer_bad(PEER_RESCUE, err, "holders", 0);
 	return rc ? rc : peer_bring_check(PEER_RESCUE, &m->bring, err);
@@ -91,7 +87,7 @@ void peer_rescued_put(struct wbuf *out, const struct peer_rescued *m)
 	wbuf_u8(out, (uint8_t)m->phase);
 	put_id(out, m->as);
 	if (m->phase == PEER_RESCUE_GATHER)
-		wbuf_u64(out, m->shares);
+		shares_put(out, &m->shares);
 	else if (m->phase == PEER_RESCUE_WRITE)
 		peer_part_put(out, &m->part);
 	wbuf_u32(out, (uint32_t)m->rc);
@@ -104,7 +100,7 @@ void peer_rescued_get(struct rbuf *r, struct peer_rescued *m)
 	m->phase = rbuf_u8(r);
 	m->as = get_id(r);
 	if (m->phase == PEER_RESCUE_GATHER)
-		m->shares = rbuf_u64(r);
+		shares_get(r, &m->shares);
 	else if (m->phase == PEER_RESCUE_WRITE)
 		peer_part_get(r, &m->part);
 	m->rc = (int32_t)rbuf_u32(r);
@@ -114,8 +110,6 @@ void peer_rescued_get(struct rbuf *r, struct peer_rescued *m)
 int peer_rescued_check(const struct peer_rescued *m, struct err *err)
 {
 	int rc = check(PEER_RESCUED, m->owner, m->phase, m->as, err);
-	if (!rc && m->phase == PEER_RESCUE_GATHER && !m->shares)
-		rc = peer_bad(PEER_RESCUED, err, "shares", 0);
 	if (!rc && m->phase == PEER_RESCUE_WRITE)
 		rc = peer_part_check(PEER_RESCUED, &m->part, err);
 	if (!rc && (m->phase == PEER_RESCUE_FAILED) != (m->rc != 0))

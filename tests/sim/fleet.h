@@ -126,7 +126,8 @@ void fleet_step(struct fleet_rank *r);
 void fleet_kill_rank(struct fleet_rank *r);
 void fleet_forget_rank(struct fleet_rank *r); /* with its arena */
 uint32_t fleet_content(uint32_t entry, uint64_t element, struct step_id id);
-enum { FLEET_WEIGHTS = 0, FLEET_MOMENTS };
+/* Of all ranks alike, of each a part, of the first and the last alike. */
+enum { FLEET_WEIGHTS = 0, FLEET_MOMENTS, FLEET_ENDS };
 /* The slot in which the rank's arena has it; -1: none. */
 int fleet_slot(const struct fleet_rank *r, struct step_id id);
 

@@ -9,7 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { WEIGHTS = 48, MOMENTS = 200 };
+enum { WEIGHTS = 48, MOMENTS = 200, ENDS = 20 };
 
 uint32_t fleet_content(uint32_t entry, uint64_t element, struct step_id id)
 {
@@ -19,7 +19,9 @@ uint32_t fleet_content(uint32_t entry, uint64_t element, struct step_id id)
 static int encode_table(const struct fleet_rank *r, struct wbuf *out)
 {
 	struct shape replicated = {.ndim = 1, .dim = {WEIGHTS}}, sharded = {.ndim = 1, .dim = {MOMENTS}};
-	struct region whole = region_whole(&replicated);
+	struct shape of_some = {.ndim = 1, .dim = {ENDS}};
+	struct region whole = region_whole(&replicated), ends = region_whole(&of_some);
+	bool is_end = r->id == 0 || r->id + 1 == fleet.world;
 	uint64_t from = (uint64_t)MOMENTS * r->id / fleet.world, to = (uint64_t)MOMENTS * (r->id + 1) / fleet.world;
 	struct region mine = region_flat(from, to - from);
 	struct entry entries[] = {
@@ -38,8 +40,16 @@ static int encode_table(const struct fleet_rank *r, struct wbuf *out)
 				   .group = "params",
 				   .npieces = 1,
 				   .pieces = &mine},
+		[FLEET_ENDS] = {.name = (char *)"ends",
+				.kind = ENTRY_TENSOR,
+				.dtype = DTYPE_U32,
+				.shape = of_some,
+				.group = "params",
+				.replica = "ends",
+				.npieces = 1,
+				.pieces = &ends},
 	};
-	struct registration reg = {.rank = r->id, .world = fleet.world, .nentries = 2, .entries = entries};
+	struct registration reg = {.rank = r->id, .world = fleet.world, .nentries = is_end ? 3 : 2, .entries = entries};
 	wbuf_u32(out, 0); /* the daemon's own deadline */
 	return registration_encode(&reg, out);
 }

@@ -121,7 +121,9 @@ static void check_file(const struct checkpoint *ck, const struct node_manifest *
 	for (uint32_t p = 0; p < file->npieces; p++) {
 		const struct manifest_piece *piece = &file->pieces[p];
 		const struct manifest_tensor *tensor = &m->tensors[piece->tensor];
-		uint32_t entry = strcmp(tensor->name, "moments") ? FLEET_WEIGHTS : FLEET_MOMENTS;
+		uint32_t entry = !strcmp(tensor->name, "moments") ? FLEET_MOMENTS
+				 : !strcmp(tensor->name, "ends")  ? FLEET_ENDS
+								  : FLEET_WEIGHTS;
 		const uint32_t *data = (const uint32_t *)((uint8_t *)text + file->data_at + piece->at);
 		uint64_t start = 0, count = 0;
 		region_contiguous(&tensor->shape, &piece->region, &start, &count);

@@ -256,22 +256,25 @@ static void choose(void)
 					    .link = rate(10, 300)}};
 }
 
-/* Ranks in equal blocks, as a launcher places them; a node may have none. */
+/* Ranks in blocks, equal ones as a launcher places them, or not, as a world that has changed may be; a node may have none. */
 static void place(void)
 {
 	unsigned nodes = 2 + (unsigned)rng_below(world_rng(), FLEET_NODES_MAX - 1);
 	bool stored = rng_chance(world_rng(), 75);
 	unsigned idle = nodes > 2 && rng_chance(world_rng(), 50) ? (unsigned)rng_below(world_rng(), nodes) : nodes;
 	unsigned each = 1 + (unsigned)rng_below(world_rng(), nodes == 4 && idle == nodes ? 1 : 2);
+	bool uneven = rng_chance(world_rng(), 25);
 	fleet_begin(nodes, stored, rng_chance(world_rng(), 70) ? "[job]\nverify = no\n" : "");
 	fleet.copies = rng_chance(world_rng(), 85);
 	fleet.slots += (uint32_t)rng_below(world_rng(), 2);
 	fleet.pace_ns = (20 + rng_below(world_rng(), 150)) * CLOCK_NS_PER_MS;
-	for (unsigned i = 0; i < nodes; i++)
-		for (unsigned k = 0; i != idle && k < each; k++) {
+	for (unsigned i = 0; i < nodes; i++) {
+		unsigned mine = uneven && nodes < FLEET_NODES_MAX ? 1 + (unsigned)rng_below(world_rng(), 2) : each;
+		for (unsigned k = 0; i != idle && k < mine; k++) {
 			fleet.ranks[fleet.world++].home = i;
 			fleet.nodes[i].nranks++;
 		}
+	}
 }
 
 static void run(uint64_t seed)

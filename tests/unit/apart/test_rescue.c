@@ -103,7 +103,7 @@ TestSuite(rescue, .init = setup, .fini = teardown);
 
 static void order(enum peer_rescue_phase phase)
 {
-	struct peer_rescue o = {.owner = LOST, .phase = phase, .as = as, .parts = 1, .bring.id = s7};
+	struct peer_rescue o = {.owner = LOST, .phase = phase, .as = as, .bring.id = s7};
 	for (uint32_t r = 0; phase == PEER_RESCUE_GATHER && r < RANKS; r++) {
 		o.bring.holders[o.bring.nholders++] = (struct peer_holder){r, SELF};
 		o.bring.holders[o.bring.nholders++] = (struct peer_holder){r, 0};
@@ -153,7 +153,7 @@ static void gather(void)
 	order(PEER_RESCUE_GATHER);
 	run_until_said(1);
 	cr_assert_eq(said.phase, PEER_RESCUE_GATHER, "%s", said.text);
-	cr_expect_neq(said.shares, 0);
+	cr_expect(said.shares.n && said.shares.of[0].what && said.shares.of[0].cut);
 	cr_expect_eq(m.mem[0]->slots[0].copies, 1, "the slot stays as it is");
 }
 

@@ -145,14 +145,13 @@ static void on_pass(void *arg, uint32_t node, struct step_id id, int rc, const c
 	told[node].passed = rc;
 }
 
-static void on_write(void *arg, uint32_t node, struct step_id id, bool found, uint32_t part, uint32_t parts)
+static void on_write(void *arg, uint32_t node, struct step_id id, bool found, const struct share_parts *parts)
 {
 	(void)arg;
 	(void)id;
 	told[node].writes++;
 	told[node].found = found;
-	told[node].part = part;
-	told[node].parts = parts;
+	told[node].parts = *parts;
 }
 
 static void on_clear(void *arg, uint32_t node, struct step_id id, bool kept)
@@ -206,6 +205,11 @@ struct coord_from from(uint32_t node)
 	return (struct coord_from){.node = node, .epoch = told[node].epoch};
 }
 
+void hold(uint32_t node, uint64_t what, uint64_t cut)
+{
+	coord_shares(coord, node, &(struct shares){.n = 1, .of[0] = {what, cut}});
+}
+
 void coord_maker_setup(void)
 {
 	log_set_level(LOG_ERROR);
@@ -242,7 +246,7 @@ void coord_maker_setup(void)
 		cr_assert_eq(told[n].epoch, 1);
 	}
 	for (uint32_t n = 0; n < NODES; n++)
-		coord_shares(coord, n, 7);
+		hold(n, 7, 1);
 }
 
 void coord_maker_teardown(void)

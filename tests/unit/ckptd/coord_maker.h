@@ -16,7 +16,8 @@ extern struct told {
 	uint32_t kept_in; /* the epoch that it was told of last, then */
 	struct peer_choice choice;
 	struct peer_bring bring;
-	uint32_t writes, clears, part, parts;
+	uint32_t writes, clears;
+	struct share_parts parts;
 	int passed;
 	bool found, kept;
 	uint32_t rescue_orders;
@@ -38,6 +39,8 @@ extern uint32_t surveys; /* that were ordered */
 void coord_maker_setup(void); /* all attend, in epoch 1, which nobody has entered */
 void coord_maker_teardown(void);
 struct coord_from from(uint32_t node);
+/* The node says that it has one share. */
+void hold(uint32_t node, uint64_t what, uint64_t cut);
 /* All ranks of the node want to enter. Ranks are spread round the nodes: n, n + NODES, … */
 void join(uint32_t node);
 void join_all(void);

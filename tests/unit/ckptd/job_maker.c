@@ -143,7 +143,7 @@ static void commit_over(struct commit *c)
 static void site_made(struct site *s)
 {
 	const struct alone *alone = s->arg;
-	commit_write(alone->commit, s->found, 0, 1);
+	commit_write(alone->commit, s->found, &(struct share_parts){0});
 }
 
 static void site_sealed(struct site *s)

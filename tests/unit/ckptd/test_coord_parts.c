@@ -23,8 +23,10 @@ static void made(struct step_id id)
 static void expect_parts(const uint32_t *part, const uint32_t *parts)
 {
 	for (uint32_t n = 0; n < NODES; n++)
-		cr_expect(told[n].writes == 1 && told[n].part == part[n] && told[n].parts == parts[n],
-			  "node %u: %u of %u, ordered %u times", n, told[n].part, told[n].parts, told[n].writes);
+		cr_expect(told[n].writes == 1 && told[n].parts.n == 1 && told[n].parts.of[0].part == part[n] &&
+				  told[n].parts.of[0].parts == parts[n],
+			  "node %u: %u of %u, ordered %u times", n, told[n].parts.of[0].part, told[n].parts.of[0].parts,
+			  told[n].writes);
 }
 
 Test(coord_parts, nodes_that_hold_the_same_write_a_part_each)
@@ -37,11 +39,20 @@ Test(coord_parts, nodes_that_hold_the_same_write_a_part_each)
 
 Test(coord_parts, a_node_that_holds_something_else_writes_all_of_it)
 {
-	coord_shares(coord, 1, 8);
+	hold(1, 8, 1);
 	join_all();
 	copied(s10);
 	made(s10);
 	expect_parts((uint32_t[]){0, 0, 1}, (uint32_t[]){2, 1, 2});
+}
+
+Test(coord_parts, who_holds_the_same_in_other_pieces_leaves_it_to_the_others)
+{
+	hold(1, 7, 2);
+	join_all();
+	copied(s10);
+	made(s10);
+	expect_parts((uint32_t[]){0, 0, 1}, (uint32_t[]){2, 0, 2});
 }
 
 Test(coord_parts, nothing_is_written_before_all_have_said_what_they_hold)
@@ -53,9 +64,9 @@ Test(coord_parts, nothing_is_written_before_all_have_said_what_they_hold)
 	made(s10);
 	for (uint32_t n = 0; n < NODES; n++)
 		cr_expect_eq(told[n].writes, 0);
-	coord_shares(coord, 2, 7);
+	hold(2, 7, 1);
 	expect_parts((uint32_t[]){0, 1, 2}, (uint32_t[]){3, 3, 3});
-	coord_shares(coord, 2, 7);
+	hold(2, 7, 1);
 	expect_parts((uint32_t[]){0, 1, 2}, (uint32_t[]){3, 3, 3});
 }
 
@@ -63,14 +74,14 @@ Test(coord_parts, what_was_said_while_a_lost_node_was_still_counted_holds)
 {
 	coord_leave(coord, 1);
 	coord_attend(coord, 0, 2 * EACH, 0); /* it has taken the ranks of a node whose end is not known yet */
-	coord_shares(coord, 0, 7);
+	hold(0, 7, 1);
 	coord_attend(coord, 1, EACH, 0);
-	coord_shares(coord, 1, 7);
+	hold(1, 7, 1);
 	coord_leave(coord, 2);
 	coord_ready(coord, from(0), s10);
 	coord_made(coord, s10, false);
-	cr_expect(told[0].writes == 1 && told[1].writes == 1 && told[0].parts == 2, "%u, %u writes, %u parts",
-		  told[0].writes, told[1].writes, told[0].parts);
+	cr_expect(told[0].writes == 1 && told[1].writes == 1 && told[0].parts.of[0].parts == 2,
+		  "%u, %u writes, %u parts", told[0].writes, told[1].writes, told[0].parts.of[0].parts);
 }
 
 Test(coord_parts, nobody_enters_a_world_that_is_about_to_change)

@@ -36,11 +36,13 @@ static void found(struct step_id memory, struct step_id stored, uint32_t holder,
 	coord_surveyed(coord, &survey);
 }
 
-static void gathered(uint32_t writer, uint32_t owner, uint64_t shares)
+static void gathered(uint32_t writer, uint32_t owner, uint64_t what)
 {
-	coord_rescued(
-		coord, writer,
-		&(struct peer_rescued){.owner = owner, .phase = PEER_RESCUE_GATHER, .as = place.id, .shares = shares});
+	coord_rescued(coord, writer,
+		      &(struct peer_rescued){.owner = owner,
+					     .phase = PEER_RESCUE_GATHER,
+					     .as = place.id,
+					     .shares = {.n = 1, .of[0] = {what, 1}}});
 }
 
 /* As gathered, before the directory was made: under the name that was ordered. */
@@ -92,10 +94,10 @@ Test(coord_rescue, who_holds_the_copies_writes_the_part_of_the_lost_node)
 	cr_expect_eq(told[0].rescues[0].phase, PEER_RESCUE_GATHER, "written before there is a directory");
 	coord_made(coord, place.id, false);
 	cr_expect_eq(told[0].rescues[0].phase, PEER_RESCUE_WRITE);
-	cr_expect_eq(told[0].rescues[0].part, 0);
-	cr_expect_eq(told[0].rescues[0].parts, 2);
-	cr_expect_eq(told[1].rescues[1].part, 1);
-	cr_expect_eq(told[1].rescues[2].parts, 1, "it holds what the others do not");
+	cr_expect_eq(told[0].rescues[0].parts.of[0].part, 0);
+	cr_expect_eq(told[0].rescues[0].parts.of[0].parts, 2);
+	cr_expect_eq(told[1].rescues[1].parts.of[0].part, 1);
+	cr_expect_eq(told[1].rescues[2].parts.of[0].parts, 1, "it holds what the others do not");
 	written();
 	cr_assert_eq(place.sealed, 1);
 	for (int n = 0; n < NODES; n++) {

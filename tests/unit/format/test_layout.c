@@ -213,44 +213,36 @@ Test(layout, blobs_of_a_rank_stay_with_it_and_those_of_the_job_are_shared)
 		cr_assert_eq(l->pieces[1].bytes, 4 * LEAF_SIZE);
 		cr_assert_eq(l->pieces[0].bytes, 8 * LEAF_SIZE);
 		cr_assert_eq(l->nfiles, 2u, "what other nodes may have, too, stands in a file of its own");
-		cr_assert(!l->files[0].shared && l->files[1].shared);
+		cr_assert(!l->files[0].share && l->files[1].share);
 	}
 	job_free(&job);
 }
 
-/* Of a node whose ranks are first, first + 1; each has a share of the parameters, and a part of the optimizer of its own. */
-static void node_of(struct job *job, uint32_t first, uint64_t rows)
+Test(layout, what_is_of_different_replica_groups_stands_in_different_files)
 {
-	job_init(job, 2);
-	for (uint32_t r = 0; r < 2; r++) {
-		job->regs[r].rank = first + r;
-		job->regs[r].world = 4;
-		add_tensor(&job->regs[r], "w", DTYPE_F32, shape2(rows, 64), "dp", box2(0, rows, 0, 64));
-		add_tensor(&job->regs[r], "m", DTYPE_F32, shape2(4, 64), "", box2(first + r, 1, 0, 64));
+	struct job job;
+	job_init(&job, 1);
+	for (int i = 0; i < 5; i++) {
+		static const char *const names[] = {"a", "b", "c", "d", "e"}, *const groups[] = {"tp", "", "dp", "tp",
+												 ""};
+		add_tensor(&job.regs[0], names[i], DTYPE_F32, shape1(10), groups[i], region_flat(0, 10));
 	}
-	cr_assert_eq(job_make(job, false, LAYOUT_FILE_MAX, NULL), 0);
-}
-
-static uint64_t shares_of(const struct job *job)
-{
-	const struct layout *layouts[] = {&job->layouts[0], &job->layouts[1]};
-	return layout_shares(layouts, job->list, job->n);
-}
-
-Test(layout, nodes_that_hold_the_same_have_the_same_shares)
-{
-	struct job a, b, c;
-	node_of(&a, 0, 1000);
-	node_of(&b, 2, 1000);
-	node_of(&c, 2, 1001);
-	cr_assert_eq(shares_of(&a), shares_of(&b));
-	cr_assert_neq(shares_of(&a), shares_of(&c));
-	cr_assert_neq(shares_of(&a), 0);
-	for (uint32_t r = 0; r < 2; r++)
-		cr_assert(a.layouts[r].nfiles == 2 && !a.layouts[r].files[0].shared && a.layouts[r].files[1].shared);
-	job_free(&a);
-	job_free(&b);
-	job_free(&c);
+	add_entry(&job.regs[0], "z", ENTRY_JOB_BLOB, DTYPE_U8, shape1(7), "params", "");
+	add_piece(&job.regs[0].entries[5], region_flat(0, 7));
+	cr_assert_eq(job_make(&job, true, LAYOUT_FILE_MAX, NULL), 0);
+	const struct layout *l = &job.layouts[0];
+	static const char *const want[] = {"b", "e", "z", "c", "a", "d"};
+	static const uint32_t files[] = {0, 0, 1, 2, 3, 3};
+	cr_assert_eq(l->nfiles, 4u);
+	for (uint32_t i = 0; i < 6; i++) {
+		cr_expect_str_eq(entry_of(&job.regs[0], &l->pieces[i])->name, want[i]);
+		cr_expect_eq(l->pieces[i].file, files[i], "%s", want[i]);
+	}
+	for (uint32_t f = 0; f < 4; f++)
+		for (uint32_t g = 0; g < f; g++)
+			cr_expect_neq(l->files[f].share, l->files[g].share);
+	cr_expect_eq(l->files[0].share, 0);
+	job_free(&job);
 }
 
 Test(layout, a_sharded_piece_is_captured_as_it_was_registered)

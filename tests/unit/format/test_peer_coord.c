@@ -72,7 +72,7 @@ static struct peer_report a_report(enum peer_type type)
 					    .ranks = {5, 0}};
 		break;
 	case PEER_SHARES:
-		r.shares = 0x123456789abcdef1;
+		r.shares = (struct shares){.n = 2, .of = {{0x123456789abcdef1, 2}, {3, 4}}};
 		break;
 	case PEER_SETTLED:
 		r.settled = (struct peer_settled){.plan = 3, .rc = -EIO, .text = "the disk"};
@@ -126,8 +126,7 @@ static struct peer_order an_order(enum peer_type type)
 		o.save = (struct peer_save){.id = s10,
 					    .level = LEVEL_DURABLE,
 					    .flag = true,
-					    .part = 1,
-					    .parts = 3,
+					    .parts = {.n = 2, .of = {{1, 3}, {0, 0}}},
 					    .rc = -EIO,
 					    .text = "the disk"};
 		break;
@@ -292,7 +291,11 @@ Test(peer_coord, a_rescue_that_cannot_be_is_refused)
 	m.bring.nholders = 0;
 	rescue_is_refused(&m, "holders");
 	m.phase = PEER_RESCUE_WRITE;
-	rescue_is_refused(&m, "part 0");
+	m.parts = (struct share_parts){.n = 1, .of[0] = {2, 2}};
+	rescue_is_refused(&m, "malformed");
+	m.parts.n = SHARES_MAX + 1;
+	rescue_is_refused(&m, "malformed");
+	m.parts.n = 0;
 	m.phase = PEER_RESCUE_FAILED;
 	rescue_is_refused(&m, "phase");
 	struct peer_report r = a_report(PEER_RESCUED);
@@ -300,7 +303,8 @@ Test(peer_coord, a_rescue_that_cannot_be_is_refused)
 	refused(&r, "code");
 	r = a_report(PEER_RESCUED);
 	r.rescued.phase = PEER_RESCUE_GATHER;
-	refused(&r, "shares 0");
+	r.rescued.shares.n = SHARES_MAX + 1;
+	refused(&r, "malformed");
 	r = a_report(PEER_RESCUED);
 	r.rescued.part.node.size = 0;
 	refused(&r, "RESCUED message with a node manifest of size 0");
