@@ -2,7 +2,6 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "chair.h"
 #include "saves_private.h"
 #include "seat.h"
 
@@ -15,7 +14,6 @@ struct fake_replica fake_replica;
 struct fake_seat fake_seat;
 struct fake_saves fake_saves;
 struct fake_coord fake_coord;
-struct fake_chair fake_chair;
 static uint64_t skipped_ns;
 
 void fakes_reset(void)
@@ -210,11 +208,4 @@ void coord_left(struct coord *c, struct step_id id, bool kept)
 	(void)id;
 	fake_coord.left++;
 	fake_coord.kept = kept;
-}
-
-bool chair_has(const struct daemon *daemon, const char *job)
-{
-	(void)daemon;
-	(void)job;
-	return fake_chair.has;
 }

@@ -7,7 +7,7 @@
 #include "job.h"
 #include "replica.h"
 
-enum { FAKE_SENDS = 16 };
+enum { FAKE_SENDS = 16, FAKE_ORDERS = 128 };
 
 /* Starts over: a daemon without jobs, and nothing was said. Before each test. */
 void fakes_reset(void);
@@ -52,7 +52,16 @@ extern struct fake_coord {
 
 /* chair.h */
 extern struct fake_chair {
-	bool has;
+	bool has, busy, held;
+	struct coord_view view; /* a chair that is made anew has all its ranks */
+	unsigned holds, releases, remakes, rescues, given_up;
+	int remake_rc;
+	char preface[WIRE_TEXT_MAX];
+	unsigned norders;
+	struct fake_order {
+		uint32_t node;
+		struct peer_order order;
+	} orders[FAKE_ORDERS];
 } fake_chair;
 
 #endif
