@@ -137,7 +137,7 @@ struct peer_report {
 		struct peer_attend attend;
 		struct peer_joining joining;
 		struct peer_rank rank;
-		uint64_t step;   /* RESTORING; UINT64_MAX: the newest. PAUSED: the newest that a save was begun of */
+		uint64_t step; /* RESTORING; UINT64_MAX: the newest. PAUSED: the newest that a save was begun of */
 		struct shares shares; /* SHARES: of its ranks */
 		struct peer_found found;
 		struct peer_save save;

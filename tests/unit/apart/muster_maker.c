@@ -1,0 +1,185 @@
+#include "muster_maker.h"
+
+#include "base/clock.h"
+#include "config/file.h"
+#include "config/sources.h"
+#include "fakes.h"
+#include "loop.h"
+#include "roster.h"
+
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <string.h>
+
+struct daemon muster_daemon;
+
+struct follower nodes[NODES];
+
+void muster_maker_setup(void)
+{
+	static const char roster[] = "n0 10.0.0.1:1\nn1 10.0.0.2:1\nn2 10.0.0.3:1\nn3 10.0.0.4:1\n";
+	static const char policies[] = "[job]\nnode-wait = 10s\n";
+	struct err err = {{0}};
+	fakes_reset();
+	memset(nodes, 0, sizeof(nodes));
+	muster_daemon = (struct daemon){.root = -1};
+	cr_assert_eq(sources_new(&muster_daemon.sources, &err), 0, "%s", err.text);
+	cr_assert_eq(file_parse(muster_daemon.sources, "test", policies, strlen(policies), &err), 0, "%s", err.text);
+	cr_assert_eq(loop_new(&muster_daemon.loop, &err), 0, "%s", err.text);
+	cr_assert_eq(roster_parse("test", roster, strlen(roster), &muster_daemon.roster, &err), 0, "%s", err.text);
+}
+
+void muster_maker_teardown(void)
+{
+	musters_free(&muster_daemon);
+	roster_free(muster_daemon.roster);
+	loop_free(muster_daemon.loop);
+	sources_free(muster_daemon.sources);
+}
+
+/* ---- nodes ------------------------------------------------------------------------------------------------------ */
+
+void read_orders(void)
+{
+	for (unsigned i = 0; i < fake_chair.norders; i++) {
+		const struct peer_order *o = &fake_chair.orders[i].order;
+		struct follower *f = &nodes[fake_chair.orders[i].node];
+		if (o->type == PEER_PLAN) {
+			f->plan = o->plan;
+			f->told_plan = true;
+		}
+		f->settle |= o->type == PEER_SETTLE;
+		f->stop |= o->type == PEER_STOP;
+		if (o->type == PEER_PAUSE) {
+			f->pause = true;
+			f->after = o->step;
+		}
+		if (o->type != PEER_TURN_AWAY)
+			continue;
+		f->away = o->word.rc;
+		snprintf(f->text, sizeof(f->text), "%s", o->word.text);
+	}
+	fake_chair.norders = 0;
+}
+
+void report(uint32_t node, const struct peer_crew *crew)
+{
+	struct peer_report r = {.type = PEER_CREW, .job = "gpt", .crew = *crew};
+	muster_report(&muster_daemon, node, true, &r);
+	read_orders();
+}
+
+/* As a node that follows what it was told last, and has so many processes. */
+struct peer_crew crew_of(uint32_t node, uint32_t processes)
+{
+	const struct wire_plan *plan = &nodes[node].plan;
+	struct peer_crew m = {.want = WANT,
+			      .least = LEAST,
+			      .processes = processes,
+			      .plan = plan->number,
+			      .world = plan->n ? plan->world : 0,
+			      .n = plan->n < processes ? plan->n : processes};
+	memcpy(m.ranks, plan->ranks, m.n * sizeof(m.ranks[0]));
+	return m;
+}
+
+void offer(uint32_t node, uint32_t processes)
+{
+	struct peer_crew m = crew_of(node, processes);
+	report(node, &m);
+}
+
+void offer_spare(uint32_t node)
+{
+	struct peer_crew m = crew_of(node, EACH);
+	m.spare = true;
+	report(node, &m);
+}
+
+void tick(void)
+{
+	musters_tick(&muster_daemon);
+	read_orders();
+}
+
+/* All who were told of a plan say that they follow it. */
+void follow(void)
+{
+	for (uint32_t n = 0; n < NODES; n++) {
+		if (!nodes[n].told_plan)
+			continue;
+		nodes[n].told_plan = false;
+		offer(n, EACH);
+	}
+}
+
+void begin(uint32_t n)
+{
+	for (uint32_t i = 0; i < n; i++)
+		offer(i, EACH);
+	follow();
+}
+
+void lose(uint32_t node)
+{
+	musters_node_down(&muster_daemon, node);
+	fake_chair.view.attending -= EACH;
+	nodes[node] = (struct follower){0};
+	tick();
+}
+
+void settled(uint32_t node, int rc)
+{
+	struct peer_report r = {
+		.type = PEER_SETTLED, .job = "gpt", .settled = {.plan = muster_plan(&muster_daemon, "gpt"), .rc = rc}};
+	snprintf(r.settled.text, sizeof(r.settled.text), "the disk is full");
+	nodes[node].settle = false;
+	muster_report(&muster_daemon, node, true, &r);
+	read_orders();
+}
+
+void expect_ranks(uint32_t node, uint32_t number, uint32_t world, uint32_t n, const uint32_t *ranks)
+{
+	const struct wire_plan *plan = &nodes[node].plan;
+	cr_assert(plan->number == number && plan->world == world && plan->n == n, "node %u: plan %u, %u of %u ranks",
+		  node, plan->number, plan->n, plan->world);
+	for (uint32_t i = 0; i < n; i++)
+		cr_expect_eq(plan->ranks[i], ranks[i], "node %u: rank %u", node, plan->ranks[i]);
+}
+
+void shown(uint64_t step, uint32_t epoch, enum level_shown level)
+{
+	muster_shown(&muster_daemon, "gpt", (struct step_id){step, epoch}, level);
+	tick();
+}
+
+/* The node's ranks wait in the next fence; they have begun saves up to this one. */
+void paused(uint32_t node, uint64_t step)
+{
+	struct peer_report r = {.type = PEER_PAUSED, .job = "gpt", .epoch = fake_chair.view.epoch, .step = step};
+	nodes[node].pause = false;
+	muster_report(&muster_daemon, node, true, &r);
+	read_orders();
+}
+
+/* All have entered, and a save comes in whose fence all of them wait, if they were asked to. */
+void occasion(void)
+{
+	fake_chair.view.entered = fake_chair.view.epoch;
+	tick();
+	for (uint32_t n = 0; n < NODES; n++)
+		if (nodes[n].pause)
+			paused(n, 10);
+	shown(11, fake_chair.view.epoch, LEVEL_REPLICATED);
+}
+
+void shrink(void)
+{
+	begin(3);
+	lose(1);
+	clock_skip((WAIT_S + 1) * CLOCK_NS_PER_S);
+	tick();
+	settled(0, 0);
+	settled(2, 0);
+	follow();
+}

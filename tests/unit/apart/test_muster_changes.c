@@ -1,0 +1,131 @@
+/* Changes of the world that can wait for a save: growth, and nodes that are let go (muster_pause.c, muster_drain.c). */
+#include "muster_maker.h"
+
+#include <criterion/criterion.h>
+#include <string.h>
+
+TestSuite(muster_changes, .init = muster_maker_setup, .fini = muster_maker_teardown);
+
+/* ---- growth ----------------------------------------------------------------------------------------------------- */
+
+Test(muster_changes, a_node_that_comes_back_makes_it_grow_when_a_save_is_safe)
+{
+	shrink();
+	offer(1, EACH);
+	tick();
+	cr_expect(!nodes[0].pause, "nobody has entered the new world");
+	fake_chair.view.entered = fake_chair.view.epoch;
+	tick();
+	cr_expect(nodes[0].pause && nodes[2].pause && !nodes[1].pause);
+	paused(0, 7);
+	shown(8, fake_chair.view.epoch, LEVEL_REPLICATED);
+	cr_expect_eq(fake_chair.holds, 1, "not all have said what they have begun");
+	paused(2, 9);
+	cr_expect(nodes[0].after == 9 && nodes[2].after == 9);
+	shown(9, fake_chair.view.epoch, LEVEL_REPLICATED);
+	cr_expect_eq(fake_chair.holds, 1, "in its fence somebody did not wait");
+	shown(10, fake_chair.view.epoch - 1, LEVEL_REPLICATED);
+	cr_expect_eq(fake_chair.holds, 1, "a save of another epoch");
+	shown(10, fake_chair.view.epoch, LEVEL_CAPTURED);
+	cr_expect_eq(fake_chair.holds, 1, "without a store it is not safe yet");
+	shown(10, fake_chair.view.epoch, LEVEL_REPLICATED);
+	cr_expect(fake_chair.holds == 2 && nodes[0].settle && nodes[2].settle);
+	settled(0, 0);
+	settled(2, 0);
+	cr_expect_eq(muster_plan(&muster_daemon, "gpt"), 3);
+	EXPECT_RANKS(1, 3, 6, 4, 5);
+}
+
+Test(muster_changes, what_cannot_be_written_keeps_the_world_as_it_is)
+{
+	shrink();
+	offer(1, EACH);
+	occasion();
+	settled(0, -ENOSPC);
+	settled(2, 0);
+	cr_expect(!fake_chair.held && muster_plan(&muster_daemon, "gpt") == 2);
+	for (uint32_t n = 0; n < NODES; n++)
+		cr_expect_eq(nodes[n].away, 0, "they go on");
+	occasion();
+	cr_expect(fake_chair.held, "another occasion, another try");
+}
+
+Test(muster_changes, who_need_not_wait_any_more_is_told_so)
+{
+	shrink();
+	offer(1, EACH);
+	fake_chair.view.entered = fake_chair.view.epoch;
+	tick();
+	paused(0, 7);
+	offer(1, 0);
+	cr_expect(nodes[0].after == UINT64_MAX && nodes[2].after == UINT64_MAX);
+	paused(2, 7);
+	shown(8, fake_chair.view.epoch, LEVEL_REPLICATED);
+	cr_expect_eq(fake_chair.holds, 1);
+}
+
+/* ---- drain ------------------------------------------------------------------------------------------------------ */
+
+static int drain(const char *job, const char *node, bool drained, struct err *err)
+{
+	const char *is;
+	int rc = muster_drain(&muster_daemon, job, node, drained, &is, err);
+	read_orders();
+	return rc;
+}
+
+Test(muster_changes, a_node_is_drained_when_a_save_is_safe_and_may_come_back)
+{
+	struct err err;
+	begin(3);
+	cr_assert_eq(drain("", "n1", true, &err), 0);
+	tick();
+	cr_expect_eq(fake_chair.holds, 0);
+	occasion();
+	for (uint32_t n = 0; n < 3; n++)
+		settled(n, 0);
+	cr_expect_eq(muster_plan(&muster_daemon, "gpt"), 2);
+	cr_expect_eq(nodes[1].plan.n, 0);
+	follow();
+	occasion();
+	cr_expect_eq(fake_chair.holds, 1, "it is not wanted back");
+	cr_assert_eq(drain("gpt", "n1", false, &err), 0);
+	occasion();
+	for (uint32_t n = 0; n < 3; n++)
+		settled(n, 0);
+	cr_expect_eq(muster_plan(&muster_daemon, "gpt"), 3);
+	cr_expect_eq(nodes[1].plan.n, EACH);
+}
+
+Test(muster_changes, what_cannot_be_drained_is_refused)
+{
+	struct err err;
+	cr_expect_eq(drain("", "n1", true, &err), -ENOENT);
+	cr_expect(strstr(err.text, "no job is planned here"), "%s", err.text);
+	begin(3);
+	cr_expect_eq(drain("bert", "n1", true, &err), -ENOENT);
+	cr_expect_eq(drain("", "n9", true, &err), -ENOENT);
+	cr_expect_str_eq(err.text, "job 'gpt' has no node n9");
+	cr_expect_eq(drain("", "n1", true, &err), 0);
+	cr_expect_eq(drain("", "n2", true, &err), 0);
+	cr_expect_eq(drain("", "n0", true, &err), -EBUSY);
+	cr_expect_str_eq(err.text, "without node n0 job 'gpt' would have 0 ranks, and it needs 2");
+	struct peer_report r = {.type = PEER_CREW, .job = "bert", .crew = {.want = 2, .least = 1, .processes = 1}};
+	muster_report(&muster_daemon, 3, true, &r);
+	cr_expect_eq(drain("", "n1", true, &err), -EINVAL, "which job?");
+}
+
+Test(muster_changes, a_launcher_that_leaves_too_few_ends_the_job)
+{
+	shrink();
+	for (uint32_t n = 0; n <= 2; n += 2) {
+		struct peer_crew m = crew_of(n, EACH);
+		m.leaving = true;
+		report(n, &m);
+	}
+	tick();
+	cr_expect(nodes[0].stop && nodes[2].stop && !nodes[1].stop);
+	nodes[0].stop = false;
+	tick();
+	cr_expect(!nodes[0].stop, "it is asked once");
+}
