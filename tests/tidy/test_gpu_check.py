@@ -1,0 +1,76 @@
+"""scripts/gpu-check on a machine without a GPU says so, measures nothing and ends with 3; its table tells what missed its floor;
+scripts/offline-deps says what it lacks."""
+
+import importlib.machinery
+import importlib.util
+import io
+import contextlib
+import os
+import subprocess
+import sys
+import tempfile
+
+import tidy
+
+CHECK = tidy.ROOT / "scripts" / "gpu-check"
+
+loader = importlib.machinery.SourceFileLoader("gpu_check", str(CHECK))
+gpu_check = importlib.util.module_from_spec(importlib.util.spec_from_loader("gpu_check", loader))
+sys.dont_write_bytecode = True
+loader.exec_module(gpu_check)
+
+
+def without_a_gpu():
+    if not gpu_check.why_no_gpu():
+        tidy.skip("there is a GPU: scripts/gpu-check would run for minutes")
+    done = subprocess.run([CHECK], capture_output=True, text=True, cwd="/")
+    lines = done.stdout.splitlines()
+    problems = [] if done.returncode == gpu_check.NO_GPU else [f"exit status {done.returncode}, not {gpu_check.NO_GPU}"]
+    if len(lines) != 1 or "no GPU: not measured (" not in lines[0] or done.stderr:
+        problems.append(f"it says {done.stdout!r} {done.stderr!r}")
+    return problems
+
+
+def programs_without_a_gpu():
+    """Those that are built say it, too, and are not taken for passed."""
+    problems = []
+    for program in sorted(gpu_check.BIN.glob("*gpu_*")):
+        done = subprocess.run([program], capture_output=True, text=True)
+        if done.returncode != gpu_check.SKIPPED or not done.stdout.startswith("no GPU: not measured ("):
+            problems.append(f"{program.name}: exit status {done.returncode}: {done.stdout}{done.stderr}")
+    return problems
+
+
+def table():
+    """Figures of a bench become rows, times are kept apart, a failure is told."""
+    lines = ["figure\tfast\t1 of it\tat least 0.9\tyes\tlimit: 3 GB/s", "figure\tslow\t0.5 of it\tat least 0.9\tNO\tnone",
+             "times\tblocked\t0.25", "chatter"]
+    times = gpu_check.bench([sys.executable, "-c", f"print({chr(10).join(lines)!r})"], dict(os.environ))
+    gpu_check.bench([sys.executable, "-c", "raise SystemExit(4)"], dict(os.environ))
+    shown = io.StringIO()
+    with contextlib.redirect_stdout(shown):
+        gpu_check.show()
+    text = shown.getvalue()
+    wanted = ["| fast ", "| slow ", "| NO ", "| limit: 3 GB/s", "(exit status 4)"]
+    problems = [f"not in the table: {word}\n{text}" for word in wanted if word not in text]
+    return problems if times == {"blocked": 0.25} else [*problems, f"times: {times}"]
+
+
+def offline_deps_without_apt():
+    with tempfile.TemporaryDirectory() as folder:
+        for name in ("dirname", "bash", "env"):
+            os.symlink(f"/usr/bin/{name}", f"{folder}/{name}")
+        done = subprocess.run([f"{folder}/bash", tidy.ROOT / "scripts" / "offline-deps"], capture_output=True, text=True,
+                              env={"PATH": folder})
+    good = done.returncode == 3 and "no apt-get" in done.stderr
+    return [] if good else [f"exit status {done.returncode}: {done.stdout}{done.stderr}"]
+
+
+with contextlib.redirect_stdout(sys.stderr):
+    cases = [
+        ("without a GPU it measures nothing and says so", without_a_gpu()),
+        ("so do its programs, where they are built", programs_without_a_gpu()),
+        ("the table tells what missed its floor", table()),
+        ("offline-deps says that there is no apt-get", offline_deps_without_apt()),
+    ]
+tidy.report(cases)
