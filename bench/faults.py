@@ -22,6 +22,7 @@ KINDS = {"kill": 4, "abort": 1, "trap": 2, "illegal-address": 1, "device-lost": 
          "kill-daemon": 1, "never-ends": 1, "absent": 1, "stop": 1}
 WORLD, TIMEOUT = 4, 3
 PLAIN = {name: value for name, value in os.environ.items() if not name.startswith("CKPT_")}
+PLAIN["CKPT_DEVICE"] = "host"
 
 
 def draw(seed, count, steps):

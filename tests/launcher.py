@@ -17,6 +17,7 @@ PAUSE = 0.005  # seconds between two looks
 top = pathlib.Path(tempfile.mkdtemp())
 # Nothing of the caller's job, store or daemon.
 ENVIRONMENT = {name: value for name, value in os.environ.items() if not name.startswith("CKPT_") and name != "XDG_RUNTIME_DIR"}
+ENVIRONMENT["CKPT_DEVICE"] = "host"
 
 
 @contextlib.contextmanager

@@ -53,8 +53,8 @@ static const struct description descriptions[] = {
 	 KIND_COUNT, FIELD(storage_every), 0, step_max},
 	{"healthy-after", "K", "good steps after which a checkpoint may be gone back to (default 3)", KIND_COUNT,
 	 FIELD(healthy_after), 1, 1000000},
-	{"device", "WHICH", "cuda, host, or auto (default): a GPU where there is one", KIND_DEVICE, FIELD(device), 0,
-	 0},
+	{"device", "WHICH", "cuda, host, or auto: a GPU where there is one (else CKPT_DEVICE, else auto)", KIND_DEVICE,
+	 FIELD(device), 0, 0},
 	{"recompute", NULL, "on a GPU: compute activations again on the way back, to save memory", KIND_FLAG,
 	 FIELD(recompute), 0, 0},
 	{"compress", "HOW", "gradients on their way: none (default), int8, topk or 1bit, with error feedback",
@@ -236,6 +236,14 @@ static int parse_all(struct parse *p, int argc, char **argv, char *error)
 	return rc;
 }
 
+static int take_environment(struct parse *p, char *error)
+{
+	static const struct description variable = {.name = "device (from CKPT_DEVICE)"};
+	const char *device = getenv("CKPT_DEVICE");
+
+	return device && *device ? parse_device(&variable, device, &p->options.device, error) : 0;
+}
+
 int options_parse(struct train_options *o, int argc, char **argv, char error[OPTIONS_ERROR_SIZE])
 {
 	struct parse p = {.options = *o, .batch = o->batch};
@@ -244,7 +252,9 @@ int options_parse(struct train_options *o, int argc, char **argv, char error[OPT
 	error[0] = '\0';
 	p.model = (struct model_counts){(uint64_t)o->model.layers, (uint64_t)o->model.width, (uint64_t)o->model.seq_len,
 					(uint64_t)o->model.heads};
-	rc = parse_all(&p, argc, argv, error);
+	rc = take_environment(&p, error);
+	if (rc == 0)
+		rc = parse_all(&p, argc, argv, error);
 	if (rc == 0 && !p.options.help)
 		rc = take_model(&p, error);
 	if (rc == 0)

@@ -91,9 +91,32 @@ int platform_cuda_with(const struct blas_table *blas, const struct nccl_table *n
 	return 0;
 }
 
+static unsigned long number_of(const char *variable, unsigned long absent)
+{
+	const char *text = getenv(variable);
+
+	return text && *text ? strtoul(text, NULL, 10) : absent;
+}
+
+/* Several ranks on one device: what NCCL must be told, before it is loaded. */
+static void share_device(unsigned long local)
+{
+	static const char *const settings[][2] = {{"NCCL_NET", "Socket"},
+						  {"NCCL_SOCKET_IFNAME", "lo"},
+						  {"NCCL_NVLS_ENABLE", "0"},
+						  {"NCCL_MNNVL_ENABLE", "0"},
+						  {"NCCL_MAX_CTAS", "2"}};
+	char host[32];
+
+	snprintf(host, sizeof(host), "ckpt-%lu", local);
+	setenv("NCCL_HOSTID", host, 0);
+	for (size_t i = 0; i < sizeof(settings) / sizeof(settings[0]); i++)
+		setenv(settings[i][0], settings[i][1], 0);
+}
+
 int platform_cuda(struct platform **platform, char why[PLATFORM_WHY_SIZE])
 {
-	const char *local = getenv("LOCAL_RANK");
+	unsigned long local = number_of("LOCAL_RANK", 0), ranks = number_of("LOCAL_WORLD_SIZE", 1);
 	const struct blas_table *blas;
 	const struct nccl_table *nccl;
 	int devices = gpu_count(), rc;
@@ -103,11 +126,12 @@ int platform_cuda(struct platform **platform, char why[PLATFORM_WHY_SIZE])
 		snprintf(why, PLATFORM_WHY_SIZE, "there is no GPU, or no driver for it");
 		return -ENODEV;
 	}
+	if (ranks > (unsigned long)devices)
+		share_device(local);
 	rc = blas_table_load(&blas, why);
 	if (rc == 0)
 		rc = nccl_table_load(&nccl, why);
 	if (rc < 0)
 		return rc;
-	return platform_cuda_with(blas, nccl, local ? (int)(strtoul(local, NULL, 10) % (unsigned long)devices) : 0,
-				  platform, why);
+	return platform_cuda_with(blas, nccl, (int)(local % (unsigned long)devices), platform, why);
 }

@@ -50,7 +50,9 @@ static int async_error(const struct fake_nccl_rank *r)
 		return NCCL_IN_PROGRESS;
 	if (r->looks < LOOKS)
 		return NCCL_IN_PROGRESS;
-	if (faulty(r, FAKE_NCCL_INIT_FAILS) || (faulty(r, FAKE_NCCL_ASYNC_ERROR) && r->kind))
+	if (faulty(r, FAKE_NCCL_INIT_FAILS))
+		return NCCL_REMOTE_ERROR;
+	if (faulty(r, FAKE_NCCL_ASYNC_ERROR) && r->kind && r->looks > 2 * LOOKS) /* the call was taken long ago */
 		return NCCL_REMOTE_ERROR;
 	return NCCL_SUCCESS;
 }

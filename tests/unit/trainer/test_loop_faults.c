@@ -61,6 +61,10 @@ Test(loop_faults, nan_sends_all_back_to_a_healthy_checkpoint, .timeout = 30)
 	for (int r = 0; r < 4; r++)
 		cr_assert_eq(run->life[r].lives, 1);
 	cr_assert_eq(run->job.restores, 4);
+	bool again = false;
+	for (int i = 0; i < run->job.save_count; i++)
+		again |= run->job.saves[i].step == 4 && run->job.saves[i].epoch > 1;
+	cr_assert(again, "what was gone back to is not the newest one");
 	free_run(run);
 }
 
@@ -130,6 +134,18 @@ Test(loop_faults, compressed_gradients_need_what_they_left_out, .timeout = 60)
 		cr_assert_eq(compressed(kind, true, false), whole, "kind %d: the residuals were restored", kind);
 		cr_assert_neq(compressed(kind, true, true), whole, "kind %d: without them the bits are others", kind);
 	}
+}
+
+/* With two ranks nobody can say who is wrong; both restore what is right. */
+Test(loop_faults, flipped_bit_of_one_of_two_is_mended, .timeout = 30)
+{
+	struct run *run = make_run(2);
+
+	run->life[1].options.faults = "flip@3";
+	run_all(run);
+	cr_assert_eq(assert_done(run, 12), undisturbed(2));
+	cr_assert_eq(run->job.restores, 2);
+	free_run(run);
 }
 
 Test(loop_faults, slowness_changes_no_bit, .timeout = 30)

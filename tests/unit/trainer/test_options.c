@@ -53,6 +53,29 @@ Test(options, defaults)
 	cr_assert_not(o.strict || o.progress || o.help);
 }
 
+Test(options, the_device_is_that_of_the_option_else_of_the_environment)
+{
+	struct train_options o;
+	char none[] = "", own[] = "--device cuda --compress topk --recompute", other[] = "--device tpu";
+
+	unsetenv("CKPT_DEVICE");
+	cr_assert_eq(parse(&o, none), 0);
+	cr_assert_eq(o.device, DEVICE_AUTO);
+	cr_assert_eq(o.compress, COMPRESS_NONE);
+	setenv("CKPT_DEVICE", "host", 1);
+	cr_assert_eq(parse(&o, none), 0);
+	cr_assert_eq(o.device, DEVICE_HOST);
+	cr_assert_eq(parse(&o, own), 0);
+	cr_assert_eq(o.device, DEVICE_CUDA);
+	cr_assert_eq(o.compress, COMPRESS_TOPK);
+	cr_assert(o.recompute);
+	cr_assert_eq(parse(&o, other), -EINVAL);
+	assert_refused("--compress lz4", "must be none, int8, topk or 1bit");
+	setenv("CKPT_DEVICE", "gpu", 1);
+	cr_assert_eq(parse(&o, none), -EINVAL);
+	cr_assert_str_eq(error, "--device (from CKPT_DEVICE) gpu: must be auto, host or cuda");
+}
+
 Test(options, the_address_is_that_of_the_environment)
 {
 	struct train_options o;
