@@ -1,0 +1,84 @@
+"""tests/gpu/test_trainer.py [DEVICE]: ckpt-train on a GPU (cuda, or host for a trial of this script): four ranks over NCCL, which may share one
+GPU; one is killed, one traps, one reads where nothing is, one hangs, and each run ends with the bits of the undisturbed one. Ends with 77
+without a GPU."""
+
+import json
+import re
+import sys
+import tempfile
+
+from launcher import TRAIN, Run, final, tidy, top
+from tap import Cases, Failure, equal, has
+
+DEVICE = sys.argv[1] if len(sys.argv) > 1 else "cuda"
+STEPS = 80
+if DEVICE == "cuda":
+    probe = Run("-n", 1, "--max-restarts", 0, "--", TRAIN, "--device", "cuda", "--steps", 1)
+    probe.child.wait(60)
+    if "there is no GPU" in probe.err():
+        print("1..0 # SKIP there is no GPU")
+        sys.exit(77)
+
+cases = Cases(tidy)
+case = cases.case
+
+
+def train(*args, device=DEVICE):
+    """(the document of ckpt run, what was said)"""
+    r = Run("-n", 4, "--json", "--store", tempfile.mkdtemp(dir=top), *args, "--", TRAIN, "--device", device, "--steps", STEPS, "--save-memory-every",
+            5, "--save-storage-every", 40, "--timeout", 10)
+    r.wait()
+    return json.loads(r.out()), r.err()
+
+
+def loss_of(end):
+    return float(re.search(r"loss=(\S+)", end).group(1))
+
+
+reference = None
+
+
+@case("four ranks train, and their loss is that of the host")
+def _():
+    global reference
+    document, err = train()
+    reference = final(err)
+    equal([document["restarts"], document["epoch"]], [0, 1], err)
+    host = loss_of(final(train(device="host")[1]))
+    if abs(loss_of(reference) - host) > 0.03 * host:
+        raise Failure(f"{reference}, on the host {host}")
+
+
+def recovers(fault, said, restarts=1, *options):
+    document, err = train("--inject", fault, *options)
+    equal([document["fired"], document["restarts"]], [1, restarts], err)
+    has(err, *said)
+    equal(final(err), reference, err)
+
+
+@case("a killed rank is replaced")
+def _():
+    recovers("kill:rank=1@step=40", ["killed by signal 9"])
+
+
+@case("a rank whose program on the device traps is replaced")
+def _():
+    recovers("trap:rank=2@step=40", ["exited with status 4"])
+
+
+@case("a rank that reads where nothing is, is replaced")
+def _():
+    recovers("illegal-address:rank=3@step=40", ["exited with status 4"])
+
+
+@case("a rank whose kernel never ends is replaced")
+def _():
+    recovers("never-ends:rank=0@step=40", ["has not ended for", "exited with status 4"])
+
+
+@case("a rank that never enters its collective is named and replaced")
+def _():
+    recovers("absent:rank=1@step=40", ["rank 1 hangs", "in no collective"], 1, "--hang-timeout", 4)
+
+
+sys.exit(cases.end())
