@@ -258,6 +258,7 @@ static void follow(struct job *job)
 	reform->next.number = 0;
 	reform->plan = plan.number;
 	reform->settling_ns = 0;
+	reform->apart = false;
 	if (!same) {
 		log_warn("job %s: %u ranks here, world size %u", job->name, plan.n, plan.world);
 		swap_ranks(job, ranks, &plan);
@@ -288,6 +289,11 @@ void reform_settle(struct job *job, uint32_t plan)
 	reform->settling_ns = clock_now();
 	reform->flushed = false;
 	loop_soon(job->daemon->loop, AT_ONCE_MS);
+}
+
+void reform_apart(struct job *job, bool apart)
+{
+	job->reform.apart = apart;
 }
 
 static void settled(struct job *job, int rc, const char *text)
@@ -353,6 +359,10 @@ void reform_tick(struct job *job)
 	struct reform *reform = &job->reform;
 	if (reform->seat_ns && clock_now() >= reform->seat_ns)
 		take_seat(job);
+	if (reform->next.number && reform->apart) {
+		recover_cancel(&job->recover);
+		saves_abandon(&job->saves);
+	}
 	if (reform->next.number && saves_idle(&job->saves) && recover_idle(&job->recover))
 		follow(job);
 	if (!reform->settling_ns || !all_back(job))

@@ -10,7 +10,10 @@
  *
  * Where a node was lost the coordinator has that written before it says SETTLE (rescue.h). Then the launcher is told who is which rank from now on, the arenas of the old world are let go, the job takes its seat anew with the new
  * world, and each process learns its new place as soon as it registers or joins (MOVED). Processes that are sound go on; none is started
- * that need not be. Where the plan changes nothing here, all stays as it is. */
+ * that need not be. Where the plan changes nothing here, all stays as it is.
+ *
+ * A node that was out of reach, and comes back with a plan that is over, has no seat any more: nobody says what becomes of what it has under
+ * way, and it gives that up. */
 #ifndef CKPTD_REFORM_H
 #define CKPTD_REFORM_H
 
@@ -27,6 +30,7 @@ struct reform {
 	struct wire_offer offer;  /* as it stands */
 	uint32_t seq;             /* of it: what cannot be done is its answer */
 	uint32_t plan;            /* that is followed; 0: none yet */
+	bool apart; /* the coordinator was out of reach, and has not yet said that the job's seat here counts */
 	struct wire_plan next;    /* number 0: none */
 	uint64_t settling_ns;     /* since when; 0: not */
 	bool flushed;             /* what is newest in memory was sent to storage */
@@ -41,6 +45,8 @@ int reform_offer(struct job *job, uint32_t seq, const struct wire_offer *offer, 
 void reform_abandoned(struct job *job);
 /* Says again what the launcher offers, to a coordinator that may not know. */
 void reform_say(const struct job *job);
+/* The coordinator is there again, or it has given an order that only a seat gets. */
+void reform_apart(struct job *job, bool apart);
 /* From the coordinator. */
 void reform_settle(struct job *job, uint32_t plan);
 void reform_plan(struct job *job, const struct wire_plan *plan);

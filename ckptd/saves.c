@@ -416,6 +416,29 @@ void saves_poison(struct saves *saves, uint32_t epoch)
 	saves_pump(saves);
 }
 
+static void abandon(struct snapshot *s)
+{
+	struct commit *c = s->commit;
+	s->verify_queued = false;
+	if (c && c->state == COMMIT_PREPARED) {
+		commit_end(c);
+		return;
+	}
+	if (!complete_copy(s) || saves_wants_commit(s) || (c && c->state != COMMIT_DONE))
+		snapshot_fail(s, -ESTALE, "the job has gone on without this node");
+	if (c)
+		commit_clear(c, true);
+}
+
+void saves_abandon(struct saves *saves)
+{
+	saves->walking++;
+	list_for(node, &saves->snapshots)
+		abandon(snapshot_of(node));
+	saves->walking--;
+	saves_pump(saves);
+}
+
 bool saves_busy(const struct saves *saves)
 {
 	list_for(node, &saves->snapshots) {

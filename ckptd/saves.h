@@ -42,6 +42,10 @@ void saves_expire(struct saves *saves);
 /* A new epoch: what is not complete on every rank is given up, before anybody is told. */
 void saves_poison(struct saves *saves, uint32_t epoch);
 
+/* The job went on without this node, which is not told any more what becomes of what it has under way. Files stay as they are: the others
+ * may count on them. */
+void saves_abandon(struct saves *saves);
+
 /* The coordinator's orders: a level is true for every rank of the job; the save has failed; its directory is there, and the local part
  * is written into it, or, where a checkpoint was found, compared; it stays in memory; what was written of one that has failed goes, unless it is kept. */
 void saves_level(struct saves *saves, struct step_id id, enum level_shown level);

@@ -131,6 +131,7 @@ void seats_up(struct daemon *daemon)
 		struct job *job = list_entry(node, struct job, link);
 		if (!job->spread)
 			continue;
+		reform_apart(job, true);
 		reform_say(job);
 		if (job->nlocal)
 			seat_attend(job);
@@ -348,31 +349,10 @@ static void pause_ranks(struct job *job, uint64_t after)
 
 /* ---- orders ---------------------------------------------------------------------------------------------------- */
 
-void seat_obey(struct daemon *daemon, const struct peer_order *order)
+/* What only a seat gets. */
+static void obey(struct job *job, const struct peer_order *order)
 {
-	struct job *job = job_find(daemon, order->job);
-	if (order->type == PEER_END)
-		replica_end(daemon->replica, order->job);
-	if (order->type == PEER_RESCUE)
-		rescue_order(daemon, order->job, &order->rescue);
-	if (!job)
-		return; /* it has ended here: its coordinator is told so */
 	switch (order->type) {
-	case PEER_END:
-		reform_end(job);
-		return;
-	case PEER_SETTLE:
-		reform_settle(job, order->number);
-		return;
-	case PEER_PAUSE:
-		pause_ranks(job, order->step);
-		return;
-	case PEER_PLAN:
-		reform_plan(job, &order->plan);
-		return;
-	case PEER_STOP:
-		job_stop(job);
-		return;
 	case PEER_ADOPT:
 		adopt(job, &order->word);
 		return;
@@ -383,9 +363,6 @@ void seat_obey(struct daemon *daemon, const struct peer_order *order)
 		return;
 	case PEER_TELL:
 		tell(job, &order->word);
-		return;
-	case PEER_TURN_AWAY:
-		turned_away(job, &order->word);
 		return;
 	case PEER_JOINED:
 		member_joined(job, &order->joined);
@@ -424,6 +401,43 @@ void seat_obey(struct daemon *daemon, const struct peer_order *order)
 		saves_clear(&job->saves, order->save.id, order->save.flag);
 		return;
 	default:
+		return;
+	}
+}
+
+void seat_obey(struct daemon *daemon, const struct peer_order *order)
+{
+	struct job *job = job_find(daemon, order->job);
+	if (order->type == PEER_END)
+		replica_end(daemon->replica, order->job);
+	if (order->type == PEER_RESCUE)
+		rescue_order(daemon, order->job, &order->rescue);
+	if (!job)
+		return; /* it has ended here: its coordinator is told so */
+	switch (order->type) {
+	case PEER_END:
+		reform_end(job);
+		return;
+	case PEER_SETTLE:
+		reform_settle(job, order->number);
+		return;
+	case PEER_PAUSE:
+		pause_ranks(job, order->step);
+		return;
+	case PEER_PLAN:
+		reform_plan(job, &order->plan);
+		return;
+	case PEER_STOP:
+		job_stop(job);
+		return;
+	case PEER_TURN_AWAY:
+		turned_away(job, &order->word);
+		return;
+	case PEER_RESCUE:
+		return;
+	default:
+		reform_apart(job, false);
+		obey(job, order);
 		return;
 	}
 }

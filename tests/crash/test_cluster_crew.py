@@ -1,0 +1,182 @@
+"""A job whose ranks are planned over nodes, when nodes and the network between them fail: a spare takes the ranks of who is lost, or the world
+shrinks, and whoever comes back finds another in his place. At the same world size not a bit is changed by it. Clusters side by side.
+timeout: 400"""
+
+import contextlib
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+
+from cluster import cluster, why_not
+from launcher import CKPT, TRAIN, final
+from tap import NIGHTLY, Cases, equal, expect, until
+
+SILENCE = "2s"
+STEPS, WORLD = 400, 3
+TRAINER = [TRAIN, "--batch", 6, "--steps", STEPS, "--save-memory-every", 10, "--save-storage-every", 100]
+RUN_S = 100
+
+
+class Crew:
+    """ckpt run on every node; the last of them is a spare, unless none is wanted."""
+
+    def __init__(self, net, spares="d", least=WORLD):
+        self.net, self.spares, self.least, self.runs = net, spares, least, {}
+        for node in net.nodes:
+            self.start(node.name)
+
+    def start(self, name):
+        node = self.net[name]
+        spare = ["--spare"] if name in self.spares else []
+        command = [CKPT, "run", "--nodes", WORLD, "-n", 1, "--min-ranks", self.least, *spare, "--json", "--", *TRAINER]
+        environment = node.environment()
+        del environment["CKPT_JOB"], environment["CKPT_LOCAL_WORLD"]
+        with open(node.top / "out", "wb") as out, open(node.top / "err", "ab") as err:
+            self.runs[name] = node.spawn(command, stdin=subprocess.DEVNULL, stdout=out, stderr=err, env=environment)
+
+    def said(self, name):
+        return (self.net[name].top / "err").read_text(errors="replace")
+
+    def step(self, name):
+        """The newest that a rank of the node has told of."""
+        jobs = self.net[name].status()["jobs"]
+        return max((rank.get("step") or 0 for job in jobs for rank in job["ranks"]), default=0)
+
+    def reaches(self, step, name="a"):
+        until(lambda: self.step(name) >= step, f"step {step} on {name}", RUN_S)
+
+    def ends(self, names):
+        """All of them with success; the line that rank 0 ends with."""
+        for name in names:
+            code = self.runs[name].wait(RUN_S)
+            expect(code == 0, f"ckpt run on {name}: exit {code}:", self.said(name)[-2000:])
+            equal(json.loads((self.net[name].top / "out").read_text())["exit"], 0, name)
+        return next(final(said) for said in map(self.said, names) if "final step=" in said)
+
+
+@contextlib.contextmanager
+def crew(names="abcd", **how):
+    with cluster(names, options=["--peer-timeout", SILENCE, "--copies", "1", "--node-wait", "500ms"]) as net:
+        net.start()
+        made = Crew(net, **how)
+        made.reaches(100)
+        yield net, made
+
+
+def whole(net):
+    """Every checkpoint that is there."""
+    code, out, err = net["a"].ckpt("verify", "--repo", net.store, "--job", "default", "--all", "--read-data")
+    expect(code == 0, out, err)
+
+
+def loss_of(line):
+    return float(re.search(r"loss=(\S+)", line).group(1))
+
+
+def shrunk(line):
+    """Another number of ranks is another run in its last bits."""
+    expect(abs(loss_of(line) - loss_of(undisturbed)) < 1e-3, line, undisturbed)
+
+
+def power_is_lost_and_a_spare_takes_over():
+    with crew() as (net, job):
+        net["c"].lose_power()
+        equal(job.ends("abd"), undisturbed)
+        expect("3 ranks go on from" in job.said("a"), job.said("a"))
+        whole(net)
+
+
+def a_node_behind_a_pulled_cable_comes_back_and_finds_another_in_its_place():
+    with crew() as (net, job):
+        net["c"].unplug()
+        net["a"].until_said("1 ranks on node d", seconds=RUN_S)
+        job.reaches(200)
+        net["c"].plug()
+        equal(job.ends("abcd"), undisturbed)
+        whole(net)
+
+
+def a_stopped_daemon_wakes_up_after_it_was_replaced():
+    with crew() as (net, job):
+        net["c"].process.send_signal(signal.SIGSTOP)
+        net["a"].until_said("1 ranks on node d", seconds=RUN_S)
+        job.reaches(200)
+        net["c"].process.send_signal(signal.SIGCONT)
+        equal(job.ends("abcd"), undisturbed)
+        whole(net)
+
+
+def a_node_that_hears_nothing_is_replaced():
+    with crew() as (net, job):
+        net["a"].mute(net["c"])
+        net["a"].until_said("1 ranks on node d", seconds=RUN_S)
+        job.reaches(200)
+        net["a"].unmute(net["c"])
+        equal(job.ends("abcd"), undisturbed)
+        whole(net)
+
+
+def the_coordinator_is_stopped_for_a_while():
+    with crew() as (net, job):
+        net["a"].process.send_signal(signal.SIGSTOP)
+        net["b"].until_said("node a is lost")
+        net["a"].process.send_signal(signal.SIGCONT)
+        equal(job.ends("abcd"), undisturbed)
+        whole(net)
+
+
+def two_nodes_lose_power_at_once_and_the_world_shrinks():
+    with crew("abcd", spares="d", least=2) as (net, job):
+        net["c"].lose_power()
+        net["d"].lose_power()
+        shrunk(job.ends("ab"))
+        expect("the job goes on with 2 ranks, 1 of them here" in job.said("a"), job.said("a"))
+        whole(net)
+
+
+def the_spare_is_lost_while_it_takes_over():
+    with crew("abcd", spares="d", least=2) as (net, job):
+        net["c"].lose_power()
+        net["a"].until_said("1 ranks on node d", seconds=RUN_S, pause=0.002)
+        net["d"].lose_power()
+        shrunk(job.ends("ab"))
+        whole(net)
+
+
+def power_is_lost_while_the_world_shrinks():
+    """Of another node, while what is newest in memory is brought to storage."""
+    with crew("abc", spares="", least=1) as (net, job):
+        net["c"].lose_power()
+        until(lambda: re.search("it is written as one of epoch|world size changes from 3 to 2", net["a"].said()), "the world changes", RUN_S, 0.002)
+        net["b"].lose_power()
+        shrunk(job.ends("a"))
+        whole(net)
+
+
+def links_are_slow():
+    with crew() as (net, job):
+        for node in net.nodes:
+            node.slow("300mbit")
+        net["c"].lose_power()
+        equal(job.ends("abd"), undisturbed)
+        whole(net)
+
+
+CASES = [a_node_behind_a_pulled_cable_comes_back_and_finds_another_in_its_place, a_stopped_daemon_wakes_up_after_it_was_replaced,
+         the_spare_is_lost_while_it_takes_over, power_is_lost_while_the_world_shrinks]
+if NIGHTLY:  # integration/test_crew has some of it, with less of a network
+    CASES += [power_is_lost_and_a_spare_takes_over, a_node_that_hears_nothing_is_replaced, the_coordinator_is_stopped_for_a_while,
+              two_nodes_lose_power_at_once_and_the_world_shrinks, links_are_slow]
+
+reason = why_not()
+if reason:
+    print(f"1..0 # SKIP {reason}")
+    sys.exit(0)
+undisturbed = final(subprocess.run([str(word) for word in [CKPT, "run", "-n", WORLD, "--", *TRAINER]], capture_output=True, text=True, check=True,
+                                   env={name: value for name, value in os.environ.items() if not name.startswith("CKPT_")}).stdout)
+cases = Cases()
+cases.run_beside([(case.__name__.replace("_", " "), case) for case in CASES if len(sys.argv) < 2 or sys.argv[1] in case.__name__])
+sys.exit(cases.end())
