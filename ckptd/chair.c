@@ -413,7 +413,7 @@ void chair_over(struct chair *chair)
 	for (uint32_t n = 0; chair->spread && chair->daemon->net && n < chair->daemon->roster->n; n++)
 		if (n == chair->daemon->self || net_is_up(chair->daemon->net, n))
 			give_word(chair, n, PEER_END, &word, "");
-	muster_end(chair->daemon, chair->job);
+	muster_over(chair->daemon, chair->job);
 	chair->ended = true;
 	chair_end(chair);
 }
@@ -435,9 +435,8 @@ void chair_report(struct daemon *daemon, uint32_t node, bool spread, const struc
 		muster_report(daemon, node, spread, r);
 		return;
 	}
-	uint32_t plan = muster_plan(daemon, r->job);
-	if (r->type == PEER_ATTEND && plan && r->attend.plan != plan)
-		return; /* it is told the one that holds as soon as its launcher offers something */
+	if (r->type == PEER_ATTEND && r->attend.plan != muster_plan(daemon, r->job))
+		return; /* it is told the one that holds, or that all is over, as soon as its launcher offers something */
 	if (r->type == PEER_ATTEND) {
 		int rc = chair_open(daemon, r->job, r->attend.world, spread, &err);
 		if (rc) {

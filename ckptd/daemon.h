@@ -18,6 +18,7 @@ struct http;
 struct loop;
 struct manager;
 struct muster;
+struct muster_past;
 struct net;
 struct pool;
 struct replica;
@@ -56,6 +57,7 @@ struct daemon {
 	struct rescue *rescues; /* what this node brings to storage before a world changes */
 	struct list chairs;     /* of the jobs that are coordinated here */
 	struct muster *musters; /* of those among them whose world may change */
+	struct muster_past *past_musters;
 	uint64_t memory_used;   /* bytes of arenas */
 	uint64_t replicas_used; /* and of what is held for ranks of other nodes */
 	uint64_t tables_used;   /* and of what was registered, with all that is made of it */

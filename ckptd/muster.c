@@ -54,13 +54,14 @@ static struct muster *muster_new(struct daemon *daemon, const char *job, bool sp
 		muster_free(m);
 		return NULL;
 	}
+	m->crew.number = muster_past(daemon, job).plan;
 	m->wait_ns = spread ? patience(m) : 0;
 	m->next = daemon->musters;
 	daemon->musters = m;
 	return m;
 }
 
-void muster_end(struct daemon *daemon, const char *job)
+static void remove_muster(struct daemon *daemon, const char *job)
 {
 	for (struct muster **at = &daemon->musters; *at; at = &(*at)->next) {
 		struct muster *m = *at;
@@ -72,10 +73,19 @@ void muster_end(struct daemon *daemon, const char *job)
 	}
 }
 
+void muster_over(struct daemon *daemon, const char *job)
+{
+	const struct muster *m = muster_find(daemon, job);
+	if (m)
+		muster_past_note(daemon, job, (struct muster_end){m->crew.number + 1, chair_view(daemon, job).epoch});
+	remove_muster(daemon, job);
+}
+
 void musters_free(struct daemon *daemon)
 {
+	muster_past_free(daemon);
 	while (daemon->musters)
-		muster_end(daemon, daemon->musters->job);
+		remove_muster(daemon, daemon->musters->job);
 }
 
 /* ---- orders ---------------------------------------------------------------------------------------------------- */
@@ -171,7 +181,7 @@ static bool plan(struct muster *m)
 	m->lost[0] = 0;
 	if (rc) {
 		turn_all_away(m, rc, err.text);
-		muster_end(m->daemon, m->job);
+		remove_muster(m->daemon, m->job);
 		return false;
 	}
 	tell_all(m);
@@ -348,7 +358,7 @@ void musters_tick(struct daemon *daemon)
 		next = m->next;
 		see_epoch(m);
 		if (!anybody(m) && !chair_has(daemon, m->job))
-			muster_end(daemon, m->job);
+			remove_muster(daemon, m->job);
 		else
 			muster_advance(m);
 	}
@@ -388,7 +398,7 @@ static void take_offer(struct muster *m, uint32_t node, const struct peer_crew *
 	crew_offer(c, node, said->processes, said->spare);
 	crew_leave(c, node, said->leaving || m->drained[node]);
 	m->left[node] = false;
-	if (said->plan < c->number && said->processes)
+	if (said->plan < c->number && said->processes && c->world)
 		tell_plan(m, node, said->plan + 1 == c->number);
 }
 
@@ -403,11 +413,34 @@ static void take_settled(struct muster *m, uint32_t node, const struct peer_sett
 	snprintf(m->text, sizeof(m->text), "%s", said->text);
 }
 
+/* It was part of a job that has ended meanwhile. */
+static bool is_over(const struct daemon *daemon, const struct peer_report *r)
+{
+	return r->crew.plan && r->crew.plan <= muster_past(daemon, r->job).plan && !chair_has(daemon, r->job);
+}
+
+/* First its processes go, which nobody waits for; when that is done it offers again, has none at work, and may end. */
+static void tell_over(struct daemon *daemon, uint32_t node, bool spread, const struct peer_report *r)
+{
+	struct muster_end end = muster_past(daemon, r->job);
+	struct peer_order idle = {.type = PEER_PLAN, .plan = {.number = end.plan, .world = r->crew.world}};
+	struct peer_order over = {.type = PEER_END, .word.epoch = end.epoch};
+	uint32_t at = spread ? node : daemon->self;
+	memcpy(idle.job, r->job, sizeof(idle.job));
+	memcpy(over.job, r->job, sizeof(over.job));
+	if (r->crew.plan < end.plan)
+		chair_order(daemon, spread, at, &idle);
+	else
+		chair_order(daemon, spread, at, &over);
+}
+
 void muster_report(struct daemon *daemon, uint32_t node, bool spread, const struct peer_report *r)
 {
 	struct muster *m = muster_find(daemon, r->job);
 	uint32_t at = spread ? node : 0;
-	if (!m && r->type == PEER_CREW && r->crew.processes)
+	if (!m && r->type == PEER_CREW && is_over(daemon, r))
+		tell_over(daemon, node, spread, r);
+	else if (!m && r->type == PEER_CREW && r->crew.processes)
 		m = muster_new(daemon, r->job, spread, &r->crew);
 	if (!m)
 		return; /* nobody needs it, or there is no memory: the next report tries again */

@@ -28,7 +28,8 @@ uint32_t muster_plan(const struct daemon *daemon, const char *job);
 void muster_shown(struct daemon *daemon, const char *job, struct step_id id, enum level_shown level);
 /* The ranks of a node have finished. True when others are at work. */
 bool muster_left(struct daemon *daemon, const char *job, uint32_t node);
-void muster_end(struct daemon *daemon, const char *job);
+/* All ranks have finished. Whoever offers processes to what is over is told so. */
+void muster_over(struct daemon *daemon, const char *job);
 
 /* The node's ranks are to go to others, and it is given no more of them; or it may have some again. job: "" for the only one. -ENOENT: no
  * such job is planned here, or no such node; -EBUSY: too few ranks would be left. *name: the job. */

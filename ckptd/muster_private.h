@@ -40,6 +40,16 @@ void muster_order(const struct muster *m, uint32_t node, struct peer_order *orde
 void muster_pause(struct muster *m);
 void muster_unpause(struct muster *m);
 void muster_paused(struct muster *m, uint32_t node, const struct peer_report *r);
+
+/* muster_past.c. How the last job of that name has ended: after its last plan comes one in which nobody has a rank; plan 0: none has
+ * ended. */
+struct muster_end {
+	uint32_t plan, epoch;
+};
+void muster_past_note(struct daemon *daemon, const char *job, struct muster_end end);
+struct muster_end muster_past(const struct daemon *daemon, const char *job);
+void muster_past_free(struct daemon *daemon);
+
 /* Goes on where it can. False: the muster is no more. */
 bool muster_advance(struct muster *m);
 

@@ -99,6 +99,18 @@ def a_node_behind_a_pulled_cable_comes_back_and_finds_another_in_its_place():
         whole(net)
 
 
+def a_node_that_comes_back_when_the_job_has_ended_is_told():
+    with crew() as (net, job):
+        net["c"].unplug()
+        equal(job.ends("abd"), undisturbed)
+        net["c"].plug()
+        equal(job.runs["c"].wait(RUN_S), 0, job.said("c"))
+        for name in "abcd":  # what was over is not taken for the next job of that name
+            job.start(name)
+        equal([job.runs[name].wait(RUN_S) for name in "abcd"], [0, 0, 0, 0])
+        whole(net)
+
+
 def a_stopped_daemon_wakes_up_after_it_was_replaced():
     with crew() as (net, job):
         net["c"].process.send_signal(signal.SIGSTOP)
@@ -166,7 +178,7 @@ def links_are_slow():
 
 
 CASES = [a_node_behind_a_pulled_cable_comes_back_and_finds_another_in_its_place, a_stopped_daemon_wakes_up_after_it_was_replaced,
-         the_spare_is_lost_while_it_takes_over, power_is_lost_while_the_world_shrinks]
+         a_node_that_comes_back_when_the_job_has_ended_is_told, the_spare_is_lost_while_it_takes_over, power_is_lost_while_the_world_shrinks]
 if NIGHTLY:  # integration/test_crew has some of it, with less of a network
     CASES += [power_is_lost_and_a_spare_takes_over, a_node_that_hears_nothing_is_replaced, the_coordinator_is_stopped_for_a_while,
               two_nodes_lose_power_at_once_and_the_world_shrinks, links_are_slow]

@@ -1,0 +1,69 @@
+/* Jobs that have ended in this life of the daemon, and their last plans. A node that was cut off when its job ended comes back and offers its
+ * processes: it is told, and the next job of that name is not taken for the one that is over. */
+#include "muster_private.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { PAST_MAX = 256 };
+
+struct muster_past {
+	struct muster_past *next;
+	char job[NAME_JOB_MAX];
+	struct muster_end end;
+};
+
+static struct muster_past *take(struct daemon *daemon, const char *job)
+{
+	for (struct muster_past **at = &daemon->past_musters; *at; at = &(*at)->next) {
+		struct muster_past *past = *at;
+		if (strcmp(past->job, job) != 0)
+			continue;
+		*at = past->next;
+		return past;
+	}
+	return NULL;
+}
+
+/* The newest are kept. */
+static void bound(struct daemon *daemon)
+{
+	struct muster_past **at = &daemon->past_musters;
+	for (unsigned n = 0; *at && n < PAST_MAX; n++)
+		at = &(*at)->next;
+	while (*at) {
+		struct muster_past *past = *at;
+		*at = past->next;
+		free(past);
+	}
+}
+
+void muster_past_note(struct daemon *daemon, const char *job, struct muster_end end)
+{
+	struct muster_past *past = take(daemon, job);
+	if (!past && !(past = calloc(1, sizeof(*past))))
+		return; /* who comes late waits for the others in vain, as after a restart of this daemon */
+	snprintf(past->job, sizeof(past->job), "%s", job);
+	past->end = end;
+	past->next = daemon->past_musters;
+	daemon->past_musters = past;
+	bound(daemon);
+}
+
+struct muster_end muster_past(const struct daemon *daemon, const char *job)
+{
+	const struct muster_past *past = daemon->past_musters;
+	while (past && strcmp(past->job, job) != 0)
+		past = past->next;
+	return past ? past->end : (struct muster_end){0};
+}
+
+void muster_past_free(struct daemon *daemon)
+{
+	while (daemon->past_musters) {
+		struct muster_past *past = daemon->past_musters;
+		daemon->past_musters = past->next;
+		free(past);
+	}
+}
