@@ -26,10 +26,10 @@ struct job;
 struct rank;
 
 struct reform {
-	bool offered;             /* its launcher lets the world change; else all else is unused */
-	struct wire_offer offer;  /* as it stands */
-	uint32_t seq;             /* of it: what cannot be done is its answer */
-	uint32_t plan;            /* that is followed; 0: none yet */
+	bool offered;            /* its launcher lets the world change; else all else is unused */
+	struct wire_offer offer; /* as it stands */
+	uint32_t seq;            /* of it: what cannot be done is its answer */
+	uint32_t plan;           /* that is followed; 0: none yet */
 	bool apart; /* the coordinator was out of reach, and has not yet said that the job's seat here counts */
 	struct wire_plan next;    /* number 0: none */
 	uint64_t settling_ns;     /* since when; 0: not */
