@@ -78,10 +78,10 @@ def measure(args, model):
 
 def main():
     parser = nodes.options(check=False, runs=20, deaths=1, world=4, seed=1)
-    parser.add_argument("--model", choices=MODELS, action="append")
+    parser.add_argument("--model", choices=EVERY, action="append")
     args = parser.parse_args()
     print(f"machine: {nodes.machine(args.dir)}; load {os.getloadavg()[0]:.1f}")
-    for model in args.model or MODELS:
+    for model in args.model or EVERY:
         found, state = measure(args, model)
         print(f"{model}: {state / 2 ** 20:.1f} MiB of state on {args.world} ranks, {len(found['total'])} deaths")
         for part, values in found.items():

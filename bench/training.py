@@ -10,6 +10,7 @@ from node import DEADLINE, Failed
 
 # Options of ckpt-train. The state is 12 bytes per parameter: the parameters, and AdamW's two moments split over the ranks.
 MODELS = {"demo": [], "64 MiB": ["--width", "256", "--layers", "7", "--heads", "4", "--seq", "16", "--batch", "4"],
+          "256 MiB": ["--width", "768", "--layers", "6", "--heads", "12", "--seq", "16", "--batch", "3"],
           "1 GiB": ["--width", "1024", "--layers", "7", "--heads", "8", "--seq", "16", "--batch", "4"]}
 
 

@@ -1,0 +1,191 @@
+#!/usr/bin/env python3
+"""bench/spare.py [--runs N] [--nodes N] [--model NAME] [--dir DIR] [--programs DIR] [--check]
+
+From the SIGKILL of everything on a node (its ckptd, its ckpt run and its rank) to the first new step of all ranks, a spare node having taken
+the rank with its state out of the memory of another one. The nodes are daemons on this machine's loopback, one rank each, saves to memory every
+2 steps, copied once; no store. The node that was killed comes back as the next spare; it is never the first, which coordinates. Floors: 2 s in
+all, 1 s until the loss is noticed.
+
+    detect   from the kill until the coordinator's daemon says that the node is lost
+    plan     from there until the spare has been told its ranks
+    fetch    from there until the spare's daemon has the state
+    step     from there until the last rank has done a new step
+    total    from the kill until then
+"""
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from datetime import datetime, timezone
+
+import node as nodes
+from begin import percentile
+from training import MODELS
+
+FLOOR_S = {"detect": 1.0, "total": 2.0}
+PARTS = ("detect", "plan", "fetch", "step", "total")
+EVERY = 2
+
+
+class Site:
+    """A node of the cluster, and the launcher on it."""
+
+    def __init__(self, name, daemon):
+        self.name, self.daemon, self.run = name, daemon, None
+        self.mark = 0
+
+    def start(self, command, home):
+        with open(os.path.join(home, f"{self.name}.err"), "ab") as err:
+            self.run = subprocess.Popen([*command[:2], "--socket", str(self.daemon.socket), *command[2:]], stdin=subprocess.DEVNULL,
+                                        stdout=subprocess.DEVNULL, stderr=err)
+
+    def kill(self):
+        self.daemon.process.kill()
+        self.run.kill()
+
+    def said(self, pattern):
+        """The time of the first such line since the mark."""
+        for line in self.daemon.text()[self.mark:].splitlines():
+            entry = json.loads(line)
+            if re.search(pattern, entry["text"]):
+                return datetime.strptime(entry["time"], "%Y-%m-%dT%H:%M:%S.%fZ").replace(tzinfo=timezone.utc).timestamp()
+        return None
+
+
+class Report:
+    """What the ranks report; all to one file."""
+
+    def __init__(self, path):
+        self.path, self.at, self.events = path, 0, []
+
+    def read(self):
+        if not os.path.exists(self.path):
+            return
+        with open(self.path) as file:
+            file.seek(self.at)
+            lines = file.read()
+        whole = lines[:lines.rfind("\n") + 1]
+        self.at += len(whole.encode())
+        self.events += [json.loads(line) for line in whole.splitlines()]
+
+
+def wait(condition, what):
+    limit = time.monotonic() + nodes.DEADLINE
+    while not (found := condition()):
+        if time.monotonic() > limit:
+            raise nodes.Failed(f"{what} did not come")
+        time.sleep(0.002)
+    return found
+
+
+def lose(victim, sites, report):
+    """Seconds of each part."""
+    coordinator, spare = sites[0], next(site for site in sites if site.waits)
+    for site in sites:
+        site.mark = len(site.daemon.text())
+    report.read()
+    epoch = max(e["epoch"] for e in report.events if e["event"] in ("start", "recovery"))
+    killed, clock = time.time(), time.monotonic_ns()
+    victim.kill()
+
+    def entered():
+        report.read()
+        new = [e for e in report.events if e["event"] in ("start", "recovery") and e["epoch"] > epoch and e["first_step_ms"] is not None]
+        return new if len({e["rank"] for e in new}) == len(sites) - 1 else None
+    after = wait(entered, "the first new step of all")
+    seen = time.monotonic_ns()
+    if {e["source"] for e in after} - {"memory", "peer"} or "peer" not in {e["source"] for e in after}:
+        raise nodes.Failed(f"restored from {[e['source'] for e in after]}")
+    # Those that stayed tell when they were at work again; when the new one was, is known by when it was read.
+    stayed = [e for e in after if e["event"] == "recovery"]
+    ended = max([e["noticed_ns"] + e["total_ms"] * 1e6 for e in stayed] + [seen]) - clock
+    times = [killed, coordinator.said(f"node {victim.name} is lost"), spare.said("1 ranks here, world size"), spare.said("ready in")]
+    if None in times:
+        raise nodes.Failed(f"the daemons have not said when: {times}")
+    parts = [later - earlier for earlier, later in zip(times, times[1:])]
+    return dict(zip(PARTS, [*parts, ended / 1e9 - sum(parts), ended / 1e9]))
+
+
+def rounds(args, sites, home):
+    report = Report(os.path.join(home, "report"))
+    command = [os.path.join(args.programs, "ckpt"), "run", "--nodes", str(args.nodes), "-n", "1", "--min-ranks", str(args.nodes), "--job", "bench"]
+    trainer = ["--", os.path.join(args.programs, "ckpt-train"), "--report", report.path, "--steps", "999999", "--save-memory-every", str(EVERY),
+               "--save-storage-every", "0", *MODELS[args.model]]
+    for site in sites:
+        site.waits = site is sites[-1]
+        site.start([*command, *(["--spare"] if site.waits else []), *trainer], home)
+    found = []
+    for run in range(args.runs):
+        # All at work, and something is replicated.
+        marks = [site.daemon.text().count(" replicated, ") for site in sites]
+        wait(lambda: all(site.waits or site.daemon.text().count(" replicated, ") > mark + 2 for site, mark in zip(sites, marks)),
+             "a replicated save")
+        at_work = [site for site in sites[1:] if not site.waits]
+        victim = at_work[run % len(at_work)]
+        found.append(lose(victim, sites, report))
+        print("  " + " ".join(f"{part} {found[-1][part]:.3f}" for part in PARTS), flush=True)
+        for site in sites:
+            site.waits = site is victim
+        for process in (victim.daemon.process, victim.run):
+            process.wait()
+        victim.daemon.start()
+        victim.start([*command, "--spare", *trainer], home)
+        wait(lambda: victim.said("waits for a plan"), "the new spare")
+    return found, state_bytes(sites)
+
+
+def state_bytes(sites):
+    """That a save takes into the memory of a node."""
+    return max(save["captured_bytes"] or 0 for site in sites for job in site.daemon.status()["jobs"] for save in job["saves"]["recent"])
+
+
+def measure(args):
+    os.environ.update(CKPT_BUILD=os.path.abspath(args.programs), CKPT_LOG_FORMAT="json", CKPT_CONFIG="/dev/null")
+    sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../tests"))
+    import neighbours
+    home = tempfile.mkdtemp(prefix="ckpt-bench-", dir=args.dir)
+    names = [f"n{i}" for i in range(args.nodes + 1)]
+    cluster = neighbours.Cluster(names)
+    sites = [Site(name, cluster.daemon(name, "--copies", 1)) for name in names]
+    for site in sites:  # the default, where tests are more patient
+        at = site.daemon.options.index("--peer-timeout")
+        del site.daemon.options[at:at + 2]
+    try:
+        for site in sites:
+            site.daemon.start()
+        wait(lambda: all(n["up"] for site in sites for n in site.daemon.status()["cluster"]["nodes"]), "the nodes that find each other")
+        return rounds(args, sites, home)
+    except nodes.Failed as error:
+        raise nodes.Failed(f"{error}\n" + "".join(f"---- {site.name}\n{site.daemon.text()[-2000:]}" for site in sites)) from error
+    finally:
+        for site in sites:
+            if site.run and site.run.poll() is None:
+                site.run.send_signal(signal.SIGKILL)
+                site.run.wait()
+            site.daemon.close()
+        shutil.rmtree(home, ignore_errors=True)
+
+
+def main():
+    parser = nodes.options(runs=20, nodes=3)
+    parser.add_argument("--model", choices=MODELS, default="256 MiB")
+    args = parser.parse_args()
+    nodes.check_memory(12 << 10)
+    print(f"machine: {nodes.machine(args.dir)}; load {os.getloadavg()[0]:.1f}")
+    found, state = measure(args)
+    print(f"{args.model}: {state / 2 ** 20:.1f} MiB of state on each of {args.nodes} ranks, {len(found)} nodes lost")
+    missed = False
+    for part in PARTS:
+        values = [row[part] * 1e3 for row in found]
+        missed |= percentile(values, 0.5) > FLOOR_S.get(part, float("inf")) * 1e3
+        print(f"{part:8} p50 {percentile(values, 0.5):.0f} ms, p90 {percentile(values, 0.9):.0f}, max {max(values):.0f}")
+    return 1 if missed and args.check else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
