@@ -75,7 +75,7 @@ bool fleet_copied(struct step_id id)
 
 static bool guaranteed(const struct fleet_save *s)
 {
-	return s->replicated && fleet.losses - s->losses <= 1;
+	return s->told && fleet.losses - s->losses <= 1;
 }
 
 struct step_id fleet_newest_safe(void)

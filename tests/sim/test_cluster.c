@@ -5,7 +5,7 @@
  * What must hold whatever happens:
  *  1. durable: what a rank was shown as durable is in the store from then on, whole, and holds what every rank saved; an epoch that begins
  *     later goes on from there, or from something newer.
- *  2. replicated: when it is shown, every rank's part is on two nodes. From when it is shown to all ranks until something newer is
+ *  2. replicated: when it is shown, every rank's part is on two nodes. From when it is shown to any rank until something newer is
  *     durable, it, or something newer that was captured, is on two nodes, and still on one when one node or daemon was lost since
  *     the last rank had copied it; after the second loss nothing is promised. (A daemon that is killed loses what it held for others, a node
  *     its own arenas, too. Shown in an arena that was made since a loss, it was copied since, and that loss does not count.) An epoch
