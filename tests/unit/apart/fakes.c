@@ -24,6 +24,7 @@ void fakes_reset(void)
 	fake_saves = (struct fake_saves){0};
 	fake_coord = (struct fake_coord){0};
 	fake_chair = (struct fake_chair){0};
+	fake_client = (struct fake_client){0};
 }
 
 /* ---- clock ------------------------------------------------------------------------------------------------------ */

@@ -40,7 +40,20 @@ extern struct fake_seat {
 extern struct fake_saves {
 	struct snapshot *snapshot; /* that is in memory */
 	struct job *job;
+	bool running; /* something of the job is under way */
+	unsigned flushes;
 } fake_saves;
+
+/* client.h: what a rank or a launcher was sent last */
+extern struct fake_client {
+	unsigned sent, detached;
+	uint16_t type;
+	uint32_t seq;
+	struct wire_plan plan;
+	struct wire_moved moved;
+	int rc;
+	char text[WIRE_TEXT_MAX];
+} fake_client;
 
 /* coord.h, for its daemon */
 extern struct fake_coord {

@@ -1,0 +1,191 @@
+/* What reform.c asks of its neighbours in the daemon. */
+#include "fakes.h"
+
+#include "client.h"
+#include "measures.h"
+#include "queue.h"
+#include "rank.h"
+#include "recoveries.h"
+#include "saves_private.h"
+#include "seat.h"
+
+#include <criterion/criterion.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+struct fake_client fake_client;
+
+/* ---- clients ---------------------------------------------------------------------------------------------------- */
+
+void client_send(struct client *client, uint16_t type, uint32_t seq, const struct wbuf *body, const int *fds, int nfds)
+{
+	(void)client;
+	(void)fds;
+	(void)nfds;
+	cr_assert(!body->failed);
+	fake_client.sent++;
+	fake_client.type = type;
+	fake_client.seq = seq;
+	if (type == WIRE_PLAN)
+		cr_assert_eq(wire_plan_decode(body->data, body->len, &fake_client.plan, NULL), 0);
+	if (type == WIRE_MOVED)
+		cr_assert_eq(wire_moved_decode(body->data, body->len, &fake_client.moved, NULL), 0);
+}
+
+void client_error(struct client *client, uint32_t seq, int rc, const char *fmt, ...)
+{
+	va_list ap;
+	(void)client;
+	fake_client.seq = seq;
+	fake_client.rc = rc;
+	va_start(ap, fmt);
+	vsnprintf(fake_client.text, sizeof(fake_client.text), fmt, ap);
+	va_end(ap);
+}
+
+void client_detach(struct client *client)
+{
+	(void)client;
+	fake_client.detached++;
+}
+
+/* ---- ranks ------------------------------------------------------------------------------------------------------ */
+
+struct rank *job_claim(struct job *job, uint32_t id)
+{
+	struct rank *rank = job_rank(job, id);
+	rank = rank ? rank : job_rank(job, RANK_MAX);
+	if (rank)
+		rank->id = id;
+	return rank;
+}
+
+uint64_t job_memory(const struct job *job)
+{
+	(void)job;
+	return 0;
+}
+
+void rank_carry(struct rank *to, struct rank *from)
+{
+	to->client = from->client;
+	to->pid = from->pid;
+	to->state = RANK_CONNECTED;
+	from->client = NULL;
+	from->pid = 0;
+}
+
+void rank_end(struct rank *rank)
+{
+	(void)rank;
+}
+
+void measures_end(struct job *job, const struct snapshot *s)
+{
+	(void)job;
+	(void)s;
+}
+
+void recoveries_end(struct job *job)
+{
+	(void)job;
+}
+
+/* ---- saves ------------------------------------------------------------------------------------------------------ */
+
+void saves_init(struct saves *saves, struct daemon *daemon, struct job *job)
+{
+	*saves = (struct saves){.daemon = daemon, .job = job};
+}
+
+void saves_free(struct saves *saves)
+{
+	(void)saves;
+}
+
+void saves_follow(struct saves *saves)
+{
+	(void)saves;
+}
+
+struct snapshot *saves_in_memory(struct saves *saves, uint64_t step)
+{
+	(void)saves;
+	(void)step;
+	return fake_saves.snapshot;
+}
+
+bool saves_decide(const struct saves *saves)
+{
+	(void)saves;
+	return true;
+}
+
+bool saves_busy(const struct saves *saves)
+{
+	(void)saves;
+	return false;
+}
+
+bool saves_idle(const struct saves *saves)
+{
+	(void)saves;
+	return !fake_saves.running;
+}
+
+void saves_abandon(struct saves *saves)
+{
+	(void)saves;
+	fake_saves.running = false;
+}
+
+void recover_cancel(struct recover *recover)
+{
+	recover->state = RECOVER_IDLE;
+}
+
+int queue_flush(struct saves *saves, struct step_id *id, struct err *err)
+{
+	(void)saves;
+	(void)id;
+	(void)err;
+	fake_saves.flushes++;
+	return 0;
+}
+
+/* ---- seat ------------------------------------------------------------------------------------------------------- */
+
+void seat_attend(const struct job *job)
+{
+	(void)job;
+	fake_seat.attended++;
+}
+
+int seat_take(struct job *job, struct err *err)
+{
+	(void)job;
+	fake_seat.taken++;
+	return fake_seat.take_rc ? err_set(err, fake_seat.take_rc, "not yet") : 0;
+}
+
+void seat_leave(struct job *job)
+{
+	(void)job;
+	fake_seat.left++;
+}
+
+void seat_crew(const struct job *job, const struct peer_crew *crew)
+{
+	(void)job;
+	fake_seat.crews++;
+	fake_seat.crew = *crew;
+}
+
+void seat_settled(const struct job *job, uint32_t plan, int rc, const char *text)
+{
+	(void)job;
+	fake_seat.settled++;
+	fake_seat.said = (struct peer_settled){.plan = plan, .rc = rc};
+	snprintf(fake_seat.said.text, sizeof(fake_seat.said.text), "%s", text);
+}

@@ -1,0 +1,325 @@
+#include "reform.h"
+
+#include "base/clock.h"
+#include "fakes.h"
+#include "loop.h"
+
+#include <criterion/criterion.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { EACH = 2 };
+
+static struct daemon daemon;
+static struct job job;
+static struct snapshot newest;
+static struct roster *const some = (struct roster *)&daemon;
+
+/* A node with a launcher, to which nothing was said yet. */
+static void setup(void)
+{
+	struct err err = {{0}};
+	fakes_reset();
+	daemon = (struct daemon){.root = 3, .roster = some};
+	cr_assert_eq(loop_new(&daemon.loop, &err), 0, "%s", err.text);
+	job = (struct job){.daemon = &daemon, .name = "gpt", .launcher = (struct client *)&job};
+	copies_init(&job.copies, &job);
+	fake_saves.job = &job;
+	newest = (struct snapshot){.id = {7, 1}, .state = SNAPSHOT_CAPTURED};
+}
+
+static void teardown(void)
+{
+	free(job.ranks);
+	loop_free(daemon.loop);
+}
+
+TestSuite(reform, .init = setup, .fini = teardown);
+
+static struct wire_offer offer_of(uint32_t processes)
+{
+	return (struct wire_offer){.want = 6, .least = 2, .processes = processes, .spread = true};
+}
+
+static int offer(const struct wire_offer *m)
+{
+	struct err err = {{0}};
+	int rc = reform_offer(&job, 9, m, &err);
+	cr_expect_eq(rc != 0, err.text[0] != 0);
+	return rc;
+}
+
+/* Rank r of this node was `was` before. */
+static void plan(uint32_t number, uint32_t world, uint32_t n, const uint32_t *ranks, const uint32_t *was)
+{
+	struct wire_plan m = {.number = number, .world = world, .n = n};
+	for (uint32_t r = 0; r < n; r++) {
+		m.ranks[r] = ranks[r];
+		m.was[r] = was ? was[r] : WIRE_NEW_PROCESS;
+	}
+	reform_plan(&job, &m);
+	reform_tick(&job);
+}
+
+/* At work: ranks 2 and 3 of 6, whose processes are there. */
+static void begin(void)
+{
+	struct wire_offer m = offer_of(EACH);
+	cr_assert_eq(offer(&m), 0);
+	plan(1, 6, EACH, (uint32_t[]){2, 3}, NULL);
+	for (uint32_t r = 0; r < EACH; r++) {
+		job.ranks[r].client = (struct client *)&job.ranks[r];
+		job.ranks[r].pid = 100 + (int)r;
+		job.ranks[r].state = RANK_JOINED;
+	}
+	m.plan = 1;
+	m.n = EACH;
+	m.ranks[0] = 2;
+	m.ranks[1] = 3;
+	cr_assert_eq(offer(&m), 0);
+}
+
+/* ---- offers ----------------------------------------------------------------------------------------------------- */
+
+Test(reform, what_the_launcher_offers_goes_to_the_coordinator)
+{
+	struct wire_offer m = offer_of(EACH);
+	m.spare = true;
+	cr_assert_eq(offer(&m), 0);
+	const struct peer_crew *said = &fake_seat.crew;
+	cr_expect(fake_seat.crews == 1 && said->want == 6 && said->least == 2 && said->processes == EACH &&
+		  said->spare);
+	cr_expect(said->plan == 0 && said->n == 0);
+	reform_say(&job);
+	cr_expect_eq(fake_seat.crews, 2);
+}
+
+Test(reform, an_offer_that_cannot_be_kept_is_refused)
+{
+	struct wire_offer m = offer_of(EACH);
+	daemon.root = -1;
+	cr_expect_eq(offer(&m), -EINVAL, "another world takes its state from a store");
+	m.least = m.want;
+	cr_expect_eq(offer(&m), 0);
+	daemon.root = 3;
+	daemon.roster = NULL;
+	cr_expect_eq(offer(&m), -EOPNOTSUPP);
+	daemon.roster = some;
+	job.world = 8;
+	cr_expect_eq(offer(&m), -EINVAL, "it has more ranks");
+}
+
+Test(reform, a_launcher_that_goes_takes_its_processes_with_it)
+{
+	begin();
+	unsigned crews = fake_seat.crews;
+	job.launcher = NULL;
+	reform_abandoned(&job);
+	cr_expect(fake_seat.crews == crews + 1 && fake_seat.crew.processes == 0 && fake_seat.crew.n == 0);
+	reform_say(&job);
+	cr_expect_eq(fake_seat.crews, crews + 1, "nothing is offered any more");
+}
+
+Test(reform, a_launcher_whose_ranks_have_finished_is_not_missed)
+{
+	begin();
+	unsigned crews = fake_seat.crews;
+	for (uint32_t r = 0; r < EACH; r++)
+		job.ranks[r].state = RANK_LEFT;
+	reform_abandoned(&job);
+	cr_expect_eq(fake_seat.crews, crews);
+}
+
+Test(reform, a_refusal_is_the_answer_to_the_offer)
+{
+	reform_refused(&job, -EIO, "no");
+	cr_expect_eq(fake_client.rc, 0, "nothing was offered");
+	struct wire_offer m = offer_of(EACH);
+	cr_assert_eq(offer(&m), 0);
+	reform_refused(&job, -EIO, "the store says no");
+	cr_expect(fake_client.rc == -EIO && fake_client.seq == 9);
+	cr_expect_str_eq(fake_client.text, "the store says no");
+}
+
+/* ---- plans ------------------------------------------------------------------------------------------------------ */
+
+Test(reform, a_plan_gives_the_node_its_ranks_and_a_seat)
+{
+	begin();
+	cr_expect(job.nlocal == EACH && job.world == 6 && job.ranks[0].id == 2 && job.ranks[1].id == 3);
+	cr_expect_eq(fake_seat.taken, 1);
+	cr_expect(fake_client.type == WIRE_PLAN && fake_client.plan.number == 1 && fake_client.plan.n == EACH);
+	cr_expect(fake_seat.crew.plan == 1 && fake_seat.crew.world == 6 && fake_seat.crew.n == EACH);
+}
+
+Test(reform, a_plan_that_is_over_is_not_followed)
+{
+	begin();
+	plan(1, 4, 1, (uint32_t[]){0}, NULL);
+	cr_expect(job.world == 6 && job.nlocal == EACH);
+}
+
+Test(reform, a_plan_waits_until_nothing_is_under_way)
+{
+	begin();
+	fake_saves.running = true;
+	plan(2, 4, EACH, (uint32_t[]){2, 3}, (uint32_t[]){2, 3});
+	cr_expect_eq(job.world, 6);
+	fake_saves.running = false;
+	job.recover.state = RECOVER_LOOK;
+	reform_tick(&job);
+	cr_expect_eq(job.world, 6);
+	job.recover.state = RECOVER_IDLE;
+	reform_tick(&job);
+	cr_expect_eq(job.world, 4);
+	cr_expect_eq(fake_seat.taken, 2);
+}
+
+/* The others have gone on without it: what is under way here waits for nobody. */
+Test(reform, a_node_that_was_replaced_waits_for_nothing)
+{
+	begin();
+	fake_saves.running = true;
+	job.recover.state = RECOVER_LOOK;
+	reform_apart(&job, true);
+	plan(2, 4, EACH, (uint32_t[]){2, 3}, (uint32_t[]){2, 3});
+	cr_expect_eq(job.world, 4);
+	cr_expect(!job.reform.apart);
+}
+
+Test(reform, sound_processes_go_on_and_learn_who_they_are)
+{
+	begin();
+	struct client *second = job.ranks[1].client;
+	plan(2, 4, EACH, (uint32_t[]){1, 2}, (uint32_t[]){3, WIRE_NEW_PROCESS});
+	cr_expect(job.ranks[0].id == 1 && job.ranks[0].client == second && job.ranks[0].moved);
+	cr_expect(!job.ranks[1].client && !job.ranks[1].moved);
+	cr_expect_eq(fake_client.detached, 1, "the other one is let go");
+	struct registration old = {.rank = 3, .world = 6}, new = {.rank = 1, .world = 4};
+	cr_expect(reform_tell(&job.ranks[0], 5, &old));
+	cr_expect(fake_client.type == WIRE_MOVED && fake_client.seq == 5);
+	cr_expect(fake_client.moved.rank == 1 && fake_client.moved.world == 4 && fake_client.moved.local_world == EACH);
+	cr_expect(!reform_tell(&job.ranks[0], 6, &new), "now it knows");
+	cr_expect(!reform_tell(&job.ranks[0], 7, NULL));
+}
+
+Test(reform, a_plan_that_changes_nothing_here_touches_nothing)
+{
+	begin();
+	const struct rank *ranks = job.ranks;
+	plan(2, 6, EACH, (uint32_t[]){2, 3}, (uint32_t[]){2, 3});
+	cr_expect(job.ranks == ranks && job.ranks[0].client && !job.ranks[0].moved);
+	cr_expect(job.reform.plan == 2 && fake_client.plan.number == 2 && fake_seat.crew.plan == 2);
+}
+
+Test(reform, a_node_without_ranks_leaves_its_seat)
+{
+	begin();
+	plan(2, 4, 0, NULL, NULL);
+	cr_expect(job.nlocal == 0 && fake_seat.left == 1 && fake_client.detached == EACH);
+	cr_expect_eq(fake_seat.crew.processes, EACH, "it waits");
+}
+
+Test(reform, a_seat_that_cannot_be_taken_is_tried_again)
+{
+	fake_seat.take_rc = -EIO;
+	struct wire_offer m = offer_of(EACH);
+	cr_assert_eq(offer(&m), 0);
+	plan(1, 6, EACH, (uint32_t[]){2, 3}, NULL);
+	reform_tick(&job);
+	cr_expect_eq(fake_seat.taken, 1);
+	clock_skip(3 * CLOCK_NS_PER_S);
+	fake_seat.take_rc = 0;
+	reform_tick(&job);
+	reform_tick(&job);
+	cr_expect_eq(fake_seat.taken, 2);
+}
+
+Test(reform, the_end_is_a_plan_without_a_world)
+{
+	begin();
+	reform_end(&job);
+	cr_expect(fake_client.type == WIRE_PLAN && !fake_client.plan.number && !fake_client.plan.world);
+}
+
+/* ---- settling --------------------------------------------------------------------------------------------------- */
+
+Test(reform, it_has_settled_when_what_is_newest_is_on_storage)
+{
+	begin();
+	fake_saves.snapshot = &newest;
+	reform_settle(&job, 1);
+	reform_tick(&job);
+	reform_tick(&job);
+	cr_expect(fake_saves.flushes == 1 && !fake_seat.settled);
+	newest.state = SNAPSHOT_DURABLE;
+	reform_tick(&job);
+	cr_expect(fake_seat.settled == 1 && fake_seat.said.plan == 1 && fake_seat.said.rc == 0);
+	reform_tick(&job);
+	cr_expect_eq(fake_seat.settled, 1);
+}
+
+Test(reform, what_cannot_be_written_is_said)
+{
+	begin();
+	fake_saves.snapshot = &newest;
+	newest.storage_rc = -ENOSPC;
+	reform_settle(&job, 1);
+	reform_tick(&job);
+	cr_assert(fake_seat.settled == 1 && fake_seat.said.rc == -ENOSPC);
+	cr_expect(strstr(fake_seat.said.text, "step 7 is in memory only"), "%s", fake_seat.said.text);
+}
+
+Test(reform, an_order_for_another_plan_is_not_obeyed)
+{
+	begin();
+	reform_settle(&job, 2);
+	reform_tick(&job);
+	cr_expect_eq(fake_seat.settled, 0);
+}
+
+Test(reform, processes_that_the_daemon_has_lost_are_waited_for)
+{
+	begin();
+	job.ranks[1].client = NULL;
+	reform_settle(&job, 1);
+	reform_tick(&job);
+	cr_expect_eq(fake_seat.settled, 0);
+	clock_skip(6 * CLOCK_NS_PER_S);
+	reform_tick(&job);
+	cr_expect_eq(fake_seat.settled, 1, "not for ever");
+}
+
+/* ---- restarts --------------------------------------------------------------------------------------------------- */
+
+Test(reform, after_a_restart_the_launcher_knows_which_ranks_are_here)
+{
+	static struct rank places[EACH];
+	job.ranks = places;
+	job.nlocal = EACH;
+	job.world = 6;
+	job.spread = true;
+	for (uint32_t r = 0; r < EACH; r++)
+		places[r] = (struct rank){.job = &job, .id = RANK_MAX, .index = r};
+	struct wire_offer m = offer_of(EACH);
+	m.plan = 4;
+	m.n = EACH;
+	m.ranks[0] = 4;
+	m.ranks[1] = 5;
+	cr_assert_eq(offer(&m), 0);
+	cr_expect(job.reform.plan == 4 && places[0].id == 4 && places[1].id == 5);
+	cr_expect(fake_seat.crew.plan == 4 && fake_seat.crew.n == EACH && fake_seat.crew.ranks[1] == 5);
+	cr_expect_eq(fake_seat.attended, 1);
+	job.ranks = NULL;
+}
+
+Test(reform, a_launcher_that_was_restarted_is_told_the_plan_and_has_nobody_of_it)
+{
+	begin();
+	job.reform.offered = false;
+	unsigned sent = fake_client.sent;
+	struct wire_offer m = offer_of(EACH);
+	cr_assert_eq(offer(&m), 0);
+	cr_expect(fake_client.sent == sent + 1 && fake_client.plan.number == 1 && fake_client.plan.n == EACH);
+	cr_expect_eq(fake_client.plan.was[0], WIRE_NEW_PROCESS);
+}
