@@ -174,7 +174,7 @@ static double measure(uint32_t world, int runs)
 	if (coord_new("main", world, nnodes, 1, &cluster.orders, &cluster.coord))
 		die("no memory");
 	for (uint32_t n = 0; n < nnodes; n++)
-		coord_attend(cluster.coord, n, RANKS, 0);
+		coord_attend(cluster.coord, (struct coord_from){.node = n}, RANKS, 0);
 	for (uint32_t n = 0; n < nnodes; n++)
 		coord_shares(cluster.coord, n, &(struct shares){.n = 1, .of[0] = {1, 1}});
 	for (uint32_t n = 0; n < nnodes; n++)

@@ -17,7 +17,7 @@ void chair_hear(struct chair *chair, struct coord_from from, const struct peer_r
 	case PEER_ATTEND:
 		chair->ended = false;
 		coord_recall(c, r->attend.replicated);
-		coord_attend(c, from.node, r->attend.nranks, r->attend.known);
+		coord_attend(c, from, r->attend.nranks, r->attend.known);
 		return;
 	case PEER_SHARES:
 		coord_shares(c, from.node, &r->shares);

@@ -132,8 +132,9 @@ static void set_ranks(struct coord *c, uint32_t node, uint32_t nranks)
 	coord_parts_forget(c);
 }
 
-void coord_attend(struct coord *c, uint32_t node, uint32_t nranks, uint32_t known)
+void coord_attend(struct coord *c, struct coord_from from, uint32_t nranks, uint32_t known)
 {
+	uint32_t node = from.node;
 	struct coord_node *n = &c->nodes[node];
 	bool again = n->ranks == nranks;
 	if (!again) /* else nothing of what it has reported is undone */
@@ -145,7 +146,8 @@ void coord_attend(struct coord *c, uint32_t node, uint32_t nranks, uint32_t know
 	if (c->replicated.epoch)
 		c->orders->keep(c->orders->arg, node, c->replicated);
 	/* The same as here, and not from here: an earlier life of the coordinator has told of it, and it may have been entered. */
-	if (known > c->epoch || (known == c->epoch && (c->fresh || !again))) {
+	bool elsewhere = !again || from.epoch != c->epoch;
+	if (known > c->epoch || (known == c->epoch && elsewhere)) {
 		c->epoch = known;
 		coord_raise(c, "epoch %u had begun before", known);
 	} else if (!c->persisting) {

@@ -110,7 +110,7 @@ void coord_free(struct coord *c); /* NULL is allowed */
 
 /* The node takes part with so many ranks, and knows of an epoch (0: of none) that may be later than is known here. It is told in which
  * one the job is: by `adopt` when it has known of none, else by `raise`. */
-void coord_attend(struct coord *c, uint32_t node, uint32_t nranks, uint32_t known);
+void coord_attend(struct coord *c, struct coord_from from, uint32_t nranks, uint32_t known);
 /* Somebody who attends was told, perhaps by an earlier life of the coordinator, that this was replicated, and has given up what is older
  * (epoch 0: he was told of nothing). To be said before he attends. */
 void coord_recall(struct coord *c, struct step_id replicated);

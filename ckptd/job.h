@@ -75,6 +75,7 @@ struct job {
 	bool spread;          /* over nodes; else all its ranks are here */
 	uint32_t epoch;       /* as the coordinator has told it; 0: it has not yet */
 	uint32_t known;       /* the last that anybody here has heard of */
+	uint32_t entered;     /* the last that its ranks here have entered in this life of the daemon */
 	uint32_t nslots;
 	bool fresh; /* nobody has joined in this life of the daemon */
 	bool stop;

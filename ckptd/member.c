@@ -285,6 +285,7 @@ void member_joined(struct job *job, const struct wire_joined *joined)
 	/* What an earlier life of the daemon left incomplete stays so: nobody who began it is in this epoch. */
 	saves_poison(&job->saves, job->epoch);
 	job->fresh = false;
+	job->entered = job->epoch;
 	for (uint32_t r = 0; r < job->nlocal; r++) {
 		struct rank *rank = &job->ranks[r];
 		rank->state = RANK_JOINED;

@@ -152,14 +152,22 @@ void seats_down(struct daemon *daemon)
 	}
 }
 
+/* Somebody comes from the epoch that the coordinator has told of, and nobody here has entered that: an earlier life of it has given it, too. */
+static bool was_given_before(const struct job *job, uint32_t epoch)
+{
+	return epoch && epoch == job->epoch && epoch != job->entered;
+}
+
 /* In a job that is spread nobody goes on in an epoch whose coordinator, or whose way to it, was lost: what is known only must not be given
  * again. */
 void seat_knows(struct job *job, enum coord_witness witness, uint32_t epoch)
 {
 	if (!job->spread) {
 		chair_knows(job->daemon, job->name, witness, epoch);
-	} else if (epoch > job->known && epoch <= EPOCH_MAX) {
+	} else if (epoch <= EPOCH_MAX && (epoch > job->known || was_given_before(job, epoch))) {
 		job->known = epoch;
+		if (job->epoch == epoch)
+			job->epoch = 0; /* what the coordinator has told is not that one: as if it had told of none */
 		job->returning_ns = clock_now();
 		seat_attend(job);
 	}

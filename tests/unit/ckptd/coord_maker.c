@@ -242,7 +242,7 @@ void coord_maker_setup(void)
 				       .remove = on_remove};
 	cr_assert_eq(coord_new("main", WORLD, NODES, 1, &orders, &coord), 0);
 	for (uint32_t n = 0; n < NODES; n++) {
-		coord_attend(coord, n, EACH, 0);
+		coord_attend(coord, from(n), EACH, 0);
 		cr_assert_eq(told[n].epoch, 1);
 	}
 	for (uint32_t n = 0; n < NODES; n++)

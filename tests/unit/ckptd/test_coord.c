@@ -66,7 +66,7 @@ Test(coord, the_loss_of_a_node_raises_the_epoch_for_the_others)
 	join(0);
 	join(1);
 	cr_expect_eq(told[0].joined, 1, "not without the ranks of the lost node");
-	coord_attend(coord, 2, EACH, 0);
+	coord_attend(coord, from(2), EACH, 0);
 	cr_expect_eq(told[2].epoch, 2);
 	cr_expect_eq(told[2].raised, 0, "it knows of no other epoch");
 	join(2);
@@ -77,7 +77,7 @@ Test(coord, a_node_that_comes_back_is_told_of_the_epoch)
 {
 	join_all();
 	coord_gone(coord, 2, "node n2 is silent");
-	coord_attend(coord, 2, EACH, 1);
+	coord_attend(coord, from(2), EACH, 1);
 	cr_expect_eq(told[2].raised, 1);
 	cr_expect_eq(told[2].epoch, 2);
 	cr_expect_str_eq(told[2].text, "node n2 is silent");
@@ -88,13 +88,13 @@ Test(coord, a_node_that_comes_back_is_told_of_the_epoch)
 Test(coord, who_attends_or_joins_twice_undoes_nothing)
 {
 	join(0);
-	coord_attend(coord, 0, EACH, 0);
+	coord_attend(coord, from(0), EACH, 0);
 	join(1);
 	join(2);
 	cr_expect_eq(told[0].joined, 1, "that it waited was forgotten");
 	struct peer_joining again = {.n = EACH, .ranks = {0, NODES}};
 	coord_joining(coord, from(0), &again);
-	coord_attend(coord, 0, EACH, 1);
+	coord_attend(coord, from(0), EACH, 1);
 	coord_joining(coord, from(0), &again);
 	cr_expect_eq(coord_view(coord).epoch, 1, "it has entered already");
 }
@@ -103,7 +103,7 @@ Test(coord, a_node_that_joins_those_at_work_raises_the_epoch)
 {
 	join_all();
 	coord_leave(coord, 2);
-	coord_attend(coord, 2, EACH, 0);
+	coord_attend(coord, from(2), EACH, 0);
 	struct peer_joining m = {.n = EACH, .ranks = {2, 2 + NODES}};
 	coord_joining(coord, from(2), &m);
 	cr_expect_eq(coord_view(coord).epoch, 2);
@@ -120,7 +120,7 @@ Test(coord, a_node_that_has_finished_raises_nothing)
 
 Test(coord, what_a_node_knows_is_not_given_out_again)
 {
-	coord_attend(coord, 1, EACH, 7);
+	coord_attend(coord, from(1), EACH, 7);
 	cr_expect_eq(coord_view(coord).epoch, 8);
 	for (uint32_t n = 0; n < NODES; n++)
 		cr_expect_eq(told[n].epoch, 8);
@@ -130,11 +130,16 @@ Test(coord, what_a_node_knows_is_not_given_out_again)
 
 Test(coord, nor_when_it_is_what_another_node_has_had_begun_meanwhile)
 {
+	struct coord_from untold0 = {.node = 0}, untold1 = {.node = 1};
 	coord_gone(coord, 2, "node n2 is silent");
-	coord_attend(coord, 0, EACH, 1);
+	coord_attend(coord, untold0, EACH, 1);
 	cr_expect_eq(coord_view(coord).epoch, 2);
-	coord_attend(coord, 2, EACH, 2); /* in which it was with an earlier life of the coordinator */
+	coord_attend(coord, from(2), EACH, 2); /* in which it was with an earlier life of the coordinator */
 	cr_expect_eq(coord_view(coord).epoch, 3);
+	coord_attend(coord, untold1, EACH, 3); /* it has not heard of 3 from here */
+	cr_expect_eq(coord_view(coord).epoch, 4);
+	coord_attend(coord, from(1), EACH, 4);
+	cr_expect_eq(coord_view(coord).epoch, 4);
 	join_all();
 	cr_expect_eq(told[0].joined, 1);
 }
@@ -149,7 +154,7 @@ Test(coord, nobody_is_told_of_an_epoch_that_is_not_recorded)
 	coord_gone(coord, 2, "node n2 is silent");
 	record(2);
 	cr_expect_eq(told[0].raised, 0, "it has been raised again meanwhile");
-	coord_attend(coord, 2, EACH, 1);
+	coord_attend(coord, from(2), EACH, 1);
 	cr_expect_eq(told[2].raised, 0);
 	record(3);
 	for (uint32_t n = 0; n < NODES; n++)

@@ -1,4 +1,4 @@
-/* A node that its coordinator refuses: seat.c, with a chair in the same daemon. */
+/* What a node says to its coordinator when it is refused, and of epochs: seat.c, with a chair in the same daemon. */
 #include "seat.h"
 
 #include "base/clock.h"
@@ -30,6 +30,8 @@ static void setup(void)
 	job.ranks = calloc(job.nlocal, sizeof(*job.ranks));
 	cr_assert(job.ranks);
 	saves_init(&job.saves, &here, &job);
+	copies_init(&job.copies, &job);
+	recover_init(&job.recover, &job);
 	list_push(&here.jobs, &job.link);
 }
 
@@ -87,4 +89,26 @@ Test(seat, who_contradicts_the_job_does_not_ask_again)
 	struct peer_order order = {.type = PEER_TURN_AWAY, .job = "main", .word = {.rc = -EINVAL, .text = "no"}};
 	seat_obey(&here, &order);
 	cr_expect_eq(job.attend_ns, 0u);
+}
+
+Test(seat, an_epoch_that_somebody_comes_from_is_not_entered_again)
+{
+	seat_attend(&job);
+	wait_for_epoch();
+	cr_assert_eq(job.epoch, 1u);
+	seat_knows(&job, WITNESS_RANK, 1); /* which it entered with an earlier life of both daemons */
+	cr_expect_eq(job.epoch, 0u, "nobody is to enter it");
+	wait_for_epoch();
+	cr_expect_eq(job.epoch, 2u);
+}
+
+Test(seat, who_comes_back_to_the_daemon_with_which_it_entered_begins_nothing)
+{
+	seat_attend(&job);
+	wait_for_epoch();
+	job.entered = job.epoch;
+	seat_knows(&job, WITNESS_RANK, job.epoch);
+	seat_knows(&job, WITNESS_OTHER, 0);
+	cr_expect_eq(job.epoch, 1u);
+	cr_expect_eq(chair_view(&here, "main").epoch, 1u);
 }
