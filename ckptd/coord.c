@@ -304,6 +304,9 @@ void coord_joining(struct coord *c, struct coord_from from, const struct peer_jo
 			coord_raise(c, "a node joins");
 		return;
 	}
+	for (uint32_t r = 0; r < c->world; r++)
+		if (c->owners[r] == from.node)
+			c->owners[r] = COORD_NOBODY; /* it may have had others before it was lost */
 	for (uint32_t i = 0; i < m->n; i++) {
 		uint32_t rank = m->ranks[i];
 		c->owners[rank] = from.node;

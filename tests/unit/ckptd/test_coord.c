@@ -99,6 +99,28 @@ Test(coord, who_attends_or_joins_twice_undoes_nothing)
 	cr_expect_eq(coord_view(coord).epoch, 1, "it has entered already");
 }
 
+static void join_as(uint32_t node, uint32_t as)
+{
+	struct peer_joining m = {.n = EACH};
+	for (uint32_t i = 0; i < EACH; i++)
+		m.ranks[i] = as + i * NODES;
+	coord_joining(coord, from(node), &m);
+}
+
+Test(coord, nodes_that_were_lost_may_come_back_with_the_ranks_of_each_other)
+{
+	join_all();
+	coord_gone(coord, 1, "node n1 is silent");
+	coord_gone(coord, 2, "node n2 is silent");
+	coord_attend(coord, from(1), EACH, 1);
+	coord_attend(coord, from(2), EACH, 1);
+	join_as(1, 2);
+	join_as(2, 1);
+	cr_expect_eq(told[2].away, 0, "%s", told[2].text);
+	join_as(2, 2);
+	cr_expect_eq(told[2].away, -EINVAL, "they are on node 1 now");
+}
+
 Test(coord, a_node_that_joins_those_at_work_raises_the_epoch)
 {
 	join_all();
