@@ -184,8 +184,9 @@ static double measure(uint32_t world, int runs)
 		double start = cpu_ms();
 		commit(cluster.coord, nnodes, (struct step_id){(uint64_t)i + 1, 1});
 		ms[i] = cpu_ms() - start;
-		if (cluster.told - before != 4ull * nnodes)
-			die("a level, or that it is to write, was not told to every node");
+		/* captured, to copy, replicated, to write, durable, verified */
+		if (cluster.told - before != 6ull * nnodes)
+			die("a level, or that it is to copy or to write, was not told to every node");
 	}
 	coord_free(cluster.coord);
 	qsort(ms, (size_t)runs, sizeof(*ms), by_value);
