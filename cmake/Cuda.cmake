@@ -5,7 +5,11 @@ include_guard()
 
 set(CKPT_HAVE_CUDA OFF)
 if(NOT CKPT_CUDA STREQUAL "OFF")
+	# The module of CMake 3.25 fails over the library nvToolsExt, which CUDA 13 has not, where it takes us for new enough.
+	set(minimum ${CMAKE_MINIMUM_REQUIRED_VERSION})
+	set(CMAKE_MINIMUM_REQUIRED_VERSION 3.24)
 	find_package(CUDAToolkit QUIET)
+	set(CMAKE_MINIMUM_REQUIRED_VERSION ${minimum})
 	if(CUDAToolkit_FOUND AND TARGET CUDA::cudart_static)
 		if(NOT CMAKE_CUDA_COMPILER AND CUDAToolkit_NVCC_EXECUTABLE)
 			set(CMAKE_CUDA_COMPILER ${CUDAToolkit_NVCC_EXECUTABLE})

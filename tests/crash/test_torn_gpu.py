@@ -1,0 +1,44 @@
+"""A step of the optimiser without the fence, of a rank whose state is on a GPU (a fake one): the daemon finds the torn snapshot by the digests
+that the device made at begin, names the tensor, and commits nothing; with the fence every save is durable."""
+
+import subprocess
+import sys
+
+import fleet
+from tap import BIN, Cases, expect
+
+EBADMSG = -74
+STEPS = 12
+
+def saves(how):
+    """The lines of the rank, by step: (code, sentence); the steps that are committed; the daemon's log."""
+    with fleet.daemon() as daemon:
+        daemon.start()
+        done = subprocess.run([BIN / "torn", how, str(STEPS)], env=daemon.environment(), capture_output=True, text=True, timeout=100)
+        expect(done.returncode == 0, f"the rank: {done.returncode} {done.stdout} {done.stderr}")
+        lines = [line.split(" ", 2) for line in done.stdout.splitlines()]
+        committed = {int(path.parent.name.split("-")[1].split(".")[0]) for path in daemon.store.glob("main/step-*/MANIFEST.json")}
+        return {int(step): (int(code), text) for step, code, text in lines}, committed, daemon.log.read_text()
+
+
+def careless():
+    steps, committed, log = saves("careless")
+    torn = [step for step, (code, _) in steps.items() if code == EBADMSG]
+    expect(torn, f"no snapshot was torn, or none was found: {steps}")
+    expect(set(code for code, _ in steps.values()) <= {0, EBADMSG}, steps)
+    for step in torn:
+        expect(step not in committed, f"step {step} is torn and committed")
+    expect(committed == set(steps) - set(torn), f"committed {committed}, torn {torn}")
+    expect("weights" in log, f"the tensor is not named: {log[-2000:]}")
+
+
+def careful():
+    steps, committed, _ = saves("careful")
+    expect(all(code == 0 for code, _ in steps.values()), steps)
+    expect(committed == set(range(1, STEPS + 1)), committed)
+
+
+cases = Cases()
+cases.run("a step without the fence is found, named and not committed", careless)
+cases.run("with the fence every save is durable", careful)
+sys.exit(cases.end())

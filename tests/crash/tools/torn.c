@@ -1,0 +1,102 @@
+/* A rank whose state is on a GPU, played by the fake of the CUDA runtime: saves STEPS times, and behind each begin its optimiser overwrites the
+ * tensor `weights`, on the training stream. "careful": behind the fence; "careless": before it, and the fence comes too late.
+ * Prints a line for each step: its number, 0 or the negated errno of the wait for `durable`, and the sentence.
+ *
+ *   torn careful|careless STEPS */
+#include "../../fake/cuda_fake.h"
+
+#include "device_cuda.h"
+#include "session.h"
+
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { WEIGHTS = 3 << 20, BIASES = 4096, CALLS_MAX = 64, BUSY_TRIES = 2000 };
+
+static struct cuda_fake *fake;
+static char weights[WEIGHTS], biases[BIASES];
+static int fills[CALLS_MAX];
+
+static int open_fake(int ordinal, struct device **out, struct err *err)
+{
+	return device_cuda_open(cuda_fake_rt(fake), ordinal, out, err);
+}
+
+static void overwrite(void *arg)
+{
+	memset(weights, *(const int *)arg, WEIGHTS);
+}
+
+static void must(ckpt *s, int rc, const char *what)
+{
+	if (rc == 0)
+		return;
+	fprintf(stderr, "%s: %d %s\n", what, rc, s ? ckpt_error(s) : "");
+	exit(1);
+}
+
+static void add(ckpt *s, const char *name, void *data, uint64_t bytes)
+{
+	ckpt_piece piece = {.data = data};
+	ckpt_tensor t = {.size = sizeof(t),
+			 .name = name,
+			 .dtype = CKPT_U8,
+			 .ndim = 1,
+			 .shape = &bytes,
+			 .pieces = &piece,
+			 .npieces = 1,
+			 .device = 0};
+	must(s, ckpt_register_tensor(s, &t), "register");
+}
+
+static void save(ckpt *s, struct rt_stream *stream, int step, bool careful)
+{
+	ckpt_snapshot *snap;
+	int rc = -EBUSY;
+	/* The daemon gives the slots of failed saves back when nothing is copied into them any more, and announces it nowhere. */
+	for (int tries = 0; rc == -EBUSY && tries < BUSY_TRIES; tries++) {
+		if (tries)
+			poll(NULL, 0, 10);
+		rc = ckpt_begin(s, (uint64_t)step, CKPT_STORAGE, stream, &snap);
+	}
+	must(s, rc, "begin");
+	if (careful)
+		must(s, ckpt_fence(snap, stream), "fence");
+	fills[step] = step;
+	cuda_fake_call(fake, stream, overwrite, &fills[step]);
+	rc = careful ? 0 : ckpt_fence(snap, stream);
+	if (!rc)
+		rc = ckpt_wait(snap, CKPT_DURABLE, -1);
+	printf("%d %d %s\n", step, rc, rc ? ckpt_error(s) : "");
+	ckpt_snapshot_free(snap);
+	cuda_fake_settle(fake);
+}
+
+int main(int argc, char **argv)
+{
+	static struct device_ops ops;
+	struct rt_stream *stream;
+	ckpt *s;
+	int steps = argc == 3 ? (int)strtol(argv[2], NULL, 10) : 0;
+	if (steps < 1 || steps >= CALLS_MAX)
+		return 2;
+	fake = cuda_fake_new(4);
+	struct cuda_rt *rt = cuda_fake_rt(fake);
+	must(NULL, rt->stream_create(rt, &stream), "stream");
+	must(NULL, ckpt_open(NULL, &s, NULL, 0), "open");
+	ops = device_cuda_ops;
+	ops.open = open_fake;
+	s->layers.cuda = &ops;
+	add(s, "biases", biases, BIASES);
+	add(s, "weights", weights, WEIGHTS);
+	must(s, ckpt_join(s, NULL, 0, NULL, -1), "join");
+	for (int step = 1; step <= steps; step++)
+		save(s, stream, step, !strcmp(argv[1], "careful"));
+	cuda_fake_settle(fake);
+	(void)ckpt_close(s); /* it repeats the failures */
+	rt->stream_destroy(rt, stream);
+	cuda_fake_free(fake);
+	return 0;
+}
