@@ -28,7 +28,7 @@ def quiet(rows):
 
 
 def mean_step(args, every):
-    options = ["--steps", str(args.steps), "--save-memory-every", str(every), "--save-storage-every", "0"]
+    options = ["--steps", str(args.steps), "--save-memory-every", str(every), "--save-storage-every", "0", "--no-vote"]
     with Training(args.programs, args.dir, 4, options) as training:
         training.finish()
         saves = training.of("save", rank=0)

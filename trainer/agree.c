@@ -21,6 +21,7 @@ static const char *const names[] = {
 	"--save-storage-every",
 	"--healthy-after",
 	"--compress",
+	"--no-vote",
 	"the text (fingerprint)",
 };
 
@@ -42,6 +43,7 @@ static void fill(uint64_t row[FIELDS], const struct train_options *o, uint64_t t
 		o->storage_every,
 		o->healthy_after,
 		(uint64_t)o->compress,
+		o->no_vote,
 		text,
 	};
 

@@ -13,11 +13,13 @@
 #define DIGEST_ON_DEVICE
 #endif
 
+/* A factor that is odd, and another one in each of 2^31 places: whatever changes in one element changes the sum. 32-bit factors, so that
+ * vectors of a processor can do it. */
 static inline DIGEST_ON_DEVICE uint64_t digest_mix(uint32_t bits, uint64_t index)
 {
-	uint64_t x = (bits + (index + 1) * UINT64_C(0x9e3779b97f4a7c15)) * UINT64_C(0xd6e8feb86659fd93);
+	uint32_t factor = (uint32_t)index * UINT32_C(0x9e3779b2) + 1;
 
-	return (x ^ x >> 32) * UINT64_C(0xd6e8feb86659fd93);
+	return (uint64_t)bits * factor;
 }
 
 #endif

@@ -141,10 +141,11 @@ static int digest(struct loop *l, uint64_t **digests)
 static int compare_replicas(struct loop *l)
 {
 	uint64_t *digests;
-	int rc = l->crew.world > 1 ? digest(l, &digests) : 0;
+	int rc;
 
-	if (l->crew.world < 2)
+	if (l->crew.world < 2 || l->options->no_vote)
 		return 0;
+	rc = digest(l, &digests);
 	if (rc == 0) {
 		rc = vote(&l->crew, l->state.engine->table, l->state.engine->tensors, digests);
 		if (rc < 0)

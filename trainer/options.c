@@ -59,6 +59,7 @@ static const struct description descriptions[] = {
 	 FIELD(recompute), 0, 0},
 	{"compress", "HOW", "gradients on their way: none (default), int8, topk or 1bit, with error feedback",
 	 KIND_COMPRESS, FIELD(compress), 0, 0},
+	{"no-vote", NULL, "save without comparing what all ranks hold alike before", KIND_FLAG, FIELD(no_vote), 0, 0},
 	{"strict", NULL, "catch every change of the state during a capture, at the cost of two reads", KIND_FLAG,
 	 FIELD(strict), 0, 0},
 	{"address", "IP", "where this rank listens for its neighbour (else CKPT_ADDRESS, else 127.0.0.1)", KIND_TEXT,

@@ -5,12 +5,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "clones.h"
 #include "digest_mix.h"
 
 enum { BATCH = 256 }; /* tensors whose digests travel together */
 _Static_assert(BATCH * sizeof(uint64_t) <= RING_SMALL_BYTES, "");
 
-uint64_t vote_digest(const float *from, size_t count)
+HOT uint64_t vote_digest(const float *from, size_t count)
 {
 	uint64_t sum = 0;
 

@@ -136,6 +136,20 @@ Test(loop_faults, compressed_gradients_need_what_they_left_out, .timeout = 60)
 	}
 }
 
+/* Nor is it made: the fault has its place in the vote. */
+Test(loop_faults, without_a_vote_a_flipped_bit_is_not_looked_for, .timeout = 30)
+{
+	struct run *run = make_run(3);
+
+	for (int r = 0; r < 3; r++)
+		run->life[r].options.no_vote = true;
+	run->life[2].options.faults = "flip@5";
+	run_all(run);
+	assert_done(run, 12);
+	cr_assert_eq(run->job.restores, 0);
+	free_run(run);
+}
+
 /* With two ranks nobody can say who is wrong; both restore what is right. */
 Test(loop_faults, flipped_bit_of_one_of_two_is_mended, .timeout = 30)
 {
