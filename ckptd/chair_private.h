@@ -24,6 +24,8 @@ struct chair {
 struct chair *chair_find(const struct daemon *daemon, const char *job);
 /* The coordinator hears it (chair_hear.c). */
 void chair_hear(struct chair *chair, struct coord_from from, const struct peer_report *r);
+/* All nodes but that one, which has done it itself. */
+void chair_tell_others(struct chair *chair, uint32_t node, const struct wire_command *command);
 /* All ranks have finished: all nodes are told. */
 void chair_over(struct chair *chair);
 /* Frees it when it has ended, and nothing of it runs. */

@@ -6,6 +6,7 @@
 #include "job.h"
 #include "muster.h"
 #include "queue.h"
+#include "seat.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -39,9 +40,21 @@ static int choose(struct daemon *daemon, const char *name, struct job **out, str
 	return 0;
 }
 
-static int flush(struct job *job, struct wire_answer *answer, struct err *err)
+/* What is newest in memory is the same on all nodes, or is about to be; it is written on the word of the one that decides. */
+static int flush_elsewhere(struct job *job, const struct wire_command *command, struct wire_answer *answer,
+			   struct err *err)
 {
-	int rc = queue_flush(&job->saves, &answer->id, err);
+	const struct snapshot *newest = saves_in_memory(&job->saves, UINT64_MAX);
+	if (!newest)
+		return err_set(err, -ENOENT, "job %s has no snapshot that is complete in memory", job->name);
+	answer->id = newest->id;
+	return seat_ask(job, command, err);
+}
+
+static int flush(struct job *job, const struct wire_command *command, struct wire_answer *answer, struct err *err)
+{
+	bool here = saves_decide(&job->saves) || job->daemon->root < 0;
+	int rc = here ? queue_flush(&job->saves, &answer->id, err) : flush_elsewhere(job, command, answer, err);
 	if (!rc)
 		snprintf(answer->text, sizeof(answer->text), "job %s: step %lu of epoch %u goes to storage", job->name,
 			 (unsigned long)answer->id.step, answer->id.epoch);
@@ -63,6 +76,26 @@ static int drain(struct daemon *daemon, const struct wire_command *command, stru
 	return 0;
 }
 
+static int halt(struct job *job, const struct wire_command *command, struct wire_answer *answer, struct err *err)
+{
+	int rc = halt_ask(job, command, answer, err);
+	return rc ? rc : seat_ask(job, command, err);
+}
+
+void order_obey(struct job *job, const struct wire_command *command)
+{
+	struct wire_answer answer = {0};
+	struct err err = {{0}};
+	bool flushes = command->kind == COMMAND_FLUSH;
+	if (flushes && !saves_decide(&job->saves))
+		return;
+	int rc = flushes ? queue_flush(&job->saves, &answer.id, &err) : halt_ask(job, command, &answer, &err);
+	if (rc)
+		log_warn("ordered on another node, and not done here: %s", err.text);
+	else
+		log_info("ordered on another node: job %s: %s", job->name, flushes ? "flush" : answer.text);
+}
+
 int order_take(struct daemon *daemon, const struct wire_command *command, struct wire_answer *answer, struct err *err)
 {
 	struct job *job;
@@ -73,7 +106,7 @@ int order_take(struct daemon *daemon, const struct wire_command *command, struct
 	if (rc)
 		return rc;
 	memcpy(answer->job, job->name, sizeof(answer->job));
-	rc = command->kind == COMMAND_FLUSH ? flush(job, answer, err) : halt_ask(job, command, answer, err);
+	rc = command->kind == COMMAND_FLUSH ? flush(job, command, answer, err) : halt(job, command, answer, err);
 	if (!rc)
 		log_info("ordered: %s", answer->text);
 	return rc;

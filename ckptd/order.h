@@ -6,9 +6,12 @@
 #include "format/wire.h"
 
 struct daemon;
+struct job;
 
-/* Carries it out, or sees to it that it will be. -ENOENT: no such job, or nothing to write; -EINVAL: several jobs and none named, or
+/* Carries it out, on all nodes of the job, or sees to it that it will be. -ENOENT: no such job, or nothing to write; -EINVAL: several jobs and none named, or
  * what it asks is impossible; the sentence names the jobs there are. */
 int order_take(struct daemon *daemon, const struct wire_command *command, struct wire_answer *answer, struct err *err);
+/* The same was asked of another node of the job: FLUSH to GO_ON. */
+void order_obey(struct job *job, const struct wire_command *command);
 
 #endif

@@ -10,6 +10,7 @@
 #include "daemon.h"
 #include "member.h"
 #include "net.h"
+#include "order.h"
 #include "replica.h"
 #include "rescue.h"
 #include "roster.h"
@@ -277,6 +278,21 @@ void seat_settled(const struct job *job, uint32_t plan, int rc, const char *text
 	say(job, &r);
 }
 
+int seat_ask(const struct job *job, const struct wire_command *command, struct err *err)
+{
+	const struct daemon *d = job->daemon;
+	if (!job->spread)
+		return 0;
+	if (!chair_here(d) && !net_is_up(d->net, FIRST_NODE))
+		return err_set(
+			err, -ENOTCONN,
+			"job %s: node %s, which would tell the other nodes, cannot be reached: ask again when it is "
+			"back",
+			job->name, d->roster->nodes[FIRST_NODE].name);
+	say(job, &(struct peer_report){.type = PEER_ASK, .command = *command});
+	return 0;
+}
+
 void seat_rescued(struct daemon *daemon, const char *job, const struct peer_rescued *rescued)
 {
 	struct peer_report r = {.type = PEER_RESCUED, .rescued = *rescued};
@@ -428,6 +444,9 @@ void seat_obey(struct daemon *daemon, const struct peer_order *order)
 		return;
 	case PEER_SETTLE:
 		reform_settle(job, order->number);
+		return;
+	case PEER_COMMAND:
+		order_obey(job, &order->command);
 		return;
 	case PEER_PAUSE:
 		pause_ranks(job, order->step);

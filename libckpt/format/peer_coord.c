@@ -31,6 +31,7 @@ static const char *const names[PEER_ORDER_END] = {
 	[PEER_SETTLED] = "SETTLED",
 	[PEER_RESCUED] = "RESCUED",
 	[PEER_PAUSED] = "PAUSED",
+	[PEER_ASK] = "ASK",
 	[PEER_ADOPT] = "ADOPT",
 	[PEER_RAISE] = "RAISE",
 	[PEER_TELL] = "TELL",
@@ -53,6 +54,7 @@ static const char *const names[PEER_ORDER_END] = {
 	[PEER_RESCUE] = "RESCUE",
 	[PEER_KEEP] = "KEEP",
 	[PEER_PAUSE] = "PAUSE",
+	[PEER_COMMAND] = "COMMAND",
 };
 
 const char *peer_coord_name(uint16_t type)
@@ -171,6 +173,9 @@ int peer_report_encode(const struct peer_report *m, struct wbuf *out)
 	case PEER_RESCUED:
 		peer_rescued_put(out, &m->rescued);
 		break;
+	case PEER_ASK:
+		wire_command_put(out, &m->command);
+		break;
 	case PEER_FETCHED:
 	case PEER_COPIED:
 	case PEER_REACHED:
@@ -233,6 +238,9 @@ static void get_report(struct rbuf *r, struct peer_report *m)
 	case PEER_RESCUED:
 		peer_rescued_get(r, &m->rescued);
 		return;
+	case PEER_ASK:
+		wire_command_get(r, &m->command);
+		return;
 	case PEER_FETCHED:
 	case PEER_COPIED:
 	case PEER_REACHED:
@@ -284,6 +292,8 @@ static int check_report(const struct peer_report *m, struct err *err)
 		return peer_check_rc(m->type, m->settled.rc, err);
 	case PEER_RESCUED:
 		return peer_rescued_check(&m->rescued, err);
+	case PEER_ASK:
+		return peer_command_check(m->type, &m->command, err);
 	case PEER_FETCHED:
 	case PEER_COPIED:
 	case PEER_REACHED:
@@ -353,6 +363,9 @@ int peer_order_encode(const struct peer_order *m, struct wbuf *out)
 	case PEER_RESCUE:
 		peer_rescue_put(out, &m->rescue);
 		break;
+	case PEER_COMMAND:
+		wire_command_put(out, &m->command);
+		break;
 	default:
 		wbuf_u32(out, m->word.epoch);
 		wbuf_u32(out, m->word.rank);
@@ -399,6 +412,9 @@ static void get_order(struct rbuf *r, struct peer_order *m)
 		return;
 	case PEER_RESCUE:
 		peer_rescue_get(r, &m->rescue);
+		return;
+	case PEER_COMMAND:
+		wire_command_get(r, &m->command);
 		return;
 	default:
 		m->word.epoch = rbuf_u32(r);
@@ -447,6 +463,8 @@ static int check_order(const struct peer_order *m, struct err *err)
 			       : peer_bad(m->type, err, "ranks that cannot be, of", m->plan.world);
 	case PEER_RESCUE:
 		return peer_rescue_check(&m->rescue, err);
+	case PEER_COMMAND:
+		return peer_command_check(m->type, &m->command, err);
 	default:
 		return check_word(m->type, &m->word, err);
 	}

@@ -148,6 +148,7 @@ struct peer_report {
 		struct peer_crew crew;
 		struct peer_settled settled;
 		struct peer_rescued rescued;
+		struct wire_command command; /* ASK: of an operator, for the other nodes of the job */
 	};
 };
 
@@ -177,6 +178,7 @@ struct peer_order {
 		uint32_t number; /* SETTLE: of the plan that will be left */
 		struct wire_plan plan;
 		struct peer_rescue rescue;
+		struct wire_command command;
 	};
 };
 

@@ -169,3 +169,11 @@ int peer_crew_check(const struct peer_crew *m, struct err *err)
 			return peer_bad(PEER_CREW, err, "rank", m->ranks[i]);
 	return 0;
 }
+
+/* ---- command ------------------------------------------------------------------------------------------------------ */
+
+/* Whoever coordinates lets nodes go himself. */
+int peer_command_check(uint16_t type, const struct wire_command *m, struct err *err)
+{
+	return m->kind > COMMAND_GO_ON ? peer_bad(type, err, "kind", m->kind) : wire_command_check(m, err);
+}

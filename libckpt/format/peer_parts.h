@@ -26,6 +26,7 @@ int peer_save_check(uint16_t type, const struct peer_save *m, struct err *err);
 void peer_crew_put(struct wbuf *out, const struct peer_crew *m);
 void peer_crew_get(struct rbuf *r, struct peer_crew *m);
 int peer_crew_check(const struct peer_crew *m, struct err *err);
+int peer_command_check(uint16_t type, const struct wire_command *m, struct err *err);
 
 /* peer_rescue.c */
 void peer_part_put(struct wbuf *out, const struct peer_part *m);

@@ -277,6 +277,10 @@ bool wire_plan_is_sound(const struct wire_plan *m);
 
 int wire_user_encode(const struct wire_user *m, struct wbuf *out);
 int wire_user_decode(const void *body, size_t len, struct wire_user *m, struct err *err);
+/* Within other messages: as encode and decode; a failure to read shows in the buffer. -EBADMSG. */
+void wire_command_put(struct wbuf *out, const struct wire_command *m);
+void wire_command_get(struct rbuf *r, struct wire_command *m);
+int wire_command_check(const struct wire_command *m, struct err *err);
 int wire_command_encode(const struct wire_command *m, struct wbuf *out);
 int wire_command_decode(const void *body, size_t len, struct wire_command *m, struct err *err);
 int wire_answer_encode(const struct wire_answer *m, struct wbuf *out);

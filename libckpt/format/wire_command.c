@@ -9,26 +9,24 @@ static int malformed(const struct rbuf *r, struct err *err)
 	return err_set(err, -EBADMSG, "COMMAND message of %zu bytes is malformed", r->len);
 }
 
-int wire_command_encode(const struct wire_command *m, struct wbuf *out)
+void wire_command_put(struct wbuf *out, const struct wire_command *m)
 {
 	wbuf_u32(out, m->kind);
 	wbuf_str(out, m->job);
 	wbuf_u64(out, m->at_ns);
 	wbuf_str(out, m->node);
-	return wbuf_finish(out);
 }
 
-int wire_command_decode(const void *body, size_t len, struct wire_command *m, struct err *err)
+void wire_command_get(struct rbuf *r, struct wire_command *m)
 {
-	struct rbuf r = rbuf_of(body, len);
-	*m = (struct wire_command){0};
-	m->kind = rbuf_u32(&r);
-	rbuf_str(&r, m->job, sizeof(m->job));
-	m->at_ns = rbuf_u64(&r);
-	rbuf_str(&r, m->node, sizeof(m->node));
-	int rc = malformed(&r, err);
-	if (rc)
-		return rc;
+	m->kind = rbuf_u32(r);
+	rbuf_str(r, m->job, sizeof(m->job));
+	m->at_ns = rbuf_u64(r);
+	rbuf_str(r, m->node, sizeof(m->node));
+}
+
+int wire_command_check(const struct wire_command *m, struct err *err)
+{
 	if (m->kind < COMMAND_FLUSH || m->kind > COMMAND_UNDRAIN)
 		return err_set(err, -EBADMSG, "COMMAND message with kind %u", m->kind);
 	if (*m->job && name_check("job", m->job, sizeof(m->job), err))
@@ -40,6 +38,21 @@ int wire_command_decode(const void *body, size_t len, struct wire_command *m, st
 	if (names && name_check("node", m->node, sizeof(m->node), err))
 		return -EBADMSG;
 	return 0;
+}
+
+int wire_command_encode(const struct wire_command *m, struct wbuf *out)
+{
+	wire_command_put(out, m);
+	return wbuf_finish(out);
+}
+
+int wire_command_decode(const void *body, size_t len, struct wire_command *m, struct err *err)
+{
+	struct rbuf r = rbuf_of(body, len);
+	*m = (struct wire_command){0};
+	wire_command_get(&r, m);
+	int rc = malformed(&r, err);
+	return rc ? rc : wire_command_check(m, err);
 }
 
 int wire_answer_encode(const struct wire_answer *m, struct wbuf *out)

@@ -291,6 +291,29 @@ def _():
         equal(listed(store)[-1], step)
 
 
+@case("any node of a job can be asked to flush it, and to halt it")
+def _():
+    with cluster("abc") as (store, nodes):
+        a, b, c = nodes
+        for node in nodes:
+            node.start("--min-ranks", 3, every=0, steps=100000)
+        a.reaches(60)
+        code, out, err = b.daemon.ckpt("flush", "--job", "default", "--socket", b.daemon.socket)
+        expect(code == 0, code, out, err)
+        step = int(re.fullmatch(r"default: step (\d+), epoch 1 is durable\n", out).group(1))
+        expect(step in listed(store), step, "is not in", listed(store))
+        code, out, err = c.daemon.ckpt("halt", "--after-next", "--job", "default", "--socket", c.daemon.socket)
+        expect(code == 0, code, out, err)
+        for node in (a, b):
+            until_log(node.daemon, "ordered on another node: job default: job default will be asked to end")
+        equal(c.daemon.ckpt("halt", "--cancel", "--job", "default", "--socket", c.daemon.socket)[0], 0)
+        until_log(a.daemon, "job default goes on")
+        equal(b.daemon.ckpt("halt", "--now", "--job", "default", "--socket", b.daemon.socket)[0], 0)
+        for node in nodes:
+            node.ended()
+            has(node.daemon.text(), "job default: asked to stop")
+
+
 @case("a daemon that comes back in time keeps its ranks: any node's, and that of the coordinator")
 def _():
     with cluster("abc", "--node-wait", "20s") as (store, nodes):

@@ -77,6 +77,9 @@ static struct peer_report a_report(enum peer_type type)
 	case PEER_SETTLED:
 		r.settled = (struct peer_settled){.plan = 3, .rc = -EIO, .text = "the disk"};
 		break;
+	case PEER_ASK:
+		r.command = (struct wire_command){.kind = COMMAND_HALT_BEFORE, .job = "gpt", .at_ns = 7};
+		break;
 	case PEER_RESCUED:
 		r.rescued = (struct peer_rescued){.owner = 2, .phase = PEER_RESCUE_WRITE, .as = s10};
 		r.rescued.part = part;
@@ -103,6 +106,9 @@ static struct peer_order an_order(enum peer_type type)
 	case PEER_BRING:
 		o.bring = (struct peer_bring){
 			.id = s10, .stored = true, .nholders = 2, .holders = {{.rank = 1, .node = 7}, {5, 2}}};
+		break;
+	case PEER_COMMAND:
+		o.command = (struct wire_command){.kind = COMMAND_FLUSH, .job = "gpt"};
 		break;
 	case PEER_RESCUE:
 		o.rescue = (struct peer_rescue){.owner = 2, .phase = PEER_RESCUE_GATHER, .as = s10};
@@ -244,6 +250,11 @@ Test(peer_coord, what_contradicts_itself_is_refused)
 	r = a_report(PEER_RESTORING);
 	r.step = STEP_MAX + 1;
 	refused(&r, "step");
+	r = a_report(PEER_ASK);
+	r.command.kind = 0;
+	refused(&r, "kind 0");
+	r.command = (struct wire_command){.kind = COMMAND_DRAIN, .node = "n1"};
+	refused(&r, "kind 6");
 	r = a_report(PEER_LEAVE);
 	snprintf(r.job, sizeof(r.job), "a/b");
 	refused(&r, "LEAVE message");
