@@ -1,6 +1,6 @@
 """A job whose ranks are planned over nodes, when nodes and the network between them fail: a spare takes the ranks of who is lost, or the world
 shrinks, and whoever comes back finds another in his place. At the same world size not a bit is changed by it. Clusters side by side.
-timeout: 400"""
+timeout: 500"""
 
 import contextlib
 import json
@@ -17,7 +17,7 @@ from tap import NIGHTLY, Cases, equal, expect, until
 SILENCE = "2s"
 STEPS, WORLD = 400, 3
 TRAINER = [TRAIN, "--batch", 6, "--steps", STEPS, "--save-memory-every", 10, "--save-storage-every", 100]
-RUN_S = 100
+RUN_S = 200
 
 
 class Crew:
