@@ -97,6 +97,8 @@ bool coord_current(struct coord *c, struct coord_from from);
 void coord_raise(struct coord *c, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 /* The epoch has moved on, or a node has gone: what ran is not answered any more (coord_restore.c, coord_save.c). */
 void coord_restore_forget(struct coord *c);
+/* It has become durable. */
+void coord_restore_stored(struct coord *c, struct step_id id);
 void coord_saves_poison(struct coord *c);
 /* Those whose directory is there are ordered to be written, now that the parts are known. */
 void coord_saves_write(struct coord *c);

@@ -242,6 +242,14 @@ void coord_surveyed(struct coord *c, const struct coord_survey *survey)
 		choose(c);
 }
 
+/* What had been begun before the epoch ended: memory may give up what was chosen for it. */
+void coord_restore_stored(struct coord *c, struct step_id id)
+{
+	struct coord_restore *r = &c->restore;
+	if (r->state != COORD_IDLE && (r->step == UINT64_MAX || r->step == id.step))
+		ladder_add_stored(&r->ladder, id);
+}
+
 /* ---- fetching -------------------------------------------------------------------------------------------------- */
 
 /* Damage and read errors descend to the next best; what contradicts the plan does not: an older checkpoint would hide it. */

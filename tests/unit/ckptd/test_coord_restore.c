@@ -1,4 +1,5 @@
 #include "coord_maker.h"
+#include "coord_private.h"
 
 #include <criterion/criterion.h>
 #include <stdio.h>
@@ -173,6 +174,31 @@ Test(coord_restore, memory_comes_before_what_is_older_on_storage)
 	find_all(s15, 2);
 	bring_all(s20, -EIO);
 	expect_bring(s15, false);
+}
+
+Test(coord_restore, what_becomes_durable_meanwhile_is_better_than_what_was_found_older)
+{
+	const struct step_id s25 = {25, 1}, s26 = {26, 1};
+	coord_restore_stored(coord, s26); /* no restore runs */
+	ask(UINT64_MAX);
+	find_all(s30, 2);
+	expect_bring(s30, false);
+	coord_restore_stored(coord, s25);
+	bring_all(s30, -EBADMSG);
+	expect_bring(s25, true);
+	bring_all(s25, 0);
+	expect_restored(s25, WIRE_FROM_STORAGE);
+}
+
+Test(coord_restore, nor_where_another_step_is_asked_for)
+{
+	const struct step_id s25 = {25, 1};
+	ask(20);
+	coord_restore_stored(coord, s25);
+	find_all(none, 1);
+	expect_bring(s20, true);
+	bring_all(s20, -EBADMSG);
+	cr_expect_eq(told[0].refusal, -EBADMSG);
 }
 
 Test(coord_restore, a_plan_that_cannot_be_is_no_reason_to_descend)
