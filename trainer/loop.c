@@ -1,4 +1,5 @@
 #include <errno.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -185,6 +186,14 @@ static int run(struct loop *l, struct loop_result *result)
 	return rc;
 }
 
+/* The device, or threads that wait for it, may still use any of it, until the process ends: nothing of it is freed, and it can be found. */
+static void keep(struct loop *l)
+{
+	static _Atomic(struct loop *) kept;
+
+	l->kept_before = atomic_exchange(&kept, l);
+}
+
 int loop_run(const struct train_options *options, const struct data *data, const volatile sig_atomic_t *stop,
 	     struct loop_result *result, char why[LOOP_WHY_SIZE])
 {
@@ -200,7 +209,9 @@ int loop_run(const struct train_options *options, const struct data *data, const
 	l->stop = stop;
 	rc = run(l, result);
 	snprintf(why, LOOP_WHY_SIZE, "%s", rc < 0 ? l->why : "");
-	if (rc != -ENOTRECOVERABLE) /* else the device, or threads that wait for it, may still use any of it */
+	if (rc == -ENOTRECOVERABLE)
+		keep(l);
+	else
 		free(l);
 	return rc;
 }

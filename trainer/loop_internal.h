@@ -17,6 +17,7 @@
 #include "straggler.h"
 
 struct loop {
+	struct loop *kept_before; /* see keep() */
 	const struct train_options *options;
 	const struct data *data;
 	const volatile sig_atomic_t *stop;
