@@ -13,7 +13,7 @@ Test(verify, an_intact_checkpoint_is_intact)
 	cr_expect_eq(verify(VERIFY_DATA, 1), 0, "%s", why.text);
 	cr_expect_eq(result.findings, 0);
 	cr_expect_eq(result.damaged_leaves, 0);
-	cr_expect_eq(result.files, 8);
+	cr_expect_eq(result.files, 9);
 	cr_expect_eq(last_done, last_total);
 	cr_expect_eq(result.bytes, last_total);
 	uint64_t all = result.bytes;
