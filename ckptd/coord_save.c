@@ -129,9 +129,8 @@ static void show(struct coord *c, struct coord_save *s, enum level_shown level)
 	if (level >= LEVEL_DURABLE) {
 		free(s->parts);
 		s->parts = NULL;
-	}
-	if (level == LEVEL_DURABLE)
 		coord_restore_stored(c, s->id);
+	}
 	order_level(c, s->id, level);
 	if (level >= LEVEL_CAPTURED)
 		coord_copy_next(c);
