@@ -172,6 +172,8 @@ void coord_gone(struct coord *c, uint32_t node, const char *why)
 {
 	bool needed = coord_needs(c, node);
 	coord_rescue_gone(c, node);
+	if (coord_rescue_interrupt(c)) /* who has no ranks may have said that it holds copies */
+		coord_restore_forget(c);
 	if (!c->nodes[node].ranks)
 		return;
 	set_ranks(c, node, 0);

@@ -140,9 +140,12 @@ static bool owners_known(const struct coord *c)
 
 void coord_rescue_begin(struct coord *c)
 {
-	if (c->persisting || c->restore.state != COORD_IDLE ||
-	    (c->rescue.state != RESCUE_NONE && c->rescue.state != RESCUE_ENDED))
+	if (c->rescue.state != RESCUE_NONE && c->rescue.state != RESCUE_ENDED)
 		return;
+	if (c->persisting || c->restore.state != COORD_IDLE) {
+		c->rescue.state = RESCUE_NONE; /* it is yet to be done, also where another one has ended */
+		return;
+	}
 	c->rescue = (struct coord_rescue){.state = RESCUE_LOOK};
 	if (owners_known(c)) {
 		coord_look(c, UINT64_MAX);

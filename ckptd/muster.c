@@ -223,6 +223,8 @@ static void order_settle(struct muster *m)
 static void rescue(struct muster *m)
 {
 	struct coord_view v = chair_view(m->daemon, m->job);
+	if (chair_busy(m->daemon, m->job) || m->again)
+		m->rescue_ns = clock_deadline(RESCUE_NS); /* nobody looks yet */
 	if (v.epoch && !v.rescued) {
 		if (!chair_busy(m->daemon, m->job))
 			chair_rescue(m->daemon, m->job, clock_now() >= m->rescue_ns);
@@ -328,12 +330,22 @@ bool muster_advance(struct muster *m)
 	}
 }
 
+/* Whoever was lost is back, and nothing hangs on what it had in memory any more. */
+static bool all_entered(const struct muster *m)
+{
+	struct coord_view v = chair_view(m->daemon, m->job);
+	enum crew_state state = crew_state(&m->crew);
+	return !m->settling && (state == CREW_SOUND || state == CREW_CHANGEABLE) && v.epoch && v.entered == v.epoch &&
+	       v.attending == v.world;
+}
+
 /* A node whose ranks had finished cannot take them up again, and those that are left need them. */
 static void see_epoch(struct muster *m)
 {
 	uint32_t epoch = chair_view(m->daemon, m->job).epoch;
 	bool raised = m->epoch && epoch > m->epoch;
 	m->epoch = epoch;
+	m->gone = m->gone && !all_entered(m);
 	if (raised)
 		m->occasion = false;
 	for (uint32_t n = 0; raised && n < m->crew.nnodes; n++) {
@@ -413,33 +425,12 @@ static void take_settled(struct muster *m, uint32_t node, const struct peer_sett
 	snprintf(m->text, sizeof(m->text), "%s", said->text);
 }
 
-/* It was part of a job that has ended meanwhile. */
-static bool is_over(const struct daemon *daemon, const struct peer_report *r)
-{
-	return r->crew.plan && r->crew.plan <= muster_past(daemon, r->job).plan && !chair_has(daemon, r->job);
-}
-
-/* First its processes go, which nobody waits for; when that is done it offers again, has none at work, and may end. */
-static void tell_over(struct daemon *daemon, uint32_t node, bool spread, const struct peer_report *r)
-{
-	struct muster_end end = muster_past(daemon, r->job);
-	struct peer_order idle = {.type = PEER_PLAN, .plan = {.number = end.plan, .world = r->crew.world}};
-	struct peer_order over = {.type = PEER_END, .word.epoch = end.epoch};
-	uint32_t at = spread ? node : daemon->self;
-	memcpy(idle.job, r->job, sizeof(idle.job));
-	memcpy(over.job, r->job, sizeof(over.job));
-	if (r->crew.plan < end.plan)
-		chair_order(daemon, spread, at, &idle);
-	else
-		chair_order(daemon, spread, at, &over);
-}
-
 void muster_report(struct daemon *daemon, uint32_t node, bool spread, const struct peer_report *r)
 {
 	struct muster *m = muster_find(daemon, r->job);
 	uint32_t at = spread ? node : 0;
-	if (!m && r->type == PEER_CREW && is_over(daemon, r))
-		tell_over(daemon, node, spread, r);
+	if (!m && r->type == PEER_CREW && muster_is_over(daemon, r))
+		muster_tell_over(daemon, node, spread, r);
 	else if (!m && r->type == PEER_CREW && r->crew.processes)
 		m = muster_new(daemon, r->job, spread, &r->crew);
 	if (!m)

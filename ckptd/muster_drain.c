@@ -37,6 +37,5 @@ int muster_drain(struct daemon *daemon, const char *job, const char *name, bool 
 	}
 	m->drained[node] = drained;
 	*is = m->job;
-	muster_advance(m);
 	return 0;
 }

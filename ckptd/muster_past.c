@@ -2,6 +2,8 @@
  * processes: it is told, and the next job of that name is not taken for the one that is over. */
 #include "muster_private.h"
 
+#include "chair.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -66,4 +68,23 @@ void muster_past_free(struct daemon *daemon)
 		daemon->past_musters = past->next;
 		free(past);
 	}
+}
+
+bool muster_is_over(const struct daemon *daemon, const struct peer_report *r)
+{
+	return r->crew.plan && r->crew.plan <= muster_past(daemon, r->job).plan && !chair_has(daemon, r->job);
+}
+
+void muster_tell_over(struct daemon *daemon, uint32_t node, bool spread, const struct peer_report *r)
+{
+	struct muster_end end = muster_past(daemon, r->job);
+	struct peer_order idle = {.type = PEER_PLAN, .plan = {.number = end.plan, .world = r->crew.world}};
+	struct peer_order over = {.type = PEER_END, .word.epoch = end.epoch};
+	uint32_t at = spread ? node : daemon->self;
+	memcpy(idle.job, r->job, sizeof(idle.job));
+	memcpy(over.job, r->job, sizeof(over.job));
+	if (r->crew.plan < end.plan)
+		chair_order(daemon, spread, at, &idle);
+	else
+		chair_order(daemon, spread, at, &over);
 }

@@ -49,6 +49,10 @@ struct muster_end {
 void muster_past_note(struct daemon *daemon, const char *job, struct muster_end end);
 struct muster_end muster_past(const struct daemon *daemon, const char *job);
 void muster_past_free(struct daemon *daemon);
+/* Who says this was part of a job that has ended meanwhile. First its processes go, which nobody waits for; when that is done it offers again, has
+ * none at work, and may end. */
+bool muster_is_over(const struct daemon *daemon, const struct peer_report *report);
+void muster_tell_over(struct daemon *daemon, uint32_t node, bool spread, const struct peer_report *report);
 
 /* Goes on where it can. False: the muster is no more. */
 bool muster_advance(struct muster *m);
