@@ -16,6 +16,12 @@ static int open_device(struct capture *c, int ordinal, const struct device_layer
 {
 	if (c->ndevices == ARENA_PARTS)
 		return err_set(err, -E2BIG, "the state lives on more than %d devices", ARENA_PARTS);
+	for (uint32_t i = 0; i < c->ndevices && ordinal != CKPT_HOST; i++)
+		if (c->devices[i].ordinal != CKPT_HOST)
+			return err_set(err, -EOPNOTSUPP,
+				       "the state lives on GPU %d and on GPU %d: one process can save that of one GPU, "
+				       "and of the host; start a process for each GPU",
+				       c->devices[i].ordinal, ordinal);
 	struct capture_device *d = &c->devices[c->ndevices];
 	*d = (struct capture_device){.ordinal = ordinal, .ops = ordinal == CKPT_HOST ? layers->host : layers->cuda};
 	if (!d->ops)
