@@ -21,6 +21,7 @@ struct plan {
 	_Atomic uint64_t *graph_progress; /* where the graphs tell their progress */
 	bool launched;                    /* `copied` was recorded */
 	uint64_t unchanged;               /* of that launch */
+	bool digesting;                   /* it digests its sources: whoever changes them waits for that, too */
 };
 
 static void warn_if(struct device *dev, int code, const char *what)
@@ -284,6 +285,7 @@ static int launch(struct plan *plan, struct rt_stream *stream, const struct capt
 		rc = issue_capture(plan, target, err);
 	plan->launched = rc == 0;
 	plan->unchanged = target->unchanged;
+	plan->digesting = target->leaves != NULL;
 	if (rc == 0)
 		return 0;
 	stop_half(plan, stream);
@@ -312,6 +314,9 @@ static int wait_for_groups(struct plan *plan, uint32_t group, struct rt_stream *
 {
 	struct device *dev = plan->dev;
 	int rc = 0;
+	if (plan->digesting) /* by the stream of the launch, which need not be this one */
+		rc = cuda_check(dev, dev->rt->stream_wait(dev->rt, stream, plan->digested), "waiting for an event",
+				err);
 	for (size_t i = 0; rc == 0 && i < plan->nsegments; i++) {
 		const struct cuda_segment *segment = &plan->segments[i];
 		if ((group == FENCE_ALL || group == segment->group) && !left_out(segment, plan->unchanged))
