@@ -7,8 +7,22 @@
 #include "deadline.h"
 
 enum { LOOK_NS = 50000 };
-/* Work that is sound ends long before. */
-enum { GRACE_MS = 1000 };
+/* Of work that nobody needs any more: what is sound ends within it. */
+enum { GRACE_MS = 1000, GRACE_FIRST_MS = 10000, GRACE_TIMES = 3 };
+
+static int64_t grace_ns(const struct device *d)
+{
+	int64_t least = (d->longest_ns ? GRACE_MS : GRACE_FIRST_MS) * INT64_C(1000000);
+	int64_t usual = GRACE_TIMES * d->longest_ns;
+
+	return usual > least ? usual : least;
+}
+
+static void learn(struct device *d, int64_t took)
+{
+	if (took > d->longest_ns)
+		d->longest_ns = took;
+}
 
 static int host_query(struct device *d)
 {
@@ -61,8 +75,10 @@ int device_wait(struct device *d, int cancel_fd, int64_t deadline)
 				 (double)(now - from) / 1e9);
 			return -ENOTRECOVERABLE;
 		}
-		if (sleep_until_look(&cancel_fd) && deadline > now + GRACE_MS * INT64_C(1000000))
-			deadline = now + GRACE_MS * INT64_C(1000000);
+		if (sleep_until_look(&cancel_fd) && deadline > now + grace_ns(d))
+			deadline = now + grace_ns(d);
 	}
+	if (done > 0)
+		learn(d, monotonic_ns() - from);
 	return done < 0 ? -ENOTRECOVERABLE : 0;
 }

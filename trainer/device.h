@@ -26,6 +26,7 @@ struct device {
 	/* Breaks it; what follows shows in query. 0, or -EOPNOTSUPP: this one cannot play that. */
 	int (*break_down)(struct device *self, enum device_failure failure);
 	enum device_failure failure; /* that was asked for */
+	int64_t longest_ns;          /* that work has taken; 0: none has ended */
 	char why[DEVICE_WHY_SIZE];
 };
 
@@ -33,7 +34,7 @@ struct device device_host(void);
 
 /*
  * Waits until all work is done. 0; -ENOTRECOVERABLE and why: the context is lost, or the work has not ended by the deadline, or not
- * soon after the cancel descriptor (-1: none) became readable, which nothing but the end of this process mends.
+ * within three times what work has taken so far (a second at least) after the cancel descriptor (-1: none) became readable, which nothing but the end of this process mends.
  */
 int device_wait(struct device *device, int cancel_fd, int64_t deadline);
 

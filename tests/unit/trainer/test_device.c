@@ -2,6 +2,7 @@
 
 #include <criterion/criterion.h>
 #include <errno.h>
+#include <inttypes.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
@@ -49,10 +50,17 @@ Test(device, work_that_does_not_end_is_given_up_soon_after_the_epoch)
 {
 	struct device host = device_host();
 	int fd = eventfd(1, EFD_CLOEXEC);
-	int64_t from = monotonic_ns();
+	int64_t from, took;
 
+	cr_assert_eq(device_wait(&host, -1, deadline_in_ms(1000)), 0); /* how long work takes */
 	cr_assert_eq(host.break_down(&host, DEVICE_NEVER_ENDS), 0);
+	from = monotonic_ns();
 	cr_assert_eq(device_wait(&host, fd, deadline_in_ms(3600000)), -ENOTRECOVERABLE);
-	cr_assert_lt(monotonic_ns() - from, INT64_C(10000000000));
+	took = monotonic_ns() - from;
+	cr_assert(took >= INT64_C(1000000000) && took < INT64_C(9000000000), "%" PRId64 " ns", took);
+	host.longest_ns = INT64_C(700000000);
+	from = monotonic_ns();
+	cr_assert_eq(device_wait(&host, fd, deadline_in_ms(3600000)), -ENOTRECOVERABLE);
+	cr_assert_geq(monotonic_ns() - from, 3 * host.longest_ns, "sound work of that length would not end");
 	close(fd);
 }
