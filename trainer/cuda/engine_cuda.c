@@ -51,8 +51,12 @@ static void cuda_free(struct engine *e)
 static int cuda_copy(struct engine *e, float *to, const float *from, size_t n)
 {
 	struct cuda_engine *c = cuda_of(e);
-	int code = gpu_copy(to, from, n * sizeof(*to), c->cuda->stream);
+	int rc = await(
+		c); /* with a deadline: a copy to memory that is not pinned waits in the driver for what is before it */
+	int code = rc < 0 ? 0 : gpu_copy(to, from, n * sizeof(*to), c->cuda->stream);
 
+	if (rc < 0)
+		return rc;
 	return code ? cuda_fail(c->cuda, "a copy", code) : await(c);
 }
 
@@ -118,7 +122,10 @@ static int cuda_digests(struct engine *e, uint64_t *digests)
 	struct cuda_engine *c = cuda_of(e);
 	uint64_t *starts = c->digests, *made = starts + e->tensors + 1;
 	int code = gpu_digests(e->params, starts, e->tensors, made, c->cuda->stream);
+	int rc = code ? 0 : await(c);
 
+	if (rc < 0)
+		return rc;
 	if (!code)
 		code = gpu_copy(digests, made, e->tensors * sizeof(*made), c->cuda->stream);
 	return code ? cuda_fail(c->cuda, "digests", code) : await(c);
