@@ -26,7 +26,7 @@ case = cases.case
 def train(*args, device=DEVICE):
     """(the document of ckpt run, what was said)"""
     r = Run("-n", 4, "--json", "--store", tempfile.mkdtemp(dir=top), *args, "--", TRAIN, "--device", device, "--steps", STEPS, "--save-memory-every",
-            5, "--save-storage-every", 40, "--timeout", 10)
+            5, "--save-storage-every", 40, "--timeout", 10, CKPT_SHARE_GPU="1")
     r.wait()
     return json.loads(r.out()), r.err()
 

@@ -98,7 +98,8 @@ static unsigned long number_of(const char *variable, unsigned long absent)
 	return text && *text ? strtoul(text, NULL, 10) : absent;
 }
 
-/* Several ranks on one device: what NCCL must be told, before it is loaded. */
+/* Several ranks on one device: what NCCL must be told, before it is loaded. Only where it is asked for: a rank may see no other device than its
+ * own, and these settings would keep it from the links between them. */
 static void share_device(unsigned long local)
 {
 	static const char *const settings[][2] = {{"NCCL_NET", "Socket"},
@@ -116,7 +117,7 @@ static void share_device(unsigned long local)
 
 int platform_cuda(struct platform **platform, char why[PLATFORM_WHY_SIZE])
 {
-	unsigned long local = number_of("LOCAL_RANK", 0), ranks = number_of("LOCAL_WORLD_SIZE", 1);
+	unsigned long local = number_of("LOCAL_RANK", 0);
 	const struct blas_table *blas;
 	const struct nccl_table *nccl;
 	int devices = gpu_count(), rc;
@@ -126,7 +127,7 @@ int platform_cuda(struct platform **platform, char why[PLATFORM_WHY_SIZE])
 		snprintf(why, PLATFORM_WHY_SIZE, "there is no GPU, or no driver for it");
 		return -ENODEV;
 	}
-	if (ranks > (unsigned long)devices)
+	if (number_of("CKPT_SHARE_GPU", 0))
 		share_device(local);
 	rc = blas_table_load(&blas, why);
 	if (rc == 0)
