@@ -310,6 +310,7 @@ static int save_state(struct job *job)
 	struct err err = {{0}};
 	const struct snapshot *newest = saves_in_memory(&job->saves, UINT64_MAX);
 	if (!newest || newest->state == SNAPSHOT_DURABLE || newest->state == SNAPSHOT_VERIFIED ||
+	    step_compare(newest->id, job->copies.durable) <= 0 || /* it is there for the sake of its copies */
 	    !saves_decide(&job->saves) || job->daemon->root < 0)
 		return 0;
 	if (saves_busy(&job->saves))

@@ -4,6 +4,7 @@
 #include "base/log.h"
 #include "commit.h"
 #include "copies.h"
+#include "job.h"
 #include "pool.h"
 #include "replica.h"
 #include "roster.h"
@@ -391,6 +392,9 @@ void rescue_order(struct daemon *daemon, const char *job, const struct peer_resc
 				     &(struct peer_rescued){
 					     .owner = order->owner, .phase = PEER_RESCUE_CLEAR, .as = order->as});
 	} else if (order->phase == PEER_RESCUE_KEEP) {
+		struct job *here = job_find(daemon, job);
+		if (here && r->commit)
+			copies_durable(&here->copies, r->order.bring.id); /* under another name */
 		keep(r);
 	} else if (order->phase == PEER_RESCUE_CLEAR) {
 		clear(r);
