@@ -166,13 +166,15 @@ static bool plan(struct muster *m)
 {
 	struct err err = {{0}};
 	uint32_t before = m->crew.world;
+	bool settled =
+		m->settling; /* those who are let go wait to enter the next epoch, too: nobody may count them there */
 	int rc = crew_plan(&m->crew);
 	if (rc)
 		return true; /* too few by now */
 	quiet(m);
 	m->gone = m->starving = false;
 	describe(m, before);
-	if (before == m->crew.world)
+	if (before == m->crew.world && !settled)
 		chair_release(m->daemon, m->job);
 	else
 		rc = chair_remake(m->daemon, m->job, m->crew.world, m->spread, &err);

@@ -81,7 +81,7 @@ def loss_of(text):
 def none_twice(nodes, ranks):
     """The epochs that `ranks` ranks began in a changed world began where all had been: no rank has finished a step that was finished again."""
     told = "".join(node.said() for node in nodes)
-    begins = {int(e): (int(n), int(step)) for e, n, step in re.findall(r"epoch (\d+): (\d+) ranks go on from storage at step (\d+)", told)}
+    begins = {int(e): (int(n), int(step)) for e, n, step in re.findall(r"epoch (\d+): (\d+) ranks go on from \w+ at step (\d+)", told)}
     ends = [(int(e), int(step)) for e, step in re.findall(r"leaves epoch (\d+) after step (\d+)", told)]
     expect(any(n == ranks for n, _ in begins.values()), "no epoch of", ranks, "ranks in", told)
     for epoch, last in ends:
@@ -172,13 +172,13 @@ def _():
     with cluster("abc", "--copies", 1) as (store, nodes):
         a, b, c = nodes
         for node in nodes:
-            node.start("--min-ranks", 2, steps=800)
+            node.start("--min-ranks", 2, steps=3000)
         a.reaches(120)
         c.lose()
         a.run.until_err("the job goes on with 2 ranks, 1 of them here")
         a.reaches(200)
         c.daemon.start()
-        c.start("--min-ranks", 2, steps=800)
+        c.start("--min-ranks", 2, steps=3000)
         c.run.until_err("job default: 3 ranks, 1 of them here")
         equal([node.ended()["world"] for node in nodes], [3, 3, 3])
         has(a.said(), "2 ranks go on from storage", "3 ranks go on from storage")
@@ -249,6 +249,23 @@ def _():
         equal([node.ended()["world"] for node in (a, b)], [2, 2])
         none_twice(nodes, 2)
         check_loss([a, b])
+
+
+@case("SIGTERM to a node lets a spare take its ranks: no finished step is computed again, not a bit is changed")
+def _():
+    with cluster("abcd", "--copies", 1) as (store, nodes):
+        a, b, c, d = nodes
+        for node in (a, b, c):
+            node.start("--min-ranks", 3)
+        d.start("--min-ranks", 3, "--spare")
+        a.reaches(100)
+        c.run.child.send_signal(signal.SIGTERM)
+        c.ended()
+        for node in (a, b, d):
+            node.ended()
+        equal(final(from_rank_0([a, b, d])), final(undisturbed))
+        none_twice([a, b, c, d], 3)
+        whole(store)
 
 
 @case("a drained node has no ranks until that is undone")
