@@ -63,6 +63,7 @@ def crew(names="abcd", **how):
         net.start()
         made = Crew(net, **how)
         made.reaches(100)
+        net["a"].until_said("epoch 1 durable", seconds=RUN_S)  # what two nodes take with them when they are lost at once is there
         yield net, made
 
 
