@@ -42,6 +42,18 @@ static void tell_straggler(struct loop *l)
 			s->steps);
 }
 
+/* What it has cost is told also where the epoch ends before it recovered. */
+static void end_straggler(struct loop *l)
+{
+	const struct straggler *s = &l->straggler;
+
+	if (!s->slow || l->crew.rank != 0)
+		return;
+	report_straggler(&l->report, s, l->state.counters.step);
+	message(0, "rank %d is slow to the end: it has cost %.0f ms in %" PRIu64 " steps", s->rank, s->lost_ms,
+		s->steps);
+}
+
 /* Told once per step that became safe, since what is gone back over is not safe any more. */
 static void note_safe(struct loop *l)
 {
@@ -196,6 +208,7 @@ int loop_train(struct loop *l)
 		note_safe(l);
 		tell_progress(l);
 	}
+	end_straggler(l);
 	return rc;
 }
 
