@@ -20,7 +20,6 @@ struct plan {
 	struct rt_event *begun, *digested, *copied;
 	_Atomic uint64_t *graph_progress; /* where the graphs tell their progress */
 	bool launched;                    /* `copied` was recorded */
-	uint64_t unchanged;               /* of that launch */
 	bool digesting;                   /* it digests its sources: whoever changes them waits for that, too */
 };
 
@@ -208,12 +207,7 @@ static int issue_begin(struct plan *plan, struct rt_stream *stream, uint64_t *le
 	return rc;
 }
 
-static bool left_out(const struct cuda_segment *segment, uint64_t unchanged)
-{
-	return !segment->bytes || unchanged >> segment->group & 1;
-}
-
-/* The reading of the sources. The event of a group that is left out is never waited for. */
+/* The reading of the sources. The event of a group without bytes is never waited for. */
 static int issue_in(struct plan *plan, const struct capture_target *target, struct err *err)
 {
 	struct device *dev = plan->dev;
@@ -221,7 +215,7 @@ static int issue_in(struct plan *plan, const struct capture_target *target, stru
 	int rc = 0;
 	for (size_t i = 0; rc == 0 && i < plan->nsegments; i++) {
 		struct cuda_segment *segment = &plan->segments[i];
-		if (left_out(segment, target->unchanged))
+		if (!segment->bytes)
 			continue;
 		rc = cuda_segment_run(segment, &plan->in, false, plan->staged ? NULL : target->progress, err);
 		if (rc == 0)
@@ -235,7 +229,7 @@ static int issue_out(struct plan *plan, const struct capture_target *target, str
 {
 	int rc = 0;
 	for (size_t i = 0; rc == 0 && plan->staged && i < plan->nsegments; i++)
-		if (!left_out(&plan->segments[i], target->unchanged))
+		if (plan->segments[i].bytes)
 			rc = cuda_segment_run(&plan->segments[i], &plan->out, true, target->progress, err);
 	return rc;
 }
@@ -250,9 +244,6 @@ static int issue_capture(struct plan *plan, const struct capture_target *target,
 		rc = issue_in(plan, target, err);
 	if (rc == 0)
 		rc = issue_out(plan, target, err);
-	if (rc == 0 && target->unchanged)
-		rc = cuda_check(dev, rt->write64(rt, dev->copies, (void *)target->progress, plan->list.bytes),
-				"writing its progress", err);
 	if (rc == 0 && target->leaves)
 		rc = cuda_check(dev, rt->stream_wait(rt, dev->copies, plan->digested), "waiting for an event", err);
 	if (rc == 0)
@@ -284,7 +275,6 @@ static int launch(struct plan *plan, struct rt_stream *stream, const struct capt
 	if (rc == 0)
 		rc = issue_capture(plan, target, err);
 	plan->launched = rc == 0;
-	plan->unchanged = target->unchanged;
 	plan->digesting = target->leaves != NULL;
 	if (rc == 0)
 		return 0;
@@ -319,7 +309,7 @@ static int wait_for_groups(struct plan *plan, uint32_t group, struct rt_stream *
 				err);
 	for (size_t i = 0; rc == 0 && i < plan->nsegments; i++) {
 		const struct cuda_segment *segment = &plan->segments[i];
-		if ((group == FENCE_ALL || group == segment->group) && !left_out(segment, plan->unchanged))
+		if ((group == FENCE_ALL || group == segment->group) && segment->bytes)
 			rc = cuda_check(dev, dev->rt->stream_wait(dev->rt, stream, segment->read),
 					"waiting for an event", err);
 	}

@@ -1,5 +1,4 @@
-/* A segment: the spans of one group in a plan, with an event behind the reading of them and its own graphs, so that the group can be fenced
- * or left out. */
+/* A segment: the spans of one group in a plan, with an event behind the reading of them and its own graphs, so that the group can be fenced. */
 #ifndef CKPT_KERNELS_CUDA_SEGMENT_H
 #define CKPT_KERNELS_CUDA_SEGMENT_H
 

@@ -51,16 +51,16 @@ static const void *packed_leaf(const struct leaf *leaf, void *bounce)
 static void capture_leaf(const struct leaf *leaf, char *base, const struct capture_target *target, void *bounce)
 {
 	char *dst = base + leaf->span->arena_at + leaf->at;
-	bool unchanged = target->unchanged >> leaf->span->group & 1;
 	if (!target->leaves) {
-		if (!unchanged)
-			span_pack(leaf->span, dst, leaf->at, leaf->len);
+		span_pack(leaf->span, dst, leaf->at, leaf->len);
 		return;
 	}
 	const void *src = packed_leaf(leaf, bounce);
-	target->leaves[leaf->index] = digest_leaf(src, leaf->len);
-	if (!unchanged)
-		memcpy(dst, src, leaf->len);
+	uint64_t digest = digest_leaf(src, leaf->len);
+	if (target->held && digest == target->leaves[leaf->index])
+		return;
+	target->leaves[leaf->index] = digest;
+	memcpy(dst, src, leaf->len);
 }
 
 int host_capture(const struct span_list *list, void *base, uint64_t granule, const struct capture_target *target,

@@ -36,7 +36,7 @@ struct span {
 	 * front and `take` follow (0: all the rest). Everything else (arena_at, leaves, span_bytes, `at`) counts from
 	 * the part's start. */
 	uint64_t skip, take;
-	/* Spans of a group stand together; a group can be fenced, and left out of a launch, by itself. Below PLAN_GROUPS_MAX. */
+	/* Spans of a group stand together; a group can be fenced by itself. Below PLAN_GROUPS_MAX. */
 	uint32_t group;
 };
 enum { PLAN_GROUPS_MAX = 64 };
@@ -56,9 +56,9 @@ struct capture_target {
 	_Atomic uint32_t *done;
 	uint64_t *leaves; /* source digests, one per leaf of the plan: born where the state lives; NULL: none */
 	uint64_t *before; /* strict on the host: room for as many digests, taken inside the launch before it returns */
-	/* Bit g: group g is not copied, because the arena holds its bytes already. It is digested all the same, and counts as
-	 * arrived. */
-	uint64_t unchanged;
+	/* What the arena holds has the digests that stand in `leaves`: where a leaf turns out to have the same one again, the device may
+	 * leave its copy out. It is digested all the same, and counts as arrived. */
+	bool held;
 };
 
 /* Strict: a mutation between the launch and the end of the capture is an error of the launch. The host needs `before`

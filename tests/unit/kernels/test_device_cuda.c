@@ -167,28 +167,6 @@ Test(device_cuda, a_group_without_its_fence_shows_in_the_digests)
 	cr_assert_gt(torn, 0);
 }
 
-Test(device_cuda, an_unchanged_group_is_digested_and_not_copied)
-{
-	for (unsigned flags = 0; flags <= PLAN_STAGED; flags++) {
-		struct cuda_world *w = cuda_world_make_with(21 + flags, flags);
-		w->target.unchanged = 1ull << 3 | 1ull << 5;
-		memset(w->data, 0x11, w->bytes);
-		save_and_step(w, true);
-		cr_assert_arr_eq(w->leaves, w->want, w->nleaves * 8);
-		cr_assert_eq(atomic_load(w->progress), w->bytes);
-		cr_assert_eq(atomic_load(w->done), 1u);
-		for (int i = 0; i < WORLD_SPANS; i++) {
-			const char *at = w->data + w->spans[i].arena_at;
-			uint64_t bytes = span_bytes(&w->spans[i]);
-			if (w->spans[i].group == 0)
-				cr_assert(!memcmp(at, w->packed + w->spans[i].arena_at, bytes));
-			for (uint64_t k = 0; w->spans[i].group && k < bytes; k++)
-				cr_assert_eq(at[k], 0x11);
-		}
-		cuda_world_free(w);
-	}
-}
-
 Test(device_cuda, a_group_in_two_places_is_refused)
 {
 	struct cuda_world *w = cuda_world_make(22);

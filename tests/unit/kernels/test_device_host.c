@@ -390,24 +390,10 @@ Test(device_host, restore_names_the_leaf_that_arrived_damaged)
 	world_free(w);
 }
 
-Test(device_host, an_unchanged_group_is_digested_and_not_copied)
+Test(device_host, state_on_the_host_is_not_staged)
 {
 	struct world *w = world_make();
 	struct plan *plan;
-	for (int i = 0; i < NSPANS; i++)
-		w->spans[i].group = (uint32_t)i;
-	w->target.unchanged = 1;
-	cr_assert_eq(device_host.plan_new(w->dev, w->arena, w->spans, NSPANS, GRANULE, 0, &plan, &w->err), 0);
-	memset(w->arena, 0x11, w->bytes);
-	cr_assert_eq(device_host.plan_launch(plan, NULL, &w->target, 0, &w->err), 0);
-	cr_assert_eq(device_host.plan_fence(plan, FENCE_ALL, NULL, FOREVER, NULL, &w->err), 0);
-	uint64_t bytes = span_bytes(&w->spans[0]);
-	for (uint64_t i = 0; i < bytes; i++)
-		cr_assert_eq(w->arena[w->spans[0].arena_at + i], 0x11);
-	cr_assert(!memcmp(w->arena + w->spans[1].arena_at, w->packed + w->spans[1].arena_at, span_bytes(&w->spans[1])));
-	cr_assert_arr_eq(w->leaves, w->want, w->nleaves * 8);
-	cr_assert_eq(atomic_load(&w->progress), w->bytes);
-	device_host.plan_free(plan);
 	cr_assert_eq(device_host.plan_new(w->dev, w->arena, w->spans, NSPANS, GRANULE, PLAN_STAGED, &plan, &w->err),
 		     -EOPNOTSUPP);
 	world_free(w);

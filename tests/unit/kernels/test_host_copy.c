@@ -5,6 +5,7 @@
 
 #include <criterion/criterion.h>
 
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -85,5 +86,54 @@ Test(host_copy, restore_names_the_lowest_of_several_damaged_leaves)
 		cr_assert_eq(bad, 12);
 	}
 	cr_expect_eq(host_restore(&l->list, l->arena, NULL, NULL, l->bounce, THREADS), 0);
+	load_free(l);
+}
+
+/* ---- what the arena holds ---- */
+
+/* Captures into an arena that is painted over, so that what is copied shows, and counts the leaves that were. Those must have the
+ * right bytes, and all the right digests. */
+static unsigned captured_leaves(struct load *l, bool held, bool digests)
+{
+	static const _Atomic bool go_on;
+	_Atomic uint64_t progress = 0;
+	uint8_t *packed = malloc(l->bytes);
+	uint64_t want[LEAVES];
+	unsigned copied = 0;
+	struct capture_target target = {.progress = &progress, .leaves = digests ? l->leaves : NULL, .held = held};
+	memset(l->arena, 0x11, l->bytes);
+	cr_assert_eq(host_capture(&l->list, l->arena, LEAF_SIZE, &target, l->bounce, &go_on), 0);
+	cr_assert_eq(atomic_load(&progress), l->bytes);
+	for (unsigned i = 0; i < NSPANS; i++) {
+		const struct span *span = &l->list.spans[i];
+		uint64_t bytes = span_bytes(span);
+		span_pack(span, packed, 0, bytes);
+		digest_leaves(packed, bytes, want + span->first_leaf);
+		for (uint64_t at = 0; at < bytes; at += LEAF_SIZE) {
+			const uint8_t *there = l->arena + span->arena_at + at;
+			uint64_t n = min_u64(LEAF_SIZE, bytes - at);
+			bool painted = there[0] == 0x11 && !memcmp(there, there + 1, n - 1);
+			cr_assert(painted || !memcmp(there, packed + at, n));
+			copied += !painted;
+		}
+	}
+	cr_assert_arr_eq(l->leaves, want, sizeof(want));
+	free(packed);
+	return copied;
+}
+
+Test(host_copy, what_the_arena_holds_already_is_digested_and_not_copied)
+{
+	struct load *l = load_make();
+	cr_assert_eq(host_restore(&l->list, l->arena, l->leaves, NULL, l->bounce, 1), 0);
+	cr_expect_eq(captured_leaves(l, false, true), LEAVES);
+	cr_expect_eq(captured_leaves(l, true, true), 0u);
+	/* One byte each of three leaves. */
+	l->memory[5 * LEAF_SIZE] ^= 1;
+	l->memory[79 * LEAF_SIZE + 4320] ^= 1;
+	((uint8_t *)l->list.spans[1].memory)[3000 * 160 + 95] ^= 1;
+	cr_expect_eq(captured_leaves(l, true, true), 3u);
+	cr_expect_eq(captured_leaves(l, true, false), LEAVES, "nothing to compare with");
+	cr_expect_eq(captured_leaves(l, false, true), LEAVES);
 	load_free(l);
 }
