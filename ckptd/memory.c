@@ -372,6 +372,7 @@ int memory_claim(struct memory *mem, struct step_id id)
 			continue;
 		/* Should the daemon die before the slot is filled: no device writes to it, the next one may take it. */
 		atomic_store(&mem->head->slots[i].done, (uint32_t)-ECANCELED);
+		atomic_store(&mem->head->slots[i].intact, 0);
 		mem->slots[i] = (struct slot_view){.used = true, .id = id};
 		return (int)i;
 	}
@@ -389,7 +390,7 @@ void memory_complete(struct memory *mem, uint32_t slot, struct step_id id)
 	atomic_store(&s->fenced, 1);
 }
 
-void memory_release(struct memory *mem, uint32_t slot)
+void memory_release(struct memory *mem, uint32_t slot, bool intact)
 {
 	struct arena_slot *s = &mem->head->slots[slot];
 	mem->slots[slot] = (struct slot_view){0};
@@ -398,6 +399,7 @@ void memory_release(struct memory *mem, uint32_t slot)
 	atomic_store(&s->done, (uint32_t)-ECANCELED);
 	atomic_store(&s->fenced, 0);
 	atomic_store(&s->progress, 0);
+	atomic_store(&s->intact, intact);
 	atomic_store_explicit(&s->state, SLOT_FREE, memory_order_release);
 }
 

@@ -111,8 +111,8 @@ void memory_name_leaf(const struct memory *mem, uint64_t leaf, char *dst, size_t
 int memory_claim(struct memory *mem, struct step_id id);
 /* Marks a claimed slot as a complete snapshot in memory. */
 void memory_complete(struct memory *mem, uint32_t slot, struct step_id id);
-/* Gives a slot back to the rank. */
-void memory_release(struct memory *mem, uint32_t slot);
+/* Gives a slot back to the rank. intact: every byte in it was found to match its leaf table, and nobody has written to it since. */
+void memory_release(struct memory *mem, uint32_t slot, bool intact);
 
 /* Publishes a snapshot's level to the rank (status ring) and wakes who waits. */
 struct level {

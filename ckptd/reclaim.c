@@ -124,7 +124,7 @@ static void release_unclaimed(struct memory *mem)
 {
 	for (uint32_t i = 0; i < mem->nslots; i++)
 		if (!mem->slots[i].used && atomic_load(&mem->head->slots[i].state) != SLOT_FREE)
-			memory_release(mem, i);
+			memory_release(mem, i, false);
 }
 
 void saves_orphan(struct saves *saves, uint32_t index)

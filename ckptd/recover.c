@@ -58,7 +58,7 @@ static void end_claim(struct recover *recover, bool drop)
 {
 	for (uint32_t r = 0; r < WIRE_LOCAL_MAX && recover->claimed[r]; r++) {
 		if (!drop) {
-			memory_release(recover->claimed[r], recover->slots[r]);
+			memory_release(recover->claimed[r], recover->slots[r], false);
 			memory_wake(recover->claimed[r]);
 		}
 		memory_put(recover->claimed[r]);

@@ -89,7 +89,7 @@ bool saves_undecided(const struct saves *saves)
 static void discard_slot(struct memory *mem, uint32_t slot, bool orphan)
 {
 	if (orphan || atomic_load(&mem->head->slots[slot].done)) {
-		memory_release(mem, slot);
+		memory_release(mem, slot, false);
 		memory_wake(mem);
 	}
 }

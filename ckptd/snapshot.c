@@ -372,7 +372,7 @@ bool snapshot_release(struct snapshot *s)
 			all = false;
 			continue;
 		}
-		memory_release(part->mem, part->slot);
+		memory_release(part->mem, part->slot, part->state == PART_DIGESTED && !s->damaged);
 		memory_wake(part->mem);
 		part->state = PART_RELEASED;
 	}

@@ -309,7 +309,8 @@ int capture_launch(struct capture *c, uint32_t slot, void *stream, bool strict, 
 	struct capture_target target = {.progress = &record->progress,
 					.done = &record->done,
 					.leaves = c->digests ? arena_slot_leaves(c->arena, slot) : NULL,
-					.before = strict ? c->before[slot] : NULL};
+					.before = strict ? c->before[slot] : NULL,
+					.held = atomic_exchange(&record->intact, 0)};
 	if (c->nactive > 1)
 		return launch_all(c, slot, stream, strict, target, err);
 	/* A rank that holds nothing is complete at once. */

@@ -49,7 +49,7 @@ int capture_init(struct capture *c, struct arena *arena, const struct table *tab
 /* Waits until no device writes into the arena. */
 void capture_free(struct capture *c);
 
-/* Starts the copy of everything into the slot, whose record says CAPTURING. On failure the slot's `done` says so as soon as nothing
+/* Starts the copy of everything into the slot, whose record says CAPTURING, but for what it holds if it is intact. On failure the slot's `done` says so as soon as nothing
  * is being copied into it. */
 int capture_launch(struct capture *c, uint32_t slot, void *stream, bool strict, struct err *err);
 /* The number of a tensor group in what this rank captures, for capture_fence; -1: nothing of it is captured here. */

@@ -10,7 +10,7 @@
  * bounds, and keeps its own view; a rank that scribbles damages only its own snapshots.
  *
  * A slot's life, as the rank sees it: FREE → (rank: begin) CAPTURING → (device) done=1 → (rank: fence) fenced=1 → … → (daemon only)
- * FREE. A rank that cannot finish sets done to a negative errno; the daemon frees the slot. */
+ * FREE, perhaps intact. A rank that cannot finish sets done to a negative errno; the daemon frees the slot. */
 #ifndef CKPT_FORMAT_ARENA_H
 #define CKPT_FORMAT_ARENA_H
 
@@ -44,8 +44,11 @@ struct arena_slot {
 	uint32_t target;                     /* rank: enum slot_target */
 	_Atomic uint64_t step; /* rank: set before state becomes CAPTURING; read by other threads at any time */
 	_Atomic uint32_t epoch;
-	uint32_t flags;                         /* rank: enum slot_flags */
-	uint64_t begin_ns;                      /* rank: clock_now() at begin */
+	uint32_t flags;    /* rank: enum slot_flags */
+	uint64_t begin_ns; /* rank: clock_now() at begin */
+	/* daemon, before it frees the slot: 1: what was captured or restored still stands in it, every byte found to match the leaf table;
+	 * rank: 0 when it has taken it. So a capture can leave out what is there already. */
+	_Atomic uint32_t intact;
 	_Alignas(64) _Atomic uint64_t progress; /* device: bytes that have arrived, a prefix of the pieces in
 						 * the order of the layout */
 };

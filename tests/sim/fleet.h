@@ -92,7 +92,7 @@ struct fleet {
 
 struct fleet_sum {
 	uint64_t captured, replicated, durable, restores, from_memory, from_peer, from_storage, fresh, epochs, kills,
-		daemons, losses, moves, cuts, power_cuts, late, held, promised, trials, checked;
+		daemons, losses, moves, cuts, power_cuts, late, held, promised, trials, checked, intact;
 };
 
 extern struct fleet fleet;

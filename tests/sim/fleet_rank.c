@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "fleet.h"
 #include "format/digest.h"
+#include "intact.h"
 #include "net.h"
 
 #include <string.h>
@@ -302,6 +303,7 @@ static void begin(struct fleet_rank *r)
 		atomic_store(&s->progress, 0);
 		if (!atomic_compare_exchange_strong(&s->state, &expected, SLOT_CAPTURING))
 			continue;
+		fleet_sum.intact += intact_take(r->mem, i);
 		r->slot = (int)i;
 		r->saves = save->id;
 		r->piece = 0;

@@ -1,6 +1,7 @@
 /* A rank of the simulator: what libckpt and a device do to an arena, in small steps. */
 #include "base/cleanup.h"
 #include "format/digest.h"
+#include "intact.h"
 #include "node.h"
 #include "rng.h"
 
@@ -225,6 +226,7 @@ bool rank_begin(struct node *node, struct sim_rank *r, uint32_t target)
 		atomic_store(&s->progress, 0);
 		if (!atomic_compare_exchange_strong(&s->state, &expected, SLOT_CAPTURING))
 			continue;
+		(void)intact_take(r->mem, i);
 		r->slot = (int)i;
 		r->piece = 0;
 		r->fence_forgotten = false;

@@ -324,6 +324,7 @@ static const struct {
 	{"looks at what is replicated", &fleet_sum.promised},
 	{"last losses", &fleet_sum.trials},
 	{"checkpoints verified", &fleet_sum.checked},
+	{"slots taken intact", &fleet_sum.intact},
 };
 
 /* A schedule in which nothing happens proves nothing. */

@@ -75,7 +75,7 @@ static void release_old(struct node *n, struct step_id keep)
 	for (uint32_t i = 0; i < n->mem->nslots; i++)
 		if (n->sent[i].epoch && step_compare(n->sent[i], keep) && !n->mem->slots[i].copies &&
 		    step_compare(n->sent[i], c.round)) {
-			memory_release(n->mem, i);
+			memory_release(n->mem, i, false);
 			n->sent[i] = (struct step_id){0};
 		}
 }
@@ -195,7 +195,7 @@ static void fetched(void *arg, const struct replica_fetched *done)
 	if (!done->rc)
 		check_bytes(n->mem, (uint32_t)n->claimed, n->id, done->id);
 	sum.fetched += !done->rc;
-	memory_release(n->mem, (uint32_t)n->claimed);
+	memory_release(n->mem, (uint32_t)n->claimed, false);
 	n->claimed = -1;
 }
 
@@ -231,7 +231,7 @@ static void some_fetch(struct node *n)
 		return;
 	n->fetching--;
 	if (own) {
-		memory_release(n->mem, (uint32_t)slot);
+		memory_release(n->mem, (uint32_t)slot, false);
 		n->claimed = -1;
 	}
 }

@@ -239,9 +239,20 @@ Test(memory, a_claimed_slot_is_not_the_ranks)
 	cr_assert_eq(m.mem[0]->head->slots[1].state, SLOT_CAPTURING);
 	cr_assert_eq(memory_claim(m.mem[0], id), 2);
 	cr_assert_eq(memory_claim(m.mem[0], id), -EBUSY);
-	memory_release(m.mem[0], 1);
+	memory_release(m.mem[0], 1, false);
 	cr_assert_eq(m.mem[0]->head->slots[1].state, SLOT_FREE);
 	cr_assert_eq(memory_claim(m.mem[0], id), 1);
+}
+
+Test(memory, a_slot_that_the_daemon_claims_is_no_longer_intact)
+{
+	const _Atomic uint32_t *intact = &m.mem[0]->head->slots[0].intact;
+	memory_release(m.mem[0], 0, true);
+	cr_assert_eq(atomic_load(intact), 1u);
+	cr_assert_eq(memory_claim(m.mem[0], id), 0);
+	cr_assert_eq(atomic_load(intact), 0u);
+	memory_release(m.mem[0], 0, false);
+	cr_assert_eq(atomic_load(intact), 0u);
 }
 
 Test(memory, digests_of_ranges_are_those_of_the_whole)
