@@ -3,11 +3,11 @@
  * A line on stdin is a call, a line on stdout its answer: the code, then what there is to say (values, or the sentence of an error).
  *
  *	open [TIMEOUT_MS]         table ELEMENTS [replicated]     join [TIMEOUT_MS]       epoch
- *	set VALUE                 get                             begin STEP TARGET N     fence N
+ *	set VALUE [FROM]          get                             begin STEP TARGET N     fence N
  *	wait N LEVEL TIMEOUT_MS   poll N                          drop N                  restore STEP TIMEOUT_MS
  *	fork                      close
  *
- * N names a snapshot, 0 to 15. STEP -1: the newest. TARGET: 1 memory, 2 storage. LEVEL as in ckpt.h. `fork` tells the pid of a child that
+ * N names a snapshot, 0 to 15. FROM: elements before it stay as they are. STEP -1: the newest. TARGET: 1 memory, 2 storage. LEVEL as in ckpt.h. `fork` tells the pid of a child that
  * holds every descriptor until its stdin ends. Rank, world, job and socket come from the environment, as for any rank. */
 #include "ckpt.h"
 
@@ -83,7 +83,7 @@ static int do_epoch(struct puppet *p, const long long *a)
 
 static int do_set(struct puppet *p, const long long *a)
 {
-	for (size_t i = 0; i < p->elements; i++)
+	for (size_t i = (size_t)a[1]; i < p->elements; i++)
 		p->data[i] = (float)a[0];
 	return 0;
 }
