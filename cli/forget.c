@@ -67,7 +67,8 @@ static int find_job(struct forgetting *f)
 /* What --force is needed for. The newest one is it where none was ever read back: no other is known to be any better. */
 static unsigned shields(const struct forgetting *f, size_t at)
 {
-	unsigned shields = RETENTION_PINNED | RETENTION_TAGGED | RETENTION_VERIFIED | RETENTION_NEWEST;
+	unsigned shields =
+		RETENTION_PINNED | RETENTION_TAGGED | RETENTION_VERIFIED | RETENTION_HEALTHY | RETENTION_NEWEST;
 	for (size_t i = 0; i < f->k.n; i++)
 		if (f->k.items[i].keep & RETENTION_VERIFIED)
 			shields &= ~(unsigned)RETENTION_NEWEST;
@@ -258,7 +259,7 @@ static json_t *reasons_json(unsigned keep)
 {
 	char word[RETENTION_TEXT_MAX];
 	json_t *list = json_array();
-	for (unsigned bit = 1; bit <= RETENTION_DAILY; bit <<= 1) {
+	for (unsigned bit = 1; bit <= RETENTION_HEALTHY; bit <<= 1) {
 		retention_text(keep & bit, word);
 		if (*word)
 			json_array_append_new(list, json_string(word));

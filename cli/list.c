@@ -31,6 +31,9 @@ static const struct {
 	[LISTING_UNREADABLE] = {"unreadable", TONE_WARN},
 };
 
+/* By enum listing_verdict. */
+static const char *const verdicts[] = {"-", "healthy", "unhealthy"};
+
 /* What was noted, or else what a look says, into *room. False: it has been removed since it was listed. */
 static bool read_row(struct repo *repo, const struct checkpoint_ref *ref, struct listing *room, struct row *row)
 {
@@ -104,6 +107,8 @@ static void add_row(struct table *t, const struct checkpoint_ref *ref, const str
 			table_cell(t, TONE_DIM, "-");
 	}
 	table_cell(t, row->tone, "%s", row->state);
+	table_cell(t, l && l->verdict == LISTING_UNHEALTHY ? TONE_WARN : TONE_PLAIN, "%s",
+		   verdicts[l ? l->verdict : 0]);
 	table_cell(t, TONE_PLAIN, "%s", l && l->pinned ? "pinned" : "-");
 	tags_text(tags, ref->id, names, sizeof(names));
 	table_cell(t, TONE_PLAIN, "%s", names);
@@ -119,6 +124,7 @@ static json_t *row_json(const struct checkpoint_ref *ref, const struct row *row,
 		json_pack("{s:s, s:I, s:I, s:s, s:s, s:b}", "job", ref->job, "step", (json_int_t)ref->id.step, "epoch",
 			  (json_int_t)ref->id.epoch, "name", name, "state", row->state, "pinned", l && l->pinned);
 	json_object_set_new(o, "tags", tags_json(tags, ref->id));
+	json_object_set_new(o, "verdict", l && l->verdict ? json_string(verdicts[l->verdict]) : json_null());
 	json_object_set_new(o, "committed_ns",
 			    ref->committed_ns ? json_integer((json_int_t)ref->committed_ns) : json_null());
 	json_object_set_new(o, "verified_ns",
@@ -133,9 +139,9 @@ static json_t *row_json(const struct checkpoint_ref *ref, const struct row *row,
 }
 
 static const struct column columns[] = {
-	{"JOB", ALIGN_LEFT},   {"STEP", ALIGN_RIGHT},  {"EPOCH", ALIGN_RIGHT}, {"COMMITTED", ALIGN_RIGHT},
-	{"SIZE", ALIGN_RIGHT}, {"RANKS", ALIGN_RIGHT}, {"FILES", ALIGN_RIGHT}, {"STATE", ALIGN_LEFT},
-	{"PIN", ALIGN_LEFT},   {"TAGS", ALIGN_LEFT},
+	{"JOB", ALIGN_LEFT},     {"STEP", ALIGN_RIGHT},  {"EPOCH", ALIGN_RIGHT}, {"COMMITTED", ALIGN_RIGHT},
+	{"SIZE", ALIGN_RIGHT},   {"RANKS", ALIGN_RIGHT}, {"FILES", ALIGN_RIGHT}, {"STATE", ALIGN_LEFT},
+	{"VERDICT", ALIGN_LEFT}, {"PIN", ALIGN_LEFT},    {"TAGS", ALIGN_LEFT},
 };
 
 /* Index of the first ref to show: the last `wanted` that are shown at all. */
@@ -236,8 +242,9 @@ const struct command command_list = {
 	.detail = "SIZE is what the files hold; where they are packed what they take follows: \"1.5 GiB in 1.2 GiB\".\n"
 		  "STATE is committed, verified (a full read found it intact), damaged (a check found damage: ckpt "
 		  "verify\n"
-		  "names it) or unreadable (its manifest could not be read now, which says nothing about it). All jobs "
-		  "are\n"
+		  "names it) or unreadable (its manifest could not be read now, which says nothing about it). VERDICT "
+		  "is\n"
+		  "what the training said of the state in it: healthy or unhealthy. All jobs are\n"
 		  "listed unless --job or CKPT_JOB names one.",
 	.args = "",
 	.options = options,

@@ -22,12 +22,14 @@ const struct command command_restore = {
 	.name = "restore",
 	.summary = "write a checkpoint as safetensors files, for any number of ranks",
 	.detail = "Reads the store alone, no daemon, and checks every byte against its digest. \"latest\" takes the\n"
-		  "newest checkpoint that can be restored, and says why others were passed over.\n"
+		  "newest checkpoint that can be restored, and says why others were passed over. \"healthy\" takes the "
+		  "newest\n"
+		  "that the training called healthy (ckpt_mark).\n"
 		  "\n"
 		  "Without --world the tensors are whole, one file per group: GROUP.safetensors. With --world N every\n"
 		  "tensor is split by its first dimension into N balanced parts, and each rank has a file per group.\n"
 		  "DIR appears complete or not at all.",
-	.args = "STEP|latest",
+	.args = "STEP|latest|healthy",
 	.min_args = 1,
 	.max_args = 1,
 	.options = options,

@@ -156,7 +156,7 @@ json_t *json_checkpoint(const struct cli *cli, const struct checkpoint_ref *ref)
 }
 
 struct wish {
-	bool latest, any_epoch;
+	bool latest, healthy, any_epoch;
 	struct step_id id;
 };
 
@@ -166,11 +166,11 @@ static bool digits(const char *text, size_t min, size_t max)
 	return !text[n] && n >= min && n <= max;
 }
 
-/* "latest", "1000", "1000.e0003", "step-000000001000.e0003". */
+/* "latest", "healthy", "1000", "1000.e0003", "step-000000001000.e0003". */
 static int parse_wish(const char *text, struct wish *wish)
 {
-	*wish = (struct wish){.latest = !text || !strcmp(text, "latest")};
-	if (wish->latest)
+	*wish = (struct wish){.latest = !text || !strcmp(text, "latest"), .healthy = text && !strcmp(text, "healthy")};
+	if (wish->latest || wish->healthy)
 		return 0;
 	if (!strncmp(text, "step-", 5))
 		return name_parse_dir(text, &wish->id);
@@ -191,6 +191,20 @@ static int parse_wish(const char *text, struct wish *wish)
 static bool grants(const struct wish *wish, const struct checkpoint_ref *ref)
 {
 	return wish->latest || (ref->id.step == wish->id.step && (wish->any_epoch || ref->id.epoch == wish->id.epoch));
+}
+
+/* The training called it healthy, and nobody has found damage in it. */
+static bool is_healthy(struct repo *repo, const struct checkpoint_ref *ref)
+{
+	struct checkpoint ck;
+	struct verdict verdict;
+	struct health health;
+	if (checkpoint_open_root(repo, ref->job, ref->id, &ck, NULL))
+		return false;
+	bool healthy = !checkpoint_verdict(&ck, &verdict, NULL) && !verdict.unhealthy &&
+		       (checkpoint_health(&ck, &health, NULL) || !health.damaged);
+	checkpoint_close(&ck);
+	return healthy;
 }
 
 static int say_missing(const struct cli *cli, const char *text, const struct wish *wish,
@@ -223,6 +237,12 @@ static int say_none(const struct cli *cli)
 	cli_job(cli, &job);
 	return cli_fail(cli, EXIT_NONE_RESTORABLE, "there is no committed checkpoint%s%s in %s", job ? " of job " : "",
 			job ? job : "", cli->repo->path);
+}
+
+static int say_no_healthy(const struct cli *cli)
+{
+	return cli_fail(cli, EXIT_NONE_RESTORABLE,
+			"there is no intact checkpoint in %s that the training called healthy", cli->repo->path);
 }
 
 /* The checkpoint that a tag of the scanned job names. */
@@ -258,9 +278,10 @@ int cli_pick(struct cli *cli, const char *text, struct checkpoint_ref *ref)
 	struct wish wish;
 	bool tag = parse_wish(text, &wish) < 0;
 	if (tag && name_check_tag(text, NULL) < 0)
-		return cli_fail(cli, EXIT_USAGE,
-				"\"%s\" is no checkpoint: say latest, 1000, 1000.e0003, the directory's name or a tag",
-				text);
+		return cli_fail(
+			cli, EXIT_USAGE,
+			"\"%s\" is no checkpoint: say latest, healthy, 1000, 1000.e0003, the directory's name or a tag",
+			text);
 	AUTO_FREE struct checkpoint_ref *refs = NULL;
 	size_t n;
 	int code = cli_scan_job(cli, &refs, &n);
@@ -269,13 +290,16 @@ int cli_pick(struct cli *cli, const char *text, struct checkpoint_ref *ref)
 	if (code)
 		return code;
 	for (size_t i = n; i-- > 0;) {
-		if (refs[i].state == CHECKPOINT_COMMITTED && grants(&wish, &refs[i])) {
+		if (refs[i].state == CHECKPOINT_COMMITTED &&
+		    (wish.healthy ? is_healthy(cli->repo, &refs[i]) : grants(&wish, &refs[i]))) {
 			*ref = refs[i];
 			return EXIT_OK;
 		}
 	}
 	if (wish.latest)
 		return say_none(cli);
+	if (wish.healthy)
+		return say_no_healthy(cli);
 	if (tag)
 		return say_dangling(cli, text, &wish);
 	return say_missing(cli, text, &wish, refs, n);

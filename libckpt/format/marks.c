@@ -6,7 +6,7 @@
 #include <string.h>
 
 static const char health_format[] = "ckpt.health", pin_format[] = "ckpt.pin", tag_format[] = "ckpt.tag",
-		  begun_format[] = "ckpt.epoch";
+		  begun_format[] = "ckpt.epoch", verdict_format[] = "ckpt.verdict";
 
 static void put_tail(struct wbuf *out, const char *time_key, uint64_t at, const char *text_key, const char *text)
 {
@@ -23,6 +23,15 @@ int health_encode(const struct health *health, struct wbuf *out)
 	put_tail(out, ",\"verified_at\":", health->verified_at,
 		 health->damaged ? ",\"result\":\"damaged\",\"detail\":" : ",\"result\":\"ok\",\"detail\":",
 		 health->detail);
+	return wbuf_finish(out);
+}
+
+int verdict_encode(const struct verdict *v, struct wbuf *out)
+{
+	doc_put(out, verdict_format, MARK_VERSION, v->job, v->id);
+	put_tail(out, ",\"given_at\":", v->given_at,
+		 v->unhealthy ? ",\"result\":\"unhealthy\",\"reason\":" : ",\"result\":\"healthy\",\"reason\":",
+		 v->reason);
 	return wbuf_finish(out);
 }
 
@@ -47,34 +56,55 @@ int begun_encode(const struct begun *begun, struct wbuf *out)
 	return wbuf_finish(out);
 }
 
-static bool read_result(struct jin *in)
+static bool read_result(struct jin *in, const char *good, const char *bad)
 {
 	char text[16];
 	jin_string(in, text, sizeof(text));
-	bool damaged = !strcmp(text, "damaged");
-	if (!damaged && strcmp(text, "ok") != 0)
-		jin_fail(in, "\"%s\" is neither \"ok\" nor \"damaged\"", text);
-	return damaged;
+	bool is_bad = !strcmp(text, bad);
+	if (!is_bad && strcmp(text, good) != 0)
+		jin_fail(in, "\"%s\" is neither \"%s\" nor \"%s\"", text, good, bad);
+	return is_bad;
 }
 
-static int read_health(struct jin *in, struct health *h)
+/* What somebody has judged: a time, which of two results, and a text. */
+struct judged {
+	const char *good, *bad; /* the words for the results */
+	uint64_t *at;
+	bool *is_bad;
+	char *text; /* MARK_TEXT_MAX */
+};
+
+static int read_judged(struct jin *in, const char *const *keys, const struct doc_head *head, const struct judged *j)
 {
-	enum { AT = DOC_KEYS_END, RESULT, DETAIL };
-	static const char *const keys[] = {DOC_KEYS, "verified_at", "result", "detail", NULL};
-	const struct doc_head head = {h->job, &h->id};
+	enum { AT = DOC_KEYS_END, RESULT, TEXT };
 	uint32_t seen = 0;
 	jin_object(in);
 	for (int k; (k = jin_member(in, keys, &seen)) >= 0;)
 		if (k == AT)
-			h->verified_at = jin_u64(in, INT64_MAX);
+			*j->at = jin_u64(in, INT64_MAX);
 		else if (k == RESULT)
-			h->damaged = read_result(in);
-		else if (k == DETAIL)
-			jin_string(in, h->detail, sizeof(h->detail));
+			*j->is_bad = read_result(in, j->good, j->bad);
+		else if (k == TEXT)
+			jin_string(in, j->text, MARK_TEXT_MAX);
 		else
-			doc_read(in, k, &head);
-	jin_require(in, keys, seen, DOC_REQUIRED | 1u << AT | 1u << RESULT | 1u << DETAIL);
+			doc_read(in, k, head);
+	jin_require(in, keys, seen, DOC_REQUIRED | 1u << AT | 1u << RESULT | 1u << TEXT);
 	return jin_close(in);
+}
+
+static int read_health(struct jin *in, struct health *h)
+{
+	static const char *const keys[] = {DOC_KEYS, "verified_at", "result", "detail", NULL};
+	const struct doc_head head = {h->job, &h->id};
+	return read_judged(in, keys, &head, &(struct judged){"ok", "damaged", &h->verified_at, &h->damaged, h->detail});
+}
+
+static int read_verdict(struct jin *in, struct verdict *v)
+{
+	static const char *const keys[] = {DOC_KEYS, "given_at", "result", "reason", NULL};
+	const struct doc_head head = {v->job, &v->id};
+	return read_judged(in, keys, &head,
+			   &(struct judged){"healthy", "unhealthy", &v->given_at, &v->unhealthy, v->reason});
 }
 
 /* A time and a text, by these keys behind those of every document. */
@@ -140,6 +170,18 @@ int health_decode(const void *text, size_t len, struct health *health, struct er
 		rc = read_health(&in, health);
 	if (rc < 0)
 		*health = (struct health){0};
+	return rc;
+}
+
+int verdict_decode(const void *text, size_t len, struct verdict *verdict, struct err *err)
+{
+	struct jin in;
+	*verdict = (struct verdict){0};
+	int rc = doc_open(&in, text, len, MARK_BYTES_MAX, verdict_format, MARK_VERSION, err);
+	if (!rc)
+		rc = read_verdict(&in, verdict);
+	if (rc < 0)
+		*verdict = (struct verdict){0};
 	return rc;
 }
 

@@ -2,6 +2,8 @@
  * checkpoint they may be replaced (temporary, fsync, rename) and removed.
  *   HEALTH.json  {"format":"ckpt.health","version":1,"job","step","epoch","verified_at","result":"ok"|"damaged","detail"}
  *                what the last full read of the checkpoint found
+ *   VERDICT.json {"format":"ckpt.verdict","version":1,"job","step","epoch","given_at","result":"healthy"|"unhealthy","reason"}
+ *                what the training says of the state in it (ckpt_mark), whatever its bytes are
  *   PINNED       {"format":"ckpt.pin","version":1,"job","step","epoch","pinned_at","note"}
  *                while it is there, the checkpoint is not removed by retention
  *   tag-NAME.json {"format":"ckpt.tag","version":1,"job","step","epoch","tagged_at","name"}
@@ -29,6 +31,14 @@ struct health {
 	char detail[MARK_TEXT_MAX]; /* "" when ok; else the first damage: file, tensor and byte range */
 };
 
+struct verdict {
+	char job[NAME_JOB_MAX];
+	struct step_id id;
+	uint64_t given_at;
+	bool unhealthy;
+	char reason[MARK_TEXT_MAX]; /* may be "" */
+};
+
 struct pin {
 	char job[NAME_JOB_MAX];
 	struct step_id id;
@@ -50,10 +60,12 @@ struct begun {
 	char reason[MARK_TEXT_MAX];
 };
 
-/* `out` is empty. Bytes of detail and note that are not UTF-8 are written as '?'. 0 or -ENOMEM. */
+/* `out` is empty. Bytes of texts that are not UTF-8 are written as '?'. 0 or -ENOMEM. */
 int health_encode(const struct health *health, struct wbuf *out);
 /* -EBADMSG with the path, -EPROTONOSUPPORT for another version; then *health is zeroed. */
 int health_decode(const void *text, size_t len, struct health *health, struct err *err);
+int verdict_encode(const struct verdict *verdict, struct wbuf *out);
+int verdict_decode(const void *text, size_t len, struct verdict *verdict, struct err *err);
 int pin_encode(const struct pin *pin, struct wbuf *out);
 int pin_decode(const void *text, size_t len, struct pin *pin, struct err *err);
 int tag_encode(const struct tag *tag, struct wbuf *out);

@@ -108,7 +108,7 @@ int name_check_tag(const char *name, struct err *err)
 		return rc;
 	if (name[0] >= '0' && name[0] <= '9')
 		return err_set(err, -EINVAL, "tag name \"%s\" begins like a step; start it with a letter or _", name);
-	if (!strncmp(name, "step-", 5) || !strcmp(name, "latest"))
+	if (!strncmp(name, "step-", 5) || !strcmp(name, "latest") || !strcmp(name, "healthy"))
 		return err_set(err, -EINVAL, "tag name \"%s\" already means a checkpoint; choose another one", name);
 	return 0;
 }

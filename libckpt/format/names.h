@@ -3,7 +3,7 @@
  *     rank-00000-of-00008.params.safetensors          rank-00000-of-00008.params.xxh
  *     rank-00000-of-00008.params.ckptz                (in place of the first where it is packed)
  *     rank-00000-of-00008.params.part-0001.safetensors  (second and later parts when a group exceeds the size bound)
- *     node-<name>.json   MANIFEST.json   HEALTH.json   PINNED
+ *     node-<name>.json   MANIFEST.json   HEALTH.json   VERDICT.json   PINNED
  *   <root>/<job>/tag-<name>.json */
 #ifndef CKPT_FORMAT_NAMES_H
 #define CKPT_FORMAT_NAMES_H
@@ -31,6 +31,7 @@ enum {
 
 #define NAME_MANIFEST "MANIFEST.json"
 #define NAME_HEALTH "HEALTH.json"
+#define NAME_VERDICT "VERDICT.json"
 #define NAME_PINNED "PINNED"
 
 /* Job, group and node names: 1 to MAX-1 of [A-Za-z0-9_.-], not starting with '.' or '-'. -EINVAL names what and why. */
@@ -39,8 +40,8 @@ int name_check(const char *what, const char *name, size_t max, struct err *err);
 int name_check_group(const char *name, struct err *err);
 /* Tensor names: 1 to 511 bytes of valid UTF-8 without control characters; "__metadata__" is refused. */
 int name_check_tensor(const char *name, struct err *err);
-/* Tags: as name_check, and beginning with a letter or '_', not with "step-", and not "latest": what names a checkpoint otherwise
- * is no tag. */
+/* Tags: as name_check, and beginning with a letter or '_', not with "step-", and neither "latest" nor "healthy": what names a checkpoint
+ * otherwise is no tag. */
 int name_check_tag(const char *name, struct err *err);
 /* Any file name inside a checkpoint that metadata mentions: the letters of name_check, so no '/' and no leading '.'. */
 int name_check_file(const char *name, struct err *err);

@@ -301,6 +301,16 @@ int checkpoint_health(const struct checkpoint *ck, struct health *health, struct
 	return rc < 0 ? rc : check_identity(ck, NAME_HEALTH, health->job, health->id, err);
 }
 
+int checkpoint_verdict(const struct checkpoint *ck, struct verdict *verdict, struct err *err)
+{
+	AUTO_FREE void *text = NULL;
+	size_t len;
+	int rc = read_mark(ck, NAME_VERDICT, &text, &len, err);
+	if (!rc)
+		rc = verdict_decode(text, len, verdict, err);
+	return rc < 0 ? rc : check_identity(ck, NAME_VERDICT, verdict->job, verdict->id, err);
+}
+
 int checkpoint_pin(const struct checkpoint *ck, struct pin *pin, struct err *err)
 {
 	AUTO_FREE void *text = NULL;
@@ -329,6 +339,28 @@ int checkpoint_put_health(struct repo *repo, const struct health *health, struct
 	AUTO_WBUF struct wbuf text = {0};
 	health_encode(health, &text);
 	return put_mark(repo, health->job, health->id, NAME_HEALTH, &text, err);
+}
+
+static bool says_the_same(const struct checkpoint *ck, const struct verdict *verdict)
+{
+	struct verdict there;
+	return !checkpoint_verdict(ck, &there, NULL) && there.unhealthy == verdict->unhealthy &&
+	       !strcmp(there.reason, verdict->reason);
+}
+
+int checkpoint_put_verdict(struct repo *repo, const struct verdict *verdict, struct err *err)
+{
+	struct checkpoint ck;
+	AUTO_WBUF struct wbuf text = {0};
+	int rc = checkpoint_open_root(repo, verdict->job, verdict->id, &ck, err);
+	if (rc)
+		return rc;
+	if (!says_the_same(&ck, verdict)) {
+		verdict_encode(verdict, &text);
+		rc = put_mark(repo, verdict->job, verdict->id, NAME_VERDICT, &text, err);
+	}
+	checkpoint_close(&ck);
+	return rc;
 }
 
 int checkpoint_put_pin(struct repo *repo, const struct pin *pin, struct err *err)

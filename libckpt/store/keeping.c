@@ -28,6 +28,12 @@ static void read_health(const struct checkpoint *ck, struct retention_item *item
 	item->verified = !health.damaged && health.verified_at >= item->committed_ns;
 }
 
+static void read_verdict(const struct checkpoint *ck, struct retention_item *item)
+{
+	struct verdict verdict;
+	item->healthy = !checkpoint_verdict(ck, &verdict, NULL) && !verdict.unhealthy;
+}
+
 /* -ENOENT: it has been removed since it was listed. */
 static int read_item(struct repo *repo, const struct checkpoint_ref *ref, struct retention_item *item)
 {
@@ -48,6 +54,7 @@ static int read_item(struct repo *repo, const struct checkpoint_ref *ref, struct
 		return 0;
 	}
 	read_health(&ck, item);
+	read_verdict(&ck, item);
 	checkpoint_close(&ck);
 	return 0;
 }
@@ -107,14 +114,23 @@ static int sync_and_close(struct disk *disk, int handle)
 	return rc;
 }
 
+/* The newest that stays for one of these reasons. NULL: none does. */
+static const struct retention_item *newest_kept(const struct keeping *k, unsigned reasons)
+{
+	for (size_t i = k->n; i-- > 0;)
+		if (k->items[i].keep & reasons)
+			return &k->items[i];
+	return NULL;
+}
+
 int keeping_settle(struct repo *repo, const char *job, const struct keeping *k, struct err *err)
 {
-	size_t newest = k->n;
-	while (newest && !k->items[newest - 1].keep)
-		newest--;
+	const struct retention_item *newest = newest_kept(k, ~0u), *healthy = newest_kept(k, RETENTION_HEALTHY);
 	if (!newest)
 		return 0;
-	int rc = sync_and_close(repo->disk, open_checkpoint(repo, job, k->items[newest - 1].id));
+	int rc = sync_and_close(repo->disk, open_checkpoint(repo, job, newest->id));
+	if (!rc && healthy && healthy != newest)
+		rc = sync_and_close(repo->disk, open_checkpoint(repo, job, healthy->id));
 	if (!rc)
 		rc = sync_and_close(repo->disk, disk_open_at(repo->disk, repo->root, job, DISK_DIR));
 	return rc < 0 ? err_set(err, rc, "cannot make the newest checkpoint of %s/%s durable: %s", repo->path, job,

@@ -24,6 +24,7 @@ struct listing {
 	uint64_t bytes, stored, files;
 	uint32_t ranks, nodes;
 	bool pinned;
+	enum listing_verdict { LISTING_NO_VERDICT = 0, LISTING_HEALTHY, LISTING_UNHEALTHY } verdict;
 	uint64_t committed_ns, verified_ns; /* verified_ns: 0 unless verified or damaged */
 	struct listing_stamp {
 		uint64_t dir, dir_ns; /* inode, time of change */

@@ -35,6 +35,15 @@ static void keep_newest(struct retention_item *items, size_t n)
 		}
 }
 
+static void keep_healthy(struct retention_item *items, size_t n)
+{
+	for (size_t i = n; i-- > 0;)
+		if (items[i].healthy && !items[i].damaged) {
+			items[i].keep |= RETENTION_HEALTHY;
+			return;
+		}
+}
+
 static void keep_last(struct retention_item *items, size_t n, uint32_t count)
 {
 	for (size_t i = n; i-- > 0 && count;)
@@ -88,6 +97,7 @@ size_t retention_apply(const struct retention_policy *p, uint64_t now, struct re
 	for (size_t i = 0; i < n; i++)
 		items[i].keep = protection(&items[i]) | (no_rule(p) ? RETENTION_NO_RULE : 0);
 	keep_newest(items, n);
+	keep_healthy(items, n);
 	keep_last(items, n, p->keep_last);
 	keep_every(items, n, p->keep_every);
 	keep_within(items, n, now, p->keep_within_ns);
@@ -102,7 +112,7 @@ size_t retention_apply(const struct retention_policy *p, uint64_t now, struct re
 void retention_text(unsigned keep, char dst[RETENTION_TEXT_MAX])
 {
 	static const char *const words[] = {"no rule", "pinned", "tagged", "in use", "newest", "newest verified",
-					    "last",    "every",  "within", "hourly", "daily"};
+					    "last",    "every",  "within", "hourly", "daily",  "newest healthy"};
 	size_t len = 0;
 	dst[0] = '\0';
 	for (unsigned i = 0; i < sizeof(words) / sizeof(*words); i++)

@@ -1,8 +1,9 @@
 /* Retention: which checkpoints of a job stay. A pure function of what is there, of the policy and of the time, so that the
  * daemon, `ckpt forget` and a dry run cannot disagree. Who deletes, and how, is not decided here.
  *
- * Whatever the policy says, these stay: pinned and tagged ones, those in use, the newest committed one, and the newest one that
- * was read back and matched since its commit: until a newer one has been read back, nobody knows that any newer one is good.
+ * Whatever the policy says, these stay: pinned and tagged ones, those in use, the newest committed one, the newest one that
+ * was read back and matched since its commit (until a newer one has been read back, nobody knows that any newer one is good), and the newest
+ * one that the training called healthy, which is where it goes back to.
  * A damaged checkpoint never takes the place of a good one: it is kept by none of the rules below. */
 #ifndef CKPT_STORE_RETENTION_H
 #define CKPT_STORE_RETENTION_H
@@ -30,12 +31,14 @@ enum retention_reason {
 	RETENTION_WITHIN = 1 << 8,
 	RETENTION_HOURLY = 1 << 9,
 	RETENTION_DAILY = 1 << 10,
+	RETENTION_HEALTHY = 1 << 11, /* the newest that the training called healthy */
 };
 
 struct retention_item {
 	struct step_id id;
 	uint64_t committed_ns;                          /* since the Unix epoch */
 	bool verified, damaged, pinned, tagged, in_use; /* verified: since its commit */
+	bool healthy;                                   /* the training said so */
 	unsigned keep; /* result: all reasons for which it stays (retention_reason); 0: it may go */
 };
 

@@ -19,7 +19,7 @@ SECONDS = 120 if NIGHTLY else 4
 INPUT_MAX = 1 << 16
 SEAL = 44  # bytes at the end of a sealed document
 FILES = {"MANIFEST.json": "fuzz_manifest", "node-*.json": "fuzz_node_manifest", "HEALTH.json": "fuzz_marks", "PINNED": "fuzz_marks",
-         "*.xxh": "fuzz_sidecar", "*.safetensors": "fuzz_safetensors", "*.ckptz": "fuzz_ckptz"}
+         "VERDICT.json": "fuzz_marks",         "*.xxh": "fuzz_sidecar", "*.safetensors": "fuzz_safetensors", "*.ckptz": "fuzz_ckptz"}
 
 
 def seed(folder, name, data):
@@ -31,7 +31,7 @@ def make_seeds(top):
     """top/TARGET: the inputs to begin with."""
     subprocess.run([BIN / "fuzz_seeds", top], check=True)
     store = top / "store"
-    subprocess.run([BIN / "make_store", "--rows", "6", "--cols", "5", "--nodes", "2", "--damaged", "rowwise", "--pin", "why", store, "7"],
+    subprocess.run([BIN / "make_store", "--rows", "6", "--cols", "5", "--nodes", "2", "--damaged", "rowwise", "--pin", "why", "--verdict", "unhealthy", store, "7"],
                    check=True)
     subprocess.run([BIN / "make_store", "--rows", "60", "--cols", "50", "--packed", "--weights", store, "8"], check=True)
     seed(top / "fuzz_config", "small", b"# a comment\n[node]\nmemory-limit = 4G ; why\n[job gpt*]\nkeep-last = 3\nsave-timeout = 5s\n")

@@ -7,27 +7,20 @@
 #include <string.h>
 
 static const struct option options[] = {
-	{"job", required_argument, NULL, 'j'},
-	{"world", required_argument, NULL, 'w'},
-	{"nodes", required_argument, NULL, 'n'},
-	{"rows", required_argument, NULL, 'r'},
-	{"cols", required_argument, NULL, 'c'},
-	{"seed", required_argument, NULL, 's'},
-	{"file-max", required_argument, NULL, 'f'},
-	{"partial", no_argument, NULL, 'p'},
-	{"packed", no_argument, NULL, 'z'},
-	{"weights", no_argument, NULL, 'W'},
-	{"healthy", no_argument, NULL, 'h'},
-	{"damaged", required_argument, NULL, 'd'},
-	{"pin", required_argument, NULL, 'P'},
-	{"count", required_argument, NULL, 'C'},
-	{NULL},
+	{"job", required_argument, NULL, 'j'},      {"world", required_argument, NULL, 'w'},
+	{"nodes", required_argument, NULL, 'n'},    {"rows", required_argument, NULL, 'r'},
+	{"cols", required_argument, NULL, 'c'},     {"seed", required_argument, NULL, 's'},
+	{"file-max", required_argument, NULL, 'f'}, {"partial", no_argument, NULL, 'p'},
+	{"packed", no_argument, NULL, 'z'},         {"weights", no_argument, NULL, 'W'},
+	{"healthy", no_argument, NULL, 'h'},        {"damaged", required_argument, NULL, 'd'},
+	{"verdict", required_argument, NULL, 'v'},  {"pin", required_argument, NULL, 'P'},
+	{"count", required_argument, NULL, 'C'},    {NULL},
 };
 
 struct wishes {
 	struct store_spec spec;
 	bool healthy, weights;
-	const char *damaged, *pin;
+	const char *damaged, *verdict, *pin;
 	uint64_t count; /* of steps from each STEP on */
 };
 
@@ -83,6 +76,9 @@ static void parse_options(int argc, char **argv, struct wishes *w)
 		case 'd':
 			w->damaged = optarg;
 			break;
+		case 'v':
+			w->verdict = optarg;
+			break;
 		case 'P':
 			w->pin = optarg;
 			break;
@@ -100,6 +96,8 @@ static int make(const struct wishes *w, struct err *err)
 	int rc = store_make(&w->spec, err);
 	if (!rc && (w->healthy || w->damaged))
 		rc = store_mark_health(&w->spec, w->damaged != NULL, w->damaged ? w->damaged : "", err);
+	if (!rc && w->verdict)
+		rc = store_mark_verdict(&w->spec, !strcmp(w->verdict, "unhealthy"), "as the loss says", err);
 	if (!rc && w->pin)
 		rc = store_mark_pin(&w->spec, w->pin, err);
 	return rc;

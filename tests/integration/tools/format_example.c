@@ -109,11 +109,15 @@ static int print_marks(void)
 			  .id = {1000, 3},
 			  .pinned_at = 1700000000000000000,
 			  .note = "before the learning rate drop"};
-	AUTO_WBUF struct wbuf text = {0}, mark = {0};
+	struct verdict verdict = {
+		.job = "gpt", .id = {1000, 3}, .given_at = 1700000000000000000, .reason = "8 good steps since"};
+	AUTO_WBUF struct wbuf text = {0}, mark = {0}, word = {0};
 	int rc = health_encode(&health, &text);
 	rc = rc ? rc : pin_encode(&pin, &mark);
+	rc = rc ? rc : verdict_encode(&verdict, &word);
 	print_text(&text);
 	print_text(&mark);
+	print_text(&word);
 	return rc;
 }
 

@@ -169,9 +169,9 @@ Test(names, the_longest_names_fit_and_pass_their_own_check)
 
 Test(names, tags_are_names_that_mean_no_checkpoint_otherwise)
 {
-	static const char *const good[] = {"a", "_", "best", "v1.2-rc_3", "Step-1", "latest2"};
-	static const char *const bad[] = {"",    "1",  "1x",     "9.e1",  ".a",     "-a",      "a b",
-					  "a/b", "..", "latest", "step-", "step-1", "\xc3\xbc"};
+	static const char *const good[] = {"a", "_", "best", "v1.2-rc_3", "Step-1", "healthy2", "latest2"};
+	static const char *const bad[] = {"",    "1",  "1x",     "9.e1",  ".a",     "-a",       "a b",
+					  "a/b", "..", "latest", "step-", "step-1", "\xc3\xbc", "healthy"};
 	char file[NAME_FILE_MAX], tag[NAME_TAG_MAX] = "untouched";
 	for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
 		cr_expect_eq(name_check_tag(good[i], NULL), 0, "%s", good[i]);

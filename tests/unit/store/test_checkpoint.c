@@ -241,6 +241,25 @@ Test(checkpoint, marks_are_read_and_written)
 	checkpoint_close(&ck);
 }
 
+Test(checkpoint, a_verdict_is_written_once_and_replaced_by_another)
+{
+	struct verdict verdict = {.id = spec.id, .given_at = 17, .reason = "good steps since", .job = "main"}, back;
+	cr_assert_eq(open_it(), 0);
+	cr_expect_eq(checkpoint_verdict(&ck, &back, &err), -ENOENT);
+	cr_expect_eq(checkpoint_put_verdict(&repo, &verdict, &err), 0, "%s", err.text);
+	verdict.given_at = 18;
+	cr_expect_eq(checkpoint_put_verdict(&repo, &verdict, &err), 0, "%s", err.text);
+	cr_expect_eq(checkpoint_verdict(&ck, &back, &err), 0, "%s", err.text);
+	cr_expect(back.given_at == 17 && !back.unhealthy, "what says the same stays");
+	verdict.unhealthy = true;
+	cr_expect_eq(checkpoint_put_verdict(&repo, &verdict, &err), 0, "%s", err.text);
+	cr_expect_eq(checkpoint_verdict(&ck, &back, &err), 0, "%s", err.text);
+	cr_expect(back.given_at == 18 && back.unhealthy);
+	checkpoint_close(&ck);
+	verdict.id.step++;
+	cr_expect_eq(checkpoint_put_verdict(&repo, &verdict, &err), -ENOENT, "there is no such checkpoint");
+}
+
 Test(checkpoint, a_damaged_or_foreign_mark_is_found)
 {
 	struct health health = {.id = {9, 2}, .verified_at = 17, .job = "main"};

@@ -72,6 +72,11 @@ Test(keeping, marks_and_tags_are_found)
 	cr_expect(k.items[2].tagged && !k.items[2].pinned);
 	cr_expect(k.items[3].damaged && !k.items[3].verified);
 	cr_expect_eq(k.blind, 0);
+	struct store_spec good = spec_of(2), bad = spec_of(3);
+	cr_assert_eq(store_mark_verdict(&good, false, "", &err), 0);
+	cr_assert_eq(store_mark_verdict(&bad, true, "", &err), 0);
+	load();
+	cr_expect(!k.items[0].healthy && k.items[1].healthy && !k.items[2].healthy);
 	for (size_t i = 0; i < k.n; i++)
 		cr_expect(!k.items[i].in_use && k.items[i].committed_ns);
 }
@@ -137,6 +142,9 @@ Test(keeping, settles_the_newest_that_stays)
 	cr_assert_eq(keeping_settle(&repo, "main", &k, &err), 0, "nothing stays, nothing to do");
 	k.items[2].keep = RETENTION_LAST;
 	cr_assert_eq(keeping_settle(&repo, "main", &k, &err), 0, "%s", err.text);
+	k.items[0] = (struct retention_item){.id = {77, 1}, .keep = RETENTION_HEALTHY};
+	cr_assert_eq(keeping_settle(&repo, "main", &k, &err), -ENOENT, "the healthy one has gone");
+	k.items[0].keep = 0;
 	k.items[3] = (struct retention_item){.id = {77, 1}, .keep = RETENTION_LAST};
 	cr_assert_eq(keeping_settle(&repo, "main", &k, &err), -ENOENT, "it has gone: nothing else may");
 }

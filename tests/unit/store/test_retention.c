@@ -92,6 +92,20 @@ Test(retention, the_newest_that_was_read_back_stays_until_a_newer_one_was)
 	cr_assert_str_eq(apply(&one, items, 5), "500");
 }
 
+Test(retention, the_newest_that_the_training_called_healthy_stays)
+{
+	struct retention_item items[5];
+	const struct retention_policy one = {.keep_last = 1};
+	series(items, 5);
+	items[0].healthy = items[1].healthy = true;
+	cr_assert_str_eq(apply(&one, items, 5), "200 500");
+	cr_assert_eq(items[1].keep, RETENTION_HEALTHY);
+	items[3].healthy = items[3].damaged = true;
+	cr_assert_str_eq(apply(&one, items, 5), "200 500", "nobody can go back to a damaged one");
+	items[4].healthy = true;
+	cr_assert_str_eq(apply(&one, items, 5), "500");
+}
+
 Test(retention, damaged_ones_take_nobodys_place)
 {
 	struct retention_item items[5];
