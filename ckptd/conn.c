@@ -261,6 +261,7 @@ static int on_rank_frame(struct client *c, struct frame *f, struct err *err)
 {
 	struct wire_join join;
 	struct wire_restore restore;
+	struct wire_mark mark;
 	int rc;
 	switch (f->type) {
 	case WIRE_REGISTER:
@@ -275,6 +276,11 @@ static int on_rank_frame(struct client *c, struct frame *f, struct err *err)
 		rc = wire_restore_decode(f->body, f->len, &restore, err);
 		if (!rc)
 			job_restore(c->rank, f->seq, &restore);
+		return rc;
+	case WIRE_MARK:
+		rc = wire_mark_decode(f->body, f->len, &mark, err);
+		if (!rc)
+			verdicts_take(c->rank, f->seq, &mark);
 		return rc;
 	case WIRE_BYE:
 		job_bye(c->rank, f->seq);

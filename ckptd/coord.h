@@ -150,7 +150,7 @@ void coord_lost(struct coord *c, struct coord_from from, uint32_t rank, bool was
 /* A rank that should have come back after a restart has not. */
 void coord_missing(struct coord *c, struct coord_from from, uint32_t rank);
 
-/* All ranks of the node wait to restore this step (UINT64_MAX: the newest), or no longer. */
+/* All ranks of the node wait to restore this step (or STEP_NEWEST, STEP_NEWEST_HEALTHY), or no longer. */
 void coord_restoring(struct coord *c, struct coord_from from, uint64_t step);
 void coord_not_restoring(struct coord *c, struct coord_from from);
 void coord_found(struct coord *c, struct coord_from from, const struct peer_found *found);

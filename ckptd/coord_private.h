@@ -27,7 +27,7 @@ struct coord_restore {
 	enum coord_step state;
 	uint32_t ranks;   /* of the nodes that wait to restore */
 	uint32_t waiting; /* nodes that have not answered */
-	uint64_t step;    /* that they want; UINT64_MAX: the newest */
+	uint64_t step;    /* that they want; or STEP_NEWEST, STEP_NEWEST_HEALTHY */
 	struct ladder ladder;
 	struct peer_choice choice;
 	bool surveyed, passed_over;

@@ -123,7 +123,9 @@ static void refuse_rest(struct coord *c)
 			 "nothing to restore is found, and nodes that may hold copies are not there: %s", r->names);
 		refuse(c, -EIO, text);
 	} else
-		refuse(c, -ENOENT, "there is no checkpoint to restore");
+		refuse(c, -ENOENT,
+		       r->step == STEP_NEWEST_HEALTHY ? "there is no checkpoint that was marked healthy"
+						      : "there is no checkpoint to restore");
 }
 
 static void list_holders(struct coord *c, uint32_t node, struct peer_bring *bring)
@@ -179,6 +181,8 @@ static void fetch_next(struct coord *c)
 
 static void choose(struct coord *c)
 {
+	if (c->restore.step == STEP_NEWEST_HEALTHY)
+		ladder_drop_copies_alone(&c->restore.ladder);
 	if (c->rescue.state == RESCUE_LOOK)
 		coord_rescue_choose(c);
 	else
@@ -219,6 +223,12 @@ void coord_found(struct coord *c, struct coord_from from, const struct peer_foun
 		choose(c);
 }
 
+/* Of one that is to be healthy this shows when it is chosen: who has it in memory, or storage, says so. */
+static bool asked_for(const struct coord_restore *r, struct step_id id)
+{
+	return r->step > STEP_MAX || id.step == r->step;
+}
+
 void coord_surveyed(struct coord *c, const struct coord_survey *survey)
 {
 	struct coord_restore *r = &c->restore;
@@ -235,7 +245,7 @@ void coord_surveyed(struct coord *c, const struct coord_survey *survey)
 	snprintf(r->names, sizeof(r->names), "%s", survey->names);
 	for (size_t i = 0; i < survey->n; i++) {
 		const struct coord_held *f = &survey->found[i];
-		if (f->world == c->world && (r->step == UINT64_MAX || f->id.step == r->step))
+		if (f->world == c->world && asked_for(r, f->id))
 			ladder_add_copy(&r->ladder, f->node, f->rank, f->id);
 	}
 	if (--r->waiting == 0)
@@ -246,7 +256,7 @@ void coord_surveyed(struct coord *c, const struct coord_survey *survey)
 void coord_restore_stored(struct coord *c, struct step_id id)
 {
 	struct coord_restore *r = &c->restore;
-	if (r->state != COORD_IDLE && (r->step == UINT64_MAX || r->step == id.step))
+	if (r->state != COORD_IDLE && r->step != STEP_NEWEST_HEALTHY && asked_for(r, id))
 		ladder_add_stored(&r->ladder, id);
 }
 

@@ -105,6 +105,7 @@ static int job_new(struct daemon *daemon, const struct wire_hello *hello, struct
 	saves_init(&job->saves, daemon, job);
 	copies_init(&job->copies, job);
 	recover_init(&job->recover, job);
+	verdicts_init(&job->verdicts, job);
 	list_push(&daemon->jobs, &job->link);
 	int rc = job->nlocal ? seat_take(job, err) : 0;
 	if (rc) {
@@ -183,7 +184,8 @@ static int get_job(struct daemon *daemon, const struct wire_hello *hello, struct
 		return 0;
 	}
 	if (job && (job->world != hello->world || job->nlocal != local_world(hello))) {
-		if (job_alive(job) || !saves_idle(&job->saves) || !recover_idle(&job->recover))
+		if (job_alive(job) || !saves_idle(&job->saves) || !recover_idle(&job->recover) ||
+		    !verdicts_idle(&job->verdicts))
 			return err_set(err, job_alive(job) ? -EBUSY : -EAGAIN,
 				       "job '%s' runs with world size %u, %u of them here; world size %u, %u of them "
 				       "here, must wait until it has ended",
@@ -319,7 +321,7 @@ static bool holds_anything(const struct job *job)
 
 static bool may_end(struct job *job, uint64_t now)
 {
-	if (!saves_idle(&job->saves) || !recover_idle(&job->recover) || job->launcher)
+	if (!saves_idle(&job->saves) || !recover_idle(&job->recover) || !verdicts_idle(&job->verdicts) || job->launcher)
 		return false;
 	if (all_left(job) || !holds_anything(job))
 		return true;

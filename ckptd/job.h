@@ -22,6 +22,7 @@
 #include "recoveries.h"
 #include "reform.h"
 #include "saves.h"
+#include "verdicts.h"
 
 #include <sys/types.h>
 
@@ -87,6 +88,7 @@ struct job {
 	struct saves saves;
 	struct copies copies;
 	struct recover recover;
+	struct verdicts verdicts;
 	struct reform reform;
 	struct measures measures;
 	struct recoveries recoveries;

@@ -120,6 +120,19 @@ static uint32_t lacking(const struct ladder_entry *e, const struct ladder_entry 
 	return world;
 }
 
+void ladder_drop_copies_alone(struct ladder *l)
+{
+	size_t kept = 0;
+	sort(l);
+	for (size_t at = 0, end; at < l->n; at = end) {
+		end = end_of_step(l, at);
+		size_t n = l->entries[at].kind == COPIED ? 0 : end - at;
+		memmove(l->entries + kept, l->entries + at, n * sizeof(*l->entries));
+		kept += n;
+	}
+	l->n = kept;
+}
+
 int ladder_choose(struct ladder *l, uint32_t world, const uint32_t *owners, struct step_id *out)
 {
 	*out = (struct step_id){0};

@@ -26,6 +26,8 @@ void ladder_add_stored(struct ladder *l, struct step_id id);
 /* It cannot be had. */
 void ladder_pass_over(struct ladder *l, struct step_id id);
 
+/* Steps that no node has in memory, and storage has not: copies of them do not count. */
+void ladder_drop_copies_alone(struct ladder *l);
 /* The newest one; epoch 0: there is none. owners: by rank, the node that it is on. -ENOMEM. */
 int ladder_choose(struct ladder *l, uint32_t world, const uint32_t *owners, struct step_id *out);
 /* A step that is newer than what was chosen, stands somewhere, and cannot be had: nobody has this rank's part. */

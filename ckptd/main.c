@@ -127,7 +127,7 @@ static bool at_work(struct server *s)
 		return true;
 	list_for(node, &s->daemon.jobs) {
 		const struct job *job = list_entry(node, struct job, link);
-		if (saves_at_work(&job->saves) || !recover_idle(&job->recover))
+		if (saves_at_work(&job->saves) || !recover_idle(&job->recover) || !verdicts_idle(&job->verdicts))
 			return true;
 	}
 	return rescues_at_work(&s->daemon);

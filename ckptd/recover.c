@@ -150,16 +150,36 @@ static void start_work(struct recover *recover, struct recover_work *w, enum rec
 
 /* ---- look ------------------------------------------------------------------------------------------------------ */
 
+/* What was said here may not be on storage yet. */
+static bool is_healthy(const struct job *job, const struct peer_found *found, struct step_id id)
+{
+	const struct verdict_said *said = verdicts_find(&job->verdicts, id);
+	bool stored = false;
+	for (uint32_t i = 0; i < found->nstored; i++)
+		stored |= !step_compare(found->stored[i], id);
+	return said ? !said->unhealthy : stored;
+}
+
+static bool wanted(const struct recover *recover, const struct peer_found *found, struct step_id id)
+{
+	if (recover->step == STEP_NEWEST_HEALTHY)
+		return is_healthy(recover->job, found, id);
+	return recover->step == STEP_NEWEST || id.step == recover->step;
+}
+
 static void report_found(struct recover *recover, const struct peer_found *found)
 {
 	struct job *job = recover->job;
 	struct peer_found all = *found;
 	list_for(node, &job->saves.snapshots) {
 		const struct snapshot *s = snapshot_of(node);
-		if (snapshot_in_memory(s) && (recover->step == UINT64_MAX || s->id.step == recover->step) &&
-		    all.nmemory < PEER_MEMORY)
+		if (snapshot_in_memory(s) && wanted(recover, found, s->id) && all.nmemory < PEER_MEMORY)
 			all.memory[all.nmemory++] = s->id;
 	}
+	all.nstored = 0;
+	for (uint32_t i = 0; i < found->nstored; i++)
+		if (wanted(recover, found, found->stored[i]))
+			all.stored[all.nstored++] = found->stored[i];
 	recover->state = RECOVER_FOUND;
 	seat_found(job, &all);
 }

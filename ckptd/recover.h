@@ -36,7 +36,7 @@ enum recover_state {
 struct recover {
 	struct job *job;
 	enum recover_state state;
-	uint64_t step; /* wanted; UINT64_MAX: the newest */
+	uint64_t step; /* wanted; or STEP_NEWEST, STEP_NEWEST_HEALTHY */
 	uint64_t start_ns;
 	uint64_t chosen_ns;        /* when the coordinator had named a step; 0: not yet */
 	bool asked;                /* to look: as soon as no work of an earlier epoch is under way */

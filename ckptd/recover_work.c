@@ -42,9 +42,22 @@ static void check(struct recover_work *w)
 
 /* ---- what storage has ------------------------------------------------------------------------------------------ */
 
-static bool wanted(const struct recover_work *w, const struct checkpoint_ref *ref)
+static bool is_healthy(struct repo *repo, const struct checkpoint_ref *ref)
 {
-	return ref->state == CHECKPOINT_COMMITTED && (w->step == UINT64_MAX || ref->id.step == w->step);
+	struct checkpoint ck;
+	struct verdict verdict;
+	if (checkpoint_open_root(repo, ref->job, ref->id, &ck, NULL))
+		return false;
+	bool healthy = !checkpoint_verdict(&ck, &verdict, NULL) && !verdict.unhealthy;
+	checkpoint_close(&ck);
+	return healthy;
+}
+
+static bool wanted(const struct recover_work *w, struct repo *repo, const struct checkpoint_ref *ref)
+{
+	return ref->state == CHECKPOINT_COMMITTED &&
+	       (w->step == STEP_NEWEST_HEALTHY ? is_healthy(repo, ref)
+					       : w->step == STEP_NEWEST || ref->id.step == w->step);
 }
 
 static int list_store(struct recover_work *w, struct repo *repo, struct checkpoint_ref **refs, size_t *n)
@@ -64,16 +77,15 @@ static void scan(struct recover_work *w)
 	if (!w->store)
 		return;
 	int rc = repo_open(w->store, &repo, &w->err);
-	if (!rc) {
+	if (!rc)
 		rc = list_store(w, &repo, &refs, &n);
-		repo_close(&repo);
-	}
 	found->storage_rc = rc;
 	if (rc)
 		recover_add_why(found->why, "storage: %s", w->err.text);
 	for (size_t i = rc ? 0 : n; i-- > 0 && found->nstored < PEER_STORED;) /* ordered: the newest first */
-		if (wanted(w, &refs[i]))
+		if (wanted(w, &repo, &refs[i]))
 			found->stored[found->nstored++] = refs[i].id;
+	repo_close(&repo);
 }
 
 /* ---- reading it ------------------------------------------------------------------------------------------------ */

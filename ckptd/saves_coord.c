@@ -118,6 +118,7 @@ static void set_durable(struct saves *saves, struct snapshot *s)
 	snapshot_publish(s);
 	if (!s->verify_queued)
 		gc_want(saves->daemon->gc, saves->job);
+	verdicts_durable(&saves->job->verdicts, s->id);
 	halt_durable(saves->job);
 	commit_end(s->commit);
 	if (s->verified_elsewhere) /* one node reads all of it, for all */

@@ -270,9 +270,11 @@ typedef struct ckpt_restored {
 } ckpt_restored;
 
 #define CKPT_LATEST UINT64_MAX
+#define CKPT_LATEST_HEALTHY (UINT64_MAX - 1)
 
-/* Fills the registered memory with a checkpoint: `step` or CKPT_LATEST, the newest for which every piece has a verified copy
- * (own memory, then copies on other nodes, then storage, then older). All ranks call it with the same argument after ckpt_join. Any saved world size and
+/* Fills the registered memory with a checkpoint: `step`, or CKPT_LATEST, the newest for which every piece has a verified copy
+ * (own memory, then copies on other nodes, then storage, then older), whatever ckpt_mark said of it, or CKPT_LATEST_HEALTHY, the newest
+ * such that was marked healthy. All ranks call it with the same argument after ckpt_join. Any saved world size and
  * partition. Restoring an older step by name changes nothing in the store: it becomes a rollback with the first save after it, which
  * stands in a later epoch and so is newer than all that was abandoned. Until then CKPT_LATEST, also after a crash, is what it was
  * before; to make a rollback last, save at once, under the step that was restored. *out may be NULL; its size must be set. stream: as in ckpt_begin; on return all memory is filled.
@@ -280,6 +282,19 @@ typedef struct ckpt_restored {
  * was touched; also once a save was begun in this epoch: ckpt_join again first, so that no step is saved twice in an epoch;
  * -EBADMSG, -EIO: no intact copy is left: the state is undefined and saves are refused until a restore succeeds. */
 int ckpt_restore(ckpt *s, uint64_t step, void *stream, ckpt_restored *out, int timeout_ms);
+
+/* ---- marks --------------------------------------------------------------------------------------------------- */
+
+typedef enum ckpt_health { CKPT_HEALTHY = 1, CKPT_UNHEALTHY } ckpt_health;
+
+/* Says what the training has found out about the state in the checkpoint of `step` and `epoch` (0: the one that was joined), that the bytes
+ * cannot tell: good steps were made from it, or what came of it is not a number. `reason`: at most 255 bytes, may be NULL. Changes nothing
+ * for CKPT_LATEST; retention keeps the newest healthy one. Returns when the daemon has taken it, which writes it beside the checkpoint as
+ * soon as that is on storage: from then on it holds for every later process of the job, and until then as long as the daemon runs, which
+ * keeps the last 64 that it was told. May be said again, by any rank and by all of them; the last word counts. Of a job
+ * on several nodes say it on all ranks: what is in memory only counts as healthy on the nodes that were told.
+ * -EINVAL: no such step or epoch can be; -ENOTCONN at once where no daemon is there; -ETIMEDOUT. */
+int ckpt_mark(ckpt *s, uint64_t step, uint32_t epoch, ckpt_health health, const char *reason, int timeout_ms);
 
 /* ---- liveness ------------------------------------------------------------------------------------------------ */
 

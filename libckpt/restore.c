@@ -247,8 +247,9 @@ static int ask(ckpt *s, uint64_t step, int timeout_ms, struct wire_restored *m, 
 
 static int check_restore(ckpt *s, struct stage *stage, uint64_t step, struct err *err)
 {
-	if (step > STEP_MAX && step != CKPT_LATEST)
-		return err_set(err, -EINVAL, "step %" PRIu64 " is neither below 10^12 nor CKPT_LATEST", step);
+	if (!step_may_be_asked(step))
+		return err_set(err, -EINVAL,
+			       "step %" PRIu64 " is not below 10^12, nor CKPT_LATEST or CKPT_LATEST_HEALTHY", step);
 	if (!stage || !atomic_load(&s->epoch))
 		return err_set(err, -EINVAL, "call ckpt_join before ckpt_restore");
 	if (atomic_load(&stage->lost))

@@ -116,6 +116,7 @@ static const char *const names[] = {
 	"snapshot.state",
 	"startup.aside",
 	"startup.scan",
+	"verdict.write",
 	NULL,
 };
 /* clang-format on */

@@ -27,6 +27,9 @@ enum {
 };
 
 #define STEP_MAX 999999999999ull
+/* In place of a step, where one is asked for: the newest; the newest that the training called healthy. */
+#define STEP_NEWEST UINT64_MAX
+#define STEP_NEWEST_HEALTHY (UINT64_MAX - 1)
 #define EPOCH_MAX 9999u /* the name grows a digit beyond; 9999 is where a job should be looked at */
 
 #define NAME_MANIFEST "MANIFEST.json"
@@ -50,6 +53,12 @@ struct step_id {
 	uint64_t step;
 	uint32_t epoch;
 };
+
+/* A step, or one of the above. */
+static inline bool step_may_be_asked(uint64_t step)
+{
+	return step <= STEP_MAX || step == STEP_NEWEST || step == STEP_NEWEST_HEALTHY;
+}
 
 /* Order of checkpoints: by epoch, then step. <0, 0, >0. */
 int step_compare(struct step_id a, struct step_id b);

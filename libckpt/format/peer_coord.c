@@ -94,7 +94,7 @@ int peer_check_rc(uint16_t type, int32_t rc, struct err *err)
 
 static int check_step(uint16_t type, uint64_t step, struct err *err)
 {
-	return step > STEP_MAX && step != UINT64_MAX ? peer_bad(type, err, "step", step) : 0;
+	return step_may_be_asked(step) ? 0 : peer_bad(type, err, "step", step);
 }
 
 /* ---- parts ------------------------------------------------------------------------------------------------------- */

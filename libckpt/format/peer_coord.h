@@ -137,7 +137,8 @@ struct peer_report {
 		struct peer_attend attend;
 		struct peer_joining joining;
 		struct peer_rank rank;
-		uint64_t step; /* RESTORING; UINT64_MAX: the newest. PAUSED: the newest that a save was begun of */
+		uint64_t
+			step; /* RESTORING; or STEP_NEWEST, STEP_NEWEST_HEALTHY. PAUSED: the newest that a save was begun of */
 		struct shares shares; /* SHARES: of its ranks */
 		struct peer_found found;
 		struct peer_save save;
@@ -167,7 +168,7 @@ struct peer_order {
 	union {
 		struct peer_word word;
 		struct wire_joined joined; /* decoded: owned (peer_order_free) */
-		uint64_t step;             /* LOOK; PAUSE: in the fence of a later one; UINT64_MAX: of none */
+		uint64_t step; /* LOOK: as RESTORING; PAUSE: in the fence of a later one; UINT64_MAX: of none */
 		struct peer_bring bring;
 		struct peer_choice choice; /* RESTORED */
 		struct {

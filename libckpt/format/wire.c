@@ -284,7 +284,7 @@ int wire_restore_decode(const void *body, size_t len, struct wire_restore *m, st
 	int rc = finish(&r, WIRE_RESTORE, err);
 	if (rc)
 		return rc;
-	return m->step <= STEP_MAX || m->step == UINT64_MAX ? 0 : bad(WIRE_RESTORE, err, "step", m->step);
+	return step_may_be_asked(m->step) ? 0 : bad(WIRE_RESTORE, err, "step", m->step);
 }
 
 int wire_restored_encode(const struct wire_restored *m, struct wbuf *out)
@@ -457,8 +457,8 @@ const char *wire_name(uint16_t type)
 		[WIRE_EVENT] = "EVENT",       [WIRE_EPOCH] = "EPOCH",     [WIRE_HOLD] = "HOLD",
 		[WIRE_RETURN] = "RETURN",     [WIRE_SPAWNED] = "SPAWNED", [WIRE_EXITED] = "EXITED",
 		[WIRE_STOP] = "STOP",         [WIRE_STATUS] = "STATUS",   [WIRE_BYE] = "BYE",
-		[WIRE_COMMAND] = "COMMAND",   [WIRE_USER] = "USER",       [WIRE_MOVED] = "MOVED",
-		[WIRE_OFFER] = "OFFER",       [WIRE_PLAN] = "PLAN",
+		[WIRE_MARK] = "MARK",         [WIRE_COMMAND] = "COMMAND", [WIRE_USER] = "USER",
+		[WIRE_MOVED] = "MOVED",       [WIRE_OFFER] = "OFFER",     [WIRE_PLAN] = "PLAN",
 	};
 	return type < WIRE_TYPE_END && names[type] ? names[type] : "?";
 }

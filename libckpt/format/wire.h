@@ -12,6 +12,8 @@
  *    | RESTORE ────────────► |  … all ranks
  *    | ◄─────────── RESTORED |
  *    |      (saves go through shared memory; the doorbell eventfd wakes the daemon)
+ *    | MARK ───────────────► |  what the training says of a checkpoint
+ *    | ◄──────────────── MARK |  (no body: it was taken)
  *    | ◄────────────── EVENT |  the sentence for a snapshot that failed
  *    | ◄────────────── EPOCH | ── EPOCH ──────────────► |     a rank is lost; its replacement is wanted
  *    | BYE ────────────────► |                          | SPAWNED (rank, pidfd), EXITED (rank, status)
@@ -42,7 +44,14 @@
 
 #include <stdbool.h>
 
-enum { WIRE_PROTOCOL = 1, WIRE_TEXT_MAX = 512, WIRE_ADDRESS_MAX = 256, WIRE_LOCAL_MAX = 64, WIRE_HOST_MAX = 254 };
+enum {
+	WIRE_PROTOCOL = 1,
+	WIRE_TEXT_MAX = 512,
+	WIRE_ADDRESS_MAX = 256,
+	WIRE_LOCAL_MAX = 64,
+	WIRE_HOST_MAX = 254,
+	WIRE_REASON_MAX = 256
+};
 
 enum wire_type {
 	WIRE_HELLO = 1,
@@ -68,6 +77,7 @@ enum wire_type {
 	WIRE_MOVED,
 	WIRE_OFFER,
 	WIRE_PLAN,
+	WIRE_MARK,
 	WIRE_TYPE_END
 };
 
@@ -132,7 +142,7 @@ void wire_joined_free(struct wire_joined *m);
 
 struct wire_restore {
 	uint32_t epoch;
-	uint64_t step;       /* UINT64_MAX: the newest */
+	uint64_t step;       /* or STEP_NEWEST, STEP_NEWEST_HEALTHY */
 	uint32_t timeout_ms; /* as in JOIN */
 };
 
@@ -148,6 +158,14 @@ struct wire_restored {
 	bool rank_blobs_absent
 		[WIRE_LOCAL_MAX]; /* the saved world was smaller: that rank keeps the rank blobs that it has */
 	char why[WIRE_TEXT_MAX];
+};
+
+/* The training has judged the state in a checkpoint of its job, of this epoch or an earlier one. */
+struct wire_mark {
+	uint32_t epoch; /* that the rank has joined */
+	struct step_id id;
+	bool unhealthy;
+	char reason[WIRE_REASON_MAX];
 };
 
 struct wire_event {
@@ -275,6 +293,8 @@ void wire_plan_put(struct wbuf *out, const struct wire_plan *m);
 void wire_plan_get(struct rbuf *r, struct wire_plan *m);
 bool wire_plan_is_sound(const struct wire_plan *m);
 
+int wire_mark_encode(const struct wire_mark *m, struct wbuf *out);
+int wire_mark_decode(const void *body, size_t len, struct wire_mark *m, struct err *err);
 int wire_user_encode(const struct wire_user *m, struct wbuf *out);
 int wire_user_decode(const void *body, size_t len, struct wire_user *m, struct err *err);
 /* Within other messages: as encode and decode; a failure to read shows in the buffer. -EBADMSG. */

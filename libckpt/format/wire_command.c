@@ -97,3 +97,28 @@ int wire_user_decode(const void *body, size_t len, struct wire_user *m, struct e
 		return err_set(err, -EBADMSG, "USER message of %zu bytes is malformed", len);
 	return 0;
 }
+
+int wire_mark_encode(const struct wire_mark *m, struct wbuf *out)
+{
+	wbuf_u32(out, m->epoch);
+	wbuf_u64(out, m->id.step);
+	wbuf_u32(out, m->id.epoch);
+	wbuf_u8(out, m->unhealthy);
+	wbuf_str(out, m->reason);
+	return wbuf_finish(out);
+}
+
+int wire_mark_decode(const void *body, size_t len, struct wire_mark *m, struct err *err)
+{
+	struct rbuf r = rbuf_of(body, len);
+	*m = (struct wire_mark){0};
+	m->epoch = rbuf_u32(&r);
+	m->id.step = rbuf_u64(&r);
+	m->id.epoch = rbuf_u32(&r);
+	uint8_t unhealthy = rbuf_u8(&r);
+	m->unhealthy = unhealthy;
+	rbuf_str(&r, m->reason, sizeof(m->reason));
+	if (rbuf_finish(&r) || unhealthy > 1 || m->id.step > STEP_MAX || !m->id.epoch || m->id.epoch > EPOCH_MAX)
+		return err_set(err, -EBADMSG, "MARK message of %zu bytes is malformed", len);
+	return 0;
+}

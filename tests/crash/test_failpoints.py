@@ -135,6 +135,15 @@ def aborting(run, d):
     saving(run, d, hit=1, others=("disk.truncate=error:EIO@5",))
 
 
+def marking(run, d):
+    """Ranks call checkpoints healthy while these are being written."""
+    d.start(run.serve(1))
+    ranks = run.ranks(d, "--mark", 2)
+    run.await_fired(d, ranks)
+    run.progress(d, ranks)
+    run.finish(d, ranks)
+
+
 def collecting(run, d):
     """Checkpoints that retention does not keep go while others are saved."""
     run.keep_last = 2
@@ -274,6 +283,7 @@ SCENARIOS = {
     "recover.scan": restoring,
     "recover.fetch": restoring,
     "readback": saving,
+    "verdict.write": marking,
     "device.copy": in_a_rank,
     "device.launch": in_a_rank,
     "device.restore": in_a_rank,

@@ -45,6 +45,7 @@ ROUND_TRIP(spawned, drop)
 ROUND_TRIP(exited, drop)
 ROUND_TRIP(command, drop)
 ROUND_TRIP(user, drop)
+ROUND_TRIP(mark, drop)
 ROUND_TRIP(moved, drop)
 ROUND_TRIP(offer, drop)
 ROUND_TRIP(plan, drop)
@@ -56,7 +57,7 @@ static void (*const round_trips[WIRE_TYPE_END])(const uint8_t *, size_t) = {
 	[WIRE_EPOCH] = round_trip_epoch,     [WIRE_HOLD] = round_trip_arena_of,     [WIRE_RETURN] = round_trip_arena_of,
 	[WIRE_SPAWNED] = round_trip_spawned, [WIRE_EXITED] = round_trip_exited,     [WIRE_COMMAND] = round_trip_command,
 	[WIRE_USER] = round_trip_user,       [WIRE_MOVED] = round_trip_moved,       [WIRE_OFFER] = round_trip_offer,
-	[WIRE_PLAN] = round_trip_plan,
+	[WIRE_PLAN] = round_trip_plan,       [WIRE_MARK] = round_trip_mark,
 };
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

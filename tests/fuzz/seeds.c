@@ -57,6 +57,7 @@ static void messages(void)
 	MESSAGE(WIRE_EXITED, exited, 1, 77, 9);
 	MESSAGE(WIRE_COMMAND, command, COMMAND_DRAIN, "gpt", 0, "n1");
 	MESSAGE(WIRE_USER, user, "ann");
+	MESSAGE(WIRE_MARK, mark, 4, {900, 2}, true, "loss is nan");
 	MESSAGE(WIRE_MOVED, moved, 2, 3, 3);
 	MESSAGE(WIRE_OFFER, offer, 4, 2, 3, true, false, true, 7, 2, {2, 0});
 	MESSAGE(WIRE_PLAN, plan, 7, 4, 2, {0, 3}, {1, WIRE_NEW_PROCESS});

@@ -2,11 +2,12 @@
  *
  *	drive [--steps N] [--until-file PATH] [--storage N] [--pause MS] [--elements N] [--wait LEVEL] [--log PATH] [--deadline MS]
  *	      [--mutate STEP] [--skip-fence STEP] [--late STEP] [--late-fence STEP] [--late-restore]
- *	      [--join MS] [--strict] [--restore-only] [--pace PATH]
+ *	      [--join MS] [--strict] [--restore-only] [--healthy] [--pace PATH] [--mark N]
  *
  * It joins, restores the newest checkpoint and checks every byte of it, and then trains: at each step the state becomes that of the
  * step and is saved, every N-th step to storage, else to memory. Levels that were reached are acknowledged in the log, a line each,
- * fsynced: "LEVEL STEP EPOCH"; so are "restored STEP EPOCH SOURCE", "failed STEP RC SENTENCE", "busy STEP" and "slow STEP MS" (a call of
+ * fsynced: "LEVEL STEP EPOCH"; so are "restored STEP EPOCH SOURCE", "marked STEP EPOCH" (--mark: each N-th step is called
+ * healthy once it is captured; --healthy restores the newest such), "failed STEP RC SENTENCE", "busy STEP" and "slow STEP MS" (a call of
  * the save path that took longer than --deadline). With --pace the ranks of a job go in step, as a collective would make them, and agree on
  * the last one; a missing one is waited for a moment. When the epoch moves on it joins again. Rank, world, job and socket come from the
  * environment, as for any rank. Exit: 0 all steps done; 1 the library refused something it must not refuse; 2 usage; 3 a restored byte
@@ -29,11 +30,11 @@
 enum { EXIT_REFUSED = 1, EXIT_USAGE = 2, EXIT_WRONG = 3, EXIT_SLOW = 4, HELD_MAX = 8, JOIN_MS = 30000 };
 
 struct drive {
-	uint64_t steps, storage, elements, deadline_ms, pause_ms;
+	uint64_t steps, storage, elements, deadline_ms, pause_ms, mark;
 	uint64_t mutate, skip_fence, late, late_fence; /* UINT64_MAX: never */
 	ckpt_level wait;
 	int log, strict;
-	bool restore_only, late_restore;
+	bool restore_only, late_restore, healthy;
 	int join_ms;
 	const char *until;
 	struct pace *pace; /* NULL: every rank at its own pace */
@@ -144,12 +145,21 @@ static void enroll_all(struct drive *d)
 
 /* ---- following what was saved ------------------------------------------------------------------------------------ */
 
+static void mark(struct drive *d, uint64_t step)
+{
+	if (d->mark && step % d->mark == 0 &&
+	    !ckpt_mark(d->s, step, 0, CKPT_HEALTHY, "as planned", (int)d->deadline_ms))
+		note(d, "marked %lu %u", (unsigned long)step, ckpt_epoch(d->s));
+}
+
 static void acknowledge(struct drive *d, unsigned i, int level)
 {
 	static const char *const names[] = {"pending", "captured", "replicated", "durable", "verified"};
 	for (int l = d->shown[i] + 1; l <= level; l++)
 		if (l != CKPT_REPLICATED)
 			note(d, "%s %lu %u", names[l], (unsigned long)ckpt_snapshot_step(d->held[i]), ckpt_epoch(d->s));
+	if (d->shown[i] < CKPT_CAPTURED && level >= CKPT_CAPTURED)
+		mark(d, ckpt_snapshot_step(d->held[i]));
 	d->shown[i] = level;
 }
 
@@ -262,7 +272,7 @@ static int save(struct drive *d)
 static int restore(struct drive *d)
 {
 	ckpt_restored r = CKPT_INIT(ckpt_restored);
-	int rc = ckpt_restore(d->s, CKPT_LATEST, NULL, &r, d->join_ms);
+	int rc = ckpt_restore(d->s, d->healthy ? CKPT_LATEST_HEALTHY : CKPT_LATEST, NULL, &r, d->join_ms);
 	if (rc == -ENOENT) {
 		note(d, "fresh %u", ckpt_epoch(d->s));
 		fill(d, 0);
@@ -361,18 +371,27 @@ static int open_log(const char *path)
 
 static void parse(struct drive *d, int argc, char **argv)
 {
-	static const struct option options[] = {
-		{"steps", 1, 0, 's'},        {"storage", 1, 0, 'S'}, {"elements", 1, 0, 'e'},
-		{"deadline", 1, 0, 'd'},     {"pause", 1, 0, 'p'},   {"mutate", 1, 0, 'm'},
-		{"skip-fence", 1, 0, 'f'},   {"late", 1, 0, 'l'},    {"wait", 1, 0, 'w'},
-		{"log", 1, 0, 'o'},          {"strict", 0, 0, 't'},  {"restore-only", 0, 0, 'r'},
-		{"until-file", 1, 0, 'u'},   {"pace", 1, 0, 'P'},    {"late-fence", 1, 0, 'F'},
-		{"late-restore", 0, 0, 'R'}, {"join", 1, 0, 'j'},    {0}};
+	static const struct option options[] = {{"steps", 1, 0, 's'},      {"storage", 1, 0, 'S'},
+						{"elements", 1, 0, 'e'},   {"deadline", 1, 0, 'd'},
+						{"pause", 1, 0, 'p'},      {"mutate", 1, 0, 'm'},
+						{"skip-fence", 1, 0, 'f'}, {"late", 1, 0, 'l'},
+						{"wait", 1, 0, 'w'},       {"log", 1, 0, 'o'},
+						{"strict", 0, 0, 't'},     {"restore-only", 0, 0, 'r'},
+						{"until-file", 1, 0, 'u'}, {"pace", 1, 0, 'P'},
+						{"late-fence", 1, 0, 'F'}, {"late-restore", 0, 0, 'R'},
+						{"join", 1, 0, 'j'},       {"healthy", 0, 0, 'H'},
+						{"mark", 1, 0, 'M'},       {0}};
 	for (int c; (c = getopt_long(argc, argv, "", options, NULL)) >= 0;) {
 		uint64_t n = optarg ? strtoull(optarg, NULL, 10) : 0;
 		switch (c) {
 		case 's':
 			d->steps = n;
+			break;
+		case 'M':
+			d->mark = n;
+			break;
+		case 'H':
+			d->healthy = true;
 			break;
 		case 'S':
 			d->storage = n;

@@ -1,0 +1,163 @@
+#include "verdicts.h"
+
+#include "base/clock.h"
+#include "base/failpoint.h"
+#include "base/log.h"
+#include "daemon.h"
+#include "job.h"
+#include "pool.h"
+#include "store/repo.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* The worker's own copy: it touches nothing of the job, which stays as long as it writes. */
+struct verdict_work {
+	struct work work;
+	struct verdicts *verdicts;
+	const char *store;
+	struct verdict verdict;
+	int rc;
+	struct err err;
+};
+
+void verdicts_init(struct verdicts *verdicts, struct job *job)
+{
+	*verdicts = (struct verdicts){.job = job};
+}
+
+static struct verdict_said *find(struct verdicts *v, struct step_id id)
+{
+	for (unsigned i = 0; i < v->n; i++)
+		if (!step_compare(v->said[i].id, id))
+			return &v->said[i];
+	return NULL;
+}
+
+const struct verdict_said *verdicts_find(const struct verdicts *verdicts, struct step_id id)
+{
+	return find((struct verdicts *)verdicts, id);
+}
+
+bool verdicts_idle(const struct verdicts *verdicts)
+{
+	bool due = false;
+	for (unsigned i = 0; i < verdicts->n; i++)
+		due |= verdicts->said[i].due;
+	return !verdicts->writing && !due;
+}
+
+/* ---- writing --------------------------------------------------------------------------------------------------- */
+
+static void pump(struct verdicts *v);
+
+static void run(struct work *work)
+{
+	struct verdict_work *w = list_entry(work, struct verdict_work, work);
+	struct repo repo;
+	w->rc = repo_open(w->store, &repo, &w->err);
+	if (w->rc)
+		return;
+	w->rc = failpoint("verdict.write", NULL);
+	if (!w->rc)
+		w->rc = checkpoint_put_verdict(&repo, &w->verdict, &w->err);
+	repo_close(&repo);
+}
+
+/* -ENOENT: it is not committed, and tried again when it is. */
+static void done(struct work *work)
+{
+	struct verdict_work *w = list_entry(work, struct verdict_work, work);
+	struct verdicts *v = w->verdicts;
+	const struct verdict *said = &w->verdict;
+	v->writing = false;
+	if (!w->rc)
+		log_info("job %s: step %lu epoch %u is marked %s%s%s", said->job, (unsigned long)said->id.step,
+			 said->id.epoch, said->unhealthy ? "unhealthy" : "healthy", said->reason[0] ? ": " : "",
+			 said->reason);
+	else if (w->rc != -ENOENT)
+		log_warn("job %s: cannot write %s of step %lu epoch %u: %s", said->job, NAME_VERDICT,
+			 (unsigned long)said->id.step, said->id.epoch, w->err.text[0] ? w->err.text : err_name(w->rc));
+	free(w);
+	pump(v);
+}
+
+static void start(struct verdicts *v, struct verdict_said *said)
+{
+	struct daemon *daemon = v->job->daemon;
+	struct verdict_work *w = calloc(1, sizeof(*w));
+	said->due = false;
+	if (!w) {
+		log_warn("job %s: no memory to write a verdict", v->job->name);
+		return;
+	}
+	w->work = (struct work){.run = run, .done = done};
+	w->verdicts = v;
+	w->store = daemon->config.store;
+	w->verdict = (struct verdict){.id = said->id, .given_at = clock_wall(), .unhealthy = said->unhealthy};
+	memcpy(w->verdict.job, v->job->name, sizeof(w->verdict.job));
+	memcpy(w->verdict.reason, said->reason, sizeof(said->reason));
+	v->writing = true;
+	pool_submit(daemon->pool, &w->work);
+}
+
+static void pump(struct verdicts *v)
+{
+	for (unsigned i = 0; i < v->n && !v->writing; i++)
+		if (v->said[i].due)
+			start(v, &v->said[i]);
+}
+
+static void want(struct verdicts *v, struct verdict_said *said)
+{
+	said->due = v->job->daemon->config.store != NULL;
+	pump(v);
+}
+
+void verdicts_durable(struct verdicts *verdicts, struct step_id id)
+{
+	struct verdict_said *said = find(verdicts, id);
+	if (said)
+		want(verdicts, said);
+}
+
+/* ---- taking ---------------------------------------------------------------------------------------------------- */
+
+/* At the end, in place of what was said before of the same, or of the oldest. */
+static struct verdict_said *place(struct verdicts *v, struct step_id id)
+{
+	struct verdict_said *gone = find(v, id);
+	if (!gone && v->n == VERDICTS_MAX)
+		gone = v->said;
+	if (gone) {
+		memmove(gone, gone + 1, (size_t)(v->said + v->n - gone - 1) * sizeof(*gone));
+		v->n--;
+	}
+	return &v->said[v->n++];
+}
+
+/* All ranks may say the same. */
+static bool known(struct verdicts *v, const struct wire_mark *m)
+{
+	const struct verdict_said *said = find(v, m->id);
+	return said && said->unhealthy == m->unhealthy && !strcmp(said->reason, m->reason);
+}
+
+void verdicts_take(struct rank *rank, uint32_t seq, const struct wire_mark *m)
+{
+	AUTO_WBUF struct wbuf body = {0};
+	struct job *job = rank->job;
+	struct verdicts *v = &job->verdicts;
+	if (rank->state != RANK_JOINED || m->epoch != job->epoch || m->id.epoch > job->epoch) {
+		client_error(rank->client, seq, -ESTALE, "the job is in epoch %u: join first", job->epoch);
+		return;
+	}
+	if (!known(v, m)) {
+		struct verdict_said *said = place(v, m->id);
+		*said = (struct verdict_said){.id = m->id, .unhealthy = m->unhealthy};
+		memcpy(said->reason, m->reason, sizeof(said->reason));
+		want(v, said);
+	}
+	client_send(rank->client, WIRE_MARK, seq, &body, NULL, 0);
+}

@@ -1,0 +1,112 @@
+"""What the training says of its checkpoints (ckpt_mark) outlasts the daemon and the job: it is beside the checkpoint, whole or not at all,
+wherever the daemon is killed while it writes it; a later process restores the newest that was called healthy, and retention keeps it.
+timeout: 300"""
+
+import json
+
+import fleet
+from tap import Cases, expect, until
+
+cases = Cases()
+WORLD = 2
+RANK = ("--storage", 2, "--mark", 4, "--pause", 15, "--elements", 3000, "--deadline", 20000)
+
+
+def ranks(d, *options):
+    stop = d.top / "stop"
+    stop.unlink(missing_ok=True)
+    (d.top / "pace").unlink(missing_ok=True)
+    return stop, d.world(WORLD, *RANK, "--until-file", stop, *options)
+
+
+def finish(stop, running):
+    stop.touch()
+    for rank in running:
+        expect(rank.wait() == 0, f"rank {rank.number} ended with {rank.process.returncode}: {rank.lines()[-3:]}")
+
+
+def healthy(d):
+    """(epoch, step) of all that are called so; a mark that is there is whole."""
+    for path in d.store.glob("main/step-*/VERDICT.json"):
+        expect(json.loads(path.read_text())["result"] == "healthy", path)
+    code, out, err = d.ckpt("list", "--repo", d.store, "--json")
+    expect(code == 0, err)
+    rows = json.loads(out)["checkpoints"]
+    expect(all(row["detail"] is None for row in rows), rows)
+    return sorted((row["epoch"], row["step"]) for row in rows if row["verdict"] == "healthy")
+
+
+def marked(running):
+    return set().union(*[r.reached("marked") for r in running])
+
+
+def restored(d, *options):
+    (d.top / "pace").unlink(missing_ok=True)
+    name = f"restored{len(d.ranks)}."
+    again = [d.rank(r, WORLD, "--restore-only", "--elements", 3000, *options, name=f"{name}{r}") for r in range(WORLD)]
+    for rank in again:
+        expect(rank.wait() == 0, f"rank {rank.number} ended with {rank.process.returncode}: {rank.lines()}")
+    return [(int(line[2]), int(line[1])) for rank in again for line in rank.of("restored")]
+
+
+@cases.case("after the whole job and the daemon are gone the newest healthy checkpoint is restored, whatever is newer")
+def _():
+    with fleet.daemon() as d:
+        d.start()
+        stop, running = ranks(d, "--mark", 40, "--wait", "durable")  # so that none is passed over
+        until(lambda: healthy(d) and max(d.committed()) > healthy(d)[-1], "a healthy checkpoint, and a newer one")
+        for rank in running:
+            rank.kill()
+        d.kill()
+        newest = healthy(d)[-1]
+        expect(newest in marked(running), f"{newest} was never marked")
+        expect(newest < max(d.committed()), "steps between two marks take longer than to kill three processes")
+        d.start()
+        expect(restored(d, "--healthy") == [newest] * WORLD, f"not {newest}")
+
+
+@cases.case("without a mark there is nothing healthy to restore, and what is newest is restored all the same")
+def _():
+    with fleet.daemon() as d:
+        d.start()
+        stop, running = ranks(d, "--mark", 0)
+        until(lambda: d.committed(), "a checkpoint")
+        finish(stop, running)
+        d.kill()
+        d.start()
+        expect(restored(d, "--healthy") == [], "nobody called it healthy")
+        expect(restored(d) == [max(d.committed())] * WORLD, "the newest")
+
+
+@cases.case("killed between a mark and its last fsync: it is there whole, or not at all, and the next one is there again")
+def _():
+    for point in ("verdict.write=kill@2", "disk.fsync=kill@30", "disk.rename=kill@1", "disk.rename.after=kill@2", "disk.write=kill@25"):
+        with fleet.daemon(options=("--no-verify",)) as d:
+            d.start()  # makes the store
+            d.stop()
+            d.start(failpoints=point)
+            stop, running = ranks(d)
+            until(lambda: not d.alive(), f"it is killed ({point})")
+            before = healthy(d)
+            expect(set(before) <= marked(running), before)
+            d.start()
+            expect(set(before) <= set(healthy(d)), "a mark went away")
+            until(lambda: set(healthy(d)) - set(before), f"another one is marked ({point})")
+            finish(stop, running)
+            d.verify_all()
+
+
+@cases.case("retention keeps the newest that is called healthy")
+def _():
+    with fleet.daemon(options=("--keep-last", "1", "--no-verify")) as d:
+        d.start()
+        stop, running = ranks(d, "--mark", 40, "--wait", "durable")  # so that none is passed over
+        until(lambda: healthy(d), "a healthy checkpoint")
+        first = healthy(d)[0]
+        until(lambda: max(d.committed())[1] >= first[1] + 12, "newer ones come and go")
+        expect(first in d.committed() or len(healthy(d)) and healthy(d)[-1] > first, d.committed())
+        until(lambda: healthy(d) and healthy(d)[-1] > first and first not in d.committed(), "a newer healthy one takes its place")
+        finish(stop, running)
+
+
+raise SystemExit(cases.end())
