@@ -37,7 +37,7 @@ static int restore_step(struct loop *l, uint64_t step)
 	l->entry.restored = CKPT_INIT(ckpt_restored);
 	ckpt_beat(l->session, l->state.counters.step, CKPT_PHASE_RESTORE);
 	rc = ckpt_restore(l->session, step, l->saver.stream, &l->entry.restored, -1);
-	if (step != CKPT_LATEST && (rc == -EBADMSG || rc == -EIO))
+	if (step <= CKPT_LATEST_HEALTHY && (rc == -EBADMSG || rc == -EIO))
 		return -ENOENT; /* an older one may do */
 	if (rc < 0)
 		return rc == -ENOENT ? rc : loop_fail(l, crew_library_error(&l->crew, "restore", rc), l->crew.why);
@@ -68,34 +68,22 @@ static int agree_on_largest(struct loop *l, uint64_t *largest)
 	return rc < 0 ? loop_fail(l, rc, l->crew.why) : 0;
 }
 
-/* The next one to try: what some rank knows to be healthy, and when nobody knows, what was due before the trouble. */
-static int next_candidate(struct loop *l, uint64_t below, uint64_t *step)
-{
-	int rc;
-
-	*step = monitor_healthy(&l->monitor, below);
-	rc = agree_on_largest(l, step);
-	if (rc < 0 || *step)
-		return rc;
-	*step = monitor_scheduled(&l->monitor, below);
-	return agree_on_largest(l, step);
-}
-
+/* The newest one that was marked healthy, also by earlier processes; where none ever was, what was due before the trouble. */
 static int restore_healthy(struct loop *l)
 {
-	uint64_t step = UINT64_MAX;
+	uint64_t step = CKPT_LATEST_HEALTHY;
 	int rc;
 
 	saver_doubt(&l->saver);
 	l->noted = 0;
-	do {
-		rc = next_candidate(l, step, &step);
+	while ((rc = restore_step(l, step)) == -ENOENT) {
+		step = monitor_scheduled(&l->monitor, step);
+		rc = agree_on_largest(l, &step);
 		if (rc < 0)
 			return rc;
 		if (!step)
 			return start_afresh(l);
-		rc = restore_step(l, step);
-	} while (rc == -ENOENT);
+	}
 	return rc;
 }
 
@@ -110,5 +98,10 @@ int loop_restore(struct loop *l)
 	if (back)
 		return restore_healthy(l);
 	rc = restore_step(l, CKPT_LATEST);
-	return rc == -ENOENT ? start_afresh(l) : rc;
+	if (rc == -ENOENT)
+		return start_afresh(l);
+	/* Good steps from here show that it is healthy, whoever has saved it. */
+	if (rc == 0)
+		monitor_safe(&l->monitor, (struct monitor_save){l->entry.restored.step, l->entry.restored.epoch});
+	return rc;
 }

@@ -9,6 +9,9 @@
 #include "message.h"
 #include "vote.h"
 
+/* How long the daemon may take to note a mark. */
+enum { MARK_MS = 500 };
+
 static void tell_progress(struct loop *l)
 {
 	const struct counters *c = &l->state.counters;
@@ -62,8 +65,38 @@ static void note_safe(struct loop *l)
 	if (safe == l->noted)
 		return;
 	l->noted = safe;
-	monitor_safe(&l->monitor, safe);
+	monitor_safe(&l->monitor, (struct monitor_save){safe, l->crew.epoch});
 	l->back = false;
+}
+
+static int mark(struct loop *l, struct monitor_save save, ckpt_health health, const char *reason)
+{
+	return ckpt_mark(l->session, save.step, save.epoch, health, reason, MARK_MS);
+}
+
+/* One that could not be told is told again after the next step, but not where that would keep the training waiting. */
+static void mark_healthy(struct loop *l)
+{
+	struct monitor_save save;
+	char reason[64];
+	int rc;
+
+	if (!monitor_healthy(&l->monitor, &save))
+		return;
+	snprintf(reason, sizeof(reason), "%" PRIu64 " good steps were made from it", l->monitor.need);
+	rc = mark(l, save, CKPT_HEALTHY, reason);
+	if (rc == 0 || rc == -ETIMEDOUT || rc == -EINVAL)
+		monitor_told(&l->monitor, save.step);
+	if (rc < 0 && rc != -ESTALE && rc != -ENOTCONN && l->crew.rank == 0)
+		message(0, "step %" PRIu64 " is not marked healthy: %s", save.step, ckpt_error(l->session));
+}
+
+static void mark_suspects(struct loop *l)
+{
+	struct monitor_save save;
+
+	while (monitor_suspect(&l->monitor, &save) && mark(l, save, CKPT_UNHEALTHY, l->why) != -ETIMEDOUT)
+		;
 }
 
 /*
@@ -88,8 +121,10 @@ static int go_back(struct loop *l)
 			 c->step, c->loss, MONITOR_ATTEMPTS - 1);
 		return -EDOM;
 	}
-	if (l->crew.rank == 0)
+	if (l->crew.rank == 0) {
 		message(0, "%s: back to the last healthy checkpoint", l->why);
+		mark_suspects(l);
+	}
 	l->back = true;
 	return leave_together(l);
 }
@@ -206,6 +241,7 @@ int loop_train(struct loop *l)
 			break; /* what follows is of a state that is left */
 		saver_follow(&l->saver);
 		note_safe(l);
+		mark_healthy(l);
 		tell_progress(l);
 	}
 	end_straggler(l);

@@ -3,31 +3,43 @@
 #include <math.h>
 #include <string.h>
 
-void monitor_safe(struct monitor *m, uint64_t step)
+static int place_of(const struct monitor *m, uint64_t step)
 {
 	int at = m->count;
 
-	while (at && m->safe[at - 1] > step)
+	while (at && m->open[at - 1].step >= step)
 		at--;
-	if (!step || (at && m->safe[at - 1] == step))
+	return at;
+}
+
+void monitor_safe(struct monitor *m, struct monitor_save save)
+{
+	int at = place_of(m, save.step);
+
+	if (!save.step)
 		return;
-	if (m->count == MONITOR_KEPT) { /* the oldest one goes */
-		if (!at)
-			return;
-		memmove(m->safe, m->safe + 1, (size_t)(--at) * sizeof(m->safe[0]));
-		m->safe[at] = step;
+	if (at < m->count &&
+	    m->open[at].step == save.step) { /* saved again, after a way back: what counts is the newer */
+		m->open[at] = save;
 		return;
 	}
-	memmove(m->safe + at + 1, m->safe + at, (size_t)(m->count - at) * sizeof(m->safe[0]));
-	m->safe[at] = step;
+	if (m->count == MONITOR_KEPT)
+		return;
+	memmove(m->open + at + 1, m->open + at, (size_t)(m->count - at) * sizeof(m->open[0]));
+	m->open[at] = save;
 	m->count++;
 }
 
 /* What was saved since the last good steps may hold the damage. */
 static void distrust(struct monitor *m, uint64_t step)
 {
-	while (m->count && m->safe[m->count - 1] + m->need >= step)
-		m->count--;
+	int from = m->count;
+
+	while (from && m->open[from - 1].step + m->need >= step)
+		from--;
+	m->suspects = m->count - from;
+	memcpy(m->suspect, m->open + from, (size_t)m->suspects * sizeof(m->open[0]));
+	m->count = from;
 }
 
 bool monitor_step(struct monitor *m, uint64_t step, double loss)
@@ -47,12 +59,30 @@ bool monitor_may_go_back(const struct monitor *m)
 	return m->attempts < MONITOR_ATTEMPTS;
 }
 
-uint64_t monitor_healthy(const struct monitor *m, uint64_t below)
+bool monitor_healthy(const struct monitor *m, struct monitor_save *save)
 {
 	for (int i = m->count; i > 0; i--)
-		if (m->safe[i - 1] < below && m->safe[i - 1] + m->need <= m->good)
-			return m->safe[i - 1];
-	return 0;
+		if (m->open[i - 1].step + m->need <= m->good) {
+			*save = m->open[i - 1];
+			return true;
+		}
+	return false;
+}
+
+void monitor_told(struct monitor *m, uint64_t step)
+{
+	int gone = place_of(m, step + 1);
+
+	m->count -= gone;
+	memmove(m->open, m->open + gone, (size_t)m->count * sizeof(m->open[0]));
+}
+
+bool monitor_suspect(struct monitor *m, struct monitor_save *save)
+{
+	if (!m->suspects)
+		return false;
+	*save = m->suspect[--m->suspects];
+	return true;
 }
 
 uint64_t monitor_scheduled(const struct monitor *m, uint64_t below)

@@ -440,17 +440,34 @@ int ckpt_restore(ckpt *s, uint64_t step, void *stream, ckpt_restored *out, int t
 	(void)timeout_ms;
 	pthread_mutex_lock(&job->lock);
 	for (int i = 0; i < job->save_count; i++)
-		if (complete(job, &job->saves[i]) && (step == CKPT_LATEST || step == job->saves[i].step) &&
+		if (complete(job, &job->saves[i]) &&
+		    (step == CKPT_LATEST || step == job->saves[i].step ||
+		     (step == CKPT_LATEST_HEALTHY && job->saves[i].health == CKPT_HEALTHY)) &&
 		    (!newest || newer(&job->saves[i], newest)))
 			newest = &job->saves[i];
 	if (newest) {
 		copy_in(s, newest->copy[s->rank]);
 		out->step = newest->step;
+		out->epoch = newest->epoch;
 		out->source = CKPT_FROM_MEMORY;
 		job->restores++;
 	}
 	pthread_mutex_unlock(&job->lock);
 	return newest ? 0 : fail(s, -ENOENT);
+}
+
+int ckpt_mark(ckpt *s, uint64_t step, uint32_t epoch, ckpt_health health, const char *reason, int timeout_ms)
+{
+	struct fake_save *save;
+
+	(void)reason;
+	(void)timeout_ms;
+	pthread_mutex_lock(&job->lock);
+	save = find_save(step, epoch);
+	if (save)
+		save->health = health;
+	pthread_mutex_unlock(&job->lock);
+	return save ? 0 : fail(s, -EINVAL);
 }
 
 void ckpt_beat(ckpt *s, uint64_t step, ckpt_phase phase)
@@ -462,10 +479,7 @@ void ckpt_beat(ckpt *s, uint64_t step, ckpt_phase phase)
 
 void ckpt_collective_enter(ckpt *s, const char *op, uint64_t seq, uint64_t bytes)
 {
-	(void)s;
-	(void)op;
-	(void)seq;
-	(void)bytes;
+	(void)s, (void)op, (void)seq, (void)bytes;
 }
 
 void ckpt_collective_leave(ckpt *s)

@@ -17,6 +17,7 @@ struct fake_save {
 	uint64_t step;
 	uint32_t epoch;
 	ckpt_target target;
+	ckpt_health health;          /* as it was marked last; 0: not at all */
 	uint64_t digest[FAKE_RANKS]; /* of the registered bytes at begin; 0: not begun */
 	void *copy[FAKE_RANKS];      /* of the registered bytes at the fence; NULL: not fenced */
 };

@@ -13,38 +13,53 @@ static void good_steps(uint64_t from, uint64_t to)
 		cr_assert(monitor_step(&m, step, 2.0));
 }
 
+static uint64_t healthy(void)
+{
+	struct monitor_save save = {0};
+	return monitor_healthy(&m, &save) ? save.step : 0;
+}
+
+static void safe(uint64_t step)
+{
+	monitor_safe(&m, (struct monitor_save){step, 1});
+}
+
 Test(monitor, a_checkpoint_is_healthy_after_so_many_good_steps)
 {
 	m = (struct monitor){.need = 3};
 	good_steps(1, 10);
-	monitor_safe(&m, 10);
-	cr_expect_eq(monitor_healthy(&m, UINT64_MAX), 0);
+	safe(10);
+	cr_expect_eq(healthy(), 0);
 	good_steps(11, 12);
-	cr_expect_eq(monitor_healthy(&m, UINT64_MAX), 0);
+	cr_expect_eq(healthy(), 0);
 	good_steps(13, 13);
-	cr_expect_eq(monitor_healthy(&m, UINT64_MAX), 10);
-	monitor_safe(&m, 12);
-	cr_expect_eq(monitor_healthy(&m, UINT64_MAX), 10);
+	cr_expect_eq(healthy(), 10);
+	safe(12);
+	cr_expect_eq(healthy(), 10);
+	monitor_told(&m, 10);
+	cr_expect_eq(healthy(), 0, "it was told");
 	good_steps(14, 15);
-	cr_expect_eq(monitor_healthy(&m, UINT64_MAX), 12);
-	cr_expect_eq(monitor_healthy(&m, 12), 10);
-	cr_expect_eq(monitor_healthy(&m, 10), 0);
+	cr_expect_eq(healthy(), 12);
 }
 
 Test(monitor, a_loss_that_is_no_number_spoils_what_was_saved_shortly_before)
 {
+	struct monitor_save save;
 	m = (struct monitor){.need = 3};
 	good_steps(1, 12);
-	monitor_safe(&m, 5);
-	monitor_safe(&m, 10);
-	monitor_safe(&m, 12);
+	safe(5);
+	safe(10);
+	safe(12);
 	cr_assert_not(monitor_step(&m, 13, NAN));
 	cr_expect(monitor_may_go_back(&m));
-	cr_expect_eq(monitor_healthy(&m, UINT64_MAX), 5, "10 had two good steps");
+	cr_expect_eq(healthy(), 5, "10 had two good steps");
+	cr_expect(monitor_suspect(&m, &save) && save.step == 12);
+	cr_expect(monitor_suspect(&m, &save) && save.step == 10);
+	cr_expect_not(monitor_suspect(&m, &save), "each is told once");
 	good_steps(6, 20);
-	cr_expect_eq(monitor_healthy(&m, UINT64_MAX), 5, "10 and 12 were of the time before");
-	monitor_safe(&m, 15);
-	cr_expect_eq(monitor_healthy(&m, UINT64_MAX), 15);
+	cr_expect_eq(healthy(), 5, "10 and 12 were of the time before");
+	safe(15);
+	cr_expect_eq(healthy(), 15);
 	cr_assert_not(monitor_step(&m, 21, INFINITY));
 }
 
@@ -62,22 +77,36 @@ Test(monitor, the_same_step_may_be_bad_a_few_times_only)
 	cr_expect(monitor_may_go_back(&m), "another step");
 }
 
-Test(monitor, knows_the_newest_ones)
+Test(monitor, keeps_the_oldest_ones_until_they_are_healthy)
 {
-	m = (struct monitor){.need = 1};
-	good_steps(1, 3 * MONITOR_KEPT);
-	for (uint64_t step = 1; step <= 2 * MONITOR_KEPT; step++)
-		monitor_safe(&m, step);
-	monitor_safe(&m, 2 * MONITOR_KEPT); /* again */
-	monitor_safe(&m, 1);                /* older than all */
+	struct monitor_save save;
+	m = (struct monitor){.need = 2 * MONITOR_KEPT};
+	for (uint64_t step = 1; step <= 2 * MONITOR_KEPT; step++) {
+		good_steps(step, step);
+		safe(step);
+	}
 	cr_expect_eq(m.count, MONITOR_KEPT);
-	for (int i = 0; i < MONITOR_KEPT; i++)
-		cr_expect_eq(m.safe[i], (uint64_t)MONITOR_KEPT + 1 + (uint64_t)i);
+	cr_expect_eq(healthy(), 0);
+	good_steps(2 * MONITOR_KEPT + 1, 2 * MONITOR_KEPT + 5);
+	cr_expect_eq(healthy(), 5, "however many were saved meanwhile");
+	monitor_told(&m, 5);
+	cr_expect_eq(m.count, MONITOR_KEPT - 5);
+	safe(2 * MONITOR_KEPT);
+	cr_expect_eq(m.open[m.count - 1].step, (uint64_t)2 * MONITOR_KEPT);
+
 	m = (struct monitor){.need = 1};
-	monitor_safe(&m, 30);
-	monitor_safe(&m, 10);
-	monitor_safe(&m, 20);
-	cr_expect(m.safe[0] == 10 && m.safe[1] == 20 && m.safe[2] == 30);
+	good_steps(1, 40);
+	safe(30);
+	safe(10);
+	safe(20);
+	cr_expect(m.open[0].step == 10 && m.open[1].step == 20 && m.open[2].step == 30);
+	safe(0);
+	monitor_safe(&m, (struct monitor_save){20, 2});
+	cr_expect_eq(m.count, 3);
+	monitor_told(&m, 30);
+	cr_expect_eq(m.count, 0);
+	monitor_safe(&m, (struct monitor_save){20, 2});
+	cr_expect(monitor_healthy(&m, &save) && save.step == 20 && save.epoch == 2, "saved again in a later epoch");
 }
 
 Test(monitor, without_knowledge_the_schedule_tells)
