@@ -1,20 +1,31 @@
 #include "collective.h"
 
 #include <errno.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 struct collective {
 	struct ring *ring;
+	const struct nccl_table *table;
 	struct nccl_comm *nccl; /* NULL: the ring does all */
-	struct nccl_id id;      /* of rank 0 */
 	int rank;
 	uint64_t sequence;
 	const char *error; /* of the part that failed first; NULL: none */
+	char why[NCCL_WHY_SIZE];
 };
 
-_Static_assert(RING_ADDRESS_SIZE + sizeof(struct nccl_id) <= CKPT_ADDRESS_MAX, "both fit into an address");
+/* What a rank that uses NCCL puts behind its ring's address. */
+enum { USES_NCCL = 1 };
+
+_Static_assert(RING_ADDRESS_SIZE + 1 <= CKPT_ADDRESS_MAX, "both fit into an address");
+
+/* What rank 0 tells the others over the ring. */
+struct offer {
+	struct nccl_id id;
+	int32_t code; /* of NCCL */
+};
 
 /* Of the part that it comes from; the first one stays. */
 static int note(struct collective *c, int rc, const char *error)
@@ -24,31 +35,19 @@ static int note(struct collective *c, int rc, const char *error)
 	return rc;
 }
 
-static int prepare_nccl(struct collective *c, const struct collective_way *way, char why[NCCL_WHY_SIZE])
-{
-	int code = c->rank == 0 ? way->nccl->unique_id(&c->id) : NCCL_SUCCESS;
-
-	if (code != NCCL_SUCCESS) {
-		snprintf(why, NCCL_WHY_SIZE, "no identifier for a communicator: NCCL: %s", way->nccl->text_of(code));
-		return -EIO;
-	}
-	return nccl_comm_create(way->nccl, &way->stream, &c->nccl);
-}
-
-int collective_listen(const struct collective_way *way, const char *host, int rank, struct collective **collective,
-		      char why[NCCL_WHY_SIZE])
+int collective_listen(const struct collective_way *way, const char *host, int rank, struct collective **collective)
 {
 	struct collective *c = calloc(1, sizeof(*c));
 	int rc;
 
 	*collective = NULL;
-	why[0] = '\0';
 	if (!c)
 		return -ENOMEM;
 	c->rank = rank;
+	c->table = way->nccl;
 	rc = ring_listen(host, &c->ring);
 	if (rc == 0 && way->nccl)
-		rc = prepare_nccl(c, way, why);
+		rc = nccl_comm_create(way->nccl, &way->stream, &c->nccl);
 	if (rc < 0) {
 		collective_free(c, 0);
 		return rc;
@@ -57,16 +56,14 @@ int collective_listen(const struct collective_way *way, const char *host, int ra
 	return 0;
 }
 
-/* The ring's text with its NUL, then what rank 0 has to say. */
+/* The ring's text with its NUL, then a byte. */
 size_t collective_address(const struct collective *c, uint8_t address[CKPT_ADDRESS_MAX])
 {
 	size_t length = strlen(ring_address(c->ring)) + 1;
 
 	memcpy(address, ring_address(c->ring), length);
-	if (!c->nccl || c->rank != 0)
-		return length;
-	memcpy(address + length, &c->id, sizeof(c->id));
-	return length + sizeof(c->id);
+	address[length] = c->nccl ? USES_NCCL : 0;
+	return length + 1;
 }
 
 /* The length of the ring's address in what a rank gave, with its NUL; 0: it is not one of ours. */
@@ -95,24 +92,61 @@ static int connect_ring(struct collective *c, const struct collective_group *g, 
 	return note(c, rc, ring_error(c->ring));
 }
 
+/* All ranks come to the same, and no other epoch would help. */
+static int check_alike(struct collective *c, const struct collective_group *g)
+{
+	for (int r = 0; r < g->world; r++) {
+		const uint8_t *address = g->addresses + (size_t)r * CKPT_ADDRESS_MAX;
+		size_t length = text_length(g, r);
+		bool uses = length && g->address_len[r] == length + 1 && address[length] == USES_NCCL;
+
+		if (uses == (c->nccl != NULL))
+			continue;
+		snprintf(c->why, sizeof(c->why), "rank %d uses %s, rank %d %s: all ranks need GPUs, or none", g->rank,
+			 c->nccl ? "NCCL" : "the host", r, uses ? "NCCL" : "the host");
+		return note(c, -EINVAL, c->why);
+	}
+	return 0;
+}
+
+/* Rank 0 makes it; also that it could not is told to all. */
+static int share_id(struct collective *c, const struct collective_group *g, struct nccl_id *id, int64_t deadline)
+{
+	struct offer *all = calloc((size_t)g->world, sizeof(*all));
+	int rc;
+
+	if (!all)
+		return note(c, -ENOMEM, "out of memory");
+	if (g->rank == 0)
+		all[0].code = c->table->unique_id(&all[0].id);
+	rc = note(c, ring_gather(c->ring, all, sizeof(*all), deadline), ring_error(c->ring));
+	if (rc == 0 && all[0].code != NCCL_SUCCESS) {
+		snprintf(c->why, sizeof(c->why), "rank 0 has no identifier for a communicator: NCCL: %s",
+			 c->table->text_of(all[0].code));
+		rc = note(c, -EIO, c->why);
+	}
+	*id = all[0].id;
+	free(all);
+	return rc;
+}
+
 static int connect_nccl(struct collective *c, const struct collective_group *g, int64_t deadline)
 {
 	struct nccl_group group = {.rank = g->rank, .world = g->world, .cancel_fd = g->cancel_fd};
-	size_t length = text_length(g, 0);
+	int rc = share_id(c, g, &group.id, deadline);
 
-	if (g->address_len[0] != length + sizeof(group.id))
-		return note(c, -EPROTO, "rank 0 has no communicator of NCCL to offer: all ranks need GPUs, or none");
-	memcpy(&group.id, g->addresses + length, sizeof(group.id));
-	return note(c, nccl_comm_connect(c->nccl, &group, deadline), nccl_comm_error(c->nccl));
+	return rc < 0 ? rc : note(c, nccl_comm_connect(c->nccl, &group, deadline), nccl_comm_error(c->nccl));
 }
 
 int collective_connect(struct collective *c, const struct collective_group *g, int64_t deadline)
 {
 	int rc;
 
-	if (g->rank != c->rank)
-		return note(c, -EINVAL, "the rank has changed since it listened");
-	rc = connect_ring(c, g, deadline);
+	if (g->rank != c->rank || g->world < 1)
+		return note(c, -EINVAL, "the world has changed since it listened");
+	rc = check_alike(c, g);
+	if (rc == 0)
+		rc = connect_ring(c, g, deadline);
 	return rc == 0 && c->nccl ? connect_nccl(c, g, deadline) : rc;
 }
 

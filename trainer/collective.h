@@ -3,8 +3,9 @@
  * the big vectors and the ring for what is small and on the host. One interface, one set of promises, those of ring.h: no
  * call hangs, the first error is final, all ranks call the same in the same order.
  *
- * Of each epoch there is a new one. Its address goes to the other ranks through ckpt_join(): that of the ring, and from
- * rank 0 the identifier of a new communicator.
+ * Of each epoch there is a new one. Its address goes to the other ranks through ckpt_join(): that of the ring, and whether NCCL is
+ * used. The identifier of the new communicator comes from rank 0 over the ring, when that stands: each one that NCCL makes
+ * holds a thread and a socket until all ranks have used it, so that none is made for ranks that may not come.
  */
 #ifndef CKPT_TRAINER_COLLECTIVE_H
 #define CKPT_TRAINER_COLLECTIVE_H
@@ -24,9 +25,8 @@ struct collective_way {
 	struct nccl_stream stream;     /* with nccl */
 };
 
-/* Listens on `host` as the rank that this process is about to be. 0 and *collective, or as ring_listen(), or -EIO with `why`. */
-int collective_listen(const struct collective_way *way, const char *host, int rank, struct collective **collective,
-		      char why[NCCL_WHY_SIZE]);
+/* Listens on `host` as the rank that this process is about to be. 0 and *collective, or as ring_listen(). */
+int collective_listen(const struct collective_way *way, const char *host, int rank, struct collective **collective);
 /* Writes the address that other ranks need, and returns its length. */
 size_t collective_address(const struct collective *collective, uint8_t address[CKPT_ADDRESS_MAX]);
 
@@ -38,7 +38,7 @@ struct collective_group {
 	int cancel_fd;
 };
 
-/* To be called once. Errors are those of ring_connect() and nccl_comm_connect(). */
+/* To be called once. Errors are those of ring_connect() and nccl_comm_connect(); -EINVAL where some ranks have GPUs, and others not. */
 int collective_connect(struct collective *collective, const struct collective_group *group, int64_t deadline);
 
 /* Why it failed. */

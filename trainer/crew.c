@@ -26,14 +26,13 @@ static int result(struct crew *c, int rc)
 
 static int listen_anew(struct crew *c)
 {
-	char why[NCCL_WHY_SIZE];
 	int rc = crew_leave(c);
 
 	if (rc < 0)
 		return rc;
-	rc = collective_listen(c->way, c->address, ckpt_rank(c->session), &c->collective, why);
+	rc = collective_listen(c->way, c->address, ckpt_rank(c->session), &c->collective);
 	if (rc < 0)
-		snprintf(c->why, sizeof(c->why), "cannot listen on %s: %s", c->address, *why ? why : strerror(-rc));
+		snprintf(c->why, sizeof(c->why), "cannot listen on %s: %s", c->address, strerror(-rc));
 	return rc;
 }
 

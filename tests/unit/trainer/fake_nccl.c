@@ -26,7 +26,7 @@ static int fake_unique_id(struct nccl_id *id)
 	memset(id, ++now->ids, sizeof(*id));
 	now->id = *id;
 	pthread_mutex_unlock(&now->lock);
-	return NCCL_SUCCESS;
+	return now->fault == FAKE_NCCL_NO_ID ? NCCL_SYSTEM_ERROR : NCCL_SUCCESS;
 }
 
 static int fake_init(void **comm, int world, struct nccl_id id, int rank, struct nccl_config *config)

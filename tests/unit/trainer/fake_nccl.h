@@ -16,6 +16,7 @@ enum { FAKE_NCCL_RANKS = 4 };
 
 enum fake_nccl_fault {
 	FAKE_NCCL_SOUND,
+	FAKE_NCCL_NO_ID,
 	FAKE_NCCL_INIT_REFUSED, /* no handle */
 	FAKE_NCCL_INIT_NEVER,
 	FAKE_NCCL_INIT_FAILS, /* after it was under way */
