@@ -7,6 +7,7 @@
 #define CKPT_TRAINER_DEVICE_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 /* The ways in which a device is broken on purpose. */
@@ -25,6 +26,8 @@ struct device {
 	int (*query)(struct device *self); /* 1: all work is done; 0: not yet; -errno, and why: the context is lost */
 	/* Breaks it; what follows shows in query. 0, or -EOPNOTSUPP: this one cannot play that. */
 	int (*break_down)(struct device *self, enum device_failure failure);
+	/* What else is known of the device once its context is lost, into text; "": nothing. NULL: nobody knows more. */
+	void (*explain)(struct device *self, char *text, size_t size);
 	enum device_failure failure; /* that was asked for */
 	int64_t longest_ns;          /* that work has taken; 0: none has ended */
 	char why[DEVICE_WHY_SIZE];

@@ -194,6 +194,19 @@ static void keep(struct loop *l)
 	l->kept_before = atomic_exchange(&kept, l);
 }
 
+/* Whether the device itself is lost, or only what this process had on it. */
+static void explain(struct loop *l, char why[LOOP_WHY_SIZE])
+{
+	struct device *d = l->platform ? &l->platform->device : NULL;
+	char text[DEVICE_WHY_SIZE] = "";
+	size_t length = strlen(why);
+
+	if (d && d->explain)
+		d->explain(d, text, sizeof(text));
+	if (*text)
+		snprintf(why + length, LOOP_WHY_SIZE - length, "; %s", text);
+}
+
 int loop_run(const struct train_options *options, const struct data *data, const volatile sig_atomic_t *stop,
 	     struct loop_result *result, char why[LOOP_WHY_SIZE])
 {
@@ -209,9 +222,11 @@ int loop_run(const struct train_options *options, const struct data *data, const
 	l->stop = stop;
 	rc = run(l, result);
 	snprintf(why, LOOP_WHY_SIZE, "%s", rc < 0 ? l->why : "");
-	if (rc == -ENOTRECOVERABLE)
+	if (rc == -ENOTRECOVERABLE) {
+		explain(l, why);
 		keep(l);
-	else
+	} else {
 		free(l);
+	}
 	return rc;
 }

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "deadline.h"
-#include "nccl_abort.h"
+#include "errand.h"
 #include "shard.h"
 
 /* Between two looks at what is under way: little against a collective, and the cancel descriptor wakes at once. */
@@ -183,12 +183,20 @@ const char *nccl_comm_error(const struct nccl_comm *c)
 	return c->error;
 }
 
+static void abort_comm(void *argument)
+{
+	const struct nccl_comm *c = argument;
+
+	c->table->abort(c->handle); /* whatever it says, the communicator is gone */
+}
+
 int nccl_comm_free(struct nccl_comm *c, int64_t deadline)
 {
 	int rc = 0;
 
 	if (c && c->handle)
-		rc = nccl_abort(c->table, c->handle, deadline);
-	free(c);
+		rc = errand_run(abort_comm, c, deadline);
+	if (rc != -ETIMEDOUT)
+		free(c);
 	return rc < 0 ? -ENOTRECOVERABLE : 0;
 }

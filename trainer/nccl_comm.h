@@ -49,7 +49,7 @@ int nccl_comm_all_gather(struct nccl_comm *comm, float *data, size_t count, int6
 const char *nccl_comm_error(const struct nccl_comm *comm);
 
 /*
- * Aborts what is under way and frees the communicator in any case; NULL is allowed. The abort runs in a thread of its own. 0, or
+ * Aborts what is under way and frees the communicator; NULL is allowed. The abort runs in a thread of its own, as an errand. 0, or
  * -ENOTRECOVERABLE when it had not come to its end by the deadline: the device is not to be used by this process any more.
  */
 int nccl_comm_free(struct nccl_comm *comm, int64_t deadline);

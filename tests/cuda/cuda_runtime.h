@@ -12,6 +12,7 @@
 #include "emulated_types.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <tuple>

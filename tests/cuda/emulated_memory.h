@@ -33,6 +33,12 @@ static inline cudaError_t cudaGetDeviceCount(int *n)
 	return cudaSuccess;
 }
 
+static inline cudaError_t cudaDeviceGetPCIBusId(char *text, int size, int ordinal)
+{
+	snprintf(text, (size_t)size, "0000:%02X:00.0", 0x1b + ordinal);
+	return ordinal ? cudaErrorInvalidDevice : cudaSuccess;
+}
+
 static inline cudaError_t cudaSetDevice(int ordinal)
 {
 	return ordinal ? cudaErrorInvalidDevice : cudaSuccess;

@@ -4,12 +4,14 @@
 
 #include "../engine.h"
 #include "blas_table.h"
+#include "nvml.h"
 
 struct cuda {
 	struct platform base; /* first */
 	const struct blas_table *blas;
 	void *stream;
 	int ordinal;
+	struct nvml *nvml; /* NULL: no memory for it */
 };
 
 /* platform_cuda.c: notes it as the device's reason, and returns -ENOTRECOVERABLE. */

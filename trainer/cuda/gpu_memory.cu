@@ -32,6 +32,11 @@ int gpu_close(void *stream)
 	return result(cudaStreamDestroy(static_cast<cudaStream_t>(stream)));
 }
 
+int gpu_bus_id(int ordinal, char *text, int size)
+{
+	return result(cudaDeviceGetPCIBusId(text, size, ordinal));
+}
+
 int gpu_malloc(void **memory, size_t bytes)
 {
 	return result(cudaMalloc(memory, bytes));

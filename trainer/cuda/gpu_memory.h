@@ -14,6 +14,9 @@ int gpu_count(void);
 int gpu_open(int ordinal, void **stream);
 int gpu_close(void *stream);
 
+/* Where it is on the bus, "0000:1b:00.0": at least 16 bytes. */
+int gpu_bus_id(int ordinal, char *text, int size);
+
 int gpu_malloc(void **memory, size_t bytes);
 int gpu_free(void *memory);
 /* On the host, pinned. */

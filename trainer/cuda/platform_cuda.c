@@ -4,9 +4,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "../deadline.h"
 #include "engine_cuda.h"
 #include "gpu_faults.h"
 #include "gpu_memory.h"
+
+/* How long NVML may take to say what it knows: a rank that is lost has nothing else to do. */
+enum { EXPLAIN_MS = 3000 };
 
 /* Errors of the device show here first, whatever caused them. */
 static int query(struct device *d)
@@ -41,6 +45,14 @@ static int break_down(struct device *d, enum device_failure failure)
 	return code ? cuda_fail(c, "breaking the device", code) : 0;
 }
 
+/* Of one that is played to be lost, NVML says nothing of the kind: the rest is the same. */
+static void explain(struct device *d, char *text, size_t size)
+{
+	struct cuda *c = (struct cuda *)((char *)d - offsetof(struct cuda, base.device));
+
+	nvml_explain(c->nvml, d->failure == DEVICE_LOST, deadline_in_ms(EXPLAIN_MS), text, size);
+}
+
 static int query_for_nccl(void *self)
 {
 	struct cuda *c = self;
@@ -57,8 +69,19 @@ int cuda_fail(struct cuda *c, const char *doing, int code)
 
 static void close_platform(struct platform *p)
 {
+	nvml_close(((struct cuda *)p)->nvml);
 	gpu_close(((struct cuda *)p)->stream);
 	free(p);
+}
+
+/* From the start: what is reported before anybody watches is not told later. */
+static void watch(struct cuda *c)
+{
+	char bus_id[32];
+
+	if (gpu_bus_id(c->ordinal, bus_id, sizeof(bus_id)))
+		snprintf(bus_id, sizeof(bus_id), "unknown");
+	c->nvml = nvml_open(c->ordinal, bus_id);
 }
 
 int platform_cuda_with(const struct blas_table *blas, const struct nccl_table *nccl, int ordinal,
@@ -82,11 +105,12 @@ int platform_cuda_with(const struct blas_table *blas, const struct nccl_table *n
 	}
 	c->base = (struct platform){
 		.name = "cuda",
-		.device = {.name = "cuda", .query = query, .break_down = break_down},
+		.device = {.name = "cuda", .query = query, .break_down = break_down, .explain = explain},
 		.way = {.nccl = nccl, .stream = {.stream = c->stream, .query = query_for_nccl, .self = c}},
 		.create = engine_cuda_create,
 		.close = close_platform,
 	};
+	watch(c);
 	*platform = &c->base;
 	return 0;
 }

@@ -28,6 +28,7 @@ static int open_none(struct platform **platform, char why[PLATFORM_WHY_SIZE])
 }
 
 struct outcome {
+	char last_words[LOOP_WHY_SIZE]; /* of the process that was lost first */
 	struct loop_result result;
 	int rc, lives, restores, collectives;
 	char why[LOOP_WHY_SIZE];
@@ -68,6 +69,8 @@ static struct outcome run(struct train_options o, uint64_t kill_at)
 		out.rc = loop_run(&o, data, &stop, &out.result, out.why);
 		if (out.rc == -ECHILD || out.rc == -ENOTRECOVERABLE)
 			fake_lost(&job, 0);
+		if (out.rc == -ENOTRECOVERABLE)
+			memcpy(out.last_words, out.why, sizeof(out.last_words));
 		o.faults = NULL;
 	} while ((out.rc == -ECHILD || out.rc == -ENOTRECOVERABLE) && out.lives < 4);
 	out.restores = job.restores;
@@ -112,9 +115,12 @@ Test(loop_gpu, a_lost_device_costs_the_process)
 	struct outcome lost;
 
 	o.faults = "device-lost@3";
+	setenv("CKPT_NVML_LIBRARY", FAKE_NVML, 1);
+	setenv("NVML_FAKE", "xid=79", 1);
 	lost = run(o, 0);
 	cr_assert_eq(lost.rc, 0, "%s", lost.why);
 	cr_assert_eq(lost.lives, 2);
+	cr_assert(strstr(lost.last_words, "; GPU 0 (0000:1B:00.0) is lost: XID 79"), "%s", lost.last_words);
 	cr_assert_eq(lost.restores, 1);
 	cr_assert_eq(lost.result.fingerprint, run(small(), 0).result.fingerprint);
 }

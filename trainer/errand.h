@@ -1,0 +1,13 @@
+/* What may hang, done in a thread of its own: who waits for it waits no longer than it may. */
+#ifndef CKPT_TRAINER_ERRAND_H
+#define CKPT_TRAINER_ERRAND_H
+
+#include <stdint.h>
+
+/*
+ * Calls run(argument). 0: it has come back; -ETIMEDOUT: it had not by the deadline, and still has the argument, which must stay for the
+ * rest of the process's life; or -errno: no thread could be had, and it was not called.
+ */
+int errand_run(void (*run)(void *argument), void *argument, int64_t deadline);
+
+#endif
