@@ -33,7 +33,7 @@ static double time_digests(struct gpu *g, const struct cuda_table *table, uint64
 {
 	double began = gpu_seconds();
 	for (int i = 0; i < SWEEPS; i++)
-		gpu_check(g, g->rt->digest(g->rt, g->stream, &table->gpu, 0, table->units, leaves), "digesting");
+		gpu_check(g, g->rt->digest(g->rt, g->stream, &table->gpu, 0, table->units, leaves, NULL), "digesting");
 	gpu_wait(g, g->stream);
 	return gpu_seconds() - began;
 }

@@ -1,5 +1,6 @@
 /* Capture on CUDA. The copies of a plan are one graph for each group of spans, made at its first launch (and again when the progress
  * counter moves): a save costs the host a handful of calls, however many spans there are. */
+#include "cuda_held.h"
 #include "cuda_staging.h"
 
 #include "base/cleanup.h"
@@ -11,7 +12,9 @@
 struct plan {
 	struct device *dev;
 	struct span_list list;
-	struct cuda_table digested_spans; /* all of them, for the digests */
+	void *base;
+	struct cuda_table all; /* spans, for the digests and for what is held */
+	struct cuda_held held;
 	struct cuda_segment *segments;
 	size_t nsegments;
 	struct cuda_route in, out; /* out: staged plans only */
@@ -68,8 +71,11 @@ static int make_parts(struct plan *plan, void *base, uint64_t granule, unsigned 
 	int rc = cuda_segments_find(&plan->list, &plan->segments, &plan->nsegments, err);
 	if (rc == 0)
 		rc = make_events(plan, err);
+	/* The table is waited for, and with it the memory for what is held. */
 	if (rc == 0 && dev->rt->digest)
-		rc = cuda_table_init(dev, &plan->digested_spans, plan->list.spans, plan->list.n, err);
+		rc = cuda_held_init(&plan->held, dev, plan->segments, plan->nsegments, err);
+	if (rc == 0 && dev->rt->digest)
+		rc = cuda_table_init(dev, &plan->all, plan->list.spans, plan->list.n, err);
 	if (rc < 0)
 		return rc;
 	return flags & PLAN_STAGED
@@ -101,7 +107,8 @@ static void drop_handles(struct plan *plan)
 		cuda_segment_forget(dev, &plan->segments[i]);
 	cuda_route_free(&plan->out);
 	cuda_route_free(&plan->in);
-	cuda_table_free(dev, &plan->digested_spans);
+	cuda_table_free(dev, &plan->all);
+	cuda_held_free(&plan->held, dev);
 	if (plan->staged)
 		cuda_staging_put(dev);
 	drop_events(plan);
@@ -134,6 +141,7 @@ int cuda_plan_new(struct device *dev, void *base, const struct span *spans, size
 	if (!plan)
 		return err_set(err, -ENOMEM, "out of memory for a plan");
 	plan->dev = dev;
+	plan->base = base;
 	atomic_fetch_add(&dev->holders, 1);
 	rc = span_list_init(&plan->list, spans, n, err);
 	if (rc == 0)
@@ -191,20 +199,44 @@ static int check_launch(struct plan *plan, const struct capture_target *target, 
 }
 
 /* On the caller's stream: the point in time that is captured, and the digests of the state there. */
-static int issue_begin(struct plan *plan, struct rt_stream *stream, uint64_t *leaves, struct err *err)
+static int issue_begin(struct plan *plan, struct rt_stream *stream, const struct capture_target *target,
+		       struct err *err)
 {
 	struct device *dev = plan->dev;
 	struct cuda_rt *rt = dev->rt;
 	int rc = cuda_check(dev, rt->event_record(rt, plan->begun, stream), "recording an event", err);
-	if (rc < 0 || !leaves)
+	if (rc < 0 || !target->leaves)
 		return rc;
-	if (plan->digested_spans.units)
-		rc = cuda_check(
-			dev, rt->digest(rt, stream, &plan->digested_spans.gpu, 0, plan->digested_spans.units, leaves),
-			"starting the digests", err);
+	if (plan->all.units)
+		rc = cuda_check(dev,
+				rt->digest(rt, stream, &plan->all.gpu, 0, plan->all.units, target->leaves,
+					   target->held ? plan->held.changed : NULL),
+				"starting the digests", err);
 	if (rc == 0)
 		rc = cuda_check(dev, rt->event_record(rt, plan->digested, stream), "recording an event", err);
 	return rc;
+}
+
+/* Which leaves of a group that is held are copied nobody knows here, so that the counter takes it in one step. */
+static int tell_held(struct plan *plan, const struct cuda_segment *segment, const struct capture_target *target,
+		     struct err *err)
+{
+	struct cuda_rt *rt = plan->dev->rt;
+	return cuda_check(
+		plan->dev,
+		rt->write64(rt, plan->dev->copies, (void *)target->progress, segment->before + segment->bytes),
+		"writing its progress", err);
+}
+
+static int issue_held(struct plan *plan, const struct cuda_segment *segment, const struct capture_target *target,
+		      struct err *err)
+{
+	struct device *dev = plan->dev;
+	int rc = cuda_check(dev, dev->rt->stream_wait(dev->rt, dev->copies, plan->digested), "waiting for an event",
+			    err);
+	if (rc == 0)
+		rc = cuda_held_issue(&plan->held, dev, &plan->all, segment, plan->base, err);
+	return rc == 0 && !plan->staged ? tell_held(plan, segment, target, err) : rc;
 }
 
 /* The reading of the sources. The event of a group without bytes is never waited for. */
@@ -217,7 +249,9 @@ static int issue_in(struct plan *plan, const struct capture_target *target, stru
 		struct cuda_segment *segment = &plan->segments[i];
 		if (!segment->bytes)
 			continue;
-		rc = cuda_segment_run(segment, &plan->in, false, plan->staged ? NULL : target->progress, err);
+		rc = segment->held
+			     ? issue_held(plan, segment, target, err)
+			     : cuda_segment_run(segment, &plan->in, false, plan->staged ? NULL : target->progress, err);
 		if (rc == 0)
 			rc = cuda_check(dev, rt->event_record(rt, segment->read, dev->copies), "recording an event",
 					err);
@@ -228,9 +262,12 @@ static int issue_in(struct plan *plan, const struct capture_target *target, stru
 static int issue_out(struct plan *plan, const struct capture_target *target, struct err *err)
 {
 	int rc = 0;
-	for (size_t i = 0; rc == 0 && plan->staged && i < plan->nsegments; i++)
-		if (plan->segments[i].bytes)
-			rc = cuda_segment_run(&plan->segments[i], &plan->out, true, target->progress, err);
+	for (size_t i = 0; rc == 0 && plan->staged && i < plan->nsegments; i++) {
+		struct cuda_segment *segment = &plan->segments[i];
+		if (segment->bytes)
+			rc = segment->held ? tell_held(plan, segment, target, err)
+					   : cuda_segment_run(segment, &plan->out, true, target->progress, err);
+	}
 	return rc;
 }
 
@@ -271,7 +308,8 @@ static int launch(struct plan *plan, struct rt_stream *stream, const struct capt
 	plan->launched = false;
 	atomic_store(target->progress, 0);
 	atomic_store(target->done, 0);
-	rc = issue_begin(plan, stream, target->leaves, err);
+	cuda_held_guess(&plan->list, plan->segments, plan->nsegments, target);
+	rc = issue_begin(plan, stream, target, err);
 	if (rc == 0)
 		rc = issue_capture(plan, target, err);
 	plan->launched = rc == 0;

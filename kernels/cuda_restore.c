@@ -182,7 +182,8 @@ static int issue_piece(struct restore *r, struct err *err)
 	struct piece *piece = &r->flying[r->issued % FLYING];
 	int rc = send_piece(r, piece, err);
 	if (rc == 0 && r->leaves && piece->units)
-		rc = cuda_check(dev, rt->digest(rt, dev->copies, &r->table.gpu, piece->unit, piece->units, r->arrived),
+		rc = cuda_check(dev,
+				rt->digest(rt, dev->copies, &r->table.gpu, piece->unit, piece->units, r->arrived, NULL),
 				"starting the digests", err);
 	if (rc == 0)
 		rc = cuda_check(dev, rt->event_record(rt, r->events[r->issued % FLYING], dev->copies),

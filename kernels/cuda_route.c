@@ -111,7 +111,7 @@ static int issue_packing(struct cuda_route *route, struct step *step, struct err
 	if (!units)
 		return 0;
 	return cuda_check(route->dev,
-			  rt->pack(rt, route->dev->copies, &route->packed.gpu, step->unit, units, route->base),
+			  rt->pack(rt, route->dev->copies, &route->packed.gpu, step->unit, units, NULL, route->base),
 			  "starting to pack", err);
 }
 

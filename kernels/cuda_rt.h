@@ -70,12 +70,12 @@ struct cuda_rt {
 	int (*alloc)(struct cuda_rt *rt, void **out, size_t size, struct rt_stream *stream);
 	int (*free)(struct cuda_rt *rt, void *memory, struct rt_stream *stream);
 
-	/* The kernels of gpu_kernels.h; leaves and base are registered memory or the device's. All NULL: this runtime has none,
+	/* The kernels of gpu_kernels.h; leaves and base are registered memory or the device's, changed is the device's. All NULL: this runtime has none,
 	 * and the device says that it makes no source digests. */
 	int (*digest)(struct cuda_rt *rt, struct rt_stream *stream, const struct gpu_table *table, uint64_t first,
-		      uint64_t units, uint64_t *leaves);
+		      uint64_t units, uint64_t *leaves, uint8_t *changed);
 	int (*pack)(struct cuda_rt *rt, struct rt_stream *stream, const struct gpu_table *table, uint64_t first,
-		    uint64_t units, void *base);
+		    uint64_t units, const uint8_t *changed, void *base);
 	int (*unpack)(struct cuda_rt *rt, struct rt_stream *stream, const struct gpu_table *table, uint64_t first,
 		      uint64_t units, const void *base);
 

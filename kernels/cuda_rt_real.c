@@ -275,19 +275,19 @@ static int digest_blocks(unsigned *blocks)
 }
 
 static int real_digest(struct cuda_rt *rt, struct rt_stream *stream, const struct gpu_table *table, uint64_t first,
-		       uint64_t units, uint64_t *leaves)
+		       uint64_t units, uint64_t *leaves, uint8_t *changed)
 {
 	(void)rt;
 	unsigned blocks;
 	int code = digest_blocks(&blocks);
-	return code ? code : result((cudaError_t)gpu_digest(table, first, units, leaves, blocks, stream));
+	return code ? code : result((cudaError_t)gpu_digest(table, first, units, leaves, changed, blocks, stream));
 }
 
 static int real_pack(struct cuda_rt *rt, struct rt_stream *stream, const struct gpu_table *table, uint64_t first,
-		     uint64_t units, void *base)
+		     uint64_t units, const uint8_t *changed, void *base)
 {
 	(void)rt;
-	return result((cudaError_t)gpu_pack(table, first, units, base, PACK_BLOCKS, stream));
+	return result((cudaError_t)gpu_pack(table, first, units, changed, base, PACK_BLOCKS, stream));
 }
 
 static int real_unpack(struct cuda_rt *rt, struct rt_stream *stream, const struct gpu_table *table, uint64_t first,

@@ -1,6 +1,7 @@
 #include "cuda_segment.h"
 
 #include "base/log.h"
+#include "format/digest.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -13,10 +14,14 @@ static bool begins_group(const struct span_list *list, size_t i)
 static int add_segment(struct cuda_segment *segments, size_t *n, uint32_t group, size_t first, uint64_t before,
 		       struct err *err)
 {
+	const struct cuda_segment *last = *n ? &segments[*n - 1] : NULL;
 	for (size_t i = 0; i < *n; i++)
 		if (segments[i].group == group)
 			return err_set(err, -EINVAL, "the spans of group %" PRIu32 " do not stand together", group);
-	segments[(*n)++] = (struct cuda_segment){.group = group, .first = first, .before = before};
+	segments[(*n)++] = (struct cuda_segment){.group = group,
+						 .first = first,
+						 .before = before,
+						 .first_unit = last ? last->first_unit + last->units : 0};
 	return 0;
 }
 
@@ -34,6 +39,7 @@ int cuda_segments_find(const struct span_list *list, struct cuda_segment **out, 
 			return rc;
 		segments[*n - 1].n++;
 		segments[*n - 1].bytes += span_bytes(&list->spans[i]);
+		segments[*n - 1].units += leaf_count(span_bytes(&list->spans[i]));
 		before += span_bytes(&list->spans[i]);
 	}
 	return 0;

@@ -6,10 +6,12 @@
 
 struct cuda_segment {
 	uint32_t group;
-	size_t first, n;         /* spans */
-	size_t out_first, out_n; /* staged: of the way out */
-	uint64_t before, bytes;  /* of the plan */
-	struct rt_event *read;   /* the sources are read */
+	size_t first, n;            /* spans */
+	size_t out_first, out_n;    /* staged: of the way out */
+	uint64_t before, bytes;     /* of the plan */
+	uint64_t first_unit, units; /* leaves: of the table of all spans */
+	bool held;                  /* in this launch: see cuda_held.h */
+	struct rt_event *read;      /* the sources are read */
 	struct rt_graph *in, *out;
 };
 

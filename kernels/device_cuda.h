@@ -5,6 +5,8 @@
  *	caller's   … work ─ record begun ─ [digest sources] ─ record digested ─ …      wait read (fence) ─ optimiser
  *	copies     wait begun ─ for each group: graph (granule, write progress)…, record read ─ wait digested ─ write done ─ record copied
  *
+ * Of a group that is held (cuda_held.h) there is, in the place of its graph: wait digested ─ pack what has changed ─ write progress.
+ *
  * Staged, the graphs of the groups lead into the device's spare memory, and a second one of each leads from there to the arena and tells
  * the progress.
  *

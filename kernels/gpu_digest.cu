@@ -26,27 +26,31 @@ template <typename Source> static __device__ uint64_t digest_long(const Source &
 }
 
 static __global__ void __launch_bounds__(32 * WARPS)
-	digest_kernel(gpu_table table, uint64_t first, uint64_t units, uint64_t *leaves)
+	digest_kernel(gpu_table table, uint64_t first, uint64_t units, uint64_t *leaves, uint8_t *changed)
 {
 	__shared__ near_memory near[WARPS];
 	unsigned lane = threadIdx.x % 32, warp = threadIdx.x / 32;
 	for (uint64_t i = first_unit(); i < units; i += unit_step()) {
 		leaf l = find_leaf(table, first + i);
-		uint64_t digest = 0;
+		uint64_t *place = leaves + l.span->first_leaf + l.index;
+		/* Long before it is needed: it may have to come over the bus. */
+		uint64_t former = changed && !lane ? *place : 0, digest = 0;
 		with_source(l, 0, [&](const auto &source) {
 			digest = l.bytes <= XXH_SHORT ? digest_short(source, l.bytes, &near[warp], lane)
 						      : digest_long(source, l.bytes, lane);
 		});
 		if (!lane)
-			leaves[l.span->first_leaf + l.index] = digest;
+			*place = digest;
+		if (!lane && changed)
+			changed[first + i] = digest != former;
 	}
 }
 
-int gpu_digest(const struct gpu_table *table, uint64_t first, uint64_t units, uint64_t *leaves, unsigned blocks,
-	       void *stream)
+int gpu_digest(const struct gpu_table *table, uint64_t first, uint64_t units, uint64_t *leaves, uint8_t *changed,
+	       unsigned blocks, void *stream)
 {
 	cudaLaunchConfig_t config = warps_for(units, blocks, stream);
-	return units ? cudaLaunchKernelEx(&config, digest_kernel, *table, first, units, leaves) : cudaSuccess;
+	return units ? cudaLaunchKernelEx(&config, digest_kernel, *table, first, units, leaves, changed) : cudaSuccess;
 }
 
 /* ---- pieces ---- */

@@ -43,13 +43,16 @@ struct gpu_table {
 
 /* They work on units first … first + units - 1. blocks: at most so many thread blocks; they take the units in turn. */
 
-/* leaves[span.first_leaf + i] = digest of leaf i of the span. */
-int gpu_digest(const struct gpu_table *table, uint64_t first, uint64_t units, uint64_t *leaves, unsigned blocks,
-	       void *stream);
+/* leaves[span.first_leaf + i] = digest of leaf i of the span. changed: NULL, or changed[unit] = 1 where another digest stood there, 0
+ * where the same did. */
+int gpu_digest(const struct gpu_table *table, uint64_t first, uint64_t units, uint64_t *leaves, uint8_t *changed,
+	       unsigned blocks, void *stream);
 /* out[2 i], out[2 i + 1] = low, high half of the digest of piece i, whose digests are leaves[first_leaf …]. */
 int gpu_pieces(const struct gpu_table *table, const uint64_t *leaves, uint64_t *out, unsigned blocks, void *stream);
-/* The packed bytes of every span to base + arena_at, which the device can write to. */
-int gpu_pack(const struct gpu_table *table, uint64_t first, uint64_t units, void *base, unsigned blocks, void *stream);
+/* The packed bytes of every span to base + arena_at, which the device can write to. changed: NULL, or units for which it is 0 are left
+ * out. */
+int gpu_pack(const struct gpu_table *table, uint64_t first, uint64_t units, const uint8_t *changed, void *base,
+	     unsigned blocks, void *stream);
 int gpu_unpack(const struct gpu_table *table, uint64_t first, uint64_t units, const void *base, unsigned blocks,
 	       void *stream);
 /* n elements of `size` (1, 2, 4, 8) bytes into `size` planes of n bytes, one behind the other. Elements may stand anywhere. */

@@ -40,9 +40,11 @@ static __device__ __forceinline__ void copy_out(const Source &source, char *to, 
 }
 
 static __global__ void __launch_bounds__(32 * WARPS)
-	pack_kernel(gpu_table table, uint64_t first, uint64_t units, char *base)
+	pack_kernel(gpu_table table, uint64_t first, uint64_t units, const uint8_t *changed, char *base)
 {
 	for (uint64_t i = first_unit(); i < units; i += unit_step()) {
+		if (changed && !changed[first + i])
+			continue;
 		leaf l = find_leaf(table, first + i);
 		char *to = base + l.span->arena_at + l.at;
 		parts p(to, l.bytes);
@@ -116,10 +118,12 @@ static __global__ void __launch_bounds__(32 * WARPS)
 	}
 }
 
-int gpu_pack(const struct gpu_table *table, uint64_t first, uint64_t units, void *base, unsigned blocks, void *stream)
+int gpu_pack(const struct gpu_table *table, uint64_t first, uint64_t units, const uint8_t *changed, void *base,
+	     unsigned blocks, void *stream)
 {
 	cudaLaunchConfig_t config = warps_for(units, blocks, stream);
-	return units ? cudaLaunchKernelEx(&config, pack_kernel, *table, first, units, static_cast<char *>(base))
+	return units ? cudaLaunchKernelEx(&config, pack_kernel, *table, first, units, changed,
+					  static_cast<char *>(base))
 		     : cudaSuccess;
 }
 

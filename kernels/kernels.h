@@ -59,6 +59,9 @@ struct capture_target {
 	/* What the arena holds has the digests that stand in `leaves`: where a leaf turns out to have the same one again, the device may
 	 * leave its copy out. It is digested all the same, and counts as arrived. */
 	bool held;
+	/* held: the digests of the newest earlier capture that is complete, by which a device guesses what has changed since then; NULL:
+	 * there is none. A guess that is wrong costs time alone. */
+	const uint64_t *newest;
 };
 
 /* Strict: a mutation between the launch and the end of the capture is an error of the launch. The host needs `before`
@@ -87,7 +90,7 @@ struct device_ops {
 	void (*arena_detach)(struct device *dev, void *base);
 
 	/* Builds a capture plan. The spans are copied. base: the slot's data in the arena. granule: bytes between two
-	 * steps of the progress counter. flags: plan_flags. */
+	 * steps of the progress counter, where it is not of a group that is held. flags: plan_flags. */
 	int (*plan_new)(struct device *dev, void *base, const struct span *spans, size_t n, uint64_t granule,
 			unsigned flags, struct plan **out, struct err *err);
 	void (*plan_free)(struct plan *plan);

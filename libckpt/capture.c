@@ -303,6 +303,23 @@ static int launch_all(struct capture *c, uint32_t slot, void *stream, bool stric
 
 /* ---- launch and fence -------------------------------------------------------------------------------------------- */
 
+/* Of another slot, so that what is found in both has not changed for a while. */
+static const uint64_t *newest_leaves(const struct capture *c, uint32_t slot)
+{
+	const uint64_t *found = NULL;
+	struct step_id newest = {0};
+	for (uint32_t i = 0; i < c->arena->nslots; i++) {
+		const struct arena_slot *record = &arena_head(c->arena)->slots[i];
+		struct step_id id = {.step = record->step, .epoch = record->epoch};
+		if (i == slot || atomic_load_explicit(&record->state, memory_order_acquire) != SLOT_CAPTURING ||
+		    atomic_load_explicit(&record->done, memory_order_acquire) != 1 || step_compare(id, newest) <= 0)
+			continue;
+		newest = id;
+		found = arena_slot_leaves(c->arena, i);
+	}
+	return found;
+}
+
 int capture_launch(struct capture *c, uint32_t slot, void *stream, bool strict, struct err *err)
 {
 	struct arena_slot *record = &arena_head(c->arena)->slots[slot];
@@ -310,7 +327,8 @@ int capture_launch(struct capture *c, uint32_t slot, void *stream, bool strict, 
 					.done = &record->done,
 					.leaves = c->digests ? arena_slot_leaves(c->arena, slot) : NULL,
 					.before = strict ? c->before[slot] : NULL,
-					.held = atomic_exchange(&record->intact, 0)};
+					.held = atomic_exchange(&record->intact, 0),
+					.newest = newest_leaves(c, slot)};
 	if (c->nactive > 1)
 		return launch_all(c, slot, stream, strict, target, err);
 	/* A rank that holds nothing is complete at once. */

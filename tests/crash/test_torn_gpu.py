@@ -1,6 +1,9 @@
 """A step of the optimiser without the fence, of a rank whose state is on a GPU (a fake one): the daemon finds the torn snapshot by the digests
-that the device made at begin, names the tensor, and commits nothing; with the fence every save is durable."""
+that the device made at begin, names the tensor, and commits nothing; with the fence every save is durable, and has the bytes of what is frozen
+as of what changes."""
 
+import json
+import struct
 import subprocess
 import sys
 
@@ -8,7 +11,22 @@ import fleet
 from tap import BIN, Cases, expect
 
 EBADMSG = -74
-STEPS = 12
+STEPS, THAWS = 16, 4
+
+
+def tensors(folder):
+    """{name: the one value of all its bytes} of a checkpoint; None: there are several"""
+    found = {}
+    for path in folder.glob("rank-*.safetensors"):
+        data = path.read_bytes()
+        length = struct.unpack("<Q", data[:8])[0]
+        for name, entry in json.loads(data[8:8 + length]).items():
+            if name != "__metadata__":
+                begin, end = entry["data_offsets"]
+                values = set(data[8 + length + begin:8 + length + end])
+                found[name] = values.pop() if len(values) == 1 else None
+    return found
+
 
 def saves(how):
     """The lines of the rank, by step: (code, sentence); the steps that are committed; the daemon's log."""
@@ -17,8 +35,15 @@ def saves(how):
         done = subprocess.run([BIN / "torn", how, str(STEPS)], env=daemon.environment(), capture_output=True, text=True, timeout=100)
         expect(done.returncode == 0, f"the rank: {done.returncode} {done.stdout} {done.stderr}")
         lines = [line.split(" ", 2) for line in done.stdout.splitlines()]
-        committed = {int(path.parent.name.split("-")[1].split(".")[0]) for path in daemon.store.glob("main/step-*/MANIFEST.json")}
+        committed = {int(path.parent.name.split("-")[1].split(".")[0]): tensors(path.parent)
+                     for path in daemon.store.glob("main/step-*/MANIFEST.json")}
         return {int(step): (int(code), text) for step, code, text in lines}, committed, daemon.log.read_text()
+
+
+def has_the_bytes(committed):
+    for step, found in committed.items():
+        due = {"biases": 0, "weights": step - 1, "base": (step - 1) // THAWS * THAWS}
+        expect(found == due, f"step {step} has {found}, not {due}")
 
 
 def careless():
@@ -28,14 +53,16 @@ def careless():
     expect(set(code for code, _ in steps.values()) <= {0, EBADMSG}, steps)
     for step in torn:
         expect(step not in committed, f"step {step} is torn and committed")
-    expect(committed == set(steps) - set(torn), f"committed {committed}, torn {torn}")
+    expect(set(committed) == set(steps) - set(torn), f"committed {committed}, torn {torn}")
+    has_the_bytes(committed)
     expect("weights" in log, f"the tensor is not named: {log[-2000:]}")
 
 
 def careful():
     steps, committed, _ = saves("careful")
     expect(all(code == 0 for code, _ in steps.values()), steps)
-    expect(committed == set(range(1, STEPS + 1)), committed)
+    expect(set(committed) == set(range(1, STEPS + 1)), committed)
+    has_the_bytes(committed)
 
 
 cases = Cases()

@@ -86,6 +86,13 @@ static void step_copy(struct cuda_fake *fake, struct op *op)
 	}
 }
 
+static void refer_digest(const struct op *op, uint64_t *place, uint64_t digest)
+{
+	if (op->changed)
+		op->changed[op->unit] = *place != digest;
+	*place = digest;
+}
+
 /* What the kernels do, by their references; they are as good, and a hundred times quicker than in the emulator. */
 static void refer(const struct op *op)
 {
@@ -107,8 +114,8 @@ static void refer(const struct op *op)
 		return span_unpack(&span, op->src + from->arena_at + at, at, len);
 	span_pack(&span, packed, at, len);
 	if (op->kind == OP_DIGEST)
-		op->leaves[from->first_leaf + leaf] = digest_leaf(packed, len);
-	else
+		refer_digest(op, &op->leaves[from->first_leaf + leaf], digest_leaf(packed, len));
+	else if (!op->changed || op->changed[op->unit])
 		memcpy(op->dst + from->arena_at + at, packed, len);
 }
 
@@ -121,9 +128,9 @@ static bool step_kernel(struct cuda_fake *fake, struct op *op)
 	if (!fake->emulate)
 		refer(op);
 	else if (op->kind == OP_DIGEST)
-		code = gpu_digest(&op->table, op->unit, 1, op->leaves, 1, NULL);
+		code = gpu_digest(&op->table, op->unit, 1, op->leaves, op->changed, 1, NULL);
 	else if (op->kind == OP_PACK)
-		code = gpu_pack(&op->table, op->unit, 1, op->dst, 1, NULL);
+		code = gpu_pack(&op->table, op->unit, 1, op->changed, op->dst, 1, NULL);
 	else
 		code = gpu_unpack(&op->table, op->unit, 1, op->src, 1, NULL);
 	assert(code == 0);

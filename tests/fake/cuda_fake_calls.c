@@ -364,22 +364,32 @@ static bool digests_fit(struct cuda_fake *fake, const struct gpu_table *table, u
 }
 
 static int fake_digest(struct cuda_rt *rt, struct rt_stream *stream, const struct gpu_table *table, uint64_t first,
-		       uint64_t units, uint64_t *leaves)
+		       uint64_t units, uint64_t *leaves, uint8_t *changed)
 {
 	CALL(rt, fake, code);
 	if (!code && !digests_fit(fake, table, first, units, leaves))
 		code = CODE_INVALID_VALUE;
-	struct op op = {.kind = OP_DIGEST, .table = *table, .unit = first, .units = units, .leaves = leaves};
+	struct op op = {.kind = OP_DIGEST,
+			.table = *table,
+			.unit = first,
+			.units = units,
+			.leaves = leaves,
+			.changed = changed};
 	return code ? code : fake_enqueue(fake, stream, &op);
 }
 
 static int fake_pack(struct cuda_rt *rt, struct rt_stream *stream, const struct gpu_table *table, uint64_t first,
-		     uint64_t units, void *base)
+		     uint64_t units, const uint8_t *changed, void *base)
 {
 	CALL(rt, fake, code);
 	if (!code && !units)
 		code = CODE_INVALID_VALUE;
-	struct op op = {.kind = OP_PACK, .table = *table, .unit = first, .units = units, .dst = base};
+	struct op op = {.kind = OP_PACK,
+			.table = *table,
+			.unit = first,
+			.units = units,
+			.dst = base,
+			.changed = (uint8_t *)changed};
 	return code ? code : fake_enqueue(fake, stream, &op);
 }
 

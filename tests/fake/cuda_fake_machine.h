@@ -26,6 +26,7 @@ struct op {
 	struct gpu_table table; /* digest, pack: `units` from `unit` on */
 	uint64_t unit, units;
 	uint64_t *leaves;
+	uint8_t *changed; /* digest writes it, pack reads it */
 	void (*fn)(void *arg);
 	void *arg;
 };

@@ -123,6 +123,53 @@ static void test_capture(struct load *l, unsigned flags, const char *what)
 	report(ok, what);
 }
 
+/* Of the arena, which is marked all over, every `nth` leaf was copied, and no other; 0: none was. */
+static bool only_copied(const struct load *l, uint64_t nth)
+{
+	bool ok = !memcmp(l->target.leaves, l->want, l->nleaves * 8);
+	for (size_t i = 0; i < SPANS; i++) {
+		uint64_t bytes = span_bytes(&l->spans[i]);
+		for (uint64_t at = 0, leaf = l->spans[i].first_leaf; at < bytes; at += LEAF_SIZE, leaf++) {
+			const char *there = l->arena + HEAD + l->spans[i].arena_at + at;
+			uint64_t n = min_u64(LEAF_SIZE, bytes - at);
+			bool marked = there[0] == 0x5a && !memcmp(there, there + 1, n - 1);
+			ok = ok && (nth && leaf % nth == 0 ? !memcmp(there, l->packed + l->spans[i].arena_at + at, n)
+							   : marked);
+		}
+	}
+	return ok && atomic_load(l->target.done) == 1 && atomic_load(l->target.progress) == l->bytes;
+}
+
+/* The arena is said to hold everything, then everything but every third leaf. */
+static void test_held(struct load *l, unsigned flags, const char *what)
+{
+	enum { NTH = 3 };
+	struct err err;
+	struct plan *plan;
+	const struct device_ops *ops = l->g.ops;
+	uint64_t *newest = malloc(l->nleaves * 8);
+	bool ok = true;
+	gpu_must(ops->plan_new(l->g.dev, l->arena + HEAD, l->spans, SPANS, 1 << 20, flags, &plan, &err), &err, what);
+	for (int round = 0; round < 3; round++) {
+		if (round)
+			memset(l->arena + HEAD, 0x5a, l->bytes);
+		for (uint64_t i = 0; round == 2 && i < l->nleaves; i += NTH)
+			l->target.leaves[i] ^= 1;
+		memcpy(newest, l->target.leaves, l->nleaves * 8);
+		l->target.held = round;
+		l->target.newest = newest;
+		gpu_must(ops->plan_launch(plan, l->g.stream, &l->target, 0, &err), &err, what);
+		gpu_must(ops->plan_fence(plan, FENCE_ALL, l->g.stream, 0, NULL, &err), &err, what);
+		await_done(l);
+		ok = ok && (round ? only_copied(l, round == 2 ? NTH : 0) : captured(l));
+	}
+	l->target.held = false;
+	l->target.newest = NULL;
+	ops->plan_free(plan);
+	free(newest);
+	report(ok, what);
+}
+
 static void test_restore(struct load *l)
 {
 	struct err err;
@@ -220,6 +267,8 @@ int main(void)
 	make(&l);
 	test_capture(&l, 0, "a capture is the state and its digests");
 	test_capture(&l, PLAN_STAGED, "a staged capture is the same");
+	test_held(&l, 0, "what the arena holds is digested and not copied");
+	test_held(&l, PLAN_STAGED, "and so it is in a staged capture");
 	test_planes(&l);
 	test_restore(&l);
 	test_torn(&l);

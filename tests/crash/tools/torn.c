@@ -1,5 +1,7 @@
 /* A rank whose state is on a GPU, played by the fake of the CUDA runtime: saves STEPS times, and behind each begin its optimiser overwrites the
- * tensor `weights`, on the training stream. "careful": behind the fence; "careless": before it, and the fence comes too late.
+ * tensor `weights`, on the training stream. "careful": behind the fence; "careless": before it, and the fence comes too late. The tensor
+ * `base`, of a group of its own, is frozen: only the optimiser of every fourth step overwrites it, too, as it does weights. All have the
+ * number of the step before in every byte.
  * Prints a line for each step: its number, 0 or the negated errno of the wait for `durable`, and the sentence.
  *
  *   torn careful|careless STEPS */
@@ -13,10 +15,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { WEIGHTS = 3 << 20, BIASES = 4096, CALLS_MAX = 64, BUSY_TRIES = 2000 };
+enum { WEIGHTS = 3 << 20, BASE = 2 << 20, BIASES = 4096, THAWS = 4, CALLS_MAX = 64, BUSY_TRIES = 2000 };
 
 static struct cuda_fake *fake;
-static char weights[WEIGHTS], biases[BIASES];
+static char weights[WEIGHTS], base[BASE], biases[BIASES];
 static int fills[CALLS_MAX];
 
 static int open_fake(int ordinal, struct device **out, struct err *err)
@@ -26,7 +28,10 @@ static int open_fake(int ordinal, struct device **out, struct err *err)
 
 static void overwrite(void *arg)
 {
-	memset(weights, *(const int *)arg, WEIGHTS);
+	int step = *(const int *)arg;
+	memset(weights, step, WEIGHTS);
+	if (step % THAWS == 0)
+		memset(base, step, BASE);
 }
 
 static void must(ckpt *s, int rc, const char *what)
@@ -37,7 +42,7 @@ static void must(ckpt *s, int rc, const char *what)
 	exit(1);
 }
 
-static void add(ckpt *s, const char *name, void *data, uint64_t bytes)
+static void add(ckpt *s, const char *name, const char *group, void *data, uint64_t bytes)
 {
 	ckpt_piece piece = {.data = data};
 	ckpt_tensor t = {.size = sizeof(t),
@@ -45,6 +50,7 @@ static void add(ckpt *s, const char *name, void *data, uint64_t bytes)
 			 .dtype = CKPT_U8,
 			 .ndim = 1,
 			 .shape = &bytes,
+			 .group = group,
 			 .pieces = &piece,
 			 .npieces = 1,
 			 .device = 0};
@@ -89,8 +95,9 @@ int main(int argc, char **argv)
 	ops = device_cuda_ops;
 	ops.open = open_fake;
 	s->layers.cuda = &ops;
-	add(s, "biases", biases, BIASES);
-	add(s, "weights", weights, WEIGHTS);
+	add(s, "base", "base", base, BASE);
+	add(s, "biases", NULL, biases, BIASES);
+	add(s, "weights", NULL, weights, WEIGHTS);
 	must(s, ckpt_join(s, NULL, 0, NULL, -1), "join");
 	for (int step = 1; step <= steps; step++)
 		save(s, stream, step, !strcmp(argv[1], "careful"));

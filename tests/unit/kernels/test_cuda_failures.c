@@ -21,6 +21,8 @@ static int whole_life(struct cuda_world *w, unsigned flags)
 	if (rc == 0)
 		rc = ops->plan_new(w->dev, w->data, w->spans, WORLD_SPANS, WORLD_GRANULE, flags, &w->plan, &w->err);
 	for (int round = 0; rc == 0 && round < 2; round++) {
+		w->target.held = round;
+		w->target.newest = w->leaves; /* what is held is guessed to be all */
 		rc = cuda_world_launch(w);
 		if (rc < 0) {
 			/* Half a launch leaves nothing running behind its error; a dead GPU (-EIO) runs nothing anyway.

@@ -72,8 +72,8 @@ static void check_digests(const struct load *l, const char *what, uint64_t which
 {
 	uint64_t *leaves = malloc(l->units * 8 + 1), half = which % 4 ? 0 : l->units / 2;
 	memset(leaves, 0xa5, l->units * 8);
-	cr_assert_eq(gpu_digest(&l->table, 0, half, leaves, 1, NULL), 0);
-	cr_assert_eq(gpu_digest(&l->table, half, l->units - half, leaves, 1 + (unsigned)(which % 5), NULL), 0);
+	cr_assert_eq(gpu_digest(&l->table, 0, half, leaves, NULL, 1, NULL), 0);
+	cr_assert_eq(gpu_digest(&l->table, half, l->units - half, leaves, NULL, 1 + (unsigned)(which % 5), NULL), 0);
 	for (uint64_t i = 0; i < l->units; i++)
 		cr_assert_eq(leaves[i], l->want[i], "%s %lu: leaf %lu of %lu", what, which, i, l->units);
 	free(leaves);
@@ -82,8 +82,41 @@ static void check_digests(const struct load *l, const char *what, uint64_t which
 static void check_pack(const struct load *l, const char *what, uint64_t which)
 {
 	char *arena = calloc(1, l->bytes + 1);
-	cr_assert_eq(gpu_pack(&l->table, 0, l->units, arena, 1 + (unsigned)(which % 3), NULL), 0);
+	cr_assert_eq(gpu_pack(&l->table, 0, l->units, NULL, arena, 1 + (unsigned)(which % 3), NULL), 0);
 	cr_assert(!memcmp(arena, l->packed, l->bytes), "%s %lu", what, which);
+	free(arena);
+}
+
+/* Every third leaf had another digest before: it alone is packed. */
+static void check_changed(const struct load *l, const char *what, uint64_t which)
+{
+	char *arena = malloc(l->bytes + 1), *want = malloc(l->bytes + 1);
+	uint64_t *leaves = malloc(l->units * 8 + 1), half = l->units / 2;
+	uint8_t *changed = malloc(l->units + 1);
+	memset(arena, 0x5a, l->bytes);
+	memset(want, 0x5a, l->bytes);
+	memset(changed, 0x77, l->units + 1);
+	for (uint64_t u = 0, i = 0; u < l->units; u++) {
+		while (l->before[i + 1] <= u)
+			i++;
+		uint64_t at = (u - l->before[i]) * LEAF_SIZE, n = l->spans[i].bytes - at;
+		leaves[u] = l->want[u] ^ (u % 3 == which % 3);
+		if (u % 3 == which % 3)
+			memcpy(want + l->spans[i].arena_at + at, l->packed + l->spans[i].arena_at + at,
+			       n < LEAF_SIZE ? n : LEAF_SIZE);
+	}
+	cr_assert_eq(gpu_digest(&l->table, 0, half, leaves, changed, 2, NULL), 0);
+	cr_assert_eq(gpu_digest(&l->table, half, l->units - half, leaves, changed, 1, NULL), 0);
+	cr_assert_arr_eq(leaves, l->want, l->units * 8);
+	for (uint64_t u = 0; u < l->units; u++)
+		cr_assert_eq(changed[u], u % 3 == which % 3, "%s %lu: leaf %lu", what, which, u);
+	cr_assert_eq(changed[l->units], 0x77);
+	cr_assert_eq(gpu_pack(&l->table, 0, half, changed, arena, 1, NULL), 0);
+	cr_assert_eq(gpu_pack(&l->table, half, l->units - half, changed, arena, 2, NULL), 0);
+	cr_assert(!memcmp(arena, want, l->bytes), "%s %lu", what, which);
+	free(changed);
+	free(leaves);
+	free(want);
 	free(arena);
 }
 
@@ -155,6 +188,7 @@ Test(gpu_kernels, digests_and_packs_spans_of_every_shape)
 		emulator_seed(round);
 		check_digests(&l, "round", round);
 		check_pack(&l, "round", round);
+		check_changed(&l, "round", round);
 		load_free(&l);
 		free_table(samples, n);
 	}
@@ -199,7 +233,7 @@ Test(gpu_kernels, a_flipped_bit_anywhere_changes_its_leaf)
 	for (int round = 0; round < 60; round++) {
 		uint64_t at = sample_below(&rng, BYTES), leaves[3];
 		room[at] ^= (char)(1 << sample_below(&rng, 8));
-		cr_assert_eq(gpu_digest(&l.table, 0, l.units, leaves, 2, NULL), 0);
+		cr_assert_eq(gpu_digest(&l.table, 0, l.units, leaves, NULL, 2, NULL), 0);
 		for (uint64_t i = 0; i < 3; i++)
 			cr_assert_eq(leaves[i] != l.want[i], i == at / LEAF_SIZE, "byte %lu", at);
 		room[at] = (l.packed + span.arena_at)[at];

@@ -218,6 +218,41 @@ Test(capture, a_launch_that_is_refused_frees_nothing_before_the_other_device_end
 	crew_down(&c);
 }
 
+/* By two complete captures a device sees what does not change; one that goes on says nothing. */
+Test(capture, each_device_learns_what_the_slot_holds_and_what_was_captured_last)
+{
+	struct crew c;
+	ckpt_snapshot *snaps[3];
+	uint32_t slots[3];
+	two_devices_up(&c);
+	for (uint32_t i = 0; i < 3; i++) {
+		if (i == 2) {
+			atomic_store(&fake_head(c.f, 0)->slots[slots[0]].intact, 1);
+			fake_free(c.f, 0, slots[0]);
+		}
+		cr_assert_eq(ckpt_begin(c.s[0], 4 + i, CKPT_MEMORY, NULL, &snaps[i]), 0, "%s", ckpt_error(c.s[0]));
+		slots[i] = crew_slot(&c, 0, 4 + i);
+		for (int d = 0; d < 2; d++) {
+			const struct capture_target *target = &last_plan[d]->target;
+			cr_assert_eq(target->held, i == 2);
+			cr_assert_eq(target->leaves, last_plan[0]->target.leaves);
+			if (i)
+				cr_assert_eq(memcmp(target->newest, fake_leaves(c.f, 0, slots[i - 1]), 8), 0);
+			else
+				cr_assert_null(target->newest);
+		}
+		cr_assert_eq(ckpt_fence(snaps[i], NULL), 0);
+		finish_plan(last_plan[0], 1);
+		finish_plan(last_plan[1], 1);
+		await_value(&fake_head(c.f, 0)->slots[slots[i]].done, 1);
+		fake_leaves(c.f, 0, slots[i])[0] = i + 1; /* as a device would */
+	}
+	cr_assert_eq(slots[2], slots[0]);
+	for (int i = 0; i < 3; i++)
+		ckpt_snapshot_free(snaps[i]);
+	crew_down(&c);
+}
+
 Test(capture, a_mutation_is_told_although_the_daemon_gave_the_snapshot_up_first)
 {
 	struct crew c;
