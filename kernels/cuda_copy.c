@@ -4,9 +4,9 @@
 #include "base/bytes.h"
 
 /* A loop of rows that the runtime's pitched copy can take in one call. */
-static bool pitched(const struct span_run *run)
+static bool pitched(const struct device *dev, const struct span_run *run)
 {
-	return run->rows > 1 && run->stride >= (int64_t)run->bytes;
+	return run->rows > 1 && run->stride >= (int64_t)run->bytes && (uint64_t)run->stride <= dev->pitch_max;
 }
 
 static int copy_loop(struct device *dev, const struct span_run *run, char *memory, char *packed,
@@ -15,7 +15,7 @@ static int copy_loop(struct device *dev, const struct span_run *run, char *memor
 	struct cuda_rt *rt = dev->rt;
 	bool out = direction == CUDA_TO_ARENA;
 	size_t n = run->bytes;
-	if (pitched(run)) {
+	if (pitched(dev, run)) {
 		size_t pitch = (size_t)run->stride;
 		return out ? rt->copy2d(rt, packed, n, memory, pitch, n, run->rows, stream)
 			   : rt->copy2d(rt, memory, pitch, packed, n, n, run->rows, stream);
@@ -43,13 +43,13 @@ int cuda_copy_span(struct device *dev, const struct span *span, char *packed, ui
 	return 0;
 }
 
-uint64_t cuda_copy_calls(const struct span *span, uint64_t most)
+uint64_t cuda_copy_calls(const struct device *dev, const struct span *span, uint64_t most)
 {
 	struct span_walk walk;
 	struct span_run run;
 	uint64_t calls = 0;
 	span_walk_init(&walk, span, 0, span_bytes(span));
 	while (calls < most && span_walk_next(&walk, &run))
-		calls += run.loops * (pitched(&run) ? 1 : run.rows);
+		calls += run.loops * (pitched(dev, &run) ? 1 : run.rows);
 	return min_u64(calls, most);
 }

@@ -15,7 +15,8 @@ bool cuda_packs(const struct device *dev, const struct span *span)
 	uint64_t bytes = span_bytes(span);
 	if (!dev->rt->pack || !bytes)
 		return false;
-	return bytes < PACK_BELOW || cuda_copy_calls(span, 2) > 1 || (span->ndim && span->row_bytes < PACK_ROWS_BELOW);
+	return bytes < PACK_BELOW || cuda_copy_calls(dev, span, 2) > 1 ||
+	       (span->ndim && span->row_bytes < PACK_ROWS_BELOW);
 }
 
 enum { BATCH_MAX = 1024 };
@@ -35,7 +36,7 @@ static int check_calls(const struct cuda_route *route, struct err *err)
 {
 	uint64_t left = CALLS_MAX;
 	for (size_t i = 0; i < route->n; i++) {
-		uint64_t calls = route->unit[i] == COPIED ? cuda_copy_calls(&route->spans[i], left) : 0;
+		uint64_t calls = route->unit[i] == COPIED ? cuda_copy_calls(route->dev, &route->spans[i], left) : 0;
 		if (calls == left)
 			return err_set(
 				err, -E2BIG,

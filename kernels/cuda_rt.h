@@ -32,6 +32,8 @@ struct cuda_rt {
 	 * */
 	int (*current)(struct cuda_rt *rt, int *ordinal);
 	int (*select)(struct cuda_rt *rt, int ordinal);
+	/* The most that copy2d of the current device takes as a pitch. */
+	int (*pitch_max)(struct cuda_rt *rt, size_t *bytes);
 	/* Pins memory and maps it for the device at its own address. */
 	int (*host_register)(struct cuda_rt *rt, void *base, size_t size);
 	int (*host_unregister)(struct cuda_rt *rt, void *base);
@@ -49,7 +51,8 @@ struct cuda_rt {
 	/* Either side may be host or device memory. */
 	int (*copy)(struct cuda_rt *rt, void *dst, const void *src, size_t n, struct rt_stream *stream);
 	int (*copy2d)(struct cuda_rt *rt, void *dst, size_t dst_pitch, const void *src, size_t src_pitch,
-		      size_t row_bytes, size_t rows, struct rt_stream *stream); /* pitches at least row_bytes */
+		      size_t row_bytes, size_t rows,
+		      struct rt_stream *stream); /* pitches from row_bytes to pitch_max */
 	/* Into registered memory. */
 	int (*write64)(struct cuda_rt *rt, struct rt_stream *stream, void *at, uint64_t value);
 	int (*write32)(struct cuda_rt *rt, struct rt_stream *stream, void *at, uint32_t value);

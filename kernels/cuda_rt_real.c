@@ -100,6 +100,17 @@ static int real_select(struct cuda_rt *rt, int ordinal)
 	return result(cudaSetDevice(ordinal));
 }
 
+static int real_pitch_max(struct cuda_rt *rt, size_t *bytes)
+{
+	(void)rt;
+	int device, most = 0;
+	cudaError_t code = cudaGetDevice(&device);
+	if (code == cudaSuccess)
+		code = cudaDeviceGetAttribute(&most, cudaDevAttrMaxPitch, device);
+	*bytes = (size_t)most;
+	return result(code);
+}
+
 static int real_host_register(struct cuda_rt *rt, void *base, size_t size)
 {
 	(void)rt;
@@ -322,6 +333,7 @@ static const struct cuda_rt table = {
 	.count = real_count,
 	.current = real_current,
 	.select = real_select,
+	.pitch_max = real_pitch_max,
 	.host_register = real_host_register,
 	.host_unregister = real_host_unregister,
 	.stream_create = real_stream_create,

@@ -114,7 +114,9 @@ static int make_handles(struct device *dev, struct err *err)
 	int former, rc = cuda_enter(dev, &former, err);
 	if (rc < 0)
 		return rc;
-	rc = cuda_check(dev, rt->stream_create(rt, &dev->copies), "creating a stream", err);
+	rc = cuda_check(dev, rt->pitch_max(rt, &dev->pitch_max), "asking how it copies rows", err);
+	if (rc == 0)
+		rc = cuda_check(dev, rt->stream_create(rt, &dev->copies), "creating a stream", err);
 	if (rc == 0)
 		rc = cuda_check(dev, rt->event_create(rt, &dev->order), "creating an event", err);
 	cuda_leave(dev, former);

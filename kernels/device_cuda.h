@@ -25,6 +25,7 @@ enum { LOST_MAX = 16 }; /* more are never freed */
 struct device {
 	struct cuda_rt *rt; /* released with the device */
 	int ordinal;
+	size_t pitch_max; /* of a copy of rows */
 	struct rt_stream *copies;
 	struct rt_event *order; /* restore: the caller's stream before it */
 	struct {
@@ -83,7 +84,7 @@ enum cuda_direction { CUDA_TO_ARENA, CUDA_TO_MEMORY };
 int cuda_copy_span(struct device *dev, const struct span *span, char *packed, uint64_t at, uint64_t len,
 		   enum cuda_direction direction, struct rt_stream *stream, struct err *err);
 /* How many runtime calls cuda_copy_span needs, counted up to `most`. */
-uint64_t cuda_copy_calls(const struct span *span, uint64_t most);
+uint64_t cuda_copy_calls(const struct device *dev, const struct span *span, uint64_t most);
 
 int cuda_plan_new(struct device *dev, void *base, const struct span *spans, size_t n, uint64_t granule, unsigned flags,
 		  struct plan **out, struct err *err);

@@ -280,6 +280,7 @@ struct cuda_fake *cuda_fake_new(uint64_t seed)
 	assert(fake);
 	fake->rt = cuda_fake_table;
 	fake->spare = SIZE_MAX;
+	fake->pitch = INT32_MAX;
 	fake->rng = (seed + 1) * 0x9e3779b97f4a7c15ull;
 	pthread_mutex_init(&fake->lock, NULL);
 	pthread_cond_init(&fake->changed, NULL);
@@ -346,6 +347,12 @@ void cuda_fake_spare(struct cuda_fake *fake, size_t most)
 {
 	LOCK_SCOPE(&fake->lock);
 	fake->spare = most;
+}
+
+void cuda_fake_pitch(struct cuda_fake *fake, size_t most)
+{
+	LOCK_SCOPE(&fake->lock);
+	fake->pitch = most;
 }
 
 void cuda_fake_watch(struct cuda_fake *fake, void (*fn)(void *arg), void *arg)

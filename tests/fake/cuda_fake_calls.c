@@ -95,6 +95,13 @@ static int fake_select(struct cuda_rt *rt, int ordinal)
 	return code;
 }
 
+static int fake_pitch_max(struct cuda_rt *rt, size_t *bytes)
+{
+	CALL(rt, fake, code);
+	*bytes = fake->pitch;
+	return code;
+}
+
 static int fake_host_register(struct cuda_rt *rt, void *base, size_t size)
 {
 	CALL(rt, fake, code);
@@ -223,7 +230,8 @@ static int fake_copy2d(struct cuda_rt *rt, void *dst, size_t dst_pitch, const vo
 			.src_pitch = src_pitch,
 			.row_bytes = row_bytes,
 			.rows = rows};
-	if (!code && (dst_pitch < row_bytes || src_pitch < row_bytes))
+	if (!code &&
+	    (dst_pitch < row_bytes || src_pitch < row_bytes || dst_pitch > fake->pitch || src_pitch > fake->pitch))
 		code = CODE_INVALID_VALUE;
 	return code ? code : fake_enqueue(fake, stream, &op);
 }
@@ -410,6 +418,7 @@ const struct cuda_rt cuda_fake_table = {
 	.count = fake_count,
 	.current = fake_current,
 	.select = fake_select,
+	.pitch_max = fake_pitch_max,
 	.host_register = fake_host_register,
 	.host_unregister = fake_host_unregister,
 	.stream_create = fake_stream_create,

@@ -71,6 +71,7 @@ struct cuda_fake {
 	uint64_t rng, calls, ops, live, pending, frees; /* frees: of those pending */
 	uint64_t fail_call, fail_op;
 	size_t spare; /* the most that one piece of device memory may take */
+	size_t pitch; /* the most of a copy of rows */
 	bool fail_sticky, held, stop, emulate;
 	const char *failed;
 	int sticky;

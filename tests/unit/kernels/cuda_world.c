@@ -70,6 +70,12 @@ struct cuda_world *cuda_world_make(uint64_t seed)
 struct cuda_world *cuda_world_make_with(uint64_t seed, unsigned flags)
 {
 	struct cuda_world *w = cuda_world_memory(seed);
+	cuda_world_up(w, flags);
+	return w;
+}
+
+void cuda_world_up(struct cuda_world *w, unsigned flags)
+{
 	struct cuda_rt *rt = cuda_fake_rt(w->fake);
 	const struct device_ops *ops = &device_cuda_ops;
 	cr_assert_eq(device_cuda_open(rt, 0, &w->dev, &w->err), 0, "%s", w->err.text);
@@ -77,7 +83,6 @@ struct cuda_world *cuda_world_make_with(uint64_t seed, unsigned flags)
 	cr_assert_eq(ops->plan_new(w->dev, w->data, w->spans, WORLD_SPANS, WORLD_GRANULE, flags, &w->plan, &w->err), 0,
 		     "%s", w->err.text);
 	cr_assert_eq(rt->stream_create(rt, &w->stream), 0);
-	return w;
 }
 
 static void free_memory(struct cuda_world *w)

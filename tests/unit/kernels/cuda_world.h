@@ -36,6 +36,8 @@ struct cuda_world {
 
 /* Memory, spans and the fake; nothing was called yet. */
 struct cuda_world *cuda_world_memory(uint64_t seed);
+/* What cuda_world_make_with does then. */
+void cuda_world_up(struct cuda_world *w, unsigned flags);
 /* And an open device with the arena attached, a plan, and the training stream. */
 struct cuda_world *cuda_world_make(uint64_t seed);
 /* The same with flags for the plan. */
