@@ -1,6 +1,6 @@
 """tests/gpu/test_trainer.py [DEVICE]: ckpt-train on a GPU (cuda, or host for a trial of this script): four ranks over NCCL, which may share one
 GPU; one is killed, one traps, one reads where nothing is, one hangs, and each run ends with the bits of the undisturbed one. Ends with 77
-without a GPU."""
+without a GPU, NCCL or cuBLAS."""
 
 import json
 import re
@@ -17,6 +17,10 @@ if DEVICE == "cuda":
     probe.child.wait(60)
     if "there is no GPU" in probe.err():
         print("1..0 # SKIP there is no GPU")
+        sys.exit(77)
+    missing = re.search(r"(libnccl|libcublas)\S*: cannot open shared object file", probe.err())
+    if missing:
+        print(f"1..0 # SKIP no {'NCCL' if missing[1] == 'libnccl' else 'cuBLAS'}")
         sys.exit(77)
 
 cases = Cases(tidy)

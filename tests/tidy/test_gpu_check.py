@@ -56,6 +56,25 @@ def table():
     return problems if times == {"blocked": 0.25} else [*problems, f"times: {times}"]
 
 
+def skipped():
+    """A test that lacks its library is told, and is no failure."""
+    before = list(gpu_check.failures)
+    gpu_check.test("trainer", [sys.executable, "-c", "print('1..0 # SKIP no NCCL'); raise SystemExit(77)"], dict(os.environ))
+    good = gpu_check.failures == before and "not measured: no NCCL: trainer" in gpu_check.notes
+    return [] if good else [f"{gpu_check.failures} {gpu_check.notes}"]
+
+
+def memory():
+    """What does not fit the memory is made smaller, or not measured, and told."""
+    given = [(20, 100), (20, 66), (20, 3), (0.5, 1.7)]
+    sizes = [gpu_check.fitting(gib, available) for gib, available in given]
+    problems = [] if sizes == [20, 19, 0, 0.5] else [f"{given} gave {sizes}"]
+    wanted = ("66.0 GiB of memory are available, and 20 GiB of state take 60: measured with 19 GiB",
+              "3.0 GiB of memory are available, and 20 GiB of state take 60: not measured")
+    problems += [f"not noted: {line}: {gpu_check.notes}" for line in wanted if line not in gpu_check.notes]
+    return problems if gpu_check.available_gib() > 0.1 else [*problems, f"available: {gpu_check.available_gib()}"]
+
+
 def offline_deps_without_apt():
     with tempfile.TemporaryDirectory() as folder:
         for name in ("dirname", "bash", "env"):
@@ -71,6 +90,8 @@ with contextlib.redirect_stdout(sys.stderr):
         ("without a GPU it measures nothing and says so", without_a_gpu()),
         ("so do its programs, where they are built", programs_without_a_gpu()),
         ("the table tells what missed its floor", table()),
+        ("what lacks its library is not measured and no failure", skipped()),
+        ("a state that the memory has no room for is made smaller", memory()),
         ("offline-deps says that there is no apt-get", offline_deps_without_apt()),
     ]
 tidy.report(cases)
