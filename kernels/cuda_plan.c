@@ -300,8 +300,8 @@ static void stop_half(struct plan *plan, struct rt_stream *stream)
 
 static int launch(struct plan *plan, struct rt_stream *stream, const struct capture_target *target, struct err *err)
 {
-	int rc = 0;
-	if (plan->graph_progress != target->progress)
+	int rc = cuda_stand_in(plan->dev, stream, &stream, err);
+	if (rc == 0 && plan->graph_progress != target->progress)
 		rc = record_graphs(plan, target->progress, err);
 	if (rc < 0)
 		return rc;
@@ -370,8 +370,13 @@ int cuda_plan_fence(struct plan *plan, uint32_t group, void *stream, uint64_t de
 	int code = rt->event_query(rt, plan->copied);
 	if (code != RT_NOT_READY)
 		rc = cuda_check(dev, code, "its copies", err);
+	bool foreign = false;
+	if (rc == 0)
+		rc = cuda_foreign(dev, stream, &foreign, err);
 	if (rc == 0)
 		rc = wait_for_groups(plan, group, stream, err);
+	if (rc == 0 && foreign)
+		rc = wait_for_groups(plan, group, NULL, err);
 	cuda_range_end(dev);
 	cuda_leave(dev, former);
 	return rc;

@@ -234,7 +234,9 @@ static int run(struct restore *r, struct rt_stream *stream, uint64_t *bad_leaf, 
 {
 	struct device *dev = r->dev;
 	struct cuda_rt *rt = dev->rt;
-	int rc = cuda_check(dev, rt->event_record(rt, dev->order, stream), "recording an event", err);
+	int rc = cuda_stand_in(dev, stream, &stream, err);
+	if (rc == 0)
+		rc = cuda_check(dev, rt->event_record(rt, dev->order, stream), "recording an event", err);
 	if (rc == 0)
 		rc = cuda_check(dev, rt->stream_wait(rt, dev->copies, dev->order), "waiting for an event", err);
 	while (rc == 0 && (r->span < r->list->n || r->awaited < r->issued)) {

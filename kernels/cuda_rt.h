@@ -34,7 +34,7 @@ struct cuda_rt {
 	int (*select)(struct cuda_rt *rt, int ordinal);
 	/* The most that copy2d of the current device takes as a pitch. */
 	int (*pitch_max)(struct cuda_rt *rt, size_t *bytes);
-	/* Pins memory and maps it for the device at its own address. */
+	/* Pins memory, which was not, for all devices, and maps it at its own address. Nothing copies to or from it when it is unregistered. */
 	int (*host_register)(struct cuda_rt *rt, void *base, size_t size);
 	int (*host_unregister)(struct cuda_rt *rt, void *base);
 
@@ -42,9 +42,13 @@ struct cuda_rt {
 			     struct rt_stream **stream); /* does not synchronise with the default stream */
 	int (*stream_destroy)(struct cuda_rt *rt, struct rt_stream *stream);
 	int (*stream_query)(struct cuda_rt *rt, struct rt_stream *stream);
+	/* Whose it is. NULL: this driver cannot tell. */
+	int (*stream_device)(struct cuda_rt *rt, struct rt_stream *stream, int *ordinal);
+	/* Both may be of any device. */
 	int (*stream_wait)(struct cuda_rt *rt, struct rt_stream *stream, struct rt_event *event);
 	int (*event_create)(struct cuda_rt *rt, struct rt_event **event);
 	int (*event_destroy)(struct cuda_rt *rt, struct rt_event *event);
+	/* Both of the same device. */
 	int (*event_record)(struct cuda_rt *rt, struct rt_event *event, struct rt_stream *stream);
 	int (*event_query)(struct cuda_rt *rt, struct rt_event *event);
 

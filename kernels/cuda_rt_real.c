@@ -15,7 +15,7 @@
 #endif
 
 /* The first driver interface in which stream memory operations need no opt-in by the administrator. */
-enum { WRITE_VALUE_VERSION = 12000 };
+enum { WRITE_VALUE_VERSION = 12000, STREAM_DEVICE_VERSION = 12080 };
 
 typedef CUresult write64_fn(CUstream stream, CUdeviceptr at, cuuint64_t value, unsigned flags);
 typedef CUresult write32_fn(CUstream stream, CUdeviceptr at, cuuint32_t value, unsigned flags);
@@ -147,6 +147,12 @@ static int real_stream_query(struct cuda_rt *rt, struct rt_stream *stream)
 {
 	(void)rt;
 	return result(cudaStreamQuery(stream_of(stream)));
+}
+
+static int real_stream_device(struct cuda_rt *rt, struct rt_stream *stream, int *ordinal)
+{
+	(void)rt;
+	return result(cudaStreamGetDevice(stream_of(stream), ordinal));
 }
 
 static int real_stream_wait(struct cuda_rt *rt, struct rt_stream *stream, struct rt_event *event)
@@ -339,6 +345,7 @@ static const struct cuda_rt table = {
 	.stream_create = real_stream_create,
 	.stream_destroy = real_stream_destroy,
 	.stream_query = real_stream_query,
+	.stream_device = real_stream_device,
 	.stream_wait = real_stream_wait,
 	.event_create = real_event_create,
 	.event_destroy = real_event_destroy,
@@ -366,15 +373,16 @@ static const struct cuda_rt table = {
 #endif
 };
 
-static int entry_point(const char *name, void **fn, struct err *err)
+static int entry_point(const char *name, unsigned version, void **fn, struct err *err)
 {
 	enum cudaDriverEntryPointQueryResult found = cudaDriverEntryPointSymbolNotFound;
-	int code = result(cudaGetDriverEntryPointByVersion(name, fn, WRITE_VALUE_VERSION, cudaEnableDefault, &found));
+	int code = result(cudaGetDriverEntryPointByVersion(name, fn, version, cudaEnableDefault, &found));
 	if (code)
 		return err_set(err, errno_of(NULL, code), "asking the CUDA driver for %s: %s", name,
 			       text_of(NULL, code));
 	if (found != cudaDriverEntryPointSuccess || !*fn)
-		return err_set(err, -ENODEV, "the CUDA driver has no %s: it is older than CUDA 12.0", name);
+		return err_set(err, -ENODEV, "the CUDA driver has no %s: it is older than CUDA %u.%u", name,
+			       version / 1000, version % 1000 / 10);
 	return 0;
 }
 
@@ -391,13 +399,14 @@ static int capture_mode(bool *batched, struct err *err)
 int cuda_rt_real(struct cuda_rt **out, struct err *err)
 {
 	int devices = 0, code = real_count(NULL, &devices);
-	void *write64 = NULL, *write32 = NULL;
+	void *write64 = NULL, *write32 = NULL, *stream_device = NULL;
+	struct err why;
 	*out = NULL;
 	if (code)
 		return err_set(err, errno_of(NULL, code), "no GPU can be used: %s", text_of(NULL, code));
-	int rc = entry_point("cuStreamWriteValue64", &write64, err);
+	int rc = entry_point("cuStreamWriteValue64", WRITE_VALUE_VERSION, &write64, err);
 	if (rc == 0)
-		rc = entry_point("cuStreamWriteValue32", &write32, err);
+		rc = entry_point("cuStreamWriteValue32", WRITE_VALUE_VERSION, &write32, err);
 	bool batched = false;
 	if (rc == 0)
 		rc = capture_mode(&batched, err);
@@ -408,6 +417,8 @@ int cuda_rt_real(struct cuda_rt **out, struct err *err)
 		return err_set(err, -ENOMEM, "out of memory for the CUDA runtime's table");
 	*real = (struct real){.rt = table, .write64 = (write64_fn *)write64, .write32 = (write32_fn *)write32};
 	real->rt.batched = batched;
+	if (entry_point("cuStreamGetDevice", STREAM_DEVICE_VERSION, &stream_device, &why) < 0)
+		real->rt.stream_device = NULL;
 	*out = &real->rt;
 	return 0;
 }

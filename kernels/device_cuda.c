@@ -1,4 +1,4 @@
-#include "device_cuda.h"
+#include "cuda_pinned.h"
 
 #include "base/clock.h"
 #include "base/log.h"
@@ -32,10 +32,11 @@ void cuda_leave(struct device *dev, int former)
 }
 
 /* Asks until the answer is another than "not yet". */
-static int wait_for(struct device *dev, int (*ask)(struct device *dev, void *what), void *what, struct err *err)
+static int wait_for(struct device *dev, int (*ask)(struct device *dev, void *what), void *what, uint64_t patience,
+		    struct err *err)
 {
 	enum { PAUSE_MIN = 10000, PAUSE_MAX = 1000000 };
-	uint64_t deadline = clock_deadline(dev->rt->patience);
+	uint64_t deadline = clock_deadline(patience);
 	struct timespec pause = {.tv_nsec = PAUSE_MIN};
 	int failed = 0;
 	for (;;) {
@@ -49,7 +50,7 @@ static int wait_for(struct device *dev, int (*ask)(struct device *dev, void *wha
 		}
 		if (clock_now() >= deadline)
 			return err_set(err, -ETIMEDOUT, "GPU %d: its copies did not end within %llu ms", dev->ordinal,
-				       (unsigned long long)(dev->rt->patience / CLOCK_NS_PER_MS));
+				       (unsigned long long)(patience / CLOCK_NS_PER_MS));
 		nanosleep(&pause, NULL);
 		pause.tv_nsec = pause.tv_nsec * 2 > PAUSE_MAX ? PAUSE_MAX : pause.tv_nsec * 2;
 	}
@@ -67,12 +68,12 @@ static int ask_event(struct device *dev, void *event)
 
 int cuda_drain(struct device *dev, struct rt_stream *stream, struct err *err)
 {
-	return wait_for(dev, ask_stream, stream, err);
+	return wait_for(dev, ask_stream, stream, dev->rt->patience, err);
 }
 
 int cuda_await(struct device *dev, struct rt_event *event, struct err *err)
 {
-	return wait_for(dev, ask_event, event, err);
+	return wait_for(dev, ask_event, event, dev->rt->patience, err);
 }
 
 void cuda_lose(struct device *dev, void *memory, bool registered)
@@ -100,12 +101,15 @@ static void free_lost(struct device *dev)
 	}
 }
 
-/* Before memory goes away that the device may still touch. There is nobody to return an error to. */
-static void drain_or_warn(struct device *dev)
+/* Before memory goes away that the device may still touch. There is nobody to return an error to. false: it hangs, and may touch it yet; one
+ * that is dead touches nothing. */
+static bool drain_or_warn(struct device *dev)
 {
 	struct err err;
-	if (cuda_drain(dev, dev->copies, &err) < 0)
+	int rc = cuda_drain(dev, dev->copies, &err);
+	if (rc < 0)
 		log_warn("%s", err.text);
+	return rc != -ETIMEDOUT;
 }
 
 static int make_handles(struct device *dev, struct err *err)
@@ -197,7 +201,7 @@ static void cuda_close(struct device *dev)
 		return;
 	atomic_store(&dev->closed, true);
 	if (cuda_enter(dev, &former, &err) == 0) {
-		drain_or_warn(dev);
+		(void)drain_or_warn(dev);
 		cuda_leave(dev, former);
 	} else {
 		log_warn("%s", err.text);
@@ -215,7 +219,7 @@ static int cuda_attach(struct device *dev, void *base, size_t size, struct err *
 	int former, rc = cuda_enter(dev, &former, err);
 	if (rc < 0)
 		return rc;
-	rc = cuda_check(dev, dev->rt->host_register(dev->rt, base, size), "pinning the arena", err);
+	rc = cuda_pin(dev, base, size, err);
 	cuda_leave(dev, former);
 	return rc;
 }
@@ -225,12 +229,21 @@ static void cuda_detach(struct device *dev, void *base)
 	struct err err;
 	int former;
 	bool entered = cuda_enter(dev, &former, &err) == 0;
-	if (entered)
-		drain_or_warn(dev);
-	if (cuda_check(dev, dev->rt->host_unregister(dev->rt, base), "unpinning the arena", &err) < 0)
-		log_warn("%s", err.text);
+	cuda_unpin(dev, base, drain_or_warn(dev));
 	if (entered)
 		cuda_leave(dev, former);
+}
+
+/* Captures and restores of a device share one stream. */
+static int cuda_idle(struct device *dev, uint64_t deadline, struct err *err)
+{
+	uint64_t now = clock_now();
+	int former, rc = cuda_enter(dev, &former, err);
+	if (rc < 0)
+		return rc;
+	rc = wait_for(dev, ask_stream, dev->copies, deadline > now ? deadline - now : 0, err);
+	cuda_leave(dev, former);
+	return rc;
 }
 
 const struct device_ops device_cuda_ops = {
@@ -238,6 +251,7 @@ const struct device_ops device_cuda_ops = {
 	.open = cuda_open,
 	.close = cuda_close,
 	.digests = cuda_digests,
+	.idle = cuda_idle,
 	.arena_attach = cuda_attach,
 	.arena_detach = cuda_detach,
 	.plan_new = cuda_plan_new,

@@ -74,6 +74,12 @@ int cuda_drain(struct device *dev, struct rt_stream *stream, struct err *err);
 /* The same, until the event has come. */
 int cuda_await(struct device *dev, struct rt_event *event, struct err *err);
 
+/* The stream by which the device orders what the caller puts on `stream`: that itself, or, where it is of another GPU, the device's default
+ * stream, which waits for it from now on. The device is entered. */
+int cuda_stand_in(struct device *dev, struct rt_stream *stream, struct rt_stream **own, struct err *err);
+/* Whether there is such a stand-in. */
+int cuda_foreign(struct device *dev, struct rt_stream *stream, bool *foreign, struct err *err);
+
 /* Keeps memory (malloc) that a device which hangs may touch yet: freed with the device if it has come to an end by then. NULL is
  * allowed. */
 void cuda_lose(struct device *dev, void *memory, bool registered);

@@ -209,10 +209,26 @@ static void host_close(struct device *dev)
 	release(dev);
 }
 
+static struct timespec timespec_of(uint64_t ns)
+{
+	return (struct timespec){.tv_sec = (time_t)(ns / CLOCK_NS_PER_S), .tv_nsec = (long)(ns % CLOCK_NS_PER_S)};
+}
+
 static bool host_digests(const struct device *dev)
 {
 	(void)dev;
 	return true;
+}
+
+static int host_idle(struct device *dev, uint64_t deadline, struct err *err)
+{
+	struct timespec until = timespec_of(deadline);
+	LOCK_SCOPE(&dev->lock);
+	while (dev->running || !list_empty(&dev->queue))
+		if (pthread_cond_clockwait(&dev->ended, &dev->lock, CLOCK_MONOTONIC, &until) == ETIMEDOUT &&
+		    (dev->running || !list_empty(&dev->queue)))
+			return err_set(err, -ETIMEDOUT, "state of the host is still being copied");
+	return 0;
 }
 
 /* One arena at a time is touched; another mapping works as well, its first captures are slower. */
@@ -333,11 +349,6 @@ static int host_launch(struct plan *plan, void *stream, const struct capture_tar
 	return 0;
 }
 
-static struct timespec timespec_of(uint64_t ns)
-{
-	return (struct timespec){.tv_sec = (time_t)(ns / CLOCK_NS_PER_S), .tv_nsec = (long)(ns % CLOCK_NS_PER_S)};
-}
-
 static int host_fence(struct plan *plan, uint32_t group, void *stream, uint64_t deadline, uint64_t *bad_leaf,
 		      struct err *err)
 {
@@ -400,6 +411,7 @@ const struct device_ops device_host = {
 	.open = host_open,
 	.close = host_close,
 	.digests = host_digests,
+	.idle = host_idle,
 	.arena_attach = host_attach,
 	.arena_detach = host_detach,
 	.plan_new = host_plan_new,

@@ -5,7 +5,10 @@
  * launch returns at once; progress and completion are told through a counter in shared memory that the device itself
  * writes, and through fence and wait. Errors are 0 or -errno; the sentence is in the struct err.
  *
- * Threads: plan_launch, plan_cancel and fence may be called by one thread while another waits; the rest by one thread at a time.
+ * Streams: where `stream` is of another GPU than the device, the default stream of the device's GPU stands in for it: a launch, a restore has that
+ * wait for what is on `stream`, and digests there; a fence has both wait. NULL: the default stream of the device's GPU.
+ *
+ * Threads: plan_launch, plan_cancel, fence and idle may be called by one thread while another waits; the rest by one thread at a time.
  * Lifetimes: a plan and its device may be released in either order. Neither plan_free nor close returns while the
  * device may still touch the plan's sources, its arena or its target: what is in flight is cancelled or awaited (a
  * device that answers nothing is given up after a while, with a line in the log). */
@@ -83,9 +86,12 @@ struct device_ops {
 	/* Whether launches write source digests. false: target.leaves must be NULL and strict mode is refused
 	 * (-EOPNOTSUPP); whoever reads the arena must be told that there is nothing to compare it with. */
 	bool (*digests)(const struct device *dev);
+	/* Waits until nothing that was launched reads or writes memory any more, whatever it has come to. -ETIMEDOUT; any other error: the
+	 * device is dead, and touches nothing. */
+	int (*idle)(struct device *dev, uint64_t deadline, struct err *err);
 
-	/* Makes the arena reachable for fast copies (pinned on CUDA; on the host its pages are touched in the
-	 * background). Once per mapping; detached before it is unmapped. */
+	/* Makes the arena reachable for fast copies (pinned on CUDA, once for all devices of the process; on the host its pages are touched
+	 * in the background). Once per mapping and device; detached before it is unmapped. */
 	int (*arena_attach)(struct device *dev, void *base, size_t size, struct err *err);
 	void (*arena_detach)(struct device *dev, void *base);
 

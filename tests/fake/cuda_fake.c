@@ -63,7 +63,7 @@ struct rt_stream *fake_stream_of(struct cuda_fake *fake, struct rt_stream *strea
 int fake_enqueue(struct cuda_fake *fake, struct rt_stream *stream, const struct op *op)
 {
 	stream = fake_stream_of(fake, stream);
-	if (stream->gpu != fake_current_gpu)
+	if (stream->gpu != fake_current_gpu && op->kind != OP_WAIT && op->kind != OP_RECORD)
 		return CODE_INVALID_HANDLE;
 	if (stream->recording) {
 		list_push(&stream->recording->ops, &op_copy(op)->entry);
@@ -226,7 +226,8 @@ static void run_step(struct cuda_fake *fake, struct rt_stream *stream)
 	struct op *op = head(stream);
 	if (fake->fail_op && fake->ops + 1 == fake->fail_op) {
 		fake->failed = "op";
-		fake->sticky = FAKE_STICKY;
+		fake->fail_op = 0; /* of one GPU */
+		fake->gpus[stream->gpu].sticky = FAKE_STICKY;
 		pthread_cond_broadcast(&fake->changed);
 		return;
 	}
@@ -246,17 +247,45 @@ static void run_step(struct cuda_fake *fake, struct rt_stream *stream)
 		fake_stream_drop(fake, stream);
 }
 
+/* Whether a GPU that lives has anything to do. */
+static bool can_go_on(struct cuda_fake *fake)
+{
+	list_for(it, &fake->streams) {
+		struct rt_stream *stream = list_entry(it, struct rt_stream, entry);
+		if (!fake->gpus[stream->gpu].sticky && runnable(stream, stream->gpu))
+			return true;
+	}
+	return false;
+}
+
+bool fake_is_lost(struct cuda_fake *fake, struct rt_stream *stream)
+{
+	struct op *op = head(stream);
+	return fake->gpus[stream->gpu].sticky ||
+	       (op && op->kind == OP_WAIT && !runnable(stream, stream->gpu) && fake->gpus[op->event->gpu].sticky);
+}
+
+static bool any_died(const struct cuda_fake *fake)
+{
+	bool died = false;
+	for (int i = 0; i < FAKE_GPUS; i++)
+		died |= fake->gpus[i].sticky != 0;
+	return died;
+}
+
 static void *execute(void *arg)
 {
 	struct executor *gpu = arg;
 	struct cuda_fake *fake = gpu->fake;
 	LOCK_SCOPE(&fake->lock);
 	while (!fake->stop) {
-		struct rt_stream *stream = fake->held || fake->sticky ? NULL : pick(gpu);
+		struct rt_stream *stream = fake->held || gpu->sticky ? NULL : pick(gpu);
 		if (stream)
 			run_step(fake, stream);
 		else
 			pthread_cond_wait(&fake->changed, &fake->lock);
+		if (stream && !can_go_on(fake))
+			pthread_cond_broadcast(&fake->changed);
 	}
 	return NULL;
 }
@@ -296,6 +325,57 @@ struct cuda_fake *cuda_fake_new(uint64_t seed)
 	return fake;
 }
 
+static bool overlap(const char *a, size_t na, const char *b, size_t nb)
+{
+	return (uintptr_t)a < (uintptr_t)b + nb && (uintptr_t)b < (uintptr_t)a + na;
+}
+
+/* The packed side of what a kernel does, or where its digests go. */
+static bool kernel_touches(const struct op *op, const char *base, size_t size)
+{
+	const char *packed = op->kind == OP_PACK ? op->dst : op->src;
+	for (size_t i = 0; i < op->table.n; i++) {
+		const struct gpu_span *span = &op->table.spans[i];
+		uint64_t units = op->table.before[i + 1] - op->table.before[i];
+		if (op->table.before[i] >= op->unit + op->units || op->table.before[i + 1] <= op->unit)
+			continue;
+		if (op->kind == OP_DIGEST
+			    ? overlap((const char *)(op->leaves + span->first_leaf), units * 8, base, size)
+			    : overlap((const char *)((uintptr_t)packed + span->arena_at), span->bytes, base, size))
+			return true;
+	}
+	return false;
+}
+
+static bool touches(const struct op *op, const char *base, size_t size)
+{
+	switch (op->kind) {
+	case OP_COPY:
+		return overlap(op->dst, (op->rows - 1) * op->dst_pitch + op->row_bytes, base, size) ||
+		       overlap(op->src, (op->rows - 1) * op->src_pitch + op->row_bytes, base, size);
+	case OP_WRITE:
+		return overlap(op->dst, op->width, base, size);
+	case OP_DIGEST:
+	case OP_PACK:
+	case OP_UNPACK:
+		return kernel_touches(op, base, size);
+	default:
+		return false;
+	}
+}
+
+bool fake_in_use(struct cuda_fake *fake, const char *base, size_t size)
+{
+	list_for(s, &fake->streams) {
+		struct rt_stream *stream = list_entry(s, struct rt_stream, entry);
+		list_for(it, &stream->ops) {
+			if (!fake->gpus[stream->gpu].sticky && touches(list_entry(it, struct op, entry), base, size))
+				return true;
+		}
+	}
+	return false;
+}
+
 void cuda_fake_free(struct cuda_fake *fake)
 {
 	pthread_mutex_lock(&fake->lock);
@@ -333,7 +413,7 @@ void cuda_fake_hold(struct cuda_fake *fake, bool held)
 void cuda_fake_settle(struct cuda_fake *fake)
 {
 	LOCK_SCOPE(&fake->lock);
-	while (fake->pending && !fake->sticky)
+	while (any_died(fake) ? can_go_on(fake) : fake->pending != 0)
 		pthread_cond_wait(&fake->changed, &fake->lock);
 }
 
@@ -373,6 +453,12 @@ void cuda_fake_fail_op(struct cuda_fake *fake, uint64_t n)
 {
 	LOCK_SCOPE(&fake->lock);
 	fake->fail_op = n ? fake->ops + n : 0;
+}
+
+bool cuda_fake_dead(struct cuda_fake *fake, int gpu)
+{
+	LOCK_SCOPE(&fake->lock);
+	return fake->gpus[gpu].sticky;
 }
 
 const char *cuda_fake_failed(struct cuda_fake *fake)

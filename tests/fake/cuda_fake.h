@@ -2,8 +2,9 @@
  * fake GPU has a thread that runs the operations of its streams: in order within a stream, in a hostile order drawn
  * from the seed between streams, copies in pieces, and everything as late as it likes. Only events order streams, so a
  * dependency that the code forgot shows as wrong bytes. Calls check what the real runtime checks: that a stream belongs
- * to the thread's current GPU, that values are written to registered memory. Failures can be injected at any call and
- * at any operation. */
+ * to the thread's current GPU (waiting for an event of another is allowed, recording one on a stream of another is not), that values are written to
+ * registered memory, that memory is registered once; and what it does not check: that nothing touches memory which is unregistered. Failures can be
+ * injected at any call and at any operation; a GPU that dies leaves the others alive, whose streams wait for ever for what it has not done. */
 #ifndef CKPT_TESTS_CUDA_FAKE_H
 #define CKPT_TESTS_CUDA_FAKE_H
 
@@ -24,7 +25,7 @@ void cuda_fake_call(struct cuda_fake *fake, struct rt_stream *stream, void (*fn)
 /* Holds all GPUs still, or lets them run (the state at first). Whatever is submitted while they are held then runs in
  * an order that depends on the seed alone. */
 void cuda_fake_hold(struct cuda_fake *fake, bool held);
-/* Waits until every stream is empty or the device is dead. */
+/* Waits until every stream is empty, or none of a living GPU can go on. */
 void cuda_fake_settle(struct cuda_fake *fake);
 /* Runs the kernels themselves from now on, in the emulator; else their references. */
 void cuda_fake_emulate(struct cuda_fake *fake);
@@ -35,10 +36,11 @@ void cuda_fake_pitch(struct cuda_fake *fake, size_t most);
 /* Called after every operation and piece of one, with the fake's lock held. */
 void cuda_fake_watch(struct cuda_fake *fake, void (*fn)(void *arg), void *arg);
 
-/* The n-th call from now (from 1) fails; sticky: and so do all later ones, and nothing runs any more. 0: none. */
+/* The n-th call from now (from 1) fails; sticky: and so do all later ones on its GPU, where nothing runs any more. 0: none. */
 void cuda_fake_fail_call(struct cuda_fake *fake, uint64_t n, bool sticky);
 /* The n-th operation that a GPU completes from now fails instead: a sticky error. */
 void cuda_fake_fail_op(struct cuda_fake *fake, uint64_t n);
+bool cuda_fake_dead(struct cuda_fake *fake, int gpu);
 /* The name of the call at which the failure was injected; NULL: it did not come to it. */
 const char *cuda_fake_failed(struct cuda_fake *fake);
 

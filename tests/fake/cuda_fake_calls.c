@@ -15,24 +15,28 @@ static struct cuda_fake *fake_of(struct cuda_rt *rt)
 	return (struct cuda_fake *)rt;
 }
 
-/* Every call passes here first, with the lock held. */
-static int enter_call(struct cuda_fake *fake, const char *name)
+/* Every call passes here first, with the lock held. gpu: whose stream or event it is about. */
+static int enter_call(struct cuda_fake *fake, const char *name, int gpu)
 {
+	int *sticky = &fake->gpus[gpu].sticky;
 	fake->calls++;
-	if (fake->sticky)
-		return fake->sticky;
+	if (*sticky)
+		return *sticky;
 	if (fake->calls != fake->fail_call)
 		return 0;
 	fake->failed = name;
 	if (fake->fail_sticky)
-		fake->sticky = FAKE_STICKY;
+		*sticky = FAKE_STICKY;
+	pthread_cond_broadcast(&fake->changed);
 	return fake->fail_sticky ? FAKE_STICKY : FAKE_CALL_FAILS;
 }
 
-#define CALL(rt, fake, code)                                                                                           \
+#define CALL_ON(rt, fake, code, gpu)                                                                                   \
 	struct cuda_fake *fake = fake_of(rt);                                                                          \
 	LOCK_SCOPE(&fake->lock);                                                                                       \
-	int code = enter_call(fake, __func__)
+	int code = enter_call(fake, __func__, gpu)
+#define CALL(rt, fake, code) CALL_ON(rt, fake, code, fake_current_gpu)
+#define CALL_STREAM(rt, fake, code) CALL_ON(rt, fake, code, stream ? stream->gpu : fake_current_gpu)
 
 static int fake_errno_of(struct cuda_rt *rt, int code)
 {
@@ -48,6 +52,8 @@ static int fake_errno_of(struct cuda_rt *rt, int code)
 		return -EINVAL;
 	case CODE_UNSUPPORTED:
 		return -EOPNOTSUPP;
+	case CODE_REGISTERED:
+		return -EEXIST;
 	default:
 		return -EIO;
 	}
@@ -65,6 +71,8 @@ static const char *fake_text_of(struct cuda_rt *rt, int code)
 		return "no CUDA-capable device is detected";
 	case CODE_INVALID_HANDLE:
 		return "invalid resource handle";
+	case CODE_REGISTERED:
+		return "part or all of the requested memory range is already mapped";
 	default:
 		return "invalid argument";
 	}
@@ -82,13 +90,15 @@ static int fake_current(struct cuda_rt *rt, int *ordinal)
 {
 	CALL(rt, fake, code);
 	*ordinal = fake_current_gpu;
-	return code;
+	/* A thread can turn its back on a dead GPU. */
+	return fake->calls == fake->fail_call ? code : 0;
 }
 
 static int fake_select(struct cuda_rt *rt, int ordinal)
 {
-	CALL(rt, fake, code);
-	if (!code && (ordinal < 0 || ordinal >= FAKE_GPUS))
+	bool there = ordinal >= 0 && ordinal < FAKE_GPUS;
+	CALL_ON(rt, fake, code, there ? ordinal : fake_current_gpu);
+	if (!code && !there)
 		code = CODE_INVALID_DEVICE;
 	if (!code)
 		fake_current_gpu = ordinal;
@@ -106,6 +116,11 @@ static int fake_host_register(struct cuda_rt *rt, void *base, size_t size)
 {
 	CALL(rt, fake, code);
 	for (int i = 0; !code && i < REGISTRATIONS; i++) {
+		const char *other = fake->registered[i].base, *from = base;
+		if (other && from < other + fake->registered[i].size && other < from + size)
+			code = CODE_REGISTERED;
+	}
+	for (int i = 0; !code && i < REGISTRATIONS; i++) {
 		if (fake->registered[i].base)
 			continue;
 		fake->registered[i].base = base;
@@ -122,6 +137,8 @@ static int fake_host_unregister(struct cuda_rt *rt, void *base)
 	for (int i = 0; i < REGISTRATIONS; i++) {
 		if (fake->registered[i].base != base)
 			continue;
+		if (fake_in_use(fake, base, fake->registered[i].size))
+			return CODE_BUSY;
 		fake->registered[i].base = NULL;
 		fake->live--;
 		return code;
@@ -151,24 +168,33 @@ static int fake_stream_create(struct cuda_rt *rt, struct rt_stream **stream)
  * */
 static int fake_stream_destroy(struct cuda_rt *rt, struct rt_stream *stream)
 {
-	CALL(rt, fake, code);
+	CALL_STREAM(rt, fake, code);
 	stream->destroyed = true;
-	if (list_empty(&stream->ops) || fake->sticky)
+	if (list_empty(&stream->ops) || fake_is_lost(fake, stream))
 		fake_stream_drop(fake, stream);
 	return code;
 }
 
 static int fake_stream_query(struct cuda_rt *rt, struct rt_stream *stream)
 {
-	CALL(rt, fake, code);
+	CALL_STREAM(rt, fake, code);
 	stream = fake_stream_of(fake, stream);
 	return code ? code : list_empty(&stream->ops) ? 0 : RT_NOT_READY;
 }
 
+static int fake_stream_device(struct cuda_rt *rt, struct rt_stream *stream, int *ordinal)
+{
+	CALL_STREAM(rt, fake, code);
+	*ordinal = fake_stream_of(fake, stream)->gpu;
+	return code;
+}
+
 static int fake_stream_wait(struct cuda_rt *rt, struct rt_stream *stream, struct rt_event *event)
 {
-	CALL(rt, fake, code);
+	CALL_STREAM(rt, fake, code);
 	struct op op = {.kind = OP_WAIT, .event = event, .turn = event->recorded};
+	if (!code)
+		code = fake->gpus[event->gpu].sticky;
 	return code ? code : fake_enqueue(fake, stream, &op);
 }
 
@@ -187,7 +213,7 @@ static int fake_event_create(struct cuda_rt *rt, struct rt_event **event)
 
 static int fake_event_destroy(struct cuda_rt *rt, struct rt_event *event)
 {
-	CALL(rt, fake, code);
+	CALL_ON(rt, fake, code, event->gpu);
 	fake_event_put(event);
 	fake->live--;
 	return code;
@@ -195,7 +221,7 @@ static int fake_event_destroy(struct cuda_rt *rt, struct rt_event *event)
 
 static int fake_event_record(struct cuda_rt *rt, struct rt_event *event, struct rt_stream *stream)
 {
-	CALL(rt, fake, code);
+	CALL_STREAM(rt, fake, code);
 	if (!code && event->gpu != fake_stream_of(fake, stream)->gpu)
 		code = CODE_INVALID_HANDLE;
 	struct op op = {.kind = OP_RECORD, .event = event, .turn = event->recorded + 1};
@@ -208,13 +234,13 @@ static int fake_event_record(struct cuda_rt *rt, struct rt_event *event, struct 
 
 static int fake_event_query(struct cuda_rt *rt, struct rt_event *event)
 {
-	CALL(rt, fake, code);
+	CALL_ON(rt, fake, code, event->gpu);
 	return code ? code : event->completed >= event->recorded ? 0 : RT_NOT_READY;
 }
 
 static int fake_copy(struct cuda_rt *rt, void *dst, const void *src, size_t n, struct rt_stream *stream)
 {
-	CALL(rt, fake, code);
+	CALL_STREAM(rt, fake, code);
 	struct op op = {.kind = OP_COPY, .dst = dst, .src = src, .row_bytes = n, .rows = 1};
 	return code ? code : fake_enqueue(fake, stream, &op);
 }
@@ -222,7 +248,7 @@ static int fake_copy(struct cuda_rt *rt, void *dst, const void *src, size_t n, s
 static int fake_copy2d(struct cuda_rt *rt, void *dst, size_t dst_pitch, const void *src, size_t src_pitch,
 		       size_t row_bytes, size_t rows, struct rt_stream *stream)
 {
-	CALL(rt, fake, code);
+	CALL_STREAM(rt, fake, code);
 	struct op op = {.kind = OP_COPY,
 			.dst = dst,
 			.src = src,
@@ -240,7 +266,7 @@ static int fake_copy2d(struct cuda_rt *rt, void *dst, size_t dst_pitch, const vo
 static int fake_copy_batch(struct cuda_rt *rt, void **dst, const void **src, const size_t *bytes, size_t n,
 			   struct rt_stream *stream)
 {
-	CALL(rt, fake, code);
+	CALL_STREAM(rt, fake, code);
 	if (!code && fake_stream_of(fake, stream)->recording)
 		code = CODE_UNSUPPORTED;
 	for (size_t i = n; !code && i-- > 0;)
@@ -261,19 +287,19 @@ static int write_value(struct cuda_fake *fake, int code, struct rt_stream *strea
 
 static int fake_write64(struct cuda_rt *rt, struct rt_stream *stream, void *at, uint64_t value)
 {
-	CALL(rt, fake, code);
+	CALL_STREAM(rt, fake, code);
 	return write_value(fake, code, stream, at, value, 8);
 }
 
 static int fake_write32(struct cuda_rt *rt, struct rt_stream *stream, void *at, uint32_t value)
 {
-	CALL(rt, fake, code);
+	CALL_STREAM(rt, fake, code);
 	return write_value(fake, code, stream, at, value, 4);
 }
 
 static int fake_capture_begin(struct cuda_rt *rt, struct rt_stream *stream)
 {
-	CALL(rt, fake, code);
+	CALL_STREAM(rt, fake, code);
 	if (!code && (stream->recording || stream->gpu != fake_current_gpu))
 		code = CODE_INVALID_HANDLE;
 	if (code)
@@ -295,7 +321,7 @@ static void graph_drop(struct cuda_fake *fake, struct rt_graph *graph)
 
 static int fake_capture_end(struct cuda_rt *rt, struct rt_stream *stream, struct rt_graph **graph)
 {
-	CALL(rt, fake, code);
+	CALL_STREAM(rt, fake, code);
 	struct rt_graph *recorded = stream->recording;
 	stream->recording = NULL;
 	if (!recorded)
@@ -309,7 +335,7 @@ static int fake_capture_end(struct cuda_rt *rt, struct rt_stream *stream, struct
 
 static int fake_graph_launch(struct cuda_rt *rt, struct rt_graph *graph, struct rt_stream *stream)
 {
-	CALL(rt, fake, code);
+	CALL_STREAM(rt, fake, code);
 	list_for(it, &graph->ops) {
 		if (!code)
 			code = fake_enqueue(fake, stream, list_entry(it, struct op, entry));
@@ -319,7 +345,7 @@ static int fake_graph_launch(struct cuda_rt *rt, struct rt_graph *graph, struct 
 
 static int fake_graph_destroy(struct cuda_rt *rt, struct rt_graph *graph)
 {
-	CALL(rt, fake, code);
+	CALL_ON(rt, fake, code, graph->gpu);
 	graph_drop(fake, graph);
 	return code;
 }
@@ -327,7 +353,7 @@ static int fake_graph_destroy(struct cuda_rt *rt, struct rt_graph *graph)
 /* There at once: the device layer waits before it uses memory on another stream. Not zeroed. */
 static int fake_alloc(struct cuda_rt *rt, void **out, size_t size, struct rt_stream *stream)
 {
-	CALL(rt, fake, code);
+	CALL_STREAM(rt, fake, code);
 	if (!code && fake_stream_of(fake, stream)->gpu != fake_current_gpu)
 		code = CODE_INVALID_HANDLE;
 	if (!code && size > fake->spare)
@@ -344,10 +370,10 @@ static int fake_alloc(struct cuda_rt *rt, void **out, size_t size, struct rt_str
 /* At its turn, so that who uses it later is found. */
 static int fake_free(struct cuda_rt *rt, void *memory, struct rt_stream *stream)
 {
-	CALL(rt, fake, code);
+	CALL_STREAM(rt, fake, code);
 	int current = fake_current_gpu;
 	fake->live--;
-	if (fake->sticky) {
+	if (fake->gpus[fake_stream_of(fake, stream)->gpu].sticky) {
 		free(memory);
 		return code;
 	}
@@ -374,7 +400,7 @@ static bool digests_fit(struct cuda_fake *fake, const struct gpu_table *table, u
 static int fake_digest(struct cuda_rt *rt, struct rt_stream *stream, const struct gpu_table *table, uint64_t first,
 		       uint64_t units, uint64_t *leaves, uint8_t *changed)
 {
-	CALL(rt, fake, code);
+	CALL_STREAM(rt, fake, code);
 	if (!code && !digests_fit(fake, table, first, units, leaves))
 		code = CODE_INVALID_VALUE;
 	struct op op = {.kind = OP_DIGEST,
@@ -389,7 +415,7 @@ static int fake_digest(struct cuda_rt *rt, struct rt_stream *stream, const struc
 static int fake_pack(struct cuda_rt *rt, struct rt_stream *stream, const struct gpu_table *table, uint64_t first,
 		     uint64_t units, const uint8_t *changed, void *base)
 {
-	CALL(rt, fake, code);
+	CALL_STREAM(rt, fake, code);
 	if (!code && !units)
 		code = CODE_INVALID_VALUE;
 	struct op op = {.kind = OP_PACK,
@@ -404,7 +430,7 @@ static int fake_pack(struct cuda_rt *rt, struct rt_stream *stream, const struct 
 static int fake_unpack(struct cuda_rt *rt, struct rt_stream *stream, const struct gpu_table *table, uint64_t first,
 		       uint64_t units, const void *base)
 {
-	CALL(rt, fake, code);
+	CALL_STREAM(rt, fake, code);
 	if (!code && !units)
 		code = CODE_INVALID_VALUE;
 	struct op op = {.kind = OP_UNPACK, .table = *table, .unit = first, .units = units, .src = base};
@@ -424,6 +450,7 @@ const struct cuda_rt cuda_fake_table = {
 	.stream_create = fake_stream_create,
 	.stream_destroy = fake_stream_destroy,
 	.stream_query = fake_stream_query,
+	.stream_device = fake_stream_device,
 	.stream_wait = fake_stream_wait,
 	.event_create = fake_event_create,
 	.event_destroy = fake_event_destroy,

@@ -55,6 +55,7 @@ struct executor {
 	pthread_t thread;
 	struct rt_stream *favourite, *standard;
 	int gpu;
+	int sticky;     /* the code with which it died */
 	uint64_t burst; /* steps for which the favourite keeps its turn */
 };
 
@@ -74,7 +75,6 @@ struct cuda_fake {
 	size_t pitch; /* the most of a copy of rows */
 	bool fail_sticky, held, stop, emulate;
 	const char *failed;
-	int sticky;
 	void (*watch)(void *arg);
 	void *watch_arg;
 };
@@ -87,18 +87,26 @@ extern _Thread_local int fake_current_gpu;
 struct rt_stream *fake_stream_new(struct cuda_fake *fake, int gpu);
 /* With all that is still on it. */
 void fake_stream_drop(struct cuda_fake *fake, struct rt_stream *stream);
+/* It is of a dead GPU, or waits for one. */
+bool fake_is_lost(struct cuda_fake *fake, struct rt_stream *stream);
 /* The thread's default stream for NULL. */
 struct rt_stream *fake_stream_of(struct cuda_fake *fake, struct rt_stream *stream);
 void fake_event_put(struct rt_event *event);
 void fake_ops_free(struct list *ops);
-/* Puts a copy of *op on the stream, or into the graph that it records; a code when the stream is another GPU's. */
+/* Puts a copy of *op on the stream, or into the graph that it records; a code when the stream is another GPU's, unless the operation only waits
+ * or is waited for. */
 int fake_enqueue(struct cuda_fake *fake, struct rt_stream *stream, const struct op *op);
+
+/* Whether anything that is still to run touches these bytes. */
+bool fake_in_use(struct cuda_fake *fake, const char *base, size_t size);
 
 enum {
 	CODE_INVALID_VALUE = 1,
 	CODE_NO_DEVICE = 100,
 	CODE_INVALID_DEVICE = 101,
 	CODE_INVALID_HANDLE = 400,
+	CODE_BUSY = 600, /* no code of the runtime: it waits for ever, or goes wrong */
+	CODE_REGISTERED = 712,
 	CODE_UNSUPPORTED = 900
 };
 

@@ -1,0 +1,13 @@
+/* What this process has pinned. Pinned memory belongs to the process: whichever of its GPUs comes first registers an arena, for all of them,
+ * and it is unregistered when the last has let it go. */
+#ifndef CKPT_KERNELS_CUDA_PINNED_H
+#define CKPT_KERNELS_CUDA_PINNED_H
+
+#include "device_cuda.h"
+
+/* The device is entered. -EINVAL: it is pinned with another size; -E2BIG; else as the runtime says. */
+int cuda_pin(struct device *dev, void *base, size_t size, struct err *err);
+/* idle: the device no longer touches it. What a device that hangs may touch yet stays pinned. */
+void cuda_unpin(struct device *dev, void *base, bool idle);
+
+#endif
