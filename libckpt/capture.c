@@ -16,12 +16,6 @@ static int open_device(struct capture *c, int ordinal, const struct device_layer
 {
 	if (c->ndevices == ARENA_PARTS)
 		return err_set(err, -E2BIG, "the state lives on more than %d devices", ARENA_PARTS);
-	for (uint32_t i = 0; i < c->ndevices && ordinal != CKPT_HOST; i++)
-		if (c->devices[i].ordinal != CKPT_HOST)
-			return err_set(err, -EOPNOTSUPP,
-				       "the state lives on GPU %d and on GPU %d: one process can save that of one GPU, "
-				       "and of the host; start a process for each GPU",
-				       c->devices[i].ordinal, ordinal);
 	struct capture_device *d = &c->devices[c->ndevices];
 	*d = (struct capture_device){.ordinal = ordinal, .ops = ordinal == CKPT_HOST ? layers->host : layers->cuda};
 	if (!d->ops)
@@ -338,21 +332,29 @@ int capture_launch(struct capture *c, uint32_t slot, void *stream, bool strict, 
 	return rc;
 }
 
+static int fence_on(struct capture *c, const struct capture_device *d, uint32_t slot, uint32_t group, void *stream,
+		    uint64_t deadline, struct err *err)
+{
+	uint64_t leaf = UINT64_MAX;
+	char where[700];
+	int rc = d->ops->plan_fence(d->plans[slot], group, d->ordinal == CKPT_HOST ? NULL : stream, deadline, &leaf,
+				    err);
+	if (rc == -EBADMSG && leaf != UINT64_MAX)
+		return err_set(err, rc, "the state was changed while it was captured: %s",
+			       arena_leaf_text(c->arena, leaf, where, sizeof(where)));
+	return rc;
+}
+
+/* Also behind a failure: nothing may read the state of the others either. */
 int capture_fence(struct capture *c, uint32_t slot, uint32_t group, void *stream, uint64_t deadline, struct err *err)
 {
+	int first = 0;
 	for (uint32_t i = 0; i < c->nactive; i++) {
-		struct capture_device *d = &c->devices[i];
-		uint64_t leaf = UINT64_MAX;
-		int rc = d->ops->plan_fence(d->plans[slot], group, d->ordinal == CKPT_HOST ? NULL : stream, deadline,
-					    &leaf, err);
-		char where[700];
-		if (rc == -EBADMSG && leaf != UINT64_MAX)
-			return err_set(err, rc, "the state was changed while it was captured: %s",
-				       arena_leaf_text(c->arena, leaf, where, sizeof(where)));
-		if (rc)
-			return rc;
+		struct err ignored = {0};
+		int rc = fence_on(c, &c->devices[i], slot, group, stream, deadline, first ? &ignored : err);
+		first = first ? first : rc;
 	}
-	return 0;
+	return first;
 }
 
 void capture_cancel(struct capture *c, uint32_t slot)

@@ -209,8 +209,9 @@ typedef enum ckpt_target {
 	CKPT_STORAGE,    /* also written to storage and committed */
 } ckpt_target;
 
-/* Starts capturing the state of `step` (below 10^12) as it is at this point of `stream` (a cudaStream_t; NULL on the host)
- * and returns at once. All ranks call it for the same steps. The registered memory must not be changed before
+/* Starts capturing the state of `step` (below 10^12) as it is at this point of `stream` (a cudaStream_t; NULL on the host, and for the default
+ * stream of each GPU that holds state) and returns at once. State on another GPU than that of `stream` is captured behind what is on `stream` and on
+ * the default stream of its own GPU. All ranks call it for the same steps. The registered memory must not be changed before
  * ckpt_fence(). *out is owned by the caller: ckpt_snapshot_free.
  * -EINVAL: CKPT_STORAGE, and the daemon has no store (ckpt_has_storage);
  * -EBUSY: every slot is in use by saves that are still being captured or written (named); nothing was started, the training goes
@@ -220,8 +221,8 @@ typedef enum ckpt_target {
  * turn; -EALREADY: this step was saved in this epoch; -EPERM: a restore failed half-way, the state is undefined. */
 int ckpt_begin(ckpt *s, uint64_t step, ckpt_target target, void *stream, ckpt_snapshot **out);
 
-/* Called just before the state is changed: on a device the stream (not the thread) waits until the capture is complete; on
- * the host the thread waits, bounded by the session timeout. A snapshot whose fence was not called before the next begin is
+/* Called just before the state is changed: on a device the stream (not the thread) waits until the capture is complete, and so does the default
+ * stream of every other GPU that holds state; on the host the thread waits, bounded by the session timeout. A snapshot whose fence was not called before the next begin is
  * never promoted. When it returns, also with an error, nothing reads the registered memory of this rank any more (on a device: nothing
  * that is put on the stream from now on is overtaken). Where the job's world is about to change (a node is to be let go, or has come back) the
  * thread waits, also on a device, until the next epoch begins, and is told -ESTALE: the job goes on from this very snapshot, and no finished
@@ -277,7 +278,7 @@ typedef struct ckpt_restored {
  * such that was marked healthy. All ranks call it with the same argument after ckpt_join. Any saved world size and
  * partition. Restoring an older step by name changes nothing in the store: it becomes a rollback with the first save after it, which
  * stands in a later epoch and so is newer than all that was abandoned. Until then CKPT_LATEST, also after a crash, is what it was
- * before; to make a rollback last, save at once, under the step that was restored. *out may be NULL; its size must be set. stream: as in ckpt_begin; on return all memory is filled.
+ * before; to make a rollback last, save at once, under the step that was restored. *out may be NULL; its size must be set. stream: as in ckpt_begin, all GPUs wait for it; on return all memory is filled.
  * -ENOENT: nothing to restore (a fresh start); -EINVAL: a tensor is missing, or has another dtype or shape (both sides named): nothing
  * was touched; also once a save was begun in this epoch: ckpt_join again first, so that no step is saved twice in an epoch;
  * -EBADMSG, -EIO: no intact copy is left: the state is undefined and saves are refused until a restore succeeds. */

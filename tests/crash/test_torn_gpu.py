@@ -1,6 +1,6 @@
-"""A step of the optimiser without the fence, of a rank whose state is on a GPU (a fake one): the daemon finds the torn snapshot by the digests
-that the device made at begin, names the tensor, and commits nothing; with the fence every save is durable, and has the bytes of what is frozen
-as of what changes."""
+"""A step of the optimiser without the fence, of a rank whose state is on a GPU (a fake one), or on two and on the host: the daemon finds the torn
+snapshot by the digests that the device made at begin, names the tensor, and commits nothing; with the fence every save is durable, has the bytes
+of what is frozen as of what changes, and is restored to where it was."""
 
 import json
 import struct
@@ -28,44 +28,52 @@ def tensors(folder):
     return found
 
 
-def saves(how):
-    """The lines of the rank, by step: (code, sentence); the steps that are committed; the daemon's log."""
+def rank(daemon, how):
+    done = subprocess.run([BIN / "torn", how, str(STEPS)], env=daemon.environment(), capture_output=True, text=True, timeout=100)
+    expect(done.returncode == 0, f"the rank: {done.returncode} {done.stdout} {done.stderr}")
+    return done.stdout
+
+
+def saves(how, then=None):
+    """The lines of the rank, by step: (code, sentence); what is committed, by step; the daemon's log, or what another process says `then`."""
     with fleet.daemon() as daemon:
         daemon.start()
-        done = subprocess.run([BIN / "torn", how, str(STEPS)], env=daemon.environment(), capture_output=True, text=True, timeout=100)
-        expect(done.returncode == 0, f"the rank: {done.returncode} {done.stdout} {done.stderr}")
-        lines = [line.split(" ", 2) for line in done.stdout.splitlines()]
+        lines = [line.split(" ", 2) for line in rank(daemon, how).splitlines()]
         committed = {int(path.parent.name.split("-")[1].split(".")[0]): tensors(path.parent)
                      for path in daemon.store.glob("main/step-*/MANIFEST.json")}
-        return {int(step): (int(code), text) for step, code, text in lines}, committed, daemon.log.read_text()
+        return {int(step): (int(code), text) for step, code, text in lines}, committed, rank(daemon, then) if then else daemon.log.read_text()
 
 
-def has_the_bytes(committed):
+def has_the_bytes(committed, several):
     for step, found in committed.items():
         due = {"biases": 0, "weights": step - 1, "base": (step - 1) // THAWS * THAWS}
+        due |= {"moments": step - 1, "table": step - 1} if several else {}
         expect(found == due, f"step {step} has {found}, not {due}")
 
 
-def careless():
-    steps, committed, log = saves("careless")
+def careless(how, tensor):
+    steps, committed, log = saves(how)
     torn = [step for step, (code, _) in steps.items() if code == EBADMSG]
     expect(torn, f"no snapshot was torn, or none was found: {steps}")
     expect(set(code for code, _ in steps.values()) <= {0, EBADMSG}, steps)
     for step in torn:
         expect(step not in committed, f"step {step} is torn and committed")
     expect(set(committed) == set(steps) - set(torn), f"committed {committed}, torn {torn}")
-    has_the_bytes(committed)
-    expect("weights" in log, f"the tensor is not named: {log[-2000:]}")
+    has_the_bytes(committed, how.startswith("several"))
+    expect(tensor in log, f"the tensor is not named: {log[-2000:]}")
 
 
-def careful():
-    steps, committed, _ = saves("careful")
+def careful(how, then=None):
+    steps, committed, said = saves(how, then)
     expect(all(code == 0 for code, _ in steps.values()), steps)
     expect(set(committed) == set(range(1, STEPS + 1)), committed)
-    has_the_bytes(committed)
+    has_the_bytes(committed, how.startswith("several"))
+    expect(not then or said == "the same\n", said)
 
 
 cases = Cases()
-cases.run("a step without the fence is found, named and not committed", careless)
-cases.run("with the fence every save is durable", careful)
+cases.run("a step without the fence is found, named and not committed", careless, "careless", "weights")
+cases.run("with the fence every save is durable", careful, "careful")
+cases.run("so it is on a second GPU, on its default stream", careless, "several-careless", "moments")
+cases.run("with the fence every save of several GPUs and the host is durable, and restored", careful, "several", "restored")
 sys.exit(cases.end())

@@ -320,6 +320,21 @@ Test(capture, a_group_is_fenced_by_itself_and_the_rest_by_the_last_fence)
 	crew_down(&c);
 }
 
+Test(capture, a_fence_that_fails_on_one_device_holds_on_the_other)
+{
+	struct crew c;
+	ckpt_snapshot *snap;
+	two_devices_up(&c);
+	cr_assert_eq(ckpt_begin(c.s[0], 4, CKPT_MEMORY, NULL, &snap), 0);
+	fence_answer[0] = -EIO;
+	fence_answer[1] = -ENODEV;
+	fenced_group[1] = 7;
+	cr_assert_eq(ckpt_fence(snap, NULL), -EIO, "the first failure");
+	cr_assert_eq(fenced_group[1], FENCE_ALL);
+	ckpt_snapshot_free(snap);
+	crew_down(&c);
+}
+
 Test(capture, staging_is_for_gpus_and_given_up_where_there_is_no_memory)
 {
 	struct crew c;

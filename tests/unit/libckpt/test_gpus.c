@@ -1,0 +1,121 @@
+/* A rank with state on two GPUs, played by the fake of the CUDA runtime, and on the host. */
+#include "crew.h"
+
+#include "device_cuda.h"
+#include "session.h"
+
+#include "../../fake/cuda_fake.h"
+
+#include <criterion/criterion.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+
+TestSuite(gpus, .timeout = 60);
+
+enum { BYTES = 300000, PARTS = 3 };
+
+static struct cuda_fake *fake;
+static struct device_ops ops;
+static struct rt_stream *stream; /* of GPU 0 */
+static char *state[PARTS];       /* of GPU 0, GPU 1, the host */
+
+static int open_fake(int ordinal, struct device **out, struct err *err)
+{
+	return device_cuda_open(cuda_fake_rt(fake), ordinal, out, err);
+}
+
+static void fill(int with)
+{
+	for (int i = 0; i < PARTS; i++)
+		memset(state[i], with + i, BYTES);
+}
+
+static bool is(int with)
+{
+	bool good = true;
+	for (int i = 0; i < PARTS; i++)
+		for (size_t k = 0; k < BYTES; k++)
+			good = good && state[i][k] == with + i;
+	return good;
+}
+
+static void register_parts(struct crew *c, uint32_t rank)
+{
+	static const char *const groups[] = {"optimizer", "params", "params"};
+	uint64_t shape = BYTES;
+	for (int i = 0; i < PARTS; i++) {
+		char name[16] = {(char)('a' + i), (char)('0' + rank), 0};
+		ckpt_tensor t = {.size = sizeof(t),
+				 .name = name,
+				 .dtype = CKPT_U8,
+				 .ndim = 1,
+				 .shape = &shape,
+				 .npieces = 1,
+				 .group = groups[i],
+				 .pieces = &(ckpt_piece){.data = state[i]},
+				 .device = i < 2 ? i : CKPT_HOST};
+		cr_assert_eq(ckpt_register_tensor(c->s[rank], &t), 0, "%s", ckpt_error(c->s[rank]));
+	}
+}
+
+/* The last rank has the state on GPUs; the others nothing. */
+static void up(struct crew *c, uint32_t world, const char *staging)
+{
+	setenv("CKPT_STAGING", staging, 1);
+	fake = cuda_fake_new(6);
+	cr_assert_eq(cuda_fake_rt(fake)->stream_create(cuda_fake_rt(fake), &stream), 0);
+	for (int i = 0; i < PARTS; i++)
+		state[i] = malloc(BYTES);
+	ops = device_cuda_ops;
+	ops.open = open_fake;
+	crew_open(c, world, NULL);
+	c->s[world - 1]->layers.cuda = &ops;
+	register_parts(c, world - 1);
+	crew_join(c);
+}
+
+static void down(struct crew *c)
+{
+	crew_down(c);
+	cuda_fake_rt(fake)->stream_destroy(cuda_fake_rt(fake), stream);
+	cuda_fake_settle(fake);
+	cr_assert_eq(cuda_fake_live(fake), 0u);
+	cuda_fake_free(fake);
+	for (int i = 0; i < PARTS; i++)
+		free(state[i]);
+}
+
+static void save_and_restore(const char *staging)
+{
+	struct crew c;
+	ckpt_snapshot *snap;
+	int rc;
+	up(&c, 1, staging);
+	fill(1);
+	cr_assert_eq(ckpt_begin(c.s[0], 4, CKPT_MEMORY, stream, &snap), 0, "%s", ckpt_error(c.s[0]));
+	cr_assert_eq(ckpt_fence_group(snap, "params", stream), 0, "%s", ckpt_error(c.s[0]));
+	cr_assert_eq(ckpt_fence(snap, stream), 0, "%s", ckpt_error(c.s[0]));
+	cuda_fake_settle(fake);
+	uint32_t at = crew_slot(&c, 0, 4);
+	struct arena_slot *slot = &fake_head(c.f, 0)->slots[at];
+	/* The service thread sums the counters every millisecond; nothing announces it. */
+	for (int i = 0; i < 5000 && !atomic_load(&slot->done); i++)
+		poll(NULL, 0, 1);
+	cr_assert_eq(atomic_load(&slot->done), 1u);
+	cr_assert_eq(atomic_load(&slot->progress), (uint64_t)PARTS * BYTES);
+	ckpt_snapshot_free(snap);
+	fill(60);
+	fake_manners(c.f, &(struct fake_manners){
+				  .restored = {.step = 4, .epoch = 1, .source = WIRE_FROM_MEMORY, .slots = {at}}});
+	crew_restore(&c, CKPT_LATEST, &rc, NULL);
+	cr_assert_eq(rc, 0);
+	cr_assert(is(1));
+	down(&c);
+}
+
+Test(gpus, state_on_two_and_on_the_host_is_saved_and_restored)
+{
+	save_and_restore("0");
+	save_and_restore("1");
+}
