@@ -362,3 +362,20 @@ void capture_cancel(struct capture *c, uint32_t slot)
 	for (uint32_t i = 0; i < c->nactive; i++)
 		c->devices[i].ops->plan_cancel(c->devices[i].plans[slot]);
 }
+
+int capture_end(struct capture *c, uint64_t deadline, struct err *err)
+{
+	for (uint32_t slot = 0; slot < c->arena->nslots; slot++)
+		capture_cancel(c, slot);
+	/* Also behind one that hangs: as few as can be are left. What is dead reads nothing, and is no error. */
+	int first = 0;
+	for (uint32_t i = 0; i < c->ndevices; i++) {
+		struct err why = {0};
+		const struct capture_device *d = &c->devices[i];
+		if (d->ops->idle(d->dev, deadline, &why) != -ETIMEDOUT || first)
+			continue;
+		*err = why;
+		first = -ETIMEDOUT;
+	}
+	return first;
+}

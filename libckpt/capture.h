@@ -58,6 +58,8 @@ int capture_group(const struct capture *c, const char *name);
 int capture_fence(struct capture *c, uint32_t slot, uint32_t group, void *stream, uint64_t deadline, struct err *err);
 /* Asks the devices to end the copy into the slot early. */
 void capture_cancel(struct capture *c, uint32_t slot);
+/* Ends all captures, or waits for their end: behind it nothing reads the state. -ETIMEDOUT: a device still does. */
+int capture_end(struct capture *c, uint64_t deadline, struct err *err);
 /* Sums counters; returns whether any capture still needs it. *ended: one has just come to its end. */
 bool capture_combine(struct capture *c, bool *ended);
 

@@ -93,7 +93,7 @@ int ckpt_open(const ckpt_options *opts, ckpt **out, char *why, size_t why_size);
 
 /* Ends the session cleanly: the daemon knows that this rank has finished and no recovery is started. Gives up an unfenced
  * snapshot, waits (session timeout) until saves to storage that are still under way are durable or failed, and returns the first
- * failure (its sentence goes to stderr; saves that persist-every passes over are none); memory is freed in any case but -ECHILD. Snapshots may be freed later, nothing else may be
+ * failure (its sentence goes to stderr; -ETIMEDOUT also where a GPU still reads what is registered; saves that persist-every passes over are none); memory is freed in any case but -ECHILD. Snapshots may be freed later, nothing else may be
  * done with them. s may be NULL. */
 int ckpt_close(ckpt *s);
 
@@ -195,7 +195,8 @@ typedef struct ckpt_view {
  * -ENOMEM: the arenas do not fit the daemon's ceiling, with the arithmetic. Called again after -ESTALE or on_epoch.
  * -EREMCHG: the job goes on with another world (ranks were lost for good, or came back: ckpt run --min-ranks), and this process has another
  * place in it, ckpt_rank() of ckpt_world(). Nothing is registered any more, no call reads what was, and its snapshots are forgotten (their
- * handles are still to be freed): register the pieces of the new place, join again, then restore. */
+ * handles are still to be freed): register the pieces of the new place, join again, then restore. Where a GPU still reads what is registered, that
+ * is waited for first; -ETIMEDOUT then says that it does so yet, and the next call waits on. */
 int ckpt_join(ckpt *s, const void *address, size_t len, const ckpt_view **view, int timeout_ms);
 
 /* ---- save ---------------------------------------------------------------------------------------------------- */

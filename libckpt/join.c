@@ -80,10 +80,30 @@ static int enter_epoch(ckpt *s, struct wire_join *join, uint64_t deadline, uint3
 	return 0;
 }
 
+/* What the daemon has said counts only when no device reads what was registered: until then a later call is told again. */
+static int leave(ckpt *s, uint64_t deadline, struct err *err)
+{
+	struct err slow;
+	pthread_mutex_lock(&s->save);
+	if (s->stage)
+		atomic_store(&s->stage->lost, true); /* no save is begun in it any more */
+	pthread_mutex_unlock(&s->save);
+	s->moving = s->stage && capture_end(&s->stage->capture, max_u64(deadline, clock_deadline(GRACE)), &slow) < 0;
+	if (s->moving)
+		return err_set(err, -ETIMEDOUT, "what was registered is still read, call ckpt_join again: %s",
+			       slow.text);
+	session_move(s);
+	return -EREMCHG;
+}
+
 static int join(ckpt *s, struct wire_join *request, int timeout_ms, struct err *err)
 {
 	uint32_t ms;
 	uint64_t deadline = session_deadline(s, timeout_ms, &ms);
+	if (s->moving) {
+		(void)session_moved(s, err);
+		return leave(s, deadline, err);
+	}
 	int rc = table_sealed(&s->table) ? 0 : table_seal(&s->table, err);
 	if (rc)
 		return rc;
@@ -97,9 +117,7 @@ static int join(ckpt *s, struct wire_join *request, int timeout_ms, struct err *
 		if (!rc && atomic_load(&s->stage->lost))
 			rc = enter_stage(s, deadline, ms, err);
 	} while (rc == -ENOTCONN && clock_now() < deadline);
-	if (rc == -EREMCHG)
-		session_move(s);
-	return rc;
+	return rc == -EREMCHG ? leave(s, deadline, err) : rc;
 }
 
 int ckpt_join(ckpt *s, const void *address, size_t len, const ckpt_view **view, int timeout_ms)

@@ -28,6 +28,15 @@ static void take_place(ckpt *s)
 	s->settings.local_world = s->moved.local_world;
 }
 
+int session_moved(const ckpt *s, struct err *err)
+{
+	return err_set(
+		err, -EREMCHG,
+		"the job goes on with world size %u, this process is rank %u of it: register its pieces anew and "
+		"join again",
+		s->moved.world, s->moved.rank);
+}
+
 void session_move(ckpt *s)
 {
 	session_stage_replace(s, NULL);

@@ -95,11 +95,7 @@ static int wait_reply(struct service *service, struct request *rq, int rc, uint6
 static int moved(ckpt *s, const struct frame *f, struct err *err)
 {
 	int rc = wire_moved_decode(f->body, f->len, &s->moved, err);
-	return rc ? rc
-		  : err_set(err, -EREMCHG,
-			    "the job goes on with world size %u, this process is rank %u of it: register its pieces "
-			    "anew and join again",
-			    s->moved.world, s->moved.rank);
+	return rc ? rc : session_moved(s, err);
 }
 
 static int open_reply(ckpt *s, struct frame *f, uint16_t want, struct err *err)

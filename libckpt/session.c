@@ -147,6 +147,13 @@ static void drop_snapshots(ckpt *s)
 	s->unfenced = NULL;
 }
 
+/* A handle that the caller keeps keeps the stage, too: what is registered must not be read any more all the same. */
+static int end_captures(ckpt *s, struct err *err)
+{
+	uint32_t ms;
+	return s->stage ? capture_end(&s->stage->capture, session_deadline(s, -1, &ms), err) : 0;
+}
+
 static int say_bye(ckpt *s, struct err *err)
 {
 	struct frame *reply;
@@ -173,6 +180,12 @@ int ckpt_close(ckpt *s)
 	if (!rc && farewell) {
 		rc = farewell;
 		err = bye;
+	}
+	struct err slow;
+	int ended = end_captures(s, &slow);
+	if (!rc && ended) {
+		rc = ended;
+		err = slow;
 	}
 	drop_snapshots(s);
 	service_stop(s);

@@ -45,6 +45,7 @@ struct ckpt {
 	ckpt_view view;
 	_Atomic bool undefined;  /* a restore failed half-way */
 	struct wire_moved moved; /* of the answer MOVED to a REGISTER or JOIN */
+	bool moving;             /* it came, and a device still reads what was registered */
 
 	/* Locks in the order of acquisition: save, stage_lock, service.send_lock, service.lock. */
 	pthread_mutex_t save;           /* one begin at a time; unfenced, pending */
@@ -75,6 +76,8 @@ int session_fail(const ckpt *s, int rc, const struct err *err);
 /* move.c */
 /* The stage in place of the one that is there, whose snapshots are forgotten. NULL: none yet. */
 void session_stage_replace(ckpt *s, struct stage *stage);
+/* -EREMCHG, and the sentence. */
+int session_moved(const ckpt *s, struct err *err);
 /* The process is another rank of another world, as s->moved says: its table is empty again, and there is no stage. */
 void session_move(ckpt *s);
 

@@ -23,7 +23,8 @@ static int refuse_launch[2], fence_answer[2];
 static unsigned plan_flags[2];   /* of the last plan */
 static bool no_spare;            /* staged plans are refused */
 static uint32_t fenced_group[2]; /* by the last fence */
-static const char *in_group[4];  /* of a, b, c, d; NULL: all in params */
+static int idle_answer[2];
+static const char *in_group[4]; /* of a, b, c, d; NULL: all in params */
 
 struct device {
 	int index;
@@ -107,6 +108,18 @@ static int dev_fence(struct plan *plan, uint32_t group, void *stream, uint64_t d
 	return rc ? err_set(err, rc, "as the test wants") : 0;
 }
 
+static void dev_cancel(struct plan *plan)
+{
+	(void)plan; /* as on a GPU */
+}
+
+static int dev_idle(struct device *dev, uint64_t deadline, struct err *err)
+{
+	(void)deadline;
+	int rc = idle_answer[dev->index];
+	return rc ? err_set(err, rc, "the device copies") : 0;
+}
+
 static const struct device_ops driven = {
 	.name = "driven",
 	.open = dev_open,
@@ -118,6 +131,8 @@ static const struct device_ops driven = {
 	.plan_free = dev_plan_free,
 	.plan_launch = dev_launch,
 	.plan_fence = dev_fence,
+	.plan_cancel = dev_cancel,
+	.idle = dev_idle,
 };
 
 static uint64_t plan_bytes(const struct plan *plan)
@@ -332,6 +347,18 @@ Test(capture, a_fence_that_fails_on_one_device_holds_on_the_other)
 	cr_assert_eq(ckpt_fence(snap, NULL), -EIO, "the first failure");
 	cr_assert_eq(fenced_group[1], FENCE_ALL);
 	ckpt_snapshot_free(snap);
+	crew_down(&c);
+}
+
+Test(capture, closing_waits_for_devices_that_read_and_not_for_dead_ones)
+{
+	struct crew c;
+	two_devices_up(&c);
+	idle_answer[0] = -EIO;
+	idle_answer[1] = -ETIMEDOUT;
+	cr_assert_eq(ckpt_close(c.s[0]), -ETIMEDOUT);
+	c.s[0] = NULL;
+	idle_answer[0] = idle_answer[1] = 0;
 	crew_down(&c);
 }
 

@@ -86,6 +86,12 @@ static void down(struct crew *c)
 		free(state[i]);
 }
 
+/* The GPUs are the first two devices; each writes this last. */
+static bool all_read(const struct arena_part *parts)
+{
+	return atomic_load(&parts[0].done) == 1 && atomic_load(&parts[1].done) == 1;
+}
+
 static void save_and_restore(const char *staging)
 {
 	struct crew c;
@@ -118,4 +124,56 @@ Test(gpus, state_on_two_and_on_the_host_is_saved_and_restored)
 {
 	save_and_restore("0");
 	save_and_restore("1");
+}
+
+/* Rank 0 is lost for good while the GPUs of rank 1 have not read its state yet, and its fence was called. */
+Test(gpus, who_moves_is_told_when_no_gpu_reads_the_state_any_more)
+{
+	struct crew c;
+	ckpt_snapshot *snap;
+	up(&c, 2, "0");
+	fill(1);
+	cuda_fake_hold(fake, true);
+	cr_assert_eq(ckpt_begin(c.s[1], 4, CKPT_MEMORY, stream, &snap), 0, "%s", ckpt_error(c.s[1]));
+	cr_assert_eq(ckpt_fence(snap, stream), 0);
+	const struct arena_part *part = stage_head(snap->stage)->parts[snap->slot];
+	cr_assert_eq(ckpt_close(c.s[0]), 0);
+	fake_epoch(c.f, 2, "rank 0 is lost for good");
+	fake_shrink(c.f, 1);
+	cr_assert_eq(ckpt_join(c.s[1], NULL, 0, NULL, 20), -ETIMEDOUT);
+	cr_assert(strstr(ckpt_error(c.s[1]), "still read"), "%s", ckpt_error(c.s[1]));
+	cr_assert(strstr(ckpt_error(c.s[1]), "GPU 0"), "%s", ckpt_error(c.s[1]));
+	cr_assert_eq(ckpt_rank(c.s[1]), 1);
+	cr_assert(!all_read(part));
+	cuda_fake_hold(fake, false);
+	cr_assert_eq(ckpt_join(c.s[1], NULL, 0, NULL, -1), -EREMCHG);
+	cr_assert(strstr(ckpt_error(c.s[1]), "world size 1, this process is rank 0"), "%s", ckpt_error(c.s[1]));
+	cr_assert_eq(ckpt_rank(c.s[1]), 0);
+	cr_assert(all_read(part)); /* although the handle keeps the stage */
+	ckpt_snapshot *old = snap;
+	c.s[0] = c.s[1];
+	c.world = 1;
+	register_parts(&c, 0);
+	crew_join(&c);
+	cr_assert_eq(ckpt_begin(c.s[0], 5, CKPT_MEMORY, stream, &snap), 0, "%s", ckpt_error(c.s[0]));
+	cr_assert_eq(ckpt_fence(snap, stream), 0);
+	ckpt_snapshot_free(snap);
+	ckpt_snapshot_free(old);
+	down(&c);
+}
+
+/* A handle that the caller keeps beyond the session. */
+Test(gpus, closing_waits_until_no_gpu_reads_the_state_any_more)
+{
+	struct crew c;
+	ckpt_snapshot *snap;
+	up(&c, 1, "0");
+	cr_assert_eq(ckpt_begin(c.s[0], 4, CKPT_MEMORY, stream, &snap), 0);
+	cr_assert_eq(ckpt_fence(snap, stream), 0);
+	const struct arena_part *part = stage_head(snap->stage)->parts[snap->slot];
+	cr_assert_eq(ckpt_close(c.s[0]), 0);
+	cr_assert(all_read(part));
+	c.s[0] = NULL;
+	ckpt_snapshot_free(snap);
+	down(&c);
 }
