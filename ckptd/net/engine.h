@@ -3,7 +3,7 @@
  *	net.c      the loop's side: opening, sending, submitting, events       region.c   memory: exposing, withdrawing, registering
  *	thread.c   the net's own thread: turns, clock, what is read            peer.c     a session's life: calls, opening, end
  *	post.c     frames out                                                  copy.c     copies out
- *	rail.c     libfabric        session.c, inbox.c, key.c   pure: see there
+ *	rail.c     libfabric        session.c, inbox.c, key.c, silence.c   pure: see there
  *
  * One thread drives both rails and owns all that is marked (thread). It never waits for the loop, nor the loop for it but in
  * net_withdraw(). What they give each other lies in the peer under `lock`: a peer with something for the thread is in net->work and the thread
@@ -19,6 +19,7 @@
 #include "net/inbox.h"
 #include "net/rail.h"
 #include "net/session.h"
+#include "net/silence.h"
 #include "roster.h"
 
 #include <netinet/in.h>
@@ -133,6 +134,7 @@ struct peer {
 	uint64_t id; /* of the session; 0: none */
 	struct inbox inbox;
 	uint64_t heard, said, stalled_at;
+	struct silence silence;                /* since then */
 	uint64_t call_at, called_at, retry_at; /* called_at 0: no call is on the way */
 	bool call_sent, told_roster;
 	unsigned backoff_ms;

@@ -88,6 +88,7 @@ static void begin(struct peer *p)
 		clear(p, -ECONNRESET); /* it has begun anew */
 	p->id = ++p->net->next_session;
 	p->heard = p->said = clock_now();
+	silence_begin(&p->silence, p->net->timeout, TICK_MS * CLOCK_NS_PER_MS, p->heard);
 	p->called_at = 0;
 	p->call_sent = false;
 	p->backoff_ms = BACKOFF_MIN_MS;
@@ -147,6 +148,7 @@ static void take_frame(struct peer *p, const struct session_taken *taken)
 	struct rbuf r = rbuf_of(taken->body, taken->len);
 	int rc = -EPROTO;
 	p->heard = clock_now();
+	silence_break(&p->silence, p->heard);
 	if (taken->kind == SESSION_DATA) {
 		rc = take_data(p, taken);
 	} else if (taken->kind == SESSION_BYE) {
@@ -235,7 +237,7 @@ static void call(struct peer *p, uint64_t now)
 
 static void watch(struct peer *p, uint64_t now)
 {
-	if (now - p->heard >= p->net->timeout)
+	if (silence_look(&p->silence, now))
 		peer_end(p, -ETIMEDOUT, true);
 	else if (p->stalled_at && !p->sending && now - p->stalled_at >= STALL_MS * CLOCK_NS_PER_MS)
 		peer_end(p, -ECONNRESET, true);
