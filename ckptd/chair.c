@@ -240,10 +240,13 @@ static void recorded(void *arg, uint32_t epoch, int rc, const char *text)
 	struct coord_view now = coord_view(chair->coord);
 	chair->record = NULL;
 	if (rc) {
-		log_error("job %s: epoch %u cannot be recorded, nobody is told of it: %s", chair->job, epoch, text);
+		if (repeat_due(&chair->unrecorded, text, clock_now()))
+			log_error("job %s: epoch %u cannot be recorded, nobody is told of it: %s", chair->job, epoch,
+				  text);
 		chair->retry_ns = clock_deadline(RECORD_RETRY_MS * CLOCK_NS_PER_MS);
 	} else {
 		chair->recorded = epoch;
+		chair->unrecorded = (struct repeat){0};
 		coord_persisted(chair->coord, epoch);
 	}
 	if (!rc && now.epoch > epoch) /* raised again meanwhile */
@@ -420,14 +423,6 @@ void chair_over(struct chair *chair)
 
 /* ---- reports --------------------------------------------------------------------------------------------------- */
 
-static void refuse_attendance(struct daemon *daemon, uint32_t node, const char *job, int rc, const struct err *err)
-{
-	struct chair nobody = {.daemon = daemon, .spread = true};
-	snprintf(nobody.job, sizeof(nobody.job), "%s", job);
-	log_warn("%s", err->text);
-	turn_away(&nobody, node, rc, err->text);
-}
-
 void chair_report(struct daemon *daemon, uint32_t node, bool spread, const struct peer_report *r)
 {
 	struct err err = {{0}};
@@ -440,9 +435,10 @@ void chair_report(struct daemon *daemon, uint32_t node, bool spread, const struc
 	if (r->type == PEER_ATTEND) {
 		int rc = chair_open(daemon, r->job, r->attend.world, spread, &err);
 		if (rc) {
-			refuse_attendance(daemon, node, r->job, rc, &err);
+			chair_refuse(daemon, node, r->job, rc, err.text);
 			return;
 		}
+		chair_admit(daemon, r->job);
 	}
 	struct chair *chair = chair_find(daemon, r->job);
 	if (chair)

@@ -2,6 +2,7 @@
 #ifndef CKPTD_CHAIR_PRIVATE_H
 #define CKPTD_CHAIR_PRIVATE_H
 
+#include "base/repeat.h"
 #include "chair.h"
 #include "sites.h"
 
@@ -18,10 +19,14 @@ struct chair {
 	struct epochs_record *record; /* on its way */
 	uint32_t recorded;
 	uint64_t retry_ns; /* 0: nothing has failed */
+	struct repeat unrecorded;
 };
 
 /* NULL: that job is not coordinated here. */
 struct chair *chair_find(const struct daemon *daemon, const char *job);
+/* A node attends, and no chair can be made for it; or one is there. */
+void chair_refuse(struct daemon *daemon, uint32_t node, const char *job, int rc, const char *why);
+void chair_admit(struct daemon *daemon, const char *job);
 /* The coordinator hears it (chair_hear.c). */
 void chair_hear(struct chair *chair, struct coord_from from, const struct peer_report *r);
 /* All nodes but that one, which has done it itself. */

@@ -1,8 +1,12 @@
-/* What a change of the world (muster.h), or an operator, has the coordinator do. */
+/* What a change of the world (muster.h), or an operator, has the coordinator do; and who is not let in. */
 #include "chair_private.h"
+
+#include "base/clock.h"
+#include "base/log.h"
 #include "net.h"
 #include "roster.h"
 
+#include <stdio.h>
 #include <string.h>
 
 void chair_hold(struct daemon *daemon, const char *job, const char *why)
@@ -42,4 +46,28 @@ void chair_tell_others(struct chair *chair, uint32_t node, const struct wire_com
 	for (uint32_t n = 0; chair->spread && d->net && n < d->roster->n; n++)
 		if (n != node && (n == d->self || net_is_up(d->net, n)))
 			chair_order(chair->daemon, true, n, &order);
+}
+
+/* Why nodes of the job were refused last; jobs that share one are told of more often. */
+static struct repeat *refusal_of(struct daemon *daemon, const char *job)
+{
+	size_t sum = 0;
+	while (*job)
+		sum = 31 * sum + (unsigned char)*job++;
+	return &daemon->refusals[sum % DAEMON_REFUSALS];
+}
+
+void chair_refuse(struct daemon *daemon, uint32_t node, const char *job, int rc, const char *why)
+{
+	struct peer_order order = {.type = PEER_TURN_AWAY, .word.rc = rc};
+	snprintf(order.job, sizeof(order.job), "%s", job);
+	snprintf(order.word.text, sizeof(order.word.text), "%s", why);
+	if (repeat_due(refusal_of(daemon, job), why, clock_now()))
+		log_warn("%s", why);
+	chair_order(daemon, true, node, &order);
+}
+
+void chair_admit(struct daemon *daemon, const char *job)
+{
+	*refusal_of(daemon, job) = (struct repeat){0};
 }

@@ -3,6 +3,7 @@
 #define CKPTD_DAEMON_H
 
 #include "base/list.h"
+#include "base/repeat.h"
 #include "config/sources.h"
 #include "format/names.h"
 #include "memory.h"
@@ -27,6 +28,8 @@ struct roster;
 struct scrub;
 struct space;
 struct spanlog;
+
+enum { DAEMON_REFUSALS = 16 };
 
 struct daemon {
 	struct config config;          /* [node], in effect */
@@ -58,9 +61,10 @@ struct daemon {
 	struct list chairs;     /* of the jobs that are coordinated here */
 	struct muster *musters; /* of those among them whose world may change */
 	struct muster_past *past_musters;
-	uint64_t memory_used;   /* bytes of arenas */
-	uint64_t replicas_used; /* and of what is held for ranks of other nodes */
-	uint64_t tables_used;   /* and of what was registered, with all that is made of it */
+	struct repeat refusals[DAEMON_REFUSALS]; /* of nodes whose jobs cannot be coordinated here (chair.c) */
+	uint64_t memory_used;                    /* bytes of arenas */
+	uint64_t replicas_used;                  /* and of what is held for ranks of other nodes */
+	uint64_t tables_used;                    /* and of what was registered, with all that is made of it */
 	uint64_t started_ns;
 	bool stopping; /* what is in flight is finished, nothing new is begun */
 };

@@ -10,6 +10,7 @@
 #define CKPTD_JOB_H
 
 #include "base/list.h"
+#include "base/repeat.h"
 #include "client.h"
 #include "config/setting.h"
 #include "coord.h"
@@ -95,6 +96,7 @@ struct job {
 	uint64_t dormant_ns;   /* since when no process is left; 0: some is */
 	uint64_t resumed_ns;   /* since when resumed ranks wait for the missing; 0: none do */
 	uint64_t attend_ns;    /* when to attend again, having been turned away; 0: nothing of the kind is due */
+	struct repeat refusal; /* why it was */
 	uint64_t returning_ns; /* since when arenas of an earlier life of the daemon are expected back; 0: none are */
 };
 

@@ -227,10 +227,13 @@ static void take_seat(struct job *job)
 {
 	struct err err = {{0}};
 	job->reform.seat_ns = 0;
-	if (!seat_take(job, &err))
+	if (!seat_take(job, &err)) {
+		job->reform.seatless = (struct repeat){0};
 		return;
+	}
 	job->reform.seat_ns = clock_deadline(AGAIN_NS);
-	log_error("%s", err.text);
+	if (repeat_due(&job->reform.seatless, err.text, clock_now()))
+		log_error("%s", err.text);
 }
 
 /* Nobody here is anybody else than before. */

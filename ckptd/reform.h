@@ -18,6 +18,7 @@
 #define CKPTD_REFORM_H
 
 #include "base/err.h"
+#include "base/repeat.h"
 #include "format/wire.h"
 
 struct daemon;
@@ -36,7 +37,8 @@ struct reform {
 	bool flushed;             /* what is newest in memory was sent to storage */
 	int gone[WIRE_LOCAL_MAX]; /* processes that lost their ranks here, the last ones: a ring */
 	uint32_t ngone;
-	uint64_t seat_ns; /* not before: the job takes its seat in the new world; 0: it has one */
+	uint64_t seat_ns;       /* not before: the job takes its seat in the new world; 0: it has one */
+	struct repeat seatless; /* why it has none */
 };
 
 /* From the launcher. -EINVAL: not what a launcher of this job can offer. */

@@ -463,6 +463,7 @@ void seat_obey(struct daemon *daemon, const struct peer_order *order)
 	case PEER_RESCUE:
 		return;
 	default:
+		job->refusal = (struct repeat){0};
 		reform_apart(job, false);
 		obey(job, order);
 		return;

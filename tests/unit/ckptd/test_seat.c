@@ -10,8 +10,10 @@
 
 #include <criterion/criterion.h>
 #include <poll.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static struct daemon here;
 static struct job job;
@@ -82,6 +84,35 @@ Test(seat, who_is_refused_for_what_passes_attends_again)
 	cr_expect_eq(job.attend_ns, 0u);
 	wait_for_epoch();
 	cr_expect_eq(job.epoch, 1u);
+}
+
+static unsigned lines_in(FILE *log, const char *word)
+{
+	char line[1024];
+	unsigned n = 0;
+	rewind(log);
+	while (fgets(line, sizeof(line), log))
+		n += strstr(line, word) != NULL;
+	return n;
+}
+
+Test(seat, a_refusal_that_lasts_is_logged_when_it_is_new)
+{
+	FILE *log = tmpfile();
+	cr_assert(log && dup2(fileno(log), STDERR_FILENO) == STDERR_FILENO);
+	log_set_level(LOG_WARN);
+	other(PEER_ATTEND);
+	for (unsigned i = 0; i < 20; i++)
+		seat_attend(&job);
+	cr_expect_eq(lines_in(log, "runs with world size 6"), 2u, "here, and where it is coordinated");
+	other(PEER_LEAVE);
+	seat_attend(&job);
+	wait_for_epoch();
+	seat_leave(&job);
+	other(PEER_ATTEND);
+	seat_attend(&job);
+	cr_expect_eq(lines_in(log, "runs with world size 6"), 4u, "it was over meanwhile");
+	fclose(log);
 }
 
 Test(seat, who_contradicts_the_job_does_not_ask_again)
