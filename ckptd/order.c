@@ -48,7 +48,10 @@ static int flush_elsewhere(struct job *job, const struct wire_command *command, 
 	if (!newest)
 		return err_set(err, -ENOENT, "job %s has no snapshot that is complete in memory", job->name);
 	answer->id = newest->id;
-	return seat_ask(job, command, err);
+	int rc = seat_can_ask(job, err);
+	if (!rc)
+		seat_ask(job, command);
+	return rc;
 }
 
 static int flush(struct job *job, const struct wire_command *command, struct wire_answer *answer, struct err *err)
@@ -76,10 +79,15 @@ static int drain(struct daemon *daemon, const struct wire_command *command, stru
 	return 0;
 }
 
+/* On all nodes or on none. */
 static int halt(struct job *job, const struct wire_command *command, struct wire_answer *answer, struct err *err)
 {
-	int rc = halt_ask(job, command, answer, err);
-	return rc ? rc : seat_ask(job, command, err);
+	int rc = seat_can_ask(job, err);
+	if (!rc)
+		rc = halt_ask(job, command, answer, err);
+	if (!rc)
+		seat_ask(job, command);
+	return rc;
 }
 
 void order_obey(struct job *job, const struct wire_command *command)

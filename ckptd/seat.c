@@ -278,19 +278,21 @@ void seat_settled(const struct job *job, uint32_t plan, int rc, const char *text
 	say(job, &r);
 }
 
-int seat_ask(const struct job *job, const struct wire_command *command, struct err *err)
+int seat_can_ask(const struct job *job, struct err *err)
 {
 	const struct daemon *d = job->daemon;
-	if (!job->spread)
+	if (!job->spread || chair_here(d) || net_is_up(d->net, FIRST_NODE))
 		return 0;
-	if (!chair_here(d) && !net_is_up(d->net, FIRST_NODE))
-		return err_set(
-			err, -ENOTCONN,
-			"job %s: node %s, which would tell the other nodes, cannot be reached: ask again when it is "
-			"back",
-			job->name, d->roster->nodes[FIRST_NODE].name);
-	say(job, &(struct peer_report){.type = PEER_ASK, .command = *command});
-	return 0;
+	return err_set(err, -ENOTCONN,
+		       "job %s: node %s, which would tell the other nodes, cannot be reached: ask again when it is "
+		       "back",
+		       job->name, d->roster->nodes[FIRST_NODE].name);
+}
+
+void seat_ask(const struct job *job, const struct wire_command *command)
+{
+	if (job->spread)
+		say(job, &(struct peer_report){.type = PEER_ASK, .command = *command});
 }
 
 void seat_rescued(struct daemon *daemon, const char *job, const struct peer_rescued *rescued)

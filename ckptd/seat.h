@@ -42,8 +42,9 @@ void seat_forgot(const struct job *job, struct step_id id);
 void seat_shares(const struct job *job);
 void seat_crew(const struct job *job, const struct peer_crew *crew);
 void seat_settled(const struct job *job, uint32_t plan, int rc, const char *text);
-/* An operator's command is for the other nodes of the job, too. -ENOTCONN: nobody could tell them. */
-int seat_ask(const struct job *job, const struct wire_command *command, struct err *err);
+/* An operator's command is for the other nodes of the job, too: whether they can be told (-ENOTCONN: they cannot), and telling them. */
+int seat_can_ask(const struct job *job, struct err *err);
+void seat_ask(const struct job *job, const struct wire_command *command);
 /* Also of a job that this node has no ranks of. */
 void seat_rescued(struct daemon *daemon, const char *job, const struct peer_rescued *rescued);
 

@@ -331,6 +331,28 @@ def _():
             has(node.daemon.text(), "job default: asked to stop")
 
 
+@case("what cannot be told to all nodes of a job is done on none")
+def _():
+    with cluster("ab", "--node-wait", "20s") as (store, nodes):
+        a, b = nodes
+        for node in nodes:
+            node.start("--min-ranks", 2, n=2, every=0, steps=100000)
+        a.reaches(60)
+        a.daemon.kill()
+        until_log(b.daemon, "node a, which coordinates it, cannot be reached")
+        for command in (["halt", "--now"], ["halt", "--after-next"], ["flush"]):
+            code, out, err = b.daemon.ckpt(*command, "--job", "default", "--socket", b.daemon.socket)
+            has(err, "node a, which would tell the other nodes, cannot be reached")
+            equal((code, out), (1, ""))
+        job = b.daemon.job("default")
+        equal((job["stopping"], job["halt"]), (False, None))
+        a.daemon.start()
+        until_log(b.daemon, "epoch 2:")
+        equal(b.daemon.ckpt("halt", "--now", "--job", "default", "--socket", b.daemon.socket)[0], 0)
+        for node in nodes:
+            node.ended()
+
+
 @case("a daemon that comes back in time keeps its ranks: any node's, and that of the coordinator")
 def _():
     with cluster("abc", "--node-wait", "20s") as (store, nodes):
