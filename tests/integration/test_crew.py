@@ -3,6 +3,7 @@ timeout: 600"""
 
 import contextlib
 import json
+import pathlib
 import re
 import signal
 import subprocess
@@ -212,6 +213,32 @@ def _():
         expect(least <= back, "replicated", least, "goes on from", back)
         expect(back % 150, "goes on from", back, "which had been written before")
         has(a.daemon.text(), f"step {back} is on storage, as one of epoch")
+        check_loss([a, b])
+        whole(store)
+
+
+def half_written(node, store):
+    """The step of a checkpoint of epoch 1 that is being written, and of which every rank has its copies; None: there is none."""
+    for path in pathlib.Path(store, "default").glob("step-*.e0001"):
+        step = int(re.match(r"step-(\d+)", path.name).group(1))
+        if not (path / "MANIFEST.json").exists() and list(path.glob("rank-*")) and replicated(node) >= step:
+            return step
+    return None
+
+
+@case("what was being written when a node was lost is written again, under another name")
+def _():
+    with cluster("abc", "--copies", 1, "--write-bandwidth", "256K") as (store, nodes):
+        a, b, c = nodes
+        for node in nodes:
+            node.start("--min-ranks", 2, every=150, memory=150)
+        step = until(lambda: half_written(a, store), "a checkpoint is being written, and all have copies of it", pause=0.005)
+        c.lose()
+        equal(half_written(a, store), step)
+        equal([node.ended()["world"] for node in (a, b)], [2, 2])
+        has(a.said(), f"2 ranks go on from storage at step {step}")
+        has(a.daemon.text(), f"step {step} is on storage, as one of epoch 2")
+        expect(not list(pathlib.Path(store, "default").glob(f"step-{step:012}.e0001")), "what was half written is still there")
         check_loss([a, b])
         whole(store)
 

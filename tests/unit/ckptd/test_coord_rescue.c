@@ -204,6 +204,44 @@ Test(coord_rescue, who_does_not_answer_is_not_waited_for)
 	cr_expect(strstr(coord_view(coord).not_rescued, "not found out in time"));
 }
 
+/* It was being written, with a part of the node that is lost: it cannot be completed under its name. */
+Test(coord_rescue, what_was_on_its_way_to_storage_is_written_under_another_name)
+{
+	coord_maker_teardown();
+	coord = NULL;
+	coord_maker_setup();
+	join_all();
+	for (uint32_t n = 0; n < NODES; n++) {
+		hold(n, 7, 1);
+		coord_copied(coord, from(n), s100);
+		coord_reached(coord, from(n), s100, LEVEL_CAPTURED);
+	}
+	coord_ready(coord, from(0), s100);
+	cr_assert(place.made == 1 && !step_compare(place.id, s100));
+	coord_made(coord, s100, false);
+	cr_assert_eq(told[1].writes, 1);
+	coord_prepared(coord, from(1), s100, &(struct peer_part){0});
+	coord_gone(coord, 2, "node 2 is lost");
+	coord_hold(coord, "the world changes");
+	cr_expect_eq(place.dropped, 1);
+	coord_left(coord, s100, false);
+	for (uint32_t n = 0; n < 2; n++) {
+		cr_expect(told[n].clears == 1 && !told[n].kept, "node %u deletes what it wrote", n);
+		coord_cleared(coord, n, s100);
+	}
+	cr_expect_eq(place.removed, 1);
+	place.made = 0;
+	coord_rescue_begin(coord);
+	found(s100, (struct step_id){50, 1}, 1, s100);
+	all_gathered();
+	cr_expect(place.id.step == 100 && place.id.epoch == told[0].epoch && told[0].epoch == 2);
+	coord_made(coord, place.id, false);
+	written();
+	coord_sealed(coord, place.id);
+	cr_expect(coord_view(coord).rescued);
+	cr_expect_str_empty(coord_view(coord).not_rescued);
+}
+
 Test(coord_rescue, before_the_epoch_is_recorded_nothing_begins)
 {
 	coord_maker_teardown();
