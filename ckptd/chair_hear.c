@@ -60,6 +60,7 @@ void chair_hear(struct chair *chair, struct coord_from from, const struct peer_r
 		return;
 	case PEER_UNCOPIED:
 		coord_uncopied(c, from, r->save.id);
+		muster_uncopied(chair->daemon, chair->job, r->save.id, r->save.text);
 		return;
 	case PEER_PREPARED:
 		coord_prepared(c, from, r->prepared.id, &r->prepared.part);

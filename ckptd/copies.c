@@ -136,7 +136,7 @@ unsigned copies_missing(const struct copies *c)
 static void give_up(struct copies *c)
 {
 	c->answered = true;
-	seat_uncopied(c->job, c->id);
+	seat_uncopied(c->job, c->id, copies_wanted(c->job) ? c->why.text : "none are wanted (copies = 0)");
 }
 
 /* Who is told may order the next: nothing is touched afterwards. */

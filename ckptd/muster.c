@@ -12,6 +12,8 @@
 
 /* How long nodes may take to say what they have in memory; the store is read for that, too. */
 #define RESCUE_NS (20 * CLOCK_NS_PER_S)
+/* How soon after storage has refused what a change needs it is tried again; at once when a save has become durable. */
+#define STUCK_NS (60 * CLOCK_NS_PER_S)
 
 /* ---- life ------------------------------------------------------------------------------------------------------ */
 
@@ -172,6 +174,7 @@ static bool plan(struct muster *m)
 	if (rc)
 		return true; /* too few by now */
 	quiet(m);
+	muster_unstick(m);
 	m->gone = m->starving = false;
 	describe(m, before);
 	if (before == m->crew.world && !settled)
@@ -206,7 +209,7 @@ static bool refused(struct muster *m)
 	if (crew_state(&m->crew) == CREW_BROKEN)
 		turn_all_away(m, m->rc, m->text);
 	else
-		log_error("job %s: its world does not change: %s", m->job, m->text);
+		muster_stick(m, STUCK_NS, m->text);
 	chair_release(m->daemon, m->job);
 	quiet(m);
 	return true;
@@ -309,8 +312,10 @@ bool muster_advance(struct muster *m)
 	enum crew_state state = crew_state(&m->crew);
 	if (m->settling)
 		return go_on(m);
-	if (state != CREW_CHANGEABLE)
+	if (state != CREW_CHANGEABLE) {
 		muster_unpause(m);
+		muster_unstick(m);
+	}
 	switch (state) {
 	case CREW_WAITING:
 		return clock_now() < m->wait_ns || plan(m);
@@ -486,6 +491,6 @@ bool muster_next(const struct daemon *daemon, const struct muster **at, struct m
 {
 	*at = *at ? (*at)->next : daemon->musters;
 	if (*at)
-		*view = (struct muster_view){(*at)->job, &(*at)->crew, (*at)->spread, (*at)->settling};
+		*view = (struct muster_view){(*at)->job, &(*at)->crew, (*at)->spread, (*at)->settling, (*at)->stuck};
 	return *at;
 }

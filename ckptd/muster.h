@@ -26,6 +26,8 @@ void muster_report(struct daemon *daemon, uint32_t node, bool spread, const stru
 uint32_t muster_plan(const struct daemon *daemon, const char *job);
 /* A save has reached this level on all nodes. */
 void muster_shown(struct daemon *daemon, const char *job, struct step_id id, enum level_shown level);
+/* A node cannot have its copies of it made. */
+void muster_uncopied(struct daemon *daemon, const char *job, struct step_id id, const char *why);
 /* The ranks of a node have finished. True when others are at work. */
 bool muster_left(struct daemon *daemon, const char *job, uint32_t node);
 /* All ranks have finished. Whoever offers processes to what is over is told so. */
@@ -44,6 +46,8 @@ struct muster_view {
 	const char *job;
 	const struct crew *crew;
 	bool spread, settling;
+	const char
+		*stuck; /* why a change that is wanted has not come at the last save; "": nothing is known against it */
 };
 /* One after the other; false: that was the last. *at: NULL at first. */
 bool muster_next(const struct daemon *daemon, const struct muster **at, struct muster_view *view);

@@ -16,6 +16,14 @@ static int choose(struct daemon *daemon, const char *job, struct muster **out, s
 		*job ? " '" : "", job, *job ? "'" : "");
 }
 
+/* Its ranks would go on from what others hold of them, and nobody does. */
+static bool nothing_holds(const struct muster *m)
+{
+	struct policy policy;
+	sources_fill(m->daemon->sources, SCOPE_JOB, m->job, &policy);
+	return m->daemon->root < 0 && !policy.copies;
+}
+
 int muster_drain(struct daemon *daemon, const char *job, const char *name, bool drained, const char **is,
 		 struct err *err)
 {
@@ -34,6 +42,13 @@ int muster_drain(struct daemon *daemon, const char *job, const char *name, bool 
 		crew_leave(c, (uint32_t)node, before);
 		return err_set(err, -EBUSY, "without node %s job '%s' would have %u ranks, and it needs %u", name,
 			       m->job, left, c->least);
+	}
+	if (drained && c->nodes[node].has && nothing_holds(m)) {
+		crew_leave(c, (uint32_t)node, before);
+		return err_set(err, -EINVAL,
+			       "job '%s' has no store and makes no copies (copies = 0): what the ranks of node %s have "
+			       "would be lost",
+			       m->job, name);
 	}
 	m->drained[node] = drained;
 	*is = m->job;

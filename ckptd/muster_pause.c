@@ -2,10 +2,14 @@
  * that is computed again. First all are asked to wait in every fence, and which save they have begun by then: in the fence of that one some
  * may not have waited, in that of a later one all do. */
 #include "base/bytes.h"
+#include "base/clock.h"
 #include "base/log.h"
 #include "chair.h"
 #include "loop.h"
 #include "muster_private.h"
+
+#include <stdio.h>
+#include <string.h>
 
 static void tell_all(const struct muster *m, uint64_t after)
 {
@@ -18,7 +22,7 @@ void muster_pause(struct muster *m)
 {
 	struct coord_view v = chair_view(m->daemon, m->job);
 	bool asked = m->pause && m->pause_epoch == v.epoch;
-	if (asked || !v.epoch || v.entered != v.epoch)
+	if (asked || !v.epoch || v.entered != v.epoch || clock_now() < m->stuck_ns)
 		return;
 	m->pause = PAUSE_ASKED;
 	m->pause_epoch = v.epoch;
@@ -52,13 +56,57 @@ void muster_paused(struct muster *m, uint32_t node, const struct peer_report *r)
 	tell_all(m, m->after);
 }
 
+void muster_stick(struct muster *m, uint64_t ns, const char *why)
+{
+	if (strcmp(m->stuck, why) != 0)
+		log_warn("job %s: its world does not change: %s", m->job, why);
+	snprintf(m->stuck, sizeof(m->stuck), "%s", why);
+	m->stuck_ns = clock_deadline(ns);
+	muster_unpause(m);
+}
+
+void muster_unstick(struct muster *m)
+{
+	m->stuck[0] = 0;
+	m->stuck_ns = 0;
+}
+
+/* What of a save has to be safe, since the world changes at it. */
+static enum level_shown safe(const struct muster *m)
+{
+	return m->daemon->root >= 0 ? LEVEL_CAPTURED : LEVEL_REPLICATED;
+}
+
+static bool is_occasion(const struct muster *m, struct step_id id)
+{
+	return m->pause == PAUSE_SET && id.epoch == m->pause_epoch && id.step > m->after;
+}
+
 void muster_shown(struct daemon *daemon, const char *job, struct step_id id, enum level_shown level)
 {
 	struct muster *m = muster_find(daemon, job);
-	enum level_shown safe = daemon->root >= 0 ? LEVEL_CAPTURED : LEVEL_REPLICATED;
-	if (!m || m->occasion || m->pause != PAUSE_SET || level < safe || id.epoch != m->pause_epoch ||
-	    id.step <= m->after)
+	if (!m)
+		return;
+	if (*m->stuck && level >= (daemon->root >= 0 ? LEVEL_DURABLE : LEVEL_REPLICATED)) {
+		muster_unstick(m);
+		loop_soon(daemon->loop, 1);
+	}
+	if (m->occasion || level < safe(m) || !is_occasion(m, id))
 		return;
 	m->occasion = true;
 	loop_soon(daemon->loop, 1);
+}
+
+/* Without a store the new world has its state from copies alone. While none can be made, nobody waits for that in a fence; a later save that
+ * has them ends it. */
+void muster_uncopied(struct daemon *daemon, const char *job, struct step_id id, const char *why)
+{
+	struct muster *m = muster_find(daemon, job);
+	char text[2 * WIRE_TEXT_MAX];
+	if (!m || m->occasion || safe(m) != LEVEL_REPLICATED || !is_occasion(m, id))
+		return;
+	snprintf(text, sizeof(text), "there is no store, and step %lu has not all its copies: %s",
+		 (unsigned long)id.step, why);
+	text[WIRE_TEXT_MAX - 1] = 0;
+	muster_stick(m, UINT64_MAX, text);
 }

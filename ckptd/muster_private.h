@@ -14,12 +14,14 @@ struct muster {
 	uint64_t wait_ns; /* a node that is missing may come until then */
 	bool gone;        /* a node was lost since the last plan, with what it had in memory */
 	enum pause { PAUSE_NONE = 0, PAUSE_ASKED, PAUSE_SET } pause;
-	uint32_t pause_epoch; /* in which that is so */
-	uint64_t after;       /* saves of later steps are those in whose fence every rank waits */
-	bool occasion;        /* one of them is safe: what can wait for that may be done */
-	bool ending;          /* the job was asked to end: too few would be left */
-	bool starving;        /* too few are there, and that was said */
-	bool settling;        /* towards the next plan */
+	uint32_t pause_epoch;      /* in which that is so */
+	uint64_t after;            /* saves of later steps are those in whose fence every rank waits */
+	bool occasion;             /* one of them is safe: what can wait for that may be done */
+	char stuck[WIRE_TEXT_MAX]; /* why a change that could wait has not come; "": it may come with any save */
+	uint64_t stuck_ns;         /* until then nobody waits for it, or until a save shows that it is over */
+	bool ending;               /* the job was asked to end: too few would be left */
+	bool starving;             /* too few are there, and that was said */
+	bool settling;             /* towards the next plan */
 	bool rescuing; /* before that: what only memory has is written by who has it, also for nodes that are lost */
 	bool again;    /* another node was lost meanwhile */
 	uint64_t rescue_ns;       /* not longer than until then it is found out what there is */
@@ -40,6 +42,9 @@ void muster_order(const struct muster *m, uint32_t node, struct peer_order *orde
 void muster_pause(struct muster *m);
 void muster_unpause(struct muster *m);
 void muster_paused(struct muster *m, uint32_t node, const struct peer_report *r);
+/* At this save it cannot, or nothing of the kind can be done before ns are over. */
+void muster_stick(struct muster *m, uint64_t ns, const char *why);
+void muster_unstick(struct muster *m);
 
 /* muster_past.c. How the last job of that name has ended: after its last plan comes one in which nobody has a rank; plan 0: none has
  * ended. */

@@ -231,9 +231,9 @@ void seat_reached(const struct job *job, struct step_id id, enum level_shown lev
 	say(job, &(struct peer_report){.type = PEER_REACHED, .save = {.id = id, .level = level}});
 }
 
-void seat_uncopied(const struct job *job, struct step_id id)
+void seat_uncopied(const struct job *job, struct step_id id, const char *why)
 {
-	say_save(job, PEER_UNCOPIED, id, 0, "");
+	say_save(job, PEER_UNCOPIED, id, 0, why);
 }
 
 void seat_prepared(const struct job *job, struct step_id id, const struct peer_part *part)

@@ -304,10 +304,11 @@ static json_t *crews_json(const struct daemon *d)
 		for (uint32_t n = 0; n < v.crew->nnodes; n++)
 			if (v.crew->nodes[n].offers || v.crew->nodes[n].leaving)
 				json_array_append_new(nodes, crew_node_json(d, &v, n));
-		json_array_append_new(crews, json_pack("{s:s, s:i, s:i, s:i, s:i, s:b, s:o}", "job", v.job, "plan",
-						       (int)v.crew->number, "world", (int)v.crew->world, "want",
-						       (int)v.crew->want, "least", (int)v.crew->least, "changing",
-						       v.settling, "nodes", nodes));
+		json_array_append_new(
+			crews, json_pack("{s:s, s:i, s:i, s:i, s:i, s:b, s:o, s:o}", "job", v.job, "plan",
+					 (int)v.crew->number, "world", (int)v.crew->world, "want", (int)v.crew->want,
+					 "least", (int)v.crew->least, "changing", v.settling, "stuck",
+					 *v.stuck ? plain_json_text(v.stuck) : json_null(), "nodes", nodes));
 	}
 	return crews;
 }

@@ -321,6 +321,29 @@ def _():
         whole(store)
 
 
+@case("where nobody holds what a node has, no save waits for the node to be let go, and why is said")
+def _():
+    with cluster("abc", "--copies", 0, store=False) as (_, nodes):
+        a, b, c = nodes
+        for node in (a, b):
+            node.start("--min-ranks", 2, n=2, steps=100000)
+        c.start("--min-ranks", 2, "--spare", n=2, steps=100000)
+        a.reaches(60)
+        code, out, err = a.daemon.ckpt("drain", "b", "--job", "default", "--socket", a.daemon.socket)
+        has(err, "job 'default' has no store and makes no copies (copies = 0): what the ranks of node b have would be lost")
+        equal((code, out), (1, ""))
+        b.run.child.send_signal(signal.SIGTERM)
+        why = "has not all its copies: none are wanted (copies = 0)"
+        until_log(a.daemon, why)
+        before = a.daemon.job("default")["saves"]["captured"]["step"]
+        a.reaches(before + 100)  # ten saves; each of their fences would have waited for half a minute
+        has(a.daemon.status()["crews"][0]["stuck"], why)
+        equal(a.daemon.text().count("its world does not change"), 1)
+        a.run.child.send_signal(signal.SIGTERM)
+        for node in nodes[:2]:
+            node.ended()
+
+
 @case("SIGTERM to more nodes than can be spared ends the job with a last checkpoint")
 def _():
     with cluster("abc") as (store, nodes):

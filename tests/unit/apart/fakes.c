@@ -129,9 +129,10 @@ void replica_forget(struct replica *r, const char *job, struct step_id before)
 
 /* ---- seat ------------------------------------------------------------------------------------------------------- */
 
-void seat_uncopied(const struct job *job, struct step_id id)
+void seat_uncopied(const struct job *job, struct step_id id, const char *why)
 {
 	(void)job;
+	(void)why;
 	fake_seat.uncopied++;
 	fake_seat.id = id;
 }

@@ -1,6 +1,9 @@
 /* Changes of the world that can wait for a save: growth, and nodes that are let go (muster_pause.c, muster_drain.c). */
 #include "muster_maker.h"
 
+#include "base/clock.h"
+#include "config/file.h"
+
 #include <criterion/criterion.h>
 #include <string.h>
 
@@ -47,7 +50,45 @@ Test(muster_changes, what_cannot_be_written_keeps_the_world_as_it_is)
 	for (uint32_t n = 0; n < NODES; n++)
 		cr_expect_eq(nodes[n].away, 0, "they go on");
 	occasion();
+	cr_expect(!fake_chair.held, "nobody waits for what was refused just now");
+	clock_skip(61 * CLOCK_NS_PER_S);
+	occasion();
 	cr_expect(fake_chair.held, "another occasion, another try");
+}
+
+static const char *stuck(void)
+{
+	struct muster_view v = {0};
+	const struct muster *at = NULL;
+	cr_assert(muster_next(&muster_daemon, &at, &v));
+	return v.stuck;
+}
+
+/* Without a store the others' copies are all that the new world has. */
+Test(muster_changes, nobody_waits_for_copies_that_cannot_be_made)
+{
+	shrink();
+	offer(1, EACH);
+	fake_chair.view.entered = fake_chair.view.epoch;
+	struct step_id id = {8, fake_chair.view.epoch};
+	tick();
+	paused(0, 7);
+	paused(2, 7);
+	muster_uncopied(&muster_daemon, "gpt", (struct step_id){7, id.epoch}, "n1 is full");
+	read_orders();
+	cr_expect(nodes[0].after == 7 && !*stuck(), "in the fence of that one nobody waits");
+	muster_uncopied(&muster_daemon, "gpt", id, "n1 is full");
+	read_orders();
+	cr_expect(nodes[0].after == UINT64_MAX && nodes[2].after == UINT64_MAX);
+	cr_expect_str_eq(stuck(), "there is no store, and step 8 has not all its copies: n1 is full");
+	nodes[0].pause = nodes[2].pause = false;
+	clock_skip(1000 * CLOCK_NS_PER_S);
+	tick();
+	cr_expect(!nodes[0].pause && !fake_chair.held);
+	shown(9, id.epoch, LEVEL_REPLICATED);
+	cr_expect(nodes[0].pause && nodes[2].pause && !*stuck(), "now they can be made");
+	occasion();
+	cr_expect(fake_chair.held);
 }
 
 Test(muster_changes, who_need_not_wait_any_more_is_told_so)
@@ -113,6 +154,18 @@ Test(muster_changes, what_cannot_be_drained_is_refused)
 	struct peer_report r = {.type = PEER_CREW, .job = "bert", .crew = {.want = 2, .least = 1, .processes = 1}};
 	muster_report(&muster_daemon, 3, true, &r);
 	cr_expect_eq(drain("", "n1", true, &err), -EINVAL, "which job?");
+}
+
+Test(muster_changes, a_node_of_which_nobody_holds_anything_is_not_drained)
+{
+	static const char none[] = "[job]\ncopies = 0\n";
+	struct err err = {{0}};
+	begin(3);
+	cr_assert_eq(file_parse(muster_daemon.sources, "none", none, strlen(none), &err), 0, "%s", err.text);
+	cr_expect_eq(drain("", "n1", true, &err), -EINVAL);
+	cr_expect(strstr(err.text, "what the ranks of node n1 have would be lost"), "%s", err.text);
+	cr_expect_eq(drain("", "n3", true, &err), 0, "it has none");
+	cr_expect_eq(drain("", "n1", false, &err), 0);
 }
 
 Test(muster_changes, a_launcher_that_leaves_too_few_ends_the_job)
