@@ -8,6 +8,7 @@
 #include "job.h"
 #include "muster.h"
 #include "net.h"
+#include "order.h"
 #include "replica.h"
 #include "roster.h"
 #include "seat.h"
@@ -428,6 +429,10 @@ void chair_report(struct daemon *daemon, uint32_t node, bool spread, const struc
 	struct err err = {{0}};
 	if (r->type == PEER_CREW || r->type == PEER_SETTLED || r->type == PEER_PAUSED) {
 		muster_report(daemon, node, spread, r);
+		return;
+	}
+	if (r->type == PEER_ASK && r->ask.token) {
+		order_asked(daemon, node, r);
 		return;
 	}
 	if (r->type == PEER_ATTEND && r->attend.plan != muster_plan(daemon, r->job))

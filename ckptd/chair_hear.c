@@ -78,7 +78,7 @@ void chair_hear(struct chair *chair, struct coord_from from, const struct peer_r
 		coord_failed(c, from, r->save.id, r->save.rc, r->save.text);
 		return;
 	case PEER_ASK:
-		chair_tell_others(chair, from.node, &r->command);
+		chair_tell_others(chair, from.node, &r->ask.command);
 		return;
 	case PEER_RESCUED:
 		coord_rescued(c, from.node, &r->rescued);

@@ -12,6 +12,7 @@
 
 #include <stdbool.h>
 
+struct ask;
 struct catalog;
 struct disk;
 struct gc;
@@ -56,6 +57,8 @@ struct daemon {
 	struct replica *replica; /* NULL: as before */
 	uint64_t refused;        /* frames of which the log has told */
 	uint64_t next_refused;   /* when it may tell again */
+	struct ask *asks;        /* of operators, that the coordinator has not answered yet; the newest first */
+	uint64_t ask_tokens;
 	struct list jobs;
 	struct rescue *rescues; /* what this node brings to storage before a world changes */
 	struct list chairs;     /* of the jobs that are coordinated here */

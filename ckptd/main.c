@@ -1,4 +1,5 @@
 /* ckptd: the checkpoint daemon of a node. */
+#include "ask.h"
 #include "base/channel.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
@@ -149,6 +150,7 @@ static void on_tick(void *arg)
 	space_tick(s->daemon.space, now);
 	http_tick(s->daemon.http, now);
 	peers_tick(&s->daemon, now);
+	asks_tick(&s->daemon);
 	conns_tick(&s->conns);
 	chairs_tick(&s->daemon, now);
 	rescues_tick(&s->daemon);

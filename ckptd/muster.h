@@ -34,9 +34,16 @@ bool muster_left(struct daemon *daemon, const char *job, uint32_t node);
 void muster_over(struct daemon *daemon, const char *job);
 
 /* The node's ranks are to go to others, and it is given no more of them; or it may have some again. job: "" for the only one. -ENOENT: no
- * such job is planned here, or no such node; -EBUSY: too few ranks would be left. *name: the job. */
-int muster_drain(struct daemon *daemon, const char *job, const char *node, bool drained, const char **name,
-		 struct err *err);
+ * such job is planned here, or no such node; -EBUSY: too few ranks would be left; -EINVAL: what they have would be lost. */
+int muster_drain(struct daemon *daemon, const char *job, const char *node, bool drained, struct err *err);
+
+struct muster_drained {
+	char job[NAME_JOB_MAX];
+	uint32_t ranks; /* that the node has still; 0 also when the job has ended */
+	const char *stuck;
+};
+int muster_drained(struct daemon *daemon, const char *job, const char *node, struct muster_drained *is,
+		   struct err *err);
 
 void musters_node_down(struct daemon *daemon, uint32_t node);
 void musters_tick(struct daemon *daemon);

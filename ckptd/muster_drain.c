@@ -1,6 +1,8 @@
 #include "muster_private.h"
 #include "roster.h"
 
+#include <stdio.h>
+
 static int choose(struct daemon *daemon, const char *job, struct muster **out, struct err *err)
 {
 	struct muster *only = daemon->musters;
@@ -9,11 +11,11 @@ static int choose(struct daemon *daemon, const char *job, struct muster **out, s
 		return 0;
 	if (!*job && only)
 		return err_set(err, -EINVAL, "name the job; several are planned here");
-	return err_set(
-		err, -ENOENT,
-		"no job%s%s%s is planned here: ask the daemon of the first node of the roster, about a job that was "
-		"started with --min-ranks or --spare",
-		*job ? " '" : "", job, *job ? "'" : "");
+	return err_set(err, -ENOENT,
+		       "no job%s%s%s is planned by this cluster: only ranks of a job that was started with --min-ranks "
+		       "or --spare "
+		       "can go to other nodes",
+		       *job ? " '" : "", job, *job ? "'" : "");
 }
 
 /* Its ranks would go on from what others hold of them, and nobody does. */
@@ -24,33 +26,59 @@ static bool nothing_holds(const struct muster *m)
 	return m->daemon->root < 0 && !policy.copies;
 }
 
-int muster_drain(struct daemon *daemon, const char *job, const char *name, bool drained, const char **is,
-		 struct err *err)
+static int find_node(const struct muster *m, const char *name, struct err *err)
 {
-	struct muster *m;
-	int rc = choose(daemon, job, &m, err);
-	if (rc)
-		return rc;
-	int node = m->spread ? roster_find(daemon->roster, name) : -ENOENT;
-	if (node < 0)
-		return err_set(err, -ENOENT, "job '%s' has no node %s", m->job, name);
-	struct crew *c = &m->crew;
-	bool before = c->nodes[node].leaving;
-	crew_leave(c, (uint32_t)node, drained);
-	if (drained && c->nodes[node].has && crew_next_world(c) < c->least) {
-		uint32_t left = crew_next_world(c);
-		crew_leave(c, (uint32_t)node, before);
+	int node = m->spread ? roster_find(m->daemon->roster, name) : -ENOENT;
+	return node < 0 ? err_set(err, -ENOENT, "job '%s' has no node %s", m->job, name) : node;
+}
+
+/* Why its ranks cannot go. */
+static int check(const struct muster *m, const char *name, struct err *err)
+{
+	const struct crew *c = &m->crew;
+	if (crew_next_world(c) < c->least)
 		return err_set(err, -EBUSY, "without node %s job '%s' would have %u ranks, and it needs %u", name,
-			       m->job, left, c->least);
-	}
-	if (drained && c->nodes[node].has && nothing_holds(m)) {
-		crew_leave(c, (uint32_t)node, before);
+			       m->job, crew_next_world(c), c->least);
+	if (nothing_holds(m))
 		return err_set(err, -EINVAL,
 			       "job '%s' has no store and makes no copies (copies = 0): what the ranks of node %s have "
 			       "would be lost",
 			       m->job, name);
-	}
-	m->drained[node] = drained;
-	*is = m->job;
+	return 0;
+}
+
+int muster_drain(struct daemon *daemon, const char *job, const char *name, bool drained, struct err *err)
+{
+	struct muster *m;
+	int rc = choose(daemon, job, &m, err);
+	int node = rc ? rc : find_node(m, name, err);
+	if (node < 0)
+		return node;
+	struct crew *c = &m->crew;
+	bool before = c->nodes[node].leaving;
+	crew_leave(c, (uint32_t)node, drained);
+	if (drained && c->nodes[node].has)
+		rc = check(m, name, err);
+	if (rc)
+		crew_leave(c, (uint32_t)node, before);
+	else
+		m->drained[node] = drained;
+	return rc;
+}
+
+int muster_drained(struct daemon *daemon, const char *job, const char *name, struct muster_drained *is, struct err *err)
+{
+	struct muster *m;
+	*is = (struct muster_drained){.stuck = ""};
+	snprintf(is->job, sizeof(is->job), "%s", job);
+	if (*job && !muster_find(daemon, job) && muster_past(daemon, job).plan)
+		return 0;
+	int rc = choose(daemon, job, &m, err);
+	int node = rc ? rc : find_node(m, name, err);
+	if (node < 0)
+		return node;
+	snprintf(is->job, sizeof(is->job), "%s", m->job);
+	is->ranks = m->crew.nodes[node].has;
+	is->stuck = m->stuck;
 	return 0;
 }

@@ -1,6 +1,8 @@
 #include "order.h"
 
+#include "ask.h"
 #include "base/log.h"
+#include "chair.h"
 #include "daemon.h"
 #include "halt.h"
 #include "job.h"
@@ -64,19 +66,54 @@ static int flush(struct job *job, const struct wire_command *command, struct wir
 	return rc;
 }
 
+/* Where the job is planned. */
 static int drain(struct daemon *daemon, const struct wire_command *command, struct wire_answer *answer, struct err *err)
 {
-	const char *name;
-	bool on = command->kind == COMMAND_DRAIN;
-	int rc = muster_drain(daemon, command->job, command->node, on, &name, err);
+	struct muster_drained is;
+	bool on = command->kind == COMMAND_DRAIN, asks = command->kind == COMMAND_DRAINED;
+	int rc = asks ? 0 : muster_drain(daemon, command->job, command->node, on, err);
+	if (!rc)
+		rc = muster_drained(daemon, command->job, command->node, &is, err);
 	if (rc)
 		return rc;
-	snprintf(answer->job, sizeof(answer->job), "%s", name);
-	snprintf(answer->text, sizeof(answer->text),
-		 on ? "job %s: node %s is let go at the next save" : "job %s: node %s may have ranks again", name,
-		 command->node);
-	log_info("ordered: %s", answer->text);
+	answer->left = is.ranks;
+	snprintf(answer->job, sizeof(answer->job), "%s", is.job);
+	if (asks)
+		snprintf(answer->text, sizeof(answer->text), "%s", is.stuck);
+	else
+		snprintf(answer->text, sizeof(answer->text),
+			 on ? "job %s: node %s is let go at the next save" : "job %s: node %s may have ranks again",
+			 is.job, command->node);
+	if (!asks)
+		log_info("ordered: %s", answer->text);
 	return 0;
+}
+
+/* Another node plans it. Which job is meant is known by the jobs here. */
+static int forward_drain(struct daemon *daemon, struct client *client, uint32_t seq, const struct wire_command *command,
+			 struct err *err)
+{
+	struct job *job;
+	struct wire_command named = *command;
+	int rc = *command->job ? 0 : choose(daemon, "", &job, err);
+	if (rc)
+		return rc;
+	if (!*command->job)
+		memcpy(named.job, job->name, sizeof(named.job));
+	rc = ask_coordinator(daemon, client, seq, &named, err);
+	return rc ? rc : ORDER_LATER;
+}
+
+void order_asked(struct daemon *daemon, uint32_t node, const struct peer_report *r)
+{
+	struct err err = {{0}};
+	struct wire_answer answer = {0};
+	int rc = drain(daemon, &r->ask.command, &answer, &err);
+	struct peer_order order = {.type = PEER_ANSWER,
+				   .answer = {.token = r->ask.token, .rc = rc, .left = answer.left}};
+	memcpy(order.job, r->job, sizeof(order.job));
+	snprintf(order.answer.text, sizeof(order.answer.text), "%s", rc ? err.text : answer.text);
+	chair_order(daemon, true, node, &order);
 }
 
 /* On all nodes or on none. */
@@ -104,12 +141,15 @@ void order_obey(struct job *job, const struct wire_command *command)
 		log_info("ordered on another node: job %s: %s", job->name, flushes ? "flush" : answer.text);
 }
 
-int order_take(struct daemon *daemon, const struct wire_command *command, struct wire_answer *answer, struct err *err)
+int order_take(struct daemon *daemon, struct client *client, uint32_t seq, const struct wire_command *command,
+	       struct wire_answer *answer, struct err *err)
 {
 	struct job *job;
 	*answer = (struct wire_answer){0};
-	if (command->kind == COMMAND_DRAIN || command->kind == COMMAND_UNDRAIN)
-		return drain(daemon, command, answer, err);
+	if (command->kind >= COMMAND_DRAIN)
+		return chair_here(daemon) || muster_plan(daemon, command->job)
+			       ? drain(daemon, command, answer, err)
+			       : forward_drain(daemon, client, seq, command, err);
 	int rc = choose(daemon, command->job, &job, err);
 	if (rc)
 		return rc;

@@ -1,5 +1,6 @@
 #include "seat.h"
 
+#include "ask.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/failpoint.h"
@@ -142,6 +143,7 @@ void seats_up(struct daemon *daemon)
 void seats_down(struct daemon *daemon)
 {
 	rescues_abandon(daemon);
+	asks_down(daemon);
 	list_for(node, &daemon->jobs) {
 		struct job *job = list_entry(node, struct job, link);
 		if (!job->spread)
@@ -292,7 +294,14 @@ int seat_can_ask(const struct job *job, struct err *err)
 void seat_ask(const struct job *job, const struct wire_command *command)
 {
 	if (job->spread)
-		say(job, &(struct peer_report){.type = PEER_ASK, .command = *command});
+		say(job, &(struct peer_report){.type = PEER_ASK, .ask.command = *command});
+}
+
+void seat_forward(struct daemon *daemon, uint64_t token, const struct wire_command *command)
+{
+	struct peer_report r = {.type = PEER_ASK, .ask = {.token = token, .command = *command}};
+	memcpy(r.job, command->job, sizeof(r.job));
+	send(daemon, &r);
 }
 
 void seat_rescued(struct daemon *daemon, const char *job, const struct peer_rescued *rescued)
@@ -438,6 +447,8 @@ void seat_obey(struct daemon *daemon, const struct peer_order *order)
 		replica_end(daemon->replica, order->job);
 	if (order->type == PEER_RESCUE)
 		rescue_order(daemon, order->job, &order->rescue);
+	if (order->type == PEER_ANSWER)
+		asks_answered(daemon, order);
 	if (!job)
 		return; /* it has ended here: its coordinator is told so */
 	switch (order->type) {
@@ -463,6 +474,7 @@ void seat_obey(struct daemon *daemon, const struct peer_order *order)
 		turned_away(job, &order->word);
 		return;
 	case PEER_RESCUE:
+	case PEER_ANSWER:
 		return;
 	default:
 		job->refusal = (struct repeat){0};

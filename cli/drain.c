@@ -10,47 +10,41 @@
 
 enum { TIMEOUT_S = 600, TIMEOUT_MAX_S = 1000000 };
 
-static const json_t *named(const json_t *list, const char *key, const char *name)
+/* Ranks that the node has still. While the coordinator is away nobody knows; *why: that, or why they have not gone. */
+static int look(const struct cli *cli, struct wire_answer *answer, bool *gone, struct err *why)
 {
-	size_t i;
-	const json_t *one;
-	json_array_foreach(list, i, one)
-	{
-		const char *is = json_string_value(json_object_get(one, key));
-		if (is && !strcmp(is, name))
-			return one;
-	}
-	return NULL;
+	struct wire_command command = {.kind = COMMAND_DRAINED};
+	snprintf(command.node, sizeof(command.node), "%s", cli->args[0]);
+	int rc = order_again(cli, &command, answer, gone, why);
+	if (!rc)
+		snprintf(why->text, sizeof(why->text), "%s", answer->text);
+	return rc == -ENOTCONN || rc == -ETIMEDOUT || rc == -EBUSY ? 0 : rc;
 }
 
-/* Ranks that the node still has; 0 also when the job has ended. -1: the daemon does not answer. */
-static int64_t ranks_left(const struct cli *cli, const char *job, const char *node)
-{
-	json_t *doc = order_look(cli);
-	const json_t *crew = named(json_object_get(doc, "crews"), "job", job);
-	const json_t *found = named(json_object_get(crew, "nodes"), "node", node);
-	int64_t left = doc ? json_integer_value(json_object_get(found, "ranks")) : -1;
-	json_decref(doc);
-	return left;
-}
-
-static int await(const struct cli *cli, const struct wire_answer *answer, uint64_t seconds)
+static int await(const struct cli *cli, struct wire_answer *answer, uint64_t seconds)
 {
 	uint64_t deadline = clock_deadline(seconds * CLOCK_NS_PER_S);
 	const char *node = cli->args[0];
-	int64_t left;
+	struct err why = {""};
+	bool gone;
 	cli_catch_interrupt();
-	while ((left = ranks_left(cli, answer->job, node)) > 0) {
-		int rc = order_pause(deadline);
+	for (;;) {
+		int rc = look(cli, answer, &gone, &why);
+		if (gone)
+			return cli_fail(cli, EXIT_NO_DAEMON, "the daemon has gone; look with ckpt status");
+		if (rc)
+			return cli_fail(cli, EXIT_FAILED, "%s", why.text);
+		if (!answer->left)
+			return EXIT_OK;
+		rc = order_pause(deadline);
 		if (rc == -ECANCELED)
 			return cli_fail(cli, EXIT_CANCELLED,
 					"no longer waiting; node %s is still let go at the next save", node);
 		if (rc)
 			return cli_fail(cli, EXIT_FAILED,
-					"after %" PRIu64 " s %" PRId64 " ranks of job %s are still on node %s", seconds,
-					left, answer->job, node);
+					"after %" PRIu64 " s %u ranks of job %s are still on node %s%s%s", seconds,
+					answer->left, answer->job, node, *why.text ? ": " : "", why.text);
 	}
-	return left < 0 ? cli_fail(cli, EXIT_NO_DAEMON, "the daemon has gone; look with ckpt status") : EXIT_OK;
 }
 
 static int report(const struct cli *cli, const struct wire_answer *answer, bool undone)
@@ -100,10 +94,9 @@ const struct command command_drain = {
 	.detail = "Before maintenance of the node. At the job's next save its ranks go to spares, else the world "
 		  "shrinks; "
 		  "of jobs\n"
-		  "that were started with --min-ranks or --spare. Ask the daemon that coordinates the job: that of the "
-		  "first "
-		  "node\n"
-		  "of the roster. Waits until the node has no ranks.",
+		  "that were started with --min-ranks or --spare. Any daemon of the cluster may be asked. Waits until "
+		  "the node has\n"
+		  "no ranks.",
 	.args = "NODE",
 	.min_args = 1,
 	.max_args = 1,

@@ -11,24 +11,38 @@
 
 enum { ANSWER_MS = 5000, PAUSE_MS = 50 };
 
-int order_give(const struct cli *cli, const struct wire_command *what, struct wire_answer *answer)
+int order_again(const struct cli *cli, const struct wire_command *what, struct wire_answer *answer, bool *gone,
+		struct err *err)
 {
 	struct wire_command command = *what;
+	char path[CONTACT_PATH_MAX];
+	bool refused = false;
+	memcpy(command.job, answer->job, sizeof(command.job));
+	int rc = contact_path(cli_text(cli, "socket"), path, err);
+	if (!rc)
+		rc = contact_command(path, cli_text(cli, "user"), &command, clock_deadline(ANSWER_MS * CLOCK_NS_PER_MS),
+				     answer, &refused, err);
+	*gone = rc && !refused;
+	return rc;
+}
+
+int order_give(const struct cli *cli, const struct wire_command *what, struct wire_answer *answer)
+{
 	struct err err = {""};
 	char path[CONTACT_PATH_MAX];
-	bool refused;
+	bool gone;
 	const char *job = cli_text(cli, "job");
 	if (!job)
 		job = getenv("CKPT_JOB");
-	if (job && *job && name_check("job", job, sizeof(command.job), &err))
+	if (job && *job && name_check("job", job, sizeof(answer->job), &err))
 		return cli_fail(cli, EXIT_USAGE, "%s", err.text);
-	snprintf(command.job, sizeof(command.job), "%s", job ? job : "");
+	*answer = (struct wire_answer){0};
+	snprintf(answer->job, sizeof(answer->job), "%s", job ? job : "");
 	if (contact_path(cli_text(cli, "socket"), path, &err))
 		return cli_fail(cli, EXIT_USAGE, "%s", err.text);
-	if (!contact_command(path, cli_text(cli, "user"), &command, clock_deadline(ANSWER_MS * CLOCK_NS_PER_MS), answer,
-			     &refused, &err))
+	if (!order_again(cli, what, answer, &gone, &err))
 		return EXIT_OK;
-	return cli_fail(cli, refused ? EXIT_FAILED : EXIT_NO_DAEMON, "%s", err.text);
+	return cli_fail(cli, gone ? EXIT_NO_DAEMON : EXIT_FAILED, "%s", err.text);
 }
 
 json_t *order_look(const struct cli *cli)

@@ -1,4 +1,4 @@
-/* What flush and halt share: they ask the daemon to do something with a job, and watch the job until it is done. */
+/* What flush, halt and drain share: they ask the daemon to do something with a job, and watch the job until it is done. */
 #ifndef CKPT_CLI_ORDER_H
 #define CKPT_CLI_ORDER_H
 
@@ -11,6 +11,10 @@
 
 /* Gives the order to the daemon of --socket, for the job of --job. EXIT_NO_DAEMON, EXIT_FAILED with the daemon's reason. */
 int order_give(const struct cli *cli, const struct wire_command *what, struct wire_answer *answer);
+/* The same once more, of the job that was answered: nothing is said, and the reason is left in *err. 0, the daemon's -errno, or with *gone that
+ * nobody answers. */
+int order_again(const struct cli *cli, const struct wire_command *what, struct wire_answer *answer, bool *gone,
+		struct err *err);
 
 /* The document of the daemon; owned by the caller. NULL: it does not answer (not said). */
 json_t *order_look(const struct cli *cli);

@@ -55,6 +55,7 @@ static const char *const names[PEER_ORDER_END] = {
 	[PEER_KEEP] = "KEEP",
 	[PEER_PAUSE] = "PAUSE",
 	[PEER_COMMAND] = "COMMAND",
+	[PEER_ANSWER] = "ANSWER",
 };
 
 const char *peer_coord_name(uint16_t type)
@@ -97,33 +98,6 @@ static int check_step(uint16_t type, uint64_t step, struct err *err)
 	return step_may_be_asked(step) ? 0 : peer_bad(type, err, "step", step);
 }
 
-/* ---- parts ------------------------------------------------------------------------------------------------------- */
-
-static void put_joining(struct wbuf *out, const struct peer_joining *m)
-{
-	wbuf_u32(out, m->n);
-	for (uint32_t i = 0; i < m->n; i++) {
-		wbuf_u32(out, m->ranks[i]);
-		wbuf_u16(out, (uint16_t)m->lens[i]);
-		wbuf_put(out, m->addresses + (size_t)i * WIRE_ADDRESS_MAX, m->lens[i]);
-	}
-}
-
-static void get_joining(struct rbuf *r, struct peer_joining *m)
-{
-	m->n = rbuf_u32(r);
-	if (m->n > WIRE_LOCAL_MAX)
-		r->failed = true;
-	for (uint32_t i = 0; !r->failed && i < m->n; i++) {
-		m->ranks[i] = rbuf_u32(r);
-		m->lens[i] = rbuf_u16(r);
-		if (m->lens[i] > WIRE_ADDRESS_MAX || m->ranks[i] >= RANK_MAX)
-			r->failed = true;
-		else
-			rbuf_get(r, m->addresses + (size_t)i * WIRE_ADDRESS_MAX, m->lens[i]);
-	}
-}
-
 /* ---- reports ----------------------------------------------------------------------------------------------------- */
 
 int peer_report_encode(const struct peer_report *m, struct wbuf *out)
@@ -146,7 +120,7 @@ int peer_report_encode(const struct peer_report *m, struct wbuf *out)
 		wbuf_str(out, m->rank.why);
 		break;
 	case PEER_JOINING:
-		put_joining(out, &m->joining);
+		peer_joining_put(out, &m->joining);
 		break;
 	case PEER_RESTORING:
 	case PEER_PAUSED:
@@ -174,7 +148,8 @@ int peer_report_encode(const struct peer_report *m, struct wbuf *out)
 		peer_rescued_put(out, &m->rescued);
 		break;
 	case PEER_ASK:
-		wire_command_put(out, &m->command);
+		wbuf_u64(out, m->ask.token);
+		wire_command_put(out, &m->ask.command);
 		break;
 	case PEER_FETCHED:
 	case PEER_COPIED:
@@ -211,7 +186,7 @@ static void get_report(struct rbuf *r, struct peer_report *m)
 		get_text(r, m->rank.why, sizeof(m->rank.why));
 		return;
 	case PEER_JOINING:
-		get_joining(r, &m->joining);
+		peer_joining_get(r, &m->joining);
 		return;
 	case PEER_RESTORING:
 	case PEER_PAUSED:
@@ -239,7 +214,8 @@ static void get_report(struct rbuf *r, struct peer_report *m)
 		peer_rescued_get(r, &m->rescued);
 		return;
 	case PEER_ASK:
-		wire_command_get(r, &m->command);
+		m->ask.token = rbuf_u64(r);
+		wire_command_get(r, &m->ask.command);
 		return;
 	case PEER_FETCHED:
 	case PEER_COPIED:
@@ -293,7 +269,7 @@ static int check_report(const struct peer_report *m, struct err *err)
 	case PEER_RESCUED:
 		return peer_rescued_check(&m->rescued, err);
 	case PEER_ASK:
-		return peer_command_check(m->type, &m->command, err);
+		return peer_command_check(m->type, &m->ask.command, m->ask.token, err);
 	case PEER_FETCHED:
 	case PEER_COPIED:
 	case PEER_REACHED:
@@ -366,6 +342,12 @@ int peer_order_encode(const struct peer_order *m, struct wbuf *out)
 	case PEER_COMMAND:
 		wire_command_put(out, &m->command);
 		break;
+	case PEER_ANSWER:
+		wbuf_u64(out, m->answer.token);
+		wbuf_u32(out, (uint32_t)m->answer.rc);
+		wbuf_u32(out, m->answer.left);
+		wbuf_str(out, m->answer.text);
+		break;
 	default:
 		wbuf_u32(out, m->word.epoch);
 		wbuf_u32(out, m->word.rank);
@@ -416,6 +398,12 @@ static void get_order(struct rbuf *r, struct peer_order *m)
 	case PEER_COMMAND:
 		wire_command_get(r, &m->command);
 		return;
+	case PEER_ANSWER:
+		m->answer.token = rbuf_u64(r);
+		m->answer.rc = (int32_t)rbuf_u32(r);
+		m->answer.left = rbuf_u32(r);
+		get_text(r, m->answer.text, sizeof(m->answer.text));
+		return;
 	default:
 		m->word.epoch = rbuf_u32(r);
 		m->word.rank = rbuf_u32(r);
@@ -464,7 +452,11 @@ static int check_order(const struct peer_order *m, struct err *err)
 	case PEER_RESCUE:
 		return peer_rescue_check(&m->rescue, err);
 	case PEER_COMMAND:
-		return peer_command_check(m->type, &m->command, err);
+		return peer_command_check(m->type, &m->command, false, err);
+	case PEER_ANSWER:
+		if (!m->answer.token)
+			return peer_bad(m->type, err, "token", 0);
+		return peer_check_rc(m->type, m->answer.rc, err);
 	default:
 		return check_word(m->type, &m->word, err);
 	}

@@ -128,6 +128,19 @@ struct peer_save {
 	char text[WIRE_TEXT_MAX]; /* why; FETCHED without an error: what was passed over */
 };
 
+/* Of an operator: for the other nodes of the job, or, with a token, for the coordinator, whose ANSWER he waits for. */
+struct peer_ask {
+	uint64_t token; /* 0: none; those of a drain have one, and no others */
+	struct wire_command command;
+};
+
+struct peer_answer {
+	uint64_t token;
+	int32_t rc;
+	uint32_t left;            /* as in wire_answer */
+	char text[WIRE_TEXT_MAX]; /* the answer, or why not */
+};
+
 /* From a node. */
 struct peer_report {
 	enum peer_type type;
@@ -149,7 +162,7 @@ struct peer_report {
 		struct peer_crew crew;
 		struct peer_settled settled;
 		struct peer_rescued rescued;
-		struct wire_command command; /* ASK: of an operator, for the other nodes of the job */
+		struct peer_ask ask;
 	};
 };
 
@@ -180,6 +193,7 @@ struct peer_order {
 		struct wire_plan plan;
 		struct peer_rescue rescue;
 		struct wire_command command;
+		struct peer_answer answer;
 	};
 };
 

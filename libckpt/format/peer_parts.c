@@ -3,6 +3,31 @@
 
 #include "format/fields.h"
 
+void peer_joining_put(struct wbuf *out, const struct peer_joining *m)
+{
+	wbuf_u32(out, m->n);
+	for (uint32_t i = 0; i < m->n; i++) {
+		wbuf_u32(out, m->ranks[i]);
+		wbuf_u16(out, (uint16_t)m->lens[i]);
+		wbuf_put(out, m->addresses + (size_t)i * WIRE_ADDRESS_MAX, m->lens[i]);
+	}
+}
+
+void peer_joining_get(struct rbuf *r, struct peer_joining *m)
+{
+	m->n = rbuf_u32(r);
+	if (m->n > WIRE_LOCAL_MAX)
+		r->failed = true;
+	for (uint32_t i = 0; !r->failed && i < m->n; i++) {
+		m->ranks[i] = rbuf_u32(r);
+		m->lens[i] = rbuf_u16(r);
+		if (m->lens[i] > WIRE_ADDRESS_MAX || m->ranks[i] >= RANK_MAX)
+			r->failed = true;
+		else
+			rbuf_get(r, m->addresses + (size_t)i * WIRE_ADDRESS_MAX, m->lens[i]);
+	}
+}
+
 void peer_found_put(struct wbuf *out, const struct peer_found *m)
 {
 	wbuf_u32(out, m->nmemory);
@@ -173,7 +198,8 @@ int peer_crew_check(const struct peer_crew *m, struct err *err)
 /* ---- command ------------------------------------------------------------------------------------------------------ */
 
 /* Whoever coordinates lets nodes go himself. */
-int peer_command_check(uint16_t type, const struct wire_command *m, struct err *err)
+int peer_command_check(uint16_t type, const struct wire_command *m, bool answered, struct err *err)
 {
-	return m->kind > COMMAND_GO_ON ? peer_bad(type, err, "kind", m->kind) : wire_command_check(m, err);
+	bool drain = m->kind >= COMMAND_DRAIN;
+	return drain != answered ? peer_bad(type, err, "kind", m->kind) : wire_command_check(m, err);
 }

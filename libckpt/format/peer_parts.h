@@ -11,6 +11,8 @@ int peer_check_id(uint16_t type, struct step_id id, bool may_be_none, struct err
 int peer_check_rc(uint16_t type, int32_t rc, struct err *err);
 
 /* peer_parts.c */
+void peer_joining_put(struct wbuf *out, const struct peer_joining *m);
+void peer_joining_get(struct rbuf *r, struct peer_joining *m);
 void peer_found_put(struct wbuf *out, const struct peer_found *m);
 void peer_found_get(struct rbuf *r, struct peer_found *m);
 int peer_found_check(const struct peer_found *m, struct err *err);
@@ -26,7 +28,8 @@ int peer_save_check(uint16_t type, const struct peer_save *m, struct err *err);
 void peer_crew_put(struct wbuf *out, const struct peer_crew *m);
 void peer_crew_get(struct rbuf *r, struct peer_crew *m);
 int peer_crew_check(const struct peer_crew *m, struct err *err);
-int peer_command_check(uint16_t type, const struct wire_command *m, struct err *err);
+/* answered: the sender waits for an answer, as of a drain, and of nothing else. */
+int peer_command_check(uint16_t type, const struct wire_command *m, bool answered, struct err *err);
 
 /* peer_rescue.c */
 void peer_part_put(struct wbuf *out, const struct peer_part *m);

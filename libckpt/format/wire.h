@@ -233,6 +233,7 @@ enum wire_command_kind {
 	COMMAND_GO_ON,       /* takes back a halt that has not begun */
 	COMMAND_DRAIN,       /* a node's ranks are to go to other nodes, and it is given no more */
 	COMMAND_UNDRAIN,
+	COMMAND_DRAINED, /* asks how far that is */
 };
 
 /* From an observer. job: "" means the only one there is. */
@@ -240,7 +241,7 @@ struct wire_command {
 	uint32_t kind; /* enum wire_command_kind */
 	char job[NAME_JOB_MAX];
 	uint64_t at_ns;           /* since the Unix epoch */
-	char node[NAME_NODE_MAX]; /* DRAIN, UNDRAIN; else empty */
+	char node[NAME_NODE_MAX]; /* DRAIN, UNDRAIN, DRAINED; else empty */
 };
 
 /* From root, as the first word to a system service: what follows is for the worker of that user. Not answered, but by an ERROR. */
@@ -250,8 +251,10 @@ struct wire_user {
 
 struct wire_answer {
 	struct step_id id; /* flush: what is written */
+	uint32_t left;     /* of a drain: ranks that the node has still */
 	char job[NAME_JOB_MAX];
-	char text[WIRE_TEXT_MAX]; /* one sentence */
+	char text
+		[WIRE_TEXT_MAX]; /* one sentence; of DRAINED: why they have not gone, "": nothing is known against it */
 };
 
 int wire_hello_encode(const struct wire_hello *m, struct wbuf *out);

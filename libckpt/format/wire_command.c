@@ -27,11 +27,11 @@ void wire_command_get(struct rbuf *r, struct wire_command *m)
 
 int wire_command_check(const struct wire_command *m, struct err *err)
 {
-	if (m->kind < COMMAND_FLUSH || m->kind > COMMAND_UNDRAIN)
+	if (m->kind < COMMAND_FLUSH || m->kind > COMMAND_DRAINED)
 		return err_set(err, -EBADMSG, "COMMAND message with kind %u", m->kind);
 	if (*m->job && name_check("job", m->job, sizeof(m->job), err))
 		return -EBADMSG;
-	bool names = m->kind == COMMAND_DRAIN || m->kind == COMMAND_UNDRAIN;
+	bool names = m->kind >= COMMAND_DRAIN;
 	if (names != (*m->node != '\0'))
 		return err_set(err, -EBADMSG, "COMMAND message of kind %u %s a node", m->kind,
 			       names ? "without" : "with");
@@ -59,6 +59,7 @@ int wire_answer_encode(const struct wire_answer *m, struct wbuf *out)
 {
 	wbuf_u64(out, m->id.step);
 	wbuf_u32(out, m->id.epoch);
+	wbuf_u32(out, m->left);
 	wbuf_str(out, m->job);
 	wbuf_str(out, m->text);
 	return wbuf_finish(out);
@@ -70,6 +71,7 @@ int wire_answer_decode(const void *body, size_t len, struct wire_answer *m, stru
 	*m = (struct wire_answer){0};
 	m->id.step = rbuf_u64(&r);
 	m->id.epoch = rbuf_u32(&r);
+	m->left = rbuf_u32(&r);
 	rbuf_str(&r, m->job, sizeof(m->job));
 	rbuf_str(&r, m->text, sizeof(m->text));
 	/* It ends on a terminal. */

@@ -109,10 +109,29 @@ Test(muster_changes, who_need_not_wait_any_more_is_told_so)
 
 static int drain(const char *job, const char *node, bool drained, struct err *err)
 {
-	const char *is;
-	int rc = muster_drain(&muster_daemon, job, node, drained, &is, err);
+	int rc = muster_drain(&muster_daemon, job, node, drained, err);
 	read_orders();
 	return rc;
+}
+
+static uint32_t left(const char *node)
+{
+	struct err err = {{0}};
+	struct muster_drained is;
+	cr_assert_eq(muster_drained(&muster_daemon, "gpt", node, &is, &err), 0, "%s", err.text);
+	cr_expect_str_eq(is.job, "gpt");
+	return is.ranks;
+}
+
+Test(muster_changes, a_node_of_a_job_that_has_ended_has_no_ranks_of_it)
+{
+	struct err err = {{0}};
+	struct muster_drained is;
+	cr_expect_eq(muster_drained(&muster_daemon, "gpt", "n1", &is, &err), -ENOENT, "or nobody knows it");
+	begin(3);
+	cr_expect_eq(left("n1"), EACH);
+	muster_over(&muster_daemon, "gpt");
+	cr_expect_eq(left("n1"), 0);
 }
 
 Test(muster_changes, a_node_is_drained_when_a_save_is_safe_and_may_come_back)
@@ -120,6 +139,7 @@ Test(muster_changes, a_node_is_drained_when_a_save_is_safe_and_may_come_back)
 	struct err err;
 	begin(3);
 	cr_assert_eq(drain("", "n1", true, &err), 0);
+	cr_expect_eq(left("n1"), EACH);
 	tick();
 	cr_expect_eq(fake_chair.holds, 0);
 	occasion();
@@ -127,6 +147,7 @@ Test(muster_changes, a_node_is_drained_when_a_save_is_safe_and_may_come_back)
 		settled(n, 0);
 	cr_expect_eq(muster_plan(&muster_daemon, "gpt"), 2);
 	cr_expect_eq(nodes[1].plan.n, 0);
+	cr_expect_eq(left("n1"), 0);
 	follow();
 	occasion();
 	cr_expect_eq(fake_chair.holds, 1, "it is not wanted back");
@@ -142,7 +163,7 @@ Test(muster_changes, what_cannot_be_drained_is_refused)
 {
 	struct err err;
 	cr_expect_eq(drain("", "n1", true, &err), -ENOENT);
-	cr_expect(strstr(err.text, "no job is planned here"), "%s", err.text);
+	cr_expect(strstr(err.text, "no job is planned by this cluster"), "%s", err.text);
 	begin(3);
 	cr_expect_eq(drain("bert", "n1", true, &err), -ENOENT);
 	cr_expect_eq(drain("", "n9", true, &err), -ENOENT);

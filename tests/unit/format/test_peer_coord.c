@@ -78,7 +78,7 @@ static struct peer_report a_report(enum peer_type type)
 		r.settled = (struct peer_settled){.plan = 3, .rc = -EIO, .text = "the disk"};
 		break;
 	case PEER_ASK:
-		r.command = (struct wire_command){.kind = COMMAND_HALT_BEFORE, .job = "gpt", .at_ns = 7};
+		r.ask.command = (struct wire_command){.kind = COMMAND_HALT_BEFORE, .job = "gpt", .at_ns = 7};
 		break;
 	case PEER_RESCUED:
 		r.rescued = (struct peer_rescued){.owner = 2, .phase = PEER_RESCUE_WRITE, .as = s10};
@@ -109,6 +109,9 @@ static struct peer_order an_order(enum peer_type type)
 		break;
 	case PEER_COMMAND:
 		o.command = (struct wire_command){.kind = COMMAND_FLUSH, .job = "gpt"};
+		break;
+	case PEER_ANSWER:
+		o.answer = (struct peer_answer){.token = 7, .rc = -EBUSY, .left = 2, .text = "too few"};
 		break;
 	case PEER_RESCUE:
 		o.rescue = (struct peer_rescue){.owner = 2, .phase = PEER_RESCUE_GATHER, .as = s10};
@@ -251,10 +254,13 @@ Test(peer_coord, what_contradicts_itself_is_refused)
 	r.step = STEP_MAX + 1;
 	refused(&r, "step");
 	r = a_report(PEER_ASK);
-	r.command.kind = 0;
+	r.ask.command.kind = 0;
 	refused(&r, "kind 0");
-	r.command = (struct wire_command){.kind = COMMAND_DRAIN, .node = "n1"};
+	r.ask.command = (struct wire_command){.kind = COMMAND_DRAIN, .node = "n1"};
 	refused(&r, "kind 6");
+	r.ask.token = 7;
+	r.ask.command = (struct wire_command){.kind = COMMAND_HALT};
+	refused(&r, "kind 2");
 	r = a_report(PEER_LEAVE);
 	snprintf(r.job, sizeof(r.job), "a/b");
 	refused(&r, "LEAVE message");
