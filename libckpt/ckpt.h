@@ -173,6 +173,8 @@ typedef enum ckpt_scope { CKPT_SCOPE_JOB = 1, CKPT_SCOPE_RANK } ckpt_scope;
  * rank: one per rank; after a restore at another world size a rank beyond the saved world keeps what it has.
  * The size is fixed. data must stay valid as that of a piece. */
 int ckpt_register_blob(ckpt *s, const char *name, ckpt_scope scope, void *data, size_t bytes);
+/* The same in the memory of a device (CKPT_HOST or an ordinal, as in ckpt_tensor). -ENODEV: no such device layer. */
+int ckpt_register_device_blob(ckpt *s, const char *name, ckpt_scope scope, void *data, size_t bytes, int device);
 
 /* ---- membership ---------------------------------------------------------------------------------------------- */
 

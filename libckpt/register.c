@@ -78,6 +78,15 @@ static int add_pieces(struct entry *e, struct held *held, const ckpt_piece *piec
 
 /* ---- tensors ----------------------------------------------------------------------------------------------------- */
 
+static int check_device(const ckpt *s, int device, struct err *err)
+{
+	if (device < CKPT_HOST)
+		return err_set(err, -EINVAL, "device is %d: CKPT_HOST or an ordinal", device);
+	if (device != CKPT_HOST && !s->layers.cuda)
+		return err_set(err, -ENODEV, "device %d: this build of the library has no CUDA", device);
+	return 0;
+}
+
 static int check_tensor(const ckpt *s, const ckpt_tensor *t, struct err *err)
 {
 	if (!t->name)
@@ -91,10 +100,8 @@ static int check_tensor(const ckpt *s, const ckpt_tensor *t, struct err *err)
 		return err_set(err, -EINVAL, "ndim is %d (0 to %d, with a shape)", t->ndim, CKPT_NDIM_MAX);
 	if (t->npieces < 0 || t->npieces > REGISTRATION_PIECES_MAX || (t->npieces && !t->pieces))
 		return err_set(err, -EINVAL, "npieces is %d", t->npieces);
-	if (t->device < CKPT_HOST)
-		return err_set(err, -EINVAL, "device is %d: CKPT_HOST or an ordinal", t->device);
-	if (t->device != CKPT_HOST && !s->layers.cuda)
-		return err_set(err, -ENODEV, "device %d: this build of the library has no CUDA", t->device);
+	if ((rc = check_device(s, t->device, err)))
+		return rc;
 	if (t->replica && (rc = name_check("replica group", t->replica, NAME_GROUP_MAX, err)))
 		return rc;
 	return t->group ? name_check_group(t->group, err) : 0;
@@ -165,14 +172,20 @@ int ckpt_register_tensor(ckpt *s, const ckpt_tensor *t)
 
 /* ---- blobs ------------------------------------------------------------------------------------------------------- */
 
-static int fill_blob(const ckpt *s, const char *name, ckpt_scope scope, void *data, size_t bytes, struct entry *e,
+struct blob {
+	void *data;
+	size_t bytes;
+	int device;
+};
+
+static int fill_blob(const ckpt *s, const char *name, ckpt_scope scope, const struct blob *b, struct entry *e,
 		     struct held *held, struct err *err)
 {
 	*e = (struct entry){.kind = scope == CKPT_SCOPE_JOB ? ENTRY_JOB_BLOB : ENTRY_RANK_BLOB,
 			    .dtype = DTYPE_U8,
-			    .shape = {.ndim = 1, .dim = {bytes}},
+			    .shape = {.ndim = 1, .dim = {b->bytes}},
 			    .group = BLOB_GROUP};
-	*held = (struct held){.device = CKPT_HOST};
+	*held = (struct held){.device = b->device};
 	int n = scope == CKPT_SCOPE_JOB ? asprintf(&e->name, "%s", name)
 					: asprintf(&e->name, "%s@%05u", name, s->settings.rank);
 	if (n < 0) {
@@ -180,21 +193,24 @@ static int fill_blob(const ckpt *s, const char *name, ckpt_scope scope, void *da
 		return err_set(err, -ENOMEM, "no memory for a name");
 	}
 	int rc = name_check_tensor(e->name, err);
-	return rc ? rc : add_pieces(e, held, &(ckpt_piece){.data = data}, 1, err);
+	return rc ? rc : add_pieces(e, held, &(ckpt_piece){.data = b->data}, 1, err);
 }
 
-static int register_blob(ckpt *s, const char *name, ckpt_scope scope, void *data, size_t bytes, struct err *err)
+static int register_blob(ckpt *s, const char *name, ckpt_scope scope, const struct blob *b, struct err *err)
 {
 	struct entry e = {0};
 	struct held held = {0};
 	int rc = check_open(s, err);
 	if (rc)
 		return rc;
-	if (!name || !data || !bytes || bytes > INT64_MAX / 16)
+	if (!name || !b->data || !b->bytes || b->bytes > INT64_MAX / 16)
 		return err_set(err, -EINVAL, "blob %.200s: name, data or bytes is missing", name ? name : "?");
 	if (scope != CKPT_SCOPE_JOB && scope != CKPT_SCOPE_RANK)
 		return err_set(err, -EINVAL, "blob %.200s: scope %d is unknown", name, (int)scope);
-	rc = fill_blob(s, name, scope, data, bytes, &e, &held, err);
+	rc = check_device(s, b->device, err);
+	if (rc)
+		return err_prefix(err, rc, "blob %.200s", name);
+	rc = fill_blob(s, name, scope, b, &e, &held, err);
 	if (!rc)
 		rc = table_add(&s->table, &e, &held, err);
 	if (rc) {
@@ -204,9 +220,14 @@ static int register_blob(ckpt *s, const char *name, ckpt_scope scope, void *data
 	return 0;
 }
 
-int ckpt_register_blob(ckpt *s, const char *name, ckpt_scope scope, void *data, size_t bytes)
+int ckpt_register_device_blob(ckpt *s, const char *name, ckpt_scope scope, void *data, size_t bytes, int device)
 {
 	struct err err = {0};
-	int rc = register_blob(s, name, scope, data, bytes, &err);
+	int rc = register_blob(s, name, scope, &(struct blob){data, bytes, device}, &err);
 	return rc ? session_fail(s, rc, &err) : 0;
+}
+
+int ckpt_register_blob(ckpt *s, const char *name, ckpt_scope scope, void *data, size_t bytes)
+{
+	return ckpt_register_device_blob(s, name, scope, data, bytes, CKPT_HOST);
 }

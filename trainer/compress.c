@@ -1,29 +1,17 @@
 #include "compress.h"
 
 #include <errno.h>
-#include <math.h>
-#include <stdint.h>
 #include <string.h>
+
+#include "compress_block.h"
 
 enum { GRAIN = 16 };
 
-struct int8_block {
-	float scale;
-	int8_t value[COMPRESS_BLOCK];
-};
-struct topk_block {
-	float value[COMPRESS_TOP];
-	uint8_t at[COMPRESS_TOP];
-};
-struct sign_block {
-	float magnitude;
-	uint8_t negative[COMPRESS_BLOCK / 8];
-};
 _Static_assert(sizeof(struct int8_block) % sizeof(float) == 0 && sizeof(struct topk_block) % sizeof(float) == 0 &&
 		       sizeof(struct sign_block) % sizeof(float) == 0,
 	       "blocks are whole floats");
 
-static size_t block_floats(enum compress_kind kind)
+size_t compress_block_floats(enum compress_kind kind)
 {
 	static const size_t bytes[] = {[COMPRESS_NONE] = COMPRESS_BLOCK * sizeof(float),
 				       [COMPRESS_INT8] = sizeof(struct int8_block),
@@ -51,100 +39,24 @@ size_t compress_size(enum compress_kind kind, size_t count)
 {
 	size_t blocks = count / COMPRESS_BLOCK + (count % COMPRESS_BLOCK != 0);
 
-	return (blocks * block_floats(kind) + GRAIN - 1) / GRAIN * GRAIN;
-}
-
-/* NaN where any element is not finite, else 0. */
-static float taint(const float *x)
-{
-	float sum = 0;
-
-	for (size_t i = 0; i < COMPRESS_BLOCK; i++)
-		sum += x[i] * 0.0f;
-	return sum;
-}
-
-static void pack_int8(const float *x, struct int8_block *to)
-{
-	float most = 0;
-
-	for (size_t i = 0; i < COMPRESS_BLOCK; i++)
-		most = fabsf(x[i]) > most ? fabsf(x[i]) : most;
-	to->scale = most / 127.0f + taint(x);
-	for (size_t i = 0; i < COMPRESS_BLOCK; i++) {
-		float steps = to->scale > 0 ? x[i] / to->scale : 0;
-
-		to->value[i] = (int8_t)(steps < 0 ? steps - 0.5f : steps + 0.5f);
-	}
-}
-
-static void pack_topk(const float *x, struct topk_block *to)
-{
-	uint8_t taken[COMPRESS_BLOCK] = {0};
-	float bad = taint(x);
-
-	for (size_t k = 0; k < COMPRESS_TOP; k++) {
-		size_t best = k;
-		float most = -1;
-
-		for (size_t i = 0; i < COMPRESS_BLOCK; i++) {
-			if (taken[i] || !(fabsf(x[i]) > most))
-				continue;
-			best = i;
-			most = fabsf(x[i]);
-		}
-		taken[best] = 1;
-		to->at[k] = (uint8_t)best;
-		to->value[k] = x[best] + bad;
-	}
-}
-
-static void pack_signs(const float *x, struct sign_block *to)
-{
-	float sum = 0;
-
-	memset(to->negative, 0, sizeof(to->negative));
-	for (size_t i = 0; i < COMPRESS_BLOCK; i++) {
-		sum += fabsf(x[i]);
-		if (x[i] < 0)
-			to->negative[i / 8] |= (uint8_t)(1u << (i % 8));
-	}
-	to->magnitude = sum / COMPRESS_BLOCK + taint(x);
+	return (blocks * compress_block_floats(kind) + GRAIN - 1) / GRAIN * GRAIN;
 }
 
 static void unpack(enum compress_kind kind, const float *packed, float *x)
 {
-	union {
-		struct int8_block int8;
-		struct topk_block topk;
-		struct sign_block sign;
-	} b;
+	union packed_block b;
 
-	memcpy(&b, packed, block_floats(kind) * sizeof(float));
-	memset(x, 0, COMPRESS_BLOCK * sizeof(float));
-	for (size_t i = 0; kind == COMPRESS_INT8 && i < COMPRESS_BLOCK; i++)
-		x[i] = b.int8.scale * (float)b.int8.value[i];
-	for (size_t i = 0; kind == COMPRESS_TOPK && i < COMPRESS_TOP; i++)
-		x[b.topk.at[i]] = b.topk.value[i];
-	for (size_t i = 0; kind == COMPRESS_1BIT && i < COMPRESS_BLOCK; i++)
-		x[i] = b.sign.negative[i / 8] >> (i % 8) & 1 ? -b.sign.magnitude : b.sign.magnitude;
+	memcpy(&b, packed, compress_block_floats(kind) * sizeof(float));
+	for (int i = 0; i < COMPRESS_BLOCK; i++)
+		x[i] = compress_element(kind, &b, i);
 }
 
 static void pack(enum compress_kind kind, const float *x, float *to)
 {
-	union {
-		struct int8_block int8;
-		struct topk_block topk;
-		struct sign_block sign;
-	} b;
+	union packed_block b;
 
-	if (kind == COMPRESS_INT8)
-		pack_int8(x, &b.int8);
-	else if (kind == COMPRESS_TOPK)
-		pack_topk(x, &b.topk);
-	else
-		pack_signs(x, &b.sign);
-	memcpy(to, &b, block_floats(kind) * sizeof(float));
+	compress_pack_block(kind, x, &b);
+	memcpy(to, &b, compress_block_floats(kind) * sizeof(float));
 }
 
 void compress_pack(enum compress_kind kind, const float *from, const float *residual, size_t count, float *to,
@@ -153,7 +65,7 @@ void compress_pack(enum compress_kind kind, const float *from, const float *resi
 	float wanted[COMPRESS_BLOCK], made[COMPRESS_BLOCK];
 
 	memset(to, 0, compress_size(kind, count) * sizeof(float));
-	for (size_t at = 0; at < count; at += COMPRESS_BLOCK, to += block_floats(kind)) {
+	for (size_t at = 0; at < count; at += COMPRESS_BLOCK, to += compress_block_floats(kind)) {
 		size_t n = count - at < COMPRESS_BLOCK ? count - at : COMPRESS_BLOCK;
 
 		for (size_t i = 0; i < COMPRESS_BLOCK; i++)
@@ -172,7 +84,7 @@ void compress_add(enum compress_kind kind, const float *packed, size_t begin, si
 	for (size_t block = begin / COMPRESS_BLOCK; block * COMPRESS_BLOCK < end; block++) {
 		size_t at = block * COMPRESS_BLOCK;
 
-		unpack(kind, packed + block * block_floats(kind), made);
+		unpack(kind, packed + block * compress_block_floats(kind), made);
 		for (size_t i = 0; i < COMPRESS_BLOCK; i++)
 			if (at + i >= begin && at + i < end)
 				sum[at + i] += made[i];

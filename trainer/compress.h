@@ -14,6 +14,10 @@
 
 #include <stddef.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 enum compress_kind { COMPRESS_NONE = 0, COMPRESS_INT8, COMPRESS_TOPK, COMPRESS_1BIT };
 
 enum { COMPRESS_BLOCK = 256, COMPRESS_TOP = 8 };
@@ -21,6 +25,8 @@ enum { COMPRESS_BLOCK = 256, COMPRESS_TOP = 8 };
 /* By its name, "none" among them; -EINVAL: there is no such. */
 int compress_kind_of(const char *name, enum compress_kind *kind);
 
+/* Floats that a block becomes. */
+size_t compress_block_floats(enum compress_kind kind);
 /* Floats that `count` elements become: a multiple of 16, so that ranks' parts are shards (shard.h) of what all of them make. */
 size_t compress_size(enum compress_kind kind, size_t count);
 
@@ -30,5 +36,9 @@ void compress_pack(enum compress_kind kind, const float *from, const float *resi
 
 /* Adds elements [begin, end) of what was packed to sum[begin, end). */
 void compress_add(enum compress_kind kind, const float *packed, size_t begin, size_t end, float *sum);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 #include "collective.h"
+#include "compress.h"
 #include "device.h"
 #include "optimizer.h"
 #include "shard.h"
@@ -53,6 +54,15 @@ struct engine_ops {
 	/* Copies n elements from the engine's memory, or to it; waits. */
 	int (*get)(struct engine *engine, float *to, const float *from, size_t n);
 	int (*put)(struct engine *engine, float *to, const float *from, size_t n);
+	/* Zeroed floats in the engine's memory, fit to be captured; NULL: there is no room. drop: NULL is allowed. */
+	float *(*room)(struct engine *engine, size_t n);
+	void (*drop)(struct engine *engine, float *room);
+	/* As memset() to zero, compress_pack() and compress_add(), behind what is under way. */
+	int (*zero)(struct engine *engine, float *at, size_t n);
+	int (*pack)(struct engine *engine, enum compress_kind kind, const float *from, const float *residual,
+		    size_t count, float *to, float *left);
+	int (*add)(struct engine *engine, enum compress_kind kind, const float *packed, struct shard_range range,
+		   float *sum);
 };
 
 struct platform {

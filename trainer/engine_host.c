@@ -65,6 +65,46 @@ static int host_copy(struct engine *e, float *to, const float *from, size_t n)
 	return 0;
 }
 
+static float *host_room(struct engine *e, size_t n)
+{
+	size_t bytes = (n * sizeof(float) / 4096 + 1) * 4096;
+	float *p = aligned_alloc(4096, bytes);
+
+	(void)e;
+	if (p)
+		memset(p, 0, bytes);
+	return p;
+}
+
+static void host_drop(struct engine *e, float *room)
+{
+	(void)e;
+	free(room);
+}
+
+static int host_zero(struct engine *e, float *at, size_t n)
+{
+	(void)e;
+	memset(at, 0, n * sizeof(*at));
+	return 0;
+}
+
+static int host_pack(struct engine *e, enum compress_kind kind, const float *from, const float *residual, size_t count,
+		     float *to, float *left)
+{
+	(void)e;
+	compress_pack(kind, from, residual, count, to, left);
+	return 0;
+}
+
+static int host_add(struct engine *e, enum compress_kind kind, const float *packed, struct shard_range range,
+		    float *sum)
+{
+	(void)e;
+	compress_add(kind, packed, range.begin, range.end, sum);
+	return 0;
+}
+
 static const struct engine_ops host_ops = {
 	.free = host_free,
 	.init = host_init,
@@ -74,6 +114,11 @@ static const struct engine_ops host_ops = {
 	.digests = host_digests,
 	.get = host_copy,
 	.put = host_copy,
+	.room = host_room,
+	.drop = host_drop,
+	.zero = host_zero,
+	.pack = host_pack,
+	.add = host_add,
 };
 
 static int host_create(struct platform *platform, const struct engine_setup *setup, struct engine **engine)

@@ -24,7 +24,7 @@ int state_create(struct platform *platform, const struct train_options *options,
 	*state = (struct state){0};
 	rc = platform->create(platform, &setup, &state->engine);
 	if (rc == 0)
-		rc = squeeze_create(&state->squeeze, options->compress, state->engine->size, world);
+		rc = squeeze_create(&state->squeeze, options->compress, state->engine, world);
 	if (rc < 0)
 		state_free(state);
 	return rc;
@@ -40,8 +40,10 @@ void state_free(struct state *state)
 
 int state_reset(struct state *state, const struct train_options *options, uint64_t text)
 {
-	if (state->squeeze.residual)
-		memset(state->squeeze.residual, 0, state->squeeze.count * sizeof(float));
+	int rc = squeeze_reset(&state->squeeze);
+
+	if (rc < 0)
+		return rc;
 	state->counters = (struct counters){
 		.version = STATE_VERSION, .seed = options->seed, .batch = options->batch, .text = text};
 	return state->engine->ops->init(state->engine, options->seed);
@@ -117,8 +119,8 @@ int state_register(struct state *state, ckpt *session)
 		rc = ckpt_register_blob(session, "trainer.step", CKPT_SCOPE_JOB, &state->counters,
 					sizeof(state->counters));
 	if (rc == 0 && state->squeeze.residual)
-		rc = ckpt_register_blob(session, "trainer.residual", CKPT_SCOPE_RANK, state->squeeze.residual,
-					state->squeeze.count * sizeof(float));
+		rc = ckpt_register_device_blob(session, "trainer.residual", CKPT_SCOPE_RANK, state->squeeze.residual,
+					       state->squeeze.count * sizeof(float), state->engine->ordinal);
 	return rc;
 }
 

@@ -136,8 +136,9 @@ static int update(struct step *s, double loss)
 	if (rc < 0)
 		return rc;
 	ckpt_beat(s->crew->session, state->counters.step, CKPT_PHASE_OPTIMIZER);
-	squeeze_commit(&state->squeeze);
-	rc = state->engine->ops->update(state->engine, number, step_rate(s->options, number));
+	rc = squeeze_commit(&state->squeeze);
+	if (rc == 0)
+		rc = state->engine->ops->update(state->engine, number, step_rate(s->options, number));
 	if (rc < 0)
 		return rc;
 	ckpt_beat(s->crew->session, state->counters.step, CKPT_PHASE_COLLECTIVE);

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "../deadline.h"
+#include "gpu_compress.h"
 #include "gpu_layers.h"
 #include "gpu_memory.h"
 #include "gpu_model.h"
@@ -131,6 +132,52 @@ static int cuda_digests(struct engine *e, uint64_t *digests)
 	return code ? cuda_fail(c->cuda, "digests", code) : await(c);
 }
 
+static float *cuda_room(struct engine *e, size_t n)
+{
+	struct cuda_engine *c = cuda_of(e);
+	void *room = NULL;
+
+	if (gpu_malloc(&room, n * sizeof(float) + 1))
+		return NULL;
+	if (!gpu_zero(room, n * sizeof(float), c->cuda->stream))
+		return room;
+	gpu_free(room);
+	return NULL;
+}
+
+static void cuda_drop(struct engine *e, float *room)
+{
+	(void)e;
+	if (room)
+		gpu_free(room);
+}
+
+static int cuda_zero(struct engine *e, float *at, size_t n)
+{
+	struct cuda_engine *c = cuda_of(e);
+	int code = gpu_zero(at, n * sizeof(*at), c->cuda->stream);
+
+	return code ? cuda_fail(c->cuda, "zeros", code) : 0;
+}
+
+static int cuda_pack(struct engine *e, enum compress_kind kind, const float *from, const float *residual, size_t count,
+		     float *to, float *left)
+{
+	struct cuda_engine *c = cuda_of(e);
+	int code = gpu_compress_pack(kind, from, residual, count, to, left, c->cuda->stream);
+
+	return code ? cuda_fail(c->cuda, "packing gradients", code) : 0;
+}
+
+static int cuda_add(struct engine *e, enum compress_kind kind, const float *packed, struct shard_range range,
+		    float *sum)
+{
+	struct cuda_engine *c = cuda_of(e);
+	int code = gpu_compress_add(kind, packed, range.begin, range.end, sum, c->cuda->stream);
+
+	return code ? cuda_fail(c->cuda, "adding gradients", code) : 0;
+}
+
 static const struct engine_ops cuda_ops = {
 	.free = cuda_free,
 	.init = cuda_init,
@@ -140,6 +187,11 @@ static const struct engine_ops cuda_ops = {
 	.digests = cuda_digests,
 	.get = cuda_copy,
 	.put = cuda_copy,
+	.room = cuda_room,
+	.drop = cuda_drop,
+	.zero = cuda_zero,
+	.pack = cuda_pack,
+	.add = cuda_add,
 };
 
 static int lay_out(struct cuda_engine *c)

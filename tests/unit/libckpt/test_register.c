@@ -110,6 +110,9 @@ Test(registration_calls, a_device_without_its_layer_is_refused)
 	t.device = 0;
 	c.s[0]->layers.cuda = NULL;
 	refused(&t, -ENODEV, "no CUDA");
+	cr_assert_eq(ckpt_register_device_blob(c.s[0], "b", CKPT_SCOPE_RANK, data, 4, 0), -ENODEV);
+	cr_assert_eq(ckpt_register_device_blob(c.s[0], "b", CKPT_SCOPE_RANK, data, 4, -2), -EINVAL);
+	cr_assert_eq(ckpt_register_device_blob(c.s[0], "b", CKPT_SCOPE_RANK, data, 4, CKPT_HOST), 0);
 }
 
 Test(registration_calls, a_name_is_taken_once)

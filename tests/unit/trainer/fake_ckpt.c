@@ -55,7 +55,6 @@ static void free_save(struct fake_save *save)
 {
 	for (int r = 0; r < FAKE_RANKS; r++)
 		free(save->copy[r]);
-	*save = (struct fake_save){0};
 }
 
 void fake_end(struct fake_job *j)
@@ -91,12 +90,11 @@ static void raise_epoch(struct fake_job *j, const char *reason)
 	int kept = 0;
 
 	j->epoch++;
-	for (int i = 0; i < j->save_count; i++) {
+	for (int i = 0; i < j->save_count; i++)
 		if (complete(j, &j->saves[i]))
 			j->saves[kept++] = j->saves[i];
 		else
 			free_save(&j->saves[i]);
-	}
 	j->save_count = kept;
 	for (int r = 0; r < j->world; r++)
 		if (j->session[r] && j->session[r]->epoch)
@@ -195,10 +193,15 @@ int ckpt_register_tensor(ckpt *s, const ckpt_tensor *t)
 	return add_piece(s, t->pieces->data, sizeof(float) * (t->pieces->count ? t->pieces->count : elements), false);
 }
 
+int ckpt_register_device_blob(ckpt *s, const char *name, ckpt_scope scope, void *data, size_t bytes, int device)
+{
+	(void)name, (void)device;
+	return add_piece(s, data, bytes, scope == CKPT_SCOPE_RANK);
+}
+
 int ckpt_register_blob(ckpt *s, const char *name, ckpt_scope scope, void *data, size_t bytes)
 {
-	(void)name;
-	return add_piece(s, data, bytes, scope == CKPT_SCOPE_RANK);
+	return ckpt_register_device_blob(s, name, scope, data, bytes, CKPT_HOST);
 }
 
 static bool all_joining(void)
@@ -436,8 +439,7 @@ int ckpt_restore(ckpt *s, uint64_t step, void *stream, ckpt_restored *out, int t
 {
 	struct fake_save *newest = NULL;
 
-	(void)stream;
-	(void)timeout_ms;
+	(void)stream, (void)timeout_ms;
 	pthread_mutex_lock(&job->lock);
 	for (int i = 0; i < job->save_count; i++)
 		if (complete(job, &job->saves[i]) &&
@@ -460,8 +462,7 @@ int ckpt_mark(ckpt *s, uint64_t step, uint32_t epoch, ckpt_health health, const 
 {
 	struct fake_save *save;
 
-	(void)reason;
-	(void)timeout_ms;
+	(void)reason, (void)timeout_ms;
 	pthread_mutex_lock(&job->lock);
 	save = find_save(step, epoch);
 	if (save)

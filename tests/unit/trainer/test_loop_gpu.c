@@ -143,13 +143,22 @@ Test(loop_gpu, without_a_gpu_the_host_computes_unless_one_is_asked_for)
 	cr_assert_str_eq(out.why, "--device cuda: this program was built without CUDA");
 }
 
-Test(loop_gpu, compression_is_for_the_host)
+/* What is left out of them is state on the device: a run that was killed ends with the bits of one that was not. */
+Test(loop_gpu, compressed_gradients_go_over_nccl_and_outlive_the_process)
 {
 	struct train_options o = small();
-	struct outcome out;
+	struct outcome whole, killed;
 
-	o.compress = COMPRESS_INT8;
-	out = run(o, 0);
-	cr_assert_eq(out.rc, -EINVAL);
-	cr_assert_not_null(strstr(out.why, "--compress is for the host"), "%s", out.why);
+	o.compress = COMPRESS_TOPK;
+	o.steps = 5;
+	whole = run(o, 0);
+	killed = run(o, 4);
+	cr_assert_eq(whole.rc, 0, "%s", whole.why);
+	cr_assert_gt(whole.collectives, 0, "over NCCL");
+	cr_assert_eq(killed.rc, 0, "%s", killed.why);
+	cr_assert_eq(killed.lives, 2);
+	cr_assert_eq(killed.restores, 1);
+	cr_assert_eq(killed.result.fingerprint, whole.result.fingerprint);
+	o.compress = COMPRESS_NONE;
+	cr_assert_neq(whole.result.fingerprint, run(o, 0).result.fingerprint);
 }
