@@ -422,6 +422,37 @@ def _():
         whole(store)
 
 
+def daemons_come_back_together(names, *how):
+    """Of a job without a store: what all go on from is in the arenas that the ranks hand back, the copies are lost."""
+    with cluster("abc", "--copies", 1, "--node-wait", "20s", store=False) as (_, nodes):
+        for k, node in enumerate(nodes):
+            node.start(*(how or ("--node-rank", k)))
+        nodes[0].reaches(100)
+        two = [node for node in nodes if node.name in names]
+        for node in two:
+            node.daemon.kill()
+        for node in two:
+            node.daemon.start()
+        equal([node.ended()["world"] for node in nodes], [3, 3, 3])
+        equal(final(from_rank_0(nodes)), final(undisturbed))
+        has(nodes[0].said(), "3 ranks go on from memory")
+
+
+@case("two daemons that are restarted at once lose nothing, without a store")
+def _():
+    daemons_come_back_together("bc", "--min-ranks", 3)
+
+
+@case("two daemons that are restarted at once lose nothing, the coordinator's among them")
+def _():
+    daemons_come_back_together("ab", "--min-ranks", 3)
+
+
+@case("two daemons that are restarted at once lose nothing, where nobody plans the ranks")
+def _():
+    daemons_come_back_together("ac")
+
+
 @case("a job with too few nodes waits for one more")
 def _():
     with cluster("abc") as (store, nodes):
