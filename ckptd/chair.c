@@ -121,6 +121,7 @@ static void surveyed(void *arg, const struct replica_surveyed *s)
 		found[i] = (struct coord_held){.node = s->found[i].node,
 					       .rank = s->found[i].rank,
 					       .world = s->found[i].world,
+					       .owner = s->found[i].owner,
 					       .id = s->found[i].id};
 	survey.found = found;
 	coord_surveyed(chair->coord, &survey);

@@ -39,6 +39,7 @@ enum coord_witness {
 /* A copy that some node holds. */
 struct coord_held {
 	uint32_t node, rank, world;
+	uint32_t owner; /* the node whose rank it was; none of the job's: nobody knows */
 	struct step_id id;
 };
 

@@ -56,6 +56,7 @@ struct coord_rescue {
 	struct step_id id, as;        /* which snapshot; the name under which it is written */
 	uint32_t waiting;             /* parts of which the order that runs is not answered */
 	struct coord_rescuer *owners; /* by node whose ranks they were; NULL: nothing is under way */
+	struct coord_sender *senders; /* by rank; NULL: nobody has said who holds copies */
 	char text[WIRE_TEXT_MAX];     /* what newer was lost, and why */
 };
 
@@ -128,6 +129,9 @@ void coord_tell_gaps(struct coord *c, struct step_id before);
 int coord_manifest(const struct coord *c, struct step_id id, const struct peer_part *parts, struct wbuf *out);
 
 /* coord_rescue.c */
+/* Who has which rank, as those say who have them, and those that hold copies: this life of the coordinator may have been told by nobody. */
+void coord_rescue_hear(struct coord *c, uint32_t node, const struct peer_found *found);
+void coord_rescue_survey(struct coord *c, const struct coord_survey *survey);
 void coord_rescue_choose(struct coord *c);
 /* True: it looked at what there is. */
 bool coord_rescue_interrupt(struct coord *c);

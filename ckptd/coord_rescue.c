@@ -19,16 +19,29 @@ struct coord_rescuer {
 	struct peer_part made;
 };
 
+/* The node from which the newest copies of a rank came. */
+struct coord_sender {
+	uint32_t node;
+	struct step_id id; /* epoch 0: nobody holds any */
+};
+
 #define each_owner(c, o)                                                                                               \
 	for (uint32_t o = 0; o < (c)->nnodes; o++)                                                                     \
 		if ((c)->rescue.owners[o].writer != COORD_NOBODY)
 
 /* ---- the end ----------------------------------------------------------------------------------------------------- */
 
-static void end(struct coord *c)
+void coord_rescue_free(struct coord *c)
 {
 	free(c->rescue.owners);
+	free(c->rescue.senders);
 	c->rescue.owners = NULL;
+	c->rescue.senders = NULL;
+}
+
+static void end(struct coord *c)
+{
+	coord_rescue_free(c);
 	c->rescue.state = RESCUE_ENDED;
 }
 
@@ -66,12 +79,6 @@ void coord_rescue_give_up(struct coord *c)
 	c->rescue.state = RESCUE_ENDED;
 	add_text(c, "what is in memory was not found out in time: it is lost");
 	log_warn("job %s: %s", c->job, c->rescue.text);
-}
-
-void coord_rescue_free(struct coord *c)
-{
-	free(c->rescue.owners);
-	c->rescue.owners = NULL;
 }
 
 /* ---- orders ------------------------------------------------------------------------------------------------------ */
@@ -128,15 +135,44 @@ static void fail(struct coord *c, int rc, const char *why)
 	c->orders->drop(c->orders->arg, r->as, rc, why);
 }
 
-/* ---- what there is ----------------------------------------------------------------------------------------------- */
+/* ---- whose ranks they are ---------------------------------------------------------------------------------------- */
 
-static bool owners_known(const struct coord *c)
+void coord_rescue_hear(struct coord *c, uint32_t node, const struct peer_found *found)
 {
-	for (uint32_t r = 0; r < c->world; r++)
-		if (c->owners[r] == COORD_NOBODY)
-			return false;
-	return true;
+	for (uint32_t i = 0; c->rescue.state == RESCUE_LOOK && i < found->nranks; i++)
+		if (found->ranks[i] < c->world && c->owners[found->ranks[i]] == COORD_NOBODY)
+			c->owners[found->ranks[i]] = node;
 }
+
+void coord_rescue_survey(struct coord *c, const struct coord_survey *survey)
+{
+	struct coord_rescue *r = &c->rescue;
+	if (r->state != RESCUE_LOOK || r->senders || !(r->senders = calloc(c->world, sizeof(*r->senders))))
+		return;
+	for (size_t i = 0; i < survey->n; i++) {
+		const struct coord_held *f = &survey->found[i];
+		if (f->world == c->world && f->rank < c->world && f->owner < c->nnodes &&
+		    step_compare(f->id, r->senders[f->rank].id) > 0)
+			r->senders[f->rank] = (struct coord_sender){f->owner, f->id};
+	}
+}
+
+/* Of ranks that nobody has said to have, the node is lost. Returns one of which even the copies do not tell; world: of none. */
+static uint32_t find_owners(struct coord *c)
+{
+	uint32_t unknown = c->world;
+	for (uint32_t r = 0; r < c->world; r++) {
+		if (c->owners[r] != COORD_NOBODY)
+			continue;
+		if (c->rescue.senders && c->rescue.senders[r].id.epoch)
+			c->owners[r] = c->rescue.senders[r].node;
+		else
+			unknown = r;
+	}
+	return unknown;
+}
+
+/* ---- what there is ----------------------------------------------------------------------------------------------- */
 
 void coord_rescue_begin(struct coord *c)
 {
@@ -146,13 +182,9 @@ void coord_rescue_begin(struct coord *c)
 		c->rescue.state = RESCUE_NONE; /* it is yet to be done, also where another one has ended */
 		return;
 	}
+	coord_rescue_free(c);
 	c->rescue = (struct coord_rescue){.state = RESCUE_LOOK};
-	if (owners_known(c)) {
-		coord_look(c, UINT64_MAX);
-		return;
-	}
-	c->rescue.state = RESCUE_ENDED;
-	add_text(c, "which node had which rank is not known any more: what was in memory only is lost");
+	coord_look(c, UINT64_MAX);
 }
 
 /* Who holds most of the node's ranks. */
@@ -236,19 +268,31 @@ static void end_look(struct coord *c)
 			c->orders->refuse(c->orders->arg, n, -ECANCELED, "the world changes", "");
 }
 
+static void say_unknown(struct coord *c, uint32_t rank)
+{
+	char text[128];
+	snprintf(text, sizeof(text), "which node had rank %u is not known any more: what was in memory only is lost",
+		 rank);
+	add_text(c, text);
+}
+
 void coord_rescue_choose(struct coord *c)
 {
 	struct coord_rescue *r = &c->rescue;
+	uint32_t unknown = find_owners(c);
 	int rc = ladder_choose(&c->restore.ladder, c->world, c->owners, &r->id);
-	bool lost = !r->id.epoch || ladder_is_stored(&c->restore.ladder, r->id);
+	bool lost = !r->id.epoch || ladder_is_stored(&c->restore.ladder, r->id) || unknown < c->world;
 	c->restore.choice.id = r->id;
 	coord_tell_gaps(c, (struct step_id){0});
 	add_text(c, c->restore.choice.why);
 	if (!rc && !lost)
 		rc = choose_writers(c);
 	if (rc || lost) {
-		r->state = RESCUE_ENDED; /* on storage is what is newest */
-		add_text(c, rc ? "no memory to write what is in memory only" : "");
+		end(c); /* on storage is what is newest, or nobody has the rest */
+		if (rc)
+			add_text(c, "no memory to write what is in memory only");
+		else if (unknown < c->world)
+			say_unknown(c, unknown);
 	} else {
 		gather(c);
 	}

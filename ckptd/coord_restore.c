@@ -212,6 +212,7 @@ void coord_found(struct coord *c, struct coord_from from, const struct peer_foun
 	struct coord_restore *r = &c->restore;
 	if (!expected(c, from, COORD_LOOK))
 		return;
+	coord_rescue_hear(c, from.node, found);
 	for (uint32_t i = 0; i < found->nmemory; i++)
 		ladder_add_memory(&r->ladder, from.node, found->memory[i]);
 	/* The store is the same for all: what the first node has seen there counts. */
@@ -241,6 +242,7 @@ void coord_surveyed(struct coord *c, const struct coord_survey *survey)
 		return;
 	}
 	r->surveyed = true;
+	coord_rescue_survey(c, survey);
 	r->unheard = survey->unheard;
 	snprintf(r->names, sizeof(r->names), "%s", survey->names);
 	for (size_t i = 0; i < survey->n; i++) {

@@ -392,6 +392,7 @@ static void adopt(struct muster *m, const struct peer_crew *said)
 	log_info("job %s: plan %u, of an earlier life, holds: %u ranks", m->job, said->plan, said->world);
 	crew_adopt(&m->crew, said->plan, said->world);
 	m->wait_ns = m->spread ? patience(m) : 0;
+	m->gone = m->spread; /* who does not come back was lost, for all that is known here */
 	if (chair_view(m->daemon, m->job).world != said->world &&
 	    chair_remake(m->daemon, m->job, said->world, m->spread, &err))
 		log_error("job %s: %s", m->job, err.text);

@@ -171,6 +171,9 @@ static void report_found(struct recover *recover, const struct peer_found *found
 {
 	struct job *job = recover->job;
 	struct peer_found all = *found;
+	for (uint32_t r = 0; r < job->nlocal; r++)
+		if (job->ranks[r].id != RANK_MAX)
+			all.ranks[all.nranks++] = job->ranks[r].id;
 	list_for(node, &job->saves.snapshots) {
 		const struct snapshot *s = snapshot_of(node);
 		if (snapshot_in_memory(s) && wanted(recover, found, s->id) && all.nmemory < PEER_MEMORY)

@@ -103,6 +103,7 @@ bool replica_whole(const struct replica *r, const char *job, uint32_t rank, stru
 
 struct replica_item {
 	uint32_t rank, world;
+	uint32_t owner; /* as in struct peer_holding */
 	struct step_id id;
 	struct digest table;
 };
@@ -116,7 +117,7 @@ void replica_unpin(struct replica *r, struct memory *mem, uint32_t slot);
 /* What is held of a job by this node and all others that answer in time. Who is asked closes what is open of older epochs first. */
 struct replica_found {
 	unsigned node;
-	uint32_t rank, world;
+	uint32_t rank, world, owner;
 	struct step_id id;
 };
 struct replica_surveyed {

@@ -99,6 +99,7 @@ static void check_done(struct work *work)
 		return;
 	}
 	a->holding->mem->slots[a->slot] = (struct slot_view){.used = true, .id = a->id};
+	a->holding->owners[a->slot] = a->fetch ? PEER_OWNER_UNKNOWN : a->node;
 	job->replica->counts.held++;
 	if (a->fetch)
 		fetch_checked(a->fetch, 0, NULL);

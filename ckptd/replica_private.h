@@ -130,6 +130,7 @@ struct holding {
 	struct copied *job;
 	uint32_t rank, world;
 	struct memory *mem;
+	uint32_t owners[MEMORY_HELD_SLOTS]; /* by slot, what stands in it: as in struct peer_holding */
 	struct arrival *arrival;
 	struct prefaulted filled;
 	bool present; /* its pages have been touched, as far as they could be */

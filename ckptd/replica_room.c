@@ -179,8 +179,11 @@ void replica_inventory(const struct replica *r, const char *name,
 	list_for(it, &job->holdings) {
 		const struct holding *h = holding_of(it);
 		for (int i = 0; i < MEMORY_HELD_SLOTS; i++) {
-			struct replica_item item = {
-				.rank = h->rank, .world = h->world, .id = h->mem->slots[i].id, .table = h->mem->sum};
+			struct replica_item item = {.rank = h->rank,
+						    .world = h->world,
+						    .owner = h->owners[i],
+						    .id = h->mem->slots[i].id,
+						    .table = h->mem->sum};
 			if (h->mem->slots[i].used)
 				fn(arg, &item);
 		}

@@ -46,7 +46,8 @@ static bool add(struct survey *s, unsigned node, const struct peer_holding *h)
 		s->found = more;
 		s->size = size;
 	}
-	s->found[s->n++] = (struct replica_found){.node = node, .rank = h->rank, .world = h->world, .id = h->id};
+	s->found[s->n++] = (struct replica_found){
+		.node = node, .rank = h->rank, .world = h->world, .owner = h->owner, .id = h->id};
 	return true;
 }
 
@@ -61,9 +62,12 @@ static void gather(void *arg, const struct replica_item *item)
 	if (g->n == PEER_HOLDINGS_MAX)
 		return;
 	g->n++;
-	peer_holding_put(
-		&(struct peer_holding){.rank = item->rank, .world = item->world, .id = item->id, .table = item->table},
-		&g->items);
+	peer_holding_put(&(struct peer_holding){.rank = item->rank,
+						.world = item->world,
+						.owner = item->owner,
+						.id = item->id,
+						.table = item->table},
+			 &g->items);
 }
 
 static void add_all(struct survey *s, unsigned node, const struct peer_holdings *m)

@@ -58,6 +58,8 @@ struct peer_rank {
 
 /* What a node has found to restore. */
 struct peer_found {
+	uint32_t nranks;
+	uint32_t ranks[WIRE_LOCAL_MAX]; /* that it has */
 	uint32_t nmemory;
 	struct step_id memory[PEER_MEMORY]; /* complete in memory for all ranks of this node, and shown as captured */
 	uint32_t nstored;

@@ -30,6 +30,9 @@ void peer_joining_get(struct rbuf *r, struct peer_joining *m)
 
 void peer_found_put(struct wbuf *out, const struct peer_found *m)
 {
+	wbuf_u32(out, m->nranks);
+	for (uint32_t i = 0; i < m->nranks; i++)
+		wbuf_u32(out, m->ranks[i]);
 	wbuf_u32(out, m->nmemory);
 	for (uint32_t i = 0; i < m->nmemory; i++)
 		put_id(out, m->memory[i]);
@@ -42,6 +45,11 @@ void peer_found_put(struct wbuf *out, const struct peer_found *m)
 
 void peer_found_get(struct rbuf *r, struct peer_found *m)
 {
+	m->nranks = rbuf_u32(r);
+	if (m->nranks > WIRE_LOCAL_MAX)
+		r->failed = true;
+	for (uint32_t i = 0; !r->failed && i < m->nranks; i++)
+		m->ranks[i] = rbuf_u32(r);
 	m->nmemory = rbuf_u32(r);
 	if (m->nmemory > PEER_MEMORY)
 		r->failed = true;
@@ -59,6 +67,8 @@ void peer_found_get(struct rbuf *r, struct peer_found *m)
 int peer_found_check(const struct peer_found *m, struct err *err)
 {
 	int rc = 0;
+	for (uint32_t i = 0; !rc && i < m->nranks; i++)
+		rc = m->ranks[i] >= RANK_MAX ? peer_bad(PEER_FOUND, err, "rank", m->ranks[i]) : 0;
 	for (uint32_t i = 0; !rc && i < m->nmemory; i++)
 		rc = peer_check_id(PEER_FOUND, m->memory[i], false, err);
 	for (uint32_t i = 0; !rc && i < m->nstored; i++)

@@ -269,6 +269,7 @@ void peer_holding_put(const struct peer_holding *m, struct wbuf *items)
 {
 	wbuf_u32(items, m->rank);
 	wbuf_u32(items, m->world);
+	wbuf_u32(items, m->owner);
 	put_id(items, m->id);
 	put_digest(items, m->table);
 }
@@ -278,6 +279,7 @@ struct peer_holding peer_holding_at(const struct peer_holdings *m, uint32_t i)
 	struct rbuf r = rbuf_of(m->items + (size_t)i * PEER_HOLDING_BYTES, PEER_HOLDING_BYTES);
 	struct peer_holding h = {.rank = rbuf_u32(&r)};
 	h.world = rbuf_u32(&r);
+	h.owner = rbuf_u32(&r);
 	h.id = get_id(&r);
 	h.table = get_digest(&r);
 	return h;

@@ -72,6 +72,8 @@ struct peer_forget {
 /* A copy that a node holds. */
 struct peer_holding {
 	uint32_t rank, world;
+	uint32_t
+		owner; /* the node that sent it, whose rank it was; PEER_OWNER_UNKNOWN: it was fetched from another holder */
 	struct step_id id;
 	struct digest table;
 };
@@ -82,7 +84,8 @@ struct peer_holdings {
 	uint32_t n;
 	const uint8_t *items; /* n encoded ones, in the message */
 };
-enum { PEER_HOLDINGS_MAX = 8192, PEER_HOLDING_BYTES = 36 };
+enum { PEER_HOLDINGS_MAX = 8192, PEER_HOLDING_BYTES = 40 };
+#define PEER_OWNER_UNKNOWN UINT32_MAX
 
 /* TICKET, the answer to an OFFER. */
 struct peer_open {

@@ -243,6 +243,26 @@ def _():
         whole(store)
 
 
+@case("a coordinator that is restarted while a node is lost has what that had in memory written, too")
+def _():
+    with cluster("abcd", "--copies", 1, "--node-wait", "15s") as (store, nodes):
+        for node in nodes:
+            node.start("--min-ranks", 2, n=4, every=150)
+        a = nodes[0]
+        a.run.until("copies of a step that is not on storage", lambda: replicated(a) >= 200)
+        victim = next(node for node in nodes[1:] if holder_of(node, nodes) is not a)
+        a.daemon.kill()
+        victim.lose()
+        least = replicated(a)
+        a.daemon.start()
+        left = [node for node in nodes if node is not victim]
+        equal([node.ended()["world"] for node in left], [3, 3, 3])
+        back = int(re.search(r"3 ranks go on from storage at step (\d+)", a.said()).group(1))
+        expect(least <= back, "replicated", least, "goes on from", back)
+        expect(back % 150, "goes on from", back, "which had been written before")
+        whole(store)
+
+
 @case("when who holds the copies is lost, too, the world goes on from storage")
 def _():
     with cluster("abcd", "--copies", 1) as (store, nodes):

@@ -242,6 +242,50 @@ Test(coord_rescue, what_was_on_its_way_to_storage_is_written_under_another_name)
 	cr_expect_str_empty(coord_view(coord).not_rescued);
 }
 
+/* Node 2 was lost while the coordinator was; the others have heard of epoch 1. Its ranks' copies are with node 1, and came from `owner`. */
+static void restart(uint32_t owner)
+{
+	struct coord_held held[] = {{.node = 1, .rank = 2, .world = WORLD, .owner = owner, .id = s100},
+				    {.node = 1, .rank = 5, .world = WORLD, .owner = owner, .id = s100},
+				    {.node = 0, .rank = 5, .world = WORLD, .owner = 0, .id = {90, 1}}};
+	coord_maker_teardown();
+	coord = NULL;
+	coord_maker_setup();
+	coord_gone(coord, 2, "node 2 is lost");
+	coord_attend(coord, (struct coord_from){.node = 0}, EACH, 1);
+	coord_hold(coord, "the world changes");
+	coord_rescue_begin(coord);
+	for (uint32_t n = 0; n < 2; n++)
+		coord_found(
+			coord, from(n),
+			&(struct peer_found){.nranks = EACH, .ranks = {n, n + NODES}, .nmemory = 1, .memory = {s100}});
+	coord_surveyed(coord, &(struct coord_survey){.epoch = told[0].epoch, .found = held, .n = 3});
+}
+
+Test(coord_rescue, a_coordinator_that_was_restarted_asks_who_had_which_rank)
+{
+	restart(2);
+	const struct peer_rescue *deputy = &told[1].rescues[2];
+	cr_assert_eq(told[0].rescue_orders + told[1].rescue_orders, NODES, "%s", coord_view(coord).not_rescued);
+	cr_expect(deputy->owner == 2 && deputy->phase == PEER_RESCUE_GATHER && deputy->bring.nholders == EACH);
+	cr_expect_eq(deputy->as.epoch, 2);
+	all_gathered();
+	coord_made(coord, place.id, false);
+	written();
+	coord_sealed(coord, place.id);
+	cr_expect(coord_view(coord).rescued);
+	cr_expect_str_empty(coord_view(coord).not_rescued);
+}
+
+Test(coord_rescue, whose_ranks_nobody_can_tell_are_not_written)
+{
+	restart(UINT32_MAX);
+	cr_expect_eq(told[0].rescue_orders + told[1].rescue_orders, 0);
+	cr_expect(coord_view(coord).rescued);
+	cr_expect(strstr(coord_view(coord).not_rescued, "which node had rank 2 is not known any more"), "%s",
+		  coord_view(coord).not_rescued);
+}
+
 Test(coord_rescue, before_the_epoch_is_recorded_nothing_begins)
 {
 	coord_maker_teardown();

@@ -50,7 +50,8 @@ Test(peer_replica, every_message_comes_back_and_no_other_length_does)
 	struct peer_refused refused = {.head = head, .rc = -ENOMEM, .text = "no room"};
 	struct peer_forget forget = {.head = head, .before = {90, 2}};
 	AUTO_WBUF struct wbuf items = {0};
-	peer_holding_put(&(struct peer_holding){.rank = 2, .world = 4, .id = {100, 3}, .table = {1, 2}}, &items);
+	peer_holding_put(&(struct peer_holding){.rank = 2, .world = 4, .owner = 7, .id = {100, 3}, .table = {1, 2}},
+			 &items);
 	peer_holding_put(&(struct peer_holding){.rank = 3, .world = 4, .id = {90, 2}, .table = {3, 4}}, &items);
 	cr_assert_eq(items.len, 2 * PEER_HOLDING_BYTES);
 	struct peer_holdings holdings = {.head = head, .n = 2, .items = items.data};
@@ -111,7 +112,7 @@ Test(peer_replica, what_is_held_is_looked_at_one_by_one)
 {
 	AUTO_WBUF struct wbuf items = {0}, w = {0}, wrong = {0};
 	struct peer_holdings m = {.head = head, .n = 1}, back;
-	struct peer_holding h = {.rank = 3, .world = 4, .id = {90, 2}, .table = {3, 4}};
+	struct peer_holding h = {.rank = 3, .world = 4, .owner = 9, .id = {90, 2}, .table = {3, 4}};
 	struct err err = {{0}};
 	peer_holding_put(&h, &items);
 	m.items = items.data;
