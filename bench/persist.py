@@ -30,6 +30,7 @@ def measure(args):
         node.forget(1)
         before = nodes.fio_write(node.home, sizes, args.fallocate)
         for step in range(2, args.rounds + 2):
+            node.all("touch 0")
             t = node.save(step, "storage")
             node.forget(step)
             after = nodes.fio_write(node.home, sizes, args.fallocate)

@@ -12,6 +12,7 @@
  *	restore STEP               → after a join of its own, "restored source S step N bytes B fetch_ns F load_ns L took_ns T"
  *	fill SEED                  contents that follow from the seed, the tensor and the place → "filled"
  *	change SEED                the same, but frozen tensors stay as they are → "changed"
+ *	touch FIRST                one element in 16 KiB changes, of the tensors from FIRST on: no leaf of theirs is what it was → "touched"
  *	check SEED                 → "same", or "differs" and exit 1
  *	copy                       memcpy of the state, by parts, into memory that is there already → "copied NS BYTES"
  *	quit
@@ -35,6 +36,7 @@
 #include <unistd.h>
 
 enum { WORK_FLOATS = 32 << 10, WORK_ROUNDS = 1500 };
+enum { TOUCH_EACH = (16 << 10) / sizeof(uint32_t) };
 enum { COLUMNS = 4096, LINE_MAX_BYTES = 256, COPY_BYTES = 512 << 20 /* much larger than caches */ };
 
 struct state {
@@ -117,6 +119,18 @@ static bool walk(const struct state *st, int first, uint64_t seed, bool check)
 		}
 	}
 	return true;
+}
+
+/* As quick as the lines of the cache allow: what matters is that everything must be saved anew. */
+static void touch(const struct state *st, uint64_t first)
+{
+	struct share share = share_of(st);
+	uint64_t each = share.extent[0] * share.extent[1];
+	uint32_t *p = (uint32_t *)st->base;
+	for (uint64_t t = first; t < (uint64_t)st->tensors; t++)
+		for (uint64_t i = 0; i < each; i += TOUCH_EACH)
+			p[t * each + i]++;
+	printf("touched\n");
 }
 
 /* ---- start ------------------------------------------------------------------------------------------------------- */
@@ -369,6 +383,8 @@ static bool command(struct state *st, const char *line)
 		printf("filled\n");
 	else if (!strcmp(word, "change") && walk(st, st->frozen, a, false))
 		printf("changed\n");
+	else if (!strcmp(word, "touch"))
+		touch(st, a);
 	else if (!strcmp(word, "check"))
 		check(st, a);
 	else if (!strcmp(word, "copy"))

@@ -64,6 +64,7 @@ def measure_persist(args, world, level):
         node.settle()
         before = steps_of(node, "work 50")[0]
         for step in range(5, 5 + args.rounds):
+            node.all("touch 0")
             beside, count = steps_of(node, f"busy {step} {level}")
             node.settle()
             node.forget(step)
