@@ -234,16 +234,11 @@ static void cuda_detach(struct device *dev, void *base)
 		cuda_leave(dev, former);
 }
 
-/* Captures and restores of a device share one stream. */
+/* Captures and restores of a device share one stream, which can be asked from any GPU: whatever else fails, the answer is the stream's. */
 static int cuda_idle(struct device *dev, uint64_t deadline, struct err *err)
 {
 	uint64_t now = clock_now();
-	int former, rc = cuda_enter(dev, &former, err);
-	if (rc < 0)
-		return rc;
-	rc = wait_for(dev, ask_stream, dev->copies, deadline > now ? deadline - now : 0, err);
-	cuda_leave(dev, former);
-	return rc;
+	return wait_for(dev, ask_stream, dev->copies, deadline > now ? deadline - now : 0, err);
 }
 
 const struct device_ops device_cuda_ops = {
