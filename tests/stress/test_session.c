@@ -17,7 +17,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { RANKS = 2, ELEMENTS = 30000, HELD = 6, STEPS = 400, JOIN_EVERY = 60, TIMEOUT_MS = 60000 };
+enum { RANKS = 2, ELEMENTS = 30000, HELD = 6, STEPS = 400, JOIN_EVERY = 60, THAWS = 16, TIMEOUT_MS = 60000 };
 
 #define CHECK(condition, ...)                                                                                          \
 	do {                                                                                                           \
@@ -133,7 +133,8 @@ static void *train(void *arg)
 		CHECK(!rc || rc == -ESTALE, "step %lu of rank %d: %s", (unsigned long)n, r->id, ckpt_error(r->s));
 		if (rc || (r->id == 1 && n % JOIN_EVERY == 0 && n + JOIN_EVERY < STEPS))
 			join(r);
-		for (int i = 0; i < ELEMENTS; i += 64)
+		for (int i = n % THAWS ? ELEMENTS / 2 : 0; i < ELEMENTS;
+		     i += 64) /* the first half is frozen for a while */
 			r->data[i] = n + (uint64_t)i;
 		usleep(1500);
 	}
