@@ -48,6 +48,9 @@ enum { PLAN_GROUPS_MAX = 64 };
 /* Bytes in the arena. The span was checked (plan_new and restore do so: -EINVAL, -EOVERFLOW). */
 uint64_t span_bytes(const struct span *span);
 
+/* Bytes [at, at + len) of a span's packed image, len > 0, as a span of its own; `at` a multiple of a leaf. */
+struct span span_part(const struct span *span, uint64_t at, uint64_t len);
+
 struct device; /* opaque */
 struct plan;   /* opaque; bound to a device, an arena range and a list of spans */
 

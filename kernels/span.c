@@ -1,6 +1,7 @@
 #include "span.h"
 
 #include "base/bytes.h"
+#include "format/digest.h"
 
 #include <string.h>
 
@@ -15,6 +16,18 @@ static uint64_t image_bytes(const struct span *span)
 uint64_t span_bytes(const struct span *span)
 {
 	return span->take ? span->take : image_bytes(span) - span->skip;
+}
+
+struct span span_part(const struct span *span, uint64_t at, uint64_t len)
+{
+	struct span part = *span;
+	if (at || len < span_bytes(span)) {
+		part.skip += at;
+		part.take = len;
+	}
+	part.arena_at += at;
+	part.first_leaf += at / LEAF_SIZE;
+	return part;
 }
 
 /* Loops that run once go; an innermost loop over adjacent rows becomes a longer row. */

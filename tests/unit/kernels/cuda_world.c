@@ -181,3 +181,19 @@ bool cuda_world_digests_match(const struct cuda_world *w)
 	}
 	return true;
 }
+
+int cuda_world_restore(struct cuda_world *w, uint64_t from, uint64_t to, uint64_t *bad_leaf)
+{
+	struct span parts[WORLD_SPANS];
+	size_t n = 0;
+	for (int i = 0; i < WORLD_SPANS; i++) {
+		const struct span *span = &w->spans[i];
+		uint64_t bytes = span_bytes(span), first = max_u64(from, span->first_leaf);
+		uint64_t end = min_u64(to, span->first_leaf + leaf_count(bytes));
+		if (first >= end)
+			continue;
+		uint64_t at = (first - span->first_leaf) * LEAF_SIZE;
+		parts[n++] = span_part(span, at, min_u64((end - span->first_leaf) * LEAF_SIZE, bytes) - at);
+	}
+	return device_cuda_ops.restore(w->dev, w->packed, parts, n, w->want, w->stream, bad_leaf, &w->err);
+}

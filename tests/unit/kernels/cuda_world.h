@@ -50,6 +50,8 @@ int cuda_world_fence(struct cuda_world *w);
 void cuda_world_kernel(struct cuda_world *w, uint32_t fill);
 /* One that overwrites the spans of one group. */
 void cuda_world_kernel_on(struct cuda_world *w, uint32_t group, uint32_t fill);
+/* Restores leaves [from, to) out of `packed`, checked. */
+int cuda_world_restore(struct cuda_world *w, uint64_t from, uint64_t to, uint64_t *bad_leaf);
 /* Fills `packed` and `want` with what a state of the pattern must give. */
 void cuda_world_expect(struct cuda_world *w, uint32_t fill);
 bool cuda_world_matches(const struct cuda_world *w);       /* arena against packed */

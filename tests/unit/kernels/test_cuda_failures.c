@@ -36,6 +36,8 @@ static int whole_life(struct cuda_world *w, unsigned flags)
 		if (rc == 0)
 			rc = ops->restore(w->dev, w->packed, w->spans, WORLD_SPANS, round ? w->want : NULL, NULL, NULL,
 					  &w->err);
+		if (rc == 0 && round)
+			rc = cuda_world_restore(w, 1, w->nleaves - 1, NULL);
 	}
 	return rc;
 }

@@ -73,3 +73,41 @@ Test(cuda_restore, restore_names_the_leaf_that_arrived_damaged)
 	}
 	cuda_world_free(w);
 }
+
+/* As it is brought: runs of leaves, in whatever order. */
+Test(cuda_restore, restore_in_parts_is_restore)
+{
+	for (uint64_t seed = 0; seed < 20; seed++) {
+		struct cuda_world *w = cuda_world_make(seed);
+		uint64_t run = 1 + seed % 5, nruns = (w->nleaves + run - 1) / run;
+		cuda_world_expect(w, 7);
+		cuda_world_kernel(w, 8);
+		for (uint64_t i = 0; i < nruns; i++) {
+			uint64_t at = (i * 7 + seed) % nruns * run;
+			cr_assert_neq(nruns % 7, 0, "so that each run has its turn");
+			cr_assert_eq(cuda_world_restore(w, at, at + run, NULL), 0, "%s", w->err.text);
+		}
+		char *packed = malloc(w->bytes);
+		for (int i = 0; i < WORLD_SPANS; i++)
+			span_pack(&w->spans[i], packed + w->spans[i].arena_at, 0, span_bytes(&w->spans[i]));
+		cr_assert_arr_eq(packed, w->packed, w->bytes);
+		free(packed);
+		cuda_world_free(w);
+	}
+}
+
+Test(cuda_restore, restore_of_a_part_names_the_leaf_and_looks_at_no_other)
+{
+	struct cuda_world *w = cuda_world_make(9);
+	cuda_world_expect(w, 7);
+	for (uint64_t leaf = 0; leaf < w->nleaves; leaf++) {
+		uint64_t bad_leaf = 0;
+		w->want[leaf] ^= 1;
+		cr_assert_eq(cuda_world_restore(w, 0, leaf, NULL), 0);
+		cr_assert_eq(cuda_world_restore(w, leaf + 1, w->nleaves, NULL), 0);
+		cr_assert_eq(cuda_world_restore(w, leaf, leaf + 1, &bad_leaf), -EBADMSG);
+		cr_assert_eq(bad_leaf, leaf);
+		w->want[leaf] ^= 1;
+	}
+	cuda_world_free(w);
+}

@@ -1,5 +1,7 @@
 #include "sample.h"
 
+#include "format/digest.h"
+
 #include <criterion/criterion.h>
 
 #include <stdlib.h>
@@ -130,4 +132,37 @@ Test(span, a_list_whose_sum_overflows_is_refused)
 	struct span big = {.memory = room, .row_bytes = INT64_MAX / 2 + 1}, both[] = {big, big};
 	struct span_list list;
 	cr_assert_eq(span_list_init(&list, both, 2, NULL), -EOVERFLOW);
+}
+
+Test(span, parts_are_what_the_whole_is)
+{
+	enum { ROW = 1000, ROWS = 700, STRIDE = 1024, SKIP = 12345, TAKE = 5 * LEAF_SIZE + 17 };
+	char *memory = calloc(ROWS, STRIDE), *whole = malloc(TAKE), *part = malloc(TAKE);
+	struct span span = {.memory = memory,
+			    .row_bytes = ROW,
+			    .ndim = 1,
+			    .count = {ROWS},
+			    .stride = {STRIDE},
+			    .arena_at = 4096,
+			    .first_leaf = 9,
+			    .skip = SKIP,
+			    .take = TAKE};
+	for (int i = 0; i < ROWS * STRIDE; i++)
+		memory[i] = (char)(i * 7 / 5);
+	span_pack(&span, whole, 0, TAKE);
+	for (uint64_t leaf = 0; leaf < 6; leaf++) {
+		uint64_t at = leaf * LEAF_SIZE, len = at + 2 * LEAF_SIZE < TAKE ? 2 * LEAF_SIZE : TAKE - at;
+		struct span p = span_part(&span, at, len);
+		cr_assert_eq(span_bytes(&p), len);
+		cr_assert_eq(p.arena_at, 4096 + at);
+		cr_assert_eq(p.first_leaf, 9 + leaf);
+		span_pack(&p, part, 0, len);
+		cr_assert(!memcmp(part, whole + at, len), "leaf %lu", (unsigned long)leaf);
+	}
+	span.skip = span.take = 0;
+	struct span all = span_part(&span, 0, (uint64_t)ROW * ROWS);
+	cr_assert(!memcmp(&all, &span, sizeof(all)), "all of it stays as it is");
+	free(part);
+	free(whole);
+	free(memory);
 }
