@@ -41,6 +41,8 @@ static void piece_done(struct net_op *op)
 		haul_stop(h, (int)op->result);
 	else
 		h->moved += op->len;
+	if (!h->rc && h->advanced)
+		h->advanced(h);
 	ask(h);
 	if (!h->in_flight && !h->asking)
 		h->done(h);
@@ -52,7 +54,7 @@ static void go(struct turn *turn)
 	struct haul_op *piece = h->ops;
 	while (piece->busy)
 		piece++;
-	*piece = (struct haul_op){.haul = h, .busy = true};
+	*piece = (struct haul_op){.haul = h, .part = h->part, .busy = true};
 	piece->op = (struct net_op){.kind = h->kind,
 				    .node = h->node,
 				    .buf = (uint8_t *)h->parts[h->part].buf + h->at,
@@ -100,4 +102,13 @@ bool haul_stop(struct haul *h, int rc)
 		list_remove(&h->turn.link);
 	h->asking = false;
 	return !h->in_flight;
+}
+
+uint64_t haul_front(const struct haul *h, unsigned part)
+{
+	uint64_t front = h->part < part ? 0 : h->part > part ? h->parts[part].len : h->at;
+	for (unsigned i = 0; i < HAUL_DEPTH; i++)
+		if (h->ops[i].busy && h->ops[i].part == part)
+			front = min_u64(front, h->ops[i].op.offset);
+	return front;
 }

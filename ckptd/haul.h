@@ -13,6 +13,7 @@ struct haul;
 struct haul_op {
 	struct net_op op;
 	struct haul *haul;
+	unsigned part;
 	bool busy;
 };
 
@@ -31,6 +32,8 @@ struct haul {
 	/* From net_poll or throttle_pump, when nothing is in flight any more; the haul may be freed inside. rc: 0, or why not all was
 	 * moved. */
 	void (*done)(struct haul *haul);
+	/* NULL, or from net_poll: another piece has been moved, perhaps the last one. Changes nothing of the haul. */
+	void (*advanced)(struct haul *haul);
 	int rc;
 	uint64_t moved;
 
@@ -47,5 +50,7 @@ struct haul {
 bool haul_start(struct haul *haul);
 /* Begins no other piece. True: nothing is in flight and done will not be called; false: it will. */
 bool haul_stop(struct haul *haul, int rc);
+/* Bytes of the part, from its beginning without a gap, that have been moved. */
+uint64_t haul_front(const struct haul *haul, unsigned part);
 
 #endif

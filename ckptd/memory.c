@@ -99,6 +99,7 @@ static void memory_free(struct memory *mem)
 		disk_unregister(mem->disk, mem->token);
 	free_heads(mem);
 	pages_free(mem);
+	free(mem->bring.left);
 	layout_free(&mem->layout);
 	table_put(mem->table);
 	free(mem);
@@ -308,56 +309,12 @@ int memory_adopt(int fd, const char *job, struct memory **out, struct err *err)
 		return rc;
 	}
 	mem->adopted = mem->held = true;
+	mem->bring.open = true; /* as the last daemon may have left it */
+	memory_bring_end(mem);
 	close_levels(mem);
 	atomic_fetch_add(&mem->head->generation, 1);
 	*out = mem;
 	return 0;
-}
-
-/* ---- leaves -------------------------------------------------------------------------------------------------- */
-
-static uint32_t piece_of_leaf(const struct layout *layout, uint64_t leaf)
-{
-	uint32_t low = 0, high = layout->npieces;
-	while (high - low > 1) {
-		uint32_t mid = low + (high - low) / 2;
-		if (layout->pieces[mid].first_leaf <= leaf)
-			low = mid;
-		else
-			high = mid;
-	}
-	/* Empty pieces share their first leaf with the next one: the last of them with bytes owns it. */
-	while (low > 0 && !layout->pieces[low].bytes)
-		low--;
-	return low;
-}
-
-void memory_digest(const struct memory *mem, uint32_t slot, uint64_t first, uint64_t count, uint64_t *out)
-{
-	const struct layout *layout = &mem->layout;
-	const uint8_t *data = memory_slot(mem, slot);
-	uint64_t end = first + count;
-	for (uint32_t p = piece_of_leaf(layout, first); first < end; p++) {
-		const struct layout_piece *piece = &layout->pieces[p];
-		uint64_t within = first - piece->first_leaf;
-		uint64_t n = min_u64(end - first, leaf_count(piece->bytes) - within);
-		uint64_t at = within * LEAF_SIZE;
-		if (!n)
-			continue;
-		digest_leaves(data + piece->slot_at + at, min_u64(n * LEAF_SIZE, piece->bytes - at), out);
-		out += n;
-		first += n;
-	}
-}
-
-void memory_name_leaf(const struct memory *mem, uint64_t leaf, char *dst, size_t size)
-{
-	const struct layout_piece *piece = &mem->layout.pieces[piece_of_leaf(&mem->layout, leaf)];
-	uint64_t from = (leaf - piece->first_leaf) * LEAF_SIZE;
-	const struct entry *entry = &mem->table->reg.entries[piece->entry];
-	snprintf(dst, size, "tensor '%s' of rank %u, bytes %lu to %lu of its piece %u", entry->name,
-		 mem->table->reg.rank, (unsigned long)from, (unsigned long)min_u64(from + LEAF_SIZE, piece->bytes),
-		 piece->source);
 }
 
 /* ---- slots --------------------------------------------------------------------------------------------------- */
@@ -394,6 +351,8 @@ void memory_release(struct memory *mem, uint32_t slot, bool intact)
 {
 	struct arena_slot *s = &mem->head->slots[slot];
 	mem->slots[slot] = (struct slot_view){0};
+	if (mem->bring.slot == slot)
+		memory_bring_end(mem);
 	/* In this order a daemon that dies in the middle of it leaves a slot that is nobody's save and that nothing writes to. */
 	atomic_store(&s->epoch, 0);
 	atomic_store(&s->done, (uint32_t)-ECANCELED);

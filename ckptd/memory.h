@@ -36,6 +36,15 @@ struct head_block {
 	struct digest digest;
 };
 
+/* What is told of a slot while it is filled to be restored (struct arena_bring). */
+struct bring {
+	bool open;
+	uint32_t slot;
+	uint64_t granule; /* leaves */
+	_Atomic uint64_t *
+		left; /* of each granule: leaves that are not there; NULL: there was no memory for it, nothing is told */
+};
+
 struct memory {
 	unsigned refs;   /* memory_get, memory_put */
 	int fd, fd_read; /* fd_read: the same memory, opened read-only, for the neighbours */
@@ -61,6 +70,7 @@ struct memory {
 	int token;
 	int unpinned; /* 0, or -errno: why it is not, or not all of it, registered */
 	bool settled; /* all pages have been touched: huge_bytes is final */
+	struct bring bring;
 };
 
 /* Creates, sizes, seals and maps an arena. It holds a reference to the table; the layout is taken over (emptied) in any case.
@@ -106,6 +116,9 @@ static inline uint64_t *memory_leaves(const struct memory *mem, uint32_t slot)
 void memory_digest(const struct memory *mem, uint32_t slot, uint64_t first, uint64_t count, uint64_t *out);
 /* Which tensor, and which bytes of its registered piece, a leaf belongs to. */
 void memory_name_leaf(const struct memory *mem, uint64_t leaf, char *dst, size_t size);
+/* Where a leaf begins in a slot (that behind the last: the slot's end), and how many leaves end within its first bytes. */
+uint64_t memory_leaf_at(const struct memory *mem, uint64_t leaf);
+uint64_t memory_leaves_within(const struct memory *mem, uint64_t bytes);
 
 /* Claims a free slot for the daemon's own use (filling it from storage): the rank cannot take it. -EBUSY. */
 int memory_claim(struct memory *mem, struct step_id id);
@@ -113,6 +126,17 @@ int memory_claim(struct memory *mem, struct step_id id);
 void memory_complete(struct memory *mem, uint32_t slot, struct step_id id);
 /* Gives a slot back to the rank. intact: every byte in it was found to match its leaf table, and nobody has written to it since. */
 void memory_release(struct memory *mem, uint32_t slot, bool intact);
+
+/* A step is brought into the slot, or what stands there is checked: from here on the ranks are told what is there. Ends what was told
+ * before; memory_release of the slot ends it. */
+void memory_bring(struct memory *mem, uint32_t slot, struct step_id id);
+/* The saved world did not have this rank. Before anything is there. */
+void memory_bring_no_blobs(struct memory *mem);
+/* Leaves, each once, are in the slot and match their digests, which stand there as well. true: a granule is whole, who waits should be
+ * woken. From any thread, while none can call memory_bring. */
+bool memory_brought(struct memory *mem, uint64_t first, uint64_t count);
+/* Before anything else happens to the slot. */
+void memory_bring_end(struct memory *mem);
 
 /* Publishes a snapshot's level to the rank (status ring) and wakes who waits. */
 struct level {

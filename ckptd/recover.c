@@ -227,6 +227,8 @@ static bool try_own(struct recover *recover)
 		return false;
 	recover_note_begun(recover, UINT64_MAX);
 	saves_lend(&job->saves, s->id); /* stays while it is looked at */
+	for (uint32_t r = 0; r < job->nlocal; r++)
+		memory_bring(job->ranks[r].mem, recover->slots[r], recover->bring.id);
 	start_work(recover, w, RECOVER_OWN);
 	return true;
 }
@@ -312,6 +314,9 @@ static void read_store(struct recover *recover)
 			     recover->job->daemon->replica ? "nobody who is there holds a copy"
 							   : "this node is in no cluster");
 	recover_note_begun(recover, w->ranks);
+	for (uint32_t r = 0; r < w->nlocal; r++)
+		if (w->ranks & 1ull << r)
+			memory_bring(w->mems[r], w->slots[r], w->id);
 	start_work(recover, w, RECOVER_STORAGE);
 }
 

@@ -51,6 +51,19 @@ static void fetched(void *arg, const struct replica_fetched *done)
 	recover_peer_start(recover);
 }
 
+/* May be loaded while the rest is fetched. */
+static void arrived(void *arg, const char *name, uint32_t id, uint64_t first, uint64_t count)
+{
+	struct job *job = job_find(arg, name);
+	struct rank *rank = job ? job_rank(job, id) : NULL;
+	struct memory *mems[WIRE_LOCAL_MAX];
+	if (!rank || job->recover.state != RECOVER_PEER || !(job->recover.fetching & 1ull << rank->index))
+		return;
+	for (uint32_t r = 0; r < job->nlocal; r++)
+		mems[r] = job->recover.claimed[r];
+	recover_there(mems, job->nlocal, rank->index, first, count);
+}
+
 static int fetch_from(struct recover *recover, const struct rank *rank, uint32_t node)
 {
 	struct job *job = recover->job;
@@ -61,8 +74,10 @@ static int fetch_from(struct recover *recover, const struct rank *rank, uint32_t
 					   .from = node,
 					   .mem = recover->claimed[rank->index],
 					   .slot = recover->slots[rank->index],
+					   .arrived = arrived,
 					   .done = fetched,
 					   .arg = job->daemon};
+	memory_bring(what.mem, what.slot, what.id);
 	return node < job->daemon->roster->n ? replica_fetch(job->daemon->replica, &what) : -ENOENT;
 }
 

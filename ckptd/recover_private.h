@@ -30,6 +30,8 @@ struct recover_work {
 };
 
 void recover_run(struct work *work);
+/* Leaves of the part of a rank, by index, are in its slot and verified: all ranks may load them. From any thread. */
+void recover_there(struct memory *const *mems, uint32_t n, uint32_t rank, uint64_t first, uint64_t count);
 void recover_add_why(char *why, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
 /* Asks the holders for what this node lacks (recover->lacking), and goes on when all have answered. */

@@ -23,14 +23,39 @@ void recover_add_why(char *why, const char *fmt, ...)
 	va_end(ap);
 }
 
+/* ---- what is there --------------------------------------------------------------------------------------------- */
+
+/* Ranks load out of the slots of their neighbours, too, and wait at their own arena. */
+void recover_there(struct memory *const *mems, uint32_t n, uint32_t rank, uint64_t first, uint64_t count)
+{
+	if (!memory_brought(mems[rank], first, count))
+		return;
+	for (uint32_t r = 0; r < n; r++)
+		memory_wake(mems[r]);
+	failpoint("recover.there", NULL); /* to die here, or to be slow */
+}
+
 /* ---- what memory has ------------------------------------------------------------------------------------------- */
+
+struct checked_rank {
+	struct recover_work *work;
+	uint32_t rank;
+};
+
+static void right(void *arg, uint64_t first, uint64_t count)
+{
+	const struct checked_rank *of = arg;
+	recover_there(of->work->mems, of->work->nlocal, of->rank, first, count);
+}
 
 static void check(struct recover_work *w)
 {
 	for (uint32_t r = 0; r < w->nlocal; r++) {
-		uint64_t bad = 0;
-		if (slot_check(w->mems[r], w->slots[r], &bad) &&
-		    (!w->mems[r]->layout.nleaves || !failpoint("recover.memory", NULL)))
+		uint64_t bad = 0, nleaves = w->mems[r]->layout.nleaves;
+		struct checked_rank of = {w, r};
+		struct slot_leaves all = {.count = nleaves, .right = right, .arg = &of};
+		if (slot_check_leaves(w->mems[r], w->slots[r], &all, &bad) &&
+		    (!nleaves || !failpoint("recover.memory", NULL)))
 			continue;
 		char name[WIRE_TEXT_MAX / 2];
 		memory_name_leaf(w->mems[r], bad, name, sizeof(name));
@@ -90,7 +115,24 @@ static void scan(struct recover_work *w)
 
 /* ---- reading it ------------------------------------------------------------------------------------------------ */
 
-static size_t fill_wants(const struct recover_work *w, uint32_t saved_world, struct want *wants)
+/* What a want is of. */
+struct brought {
+	const struct recover_work *work;
+	struct brought_want {
+		uint32_t rank;
+		uint64_t first_leaf;
+	} * wants;
+};
+
+static void arrived(void *arg, size_t want, uint64_t first, uint64_t count)
+{
+	const struct brought *b = arg;
+	const struct brought_want *of = &b->wants[want];
+	recover_there(b->work->mems, b->work->nlocal, of->rank, of->first_leaf + first, count);
+}
+
+static size_t fill_wants(const struct recover_work *w, uint32_t saved_world, struct want *wants,
+			 struct brought_want *brought)
 {
 	size_t n = 0;
 	for (uint32_t r = 0; r < w->nlocal; r++) {
@@ -98,6 +140,7 @@ static size_t fill_wants(const struct recover_work *w, uint32_t saved_world, str
 		for (uint32_t p = 0; w->ranks & 1ull << r && p < mem->layout.npieces; p++) {
 			const struct layout_piece *piece = &mem->layout.pieces[p];
 			const struct entry *entry = &mem->table->reg.entries[piece->entry];
+			brought[n] = (struct brought_want){r, piece->first_leaf};
 			wants[n++] = (struct want){.tensor = entry->name,
 						   .dtype = entry->dtype,
 						   .shape = entry->shape,
@@ -116,18 +159,24 @@ static int read_checkpoint(struct recover_work *w, struct repo *repo)
 {
 	struct checkpoint ck;
 	struct restore_plan *plan = NULL;
-	struct restore_options options = {.memory = READ_MEMORY};
+	struct brought brought = {.work = w};
+	struct restore_options options = {.memory = READ_MEMORY, .arrived = arrived, .arg = &brought};
 	size_t npieces = 0;
 	for (uint32_t r = 0; r < w->nlocal; r++)
 		npieces += w->mems[r]->layout.npieces;
 	AUTO_FREE struct want *wants = calloc(npieces ? npieces : 1, sizeof(*wants));
-	if (!wants)
+	AUTO_FREE struct brought_want *of = calloc(npieces ? npieces : 1, sizeof(*of));
+	brought.wants = of;
+	if (!wants || !of)
 		return err_set(&w->err, -ENOMEM, "no memory to plan a restore");
 	int rc = checkpoint_open(repo, w->job, w->id, &ck, &w->err);
 	if (rc)
 		return rc == -ENOENT ? -EBADMSG : rc;
 	w->saved_world = ck.manifest.world;
-	size_t n = fill_wants(w, w->saved_world, wants);
+	size_t n = fill_wants(w, w->saved_world, wants, of);
+	for (uint32_t r = 0; r < w->nlocal; r++)
+		if (w->mems[r]->table->reg.rank >= w->saved_world)
+			memory_bring_no_blobs(w->mems[r]);
 	rc = restore_plan_make(&ck, wants, n, &plan, &w->err);
 	if (!rc && !(rc = failpoint("recover.fetch", NULL)))
 		rc = restore_execute(plan, &options, &w->err);

@@ -5,7 +5,7 @@
  *   ask for the restore ── choose ── the coordinator has named the step ── fetch ── all nodes have it in slots ── load ── the last
  *   rank here has it in its own memory ── first step ── the last rank here has done a new step
  *
- * The last two are in the arenas (struct arena_entry) and come after the answer: until then the recovery is under way. Bounded: a ring. It
+ * Ranks load while it is fetched: load is what is left of that then. The last two are in the arenas (struct arena_entry) and come after the answer: until then the recovery is under way. Bounded: a ring. It
  * decides nothing. Belongs to the loop's thread. */
 #ifndef CKPTD_RECOVERIES_H
 #define CKPTD_RECOVERIES_H

@@ -159,6 +159,8 @@ struct replica_fetch {
 	 * sent here, to be looked at with replica_pin. */
 	struct memory *mem;
 	uint32_t slot;
+	/* NULL, or, before done: these leaves are in the slot and match their digests, which are there as well. */
+	void (*arrived)(void *arg, const char *job, uint32_t rank, uint64_t first, uint64_t count);
 	void (*done)(void *arg, const struct replica_fetched *fetched); /* once, never inside of replica_fetch */
 	void *arg;
 };

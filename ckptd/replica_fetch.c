@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { PART_TABLE, PART_LEAVES, PART_SLOT };
+
 enum fetch_state {
 	FETCH_ASKED = 1, /* the source has been asked */
 	FETCH_FILLING,   /* pages for it are being made here */
@@ -25,11 +27,14 @@ struct fetch {
 	struct peer_source source;
 	struct arrival *arrival; /* where it goes when it is to be held here */
 	struct haul haul;
-	bool opened; /* the source must be told when it is over */
-	struct work work;
+	bool opened;         /* the source must be told when it is over */
 	struct memory *from; /* its source, when that is this node: a reference */
 	uint32_t from_slot;
-	int checked; /* what the worker found */
+	/* What has arrived in what.mem is digested while the rest is on its way. */
+	struct work work;
+	bool checking;         /* a worker does */
+	uint64_t checked, end; /* leaves: before checked they are right; up to end they are looked at */
+	int found_rc;          /* by the worker */
 	struct err found;
 	int rc;
 	bool failed; /* it ends when what runs has ended */
@@ -93,55 +98,104 @@ static void fail(struct fetch *f, int rc, const char *text)
 		return;
 	f->failed = true;
 	f->rc = err_set(&f->err, rc, "%s", text);
-	bool busy = f->state == FETCH_CHECKING ? !f->arrival : f->state == FETCH_COPYING && !haul_stop(&f->haul, rc);
-	if (!busy)
+	bool copying = f->state == FETCH_COPYING && !haul_stop(&f->haul, rc);
+	if (!copying && !f->checking)
 		finish(f);
 }
 
 /* ---- checking ------------------------------------------------------------------------------------------------------ */
 
+enum { OWN_LEAVES = 1024 }; /* of a copy within this node, that are copied at a time */
+
+static void go_on(struct fetch *f);
+
+/* Both have the same layout. */
+static void copy_own(struct fetch *f)
+{
+	struct memory *mem = f->what.mem;
+	uint64_t at = f->checked ? memory_leaf_at(mem, f->checked) : 0, end = memory_leaf_at(mem, f->end);
+	memcpy(memory_leaves(mem, f->what.slot) + f->checked, memory_leaves(f->from, f->from_slot) + f->checked,
+	       (f->end - f->checked) * sizeof(uint64_t));
+	memcpy(memory_slot(mem, f->what.slot) + at, memory_slot(f->from, f->from_slot) + at, end - at);
+}
+
 static void check_run(struct work *work)
 {
 	struct fetch *f = list_entry(work, struct fetch, work);
 	struct memory *mem = f->what.mem;
+	struct slot_leaves leaves = {.first = f->checked, .count = f->end - f->checked};
 	uint64_t bad;
-	if (f->from) {
-		memcpy(memory_leaves(mem, f->what.slot), memory_leaves(f->from, f->from_slot),
-		       mem->layout.nleaves * sizeof(uint64_t));
-		memcpy(memory_slot(mem, f->what.slot), memory_slot(f->from, f->from_slot), mem->slot_size);
-	}
-	f->checked = 0;
-	if (slot_check(mem, f->what.slot, &bad))
+	if (f->from)
+		copy_own(f);
+	f->found_rc = 0;
+	if (slot_check_leaves(mem, f->what.slot, &leaves, &bad))
 		return;
 	char name[ERR_TEXT_MAX / 2];
 	memory_name_leaf(mem, bad, name, sizeof(name));
-	f->checked = err_set(&f->found, -EBADMSG, "damaged: %s", name);
+	f->found_rc = err_set(&f->found, -EBADMSG, "damaged: %s", name);
 }
 
 static void check_done(struct work *work)
 {
 	struct fetch *f = list_entry(work, struct fetch, work);
-	if (!f->failed) {
-		f->rc = f->checked;
-		f->err = f->found;
+	f->checking = false;
+	if (f->failed) {
+		if (f->state != FETCH_COPYING || !f->haul.in_flight)
+			finish(f);
+		return;
 	}
-	finish(f);
+	if (f->found_rc) {
+		fail(f, f->found_rc, f->found.text);
+		return;
+	}
+	if (f->what.arrived)
+		f->what.arrived(f->what.arg, f->what.job, f->what.rank, f->checked, f->end - f->checked);
+	f->checked = f->end;
+	go_on(f);
 }
 
+/* Leaves that have arrived with their digests. */
+static uint64_t arrived(const struct fetch *f)
+{
+	const struct memory *mem = f->what.mem;
+	if (f->from)
+		return min_u64(f->checked + OWN_LEAVES, mem->layout.nleaves);
+	if (f->state == FETCH_CHECKING)
+		return mem->layout.nleaves;
+	if (haul_front(&f->haul, PART_LEAVES) < f->haul.parts[PART_LEAVES].len)
+		return 0;
+	return memory_leaves_within(mem, haul_front(&f->haul, PART_SLOT));
+}
+
+/* Has the next leaves checked, if there are any, one bunch at a time; ends it behind the last. */
+static void go_on(struct fetch *f)
+{
+	if (f->checking || f->failed)
+		return;
+	f->end = arrived(f);
+	if (f->state == FETCH_CHECKING && f->checked == f->what.mem->layout.nleaves) {
+		finish(f);
+		return;
+	}
+	if (f->end <= f->checked)
+		return;
+	f->checking = true;
+	f->work = (struct work){.run = check_run, .done = check_done};
+	f->found_rc = err_set(&f->found, -ECANCELED, "the daemon ends"); /* unless it runs */
+	pool_submit(f->job->replica->config.daemon->pool, &f->work);
+}
+
+/* All is here. */
 static void check(struct fetch *f)
 {
-	struct replica *r = f->job->replica;
 	if (f->opened)
 		replica_post_head(f->job, f->what.from, PEER_RELEASE, f->token);
 	f->opened = false;
 	f->state = FETCH_CHECKING;
-	if (f->arrival) {
+	if (f->arrival)
 		hold_check(f->arrival);
-		return;
-	}
-	f->work = (struct work){.run = check_run, .done = check_done};
-	f->checked = err_set(&f->found, -ECANCELED, "the daemon ends"); /* unless it runs */
-	pool_submit(r->config.daemon->pool, &f->work);
+	else
+		go_on(f);
 }
 
 void fetch_checked(struct fetch *f, int rc, const struct err *err)
@@ -160,15 +214,22 @@ void fetch_checked(struct fetch *f, int rc, const struct err *err)
 static void copied(struct haul *haul)
 {
 	struct fetch *f = list_entry(haul, struct fetch, haul);
-	if (f->failed)
-		finish(f);
-	else if (haul->rc) {
-		f->failed = true;
-		f->rc = err_set(&f->err, haul->rc, "copying failed: %s", err_name(haul->rc));
-		finish(f);
-	} else {
+	if (!f->failed && !haul->rc) {
 		check(f);
+		return;
 	}
+	if (!f->failed)
+		f->rc = err_set(&f->err, haul->rc, "copying failed: %s", err_name(haul->rc));
+	f->failed = true;
+	if (!f->checking)
+		finish(f);
+}
+
+static void advanced(struct haul *haul)
+{
+	struct fetch *f = list_entry(haul, struct fetch, haul);
+	if (!f->arrival)
+		go_on(f);
 }
 
 static void copy(struct fetch *f)
@@ -187,6 +248,7 @@ static void copy(struct fetch *f)
 			  {memory_slot(mem, slot), mem->slot_size, to_net(&t->slot)}},
 		.patience_ns = r->config.patience_ns,
 		.done = copied,
+		.advanced = advanced,
 	};
 	if (!haul_start(&f->haul))
 		check(f);

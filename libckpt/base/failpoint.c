@@ -112,6 +112,7 @@ static const char *const names[] = {
 	"recover.fetch",
 	"recover.memory",
 	"recover.scan",
+	"recover.there",
 	"snapshot.digest",
 	"snapshot.state",
 	"startup.aside",

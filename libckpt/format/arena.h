@@ -104,6 +104,26 @@ struct arena_entry {
 	_Atomic uint64_t stepped_ns; /* and the first heartbeat of a later step; earlier than loaded_ns: not yet */
 };
 
+/* What of a step that is brought into a slot, to be restored, is there and matches its digests: the ranks of the node load it while the
+ * rest is on its way. In granules, runs of leaves in the order of the layout. Written by the daemon; each attempt (a step, a source) has
+ * a turn of its own, which ends before anything else happens to the slot: what was copied out of it within a turn was right. */
+enum { ARENA_GRANULES = 1024, ARENA_GRANULE_LEAVES = 256 };
+struct arena_bring {
+	_Atomic uint32_t turn; /* odd: an attempt, which the rest is of; even: there is none */
+	_Atomic uint32_t slot;
+	_Atomic uint64_t step;
+	_Atomic uint32_t epoch;
+	_Atomic uint32_t no_blobs; /* 1: the saved world did not have this rank: its own blobs are not there */
+	_Atomic uint64_t there[ARENA_GRANULES / 64]; /* by granule; set after its last byte and digest */
+};
+
+/* Leaves of each granule but the last of so many. */
+static inline uint64_t arena_granule(uint64_t nleaves)
+{
+	uint64_t least = nleaves / ARENA_GRANULES + (nleaves % ARENA_GRANULES != 0);
+	return least > ARENA_GRANULE_LEAVES ? least : ARENA_GRANULE_LEAVES;
+}
+
 struct arena_head {
 	/* daemon, once, before the descriptor is handed out */
 	uint64_t magic;
@@ -126,6 +146,7 @@ struct arena_head {
 	_Alignas(64) struct arena_slot slots[ARENA_SLOTS_MAX];
 	_Alignas(64) struct arena_part parts[ARENA_SLOTS_MAX][ARENA_PARTS]; /* rank only */
 	_Alignas(64) struct arena_entry entry;
+	_Alignas(64) struct arena_bring bring; /* stays even where the daemon is older */
 };
 
 _Static_assert(sizeof(struct arena_head) <= ARENA_HEAD, "the head has a fixed place");

@@ -22,9 +22,10 @@ static int tell_damage(const struct restore_plan *plan, struct extent_at at, str
 }
 
 /* Copies a leaf that was found right to all who want something of it; returns the bytes that they got. */
-static uint64_t scatter_leaf(const struct restore_plan *plan, struct extent_at at, const void *leaf, uint64_t len,
+static uint64_t scatter_leaf(const struct checkers *c, struct extent_at at, const void *leaf, uint64_t len,
 			     uint64_t digest)
 {
+	const struct restore_plan *plan = c->plan;
 	const struct plan_piece *p = &plan->pieces[at.piece];
 	const struct region *region = &plan_saved(plan, p)->region;
 	uint64_t copied = 0;
@@ -38,8 +39,11 @@ static uint64_t scatter_leaf(const struct restore_plan *plan, struct extent_at a
 		struct overlap o;
 		overlap_init(&o, &want->shape, region, &want->region);
 		copied += scatter(&o, from, from + len / size, size, leaf, want->data);
-		if (want->leaves && plan->whole[link->want])
-			want->leaves[at.leaf] = digest;
+		if (!want->leaves || !plan->whole[link->want])
+			continue;
+		want->leaves[at.leaf] = digest;
+		if (c->opts->arrived)
+			c->opts->arrived(c->opts->arg, link->want, at.leaf, 1);
 	}
 	return copied;
 }
@@ -79,9 +83,10 @@ static int find_leaf(struct chunk_unpacker **unpacker, const struct restore_plan
 	return 0;
 }
 
-static int check_extent(struct chunk_unpacker **unpacker, const struct restore_plan *plan,
-			const struct restore_slot *slot, uint64_t *copied, struct err *err)
+static int check_extent(struct chunk_unpacker **unpacker, const struct checkers *c, const struct restore_slot *slot,
+			uint64_t *copied, struct err *err)
 {
+	const struct restore_plan *plan = c->plan;
 	if (*unpacker)
 		chunk_forget(*unpacker);
 	struct extent_at at = slot->extent.first;
@@ -96,7 +101,7 @@ static int check_extent(struct chunk_unpacker **unpacker, const struct restore_p
 		uint64_t digest = digest_leaf(leaf, to - from);
 		if (digest != plan->digests[p->pool + at.leaf - p->first])
 			return tell_damage(plan, at, err);
-		*copied += scatter_leaf(plan, at, leaf, to - from, digest);
+		*copied += scatter_leaf(c, at, leaf, to - from, digest);
 	}
 	return 0;
 }
@@ -129,7 +134,7 @@ static void *work(void *arg)
 		c->checking++;
 		pthread_mutex_unlock(&c->lock);
 		if (rc == 0)
-			rc = check_extent(&unpacker, c->plan, slot, &copied, &err);
+			rc = check_extent(&unpacker, c, slot, &copied, &err);
 		pthread_mutex_lock(&c->lock);
 		c->checking--;
 		c->done += copied;
@@ -196,10 +201,10 @@ static void sync_destroy(struct checkers *c)
 	pthread_mutex_destroy(&c->lock);
 }
 
-int checkers_start(struct checkers *c, const struct restore_plan *plan, unsigned nslots, uint64_t chunk,
-		   unsigned nthreads, struct err *err)
+int checkers_start(struct checkers *c, const struct restore_plan *plan, const struct restore_options *opts,
+		   unsigned nslots, uint64_t chunk, unsigned nthreads, struct err *err)
 {
-	*c = (struct checkers){.plan = plan, .nslots = nslots, .chunk = chunk};
+	*c = (struct checkers){.plan = plan, .opts = opts, .nslots = nslots, .chunk = chunk};
 	list_init(&c->free);
 	list_init(&c->read);
 	if (slots_new(c) < 0)

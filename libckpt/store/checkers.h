@@ -22,6 +22,7 @@ struct restore_slot {
 
 struct checkers {
 	const struct restore_plan *plan;
+	const struct restore_options *opts;
 	unsigned nslots, nthreads;
 	uint64_t chunk; /* bytes of each slot */
 	struct restore_slot *slots;
@@ -38,8 +39,8 @@ struct checkers {
 	pthread_t threads[CHECKERS_MAX];
 };
 
-int checkers_start(struct checkers *c, const struct restore_plan *plan, unsigned nslots, uint64_t chunk,
-		   unsigned nthreads, struct err *err);
+int checkers_start(struct checkers *c, const struct restore_plan *plan, const struct restore_options *opts,
+		   unsigned nslots, uint64_t chunk, unsigned nthreads, struct err *err);
 /* Joins the threads and frees the slots, which must all be back. */
 void checkers_stop(struct checkers *c);
 

@@ -62,7 +62,7 @@ static inline const struct manifest_piece *plan_saved(const struct restore_plan 
 int plan_leaves(struct restore_plan *plan, struct err *err);
 
 /* Digests what stands in the destinations that ask for digests and are no saved piece. */
-void want_leaves(const struct restore_plan *plan, unsigned nthreads);
+void want_leaves(const struct restore_plan *plan, const struct restore_options *opts, unsigned nthreads);
 
 /* ---- extent.c: reads, aligned to DISK_ALIGN, each of whole leaves, in the order of the files.
  * Leaves that are not needed are read when they lie between needed ones at a distance that is not worth a second read. */

@@ -207,7 +207,7 @@ static int read_all(struct restore_plan *plan, const struct restore_options *opt
 	int rc = sources_new(&r, nslots, err);
 	if (rc < 0)
 		return rc;
-	rc = checkers_start(&r.checkers, plan, nslots, chunk, threads, err);
+	rc = checkers_start(&r.checkers, plan, opts, nslots, chunk, threads, err);
 	if (rc < 0) {
 		free(r.sources);
 		return rc;
@@ -232,6 +232,6 @@ int restore_execute(struct restore_plan *plan, const struct restore_options *opt
 	threads = threads < CHECKERS_MAX ? threads : CHECKERS_MAX;
 	int rc = read_all(plan, opts, threads, err);
 	if (rc == 0)
-		want_leaves(plan, threads);
+		want_leaves(plan, opts, threads);
 	return rc;
 }

@@ -9,13 +9,14 @@ enum { BATCH = 64 }; /* leaves that a thread takes at a time */
 /* What is still to be digested: from a leaf of a destination on. */
 struct rest {
 	const struct restore_plan *plan;
+	const struct restore_options *opts;
 	pthread_mutex_t lock; /* guards what follows */
 	size_t want;
 	uint64_t leaf;
 };
 
 struct batch {
-	const struct want *want;
+	size_t want;
 	uint64_t from, bytes; /* of its data */
 };
 
@@ -39,7 +40,7 @@ static bool take(struct rest *rest, struct batch *batch)
 		uint64_t from = rest->leaf * LEAF_SIZE, bytes = want_bytes(want);
 		if (from >= bytes)
 			continue;
-		*batch = (struct batch){want, from, min_u64(bytes - from, (uint64_t)BATCH * LEAF_SIZE)};
+		*batch = (struct batch){rest->want, from, min_u64(bytes - from, (uint64_t)BATCH * LEAF_SIZE)};
 		rest->leaf += BATCH;
 		return true;
 	}
@@ -48,14 +49,19 @@ static bool take(struct rest *rest, struct batch *batch)
 
 static void work(void *arg)
 {
+	struct rest *rest = arg;
 	struct batch b;
-	while (take(arg, &b))
-		digest_leaves((const uint8_t *)b.want->data + b.from, b.bytes, b.want->leaves + b.from / LEAF_SIZE);
+	while (take(rest, &b)) {
+		const struct want *want = &rest->plan->wants[b.want];
+		digest_leaves((const uint8_t *)want->data + b.from, b.bytes, want->leaves + b.from / LEAF_SIZE);
+		if (rest->opts->arrived)
+			rest->opts->arrived(rest->opts->arg, b.want, b.from / LEAF_SIZE, leaf_count(b.bytes));
+	}
 }
 
-void want_leaves(const struct restore_plan *plan, unsigned nthreads)
+void want_leaves(const struct restore_plan *plan, const struct restore_options *opts, unsigned nthreads)
 {
-	struct rest rest = {.plan = plan};
+	struct rest rest = {.plan = plan, .opts = opts};
 	while (rest.want < plan->nwants && digested_when_read(plan, rest.want))
 		rest.want++;
 	if (rest.want == plan->nwants)

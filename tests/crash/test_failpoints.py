@@ -282,6 +282,7 @@ SCENARIOS = {
     "recover.memory": losing_a_rank,
     "recover.scan": restoring,
     "recover.fetch": restoring,
+    "recover.there": restoring,
     "readback": saving,
     "verdict.write": marking,
     "device.copy": in_a_rank,

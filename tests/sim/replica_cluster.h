@@ -30,6 +30,7 @@ struct node {
 	unsigned survey_life[NODES_MAX];
 	bool survey_held[NODES_MAX]; /* by rank */
 	int claimed;                 /* slot that is being filled from elsewhere; -1: none */
+	uint64_t arrived;            /* leaves that are there */
 };
 
 struct cluster {

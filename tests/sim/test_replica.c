@@ -10,6 +10,7 @@
 #include "pool.h"
 #include "replica_cluster.h"
 #include "rng.h"
+#include "slot_check.h"
 #include "world.h"
 
 #include <inttypes.h>
@@ -186,12 +187,24 @@ static void save_round(uint64_t step)
 
 /* ---- fetching -------------------------------------------------------------------------------------------------------- */
 
+/* Told of in order, and right when it is told. */
+static void arrived(void *arg, const char *job, uint32_t rank, uint64_t first, uint64_t count)
+{
+	struct node *n = arg;
+	struct slot_leaves told = {.first = first, .count = count};
+	uint64_t bad;
+	SIM_CHECK(!strcmp(job, CLUSTER_JOB) && rank == n->id && first == n->arrived && count, "told of something else");
+	n->arrived += count;
+	SIM_CHECK(slot_check_leaves(n->mem, (uint32_t)n->claimed, &told, &bad), "told of leaf %" PRIu64, bad);
+}
+
 static void fetched(void *arg, const struct replica_fetched *done)
 {
 	struct node *n = arg;
 	SIM_CHECK(n->fetching > 0, "a fetch ends twice");
 	n->fetching--;
 	SIM_CHECK(!done->rc || *done->err.text, "no reason is given for %d", done->rc);
+	SIM_CHECK(done->rc || n->arrived == n->mem->layout.nleaves, "not all leaves were told of");
 	if (!done->rc)
 		check_bytes(n->mem, (uint32_t)n->claimed, n->id, done->id);
 	sum.fetched += !done->rc;
@@ -222,10 +235,12 @@ static void some_fetch(struct node *n)
 				     .from = (unsigned)rng_below(world_rng(), cluster.n),
 				     .mem = own ? n->mem : NULL,
 				     .slot = own ? (uint32_t)slot : 0,
+				     .arrived = own ? arrived : NULL,
 				     .done = own ? fetched : fetched_to_hold,
 				     .arg = n};
 	n->fetching++;
 	n->claimed = own ? slot : n->claimed;
+	n->arrived = own ? 0 : n->arrived;
 	sum.fetches++;
 	if (!replica_fetch(n->replica, &what))
 		return;

@@ -2,10 +2,12 @@
 
 #include "base/bytes.h"
 #include "base/cleanup.h"
+#include "format/digest.h"
 
 #include <criterion/criterion.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -13,13 +15,56 @@ TestSuite(restore, .timeout = 60);
 
 static uint64_t memory; /* of restore_options */
 
+static bool overlapping; /* wants write to the same memory */
+
+static uint64_t want_bytes(const struct want *want)
+{
+	return region_volume(&want->shape, &want->region) * dtype_size(want->dtype);
+}
+
+/* What was told to have arrived. */
+struct told {
+	const struct want *wants;
+	_Atomic unsigned **leaves;
+	_Atomic unsigned wrong;
+};
+
+static void arrived(void *arg, size_t index, uint64_t first, uint64_t count)
+{
+	struct told *told = arg;
+	const struct want *want = &told->wants[index];
+	for (uint64_t leaf = first; leaf < first + count; leaf++) {
+		const uint8_t *at = (const uint8_t *)want->data + leaf * LEAF_SIZE;
+		uint64_t len = min_u64(want_bytes(want) - leaf * LEAF_SIZE, LEAF_SIZE);
+		told->wrong += !overlapping && digest_leaf(at, len) != want->leaves[leaf];
+		told->leaves[index][leaf]++;
+	}
+}
+
+static void told_each_once(const struct told *told, size_t n)
+{
+	cr_expect_eq(told->wrong, 0, "%u leaves were told of that were not there", told->wrong);
+	for (size_t i = 0; i < n; i++)
+		for (uint64_t leaf = 0; leaf < leaf_count(want_bytes(&told->wants[i])); leaf++)
+			cr_expect_eq(told->leaves[i][leaf], 1, "want %zu, leaf %lu", i, (unsigned long)leaf);
+}
+
 static int restore(struct maker *m, const struct want *wants, size_t n, struct err *err)
 {
 	struct restore_plan *plan = NULL;
+	struct told told = {.wants = wants, .leaves = calloc(n, sizeof(*told.leaves))};
+	struct restore_options options = {.threads = 3, .memory = memory, .arrived = arrived, .arg = &told};
+	for (size_t i = 0; i < n; i++)
+		told.leaves[i] = calloc(leaf_count(want_bytes(&wants[i])) + 1, sizeof(**told.leaves));
 	int rc = restore_plan_make(&m->ck, wants, n, &plan, err);
 	cr_assert_eq(rc, 0, "%s", err->text);
-	rc = restore_execute(plan, &(struct restore_options){.threads = 3, .memory = memory}, err);
+	rc = restore_execute(plan, &options, err);
 	restore_plan_free(plan);
+	if (!rc)
+		told_each_once(&told, n);
+	for (size_t i = 0; i < n; i++)
+		free(told.leaves[i]);
+	free(told.leaves);
 	return rc;
 }
 
@@ -170,6 +215,7 @@ Test(restore, digests_of_a_saved_piece_are_those_that_were_checked)
 	wants[1].data = wants[0].data;
 	memset(wants[0].leaves, 0, 4 * sizeof(uint64_t));
 	memset(wants[1].leaves, 0, 4 * sizeof(uint64_t));
+	overlapping = true;
 	cr_assert_eq(restore(&m, wants, 2, &err), 0, "%s", err.text);
 	cr_expect(maker_digested(&wants[0], rows, COLUMNS));
 	cr_expect(maker_digested(&wants[1], rows + COLUMNS, COLUMNS));
