@@ -266,11 +266,13 @@ typedef enum ckpt_source { CKPT_FROM_MEMORY = 1, CKPT_FROM_PEER, CKPT_FROM_STORA
 typedef struct ckpt_restored {
 	size_t size;
 	uint64_t step;
-	uint32_t epoch;             /* in which it was saved */
-	ckpt_source source;         /* the lowest rung that any piece came from */
-	uint64_t bytes;             /* into this rank's memory */
-	uint64_t fetch_ns, load_ns; /* the node's part, this rank's part */
-	char why[256];              /* which newer or better sources were passed over and why; "" if none */
+	uint32_t epoch;     /* in which it was saved */
+	ckpt_source source; /* the lowest rung that any piece came from */
+	uint64_t bytes;     /* into this rank's memory */
+	uint64_t fetch_ns,
+		load_ns; /* until all nodes had all of it, verified; then, until the rest was in this rank's memory */
+	char why[256];   /* which newer or better sources were passed over and why; "" if none */
+	uint64_t early_bytes; /* of bytes: those that were loaded within fetch_ns, while others were still brought */
 } ckpt_restored;
 
 #define CKPT_LATEST UINT64_MAX
@@ -284,7 +286,9 @@ typedef struct ckpt_restored {
  * before; to make a rollback last, save at once, under the step that was restored. *out may be NULL; its size must be set. stream: as in ckpt_begin, all GPUs wait for it; on return all memory is filled.
  * -ENOENT: nothing to restore (a fresh start); -EINVAL: a tensor is missing, or has another dtype or shape (both sides named): nothing
  * was touched; also once a save was begun in this epoch: ckpt_join again first, so that no step is saved twice in an epoch;
- * -EBADMSG, -EIO: no intact copy is left: the state is undefined and saves are refused until a restore succeeds. */
+ * -EBADMSG, -EIO: no intact copy is left. What is there and verified is loaded while the rest is brought: after any error but -ENOENT
+ * the state may be undefined (after -EINVAL only where other ranks than this one have registered something wrong); then saves are refused
+ * (-EPERM) until a restore succeeds. */
 int ckpt_restore(ckpt *s, uint64_t step, void *stream, ckpt_restored *out, int timeout_ms);
 
 /* ---- marks --------------------------------------------------------------------------------------------------- */

@@ -17,7 +17,7 @@ static int enter_stage(ckpt *s, uint64_t deadline, uint32_t ms, struct err *err)
 	int left = clock_ms_until(deadline);
 	int rc = table_message(&s->table, left ? (uint32_t)left : 1, &body);
 	if (!rc)
-		rc = service_call(s, WIRE_REGISTER, &body, WIRE_ARENA, deadline + GRACE, &reply, err);
+		rc = service_call(s, WIRE_REGISTER, &body, WIRE_ARENA, deadline + GRACE, NULL, &reply, err);
 	if (rc == -ETIMEDOUT && !err->text[0])
 		return err_set(err, rc, "not all %u ranks of this node have registered within %u ms",
 			       s->settings.local_world, ms);
@@ -60,7 +60,7 @@ static int enter_epoch(ckpt *s, struct wire_join *join, uint64_t deadline, uint3
 	join->timeout_ms = left ? (uint32_t)left : 1;
 	int rc = wire_join_encode(join, &body);
 	if (!rc)
-		rc = service_call(s, WIRE_JOIN, &body, WIRE_JOINED, deadline + GRACE, &reply, err);
+		rc = service_call(s, WIRE_JOIN, &body, WIRE_JOINED, deadline + GRACE, NULL, &reply, err);
 	if (rc == -ETIMEDOUT && !err->text[0])
 		return err_set(err, rc, "the daemon did not say within %u ms who is missing", ms);
 	if (rc)

@@ -33,7 +33,7 @@ static int tell(ckpt *s, const struct wire_mark *m, int timeout_ms, struct err *
 	AUTO_WBUF struct wbuf body = {0};
 	int rc = wire_mark_encode(m, &body);
 	if (!rc)
-		rc = service_call(s, WIRE_MARK, &body, WIRE_MARK, deadline, &reply, err);
+		rc = service_call(s, WIRE_MARK, &body, WIRE_MARK, deadline, NULL, &reply, err);
 	if (rc == -ETIMEDOUT && !err->text[0])
 		return err_set(err, rc, "the daemon did not answer within %u ms", ms);
 	if (rc)

@@ -18,8 +18,9 @@ struct request {
 	struct list link;
 	uint32_t seq;
 	bool done;
-	int rc;              /* -ENOTCONN: the connection was lost */
-	struct frame *reply; /* with rc 0 */
+	int rc;                       /* -ENOTCONN: the connection was lost */
+	struct frame *reply;          /* with rc 0 */
+	const struct stage *waits_at; /* NULL, or where its sender may sleep */
 };
 
 /* ---- requests ---------------------------------------------------------------------------------------------------- */
@@ -80,6 +81,34 @@ static int send_request(ckpt *s, struct request *rq, uint16_t type, const struct
 	return channel_send(sock, type, rq->seq, body ? body->data : NULL, body ? body->len : 0, NULL, 0, deadline);
 }
 
+/* With service.lock held. */
+static void set_done(struct service *service, struct request *rq)
+{
+	rq->done = true;
+	pthread_cond_broadcast(&service->changed);
+	if (rq->waits_at)
+		stage_wake(rq->waits_at);
+}
+
+static bool is_done(struct service *service, const struct request *rq)
+{
+	LOCK_SCOPE(&service->lock);
+	return rq->done;
+}
+
+static void pass_time(struct service *service, const struct request *rq, const struct meanwhile *meanwhile,
+		      uint64_t deadline)
+{
+	while (clock_now() < deadline) {
+		/* Before it is looked what there is to do. */
+		uint32_t seen = atomic_load(&stage_head(meanwhile->stage)->wake);
+		if (is_done(service, rq))
+			return;
+		if (!meanwhile->turn(meanwhile->arg))
+			stage_sleep(meanwhile->stage, seen, deadline);
+	}
+}
+
 static int wait_reply(struct service *service, struct request *rq, int rc, uint64_t deadline)
 {
 	LOCK_SCOPE(&service->lock);
@@ -110,14 +139,16 @@ static int open_reply(ckpt *s, struct frame *f, uint16_t want, struct err *err)
 }
 
 int service_call(ckpt *s, uint16_t type, const struct wbuf *body, uint16_t want, uint64_t deadline,
-		 struct frame **reply, struct err *err)
+		 const struct meanwhile *meanwhile, struct frame **reply, struct err *err)
 {
-	struct request rq = {0};
+	struct request rq = {.waits_at = meanwhile ? meanwhile->stage : NULL};
 	list_init(&rq.link);
 	int rc = wait_ready(s, deadline, err);
 	if (rc)
 		return rc;
 	rc = send_request(s, &rq, type, body, deadline);
+	if (!rc && meanwhile)
+		pass_time(&s->service, &rq, meanwhile, deadline);
 	rc = wait_reply(&s->service, &rq, rc, deadline);
 	if (!rc)
 		rc = open_reply(s, rq.reply, want, err);
@@ -171,10 +202,9 @@ static void fail_requests(struct service *service)
 	list_for_safe(it, &service->requests) {
 		struct request *rq = list_entry(it, struct request, link);
 		list_remove(it);
-		rq->done = true;
 		rq->rc = -ENOTCONN;
+		set_done(service, rq);
 	}
-	pthread_cond_broadcast(&service->changed);
 }
 
 static void disconnect(struct service *service)
@@ -261,11 +291,10 @@ static bool give_reply(struct service *service)
 		if (rq->seq != service->spare->seq || rq->done)
 			continue;
 		rq->reply = service->spare;
-		rq->done = true;
+		set_done(service, rq);
 		/* The daemon hangs up after the farewell; connecting again would be a new arrival. */
 		service->stopping |= service->spare->type == WIRE_BYE;
 		service->spare = NULL;
-		pthread_cond_broadcast(&service->changed);
 		return true;
 	}
 	return false;

@@ -57,10 +57,18 @@ int service_start(ckpt *s, uint64_t deadline, struct err *err);
 /* Ends the thread and closes the socket. Harmless when it was not started. */
 void service_stop(ckpt *s);
 
+/* What the caller of service_call does while the reply is on its way. */
+struct meanwhile {
+	const struct stage *stage; /* at whose own arena it waits, when there is nothing to do */
+	bool (*turn)(void *arg);   /* false: there was nothing */
+	void *arg;
+};
+
 /* Sends a request and waits for its reply of type `want`, which the caller frees (frame_free, free). Waits for a daemon that is
- * restarting. An ERROR reply is returned as its code and text. -ENOTCONN; -ETIMEDOUT without a text. */
+ * restarting. An ERROR reply is returned as its code and text. meanwhile: NULL, or what is
+ * done until then. -ENOTCONN; -ETIMEDOUT without a text. */
 int service_call(ckpt *s, uint16_t type, const struct wbuf *body, uint16_t want, uint64_t deadline,
-		 struct frame **reply, struct err *err);
+		 const struct meanwhile *meanwhile, struct frame **reply, struct err *err);
 /* -ENOTCONN with the reason unless saves can be followed by a daemon now. welcome (may be NULL): what the last one said. */
 int service_check(ckpt *s, struct wire_welcome *welcome, struct err *err);
 /* Differs after every reconnection. */

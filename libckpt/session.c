@@ -157,7 +157,7 @@ static int end_captures(ckpt *s, struct err *err)
 static int say_bye(ckpt *s, struct err *err)
 {
 	struct frame *reply;
-	int rc = service_call(s, WIRE_BYE, NULL, WIRE_BYE, clock_deadline(BYE_TIMEOUT), &reply, err);
+	int rc = service_call(s, WIRE_BYE, NULL, WIRE_BYE, clock_deadline(BYE_TIMEOUT), NULL, &reply, err);
 	if (rc)
 		return rc == -ETIMEDOUT ? err_set(err, rc, "the daemon did not answer the farewell") : rc;
 	frame_free(reply);

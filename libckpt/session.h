@@ -3,6 +3,7 @@
  *   env.c table.c       settings, and what the rank holds           (know nothing of a session)
  *   arenas.c spans.c capture.c stage.c   the mapped memory, its devices and plans
  *   link.c service.c news.c   the socket, the service thread, what it heard
+ *   loads_plan.c loads.c       what a restore copies, and when
  *   session.c register.c join.c move.c save.c wait.c restore.c beat.c error.c   the calls of ckpt.h */
 #ifndef CKPT_SESSION_H
 #define CKPT_SESSION_H

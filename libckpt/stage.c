@@ -163,3 +163,9 @@ void stage_sleep(const struct stage *stage, uint32_t seen, uint64_t deadline)
 	struct timespec ts = {.tv_sec = (time_t)(ns / CLOCK_NS_PER_S), .tv_nsec = (long)(ns % CLOCK_NS_PER_S)};
 	syscall(SYS_futex, &stage_head(stage)->wake, FUTEX_WAIT, seen, &ts, NULL, 0);
 }
+
+void stage_wake(const struct stage *stage)
+{
+	atomic_fetch_add(&stage_head(stage)->wake, 1);
+	syscall(SYS_futex, &stage_head(stage)->wake, FUTEX_WAKE, INT32_MAX, NULL, NULL, 0);
+}

@@ -50,5 +50,7 @@ bool stage_shown(const struct stage *stage, struct step_id id, struct shown *out
 bool stage_forgot(const struct stage *stage, struct step_id id);
 /* Sleeps until the wake counter differs from `seen` or the deadline. */
 void stage_sleep(const struct stage *stage, uint32_t seen, uint64_t deadline);
+/* Ends that, for this process, as the daemon does. */
+void stage_wake(const struct stage *stage);
 
 #endif

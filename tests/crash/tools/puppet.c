@@ -26,6 +26,7 @@ struct puppet {
 	float *data;
 	size_t elements;
 	ckpt_snapshot *snapshots[SNAPSHOTS];
+	uint64_t early;
 	char text[700];
 };
 
@@ -133,7 +134,16 @@ static int do_restore(struct puppet *p, const long long *a)
 	if (!rc)
 		snprintf(p->text, sizeof(p->text), "%llu %u %s", (unsigned long long)r.step, r.epoch,
 			 sources[r.source]);
+	p->early = rc ? 0 : r.early_bytes;
 	return rc;
+}
+
+/* Bytes that the last restore loaded while others were still brought. */
+static int do_early(struct puppet *p, const long long *a)
+{
+	(void)a;
+	snprintf(p->text, sizeof(p->text), "%llu", (unsigned long long)p->early);
+	return 0;
 }
 
 static int do_fork(struct puppet *p, const long long *a)
@@ -166,7 +176,7 @@ static const struct {
 } calls[] = {
 	{"open", do_open}, {"table", do_table},     {"join", do_join},   {"epoch", do_epoch}, {"set", do_set},
 	{"get", do_get},   {"begin", do_begin},     {"fence", do_fence}, {"wait", do_wait},   {"poll", do_poll},
-	{"drop", do_drop}, {"restore", do_restore}, {"fork", do_fork},   {"close", do_close},
+	{"drop", do_drop}, {"restore", do_restore}, {"fork", do_fork},   {"close", do_close}, {"early", do_early},
 };
 
 static void obey(struct puppet *p, const char *line)

@@ -201,3 +201,17 @@ const struct registration *fake_registration(struct fake *f, uint32_t rank)
 {
 	return &f->regs[rank];
 }
+
+/* ---- what was heard ---- */
+
+struct wire_hello fake_hello(struct fake *f, uint32_t rank)
+{
+	LOCK_SCOPE(&f->lock);
+	return f->hellos[rank];
+}
+
+struct wire_join fake_join(struct fake *f, uint32_t rank)
+{
+	LOCK_SCOPE(&f->lock);
+	return f->joins[rank];
+}

@@ -187,18 +187,12 @@ static void on_join(struct fake *f, struct conn *c, const struct frame *in)
 	try_join(f);
 }
 
-static void on_restore(struct fake *f, struct conn *c, const struct frame *in)
+static void try_restore(struct fake *f)
 {
 	unsigned n = 0;
-	if (f->manners.restore.rc) {
-		answer_error(c, in->seq, &f->manners.restore);
-		return;
-	}
-	c->restore_seq = in->seq;
-	c->wants_restore = true;
 	for (int i = 0; i < CONNS; i++)
 		n += f->conns[i].sock >= 0 && f->conns[i].wants_restore;
-	if (n < f->world)
+	if (n < f->world || f->manners.hold_restore)
 		return;
 	struct wire_restored m = f->manners.restored;
 	for (uint32_t r = 0; !f->manners.restored.nlocal && r < f->world; r++) {
@@ -209,10 +203,24 @@ static void on_restore(struct fake *f, struct conn *c, const struct frame *in)
 	AUTO_WBUF struct wbuf body = {0};
 	wire_restored_encode(&m, &body);
 	for (int i = 0; i < CONNS; i++) {
-		if (f->conns[i].sock >= 0 && f->conns[i].wants_restore)
-			answer(&f->conns[i], WIRE_RESTORED, f->conns[i].restore_seq, &body, NULL, 0);
-		f->conns[i].wants_restore = false;
+		struct conn *c = &f->conns[i];
+		if (c->sock >= 0 && c->wants_restore && f->manners.restore.rc)
+			answer_error(c, c->restore_seq, &f->manners.restore);
+		else if (c->sock >= 0 && c->wants_restore)
+			answer(c, WIRE_RESTORED, c->restore_seq, &body, NULL, 0);
+		c->wants_restore = false;
 	}
+}
+
+static void on_restore(struct fake *f, struct conn *c, const struct frame *in)
+{
+	if (f->manners.restore.rc && !f->manners.hold_restore) {
+		answer_error(c, in->seq, &f->manners.restore);
+		return;
+	}
+	c->restore_seq = in->seq;
+	c->wants_restore = true;
+	try_restore(f);
 }
 
 static void on_return(struct fake *f, struct frame *in)
@@ -393,6 +401,13 @@ void fake_let_register(struct fake *f)
 	try_arenas(f);
 }
 
+void fake_let_restore(struct fake *f)
+{
+	LOCK_SCOPE(&f->lock);
+	f->manners.hold_restore = false;
+	try_restore(f);
+}
+
 void fake_die(struct fake *f)
 {
 	LOCK_SCOPE(&f->lock);
@@ -471,16 +486,4 @@ void fake_event(struct fake *f, struct step_id id, int rc, const char *text)
 	snprintf(m.text, sizeof(m.text), "%s", text);
 	wire_event_encode(&m, &body);
 	tell_all(f, WIRE_EVENT, &body);
-}
-
-struct wire_hello fake_hello(struct fake *f, uint32_t rank)
-{
-	LOCK_SCOPE(&f->lock);
-	return f->hellos[rank];
-}
-
-struct wire_join fake_join(struct fake *f, uint32_t rank)
-{
-	LOCK_SCOPE(&f->lock);
-	return f->joins[rank];
 }

@@ -26,6 +26,7 @@ struct fake_manners {
 	struct wire_error register_, join, restore; /* rc != 0: the answer */
 	bool hold_join;                             /* does not answer JOIN */
 	bool hold_register;                         /* does not answer REGISTER */
+	bool hold_restore;                          /* does not answer RESTORE */
 	bool forget;                                /* ignores RETURN: the arenas are lost */
 	bool silent;                                /* reads, but answers nothing */
 	struct wire_restored restored;              /* nlocal 0: filled with slot `restored.slots[0]` of every rank */
@@ -35,6 +36,9 @@ void fake_manners(struct fake *f, const struct fake_manners *manners);
 void fake_let_join(struct fake *f);
 /* Answers the REGISTERs that hold_register held. */
 void fake_let_register(struct fake *f);
+
+/* Answers the RESTOREs that hold_restore held, by what the manners say now. */
+void fake_let_restore(struct fake *f);
 
 /* ---- what it does ---- */
 /* Dies: every connection and mapping goes, at once. Then lives again, knowing nothing. */
