@@ -3,49 +3,25 @@
  * gpu_torch.py on the same disk. Prints its times for that, too.
  *
  *   bench_gpu_save [GIB [SAVES]] */
-#include "shared/gpu.h"
 #include "shared/gpu_load.h"
-
-#include "ckpt.h"
+#include "shared/gpu_state.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { TENSORS = 200, BLOCKS = 1024, STEPS_ALONE = 5, SAVES_MAX = 20 };
+enum { BLOCKS = 1024, STEPS_ALONE = 5, SAVES_MAX = 20 };
 
 struct loop {
 	struct gpu g;
-	ckpt *s;
+	struct gpu_state state;
 	float *values;
 	uint64_t nvalues;
 	unsigned rounds;
 };
 
-static void must(struct loop *l, int rc, const char *what)
+static void must(const struct loop *l, int rc, const char *what)
 {
-	if (rc >= 0)
-		return;
-	fprintf(stderr, "%s: %s\n", what, l->s ? ckpt_error(l->s) : "");
-	exit(1);
-}
-
-static void register_state(struct loop *l, size_t bytes)
-{
-	uint64_t shape = bytes / TENSORS;
-	for (int i = 0; i < TENSORS; i++) {
-		char name[32];
-		snprintf(name, sizeof(name), "tensor.%d", i);
-		ckpt_piece piece = {.data = gpu_memory(&l->g, shape)};
-		ckpt_tensor t = {.size = sizeof(t),
-				 .name = name,
-				 .dtype = CKPT_U8,
-				 .ndim = 1,
-				 .shape = &shape,
-				 .pieces = &piece,
-				 .npieces = 1,
-				 .device = 0};
-		must(l, ckpt_register_tensor(l->s, &t), "registering");
-	}
+	gpu_state_must(&l->state, rc, what);
 }
 
 static double step(struct loop *l)
@@ -75,7 +51,7 @@ static void save(struct loop *l, uint64_t number, double alone, double *blocked,
 {
 	ckpt_snapshot *snap;
 	double began = gpu_seconds();
-	must(l, ckpt_begin(l->s, number, CKPT_STORAGE, l->g.stream, &snap), "begin");
+	must(l, ckpt_begin(l->state.s, number, CKPT_STORAGE, l->g.stream, &snap), "begin");
 	*blocked = gpu_seconds() - began;
 	*worst = 0;
 	for (bool fenced = false;; fenced = true) {
@@ -102,15 +78,11 @@ static void save(struct loop *l, uint64_t number, double alone, double *blocked,
 int main(int argc, char **argv)
 {
 	struct loop l = {.g = gpu_open()};
-	char why[512];
 	size_t bytes = (size_t)((argc > 1 ? strtod(argv[1], NULL) : 20) * 1024) << 20;
 	int saves = argc > 2 ? (int)strtol(argv[2], NULL, 10) : 3;
 	double blocked_sum = 0, durable_sum = 0, worst_of_all = 0;
 	saves = saves < 1 || saves > SAVES_MAX ? 3 : saves;
-	if (ckpt_open(NULL, &l.s, why, sizeof(why)))
-		gpu_must(-1, &(struct err){""}, why);
-	register_state(&l, bytes);
-	must(&l, ckpt_join(l.s, NULL, 0, NULL, -1), "join");
+	l.state = gpu_state_open(&l.g, bytes);
 	l.nvalues = 1 << 28;
 	l.values = gpu_memory(&l.g, l.nvalues * sizeof(float));
 	double alone = step_alone(&l);
@@ -125,5 +97,5 @@ int main(int argc, char **argv)
 		   false, "a step alone: %.0f ms", alone * 1e3);
 	printf("times\tblocked\t%.6f\n", blocked_sum / saves);
 	printf("times\tdurable\t%.6f\n", durable_sum / saves);
-	return ckpt_close(l.s) ? 1 : 0;
+	return ckpt_close(l.state.s) ? 1 : 0;
 }

@@ -171,7 +171,8 @@ class Node:
         fields = [dict(zip(a[1::2], a[2::2])) for a in answers]
         if any(int(f["step"]) != step for f in fields):
             raise Failed(f"step {step} was not what came back: {fields}")
-        return {"source": TARGET[fields[0]["source"]], **{key: max(int(f[key]) for f in fields) / 1e9
+        early = sum(int(f.get("early", 0)) for f in fields) / sum(int(f["bytes"]) for f in fields)
+        return {"source": TARGET[fields[0]["source"]], "early": early, **{key: max(int(f[key]) for f in fields) / 1e9
                                                           for key in ("fetch_ns", "load_ns", "took_ns")}}
 
     def forget(self, step):

@@ -9,7 +9,7 @@
  *	                           "steps T T …": those that ended before it
  *	begins FIRST N             N saves to memory, one after the other → "begins B R B R …": how long each ckpt_begin took, and
  *	                           before it a write to an eventfd that wakes a sleeping thread: what the machine does to that
- *	restore STEP               → after a join of its own, "restored source S step N bytes B fetch_ns F load_ns L took_ns T"
+ *	restore STEP               → after a join of its own, "restored source S step N bytes B fetch_ns F load_ns L took_ns T early E"
  *	fill SEED                  contents that follow from the seed, the tensor and the place → "filled"
  *	change SEED                the same, but frozen tensors stay as they are → "changed"
  *	touch FIRST                one element in 16 KiB changes, of the tensors from FIRST on: no leaf of theirs is what it was → "touched"
@@ -339,8 +339,8 @@ static void restore(struct state *st, uint64_t step)
 	if (rc)
 		die(st, "restore", rc);
 	printf("restored source %d step %" PRIu64 " bytes %" PRIu64 " fetch_ns %" PRIu64 " load_ns %" PRIu64
-	       " took_ns %" PRIu64 "\n",
-	       (int)r.source, r.step, r.bytes, r.fetch_ns, r.load_ns, took);
+	       " took_ns %" PRIu64 " early %" PRIu64 "\n",
+	       (int)r.source, r.step, r.bytes, r.fetch_ns, r.load_ns, took, r.early_bytes);
 }
 
 static void copy(struct state *st)

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""bench/recover.py [--mib N] [--rounds N] [--dir DIR] [--programs DIR] [--check]
+"""bench/recover.py [--mib N] [--rounds N] [--dir DIR] [--programs DIR] [--beside DIR] [--check]
 
 ckpt_restore as a rank sees it, from the call to the last byte in its memory, checked on every hop, with a real ckptd: out of the
 arena (as after the loss of another rank), and from storage through the arena, against fio's sequential direct read of the same
@@ -10,7 +10,11 @@ files before and after. Contents are compared with what was saved.
     4 to 3   storage, rows of 4 ranks into rows of 3                                     floor 0.60
     columns  storage, rows of 4 ranks into columns of 4                                  floor 0.60
 
+early: the part of the bytes that were loaded while others were still fetched. --beside DIR: the programs of another build, whose
+restores take turns with these: the first two, by one rank, times theirs to ours; nothing else is measured.
+
 --check: exit 1 when a median is below its floor. Needs four times the state in memory."""
+import contextlib
 import glob
 import os
 import shutil
@@ -60,6 +64,30 @@ def measure(args, world):
         return node.bytes, rows
 
 
+def beside(args):
+    """Both have the same state in memory and on storage."""
+    rows = {"memory": [], "storage": []}
+    with contextlib.ExitStack() as stack:
+        both = [stack.enter_context(nodes.Node(programs, args.dir, 1, ["--mib", str(args.mib)])) for programs in (args.programs, args.beside)]
+        for node in both:
+            node.all(f"fill {SEED}")
+            node.save(1, "storage")
+        for i in range(args.rounds):
+            for node in both:
+                for step in range(KEPT):
+                    node.save(2 + i * (KEPT + 1) + step, "memory")
+            rows["storage"].append([restore(node, 1, "storage") for node in both])
+            for node in both:
+                node.save((i + 1) * (KEPT + 1) + 1, "memory")
+            rows["memory"].append([restore(node, (i + 1) * (KEPT + 1) + 1, "memory") for node in both])
+    for kind, runs in rows.items():
+        ours, theirs = ([run[which] for run in runs] for which in (0, 1))
+        print(f"{kind:8} {args.mib} MiB: theirs to ours {nodes.median([b['took_ns'] / a['took_ns'] for a, b in runs])}; "
+              f"ours {nodes.median([t['took_ns'] for t in ours])} s (node {nodes.median([t['fetch_ns'] for t in ours])}, "
+              f"early {nodes.median([t['early'] for t in ours])}), theirs {nodes.median([t['took_ns'] for t in theirs])} s "
+              f"(node {nodes.median([t['fetch_ns'] for t in theirs])}, rank {nodes.median([t['load_ns'] for t in theirs])})", flush=True)
+
+
 def measure_relaid(args):
     """What 4 ranks saved in rows, through a daemon with other ranks."""
     rows, store = {}, tempfile.mkdtemp(prefix="ckpt-bench-store-", dir=args.dir)
@@ -90,8 +118,9 @@ def show(size, world, rows):
     low = []
     for kind, runs in rows.items():
         ratios = ratios_of(size, runs)
-        took, fetch, load = ([t[key] for t, _, _ in runs] for key in ("took_ns", "fetch_ns", "load_ns"))
-        print(f"{kind:8} {world}, {size >> 20} MiB: {nodes.median(took)} s (node {nodes.median(fetch)}, rank {nodes.median(load)}), "
+        took, fetch, load, early = ([t[key] for t, _, _ in runs] for key in ("took_ns", "fetch_ns", "load_ns", "early"))
+        print(f"{kind:8} {world}, {size >> 20} MiB: {nodes.median(took)} s (node {nodes.median(fetch)}, then rank {nodes.median(load)}, "
+              f"early {nodes.median(early)}), "
               f"ratio to fio {nodes.median(ratios)}", flush=True)
         if statistics.median(ratios) < FLOORS.get(kind, 0):
             low.append(f"{kind}, {world}")
@@ -99,8 +128,13 @@ def show(size, world, rows):
 
 
 def main():
-    args = nodes.options(mib=4096, rounds=3).parse_args()
+    parser = nodes.options(mib=4096, rounds=3)
+    parser.add_argument("--beside")
+    args = parser.parse_args()
     print(f"machine: {nodes.machine(args.dir)}")
+    if args.beside:
+        beside(args)
+        return 0
     low = []
     for world in (1, 4):
         size, rows = measure(args, world)
