@@ -5,12 +5,15 @@ import sys
 
 import fleet
 from fleet import Cases, expect, until
+from neighbours import neighbours
 from puppets import CAPTURED, DURABLE, LATEST, MEMORY, STORAGE, Puppet, all_must, each, gather, holds, save
 
 WORLD = 2
 EPERM, ESTALE, ENOTCONN = -1, -116, -107
+REPLICATED = 2
 ELEMENTS = 12_000_000  # of 4 bytes: three granules for each rank
 BYTES = 4 * ELEMENTS
+LARGE = 60_000_000  # more than is under way from another node at a time
 SLOW = "recover.there=delay:1000"
 
 
@@ -149,10 +152,36 @@ def rank_killed():
         restored(ranks, "5 1 storage", 5)
 
 
+def from_another_node():
+    """The one that it was fetched from first dies in the middle: all of it comes from the other."""
+    with neighbours("abc", a=["--copies", "2"]) as daemons:
+        a = daemons["a"]
+        rank = Puppet(a, 0, 1)
+        gather([rank], LARGE)
+        save([rank], 5, 5, MEMORY, REPLICATED)
+        a.kill()
+        rank.kill()
+        a.start(failpoints="recover.there=delay:3000@1")
+        until(lambda: all(n["up"] for n in a.status()["cluster"]["nodes"]), "the nodes find each other")
+        rank = Puppet(a, 0, 1)
+        gather([rank], LARGE)
+        rank.must("set", 99)
+        rank.say("restore", LATEST, 60000)
+        until(lambda: fired(a), "something is there")
+        daemons["b"].kill()
+        answer = rank.answer()
+        expect((answer.code, answer.text) == (0, "5 1 peer"), answer)
+        holds([rank], 5)
+        part = a.job()["recoveries"]["recent"][-1]["ranks"][0]
+        expect(part["from"] == "c" and "peer b: " in part["skipped"], part)
+        expect(0 < early([rank])[0] <= 4 * LARGE, early([rank]))
+
+
 def main():
     cases = Cases()
     cases.run("out of storage", from_storage)
     cases.run("out of memory", from_memory)
+    cases.run("from another node, which dies in the middle", from_another_node)
     cases.run("damage on storage, found when a part was loaded", damage_behind_what_was_loaded)
     cases.run("damage in memory, found when a part was loaded", memory_damaged_behind_what_was_loaded)
     cases.run("the daemon is killed in the middle", daemon_killed)
