@@ -153,6 +153,8 @@ void coord_attend(struct coord *c, struct coord_from from, uint32_t nranks, uint
 	} else if (!c->persisting) {
 		tell_epoch(c, node);
 	}
+	if (!again)
+		coord_saves_attend(c, node);
 }
 
 bool coord_leave(struct coord *c, uint32_t node)

@@ -107,6 +107,8 @@ void coord_saves_write(struct coord *c);
 bool coord_parts_known(struct coord *c);
 void coord_parts_forget(struct coord *c);
 void coord_saves_hold(struct coord *c);
+/* The node takes part, as it did not before. */
+void coord_saves_attend(struct coord *c, uint32_t node);
 /* The node takes part no longer; its ranks are still counted. */
 void coord_saves_leave(struct coord *c, uint32_t node);
 void coord_saves_free(struct coord *c);

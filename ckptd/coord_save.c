@@ -93,16 +93,12 @@ static struct coord_save *hear(struct coord *c, struct coord_from from, struct s
 
 static void order_level(struct coord *c, struct step_id id, enum level_shown level)
 {
-	for (uint32_t n = 0; n < c->nnodes; n++)
-		if (c->nodes[n].ranks)
-			c->orders->level(c->orders->arg, n, id, level);
+	coord_each(c, n) c->orders->level(c->orders->arg, n, id, level);
 }
 
 static void order_clear(struct coord *c, struct step_id id, bool kept)
 {
-	for (uint32_t n = 0; n < c->nnodes; n++)
-		if (c->nodes[n].ranks)
-			c->orders->clear(c->orders->arg, n, id, kept);
+	coord_each(c, n) c->orders->clear(c->orders->arg, n, id, kept);
 }
 
 static void fail(struct coord *c, struct coord_save *s, int rc, const char *text)
@@ -113,9 +109,7 @@ static void fail(struct coord *c, struct coord_save *s, int rc, const char *text
 	s->place = is_there ? PLACE_DROPPED : PLACE_NONE;
 	free(s->parts);
 	s->parts = NULL;
-	for (uint32_t n = 0; n < c->nnodes; n++)
-		if (c->nodes[n].ranks)
-			c->orders->fail(c->orders->arg, n, id, rc, text);
+	coord_each(c, n) c->orders->fail(c->orders->arg, n, id, rc, text);
 	if (is_there)
 		c->orders->drop(c->orders->arg, id, rc, text);
 	else
@@ -331,9 +325,7 @@ static void order_writes(struct coord *c, struct coord_save *s)
 	if (!coord_parts_known(c))
 		return;
 	s->ordered = true;
-	for (uint32_t n = 0; n < c->nnodes; n++)
-		if (c->nodes[n].ranks)
-			c->orders->write(c->orders->arg, n, id, found, &c->nodes[n].parts);
+	coord_each(c, n) c->orders->write(c->orders->arg, n, id, found, &c->nodes[n].parts);
 }
 
 void coord_made(struct coord *c, struct step_id id, bool found)
@@ -475,6 +467,14 @@ static void unsay(const struct coord *c, struct coord_save *s, uint32_t node)
 		if (s->said[node] & 1u << what)
 			s->ranks[what] -= c->nodes[node].ranks;
 	s->said[node] = 0;
+}
+
+/* What is cleared away waits for all who attend; one that has come anew has no part in it, or has not heard of that. */
+void coord_saves_attend(struct coord *c, uint32_t node)
+{
+	list_for_safe(it, &c->saves)
+		if (save_of(it)->place == PLACE_LEFT)
+			c->orders->clear(c->orders->arg, node, save_of(it)->id, true);
 }
 
 /* A commit that others have their part of cannot be completed, unless all of them are there. */
