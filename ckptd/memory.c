@@ -417,6 +417,11 @@ void memory_set_epoch(struct memory *mem, uint32_t epoch)
 	memory_wake(mem);
 }
 
+void memory_retire(struct memory *mem)
+{
+	memory_set_epoch(mem, ARENA_EPOCH_OVER);
+}
+
 void memory_set_pause(struct memory *mem, uint64_t step)
 {
 	atomic_store(&mem->head->pause, step);

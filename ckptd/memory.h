@@ -148,6 +148,8 @@ void memory_publish(struct memory *mem, const struct level *level);
 /* The level that is shown of it, perhaps by an earlier life of the daemon. */
 uint32_t memory_shown(const struct memory *mem, struct step_id id);
 void memory_set_epoch(struct memory *mem, uint32_t epoch);
+/* The daemon lets it go while a process may be at work in it: what is begun there from now on is refused. */
+void memory_retire(struct memory *mem);
 void memory_set_stop(struct memory *mem);
 /* Until the next epoch, in the fence of this step or a later one; 0: no more. */
 void memory_set_pause(struct memory *mem, uint64_t step);

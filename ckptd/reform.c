@@ -118,7 +118,7 @@ int reform_offer(struct job *job, uint32_t seq, const struct wire_offer *offer, 
 	reform->offered = true;
 	job->spread = job->spread || offer->spread;
 	resume(job, offer);
-	if (first && reform->plan && offer->plan != reform->plan)
+	if (first && job->nlocal && offer->plan != reform->plan)
 		repeat_plan(job);
 	reform_say(job);
 	if (resumes)
@@ -214,6 +214,8 @@ static void swap_ranks(struct job *job, struct rank *ranks, const struct wire_pl
 		if ((from = old_rank(old, nold, plan->was[r])))
 			carry(&ranks[r], from);
 	for (uint32_t r = 0; r < nold; r++) {
+		if (old[r].mem) /* of the next epoch its process may not have heard, and from now on nobody looks at its saves */
+			memory_retire(old[r].mem);
 		if (old[r].pid)
 			job->reform.gone[job->reform.ngone++ % WIRE_LOCAL_MAX] = old[r].pid;
 		if (old[r].client) /* of a process that the launcher takes for lost, or lets go */
@@ -252,6 +254,10 @@ static void follow(struct job *job)
 {
 	struct reform *reform = &job->reform;
 	const struct wire_plan plan = reform->next;
+	if (!reform->offered && plan.n) { /* nobody is there to start them, which was said */
+		reform->next.number = 0;
+		return;
+	}
 	bool same = changes_nothing(job, &plan), had = job->nlocal;
 	struct rank *ranks = same ? NULL : make_ranks(job, &plan);
 	if (!same && !ranks) {
@@ -336,7 +342,7 @@ static void settle(struct job *job)
 			 "step %lu is in memory only, and cannot be written (%s): another world would have lost it",
 			 (unsigned long)newest->id.step, err_name(rc));
 	}
-	if (rc || (saves_idle(&job->saves) && recover_idle(&job->recover)))
+	if (rc || (saves_idle_here(&job->saves) && recover_idle(&job->recover)))
 		settled(job, rc, text);
 }
 
@@ -367,7 +373,7 @@ void reform_tick(struct job *job)
 		recover_cancel(&job->recover);
 		saves_abandon(&job->saves);
 	}
-	if (reform->next.number && saves_idle(&job->saves) && recover_idle(&job->recover))
+	if (reform->next.number && saves_idle_here(&job->saves) && recover_idle(&job->recover))
 		follow(job);
 	if (!reform->settling_ns || !all_back(job))
 		return;

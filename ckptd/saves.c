@@ -365,9 +365,9 @@ bool saves_busy(const struct saves *saves)
 	return false;
 }
 
-bool saves_at_work(const struct saves *saves)
+static bool at_work_here(const struct saves *saves)
 {
-	if (saves->committing || saves->verifying || chair_busy(saves->daemon, saves->job->name))
+	if (saves->committing || saves->verifying)
 		return true;
 	list_for(node, &saves->snapshots)
 		if (!snapshot_idle(snapshot_of(node)))
@@ -375,15 +375,30 @@ bool saves_at_work(const struct saves *saves)
 	return false;
 }
 
-bool saves_idle(const struct saves *saves)
+bool saves_at_work(const struct saves *saves)
 {
-	if (saves_at_work(saves))
+	return at_work_here(saves) || chair_busy(saves->daemon, saves->job->name);
+}
+
+bool saves_idle_here(const struct saves *saves)
+{
+	if (at_work_here(saves))
 		return false;
 	list_for(node, &saves->snapshots) {
 		const struct snapshot *s = snapshot_of(node);
-		if (saves_wants_commit(s) || s->verify_queued)
+		if ((saves_decide(saves) && saves_wants_commit(s)) || s->verify_queued)
 			return false;
 	}
+	return true;
+}
+
+bool saves_idle(const struct saves *saves)
+{
+	if (!saves_idle_here(saves) || chair_busy(saves->daemon, saves->job->name))
+		return false;
+	list_for(node, &saves->snapshots)
+		if (saves_wants_commit(snapshot_of(node)))
+			return false;
 	return true;
 }
 

@@ -75,6 +75,8 @@ bool saves_decide(const struct saves *saves);
 bool saves_busy(const struct saves *saves);    /* captures or digests are under way: follow closely */
 bool saves_at_work(const struct saves *saves); /* a worker or the disk uses something of it */
 bool saves_idle(const struct saves *saves);    /* nothing runs, no commit and no read-back is wanted */
+/* The same, but for what the coordinator has under way, or others may still order to be written: who decides that is not idle before. */
+bool saves_idle_here(const struct saves *saves);
 
 /* For snapshots. */
 void saves_publish(struct saves *saves, const struct level *level);

@@ -78,6 +78,8 @@ static int check_epoch(ckpt *s, const struct stage *stage, struct err *err)
 	uint32_t mine = atomic_load(&s->epoch);
 	if (atomic_load(&stage->lost))
 		return err_set(err, -ESTALE, "the daemon lost the arenas: call ckpt_join again");
+	if (mine && now == ARENA_EPOCH_OVER)
+		return err_set(err, -ESTALE, "the world of the job has changed: call ckpt_join again");
 	if (!mine || now != mine)
 		return err_set(err, -ESTALE, "the job is in epoch %u, this rank joined %u: call ckpt_join again", now,
 			       mine);

@@ -124,6 +124,9 @@ static inline uint64_t arena_granule(uint64_t nleaves)
 	return least > ARENA_GRANULE_LEAVES ? least : ARENA_GRANULE_LEAVES;
 }
 
+/* The world that the arena was made for is over: no epoch has this number. */
+#define ARENA_EPOCH_OVER (EPOCH_MAX + 1)
+
 struct arena_head {
 	/* daemon, once, before the descriptor is handed out */
 	uint64_t magic;
@@ -134,10 +137,11 @@ struct arena_head {
 	uint32_t rank, world;
 
 	/* daemon */
-	_Alignas(64) _Atomic uint32_t epoch; /* of the job; raised before anyone is told in any other way */
-	_Atomic uint32_t stop;               /* 1: the operator wants the job to end */
-	_Atomic uint32_t wake;               /* futex: bumped after every change of status, slots or epoch */
-	_Atomic uint32_t generation;         /* bumped by each daemon that takes the arena over */
+	_Alignas(64) _Atomic uint32_t
+		epoch;         /* of the job; raised before anyone is told in any other way; or ARENA_EPOCH_OVER */
+	_Atomic uint32_t stop; /* 1: the operator wants the job to end */
+	_Atomic uint32_t wake; /* futex: bumped after every change of status, slots or epoch */
+	_Atomic uint32_t generation; /* bumped by each daemon that takes the arena over */
 	_Atomic uint64_t
 		pause; /* the world changes: who calls the fence of a step >= this one waits for the next epoch; 0: it does not */
 

@@ -128,6 +128,11 @@ bool saves_busy(const struct saves *saves)
 	return false;
 }
 
+bool saves_idle_here(const struct saves *saves)
+{
+	return saves_idle(saves);
+}
+
 bool saves_idle(const struct saves *saves)
 {
 	(void)saves;
