@@ -77,7 +77,7 @@ static void give_word(void *arg, uint32_t node, enum peer_type type, const struc
 
 static void adopt(void *arg, uint32_t node, uint32_t epoch, bool resumed)
 {
-	give_word(arg, node, PEER_ADOPT, &(struct peer_word){.epoch = epoch, .resumed = resumed}, "");
+	give_word(arg, node, PEER_ADOPT, &(struct peer_word){.epoch = epoch, .flag = resumed}, "");
 }
 
 static void raise_epoch(void *arg, uint32_t node, uint32_t epoch, const char *reason)
@@ -110,10 +110,11 @@ static void look(void *arg, uint32_t node, uint64_t step)
 static void surveyed(void *arg, const struct replica_surveyed *s)
 {
 	struct chair *chair = chair_find(arg, s->job);
-	struct coord_survey survey = {.epoch = s->epoch, .known = s->known, .n = s->n, .unheard = s->unheard};
+	struct coord_survey survey = {.epoch = s->epoch, .known = s->known, .n = s->n};
 	AUTO_FREE struct coord_held *found = calloc(s->n ? s->n : 1, sizeof(*found));
 	if (!chair)
 		return;
+	survey.unheard = chair_unheard(chair, s);
 	snprintf(survey.names, sizeof(survey.names), "%s", s->names);
 	if (!found) /* as if nobody had answered */
 		survey = (struct coord_survey){.epoch = s->epoch, .unheard = 1, .names = "no memory"};

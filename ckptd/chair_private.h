@@ -31,6 +31,9 @@ void chair_admit(struct daemon *daemon, const char *job);
 void chair_hear(struct chair *chair, struct coord_from from, const struct peer_report *r);
 /* All nodes but that one, which has done it itself. */
 void chair_tell_others(struct chair *chair, uint32_t node, const struct wire_command *command);
+/* Nodes that were asked for copies, have not answered, and are worth waiting for (chair_world.c). */
+struct replica_surveyed;
+uint32_t chair_unheard(const struct chair *chair, const struct replica_surveyed *s);
 /* All ranks have finished: all nodes are told. */
 void chair_over(struct chair *chair);
 /* Frees it when it has ended, and nothing of it runs. */

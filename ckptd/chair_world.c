@@ -3,7 +3,9 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "muster.h"
 #include "net.h"
+#include "replica.h"
 #include "roster.h"
 
 #include <stdio.h>
@@ -70,4 +72,21 @@ void chair_refuse(struct daemon *daemon, uint32_t node, const char *job, int rc,
 void chair_admit(struct daemon *daemon, const char *job)
 {
 	*refusal_of(daemon, job) = (struct repeat){0};
+}
+
+static uint32_t not_there(const struct daemon *daemon)
+{
+	uint32_t n = 0;
+	for (uint32_t node = 0; node < daemon->roster->n; node++)
+		n += node != daemon->self && !net_is_up(daemon->net, node);
+	return n;
+}
+
+/* A job whose world may change goes on without who has not come back in time. Who is there, and has not answered, may still do so. */
+uint32_t chair_unheard(const struct chair *chair, const struct replica_surveyed *s)
+{
+	if (!s->unheard || s->unheard > not_there(chair->daemon) || !muster_gives_up(chair->daemon, chair->job))
+		return s->unheard;
+	log_warn("job %s: what is in memory on nodes that have not come back is given up: %s", chair->job, s->names);
+	return 0;
 }

@@ -29,6 +29,7 @@ static void muster_free(struct muster *m)
 {
 	crew_free(&m->crew);
 	free(m->left);
+	free(m->seated);
 	free(m->unquiet);
 	free(m->drained);
 	free(m);
@@ -50,20 +51,22 @@ static struct muster *muster_new(struct daemon *daemon, const char *job, bool sp
 	*m = (struct muster){.daemon = daemon, .spread = spread};
 	snprintf(m->job, sizeof(m->job), "%s", job);
 	m->left = calloc(nnodes, sizeof(*m->left));
+	m->seated = calloc(nnodes, sizeof(*m->seated));
 	m->unquiet = calloc(nnodes, sizeof(*m->unquiet));
 	m->drained = calloc(nnodes, sizeof(*m->drained));
-	if (!m->left || !m->unquiet || !m->drained || crew_init(&m->crew, nnodes, first->want, first->least)) {
+	if (!m->left || !m->seated || !m->unquiet || !m->drained ||
+	    crew_init(&m->crew, nnodes, first->want, first->least)) {
 		muster_free(m);
 		return NULL;
 	}
 	m->crew.number = muster_past(daemon, job).plan;
-	m->wait_ns = spread ? patience(m) : 0;
+	m->wait_ns = m->miss_ns = spread ? patience(m) : 0;
 	m->next = daemon->musters;
 	daemon->musters = m;
 	return m;
 }
 
-static void remove_muster(struct daemon *daemon, const char *job)
+void muster_remove(struct daemon *daemon, const char *job)
 {
 	for (struct muster **at = &daemon->musters; *at; at = &(*at)->next) {
 		struct muster *m = *at;
@@ -80,118 +83,17 @@ void muster_over(struct daemon *daemon, const char *job)
 	const struct muster *m = muster_find(daemon, job);
 	if (m)
 		muster_past_note(daemon, job, (struct muster_end){m->crew.number + 1, chair_view(daemon, job).epoch});
-	remove_muster(daemon, job);
+	muster_remove(daemon, job);
 }
 
 void musters_free(struct daemon *daemon)
 {
 	muster_past_free(daemon);
 	while (daemon->musters)
-		remove_muster(daemon, daemon->musters->job);
+		muster_remove(daemon, daemon->musters->job);
 }
 
-/* ---- orders ---------------------------------------------------------------------------------------------------- */
-
-static const char *name_of(const struct muster *m, uint32_t node)
-{
-	return m->spread ? m->daemon->roster->nodes[node].name : "this one";
-}
-
-void muster_order(const struct muster *m, uint32_t node, struct peer_order *o)
-{
-	memcpy(o->job, m->job, sizeof(o->job));
-	chair_order(m->daemon, m->spread, m->spread ? node : m->daemon->self, o);
-}
-
-static void turn_away(const struct muster *m, uint32_t node, int rc, const char *text)
-{
-	struct peer_order o = {.type = PEER_TURN_AWAY, .word.rc = rc};
-	snprintf(o.word.text, sizeof(o.word.text), "%s", text);
-	muster_order(m, node, &o);
-}
-
-static void turn_all_away(const struct muster *m, int rc, const char *text)
-{
-	log_error("job %s: %s", m->job, text);
-	for (uint32_t n = 0; n < m->crew.nnodes; n++)
-		if (m->crew.nodes[n].offers)
-			turn_away(m, n, rc, text);
-}
-
-/* known: the node follows the plan before this one, and knows its processes by the ranks of that. */
-static void tell_plan(const struct muster *m, uint32_t node, bool known)
-{
-	const struct crew *c = &m->crew;
-	struct peer_order o = {.type = PEER_PLAN, .plan = {.number = c->number, .world = c->world}};
-	for (uint32_t r = 0; r < c->world && o.plan.n < WIRE_LOCAL_MAX; r++) {
-		if (c->node[r] != node)
-			continue;
-		o.plan.ranks[o.plan.n] = r;
-		o.plan.was[o.plan.n++] = known ? c->was[r] : WIRE_NEW_PROCESS;
-	}
-	muster_order(m, node, &o);
-}
-
-/* ---- the next plan --------------------------------------------------------------------------------------------- */
-
-static void quiet(struct muster *m)
-{
-	m->settling = m->rescuing = m->again = m->occasion = false;
-	m->rc = 0;
-}
-
-static void tell_all(struct muster *m)
-{
-	const struct crew *c = &m->crew;
-	for (uint32_t n = 0; n < c->nnodes; n++)
-		if (c->nodes[n].offers)
-			tell_plan(m, n, true);
-}
-
-static void describe(const struct muster *m, uint32_t before)
-{
-	const struct crew *c = &m->crew;
-	if (!before)
-		log_info("job %s: plan %u: %u ranks", m->job, c->number, c->world);
-	else if (before != c->world)
-		log_warn("job %s: plan %u: world size changes from %u to %u", m->job, c->number, before, c->world);
-	else
-		log_warn("job %s: plan %u: %u ranks, some of them in another place", m->job, c->number, c->world);
-	for (uint32_t n = 0; m->spread && n < c->nnodes; n++)
-		if (c->nodes[n].has)
-			log_info("job %s: plan %u: %u ranks on node %s", m->job, c->number, c->nodes[n].has,
-				 name_of(m, n));
-}
-
-/* False: the muster is no more. */
-static bool plan(struct muster *m)
-{
-	struct err err = {{0}};
-	uint32_t before = m->crew.world;
-	bool settled =
-		m->settling; /* those who are let go wait to enter the next epoch, too: nobody may count them there */
-	int rc = crew_plan(&m->crew);
-	if (rc)
-		return true; /* too few by now */
-	quiet(m);
-	muster_unstick(m);
-	m->gone = m->starving = false;
-	describe(m, before);
-	if (before == m->crew.world && !settled)
-		chair_release(m->daemon, m->job);
-	else
-		rc = chair_remake(m->daemon, m->job, m->crew.world, m->spread, &err);
-	if (!rc && before != m->crew.world)
-		chair_preface(m->daemon, m->job, m->lost);
-	m->lost[0] = 0;
-	if (rc) {
-		turn_all_away(m, rc, err.text);
-		remove_muster(m->daemon, m->job);
-		return false;
-	}
-	tell_all(m);
-	return true;
-}
+/* ---- settling ---------------------------------------------------------------------------------------------------- */
 
 static bool all_quiet(const struct muster *m)
 {
@@ -207,21 +109,25 @@ static bool refused(struct muster *m)
 	if (!m->rc || m->gone)
 		return false;
 	if (crew_state(&m->crew) == CREW_BROKEN)
-		turn_all_away(m, m->rc, m->text);
+		muster_turn_all_away(m, m->rc, m->text);
 	else
 		muster_stick(m, STUCK_NS, m->text);
 	chair_release(m->daemon, m->job);
-	quiet(m);
+	muster_quiet(m);
 	return true;
+}
+
+static void order_to_settle(struct muster *m, uint32_t node)
+{
+	m->unquiet[node] = m->crew.nodes[node].has && !m->left[node];
+	if (m->unquiet[node])
+		muster_order(m, node, &(struct peer_order){.type = PEER_SETTLE, .number = m->crew.number});
 }
 
 static void order_settle(struct muster *m)
 {
-	for (uint32_t n = 0; n < m->crew.nnodes; n++) {
-		m->unquiet[n] = m->crew.nodes[n].has && !m->left[n];
-		if (m->unquiet[n])
-			muster_order(m, n, &(struct peer_order){.type = PEER_SETTLE, .number = m->crew.number});
-	}
+	for (uint32_t n = 0; n < m->crew.nnodes; n++)
+		order_to_settle(m, n);
 }
 
 /* Saves that have failed with the node are out of the way first. */
@@ -254,9 +160,9 @@ static bool go_on(struct muster *m)
 	if (m->rescuing || !all_quiet(m) || refused(m))
 		return true;
 	if (state == CREW_BROKEN || state == CREW_CHANGEABLE)
-		return plan(m);
+		return muster_replan(m);
 	chair_release(m->daemon, m->job); /* all are there again */
-	quiet(m);
+	muster_quiet(m);
 	return true;
 }
 
@@ -294,7 +200,7 @@ static bool mend(struct muster *m)
 {
 	uint32_t next = crew_next_world(&m->crew);
 	if (next == m->crew.world)
-		return plan(m);
+		return muster_replan(m);
 	if (clock_now() < m->wait_ns)
 		return true;
 	if (next >= m->crew.least) {
@@ -318,9 +224,9 @@ bool muster_advance(struct muster *m)
 	}
 	switch (state) {
 	case CREW_WAITING:
-		return clock_now() < m->wait_ns || plan(m);
+		return clock_now() < m->wait_ns || muster_replan(m);
 	case CREW_READY:
-		return plan(m);
+		return muster_replan(m);
 	case CREW_CHANGEABLE:
 		if (m->occasion)
 			settle(m, "the world changes");
@@ -377,7 +283,7 @@ void musters_tick(struct daemon *daemon)
 		next = m->next;
 		see_epoch(m);
 		if (!anybody(m) && !chair_has(daemon, m->job))
-			remove_muster(daemon, m->job);
+			muster_remove(daemon, m->job);
 		else
 			muster_advance(m);
 	}
@@ -405,21 +311,25 @@ static void take_offer(struct muster *m, uint32_t node, const struct peer_crew *
 		struct err err;
 		err_set(&err, -EINVAL,
 			"node %s offers itself to a job of %u to %u ranks, the others to one of %u to %u",
-			name_of(m, node), said->least, said->want, c->least, c->want);
-		turn_away(m, node, -EINVAL, err.text);
+			muster_name_of(m, node), said->least, said->want, c->least, c->want);
+		muster_turn_away(m, node, -EINVAL, err.text);
 		return;
 	}
 	if (said->plan > c->number && said->world)
 		adopt(m, said);
+	bool had = c->nodes[node].has;
 	if (said->plan == c->number)
 		crew_claim(c, node, said->ranks, said->n);
+	m->seated[node] = m->seated[node] || said->n;
 	if (!said->processes && c->nodes[node].has && m->spread)
 		m->wait_ns = patience(m); /* its launcher may be started again */
 	crew_offer(c, node, said->processes, said->spare);
 	crew_leave(c, node, said->leaving || m->drained[node]);
 	m->left[node] = false;
+	if (m->settling && !m->rescuing && !had) /* it is back: what it has under way is to end in this world, too */
+		order_to_settle(m, node);
 	if (said->plan < c->number && said->processes && c->world)
-		tell_plan(m, node, said->plan + 1 == c->number);
+		muster_tell_plan(m, node, said->plan + 1 == c->number);
 }
 
 static void take_settled(struct muster *m, uint32_t node, const struct peer_settled *said)
@@ -471,6 +381,7 @@ void musters_node_down(struct daemon *daemon, uint32_t node)
 	for (struct muster *m = daemon->musters; m; m = m->next) {
 		if (!m->spread)
 			continue;
+		m->miss_ns = patience(m);
 		if (m->crew.nodes[node].has) {
 			m->wait_ns = patience(m);
 			m->gone = true;
@@ -478,8 +389,14 @@ void musters_node_down(struct daemon *daemon, uint32_t node)
 		}
 		crew_offer(&m->crew, node, 0, m->crew.nodes[node].spare);
 		crew_leave(&m->crew, node, m->drained[node]);
-		m->unquiet[node] = false;
+		m->unquiet[node] = m->seated[node] = false;
 	}
+}
+
+bool muster_gives_up(const struct daemon *daemon, const char *job)
+{
+	const struct muster *m = muster_find(daemon, job);
+	return m && clock_now() >= m->miss_ns;
 }
 
 uint32_t muster_plan(const struct daemon *daemon, const char *job)

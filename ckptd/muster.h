@@ -45,6 +45,9 @@ struct muster_drained {
 int muster_drained(struct daemon *daemon, const char *job, const char *node, struct muster_drained *is,
 		   struct err *err);
 
+/* The job goes on without the nodes that are not there, and what they may have in memory: they were waited for. */
+bool muster_gives_up(const struct daemon *daemon, const char *job);
+
 void musters_node_down(struct daemon *daemon, uint32_t node);
 void musters_tick(struct daemon *daemon);
 void musters_free(struct daemon *daemon);

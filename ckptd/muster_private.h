@@ -12,6 +12,7 @@ struct muster {
 	bool spread;
 	struct crew crew;
 	uint64_t wait_ns; /* a node that is missing may come until then */
+	uint64_t miss_ns; /* what it has in memory, also for others, may come until then */
 	bool gone;        /* a node was lost since the last plan, with what it had in memory */
 	enum pause { PAUSE_NONE = 0, PAUSE_ASKED, PAUSE_SET } pause;
 	uint32_t pause_epoch;      /* in which that is so */
@@ -30,14 +31,28 @@ struct muster {
 	int rc;                   /* of settling: what cannot be written, and why */
 	char text[WIRE_TEXT_MAX];
 	bool *left;    /* by node: its ranks have finished */
+	bool *seated;  /* by node: it has ranks, as far as it knows */
 	bool *unquiet; /* by node: it has yet to say SETTLED, or PAUSED */
 	bool *drained; /* by node: somebody wants it to have no ranks */
 };
 
 /* NULL: the world of that job does not change. */
 struct muster *muster_find(const struct daemon *daemon, const char *job);
-/* By call or message; the job is set. */
+void muster_remove(struct daemon *daemon, const char *job);
+
+/* muster_plan.c. By call or message; the job is set. */
 void muster_order(const struct muster *m, uint32_t node, struct peer_order *order);
+const char *muster_name_of(const struct muster *m, uint32_t node);
+/* The launcher hears of it, and gives up. */
+void muster_turn_away(const struct muster *m, uint32_t node, int rc, const char *text);
+void muster_turn_all_away(const struct muster *m, int rc, const char *text);
+/* known: the node follows the plan before this one, and knows its processes by the ranks of that. */
+void muster_tell_plan(const struct muster *m, uint32_t node, bool known);
+/* Nothing leads to another plan any more. */
+void muster_quiet(struct muster *m);
+/* False: the muster is no more. */
+bool muster_replan(struct muster *m);
+
 /* The world changes at the next save, or does not after all. */
 void muster_pause(struct muster *m);
 void muster_unpause(struct muster *m);

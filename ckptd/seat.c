@@ -101,7 +101,8 @@ static void turned_away(struct job *job, const struct peer_word *word)
 	if (word->rc != -EINVAL && job->spread)
 		job->attend_ns = clock_deadline(ATTEND_RETRY_MS * CLOCK_NS_PER_MS);
 	member_turn_away(job, word->rc, word->text);
-	reform_refused(job, word->rc, word->text);
+	if (word->flag)
+		reform_refused(job, word->rc, word->text);
 }
 
 void seat_tick(struct job *job)
@@ -327,7 +328,7 @@ static void adopt(struct job *job, const struct peer_word *word)
 {
 	bool first = !job->epoch;
 	know(job, word->epoch);
-	if (word->resumed)
+	if (word->flag)
 		job->resumed_ns = job->returning_ns = clock_now();
 	if (first && job->spread)
 		member_epoch_known(job);

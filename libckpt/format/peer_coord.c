@@ -351,7 +351,7 @@ int peer_order_encode(const struct peer_order *m, struct wbuf *out)
 	default:
 		wbuf_u32(out, m->word.epoch);
 		wbuf_u32(out, m->word.rank);
-		wbuf_u8(out, m->word.resumed);
+		wbuf_u8(out, m->word.flag);
 		wbuf_u32(out, (uint32_t)m->word.rc);
 		wbuf_str(out, m->word.text);
 		break;
@@ -407,7 +407,7 @@ static void get_order(struct rbuf *r, struct peer_order *m)
 	default:
 		m->word.epoch = rbuf_u32(r);
 		m->word.rank = rbuf_u32(r);
-		m->word.resumed = get_bool(r);
+		m->word.flag = get_bool(r);
 		m->word.rc = (int32_t)rbuf_u32(r);
 		get_text(r, m->word.text, sizeof(m->word.text));
 		return;

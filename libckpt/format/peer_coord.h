@@ -171,7 +171,7 @@ struct peer_report {
 /* ADOPT, RAISE, TELL, TURN_AWAY, END, STOP. */
 struct peer_word {
 	uint32_t epoch, rank;
-	bool resumed;
+	bool flag; /* ADOPT: its ranks go on in the epoch; TURN_AWAY: what its launcher offers is refused, not only that its ranks enter */
 	int32_t rc;
 	char text[WIRE_TEXT_MAX];
 };

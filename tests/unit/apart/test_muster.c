@@ -71,14 +71,33 @@ Test(muster, a_job_of_that_name_on_one_node_is_another_one)
 	cr_expect_eq(muster_plan(&muster_daemon, "gpt"), 1);
 }
 
-Test(muster, a_store_that_refuses_ends_it_for_all)
+Test(muster, what_cannot_be_ends_it_for_all)
+{
+	fake_chair.remake_rc = -EINVAL;
+	begin(3);
+	for (uint32_t n = 0; n < 3; n++)
+		cr_expect(nodes[n].away == -EINVAL && strstr(nodes[n].text, "the store says no"), "%s", nodes[n].text);
+	cr_expect_eq(muster_plan(&muster_daemon, "gpt"), 0);
+	cr_expect_null(muster_daemon.musters);
+}
+
+Test(muster, a_store_that_refuses_for_the_moment_ends_nothing)
 {
 	fake_chair.remake_rc = -EIO;
 	begin(3);
-	for (uint32_t n = 0; n < 3; n++)
-		cr_expect(nodes[n].away == -EIO && strstr(nodes[n].text, "the store says no"), "%s", nodes[n].text);
-	cr_expect_eq(muster_plan(&muster_daemon, "gpt"), 0);
-	cr_expect_null(muster_daemon.musters);
+	cr_expect_eq(nodes[1].away, 0, "%s", nodes[1].text);
+	cr_expect_eq(muster_plan(&muster_daemon, "gpt"), 1, "who attends has the chair made");
+	EXPECT_RANKS(1, 1, 6, 2, 3);
+}
+
+Test(muster, who_has_lost_his_launcher_is_told_that_his_ranks_went_elsewhere)
+{
+	begin(3);
+	offer_spare(3);
+	offer(1, 0);
+	cr_expect_eq(muster_plan(&muster_daemon, "gpt"), 2);
+	cr_expect(nodes[1].plan.number == 2 && !nodes[1].plan.n);
+	EXPECT_RANKS(3, 2, 6, 2, 3);
 }
 
 /* ---- losses ----------------------------------------------------------------------------------------------------- */
@@ -170,6 +189,9 @@ Test(muster, who_comes_back_while_it_settles_keeps_the_world)
 	offer(1, EACH);
 	settled(0, 0);
 	settled(2, 0);
+	tick();
+	cr_expect(fake_chair.held && nodes[1].settle, "what it has under way is to end, too");
+	settled(1, 0);
 	tick();
 	cr_expect(!fake_chair.held && fake_chair.remakes == 1);
 	cr_expect_eq(muster_plan(&muster_daemon, "gpt"), 1, "nobody is anybody else");

@@ -1,0 +1,115 @@
+/* The next plan of a job whose world changes: its chair is made for it, and all nodes are told. */
+#include "muster_private.h"
+
+#include "base/log.h"
+#include "chair.h"
+#include "roster.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* ---- orders ---------------------------------------------------------------------------------------------------- */
+
+const char *muster_name_of(const struct muster *m, uint32_t node)
+{
+	return m->spread ? m->daemon->roster->nodes[node].name : "this one";
+}
+
+void muster_order(const struct muster *m, uint32_t node, struct peer_order *o)
+{
+	memcpy(o->job, m->job, sizeof(o->job));
+	chair_order(m->daemon, m->spread, m->spread ? node : m->daemon->self, o);
+}
+
+void muster_turn_away(const struct muster *m, uint32_t node, int rc, const char *text)
+{
+	struct peer_order o = {.type = PEER_TURN_AWAY, .word = {.rc = rc, .flag = true}};
+	snprintf(o.word.text, sizeof(o.word.text), "%s", text);
+	muster_order(m, node, &o);
+}
+
+void muster_turn_all_away(const struct muster *m, int rc, const char *text)
+{
+	log_error("job %s: %s", m->job, text);
+	for (uint32_t n = 0; n < m->crew.nnodes; n++)
+		if (m->crew.nodes[n].offers)
+			muster_turn_away(m, n, rc, text);
+}
+
+/* known: the node follows the plan before this one, and knows its processes by the ranks of that. */
+void muster_tell_plan(const struct muster *m, uint32_t node, bool known)
+{
+	const struct crew *c = &m->crew;
+	struct peer_order o = {.type = PEER_PLAN, .plan = {.number = c->number, .world = c->world}};
+	for (uint32_t r = 0; r < c->world && o.plan.n < WIRE_LOCAL_MAX; r++) {
+		if (c->node[r] != node)
+			continue;
+		o.plan.ranks[o.plan.n] = r;
+		o.plan.was[o.plan.n++] = known ? c->was[r] : WIRE_NEW_PROCESS;
+	}
+	m->seated[node] = o.plan.n;
+	muster_order(m, node, &o);
+}
+
+/* ---- the next plan --------------------------------------------------------------------------------------------- */
+
+void muster_quiet(struct muster *m)
+{
+	m->settling = m->rescuing = m->again = m->occasion = false;
+	m->rc = 0;
+}
+
+/* Also those whose launcher is gone: what they had is not theirs any more, and they are not to attend with it. */
+static void tell_all(struct muster *m)
+{
+	for (uint32_t n = 0; n < m->crew.nnodes; n++)
+		if (m->crew.nodes[n].offers || m->seated[n])
+			muster_tell_plan(m, n, true);
+}
+
+static void describe(const struct muster *m, uint32_t before)
+{
+	const struct crew *c = &m->crew;
+	if (!before)
+		log_info("job %s: plan %u: %u ranks", m->job, c->number, c->world);
+	else if (before != c->world)
+		log_warn("job %s: plan %u: world size changes from %u to %u", m->job, c->number, before, c->world);
+	else
+		log_warn("job %s: plan %u: %u ranks, some of them in another place", m->job, c->number, c->world);
+	for (uint32_t n = 0; m->spread && n < c->nnodes; n++)
+		if (c->nodes[n].has)
+			log_info("job %s: plan %u: %u ranks on node %s", m->job, c->number, c->nodes[n].has,
+				 muster_name_of(m, n));
+}
+
+/* False: the muster is no more. */
+bool muster_replan(struct muster *m)
+{
+	struct err err = {{0}};
+	uint32_t before = m->crew.world;
+	bool settled =
+		m->settling; /* those who are let go wait to enter the next epoch, too: nobody may count them there */
+	int rc = crew_plan(&m->crew);
+	if (rc)
+		return true; /* too few by now */
+	muster_quiet(m);
+	muster_unstick(m);
+	m->gone = m->starving = false;
+	describe(m, before);
+	if (before == m->crew.world && !settled)
+		chair_release(m->daemon, m->job);
+	else
+		rc = chair_remake(m->daemon, m->job, m->crew.world, m->spread, &err);
+	if (!rc && before != m->crew.world)
+		chair_preface(m->daemon, m->job, m->lost);
+	m->lost[0] = 0;
+	if (rc == -EINVAL || (rc && !m->spread)) {
+		muster_turn_all_away(m, rc, err.text);
+		muster_remove(m->daemon, m->job);
+		return false;
+	}
+	if (rc) /* the first node that attends has it made */
+		log_error("job %s: not yet: %s", m->job, err.text);
+	tell_all(m);
+	return true;
+}
