@@ -291,6 +291,7 @@ static void stop(struct server *s)
 	pool_free(s->daemon.reader);
 	pool_free(s->daemon.pool);
 	peers_close(&s->daemon); /* its copies were looked at by workers */
+	rescues_free(&s->daemon);
 	startup_close(&s->daemon, s->lock);
 	list_for_safe(node, &s->daemon.jobs)
 		job_free(list_entry(node, struct job, link));

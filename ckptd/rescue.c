@@ -439,3 +439,12 @@ bool rescues_at_work(const struct daemon *daemon)
 			return true;
 	return false;
 }
+
+void rescues_free(struct daemon *daemon)
+{
+	for (struct rescue *r = daemon->rescues, *next; r; r = next) {
+		next = r->next;
+		commit_free(r->commit);
+		free_rescue(r);
+	}
+}

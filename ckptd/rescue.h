@@ -22,5 +22,7 @@ void rescues_abandon(struct daemon *daemon);
 void rescues_tick(struct daemon *daemon);
 /* A worker or the disk uses something of one. */
 bool rescues_at_work(const struct daemon *daemon);
+/* Nothing of them runs any more. */
+void rescues_free(struct daemon *daemon);
 
 #endif

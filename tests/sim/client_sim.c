@@ -22,6 +22,8 @@ struct client {
 	struct list messages;
 	unsigned n;
 	struct message *taken;
+	struct rank *rank; /* that the session was moved to; NULL: it was not */
+	bool detached;     /* by the daemon: the connection has ended */
 };
 
 struct client *client_new(void)
@@ -37,6 +39,8 @@ void client_clear(struct client *client)
 	for (struct list *node; (node = list_pop(&client->messages));)
 		free(list_entry(node, struct message, link));
 	client->n = 0;
+	client->rank = NULL;
+	client->detached = false;
 }
 
 void client_free(struct client *client)
@@ -83,14 +87,25 @@ void client_error(struct client *client, uint32_t seq, int rc, const char *fmt, 
 /* The test sees to its clients itself. */
 void client_detach(struct client *client)
 {
-	if (client)
-		client_clear(client);
+	if (!client)
+		return;
+	client_clear(client);
+	client->detached = true;
 }
 
 void client_move(struct client *client, struct rank *rank)
 {
-	(void)client;
-	(void)rank;
+	client->rank = rank;
+}
+
+bool client_moved(struct client *client, struct rank **rank)
+{
+	bool moved = client->rank || client->detached;
+	if (moved)
+		*rank = client->rank;
+	client->rank = NULL;
+	client->detached = false;
+	return moved;
 }
 
 bool client_take(struct client *client, uint16_t type, uint32_t *seq, const void **body, uint64_t *len)

@@ -1,6 +1,7 @@
 /* A fleet: several whole daemons on one simulated net and one simulated store, and a job whose ranks are spread over them. Each node has a
  * launcher, which holds the arenas of its ranks while its daemon is gone; a node that is lost loses ranks, launcher, arenas and the
- * copies that its daemon held. What is checked, and when: test_cluster.c. */
+ * copies that its daemon held. The world of the job is fixed, or elastic: then launchers offer processes, and plans say who is which rank
+ * (fleet_launcher.c). What is checked, and when: test_cluster.c. */
 #ifndef CKPT_SIM_FLEET_H
 #define CKPT_SIM_FLEET_H
 
@@ -9,10 +10,30 @@
 #include "rng.h"
 #include "world.h"
 
-enum { FLEET_NODES_MAX = 4, FLEET_RANKS_MAX = 6, FLEET_SAVES = 512, FLEET_EPOCHS = 512, FLEET_ADDRESS = 8 };
+enum { FLEET_NODES_MAX = 4, FLEET_RANKS_MAX = 8, FLEET_SAVES = 512, FLEET_EPOCHS = 512, FLEET_ADDRESS = 8 };
+/* Those that plans have let go and that have not ended yet are processes, too. */
+enum { FLEET_PROCESSES_MAX = 16, FLEET_SEATS_MAX = 4 };
 
 #define FLEET_STORE "/sim/store"
 #define FLEET_JOB "sim"
+
+/* A rank that a plan has given to a launcher. */
+struct fleet_seat {
+	uint32_t id;
+	struct fleet_rank *process; /* alive, or of which the arena is held; NULL: none */
+	bool retired;               /* it is not started any more */
+	uint64_t start_ns;          /* not before; UINT64_MAX: no more */
+	uint64_t kill_ns;           /* the daemon holds it for lost; UINT64_MAX: it does not */
+};
+
+/* Of an elastic job. */
+struct fleet_crew {
+	bool runs, spare, leaving;
+	uint32_t processes; /* that it offers */
+	uint32_t plan, world, nseats;
+	uint32_t seq; /* of its last offer */
+	struct fleet_seat seats[FLEET_SEATS_MAX];
+};
 
 struct fleet_node {
 	unsigned id;
@@ -23,11 +44,20 @@ struct fleet_node {
 	uint32_t nranks;         /* of the job, that live here */
 	struct client *launcher; /* NULL: it has not greeted this daemon yet */
 	uint32_t heard;          /* the last epoch that the launcher was told of */
+	bool away;               /* lost, and nobody starts it again */
+	uint32_t processes;      /* that a launcher here has at its start */
+	struct fleet_crew crew;
 };
 
+/* A process; which rank, it knows itself: in an elastic job it learns when that has changed. */
 struct fleet_rank {
-	uint32_t id;
+	uint32_t id, world, local_world;
 	unsigned home;
+	int pid;
+	bool used;   /* of an elastic job: else this is nobody */
+	bool held;   /* the launcher holds the arena, too */
+	bool old;    /* the arena is one of a world that is over */
+	bool doomed; /* has no rank any more, and was told to end */
 	bool alive, joined, restored;
 	bool registering, joining, restoring;
 	uint32_t life; /* of the process; no two have the same */
@@ -43,24 +73,32 @@ struct fleet_rank {
 	int slot;             /* being captured; -1: none */
 	struct step_id saves; /* as which step */
 	uint32_t piece;       /* next piece to copy */
+	bool pauses;          /* in the fence of `saves`, for the next epoch */
+	uint64_t pause_ns;    /* not longer than until then */
+	uint64_t worked_ns;   /* when it began something last */
+	uint64_t begun_ns;    /* the process */
 };
 
-/* What is known of a save. */
+/* What is known of a save. One that was rescued stands in the store under another epoch, too. */
 struct fleet_save {
 	struct step_id id;
-	uint32_t fenced; /* bit per rank: copied and fenced */
-	uint32_t late;   /* of them: begun or ended after somebody had been told of a later epoch */
-	bool begun, to_storage;
+	uint32_t world;    /* that saved it */
+	uint32_t in;       /* of whose ranks it stands in memory: that, or one that has restored it */
+	struct step_id is; /* where nobody has begun it: the save that it is; epoch 0: not seen yet */
+	uint32_t fenced;   /* bit per rank: copied and fenced */
+	uint32_t late;     /* of them: begun or ended after somebody had been told of a later epoch */
+	bool begun, to_storage, committed;
 	int level;       /* the highest that any rank was shown */
 	bool news;       /* shown as replicated to somebody, just now */
 	uint32_t told;   /* bit per rank: was shown that */
 	bool replicated; /* shown to all */
 	unsigned losses; /* fleet.losses when its copies cannot have been lost yet */
+	bool waived;     /* the world has changed without it, for a reason that is allowed */
 };
 
 /* What is known of an epoch that was entered. */
 struct fleet_epoch {
-	uint32_t epoch;
+	uint32_t epoch, world;
 	uint8_t members[FLEET_RANKS_MAX * FLEET_ADDRESS];
 	uint32_t entered; /* bit per rank */
 	bool restored, fresh;
@@ -68,15 +106,25 @@ struct fleet_epoch {
 	struct step_id durable; /* the newest that anybody was shown before */
 	struct step_id safe;    /* the newest that its guarantee covers; epoch 0: none */
 	uint64_t faults;        /* fleet_faults() then */
+	uint64_t shocks;        /* fleet_shocks() then */
+	uint64_t ended;         /* sessions, until then */
+	bool connected;         /* all that were there */
+	unsigned life;          /* of the coordinator's daemon */
+	bool asked;             /* nothing but what may wait has changed the world since the epoch before */
 };
 
 struct fleet {
 	unsigned n;
-	uint32_t world, slots, copies;
+	uint32_t world, slots, copies; /* world: where it is fixed */
+	uint32_t nprocesses;           /* of `ranks` */
+	bool elastic;
+	uint32_t want, least; /* then: ranks */
+	uint32_t node_wait_ms;
+	bool stopped;  /* the job is asked to end, since too few ranks would be left */
 	bool stored;   /* there is a store */
 	bool settling; /* no faults any more */
 	struct fleet_node nodes[FLEET_NODES_MAX];
-	struct fleet_rank ranks[FLEET_RANKS_MAX];
+	struct fleet_rank ranks[FLEET_PROCESSES_MAX];
 	struct fleet_save saves[FLEET_SAVES];
 	unsigned nsaves;
 	struct fleet_epoch epochs[FLEET_EPOCHS];
@@ -84,15 +132,23 @@ struct fleet {
 	uint32_t told;             /* the newest epoch that any arena has shown */
 	uint32_t lives;            /* processes so far */
 	uint64_t last_step;        /* that any rank has begun */
+	uint64_t finished;         /* the step after which some rank has gone on, in the epoch entered last */
 	uint64_t pace_ns, next_ns; /* from step to step; when the next one can be taken */
-	unsigned losses;           /* of daemons and of nodes, and when the last few were */
+	struct {
+		uint64_t inode, born_ns;
+	} arenas[64]; /* the last ones that were seen: a ring */
+	unsigned narenas;
+	unsigned losses; /* of daemons and of nodes, and when the last few were */
 	uint64_t loss_ns[256];
 	uint64_t faults; /* that tests have made */
+	uint64_t cuts;   /* of them: of ways */
+	uint64_t deaths; /* of processes and launchers */
 };
 
 struct fleet_sum {
 	uint64_t captured, replicated, durable, restores, from_memory, from_peer, from_storage, fresh, epochs, kills,
-		daemons, losses, moves, cuts, power_cuts, late, held, promised, trials, checked, intact;
+		daemons, losses, moves, cuts, power_cuts, late, held, promised, trials, checked, intact, elastic, plans,
+		shrunk, grown, rescued, asked, leaves, drains, launchers, returns, stopped;
 };
 
 extern struct fleet fleet;
@@ -100,6 +156,10 @@ extern struct fleet_sum fleet_sum;
 
 /* Only with CKPT_SIM_TRACE=1. */
 void fleet_trace(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+
+#define fleet_each(r)                                                                                                  \
+	for (struct fleet_rank *r = fleet.ranks; r < fleet.ranks + fleet.nprocesses; r++)                              \
+		if (r->used)
 
 /* fleet_node.c */
 void fleet_begin(unsigned nodes, bool stored, const char *policies);
@@ -111,28 +171,70 @@ void fleet_kill_daemon(struct fleet_node *n);
 void fleet_lose(struct fleet_node *n);
 /* All nodes are lost, and of the store stays what was confirmed, and any part of the rest. */
 void fleet_power_cut(void);
+/* What is in the memory of one node is lost, or of no use any more. */
+void fleet_count_loss(void);
 /* Something of the daemon goes on; all: everything that can. True when there was something. */
 bool fleet_turn(struct fleet_node *n, bool all);
 /* The launcher greets the daemon. */
 void fleet_launch(struct fleet_node *n);
 struct job *fleet_job(struct fleet_node *n); /* NULL: it has none */
 uint64_t fleet_faults(void);
-bool fleet_connected(void); /* all with all */
+uint64_t
+fleet_shocks(void); /* those of them that are not the loss of memory or of a process, nor what follows from it */
+bool fleet_connected(void); /* all with all; but for those that nobody starts again */
 void fleet_tell(void);      /* on standard output: what everybody is at */
 
 /* fleet_rank.c */
 void fleet_connect(struct fleet_rank *r);
 void fleet_step(struct fleet_rank *r);
 void fleet_kill_rank(struct fleet_rank *r);
-void fleet_forget_rank(struct fleet_rank *r); /* with its arena */
+/* A process that nobody hears of any more: it is gone, with its arena. */
+void fleet_forget_rank(struct fleet_rank *r);
+void fleet_drop_arena(struct fleet_rank *r);
+/* Another process, of this rank. */
+void fleet_born(struct fleet_rank *r, uint32_t id, uint32_t world, uint32_t local_world);
 uint32_t fleet_content(uint32_t entry, uint64_t element, struct step_id id);
 /* Of all ranks alike, of each a part, of the first and the last alike. */
 enum { FLEET_WEIGHTS = 0, FLEET_MOMENTS, FLEET_ENDS };
-/* The slot in which the rank's arena has it; -1: none. */
-int fleet_slot(const struct fleet_rank *r, struct step_id id);
+/* The slot in which the arena has it; -1: none. */
+int fleet_slot(const struct memory *mem, struct step_id id);
+
+/* fleet_train.c: training and saving, the next small step of it. True: the epoch is over, and the rank is to join again. */
+bool fleet_train(struct fleet_rank *r);
+void fleet_capture(struct fleet_rank *r);
+
+/* fleet_launcher.c */
+void launcher_begin(struct fleet_node *n, uint32_t processes, bool spare); /* somebody starts a launcher */
+void launcher_greet(struct fleet_node *n);                                 /* it finds the daemon */
+void launcher_hear(struct fleet_node *n);                                  /* what that has to say */
+void launcher_turn(struct fleet_node *n);                                  /* processes that are due are started */
+void launcher_ended(struct fleet_rank *r, bool retire); /* of a process: it is started again, or given up for good */
+void launcher_leave(struct fleet_node *n);              /* SIGTERM: its ranks are to go to other nodes */
+void launcher_kill(struct fleet_node *n);               /* SIGKILL, and all of its processes end with it */
+void launcher_lost(struct fleet_node *n);               /* the node is lost */
+/* Ranks that the others could have without this node (NULL: with all). */
+uint32_t launcher_without(const struct fleet_node *n);
+
+/* fleet_settle.c. No faults any more; a minute in which all must come to train, and a save as far as it can. */
+void fleet_mend(void);
+void fleet_settle(const char *after);
+void fleet_go_on(uint64_t rounds);
+
+/* fleet_elastic.c: what happens to an elastic job. */
+void elastic_place(void);
+void elastic_lost(struct fleet_node *n);  /* the node is */
+bool elastic_event(struct fleet_node *n); /* true: something was done */
+void elastic_mend(void);
+void elastic_trials(void);
 
 /* fleet_check.c */
 struct fleet_save *fleet_save_of(struct step_id id);
+/* The save that this is, by the first of its elements. */
+struct fleet_save *fleet_origin(struct step_id id, uint32_t entry, uint64_t element, uint32_t value);
+bool fleet_complete(const struct fleet_save *s); /* every rank has copied and fenced it, in its epoch */
+/* What the next plan should come to, as the world is; and what it is. */
+uint32_t fleet_expected_world(void);
+uint32_t fleet_entered_world(void);
 void fleet_joined(struct fleet_rank *r, const struct wire_joined *m);
 /* id NULL: there is nothing to restore, says the daemon. */
 void fleet_restored(struct fleet_rank *r, const struct step_id *id);
@@ -148,5 +250,7 @@ struct step_id fleet_newest_safe(void);
 /* fleet_store.c */
 void fleet_watch_store(void);
 void fleet_check_store(void);
+/* A checkpoint stands in the store, for good, that is this save or a later one. */
+bool fleet_stored_since(struct step_id id);
 
 #endif

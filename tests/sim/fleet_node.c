@@ -4,12 +4,15 @@
 #include "base/clock.h"
 #include "chair.h"
 #include "config/file.h"
+#include "crew.h"
 #include "gc.h"
 #include "loop.h"
+#include "muster.h"
 #include "net_sim.h"
 #include "peers.h"
 #include "pool.h"
 #include "replica.h"
+#include "rescue.h"
 #include "roster.h"
 #include "scrub.h"
 #include "startup.h"
@@ -45,11 +48,12 @@ static void configure(struct fleet_node *n)
 {
 	struct daemon *d = &n->daemon;
 	struct err err = {{0}};
-	char text[512];
+	char text[600];
 	snprintf(text, sizeof(text),
 		 "[node]\nname = n%u\n%shuge-pages = never\ncluster = sim\ncluster-key = sim\npeer-timeout = 400ms\n"
-		 "[job]\nsave-timeout = 3s\njoin-timeout = 4s\nstall-timeout = 20s\nhang-timeout = 0\ncopies = %u\n",
-		 n->id, fleet.stored ? "store = " FLEET_STORE "\n" : "", fleet.copies);
+		 "[job]\nsave-timeout = 3s\njoin-timeout = 4s\nstall-timeout = 20s\nhang-timeout = 0\ncopies = %u\n"
+		 "node-wait = %ums\n",
+		 n->id, fleet.stored ? "store = " FLEET_STORE "\n" : "", fleet.copies, fleet.node_wait_ms);
 	int rc = sources_new(&d->sources, &err);
 	if (!rc)
 		rc = file_parse(d->sources, "sim", text, strlen(text), &err);
@@ -108,9 +112,10 @@ void fleet_begin(unsigned nodes, bool stored, const char *policies)
 	fleet.n = nodes;
 	fleet.stored = stored;
 	fleet.slots = ARENA_SLOTS_MIN;
+	fleet.node_wait_ms = 1000;
 	for (unsigned i = 0; i < nodes; i++)
 		fleet.nodes[i] = (struct fleet_node){.id = i, .lock = -1};
-	for (uint32_t r = 0; r < FLEET_RANKS_MAX; r++)
+	for (uint32_t r = 0; r < FLEET_PROCESSES_MAX; r++)
 		fleet.ranks[r] = (struct fleet_rank){.id = r, .fd = -1, .slot = -1, .next_step = 1};
 	if (stored)
 		fleet_watch_store();
@@ -122,18 +127,18 @@ void fleet_begin(unsigned nodes, bool stored, const char *policies)
  * does to arenas that others hold is undone. */
 static void tear_down(struct fleet_node *n)
 {
-	static struct arena_head heads[FLEET_RANKS_MAX];
+	static struct arena_head heads[FLEET_PROCESSES_MAX];
 	struct daemon *d = &n->daemon;
-	for (uint32_t r = 0; r < fleet.world; r++)
-		if (fleet.ranks[r].mem && fleet.ranks[r].home == n->id)
-			memcpy(&heads[r], fleet.ranks[r].mem->head, sizeof(heads[r]));
+	fleet_each(r) if (r->mem && r->home == n->id) memcpy(&heads[r - fleet.ranks], r->mem->head, sizeof(heads[0]));
 	d->stopping = true;
+	rescues_abandon(d);
 	list_for(it, &d->jobs)
 		recover_cancel(&list_entry(it, struct job, link)->recover); /* it would go on with the pool */
 	pool_free(d->pool);
 	gc_free(d->gc);
 	scrub_free(d->scrub);
 	peers_close(d);
+	rescues_free(d);
 	list_for(it, &d->jobs) { /* of what was being fetched nobody hears any more */
 		struct recover *recover = &list_entry(it, struct job, link)->recover;
 		recover->fetching = 0;
@@ -149,14 +154,15 @@ static void tear_down(struct fleet_node *n)
 	n->up = false;
 	client_free(n->launcher);
 	n->launcher = NULL;
-	for (uint32_t r = 0; r < fleet.world; r++) {
-		if (fleet.ranks[r].home != n->id)
+	fleet_each(r)
+	{
+		if (r->home != n->id)
 			continue;
-		fleet.ranks[r].rank = NULL;
-		if (fleet.ranks[r].mem)
-			memcpy(fleet.ranks[r].mem->head, &heads[r], sizeof(heads[r]));
-		if (fleet.ranks[r].client)
-			client_clear(fleet.ranks[r].client);
+		r->rank = NULL;
+		if (r->mem)
+			memcpy(r->mem->head, &heads[r - fleet.ranks], sizeof(heads[0]));
+		if (r->client)
+			client_clear(r->client);
 	}
 }
 
@@ -168,27 +174,27 @@ static void kill_daemon(struct fleet_node *n)
 	tear_down(n);
 }
 
-static void count_loss(void)
+void fleet_count_loss(void)
 {
 	fleet.loss_ns[fleet.losses++ % (sizeof(fleet.loss_ns) / sizeof(fleet.loss_ns[0]))] = clock_now();
-	fleet.faults++;
 }
 
 void fleet_kill_daemon(struct fleet_node *n)
 {
 	fleet_trace("node %u: its daemon is killed", n->id);
 	kill_daemon(n);
-	count_loss();
+	fleet_count_loss();
+	fleet.faults++;
 	fleet_sum.daemons++;
 }
 
 static void forget_memory(struct fleet_node *n)
 {
-	for (uint32_t r = 0; r < fleet.world; r++)
-		if (fleet.ranks[r].home == n->id)
-			fleet_forget_rank(&fleet.ranks[r]);
+	fleet_each(r) if (r->home == n->id) fleet_forget_rank(r);
+	launcher_lost(n);
 	n->heard = 0;
-	count_loss();
+	fleet_count_loss();
+	fleet.faults++;
 }
 
 void fleet_lose(struct fleet_node *n)
@@ -237,10 +243,9 @@ static void tick(struct fleet_node *n)
 	struct job *job = fleet_job(n);
 	peers_tick(d, clock_now());
 	chairs_tick(d, clock_now());
+	rescues_tick(d);
 	if (job && !job_tick(job))
-		for (uint32_t r = 0; r < fleet.world; r++)
-			if (fleet.ranks[r].home == n->id)
-				fleet.ranks[r].rank = NULL;
+		fleet_each(r) if (r->home == n->id) r->rank = NULL;
 	gc_tick(d->gc);
 	scrub_tick(d->scrub);
 }
@@ -284,7 +289,10 @@ bool fleet_turn(struct fleet_node *n, bool all)
 	}
 	if (now_and_then(all))
 		tick(n);
-	hear(n);
+	if (fleet.elastic)
+		launcher_hear(n);
+	else
+		hear(n);
 	return done > 0;
 }
 
@@ -299,11 +307,11 @@ void fleet_launch(struct fleet_node *n)
 	struct err err = {{0}};
 	struct rank *none;
 	struct job *job;
+	if (fleet.elastic)
+		launcher_greet(n);
 	if (!n->up || n->launcher || !n->nranks)
 		return;
-	for (uint32_t r = 0; r < fleet.world; r++)
-		if (fleet.ranks[r].home == n->id && fleet.ranks[r].fd >= 0)
-			hello.epoch = n->heard;
+	fleet_each(r) if (r->home == n->id && r->fd >= 0) hello.epoch = n->heard;
 	struct client *client = client_new();
 	if (job_hello(&n->daemon, client, &hello, getpid(), &job, &none, &err)) {
 		client_free(client); /* it tries again */
@@ -311,32 +319,40 @@ void fleet_launch(struct fleet_node *n)
 	}
 	fleet_trace("node %u: its launcher is back", n->id);
 	n->launcher = client;
-	for (uint32_t r = 0; r < fleet.world; r++)
-		if (fleet.ranks[r].home == n->id && fleet.ranks[r].fd >= 0)
-			job_return(job, r, dup(fleet.ranks[r].fd), &err);
+	fleet_each(r) if (r->home == n->id && r->fd >= 0) job_return(job, r->id, dup(r->fd), &err);
 }
 
 bool fleet_connected(void)
 {
 	for (unsigned a = 0; a < fleet.n; a++)
-		for (unsigned b = 0; b < fleet.n; b++)
+		for (unsigned b = 0; b < fleet.n; b++) {
+			if (fleet.nodes[a].away || fleet.nodes[b].away)
+				continue;
 			if (!fleet.nodes[a].up || (a != b && !net_is_up(fleet.nodes[a].daemon.net, b)))
 				return false;
+		}
 	return true;
 }
 
 uint64_t fleet_faults(void)
 {
-	return fleet.faults + net_sim_counts()->ended + net_sim_counts()->lost;
+	return fleet.faults + net_sim_counts()->ended + net_sim_counts()->lost +
+	       (fleet.elastic ? fleet.deaths + disk_sim_counts()->errors : 0);
+}
+
+uint64_t fleet_shocks(void)
+{
+	return fleet.cuts + net_sim_counts()->lost + disk_sim_counts()->errors;
 }
 
 /* ---- for who looks for the cause of a failure ------------------------------------------------------------------------ */
 
 static void tell_rank(const struct fleet_rank *r)
 {
-	printf("rank %u on node %u: %s, epoch %u%s%s%s%s%s, next step %lu\n", r->id, r->home,
-	       r->alive ? "alive" : "dead", r->epoch, r->rank ? "" : ", not connected",
-	       r->registering ? ", registers" : "", r->joining ? ", joins" : "", r->joined ? ", joined" : "",
+	printf("rank %u of %u on node %u: %s%s%s, epoch %u%s%s%s%s%s, next step %lu\n", r->id, r->world, r->home,
+	       r->alive ? "alive" : "dead", r->doomed ? ", told to end" : "", r->pauses ? ", in a fence" : "", r->epoch,
+	       r->rank ? "" : ", not connected", r->registering ? ", registers" : "", r->joining ? ", joins" : "",
+	       r->joined ? ", joined" : "",
 	       r->restored    ? ", restored"
 	       : r->restoring ? ", restores"
 			      : "",
@@ -355,12 +371,39 @@ static void tell_copy(void *arg, const struct replica_item *item)
 	printf("  holds step %lu epoch %u of rank %u\n", (unsigned long)item->id.step, item->id.epoch, item->rank);
 }
 
+static void tell_crew(const struct fleet_node *n)
+{
+	const struct fleet_crew *c = &n->crew;
+	const struct muster *at = NULL;
+	struct muster_view v;
+	printf("  launcher: %s%s%s, %u processes, plan %u, world %u:",
+	       !c->runs      ? "none"
+	       : n->launcher ? "there"
+			     : "alone",
+	       c->spare ? ", spare" : "", c->leaving ? ", leaving" : "", c->processes, c->plan, c->world);
+	for (uint32_t i = 0; i < c->nseats; i++)
+		printf(" %u%s", c->seats[i].id,
+		       c->seats[i].retired   ? " (retired)"
+		       : c->seats[i].process ? ""
+					     : " (none)");
+	printf("\n");
+	while (n->up && muster_next(&n->daemon, &at, &v)) {
+		printf("  muster: plan %u, world %u of %u to %u, state %d%s:", v.crew->number, v.crew->world,
+		       v.crew->least, v.crew->want, crew_state(v.crew), v.settling ? ", settling" : "");
+		for (uint32_t i = 0; i < v.crew->nnodes; i++)
+			printf(" %u/%u%s%s", v.crew->nodes[i].has, v.crew->nodes[i].offers,
+			       v.crew->nodes[i].spare ? "s" : "", v.crew->nodes[i].leaving ? "l" : "");
+	}
+}
+
 static void tell_node(struct fleet_node *n)
 {
 	struct job *job = fleet_job(n);
 	struct coord_view v = n->up ? chair_view(&n->daemon, FLEET_JOB) : (struct coord_view){0};
 	printf("node %u: %s, %u ranks; coordinates epoch %u, entered %u, attending %u\n", n->id, n->up ? "up" : "down",
-	       n->nranks, v.epoch, v.entered, v.attending);
+	       fleet.elastic ? n->crew.nseats : n->nranks, v.epoch, v.entered, v.attending);
+	if (fleet.elastic)
+		tell_crew(n);
 	if (n->up)
 		replica_inventory(n->daemon.replica, FLEET_JOB, tell_copy, NULL);
 	if (!job)
@@ -370,6 +413,10 @@ static void tell_node(struct fleet_node *n)
 	       job->epoch, job->known, job->recover.state, (unsigned long)job->copies.id.step, job->copies.id.epoch,
 	       (unsigned long)job->copies.replicated.step, job->copies.replicated.epoch,
 	       (unsigned long)job->copies.durable.step, job->copies.durable.epoch, job->copies.why.text);
+	printf("  reform: plan %u, next %u, settling %d; saves %s, %s; chair %s\n", job->reform.plan,
+	       job->reform.next.number, job->reform.settling_ns != 0, saves_idle_here(&job->saves) ? "idle" : "at work",
+	       recover_idle(&job->recover) ? "no restore" : "a restore",
+	       chair_busy(&n->daemon, FLEET_JOB) ? "busy" : "idle");
 	list_for(it, &job->saves.snapshots) {
 		const struct snapshot *s = list_entry(it, struct snapshot, link);
 		printf("  step %lu epoch %u: %s, shown as %d, rc %d, storage %d, commit %s\n",
@@ -386,6 +433,5 @@ void fleet_tell(void)
 {
 	for (unsigned i = 0; i < fleet.n; i++)
 		tell_node(&fleet.nodes[i]);
-	for (uint32_t r = 0; r < fleet.world; r++)
-		tell_rank(&fleet.ranks[r]);
+	fleet_each(r) tell_rank(r);
 }

@@ -3,14 +3,13 @@
 #include "base/clock.h"
 #include "fleet.h"
 #include "format/digest.h"
-#include "intact.h"
 #include "net.h"
 
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { WEIGHTS = 48, MOMENTS = 200, ENDS = 20 };
+enum { WEIGHTS = 48, MOMENTS = 200, ENDS = 20, PIDS = 10000000 /* that no process has */ };
 
 uint32_t fleet_content(uint32_t entry, uint64_t element, struct step_id id)
 {
@@ -22,8 +21,8 @@ static int encode_table(const struct fleet_rank *r, struct wbuf *out)
 	struct shape replicated = {.ndim = 1, .dim = {WEIGHTS}}, sharded = {.ndim = 1, .dim = {MOMENTS}};
 	struct shape of_some = {.ndim = 1, .dim = {ENDS}};
 	struct region whole = region_whole(&replicated), ends = region_whole(&of_some);
-	bool is_end = r->id == 0 || r->id + 1 == fleet.world;
-	uint64_t from = (uint64_t)MOMENTS * r->id / fleet.world, to = (uint64_t)MOMENTS * (r->id + 1) / fleet.world;
+	bool is_end = r->id == 0 || r->id + 1 == r->world;
+	uint64_t from = (uint64_t)MOMENTS * r->id / r->world, to = (uint64_t)MOMENTS * (r->id + 1) / r->world;
 	struct region mine = region_flat(from, to - from);
 	struct entry entries[] = {
 		[FLEET_WEIGHTS] = {.name = (char *)"weights",
@@ -50,14 +49,14 @@ static int encode_table(const struct fleet_rank *r, struct wbuf *out)
 				.npieces = 1,
 				.pieces = &ends},
 	};
-	struct registration reg = {.rank = r->id, .world = fleet.world, .nentries = is_end ? 3 : 2, .entries = entries};
+	struct registration reg = {.rank = r->id, .world = r->world, .nentries = is_end ? 3 : 2, .entries = entries};
 	wbuf_u32(out, 0); /* the daemon's own deadline */
 	return registration_encode(&reg, out);
 }
 
 /* ---- its arena ------------------------------------------------------------------------------------------------------- */
 
-static void drop_arena(struct fleet_rank *r)
+void fleet_drop_arena(struct fleet_rank *r)
 {
 	memory_put(r->mem);
 	r->mem = NULL;
@@ -65,6 +64,19 @@ static void drop_arena(struct fleet_rank *r)
 		close(r->fd);
 	r->fd = -1;
 	r->slot = -1;
+	r->held = r->old = false;
+}
+
+/* Another process may have had it before. */
+static uint64_t seen_first(uint64_t inode)
+{
+	const unsigned size = sizeof(fleet.arenas) / sizeof(fleet.arenas[0]);
+	for (unsigned i = 0; i < size; i++)
+		if (fleet.arenas[i].inode == inode)
+			return fleet.arenas[i].born_ns;
+	fleet.arenas[fleet.narenas % size].inode = inode;
+	fleet.arenas[fleet.narenas++ % size].born_ns = clock_now();
+	return clock_now();
 }
 
 /* The rank's own mapping of the arena that the daemon has for it now. */
@@ -75,20 +87,21 @@ static void take_arena(struct fleet_rank *r)
 	SIM_CHECK(!fstat(r->rank->mem->fd, &now) && (r->fd < 0 || !fstat(r->fd, &was)), "fstat");
 	bool same = r->fd >= 0 && was.st_ino == now.st_ino;
 	int slot = same ? r->slot : -1; /* its device goes on */
-	drop_arena(r);
+	fleet_drop_arena(r);
 	r->fd = dup(r->rank->mem->fd);
 	int rc = memory_adopt(dup(r->fd), FLEET_JOB, &r->mem, &err);
 	SIM_CHECK(!rc, "a rank cannot map its arena: %s", err.text);
 	r->wake = atomic_load(&r->mem->head->wake) - 1;
 	r->slot = slot;
+	r->held = fleet.nodes[r->home].launcher;
 	if (!same)
-		r->born_ns = clock_now();
+		r->born_ns = seen_first(now.st_ino);
 }
 
-int fleet_slot(const struct fleet_rank *r, struct step_id id)
+int fleet_slot(const struct memory *mem, struct step_id id)
 {
-	for (uint32_t i = 0; r->mem && i < r->mem->nslots; i++) {
-		const struct arena_slot *s = &r->mem->head->slots[i];
+	for (uint32_t i = 0; mem && i < mem->nslots; i++) {
+		const struct arena_slot *s = &mem->head->slots[i];
 		if (atomic_load(&s->state) == SLOT_CAPTURING && s->step == id.step && s->epoch == id.epoch)
 			return (int)i;
 	}
@@ -97,32 +110,52 @@ int fleet_slot(const struct fleet_rank *r, struct step_id id)
 
 /* ---- joining --------------------------------------------------------------------------------------------------------- */
 
+void fleet_born(struct fleet_rank *r, uint32_t id, uint32_t world, uint32_t local_world)
+{
+	uint32_t life = ++fleet.lives;
+	*r = (struct fleet_rank){.id = id,
+				 .world = world,
+				 .local_world = local_world,
+				 .home = r->home,
+				 .pid = fleet.elastic ? PIDS + (int)life : getpid(),
+				 .used = true,
+				 .held = r->held,
+				 .client = r->client,
+				 .fd = r->fd,
+				 .mem = r->mem,
+				 .wake = r->wake,
+				 .born_ns = r->born_ns,
+				 .seq = r->seq,
+				 .slot = -1,
+				 .next_step = 1,
+				 .alive = true,
+				 .life = life,
+				 .begun_ns = clock_now()};
+	fleet_trace("rank %u of %u begins on node %u", r->id, r->world, r->home);
+}
+
+static void enlist(struct fleet_rank *r)
+{
+	AUTO_WBUF struct wbuf table = {0};
+	SIM_CHECK(!encode_table(r, &table), "memory");
+	r->registering = true;
+	job_register(r->rank, ++r->seq, table.data, table.len);
+}
+
 void fleet_connect(struct fleet_rank *r)
 {
 	struct fleet_node *n = &fleet.nodes[r->home];
 	struct err err = {{0}};
 	struct job *job;
-	if (!r->alive) {
-		*r = (struct fleet_rank){.id = r->id,
-					 .home = r->home,
-					 .client = r->client,
-					 .fd = r->fd,
-					 .mem = r->mem,
-					 .wake = r->wake,
-					 .born_ns = r->born_ns,
-					 .seq = r->seq,
-					 .slot = -1,
-					 .next_step = 1,
-					 .alive = true,
-					 .life = ++fleet.lives};
-		fleet_trace("rank %u begins on node %u", r->id, r->home);
-	}
+	if (!r->alive)
+		fleet_born(r, r->id, fleet.world, n->nranks);
 	struct wire_hello hello = {.protocol_min = 1,
 				   .protocol_max = 1,
 				   .role = ROLE_RANK,
 				   .rank = r->id,
-				   .world = fleet.world,
-				   .local_world = n->nranks,
+				   .world = r->world,
+				   .local_world = fleet.elastic ? r->local_world : n->nranks,
+				   .spread = fleet.elastic,
 				   .slots = fleet.slots,
 				   .epoch = r->epoch,
 				   .job = FLEET_JOB};
@@ -130,17 +163,14 @@ void fleet_connect(struct fleet_rank *r)
 		r->client = client_new();
 	client_clear(r->client);
 	r->registering = r->joining = r->restoring = false;
-	if (job_hello(&n->daemon, r->client, &hello, getpid(), &job, &r->rank, &err)) {
+	if (job_hello(&n->daemon, r->client, &hello, r->pid, &job, &r->rank, &err)) {
 		fleet_trace("rank %u is refused: %s", r->id, err.text);
 		r->rank = NULL; /* tries again */
 		return;
 	}
 	if (r->fd >= 0)
 		job_return(job, r->id, dup(r->fd), &err);
-	AUTO_WBUF struct wbuf table = {0};
-	SIM_CHECK(!encode_table(r, &table), "memory");
-	r->registering = true;
-	job_register(r->rank, ++r->seq, table.data, table.len);
+	enlist(r);
 }
 
 static bool answered(struct fleet_rank *r, uint16_t type, int *rc, const void **body, uint64_t *len)
@@ -151,6 +181,8 @@ static bool answered(struct fleet_rank *r, uint16_t type, int *rc, const void **
 		return false;
 	if (client_take(r->client, type, &seq, body, len) && seq == r->seq)
 		return true;
+	if (type == WIRE_MOVED)
+		return false; /* what else it may be is asked next */
 	if (!client_take(r->client, WIRE_ERROR, &seq, body, len) || seq != r->seq)
 		return false;
 	struct wire_error e;
@@ -182,6 +214,8 @@ static void check_bytes(struct fleet_rank *r, uint32_t slot, struct step_id id)
 		SIM_CHECK(
 			region_contiguous(&mem->table->reg.entries[piece->entry].shape, &piece->region, &start, &count),
 			"the pieces here are contiguous");
+		if (count)
+			id = fleet_origin(id, piece->entry, start, data[0])->id;
 		for (uint64_t i = 0; i < count; i++)
 			SIM_CHECK(data[i] == fleet_content(piece->entry, start + i, id),
 				  "restored step %lu epoch %u: rank %u entry %u element %lu is wrong",
@@ -189,6 +223,26 @@ static void check_bytes(struct fleet_rank *r, uint32_t slot, struct step_id id)
 		SIM_CHECK(leaves[piece->first_leaf] == digest_leaf((const uint8_t *)data, piece->bytes),
 			  "the digest of the restored slot");
 	}
+}
+
+/* The world has changed, and this is another rank: it comes again as that, with another table. */
+static bool listen_moved(struct fleet_rank *r)
+{
+	struct wire_moved m;
+	const void *body;
+	uint64_t len;
+	int rc;
+	if (!answered(r, WIRE_MOVED, &rc, &body, &len))
+		return false;
+	SIM_CHECK(!wire_moved_decode(body, len, &m, NULL), "MOVED cannot be decoded");
+	fleet_trace("rank %u of %u is rank %u of %u", r->id, r->world, m.rank, m.world);
+	fleet_drop_arena(r);
+	r->id = m.rank;
+	r->world = m.world;
+	r->local_world = m.local_world;
+	r->joining = r->joined = r->restored = false;
+	enlist(r);
+	return true;
 }
 
 static void take_restored(struct fleet_rank *r, const struct wire_restored *m)
@@ -252,9 +306,13 @@ static void listen(struct fleet_rank *r)
 	const void *body;
 	uint64_t len;
 	int rc;
+	if ((r->registering || r->joining) && listen_moved(r))
+		return;
 	if (r->registering && answered(r, WIRE_ARENA, &rc, &body, &len)) {
 		r->registering = false;
-		if (!rc)
+		if (!rc && !r->rank->mem)
+			ask_join(r); /* it was that of a world that is over */
+		else if (!rc)
 			take_arena(r);
 		else
 			fleet_kill_rank(r); /* as a process does that cannot go on */
@@ -265,117 +323,39 @@ static void listen(struct fleet_rank *r)
 		listen_restore(r);
 }
 
-/* ---- saving ---------------------------------------------------------------------------------------------------------- */
+/* ---- the next small step ---------------------------------------------------------------------------------------------- */
 
-/* No rank takes a step that another one has not come to: they exchange gradients. */
-static bool all_take_part(const struct fleet_rank *r)
+static void hear_of_session(struct fleet_rank *r)
 {
-	struct step_id next = {.step = r->next_step, .epoch = r->epoch};
-	if (clock_now() < fleet.next_ns && !fleet_save_of(next)->begun)
-		return false; /* it computes */
-	for (uint32_t i = 0; i < fleet.world; i++) {
-		const struct fleet_rank *o = &fleet.ranks[i];
-		if (!o->alive || !o->joined || !o->restored || o->epoch != r->epoch || o->next_step < r->next_step)
-			return false;
-	}
-	return true;
-}
-
-static void begin(struct fleet_rank *r)
-{
-	struct arena_head *head = r->mem->head;
-	struct fleet_save *save = fleet_save_of((struct step_id){.step = r->next_step, .epoch = r->epoch});
-	if (!save->begun) { /* every rank decides alike, as a training loop does */
-		save->begun = true;
-		fleet.next_ns = clock_now() + fleet.pace_ns;
-		save->to_storage = fleet.stored && (fleet.settling || rng_chance(world_rng(), 70));
-	}
-	for (uint32_t i = 0; i < r->mem->nslots && r->slot < 0; i++) {
-		uint32_t expected = SLOT_FREE;
-		struct arena_slot *s = &head->slots[i];
-		if (atomic_load(&s->state) != SLOT_FREE)
-			continue;
-		s->step = r->next_step;
-		s->epoch = r->epoch;
-		s->target = save->to_storage ? SLOT_STORAGE : SLOT_MEMORY;
-		atomic_store(&s->fenced, 0);
-		atomic_store(&s->done, 0);
-		atomic_store(&s->progress, 0);
-		if (!atomic_compare_exchange_strong(&s->state, &expected, SLOT_CAPTURING))
-			continue;
-		fleet_sum.intact += intact_take(r->mem, i);
-		r->slot = (int)i;
-		r->saves = save->id;
-		r->piece = 0;
-	}
-	fleet_trace("rank %u begins step %lu: slot %d", r->id, (unsigned long)r->next_step, r->slot);
-	fleet.last_step = r->next_step > fleet.last_step ? r->next_step : fleet.last_step;
-	r->next_step++;
-}
-
-/* What is copied after somebody has been told to leave the collectives is garbage. */
-static void copy_piece(struct fleet_rank *r, uint32_t p, struct step_id id)
-{
-	const struct layout_piece *piece = &r->mem->layout.pieces[p];
-	uint8_t *base = memory_slot(r->mem, (uint32_t)r->slot) + piece->slot_at;
-	uint32_t *data = (uint32_t *)base;
-	uint64_t start = 0, count = 0;
-	bool garbage = fleet.told > id.epoch;
-	region_contiguous(&r->mem->table->reg.entries[piece->entry].shape, &piece->region, &start, &count);
-	for (uint64_t i = 0; i < count; i++)
-		data[i] = fleet_content(piece->entry, start + i, id) ^ (garbage ? 0xdead : 0);
-	digest_leaves(base, piece->bytes, memory_leaves(r->mem, (uint32_t)r->slot) + piece->first_leaf);
-	atomic_fetch_add(&r->mem->head->slots[r->slot].progress, piece->bytes);
-}
-
-static void fence(struct fleet_rank *r, struct arena_slot *s, struct step_id id)
-{
-	struct fleet_save *save = fleet_save_of(id);
-	save->fenced |= 1u << r->id;
-	if (fleet.told > id.epoch)
-		save->late |= 1u << r->id;
-	fleet_sum.late += fleet.told > id.epoch;
-	save->losses = fleet.losses;
-	fleet_trace("rank %u has copied step %lu epoch %u%s", r->id, (unsigned long)id.step, id.epoch,
-		    fleet.told > id.epoch ? ", too late" : "");
-	atomic_store(&s->fenced, 1);
-	r->slot = -1;
-}
-
-static void capture(struct fleet_rank *r)
-{
-	struct arena_slot *s = &r->mem->head->slots[r->slot];
-	struct step_id id = r->saves;
-	if (r->piece < r->mem->layout.npieces)
-		copy_piece(r, r->piece++, id);
-	else if (!atomic_load(&s->done))
-		atomic_store(&s->done, 1);
-	else
-		fence(r, s, id);
-}
-
-/* A device that has begun to copy goes on, also when the rank has been told to leave: only the fence may not come then. */
-static void train(struct fleet_rank *r)
-{
-	bool left = atomic_load(&r->mem->head->epoch) != r->epoch;
-	bool copied = r->slot >= 0 && atomic_load(&r->mem->head->slots[r->slot].done);
-	if (r->slot >= 0 && (!left || !copied || rng_chance(world_rng(), 50))) {
-		capture(r);
+	struct rank *rank;
+	if (!r->client || !client_moved(r->client, &rank))
 		return;
+	if (!rank)
+		fleet_trace("rank %u: the daemon has ended its session", r->id);
+	r->rank = rank;
+}
+
+/* Told to end, it takes a moment. */
+static bool ends(struct fleet_rank *r)
+{
+	struct job *job = fleet_job(&fleet.nodes[r->home]);
+	if (!r->doomed || !(fleet.settling || rng_chance(world_rng(), 5)))
+		return false;
+	if (job && r->rank) {
+		job_disconnected(job, r->rank); /* the launcher knew of another plan than the daemon */
+		fleet.deaths++;
 	}
-	if (left) {
-		r->slot = -1; /* never fenced */
-		if (r->rank)
-			ask_join(r);
-	} else if (all_take_part(r)) {
-		begin(r);
-	}
+	fleet_forget_rank(r);
+	return true;
 }
 
 void fleet_step(struct fleet_rank *r)
 {
 	struct fleet_node *n = &fleet.nodes[r->home];
 	struct job *job;
+	hear_of_session(r);
+	if (ends(r))
+		return;
 	if (!r->rank && n->up) {
 		fleet_connect(r);
 		return;
@@ -388,9 +368,10 @@ void fleet_step(struct fleet_rank *r)
 		if (atomic_load(&r->mem->head->slots[r->slot].done))
 			r->slot = -1;
 		else
-			capture(r);
+			fleet_capture(r);
 	} else if (r->joined && r->restored) {
-		train(r);
+		if (fleet_train(r) && r->rank)
+			ask_join(r);
 	} else if (!r->rank) {
 		return;
 	} else if (!r->joined || atomic_load(&r->mem->head->epoch) != r->epoch) {
@@ -409,25 +390,37 @@ void fleet_step(struct fleet_rank *r)
 
 void fleet_kill_rank(struct fleet_rank *r)
 {
-	struct job *job = fleet_job(&fleet.nodes[r->home]);
-	struct rank *rank = r->rank;
+	struct fleet_node *n = &fleet.nodes[r->home];
+	struct job *job = fleet_job(n);
 	if (!r->alive)
 		return;
+	hear_of_session(r);
+	struct rank *rank = r->rank;
 	fleet_trace("rank %u dies", r->id);
 	r->alive = r->joined = r->restored = false;
-	r->registering = r->joining = r->restoring = false;
+	r->registering = r->joining = r->restoring = r->pauses = false;
 	r->slot = -1;
 	r->rank = NULL;
 	fleet_sum.kills++;
-	if (!job || !rank)
-		return;
-	job_disconnected(job, rank);
-	job_exited(job, r->id, getpid(), 9);
+	fleet.deaths++;
+	if (job && rank)
+		job_disconnected(job, rank);
+	if (fleet.elastic)
+		launcher_ended(r, rng_chance(world_rng(), 20));
+	else if (job && rank)
+		job_exited(job, r->id, r->pid, 9);
 }
 
 void fleet_forget_rank(struct fleet_rank *r)
 {
-	drop_arena(r);
+	fleet_drop_arena(r);
 	client_free(r->client);
-	*r = (struct fleet_rank){.id = r->id, .home = r->home, .fd = -1, .slot = -1, .seq = r->seq, .next_step = 1};
+	*r = (struct fleet_rank){.id = r->id,
+				 .world = r->world,
+				 .home = r->home,
+				 .used = !fleet.elastic,
+				 .fd = -1,
+				 .slot = -1,
+				 .seq = r->seq,
+				 .next_step = 1};
 }

@@ -111,6 +111,21 @@ static void show_finding(void *arg, const char *file, const char *tensor, uint64
 	printf("%s %s %lu-%lu: %s\n", file, tensor, (unsigned long)from, (unsigned long)to, text);
 }
 
+static void check_piece(const struct checkpoint *ck, const char *file, const struct manifest_tensor *tensor,
+			const struct manifest_piece *piece, const uint32_t *data)
+{
+	uint32_t entry = !strcmp(tensor->name, "moments") ? FLEET_MOMENTS
+			 : !strcmp(tensor->name, "ends")  ? FLEET_ENDS
+							  : FLEET_WEIGHTS;
+	uint64_t start = 0, count = 0;
+	region_contiguous(&tensor->shape, &piece->region, &start, &count);
+	if (!count)
+		return;
+	struct step_id id = fleet_origin(ck->ref.id, entry, start, data[0])->id;
+	for (uint64_t i = 0; i < count; i++)
+		SIM_CHECK(data[i] == fleet_content(entry, start + i, id), "%s holds another step", file);
+}
+
 static void check_file(const struct checkpoint *ck, const struct node_manifest *m, const struct manifest_file *file)
 {
 	struct err err = {{0}};
@@ -118,19 +133,24 @@ static void check_file(const struct checkpoint *ck, const struct node_manifest *
 	size_t len;
 	int rc = disk_read_file(ck->repo->disk, ck->dir, file->name, 1 << 20, &text, &len, &err);
 	SIM_CHECK(!rc, "%s", err.text);
-	for (uint32_t p = 0; p < file->npieces; p++) {
-		const struct manifest_piece *piece = &file->pieces[p];
-		const struct manifest_tensor *tensor = &m->tensors[piece->tensor];
-		uint32_t entry = !strcmp(tensor->name, "moments") ? FLEET_MOMENTS
-				 : !strcmp(tensor->name, "ends")  ? FLEET_ENDS
-								  : FLEET_WEIGHTS;
-		const uint32_t *data = (const uint32_t *)((uint8_t *)text + file->data_at + piece->at);
-		uint64_t start = 0, count = 0;
-		region_contiguous(&tensor->shape, &piece->region, &start, &count);
-		for (uint64_t i = 0; i < count; i++)
-			SIM_CHECK(data[i] == fleet_content(entry, start + i, ck->ref.id), "%s holds another step",
-				  file->name);
-	}
+	for (uint32_t p = 0; p < file->npieces; p++)
+		check_piece(ck, file->name, &m->tensors[file->pieces[p].tensor], &file->pieces[p],
+			    (const uint32_t *)((uint8_t *)text + file->data_at + file->pieces[p].at));
+}
+
+/* What it is was found while its files were looked at. */
+static void check_origin(struct step_id id)
+{
+	const struct fleet_save *named = fleet_save_of(id);
+	struct step_id is = named->begun ? id : named->is;
+	const struct fleet_save *s = fleet_save_of(is);
+	SIM_CHECK(fleet_complete(s), "step %lu epoch %u is committed, and was not copied by all in its epoch (%x, %x)",
+		  (unsigned long)id.step, id.epoch, s->fenced, s->late);
+	for (unsigned i = 0; i < fleet.nsaves; i++)
+		SIM_CHECK(&fleet.saves[i] == named || !fleet.saves[i].committed ||
+				  step_compare(fleet.saves[i].begun ? fleet.saves[i].id : fleet.saves[i].is, is) != 0,
+			  "step %lu epoch %u is committed twice", (unsigned long)is.step, is.epoch);
+	fleet_save_of(id)->committed = true;
 }
 
 /* leaves: their digests, too, which takes its time; what the files hold is looked at in any case. */
@@ -144,18 +164,15 @@ static void check_checkpoint(struct repo *repo, struct step_id id, bool leaves)
 					 .threads = 1,
 					 .memory = 1 << 20,
 					 .finding = show_finding};
-	struct fleet_save *save = fleet_save_of(id);
 	int rc = verify_checkpoint(repo, FLEET_JOB, id, &options, &result, &err);
 	SIM_CHECK(!rc, "step %lu epoch %u is committed but damaged: %s", (unsigned long)id.step, id.epoch, err.text);
-	SIM_CHECK(save->fenced == (1u << fleet.world) - 1 && !save->late,
-		  "step %lu epoch %u is committed, and was not copied by all in its epoch (%x, %x)",
-		  (unsigned long)id.step, id.epoch, save->fenced, save->late);
 	rc = checkpoint_open(repo, FLEET_JOB, id, &ck, &err);
 	SIM_CHECK(!rc, "%s", err.text);
 	for (uint32_t n = 0; n < ck.nnodes; n++)
 		for (uint32_t f = 0; f < ck.nodes[n].nfiles; f++)
 			check_file(&ck, &ck.nodes[n], &ck.nodes[n].files[f]);
 	checkpoint_close(&ck);
+	check_origin(id);
 	fleet_sum.checked++;
 }
 
@@ -190,4 +207,19 @@ void fleet_check_store(void)
 	if (rc != -ENOENT)
 		repo_close(&repo);
 	world_leave_threads();
+}
+
+bool fleet_stored_since(struct step_id id)
+{
+	const struct inode *job = inode_walk(FLEET_STORE "/" FLEET_JOB);
+	for (size_t i = 0; job && i < job->safe_names.n; i++) {
+		struct step_id is;
+		const struct inode *dir = job->safe_names.list[i].inode;
+		if (name_parse_dir(job->safe_names.list[i].name, &is) || !dir->dir ||
+		    !names_find(&dir->safe_names, NAME_MANIFEST))
+			continue;
+		if (is.step >= id.step && is.epoch >= id.epoch)
+			return true;
+	}
+	return false;
 }

@@ -1,6 +1,8 @@
 /* Whole daemons on several nodes, which save and restore one job together: job, commit, replica, member, recover and what coordinates them, on
  * a net that delays, loses and is cut, over a store that fails and tears, with ranks and daemons that are killed and nodes that are lost
- * with their memory, two at once, and while others recover or commit.
+ * with their memory, two at once, and while others recover or commit. In each fourth seed the world of the job changes (fleet_launcher.c,
+ * fleet_elastic.c): launchers offer processes, some of them as spares; nodes are lost for good, come back, are drained, launchers get SIGTERM
+ * or are killed, processes are given up; that is muster, crew, reform and rescue.
  *
  * What must hold whatever happens:
  *  1. durable: what a rank was shown as durable is in the store from then on, whole, and holds what every rank saved; an epoch that begins
@@ -15,7 +17,12 @@
  *  4. epochs: no epoch is entered by two memberships, nor twice by anybody; each that is entered is higher than all before.
  *  5. files: nothing that MANIFEST.json vouches for is written, made or removed once it stands, nor is it written over; directories of
  *     checkpoints are made, named and removed by who has the job's lock alone.
- *  6. liveness: without faults all ranks come to train, and a save becomes durable, and its copies are held, within a minute.
+ *  6. liveness: without faults all ranks come to train, and a save becomes durable, and its copies are held, within a minute; where the world
+ *     changes, in one of as many ranks as the nodes that are there can have.
+ *  7. worlds: what is restored in another one is as in 3, whatever epoch it was rescued under, and no save stands in the store twice. What
+ *     2 covers goes on into another world, through storage, where nothing but the loss of one node has happened since the last
+ *     epoch was entered (else it may be left behind: what was rescued can fail). Where nothing was lost at all, since the world
+ *     has grown, or a node was drained or asked to leave, nobody repeats a step that he had finished.
  *
  * Usage: sim_cluster [FIRST [COUNT]]; CKPT_NIGHTLY=1 runs more. CKPT_SIM_TRACE=1 tells what happens, CKPT_LOG=debug what daemons say of it.
  * timeout: 400 */
@@ -30,9 +37,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SEEDS = 2000, SEEDS_NIGHTLY = 100000, EVENTS = 450 };
-
-#define SETTLED_NS (60 * CLOCK_NS_PER_S)
+enum { SEEDS = 2000, SEEDS_NIGHTLY = 100000, EVENTS = 450, ELASTIC_EACH = 4 };
 
 /* What may happen in a run, and how often of 1000 events. */
 struct profile {
@@ -52,7 +57,13 @@ static struct fleet_node *some_node(void)
 
 static struct fleet_rank *some_rank(void)
 {
-	return &fleet.ranks[rng_below(world_rng(), fleet.world)];
+	uint64_t n = 0, at;
+	fleet_each(r) n++;
+	if (!n)
+		return NULL;
+	at = rng_below(world_rng(), n);
+	fleet_each(r) if (!at--) return r;
+	return NULL;
 }
 
 static void pass_time(void)
@@ -63,20 +74,21 @@ static void pass_time(void)
 
 static void turn_node(struct fleet_node *n)
 {
-	if (!n->up && rng_chance(world_rng(), 10))
+	if (!n->up && !n->away && rng_chance(world_rng(), 10))
 		fleet_start(n);
 	else if (n->up && !n->launcher && rng_chance(world_rng(), 20))
 		fleet_launch(n);
 	else
 		fleet_turn(n, false);
+	launcher_turn(n);
 	pass_time();
 }
 
 static void turn_rank(struct fleet_rank *r)
 {
-	if (r->alive)
+	if (r && r->alive)
 		fleet_step(r);
-	else if (fleet.nodes[r->home].up && rng_chance(world_rng(), 20))
+	else if (r && !fleet.elastic && fleet.nodes[r->home].up && rng_chance(world_rng(), 20))
 		fleet_connect(r);
 }
 
@@ -106,9 +118,7 @@ static bool may_lose(const struct fleet_node *n)
 	for (unsigned i = 0; i < fleet.n; i++)
 		if (!fleet.nodes[i].up)
 			return false;
-	for (uint32_t r = 0; r < fleet.world; r++)
-		if (!fleet.ranks[r].joined || fleet.ranks[r].epoch != fleet.told)
-			return false;
+	fleet_each(r) if (!r->joined || r->epoch != fleet.told) return false;
 	return fleet_connected() && fleet.n > 1 && n;
 }
 
@@ -117,7 +127,9 @@ static void lose(struct fleet_node *n)
 	if (!may_lose(n))
 		return;
 	fleet_lose(n);
-	if (rng_chance(world_rng(), 50))
+	if (fleet.elastic)
+		elastic_lost(n);
+	else if (rng_chance(world_rng(), 50))
 		move_ranks(n);
 }
 
@@ -132,7 +144,14 @@ static void cut(void)
 	if (both)
 		net_sim_cut(b, a, on);
 	fleet_sum.cuts += on;
+	fleet.cuts++;
 	fleet.faults++;
+}
+
+static void kill_rank(struct fleet_rank *r)
+{
+	if (r)
+		fleet_kill_rank(r);
 }
 
 static bool fault(void)
@@ -140,17 +159,17 @@ static bool fault(void)
 	uint64_t what = rng_below(world_rng(), 1000);
 	struct fleet_node *n = some_node();
 	if (what < profile.kill_rank)
-		fleet_kill_rank(some_rank());
+		kill_rank(some_rank());
 	else if ((what -= profile.kill_rank) < profile.kill_daemon && n->up)
 		fleet_kill_daemon(n);
 	else if ((what -= profile.kill_daemon) < profile.lose)
 		lose(n);
 	else if ((what -= profile.lose) < profile.cut)
 		cut();
-	else if ((what -= profile.cut) < profile.power && fleet.stored)
+	else if ((what -= profile.cut) < profile.power && fleet.stored && !fleet.elastic)
 		fleet_power_cut();
 	else
-		return false;
+		return fleet.elastic && elastic_event(n);
 	return true;
 }
 
@@ -164,63 +183,6 @@ static void event(void)
 
 /* ---- without faults -------------------------------------------------------------------------------------------------- */
 
-static void mend(void)
-{
-	net_sim_faults(&(struct net_faults){0});
-	disk_sim_faults(&(struct disk_faults){0});
-	for (unsigned a = 0; a < fleet.n; a++)
-		for (unsigned b = 0; b < fleet.n; b++)
-			net_sim_cut(a, b, false);
-	fleet.settling = true;
-	fleet.pace_ns = 300 * CLOCK_NS_PER_MS;
-}
-
-static void round_of_all(void)
-{
-	bool busy = false;
-	for (unsigned i = 0; i < fleet.n; i++) {
-		struct fleet_node *n = &fleet.nodes[i];
-		if (!n->up)
-			fleet_start(n);
-		fleet_launch(n);
-		for (int k = 0; k < 4; k++)
-			busy |= fleet_turn(n, true);
-	}
-	for (uint32_t r = 0; r < fleet.world; r++) {
-		if (fleet.ranks[r].alive)
-			fleet_step(&fleet.ranks[r]);
-		else
-			fleet_connect(&fleet.ranks[r]);
-		busy |= fleet.ranks[r].slot >= 0;
-	}
-	clock_advance(busy ? CLOCK_NS_PER_MS : 20 * CLOCK_NS_PER_MS);
-	fleet_check();
-}
-
-/* Begun without faults, and as far as it can come. */
-static bool saved(uint64_t after)
-{
-	for (unsigned i = fleet.nsaves; i-- > 0;) {
-		const struct fleet_save *s = &fleet.saves[i];
-		if (s->id.step <= after || s->id.epoch != fleet.told)
-			continue;
-		if (s->level >= (fleet.stored ? LEVEL_DURABLE : LEVEL_CAPTURED) &&
-		    (!fleet.copies || s->replicated || fleet_copied(s->id)))
-			return true;
-	}
-	return false;
-}
-
-static void settle(const char *after)
-{
-	uint64_t end = clock_now() + SETTLED_NS, step = fleet.last_step;
-	while (!saved(step) && clock_now() < end)
-		round_of_all();
-	if (!saved(step))
-		fleet_tell();
-	SIM_CHECK(saved(step), "nothing is saved within a minute after %s", after);
-}
-
 /* One node is lost when all is well: the job goes on from what was replicated, or from something newer. */
 static void try_loss(void)
 {
@@ -228,7 +190,7 @@ static void try_loss(void)
 	if (!may_lose(n))
 		return;
 	lose(n);
-	settle("the loss of a node");
+	fleet_settle("the loss of a node");
 	fleet_sum.trials++;
 }
 
@@ -265,6 +227,8 @@ static void place(void)
 	unsigned each = 1 + (unsigned)rng_below(world_rng(), nodes == 4 && idle == nodes ? 1 : 2);
 	bool uneven = rng_chance(world_rng(), 25);
 	fleet_begin(nodes, stored, rng_chance(world_rng(), 70) ? "[job]\nverify = no\n" : "");
+	for (uint32_t r = 0; r < FLEET_PROCESSES_MAX; r++)
+		fleet.ranks[r].used = true;
 	fleet.copies = rng_chance(world_rng(), 85);
 	fleet.slots += (uint32_t)rng_below(world_rng(), 2);
 	fleet.pace_ns = (20 + rng_below(world_rng(), 150)) * CLOCK_NS_PER_MS;
@@ -275,26 +239,39 @@ static void place(void)
 			fleet.nodes[i].nranks++;
 		}
 	}
+	fleet.nprocesses = fleet.world;
+}
+
+/* Every so many seeds the world changes. */
+static bool is_elastic(uint64_t seed)
+{
+	return seed % ELASTIC_EACH == 0;
 }
 
 static void run(uint64_t seed)
 {
 	world_reset(seed);
 	choose();
-	place();
+	if (is_elastic(seed))
+		elastic_place();
+	else
+		place();
 	for (unsigned i = 0; i < fleet.n; i++)
 		fleet_start(&fleet.nodes[i]);
 	net_sim_faults(
 		&(struct net_faults){.delay_ns = profile.delay_ns, .drop = profile.drop, .refuse = profile.refuse});
 	disk_sim_faults(&profile.disk);
-	for (uint64_t i = 0; i < EVENTS; i++) {
+	for (uint64_t i = 0; i < EVENTS && !fleet.stopped; i++) {
 		sim_context(seed, i);
 		event();
 		fleet_check();
 	}
-	mend();
-	settle("faults");
-	try_loss();
+	fleet_mend();
+	fleet_settle("faults");
+	if (fleet.elastic)
+		elastic_trials();
+	else
+		try_loss();
 	fleet_check_store();
 	fleet_end();
 	world_end();
@@ -325,6 +302,17 @@ static const struct {
 	{"last losses", &fleet_sum.trials},
 	{"checkpoints verified", &fleet_sum.checked},
 	{"slots taken intact", &fleet_sum.intact},
+	{"elastic jobs", &fleet_sum.elastic},
+	{"plans heard", &fleet_sum.plans},
+	{"worlds shrunk", &fleet_sum.shrunk},
+	{"grown", &fleet_sum.grown},
+	{"rescued steps restored", &fleet_sum.rescued},
+	{"changes without a repeated step", &fleet_sum.asked},
+	{"launchers asked to leave", &fleet_sum.leaves},
+	{"nodes drained", &fleet_sum.drains},
+	{"launchers killed", &fleet_sum.launchers},
+	{"nodes returned", &fleet_sum.returns},
+	{"jobs asked to end", &fleet_sum.stopped},
 };
 
 /* A schedule in which nothing happens proves nothing. */

@@ -64,6 +64,9 @@ void client_free(struct client *client);
 /* Takes the oldest frame of a type that is waiting; false: none. The body is valid until the next call. */
 bool client_take(struct client *client, uint16_t type, uint32_t *seq, const void **body, uint64_t *len);
 void client_clear(struct client *client);
+/* The session has become that of another rank, or the daemon has ended it (NULL), since this was asked last. */
+struct rank;
+bool client_moved(struct client *client, struct rank **rank);
 
 /* The check that ends a run: prints what, where and the seed, and exits with 1. */
 #define SIM_CHECK(condition, ...)                                                                                      \

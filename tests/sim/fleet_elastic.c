@@ -1,0 +1,135 @@
+/* Jobs whose world changes: how they begin, and what happens to their nodes and launchers. */
+#include "base/clock.h"
+#include "fleet.h"
+#include "muster.h"
+
+#include <stdio.h>
+
+/* Each node with equally many processes, as `ckpt run --nodes` has it; what is not needed for all of them waits as a spare. */
+void elastic_place(void)
+{
+	unsigned nodes = 3 + (unsigned)rng_below(world_rng(), FLEET_NODES_MAX - 2);
+	unsigned spares = rng_chance(world_rng(), 35) ? 1 : 0;
+	uint32_t each = 1 + (uint32_t)rng_below(world_rng(), 2);
+	fleet_begin(nodes, true, rng_chance(world_rng(), 70) ? "[job]\nverify = no\n" : "");
+	fleet.elastic = true;
+	fleet.nprocesses = FLEET_PROCESSES_MAX;
+	fleet.copies = rng_chance(world_rng(), 85);
+	fleet.slots += (uint32_t)rng_below(world_rng(), 2);
+	fleet.pace_ns = (20 + rng_below(world_rng(), 150)) * CLOCK_NS_PER_MS;
+	fleet.node_wait_ms = 100 + (uint32_t)rng_below(world_rng(), 900);
+	fleet.want = (nodes - spares) * each;
+	fleet.least = 1 + (uint32_t)rng_below(world_rng(), fleet.want);
+	for (unsigned i = 0; i < nodes; i++)
+		launcher_begin(&fleet.nodes[i], each, spares && i == nodes - 1);
+	for (unsigned i = 0; i < nodes; i++)
+		fleet.nodes[i].processes = each;
+}
+
+/* For good, or until somebody brings it back. The one that coordinates the job is started again in any case. */
+void elastic_lost(struct fleet_node *n)
+{
+	n->away = n->id != 0 || rng_chance(world_rng(), 50);
+}
+
+static void come_back(struct fleet_node *n)
+{
+	n->away = false;
+	if (!n->up)
+		fleet_start(n);
+	if (!n->crew.runs)
+		launcher_begin(n, n->processes, n->id == fleet.n - 1 && fleet.want < fleet.n * n->processes);
+	fleet_sum.returns++;
+}
+
+/* Enough would be left, also for a while. */
+static bool may_go(const struct fleet_node *n)
+{
+	return n->crew.runs && !n->crew.leaving && launcher_without(n) >= fleet.least;
+}
+
+static bool drain(struct fleet_node *n, bool drained)
+{
+	struct err err = {{0}};
+	char name[8];
+	snprintf(name, sizeof(name), "n%u", n->id);
+	if (!fleet.nodes[0].up || n->crew.leaving ||
+	    muster_drain(&fleet.nodes[0].daemon, FLEET_JOB, name, drained, &err))
+		return false;
+	fleet_trace("node %u is %s", n->id, drained ? "drained" : "not drained any more");
+	fleet_sum.drains += drained;
+	return true;
+}
+
+static void leave(struct fleet_node *n)
+{
+	launcher_leave(n);
+	fleet_sum.leaves++;
+}
+
+bool elastic_event(struct fleet_node *n)
+{
+	uint64_t what = rng_below(world_rng(), 1000);
+	bool away = n->away || !n->crew.runs;
+	if (what < 20 && away)
+		come_back(n);
+	else if (what < 2 && may_go(n) && n->launcher)
+		leave(n);
+	else if (what >= 2 && what < 4 && may_go(n))
+		drain(n, true);
+	else if (what >= 4 && what < 8)
+		drain(n, false);
+	else if (what == 8 && n->crew.runs) {
+		launcher_kill(n);
+		fleet_sum.launchers++;
+	} else
+		return false;
+	return true;
+}
+
+/* As many nodes are there as the job needs; some of the others stay away. */
+void elastic_mend(void)
+{
+	for (unsigned i = 0; i < fleet.n; i++) {
+		struct fleet_node *n = &fleet.nodes[i];
+		drain(n, false);
+		if ((n->away || !n->crew.runs) &&
+		    (!i || launcher_without(NULL) < fleet.least || rng_chance(world_rng(), 40)))
+			come_back(n);
+	}
+	for (unsigned i = 0; i < fleet.n && launcher_without(NULL) < fleet.least; i++)
+		if (fleet.nodes[i].away || !fleet.nodes[i].crew.runs)
+			come_back(&fleet.nodes[i]);
+}
+
+/* One thing happens when all is well. */
+static void trial(void)
+{
+	struct fleet_node *n = &fleet.nodes[rng_below(world_rng(), fleet.n)];
+	bool away = n->away || !n->crew.runs;
+	const char *what = "the return of a node";
+	fleet_go_on(rng_below(world_rng(), 100)); /* something newer may be in memory only */
+	if (away) {
+		come_back(n);
+	} else if (!may_go(n)) {
+		return;
+	} else if (rng_chance(world_rng(), 40) && n->id) {
+		fleet_lose(n);
+		elastic_lost(n);
+		what = "the loss of a node";
+	} else if (rng_chance(world_rng(), 50)) {
+		leave(n);
+		what = "SIGTERM to a launcher";
+	} else if (drain(n, true)) {
+		what = "the drain of a node";
+	}
+	fleet_trace("trial: %s", what);
+	fleet_settle(what);
+	fleet_sum.trials++;
+}
+
+void elastic_trials(void)
+{
+	for (int i = 0; i < 2 && !fleet.stopped; i++)
+		trial();
+}

@@ -1,0 +1,375 @@
+/* The launchers of an elastic job: what `ckpt run --min-ranks` does on each node, as in cli/launch_world.c, launch_ranks.c and
+ * launch_daemon.c. */
+#include "base/clock.h"
+#include "crew.h"
+#include "fleet.h"
+#include "muster.h"
+
+#include <string.h>
+#include <unistd.h>
+
+/* As in cli/launch_ranks.c. */
+#define WORD_NS (300 * CLOCK_NS_PER_MS)
+#define LOST_NS (2 * CLOCK_NS_PER_S)
+#define RECENT_NS CLOCK_NS_PER_S
+
+static struct fleet_seat *find(struct fleet_crew *c, uint32_t id)
+{
+	for (uint32_t i = 0; i < c->nseats; i++)
+		if (c->seats[i].id == id)
+			return &c->seats[i];
+	return NULL;
+}
+
+static struct fleet_seat *seat_of(const struct fleet_rank *r)
+{
+	struct fleet_crew *c = &fleet.nodes[r->home].crew;
+	for (uint32_t i = 0; i < c->nseats; i++)
+		if (c->seats[i].process == r)
+			return &c->seats[i];
+	return NULL;
+}
+
+/* ---- what it offers ---------------------------------------------------------------------------------------------------- */
+
+static void offer(struct fleet_node *n)
+{
+	struct fleet_crew *c = &n->crew;
+	struct err err = {{0}};
+	struct wire_offer m = {.want = fleet.want,
+			       .least = fleet.least,
+			       .processes = c->processes,
+			       .spread = true,
+			       .spare = c->spare,
+			       .leaving = c->leaving,
+			       .plan = c->plan};
+	for (uint32_t i = 0; i < c->nseats && c->plan; i++)
+		if (!c->seats[i].retired)
+			m.ranks[m.n++] = c->seats[i].id;
+	if (!n->launcher)
+		return;
+	SIM_CHECK(fleet_job(n), "the job of a launcher has ended");
+	int rc = reform_offer(fleet_job(n), ++c->seq, &m, &err);
+	SIM_CHECK(!rc, "what node %u offers is refused: %s", n->id, err.text);
+}
+
+void launcher_begin(struct fleet_node *n, uint32_t processes, bool spare)
+{
+	fleet_trace("node %u: a launcher begins, with %u processes%s", n->id, processes, spare ? ", a spare" : "");
+	n->crew = (struct fleet_crew){.runs = true, .processes = processes, .spare = spare};
+	n->heard = 0;
+}
+
+static void give_back(struct fleet_node *n, struct job *job)
+{
+	struct err err;
+	for (uint32_t i = 0; i < n->crew.nseats; i++) {
+		struct fleet_seat *s = &n->crew.seats[i];
+		if (s->process && s->process->held && s->process->fd >= 0)
+			job_return(job, s->id, dup(s->process->fd), &err);
+		if (s->process && s->process->alive)
+			job_spawned(job, s->id, s->process->pid, -1);
+	}
+	fleet_each(r) if (r->home == n->id && r->rank && r->mem && !r->old) r->held = true;
+}
+
+void launcher_greet(struct fleet_node *n)
+{
+	struct fleet_crew *c = &n->crew;
+	struct wire_hello hello = {.protocol_min = 1,
+				   .protocol_max = 1,
+				   .role = ROLE_LAUNCHER,
+				   .world = c->nseats ? c->world : 0,
+				   .local_world = c->nseats,
+				   .spread = true,
+				   .job = FLEET_JOB};
+	struct err err = {{0}};
+	struct rank *none;
+	struct job *job;
+	if (!n->up || n->launcher || !c->runs)
+		return;
+	fleet_each(r) if (r->home == n->id && r->held) hello.epoch = n->heard;
+	struct client *client = client_new();
+	if (job_hello(&n->daemon, client, &hello, getpid(), &job, &none, &err)) {
+		fleet_trace("node %u: its launcher is refused: %s", n->id, err.text);
+		client_free(client); /* it tries again */
+		return;
+	}
+	fleet_trace("node %u: its launcher is there", n->id);
+	n->launcher = client;
+	give_back(n, job);
+	offer(n);
+}
+
+/* ---- processes --------------------------------------------------------------------------------------------------------- */
+
+static struct fleet_rank *free_process(const struct fleet_node *n)
+{
+	for (uint32_t i = 0; i < fleet.nprocesses; i++) {
+		struct fleet_rank *r = &fleet.ranks[i];
+		if (r->used)
+			continue;
+		r->home = n->id;
+		return r;
+	}
+	return NULL; /* when others have ended */
+}
+
+static void start(struct fleet_node *n, struct fleet_seat *s)
+{
+	struct job *job = fleet_job(n);
+	if (!s->process)
+		s->process = free_process(n);
+	if (!s->process)
+		return;
+	fleet_born(s->process, s->id, n->crew.world, n->crew.nseats);
+	s->kill_ns = UINT64_MAX;
+	if (n->launcher && job)
+		job_spawned(job, s->id, s->process->pid, -1);
+}
+
+/* The daemon holds it for lost, and it has done nothing since. */
+static void kill_lost(struct fleet_seat *s)
+{
+	struct fleet_rank *r = s->process;
+	uint64_t since = s->kill_ns - LOST_NS;
+	s->kill_ns = UINT64_MAX;
+	if (r->worked_ns <= since)
+		fleet_kill_rank(r);
+}
+
+void launcher_turn(struct fleet_node *n)
+{
+	for (uint32_t i = 0; i < n->crew.nseats; i++) {
+		struct fleet_seat *s = &n->crew.seats[i];
+		bool alive = s->process && s->process->alive;
+		if (!alive && clock_now() >= s->start_ns)
+			start(n, s);
+		else if (alive && clock_now() >= s->kill_ns)
+			kill_lost(s);
+	}
+}
+
+void launcher_ended(struct fleet_rank *r, bool retire)
+{
+	struct fleet_node *n = &fleet.nodes[r->home];
+	struct fleet_seat *s = seat_of(r);
+	struct job *job = fleet_job(n);
+	if (!s) { /* of which nobody hears */
+		fleet_forget_rank(r);
+		return;
+	}
+	if (job && n->launcher)
+		job_exited(job, s->id, r->pid, 9);
+	s->kill_ns = UINT64_MAX;
+	s->start_ns = clock_now() + (n->launcher ? WORD_NS : 0);
+	if (!r->held) {
+		fleet_forget_rank(r);
+		s->process = NULL;
+	}
+	if (!retire || n->crew.processes == 1 || launcher_without(NULL) - 1 < fleet.least)
+		return;
+	fleet_trace("node %u: rank %u is not started again", n->id, s->id);
+	s->retired = true;
+	s->start_ns = UINT64_MAX;
+	n->crew.processes--;
+	offer(n);
+}
+
+/* It ends as soon as it sees that; nobody waits for it. */
+static void let_go(struct fleet_seat *s)
+{
+	if (s->process && s->process->alive)
+		s->process->doomed = true;
+	else if (s->process)
+		fleet_forget_rank(s->process);
+}
+
+/* ---- what it hears ----------------------------------------------------------------------------------------------------- */
+
+static bool changes_nothing(struct fleet_crew *c, const struct wire_plan *m)
+{
+	if (m->world != c->world || m->n != c->nseats)
+		return false;
+	for (uint32_t i = 0; i < m->n; i++)
+		if (m->was[i] != m->ranks[i] || !find(c, m->ranks[i]))
+			return false;
+	return true;
+}
+
+static void take_places(struct fleet_node *n, const struct wire_plan *m)
+{
+	struct fleet_crew *c = &n->crew;
+	struct fleet_seat seats[FLEET_SEATS_MAX];
+	if (c->nseats)
+		fleet_count_loss(); /* what is in memory here is of no use any more, if it is not elsewhere */
+	SIM_CHECK(m->n <= c->processes + c->nseats && m->n <= FLEET_SEATS_MAX, "a plan of %u ranks for node %u", m->n,
+		  n->id);
+	for (uint32_t i = 0; i < m->n; i++) {
+		struct fleet_seat *from = m->was[i] == WIRE_NEW_PROCESS ? NULL : find(c, m->was[i]);
+		seats[i] = from ? *from : (struct fleet_seat){.start_ns = clock_now(), .kill_ns = UINT64_MAX};
+		seats[i].id = m->ranks[i];
+		if (from)
+			from->process = NULL;
+	}
+	for (uint32_t i = 0; i < c->nseats; i++)
+		let_go(&c->seats[i]);
+	for (uint32_t i = 0; i < m->n; i++)
+		c->seats[i] = seats[i];
+	c->nseats = m->n;
+	c->world = m->n ? m->world : 0;
+	fleet_each(r) if (r->home == n->id)
+	{
+		r->held = false;
+		r->old = true;
+		if (!r->alive)
+			fleet_drop_arena(r);
+	}
+}
+
+/* It ends, and its connection with it. */
+static void over(struct fleet_node *n)
+{
+	fleet_trace("node %u: its launcher ends", n->id);
+	n->crew.runs = false;
+	if (!n->launcher)
+		return;
+	job_disconnected(fleet_job(n), NULL);
+	client_free(n->launcher);
+	n->launcher = NULL;
+}
+
+static void take_plan(struct fleet_node *n, const struct wire_plan *m)
+{
+	struct fleet_crew *c = &n->crew;
+	bool same = m->number && changes_nothing(c, m);
+	if ((!m->number && c->nseats) || (m->number && m->number < c->plan))
+		return;
+	fleet_trace("node %u: plan %u: world %u, %u ranks here%s", n->id, m->number, m->world, m->n,
+		    same ? ", as before" : "");
+	SIM_CHECK(m->number, "the job has ended for node %u", n->id);
+	c->plan = m->number;
+	if (!same)
+		take_places(n, m);
+	fleet_sum.plans++;
+	offer(n);
+	if (!c->nseats && c->leaving)
+		over(n);
+}
+
+static void lost(struct fleet_seat *s)
+{
+	if (!s->process || !s->process->alive) {
+		if (s->start_ns != UINT64_MAX)
+			s->start_ns = clock_now();
+	} else if (clock_now() - s->process->begun_ns >= RECENT_NS) {
+		s->kill_ns = clock_now() + LOST_NS;
+	}
+}
+
+static void take_epoch(struct fleet_node *n, const struct wire_epoch *m)
+{
+	n->heard = m->epoch > n->heard ? m->epoch : n->heard;
+	for (uint32_t i = 0; i < n->crew.nseats; i++)
+		n->crew.seats[i].kill_ns = UINT64_MAX;
+	for (uint32_t i = 0; i < m->nlost; i++) {
+		struct fleet_seat *s = find(&n->crew, m->lost[i]);
+		if (s)
+			lost(s);
+	}
+}
+
+/* Only where a rank is given up whose part cannot be written, so that the others would lose it, too. */
+static void take_error(const struct fleet_node *n, uint32_t seq, const struct wire_error *m)
+{
+	if (seq != n->crew.seq)
+		return;
+	SIM_CHECK(strstr(m->text, "is in memory only, and cannot be written"), "the launcher of node %u gives up: %s",
+		  n->id, m->text);
+	fleet_sum.stopped += !fleet.stopped;
+	fleet.stopped = true;
+}
+
+void launcher_hear(struct fleet_node *n)
+{
+	struct wire_epoch epoch;
+	struct wire_error error;
+	struct wire_plan plan;
+	const void *body;
+	uint64_t len;
+	uint32_t seq;
+	while (n->launcher && client_take(n->launcher, WIRE_EPOCH, &seq, &body, &len)) {
+		SIM_CHECK(!wire_epoch_decode(body, len, &epoch, NULL), "EPOCH cannot be decoded");
+		take_epoch(n, &epoch);
+	}
+	while (n->launcher && client_take(n->launcher, WIRE_ERROR, &seq, &body, &len)) {
+		SIM_CHECK(!wire_error_decode(body, len, &error, NULL), "ERROR cannot be decoded");
+		take_error(n, seq, &error);
+	}
+	while (n->launcher && client_take(n->launcher, WIRE_PLAN, &seq, &body, &len)) {
+		SIM_CHECK(!wire_plan_decode(body, len, &plan, NULL), "PLAN cannot be decoded");
+		take_plan(n, &plan);
+	}
+}
+
+/* ---- the ends ---------------------------------------------------------------------------------------------------------- */
+
+void launcher_leave(struct fleet_node *n)
+{
+	fleet_trace("node %u: its launcher is asked to leave", n->id);
+	n->crew.leaving = true;
+	offer(n);
+}
+
+void launcher_lost(struct fleet_node *n)
+{
+	n->crew = (struct fleet_crew){0};
+}
+
+void launcher_kill(struct fleet_node *n)
+{
+	struct job *job = fleet_job(n);
+	fleet_trace("node %u: its launcher is killed", n->id);
+	fleet_each(r)
+	{
+		if (r->home != n->id)
+			continue;
+		struct rank *rank = r->rank;
+		if (r->client)
+			client_moved(r->client, &rank);
+		if (job && rank)
+			job_disconnected(job, rank);
+		fleet_forget_rank(r);
+	}
+	over(n);
+	launcher_lost(n);
+	fleet.deaths++;
+	fleet_count_loss();
+}
+
+static bool drained(uint32_t node)
+{
+	const struct muster *at = NULL;
+	struct muster_view v;
+	while (fleet.nodes[0].up && muster_next(&fleet.nodes[0].daemon, &at, &v))
+		if (v.crew->nodes[node].leaving)
+			return true;
+	return false;
+}
+
+uint32_t launcher_without(const struct fleet_node *n)
+{
+	uint32_t sum = 0;
+	for (unsigned i = 0; i < fleet.n; i++) {
+		const struct fleet_crew *c = &fleet.nodes[i].crew;
+		if (&fleet.nodes[i] != n && c->runs && !c->leaving && !drained(i))
+			sum += c->processes;
+	}
+	return sum;
+}
+
+uint32_t fleet_expected_world(void)
+{
+	uint32_t sum = launcher_without(NULL);
+	return sum < fleet.want ? sum : fleet.want;
+}

@@ -1,0 +1,89 @@
+/* A fleet to which nothing happens any more: all comes to train, and a save as far as it can. */
+#include "base/clock.h"
+#include "fleet.h"
+#include "net_sim.h"
+
+#define SETTLED_NS (60 * CLOCK_NS_PER_S)
+
+void fleet_mend(void)
+{
+	net_sim_faults(&(struct net_faults){0});
+	disk_sim_faults(&(struct disk_faults){0});
+	for (unsigned a = 0; a < fleet.n; a++)
+		for (unsigned b = 0; b < fleet.n; b++)
+			net_sim_cut(a, b, false);
+	if (fleet.elastic)
+		elastic_mend();
+	fleet.settling = true;
+	fleet.pace_ns = 300 * CLOCK_NS_PER_MS;
+}
+
+static bool turn_of_all(struct fleet_node *n)
+{
+	bool busy = false;
+	if (!n->up && !n->away)
+		fleet_start(n);
+	fleet_launch(n);
+	launcher_turn(n);
+	for (int k = 0; k < 4; k++)
+		busy |= fleet_turn(n, true);
+	return busy;
+}
+
+static void round_of_all(void)
+{
+	bool busy = false;
+	for (unsigned i = 0; i < fleet.n; i++)
+		busy |= turn_of_all(&fleet.nodes[i]);
+	fleet_each(r)
+	{
+		if (r->alive)
+			fleet_step(r);
+		else if (!fleet.elastic)
+			fleet_connect(r);
+		busy |= r->slot >= 0;
+	}
+	clock_advance(busy ? CLOCK_NS_PER_MS : 20 * CLOCK_NS_PER_MS);
+	fleet_check();
+}
+
+static unsigned nodes_there(void)
+{
+	unsigned n = 0;
+	for (unsigned i = 0; i < fleet.n; i++)
+		n += fleet.nodes[i].up;
+	return n;
+}
+
+/* Begun without faults, and as far as it can come. */
+static bool saved(uint64_t after)
+{
+	if (fleet.elastic && fleet_entered_world() != fleet_expected_world())
+		return false;
+	for (unsigned i = fleet.nsaves; i-- > 0;) {
+		const struct fleet_save *s = &fleet.saves[i];
+		if (s->id.step <= after || s->id.epoch != fleet.told)
+			continue;
+		if (s->level >= (fleet.stored ? LEVEL_DURABLE : LEVEL_CAPTURED) &&
+		    (!fleet.copies || nodes_there() < 2 || s->replicated || fleet_copied(s->id)))
+			return true;
+	}
+	return false;
+}
+
+void fleet_settle(const char *after)
+{
+	uint64_t end = clock_now() + SETTLED_NS, step = fleet.last_step;
+	while (!saved(step) && !fleet.stopped && clock_now() < end)
+		round_of_all();
+	if (!saved(step) && !fleet.stopped)
+		fleet_tell();
+	SIM_CHECK(saved(step) || fleet.stopped, "nothing is saved within a minute after %s, in a world of %u of %u",
+		  after, fleet_entered_world(), fleet_expected_world());
+}
+
+void fleet_go_on(uint64_t rounds)
+{
+	while (rounds--)
+		round_of_all();
+}
