@@ -8,7 +8,17 @@
 
 #include "model.h"
 
-enum kind { KIND_FLAG, KIND_TEXT, KIND_COUNT, KIND_RATE, KIND_SECONDS, KIND_COMPRESS, KIND_DEVICE, KIND_FILES };
+enum kind {
+	KIND_FLAG,
+	KIND_TEXT,
+	KIND_COUNT,
+	KIND_RATE,
+	KIND_SECONDS,
+	KIND_COMPRESS,
+	KIND_DEVICE,
+	KIND_SIZE,
+	KIND_FILES
+};
 
 /* One line of the command line and of the help. Counts are bounded by min and max, both included. */
 struct description {
@@ -33,6 +43,15 @@ struct parse {
 	uint64_t batch;
 };
 
+/* By their number of parameters, with the proportions that models of these sizes have. */
+static const struct {
+	const char *name;
+	struct model_counts model;
+} sizes[] = {
+	{"demo", {2, 64, 64, 4}},       {"25m", {8, 512, 256, 8}},      {"85m", {12, 768, 512, 12}},
+	{"300m", {24, 1024, 1024, 16}}, {"700m", {36, 1280, 1024, 20}}, {"1.5b", {48, 1600, 1024, 25}},
+};
+
 #define MODEL(name) (offsetof(struct parse, model) + offsetof(struct model_counts, name))
 #define BATCH offsetof(struct parse, batch)
 
@@ -40,6 +59,8 @@ static const struct description descriptions[] = {
 	{"data", "FILE", "text to train on; repeat it, or name more files behind the options", KIND_FILES, 0, 0, 0},
 	{"steps", "N", "train until this step (default 200)", KIND_COUNT, FIELD(steps), 1, step_max},
 	{"batch", "ROWS", "rows of a step, over all ranks (default 8)", KIND_COUNT, BATCH, 1, MODEL_MAX_ROWS},
+	{"size", "NAME", "the four that follow: demo (default), 25m, 85m, 300m, 700m or 1.5b parameters", KIND_SIZE, 0,
+	 0, 0},
 	{"layers", "N", "blocks of the model (default 2)", KIND_COUNT, MODEL(layers), 1, 128},
 	{"width", "N", "channels of the model (default 64)", KIND_COUNT, MODEL(width), 1, 65536},
 	{"seq", "N", "bytes of a row (default 64)", KIND_COUNT, MODEL(seq), 1, 65536},
@@ -149,6 +170,18 @@ static int parse_device(const struct description *d, const char *text, enum trai
 	return complain(error, d, text, "must be auto, host or cuda");
 }
 
+/* What stands behind it on the command line may change a part of it. */
+static int parse_size(const struct description *d, const char *text, struct model_counts *to, char *error)
+{
+	for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+		if (strcmp(text, sizes[i].name))
+			continue;
+		*to = sizes[i].model;
+		return 0;
+	}
+	return complain(error, d, text, "must be demo, 25m, 85m, 300m, 700m or 1.5b");
+}
+
 static int parse_one(struct parse *p, const struct description *d, const char *text, char *error)
 {
 	char *field = (char *)p + d->offset;
@@ -174,6 +207,8 @@ static int parse_one(struct parse *p, const struct description *d, const char *t
 			       : 0;
 	case KIND_DEVICE:
 		return parse_device(d, text, (enum train_device *)field, error);
+	case KIND_SIZE:
+		return parse_size(d, text, &p->model, error);
 	case KIND_FILES:
 		break;
 	}

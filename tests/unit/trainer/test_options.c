@@ -53,6 +53,32 @@ Test(options, defaults)
 	cr_assert_not(o.strict || o.progress || o.help);
 }
 
+Test(options, a_size_is_about_as_many_parameters_as_its_name_says)
+{
+	static const struct {
+		const char *name;
+		double parameters;
+	} sizes[] = {{"25m", 25e6}, {"85m", 85e6}, {"300m", 300e6}, {"700m", 700e6}, {"1.5b", 1.5e9}};
+	struct train_options o;
+	char line[64];
+
+	for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+		struct tensor table[1024];
+
+		snprintf(line, sizeof(line), "--size %s", sizes[i].name);
+		cr_assert_eq(parse(&o, line), 0, "%s", error);
+		cr_assert_float_eq((double)tensor_layout(&o.model, table) / sizes[i].parameters, 1, 0.05, "%s",
+				   sizes[i].name);
+	}
+	char changed[] = "--size 1.5b --seq 64 --layers 2";
+	cr_assert_eq(parse(&o, changed), 0, "%s", error);
+	cr_assert(o.model.width == 1600 && o.model.heads == 25 && o.model.seq_len == 64 && o.model.layers == 2);
+	assert_refused("--size 2b", "must be demo, 25m, 85m, 300m, 700m or 1.5b");
+	char demo[] = "--layers 9 --size demo";
+	cr_assert_eq(parse(&o, demo), 0);
+	cr_assert_eq(o.model.layers, 2);
+}
+
 Test(options, the_device_is_that_of_the_option_else_of_the_environment)
 {
 	struct train_options o;

@@ -1,5 +1,7 @@
 #include "shard.h"
 
+#include "compress.h"
+
 #include <criterion/criterion.h>
 
 static const struct model_config demo = {.layers = 3, .width = 20, .seq_len = 9, .heads = 4};
@@ -86,4 +88,41 @@ Test(shard, state_names_carry_the_tensor, .timeout = 10)
 	cr_assert_str_eq(name, "optim.exp_avg.head.weight");
 	shard_state_name(name, SHARD_EXP_AVG_SQ, &t);
 	cr_assert_str_eq(name, "optim.exp_avg_sq.head.weight");
+}
+
+/* What a rank of the largest model computes with, without having it: more bytes than 32 bits count, and more than 2^31 elements in all that a rank
+ * of one keeps. */
+Test(shard, the_largest_model_is_counted_in_64_bits, .timeout = 30)
+{
+	static const struct model_config largest = {.layers = 48, .width = 1600, .seq_len = 1024, .heads = 25};
+	static struct tensor table[1024];
+	static struct shard_segment segments[1024];
+	size_t count = tensor_count(&largest), size = tensor_layout(&largest, table);
+
+	cr_assert_eq(size, table[count - 1].offset + table[count - 1].count);
+	cr_assert_eq(size, (size_t)48 * (12 * 1600 * 1600 + 13 * 1600) + 2 * 256 * 1600 + 1024 * 1600 + 2 * 1600);
+	cr_assert_gt(size * sizeof(float), (size_t)UINT32_MAX);
+	for (int world = 1; world <= 8; world *= 2) {
+		size_t end = 0;
+
+		for (int rank = 0; rank < world; rank++) {
+			struct shard_range range = shard_range(size, rank, world);
+			size_t n = shard_segments(table, count, range, segments, 1024), sum = 0;
+
+			cr_assert_eq(range.begin, end);
+			end = range.end;
+			cr_assert_leq(n, count);
+			for (size_t i = 0; i < n; i++) {
+				const struct shard_segment *s = &segments[i];
+
+				cr_assert_eq(table[s->tensor].offset + s->tensor_start, range.begin + s->shard_start);
+				cr_assert_leq(s->tensor_start + s->count, table[s->tensor].count);
+				sum += s->count;
+			}
+			cr_assert_eq(sum, range.end - range.begin);
+		}
+		cr_assert_eq(end, size);
+	}
+	cr_assert_eq(compress_size(COMPRESS_INT8, size), ((size + 255) / 256 * 65 + 15) / 16 * 16);
+	cr_assert_gt(8 * compress_size(COMPRESS_INT8, size) * sizeof(float), (size_t)UINT32_MAX);
 }
