@@ -137,6 +137,30 @@ def training(folder):
     has(demo(folder, CKPT_BUILD=str(tools), code=FAILED), "broken", "^demo: FAILED: the training did not end well")
 
 
+@case("GPUs are used where there are some, and where not all is as it should be that is said")
+def gpus(folder):
+    tools = folder / "programs"
+    tools.mkdir()
+    for name in ("ckpt", "ckptd"):
+        (tools / name).symlink_to(BIN.resolve() / name)
+    for name, text in (("nvidia-smi", 'seq "$GPUS" | sed "s/^/GPU /"'),
+                       ("ckpt-train", 'if [ "$*" = "--steps 1" ]; then echo "$TROUBLE" >&2; else echo "on $CKPT_DEVICE, shared: $CKPT_SHARE_GPU."; fi; exit 1')):
+        (tools / name).write_text(f"#!/bin/sh\n{text}\n")
+        (tools / name).chmod(0o755)
+    for count, trouble, options, said, then in (
+            (0, "", [], None, "^on , shared: .$"),
+            (4, "", [], "^demo: a GPU for each of the 4 ranks, of 4$", "^on cuda, shared: .$"),
+            (1, "", [], r"^demo: 4 ranks share the GPUs that there are \(1\)$", "^on cuda, shared: 1.$"),
+            (2, "ckpt-train: --device cuda: no driver", [], r"^demo: on the processors, although there are GPUs \(2\): no driver$",
+             "^on host, shared: .$"),
+            (2, "", ["--nodes", 2], r"^demo: on the processors, .*: the nodes are all on this machine", "^.*on host, shared: .$")):
+        text = demo(folder, *options, code=FAILED, CKPT_BUILD=str(tools), GPUS=str(count), TROUBLE=trouble,
+                    PATH=f"{tools}:{os.environ['PATH']}")
+        has(text, then, *([said] if said else []))
+        if not said:
+            lacks(text, "GPU")
+
+
 def interrupted(folder, said, *options):
     run = subprocess.Popen([DEMO, "--steps", "1000000", *options], env=environment(folder), stdin=subprocess.DEVNULL,
                            stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
