@@ -79,10 +79,12 @@ static void give_up_waiting(struct saves *saves, const struct snapshot *newest)
 	}
 }
 
-/* Complete here, and not on all nodes, or so old ones would not have been restored: of use to nobody, where a save would find no slot. */
+/* Complete here, and not on all nodes, or so old ones would not have been restored: of use to nobody, where a save would find no slot.
+ * What an earlier epoch has gone on from says nothing of what was captured in it. */
 static bool was_passed_over(const struct saves *saves, const struct snapshot *s)
 {
-	return saves->job->spread && saves->resumed.epoch && s->id.epoch < saves->job->epoch &&
+	uint32_t epoch = saves->job->epoch;
+	return saves->job->spread && saves->resumed_in == epoch && s->id.epoch < epoch &&
 	       step_compare(s->id, saves->resumed) > 0 && saves_lack_slots(saves);
 }
 
@@ -118,6 +120,7 @@ void saves_lend(struct saves *saves, struct step_id id)
 void saves_resume(struct saves *saves, struct step_id id)
 {
 	saves->resumed = id;
+	saves->resumed_in = saves->job->epoch;
 }
 
 static void release_unclaimed(struct memory *mem)

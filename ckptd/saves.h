@@ -16,7 +16,8 @@ struct saves {
 	struct list snapshots; /* ordered by (epoch, step) */
 	struct step_id lent;   /* ranks are restoring from its slots: they stay; epoch 0: none */
 	uint64_t lent_ns;
-	struct step_id resumed;      /* what all ranks of this epoch have gone on from; epoch 0: nothing yet */
+	struct step_id resumed;      /* what all ranks have gone on from */
+	uint32_t resumed_in;         /* in which epoch; 0: in none yet */
 	struct step_id begun;        /* the newest that a rank here has begun; epoch 0: none */
 	struct snapshot *committing; /* one at a time: they share one disk */
 	struct verify_item *verifying;

@@ -50,7 +50,7 @@ static bool complete_copy(const struct snapshot *s)
 
 void saves_poison(struct saves *saves, uint32_t epoch)
 {
-	saves->lent = saves->resumed = (struct step_id){0};
+	saves->lent = (struct step_id){0};
 	saves->walking++;
 	list_for(node, &saves->snapshots) {
 		struct snapshot *s = snapshot_of(node);
