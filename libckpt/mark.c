@@ -7,22 +7,31 @@
 
 _Static_assert(CKPT_LATEST == STEP_NEWEST && CKPT_LATEST_HEALTHY == STEP_NEWEST_HEALTHY, "as the daemon knows them");
 
+/* A join by another thread may replace the stage meanwhile: it is looked at with a reference. */
+static int check_epoch(ckpt *s, const struct wire_mark *m, struct err *err)
+{
+	int rc = 0;
+	struct stage *stage = session_stage(s);
+	if (!stage || !m->epoch)
+		rc = err_set(err, -EINVAL, "call ckpt_join before ckpt_mark");
+	else if (m->id.epoch > m->epoch)
+		rc = err_set(err, -EINVAL, "there is no epoch %u yet: this rank joined %u", m->id.epoch, m->epoch);
+	else if (atomic_load_explicit(&stage_head(stage)->epoch, memory_order_acquire) != m->epoch)
+		rc = err_set(err, -ESTALE, "a new epoch has begun: call ckpt_join");
+	stage_put(stage);
+	return rc;
+}
+
 static int check(ckpt *s, const struct wire_mark *m, ckpt_health health, const char *reason, struct err *err)
 {
-	struct stage *stage = s->stage;
 	if (health != CKPT_HEALTHY && health != CKPT_UNHEALTHY)
 		return err_set(err, -EINVAL, "health %d is neither CKPT_HEALTHY nor CKPT_UNHEALTHY", (int)health);
 	if (m->id.step > STEP_MAX)
 		return err_set(err, -EINVAL, "step %" PRIu64 " is not below 10^12", m->id.step);
 	if (reason && strlen(reason) >= WIRE_REASON_MAX)
 		return err_set(err, -EINVAL, "a reason has at most %d bytes", WIRE_REASON_MAX - 1);
-	if (!stage || !m->epoch)
-		return err_set(err, -EINVAL, "call ckpt_join before ckpt_mark");
-	if (m->id.epoch > m->epoch)
-		return err_set(err, -EINVAL, "there is no epoch %u yet: this rank joined %u", m->id.epoch, m->epoch);
-	if (atomic_load_explicit(&stage_head(stage)->epoch, memory_order_acquire) != m->epoch)
-		return err_set(err, -ESTALE, "a new epoch has begun: call ckpt_join");
-	return service_check(s, NULL, err);
+	int rc = check_epoch(s, m, err);
+	return rc ? rc : service_check(s, NULL, err);
 }
 
 static int tell(ckpt *s, const struct wire_mark *m, int timeout_ms, struct err *err)
