@@ -6,6 +6,7 @@
 #include "daemon.h"
 #include "job.h"
 #include "pool.h"
+#include "saves_private.h"
 #include "store/repo.h"
 
 #include <stdio.h>
@@ -65,13 +66,29 @@ static void run(struct work *work)
 	repo_close(&repo);
 }
 
+/* Another may have been said meanwhile. */
+static bool says(const struct verdict_said *said, bool unhealthy, const char *reason)
+{
+	return said && said->unhealthy == unhealthy && !strcmp(said->reason, reason);
+}
+
 /* -ENOENT: it is not committed, and tried again when it is. */
+static void note(struct verdicts *v, const struct verdict_work *w)
+{
+	struct verdict_said *said = find(v, w->verdict.id);
+	if (!says(said, w->verdict.unhealthy, w->verdict.reason))
+		return;
+	said->written = !w->rc;
+	said->failed = w->rc && w->rc != -ENOENT;
+}
+
 static void done(struct work *work)
 {
 	struct verdict_work *w = list_entry(work, struct verdict_work, work);
 	struct verdicts *v = w->verdicts;
 	const struct verdict *said = &w->verdict;
 	v->writing = false;
+	note(v, w);
 	if (!w->rc)
 		log_info("job %s: step %lu epoch %u is marked %s%s%s", said->job, (unsigned long)said->id.step,
 			 said->id.epoch, said->unhealthy ? "unhealthy" : "healthy", said->reason[0] ? ": " : "",
@@ -89,16 +106,18 @@ static void start(struct verdicts *v, struct verdict_said *said)
 	struct verdict_work *w = calloc(1, sizeof(*w));
 	said->due = false;
 	if (!w) {
+		said->failed = true;
 		log_warn("job %s: no memory to write a verdict", v->job->name);
 		return;
 	}
 	w->work = (struct work){.run = run, .done = done};
 	w->verdicts = v;
 	w->store = daemon->config.store;
-	w->verdict = (struct verdict){.id = said->id, .given_at = clock_wall(), .unhealthy = said->unhealthy};
+	w->verdict = (struct verdict){.id = said->id, .given_at = said->given_at, .unhealthy = said->unhealthy};
 	memcpy(w->verdict.job, v->job->name, sizeof(w->verdict.job));
 	memcpy(w->verdict.reason, said->reason, sizeof(said->reason));
 	v->writing = true;
+	v->at = said->id;
 	pool_submit(daemon->pool, &w->work);
 }
 
@@ -117,19 +136,33 @@ static void want(struct verdicts *v, struct verdict_said *said)
 
 void verdicts_durable(struct verdicts *verdicts, struct step_id id)
 {
-	struct verdict_said *said = find(verdicts, id);
-	if (said)
-		want(verdicts, said);
+	bool stored = verdicts->job->daemon->config.store != NULL;
+	for (unsigned i = 0; i < verdicts->n; i++)
+		if (!step_compare(verdicts->said[i].id, id) || verdicts->said[i].failed)
+			verdicts->said[i].due = stored;
+	pump(verdicts);
 }
 
 /* ---- taking ---------------------------------------------------------------------------------------------------- */
 
-/* At the end, in place of what was said before of the same, or of the oldest. */
+/* The oldest that is written, or of a checkpoint that is not here (any more), so that it is read from storage only; else the oldest. */
+static struct verdict_said *least(struct verdicts *v)
+{
+	struct verdict_said *oldest = v->said;
+	for (unsigned i = 0; i < v->n; i++)
+		if (v->said[i].written || !saves_find(&v->job->saves, v->said[i].id))
+			return &v->said[i];
+	log_warn("job %s: %d newer verdicts are to be kept: that of step %lu epoch %u is forgotten, and not written",
+		 v->job->name, VERDICTS_MAX, (unsigned long)oldest->id.step, oldest->id.epoch);
+	return oldest;
+}
+
+/* At the end, in place of what was said before of the same, or of another. */
 static struct verdict_said *place(struct verdicts *v, struct step_id id)
 {
 	struct verdict_said *gone = find(v, id);
 	if (!gone && v->n == VERDICTS_MAX)
-		gone = v->said;
+		gone = least(v);
 	if (gone) {
 		memmove(gone, gone + 1, (size_t)(v->said + v->n - gone - 1) * sizeof(*gone));
 		v->n--;
@@ -137,27 +170,29 @@ static struct verdict_said *place(struct verdicts *v, struct step_id id)
 	return &v->said[v->n++];
 }
 
-/* All ranks may say the same. */
-static bool known(struct verdicts *v, const struct wire_mark *m)
+/* All ranks may say the same, and again. */
+static void take(struct verdicts *v, const struct wire_mark *m)
 {
-	const struct verdict_said *said = find(v, m->id);
-	return said && said->unhealthy == m->unhealthy && !strcmp(said->reason, m->reason);
+	struct verdict_said *said = find(v, m->id);
+	bool known = says(said, m->unhealthy, m->reason);
+	if (known && (said->written || (v->writing && !step_compare(v->at, m->id))))
+		return;
+	if (!known) {
+		said = place(v, m->id);
+		*said = (struct verdict_said){.id = m->id, .unhealthy = m->unhealthy, .given_at = clock_wall()};
+		memcpy(said->reason, m->reason, sizeof(said->reason));
+	}
+	want(v, said);
 }
 
 void verdicts_take(struct rank *rank, uint32_t seq, const struct wire_mark *m)
 {
 	AUTO_WBUF struct wbuf body = {0};
 	struct job *job = rank->job;
-	struct verdicts *v = &job->verdicts;
 	if (rank->state != RANK_JOINED || m->epoch != job->epoch || m->id.epoch > job->epoch) {
 		client_error(rank->client, seq, -ESTALE, "the job is in epoch %u: join first", job->epoch);
 		return;
 	}
-	if (!known(v, m)) {
-		struct verdict_said *said = place(v, m->id);
-		*said = (struct verdict_said){.id = m->id, .unhealthy = m->unhealthy};
-		memcpy(said->reason, m->reason, sizeof(said->reason));
-		want(v, said);
-	}
+	take(&job->verdicts, m);
 	client_send(rank->client, WIRE_MARK, seq, &body, NULL, 0);
 }
