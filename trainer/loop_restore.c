@@ -29,16 +29,18 @@ static int start_afresh(struct loop *l)
 	return rc < 0 ? loop_fail(l, rc, *l->platform->device.why ? l->platform->device.why : "out of memory") : 0;
 }
 
-/* -ENOENT: there is no such checkpoint, or it is not intact. */
-static int restore_step(struct loop *l, uint64_t step)
+/* -ENOENT: there is no such checkpoint, or an older one may do: *broken is set where that is there, but cannot be read. */
+static int restore_step(struct loop *l, uint64_t step, int *broken)
 {
 	int rc;
 
 	l->entry.restored = CKPT_INIT(ckpt_restored);
 	ckpt_beat(l->session, l->state.counters.step, CKPT_PHASE_RESTORE);
 	rc = ckpt_restore(l->session, step, l->saver.stream, &l->entry.restored, -1);
-	if (step <= CKPT_LATEST_HEALTHY && (rc == -EBADMSG || rc == -EIO))
-		return -ENOENT; /* an older one may do */
+	if (step <= CKPT_LATEST_HEALTHY && (rc == -EBADMSG || rc == -EIO)) {
+		*broken = crew_library_error(&l->crew, "restore", rc);
+		return -ENOENT;
+	}
 	if (rc < 0)
 		return rc == -ENOENT ? rc : loop_fail(l, crew_library_error(&l->crew, "restore", rc), l->crew.why);
 	if (l->state.counters.version != STATE_VERSION) {
@@ -68,21 +70,35 @@ static int agree_on_largest(struct loop *l, uint64_t *largest)
 	return rc < 0 ? loop_fail(l, rc, l->crew.why) : 0;
 }
 
+/* Only where there is nothing to go back to; what cannot be read may be read tomorrow, and is not to be trained over. */
+static int start_afresh_unless(struct loop *l, int broken)
+{
+	uint64_t any = broken < 0;
+	int rc = agree_on_largest(l, &any);
+
+	if (rc < 0)
+		return rc;
+	if (broken < 0)
+		return loop_fail(l, broken, l->crew.why);
+	return any ? loop_fail(l, -EIO, "another rank cannot read what it is to go back to") : start_afresh(l);
+}
+
 /* The newest one that was marked healthy, also by earlier processes; where none ever was, what was due before the trouble. */
 static int restore_healthy(struct loop *l)
 {
 	uint64_t step = CKPT_LATEST_HEALTHY;
+	int broken = 0;
 	int rc;
 
 	saver_doubt(&l->saver);
 	l->noted = 0;
-	while ((rc = restore_step(l, step)) == -ENOENT) {
+	while ((rc = restore_step(l, step, &broken)) == -ENOENT) {
 		step = monitor_scheduled(&l->monitor, step);
 		rc = agree_on_largest(l, &step);
 		if (rc < 0)
 			return rc;
 		if (!step)
-			return start_afresh(l);
+			return start_afresh_unless(l, broken);
 	}
 	return rc;
 }
@@ -90,14 +106,14 @@ static int restore_healthy(struct loop *l)
 int loop_restore(struct loop *l)
 {
 	uint64_t back = l->back;
-	int rc = agree_on_largest(l, &back);
+	int broken, rc = agree_on_largest(l, &back);
 
 	if (rc < 0)
 		return rc;
 	l->back = back != 0; /* also in a process that has replaced another since */
 	if (back)
 		return restore_healthy(l);
-	rc = restore_step(l, CKPT_LATEST);
+	rc = restore_step(l, CKPT_LATEST, &broken);
 	if (rc == -ENOENT)
 		return start_afresh(l);
 	/* Good steps from here show that it is healthy, whoever has saved it. */

@@ -455,7 +455,7 @@ int ckpt_restore(ckpt *s, uint64_t step, void *stream, ckpt_restored *out, int t
 		job->restores++;
 	}
 	pthread_mutex_unlock(&job->lock);
-	return newest ? 0 : fail(s, -ENOENT);
+	return newest ? 0 : fail(s, job->restore_error && step != CKPT_LATEST ? job->restore_error : -ENOENT);
 }
 
 int ckpt_mark(ckpt *s, uint64_t step, uint32_t epoch, ckpt_health health, const char *reason, int timeout_ms)

@@ -76,6 +76,20 @@ Test(loop_faults, nan_without_a_healthy_checkpoint_starts_afresh, .timeout = 30)
 	free_run(run);
 }
 
+/* What is on a storage that is away is not trained over. */
+Test(loop_faults, nan_while_no_checkpoint_can_be_read_ends, .timeout = 30)
+{
+	struct run *run = make_run(2);
+
+	run->job.restore_error = -EIO;
+	run->life[0].options.faults = "nan@1";
+	run_all(run);
+	for (int r = 0; r < 2; r++)
+		cr_assert_eq(run->life[r].rc, -EIO, "rank %d: %d", r, run->life[r].rc);
+	cr_assert_eq(run->job.restores, 0);
+	free_run(run);
+}
+
 Test(loop_faults, a_training_that_diverges_ends, .timeout = 30)
 {
 	struct run *run = make_run(2);
