@@ -36,6 +36,7 @@ struct loop {
 	bool back;      /* the state was bad: the next one comes from a healthy checkpoint, until a newer one is safe */
 	bool agreed;    /* all ranks leave the epoch for a reason that they share: no news will come */
 	uint64_t noted; /* the safe step that the monitor was told last */
+	int64_t mark_ns;    /* no healthy checkpoint is told before: the daemon is slow */
 	struct entry entry; /* how this rank came into the epoch */
 	char reason[CANCEL_REASON_SIZE];
 	bool reported;       /* the entry is complete and reported */

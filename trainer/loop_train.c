@@ -9,8 +9,8 @@
 #include "message.h"
 #include "vote.h"
 
-/* How long the daemon may take to note a mark. */
-enum { MARK_MS = 500 };
+/* How long the daemon may take to note a mark, and when it is asked again that did not. */
+enum { MARK_MS = 500, MARK_PAUSE_MS = 30000 };
 
 static void tell_progress(struct loop *l)
 {
@@ -74,19 +74,24 @@ static int mark(struct loop *l, struct monitor_save save, ckpt_health health, co
 	return ckpt_mark(l->session, save.step, save.epoch, health, reason, MARK_MS);
 }
 
-/* One that could not be told is told again after the next step, but not where that would keep the training waiting. */
+/* All that became healthy while the daemon was away, the oldest first: those on storage outlast the newest, which may be in memory only. One
+ * that could not be told is told again after the next step, but not where that would keep the training waiting. */
 static void mark_healthy(struct loop *l)
 {
 	struct monitor_save save;
 	char reason[64];
-	int rc;
+	int rc = 0;
 
-	if (!monitor_healthy(&l->monitor, &save))
+	if (monotonic_ns() < l->mark_ns)
 		return;
 	snprintf(reason, sizeof(reason), "%" PRIu64 " good steps were made from it", l->monitor.need);
-	rc = mark(l, save, CKPT_HEALTHY, reason);
-	if (rc == 0 || rc == -ETIMEDOUT || rc == -EINVAL)
-		monitor_told(&l->monitor, save.step);
+	while (rc == 0 && monitor_healthy(&l->monitor, &save)) {
+		rc = mark(l, save, CKPT_HEALTHY, reason);
+		if (rc == 0 || rc == -EINVAL)
+			monitor_told(&l->monitor, save.step);
+	}
+	if (rc == -ETIMEDOUT)
+		l->mark_ns = monotonic_ns() + MARK_PAUSE_MS * INT64_C(1000000);
 	if (rc < 0 && rc != -ESTALE && rc != -ENOTCONN && l->crew.rank == 0)
 		message(0, "step %" PRIu64 " is not marked healthy: %s", save.step, ckpt_error(l->session));
 }
@@ -121,10 +126,9 @@ static int go_back(struct loop *l)
 			 c->step, c->loss, MONITOR_ATTEMPTS - 1);
 		return -EDOM;
 	}
-	if (l->crew.rank == 0) {
+	if (l->crew.rank == 0)
 		message(0, "%s: back to the last healthy checkpoint", l->why);
-		mark_suspects(l);
-	}
+	mark_suspects(l);
 	l->back = true;
 	return leave_together(l);
 }
@@ -293,6 +297,7 @@ int loop_finish(struct loop *l, struct loop_result *result)
 		return rc;
 	ckpt_beat(l->session, l->state.counters.step, CKPT_PHASE_SAVE);
 	rc = saver_finish(&l->saver, l->state.counters.step);
+	note_safe(l); /* while it is this epoch's */
 	if (rc == -ESTALE || saver_fatal(rc))
 		return loop_fail(l, rc, l->saver.why);
 	if (rc < 0) {

@@ -61,12 +61,10 @@ bool monitor_may_go_back(const struct monitor *m)
 
 bool monitor_healthy(const struct monitor *m, struct monitor_save *save)
 {
-	for (int i = m->count; i > 0; i--)
-		if (m->open[i - 1].step + m->need <= m->good) {
-			*save = m->open[i - 1];
-			return true;
-		}
-	return false;
+	if (!m->count || m->open[0].step + m->need > m->good)
+		return false;
+	*save = m->open[0];
+	return true;
 }
 
 void monitor_told(struct monitor *m, uint64_t step)

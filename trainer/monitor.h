@@ -38,7 +38,7 @@ bool monitor_step(struct monitor *monitor, uint64_t step, double loss);
 /* Whether there is hope: false when the same step was bad again, MONITOR_ATTEMPTS times. */
 bool monitor_may_go_back(const struct monitor *monitor);
 
-/* The newest one that has become healthy. False: none has. */
+/* The oldest one that has become healthy. False: none has. */
 bool monitor_healthy(const struct monitor *monitor, struct monitor_save *save);
 /* It, and what is older, need not be told again. */
 void monitor_told(struct monitor *monitor, uint64_t step);

@@ -58,6 +58,8 @@ Test(monitor, a_loss_that_is_no_number_spoils_what_was_saved_shortly_before)
 	cr_expect_not(monitor_suspect(&m, &save), "each is told once");
 	good_steps(6, 20);
 	cr_expect_eq(healthy(), 5, "10 and 12 were of the time before");
+	monitor_told(&m, 5);
+	cr_expect_eq(healthy(), 0);
 	safe(15);
 	cr_expect_eq(healthy(), 15);
 	cr_assert_not(monitor_step(&m, 21, INFINITY));
@@ -88,8 +90,11 @@ Test(monitor, keeps_the_oldest_ones_until_they_are_healthy)
 	cr_expect_eq(m.count, MONITOR_KEPT);
 	cr_expect_eq(healthy(), 0);
 	good_steps(2 * MONITOR_KEPT + 1, 2 * MONITOR_KEPT + 5);
-	cr_expect_eq(healthy(), 5, "however many were saved meanwhile");
-	monitor_told(&m, 5);
+	for (uint64_t step = 1; step <= 5; step++) {
+		cr_expect_eq(healthy(), step, "however many were saved meanwhile, the oldest first");
+		monitor_told(&m, step);
+	}
+	cr_expect_eq(healthy(), 0);
 	cr_expect_eq(m.count, MONITOR_KEPT - 5);
 	safe(2 * MONITOR_KEPT);
 	cr_expect_eq(m.open[m.count - 1].step, (uint64_t)2 * MONITOR_KEPT);
