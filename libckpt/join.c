@@ -8,14 +8,26 @@
  * after our own clock says so. */
 #define GRACE (500 * CLOCK_NS_PER_MS)
 
+/* The stage is let go only when no device reads the state for it any more: a handle that the caller keeps keeps it, and who then says
+ * that nothing is read would know of the one in its place only. */
+static int end_captures(ckpt *s, uint64_t deadline, struct err *err)
+{
+	struct err slow = {0};
+	if (!s->stage || capture_end(&s->stage->capture, deadline, &slow) >= 0)
+		return 0;
+	return err_set(err, -ETIMEDOUT, "what was registered is still read, call ckpt_join again: %s", slow.text);
+}
+
 static int enter_stage(ckpt *s, uint64_t deadline, uint32_t ms, struct err *err)
 {
 	struct frame *reply;
 	struct stage *stage;
 	uint32_t generation = service_generation(s);
 	AUTO_WBUF struct wbuf body = {0};
+	int rc = end_captures(s, deadline, err);
 	int left = clock_ms_until(deadline);
-	int rc = table_message(&s->table, left ? (uint32_t)left : 1, &body);
+	if (!rc)
+		rc = table_message(&s->table, left ? (uint32_t)left : 1, &body);
 	if (!rc)
 		rc = service_call(s, WIRE_REGISTER, &body, WIRE_ARENA, deadline + GRACE, NULL, &reply, err);
 	if (rc == -ETIMEDOUT && !err->text[0])
@@ -83,15 +95,14 @@ static int enter_epoch(ckpt *s, struct wire_join *join, uint64_t deadline, uint3
 /* What the daemon has said counts only when no device reads what was registered: until then a later call is told again. */
 static int leave(ckpt *s, uint64_t deadline, struct err *err)
 {
-	struct err slow;
 	pthread_mutex_lock(&s->save);
 	if (s->stage)
 		atomic_store(&s->stage->lost, true); /* no save is begun in it any more */
 	pthread_mutex_unlock(&s->save);
-	s->moving = s->stage && capture_end(&s->stage->capture, max_u64(deadline, clock_deadline(GRACE)), &slow) < 0;
-	if (s->moving)
-		return err_set(err, -ETIMEDOUT, "what was registered is still read, call ckpt_join again: %s",
-			       slow.text);
+	int rc = end_captures(s, deadline, err);
+	s->moving = rc != 0;
+	if (rc)
+		return rc;
 	session_move(s);
 	return -EREMCHG;
 }
