@@ -96,6 +96,17 @@ def _():
             d.verify_all()
 
 
+@cases.case("a mark that could not be written is written later")
+def _():
+    with fleet.daemon(options=("--no-verify",)) as d:
+        d.start(failpoints="verdict.write=error:EIO@1")
+        stop, running = ranks(d, "--mark", 40, "--wait", "durable")  # so that nothing but the error keeps it from being written
+        until(lambda: marked(running), "a mark is given")
+        first = min(marked(running))
+        until(lambda: "fired" in d.fired.read_text() and first in healthy(d), "it is there")
+        finish(stop, running)
+
+
 @cases.case("retention keeps the newest that is called healthy")
 def _():
     with fleet.daemon(options=("--keep-last", "1", "--no-verify")) as d:
