@@ -90,6 +90,8 @@ const char *coord_reason(const struct coord *c)
 
 /* ---- nodes ----------------------------------------------------------------------------------------------------- */
 
+static void try_enter(struct coord *c);
+
 static void set_joining(struct coord *c, uint32_t node, bool joining)
 {
 	struct coord_node *n = &c->nodes[node];
@@ -162,6 +164,8 @@ bool coord_leave(struct coord *c, uint32_t node)
 	if (!c->nodes[node].ranks)
 		return false;
 	set_ranks(c, node, 0);
+	if (!c->persisting)
+		try_enter(c); /* its ranks may be elsewhere by now, and all others wait */
 	return true;
 }
 

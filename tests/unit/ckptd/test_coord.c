@@ -140,6 +140,23 @@ Test(coord, a_node_that_has_finished_raises_nothing)
 	cr_expect_eq(coord_view(coord).attending, WORLD - EACH);
 }
 
+/* They are on node 1 now, which has said so before node 2 followed. */
+Test(coord, when_who_has_lost_his_ranks_leaves_the_others_enter)
+{
+	struct peer_joining m = {.n = 2 * EACH, .ranks = {1, 1 + NODES, 2, 2 + NODES}};
+	for (uint32_t i = 0; i < m.n; i++) {
+		m.lens[i] = 1;
+		m.addresses[i * WIRE_ADDRESS_MAX] = (uint8_t)('a' + m.ranks[i]);
+	}
+	coord_attend(coord, from(1), 2 * EACH, 0);
+	join(0);
+	coord_joining(coord, from(1), &m);
+	cr_expect_eq(told[0].joined, 0);
+	coord_leave(coord, 2);
+	cr_expect_eq(told[0].joined, 1);
+	cr_expect_eq(told[1].joined, 1);
+}
+
 Test(coord, what_a_node_knows_is_not_given_out_again)
 {
 	coord_attend(coord, from(1), EACH, 7);
