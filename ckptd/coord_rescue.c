@@ -279,11 +279,11 @@ static void say_unknown(struct coord *c, uint32_t rank)
 void coord_rescue_choose(struct coord *c)
 {
 	struct coord_rescue *r = &c->rescue;
-	uint32_t unknown = find_owners(c);
 	int rc = ladder_choose(&c->restore.ladder, c->world, c->owners, &r->id);
-	bool lost = !r->id.epoch || ladder_is_stored(&c->restore.ladder, r->id) || unknown < c->world;
 	c->restore.choice.id = r->id;
 	coord_tell_gaps(c, (struct step_id){0});
+	uint32_t unknown = find_owners(c); /* now: who sent a copy once need not have the rank in his memory */
+	bool lost = !r->id.epoch || ladder_is_stored(&c->restore.ladder, r->id) || unknown < c->world;
 	add_text(c, c->restore.choice.why);
 	if (!rc && !lost)
 		rc = choose_writers(c);

@@ -243,7 +243,7 @@ Test(coord_rescue, what_was_on_its_way_to_storage_is_written_under_another_name)
 }
 
 /* Node 2 was lost while the coordinator was; the others have heard of epoch 1. Its ranks' copies are with node 1, and came from `owner`. */
-static void restart(uint32_t owner)
+static void restart_with(uint32_t owner, const struct peer_found *memory)
 {
 	struct coord_held held[] = {{.node = 1, .rank = 2, .world = WORLD, .owner = owner, .id = s100},
 				    {.node = 1, .rank = 5, .world = WORLD, .owner = owner, .id = s100},
@@ -255,11 +255,19 @@ static void restart(uint32_t owner)
 	coord_attend(coord, (struct coord_from){.node = 0}, EACH, 1);
 	coord_hold(coord, "the world changes");
 	coord_rescue_begin(coord);
-	for (uint32_t n = 0; n < 2; n++)
-		coord_found(
-			coord, from(n),
-			&(struct peer_found){.nranks = EACH, .ranks = {n, n + NODES}, .nmemory = 1, .memory = {s100}});
+	for (uint32_t n = 0; n < 2; n++) {
+		struct peer_found f = *memory;
+		f.nranks = EACH;
+		f.ranks[0] = n;
+		f.ranks[1] = n + NODES;
+		coord_found(coord, from(n), &f);
+	}
 	coord_surveyed(coord, &(struct coord_survey){.epoch = told[0].epoch, .found = held, .n = 3});
+}
+
+static void restart(uint32_t owner)
+{
+	restart_with(owner, &(struct peer_found){.nmemory = 1, .memory = {s100}});
 }
 
 Test(coord_rescue, a_coordinator_that_was_restarted_asks_who_had_which_rank)
@@ -275,6 +283,17 @@ Test(coord_rescue, a_coordinator_that_was_restarted_asks_who_had_which_rank)
 	coord_sealed(coord, place.id);
 	cr_expect(coord_view(coord).rescued);
 	cr_expect_str_empty(coord_view(coord).not_rescued);
+}
+
+/* Node 1 had node 2's ranks once, and sent their copies to itself; it has 110 of its own, of which nobody has copies. */
+Test(coord_rescue, who_once_sent_a_copy_is_not_taken_to_have_the_rank)
+{
+	restart_with(1, &(struct peer_found){.nmemory = 2, .memory = {s100, s110}});
+	const struct peer_rescue *deputy = &told[1].rescues[1];
+	cr_assert_eq(told[0].rescue_orders + told[1].rescue_orders, 2, "%s", coord_view(coord).not_rescued);
+	cr_expect_eq(deputy->bring.id.step, 100);
+	cr_expect(strstr(coord_view(coord).not_rescued, "step 110 epoch 1: nobody has the part of rank 2"), "%s",
+		  coord_view(coord).not_rescued);
 }
 
 Test(coord_rescue, whose_ranks_nobody_can_tell_are_not_written)
