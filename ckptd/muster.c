@@ -29,6 +29,7 @@ static void muster_free(struct muster *m)
 {
 	crew_free(&m->crew);
 	free(m->left);
+	free(m->bereft);
 	free(m->seated);
 	free(m->unquiet);
 	free(m->drained);
@@ -51,10 +52,11 @@ static struct muster *muster_new(struct daemon *daemon, const char *job, bool sp
 	*m = (struct muster){.daemon = daemon, .spread = spread};
 	snprintf(m->job, sizeof(m->job), "%s", job);
 	m->left = calloc(nnodes, sizeof(*m->left));
+	m->bereft = calloc(nnodes, sizeof(*m->bereft));
 	m->seated = calloc(nnodes, sizeof(*m->seated));
 	m->unquiet = calloc(nnodes, sizeof(*m->unquiet));
 	m->drained = calloc(nnodes, sizeof(*m->drained));
-	if (!m->left || !m->seated || !m->unquiet || !m->drained ||
+	if (!m->left || !m->bereft || !m->seated || !m->unquiet || !m->drained ||
 	    crew_init(&m->crew, nnodes, first->want, first->least)) {
 		muster_free(m);
 		return NULL;
@@ -117,9 +119,10 @@ static bool refused(struct muster *m)
 	return true;
 }
 
+/* Who has lost his launcher, too: if he has rank 0, nobody else decides what is written. */
 static void order_to_settle(struct muster *m, uint32_t node)
 {
-	m->unquiet[node] = m->crew.nodes[node].has && !m->left[node];
+	m->unquiet[node] = (m->crew.nodes[node].has || m->bereft[node]) && !m->left[node];
 	if (m->unquiet[node])
 		muster_order(m, node, &(struct peer_order){.type = PEER_SETTLE, .number = m->crew.number});
 }
@@ -323,6 +326,7 @@ static void take_offer(struct muster *m, uint32_t node, const struct peer_crew *
 	m->seated[node] = m->seated[node] || said->n;
 	if (!said->processes && c->nodes[node].has && m->spread)
 		m->wait_ns = patience(m); /* its launcher may be started again */
+	m->bereft[node] = !said->processes && said->plan == c->number && (had || m->bereft[node]);
 	crew_offer(c, node, said->processes, said->spare);
 	crew_leave(c, node, said->leaving || m->drained[node]);
 	m->left[node] = false;
@@ -370,7 +374,9 @@ bool muster_left(struct daemon *daemon, const char *job, uint32_t node)
 	bool others = false;
 	if (!m)
 		return false;
-	m->left[m->spread ? node : 0] = true;
+	node = m->spread ? node : 0;
+	m->left[node] = true;
+	m->unquiet[node] = m->bereft[node] = false; /* it has nothing any more that could be waited for */
 	for (uint32_t n = 0; n < m->crew.nnodes; n++)
 		others = others || (m->crew.nodes[n].has && !m->left[n]);
 	return others;
@@ -389,7 +395,7 @@ void musters_node_down(struct daemon *daemon, uint32_t node)
 		}
 		crew_offer(&m->crew, node, 0, m->crew.nodes[node].spare);
 		crew_leave(&m->crew, node, m->drained[node]);
-		m->unquiet[node] = m->seated[node] = false;
+		m->unquiet[node] = m->seated[node] = m->bereft[node] = false;
 	}
 }
 

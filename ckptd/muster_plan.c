@@ -48,6 +48,7 @@ void muster_tell_plan(const struct muster *m, uint32_t node, bool known)
 		o.plan.was[o.plan.n++] = known ? c->was[r] : WIRE_NEW_PROCESS;
 	}
 	m->seated[node] = o.plan.n;
+	m->bereft[node] = false;
 	muster_order(m, node, &o);
 }
 

@@ -31,6 +31,7 @@ struct muster {
 	int rc;                   /* of settling: what cannot be written, and why */
 	char text[WIRE_TEXT_MAX];
 	bool *left;    /* by node: its ranks have finished */
+	bool *bereft;  /* by node: its launcher is gone, and its daemon has what its ranks had in memory */
 	bool *seated;  /* by node: it has ranks, as far as it knows */
 	bool *unquiet; /* by node: it has yet to say SETTLED, or PAUSED */
 	bool *drained; /* by node: somebody wants it to have no ranks */

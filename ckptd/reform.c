@@ -278,6 +278,10 @@ static void follow(struct job *job)
 		take_seat(job);
 	else if (had)
 		seat_leave(job);
+	if (reform->settle_next == plan.number)
+		reform_settle(job, plan.number);
+	if (reform->settle_next <= plan.number)
+		reform->settle_next = 0;
 }
 
 void reform_plan(struct job *job, const struct wire_plan *plan)
@@ -293,6 +297,8 @@ void reform_plan(struct job *job, const struct wire_plan *plan)
 void reform_settle(struct job *job, uint32_t plan)
 {
 	struct reform *reform = &job->reform;
+	if (plan > reform->plan) /* it has yet to follow that one */
+		reform->settle_next = plan;
 	if (plan != reform->plan || reform->settling_ns)
 		return;
 	reform->settling_ns = clock_now();
@@ -375,6 +381,10 @@ void reform_tick(struct job *job)
 	}
 	if (reform->next.number && saves_idle_here(&job->saves) && recover_idle(&job->recover))
 		follow(job);
+	if (reform->settle_next && !reform->next.number && !reform->offered) { /* it never follows it */
+		seat_settled(job, reform->settle_next, 0, "");
+		reform->settle_next = 0;
+	}
 	if (!reform->settling_ns || !all_back(job))
 		return;
 	saves_follow(&job->saves);

@@ -34,6 +34,7 @@ struct reform {
 	bool apart; /* the coordinator was out of reach, and has not yet said that the job's seat here counts */
 	struct wire_plan next;    /* number 0: none */
 	uint64_t settling_ns;     /* since when; 0: not */
+	uint32_t settle_next;     /* a later plan in which it is to settle, once it follows it; 0: none */
 	bool flushed;             /* what is newest in memory was sent to storage */
 	int gone[WIRE_LOCAL_MAX]; /* processes that lost their ranks here, the last ones: a ring */
 	uint32_t ngone;

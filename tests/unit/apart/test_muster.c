@@ -100,6 +100,52 @@ Test(muster, who_has_lost_his_launcher_is_told_that_his_ranks_went_elsewhere)
 	EXPECT_RANKS(3, 2, 6, 2, 3);
 }
 
+/* Its daemon lives, and has what its ranks had: of rank 0, that nobody else has written. */
+Test(muster, who_has_lost_his_launcher_settles_with_the_others)
+{
+	begin(3);
+	offer(0, 0);
+	clock_skip((WAIT_S + 1) * CLOCK_NS_PER_S);
+	tick();
+	cr_assert(fake_chair.held && nodes[0].settle && nodes[1].settle && nodes[2].settle);
+	settled(1, 0);
+	settled(2, 0);
+	tick();
+	cr_expect_eq(muster_plan(&muster_daemon, "gpt"), 1, "the newest step would be lost");
+	settled(0, 0);
+	cr_expect_eq(muster_plan(&muster_daemon, "gpt"), 2);
+	cr_expect(nodes[0].plan.number == 2 && !nodes[0].plan.n);
+}
+
+Test(muster, who_has_lost_his_launcher_and_then_all_is_not_waited_for)
+{
+	begin(3);
+	offer(0, 0);
+	clock_skip((WAIT_S + 1) * CLOCK_NS_PER_S);
+	tick();
+	settled(1, 0);
+	settled(2, 0);
+	muster_left(&muster_daemon, "gpt", 0);
+	tick();
+	cr_expect_eq(muster_plan(&muster_daemon, "gpt"), 2, "its daemon has ended the job");
+}
+
+/* Of a plan that it does not follow it has nothing, and it would not answer. */
+Test(muster, who_has_lost_his_launcher_before_he_followed_does_not_settle)
+{
+	shrink();
+	offer(1, EACH);
+	occasion();
+	settled(0, 0);
+	settled(2, 0);
+	cr_assert_eq(muster_plan(&muster_daemon, "gpt"), 3);
+	nodes[1].plan.number = 2;
+	offer(1, 0);
+	clock_skip((WAIT_S + 1) * CLOCK_NS_PER_S);
+	tick();
+	cr_expect(nodes[0].settle && nodes[2].settle && !nodes[1].settle);
+}
+
 /* ---- losses ----------------------------------------------------------------------------------------------------- */
 
 Test(muster, a_spare_takes_the_place_of_a_lost_node_at_once)

@@ -323,3 +323,33 @@ Test(reform, a_launcher_that_was_restarted_is_told_the_plan_and_has_nobody_of_it
 	cr_expect(fake_client.sent == sent + 1 && fake_client.plan.number == 1 && fake_client.plan.n == EACH);
 	cr_expect_eq(fake_client.plan.was[0], WIRE_NEW_PROCESS);
 }
+
+/* The world may change again before a node has followed. */
+Test(reform, what_it_is_to_settle_in_the_next_plan_it_settles_when_it_follows)
+{
+	begin();
+	fake_saves.running = true;
+	plan(2, 4, EACH, (uint32_t[]){2, 3}, (uint32_t[]){2, 3});
+	reform_settle(&job, 2);
+	reform_tick(&job);
+	cr_expect_eq(fake_seat.settled, 0);
+	fake_saves.running = false;
+	reform_tick(&job);
+	reform_tick(&job);
+	cr_expect(fake_seat.settled == 1 && fake_seat.said.plan == 2);
+}
+
+Test(reform, what_it_will_never_follow_it_need_not_settle)
+{
+	begin();
+	fake_saves.running = true;
+	plan(2, 4, EACH, (uint32_t[]){2, 3}, (uint32_t[]){2, 3});
+	reform_settle(&job, 2);
+	job.launcher = NULL;
+	reform_abandoned(&job);
+	fake_saves.running = false;
+	reform_tick(&job);
+	cr_expect(fake_seat.settled == 1 && fake_seat.said.plan == 2 && fake_seat.said.rc == 0);
+	reform_tick(&job);
+	cr_expect_eq(fake_seat.settled, 1);
+}
