@@ -48,8 +48,10 @@ static struct recover_work *work_new(struct recover *recover, enum recover_task 
 	w->nlocal = job->nlocal;
 	memcpy(w->job, job->name, sizeof(w->job));
 	memcpy(w->slots, recover->slots, sizeof(w->slots));
+	/* Before a world changes those are asked, too, whose processes have yet to register. */
 	for (uint32_t r = 0; r < job->nlocal; r++)
-		w->mems[r] = memory_get(job->ranks[r].mem);
+		if (job->ranks[r].mem)
+			w->mems[r] = memory_get(job->ranks[r].mem);
 	return w;
 }
 
