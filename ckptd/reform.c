@@ -156,11 +156,14 @@ void reform_end(struct job *job)
 
 /* ---- the new world ------------------------------------------------------------------------------------------------- */
 
-/* The session goes on with another rank, of which it knows nothing yet. */
+/* The session goes on with another rank, of which it knows nothing yet. The plan may be here before the epoch is raised: who waits for a
+ * restore hears now that there is none in this world. */
 static void carry(struct rank *to, struct rank *from)
 {
 	struct waiting *asks = from->registering.seq ? &from->registering : &from->joining;
 	uint32_t seq = asks->seq;
+	if (from->restoring.seq && from->client)
+		client_error(from->client, from->restoring.seq, -ESTALE, "the world changes");
 	rank_carry(to, from);
 	to->moved = true;
 	if (seq)

@@ -203,6 +203,15 @@ Test(reform, sound_processes_go_on_and_learn_who_they_are)
 	cr_expect(!reform_tell(&job.ranks[0], 7, NULL));
 }
 
+Test(reform, who_waits_for_a_restore_is_told_that_the_world_has_changed)
+{
+	begin();
+	job.ranks[1].restoring.seq = 12;
+	plan(2, 4, 1, (uint32_t[]){1}, (uint32_t[]){3});
+	cr_expect_eq(fake_client.rc, -ESTALE, "it would wait for ever");
+	cr_expect(job.ranks[0].moved && !job.ranks[0].restoring.seq);
+}
+
 Test(reform, a_plan_that_changes_nothing_here_touches_nothing)
 {
 	begin();
