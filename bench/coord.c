@@ -1,7 +1,7 @@
 /* What one commit costs the coordinator of a job on many nodes: processor time from the first report to the last order, with the
  * manifest, and how it grows with the number of ranks.
  *
- * Every node has RANKS ranks and reports copied, captured, prepared and read back; one writes the manifest. Reports and orders are
+ * Every node has RANKS ranks and reports copied, what its ranks hold of RANKS sets of replicas, captured, prepared and read back; one writes the manifest. Reports and orders are
  * calls: what a network would add is not measured. Sizes double from --from to --ranks. Exit 1 when the largest takes longer than the
  * floor, or more per rank than GROWTH times what the smallest does, 2 on a usage error.
  *
@@ -129,8 +129,13 @@ static void commit(struct coord *c, uint32_t nnodes, struct step_id id)
 {
 	for (uint32_t n = 0; n < nnodes; n++)
 		coord_copied(c, (struct coord_from){n, 1}, id);
-	for (uint32_t n = 0; n < nnodes; n++)
+	for (uint32_t n = 0; n < nnodes; n++) {
+		struct peer_votes votes = {.id = id, .n = RANKS};
+		for (uint32_t i = 0; i < RANKS; i++) /* a shard each, held by one rank of every node */
+			votes.of[i] = (struct peer_vote){i + 1, id.step * 31 + i, 300};
+		coord_votes(c, (struct coord_from){n, 1}, &votes);
 		coord_reached(c, (struct coord_from){n, 1}, id, LEVEL_CAPTURED);
+	}
 	coord_ready(c, (struct coord_from){0, 1}, id);
 	for (uint32_t n = 0; n < nnodes; n++)
 		coord_reached(c, (struct coord_from){n, 1}, id, LEVEL_REPLICATED);

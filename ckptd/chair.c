@@ -175,6 +175,11 @@ static void fail(void *arg, uint32_t node, struct step_id id, int rc, const char
 	give(arg, node, &order);
 }
 
+static void compare(void *arg, uint32_t node, const struct peer_compare *ask)
+{
+	give(arg, node, &(struct peer_order){.type = PEER_COMPARE, .compare = *ask});
+}
+
 static void copy(void *arg, uint32_t node, struct step_id id)
 {
 	give(arg, node, &(struct peer_order){.type = PEER_COPY, .save = {.id = id}});
@@ -330,6 +335,7 @@ static const struct coord_orders all_orders = {.persist = persist,
 					       .refuse = refuse,
 					       .level = level,
 					       .fail = fail,
+					       .compare = compare,
 					       .copy = copy,
 					       .keep = keep,
 					       .pass = pass,
@@ -487,10 +493,4 @@ struct coord_view chair_view(const struct daemon *daemon, const char *job)
 bool chair_has(const struct daemon *daemon, const char *job)
 {
 	return chair_find(daemon, job) != NULL;
-}
-
-bool chair_busy(const struct daemon *daemon, const char *job)
-{
-	const struct chair *chair = chair_find(daemon, job);
-	return chair && chair->sites.n;
 }

@@ -58,6 +58,12 @@ void chair_hear(struct chair *chair, struct coord_from from, const struct peer_r
 	case PEER_REACHED:
 		coord_reached(c, from, r->save.id, r->save.level);
 		return;
+	case PEER_VOTES:
+		coord_votes(c, from, &r->votes);
+		return;
+	case PEER_COMPARED:
+		coord_compared(c, from, &r->compared);
+		return;
 	case PEER_UNCOPIED:
 		coord_uncopied(c, from, r->save.id);
 		muster_uncopied(chair->daemon, chair->job, r->save.id, r->save.text);

@@ -90,3 +90,9 @@ uint32_t chair_unheard(const struct chair *chair, const struct replica_surveyed 
 	log_warn("job %s: what is in memory on nodes that have not come back is given up: %s", chair->job, s->names);
 	return 0;
 }
+
+bool chair_busy(const struct daemon *daemon, const char *job)
+{
+	const struct chair *chair = chair_find(daemon, job);
+	return chair && chair->sites.n;
+}

@@ -10,7 +10,7 @@
  *   restore  ── all wait ──► LOOK (at memory, copies, storage) ── all have found ──► FETCH ── all have it ──► restored
  *                                   ▲ nothing is left: refused              │ cannot be had: the next best
  *   copies   ── shown: captured, and those of an earlier save are made, or cannot be ──► COPY ── all held ──► shown: replicated
- *   save     ── all captured ──► shown                                                              durable ── read back ──► verified
+ *   save     ── all captured, replicas alike ──► shown                                                          durable ── read back ──► verified
  *            ── one wants it written ──► MAKE ── made ──► WRITE ── all prepared ──► SEAL (MANIFEST.json) ──► ▲
  *            ── anything fails ──► DROP ── out of the way ──► CLEAR ── all have deleted what they wrote ──► REMOVE
  *   rescue   ── the world changes, nodes are lost ──► LOOK ── chosen ──► GATHER ──► MAKE ──► WRITE ──► SEAL, or as a save that fails
@@ -76,6 +76,8 @@ struct coord_orders {
 	void (*refuse)(void *arg, uint32_t node, int rc, const char *text, const char *why);
 	void (*level)(void *arg, uint32_t node, struct step_id id, enum level_shown level);
 	void (*fail)(void *arg, uint32_t node, struct step_id id, int rc, const char *text);
+	/* Tell of these replicas in a snapshot: coord_compared. */
+	void (*compare)(void *arg, uint32_t node, const struct peer_compare *ask);
 	/* Make copies of this node's part of a save on other nodes: coord_reached, or coord_uncopied. Those of an earlier one may go. */
 	void (*copy)(void *arg, uint32_t node, struct step_id id);
 	/* It was shown as replicated, perhaps when this node was not there: what there is of it stays until a newer one is. What is older may
@@ -164,6 +166,9 @@ void coord_fetched(struct coord *c, struct coord_from from, const struct peer_sa
 void coord_copied(struct coord *c, struct coord_from from, struct step_id id);
 /* The node's part of a save has reached LEVEL_CAPTURED, REPLICATED or VERIFIED. Again and again does no harm. */
 void coord_reached(struct coord *c, struct coord_from from, struct step_id id, enum level_shown level);
+/* What the node's ranks hold alike with others, before its part has reached LEVEL_CAPTURED; what was asked where it differs (coord_vote.h). */
+void coord_votes(struct coord *c, struct coord_from from, const struct peer_votes *votes);
+void coord_compared(struct coord *c, struct coord_from from, const struct peer_compared *compared);
 /* Copies of the node's part could not be made. Should they be after all (coord_reached) before others are ordered, it is not too late. */
 void coord_uncopied(struct coord *c, struct coord_from from, struct step_id id);
 /* The node of rank 0 decides what is written, and in which order (queue.h): its turn has come, or it stays in memory. What has stayed may

@@ -90,6 +90,7 @@ struct coord {
 	char preface[WIRE_TEXT_MAX]; /* what is told first of all that a restore passes over */
 	struct coord_copy copy;
 	struct step_id replicated; /* the newest that was shown so; epoch 0: none */
+	struct step_id deviated;   /* the first in which replicas differed, since the epoch began; epoch 0: none */
 	struct list saves;         /* struct coord_save, by (epoch, step) */
 };
 

@@ -1,6 +1,6 @@
 /* How far each save has come: a level is shown only when true for every rank; MANIFEST.json is written only when every node has written
  * and fsynced what it vouches for, and nothing is deleted before the directory is out of the way. */
-#include "coord_private.h"
+#include "coord_save.h"
 
 #include "base/cleanup.h"
 
@@ -8,40 +8,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { LEVEL_END = LEVEL_VERIFIED + 1, SAID_PREPARED = LEVEL_END, SAID_COPIED, SAID_CLEARED, SAID_FORGOT, SAID_END };
-
-/* Its directory, as the coordinator's daemon was ordered and has answered. */
-enum place {
-	PLACE_NONE = 0,
-	PLACE_MAKING,
-	PLACE_MADE,
-	PLACE_SEALING,
-	PLACE_DROPPED, /* it has failed, and what is in it stays until it is out of the way */
-	PLACE_LEFT,    /* it is: the nodes delete what they wrote */
-};
-
-struct coord_save {
-	struct list link;
-	struct step_id id;
-	bool failed;
-	bool copied; /* every rank had copied it while the epoch lasted: it stays so when a node is lost */
-	enum place place;
-	bool found;   /* a checkpoint is in it */
-	bool ordered; /* to be written */
-	enum level_shown shown;
-	uint32_t ranks[SAID_END]; /* of the nodes that have said so: by level, SAID_… */
-	struct peer_part *parts;  /* by node, once one is prepared, until it is durable or has failed */
-	uint16_t said[];          /* by node: bits of the same */
-};
-
-static struct coord_save *save_of(struct list *node)
-{
-	return list_entry(node, struct coord_save, link);
-}
-
 static void free_save(struct coord_save *s)
 {
 	list_remove(&s->link);
+	coord_vote_free(s->vote);
 	free(s->parts);
 	free(s);
 }
@@ -108,7 +78,9 @@ static void fail(struct coord *c, struct coord_save *s, int rc, const char *text
 	s->failed = true;
 	s->place = is_there ? PLACE_DROPPED : PLACE_NONE;
 	free(s->parts);
+	coord_vote_free(s->vote);
 	s->parts = NULL;
+	s->vote = NULL;
 	coord_each(c, n) c->orders->fail(c->orders->arg, n, id, rc, text);
 	if (is_there)
 		c->orders->drop(c->orders->arg, id, rc, text);
@@ -120,6 +92,8 @@ static void show(struct coord *c, struct coord_save *s, enum level_shown level)
 {
 	s->shown = level;
 	c->has_saved = true;
+	coord_vote_free(s->vote);
+	s->vote = NULL;
 	if (level >= LEVEL_DURABLE) {
 		free(s->parts);
 		s->parts = NULL;
@@ -208,10 +182,33 @@ void coord_reached(struct coord *c, struct coord_from from, struct step_id id, e
 	struct coord_save *s = hear(c, from, id);
 	if (!s || !sound(c, s, from.node))
 		return;
-	if (take(c, s, from.node, level) && s->shown < level)
+	bool all = take(c, s, from.node, level) && s->shown < level;
+	char text[WIRE_TEXT_MAX];
+	int rc = all && level == LEVEL_CAPTURED ? coord_vote_trust(c, s->vote, id, text) : 0;
+	if (rc == -EUCLEAN)
+		fail(c, s, rc, text);
+	else if (all && !rc)
 		show(c, s, level);
+	else if (rc)
+		return;             /* it is asked about, and may have failed already */
 	else if (s->shown >= level) /* a node that has come back */
 		c->orders->level(c->orders->arg, from.node, id, s->shown);
+}
+
+void coord_votes(struct coord *c, struct coord_from from, const struct peer_votes *votes)
+{
+	struct coord_save *s = hear(c, from, votes->id);
+	if (s && s->shown < LEVEL_CAPTURED && coord_vote_add(c, &s->vote, votes))
+		fail(c, s, -ENOMEM, "no memory to compare replicas");
+}
+
+void coord_compared(struct coord *c, struct coord_from from, const struct peer_compared *compared)
+{
+	struct coord_save *s = hear(c, from, compared->ask.id);
+	char text[WIRE_TEXT_MAX];
+	int rc = s && s->vote ? coord_vote_heard(c, s->vote, from.node, compared, text) : 0;
+	if (rc)
+		fail(c, s, rc, text);
 }
 
 static void seal(struct coord *c, struct coord_save *s)

@@ -12,7 +12,7 @@ enum { MEASURES_NEWEST = 16 }; /* are shown whatever they are */
 
 const char *save_failure_name(enum save_failure failure)
 {
-	static const char *const names[SAVE_FAILURE_END] = {"capture",    "torn",    "epoch",
+	static const char *const names[SAVE_FAILURE_END] = {"capture",    "torn",    "replicas", "epoch",
 							    "superseded", "storage", "damaged"};
 	return names[failure];
 }
@@ -140,7 +140,10 @@ static enum save_failure failure_of(const struct snapshot *s)
 		return SAVE_FAILED_SUPERSEDED;
 	if (s->storage_rc)
 		return s->state >= SNAPSHOT_DURABLE && rc == -EBADMSG ? SAVE_FAILED_DAMAGED : SAVE_FAILED_STORAGE;
-	return rc == -ESTALE ? SAVE_FAILED_EPOCH : rc == -EBADMSG ? SAVE_FAILED_TORN : SAVE_FAILED_CAPTURE;
+	return rc == -ESTALE    ? SAVE_FAILED_EPOCH
+	       : rc == -EBADMSG ? SAVE_FAILED_TORN
+	       : rc == -EUCLEAN ? SAVE_FAILED_REPLICAS
+				: SAVE_FAILED_CAPTURE;
 }
 
 static void note_failed(struct measures *m, const struct snapshot *s, const struct save_record *r)

@@ -16,6 +16,7 @@ enum { MEASURES_SAVES = 64, MEASURES_TEXT_MAX = 256 };
 enum save_failure {
 	SAVE_FAILED_CAPTURE = 0, /* a rank could not, was late, or forgot the fence */
 	SAVE_FAILED_TORN,        /* the digests of copy and source differ */
+	SAVE_FAILED_REPLICAS,    /* what ranks hold alike differs */
 	SAVE_FAILED_EPOCH,       /* a new epoch began */
 	SAVE_FAILED_SUPERSEDED,  /* a newer one was ready first */
 	SAVE_FAILED_STORAGE,     /* it is in memory only */

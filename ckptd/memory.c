@@ -34,7 +34,7 @@ static int make_plan(const struct table *table, const struct layout *layout, uin
 	struct wbuf out = wbuf_counting();
 	int rc = put_table(table, layout, &out);
 	*table_len = out.len;
-	return rc ? rc : arena_plan(out.len, layout->nleaves, layout->slot_size, nslots, plan);
+	return rc ? rc : arena_plan(out.len, layout->nleaves + layout->nwitnesses, layout->slot_size, nslots, plan);
 }
 
 uint64_t memory_cost(const struct table *table, const struct layout *layout, uint32_t nslots)
@@ -82,6 +82,14 @@ int memory_make_heads(struct memory *mem, struct err *err)
 	return rc;
 }
 
+/* What else is derived from the table. */
+static int derive(struct memory *mem, struct err *err)
+{
+	if (mem->table->reg.world > 1 && witnesses_make(&mem->table->reg, &mem->layout, &mem->witnesses))
+		return err_set(err, -ENOMEM, "no memory to compare replicas");
+	return build_heads(mem, err);
+}
+
 struct memory *memory_alloc(void)
 {
 	struct memory *mem = calloc(1, sizeof(*mem));
@@ -98,6 +106,7 @@ static void memory_free(struct memory *mem)
 	if (mem->disk && mem->token >= 0)
 		disk_unregister(mem->disk, mem->token);
 	free_heads(mem);
+	witnesses_free(&mem->witnesses);
 	pages_free(mem);
 	free(mem->bring.left);
 	layout_free(&mem->layout);
@@ -138,6 +147,7 @@ static void write_head(struct memory *mem, const char *job, const struct arena_p
 	head->slots_at = plan->slots_at;
 	head->slot_size = mem->layout.slot_size;
 	head->nleaves = mem->layout.nleaves;
+	head->nwitnesses = mem->layout.nwitnesses;
 	head->table_low = mem->sum.low;
 	head->table_high = mem->sum.high;
 	snprintf(head->job, sizeof(head->job), "%s", job);
@@ -163,6 +173,7 @@ static void take_view(struct memory *mem, const struct arena_plan *plan)
 	mem->leaves_at = plan->leaves_at;
 	mem->slots_at = plan->slots_at;
 	mem->slot_size = mem->layout.slot_size;
+	mem->slot_leaves = mem->layout.nleaves + mem->layout.nwitnesses;
 }
 
 static int create(struct memory *mem, const char *job, enum huge_pages policy, struct err *err)
@@ -182,7 +193,7 @@ static int create(struct memory *mem, const char *job, enum huge_pages policy, s
 		return err_set(err, rc, "cannot write the table of rank %u: %s", mem->table->reg.rank, err_name(rc));
 	mem->sum = digest_bytes(mem->base + plan.table_at, table_len); /* nobody else has the arena yet */
 	mem->table_len = table_len;
-	rc = build_heads(mem, err);
+	rc = derive(mem, err);
 	if (!rc)
 		write_head(mem, job, &plan, table_len);
 	return rc;
@@ -252,15 +263,16 @@ static int adopt(struct memory *mem, const char *job, struct err *err)
 	rc = memory_decode_table(mem, table, copy->table_len, err);
 	if (rc)
 		return rc;
-	rc = arena_plan(copy->table_len, mem->layout.nleaves, mem->layout.slot_size, copy->nslots, &plan);
+	rc = arena_plan(copy->table_len, mem->layout.nleaves + mem->layout.nwitnesses, mem->layout.slot_size,
+			copy->nslots, &plan);
 	if (rc || plan.size != mem->size || copy->slot_size != mem->layout.slot_size ||
-	    copy->nleaves != mem->layout.nleaves || mem->table->reg.rank != copy->rank ||
-	    mem->table->reg.world != copy->world)
+	    copy->nleaves != mem->layout.nleaves || copy->nwitnesses != mem->layout.nwitnesses ||
+	    mem->table->reg.rank != copy->rank || mem->table->reg.world != copy->world)
 		return err_set(err, -EBADMSG, "the arena's head contradicts its table");
 	mem->nslots = copy->nslots;
 	mem->table_len = copy->table_len;
 	take_view(mem, &plan);
-	return build_heads(mem, err);
+	return derive(mem, err);
 }
 
 static bool in_a_slot(const struct memory *mem, struct step_id id)

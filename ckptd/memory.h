@@ -7,6 +7,7 @@
 #include "base/err.h"
 #include "format/arena.h"
 #include "format/layout.h"
+#include "format/witness.h"
 #include "table.h"
 
 #include <stdbool.h>
@@ -52,12 +53,14 @@ struct memory {
 	uint64_t size;
 	struct arena_head *head;                 /* == base */
 	uint64_t leaves_at, slots_at, slot_size; /* our copy: the head's can be scribbled over */
+	uint64_t slot_leaves;                    /* room for a slot's, the witnesses' included */
 	uint32_t nslots;
 	struct table *table; /* a reference: what the rank has registered */
 	struct layout layout;
-	struct digest sum;        /* of the table in the arena */
-	uint64_t table_len;       /* and its bytes */
-	struct head_block *heads; /* layout.nfiles */
+	struct witnesses witnesses; /* of replicas, if there are other ranks */
+	struct digest sum;          /* of the table in the arena */
+	uint64_t table_len;         /* and its bytes */
+	struct head_block *heads;   /* layout.nfiles */
 	struct slot_view slots[ARENA_SLOTS_MAX];
 	bool reserved; /* pages of the kernel's pool */
 	bool ready; /* may be handed out. Else its pages are not all there, and whoever touches a missing one may die */
@@ -109,7 +112,7 @@ static inline uint8_t *memory_slot(const struct memory *mem, uint32_t slot)
 
 static inline uint64_t *memory_leaves(const struct memory *mem, uint32_t slot)
 {
-	return (uint64_t *)(mem->base + mem->leaves_at) + slot * mem->layout.nleaves;
+	return (uint64_t *)(mem->base + mem->leaves_at) + slot * mem->slot_leaves;
 }
 
 /* Digests a range of leaves of a slot into out[0..count). Thread-safe while the slot is held. */

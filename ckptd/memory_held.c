@@ -56,7 +56,7 @@ int memory_hold(struct digest sum, uint64_t table_len, uint64_t nleaves, uint64_
 	mem->leaves_at = plan.leaves_at;
 	mem->slots_at = plan.slots_at;
 	mem->slot_size = slot_size;
-	mem->layout.nleaves = nleaves;
+	mem->layout.nleaves = mem->slot_leaves = nleaves;
 	mem->nslots = MEMORY_HELD_SLOTS;
 	mem->sum = sum;
 	mem->table_len = table_len;

@@ -54,6 +54,8 @@ void saves_fail(struct saves *saves, struct step_id id, int rc, const char *text
 void saves_pass(struct saves *saves, struct step_id id, int rc, const char *text);
 void saves_write(struct saves *saves, const struct peer_save *order);
 void saves_clear(struct saves *saves, struct step_id id, bool kept);
+/* What its ranks hold of some replicas is to be told. */
+void saves_compare(struct saves *saves, const struct peer_compare *ask);
 
 /* Some that are older than the epoch: see snapshot_undecided. */
 bool saves_undecided(const struct saves *saves);

@@ -8,6 +8,7 @@
 #include "gc.h"
 #include "halt.h"
 #include "seat.h"
+#include "votes.h"
 
 #include <stdio.h>
 
@@ -19,6 +20,31 @@ void saves_copied(struct saves *saves, const struct snapshot *s)
 		seat_copied(saves->job, s->id);
 }
 
+/* What the ranks hold alike is told first: where it differs this one is not shown as captured. */
+static void tell_captured(struct saves *saves, struct snapshot *s)
+{
+	struct step_id id = s->id;
+	struct peer_report votes = {.type = PEER_VOTES};
+	if (!votes_sum(s, &votes.votes))
+		log_warn("job %s: step %lu: not all sets of replicas are compared: this node has more than %d",
+			 saves->job->name, (unsigned long)id.step, PEER_VOTES_MAX);
+	if (votes.votes.n)
+		seat_say(saves->job, &votes);
+	seat_reached(saves->job, id, LEVEL_CAPTURED);
+}
+
+void saves_compare(struct saves *saves, const struct peer_compare *ask)
+{
+	const struct snapshot *s = saves_find(saves, ask->id);
+	struct peer_report answer = {.type = PEER_COMPARED};
+	if (!s || s->state == SNAPSHOT_FAILED) {
+		seat_failed(saves->job, ask->id, -ENODATA, "this node does not have it in memory");
+		return;
+	}
+	votes_tell(s, ask, &answer.compared);
+	seat_say(saves->job, &answer);
+}
+
 void saves_digested(struct saves *saves, struct snapshot *s)
 {
 	if (s->told == saves->job->epoch || !saves->job->epoch)
@@ -28,7 +54,7 @@ void saves_digested(struct saves *saves, struct snapshot *s)
 	if (s->proven && saves->job->spread) /* the coordinator may have been restarted, too, and know nothing of it */
 		snapshot_captured(s);
 	else
-		seat_reached(saves->job, s->id, LEVEL_CAPTURED);
+		tell_captured(saves, s);
 }
 
 /* A failure towards storage alone: on other nodes it may not be known that the policies keep it in memory. */

@@ -38,8 +38,7 @@ static void send(const struct daemon *daemon, const struct peer_report *r)
 	net_drop(net, FIRST_NODE, rc); /* it comes back, and is told all that still holds */
 }
 
-/* r: all but the name of the job and the epoch. */
-static void say(const struct job *job, struct peer_report *r)
+void seat_say(const struct job *job, struct peer_report *r)
 {
 	memcpy(r->job, job->name, sizeof(r->job));
 	r->epoch = job->epoch;
@@ -53,24 +52,24 @@ static void say_rank(const struct job *job, enum peer_type type, uint32_t rank, 
 {
 	struct peer_report r = {.type = type, .rank = {.rank = rank, .was_in = was_in}};
 	snprintf(r.rank.why, sizeof(r.rank.why), "%s", why);
-	say(job, &r);
+	seat_say(job, &r);
 }
 
 static void say_save(const struct job *job, enum peer_type type, struct step_id id, int rc, const char *text)
 {
 	struct peer_report r = {.type = type, .save = {.id = id, .rc = rc}};
 	snprintf(r.save.text, sizeof(r.save.text), "%s", text);
-	say(job, &r);
+	seat_say(job, &r);
 }
 
 void seat_attend(const struct job *job)
 {
-	say(job, &(struct peer_report){.type = PEER_ATTEND,
-				       .attend = {.world = job->world,
-						  .nranks = job->nlocal,
-						  .plan = job->reform.plan,
-						  .known = job->known,
-						  .replicated = job->copies.replicated}});
+	seat_say(job, &(struct peer_report){.type = PEER_ATTEND,
+					    .attend = {.world = job->world,
+						       .nranks = job->nlocal,
+						       .plan = job->reform.plan,
+						       .known = job->known,
+						       .replicated = job->copies.replicated}});
 	seat_shares(job);
 }
 
@@ -91,7 +90,7 @@ void seat_shares(const struct job *job)
 	if (rc)
 		log_warn("job %s: what this node holds as others do is not known: %s", job->name, err_name(rc));
 	else
-		say(job, &r);
+		seat_say(job, &r);
 }
 
 /* What contradicts the job stays so. The rest passes: a store that cannot be read for a moment, a world that has not ended. Ranks that are at
@@ -125,7 +124,7 @@ int seat_take(struct job *job, struct err *err)
 
 void seat_leave(struct job *job)
 {
-	say(job, &(struct peer_report){.type = PEER_LEAVE});
+	seat_say(job, &(struct peer_report){.type = PEER_LEAVE});
 }
 
 void seats_up(struct daemon *daemon)
@@ -184,12 +183,12 @@ void seat_want(const struct job *job, uint32_t rank)
 
 void seat_joining(const struct job *job, const struct peer_joining *joining)
 {
-	say(job, &(struct peer_report){.type = PEER_JOINING, .joining = *joining});
+	seat_say(job, &(struct peer_report){.type = PEER_JOINING, .joining = *joining});
 }
 
 void seat_not_joining(const struct job *job)
 {
-	say(job, &(struct peer_report){.type = PEER_NOT_JOINING});
+	seat_say(job, &(struct peer_report){.type = PEER_NOT_JOINING});
 }
 
 void seat_lost(const struct job *job, uint32_t rank, bool was_in, const char *why)
@@ -204,24 +203,24 @@ void seat_missing(const struct job *job, uint32_t rank)
 
 void seat_restoring(const struct job *job, uint64_t step)
 {
-	say(job, &(struct peer_report){.type = PEER_RESTORING, .step = step});
+	seat_say(job, &(struct peer_report){.type = PEER_RESTORING, .step = step});
 }
 
 void seat_not_restoring(const struct job *job)
 {
-	say(job, &(struct peer_report){.type = PEER_NOT_RESTORING});
+	seat_say(job, &(struct peer_report){.type = PEER_NOT_RESTORING});
 }
 
 void seat_found(const struct job *job, const struct peer_found *found)
 {
-	say(job, &(struct peer_report){.type = PEER_FOUND, .found = *found});
+	seat_say(job, &(struct peer_report){.type = PEER_FOUND, .found = *found});
 }
 
 void seat_fetched(const struct job *job, struct step_id id, int rc, enum wire_source source, const char *text)
 {
 	struct peer_report r = {.type = PEER_FETCHED, .save = {.id = id, .rc = rc, .level = source}};
 	snprintf(r.save.text, sizeof(r.save.text), "%s", text);
-	say(job, &r);
+	seat_say(job, &r);
 }
 
 void seat_copied(const struct job *job, struct step_id id)
@@ -231,7 +230,7 @@ void seat_copied(const struct job *job, struct step_id id)
 
 void seat_reached(const struct job *job, struct step_id id, enum level_shown level)
 {
-	say(job, &(struct peer_report){.type = PEER_REACHED, .save = {.id = id, .level = level}});
+	seat_say(job, &(struct peer_report){.type = PEER_REACHED, .save = {.id = id, .level = level}});
 }
 
 void seat_uncopied(const struct job *job, struct step_id id, const char *why)
@@ -241,7 +240,7 @@ void seat_uncopied(const struct job *job, struct step_id id, const char *why)
 
 void seat_prepared(const struct job *job, struct step_id id, const struct peer_part *part)
 {
-	say(job, &(struct peer_report){.type = PEER_PREPARED, .prepared = {.id = id, .part = *part}});
+	seat_say(job, &(struct peer_report){.type = PEER_PREPARED, .prepared = {.id = id, .part = *part}});
 }
 
 void seat_ready(const struct job *job, struct step_id id)
@@ -271,14 +270,14 @@ void seat_forgot(const struct job *job, struct step_id id)
 
 void seat_crew(const struct job *job, const struct peer_crew *crew)
 {
-	say(job, &(struct peer_report){.type = PEER_CREW, .crew = *crew});
+	seat_say(job, &(struct peer_report){.type = PEER_CREW, .crew = *crew});
 }
 
 void seat_settled(const struct job *job, uint32_t plan, int rc, const char *text)
 {
 	struct peer_report r = {.type = PEER_SETTLED, .settled = {.plan = plan, .rc = rc}};
 	snprintf(r.settled.text, sizeof(r.settled.text), "%s", text);
-	say(job, &r);
+	seat_say(job, &r);
 }
 
 int seat_can_ask(const struct job *job, struct err *err)
@@ -295,7 +294,7 @@ int seat_can_ask(const struct job *job, struct err *err)
 void seat_ask(const struct job *job, const struct wire_command *command)
 {
 	if (job->spread)
-		say(job, &(struct peer_report){.type = PEER_ASK, .ask.command = *command});
+		seat_say(job, &(struct peer_report){.type = PEER_ASK, .ask.command = *command});
 }
 
 void seat_forward(struct daemon *daemon, uint64_t token, const struct wire_command *command)
@@ -380,7 +379,7 @@ static void pause_ranks(struct job *job, uint64_t after)
 	if (after == UINT64_MAX)
 		return;
 	struct step_id begun = job->saves.begun;
-	say(job, &(struct peer_report){.type = PEER_PAUSED, .step = begun.epoch == job->epoch ? begun.step : 0});
+	seat_say(job, &(struct peer_report){.type = PEER_PAUSED, .step = begun.epoch == job->epoch ? begun.step : 0});
 }
 
 /* ---- orders ---------------------------------------------------------------------------------------------------- */
@@ -432,6 +431,9 @@ static void obey(struct job *job, const struct peer_order *order)
 		return;
 	case PEER_WRITE:
 		saves_write(&job->saves, &order->save);
+		return;
+	case PEER_COMPARE:
+		saves_compare(&job->saves, &order->compare);
 		return;
 	case PEER_CLEAR:
 		saves_clear(&job->saves, order->save.id, order->save.flag);

@@ -31,6 +31,8 @@ void seat_found(const struct job *job, const struct peer_found *found);
 void seat_fetched(const struct job *job, struct step_id id, int rc, enum wire_source source, const char *text);
 void seat_copied(const struct job *job, struct step_id id);
 void seat_reached(const struct job *job, struct step_id id, enum level_shown level);
+/* Any report; all but the name of the job and the epoch is the caller's. */
+void seat_say(const struct job *job, struct peer_report *report);
 void seat_uncopied(const struct job *job, struct step_id id, const char *why);
 void seat_prepared(const struct job *job, struct step_id id, const struct peer_part *part);
 void seat_ready(const struct job *job, struct step_id id);

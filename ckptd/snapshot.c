@@ -8,6 +8,7 @@
 #include "job.h"
 #include "pool.h"
 #include "saves.h"
+#include "votes.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -79,6 +80,7 @@ void snapshot_free(struct snapshot *s)
 	commit_free(s->commit);
 	for (uint32_t r = 0; r < s->nparts; r++) {
 		free(s->parts[r].leaves);
+		free(s->parts[r].votes);
 		memory_put(s->parts[r].mem);
 	}
 	free(s->parts);
@@ -132,6 +134,13 @@ static void digest_done(struct work *work)
 	saves_pump(s->saves);
 }
 
+static void submit(struct digest_work *w)
+{
+	w->part->in_flight++;
+	w->s->works++;
+	pool_submit(w->s->saves->daemon->pool, &w->work);
+}
+
 static int submit_digest(struct snapshot *s, struct part *part, uint64_t count)
 {
 	struct digest_work *w = malloc(sizeof(*w));
@@ -143,9 +152,30 @@ static int submit_digest(struct snapshot *s, struct part *part, uint64_t count)
 				  .first = part->submitted,
 				  .count = count};
 	part->submitted += count;
-	part->in_flight++;
-	s->works++;
-	pool_submit(s->saves->daemon->pool, &w->work);
+	submit(w);
+	return 0;
+}
+
+static void votes_run(struct work *work)
+{
+	struct digest_work *w = list_entry(work, struct digest_work, work);
+	votes_fill(w->part);
+}
+
+/* Once it has been copied: then its witnesses are there. */
+static int submit_votes(struct snapshot *s, struct part *part)
+{
+	if (part->voted)
+		return 0;
+	part->voted = true;
+	int rc = votes_begin(part);
+	if (rc <= 0)
+		return rc;
+	struct digest_work *w = malloc(sizeof(*w));
+	if (!w)
+		return -ENOMEM;
+	*w = (struct digest_work){.work = {.run = votes_run, .done = digest_done}, .s = s, .part = part};
+	submit(w);
 	return 0;
 }
 
@@ -235,7 +265,8 @@ static void follow_part(struct snapshot *s, uint32_t index)
 	if (s->state == SNAPSHOT_FAILED)
 		return;
 	if (part->state == PART_CAPTURING || part->state == PART_COPIED) {
-		if (digest_arrived(s, part, part->state == PART_COPIED))
+		bool copied = part->state == PART_COPIED;
+		if (digest_arrived(s, part, copied) || (copied && submit_votes(s, part)))
 			snapshot_fail(s, -ENOMEM, "no memory to digest rank %u", part->mem->table->reg.rank);
 		else if (part->state == PART_COPIED && part->submitted == part->mem->layout.nleaves && !part->in_flight)
 			compare_digests(s, part);

@@ -40,6 +40,8 @@ struct part {
 	uint32_t slot;
 	bool orphan;        /* the process that captured it is gone: nothing writes to the slot any more */
 	uint64_t *leaves;   /* the host's digests, mem->layout.nleaves */
+	uint64_t *votes;    /* digests of what it holds of replicas (votes.h); NULL: they are not compared */
+	bool voted;         /* they were asked for */
 	uint64_t submitted; /* leaves handed to workers */
 	unsigned in_flight;
 	uint64_t piece, piece_bytes; /* cursor: pieces before it lie below the progress, and their bytes */

@@ -9,13 +9,12 @@ enum { SAMPLES = 8 };
  * in that time: about a device's bandwidth of memory, times that of its bus. Not measured. */
 enum { DIGESTS_PER_COPY = 32 };
 
-int cuda_held_init(struct cuda_held *held, struct device *dev, const struct cuda_segment *segments, size_t n,
-		   struct err *err)
+int cuda_held_init(struct cuda_held *held, struct device *dev, const struct span_list *list, struct err *err)
 {
 	uint64_t units = 0;
 	void *memory = NULL;
-	for (size_t i = 0; i < n; i++)
-		units += segments[i].units;
+	for (size_t i = 0; i < list->nall; i++)
+		units += leaf_count(span_bytes(&list->spans[i]));
 	if (!units)
 		return 0;
 	int rc = cuda_check(dev, dev->rt->alloc(dev->rt, &memory, units, dev->copies),

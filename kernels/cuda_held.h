@@ -11,9 +11,8 @@ struct cuda_held {
 		changed; /* in device memory, of each unit of the plan: its digest is another than the arena's. NULL: no units */
 };
 
-/* Memory for all units of the segments, there for what is put on the device's own stream behind it. The device is entered. */
-int cuda_held_init(struct cuda_held *held, struct device *dev, const struct cuda_segment *segments, size_t n,
-		   struct err *err);
+/* Memory for all units of the spans, witnesses too, there for what is put on the device's own stream behind it. The device is entered. */
+int cuda_held_init(struct cuda_held *held, struct device *dev, const struct span_list *list, struct err *err);
 void cuda_held_free(struct cuda_held *held, struct device *dev);
 
 /* Sets `held` of all segments, for a launch with this target: its digests are still those of the arena. */

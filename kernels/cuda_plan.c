@@ -13,7 +13,7 @@ struct plan {
 	struct device *dev;
 	struct span_list list;
 	void *base;
-	struct cuda_table all; /* spans, for the digests and for what is held */
+	struct cuda_table all; /* spans, witnesses too, for the digests and for what is held */
 	struct cuda_held held;
 	struct cuda_segment *segments;
 	size_t nsegments;
@@ -73,9 +73,9 @@ static int make_parts(struct plan *plan, void *base, uint64_t granule, unsigned 
 		rc = make_events(plan, err);
 	/* The table is waited for, and with it the memory for what is held. */
 	if (rc == 0 && dev->rt->digest)
-		rc = cuda_held_init(&plan->held, dev, plan->segments, plan->nsegments, err);
+		rc = cuda_held_init(&plan->held, dev, &plan->list, err);
 	if (rc == 0 && dev->rt->digest)
-		rc = cuda_table_init(dev, &plan->all, plan->list.spans, plan->list.n, err);
+		rc = cuda_table_init(dev, &plan->all, plan->list.spans, plan->list.nall, err);
 	if (rc < 0)
 		return rc;
 	return flags & PLAN_STAGED

@@ -24,7 +24,7 @@ struct leaf_walk {
 
 static bool next_leaf(struct leaf_walk *walk, struct leaf *leaf)
 {
-	for (; walk->span < walk->list->n; walk->span++, walk->at = 0) {
+	for (; walk->span < walk->list->nall; walk->span++, walk->at = 0) {
 		const struct span *span = &walk->list->spans[walk->span];
 		uint64_t bytes = span_bytes(span);
 		if (walk->at >= bytes)
@@ -72,6 +72,11 @@ int host_capture(const struct span_list *list, void *base, uint64_t granule, con
 	while (next_leaf(&walk, &leaf)) {
 		if (atomic_load_explicit(cancel, memory_order_relaxed))
 			return -ECANCELED;
+		if (leaf.span->group == SPAN_WITNESS) {
+			if (target->leaves)
+				target->leaves[leaf.index] = digest_leaf(packed_leaf(&leaf, bounce), leaf.len);
+			continue;
+		}
 		capture_leaf(&leaf, base, target, bounce);
 		arrived += leaf.len;
 		if (arrived - told < granule && arrived < list->bytes)

@@ -39,10 +39,12 @@ struct span {
 	 * front and `take` follow (0: all the rest). Everything else (arena_at, leaves, span_bytes, `at`) counts from
 	 * the part's start. */
 	uint64_t skip, take;
-	/* Spans of a group stand together; a group can be fenced by itself. Below PLAN_GROUPS_MAX. */
+	/* Spans of a group stand together; a group can be fenced by itself. Below PLAN_GROUPS_MAX; or SPAN_WITNESS, behind all others: it is
+	 * digested with them, and not copied (arena_at does not matter). */
 	uint32_t group;
 };
 enum { PLAN_GROUPS_MAX = 64 };
+#define SPAN_WITNESS UINT32_MAX
 #define FENCE_ALL UINT32_MAX
 
 /* Bytes in the arena. The span was checked (plan_new and restore do so: -EINVAL, -EOVERFLOW). */

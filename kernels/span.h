@@ -35,8 +35,9 @@ bool span_walk_next(struct span_walk *walk, struct span_run *run);
 /* Checked, simplified copies of spans. */
 struct span_list {
 	struct span *spans;
-	size_t n;
-	uint64_t bytes; /* of all */
+	size_t n;       /* those that are copied */
+	size_t nall;    /* and those that are only digested, behind them */
+	uint64_t bytes; /* that are copied */
 };
 
 int span_list_init(struct span_list *list, const struct span *spans, size_t n, struct err *err);

@@ -38,7 +38,7 @@ int span_check(const struct span *span, uint64_t *bytes, struct err *err)
 			       span->skip, span->take, image);
 	if (image && !span->memory)
 		return err_set(err, -EINVAL, "the span's memory is NULL");
-	if (span->group >= PLAN_GROUPS_MAX)
+	if (span->group >= PLAN_GROUPS_MAX && span->group != SPAN_WITNESS)
 		return err_set(err, -EINVAL, "the span's group %" PRIu32 " is above %d", span->group,
 			       PLAN_GROUPS_MAX - 1);
 	if (bytes)
@@ -55,17 +55,21 @@ int span_list_init(struct span_list *list, const struct span *spans, size_t n, s
 	for (size_t i = 0; i < n; i++) {
 		uint64_t bytes;
 		int rc = span_check(&spans[i], &bytes, err);
+		bool witness = spans[i].group == SPAN_WITNESS;
 		if (rc == 0 && (bytes > INT64_MAX - list->bytes))
 			rc = too_large(err);
+		if (rc == 0 && !witness && list->nall > list->n)
+			rc = err_set(err, -EINVAL, "it stands behind one that is only digested");
 		if (rc < 0) {
 			span_list_free(list);
 			return err_prefix(err, rc, "span %zu of %zu", i, n);
 		}
 		list->spans[i] = spans[i];
 		span_simplify(&list->spans[i]);
-		list->bytes += bytes;
+		list->nall++;
+		list->n += !witness;
+		list->bytes += witness ? 0 : bytes;
 	}
-	list->n = n;
 	return 0;
 }
 

@@ -55,6 +55,7 @@ static int check_head(struct arena *a, struct err *err)
 	a->slots_at = head.slots_at;
 	a->slot_size = head.slot_size;
 	a->nleaves = head.nleaves;
+	a->nwitnesses = head.nwitnesses;
 	return 0;
 }
 
@@ -74,7 +75,7 @@ static int decode_table(struct arena *a, const uint8_t *table, size_t len, const
 	if (rc)
 		return rc;
 	if (rbuf_finish(&in) || a->reg.rank != a->rank || a->layout.slot_size != a->slot_size ||
-	    a->layout.nleaves != a->nleaves)
+	    a->layout.nleaves != a->nleaves || a->layout.nwitnesses != a->nwitnesses)
 		return err_set(err, -EBADMSG, "its table and its head contradict each other");
 	return 0;
 }

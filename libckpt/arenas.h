@@ -11,7 +11,7 @@
 
 struct arena {
 	uint32_t rank;
-	uint64_t size, leaves_at, slots_at, slot_size, nleaves; /* checked copies of the head's */
+	uint64_t size, leaves_at, slots_at, slot_size, nleaves, nwitnesses; /* checked copies of the head's */
 	uint32_t nslots;
 	uint8_t *base;
 	dev_t dev; /* with ino: which memory it is */
@@ -47,9 +47,10 @@ static inline uint8_t *arena_slot_data(const struct arena *arena, uint32_t slot)
 	return arena->base + arena->slots_at + slot * arena->slot_size;
 }
 
+/* nleaves of what is captured, then nwitnesses. */
 static inline uint64_t *arena_slot_leaves(const struct arena *arena, uint32_t slot)
 {
-	return (uint64_t *)(arena->base + arena->leaves_at) + slot * arena->nleaves;
+	return (uint64_t *)(arena->base + arena->leaves_at) + slot * (arena->nleaves + arena->nwitnesses);
 }
 
 /* The captured piece to which a leaf belongs; NULL for a leaf beyond the last. */

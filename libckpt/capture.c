@@ -5,10 +5,71 @@
 #include "ckpt.h"
 #include "spans.h"
 
+#include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 /* Bytes between two steps of the progress counter. */
 #define GRANULE (64ull << 20)
+
+/* ---- witnesses --------------------------------------------------------------------------------------------------- */
+
+/* By default where a replica lives on a GPU, which reads it at the speed of its memory. */
+static bool votes_by_default(const struct table *table)
+{
+	for (uint32_t i = 0; i < table->reg.nentries; i++)
+		if (witness_wanted(&table->reg.entries[i]) && table->reg.entries[i].npieces &&
+		    table->held[i].device != CKPT_HOST)
+			return true;
+	return false;
+}
+
+static int prepare_witnesses(struct capture *c, const struct table *table, const struct settings *settings,
+			     struct err *err)
+{
+	bool wanted = settings->vote == VOTE_AUTO ? votes_by_default(table) : settings->vote == VOTE_ALWAYS;
+	if (!wanted || table->reg.world == 1)
+		return 0;
+	if (witnesses_make(&table->reg, &c->arena->layout, &c->witnesses))
+		return err_set(err, -ENOMEM, "no memory to digest replicas");
+	c->votes = c->witnesses.npieces != 0;
+	return 0;
+}
+
+/* What the device reads for them, behind the spans that it copies. */
+static int witness_spans(const struct capture *c, const struct table *table, uint32_t device, struct span *spans,
+			 size_t *n, struct err *err)
+{
+	for (uint32_t i = 0; c->votes && i < c->witnesses.npieces; i++) {
+		const struct witness_piece *p = &c->witnesses.pieces[i];
+		const struct entry *e = &table->reg.entries[p->entry];
+		const struct region *whole = &e->pieces[p->source];
+		struct span *span = &spans[*n];
+		if (!p->own || c->devices[device].ordinal != table->held[p->entry].device)
+			continue;
+		if (span_of(&e->shape, dtype_size(e->dtype), whole, &table->held[p->entry].places[p->source], whole,
+			    span))
+			return err_set(err, -EBADMSG, "tensor %s cannot be read as it is registered", e->name);
+		span->first_leaf = p->first_leaf;
+		span->group = SPAN_WITNESS;
+		++*n;
+	}
+	return 0;
+}
+
+/* Of a leaf that strict mode has seen change. */
+static const char *leaf_text(const struct capture *c, uint64_t leaf, char *dst, size_t size)
+{
+	for (uint32_t i = 0; leaf >= c->arena->nleaves && i < c->witnesses.npieces; i++) {
+		const struct witness_piece *p = &c->witnesses.pieces[i];
+		if (leaf < p->first_leaf || leaf - p->first_leaf >= p->nleaves)
+			continue;
+		snprintf(dst, size, "tensor %s, from byte %" PRIu64 " of its piece on",
+			 c->arena->reg.entries[p->entry].name, (leaf - p->first_leaf) * LEAF_SIZE);
+		return dst;
+	}
+	return arena_leaf_text(c->arena, leaf, dst, size);
+}
 
 /* ---- devices and plans ------------------------------------------------------------------------------------------- */
 
@@ -48,6 +109,22 @@ static int use_device(struct capture *c, int ordinal, const struct device_layers
 	return rc ? rc : at >= 0 ? at : (int)c->ndevices - 1;
 }
 
+/* Also devices from which others capture all that is replicated. */
+static int open_witnessed(struct capture *c, const struct table *table, const struct device_layers *layers,
+			  struct err *err)
+{
+	for (uint32_t i = 0; c->votes && i < c->witnesses.npieces; i++) {
+		const struct witness_piece *p = &c->witnesses.pieces[i];
+		int at = p->own ? use_device(c, table->held[p->entry].device, layers, err) : 0;
+		if (at < 0)
+			return at;
+		c->votes = c->digests && (!p->own || c->devices[at].ops->digests(c->devices[at].dev));
+	}
+	if (c->votes)
+		c->nactive = c->ndevices;
+	return 0;
+}
+
 static int open_devices(struct capture *c, const struct table *table, const struct device_layers *layers,
 			struct err *err)
 {
@@ -64,6 +141,9 @@ static int open_devices(struct capture *c, const struct table *table, const stru
 	c->nactive = c->ndevices;
 	for (uint32_t i = 0; i < c->nactive; i++)
 		c->digests = c->digests && c->devices[i].ops->digests(c->devices[i].dev);
+	int rc = open_witnessed(c, table, layers, err);
+	if (rc)
+		return rc;
 	for (uint32_t i = 0; i < table->reg.nentries; i++) {
 		int at = table->reg.entries[i].npieces ? use_device(c, table->held[i].device, layers, err) : 0;
 		if (at < 0)
@@ -142,13 +222,16 @@ static int build_plan(struct capture *c, struct capture_device *d, uint32_t slot
 
 static int build_plans(struct capture *c, const struct table *table, struct err *err)
 {
-	AUTO_FREE struct span *spans = calloc((size_t)c->arena->layout.npieces + 1, sizeof(*spans));
+	AUTO_FREE struct span *spans =
+		calloc((size_t)c->arena->layout.npieces + c->witnesses.npieces + 1, sizeof(*spans));
 	if (!spans)
 		return err_set(err, -ENOMEM, "no memory for %u spans", c->arena->layout.npieces);
 	for (uint32_t i = 0; i < c->nactive; i++) {
 		struct capture_device *d = &c->devices[i];
 		size_t n;
 		int rc = spans_of_device(c, table, i, spans, &n, err);
+		if (!rc)
+			rc = witness_spans(c, table, i, spans, &n, err);
 		for (uint32_t slot = 0; !rc && slot < c->arena->nslots; slot++)
 			rc = build_plan(c, d, slot, spans, n, err);
 		if (rc)
@@ -162,7 +245,7 @@ static int prepare_strict(struct capture *c, struct err *err)
 	if (!c->digests)
 		return err_set(err, -EOPNOTSUPP, "strict mode needs digests, which the device layer does not give");
 	for (uint32_t slot = 0; slot < c->arena->nslots; slot++) {
-		c->before[slot] = calloc(c->arena->nleaves + 1, sizeof(uint64_t));
+		c->before[slot] = calloc(c->arena->nleaves + c->arena->nwitnesses + 1, sizeof(uint64_t));
 		if (!c->before[slot])
 			return err_set(err, -ENOMEM, "no memory for the digests of strict mode");
 	}
@@ -170,14 +253,16 @@ static int prepare_strict(struct capture *c, struct err *err)
 }
 
 int capture_init(struct capture *c, struct arena *arena, const struct table *table, const struct device_layers *layers,
-		 bool strict, bool staged, struct err *err)
+		 const struct settings *settings, struct err *err)
 {
-	*c = (struct capture){.arena = arena, .digests = true, .staged = staged};
+	*c = (struct capture){.arena = arena, .digests = true, .staged = settings->staging};
 	pthread_mutex_init(&c->lock, NULL);
-	int rc = open_devices(c, table, layers, err);
+	int rc = prepare_witnesses(c, table, settings, err);
+	if (!rc)
+		rc = open_devices(c, table, layers, err);
 	if (!rc)
 		rc = build_plans(c, table, err);
-	if (!rc && strict)
+	if (!rc && settings->strict)
 		rc = prepare_strict(c, err);
 	if (rc)
 		capture_free(c);
@@ -197,6 +282,7 @@ void capture_free(struct capture *c)
 	for (uint32_t slot = 0; slot < ARENA_SLOTS_MAX; slot++)
 		free(c->before[slot]);
 	free(c->piece_device);
+	witnesses_free(&c->witnesses);
 	pthread_mutex_destroy(&c->lock);
 	*c = (struct capture){0};
 }
@@ -341,7 +427,7 @@ static int fence_on(struct capture *c, const struct capture_device *d, uint32_t 
 				    err);
 	if (rc == -EBADMSG && leaf != UINT64_MAX)
 		return err_set(err, rc, "the state was changed while it was captured: %s",
-			       arena_leaf_text(c->arena, leaf, where, sizeof(where)));
+			       leaf_text(c, leaf, where, sizeof(where)));
 	return rc;
 }
 

@@ -5,6 +5,8 @@
 #define CKPT_CAPTURE_H
 
 #include "arenas.h"
+#include "env.h"
+#include "format/witness.h"
 #include "kernels.h"
 #include "table.h"
 
@@ -34,6 +36,8 @@ struct capture {
 	uint8_t *piece_device;             /* per layout piece: index into devices */
 	bool digests;                      /* every active device gives source digests */
 	bool staged;                       /* captures of GPUs go through spare memory of theirs */
+	bool votes;                        /* all that it holds of replicas is digested */
+	struct witnesses witnesses;        /* then: of what */
 	uint64_t *before[ARENA_SLOTS_MAX]; /* strict: the digests taken in begin */
 	pthread_mutex_t lock;              /* cursors */
 	struct capture_cursor cursors[ARENA_SLOTS_MAX];
@@ -45,7 +49,7 @@ struct device_layers {
 };
 
 int capture_init(struct capture *c, struct arena *arena, const struct table *table, const struct device_layers *layers,
-		 bool strict, bool staged, struct err *err);
+		 const struct settings *settings, struct err *err);
 /* Waits until no device writes into the arena. */
 void capture_free(struct capture *c);
 

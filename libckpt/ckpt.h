@@ -82,6 +82,11 @@ typedef struct ckpt_options {
 	/* 1: state on a GPU is first copied within the GPU, if it has as much memory to spare at ckpt_join, and from there to the
 	 * arena: the stream waits at the fence for the first copy alone. Also CKPT_STAGING=1 */
 	int staging;
+	/* 1: with each save this rank digests all that it holds of replicated tensors, and not only what it captures of them, and the
+	 * daemons compare the ranks that do: a save fails with -EUCLEAN where replicas differ (see ckpt_wait). Costs one more read of
+	 * what others capture, at the time of the capture. -1: it does not. 0: as CKPT_VOTE says, 1 or 0; where that is not set it
+	 * does if any of these tensors lives on a GPU */
+	int vote;
 } ckpt_options;
 
 /* Opens a session: connects, agrees on the protocol version, is told the epoch. Waits up to the timeout for a daemon that
@@ -249,7 +254,8 @@ typedef enum ckpt_level {
 /* The level that is true for every rank now (>= 0), or the error that ended the snapshot. Never blocks. */
 int ckpt_poll(ckpt_snapshot *snap);
 /* Waits until the snapshot has reached the level. 0, the error that ended it (-EIO, -ENOSPC, -EBADMSG torn or damaged,
- * -ECANCELED superseded (also by a later one that is copied to other nodes in its place), never fenced or lost with a daemon, -ESTALE poisoned by a new epoch; at once, of a captured one that the
+ * -EUCLEAN: what ranks hold alike differs (ckpt_options.vote; the sentence names tensor and, by majority, ranks): the state is wrong on
+ * some rank, so go back to what was saved before; -ECANCELED superseded (also by a later one that is copied to other nodes in its place), never fenced or lost with a daemon, -ESTALE poisoned by a new epoch; at once, of a captured one that the
  * operator's policies keep in memory: -EOPNOTSUPP passed over by persist-every, -EBUSY refused by save-policy), or -ETIMEDOUT with who
  * is late. While a new epoch waits for this rank it is -ESTALE, too: a save that was complete on every rank when the epoch began goes
  * on, and after ckpt_join it can be waited for again. -EINVAL for a level that this snapshot cannot reach (durable with CKPT_MEMORY;

@@ -169,6 +169,18 @@ static int set_socket(const ckpt_options *o, struct settings *out, struct err *e
 		       sizeof(out->socket) - 1);
 }
 
+static int set_vote(const ckpt_options *o, struct settings *out, struct err *err)
+{
+	static const char *const votes[] = {"CKPT_VOTE", NULL};
+	const char *name = NULL;
+	uint32_t vote = (uint32_t)o->vote;
+	int rc = o->vote < -1 || o->vote > 1 ? option_number("vote", o->vote, -1, 1, &vote, err)
+		 : o->vote                   ? 0
+					     : number_from(votes, 0, 1, &vote, &name, err);
+	out->vote = vote == 1 ? VOTE_ALWAYS : o->vote || name ? VOTE_NEVER : VOTE_AUTO;
+	return rc;
+}
+
 static int set_numbers(const ckpt_options *o, struct settings *out, struct err *err)
 {
 	static const char *const timeouts[] = {"CKPT_TIMEOUT_MS", NULL}, *const slots[] = {"CKPT_SLOTS", NULL};
@@ -211,5 +223,7 @@ int settings_make(const ckpt_options *opts, struct settings *out, struct err *er
 		rc = set_socket(&o, out, err);
 	if (!rc)
 		rc = set_numbers(&o, out, err);
+	if (!rc)
+		rc = set_vote(&o, out, err);
 	return rc;
 }

@@ -11,11 +11,15 @@
 
 enum { SETTINGS_SOCKET_MAX = 108 }; /* sockaddr_un */
 
+/* Whether replicas are digested, to be compared with those of other ranks. */
+enum vote { VOTE_AUTO = 0, VOTE_ALWAYS, VOTE_NEVER };
+
 struct settings {
 	char job[NAME_JOB_MAX];
 	char socket[SETTINGS_SOCKET_MAX];
 	uint32_t rank, world, local_world, slots, timeout_ms;
 	bool strict, staging;
+	enum vote vote;
 	bool spread; /* the job is on several nodes: as the daemon has said */
 	ckpt_epoch_fn *on_epoch;
 	void *on_epoch_arg;

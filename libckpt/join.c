@@ -35,7 +35,7 @@ static int enter_stage(ckpt *s, uint64_t deadline, uint32_t ms, struct err *err)
 			       s->settings.local_world, ms);
 	if (rc)
 		return rc;
-	rc = stage_new(reply, &s->table, &s->layers, s->settings.strict, s->settings.staging, &stage, err);
+	rc = stage_new(reply, &s->table, &s->layers, &s->settings, &stage, err);
 	frame_free(reply);
 	free(reply);
 	if (rc)

@@ -134,7 +134,8 @@ static int claim_slot(const struct stage *stage, struct ckpt_snapshot *snap)
 	slot->step = snap->id.step;
 	slot->epoch = snap->id.epoch;
 	slot->target = (uint32_t)snap->target;
-	slot->flags = stage->capture.digests ? 0 : SLOT_NO_SOURCE_DIGESTS;
+	slot->flags =
+		(stage->capture.digests ? 0 : SLOT_NO_SOURCE_DIGESTS) | (stage->capture.votes ? SLOT_WITNESSES : 0);
 	slot->begin_ns = clock_now();
 	atomic_store_explicit(&slot->fenced, 0, memory_order_relaxed);
 	atomic_store_explicit(&slot->done, 0, memory_order_relaxed);
@@ -352,10 +353,11 @@ static int fence_of(ckpt_snapshot *snap, const char *group, void *stream)
 	struct err err = {0};
 	int rc = session_check(snap->s, &err);
 	int number = rc || !group ? -1 : capture_group(&snap->stage->capture, group);
+	bool read = !rc && (!group || number >= 0 || snap->stage->capture.votes); /* the digests read all that votes */
 	if (!rc && group && number < 0)
-		rc = find_group(&snap->s->table, group, &err); /* nothing of it is read here: nothing to wait for */
-	else if (!rc)
-		rc = fence(snap, group ? (uint32_t)number : FENCE_ALL, stream, &err);
+		rc = find_group(&snap->s->table, group, &err);
+	if (!rc && read)
+		rc = fence(snap, !group ? FENCE_ALL : number < 0 ? PLAN_GROUPS_MAX : (uint32_t)number, stream, &err);
 	if (!rc && !group)
 		rc = wait_for_epoch(snap, &err);
 	if (!rc)

@@ -12,7 +12,7 @@
 enum { SEQLOCK_TRIES = 1000 }; /* a daemon that died while it wrote leaves an entry odd */
 
 static int build(struct stage *stage, struct frame *f, const struct table *table, const struct device_layers *layers,
-		 bool strict, bool staged, struct err *err)
+		 const struct settings *settings, struct err *err)
 {
 	struct wire_arena msg;
 	int rc = wire_arena_decode(f->body, f->len, &msg, err);
@@ -25,11 +25,11 @@ static int build(struct stage *stage, struct frame *f, const struct table *table
 	rc = arenas_map(f, &msg, table->reg.rank, &table->bytes, &stage->arenas, err);
 	if (rc)
 		return rc;
-	return capture_init(&stage->capture, stage->arenas.own, table, layers, strict, staged, err);
+	return capture_init(&stage->capture, stage->arenas.own, table, layers, settings, err);
 }
 
-int stage_new(struct frame *f, const struct table *table, const struct device_layers *layers, bool strict, bool staged,
-	      struct stage **out, struct err *err)
+int stage_new(struct frame *f, const struct table *table, const struct device_layers *layers,
+	      const struct settings *settings, struct stage **out, struct err *err)
 {
 	struct stage *stage = calloc(1, sizeof(*stage));
 	if (!stage)
@@ -37,7 +37,7 @@ int stage_new(struct frame *f, const struct table *table, const struct device_la
 	stage->refs = 1;
 	stage->pid = getpid();
 	stage->doorbell = stage->arenas.own_fd = -1;
-	int rc = build(stage, f, table, layers, strict, staged, err);
+	int rc = build(stage, f, table, layers, settings, err);
 	if (rc) {
 		arenas_unmap(&stage->arenas);
 		cleanup_close(&stage->doorbell);

@@ -16,8 +16,8 @@ struct stage {
 };
 
 /* Builds a stage from an ARENA message, whose descriptors are taken. One reference. */
-int stage_new(struct frame *f, const struct table *table, const struct device_layers *layers, bool strict, bool staged,
-	      struct stage **out, struct err *err);
+int stage_new(struct frame *f, const struct table *table, const struct device_layers *layers,
+	      const struct settings *settings, struct stage **out, struct err *err);
 struct stage *stage_get(struct stage *stage);
 /* The last one waits until no device writes into the arena. NULL is allowed. */
 void stage_put(struct stage *stage);

@@ -50,12 +50,15 @@ int arena_check(const struct arena_head *copy, uint64_t size, struct err *err)
 	if (rc)
 		return rc;
 	struct arena_plan plan;
+	uint64_t leaves;
 	if (copy->slot_size % LAYOUT_ALIGN)
 		return err_set(err, -EBADMSG, "arena slots of %llu bytes, not a multiple of %u",
 			       (unsigned long long)copy->slot_size, LAYOUT_ALIGN);
-	if (arena_plan(copy->table_len, copy->nleaves, copy->slot_size, copy->nslots, &plan))
-		return err_set(err, -EBADMSG, "arena of %u slots of %llu bytes and %llu leaves is impossible",
-			       copy->nslots, (unsigned long long)copy->slot_size, (unsigned long long)copy->nleaves);
+	if (__builtin_add_overflow(copy->nleaves, copy->nwitnesses, &leaves) ||
+	    arena_plan(copy->table_len, leaves, copy->slot_size, copy->nslots, &plan))
+		return err_set(err, -EBADMSG, "arena of %u slots of %llu bytes and %llu + %llu leaves is impossible",
+			       copy->nslots, (unsigned long long)copy->slot_size, (unsigned long long)copy->nleaves,
+			       (unsigned long long)copy->nwitnesses);
 	if (copy->table_at != plan.table_at || copy->leaves_at != plan.leaves_at || copy->slots_at != plan.slots_at ||
 	    copy->size != plan.size)
 		return err_set(err, -EBADMSG, "arena whose parts do not stand where its sizes put them");

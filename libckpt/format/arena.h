@@ -3,7 +3,8 @@
  *
  *	[0, ARENA_HEAD)                  struct arena_head
  *	[table_at, +table_len)           registration and layout of this rank, encoded (written once by the daemon)
- *	[leaves_at, + slots × nleaves × 8)  per slot: the source digests, born where the state lives (written by the rank)
+ *	[leaves_at, + slots × (nleaves + nwitnesses) × 8)  per slot: the source digests, born where the state lives, and behind them those of
+ *	                                 replicas that others capture (witness.h; written by the rank)
  *	[slots_at, + slots × slot_size)  per slot: the captured pieces, packed as in the files (see layout.h)
  *
  * Who writes what: each field says it. The daemon reads everything in here as the word of an untrusted process: it copies, checks
@@ -21,7 +22,7 @@
 
 #define ARENA_MAGIC 0x31414e4552414b43ull /* "CKARENA1" */
 enum {
-	ARENA_VERSION = 1,
+	ARENA_VERSION = 2,
 	ARENA_HEAD = 16384,
 	ARENA_SLOTS_MIN = 3,
 	ARENA_SLOTS_MAX = 8,
@@ -32,7 +33,10 @@ enum {
 
 enum slot_state { SLOT_FREE = 0, SLOT_CAPTURING = 1 };
 enum slot_target { SLOT_MEMORY = 1, SLOT_STORAGE = 2 };
-enum slot_flags { SLOT_NO_SOURCE_DIGESTS = 1 }; /* the device has none: the daemon writes its own into the leaf table */
+enum slot_flags {
+	SLOT_NO_SOURCE_DIGESTS = 1, /* the device has none: the daemon writes its own into the leaf table */
+	SLOT_WITNESSES = 2,         /* replicas are digested, too, and are to be compared with those of other ranks */
+};
 
 /* enum ckpt_level of the public header, as it stands in arena_status. */
 enum level_shown { LEVEL_PENDING = 0, LEVEL_CAPTURED, LEVEL_REPLICATED, LEVEL_DURABLE, LEVEL_VERIFIED };
@@ -131,7 +135,7 @@ struct arena_head {
 	/* daemon, once, before the descriptor is handed out */
 	uint64_t magic;
 	uint32_t version, nslots;
-	uint64_t size, table_at, table_len, leaves_at, slots_at, slot_size, nleaves;
+	uint64_t size, table_at, table_len, leaves_at, slots_at, slot_size, nleaves, nwitnesses;
 	uint64_t table_low, table_high; /* digest of the table bytes */
 	char job[NAME_JOB_MAX];
 	uint32_t rank, world;
@@ -155,7 +159,7 @@ struct arena_head {
 
 _Static_assert(sizeof(struct arena_head) <= ARENA_HEAD, "the head has a fixed place");
 
-/* The arithmetic of an arena; sizes in bytes. -EOVERFLOW, or -EINVAL for a slot count outside 3..8. */
+/* The arithmetic of an arena; sizes in bytes; nleaves: all of a slot. -EOVERFLOW, or -EINVAL for a slot count outside 3..8. */
 struct arena_plan {
 	uint64_t table_at, leaves_at, slots_at, size;
 };

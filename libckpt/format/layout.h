@@ -55,6 +55,7 @@ struct layout {
 	uint64_t slot_size;  /* multiple of LAYOUT_ALIGN */
 	uint64_t data_bytes; /* sum of pieces */
 	uint64_t nleaves;
+	uint64_t nwitnesses; /* leaves behind those, of what others capture (witness.h) */
 };
 
 /* Lays out n ranks, in any order (layouts[i] belongs to regs[i]; all of one world, no rank twice). Whoever registers an

@@ -1,6 +1,7 @@
 #include "format/layout_plan.h"
 
 #include "format/safetensors.h"
+#include "format/witness.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -82,7 +83,10 @@ int layout_derive(struct layout *layout, const struct registration *reg)
 		placed += f->npieces;
 		layout->slot_size += align_up(f->data_size, LAYOUT_ALIGN);
 	}
-	return placed == layout->npieces ? 0 : -EINVAL;
+	if (placed != layout->npieces)
+		return -EINVAL;
+	layout->nwitnesses = witness_leaves(reg, layout);
+	return 0;
 }
 
 /* What the file that is being filled holds. */

@@ -32,6 +32,8 @@ static const char *const names[PEER_ORDER_END] = {
 	[PEER_RESCUED] = "RESCUED",
 	[PEER_PAUSED] = "PAUSED",
 	[PEER_ASK] = "ASK",
+	[PEER_VOTES] = "VOTES",
+	[PEER_COMPARED] = "COMPARED",
 	[PEER_ADOPT] = "ADOPT",
 	[PEER_RAISE] = "RAISE",
 	[PEER_TELL] = "TELL",
@@ -56,6 +58,7 @@ static const char *const names[PEER_ORDER_END] = {
 	[PEER_PAUSE] = "PAUSE",
 	[PEER_COMMAND] = "COMMAND",
 	[PEER_ANSWER] = "ANSWER",
+	[PEER_COMPARE] = "COMPARE",
 };
 
 const char *peer_coord_name(uint16_t type)
@@ -69,7 +72,7 @@ int peer_bad(uint16_t type, struct err *err, const char *what, uint64_t value)
 		       (unsigned long long)value);
 }
 
-static int finish(const struct rbuf *r, uint16_t type, const char *job, struct err *err)
+int peer_finish(const struct rbuf *r, uint16_t type, const char *job, struct err *err)
 {
 	if (rbuf_finish(r))
 		return err_set(err, -EBADMSG, "%s message of %zu bytes is malformed", peer_coord_name(type), r->len);
@@ -93,7 +96,7 @@ int peer_check_rc(uint16_t type, int32_t rc, struct err *err)
 	return rc > 0 || rc < -4095 ? peer_bad(type, err, "code", (uint32_t)rc) : 0;
 }
 
-static int check_step(uint16_t type, uint64_t step, struct err *err)
+int peer_check_step(uint16_t type, uint64_t step, struct err *err)
 {
 	return step_may_be_asked(step) ? 0 : peer_bad(type, err, "step", step);
 }
@@ -150,6 +153,12 @@ int peer_report_encode(const struct peer_report *m, struct wbuf *out)
 	case PEER_ASK:
 		wbuf_u64(out, m->ask.token);
 		wire_command_put(out, &m->ask.command);
+		break;
+	case PEER_VOTES:
+		peer_votes_put(out, &m->votes);
+		break;
+	case PEER_COMPARED:
+		peer_compared_put(out, &m->compared);
 		break;
 	case PEER_FETCHED:
 	case PEER_COPIED:
@@ -217,6 +226,12 @@ static void get_report(struct rbuf *r, struct peer_report *m)
 		m->ask.token = rbuf_u64(r);
 		wire_command_get(r, &m->ask.command);
 		return;
+	case PEER_VOTES:
+		peer_votes_get(r, &m->votes);
+		return;
+	case PEER_COMPARED:
+		peer_compared_get(r, &m->compared);
+		return;
 	case PEER_FETCHED:
 	case PEER_COPIED:
 	case PEER_REACHED:
@@ -256,7 +271,7 @@ static int check_report(const struct peer_report *m, struct err *err)
 		return m->rank.rank >= RANK_MAX ? peer_bad(m->type, err, "rank", m->rank.rank) : 0;
 	case PEER_RESTORING:
 	case PEER_PAUSED:
-		return check_step(m->type, m->step, err);
+		return peer_check_step(m->type, m->step, err);
 	case PEER_FOUND:
 		return peer_found_check(&m->found, err);
 	case PEER_PREPARED:
@@ -270,6 +285,10 @@ static int check_report(const struct peer_report *m, struct err *err)
 		return peer_rescued_check(&m->rescued, err);
 	case PEER_ASK:
 		return peer_command_check(m->type, &m->ask.command, m->ask.token, err);
+	case PEER_VOTES:
+		return peer_votes_check(&m->votes, err);
+	case PEER_COMPARED:
+		return peer_compared_check(&m->compared, err);
 	case PEER_FETCHED:
 	case PEER_COPIED:
 	case PEER_REACHED:
@@ -292,195 +311,8 @@ int peer_report_decode(uint16_t type, const void *body, size_t len, struct peer_
 	rbuf_str(&r, m->job, sizeof(m->job));
 	m->epoch = rbuf_u32(&r);
 	get_report(&r, m);
-	int rc = finish(&r, type, m->job, err);
+	int rc = peer_finish(&r, type, m->job, err);
 	if (!rc && m->epoch > EPOCH_MAX)
 		rc = peer_bad(type, err, "epoch", m->epoch);
 	return rc ? rc : check_report(m, err);
-}
-
-/* ---- orders ------------------------------------------------------------------------------------------------------ */
-
-int peer_order_encode(const struct peer_order *m, struct wbuf *out)
-{
-	wbuf_str(out, m->job);
-	switch (m->type) {
-	case PEER_JOINED:
-		return wire_joined_encode(&m->joined, out);
-	case PEER_LOOK:
-	case PEER_PAUSE:
-		wbuf_u64(out, m->step);
-		break;
-	case PEER_BRING:
-		peer_bring_put(out, &m->bring);
-		break;
-	case PEER_RESTORED:
-		peer_choice_put(out, &m->choice);
-		break;
-	case PEER_REFUSE:
-		wbuf_u32(out, (uint32_t)m->refuse.rc);
-		wbuf_str(out, m->refuse.text);
-		wbuf_str(out, m->refuse.why);
-		break;
-	case PEER_LEVEL:
-	case PEER_FAIL:
-	case PEER_COPY:
-	case PEER_KEEP:
-	case PEER_PASS:
-	case PEER_WRITE:
-	case PEER_CLEAR:
-		peer_save_put(out, &m->save);
-		break;
-	case PEER_SETTLE:
-		wbuf_u32(out, m->number);
-		break;
-	case PEER_PLAN:
-		wire_plan_put(out, &m->plan);
-		break;
-	case PEER_RESCUE:
-		peer_rescue_put(out, &m->rescue);
-		break;
-	case PEER_COMMAND:
-		wire_command_put(out, &m->command);
-		break;
-	case PEER_ANSWER:
-		wbuf_u64(out, m->answer.token);
-		wbuf_u32(out, (uint32_t)m->answer.rc);
-		wbuf_u32(out, m->answer.left);
-		wbuf_str(out, m->answer.text);
-		break;
-	default:
-		wbuf_u32(out, m->word.epoch);
-		wbuf_u32(out, m->word.rank);
-		wbuf_u8(out, m->word.flag);
-		wbuf_u32(out, (uint32_t)m->word.rc);
-		wbuf_str(out, m->word.text);
-		break;
-	}
-	return wbuf_finish(out);
-}
-
-static void get_order(struct rbuf *r, struct peer_order *m)
-{
-	switch (m->type) {
-	case PEER_LOOK:
-	case PEER_PAUSE:
-		m->step = rbuf_u64(r);
-		return;
-	case PEER_BRING:
-		peer_bring_get(r, &m->bring);
-		return;
-	case PEER_RESTORED:
-		peer_choice_get(r, &m->choice);
-		return;
-	case PEER_REFUSE:
-		m->refuse.rc = (int32_t)rbuf_u32(r);
-		get_text(r, m->refuse.text, sizeof(m->refuse.text));
-		get_text(r, m->refuse.why, sizeof(m->refuse.why));
-		return;
-	case PEER_LEVEL:
-	case PEER_FAIL:
-	case PEER_COPY:
-	case PEER_KEEP:
-	case PEER_PASS:
-	case PEER_WRITE:
-	case PEER_CLEAR:
-		peer_save_get(r, &m->save);
-		return;
-	case PEER_SETTLE:
-		m->number = rbuf_u32(r);
-		return;
-	case PEER_PLAN:
-		wire_plan_get(r, &m->plan);
-		return;
-	case PEER_RESCUE:
-		peer_rescue_get(r, &m->rescue);
-		return;
-	case PEER_COMMAND:
-		wire_command_get(r, &m->command);
-		return;
-	case PEER_ANSWER:
-		m->answer.token = rbuf_u64(r);
-		m->answer.rc = (int32_t)rbuf_u32(r);
-		m->answer.left = rbuf_u32(r);
-		get_text(r, m->answer.text, sizeof(m->answer.text));
-		return;
-	default:
-		m->word.epoch = rbuf_u32(r);
-		m->word.rank = rbuf_u32(r);
-		m->word.flag = get_bool(r);
-		m->word.rc = (int32_t)rbuf_u32(r);
-		get_text(r, m->word.text, sizeof(m->word.text));
-		return;
-	}
-}
-
-static int check_word(uint16_t type, const struct peer_word *m, struct err *err)
-{
-	if (type != PEER_TURN_AWAY && (!m->epoch || m->epoch > EPOCH_MAX))
-		return peer_bad(type, err, "epoch", m->epoch);
-	if (type == PEER_TURN_AWAY && !m->rc)
-		return peer_bad(type, err, "code", 0);
-	return m->rank >= RANK_MAX ? peer_bad(type, err, "rank", m->rank) : peer_check_rc(type, m->rc, err);
-}
-
-static int check_order(const struct peer_order *m, struct err *err)
-{
-	switch (m->type) {
-	case PEER_LOOK:
-	case PEER_PAUSE:
-		return check_step(m->type, m->step, err);
-	case PEER_BRING:
-		return peer_bring_check(m->type, &m->bring, err);
-	case PEER_RESTORED:
-		return peer_choice_check(m->type, &m->choice, err);
-	case PEER_REFUSE:
-		return m->refuse.rc ? peer_check_rc(m->type, m->refuse.rc, err) : peer_bad(m->type, err, "code", 0);
-	case PEER_LEVEL:
-	case PEER_FAIL:
-	case PEER_COPY:
-	case PEER_KEEP:
-	case PEER_PASS:
-	case PEER_WRITE:
-	case PEER_CLEAR:
-		return peer_save_check(m->type, &m->save, err);
-	case PEER_SETTLE:
-		return 0;
-	case PEER_PLAN:
-		return m->plan.number && wire_plan_is_sound(&m->plan)
-			       ? 0
-			       : peer_bad(m->type, err, "ranks that cannot be, of", m->plan.world);
-	case PEER_RESCUE:
-		return peer_rescue_check(&m->rescue, err);
-	case PEER_COMMAND:
-		return peer_command_check(m->type, &m->command, false, err);
-	case PEER_ANSWER:
-		if (!m->answer.token)
-			return peer_bad(m->type, err, "token", 0);
-		return peer_check_rc(m->type, m->answer.rc, err);
-	default:
-		return check_word(m->type, &m->word, err);
-	}
-}
-
-int peer_order_decode(uint16_t type, const void *body, size_t len, struct peer_order *m, struct err *err)
-{
-	struct rbuf r = rbuf_of(body, len);
-	*m = (struct peer_order){.type = type};
-	rbuf_str(&r, m->job, sizeof(m->job));
-	if (type == PEER_JOINED) {
-		size_t head = r.pos;
-		int rc = name_check("job", m->job, sizeof(m->job), err);
-		if (r.failed || rc)
-			return err_set(err, -EBADMSG, "JOINED message of %zu bytes is malformed", len);
-		return wire_joined_decode(r.data + head, len - head, &m->joined, err);
-	}
-	get_order(&r, m);
-	int rc = finish(&r, type, m->job, err);
-	return rc ? rc : check_order(m, err);
-}
-
-void peer_order_free(struct peer_order *m)
-{
-	if (m->type == PEER_JOINED)
-		wire_joined_free(&m->joined);
 }

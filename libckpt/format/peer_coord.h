@@ -15,6 +15,9 @@ enum {
 	PEER_MEMORY = 8,       /* snapshots in the memory of a node */
 	PEER_HOLDERS_EACH = 4, /* nodes that are named to fetch a rank's part from */
 	PEER_HOLDERS = PEER_HOLDERS_EACH * WIRE_LOCAL_MAX,
+	PEER_VOTES_MAX = 2 * WIRE_LOCAL_MAX, /* sums of sets of replicas, of a node */
+	PEER_COMPARE_PARTS = 32,             /* into which what is compared is divided each time */
+	PEER_COMPARED_MAX = WIRE_LOCAL_MAX,  /* two sums of each part, or that of each rank */
 };
 
 /* A node takes part in a job. */
@@ -143,6 +146,38 @@ struct peer_answer {
 	char text[WIRE_TEXT_MAX]; /* the answer, or why not */
 };
 
+/* What the ranks of a node hold of sets of replicas in one snapshot (witness.h), in order of set and sum, each once. */
+struct peer_votes {
+	struct step_id id;
+	uint32_t n;
+	struct peer_vote {
+		uint64_t set, sum;
+		uint32_t pieces; /* of the set */
+	} of[PEER_VOTES_MAX];
+};
+
+/* Where the sums of a set differ: its pieces first … first + count - 1 are to be told of, in parts of peer_compare_part() each; a single one
+ * rank by rank. */
+struct peer_compare {
+	struct step_id id;
+	uint64_t set;
+	uint32_t first, count;
+};
+static inline uint32_t peer_compare_part(const struct peer_compare *c)
+{
+	return (c->count + PEER_COMPARE_PARTS - 1) / PEER_COMPARE_PARTS;
+}
+
+struct peer_compared {
+	struct peer_compare ask;
+	uint32_t n; /* 0: this node does not hold the set */
+	struct peer_sum {
+		uint32_t of; /* the part, with at most two different sums of it; or the rank */
+		uint64_t sum;
+	} of[PEER_COMPARED_MAX];
+	char name[NAME_TENSOR_MAX]; /* of a single piece: its tensor */
+};
+
 /* From a node. */
 struct peer_report {
 	enum peer_type type;
@@ -165,6 +200,8 @@ struct peer_report {
 		struct peer_settled settled;
 		struct peer_rescued rescued;
 		struct peer_ask ask;
+		struct peer_votes votes; /* VOTES: before the snapshot has REACHED captured */
+		struct peer_compared compared;
 	};
 };
 
@@ -196,6 +233,7 @@ struct peer_order {
 		struct peer_rescue rescue;
 		struct wire_command command;
 		struct peer_answer answer;
+		struct peer_compare compare;
 	};
 };
 

@@ -6,6 +6,8 @@
 #include "format/peer_coord.h"
 
 /* peer_coord.c */
+int peer_finish(const struct rbuf *r, uint16_t type, const char *job, struct err *err);
+int peer_check_step(uint16_t type, uint64_t step, struct err *err);
 int peer_bad(uint16_t type, struct err *err, const char *what, uint64_t value);
 int peer_check_id(uint16_t type, struct step_id id, bool may_be_none, struct err *err);
 int peer_check_rc(uint16_t type, int32_t rc, struct err *err);
@@ -30,6 +32,17 @@ void peer_crew_get(struct rbuf *r, struct peer_crew *m);
 int peer_crew_check(const struct peer_crew *m, struct err *err);
 /* answered: the sender waits for an answer, as of a drain, and of nothing else. */
 int peer_command_check(uint16_t type, const struct wire_command *m, bool answered, struct err *err);
+
+/* peer_vote.c */
+void peer_votes_put(struct wbuf *out, const struct peer_votes *m);
+void peer_votes_get(struct rbuf *r, struct peer_votes *m);
+int peer_votes_check(const struct peer_votes *m, struct err *err);
+void peer_compare_put(struct wbuf *out, const struct peer_compare *m);
+void peer_compare_get(struct rbuf *r, struct peer_compare *m);
+int peer_compare_check(uint16_t type, const struct peer_compare *m, struct err *err);
+void peer_compared_put(struct wbuf *out, const struct peer_compared *m);
+void peer_compared_get(struct rbuf *r, struct peer_compared *m);
+int peer_compared_check(const struct peer_compared *m, struct err *err);
 
 /* peer_rescue.c */
 void peer_part_put(struct wbuf *out, const struct peer_part *m);

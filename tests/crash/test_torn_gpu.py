@@ -10,8 +10,9 @@ import sys
 import fleet
 from tap import BIN, Cases, expect
 
-EBADMSG = -74
+EBADMSG, EUCLEAN = -74, -117
 STEPS, THAWS = 16, 4
+DEVIATION = 5  # after which one of three replicas differs for a step
 
 
 def tensors(folder):
@@ -71,9 +72,28 @@ def careful(how, then=None):
     expect(not then or said == "the same\n", said)
 
 
+def deviates():
+    """Replicas on a GPU are compared without being asked to."""
+    with fleet.daemon() as daemon:
+        daemon.start()
+        ranks = [subprocess.Popen([BIN / "torn", "deviates", str(STEPS)], text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                  env=daemon.environment(CKPT_RANK=str(r), CKPT_WORLD="3")) for r in range(3)]
+        for r, rank in enumerate(ranks):
+            out, err = rank.communicate(timeout=100)
+            expect(rank.returncode == 0, f"rank {r}: {rank.returncode} {out} {err}")
+            steps = {int(step): (int(code), text) for step, code, text in (line.split(" ", 2) for line in out.splitlines())}
+            for step, (code, text) in steps.items():
+                expect(code == (0 if step <= DEVIATION else EUCLEAN), f"rank {r}: {steps}")
+            expect("replicas differ: rank 1 deviates from the others in weights" in steps[DEVIATION + 1][1], steps)
+            expect(f"it comes after step {DEVIATION + 1}, in which replicas differed" in steps[DEVIATION + 2][1], steps)
+        committed = {int(path.parent.name.split("-")[1].split(".")[0]) for path in daemon.store.glob("main/step-*/MANIFEST.json")}
+        expect(committed == set(range(1, DEVIATION + 1)), committed)
+
+
 cases = Cases()
 cases.run("a step without the fence is found, named and not committed", careless, "careless", "weights")
 cases.run("with the fence every save is durable", careful, "careful")
 cases.run("so it is on a second GPU, on its default stream", careless, "several-careless", "moments")
 cases.run("with the fence every save of several GPUs and the host is durable, and restored", careful, "several", "restored")
+cases.run("a replica that differs on one rank is found, named and not committed, nor is what comes after it", deviates)
 sys.exit(cases.end())

@@ -4,10 +4,11 @@
  * number of the step before in every byte.
  * "several": the same with the tensor `moments` on a second GPU, overwritten on its default stream, and `table` on the host; "several-careless":
  * only `moments` are overwritten before the fence.
+ * "deviates": careful, with replicas of other ranks; rank 1 of them writes something else after step DEVIATION.
  * Prints a line for each step: its number, 0 or the negated errno of the wait for `durable`, and the sentence.
  * "restored": restores what "several" saved last, and prints whether it is what stood there when step STEPS was begun.
  *
- *   torn careful|careless|several|several-careless|restored STEPS */
+ *   torn careful|careless|several|several-careless|restored|deviates STEPS */
 #include "../../fake/cuda_fake.h"
 
 #include "device_cuda.h"
@@ -25,12 +26,14 @@ enum {
 	BIASES = 4096,
 	THAWS = 4,
 	CALLS_MAX = 64,
-	BUSY_TRIES = 2000
+	BUSY_TRIES = 2000,
+	DEVIATION = 5
 };
 
 static struct cuda_fake *fake;
 static char weights[WEIGHTS], base[BASE], moments[MOMENTS], biases[BIASES], table[BIASES];
 static int fills[CALLS_MAX];
+static const char *replica; /* group of all tensors; NULL: none */
 
 static int open_fake(int ordinal, struct device **out, struct err *err)
 {
@@ -69,6 +72,7 @@ static void add(ckpt *s, const char *name, const char *group, void *data, uint64
 			 .group = group,
 			 .pieces = &piece,
 			 .npieces = 1,
+			 .replica = replica,
 			 .device = device};
 	must(s, ckpt_register_tensor(s, &t), "register");
 }
@@ -97,7 +101,7 @@ static void save(ckpt *s, struct rt_stream *stream, int step, bool careful, bool
 		rc = ckpt_begin(s, (uint64_t)step, CKPT_STORAGE, stream, &snap);
 	}
 	must(s, rc, "begin");
-	fills[step] = step;
+	fills[step] = replica && step == DEVIATION && ckpt_rank(s) == 1 ? 77 : step;
 	if (!careful && several)
 		update_moments(step);
 	else if (!careful)
@@ -150,6 +154,7 @@ int main(int argc, char **argv)
 	ops = device_cuda_ops;
 	ops.open = open_fake;
 	s->layers.cuda = &ops;
+	replica = strcmp(argv[1], "deviates") ? NULL : "all";
 	add(s, "base", "base", base, BASE, 0);
 	add(s, "biases", NULL, biases, BIASES, 0);
 	add(s, "weights", NULL, weights, WEIGHTS, 0);

@@ -122,6 +122,13 @@ static void on_fail(void *arg, uint32_t node, struct step_id id, int rc, const c
 	snprintf(told[node].text, sizeof(told[node].text), "%s", text);
 }
 
+static void on_compare(void *arg, uint32_t node, const struct peer_compare *ask)
+{
+	(void)arg;
+	told[node].compares++;
+	told[node].ask = *ask;
+}
+
 static void on_copy(void *arg, uint32_t node, struct step_id id)
 {
 	(void)arg;
@@ -230,6 +237,7 @@ void coord_maker_setup(void)
 				       .refuse = on_refuse,
 				       .level = on_level,
 				       .fail = on_fail,
+				       .compare = on_compare,
 				       .copy = on_copy,
 				       .keep = on_keep,
 				       .pass = on_pass,

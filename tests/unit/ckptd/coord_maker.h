@@ -11,7 +11,8 @@ extern struct told {
 	uint32_t epoch, raised, joined, looked, fetched, restored, refused, told;
 	int refusal, failure, away;
 	struct step_id failed, copied, kept_step;
-	uint32_t copies;
+	uint32_t copies, compares;
+	struct peer_compare ask; /* the last */
 	enum level_shown level;
 	uint32_t kept_in; /* the epoch that it was told of last, then */
 	struct peer_choice choice;

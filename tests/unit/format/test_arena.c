@@ -95,6 +95,8 @@ Test(arena, a_head_that_contradicts_itself_is_refused)
 	REFUSED(h.table_len = UINT64_MAX);
 	REFUSED(h.leaves_at = UINT64_MAX);
 	REFUSED(h.nleaves = UINT64_MAX / 8);
+	REFUSED(h.nwitnesses = UINT64_MAX);
+	REFUSED(h.nwitnesses = ARENA_ALIGN);
 	REFUSED(h.slots_at -= ARENA_ALIGN);
 	REFUSED(h.slot_size++);
 	REFUSED(h.slot_size = UINT64_MAX / LAYOUT_ALIGN * LAYOUT_ALIGN);

@@ -80,6 +80,15 @@ static struct peer_report a_report(enum peer_type type)
 	case PEER_ASK:
 		r.ask.command = (struct wire_command){.kind = COMMAND_HALT_BEFORE, .job = "gpt", .at_ns = 7};
 		break;
+	case PEER_VOTES:
+		r.votes = (struct peer_votes){.id = s10, .n = 2, .of = {{0x123456789abcdef1, 2, 3}, {5, 6, 1}}};
+		break;
+	case PEER_COMPARED:
+		r.compared = (struct peer_compared){.ask = {.id = s10, .set = 9, .first = 64, .count = 1},
+						    .n = 2,
+						    .of = {{3, 0x123456789abcdef1}, {7, 8}},
+						    .name = "h.0.attn"};
+		break;
 	case PEER_RESCUED:
 		r.rescued = (struct peer_rescued){.owner = 2, .phase = PEER_RESCUE_WRITE, .as = s10};
 		r.rescued.part = part;
@@ -106,6 +115,9 @@ static struct peer_order an_order(enum peer_type type)
 	case PEER_BRING:
 		o.bring = (struct peer_bring){
 			.id = s10, .stored = true, .nholders = 2, .holders = {{.rank = 1, .node = 7}, {5, 2}}};
+		break;
+	case PEER_COMPARE:
+		o.compare = (struct peer_compare){.id = s10, .set = 9, .first = 64, .count = 2};
 		break;
 	case PEER_COMMAND:
 		o.command = (struct wire_command){.kind = COMMAND_FLUSH, .job = "gpt"};
@@ -261,6 +273,21 @@ Test(peer_coord, what_contradicts_itself_is_refused)
 	r.ask.token = 7;
 	r.ask.command = (struct wire_command){.kind = COMMAND_HALT};
 	refused(&r, "kind 2");
+	r = a_report(PEER_VOTES);
+	r.votes.of[1].pieces = 0;
+	refused(&r, "pieces 0");
+	r = a_report(PEER_VOTES);
+	r.votes.id.epoch = 0;
+	refused(&r, "VOTES message with a snapshot of epoch 0");
+	r = a_report(PEER_COMPARED);
+	r.compared.of[1].of = RANK_MAX;
+	refused(&r, "rank");
+	r.compared.ask.count = 2;
+	r.compared.of[1].of = PEER_COMPARE_PARTS;
+	refused(&r, "part 32");
+	r.compared.ask.first = UINT32_MAX;
+	r.compared.of[1].of = 0;
+	refused(&r, "COMPARED message with pieces");
 	r = a_report(PEER_LEAVE);
 	snprintf(r.job, sizeof(r.job), "a/b");
 	refused(&r, "LEAVE message");

@@ -54,6 +54,40 @@ Test(device_cuda, so_it_is_with_the_kernels_themselves)
 	}
 }
 
+/* The first `copied` spans are copied, the others only digested. */
+static struct cuda_world *make_witnessed(uint64_t seed, unsigned copied)
+{
+	struct cuda_world *w = cuda_world_make(seed);
+	struct span spans[WORLD_SPANS];
+	memcpy(spans, w->spans, sizeof(spans));
+	ops->plan_free(w->plan);
+	for (unsigned i = copied; i < WORLD_SPANS; i++)
+		spans[i].group = SPAN_WITNESS;
+	cr_assert_eq(ops->plan_new(w->dev, w->data, spans, WORLD_SPANS, WORLD_GRANULE, 0, &w->plan, &w->err), 0, "%s",
+		     w->err.text);
+	return w;
+}
+
+Test(device_cuda, witnesses_are_digested_with_the_rest_and_not_copied)
+{
+	for (uint64_t seed = 0; seed < 30; seed++) {
+		unsigned copied = seed % 3 == 2 ? 0 : 2; /* also none */
+		struct cuda_world *w = make_witnessed(seed, copied);
+		uint64_t bytes = 0;
+		save_and_step(w, true);
+		cr_assert_arr_eq(w->leaves, w->want, w->nleaves * 8, "seed %lu", seed);
+		cr_assert_eq(atomic_load(w->done), 1u);
+		for (unsigned i = 0; i < WORLD_SPANS; i++) {
+			const struct span *span = &w->spans[i];
+			bool there = !memcmp(w->data + span->arena_at, w->packed + span->arena_at, span_bytes(span));
+			cr_assert_eq(there, i < copied, "seed %lu, span %u", seed, i);
+			bytes += i < copied ? span_bytes(span) : 0;
+		}
+		cr_assert_eq(atomic_load(w->progress), bytes);
+		cuda_world_free(w);
+	}
+}
+
 Test(device_cuda, a_mutation_without_a_fence_shows_in_the_digests)
 {
 	int torn = 0;

@@ -137,3 +137,44 @@ Test(host_copy, what_the_arena_holds_already_is_digested_and_not_copied)
 	cr_expect_eq(captured_leaves(l, false, true), LEAVES);
 	load_free(l);
 }
+
+Test(host_copy, witnesses_are_digested_behind_what_is_copied_and_not_copied)
+{
+	enum { BYTES = 3 * LEAF_SIZE + 5 };
+	uint8_t *memory = malloc(2 * BYTES), *arena = calloc(1, 2 * BYTES), bounce[LEAF_SIZE];
+	for (unsigned i = 0; i < 2 * BYTES; i++)
+		memory[i] = (uint8_t)(i * 7 + (i >> 8));
+	struct span spans[] = {{.memory = memory, .row_bytes = BYTES},
+			       {.memory = memory + BYTES,
+				.arena_at = BYTES,
+				.row_bytes = BYTES,
+				.first_leaf = 4,
+				.group = SPAN_WITNESS}};
+	uint64_t leaves[8], want[8];
+	_Atomic uint64_t progress = 0;
+	_Atomic uint32_t done = 0;
+	_Atomic bool cancel = false;
+	struct capture_target target = {.progress = &progress, .done = &done, .leaves = leaves};
+	struct span_list list;
+	cr_assert_eq(span_list_init(&list, spans, 2, NULL), 0);
+	cr_assert_eq(list.bytes, BYTES);
+	cr_assert_eq(host_capture(&list, arena, LEAF_SIZE, &target, bounce, &cancel), 0);
+	digest_leaves(memory, BYTES, want);
+	digest_leaves(memory + BYTES, BYTES, want + 4);
+	cr_expect_arr_eq(leaves, want, sizeof(want));
+	cr_expect_arr_eq(arena, memory, BYTES);
+	cr_expect(!arena[BYTES] && !memcmp(arena + BYTES, arena + BYTES + 1, BYTES - 1), "it was copied");
+	cr_expect_eq(atomic_load(&progress), BYTES);
+	host_digest(&list, leaves, bounce);
+	memory[BYTES + LEAF_SIZE] ^= 1;
+	uint64_t bad = 0;
+	cr_expect_eq(host_compare(&list, leaves, &bad, bounce, &cancel), -EBADMSG, "strict mode sees a change of them");
+	cr_expect_eq(bad, 5);
+	span_list_free(&list);
+	struct span late = spans[0];
+	spans[0] = spans[1];
+	spans[1] = late;
+	cr_expect_eq(span_list_init(&list, spans, 2, NULL), -EINVAL, "they stand behind the others");
+	free(memory);
+	free(arena);
+}

@@ -52,7 +52,7 @@ void memory_make(struct fake *f, uint32_t rank, struct layout *layout)
 	struct arena_plan plan;
 	AUTO_WBUF struct wbuf table = {0};
 	put_table(&table, &f->regs[rank], layout);
-	arena_plan(table.len, layout->nleaves, layout->slot_size, f->hellos[rank].slots, &plan);
+	arena_plan(table.len, layout->nleaves + layout->nwitnesses, layout->slot_size, f->hellos[rank].slots, &plan);
 	int fd = memfd_create("fake-arena", MFD_CLOEXEC);
 	if (ftruncate(fd, (off_t)plan.size))
 		abort();
@@ -63,6 +63,7 @@ void memory_make(struct fake *f, uint32_t rank, struct layout *layout)
 	h->magic = ARENA_MAGIC, h->version = ARENA_VERSION, h->nslots = f->hellos[rank].slots;
 	h->size = plan.size, h->table_at = plan.table_at, h->table_len = table.len, h->leaves_at = plan.leaves_at;
 	h->slots_at = plan.slots_at, h->slot_size = layout->slot_size, h->nleaves = layout->nleaves;
+	h->nwitnesses = layout->nwitnesses;
 	h->table_low = digest.low, h->table_high = digest.high, h->rank = rank, h->world = f->world;
 	snprintf(h->job, sizeof(h->job), "%s", f->hellos[rank].job);
 	h->epoch = f->epoch;
@@ -189,7 +190,7 @@ uint8_t *fake_slot(struct fake *f, uint32_t rank, uint32_t slot)
 uint64_t *fake_leaves(struct fake *f, uint32_t rank, uint32_t slot)
 {
 	struct arena_head *h = fake_head(f, rank);
-	return (uint64_t *)(f->memory[rank].base + h->leaves_at) + slot * h->nleaves;
+	return (uint64_t *)(f->memory[rank].base + h->leaves_at) + slot * (h->nleaves + h->nwitnesses);
 }
 
 const struct layout *fake_layout(struct fake *f, uint32_t rank)

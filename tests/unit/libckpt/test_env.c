@@ -160,6 +160,24 @@ Test(env, options_win_over_everything)
 	cr_assert(s.strict);
 }
 
+Test(env, replicas_are_compared_as_the_option_says_else_the_variable)
+{
+	ckpt_options o = CKPT_INIT(ckpt_options);
+	cr_assert_eq(made(NULL).vote, VOTE_AUTO);
+	setenv("CKPT_VOTE", "1", 1);
+	cr_assert_eq(made(NULL).vote, VOTE_ALWAYS);
+	o.vote = -1;
+	cr_assert_eq(made(&o).vote, VOTE_NEVER);
+	setenv("CKPT_VOTE", "0", 1);
+	cr_assert_eq(made(NULL).vote, VOTE_NEVER);
+	o.vote = 1;
+	cr_assert_eq(made(&o).vote, VOTE_ALWAYS);
+	o.vote = 2;
+	refused(&o, -EINVAL, "vote");
+	setenv("CKPT_VOTE", "2", 1);
+	refused(NULL, -EINVAL, "CKPT_VOTE=2");
+}
+
 Test(env, an_empty_variable_is_not_set)
 {
 	setenv("CKPT_RANK", "", 1);

@@ -1,5 +1,6 @@
 #include "crew.h"
 
+#include "format/witness.h"
 #include "session.h"
 
 #include <criterion/criterion.h>
@@ -70,6 +71,52 @@ Test(save, source_digests_match_what_stands_in_the_slot)
 			cr_assert_arr_eq(leaves + p->first_leaf, want, leaf_count(p->bytes) * sizeof(*want));
 		}
 	}
+	crew_down(&c);
+}
+
+/* The sum of what a rank left of its replicas. */
+static uint64_t vote_of(struct crew *c, uint32_t rank, uint64_t step)
+{
+	struct witnesses w;
+	uint64_t sums[8];
+	uint32_t slot = crew_slot(c, rank, step);
+	cr_assert_eq(witnesses_make(fake_registration(c->f, rank), fake_layout(c->f, rank), &w), 0);
+	cr_assert_eq(w.nsets, 1);
+	cr_assert_leq(w.npieces, 8);
+	witness_sums(&w, fake_leaves(c->f, rank, slot), sums);
+	uint64_t sum = witness_sum(sums, w.npieces);
+	witnesses_free(&w);
+	return sum;
+}
+
+Test(save, replicas_are_witnessed_where_that_is_asked_for)
+{
+	for (int strict = 0; strict < 2; strict++) {
+		struct crew c;
+		crew_up(&c, 3, &(ckpt_options){.size = sizeof(ckpt_options), .vote = 1, .strict = strict});
+		crew_fill(&c, 6);
+		crew_save(&c, 7, CKPT_MEMORY);
+		for (uint32_t r = 0; r < 3; r++) {
+			cr_expect(fake_head(c.f, r)->slots[crew_slot(&c, r, 7)].flags & SLOT_WITNESSES);
+			cr_expect_eq(vote_of(&c, r, 7), vote_of(&c, 0, 7));
+		}
+		uint32_t *word = (uint32_t *)&c.state[1].w[CREW_ROWS * CREW_COLS - 1];
+		*word ^= 1u << 20;
+		crew_save(&c, 8, CKPT_MEMORY);
+		cr_expect_eq(vote_of(&c, 2, 8), vote_of(&c, 0, 8));
+		cr_expect_neq(vote_of(&c, 1, 8), vote_of(&c, 0, 8));
+		crew_down(&c);
+	}
+}
+
+Test(save, on_the_host_nothing_is_witnessed_by_default)
+{
+	struct crew c;
+	crew_up(&c, 2, NULL);
+	crew_fill(&c, 6);
+	crew_save(&c, 7, CKPT_MEMORY);
+	for (uint32_t r = 0; r < 2; r++)
+		cr_expect_not(fake_head(c.f, r)->slots[crew_slot(&c, r, 7)].flags & SLOT_WITNESSES);
 	crew_down(&c);
 }
 

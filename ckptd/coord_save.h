@@ -1,0 +1,40 @@
+/* A save as the coordinator knows it: for coord_save.c alone. */
+#ifndef CKPTD_COORD_SAVE_H
+#define CKPTD_COORD_SAVE_H
+
+#include "coord_private.h"
+#include "coord_vote.h"
+
+enum { LEVEL_END = LEVEL_VERIFIED + 1, SAID_PREPARED = LEVEL_END, SAID_COPIED, SAID_CLEARED, SAID_FORGOT, SAID_END };
+
+/* Its directory, as the coordinator's daemon was ordered and has answered. */
+enum place {
+	PLACE_NONE = 0,
+	PLACE_MAKING,
+	PLACE_MADE,
+	PLACE_SEALING,
+	PLACE_DROPPED, /* it has failed, and what is in it stays until it is out of the way */
+	PLACE_LEFT,    /* it is: the nodes delete what they wrote */
+};
+
+struct coord_save {
+	struct list link;
+	struct step_id id;
+	bool failed;
+	bool copied; /* every rank had copied it while the epoch lasted: it stays so when a node is lost */
+	enum place place;
+	bool found;   /* a checkpoint is in it */
+	bool ordered; /* to be written */
+	enum level_shown shown;
+	uint32_t ranks[SAID_END]; /* of the nodes that have said so: by level, SAID_… */
+	struct coord_vote *vote;  /* what ranks hold alike, until it is captured or has failed; NULL: nobody has told */
+	struct peer_part *parts;  /* by node, once one is prepared, until it is durable or has failed */
+	uint16_t said[];          /* by node: bits of the same */
+};
+
+static inline struct coord_save *save_of(struct list *node)
+{
+	return list_entry(node, struct coord_save, link);
+}
+
+#endif

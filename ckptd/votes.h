@@ -1,0 +1,18 @@
+/* Votes: what the ranks of this node hold of replicated tensors in one snapshot, so that the coordinator can compare it with what others
+ * hold (coord_vote.h). The digests come out of the arenas, as the ranks left them there (format/witness.h): a rank that lies about its own, or
+ * writes over them, is one that deviates. A rank that left none is not compared. */
+#ifndef CKPTD_VOTES_H
+#define CKPTD_VOTES_H
+
+#include "snapshot.h"
+
+/* 1: votes_fill is to be called, on a worker; 0: this rank is not compared; -ENOMEM. */
+int votes_begin(struct part *part);
+void votes_fill(struct part *part);
+
+/* What is told of a snapshot when its local parts are captured. False: there is more of it than can be told. */
+bool votes_sum(const struct snapshot *s, struct peer_votes *out);
+/* The answer to a question, of a snapshot that is not given up. */
+void votes_tell(const struct snapshot *s, const struct peer_compare *ask, struct peer_compared *out);
+
+#endif
