@@ -49,8 +49,6 @@ struct engine_ops {
 	double (*loss)(const struct engine *engine);
 	/* As optimizer_step(); as above. */
 	int (*update)(struct engine *engine, uint64_t number, float rate);
-	/* digests[tensors] of the parameters, as vote_digest(); waits. */
-	int (*digests)(struct engine *engine, uint64_t *digests);
 	/* Copies n elements from the engine's memory, or to it; waits. */
 	int (*get)(struct engine *engine, float *to, const float *from, size_t n);
 	int (*put)(struct engine *engine, float *to, const float *from, size_t n);

@@ -4,7 +4,6 @@
 
 #include "engine.h"
 #include "model.h"
-#include "vote.h"
 
 struct host_engine {
 	struct engine base; /* first */
@@ -48,13 +47,6 @@ static double host_loss(const struct engine *e)
 static int host_update(struct engine *e, uint64_t number, float rate)
 {
 	optimizer_step(host_of(e)->optimizer, e->params, e->grads, number, rate);
-	return 0;
-}
-
-static int host_digests(struct engine *e, uint64_t *digests)
-{
-	for (size_t i = 0; i < e->tensors; i++)
-		digests[i] = vote_digest(e->params + e->table[i].offset, e->table[i].count);
 	return 0;
 }
 
@@ -111,7 +103,6 @@ static const struct engine_ops host_ops = {
 	.backward = host_backward,
 	.loss = host_loss,
 	.update = host_update,
-	.digests = host_digests,
 	.get = host_copy,
 	.put = host_copy,
 	.room = host_room,

@@ -55,6 +55,7 @@ static int open_session(struct loop *l)
 	o.rank = l->options->rank;
 	o.world = l->options->world;
 	o.strict = l->options->strict;
+	o.vote = l->options->no_vote ? -1 : 1;
 	o.on_epoch = cancel_raise;
 	o.on_epoch_arg = &l->cancel;
 	return ckpt_open(&o, &l->session, l->why, sizeof(l->why));

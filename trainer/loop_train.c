@@ -7,7 +7,6 @@
 #include "deadline.h"
 #include "loop_internal.h"
 #include "message.h"
-#include "vote.h"
 
 /* How long the daemon may take to note a mark, and when it is asked again that did not. */
 enum { MARK_MS = 500, MARK_PAUSE_MS = 30000 };
@@ -133,6 +132,16 @@ static int go_back(struct loop *l)
 	return leave_together(l);
 }
 
+/* Replicas differed in a save: all ranks know it, and go back to the newest one in which they did not. */
+static int leave_deviation(struct loop *l)
+{
+	if (!l->saver.deviated)
+		saver_follow(&l->saver); /* it may have come here meanwhile, with its sentence */
+	snprintf(l->why, sizeof(l->why), "%s",
+		 *l->saver.why ? l->saver.why : "replicas differ, as another rank has heard");
+	return leave_together(l);
+}
+
 static const char *why_of(const struct loop *l, int rc)
 {
 	if (rc == -ENODATA)
@@ -148,6 +157,8 @@ static int one_step(struct loop *l, bool *stop)
 
 	*stop = loop_wants_stop(l);
 	rc = step_run(&l->step, stop);
+	if (rc == -EUCLEAN)
+		return leave_deviation(l);
 	if (rc < 0)
 		return loop_fail(l, rc, why_of(l, rc));
 	if (!monitor_step(&l->monitor, l->state.counters.step, l->state.counters.loss))
@@ -173,47 +184,20 @@ static int flip_bit(struct loop *l)
 	return rc < 0 ? rc : e->ops->put(e, at, &value, 1);
 }
 
-static int digest(struct loop *l, uint64_t **digests)
+/* The fault has its place before a save: what is not saved is overwritten by the owner in the next step. */
+static int flip_before_save(struct loop *l)
 {
-	struct engine *e = l->state.engine;
-	int rc = 0;
-
-	if (faults_take(&l->faults, FAULTS_FLIP, l->state.counters.step))
-		rc = flip_bit(l);
-	*digests = malloc(e->tensors * sizeof(**digests));
-	if (!*digests)
-		return loop_fail(l, -ENOMEM, "out of memory");
-	if (rc == 0)
-		rc = e->ops->digests(e, *digests);
-	return rc < 0 ? loop_fail(l, rc, e->device->why) : 0;
-}
-
-/* Only what all ranks hold alike is worth saving; who deviates leaves with all others, and restores what is right. */
-static int compare_replicas(struct loop *l)
-{
-	uint64_t *digests;
-	int rc;
-
-	if (l->crew.world < 2 || l->options->no_vote)
+	if (l->crew.world < 2 || l->options->no_vote || !faults_take(&l->faults, FAULTS_FLIP, l->state.counters.step))
 		return 0;
-	rc = digest(l, &digests);
-	if (rc == 0) {
-		rc = vote(&l->crew, l->state.engine->table, l->state.engine->tensors, digests);
-		if (rc < 0)
-			loop_fail(l, rc, l->crew.why);
-	}
-	free(digests);
-	if (rc != -EBADMSG)
-		return rc;
-	if (l->crew.rank == 0)
-		message(0, "step %" PRIu64 " is not saved, and left: %s", l->state.counters.step, l->why);
-	return leave_together(l);
+	int rc = flip_bit(l);
+
+	return rc < 0 ? loop_fail(l, rc, l->state.engine->device->why) : 0;
 }
 
 static int save(struct loop *l)
 {
 	uint64_t step = l->state.counters.step;
-	int rc = saver_due(&l->saver, step) ? compare_replicas(l) : 0;
+	int rc = saver_due(&l->saver, step) ? flip_before_save(l) : 0;
 
 	if (rc < 0)
 		return rc;
@@ -292,12 +276,14 @@ int loop_finish(struct loop *l, struct loop_result *result)
 	loop_tell_entry(l);
 	*result = (struct loop_result){
 		.step = l->state.counters.step, .loss = l->state.counters.loss, .rank = l->crew.rank};
-	rc = compare_replicas(l);
+	rc = flip_before_save(l);
 	if (rc < 0)
 		return rc;
 	ckpt_beat(l->session, l->state.counters.step, CKPT_PHASE_SAVE);
 	rc = saver_finish(&l->saver, l->state.counters.step);
 	note_safe(l); /* while it is this epoch's */
+	if (rc == -EUCLEAN)
+		return leave_deviation(l);
 	if (rc == -ESTALE || saver_fatal(rc))
 		return loop_fail(l, rc, l->saver.why);
 	if (rc < 0) {

@@ -168,12 +168,24 @@ static void note_level(struct saver *s, int index, int level)
 		s->on_storage = step;
 }
 
+/* Asked once more, so that the sentence, which comes a moment later than the news, can be told. */
+static void note_deviation(struct saver *s, struct ckpt_snapshot *snapshot)
+{
+	s->deviated = ckpt_snapshot_step(snapshot);
+	ckpt_wait(snapshot, CKPT_CAPTURED, 0);
+	snprintf(s->why, sizeof(s->why), "not saved: %s", ckpt_error(s->session));
+	if (s->rank == 0)
+		message(0, "%s", s->why);
+}
+
 static void note_failure(struct saver *s, int index, int rc)
 {
 	if (rc == -ESTALE)
 		return; /* the news of the epoch are told elsewhere */
 	s->failed++;
-	if (s->rank == 0)
+	if (rc == -EUCLEAN)
+		note_deviation(s, s->followed[index]);
+	else if (s->rank == 0)
 		message(0, "the save of step %" PRIu64 " to %s failed, training goes on: %s",
 			ckpt_snapshot_step(s->followed[index]), target_name(s->target[index]), ckpt_error(s->session));
 }
@@ -207,6 +219,7 @@ void saver_doubt(struct saver *s)
 void saver_forget(struct saver *s)
 {
 	s->unfenced = NULL;
+	s->deviated = 0;
 	while (s->count)
 		drop(s, s->count - 1);
 }
@@ -245,6 +258,10 @@ int saver_finish(struct saver *s, uint64_t step)
 	if (!s->count)
 		return fail(s, "last save", step, -EIO); /* the fence has told why */
 	rc = ckpt_wait(s->followed[s->count - 1], target == CKPT_STORAGE ? CKPT_DURABLE : CKPT_CAPTURED, -1);
+	if (rc == -EUCLEAN) {
+		note_deviation(s, s->followed[s->count - 1]);
+		return rc;
+	}
 	if (rc < 0 && rc != -EOPNOTSUPP) /* then the daemon writes it when all ranks have closed */
 		return fail(s, "last save", step, rc);
 	saver_follow(s);

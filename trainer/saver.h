@@ -34,6 +34,7 @@ struct saver {
 
 	uint64_t in_memory, on_storage; /* the newest step that is safe there; 0: none */
 	uint64_t busy, failed;          /* saves that were skipped, that went wrong */
+	uint64_t deviated;              /* a step whose save failed because replicas differ; 0: none */
 	int told;                       /* the error of begin that was told last: an outage is told once */
 	char why[SAVER_WHY_SIZE];       /* of the last error that a function returned */
 };
@@ -60,7 +61,7 @@ void saver_doubt(struct saver *saver);
 void saver_forget(struct saver *saver);
 
 /*
- * The last save: waits for those before it, then until this one is on storage (or in memory, where only that is wanted or
+ * The last save (-EUCLEAN, on all ranks: replicas differ): waits for those before it, then until this one is on storage (or in memory, where only that is wanted or
  * possible).
  * 0, -ESTALE, or why it is not safe. Without schedules there is none.
  */

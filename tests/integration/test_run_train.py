@@ -189,7 +189,7 @@ def _():
 @case("a flipped bit is outvoted, named with rank and tensor, and not saved")
 def _():
     document, err = play("flip:rank=2@step=60")
-    has(err, "step 60 is not saved", "vote: block.", "rank 2 deviates from the others")
+    has(err, "step 60 epoch 1 failed: replicas differ: rank 2 deviates from the others in block.", "not saved: step 60: ")
     equal(document["recoveries"][0]["restored_step"] <= 55, True, document)
 
 

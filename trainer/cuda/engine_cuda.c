@@ -11,7 +11,7 @@
 #include "gpu_memory.h"
 #include "gpu_model.h"
 
-/* Copies and digests of all parameters take milliseconds. */
+/* Copies of all parameters take milliseconds. */
 enum { WAIT_MS = 60000 };
 
 struct cuda_engine {
@@ -22,7 +22,6 @@ struct cuda_engine {
 	struct shard_segment *segments;
 	struct gpu_model *model;
 	void *moments; /* on the device: both of them */
-	void *digests; /* on the device: starts[tensors + 1], digests[tensors] */
 };
 
 static struct cuda_engine *cuda_of(struct engine *e)
@@ -42,8 +41,6 @@ static void cuda_free(struct engine *e)
 	gpu_model_free(c->model);
 	if (c->moments)
 		gpu_free(c->moments);
-	if (c->digests)
-		gpu_free(c->digests);
 	free(c->segments);
 	free(c->table);
 	free(c);
@@ -118,20 +115,6 @@ static int cuda_update(struct engine *e, uint64_t number, float rate)
 	return code ? cuda_fail(c->cuda, "the update", code) : 0;
 }
 
-static int cuda_digests(struct engine *e, uint64_t *digests)
-{
-	struct cuda_engine *c = cuda_of(e);
-	uint64_t *starts = c->digests, *made = starts + e->tensors + 1;
-	int code = gpu_digests(e->params, starts, e->tensors, made, c->cuda->stream);
-	int rc = code ? 0 : await(c);
-
-	if (rc < 0)
-		return rc;
-	if (!code)
-		code = gpu_copy(digests, made, e->tensors * sizeof(*made), c->cuda->stream);
-	return code ? cuda_fail(c->cuda, "digests", code) : await(c);
-}
-
 static float *cuda_room(struct engine *e, size_t n)
 {
 	struct cuda_engine *c = cuda_of(e);
@@ -184,7 +167,6 @@ static const struct engine_ops cuda_ops = {
 	.backward = cuda_backward,
 	.loss = cuda_loss,
 	.update = cuda_update,
-	.digests = cuda_digests,
 	.get = cuda_copy,
 	.put = cuda_copy,
 	.room = cuda_room,
@@ -219,24 +201,6 @@ static int make_moments(struct cuda_engine *c)
 	if (!code)
 		code = gpu_zero(c->moments, 2 * shard_bytes(e), c->cuda->stream);
 	return code ? cuda_fail(c->cuda, "the moments", code) : 0;
-}
-
-static int make_digests(struct cuda_engine *c)
-{
-	struct engine *e = &c->base;
-	uint64_t *starts = calloc(e->tensors + 1, sizeof(*starts));
-	int code, rc;
-
-	if (!starts)
-		return -ENOMEM;
-	for (size_t i = 0; i < e->tensors; i++)
-		starts[i + 1] = e->table[i].offset + e->table[i].count;
-	code = gpu_malloc(&c->digests, (2 * e->tensors + 1) * sizeof(*starts));
-	if (!code)
-		code = gpu_copy(c->digests, starts, (e->tensors + 1) * sizeof(*starts), c->cuda->stream);
-	rc = code ? cuda_fail(c->cuda, "digests", code) : await(c);
-	free(starts);
-	return rc;
 }
 
 static int make_model(struct cuda_engine *c)
@@ -279,8 +243,6 @@ int engine_cuda_create(struct platform *platform, const struct engine_setup *set
 		rc = make_model(c);
 	if (rc == 0)
 		rc = make_moments(c);
-	if (rc == 0)
-		rc = make_digests(c);
 	if (rc < 0) {
 		cuda_free(&c->base);
 		return rc;

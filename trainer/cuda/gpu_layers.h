@@ -1,6 +1,6 @@
 /*
  * The kernels of the model, plain C: device memory as pointers, streams as void *. Each computes what its reference on the host does
- * (layers.h, attention.h, optimizer.h, vote.h), from values that are rounded to bf16 where `bf16` stands, sums in single precision.
+ * (layers.h, attention.h, optimizer.h), from values that are rounded to bf16 where `bf16` stands, sums in single precision.
  * Products of matrices are cuBLAS's (gpu_blas.h).
  *
  * Every sum has a fixed order: equal inputs give equal bits in every run. Calls put the kernel on the stream and return 0 or the
@@ -64,9 +64,6 @@ struct gpu_adam {
 };
 int gpu_adam(size_t n, const struct gpu_adam *factors, float *param, const float *grad, float *exp_avg,
 	     float *exp_avg_sq, void *stream);
-
-/* As vote_digest(), of n tensors that stand one behind the other from `from`: starts[n + 1] are elements, on the device. */
-int gpu_digests(const float *from, const uint64_t *starts, size_t n, uint64_t *digests, void *stream);
 
 #ifdef __cplusplus
 }

@@ -12,7 +12,7 @@ enum { PIECES = 128, WAIT_MS = 20000 };
 struct piece {
 	void *data;
 	size_t bytes;
-	bool of_rank;
+	bool of_rank, alike;
 };
 
 struct ckpt {
@@ -26,7 +26,7 @@ struct ckpt {
 	ckpt_view view;
 	uint8_t addresses[FAKE_RANKS][CKPT_ADDRESS_MAX];
 	uint32_t address_len[FAKE_RANKS];
-	bool stop;
+	bool stop, votes;
 	char error[128];
 };
 
@@ -66,32 +66,17 @@ void fake_end(struct fake_job *j)
 	job = NULL;
 }
 
-static bool complete(const struct fake_job *j, const struct fake_save *save)
-{
-	for (int r = 0; r < j->world; r++)
-		if (!save->copy[r])
-			return false;
-	return true;
-}
-
-uint64_t fake_saved(const struct fake_job *j, ckpt_target target)
-{
-	uint64_t step = 0;
-
-	for (int i = 0; i < j->save_count; i++)
-		if (j->saves[i].target == target && j->saves[i].step > step && complete(j, &j->saves[i]))
-			step = j->saves[i].step;
-	return step;
-}
-
 /* With the lock held. */
 static void raise_epoch(struct fake_job *j, const char *reason)
 {
+	bool keep[FAKE_SAVES];
 	int kept = 0;
 
 	j->epoch++;
 	for (int i = 0; i < j->save_count; i++)
-		if (complete(j, &j->saves[i]))
+		keep[i] = fake_complete(j, &j->saves[i]);
+	for (int i = 0; i < j->save_count; i++)
+		if (keep[i])
 			j->saves[kept++] = j->saves[i];
 		else
 			free_save(&j->saves[i]);
@@ -135,6 +120,7 @@ int ckpt_open(const ckpt_options *options, ckpt **out, char *why, size_t why_siz
 	snprintf(why, why_size, "%s", "");
 	s->rank = options->rank;
 	s->world = options->world;
+	s->votes = options->vote > 0;
 	s->on_epoch = options->on_epoch;
 	s->on_epoch_arg = options->on_epoch_arg;
 	*out = s;
@@ -172,11 +158,11 @@ int ckpt_world(const ckpt *s)
 	return s->world;
 }
 
-static int add_piece(ckpt *s, void *data, size_t bytes, bool of_rank)
+static int add_piece(ckpt *s, void *data, size_t bytes, bool of_rank, bool alike)
 {
 	if (s->count == PIECES)
 		return fail(s, -ENOSPC);
-	s->pieces[s->count++] = (struct piece){data, bytes, of_rank};
+	s->pieces[s->count++] = (struct piece){data, bytes, of_rank, alike};
 	s->bytes += bytes;
 	return 0;
 }
@@ -190,13 +176,14 @@ int ckpt_register_tensor(ckpt *s, const ckpt_tensor *t)
 		elements *= t->shape[i];
 	if (t->dtype != CKPT_F32 || t->npieces != 1 || t->pieces->start + t->pieces->count > elements)
 		return fail(s, -ERANGE);
-	return add_piece(s, t->pieces->data, sizeof(float) * (t->pieces->count ? t->pieces->count : elements), false);
+	return add_piece(s, t->pieces->data, sizeof(float) * (t->pieces->count ? t->pieces->count : elements), false,
+			 t->replica != NULL);
 }
 
 int ckpt_register_device_blob(ckpt *s, const char *name, ckpt_scope scope, void *data, size_t bytes, int device)
 {
 	(void)name, (void)device;
-	return add_piece(s, data, bytes, scope == CKPT_SCOPE_RANK);
+	return add_piece(s, data, bytes, scope == CKPT_SCOPE_RANK, false);
 }
 
 int ckpt_register_blob(ckpt *s, const char *name, ckpt_scope scope, void *data, size_t bytes)
@@ -270,12 +257,13 @@ int ckpt_join(ckpt *s, const void *address, size_t len, const ckpt_view **view, 
 	return rc < 0 ? fail(s, rc) : 0;
 }
 
-static uint64_t digest(const ckpt *s)
+/* Of all pieces, or of the replicas alone. */
+static uint64_t digest(const ckpt *s, bool alike)
 {
 	uint64_t sum = 1;
 
 	for (int i = 0; i < s->count; i++)
-		for (size_t at = 0; at < s->pieces[i].bytes; at++)
+		for (size_t at = 0; (!alike || s->pieces[i].alike) && at < s->pieces[i].bytes; at++)
 			sum = (sum ^ ((const uint8_t *)s->pieces[i].data)[at]) * UINT64_C(0x100000001b3);
 	return sum;
 }
@@ -324,7 +312,8 @@ static int begin(ckpt *s, uint64_t step, ckpt_target target)
 		save = &job->saves[job->save_count++];
 		*save = (struct fake_save){.step = step, .epoch = s->epoch, .target = target};
 	}
-	save->digest[s->rank] = digest(s);
+	save->digest[s->rank] = digest(s, false);
+	save->alike[s->rank] = s->votes ? digest(s, true) : 0;
 	return 0;
 }
 
@@ -366,7 +355,7 @@ static int fence(ckpt_snapshot *snapshot)
 		return fail(s, -ECHILD);
 	if (snapshot->epoch != job->epoch)
 		return fail(s, -ESTALE);
-	job->torn += save->digest[s->rank] != digest(s);
+	job->torn += save->digest[s->rank] != digest(s, false);
 	save->copy[s->rank] = copy_out(s);
 	pthread_cond_broadcast(&job->changed);
 	return 0;
@@ -390,7 +379,9 @@ static int level(const ckpt_snapshot *snapshot)
 
 	if (snapshot->epoch != job->epoch)
 		return fail(snapshot->session, -ESTALE);
-	if (!complete(job, save))
+	if (fake_deviates(job, save))
+		return fail(snapshot->session, -EUCLEAN);
+	if (!fake_complete(job, save))
 		return CKPT_PENDING;
 	return save->target == CKPT_STORAGE ? CKPT_DURABLE : CKPT_CAPTURED;
 }
@@ -442,7 +433,7 @@ int ckpt_restore(ckpt *s, uint64_t step, void *stream, ckpt_restored *out, int t
 	(void)stream, (void)timeout_ms;
 	pthread_mutex_lock(&job->lock);
 	for (int i = 0; i < job->save_count; i++)
-		if (complete(job, &job->saves[i]) &&
+		if (fake_complete(job, &job->saves[i]) &&
 		    (step == CKPT_LATEST || step == job->saves[i].step ||
 		     (step == CKPT_LATEST_HEALTHY && job->saves[i].health == CKPT_HEALTHY)) &&
 		    (!newest || newer(&job->saves[i], newest)))

@@ -19,6 +19,7 @@ struct fake_save {
 	ckpt_target target;
 	ckpt_health health;          /* as it was marked last; 0: not at all */
 	uint64_t digest[FAKE_RANKS]; /* of the registered bytes at begin; 0: not begun */
+	uint64_t alike[FAKE_RANKS];  /* of those that are replicas; 0: they are not compared */
 	void *copy[FAKE_RANKS];      /* of the registered bytes at the fence; NULL: not fenced */
 };
 
@@ -64,6 +65,10 @@ void fake_start(struct fake_job *job, int world);
 void fake_end(struct fake_job *job);
 /* A rank's thread has ended as a process would: its session is closed, all others are told. */
 void fake_lost(struct fake_job *job, int rank);
+/* fake_saves.c: all ranks have saved it, and it may be restored. */
+bool fake_complete(const struct fake_job *job, const struct fake_save *save);
+/* Replicas differ in it, or have differed before it in the same epoch. */
+bool fake_deviates(const struct fake_job *job, const struct fake_save *save);
 /* The newest step that all ranks have saved to the target, 0: none. */
 uint64_t fake_saved(const struct fake_job *job, ckpt_target target);
 

@@ -11,7 +11,6 @@
 #include "layers.h"
 #include "optimizer.h"
 #include "rng.h"
-#include "vote.h"
 
 TestSuite(gpu_layers, .timeout = 300);
 
@@ -269,18 +268,4 @@ Test(gpu_layers, adam_is_that_of_the_host)
 	free(param);
 	free(due);
 	free(grad);
-}
-
-Test(gpu_layers, digests_are_those_of_the_host)
-{
-	const uint64_t starts[] = {0, 1, 1000, 1000, 9001};
-	float *from = draw(9001, 1);
-	uint64_t digests[4];
-
-	cr_assert_eq(gpu_digests(from, starts, 4, digests, NULL), 0);
-	for (int i = 0; i < 4; i++)
-		cr_assert_eq(digests[i], vote_digest(from + starts[i], starts[i + 1] - starts[i]), "tensor %d", i);
-	from[500] = -from[500];
-	cr_assert_neq(digests[1], vote_digest(from + 1, 999));
-	free(from);
 }

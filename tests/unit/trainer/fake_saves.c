@@ -1,0 +1,41 @@
+/* What became of saves in the struct that plays the daemon. */
+#include "fake_ckpt.h"
+
+static bool differs(const struct fake_job *j, const struct fake_save *save)
+{
+	for (int r = 0; r < j->world; r++)
+		if (!save->copy[r])
+			return false;
+	for (int r = 1; r < j->world; r++)
+		if (save->alike[r] != save->alike[0])
+			return true;
+	return false;
+}
+
+bool fake_deviates(const struct fake_job *j, const struct fake_save *save)
+{
+	for (int i = 0; i < j->save_count; i++)
+		if (j->saves[i].epoch == save->epoch && j->saves[i].step <= save->step && differs(j, &j->saves[i]))
+			return true;
+	return false;
+}
+
+bool fake_complete(const struct fake_job *j, const struct fake_save *save)
+{
+	if (fake_deviates(j, save))
+		return false;
+	for (int r = 0; r < j->world; r++)
+		if (!save->copy[r])
+			return false;
+	return true;
+}
+
+uint64_t fake_saved(const struct fake_job *j, ckpt_target target)
+{
+	uint64_t step = 0;
+
+	for (int i = 0; i < j->save_count; i++)
+		if (j->saves[i].target == target && j->saves[i].step > step && fake_complete(j, &j->saves[i]))
+			step = j->saves[i].step;
+	return step;
+}
