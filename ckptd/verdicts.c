@@ -128,18 +128,23 @@ static void pump(struct verdicts *v)
 			start(v, &v->said[i]);
 }
 
+/* What was saved in an epoch without a name in a store is in memory alone. */
+static bool may_be_stored(const struct verdicts *v, struct step_id id)
+{
+	return v->job->daemon->config.store && id.epoch <= EPOCH_MAX;
+}
+
 static void want(struct verdicts *v, struct verdict_said *said)
 {
-	said->due = v->job->daemon->config.store != NULL;
+	said->due = may_be_stored(v, said->id);
 	pump(v);
 }
 
 void verdicts_durable(struct verdicts *verdicts, struct step_id id)
 {
-	bool stored = verdicts->job->daemon->config.store != NULL;
 	for (unsigned i = 0; i < verdicts->n; i++)
 		if (!step_compare(verdicts->said[i].id, id) || verdicts->said[i].failed)
-			verdicts->said[i].due = stored;
+			verdicts->said[i].due = may_be_stored(verdicts, verdicts->said[i].id);
 	pump(verdicts);
 }
 

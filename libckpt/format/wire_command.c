@@ -120,7 +120,7 @@ int wire_mark_decode(const void *body, size_t len, struct wire_mark *m, struct e
 	uint8_t unhealthy = rbuf_u8(&r);
 	m->unhealthy = unhealthy;
 	rbuf_str(&r, m->reason, sizeof(m->reason));
-	if (rbuf_finish(&r) || unhealthy > 1 || m->id.step > STEP_MAX || !m->id.epoch || m->id.epoch > EPOCH_MAX)
+	if (rbuf_finish(&r) || unhealthy > 1 || m->id.step > STEP_MAX || !m->id.epoch)
 		return err_set(err, -EBADMSG, "MARK message of %zu bytes is malformed", len);
 	return 0;
 }
