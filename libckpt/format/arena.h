@@ -129,7 +129,7 @@ static inline uint64_t arena_granule(uint64_t nleaves)
 }
 
 /* The world that the arena was made for is over: no epoch has this number. */
-#define ARENA_EPOCH_OVER (EPOCH_MAX + 1)
+#define ARENA_EPOCH_OVER UINT32_MAX
 
 struct arena_head {
 	/* daemon, once, before the descriptor is handed out */
