@@ -40,8 +40,10 @@ int muster_drain(struct daemon *daemon, const char *job, const char *node, bool 
 struct muster_drained {
 	char job[NAME_JOB_MAX];
 	uint32_t ranks; /* that the node has still; 0 also when the job has ended */
+	bool asked;     /* it is to be let go */
 	const char *stuck;
 };
+/* -EBUSY: the node may have ranks, or have them again: not all who have some are there. */
 int muster_drained(struct daemon *daemon, const char *job, const char *node, struct muster_drained *is,
 		   struct err *err);
 

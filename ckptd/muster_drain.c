@@ -66,6 +66,12 @@ int muster_drain(struct daemon *daemon, const char *job, const char *name, bool 
 	return rc;
 }
 
+/* Who is not there, or has not said what he has, may have ranks all the same. */
+static bool in_doubt(const struct muster *m)
+{
+	return m->settling || crew_state(&m->crew) == CREW_BROKEN;
+}
+
 int muster_drained(struct daemon *daemon, const char *job, const char *name, struct muster_drained *is, struct err *err)
 {
 	struct muster *m;
@@ -79,6 +85,11 @@ int muster_drained(struct daemon *daemon, const char *job, const char *name, str
 		return node;
 	snprintf(is->job, sizeof(is->job), "%s", m->job);
 	is->ranks = m->crew.nodes[node].has;
+	is->asked = m->crew.nodes[node].leaving;
 	is->stuck = m->stuck;
+	if (!is->ranks && in_doubt(m))
+		return err_set(err, -EBUSY,
+			       "the world of job '%s' is being found out anew: what node %s has is not known", m->job,
+			       name);
 	return 0;
 }

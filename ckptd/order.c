@@ -72,10 +72,16 @@ static int drain(struct daemon *daemon, const struct wire_command *command, stru
 	struct muster_drained is;
 	bool on = command->kind == COMMAND_DRAIN, asks = command->kind == COMMAND_DRAINED;
 	int rc = asks ? 0 : muster_drain(daemon, command->job, command->node, on, err);
-	if (!rc)
-		rc = muster_drained(daemon, command->job, command->node, &is, err);
 	if (rc)
 		return rc;
+	rc = muster_drained(daemon, command->job, command->node, &is, err);
+	if (rc && (asks || rc != -EBUSY))
+		return rc;
+	if (asks && is.ranks && !is.asked)
+		return err_set(err, -ECANCELED,
+			       "node %s is not to be let go any more: that was undone, or lost with a restart of the "
+			       "daemon that coordinates job '%s'; ask again",
+			       command->node, is.job);
 	answer->left = is.ranks;
 	snprintf(answer->job, sizeof(answer->job), "%s", is.job);
 	if (asks)

@@ -10,15 +10,17 @@
 
 enum { TIMEOUT_S = 600, TIMEOUT_MAX_S = 1000000 };
 
-/* Ranks that the node has still. While the coordinator is away nobody knows; *why: that, or why they have not gone. */
-static int look(const struct cli *cli, struct wire_answer *answer, bool *gone, struct err *why)
+/* Ranks that the node has still, if they are *known. While the coordinator is away, or learns who is there, nobody knows; *why: that, or why
+ * they have not gone. */
+static int look(const struct cli *cli, struct wire_answer *answer, bool *known, bool *gone, struct err *why)
 {
 	struct wire_command command = {.kind = COMMAND_DRAINED};
 	snprintf(command.node, sizeof(command.node), "%s", cli->args[0]);
 	int rc = order_again(cli, &command, answer, gone, why);
 	if (!rc)
 		snprintf(why->text, sizeof(why->text), "%s", answer->text);
-	return rc == -ENOTCONN || rc == -ETIMEDOUT || rc == -EBUSY ? 0 : rc;
+	*known = !rc;
+	return rc == -ENOTCONN || rc == -ETIMEDOUT || rc == -EBUSY || rc == -ENOENT ? 0 : rc;
 }
 
 static int await(const struct cli *cli, struct wire_answer *answer, uint64_t seconds)
@@ -26,20 +28,24 @@ static int await(const struct cli *cli, struct wire_answer *answer, uint64_t sec
 	uint64_t deadline = clock_deadline(seconds * CLOCK_NS_PER_S);
 	const char *node = cli->args[0];
 	struct err why = {""};
-	bool gone;
+	bool known, gone;
 	cli_catch_interrupt();
 	for (;;) {
-		int rc = look(cli, answer, &gone, &why);
+		int rc = look(cli, answer, &known, &gone, &why);
 		if (gone)
 			return cli_fail(cli, EXIT_NO_DAEMON, "the daemon has gone; look with ckpt status");
 		if (rc)
 			return cli_fail(cli, EXIT_FAILED, "%s", why.text);
-		if (!answer->left)
+		if (known && !answer->left)
 			return EXIT_OK;
 		rc = order_pause(deadline);
 		if (rc == -ECANCELED)
 			return cli_fail(cli, EXIT_CANCELLED,
 					"no longer waiting; node %s is still let go at the next save", node);
+		if (rc && !known)
+			return cli_fail(cli, EXIT_FAILED,
+					"after %" PRIu64 " s it is not known whether node %s has ranks: %s", seconds,
+					node, why.text);
 		if (rc)
 			return cli_fail(cli, EXIT_FAILED,
 					"after %" PRIu64 " s %u ranks of job %s are still on node %s%s%s", seconds,

@@ -123,6 +123,19 @@ static uint32_t left(const char *node)
 	return is.ranks;
 }
 
+Test(muster_changes, what_a_node_has_is_in_doubt_while_the_world_is_found_out_anew)
+{
+	struct err err = {{0}};
+	struct muster_drained is;
+	begin(3);
+	cr_expect_eq(drain("gpt", "n2", true, &err), 0, "%s", err.text);
+	cr_expect_eq(muster_drained(&muster_daemon, "gpt", "n2", &is, &err), 0);
+	cr_expect(is.asked);
+	lose(2);
+	cr_expect_eq(muster_drained(&muster_daemon, "gpt", "n2", &is, &err), -EBUSY,
+		     "it is lost, and may come back with them");
+}
+
 Test(muster_changes, a_node_of_a_job_that_has_ended_has_no_ranks_of_it)
 {
 	struct err err = {{0}};
