@@ -72,10 +72,22 @@ static int make_room(const struct coord *c, struct coord_vote *v, uint32_t n)
 	return 0;
 }
 
+static struct coord_vote *make(const struct coord *c)
+{
+	struct coord_vote *v = calloc(1, sizeof(*v));
+	if (!v)
+		return NULL;
+	v->heard = calloc(c->nnodes, 1);
+	if (v->heard)
+		return v;
+	free(v);
+	return NULL;
+}
+
 int coord_vote_add(const struct coord *c, struct coord_vote **v, const struct peer_votes *votes)
 {
 	if (!*v)
-		*v = calloc(1, sizeof(**v));
+		*v = make(c);
 	if (!*v || make_room(c, *v, votes->n))
 		return -ENOMEM;
 	(*v)->id = votes->id;
@@ -103,8 +115,7 @@ static bool differs(struct coord_vote *v)
 static void ask_all(struct coord *c, struct coord_vote *v)
 {
 	struct peer_compare ask = v->ask;
-	free(v->heard);
-	v->heard = calloc(c->nnodes, 1);
+	memset(v->heard, 0, c->nnodes);
 	v->answered = v->nranks = 0;
 	memset(v->told, 0, sizeof(v->told));
 	memset(v->differs, 0, sizeof(v->differs));
@@ -178,7 +189,7 @@ static bool narrow(struct coord_vote *v)
 int coord_vote_heard(struct coord *c, struct coord_vote *v, uint32_t node, const struct peer_compared *m,
 		     char text[WIRE_TEXT_MAX])
 {
-	if (!v->heard || !same(&v->ask, &m->ask) || v->heard[node])
+	if (!v->ask.count || !same(&v->ask, &m->ask) || v->heard[node])
 		return 0;
 	v->heard[node] = true;
 	v->answered += c->nodes[node].ranks;
