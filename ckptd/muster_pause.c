@@ -11,18 +11,29 @@
 #include <stdio.h>
 #include <string.h>
 
+static bool is_asked(const struct muster *m)
+{
+	return m->pause && m->pause_epoch == chair_view(m->daemon, m->job).epoch;
+}
+
+/* What is to be heard here is answered before the next one is told, and a node that cannot be told is lost at once: either may be the end of
+ * what was to be told, and the others have heard of that by then. */
 static void tell_all(const struct muster *m, uint64_t after)
 {
-	for (uint32_t n = 0; n < m->crew.nnodes; n++)
+	const enum pause is = m->pause;
+	const uint32_t epoch = chair_view(m->daemon, m->job).epoch;
+	for (uint32_t n = 0; n < m->crew.nnodes; n++) {
+		if (m->pause != is || chair_view(m->daemon, m->job).epoch != epoch)
+			return;
 		if (m->crew.nodes[n].has && !m->left[n])
 			muster_order(m, n, &(struct peer_order){.type = PEER_PAUSE, .step = after});
+	}
 }
 
 void muster_pause(struct muster *m)
 {
 	struct coord_view v = chair_view(m->daemon, m->job);
-	bool asked = m->pause && m->pause_epoch == v.epoch;
-	if (asked || !v.epoch || v.entered != v.epoch || clock_now() < m->stuck_ns)
+	if (is_asked(m) || !v.epoch || v.entered != v.epoch || clock_now() < m->stuck_ns)
 		return;
 	m->pause = PAUSE_ASKED;
 	m->pause_epoch = v.epoch;
@@ -36,7 +47,7 @@ void muster_pause(struct muster *m)
 
 void muster_unpause(struct muster *m)
 {
-	bool asked = m->pause && m->pause_epoch == chair_view(m->daemon, m->job).epoch;
+	bool asked = is_asked(m);
 	m->pause = PAUSE_NONE;
 	m->occasion = false;
 	if (asked)

@@ -35,6 +35,8 @@ void chair_order(struct daemon *daemon, bool spread, uint32_t node, const struct
 	(void)spread;
 	cr_assert(fake_chair.norders < FAKE_ORDERS);
 	fake_chair.orders[fake_chair.norders++] = (struct fake_order){.node = node, .order = *order};
+	if (fake_chair.answers)
+		fake_chair.answers(node, order);
 }
 
 void chair_hold(struct daemon *daemon, const char *job, const char *why)

@@ -75,6 +75,8 @@ extern struct fake_chair {
 		uint32_t node;
 		struct peer_order order;
 	} orders[FAKE_ORDERS];
+	/* As the node of the coordinator, which is told by a call; NULL: nobody answers. */
+	void (*answers)(uint32_t node, const struct peer_order *order);
 } fake_chair;
 
 #endif

@@ -114,6 +114,30 @@ static int drain(const char *job, const char *node, bool drained, struct err *er
 	return rc;
 }
 
+static void answer_at_once(uint32_t node, const struct peer_order *order)
+{
+	struct peer_report r = {.type = PEER_PAUSED, .job = "gpt", .epoch = fake_chair.view.epoch, .step = 7};
+	if (!node && order->type == PEER_PAUSE && order->step != UINT64_MAX)
+		muster_report(&muster_daemon, node, true, &r);
+}
+
+/* With the answer of the first one it is seen that nobody is to be let go any more: the others hear that last. */
+Test(muster_changes, a_pause_that_ends_while_it_is_told_has_ended_for_all)
+{
+	struct err err = {{0}};
+	begin(3);
+	fake_chair.view.entered = fake_chair.view.epoch;
+	fake_chair.answers = answer_at_once;
+	cr_assert_eq(drain("gpt", "n2", true, &err), 0, "%s", err.text);
+	tick();
+	cr_assert(nodes[0].pause && nodes[1].pause && nodes[2].pause);
+	paused(1, 7);
+	cr_assert_eq(drain("gpt", "n2", false, &err), 0, "%s", err.text);
+	paused(2, 7);
+	for (uint32_t n = 0; n < 3; n++)
+		cr_expect_eq(nodes[n].after, UINT64_MAX, "node %u waits in each fence", n);
+}
+
 static uint32_t left(const char *node)
 {
 	struct err err = {{0}};
