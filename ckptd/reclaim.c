@@ -140,11 +140,12 @@ void saves_orphan(struct saves *saves, uint32_t index)
 	saves_pump(saves);
 }
 
-/* What would be written of it is damaged, too: a commit that still reads the slots is given up, and who waits for one is told. */
+/* What would be written of it is damaged, too: a commit under way is given up, and who waits for one is told. One that is prepared has
+ * given its word: the coordinator may be making it a checkpoint. Whether that is damaged, its read-back tells. */
 void saves_drop(struct saves *saves, struct snapshot *s)
 {
 	s->damaged = true;
-	if (s->commit ? s->commit->state != COMMIT_DONE : saves_wants_commit(s))
+	if (s->commit ? s->commit->state < COMMIT_PREPARED : saves_wants_commit(s))
 		snapshot_fail(s, -EBADMSG, "its copy in memory is damaged");
 	saves_pump(saves);
 }
