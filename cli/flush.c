@@ -28,14 +28,18 @@ static const char *failure(const json_t *job, struct step_id id)
 	return NULL;
 }
 
-static bool is_durable(const json_t *job, struct step_id id)
+/* It, or a newer one, which *id is then: the node that decides what is written may have captured one meanwhile. */
+static bool is_durable(const json_t *job, struct step_id *id)
 {
 	const json_t *durable = json_object_get(json_object_get(job, "saves"), "durable");
-	return json_is_integer(json_object_get(durable, "step")) && step_compare(id_of(durable), id) >= 0;
+	if (!json_is_integer(json_object_get(durable, "step")) || step_compare(id_of(durable), *id) < 0)
+		return false;
+	*id = id_of(durable);
+	return true;
 }
 
-/* 0: durable; EXIT_FAILED with the reason; -1: not yet. */
-static int look(const struct cli *cli, const struct wire_answer *answer)
+/* 0: durable, and answer->id says which; EXIT_FAILED with the reason; -1: not yet. */
+static int look(const struct cli *cli, struct wire_answer *answer)
 {
 	json_t *doc = order_look(cli);
 	const json_t *job = doc ? order_job(doc, answer->job) : NULL;
@@ -45,7 +49,7 @@ static int look(const struct cli *cli, const struct wire_answer *answer)
 		code = cli_fail(cli, EXIT_NO_DAEMON, "the daemon has gone; look with ckpt list");
 	else if (!job)
 		code = cli_fail(cli, EXIT_FAILED, "job %s has ended; look with ckpt list", answer->job);
-	else if (is_durable(job, answer->id))
+	else if (is_durable(job, &answer->id))
 		code = EXIT_OK;
 	else if (why)
 		code = cli_fail(cli, EXIT_FAILED, "step %" PRIu64 " of job %s: %s", answer->id.step, answer->job, why);
@@ -101,9 +105,11 @@ static const struct option_spec options[] = {
 const struct command command_flush = {
 	.name = "flush",
 	.summary = "write the newest snapshot in memory to storage now",
-	.detail = "Of a job that runs: before maintenance, say. Waits until the checkpoint is durable. Nothing is "
-		  "asked of the\n"
-		  "ranks: what they captured last is written, whatever the setting persist-every says.",
+	.detail =
+		"Of a job that runs: before maintenance, say. Waits until that, or a newer one, is durable, and "
+		"says which.\n"
+		"Nothing is asked of the ranks: what they captured last is written, whatever the setting persist-every "
+		"says.",
 	.args = "",
 	.no_repo = true,
 	.options = options,

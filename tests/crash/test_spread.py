@@ -5,10 +5,12 @@ timeout: 480"""
 import contextlib
 import pathlib
 import shutil
+import signal
+import subprocess
 import sys
 import tempfile
 
-from fleet import Cases, expect, until
+from fleet import BIN, DEADLINE, Cases, expect, until
 from neighbours import Cluster
 from puppets import CAPTURED, DURABLE, LATEST, MEMORY, STORAGE, VERIFIED, Puppet, all_must, each, gather
 
@@ -170,6 +172,32 @@ def a_node_without_space_fails_it_everywhere():
         until(lambda: not list((daemons["a"].store / "main").glob(".abandoned*")), "nothing is left behind")
 
 
+def told(d, rank, step):
+    """Its node has said that it has all of the step."""
+    until(lambda: any(s["step"] == step and s["state"] == "copied" for s in d.job()["snapshots"]), f"step {step} is seen")
+    until(lambda: "waiting for the daemon" in rank.ask("wait", 0, CAPTURED, 10).text, f"step {step} is digested")
+
+
+def a_flush_names_what_it_has_written():
+    """The node that decides has captured one step more than the one that is asked by the time when it hears of it."""
+    with nodes(names="ab") as daemons:
+        a, b = daemons.values()
+        ranks = spread(daemons, "ab")
+        gather(ranks)
+        begun(ranks, 1, MEMORY)
+        all_must(ranks, "wait", 0, CAPTURED, WAIT)
+        begun(ranks[:1], 2, MEMORY)
+        told(a, ranks[0], 2)
+        a.process.send_signal(signal.SIGSTOP)
+        begun(ranks[1:], 2, MEMORY)
+        told(b, ranks[1], 2)
+        flush = subprocess.Popen([BIN / "ckpt", "flush", "--socket", b.socket], stdout=subprocess.PIPE, text=True, env=b.environment())
+        until(lambda: "step 1 of epoch 1 goes to storage" in b.text(), "it is asked")
+        a.process.send_signal(signal.SIGCONT)
+        out, _ = flush.communicate(timeout=DEADLINE)
+        expect((out, steps(a)) == ("main: step 2, epoch 1 is durable\n", [2]), out, steps(a))
+
+
 def dies_at(name, state):
     with nodes() as daemons:
         others = [n for n in NAMES if n != name]
@@ -204,7 +232,8 @@ def main():
              ("what is durable is restored by new processes", is_restored_by_new_processes),
              ("persist-every is the same on all nodes", one_that_asks_for_less_is_written_less),
              ("slow and fast nodes do not fail each other's saves", slow_and_fast_do_not_fail_each_other),
-             ("a node without space fails a save everywhere", a_node_without_space_fails_it_everywhere)]
+             ("a node without space fails a save everywhere", a_node_without_space_fails_it_everywhere),
+             ("a flush names what it has written", a_flush_names_what_it_has_written)]
     cases = Cases()
     cases.run_beside([row for row in rows if len(sys.argv) < 2 or sys.argv[1] in row[0]])
     return cases.end()
