@@ -124,7 +124,7 @@ static int set(struct cli *cli)
 {
 	struct err err = {0};
 	int lock;
-	if (name_check_tag(cli->args[1], &err) < 0)
+	if (name_check_new_tag(cli->args[1], &err) < 0)
 		return cli_fail(cli, EXIT_USAGE, "%s", err.text);
 	int code = removal_lock(cli, &lock);
 	if (!code)

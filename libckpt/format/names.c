@@ -101,6 +101,11 @@ int name_check_tensor(const char *name, struct err *err)
 	return 0;
 }
 
+static int taken(const char *name, struct err *err)
+{
+	return err_set(err, -EINVAL, "tag name \"%s\" already means a checkpoint; choose another one", name);
+}
+
 int name_check_tag(const char *name, struct err *err)
 {
 	int rc = name_check("tag", name, NAME_TAG_MAX, err);
@@ -108,9 +113,15 @@ int name_check_tag(const char *name, struct err *err)
 		return rc;
 	if (name[0] >= '0' && name[0] <= '9')
 		return err_set(err, -EINVAL, "tag name \"%s\" begins like a step; start it with a letter or _", name);
-	if (!strncmp(name, "step-", 5) || !strcmp(name, "latest") || !strcmp(name, "healthy"))
-		return err_set(err, -EINVAL, "tag name \"%s\" already means a checkpoint; choose another one", name);
+	if (!strncmp(name, "step-", 5) || !strcmp(name, "latest"))
+		return taken(name, err);
 	return 0;
+}
+
+int name_check_new_tag(const char *name, struct err *err)
+{
+	int rc = name_check_tag(name, err);
+	return rc || strcmp(name, "healthy") != 0 ? rc : taken(name, err);
 }
 
 int name_check_file(const char *name, struct err *err)

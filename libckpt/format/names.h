@@ -43,9 +43,10 @@ int name_check(const char *what, const char *name, size_t max, struct err *err);
 int name_check_group(const char *name, struct err *err);
 /* Tensor names: 1 to 511 bytes of valid UTF-8 without control characters; "__metadata__" is refused. */
 int name_check_tensor(const char *name, struct err *err);
-/* Tags: as name_check, and beginning with a letter or '_', not with "step-", and neither "latest" nor "healthy": what names a checkpoint
- * otherwise is no tag. */
+/* Tags: as name_check, and beginning with a letter or '_', not with "step-", and not "latest": what names a checkpoint otherwise is no tag. */
 int name_check_tag(const char *name, struct err *err);
+/* Nor is "healthy" given to any more. One that has the name since before it meant something protects its checkpoint as ever. */
+int name_check_new_tag(const char *name, struct err *err);
 /* Any file name inside a checkpoint that metadata mentions: the letters of name_check, so no '/' and no leading '.'. */
 int name_check_file(const char *name, struct err *err);
 

@@ -133,7 +133,7 @@ int tag_put(struct repo *repo, const struct tag *tag, bool move, struct err *err
 {
 	AUTO_WBUF struct wbuf text = {0};
 	char file[NAME_FILE_MAX];
-	int rc = name_check_tag(tag->name, err);
+	int rc = name_check_new_tag(tag->name, err);
 	if (rc < 0)
 		return rc;
 	if (tag_encode(tag, &text) < 0)

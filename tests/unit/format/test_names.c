@@ -169,9 +169,9 @@ Test(names, the_longest_names_fit_and_pass_their_own_check)
 
 Test(names, tags_are_names_that_mean_no_checkpoint_otherwise)
 {
-	static const char *const good[] = {"a", "_", "best", "v1.2-rc_3", "Step-1", "healthy2", "latest2"};
-	static const char *const bad[] = {"",    "1",  "1x",     "9.e1",  ".a",     "-a",       "a b",
-					  "a/b", "..", "latest", "step-", "step-1", "\xc3\xbc", "healthy"};
+	static const char *const good[] = {"a", "_", "best", "v1.2-rc_3", "Step-1", "healthy", "latest2"};
+	static const char *const bad[] = {"",    "1",  "1x",     "9.e1",  ".a",     "-a",      "a b",
+					  "a/b", "..", "latest", "step-", "step-1", "\xc3\xbc"};
 	char file[NAME_FILE_MAX], tag[NAME_TAG_MAX] = "untouched";
 	for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
 		cr_expect_eq(name_check_tag(good[i], NULL), 0, "%s", good[i]);
@@ -193,4 +193,14 @@ Test(names, tags_are_names_that_mean_no_checkpoint_otherwise)
 	cr_expect_eq(name_parse_tag("tag.json", tag), -EINVAL);
 	cr_expect_eq(name_parse_tag("xtag-a.json", tag), -EINVAL);
 	cr_expect_str_eq(tag, "latest2");
+}
+
+Test(names, healthy_is_a_tag_that_is_not_given_any_more)
+{
+	struct err err;
+	cr_expect_eq(name_check_tag("healthy", NULL), 0);
+	cr_expect_eq(name_check_new_tag("healthy", &err), -EINVAL);
+	cr_expect(strstr(err.text, "already means a checkpoint"), "%s", err.text);
+	cr_expect_eq(name_check_new_tag("latest", NULL), -EINVAL);
+	cr_expect_eq(name_check_new_tag("healthy2", NULL), 0);
 }

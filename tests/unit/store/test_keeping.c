@@ -3,6 +3,7 @@
 #include "store/tags.h"
 #include "store_maker.h"
 
+#include "base/cleanup.h"
 #include "base/clock.h"
 
 #include <criterion/criterion.h>
@@ -55,6 +56,22 @@ static void load(void)
 {
 	keeping_free(&k);
 	cr_assert_eq(keeping_load(&repo, "main", &k, &err), 0, "%s", err.text);
+}
+
+Test(keeping, a_tag_of_a_name_that_is_not_given_any_more_protects_all_the_same)
+{
+	AUTO_WBUF struct wbuf text = {0};
+	struct tag tag = {.job = "main", .id = {3, 1}, .tagged_at = 1, .name = "healthy"};
+	char dir[SCRATCH_MAX + 8];
+	snprintf(dir, sizeof(dir), "%s/main", root);
+	cr_assert_eq(tag_put(&repo, &tag, false, &err), -EINVAL);
+	cr_assert_eq(tag_encode(&tag, &text), 0);
+	scratch_write(dir, "tag-healthy.json", text.data, text.len);
+	load();
+	cr_expect(k.items[2].tagged);
+	cr_assert_eq(tag_drop(&repo, "main", "healthy", &err), 0, "%s", err.text);
+	load();
+	cr_expect(!k.items[2].tagged);
 }
 
 Test(keeping, marks_and_tags_are_found)
