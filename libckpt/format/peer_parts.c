@@ -1,4 +1,4 @@
-/* What is said of a restore. */
+/* Parts of messages between nodes that have a table or a text of their own: of entering, restores, saves, crews and commands. */
 #include "format/peer_parts.h"
 
 #include "format/fields.h"
