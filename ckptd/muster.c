@@ -324,7 +324,7 @@ static void take_offer(struct muster *m, uint32_t node, const struct peer_crew *
 	if (said->plan == c->number)
 		crew_claim(c, node, said->ranks, said->n);
 	m->seated[node] = m->seated[node] || said->n;
-	if (!said->processes && c->nodes[node].has && m->spread)
+	if (!said->processes && had && m->spread)
 		m->wait_ns = patience(m); /* its launcher may be started again */
 	m->bereft[node] = !said->processes && said->plan == c->number && (had || m->bereft[node]);
 	crew_offer(c, node, said->processes, said->spare);

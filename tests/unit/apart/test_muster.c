@@ -100,6 +100,20 @@ Test(muster, who_has_lost_his_launcher_is_told_that_his_ranks_went_elsewhere)
 	EXPECT_RANKS(3, 2, 6, 2, 3);
 }
 
+Test(muster, who_has_lost_his_launcher_may_start_it_again)
+{
+	begin(3);
+	clock_skip((WAIT_S + 1) * CLOCK_NS_PER_S);
+	tick();
+	offer(1, 0);
+	clock_skip((WAIT_S - 1) * CLOCK_NS_PER_S);
+	tick();
+	cr_expect_eq(fake_chair.holds, 0, "as for a node that is lost");
+	clock_skip(2 * CLOCK_NS_PER_S);
+	tick();
+	cr_expect(fake_chair.held);
+}
+
 /* Its daemon lives, and has what its ranks had: of rank 0, that nobody else has written. */
 Test(muster, who_has_lost_his_launcher_settles_with_the_others)
 {
