@@ -33,6 +33,7 @@ static void muster_free(struct muster *m)
 	free(m->seated);
 	free(m->unquiet);
 	free(m->drained);
+	free(m->departs);
 	free(m);
 }
 
@@ -56,7 +57,8 @@ static struct muster *muster_new(struct daemon *daemon, const char *job, bool sp
 	m->seated = calloc(nnodes, sizeof(*m->seated));
 	m->unquiet = calloc(nnodes, sizeof(*m->unquiet));
 	m->drained = calloc(nnodes, sizeof(*m->drained));
-	if (!m->left || !m->bereft || !m->seated || !m->unquiet || !m->drained ||
+	m->departs = calloc(nnodes, sizeof(*m->departs));
+	if (!m->left || !m->bereft || !m->seated || !m->unquiet || !m->drained || !m->departs ||
 	    crew_init(&m->crew, nnodes, first->want, first->least)) {
 		muster_free(m);
 		return NULL;
@@ -328,7 +330,7 @@ static void take_offer(struct muster *m, uint32_t node, const struct peer_crew *
 		m->wait_ns = patience(m); /* its launcher may be started again */
 	m->bereft[node] = !said->processes && said->plan == c->number && (had || m->bereft[node]);
 	crew_offer(c, node, said->processes, said->spare);
-	crew_leave(c, node, said->leaving || m->drained[node]);
+	muster_departs(m, node, said->leaving);
 	m->left[node] = false;
 	if (m->settling && !m->rescuing && !had) /* it is back: what it has under way is to end in this world, too */
 		order_to_settle(m, node);
@@ -394,7 +396,7 @@ void musters_node_down(struct daemon *daemon, uint32_t node)
 			m->again = m->rescuing;
 		}
 		crew_offer(&m->crew, node, 0, m->crew.nodes[node].spare);
-		crew_leave(&m->crew, node, m->drained[node]);
+		muster_departs(m, node, false);
 		m->unquiet[node] = m->seated[node] = m->bereft[node] = false;
 	}
 }

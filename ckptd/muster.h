@@ -34,13 +34,14 @@ bool muster_left(struct daemon *daemon, const char *job, uint32_t node);
 void muster_over(struct daemon *daemon, const char *job);
 
 /* The node's ranks are to go to others, and it is given no more of them; or it may have some again. job: "" for the only one. -ENOENT: no
- * such job is planned here, or no such node; -EBUSY: too few ranks would be left; -EINVAL: what they have would be lost. */
+ * such job is planned here, or no such node; -EBUSY: too few ranks would be left; -EINVAL: what they have would be lost; -ECANCELED: it has some
+ * again only when its launcher does not end any more. */
 int muster_drain(struct daemon *daemon, const char *job, const char *node, bool drained, struct err *err);
 
 struct muster_drained {
 	char job[NAME_JOB_MAX];
 	uint32_t ranks; /* that the node has still; 0 also when the job has ended */
-	bool asked;     /* it is to be let go */
+	bool asked;     /* it is to be let go, by whomever */
 	const char *stuck;
 };
 /* -EBUSY: the node may have ranks, or have them again: not all who have some are there. */

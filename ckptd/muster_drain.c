@@ -3,6 +3,17 @@
 
 #include <stdio.h>
 
+static void weigh(struct muster *m, uint32_t node)
+{
+	crew_leave(&m->crew, node, m->drained[node] || m->departs[node]);
+}
+
+void muster_departs(struct muster *m, uint32_t node, bool departs)
+{
+	m->departs[node] = departs;
+	weigh(m, node);
+}
+
 static int choose(struct daemon *daemon, const char *job, struct muster **out, struct err *err)
 {
 	struct muster *only = daemon->musters;
@@ -47,6 +58,32 @@ static int check(const struct muster *m, const char *name, struct err *err)
 	return 0;
 }
 
+static int drain(struct muster *m, uint32_t node, const char *name, struct err *err)
+{
+	bool before = m->drained[node];
+	m->drained[node] = true;
+	weigh(m, node);
+	int rc = m->crew.nodes[node].has ? check(m, name, err) : 0;
+	if (rc) {
+		m->drained[node] = before;
+		weigh(m, node);
+	}
+	return rc;
+}
+
+static int undrain(struct muster *m, uint32_t node, const char *name, struct err *err)
+{
+	m->drained[node] = false;
+	weigh(m, node);
+	if (!m->departs[node])
+		return 0;
+	return err_set(
+		err, -ECANCELED,
+		"node %s is not drained any more, and has no ranks of job '%s' all the same: its launcher was told "
+		"to end",
+		name, m->job);
+}
+
 int muster_drain(struct daemon *daemon, const char *job, const char *name, bool drained, struct err *err)
 {
 	struct muster *m;
@@ -54,16 +91,7 @@ int muster_drain(struct daemon *daemon, const char *job, const char *name, bool 
 	int node = rc ? rc : find_node(m, name, err);
 	if (node < 0)
 		return node;
-	struct crew *c = &m->crew;
-	bool before = c->nodes[node].leaving;
-	crew_leave(c, (uint32_t)node, drained);
-	if (drained && c->nodes[node].has)
-		rc = check(m, name, err);
-	if (rc)
-		crew_leave(c, (uint32_t)node, before);
-	else
-		m->drained[node] = drained;
-	return rc;
+	return drained ? drain(m, (uint32_t)node, name, err) : undrain(m, (uint32_t)node, name, err);
 }
 
 /* Who is not there, or has not said what he has, may have ranks all the same. */

@@ -35,6 +35,7 @@ struct muster {
 	bool *seated;  /* by node: it has ranks, as far as it knows */
 	bool *unquiet; /* by node: it has yet to say SETTLED, or PAUSED */
 	bool *drained; /* by node: somebody wants it to have no ranks */
+	bool *departs; /* by node: its launcher was told to end. Either is reason enough for the next plan to do without it */
 };
 
 /* NULL: the world of that job does not change. */
@@ -53,6 +54,9 @@ void muster_tell_plan(const struct muster *m, uint32_t node, bool known);
 void muster_quiet(struct muster *m);
 /* False: the muster is no more. */
 bool muster_replan(struct muster *m);
+
+/* muster_drain.c. Its launcher has said so, or not any more. */
+void muster_departs(struct muster *m, uint32_t node, bool departs);
 
 /* The world changes at the next save, or does not after all. */
 void muster_pause(struct muster *m);

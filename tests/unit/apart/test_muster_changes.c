@@ -196,6 +196,28 @@ Test(muster_changes, a_node_is_drained_when_a_save_is_safe_and_may_come_back)
 	cr_expect_eq(nodes[1].plan.n, EACH);
 }
 
+Test(muster_changes, what_a_launcher_said_and_what_an_operator_wants_are_two_things)
+{
+	struct err err = {{0}};
+	begin(3);
+	struct peer_crew m = crew_of(1, EACH);
+	m.leaving = true;
+	report(1, &m);
+	cr_expect_eq(drain("gpt", "n1", false, &err), -ECANCELED);
+	cr_expect(strstr(err.text, "its launcher was told to end"), "%s", err.text);
+	struct muster_drained is;
+	muster_drained(&muster_daemon, "gpt", "n1", &is, &err);
+	cr_expect(is.asked, "it ends all the same");
+	cr_expect_eq(drain("gpt", "n1", true, &err), 0);
+	m.leaving = false;
+	report(1, &m);
+	muster_drained(&muster_daemon, "gpt", "n1", &is, &err);
+	cr_expect(is.asked, "another launcher undoes no drain");
+	cr_expect_eq(drain("gpt", "n1", false, &err), 0);
+	muster_drained(&muster_daemon, "gpt", "n1", &is, &err);
+	cr_expect(!is.asked);
+}
+
 Test(muster_changes, what_cannot_be_drained_is_refused)
 {
 	struct err err;
