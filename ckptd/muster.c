@@ -12,8 +12,6 @@
 
 /* How long nodes may take to say what they have in memory; the store is read for that, too. */
 #define RESCUE_NS (20 * CLOCK_NS_PER_S)
-/* How soon after storage has refused what a change needs it is tried again; at once when a save has become durable. */
-#define STUCK_NS (60 * CLOCK_NS_PER_S)
 
 /* ---- life ------------------------------------------------------------------------------------------------------ */
 
@@ -115,7 +113,7 @@ static bool refused(struct muster *m)
 	if (crew_state(&m->crew) == CREW_BROKEN)
 		muster_turn_all_away(m, m->rc, m->text);
 	else
-		muster_stick(m, STUCK_NS, m->text);
+		muster_stick(m, MUSTER_PROBE_NS, m->text);
 	chair_release(m->daemon, m->job);
 	muster_quiet(m);
 	return true;

@@ -30,11 +30,26 @@ static void tell_all(const struct muster *m, uint64_t after)
 	}
 }
 
+/* A change that storage refuses costs all ranks an epoch. So whether it still would is tried first with what is newest in memory, of which
+ * they do not hear: when that is durable the change may come. */
+static void probe(struct muster *m)
+{
+	if (clock_now() < m->stuck_ns)
+		return;
+	m->stuck_ns = clock_deadline(MUSTER_PROBE_NS);
+	muster_order(m, m->crew.node[0],
+		     &(struct peer_order){.type = PEER_COMMAND, .command = {.kind = COMMAND_FLUSH}});
+}
+
 void muster_pause(struct muster *m)
 {
 	struct coord_view v = chair_view(m->daemon, m->job);
-	if (is_asked(m) || !v.epoch || v.entered != v.epoch || clock_now() < m->stuck_ns)
+	if (is_asked(m) || !v.epoch || v.entered != v.epoch)
 		return;
+	if (*m->stuck) {
+		probe(m);
+		return;
+	}
 	m->pause = PAUSE_ASKED;
 	m->pause_epoch = v.epoch;
 	m->after = 0;

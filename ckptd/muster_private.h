@@ -2,8 +2,12 @@
 #ifndef CKPTD_MUSTER_PRIVATE_H
 #define CKPTD_MUSTER_PRIVATE_H
 
+#include "base/clock.h"
 #include "crew.h"
 #include "muster.h"
+
+/* How soon after storage has refused what a change needs, and then how often, it is tried whether it still does. */
+#define MUSTER_PROBE_NS (60 * CLOCK_NS_PER_S)
 
 struct muster {
 	struct muster *next;
@@ -19,7 +23,7 @@ struct muster {
 	uint64_t after;            /* saves of later steps are those in whose fence every rank waits */
 	bool occasion;             /* one of them is safe: what can wait for that may be done */
 	char stuck[WIRE_TEXT_MAX]; /* why a change that could wait has not come; "": it may come with any save */
-	uint64_t stuck_ns;         /* until then nobody waits for it, or until a save shows that it is over */
+	uint64_t stuck_ns;         /* when storage is tried next: a save shows that it is over */
 	bool ending;               /* the job was asked to end: too few would be left */
 	bool starving;             /* too few are there, and that was said */
 	bool settling;             /* towards the next plan */
@@ -62,7 +66,7 @@ void muster_departs(struct muster *m, uint32_t node, bool departs);
 void muster_pause(struct muster *m);
 void muster_unpause(struct muster *m);
 void muster_paused(struct muster *m, uint32_t node, const struct peer_report *r);
-/* At this save it cannot, or nothing of the kind can be done before ns are over. */
+/* It cannot, before a save shows that it can again; storage is tried each time that ns are over. */
 void muster_stick(struct muster *m, uint64_t ns, const char *why);
 void muster_unstick(struct muster *m);
 

@@ -50,6 +50,7 @@ void read_orders(void)
 		}
 		f->settle |= o->type == PEER_SETTLE;
 		f->stop |= o->type == PEER_STOP;
+		f->flush |= o->type == PEER_COMMAND && o->command.kind == COMMAND_FLUSH;
 		if (o->type == PEER_PAUSE) {
 			f->pause = true;
 			f->after = o->step;

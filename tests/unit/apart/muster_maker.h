@@ -12,7 +12,7 @@ extern struct daemon muster_daemon;
 /* What a node has been told, and follows once it has said so. */
 extern struct follower {
 	struct wire_plan plan;
-	bool told_plan, settle, stop, pause;
+	bool told_plan, settle, stop, pause, flush;
 	uint64_t after; /* PAUSE */
 	int away;
 	char text[WIRE_TEXT_MAX];

@@ -42,6 +42,7 @@ Test(muster_changes, a_node_that_comes_back_makes_it_grow_when_a_save_is_safe)
 Test(muster_changes, what_cannot_be_written_keeps_the_world_as_it_is)
 {
 	shrink();
+	muster_daemon.root = 0;
 	offer(1, EACH);
 	occasion();
 	settled(0, -ENOSPC);
@@ -50,8 +51,30 @@ Test(muster_changes, what_cannot_be_written_keeps_the_world_as_it_is)
 	for (uint32_t n = 0; n < NODES; n++)
 		cr_expect_eq(nodes[n].away, 0, "they go on");
 	occasion();
-	cr_expect(!fake_chair.held, "nobody waits for what was refused just now");
-	clock_skip(61 * CLOCK_NS_PER_S);
+	cr_expect(!fake_chair.held && !nodes[0].flush, "nobody waits for what was refused just now");
+}
+
+/* Each try of the change itself would cost all ranks an epoch. */
+Test(muster_changes, what_was_refused_is_tried_again_when_a_save_was_written)
+{
+	shrink();
+	muster_daemon.root = 0;
+	offer(1, EACH);
+	occasion();
+	settled(0, -ENOSPC);
+	settled(2, 0);
+	for (unsigned i = 0; i < 3; i++) {
+		nodes[0].flush = false;
+		clock_skip(61 * CLOCK_NS_PER_S);
+		occasion();
+		cr_expect(nodes[0].flush && !nodes[2].flush, "where rank 0 is it is decided what is written");
+		cr_expect(!nodes[0].pause && !fake_chair.held);
+	}
+	nodes[0].flush = false;
+	tick();
+	cr_expect(!nodes[0].flush, "once a minute");
+	shown(12, fake_chair.view.epoch, LEVEL_DURABLE);
+	cr_expect(nodes[0].pause && !fake_chair.held);
 	occasion();
 	cr_expect(fake_chair.held, "another occasion, another try");
 }
