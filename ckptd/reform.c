@@ -364,11 +364,17 @@ static bool kept_alive(const struct job *job, uint32_t rank)
 	return false;
 }
 
+/* What is in its arena is known: not yet while it has only said HELLO. In a world that has just begun it has none. */
+static bool is_back(const struct rank *rank)
+{
+	return rank->state == RANK_LEFT || (rank->client && (rank->arena_sent || rank->moved));
+}
+
 /* Each has brought its arena, or never will. */
 static bool all_back(const struct job *job)
 {
 	for (uint32_t r = 0; r < job->nlocal; r++)
-		if (kept_alive(job, job->ranks[r].id) && !job->ranks[r].client && job->ranks[r].state != RANK_LEFT)
+		if (kept_alive(job, job->ranks[r].id) && !is_back(&job->ranks[r]))
 			return clock_now() - job->reform.settling_ns > BACK_NS;
 	return true;
 }

@@ -71,6 +71,7 @@ static void begin(void)
 		job.ranks[r].client = (struct client *)&job.ranks[r];
 		job.ranks[r].pid = 100 + (int)r;
 		job.ranks[r].state = RANK_JOINED;
+		job.ranks[r].arena_sent = true;
 	}
 	m.plan = 1;
 	m.n = EACH;
@@ -297,6 +298,19 @@ Test(reform, processes_that_the_daemon_has_lost_are_waited_for)
 	clock_skip(6 * CLOCK_NS_PER_S);
 	reform_tick(&job);
 	cr_expect_eq(fake_seat.settled, 1, "not for ever");
+}
+
+/* What is in it may be the only copy of what is newest. */
+Test(reform, arenas_that_nobody_has_looked_at_yet_are_waited_for)
+{
+	begin();
+	job.ranks[1].arena_sent = false;
+	reform_settle(&job, 1);
+	reform_tick(&job);
+	cr_expect_eq(fake_seat.settled, 0, "its process is there, and has not registered");
+	job.ranks[1].arena_sent = true;
+	reform_tick(&job);
+	cr_expect_eq(fake_seat.settled, 1);
 }
 
 /* ---- restarts --------------------------------------------------------------------------------------------------- */
