@@ -313,6 +313,7 @@ int job_form(struct job *job, struct err *err)
 		if (job->stop)
 			memory_set_stop(job->ranks[r].mem);
 		memory_set_pause(job->ranks[r].mem, job->pause);
+		verdicts_keep(&job->verdicts, job->ranks[r].mem);
 	}
 	if (!rc) {
 		job->formed = true;

@@ -159,7 +159,7 @@ static bool is_healthy(const struct job *job, const struct peer_found *found, st
 	bool stored = false;
 	for (uint32_t i = 0; i < found->nstored; i++)
 		stored |= !step_compare(found->stored[i], id);
-	return said ? !said->unhealthy : stored;
+	return said ? !said->is.unhealthy : stored;
 }
 
 static bool wanted(const struct recover *recover, const struct peer_found *found, struct step_id id)

@@ -1,10 +1,12 @@
 #include "verdicts.h"
 
+#include "base/bytes.h"
 #include "base/clock.h"
 #include "base/failpoint.h"
 #include "base/log.h"
 #include "daemon.h"
 #include "job.h"
+#include "memory.h"
 #include "pool.h"
 #include "saves_private.h"
 #include "store/repo.h"
@@ -30,8 +32,8 @@ void verdicts_init(struct verdicts *verdicts, struct job *job)
 
 static struct verdict_said *find(struct verdicts *v, struct step_id id)
 {
-	for (unsigned i = 0; i < v->n; i++)
-		if (!step_compare(v->said[i].id, id))
+	for (unsigned i = 0; i < VERDICTS_MAX; i++)
+		if (v->said[i].is.id.epoch && !step_compare(v->said[i].is.id, id))
 			return &v->said[i];
 	return NULL;
 }
@@ -44,7 +46,7 @@ const struct verdict_said *verdicts_find(const struct verdicts *verdicts, struct
 bool verdicts_idle(const struct verdicts *verdicts)
 {
 	bool due = false;
-	for (unsigned i = 0; i < verdicts->n; i++)
+	for (unsigned i = 0; i < VERDICTS_MAX; i++)
 		due |= verdicts->said[i].due;
 	return !verdicts->writing && !due;
 }
@@ -69,7 +71,7 @@ static void run(struct work *work)
 /* Another may have been said meanwhile. */
 static bool says(const struct verdict_said *said, bool unhealthy, const char *reason)
 {
-	return said && said->unhealthy == unhealthy && !strcmp(said->reason, reason);
+	return said && said->is.unhealthy == unhealthy && !strcmp(said->is.reason, reason);
 }
 
 /* -ENOENT: it is not committed, and tried again when it is. */
@@ -113,17 +115,18 @@ static void start(struct verdicts *v, struct verdict_said *said)
 	w->work = (struct work){.run = run, .done = done};
 	w->verdicts = v;
 	w->store = daemon->config.store;
-	w->verdict = (struct verdict){.id = said->id, .given_at = said->given_at, .unhealthy = said->unhealthy};
+	w->verdict =
+		(struct verdict){.id = said->is.id, .given_at = said->is.given_at, .unhealthy = said->is.unhealthy};
 	memcpy(w->verdict.job, v->job->name, sizeof(w->verdict.job));
-	memcpy(w->verdict.reason, said->reason, sizeof(said->reason));
+	memcpy(w->verdict.reason, said->is.reason, sizeof(said->is.reason));
 	v->writing = true;
-	v->at = said->id;
+	v->at = said->is.id;
 	pool_submit(daemon->pool, &w->work);
 }
 
 static void pump(struct verdicts *v)
 {
-	for (unsigned i = 0; i < v->n && !v->writing; i++)
+	for (unsigned i = 0; i < VERDICTS_MAX && !v->writing; i++)
 		if (v->said[i].due)
 			start(v, &v->said[i]);
 }
@@ -136,44 +139,91 @@ static bool may_be_stored(const struct verdicts *v, struct step_id id)
 
 static void want(struct verdicts *v, struct verdict_said *said)
 {
-	said->due = may_be_stored(v, said->id);
+	said->due = may_be_stored(v, said->is.id);
 	pump(v);
 }
 
 void verdicts_durable(struct verdicts *verdicts, struct step_id id)
 {
-	for (unsigned i = 0; i < verdicts->n; i++)
-		if (!step_compare(verdicts->said[i].id, id) || verdicts->said[i].failed)
-			verdicts->said[i].due = may_be_stored(verdicts, verdicts->said[i].id);
+	for (unsigned i = 0; i < VERDICTS_MAX; i++) {
+		struct verdict_said *said = &verdicts->said[i];
+		if (!step_compare(said->is.id, id) || said->failed)
+			said->due = may_be_stored(verdicts, said->is.id);
+	}
 	pump(verdicts);
 }
 
-/* ---- taking ---------------------------------------------------------------------------------------------------- */
+/* ---- keeping --------------------------------------------------------------------------------------------------- */
 
-/* The oldest that is written, or of a checkpoint that is not here (any more), so that it is read from storage only; else the oldest. */
+/* It is written, or of a checkpoint that is not here (any more), so that it is read from storage only. */
+static bool may_go(const struct verdicts *v, const struct verdict_said *said)
+{
+	return said->written || !saves_find(&v->job->saves, said->is.id);
+}
+
+/* The oldest that may go, else the oldest. */
 static struct verdict_said *least(struct verdicts *v)
 {
 	struct verdict_said *oldest = v->said;
-	for (unsigned i = 0; i < v->n; i++)
-		if (v->said[i].written || !saves_find(&v->job->saves, v->said[i].id))
-			return &v->said[i];
-	log_warn("job %s: %d newer verdicts are to be kept: that of step %lu epoch %u is forgotten, and not written",
-		 v->job->name, VERDICTS_MAX, (unsigned long)oldest->id.step, oldest->id.epoch);
+	bool goes = may_go(v, oldest);
+	for (unsigned i = 1; i < VERDICTS_MAX; i++) {
+		struct verdict_said *said = &v->said[i];
+		bool may = may_go(v, said);
+		if (may == goes ? said->is.given_at >= oldest->is.given_at : goes)
+			continue;
+		oldest = said;
+		goes = may;
+	}
+	if (!goes)
+		log_warn("job %s: %d newer verdicts are to be kept: that of step %lu epoch %u is forgotten, and not "
+			 "written",
+			 v->job->name, VERDICTS_MAX, (unsigned long)oldest->is.id.step, oldest->is.id.epoch);
 	return oldest;
 }
 
-/* At the end, in place of what was said before of the same, or of another. */
+/* In place of what was said before of the same, or of another. */
 static struct verdict_said *place(struct verdicts *v, struct step_id id)
 {
-	struct verdict_said *gone = find(v, id);
-	if (!gone && v->n == VERDICTS_MAX)
-		gone = least(v);
-	if (gone) {
-		memmove(gone, gone + 1, (size_t)(v->said + v->n - gone - 1) * sizeof(*gone));
-		v->n--;
-	}
-	return &v->said[v->n++];
+	struct verdict_said *at = find(v, id);
+	for (unsigned i = 0; i < VERDICTS_MAX && !at; i++)
+		at = v->said[i].is.id.epoch ? NULL : &v->said[i];
+	return at ? at : least(v);
 }
+
+void verdicts_keep(const struct verdicts *verdicts, struct memory *mem)
+{
+	for (unsigned i = 0; i < VERDICTS_MAX; i++)
+		verdict_keep(&mem->head->verdicts[i], &verdicts->said[i].is);
+}
+
+static void put(struct verdicts *v, const struct verdict_kept *is)
+{
+	struct job *job = v->job;
+	struct verdict_said *said = place(v, is->id);
+	*said = (struct verdict_said){.is = *is};
+	v->last = max_u64(v->last, is->given_at);
+	for (uint32_t r = 0; r < job->nlocal; r++)
+		if (job->ranks[r].mem)
+			verdict_keep(&job->ranks[r].mem->head->verdicts[said - v->said], is);
+	want(v, said);
+}
+
+/* All of it is read before anything is written: it gets other places where its own are taken. */
+void verdicts_return(struct verdicts *verdicts, struct memory *mem)
+{
+	struct verdict_kept back[VERDICTS_MAX];
+	unsigned n = 0;
+	for (unsigned i = 0; i < VERDICTS_MAX; i++)
+		n += verdict_recall(&mem->head->verdicts[i], &back[n]);
+	for (unsigned i = 0; i < n; i++) {
+		const struct verdict_said *known = find(verdicts, back[i].id);
+		if (!known || known->is.given_at < back[i].given_at)
+			put(verdicts, &back[i]);
+	}
+	verdicts_keep(verdicts, mem);
+}
+
+/* ---- taking ---------------------------------------------------------------------------------------------------- */
 
 /* All ranks may say the same, and again. */
 static void take(struct verdicts *v, const struct wire_mark *m)
@@ -182,12 +232,14 @@ static void take(struct verdicts *v, const struct wire_mark *m)
 	bool known = says(said, m->unhealthy, m->reason);
 	if (known && (said->written || (v->writing && !step_compare(v->at, m->id))))
 		return;
-	if (!known) {
-		said = place(v, m->id);
-		*said = (struct verdict_said){.id = m->id, .unhealthy = m->unhealthy, .given_at = clock_wall()};
-		memcpy(said->reason, m->reason, sizeof(said->reason));
+	if (known) {
+		want(v, said);
+		return;
 	}
-	want(v, said);
+	struct verdict_kept is = {
+		.id = m->id, .unhealthy = m->unhealthy, .given_at = max_u64(clock_wall(), v->last + 1)};
+	memcpy(is.reason, m->reason, sizeof(is.reason));
+	put(v, &is);
 }
 
 void verdicts_take(struct rank *rank, uint32_t seq, const struct wire_mark *m)

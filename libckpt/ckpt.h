@@ -304,8 +304,9 @@ typedef enum ckpt_health { CKPT_HEALTHY = 1, CKPT_UNHEALTHY } ckpt_health;
 /* Says what the training has found out about the state in the checkpoint of `step` and `epoch` (0: the one that was joined), that the bytes
  * cannot tell: good steps were made from it, or what came of it is not a number. `reason`: at most 255 bytes, may be NULL. Changes nothing
  * for CKPT_LATEST; retention keeps the newest healthy one. Returns when the daemon has taken it, which writes it beside the checkpoint as
- * soon as that is on storage: from then on it holds for every later process of the job, and until then as long as the daemon runs, which
- * keeps the last 64 that it was told. May be said again, by any rank and by all of them; the last word counts. Of a job
+ * soon as that is on storage: from then on it holds for every later process of the job, and until then as long as the memory of the node's
+ * ranks, which outlives a daemon that is restarted; that holds the last 32. May be said again, by any rank and by all of them; the last word
+ * counts. Of a job
  * on several nodes say it on all ranks: what is in memory only counts as healthy on the nodes that were told.
  * -EINVAL: no such step or epoch can be; -ENOTCONN at once where no daemon is there; -ETIMEDOUT. */
 int ckpt_mark(ckpt *s, uint64_t step, uint32_t epoch, ckpt_health health, const char *reason, int timeout_ms);

@@ -11,7 +11,8 @@ from fleet import BIN, DEADLINE, Failure, expect, until
 
 MEMORY, STORAGE = 1, 2
 CAPTURED, DURABLE, VERIFIED = 1, 3, 4
-LATEST = -1
+LATEST, LATEST_HEALTHY = -1, -2
+HEALTHY, UNHEALTHY = 1, 2
 
 
 def ended(pid):

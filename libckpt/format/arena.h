@@ -28,6 +28,8 @@ enum {
 	ARENA_SLOTS_MAX = 8,
 	ARENA_PARTS = 8,   /* devices of one rank */
 	ARENA_STATUS = 32, /* most recent snapshots whose level is shown */
+	ARENA_VERDICTS = 32,
+	ARENA_REASON = 256, /* bytes of its text, with the NUL */
 	ARENA_ALIGN = 2 << 20,
 };
 
@@ -128,6 +130,17 @@ static inline uint64_t arena_granule(uint64_t nleaves)
 	return least > ARENA_GRANULE_LEAVES ? least : ARENA_GRANULE_LEAVES;
 }
 
+/* What the training has said of a checkpoint (ckpt_mark), for the daemon's next life. Written by the daemon under a sequence lock, as
+ * arena_status; the same in all arenas of a node; epoch 0: unused. */
+struct arena_verdict {
+	_Atomic uint32_t seq;
+	uint32_t epoch;
+	uint64_t step;
+	uint64_t given_at;
+	uint32_t unhealthy;
+	char reason[ARENA_REASON];
+};
+
 /* The world that the arena was made for is over: no epoch has this number. */
 #define ARENA_EPOCH_OVER UINT32_MAX
 
@@ -154,7 +167,8 @@ struct arena_head {
 	_Alignas(64) struct arena_slot slots[ARENA_SLOTS_MAX];
 	_Alignas(64) struct arena_part parts[ARENA_SLOTS_MAX][ARENA_PARTS]; /* rank only */
 	_Alignas(64) struct arena_entry entry;
-	_Alignas(64) struct arena_bring bring; /* stays even where the daemon is older */
+	_Alignas(64) struct arena_bring bring;                      /* stays even where the daemon is older */
+	_Alignas(64) struct arena_verdict verdicts[ARENA_VERDICTS]; /* unused where the daemon is older */
 };
 
 _Static_assert(sizeof(struct arena_head) <= ARENA_HEAD, "the head has a fixed place");

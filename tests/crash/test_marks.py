@@ -1,10 +1,11 @@
 """What the training says of its checkpoints (ckpt_mark) outlasts the daemon and the job: it is beside the checkpoint, whole or not at all,
-wherever the daemon is killed while it writes it; a later process restores the newest that was called healthy, and retention keeps it.
+wherever the daemon is killed, also before the checkpoint is on storage; a later process restores the newest that was called healthy, and retention keeps it.
 timeout: 300"""
 
 import json
 
 import fleet
+from puppets import CAPTURED, DURABLE, HEALTHY, LATEST_HEALTHY, MEMORY, STORAGE, UNHEALTHY, Puppet, Run, all_must, gather, save
 from tap import Cases, expect, until
 
 cases = Cases()
@@ -34,6 +35,12 @@ def healthy(d):
     rows = json.loads(out)["checkpoints"]
     expect(all(row["detail"] is None for row in rows), rows)
     return sorted((row["epoch"], row["step"]) for row in rows if row["verdict"] == "healthy")
+
+
+def verdicts(d):
+    """{(epoch, step): what is said of it}"""
+    said = [json.loads(path.read_text()) for path in d.store.glob("main/step-*/VERDICT.json")]
+    return {(s["epoch"], s["step"]): s["result"] for s in said}
 
 
 def marked(running):
@@ -94,6 +101,41 @@ def _():
             until(lambda: set(healthy(d)) - set(before), f"another one is marked ({point})")
             finish(stop, running)
             d.verify_all()
+
+
+@cases.case("killed between a mark and the commit of its checkpoint: what was said last is there when the checkpoint is")
+def _():
+    for last, others in ((HEALTHY, []), (HEALTHY, [UNHEALTHY]), (UNHEALTHY, [HEALTHY])):
+        with fleet.daemon() as d:
+            d.start(failpoints="commit.link=kill")
+            ranks = [Puppet(d, number, WORLD) for number in range(WORLD)]
+            gather(ranks)
+            for call in (("set", 7), ("begin", 7, STORAGE, 0)):
+                all_must(ranks, *call)
+            ranks[0].must("fence", 0)
+            for health in [*others, last]:
+                ranks[0].must("mark", 7, 0, health)
+            ranks[1].must("fence", 0)  # so that it can be committed
+            until(lambda: not d.alive(), "it is killed")
+            expect(verdicts(d) == {}, "it is not on storage", verdicts(d))
+            d.start()
+            all_must(ranks, "wait", 0, DURABLE, 20000)
+            says = "healthy" if last == HEALTHY else "unhealthy"
+            until(lambda: verdicts(d) == {(1, 7): says}, f"it is called {says}")
+
+
+@cases.case("the daemon and all who said so are killed: of what is in memory only it is known again")
+def _():
+    with fleet.daemon(store=False) as d:
+        run = Run(d, WORLD, store=False)
+        ranks = run.ranks()
+        gather(ranks)
+        save(ranks, 5, 5, MEMORY, CAPTURED)
+        ranks[1].must("mark", 5, 0, HEALTHY)
+        run.strike("ckptd", 0, 1)
+        ranks = run.ranks()
+        gather(ranks)
+        expect(all_must(ranks, "restore", LATEST_HEALTHY, 0) == ["5 1 memory"] * WORLD, "not what was marked")
 
 
 @cases.case("a mark that could not be written is written later")

@@ -5,9 +5,9 @@
  *	open [TIMEOUT_MS]         table ELEMENTS [replicated]     join [TIMEOUT_MS]       epoch
  *	set VALUE [FROM]          get                             begin STEP TARGET N     fence N
  *	wait N LEVEL TIMEOUT_MS   poll N                          drop N                  restore STEP TIMEOUT_MS
- *	fork                      close
+ *	mark STEP EPOCH HEALTH    early                           fork                    close
  *
- * N names a snapshot, 0 to 15. FROM: elements before it stay as they are. STEP -1: the newest. TARGET: 1 memory, 2 storage. LEVEL as in ckpt.h. `fork` tells the pid of a child that
+ * N names a snapshot, 0 to 15. FROM: elements before it stay as they are. STEP -1: the newest, -2: the newest that is healthy. HEALTH as in ckpt.h. TARGET: 1 memory, 2 storage. LEVEL as in ckpt.h. `fork` tells the pid of a child that
  * holds every descriptor until its stdin ends. Rank, world, job and socket come from the environment, as for any rank. */
 #include "ckpt.h"
 
@@ -130,7 +130,8 @@ static int do_restore(struct puppet *p, const long long *a)
 {
 	static const char *const sources[] = {"?", "memory", "peer", "storage"};
 	ckpt_restored r = CKPT_INIT(ckpt_restored);
-	int rc = ckpt_restore(p->s, a[0] < 0 ? CKPT_LATEST : (uint64_t)a[0], NULL, &r, a[1] ? (int)a[1] : -1);
+	uint64_t step = a[0] == -1 ? CKPT_LATEST : a[0] == -2 ? CKPT_LATEST_HEALTHY : (uint64_t)a[0];
+	int rc = ckpt_restore(p->s, step, NULL, &r, a[1] ? (int)a[1] : -1);
 	if (!rc)
 		snprintf(p->text, sizeof(p->text), "%llu %u %s", (unsigned long long)r.step, r.epoch,
 			 sources[r.source]);
@@ -144,6 +145,11 @@ static int do_early(struct puppet *p, const long long *a)
 	(void)a;
 	snprintf(p->text, sizeof(p->text), "%llu", (unsigned long long)p->early);
 	return 0;
+}
+
+static int do_mark(struct puppet *p, const long long *a)
+{
+	return ckpt_mark(p->s, (uint64_t)a[0], (uint32_t)a[1], (ckpt_health)a[2], "as told", -1);
 }
 
 static int do_fork(struct puppet *p, const long long *a)
@@ -174,9 +180,10 @@ static const struct {
 	const char *name;
 	int (*call)(struct puppet *p, const long long *args);
 } calls[] = {
-	{"open", do_open}, {"table", do_table},     {"join", do_join},   {"epoch", do_epoch}, {"set", do_set},
-	{"get", do_get},   {"begin", do_begin},     {"fence", do_fence}, {"wait", do_wait},   {"poll", do_poll},
-	{"drop", do_drop}, {"restore", do_restore}, {"fork", do_fork},   {"close", do_close}, {"early", do_early},
+	{"open", do_open}, {"table", do_table}, {"join", do_join},   {"epoch", do_epoch},
+	{"set", do_set},   {"get", do_get},     {"begin", do_begin}, {"fence", do_fence},
+	{"wait", do_wait}, {"poll", do_poll},   {"drop", do_drop},   {"restore", do_restore},
+	{"fork", do_fork}, {"close", do_close}, {"early", do_early}, {"mark", do_mark},
 };
 
 static void obey(struct puppet *p, const char *line)

@@ -1,0 +1,29 @@
+#include "verdicts_kept.h"
+
+#include <string.h>
+
+_Static_assert((int)ARENA_REASON == (int)WIRE_REASON_MAX, "a reason fits");
+
+void verdict_keep(struct arena_verdict *at, const struct verdict_kept *verdict)
+{
+	uint32_t seq = atomic_load(&at->seq) | 1;
+	atomic_store(&at->seq, seq);
+	/* Nothing of it is there before that. */
+	atomic_thread_fence(memory_order_seq_cst);
+	at->epoch = verdict->id.epoch;
+	at->step = verdict->id.step;
+	at->given_at = verdict->given_at;
+	at->unhealthy = verdict->unhealthy;
+	memcpy(at->reason, verdict->reason, sizeof(at->reason));
+	atomic_store(&at->seq, seq + 1);
+}
+
+bool verdict_recall(const struct arena_verdict *at, struct verdict_kept *verdict)
+{
+	uint32_t seq = atomic_load(&at->seq), unhealthy = at->unhealthy;
+	*verdict = (struct verdict_kept){
+		.id = {.step = at->step, .epoch = at->epoch}, .unhealthy = unhealthy, .given_at = at->given_at};
+	memcpy(verdict->reason, at->reason, sizeof(verdict->reason));
+	return !(seq & 1) && verdict->id.epoch && verdict->id.step <= STEP_MAX && unhealthy <= 1 &&
+	       verdict->given_at <= INT64_MAX && memchr(verdict->reason, 0, sizeof(verdict->reason));
+}
