@@ -90,6 +90,37 @@ Test(ladder, what_is_passed_over_is_not_chosen_again_from_anywhere)
 	ladder_clear(&l);
 }
 
+/* Whether a step was marked healthy only its memory and storage say. */
+Test(ladder, copies_alone_can_be_left_out)
+{
+	struct ladder l = {0};
+	uint32_t node;
+	for (uint32_t rank = 0; rank < 6; rank++) {
+		ladder_add_copy(&l, 1, rank, s30); /* nobody else has it */
+		ladder_add_copy(&l, 2, rank, s10);
+	}
+	ladder_add_memory(&l, 0, s20); /* and the other four ranks' part is copied */
+	for (uint32_t rank = 2; rank < 6; rank++)
+		ladder_add_copy(&l, 0, rank, s20);
+	ladder_add_stored(&l, s10);
+	expect(&l, s30);
+	ladder_drop_copies_alone(&l);
+	expect(&l, s20);
+	struct ladder_gap gaps[2];
+	cr_expect_eq(ladder_gaps(&l, 6, two_each, s20, (struct step_id){0}, gaps, 2), 0u, "nor is it told of");
+	cr_expect_eq(ladder_holders(&l, s30, 0, &node, 1), 0);
+	cr_expect_eq(ladder_holders(&l, s20, 2, &node, 1), 1, "of others the copies stay");
+	cr_expect_eq(ladder_holders(&l, s10, 2, &node, 1), 1);
+	ladder_pass_over(&l, s20);
+	expect(&l, s10);
+	ladder_pass_over(&l, s10);
+	ladder_drop_copies_alone(&l);
+	expect(&l, (struct step_id){0});
+	ladder_clear(&l);
+	ladder_drop_copies_alone(&l);
+	cr_expect(ladder_is_empty(&l));
+}
+
 Test(ladder, holders_are_named_once_each)
 {
 	struct ladder l = {0};
