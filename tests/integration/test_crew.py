@@ -1,122 +1,27 @@
-"""A job on several nodes whose world may change: nodes that are lost, wait as spares, come back, or are let go.
+"""A job on several nodes whose world may change: nodes that are lost, wait as spares, grow it again, or are let go. Where a
+change of the world is what a case waits for, the job is long enough for any, and ends when it is asked to.
 timeout: 600"""
 
-import contextlib
 import json
 import pathlib
 import re
 import signal
-import subprocess
 import sys
-import tempfile
 
-from launcher import CKPT, TRAIN, Run, final, listed, tidy, top
-from neighbours import neighbours
+from crew import check_loss, cluster, from_rank_0, none_twice, undisturbed_run, until_log, whole
+from launcher import final, listed, tidy
 from tap import Cases, equal, expect, has, until
 
-STEPS = 400
 PARTS = ("detect_ms", "decide_ms", "gather_ms", "choose_ms", "fetch_ms", "load_ms", "first_step_ms")
-WAIT = "500ms"
-def until_log(daemon, text):
-    until(lambda: text in daemon.text(), text)
-
 
 cases = Cases(tidy)
 case = cases.case
-undisturbed = None
-
-
-class Node:
-    """A node of the cluster, and what was started there last."""
-
-    def __init__(self, name, daemon):
-        self.name, self.daemon, self.run = name, daemon, None
-
-    def start(self, *args, n=3, ranks=1, steps=STEPS, every=50, memory=10, **env):
-        self.run = Run("--nodes", n, "-n", ranks, "--socket", self.daemon.socket, "--json", *args, "--", TRAIN, "--batch", 6, "--steps",
-                       steps, "--save-memory-every", memory, "--save-storage-every", every, **env)
-        return self.run
-
-    def lose(self):
-        """With all that ran on it, and what it had in memory."""
-        self.daemon.kill()
-        self.run.child.kill()
-        self.run.child.wait()
-
-    def ends(self):
-        if self.run and self.run.child.poll() is None:
-            self.run.child.kill()
-            self.run.child.wait()
-
-    def step(self):
-        job = self.daemon.job("default")
-        return max((rank.get("step") or 0 for rank in job["ranks"]), default=0) if job else 0
-
-    def reaches(self, step):
-        self.run.until(f"step {step} on {self.name}", lambda: self.step() >= step)
-
-    def ended(self, code=0):
-        return json.loads(self.run.wait(code).out())
-
-    def said(self):
-        return self.run.err()
-
-
-@contextlib.contextmanager
-def cluster(names, *options, store=True):
-    path = tempfile.mkdtemp(dir=top)
-    common = ["--node-wait", WAIT, *(["--store", path] if store else []), *options]
-    with neighbours(names, **{name: common for name in names}) as daemons:
-        nodes = [Node(name, daemons[name]) for name in names]
-        try:
-            yield path, nodes
-        finally:
-            for node in nodes:
-                node.ends()
-
-
-def loss_of(text):
-    return float(re.search(r"loss=(\S+)", final(text)).group(1))
-
-
-def none_twice(nodes, ranks):
-    """The epochs that `ranks` ranks began in a changed world began where all had been: no rank has finished a step that was finished again."""
-    told = "".join(node.said() for node in nodes)
-    begins = {int(e): (int(n), int(step)) for e, n, step in re.findall(r"epoch (\d+): (\d+) ranks go on from \w+ at step (\d+)", told)}
-    ends = [(int(e), int(step)) for e, step in re.findall(r"leaves epoch (\d+) after step (\d+)", told)]
-    expect(any(n == ranks for n, _ in begins.values()), "no epoch of", ranks, "ranks in", told)
-    for epoch, last in ends:
-        world, first = begins[min(e for e in begins if e > epoch)]
-        if world == ranks:
-            equal(last, first, f"a rank left epoch {epoch} after step {last}")
-    expect(len(ends) >= 2, "who left which epoch is told by few:", ends)
-
-
-def whole(store):
-    """Every checkpoint in it, also those of which several nodes held the same."""
-    done = subprocess.run([CKPT, "verify", "--repo", store, "--all", "--read-data"], capture_output=True, text=True)
-    expect(done.returncode == 0, done.stdout, done.stderr)
-
-
-def from_rank_0(nodes):
-    """What the node said on which rank 0 has ended."""
-    return next(node.said() + node.run.out() for node in nodes if "final step=" in node.said())
-
-
-def check_loss(nodes):
-    loss = loss_of(from_rank_0(nodes))
-    expect(abs(loss - loss_of(undisturbed)) < 1e-3, "loss", loss, "undisturbed", undisturbed)
+undisturbed = undisturbed_run()
 
 
 @case("ranks are planned, with the bits of a run whose ranks were told by hand")
 def _():
-    global undisturbed
     with cluster("abc") as (_, nodes):
-        for k, node in enumerate(nodes):
-            node.start("--node-rank", k)
-        for node in nodes:
-            node.ended()
-        undisturbed = from_rank_0(nodes)
         for node in nodes:
             node.start("--min-ranks", 2, "--nodes", 3, CKPT_JOB="planned")
         worlds = [node.ended()["world"] for node in nodes]
@@ -173,14 +78,16 @@ def _():
     with cluster("abc", "--copies", 1) as (store, nodes):
         a, b, c = nodes
         for node in nodes:
-            node.start("--min-ranks", 2, steps=3000)
+            node.start("--min-ranks", 2, steps=100000)
         a.reaches(120)
         c.lose()
         a.run.until_err("the job goes on with 2 ranks, 1 of them here")
         a.reaches(200)
         c.daemon.start()
-        c.start("--min-ranks", 2, steps=3000)
+        c.start("--min-ranks", 2, steps=100000)
         c.run.until_err("job default: 3 ranks, 1 of them here")
+        a.run.until_err("3 ranks go on from storage")
+        a.halt()
         equal([node.ended()["world"] for node in nodes], [3, 3, 3])
         has(a.said(), "2 ranks go on from storage", "3 ranks go on from storage")
         none_twice(nodes, 3)
@@ -213,7 +120,7 @@ def _():
         expect(least <= back, "replicated", least, "goes on from", back)
         expect(back % 150, "goes on from", back, "which had been written before")
         has(a.daemon.text(), f"step {back} is on storage, as one of epoch")
-        check_loss([a, b])
+        check_loss([a, b], undisturbed)
         whole(store)
 
 
@@ -239,7 +146,7 @@ def _():
         has(a.said(), f"2 ranks go on from storage at step {step}")
         has(a.daemon.text(), f"step {step} is on storage, as one of epoch 2")
         expect(not list(pathlib.Path(store, "default").glob(f"step-{step:012}.e0001")), "what was half written is still there")
-        check_loss([a, b])
+        check_loss([a, b], undisturbed)
         whole(store)
 
 
@@ -295,7 +202,7 @@ def _():
         has(c.said(), "the ranks go to other nodes", "the job goes on with 2 ranks on other nodes")
         equal([node.ended()["world"] for node in (a, b)], [2, 2])
         none_twice(nodes, 2)
-        check_loss([a, b])
+        check_loss([a, b], undisturbed)
 
 
 @case("SIGTERM to a node lets a spare take its ranks: no finished step is computed again, not a bit is changed")
@@ -321,7 +228,7 @@ def _():
         a, b, c, d = nodes
         nodes = [a, b, c]
         for node in nodes:
-            node.start("--min-ranks", 2, steps=900)
+            node.start("--min-ranks", 2, steps=100000)
         a.reaches(60)
         code, out, err = d.daemon.ckpt("drain", "c", "--job", "default", "--socket", d.daemon.socket)
         expect(code == 0, code, out, err)
@@ -338,6 +245,8 @@ def _():
         equal([(node["node"], node["ranks"], node["leaving"]) for node in crew["nodes"]], [("a", 1, False), ("b", 1, False), ("c", 0, True)])
         equal(c.daemon.ckpt("drain", "c", "--undo", "--job", "default", "--socket", c.daemon.socket)[0], 0)
         c.run.until_err("the job goes on with 3 ranks, 1 of them here", "none of them here")
+        a.run.until_err("3 ranks go on from")
+        b.halt()
         equal([node.ended()["world"] for node in nodes], [3, 3, 3])
         none_twice(nodes, 2)
         none_twice(nodes, 3)
@@ -398,7 +307,7 @@ def _():
             until_log(node.daemon, "ordered on another node: job default: job default will be asked to end")
         equal(c.daemon.ckpt("halt", "--cancel", "--job", "default", "--socket", c.daemon.socket)[0], 0)
         until_log(a.daemon, "job default goes on")
-        equal(b.daemon.ckpt("halt", "--now", "--job", "default", "--socket", b.daemon.socket)[0], 0)
+        b.halt()
         for node in nodes:
             node.ended()
             has(node.daemon.text(), "job default: asked to stop")
@@ -421,71 +330,9 @@ def _():
         equal((job["stopping"], job["halt"]), (False, None))
         a.daemon.start()
         until_log(b.daemon, "epoch 2:")
-        equal(b.daemon.ckpt("halt", "--now", "--job", "default", "--socket", b.daemon.socket)[0], 0)
+        b.halt()
         for node in nodes:
             node.ended()
-
-
-@case("a daemon that comes back in time keeps its ranks: any node's, and that of the coordinator")
-def _():
-    with cluster("abc", "--node-wait", "20s") as (store, nodes):
-        a, b, c = nodes
-        for node in nodes:
-            node.start("--min-ranks", 2)
-        for node in (c, a):
-            a.reaches(a.step() + 60)
-            node.daemon.kill()
-            node.daemon.start()
-            a.run.until(f"{node.name} is back", lambda: a.said().count("ranks go on from memory") == (1 if node is c else 2))
-        equal([node.ended()["world"] for node in nodes], [3, 3, 3])
-        equal(final(from_rank_0(nodes)), final(undisturbed))
-        whole(store)
-
-
-def daemons_come_back_together(names, *how):
-    """Of a job without a store: what all go on from is in the arenas that the ranks hand back, the copies are lost."""
-    with cluster("abc", "--copies", 1, "--node-wait", "20s", store=False) as (_, nodes):
-        for k, node in enumerate(nodes):
-            node.start(*(how or ("--node-rank", k)))
-        nodes[0].reaches(100)
-        two = [node for node in nodes if node.name in names]
-        for node in two:
-            node.daemon.kill()
-        for node in two:
-            node.daemon.start()
-        equal([node.ended()["world"] for node in nodes], [3, 3, 3])
-        equal(final(from_rank_0(nodes)), final(undisturbed))
-        has(nodes[0].said(), "3 ranks go on from memory")
-
-
-@case("two daemons that are restarted at once lose nothing, without a store")
-def _():
-    daemons_come_back_together("bc", "--min-ranks", 3)
-
-
-@case("two daemons that are restarted at once lose nothing, the coordinator's among them")
-def _():
-    daemons_come_back_together("ab", "--min-ranks", 3)
-
-
-@case("two daemons that are restarted at once lose nothing, where nobody plans the ranks")
-def _():
-    daemons_come_back_together("ac")
-
-
-@case("a job with too few nodes waits for one more")
-def _():
-    with cluster("abc") as (store, nodes):
-        a, b, c = nodes
-        for node in nodes:
-            node.start("--min-ranks", 3)
-        a.reaches(100)
-        c.lose()
-        until_log(a.daemon, "2 ranks could go on, and it needs 3: it waits for nodes")
-        c.daemon.start()
-        c.start("--min-ranks", 3)
-        equal([node.ended()["world"] for node in nodes], [3, 3, 3])
-        equal(final(from_rank_0(nodes)), final(undisturbed))
 
 
 @case("what cannot be offered is said")

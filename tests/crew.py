@@ -1,0 +1,115 @@
+"""Nodes of a job whose world may change: daemons of a cluster, each with the ckpt run that offers the node, for the tests of crews."""
+
+import contextlib
+import json
+import re
+import subprocess
+import tempfile
+
+from launcher import CKPT, TRAIN, Run, final, top
+from neighbours import neighbours
+from tap import equal, expect, until
+
+STEPS = 400
+WAIT = "500ms"
+
+
+def until_log(daemon, text):
+    until(lambda: text in daemon.text(), text)
+
+
+class Node:
+    """A node of the cluster, and what was started there last."""
+
+    def __init__(self, name, daemon):
+        self.name, self.daemon, self.run = name, daemon, None
+
+    def start(self, *args, n=3, ranks=1, steps=STEPS, every=50, memory=10, **env):
+        self.run = Run("--nodes", n, "-n", ranks, "--socket", self.daemon.socket, "--json", *args, "--", TRAIN, "--batch", 6, "--steps",
+                       steps, "--save-memory-every", memory, "--save-storage-every", every, **env)
+        return self.run
+
+    def lose(self):
+        """With all that ran on it, and what it had in memory."""
+        self.daemon.kill()
+        self.run.child.kill()
+        self.run.child.wait()
+
+    def ends(self):
+        if self.run and self.run.child.poll() is None:
+            self.run.child.kill()
+            self.run.child.wait()
+
+    def step(self):
+        job = self.daemon.job("default")
+        return max((rank.get("step") or 0 for rank in job["ranks"]), default=0) if job else 0
+
+    def reaches(self, step):
+        self.run.until(f"step {step} on {self.name}", lambda: self.step() >= step)
+
+    def halt(self):
+        """The whole job, asked here."""
+        code, _, err = self.daemon.ckpt("halt", "--now", "--job", "default", "--socket", self.daemon.socket)
+        expect(code == 0, "halt:", code, err)
+
+    def ended(self, code=0):
+        return json.loads(self.run.wait(code).out())
+
+    def said(self):
+        return self.run.err()
+
+
+@contextlib.contextmanager
+def cluster(names, *options, store=True):
+    path = tempfile.mkdtemp(dir=top)
+    common = ["--node-wait", WAIT, *(["--store", path] if store else []), *options]
+    with neighbours(names, **{name: common for name in names}) as daemons:
+        nodes = [Node(name, daemons[name]) for name in names]
+        try:
+            yield path, nodes
+        finally:
+            for node in nodes:
+                node.ends()
+
+
+def loss_of(text):
+    return float(re.search(r"loss=(\S+)", final(text)).group(1))
+
+
+def none_twice(nodes, ranks):
+    """The epochs that `ranks` ranks began in a changed world began where all had been: no rank has finished a step that was finished again."""
+    told = "".join(node.said() for node in nodes)
+    begins = {int(e): (int(n), int(step)) for e, n, step in re.findall(r"epoch (\d+): (\d+) ranks go on from \w+ at step (\d+)", told)}
+    ends = [(int(e), int(step)) for e, step in re.findall(r"leaves epoch (\d+) after step (\d+)", told)]
+    expect(any(n == ranks for n, _ in begins.values()), "no epoch of", ranks, "ranks in", told)
+    for epoch, last in ends:
+        world, first = begins[min(e for e in begins if e > epoch)]
+        if world == ranks:
+            equal(last, first, f"a rank left epoch {epoch} after step {last}")
+    expect(len(ends) >= 2, "who left which epoch is told by few:", ends)
+
+
+def whole(store):
+    """Every checkpoint in it, also those of which several nodes held the same."""
+    done = subprocess.run([CKPT, "verify", "--repo", store, "--all", "--read-data"], capture_output=True, text=True)
+    expect(done.returncode == 0, done.stdout, done.stderr)
+
+
+def from_rank_0(nodes):
+    """What the node said on which rank 0 has ended."""
+    return next(node.said() + node.run.out() for node in nodes if "final step=" in node.said())
+
+
+def undisturbed_run():
+    """What rank 0 says of three nodes whose ranks are told by hand."""
+    with cluster("abc") as (_, nodes):
+        for k, node in enumerate(nodes):
+            node.start("--node-rank", k)
+        for node in nodes:
+            node.ended()
+        return from_rank_0(nodes)
+
+
+def check_loss(nodes, undisturbed):
+    loss = loss_of(from_rank_0(nodes))
+    expect(abs(loss - loss_of(undisturbed)) < 1e-3, "loss", loss, "undisturbed", undisturbed)

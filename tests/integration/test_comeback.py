@@ -1,0 +1,77 @@
+"""Daemons and nodes of a job on several nodes that come back: they are waited for, and nothing is lost.
+timeout: 300"""
+
+import sys
+
+from crew import cluster, from_rank_0, undisturbed_run, until_log, whole
+from launcher import final, tidy
+from tap import Cases, equal, has
+
+cases = Cases(tidy)
+case = cases.case
+undisturbed = undisturbed_run()
+
+
+@case("a daemon that comes back in time keeps its ranks: any node's, and that of the coordinator")
+def _():
+    with cluster("abc", "--node-wait", "20s") as (store, nodes):
+        a, b, c = nodes
+        for node in nodes:
+            node.start("--min-ranks", 2)
+        for node in (c, a):
+            a.reaches(a.step() + 60)
+            node.daemon.kill()
+            node.daemon.start()
+            a.run.until(f"{node.name} is back", lambda: a.said().count("ranks go on from memory") == (1 if node is c else 2))
+        equal([node.ended()["world"] for node in nodes], [3, 3, 3])
+        equal(final(from_rank_0(nodes)), final(undisturbed))
+        whole(store)
+
+
+def daemons_come_back_together(names, *how):
+    """Of a job without a store: what all go on from is in the arenas that the ranks hand back, the copies are lost."""
+    with cluster("abc", "--copies", 1, "--node-wait", "20s", store=False) as (_, nodes):
+        for k, node in enumerate(nodes):
+            node.start(*(how or ("--node-rank", k)))
+        nodes[0].reaches(100)
+        two = [node for node in nodes if node.name in names]
+        for node in two:
+            node.daemon.kill()
+        for node in two:
+            node.daemon.start()
+        equal([node.ended()["world"] for node in nodes], [3, 3, 3])
+        equal(final(from_rank_0(nodes)), final(undisturbed))
+        has(nodes[0].said(), "3 ranks go on from memory")
+
+
+@case("two daemons that are restarted at once lose nothing, without a store")
+def _():
+    daemons_come_back_together("bc", "--min-ranks", 3)
+
+
+@case("two daemons that are restarted at once lose nothing, the coordinator's among them")
+def _():
+    daemons_come_back_together("ab", "--min-ranks", 3)
+
+
+@case("two daemons that are restarted at once lose nothing, where nobody plans the ranks")
+def _():
+    daemons_come_back_together("ac")
+
+
+@case("a job with too few nodes waits for one more")
+def _():
+    with cluster("abc") as (store, nodes):
+        a, b, c = nodes
+        for node in nodes:
+            node.start("--min-ranks", 3)
+        a.reaches(100)
+        c.lose()
+        until_log(a.daemon, "2 ranks could go on, and it needs 3: it waits for nodes")
+        c.daemon.start()
+        c.start("--min-ranks", 3)
+        equal([node.ended()["world"] for node in nodes], [3, 3, 3])
+        equal(final(from_rank_0(nodes)), final(undisturbed))
+
+
+sys.exit(cases.end())
