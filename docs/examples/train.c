@@ -3,20 +3,25 @@
  *
  *	cc train.c $(pkg-config --cflags --libs ckpt) -o train
  *	ckptd --store /data/checkpoints &
- *	ckpt run --ranks 4 -- ./train 1000 */
+ *	ckpt run --ranks 4 -- ./train 1000
+ *
+ * Another number after that: the loss of this step is no number, to see the way back to a healthy checkpoint. */
 #include <ckpt.h>
 
 #include <errno.h>
+#include <math.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { N = 1 << 16, MEMORY_EVERY = 10, STORAGE_EVERY = 100 };
+enum { N = 1 << 16, MEMORY_EVERY = 10, STORAGE_EVERY = 100, GOOD_STEPS = 5 };
 
 struct state {
 	float parameters[N];
 	float momentum[N];
 	uint64_t step;
+	uint64_t entered; /* the step that this epoch began with: earlier saves are of other epochs */
 };
 
 static int die(const ckpt *s, const char *what, int rc)
@@ -25,7 +30,7 @@ static int die(const ckpt *s, const char *what, int rc)
 	exit(1);
 }
 
-/* Once, before ckpt_join: what this rank holds and where it stands. */
+/* Before ckpt_join: what this rank holds and where it stands. Once, and again when it has become another rank. */
 static void register_state(ckpt *s, struct state *st)
 {
 	uint64_t shape[] = {N}, first = (uint64_t)N * ckpt_rank(s) / ckpt_world(s);
@@ -60,29 +65,49 @@ static void register_state(ckpt *s, struct state *st)
 		die(s, "register", rc);
 }
 
-/* At the start, and again whenever a call says -ESTALE: a rank was lost, all meet in a new epoch and go back to the newest state. */
-static void meet(ckpt *s, struct state *st)
+/* Each rank has told the others in ckpt_join whether it goes back to what is healthy: one of them may have been called out of its step before it
+ * found the loss bad. Ranks that have collectives agree there, and tell the addresses at which they listen here. */
+static bool somebody_goes_back(const ckpt_view *view)
+{
+	bool back = false;
+	for (int r = 0; r < view->world; r++)
+		back |= view->addresses[r * CKPT_ADDRESS_MAX];
+	return back;
+}
+
+/* At the start, and again whenever a call says -ESTALE: a rank was lost, all meet in a new epoch and go back to the newest state.
+ * -EREMCHG: there are more or fewer ranks from now on, and this one may have another number. */
+static void meet(ckpt *s, struct state *st, bool back)
 {
 	ckpt_restored from = CKPT_INIT(ckpt_restored);
 	const ckpt_view *view;
 	int rc;
 	do {
-		rc = ckpt_join(s, NULL, 0, &view, -1);
+		rc = ckpt_join(s, &back, sizeof(back), &view, -1);
+		if (rc == -EREMCHG)
+			register_state(s, st);
 		if (!rc)
-			rc = ckpt_restore(s, CKPT_LATEST, NULL, &from, -1);
-	} while (rc == -ESTALE);
+			rc = ckpt_restore(s, somebody_goes_back(view) ? CKPT_LATEST_HEALTHY : CKPT_LATEST, NULL, &from,
+					  -1);
+	} while (rc == -ESTALE || rc == -EREMCHG);
 	if (rc == -ENOENT)
-		memset(st, 0, sizeof(*st)); /* nothing was saved yet: a fresh start */
+		memset(st, 0, sizeof(*st)); /* there is nothing to go on from: a fresh start */
 	else if (rc)
 		die(s, "restore", rc);
+	st->entered = st->step;
 	printf("rank %d of %d, epoch %u: step %llu\n", view->rank, view->world, view->epoch,
 	       (unsigned long long)st->step);
 }
 
-static void forward_and_backward(const struct state *st, float *gradient)
+/* Returns the loss. */
+static float forward_and_backward(const struct state *st, float *gradient)
 {
-	for (int i = 0; i < N; i++)
+	float loss = 0;
+	for (int i = 0; i < N; i++) {
 		gradient[i] = st->parameters[i] - (float)i / N;
+		loss += gradient[i] * gradient[i] / N;
+	}
+	return loss;
 }
 
 static void optimizer(struct state *st, const float *gradient)
@@ -92,6 +117,17 @@ static void optimizer(struct state *st, const float *gradient)
 		st->parameters[i] -= 0.1f * st->momentum[i];
 	}
 	st->step++;
+}
+
+/* The state of this save was good for some steps more: what training is to go back to, should it go wrong. It need not be on storage yet.
+ * What cannot be told now may be told later, or left out: the next one will do. */
+static void mark(ckpt *s, const struct state *st)
+{
+	uint64_t saved = st->step - GOOD_STEPS;
+	if (st->step <= GOOD_STEPS || saved % STORAGE_EVERY != 0 || saved < st->entered)
+		return;
+	if (ckpt_mark(s, saved, 0, CKPT_HEALTHY, "good steps were made from it", 500))
+		fprintf(stderr, "not marked: %s\n", ckpt_error(s));
 }
 
 /* Starts a save of the state as it is now. A save that cannot start is no reason to stop training. */
@@ -105,14 +141,22 @@ static ckpt_snapshot *save(ckpt *s, const struct state *st, int *rc)
 	return snap;
 }
 
-/* One step; -ESTALE: the others went on to a new epoch. */
-static int train_step(ckpt *s, struct state *st, float *gradient)
+/* One step. -ESTALE: the others went on to a new epoch; -EDOM: the state is no longer good, as all ranks find alike. */
+static int train_step(ckpt *s, struct state *st, float *gradient, uint64_t *bad)
 {
 	int rc = 0;
 	ckpt_snapshot *snap = save(s, st, &rc);
 	ckpt_beat(s, st->step, CKPT_PHASE_FORWARD);
 	/* The copy hides behind this: the state is only read. */
-	forward_and_backward(st, gradient);
+	float loss = forward_and_backward(st, gradient);
+	if (st->step == *bad) {
+		loss = NAN;
+		*bad = UINT64_MAX;
+	}
+	if (!isfinite(loss)) {
+		ckpt_snapshot_free(snap); /* without its fence it is never promoted */
+		return -EDOM;
+	}
 	/* From here on the state changes. */
 	if (snap)
 		rc = ckpt_fence(snap, NULL);
@@ -124,8 +168,41 @@ static int train_step(ckpt *s, struct state *st, float *gradient)
 		return rc;
 	if (rc)
 		fprintf(stderr, "not saved: %s\n", ckpt_error(s));
+	mark(s, st);
 	optimizer(st, gradient);
 	return 0;
+}
+
+/* The state at the end. 0, or why it is not safe. */
+static int last_save(ckpt *s, const struct state *st)
+{
+	ckpt_snapshot *snap;
+	int rc = ckpt_begin(s, st->step, CKPT_STORAGE, NULL, &snap);
+	if (!rc)
+		rc = ckpt_fence(snap, NULL);
+	if (!rc)
+		rc = ckpt_wait(snap, CKPT_DURABLE, -1);
+	if (rc)
+		fprintf(stderr, "the last save: %s\n", ckpt_error(s));
+	ckpt_snapshot_free(snap);
+	return rc;
+}
+
+/* To the end, or until the operator asks the job to end. Ranks may see that at different steps: where they have collectives they agree. */
+static int train(ckpt *s, struct state *st, float *gradient, uint64_t steps, uint64_t bad)
+{
+	int rc;
+	do {
+		while (st->step < steps && !ckpt_should_stop(s)) {
+			rc = train_step(s, st, gradient, &bad);
+			if (rc)
+				meet(s, st, rc == -EDOM);
+		}
+		rc = st->step == steps ? last_save(s, st) : 0;
+		if (rc == -ESTALE)
+			meet(s, st, false);
+	} while (rc == -ESTALE);
+	return rc;
 }
 
 int main(int argc, char **argv)
@@ -133,6 +210,7 @@ int main(int argc, char **argv)
 	static struct state st;
 	static float gradient[N];
 	uint64_t steps = argc > 1 ? strtoull(argv[1], NULL, 10) : 1000;
+	uint64_t bad = argc > 2 ? strtoull(argv[2], NULL, 10) : UINT64_MAX;
 	char why[256];
 	ckpt *s;
 
@@ -144,10 +222,8 @@ int main(int argc, char **argv)
 		return 2;
 	}
 	register_state(s, &st);
-	meet(s, &st);
-	while (st.step < steps && !ckpt_should_stop(s))
-		if (train_step(s, &st, gradient) == -ESTALE)
-			meet(s, &st);
+	meet(s, &st, false);
+	rc = train(s, &st, gradient, steps, bad);
 	printf("parameter %d after step %llu: %.6f\n", N / 2, (unsigned long long)st.step, st.parameters[N / 2]);
-	return ckpt_close(s) ? 1 : 0;
+	return ckpt_close(s) || rc ? 1 : 0;
 }
