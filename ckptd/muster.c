@@ -318,6 +318,8 @@ static void take_offer(struct muster *m, uint32_t node, const struct peer_crew *
 		muster_turn_away(m, node, -EINVAL, err.text);
 		return;
 	}
+	if (said->plan > m->latest)
+		m->latest = said->plan;
 	if (said->plan > c->number && said->world)
 		adopt(m, said);
 	bool had = c->nodes[node].has;

@@ -83,6 +83,19 @@ static void describe(const struct muster *m, uint32_t before)
 				 muster_name_of(m, n));
 }
 
+/* Who had no rank in a plan of an earlier life of this daemon may be all that is left of it, and would take another one of that number for what
+ * he follows already. */
+static int next_plan(struct muster *m)
+{
+	uint32_t number = m->crew.number;
+	if (m->latest > number)
+		m->crew.number = m->latest;
+	int rc = crew_plan(&m->crew);
+	if (rc)
+		m->crew.number = number;
+	return rc;
+}
+
 /* False: the muster is no more. */
 bool muster_replan(struct muster *m)
 {
@@ -90,7 +103,7 @@ bool muster_replan(struct muster *m)
 	uint32_t before = m->crew.world;
 	bool settled =
 		m->settling; /* those who are let go wait to enter the next epoch, too: nobody may count them there */
-	int rc = crew_plan(&m->crew);
+	int rc = next_plan(m);
 	if (rc)
 		return true; /* too few by now */
 	muster_quiet(m);

@@ -15,6 +15,7 @@ struct muster {
 	char job[NAME_JOB_MAX];
 	bool spread;
 	struct crew crew;
+	uint32_t latest;  /* plan that a node knows of; the next one comes after it */
 	uint64_t wait_ns; /* a node that is missing may come until then */
 	uint64_t miss_ns; /* what it has in memory, also for others, may come until then */
 	bool gone;        /* a node was lost since the last plan, with what it had in memory */

@@ -26,6 +26,18 @@ Test(muster, the_first_plan_is_made_when_all_are_there)
 		cr_expect_eq(nodes[n].plan.was[0], WIRE_NEW_PROCESS);
 }
 
+/* All that had ranks, and the daemon that had planned, are gone. */
+Test(muster, the_first_plan_comes_after_those_that_somebody_had_no_rank_in)
+{
+	struct peer_crew m = crew_of(2, EACH);
+	m.plan = 4;
+	report(2, &m);
+	offer(0, EACH);
+	offer(1, EACH);
+	cr_expect_eq(muster_plan(&muster_daemon, "gpt"), 5, "he follows plan 4, and heeds none that is not later");
+	EXPECT_RANKS(2, 5, 6, 4, 5);
+}
+
 Test(muster, who_is_missing_is_waited_for_until_the_deadline)
 {
 	offer(0, EACH);
