@@ -175,23 +175,48 @@ static int check_hello(const struct daemon *daemon, const struct wire_hello *hel
 	return 0;
 }
 
+static bool has_shape(const struct job *job, const struct wire_hello *hello)
+{
+	return job->world == hello->world && job->nlocal == local_world(hello);
+}
+
+/* After a restart of the daemon its processes may come before the launcher, as what they were before a plan of which they have not heard. He
+ * follows it, and his word counts. */
+static bool is_outdated(const struct job *job, const struct wire_hello *hello)
+{
+	return hello->plan && !job->reform.plan && !job->launcher && !has_shape(job, hello);
+}
+
+/* They come again, and are told who they are, or are on their way out. */
+static void end_sessions(struct job *job)
+{
+	for (uint32_t r = 0; r < job->nlocal; r++) {
+		if (job->ranks[r].mem)
+			memory_retire(job->ranks[r].mem);
+		if (job->ranks[r].client)
+			client_detach(job->ranks[r].client);
+	}
+}
+
 /* A job whose processes are all gone may come back with another world size: its arenas are of no use then, storage is. */
 static int get_job(struct daemon *daemon, const struct wire_hello *hello, struct job **out, struct err *err)
 {
 	struct job *job = job_find(daemon, hello->job);
-	if (job && awaits_plan(hello)) { /* as it is, or what is left of it */
+	bool outdated = job && is_outdated(job, hello);
+	if (job && awaits_plan(hello) && !outdated) { /* as it is, or what is left of it */
 		*out = job;
 		return 0;
 	}
-	if (job && (job->world != hello->world || job->nlocal != local_world(hello))) {
-		if (job_alive(job) || !saves_idle(&job->saves) || !recover_idle(&job->recover) ||
-		    !verdicts_idle(&job->verdicts))
-			return err_set(err, job_alive(job) ? -EBUSY : -EAGAIN,
+	if (job && !has_shape(job, hello)) {
+		bool alive = job_alive(job) && !outdated;
+		if (alive || !saves_idle(&job->saves) || !recover_idle(&job->recover) || !verdicts_idle(&job->verdicts))
+			return err_set(err, alive ? -EBUSY : -EAGAIN,
 				       "job '%s' runs with world size %u, %u of them here; world size %u, %u of them "
 				       "here, must wait until it has ended",
 				       job->name, job->world, job->nlocal, hello->world, local_world(hello));
 		log_info("job %s: world size changes from %u (%u here) to %u (%u here)", job->name, job->world,
 			 job->nlocal, hello->world, local_world(hello));
+		end_sessions(job);
 		job_free(job);
 		job = NULL;
 	}

@@ -161,7 +161,7 @@ void world_plan(struct launch *launch, const struct wire_plan *m, uint64_t now)
 	bool over = !m->number && launch->nranks; /* ranks that are at work end by themselves */
 	if (over || (m->number && m->number < launch->plan))
 		return;
-	launch->plan = m->number;
+	launch->plan = launch->link.hello.plan = m->number;
 	if (m->number && changes_nothing(launch, m)) {
 		world_offer(launch);
 		return;

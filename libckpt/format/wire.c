@@ -57,6 +57,7 @@ int wire_hello_encode(const struct wire_hello *m, struct wbuf *out)
 	wbuf_u8(out, m->spread);
 	wbuf_u32(out, m->epoch);
 	wbuf_u32(out, m->slots);
+	wbuf_u32(out, m->plan);
 	return wbuf_finish(out);
 }
 
@@ -70,6 +71,8 @@ static int check_hello_ranks(const struct wire_hello *m, struct err *err)
 		return bad(WIRE_HELLO, err, "ranks on this node", m->local_world);
 	if (m->role == ROLE_RANK && (m->slots < ARENA_SLOTS_MIN || m->slots > ARENA_SLOTS_MAX))
 		return bad(WIRE_HELLO, err, "slots", m->slots);
+	if (m->role != ROLE_LAUNCHER && m->plan)
+		return bad(WIRE_HELLO, err, "plan", m->plan);
 	return 0;
 }
 
@@ -93,6 +96,7 @@ int wire_hello_decode(const void *body, size_t len, struct wire_hello *m, struct
 	m->spread = get_bool(&r);
 	m->epoch = rbuf_u32(&r);
 	m->slots = rbuf_u32(&r);
+	m->plan = rbuf_u32(&r);
 	int rc = finish(&r, WIRE_HELLO, err);
 	if (rc)
 		return rc;

@@ -98,6 +98,7 @@ struct wire_hello {
 	bool spread;         /* the job is on several nodes, however many of its ranks are on this one */
 	uint32_t epoch;      /* the last epoch this client knows (after a daemon restart), else 0 */
 	uint32_t slots;
+	uint32_t plan;    /* launcher: the number of the last plan that it was given; 0: none */
 	char version[32]; /* of the client's build, for messages */
 };
 

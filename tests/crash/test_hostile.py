@@ -25,7 +25,7 @@ def hello(role=RANK, job="hostile", rank=0, world=1, local=None, epoch=0, slots=
     if role == OBSERVER:
         rank = world = local = slots = 0
     return struct.pack("<II", low, high) + text(version) + struct.pack("<I", role) + text(job) + struct.pack(
-        "<IIIBII", rank, world, world if local is None else local, 0, epoch, slots)
+        "<IIIBIII", rank, world, world if local is None else local, 0, epoch, slots, 0)
 
 
 def memfd(data=b"", size=None, seals=None):

@@ -41,7 +41,7 @@ static void messages(void)
 {
 	uint32_t lengths[2] = {4, 0};
 	uint8_t *addresses = calloc(2, WIRE_ADDRESS_MAX);
-	MESSAGE(WIRE_HELLO, hello, WIRE_PROTOCOL, WIRE_PROTOCOL, ROLE_RANK, "gpt", 1, 2, 2, false, 3, 3, "0.1.0");
+	MESSAGE(WIRE_HELLO, hello, WIRE_PROTOCOL, WIRE_PROTOCOL, ROLE_RANK, "gpt", 1, 2, 2, false, 3, 3, 0, "0.1.0");
 	MESSAGE(WIRE_WELCOME, welcome, WIRE_PROTOCOL, 3, "n0", "0.1.0", true, false, true, "10.0.0.7");
 	MESSAGE(WIRE_ERROR, error, -EBUSY, "rank 1 is process 7");
 	MESSAGE(WIRE_ARENA, arena, 2, {0, 1}, {1 << 20, 1 << 20});

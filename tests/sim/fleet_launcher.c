@@ -82,6 +82,7 @@ void launcher_greet(struct fleet_node *n)
 				   .world = c->nseats ? c->world : 0,
 				   .local_world = c->nseats,
 				   .spread = true,
+				   .plan = c->plan,
 				   .job = FLEET_JOB};
 	struct err err = {{0}};
 	struct rank *none;

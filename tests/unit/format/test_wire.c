@@ -97,6 +97,7 @@ static void assert_same_hello(const struct wire_hello *a, const struct wire_hell
 	SAME(local_world);
 	SAME(epoch);
 	SAME(slots);
+	SAME(plan);
 	SAME_STR(job);
 	SAME_STR(version);
 }
@@ -132,6 +133,9 @@ Test(wire, hello_with_bad_fields_is_refused)
 	m.slots = 2;
 	REFUSED(hello, m);
 	m = hello();
+	m.plan = 1;
+	REFUSED(hello, m);
+	m = hello();
 	m.role = (enum wire_role)9;
 	REFUSED(hello, m);
 	m = hello();
@@ -140,6 +144,9 @@ Test(wire, hello_with_bad_fields_is_refused)
 	m = hello();
 	m.role = ROLE_LAUNCHER;
 	REFUSED(hello, m);
+	m.rank = 0; /* a launcher has none, but a plan */
+	m.plan = 4;
+	ROUND_TRIP(hello, m);
 }
 
 Test(wire, hello_of_another_protocol_names_both_sides)
