@@ -452,6 +452,7 @@ void chair_report(struct daemon *daemon, uint32_t node, bool spread, const struc
 			return;
 		}
 		chair_admit(daemon, r->job);
+		muster_attends(daemon, r->job, node);
 	}
 	struct chair *chair = chair_find(daemon, r->job);
 	if (chair)

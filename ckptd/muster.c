@@ -407,6 +407,13 @@ bool muster_gives_up(const struct daemon *daemon, const char *job)
 	return m && clock_now() >= m->miss_ns;
 }
 
+void muster_attends(struct daemon *daemon, const char *job, uint32_t node)
+{
+	struct muster *m = muster_find(daemon, job);
+	if (m)
+		m->seated[m->spread ? node : 0] = true;
+}
+
 uint32_t muster_plan(const struct daemon *daemon, const char *job)
 {
 	const struct muster *m = muster_find(daemon, job);

@@ -126,6 +126,26 @@ Test(muster, who_has_lost_his_launcher_may_start_it_again)
 	cr_expect(fake_chair.held);
 }
 
+/* This daemon was restarted, and the node's launcher was gone by then: nobody has offered what attends. */
+Test(muster, who_attends_without_a_launcher_is_told_that_his_ranks_went_elsewhere)
+{
+	for (uint32_t n = 0; n < 3; n += 2) {
+		struct peer_crew m = crew_of(n, EACH);
+		m.plan = 4;
+		m.world = WANT;
+		m.n = EACH;
+		m.ranks[0] = n * EACH;
+		m.ranks[1] = n * EACH + 1;
+		report(n, &m);
+	}
+	muster_attends(&muster_daemon, "gpt", 1);
+	offer_spare(3);
+	tick();
+	cr_expect_eq(muster_plan(&muster_daemon, "gpt"), 5);
+	cr_expect(nodes[1].plan.number == 5 && !nodes[1].plan.n);
+	EXPECT_RANKS(3, 5, 6, 2, 3);
+}
+
 /* Its daemon lives, and has what its ranks had: of rank 0, that nobody else has written. */
 Test(muster, who_has_lost_his_launcher_settles_with_the_others)
 {
