@@ -46,8 +46,7 @@ static struct coord_save *find_or_make(struct coord *c, struct step_id id)
 	return s;
 }
 
-/* What a node says of a save, when it may say anything. NULL: nothing is to be done. */
-static struct coord_save *hear(struct coord *c, struct coord_from from, struct step_id id)
+struct coord_save *coord_save_hear(struct coord *c, struct coord_from from, struct step_id id)
 {
 	struct coord_save *s = coord_current(c, from) ? find_or_make(c, id) : NULL;
 	if (!s || !s->failed)
@@ -71,7 +70,7 @@ static void order_clear(struct coord *c, struct step_id id, bool kept)
 	coord_each(c, n) c->orders->clear(c->orders->arg, n, id, kept);
 }
 
-static void fail(struct coord *c, struct coord_save *s, int rc, const char *text)
+void coord_save_fail(struct coord *c, struct coord_save *s, int rc, const char *text)
 {
 	struct step_id id = s->id;
 	bool is_there = s->place != PLACE_NONE;
@@ -140,7 +139,7 @@ static bool sound(struct coord *c, struct coord_save *s, uint32_t node)
 {
 	if (s->copied || s->id.epoch >= c->epoch || c->nodes[node].ranks == c->world)
 		return true;
-	fail(c, s, -ESTALE, "whether every rank had copied it before the epoch was raised is not known");
+	coord_save_fail(c, s, -ESTALE, "whether every rank had copied it before the epoch was raised is not known");
 	return false;
 }
 
@@ -157,14 +156,14 @@ static void give_up_skipped(struct coord *c, uint32_t node, struct step_id id)
 			continue;
 		snprintf(text, sizeof(text), "a node skipped step %lu and copied step %lu", (unsigned long)s->id.step,
 			 (unsigned long)id.step);
-		fail(c, s, -ECANCELED, text);
+		coord_save_fail(c, s, -ECANCELED, text);
 		it = c->saves.next; /* whoever was told may have forgotten others */
 	}
 }
 
 void coord_copied(struct coord *c, struct coord_from from, struct step_id id)
 {
-	struct coord_save *s = hear(c, from, id);
+	struct coord_save *s = coord_save_hear(c, from, id);
 	if (!s)
 		return;
 	if (take(c, s, from.node, SAID_COPIED))
@@ -179,36 +178,20 @@ void coord_reached(struct coord *c, struct coord_from from, struct step_id id, e
 		coord_replicated(c, from, id);
 		return;
 	}
-	struct coord_save *s = hear(c, from, id);
+	struct coord_save *s = coord_save_hear(c, from, id);
 	if (!s || !sound(c, s, from.node))
 		return;
 	bool all = take(c, s, from.node, level) && s->shown < level;
 	char text[WIRE_TEXT_MAX];
 	int rc = all && level == LEVEL_CAPTURED ? coord_vote_trust(c, s->vote, id, text) : 0;
 	if (rc == -EUCLEAN)
-		fail(c, s, rc, text);
+		coord_save_fail(c, s, rc, text);
 	else if (all && !rc)
 		show(c, s, level);
 	else if (rc)
 		return;             /* it is asked about, and may have failed already */
 	else if (s->shown >= level) /* a node that has come back */
 		c->orders->level(c->orders->arg, from.node, id, s->shown);
-}
-
-void coord_votes(struct coord *c, struct coord_from from, const struct peer_votes *votes)
-{
-	struct coord_save *s = hear(c, from, votes->id);
-	if (s && s->shown < LEVEL_CAPTURED && coord_vote_add(c, &s->vote, votes))
-		fail(c, s, -ENOMEM, "no memory to compare replicas");
-}
-
-void coord_compared(struct coord *c, struct coord_from from, const struct peer_compared *compared)
-{
-	struct coord_save *s = hear(c, from, compared->ask.id);
-	char text[WIRE_TEXT_MAX];
-	int rc = s && s->vote ? coord_vote_heard(c, s->vote, from.node, compared, text) : 0;
-	if (rc)
-		fail(c, s, rc, text);
 }
 
 static void seal(struct coord *c, struct coord_save *s)
@@ -218,7 +201,7 @@ static void seal(struct coord *c, struct coord_save *s)
 		return;
 	int rc = coord_manifest(c, s->id, s->parts, &manifest);
 	if (rc) {
-		fail(c, s, rc, "no memory for the manifest");
+		coord_save_fail(c, s, rc, "no memory for the manifest");
 		return;
 	}
 	s->place = PLACE_SEALING;
@@ -244,7 +227,7 @@ static void keep_newer(struct coord *c, struct coord_save *s)
 	bool newer = step_compare(s->id, other->id) > 0;
 	snprintf(text, sizeof(text), "superseded: a daemon was restarted, and step %lu is being written",
 		 (unsigned long)(newer ? s : other)->id.step);
-	fail(c, newer ? other : s, -ECANCELED, text);
+	coord_save_fail(c, newer ? other : s, -ECANCELED, text);
 }
 
 static void make(struct coord *c, struct coord_save *s)
@@ -263,16 +246,16 @@ static void make(struct coord *c, struct coord_save *s)
 
 void coord_ready(struct coord *c, struct coord_from from, struct step_id id)
 {
-	struct coord_save *s = hear(c, from, id);
+	struct coord_save *s = coord_save_hear(c, from, id);
 	if (s && c->held && c->attending < c->world)
-		fail(c, s, -ENODEV, "a node that has a part of it is lost");
+		coord_save_fail(c, s, -ENODEV, "a node that has a part of it is lost");
 	else if (s)
 		make(c, s);
 }
 
 void coord_passed(struct coord *c, struct coord_from from, struct step_id id, int rc, const char *text)
 {
-	struct coord_save *s = hear(c, from, id);
+	struct coord_save *s = coord_save_hear(c, from, id);
 	for (uint32_t n = 0; s && n < c->nnodes; n++)
 		if (c->nodes[n].ranks && n != from.node)
 			c->orders->pass(c->orders->arg, n, id, rc, text);
@@ -281,7 +264,7 @@ void coord_passed(struct coord *c, struct coord_from from, struct step_id id, in
 void coord_prepared(struct coord *c, struct coord_from from, struct step_id id, const struct peer_part *part)
 {
 	struct list *after;
-	struct coord_save *s = hear(c, from, id);
+	struct coord_save *s = coord_save_hear(c, from, id);
 	if (s && s->shown >= LEVEL_DURABLE) /* a node that has come back: it waits for this */
 		c->orders->level(c->orders->arg, from.node, id, LEVEL_DURABLE);
 	if (!s || s->shown >= LEVEL_DURABLE)
@@ -289,7 +272,7 @@ void coord_prepared(struct coord *c, struct coord_from from, struct step_id id, 
 	if (!s->parts)
 		s->parts = calloc(c->nnodes, sizeof(*s->parts));
 	if (!s->parts) {
-		fail(c, s, -ENOMEM, "no memory for the parts of the manifest");
+		coord_save_fail(c, s, -ENOMEM, "no memory for the parts of the manifest");
 		return;
 	}
 	s->parts[from.node] = *part;
@@ -310,7 +293,7 @@ void coord_failed(struct coord *c, struct coord_from from, struct step_id id, in
 	if (s && s->failed && s->place != PLACE_DROPPED)
 		c->orders->clear(c->orders->arg, from.node, id, true); /* it has not heard of that, or of the failure */
 	else if (s && !s->failed && s->place != PLACE_SEALING)
-		fail(c, s, rc, text);
+		coord_save_fail(c, s, rc, text);
 }
 
 /* ---- its directory --------------------------------------------------------------------------------------------- */
@@ -367,7 +350,7 @@ void coord_spoiled(struct coord *c, struct step_id id, int rc, const char *text)
 	struct list *after;
 	struct coord_save *s = find(c, id, &after);
 	if (!coord_rescue_spoiled(c, id, rc, text) && s && !s->failed)
-		fail(c, s, rc, text);
+		coord_save_fail(c, s, rc, text);
 }
 
 static void free_forgotten(struct coord *c, struct coord_save *s)
@@ -441,7 +424,7 @@ void coord_saves_poison(struct coord *c)
 		it = it->next;
 		if (s->failed || s->shown >= LEVEL_CAPTURED || s->copied || has_all_ranks(c))
 			continue;
-		fail(c, s, -ESTALE, text);
+		coord_save_fail(c, s, -ESTALE, text);
 		it = c->saves.next; /* whoever was told may have forgotten others */
 	}
 }
@@ -453,7 +436,7 @@ void coord_saves_hold(struct coord *c)
 		it = it->next;
 		if (s->place != PLACE_MAKING && s->place != PLACE_MADE)
 			continue;
-		fail(c, s, -ENODEV, "a node that has a part of it is lost");
+		coord_save_fail(c, s, -ENODEV, "a node that has a part of it is lost");
 		it = c->saves.next;
 	}
 }
@@ -490,7 +473,7 @@ void coord_saves_leave(struct coord *c, uint32_t node)
 		if (s->place == PLACE_NONE && s->ranks[SAID_FORGOT] && s->ranks[SAID_FORGOT] == left) {
 			free_save(s);
 		} else if (s->place == PLACE_MAKING || s->place == PLACE_MADE) {
-			fail(c, s, -ENODEV, "a node was lost before it was on storage");
+			coord_save_fail(c, s, -ENODEV, "a node was lost before it was on storage");
 			it = c->saves.next; /* whoever was told may have forgotten others */
 		}
 	}

@@ -1,4 +1,4 @@
-/* A save as the coordinator knows it: for coord_save.c alone. */
+/* A save as the coordinator knows it: for coord_save.c, and coord_compare.c. */
 #ifndef CKPTD_COORD_SAVE_H
 #define CKPTD_COORD_SAVE_H
 
@@ -36,5 +36,10 @@ static inline struct coord_save *save_of(struct list *node)
 {
 	return list_entry(node, struct coord_save, link);
 }
+
+/* What a node says of a save, when it may say anything. NULL: nothing is to be done. */
+struct coord_save *coord_save_hear(struct coord *c, struct coord_from from, struct step_id id);
+/* On all nodes. Whoever is told may forget saves, this one too. */
+void coord_save_fail(struct coord *c, struct coord_save *s, int rc, const char *text);
 
 #endif

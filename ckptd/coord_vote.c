@@ -12,7 +12,7 @@ struct coord_vote {
 	struct step_id id;
 	struct peer_vote *of; /* what was told */
 	uint32_t n, cap;
-	struct peer_compare ask;
+	struct peer_compare ask; /* count 0: nothing is asked */
 	uint32_t answered; /* ranks of the nodes that have answered it */
 	uint8_t *heard;    /* by node: it has */
 	bool told[PEER_COMPARE_PARTS], differs[PEER_COMPARE_PARTS];
@@ -53,22 +53,22 @@ static void compact(struct coord_vote *v)
 	v->n = n;
 }
 
-/* Bounded by what all nodes can tell: one that tells again is compacted away. */
-static int make_room(const struct coord *c, struct coord_vote *v, uint32_t n)
+/* One that tells again is compacted away. */
+static int make_room(struct coord_vote *v, uint32_t n)
 {
 	if (v->n + n <= v->cap)
 		return 0;
 	compact(v);
 	if (v->n + n <= v->cap / 2)
 		return 0;
-	uint64_t cap = 2 * ((uint64_t)v->n + n);
-	if (cap > 4ull * c->nnodes * PEER_VOTES_MAX)
-		return -ENOMEM;
+	if (v->n > VOTES_MAX)
+		return -E2BIG;
+	uint32_t cap = 2 * (v->n + n);
 	struct peer_vote *of = realloc(v->of, cap * sizeof(*of));
 	if (!of)
 		return -ENOMEM;
 	v->of = of;
-	v->cap = (uint32_t)cap;
+	v->cap = cap;
 	return 0;
 }
 
@@ -88,8 +88,9 @@ int coord_vote_add(const struct coord *c, struct coord_vote **v, const struct pe
 {
 	if (!*v)
 		*v = make(c);
-	if (!*v || make_room(c, *v, votes->n))
-		return -ENOMEM;
+	int rc = *v ? make_room(*v, votes->n) : -ENOMEM;
+	if (rc)
+		return rc;
 	(*v)->id = votes->id;
 	memcpy((*v)->of + (*v)->n, votes->of, votes->n * sizeof(votes->of[0]));
 	(*v)->n += votes->n;

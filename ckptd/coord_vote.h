@@ -2,7 +2,7 @@
  * a set differ, they are asked for those of 32 parts of it, then of the first part that differs, until it is one piece of one tensor, of
  * which they tell the digest of each rank. Of three ranks or more, more than half that agree are right, and the others are named.
  *
- * Memory and messages are a few bytes for each node, while nothing differs. Ranks that do not take part are not compared. */
+ * Memory and messages are a few bytes for each set that a node holds, while nothing differs. Ranks that do not take part are not compared. */
 #ifndef CKPTD_COORD_VOTE_H
 #define CKPTD_COORD_VOTE_H
 
@@ -10,7 +10,9 @@
 
 struct coord_vote;
 
-/* What a node tells; again does no harm. *v is made at the first time. 0 or -ENOMEM. */
+/* What a node tells, in any number of messages; again does no harm. *v is made at the first time. 0, -ENOMEM, or -E2BIG: all nodes hold more
+ * than VOTES_MAX different ones. */
+enum { VOTES_MAX = 1 << 18 };
 int coord_vote_add(const struct coord *c, struct coord_vote **v, const struct peer_votes *votes);
 /* All have told (v NULL: nobody has). 0: it is alike; -EAGAIN: it is not, and all nodes are asked about it, who may answer before this
  * returns, and whatever comes of that may free v; asked again, it begins anew. -EUCLEAN, and why: it is of the same epoch as one in which

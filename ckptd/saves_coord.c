@@ -1,6 +1,8 @@
 /* How far the snapshots of this node have come, as its coordinator is told, and what it says of those of all nodes. */
 #include "saves_private.h"
 
+#include "base/bytes.h"
+#include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "catalog.h"
@@ -11,6 +13,7 @@
 #include "votes.h"
 
 #include <stdio.h>
+#include <string.h>
 
 /* ---- reports --------------------------------------------------------------------------------------------------- */
 
@@ -20,17 +23,28 @@ void saves_copied(struct saves *saves, const struct snapshot *s)
 		seat_copied(saves->job, s->id);
 }
 
+static int tell_votes(struct saves *saves, const struct snapshot *s)
+{
+	AUTO_FREE struct peer_vote *votes = NULL;
+	struct peer_report report = {.type = PEER_VOTES, .votes.id = s->id};
+	uint32_t n = 0;
+	int rc = votes_list(s, &votes, &n);
+	for (uint32_t at = 0; at < n; at += report.votes.n) {
+		report.votes.n = (uint32_t)min_u64(n - at, PEER_VOTES_MAX);
+		memcpy(report.votes.of, votes + at, report.votes.n * sizeof(*votes));
+		seat_say(saves->job, &report);
+	}
+	return rc;
+}
+
 /* What the ranks hold alike is told first: where it differs this one is not shown as captured. */
 static void tell_captured(struct saves *saves, struct snapshot *s)
 {
 	struct step_id id = s->id;
-	struct peer_report votes = {.type = PEER_VOTES};
-	if (!votes_sum(s, &votes.votes))
-		log_warn("job %s: step %lu: not all sets of replicas are compared: this node has more than %d",
-			 saves->job->name, (unsigned long)id.step, PEER_VOTES_MAX);
-	if (votes.votes.n)
-		seat_say(saves->job, &votes);
-	seat_reached(saves->job, id, LEVEL_CAPTURED);
+	if (tell_votes(saves, s))
+		snapshot_fail(s, -ENOMEM, "no memory to compare replicas");
+	else
+		seat_reached(saves->job, id, LEVEL_CAPTURED);
 }
 
 void saves_compare(struct saves *saves, const struct peer_compare *ask)
@@ -41,6 +55,8 @@ void saves_compare(struct saves *saves, const struct peer_compare *ask)
 		seat_failed(saves->job, ask->id, -ENODATA, "this node does not have it in memory");
 		return;
 	}
+	if (!s->told)
+		return; /* it is still being digested: when that is told, this node is asked anew */
 	votes_tell(s, ask, &answer.compared);
 	seat_say(saves->job, &answer);
 }

@@ -256,6 +256,20 @@ static enum late_phase follow_capture(struct snapshot *s, struct part *part)
 	return LATE_NOBODY;
 }
 
+static int digest_part(struct snapshot *s, struct part *part)
+{
+	bool copied = part->state == PART_COPIED;
+	int rc = digest_arrived(s, part, copied);
+	if (!rc && copied)
+		rc = submit_votes(s, part);
+	if (rc)
+		snapshot_fail(s, rc,
+			      rc == -E2BIG ? "rank %u has replicas of more groups than can be compared"
+					   : "no memory to digest rank %u",
+			      part->mem->table->reg.rank);
+	return rc;
+}
+
 static void follow_part(struct snapshot *s, uint32_t index)
 {
 	struct part *part = &s->parts[index];
@@ -264,13 +278,9 @@ static void follow_part(struct snapshot *s, uint32_t index)
 		late = follow_capture(s, part);
 	if (s->state == SNAPSHOT_FAILED)
 		return;
-	if (part->state == PART_CAPTURING || part->state == PART_COPIED) {
-		bool copied = part->state == PART_COPIED;
-		if (digest_arrived(s, part, copied) || (copied && submit_votes(s, part)))
-			snapshot_fail(s, -ENOMEM, "no memory to digest rank %u", part->mem->table->reg.rank);
-		else if (part->state == PART_COPIED && part->submitted == part->mem->layout.nleaves && !part->in_flight)
-			compare_digests(s, part);
-	}
+	if ((part->state == PART_CAPTURING || part->state == PART_COPIED) && !digest_part(s, part) &&
+	    part->state == PART_COPIED && part->submitted == part->mem->layout.nleaves && !part->in_flight)
+		compare_digests(s, part);
 	if (part->state == PART_COPIED && late == LATE_NOBODY)
 		late = LATE_DIGEST;
 	if (late != LATE_NOBODY && s->late_phase == LATE_NOBODY) {

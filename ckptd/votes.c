@@ -12,6 +12,8 @@ int votes_begin(struct part *part)
 	uint32_t flags = part->mem->head->slots[part->slot].flags;
 	if (!(flags & SLOT_WITNESSES) || flags & SLOT_NO_SOURCE_DIGESTS || !w->npieces)
 		return 0;
+	if (w->nsets > WITNESS_SETS_MAX)
+		return -E2BIG;
 	part->votes = calloc(w->npieces, sizeof(*part->votes));
 	return part->votes ? 1 : -ENOMEM;
 }
@@ -31,29 +33,37 @@ static int by_set(const void *a, const void *b)
 	return x->sum < y->sum ? -1 : x->sum > y->sum;
 }
 
-static bool add_vote(struct peer_votes *votes, const struct witness_set *set, const uint64_t *sums)
+static uint32_t keep_each_once(struct peer_vote *votes, uint32_t n)
 {
-	struct peer_vote vote = {.set = set->id, .sum = witness_sum(sums + set->first, set->n), .pieces = set->n};
-	for (uint32_t i = 0; i < votes->n; i++)
-		if (!by_set(&votes->of[i], &vote))
-			return true;
-	if (votes->n == PEER_VOTES_MAX)
-		return false;
-	votes->of[votes->n++] = vote;
-	return true;
+	uint32_t kept = 0;
+	if (n)
+		qsort(votes, n, sizeof(*votes), by_set);
+	for (uint32_t i = 0; i < n; i++)
+		if (!kept || by_set(&votes[kept - 1], &votes[i]))
+			votes[kept++] = votes[i];
+	return kept;
 }
 
-bool votes_sum(const struct snapshot *s, struct peer_votes *out)
+int votes_list(const struct snapshot *s, struct peer_vote **out, uint32_t *n)
 {
-	bool all = true;
-	*out = (struct peer_votes){.id = s->id};
+	uint32_t all = 0;
+	for (uint32_t r = 0; r < s->nparts; r++)
+		all += s->parts[r].votes ? s->parts[r].mem->witnesses.nsets : 0;
+	struct peer_vote *votes = calloc((size_t)all + 1, sizeof(*votes));
+	if (!votes)
+		return -ENOMEM;
+	all = 0;
 	for (uint32_t r = 0; r < s->nparts; r++) {
+		const uint64_t *sums = s->parts[r].votes;
 		const struct witnesses *w = &s->parts[r].mem->witnesses;
-		for (uint32_t i = 0; s->parts[r].votes && i < w->nsets; i++)
-			all &= add_vote(out, &w->sets[i], s->parts[r].votes);
+		for (uint32_t i = 0; sums && i < w->nsets; i++) {
+			const struct witness_set *set = &w->sets[i];
+			votes[all++] = (struct peer_vote){set->id, witness_sum(sums + set->first, set->n), set->n};
+		}
 	}
-	qsort(out->of, out->n, sizeof(out->of[0]), by_set);
-	return all;
+	*n = keep_each_once(votes, all);
+	*out = votes;
+	return 0;
 }
 
 /* ---- details ----------------------------------------------------------------------------------------------------- */

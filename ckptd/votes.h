@@ -6,12 +6,12 @@
 
 #include "snapshot.h"
 
-/* 1: votes_fill is to be called, on a worker; 0: this rank is not compared; -ENOMEM. */
+/* 1: votes_fill is to be called, on a worker; 0: this rank is not compared; -ENOMEM; -E2BIG: it cannot be. */
 int votes_begin(struct part *part);
 void votes_fill(struct part *part);
 
-/* What is told of a snapshot when its local parts are captured. False: there is more of it than can be told. */
-bool votes_sum(const struct snapshot *s, struct peer_votes *out);
+/* What is told of a snapshot when its local parts are captured, each sum once; *out is the caller's. 0 or -ENOMEM. */
+int votes_list(const struct snapshot *s, struct peer_vote **out, uint32_t *n);
 /* The answer to a question, of a snapshot that is not given up. */
 void votes_tell(const struct snapshot *s, const struct peer_compare *ask, struct peer_compared *out);
 

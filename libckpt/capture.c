@@ -32,6 +32,12 @@ static int prepare_witnesses(struct capture *c, const struct table *table, const
 		return 0;
 	if (witnesses_make(&table->reg, &c->arena->layout, &c->witnesses))
 		return err_set(err, -ENOMEM, "no memory to digest replicas");
+	if (c->witnesses.nsets > WITNESS_SETS_MAX)
+		return err_set(
+			err, -E2BIG,
+			"replicas of %u groups are more than can be compared between ranks (%d): use fewer replica "
+			"groups, or CKPT_VOTE=0",
+			c->witnesses.nsets, WITNESS_SETS_MAX);
 	c->votes = c->witnesses.npieces != 0;
 	return 0;
 }

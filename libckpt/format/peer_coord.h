@@ -15,9 +15,9 @@ enum {
 	PEER_MEMORY = 8,       /* snapshots in the memory of a node */
 	PEER_HOLDERS_EACH = 4, /* nodes that are named to fetch a rank's part from */
 	PEER_HOLDERS = PEER_HOLDERS_EACH * WIRE_LOCAL_MAX,
-	PEER_VOTES_MAX = 2 * WIRE_LOCAL_MAX, /* sums of sets of replicas, of a node */
-	PEER_COMPARE_PARTS = 32,             /* into which what is compared is divided each time */
-	PEER_COMPARED_MAX = WIRE_LOCAL_MAX,  /* two sums of each part, or that of each rank */
+	PEER_VOTES_MAX = 512,               /* sums of sets of replicas, in one message */
+	PEER_COMPARE_PARTS = 32,            /* into which what is compared is divided each time */
+	PEER_COMPARED_MAX = WIRE_LOCAL_MAX, /* two sums of each part, or that of each rank */
 };
 
 /* A node takes part in a job. */
@@ -146,7 +146,7 @@ struct peer_answer {
 	char text[WIRE_TEXT_MAX]; /* the answer, or why not */
 };
 
-/* What the ranks of a node hold of sets of replicas in one snapshot (witness.h), in order of set and sum, each once. */
+/* What the ranks of a node hold of sets of replicas in one snapshot (witness.h), each sum once, in as many messages as that takes. */
 struct peer_votes {
 	struct step_id id;
 	uint32_t n;
@@ -200,7 +200,7 @@ struct peer_report {
 		struct peer_settled settled;
 		struct peer_rescued rescued;
 		struct peer_ask ask;
-		struct peer_votes votes; /* VOTES: before the snapshot has REACHED captured */
+		struct peer_votes votes; /* VOTES: all before the snapshot has REACHED captured */
 		struct peer_compared compared;
 	};
 };

@@ -10,6 +10,8 @@
 
 #include "format/layout.h"
 
+enum { WITNESS_SETS_MAX = 256 }; /* of a rank that is compared */
+
 struct witness_piece {
 	uint32_t entry, source; /* of the registration */
 	uint64_t first_leaf;    /* in the slot's table of leaves */

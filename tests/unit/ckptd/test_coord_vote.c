@@ -2,6 +2,7 @@
 #include "coord_maker.h"
 
 #include "coord_vote.h"
+#include "format/witness.h"
 
 #include <criterion/criterion.h>
 #include <stdio.h>
@@ -187,6 +188,42 @@ Test(coord_vote, what_is_told_again_and_again_is_bounded)
 	for (uint32_t n = 0; n < NODES; n++)
 		reach(n);
 	cr_expect_eq(told[0].level, LEVEL_CAPTURED);
+}
+
+/* Of node and turn, in messages of as many as each takes. */
+static void vote_many(uint32_t node, uint32_t n, uint64_t sum_of_last)
+{
+	struct peer_votes m = {.id = s10};
+	for (uint32_t i = 0; i < n; i++) {
+		m.of[m.n++] = (struct peer_vote){1000 + i, i + 1 == n ? sum_of_last : i, 3};
+		if (m.n == PEER_VOTES_MAX || i + 1 == n) {
+			coord_votes(coord, from(node), &m);
+			m.n = 0;
+		}
+	}
+}
+
+Test(coord_vote, a_set_that_differs_is_found_among_many_messages)
+{
+	enum { MANY = WITNESS_SETS_MAX * WIRE_LOCAL_MAX };
+	for (uint32_t n = 0; n < NODES; n++)
+		vote_many(n, MANY, n == 1);
+	for (uint32_t n = 0; n < NODES; n++)
+		reach(n);
+	cr_expect_eq(told[0].level, LEVEL_PENDING);
+	cr_assert_eq(told[0].compares, 1);
+	cr_expect_eq(told[0].ask.set, 1000 + MANY - 1);
+}
+
+Test(coord_vote, more_than_can_be_compared_fails_the_save)
+{
+	vote_many(0, VOTES_MAX, 0);
+	for (unsigned i = 0; i < 5; i++)
+		vote_many(1, VOTES_MAX, 0);
+	cr_expect_eq(told[0].failure, 0, "they are the same");
+	vote_many(2, 3 * VOTES_MAX, 0);
+	cr_expect_eq(told[0].failure, -E2BIG);
+	cr_expect(strstr(told[0].text, "more than 262144 different sets"), "%s", told[0].text);
 }
 
 Test(coord_vote, what_comes_after_it_in_the_same_epoch_is_not_trusted)

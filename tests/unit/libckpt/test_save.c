@@ -4,6 +4,8 @@
 #include "session.h"
 
 #include <criterion/criterion.h>
+#include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -117,6 +119,42 @@ Test(save, on_the_host_nothing_is_witnessed_by_default)
 	crew_save(&c, 7, CKPT_MEMORY);
 	for (uint32_t r = 0; r < 2; r++)
 		cr_expect_not(fake_head(c.f, r)->slots[crew_slot(&c, r, 7)].flags & SLOT_WITNESSES);
+	crew_down(&c);
+}
+
+static void *join_refused(void *s)
+{
+	cr_expect_eq(ckpt_join(s, NULL, 0, NULL, 5000), -E2BIG);
+	cr_expect(strstr(ckpt_error(s), "257 groups"), "%s", ckpt_error(s));
+	return NULL;
+}
+
+/* No part of them is left out. */
+Test(save, more_replicas_than_can_be_compared_are_refused)
+{
+	struct crew c;
+	uint64_t shape[] = {1};
+	float value = 1;
+	pthread_t threads[2];
+	crew_open(&c, 2, &(ckpt_options){.size = sizeof(ckpt_options), .vote = 1});
+	for (uint32_t i = 0; i < 2 * (WITNESS_SETS_MAX + 1); i++) {
+		char name[16];
+		snprintf(name, sizeof(name), "t%u", i / 2);
+		ckpt_tensor t = {.size = sizeof(t),
+				 .name = name,
+				 .dtype = CKPT_F32,
+				 .ndim = 1,
+				 .shape = shape,
+				 .npieces = 1,
+				 .pieces = &(ckpt_piece){.data = &value},
+				 .replica = name,
+				 .device = CKPT_HOST};
+		cr_assert_eq(ckpt_register_tensor(c.s[i % 2], &t), 0, "%s", ckpt_error(c.s[i % 2]));
+	}
+	for (uint32_t r = 0; r < 2; r++)
+		cr_assert_eq(pthread_create(&threads[r], NULL, join_refused, c.s[r]), 0);
+	for (uint32_t r = 0; r < 2; r++)
+		pthread_join(threads[r], NULL);
 	crew_down(&c);
 }
 
