@@ -292,22 +292,13 @@ void chair_end(struct chair *chair)
 		chair_free(chair);
 }
 
-static void expire_sites(struct chair *chair)
-{
-	struct policy policy;
-	if (!chair->sites.n)
-		return;
-	sources_fill(chair->daemon->sources, SCOPE_JOB, chair->job, &policy);
-	sites_expire(&chair->sites, policy.stall_timeout_ms);
-}
-
 void chairs_tick(struct daemon *daemon, uint64_t now)
 {
 	list_for_safe(node, &daemon->chairs) {
 		struct chair *chair = list_entry(node, struct chair, link);
 		if (chair->retry_ns && now >= chair->retry_ns)
 			persist(chair, coord_view(chair->coord).epoch, coord_reason(chair->coord));
-		expire_sites(chair);
+		chair_expire(chair);
 		chair_end(chair);
 	}
 	musters_tick(daemon);

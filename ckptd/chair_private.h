@@ -34,6 +34,8 @@ void chair_tell_others(struct chair *chair, uint32_t node, const struct wire_com
 /* Nodes that were asked for copies, have not answered, and are worth waiting for (chair_world.c). */
 struct replica_surveyed;
 uint32_t chair_unheard(const struct chair *chair, const struct replica_surveyed *s);
+/* What waits for somebody ends when that takes too long (chair_late.c). */
+void chair_expire(struct chair *chair);
 /* All ranks have finished: all nodes are told. */
 void chair_over(struct chair *chair);
 /* Frees it when it has ended, and nothing of it runs. */

@@ -169,6 +169,10 @@ void coord_reached(struct coord *c, struct coord_from from, struct step_id id, e
 /* What the node's ranks hold alike with others, before its part has reached LEVEL_CAPTURED; what was asked where it differs (coord_vote.h). */
 void coord_votes(struct coord *c, struct coord_from from, const struct peer_votes *votes);
 void coord_compared(struct coord *c, struct coord_from from, const struct peer_compared *compared);
+/* A node that was asked has not answered for so long: which (UINT32_MAX: one that is not there), and about which save. False: there is none.
+ * That save fails then, for what is known already. */
+bool coord_overdue(const struct coord *c, uint64_t ms, struct step_id *id, uint32_t *node);
+void coord_give_up(struct coord *c, struct step_id id, const char *who);
 /* Copies of the node's part could not be made. Should they be after all (coord_reached) before others are ordered, it is not too late. */
 void coord_uncopied(struct coord *c, struct coord_from from, struct step_id id);
 /* The node of rank 0 decides what is written, and in which order (queue.h): its turn has come, or it stays in memory. What has stayed may

@@ -1,6 +1,7 @@
 #include "coord_vote.h"
 
 #include "base/bytes.h"
+#include "base/clock.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,6 +14,7 @@ struct coord_vote {
 	struct peer_vote *of; /* what was told */
 	uint32_t n, cap;
 	struct peer_compare ask; /* count 0: nothing is asked */
+	uint64_t asked_ns;
 	uint32_t answered; /* ranks of the nodes that have answered it */
 	uint8_t *heard;    /* by node: it has */
 	bool told[PEER_COMPARE_PARTS], differs[PEER_COMPARE_PARTS];
@@ -117,6 +119,7 @@ static void ask_all(struct coord *c, struct coord_vote *v)
 {
 	struct peer_compare ask = v->ask;
 	memset(v->heard, 0, c->nnodes);
+	v->asked_ns = clock_now();
 	v->answered = v->nranks = 0;
 	memset(v->told, 0, sizeof(v->told));
 	memset(v->differs, 0, sizeof(v->differs));
@@ -139,6 +142,19 @@ int coord_vote_trust(struct coord *c, struct coord_vote *v, struct step_id id, c
 	snprintf(text, WIRE_TEXT_MAX, "it comes after step %lu, in which replicas differed: go back to an earlier one",
 		 (unsigned long)c->deviated.step);
 	return -EUCLEAN;
+}
+
+bool coord_vote_overdue(const struct coord *c, const struct coord_vote *v, uint64_t ns, uint32_t *node)
+{
+	if (!v || !v->ask.count || clock_now() - v->asked_ns < ns)
+		return false;
+	*node = COORD_NOBODY;
+	coord_each(c, n) if (!v->heard[n])
+	{
+		*node = n;
+		break;
+	}
+	return true;
 }
 
 static bool same(const struct peer_compare *a, const struct peer_compare *b)

@@ -21,6 +21,8 @@ int coord_vote_trust(struct coord *c, struct coord_vote *v, struct step_id id, c
 /* 0: it goes on, v may be gone. -EUCLEAN, or -ENOMEM, and why: all has been heard. */
 int coord_vote_heard(struct coord *c, struct coord_vote *v, uint32_t node, const struct peer_compared *m,
 		     char text[WIRE_TEXT_MAX]);
+/* A question has not been answered for so long, by this node (COORD_NOBODY: by one that is not there). v NULL: there is none. */
+bool coord_vote_overdue(const struct coord *c, const struct coord_vote *v, uint64_t ns, uint32_t *node);
 void coord_vote_free(struct coord_vote *v); /* NULL is allowed */
 
 /* The sentence, of n ranks that hold this (sorted here). */

@@ -190,6 +190,41 @@ Test(coord_vote, what_is_told_again_and_again_is_bounded)
 	cr_expect_eq(told[0].level, LEVEL_CAPTURED);
 }
 
+Test(coord_vote, who_does_not_answer_is_named_and_the_save_fails)
+{
+	struct step_id id;
+	uint32_t node;
+	cr_expect_not(coord_overdue(coord, 0, &id, &node), "nothing is asked");
+	held[4][9] ^= 1;
+	capture();
+	answer(0);
+	answer(2);
+	cr_expect_not(coord_overdue(coord, 60000, &id, &node));
+	cr_assert(coord_overdue(coord, 0, &id, &node));
+	cr_expect_eq(step_compare(id, s10), 0);
+	cr_expect_eq(node, 1);
+	coord_give_up(coord, id, "node b");
+	expect_verdict("replicas differ, and node b has not told in which tensor");
+	cr_expect_not(coord_overdue(coord, 0, &id, &node), "it is over");
+	answer(1);
+	cr_expect_eq(told[0].failure, -EUCLEAN);
+}
+
+Test(coord_vote, who_is_gone_in_the_midst_of_it_is_not_waited_for)
+{
+	struct step_id id;
+	uint32_t node;
+	held[4][9] ^= 1;
+	capture();
+	answer(0);
+	answer(1);
+	coord_gone(coord, 2, "it was cut off");
+	cr_assert(coord_overdue(coord, 0, &id, &node));
+	cr_expect_eq(node, UINT32_MAX);
+	coord_give_up(coord, id, "a node that is not there");
+	cr_expect_eq(told[0].failure, -EUCLEAN);
+}
+
 /* Of node and turn, in messages of as many as each takes. */
 static void vote_many(uint32_t node, uint32_t n, uint64_t sum_of_last)
 {
