@@ -17,7 +17,7 @@ from tap import BIN, NIGHTLY, Cases, expect, until
 
 SEALS = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_WRITE
 MEMORY = 96 << 20  # bytes that the daemon may have grown by at the end; arenas are not among them
-KEPT = 4  # descriptors: the arena of a job whose rank is gone lingers (two and its doorbell), and a read-back has one
+KEPT = 7  # descriptors: the arenas of a job whose ranks are gone linger (two each, and a doorbell), and a read-back has one
 PROTOCOL = 1
 
 
@@ -271,9 +271,11 @@ def says_goodbye_and_stays(d):
 
 def scribbles(d):
     for seed in range(30 if NIGHTLY else 4):
-        # 1: refused, as long as the one before is not quite gone.
+        # 1: refused, as long as those before are not quite gone.
         command = [BIN / "scribble", "400", str(seed)]
         until(lambda: subprocess.run(command, env=d.environment(), timeout=fleet.DEADLINE).returncode == 0, "scribble does its worst")
+    found = [line for line in d.text().splitlines() if "job hostile" in line and "replicas differ" in line]
+    expect(found, "its replicas were never compared")
 
 
 TRIED = (garbage, truncations, lies_about_sizes, wrong_descriptors, flood_of_connections, flood_of_jobs, repeated_hellos, never_reads,

@@ -2,7 +2,7 @@
 #ifndef TEST_LAYOUT_JOB_H
 #define TEST_LAYOUT_JOB_H
 
-#include "format/layout.h"
+#include "format/witness.h"
 #include "make_registration.h"
 #include "random_region.h"
 
@@ -44,12 +44,27 @@ static inline const struct entry *entry_of(const struct registration *reg, const
 	return &reg->entries[p->entry];
 }
 
+/* What is read to compare replicas lies within the leaves of a slot. */
+static inline void check_witnesses(const struct registration *reg, const struct layout *l)
+{
+	struct witnesses w;
+	uint64_t own = 0, end = l->nleaves + l->nwitnesses;
+	cr_assert_eq(witnesses_make(reg, l, &w), 0);
+	for (uint32_t i = 0; i < w.npieces; i++) {
+		cr_assert(w.pieces[i].first_leaf <= end && w.pieces[i].nleaves <= end - w.pieces[i].first_leaf);
+		own += w.pieces[i].own ? w.pieces[i].nleaves : 0;
+	}
+	cr_assert_eq(own, l->nwitnesses);
+	witnesses_free(&w);
+}
+
 /* What every layout promises, on its own. */
 static inline void check_one(const struct registration *reg, const struct layout *l, uint64_t file_max)
 {
 	uint64_t slot = 0, leaves = 0, bytes = 0;
 	uint32_t pieces = 0;
 	cr_assert(l->rank == reg->rank && l->world == reg->world);
+	check_witnesses(reg, l);
 	for (uint32_t i = 0; i < l->nfiles; i++) {
 		const struct layout_file *f = &l->files[i];
 		uint64_t at = 0;
