@@ -1,6 +1,6 @@
 /* libFuzzer entry point: u32 length and bytes of a registration, then the encoding of its layout, as in an arena's head.
- * What is accepted has one encoding, and can be laid out. */
-#include "format/layout.h"
+ * What is accepted has one encoding, and can be laid out; what is read to compare replicas lies within the leaves of a slot. */
+#include "format/witness.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -9,6 +9,18 @@ static void same_or_abort(const struct wbuf *again, const uint8_t *data, size_t 
 {
 	if (!again->failed && (again->len != size || memcmp(again->data, data, size)))
 		abort();
+}
+
+static void find_witnesses(const struct registration *reg, const struct layout *layout)
+{
+	struct witnesses w;
+	uint64_t leaves = layout->nleaves + layout->nwitnesses;
+	if (witnesses_make(reg, layout, &w))
+		return;
+	for (uint32_t i = 0; i < w.npieces; i++)
+		if (w.pieces[i].first_leaf > leaves || w.pieces[i].nleaves > leaves - w.pieces[i].first_leaf)
+			abort();
+	witnesses_free(&w);
 }
 
 static void decode_layout(const struct registration *reg, const uint8_t *data, size_t size)
@@ -21,6 +33,7 @@ static void decode_layout(const struct registration *reg, const uint8_t *data, s
 	struct wbuf again = {0};
 	if (layout_encode(&layout, &again) == 0)
 		same_or_abort(&again, data, in.pos);
+	find_witnesses(reg, &layout);
 	wbuf_free(&again);
 	layout_free(&layout);
 }
@@ -39,6 +52,7 @@ static void lay_out(const struct registration *reg)
 			abort();
 		layout_free(&back);
 	}
+	find_witnesses(reg, &layout);
 	wbuf_free(&out);
 	layout_free(&layout);
 }

@@ -1,7 +1,8 @@
-/* fuzz_seeds DIR: inputs that the encoders write, in a folder for each target: control messages of every type, a registration with its
- * layout, a tag. Those that a store holds come from make_store. */
+/* fuzz_seeds DIR: inputs that the encoders write, in a folder for each target: control messages of every type, messages between nodes and
+ * coordinator, a registration with its layout, a tag. Those that a store holds come from make_store. */
 #include "format/layout.h"
 #include "format/marks.h"
+#include "format/peer_coord.h"
 #include "format/wire.h"
 #include "net/session.h"
 
@@ -64,6 +65,42 @@ static void messages(void)
 	free(addresses);
 }
 
+#define REPORT(kind, ...)                                                                                              \
+	do {                                                                                                           \
+		struct wbuf text = {0};                                                                                \
+		struct peer_report m = {.type = kind, .job = "gpt", .epoch = 3, __VA_ARGS__};                          \
+		wbuf_u8(&text, kind);                                                                                  \
+		put("fuzz_peer_coord", peer_coord_name(kind), peer_report_encode(&m, &text), &text);                   \
+	} while (0)
+
+#define ORDER(kind, ...)                                                                                               \
+	do {                                                                                                           \
+		struct wbuf text = {0};                                                                                \
+		struct peer_order m = {.type = kind, .job = "gpt", __VA_ARGS__};                                       \
+		wbuf_u8(&text, kind);                                                                                  \
+		put("fuzz_peer_coord", peer_coord_name(kind), peer_order_encode(&m, &text), &text);                    \
+	} while (0)
+
+static void coordination(void)
+{
+	struct step_id id = {900, 3};
+	struct peer_compare ask = {id, 0x123456789abcdef1, 64, 65};
+	REPORT(PEER_ATTEND, .attend = {4, 2, 1, 3, id});
+	REPORT(PEER_REACHED, .save = {.id = id, .level = LEVEL_CAPTURED});
+	REPORT(PEER_FAILED, .save = {.id = id, .rc = -EIO, .text = "the disk"});
+	REPORT(PEER_SHARES, .shares = {.n = 2, .of = {{7, 2}, {8, 4}}});
+	REPORT(PEER_FOUND, .found = {.nmemory = 1, .memory = {id}, .nstored = 1, .stored = {id}});
+	REPORT(PEER_CREW, .crew = {4, 2, 2, true, false, 3, 4, 2, {1, 0}});
+	REPORT(PEER_VOTES, .votes = {id, 3, {{5, 6, 1}, {5, 7, 1}, {9, 8, 300}}});
+	REPORT(PEER_COMPARED, .compared = {ask, 3, {{0, 5}, {1, 6}, {1, 7}}, ""});
+	ask.count = 1;
+	ORDER(PEER_COMPARE, .compare = ask);
+	ORDER(PEER_ADOPT, .word = {.epoch = 3, .flag = true});
+	ORDER(PEER_LEVEL, .save = {.id = id, .level = LEVEL_DURABLE});
+	ORDER(PEER_BRING, .bring = {.id = id, .stored = true, .nholders = 1, .holders = {{1, 7}}});
+	ORDER(PEER_ANSWER, .answer = {7, -EBUSY, 2, "too few"});
+}
+
 static void registration(void)
 {
 	struct wbuf table = {0}, text = {0};
@@ -71,9 +108,10 @@ static void registration(void)
 	struct entry entries[] = {
 		{(char *)"own", ENTRY_TENSOR, DTYPE_F32, {2, {40, 35}}, "optimizer", "", 1, &own},
 		{(char *)"all", ENTRY_TENSOR, DTYPE_U64, {1, {50}}, "params", "dp", 1, &all},
+		{(char *)"both", ENTRY_TENSOR, DTYPE_U64, {1, {50}}, "params", "dp", 1, &all},
 		{(char *)"rng@00001", ENTRY_RANK_BLOB, DTYPE_U8, {1, {37}}, "blobs", "", 1, &blob},
 	};
-	struct registration reg = {1, 2, 3, entries, NULL};
+	struct registration reg = {1, 2, 4, entries, NULL};
 	const struct registration *list = &reg;
 	struct layout layout;
 	struct err err = {0};
@@ -117,6 +155,7 @@ int main(int argc, char **argv)
 	}
 	top = argv[1];
 	messages();
+	coordination();
 	registration();
 	call();
 	put("fuzz_marks", "tag", tag_encode(&tag, &text), &text);
