@@ -330,6 +330,7 @@ static void take_offer(struct muster *m, uint32_t node, const struct peer_crew *
 		m->wait_ns = patience(m); /* its launcher may be started again */
 	m->bereft[node] = !said->processes && said->plan == c->number && (had || m->bereft[node]);
 	crew_offer(c, node, said->processes, said->spare);
+	muster_drain_said(m, node, said->drained);
 	muster_departs(m, node, said->leaving);
 	m->left[node] = false;
 	if (m->settling && !m->rescuing && !had) /* it is back: what it has under way is to end in this world, too */

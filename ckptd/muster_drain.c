@@ -5,7 +5,25 @@
 
 static void weigh(struct muster *m, uint32_t node)
 {
-	crew_leave(&m->crew, node, m->drained[node] || m->departs[node]);
+	crew_leave(&m->crew, node, m->drained[node] == DRAIN_YES || m->departs[node]);
+}
+
+static void tell(const struct muster *m, uint32_t node)
+{
+	bool drained = m->drained[node] == DRAIN_YES;
+	struct peer_order o = {.type = PEER_COMMAND, .command.kind = drained ? COMMAND_DRAIN : COMMAND_UNDRAIN};
+	snprintf(o.command.node, sizeof(o.command.node), "%s", m->daemon->roster->nodes[node].name);
+	muster_order(m, node, &o);
+}
+
+void muster_drain_said(struct muster *m, uint32_t node, bool drained)
+{
+	if (!m->spread)
+		return;
+	if (m->drained[node] == DRAIN_UNKNOWN)
+		m->drained[node] = drained ? DRAIN_YES : DRAIN_NO;
+	else if (drained != (m->drained[node] == DRAIN_YES))
+		tell(m, node);
 }
 
 void muster_departs(struct muster *m, uint32_t node, bool departs)
@@ -60,21 +78,24 @@ static int check(const struct muster *m, const char *name, struct err *err)
 
 static int drain(struct muster *m, uint32_t node, const char *name, struct err *err)
 {
-	bool before = m->drained[node];
-	m->drained[node] = true;
+	enum drain before = m->drained[node];
+	m->drained[node] = DRAIN_YES;
 	weigh(m, node);
 	int rc = m->crew.nodes[node].has ? check(m, name, err) : 0;
 	if (rc) {
 		m->drained[node] = before;
 		weigh(m, node);
+	} else {
+		tell(m, node);
 	}
 	return rc;
 }
 
 static int undrain(struct muster *m, uint32_t node, const char *name, struct err *err)
 {
-	m->drained[node] = false;
+	m->drained[node] = DRAIN_NO;
 	weigh(m, node);
+	tell(m, node);
 	if (!m->departs[node])
 		return 0;
 	return err_set(

@@ -39,7 +39,12 @@ struct muster {
 	bool *bereft;  /* by node: its launcher is gone, and its daemon has what its ranks had in memory */
 	bool *seated;  /* by node: it has ranks, as far as it knows */
 	bool *unquiet; /* by node: it has yet to say SETTLED, or PAUSED */
-	bool *drained; /* by node: somebody wants it to have no ranks */
+	enum drain {
+		DRAIN_UNKNOWN = 0, /* to this life of the daemon: the node has yet to say it */
+		DRAIN_NO,
+		DRAIN_YES
+	} *
+		drained; /* by node: somebody wants it to have no ranks */
 	bool *departs; /* by node: its launcher was told to end. Either is reason enough for the next plan to do without it */
 };
 
@@ -62,6 +67,8 @@ bool muster_replan(struct muster *m);
 
 /* muster_drain.c. Its launcher has said so, or not any more. */
 void muster_departs(struct muster *m, uint32_t node, bool departs);
+/* The node knows it so. Who has an order of this life of the daemon from nobody else is believed, the others are told. */
+void muster_drain_said(struct muster *m, uint32_t node, bool drained);
 
 /* The world changes at the next save, or does not after all. */
 void muster_pause(struct muster *m);

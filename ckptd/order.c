@@ -78,9 +78,7 @@ static int drain(struct daemon *daemon, const struct wire_command *command, stru
 	if (rc && (asks || rc != -EBUSY))
 		return rc;
 	if (asks && is.ranks && !is.asked)
-		return err_set(err, -ECANCELED,
-			       "node %s is not to be let go any more: that was undone, or lost with a restart of the "
-			       "daemon that coordinates job '%s'; ask again",
+		return err_set(err, -ECANCELED, "node %s is not to be let go by job '%s' any more: that was undone",
 			       command->node, is.job);
 	answer->left = is.ranks;
 	snprintf(answer->job, sizeof(answer->job), "%s", is.job);
@@ -138,6 +136,10 @@ void order_obey(struct job *job, const struct wire_command *command)
 	struct wire_answer answer = {0};
 	struct err err = {{0}};
 	bool flushes = command->kind == COMMAND_FLUSH;
+	if (command->kind >= COMMAND_DRAIN) {
+		reform_drain(job, command->kind == COMMAND_DRAIN);
+		return;
+	}
 	if (flushes && !saves_decide(&job->saves))
 		return;
 	int rc = flushes ? queue_flush(&job->saves, &answer.id, &err) : halt_ask(job, command, &answer, &err);

@@ -67,6 +67,7 @@ void reform_say(const struct job *job)
 			      .processes = job->launcher ? offer->processes : 0,
 			      .spare = offer->spare,
 			      .leaving = offer->leaving,
+			      .drained = reform->drained,
 			      .plan = reform->plan,
 			      .world = job->world};
 	if (!reform->offered)
@@ -74,6 +75,26 @@ void reform_say(const struct job *job)
 	if (m.plan)
 		claim(&m, job);
 	seat_crew(job, &m);
+}
+
+/* It outlives this daemon. */
+static void tell_drained(const struct job *job)
+{
+	AUTO_WBUF struct wbuf body = {0};
+	struct wire_command m = {.kind = job->reform.drained ? COMMAND_DRAIN : COMMAND_UNDRAIN};
+	if (!job->launcher)
+		return;
+	snprintf(m.node, sizeof(m.node), "%s", job->daemon->config.node);
+	snprintf(m.job, sizeof(m.job), "%s", job->name);
+	if (wire_command_encode(&m, &body))
+		body.failed = true;
+	client_send(job->launcher, WIRE_COMMAND, 0, &body, NULL, 0);
+}
+
+void reform_drain(struct job *job, bool drained)
+{
+	job->reform.drained = drained;
+	tell_drained(job);
 }
 
 static int check_offer(const struct job *job, const struct wire_offer *offer, struct err *err)
@@ -117,6 +138,9 @@ int reform_offer(struct job *job, uint32_t seq, const struct wire_offer *offer, 
 	reform->offer = *offer;
 	reform->offered = true;
 	job->spread = job->spread || offer->spread;
+	reform->drained = reform->drained || (first && offer->drained);
+	if (reform->drained != offer->drained)
+		tell_drained(job);
 	resume(job, offer);
 	if (first && job->nlocal && offer->plan != reform->plan)
 		repeat_plan(job);
@@ -150,6 +174,7 @@ void reform_refused(struct job *job, int rc, const char *text)
 
 void reform_end(struct job *job)
 {
+	job->reform.drained = false;
 	if (job->reform.offered)
 		send_plan(job, &(struct wire_plan){0});
 }

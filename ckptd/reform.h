@@ -31,6 +31,7 @@ struct reform {
 	struct wire_offer offer; /* as it stands */
 	uint32_t seq;            /* of it: what cannot be done is its answer */
 	uint32_t plan;           /* that is followed; 0: none yet */
+	bool drained; /* somebody wants this node to have no ranks: known here, too, for a later life of the coordinator's daemon */
 	bool apart; /* the coordinator was out of reach, and has not yet said that the job's seat here counts */
 	struct wire_plan next;    /* number 0: none */
 	uint64_t settling_ns;     /* since when; 0: not */
@@ -53,6 +54,8 @@ void reform_apart(struct job *job, bool apart);
 /* From the coordinator. */
 void reform_settle(struct job *job, uint32_t plan);
 void reform_plan(struct job *job, const struct wire_plan *plan);
+/* The node is drained, or not any more. */
+void reform_drain(struct job *job, bool drained);
 void reform_refused(struct job *job, int rc, const char *text);
 void reform_end(struct job *job);
 /* Goes on when it can; every tick. */

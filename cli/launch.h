@@ -68,6 +68,7 @@ struct launch {
 	uint32_t plan;             /* its number; 0: none yet */
 	bool waits;                /* for a plan that gives it ranks */
 	bool leaving;              /* its ranks are to go to other nodes first */
+	bool drained;              /* what the daemon has said of its node */
 	struct launch_rank *ranks; /* of it, those that are here: nranks of WIRE_LOCAL_MAX */
 	uint32_t nranks;
 	char address[64]; /* for the ranks, as a literal; "": they are all on this node */

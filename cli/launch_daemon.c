@@ -169,6 +169,7 @@ static void on_frame(struct launch *launch, struct frame *f, uint64_t now)
 	struct wire_epoch epoch;
 	struct wire_plan plan;
 	struct wire_error error;
+	struct wire_command command;
 	struct err err = {""};
 	switch (f->type) {
 	case WIRE_WELCOME:
@@ -191,6 +192,12 @@ static void on_frame(struct launch *launch, struct frame *f, uint64_t now)
 			launch_warn(launch, "%s", err.text);
 		else
 			world_plan(launch, &plan, now);
+		break;
+	case WIRE_COMMAND:
+		if (wire_command_decode(f->body, f->len, &command, &err))
+			launch_warn(launch, "%s", err.text);
+		else
+			launch->drained = command.kind == COMMAND_DRAIN;
 		break;
 	case WIRE_STATUS:
 		recovery_answer(&launch->recoveries, (const char *)f->body, f->len, launch->options.job);

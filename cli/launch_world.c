@@ -21,6 +21,7 @@ void world_offer(struct launch *launch)
 			       .spread = o->nodes > 1,
 			       .spare = o->spare,
 			       .leaving = launch->leaving,
+			       .drained = launch->drained,
 			       .plan = launch->plan};
 	if (!o->least)
 		return;

@@ -284,7 +284,7 @@ static int check_report(const struct peer_report *m, struct err *err)
 	case PEER_RESCUED:
 		return peer_rescued_check(&m->rescued, err);
 	case PEER_ASK:
-		return peer_command_check(m->type, &m->ask.command, m->ask.token, err);
+		return peer_ask_check(&m->ask, err);
 	case PEER_VOTES:
 		return peer_votes_check(&m->votes, err);
 	case PEER_COMPARED:

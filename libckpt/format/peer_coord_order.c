@@ -161,7 +161,7 @@ static int check_order(const struct peer_order *m, struct err *err)
 	case PEER_COMPARE:
 		return peer_compare_check(m->type, &m->compare, err);
 	case PEER_COMMAND:
-		return peer_command_check(m->type, &m->command, false, err);
+		return peer_command_check(&m->command, err);
 	case PEER_ANSWER:
 		if (!m->answer.token)
 			return peer_bad(m->type, err, "token", 0);

@@ -168,6 +168,7 @@ void peer_crew_put(struct wbuf *out, const struct peer_crew *m)
 	wbuf_u32(out, m->processes);
 	wbuf_u8(out, m->spare);
 	wbuf_u8(out, m->leaving);
+	wbuf_u8(out, m->drained);
 	wbuf_u32(out, m->plan);
 	wbuf_u32(out, m->world);
 	wbuf_u32(out, m->n);
@@ -182,6 +183,7 @@ void peer_crew_get(struct rbuf *r, struct peer_crew *m)
 	m->processes = rbuf_u32(r);
 	m->spare = get_bool(r);
 	m->leaving = get_bool(r);
+	m->drained = get_bool(r);
 	m->plan = rbuf_u32(r);
 	m->world = rbuf_u32(r);
 	m->n = rbuf_u32(r);
@@ -207,9 +209,15 @@ int peer_crew_check(const struct peer_crew *m, struct err *err)
 
 /* ---- command ------------------------------------------------------------------------------------------------------ */
 
-/* Whoever coordinates lets nodes go himself. */
-int peer_command_check(uint16_t type, const struct wire_command *m, bool answered, struct err *err)
+/* Whoever coordinates lets nodes go himself, and tells them so. */
+int peer_ask_check(const struct peer_ask *m, struct err *err)
 {
-	bool drain = m->kind >= COMMAND_DRAIN;
-	return drain != answered ? peer_bad(type, err, "kind", m->kind) : wire_command_check(m, err);
+	bool drain = m->command.kind >= COMMAND_DRAIN, answered = m->token;
+	return drain != answered ? peer_bad(PEER_ASK, err, "kind", m->command.kind)
+				 : wire_command_check(&m->command, err);
+}
+
+int peer_command_check(const struct wire_command *m, struct err *err)
+{
+	return m->kind == COMMAND_DRAINED ? peer_bad(PEER_COMMAND, err, "kind", m->kind) : wire_command_check(m, err);
 }

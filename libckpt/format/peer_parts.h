@@ -31,7 +31,8 @@ void peer_crew_put(struct wbuf *out, const struct peer_crew *m);
 void peer_crew_get(struct rbuf *r, struct peer_crew *m);
 int peer_crew_check(const struct peer_crew *m, struct err *err);
 /* answered: the sender waits for an answer, as of a drain, and of nothing else. */
-int peer_command_check(uint16_t type, const struct wire_command *m, bool answered, struct err *err);
+int peer_ask_check(const struct peer_ask *m, struct err *err);
+int peer_command_check(const struct wire_command *m, struct err *err);
 
 /* peer_vote.c */
 void peer_votes_put(struct wbuf *out, const struct peer_votes *m);

@@ -21,6 +21,7 @@
  *   the world changes (ckpt run --min-ranks):
  *    |                       | ◄───────────────── OFFER |     so many processes it has, these ranks it does not replace
  *    |                       | ── PLAN ───────────────► |     who is which rank from now on
+ *    |                       | ── COMMAND ────────────► |     its node is drained, or not any more: OFFER repeats it
  *    | JOIN, REGISTER ─────► |                          |
  *    | ◄────────────── MOVED |  instead of an answer: another rank and world; REGISTER and JOIN follow anew
  *   ckpt status: HELLO → WELCOME, STATUS → STATUS (JSON text)
@@ -210,6 +211,7 @@ struct wire_offer {
 	bool spread;          /* on several nodes */
 	bool spare;           /* it waits until others are lost */
 	bool leaving;         /* it is to be let go, without losing a step */
+	bool drained;         /* the last that it was told by DRAIN or UNDRAIN, for a daemon that has begun anew */
 	uint32_t plan;        /* the number of the last plan that it was given; 0: none */
 	uint32_t n;
 	uint32_t ranks[WIRE_LOCAL_MAX]; /* of that plan: those that it keeps alive */

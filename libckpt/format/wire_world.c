@@ -61,6 +61,7 @@ int wire_offer_encode(const struct wire_offer *m, struct wbuf *out)
 	wbuf_u8(out, m->spread);
 	wbuf_u8(out, m->spare);
 	wbuf_u8(out, m->leaving);
+	wbuf_u8(out, m->drained);
 	wbuf_u32(out, m->plan);
 	wbuf_u32(out, m->n);
 	for (uint32_t i = 0; i < m->n; i++)
@@ -78,6 +79,7 @@ int wire_offer_decode(const void *body, size_t len, struct wire_offer *m, struct
 	m->spread = get_bool(&r);
 	m->spare = get_bool(&r);
 	m->leaving = get_bool(&r);
+	m->drained = get_bool(&r);
 	m->plan = rbuf_u32(&r);
 	m->n = get_count(&r);
 	for (uint32_t i = 0; i < m->n; i++)

@@ -60,7 +60,7 @@ static void messages(void)
 	MESSAGE(WIRE_USER, user, "ann");
 	MESSAGE(WIRE_MARK, mark, 4, {900, 2}, true, "loss is nan");
 	MESSAGE(WIRE_MOVED, moved, 2, 3, 3);
-	MESSAGE(WIRE_OFFER, offer, 4, 2, 3, true, false, true, 7, 2, {2, 0});
+	MESSAGE(WIRE_OFFER, offer, 4, 2, 3, true, false, true, true, 7, 2, {2, 0});
 	MESSAGE(WIRE_PLAN, plan, 7, 4, 2, {0, 3}, {1, WIRE_NEW_PROCESS});
 	free(addresses);
 }

@@ -5,11 +5,16 @@ import sys
 
 from crew import cluster, from_rank_0, undisturbed_run, until_log, whole
 from launcher import final, tidy
-from tap import Cases, equal, has
+from tap import Cases, equal, expect, has, until
 
 cases = Cases(tidy)
 case = cases.case
 undisturbed = undisturbed_run()
+
+
+def crew_of(node):
+    """Each node that offers processes or is drained, as the coordinator's daemon knows it: name, ranks, leaving."""
+    return [(n["node"], n["ranks"], n["leaving"]) for crew in node.daemon.status()["crews"] for n in crew["nodes"]]
 
 
 @case("a daemon that comes back in time keeps its ranks: any node's, and that of the coordinator")
@@ -25,6 +30,30 @@ def _():
             a.run.until(f"{node.name} is back", lambda: a.said().count("ranks go on from memory") == (1 if node is c else 2))
         equal([node.ended()["world"] for node in nodes], [3, 3, 3])
         equal(final(from_rank_0(nodes)), final(undisturbed))
+        whole(store)
+
+
+@case("a drained node stays so when the coordinator's daemon is restarted, or its own, or both")
+def _():
+    with cluster("abc", "--node-wait", "60s") as (store, nodes):
+        a, b, c = nodes
+        for node in nodes:
+            node.start("--min-ranks", 2, steps=4000)
+        a.reaches(60)
+        code, out, err = a.daemon.ckpt("drain", "c", "--job", "default", "--socket", a.daemon.socket)
+        expect(code == 0, code, out, err)
+        for restarted in ([a], [c], [a, c]):
+            for node in restarted:
+                node.daemon.kill()
+            for node in restarted:
+                node.daemon.start()
+            until(lambda: crew_of(a) == [("a", 1, False), ("b", 1, False), ("c", 0, True)], "all are there again")
+            a.reaches(a.step() + 60)
+            equal(crew_of(a)[2], ("c", 0, True))
+        equal(a.daemon.ckpt("drain", "c", "--undo", "--job", "default", "--socket", a.daemon.socket)[0], 0)
+        until(lambda: ("c", 1, False) in crew_of(a), "it has its rank again")
+        a.halt()
+        equal([node.ended()["world"] for node in nodes], [3, 3, 3])
         whole(store)
 
 

@@ -28,7 +28,7 @@ struct fleet_seat {
 
 /* Of an elastic job. */
 struct fleet_crew {
-	bool runs, spare, leaving;
+	bool runs, spare, leaving, drained;
 	uint32_t processes; /* that it offers */
 	uint32_t plan, world, nseats;
 	uint32_t seq; /* of its last offer */

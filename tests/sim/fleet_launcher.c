@@ -42,6 +42,7 @@ static void offer(struct fleet_node *n)
 			       .spread = true,
 			       .spare = c->spare,
 			       .leaving = c->leaving,
+			       .drained = c->drained,
 			       .plan = c->plan};
 	for (uint32_t i = 0; i < c->nseats && c->plan; i++)
 		if (!c->seats[i].retired)
@@ -296,6 +297,7 @@ void launcher_hear(struct fleet_node *n)
 	struct wire_epoch epoch;
 	struct wire_error error;
 	struct wire_plan plan;
+	struct wire_command command;
 	const void *body;
 	uint64_t len;
 	uint32_t seq;
@@ -306,6 +308,10 @@ void launcher_hear(struct fleet_node *n)
 	while (n->launcher && client_take(n->launcher, WIRE_ERROR, &seq, &body, &len)) {
 		SIM_CHECK(!wire_error_decode(body, len, &error, NULL), "ERROR cannot be decoded");
 		take_error(n, seq, &error);
+	}
+	while (n->launcher && client_take(n->launcher, WIRE_COMMAND, &seq, &body, &len)) {
+		SIM_CHECK(!wire_command_decode(body, len, &command, NULL), "COMMAND cannot be decoded");
+		n->crew.drained = command.kind == COMMAND_DRAIN;
 	}
 	while (n->launcher && client_take(n->launcher, WIRE_PLAN, &seq, &body, &len)) {
 		SIM_CHECK(!wire_plan_decode(body, len, &plan, NULL), "PLAN cannot be decoded");

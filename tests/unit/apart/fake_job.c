@@ -29,6 +29,8 @@ void client_send(struct client *client, uint16_t type, uint32_t seq, const struc
 	fake_client.seq = seq;
 	if (type == WIRE_PLAN)
 		cr_assert_eq(wire_plan_decode(body->data, body->len, &fake_client.plan, NULL), 0);
+	if (type == WIRE_COMMAND)
+		cr_assert_eq(wire_command_decode(body->data, body->len, &fake_client.command, NULL), 0);
 	if (type == WIRE_MOVED)
 		cr_assert_eq(wire_moved_decode(body->data, body->len, &fake_client.moved, NULL), 0);
 }

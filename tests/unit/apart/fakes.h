@@ -51,6 +51,7 @@ extern struct fake_client {
 	uint32_t seq;
 	struct wire_plan plan;
 	struct wire_moved moved;
+	struct wire_command command;
 	int rc;
 	char text[WIRE_TEXT_MAX];
 } fake_client;

@@ -51,6 +51,10 @@ void read_orders(void)
 		f->settle |= o->type == PEER_SETTLE;
 		f->stop |= o->type == PEER_STOP;
 		f->flush |= o->type == PEER_COMMAND && o->command.kind == COMMAND_FLUSH;
+		if (o->type == PEER_COMMAND && o->command.kind >= COMMAND_DRAIN) {
+			f->drained = o->command.kind == COMMAND_DRAIN;
+			f->drains++;
+		}
 		if (o->type == PEER_PAUSE) {
 			f->pause = true;
 			f->after = o->step;
@@ -77,6 +81,7 @@ struct peer_crew crew_of(uint32_t node, uint32_t processes)
 	struct peer_crew m = {.want = WANT,
 			      .least = LEAST,
 			      .processes = processes,
+			      .drained = nodes[node].drained,
 			      .plan = plan->number,
 			      .world = plan->n ? plan->world : 0,
 			      .n = plan->n < processes ? plan->n : processes};

@@ -12,8 +12,9 @@ extern struct daemon muster_daemon;
 /* What a node has been told, and follows once it has said so. */
 extern struct follower {
 	struct wire_plan plan;
-	bool told_plan, settle, stop, pause, flush;
-	uint64_t after; /* PAUSE */
+	bool told_plan, settle, stop, pause, flush, drained;
+	unsigned drains; /* orders of it */
+	uint64_t after;  /* PAUSE */
 	int away;
 	char text[WIRE_TEXT_MAX];
 } nodes[NODES];

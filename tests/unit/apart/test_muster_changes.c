@@ -219,6 +219,40 @@ Test(muster_changes, a_node_is_drained_when_a_save_is_safe_and_may_come_back)
 	cr_expect_eq(nodes[1].plan.n, EACH);
 }
 
+Test(muster_changes, a_restarted_coordinator_hears_from_a_node_that_it_is_drained)
+{
+	struct err err = {{0}};
+	struct muster_drained is;
+	begin(3);
+	cr_assert_eq(drain("gpt", "n1", true, &err), 0);
+	cr_expect(nodes[1].drained && !nodes[0].drained);
+	musters_free(&muster_daemon);
+	for (uint32_t n = 0; n < 3; n++)
+		offer(n, EACH);
+	cr_assert_eq(muster_drained(&muster_daemon, "gpt", "n1", &is, &err), 0, "%s", err.text);
+	cr_expect(is.asked && is.ranks == EACH, "it is let go at the next save, as before");
+	muster_drained(&muster_daemon, "gpt", "n0", &is, &err);
+	cr_expect(!is.asked);
+	cr_assert_eq(drain("gpt", "n1", false, &err), 0);
+	cr_expect(!nodes[1].drained);
+}
+
+Test(muster_changes, a_node_that_has_missed_what_was_ordered_is_told)
+{
+	struct err err = {{0}};
+	struct muster_drained is;
+	begin(3);
+	cr_assert_eq(drain("gpt", "n1", true, &err), 0);
+	cr_assert_eq(drain("gpt", "n1", false, &err), 0);
+	nodes[1].drained = true;
+	offer(1, EACH);
+	cr_expect(nodes[1].drains == 3 && !nodes[1].drained);
+	offer(1, EACH);
+	cr_expect_eq(nodes[1].drains, 3, "now it knows");
+	muster_drained(&muster_daemon, "gpt", "n1", &is, &err);
+	cr_expect(!is.asked);
+}
+
 Test(muster_changes, what_a_launcher_said_and_what_an_operator_wants_are_two_things)
 {
 	struct err err = {{0}};

@@ -20,7 +20,7 @@ static void setup(void)
 {
 	struct err err = {{0}};
 	fakes_reset();
-	daemon = (struct daemon){.root = 3, .roster = some};
+	daemon = (struct daemon){.root = 3, .roster = some, .config.node = "n1"};
 	cr_assert_eq(loop_new(&daemon.loop, &err), 0, "%s", err.text);
 	job = (struct job){.daemon = &daemon, .name = "gpt", .launcher = (struct client *)&job};
 	copies_init(&job.copies, &job);
@@ -345,6 +345,31 @@ Test(reform, a_launcher_that_was_restarted_is_told_the_plan_and_has_nobody_of_it
 	cr_assert_eq(offer(&m), 0);
 	cr_expect(fake_client.sent == sent + 1 && fake_client.plan.number == 1 && fake_client.plan.n == EACH);
 	cr_expect_eq(fake_client.plan.was[0], WIRE_NEW_PROCESS);
+}
+
+/* Between them they know it for as long as one of the two is there. */
+Test(reform, that_a_node_is_drained_is_known_to_daemon_and_launcher)
+{
+	begin();
+	reform_drain(&job, true);
+	cr_expect(fake_client.type == WIRE_COMMAND && fake_client.command.kind == COMMAND_DRAIN);
+	cr_expect_str_eq(fake_client.command.node, "n1");
+	reform_say(&job);
+	cr_expect(fake_seat.crew.drained);
+	job.reform = (struct reform){.plan = 1}; /* another life */
+	struct wire_offer m = offer_of(EACH);
+	m.drained = true;
+	cr_assert_eq(offer(&m), 0);
+	cr_expect(fake_seat.crew.drained, "the launcher has said so");
+	reform_drain(&job, false);
+	cr_expect_eq(fake_client.command.kind, COMMAND_UNDRAIN);
+	cr_assert_eq(offer(&m), 0);
+	cr_expect(!fake_seat.crew.drained && fake_client.command.kind == COMMAND_UNDRAIN,
+		  "it has not heard of that yet");
+	reform_drain(&job, true);
+	reform_end(&job);
+	reform_say(&job);
+	cr_expect(!fake_seat.crew.drained, "the next job of that name begins with all nodes");
 }
 
 /* The world may change again before a node has followed. */

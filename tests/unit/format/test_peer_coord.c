@@ -66,6 +66,7 @@ static struct peer_report a_report(enum peer_type type)
 					    .least = 4,
 					    .processes = 2,
 					    .spare = true,
+					    .drained = true,
 					    .plan = 3,
 					    .world = 6,
 					    .n = 2,
@@ -273,6 +274,8 @@ Test(peer_coord, what_contradicts_itself_is_refused)
 	r.ask.token = 7;
 	r.ask.command = (struct wire_command){.kind = COMMAND_HALT};
 	refused(&r, "kind 2");
+	r.ask.command = (struct wire_command){.kind = COMMAND_DRAIN};
+	refused(&r, "without a node");
 	r = a_report(PEER_VOTES);
 	r.votes.of[1].pieces = 0;
 	refused(&r, "pieces 0");

@@ -53,6 +53,7 @@ Test(wire_world, offer)
 			       .processes = 3,
 			       .spread = true,
 			       .leaving = true,
+			       .drained = true,
 			       .plan = 2,
 			       .n = 2,
 			       .ranks = {5, 1}};
