@@ -39,8 +39,12 @@ static uint64_t scatter_leaf(const struct checkers *c, struct extent_at at, cons
 		struct overlap o;
 		overlap_init(&o, &want->shape, region, &want->region);
 		copied += scatter(&o, from, from + len / size, size, leaf, want->data);
-		if (!want->leaves || !plan->whole[link->want])
+		if (!want->leaves)
 			continue;
+		if (!plan->whole[link->want]) {
+			want_leaves_copied(plan, c->opts, link, at.leaf);
+			continue;
+		}
 		want->leaves[at.leaf] = digest;
 		if (c->opts->arrived)
 			c->opts->arrived(c->opts->arg, link->want, at.leaf, 1);

@@ -15,6 +15,8 @@
 #include "store/restore.h"
 #include "store/saved.h"
 
+#include <stdatomic.h>
+
 /* A destination takes something from a piece. */
 struct plan_link {
 	uint32_t file, piece; /* as in saved_piece */
@@ -36,6 +38,9 @@ struct restore_plan {
 	const struct want *wants;
 	size_t nwants;
 	bool *whole; /* per want: one piece is exactly its region, the leaves of both are the same */
+	/* While it is executed, per want: for each of its leaves the leaves of pieces of which something may still come to it. NULL: its digests
+	 * are not asked for, or are those of the piece. */
+	_Atomic uint32_t **left;
 	struct saved saved;
 	struct packed_index *indexes; /* of saved.files; empty where a file is not packed, or not needed */
 	struct plan_link *links;      /* by file, piece, want */
@@ -61,8 +66,14 @@ static inline const struct manifest_piece *plan_saved(const struct restore_plan 
 /* Makes plan->pieces from the sorted links, finds their needed leaves and loads their digests. */
 int plan_leaves(struct restore_plan *plan, struct err *err);
 
-/* Digests what stands in the destinations that ask for digests and are no saved piece. */
-void want_leaves(const struct restore_plan *plan, const struct restore_options *opts, unsigned nthreads);
+/* Destinations that ask for digests and are no saved piece: a leaf of them is digested, and told to have arrived, when all that it is made of was
+ * copied. 0 or -ENOMEM. */
+int want_leaves_begin(struct restore_plan *plan, const struct restore_options *opts);
+/* From any thread: a leaf of the piece was copied to the destination. */
+void want_leaves_copied(const struct restore_plan *plan, const struct restore_options *opts,
+			const struct plan_link *link, uint32_t leaf);
+/* Also after an error of the first. */
+void want_leaves_end(struct restore_plan *plan);
 
 /* ---- extent.c: reads, aligned to DISK_ALIGN, each of whole leaves, in the order of the files.
  * Leaves that are not needed are read when they lie between needed ones at a distance that is not worth a second read. */

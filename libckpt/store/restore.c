@@ -230,8 +230,9 @@ int restore_execute(struct restore_plan *plan, const struct restore_options *opt
 {
 	unsigned threads = opts->threads ? opts->threads : threads_default(THREADS_DEFAULT_MAX);
 	threads = threads < CHECKERS_MAX ? threads : CHECKERS_MAX;
-	int rc = read_all(plan, opts, threads, err);
-	if (rc == 0)
-		want_leaves(plan, opts, threads);
+	int rc = want_leaves_begin(plan, opts);
+	rc = rc ? err_set(err, rc, "no memory to restore %zu destinations", plan->nwants)
+		: read_all(plan, opts, threads, err);
+	want_leaves_end(plan);
 	return rc;
 }

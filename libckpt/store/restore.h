@@ -35,8 +35,8 @@ struct restore_options {
 	unsigned threads; /* digest and scatter workers; 0: one per core, at most 8 */
 	uint64_t memory;  /* for reading and unpacking, at most (but a chunk for each read); 0: as much as is fastest */
 	int (*progress)(void *arg, uint64_t done, uint64_t total);
-	/* NULL, or, from any of its threads: these leaves of a destination that has leaves stand there with their digests, each once.
-	 * Those that were not saved as one piece come last. */
+	/* NULL, or, from any of its threads: these leaves of a destination that has leaves stand there with their digests, each once:
+	 * as soon as the last of the saved leaves is there that they are made of. */
 	void (*arrived)(void *arg, size_t want, uint64_t first, uint64_t count);
 	void *arg;
 };

@@ -287,6 +287,34 @@ Test(restore, a_flipped_bit_names_file_tensor_and_bytes)
 	maker_close(&m);
 }
 
+/* Of what is cut otherwise than it was saved: the damage ends the restore when the first file has been read for long. */
+Test(restore, leaves_of_what_is_no_saved_piece_arrive_while_the_rest_is_read)
+{
+	struct maker m;
+	uint32_t w = make_large(&m);
+	AUTO_CLOSE int fd = maker_file(&m, 1, O_RDWR);
+	cr_assert_eq(pwrite(fd, "damaged", 7, 4096 + 19 * ((1 << 20) + 5ll)), 7);
+	cr_assert_eq(fsync(fd), 0);
+	struct want want = maker_want(&m, w, box2(0, 0, 40, (1 << 20) + 5));
+	struct restore_plan *plan = NULL;
+	struct err err = {""};
+	uint64_t nleaves = leaf_count(want_bytes(&want)), there = 0;
+	_Atomic unsigned *leaves = calloc(nleaves, sizeof(*leaves));
+	struct told told = {.wants = &want, .leaves = &leaves};
+	struct restore_options options = {.threads = 1, .memory = 1, .arrived = arrived, .arg = &told};
+	cr_assert_eq(restore_plan_make(&m.ck, &want, 1, &plan, &err), 0, "%s", err.text);
+	cr_expect_eq(restore_execute(plan, &options, &err), -EBADMSG);
+	for (uint64_t leaf = 0; leaf < nleaves; leaf++)
+		there += leaves[leaf];
+	cr_expect_gt(there, 0, "nothing has arrived");
+	cr_expect_lt(there, nleaves);
+	cr_expect_eq(told.wrong, 0);
+	free(leaves);
+	restore_plan_free(plan);
+	maker_want_free(&want);
+	maker_close(&m);
+}
+
 Test(restore, a_file_that_became_shorter)
 {
 	struct maker m;
