@@ -145,8 +145,9 @@ int reform_offer(struct job *job, uint32_t seq, const struct wire_offer *offer, 
 	if (first && job->nlocal && offer->plan != reform->plan)
 		repeat_plan(job);
 	reform_say(job);
-	if (resumes)
-		seat_attend(job); /* until now nobody knew by which plan */
+	/* Until now nobody knew by which plan: here, or where the job is coordinated, if that began anew while no launcher was there to tell. */
+	if (resumes || (first && job->nlocal && reform->plan))
+		seat_attend(job);
 	return 0;
 }
 

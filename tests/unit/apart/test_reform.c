@@ -345,6 +345,7 @@ Test(reform, a_launcher_that_was_restarted_is_told_the_plan_and_has_nobody_of_it
 	cr_assert_eq(offer(&m), 0);
 	cr_expect(fake_client.sent == sent + 1 && fake_client.plan.number == 1 && fake_client.plan.n == EACH);
 	cr_expect_eq(fake_client.plan.was[0], WIRE_NEW_PROCESS);
+	cr_expect_eq(fake_seat.attended, 1, "the coordinator may have begun anew, and nobody told it the plan");
 }
 
 /* Between them they know it for as long as one of the two is there. */
