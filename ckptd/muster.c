@@ -307,6 +307,14 @@ static void adopt(struct muster *m, const struct peer_crew *said)
 		log_error("job %s: %s", m->job, err.text);
 }
 
+/* What it follows was planned by an earlier life of this daemon, which nobody could say who came before it. */
+static void tell_apart(struct muster *m, uint32_t node)
+{
+	enum crew_state state = crew_state(&m->crew);
+	if (!m->settling && !m->crew.nodes[node].has && m->crew.world && state != CREW_BROKEN)
+		muster_renumber(m);
+}
+
 static void take_offer(struct muster *m, uint32_t node, const struct peer_crew *said)
 {
 	struct crew *c = &m->crew;
@@ -335,7 +343,9 @@ static void take_offer(struct muster *m, uint32_t node, const struct peer_crew *
 	m->left[node] = false;
 	if (m->settling && !m->rescuing && !had) /* it is back: what it has under way is to end in this world, too */
 		order_to_settle(m, node);
-	if (said->plan < c->number && said->processes && c->world)
+	if (said->plan == c->number && said->n)
+		tell_apart(m, node);
+	else if (said->plan < c->number && said->processes && c->world)
 		muster_tell_plan(m, node, said->plan + 1 == c->number);
 }
 
@@ -411,8 +421,11 @@ bool muster_gives_up(const struct daemon *daemon, const char *job)
 void muster_attends(struct daemon *daemon, const char *job, uint32_t node)
 {
 	struct muster *m = muster_find(daemon, job);
-	if (m)
-		m->seated[m->spread ? node : 0] = true;
+	if (!m)
+		return;
+	node = m->spread ? node : 0;
+	m->seated[node] = true;
+	tell_apart(m, node);
 }
 
 uint32_t muster_plan(const struct daemon *daemon, const char *job)

@@ -68,6 +68,18 @@ static void tell_all(struct muster *m)
 			muster_tell_plan(m, n, true);
 }
 
+void muster_renumber(struct muster *m)
+{
+	struct crew *c = &m->crew;
+	log_warn("job %s: plan %u was made twice, by this daemon and by an earlier life of it: the one that holds is "
+		 "plan %u",
+		 m->job, c->number, c->number + 1);
+	c->number++;
+	for (uint32_t r = 0; r < c->world; r++)
+		c->was[r] = r;
+	tell_all(m);
+}
+
 static void describe(const struct muster *m, uint32_t before)
 {
 	const struct crew *c = &m->crew;

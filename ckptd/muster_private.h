@@ -60,6 +60,8 @@ void muster_turn_away(const struct muster *m, uint32_t node, int rc, const char 
 void muster_turn_all_away(const struct muster *m, int rc, const char *text);
 /* known: the node follows the plan before this one, and knows its processes by the ranks of that. */
 void muster_tell_plan(const struct muster *m, uint32_t node, bool known);
+/* The node has ranks by a plan of this number, and all ranks are others': the plan holds under the next number. */
+void muster_renumber(struct muster *m);
 /* Nothing leads to another plan any more. */
 void muster_quiet(struct muster *m);
 /* False: the muster is no more. */

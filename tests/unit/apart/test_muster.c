@@ -112,6 +112,29 @@ Test(muster, who_has_lost_his_launcher_is_told_that_his_ranks_went_elsewhere)
 	EXPECT_RANKS(3, 2, 6, 2, 3);
 }
 
+/* The plan before it gave ranks to a spare, and only the others came in time to say what holds. */
+Test(muster, a_plan_that_was_made_twice_holds_under_another_number)
+{
+	begin(3);
+	offer_spare(3);
+	struct peer_crew m = crew_of(3, EACH);
+	m.plan = 1;
+	m.world = WANT;
+	m.n = EACH;
+	m.ranks[0] = 2;
+	m.ranks[1] = 3;
+	report(3, &m);
+	cr_expect_eq(muster_plan(&muster_daemon, "gpt"), 2);
+	cr_expect(nodes[3].plan.number == 2 && !nodes[3].plan.n, "they are those of another node");
+	EXPECT_RANKS(1, 2, 6, 2, 3);
+	cr_expect(nodes[1].plan.was[0] == 2 && fake_chair.remakes == 1, "its processes go on");
+	follow();
+	muster_attends(&muster_daemon, "gpt", 1);
+	cr_expect_eq(muster_plan(&muster_daemon, "gpt"), 2, "nobody else has what it has");
+	muster_attends(&muster_daemon, "gpt", 3);
+	cr_expect_eq(muster_plan(&muster_daemon, "gpt"), 3);
+}
+
 Test(muster, who_has_lost_his_launcher_may_start_it_again)
 {
 	begin(3);
