@@ -71,6 +71,12 @@ int cuda_drain(struct device *dev, struct rt_stream *stream, struct err *err)
 	return wait_for(dev, ask_stream, stream, dev->rt->patience, err);
 }
 
+bool cuda_is_idle(struct device *dev)
+{
+	struct err err;
+	return wait_for(dev, ask_stream, dev->copies, 0, &err) != -ETIMEDOUT;
+}
+
 int cuda_await(struct device *dev, struct rt_event *event, struct err *err)
 {
 	return wait_for(dev, ask_event, event, dev->rt->patience, err);
@@ -146,6 +152,7 @@ void device_cuda_release(struct device *dev)
 	bool entered = (dev->copies || dev->order) && cuda_enter(dev, &former, &err) == 0;
 	if (entered)
 		free_lost(dev);
+	cuda_pinned_forget(dev); /* also when it is dead: nobody may ask it any more */
 	if (dev->order && cuda_check(dev, rt->event_destroy(rt, dev->order), "destroying an event", &err) < 0)
 		log_warn("%s", err.text);
 	if (dev->copies && cuda_check(dev, rt->stream_destroy(rt, dev->copies), "destroying a stream", &err) < 0)

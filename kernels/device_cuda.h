@@ -73,6 +73,8 @@ int cuda_check(struct device *dev, int code, const char *what, struct err *err);
 int cuda_drain(struct device *dev, struct rt_stream *stream, struct err *err);
 /* The same, until the event has come. */
 int cuda_await(struct device *dev, struct rt_event *event, struct err *err);
+/* All that was put on the device's own stream has run, or never will. */
+bool cuda_is_idle(struct device *dev);
 
 /* The stream by which the device orders what the caller puts on `stream`: that itself, or, where it is of another GPU, the device's default
  * stream, which waits for it from now on. The device is entered. */

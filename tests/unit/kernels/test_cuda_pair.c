@@ -199,9 +199,35 @@ Test(cuda_pair, what_a_gpu_that_hangs_may_touch_stays_pinned)
 	cuda_fake_hold(p->fake, false);
 	cr_assert_eq(ops->idle(p->gpus[0].dev, clock_deadline(20 * CLOCK_NS_PER_S), &p->err), 0);
 	cr_assert_eq(atomic_load(p->gpus[0].target.done), 1u);
-	/* Whoever is given the same addresses is told. */
-	cr_assert_eq(ops->arena_attach(p->gpus[0].dev, p->arena, p->arena_bytes, &p->err), -EEXIST);
-	pair_free(p, true);
+	cuda_fake_settle(p->fake);
+	cr_assert_eq(cuda_fake_live(p->fake), live, "nobody has looked");
+	for (int i = 0; i < 2; i++) /* another arena there */
+		cr_assert_eq(ops->arena_attach(p->gpus[i].dev, p->arena, p->arena_bytes, &p->err), 0, "%s",
+			     p->err.text);
+	cr_assert_eq(cuda_fake_live(p->fake), live);
+	cr_assert_eq(pair_launch(p, NULL), 0);
+	cuda_fake_settle(p->fake);
+	cr_assert_eq(atomic_load(p->gpus[1].target.done), 1u);
+	pair_free(p, false);
+}
+
+Test(cuda_pair, whoever_is_given_addresses_that_a_gpu_may_touch_yet_is_told)
+{
+	struct pair *p = pair_make(4, 0);
+	cuda_fake_rt(p->fake)->patience = 20 * CLOCK_NS_PER_MS;
+	cuda_fake_hold(p->fake, true);
+	cr_assert_eq(pair_launch(p, NULL), 0);
+	uint64_t live = cuda_fake_live(p->fake);
+	for (int i = 0; i < 2; i++)
+		ops->arena_detach(p->gpus[i].dev, p->arena);
+	cr_assert_eq(ops->arena_attach(p->gpus[1].dev, p->arena, p->arena_bytes, &p->err), -EEXIST);
+	cr_assert(strstr(p->err.text, "hangs"), "%s", p->err.text);
+	cr_assert_eq(cuda_fake_live(p->fake), live);
+	ops->arena_detach(p->gpus[1].dev, p->arena); /* which it has not got */
+	cr_assert_eq(cuda_fake_live(p->fake), live);
+	cuda_fake_hold(p->fake, false);
+	cuda_fake_settle(p->fake);
+	pair_free(p, false); /* by closing its GPUs it is unpinned */
 }
 
 /* ---- failures ---------------------------------------------------------------------------------------------------- */
