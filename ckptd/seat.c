@@ -403,7 +403,8 @@ static void obey(struct job *job, const struct peer_order *order)
 		member_joined(job, &order->joined);
 		return;
 	case PEER_LOOK:
-		recover_look(&job->recover, order->step);
+		if (job->nlocal) /* else it had, and has left its seat: nobody would tell it how that ends */
+			recover_look(&job->recover, order->step);
 		return;
 	case PEER_BRING:
 		recover_fetch(&job->recover, &order->bring);
