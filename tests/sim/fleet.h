@@ -45,6 +45,7 @@ struct fleet_node {
 	struct client *launcher; /* NULL: it has not greeted this daemon yet */
 	uint32_t heard;          /* the last epoch that the launcher was told of */
 	bool away;               /* lost, and nobody starts it again */
+	bool undrain;            /* it is to have ranks again, and nobody was there who could be told */
 	uint32_t processes;      /* that a launcher here has at its start */
 	struct fleet_crew crew;
 };
@@ -225,6 +226,7 @@ void elastic_place(void);
 void elastic_lost(struct fleet_node *n);  /* the node is */
 bool elastic_event(struct fleet_node *n); /* true: something was done */
 void elastic_mend(void);
+void elastic_turn(struct fleet_node *n); /* what could not be asked is asked again */
 void elastic_trials(void);
 
 /* fleet_check.c */

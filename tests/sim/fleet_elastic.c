@@ -87,12 +87,18 @@ bool elastic_event(struct fleet_node *n)
 	return true;
 }
 
+void elastic_turn(struct fleet_node *n)
+{
+	n->undrain = n->undrain && !n->crew.leaving && !drain(n, false);
+}
+
 /* As many nodes are there as the job needs; some of the others stay away. */
 void elastic_mend(void)
 {
 	for (unsigned i = 0; i < fleet.n; i++) {
 		struct fleet_node *n = &fleet.nodes[i];
-		drain(n, false);
+		n->undrain = true;
+		elastic_turn(n);
 		if ((n->away || !n->crew.runs) &&
 		    (!i || launcher_without(NULL) < fleet.least || rng_chance(world_rng(), 40)))
 			come_back(n);
@@ -121,6 +127,7 @@ static void trial(void)
 		leave(n);
 		what = "SIGTERM to a launcher";
 	} else if (drain(n, true)) {
+		n->undrain = false;
 		what = "the drain of a node";
 	}
 	fleet_trace("trial: %s", what);

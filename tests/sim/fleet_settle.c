@@ -25,6 +25,8 @@ static bool turn_of_all(struct fleet_node *n)
 		fleet_start(n);
 	fleet_launch(n);
 	launcher_turn(n);
+	if (fleet.elastic)
+		elastic_turn(n);
 	for (int k = 0; k < 4; k++)
 		busy |= fleet_turn(n, true);
 	return busy;
