@@ -1,22 +1,19 @@
 #include "levels.h"
 
-#include "base/cleanup.h"
 #include "base/log.h"
 #include "daemon.h"
 #include "memory.h"
 #include "store/repo.h"
 
-/* An epoch of a job belongs to one life of its ranks, and a name is used once: what bears this one is this save. */
-static bool closed_below_durable(const struct arena_status *s, struct step_id *id)
-{
-	*id = (struct step_id){.step = atomic_load(&s->step), .epoch = atomic_load(&s->epoch)};
-	return id->epoch && id->epoch <= EPOCH_MAX && id->step <= STEP_MAX &&
-	       atomic_load(&s->late_phase) == LATE_GONE && atomic_load(&s->level) < LEVEL_DURABLE &&
-	       !atomic_load(&s->error);
-}
+struct lookup {
+	struct repo repo;
+	int job_dir;
+	const char *job;
+	uint32_t rank;
+};
 
 /* The bytes were fsynced before the name was made; whether the name was, the dead have not said. */
-static bool stands(struct repo *repo, int job, struct step_id id)
+static bool is_there(struct repo *repo, int job, struct step_id id)
 {
 	char name[NAME_DIR_MAX];
 	struct disk_stat st;
@@ -29,33 +26,40 @@ static bool stands(struct repo *repo, int job, struct step_id id)
 	return found;
 }
 
-static void confirm_all(struct repo *repo, int job_dir, const char *job, struct memory *mem)
+/* An epoch of a job belongs to one life of its ranks, and a name is used once: what bears this one is this save. */
+static bool stands(void *arg, struct step_id id)
 {
-	for (uint32_t i = 0; i < ARENA_STATUS; i++) {
-		struct step_id id;
-		if (!closed_below_durable(&mem->head->status[i], &id) || !stands(repo, job_dir, id))
-			continue;
-		memory_publish(mem, &(struct level){.id = id, .level = LEVEL_DURABLE, .late_phase = LATE_GONE});
-		log_info("job %s: step %lu epoch %u durable (committed before a restart), for rank %u", job,
-			 (unsigned long)id.step, id.epoch, mem->table->reg.rank);
-	}
+	struct lookup *l = arg;
+	if (!id.epoch || id.epoch > EPOCH_MAX || id.step > STEP_MAX || !is_there(&l->repo, l->job_dir, id))
+		return false;
+	log_info("job %s: step %lu epoch %u durable (committed before a restart), for rank %u", l->job,
+		 (unsigned long)id.step, id.epoch, l->rank);
+	return true;
 }
 
-void levels_confirm(struct daemon *daemon, const char *job, struct memory *mem)
+/* False: nothing of the job is known to stand there. */
+static bool open_job(struct daemon *daemon, struct lookup *l)
 {
 	struct err err = {{0}};
-	struct repo repo;
 	if (!daemon->config.store)
-		return;
-	if (repo_open(daemon->config.store, &repo, &err)) {
-		log_warn("job %s: what of rank %u stands in the store is not known: %s", job, mem->table->reg.rank,
-			 err.text);
-		return;
+		return false;
+	if (repo_open(daemon->config.store, &l->repo, &err)) {
+		log_warn("job %s: what of rank %u stands in the store is not known: %s", l->job, l->rank, err.text);
+		return false;
 	}
-	int dir = disk_open_at(repo.disk, repo.root, job, DISK_DIR);
-	if (dir >= 0) {
-		confirm_all(&repo, dir, job, mem);
-		disk_close_file(repo.disk, dir);
-	}
-	repo_close(&repo);
+	l->job_dir = disk_open_at(l->repo.disk, l->repo.root, l->job, DISK_DIR);
+	if (l->job_dir < 0)
+		repo_close(&l->repo);
+	return l->job_dir >= 0;
+}
+
+void levels_close(struct daemon *daemon, const char *job, struct memory *mem)
+{
+	struct lookup l = {.job = job, .rank = mem->table->reg.rank};
+	bool open = open_job(daemon, &l);
+	memory_close_levels(mem, open ? stands : NULL, &l);
+	if (!open)
+		return;
+	disk_close_file(l.repo.disk, l.job_dir);
+	repo_close(&l.repo);
 }

@@ -6,8 +6,8 @@
 struct daemon;
 struct memory;
 
-/* What memory_adopt has closed and what stands in the store of this job is shown as durable. Reads the store: once per arena, on the
- * loop's thread, as the choice of an epoch does. A store that cannot be read confirms nothing. */
-void levels_confirm(struct daemon *daemon, const char *job, struct memory *mem);
+/* Closes them (memory_close_levels): what stands in the store of this job is shown as durable. Reads the store: once per arena, on the loop's
+ * thread, as the choice of an epoch does. A store that cannot be read confirms nothing. */
+void levels_close(struct daemon *daemon, const char *job, struct memory *mem);
 
 #endif

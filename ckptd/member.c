@@ -222,7 +222,7 @@ int job_return(struct job *job, uint32_t id, int fd, struct err *err)
 		memory_put(mem);
 		return rc;
 	}
-	levels_confirm(job->daemon, job->name, mem);
+	levels_close(job->daemon, job->name, mem);
 	prefault_start(job->daemon, mem);
 	rank->mem = mem;
 	job->daemon->memory_used += mem->size;

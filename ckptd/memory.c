@@ -285,26 +285,34 @@ static bool in_a_slot(const struct memory *mem, struct step_id id)
 	return false;
 }
 
-/* Snapshots whose commit or read-back the last daemon did not finish, and whose slot it had given back: this one cannot go on
- * with them, and who waits must not wait in vain. */
-static void close_levels(struct memory *mem)
+/* True: the entry tells of a snapshot that is over, and of its level and error what is still true. */
+static bool to_be_closed(const struct memory *mem, const struct arena_status *s, struct level *of)
+{
+	bool torn = atomic_load(&s->seq) &
+		    1; /* the last daemon died in the middle of it: the level may be another snapshot's */
+	*of = (struct level){.id = {.step = atomic_load(&s->step), .epoch = atomic_load(&s->epoch)},
+			     .level = torn ? LEVEL_PENDING : atomic_load(&s->level),
+			     .error = torn ? 0 : atomic_load(&s->error)};
+	return torn || (of->id.epoch && !in_a_slot(mem, of->id));
+}
+
+void memory_close_levels(struct memory *mem, bool (*stands)(void *arg, struct step_id id), void *arg)
 {
 	for (uint32_t i = 0; i < ARENA_STATUS; i++) {
 		struct arena_status *s = &mem->head->status[i];
-		struct step_id id = {.step = atomic_load(&s->step), .epoch = atomic_load(&s->epoch)};
-		uint32_t seq = atomic_load(&s->seq);
-		bool torn = seq & 1; /* the last daemon died in the middle of it: the level may be another snapshot's */
-		if (!torn && (!id.epoch || in_a_slot(mem, id)))
+		struct level is;
+		if (!to_be_closed(mem, s, &is))
 			continue;
-		seq |= 1;
+		if (is.level < LEVEL_DURABLE && !is.error && stands && stands(arg, is.id))
+			is.level = LEVEL_DURABLE;
+		uint32_t seq = atomic_load(&s->seq) | 1;
 		atomic_store(&s->seq, seq);
-		if (torn) {
-			atomic_store(&s->level, LEVEL_PENDING);
-			atomic_store(&s->error, 0);
-		}
+		atomic_store(&s->level, is.level);
+		atomic_store(&s->error, is.error);
 		atomic_store(&s->late_phase, LATE_GONE);
 		atomic_store(&s->seq, seq + 1);
 	}
+	memory_wake(mem);
 }
 
 int memory_adopt(int fd, const char *job, struct memory **out, struct err *err)
@@ -323,7 +331,6 @@ int memory_adopt(int fd, const char *job, struct memory **out, struct err *err)
 	mem->adopted = mem->held = true;
 	mem->bring.open = true; /* as the last daemon may have left it */
 	memory_bring_end(mem);
-	close_levels(mem);
 	atomic_fetch_add(&mem->head->generation, 1);
 	*out = mem;
 	return 0;

@@ -83,6 +83,10 @@ int memory_create(const char *job, struct table *table, struct layout *layout, u
 		  struct memory **out, struct err *err);
 /* Takes over an arena that comes back; fd is taken over in any case. -EBADMSG: it is not one of ours, not sealed, or damaged. */
 int memory_adopt(int fd, const char *job, struct memory **out, struct err *err);
+/* Of one that has come back: snapshots whose commit or read-back the last daemon did not finish, and whose slot it had given back. This one
+ * cannot go on with them, and who waits must not wait in vain. `stands` (NULL: never) is asked of those below durable: what it says is
+ * shown with the end, since whoever saw the end alone would take the snapshot for lost. */
+void memory_close_levels(struct memory *mem, bool (*stands)(void *arg, struct step_id id), void *arg);
 /* Writes anew what the daemon alone writes in the head, and the table: the process before may have scribbled over it, and the
  * next one must be able to map it. 0 or -ENOMEM. */
 int memory_renew(struct memory *mem, const char *job);

@@ -339,8 +339,32 @@ Test(memory, a_restart_closes_the_levels_of_slots_that_were_given_back)
 	memory_publish(m.mem[0], &(struct level){.id = id, .level = LEVEL_CAPTURED});
 	struct err err = {{0}};
 	cr_assert_eq(adopt(dup(m.mem[0]->fd), &err), 0, "%s", err.text);
+	memory_close_levels(m.mem[0], NULL, NULL);
 	cr_assert_eq(shown(m.mem[0], freed)->late_phase, LATE_GONE);
 	cr_assert_eq(shown(m.mem[0], id)->late_phase, LATE_NOBODY);
+}
+
+/* A rank that looked at that moment would tell the training that the save is lost. */
+static bool stands_and_is_not_given_up_meanwhile(void *arg, struct step_id which)
+{
+	(*(unsigned *)arg)++;
+	cr_expect_eq(shown(m.mem[0], which)->late_phase, LATE_NOBODY);
+	return which.step == 5;
+}
+
+Test(memory, what_stands_is_never_shown_as_given_up)
+{
+	unsigned asked = 0;
+	for (uint64_t step = 4; step <= 6; step++)
+		memory_publish(m.mem[0],
+			       &(struct level){.id = {step, 2}, .level = step == 6 ? LEVEL_VERIFIED : LEVEL_CAPTURED});
+	memory_close_levels(m.mem[0], stands_and_is_not_given_up_meanwhile, &asked);
+	cr_expect_eq(asked, 2u, "of what is durable nobody need ask");
+	static const uint32_t levels[] = {LEVEL_CAPTURED, LEVEL_DURABLE, LEVEL_VERIFIED};
+	for (uint64_t step = 4; step <= 6; step++) {
+		cr_expect_eq(shown(m.mem[0], (struct step_id){step, 2})->level, levels[step - 4]);
+		cr_expect_eq(shown(m.mem[0], (struct step_id){step, 2})->late_phase, LATE_GONE);
+	}
 }
 
 /* The daemon was killed between the identity and the level of an entry: the level is that of another snapshot. */
@@ -352,6 +376,7 @@ Test(memory, a_half_written_entry_promises_nothing)
 	s->step = 8;
 	struct err err = {{0}};
 	cr_assert_eq(adopt(dup(m.mem[0]->fd), &err), 0, "%s", err.text);
+	memory_close_levels(m.mem[0], NULL, NULL);
 	cr_assert_eq(s->seq % 2, 0u);
 	cr_assert_eq(s->level, LEVEL_PENDING);
 }
