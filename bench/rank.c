@@ -17,8 +17,9 @@
  *	copy                       memcpy of the state, by parts, into memory that is there already → "copied NS BYTES"
  *	quit
  *
- *   bench_rank [--mib N] [--tensors N] [--columns] [--frozen N] [--weights]     --columns: shares are columns, not rows;
- *   --frozen: the first N tensors are a group of their own, "frozen"; --weights: values spread as weights are */
+ *   bench_rank [--mib N] [--tensors N] [--columns] [--frozen N] [--weights] [--replicas]     --columns: shares are columns, not rows;
+ *   --frozen: the first N tensors are a group of their own, "frozen"; --weights: values spread as weights are; --replicas: each rank
+ *   holds all of them, as the others do */
 #include "base/clock.h"
 #include "ckpt.h"
 
@@ -45,7 +46,7 @@ struct state {
 	size_t bytes; /* of this rank */
 	int tensors, frozen;
 	uint64_t rows; /* of each tensor, over all ranks */
-	bool columns, weights;
+	bool columns, weights, replicas;
 };
 
 static void die(const struct state *st, const char *what, int rc)
@@ -97,6 +98,8 @@ static struct share share_of(const struct state *st)
 	uint64_t rank = (uint64_t)ckpt_rank(st->s), world = (uint64_t)ckpt_world(st->s);
 	struct share share = {.extent = {st->rows, COLUMNS}};
 	uint64_t all = share.extent[st->columns];
+	if (st->replicas)
+		return share;
 	share.offset[st->columns] = all * rank / world;
 	share.extent[st->columns] = all * (rank + 1) / world - share.offset[st->columns];
 	return share;
@@ -150,6 +153,7 @@ static void register_all(struct state *st)
 		ckpt_tensor tensor = CKPT_INIT(ckpt_tensor);
 		tensor.name = name;
 		tensor.group = t < st->frozen ? "frozen" : NULL;
+		tensor.replica = st->replicas ? "all" : NULL;
 		tensor.dtype = CKPT_F32;
 		tensor.ndim = 2;
 		tensor.shape = shape;
@@ -399,10 +403,13 @@ static bool command(struct state *st, const char *line)
 
 int main(int argc, char **argv)
 {
-	static const struct option table[] = {
-		{"mib", required_argument, NULL, 'm'}, {"tensors", required_argument, NULL, 't'},
-		{"columns", no_argument, NULL, 'c'},   {"frozen", required_argument, NULL, 'f'},
-		{"weights", no_argument, NULL, 'w'},   {NULL, 0, NULL, 0}};
+	static const struct option table[] = {{"mib", required_argument, NULL, 'm'},
+					      {"tensors", required_argument, NULL, 't'},
+					      {"columns", no_argument, NULL, 'c'},
+					      {"frozen", required_argument, NULL, 'f'},
+					      {"weights", no_argument, NULL, 'w'},
+					      {"replicas", no_argument, NULL, 'r'},
+					      {NULL, 0, NULL, 0}};
 	struct state st = {.tensors = 32};
 	uint64_t mib = 4096;
 	for (int c; (c = getopt_long(argc, argv, "", table, NULL)) >= 0;) {
@@ -416,6 +423,8 @@ int main(int argc, char **argv)
 			st.columns = true;
 		else if (c == 'w')
 			st.weights = true;
+		else if (c == 'r')
+			st.replicas = true;
 		else
 			return 2;
 	}
