@@ -226,10 +226,6 @@ static void on_hello(struct client *c, const struct frame *f)
 	struct wire_hello m;
 	struct err err = {{0}};
 	int rc = wire_hello_decode(f->body, f->len, &m, &err);
-	if (!rc && (m.protocol_min > WIRE_PROTOCOL || m.protocol_max < WIRE_PROTOCOL))
-		rc = err_set(&err, -EPROTONOSUPPORT,
-			     "this ckptd (%s) speaks protocol %d, the client (%s) %u to %u: use the same release",
-			     CKPT_VERSION, WIRE_PROTOCOL, m.version, m.protocol_min, m.protocol_max);
 	if (!rc && m.role != ROLE_OBSERVER) {
 		rc = job_hello(c->conns->daemon, c, &m, c->peer.pid, &c->job, &c->rank, &err);
 		if (rc)

@@ -136,7 +136,7 @@ struct peer {
 	uint64_t heard, said, stalled_at;
 	struct silence silence;                /* since then */
 	uint64_t call_at, called_at, retry_at; /* called_at 0: no call is on the way */
-	bool call_sent, told_roster;
+	bool call_sent, told_roster, told_protocol;
 	unsigned backoff_ms;
 	struct list smalls;
 	unsigned nsmalls;

@@ -179,6 +179,17 @@ static void say_roster(struct peer *p)
 	p->told_roster = p->session.other_roster;
 }
 
+static void say_protocol(struct peer *p)
+{
+	bool other = p->session.protocol && p->session.protocol != SESSION_PROTOCOL;
+	if (other && !p->told_protocol)
+		log_warn("node %s speaks protocol %u between daemons, this one %d, and is not let in: let ckptd be of "
+			 "one "
+			 "release on all nodes, and start the older one again",
+			 p->session.name, p->session.protocol, SESSION_PROTOCOL);
+	p->told_protocol = other;
+}
+
 void peer_frame(struct net *net, const void *frame, size_t len)
 {
 	uint32_t index;
@@ -193,6 +204,7 @@ void peer_frame(struct net *net, const void *frame, size_t len)
 	case SESSION_REFUSED:
 		refuse(net);
 		say_roster(p);
+		say_protocol(p);
 		break;
 	case SESSION_IGNORED:
 		break;

@@ -135,6 +135,12 @@ static void put_text(struct body *b, const char *text)
 	put(b, text, strlen(text));
 }
 
+static void put_word(struct body *b, uint32_t n)
+{
+	n = htole32(n);
+	put(b, &n, sizeof(n));
+}
+
 static void put_number(struct body *b, uint64_t n)
 {
 	n = htole64(n);
@@ -176,6 +182,7 @@ void session_call(struct session *s, struct session_frame *out)
 	put(&b, s->self->roster, SESSION_ROSTER);
 	put_number(&b, s->self->incarnation);
 	put(&b, s->nonce, SESSION_NONCE);
+	put_word(&b, SESSION_PROTOCOL);
 	seal(out, head, s->self->hello_key, b.bytes, b.len);
 }
 
@@ -232,7 +239,10 @@ static enum session_news take_hello(struct session *s, const struct head *head, 
 	rbuf_get(&r, roster, sizeof(roster));
 	uint64_t incarnation = rbuf_u64(&r);
 	rbuf_get(&r, nonce, sizeof(nonce));
-	if (rbuf_finish(&r))
+	if (r.failed)
+		return SESSION_REFUSED;
+	s->protocol = rbuf_left(&r) ? rbuf_u32(&r) : 1; /* the first did not say it; later ones may say more */
+	if (s->protocol != SESSION_PROTOCOL || rbuf_finish(&r))
 		return SESSION_REFUSED;
 	s->other_roster = sodium_memcmp(roster, s->self->roster, SESSION_ROSTER);
 	if (s->other_roster)

@@ -2,7 +2,8 @@
  * bytes out; no clock, no sockets.
  *
  *	A                                                        B
- *	HELLO      names, roster, incarnation, nonce of A  ──►   answers only what bears the cluster key
+ *	HELLO      names, roster, incarnation, nonce of A,
+ *	           protocol                                ──►   answers only what bears the cluster key
  *	           ◄──  CHALLENGE  names, incarnation, nonces of both, where B's memory is reached
  *	CONFIRM    where A's memory is reached             ──►   up
  *	then both  DATA, BEAT, REVOKE, REVOKED, BYE
@@ -32,6 +33,8 @@ enum {
 	SESSION_NONCE = 32,
 	SESSION_ROSTER = 32,
 	SESSION_ADDRESS_MAX = 64,
+	SESSION_PROTOCOL =
+		2, /* of the frames, and of what peers say in them: raised with every release in which a message has changed */
 };
 
 enum session_kind {
@@ -78,6 +81,7 @@ struct session {
 	struct session_address address;            /* the other's, when up */
 	uint64_t refused;
 	bool other_roster; /* it holds the key, but its roster is not ours: somebody should be told */
+	uint32_t protocol; /* the same, of its protocol; 0: it has not said any */
 };
 
 /* sodium_init() must have been called. Fills the keys in from cluster_key. */

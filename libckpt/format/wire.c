@@ -85,8 +85,8 @@ int wire_hello_decode(const void *body, size_t len, struct wire_hello *m, struct
 	get_text(&r, m->version, sizeof(m->version));
 	if (!r.failed && (m->protocol_min > WIRE_PROTOCOL || m->protocol_max < WIRE_PROTOCOL))
 		return err_set(err, -EPROTONOSUPPORT,
-			       "the client (version %s) speaks protocols %u to %u, this daemon speaks %u: install the "
-			       "same version",
+			       "the client (version %s) speaks protocols %u to %u, this daemon speaks %u: let libckpt, "
+			       "ckpt and ckptd be of one release, and start again what is older",
 			       m->version, m->protocol_min, m->protocol_max, WIRE_PROTOCOL);
 	uint32_t role = rbuf_u32(&r);
 	rbuf_str(&r, m->job, sizeof(m->job));
@@ -127,8 +127,11 @@ int wire_welcome_decode(const void *body, size_t len, struct wire_welcome *m, st
 	*m = (struct wire_welcome){0};
 	m->protocol = rbuf_u32(&r);
 	if (!r.failed && m->protocol != WIRE_PROTOCOL)
-		return err_set(err, -EPROTONOSUPPORT, "the daemon chose protocol %u, this library speaks %u",
-			       m->protocol, WIRE_PROTOCOL);
+		return err_set(
+			err, -EPROTONOSUPPORT,
+			"the daemon chose protocol %u, this library speaks %u: let libckpt, ckpt and ckptd be of "
+			"one release, and start again what is older",
+			m->protocol, WIRE_PROTOCOL);
 	m->epoch = rbuf_u32(&r);
 	rbuf_str(&r, m->node, sizeof(m->node));
 	get_text(&r, m->version, sizeof(m->version));

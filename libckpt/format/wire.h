@@ -46,7 +46,7 @@
 #include <stdbool.h>
 
 enum {
-	WIRE_PROTOCOL = 1,
+	WIRE_PROTOCOL = 2, /* raised with every release in which a message has changed */
 	WIRE_TEXT_MAX = 512,
 	WIRE_ADDRESS_MAX = 256,
 	WIRE_LOCAL_MAX = 64,

@@ -18,7 +18,7 @@ from tap import BIN, NIGHTLY, Cases, expect, until
 SEALS = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_WRITE
 MEMORY = 96 << 20  # bytes that the daemon may have grown by at the end; arenas are not among them
 KEPT = 7  # descriptors: the arenas of a job whose ranks are gone linger (two each, and a doorbell), and a read-back has one
-PROTOCOL = 1
+PROTOCOL = 2
 
 
 def hello(role=RANK, job="hostile", rank=0, world=1, local=None, epoch=0, slots=3, low=PROTOCOL, high=PROTOCOL, version="x"):
@@ -236,7 +236,7 @@ def dies_in_mid_message(d):
 def lies_about_who_it_is(d):
     for how in (dict(job="main", rank=0, world=2), dict(job="main", rank=1, world=2), dict(job="main", rank=0, world=5),
                 dict(job="../x"), dict(job=""), dict(job="a/b"), dict(job="a\0b"), dict(job="x" * 300), dict(rank=7, world=2),
-                dict(world=0), dict(world=65, local=65), dict(low=2, high=9), dict(low=0, high=0), dict(role=9), dict(slots=99),
+                dict(world=0), dict(world=65, local=65), dict(low=PROTOCOL + 1, high=9), dict(low=0, high=0), dict(role=9), dict(slots=99),
                 dict(version="v" * 5000)):
         with client(d) as c:
             c.send("HELLO", hello(**how))

@@ -85,7 +85,7 @@ class Daemon:
         return role, body[at:at + size].decode(), *struct.unpack_from("<IIIxI", body, at + size)
 
     def welcome(self, epoch=1):
-        self.send(WELCOME, struct.pack("<II", 1, epoch) + text("node") + text("0.1.0") + b"\1\0\0" + text(""))
+        self.send(WELCOME, struct.pack("<II", 2, epoch) + text("node") + text("0.1.0") + b"\1\0\0" + text(""))
 
     def greet(self, world=2):
         """To the point where all ranks run; their processes."""

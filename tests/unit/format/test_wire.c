@@ -110,7 +110,7 @@ Test(wire, hello_round_trip)
 
 Test(wire, hello_of_an_observer_needs_no_job)
 {
-	struct wire_hello m = {.protocol_min = 1, .protocol_max = 1, .role = ROLE_OBSERVER, .version = "0.1.0"};
+	struct wire_hello m = {.protocol_min = 1, .protocol_max = 2, .role = ROLE_OBSERVER, .version = "0.1.0"};
 	ROUND_TRIP(hello, m);
 }
 
@@ -162,7 +162,7 @@ Test(wire, hello_of_another_protocol_names_both_sides)
 	struct wire_hello back;
 	cr_assert_eq(wire_hello_decode(w.data, w.len, &back, &err), -EPROTONOSUPPORT);
 	cr_assert(strstr(err.text, "5 to 6"), "%s", err.text);
-	cr_assert(strstr(err.text, "speaks 1"), "%s", err.text);
+	cr_assert(strstr(err.text, "speaks 2: let"), "%s", err.text);
 }
 
 static void assert_same_welcome(const struct wire_welcome *a, const struct wire_welcome *b)

@@ -85,7 +85,7 @@ Test(session, another_protocol_names_both_sides)
 	char why[256];
 	fake_manners(f, &(struct fake_manners){.protocol = 9});
 	cr_assert_eq(open_at(fake_socket(f), 5000, &s, why), -EPROTONOSUPPORT);
-	cr_assert(strstr(why, "protocol 9") && strstr(why, "speaks 1"), "%s", why);
+	cr_assert(strstr(why, "protocol 9") && strstr(why, "speaks 2"), "%s", why);
 	fake_manners(f,
 		     &(struct fake_manners){.hello = {.rc = -EPROTONOSUPPORT, .text = "you speak 1, I speak 2 to 3"}});
 	cr_assert_eq(open_at(fake_socket(f), 5000, &s, why), -EPROTONOSUPPORT);

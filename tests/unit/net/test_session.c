@@ -155,6 +155,38 @@ Test(session, another_key_another_roster_or_another_name_gets_no_reply)
 	cr_assert_eq(b.refused, 5u);
 }
 
+/* As a daemon of the first protocol calls, which did not say which it speaks; and one of a later release, which says more. */
+static void call_as(int protocol, struct session_frame *out)
+{
+	enum { LEN = sizeof(uint32_t), HELLO_LEN_AT = 6 };
+	uint32_t word = htole32((uint32_t)protocol);
+	session_call(&a, out);
+	uint8_t *end = out->bytes + out->len - SESSION_TAG;
+	end -= protocol == 1 ? LEN : 0;
+	if (protocol != 1) {
+		memcpy(end - LEN, &word, LEN);
+		memcpy(end, &word, LEN);
+		end += LEN;
+	}
+	uint16_t len = htole16((uint16_t)(end - out->bytes - SESSION_HEAD));
+	memcpy(out->bytes + HELLO_LEN_AT, &len, sizeof(len));
+	out->len = (size_t)(end - out->bytes) + SESSION_TAG;
+	crypto_generichash(end, SESSION_TAG, out->bytes, out->len - SESSION_TAG, self_a.hello_key, KEY_BYTES);
+}
+
+Test(session, another_protocol_gets_no_reply_and_is_known)
+{
+	struct session_frame hello, reply;
+	for (int protocol = 1; protocol <= SESSION_PROTOCOL + 1; protocol += SESSION_PROTOCOL) {
+		call_as(protocol, &hello);
+		cr_assert_eq(give(&b, &hello, &reply), SESSION_REFUSED);
+		cr_expect(!reply.len && b.protocol == (uint32_t)protocol, "protocol %u", b.protocol);
+	}
+	session_call(&a, &hello);
+	cr_assert_eq(give(&b, &hello, &reply), SESSION_ANSWERED);
+	cr_expect_eq(b.protocol, SESSION_PROTOCOL);
+}
+
 /* ---- 100,000 frames that must not be taken ----------------------------------------------------------------------- */
 
 enum { WRONG = 100000, GENUINE = 64 };
