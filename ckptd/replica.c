@@ -180,7 +180,6 @@ void replica_leave(struct replica *r, const char *name)
 	struct copied *job = copied_find(r, name);
 	if (!job)
 		return;
-	survey_end(job);
 	fetch_end(job, -ESHUTDOWN);
 	send_end(job, -ESHUTDOWN);
 }
