@@ -71,16 +71,6 @@ bool coord_rescue_interrupt(struct coord *c)
 	return looks;
 }
 
-void coord_rescue_give_up(struct coord *c)
-{
-	if (c->rescue.state != RESCUE_LOOK && c->rescue.state != RESCUE_NONE)
-		return;
-	coord_restore_forget(c);
-	c->rescue.state = RESCUE_ENDED;
-	add_text(c, "what is in memory was not found out in time: it is lost");
-	log_warn("job %s: %s", c->job, c->rescue.text);
-}
-
 /* ---- orders ------------------------------------------------------------------------------------------------------ */
 
 static void order(struct coord *c, uint32_t owner, enum peer_rescue_phase phase)
@@ -266,6 +256,16 @@ static void end_look(struct coord *c)
 	for (uint32_t n = 0; n < c->nnodes && c->epoch == epoch; n++)
 		if (c->nodes[n].ranks)
 			c->orders->refuse(c->orders->arg, n, -ECANCELED, "the world changes", "");
+}
+
+void coord_rescue_give_up(struct coord *c)
+{
+	if (c->rescue.state != RESCUE_LOOK && c->rescue.state != RESCUE_NONE)
+		return;
+	add_text(c, "what is in memory was not found out in time: it is lost");
+	log_warn("job %s: %s", c->job, c->rescue.text);
+	c->rescue.state = RESCUE_ENDED;
+	end_look(c);
 }
 
 static void say_unknown(struct coord *c, uint32_t rank)

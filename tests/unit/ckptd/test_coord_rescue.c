@@ -202,6 +202,7 @@ Test(coord_rescue, who_does_not_answer_is_not_waited_for)
 	coord_rescue_give_up(coord);
 	cr_expect(coord_view(coord).rescued);
 	cr_expect(strstr(coord_view(coord).not_rescued, "not found out in time"));
+	cr_expect_eq(told[0].refusal, -ECANCELED, "who has answered goes on");
 }
 
 /* It was being written, with a part of the node that is lost: it cannot be completed under its name. */
