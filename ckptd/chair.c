@@ -115,6 +115,7 @@ static void surveyed(void *arg, const struct replica_surveyed *s)
 	if (!chair)
 		return;
 	survey.unheard = chair_unheard(chair, s);
+	survey.parted = muster_parted(chair->daemon, chair->job);
 	snprintf(survey.names, sizeof(survey.names), "%s", s->names);
 	if (!found) /* as if nobody had answered */
 		survey = (struct coord_survey){.epoch = s->epoch, .unheard = 1, .names = "no memory"};

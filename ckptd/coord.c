@@ -74,6 +74,7 @@ struct coord_view coord_view(const struct coord *c)
 				   .attending = c->attending,
 				   .fresh = c->fresh,
 				   .stale = c->stale,
+				   .alike = coord_alike(c),
 				   .rescued = c->rescue.state == RESCUE_ENDED,
 				   .not_rescued = c->rescue.text};
 }

@@ -50,6 +50,7 @@ struct coord_survey {
 	size_t n;
 	uint32_t unheard; /* nodes that are not there, or have not answered, by name */
 	char names[64];
+	bool parted; /* ranks share a node with others than before, after all that could be brought to storage was: the rest is given up */
 };
 
 /* node < nnodes everywhere. */
@@ -198,8 +199,9 @@ void coord_left(struct coord *c, struct step_id id, bool kept);
 
 struct coord_view {
 	uint32_t epoch, entered, world, attending;
-	bool fresh;              /* nobody has entered or raised an epoch in this life of the coordinator */
-	uint64_t stale;          /* reports of another epoch */
+	bool fresh;     /* nobody has entered or raised an epoch in this life of the coordinator */
+	uint64_t stale; /* reports of another epoch */
+	bool alike; /* ranks hold something alike, as far as is known: what is in memory fits who share a node as before */
 	bool rescued;            /* what coord_rescue_begin began has ended */
 	const char *not_rescued; /* what was lost in it, and why; "": nothing */
 };

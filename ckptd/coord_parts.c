@@ -51,6 +51,12 @@ void coord_parts_forget(struct coord *c)
 	}
 }
 
+bool coord_alike(const struct coord *c)
+{
+	coord_each(c, n) if (!c->nodes[n].shares_known || c->nodes[n].shares.n) return true;
+	return !c->attending;
+}
+
 void coord_shares(struct coord *c, uint32_t node, const struct shares *shares)
 {
 	if (!c->nodes[node].ranks)

@@ -30,7 +30,8 @@ struct coord_restore {
 	uint64_t step;    /* that they want; or STEP_NEWEST, STEP_NEWEST_HEALTHY */
 	struct ladder ladder;
 	struct peer_choice choice;
-	bool surveyed, passed_over;
+	bool surveyed, parted;
+	bool passed_over; /* something that may not be taken for lost */
 	uint32_t unheard; /* nodes that may hold copies, by name */
 	char names[64];
 	int storage_rc; /* the store could not be read */
@@ -107,6 +108,8 @@ void coord_saves_write(struct coord *c);
 /* coord_parts.c: whether it is known who writes which part; it is not any more, since another node attends or one has gone. */
 bool coord_parts_known(struct coord *c);
 void coord_parts_forget(struct coord *c);
+/* Some ranks hold something alike; or nobody has said that they do not. */
+bool coord_alike(const struct coord *c);
 void coord_saves_hold(struct coord *c);
 /* The node takes part, as it did not before. */
 void coord_saves_attend(struct coord *c, uint32_t node);

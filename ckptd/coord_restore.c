@@ -244,6 +244,7 @@ void coord_surveyed(struct coord *c, const struct coord_survey *survey)
 	r->surveyed = true;
 	coord_rescue_survey(c, survey);
 	r->unheard = survey->unheard;
+	r->parted = survey->parted;
 	snprintf(r->names, sizeof(r->names), "%s", survey->names);
 	for (size_t i = 0; i < survey->n; i++) {
 		const struct coord_held *f = &survey->found[i];
@@ -277,8 +278,8 @@ static void pass_over(struct coord *c)
 	snprintf(text, sizeof(text), "step %lu epoch %u: %s", (unsigned long)r->choice.id.step, r->choice.id.epoch,
 		 r->text);
 	add_why(r->choice.why, text);
+	r->passed_over = r->passed_over || !r->parted || ladder_is_stored(&r->ladder, r->choice.id);
 	ladder_pass_over(&r->ladder, r->choice.id);
-	r->passed_over = true;
 	fetch_next(c);
 }
 

@@ -1,15 +1,19 @@
 #include "crew.h"
 
+#include "base/cleanup.h"
+
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 int crew_init(struct crew *c, uint32_t nnodes, uint32_t want, uint32_t least)
 {
 	*c = (struct crew){.nnodes = nnodes, .want = want, .least = least};
 	c->nodes = calloc(nnodes, sizeof(*c->nodes));
 	c->node = calloc(want, sizeof(*c->node));
+	c->home = calloc(want, sizeof(*c->home));
 	c->was = calloc(want, sizeof(*c->was));
-	if (c->nodes && c->node && c->was)
+	if (c->nodes && c->node && c->home && c->was)
 		return 0;
 	crew_free(c);
 	return -ENOMEM;
@@ -19,6 +23,7 @@ void crew_free(struct crew *c)
 {
 	free(c->nodes);
 	free(c->node);
+	free(c->home);
 	free(c->was);
 	*c = (struct crew){0};
 }
@@ -36,7 +41,7 @@ void crew_adopt(struct crew *c, uint32_t number, uint32_t world)
 	for (uint32_t n = 0; n < c->nnodes; n++)
 		c->nodes[n].has = 0;
 	for (uint32_t r = 0; r < world; r++) {
-		c->node[r] = CREW_NOBODY;
+		c->node[r] = c->home[r] = CREW_NOBODY;
 		c->was[r] = CREW_NEW;
 	}
 	c->number = number;
@@ -59,9 +64,17 @@ void crew_claim(struct crew *c, uint32_t node, const uint32_t *ranks, uint32_t n
 	for (uint32_t i = 0; i < n; i++) {
 		if (ranks[i] >= c->world || c->node[ranks[i]] != CREW_NOBODY)
 			continue;
-		c->node[ranks[i]] = node;
+		c->node[ranks[i]] = c->home[ranks[i]] = node;
 		c->nodes[node].has++;
 	}
+}
+
+bool crew_unclaimed(const struct crew *c)
+{
+	for (uint32_t r = 0; r < c->world; r++)
+		if (c->home[r] == CREW_NOBODY)
+			return true;
+	return false;
 }
 
 void crew_offer(struct crew *c, uint32_t node, uint32_t processes, bool spare)
@@ -198,6 +211,61 @@ static void fill(struct crew *c, uint32_t world)
 	}
 }
 
+/* ---- ranks that stay together -------------------------------------------------------------------------------------- */
+
+/* Ranks whose home that is; lost: of them those without a process. */
+static uint32_t ranks_of(const struct crew *c, uint32_t home, uint32_t *lost)
+{
+	uint32_t n = 0;
+	*lost = 0;
+	for (uint32_t r = 0; r < c->world; r++) {
+		n += c->home[r] == home;
+		*lost += c->home[r] == home && c->node[r] == CREW_NOBODY;
+	}
+	return n;
+}
+
+static void move_home(struct crew *c, uint32_t home, uint32_t to)
+{
+	for (uint32_t r = 0; r < c->world; r++) {
+		if (c->home[r] != home)
+			continue;
+		if (c->node[r] != CREW_NOBODY && home != to)
+			vacate(c, r);
+		if (c->node[r] != CREW_NOBODY)
+			continue;
+		c->node[r] = to;
+		c->was[r] = CREW_NEW;
+		c->nodes[to].has++;
+	}
+}
+
+static uint32_t choose_for_all(const struct crew *c, uint32_t ranks)
+{
+	uint32_t best = CREW_NOBODY;
+	for (uint32_t n = 0; n < c->nnodes; n++) {
+		const struct crew_node *a = &c->nodes[n];
+		if (!a->has && room(a) >= ranks && (best == CREW_NOBODY || better(a, &c->nodes[best], ranks)))
+			best = n;
+	}
+	return best;
+}
+
+/* In a world that keeps its size. Those that have the room themselves come first: nobody else is to get it. */
+static void keep_together(struct crew *c)
+{
+	uint32_t lost, all, to;
+	for (uint32_t n = 0; n < c->nnodes; n++)
+		if (ranks_of(c, n, &lost) && lost && room(&c->nodes[n]) >= lost)
+			move_home(c, n, n);
+	for (uint32_t n = 0; n < c->nnodes; n++) {
+		all = ranks_of(c, n, &lost);
+		if (!lost || (lost < all && !c->whole) || (to = choose_for_all(c, all)) == CREW_NOBODY)
+			continue;
+		move_home(c, n, to);
+	}
+}
+
 static void let_go(struct crew *c)
 {
 	for (uint32_t r = 0; r < c->world; r++)
@@ -211,9 +279,47 @@ int crew_plan(struct crew *c)
 	if (world < c->least)
 		return -EAGAIN;
 	let_go(c);
+	bool moves = world == c->world;
 	keep(c, world);
+	if (moves)
+		keep_together(c);
 	fill(c, world);
+	memcpy(c->home, c->node, world * sizeof(*c->home));
 	c->world = world;
 	c->number++;
 	return 0;
+}
+
+/* to: by node, where all of its ranks went. */
+static bool same_company(const struct crew *before, const struct crew *after, uint32_t *to)
+{
+	for (uint32_t n = 0; n < before->nnodes; n++)
+		to[n] = CREW_NOBODY;
+	for (uint32_t r = 0; r < before->world; r++) {
+		uint32_t home = before->home[r], is = after->node[r];
+		if (home == CREW_NOBODY || (to[home] != CREW_NOBODY && to[home] != is))
+			return false;
+		to[home] = is;
+	}
+	for (uint32_t a = 0; a < before->nnodes; a++)
+		for (uint32_t b = 0; b < a; b++)
+			if (to[a] != CREW_NOBODY && to[a] == to[b])
+				return false;
+	return true;
+}
+
+bool crew_keeps(const struct crew *c)
+{
+	struct crew after;
+	AUTO_FREE uint32_t *to = calloc(c->nnodes, sizeof(*to));
+	if (!c->world || !to || crew_init(&after, c->nnodes, c->want, c->least))
+		return false;
+	memcpy(after.nodes, c->nodes, c->nnodes * sizeof(*c->nodes));
+	memcpy(after.node, c->node, c->world * sizeof(*c->node));
+	memcpy(after.home, c->home, c->world * sizeof(*c->home));
+	after.world = c->world;
+	after.whole = c->whole;
+	bool keeps = !crew_plan(&after) && after.world == c->world && same_company(c, &after, to);
+	crew_free(&after);
+	return keeps;
 }

@@ -155,6 +155,16 @@ static void rescue(struct muster *m)
 	order_settle(m);
 }
 
+/* Also a second time, when what has ended was without the node that is lost now. */
+static void begin_rescue(struct muster *m)
+{
+	if (!m->spread || m->daemon->root < 0)
+		return;
+	m->again = m->rescuing || chair_view(m->daemon, m->job).rescued;
+	m->rescuing = true;
+	m->rescue_ns = clock_deadline(RESCUE_NS);
+}
+
 static bool go_on(struct muster *m)
 {
 	enum crew_state state = crew_state(&m->crew);
@@ -174,12 +184,14 @@ static void settle(struct muster *m, const char *why)
 	m->settling = true;
 	m->pause = PAUSE_NONE;
 	m->rc = 0;
-	log_info("job %s: its %u ranks are about to become %u: nobody enters an epoch before what is in memory is safe",
-		 m->job, m->crew.world, crew_next_world(&m->crew));
+	log_info("job %s: its %u ranks are about to become %u%s: nobody enters an epoch before what is in memory is "
+		 "safe",
+		 m->job, m->crew.world, crew_next_world(&m->crew),
+		 crew_next_world(&m->crew) == m->crew.world ? ", on other nodes" : "");
 	chair_hold(m->daemon, m->job, why);
 	struct coord_view v = chair_view(m->daemon, m->job);
-	m->rescuing = m->spread && m->gone && m->daemon->root >= 0 && v.attending < v.world;
-	m->rescue_ns = clock_deadline(RESCUE_NS);
+	if (m->gone && v.attending < v.world)
+		begin_rescue(m);
 	if (!m->rescuing)
 		order_settle(m);
 }
@@ -199,13 +211,25 @@ static void end(struct muster *m)
 			muster_order(m, n, &o);
 }
 
+/* A rank is lost for good. What is in memory goes on where the ranks of each node stay together; else through storage, if there is any. */
 static bool mend(struct muster *m)
 {
 	uint32_t next = crew_next_world(&m->crew);
-	if (next == m->crew.world)
-		return muster_replan(m);
-	if (clock_now() < m->wait_ns)
+	bool moves = next == m->crew.world, early = clock_now() < m->wait_ns;
+	if (early && crew_unclaimed(&m->crew))
 		return true;
+	if (moves && m->daemon->root >= 0 && !crew_keeps(&m->crew)) {
+		settle(m, "ranks move to other nodes");
+		return true;
+	}
+	if (moves && !muster_parts(m))
+		return muster_replan(m);
+	if (early)
+		return true;
+	if (moves) {
+		muster_lose(m);
+		return muster_replan(m);
+	}
 	if (next >= m->crew.least) {
 		settle(m, "the world changes");
 	} else if (!m->starving) {
@@ -219,6 +243,7 @@ static bool mend(struct muster *m)
 bool muster_advance(struct muster *m)
 {
 	enum crew_state state = crew_state(&m->crew);
+	m->crew.whole = m->daemon->root < 0 && chair_view(m->daemon, m->job).alike;
 	if (m->settling)
 		return go_on(m);
 	if (state != CREW_CHANGEABLE) {
@@ -231,6 +256,8 @@ bool muster_advance(struct muster *m)
 	case CREW_READY:
 		return muster_replan(m);
 	case CREW_CHANGEABLE:
+		if (muster_unfit(m))
+			return true;
 		if (m->occasion)
 			settle(m, "the world changes");
 		else
@@ -302,6 +329,7 @@ static void adopt(struct muster *m, const struct peer_crew *said)
 	crew_adopt(&m->crew, said->plan, said->world);
 	m->wait_ns = m->spread ? patience(m) : 0;
 	m->gone = m->spread; /* who does not come back was lost, for all that is known here */
+	m->parted = true;
 	if (chair_view(m->daemon, m->job).world != said->world &&
 	    chair_remake(m->daemon, m->job, said->world, m->spread, &err))
 		log_error("job %s: %s", m->job, err.text);
@@ -330,7 +358,7 @@ static void take_offer(struct muster *m, uint32_t node, const struct peer_crew *
 		m->latest = said->plan;
 	if (said->plan > c->number && said->world)
 		adopt(m, said);
-	bool had = c->nodes[node].has;
+	bool had = c->nodes[node].has, sound = crew_state(c) != CREW_BROKEN;
 	if (said->plan == c->number)
 		crew_claim(c, node, said->ranks, said->n);
 	m->seated[node] = m->seated[node] || said->n;
@@ -340,6 +368,8 @@ static void take_offer(struct muster *m, uint32_t node, const struct peer_crew *
 	crew_offer(c, node, said->processes, said->spare);
 	muster_drain_said(m, node, said->drained);
 	muster_departs(m, node, said->leaving);
+	if (sound && crew_state(c) == CREW_BROKEN && m->spread && m->daemon->root < 0)
+		m->wait_ns = patience(m); /* a node may come that has room for all ranks of this one */
 	m->left[node] = false;
 	if (m->settling && !m->rescuing && !had) /* it is back: what it has under way is to end in this world, too */
 		order_to_settle(m, node);
@@ -404,7 +434,8 @@ void musters_node_down(struct daemon *daemon, uint32_t node)
 		if (m->crew.nodes[node].has) {
 			m->wait_ns = patience(m);
 			m->gone = true;
-			m->again = m->rescuing;
+			if (m->settling)
+				begin_rescue(m);
 		}
 		crew_offer(&m->crew, node, 0, m->crew.nodes[node].spare);
 		muster_departs(m, node, false);
@@ -426,6 +457,12 @@ void muster_attends(struct daemon *daemon, const char *job, uint32_t node)
 	node = m->spread ? node : 0;
 	m->seated[node] = true;
 	tell_apart(m, node);
+}
+
+bool muster_parted(const struct daemon *daemon, const char *job)
+{
+	const struct muster *m = muster_find(daemon, job);
+	return m && m->parted;
 }
 
 uint32_t muster_plan(const struct daemon *daemon, const char *job)

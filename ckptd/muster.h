@@ -2,14 +2,15 @@
  * begins before it: with the first node whose launcher offers processes (CREW).
  *
  *   GATHERING ── all that are wanted are there; or enough, and the others were waited for ──► plan 1
- *   AT_WORK   ── a rank is lost for good, and spares have no room for it,
+ *   AT_WORK   ── a rank is lost for good, and spares have no room for it, or none for all ranks of its node,
  *                or a node was, and was waited for;
  *                or at the next save (if it can grow, or a node is to be let go; ranks wait in its fence for the next epoch)
  *             ──► SETTLING: nobody enters an epoch; what is newest in memory goes to storage ── all have nothing under way ──► the next plan
  *                 (where a node is lost, that is first written by those who have it, and for the lost one by who holds its copies: rescue.h)
  *
- * Where the world keeps its size (spares take all the empty ranks) a loss needs no settling: the state is in the memory of other nodes.
- * A plan of another size makes the chair anew, in a new epoch. Each node is told its part (PLAN), and attends. A node that comes back with
+ * Where the world keeps its size (spares take all the empty ranks), and the ranks of each node stay together (crew.h), a loss needs no settling: the
+ * state is in the memory of other nodes. Without a store the others are waited for until that is so, or node-wait is over; then it is lost.
+ * What was settled makes the chair anew, in a new epoch. Each node is told its part (PLAN), and attends. A node that comes back with
  * an older plan is told the present one.
  *
  * What the nodes say outlives a restart of this daemon: the newest plan that somebody was given holds, ranks are whose who claims them,
@@ -52,6 +53,10 @@ int muster_drained(struct daemon *daemon, const char *job, const char *node, str
 
 /* The job goes on without the nodes that are not there, and what they may have in memory: they were waited for. */
 bool muster_gives_up(const struct daemon *daemon, const char *job);
+
+/* Since the last plan, or one that is not known here, ranks share a node with others than before, and nothing was saved there: what is in memory only
+ * may fit nobody. */
+bool muster_parted(const struct daemon *daemon, const char *job);
 
 void musters_node_down(struct daemon *daemon, uint32_t node);
 void musters_tick(struct daemon *daemon);

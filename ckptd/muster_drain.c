@@ -73,6 +73,12 @@ static int check(const struct muster *m, const char *name, struct err *err)
 			       "job '%s' has no store and makes no copies (copies = 0): what the ranks of node %s have "
 			       "would be lost",
 			       m->job, name);
+	if (muster_parts(m))
+		return err_set(
+			err, -EBUSY,
+			"job '%s' has no store, and no node has room for all ranks of node %s: what they have in "
+			"memory was divided among them, and would be lost",
+			m->job, name);
 	return 0;
 }
 

@@ -113,7 +113,8 @@ void muster_shown(struct daemon *daemon, const char *job, struct step_id id, enu
 	struct muster *m = muster_find(daemon, job);
 	if (!m)
 		return;
-	if (*m->stuck && level >= (daemon->root >= 0 ? LEVEL_DURABLE : LEVEL_REPLICATED)) {
+	m->parted = m->parted && level < LEVEL_CAPTURED;
+	if (*m->stuck && level >= (daemon->root >= 0 ? LEVEL_DURABLE : LEVEL_REPLICATED) && !m->unfit) {
 		muster_unstick(m);
 		loop_soon(daemon->loop, 1);
 	}

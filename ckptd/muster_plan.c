@@ -108,6 +108,33 @@ static int next_plan(struct muster *m)
 	return rc;
 }
 
+bool muster_parts(const struct muster *m)
+{
+	const struct crew *c = &m->crew;
+	return m->daemon->root < 0 && crew_next_world(c) == c->world && chair_view(m->daemon, m->job).alike &&
+	       !crew_keeps(c);
+}
+
+bool muster_unfit(struct muster *m)
+{
+	bool was = m->unfit;
+	m->unfit = muster_parts(m);
+	if (m->unfit)
+		muster_stick(m, UINT64_MAX,
+			     "there is no store, and no node has room for all ranks of one that is let go");
+	else if (was)
+		muster_unstick(m);
+	return m->unfit;
+}
+
+void muster_lose(struct muster *m)
+{
+	snprintf(m->lost, sizeof(m->lost),
+		 "there is no store, and no node has room for all ranks of one that has lost some: what memory had was "
+		 "divided among them");
+	log_warn("job %s: %s", m->job, m->lost);
+}
+
 /* False: the muster is no more. */
 bool muster_replan(struct muster *m)
 {
@@ -115,18 +142,20 @@ bool muster_replan(struct muster *m)
 	uint32_t before = m->crew.world;
 	bool settled =
 		m->settling; /* those who are let go wait to enter the next epoch, too: nobody may count them there */
+	bool keeps = crew_keeps(&m->crew);
 	int rc = next_plan(m);
 	if (rc)
 		return true; /* too few by now */
 	muster_quiet(m);
 	muster_unstick(m);
 	m->gone = m->starving = false;
+	m->parted = m->parted || (before && !keeps);
 	describe(m, before);
 	if (before == m->crew.world && !settled)
 		chair_release(m->daemon, m->job);
 	else
 		rc = chair_remake(m->daemon, m->job, m->crew.world, m->spread, &err);
-	if (!rc && before != m->crew.world)
+	if (!rc && (settled || before != m->crew.world || m->lost[0]))
 		chair_preface(m->daemon, m->job, m->lost);
 	m->lost[0] = 0;
 	if (rc == -EINVAL || (rc && !m->spread)) {

@@ -28,6 +28,8 @@ struct muster {
 	bool ending;               /* the job was asked to end: too few would be left */
 	bool starving;             /* too few are there, and that was said */
 	bool settling;             /* towards the next plan */
+	bool parted;               /* see muster_parted */
+	bool unfit;                /* it is stuck since muster_parts */
 	bool rescuing; /* before that: what only memory has is written by who has it, also for nodes that are lost */
 	bool again;    /* another node was lost meanwhile */
 	uint64_t rescue_ns;       /* not longer than until then it is found out what there is */
@@ -71,6 +73,13 @@ bool muster_replan(struct muster *m);
 void muster_departs(struct muster *m, uint32_t node, bool departs);
 /* The node knows it so. Who has an order of this life of the daemon from nobody else is believed, the others are told. */
 void muster_drain_said(struct muster *m, uint32_t node, bool drained);
+
+/* There is no store, and in the next plan, in which the world keeps its size, what is in memory fits nobody whose ranks were parted. */
+bool muster_parts(const struct muster *m);
+/* A change that can wait is not made as long as that is so. True: it is. */
+bool muster_unfit(struct muster *m);
+/* It is planned all the same: that is lost. */
+void muster_lose(struct muster *m);
 
 /* The world changes at the next save, or does not after all. */
 void muster_pause(struct muster *m);

@@ -164,6 +164,9 @@ Test(muster, who_attends_without_a_launcher_is_told_that_his_ranks_went_elsewher
 	muster_attends(&muster_daemon, "gpt", 1);
 	offer_spare(3);
 	tick();
+	cr_expect_eq(muster_plan(&muster_daemon, "gpt"), 4, "somebody may come and claim them");
+	clock_skip((WAIT_S + 1) * CLOCK_NS_PER_S);
+	tick();
 	cr_expect_eq(muster_plan(&muster_daemon, "gpt"), 5);
 	cr_expect(nodes[1].plan.number == 5 && !nodes[1].plan.n);
 	EXPECT_RANKS(3, 5, 6, 2, 3);
@@ -366,13 +369,16 @@ Test(muster, a_restarted_coordinator_goes_on_with_the_plan_that_nodes_follow)
 		  !nodes[2].told_plan);
 }
 
-/* What the first has of a plan that is over means nothing now: it is given what nobody has claimed. */
+/* What the first has of a plan that is over means nothing now: it is given what nobody has claimed in time. */
 Test(muster, the_latest_plan_that_anybody_follows_holds)
 {
 	struct peer_crew old = said(6, 2), new = said(7, 2);
 	report(0, &old);
 	cr_expect_eq(muster_plan(&muster_daemon, "gpt"), 6);
 	report(2, &new);
+	cr_expect_eq(muster_plan(&muster_daemon, "gpt"), 7, "who has the others may come");
+	clock_skip((WAIT_S + 1) * CLOCK_NS_PER_S);
+	tick();
 	cr_expect_eq(muster_plan(&muster_daemon, "gpt"), 8);
 	EXPECT_RANKS(0, 8, 4, 0, 1);
 	cr_expect_eq(nodes[0].plan.was[0], WIRE_NEW_PROCESS);

@@ -319,3 +319,27 @@ Test(muster_changes, a_launcher_that_leaves_too_few_ends_the_job)
 	tick();
 	cr_expect(!nodes[0].stop, "it is asked once");
 }
+
+/* ---- ranks that would be parted ---------------------------------------------------------------------------------- */
+
+Test(muster_changes, without_a_store_no_node_is_let_go_whose_ranks_nobody_takes_together)
+{
+	struct err err = {{0}};
+	begin(3);
+	fake_chair.view.alike = true;
+	struct peer_crew m = crew_of(3, 1);
+	report(3, &m);
+	offer(2, EACH + 1);
+	cr_expect_eq(muster_drain(&muster_daemon, "gpt", "n1", true, &err), -EBUSY);
+	cr_expect(strstr(err.text, "no node has room for all ranks of node n1"), "%s", err.text);
+	m = crew_of(1, EACH);
+	m.leaving = true;
+	report(1, &m);
+	fake_chair.view.entered = fake_chair.view.epoch;
+	tick();
+	cr_expect(strstr(stuck(), "no node has room"), "%s", stuck());
+	cr_expect(!nodes[0].pause && !fake_chair.holds, "nobody waits for that");
+	offer(3, EACH);
+	occasion();
+	cr_expect(fake_chair.held, "now it has");
+}

@@ -223,6 +223,29 @@ Test(coord_restore, nothing_to_restore_is_told_from_nothing_intact)
 	cr_expect_str_eq(told[1].text, "no intact checkpoint is left");
 }
 
+static void find_parted(unsigned nstored)
+{
+	for (uint32_t n = 0; n < NODES; n++)
+		find(n, s30, nstored);
+	coord_surveyed(coord, &(struct coord_survey){.epoch = from(0).epoch, .parted = true});
+}
+
+Test(coord_restore, what_only_memory_has_is_given_up_where_nodes_were_parted)
+{
+	ask(UINT64_MAX);
+	find_parted(0);
+	expect_bring(s30, false);
+	bring_all(s30, -EBADMSG);
+	cr_expect_eq(told[1].refusal, -ENOENT);
+	for (uint32_t n = 0; n < NODES; n++)
+		coord_restoring(coord, from(n), UINT64_MAX);
+	find_parted(1);
+	bring_all(s30, -EBADMSG);
+	expect_bring(s20, true);
+	bring_all(s20, -EBADMSG);
+	cr_expect_eq(told[1].refusal, -EBADMSG, "that one was on storage");
+}
+
 Test(coord_restore, a_store_that_cannot_be_read_is_no_fresh_start)
 {
 	ask(UINT64_MAX);

@@ -193,6 +193,94 @@ Test(crew, a_spare_takes_the_ranks_of_a_node_that_is_let_go)
 	crew_free(&c);
 }
 
+Test(crew, ranks_of_a_lost_node_stay_together)
+{
+	struct crew c;
+	cr_assert_eq(crew_init(&c, 5, 6, 2), 0);
+	for (uint32_t n = 0; n < 3; n++)
+		crew_offer(&c, n, 2, false);
+	cr_assert_eq(crew_plan(&c), 0);
+	crew_offer(&c, 0, 3, false); /* no spare, but not for all, and among others */
+	crew_offer(&c, 3, 1, false);
+	crew_offer(&c, 4, 2, true);
+	crew_offer(&c, 1, 0, false);
+	cr_expect(crew_keeps(&c));
+	cr_assert_eq(crew_plan(&c), 0);
+	expect_nodes(&c, 6, (uint32_t[]){0, 0, 4, 4, 2, 2});
+	crew_free(&c);
+}
+
+Test(crew, of_two_lost_nodes_each_goes_to_one)
+{
+	struct crew c;
+	cr_assert_eq(crew_init(&c, 5, 6, 2), 0);
+	for (uint32_t n = 0; n < 3; n++)
+		crew_offer(&c, n, 2, false);
+	cr_assert_eq(crew_plan(&c), 0);
+	crew_offer(&c, 3, 4, false);
+	crew_offer(&c, 4, 2, false);
+	crew_offer(&c, 0, 0, false);
+	crew_offer(&c, 1, 0, false);
+	cr_expect(crew_keeps(&c));
+	cr_assert_eq(crew_plan(&c), 0);
+	expect_nodes(&c, 6, (uint32_t[]){4, 4, 3, 3, 2, 2});
+	crew_free(&c);
+}
+
+Test(crew, a_rank_that_moves_alone_leaves_others_behind)
+{
+	struct crew c;
+	begin(&c, 2, true);
+	lose(&c, 3);
+	cr_expect_not(crew_keeps(&c));
+	cr_assert_eq(crew_plan(&c), 0);
+	expect_nodes(&c, 6, (uint32_t[]){0, 0, 1, 3, 2, 2});
+	crew_free(&c);
+}
+
+Test(crew, where_memory_is_all_there_is_the_others_go_with_it)
+{
+	struct crew c;
+	begin(&c, 2, true);
+	c.whole = true;
+	lose(&c, 3);
+	cr_expect(crew_keeps(&c));
+	cr_assert_eq(crew_plan(&c), 0);
+	expect_nodes(&c, 6, (uint32_t[]){0, 0, 3, 3, 2, 2});
+	expect_was(&c, (uint32_t[]){0, 1, CREW_NEW, CREW_NEW, 4, 5});
+	cr_expect(c.nodes[1].has == 0 && c.nodes[3].has == 2);
+	crew_free(&c);
+}
+
+Test(crew, a_process_that_comes_back_keeps_its_place)
+{
+	struct crew c;
+	begin(&c, 2, false);
+	lose(&c, 3);
+	crew_offer(&c, 1, 2, false);
+	cr_expect(crew_keeps(&c));
+	cr_assert_eq(crew_plan(&c), 0);
+	expect_nodes(&c, 6, (uint32_t[]){0, 0, 1, 1, 2, 2});
+	expect_was(&c, (uint32_t[]){0, 1, 2, CREW_NEW, 4, 5});
+	crew_free(&c);
+}
+
+Test(crew, nobody_is_known_to_keep_what_was_not_claimed)
+{
+	struct crew c;
+	cr_assert_eq(crew_init(&c, 3, 4, 2), 0);
+	crew_adopt(&c, 4, 4);
+	crew_claim(&c, 1, (uint32_t[]){0, 1}, 2);
+	crew_offer(&c, 1, 2, false);
+	crew_offer(&c, 2, 2, false);
+	cr_expect(crew_unclaimed(&c) && !crew_keeps(&c));
+	crew_claim(&c, 0, (uint32_t[]){2, 3}, 2);
+	cr_expect_not(crew_unclaimed(&c));
+	crew_offer(&c, 0, 0, false);
+	cr_expect(crew_keeps(&c));
+	crew_free(&c);
+}
+
 /* After a restart of whoever plans. */
 Test(crew, what_others_have_planned_is_claimed)
 {
@@ -259,6 +347,16 @@ static void check(const struct crew *c, const struct before *b)
 	cr_assert_eq(moved, beyond, "%u moved, %u had to", moved, beyond);
 }
 
+/* Whether who shared a node shares one still, and with nobody else. */
+static bool kept(const struct crew *c, uint32_t world, const uint32_t *home)
+{
+	for (uint32_t a = 0; a < world; a++)
+		for (uint32_t b = 0; b < a; b++)
+			if ((home[a] == home[b]) != (c->node[a] == c->node[b]))
+				return false;
+	return c->world == world;
+}
+
 static void something_happens(struct crew *c, uint64_t *seed, uint32_t whole)
 {
 	uint32_t node = next(seed, c->nnodes), what = next(seed, 5);
@@ -284,7 +382,11 @@ Test(crew, holds_in_any_history)
 			something_happens(&c, &seed, 0);
 			struct before b = look(&c);
 			enum crew_state state = crew_state(&c);
+			uint32_t home[WANT_MAX], world = c.world;
+			bool keeps = crew_keeps(&c);
+			memcpy(home, c.home, world * sizeof(*home));
 			if (crew_plan(&c)) {
+				cr_assert_not(keeps);
 				cr_assert_lt(b.offers, c.least);
 				cr_assert_eq(c.world, b.world);
 				for (uint32_t r = 0; r < c.world; r++)
@@ -294,6 +396,7 @@ Test(crew, holds_in_any_history)
 			}
 			plans++;
 			check(&c, &b);
+			cr_assert_eq(keeps, world && kept(&c, world, home));
 			cr_assert_eq(crew_state(&c), CREW_SOUND);
 			for (uint32_t r = 0; r < c.world; r++) {
 				if (state == CREW_SOUND)

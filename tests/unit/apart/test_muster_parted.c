@@ -1,0 +1,74 @@
+/* Ranks that move while the world keeps its size: together with those of their node, or apart from them. */
+#include "muster_maker.h"
+
+#include "base/clock.h"
+
+#include <criterion/criterion.h>
+#include <string.h>
+
+TestSuite(muster_parted, .init = muster_maker_setup, .fini = muster_maker_teardown);
+
+/* Of three nodes the second is to do without the process of rank 3; the fourth waits as a spare. */
+static void give_up_rank_3(bool stored)
+{
+	muster_daemon.root = stored ? 0 : -1;
+	begin(3);
+	fake_chair.view.alike = true;
+	fake_chair.view.attending = WANT;
+	struct peer_crew m = crew_of(1, 1);
+	report(1, &m);
+	cr_expect_eq(muster_plan(&muster_daemon, "gpt"), 1, "nobody has room for it");
+}
+
+Test(muster_parted, a_rank_that_moves_alone_is_preceded_by_what_memory_has)
+{
+	give_up_rank_3(true);
+	offer_spare(3);
+	cr_assert(fake_chair.held && nodes[0].settle && nodes[1].settle && nodes[2].settle && !nodes[3].settle);
+	cr_expect_not(muster_parted(&muster_daemon, "gpt"));
+	for (uint32_t n = 0; n < 3; n++)
+		settled(n, 0);
+	cr_expect(muster_plan(&muster_daemon, "gpt") == 2 && fake_chair.remakes == 2);
+	EXPECT_RANKS(1, 2, 6, 2);
+	EXPECT_RANKS(3, 2, 6, 3);
+	cr_expect(muster_parted(&muster_daemon, "gpt"));
+	shown(1, fake_chair.view.epoch, LEVEL_CAPTURED);
+	cr_expect_not(muster_parted(&muster_daemon, "gpt"), "that one fits");
+}
+
+Test(muster_parted, without_a_store_its_whole_node_moves)
+{
+	give_up_rank_3(false);
+	offer_spare(3);
+	cr_expect(muster_plan(&muster_daemon, "gpt") == 2 && !fake_chair.holds);
+	EXPECT_RANKS(0, 2, 6, 0, 1);
+	cr_expect_eq(nodes[1].plan.n, 0);
+	EXPECT_RANKS(3, 2, 6, 2, 3);
+	cr_expect_eq(nodes[3].plan.was[0], WIRE_NEW_PROCESS);
+	cr_expect_not(muster_parted(&muster_daemon, "gpt"));
+}
+
+Test(muster_parted, without_a_store_and_room_for_all_it_waits_and_says_what_is_lost)
+{
+	give_up_rank_3(false);
+	struct peer_crew m = crew_of(3, 1);
+	m.spare = true;
+	report(3, &m);
+	cr_expect_eq(muster_plan(&muster_daemon, "gpt"), 1, "a larger one may come");
+	clock_skip((WAIT_S + 1) * CLOCK_NS_PER_S);
+	tick();
+	cr_expect_eq(muster_plan(&muster_daemon, "gpt"), 2);
+	EXPECT_RANKS(3, 2, 6, 3);
+	cr_expect(strstr(fake_chair.preface, "no node has room for all ranks"), "%s", fake_chair.preface);
+	cr_expect(muster_parted(&muster_daemon, "gpt"));
+}
+
+Test(muster_parted, what_nobody_holds_alike_may_be_parted)
+{
+	give_up_rank_3(false);
+	fake_chair.view.alike = false;
+	offer_spare(3);
+	cr_expect_eq(muster_plan(&muster_daemon, "gpt"), 2);
+	EXPECT_RANKS(1, 2, 6, 2);
+	EXPECT_RANKS(3, 2, 6, 3);
+}
