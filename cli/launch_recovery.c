@@ -28,7 +28,6 @@ struct recovery *recovery_open(struct recoveries *all, bool daemon, uint64_t now
 		return NULL;
 	last = recovery_current(all);
 	*last = (struct recovery){.daemon = daemon, .seen_ns = now};
-	all->asked = false;
 	all->ask_at = now;
 	all->pause_ns = ASK_FIRST_NS;
 	return last;
@@ -86,15 +85,25 @@ static json_t *find_job(json_t *doc, const char *name)
 	return NULL;
 }
 
-static void take_restore(struct recovery *r, const json_t *last)
+/* The newest that is of the epoch or of a later one: the ranks may have restored before the first answer came. NULL: none. */
+static const json_t *find_restore(const json_t *recent, uint32_t epoch)
 {
-	const char *source = json_string_value(json_object_get(last, "source"));
-	json_int_t step = json_integer_value(json_object_get(last, "step"));
-	if (!json_is_object(last) || step < 0)
-		return;
+	for (size_t i = json_array_size(recent); i > 0; i--) {
+		const json_t *one = json_array_get(recent, i - 1), *step = json_object_get(one, "step");
+		if (json_integer_value(json_object_get(one, "epoch")) < epoch)
+			return NULL;
+		if (json_is_true(json_object_get(one, "ok")) && json_is_integer(step) && json_integer_value(step) >= 0)
+			return one;
+	}
+	return NULL;
+}
+
+static void take_restore(struct recovery *r, const json_t *restore)
+{
+	const char *source = json_string_value(json_object_get(restore, "source"));
 	r->restored = true;
-	r->step_restored = (uint64_t)step;
-	r->restore_ms = json_number_value(json_object_get(last, "ms"));
+	r->step_restored = (uint64_t)json_integer_value(json_object_get(restore, "step"));
+	r->restore_ms = json_number_value(json_object_get(restore, "restore_ms"));
 	snprintf(r->source, sizeof(r->source), "%s", source ? source : "?");
 }
 
@@ -105,18 +114,10 @@ void recovery_answer(struct recoveries *all, const char *json, size_t len, const
 	if (!r || r->daemon || r->restored)
 		return;
 	json_t *doc = json_loadb(json, len, JSON_REJECT_DUPLICATES, NULL);
-	json_t *done = json_object_get(find_job(doc, job), "recoveries");
-	const json_t *count = json_object_get(done, "count");
-	if (json_is_integer(count)) {
-		uint64_t n = (uint64_t)json_integer_value(count);
-		/* The first answer comes before anybody can have restored: it tells what was before. A daemon that was
-		 * restarted counts from zero. */
-		if (!all->asked || n < all->base)
-			all->base = n;
-		all->asked = true;
-		if (n > all->base)
-			take_restore(r, json_object_get(done, "last"));
-	}
+	const json_t *done = json_object_get(find_job(doc, job), "recoveries");
+	const json_t *restore = find_restore(json_object_get(done, "recent"), r->epoch);
+	if (restore)
+		take_restore(r, restore);
 	json_decref(doc);
 }
 

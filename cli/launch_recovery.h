@@ -30,8 +30,6 @@ struct recoveries {
 	struct recovery list[RECOVERIES_MAX]; /* the first ones */
 	unsigned count;                       /* all */
 	bool open;                            /* the last one: not yet back, or its restore not yet known */
-	bool asked;                           /* `base` is known */
-	uint64_t base;                        /* restores that the daemon had done when it was opened */
 	uint64_t ask_at, pause_ns;
 	unsigned unanswered; /* that were asked */
 };

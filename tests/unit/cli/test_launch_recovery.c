@@ -17,25 +17,32 @@ static void answer(const char *json)
 	recovery_answer(&all, json, strlen(json), "gpt");
 }
 
-static void answer_count(int count, int step)
+/* Of two restores: the older one is of epoch 2. */
+static void answer_newest(int epoch, int step)
 {
-	char json[256];
+	char json[512];
 	snprintf(json, sizeof(json),
-		 "{\"jobs\":[{\"name\":\"other\"},{\"name\":\"gpt\",\"recoveries\":{\"count\":%d,\"last\":{\"step\":%d,"
-		 "\"epoch\":1,\"source\":\"memory\",\"ms\":1.5}}}]}",
-		 count, step);
+		 "{\"jobs\":[{\"name\":\"other\"},{\"name\":\"gpt\",\"recoveries\":{\"count\":2,\"recent\":["
+		 "{\"step\":7,\"epoch\":2,\"ok\":true,\"source\":\"storage\",\"restore_ms\":9},"
+		 "{\"step\":%d,\"epoch\":%d,\"ok\":true,\"source\":\"memory\",\"restore_ms\":1.5}]}}]}",
+		 step, epoch);
 	answer(json);
+}
+
+static struct recovery *opened(uint32_t epoch)
+{
+	struct recovery *r = recovery_open(&all, false, 100 * MS);
+	r->epoch = epoch;
+	return r;
 }
 
 Test(launch_recovery, takes_the_restore_that_came_after_it)
 {
-	struct recovery *r = recovery_open(&all, false, 100 * MS);
+	struct recovery *r = opened(4);
 	cr_expect(recovery_should_ask(&all, 100 * MS));
-	answer_count(3, 30);
+	answer_newest(3, 30);
 	cr_expect_not(r->restored);
-	answer_count(3, 30);
-	cr_expect_not(r->restored);
-	answer_count(4, 40);
+	answer_newest(4, 40);
 	cr_expect(r->restored);
 	cr_expect_eq(r->step_restored, 40);
 	cr_expect_str_eq(r->source, "memory");
@@ -47,35 +54,44 @@ Test(launch_recovery, takes_the_restore_that_came_after_it)
 	cr_expect_null(recovery_current(&all));
 }
 
+Test(launch_recovery, takes_a_restore_that_was_over_before_it_asked)
+{
+	struct recovery *r = opened(4);
+	answer_newest(5, 50);
+	cr_expect(r->restored);
+	cr_expect_eq(r->step_restored, 50);
+}
+
+Test(launch_recovery, takes_what_was_restored_and_not_what_was_refused_since)
+{
+	struct recovery *r = opened(4);
+	answer("{\"jobs\":[{\"name\":\"gpt\",\"recoveries\":{\"recent\":["
+	       "{\"step\":30,\"epoch\":4,\"ok\":true,\"source\":\"peer\",\"restore_ms\":2},"
+	       "{\"step\":null,\"epoch\":4,\"ok\":true,\"source\":\"none\",\"restore_ms\":1},"
+	       "{\"step\":null,\"epoch\":5,\"ok\":false,\"source\":\"none\",\"restore_ms\":1}]}}]}");
+	cr_expect(r->restored);
+	cr_expect_eq(r->step_restored, 30);
+	cr_expect_str_eq(r->source, "peer");
+}
+
 Test(launch_recovery, at_the_end_one_more_answer_is_awaited_and_no_other)
 {
 	cr_expect_not(recovery_awaits(&all));
-	recovery_open(&all, false, 100 * MS);
+	opened(4);
 	cr_expect_not(recovery_awaits(&all), "nothing was asked");
 	cr_expect(recovery_should_ask(&all, 100 * MS));
-	answer_count(3, 30);
+	answer_newest(3, 30);
 	cr_expect_not(recovery_awaits(&all), "it was answered");
 	cr_expect_not(recovery_should_ask(&all, 100 * MS));
 	recovery_hurry(&all);
 	cr_expect(recovery_should_ask(&all, 100 * MS));
 	cr_expect(recovery_awaits(&all));
-	answer_count(4, 40);
+	answer_newest(4, 40);
 	cr_expect_not(recovery_awaits(&all));
 	cr_expect(recovery_current(&all)->restored);
 	recovery_open(&all, true, 200 * MS);
 	recovery_hurry(&all);
 	cr_expect_not(recovery_should_ask(&all, 200 * MS), "of the daemon's own death nothing can be asked");
-}
-
-Test(launch_recovery, follows_a_daemon_that_counts_from_zero_again)
-{
-	struct recovery *r = recovery_open(&all, false, 100 * MS);
-	answer_count(7, 10);
-	answer_count(0, 0);
-	cr_expect_not(r->restored);
-	answer_count(1, 20);
-	cr_expect(r->restored);
-	cr_expect_eq(r->step_restored, 20);
 }
 
 Test(launch_recovery, ignores_answers_that_make_no_sense)
@@ -85,11 +101,11 @@ Test(launch_recovery, ignores_answers_that_make_no_sense)
 	answer("[]");
 	answer("{\"jobs\":3}");
 	answer("{\"jobs\":[{\"name\":5}]}");
-	answer("{\"jobs\":[{\"name\":\"gpt\",\"recoveries\":{\"count\":\"x\"}}]}");
-	cr_expect_not(all.asked);
-	answer_count(0, 0);
-	answer("{\"jobs\":[{\"name\":\"gpt\",\"recoveries\":{\"count\":1,\"last\":{\"step\":-5}}}]}");
-	answer("{\"jobs\":[{\"name\":\"gpt\",\"recoveries\":{\"count\":1}}]}");
+	answer("{\"jobs\":[{\"name\":\"gpt\",\"recoveries\":{\"recent\":\"x\"}}]}");
+	answer("{\"jobs\":[{\"name\":\"gpt\",\"recoveries\":{\"recent\":{\"step\":5}}}]}");
+	answer("{\"jobs\":[{\"name\":\"gpt\",\"recoveries\":{\"recent\":[5]}}]}");
+	answer("{\"jobs\":[{\"name\":\"gpt\",\"recoveries\":{\"recent\":[{\"step\":-5,\"ok\":true}]}}]}");
+	answer("{\"jobs\":[{\"name\":\"gpt\",\"recoveries\":{\"recent\":[{\"step\":\"5\",\"ok\":true}]}}]}");
 	cr_expect_not(r->restored);
 }
 
@@ -149,8 +165,8 @@ Test(launch_recovery, tells_durations_and_steps_lost)
 	r->back_ns = 150 * MS;
 	r->step_known = true;
 	r->step_before = 43;
-	answer_count(0, 0);
-	answer_count(1, 40);
+	r->epoch = 3;
+	answer_newest(3, 40);
 	json_t *json = recovery_json(&all), *one = json_array_get(json, 0);
 	cr_expect_float_eq(json_real_value(json_object_get(one, "detect_ms")), 10, 1e-9);
 	cr_expect_float_eq(json_real_value(json_object_get(one, "decide_ms")), 2, 1e-9);
