@@ -6,8 +6,10 @@
  *	fill ID SEED                      filled
  *	check ID SEED                     checked match | checked BYTE      the first that differs
  *	withdraw ID                       withdrawn MILLISECONDS
- *	write|read NODE KEY ADDRESS SIZE OFFSET BYTES SEED MILLISECONDS
+ *	write|read|stream NODE KEY ADDRESS SIZE OFFSET BYTES SEED MILLISECONDS
  *	                                  begun, later: done RESULT MILLISECONDS match|BYTE
+ *	                                  stream: writes it again and again, each time done, until that fails; something is on the
+ *	                                  way however late its peer is told to end it
  *	drop NODE RC                      dropped
  *	counts                            counts SESSIONS IN OUT REFUSED
  *	deaf MILLISECONDS                 heard again                       the loop stands still
@@ -18,6 +20,7 @@
 
 #include <inttypes.h>
 #include <poll.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -34,7 +37,8 @@ struct shown {
 
 struct copy {
 	struct net_op op;
-	uint64_t begun, seed;
+	uint64_t begun, seed, ms;
+	bool again;
 };
 
 static struct net *net;
@@ -131,21 +135,35 @@ static void expose(unsigned node, uint64_t size, const char *access, uint64_t se
 	printf("exposed %u %" PRIu64 " %" PRIu64 " %" PRIu64 "\n", nshown++, t.key, t.address, t.size);
 }
 
+static void begin(struct copy *copy)
+{
+	copy->begun = clock_now();
+	copy->op.deadline = clock_deadline(copy->ms * CLOCK_NS_PER_MS);
+	net_submit(net, &copy->op);
+}
+
 static void on_done(struct net_op *op)
 {
 	struct copy *copy = list_entry(op, struct copy, op);
 	double ms = ms_since(copy->begun);
 	const char *how = op->kind == NET_READ && op->result > 0 ? compare(op->buf, op->len, copy->seed) : "match";
 	printf("done %" PRId64 " %.3f %s\n", op->result, ms, how);
+	if (copy->again && op->result > 0) {
+		begin(copy);
+		return;
+	}
 	munmap(op->buf, op->len + 8);
 	free(copy);
 }
 
-static void submit(enum net_kind kind, unsigned node, struct net_ticket ticket, uint64_t offset, uint64_t len,
+static void submit(const char *word, unsigned node, struct net_ticket ticket, uint64_t offset, uint64_t len,
 		   uint64_t seed, uint64_t ms)
 {
 	struct copy *copy = calloc(1, sizeof(*copy));
+	enum net_kind kind = strcmp(word, "read") ? NET_WRITE : NET_READ;
 	copy->seed = seed;
+	copy->ms = ms;
+	copy->again = !strcmp(word, "stream");
 	copy->op = (struct net_op){.kind = kind,
 				   .node = node,
 				   .buf = map(len + 8),
@@ -154,9 +172,7 @@ static void submit(enum net_kind kind, unsigned node, struct net_ticket ticket, 
 				   .offset = offset,
 				   .done = on_done};
 	fill(copy->op.buf, len, kind == NET_WRITE ? seed : ~seed);
-	copy->begun = clock_now();
-	copy->op.deadline = clock_deadline(ms * CLOCK_NS_PER_MS);
-	net_submit(net, &copy->op);
+	begin(copy);
 	printf("begun\n");
 }
 
@@ -196,11 +212,10 @@ static void obey(const char *line)
 		printf("checked %s\n", compare(shown[node].base, shown[node].size, n[0]));
 	} else if (!strcmp(word, "withdraw")) {
 		withdraw(node);
-	} else if ((!strcmp(word, "write") || !strcmp(word, "read")) &&
+	} else if ((!strcmp(word, "write") || !strcmp(word, "read") || !strcmp(word, "stream")) &&
 		   sscanf(rest, "%*u %" SCNu64 " %" SCNu64 " %" SCNu64 " %" SCNu64 " %" SCNu64 " %" SCNu64 " %" SCNu64,
 			  &n[0], &n[1], &n[2], &n[3], &n[4], &n[5], &n[6]) == 7) {
-		submit(word[0] == 'w' ? NET_WRITE : NET_READ, node, (struct net_ticket){n[0], n[1], n[2]}, n[3], n[4],
-		       n[5], n[6]);
+		submit(word, node, (struct net_ticket){n[0], n[1], n[2]}, n[3], n[4], n[5], n[6]);
 	} else if (!strcmp(word, "drop") && sscanf(rest, "%*u %d", &at) == 1) {
 		net_drop(net, node, at);
 		printf("dropped\n");
