@@ -8,7 +8,8 @@
  *	[slots_at, + slots × slot_size)  per slot: the captured pieces, packed as in the files (see layout.h)
  *
  * Who writes what: each field says it. The daemon reads everything in here as the word of an untrusted process: it copies, checks
- * bounds, and keeps its own view; a rank that scribbles damages only its own snapshots.
+ * bounds, and keeps its own view; a rank that scribbles damages only its own snapshots, and what is known of marks (verdicts) after the
+ * daemon was started again: it could as well have given them.
  *
  * A slot's life, as the rank sees it: FREE → (rank: begin) CAPTURING → (device) done=1 → (rank: fence) fenced=1 → … → (daemon only)
  * FREE, perhaps intact. A rank that cannot finish sets done to a negative errno; the daemon frees the slot. */

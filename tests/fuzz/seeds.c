@@ -90,7 +90,7 @@ static void coordination(void)
 	REPORT(PEER_FAILED, .save = {.id = id, .rc = -EIO, .text = "the disk"});
 	REPORT(PEER_SHARES, .shares = {.n = 2, .of = {{7, 2}, {8, 4}}});
 	REPORT(PEER_FOUND, .found = {.nmemory = 1, .memory = {id}, .nstored = 1, .stored = {id}});
-	REPORT(PEER_CREW, .crew = {4, 2, 2, true, false, 3, 4, 2, {1, 0}});
+	REPORT(PEER_CREW, .crew = {4, 2, 2, true, false, false, 3, 4, 2, {1, 0}});
 	REPORT(PEER_VOTES, .votes = {id, 3, {{5, 6, 1}, {5, 7, 1}, {9, 8, 300}}});
 	REPORT(PEER_COMPARED, .compared = {ask, 3, {{0, 5}, {1, 6}, {1, 7}}, ""});
 	ask.count = 1;

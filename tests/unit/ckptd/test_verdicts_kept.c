@@ -47,6 +47,8 @@ Test(verdicts_kept, what_a_rank_has_scribbled_there_does_not_count)
 	cr_expect_not(recalled(&at));
 	at = good, at.given_at = UINT64_MAX;
 	cr_expect_not(recalled(&at));
+	at = good, at.given_at = INT64_MAX;
+	cr_expect_not(recalled(&at), "what is said after it could not be written");
 	at = good, memset(at.reason, 'x', sizeof(at.reason));
 	cr_expect_not(recalled(&at));
 	at = good, memset(at.reason, 'x', sizeof(at.reason) - 1);
