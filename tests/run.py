@@ -16,6 +16,7 @@ import multiprocessing
 import os
 import pathlib
 import re
+import resource
 import shutil
 import signal
 import subprocess
@@ -271,12 +272,12 @@ def run(root, test, prefix):
         shutil.rmtree(tmp, ignore_errors=True)
 
 
-def show(test, cases, details, seconds):
+def show(test, cases, details, seconds, busy):
     bad = [case for case in cases if case.status == "FAIL"]
     name = f"{test.suite}/{test.name}"
     count = f" {len(cases)} cases" if len(cases) > 1 else ""
     word = "FAIL" if bad else "skip" if all(case.status == "skip" for case in cases) else "ok"
-    print(f"{word:4} {name}{count} ({seconds:.1f} s)")
+    print(f"{word:4} {name}{count} ({seconds:.1f} s, processor {busy:.1f} s)")
     for case in cases:
         if case.status != "ok":
             print(f"     {case.status} {case.name or test.name}: {case.why}")
@@ -290,10 +291,16 @@ def become_subreaper():
     ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
+def busy_seconds():
+    """Of processors, by all that this lane started and that has been waited for."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
 def run_timed(root, test, prefix):
-    begin = time.monotonic()
+    begin, busy = time.monotonic(), busy_seconds()
     cases, details = run(root, test, prefix)
-    return test, cases, details, time.monotonic() - begin
+    return test, cases, details, time.monotonic() - begin, busy_seconds() - busy
 
 
 def wanted_tests(root, wanted):
@@ -334,8 +341,8 @@ def main():
         if not found:
             cases_of[suite].append(Case("", "FAIL", "no test"))
             print(f"FAIL {wanted}: there is no such test")
-    for test, cases, details, seconds in run_all(root, tests, fixed_addresses(), args.lanes):
-        show(test, cases, details, seconds)
+    for test, cases, details, *spent in run_all(root, tests, fixed_addresses(), args.lanes):
+        show(test, cases, details, *spent)
         cases_of[test.suite] += cases
     print(f"\nafter {time.monotonic() - started:.0f} s:")
     for suite, cases in cases_of.items():

@@ -72,6 +72,8 @@ tidy.report([
          (1, 1, 1), "FAIL b", "skip c: why"),
     case("a plan that was not kept fails", crash("echo 1..3; echo 'ok 1 - a'"), (1, 1, 0), "3 cases planned"),
     case("TAP that dies at the end fails", crash("echo 'ok 1 - a'; exit 3"), (1, 1, 0), "exit status 3"),
+    case("what a test waits is not what it uses of a processor",
+         crash("sleep 1; exec python3 -c 'import time\nwhile time.process_time() < 1.2: pass'"), (1, 0, 0), "processor 1."),
     case("a late test is killed", crash("# timeout: 1\nsleep 30"), (0, 1, 0), "past its deadline"),
     case("a process left behind is a failure", crash("sleep 30 &"), (1, 1, 0), "left processes behind: sleep"),
     case("a sanitizer report is a failure", crash(REPORT), (1, 1, 0), "LeakSanitizer: 10 bytes"),
