@@ -393,8 +393,10 @@ void rescue_order(struct daemon *daemon, const char *job, const struct peer_resc
 					     .owner = order->owner, .phase = PEER_RESCUE_CLEAR, .as = order->as});
 	} else if (order->phase == PEER_RESCUE_KEEP) {
 		struct job *here = job_find(daemon, job);
-		if (here && r->commit)
-			copies_durable(&here->copies, r->order.bring.id); /* under another name */
+		if (here && r->commit) { /* under another name */
+			copies_durable(&here->copies, r->order.bring.id);
+			verdicts_follow(&here->verdicts, r->order.bring.id, r->order.as);
+		}
 		keep(r);
 	} else if (order->phase == PEER_RESCUE_CLEAR) {
 		clear(r);

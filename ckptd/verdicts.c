@@ -223,6 +223,17 @@ void verdicts_return(struct verdicts *verdicts, struct memory *mem)
 	verdicts_keep(verdicts, mem);
 }
 
+/* Both are kept: a rank that has not heard of the other one may yet speak of the first. */
+void verdicts_follow(struct verdicts *verdicts, struct step_id from, struct step_id to)
+{
+	const struct verdict_said *said = find(verdicts, from);
+	if (!said || find(verdicts, to))
+		return;
+	struct verdict_kept is = said->is;
+	is.id = to;
+	put(verdicts, &is);
+}
+
 /* ---- taking ---------------------------------------------------------------------------------------------------- */
 
 /* All ranks may say the same, and again. */

@@ -33,6 +33,8 @@ void verdicts_init(struct verdicts *verdicts, struct job *job);
 void verdicts_take(struct rank *rank, uint32_t seq, const struct wire_mark *mark);
 /* The checkpoint is on storage. So that can be written to: what could not be written before is tried again, too. */
 void verdicts_durable(struct verdicts *verdicts, struct step_id id);
+/* What was saved as `from` is on storage as `to`, too: what was said of the one holds for the other. */
+void verdicts_follow(struct verdicts *verdicts, struct step_id from, struct step_id to);
 /* The arena is one of the job's from now on, or its head was written anew. */
 void verdicts_keep(const struct verdicts *verdicts, struct memory *mem);
 /* The arena, one of the job's, is back from an earlier life of the daemon: what was said then is known again, where nothing was said later. */

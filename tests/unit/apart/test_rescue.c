@@ -187,6 +187,32 @@ Test(rescue, the_part_of_a_lost_node_is_written_as_it_would_have_been)
 	expect_over();
 }
 
+static void expect_unhealthy(const struct job *job, struct step_id id)
+{
+	const struct verdict_said *mark = verdicts_find(&job->verdicts, id);
+	cr_assert_not_null(mark);
+	cr_expect(mark->is.unhealthy);
+	cr_expect_str_eq(mark->is.reason, "as seen");
+}
+
+Test(rescue, what_was_said_of_it_holds_under_its_new_name)
+{
+	struct job job = {.daemon = &self, .name = "main"};
+	copies_init(&job.copies, &job);
+	verdicts_init(&job.verdicts, &job);
+	fake_saves.job = &job;
+	verdict_keep(&m.mem[0]->head->verdicts[0],
+		     &(struct verdict_kept){.id = s7, .unhealthy = true, .given_at = 5, .reason = "as seen"});
+	verdicts_return(&job.verdicts, m.mem[0]);
+	write_all();
+	cr_expect_null(verdicts_find(&job.verdicts, as), "it is no checkpoint yet");
+	order(PEER_RESCUE_KEEP);
+	expect_unhealthy(&job, s7);
+	expect_unhealthy(&job, as);
+	run_all();
+	expect_over();
+}
+
 Test(rescue, what_was_written_goes_by_order)
 {
 	write_all();
