@@ -265,10 +265,17 @@ void coord_restore_stored(struct coord *c, struct step_id id)
 
 /* ---- fetching -------------------------------------------------------------------------------------------------- */
 
-/* Damage and read errors descend to the next best; what contradicts the plan does not: an older checkpoint would hide it. */
+/* Damage and read errors descend to the next best, as does what is in memory in another shape (-ESTALE); what contradicts the plan does not:
+ * an older checkpoint would hide it. */
 static bool descends(int rc)
 {
-	return rc == -EBADMSG || rc == -EIO || rc == -EPROTONOSUPPORT;
+	return rc == -EBADMSG || rc == -EIO || rc == -EPROTONOSUPPORT || rc == -ESTALE;
+}
+
+/* Of what several report: what does not descend decides; then that it has another shape, since nobody can use it whatever else is wrong. */
+static bool outweighs(int rc, int other)
+{
+	return descends(rc) == descends(other) ? rc == -ESTALE : descends(other);
 }
 
 static void pass_over(struct coord *c)
@@ -278,7 +285,8 @@ static void pass_over(struct coord *c)
 	snprintf(text, sizeof(text), "step %lu epoch %u: %s", (unsigned long)r->choice.id.step, r->choice.id.epoch,
 		 r->text);
 	add_why(r->choice.why, text);
-	r->passed_over = r->passed_over || !r->parted || ladder_is_stored(&r->ladder, r->choice.id);
+	bool unfit = r->parted && r->rc == -ESTALE && !ladder_is_stored(&r->ladder, r->choice.id);
+	r->passed_over = r->passed_over || !unfit;
 	ladder_pass_over(&r->ladder, r->choice.id);
 	fetch_next(c);
 }
@@ -305,8 +313,7 @@ void coord_fetched(struct coord *c, struct coord_from from, const struct peer_sa
 	if (!f->rc) {
 		r->choice.source = f->level > r->choice.source ? (enum wire_source)f->level : r->choice.source;
 		add_why(r->choice.why, f->text);
-	} else if (!r->rc || (descends(r->rc) && !descends(f->rc))) {
-		/* What does not descend decides, whoever else reports what. */
+	} else if (!r->rc || outweighs(f->rc, r->rc)) {
 		r->rc = f->rc;
 		snprintf(r->text, sizeof(r->text), "%s", f->text);
 	}

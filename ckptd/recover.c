@@ -251,6 +251,7 @@ void recover_fetch(struct recover *recover, const struct peer_bring *bring)
 	recover->text[0] = 0;
 	recover->lacking = n < 64 ? (1ull << n) - 1 : UINT64_MAX;
 	memset(recover->tried, 0, sizeof(recover->tried));
+	recover->unfit = false;
 	if (try_own(recover))
 		return;
 	recover_note_skipped(recover, UINT64_MAX, "memory: it is not in this node's");
@@ -331,7 +332,7 @@ void recover_peers_done(struct recover *recover)
 	else if (recover->bring.stored && recover->job->daemon->config.store)
 		read_store(recover);
 	else
-		give_up(recover, -EBADMSG, "it is not on storage");
+		give_up(recover, recover->unfit ? -ESTALE : -EBADMSG, "it is not on storage");
 }
 
 static void was_read(struct recover *recover, const struct recover_work *w)

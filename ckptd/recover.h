@@ -46,6 +46,7 @@ struct recover {
 	struct peer_bring bring;                    /* what is to be brought */
 	uint64_t lacking, fetching;                 /* ranks by index: whose part is not there; is being fetched */
 	uint8_t tried[WIRE_LOCAL_MAX];              /* holders of each */
+	bool unfit;                                 /* a holder has a part of it, divided otherwise among the ranks */
 	uint64_t begun_ns[WIRE_LOCAL_MAX];          /* what brings the part of each */
 	struct recovery_part parts[WIRE_LOCAL_MAX]; /* where it came from */
 	enum wire_source source;                    /* the lowest rung that a part came from */

@@ -23,9 +23,11 @@ static const char *name_of(const struct daemon *daemon, uint32_t node)
 	return node < daemon->roster->n ? daemon->roster->nodes[node].name : "?";
 }
 
-static void passed(struct recover *recover, const struct rank *rank, uint32_t node, const char *text)
+/* What one holder has in another shape, no other has in this one. */
+static void passed(struct recover *recover, const struct rank *rank, uint32_t node, int rc, const char *text)
 {
 	const char *name = name_of(recover->job->daemon, node);
+	recover->unfit |= rc == -ESTALE;
 	recover_add_why(recover->text, "rank %u from node %s: %s", rank->id, name, text);
 	recover_note_skipped(recover, 1ull << rank->index, "peer %s: %s", name, text);
 }
@@ -46,7 +48,7 @@ static void fetched(void *arg, const struct replica_fetched *done)
 		recover->lacking &= ~(1ull << rank->index);
 		recover_note_brought(recover, 1ull << rank->index, WIRE_FROM_PEER, done->from);
 	} else {
-		passed(recover, rank, done->from, done->err.text);
+		passed(recover, rank, done->from, done->rc, done->err.text);
 	}
 	recover_peer_start(recover);
 }
@@ -92,7 +94,7 @@ static void begin_rank(struct recover *recover, const struct rank *rank)
 		if (!rc)
 			return;
 		recover->fetching &= ~(1ull << rank->index);
-		passed(recover, rank, (uint32_t)node, err_name(rc));
+		passed(recover, rank, (uint32_t)node, rc, err_name(rc));
 	}
 }
 

@@ -345,6 +345,8 @@ static int take_own(struct fetch *f)
 	uint32_t slot;
 	const struct memory *mem = f->what.mem;
 	struct holding *h = hold_find(f->job, f->what.rank, f->what.id, mem ? &mem->sum : NULL, &slot);
+	if (!h && mem && hold_find(f->job, f->what.rank, f->what.id, NULL, &slot))
+		return -ESTALE;
 	if (!h || !mem)
 		return -ENOENT;
 	if (h->mem->slot_size != mem->slot_size || h->mem->layout.nleaves != mem->layout.nleaves)

@@ -45,6 +45,8 @@ static int find_source(struct copied *job, const struct peer_fetch *m, struct me
 	if (h)
 		return 0;
 	int rc = config->find ? config->find(config->arg, job->name, m->rank, m->id, mem, slot) : -ENOENT;
+	if (rc == -ENOENT && hold_find(job, m->rank, m->id, NULL, slot))
+		return -ESTALE;
 	return !rc && m->same_table && !digest_equal(m->table, (*mem)->sum) ? -ESTALE : rc;
 }
 

@@ -235,15 +235,43 @@ Test(coord_restore, what_only_memory_has_is_given_up_where_nodes_were_parted)
 	ask(UINT64_MAX);
 	find_parted(0);
 	expect_bring(s30, false);
-	bring_all(s30, -EBADMSG);
+	bring_all(s30, -ESTALE);
 	cr_expect_eq(told[1].refusal, -ENOENT);
 	for (uint32_t n = 0; n < NODES; n++)
 		coord_restoring(coord, from(n), UINT64_MAX);
 	find_parted(1);
-	bring_all(s30, -EBADMSG);
+	bring_all(s30, -ESTALE);
 	expect_bring(s20, true);
 	bring_all(s20, -EBADMSG);
 	cr_expect_eq(told[1].refusal, -EBADMSG, "that one was on storage");
+}
+
+/* It may be there yet, on a node that comes back: whoever begins anew has lost it for good. */
+Test(coord_restore, what_is_damaged_is_no_fresh_start_where_nodes_were_parted)
+{
+	ask(UINT64_MAX);
+	find_parted(0);
+	bring_all(s30, -EBADMSG);
+	cr_expect_eq(told[1].refusal, -EBADMSG);
+}
+
+static void find_unfit(uint32_t node)
+{
+	ask(UINT64_MAX);
+	find_parted(0);
+	for (uint32_t n = 0; n < NODES; n++)
+		bring(n, s30, n == node ? -ESTALE : -EBADMSG, WIRE_FROM_MEMORY, "a sentence");
+	cr_expect_eq(told[1].refusal, -ENOENT);
+}
+
+Test(coord_restore, what_fits_nobody_is_given_up_also_where_it_was_damaged_before_that_was_known)
+{
+	find_unfit(NODES - 1);
+}
+
+Test(coord_restore, what_fits_nobody_is_given_up_also_where_it_is_found_damaged_later)
+{
+	find_unfit(0);
 }
 
 Test(coord_restore, a_store_that_cannot_be_read_is_no_fresh_start)
