@@ -137,7 +137,7 @@ static void order_settle(struct muster *m)
 static void rescue(struct muster *m)
 {
 	struct coord_view v = chair_view(m->daemon, m->job);
-	if (chair_busy(m->daemon, m->job) || m->again)
+	if (chair_busy(m->daemon, m->job) || (m->again && v.rescued))
 		m->rescue_ns = clock_deadline(RESCUE_NS); /* nobody looks yet */
 	if (v.epoch && !v.rescued) {
 		if (!chair_busy(m->daemon, m->job))
@@ -218,7 +218,8 @@ static bool mend(struct muster *m)
 	bool moves = next == m->crew.world, early = clock_now() < m->wait_ns;
 	if (early && crew_unclaimed(&m->crew))
 		return true;
-	if (moves && m->daemon->root >= 0 && !crew_keeps(&m->crew)) {
+	bool alike = chair_view(m->daemon, m->job).alike;
+	if (moves && m->daemon->root >= 0 && alike && !crew_keeps(&m->crew)) {
 		settle(m, "ranks move to other nodes");
 		return true;
 	}
@@ -431,7 +432,7 @@ void musters_node_down(struct daemon *daemon, uint32_t node)
 		if (!m->spread)
 			continue;
 		m->miss_ns = patience(m);
-		if (m->crew.nodes[node].has) {
+		if (m->crew.nodes[node].has || m->bereft[node]) {
 			m->wait_ns = patience(m);
 			m->gone = true;
 			if (m->settling)
