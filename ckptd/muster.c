@@ -35,7 +35,7 @@ static void muster_free(struct muster *m)
 	free(m);
 }
 
-static uint64_t patience(const struct muster *m)
+uint64_t muster_patience(const struct muster *m)
 {
 	struct policy policy;
 	sources_fill(m->daemon->sources, SCOPE_JOB, m->job, &policy);
@@ -62,7 +62,7 @@ static struct muster *muster_new(struct daemon *daemon, const char *job, bool sp
 		return NULL;
 	}
 	m->crew.number = muster_past(daemon, job).plan;
-	m->wait_ns = m->miss_ns = spread ? patience(m) : 0;
+	m->wait_ns = m->miss_ns = spread ? muster_patience(m) : 0;
 	m->next = daemon->musters;
 	daemon->musters = m;
 	return m;
@@ -253,9 +253,9 @@ bool muster_advance(struct muster *m)
 	}
 	switch (state) {
 	case CREW_WAITING:
-		return clock_now() < m->wait_ns || muster_replan(m);
+		return clock_now() < m->wait_ns || muster_gathered(m);
 	case CREW_READY:
-		return muster_replan(m);
+		return muster_gathered(m);
 	case CREW_CHANGEABLE:
 		if (muster_unfit(m))
 			return true;
@@ -322,28 +322,6 @@ void musters_tick(struct daemon *daemon)
 
 /* ---- what is heard --------------------------------------------------------------------------------------------- */
 
-/* Another life of this daemon has planned, or got further than the one that we know of. */
-static void adopt(struct muster *m, const struct peer_crew *said)
-{
-	struct err err = {{0}};
-	log_info("job %s: plan %u, of an earlier life, holds: %u ranks", m->job, said->plan, said->world);
-	crew_adopt(&m->crew, said->plan, said->world);
-	m->wait_ns = m->spread ? patience(m) : 0;
-	m->gone = m->spread; /* who does not come back was lost, for all that is known here */
-	m->parted = true;
-	if (chair_view(m->daemon, m->job).world != said->world &&
-	    chair_remake(m->daemon, m->job, said->world, m->spread, &err))
-		log_error("job %s: %s", m->job, err.text);
-}
-
-/* What it follows was planned by an earlier life of this daemon, which nobody could say who came before it. */
-static void tell_apart(struct muster *m, uint32_t node)
-{
-	enum crew_state state = crew_state(&m->crew);
-	if (!m->settling && !m->crew.nodes[node].has && m->crew.world && state != CREW_BROKEN)
-		muster_renumber(m);
-}
-
 static void take_offer(struct muster *m, uint32_t node, const struct peer_crew *said)
 {
 	struct crew *c = &m->crew;
@@ -355,27 +333,24 @@ static void take_offer(struct muster *m, uint32_t node, const struct peer_crew *
 		muster_turn_away(m, node, -EINVAL, err.text);
 		return;
 	}
-	if (said->plan > m->latest)
-		m->latest = said->plan;
-	if (said->plan > c->number && said->world)
-		adopt(m, said);
+	muster_hear_of_plan(m, said);
 	bool had = c->nodes[node].has, sound = crew_state(c) != CREW_BROKEN;
 	if (said->plan == c->number)
 		crew_claim(c, node, said->ranks, said->n);
 	m->seated[node] = m->seated[node] || said->n;
 	if (!said->processes && had && m->spread)
-		m->wait_ns = patience(m); /* its launcher may be started again */
+		m->wait_ns = muster_patience(m); /* its launcher may be started again */
 	m->bereft[node] = !said->processes && said->plan == c->number && (had || m->bereft[node]);
 	crew_offer(c, node, said->processes, said->spare);
 	muster_drain_said(m, node, said->drained);
 	muster_departs(m, node, said->leaving);
 	if (sound && crew_state(c) == CREW_BROKEN && m->spread && m->daemon->root < 0)
-		m->wait_ns = patience(m); /* a node may come that has room for all ranks of this one */
+		m->wait_ns = muster_patience(m); /* a node may come that has room for all ranks of this one */
 	m->left[node] = false;
 	if (m->settling && !m->rescuing && !had) /* it is back: what it has under way is to end in this world, too */
 		order_to_settle(m, node);
 	if (said->plan == c->number && said->n)
-		tell_apart(m, node);
+		muster_tell_apart(m, node);
 	else if (said->plan < c->number && said->processes && c->world)
 		muster_tell_plan(m, node, said->plan + 1 == c->number);
 }
@@ -431,9 +406,9 @@ void musters_node_down(struct daemon *daemon, uint32_t node)
 	for (struct muster *m = daemon->musters; m; m = m->next) {
 		if (!m->spread)
 			continue;
-		m->miss_ns = patience(m);
+		m->miss_ns = muster_patience(m);
 		if (m->crew.nodes[node].has || m->bereft[node]) {
-			m->wait_ns = patience(m);
+			m->wait_ns = muster_patience(m);
 			m->gone = true;
 			if (m->settling)
 				begin_rescue(m);
@@ -457,7 +432,7 @@ void muster_attends(struct daemon *daemon, const char *job, uint32_t node)
 		return;
 	node = m->spread ? node : 0;
 	m->seated[node] = true;
-	tell_apart(m, node);
+	muster_tell_apart(m, node);
 }
 
 bool muster_parted(const struct daemon *daemon, const char *job)

@@ -16,6 +16,7 @@ struct muster {
 	bool spread;
 	struct crew crew;
 	uint32_t latest;  /* plan that a node knows of; the next one comes after it */
+	uint32_t of;      /* the world of that; 0: not known */
 	uint64_t wait_ns; /* a node that is missing may come until then */
 	uint64_t miss_ns; /* what it has in memory, also for others, may come until then */
 	bool gone;        /* a node was lost since the last plan, with what it had in memory */
@@ -53,6 +54,17 @@ struct muster {
 /* NULL: the world of that job does not change. */
 struct muster *muster_find(const struct daemon *daemon, const char *job);
 void muster_remove(struct daemon *daemon, const char *job);
+
+/* Until when a node that is missing now may come. */
+uint64_t muster_patience(const struct muster *m);
+
+/* muster_adopt.c. What a node says of the plan that it follows. */
+void muster_hear_of_plan(struct muster *m, const struct peer_crew *said);
+/* No plan holds, and those whom it would wait for have come, or were waited for: one that is known of does, or the next one is made. False: the
+ * muster is no more. */
+bool muster_gathered(struct muster *m);
+/* The node follows the plan that holds by number: one of an earlier life, if it has no rank in this one. */
+void muster_tell_apart(struct muster *m, uint32_t node);
 
 /* muster_plan.c. By call or message; the job is set. */
 void muster_order(const struct muster *m, uint32_t node, struct peer_order *order);

@@ -69,9 +69,11 @@ void reform_say(const struct job *job)
 			      .leaving = offer->leaving,
 			      .drained = reform->drained,
 			      .plan = reform->plan,
-			      .world = job->world};
+			      .world = job->nlocal ? job->world : reform->world};
 	if (!reform->offered)
 		return;
+	if (!job->nlocal && !m.processes)
+		m.world = 0; /* it has nothing that could be claimed later */
 	if (m.plan)
 		claim(&m, job);
 	seat_crew(job, &m);
@@ -295,6 +297,7 @@ static void follow(struct job *job)
 	}
 	reform->next.number = 0;
 	reform->plan = plan.number;
+	reform->world = plan.world;
 	reform->settling_ns = 0;
 	reform->apart = false;
 	if (!same) {

@@ -31,6 +31,7 @@ struct reform {
 	struct wire_offer offer; /* as it stands */
 	uint32_t seq;            /* of it: what cannot be done is its answer */
 	uint32_t plan;           /* that is followed; 0: none yet */
+	uint32_t world;          /* of that plan; 0: not known */
 	bool drained; /* somebody wants this node to have no ranks: known here, too, for a later life of the coordinator's daemon */
 	bool apart; /* the coordinator was out of reach, and has not yet said that the job's seat here counts */
 	struct wire_plan next;    /* number 0: none */

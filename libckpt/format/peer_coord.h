@@ -33,7 +33,7 @@ struct peer_crew {
 	uint32_t want, least; /* ranks of the job */
 	uint32_t processes;   /* that can take part; 0: its launcher has gone */
 	bool spare, leaving, drained;
-	uint32_t plan, world; /* the last that it was given; 0: none */
+	uint32_t plan, world; /* the last that it was given, with ranks or without; 0: none, or not known any more */
 	uint32_t n;
 	uint32_t ranks[WIRE_LOCAL_MAX]; /* of that plan: those that it keeps alive */
 };

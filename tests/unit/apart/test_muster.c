@@ -369,6 +369,43 @@ Test(muster, a_restarted_coordinator_goes_on_with_the_plan_that_nodes_follow)
 		  !nodes[2].told_plan);
 }
 
+static void report_idle(uint32_t node, uint32_t plan, uint32_t world)
+{
+	report(node,
+	       &(struct peer_crew){.want = WANT, .least = LEAST, .processes = EACH, .plan = plan, .world = world});
+}
+
+/* The coordinator had all the ranks, and is lost with its memory: who holds its copies has none. */
+Test(muster, what_ranks_had_that_are_all_lost_with_the_coordinator_is_rescued)
+{
+	muster_daemon.root = 0;
+	report_idle(1, 7, EACH);
+	report_idle(2, 7, EACH);
+	cr_expect_eq(muster_plan(&muster_daemon, "gpt"), 0, "who has ranks may come with the plan before it");
+	report_idle(0, 0, 0);
+	cr_expect(muster_plan(&muster_daemon, "gpt") == 7 && fake_chair.view.world == EACH);
+	fake_chair.view.attending = 0;
+	tick();
+	cr_expect_eq(fake_chair.holds, 0, "they may come");
+	clock_skip((WAIT_S + 1) * CLOCK_NS_PER_S);
+	tick();
+	tick();
+	cr_expect(fake_chair.held && fake_chair.rescues == 1 && muster_plan(&muster_daemon, "gpt") == 7);
+	fake_chair.view.rescued = true;
+	tick();
+	tick();
+	cr_expect_eq(muster_plan(&muster_daemon, "gpt"), 8);
+	EXPECT_RANKS(0, 8, 6, 0, 1);
+}
+
+Test(muster, a_plan_whose_world_nobody_knows_is_only_counted)
+{
+	report_idle(1, 7, 0);
+	report_idle(2, 6, 4);
+	report_idle(0, 0, 0);
+	cr_expect_eq(muster_plan(&muster_daemon, "gpt"), 8);
+}
+
 /* What the first has of a plan that is over means nothing now: it is given what nobody has claimed in time. */
 Test(muster, the_latest_plan_that_anybody_follows_holds)
 {

@@ -228,6 +228,11 @@ Test(reform, a_node_without_ranks_leaves_its_seat)
 	plan(2, 4, 0, NULL, NULL);
 	cr_expect(job.nlocal == 0 && fake_seat.left == 1 && fake_client.detached == EACH);
 	cr_expect_eq(fake_seat.crew.processes, EACH, "it waits");
+	cr_expect(fake_seat.crew.plan == 2 && fake_seat.crew.world == 4 && !fake_seat.crew.n,
+		  "and can tell a later life of the coordinator");
+	job.launcher = NULL;
+	reform_abandoned(&job);
+	cr_expect(!fake_seat.crew.processes && !fake_seat.crew.world, "nobody has anything here");
 }
 
 Test(reform, a_seat_that_cannot_be_taken_is_tried_again)
