@@ -21,6 +21,7 @@ struct verdict_work {
 	struct verdicts *verdicts;
 	const char *store;
 	struct verdict verdict;
+	bool old;
 	int rc;
 	struct err err;
 };
@@ -64,7 +65,7 @@ static void run(struct work *work)
 		return;
 	w->rc = failpoint("verdict.write", NULL);
 	if (!w->rc)
-		w->rc = checkpoint_put_verdict(&repo, &w->verdict, &w->err);
+		w->rc = checkpoint_put_verdict(&repo, &w->verdict, w->old, &w->err);
 	repo_close(&repo);
 }
 
@@ -74,7 +75,15 @@ static bool says(const struct verdict_said *said, bool unhealthy, const char *re
 	return said && said->is.unhealthy == unhealthy && !strcmp(said->is.reason, reason);
 }
 
-/* -ENOENT: it is not committed, and tried again when it is. */
+static void show(struct verdicts *v, const struct verdict_said *said)
+{
+	const struct job *job = v->job;
+	for (uint32_t r = 0; r < job->nlocal; r++)
+		if (job->ranks[r].mem)
+			verdict_keep(&job->ranks[r].mem->head->verdicts[said - v->said], &said->is);
+}
+
+/* -ENOENT: it is not committed, and tried again when it is. -EEXIST: what was said to others later stands there. */
 static void note(struct verdicts *v, const struct verdict_work *w)
 {
 	struct verdict_said *said = find(v, w->verdict.id);
@@ -82,6 +91,10 @@ static void note(struct verdicts *v, const struct verdict_work *w)
 		return;
 	said->written = !w->rc;
 	said->failed = w->rc && w->rc != -ENOENT;
+	if (w->rc != -EEXIST || !said->old)
+		return;
+	*said = (struct verdict_said){0};
+	show(v, said);
 }
 
 static void done(struct work *work)
@@ -95,6 +108,9 @@ static void done(struct work *work)
 		log_info("job %s: step %lu epoch %u is marked %s%s%s", said->job, (unsigned long)said->id.step,
 			 said->id.epoch, said->unhealthy ? "unhealthy" : "healthy", said->reason[0] ? ": " : "",
 			 said->reason);
+	else if (w->rc == -EEXIST)
+		log_info("job %s: %s of step %lu epoch %u is newer than what was known here", said->job, NAME_VERDICT,
+			 (unsigned long)said->id.step, said->id.epoch);
 	else if (w->rc != -ENOENT)
 		log_warn("job %s: cannot write %s of step %lu epoch %u: %s", said->job, NAME_VERDICT,
 			 (unsigned long)said->id.step, said->id.epoch, w->err.text[0] ? w->err.text : err_name(w->rc));
@@ -115,6 +131,7 @@ static void start(struct verdicts *v, struct verdict_said *said)
 	w->work = (struct work){.run = run, .done = done};
 	w->verdicts = v;
 	w->store = daemon->config.store;
+	w->old = said->old;
 	w->verdict =
 		(struct verdict){.id = said->is.id, .given_at = said->is.given_at, .unhealthy = said->is.unhealthy};
 	memcpy(w->verdict.job, v->job->name, sizeof(w->verdict.job));
@@ -196,15 +213,12 @@ void verdicts_keep(const struct verdicts *verdicts, struct memory *mem)
 		verdict_keep(&mem->head->verdicts[i], &verdicts->said[i].is);
 }
 
-static void put(struct verdicts *v, const struct verdict_kept *is)
+static void put(struct verdicts *v, const struct verdict_kept *is, bool old)
 {
-	struct job *job = v->job;
 	struct verdict_said *said = place(v, is->id);
-	*said = (struct verdict_said){.is = *is};
+	*said = (struct verdict_said){.is = *is, .old = old};
 	v->last = max_u64(v->last, is->given_at);
-	for (uint32_t r = 0; r < job->nlocal; r++)
-		if (job->ranks[r].mem)
-			verdict_keep(&job->ranks[r].mem->head->verdicts[said - v->said], is);
+	show(v, said);
 	want(v, said);
 }
 
@@ -218,7 +232,7 @@ void verdicts_return(struct verdicts *verdicts, struct memory *mem)
 	for (unsigned i = 0; i < n; i++) {
 		const struct verdict_said *known = find(verdicts, back[i].id);
 		if (!known || known->is.given_at < back[i].given_at)
-			put(verdicts, &back[i]);
+			put(verdicts, &back[i], true);
 	}
 	verdicts_keep(verdicts, mem);
 }
@@ -231,7 +245,7 @@ void verdicts_follow(struct verdicts *verdicts, struct step_id from, struct step
 		return;
 	struct verdict_kept is = said->is;
 	is.id = to;
-	put(verdicts, &is);
+	put(verdicts, &is, true);
 }
 
 /* ---- taking ---------------------------------------------------------------------------------------------------- */
@@ -240,7 +254,7 @@ void verdicts_follow(struct verdicts *verdicts, struct step_id from, struct step
 static void take(struct verdicts *v, const struct wire_mark *m)
 {
 	struct verdict_said *said = find(v, m->id);
-	bool known = says(said, m->unhealthy, m->reason);
+	bool known = says(said, m->unhealthy, m->reason) && !said->old;
 	if (known && (said->written || (v->writing && !step_compare(v->at, m->id))))
 		return;
 	if (known) {
@@ -250,7 +264,7 @@ static void take(struct verdicts *v, const struct wire_mark *m)
 	struct verdict_kept is = {
 		.id = m->id, .unhealthy = m->unhealthy, .given_at = max_u64(clock_wall(), v->last + 1)};
 	memcpy(is.reason, m->reason, sizeof(is.reason));
-	put(v, &is);
+	put(v, &is, false);
 }
 
 void verdicts_take(struct rank *rank, uint32_t seq, const struct wire_mark *m)

@@ -18,6 +18,7 @@ struct verdict_said {
 	bool due;               /* to be written, as soon as the worker is free */
 	bool written;           /* it stands beside the checkpoint */
 	bool failed;            /* it could not be written, though the checkpoint is there */
+	bool old; /* nobody has said it to this life of the daemon, of this checkpoint: others may know better */
 };
 
 struct verdicts {

@@ -341,21 +341,23 @@ int checkpoint_put_health(struct repo *repo, const struct health *health, struct
 	return put_mark(repo, health->job, health->id, NAME_HEALTH, &text, err);
 }
 
-static bool says_the_same(const struct checkpoint *ck, const struct verdict *verdict)
+static bool say_the_same(const struct verdict *a, const struct verdict *b)
 {
-	struct verdict there;
-	return !checkpoint_verdict(ck, &there, NULL) && there.unhealthy == verdict->unhealthy &&
-	       !strcmp(there.reason, verdict->reason);
+	return a->unhealthy == b->unhealthy && !strcmp(a->reason, b->reason);
 }
 
-int checkpoint_put_verdict(struct repo *repo, const struct verdict *verdict, struct err *err)
+int checkpoint_put_verdict(struct repo *repo, const struct verdict *verdict, bool old, struct err *err)
 {
 	struct checkpoint ck;
+	struct verdict there;
 	AUTO_WBUF struct wbuf text = {0};
 	int rc = checkpoint_open_root(repo, verdict->job, verdict->id, &ck, err);
 	if (rc)
 		return rc;
-	if (!says_the_same(&ck, verdict)) {
+	bool stands = !checkpoint_verdict(&ck, &there, NULL);
+	if (stands && old && there.given_at > verdict->given_at) {
+		rc = err_set(err, -EEXIST, "a later one stands there");
+	} else if (!stands || !say_the_same(&there, verdict)) {
 		verdict_encode(verdict, &text);
 		rc = put_mark(repo, verdict->job, verdict->id, NAME_VERDICT, &text, err);
 	}

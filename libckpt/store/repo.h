@@ -78,8 +78,9 @@ int checkpoint_verdict(const struct checkpoint *ck, struct verdict *verdict, str
 int checkpoint_pin(const struct checkpoint *ck, struct pin *pin, struct err *err);
 /* Writes HEALTH.json of the checkpoint that *health names, over what is there. Needs no intact manifest. */
 int checkpoint_put_health(struct repo *repo, const struct health *health, struct err *err);
-/* The same for VERDICT.json, of a checkpoint that is committed: -ENOENT for another. One that says the same already stays. */
-int checkpoint_put_verdict(struct repo *repo, const struct verdict *verdict, struct err *err);
+/* The same for VERDICT.json, of a checkpoint that is committed: -ENOENT for another. One that says the same already stays; old: so does one that
+ * was given later, -EEXIST. */
+int checkpoint_put_verdict(struct repo *repo, const struct verdict *verdict, bool old, struct err *err);
 /* The same for PINNED. */
 int checkpoint_put_pin(struct repo *repo, const struct pin *pin, struct err *err);
 /* Removes PINNED, durably. -ENOENT: there is none. */

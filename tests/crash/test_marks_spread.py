@@ -130,6 +130,23 @@ def lost_with_what_was_in_memory():
         holds(ranks, 5)
 
 
+def later_word_stays():
+    """A node knows what it was told in its first life; by its second one the other has been told better."""
+    with nodes() as daemons:
+        ranks = spread(daemons)
+        save(ranks, 7, 7)
+        mark(ranks, 7, HEALTHY)
+        until(lambda: verdicts(daemons[0]) == {(1, 7): "healthy"}, "it is written")
+        daemons[0].kill()
+        mark([ranks[1]], 7, UNHEALTHY)
+        until(lambda: verdicts(daemons[1]) == {(1, 7): "unhealthy"}, "the last word is written")
+        daemons[0].start()
+        until(lambda: "is newer than what was known here" in daemons[0].text(), "it is looked at")
+        expect(verdicts(daemons[0]) == {(1, 7): "unhealthy"}, verdicts(daemons[0]))
+        said = back_to_healthy(ranks)
+        expect(said == [ENOENT] * 2, said)
+
+
 def main():
     cases = Cases()
     cases.run_beside([
@@ -137,6 +154,7 @@ def main():
         ("the last word of all counts", last_word_of_all),
         ("a node is lost before it was told", lost_before_it_was_told, 1),
         ("the node that coordinates is lost before it was told", lost_before_it_was_told, 0),
+        ("what was said later than a node knows stays", later_word_stays),
         ("a node is lost with what was in memory only", lost_with_what_was_in_memory),
     ])
     return cases.end()
