@@ -405,6 +405,8 @@ int chair_open(struct daemon *daemon, const char *job, uint32_t world, bool spre
 int chair_remake(struct daemon *daemon, const char *job, uint32_t world, bool spread, struct err *err)
 {
 	struct chair *chair = chair_find(daemon, job);
+	if (chair && chair->sites.n)
+		return err_set(err, -EAGAIN, "job '%s': directories of its last world are still in use", job);
 	if (chair)
 		chair_free(chair);
 	return chair_new(daemon, job, world, spread, err);

@@ -24,7 +24,7 @@ void chair_report(struct daemon *daemon, uint32_t node, bool spread, const struc
 void chair_order(struct daemon *daemon, bool spread, uint32_t node, const struct peer_order *order);
 /* With the reason when it cannot be made. -EAGAIN: not yet. */
 int chair_open(struct daemon *daemon, const char *job, uint32_t world, bool spread, struct err *err);
-/* For another world, in an epoch that was never given out; nobody attends yet. */
+/* For another world, in an epoch that was never given out; nobody attends yet. -EAGAIN: chair_busy. */
 int chair_remake(struct daemon *daemon, const char *job, uint32_t world, bool spread, struct err *err);
 /* coord_hold and coord_release. */
 void chair_hold(struct daemon *daemon, const char *job, const char *why);

@@ -17,7 +17,8 @@ static void adopt(struct muster *m, uint32_t plan, uint32_t world)
 		log_error("job %s: %s", m->job, err.text);
 }
 
-/* Who has no rank knows of the plan, too, but may be the first who heard of it: the others may come with the one before it. */
+/* Who has no rank knows of the plan, too, but may be the first who heard of it: the others may come with the one before it. While these have
+ * a save under way their job is at work, and is not taken apart: who knows more takes part in the next plan. */
 void muster_hear_of_plan(struct muster *m, const struct peer_crew *said)
 {
 	if (said->plan > m->latest) {
@@ -26,7 +27,8 @@ void muster_hear_of_plan(struct muster *m, const struct peer_crew *said)
 	}
 	if (said->plan == m->latest && said->world)
 		m->of = said->world;
-	if (said->plan > m->crew.number && said->world && (said->n || !said->processes))
+	bool newer = said->plan > m->crew.number && said->world && (said->n || !said->processes);
+	if (newer && !chair_busy(m->daemon, m->job))
 		adopt(m, said->plan, said->world);
 }
 

@@ -423,6 +423,19 @@ Test(muster, the_latest_plan_that_anybody_follows_holds)
 	cr_expect_eq(nodes[2].plan.was[0], 2);
 }
 
+Test(muster, a_later_plan_does_not_end_a_save_that_is_under_way)
+{
+	struct peer_crew old = said(6, 2), new = said(7, 4);
+	new.world = WANT;
+	report(0, &old);
+	fake_chair.busy = true;
+	report(2, &new);
+	cr_expect(muster_plan(&muster_daemon, "gpt") == 6 && fake_chair.remakes == 1);
+	fake_chair.busy = false;
+	report(2, &new);
+	cr_expect(muster_plan(&muster_daemon, "gpt") == 7 && fake_chair.view.world == WANT);
+}
+
 Test(muster, a_node_that_missed_a_plan_is_told_it_and_who_its_processes_were)
 {
 	shrink();
