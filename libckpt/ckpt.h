@@ -199,8 +199,10 @@ typedef struct ckpt_view {
 /* Ends registration (first call), waits until every rank of the job is here, and enters the current epoch. `address` (at most
  * CKPT_ADDRESS_MAX bytes, may be NULL) is handed to all ranks: a listening address, an ncclUniqueId. *view may be NULL.
  * -EINVAL, -EEXIST, -ENODATA: the ranks' tables contradict each other (dtype, shape, overlap, hole), both sides named;
+ * -EEXIST also: a GPU that hangs may yet touch memory where the arena was mapped, so that it cannot be pinned there.
  * -ENOMEM: the arenas do not fit the daemon's ceiling, with the arithmetic. -E2BIG: more than 256 replica groups, and replicas are to be
- * compared (ckpt_options.vote). Called again after -ESTALE or on_epoch.
+ * compared (ckpt_options.vote); or state on more devices than a rank can have, or more arenas pinned than a process can. This rank then
+ * does not join, and the others wait for it. Called again after -ESTALE or on_epoch.
  * -EREMCHG: the job goes on with another world (ranks were lost for good, or came back: ckpt run --min-ranks), and this process has another
  * place in it, ckpt_rank() of ckpt_world(). Nothing is registered any more, no call reads what was, and its snapshots are forgotten (their
  * handles are still to be freed): register the pieces of the new place, join again, then restore. Where a GPU still reads what is registered, that
