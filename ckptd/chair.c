@@ -407,9 +407,13 @@ int chair_remake(struct daemon *daemon, const char *job, uint32_t world, bool sp
 	struct chair *chair = chair_find(daemon, job);
 	if (chair && chair->sites.n)
 		return err_set(err, -EAGAIN, "job '%s': directories of its last world are still in use", job);
+	bool stop = chair && chair->stop;
 	if (chair)
 		chair_free(chair);
-	return chair_new(daemon, job, world, spread, err);
+	int rc = chair_new(daemon, job, world, spread, err);
+	if (!rc)
+		chair_find(daemon, job)->stop = stop;
+	return rc;
 }
 
 /* All ranks have finished. A node that holds copies need not have had any. */

@@ -2,6 +2,8 @@
 #include "chair_private.h"
 #include "muster.h"
 
+#include <string.h>
+
 /* Of a job that is on its way out, nobody needs the chair. */
 static void leave(struct chair *chair, uint32_t node)
 {
@@ -10,12 +12,23 @@ static void leave(struct chair *chair, uint32_t node)
 		chair_over(chair);
 }
 
+/* It may not have been there when the others were asked to end. */
+static void attends(struct chair *chair, uint32_t node)
+{
+	struct peer_order stop = {.type = PEER_STOP, .word.epoch = coord_view(chair->coord).epoch};
+	chair->stop &= !chair->ended; /* else that was another life of the job */
+	chair->ended = false;
+	memcpy(stop.job, chair->job, sizeof(stop.job));
+	if (chair->stop)
+		chair_order(chair->daemon, chair->spread, node, &stop);
+}
+
 void chair_hear(struct chair *chair, struct coord_from from, const struct peer_report *r)
 {
 	struct coord *c = chair->coord;
 	switch (r->type) {
 	case PEER_ATTEND:
-		chair->ended = false;
+		attends(chair, from.node);
 		coord_recall(c, r->attend.replicated);
 		coord_attend(c, from, r->attend.nranks, r->attend.known);
 		return;
@@ -84,6 +97,7 @@ void chair_hear(struct chair *chair, struct coord_from from, const struct peer_r
 		coord_failed(c, from, r->save.id, r->save.rc, r->save.text);
 		return;
 	case PEER_ASK:
+		chair->stop |= r->ask.command.kind == COMMAND_HALT;
 		chair_tell_others(chair, from.node, &r->ask.command);
 		return;
 	case PEER_RESCUED:

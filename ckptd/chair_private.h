@@ -15,6 +15,7 @@ struct chair {
 	struct coord *coord;
 	struct sites sites;
 	int tenure;
+	bool stop;                    /* its nodes were asked to end: so is who comes later */
 	bool ended;                   /* nobody needs it: it goes when the last of its directories has been closed */
 	struct epochs_record *record; /* on its way */
 	uint32_t recorded;

@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "daemon.h"
 #include "job.h"
+#include "seat.h"
 
 #include <stdio.h>
 
@@ -77,14 +78,27 @@ int halt_ask(struct job *job, const struct wire_command *command, struct wire_an
 	}
 }
 
+/* The time has come. Other nodes may have been asked later than this one, and would stop after another checkpoint, which never comes once the
+ * ranks here are gone; or have another idea of how long a save takes. */
+static void begin(struct job *job)
+{
+	job_stop(job);
+	seat_ask(job, &(struct wire_command){.kind = COMMAND_HALT});
+}
+
 void halt_durable(struct job *job)
 {
 	if (job->halt.kind == COMMAND_HALT_AFTER && !job->stop)
-		job_stop(job);
+		begin(job);
+}
+
+void halt_apart(struct job *job)
+{
+	job->halt.kind = 0;
 }
 
 void halt_tick(struct job *job)
 {
 	if (job->halt.kind == COMMAND_HALT_BEFORE && !job->stop && clock_wall() + halt_need(job) >= job->halt.before_ns)
-		job_stop(job);
+		begin(job);
 }

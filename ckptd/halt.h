@@ -1,5 +1,6 @@
-/* Halt: a job is asked to make a last checkpoint and to end: at once, after its next checkpoint, or in time for an appointment. What
- * was asked and has not begun is forgotten when ckptd ends. */
+/* Halt: a job is asked to make a last checkpoint and to end: at once, after its next checkpoint, or in time for an appointment. All nodes of
+ * the job are asked, and the first for which it is time says so to all. What was asked and has not begun is forgotten when ckptd ends, or loses
+ * the coordinator: of what is taken back meanwhile it would not hear. */
 #ifndef CKPTD_HALT_H
 #define CKPTD_HALT_H
 
@@ -19,6 +20,8 @@ int halt_ask(struct job *job, const struct wire_command *command, struct wire_an
 void halt_durable(struct job *job);
 /* Every tick. */
 void halt_tick(struct job *job);
+/* The coordinator cannot be reached any more. */
+void halt_apart(struct job *job);
 /* How long the job is expected to need from being asked until it has ended: a step and a save, each twice as long as 99% of them were,
  * and a few seconds. */
 uint64_t halt_need(const struct job *job);

@@ -305,8 +305,9 @@ int job_hello(struct daemon *daemon, struct client *client, const struct wire_he
 
 void job_stop(struct job *job)
 {
+	if (!job->stop)
+		log_info("job %s: asked to stop", job->name);
 	job->stop = true;
-	log_info("job %s: asked to stop", job->name);
 	for (uint32_t r = 0; r < job->nlocal; r++)
 		if (job->ranks[r].mem)
 			memory_set_stop(job->ranks[r].mem);

@@ -148,6 +148,7 @@ void seats_down(struct daemon *daemon)
 		struct job *job = list_entry(node, struct job, link);
 		if (!job->spread)
 			continue;
+		halt_apart(job);
 		job_pause(job, UINT64_MAX); /* nobody is there who could begin the next epoch */
 		log_warn("job %s: node %s, which coordinates it, cannot be reached: no save is completed until "
 			 "it is back",

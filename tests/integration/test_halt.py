@@ -5,9 +5,11 @@ import datetime
 import json
 import subprocess
 import sys
+import tempfile
 
 import fleet
-from launcher import CKPT, ENVIRONMENT, TRAIN, Run, listed, tidy
+from launcher import CKPT, ENVIRONMENT, TRAIN, Run, listed, tidy, top
+from neighbours import neighbours
 from tap import Cases, equal, expect, has
 
 cases = Cases(tidy)
@@ -67,6 +69,22 @@ def _():
         has(job.ask("halt", "--after-next"), "when its next checkpoint is durable")
         job.run.wait(0)
         expect(listed(d.store), "there is no checkpoint")
+
+
+@case("a node whose daemon is away when the others are asked ends with them, after the same checkpoint")
+def _():
+    store = tempfile.mkdtemp(dir=top)
+    with neighbours("ab", a=("--store", store), b=("--store", store)) as daemons:
+        a, b = daemons["a"], daemons["b"]
+        runs = [Run("--nodes", 2, "--node-rank", k, "-n", 1, "--job", "gpt", "--socket", d.socket, "--", TRAIN, "--steps", 1000000,
+                    "--save-memory-every", 5, "--save-storage-every", 40) for k, d in enumerate((a, b))]
+        runs[0].until("a checkpoint", lambda: listed(store))
+        b.kill()
+        ckpt("halt", "--after-next", "--job", "gpt", "--socket", a.socket)
+        b.start()
+        for run in runs:
+            run.wait(0)
+        has(b.text(), "job gpt: asked to stop")
 
 
 @case("before a time, which is refused when it is too near")

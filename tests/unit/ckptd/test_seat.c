@@ -5,6 +5,7 @@
 #include "base/log.h"
 #include "chair.h"
 #include "daemon.h"
+#include "halt.h"
 #include "pool.h"
 #include "roster.h"
 
@@ -120,6 +121,55 @@ Test(seat, who_contradicts_the_job_does_not_ask_again)
 	struct peer_order order = {.type = PEER_TURN_AWAY, .job = "main", .word = {.rc = -EINVAL, .text = "no"}};
 	seat_obey(&here, &order);
 	cr_expect_eq(job.attend_ns, 0u);
+}
+
+static void ask(enum wire_command_kind kind)
+{
+	struct wire_answer answer = {0};
+	struct err err = {{0}};
+	const struct wire_command command = {.kind = kind};
+	here.root = 0; /* as if there were a store */
+	cr_assert_eq(halt_ask(&job, &command, &answer, &err), 0, "%s", err.text);
+	here.root = -1;
+}
+
+/* This node, after its daemon was restarted. */
+static void come_back(void)
+{
+	job.stop = false;
+	job.halt = (struct halt){0};
+	seat_attend(&job);
+}
+
+Test(seat, who_was_not_there_when_the_others_were_asked_to_end_is_asked_when_it_attends)
+{
+	seat_attend(&job);
+	struct peer_report r = {.type = PEER_ASK, .job = "main", .ask.command.kind = COMMAND_HALT};
+	chair_report(&here, 1, true, &r);
+	come_back();
+	cr_expect(job.stop);
+}
+
+Test(seat, the_checkpoint_after_which_one_node_ends_is_that_of_all)
+{
+	seat_attend(&job);
+	ask(COMMAND_HALT_AFTER);
+	come_back();
+	cr_expect(!job.stop, "it has not begun");
+	ask(COMMAND_HALT_AFTER);
+	halt_durable(&job);
+	cr_expect(job.stop);
+	come_back();
+	cr_expect(job.stop, "the others were not told");
+}
+
+Test(seat, what_is_asked_for_later_is_forgotten_by_who_would_not_hear_that_it_is_taken_back)
+{
+	seat_attend(&job);
+	ask(COMMAND_HALT_AFTER);
+	seats_down(&here);
+	halt_durable(&job);
+	cr_expect(!job.stop);
 }
 
 Test(seat, an_epoch_that_somebody_comes_from_is_not_entered_again)
