@@ -19,25 +19,13 @@
 
 /* ---- messages -------------------------------------------------------------------------------------------------- */
 
-static void put_line(struct launch *launch, const char *fmt, va_list ap)
-{
-	static const char head[] = "ckpt run: ";
-	char text[1024], plain[1024];
-	vsnprintf(text, sizeof(text), fmt, ap);
-	text_plain(plain, sizeof(plain), text);
-	sink_put(&launch->err, head, sizeof(head) - 1);
-	sink_put(&launch->err, plain, strlen(plain));
-	sink_put(&launch->err, "\n", 1);
-	sink_flush(&launch->err);
-}
-
 void launch_say(struct launch *launch, const char *fmt, ...)
 {
 	if (launch->options.quiet)
 		return;
 	va_list ap;
 	va_start(ap, fmt);
-	put_line(launch, fmt, ap);
+	sink_say(&launch->err, fmt, ap);
 	va_end(ap);
 }
 
@@ -45,7 +33,7 @@ void launch_warn(struct launch *launch, const char *fmt, ...)
 {
 	va_list ap;
 	va_start(ap, fmt);
-	put_line(launch, fmt, ap);
+	sink_say(&launch->err, fmt, ap);
 	va_end(ap);
 }
 
@@ -57,14 +45,14 @@ void launch_give_up(struct launch *launch, int code, const char *fmt, ...)
 	launch->failure = code;
 	va_list ap;
 	va_start(ap, fmt);
-	put_line(launch, fmt, ap);
+	sink_say(&launch->err, fmt, ap);
 	va_end(ap);
 	stop_begin(launch, STOP_TERM, clock_now());
 }
 
 /* ---- life ------------------------------------------------------------------------------------------------------ */
 
-int launch_take_signals(struct launch *launch, struct err *err)
+int launch_take_signals(int *signals, struct err *err)
 {
 	sigset_t set;
 	struct sigaction hangup;
@@ -75,8 +63,8 @@ int launch_take_signals(struct launch *launch, struct err *err)
 	if (sigaction(SIGHUP, NULL, &hangup) || hangup.sa_handler != SIG_IGN) /* nohup */
 		sigaddset(&set, SIGHUP);
 	sigprocmask(SIG_BLOCK, &set, NULL);
-	launch->signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
-	return launch->signals < 0 ? err_set(err, -errno, "signalfd: %s", err_name(errno)) : 0;
+	*signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+	return *signals < 0 ? err_set(err, -errno, "signalfd: %s", err_name(errno)) : 0;
 }
 
 int launch_init(struct launch *launch, const struct launch_options *options, struct err *err)
@@ -134,8 +122,8 @@ static void read_signals(struct launch *launch)
 	reap(launch);
 }
 
-/* What is polled: signals, the daemon, our outputs, then the streams of the ranks. */
-enum { AT_SIGNALS, AT_LINK, AT_OUT, AT_ERR, AT_STREAMS, FDS_MAX = AT_STREAMS + 2 * WIRE_LOCAL_MAX };
+/* What is polled: signals, the daemon, who attends, our outputs, then the streams of the ranks. */
+enum { AT_SIGNALS, AT_LINK, AT_STDIN, AT_OUT, AT_ERR, AT_STREAMS, FDS_MAX = AT_STREAMS + 2 * WIRE_LOCAL_MAX };
 
 static short readable(const struct stream *stream)
 {
@@ -147,6 +135,7 @@ static nfds_t fill(const struct launch *launch, struct pollfd *fds)
 	nfds_t n = AT_STREAMS;
 	fds[AT_SIGNALS] = (struct pollfd){.fd = launch->signals, .events = POLLIN};
 	fds[AT_LINK] = (struct pollfd){.fd = launch->link.sock, .events = POLLIN};
+	fds[AT_STDIN] = (struct pollfd){.fd = launch->options.attended ? STDIN_FILENO : -1, .events = POLLIN};
 	fds[AT_OUT] = (struct pollfd){.fd = sink_pending(&launch->out) ? launch->out.fd : -1, .events = POLLOUT};
 	fds[AT_ERR] = (struct pollfd){.fd = sink_pending(&launch->err) ? launch->err.fd : -1, .events = POLLOUT};
 	for (uint32_t r = 0; r < launch->nranks; r++) {
@@ -191,6 +180,8 @@ static void dispatch(struct launch *launch, const struct pollfd *fds)
 		read_signals(launch);
 	if (fds[AT_LINK].revents)
 		daemon_receive(launch, clock_now());
+	if (fds[AT_STDIN].revents)
+		stop_hear(launch, clock_now());
 }
 
 static void loop(struct launch *launch)

@@ -55,6 +55,7 @@ struct launch_options {
 	uint64_t hang_ns; /* 0: hangs are not ended */
 	bool prefix;      /* lines of the ranks begin with "[2] " */
 	bool quiet;       /* no remarks */
+	bool attended;    /* stdin is read (stop_hear) */
 	bool json;        /* stdout is for the report: the ranks' goes to stderr */
 };
 
@@ -90,8 +91,8 @@ struct launch {
 	int failure;           /* the exit code then */
 };
 
-/* From here on signals wait for the loop. Before anything is made that must not be left behind. */
-int launch_take_signals(struct launch *launch, struct err *err);
+/* From here on signals wait for the loop, in a signalfd. Before anything is made that must not be left behind. */
+int launch_take_signals(int *signals, struct err *err);
 /* Runs until all is over; the exit code. signals, keeper, faults and options are set; launch_free releases all but the signals. */
 int launch_run(struct launch *launch);
 int launch_init(struct launch *launch, const struct launch_options *options, struct err *err);
@@ -149,6 +150,8 @@ uint64_t hang_next(const struct launch *launch);
 
 /* launch_stop.c */
 void stop_signalled(struct launch *launch, int sig, uint64_t now);
+/* On stdin, of who attends it: a letter, T or I, is SIGTERM or SIGINT to the whole job; the end of stdin is SIGTERM to this launcher. */
+void stop_hear(struct launch *launch, uint64_t now);
 void stop_begin(struct launch *launch, enum stop_stand stand, uint64_t now);
 void stop_tick(struct launch *launch, uint64_t now);
 

@@ -2,6 +2,7 @@
 #include "launch.h"
 
 #include "output.h"
+#include "starter.h"
 
 #include <arpa/inet.h>
 #include <netdb.h>
@@ -33,15 +34,35 @@ static int read_number(const struct cli *cli, const char *option, const char *va
 			text ? "is no number" : "is not there");
 }
 
+static int only_for(const struct cli *cli, const char *option, const char *what)
+{
+	return cli_flag(cli, option) ? cli_fail(cli, EXIT_USAGE, "--%s is for %s", option, what) : EXIT_OK;
+}
+
+static int read_nodes(const struct cli *cli, struct launch_options *o)
+{
+	const char *text = cli_text(cli, "nodes");
+	bool hosts = starter_names_hosts(text);
+	int code = text ? EXIT_OK : only_for(cli, "node-rank", "--nodes");
+	if (!code && !hosts)
+		code = only_for(cli, "spares", "--nodes with the names of hosts");
+	if (!code && !hosts)
+		code = only_for(cli, "remote-shell", "--nodes with the names of hosts");
+	if (code || !text)
+		return code;
+	if (hosts)
+		return starter_count_hosts(cli, &o->nodes);
+	code = read_number(cli, "nodes", "SLURM_NNODES", &o->nodes);
+	if (!code && !cli_number(cli, "min-ranks", 0) && !o->spare) /* else a plan tells */
+		code = read_number(cli, "node-rank", "SLURM_NODEID", &o->node);
+	return code;
+}
+
 int nodes_read(const struct cli *cli, uint32_t processes, struct launch_options *o)
 {
 	o->nodes = 1;
 	o->node = 0;
-	if (!cli_text(cli, "nodes"))
-		return cli_text(cli, "node-rank") ? cli_fail(cli, EXIT_USAGE, "--node-rank is for --nodes") : EXIT_OK;
-	int code = read_number(cli, "nodes", "SLURM_NNODES", &o->nodes);
-	if (!code && !cli_number(cli, "min-ranks", 0) && !o->spare) /* else a plan tells */
-		code = read_number(cli, "node-rank", "SLURM_NODEID", &o->node);
+	int code = read_nodes(cli, o);
 	if (code)
 		return code;
 	if (!o->nodes || o->node >= o->nodes)

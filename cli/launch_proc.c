@@ -31,7 +31,7 @@ static void become(const struct proc_spec *spec, pid_t launcher, int report)
 	signal(SIGQUIT, SIG_DFL);
 	sigemptyset(&none);
 	sigprocmask(SIG_SETMASK, &none, NULL);
-	dup2(null, STDIN_FILENO);
+	dup2(spec->in ? spec->in : null, STDIN_FILENO);
 	if (null > STDERR_FILENO)
 		close(null);
 	if (spec->out >= 0)

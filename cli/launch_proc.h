@@ -23,6 +23,7 @@ struct proc {
 struct proc_spec {
 	char *const *argv; /* argv[0] is looked up in PATH when it has no slash */
 	char *const *env;
+	int in;           /* becomes stdin; 0: it is /dev/null */
 	int out, err;     /* become stdout and stderr; -1: the launcher's */
 	int death_signal; /* when the launcher dies */
 };

@@ -1,5 +1,7 @@
 #include "launch_sink.h"
 
+#include "output.h"
+
 #include "base/clock.h"
 
 #include <errno.h>
@@ -27,6 +29,18 @@ void sink_put(struct sink *sink, const char *text, size_t len)
 	wbuf_free(&sink->data);
 	sink->data = (struct wbuf){0};
 	sink->from = 0;
+}
+
+void sink_say(struct sink *sink, const char *fmt, va_list ap)
+{
+	static const char head[] = "ckpt run: ";
+	char text[1024], plain[1024];
+	vsnprintf(text, sizeof(text), fmt, ap);
+	text_plain(plain, sizeof(plain), text);
+	sink_put(sink, head, sizeof(head) - 1);
+	sink_put(sink, plain, strlen(plain));
+	sink_put(sink, "\n", 1);
+	sink_flush(sink);
 }
 
 bool sink_pending(const struct sink *sink)

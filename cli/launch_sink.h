@@ -6,6 +6,7 @@
 
 #include "base/bytes.h"
 
+#include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -13,7 +14,7 @@
 enum {
 	SINK_FULL = 256 << 10,
 	STREAM_LINE = 8192, /* longer lines are cut */
-	STREAM_PREFIX = 16,
+	STREAM_PREFIX = 64,
 };
 
 struct sink {
@@ -26,6 +27,8 @@ struct sink {
 void sink_free(struct sink *sink);
 /* Appends, also above SINK_FULL: who fills it asks sink_full before. Without memory the text is dropped. */
 void sink_put(struct sink *sink, const char *text, size_t len);
+/* A line of the program's own, after "ckpt run: ", at once. */
+void sink_say(struct sink *sink, const char *fmt, va_list ap) __attribute__((format(printf, 2, 0)));
 bool sink_full(const struct sink *sink);
 bool sink_pending(const struct sink *sink);
 /* Writes a piece when the descriptor has room for it. */

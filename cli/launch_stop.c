@@ -2,8 +2,10 @@
 
 #include "base/clock.h"
 
+#include <errno.h>
 #include <signal.h>
 #include <string.h>
+#include <unistd.h>
 
 /* Between SIGTERM and SIGKILL, and after SIGKILL until a process counts as one that cannot be killed. */
 #define TERM_NS (10 * CLOCK_NS_PER_S)
@@ -58,11 +60,12 @@ static bool leave(struct launch *launch, int sig, uint64_t now)
 	return true;
 }
 
-void stop_signalled(struct launch *launch, int sig, uint64_t now)
+/* whole: the job is to end, on all nodes. */
+static void stop_wanted(struct launch *launch, int sig, bool whole, uint64_t now)
 {
 	if (launch->stop == STOP_NONE) {
 		launch->stop_signal = sig;
-		if (leave(launch, sig, now))
+		if (!whole && leave(launch, sig, now))
 			return;
 		/* Where no rank has an arena nobody can see the wish: they get the signal. */
 		bool heard = launch->held.count > 0;
@@ -76,6 +79,28 @@ void stop_signalled(struct launch *launch, int sig, uint64_t now)
 		launch_warn(launch, "SIGINT: the ranks are killed");
 		stop_begin(launch, STOP_KILL, now);
 	}
+}
+
+void stop_signalled(struct launch *launch, int sig, uint64_t now)
+{
+	stop_wanted(launch, sig, false, now);
+}
+
+void stop_hear(struct launch *launch, uint64_t now)
+{
+	char wishes[16];
+	ssize_t n = read(STDIN_FILENO, wishes, sizeof(wishes));
+	if (n < 0 && (errno == EINTR || errno == EAGAIN))
+		return;
+	for (ssize_t i = 0; i < n; i++)
+		if (wishes[i] == 'T' || wishes[i] == 'I')
+			stop_wanted(launch, wishes[i] == 'I' ? SIGINT : SIGTERM, true, now);
+	if (n > 0)
+		return;
+	launch->options.attended = false;
+	if (launch->stop == STOP_NONE)
+		launch_warn(launch, "who started this launcher is gone");
+	stop_signalled(launch, SIGTERM, now);
 }
 
 static void leave_unkillable(struct launch *launch)

@@ -1,5 +1,6 @@
 #include "launch.h"
 #include "output.h"
+#include "starter.h"
 
 #include "base/cleanup.h"
 #include "base/clock.h"
@@ -65,6 +66,7 @@ static int read_options(const struct cli *cli, struct launch_options *o, struct 
 				     .address = cli_text(cli, "address"),
 				     .spare = cli_flag(cli, "spare"),
 				     .prefix = !cli_flag(cli, "no-prefix"),
+				     .attended = cli_flag(cli, "attended"),
 				     .quiet = cli->quiet,
 				     .json = cli->json};
 	int code = read_job(cli, &o->job);
@@ -205,8 +207,10 @@ static int launch_with(struct cli *cli, struct launch *launch)
 	int code = read_options(cli, &options, &launch->budget);
 	if (!code)
 		code = read_faults(cli, launch, options.nodes * options.processes);
-	if (!code && launch_take_signals(launch, &err))
+	if (!code && launch_take_signals(&launch->signals, &err))
 		code = cli_fail(cli, EXIT_FAILED, "%s", err.text);
+	if (!code && starter_names_hosts(cli_text(cli, "nodes")))
+		return starter_main(cli, options.job, options.processes, options.grace_ns, launch->signals);
 	if (!code)
 		code = options.nodes > 1 ? use_external(cli, &launch->keeper) : choose_daemon(cli, &launch->keeper);
 	if (code)
@@ -241,13 +245,17 @@ static int run(struct cli *cli)
 
 static const struct option_spec options[] = {
 	{"ranks", OPTION_NUMBER, "N", "how many ranks to start, 1 to 64 (also -n; default 1)"},
-	{"nodes", OPTION_TEXT, "N",
-	 "the job is on N nodes, with as many ranks on each: run this command on all of them (slurm: as it says)"},
+	{"nodes", OPTION_TEXT, "N|HOSTS",
+	 "the job is on N nodes, with as many ranks on each: run this command on all of them (slurm: as it says); or "
+	 "on these (HOST,HOST,...), where it is started from here"},
 	{"node-rank", OPTION_TEXT, "K", "which of the N nodes this one is, from 0 (else SLURM_NODEID)"},
 	{"address", OPTION_TEXT, "HOST", "where other nodes reach the ranks of this one (else as its daemon says)"},
 	{"min-ranks", OPTION_NUMBER, "M",
 	 "go on with fewer ranks, at least M, when a rank or a node is not replaced (default: all are needed)"},
 	{"spare", OPTION_FLAG, NULL, "this node is one more, and waits until another one is lost (with --nodes)"},
+	{"spares", OPTION_TEXT, "HOSTS", "nodes that wait until another one is lost (with --nodes HOSTS)"},
+	{"remote-shell", OPTION_TEXT, "COMMAND",
+	 "how a command is run on another node (else CKPT_REMOTE_SHELL, else ssh; with --nodes HOSTS)"},
 	{"job", OPTION_TEXT, "NAME", "the job's name in the store (else CKPT_JOB, else \"default\")"},
 	{"store", OPTION_TEXT, "DIR",
 	 "repository of the daemon that is started (else CKPT_STORE, CKPT_REPO; none: memory only)"},
@@ -263,6 +271,7 @@ static const struct option_spec options[] = {
 	{"seed", OPTION_NUMBER, "S", "draws the ranks of rank=any (default 0)"},
 	{"report", OPTION_TEXT, "FILE", "write what happened to FILE, as JSON"},
 	{"no-prefix", OPTION_FLAG, NULL, "pass the ranks' lines on without \"[2] \" before them"},
+	{"attended", OPTION_FLAG, NULL, "end the ranks when stdin ends: who started this is gone"},
 	{NULL},
 };
 

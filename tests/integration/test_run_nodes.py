@@ -90,7 +90,7 @@ def _():
 
 @case("what is wrong is said")
 def _():
-    for args, text in ((("--nodes", "x"), "--nodes x: a number, or slurm"), (("--nodes", "2"), "SLURM_NODEID, which Slurm sets"),
+    for args, text in ((("--nodes", "x"), "--nodes x: a number, slurm, or two hosts or more"), (("--nodes", "2"), "SLURM_NODEID, which Slurm sets"),
                        (("--nodes", "2", "--node-rank", "2"), "--node-rank 2 of --nodes 2: they are counted from 0"),
                        (("--node-rank", "0"), "--node-rank is for --nodes"),
                        (("--nodes", "2", "--min-ranks", "3"), "--min-ranks 3: at most all of them, 2"),

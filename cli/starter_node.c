@@ -1,0 +1,145 @@
+#include "starter.h"
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/wait.h>
+
+extern char **environ;
+
+/* Between two tries to reach a node, and how long one that was there is tried: a machine that starts anew takes minutes. */
+#define SOON_NS CLOCK_NS_PER_S
+#define AGAIN_NS (10 * CLOCK_NS_PER_S)
+#define AWAY_NS (3600 * CLOCK_NS_PER_S)
+/* A way that has held for so long was there: longer than ssh tries to make one. */
+#define BEGUN_NS (20 * CLOCK_NS_PER_S)
+/* TRIES_MAX: of one that was never there. With SHELL_BROKE ssh says that the way broke; a launcher never ends with it. */
+enum { TRIES_MAX = 3, SHELL_BROKE = 255 };
+
+/* ---- start ----------------------------------------------------------------------------------------------------- */
+
+/* The words of the remote shell, the host, and what it is to run there. */
+static int run_shell(struct starter *s, struct starter_node *node, int in, int out, int errors, struct err *err)
+{
+	char *argv[STARTER_WORDS_MAX + 3];
+	int n = 0;
+	AUTO_FREE char *line = line_of(s, (uint32_t)(node - s->nodes));
+	if (!line)
+		return err_set(err, -ENOMEM, "the command for it cannot be made: no memory, or no working directory");
+	for (; s->shell[n]; n++)
+		argv[n] = s->shell[n];
+	argv[n++] = (char *)node->host;
+	argv[n++] = line;
+	argv[n] = NULL;
+	/* SIGTERM: should this process be killed, the launchers see their stdin end. */
+	struct proc_spec spec = {
+		.argv = argv, .env = environ, .in = in, .out = out, .err = errors, .death_signal = SIGTERM};
+	return proc_start(&node->proc, &spec, err);
+}
+
+static int spawn(struct starter *s, struct starter_node *node, struct err *err)
+{
+	int in[2] = {-1, -1}, out[2] = {-1, -1}, errors[2] = {-1, -1};
+	char prefix[STREAM_PREFIX] = "";
+	int bad = pipe2(in, O_CLOEXEC) || pipe2(out, O_CLOEXEC) || pipe2(errors, O_CLOEXEC);
+	int rc = bad ? err_set(err, -errno, "pipe: %s", err_name(errno)) : 0;
+	AUTO_CLOSE int in_from = in[0], in_to = in[1], out_from = out[0], out_to = out[1];
+	AUTO_CLOSE int err_from = errors[0], err_to = errors[1];
+	if (!rc)
+		rc = run_shell(s, node, in_from, out_to, err_to, err);
+	if (rc)
+		return rc;
+	fcntl(in_to, F_SETFL, O_NONBLOCK);
+	node->control = steal_fd(&in_to);
+	if (!cli_flag(s->cli, "no-prefix"))
+		snprintf(prefix, sizeof(prefix), "%.*s: ", STREAM_PREFIX - 3, node->host);
+	stream_open(&node->out, steal_fd(&out_from), &s->out, prefix);
+	stream_open(&node->err, steal_fd(&err_from), &s->err, prefix);
+	return 0;
+}
+
+void node_start(struct starter *s, struct starter_node *node)
+{
+	struct err err = {""};
+	if (!spawn(s, node, &err)) {
+		node->stand = NODE_RUNNING;
+		return;
+	}
+	node->stand = NODE_ENDED;
+	starter_give_up(s, "%s: %s", node->host, err.text);
+}
+
+void node_ask(struct starter_node *node, char wish)
+{
+	/* A pipe that is full of wishes needs no more of them. */
+	ssize_t ignored = node->control < 0 ? 0 : write(node->control, &wish, 1);
+	(void)ignored;
+}
+
+/* ---- end ------------------------------------------------------------------------------------------------------- */
+
+static bool broke(int status)
+{
+	return WIFSIGNALED(status) || WEXITSTATUS(status) == SHELL_BROKE;
+}
+
+static void lose(struct starter *s, struct starter_node *node, const char *why)
+{
+	node->stand = NODE_ENDED;
+	s->code = EXIT_FAILED;
+	if (s->elastic)
+		starter_say(s, "%s: the remote shell %s: the job goes on without it, if it can", node->host, why);
+	else
+		starter_give_up(s, "%s: the remote shell %s, and the job cannot go on without it", node->host, why);
+}
+
+/* The machine may be starting anew, or the name be wrong. */
+static void consider(struct starter *s, struct starter_node *node, int status, uint64_t lasted, uint64_t now)
+{
+	char why[80];
+	proc_status_text(why, sizeof(why), status);
+	if (lasted >= BEGUN_NS) {
+		node->begun = true;
+		node->broken_ns = 0;
+	}
+	if (!node->broken_ns)
+		node->broken_ns = now;
+	bool again = node->begun ? now - node->broken_ns < AWAY_NS : ++node->tries < TRIES_MAX;
+	if (!again || s->asked) {
+		lose(s, node, why);
+		return;
+	}
+	uint64_t pause = node->begun ? AGAIN_NS : SOON_NS;
+	node->stand = NODE_WAITING;
+	node->start_at = now + pause;
+	starter_say(s, "%s: the remote shell %s: again in %.1f s", node->host, why, (double)pause / 1e9);
+}
+
+static void finish(struct starter *s, struct starter_node *node, int status)
+{
+	node->stand = NODE_ENDED;
+	s->finished = true;
+	s->code = WEXITSTATUS(status);
+	if (!s->code || s->asked || s->elastic)
+		return;
+	starter_give_up(s, "%s: its launcher exited with status %d, and the job cannot go on without it", node->host,
+			s->code);
+}
+
+void node_ended(struct starter *s, struct starter_node *node, uint64_t now)
+{
+	uint64_t lasted = now - node->proc.started_ns;
+	int status = proc_reap(&node->proc, node->proc.pid);
+	stream_close(&node->out);
+	stream_close(&node->err);
+	cleanup_close(&node->control);
+	node->control = -1;
+	if (broke(status))
+		consider(s, node, status, lasted, now);
+	else
+		finish(s, node, status);
+}

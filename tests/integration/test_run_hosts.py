@@ -1,0 +1,194 @@
+"""ckpt run --nodes HOST,…: the launchers of all nodes started, attended and ended from one place, through a remote shell. The nodes are daemons on
+this machine; what stands in for ssh runs the command here, with the socket of the daemon that has the host's name."""
+# timeout: 300
+
+import contextlib
+import json
+import os
+import pathlib
+import re
+import signal
+import sys
+import tempfile
+
+from crew import undisturbed_run
+from launcher import TRAIN, Run, final, gone, listed, sh, tidy, top
+from neighbours import neighbours
+from tap import Cases, equal, expect, has, until
+
+STEPS = 400
+FOREVER = 1000000
+cases = Cases(tidy)
+case = cases.case
+
+
+class Hosts:
+    """Daemons by name, and the remote shell that reaches them."""
+
+    def __init__(self, daemons):
+        self.daemons, self.folder = daemons, pathlib.Path(tempfile.mkdtemp(dir=top))
+        for name, daemon in daemons.items():
+            (self.folder / f"{name}.socket").write_text(str(daemon.socket))
+        self.shell = self.folder / "shell"
+        self.shell.write_text(f"""#!/bin/sh
+echo $$ >> {self.folder}/$1.pids
+[ -e {self.folder}/$1.socket ] || exit 255
+CKPT_SOCKET=$(cat {self.folder}/$1.socket); export CKPT_SOCKET
+shift
+exec sh -c "$*"
+""")
+        self.shell.chmod(0o700)
+
+    def start(self, nodes, *args, command=(TRAIN, "--batch", 6, "--steps", STEPS, "--save-memory-every", 10, "--save-storage-every", 50), **env):
+        return Run("--nodes", nodes, "--remote-shell", self.shell, *args, "--", *command, **env)
+
+    def pids(self, name):
+        """Of the remote shells of a host, which become its launchers."""
+        path = self.folder / f"{name}.pids"
+        return [int(line) for line in path.read_text().split()] if path.exists() else []
+
+    def step(self, name):
+        job = self.daemons[name].job("default")
+        return max((rank.get("step") or 0 for rank in job["ranks"]), default=0) if job else 0
+
+    def reaches(self, run, name, step):
+        run.until(f"step {step} on {name}", lambda: self.step(name) >= step)
+
+    def launchers_are_gone(self):
+        until(lambda: all(gone(pid) for name in self.daemons for pid in self.pids(name)), "the end of all launchers")
+
+
+@contextlib.contextmanager
+def hosts(names, store=False, **options):
+    path = tempfile.mkdtemp(dir=top)
+    common = ["--node-wait", "500ms", *(["--store", path] if store else [])]
+    with neighbours(names, **{name: common for name in names}) as daemons:
+        yield Hosts(daemons), path
+
+
+@case("the nodes are one job, and their lines come with their names")
+def _():
+    with hosts("ab") as (h, _):
+        run = h.start("a,b", "-n", 2, command=sh("echo $CKPT_RANK of $CKPT_WORLD; echo $CKPT_RANK errs >&2")[1:]).wait()
+        for rank in range(4):
+            expect(re.search(rf"^{'aabb'[rank]}: \[{rank}\] {rank} of 4$", run.out(), re.M), run.out(), run.err())
+            expect(re.search(rf"^{'aabb'[rank]}: \[{rank}\] {rank} errs$", run.err(), re.M), run.err())
+        bare = h.start("a,b", "--no-prefix", command=sh("echo $CKPT_RANK of $CKPT_WORLD")[1:]).wait()
+        equal(sorted(bare.out().split("\n")), ["", "0 of 2", "1 of 2"])
+
+
+@case("each word of the command, and the working directory, arrive as they were")
+def _():
+    with hosts("ab") as (h, _):
+        words = ("it's", "two  blanks", "$HOME", "a\\b", "new\nline", "*", "`id`", "'", "")
+        run = h.start("a,b", "--report", "told", command=(sys.executable, "-c", "import os, sys; print([os.getcwd()] + sys.argv[1:])",
+                                                         *words)).wait()
+        equal(run.out().count(str([str(run.folder), *words])), 2, run.out())
+        reports = [json.loads((run.folder / f"told.{k}").read_text()) for k in range(2)]
+        equal([[rank["rank"] for rank in report["ranks"]] for report in reports], [[0], [1]])
+
+
+def kill(*pids):
+    for pid in pids:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+
+
+@case("a node that is lost is replaced by a spare, and tried again: not a bit is changed")
+def _():
+    undisturbed = undisturbed_run()
+    with hosts("abcd") as (h, _):
+        run = h.start("a,b,c", "--spares", "d")
+        h.reaches(run, "a", 100)
+        (h.folder / "c.socket").unlink()  # from here on it is not reached
+        h.daemons["c"].kill()
+        kill(*h.pids("c"))
+        run.wait()
+        has(run.err(), "c: the remote shell was killed by signal 9 (Killed): again in", "3 ranks go on from memory")
+        equal(final(run.out() + run.err()), final(undisturbed))
+
+
+@case("a launcher whose way broke is started again, and its rank goes on")
+def _():
+    with hosts("ab") as (h, _):
+        run = h.start("a,b", command=(TRAIN, "--steps", FOREVER, "--save-storage-every", 0, "--save-memory-every", 5))
+        h.reaches(run, "b", 20)
+        kill(*h.pids("b"))
+        run.until_err("b: the remote shell was killed", "2 ranks go on from memory")
+        equal(len(h.pids("b")), 2)
+        run.child.send_signal(signal.SIGTERM)
+        run.wait()
+
+
+@case("SIGTERM ends the whole job with a last checkpoint, also one that could go on without a node")
+def _():
+    for options in ((), ("--min-ranks", 1)):
+        with hosts("ab", store=True) as (h, store):
+            run = h.start("a,b", *options, command=(TRAIN, "--steps", FOREVER, "--save-storage-every", 1000))
+            run.until_err("2 ranks start at step 0")
+            run.child.send_signal(signal.SIGTERM)
+            run.wait()
+            has(run.err(), "SIGTERM: the job ends on all nodes", "a: ckpt run: SIGTERM: the ranks take a last checkpoint", "b: ckpt run: SIGTERM")
+            equal(len(listed(store)), 1)
+            h.launchers_are_gone()
+
+
+@case("SIGINT twice kills all ranks at once")
+def _():
+    with hosts("ab") as (h, _):
+        run = h.start("a,b", command=sh("trap '' TERM; echo here; while :; do sleep 1; done")[1:])
+        run.until_out("a: [0] here", "b: [1] here")
+        run.child.send_signal(signal.SIGINT)
+        run.until_err("SIGINT: the job ends on all nodes", "a: ckpt run: SIGINT: ", "b: ckpt run: SIGINT: ")
+        run.child.send_signal(signal.SIGINT)
+        run.wait(130)
+        has(run.err(), "a: ckpt run: SIGINT: the ranks are killed", "b: ckpt run: SIGINT: the ranks are killed")
+
+
+@case("when it is killed the launchers end, and leave nothing behind")
+def _():
+    with hosts("ab", store=True) as (h, store):
+        run = h.start("a,b", command=(TRAIN, "--steps", FOREVER, "--save-storage-every", 1000))
+        run.until_err("2 ranks start at step 0")
+        run.child.kill()
+        run.child.wait()
+        h.launchers_are_gone()
+
+
+@case("a host that is not reached ends the job of which it is a part, and not one that can do without it")
+def _():
+    with hosts("ab", store=True) as (h, _):
+        run = h.start("a,b,nowhere", "--min-ranks", 1)
+        run.wait()
+        final(run.out() + run.err())
+        has(run.err(), "nowhere: the remote shell exited with status 255: the job goes on without it, if it can")
+    with hosts("ab") as (h, _):
+        run = h.start("a,nowhere,b", command=sh("sleep 1000")[1:]).wait(1)
+        equal(len(h.pids("nowhere")), 3)
+        has(run.err(), "nowhere: the remote shell exited with status 255: again in", "the job cannot go on without it", "a: ckpt run: SIGTERM")
+
+
+@case("a launcher that gives up ends the job on the others")
+def _():
+    with hosts("ab") as (h, _):
+        run = h.start("a,b", "--max-restarts", 0, command=sh("[ $CKPT_RANK = 0 ] && exit 7; sleep 1000")[1:]).wait(1)
+        has(run.err(), "a: ckpt run: rank 0 exited with status 7", "a: its launcher exited with status 1", "b: ckpt run: SIGTERM")
+        h.launchers_are_gone()
+
+
+@case("what is wrong is said")
+def _():
+    for args, text in ((("--nodes", "a,"), "a name is missing between two commas"), (("--nodes", "a,-oProxyCommand=x"), "is no host"),
+                       (("--nodes", "a,b c"), '"b c" is no host'), (("--nodes", "a,b,a"), "a is named twice"),
+                       (("--nodes", "a,b", "--spares", "b"), "--spares: b is named twice"),
+                       (("--nodes", "a,b", "--spare"), "--spare does not go with the names of --nodes: --spares HOST"),
+                       (("--nodes", "a,b", "--node-rank", "0"), "--node-rank does not go"), (("--nodes", "a,b", "--json"), "--report FILE"),
+                       (("--nodes", "a,b", "--store", "x"), "--store does not go"), (("--nodes", "2", "--spares", "c"), "--spares is for"),
+                       (("--nodes", "2", "--remote-shell", "c"), "--remote-shell is for"),
+                       (("--nodes", "a,b", "--remote-shell", " "), "--remote-shell: no command"),
+                       (("--nodes", "a,b", "--min-ranks", "3"), "at most all of them, 2")):
+        has(Run(*args, "true").wait(2).err(), text)
+    has(Run("--nodes", "a,b", "--remote-shell", "/no/such/shell", "true").wait(1).err(), "a: cannot start /no/such/shell")
+
+
+sys.exit(cases.end())
