@@ -61,6 +61,11 @@ struct coord_rescue {
 	char text[WIRE_TEXT_MAX];     /* what newer was lost, and why */
 };
 
+/* The last that it has brought there. */
+struct coord_brought {
+	struct step_id id, as; /* epoch 0: nothing yet */
+};
+
 struct coord_copy {
 	struct step_id id;    /* that the nodes were ordered to copy last; epoch 0: none */
 	uint32_t held, ended; /* ranks of the nodes that have said so */
@@ -88,6 +93,7 @@ struct coord {
 	uint8_t *addresses;
 	struct coord_restore restore;
 	struct coord_rescue rescue;
+	struct coord_brought brought;
 	char preface[WIRE_TEXT_MAX]; /* what is told first of all that a restore passes over */
 	struct coord_copy copy;
 	struct step_id replicated; /* the newest that was shown so; epoch 0: none */
@@ -111,6 +117,10 @@ void coord_parts_forget(struct coord *c);
 /* Some ranks hold something alike; or nobody has said that they do not. */
 bool coord_alike(const struct coord *c);
 void coord_saves_hold(struct coord *c);
+/* One is on its way to storage, and may arrive there. */
+bool coord_saves_written(const struct coord *c);
+/* Those that waited for the end of a rescue are written now. */
+void coord_saves_resume(struct coord *c);
 /* The node takes part, as it did not before. */
 void coord_saves_attend(struct coord *c, uint32_t node);
 /* The node takes part no longer; its ranks are still counted. */
@@ -141,6 +151,8 @@ void coord_rescue_survey(struct coord *c, const struct coord_survey *survey);
 void coord_rescue_choose(struct coord *c);
 /* True: it looked at what there is. */
 bool coord_rescue_interrupt(struct coord *c);
+/* It has chosen, and is not at its end. */
+bool coord_rescue_writes(const struct coord *c);
 void coord_rescue_free(struct coord *c);
 void coord_rescue_gone(struct coord *c, uint32_t node);
 /* What became of a directory; false: it is not that of the rescue. */

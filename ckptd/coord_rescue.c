@@ -43,6 +43,12 @@ static void end(struct coord *c)
 {
 	coord_rescue_free(c);
 	c->rescue.state = RESCUE_ENDED;
+	coord_saves_resume(c);
+}
+
+bool coord_rescue_writes(const struct coord *c)
+{
+	return c->rescue.state >= RESCUE_GATHER && c->rescue.state < RESCUE_ENDED;
 }
 
 static void add_text(struct coord *c, const char *text)
@@ -276,9 +282,15 @@ static void say_unknown(struct coord *c, uint32_t rank)
 	add_text(c, text);
 }
 
+/* A save that all are there again for is not to be written twice: what there is when that has ended is looked at anew. */
 void coord_rescue_choose(struct coord *c)
 {
 	struct coord_rescue *r = &c->rescue;
+	if (coord_saves_written(c)) {
+		r->state = RESCUE_NONE;
+		end_look(c);
+		return;
+	}
 	int rc = ladder_choose(&c->restore.ladder, c->world, c->owners, &r->id);
 	c->restore.choice.id = r->id;
 	coord_tell_gaps(c, (struct step_id){0});
@@ -421,6 +433,7 @@ bool coord_rescue_sealed(struct coord *c, struct step_id id)
 	if (!is_mine(c, id))
 		return false;
 	log_info("job %s: step %lu is on storage, as one of epoch %u", c->job, (unsigned long)id.step, id.epoch);
+	c->brought = (struct coord_brought){c->rescue.id, id};
 	keep(c);
 	return true;
 }

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void free_save(struct coord_save *s)
+void coord_save_free(struct coord_save *s)
 {
 	list_remove(&s->link);
 	coord_vote_free(s->vote);
@@ -19,7 +19,7 @@ static void free_save(struct coord_save *s)
 void coord_saves_free(struct coord *c)
 {
 	list_for_safe(node, &c->saves)
-		free_save(save_of(node));
+		coord_save_free(save_of(node));
 }
 
 /* ---- finding --------------------------------------------------------------------------------------------------- */
@@ -216,6 +216,14 @@ static struct coord_save *being_written(struct coord *c)
 	return NULL;
 }
 
+bool coord_saves_written(const struct coord *c)
+{
+	list_for(it, &c->saves)
+		if (save_of(it)->place >= PLACE_MAKING && save_of(it)->place <= PLACE_SEALING)
+			return true;
+	return false;
+}
+
 /* Who decides what is written has one written at a time. Another one was ordered before a daemon was restarted: who has his part of it, and
  * those who write this one, would wait for each other for ever. */
 static void keep_newer(struct coord *c, struct coord_save *s)
@@ -230,12 +238,28 @@ static void keep_newer(struct coord *c, struct coord_save *s)
 	coord_save_fail(c, newer ? other : s, -ECANCELED, text);
 }
 
+/* Of a node that came back while what the others had was brought to storage. */
+static void refuse_brought(struct coord *c, struct coord_save *s)
+{
+	char text[WIRE_TEXT_MAX];
+	snprintf(text, sizeof(text), "it is on storage, as one of epoch %u", c->brought.as.epoch);
+	coord_save_fail(c, s, -ECANCELED, text);
+}
+
+/* What a rescue writes is written once; and what it cannot is, after it, by those who are all there again. */
 static void make(struct coord *c, struct coord_save *s)
 {
 	struct step_id id = s->id;
 	struct list *after;
 	if (s->place != PLACE_NONE || s->shown >= LEVEL_DURABLE)
 		return;
+	s->waits = coord_rescue_writes(c);
+	if (s->waits)
+		return;
+	if (!step_compare(id, c->brought.id)) {
+		refuse_brought(c, s);
+		return;
+	}
 	keep_newer(c, s);
 	s = find(c, id, &after); /* whoever was told may have forgotten it */
 	if (!s || s->failed)
@@ -244,13 +268,33 @@ static void make(struct coord *c, struct coord_save *s)
 	c->orders->make(c->orders->arg, id);
 }
 
+static void want(struct coord *c, struct coord_save *s)
+{
+	if (c->held && c->attending < c->world)
+		coord_save_fail(c, s, -ENODEV, "a node that has a part of it is lost");
+	else
+		make(c, s);
+}
+
 void coord_ready(struct coord *c, struct coord_from from, struct step_id id)
 {
 	struct coord_save *s = coord_save_hear(c, from, id);
-	if (s && c->held && c->attending < c->world)
-		coord_save_fail(c, s, -ENODEV, "a node that has a part of it is lost");
-	else if (s)
-		make(c, s);
+	if (s)
+		want(c, s);
+}
+
+void coord_saves_resume(struct coord *c)
+{
+	for (struct list *it = c->saves.next; it != &c->saves;) {
+		struct coord_save *s = save_of(it);
+		bool waited = s->waits;
+		it = it->next;
+		s->waits = false;
+		if (!waited || s->failed)
+			continue;
+		want(c, s);
+		it = c->saves.next; /* whoever was told may have forgotten others */
+	}
 }
 
 void coord_passed(struct coord *c, struct coord_from from, struct step_id id, int rc, const char *text)
@@ -356,7 +400,7 @@ void coord_spoiled(struct coord *c, struct step_id id, int rc, const char *text)
 static void free_forgotten(struct coord *c, struct coord_save *s)
 {
 	if (s->ranks[SAID_FORGOT] == c->attending && s->place == PLACE_NONE)
-		free_save(s);
+		coord_save_free(s);
 }
 
 static void remove_cleared(struct coord *c, struct coord_save *s)
@@ -404,77 +448,4 @@ void coord_forgot(struct coord *c, uint32_t node, struct step_id id)
 		return;
 	take(c, s, node, SAID_FORGOT);
 	free_forgotten(c, s);
-}
-
-/* ---- epochs ---------------------------------------------------------------------------------------------------- */
-
-static bool has_all_ranks(const struct coord *c)
-{
-	coord_each(c, n) return c->nodes[n].ranks == c->world;
-	return false;
-}
-
-/* What was copied on all nodes before goes on. Where one node has all ranks it freezes all at once, and sees for itself. */
-void coord_saves_poison(struct coord *c)
-{
-	char text[WIRE_TEXT_MAX];
-	snprintf(text, sizeof(text), "epoch %u began before every rank was captured", c->epoch);
-	for (struct list *it = c->saves.next; it != &c->saves;) {
-		struct coord_save *s = save_of(it);
-		it = it->next;
-		if (s->failed || s->shown >= LEVEL_CAPTURED || s->copied || has_all_ranks(c))
-			continue;
-		coord_save_fail(c, s, -ESTALE, text);
-		it = c->saves.next; /* whoever was told may have forgotten others */
-	}
-}
-
-void coord_saves_hold(struct coord *c)
-{
-	for (struct list *it = c->saves.next; it != &c->saves && c->attending < c->world;) {
-		struct coord_save *s = save_of(it);
-		it = it->next;
-		if (s->place != PLACE_MAKING && s->place != PLACE_MADE)
-			continue;
-		coord_save_fail(c, s, -ENODEV, "a node that has a part of it is lost");
-		it = c->saves.next;
-	}
-}
-
-static void unsay(const struct coord *c, struct coord_save *s, uint32_t node)
-{
-	for (unsigned what = 0; what < SAID_END; what++)
-		if (s->said[node] & 1u << what)
-			s->ranks[what] -= c->nodes[node].ranks;
-	s->said[node] = 0;
-}
-
-/* What is cleared away waits for all who attend; one that has come anew has no part in it, or has not heard of that. */
-void coord_saves_attend(struct coord *c, uint32_t node)
-{
-	list_for_safe(it, &c->saves)
-		if (save_of(it)->place == PLACE_LEFT)
-			c->orders->clear(c->orders->arg, node, save_of(it)->id, true);
-}
-
-/* A commit that others have their part of cannot be completed, unless all of them are there. */
-void coord_saves_leave(struct coord *c, uint32_t node)
-{
-	uint32_t left = c->attending - c->nodes[node].ranks;
-	for (struct list *it = c->saves.next; it != &c->saves;) {
-		struct coord_save *s = save_of(it);
-		struct step_id id = s->id;
-		it = it->next;
-		unsay(c, s, node);
-		if (s->place == PLACE_LEFT && s->ranks[SAID_CLEARED] == left) {
-			s->place = PLACE_NONE;
-			c->orders->remove(c->orders->arg, id);
-		}
-		if (s->place == PLACE_NONE && s->ranks[SAID_FORGOT] && s->ranks[SAID_FORGOT] == left) {
-			free_save(s);
-		} else if (s->place == PLACE_MAKING || s->place == PLACE_MADE) {
-			coord_save_fail(c, s, -ENODEV, "a node was lost before it was on storage");
-			it = c->saves.next; /* whoever was told may have forgotten others */
-		}
-	}
 }

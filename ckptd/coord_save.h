@@ -25,6 +25,7 @@ struct coord_save {
 	enum place place;
 	bool found;   /* a checkpoint is in it */
 	bool ordered; /* to be written */
+	bool waits;   /* to be written, for the end of a rescue */
 	enum level_shown shown;
 	uint32_t ranks[SAID_END]; /* of the nodes that have said so: by level, SAID_… */
 	struct coord_vote *vote;  /* what ranks hold alike, until it is captured or has failed; NULL: nobody has told */
@@ -39,6 +40,7 @@ static inline struct coord_save *save_of(struct list *node)
 
 /* What a node says of a save, when it may say anything. NULL: nothing is to be done. */
 struct coord_save *coord_save_hear(struct coord *c, struct coord_from from, struct step_id id);
+void coord_save_free(struct coord_save *s);
 /* On all nodes. Whoever is told may forget saves, this one too. */
 void coord_save_fail(struct coord *c, struct coord_save *s, int rc, const char *text);
 

@@ -243,6 +243,111 @@ Test(coord_rescue, what_was_on_its_way_to_storage_is_written_under_another_name)
 	cr_expect_str_empty(coord_view(coord).not_rescued);
 }
 
+/* Every rank had it before node 2 was lost. */
+static void lose_2_with_a_save(void)
+{
+	coord_maker_teardown();
+	coord = NULL;
+	coord_maker_setup();
+	join_all();
+	for (uint32_t n = 0; n < NODES; n++) {
+		coord_copied(coord, from(n), s100);
+		coord_reached(coord, from(n), s100, LEVEL_CAPTURED);
+	}
+	coord_gone(coord, 2, "node 2 is lost");
+	coord_hold(coord, "the world changes");
+	coord_rescue_begin(coord);
+}
+
+static void come_back(void)
+{
+	coord_attend(coord, (struct coord_from){.node = 2, .epoch = 1}, EACH, 1);
+	for (uint32_t n = 0; n < NODES; n++)
+		hold(n, 7, 1);
+	cr_assert_eq(coord_view(coord).attending, WORLD);
+}
+
+static void written_as_it_is(void)
+{
+	struct peer_part part = {.node = {.name = "n", .file = "node-n.json", .size = 10}};
+	cr_assert(place.made == 1 && !step_compare(place.id, s100));
+	coord_made(coord, s100, false);
+	for (uint32_t n = 0; n < NODES; n++)
+		coord_prepared(coord, from(n), s100, &part);
+	cr_assert_eq(place.sealed, 1);
+	coord_sealed(coord, s100);
+	for (uint32_t n = 0; n < NODES; n++)
+		cr_expect_eq(told[n].level, LEVEL_DURABLE);
+}
+
+static void all_found(struct step_id stored)
+{
+	struct peer_found f = {.nmemory = 1, .memory = {s100}, .nstored = 1, .stored = {stored}};
+	for (uint32_t n = 0; n < NODES; n++)
+		coord_found(coord, from(n), &f);
+	coord_surveyed(coord, &(struct coord_survey){.epoch = told[0].epoch});
+}
+
+Test(coord_rescue, what_those_who_are_all_there_again_write_is_waited_for)
+{
+	lose_2_with_a_save();
+	come_back();
+	coord_rescue_begin(coord);
+	coord_ready(coord, from(0), s100);
+	all_found((struct step_id){50, 1});
+	cr_expect_eq(told[0].rescue_orders, 0, "it would be written twice");
+	cr_expect_not(coord_view(coord).rescued);
+	cr_expect_eq(told[0].refused, 1);
+	written_as_it_is();
+	coord_rescue_begin(coord);
+	all_found(s100);
+	cr_expect(coord_view(coord).rescued);
+	cr_expect_eq(told[0].rescue_orders, 0);
+}
+
+Test(coord_rescue, what_is_rescued_is_not_written_by_who_comes_back)
+{
+	lose_2_with_a_save();
+	found(s100, (struct step_id){50, 1}, 1, s100);
+	come_back();
+	coord_ready(coord, from(0), s100);
+	all_gathered();
+	coord_made(coord, place.id, false);
+	written();
+	coord_ready(coord, from(0), s100);
+	cr_expect_eq(place.made, 1);
+	coord_sealed(coord, place.id);
+	cr_expect(coord_view(coord).rescued);
+	cr_expect_eq(place.made, 1);
+	for (uint32_t n = 0; n < NODES; n++) {
+		cr_expect(!step_compare(told[n].failed, s100) && told[n].failure == -ECANCELED);
+		cr_expect_str_eq(told[n].text, "it is on storage, as one of epoch 2");
+		told[n].failure = 0;
+	}
+	for (uint32_t n = 0; n < NODES; n++)
+		coord_forgot(coord, n, s100);
+	coord_ready(coord, from(0), s100); /* it was asked to flush what is newest */
+	cr_expect_eq(place.made, 1);
+	cr_expect_eq(told[0].failure, -ECANCELED);
+}
+
+Test(coord_rescue, where_it_fails_those_who_are_all_there_again_write)
+{
+	lose_2_with_a_save();
+	found(s100, (struct step_id){50, 1}, 1, s100);
+	come_back();
+	coord_ready(coord, from(0), s100);
+	struct peer_rescued m = {.owner = 2,
+				 .phase = PEER_RESCUE_FAILED,
+				 .as = told[0].rescues[0].as,
+				 .rc = -EBADMSG,
+				 .text = "damaged"};
+	cr_assert_eq(place.made, 0);
+	coord_rescued(coord, 1, &m);
+	cr_expect(coord_view(coord).rescued);
+	written_as_it_is();
+}
+
 /* Node 2 was lost while the coordinator was; the others have heard of epoch 1. Its ranks' copies are with node 1, and came from `owner`. */
 static void restart_with(uint32_t owner, const struct peer_found *memory)
 {
