@@ -451,6 +451,8 @@ void chair_report(struct daemon *daemon, uint32_t node, bool spread, const struc
 		}
 		chair_admit(daemon, r->job);
 		muster_attends(daemon, r->job, node);
+		if (r->attend.plan != muster_plan(daemon, r->job))
+			return; /* it had no part in that, and has told so by coming */
 	}
 	struct chair *chair = chair_find(daemon, r->job);
 	if (chair)

@@ -4,8 +4,10 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "chair.h"
+#include "config/sources.h"
 #include "daemon.h"
 #include "halt.h"
+#include "muster.h"
 #include "pool.h"
 #include "roster.h"
 
@@ -29,6 +31,7 @@ static void setup(void)
 	list_init(&here.chairs);
 	cr_assert_eq(roster_parse("nodes", text, strlen(text), &here.roster, &err), 0, "%s", err.text);
 	cr_assert_eq(pool_new(1, &here.pool, &err), 0, "%s", err.text);
+	cr_assert_eq(sources_new(&here.sources, &err), 0, "%s", err.text);
 	job = (struct job){.daemon = &here, .name = "main", .world = 4, .nlocal = 2, .spread = true};
 	job.ranks = calloc(job.nlocal, sizeof(*job.ranks));
 	cr_assert(job.ranks);
@@ -42,6 +45,7 @@ static void teardown(void)
 {
 	pool_free(here.pool);
 	chairs_free(&here);
+	sources_free(here.sources);
 	roster_free(here.roster);
 	free(job.ranks);
 }
@@ -170,6 +174,19 @@ Test(seat, what_is_asked_for_later_is_forgotten_by_who_would_not_hear_that_it_is
 	seats_down(&here);
 	halt_durable(&job);
 	cr_expect(!job.stop);
+}
+
+Test(seat, who_has_no_part_in_a_plan_that_was_made_twice_does_not_attend)
+{
+	struct peer_report crew = {.type = PEER_CREW, .job = "main", .crew = {.want = 2, .least = 2, .processes = 2}};
+	struct peer_report attend = {
+		.type = PEER_ATTEND, .job = "main", .attend = {.world = 2, .nranks = 1, .plan = 1}};
+	list_remove(&job.link);
+	chair_report(&here, 0, true, &crew);
+	cr_assert_eq(muster_plan(&here, "main"), 1u);
+	chair_report(&here, 1, true, &attend);
+	cr_expect_eq(muster_plan(&here, "main"), 2u);
+	cr_expect_eq(chair_view(&here, "main").attending, 0u);
 }
 
 Test(seat, an_epoch_that_somebody_comes_from_is_not_entered_again)
