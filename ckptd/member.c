@@ -195,31 +195,42 @@ void job_register(struct rank *rank, uint32_t seq, const void *body, size_t len)
 	try_form(job);
 }
 
+/* Processes may be at work in it, and wait for what nobody will show there. */
+static void let_go(const struct job *job, struct memory *mem)
+{
+	levels_close(job->daemon, job->name, mem);
+	memory_retire(mem);
+	memory_put(mem);
+}
+
+/* rank: whose it is said to be; NULL: of nobody here. */
+static int check_return(const struct job *job, const struct rank *rank, uint32_t id, const struct memory *mem,
+			struct err *err)
+{
+	const struct registration *reg = &mem->table->reg;
+	if (!rank)
+		return err_set(err, -EINVAL, "rank %u is none of the %u here, of a world of %u", id, job->nlocal,
+			       job->world);
+	if (reg->rank != id || reg->world != job->world)
+		return err_set(err, -EBADMSG, "the arena is that of rank %u of %u, not of rank %u of %u", reg->rank,
+			       reg->world, id, job->world);
+	return job_check_arena(job, mem->size, err);
+}
+
 int job_return(struct job *job, uint32_t id, int fd, struct err *err)
 {
 	struct memory *mem;
 	struct rank *rank = job_claim(job, id);
-	if (!rank) {
-		close(fd);
-		return err_set(err, -EINVAL, "rank %u is none of the %u here, of a world of %u", id, job->nlocal,
-			       job->world);
-	}
-	if (rank->mem) { /* somebody else has handed it back already */
+	if (rank && rank->mem) { /* somebody else has handed it back already */
 		close(fd);
 		return 0;
 	}
 	int rc = memory_adopt(fd, job->name, &mem, err);
 	if (rc)
 		return rc;
-	if (mem->table->reg.rank != id || mem->table->reg.world != job->world) {
-		rc = err_set(err, -EBADMSG, "the arena is that of rank %u of %u, not of rank %u of %u",
-			     mem->table->reg.rank, mem->table->reg.world, id, job->world);
-		memory_put(mem);
-		return rc;
-	}
-	rc = job_check_arena(job, mem->size, err);
+	rc = check_return(job, rank, id, mem, err);
 	if (rc) {
-		memory_put(mem);
+		let_go(job, mem);
 		return rc;
 	}
 	levels_close(job->daemon, job->name, mem);
