@@ -26,8 +26,8 @@ import time
 
 SKIP_CODE = 77
 NOT_CHOSEN = "test was skipped"  # by Criterion
-DEFAULT_TIMEOUT = 120
-UNIT_TIMEOUT = 300
+DEFAULT_TIMEOUT = 600
+UNIT_TIMEOUT = 1200
 NIGHTLY_FACTOR = 15
 KILL_LIMIT = 10
 PR_SET_CHILD_SUBREAPER = 36
@@ -68,7 +68,7 @@ class Case:
 
 
 def demands(source):
-    """What a test says near its top: "timeout: 300" (seconds) if it needs longer, "alone: WHY". Returns both."""
+    """What a test says near its top: "timeout: 900" (seconds) if it needs longer, "alone: WHY". Returns both."""
     head = source.read_text(errors="replace")[:4000]
     limit = re.search(r"^\W*timeout: (\d+)\b", head, re.M)
     return int(limit.group(1)) if limit else DEFAULT_TIMEOUT, bool(re.search(r"^\W*alone: \w", head, re.M))

@@ -18,7 +18,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-enum { WAIT_S = 20, SELF = 1, LOST = 2, OTHER = 3, NODES = 4, RANKS = MAKER_WORLD };
+enum { WAIT_S = 60, SELF = 1, LOST = 2, OTHER = 3, NODES = 4, RANKS = MAKER_WORLD };
 
 static const struct step_id s7 = {7, 2}, as = {7, 3};
 

@@ -14,7 +14,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-enum { WAIT_S = 20 };
+enum { WAIT_S = 60 };
 
 static const struct step_id s10 = {10, 1}, s20 = {20, 1};
 

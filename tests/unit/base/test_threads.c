@@ -23,7 +23,7 @@ static void meet(void *arg)
 	pthread_barrier_wait(&m->barrier);
 }
 
-Test(threads, run_at_once_and_the_caller_is_one, .timeout = 20)
+Test(threads, run_at_once_and_the_caller_is_one)
 {
 	struct meeting m = {.caller = pthread_self()};
 	sigset_t mask;
@@ -43,7 +43,7 @@ static void count(void *arg)
 	atomic_fetch_add(&m->deaf, !pthread_equal(pthread_self(), m->caller));
 }
 
-Test(threads, one_and_none_are_the_caller_alone, .timeout = 20)
+Test(threads, one_and_none_are_the_caller_alone)
 {
 	for (unsigned n = 0; n < 2; n++) {
 		struct meeting m = {.caller = pthread_self()};
@@ -53,14 +53,14 @@ Test(threads, one_and_none_are_the_caller_alone, .timeout = 20)
 	}
 }
 
-Test(threads, too_many_are_cut, .timeout = 20)
+Test(threads, too_many_are_cut)
 {
 	struct meeting m = {.caller = pthread_self()};
 	threads_run(1000, count, &m);
 	cr_expect_eq(m.calls, 64);
 }
 
-Test(threads, default_is_what_this_process_may_use, .timeout = 20)
+Test(threads, default_is_what_this_process_may_use)
 {
 	cpu_set_t all, one;
 	cr_assert_eq(sched_getaffinity(0, sizeof(all), &all), 0);

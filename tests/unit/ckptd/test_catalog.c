@@ -42,7 +42,7 @@ static int64_t ask(const char *sql)
 	sqlite3 *db;
 	sqlite3_stmt *stmt;
 	int64_t value = -1;
-	cr_assert_eq(catalog_flush(catalog, clock_deadline(10 * CLOCK_NS_PER_S)), 0);
+	cr_assert_eq(catalog_flush(catalog, clock_deadline(60 * CLOCK_NS_PER_S)), 0);
 	cr_assert_eq(sqlite3_open_v2(file, &db, SQLITE_OPEN_READONLY, NULL), SQLITE_OK);
 	cr_assert_eq(sqlite3_prepare_v2(db, sql, -1, &stmt, NULL), SQLITE_OK, "%s", sqlite3_errmsg(db));
 	if (sqlite3_step(stmt) == SQLITE_ROW)
@@ -172,27 +172,27 @@ Test(catalog, a_place_where_none_can_be_is_an_error)
 Test(catalog, a_query_that_fails_costs_its_own_use)
 {
 	catalog_epoch(catalog, "main", 4);
-	cr_assert_eq(catalog_flush(catalog, clock_deadline(10 * CLOCK_NS_PER_S)), 0);
+	cr_assert_eq(catalog_flush(catalog, clock_deadline(60 * CLOCK_NS_PER_S)), 0);
 	cr_assert_eq(failpoint_arm("catalog.query=error:EIO", &err), 0, "%s", err.text);
 	catalog_epoch(catalog, "main", 9);
-	cr_assert_eq(catalog_flush(catalog, clock_deadline(10 * CLOCK_NS_PER_S)), 0);
+	cr_assert_eq(catalog_flush(catalog, clock_deadline(60 * CLOCK_NS_PER_S)), 0);
 	failpoint_arm("", &err);
 	cr_assert_eq(catalog_last_epoch(catalog, "main"), 9u);
 	reopen();
 	cr_assert_eq(catalog_last_epoch(catalog, "main"), 4u);
 }
 
-/* Every statement takes 300 ms. */
-Test(catalog, a_slow_disk_delays_neither_the_caller_nor_the_order, .timeout = 60)
+/* Every statement takes a second. */
+Test(catalog, a_slow_disk_delays_neither_the_caller_nor_the_order)
 {
-	cr_assert_eq(failpoint_arm("catalog.query=delay:300", &err), 0, "%s", err.text);
+	cr_assert_eq(failpoint_arm("catalog.query=delay:1000", &err), 0, "%s", err.text);
 	uint64_t begun = clock_now();
 	catalog_committed(catalog, "main", id, 1, 1, 1);
 	catalog_verified(catalog, "main", id, -EBADMSG);
 	catalog_verified(catalog, "main", id, 0);
 	catalog_epoch(catalog, "main", 7);
 	cr_assert_eq(catalog_last_epoch(catalog, "main"), 7u);
-	cr_assert_lt(clock_now() - begun, 200 * CLOCK_NS_PER_MS);
+	cr_assert_lt(clock_now() - begun, CLOCK_NS_PER_S, "not even one was waited for");
 	cr_assert_eq(catalog_flush(catalog, 0), -ETIMEDOUT);
 	cr_assert_eq(ask("SELECT health FROM checkpoint"), 1);
 	failpoint_arm("", &err);
@@ -200,9 +200,9 @@ Test(catalog, a_slow_disk_delays_neither_the_caller_nor_the_order, .timeout = 60
 	cr_assert_eq(catalog_last_epoch(catalog, "main"), 7u);
 }
 
-Test(catalog, what_does_not_fit_the_queue_is_dropped, .timeout = 60)
+Test(catalog, what_does_not_fit_the_queue_is_dropped)
 {
-	cr_assert_eq(failpoint_arm("catalog.query=delay:2000@1", &err), 0, "%s", err.text);
+	cr_assert_eq(failpoint_arm("catalog.query=delay:5000@1", &err), 0, "%s", err.text);
 	for (uint32_t i = 1; i <= CATALOG_QUEUE_MAX + 100; i++)
 		catalog_epoch(catalog, "main", i);
 	cr_assert_eq(catalog_last_epoch(catalog, "main"), CATALOG_QUEUE_MAX + 100u);
@@ -217,7 +217,7 @@ Test(catalog, recoveries_are_kept_and_only_the_last_of_them)
 	for (uint64_t i = 0; i < RECOVERED_MAX + 5; i++) {
 		catalog_recovery(catalog, "main", "n0", i, "{\"epoch\":2}");
 		if (i % 500 == 0)
-			cr_assert_eq(catalog_flush(catalog, clock_deadline(30 * CLOCK_NS_PER_S)), 0);
+			cr_assert_eq(catalog_flush(catalog, clock_deadline(60 * CLOCK_NS_PER_S)), 0);
 	}
 	cr_assert_eq(ask("SELECT count(*) FROM recovery"), RECOVERED_MAX);
 	cr_assert_eq(ask("SELECT min(at_ns) FROM recovery"), 5);

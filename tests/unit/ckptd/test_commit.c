@@ -14,7 +14,7 @@
 #include <stdio.h>
 #include <sys/stat.h>
 
-enum { WAIT_S = 20 };
+enum { WAIT_S = 60 };
 
 static const struct step_id id = {.step = 7, .epoch = 2};
 

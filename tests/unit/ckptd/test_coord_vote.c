@@ -24,7 +24,7 @@ static void setup(void)
 		coord_copied(coord, from(n), s10);
 }
 
-TestSuite(coord_vote, .init = setup, .fini = coord_maker_teardown, .timeout = 60);
+TestSuite(coord_vote, .init = setup, .fini = coord_maker_teardown);
 
 static uint64_t sum(uint32_t rank, uint32_t first, uint32_t n)
 {

@@ -5,8 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-TestSuite(crew, .timeout = 60);
-
 enum { WANT_MAX = 64, NODES_MAX = 12 };
 
 static uint32_t next(uint64_t *seed, uint32_t n)

@@ -14,7 +14,7 @@
 #include <sys/epoll.h>
 #include <sys/socket.h>
 
-enum { ANSWER_MAX = 65536, WAIT_MS = 20000 };
+enum { ANSWER_MAX = 65536, WAIT_MS = 60000 };
 
 static struct daemon d;
 static struct http *http;

@@ -16,7 +16,7 @@ static void teardown(void)
 	maker_free(&m);
 }
 
-TestSuite(memory_bring, .init = setup, .fini = teardown, .timeout = 60);
+TestSuite(memory_bring, .init = setup, .fini = teardown);
 
 /* So that a few leaves make several granules. */
 static struct arena_bring *begin(uint32_t slot, uint64_t nleaves)

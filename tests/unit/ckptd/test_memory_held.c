@@ -4,8 +4,6 @@
 #include <criterion/criterion.h>
 #include <string.h>
 
-TestSuite(memory_held, .timeout = 60);
-
 /* Memory for copies of the maker's first rank, with its table and, in the second slot, its snapshot. */
 static struct memory *hold(const struct memory *of, uint64_t nleaves, uint64_t slot_size)
 {

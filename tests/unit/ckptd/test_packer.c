@@ -14,7 +14,7 @@
 #include <stdio.h>
 #include <sys/stat.h>
 
-enum { WAIT_S = 20, ELEMENTS = 2500000, TAIL = 4321 };
+enum { WAIT_S = 60, ELEMENTS = 2500000, TAIL = 4321 };
 
 static const struct step_id id = {.step = 7, .epoch = 2};
 
@@ -111,7 +111,7 @@ static void teardown(void)
 	scratch_remove(path);
 }
 
-TestSuite(packer, .init = setup, .fini = teardown, .timeout = 60);
+TestSuite(packer, .init = setup, .fini = teardown);
 
 static void on_done(struct commit *c)
 {

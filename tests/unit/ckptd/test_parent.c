@@ -13,7 +13,7 @@
 #include <stdio.h>
 #include <sys/stat.h>
 
-enum { WAIT_S = 20, FULL_EVERY = 10 };
+enum { WAIT_S = 60, FULL_EVERY = 10 };
 
 static char path[SCRATCH_MAX];
 static struct disk *disk;

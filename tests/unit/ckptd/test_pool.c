@@ -5,7 +5,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-enum { ITEMS = 200, WAIT_MS = 20000 };
+enum { ITEMS = 200, WAIT_MS = 60000 };
 
 struct item {
 	struct work work;

@@ -50,7 +50,7 @@ static void teardown(void)
 	maker_free(&maker);
 }
 
-TestSuite(reclaim, .init = setup, .fini = teardown, .timeout = 60);
+TestSuite(reclaim, .init = setup, .fini = teardown);
 
 static void take_all_slots(void)
 {

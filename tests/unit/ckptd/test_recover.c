@@ -41,7 +41,7 @@ static void teardown(void)
 	roster_free(here.roster);
 }
 
-TestSuite(recover, .init = setup, .fini = teardown, .timeout = 60);
+TestSuite(recover, .init = setup, .fini = teardown);
 
 /* The next change of the world may begin before the processes of the last plan have registered. */
 Test(recover, who_has_no_arenas_yet_says_that_nothing_is_there)

@@ -69,10 +69,11 @@ static void tick(uint64_t after)
 
 Test(recoveries, the_parts_follow_each_other_from_the_last_heartbeat_to_the_first_step)
 {
-	recoveries_lost(all, clock_now() - 100 * MS);
-	uint64_t seen = all->lost_ns;
+	/* All of it lies in the past, however soon after each other these lines run. */
+	recoveries_lost(all, clock_now() - 110 * MS);
+	uint64_t seen = all->lost_ns -= 10 * MS;
 	recoveries_raise(&job, "rank 1 is lost");
-	uint64_t raised = all->raised_ns;
+	uint64_t raised = all->raised_ns -= 5 * MS;
 	restore(raised + MS / 1000, raised + MS / 500);
 	const struct recovery_record *r = last();
 	cr_assert(r->seen && r->raised && r->state == RECOVERY_UNDER_WAY);

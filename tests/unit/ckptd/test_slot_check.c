@@ -4,7 +4,7 @@
 #include <criterion/criterion.h>
 #include <string.h>
 
-Test(slot_check, finds_the_lowest_damaged_leaf, .timeout = 60)
+Test(slot_check, finds_the_lowest_damaged_leaf)
 {
 	struct maker m;
 	uint64_t bad = 4711;
@@ -30,7 +30,7 @@ static void add(void *arg, uint64_t first, uint64_t count)
 		atomic_fetch_add(&((_Atomic unsigned *)arg)[i], 1);
 }
 
-Test(slot_check, tells_of_the_leaves_that_match_and_looks_at_no_others, .timeout = 60)
+Test(slot_check, tells_of_the_leaves_that_match_and_looks_at_no_others)
 {
 	struct maker m;
 	_Atomic unsigned told[64] = {0};

@@ -4,7 +4,7 @@
 
 #include <criterion/criterion.h>
 
-Test(snapshot, a_slot_that_is_being_copied_is_not_given_back, .timeout = 60)
+Test(snapshot, a_slot_that_is_being_copied_is_not_given_back)
 {
 	struct maker m;
 	struct snapshot *s;

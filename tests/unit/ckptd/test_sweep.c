@@ -71,7 +71,7 @@ static void teardown(void)
 	scratch_remove(path);
 }
 
-TestSuite(sweep, .init = setup, .fini = teardown, .timeout = 60);
+TestSuite(sweep, .init = setup, .fini = teardown);
 
 /* Until it has ended, or waits. */
 static void go_on(void)

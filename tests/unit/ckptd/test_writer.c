@@ -46,7 +46,7 @@ static void on_done(struct writer *w)
 static int write_file(const char *name, unsigned flags, uint64_t first, uint64_t second, uint64_t size)
 {
 	int done = 0;
-	uint64_t deadline = clock_deadline(20 * CLOCK_NS_PER_S);
+	uint64_t deadline = clock_deadline(60 * CLOCK_NS_PER_S);
 	struct writer w = {.disk = disk, .dir = root, .flags = flags, .size = size, .done = on_done, .arg = &done};
 	w.extents[0] = (struct writer_extent){data, 0, first};
 	w.extents[1] = (struct writer_extent){data + first, first, second};
@@ -140,7 +140,7 @@ static struct writer limited_writer(int *parts)
 
 static void run(struct writer *w)
 {
-	uint64_t deadline = clock_deadline(20 * CLOCK_NS_PER_S);
+	uint64_t deadline = clock_deadline(60 * CLOCK_NS_PER_S);
 	while (w->state != WRITER_DONE && clock_now() < deadline) {
 		disk_poll(disk, clock_deadline(CLOCK_NS_PER_MS));
 		throttle_pump(&throttle);
@@ -171,7 +171,7 @@ Test(writer, what_waits_under_a_limit_can_be_cancelled)
 	struct writer w = limited_writer(&parts);
 	throttle.node.paid_ns = clock_deadline(3600 * CLOCK_NS_PER_S);
 	writer_start(&w);
-	uint64_t deadline = clock_deadline(20 * CLOCK_NS_PER_S);
+	uint64_t deadline = clock_deadline(60 * CLOCK_NS_PER_S);
 	while (!throttle_waiting(&throttle) && clock_now() < deadline)
 		disk_poll(disk, clock_deadline(CLOCK_NS_PER_MS));
 	writer_cancel(&w, -ETIMEDOUT);
@@ -186,7 +186,7 @@ Test(writer, limits_that_are_opened_let_everything_go)
 	struct writer w = limited_writer(&parts);
 	throttle.node.paid_ns = clock_deadline(3600 * CLOCK_NS_PER_S);
 	writer_start(&w);
-	uint64_t deadline = clock_deadline(20 * CLOCK_NS_PER_S);
+	uint64_t deadline = clock_deadline(60 * CLOCK_NS_PER_S);
 	while (!throttle_waiting(&throttle) && clock_now() < deadline)
 		disk_poll(disk, clock_deadline(CLOCK_NS_PER_MS));
 	throttle_open(&throttle);

@@ -3,8 +3,6 @@
 #include <criterion/criterion.h>
 #include <math.h>
 
-TestSuite(bench_estimate, .timeout = 30);
-
 #define GB 1e9
 
 static const struct bench_figures machine = {

@@ -35,7 +35,7 @@ static void teardown(void)
 	scratch_remove(path);
 }
 
-TestSuite(bench_store, .init = setup, .fini = teardown, .timeout = 60);
+TestSuite(bench_store, .init = setup, .fini = teardown);
 
 static int count(void *arg, const char *name)
 {

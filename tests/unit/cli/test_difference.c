@@ -4,8 +4,6 @@
 #include <float.h>
 #include <math.h>
 
-TestSuite(difference, .timeout = 30);
-
 static uint64_t twice(const void *arg, uint64_t at)
 {
 	(void)arg;

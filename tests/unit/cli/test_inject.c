@@ -7,8 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-TestSuite(inject, .timeout = 30);
-
 static struct fault faults[FAULTS_MAX];
 
 static size_t parse(const char *spec, uint32_t world, uint64_t seed)

@@ -4,8 +4,6 @@
 
 #include <criterion/criterion.h>
 
-TestSuite(launch_budget, .timeout = 30);
-
 Test(launch_budget, without_a_window_counts_the_whole_run)
 {
 	struct budget b = {.max = 3};

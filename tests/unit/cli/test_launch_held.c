@@ -6,8 +6,6 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-TestSuite(launch_held, .timeout = 30);
-
 static struct held_all all;
 
 static int make_arena(size_t size, unsigned seals, struct arena_head **head)

@@ -12,8 +12,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-TestSuite(launch_proc, .timeout = 30);
-
 extern char **environ;
 
 static struct proc start(const char *script, int out)

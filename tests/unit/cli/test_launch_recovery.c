@@ -6,8 +6,6 @@
 #include <stdio.h>
 #include <string.h>
 
-TestSuite(launch_recovery, .timeout = 30);
-
 #define MS CLOCK_NS_PER_MS
 
 static struct recoveries all;

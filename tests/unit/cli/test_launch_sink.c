@@ -9,8 +9,6 @@
 #include <string.h>
 #include <unistd.h>
 
-TestSuite(launch_sink, .timeout = 30);
-
 /* in: what a rank writes to; out: what the terminal shows. */
 static int in[2], out[2];
 static struct sink sink;

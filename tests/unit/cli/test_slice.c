@@ -3,8 +3,6 @@
 #include <criterion/criterion.h>
 #include <string.h>
 
-TestSuite(slice, .timeout = 30);
-
 static const struct shape cube = {3, {5, 4, 3}};
 static struct err err;
 

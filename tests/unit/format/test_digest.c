@@ -52,17 +52,17 @@ static void check_named(const char *name)
 	cr_skip_test("%s is not compiled for this architecture", name);
 }
 
-Test(digest, the_avx512_path_is_the_library_bit_for_bit, .timeout = 60)
+Test(digest, the_avx512_path_is_the_library_bit_for_bit)
 {
 	check_named("avx512");
 }
 
-Test(digest, the_avx2_path_is_the_library_bit_for_bit, .timeout = 60)
+Test(digest, the_avx2_path_is_the_library_bit_for_bit)
 {
 	check_named("avx2");
 }
 
-Test(digest, the_last_path_is_the_library_and_always_usable, .timeout = 60)
+Test(digest, the_last_path_is_the_library_and_always_usable)
 {
 	size_t count;
 	const struct digest_path *paths = digest_paths(&count);

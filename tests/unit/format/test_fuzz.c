@@ -20,8 +20,6 @@
 
 #include <criterion/criterion.h>
 
-TestSuite(fuzz, .timeout = 60);
-
 enum { ROUNDS = 3000, CUT = 4 };
 
 /* Flips bits, copies stretches over others, cuts. The copy has exactly the input's length. */

@@ -25,7 +25,7 @@ static void mutate_and_run(const struct wbuf *good, uint64_t *seed)
 	free(data);
 }
 
-Test(fuzz, registrations_and_layouts, .timeout = 60)
+Test(fuzz, registrations_and_layouts)
 {
 	uint64_t seed = 21;
 	for (int round = 0; round < 60; round++) {

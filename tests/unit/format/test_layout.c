@@ -110,7 +110,7 @@ static void check_wire(const struct registration *reg, const struct layout *l)
 	layout_free(&back);
 }
 
-Test(layout, random_jobs_are_captured_exactly_once_balanced_and_aligned, .timeout = 100)
+Test(layout, random_jobs_are_captured_exactly_once_balanced_and_aligned)
 {
 	uint64_t seed = 1;
 	for (int round = 0; round < 3000; round++) {
@@ -130,7 +130,7 @@ Test(layout, random_jobs_are_captured_exactly_once_balanced_and_aligned, .timeou
 	}
 }
 
-Test(layout, the_order_of_ranks_does_not_matter, .timeout = 60)
+Test(layout, the_order_of_ranks_does_not_matter)
 {
 	uint64_t seed = 7;
 	for (int round = 0; round < 300; round++) {
@@ -322,7 +322,7 @@ static void check_headers(const struct job *job, uint32_t rank, uint64_t least)
 	}
 }
 
-Test(layout, two_hundred_thousand_tensors_are_split_where_the_header_ends, .timeout = 60)
+Test(layout, two_hundred_thousand_tensors_are_split_where_the_header_ends)
 {
 	struct job job;
 	job_init(&job, 1);
@@ -340,7 +340,7 @@ Test(layout, two_hundred_thousand_tensors_are_split_where_the_header_ends, .time
 	job_free(&job);
 }
 
-Test(layout, the_longest_names_and_shapes_fit_their_headers, .timeout = 240)
+Test(layout, the_longest_names_and_shapes_fit_their_headers)
 {
 	enum { MANY = 30000 };
 	char name[NAME_TENSOR_MAX];
@@ -417,7 +417,7 @@ static double cpu_seconds(void)
 	return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
 }
 
-Test(layout, eight_ranks_with_five_thousand_tensors_are_quick, .timeout = 60)
+Test(layout, eight_ranks_with_five_thousand_tensors_are_quick)
 {
 	struct job job;
 	job_init(&job, RANKS);

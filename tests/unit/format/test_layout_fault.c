@@ -46,7 +46,7 @@ Test(layout_fault, ranks_that_disagree_are_named)
 	REFUSED(false, -EINVAL, "rank 2 of 2", job.regs[1].rank = 2);
 }
 
-Test(layout_fault, cut_and_damaged_encodings_are_refused_or_in_bounds, .timeout = 60)
+Test(layout_fault, cut_and_damaged_encodings_are_refused_or_in_bounds)
 {
 	uint64_t seed = 11;
 	unsigned accepted = 0, refused = 0;

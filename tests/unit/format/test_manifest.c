@@ -4,8 +4,6 @@
 
 #include <criterion/criterion.h>
 
-TestSuite(manifest, .timeout = 60);
-
 static bool same_tensor(const struct manifest_tensor *a, const struct manifest_tensor *b)
 {
 	return !strcmp(a->name, b->name) && a->kind == b->kind && a->dtype == b->dtype &&

@@ -4,8 +4,6 @@
 #include <criterion/criterion.h>
 #include <stdio.h>
 
-TestSuite(marks, .timeout = 30);
-
 static const struct health damaged = {
 	.job = "gpt",
 	.id = {1000, 3},

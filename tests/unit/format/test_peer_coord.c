@@ -9,8 +9,6 @@
 #include "../../fuzz/fuzz_peer_coord.c"
 #undef LLVMFuzzerTestOneInput
 
-TestSuite(peer_coord, .timeout = 60);
-
 static const struct step_id s10 = {10, 3};
 
 static struct peer_report a_report(enum peer_type type)

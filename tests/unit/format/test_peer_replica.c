@@ -8,8 +8,6 @@
 #include "../../fuzz/fuzz_peer_replica.c"
 #undef LLVMFuzzerTestOneInput
 
-TestSuite(peer_replica, .timeout = 60);
-
 static const struct peer_head head = {.job = "gpt", .epoch = 3, .token = 77};
 static const struct peer_shape shape = {.table = {1, 2}, .table_len = 300, .nleaves = 5, .slot_size = 4096 * 70};
 static const struct peer_tickets tickets = {{1, 2, 300}, {3, 4, 40}, {5, 6, 4096 * 70}};

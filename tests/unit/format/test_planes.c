@@ -3,8 +3,6 @@
 
 #include <criterion/criterion.h>
 
-TestSuite(planes, .timeout = 60);
-
 enum { MAX = 300 };
 
 Test(planes, plane_p_is_byte_p_of_each_element)

@@ -68,7 +68,7 @@ Test(region, bounds_are_named)
 	cr_assert_eq(region_check(&shape, &r, &err), -EINVAL);
 }
 
-Test(region, volume_contiguity_and_rank_match_brute_force, .timeout = 60)
+Test(region, volume_contiguity_and_rank_match_brute_force)
 {
 	uint64_t seed = 1, elements[SMALL_VOLUME];
 	for (int round = 0; round < 20000; round++) {
@@ -93,7 +93,7 @@ Test(region, volume_contiguity_and_rank_match_brute_force, .timeout = 60)
 	}
 }
 
-Test(region, equality_and_overlap_match_brute_force, .timeout = 60)
+Test(region, equality_and_overlap_match_brute_force)
 {
 	uint64_t seed = 2, a_elements[SMALL_VOLUME], b_elements[SMALL_VOLUME];
 	unsigned equal = 0, overlapping = 0;

@@ -177,7 +177,7 @@ Test(registration, every_cut_and_every_extra_byte_is_refused)
 }
 
 /* Whatever is accepted has one encoding, so that equal digests mean equal registrations. */
-Test(registration, damaged_bytes_are_refused_or_mean_what_they_say, .timeout = 60)
+Test(registration, damaged_bytes_are_refused_or_mean_what_they_say)
 {
 	struct registration reg = sample(), back;
 	AUTO_WBUF struct wbuf out = {0};
@@ -210,7 +210,7 @@ static double cpu_seconds(void)
 	return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
 }
 
-Test(registration, five_thousand_entries_are_quick, .timeout = 60)
+Test(registration, five_thousand_entries_are_quick)
 {
 	struct registration reg = {.rank = 0, .world = 8}, back;
 	for (int i = 0; i < 5000; i++) {
@@ -227,7 +227,7 @@ Test(registration, five_thousand_entries_are_quick, .timeout = 60)
 }
 
 /* Rods along all three dimensions, each between the others: no axis separates them, 42 million pairs in each entry. */
-Test(registration, interleaved_pieces_share_one_budget, .timeout = 60)
+Test(registration, interleaved_pieces_share_one_budget)
 {
 	enum { SIDE = 128 };
 	struct registration reg = {.rank = 0, .world = 1}, back;

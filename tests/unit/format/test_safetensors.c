@@ -4,8 +4,6 @@
 
 #include <criterion/criterion.h>
 
-TestSuite(safetensors, .timeout = 60);
-
 static struct entry tensor(const char *name, enum dtype dtype, struct shape shape, struct region *pieces, uint32_t n)
 {
 	return (struct entry){.name = (char *)name,

@@ -4,8 +4,6 @@
 #include <stdio.h>
 #include <string.h>
 
-TestSuite(safetensors_view, .timeout = 30);
-
 static struct safetensors_views views;
 static struct err err;
 

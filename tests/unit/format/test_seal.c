@@ -3,8 +3,6 @@
 
 #include <criterion/criterion.h>
 
-TestSuite(seal, .timeout = 60);
-
 /* The worked example of docs/format.md. */
 Test(seal, the_example_of_the_specification)
 {

@@ -7,8 +7,6 @@
 #include <criterion/criterion.h>
 #include <string.h>
 
-TestSuite(shares, .timeout = 60);
-
 enum { RANKS_MAX = 4, NODES_MAX = 4 };
 
 /* The ranks of one node, and what it says. */

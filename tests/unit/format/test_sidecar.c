@@ -3,8 +3,6 @@
 
 #include <criterion/criterion.h>
 
-TestSuite(sidecar, .timeout = 60);
-
 enum { PIECES_MAX = 12 };
 
 /* A rank of two files; the sidecar is that of the second, so that leaves and pieces do not begin at 0. */

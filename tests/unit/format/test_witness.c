@@ -5,8 +5,6 @@
 
 #include <stdlib.h>
 
-TestSuite(witness, .timeout = 60);
-
 /* Values of a tensor, the same on all ranks: some of "odd" differ where `wrong`. */
 static uint8_t *bytes_of(const struct entry *e, const struct region *r, bool wrong)
 {

@@ -78,7 +78,7 @@ static void fail_call(uint64_t n, bool sticky, unsigned flags)
 	cuda_world_free(w); /* asserts that nothing leaked */
 }
 
-Test(cuda_failures, every_call_that_fails_is_reported_and_leaks_nothing, .timeout = 120)
+Test(cuda_failures, every_call_that_fails_is_reported_and_leaks_nothing)
 {
 	for (unsigned flags = 0; flags <= PLAN_STAGED; flags++) {
 		uint64_t until_teardown, calls = calls_of_a_life(flags, &until_teardown);
@@ -88,7 +88,7 @@ Test(cuda_failures, every_call_that_fails_is_reported_and_leaks_nothing, .timeou
 	}
 }
 
-Test(cuda_failures, a_sticky_error_at_every_call_is_reported_and_leaks_nothing, .timeout = 120)
+Test(cuda_failures, a_sticky_error_at_every_call_is_reported_and_leaks_nothing)
 {
 	for (unsigned flags = 0; flags <= PLAN_STAGED; flags++) {
 		uint64_t until_teardown, calls = calls_of_a_life(flags, &until_teardown);
@@ -98,7 +98,7 @@ Test(cuda_failures, a_sticky_error_at_every_call_is_reported_and_leaks_nothing, 
 }
 
 /* The calls behind the launch of the copies fail, when these already run. */
-Test(cuda_failures, half_a_launch_leaves_nothing_running_behind_its_error, .timeout = 60)
+Test(cuda_failures, half_a_launch_leaves_nothing_running_behind_its_error)
 {
 	struct cuda_world *w = cuda_world_make(0);
 	cr_assert_eq(cuda_world_launch(w), 0);
@@ -122,7 +122,7 @@ Test(cuda_failures, half_a_launch_leaves_nothing_running_behind_its_error, .time
 }
 
 /* The GPU dies at its n-th operation: it writes nothing more, and whoever asks is told. */
-Test(cuda_failures, a_gpu_that_dies_never_completes_a_capture, .timeout = 120)
+Test(cuda_failures, a_gpu_that_dies_never_completes_a_capture)
 {
 	int completed = 0;
 	for (uint64_t n = 1; n < 60; n++) {
@@ -151,7 +151,7 @@ Test(cuda_failures, a_gpu_that_dies_never_completes_a_capture, .timeout = 120)
 	cr_assert_leq(completed, 1);
 }
 
-Test(cuda_failures, releasing_with_work_in_flight_waits_for_it, .timeout = 60)
+Test(cuda_failures, releasing_with_work_in_flight_waits_for_it)
 {
 	for (uint64_t seed = 0; seed < 60; seed++) {
 		struct cuda_world *w = cuda_world_make(seed);

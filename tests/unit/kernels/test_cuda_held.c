@@ -12,8 +12,6 @@
 
 enum { SEEDS = 100, MARK = 0x11, ALL = 1 << 0 | 1 << 3 | 1 << 5 /* groups */ };
 
-TestSuite(cuda_held, .timeout = 120);
-
 static const struct device_ops *const ops = &device_cuda_ops;
 
 /* The digests of a capture that was made meanwhile. */

@@ -8,8 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-TestSuite(cuda_pitch, .timeout = 60);
-
 static const struct device_ops *const ops = &device_cuda_ops;
 
 enum { ROWS = 60, ROW = 8000, PITCH = 16384 };

@@ -8,8 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-TestSuite(cuda_restore, .timeout = 120);
-
 static const struct device_ops *const ops = &device_cuda_ops;
 
 Test(cuda_restore, restore_comes_after_the_work_in_the_stream)

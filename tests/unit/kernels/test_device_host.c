@@ -18,7 +18,7 @@
 
 enum { NSPANS = 3, LEAVES_MAX = 256, GRANULE = 4 * LEAF_SIZE };
 
-#define FOREVER clock_deadline(30 * CLOCK_NS_PER_S)
+#define FOREVER clock_deadline(60 * CLOCK_NS_PER_S)
 
 /* A device, some state of every shape, and an arena with a plan for it. */
 struct world {

@@ -10,8 +10,6 @@
 #include <stdbool.h>
 #include <string.h>
 
-TestSuite(emulator, .timeout = 60);
-
 Test(emulator, each_thread_of_each_block_runs_once)
 {
 	uint32_t out[700] = {0};

@@ -13,8 +13,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-TestSuite(gpu_kernels, .timeout = 120);
-
 static char *random_bytes(uint64_t *rng, size_t n)
 {
 	char *p = malloc(n ? n : 1);

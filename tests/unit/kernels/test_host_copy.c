@@ -11,8 +11,6 @@
 
 enum { THREADS = 5, NSPANS = 2, LEAVES = 80 + 24 };
 
-TestSuite(host_copy, .timeout = 60);
-
 /* A packed span and one of short rows, and what the arena holds for them. */
 struct load {
 	struct span_list list;

@@ -17,7 +17,7 @@ static char *naive(const struct span *span, uint64_t at)
 	return p;
 }
 
-Test(span, any_window_packs_as_the_naive_loop_does, .timeout = 60)
+Test(span, any_window_packs_as_the_naive_loop_does)
 {
 	uint64_t rng = 1;
 	for (int round = 0; round < 4000; round++) {
@@ -37,7 +37,7 @@ Test(span, any_window_packs_as_the_naive_loop_does, .timeout = 60)
 	}
 }
 
-Test(span, unpack_writes_its_window_and_nothing_else, .timeout = 60)
+Test(span, unpack_writes_its_window_and_nothing_else)
 {
 	uint64_t rng = 2;
 	for (int round = 0; round < 4000; round++) {

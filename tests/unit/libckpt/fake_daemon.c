@@ -9,7 +9,7 @@
 
 static uint64_t soon(void)
 {
-	return clock_deadline(5 * CLOCK_NS_PER_S);
+	return clock_deadline(60 * CLOCK_NS_PER_S);
 }
 
 /* ---- answers ---- */

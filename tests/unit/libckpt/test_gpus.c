@@ -11,8 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-TestSuite(gpus, .timeout = 60);
-
 enum { BYTES = 300000, PARTS = 3 };
 
 static struct cuda_fake *fake;

@@ -187,7 +187,7 @@ static void reuse_slot_of_rank_1(void (*change)(struct arena_slot *slot), bool d
 	crew_down(&c);
 }
 
-Test(restore, a_slot_that_was_given_away_before_the_copy_refuses_saves_until_a_restore_succeeds, .timeout = 20)
+Test(restore, a_slot_that_was_given_away_before_the_copy_refuses_saves_until_a_restore_succeeds)
 {
 	reuse_slot_of_rank_1(taken_by_another_step, false);
 	reuse_slot_of_rank_1(taken_in_another_epoch, false);
@@ -196,7 +196,7 @@ Test(restore, a_slot_that_was_given_away_before_the_copy_refuses_saves_until_a_r
 	reuse_slot_of_rank_1(still_copied_into, false);
 }
 
-Test(restore, a_slot_that_is_given_away_under_the_copy_refuses_saves_until_a_restore_succeeds, .timeout = 20)
+Test(restore, a_slot_that_is_given_away_under_the_copy_refuses_saves_until_a_restore_succeeds)
 {
 	reuse_slot_of_rank_1(taken_by_another_step, true);
 	reuse_slot_of_rank_1(taken_in_another_epoch, true);
@@ -205,7 +205,7 @@ Test(restore, a_slot_that_is_given_away_under_the_copy_refuses_saves_until_a_res
 	reuse_slot_of_rank_1(still_copied_into, true);
 }
 
-Test(restore, the_sentence_says_that_the_slot_was_given_away, .timeout = 20)
+Test(restore, the_sentence_says_that_the_slot_was_given_away)
 {
 	struct crew c;
 	saved_crew(&c, 1);

@@ -29,7 +29,7 @@ static void teardown(void)
 	scratch_remove(root);
 }
 
-TestSuite(catalog_view, .init = setup, .fini = teardown, .timeout = 60);
+TestSuite(catalog_view, .init = setup, .fini = teardown);
 
 static int run(const char *sql)
 {

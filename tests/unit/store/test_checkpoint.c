@@ -34,7 +34,7 @@ static void teardown(void)
 	scratch_remove(root);
 }
 
-TestSuite(checkpoint, .init = setup, .fini = teardown, .timeout = 60);
+TestSuite(checkpoint, .init = setup, .fini = teardown);
 
 static int open_it(void)
 {

@@ -26,7 +26,7 @@ static void teardown(void)
 	chunk_unpacker_free(unpacker);
 }
 
-TestSuite(chunk, .init = setup, .fini = teardown, .timeout = 60);
+TestSuite(chunk, .init = setup, .fini = teardown);
 
 static void fill(uint64_t seed, enum dtype dtype, uint32_t n)
 {

@@ -4,8 +4,6 @@
 #include <string.h>
 #include <unistd.h>
 
-TestSuite(denied, .timeout = 60);
-
 static struct err said(uid_t owner, mode_t mode, int rc)
 {
 	struct err err;

@@ -46,7 +46,7 @@ static void teardown(void)
 	scratch_remove(top);
 }
 
-TestSuite(deposit, .init = setup, .fini = teardown, .timeout = 60);
+TestSuite(deposit, .init = setup, .fini = teardown);
 
 static int read_piece(void *arg, uint32_t piece, uint64_t from, void *dst, uint64_t len, struct err *why)
 {

@@ -7,7 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-TestSuite(disk, .init = disk_setup, .fini = disk_teardown, .timeout = 60);
+TestSuite(disk, .init = disk_setup, .fini = disk_teardown);
 
 Test(disk, names)
 {

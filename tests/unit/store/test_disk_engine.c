@@ -25,7 +25,7 @@ static void teardown(void)
 	scratch_remove(path);
 }
 
-TestSuite(disk_engine, .init = setup, .fini = teardown, .timeout = 60);
+TestSuite(disk_engine, .init = setup, .fini = teardown);
 
 /* As the profile of a container does, for the rest of this process. */
 static void forbid_io_uring(void)

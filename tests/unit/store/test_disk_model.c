@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-TestSuite(disk_model, .init = disk_setup, .fini = disk_teardown, .timeout = 60);
+TestSuite(disk_model, .init = disk_setup, .fini = disk_teardown);
 
 enum { FILES = 6, SIZE_MAX_MODEL = 200000, STEPS = 400 };
 

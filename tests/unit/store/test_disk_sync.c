@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-TestSuite(disk_sync, .init = disk_setup, .fini = disk_teardown, .timeout = 60);
+TestSuite(disk_sync, .init = disk_setup, .fini = disk_teardown);
 
 Test(disk_sync, read_file_is_bounded)
 {

@@ -5,7 +5,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-TestSuite(disk_transfer, .init = disk_setup, .fini = disk_teardown, .timeout = 60);
+TestSuite(disk_transfer, .init = disk_setup, .fini = disk_teardown);
 
 static void round_trip(const char *name, unsigned flags, uint8_t *p, uint8_t *back, size_t len)
 {

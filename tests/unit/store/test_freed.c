@@ -58,7 +58,7 @@ static void teardown(void)
 	scratch_remove(root);
 }
 
-TestSuite(freed, .init = setup, .fini = teardown, .timeout = 60);
+TestSuite(freed, .init = setup, .fini = teardown);
 
 static void add(const char *dir, size_t owner)
 {

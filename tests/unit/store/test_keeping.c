@@ -50,7 +50,7 @@ static void teardown(void)
 	scratch_remove(root);
 }
 
-TestSuite(keeping, .init = setup, .fini = teardown, .timeout = 60);
+TestSuite(keeping, .init = setup, .fini = teardown);
 
 static void load(void)
 {

@@ -41,7 +41,7 @@ static void teardown(void)
 	scratch_remove(root);
 }
 
-TestSuite(listed, .init = setup, .fini = teardown, .timeout = 60);
+TestSuite(listed, .init = setup, .fini = teardown);
 
 static void fill(void)
 {

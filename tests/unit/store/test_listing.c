@@ -42,7 +42,7 @@ static void teardown(void)
 	scratch_remove(root);
 }
 
-TestSuite(listing, .init = setup, .fini = teardown, .timeout = 60);
+TestSuite(listing, .init = setup, .fini = teardown);
 
 static void look(enum listing_state state, const char *why)
 {

@@ -28,7 +28,7 @@ static void teardown(void)
 	scratch_remove(root);
 }
 
-TestSuite(litter, .init = setup, .fini = teardown, .timeout = 60);
+TestSuite(litter, .init = setup, .fini = teardown);
 
 static void directory(const char *name)
 {

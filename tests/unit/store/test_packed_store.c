@@ -18,7 +18,7 @@ static void setup(void)
 	verify_setup();
 }
 
-TestSuite(packed_store, .init = setup, .fini = verify_teardown, .timeout = 60);
+TestSuite(packed_store, .init = setup, .fini = verify_teardown);
 
 static void flip(const char *name, off_t at)
 {

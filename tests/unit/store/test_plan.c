@@ -6,8 +6,6 @@
 #include <time.h>
 #include <unistd.h>
 
-TestSuite(plan, .timeout = 60);
-
 /* Plans one want and expects the given error; the message must hold all of the given texts. */
 static void expect_error(struct maker *m, const struct want *wants, size_t n, int rc, const char *const *texts)
 {

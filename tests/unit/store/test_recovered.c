@@ -27,7 +27,7 @@ static void teardown(void)
 	scratch_remove(root);
 }
 
-TestSuite(recovered, .init = setup, .fini = teardown, .timeout = 60);
+TestSuite(recovered, .init = setup, .fini = teardown);
 
 static void sql(const char *text)
 {

@@ -87,7 +87,7 @@ static void expect_whole(void)
 #define SIDECAR "rank-00000-of-00002.params.xxh"
 #define OPTIMIZER "rank-00001-of-00002.optimizer.safetensors"
 
-TestSuite(repair, .init = verify_setup, .fini = verify_teardown, .timeout = 60);
+TestSuite(repair, .init = verify_setup, .fini = verify_teardown);
 
 Test(repair, a_flipped_byte_is_taken_from_a_donor)
 {

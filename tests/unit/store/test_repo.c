@@ -27,7 +27,7 @@ static void teardown(void)
 	scratch_remove(scratch);
 }
 
-TestSuite(repo, .init = setup, .fini = teardown, .timeout = 60);
+TestSuite(repo, .init = setup, .fini = teardown);
 
 static int try_open(const char *path)
 {

@@ -11,8 +11,6 @@
 #include <string.h>
 #include <unistd.h>
 
-TestSuite(restore, .timeout = 60);
-
 static uint64_t memory; /* of restore_options */
 
 static bool overlapping; /* wants write to the same memory */

@@ -6,8 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-TestSuite(scatter, .timeout = 60);
-
 static uint64_t seed;
 
 static uint64_t draw(uint64_t below)

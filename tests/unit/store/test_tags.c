@@ -27,7 +27,7 @@ static void teardown(void)
 	scratch_remove(root);
 }
 
-TestSuite(tags, .init = setup, .fini = teardown, .timeout = 60);
+TestSuite(tags, .init = setup, .fini = teardown);
 
 static int put(const char *name, uint64_t step, bool move)
 {

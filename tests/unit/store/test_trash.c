@@ -37,7 +37,7 @@ static void teardown(void)
 	scratch_remove(root);
 }
 
-TestSuite(trash, .init = setup, .fini = teardown, .timeout = 60);
+TestSuite(trash, .init = setup, .fini = teardown);
 
 static bool there(const char *dir, const char *file)
 {

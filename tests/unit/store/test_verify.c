@@ -5,7 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-TestSuite(verify, .init = verify_setup, .fini = verify_teardown, .timeout = 60);
+TestSuite(verify, .init = verify_setup, .fini = verify_teardown);
 
 Test(verify, an_intact_checkpoint_is_intact)
 {

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-TestSuite(verify_leaves, .init = verify_setup, .fini = verify_teardown, .timeout = 120);
+TestSuite(verify_leaves, .init = verify_setup, .fini = verify_teardown);
 
 /* Where a byte of a data file belongs: its tensor and its leaf. */
 struct place {

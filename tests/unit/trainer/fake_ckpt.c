@@ -7,7 +7,7 @@
 
 #include "deadline.h"
 
-enum { PIECES = 128, WAIT_MS = 20000 };
+enum { PIECES = 128, WAIT_MS = 60000 };
 
 struct piece {
 	void *data;

@@ -1,6 +1,7 @@
 #include "ring_ranks.h"
 
 #include <criterion/criterion.h>
+#include <poll.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
@@ -9,7 +10,7 @@
 void ranks_listen(struct ranks *ranks, int world)
 {
 	ranks->world = world;
-	ranks->connect_ms = 5000;
+	ranks->connect_ms = 20000;
 	ranks->cancel_fd = eventfd(0, EFD_CLOEXEC);
 	cr_assert_geq(ranks->cancel_fd, 0);
 	for (int i = 0; i < world; i++) {
@@ -33,6 +34,7 @@ static void *run_rank(void *argument)
 
 	r->connected = ring_connect(r->ring, &group, deadline_in_ms(r->all->connect_ms));
 	r->took_ns = monotonic_ns();
+	atomic_fetch_add(&r->all->inside, r->connected == 0);
 	r->result = r->connected < 0 ? r->connected : r->all->body(r);
 	r->took_ns = monotonic_ns() - r->took_ns;
 	return NULL;
@@ -43,6 +45,12 @@ void ranks_start(struct ranks *ranks, int count, int (*body)(struct rank *rank))
 	ranks->body = body;
 	for (int i = 0; i < count; i++)
 		cr_assert_eq(pthread_create(&ranks->rank[i].thread, NULL, run_rank, &ranks->rank[i]), 0);
+}
+
+void ranks_inside(struct ranks *ranks, int count)
+{
+	while (atomic_load(&ranks->inside) < count) /* the test's own limit ends it */
+		poll(NULL, 0, 1);
 }
 
 void ranks_join(struct ranks *ranks, int count)

@@ -6,6 +6,7 @@
 #define CKPT_TESTS_RING_RANKS_H
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdint.h>
 
 #include "ring.h"
@@ -26,7 +27,8 @@ struct rank {
 struct ranks {
 	int world, cancel_fd;
 	uint64_t epoch[MAX_RANKS]; /* 1 unless the test changes it before ranks_start() */
-	int64_t connect_ms;        /* deadline of ring_connect(), 5000 */
+	int64_t connect_ms;        /* deadline of ring_connect(), 20000 */
+	_Atomic int inside;        /* ranks that have connected and begun their body */
 	int (*body)(struct rank *rank);
 	void *context; /* the test's own */
 	const char *addresses[MAX_RANKS];
@@ -38,6 +40,9 @@ void ranks_listen(struct ranks *ranks, int world);
 
 /* Starts one thread per rank below `count` (usually the world): connects, then runs the body if that worked. */
 void ranks_start(struct ranks *ranks, int count, int (*body)(struct rank *rank));
+
+/* Waits until that many ranks have begun their body. */
+void ranks_inside(struct ranks *ranks, int count);
 
 /* Waits for the threads that were started. */
 void ranks_join(struct ranks *ranks, int count);

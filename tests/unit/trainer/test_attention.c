@@ -37,7 +37,7 @@ static double reference(size_t sequence, size_t t, size_t head, size_t col)
 	return weighted / sum;
 }
 
-Test(attention, matches_its_definition, .timeout = 10)
+Test(attention, matches_its_definition)
 {
 	fill();
 	attention_forward(&shape, &qkv[0][0][0][0], &weights[0][0][0][0], &out[0][0][0]);
@@ -48,7 +48,7 @@ Test(attention, matches_its_definition, .timeout = 10)
 						   1e-5);
 }
 
-Test(attention, a_position_does_not_see_its_future, .timeout = 10)
+Test(attention, a_position_does_not_see_its_future)
 {
 	float before[BATCH * TIME][HEADS][COLS];
 

@@ -5,8 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-TestSuite(blas_table, .timeout = 60);
-
 static const struct blas_table *table;
 static char why[BLAS_WHY_SIZE];
 

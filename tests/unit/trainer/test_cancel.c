@@ -10,7 +10,7 @@ static int readable(const struct cancel *c)
 	return poll(&(struct pollfd){c->fd, POLLIN, 0}, 1, 0);
 }
 
-Test(cancel, news_make_it_readable_and_are_kept, .timeout = 10)
+Test(cancel, news_make_it_readable_and_are_kept)
 {
 	char reason[CANCEL_REASON_SIZE];
 	struct cancel c;
@@ -29,7 +29,7 @@ Test(cancel, news_make_it_readable_and_are_kept, .timeout = 10)
 	cancel_close(&c);
 }
 
-Test(cancel, arming_forgets_what_is_old_only, .timeout = 10)
+Test(cancel, arming_forgets_what_is_old_only)
 {
 	struct cancel c;
 
@@ -52,7 +52,7 @@ static void *raise_later(void *argument)
 	return NULL;
 }
 
-Test(cancel, wait_is_ended_by_newer_epochs_only, .timeout = 10)
+Test(cancel, wait_is_ended_by_newer_epochs_only)
 {
 	struct cancel c;
 	pthread_t thread;

@@ -8,8 +8,6 @@
 #include "fake_nccl.h"
 #include "shard.h"
 
-TestSuite(collective, .timeout = 60);
-
 enum { WORLD = 3, COUNT = 100, ROOM = WORLD * 48 };
 
 struct member {

@@ -8,8 +8,6 @@
 
 #include "rng.h"
 
-TestSuite(compress, .timeout = 60);
-
 enum { COUNT = 2 * COMPRESS_BLOCK + 77 };
 
 static float from[COUNT], residual[COUNT], packed[COUNT], sum[COUNT];

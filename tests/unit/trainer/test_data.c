@@ -47,7 +47,7 @@ static struct data *load_text(size_t size)
 	return d;
 }
 
-Test(data, global_batch_does_not_depend_on_the_world, .timeout = 10)
+Test(data, global_batch_does_not_depend_on_the_world)
 {
 	struct data *d = load_text(4096);
 	uint8_t whole[ROWS][SEQ], whole_target[ROWS][SEQ], input[ROWS][SEQ], target[ROWS][SEQ];
@@ -68,7 +68,7 @@ Test(data, global_batch_does_not_depend_on_the_world, .timeout = 10)
 	data_free(d);
 }
 
-Test(data, rows_of_all_ranks_add_up, .timeout = 10)
+Test(data, rows_of_all_ranks_add_up)
 {
 	for (size_t rows = 0; rows < 20; rows++)
 		for (int world = 1; world < 20; world++) {
@@ -80,7 +80,7 @@ Test(data, rows_of_all_ranks_add_up, .timeout = 10)
 		}
 }
 
-Test(data, target_is_the_text_one_byte_later, .timeout = 10)
+Test(data, target_is_the_text_one_byte_later)
 {
 	struct data *d = load_text(4096);
 	uint8_t input[SEQ], target[SEQ];
@@ -90,7 +90,7 @@ Test(data, target_is_the_text_one_byte_later, .timeout = 10)
 	data_free(d);
 }
 
-Test(data, steps_rows_and_seeds_give_different_rows, .timeout = 10)
+Test(data, steps_rows_and_seeds_give_different_rows)
 {
 	struct data *d = load_text(4096);
 	uint8_t a[SEQ], b[SEQ], target[SEQ];
@@ -105,7 +105,7 @@ Test(data, steps_rows_and_seeds_give_different_rows, .timeout = 10)
 	data_free(d);
 }
 
-Test(data, shortest_text_has_exactly_one_row, .timeout = 10)
+Test(data, shortest_text_has_exactly_one_row)
 {
 	struct data *d = load_text(SEQ + 1);
 	uint8_t input[SEQ + 1], target[SEQ + 1];
@@ -116,7 +116,7 @@ Test(data, shortest_text_has_exactly_one_row, .timeout = 10)
 	data_free(d);
 }
 
-Test(data, files_are_concatenated_in_order, .timeout = 10)
+Test(data, files_are_concatenated_in_order)
 {
 	char error[DATA_ERROR_SIZE], first[64];
 	struct data *d;
@@ -134,7 +134,7 @@ Test(data, files_are_concatenated_in_order, .timeout = 10)
 	remove_file(files[1]);
 }
 
-Test(data, fingerprint_tells_texts_apart, .timeout = 10)
+Test(data, fingerprint_tells_texts_apart)
 {
 	struct data *a = load_text(100), *b = load_text(101), *c = load_text(100);
 
@@ -145,7 +145,7 @@ Test(data, fingerprint_tells_texts_apart, .timeout = 10)
 	data_free(a);
 }
 
-Test(data, missing_file_is_named, .timeout = 10)
+Test(data, missing_file_is_named)
 {
 	const char *file = "/nonexistent/text";
 	char error[DATA_ERROR_SIZE];
@@ -155,7 +155,7 @@ Test(data, missing_file_is_named, .timeout = 10)
 	cr_assert_str_eq(error, "/nonexistent/text: No such file or directory");
 }
 
-Test(data, directory_is_refused_by_name, .timeout = 10)
+Test(data, directory_is_refused_by_name)
 {
 	const char *file = "/tmp";
 	char error[DATA_ERROR_SIZE];
@@ -165,7 +165,7 @@ Test(data, directory_is_refused_by_name, .timeout = 10)
 	cr_assert_str_eq(error, "/tmp: not a regular file");
 }
 
-Test(data, fifo_is_refused_without_waiting, .timeout = 10)
+Test(data, fifo_is_refused_without_waiting)
 {
 	const char *file = new_file("", 0);
 	char error[DATA_ERROR_SIZE];
@@ -177,7 +177,7 @@ Test(data, fifo_is_refused_without_waiting, .timeout = 10)
 	remove_file(file);
 }
 
-Test(data, empty_text_is_refused, .timeout = 10)
+Test(data, empty_text_is_refused)
 {
 	const char *file = new_file("", 0);
 	char error[DATA_ERROR_SIZE];
@@ -187,7 +187,7 @@ Test(data, empty_text_is_refused, .timeout = 10)
 	remove_file(file);
 }
 
-Test(data, default_text_is_there, .timeout = 10)
+Test(data, default_text_is_there)
 {
 	char error[DATA_ERROR_SIZE];
 	struct data *d;

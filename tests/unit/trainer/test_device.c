@@ -9,8 +9,6 @@
 
 #include "deadline.h"
 
-TestSuite(device, .timeout = 30);
-
 Test(device, a_sound_one_has_nothing_to_wait_for)
 {
 	struct device host = device_host();

@@ -4,8 +4,6 @@
 #include <errno.h>
 #include <string.h>
 
-TestSuite(faults, .timeout = 30);
-
 static struct faults faults;
 static char why[FAULTS_WHY_SIZE];
 

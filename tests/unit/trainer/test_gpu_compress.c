@@ -7,8 +7,6 @@
 
 #include "rng.h"
 
-TestSuite(gpu_compress, .timeout = 120);
-
 enum { COUNT = 5 * COMPRESS_BLOCK + 77, ROOM = 2 * COUNT };
 
 static float from[COUNT], residual[COUNT], packed[2][ROOM], left[2][COUNT], sum[2][COUNT];

@@ -12,8 +12,6 @@
 #include "optimizer.h"
 #include "rng.h"
 
-TestSuite(gpu_layers, .timeout = 300);
-
 static float widen(bf16 v)
 {
 	uint32_t bits = (uint32_t)v << 16;

@@ -12,8 +12,6 @@
 #include "optimizer.h"
 #include "rng.h"
 
-TestSuite(gpu_model, .timeout = 300);
-
 enum { ROWS = 3, TIME = 8 };
 
 static const struct model_config config = {.layers = 2, .width = 16, .seq_len = TIME, .heads = 2};

@@ -8,7 +8,7 @@
 #include "loop_ranks.h"
 
 /* Lives 1 and 2 of a job of three whose first rank is lost: they have the state of ranks 0 and 1 of two. */
-Test(loop, a_rank_goes_on_in_another_place, .timeout = 20)
+Test(loop, a_rank_goes_on_in_another_place)
 {
 	struct run *run = make_run(3);
 
@@ -30,7 +30,7 @@ Test(loop, a_rank_goes_on_in_another_place, .timeout = 20)
 	cr_assert_eq(fingerprint, undisturbed(2));
 }
 
-Test(loop, one_rank_trains_alone, .timeout = 20)
+Test(loop, one_rank_trains_alone)
 {
 	struct run *run = make_run(1);
 
@@ -42,7 +42,7 @@ Test(loop, one_rank_trains_alone, .timeout = 20)
 	free_run(run);
 }
 
-Test(loop, undisturbed_runs_are_equal, .timeout = 20)
+Test(loop, undisturbed_runs_are_equal)
 {
 	uint64_t first = undisturbed(4);
 
@@ -50,7 +50,7 @@ Test(loop, undisturbed_runs_are_equal, .timeout = 20)
 	cr_assert_neq(undisturbed(3), 0);
 }
 
-Test(loop, killed_rank_changes_no_bit, .timeout = 30)
+Test(loop, killed_rank_changes_no_bit)
 {
 	struct run *run = make_run(4);
 
@@ -63,7 +63,7 @@ Test(loop, killed_rank_changes_no_bit, .timeout = 30)
 	free_run(run);
 }
 
-Test(loop, loss_before_the_first_save_starts_afresh, .timeout = 30)
+Test(loop, loss_before_the_first_save_starts_afresh)
 {
 	struct run *run = make_run(3);
 
@@ -74,7 +74,7 @@ Test(loop, loss_before_the_first_save_starts_afresh, .timeout = 30)
 	free_run(run);
 }
 
-Test(loop, many_losses_change_no_bit, .timeout = 30)
+Test(loop, many_losses_change_no_bit)
 {
 	struct run *run = make_run(4);
 
@@ -105,22 +105,22 @@ static void run_with_begin_error(int error, uint64_t from, uint64_t to)
 	free_run(run);
 }
 
-Test(loop, training_goes_on_without_slots, .timeout = 30)
+Test(loop, training_goes_on_without_slots)
 {
 	run_with_begin_error(-EBUSY, 1, 12);
 }
 
-Test(loop, training_goes_on_without_daemon, .timeout = 30)
+Test(loop, training_goes_on_without_daemon)
 {
 	run_with_begin_error(-ENOTCONN, 4, 11);
 }
 
-Test(loop, failed_last_save_is_told, .timeout = 30)
+Test(loop, failed_last_save_is_told)
 {
 	run_with_begin_error(-EIO, 6, 13);
 }
 
-Test(loop, without_a_store_the_last_save_to_memory_is_safe, .timeout = 30)
+Test(loop, without_a_store_the_last_save_to_memory_is_safe)
 {
 	struct run *run = make_run(2);
 
@@ -134,7 +134,7 @@ Test(loop, without_a_store_the_last_save_to_memory_is_safe, .timeout = 30)
 	free_run(run);
 }
 
-Test(loop, without_a_store_every_save_goes_to_memory, .timeout = 30)
+Test(loop, without_a_store_every_save_goes_to_memory)
 {
 	struct run *run = make_run(2);
 
@@ -151,7 +151,7 @@ Test(loop, without_a_store_every_save_goes_to_memory, .timeout = 30)
 	free_run(run);
 }
 
-Test(loop, request_to_stop_ends_all_ranks_at_one_step_with_a_save, .timeout = 30)
+Test(loop, request_to_stop_ends_all_ranks_at_one_step_with_a_save)
 {
 	struct run *run = make_run(3);
 	uint64_t step;
@@ -165,7 +165,7 @@ Test(loop, request_to_stop_ends_all_ranks_at_one_step_with_a_save, .timeout = 30
 	free_run(run);
 }
 
-Test(loop, signal_ends_the_run_after_one_step, .timeout = 30)
+Test(loop, signal_ends_the_run_after_one_step)
 {
 	struct run *run = make_run(2);
 
@@ -186,7 +186,7 @@ static void run_rank_0_alone(struct run *run, int expected)
 	free_run(run);
 }
 
-Test(loop, request_to_stop_ends_the_wait_for_missing_ranks, .timeout = 30)
+Test(loop, request_to_stop_ends_the_wait_for_missing_ranks)
 {
 	struct run *run = make_run(2);
 
@@ -206,7 +206,7 @@ static void *stop_when_joining(void *argument)
 	return NULL;
 }
 
-Test(loop, request_to_stop_within_a_long_wait_for_missing_ranks_ends_it_soon, .timeout = 15)
+Test(loop, request_to_stop_within_a_long_wait_for_missing_ranks_ends_it_soon)
 {
 	struct run *run = make_run(2);
 	pthread_t thread;
@@ -220,7 +220,7 @@ Test(loop, request_to_stop_within_a_long_wait_for_missing_ranks_ends_it_soon, .t
 	free_run(run);
 }
 
-Test(loop, patience_ends_the_wait_for_missing_ranks, .timeout = 30)
+Test(loop, patience_ends_the_wait_for_missing_ranks)
 {
 	struct run *run = make_run(2);
 
@@ -228,7 +228,7 @@ Test(loop, patience_ends_the_wait_for_missing_ranks, .timeout = 30)
 	run_rank_0_alone(run, -ETIMEDOUT);
 }
 
-Test(loop, other_options_are_named, .timeout = 30)
+Test(loop, other_options_are_named)
 {
 	struct run *run = make_run(3);
 
@@ -241,7 +241,7 @@ Test(loop, other_options_are_named, .timeout = 30)
 	free_run(run);
 }
 
-Test(loop, dump_holds_the_parameters, .timeout = 30)
+Test(loop, dump_holds_the_parameters)
 {
 	struct run *run = make_run(2);
 	char file[64];

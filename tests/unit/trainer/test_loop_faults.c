@@ -15,7 +15,7 @@ static struct run *play(int rank, const char *faults)
 	return run;
 }
 
-Test(loop_faults, lost_context_is_replaced_and_the_others_live_on, .timeout = 60)
+Test(loop_faults, lost_context_is_replaced_and_the_others_live_on)
 {
 	static const char *const faults[] = {"trap@7", "illegal-address@7", "device-lost@7"};
 
@@ -29,7 +29,7 @@ Test(loop_faults, lost_context_is_replaced_and_the_others_live_on, .timeout = 60
 	}
 }
 
-Test(loop_faults, work_that_never_ends_costs_the_process, .timeout = 60)
+Test(loop_faults, work_that_never_ends_costs_the_process)
 {
 	struct run *run = make_run(4);
 
@@ -43,7 +43,7 @@ Test(loop_faults, work_that_never_ends_costs_the_process, .timeout = 60)
 	free_run(run);
 }
 
-Test(loop_faults, another_collective_sends_all_back_without_a_loss, .timeout = 30)
+Test(loop_faults, another_collective_sends_all_back_without_a_loss)
 {
 	struct run *run = play(3, "mismatch@9");
 
@@ -54,7 +54,7 @@ Test(loop_faults, another_collective_sends_all_back_without_a_loss, .timeout = 3
 }
 
 /* Saves 2, 4, 6 … ; the loss of step 9 is the first one that is wrong, when 8 may hold the damage. */
-Test(loop_faults, nan_sends_all_back_to_a_healthy_checkpoint, .timeout = 30)
+Test(loop_faults, nan_sends_all_back_to_a_healthy_checkpoint)
 {
 	struct run *run = play(1, "nan@7");
 
@@ -68,7 +68,7 @@ Test(loop_faults, nan_sends_all_back_to_a_healthy_checkpoint, .timeout = 30)
 	free_run(run);
 }
 
-Test(loop_faults, nan_without_a_healthy_checkpoint_starts_afresh, .timeout = 30)
+Test(loop_faults, nan_without_a_healthy_checkpoint_starts_afresh)
 {
 	struct run *run = play(1, "nan@1");
 
@@ -77,7 +77,7 @@ Test(loop_faults, nan_without_a_healthy_checkpoint_starts_afresh, .timeout = 30)
 }
 
 /* What is on a storage that is away is not trained over. */
-Test(loop_faults, nan_while_no_checkpoint_can_be_read_ends, .timeout = 30)
+Test(loop_faults, nan_while_no_checkpoint_can_be_read_ends)
 {
 	struct run *run = make_run(2);
 
@@ -90,7 +90,7 @@ Test(loop_faults, nan_while_no_checkpoint_can_be_read_ends, .timeout = 30)
 	free_run(run);
 }
 
-Test(loop_faults, a_training_that_diverges_ends, .timeout = 30)
+Test(loop_faults, a_training_that_diverges_ends)
 {
 	struct run *run = make_run(2);
 
@@ -103,7 +103,7 @@ Test(loop_faults, a_training_that_diverges_ends, .timeout = 30)
 	free_run(run);
 }
 
-Test(loop_faults, flipped_bit_is_outvoted_and_not_saved, .timeout = 30)
+Test(loop_faults, flipped_bit_is_outvoted_and_not_saved)
 {
 	struct run *run = play(2, "flip@5");
 
@@ -113,7 +113,7 @@ Test(loop_faults, flipped_bit_is_outvoted_and_not_saved, .timeout = 30)
 	free_run(run);
 }
 
-Test(loop_faults, flipped_bit_before_the_last_save_is_outvoted, .timeout = 30)
+Test(loop_faults, flipped_bit_before_the_last_save_is_outvoted)
 {
 	struct run *run = play(0, "flip@11");
 
@@ -139,7 +139,7 @@ static uint64_t compressed(enum compress_kind kind, bool killed, bool forgets)
 	return fingerprint;
 }
 
-Test(loop_faults, compressed_gradients_need_what_they_left_out, .timeout = 60)
+Test(loop_faults, compressed_gradients_need_what_they_left_out)
 {
 	for (enum compress_kind kind = COMPRESS_INT8; kind <= COMPRESS_1BIT; kind++) {
 		uint64_t whole = compressed(kind, false, false);
@@ -151,7 +151,7 @@ Test(loop_faults, compressed_gradients_need_what_they_left_out, .timeout = 60)
 }
 
 /* Nor is it made: the fault has its place in the vote. */
-Test(loop_faults, without_a_vote_a_flipped_bit_is_not_looked_for, .timeout = 30)
+Test(loop_faults, without_a_vote_a_flipped_bit_is_not_looked_for)
 {
 	struct run *run = make_run(3);
 
@@ -165,7 +165,7 @@ Test(loop_faults, without_a_vote_a_flipped_bit_is_not_looked_for, .timeout = 30)
 }
 
 /* With two ranks nobody can say who is wrong; both restore what is right. */
-Test(loop_faults, flipped_bit_of_one_of_two_is_mended, .timeout = 30)
+Test(loop_faults, flipped_bit_of_one_of_two_is_mended)
 {
 	struct run *run = make_run(2);
 
@@ -176,12 +176,12 @@ Test(loop_faults, flipped_bit_of_one_of_two_is_mended, .timeout = 30)
 	free_run(run);
 }
 
-Test(loop_faults, slowness_changes_no_bit, .timeout = 30)
+Test(loop_faults, slowness_changes_no_bit)
 {
 	free_run(play(3, "slow:8@2"));
 }
 
-Test(loop_faults, faults_that_are_unknown_are_named, .timeout = 30)
+Test(loop_faults, faults_that_are_unknown_are_named)
 {
 	struct run *run = make_run(1);
 

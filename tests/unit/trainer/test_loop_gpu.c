@@ -11,8 +11,6 @@
 #include "fake_nccl.h"
 #include "loop.h"
 
-TestSuite(loop_gpu, .timeout = 300);
-
 static const struct nccl_table *nccl;
 
 static int open_gpu(struct platform **platform, char why[PLATFORM_WHY_SIZE])

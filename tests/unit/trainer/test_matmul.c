@@ -94,28 +94,28 @@ static void check_kernel(size_t kernel)
 		agrees(kernel, random_shape(i));
 }
 
-Test(matmul, avx512_kernel_has_the_bits_of_a_plain_loop, .timeout = 30)
+Test(matmul, avx512_kernel_has_the_bits_of_a_plain_loop)
 {
 	check_kernel(0);
 }
 
-Test(matmul, avx2_kernel_has_the_bits_of_a_plain_loop, .timeout = 30)
+Test(matmul, avx2_kernel_has_the_bits_of_a_plain_loop)
 {
 	check_kernel(1);
 }
 
-Test(matmul, generic_kernel_has_the_bits_of_a_plain_loop, .timeout = 30)
+Test(matmul, generic_kernel_has_the_bits_of_a_plain_loop)
 {
 	check_kernel(2);
 }
 
-Test(matmul, unknown_kernel_is_refused, .timeout = 10)
+Test(matmul, unknown_kernel_is_refused)
 {
 	cr_assert_eq(matmul_with(99, NULL, 0, 0, 0, NULL, 0, 0, NULL, 0, 0, NULL, 0, false), -ENOENT);
 }
 
 /* The public functions on shapes that tell A from A^T and B from B^T. */
-Test(matmul, variants_read_their_operands_as_documented, .timeout = 10)
+Test(matmul, variants_read_their_operands_as_documented)
 {
 	const float a[6] = {1, 2, 3, 4, 5, 6};     /* [2,3] */
 	const float at[6] = {1, 4, 2, 5, 3, 6};    /* [3,2] */
@@ -134,7 +134,7 @@ Test(matmul, variants_read_their_operands_as_documented, .timeout = 10)
 	}
 }
 
-Test(matmul, zero_depth_writes_zeros_or_keeps_what_is_accumulated, .timeout = 10)
+Test(matmul, zero_depth_writes_zeros_or_keeps_what_is_accumulated)
 {
 	float c[4] = {1, 2, 3, 4};
 

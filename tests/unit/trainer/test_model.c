@@ -105,7 +105,7 @@ static void check_tensor(struct model *m, const struct tensor *tensor, const str
 	free(direction);
 }
 
-Test(model, gradient_of_every_tensor_matches_finite_differences, .timeout = 60)
+Test(model, gradient_of_every_tensor_matches_finite_differences)
 {
 	struct model *m = new_small_model();
 	struct text t = random_text();
@@ -120,7 +120,7 @@ Test(model, gradient_of_every_tensor_matches_finite_differences, .timeout = 60)
 	model_free(m);
 }
 
-Test(model, gradients_have_the_same_bits_in_every_run, .timeout = 30)
+Test(model, gradients_have_the_same_bits_in_every_run)
 {
 	struct model *a = new_small_model(), *b = new_small_model();
 	struct text t = random_text();
@@ -134,7 +134,7 @@ Test(model, gradients_have_the_same_bits_in_every_run, .timeout = 30)
 	model_free(a);
 }
 
-Test(model, no_rows_give_zero_gradients, .timeout = 30)
+Test(model, no_rows_give_zero_gradients)
 {
 	struct model *m = new_small_model();
 	double loss = 1;
@@ -147,7 +147,7 @@ Test(model, no_rows_give_zero_gradients, .timeout = 30)
 	model_free(m);
 }
 
-Test(model, too_many_rows_are_refused, .timeout = 10)
+Test(model, too_many_rows_are_refused)
 {
 	struct model *m = new_small_model();
 	double loss;
@@ -157,7 +157,7 @@ Test(model, too_many_rows_are_refused, .timeout = 10)
 	model_free(m);
 }
 
-Test(model, bad_shapes_are_refused, .timeout = 10)
+Test(model, bad_shapes_are_refused)
 {
 	struct model_config c = demo;
 	struct model *m;
@@ -171,7 +171,7 @@ Test(model, bad_shapes_are_refused, .timeout = 10)
 	cr_assert_eq(model_create(&demo, MODEL_MAX_ROWS + 1, &m), -EINVAL);
 }
 
-Test(model, an_untrained_model_guesses_evenly, .timeout = 30)
+Test(model, an_untrained_model_guesses_evenly)
 {
 	struct model *m;
 	uint8_t input[64], target[64];
@@ -186,7 +186,7 @@ Test(model, an_untrained_model_guesses_evenly, .timeout = 30)
 	model_free(m);
 }
 
-Test(model, init_depends_on_the_seed_only, .timeout = 30)
+Test(model, init_depends_on_the_seed_only)
 {
 	struct model *a, *b;
 
@@ -223,7 +223,7 @@ static double train(struct model *m, const struct data *data, uint64_t steps)
 	return tail;
 }
 
-Test(model, loss_falls_in_a_short_training, .timeout = 60)
+Test(model, loss_falls_in_a_short_training)
 {
 	struct model *m;
 	struct data *data;

@@ -3,8 +3,6 @@
 #include <criterion/criterion.h>
 #include <math.h>
 
-TestSuite(monitor, .timeout = 30);
-
 static struct monitor m;
 
 static void good_steps(uint64_t from, uint64_t to)

@@ -5,8 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-TestSuite(nccl_table, .timeout = 60);
-
 Test(nccl_table, a_missing_library_is_named)
 {
 	const struct nccl_table *table;

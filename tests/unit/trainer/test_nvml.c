@@ -6,8 +6,6 @@
 
 #include "deadline.h"
 
-TestSuite(nvml, .timeout = 30);
-
 /* What is told of a device when NVML plays this. */
 static const char *told(const char *playing, const char *bus_id, bool lost)
 {

@@ -61,7 +61,7 @@ static double reference(size_t i, bool decays)
 	return p;
 }
 
-Test(optimizer, follows_the_textbook_in_double, .timeout = 10)
+Test(optimizer, follows_the_textbook_in_double)
 {
 	float params[SIZE];
 
@@ -70,7 +70,7 @@ Test(optimizer, follows_the_textbook_in_double, .timeout = 10)
 		cr_assert_float_eq((double)params[i], reference(i, i < 770), 3e-6, "element %zu", i);
 }
 
-Test(optimizer, shards_have_the_bits_of_the_whole, .timeout = 10)
+Test(optimizer, shards_have_the_bits_of_the_whole)
 {
 	float whole[SIZE], sharded[SIZE];
 
@@ -81,7 +81,7 @@ Test(optimizer, shards_have_the_bits_of_the_whole, .timeout = 10)
 	}
 }
 
-Test(optimizer, state_moves_to_another_world_by_segments, .timeout = 10)
+Test(optimizer, state_moves_to_another_world_by_segments)
 {
 	/* what a checkpoint does: the state of 3 ranks, by tensor, becomes the state of 2 ranks */
 	float params[SIZE], grads[SIZE], moment[SIZE];
@@ -110,7 +110,7 @@ Test(optimizer, state_moves_to_another_world_by_segments, .timeout = 10)
 	}
 }
 
-Test(optimizer, an_empty_shard_does_nothing, .timeout = 10)
+Test(optimizer, an_empty_shard_does_nothing)
 {
 	static const struct tensor tiny = {.name = "tiny", .dims = 1, .shape = {3, 1}, .count = 3};
 	float params[3] = {1, 2, 3}, grads[3] = {1, 1, 1};
@@ -123,7 +123,7 @@ Test(optimizer, an_empty_shard_does_nothing, .timeout = 10)
 	optimizer_free(o);
 }
 
-Test(optimizer, bad_settings_are_refused, .timeout = 10)
+Test(optimizer, bad_settings_are_refused)
 {
 	struct optimizer_config bad = config;
 	struct optimizer *o;

@@ -65,7 +65,7 @@ static void check_worlds(int (*body)(struct rank *))
 	}
 }
 
-Test(ring_collective, all_reduce_is_exact, .timeout = 60)
+Test(ring_collective, all_reduce_is_exact)
 {
 	check_worlds(reduce_exactly);
 }
@@ -81,7 +81,7 @@ static int reduce_random(struct rank *r)
 	return rc ? rc : ring_all_reduce_sum(r->ring, data + LARGEST, 100, deadline_in_ms(SECONDS));
 }
 
-Test(ring_collective, all_reduce_has_the_same_bits_on_all_ranks_and_in_all_runs, .timeout = 60)
+Test(ring_collective, all_reduce_has_the_same_bits_on_all_ranks_and_in_all_runs)
 {
 	size_t bytes = (LARGEST + 100) * sizeof(float);
 
@@ -125,7 +125,7 @@ static int scatter_then_gather(struct rank *r)
 	return wrong;
 }
 
-Test(ring_collective, reduce_scatter_gives_the_shard_and_all_gather_the_rest, .timeout = 60)
+Test(ring_collective, reduce_scatter_gives_the_shard_and_all_gather_the_rest)
 {
 	check_worlds(scatter_then_gather);
 }
@@ -143,7 +143,7 @@ static int gather_names(struct rank *r)
 	return 0;
 }
 
-Test(ring_collective, gather_puts_bytes_in_rank_order, .timeout = 60)
+Test(ring_collective, gather_puts_bytes_in_rank_order)
 {
 	check_worlds(gather_names);
 }
@@ -162,7 +162,7 @@ static int reduce_int64(struct rank *r)
 	return sum[0] != world * (world - 1) / 2 || min != 10 - (world - 1) || max != world - 1;
 }
 
-Test(ring_collective, int64_sum_min_and_max, .timeout = 60)
+Test(ring_collective, int64_sum_min_and_max)
 {
 	check_worlds(reduce_int64);
 }
@@ -175,7 +175,7 @@ static int reduce_double(struct rank *r)
 	return rc ? rc : x != 0.25 * world * (world + 1);
 }
 
-Test(ring_collective, double_sum, .timeout = 60)
+Test(ring_collective, double_sum)
 {
 	check_worlds(reduce_double);
 }
@@ -191,7 +191,7 @@ static int too_large(struct rank *r)
 	return ring_barrier(r->ring, deadline_in_ms(SECONDS)); /* still usable */
 }
 
-Test(ring_collective, too_large_a_gather_is_refused_without_harm, .timeout = 60)
+Test(ring_collective, too_large_a_gather_is_refused_without_harm)
 {
 	check_worlds(too_large);
 }
@@ -211,7 +211,7 @@ static int late_barrier(struct rank *r)
 	return rc ? rc : !__atomic_load_n(entered, __ATOMIC_SEQ_CST);
 }
 
-Test(ring_collective, barrier_waits_for_the_last_rank, .timeout = 60)
+Test(ring_collective, barrier_waits_for_the_last_rank)
 {
 	for (int world = 1; world <= MAX_RANKS; world++) {
 		int entered = 0;
@@ -231,7 +231,7 @@ static int count_collectives(struct rank *r)
 	return (int)ring_sequence(r->ring);
 }
 
-Test(ring_collective, sequence_counts_collectives, .timeout = 60)
+Test(ring_collective, sequence_counts_collectives)
 {
 	struct ranks ranks = {0};
 

@@ -6,7 +6,7 @@
 
 static const struct model_config demo = {.layers = 3, .width = 20, .seq_len = 9, .heads = 4};
 
-Test(shard, ranges_are_a_partition_in_rank_order, .timeout = 10)
+Test(shard, ranges_are_a_partition_in_rank_order)
 {
 	for (size_t size = 0; size < 400; size++)
 		for (int world = 1; world <= 9; world++) {
@@ -23,7 +23,7 @@ Test(shard, ranges_are_a_partition_in_rank_order, .timeout = 10)
 		}
 }
 
-Test(shard, ranges_are_even, .timeout = 10)
+Test(shard, ranges_are_even)
 {
 	struct shard_range first = shard_range(136960, 0, 4), last = shard_range(136960, 3, 4);
 
@@ -53,7 +53,7 @@ static void mark(const struct tensor *table, size_t count, int rank, int world, 
 	cr_assert_eq(at, range.end - range.begin);
 }
 
-Test(shard, segments_of_all_ranks_are_a_partition_of_all_tensors, .timeout = 30)
+Test(shard, segments_of_all_ranks_are_a_partition_of_all_tensors)
 {
 	static unsigned char owned[64 * 1024];
 	struct tensor table[64];
@@ -68,7 +68,7 @@ Test(shard, segments_of_all_ranks_are_a_partition_of_all_tensors, .timeout = 30)
 	}
 }
 
-Test(shard, too_many_segments_are_counted_but_not_written, .timeout = 10)
+Test(shard, too_many_segments_are_counted_but_not_written)
 {
 	struct tensor table[64];
 	struct shard_segment segments[2] = {{0}, {99, 99, 99, 99}};
@@ -79,7 +79,7 @@ Test(shard, too_many_segments_are_counted_but_not_written, .timeout = 10)
 	cr_assert_eq(segments[1].tensor, 99);
 }
 
-Test(shard, state_names_carry_the_tensor, .timeout = 10)
+Test(shard, state_names_carry_the_tensor)
 {
 	struct tensor t = {.name = "head.weight"};
 	char name[SHARD_NAME_SIZE];
@@ -92,7 +92,7 @@ Test(shard, state_names_carry_the_tensor, .timeout = 10)
 
 /* What a rank of the largest model computes with, without having it: more bytes than 32 bits count, and more than 2^31 elements in all that a rank
  * of one keeps. */
-Test(shard, the_largest_model_is_counted_in_64_bits, .timeout = 30)
+Test(shard, the_largest_model_is_counted_in_64_bits)
 {
 	static const struct model_config largest = {.layers = 48, .width = 1600, .seq_len = 1024, .heads = 25};
 	static struct tensor table[1024];

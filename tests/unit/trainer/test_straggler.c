@@ -2,8 +2,6 @@
 
 #include <criterion/criterion.h>
 
-TestSuite(straggler, .timeout = 30);
-
 static struct straggler s;
 
 static enum straggler_news step(uint64_t number, double a, double b, double c, double d)

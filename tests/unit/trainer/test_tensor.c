@@ -5,7 +5,7 @@
 
 static const struct model_config demo = {.layers = 2, .width = 64, .seq_len = 64, .heads = 4};
 
-Test(tensor, layout_has_no_gaps, .timeout = 10)
+Test(tensor, layout_has_no_gaps)
 {
 	struct tensor table[64];
 	size_t count = tensor_count(&demo), end = 0, size = tensor_layout(&demo, table);
@@ -19,7 +19,7 @@ Test(tensor, layout_has_no_gaps, .timeout = 10)
 	cr_assert_eq(end, size);
 }
 
-Test(tensor, names_are_unique, .timeout = 10)
+Test(tensor, names_are_unique)
 {
 	struct tensor table[64];
 	size_t count = tensor_count(&demo);
@@ -30,7 +30,7 @@ Test(tensor, names_are_unique, .timeout = 10)
 			cr_assert_str_neq(table[i].name, table[j].name);
 }
 
-Test(tensor, parts_are_where_their_index_says, .timeout = 10)
+Test(tensor, parts_are_where_their_index_says)
 {
 	struct tensor table[64];
 
@@ -40,7 +40,7 @@ Test(tensor, parts_are_where_their_index_says, .timeout = 10)
 	cr_assert_str_eq(table[tensor_of_last(&demo, LAST_HEAD_WEIGHT)].name, "head.weight");
 }
 
-Test(tensor, vectors_have_one_dimension, .timeout = 10)
+Test(tensor, vectors_have_one_dimension)
 {
 	struct tensor table[64];
 
