@@ -9,10 +9,9 @@ import subprocess
 import tempfile
 import time
 
-from tap import BIN, Failure, equal, expect, until
+from tap import BIN, DEADLINE, Failure, equal, expect, until
 
 CKPT, TRAIN = str(BIN / "ckpt"), str(BIN / "ckpt-train")
-DEADLINE = 60
 PAUSE = 0.005  # seconds between two looks
 top = pathlib.Path(tempfile.mkdtemp())
 # Nothing of the caller's job, store or daemon.
@@ -56,7 +55,8 @@ class Run:
         """Waits for something that a rank or the launcher does."""
         limit = time.monotonic() + DEADLINE
         while not condition():
-            if time.monotonic() > limit or self.child.poll() is not None:
+            ended = self.child.poll() is not None
+            if (ended and not condition()) or time.monotonic() > limit:  # its last words may have come between the two looks
                 self.child.kill()
                 raise Failure(f"{what} did not come: {self.out()[-1000:]} {self.err()[-3000:]}")
             time.sleep(PAUSE)

@@ -5,6 +5,7 @@ import itertools
 import json
 import os
 import pathlib
+import random
 import socket
 import tempfile
 
@@ -12,9 +13,12 @@ from fleet import Daemon, Failure, expect, until
 
 
 def free_port(host):
-    with socket.socket() as sock:
-        sock.bind((host, 0))
-        return sock.getsockname()[1]
+    """One that stays free until it is listened on, and while a daemon is away: below those that the kernel gives to whoever asks for any."""
+    while True:
+        with socket.socket() as sock, contextlib.suppress(OSError):
+            port = random.randrange(10000, 32768)
+            sock.bind((host, port))
+            return port
 
 
 # Clusters that a test has at the same time do not take each other's ports.

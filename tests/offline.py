@@ -7,7 +7,7 @@ import subprocess
 import tempfile
 
 from packages import need as packages  # for tests of these commands
-from tap import BIN, Cases, equal, has
+from tap import BIN, DEADLINE, Cases, equal, has
 
 OK, FAILED, USAGE, PARTIAL, DIFFERENT, NO_REPO, LOCKED = 0, 1, 2, 3, 4, 10, 11
 REPAIRABLE, CORRUPT, NONE_RESTORABLE, CANCELLED = 20, 21, 22, 130
@@ -27,7 +27,7 @@ def make(where, *args):
 
 def run(*args, code=OK, env=None, **more):
     """Runs ckpt; the code must be `code`. Returns stdout as bytes, and stderr."""
-    done = subprocess.run([BIN / "ckpt", *map(str, args)], capture_output=True, timeout=60, env=dict(os.environ, **(env or {})), **more)
+    done = subprocess.run([BIN / "ckpt", *map(str, args)], capture_output=True, timeout=DEADLINE, env=dict(os.environ, **(env or {})), **more)
     err = done.stderr.decode(errors="surrogateescape")
     equal(done.returncode, code, f"exit code of {args}: {done.stdout[:2000]!r}{err}")
     if code == USAGE:

@@ -1,7 +1,6 @@
 """Daemons of a cluster whose network fails them: cables pulled, ways cut in one direction, links that are slow, daemons that are stopped,
 nodes that are killed or lose power. Who is lost is named, who comes back is taken back, and nobody else is lost. Clusters side by side: each
-waits most of its time.
-timeout: 300"""
+waits most of its time."""
 
 import os
 import signal

@@ -1,6 +1,6 @@
 """A job whose ranks are planned over nodes, when nodes and the network between them fail: a spare takes the ranks of who is lost, or the world
 shrinks, and whoever comes back finds another in his place. At the same world size not a bit is changed by it. Clusters side by side.
-timeout: 500"""
+timeout: 1200"""
 
 import contextlib
 import json

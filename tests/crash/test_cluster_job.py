@@ -1,6 +1,5 @@
 """A job whose ranks are on several nodes, when nodes and the network between them fail: whoever is left is told of a new epoch, nobody goes on in
-the old one, and when all are there again they go on from the newest step that all of them had. Clusters side by side: each waits most of its time.
-timeout: 400"""
+the old one, and when all are there again they go on from the newest step that all of them had. Clusters side by side: each waits most of its time."""
 
 import contextlib
 import signal

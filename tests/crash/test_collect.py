@@ -1,12 +1,11 @@
-"""Retention at work: a daemon that dies while it deletes, what its next life finds, and others who pin, remove and restore meanwhile.
-timeout: 400"""
+"""Retention at work: a daemon that dies while it deletes, what its next life finds, and others who pin, remove and restore meanwhile."""
 
 import json
 import subprocess
 import sys
 
 import fleet
-from tap import BIN, Cases, expect, until
+from tap import BIN, DEADLINE, Cases, expect, until
 
 cases = Cases()
 WORLD = 2
@@ -147,7 +146,7 @@ def _():
             until(lambda: d.fired.exists() and d.fired.read_text().count("fired") > 2, "it has begun to read")
             code, _, err = d.ckpt("forget", "--keep-last", "1", "--repo", d.store)
             expect(code == 0, "forget:", code, err)
-            out, _ = looker.communicate(timeout=60)
+            out, _ = looker.communicate(timeout=DEADLINE)
             seen = {c.get("state") or c["result"] for c in json.loads(out)["checkpoints"]}
             expect(looker.returncode == 0 and seen <= {"committed", "ok", "removed"}, look, looker.returncode, seen)
 

@@ -1,5 +1,4 @@
-"""Settings of a running daemon: files, reload, and the policies as ranks and operators see them.
-timeout: 180"""
+"""Settings of a running daemon: files, reload, and the policies as ranks and operators see them."""
 
 import json
 import re
@@ -9,7 +8,7 @@ import sys
 import time
 
 import fleet
-from fleet import BIN, Cases, expect, until
+from fleet import BIN, DEADLINE, Cases, expect, until
 
 
 def config_of(d, text):
@@ -41,7 +40,7 @@ def durable_ms(d, step):
 def a_mistake_ends_the_start():
     with fleet.daemon() as d:
         path = config_of(d, "[node]\nmemory-limit = 1G\n[job]\npersist-every = often\n")
-        done = subprocess.run([BIN / "ckptd", "--socket", d.socket, "--config", path], capture_output=True, text=True, timeout=60)
+        done = subprocess.run([BIN / "ckptd", "--socket", d.socket, "--config", path], capture_output=True, text=True, timeout=DEADLINE)
         expect(done.returncode == 2, "exit", done.returncode)
         expect(f"{path}:4: [job] persist-every: 'often' is not allowed: expected a number" in done.stderr, done.stderr)
         code, out, err = d.ckpt("config", "--check", path)

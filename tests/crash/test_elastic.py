@@ -1,5 +1,4 @@
-"""ckpt run with a world that changes: what is not replaced is done without, in the processes that are left.
-timeout: 600"""
+"""ckpt run with a world that changes: what is not replaced is done without, in the processes that are left."""
 
 import json
 import re

@@ -1,6 +1,5 @@
 """A save that failed: who begins its step late is told so and waits for no deadline, later ones are not held up, and one that is good is
-not given up for another that may still fail.
-timeout: 120"""
+not given up for another that may still fail."""
 
 import json
 import sys

@@ -1,7 +1,7 @@
 """Every failpoint of ckptd and of the library in it, with every action, in a scenario in which it is reached: afterwards the next
 save works, everything that was acknowledged as durable is there and whole, nothing else is listed, it restores bit by bit, and no call
 of the training was blocked beyond its deadline.
-timeout: 480"""
+timeout: 1200"""
 
 import concurrent.futures
 import shutil

@@ -1,5 +1,4 @@
-"""Ranks load what is there while the daemon still brings the rest: whatever happens then, nobody ends up with a mixture.
-timeout: 240"""
+"""Ranks load what is there while the daemon still brings the rest: whatever happens then, nobody ends up with a mixture."""
 
 import sys
 

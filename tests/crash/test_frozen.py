@@ -1,6 +1,5 @@
 """State of which most never changes: what a slot holds already is not copied into it again, and every checkpoint has the right bytes all
-the same, whatever became of the slot in between.
-timeout: 240"""
+the same, whatever became of the slot in between."""
 
 import array
 import json

@@ -1,7 +1,6 @@
 """A client that lies, stalls, floods, sends wrong descriptors or dies in mid-message costs only itself: beside each of them a good job
 saves on without a failure, and the daemon keeps neither memory nor descriptors of it. With the address sanitizer, which sees what a
-client can make the daemon touch.
-timeout: 240"""
+client can make the daemon touch."""
 
 import contextlib
 import fcntl

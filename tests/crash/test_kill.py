@@ -1,7 +1,7 @@
 """SIGKILL of ckptd, of a rank, or of both, at random instants of a job at work: what was acknowledged as durable stays, whole and
 restorable bit by bit, and nothing else is listed. Several jobs at once, each with a daemon of its own, every second one packing its files: most of a round
 is spent waiting. CKPT_SEED repeats a run's choices (not its timing).
-timeout: 360"""
+timeout: 900"""
 
 import concurrent.futures
 import json

@@ -1,6 +1,5 @@
 """ckptd under a service manager, which the test plays: readiness, keep-alives, the passed socket, and arenas that the manager holds while
-no process of the job lives.
-timeout: 240"""
+no process of the job lives."""
 
 import os
 import socket

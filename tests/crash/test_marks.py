@@ -1,6 +1,5 @@
 """What the training says of its checkpoints (ckpt_mark) outlasts the daemon and the job: it is beside the checkpoint, whole or not at all,
-wherever the daemon is killed, also before the checkpoint is on storage; a later process restores the newest that was called healthy, and retention keeps it.
-timeout: 300"""
+wherever the daemon is killed, also before the checkpoint is on storage; a later process restores the newest that was called healthy, and retention keeps it."""
 
 import contextlib
 import json

@@ -1,6 +1,5 @@
 """Marks of a job whose ranks are on two nodes: what all have said stands in the store once, and whichever node is asked goes back to the same
-checkpoint, also when one was lost before it was told.
-timeout: 240"""
+checkpoint, also when one was lost before it was told."""
 
 import contextlib
 import json

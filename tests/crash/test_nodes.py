@@ -1,5 +1,4 @@
-"""A job whose ranks are on several nodes: it enters, saves to memory and goes on as one, whichever node or rank is lost.
-timeout: 240"""
+"""A job whose ranks are on several nodes: it enters, saves to memory and goes on as one, whichever node or rank is lost."""
 
 import signal
 import sys

@@ -1,8 +1,7 @@
 """Power cuts, as the file system sees them: ckptd works on a loop-mounted ext4 or xfs, the file system is shut down (what is not on
 the device is gone), mounted again, and looked at. At every state of a commit, and at random instants under load. What was
 acknowledged as durable must be there, whole; what is listed must be whole. That the test can fail is shown with a daemon whose
-fsync of files, or of directories, does nothing. File systems side by side.
-timeout: 420"""
+fsync of files, or of directories, does nothing. File systems side by side."""
 
 import contextlib
 import os

@@ -1,6 +1,5 @@
 """A job that comes again while its last life is not yet done: with another table, another world size, or the same as before, while a
-read-back or a commit still runs.
-timeout: 120"""
+read-back or a commit still runs."""
 
 import json
 import sys

@@ -1,6 +1,5 @@
 """A restarted daemon: in whatever state of a save the last one was killed, every rank is told of that save what is true, its copy in
-memory is not lost while anybody holds it, and no checkpoint mixes steps or epochs.
-timeout: 240"""
+memory is not lost while anybody holds it, and no checkpoint mixes steps or epochs."""
 
 import json
 import signal

@@ -1,6 +1,5 @@
 """Whose a slot is: what ranks are restoring from is not given away, what a dead process wrote to is neither lost nor leaked, and what a
-living one may still write to is not handed out.
-timeout: 120"""
+living one may still write to is not handed out."""
 
 import json
 import signal

@@ -1,6 +1,5 @@
 """Commits of a job whose ranks are on several nodes, onto a store that the daemons share: whichever node dies, at whichever state of a
-commit, what was told durable is whole, and what is not committed is not there. Each case has a cluster of its own, and waits most of its time.
-timeout: 480"""
+commit, what was told durable is whole, and what is not committed is not there. Each case has a cluster of its own, and waits most of its time."""
 
 import contextlib
 import pathlib

@@ -1,6 +1,5 @@
 """A full, failing or read-only store: the checkpoint fails with a message, training goes on, and the next save works once the cause
-is gone. Nothing half-written is listed.
-timeout: 180"""
+is gone. Nothing half-written is listed."""
 
 import pathlib
 import shutil

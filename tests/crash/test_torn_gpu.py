@@ -8,7 +8,7 @@ import subprocess
 import sys
 
 import fleet
-from tap import BIN, Cases, expect
+from tap import BIN, DEADLINE, Cases, expect
 
 EBADMSG, EUCLEAN = -74, -117
 STEPS, THAWS = 16, 4
@@ -30,7 +30,7 @@ def tensors(folder):
 
 
 def rank(daemon, how):
-    done = subprocess.run([BIN / "torn", how, str(STEPS)], env=daemon.environment(), capture_output=True, text=True, timeout=100)
+    done = subprocess.run([BIN / "torn", how, str(STEPS)], env=daemon.environment(), capture_output=True, text=True, timeout=DEADLINE)
     expect(done.returncode == 0, f"the rank: {done.returncode} {done.stdout} {done.stderr}")
     return done.stdout
 
@@ -79,7 +79,7 @@ def deviates():
         ranks = [subprocess.Popen([BIN / "torn", "deviates", str(STEPS)], text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                                   env=daemon.environment(CKPT_RANK=str(r), CKPT_WORLD="3")) for r in range(3)]
         for r, rank in enumerate(ranks):
-            out, err = rank.communicate(timeout=100)
+            out, err = rank.communicate(timeout=DEADLINE)
             expect(rank.returncode == 0, f"rank {r}: {rank.returncode} {out} {err}")
             steps = {int(step): (int(code), text) for step, code, text in (line.split(" ", 2) for line in out.splitlines())}
             for step, (code, text) in steps.items():

@@ -1,6 +1,5 @@
 """Every target of libFuzzer for a few seconds, from what the encoders write and what earlier runs have found; nightly two minutes each.
-An input that breaks one stays in build/fuzz/artefacts, and the failure names it. `test_fuzz.py TARGET SECONDS` runs one (scripts/fuzz).
-timeout: 240"""
+An input that breaks one stays in build/fuzz/artefacts, and the failure names it. `test_fuzz.py TARGET SECONDS` runs one (scripts/fuzz)."""
 
 import os
 import pathlib

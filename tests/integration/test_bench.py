@@ -13,7 +13,7 @@ import time
 
 from offline import BIN, CANCELLED, FAILED, NO_REPO, OK, USAGE, case, cases, ckpt, data, equal, has, make, top
 from seccomp import EINVAL, forbid
-from tap import expect, until
+from tap import DEADLINE, expect, until
 
 repo = top / "repo"
 make(repo, 1000, "--world", 2)
@@ -132,7 +132,7 @@ def _():
         with contextlib.suppress(OSError):
             while part := shown.read(4096):
                 seen += part
-    out, _ = run.communicate(timeout=60)
+    out, _ = run.communicate(timeout=DEADLINE)
     equal((run.returncode, out), (CANCELLED, ""), seen)
     has(seen.decode(), "\r", " of ", "/s", "interrupted")
     equal(contents(), before)
@@ -143,7 +143,7 @@ def _():
     run = start("--size", large())
     until(temporaries, "it has begun to write")
     run.kill()
-    run.communicate(timeout=60)
+    run.communicate(timeout=DEADLINE)
     left = temporaries()
     equal(len(left), 1)
     equal([c["step"] for c in data("list", "--repo", repo)["checkpoints"]], [1000])

@@ -1,5 +1,4 @@
-"""Launchers of a job on several nodes that are killed: their daemons live, and have what their ranks had in memory.
-timeout: 300"""
+"""Launchers of a job on several nodes that are killed: their daemons live, and have what their ranks had in memory."""
 
 import re
 import sys

@@ -1,5 +1,4 @@
-"""Daemons and nodes of a job on several nodes that come back: they are waited for, and nothing is lost.
-timeout: 300"""
+"""Daemons and nodes of a job on several nodes that come back: they are waited for, and nothing is lost."""
 
 import sys
 

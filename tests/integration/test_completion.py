@@ -29,7 +29,7 @@ def complete(*words, cwd=top):
     quoted = " ".join("'" + w.replace("'", "'\\''") + "'" for w in ("ckpt", *words))
     text = (f"source {script}; compopt() {{ :; }}; COMP_WORDS=({quoted}); COMP_CWORD={len(words)}; _ckpt; "
             'printf "%s\\n" "${COMPREPLY[@]}"')
-    done = subprocess.run(["bash", "--norc", "-euc", text], capture_output=True, text=True, cwd=cwd, timeout=30)
+    done = subprocess.run(["bash", "--norc", "-euc", text], capture_output=True, text=True, cwd=cwd, timeout=DEADLINE)
     equal((done.returncode, done.stderr), (0, ""), words)
     return [line for line in done.stdout.split("\n") if line]
 

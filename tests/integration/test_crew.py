@@ -1,6 +1,6 @@
 """A job on several nodes whose world may change: nodes that are lost, wait as spares, grow it again, or are let go. Where a
 change of the world is what a case waits for, the job is long enough for any, and ends when it is asked to.
-timeout: 600"""
+timeout: 1200"""
 
 import json
 import pathlib

@@ -1,6 +1,5 @@
 """A rank of a node is lost for good, and a spare has room for it: what the ranks of a node hold alike is divided among them, so that what is in
-memory fits them together alone.
-timeout: 300"""
+memory fits them together alone."""
 
 import os
 import re

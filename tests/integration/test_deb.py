@@ -1,6 +1,5 @@
 """The Debian packages: what is in them, what they depend on, and that they are installed, removed and purged cleanly in a root of
-their own. A CUDA toolkit on the building machine makes no package depend on a driver.
-timeout: 300"""
+their own. A CUDA toolkit on the building machine makes no package depend on a driver."""
 
 import os
 import pathlib
@@ -10,7 +9,7 @@ import subprocess
 import sys
 import tempfile
 
-from tap import BIN, Cases, equal, expect, has
+from tap import BIN, DEADLINE, Cases, equal, expect, has
 
 BUILD = BIN.parent
 NAMES = ["ckpt", "ckptd", "libckpt-dev", "libckpt0"]
@@ -166,7 +165,7 @@ def _():
         equal(run("systemd-analyze", "verify", "--man=no", unit), "", unit.name)
     (top / "units/wrong@.service").write_text("[Service]\nExecStart=/nowhere\nWatchDogSec=1\n")
     done = subprocess.run(["systemd-analyze", "verify", "--man=no", top / "units/wrong@.service"], capture_output=True, text=True,
-                          timeout=60)
+                          timeout=DEADLINE)
     has(done.stderr, "'WatchDogSec'")
     return None
 
@@ -178,7 +177,7 @@ def _():
     for name in ("ckptd@.service", "ckptd-system.service"):
         path = root / "usr/lib/systemd/system" / name
         out = subprocess.run(["systemd-analyze", "security", "--offline=true", "--threshold=30", path], capture_output=True, text=True,
-                             timeout=60)
+                             timeout=DEADLINE)
         if "ffline" in out.stderr:
             return "this systemd-analyze looks at running services only"
         expect(out.returncode == 0, out.stdout, out.stderr)
@@ -194,7 +193,7 @@ def _():
                CKPT_SOCKET=str(top / "nobody"))
     flags = run("pkg-config", "--cflags", "--libs", "ckpt", env=env).split()
     run("cc", root / "usr/share/doc/libckpt-dev/examples/train.c", *flags, "-o", top / "train", env=env)
-    done = subprocess.run([top / "train"], env=env, capture_output=True, text=True, timeout=60)
+    done = subprocess.run([top / "train"], env=env, capture_output=True, text=True, timeout=DEADLINE)
     has(done.stdout, f"libckpt {field('libckpt0', 'Version')}")
 
 

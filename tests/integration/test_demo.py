@@ -10,11 +10,10 @@ import subprocess
 import tempfile
 import time
 
-from tap import BIN, Cases
+from tap import BIN, DEADLINE, Cases
 
 DEMO = pathlib.Path(__file__).resolve().parents[2] / "scripts" / "demo"
 OK, FAILED, USAGE, TERMINATED = 0, 1, 2, 143
-DEADLINE = 60
 
 
 @contextlib.contextmanager

@@ -12,7 +12,7 @@ import sys
 import tempfile
 
 from seccomp import EINVAL, forbid, libc
-from tap import BIN, Cases, equal, expect, has
+from tap import BIN, DEADLINE, Cases, equal, expect, has
 
 if platform.machine() != "x86_64":
     print("the numbers of system calls in here are those of x86_64")
@@ -26,7 +26,7 @@ PR_CAPBSET_DROP, CAP_DAC_OVERRIDE, CAP_IPC_LOCK = 24, 1, 14
 def doctor(*args, set_up=None, **env):
     """(exit code, {name: check})"""
     clean = {name: value for name, value in os.environ.items() if not name.startswith("CKPT_")}
-    done = subprocess.run([BIN / "ckpt", "doctor", "--json", *map(str, args)], capture_output=True, text=True, timeout=60,
+    done = subprocess.run([BIN / "ckpt", "doctor", "--json", *map(str, args)], capture_output=True, text=True, timeout=DEADLINE,
                           preexec_fn=set_up, env=dict(clean, CKPT_CONFIG="/dev/null", **env))
     expect(done.stdout, done.returncode, done.stderr)
     document = json.loads(done.stdout)

@@ -1,7 +1,6 @@
 """The same small job, a rank killed on the way, in the environments that people really have: private umask, names with blanks, no
 privileges, little memlock, io_uring forbidden, process namespaces, little memory, a store in memory. Each must end with the same bits
 and an intact store."""
-# timeout: 300
 
 import contextlib
 import json
@@ -14,9 +13,9 @@ import sys
 import tempfile
 
 from launcher import CKPT, ENVIRONMENT, TRAIN, final, tidy, top
-from tap import Cases, equal, expect, has
+from tap import DEADLINE, Cases, equal, expect, has
 
-STEPS, DEADLINE = 200, 100
+STEPS = 200
 cases = Cases(tidy)
 case = cases.case
 reference = None

@@ -6,9 +6,9 @@ import subprocess
 import tempfile
 
 from launcher import ENVIRONMENT
-from tap import BIN, Cases, expect, has
+from tap import BIN, DEADLINE, Cases, expect, has
 
-LAST, DEADLINE = 9999, 60
+LAST = 9999
 store = pathlib.Path(tempfile.mkdtemp()) / "store"
 cases = Cases()
 

@@ -1,6 +1,5 @@
 """docs/examples/train.c, built against the library, does what docs/trainer.md says of it: it goes on when a rank is killed, calls checkpoints
 healthy, goes back to one, and goes on from the store."""
-# timeout: 240
 
 import json
 import pathlib

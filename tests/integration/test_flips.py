@@ -1,7 +1,6 @@
 """Single flipped bits: of the documents, sidecars, headers and marks of a small checkpoint, and of its data. verify must find each, and
 a restore must refuse it or, where it does not read what was flipped, give the right bytes. Nightly every bit of the metadata and
-100,000 of the data; otherwise a sample that CKPT_SEED chooses.
-timeout: 120"""
+100,000 of the data; otherwise a sample that CKPT_SEED chooses."""
 
 import os
 import random

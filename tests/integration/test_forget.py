@@ -1,5 +1,4 @@
-"""ckpt forget and gc: what goes and what stays and why, protection, hard links counted once, locks, interrupted deletions, litter.
-timeout: 240"""
+"""ckpt forget and gc: what goes and what stays and why, protection, hard links counted once, locks, interrupted deletions, litter."""
 
 import fcntl
 import os

@@ -1,5 +1,4 @@
 """ckpt flush and ckpt halt: what an operator asks of a job that runs."""
-# timeout: 240
 
 import datetime
 import json
@@ -10,14 +9,14 @@ import tempfile
 import fleet
 from launcher import CKPT, ENVIRONMENT, TRAIN, Run, listed, tidy, top
 from neighbours import neighbours
-from tap import Cases, equal, expect, has
+from tap import DEADLINE, Cases, equal, expect, has
 
 cases = Cases(tidy)
 case = cases.case
 
 
 def ckpt(*args, code=0):
-    done = subprocess.run([CKPT, *map(str, args)], capture_output=True, text=True, env=ENVIRONMENT, timeout=100)
+    done = subprocess.run([CKPT, *map(str, args)], capture_output=True, text=True, env=ENVIRONMENT, timeout=DEADLINE)
     expect(done.returncode == code, f"{args}: exit {done.returncode}, not {code}: {done.stdout}{done.stderr}")
     return done.stdout if code == 0 else done.stderr
 

@@ -302,7 +302,7 @@ def _():
                              stderr=subprocess.PIPE, text=True)
     fleet.until(lambda: list(where.glob("big/step-*/*.safetensors")) or child.poll() is not None, "the data are being written")
     child.send_signal(signal.SIGINT)
-    _, err = child.communicate(timeout=60)
+    _, err = child.communicate(timeout=fleet.DEADLINE)
     if child.returncode == OK:
         return "the import was faster than the signal"
     equal(child.returncode, CANCELLED, err)

@@ -1,8 +1,7 @@
 """System calls of the daemon fail, class by class: strace is attached to it while a job saves (or ranks arrive, or it starts), lets some
 calls of the class fail, and goes. The daemon lives, ranks train on, what failed is said, what was acknowledged is there and whole,
 and the next checkpoint is durable. On threads, where every call of the disk is one of the process, and with io_uring. Prints how many
-failures each class had.
-timeout: 420"""
+failures each class had."""
 
 import pathlib
 import re

@@ -1,5 +1,4 @@
 """Ten mixed faults in one run, drawn by the seed: it ends with the bits of an undisturbed one. The program is bench/faults.py."""
-# timeout: 600
 
 import os
 import pathlib

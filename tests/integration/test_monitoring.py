@@ -1,5 +1,4 @@
 """Metrics, health, status and the span log of a daemon whose job runs, loses a rank, and goes on."""
-# timeout: 300
 
 import json
 import pathlib
@@ -15,7 +14,7 @@ import prometheus
 from packages import need
 from launcher import TRAIN, Run, run, top
 from neighbours import neighbours
-from tap import Cases, equal, expect, has, until
+from tap import DEADLINE, Cases, equal, expect, has, until
 
 need("yaml")
 import yaml  # noqa: E402  after need(), which finds the Python that has it
@@ -27,7 +26,7 @@ case = cases.case
 def get(address, path):
     """(status, content type, text)"""
     try:
-        with urllib.request.urlopen(f"http://{address}{path}", timeout=30) as answer:
+        with urllib.request.urlopen(f"http://{address}{path}", timeout=DEADLINE) as answer:
             return answer.status, answer.headers["Content-Type"], answer.read().decode()
     except urllib.error.HTTPError as error:
         return error.code, error.headers["Content-Type"], error.read().decode()
@@ -57,7 +56,7 @@ class Watched:
 
     def end(self):
         self.run.child.terminate()
-        self.run.child.wait(60)
+        self.run.child.wait(DEADLINE)
 
 
 watched = None
@@ -227,7 +226,7 @@ def _():
         equal(set(until(failing, "503", pause=0.1)), {"RANK_HUNG"})
         until(lambda: get(address, "/healthz")[0] == 200, "health is mended", pause=0.1)
         ranks.child.terminate()
-        ranks.child.wait(60)
+        ranks.child.wait(DEADLINE)
     finally:
         daemon.close()
 

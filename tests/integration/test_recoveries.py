@@ -1,5 +1,4 @@
 """ckpt recoveries: what was restored, why, from where, and how long each part of the way took."""
-# timeout: 240
 
 import json
 import subprocess
@@ -8,7 +7,7 @@ import sys
 import fleet
 from launcher import CKPT, ENVIRONMENT, TRAIN, Run, tidy
 from neighbours import neighbours
-from tap import Cases, equal, expect, has, until
+from tap import DEADLINE, Cases, equal, expect, has, until
 
 cases = Cases(tidy)
 case = cases.case
@@ -17,7 +16,7 @@ PARTS = ("detect_ms", "decide_ms", "gather_ms", "choose_ms", "fetch_ms", "load_m
 
 
 def ckpt(*args, code=0):
-    done = subprocess.run([CKPT, "recoveries", *map(str, args)], capture_output=True, text=True, env=ENVIRONMENT, timeout=100)
+    done = subprocess.run([CKPT, "recoveries", *map(str, args)], capture_output=True, text=True, env=ENVIRONMENT, timeout=DEADLINE)
     expect(done.returncode == code, f"{args}: exit {done.returncode}, not {code}: {done.stdout}{done.stderr}")
     return done
 

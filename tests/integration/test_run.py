@@ -1,5 +1,4 @@
 """ckpt run with ranks that know nothing of ckpt: how they are started, watched, replaced and ended."""
-# timeout: 300
 
 import os
 import pathlib

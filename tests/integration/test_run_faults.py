@@ -15,7 +15,7 @@ case = cases.case
 
 @case("faults come at their time and are counted")
 def _():
-    r = run("-n", 2, "--json", "--report", "report.json", "--inject", "kill:rank=1@t=200ms,stop:rank=0:for=50ms@t=100ms",
+    r = run("-n", 2, "--json", "--report", "report.json", "--inject", "kill:rank=1@t=2s,stop:rank=0:for=50ms@t=1s",
             "--inject", "abort:rank=0@t=600s", *sh("""
                 [ $RANK = 0 ] || echo x >> runs
                 until [ -s runs ] && [ $(wc -l < runs) = 2 ]; do sleep 0.02; done"""))
@@ -24,18 +24,18 @@ def _():
     equal([document[k] for k in ("schema", "command", "world", "exit", "injected", "fired", "restarts")],
           [1, "run", 2, 0, 3, 2, 1])
     equal([f["fired"] for f in document["faults"]], [True, True, False])
-    equal(document["faults"][0]["fired_at_s"] >= 0.2, True)
+    equal(document["faults"][0]["fired_at_s"] >= 2, True)
     equal([rank["starts"] for rank in document["ranks"]], [1, 2])
-    has(r.err(), "injected: kill:rank=1@t=200ms (rank 1, process", "was killed by signal 9")
+    has(r.err(), "injected: kill:rank=1@t=2s (rank 1, process", "was killed by signal 9")
 
 
 @case("a rank that waits in another collective than the others is named, with what it and they are in")
 def _():
-    r = run("-n", 3, "--json", "--hang-timeout", 1, "--", BIN / "mismatched")
+    r = run("-n", 3, "--json", "--hang-timeout", 2, "--", BIN / "mismatched")
     found = re.search(r"rank 1 hangs: no heartbeat for ([\d.]+) s, last at step 5, in all_gather #7 of 512 bytes; rank \d and others "
                       r"are in reduce_scatter #7 of 4096 bytes: process \d+ is killed", r.err())
     equal(found is not None, True, r.err())
-    equal(float(found.group(1)) < 2, True, "within twice the deadline")
+    equal(2 <= float(found.group(1)) < 20, True, "not before the deadline, and soon after it")
 
 
 @case("with --json the ranks' stdout goes to stderr")

@@ -1,6 +1,5 @@
 """ckpt run --nodes HOST,…: the launchers of all nodes started, attended and ended from one place, through a remote shell. The nodes are daemons on
 this machine; what stands in for ssh runs the command here, with the socket of the daemon that has the host's name."""
-# timeout: 300
 
 import contextlib
 import json

@@ -1,5 +1,4 @@
 """ckpt run on several nodes at once: one job, whose ranks meet over the addresses of their nodes."""
-# timeout: 300
 
 import contextlib
 import json

@@ -1,5 +1,4 @@
 """ckpt run with ckpt-train: what is lost on purpose comes back, and the result has the bits of an undisturbed run."""
-# timeout: 300
 
 import json
 import re

@@ -1,7 +1,6 @@
 """The n-th allocation fails: in the daemon at its start, while ranks register and join, during a save, during a restore from storage; in
 a rank during all its calls; in the command line during verify and restore. Nobody crashes or hangs; who cannot go on says so; what was
-acknowledged stays, and the next save works. Nightly for every n, otherwise for a sample that CKPT_SEED chooses.
-timeout: 300"""
+acknowledged stays, and the next save works. Nightly for every n, otherwise for a sample that CKPT_SEED chooses."""
 
 import os
 import pathlib

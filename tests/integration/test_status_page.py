@@ -1,5 +1,4 @@
 """The status page in a browser without a screen: what it shows is what the daemon says, and nothing of that becomes markup."""
-# timeout: 300
 
 import html.parser
 import http.server
@@ -14,7 +13,7 @@ import threading
 import urllib.request
 
 from launcher import TRAIN, Run, top
-from tap import BIN, Cases, equal, expect, has, until
+from tap import BIN, DEADLINE, Cases, equal, expect, has, until
 
 BROWSER = shutil.which("chromium-headless-shell") or shutil.which("chromium")
 ARTEFACTS = pathlib.Path(os.environ.get("CKPT_ARTEFACTS") or BIN.parents[1] / "artefacts")
@@ -31,7 +30,7 @@ case = cases.case
 def browse(address, *options):
     profile = pathlib.Path(os.environ["TMPDIR"]) / "profile"
     done = subprocess.run([BROWSER, "--no-sandbox", "--headless", "--disable-gpu", "--hide-scrollbars", f"--user-data-dir={profile}",
-                           "--virtual-time-budget=3000", *options, f"http://{address}/"], capture_output=True, text=True, timeout=120)
+                           "--virtual-time-budget=3000", *options, f"http://{address}/"], capture_output=True, text=True, timeout=DEADLINE)
     equal(done.returncode, 0, done.stderr[-2000:])
     return done.stdout
 
@@ -68,13 +67,13 @@ def _():
         address = re.search(r"metrics at http://([^/]+)/", run.err())[1]
 
         def job():
-            with urllib.request.urlopen(f"http://{address}/status.json", timeout=30) as answer:
+            with urllib.request.urlopen(f"http://{address}/status.json", timeout=DEADLINE) as answer:
                 jobs = json.load(answer)["jobs"]
             return jobs and jobs[0]["epoch"] == 2 and (jobs[0]["saves"]["verified"]["epoch"] or 0) == 2
 
         until(job, "a verified save after the loss", pause=0.1)
         page = Text(browse(address, "--dump-dom"))
-        with urllib.request.urlopen(f"http://{address}/healthz", timeout=30) as answer:
+        with urllib.request.urlopen(f"http://{address}/healthz", timeout=DEADLINE) as answer:
             findings = json.load(answer)["findings"]
         ARTEFACTS.mkdir(parents=True, exist_ok=True)
         for scheme, options in (("light", ()), ("dark", ("--blink-settings=preferredColorScheme=0",))):
@@ -84,7 +83,7 @@ def _():
             expect(picture.stat().st_size > 20000 and picture.read_bytes().startswith(b"\x89PNG"), "a picture", picture)
     finally:
         run.child.terminate()
-        run.child.wait(60)
+        run.child.wait(DEADLINE)
     has(page.text, "gpt", "4 ranks, epoch 2", "Newest verified", "rank 1 is lost", "from memory", "joined")
     # What the machine lacks is noted, too.
     expect(all(f["severity"] == "notice" for f in findings), "nothing is wrong", findings)

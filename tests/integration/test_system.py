@@ -1,6 +1,5 @@
 """One service for all users of a node: `ckptd --system`. Each has a worker that runs as he does; what they share, who may, and what becomes
-of it when a part ends. What one may do to the others is in test_attacks. Needs root.
-timeout: 600"""
+of it when a part ends. What one may do to the others is in test_attacks. Needs root."""
 
 import contextlib
 import json

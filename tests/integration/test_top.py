@@ -1,5 +1,4 @@
 """ckpt top: one picture without a terminal, and on one a screen of its own that is left as it was found."""
-# timeout: 200
 
 import fcntl
 import json
@@ -16,7 +15,7 @@ import time
 
 import fleet
 from launcher import TRAIN, Run
-from tap import BIN, Cases, Failure, equal, expect, has, until
+from tap import BIN, DEADLINE, Cases, Failure, equal, expect, has, until
 
 ROWS, COLUMNS = 24, 100
 cases = Cases()
@@ -25,7 +24,7 @@ daemon = fleet.Daemon()
 
 
 def top(*args, code=0):
-    done = subprocess.run([BIN / "ckpt", "top", "--socket", daemon.socket, *args], capture_output=True, text=True, timeout=60,
+    done = subprocess.run([BIN / "ckpt", "top", "--socket", daemon.socket, *args], capture_output=True, text=True, timeout=DEADLINE,
                           stdin=subprocess.DEVNULL)
     equal(done.returncode, code, done.stdout + done.stderr)
     return done.stdout, done.stderr
@@ -45,7 +44,7 @@ class Terminal:
 
     def picture(self, what, condition):
         """The first whole picture, of those that were not looked at yet, that is as wanted; without what drives the terminal."""
-        limit = time.monotonic() + 60
+        limit = time.monotonic() + DEADLINE
         while time.monotonic() < limit:
             shown, more, rest = self.text.partition("\033[H\033[J")
             if not more:
@@ -62,7 +61,7 @@ class Terminal:
             self.text += os.read(self.main, 65536).decode(errors="replace")
 
     def ended(self):
-        limit = time.monotonic() + 60
+        limit = time.monotonic() + DEADLINE
         while self.process.poll() is None and time.monotonic() < limit:
             self.read(0.1)  # a full terminal would keep it
         while select.select([self.main], [], [], 0)[0]:
@@ -126,7 +125,7 @@ def _():
     terminal = Terminal()
     terminal.picture("the job", lambda text: "gpt" in text)
     ranks.child.terminate()
-    ranks.child.wait(60)
+    ranks.child.wait(DEADLINE)
     daemon.stop()
     terminal.picture("no daemon", lambda text: "ckptd n0" not in text and str(daemon.socket) in text)
     daemon.start()

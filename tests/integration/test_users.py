@@ -1,6 +1,5 @@
 """Several users on one node, each with a ckptd of his own, as the units make them: nobody reads, writes or starves another's job. Needs
-root, who starts the processes of both.
-timeout: 240"""
+root, who starts the processes of both."""
 
 import contextlib
 import os

@@ -26,7 +26,7 @@
  *
  * Usage: sim_cluster [FIRST [COUNT]]; CKPT_NIGHTLY=1 runs more. CKPT_SIM_TRACE=1 tells what happens, CKPT_LOG=debug what daemons say of it.
  * CKPT_SIM_ELASTIC=1 changes the world in every seed, which then means another run.
- * timeout: 400 */
+ * timeout: 900 */
 #include "base/clock.h"
 #include "base/failpoint.h"
 #include "base/log.h"

@@ -1,7 +1,7 @@
 /* Copies between the memories of several nodes, on a net that delays, loses and is cut, with nodes that die, memory that runs short, and
  * epochs that are raised while things are on their way. Whatever happens: what a node holds is what was captured, and nobody can write to
  * it; what was said to be replicated stays until a newer one is; every send and fetch ends once; nothing leaks.
- * Usage: sim_replica [FIRST [COUNT]]; CKPT_NIGHTLY=1 runs more. timeout: 300 */
+ * Usage: sim_replica [FIRST [COUNT]]; CKPT_NIGHTLY=1 runs more. */
 #include "base/bytes.h"
 #include "base/cleanup.h"
 #include "base/clock.h"

@@ -1,6 +1,5 @@
 /* Seeded random schedules of saves, lost ranks, dying daemons and power cuts, with a disk that fails, tears and reorders.
- * Usage: sim_save [FIRST [COUNT]]; CKPT_NIGHTLY=1 runs more. A failing seed replays with sim_save SEED 1.
- * timeout: 300 */
+ * Usage: sim_save [FIRST [COUNT]]; CKPT_NIGHTLY=1 runs more. A failing seed replays with sim_save SEED 1. */
 #include "base/log.h"
 #include "node.h"
 #include "rng.h"

@@ -1,7 +1,7 @@
 """The models of a commit across nodes and of their epochs, checked by spin: every state within the bounds below, and every mutant must be killed
 by the property that is named here. docs/reliability.md has the table; with CKPT_ARTEFACTS the figures are left there.
 
-timeout: 900"""
+timeout: 1800"""
 
 import os
 import pathlib

@@ -1,6 +1,5 @@
 /* Sessions used from several threads at once, against a real daemon that is killed in the middle: begin and fence in one thread, poll
- * and wait in another, heartbeats in a third, epochs that move on under all of them. For the thread sanitizer.
- * timeout: 240 */
+ * and wait in another, heartbeats in a third, epochs that move on under all of them. For the thread sanitizer. */
 #include "base/clock.h"
 #include "ckpt.h"
 #include "scratch.h"
