@@ -21,6 +21,22 @@ static bool is_ordered(const struct snapshot *s)
 	return s->saves->ordered.id.epoch && !step_compare(s->id, s->saves->ordered.id);
 }
 
+/* Complete here, and not on all nodes, or so old ones would not have been restored: of use to nobody, where a save would find no slot.
+ * What an earlier epoch has gone on from says nothing of what was captured in it. */
+static bool was_passed_over(const struct saves *saves, const struct snapshot *s)
+{
+	uint32_t epoch = saves->job->epoch;
+	return saves->job->spread && saves->resumed_in == epoch && s->id.epoch < epoch &&
+	       step_compare(s->id, saves->resumed) > 0 && saves_lack_slots(saves);
+}
+
+/* Whatever was replicated of a job that has begun afresh since is as lost. */
+static bool is_copied(const struct snapshot *s)
+{
+	const struct saves *saves = s->saves;
+	return copies_keep(&saves->job->copies, s->id) && (saves->resumed.epoch || !was_passed_over(saves, s));
+}
+
 static bool commit_reads_slots(const struct snapshot *s)
 {
 	return s->commit && s->commit->state != COMMIT_DONE && !s->slots_on_disk;
@@ -32,8 +48,8 @@ static bool needed_in_memory(const struct snapshot *s, const struct snapshot *ne
 		return true;
 	if (s->rc || s->damaged)
 		return false;
-	return s == newest || copies_keep(&s->saves->job->copies, s->id) || s->state < SNAPSHOT_CAPTURED ||
-	       saves_wants_commit(s) || is_lent(s) || is_ordered(s);
+	return s == newest || is_copied(s) || s->state < SNAPSHOT_CAPTURED || saves_wants_commit(s) || is_lent(s) ||
+	       is_ordered(s);
 }
 
 static bool being_verified(const struct snapshot *s)
@@ -77,15 +93,6 @@ static void give_up_waiting(struct saves *saves, const struct snapshot *newest)
 			      "its slots are needed, and nobody has asked for it since its epoch was over");
 		saves->reporting--;
 	}
-}
-
-/* Complete here, and not on all nodes, or so old ones would not have been restored: of use to nobody, where a save would find no slot.
- * What an earlier epoch has gone on from says nothing of what was captured in it. */
-static bool was_passed_over(const struct saves *saves, const struct snapshot *s)
-{
-	uint32_t epoch = saves->job->epoch;
-	return saves->job->spread && saves->resumed_in == epoch && s->id.epoch < epoch &&
-	       step_compare(s->id, saves->resumed) > 0 && saves_lack_slots(saves);
 }
 
 void saves_reclaim(struct saves *saves)

@@ -90,6 +90,8 @@ void recover_refuse(struct recover *recover, int rc, const char *text, const cha
 	recover_cancel(recover);
 	if (!somebody_waits(job))
 		return; /* they have been told already */
+	if (rc == -ENOENT && recover->step == STEP_NEWEST)
+		saves_resume(&job->saves, (struct step_id){0});
 	if (rc != -ENOENT)
 		log_warn("job %s: restore failed: %s", job->name, full);
 	recover_note_answered(recover, &(struct recovery_end){.rc = rc == -ENOENT ? 0 : rc,

@@ -16,7 +16,7 @@ struct saves {
 	struct list snapshots; /* ordered by (epoch, step) */
 	struct step_id lent;   /* ranks are restoring from its slots: they stay; epoch 0: none */
 	uint64_t lent_ns;
-	struct step_id resumed;      /* what all ranks have gone on from */
+	struct step_id resumed;      /* what all ranks have gone on from; epoch 0: from nothing */
 	uint32_t resumed_in;         /* in which epoch; 0: in none yet */
 	struct step_id begun;        /* the newest that a rank here has begun; epoch 0: none */
 	struct snapshot *committing; /* one at a time: they share one disk */
@@ -64,7 +64,7 @@ struct snapshot *saves_in_memory(struct saves *saves, uint64_t step);
 /* Keeps the slots of a snapshot, whatever else would give them back, until every rank has captured a later one or the epoch
  * is raised: ranks that were told to restore from it read at their own pace. */
 void saves_lend(struct saves *saves, struct step_id id);
-/* All ranks of the job have it, and go on from there. */
+/* All ranks of the job have it, and go on from there; epoch 0: nothing is left that all could have, and they begin afresh. */
 void saves_resume(struct saves *saves, struct step_id id);
 /* A rank's process is gone: nothing writes to its slots any more. */
 void saves_orphan(struct saves *saves, uint32_t index);

@@ -93,3 +93,54 @@ Test(reclaim, what_a_restore_has_passed_over_goes_where_slots_are_scarce)
 	saves_pump(&job.saves);
 	cr_expect_not(is_kept());
 }
+
+static void refuse_restore(uint64_t step)
+{
+	job.recover.step = step;
+	for (uint32_t r = 0; r < MAKER_WORLD; r++)
+		ranks[r].restoring.seq = 1;
+	recover_refuse(&job.recover, -ENOENT, "there is no checkpoint to restore", "");
+}
+
+/* As after the loss of two nodes: all ranks had copies once. */
+static void replicate_newest(void)
+{
+	static char some_replica;
+	d.replica = (struct replica *)&some_replica; /* nobody is asked to send or to forget */
+	job.policy.copies = 1;
+	copies_replicated(&job.copies, newest);
+	cr_assert(copies_keep(&job.copies, newest));
+}
+
+Test(reclaim, what_was_replicated_goes_where_a_job_begins_afresh_and_slots_are_scarce)
+{
+	raise_epoch();
+	replicate_newest();
+	take_all_slots();
+	refuse_restore(STEP_NEWEST);
+	cr_expect(job.saves.resumed_in == job.epoch && !job.saves.resumed.epoch);
+	saves_pump(&job.saves);
+	cr_expect_not(is_kept());
+}
+
+/* That no other step is found does not say that this one cannot be had. */
+Test(reclaim, what_was_replicated_stays_where_an_older_step_was_wanted)
+{
+	raise_epoch();
+	replicate_newest();
+	take_all_slots();
+	refuse_restore(4);
+	saves_pump(&job.saves);
+	cr_expect(is_kept());
+}
+
+/* Another node may hold all parts of it. */
+Test(reclaim, what_was_replicated_stays_where_something_older_was_restored)
+{
+	raise_epoch();
+	replicate_newest();
+	take_all_slots();
+	saves_resume(&job.saves, begun_with);
+	saves_pump(&job.saves);
+	cr_expect(is_kept());
+}
