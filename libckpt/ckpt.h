@@ -98,8 +98,10 @@ int ckpt_open(const ckpt_options *opts, ckpt **out, char *why, size_t why_size);
 
 /* Ends the session cleanly: the daemon knows that this rank has finished and no recovery is started. Gives up an unfenced
  * snapshot, waits (session timeout) until saves to storage that are still under way are durable or failed, and returns the first
- * failure (its sentence goes to stderr; -ETIMEDOUT also where a GPU still reads what is registered; saves that persist-every passes over are none); memory is freed in any case but -ECHILD. Snapshots may be freed later, nothing else may be
- * done with them. s may be NULL. */
+ * failure (its sentence goes to stderr). No failure is what gave way: to a later save that is durable (-ECANCELED), or to an epoch that this
+ * process has joined since (-ESTALE, -ECANCELED); nor what persist-every passes over. -ESTALE therefore means an epoch that the others are in and this
+ * process is not; -ETIMEDOUT also that a GPU still reads what is registered. Memory is freed in any case but -ECHILD. Snapshots may be freed
+ * later, nothing else may be done with them. s may be NULL. */
 int ckpt_close(ckpt *s);
 
 /* The sentence for the calling thread's last failure on this session; "" if none. Valid until the thread's next call. */

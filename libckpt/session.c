@@ -121,20 +121,33 @@ int ckpt_open(const ckpt_options *opts, ckpt **out, char *why, size_t why_size)
 
 /* ---- close ------------------------------------------------------------------------------------------------------- */
 
+/* A save that gave way is no failure: to a later one that is on storage, or to an epoch that this process has entered since, as it was told by
+ * -ESTALE. In an epoch that it has not entered the others wait for it. */
+static bool gave_way(const ckpt *s, const struct ckpt_snapshot *snap, int rc, bool later_durable)
+{
+	bool left = snap->id.epoch < atomic_load(&s->epoch);
+	return (rc == -ESTALE && left) || (rc == -ECANCELED && (left || later_durable));
+}
+
+/* The newest first: what became of it tells what an earlier one is worth. */
 static int wait_pending(ckpt *s, struct err *err)
 {
 	uint32_t ms;
 	uint64_t deadline = session_deadline(s, -1, &ms);
+	bool durable = false;
 	int first = 0;
-	for (unsigned i = 0; i < s->npending; i++) {
+	for (unsigned i = s->npending; i-- > 0;) {
 		struct err why = {0};
 		int rc = snapshot_wait_end(s->pending[i], deadline, ms, &why);
-		if (rc == -EOPNOTSUPP) /* so the operator wants it */
+		durable |= !rc;
+		if (!rc || rc == -EOPNOTSUPP) /* so the operator wants it */
 			continue;
-		if (rc && !first) {
-			first = rc;
-			*err = why;
+		if (gave_way(s, s->pending[i], rc, durable)) {
+			log_debug("rank %u: close: %s", s->settings.rank, why.text);
+			continue;
 		}
+		first = rc;
+		*err = why;
 	}
 	return first;
 }

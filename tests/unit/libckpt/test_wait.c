@@ -231,6 +231,74 @@ Test(wait, close_waits_for_a_save_of_an_older_epoch)
 	crew_down(&c);
 }
 
+/* What close makes of a save that is poisoned, or that nobody has seen, when the next epoch begins; the caller has let go of it. */
+static int close_after_epoch(bool seen, bool join)
+{
+	struct crew c;
+	ckpt_snapshot_free(begun(&c, 120, CKPT_STORAGE));
+	fake_epoch(c.f, 2, "rank 0 died");
+	if (seen)
+		publish(&c, 120, LEVEL_PENDING, -ESTALE);
+	if (join)
+		crew_join(&c);
+	int rc = ckpt_close(c.s[0]);
+	c.s[0] = NULL;
+	crew_down(&c);
+	return rc;
+}
+
+Test(wait, close_forgives_what_was_left_behind_in_an_epoch_that_is_over)
+{
+	cr_assert_eq(close_after_epoch(true, true), 0);
+	cr_assert_eq(close_after_epoch(false, true), 0);
+	cr_assert_eq(close_after_epoch(true, false), -ESTALE, "the others wait for it in ckpt_join");
+	cr_assert_eq(close_after_epoch(false, false), -ESTALE, "the others wait for it in ckpt_join");
+}
+
+Test(wait, an_older_save_that_the_ring_no_longer_holds_is_on_its_way_while_it_has_its_slot)
+{
+	struct crew c;
+	ckpt_snapshot *snap = begun(&c, 120, CKPT_STORAGE);
+	publish(&c, 120, LEVEL_CAPTURED, 0);
+	fake_epoch(c.f, 2, "rank 0 died");
+	crew_join(&c);
+	for (uint64_t step = 200; step < 200 + ARENA_STATUS; step++)
+		fake_publish(c.f, &(struct fake_level){.id = {step, 2}, .level = LEVEL_CAPTURED});
+	cr_assert_eq(ckpt_wait(snap, CKPT_DURABLE, 20), -ETIMEDOUT);
+	fake_free(c.f, 0, 0);
+	cr_assert_eq(ckpt_wait(snap, CKPT_DURABLE, 5000), -ECANCELED);
+	cr_assert(strstr(ckpt_error(c.s[0]), "no longer kept"), "%s", ckpt_error(c.s[0]));
+	ckpt_snapshot_free(snap);
+	cr_assert_eq(ckpt_close(c.s[0]), 0);
+	c.s[0] = NULL;
+	crew_down(&c);
+}
+
+/* One save after the other, all let go of; what became of the last two. */
+static int close_after_two(int earlier, int last)
+{
+	struct crew c;
+	ckpt_snapshot *snap;
+	ckpt_snapshot_free(begun(&c, 120, CKPT_STORAGE));
+	cr_assert_eq(ckpt_begin(c.s[0], 130, CKPT_STORAGE, NULL, &snap), 0, "%s", ckpt_error(c.s[0]));
+	cr_assert_eq(ckpt_fence(snap, NULL), 0);
+	ckpt_snapshot_free(snap);
+	publish(&c, 120, earlier ? LEVEL_CAPTURED : LEVEL_DURABLE, earlier);
+	publish(&c, 130, last ? LEVEL_CAPTURED : LEVEL_DURABLE, last);
+	int rc = ckpt_close(c.s[0]);
+	c.s[0] = NULL;
+	crew_down(&c);
+	return rc;
+}
+
+Test(wait, close_forgives_a_save_that_gave_way_to_one_on_storage)
+{
+	cr_assert_eq(close_after_two(-ECANCELED, 0), 0);
+	cr_assert_eq(close_after_two(-EIO, 0), -EIO);
+	cr_assert_eq(close_after_two(-ECANCELED, -ENOSPC), -ECANCELED, "neither is there: the first counts");
+	cr_assert_eq(close_after_two(0, -ECANCELED), -ECANCELED, "nothing later is there");
+}
+
 Test(wait, levels_that_cannot_come_are_refused)
 {
 	struct crew c;
