@@ -48,6 +48,7 @@ struct rank {
 	pid_t pid;             /* 0: the process is gone */
 	int pidfd;
 	struct watch *pid_watch;
+	pid_t launched; /* what the launcher has started for it, and is still there: perhaps a script whose child the process is; 0: nothing */
 	int doorbell;
 	struct watch *doorbell_watch;
 	struct memory *mem;

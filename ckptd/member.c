@@ -416,6 +416,19 @@ void job_bye(struct rank *rank, uint32_t seq)
 	queue_finish(&rank->job->saves);
 }
 
+/* Whoever waits here waits for all ranks: those that have finished are needed again. Where a process of one is left, it may still come by itself. */
+static void recall(struct job *job)
+{
+	bool waits = false, gone = false;
+	for (uint32_t r = 0; r < job->nlocal; r++) {
+		const struct rank *rank = &job->ranks[r];
+		waits |= rank->registering.seq || rank->joining.seq;
+		gone |= rank->state == RANK_LEFT && !rank->client && !rank->pid && !rank->launched;
+	}
+	if (waits && gone)
+		member_tell_epoch(job, "ranks that have finished are needed again");
+}
+
 /* ---- deadlines ------------------------------------------------------------------------------------------------- */
 
 static void name_missing(const struct job *job, bool (*missing)(const struct rank *), char *dst, size_t size)
@@ -463,6 +476,7 @@ static bool expire_one(struct rank *rank, struct waiting *waiting, uint64_t now,
 void member_expire(struct job *job, uint64_t now)
 {
 	try_form(job);
+	recall(job);
 	for (uint32_t r = 0; r < job->nlocal; r++) {
 		struct rank *rank = &job->ranks[r];
 		if (expire_one(rank, &rank->registering, now, "register", not_registered))

@@ -86,6 +86,7 @@ void rank_carry(struct rank *to, struct rank *from)
 	pid_t pid = from->pid;
 	int pidfd = from->pidfd;
 	bool greeted = from->greeted;
+	to->launched = from->launched;
 	to->client = from->client;
 	from->client = NULL;
 	from->pidfd = -1;
@@ -106,6 +107,8 @@ void job_disconnected(struct job *job, struct rank *rank)
 {
 	if (!rank) {
 		job->launcher = NULL;
+		for (uint32_t r = 0; r < job->nlocal; r++)
+			job->ranks[r].launched = 0; /* it tells again when it is back */
 		reform_abandoned(job);
 		return;
 	}
@@ -146,6 +149,8 @@ void job_spawned(struct job *job, uint32_t id, pid_t pid, int pidfd)
 {
 	struct rank *rank = job_claim(job, id);
 	reform_started(job, pid);
+	if (rank)
+		rank->launched = pid;
 	if (!rank || rank->pid) {
 		if (pidfd >= 0)
 			close(pidfd);
@@ -158,6 +163,8 @@ void job_spawned(struct job *job, uint32_t id, pid_t pid, int pidfd)
 void job_exited(struct job *job, uint32_t id, pid_t pid, int status)
 {
 	struct rank *rank = job_rank(job, id);
+	if (rank && rank->launched == pid)
+		rank->launched = 0;
 	if (!rank || rank->pid != pid)
 		return;
 	process_gone(rank);

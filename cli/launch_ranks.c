@@ -159,10 +159,10 @@ static void consider(struct launch *launch, struct launch_rank *rank, pid_t pid,
 	wait_for_start(launch, rank, pause, now);
 }
 
-/* It had finished, but another one was lost and the job goes back together. */
+/* It had finished, but another one was lost and the job goes back together: that loss is counted. */
 static void start_finished(struct launch *launch, struct launch_rank *rank, uint64_t now)
 {
-	if (rank->retired || launch->stop >= STOP_TERM || !take_restart(launch, rank, now))
+	if (rank->retired || launch->stop >= STOP_TERM)
 		return;
 	launch_say(launch, "rank %u had finished, but the job needs it again", rank->id);
 	wait_for_start(launch, rank, 0, now);

@@ -129,7 +129,7 @@ class Placed(Obeying):
 class Run:
     """`ckpt run` with a daemon of its own and puppets. `again`: what the shell does before it starts a replacement."""
 
-    def __init__(self, d, world, store=True, again=":"):
+    def __init__(self, d, world, *options, store=True, again=":"):
         self.top, self.world = d.top, world
         for number in range(world):
             os.mkfifo(self.top / f"in{number}")
@@ -140,7 +140,7 @@ class Run:
         with open(d.log, "ab") as log:
             self.process = subprocess.Popen(
                 [BIN / "ckpt", "run", "-n", str(world), "--job", "main", *(["--store", d.store] if store else []), "--socket", d.socket,
-                 "--no-prefix", "--", "sh", "-c", script], stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=env)
+                 *options, "--no-prefix", "--", "sh", "-c", script], stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=env)
         d.ranks.append(self)  # ended with the others
 
     def ranks(self):
