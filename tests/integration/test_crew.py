@@ -10,7 +10,7 @@ import sys
 
 from crew import check_loss, cluster, from_rank_0, none_twice, undisturbed_run, until_log, whole
 from launcher import final, listed, tidy
-from tap import Cases, equal, expect, has, until
+from tap import DEADLINE, Cases, equal, expect, has, until
 
 PARTS = ("detect_ms", "decide_ms", "gather_ms", "choose_ms", "fetch_ms", "load_ms", "first_step_ms")
 
@@ -64,7 +64,7 @@ def _():
         equal(a.daemon.held(), 0)  # so that c has those of b
         b.lose()
         lost = recovered(a, 2)
-        expect(0 < lost["detect_ms"] < 15000 and 0 < lost["decide_ms"] < 5000, lost)
+        expect(0 < lost["detect_ms"] < 1000 * DEADLINE and 0 < lost["decide_ms"] < 1000 * DEADLINE, lost)
         expect(abs(sum(lost[part] for part in PARTS) - lost["total_ms"]) < 1e-3, lost)
         for node in (a, c):
             node.run.child.send_signal(signal.SIGTERM)
@@ -106,19 +106,23 @@ def replicated(node):
     return int(steps[-1]) if steps else 0
 
 
+def durable(node):
+    """The newest step of the first epoch that its log calls durable."""
+    return max(map(int, re.findall(r"step (\d+) epoch 1 durable", node.daemon.text())), default=0)
+
+
 @case("what of a lost node is in memory elsewhere is written before the world shrinks")
 def _():
     with cluster("abc", "--copies", 1) as (store, nodes):
         a, b, c = nodes
         for node in nodes:
-            node.start("--min-ranks", 2, every=150)
+            node.start("--min-ranks", 2, every=0)
         a.run.until("copies of a step that is not on storage", lambda: replicated(a) >= 200)
         c.lose()
         least = replicated(a)
         equal([node.ended()["world"] for node in (a, b)], [2, 2])
         back = int(re.search(r"2 ranks go on from storage at step (\d+)", a.said()).group(1))
         expect(least <= back, "replicated", least, "goes on from", back)
-        expect(back % 150, "goes on from", back, "which had been written before")
         has(a.daemon.text(), f"step {back} is on storage, as one of epoch")
         check_loss([a, b], undisturbed)
         whole(store)
@@ -154,7 +158,7 @@ def _():
 def _():
     with cluster("abcd", "--copies", 1, "--node-wait", "15s") as (store, nodes):
         for node in nodes:
-            node.start("--min-ranks", 2, n=4, every=150)
+            node.start("--min-ranks", 2, n=4, every=0)
         a = nodes[0]
         a.run.until("copies of a step that is not on storage", lambda: replicated(a) >= 200)
         victim = next(node for node in nodes[1:] if holder_of(node, nodes) is not a)
@@ -166,7 +170,6 @@ def _():
         equal([node.ended()["world"] for node in left], [3, 3, 3])
         back = int(re.search(r"3 ranks go on from storage at step (\d+)", a.said()).group(1))
         expect(least <= back, "replicated", least, "goes on from", back)
-        expect(back % 150, "goes on from", back, "which had been written before")
         whole(store)
 
 
@@ -174,9 +177,9 @@ def _():
 def _():
     with cluster("abcd", "--copies", 1) as (store, nodes):
         for node in nodes:
-            node.start("--min-ranks", 2, n=4, every=150)
+            node.start("--min-ranks", 2, n=4, every=150, steps=100000)
         a = nodes[0]
-        a.run.until("copies of a step that is not on storage", lambda: replicated(a) >= 200)
+        a.run.until("copies of a step that is not on storage, and one that is", lambda: replicated(a) > durable(a) > 0)
         victim = next(node for node in nodes[1:] if holder_of(node, nodes) is not a)
         holder = holder_of(victim, nodes)
         left = [node for node in nodes if node not in (victim, holder)]
@@ -184,8 +187,10 @@ def _():
         victim.lose()
         until_log(a.daemon, "its 4 ranks are about to become 3")
         holder.lose()
+        a.run.until_err("2 ranks go on from storage")
+        a.halt()
         equal([node.ended()["world"] for node in left], [2, 2])
-        has(a.said(), "2 ranks go on from storage at step 150", "passed over:", "nobody has the part of rank")
+        has(a.said(), f"2 ranks go on from storage at step {durable(a)}", "passed over:", "nobody has the part of rank")
         has(a.daemon.ckpt("recoveries", "--job", "default", "--socket", a.daemon.socket)[1], "nobody has the part of rank")
         whole(store)
 
