@@ -17,8 +17,14 @@ static void adopt(struct muster *m, uint32_t plan, uint32_t world)
 		log_error("job %s: %s", m->job, err.text);
 }
 
+/* The chair is made anew for that, and what its nodes have under way is lost. */
+static bool takes_apart(const struct muster *m, uint32_t world)
+{
+	return chair_view(m->daemon, m->job).world != world && chair_busy(m->daemon, m->job);
+}
+
 /* Who has no rank knows of the plan, too, but may be the first who heard of it: the others may come with the one before it. While these have
- * a save under way their job is at work, and is not taken apart: who knows more takes part in the next plan. */
+ * a save under way in a world of another size their job is at work, and is not taken apart: who knows more takes part in the next plan. */
 void muster_hear_of_plan(struct muster *m, const struct peer_crew *said)
 {
 	if (said->plan > m->latest) {
@@ -28,7 +34,7 @@ void muster_hear_of_plan(struct muster *m, const struct peer_crew *said)
 	if (said->plan == m->latest && said->world)
 		m->of = said->world;
 	bool newer = said->plan > m->crew.number && said->world && (said->n || !said->processes);
-	if (newer && !chair_busy(m->daemon, m->job))
+	if (newer && !takes_apart(m, said->world))
 		adopt(m, said->plan, said->world);
 }
 

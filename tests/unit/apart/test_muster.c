@@ -436,6 +436,16 @@ Test(muster, a_later_plan_does_not_end_a_save_that_is_under_way)
 	cr_expect(muster_plan(&muster_daemon, "gpt") == 7 && fake_chair.view.world == WANT);
 }
 
+/* Nothing is taken apart for it, and who is not heard now has no rank later. */
+Test(muster, a_later_plan_of_the_same_world_holds_whatever_is_under_way)
+{
+	struct peer_crew old = said(6, 2), new = said(7, 2);
+	report(0, &old);
+	fake_chair.busy = true;
+	report(2, &new);
+	cr_expect(muster_plan(&muster_daemon, "gpt") == 7 && fake_chair.remakes == 1);
+}
+
 Test(muster, a_node_that_missed_a_plan_is_told_it_and_who_its_processes_were)
 {
 	shrink();
