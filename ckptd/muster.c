@@ -32,6 +32,7 @@ static void muster_free(struct muster *m)
 	free(m->unquiet);
 	free(m->drained);
 	free(m->departs);
+	free(m->behind);
 	free(m);
 }
 
@@ -56,7 +57,8 @@ static struct muster *muster_new(struct daemon *daemon, const char *job, bool sp
 	m->unquiet = calloc(nnodes, sizeof(*m->unquiet));
 	m->drained = calloc(nnodes, sizeof(*m->drained));
 	m->departs = calloc(nnodes, sizeof(*m->departs));
-	if (!m->left || !m->bereft || !m->seated || !m->unquiet || !m->drained || !m->departs ||
+	m->behind = calloc(nnodes, sizeof(*m->behind));
+	if (!m->left || !m->bereft || !m->seated || !m->unquiet || !m->drained || !m->departs || !m->behind ||
 	    crew_init(&m->crew, nnodes, first->want, first->least)) {
 		muster_free(m);
 		return NULL;
@@ -243,6 +245,7 @@ static bool mend(struct muster *m)
 
 bool muster_advance(struct muster *m)
 {
+	muster_tell_behind(m);
 	enum crew_state state = crew_state(&m->crew);
 	m->crew.whole = m->daemon->root < 0 && chair_view(m->daemon, m->job).alike;
 	if (m->settling)
@@ -349,10 +352,12 @@ static void take_offer(struct muster *m, uint32_t node, const struct peer_crew *
 	m->left[node] = false;
 	if (m->settling && !m->rescuing && !had) /* it is back: what it has under way is to end in this world, too */
 		order_to_settle(m, node);
+	if (said->plan >= c->number)
+		m->behind[node].n = 0;
 	if (said->plan == c->number && said->n)
 		muster_tell_apart(m, node);
 	else if (said->plan < c->number && said->processes && c->world)
-		muster_tell_plan(m, node, said->plan + 1 == c->number);
+		muster_hear_behind(m, node, said);
 }
 
 static void take_settled(struct muster *m, uint32_t node, const struct peer_settled *said)
@@ -416,6 +421,7 @@ void musters_node_down(struct daemon *daemon, uint32_t node)
 		crew_offer(&m->crew, node, 0, m->crew.nodes[node].spare);
 		muster_departs(m, node, false);
 		m->unquiet[node] = m->seated[node] = m->bereft[node] = false;
+		m->behind[node].n = 0;
 	}
 }
 

@@ -14,7 +14,8 @@
  * an older plan is told the present one.
  *
  * What the nodes say outlives a restart of this daemon: the newest plan that somebody was given holds, ranks are whose who claims them,
- * and those that nobody has claimed in time are lost. A plan of which only nodes without ranks know holds, too, when those who would make the first one
+ * and those that nobody has claimed in time are lost. Who has heard only of the plan before it keeps what he has until all ranks are claimed, or
+ * that time is over: what nobody else has claimed then is his still, where the world is as large. A plan of which only nodes without ranks know holds, too, when those who would make the first one
  * are there: all its ranks are waited for, and then lost, but what they had in memory may be with others. */
 #ifndef CKPTD_MUSTER_H
 #define CKPTD_MUSTER_H

@@ -4,11 +4,28 @@
 #include "base/log.h"
 #include "chair.h"
 
+#include <string.h>
+
+/* Those who have claimed ranks of the plan that was taken for the last one. */
+static void leave_behind(struct muster *m)
+{
+	const struct crew *c = &m->crew;
+	for (uint32_t r = 0; r < c->world; r++) {
+		struct muster_behind *b = c->node[r] != CREW_NOBODY ? &m->behind[c->node[r]] : NULL;
+		if (!b || b->n == WIRE_LOCAL_MAX)
+			continue;
+		b->plan = c->number;
+		b->world = c->world;
+		b->ranks[b->n++] = r;
+	}
+}
+
 /* Another life of this daemon has planned, or got further than the one that we know of. */
 static void adopt(struct muster *m, uint32_t plan, uint32_t world)
 {
 	struct err err = {{0}};
 	log_info("job %s: plan %u, of an earlier life, holds: %u ranks", m->job, plan, world);
+	leave_behind(m);
 	crew_adopt(&m->crew, plan, world);
 	m->wait_ns = m->spread ? muster_patience(m) : 0;
 	m->gone = m->spread; /* who does not come back was lost, for all that is known here */
@@ -53,4 +70,47 @@ void muster_tell_apart(struct muster *m, uint32_t node)
 	enum crew_state state = crew_state(&m->crew);
 	if (!m->settling && !m->crew.nodes[node].has && m->crew.world && state != CREW_BROKEN)
 		muster_renumber(m);
+}
+
+/* ---- who is behind ----------------------------------------------------------------------------------------------- */
+
+/* That plan may have been told to others only: this node may have the same ranks in it, and all that they had in memory. */
+void muster_hear_behind(struct muster *m, uint32_t node, const struct peer_crew *said)
+{
+	struct muster_behind *b = &m->behind[node];
+	bool known = said->plan + 1 == m->crew.number;
+	if (!said->n || !known || !crew_unclaimed(&m->crew)) {
+		muster_tell_plan(m, node, known);
+		return;
+	}
+	*b = (struct muster_behind){.plan = said->plan, .world = said->world, .n = said->n};
+	memcpy(b->ranks, said->ranks, said->n * sizeof(b->ranks[0]));
+}
+
+/* What nobody has claimed who knows of the plan. What somebody had, and has lost, is not taken up again. */
+static void take_up(struct muster *m, uint32_t node)
+{
+	struct crew *c = &m->crew;
+	const struct muster_behind *b = &m->behind[node];
+	uint32_t ranks[WIRE_LOCAL_MAX], n = 0;
+	if (b->plan + 1 != c->number || b->world != c->world || c->nodes[node].has || c->nodes[node].offers < b->n)
+		return;
+	for (uint32_t i = 0; i < b->n; i++)
+		if (b->ranks[i] < c->world && c->home[b->ranks[i]] == CREW_NOBODY)
+			ranks[n++] = b->ranks[i];
+	crew_claim(c, node, ranks, n);
+	for (uint32_t i = 0; i < n; i++)
+		c->was[ranks[i]] = ranks[i];
+}
+
+void muster_tell_behind(struct muster *m)
+{
+	if (crew_unclaimed(&m->crew) && clock_now() < m->wait_ns)
+		return;
+	for (uint32_t n = 0; n < m->crew.nnodes; n++) {
+		if (!m->behind[n].n)
+			continue;
+		take_up(m, n);
+		muster_tell_plan(m, n, m->behind[n].plan + 1 == m->crew.number);
+	}
 }

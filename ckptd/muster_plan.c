@@ -49,6 +49,7 @@ void muster_tell_plan(const struct muster *m, uint32_t node, bool known)
 	}
 	m->seated[node] = o.plan.n;
 	m->bereft[node] = false;
+	m->behind[node].n = 0;
 	muster_order(m, node, &o);
 }
 

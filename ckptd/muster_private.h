@@ -9,6 +9,13 @@
 /* How soon after storage has refused what a change needs, and then how often, it is tried whether it still does. */
 #define MUSTER_PROBE_NS (60 * CLOCK_NS_PER_S)
 
+/* What a node has by an older plan than the one that holds, and keeps until it is known what it has by that. */
+struct muster_behind {
+	uint32_t plan, world;
+	uint32_t n; /* 0: it has nothing, or has been told */
+	uint32_t ranks[WIRE_LOCAL_MAX];
+};
+
 struct muster {
 	struct muster *next;
 	struct daemon *daemon;
@@ -47,7 +54,8 @@ struct muster {
 		DRAIN_NO,
 		DRAIN_YES
 	} *
-		drained; /* by node: somebody wants it to have no ranks */
+		drained;              /* by node: somebody wants it to have no ranks */
+	struct muster_behind *behind; /* by node */
 	bool *departs; /* by node: its launcher was told to end. Either is reason enough for the next plan to do without it */
 };
 
@@ -65,6 +73,10 @@ void muster_hear_of_plan(struct muster *m, const struct peer_crew *said);
 bool muster_gathered(struct muster *m);
 /* The node follows the plan that holds by number: one of an earlier life, if it has no rank in this one. */
 void muster_tell_apart(struct muster *m, uint32_t node);
+/* The node follows a plan that is over. */
+void muster_hear_behind(struct muster *m, uint32_t node, const struct peer_crew *said);
+/* Those that do are told the plan that holds, once it is known who has which rank of it. */
+void muster_tell_behind(struct muster *m);
 
 /* muster_plan.c. By call or message; the job is set. */
 void muster_order(const struct muster *m, uint32_t node, struct peer_order *order);

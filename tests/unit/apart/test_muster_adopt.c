@@ -1,0 +1,147 @@
+#include "muster_maker.h"
+
+#include "base/clock.h"
+
+#include <criterion/criterion.h>
+
+TestSuite(muster_adopt, .init = muster_maker_setup, .fini = muster_maker_teardown);
+
+static struct peer_crew said(uint32_t plan, uint32_t first)
+{
+	return (struct peer_crew){.want = WANT,
+				  .least = LEAST,
+				  .processes = EACH,
+				  .plan = plan,
+				  .world = 4,
+				  .n = EACH,
+				  .ranks = {first, first + 1}};
+}
+
+Test(muster_adopt, a_restarted_coordinator_goes_on_with_the_plan_that_nodes_follow)
+{
+	struct peer_crew a = said(7, 0), b = said(7, 2);
+	report(0, &a);
+	cr_expect_eq(muster_plan(&muster_daemon, "gpt"), 7);
+	cr_expect(fake_chair.remakes == 1 && fake_chair.view.world == 4);
+	tick();
+	cr_expect_eq(muster_plan(&muster_daemon, "gpt"), 7, "the others have their time to come");
+	report(2, &b);
+	clock_skip(100 * CLOCK_NS_PER_S);
+	tick();
+	cr_expect(muster_plan(&muster_daemon, "gpt") == 7 && !fake_chair.holds && !nodes[0].told_plan &&
+		  !nodes[2].told_plan);
+}
+
+static void report_idle(uint32_t node, uint32_t plan, uint32_t world)
+{
+	report(node,
+	       &(struct peer_crew){.want = WANT, .least = LEAST, .processes = EACH, .plan = plan, .world = world});
+}
+
+/* The coordinator had all the ranks, and is lost with its memory: who holds its copies has none. */
+Test(muster_adopt, what_ranks_had_that_are_all_lost_with_the_coordinator_is_rescued)
+{
+	muster_daemon.root = 0;
+	report_idle(1, 7, EACH);
+	report_idle(2, 7, EACH);
+	cr_expect_eq(muster_plan(&muster_daemon, "gpt"), 0, "who has ranks may come with the plan before it");
+	report_idle(0, 0, 0);
+	cr_expect(muster_plan(&muster_daemon, "gpt") == 7 && fake_chair.view.world == EACH);
+	fake_chair.view.attending = 0;
+	tick();
+	cr_expect_eq(fake_chair.holds, 0, "they may come");
+	clock_skip((WAIT_S + 1) * CLOCK_NS_PER_S);
+	tick();
+	tick();
+	cr_expect(fake_chair.held && fake_chair.rescues == 1 && muster_plan(&muster_daemon, "gpt") == 7);
+	fake_chair.view.rescued = true;
+	tick();
+	tick();
+	cr_expect_eq(muster_plan(&muster_daemon, "gpt"), 8);
+	EXPECT_RANKS(0, 8, 6, 0, 1);
+}
+
+Test(muster_adopt, a_plan_whose_world_nobody_knows_is_only_counted)
+{
+	report_idle(1, 7, 0);
+	report_idle(2, 6, 4);
+	report_idle(0, 0, 0);
+	cr_expect_eq(muster_plan(&muster_daemon, "gpt"), 8);
+}
+
+/* What the first has of a plan that is over means nothing now: it is given what nobody has claimed in time. */
+Test(muster_adopt, the_latest_plan_that_anybody_follows_holds)
+{
+	struct peer_crew old = said(6, 2), new = said(7, 2);
+	report(0, &old);
+	cr_expect_eq(muster_plan(&muster_daemon, "gpt"), 6);
+	report(2, &new);
+	cr_expect_eq(muster_plan(&muster_daemon, "gpt"), 7, "who has the others may come");
+	cr_expect_not(nodes[0].told_plan, "what it has by that plan is not known yet");
+	clock_skip((WAIT_S + 1) * CLOCK_NS_PER_S);
+	tick();
+	cr_expect_eq(muster_plan(&muster_daemon, "gpt"), 8);
+	EXPECT_RANKS(0, 8, 4, 0, 1);
+	cr_expect_eq(nodes[0].plan.was[0], WIRE_NEW_PROCESS);
+	EXPECT_RANKS(2, 8, 4, 2, 3);
+	cr_expect_eq(nodes[2].plan.was[0], 2);
+}
+
+Test(muster_adopt, a_later_plan_does_not_end_a_save_that_is_under_way)
+{
+	struct peer_crew old = said(6, 2), new = said(7, 4);
+	new.world = WANT;
+	report(0, &old);
+	fake_chair.busy = true;
+	report(2, &new);
+	cr_expect(muster_plan(&muster_daemon, "gpt") == 6 && fake_chair.remakes == 1);
+	fake_chair.busy = false;
+	report(2, &new);
+	cr_expect(muster_plan(&muster_daemon, "gpt") == 7 && fake_chair.view.world == WANT);
+}
+
+/* The coordinator was lost before all had heard of plan 7: what node 0 has in memory is of it, too. */
+static void expect_taken_up(void)
+{
+	clock_skip((WAIT_S + 1) * CLOCK_NS_PER_S);
+	tick();
+	cr_expect_eq(muster_plan(&muster_daemon, "gpt"), 7);
+	EXPECT_RANKS(0, 7, 4, 0, 1);
+	cr_expect(nodes[0].plan.was[0] == 0 && nodes[0].plan.was[1] == 1, "its processes go on");
+}
+
+Test(muster_adopt, who_has_not_heard_of_the_plan_has_the_ranks_that_nobody_else_claims)
+{
+	struct peer_crew old = said(6, 0), new = said(7, 2);
+	report(0, &old);
+	report(2, &new);
+	expect_taken_up();
+}
+
+Test(muster_adopt, who_comes_with_an_older_plan_than_is_known_has_them_too)
+{
+	struct peer_crew old = said(6, 0), new = said(7, 2);
+	report(2, &new);
+	report(0, &old);
+	cr_expect_not(nodes[0].told_plan);
+	expect_taken_up();
+}
+
+Test(muster_adopt, who_had_them_once_is_told_that_others_have_them)
+{
+	struct peer_crew old = said(6, 0), new = said(7, 2), other = said(7, 0);
+	report(0, &old);
+	report(2, &new);
+	report(1, &other);
+	cr_expect(nodes[0].told_plan && nodes[0].plan.number == 7 && !nodes[0].plan.n);
+}
+
+/* Nothing is taken apart for it, and who is not heard now has no rank later. */
+Test(muster_adopt, a_later_plan_of_the_same_world_holds_whatever_is_under_way)
+{
+	struct peer_crew old = said(6, 2), new = said(7, 2);
+	report(0, &old);
+	fake_chair.busy = true;
+	report(2, &new);
+	cr_expect(muster_plan(&muster_daemon, "gpt") == 7 && fake_chair.remakes == 1);
+}
