@@ -102,10 +102,12 @@ static void yield_in_time(struct copies *c)
 void copies_replicated(struct copies *c, struct step_id id)
 {
 	struct step_id old = c->replicated;
-	if (step_compare(id, old) <= 0)
+	bool newer = step_compare(id, old) > 0;
+	/* What this epoch has gone on from may be older: what was replicated before nobody could have. */
+	if (!newer && !(ordered(c) && !step_compare(id, c->id)))
 		return;
 	c->replicated = id;
-	if (old.epoch && c->job->daemon->replica) /* nodes that were holders once */
+	if (newer && old.epoch && c->job->daemon->replica) /* nodes that were holders once */
 		replica_forget(c->job->daemon->replica, c->job->name, old);
 }
 

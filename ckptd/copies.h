@@ -3,7 +3,8 @@
  * coordinator hears of it. What is missing then is tried again, until another snapshot is ordered.
  *
  * What every rank of the job has copies of stays in the slots until a newer one has, or is on storage. A newer one that is only captured
- * would be lost with the next node, and the copies of the older one may have been on the last. So does what was ordered last and is held,
+ * would be lost with the next node, and the copies of the older one may have been on the last. What an epoch has gone on from takes its
+ * place all the same: had the newer one been there, it had been restored. So does what was ordered last and is held,
  * also when the epoch is over: it may have been replicated, and who was told so may be lost, or have given up what is older. */
 #ifndef CKPTD_COPIES_H
 #define CKPTD_COPIES_H
@@ -26,8 +27,9 @@ struct copies {
 	uint64_t retry_ns;
 	uint64_t
 		idle_ns; /* since when ranks that have entered a later epoch restore nothing; 0: they do, or have yet to enter */
-	struct step_id replicated, durable; /* the newest that are so on all ranks */
-	struct err why;                     /* not all copies are held; "": they are, or are under way */
+	struct step_id replicated,
+		durable; /* the newest that are so on all ranks; but an older one that was gone on from */
+	struct err why;  /* not all copies are held; "": they are, or are under way */
 };
 
 void copies_init(struct copies *copies, struct job *job);

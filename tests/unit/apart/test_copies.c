@@ -201,6 +201,22 @@ Test(copies, what_is_on_storage_need_not_stay)
 	cr_expect(kept(s30));
 }
 
+/* Nobody could have what was replicated, or the epoch had not gone on from something older. */
+Test(copies, what_an_epoch_has_gone_on_from_stays_although_something_newer_was_replicated_before)
+{
+	copies_replicated(&job.copies, s20);
+	raise();
+	copies_replicated(&job.copies, s10);
+	cr_expect(kept(s20) && !kept(s10), "it was not restored");
+	hold_all(s10);
+	copies_replicated(&job.copies, s10);
+	order(s30);
+	cr_expect(kept(s10) && !kept(s20));
+	cr_expect_eq(fake_replica.forgets, 0, "the holders have it since a moment");
+	copies_replicated(&job.copies, s30);
+	cr_expect(kept(s30) && !kept(s10));
+}
+
 /* The others may have heard that it is replicated, and given up what is older. */
 Test(copies, what_this_node_has_said_is_held_stays_in_the_next_epoch)
 {
