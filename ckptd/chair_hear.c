@@ -96,6 +96,9 @@ void chair_hear(struct chair *chair, struct coord_from from, const struct peer_r
 	case PEER_FAILED:
 		coord_failed(c, from, r->save.id, r->save.rc, r->save.text);
 		return;
+	case PEER_LEFT_OUT:
+		coord_left_out(c, from, r->save.id);
+		return;
 	case PEER_ASK:
 		chair->stop |= r->ask.command.kind == COMMAND_HALT;
 		chair_tell_others(chair, from.node, &r->ask.command);

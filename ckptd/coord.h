@@ -183,6 +183,8 @@ void coord_passed(struct coord *c, struct coord_from from, struct step_id id, in
 void coord_prepared(struct coord *c, struct coord_from from, struct step_id id, const struct peer_part *part);
 /* The node's part of a save has failed: it fails everywhere. */
 void coord_failed(struct coord *c, struct coord_from from, struct step_id id, int rc, const char *text);
+/* A rank of the node had no free slot for the step, and goes on without it. */
+void coord_left_out(struct coord *c, struct coord_from from, struct step_id id);
 /* The node has nothing in the directory of a save that has failed. */
 void coord_cleared(struct coord *c, uint32_t node, struct step_id id);
 /* The node knows nothing of the save any more. When none does it may be made anew, should it have failed. */

@@ -66,6 +66,8 @@ struct coord_brought {
 	struct step_id id, as; /* epoch 0: nothing yet */
 };
 
+enum { COORD_LEFT_OUT = 32 }; /* a capture may take as many steps */
+
 struct coord_copy {
 	struct step_id id;    /* that the nodes were ordered to copy last; epoch 0: none */
 	uint32_t held, ended; /* ranks of the nodes that have said so */
@@ -98,7 +100,9 @@ struct coord {
 	struct coord_copy copy;
 	struct step_id replicated; /* the newest that was shown so; epoch 0: none */
 	struct step_id deviated;   /* the first in which replicas differed, since the epoch began; epoch 0: none */
-	struct list saves;         /* struct coord_save, by (epoch, step) */
+	struct step_id left_out[COORD_LEFT_OUT]; /* by some rank; a ring; epoch 0: unused */
+	unsigned nleft_out;                      /* ever */
+	struct list saves;                       /* struct coord_save, by (epoch, step) */
 };
 
 /* False: of another epoch, counted. */
@@ -139,6 +143,9 @@ void coord_replicated(struct coord *c, struct coord_from from, struct step_id id
 void coord_look(struct coord *c, uint64_t step);
 /* Enters what is newer than restore.choice, older than `before`, and cannot be had, into what was passed over. */
 void coord_tell_gaps(struct coord *c, struct step_id before);
+
+/* coord_left_out.c: some rank has no part of it, and never will. */
+bool coord_was_left_out(const struct coord *c, struct step_id id);
 
 /* coord_manifest.c */
 /* parts: by node; those without a name have none. */

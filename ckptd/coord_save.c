@@ -46,13 +46,25 @@ static struct coord_save *find_or_make(struct coord *c, struct step_id id)
 	return s;
 }
 
+struct coord_save *coord_save_find(struct coord *c, struct step_id id)
+{
+	struct list *after;
+	return find(c, id, &after);
+}
+
 struct coord_save *coord_save_hear(struct coord *c, struct coord_from from, struct step_id id)
 {
-	struct coord_save *s = coord_current(c, from) ? find_or_make(c, id) : NULL;
-	if (!s || !s->failed)
-		return s;
-	bool written = s->place == PLACE_DROPPED; /* else it has nothing there, or has been told what to do with it */
-	c->orders->fail(c->orders->arg, from.node, id, -ECANCELED, "this save has failed on another node");
+	if (!coord_current(c, from))
+		return NULL;
+	struct coord_save *s = coord_save_find(c, id);
+	bool left_out = !s && coord_was_left_out(c, id);
+	if (!left_out && !(s && s->failed))
+		return s ? s : find_or_make(c, id);
+	/* Else it has nothing there, or has been told what to do with it. */
+	bool written = s && s->place == PLACE_DROPPED;
+	c->orders->fail(c->orders->arg, from.node, id, -ECANCELED,
+			left_out ? "a rank of another node had no free slot for this step"
+				 : "this save has failed on another node");
 	if (!written)
 		c->orders->clear(c->orders->arg, from.node, id, true);
 	return NULL;

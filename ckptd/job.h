@@ -61,6 +61,7 @@ struct rank {
 	bool resumed; /* came back to a restarted daemon in the middle of an epoch */
 	struct waiting registering, joining, restoring;
 	uint64_t restore_step;
+	struct step_id left_out; /* the last step of which it was seen to have had no slot */
 	uint32_t address_len;
 	uint8_t address[WIRE_ADDRESS_MAX];
 	struct pace pace;

@@ -117,6 +117,17 @@ static void take_slot(struct saves *saves, struct rank *rank, uint32_t slot)
 		discard_slot(mem, slot, orphan);
 }
 
+/* A step that it had no slot for: others have begun it, or will, on this node or on another one. */
+static void hear_left_out(struct saves *saves, struct rank *rank)
+{
+	struct step_id id = arena_left_out(rank->mem->head);
+	if (id.step > STEP_MAX || id.epoch != saves->job->epoch || !step_compare(id, rank->left_out))
+		return;
+	rank->left_out = id;
+	if (saves->job->spread && !saves_find(saves, id))
+		seat_say(saves->job, &(struct peer_report){.type = PEER_LEFT_OUT, .save = {.id = id}});
+}
+
 static void scan_rank(struct saves *saves, struct rank *rank)
 {
 	struct memory *mem = rank->mem;
@@ -126,9 +137,10 @@ static void scan_rank(struct saves *saves, struct rank *rank)
 		if (atomic_load_explicit(&mem->head->slots[i].state, memory_order_acquire) == SLOT_CAPTURING)
 			take_slot(saves, rank, i);
 	}
+	hear_left_out(saves, rank);
 }
 
-/* A rank that has begun a later step, or has finished, will never begin this one. */
+/* A rank that had no slot for it, has begun a later step, or has finished, will never begin this one. */
 static void give_up_skipped(struct saves *saves, struct snapshot *s)
 {
 	for (uint32_t r = 0; r < s->nparts; r++) {
@@ -137,6 +149,11 @@ static void give_up_skipped(struct saves *saves, struct snapshot *s)
 		const struct rank *rank = &saves->job->ranks[r];
 		if (rank->state == RANK_LEFT) {
 			snapshot_fail(s, -ECANCELED, "rank %u has finished without beginning step %lu", rank->id,
+				      (unsigned long)s->id.step);
+			return;
+		}
+		if (!step_compare(rank->left_out, s->id)) {
+			snapshot_fail(s, -ECANCELED, "rank %u had no free slot for step %lu", rank->id,
 				      (unsigned long)s->id.step);
 			return;
 		}

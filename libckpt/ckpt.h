@@ -228,11 +228,17 @@ typedef enum ckpt_target {
  * ckpt_fence(). *out is owned by the caller: ckpt_snapshot_free.
  * -EINVAL: CKPT_STORAGE, and the daemon has no store (ckpt_has_storage);
  * -EBUSY: every slot is in use by saves that are still being captured or written (named); nothing was started, the training goes
- * on without this save. A slow disk does not lead there: with three slots one save is being written, one is the newest in memory, one is
+ * on without this save, which is given up on all ranks at once: none of them is to hold a slot for it. Who cannot do without it waits for
+ * a slot first (ckpt_wait_slot). A slow disk does not lead there: with three slots one save is being written, one is the newest in memory, one is
  * free to be captured into. A save to storage that waits for the disk therefore gives way (-ECANCELED, superseded) when a newer
  * one, also one to memory, is complete and no slot is left; the newest is then written in its place. With CKPT_SLOTS=4 it waits for its
  * turn; -EALREADY: this step was saved in this epoch; -EPERM: a restore failed half-way, the state is undefined. */
 int ckpt_begin(ckpt *s, uint64_t step, ckpt_target target, void *stream, ckpt_snapshot **out);
+
+/* Waits until this rank has a free slot: the next ckpt_begin is not -EBUSY. For a save that must not be left out, as the last one; the
+ * save before it is to have had its fence. 0; -ETIMEDOUT, with the saves that are in the slots; else as ckpt_begin. timeout_ms: as in
+ * ckpt_wait. */
+int ckpt_wait_slot(ckpt *s, int timeout_ms);
 
 /* Called just before the state is changed: on a device the stream (not the thread) waits until the capture is complete, and so does the default
  * stream of every other GPU that holds state; on the host the thread waits, bounded by the session timeout. A snapshot whose fence was not called before the next begin is

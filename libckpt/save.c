@@ -99,7 +99,7 @@ static int check_new(const ckpt *s, const struct stage *stage, struct step_id id
 	return seen ? err_set(err, -EALREADY, "step %" PRIu64 " was saved in this epoch", id.step) : 0;
 }
 
-static int say_busy(const struct stage *stage, struct err *err)
+static int say_busy(const struct stage *stage, int rc, const char *advice, struct err *err)
 {
 	const struct arena *own = stage->arenas.own;
 	char list[400];
@@ -115,7 +115,7 @@ static int say_busy(const struct stage *stage, struct err *err)
 			       : shown.level >= LEVEL_CAPTURED ? "captured"
 							       : "being captured");
 	}
-	return err_set(err, -EBUSY, "all %u slots are in use: %s; go on without this save", own->nslots, list);
+	return err_set(err, rc, "all %u slots are in use: %s; %s", own->nslots, list, advice);
 }
 
 /* Only the rank takes slots, and under s->save: what is free stays free. */
@@ -178,8 +178,13 @@ static int begin_in_slot(ckpt *s, struct stage *stage, struct ckpt_snapshot *sna
 		snap->slot = (uint32_t)slot;
 		slot = claim_slot(stage, snap);
 	}
-	if (slot < 0)
-		return say_busy(stage, err);
+	if (slot < 0) {
+		arena_leave_out(stage_head(stage), snap->id);
+		stage_ring(stage);
+		return say_busy(stage, -EBUSY, "go on without this save", err);
+	}
+	if (!step_compare(arena_left_out(stage_head(stage)), snap->id)) /* tried again */
+		arena_leave_out(stage_head(stage), (struct step_id){0});
 	s->begun[s->nbegun++ % BEGUN_MAX] = snap->id;
 	/* The daemon is woken before the copy is started: whoever it pushes aside for its short look must find no thread that
 	 * copies for milliseconds waiting in its place. */
@@ -229,6 +234,42 @@ int ckpt_begin(ckpt *s, uint64_t step, ckpt_target target, void *stream, ckpt_sn
 	if (!stage)
 		return session_fail(s, err_set(&err, -EINVAL, "call ckpt_join before the first save"), &err);
 	rc = begin(s, stage, step, target, stream, out, &err);
+	stage_put(stage);
+	return rc ? session_fail(s, rc, &err) : 0;
+}
+
+/* A slot that is free stays so until this rank takes it. */
+static int wait_slot(ckpt *s, const struct stage *stage, uint64_t deadline, uint32_t ms, struct err *err)
+{
+	for (;;) {
+		char text[40];
+		uint32_t seen = atomic_load_explicit(&stage_head(stage)->wake, memory_order_acquire);
+		int rc = check_epoch(s, stage, err);
+		if (rc || free_slot(stage) >= 0)
+			return rc;
+		rc = service_check(s, NULL, err);
+		if (rc)
+			return rc;
+		if (clock_now() >= deadline) {
+			snprintf(text, sizeof(text), "waited for %u ms", ms);
+			return say_busy(stage, -ETIMEDOUT, text, err);
+		}
+		stage_sleep(stage, seen, deadline);
+	}
+}
+
+int ckpt_wait_slot(ckpt *s, int timeout_ms)
+{
+	struct err err = {0};
+	uint32_t ms;
+	int rc = session_check(s, &err);
+	if (rc)
+		return session_fail(s, rc, &err);
+	uint64_t deadline = session_deadline(s, timeout_ms, &ms);
+	struct stage *stage = session_stage(s);
+	if (!stage)
+		return session_fail(s, err_set(&err, -EINVAL, "call ckpt_join before the first save"), &err);
+	rc = wait_slot(s, stage, deadline, ms, &err);
 	stage_put(stage);
 	return rc ? session_fail(s, rc, &err) : 0;
 }

@@ -224,13 +224,20 @@ void saver_forget(struct saver *s)
 		drop(s, s->count - 1);
 }
 
-/* Begins the last save, again and again while there is no slot for it or no daemon: there is no later one. */
+/* Where there is no slot it is not even tried: what one rank leaves out is given up for all. */
+static int start_with_slot(struct saver *s, uint64_t step, ckpt_target target)
+{
+	int rc = ckpt_wait_slot(s->session, 0);
+	return rc == 0 ? start(s, step, target) : rc == -ETIMEDOUT ? -EBUSY : rc;
+}
+
+/* Begins the last save, when there is a slot for it and a daemon: there is no later one. */
 static int start_last(struct saver *s, uint64_t step, ckpt_target target)
 {
 	int64_t deadline = deadline_in_ms(LAST_PATIENCE_MS);
 	int rc;
 
-	while ((rc = start(s, step, target)) == -EBUSY || rc == -ENOTCONN) {
+	while ((rc = start_with_slot(s, step, target)) == -EBUSY || rc == -ENOTCONN) {
 		if (monotonic_ns() >= deadline)
 			break;
 		/* a slot becomes free without a sign to us; a new epoch does come with one */

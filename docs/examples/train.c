@@ -176,8 +176,10 @@ static int train_step(ckpt *s, struct state *st, float *gradient, uint64_t *bad)
 /* The state at the end. 0, or why it is not safe. */
 static int last_save(ckpt *s, const struct state *st)
 {
-	ckpt_snapshot *snap;
-	int rc = ckpt_begin(s, st->step, CKPT_STORAGE, NULL, &snap);
+	ckpt_snapshot *snap = NULL;
+	int rc = ckpt_wait_slot(s, -1);
+	if (!rc)
+		rc = ckpt_begin(s, st->step, CKPT_STORAGE, NULL, &snap);
 	if (!rc)
 		rc = ckpt_fence(snap, NULL);
 	if (!rc)

@@ -67,3 +67,18 @@ int arena_check(const struct arena_head *copy, uint64_t size, struct err *err)
 			       (unsigned long long)size);
 	return 0;
 }
+
+void arena_leave_out(struct arena_head *head, struct step_id id)
+{
+	atomic_store(&head->left_out.epoch, 0);
+	atomic_store(&head->left_out.step, id.step);
+	atomic_store(&head->left_out.epoch, id.epoch);
+}
+
+/* Within an epoch either step that is found was left out. */
+struct step_id arena_left_out(const struct arena_head *head)
+{
+	uint32_t epoch = atomic_load(&head->left_out.epoch);
+	struct step_id id = {.step = atomic_load(&head->left_out.step), .epoch = epoch};
+	return atomic_load(&head->left_out.epoch) == epoch ? id : (struct step_id){0};
+}

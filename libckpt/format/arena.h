@@ -142,6 +142,13 @@ struct arena_verdict {
 	char reason[ARENA_REASON];
 };
 
+/* Written by the rank: the last step that it found no free slot for, and has left out. Epoch 0: none, or it is being changed. Unused
+ * where the daemon is older. */
+struct arena_left_out {
+	_Atomic uint64_t step;
+	_Atomic uint32_t epoch;
+};
+
 /* The world that the arena was made for is over: no epoch has this number. */
 #define ARENA_EPOCH_OVER UINT32_MAX
 
@@ -170,6 +177,7 @@ struct arena_head {
 	_Alignas(64) struct arena_entry entry;
 	_Alignas(64) struct arena_bring bring;                      /* stays even where the daemon is older */
 	_Alignas(64) struct arena_verdict verdicts[ARENA_VERDICTS]; /* unused where the daemon is older */
+	_Alignas(64) struct arena_left_out left_out;
 };
 
 _Static_assert(sizeof(struct arena_head) <= ARENA_HEAD, "the head has a fixed place");
@@ -179,6 +187,10 @@ struct arena_plan {
 	uint64_t table_at, leaves_at, slots_at, size;
 };
 int arena_plan(uint64_t table_len, uint64_t nleaves, uint64_t slot_size, uint32_t nslots, struct arena_plan *out);
+
+void arena_leave_out(struct arena_head *head, struct step_id id);
+/* Epoch 0: none, or it is being changed. */
+struct step_id arena_left_out(const struct arena_head *head);
 
 /* Checks a head copied out of a mapping of `size` bytes against itself: magic, version, every bound. -EBADMSG says what. */
 int arena_check(const struct arena_head *copy, uint64_t size, struct err *err);

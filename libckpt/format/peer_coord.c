@@ -34,6 +34,7 @@ static const char *const names[PEER_ORDER_END] = {
 	[PEER_ASK] = "ASK",
 	[PEER_VOTES] = "VOTES",
 	[PEER_COMPARED] = "COMPARED",
+	[PEER_LEFT_OUT] = "LEFT_OUT",
 	[PEER_ADOPT] = "ADOPT",
 	[PEER_RAISE] = "RAISE",
 	[PEER_TELL] = "TELL",
@@ -169,6 +170,7 @@ int peer_report_encode(const struct peer_report *m, struct wbuf *out)
 	case PEER_CLEARED:
 	case PEER_FAILED:
 	case PEER_FORGOT:
+	case PEER_LEFT_OUT:
 		peer_save_put(out, &m->save);
 		break;
 	default: /* LEAVE, NOT_JOINING, NOT_RESTORING: no more than this */
@@ -241,6 +243,7 @@ static void get_report(struct rbuf *r, struct peer_report *m)
 	case PEER_CLEARED:
 	case PEER_FAILED:
 	case PEER_FORGOT:
+	case PEER_LEFT_OUT:
 		peer_save_get(r, &m->save);
 		return;
 	default:
@@ -298,6 +301,7 @@ static int check_report(const struct peer_report *m, struct err *err)
 	case PEER_CLEARED:
 	case PEER_FAILED:
 	case PEER_FORGOT:
+	case PEER_LEFT_OUT:
 		return peer_save_check(m->type, &m->save, err);
 	default:
 		return 0;

@@ -121,8 +121,8 @@ struct peer_rescued {
 	char text[WIRE_TEXT_MAX]; /* why */
 };
 
-/* Of one snapshot: FETCHED, COPIED, REACHED, UNCOPIED, READY, PASSED, FAILED, CLEARED, FORGOT; LEVEL, FAIL, COPY, KEEP,
- * PASS, WRITE, CLEAR. */
+/* Of one snapshot: FETCHED, COPIED, REACHED, UNCOPIED, READY, PASSED, FAILED, CLEARED, FORGOT, LEFT_OUT; LEVEL, FAIL, COPY,
+ * KEEP, PASS, WRITE, CLEAR. */
 struct peer_save {
 	struct step_id id;
 	uint32_t

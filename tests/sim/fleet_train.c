@@ -66,6 +66,7 @@ static void begin(struct fleet_rank *r)
 	r->worked_ns = clock_now();
 	r->next_step++;
 	if (r->slot < 0) { /* there is none: it goes on without */
+		arena_leave_out(head, save->id);
 		r->saves = save->id;
 		go_on(r);
 	}

@@ -232,6 +232,8 @@ bool rank_begin(struct node *node, struct sim_rank *r, uint32_t target)
 		r->fence_forgotten = false;
 		break;
 	}
+	if (r->slot < 0)
+		arena_leave_out(head, (struct step_id){.step = r->next_step, .epoch = r->epoch});
 	if (r->next_step > node->last_step)
 		node->last_step = r->next_step;
 	r->next_step++;

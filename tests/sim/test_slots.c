@@ -59,6 +59,31 @@ static void four_slots(uint64_t seed)
 	drill_end(&node);
 }
 
+/* A rank that has no slot for a step never begins it: who has begun it, or begins it later, holds no slot for that. */
+static void nobody_waits_for_a_rank_without_a_slot(uint64_t seed)
+{
+	struct node node;
+	drill_start(&node, 3, seed);
+	uint32_t epoch = node.ranks[0].epoch;
+	for (uint64_t step = 1; step < 20; step++) {
+		bool before = step % 2;
+		if (before)
+			arena_leave_out(node.ranks[1].mem->head, (struct step_id){.step = step, .epoch = epoch});
+		SIM_CHECK(!drill_begin(&node, 0, step, SLOT_MEMORY), "no slot for step %lu", (unsigned long)step);
+		saves_follow(&node.job->saves);
+		if (!before) {
+			drill_expect(&node, step, LEVEL_PENDING, 0);
+			arena_leave_out(node.ranks[1].mem->head, (struct step_id){.step = step, .epoch = epoch});
+			saves_follow(&node.job->saves);
+		}
+		drill_expect(&node, step, LEVEL_PENDING, -ECANCELED);
+		drill_capture(&node, 0);
+		saves_follow(&node.job->saves);
+	}
+	SIM_CHECK(!drill_save(&node, 20, SLOT_MEMORY), "no slot for a step that all have");
+	drill_end(&node);
+}
+
 int main(void)
 {
 	log_init("sim");
@@ -69,7 +94,8 @@ int main(void)
 		three_slots(seed);
 		nothing_is_written_that_nobody_asked_for(seed);
 		four_slots(seed);
+		nobody_waits_for_a_rank_without_a_slot(seed);
 	}
-	printf("30 runs with a disk that stands still\n");
+	printf("30 runs with a disk that stands still, 10 with a rank that lacks slots\n");
 	return 0;
 }

@@ -14,21 +14,11 @@
 #include "device_cuda.h"
 #include "session.h"
 
-#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum {
-	WEIGHTS = 3 << 20,
-	BASE = 2 << 20,
-	MOMENTS = 2 << 20,
-	BIASES = 4096,
-	THAWS = 4,
-	CALLS_MAX = 64,
-	BUSY_TRIES = 2000,
-	DEVIATION = 5
-};
+enum { WEIGHTS = 3 << 20, BASE = 2 << 20, MOMENTS = 2 << 20, BIASES = 4096, THAWS = 4, CALLS_MAX = 64, DEVIATION = 5 };
 
 static struct cuda_fake *fake;
 static char weights[WEIGHTS], base[BASE], moments[MOMENTS], biases[BIASES], table[BIASES];
@@ -93,20 +83,15 @@ static void update_moments(int step)
 static void save(ckpt *s, struct rt_stream *stream, int step, bool careful, bool several)
 {
 	ckpt_snapshot *snap;
-	int rc = -EBUSY;
-	/* The daemon gives the slots of failed saves back when nothing is copied into them any more, and announces it nowhere. */
-	for (int tries = 0; rc == -EBUSY && tries < BUSY_TRIES; tries++) {
-		if (tries)
-			poll(NULL, 0, 10);
-		rc = ckpt_begin(s, (uint64_t)step, CKPT_STORAGE, stream, &snap);
-	}
-	must(s, rc, "begin");
+	/* The daemon gives the slots of failed saves back when nothing is copied into them any more. */
+	must(s, ckpt_wait_slot(s, -1), "slot");
+	must(s, ckpt_begin(s, (uint64_t)step, CKPT_STORAGE, stream, &snap), "begin");
 	fills[step] = replica && step == DEVIATION && ckpt_rank(s) == 1 ? 77 : step;
 	if (!careful && several)
 		update_moments(step);
 	else if (!careful)
 		update_weights(stream, step);
-	rc = ckpt_fence(snap, stream);
+	int rc = ckpt_fence(snap, stream);
 	if (careful || several)
 		update_weights(stream, step);
 	if (careful && several)

@@ -57,6 +57,7 @@ static struct peer_report a_report(enum peer_type type)
 	case PEER_CLEARED:
 	case PEER_FAILED:
 	case PEER_FORGOT:
+	case PEER_LEFT_OUT:
 		r.save = (struct peer_save){.id = s10, .level = LEVEL_VERIFIED, .rc = -EIO, .text = "the disk"};
 		break;
 	case PEER_CREW:

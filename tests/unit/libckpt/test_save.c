@@ -230,8 +230,28 @@ Test(save, full_slots_are_busy_and_say_by_whom)
 	cr_assert_null(snap);
 	cr_assert(strstr(ckpt_error(c.s[0]), "step 100 (not seen"), "%s", ckpt_error(c.s[0]));
 	cr_assert(strstr(ckpt_error(c.s[0]), "step 110 (captured)"), "%s", ckpt_error(c.s[0]));
+	struct step_id left_out = arena_left_out(fake_head(c.f, 0));
+	cr_expect(left_out.step == 130 && left_out.epoch == 1, "the daemon is not told");
 	fake_free(c.f, 0, crew_slot(&c, 0, 110));
 	crew_save(&c, 130, CKPT_MEMORY);
+	cr_expect_eq(arena_left_out(fake_head(c.f, 0)).epoch, 0, "it has been begun all the same");
+	crew_down(&c);
+}
+
+Test(save, a_slot_can_be_waited_for)
+{
+	struct crew c;
+	crew_up(&c, 1, NULL);
+	cr_expect_eq(ckpt_wait_slot(c.s[0], 0), 0);
+	for (uint64_t step = 100; step < 103; step++)
+		crew_save(&c, step, CKPT_MEMORY);
+	cr_expect_eq(ckpt_wait_slot(c.s[0], 20), -ETIMEDOUT);
+	cr_expect(strstr(ckpt_error(c.s[0]), "step 101 (not seen"), "%s", ckpt_error(c.s[0]));
+	cr_expect_eq(arena_left_out(fake_head(c.f, 0)).epoch, 0, "nothing is left out");
+	fake_free(c.f, 0, crew_slot(&c, 0, 101));
+	cr_expect_eq(ckpt_wait_slot(c.s[0], 20000), 0);
+	fake_epoch(c.f, 2, "rank 0 was replaced");
+	cr_expect_eq(ckpt_wait_slot(c.s[0], 0), -ESTALE);
 	crew_down(&c);
 }
 
