@@ -63,12 +63,22 @@ Test(muster_parted, without_a_store_and_room_for_all_it_waits_and_says_what_is_l
 	cr_expect(muster_parted(&muster_daemon, "gpt"));
 }
 
-Test(muster_parted, what_nobody_holds_alike_may_be_parted)
+static void expect_parted_at_once(bool stored)
 {
-	give_up_rank_3(false);
+	give_up_rank_3(stored);
 	fake_chair.view.alike = false;
 	offer_spare(3);
-	cr_expect_eq(muster_plan(&muster_daemon, "gpt"), 2);
+	cr_expect(muster_plan(&muster_daemon, "gpt") == 2 && !fake_chair.holds);
 	EXPECT_RANKS(1, 2, 6, 2);
 	EXPECT_RANKS(3, 2, 6, 3);
+}
+
+Test(muster_parted, what_nobody_holds_alike_may_be_parted)
+{
+	expect_parted_at_once(false);
+}
+
+Test(muster_parted, and_need_not_be_written_before_to_a_store_that_may_be_full)
+{
+	expect_parted_at_once(true);
 }
