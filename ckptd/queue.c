@@ -26,7 +26,7 @@ static void take_number(struct saves *saves, struct snapshot *s)
 static void pass_over(const struct saves *saves, struct snapshot *s)
 {
 	if (s->passed_over && !s->heir && s->state == SNAPSHOT_CAPTURED)
-		snapshot_fail(s, -EOPNOTSUPP,
+		snapshot_stay(s, -EOPNOTSUPP,
 			      "stays in memory: the policy persist-every = %lu writes one save in %lu to storage",
 			      (unsigned long)saves->job->policy.persist_every,
 			      (unsigned long)saves->job->policy.persist_every);
@@ -48,8 +48,8 @@ static bool all_finished(const struct job *job)
 
 static void promote(struct saves *saves, struct snapshot *s)
 {
-	s->to_storage = s->due = true;
-	s->passed_over = false;
+	s->to_storage = s->due = s->flushed = true;
+	s->passed_over = s->stays = false;
 	s->storage_rc = 0;
 	snapshot_publish(s);
 	saves_pump(saves);
@@ -79,6 +79,12 @@ int queue_flush(struct saves *saves, struct step_id *id, struct err *err)
 	struct snapshot *newest = saves_in_memory(saves, UINT64_MAX);
 	if (!newest)
 		return err_set(err, -ENOENT, "job %s has no snapshot that is complete in memory", saves->job->name);
+	if (newest->state == SNAPSHOT_CAPTURED && newest->storage_rc && !newest->stays)
+		return err_set(
+			err, newest->storage_rc,
+			"job %s: step %lu has failed, and nothing is written twice under a name; the next one can "
+			"be: %s",
+			saves->job->name, (unsigned long)newest->id.step, newest->err.text);
 	*id = newest->id;
 	if (newest->state == SNAPSHOT_CAPTURED && !newest->commit)
 		promote(saves, newest);
@@ -97,6 +103,7 @@ static void disinherit(struct snapshot *s)
 {
 	s->heir = s->due = false;
 	s->to_storage = s->passed_over;
+	s->stays = s->passed_over;
 	s->storage_rc = s->passed_over ? -EOPNOTSUPP : 0;
 }
 
@@ -109,7 +116,7 @@ static void supersede(struct snapshot *s, const struct snapshot *newer)
 		disinherit(s);
 		return;
 	}
-	snapshot_fail(s, -ECANCELED, "superseded: step %lu was ready to be written before this one",
+	snapshot_stay(s, -ECANCELED, "superseded: step %lu was ready to be written before this one",
 		      (unsigned long)newer->id.step);
 }
 
@@ -167,6 +174,7 @@ static void hand_over(struct saves *saves)
 	if (!newest->heir)
 		return;
 	newest->to_storage = newest->due = true;
+	newest->stays = false;
 	newest->storage_rc = 0;
 }
 
@@ -196,10 +204,10 @@ static uint64_t room(const struct saves *saves)
 static void refuse(struct saves *saves, struct snapshot *s, uint64_t waiting)
 {
 	if (saves->job->policy.save_policy == SAVE_REFUSE)
-		snapshot_fail(s, -EBUSY, "not written: step %lu is still being written, and the policy is to refuse",
+		snapshot_stay(s, -EBUSY, "not written: step %lu is still being written, and the policy is to refuse",
 			      (unsigned long)saves->committing->id.step);
 	else
-		snapshot_fail(s, -EBUSY,
+		snapshot_stay(s, -EBUSY,
 			      "not written: %lu saves wait for the disk already, the most with save-queue = %lu and %u "
 			      "slots (CKPT_SLOTS)",
 			      (unsigned long)waiting, (unsigned long)saves->job->policy.save_queue, saves->job->nslots);
@@ -216,7 +224,7 @@ static struct snapshot *choose_first(struct saves *saves)
 			continue;
 		if (waiting < most)
 			waiting++;
-		else if (complete_in_memory(s) && complete_in_memory(saves->committing))
+		else if (!s->flushed && complete_in_memory(s) && complete_in_memory(saves->committing))
 			refuse(saves, s, waiting);
 		first = first ? first : s;
 	}

@@ -20,7 +20,7 @@
 /* Gives up what the policies do not let through and returns what is to be written now. NULL: nothing. */
 struct snapshot *queue_next(struct saves *saves);
 /* An operator wants the newest snapshot in memory on storage, whatever persist-every says: its id. It may be there or on its way
- * already. -ENOENT: none is complete in memory; -EINVAL: no store. */
+ * already. -ENOENT: none is complete in memory; -EINVAL: no store; else: why it could not be written. */
 int queue_flush(struct saves *saves, struct step_id *id, struct err *err);
 /* It failed, in memory or towards storage, or was refused. */
 void queue_failed(struct saves *saves, const struct snapshot *s);

@@ -134,7 +134,7 @@ static void pass_older(struct saves *saves, const struct snapshot *durable)
 	for (struct list *node = durable->link.prev; node != &saves->snapshots; node = node->prev)
 		if (snapshot_of(node)->state == SNAPSHOT_CAPTURED && saves_wants_commit(snapshot_of(node)) &&
 		    step_compare(snapshot_of(node)->id, saves->ordered.id) != 0)
-			snapshot_fail(snapshot_of(node), -ECANCELED, "superseded: step %lu is on storage",
+			snapshot_stay(snapshot_of(node), -ECANCELED, "superseded: step %lu is on storage",
 				      (unsigned long)durable->id.step);
 	saves->reporting--;
 }
@@ -226,7 +226,7 @@ void saves_pass(struct saves *saves, struct step_id id, int rc, const char *text
 		return;
 	saves->reporting++; /* the coordinator knows */
 	s->passed_over = rc == -EOPNOTSUPP;
-	snapshot_fail(s, rc, "%s", text);
+	snapshot_stay(s, rc, "%s", text);
 	saves->reporting--;
 }
 
@@ -282,13 +282,14 @@ struct snapshot *saves_ordered(struct saves *saves)
 		refuse_order(saves, saves->ordered.id);
 	if (!s || saves->committing || (s->state != SNAPSHOT_COPIED && s->state != SNAPSHOT_CAPTURED && !s->rc))
 		return NULL;
-	if (s->rc || s->damaged || (s->storage_rc && !s->passed_over)) {
+	if (s->rc || s->damaged || (s->storage_rc && !s->stays)) {
 		refuse_order(saves, s->id);
 		return NULL;
 	}
 	saves->ordered.id = (struct step_id){0};
 	s->heir = !s->to_storage || s->passed_over;
 	s->to_storage = s->due = true;
+	s->stays = false;
 	s->storage_rc = 0;
 	return s;
 }

@@ -353,16 +353,30 @@ static void fail(struct snapshot *s, bool in_memory, int rc)
 		saves_passed(s->saves, s, rc);
 }
 
-void snapshot_fail(struct snapshot *s, int rc, const char *fmt, ...)
+static void fail_saying(struct snapshot *s, bool stays, int rc, const char *fmt, va_list ap)
 {
 	if (s->rc || (s->storage_rc && s->state >= SNAPSHOT_CAPTURED))
 		return;
 	s->storage_rc = 0;
+	s->stays = stays && s->state >= SNAPSHOT_CAPTURED;
+	vsnprintf(s->err.text, sizeof(s->err.text), fmt, ap);
+	fail(s, s->state >= SNAPSHOT_CAPTURED, rc);
+}
+
+void snapshot_fail(struct snapshot *s, int rc, const char *fmt, ...)
+{
 	va_list ap;
 	va_start(ap, fmt);
-	vsnprintf(s->err.text, sizeof(s->err.text), fmt, ap);
+	fail_saying(s, false, rc, fmt, ap);
 	va_end(ap);
-	fail(s, s->state >= SNAPSHOT_CAPTURED, rc);
+}
+
+void snapshot_stay(struct snapshot *s, int rc, const char *fmt, ...)
+{
+	va_list ap;
+	va_start(ap, fmt);
+	fail_saying(s, true, rc, fmt, ap);
+	va_end(ap);
 }
 
 void snapshot_fail_storage(struct snapshot *s, int rc, const char *text)
@@ -371,6 +385,11 @@ void snapshot_fail_storage(struct snapshot *s, int rc, const char *text)
 		return;
 	snprintf(s->err.text, sizeof(s->err.text), "%s", text);
 	fail(s, s->state >= SNAPSHOT_CAPTURED || (s->told && s->told == s->saves->job->epoch), rc);
+}
+
+bool snapshot_to_storage(const struct snapshot *s)
+{
+	return s->to_storage && !s->rc && !s->storage_rc && s->state < SNAPSHOT_DURABLE;
 }
 
 bool snapshot_is_captured(const struct snapshot *s)

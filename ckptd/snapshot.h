@@ -57,6 +57,8 @@ struct snapshot {
 	bool heir; /* asked for memory only, or passed over; to be written in place of one that gave up its slots */
 	int rc;    /* FAILED: why */
 	int storage_rc; /* storage or read-back failed, the copy in memory is good */
+	bool flushed;   /* an operator has asked for it: it may wait for the disk longer than a policy lets others */
+	bool stays;     /* nothing has failed: by storage_rc a policy keeps it in memory, and may think better of it */
 	struct err err;
 	uint32_t nparts; /* one per local rank, in the job's order of them */
 	struct part *parts;
@@ -94,6 +96,8 @@ bool snapshot_undecided(const struct snapshot *s);
 void snapshot_captured(struct snapshot *s);
 /* Ends it; a captured one keeps its memory and only fails towards storage. `gone`: see part_release. */
 void snapshot_fail(struct snapshot *s, int rc, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+/* A policy keeps it in memory, where it is captured; else it fails. */
+void snapshot_stay(struct snapshot *s, int rc, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 /* Of what was being written. That its part is captured here was told before: whether it is so everywhere, and so stays in memory, is for the
  * coordinator to say, which is told, and answers with another failure, or shows it as captured. */
 void snapshot_fail_storage(struct snapshot *s, int rc, const char *text);
@@ -102,6 +106,8 @@ void snapshot_fail_storage(struct snapshot *s, int rc, const char *text);
 void snapshot_set_state(struct snapshot *s, enum snapshot_state state);
 const char *snapshot_state_name(enum snapshot_state state);
 
+/* It is to be written, or is being written. */
+bool snapshot_to_storage(const struct snapshot *s);
 /* Complete and good on every rank, whatever became of it since. */
 bool snapshot_is_captured(const struct snapshot *s);
 /* Its copy in memory is complete, not yet given back, and in the arenas that the ranks use now. */

@@ -8,42 +8,25 @@
 #include <string.h>
 
 enum { TIMEOUT_S = 600, TIMEOUT_MAX_S = 1000000 };
-
-static struct step_id id_of(const json_t *object)
-{
-	return (struct step_id){.step = (uint64_t)json_integer_value(json_object_get(object, "step")),
-				.epoch = (uint32_t)json_integer_value(json_object_get(object, "epoch"))};
-}
-
-/* Why it will never be durable; NULL: it may still become so. */
-static const char *failure(const json_t *job, struct step_id id)
-{
-	size_t i;
-	const json_t *snapshot;
-	json_array_foreach(json_object_get(job, "snapshots"), i, snapshot)
-	{
-		if (!step_compare(id_of(snapshot), id))
-			return json_string_value(json_object_get(snapshot, "error"));
-	}
-	return NULL;
-}
+/* An order of the node that decides what is written has come long before. */
+#define IDLE_NS (10 * CLOCK_NS_PER_S)
 
 /* It, or a newer one, which *id is then: the node that decides what is written may have captured one meanwhile. */
 static bool is_durable(const json_t *job, struct step_id *id)
 {
 	const json_t *durable = json_object_get(json_object_get(job, "saves"), "durable");
-	if (!json_is_integer(json_object_get(durable, "step")) || step_compare(id_of(durable), *id) < 0)
+	if (!json_is_integer(json_object_get(durable, "step")) || step_compare(order_id(durable), *id) < 0)
 		return false;
-	*id = id_of(durable);
+	*id = order_id(durable);
 	return true;
 }
 
-/* 0: durable, and answer->id says which; EXIT_FAILED with the reason; -1: not yet. */
-static int look(const struct cli *cli, struct wire_answer *answer)
+/* 0: durable, and answer->id says which; EXIT_FAILED with the reason; -1: not yet. *busy_ns: when something was to be written last. */
+static int look(const struct cli *cli, struct wire_answer *answer, uint64_t *busy_ns)
 {
 	json_t *doc = order_look(cli);
 	const json_t *job = doc ? order_job(doc, answer->job) : NULL;
-	const char *why = job ? failure(job, answer->id) : NULL;
+	const char *why = job ? order_failure(job, answer->id) : NULL;
 	int code = -1;
 	if (!doc)
 		code = cli_fail(cli, EXIT_NO_DAEMON, "the daemon has gone; look with ckpt list");
@@ -53,6 +36,14 @@ static int look(const struct cli *cli, struct wire_answer *answer)
 		code = EXIT_OK;
 	else if (why)
 		code = cli_fail(cli, EXIT_FAILED, "step %" PRIu64 " of job %s: %s", answer->id.step, answer->job, why);
+	else if (!order_idle(job))
+		*busy_ns = clock_now();
+	else if (clock_now() - *busy_ns > IDLE_NS)
+		code = cli_fail(cli, EXIT_FAILED,
+				"step %" PRIu64
+				" of job %s is not written: the node that decides it, that of rank 0, does "
+				"not have it, or is not there",
+				answer->id.step, answer->job);
 	json_decref(doc);
 	return code;
 }
@@ -83,8 +74,8 @@ static int run(struct cli *cli)
 	if (code)
 		return code;
 	cli_catch_interrupt();
-	uint64_t deadline = clock_deadline(seconds * CLOCK_NS_PER_S);
-	while ((code = look(cli, &answer)) < 0) {
+	uint64_t deadline = clock_deadline(seconds * CLOCK_NS_PER_S), busy_ns = clock_now();
+	while ((code = look(cli, &answer, &busy_ns)) < 0) {
 		int rc = order_pause(deadline);
 		if (rc == -ECANCELED)
 			return cli_fail(cli, EXIT_CANCELLED, "no longer waiting; step %" PRIu64 " is still written",

@@ -68,6 +68,48 @@ const json_t *order_job(const json_t *doc, const char *name)
 	return NULL;
 }
 
+struct step_id order_id(const json_t *object)
+{
+	return (struct step_id){.step = (uint64_t)json_integer_value(json_object_get(object, "step")),
+				.epoch = (uint32_t)json_integer_value(json_object_get(object, "epoch"))};
+}
+
+static bool is_set(const json_t *object, const char *key)
+{
+	return json_is_true(json_object_get(object, key));
+}
+
+const char *order_failure(const json_t *job, struct step_id id)
+{
+	size_t i;
+	const json_t *snapshot;
+	bool gave_way = false;
+	json_array_foreach(json_object_get(job, "snapshots"), i, snapshot) /* in their order */
+	{
+		int order = step_compare(order_id(snapshot), id);
+		if (order < 0 || (order > 0 && !gave_way))
+			continue;
+		if (is_set(snapshot, "to_storage"))
+			return NULL;
+		if (!is_set(snapshot, "stays") && !json_is_null(json_object_get(snapshot, "error")))
+			return json_string_value(json_object_get(snapshot, "error"));
+		gave_way |= is_set(snapshot, "stays");
+	}
+	return NULL;
+}
+
+bool order_idle(const json_t *job)
+{
+	size_t i;
+	const json_t *snapshot;
+	json_array_foreach(json_object_get(job, "snapshots"), i, snapshot)
+	{
+		if (is_set(snapshot, "to_storage"))
+			return false;
+	}
+	return true;
+}
+
 int order_pause(uint64_t deadline)
 {
 	if (cli_interrupted())

@@ -21,6 +21,13 @@ json_t *order_look(const struct cli *cli);
 /* The job in it; borrowed. NULL: the daemon has none of that name. */
 const json_t *order_job(const json_t *doc, const char *name);
 
+/* Step and epoch of what it tells of. */
+struct step_id order_id(const json_t *object);
+/* Why a snapshot of the job will never be durable, nor what it gave way to; borrowed. NULL: that may still be. */
+const char *order_failure(const json_t *job, struct step_id id);
+/* Nothing is to be written here: the node that decides it, another one, has not said so yet, or has nothing. */
+bool order_idle(const json_t *job);
+
 /* Waits a moment before the next look. -ECANCELED: the user wants to stop; -ETIMEDOUT: the deadline has passed. */
 int order_pause(uint64_t deadline);
 

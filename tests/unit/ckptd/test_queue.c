@@ -23,6 +23,7 @@ static void setup(void)
 		.daemon = &d, .name = "main", .world = 1, .nlocal = 1, .epoch = 1, .nslots = 5, .ranks = ranks};
 	job.policy = (struct policy){.persist_every = 1, .save_queue = 2};
 	saves_init(&job.saves, &d, &job);
+	copies_init(&job.copies, &job);
 }
 
 static void teardown(void)
@@ -144,6 +145,45 @@ Test(queue, refuse_keeps_in_memory_what_meets_an_unfinished_one)
 	cr_assert_eq(second->storage_rc, -EBUSY);
 	cr_assert(strstr(second->err.text, "step 1 is still being written"), "%s", second->err.text);
 	cr_assert_eq(second->state, SNAPSHOT_CAPTURED);
+}
+
+Test(queue, what_a_policy_keeps_can_be_flushed_and_what_has_failed_cannot)
+{
+	struct step_id id;
+	struct err err = {{0}};
+	job.policy.save_policy = SAVE_REFUSE;
+	writing(captured(1));
+	struct snapshot *kept = captured(2);
+	cr_assert_null(next());
+	cr_assert(kept->stays && !snapshot_to_storage(kept));
+	cr_assert_eq(queue_flush(&job.saves, &id, &err), 0, "%s", err.text);
+	cr_assert(!kept->stays && snapshot_to_storage(kept) && id.step == 2);
+	snapshot_fail(kept, -EIO, "the disk is broken");
+	cr_assert_eq(queue_flush(&job.saves, &id, &err), -EIO);
+	cr_assert(strstr(err.text, "the disk is broken"), "%s", err.text);
+	cr_assert(!kept->stays && kept->storage_rc == -EIO);
+}
+
+/* On another node than that of rank 0. */
+Test(queue, what_is_kept_by_the_word_of_another_node_is_written_by_its_order)
+{
+	static const int why[] = {-EBUSY, -ECANCELED, -EOPNOTSUPP};
+	job.spread = true;
+	job.world = 2;
+	ranks[0].id = 1;
+	for (unsigned i = 0; i < 3; i++) {
+		struct snapshot *s = captured(i + 1);
+		saves_pass(&job.saves, s->id, why[i], "it stays in memory");
+		cr_assert(s->storage_rc == why[i] && s->stays);
+		job.saves.ordered.id = s->id;
+		cr_assert_eq(saves_ordered(&job.saves), s);
+		cr_assert(snapshot_to_storage(s) && !s->stays);
+	}
+	struct snapshot *failed = captured(4);
+	saves_fail(&job.saves, failed->id, -EIO, "the disk is broken");
+	job.saves.ordered.id = failed->id;
+	cr_assert_null(saves_ordered(&job.saves));
+	cr_assert_eq(failed->storage_rc, -EIO);
 }
 
 static bool is_written(uint64_t step)
