@@ -153,6 +153,21 @@ bool stage_forgot(const struct stage *stage, struct step_id id)
 	return true;
 }
 
+static bool ring_is_full(const struct stage *stage)
+{
+	for (uint32_t i = 0; i < ARENA_STATUS; i++)
+		if (!atomic_load_explicit(&stage_head(stage)->status[i].epoch, memory_order_relaxed))
+			return false;
+	return true;
+}
+
+bool stage_dropped(const struct stage *stage, uint32_t slot, struct step_id id)
+{
+	struct shown shown;
+	/* In this order: what is shown before the slot is given back is seen behind that. */
+	return !stage_holds(stage, slot, id) && !stage_shown(stage, id, &shown) && ring_is_full(stage);
+}
+
 void stage_sleep(const struct stage *stage, uint32_t seen, uint64_t deadline)
 {
 	uint64_t now = clock_now();

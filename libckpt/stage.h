@@ -48,6 +48,9 @@ struct shown {
 bool stage_shown(const struct stage *stage, struct step_id id, struct shown *out);
 /* Whether the ring is full of later snapshots, so that the entry of one that has left its slot can no longer be there. */
 bool stage_forgot(const struct stage *stage, struct step_id id);
+/* Whether nothing more will be shown of it: the daemon has given its slot back, which it does after it has shown what became of it, and the
+ * entry was needed for another, not always a later one: an earlier save that ends now takes the place of the earliest. */
+bool stage_dropped(const struct stage *stage, uint32_t slot, struct step_id id);
 /* Sleeps until the wake counter differs from `seen` or the deadline. */
 void stage_sleep(const struct stage *stage, uint32_t seen, uint64_t deadline);
 /* Ends that, for this process, as the daemon does. */

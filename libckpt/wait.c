@@ -74,8 +74,8 @@ static int dead_end(const struct ckpt_snapshot *snap, struct err *err)
 		return err_set(err, -ECANCELED, "the daemon was restarted without the arenas");
 	if (gone(snap))
 		return say_gone(err);
-	if (!stage_holds(snap->stage, snap->slot, snap->id) && stage_forgot(snap->stage, snap->id))
-		return err_set(err, -ECANCELED, "its outcome is no longer kept: %d later snapshots are", ARENA_STATUS);
+	if (stage_dropped(snap->stage, snap->slot, snap->id))
+		return err_set(err, -ECANCELED, "its outcome is no longer kept: that of %d others is", ARENA_STATUS);
 	return 0;
 }
 

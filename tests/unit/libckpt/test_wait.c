@@ -382,6 +382,20 @@ Test(wait, an_outcome_that_the_ring_no_longer_holds_is_said_to_be_lost)
 	crew_down(&c);
 }
 
+Test(wait, an_outcome_whose_place_an_earlier_save_took_at_its_end_is_said_to_be_lost)
+{
+	struct crew c;
+	ckpt_snapshot *snap = begun(&c, 120, CKPT_STORAGE);
+	fake_free(c.f, 0, 0);
+	for (uint64_t step = 121; step < 121 + ARENA_STATUS; step++)
+		publish(&c, step, LEVEL_CAPTURED, 0);
+	publish(&c, 100, LEVEL_DURABLE, 0);
+	cr_assert_eq(ckpt_wait(snap, CKPT_DURABLE, 20000), -ECANCELED);
+	cr_assert(strstr(ckpt_error(c.s[0]), "no longer kept"), "%s", ckpt_error(c.s[0]));
+	ckpt_snapshot_free(snap);
+	crew_down(&c);
+}
+
 Test(wait, close_waits_for_storage_and_returns_the_failure)
 {
 	struct crew c;
