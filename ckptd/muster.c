@@ -340,6 +340,8 @@ static void take_offer(struct muster *m, uint32_t node, const struct peer_crew *
 	bool had = c->nodes[node].has, sound = crew_state(c) != CREW_BROKEN;
 	if (said->plan == c->number)
 		crew_claim(c, node, said->ranks, said->n);
+	else if (said->plan > c->number) /* what it had by this one is over, also where that one does not hold */
+		crew_claim(c, node, NULL, 0);
 	m->seated[node] = m->seated[node] || said->n;
 	if (!said->processes && had && m->spread)
 		m->wait_ns = muster_patience(m); /* its launcher may be started again */

@@ -136,6 +136,18 @@ Test(muster_adopt, who_had_them_once_is_told_that_others_have_them)
 	cr_expect(nodes[0].told_plan && nodes[0].plan.number == 7 && !nodes[0].plan.n);
 }
 
+/* It had heard of plan 8 before it could follow it. */
+Test(muster_adopt, who_goes_on_to_a_plan_that_does_not_hold_has_no_rank_in_this_one)
+{
+	struct peer_crew first = said(7, 0), second = said(7, 2);
+	report(0, &first);
+	report(2, &second);
+	report_idle(2, 8, 4);
+	cr_expect_eq(muster_plan(&muster_daemon, "gpt"), 9);
+	EXPECT_RANKS(2, 9, 4, 2, 3);
+	cr_expect_eq(nodes[2].plan.was[0], WIRE_NEW_PROCESS);
+}
+
 /* Nothing is taken apart for it, and who is not heard now has no rank later. */
 Test(muster_adopt, a_later_plan_of_the_same_world_holds_whatever_is_under_way)
 {
