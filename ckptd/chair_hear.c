@@ -4,11 +4,13 @@
 
 #include <string.h>
 
-/* Of a job that is on its way out, nobody needs the chair. */
-static void leave(struct chair *chair, uint32_t node)
+/* Of a job that is on its way out, nobody needs the chair. One whose ranks have not finished may go on with others. */
+static void leave(struct chair *chair, uint32_t node, bool finished)
 {
 	bool last = coord_leave(chair->coord, node) && !coord_view(chair->coord).attending;
-	if (!muster_left(chair->daemon, chair->job, node) && last)
+	bool goes_on = finished ? muster_left(chair->daemon, chair->job, node)
+				: muster_deserted(chair->daemon, chair->job, node, last);
+	if (last && !goes_on)
 		chair_over(chair);
 }
 
@@ -36,7 +38,7 @@ void chair_hear(struct chair *chair, struct coord_from from, const struct peer_r
 		coord_shares(c, from.node, &r->shares);
 		return;
 	case PEER_LEAVE:
-		leave(chair, from.node);
+		leave(chair, from.node, r->finished);
 		return;
 	case PEER_WANT:
 		coord_want(c, from, r->rank.rank);

@@ -37,7 +37,7 @@ struct replica_surveyed;
 uint32_t chair_unheard(const struct chair *chair, const struct replica_surveyed *s);
 /* What waits for somebody ends when that takes too long (chair_late.c). */
 void chair_expire(struct chair *chair);
-/* All ranks have finished: all nodes are told. */
+/* All ranks have finished, or nobody is left: all nodes are told. */
 void chair_over(struct chair *chair);
 /* Frees it when it has ended, and nothing of it runs. */
 void chair_end(struct chair *chair);

@@ -32,6 +32,13 @@ void chair_rescue(struct daemon *daemon, const char *job, bool give_up)
 		(give_up ? coord_rescue_give_up : coord_rescue_begin)(chair->coord);
 }
 
+void chair_abandon(struct daemon *daemon, const char *job)
+{
+	struct chair *chair = chair_find(daemon, job);
+	if (chair)
+		chair_over(chair);
+}
+
 void chair_preface(struct daemon *daemon, const char *job, const char *text)
 {
 	struct chair *chair = chair_find(daemon, job);

@@ -133,6 +133,14 @@ uint64_t job_memory(const struct job *job)
 	return bytes;
 }
 
+bool job_finished(const struct job *job)
+{
+	for (uint32_t r = 0; r < job->nlocal; r++)
+		if (job->ranks[r].state != RANK_LEFT)
+			return false;
+	return job->nlocal;
+}
+
 void job_free(struct job *job)
 {
 	job->daemon->memory_used -= job_memory(job);

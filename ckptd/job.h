@@ -138,6 +138,8 @@ struct job *job_find(struct daemon *daemon, const char *name);
 struct rank *job_rank(const struct job *job, uint32_t id);
 /* The same, and one that is new here takes a place that nobody has yet. NULL: there is none. */
 struct rank *job_claim(struct job *job, uint32_t id);
+/* All its ranks here have said goodbye. */
+bool job_finished(const struct job *job);
 const char *rank_state_name(enum rank_state state);
 
 #endif

@@ -305,7 +305,7 @@ static void see_epoch(struct muster *m)
 static bool anybody(const struct muster *m)
 {
 	for (uint32_t n = 0; n < m->crew.nnodes; n++)
-		if (m->crew.nodes[n].offers)
+		if (m->crew.nodes[n].offers && !m->left[n])
 			return true;
 	return m->crew.world && clock_now() < m->wait_ns;
 }
@@ -316,8 +316,11 @@ void musters_tick(struct daemon *daemon)
 	for (; m; m = next) {
 		next = m->next;
 		see_epoch(m);
-		if (!anybody(m) && !chair_has(daemon, m->job))
+		bool gone = !anybody(m);
+		if (gone && !chair_has(daemon, m->job))
 			muster_remove(daemon, m->job);
+		else if (gone && m->deserted)
+			chair_abandon(daemon, m->job);
 		else
 			muster_advance(m);
 	}
@@ -408,6 +411,17 @@ bool muster_left(struct daemon *daemon, const char *job, uint32_t node)
 	return others;
 }
 
+bool muster_deserted(struct daemon *daemon, const char *job, uint32_t node, bool last)
+{
+	struct muster *m = muster_find(daemon, job);
+	if (!m)
+		return false;
+	node = m->spread ? node : 0;
+	m->unquiet[node] = m->bereft[node] = m->seated[node] = false;
+	m->deserted = last && !m->crew.nodes[node].offers;
+	return true;
+}
+
 void musters_node_down(struct daemon *daemon, uint32_t node)
 {
 	for (struct muster *m = daemon->musters; m; m = m->next) {
@@ -440,6 +454,7 @@ void muster_attends(struct daemon *daemon, const char *job, uint32_t node)
 		return;
 	node = m->spread ? node : 0;
 	m->seated[node] = true;
+	m->deserted = false;
 	muster_tell_apart(m, node);
 }
 

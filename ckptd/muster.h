@@ -35,7 +35,9 @@ void muster_shown(struct daemon *daemon, const char *job, struct step_id id, enu
 void muster_uncopied(struct daemon *daemon, const char *job, struct step_id id, const char *why);
 /* The ranks of a node have finished. True when others are at work. */
 bool muster_left(struct daemon *daemon, const char *job, uint32_t node);
-/* All ranks have finished. Whoever offers processes to what is over is told so. */
+/* They have not, and are not there any more: lost for good, or others' by now. last: nobody attends. False: nobody else could take them up. */
+bool muster_deserted(struct daemon *daemon, const char *job, uint32_t node, bool last);
+/* All ranks have finished, or nobody is left. Whoever offers processes to what is over is told so. */
 void muster_over(struct daemon *daemon, const char *job);
 
 /* The node's ranks are to go to others, and it is given no more of them; or it may have some again. job: "" for the only one. -ENOENT: no

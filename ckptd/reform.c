@@ -153,18 +153,9 @@ int reform_offer(struct job *job, uint32_t seq, const struct wire_offer *offer, 
 	return 0;
 }
 
-/* Who has said goodbye needs no launcher. */
-static bool finished(const struct job *job)
-{
-	for (uint32_t r = 0; r < job->nlocal; r++)
-		if (job->ranks[r].state != RANK_LEFT)
-			return false;
-	return job->nlocal;
-}
-
 void reform_abandoned(struct job *job)
 {
-	if (job->reform.offered && !finished(job))
+	if (job->reform.offered && !job_finished(job)) /* who has said goodbye needs no launcher */
 		reform_say(job);
 	job->reform.offered = false;
 }

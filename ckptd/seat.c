@@ -124,7 +124,7 @@ int seat_take(struct job *job, struct err *err)
 
 void seat_leave(struct job *job)
 {
-	seat_say(job, &(struct peer_report){.type = PEER_LEAVE});
+	seat_say(job, &(struct peer_report){.type = PEER_LEAVE, .finished = job_finished(job)});
 }
 
 void seats_up(struct daemon *daemon)

@@ -116,6 +116,9 @@ int peer_report_encode(const struct peer_report *m, struct wbuf *out)
 		wbuf_u32(out, m->attend.known);
 		put_id(out, m->attend.replicated);
 		break;
+	case PEER_LEAVE:
+		wbuf_u8(out, m->finished);
+		break;
 	case PEER_WANT:
 	case PEER_LOST:
 	case PEER_MISSING:
@@ -173,7 +176,7 @@ int peer_report_encode(const struct peer_report *m, struct wbuf *out)
 	case PEER_LEFT_OUT:
 		peer_save_put(out, &m->save);
 		break;
-	default: /* LEAVE, NOT_JOINING, NOT_RESTORING: no more than this */
+	default: /* NOT_JOINING, NOT_RESTORING: no more than this */
 		break;
 	}
 	return wbuf_finish(out);
@@ -188,6 +191,9 @@ static void get_report(struct rbuf *r, struct peer_report *m)
 		m->attend.plan = rbuf_u32(r);
 		m->attend.known = rbuf_u32(r);
 		m->attend.replicated = get_id(r);
+		return;
+	case PEER_LEAVE:
+		m->finished = get_bool(r);
 		return;
 	case PEER_WANT:
 	case PEER_LOST:

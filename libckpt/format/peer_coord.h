@@ -185,6 +185,7 @@ struct peer_report {
 	uint32_t epoch; /* that the node is in; 0: none yet */
 	union {
 		struct peer_attend attend;
+		bool finished; /* LEAVE: its ranks have; else they are lost, or others' by now */
 		struct peer_joining joining;
 		struct peer_rank rank;
 		uint64_t

@@ -86,6 +86,7 @@ static void coordination(void)
 	struct step_id id = {900, 3};
 	struct peer_compare ask = {id, 0x123456789abcdef1, 64, 65};
 	REPORT(PEER_ATTEND, .attend = {4, 2, 1, 3, id});
+	REPORT(PEER_LEAVE, .finished = true);
 	REPORT(PEER_REACHED, .save = {.id = id, .level = LEVEL_CAPTURED});
 	REPORT(PEER_FAILED, .save = {.id = id, .rc = -EIO, .text = "the disk"});
 	REPORT(PEER_LEFT_OUT, .save = {.id = id});

@@ -147,6 +147,14 @@ void seat_reached(const struct job *job, struct step_id id, enum level_shown lev
 
 /* ---- job, saves, recover ---------------------------------------------------------------------------------------- */
 
+bool job_finished(const struct job *job)
+{
+	for (uint32_t r = 0; r < job->nlocal; r++)
+		if (job->ranks[r].state != RANK_LEFT)
+			return false;
+	return job->nlocal;
+}
+
 struct job *job_find(struct daemon *daemon, const char *name)
 {
 	(void)daemon;

@@ -197,7 +197,7 @@ Test(muster, who_has_lost_his_launcher_and_then_all_is_not_waited_for)
 	tick();
 	settled(1, 0);
 	settled(2, 0);
-	muster_left(&muster_daemon, "gpt", 0);
+	cr_expect(muster_deserted(&muster_daemon, "gpt", 0, false));
 	tick();
 	cr_expect_eq(muster_plan(&muster_daemon, "gpt"), 2, "its daemon has ended the job");
 }
@@ -372,6 +372,62 @@ Test(muster, it_ends_when_nobody_is_left)
 	fake_chair.has = false;
 	tick();
 	cr_expect_null(muster_daemon.musters);
+}
+
+/* ---- the end of nodes ------------------------------------------------------------------------------------------- */
+
+/* Of all who have ranks, and have not finished. */
+static void desert(uint32_t n)
+{
+	for (uint32_t i = 0; i < n; i++)
+		offer(i, 0);
+	fake_chair.view.attending = 0;
+	for (uint32_t i = 0; i < n; i++)
+		cr_expect(muster_deserted(&muster_daemon, "gpt", i, i + 1 == n));
+}
+
+Test(muster, a_job_that_all_its_ranks_were_lost_of_goes_on_with_who_waits)
+{
+	begin(3);
+	desert(3);
+	offer(3, EACH);
+	clock_skip((WAIT_S + 1) * CLOCK_NS_PER_S);
+	tick();
+	tick();
+	cr_expect_eq(fake_chair.abandoned, 0);
+	EXPECT_RANKS(3, 2, 2, 0, 1);
+}
+
+Test(muster, a_job_that_everybody_has_deserted_is_over_when_nobody_comes)
+{
+	begin(3);
+	desert(3);
+	tick();
+	cr_expect_eq(fake_chair.abandoned, 0, "a launcher may be started again");
+	clock_skip((WAIT_S + 1) * CLOCK_NS_PER_S);
+	tick();
+	cr_expect_eq(fake_chair.abandoned, 1);
+}
+
+Test(muster, who_was_lost_with_his_daemon_has_not_deserted)
+{
+	begin(3);
+	for (uint32_t i = 0; i < 3; i++)
+		musters_node_down(&muster_daemon, i);
+	fake_chair.view.attending = 0;
+	clock_skip((WAIT_S + 1) * CLOCK_NS_PER_S);
+	tick();
+	cr_expect_eq(fake_chair.abandoned, 0, "it comes back");
+}
+
+Test(muster, who_comes_back_after_all_have_deserted_goes_on)
+{
+	begin(3);
+	desert(3);
+	muster_attends(&muster_daemon, "gpt", 1);
+	clock_skip((WAIT_S + 1) * CLOCK_NS_PER_S);
+	tick();
+	cr_expect_eq(fake_chair.abandoned, 0);
 }
 
 /* ---- the end of ranks ------------------------------------------------------------------------------------------- */

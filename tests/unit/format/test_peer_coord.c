@@ -22,6 +22,9 @@ static struct peer_report a_report(enum peer_type type)
 	case PEER_ATTEND:
 		r.attend = (struct peer_attend){.world = 16, .nranks = 8, .plan = 3, .known = 2, .replicated = s10};
 		break;
+	case PEER_LEAVE:
+		r.finished = true;
+		break;
 	case PEER_WANT:
 	case PEER_LOST:
 	case PEER_MISSING:
