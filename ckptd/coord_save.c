@@ -173,6 +173,20 @@ static void give_up_skipped(struct coord *c, uint32_t node, struct step_id id)
 	}
 }
 
+/* The same, of which another node has said that before this one was heard of. */
+static bool was_skipped(const struct coord *c, const struct coord_save *s)
+{
+	for (struct list *it = s->link.next; it != &c->saves; it = it->next) {
+		const struct coord_save *later = save_of(it);
+		coord_each(c, n)
+		{
+			if (later->id.epoch == s->id.epoch && (later->said[n] & ~s->said[n] & 1u << SAID_COPIED))
+				return true;
+		}
+	}
+	return false;
+}
+
 void coord_copied(struct coord *c, struct coord_from from, struct step_id id)
 {
 	struct coord_save *s = coord_save_hear(c, from, id);
@@ -180,8 +194,11 @@ void coord_copied(struct coord *c, struct coord_from from, struct step_id id)
 		return;
 	if (take(c, s, from.node, SAID_COPIED))
 		s->copied = true;
-	if (sound(c, s, from.node) && id.epoch == c->epoch && c->nodes[from.node].ranks != c->world)
-		give_up_skipped(c, from.node, id);
+	if (!sound(c, s, from.node) || id.epoch != c->epoch || c->nodes[from.node].ranks == c->world)
+		return;
+	if (!s->copied && was_skipped(c, s))
+		coord_save_fail(c, s, -ECANCELED, "a node skipped it, and copied a later one");
+	give_up_skipped(c, from.node, id);
 }
 
 void coord_reached(struct coord *c, struct coord_from from, struct step_id id, enum level_shown level)

@@ -63,6 +63,23 @@ Test(coord_save, what_stays_in_memory_stays_there_on_all_nodes_and_may_be_writte
 	cr_expect_eq(place.made, 1);
 }
 
+Test(coord_save, what_one_node_has_skipped_fails_for_all_whoever_tells_first)
+{
+	const struct step_id s30 = {30, 1}, s40 = {40, 1};
+	join_all();
+	coord_copied(coord, from(0), s10);
+	coord_copied(coord, from(0), s20);
+	coord_copied(coord, from(1), s10);
+	coord_copied(coord, from(1), s20);
+	cr_expect_eq(told[2].failed.step, 0, "the third is slow");
+	coord_copied(coord, from(2), s20);
+	cr_expect_eq(told[0].failed.step, s10.step);
+	coord_copied(coord, from(0), s40);
+	cr_expect_eq(told[0].failed.step, s10.step, "nobody has begun the one between");
+	coord_copied(coord, from(1), s30);
+	cr_expect_eq(told[1].failed.step, s30.step);
+}
+
 Test(coord_save, the_manifest_is_written_when_all_are_prepared_and_once)
 {
 	join_all();
