@@ -51,21 +51,6 @@ def _():
         job.run.wait(0)
 
 
-@case("what a policy kept in memory is written by all nodes when one is asked to")
-def _():
-    store = tempfile.mkdtemp(dir=top)
-    options = ("--store", store, "--write-bandwidth", "1M", "--save-policy", "refuse")
-    with neighbours("ab", a=options, b=options) as daemons:
-        runs = [Run("--nodes", 2, "--node-rank", k, "-n", 1, "--job", "gpt", "--socket", d.socket, "--", TRAIN, "--steps", 1000000,
-                    "--save-storage-every", 5) for k, d in enumerate(daemons.values())]
-        for d in daemons.values():
-            runs[0].until("a save that was refused", lambda d=d: "still being written, and the policy is to refuse" in d.text())
-            ckpt("flush", "--job", "gpt", "--socket", d.socket)
-        for run in runs:
-            run.child.kill()  # its last save may be refused, too
-            run.child.wait()
-
-
 @case("a job that was halted makes a last checkpoint and ends well")
 def _():
     with fleet.daemon() as d:
