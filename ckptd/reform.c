@@ -119,40 +119,6 @@ static int check_offer(const struct job *job, const struct wire_offer *offer, st
 	return 0;
 }
 
-/* After a restart of the daemon the launcher knows which ranks are whose better than who has come by now. */
-static void resume(struct job *job, const struct wire_offer *offer)
-{
-	if (job->reform.plan || !offer->plan)
-		return;
-	job->reform.plan = offer->plan;
-	for (uint32_t r = 0; r < offer->n; r++)
-		job_claim(job, offer->ranks[r]);
-}
-
-int reform_offer(struct job *job, uint32_t seq, const struct wire_offer *offer, struct err *err)
-{
-	struct reform *reform = &job->reform;
-	int rc = check_offer(job, offer, err);
-	if (rc)
-		return rc;
-	bool first = !reform->offered, resumes = !reform->plan && offer->plan && job->nlocal;
-	reform->seq = seq;
-	reform->offer = *offer;
-	reform->offered = true;
-	job->spread = job->spread || offer->spread;
-	reform->drained = reform->drained || (first && offer->drained);
-	if (reform->drained != offer->drained)
-		tell_drained(job);
-	resume(job, offer);
-	if (first && job->nlocal && offer->plan != reform->plan)
-		repeat_plan(job);
-	reform_say(job);
-	/* Until now nobody knew by which plan: here, or where the job is coordinated, if that began anew while no launcher was there to tell. */
-	if (resumes || (first && job->nlocal && reform->plan))
-		seat_attend(job);
-	return 0;
-}
-
 void reform_abandoned(struct job *job)
 {
 	if (job->reform.offered && !job_finished(job)) /* who has said goodbye needs no launcher */
@@ -224,6 +190,18 @@ static struct rank *old_rank(struct rank *old, uint32_t n, uint32_t id)
 	return NULL;
 }
 
+/* for_good: of the next epoch its process may not have heard, and from now on nobody looks at its saves. */
+static void dismiss(struct job *job, struct rank *rank, bool for_good)
+{
+	if (for_good && rank->mem)
+		memory_retire(rank->mem);
+	if (for_good && rank->pid)
+		job->reform.gone[job->reform.ngone++ % WIRE_LOCAL_MAX] = rank->pid;
+	if (rank->client) /* of a process that the launcher takes for lost, or lets go; or that comes again */
+		client_detach(rank->client);
+	rank_end(rank);
+}
+
 static void swap_ranks(struct job *job, struct rank *ranks, const struct wire_plan *plan)
 {
 	struct rank *old = job->ranks, *from;
@@ -235,15 +213,8 @@ static void swap_ranks(struct job *job, struct rank *ranks, const struct wire_pl
 	for (uint32_t r = 0; r < plan->n; r++)
 		if ((from = old_rank(old, nold, plan->was[r])))
 			carry(&ranks[r], from);
-	for (uint32_t r = 0; r < nold; r++) {
-		if (old[r].mem) /* of the next epoch its process may not have heard, and from now on nobody looks at its saves */
-			memory_retire(old[r].mem);
-		if (old[r].pid)
-			job->reform.gone[job->reform.ngone++ % WIRE_LOCAL_MAX] = old[r].pid;
-		if (old[r].client) /* of a process that the launcher takes for lost, or lets go */
-			client_detach(old[r].client);
-		rank_end(&old[r]);
-	}
+	for (uint32_t r = 0; r < nold; r++)
+		dismiss(job, &old[r], true);
 	free(old);
 }
 
@@ -315,6 +286,73 @@ void reform_plan(struct job *job, const struct wire_plan *plan)
 	loop_soon(job->daemon->loop, AT_ONCE_MS);
 }
 
+/* ---- a launcher that comes ----------------------------------------------------------------------------------------- */
+
+static bool keeps_alive(const struct wire_offer *offer, uint32_t rank)
+{
+	for (uint32_t r = 0; r < offer->n; r++)
+		if (offer->ranks[r] == rank)
+			return true;
+	return false;
+}
+
+/* Somebody is here as a rank that he had by a plan which is over, in the place of another one. Those who are meant come again, with their arenas; he
+ * is not let in. */
+static void turn_out(struct job *job, const struct wire_offer *offer)
+{
+	struct wire_plan places = {.n = job->nlocal};
+	for (uint32_t r = 0; r < job->nlocal; r++)
+		places.ranks[r] = r < offer->n ? offer->ranks[r] : RANK_MAX;
+	struct rank *ranks = make_ranks(job, &places);
+	if (!ranks) {
+		log_error("job %s: no memory for its ranks", job->name);
+		return;
+	}
+	clear(job);
+	for (uint32_t r = 0; r < job->nlocal; r++)
+		dismiss(job, &job->ranks[r], !keeps_alive(offer, job->ranks[r].id));
+	free(job->ranks);
+	job->ranks = ranks;
+	seat_leave(job);
+}
+
+/* After a restart of the daemon the launcher knows which ranks are whose better than who has come by now. */
+static void resume(struct job *job, const struct wire_offer *offer)
+{
+	bool fits = true;
+	if (job->reform.plan || !offer->plan || offer->n > job->nlocal)
+		return;
+	job->reform.plan = offer->plan;
+	for (uint32_t r = 0; r < offer->n; r++)
+		fits = job_claim(job, offer->ranks[r]) && fits;
+	if (!fits)
+		turn_out(job, offer);
+}
+
+int reform_offer(struct job *job, uint32_t seq, const struct wire_offer *offer, struct err *err)
+{
+	struct reform *reform = &job->reform;
+	int rc = check_offer(job, offer, err);
+	if (rc)
+		return rc;
+	bool first = !reform->offered, resumes = !reform->plan && offer->plan && job->nlocal;
+	reform->seq = seq;
+	reform->offer = *offer;
+	reform->offered = true;
+	job->spread = job->spread || offer->spread;
+	reform->drained = reform->drained || (first && offer->drained);
+	if (reform->drained != offer->drained)
+		tell_drained(job);
+	resume(job, offer);
+	if (first && job->nlocal && offer->plan != reform->plan && !reform->next.number)
+		repeat_plan(job); /* of another one it hears when that is followed */
+	reform_say(job);
+	/* Until now nobody knew by which plan: here, or where the job is coordinated, if that began anew while no launcher was there to tell. */
+	if (resumes || (first && job->nlocal && reform->plan))
+		seat_attend(job);
+	return 0;
+}
+
 /* ---- on the way there ---------------------------------------------------------------------------------------------- */
 
 void reform_settle(struct job *job, uint32_t plan)
@@ -375,15 +413,6 @@ static void settle(struct job *job)
 		settled(job, rc, text);
 }
 
-static bool kept_alive(const struct job *job, uint32_t rank)
-{
-	const struct wire_offer *offer = &job->reform.offer;
-	for (uint32_t r = 0; r < offer->n; r++)
-		if (offer->ranks[r] == rank)
-			return true;
-	return false;
-}
-
 /* What is in its arena is known: not yet while it has only said HELLO. In a world that has just begun it has none. */
 static bool is_back(const struct rank *rank)
 {
@@ -394,7 +423,7 @@ static bool is_back(const struct rank *rank)
 static bool all_back(const struct job *job)
 {
 	for (uint32_t r = 0; r < job->nlocal; r++)
-		if (kept_alive(job, job->ranks[r].id) && !is_back(&job->ranks[r]))
+		if (keeps_alive(&job->reform.offer, job->ranks[r].id) && !is_back(&job->ranks[r]))
 			return clock_now() - job->reform.settling_ns > BACK_NS;
 	return true;
 }
@@ -418,53 +447,4 @@ void reform_tick(struct job *job)
 		return;
 	saves_follow(&job->saves);
 	settle(job);
-}
-
-/* ---- processes ----------------------------------------------------------------------------------------------------- */
-
-bool reform_tell(struct rank *rank, uint32_t seq, const struct registration *table)
-{
-	AUTO_WBUF struct wbuf body = {0};
-	const struct job *job = rank->job;
-	struct wire_moved m = {.rank = rank->id, .world = job->world, .local_world = job->nlocal};
-	if (table && table->rank == m.rank && table->world == m.world)
-		rank->moved = false;
-	if (!rank->moved)
-		return false;
-	if (wire_moved_encode(&m, &body))
-		body.failed = true;
-	client_send(rank->client, WIRE_MOVED, seq, &body, NULL, 0);
-	return true;
-}
-
-bool reform_let_go(const struct job *job, int pid)
-{
-	for (uint32_t i = 0; i < WIRE_LOCAL_MAX; i++)
-		if (job->reform.gone[i] == pid)
-			return true;
-	return false;
-}
-
-void reform_started(struct job *job, int pid)
-{
-	for (uint32_t i = 0; i < WIRE_LOCAL_MAX; i++)
-		if (job->reform.gone[i] == pid)
-			job->reform.gone[i] = 0;
-}
-
-void reform_place(struct daemon *daemon, struct wire_hello *hello, int pid)
-{
-	struct job *job = hello->role == ROLE_RANK ? job_find(daemon, hello->job) : NULL;
-	for (uint32_t r = 0; job && r < job->nlocal; r++) {
-		struct rank *rank = &job->ranks[r];
-		if (rank->pid != pid || rank->greeted || rank->id == RANK_MAX)
-			continue;
-		if (rank->id == hello->rank && job->world == hello->world)
-			return;
-		rank->moved = true;
-		hello->rank = rank->id;
-		hello->world = job->world;
-		hello->local_world = job->nlocal;
-		return;
-	}
 }

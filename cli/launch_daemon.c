@@ -102,6 +102,7 @@ static void welcomed(struct launch *launch, uint64_t now)
 	 * in theirs: a new one comes as EPOCH. */
 	if (!launch->held.count && launch->link.welcome.epoch > launch->epoch)
 		launch->epoch = launch->link.welcome.epoch;
+	world_offer(launch); /* first: it tells whose places those are */
 	for (uint32_t r = 0; r < launch->nranks; r++) {
 		const struct held *held = held_find(&launch->held, launch->ranks[r].id);
 		if (held)
@@ -109,7 +110,6 @@ static void welcomed(struct launch *launch, uint64_t now)
 		if (launch->ranks[r].proc.pid)
 			uplink_spawned(&launch->link, launch->ranks[r].id, &launch->ranks[r].proc);
 	}
-	world_offer(launch);
 	if (launch->stop >= STOP_ASKED && !launch->leaving)
 		uplink_stop(&launch->link);
 	struct recovery *r = recovery_current(&launch->recoveries);

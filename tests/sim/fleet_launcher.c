@@ -99,8 +99,8 @@ void launcher_greet(struct fleet_node *n)
 	}
 	fleet_trace("node %u: its launcher is there", n->id);
 	n->launcher = client;
-	give_back(n, job);
 	offer(n);
+	give_back(n, job);
 }
 
 /* ---- processes --------------------------------------------------------------------------------------------------------- */

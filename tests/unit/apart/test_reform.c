@@ -353,6 +353,41 @@ Test(reform, a_launcher_that_was_restarted_is_told_the_plan_and_has_nobody_of_it
 	cr_expect_eq(fake_seat.attended, 1, "the coordinator may have begun anew, and nobody told it the plan");
 }
 
+/* Another one is pending, in which those ranks may be others'. */
+Test(reform, a_launcher_that_was_restarted_is_not_told_a_plan_that_is_over)
+{
+	begin();
+	job.reform.offered = false;
+	fake_saves.running = true;
+	plan(2, 6, 0, NULL, NULL);
+	unsigned sent = fake_client.sent;
+	struct wire_offer m = offer_of(EACH);
+	cr_assert_eq(offer(&m), 0);
+	cr_expect_eq(fake_client.sent, sent);
+	fake_saves.running = false;
+	reform_tick(&job);
+	cr_expect(fake_client.plan.number == 2 && fake_client.plan.n == 0);
+}
+
+/* After a restart of the daemon a process came that had a rank by a plan which is over. */
+Test(reform, who_has_come_in_the_place_of_another_rank_is_turned_out)
+{
+	begin();
+	job.reform = (struct reform){0};
+	job.ranks[0].id = 0;
+	struct wire_offer m = offer_of(EACH);
+	m.plan = 3;
+	m.n = EACH;
+	m.ranks[0] = 2;
+	m.ranks[1] = 3;
+	unsigned detached = fake_client.detached;
+	cr_assert_eq(offer(&m), 0);
+	cr_expect(job_rank(&job, 2) && job_rank(&job, 3) && !job_rank(&job, 0));
+	cr_expect_eq(fake_client.detached, detached + EACH, "all come again");
+	cr_expect(reform_let_go(&job, 100) && !reform_let_go(&job, 101), "but for him");
+	cr_expect(fake_seat.left == 1 && fake_seat.crew.plan == 3 && fake_seat.crew.n == EACH);
+}
+
 /* Between them they know it for as long as one of the two is there. */
 Test(reform, that_a_node_is_drained_is_known_to_daemon_and_launcher)
 {
