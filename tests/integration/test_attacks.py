@@ -12,7 +12,7 @@ import struct
 import time
 
 import guests  # first: it starts this again
-from fleet import DEADLINE, expect, until
+from fleet import expect, until
 from guests import ManagedSystem, System, again, puppets, service
 from people import ANN, BOB, child
 from puppets import DURABLE, LATEST, STORAGE, Puppet, all_must, save
@@ -94,24 +94,35 @@ def timed_saves(ranks, n, first):
     return took
 
 
+def replaced(ann, ranks):
+    """Seconds until a new second rank has what the one that is killed here had."""
+    ranks[1].kill()
+    ranks[1] = Puppet(ann, 1, 2)
+    began = time.monotonic()
+    again(ranks)
+    all_must(ranks, "restore", LATEST, 0)
+    return time.monotonic() - began
+
+
+def bound(quiet):
+    """Seconds that what took so long without him may take beside him: on a slow machine more than what is far too long on any other."""
+    return max(10, 50 * quiet)
+
+
 def unharmed(attack):
     """She saves, and joins anew, while he does what he can."""
     with service(kind=ManagedSystem if attack is lying else System) as (system, ann, bob, _):
         ranks = puppets(ann)
-        quiet = timed_saves(ranks, 20, 100)
+        quiet = statistics.median(timed_saves(ranks, 20, 100))
+        joined_quiet = replaced(ann, ranks)
         with attack(system, bob):
             loud = timed_saves(ranks, 20, 200)
-            ranks[1].kill()
-            ranks[1] = Puppet(ann, 1, 2)
-            began = time.monotonic()
-            again(ranks)
-            all_must(ranks, "restore", LATEST, 0)
-            joined = time.monotonic() - began
+            joined = replaced(ann, ranks)
             save(ranks, 300, 7, STORAGE, DURABLE)
-        print(f"# saves: {statistics.median(quiet) * 1e3:.1f} ms quiet, {statistics.median(loud) * 1e3:.1f} ms (most {max(loud) * 1e3:.1f} ms) "
-              f"beside it; a rank replaced in {joined * 1e3:.0f} ms", flush=True)
-        expect(max(loud) < DEADLINE / 2, "a save of hers took", max(loud))
-        expect(joined < DEADLINE / 2, "a rank of hers was replaced in", joined)
+        print(f"# saves: {quiet * 1e3:.1f} ms quiet, {statistics.median(loud) * 1e3:.1f} ms (most {max(loud) * 1e3:.1f} ms) "
+              f"beside it; a rank replaced in {joined_quiet * 1e3:.0f} ms quiet, {joined * 1e3:.0f} ms beside it", flush=True)
+        expect(max(loud) < bound(quiet), "a save of hers took", max(loud), "and without him", quiet)
+        expect(joined < bound(joined_quiet), "a rank of hers was replaced in", joined, "and without him in", joined_quiet)
         expect(system.user(ANN)["starts"] == 1, "her worker was started again")
 
 
