@@ -71,6 +71,7 @@ int launch_init(struct launch *launch, const struct launch_options *options, str
 {
 	launch->options = *options;
 	launch->begin_ns = clock_now();
+	launch->heard_ns = launch->begin_ns;
 	launch->stop_next_ns = UINT64_MAX;
 	launch->out.fd = STDOUT_FILENO;
 	launch->err.fd = STDERR_FILENO;

@@ -83,6 +83,8 @@ struct launch {
 	int signals;         /* signalfd; the caller's, by launch_take_signals() */
 	uint64_t begin_ns;   /* of the launcher */
 	uint64_t started_ns; /* when the ranks were first started; 0: not yet */
+	uint64_t heard_ns;   /* of who attends */
+	bool told_busy;      /* that another launcher of the job is there */
 	bool daemon_ready;   /* our own daemon has answered since it was started */
 	enum stop_stand stop;
 	int stop_signal;       /* which one asked; 0: none did */
@@ -150,7 +152,8 @@ uint64_t hang_next(const struct launch *launch);
 
 /* launch_stop.c */
 void stop_signalled(struct launch *launch, int sig, uint64_t now);
-/* On stdin, of who attends it: a letter, T or I, is SIGTERM or SIGINT to the whole job; the end of stdin is SIGTERM to this launcher. */
+/* On stdin, of who attends it: a letter, T or I, is SIGTERM or SIGINT to the whole job; any other that somebody is there. The end of stdin, or
+ * five minutes of silence, is SIGTERM to this launcher. */
 void stop_hear(struct launch *launch, uint64_t now);
 void stop_begin(struct launch *launch, enum stop_stand stand, uint64_t now);
 void stop_tick(struct launch *launch, uint64_t now);

@@ -8,6 +8,8 @@
 
 /* How long the first greeting of the daemon may take. */
 #define START_NS (10 * CLOCK_NS_PER_S)
+/* After its grace: SIGTERM and SIGKILL to its ranks, and until ckptd has seen it go. */
+#define EARLIER_NS (60 * CLOCK_NS_PER_S)
 
 /* ---- its life -------------------------------------------------------------------------------------------------- */
 
@@ -232,6 +234,17 @@ static bool refused(int rc)
 	       rc == -EBADMSG;
 }
 
+/* Who attends starts this launcher again where the way to an earlier one broke: that one still ends its ranks. */
+static uint64_t patience(struct launch *launch)
+{
+	if (!launch->options.attended || launch->link.rc != -EBUSY)
+		return START_NS;
+	if (!launch->told_busy)
+		launch_say(launch, "%s: its end is waited for", launch->link.why.text);
+	launch->told_busy = true;
+	return launch->options.grace_ns + EARLIER_NS;
+}
+
 static void check_first_greeting(struct launch *launch, uint64_t now)
 {
 	const struct uplink *link = &launch->link;
@@ -239,7 +252,7 @@ static void check_first_greeting(struct launch *launch, uint64_t now)
 		return;
 	if (refused(link->rc))
 		launch_give_up(launch, EXIT_FAILED, "%s", link->why.text);
-	else if (now - launch->begin_ns > START_NS)
+	else if (now - launch->begin_ns > patience(launch))
 		launch_give_up(launch, link->rc == -EBUSY ? EXIT_FAILED : EXIT_NO_DAEMON, "%s",
 			       link->why.text[0] ? link->why.text : "the daemon does not answer");
 }

@@ -10,6 +10,8 @@
 /* Between SIGTERM and SIGKILL, and after SIGKILL until a process counts as one that cannot be killed. */
 #define TERM_NS (10 * CLOCK_NS_PER_S)
 #define KILL_NS (30 * CLOCK_NS_PER_S)
+/* Who attends says something four times a minute: a cut of the network ends no connection. */
+#define SILENCE_NS (300 * CLOCK_NS_PER_S)
 
 /* From here on no process is started any more. */
 static void finish_waiting(struct launch *launch)
@@ -86,6 +88,15 @@ void stop_signalled(struct launch *launch, int sig, uint64_t now)
 	stop_wanted(launch, sig, false, now);
 }
 
+/* Nobody attends any more: nothing goes on unattended. */
+static void be_left(struct launch *launch, uint64_t now)
+{
+	launch->options.attended = false;
+	if (launch->stop == STOP_NONE)
+		launch_warn(launch, "who started this launcher is gone");
+	stop_signalled(launch, SIGTERM, now);
+}
+
 void stop_hear(struct launch *launch, uint64_t now)
 {
 	char wishes[16];
@@ -95,12 +106,9 @@ void stop_hear(struct launch *launch, uint64_t now)
 	for (ssize_t i = 0; i < n; i++)
 		if (wishes[i] == 'T' || wishes[i] == 'I')
 			stop_wanted(launch, wishes[i] == 'I' ? SIGINT : SIGTERM, true, now);
-	if (n > 0)
-		return;
-	launch->options.attended = false;
-	if (launch->stop == STOP_NONE)
-		launch_warn(launch, "who started this launcher is gone");
-	stop_signalled(launch, SIGTERM, now);
+	launch->heard_ns = now;
+	if (n <= 0)
+		be_left(launch, now);
 }
 
 static void leave_unkillable(struct launch *launch)
@@ -119,6 +127,8 @@ static void leave_unkillable(struct launch *launch)
 
 void stop_tick(struct launch *launch, uint64_t now)
 {
+	if (launch->options.attended && now - launch->heard_ns > SILENCE_NS)
+		be_left(launch, now);
 	if (launch->stop == STOP_NONE || now < launch->stop_next_ns)
 		return;
 	if (launch->stop == STOP_ASKED) {

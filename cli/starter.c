@@ -1,9 +1,11 @@
 #include "starter.h"
+#include "output.h"
 
 #include "base/bytes.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
 
+#include <errno.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -14,6 +16,9 @@
 /* What the launchers take at most after their grace: SIGTERM and SIGKILL to ranks, the last word of the daemon; and the way back. */
 #define END_NS (60 * CLOCK_NS_PER_S)
 #define KILLED_NS (10 * CLOCK_NS_PER_S)
+#define ATTEND_NS (15 * CLOCK_NS_PER_S)
+/* What a launcher that failed within this before the end says of the job. */
+#define LAST_NS (60 * CLOCK_NS_PER_S)
 #define OUTPUT_END_NS (5 * CLOCK_NS_PER_S)
 /* Nothing needs it: a bound in case that an event was missed. */
 #define IDLE_NS (5 * CLOCK_NS_PER_S)
@@ -30,8 +35,7 @@ void starter_say(struct starter *s, const char *fmt, ...)
 
 /* ---- the end of the job ---------------------------------------------------------------------------------------- */
 
-/* 'T': a clean end of the whole job; 'I': at once, when an end was asked for already. */
-static void ask(struct starter *s, char wish)
+void starter_ask(struct starter *s, char wish)
 {
 	if (!s->asked)
 		s->kill_at = clock_deadline(s->grace_ns + END_NS);
@@ -53,9 +57,10 @@ void starter_give_up(struct starter *s, const char *fmt, ...)
 	sink_say(&s->err, fmt, ap);
 	va_end(ap);
 	s->failed = true;
-	ask(s, 'T');
+	starter_ask(s, 'T');
 }
 
+/* First the remote shells are killed; one that does not even die of that is left. */
 static void kill_late(struct starter *s, uint64_t now)
 {
 	if (now < s->kill_at)
@@ -64,11 +69,32 @@ static void kill_late(struct starter *s, uint64_t now)
 		struct starter_node *node = &s->nodes[i];
 		if (node->stand != NODE_RUNNING)
 			continue;
-		starter_say(s, "%s: its launcher has not ended: it is left behind", node->host);
+		if (!s->killed)
+			starter_say(s, "%s: its launcher has not ended: it is left behind", node->host);
 		proc_signal(&node->proc, SIGKILL);
+		if (s->killed)
+			node->stand = NODE_ENDED;
 		s->failed = true;
 	}
-	s->kill_at = UINT64_MAX;
+	s->killed = true;
+	s->kill_at = now + KILLED_NS;
+}
+
+/* A launcher that failed long before the end was one that the job did without. */
+static int verdict(struct starter *s, uint64_t now)
+{
+	uint32_t done = 0;
+	bool done_without = s->elastic && !s->asked && now - s->code_ns > LAST_NS;
+	for (uint32_t i = 0; i < s->nnodes; i++)
+		done += s->nodes[i].done;
+	if (s->failed)
+		return EXIT_FAILED;
+	if (s->code && !done_without)
+		return s->code;
+	if (done && (s->elastic || done == s->nnodes))
+		return EXIT_OK;
+	starter_say(s, "of %u nodes %u have said how the job ended there", s->nnodes, done);
+	return s->asked == 'I' ? EXIT_CANCELLED : EXIT_FAILED;
 }
 
 /* ---- the loop -------------------------------------------------------------------------------------------------- */
@@ -94,6 +120,16 @@ static void start_due(struct starter *s, uint64_t now)
 			node_start(s, &s->nodes[i]);
 }
 
+/* They end when they hear nothing. */
+static void attend(struct starter *s, uint64_t now)
+{
+	if (now < s->beat_at)
+		return;
+	for (uint32_t i = 0; i < s->nnodes; i++)
+		node_ask(&s->nodes[i], '.');
+	s->beat_at = now + ATTEND_NS;
+}
+
 static void reap(struct starter *s)
 {
 	for (pid_t pid; (pid = proc_next_ended());) {
@@ -116,7 +152,7 @@ static void read_signals(struct starter *s)
 		if (!s->asked)
 			starter_say(s, "SIG%s: the job ends on all nodes%s", sigabbrev_np((int)info.ssi_signo),
 				    info.ssi_signo == SIGINT ? " (SIGINT again: at once)" : " (SIGINT: at once)");
-		ask(s, info.ssi_signo == SIGINT ? 'I' : 'T');
+		starter_ask(s, info.ssi_signo == SIGINT ? 'I' : 'T');
 	}
 	reap(s);
 }
@@ -175,8 +211,9 @@ static int loop(struct starter *s)
 		uint64_t now = clock_now();
 		start_due(s, now);
 		kill_late(s, now);
+		attend(s, now);
 		if (over(s))
-			return s->failed ? EXIT_FAILED : s->code;
+			return verdict(s, now);
 		wait_for_events(s, fds);
 	}
 }
@@ -194,6 +231,19 @@ static void end(struct starter *s)
 	free(s->nodes);
 	free(s->names);
 	free(s->words);
+	free(s->here);
+}
+
+/* A node may be started again long after this program was replaced by another version. */
+static int look_around(struct starter *s)
+{
+	ssize_t n = readlink("/proc/self/exe", s->self, sizeof(s->self) - 1);
+	s->here = getcwd(NULL, 0);
+	if (n < 0 || !s->here)
+		return cli_fail(s->cli, EXIT_FAILED, "%s: %s", n < 0 ? "/proc/self/exe" : "the working directory",
+				err_name(errno));
+	s->self[n] = 0;
+	return EXIT_OK;
 }
 
 int starter_main(const struct cli *cli, const char *job, uint32_t processes, uint64_t grace_ns, int signals)
@@ -208,6 +258,8 @@ int starter_main(const struct cli *cli, const char *job, uint32_t processes, uin
 			    .err.fd = STDERR_FILENO};
 	int code = hosts_read(&s);
 	proc_become_subreaper();
+	if (!code)
+		code = look_around(&s);
 	if (!code)
 		code = loop(&s);
 	end(&s);

@@ -31,6 +31,8 @@ struct starter_node {
 	uint64_t broken_ns; /* since when the way to it is broken; 0: it is not */
 	bool begun;         /* it was reached once */
 	unsigned tries;     /* in vain, before it was */
+	unsigned starts;    /* of its remote shell */
+	bool done;          /* its launcher has ended by itself */
 };
 
 struct starter {
@@ -40,16 +42,21 @@ struct starter {
 	struct starter_node *nodes;
 	uint32_t nnodes, nspares; /* the spares come last, and count in nnodes, too */
 	uint32_t processes;       /* on each */
-	bool elastic;             /* the job can go on without a node */
+	uint64_t least;           /* ranks without which the job cannot go on */
+	bool elastic;             /* it can go on without a node */
+	char *here, self[4096];   /* the working directory, and this program: as they were at the start */
 	const char *job;
 	struct sink out, err;
 	int signals;       /* signalfd; the caller's */
 	char asked;        /* 'T', 'I' as on stdin of the launchers; 0: nobody has asked for the end */
 	uint64_t grace_ns; /* then */
-	uint64_t kill_at;  /* UINT64_MAX: not asked, or all are killed */
+	uint64_t kill_at;  /* UINT64_MAX: not asked */
+	bool killed;       /* the remote shells were */
+	uint64_t beat_at;  /* when the launchers are to hear that somebody attends */
 	bool failed;       /* the job cannot go on */
-	bool finished;     /* a launcher has ended by itself */
-	int code;          /* of the launcher that ended last */
+	bool finished;     /* a launcher has ended by itself, and since then no way broke */
+	int code;          /* the first that was not 0, of a launcher */
+	uint64_t code_ns;  /* when the last such ended */
 };
 
 /* Whether the text of --nodes names hosts, rather than their number. */
@@ -62,18 +69,22 @@ int starter_main(const struct cli *cli, const char *job, uint32_t processes, uin
 /* starter_hosts.c: reads --nodes, --spares, --remote-shell and refuses what cannot go with them; an exit code. */
 int hosts_read(struct starter *s);
 
-/* starter_line.c: the command for a remote shell, quoted for a POSIX shell; free() it. NULL: no memory, or no working directory. */
+/* starter_line.c: the command for a remote shell, quoted for a POSIX shell; free() it. NULL: no memory. */
 char *line_of(const struct starter *s, uint32_t node);
 
 /* starter_node.c */
 void node_start(struct starter *s, struct starter_node *node);
 /* Its remote shell has ended. */
 void node_ended(struct starter *s, struct starter_node *node, uint64_t now);
-/* Passes a wish on to its launcher. */
+/* The others end with it, where the job cannot be at work any more. */
+bool nodes_suffice(const struct starter *s);
+/* Passes a wish on to its launcher; '.': that somebody is there. */
 void node_ask(struct starter_node *node, char wish);
 
 /* A line on stderr, in order with those of the nodes. */
 void starter_say(struct starter *s, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+/* The job is over, or is to be: 'T': a clean end on all nodes; 'I': at once, when an end was asked for already. */
+void starter_ask(struct starter *s, char wish);
 /* The job cannot go on: says why, and ends the others. */
 void starter_give_up(struct starter *s, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 

@@ -4,8 +4,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The way there is noticed to be broken within a minute, and nothing is asked at a terminal. */
-#define SHELL_DEFAULT "ssh -T -o BatchMode=yes -o ConnectTimeout=15 -o ServerAliveInterval=15 -o ServerAliveCountMax=3"
+/* The way there is noticed to be broken within a minute, which a connection that others share would not be, and nothing is asked at a
+ * terminal. */
+#define SHELL_DEFAULT                                                                                                  \
+	"ssh -T -o BatchMode=yes -o ControlPath=none -o ConnectTimeout=15 -o ServerAliveInterval=15 "                  \
+	"-o ServerAliveCountMax=3"
 
 bool starter_names_hosts(const char *nodes)
 {
@@ -122,6 +125,10 @@ int hosts_read(struct starter *s)
 	int code = refuse(s);
 	if (!code)
 		code = read_hosts(s);
+	if (code)
+		return code;
+	uint64_t all = (uint64_t)(s->nnodes - s->nspares) * s->processes;
+	s->least = cli_number(s->cli, "min-ranks", all);
 	s->elastic = s->nspares || cli_number(s->cli, "min-ranks", 0);
-	return code ? code : read_shell(s);
+	return read_shell(s);
 }

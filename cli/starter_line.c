@@ -87,8 +87,7 @@ static void put_place(struct wbuf *line, const struct starter *s, uint32_t node)
 	const char *report = cli_text(s->cli, "report");
 	put(line, "--nodes %u ", nodes);
 	if (s->elastic)
-		put(line, "--min-ranks %llu ",
-		    (unsigned long long)cli_number(s->cli, "min-ranks", (uint64_t)nodes * s->processes));
+		put(line, "--min-ranks %llu ", (unsigned long long)s->least);
 	else
 		put(line, "--node-rank %u ", node);
 	if (s->nodes[node].spare)
@@ -99,17 +98,11 @@ static void put_place(struct wbuf *line, const struct starter *s, uint32_t node)
 
 char *line_of(const struct starter *s, uint32_t node)
 {
-	char self[4096];
-	AUTO_FREE char *here = getcwd(NULL, 0);
 	struct wbuf line = {0};
-	ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
-	if (!here || n < 0)
-		return NULL;
-	self[n] = 0;
 	put(&line, "cd ");
-	put_word(&line, here);
+	put_word(&line, s->here);
 	put(&line, "&& exec ");
-	put_word(&line, self);
+	put_word(&line, s->self);
 	put(&line, "run --attended ");
 	put_place(&line, s, node);
 	put_option(&line, "job", s->job);

@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/wait.h>
 
 extern char **environ;
@@ -15,8 +16,8 @@ extern char **environ;
 #define SOON_NS CLOCK_NS_PER_S
 #define AGAIN_NS (10 * CLOCK_NS_PER_S)
 #define AWAY_NS (3600 * CLOCK_NS_PER_S)
-/* A way that has held for so long was there: longer than ssh tries to make one. */
-#define BEGUN_NS (20 * CLOCK_NS_PER_S)
+/* A way that has held for so long was there: longer than anybody tries to make a connection. */
+#define BEGUN_NS (150 * CLOCK_NS_PER_S)
 /* TRIES_MAX: of one that was never there. With SHELL_BROKE ssh says that the way broke; a launcher never ends with it. */
 enum { TRIES_MAX = 3, SHELL_BROKE = 255 };
 
@@ -29,7 +30,7 @@ static int run_shell(struct starter *s, struct starter_node *node, int in, int o
 	int n = 0;
 	AUTO_FREE char *line = line_of(s, (uint32_t)(node - s->nodes));
 	if (!line)
-		return err_set(err, -ENOMEM, "the command for it cannot be made: no memory, or no working directory");
+		return err_set(err, -ENOMEM, "out of memory");
 	for (; s->shell[n]; n++)
 		argv[n] = s->shell[n];
 	argv[n++] = (char *)node->host;
@@ -67,6 +68,7 @@ void node_start(struct starter *s, struct starter_node *node)
 	struct err err = {""};
 	if (!spawn(s, node, &err)) {
 		node->stand = NODE_RUNNING;
+		node->starts++;
 		return;
 	}
 	node->stand = NODE_ENDED;
@@ -82,26 +84,30 @@ void node_ask(struct starter_node *node, char wish)
 
 /* ---- end ------------------------------------------------------------------------------------------------------- */
 
-static bool broke(int status)
+bool nodes_suffice(const struct starter *s)
 {
-	return WIFSIGNALED(status) || WEXITSTATUS(status) == SHELL_BROKE;
+	uint64_t left = 0;
+	for (uint32_t i = 0; i < s->nnodes; i++)
+		left += s->nodes[i].stand != NODE_ENDED;
+	return s->elastic && left * s->processes >= s->least;
 }
 
-static void lose(struct starter *s, struct starter_node *node, const char *why)
+/* What became of it is the end of the job, or the job goes on without it. */
+static void lose(struct starter *s, const struct starter_node *node, const char *why)
 {
-	node->stand = NODE_ENDED;
-	s->code = EXIT_FAILED;
-	if (s->elastic)
-		starter_say(s, "%s: the remote shell %s: the job goes on without it, if it can", node->host, why);
+	if (s->asked)
+		starter_say(s, "%s: %s", node->host, why);
+	else if (nodes_suffice(s))
+		starter_say(s, "%s: %s: the job goes on without it", node->host, why);
 	else
-		starter_give_up(s, "%s: the remote shell %s, and the job cannot go on without it", node->host, why);
+		starter_give_up(s, "%s: %s, and the job cannot go on without it", node->host, why);
 }
 
 /* The machine may be starting anew, or the name be wrong. */
 static void consider(struct starter *s, struct starter_node *node, int status, uint64_t lasted, uint64_t now)
 {
-	char why[80];
-	proc_status_text(why, sizeof(why), status);
+	char why[128] = "the remote shell ", *end = why + strlen(why);
+	proc_status_text(end, sizeof(why) - (size_t)(end - why), status);
 	if (lasted >= BEGUN_NS) {
 		node->begun = true;
 		node->broken_ns = 0;
@@ -110,24 +116,49 @@ static void consider(struct starter *s, struct starter_node *node, int status, u
 		node->broken_ns = now;
 	bool again = node->begun ? now - node->broken_ns < AWAY_NS : ++node->tries < TRIES_MAX;
 	if (!again || s->asked) {
+		node->stand = NODE_ENDED;
 		lose(s, node, why);
 		return;
 	}
 	uint64_t pause = node->begun ? AGAIN_NS : SOON_NS;
 	node->stand = NODE_WAITING;
 	node->start_at = now + pause;
-	starter_say(s, "%s: the remote shell %s: again in %.1f s", node->host, why, (double)pause / 1e9);
+	s->finished = false; /* what ended before was not the end of the job */
+	starter_say(s, "%s: %s: again in %.1f s", node->host, why, (double)pause / 1e9);
 }
 
-static void finish(struct starter *s, struct starter_node *node, int status)
+/* Where all nodes are needed one that has finished will not be there for one that was started again, or is to be. NULL: there is none. */
+static const struct starter_node *find_late(const struct starter *s)
 {
+	for (uint32_t i = 0; i < s->nnodes && !s->elastic; i++)
+		if (s->nodes[i].stand == NODE_WAITING || (s->nodes[i].stand == NODE_RUNNING && s->nodes[i].starts > 1))
+			return &s->nodes[i];
+	return NULL;
+}
+
+static void finish(struct starter *s, struct starter_node *node, int code, uint64_t now)
+{
+	char why[64];
 	node->stand = NODE_ENDED;
+	node->done = true;
 	s->finished = true;
-	s->code = WEXITSTATUS(status);
-	if (!s->code || s->asked || s->elastic)
+	if (!code) {
+		const struct starter_node *late = s->asked ? NULL : find_late(s);
+		if (late)
+			starter_give_up(s, "%s: the job has ended there, since the way to %s broke", node->host,
+					late->host);
 		return;
-	starter_give_up(s, "%s: its launcher exited with status %d, and the job cannot go on without it", node->host,
-			s->code);
+	}
+	s->code = s->code ? s->code : code;
+	s->code_ns = now;
+	snprintf(why, sizeof(why), "its launcher exited with status %d", code);
+	lose(s, node, why);
+}
+
+/* One that is reached again may not be ready yet: its daemon, or the directory, comes later than the remote shell. */
+static bool is_early(const struct starter_node *node, int status, uint64_t lasted)
+{
+	return node->begun && node->broken_ns && lasted < BEGUN_NS && status;
 }
 
 void node_ended(struct starter *s, struct starter_node *node, uint64_t now)
@@ -138,8 +169,8 @@ void node_ended(struct starter *s, struct starter_node *node, uint64_t now)
 	stream_close(&node->err);
 	cleanup_close(&node->control);
 	node->control = -1;
-	if (broke(status))
+	if (WIFSIGNALED(status) || WEXITSTATUS(status) == SHELL_BROKE || is_early(node, status, lasted))
 		consider(s, node, status, lasted, now);
 	else
-		finish(s, node, status);
+		finish(s, node, WEXITSTATUS(status), now);
 }

@@ -33,8 +33,11 @@ class Hosts:
 echo $$ >> {self.folder}/$1.pids
 [ -e {self.folder}/$1.socket ] || exit 255
 CKPT_SOCKET=$(cat {self.folder}/$1.socket); export CKPT_SOCKET
+[ -e {self.folder}/relay ] || {{ shift; exec sh -c "$*"; }}
 shift
-exec sh -c "$*"
+exec 3<&0
+setsid sh -c "$*" <&3 3<&- &
+wait $!
 """)
         self.shell.chmod(0o700)
 
@@ -119,6 +122,38 @@ def _():
         run.wait()
 
 
+@case("a way that breaks while the launcher lives: its ranks go to other nodes, and come back with the next launcher")
+def _():
+    with hosts("ab", store=True) as (h, _):
+        (h.folder / "relay").touch()  # the remote shell is not what the launcher becomes
+        run = h.start("a,b", "--min-ranks", 1, command=(TRAIN, "--batch", 6, "--steps", FOREVER, "--save-storage-every", 20))
+        h.reaches(run, "b", 30)
+        kill(*h.pids("b"))
+        run.until_err("b: the remote shell was killed by signal 9 (Killed): again in 1.0 s", "1 ranks go on from", "2 ranks go on from")
+        run.child.send_signal(signal.SIGTERM)
+        run.wait()
+
+
+@case("where all nodes are needed the job has failed when it ends since the way to one broke")
+def _():
+    with hosts("ab") as (h, _):
+        (h.folder / "relay").touch()
+        run = h.start("a,b", command=(TRAIN, "--steps", FOREVER, "--save-storage-every", 0))
+        h.reaches(run, "b", 30)
+        kill(*h.pids("b"))
+        run.wait(1)
+        has(run.err(), "b: the remote shell was killed by signal 9 (Killed): again in 1.0 s")
+
+
+@case("who is asked to end before a node was reached has not done the job")
+def _():
+    with hosts("ab") as (h, _):
+        run = h.start("nowhere,neither")
+        run.until_err("nowhere: the remote shell exited with status 255: again in")
+        run.child.send_signal(signal.SIGTERM)
+        run.wait(1)
+
+
 @case("SIGTERM ends the whole job with a last checkpoint, also one that could go on without a node")
 def _():
     for options in ((), ("--min-ranks", 1)):
@@ -160,7 +195,9 @@ def _():
         run = h.start("a,b,nowhere", "--min-ranks", 1)
         run.wait()
         final(run.out() + run.err())
-        has(run.err(), "nowhere: the remote shell exited with status 255: the job goes on without it, if it can")
+        has(run.err(), "nowhere: the remote shell exited with status 255: the job goes on without it")
+        run = h.start("a,nowhere", "--min-ranks", 2, "--job", "other").wait(1)
+        has(run.err(), "nowhere: the remote shell exited with status 255, and the job cannot go on without it")
     with hosts("ab") as (h, _):
         run = h.start("a,nowhere,b", command=sh("sleep 1000")[1:]).wait(1)
         equal(len(h.pids("nowhere")), 3)
