@@ -2,6 +2,7 @@
 #include "session.h"
 
 #include <stdio.h>
+#include <unistd.h>
 
 /* The flight record of the own arena, or NULL: before ckpt_join and in a child there is none. The stage must be put. */
 static struct arena_flight *flight_of(ckpt *s, struct stage **stage)
@@ -27,6 +28,7 @@ void ckpt_beat(ckpt *s, uint64_t step, ckpt_phase phase)
 	struct stage *stage;
 	struct arena_flight *flight = flight_of(s, &stage);
 	if (flight) {
+		atomic_store_explicit(&s->beats, gettid(), memory_order_relaxed);
 		atomic_store_explicit(&flight->step, step, memory_order_relaxed);
 		atomic_store_explicit(&flight->phase, (uint32_t)phase, memory_order_relaxed);
 		uint64_t now = clock_now();
@@ -35,6 +37,23 @@ void ckpt_beat(ckpt *s, uint64_t step, ckpt_phase phase)
 		atomic_store_explicit(&flight->beat_ns, now, memory_order_release);
 	}
 	stage_put(stage);
+}
+
+void beat_waiting(ckpt *s)
+{
+	struct stage *stage;
+	if (atomic_load_explicit(&s->beats, memory_order_relaxed) != gettid())
+		return;
+	struct arena_flight *flight = flight_of(s, &stage);
+	if (flight)
+		atomic_store_explicit(&flight->beat_ns, clock_now(), memory_order_release);
+	stage_put(stage);
+}
+
+void beat_sleep(ckpt *s, const struct stage *stage, uint32_t seen, uint64_t deadline)
+{
+	beat_waiting(s);
+	stage_sleep(stage, seen, min_u64(deadline, clock_deadline(BEAT_NS)));
 }
 
 void ckpt_collective_enter(ckpt *s, const char *op, uint64_t seq, uint64_t bytes)

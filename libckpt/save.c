@@ -254,7 +254,7 @@ static int wait_slot(ckpt *s, const struct stage *stage, uint64_t deadline, uint
 			snprintf(text, sizeof(text), "waited for %u ms", ms);
 			return say_busy(stage, -ETIMEDOUT, text, err);
 		}
-		stage_sleep(stage, seen, deadline);
+		beat_sleep(s, stage, seen, deadline);
 	}
 }
 
@@ -377,7 +377,7 @@ static int wait_for_epoch(const struct ckpt_snapshot *snap, struct err *err)
 		uint64_t now = clock_now();
 		if (!pauses(snap) || now >= deadline)
 			return 0;
-		stage_sleep(snap->stage, seen, min_u64(deadline, now + PAUSE_LOOK_NS));
+		beat_sleep(snap->s, snap->stage, seen, min_u64(deadline, now + PAUSE_LOOK_NS));
 	}
 }
 

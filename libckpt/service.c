@@ -25,13 +25,17 @@ struct request {
 
 /* ---- requests ---------------------------------------------------------------------------------------------------- */
 
-static int wait_changed(struct service *service, uint64_t deadline)
+/* With service.lock held, which is given back after the wait; also returns without a change. */
+static int wait_changed(ckpt *s, uint64_t deadline)
 {
-	struct timespec until = {.tv_sec = (time_t)(deadline / CLOCK_NS_PER_S),
-				 .tv_nsec = (long)(deadline % CLOCK_NS_PER_S)};
-	return pthread_cond_clockwait(&service->changed, &service->lock, CLOCK_MONOTONIC, &until) == ETIMEDOUT
-		       ? -ETIMEDOUT
-		       : 0;
+	struct service *service = &s->service;
+	uint64_t soon = min_u64(deadline, clock_deadline(BEAT_NS));
+	struct timespec until = {.tv_sec = (time_t)(soon / CLOCK_NS_PER_S), .tv_nsec = (long)(soon % CLOCK_NS_PER_S)};
+	pthread_cond_clockwait(&service->changed, &service->lock, CLOCK_MONOTONIC, &until);
+	pthread_mutex_unlock(&service->lock);
+	beat_waiting(s);
+	pthread_mutex_lock(&service->lock);
+	return clock_now() < deadline ? 0 : -ETIMEDOUT;
 }
 
 /* With service.lock held. */
@@ -58,7 +62,7 @@ static int wait_ready(ckpt *s, uint64_t deadline, struct err *err)
 	struct service *service = &s->service;
 	LOCK_SCOPE(&service->lock);
 	while (service->state != SERVICE_READY)
-		if (wait_changed(service, deadline) && service->state != SERVICE_READY)
+		if (wait_changed(s, deadline) && service->state != SERVICE_READY)
 			return not_ready(s, err);
 	return 0;
 }
@@ -96,24 +100,26 @@ static bool is_done(struct service *service, const struct request *rq)
 	return rq->done;
 }
 
-static void pass_time(struct service *service, const struct request *rq, const struct meanwhile *meanwhile,
-		      uint64_t deadline)
+static void pass_time(ckpt *s, const struct request *rq, const struct meanwhile *meanwhile, uint64_t deadline)
 {
 	while (clock_now() < deadline) {
 		/* Before it is looked what there is to do. */
 		uint32_t seen = atomic_load(&stage_head(meanwhile->stage)->wake);
-		if (is_done(service, rq))
+		if (is_done(&s->service, rq))
 			return;
-		if (!meanwhile->turn(meanwhile->arg))
-			stage_sleep(meanwhile->stage, seen, deadline);
+		if (meanwhile->turn(meanwhile->arg))
+			beat_waiting(s);
+		else
+			beat_sleep(s, meanwhile->stage, seen, deadline);
 	}
 }
 
-static int wait_reply(struct service *service, struct request *rq, int rc, uint64_t deadline)
+static int wait_reply(ckpt *s, struct request *rq, int rc, uint64_t deadline)
 {
+	struct service *service = &s->service;
 	LOCK_SCOPE(&service->lock);
 	while (!rc && !rq->done)
-		if (wait_changed(service, deadline) && !rq->done)
+		if (wait_changed(s, deadline) && !rq->done)
 			rc = -ETIMEDOUT;
 	list_remove(&rq->link);
 	if (rq->done && rq->rc)
@@ -148,8 +154,8 @@ int service_call(ckpt *s, uint16_t type, const struct wbuf *body, uint16_t want,
 		return rc;
 	rc = send_request(s, &rq, type, body, deadline);
 	if (!rc && meanwhile)
-		pass_time(&s->service, &rq, meanwhile, deadline);
-	rc = wait_reply(&s->service, &rq, rc, deadline);
+		pass_time(s, &rq, meanwhile, deadline);
+	rc = wait_reply(s, &rq, rc, deadline);
 	if (!rc)
 		rc = open_reply(s, rq.reply, want, err);
 	else if (rc == -ENOTCONN)

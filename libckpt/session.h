@@ -45,6 +45,7 @@ struct ckpt {
 	_Atomic uint32_t epoch;    /* of it */
 	ckpt_view view;
 	_Atomic bool undefined;  /* a restore failed half-way */
+	_Atomic pid_t beats;     /* the thread that gave the last heartbeat; 0: none did */
 	struct wire_moved moved; /* of the answer MOVED to a REGISTER or JOIN */
 	bool moving;             /* it came, and a device still reads what was registered */
 
@@ -67,6 +68,13 @@ struct ckpt {
 int session_check(const ckpt *s, struct err *err);
 /* A reference to the stage, or NULL before ckpt_join. */
 struct stage *session_stage(ckpt *s);
+
+/* Between two heartbeats of a wait. */
+#define BEAT_NS (250 * CLOCK_NS_PER_MS)
+/* A thread that gives heartbeats waits in a call, which has a deadline of its own: it does not hang. Others' waits are none. */
+void beat_waiting(ckpt *s);
+/* stage_sleep, for at most BEAT_NS. */
+void beat_sleep(ckpt *s, const struct stage *stage, uint32_t seen, uint64_t deadline);
 /* The deadline of a wait; *ms is what to tell people. */
 uint64_t session_deadline(const ckpt *s, int timeout_ms, uint32_t *ms);
 

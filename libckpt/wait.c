@@ -155,7 +155,7 @@ static int wait_level(struct ckpt_snapshot *snap, ckpt_level level, uint64_t dea
 			return rc;
 		if (clock_now() >= deadline)
 			return say_late(snap, level, &shown, ms, err);
-		stage_sleep(snap->stage, seen, deadline);
+		beat_sleep(snap->s, snap->stage, seen, deadline);
 	}
 }
 

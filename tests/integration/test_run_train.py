@@ -125,6 +125,12 @@ def _():
     equal([document["fired"], document["restarts"]], [1, 1])
 
 
+@case("ranks that wait for a slow disk at the end do not hang")
+def _():
+    document, end = train("--hang-timeout", 1, CKPT_WRITE_BANDWIDTH="2M")
+    equal([end, document["restarts"]], [reference, 0])
+
+
 @case("what compressed gradients have left out is saved and restored: no bit differs")
 def _():
     def ended(*args):

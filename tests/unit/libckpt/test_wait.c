@@ -68,6 +68,37 @@ Test(wait, a_sleeper_is_woken)
 	cr_assert_lt(best, 900 * CLOCK_NS_PER_MS);
 }
 
+/* Of a wait that runs out after two heartbeats. */
+static uint64_t beat_after(struct crew *c, ckpt_snapshot *snap)
+{
+	struct arena_head *head = fake_head(c->f, 0);
+	uint64_t before = head->flight.beat_ns;
+	cr_assert_eq(ckpt_wait(snap, CKPT_DURABLE, 600), -ETIMEDOUT);
+	return head->flight.beat_ns - before;
+}
+
+static void *beat_once(void *arg)
+{
+	ckpt_beat(arg, 121, CKPT_PHASE_SAVE);
+	return NULL;
+}
+
+Test(wait, of_who_gives_heartbeats_is_one_and_that_of_another_thread_is_none)
+{
+	struct crew c;
+	pthread_t other;
+	ckpt_snapshot *snap = begun(&c, 120, CKPT_STORAGE);
+	cr_expect_eq(beat_after(&c, snap), 0, "nobody has ever given one");
+	ckpt_beat(c.s[0], 120, CKPT_PHASE_SAVE);
+	cr_expect_geq(beat_after(&c, snap), 200 * CLOCK_NS_PER_MS);
+	cr_expect_eq(fake_head(c.f, 0)->flight.step, 120);
+	cr_assert_eq(pthread_create(&other, NULL, beat_once, c.s[0]), 0);
+	pthread_join(other, NULL);
+	cr_expect_eq(beat_after(&c, snap), 0, "the thread that computes may hang all the same");
+	ckpt_snapshot_free(snap);
+	crew_down(&c);
+}
+
 Test(wait, a_deadline_names_who_is_late)
 {
 	struct crew c;
