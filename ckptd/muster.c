@@ -310,6 +310,11 @@ static bool anybody(const struct muster *m)
 	return m->crew.world && clock_now() < m->wait_ns;
 }
 
+static bool abandoned(const struct muster *m)
+{
+	return m->deserted && !chair_view(m->daemon, m->job).attending;
+}
+
 void musters_tick(struct daemon *daemon)
 {
 	struct muster *m = daemon->musters, *next;
@@ -319,7 +324,7 @@ void musters_tick(struct daemon *daemon)
 		bool gone = !anybody(m);
 		if (gone && !chair_has(daemon, m->job))
 			muster_remove(daemon, m->job);
-		else if (gone && m->deserted)
+		else if (gone && abandoned(m))
 			chair_abandon(daemon, m->job);
 		else
 			muster_advance(m);
@@ -418,7 +423,7 @@ bool muster_deserted(struct daemon *daemon, const char *job, uint32_t node, bool
 		return false;
 	node = m->spread ? node : 0;
 	m->unquiet[node] = m->bereft[node] = m->seated[node] = false;
-	m->deserted = last && !m->crew.nodes[node].offers;
+	m->deserted = m->deserted || last;
 	return true;
 }
 

@@ -409,6 +409,21 @@ Test(muster, a_job_that_everybody_has_deserted_is_over_when_nobody_comes)
 	cr_expect_eq(fake_chair.abandoned, 1);
 }
 
+Test(muster, who_deserts_before_his_launcher_does_is_not_waited_for_either)
+{
+	begin(3);
+	offer(0, 0);
+	offer(1, 0);
+	fake_chair.view.attending = 0;
+	for (uint32_t i = 0; i < 3; i++)
+		cr_expect(muster_deserted(&muster_daemon, "gpt", i, i == 2));
+	offer(2, 0);
+	cr_expect(muster_deserted(&muster_daemon, "gpt", 2, false), "it had nothing any more");
+	clock_skip((WAIT_S + 1) * CLOCK_NS_PER_S);
+	tick();
+	cr_expect_eq(fake_chair.abandoned, 1);
+}
+
 Test(muster, who_was_lost_with_his_daemon_has_not_deserted)
 {
 	begin(3);
