@@ -32,7 +32,7 @@ void chair_release(struct daemon *daemon, const char *job);
 /* coord_rescue_begin, or coord_rescue_give_up. */
 void chair_rescue(struct daemon *daemon, const char *job, bool give_up);
 void chair_preface(struct daemon *daemon, const char *job, const char *text);
-/* Nobody is left who could go on with the job: it is over. */
+/* Nobody is left who could go on with the job, or too few are: it is over. */
 void chair_abandon(struct daemon *daemon, const char *job);
 /* A rank or an arena knows of an epoch, in a job of this node alone (coord.h). */
 void chair_knows(struct daemon *daemon, const char *job, enum coord_witness witness, uint32_t epoch);

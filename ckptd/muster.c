@@ -310,9 +310,11 @@ static bool anybody(const struct muster *m)
 	return m->crew.world && clock_now() < m->wait_ns;
 }
 
-static bool abandoned(const struct muster *m)
+/* Nobody has what memory had of it, and those who wait are too few to begin it again. */
+static bool abandoned(const struct muster *m, bool gone)
 {
-	return m->deserted && !chair_view(m->daemon, m->job).attending;
+	bool starves = crew_next_world(&m->crew) < m->crew.least && clock_now() >= m->wait_ns;
+	return m->deserted && (gone || starves) && !chair_view(m->daemon, m->job).attending;
 }
 
 void musters_tick(struct daemon *daemon)
@@ -324,7 +326,7 @@ void musters_tick(struct daemon *daemon)
 		bool gone = !anybody(m);
 		if (gone && !chair_has(daemon, m->job))
 			muster_remove(daemon, m->job);
-		else if (gone && abandoned(m))
+		else if (abandoned(m, gone))
 			chair_abandon(daemon, m->job);
 		else
 			muster_advance(m);

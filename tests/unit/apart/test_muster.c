@@ -424,6 +424,30 @@ Test(muster, who_deserts_before_his_launcher_does_is_not_waited_for_either)
 	cr_expect_eq(fake_chair.abandoned, 1);
 }
 
+Test(muster, a_job_that_all_its_ranks_were_lost_of_is_over_when_too_few_wait)
+{
+	begin(3);
+	desert(3);
+	offer(3, LEAST - 1);
+	tick();
+	cr_expect_eq(fake_chair.abandoned, 0, "a launcher may be started again");
+	clock_skip((WAIT_S + 1) * CLOCK_NS_PER_S);
+	tick();
+	cr_expect_eq(fake_chair.abandoned, 1);
+}
+
+Test(muster, too_few_wait_for_those_who_were_lost_with_their_daemons)
+{
+	begin(3);
+	for (uint32_t i = 0; i < 3; i++)
+		musters_node_down(&muster_daemon, i);
+	fake_chair.view.attending = 0;
+	offer(3, LEAST - 1);
+	clock_skip((WAIT_S + 1) * CLOCK_NS_PER_S);
+	tick();
+	cr_expect_eq(fake_chair.abandoned, 0);
+}
+
 Test(muster, who_was_lost_with_his_daemon_has_not_deserted)
 {
 	begin(3);
