@@ -137,6 +137,9 @@ void reform_end(struct job *job)
 	job->reform.drained = false;
 	if (job->reform.offered)
 		send_plan(job, &(struct wire_plan){0});
+	else if (job->spread && job->formed &&
+		 !job->epoch) /* that was another job of its name, and it was not heard meanwhile */
+		job->attend_ns = clock_deadline(AGAIN_NS);
 }
 
 /* ---- the new world ------------------------------------------------------------------------------------------------- */

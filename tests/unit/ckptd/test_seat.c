@@ -9,6 +9,7 @@
 #include "halt.h"
 #include "muster.h"
 #include "pool.h"
+#include "reform.h"
 #include "roster.h"
 
 #include <criterion/criterion.h>
@@ -187,6 +188,25 @@ Test(seat, who_has_no_part_in_a_plan_that_was_made_twice_does_not_attend)
 	chair_report(&here, 1, true, &attend);
 	cr_expect_eq(muster_plan(&here, "main"), 2u);
 	cr_expect_eq(chair_view(&here, "main").attending, 0u);
+}
+
+Test(seat, who_is_not_heard_for_what_was_left_of_another_job_attends_when_that_is_over)
+{
+	struct peer_report crew = {.type = PEER_CREW, .job = "main", .crew = {.want = 4, .least = 4, .processes = 4}};
+	chair_report(&here, 1, true, &crew);
+	cr_assert_eq(muster_plan(&here, "main"), 1u);
+	job.formed = true;
+	seat_attend(&job);
+	cr_expect_eq(chair_view(&here, "main").attending, 0u);
+	chair_abandon(&here, "main");
+	reform_end(&job);
+	cr_assert_gt(job.attend_ns, clock_now(), "nobody else tells it");
+	job.attend_ns = clock_now();
+	seat_tick(&job);
+	cr_expect_eq(chair_view(&here, "main").attending, job.nlocal);
+	wait_for_epoch();
+	reform_end(&job);
+	cr_expect_eq(job.attend_ns, 0u, "it was its own end");
 }
 
 Test(seat, an_epoch_that_somebody_comes_from_is_not_entered_again)
