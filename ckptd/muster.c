@@ -121,8 +121,7 @@ static bool refused(struct muster *m)
 	return true;
 }
 
-/* Who has lost his launcher, too: if he has rank 0, nobody else decides what is written. */
-static void order_to_settle(struct muster *m, uint32_t node)
+void muster_settle(struct muster *m, uint32_t node)
 {
 	m->unquiet[node] = (m->crew.nodes[node].has || m->bereft[node]) && !m->left[node];
 	if (m->unquiet[node])
@@ -132,7 +131,7 @@ static void order_to_settle(struct muster *m, uint32_t node)
 static void order_settle(struct muster *m)
 {
 	for (uint32_t n = 0; n < m->crew.nnodes; n++)
-		order_to_settle(m, n);
+		muster_settle(m, n);
 }
 
 /* Saves that have failed with the node are out of the way first. */
@@ -363,7 +362,7 @@ static void take_offer(struct muster *m, uint32_t node, const struct peer_crew *
 		m->wait_ns = muster_patience(m); /* a node may come that has room for all ranks of this one */
 	m->left[node] = false;
 	if (m->settling && !m->rescuing && !had) /* it is back: what it has under way is to end in this world, too */
-		order_to_settle(m, node);
+		muster_settle(m, node);
 	if (said->plan >= c->number)
 		m->behind[node].n = 0;
 	if (said->plan == c->number && said->n)

@@ -101,6 +101,8 @@ static void take_up(struct muster *m, uint32_t node)
 	crew_claim(c, node, ranks, n);
 	for (uint32_t i = 0; i < n; i++)
 		c->was[ranks[i]] = ranks[i];
+	if (m->settling && !m->rescuing) /* what it was asked, or has said, was by the plan before */
+		muster_settle(m, node);
 }
 
 void muster_tell_behind(struct muster *m)

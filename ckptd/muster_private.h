@@ -67,6 +67,10 @@ void muster_remove(struct daemon *daemon, const char *job);
 /* Until when a node that is missing now may come. */
 uint64_t muster_patience(const struct muster *m);
 
+/* The node is to end what it has under way, if it has anything by the plan that holds; also who has lost his launcher: if he has rank 0, nobody
+ * else decides what is written. */
+void muster_settle(struct muster *m, uint32_t node);
+
 /* muster_adopt.c. What a node says of the plan that it follows. */
 void muster_hear_of_plan(struct muster *m, const struct peer_crew *said);
 /* No plan holds, and those whom it would wait for have come, or were waited for: one that is known of does, or the next one is made. False: the

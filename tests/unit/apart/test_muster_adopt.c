@@ -136,6 +136,26 @@ Test(muster_adopt, who_had_them_once_is_told_that_others_have_them)
 	cr_expect(nodes[0].told_plan && nodes[0].plan.number == 7 && !nodes[0].plan.n);
 }
 
+/* It was asked, and says so, by the plan that it follows still. */
+Test(muster_adopt, who_takes_ranks_up_while_all_settle_is_asked_again)
+{
+	struct peer_crew a = said(6, 0), b = said(6, 2), new = said(7, 2);
+	report(0, &a);
+	report(1, &b);
+	lose(1);
+	clock_skip((WAIT_S + 1) * CLOCK_NS_PER_S);
+	tick();
+	cr_assert(fake_chair.held && nodes[0].settle);
+	nodes[0].settle = false;
+	report(2, &new);
+	cr_expect_not(nodes[0].settle, "what it has by that plan is not known yet");
+	expect_taken_up();
+	cr_assert(nodes[0].settle && nodes[2].settle);
+	settled(0, 0);
+	settled(2, 0);
+	cr_expect_not(fake_chair.held, "all are there");
+}
+
 /* It had heard of plan 8 before it could follow it. */
 Test(muster_adopt, who_goes_on_to_a_plan_that_does_not_hold_has_no_rank_in_this_one)
 {
