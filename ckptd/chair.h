@@ -26,6 +26,8 @@ void chair_order(struct daemon *daemon, bool spread, uint32_t node, const struct
 int chair_open(struct daemon *daemon, const char *job, uint32_t world, bool spread, struct err *err);
 /* For another world, in an epoch that was never given out; nobody attends yet. -EAGAIN: chair_busy. */
 int chair_remake(struct daemon *daemon, const char *job, uint32_t world, bool spread, struct err *err);
+/* Nobody attends any more, until he does so by the plan that holds. */
+void chair_vacate(struct daemon *daemon, const char *job, uint32_t plan);
 /* coord_hold and coord_release. */
 void chair_hold(struct daemon *daemon, const char *job, const char *why);
 void chair_release(struct daemon *daemon, const char *job);

@@ -1,6 +1,7 @@
 /* What a change of the world (muster.h), or an operator, has the coordinator do; and who is not let in. */
 #include "chair_private.h"
 
+#include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "muster.h"
@@ -9,7 +10,25 @@
 #include "roster.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+
+void chair_vacate(struct daemon *daemon, const char *job, uint32_t plan)
+{
+	struct chair *chair = chair_find(daemon, job);
+	struct peer_order order = {.type = PEER_VACATE, .number = plan};
+	if (!chair || !chair->spread)
+		return;
+	AUTO_FREE bool *had = calloc(daemon->roster->n, sizeof(*had));
+	for (uint32_t n = 0; had && n < daemon->roster->n; n++)
+		had[n] = coord_attends(chair->coord, n);
+	coord_vacate(chair->coord, "its ranks are those of another plan");
+	memcpy(order.job, chair->job, sizeof(order.job));
+	/* Last: who is given any other order has a seat, as far as he knows. */
+	for (uint32_t n = 0; had && n < daemon->roster->n; n++)
+		if (had[n])
+			chair_order(daemon, true, n, &order);
+}
 
 void chair_hold(struct daemon *daemon, const char *job, const char *why)
 {

@@ -170,6 +170,11 @@ bool coord_leave(struct coord *c, uint32_t node)
 	return true;
 }
 
+bool coord_attends(const struct coord *c, uint32_t node)
+{
+	return c->nodes[node].ranks;
+}
+
 bool coord_needs(const struct coord *c, uint32_t node)
 {
 	return c->nodes[node].ranks && (c->entered == c->epoch || !c->fresh);
@@ -184,6 +189,19 @@ void coord_gone(struct coord *c, uint32_t node, const char *why)
 	if (!c->nodes[node].ranks)
 		return;
 	set_ranks(c, node, 0);
+	if (needed)
+		coord_raise(c, "%s", why);
+}
+
+void coord_vacate(struct coord *c, const char *why)
+{
+	bool needed = false;
+	coord_each(c, n)
+	{
+		needed = needed || coord_needs(c, n);
+		coord_rescue_gone(c, n);
+		set_ranks(c, n, 0);
+	}
 	if (needed)
 		coord_raise(c, "%s", why);
 }

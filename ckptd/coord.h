@@ -123,10 +123,13 @@ void coord_recall(struct coord *c, struct step_id replicated);
 void coord_shares(struct coord *c, uint32_t node, const struct shares *shares);
 /* Its ranks have finished. True when there were any. */
 bool coord_leave(struct coord *c, uint32_t node);
+bool coord_attends(const struct coord *c, uint32_t node);
 /* A new epoch begins when it is lost. */
 bool coord_needs(const struct coord *c, uint32_t node);
 /* It is lost. */
 void coord_gone(struct coord *c, uint32_t node, const char *why);
+/* All that attend: what they have, they have by a plan that is over. */
+void coord_vacate(struct coord *c, const char *why);
 /* Somebody on the node knows of an epoch, while it is not known here who has entered which (after a restart). */
 void coord_knows(struct coord *c, uint32_t node, enum coord_witness witness, uint32_t epoch);
 

@@ -345,7 +345,7 @@ static void take_offer(struct muster *m, uint32_t node, const struct peer_crew *
 		muster_turn_away(m, node, -EINVAL, err.text);
 		return;
 	}
-	muster_hear_of_plan(m, said);
+	muster_hear_of_plan(m, node, said);
 	bool had = c->nodes[node].has, sound = crew_state(c) != CREW_BROKEN;
 	if (said->plan == c->number)
 		crew_claim(c, node, said->ranks, said->n);

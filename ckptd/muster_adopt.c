@@ -20,18 +20,38 @@ static void leave_behind(struct muster *m)
 	}
 }
 
-/* Another life of this daemon has planned, or got further than the one that we know of. */
-static void adopt(struct muster *m, uint32_t plan, uint32_t world)
+/* Who has spoken before, and has no ranks by the plan before this one, would wait for what comes of the one that he follows. */
+static void tell_others(struct muster *m, uint32_t by)
+{
+	for (uint32_t n = 0; n < m->crew.nnodes; n++)
+		if (n != by && !m->behind[n].n && (m->crew.nodes[n].offers || m->seated[n]))
+			muster_tell_plan(m, n, false);
+}
+
+/* Whoever attends does so by an older plan, or by none, and with ranks that may be others' in this one: nobody's seat counts before he has taken it
+ * by the plan that holds. Where all ranks are here they are who they were. */
+static void make_room(struct muster *m, uint32_t world, uint32_t by)
 {
 	struct err err = {{0}};
+	struct coord_view v = chair_view(m->daemon, m->job);
+	if (m->spread && (v.world != world || v.attending != world)) {
+		chair_vacate(m->daemon, m->job, m->crew.number);
+		tell_others(m, by);
+	}
+	if (v.world != world && chair_remake(m->daemon, m->job, world, m->spread, &err))
+		log_error("job %s: %s", m->job, err.text);
+}
+
+/* Another life of this daemon has planned, or got further than the one that we know of. */
+static void adopt(struct muster *m, uint32_t plan, uint32_t world, uint32_t by)
+{
 	log_info("job %s: plan %u, of an earlier life, holds: %u ranks", m->job, plan, world);
 	leave_behind(m);
 	crew_adopt(&m->crew, plan, world);
 	m->wait_ns = m->spread ? muster_patience(m) : 0;
 	m->gone = m->spread; /* who does not come back was lost, for all that is known here */
 	m->parted = true;
-	if (chair_view(m->daemon, m->job).world != world && chair_remake(m->daemon, m->job, world, m->spread, &err))
-		log_error("job %s: %s", m->job, err.text);
+	make_room(m, world, by);
 }
 
 /* The chair is made anew for that, and what its nodes have under way is lost. */
@@ -42,7 +62,7 @@ static bool takes_apart(const struct muster *m, uint32_t world)
 
 /* Who has no rank knows of the plan, too, but may be the first who heard of it: the others may come with the one before it. While these have
  * a save under way in a world of another size their job is at work, and is not taken apart: who knows more takes part in the next plan. */
-void muster_hear_of_plan(struct muster *m, const struct peer_crew *said)
+void muster_hear_of_plan(struct muster *m, uint32_t node, const struct peer_crew *said)
 {
 	if (said->plan > m->latest) {
 		m->latest = said->plan;
@@ -52,7 +72,7 @@ void muster_hear_of_plan(struct muster *m, const struct peer_crew *said)
 		m->of = said->world;
 	bool newer = said->plan > m->crew.number && said->world && (said->n || !said->processes);
 	if (newer && !takes_apart(m, said->world))
-		adopt(m, said->plan, said->world);
+		adopt(m, said->plan, said->world, node);
 }
 
 /* Nobody who had ranks has come: what they had in memory others may hold, for a world of that size. */
@@ -60,7 +80,7 @@ bool muster_gathered(struct muster *m)
 {
 	if (m->latest <= m->crew.number || !m->of)
 		return muster_replan(m);
-	adopt(m, m->latest, m->of);
+	adopt(m, m->latest, m->of, CREW_NOBODY);
 	return true;
 }
 

@@ -72,7 +72,7 @@ uint64_t muster_patience(const struct muster *m);
 void muster_settle(struct muster *m, uint32_t node);
 
 /* muster_adopt.c. What a node says of the plan that it follows. */
-void muster_hear_of_plan(struct muster *m, const struct peer_crew *said);
+void muster_hear_of_plan(struct muster *m, uint32_t node, const struct peer_crew *said);
 /* No plan holds, and those whom it would wait for have come, or were waited for: one that is known of does, or the next one is made. False: the
  * muster is no more. */
 bool muster_gathered(struct muster *m);

@@ -375,6 +375,12 @@ void reform_apart(struct job *job, bool apart)
 	job->reform.apart = apart;
 }
 
+void reform_vacate(struct job *job, uint32_t plan)
+{
+	if (job->reform.plan < plan)
+		reform_apart(job, true);
+}
+
 static void settled(struct job *job, int rc, const char *text)
 {
 	job->reform.settling_ns = 0;

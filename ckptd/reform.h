@@ -12,8 +12,8 @@
  * world, and each process learns its new place as soon as it registers or joins (MOVED). Processes that are sound go on; none is started
  * that need not be. Where the plan changes nothing here, all stays as it is.
  *
- * A node that was out of reach, and comes back with a plan that is over, has no seat any more: nobody says what becomes of what it has under
- * way, and it gives that up. */
+ * A node that was out of reach, and comes back with a plan that is over, has no seat any more, nor has one whose plan was not the
+ * last that an earlier life of the coordinator made: nobody says what becomes of what it has under way, and it gives that up. */
 #ifndef CKPTD_REFORM_H
 #define CKPTD_REFORM_H
 
@@ -33,7 +33,7 @@ struct reform {
 	uint32_t plan;           /* that is followed; 0: none yet */
 	uint32_t world;          /* of that plan; 0: not known */
 	bool drained; /* somebody wants this node to have no ranks: known here, too, for a later life of the coordinator's daemon */
-	bool apart; /* the coordinator was out of reach, and has not yet said that the job's seat here counts */
+	bool apart; /* the coordinator was out of reach, or has vacated all seats, and has not yet said that the job's seat here counts */
 	struct wire_plan next;    /* number 0: none */
 	uint64_t settling_ns;     /* since when; 0: not */
 	uint32_t settle_next;     /* a later plan in which it is to settle, once it follows it; 0: none */
@@ -52,6 +52,8 @@ void reform_abandoned(struct job *job);
 void reform_say(const struct job *job);
 /* The coordinator is there again, or it has given an order that only a seat gets. */
 void reform_apart(struct job *job, bool apart);
+/* Another plan holds than the one by which the job took its seat here. */
+void reform_vacate(struct job *job, uint32_t plan);
 /* From the coordinator. */
 void reform_settle(struct job *job, uint32_t plan);
 void reform_plan(struct job *job, const struct wire_plan *plan);

@@ -460,6 +460,9 @@ void seat_obey(struct daemon *daemon, const struct peer_order *order)
 	case PEER_END:
 		reform_end(job);
 		return;
+	case PEER_VACATE:
+		reform_vacate(job, order->number);
+		return;
 	case PEER_SETTLE:
 		reform_settle(job, order->number);
 		return;

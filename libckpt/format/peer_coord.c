@@ -57,6 +57,7 @@ static const char *const names[PEER_ORDER_END] = {
 	[PEER_RESCUE] = "RESCUE",
 	[PEER_KEEP] = "KEEP",
 	[PEER_PAUSE] = "PAUSE",
+	[PEER_VACATE] = "VACATE",
 	[PEER_COMMAND] = "COMMAND",
 	[PEER_ANSWER] = "ANSWER",
 	[PEER_COMPARE] = "COMPARE",

@@ -229,7 +229,8 @@ struct peer_order {
 			char text[WIRE_TEXT_MAX], why[WIRE_TEXT_MAX];
 		} refuse;
 		struct peer_save save;
-		uint32_t number; /* SETTLE: of the plan that will be left */
+		/* SETTLE: of the plan that will be left; VACATE: of the one that holds, and a seat that was taken by an older one is none. */
+		uint32_t number;
 		struct wire_plan plan;
 		struct peer_rescue rescue;
 		struct wire_command command;

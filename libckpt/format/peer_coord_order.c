@@ -32,6 +32,7 @@ int peer_order_encode(const struct peer_order *m, struct wbuf *out)
 		peer_save_put(out, &m->save);
 		break;
 	case PEER_SETTLE:
+	case PEER_VACATE:
 		wbuf_u32(out, m->number);
 		break;
 	case PEER_PLAN:
@@ -91,6 +92,7 @@ static void get_order(struct rbuf *r, struct peer_order *m)
 		peer_save_get(r, &m->save);
 		return;
 	case PEER_SETTLE:
+	case PEER_VACATE:
 		m->number = rbuf_u32(r);
 		return;
 	case PEER_PLAN:
@@ -151,6 +153,7 @@ static int check_order(const struct peer_order *m, struct err *err)
 	case PEER_CLEAR:
 		return peer_save_check(m->type, &m->save, err);
 	case PEER_SETTLE:
+	case PEER_VACATE:
 		return 0;
 	case PEER_PLAN:
 		return m->plan.number && wire_plan_is_sound(&m->plan)

@@ -98,6 +98,7 @@ static void coordination(void)
 	ask.count = 1;
 	ORDER(PEER_COMPARE, .compare = ask);
 	ORDER(PEER_ADOPT, .word = {.epoch = 3, .flag = true});
+	ORDER(PEER_VACATE, .number = 3);
 	ORDER(PEER_LEVEL, .save = {.id = id, .level = LEVEL_DURABLE});
 	ORDER(PEER_BRING, .bring = {.id = id, .stored = true, .nholders = 1, .holders = {{1, 7}}});
 	ORDER(PEER_ANSWER, .answer = {7, -EBUSY, 2, "too few"});

@@ -79,6 +79,15 @@ void chair_rescue(struct daemon *daemon, const char *job, bool give_up)
 	fake_chair.given_up += give_up;
 }
 
+void chair_vacate(struct daemon *daemon, const char *job, uint32_t plan)
+{
+	(void)daemon;
+	(void)job;
+	(void)plan;
+	fake_chair.vacated++;
+	fake_chair.view.attending = 0;
+}
+
 void chair_abandon(struct daemon *daemon, const char *job)
 {
 	(void)daemon;

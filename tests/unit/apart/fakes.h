@@ -68,7 +68,7 @@ extern struct fake_coord {
 extern struct fake_chair {
 	bool has, busy, held;
 	struct coord_view view; /* a chair that is made anew has all its ranks */
-	unsigned holds, releases, remakes, rescues, given_up, abandoned;
+	unsigned holds, releases, remakes, rescues, given_up, abandoned, vacated;
 	int remake_rc;
 	char preface[WIRE_TEXT_MAX];
 	unsigned norders;

@@ -100,6 +100,27 @@ Test(muster_adopt, a_later_plan_does_not_end_a_save_that_is_under_way)
 	cr_expect(muster_plan(&muster_daemon, "gpt") == 7 && fake_chair.view.world == WANT);
 }
 
+/* Some came when nobody here knew of a plan, with ranks that others may have by now. */
+Test(muster_adopt, nobody_has_a_seat_by_no_plan_in_the_one_that_holds)
+{
+	struct peer_crew first = said(7, 2);
+	fake_chair.view = (struct coord_view){.epoch = 1, .world = 4, .attending = 2};
+	report_idle(0, 0, 0);
+	report(2, &first);
+	cr_expect(muster_plan(&muster_daemon, "gpt") == 7 && fake_chair.vacated == 1);
+	cr_expect(nodes[0].told_plan && nodes[0].plan.number == 7 && !nodes[0].plan.n);
+	cr_expect_not(nodes[2].told_plan, "it knows");
+}
+
+Test(muster_adopt, where_all_ranks_are_there_they_are_who_they_were)
+{
+	struct peer_crew old = said(6, 0), new = said(7, 2);
+	report(0, &old);
+	unsigned vacated = fake_chair.vacated;
+	report(2, &new);
+	cr_expect(muster_plan(&muster_daemon, "gpt") == 7 && fake_chair.vacated == vacated && !nodes[0].told_plan);
+}
+
 /* The coordinator was lost before all had heard of plan 7: what node 0 has in memory is of it, too. */
 static void expect_taken_up(void)
 {

@@ -388,6 +388,18 @@ Test(reform, who_has_come_in_the_place_of_another_rank_is_turned_out)
 	cr_expect(fake_seat.left == 1 && fake_seat.crew.plan == 3 && fake_seat.crew.n == EACH);
 }
 
+/* Nobody says what becomes of what it has under way. */
+Test(reform, who_has_no_seat_by_the_plan_that_holds_gives_up_what_he_has_under_way)
+{
+	begin();
+	reform_vacate(&job, 1);
+	cr_expect(!job.reform.apart, "he follows it");
+	reform_vacate(&job, 3);
+	fake_saves.running = true;
+	plan(3, 6, 0, NULL, NULL);
+	cr_expect(!job.nlocal && fake_client.plan.number == 3);
+}
+
 /* Between them they know it for as long as one of the two is there. */
 Test(reform, that_a_node_is_drained_is_known_to_daemon_and_launcher)
 {

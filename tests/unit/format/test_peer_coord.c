@@ -155,6 +155,7 @@ static struct peer_order an_order(enum peer_type type)
 					    .text = "the disk"};
 		break;
 	case PEER_SETTLE:
+	case PEER_VACATE:
 		o.number = 3;
 		break;
 	case PEER_PLAN:
