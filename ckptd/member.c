@@ -416,16 +416,19 @@ void job_bye(struct rank *rank, uint32_t seq)
 	queue_finish(&rank->job->saves);
 }
 
-/* Whoever waits here waits for all ranks: those that have finished are needed again. Where a process of one is left, it may still come by itself. */
+/* Whoever waits here waits for all ranks: those that have finished are needed again. Where a process of one is left, it may still come by
+ * itself, and the launcher would kill it: the next tick asks again. */
 static void recall(struct job *job)
 {
-	bool waits = false, gone = false;
+	bool waits = false, gone = false, left = false;
 	for (uint32_t r = 0; r < job->nlocal; r++) {
 		const struct rank *rank = &job->ranks[r];
+		bool runs = rank->client || rank->pid || rank->launched;
 		waits |= rank->registering.seq || rank->joining.seq;
-		gone |= rank->state == RANK_LEFT && !rank->client && !rank->pid && !rank->launched;
+		gone |= rank->state == RANK_LEFT && !runs;
+		left |= rank->state == RANK_LEFT && runs;
 	}
-	if (waits && gone)
+	if (waits && gone && !left)
 		member_tell_epoch(job, "ranks that have finished are needed again");
 }
 

@@ -71,3 +71,23 @@ Test(member, and_that_of_a_rank_that_is_elsewhere)
 	job.world = 6;
 	expect_refused("rank 1 is none of the 2 here");
 }
+
+Test(member, nobody_who_has_finished_is_called_back_while_a_process_of_one_is_left)
+{
+	struct rank ranks[] = {{.state = RANK_CONNECTED, .pid = 100, .registering = {.seq = 7, .deadline = UINT64_MAX}},
+			       {.state = RANK_LEFT},
+			       {.state = RANK_LEFT, .launched = 102}};
+	struct job three = {.daemon = &here, .name = "three", .world = 3, .nlocal = 3, .ranks = ranks};
+	for (uint32_t r = 0; r < three.nlocal; r++) {
+		ranks[r].job = &three;
+		ranks[r].id = ranks[r].index = r;
+	}
+	member_expire(&three, 1);
+	cr_expect_eq(ranks[1].state, RANK_LEFT);
+	cr_expect_eq(ranks[2].state, RANK_LEFT, "the launcher would kill it");
+	ranks[2].launched = 0;
+	member_expire(&three, 2);
+	cr_expect_eq(ranks[0].state, RANK_CONNECTED);
+	cr_expect_eq(ranks[1].state, RANK_ABSENT);
+	cr_expect_eq(ranks[2].state, RANK_ABSENT);
+}
