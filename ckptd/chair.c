@@ -394,20 +394,16 @@ int chair_open(struct daemon *daemon, const char *job, uint32_t world, bool spre
 			       "job '%s' runs with world size %u%s; world size %u%s must wait until it has ended", job,
 			       v.world, chair->spread ? ", on several nodes" : "", world,
 			       spread ? ", on several nodes," : "");
-	if (chair && chair->sites.n)
-		return err_set(err, -EAGAIN, "job '%s': directories of its last world are still being cleared away",
-			       job);
-	if (chair)
-		chair_free(chair);
-	return chair_new(daemon, job, world, spread, err);
+	return chair_remake(daemon, job, world, spread, err);
 }
 
+/* While the job is not over, who comes with the new world is still to end. */
 int chair_remake(struct daemon *daemon, const char *job, uint32_t world, bool spread, struct err *err)
 {
 	struct chair *chair = chair_find(daemon, job);
 	if (chair && chair->sites.n)
 		return err_set(err, -EAGAIN, "job '%s': directories of its last world are still in use", job);
-	bool stop = chair && chair->stop;
+	bool stop = chair && chair->stop && !chair->ended;
 	if (chair)
 		chair_free(chair);
 	int rc = chair_new(daemon, job, world, spread, err);
@@ -466,13 +462,17 @@ void chair_knows(struct daemon *daemon, const char *job, enum coord_witness witn
 		coord_knows(chair->coord, 0, witness, epoch);
 }
 
-/* Where this node has ranks, too, its recoveries tell of the loss. */
+/* Where this node has ranks, too, its recoveries tell of the loss. With the last node that was there, what these were asked is forgotten: who
+ * is still to end says so when it is back. */
 static void lose(struct chair *chair, uint32_t node, const char *why)
 {
 	struct job *job = job_find(chair->daemon, chair->job);
 	if (job && coord_needs(chair->coord, node))
 		recoveries_lost(&job->recoveries, net_heard(chair->daemon->net, node));
+	bool attended = coord_view(chair->coord).attending;
 	coord_gone(chair->coord, node, why);
+	if (attended && !coord_view(chair->coord).attending)
+		chair->stop = false;
 }
 
 void chairs_node_down(struct daemon *daemon, uint32_t node, const char *why)

@@ -155,6 +155,38 @@ Test(seat, who_was_not_there_when_the_others_were_asked_to_end_is_asked_when_it_
 	cr_expect(job.stop);
 }
 
+/* Of a world of 6, which the other node alone has come with. */
+static void halt_of_the_other(void)
+{
+	struct peer_report r = {.type = PEER_ASK, .job = "main", .ask.command.kind = COMMAND_HALT};
+	other(PEER_ATTEND);
+	chair_report(&here, 1, true, &r);
+	job.world = 6;
+}
+
+Test(seat, what_a_job_was_asked_does_not_outlive_the_last_node_of_it)
+{
+	halt_of_the_other();
+	list_remove(&job.link);
+	chairs_node_down(&here, 1, "it is down");
+	cr_assert_eq(chair_view(&here, "main").attending, 0u);
+	list_push(&here.jobs, &job.link);
+	seat_attend(&job);
+	cr_expect_eq(chair_view(&here, "main").attending, job.nlocal);
+	cr_expect(!job.stop, "that was another life of the job");
+}
+
+Test(seat, but_holds_for_who_comes_with_another_world_of_the_same_job)
+{
+	struct err err = {{0}};
+	halt_of_the_other();
+	cr_assert_eq(chair_remake(&here, "main", 5, true, &err), 0, "%s", err.text);
+	job.world = 4;
+	seat_attend(&job);
+	cr_expect_eq(chair_view(&here, "main").world, 4u);
+	cr_expect(job.stop);
+}
+
 Test(seat, the_checkpoint_after_which_one_node_ends_is_that_of_all)
 {
 	seat_attend(&job);
