@@ -73,17 +73,30 @@ int halt_ask(struct job *job, const struct wire_command *command, struct wire_an
 		return go_on(job, answer, err);
 	default:
 		say(answer, "job %s is asked to make a last checkpoint and end", job->name);
+		job->halt.begun = true;
 		job_stop(job);
 		return 0;
 	}
+}
+
+static void tell_others(const struct job *job)
+{
+	seat_ask(job, &(struct wire_command){.kind = COMMAND_HALT});
 }
 
 /* The time has come. Other nodes may have been asked later than this one, and would stop after another checkpoint, which never comes once the
  * ranks here are gone; or have another idea of how long a save takes. */
 static void begin(struct job *job)
 {
+	job->halt.begun = true;
 	job_stop(job);
-	seat_ask(job, &(struct wire_command){.kind = COMMAND_HALT});
+	tell_others(job);
+}
+
+void halt_together(const struct job *job)
+{
+	if (job->halt.begun)
+		tell_others(job);
 }
 
 void halt_durable(struct job *job)

@@ -12,6 +12,7 @@ struct job;
 struct halt {
 	uint32_t kind;      /* COMMAND_HALT_AFTER, COMMAND_HALT_BEFORE; 0: nothing is asked */
 	uint64_t before_ns; /* since the Unix epoch */
+	bool begun; /* an operator has it end: all nodes are to be told, also by a coordinator that has not heard of it */
 };
 
 /* The answer's text says what will happen. -EINVAL: the time cannot be met, or there is nothing to take back. */
@@ -20,6 +21,8 @@ int halt_ask(struct job *job, const struct wire_command *command, struct wire_an
 void halt_durable(struct job *job);
 /* Every tick. */
 void halt_tick(struct job *job);
+/* The coordinator is back, which may have lost what it was told last, or know nothing: the others are asked again to end. */
+void halt_together(const struct job *job);
 /* The coordinator cannot be reached any more. */
 void halt_apart(struct job *job);
 /* How long the job is expected to need from being asked until it has ended: a step and a save, each twice as long as 99% of them were,

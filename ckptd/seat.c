@@ -137,6 +137,7 @@ void seats_up(struct daemon *daemon)
 		reform_say(job);
 		if (job->nlocal)
 			seat_attend(job);
+		halt_together(job);
 	}
 }
 
@@ -162,8 +163,7 @@ static bool was_given_before(const struct job *job, uint32_t epoch)
 	return epoch && epoch == job->epoch && epoch != job->entered;
 }
 
-/* In a job that is spread nobody goes on in an epoch whose coordinator, or whose way to it, was lost: what is known only must not be given
- * again. */
+/* Where a job is spread nobody goes on in an epoch whose coordinator, or the way to it, was lost: what is known must not be given again. */
 void seat_knows(struct job *job, enum coord_witness witness, uint32_t epoch)
 {
 	if (!job->spread) {

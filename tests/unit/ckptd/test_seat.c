@@ -200,6 +200,22 @@ Test(seat, the_checkpoint_after_which_one_node_ends_is_that_of_all)
 	cr_expect(job.stop, "the others were not told");
 }
 
+Test(seat, a_coordinator_that_has_not_heard_who_is_to_end_is_told_when_it_is_back)
+{
+	ask(COMMAND_HALT);
+	seats_up(&here);
+	come_back();
+	cr_expect(job.stop, "the others go on alone");
+}
+
+Test(seat, but_not_what_a_launcher_alone_has_asked)
+{
+	job_stop(&job);
+	seats_up(&here);
+	come_back();
+	cr_expect(!job.stop);
+}
+
 Test(seat, what_is_asked_for_later_is_forgotten_by_who_would_not_hear_that_it_is_taken_back)
 {
 	seat_attend(&job);
