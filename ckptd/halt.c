@@ -2,6 +2,7 @@
 
 #include "base/bytes.h"
 #include "base/clock.h"
+#include "base/log.h"
 #include "daemon.h"
 #include "job.h"
 #include "seat.h"
@@ -51,10 +52,13 @@ static int go_on(struct job *job, struct wire_answer *answer, struct err *err)
 	if (job->stop)
 		return err_set(err, -EINVAL, "job %s has been asked to end already: that cannot be taken back",
 			       job->name);
-	if (!job->halt.kind)
+	if (!job->halt.kind && !job->spread)
 		return err_set(err, -EINVAL, "job %s has not been asked to end", job->name);
+	say(answer,
+	    job->halt.kind ? "job %s goes on"
+			   : "job %s: nothing is known here of its being asked to end; where it is, it goes on",
+	    job->name);
 	job->halt.kind = 0;
-	say(answer, "job %s goes on", job->name);
 	return 0;
 }
 
@@ -107,6 +111,10 @@ void halt_durable(struct job *job)
 
 void halt_apart(struct job *job)
 {
+	if (job->halt.kind && !job->stop)
+		log_warn("job %s: that it is to end later is forgotten here: whether that is taken back would not be "
+			 "heard",
+			 job->name);
 	job->halt.kind = 0;
 }
 

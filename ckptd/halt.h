@@ -15,7 +15,8 @@ struct halt {
 	bool begun; /* an operator has it end: all nodes are to be told, also by a coordinator that has not heard of it */
 };
 
-/* The answer's text says what will happen. -EINVAL: the time cannot be met, or there is nothing to take back. */
+/* The answer's text says what will happen. -EINVAL: the time cannot be met, or there is nothing to take back. Of a job
+ * that is spread other nodes may know what was forgotten here: taking it back is for them, then. */
 int halt_ask(struct job *job, const struct wire_command *command, struct wire_answer *answer, struct err *err);
 /* A checkpoint has become durable. */
 void halt_durable(struct job *job);

@@ -223,6 +223,18 @@ Test(seat, what_is_asked_for_later_is_forgotten_by_who_would_not_hear_that_it_is
 	seats_down(&here);
 	halt_durable(&job);
 	cr_expect(!job.stop);
+	ask(COMMAND_GO_ON); /* others may know of it */
+}
+
+Test(seat, there_is_nothing_to_take_back_where_a_job_is_on_one_node_alone)
+{
+	struct wire_answer answer = {0};
+	struct err err = {{0}};
+	job.spread = false;
+	cr_expect_eq(halt_ask(&job, &(struct wire_command){.kind = COMMAND_GO_ON}, &answer, &err), -EINVAL);
+	job.spread = true;
+	job.stop = true;
+	cr_expect_eq(halt_ask(&job, &(struct wire_command){.kind = COMMAND_GO_ON}, &answer, &err), -EINVAL);
 }
 
 Test(seat, who_has_no_part_in_a_plan_that_was_made_twice_does_not_attend)
