@@ -272,7 +272,7 @@ static void refuse_brought(struct coord *c, struct coord_save *s)
 {
 	char text[WIRE_TEXT_MAX];
 	snprintf(text, sizeof(text), "it is on storage, as one of epoch %u", c->brought.as.epoch);
-	coord_save_fail(c, s, -ECANCELED, text);
+	coord_save_fail(c, s, -EALREADY, text);
 }
 
 /* What a rescue writes is written once; and what it cannot is, after it, by those who are all there again. */

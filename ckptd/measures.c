@@ -136,7 +136,7 @@ static void note_verified(struct measures *m, const struct snapshot *s, const st
 static enum save_failure failure_of(const struct snapshot *s)
 {
 	int rc = s->rc ? s->rc : s->storage_rc;
-	if (rc == -ECANCELED && s->storage_rc)
+	if ((rc == -ECANCELED || rc == -EALREADY) && s->storage_rc)
 		return SAVE_FAILED_SUPERSEDED;
 	if (s->storage_rc)
 		return s->state >= SNAPSHOT_DURABLE && rc == -EBADMSG ? SAVE_FAILED_DAMAGED : SAVE_FAILED_STORAGE;

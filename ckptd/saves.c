@@ -435,12 +435,11 @@ void saves_note(struct saves *saves, struct snapshot *s)
 
 void saves_report(struct saves *saves, const struct snapshot *s, int rc)
 {
-	if (rc != -ECANCELED && rc != -EOPNOTSUPP)
-		queue_failed(saves, s);
 	bool wanted = rc == -EOPNOTSUPP; /* a policy of the operator's: neither an event nor news */
-	enum log_level level = wanted                                              ? LOG_DEBUG
-			       : rc == -ECANCELED || rc == -ESTALE || rc == -EBUSY ? LOG_INFO
-										   : LOG_WARN;
+	bool superseded = rc == -ECANCELED || rc == -EALREADY;
+	if (!superseded && !wanted)
+		queue_failed(saves, s);
+	enum log_level level = wanted ? LOG_DEBUG : superseded || rc == -ESTALE || rc == -EBUSY ? LOG_INFO : LOG_WARN;
 	log_line(level, "job %s: step %lu epoch %u %s: %s", saves->job->name, (unsigned long)s->id.step, s->id.epoch,
 		 s->rc                          ? "failed"
 		 : s->state >= SNAPSHOT_DURABLE ? "not verified"

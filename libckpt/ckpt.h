@@ -99,7 +99,7 @@ int ckpt_open(const ckpt_options *opts, ckpt **out, char *why, size_t why_size);
 /* Ends the session cleanly: the daemon knows that this rank has finished and no recovery is started. Gives up an unfenced
  * snapshot, waits (session timeout) until saves to storage that are still under way are durable or failed, and returns the first
  * failure (its sentence goes to stderr). No failure is what gave way: to a later save that is durable (-ECANCELED), or to an epoch that this
- * process has joined since (-ESTALE, -ECANCELED); nor what persist-every passes over. -ESTALE therefore means an epoch that the others are in and this
+ * process has joined since (-ESTALE, -ECANCELED), unless it is what was restored last; nor what persist-every passes over. -ESTALE therefore means an epoch that the others are in and this
  * process is not; -ETIMEDOUT also that a GPU still reads what is registered. Memory is freed in any case but -ECHILD. Snapshots may be freed
  * later, nothing else may be done with them. s may be NULL. */
 int ckpt_close(ckpt *s);
@@ -266,7 +266,7 @@ typedef enum ckpt_level {
 int ckpt_poll(ckpt_snapshot *snap);
 /* Waits until the snapshot has reached the level. 0, the error that ended it (-EIO, -ENOSPC, -EBADMSG torn or damaged,
  * -EUCLEAN: what ranks hold alike differs (ckpt_options.vote; the sentence names tensor and, by majority, ranks): the state is wrong on
- * some rank, so go back to what was saved before; -ECANCELED superseded (also by a later one that is copied to other nodes in its place), never fenced or lost with a daemon, -ESTALE poisoned by a new epoch; at once, of a captured one that the
+ * some rank, so go back to what was saved before; -ECANCELED superseded (also by a later one that is copied to other nodes in its place), never fenced or lost with a daemon, -EALREADY it is on storage, saved anew by the daemons in a later epoch, -ESTALE poisoned by a new epoch; at once, of a captured one that the
  * operator's policies keep in memory: -EOPNOTSUPP passed over by persist-every, -EBUSY refused by save-policy), or -ETIMEDOUT with who
  * is late. While a new epoch waits for this rank it is -ESTALE, too: a save that was complete on every rank when the epoch began goes
  * on, and after ckpt_join it can be waited for again. -EINVAL for a level that this snapshot cannot reach (durable with CKPT_MEMORY;

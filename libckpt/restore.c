@@ -124,8 +124,10 @@ static int restore(struct following *f, uint64_t step, ckpt_restored *out, int t
 {
 	struct wire_restored m;
 	int rc = ask(f, step, timeout_ms, &m, err);
-	if (rc == -ENOENT)
-		note_done(f->stage, 0); /* there was nothing: it begins anew */
+	if (rc == -ENOENT) { /* there was nothing: it begins anew */
+		note_done(f->stage, 0);
+		f->s->restored = (struct step_id){0};
+	}
 	if (rc)
 		return rc;
 	uint64_t begun = clock_now();
@@ -133,6 +135,7 @@ static int restore(struct following *f, uint64_t step, ckpt_restored *out, int t
 	if (rc)
 		return rc;
 	note_done(f->stage, m.step);
+	f->s->restored = (struct step_id){m.step, m.epoch};
 	if (out)
 		report(&m, &f->loads, clock_now() - begun, out);
 	return 0;

@@ -122,11 +122,12 @@ int ckpt_open(const ckpt_options *opts, ckpt **out, char *why, size_t why_size)
 /* ---- close ------------------------------------------------------------------------------------------------------- */
 
 /* A save that gave way is no failure: to a later one that is on storage, or to an epoch that this process has entered since, as it was told by
- * -ESTALE. In an epoch that it has not entered the others wait for it. */
+ * -ESTALE; but for what it has gone on from there. In an epoch that it has not entered the others wait for it. -EALREADY: it is on
+ * storage, as one of a later epoch. */
 static bool gave_way(const ckpt *s, const struct ckpt_snapshot *snap, int rc, bool later_durable)
 {
-	bool left = snap->id.epoch < atomic_load(&s->epoch);
-	return (rc == -ESTALE && left) || (rc == -ECANCELED && (left || later_durable));
+	bool left = snap->id.epoch < atomic_load(&s->epoch) && step_compare(snap->id, s->restored);
+	return rc == -EALREADY || (rc == -ESTALE && left) || (rc == -ECANCELED && (left || later_durable));
 }
 
 /* The newest first: what became of it tells what an earlier one is worth. */

@@ -46,6 +46,7 @@ struct ckpt {
 	ckpt_view view;
 	_Atomic bool undefined;  /* a restore failed half-way */
 	_Atomic pid_t beats;     /* the thread that gave the last heartbeat; 0: none did */
+	struct step_id restored; /* what was restored last; epoch 0: nothing */
 	struct wire_moved moved; /* of the answer MOVED to a REGISTER or JOIN */
 	bool moving;             /* it came, and a device still reads what was registered */
 

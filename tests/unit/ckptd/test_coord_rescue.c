@@ -320,7 +320,7 @@ Test(coord_rescue, what_is_rescued_is_not_written_by_who_comes_back)
 	cr_expect(coord_view(coord).rescued);
 	cr_expect_eq(place.made, 1);
 	for (uint32_t n = 0; n < NODES; n++) {
-		cr_expect(!step_compare(told[n].failed, s100) && told[n].failure == -ECANCELED);
+		cr_expect(!step_compare(told[n].failed, s100) && told[n].failure == -EALREADY);
 		cr_expect_str_eq(told[n].text, "it is on storage, as one of epoch 2");
 		told[n].failure = 0;
 	}
@@ -328,7 +328,7 @@ Test(coord_rescue, what_is_rescued_is_not_written_by_who_comes_back)
 		coord_forgot(coord, n, s100);
 	coord_ready(coord, from(0), s100); /* it was asked to flush what is newest */
 	cr_expect_eq(place.made, 1);
-	cr_expect_eq(told[0].failure, -ECANCELED);
+	cr_expect_eq(told[0].failure, -EALREADY);
 }
 
 Test(coord_rescue, where_it_fails_those_who_are_all_there_again_write)

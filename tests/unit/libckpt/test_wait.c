@@ -305,6 +305,39 @@ Test(wait, an_older_save_that_the_ring_no_longer_holds_is_on_its_way_while_it_ha
 	crew_down(&c);
 }
 
+/* What close makes of a save of an epoch that is over, after the process has gone back to a step of it. */
+static int close_after_restore(uint64_t step, int failure)
+{
+	struct crew c;
+	int rc;
+	ckpt_snapshot *snap;
+	ckpt_snapshot_free(begun(&c, 110, CKPT_MEMORY));
+	cr_assert_eq(ckpt_begin(c.s[0], 120, CKPT_STORAGE, NULL, &snap), 0, "%s", ckpt_error(c.s[0]));
+	cr_assert_eq(ckpt_fence(snap, NULL), 0);
+	ckpt_snapshot_free(snap);
+	publish(&c, 110, LEVEL_CAPTURED, 0);
+	publish(&c, 120, LEVEL_CAPTURED, 0);
+	fake_epoch(c.f, 2, "rank 0 died");
+	crew_join(&c);
+	struct wire_restored m = {.step = step, .epoch = 1, .source = WIRE_FROM_MEMORY, .why = "x"};
+	m.slots[0] = crew_slot(&c, 0, step);
+	fake_manners(c.f, &(struct fake_manners){.restored = m});
+	crew_restore(&c, CKPT_LATEST, &rc, NULL);
+	cr_assert_eq(rc, 0, "%s", ckpt_error(c.s[0]));
+	publish(&c, 120, LEVEL_CAPTURED, failure);
+	rc = ckpt_close(c.s[0]);
+	c.s[0] = NULL;
+	crew_down(&c);
+	return rc;
+}
+
+Test(wait, close_does_not_forgive_the_save_that_the_process_went_on_from)
+{
+	cr_assert_eq(close_after_restore(120, -ECANCELED), -ECANCELED, "it is all that is left of the work");
+	cr_assert_eq(close_after_restore(110, -ECANCELED), 0, "it was left behind");
+	cr_assert_eq(close_after_restore(120, -EALREADY), 0, "it is on storage, as one of another epoch");
+}
+
 /* One save after the other, all let go of; what became of the last two. */
 static int close_after_two(int earlier, int last)
 {
