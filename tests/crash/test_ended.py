@@ -1,5 +1,5 @@
 """Ranks that fail, or are lost, when others have ended already: `ckpt run` starts all of them again, since a new epoch needs all.
-timeout: 180"""
+timeout: 600"""
 
 import sys
 
@@ -32,22 +32,23 @@ def ends(rank):
 def fails(rank):
     """What it is told is no call."""
     rank.send("nonsense\n")
-    rank.pipe.close()
 
 
-def loses(run, rank):
-    run.strike(rank.number)
-    rank.pipe.close()
+def again(run, old):
+    """The rank that is started in its place. What the old one was told by is kept open until then: the new one would see it end."""
+    rank = run.rank(old.number)
+    old.pipe.close()
+    return rank
 
 
 def started(d, rank, times):
     until(lambda: d.text().count(f"rank {rank} runs again") == times, f"rank {rank} was started {times} times more")
 
 
-def goes_on(d, run):
+def goes_on(d, run, old):
     """Rank 1 is there anew and waits for rank 0, which is started again, too. They have the newest state, and end; so does `ckpt run`."""
     started(d, 1, 1)
-    ranks = [None, run.rank(1)]
+    ranks = [None, again(run, old)]
     for call in (("open",), ("table", 1000)):
         ranks[1].must(*call)
     ranks[1].say("join")
@@ -82,7 +83,7 @@ def fails_after_its_farewell():
         ranks[1].must("close")
         until(lambda: 0 not in run.children().values(), "rank 0 has ended")
         fails(ranks[1])
-        goes_on(d, run)
+        goes_on(d, run, ranks[1])
 
 
 def fails_after_its_farewell_while_another_is_at_work():
@@ -92,7 +93,7 @@ def fails_after_its_farewell_while_another_is_at_work():
         ranks[1].must("close")
         fails(ranks[1])
         started(d, 1, 1)
-        ranks[1] = run.rank(1)
+        ranks[1] = again(run, ranks[1])
         ranks[1].must("open")
         ranks[1].must("table", 1000)
         all_must(ranks, "join")
@@ -107,18 +108,18 @@ def is_lost_after_anothers_farewell():
         run, ranks = began(d)
         finishes(ranks[0])
         until(lambda: 0 not in run.children().values(), "rank 0 has ended")
-        loses(run, ranks[1])
-        goes_on(d, run)
+        run.strike(1)
+        goes_on(d, run, ranks[1])
 
 
 def says_farewell_when_another_is_lost():
     """It has not heard of the new epoch, or did not care; it ends with 0 all the same."""
     with fleet.daemon() as d:
         run, ranks = began(d)
-        loses(run, ranks[1])
+        run.strike(1)
         until(lambda: "epoch 2: rank 1 is lost" in d.text(), "the epoch is raised")
         finishes(ranks[0])
-        goes_on(d, run)
+        goes_on(d, run, ranks[1])
 
 
 def main():
