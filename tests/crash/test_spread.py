@@ -140,14 +140,14 @@ def slow_and_fast_do_not_fail_each_other():
     with nodes() as daemons:
         daemons["c"].kill()
         daemons["c"].start(failpoints="commit.data=delay:300")
-        until(lambda: daemons["a"].text().count("node c is there") == 2, "c again")
-        until(lambda: daemons["c"].text().count("node a is there") == 2, "a again")
+        until(lambda: daemons["a"].text().count("node c is there") >= 2, "c again")
+        until(lambda: daemons["c"].text().count("node a is there") >= 2, "a again")
         ranks = spread(daemons)
         gather(ranks)
         for step in range(1, 12):
             all_must(ranks, "set", step)
-            for rank in ranks:  # what has given way on the node of rank 0 gives back its slots on the others a moment later
-                until(lambda rank=rank: rank.ask("begin", step, STORAGE, 0).code >= 0, f"rank {rank.number} has a slot")
+            all_must(ranks, "slot", WAIT)  # what has given way on the node of rank 0 gives back its slots on the others a moment later
+            all_must(ranks, "begin", step, STORAGE, 0)
             all_must(ranks, "fence", 0)
             all_must(ranks, "wait", 0, CAPTURED, WAIT)
         all_must(ranks, "wait", 0, DURABLE, WAIT)
@@ -159,7 +159,7 @@ def a_node_without_space_fails_it_everywhere():
     with nodes() as daemons:
         daemons["b"].kill()
         daemons["b"].start(failpoints="commit.node=error:ENOSPC@2")
-        until(lambda: daemons["a"].text().count("node b is there") == 2, "b again")
+        until(lambda: daemons["a"].text().count("node b is there") >= 2, "b again")
         ranks = spread(daemons)
         gather(ranks)
         saved(ranks, 1)
@@ -203,7 +203,7 @@ def dies_at(name, state):
         daemons[name].kill()
         daemons[name].start(failpoints=f"commit.{state}=kill@2")
         for other in others:
-            until(lambda other=other: daemons[other].text().count(f"node {name} is there") == 2, f"{name} again")
+            until(lambda other=other: daemons[other].text().count(f"node {name} is there") >= 2, f"{name} again")
         ranks = spread(daemons)
         gather(ranks)
         saved(ranks, 1)
@@ -212,7 +212,7 @@ def dies_at(name, state):
         answers = each(ranks, "wait", 0, DURABLE, 3000)
         daemons[name].start()
         for other in others:
-            until(lambda other=other: daemons[other].text().count(f"node {name} is there") == 3, f"{name} once more")
+            until(lambda other=other: daemons[other].text().count(f"node {name} is there") >= 3, f"{name} once more")
         told_of_a_new_epoch(ranks)
         all_must(ranks, "join")
         text = all_must(ranks, "restore", LATEST, WAIT)

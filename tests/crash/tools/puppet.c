@@ -114,6 +114,11 @@ static int do_wait(struct puppet *p, const long long *a)
 	return ckpt_wait(*snapshot(p, a[0]), (ckpt_level)a[1], (int)a[2]);
 }
 
+static int do_slot(struct puppet *p, const long long *a)
+{
+	return ckpt_wait_slot(p->s, (int)a[0]);
+}
+
 static int do_poll(struct puppet *p, const long long *a)
 {
 	return ckpt_poll(*snapshot(p, a[0]));
@@ -180,10 +185,10 @@ static const struct {
 	const char *name;
 	int (*call)(struct puppet *p, const long long *args);
 } calls[] = {
-	{"open", do_open}, {"table", do_table}, {"join", do_join},   {"epoch", do_epoch},
-	{"set", do_set},   {"get", do_get},     {"begin", do_begin}, {"fence", do_fence},
-	{"wait", do_wait}, {"poll", do_poll},   {"drop", do_drop},   {"restore", do_restore},
-	{"fork", do_fork}, {"close", do_close}, {"early", do_early}, {"mark", do_mark},
+	{"open", do_open}, {"table", do_table},     {"join", do_join},   {"epoch", do_epoch}, {"set", do_set},
+	{"get", do_get},   {"begin", do_begin},     {"fence", do_fence}, {"wait", do_wait},   {"poll", do_poll},
+	{"drop", do_drop}, {"restore", do_restore}, {"fork", do_fork},   {"close", do_close}, {"early", do_early},
+	{"mark", do_mark}, {"slot", do_slot},
 };
 
 static void obey(struct puppet *p, const char *line)
