@@ -29,7 +29,6 @@ NOT_CHOSEN = "test was skipped"  # by Criterion
 DEFAULT_TIMEOUT = 600
 UNIT_TIMEOUT = 1200
 NIGHTLY_FACTOR = 15
-LANES_MOST = 3  # one more than processors: what waits leaves its own to others
 KILL_LIMIT = 10
 PR_SET_CHILD_SUBREAPER = 36
 
@@ -327,8 +326,7 @@ def run_all(root, tests, prefix, count):
 def main():
     parser = argparse.ArgumentParser(description="Runs the tests.")
     parser.add_argument("--root", type=pathlib.Path, default=pathlib.Path(__file__).resolve().parent.parent)
-    parser.add_argument("--lanes", type=int, default=min(LANES_MOST, (os.cpu_count() or 1) + 1),
-                        help="tests that run side by side (%(default)s)")
+    parser.add_argument("--lanes", type=int, default=min(2, os.cpu_count() or 1), help="tests that run side by side (%(default)s)")
     parser.add_argument("wanted", nargs="*", metavar="SUITE[/NAME]", default=list(SUITES))
     args = parser.parse_args()
     root, started = args.root.resolve(), time.monotonic()
