@@ -23,9 +23,21 @@ def expect(condition, *what):
         raise Failure(" ".join(str(w) for w in what))
 
 
+def brief(value):
+    text = repr(value)
+    return text if len(text) <= SHOWN else f"{text[:SHOWN // 2]} … {text[-SHOWN // 2:]}"
+
+
 def equal(is_, due, what=""):
-    if is_ != due:
-        raise Failure(f"{what}: {is_!r}, not {due!r}")
+    if is_ == due:
+        return
+    if isinstance(is_, set) and isinstance(due, set):
+        raise Failure(f"{what}: without {brief(due - is_)}, but with {brief(is_ - due)}")
+    if isinstance(is_, dict) and isinstance(due, dict):
+        for key in sorted(set(is_) | set(due), key=str):
+            if is_.get(key) != due.get(key):
+                raise Failure(f"{what}: {key!r} is {brief(is_.get(key))}, not {brief(due.get(key))}")
+    raise Failure(f"{what}: {brief(is_)}, not {brief(due)}")
 
 
 def has(text, *parts):
