@@ -1,6 +1,5 @@
 """libckpt.so exports exactly the symbols of its map, and each is declared in the public header, and the other way round."""
 
-import os
 import pathlib
 import re
 import subprocess
@@ -53,11 +52,11 @@ def planted():
     return [] if found == expected else [f"expected {expected}, found {found}"]
 
 
-LIBRARY = pathlib.Path(os.environ["CKPT_BUILD"]).parent / "lib" / "libckpt.so"
+LIBRARY = tidy.programs().parent / "lib" / "libckpt.so"
 MAP, HEADER = tidy.ROOT / "libckpt" / "ckpt.map", tidy.ROOT / "libckpt" / "ckpt.h"
 
 if not LIBRARY.exists():
-    sys.exit(f"{LIBRARY.name} was not built")
+    sys.exit(f"{LIBRARY} is not there: scripts/build makes it")
 tidy.report([
     ("a planted symbol is found", planted()),
     ("the library exports what the map and the header say", check(LIBRARY, MAP, HEADER)),

@@ -3,9 +3,9 @@ first column of its tables, so that a mention in the text does not count as docu
 
 import json
 import os
-import pathlib
 import re
 import subprocess
+import sys
 
 import tidy
 
@@ -141,9 +141,10 @@ PLANTED = [
 
 # ---- the programs
 
-if "CKPT_BUILD" not in os.environ:
-    tidy.skip("CKPT_BUILD does not name the programs")
-PROGRAMS = pathlib.Path(os.environ["CKPT_BUILD"])
+PROGRAMS = tidy.programs()
+for name in ("ckpt", "ckptd", "ckpt-train"):
+    if not (PROGRAMS / name).exists():
+        sys.exit(f"{PROGRAMS / name} is not there: scripts/build makes it")
 
 
 def help_of(program):

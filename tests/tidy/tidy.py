@@ -1,6 +1,7 @@
 """What the tidy tests share. A check takes a root folder and returns its problems, one line each. Before it looks at this
 tree it must find what is planted in a small tree of its own: a check that cannot fail says nothing."""
 
+import os
 import pathlib
 import re
 import subprocess
@@ -55,6 +56,13 @@ def report(cases):
             print(f"# {line}")
     print(f"1..{len(cases)}")
     sys.exit(any(problems for _, problems in cases))
+
+
+def programs():
+    """Where the build has put them; not all need be there."""
+    if "CKPT_BUILD" not in os.environ:
+        skip("CKPT_BUILD does not name the programs")
+    return pathlib.Path(os.environ["CKPT_BUILD"])
 
 
 def skip(reason):
