@@ -1,12 +1,14 @@
 """For tests of commands that work on the files of a repository alone: stores from make_store, ckpt with its exit code and its JSON."""
 
+import atexit
 import json
 import os
 import pathlib
+import shutil
 import subprocess
 import tempfile
 
-from packages import need as packages  # for tests of these commands
+from packages import need
 from tap import BIN, DEADLINE, Cases, equal, has
 
 OK, FAILED, USAGE, PARTIAL, DIFFERENT, NO_REPO, LOCKED = 0, 1, 2, 3, 4, 10, 11
@@ -17,6 +19,14 @@ for _name in ("CKPT_REPO", "CKPT_JOB", "NO_COLOR"):
 cases = Cases()
 case = cases.case
 top = pathlib.Path(tempfile.mkdtemp())
+atexit.register(shutil.rmtree, top, ignore_errors=True)
+
+
+def packages(*modules):
+    """packages.need(), which may begin the program anew: without what this one has made."""
+    top.rmdir()
+    need(*modules)
+    top.mkdir(mode=0o700)
 
 
 def make(where, *args):

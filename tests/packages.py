@@ -11,6 +11,9 @@ def need(*modules):
     if not python:
         print(os.environ.get("CKPT_PYTHON_WHY", "CKPT_PYTHON is not set"))
         sys.exit(77)
+    if not os.path.exists(python):
+        print(f"{python} is missing: scripts/test makes it")
+        sys.exit(77)
     if sys.executable != python and "CKPT_TEST_CHILD" not in os.environ:
         os.environ["CKPT_TEST_CHILD"] = "1"
         os.execv(python, [python, *sys.argv])
