@@ -45,6 +45,12 @@ def meet(daemons, times=1):
             until(lambda d=d, other=other: f"node {other} is there" in d.text(), f"node {other} is seen in {d.log}")
 
 
+def meets_again(d, other, times=2):
+    """It has the other's next life (its log that of its own earlier ones, too), and has it now: they may lose each other more often."""
+    until(lambda: d.text().count(f"node {other} is there") >= times
+          and any(n["name"] == other and n["up"] for n in d.status()["cluster"]["nodes"]), f"node {other} is there again in {d.log}")
+
+
 def spread(daemons, where="abc", local=1):
     return [Puppet(daemons[name], r, len(where), local=local) for r, name in enumerate(where)]
 
@@ -140,8 +146,8 @@ def slow_and_fast_do_not_fail_each_other():
     with nodes() as daemons:
         daemons["c"].kill()
         daemons["c"].start(failpoints="commit.data=delay:300")
-        until(lambda: daemons["a"].text().count("node c is there") >= 2, "c again")
-        until(lambda: daemons["c"].text().count("node a is there") >= 2, "a again")
+        meets_again(daemons["a"], "c")
+        meets_again(daemons["c"], "a")
         ranks = spread(daemons)
         gather(ranks)
         for step in range(1, 12):
@@ -159,7 +165,7 @@ def a_node_without_space_fails_it_everywhere():
     with nodes() as daemons:
         daemons["b"].kill()
         daemons["b"].start(failpoints="commit.node=error:ENOSPC@2")
-        until(lambda: daemons["a"].text().count("node b is there") >= 2, "b again")
+        meets_again(daemons["a"], "b")
         ranks = spread(daemons)
         gather(ranks)
         saved(ranks, 1)
@@ -203,7 +209,7 @@ def dies_at(name, state):
         daemons[name].kill()
         daemons[name].start(failpoints=f"commit.{state}=kill@2")
         for other in others:
-            until(lambda other=other: daemons[other].text().count(f"node {name} is there") >= 2, f"{name} again")
+            meets_again(daemons[other], name)
         ranks = spread(daemons)
         gather(ranks)
         saved(ranks, 1)
@@ -212,7 +218,7 @@ def dies_at(name, state):
         answers = each(ranks, "wait", 0, DURABLE, 3000)
         daemons[name].start()
         for other in others:
-            until(lambda other=other: daemons[other].text().count(f"node {name} is there") >= 3, f"{name} once more")
+            meets_again(daemons[other], name, 3)
         told_of_a_new_epoch(ranks)
         all_must(ranks, "join")
         text = all_must(ranks, "restore", LATEST, WAIT)
