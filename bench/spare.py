@@ -11,6 +11,7 @@ all, 1 s until the loss is noticed.
     fetch    from there until the spare's daemon has the state
     step     from there until the last rank has done a new step
     total    from the kill until then
+    a step   an undisturbed one before the kill, with the saves: the least that `step` can take
 """
 import json
 import os
@@ -29,7 +30,9 @@ from training import MODELS
 
 FLOOR_S = {"detect": 1.0, "total": 2.0}
 PARTS = ("detect", "plan", "fetch", "step", "total")
+SHOWN = (*PARTS, "a step")
 EVERY = 2
+PACE = 3  # saves over which an undisturbed step is timed
 
 
 class Site:
@@ -48,13 +51,24 @@ class Site:
         self.daemon.process.kill()
         self.run.kill()
 
-    def said(self, pattern):
-        """The time of the first such line since the mark."""
+    def lines(self, pattern):
+        """Time and match of each such line since the mark."""
         for line in self.daemon.text()[self.mark:].splitlines():
             entry = json.loads(line)
-            if re.search(pattern, entry["text"]):
-                return datetime.strptime(entry["time"], "%Y-%m-%dT%H:%M:%S.%fZ").replace(tzinfo=timezone.utc).timestamp()
-        return None
+            if match := re.search(pattern, entry["text"]):
+                at = datetime.strptime(entry["time"], "%Y-%m-%dT%H:%M:%S.%fZ").replace(tzinfo=timezone.utc)
+                yield at.timestamp(), match
+
+    def said(self, pattern):
+        """The time of the first such line since the mark."""
+        return next((at for at, _ in self.lines(pattern)), None)
+
+    def pace(self):
+        """Seconds of a step, since the mark; None: too few were saved."""
+        saved = [(at, int(match[1])) for at, match in self.lines(r"step (\d+) epoch \d+ replicated")]
+        if len(saved) < PACE:
+            return None
+        return (saved[-1][0] - saved[-PACE][0]) / (saved[-1][1] - saved[-PACE][1])
 
 
 class Report:
@@ -122,13 +136,14 @@ def rounds(args, sites, home):
     found = []
     for run in range(args.runs):
         # All at work, and something is replicated.
-        marks = [site.daemon.text().count(" replicated, ") for site in sites]
-        wait(lambda: all(site.waits or site.daemon.text().count(" replicated, ") > mark + 2 for site, mark in zip(sites, marks)),
-             "a replicated save")
+        for site in sites:
+            site.mark = len(site.daemon.text())
+        wait(lambda: all(site.waits or site.pace() for site in sites), "a replicated save")
+        pace = sites[0].pace()
         at_work = [site for site in sites[1:] if not site.waits]
         victim = at_work[run % len(at_work)]
-        found.append(lose(victim, sites, report))
-        print("  " + " ".join(f"{part} {found[-1][part]:.3f}" for part in PARTS), flush=True)
+        found.append({**lose(victim, sites, report), "a step": pace})
+        print("  " + ", ".join(f"{part} {found[-1][part]:.3f}" for part in SHOWN), flush=True)
         for site in sites:
             site.waits = site is victim
         for process in (victim.daemon.process, victim.run):
@@ -180,7 +195,7 @@ def main():
     found, state = measure(args)
     print(f"{args.model}: {state / 2 ** 20:.1f} MiB of state on each of {args.nodes} ranks, {len(found)} nodes lost")
     missed = False
-    for part in PARTS:
+    for part in SHOWN:
         values = [row[part] * 1e3 for row in found]
         missed |= percentile(values, 0.5) > FLOOR_S.get(part, float("inf")) * 1e3
         print(f"{part:8} p50 {percentile(values, 0.5):.0f} ms, p90 {percentile(values, 0.9):.0f}, max {max(values):.0f}")
