@@ -141,31 +141,45 @@ bool stage_shown(const struct stage *stage, struct step_id id, struct shown *out
 	return false;
 }
 
-bool stage_forgot(const struct stage *stage, struct step_id id)
+/* What the ring says of a snapshot that it does not show. */
+struct ring {
+	bool shown;
+	bool unread;  /* an entry is being written, and may be of it: nothing can be said now */
+	bool room;    /* no place was ever needed for another: what was shown once is there */
+	bool earlier; /* of one before it, which was not in the way of one that has come since */
+};
+
+static struct ring ring_look(const struct stage *stage, struct step_id id)
 {
+	struct ring ring = {0};
 	for (uint32_t i = 0; i < ARENA_STATUS; i++) {
 		struct step_id found;
-		struct shown shown;
-		if (!read_entry(&stage_head(stage)->status[i], &found, &shown) || !found.epoch ||
-		    step_compare(found, id) <= 0)
-			return false;
+		struct shown entry;
+		if (!read_entry(&stage_head(stage)->status[i], &found, &entry)) {
+			ring.unread = true;
+			continue;
+		}
+		int order = found.epoch ? step_compare(found, id) : 0;
+		ring.room |= !found.epoch;
+		ring.shown |= found.epoch && !order;
+		ring.earlier |= order < 0;
 	}
-	return true;
+	return ring;
 }
 
-static bool ring_is_full(const struct stage *stage)
+bool stage_unseen(const struct stage *stage, uint32_t slot, struct step_id id)
 {
-	for (uint32_t i = 0; i < ARENA_STATUS; i++)
-		if (!atomic_load_explicit(&stage_head(stage)->status[i].epoch, memory_order_relaxed))
-			return false;
-	return true;
+	/* In this order: what is shown before the slot is given back is seen behind that. */
+	bool held = stage_holds(stage, slot, id);
+	struct ring ring = ring_look(stage, id);
+	return !ring.shown && !ring.unread && (ring.room || (ring.earlier && !held));
 }
 
 bool stage_dropped(const struct stage *stage, uint32_t slot, struct step_id id)
 {
-	struct shown shown;
-	/* In this order: what is shown before the slot is given back is seen behind that. */
-	return !stage_holds(stage, slot, id) && !stage_shown(stage, id, &shown) && ring_is_full(stage);
+	bool held = stage_holds(stage, slot, id); /* first, too */
+	struct ring ring = ring_look(stage, id);
+	return !held && !ring.shown && !ring.unread && !ring.room;
 }
 
 void stage_sleep(const struct stage *stage, uint32_t seen, uint64_t deadline)

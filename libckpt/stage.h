@@ -46,8 +46,10 @@ struct shown {
 };
 /* true: *out is a consistent copy of its entry. */
 bool stage_shown(const struct stage *stage, struct step_id id, struct shown *out);
-/* Whether the ring is full of later snapshots, so that the entry of one that has left its slot can no longer be there. */
-bool stage_forgot(const struct stage *stage, struct step_id id);
+/* Whether the daemon, which is in a later epoch, has not seen it: it shows what it has seen, and gives the slot back of what it has not.
+ * One that has its slot may be on its way although others have taken all places in the ring, an earlier one that was shown anew among
+ * them. */
+bool stage_unseen(const struct stage *stage, uint32_t slot, struct step_id id);
 /* Whether nothing more will be shown of it: the daemon has given its slot back, which it does after it has shown what became of it, and the
  * entry was needed for another, not always a later one: an earlier save that ends now takes the place of the earliest. */
 bool stage_dropped(const struct stage *stage, uint32_t slot, struct step_id id);

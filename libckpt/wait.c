@@ -64,11 +64,9 @@ static int say_stale(const struct ckpt_snapshot *snap, const char *more, struct 
 /* Why no further level can come although the daemon shows no error; 0: it can. */
 static int dead_end(const struct ckpt_snapshot *snap, struct err *err)
 {
-	struct shown shown;
 	/* What the daemon has seen it ends itself: it says that a snapshot is poisoned, and one that was complete goes its way in the
-	 * new epoch, too. What it has not seen by now it never will; what is no longer shown for all that came after it, it may have seen. */
-	if (epoch_now(snap) != snap->id.epoch && !stage_shown(snap->stage, snap->id, &shown) &&
-	    !stage_forgot(snap->stage, snap->id))
+	 * new epoch, too. What it has not seen by now it never will. */
+	if (epoch_now(snap) != snap->id.epoch && stage_unseen(snap->stage, snap->slot, snap->id))
 		return say_stale(snap, "", err);
 	if (atomic_load(&snap->stage->lost))
 		return err_set(err, -ECANCELED, "the daemon was restarted without the arenas");

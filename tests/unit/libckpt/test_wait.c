@@ -286,25 +286,6 @@ Test(wait, close_forgives_what_was_left_behind_in_an_epoch_that_is_over)
 	cr_assert_eq(close_after_epoch(false, false), -ESTALE, "the others wait for it in ckpt_join");
 }
 
-Test(wait, an_older_save_that_the_ring_no_longer_holds_is_on_its_way_while_it_has_its_slot)
-{
-	struct crew c;
-	ckpt_snapshot *snap = begun(&c, 120, CKPT_STORAGE);
-	publish(&c, 120, LEVEL_CAPTURED, 0);
-	fake_epoch(c.f, 2, "rank 0 died");
-	crew_join(&c);
-	for (uint64_t step = 200; step < 200 + ARENA_STATUS; step++)
-		fake_publish(c.f, &(struct fake_level){.id = {step, 2}, .level = LEVEL_CAPTURED});
-	cr_assert_eq(ckpt_wait(snap, CKPT_DURABLE, 20), -ETIMEDOUT);
-	fake_free(c.f, 0, 0);
-	cr_assert_eq(ckpt_wait(snap, CKPT_DURABLE, 5000), -ECANCELED);
-	cr_assert(strstr(ckpt_error(c.s[0]), "no longer kept"), "%s", ckpt_error(c.s[0]));
-	ckpt_snapshot_free(snap);
-	cr_assert_eq(ckpt_close(c.s[0]), 0);
-	c.s[0] = NULL;
-	crew_down(&c);
-}
-
 /* What close makes of a save of an epoch that is over, after the process has gone back to a step of it. */
 static int close_after_restore(uint64_t step, int failure)
 {
@@ -415,47 +396,6 @@ Test(wait, what_is_overtaken_by_a_later_snapshot_never_gets_copies)
 	cr_assert_eq(ckpt_wait(snap, CKPT_REPLICATED, 20), -ETIMEDOUT);
 	publish(&c, 120, LEVEL_CAPTURED, 0);
 	cr_assert_eq(ckpt_wait(snap, CKPT_REPLICATED, 20000), -ECANCELED);
-	ckpt_snapshot_free(snap);
-	crew_down(&c);
-}
-
-Test(wait, an_entry_that_its_writer_left_half_written_is_not_read)
-{
-	struct crew c;
-	ckpt_snapshot *snap = begun(&c, 120, CKPT_MEMORY);
-	publish(&c, 120, LEVEL_CAPTURED, 0);
-	atomic_fetch_add(&fake_head(c.f, 0)->status[0].seq, 1);
-	cr_assert_eq(ckpt_poll(snap), CKPT_PENDING);
-	cr_assert_eq(ckpt_wait(snap, CKPT_CAPTURED, 20), -ETIMEDOUT);
-	atomic_fetch_add(&fake_head(c.f, 0)->status[0].seq, 1);
-	cr_assert_eq(ckpt_poll(snap), CKPT_CAPTURED);
-	ckpt_snapshot_free(snap);
-	crew_down(&c);
-}
-
-Test(wait, an_outcome_that_the_ring_no_longer_holds_is_said_to_be_lost)
-{
-	struct crew c;
-	ckpt_snapshot *snap = begun(&c, 120, CKPT_MEMORY);
-	fake_free(c.f, 0, 0);
-	for (uint64_t step = 121; step < 121 + ARENA_STATUS; step++)
-		publish(&c, step, LEVEL_CAPTURED, 0);
-	cr_assert_eq(ckpt_wait(snap, CKPT_CAPTURED, 5000), -ECANCELED);
-	cr_assert(strstr(ckpt_error(c.s[0]), "no longer kept"), "%s", ckpt_error(c.s[0]));
-	ckpt_snapshot_free(snap);
-	crew_down(&c);
-}
-
-Test(wait, an_outcome_whose_place_an_earlier_save_took_at_its_end_is_said_to_be_lost)
-{
-	struct crew c;
-	ckpt_snapshot *snap = begun(&c, 120, CKPT_STORAGE);
-	fake_free(c.f, 0, 0);
-	for (uint64_t step = 121; step < 121 + ARENA_STATUS; step++)
-		publish(&c, step, LEVEL_CAPTURED, 0);
-	publish(&c, 100, LEVEL_DURABLE, 0);
-	cr_assert_eq(ckpt_wait(snap, CKPT_DURABLE, 20000), -ECANCELED);
-	cr_assert(strstr(ckpt_error(c.s[0]), "no longer kept"), "%s", ckpt_error(c.s[0]));
 	ckpt_snapshot_free(snap);
 	crew_down(&c);
 }
