@@ -389,7 +389,21 @@ void memory_wake(struct memory *mem)
 	syscall(SYS_futex, &mem->head->wake, FUTEX_WAKE, INT32_MAX, NULL, NULL, 0);
 }
 
-/* Its entry, else the oldest: an unused one has epoch 0. Also after a restart, when entries of the last daemon stand there. */
+/* On its way to storage, perhaps with its slot given back already: whoever waits for it has nothing else to look at. */
+static bool is_written(const struct arena_status *s)
+{
+	return s->late_phase == LATE_WRITE || s->late_phase == LATE_COMMIT;
+}
+
+static bool before(const struct arena_status *a, const struct arena_status *b)
+{
+	if (is_written(a) != is_written(b))
+		return is_written(b);
+	return step_compare((struct step_id){a->step, a->epoch}, (struct step_id){b->step, b->epoch}) < 0;
+}
+
+/* Its entry, else the oldest that can be spared: an unused one has epoch 0. Also after a restart, when entries of the last daemon stand
+ * there. */
 static struct arena_status *status_of(struct memory *mem, struct step_id id)
 {
 	struct arena_status *oldest = &mem->head->status[0];
@@ -397,8 +411,7 @@ static struct arena_status *status_of(struct memory *mem, struct step_id id)
 		struct arena_status *s = &mem->head->status[i];
 		if (s->epoch == id.epoch && s->step == id.step)
 			return s;
-		if (step_compare((struct step_id){s->step, s->epoch}, (struct step_id){oldest->step, oldest->epoch}) <
-		    0)
+		if (before(s, oldest))
 			oldest = s;
 	}
 	return oldest;

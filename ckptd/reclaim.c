@@ -105,7 +105,10 @@ void saves_reclaim(struct saves *saves)
 	give_up_waiting(saves, newest);
 	list_for_safe(node, &saves->snapshots) {
 		struct snapshot *s = snapshot_of(node);
-		if (needed_in_memory(s, newest) || !snapshot_release(s))
+		if (needed_in_memory(s, newest))
+			continue;
+		snapshot_publish(s); /* without its slots nothing else tells that it is on its way */
+		if (!snapshot_release(s))
 			continue;
 		snapshot_publish(s); /* no copy of it will be made any more */
 		if (!snapshot_idle(s) || being_verified(s))

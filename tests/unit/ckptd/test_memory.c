@@ -332,6 +332,27 @@ Test(memory, the_ring_forgets_the_oldest_also_after_a_restart)
 	memory_put(back);
 }
 
+static void publish_many(uint64_t from)
+{
+	for (uint64_t step = from; step < from + 2 * ARENA_STATUS; step++)
+		memory_publish(m.mem[0], &(struct level){.id = {step, 2}, .level = LEVEL_CAPTURED});
+}
+
+/* Its slots may be given back by then, and ranks that wait for it took its outcome for lost. */
+Test(memory, the_ring_keeps_what_is_on_its_way_to_storage_until_it_is_there)
+{
+	struct step_id slow = {.step = 1, .epoch = 2};
+	for (enum late_phase phase = LATE_WRITE; phase <= LATE_COMMIT; phase++) {
+		memory_publish(m.mem[0], &(struct level){.id = slow, .level = LEVEL_CAPTURED, .late_phase = phase});
+		publish_many(2);
+		cr_assert_not_null(shown(m.mem[0], slow), "phase %d", (int)phase);
+	}
+	memory_publish(m.mem[0], &(struct level){.id = slow, .level = LEVEL_DURABLE});
+	cr_assert_eq(shown(m.mem[0], slow)->level, LEVEL_DURABLE);
+	publish_many(100);
+	cr_assert_null(shown(m.mem[0], slow));
+}
+
 Test(memory, a_restart_closes_the_levels_of_slots_that_were_given_back)
 {
 	struct step_id freed = {.step = 6, .epoch = 2};
