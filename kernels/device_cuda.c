@@ -245,7 +245,9 @@ static void cuda_detach(struct device *dev, void *base)
 static int cuda_idle(struct device *dev, uint64_t deadline, struct err *err)
 {
 	uint64_t now = clock_now();
-	return wait_for(dev, ask_stream, dev->copies, deadline > now ? deadline - now : 0, err);
+	int rc = wait_for(dev, ask_stream, dev->copies, deadline > now ? deadline - now : 0, err);
+	/* Whoever waits in slices knows how long it was. */
+	return rc == -ETIMEDOUT ? err_set(err, rc, "GPU %d: its copies have not ended", dev->ordinal) : rc;
 }
 
 const struct device_ops device_cuda_ops = {

@@ -56,6 +56,16 @@ void beat_sleep(ckpt *s, const struct stage *stage, uint32_t seen, uint64_t dead
 	stage_sleep(stage, seen, min_u64(deadline, clock_deadline(BEAT_NS)));
 }
 
+static void waits_for_device(void *arg)
+{
+	beat_waiting(arg);
+}
+
+struct patience beat_patience(ckpt *s, uint64_t deadline)
+{
+	return (struct patience){.deadline = deadline, .every_ns = BEAT_NS, .waiting = waits_for_device, .arg = s};
+}
+
 void ckpt_collective_enter(ckpt *s, const char *op, uint64_t seq, uint64_t bytes)
 {
 	struct stage *stage;

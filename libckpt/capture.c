@@ -5,8 +5,6 @@
 #include "ckpt.h"
 #include "spans.h"
 
-#include <inttypes.h>
-#include <stdio.h>
 #include <string.h>
 
 /* Bytes between two steps of the progress counter. */
@@ -61,20 +59,6 @@ static int witness_spans(const struct capture *c, const struct table *table, uin
 		++*n;
 	}
 	return 0;
-}
-
-/* Of a leaf that strict mode has seen change. */
-static const char *leaf_text(const struct capture *c, uint64_t leaf, char *dst, size_t size)
-{
-	for (uint32_t i = 0; leaf >= c->arena->nleaves && i < c->witnesses.npieces; i++) {
-		const struct witness_piece *p = &c->witnesses.pieces[i];
-		if (leaf < p->first_leaf || leaf - p->first_leaf >= p->nleaves)
-			continue;
-		snprintf(dst, size, "tensor %s, from byte %" PRIu64 " of its piece on",
-			 c->arena->reg.entries[p->entry].name, (leaf - p->first_leaf) * LEAF_SIZE);
-		return dst;
-	}
-	return arena_leaf_text(c->arena, leaf, dst, size);
 }
 
 /* ---- devices and plans ------------------------------------------------------------------------------------------- */
@@ -387,7 +371,7 @@ static int launch_all(struct capture *c, uint32_t slot, void *stream, bool stric
 	return rc;
 }
 
-/* ---- launch and fence -------------------------------------------------------------------------------------------- */
+/* ---- launch ------------------------------------------------------------------------------------------------------ */
 
 /* Of another slot, so that what is found in both has not changed for a while. */
 static const uint64_t *newest_leaves(const struct capture *c, uint32_t slot)
@@ -422,52 +406,4 @@ int capture_launch(struct capture *c, uint32_t slot, void *stream, bool strict, 
 	if (rc || !c->nactive)
 		atomic_store_explicit(&record->done, rc ? (uint32_t)rc : 1, memory_order_release);
 	return rc;
-}
-
-static int fence_on(struct capture *c, const struct capture_device *d, uint32_t slot, uint32_t group, void *stream,
-		    uint64_t deadline, struct err *err)
-{
-	uint64_t leaf = UINT64_MAX;
-	char where[700];
-	int rc = d->ops->plan_fence(d->plans[slot], group, d->ordinal == CKPT_HOST ? NULL : stream, deadline, &leaf,
-				    err);
-	if (rc == -EBADMSG && leaf != UINT64_MAX)
-		return err_set(err, rc, "the state was changed while it was captured: %s",
-			       leaf_text(c, leaf, where, sizeof(where)));
-	return rc;
-}
-
-/* Also behind a failure: nothing may read the state of the others either. */
-int capture_fence(struct capture *c, uint32_t slot, uint32_t group, void *stream, uint64_t deadline, struct err *err)
-{
-	int first = 0;
-	for (uint32_t i = 0; i < c->nactive; i++) {
-		struct err ignored = {0};
-		int rc = fence_on(c, &c->devices[i], slot, group, stream, deadline, first ? &ignored : err);
-		first = first ? first : rc;
-	}
-	return first;
-}
-
-void capture_cancel(struct capture *c, uint32_t slot)
-{
-	for (uint32_t i = 0; i < c->nactive; i++)
-		c->devices[i].ops->plan_cancel(c->devices[i].plans[slot]);
-}
-
-int capture_end(struct capture *c, uint64_t deadline, struct err *err)
-{
-	for (uint32_t slot = 0; slot < c->arena->nslots; slot++)
-		capture_cancel(c, slot);
-	/* Also behind one that hangs: as few as can be are left. What is dead reads nothing, and is no error. */
-	int first = 0;
-	for (uint32_t i = 0; i < c->ndevices; i++) {
-		struct err why = {0};
-		const struct capture_device *d = &c->devices[i];
-		if (d->ops->idle(d->dev, deadline, &why) != -ETIMEDOUT || first)
-			continue;
-		*err = why;
-		first = -ETIMEDOUT;
-	}
-	return first;
 }

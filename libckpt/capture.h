@@ -58,12 +58,20 @@ void capture_free(struct capture *c);
 int capture_launch(struct capture *c, uint32_t slot, void *stream, bool strict, struct err *err);
 /* The number of a tensor group in what this rank captures, for capture_fence; -1: nothing of it is captured here. */
 int capture_group(const struct capture *c, const char *name);
+/* How long a device is waited for, and whom to tell meanwhile that this is what goes on. */
+struct patience {
+	uint64_t deadline;
+	uint64_t every_ns;
+	void (*waiting)(void *arg);
+	void *arg;
+};
 /* group: FENCE_ALL, or of capture_group. -EBADMSG names the tensor. */
-int capture_fence(struct capture *c, uint32_t slot, uint32_t group, void *stream, uint64_t deadline, struct err *err);
+int capture_fence(struct capture *c, uint32_t slot, uint32_t group, void *stream, const struct patience *patience,
+		  struct err *err);
 /* Asks the devices to end the copy into the slot early. */
 void capture_cancel(struct capture *c, uint32_t slot);
 /* Ends all captures, or waits for their end: behind it nothing reads the state. -ETIMEDOUT: a device still does. */
-int capture_end(struct capture *c, uint64_t deadline, struct err *err);
+int capture_end(struct capture *c, const struct patience *patience, struct err *err);
 /* Sums counters; returns whether any capture still needs it. *ended: one has just come to its end. */
 bool capture_combine(struct capture *c, bool *ended);
 

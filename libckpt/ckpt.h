@@ -338,7 +338,8 @@ typedef enum ckpt_phase {
 /* Heartbeat: the training loop is alive, at this step and phase. A few stores to shared memory; call it as often as you
  * like. Steps count as in ckpt_begin: with the first one that is later than what was restored a recovery is over. When none
  * arrives for the daemon's hang timeout, the rank is reported as hung. While the thread that gave the last one waits in a call of this library it
- * counts as alive: those have deadlines of their own. */
+ * counts as alive: those have deadlines of their own. What a call does itself is no wait: copying the state back (ckpt_restore), making memory
+ * ready for it (the first ckpt_join), digesting it before a capture (strict, on the host). */
 void ckpt_beat(ckpt *s, uint64_t step, ckpt_phase phase);
 /* Flight record: entering (bytes, sequence number of the communicator) and leaving a collective. op is kept up to 15 bytes. */
 void ckpt_collective_enter(ckpt *s, const char *op, uint64_t seq, uint64_t bytes);

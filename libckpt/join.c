@@ -13,7 +13,8 @@
 static int end_captures(ckpt *s, uint64_t deadline, struct err *err)
 {
 	struct err slow = {0};
-	if (!s->stage || capture_end(&s->stage->capture, deadline, &slow) >= 0)
+	struct patience patience = beat_patience(s, deadline);
+	if (!s->stage || capture_end(&s->stage->capture, &patience, &slow) >= 0)
 		return 0;
 	return err_set(err, -ETIMEDOUT, "what was registered is still read, call ckpt_join again: %s", slow.text);
 }

@@ -302,10 +302,11 @@ static void end_capture(struct ckpt_snapshot *snap, void *stream, uint64_t deadl
 {
 	struct err ignored = {0};
 	struct stage *stage = snap->stage;
+	struct patience patience = beat_patience(snap->s, deadline);
 	if (!stage_was_last(stage, snap->slot, snap->id))
 		return;
 	capture_cancel(&stage->capture, snap->slot);
-	(void)capture_fence(&stage->capture, snap->slot, FENCE_ALL, stream, deadline, &ignored);
+	(void)capture_fence(&stage->capture, snap->slot, FENCE_ALL, stream, &patience, &ignored);
 }
 
 void save_end_unfenced(ckpt *s, uint64_t deadline)
@@ -322,14 +323,14 @@ static int fence(struct ckpt_snapshot *snap, uint32_t group, void *stream, struc
 	uint32_t ms;
 	struct stage *stage = snap->stage;
 	struct arena_slot *slot = &stage_head(stage)->slots[snap->slot];
-	uint64_t deadline = session_deadline(snap->s, -1, &ms);
+	struct patience patience = beat_patience(snap->s, session_deadline(snap->s, -1, &ms));
 	if (atomic_load_explicit(&stage_head(stage)->epoch, memory_order_acquire) != snap->id.epoch) {
 		LOCK_SCOPE(&snap->s->save);
-		end_capture(snap, stream, deadline);
+		end_capture(snap, stream, patience.deadline);
 		return err_set(err, -ESTALE, "a new epoch has begun: call ckpt_join");
 	}
 	/* Also for one that the daemon has given up meanwhile: nothing reads the state once this returns. */
-	int rc = capture_fence(&stage->capture, snap->slot, group, stream, deadline, err);
+	int rc = capture_fence(&stage->capture, snap->slot, group, stream, &patience, err);
 	if (rc == -ETIMEDOUT)
 		return err_prefix(err, rc, "not captured after %u ms", ms);
 	/* The daemon may have seen the failure first and given the snapshot up: this rank is told what it was all the same. */

@@ -165,7 +165,8 @@ static void drop_snapshots(ckpt *s)
 static int end_captures(ckpt *s, struct err *err)
 {
 	uint32_t ms;
-	return s->stage ? capture_end(&s->stage->capture, session_deadline(s, -1, &ms), err) : 0;
+	struct patience patience = beat_patience(s, session_deadline(s, -1, &ms));
+	return s->stage ? capture_end(&s->stage->capture, &patience, err) : 0;
 }
 
 static int say_bye(ckpt *s, struct err *err)

@@ -1,7 +1,7 @@
 /* The session inside: what the files of the library share.
  *
  *   env.c table.c       settings, and what the rank holds           (know nothing of a session)
- *   arenas.c spans.c capture.c stage.c   the mapped memory, its devices and plans
+ *   arenas.c spans.c capture.c capture_wait.c stage.c   the mapped memory, its devices and plans
  *   link.c service.c news.c   the socket, the service thread, what it heard
  *   loads_plan.c loads.c       what a restore copies, and when
  *   session.c register.c join.c move.c save.c wait.c restore.c beat.c error.c   the calls of ckpt.h */
@@ -76,6 +76,8 @@ struct stage *session_stage(ckpt *s);
 void beat_waiting(ckpt *s);
 /* stage_sleep, for at most BEAT_NS. */
 void beat_sleep(ckpt *s, const struct stage *stage, uint32_t seen, uint64_t deadline);
+/* The same for waits for a device. */
+struct patience beat_patience(ckpt *s, uint64_t deadline);
 /* The deadline of a wait; *ms is what to tell people. */
 uint64_t session_deadline(const ckpt *s, int timeout_ms, uint32_t *ms);
 

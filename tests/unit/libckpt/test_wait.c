@@ -1,4 +1,5 @@
 #include "base/clock.h"
+#include "base/failpoint.h"
 #include "crew.h"
 
 #include <criterion/criterion.h>
@@ -97,6 +98,52 @@ Test(wait, of_who_gives_heartbeats_is_one_and_that_of_another_thread_is_none)
 	cr_expect_eq(beat_after(&c, snap), 0, "the thread that computes may hang all the same");
 	ckpt_snapshot_free(snap);
 	crew_down(&c);
+}
+
+/* Since the heartbeat with which a save was begun whose copy takes longer than two of them. */
+static uint64_t beat_in_slow_copy(int (*call)(ckpt_snapshot *snap, struct crew *c))
+{
+	struct crew c;
+	ckpt_snapshot *snap;
+	struct err err;
+	crew_up(&c, 1, NULL);
+	struct arena_head *head = fake_head(c.f, 0);
+	cr_assert_eq(failpoint_arm("device.copy=delay:700@1", &err), 0, "%s", err.text);
+	ckpt_beat(c.s[0], 120, CKPT_PHASE_SAVE);
+	uint64_t before = head->flight.beat_ns;
+	cr_assert_eq(ckpt_begin(c.s[0], 120, CKPT_MEMORY, NULL, &snap), 0, "%s", ckpt_error(c.s[0]));
+	cr_assert_eq(call(snap, &c), 0);
+	uint64_t passed = head->flight.beat_ns - before;
+	ckpt_snapshot_free(snap);
+	crew_down(&c);
+	return passed;
+}
+
+static int fence(ckpt_snapshot *snap, struct crew *c)
+{
+	(void)c;
+	return ckpt_fence(snap, NULL);
+}
+
+static int close_it(ckpt_snapshot *snap, struct crew *c)
+{
+	(void)snap;
+	int rc = ckpt_close(c->s[0]);
+	c->s[0] = NULL;
+	return rc;
+}
+
+static int fence_behind_the_epoch(ckpt_snapshot *snap, struct crew *c)
+{
+	fake_epoch_quietly(c->f, 2);
+	return ckpt_fence(snap, NULL) == -ESTALE ? 0 : -EPROTO;
+}
+
+Test(wait, one_for_the_copy_gives_heartbeats)
+{
+	cr_expect_geq(beat_in_slow_copy(fence), 400 * CLOCK_NS_PER_MS);
+	cr_expect_geq(beat_in_slow_copy(fence_behind_the_epoch), 400 * CLOCK_NS_PER_MS);
+	cr_expect_geq(beat_in_slow_copy(close_it), 400 * CLOCK_NS_PER_MS);
 }
 
 Test(wait, a_deadline_names_who_is_late)
