@@ -427,6 +427,17 @@ uint32_t memory_shown(const struct memory *mem, struct step_id id)
 	return LEVEL_PENDING;
 }
 
+struct step_id memory_deviated(const struct memory *mem, struct step_id id)
+{
+	struct step_id first = {0};
+	for (uint32_t i = 0; i < ARENA_STATUS; i++) {
+		const struct arena_status *s = &mem->head->status[i];
+		if (s->epoch == id.epoch && s->step < (first.epoch ? first.step : id.step) && s->error == -EUCLEAN)
+			first = (struct step_id){s->step, s->epoch};
+	}
+	return first;
+}
+
 void memory_publish(struct memory *mem, const struct level *level)
 {
 	struct arena_status *s = status_of(mem, level->id);

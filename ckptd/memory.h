@@ -154,6 +154,8 @@ struct level {
 void memory_publish(struct memory *mem, const struct level *level);
 /* The level that is shown of it, perhaps by an earlier life of the daemon. */
 uint32_t memory_shown(const struct memory *mem, struct step_id id);
+/* A step before this one, of its epoch, of which the same is shown: it has failed since replicas differed. Epoch 0: none. */
+struct step_id memory_deviated(const struct memory *mem, struct step_id id);
 void memory_set_epoch(struct memory *mem, uint32_t epoch);
 /* The daemon lets it go while a process may be at work in it: what is begun there from now on is refused. */
 void memory_retire(struct memory *mem);

@@ -37,11 +37,24 @@ static int tell_votes(struct saves *saves, const struct snapshot *s)
 	return rc;
 }
 
+/* The coordinator may have been started again since, in the same epoch, and know nothing of it. */
+static struct step_id deviated_before(const struct snapshot *s)
+{
+	struct step_id first = {0};
+	for (uint32_t r = 0; r < s->nparts && !first.epoch; r++)
+		first = memory_deviated(s->parts[r].mem, s->id);
+	return first;
+}
+
 /* What the ranks hold alike is told first: where it differs this one is not shown as captured. */
 static void tell_captured(struct saves *saves, struct snapshot *s)
 {
-	struct step_id id = s->id;
-	if (tell_votes(saves, s))
+	struct step_id id = s->id, deviated = deviated_before(s);
+	if (deviated.epoch)
+		snapshot_fail(s, -EUCLEAN,
+			      "it comes after step %lu, in which replicas differed: go back to an earlier one",
+			      (unsigned long)deviated.step);
+	else if (tell_votes(saves, s))
 		snapshot_fail(s, -ENOMEM, "no memory to compare replicas");
 	else
 		seat_reached(saves->job, id, LEVEL_CAPTURED);

@@ -56,10 +56,10 @@ class Obeying:
 
 
 class Puppet(Obeying):
-    def __init__(self, d, number, world, failpoints="", local=0):
+    def __init__(self, d, number, world, failpoints="", local=0, **variables):
         self.number, self.lines = number, queue.Queue()
         env = d.environment(CKPT_RANK=str(number), CKPT_WORLD=str(world), CKPT_LOCAL_WORLD=str(local or world),
-                            CKPT_FAILPOINTS=failpoints)
+                            CKPT_FAILPOINTS=failpoints, **variables)
         with open(d.top / f"puppet{number}.err", "ab") as err:
             self.process = d.spawn([BIN / "puppet"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=err, text=True,
                                             env=env)

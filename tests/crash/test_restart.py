@@ -10,7 +10,7 @@ from fleet import Cases, expect, until
 from puppets import CAPTURED, DURABLE, LATEST, MEMORY, STORAGE, Puppet, Run, all_must, each, gather, holds, save
 
 WORLD = 2
-EBUSY, ENOTCONN = -16, -107
+EBUSY, ENOTCONN, EUCLEAN = -16, -107, -117
 SLOT_KEPT = ("snapshot.state=kill@1", "snapshot.state=kill@2", "commit.job_dir=kill", "commit.mkdir=kill", "commit.data=kill",
              "commit.sidecars=kill", "commit.node=kill", "commit.sync_root=kill", "commit.manifest=kill", "commit.link=kill",
              "commit.unlink_tmp=kill", "commit.sync_link=kill", "commit.close_dir=kill", "commit.done=kill", "snapshot.state=kill@3",
@@ -219,11 +219,36 @@ def all_killed(store):
             d.verify_all()
 
 
+def deviated():
+    """Replicas differ in one save, the daemon is killed, and are alike again in the next one of the epoch: that came of what was wrong."""
+    with fleet.daemon() as d:
+        d.start()
+        ranks = [Puppet(d, number, WORLD, CKPT_VOTE="1") for number in range(WORLD)]
+        gather(ranks, replicated=1)
+        for step, values in ((7, (1, 1)), (8, (1, 2)), (9, (3, 3)), (10, (4, 4))):
+            if step >= 9:
+                d.kill()
+                d.start()
+                all_back(d)
+            for rank, value in zip(ranks, values):
+                rank.must("set", value)
+            for call in (("begin", step, STORAGE, step), ("fence", step)):
+                all_must(ranks, *call)
+            answer = told_alike(each(ranks, "wait", step, DURABLE, 20000))
+            expect(answer.code == (0 if step == 7 else EUCLEAN), f"step {step}:", answer)
+            all_must(ranks, "drop", step)
+        all_must(ranks, "join")
+        for said in all_must(ranks, "restore", LATEST, 0):
+            expect(said.startswith("7 1 "), "restored", said)
+        save_goes_on(d, ranks, 8)
+
+
 def main():
     cases = Cases()
     for point in SLOT_KEPT:
         cases.run(f"the save goes on after {point}", slot_kept, point)
-    for test in (begun_by_one, copying, replacement_comes_late, rank_dies_before_the_job_forms, killed_while_it_fetches):
+    for test in (begun_by_one, copying, replacement_comes_late, rank_dies_before_the_job_forms, killed_while_it_fetches,
+                 deviated):
         cases.run(test.__name__.replace("_", " "), test)
     cases.run("what was linked is told durable although its slot was given back", slot_given_back, "commit.unlink_tmp=kill", True)
     cases.run("what was not linked is told lost", slot_given_back, "commit.manifest=kill", False)
