@@ -107,11 +107,12 @@ static void order_all(struct coord *c, enum coord_rescue_state state, enum peer_
 			order(c, o, phase);
 }
 
-static void keep(struct coord *c)
+/* STORED or KEEP. */
+static void order_end(struct coord *c, enum peer_rescue_phase phase)
 {
 	for (uint32_t o = 0; o < c->nnodes; o++)
 		if (c->rescue.owners[o].writer != COORD_NOBODY)
-			order(c, o, PEER_RESCUE_KEEP);
+			order(c, o, phase);
 	end(c);
 }
 
@@ -124,7 +125,7 @@ static void fail(struct coord *c, int rc, const char *why)
 	say_why(c, rc, why);
 	log_warn("job %s: %s", c->job, r->text);
 	if (!is_there) {
-		keep(c); /* nothing was written */
+		order_end(c, PEER_RESCUE_KEEP); /* nothing was written */
 		return;
 	}
 	r->state = RESCUE_DROP;
@@ -434,7 +435,7 @@ bool coord_rescue_sealed(struct coord *c, struct step_id id)
 		return false;
 	log_info("job %s: step %lu is on storage, as one of epoch %u", c->job, (unsigned long)id.step, id.epoch);
 	c->brought = (struct coord_brought){c->rescue.id, id};
-	keep(c);
+	order_end(c, PEER_RESCUE_STORED);
 	return true;
 }
 
@@ -451,7 +452,7 @@ bool coord_rescue_left(struct coord *c, struct step_id id, bool kept)
 	if (!is_mine(c, id))
 		return false;
 	if (kept) {
-		keep(c);
+		order_end(c, PEER_RESCUE_KEEP);
 		c->orders->remove(c->orders->arg, id);
 		return true;
 	}

@@ -365,6 +365,17 @@ static void keep(struct rescue *r)
 	}
 }
 
+/* What was written is a checkpoint, or may be, under another name. Copies are given up only for what is one. */
+static void tell_job(const struct rescue *r, bool stored)
+{
+	struct job *here = job_find(r->daemon, r->job);
+	if (!here || !r->commit)
+		return;
+	if (stored)
+		copies_durable(&here->copies, r->order.bring.id);
+	verdicts_follow(&here->verdicts, r->order.bring.id, r->order.as);
+}
+
 static void clear(struct rescue *r)
 {
 	if (r->commit) {
@@ -391,12 +402,8 @@ void rescue_order(struct daemon *daemon, const char *job, const struct peer_resc
 			seat_rescued(daemon, job,
 				     &(struct peer_rescued){
 					     .owner = order->owner, .phase = PEER_RESCUE_CLEAR, .as = order->as});
-	} else if (order->phase == PEER_RESCUE_KEEP) {
-		struct job *here = job_find(daemon, job);
-		if (here && r->commit) { /* under another name */
-			copies_durable(&here->copies, r->order.bring.id);
-			verdicts_follow(&here->verdicts, r->order.bring.id, r->order.as);
-		}
+	} else if (order->phase == PEER_RESCUE_STORED || order->phase == PEER_RESCUE_KEEP) {
+		tell_job(r, order->phase == PEER_RESCUE_STORED);
 		keep(r);
 	} else if (order->phase == PEER_RESCUE_CLEAR) {
 		clear(r);

@@ -4,7 +4,7 @@
  *
  *   (GATHER) GATHERING ── every part stands here; what is lacking is fetched ──► CHECKING (worker: the digests) ──► GATHERED, said
  *   (WRITE)  ──► WRITING, an ordinary commit (commit.h) ── PREPARED, said
- *   (KEEP)   ──► ends; (CLEAR) ──► what was written is deleted, said
+ *   (STORED, KEEP) ──► ends; (CLEAR) ──► what was written is deleted, said
  *
  * The slots stay as they are as long as it lasts. It needs no ranks of the job here: who holds copies may have none. It lasts no longer
  * than the session with the coordinator; what was written then stays in a directory that is no checkpoint. */

@@ -98,7 +98,8 @@ struct peer_part {
 enum peer_rescue_phase {
 	PEER_RESCUE_GATHER = 1, /* the part's snapshots are to stand in the memory of the node, checked */
 	PEER_RESCUE_WRITE,      /* they are to be written, and fsynced */
-	PEER_RESCUE_KEEP,       /* what was written is nobody's business any more */
+	PEER_RESCUE_STORED,     /* what was written is part of a checkpoint */
+	PEER_RESCUE_KEEP,       /* nobody knows whether it is, or nothing was: it is nobody's business any more */
 	PEER_RESCUE_CLEAR,      /* it is to be deleted */
 	PEER_RESCUE_FAILED,     /* only reported */
 };

@@ -180,7 +180,7 @@ Test(rescue, the_part_of_a_lost_node_is_written_as_it_would_have_been)
 	cr_expect_gt(said.part.files, 0);
 	cr_expect(stands("node-c.json"));
 	cr_expect(stands("rank-00001-of-00002.params.safetensors"));
-	order(PEER_RESCUE_KEEP);
+	order(PEER_RESCUE_STORED);
 	run_all();
 	cr_expect(stands("node-c.json"));
 	cr_expect_eq(nsaid, 2);
@@ -206,10 +206,30 @@ Test(rescue, what_was_said_of_it_holds_under_its_new_name)
 	verdicts_return(&job.verdicts, m.mem[0]);
 	write_all();
 	cr_expect_null(verdicts_find(&job.verdicts, as), "it is no checkpoint yet");
-	order(PEER_RESCUE_KEEP);
+	order(PEER_RESCUE_STORED);
 	expect_unhealthy(&job, s7);
 	expect_unhealthy(&job, as);
 	run_all();
+	expect_over();
+}
+
+static bool counts_as_stored(enum peer_rescue_phase end)
+{
+	struct job job = {.daemon = &self, .name = "main"};
+	copies_init(&job.copies, &job);
+	verdicts_init(&job.verdicts, &job);
+	fake_saves.job = &job;
+	nsaid = 0;
+	write_all();
+	order(end);
+	run_all();
+	return !step_compare(job.copies.durable, s7);
+}
+
+Test(rescue, of_what_nobody_knows_to_be_stored_the_copies_stay)
+{
+	cr_expect_not(counts_as_stored(PEER_RESCUE_KEEP));
+	cr_expect(counts_as_stored(PEER_RESCUE_STORED));
 	expect_over();
 }
 

@@ -109,7 +109,22 @@ Test(coord_rescue, who_holds_the_copies_writes_the_part_of_the_lost_node)
 	coord_sealed(coord, place.id);
 	cr_expect(coord_view(coord).rescued);
 	cr_expect_str_empty(coord_view(coord).not_rescued);
+	cr_expect_eq(told[1].rescues[2].phase, PEER_RESCUE_STORED);
+}
+
+/* MANIFEST.json may stand there, or not. */
+Test(coord_rescue, what_may_not_be_on_storage_is_not_said_to_be)
+{
+	found(s100, (struct step_id){50, 1}, 1, s100);
+	all_gathered();
+	coord_made(coord, place.id, false);
+	written();
+	coord_spoiled(coord, place.id, -EIO, "input/output error");
+	cr_expect_eq(place.dropped, 1);
+	coord_left(coord, place.id, true);
 	cr_expect_eq(told[1].rescues[2].phase, PEER_RESCUE_KEEP);
+	cr_expect(coord_view(coord).rescued);
+	cr_expect(strstr(coord_view(coord).not_rescued, "input/output error"));
 }
 
 Test(coord_rescue, what_lacks_a_part_is_named_and_the_next_best_is_written)
