@@ -428,10 +428,10 @@ static bool is_back(const struct rank *rank)
 	return rank->state == RANK_LEFT || (rank->client && (rank->arena_sent || rank->moved));
 }
 
-/* Each has brought its arena, or never will. */
+/* Each has brought its arena, or never will. With a launcher its processes are gone. */
 static bool all_back(const struct job *job)
 {
-	for (uint32_t r = 0; r < job->nlocal; r++)
+	for (uint32_t r = 0; r < job->nlocal && job->reform.offered; r++)
 		if (keeps_alive(&job->reform.offer, job->ranks[r].id) && !is_back(&job->ranks[r]))
 			return clock_now() - job->reform.settling_ns > BACK_NS;
 	return true;

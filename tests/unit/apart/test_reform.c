@@ -305,6 +305,18 @@ Test(reform, processes_that_the_daemon_has_lost_are_waited_for)
 	cr_expect_eq(fake_seat.settled, 1, "not for ever");
 }
 
+Test(reform, processes_that_are_gone_with_their_launcher_are_not_waited_for)
+{
+	begin();
+	for (uint32_t r = 0; r < EACH; r++)
+		job.ranks[r].client = NULL;
+	job.launcher = NULL;
+	reform_abandoned(&job);
+	reform_settle(&job, 1);
+	reform_tick(&job);
+	cr_expect_eq(fake_seat.settled, 1);
+}
+
 /* What is in it may be the only copy of what is newest. */
 Test(reform, arenas_that_nobody_has_looked_at_yet_are_waited_for)
 {
