@@ -441,12 +441,13 @@ void chair_report(struct daemon *daemon, uint32_t node, bool spread, const struc
 		return; /* it is told the one that holds, or that all is over, as soon as its launcher offers something */
 	if (r->type == PEER_ATTEND) {
 		int rc = chair_open(daemon, r->job, r->attend.world, spread, &err);
+		if (!rc)
+			rc = muster_attends(daemon, r->job, node, r->attend.nranks, &err);
 		if (rc) {
 			chair_refuse(daemon, node, r->job, rc, err.text);
 			return;
 		}
 		chair_admit(daemon, r->job);
-		muster_attends(daemon, r->job, node);
 		if (r->attend.plan != muster_plan(daemon, r->job))
 			return; /* it had no part in that, and has told so by coming */
 	}

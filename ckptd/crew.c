@@ -225,6 +225,12 @@ static uint32_t ranks_of(const struct crew *c, uint32_t home, uint32_t *lost)
 	return n;
 }
 
+uint32_t crew_home(const struct crew *c, uint32_t node)
+{
+	uint32_t lost;
+	return ranks_of(c, node, &lost);
+}
+
 static void move_home(struct crew *c, uint32_t home, uint32_t to)
 {
 	for (uint32_t r = 0; r < c->world; r++) {

@@ -63,6 +63,8 @@ void crew_adopt(struct crew *crew, uint32_t number, uint32_t world);
 void crew_claim(struct crew *crew, uint32_t node, const uint32_t *ranks, uint32_t n);
 /* Ranks of a plan that was adopted, which nobody has claimed yet. */
 bool crew_unclaimed(const struct crew *crew);
+/* Ranks that the node had last, those included whose process is lost. */
+uint32_t crew_home(const struct crew *crew, uint32_t node);
 /* The node can have so many processes in all; 0: it takes part no longer. If that is less than it has, those with the highest ranks are
  * lost. A spare is taken only where nobody else is left. */
 void crew_offer(struct crew *crew, uint32_t node, uint32_t processes, bool spare);

@@ -453,15 +453,20 @@ bool muster_gives_up(const struct daemon *daemon, const char *job)
 	return m && clock_now() >= m->miss_ns;
 }
 
-void muster_attends(struct daemon *daemon, const char *job, uint32_t node)
+int muster_attends(struct daemon *daemon, const char *job, uint32_t node, uint32_t nranks, struct err *err)
 {
 	struct muster *m = muster_find(daemon, job);
 	if (!m)
-		return;
+		return 0;
 	node = m->spread ? node : 0;
+	uint32_t planned = crew_home(&m->crew, node);
+	if (planned && planned != nranks && !crew_unclaimed(&m->crew))
+		return err_set(err, -EINVAL, "job '%s': node %s comes with %u ranks, and has %u by plan %u", job,
+			       muster_name_of(m, node), nranks, planned, m->crew.number);
 	m->seated[node] = true;
 	m->deserted = false;
 	muster_tell_apart(m, node);
+	return 0;
 }
 
 bool muster_parted(const struct daemon *daemon, const char *job)

@@ -27,8 +27,8 @@
 void muster_report(struct daemon *daemon, uint32_t node, bool spread, const struct peer_report *report);
 /* The number of the plan that the job follows; 0: its world does not change. */
 uint32_t muster_plan(const struct daemon *daemon, const char *job);
-/* The node attends by the plan that holds: it has ranks, as far as it knows. */
-void muster_attends(struct daemon *daemon, const char *job, uint32_t node);
+/* The node attends by the plan that holds: it has so many ranks, as far as it knows. -EINVAL: not by that plan. */
+int muster_attends(struct daemon *daemon, const char *job, uint32_t node, uint32_t nranks, struct err *err);
 /* A save has reached this level on all nodes. */
 void muster_shown(struct daemon *daemon, const char *job, struct step_id id, enum level_shown level);
 /* A node cannot have its copies of it made. */

@@ -189,3 +189,9 @@ void shrink(void)
 	settled(2, 0);
 	follow();
 }
+
+void attend(uint32_t node)
+{
+	struct err err = {{0}};
+	cr_expect_eq(muster_attends(&muster_daemon, "gpt", node, EACH, &err), 0, "%s", err.text);
+}

@@ -33,6 +33,8 @@ void tick(void);
 void follow(void);
 /* The first n nodes offer EACH. */
 void begin(uint32_t n);
+/* With EACH ranks, by the plan that holds: it is let in. */
+void attend(uint32_t node);
 void lose(uint32_t node);
 void settled(uint32_t node, int rc);
 void shown(uint64_t step, uint32_t epoch, enum level_shown level);

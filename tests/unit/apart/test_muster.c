@@ -129,9 +129,9 @@ Test(muster, a_plan_that_was_made_twice_holds_under_another_number)
 	EXPECT_RANKS(1, 2, 6, 2, 3);
 	cr_expect(nodes[1].plan.was[0] == 2 && fake_chair.remakes == 1, "its processes go on");
 	follow();
-	muster_attends(&muster_daemon, "gpt", 1);
+	attend(1);
 	cr_expect_eq(muster_plan(&muster_daemon, "gpt"), 2, "nobody else has what it has");
-	muster_attends(&muster_daemon, "gpt", 3);
+	attend(3);
 	cr_expect_eq(muster_plan(&muster_daemon, "gpt"), 3);
 }
 
@@ -161,7 +161,7 @@ Test(muster, who_attends_without_a_launcher_is_told_that_his_ranks_went_elsewher
 		m.ranks[1] = n * EACH + 1;
 		report(n, &m);
 	}
-	muster_attends(&muster_daemon, "gpt", 1);
+	attend(1);
 	offer_spare(3);
 	tick();
 	cr_expect_eq(muster_plan(&muster_daemon, "gpt"), 4, "somebody may come and claim them");
@@ -463,7 +463,7 @@ Test(muster, who_comes_back_after_all_have_deserted_goes_on)
 {
 	begin(3);
 	desert(3);
-	muster_attends(&muster_daemon, "gpt", 1);
+	attend(1);
 	clock_skip((WAIT_S + 1) * CLOCK_NS_PER_S);
 	tick();
 	cr_expect_eq(fake_chair.abandoned, 0);

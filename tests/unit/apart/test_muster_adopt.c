@@ -198,3 +198,13 @@ Test(muster_adopt, a_later_plan_of_the_same_world_holds_whatever_is_under_way)
 	report(2, &new);
 	cr_expect(muster_plan(&muster_daemon, "gpt") == 7 && fake_chair.remakes == 1);
 }
+
+Test(muster_adopt, who_attends_with_other_ranks_than_were_planned_is_refused)
+{
+	struct err err = {{0}};
+	begin(3);
+	cr_expect_eq(muster_attends(&muster_daemon, "gpt", 1, EACH + 1, &err), -EINVAL);
+	cr_expect_str_eq(err.text, "job 'gpt': node n1 comes with 3 ranks, and has 2 by plan 1");
+	offer(1, 1);
+	attend(1); /* the launcher has given one of them up, and there is no other plan yet */
+}
