@@ -403,10 +403,11 @@ int chair_remake(struct daemon *daemon, const char *job, uint32_t world, bool sp
 	struct chair *chair = chair_find(daemon, job);
 	if (chair && chair->sites.n)
 		return err_set(err, -EAGAIN, "job '%s': directories of its last world are still in use", job);
-	bool stop = chair && chair->stop && !chair->ended;
+	bool stop = (chair && chair->stop && !chair->ended) || muster_stops(daemon, job);
 	if (chair)
 		chair_free(chair);
 	int rc = chair_new(daemon, job, world, spread, err);
+	muster_keep_stop(daemon, job, rc && stop);
 	if (!rc)
 		chair_find(daemon, job)->stop = stop;
 	return rc;

@@ -37,6 +37,9 @@ void muster_uncopied(struct daemon *daemon, const char *job, struct step_id id, 
 bool muster_left(struct daemon *daemon, const char *job, uint32_t node);
 /* They have not, and are not there any more: lost for good, or others' by now. last: nobody attends. False: nobody else could take them up. */
 bool muster_deserted(struct daemon *daemon, const char *job, uint32_t node, bool last);
+/* Those who are at work were asked to end, and there is no chair that knows: it could not be made anew. */
+void muster_keep_stop(struct daemon *daemon, const char *job, bool stop);
+bool muster_stops(const struct daemon *daemon, const char *job);
 /* All ranks have finished, or nobody is left. Whoever offers processes to what is over is told so. */
 void muster_over(struct daemon *daemon, const char *job);
 

@@ -169,3 +169,16 @@ bool muster_replan(struct muster *m)
 	tell_all(m);
 	return true;
 }
+
+void muster_keep_stop(struct daemon *daemon, const char *job, bool stop)
+{
+	struct muster *m = muster_find(daemon, job);
+	if (m)
+		m->stop = stop;
+}
+
+bool muster_stops(const struct daemon *daemon, const char *job)
+{
+	const struct muster *m = muster_find(daemon, job);
+	return m && m->stop;
+}

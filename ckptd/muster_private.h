@@ -34,6 +34,7 @@ struct muster {
 	char stuck[WIRE_TEXT_MAX]; /* why a change that could wait has not come; "": it may come with any save */
 	uint64_t stuck_ns;         /* when storage is tried next: a save shows that it is over */
 	bool ending;               /* the job was asked to end: too few would be left */
+	bool stop;                 /* see muster_keep_stop */
 	bool deserted;             /* nobody has attended since the last node gave up what it had */
 	bool starving;             /* too few are there, and that was said */
 	bool settling;             /* towards the next plan */

@@ -187,6 +187,31 @@ Test(seat, but_holds_for_who_comes_with_another_world_of_the_same_job)
 	cr_expect(job.stop);
 }
 
+/* That the store cannot be read for a moment is no reason to forget it. */
+Test(seat, also_where_the_world_could_not_be_made_at_first)
+{
+	struct err err = {{0}};
+	struct peer_report crew = {.type = PEER_CREW, .job = "main", .crew = {.want = 6, .least = 6, .processes = 4}};
+	struct peer_report halt = {.type = PEER_ASK, .job = "main", .ask.command.kind = COMMAND_HALT};
+	struct peer_report attend = {.type = PEER_ATTEND, .job = "main", .attend = {6, .nranks = 4, .plan = 1}};
+	list_remove(&job.link);
+	chair_report(&here, 1, true, &crew);
+	crew.crew.processes = job.nlocal;
+	chair_report(&here, 0, true, &crew);
+	chair_report(&here, 1, true, &attend);
+	chair_report(&here, 1, true, &halt);
+	here.config.store = "/nothing/is/here";
+	cr_assert_lt(chair_remake(&here, "main", 6, true, &err), 0);
+	cr_assert_not(chair_has(&here, "main"));
+	here.config.store = NULL;
+	list_push(&here.jobs, &job.link);
+	job.world = 6;
+	job.reform.plan = 1;
+	seat_attend(&job);
+	cr_expect_eq(chair_view(&here, "main").attending, job.nlocal);
+	cr_expect(job.stop);
+}
+
 Test(seat, the_checkpoint_after_which_one_node_ends_is_that_of_all)
 {
 	seat_attend(&job);
