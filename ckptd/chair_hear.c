@@ -4,7 +4,8 @@
 
 #include <string.h>
 
-/* Of a job that is on its way out, nobody needs the chair. One whose ranks have not finished may go on with others. */
+/* Of a job that is on its way out, nobody needs the chair. One whose ranks have not finished may go on with others: who comes when nobody is left
+ * begins another life of it, and is not to end. */
 static void leave(struct chair *chair, uint32_t node, bool finished)
 {
 	bool last = coord_leave(chair->coord, node) && !coord_view(chair->coord).attending;
@@ -12,6 +13,8 @@ static void leave(struct chair *chair, uint32_t node, bool finished)
 				: muster_deserted(chair->daemon, chair->job, node, last);
 	if (last && !goes_on)
 		chair_over(chair);
+	else if (last && !finished)
+		chair->stop = false;
 }
 
 /* It may not have been there when the others were asked to end. */

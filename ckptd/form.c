@@ -311,7 +311,7 @@ int job_form(struct job *job, struct err *err)
 			hold_at_launcher(&job->ranks[r]);
 		memory_set_epoch(job->ranks[r].mem, job->epoch);
 		if (job->stop)
-			memory_set_stop(job->ranks[r].mem);
+			memory_set_stop(job->ranks[r].mem, true);
 		memory_set_pause(job->ranks[r].mem, job->pause);
 		verdicts_keep(&job->verdicts, job->ranks[r].mem);
 	}

@@ -278,6 +278,22 @@ static int hello_rank(struct job *job, struct client *client, const struct wire_
 	return 0;
 }
 
+/* Nobody is left of those who were asked to end. Where others of a job that is spread still are to, that is known where it is coordinated, and told
+ * to who attends. */
+static void begin_again(struct job *job)
+{
+	if (!job->stop && !job->halt.kind)
+		return;
+	log_info("job %s: it begins again: that it was asked to end is over with those who were asked", job->name);
+	job->stop = false;
+	job->halt = (struct halt){0};
+	for (uint32_t r = 0; r < job->nlocal; r++)
+		if (job->ranks[r].mem)
+			memory_set_stop(job->ranks[r].mem, false);
+	if (job->spread && job->nlocal)
+		seat_attend(job);
+}
+
 int job_hello(struct daemon *daemon, struct client *client, const struct wire_hello *said, pid_t pid, struct job **out,
 	      struct rank **rank, struct err *err)
 {
@@ -291,6 +307,7 @@ int job_hello(struct daemon *daemon, struct client *client, const struct wire_he
 		rc = get_job(daemon, hello, &job, err);
 	if (rc)
 		return rc;
+	bool again = !job_alive(job);
 	seat_knows(job, hello->role == ROLE_RANK ? WITNESS_RANK : WITNESS_OTHER, hello->epoch);
 	if (job->fresh && job->epoch > EPOCH_MAX)
 		return err_set(err, -EINVAL,
@@ -304,6 +321,8 @@ int job_hello(struct daemon *daemon, struct client *client, const struct wire_he
 	} else {
 		rc = hello_rank(job, client, hello, pid, rank, err);
 	}
+	if (!rc && again)
+		begin_again(job);
 	if (!rc)
 		job->dormant_ns = 0;
 	return rc;
@@ -318,7 +337,7 @@ void job_stop(struct job *job)
 	job->stop = true;
 	for (uint32_t r = 0; r < job->nlocal; r++)
 		if (job->ranks[r].mem)
-			memory_set_stop(job->ranks[r].mem);
+			memory_set_stop(job->ranks[r].mem, true);
 }
 
 /* In the fence of a save that somebody begins from now on he sees this; or he had begun before, and is seen in the slots (seat_paused). */

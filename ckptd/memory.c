@@ -471,8 +471,8 @@ void memory_set_pause(struct memory *mem, uint64_t step)
 	memory_wake(mem);
 }
 
-void memory_set_stop(struct memory *mem)
+void memory_set_stop(struct memory *mem, bool stop)
 {
-	atomic_store(&mem->head->stop, 1);
+	atomic_store(&mem->head->stop, stop);
 	memory_wake(mem);
 }

@@ -159,7 +159,7 @@ struct step_id memory_deviated(const struct memory *mem, struct step_id id);
 void memory_set_epoch(struct memory *mem, uint32_t epoch);
 /* The daemon lets it go while a process may be at work in it: what is begun there from now on is refused. */
 void memory_retire(struct memory *mem);
-void memory_set_stop(struct memory *mem);
+void memory_set_stop(struct memory *mem, bool stop);
 /* Until the next epoch, in the fence of this step or a later one; 0: no more. */
 void memory_set_pause(struct memory *mem, uint64_t step);
 void memory_wake(struct memory *mem);

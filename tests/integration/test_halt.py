@@ -2,14 +2,16 @@
 
 import datetime
 import json
+import os
+import signal
 import subprocess
 import sys
 import tempfile
 
 import fleet
-from launcher import CKPT, ENVIRONMENT, TRAIN, Run, listed, tidy, top
+from launcher import CKPT, ENVIRONMENT, TRAIN, Run, listed, tidy, top, until_gone
 from neighbours import neighbours
-from tap import DEADLINE, Cases, equal, expect, has
+from tap import DEADLINE, Cases, equal, expect, has, until
 
 cases = Cases(tidy)
 case = cases.case
@@ -112,6 +114,27 @@ def _():
         job.ask("halt", "--now")
         equal(job.job()["stopping"], True)
         job.run.wait(0)
+
+
+@case("a job that was asked to end, and was killed before it had, goes on when it is started again")
+def _():
+    with fleet.daemon() as d:
+        job = Training(d, "--save-memory-every", 5, "--save-storage-every", 0)
+        pids = [rank["pid"] for rank in job.job()["ranks"]]
+        for pid in pids:
+            os.kill(pid, signal.SIGSTOP)
+        job.run.child.terminate()
+        job.run.until("its being asked", lambda: job.job()["stopping"])
+        job.run.child.kill()
+        until_gone(*pids)
+        until(lambda: not any(rank["pid"] for rank in job.job()["ranks"]), "its end is seen")
+        again = Run("-n", 2, "--job", "gpt", "--socket", d.socket, "--", TRAIN, "--steps", 1000000, "--save-memory-every", 5,
+                    "--save-storage-every", 20)
+        again.until("a checkpoint", lambda: len(listed(d.store)) > 1)
+        equal(job.job()["stopping"], False)
+        job.ask("halt", "--now")
+        again.wait(0)
+        has(d.text(), "restoring step", "from memory")
 
 
 @case("mistakes are named")

@@ -314,7 +314,7 @@ Test(memory, whatever_ranks_wait_for_wakes_them)
 	cr_assert_eq(*wake, before + 1, "a level");
 	memory_set_epoch(m.mem[0], 3);
 	cr_assert_eq(*wake, before + 2, "an epoch");
-	memory_set_stop(m.mem[0]);
+	memory_set_stop(m.mem[0], true);
 	cr_assert_eq(*wake, before + 3, "a stop");
 }
 

@@ -176,6 +176,26 @@ Test(seat, what_a_job_was_asked_does_not_outlive_the_last_node_of_it)
 	cr_expect(!job.stop, "that was another life of the job");
 }
 
+/* It was killed before it had ended, and waits for others (node-wait). */
+Test(seat, nor_that_of_a_job_whose_ranks_are_planned)
+{
+	struct peer_report crew = {.type = PEER_CREW, .job = "main", .crew = {.want = 2, .least = 2, .processes = 2}};
+	struct peer_report ask = {.type = PEER_ASK, .job = "main", .ask.command.kind = COMMAND_HALT};
+	list_remove(&job.link);
+	chair_report(&here, 0, true, &crew);
+	cr_assert_eq(muster_plan(&here, "main"), 1u);
+	list_push(&here.jobs, &job.link);
+	job.world = 2;
+	job.reform.plan = 1;
+	seat_attend(&job);
+	chair_report(&here, 0, true, &ask);
+	seat_leave(&job);
+	cr_assert(chair_has(&here, "main") && !chair_view(&here, "main").attending);
+	come_back();
+	cr_assert_eq(chair_view(&here, "main").attending, 2u);
+	cr_expect(!job.stop);
+}
+
 Test(seat, but_holds_for_who_comes_with_another_world_of_the_same_job)
 {
 	struct err err = {{0}};
