@@ -127,36 +127,6 @@ void seat_leave(struct job *job)
 	seat_say(job, &(struct peer_report){.type = PEER_LEAVE, .finished = job_finished(job)});
 }
 
-void seats_up(struct daemon *daemon)
-{
-	list_for(node, &daemon->jobs) {
-		struct job *job = list_entry(node, struct job, link);
-		if (!job->spread)
-			continue;
-		reform_apart(job, true);
-		reform_say(job);
-		if (job->nlocal)
-			seat_attend(job);
-		halt_together(job);
-	}
-}
-
-void seats_down(struct daemon *daemon)
-{
-	rescues_abandon(daemon);
-	asks_down(daemon);
-	list_for(node, &daemon->jobs) {
-		struct job *job = list_entry(node, struct job, link);
-		if (!job->spread)
-			continue;
-		halt_apart(job);
-		job_pause(job, UINT64_MAX); /* nobody is there who could begin the next epoch */
-		log_warn("job %s: node %s, which coordinates it, cannot be reached: no save is completed until "
-			 "it is back",
-			 job->name, daemon->roster->nodes[FIRST_NODE].name);
-	}
-}
-
 /* Somebody comes from the epoch that the coordinator has told of, and nobody here has entered that: an earlier life of it has given it, too. */
 static bool was_given_before(const struct job *job, uint32_t epoch)
 {

@@ -1,0 +1,39 @@
+/* The way to the coordinator comes and goes. */
+#include "ask.h"
+#include "base/log.h"
+#include "daemon.h"
+#include "rescue.h"
+#include "roster.h"
+#include "seat.h"
+
+enum { FIRST_NODE = 0 };
+
+void seats_up(struct daemon *daemon)
+{
+	list_for(node, &daemon->jobs) {
+		struct job *job = list_entry(node, struct job, link);
+		if (!job->spread)
+			continue;
+		reform_apart(job, true);
+		reform_say(job);
+		if (job->nlocal)
+			seat_attend(job);
+		halt_together(job);
+	}
+}
+
+void seats_down(struct daemon *daemon)
+{
+	rescues_abandon(daemon);
+	asks_down(daemon);
+	list_for(node, &daemon->jobs) {
+		struct job *job = list_entry(node, struct job, link);
+		if (!job->spread)
+			continue;
+		halt_apart(job);
+		job_pause(job, UINT64_MAX); /* nobody is there who could begin the next epoch */
+		log_warn("job %s: node %s, which coordinates it, cannot be reached: no save is completed until "
+			 "it is back",
+			 job->name, daemon->roster->nodes[FIRST_NODE].name);
+	}
+}
