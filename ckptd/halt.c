@@ -97,10 +97,17 @@ static void begin(struct job *job)
 	tell_others(job);
 }
 
-void halt_together(const struct job *job)
+void halt_together(struct job *job)
 {
-	if (job->halt.begun)
-		tell_others(job);
+	job->halt.again = job->halt.begun;
+}
+
+void halt_seated(struct job *job)
+{
+	if (!job->halt.again)
+		return;
+	job->halt.again = false;
+	tell_others(job);
 }
 
 void halt_durable(struct job *job)

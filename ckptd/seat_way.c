@@ -16,9 +16,9 @@ void seats_up(struct daemon *daemon)
 			continue;
 		reform_apart(job, true);
 		reform_say(job);
+		halt_together(job);
 		if (job->nlocal)
 			seat_attend(job);
-		halt_together(job);
 	}
 }
 

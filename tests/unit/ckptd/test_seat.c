@@ -249,6 +249,33 @@ Test(seat, a_coordinator_that_has_not_heard_who_is_to_end_is_told_when_it_is_bac
 {
 	ask(COMMAND_HALT);
 	seats_up(&here);
+	wait_for_epoch();
+	come_back();
+	cr_expect(job.stop, "the others go on alone");
+}
+
+/* It was cut off while its job was halted, and that runs again elsewhere. */
+Test(seat, but_not_before_this_node_has_a_seat_in_the_job_that_is_there_now)
+{
+	other(PEER_ATTEND);
+	ask(COMMAND_HALT);
+	seats_up(&here);
+	cr_assert_eq(chair_view(&here, "main").attending, 6u, "it is taken for one of that");
+	cr_expect(job.halt.again);
+	job.world = 6;
+	come_back(); /* another one of that job */
+	cr_expect(!job.stop);
+}
+
+Test(seat, and_is_told_also_when_that_is_late)
+{
+	ask(COMMAND_HALT);
+	other(PEER_ATTEND);
+	seats_up(&here);
+	other(PEER_LEAVE);
+	job.attend_ns = clock_now();
+	seat_tick(&job);
+	wait_for_epoch();
 	come_back();
 	cr_expect(job.stop, "the others go on alone");
 }
