@@ -307,9 +307,14 @@ static int on_launcher_frame(struct client *c, struct frame *f, struct err *err)
 		return rc;
 	case WIRE_OFFER:
 		rc = wire_offer_decode(f->body, f->len, &offer, err);
-		if (!rc && (rc = reform_offer(c->job, f->seq, &offer, err)))
+		if (rc)
+			return rc;
+		rc = reform_offer(c->job, f->seq, &offer, err);
+		if (rc == -EAGAIN)
+			hang_up(c); /* it comes again, and says anew also what it has said behind that */
+		else if (rc)
 			client_error(c, f->seq, rc, "%s", err->text);
-		return rc == -EBADMSG ? rc : 0;
+		return 0;
 	case WIRE_STOP:
 		job_stop(c->job);
 		return 0;

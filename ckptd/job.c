@@ -189,10 +189,10 @@ static bool has_shape(const struct job *job, const struct wire_hello *hello)
 }
 
 /* After a restart of the daemon its processes may come before the launcher, as what they were before a plan of which they have not heard. He
- * follows it, and his word counts. */
+ * follows it, and his word counts; unless that job is at work. */
 static bool is_outdated(const struct job *job, const struct wire_hello *hello)
 {
-	return hello->plan && !job->reform.plan && !job->launcher && !has_shape(job, hello);
+	return hello->plan && !job->reform.plan && !job->launcher && !job->entered && !has_shape(job, hello);
 }
 
 /* They come again, and are told who they are, or are on their way out. */

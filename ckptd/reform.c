@@ -1,4 +1,4 @@
-#include "reform.h"
+#include "reform_private.h"
 
 #include "base/cleanup.h"
 #include "base/clock.h"
@@ -291,14 +291,6 @@ void reform_plan(struct job *job, const struct wire_plan *plan)
 
 /* ---- a launcher that comes ----------------------------------------------------------------------------------------- */
 
-static bool keeps_alive(const struct wire_offer *offer, uint32_t rank)
-{
-	for (uint32_t r = 0; r < offer->n; r++)
-		if (offer->ranks[r] == rank)
-			return true;
-	return false;
-}
-
 /* Somebody is here as a rank that he had by a plan which is over, in the place of another one. Those who are meant come again, with their arenas; he
  * is not let in. */
 static void turn_out(struct job *job, const struct wire_offer *offer)
@@ -313,29 +305,31 @@ static void turn_out(struct job *job, const struct wire_offer *offer)
 	}
 	clear(job);
 	for (uint32_t r = 0; r < job->nlocal; r++)
-		dismiss(job, &job->ranks[r], !keeps_alive(offer, job->ranks[r].id));
+		dismiss(job, &job->ranks[r], !reform_keeps_alive(offer, job->ranks[r].id));
 	free(job->ranks);
 	job->ranks = ranks;
 	seat_leave(job);
 }
 
-/* After a restart of the daemon the launcher knows which ranks are whose better than who has come by now. */
 static void resume(struct job *job, const struct wire_offer *offer)
 {
-	bool fits = true;
-	if (job->reform.plan || !offer->plan || offer->n > job->nlocal)
+	if (!reform_resumes(job, offer))
 		return;
 	job->reform.plan = offer->plan;
-	for (uint32_t r = 0; r < offer->n; r++)
-		fits = job_claim(job, offer->ranks[r]) && fits;
-	if (!fits)
+	if (!reform_fits(job, offer)) {
 		turn_out(job, offer);
+		return;
+	}
+	for (uint32_t r = 0; r < offer->n; r++)
+		job_claim(job, offer->ranks[r]);
 }
 
 int reform_offer(struct job *job, uint32_t seq, const struct wire_offer *offer, struct err *err)
 {
 	struct reform *reform = &job->reform;
 	int rc = check_offer(job, offer, err);
+	if (!rc)
+		rc = reform_make_way(job, offer, err);
 	if (rc)
 		return rc;
 	bool first = !reform->offered, resumes = !reform->plan && offer->plan && job->nlocal;
@@ -432,7 +426,7 @@ static bool is_back(const struct rank *rank)
 static bool all_back(const struct job *job)
 {
 	for (uint32_t r = 0; r < job->nlocal && job->reform.offered; r++)
-		if (keeps_alive(&job->reform.offer, job->ranks[r].id) && !is_back(&job->ranks[r]))
+		if (reform_keeps_alive(&job->reform.offer, job->ranks[r].id) && !is_back(&job->ranks[r]))
 			return clock_now() - job->reform.settling_ns > BACK_NS;
 	return true;
 }

@@ -44,7 +44,7 @@ struct reform {
 	struct repeat seatless; /* why it has none */
 };
 
-/* From the launcher. -EINVAL: not what a launcher of this job can offer. */
+/* From the launcher. -EINVAL, -EBUSY: not what a launcher of this job can offer. -EAGAIN: not yet; what is in its way comes to an end. */
 int reform_offer(struct job *job, uint32_t seq, const struct wire_offer *offer, struct err *err);
 /* It is gone, with its processes. */
 void reform_abandoned(struct job *job);

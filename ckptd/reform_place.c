@@ -1,4 +1,6 @@
 /* Which rank a process is, where it or its launcher knows of another plan than this daemon. */
+#include "reform_private.h"
+
 #include "base/cleanup.h"
 #include "daemon.h"
 #include "job.h"
@@ -48,4 +50,52 @@ void reform_place(struct daemon *daemon, struct wire_hello *hello, int pid)
 		hello->local_world = job->nlocal;
 		return;
 	}
+}
+
+/* ---- the launcher's word --------------------------------------------------------------------------------------- */
+
+bool reform_keeps_alive(const struct wire_offer *offer, uint32_t rank)
+{
+	for (uint32_t r = 0; r < offer->n; r++)
+		if (offer->ranks[r] == rank)
+			return true;
+	return false;
+}
+
+bool reform_resumes(const struct job *job, const struct wire_offer *offer)
+{
+	return !job->reform.plan && offer->plan && offer->n <= job->nlocal;
+}
+
+bool reform_fits(const struct job *job, const struct wire_offer *offer)
+{
+	uint32_t places = 0;
+	for (uint32_t r = 0; r < job->nlocal; r++)
+		places += job->ranks[r].id == RANK_MAX;
+	for (uint32_t r = 0; r < offer->n; r++)
+		if (!job_rank(job, offer->ranks[r]) && !places--)
+			return false;
+	return true;
+}
+
+int reform_make_way(struct job *job, const struct wire_offer *offer, struct err *err)
+{
+	if (!reform_resumes(job, offer) || reform_fits(job, offer))
+		return 0;
+	for (uint32_t r = 0; r < offer->n; r++)
+		if (offer->ranks[r] >= job->world)
+			return err_set(err, -EINVAL, "rank %u is offered, where job '%s' has %u", offer->ranks[r],
+				       job->name, job->world);
+	if (job->entered) /* all its nodes took these for its ranks: it is not what was left of that plan */
+		return err_set(err, -EBUSY, "job '%s' is at work here with other ranks, and not by plan %u", job->name,
+			       offer->plan);
+	for (uint32_t r = 0; r < job->nlocal; r++)
+		if (job->ranks[r].mem && !reform_keeps_alive(offer, job->ranks[r].id))
+			memory_retire(job->ranks[r].mem);
+	recover_cancel(&job->recover);
+	saves_abandon(&job->saves);
+	if (saves_idle_here(&job->saves) && recover_idle(&job->recover))
+		return 0;
+	return err_set(err, -EAGAIN, "job '%s': what processes have under way that are not its ranks ends first",
+		       job->name);
 }

@@ -182,7 +182,8 @@ def daemon(kind=Daemon, **options):
 # ---- the control protocol by hand ------------------------------------------------------------------------------------
 
 TYPES = ["", "HELLO", "WELCOME", "ERROR", "REGISTER", "ARENA", "JOIN", "JOINED", "RESTORE", "RESTORED", "EVENT", "EPOCH", "HOLD",
-         "RETURN", "SPAWNED", "EXITED", "STOP", "STATUS", "BYE", "COMMAND", "USER"]
+         "RETURN", "SPAWNED", "EXITED", "STOP", "STATUS", "BYE", "COMMAND", "USER", "MOVED", "OFFER", "PLAN",
+         "MARK"]
 NUMBER = {name: i for i, name in enumerate(TYPES)}
 RANK, LAUNCHER, OBSERVER = 1, 2, 3
 

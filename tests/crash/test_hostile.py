@@ -20,11 +20,12 @@ KEPT = 7  # descriptors: the arenas of a job whose ranks are gone linger (two ea
 PROTOCOL = 2
 
 
-def hello(role=RANK, job="hostile", rank=0, world=1, local=None, epoch=0, slots=3, low=PROTOCOL, high=PROTOCOL, version="x"):
+def hello(role=RANK, job="hostile", rank=0, world=1, local=None, epoch=0, slots=3, plan=0, low=PROTOCOL, high=PROTOCOL,
+          version="x"):
     if role == OBSERVER:
         rank = world = local = slots = 0
     return struct.pack("<II", low, high) + text(version) + struct.pack("<I", role) + text(job) + struct.pack(
-        "<IIIBIII", rank, world, world if local is None else local, 0, epoch, slots, 0)
+        "<IIIBIII", rank, world, world if local is None else local, 0, epoch, slots, plan)
 
 
 def memfd(data=b"", size=None, seals=None):
@@ -256,6 +257,18 @@ def out_of_turn(d):
             c.close()
 
 
+def takes_a_job_for_its_own(d):
+    """A launcher that follows a plan, where others are at work."""
+    with client(d) as c:
+        c.send("HELLO", hello(role=LAUNCHER, job="main", world=5, plan=3))
+        refused(c)
+    for ranks in ((7,), (0, 7)):
+        c = greeted(d, role=LAUNCHER, job="main", world=2, plan=3)
+        c.send("OFFER", struct.pack("<III4BII", 9, 9, len(ranks), 0, 0, 0, 0, 3, len(ranks)) + struct.pack(f"<{len(ranks)}I", *ranks))
+        refused(c)
+        c.close()
+
+
 def says_goodbye_and_stays(d):
     c = greeted(d, job="stays")
     expect(c.ask("BYE")[0] == "BYE")
@@ -278,7 +291,7 @@ def scribbles(d):
 
 
 TRIED = (garbage, truncations, lies_about_sizes, wrong_descriptors, flood_of_connections, flood_of_jobs, repeated_hellos, never_reads,
-         stalls, dies_in_mid_message, lies_about_who_it_is, out_of_turn, says_goodbye_and_stays, scribbles)
+         stalls, dies_in_mid_message, lies_about_who_it_is, takes_a_job_for_its_own, out_of_turn, says_goodbye_and_stays, scribbles)
 
 
 class Good:

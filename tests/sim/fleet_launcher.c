@@ -5,6 +5,7 @@
 #include "fleet.h"
 #include "muster.h"
 
+#include <errno.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -30,9 +31,17 @@ static struct fleet_seat *seat_of(const struct fleet_rank *r)
 	return NULL;
 }
 
+static void hang_up(struct fleet_node *n)
+{
+	job_disconnected(fleet_job(n), NULL);
+	client_free(n->launcher);
+	n->launcher = NULL;
+}
+
 /* ---- what it offers ---------------------------------------------------------------------------------------------------- */
 
-static void offer(struct fleet_node *n)
+/* 0, or -EAGAIN: it is hung up on, and comes again. */
+static int offer(struct fleet_node *n)
 {
 	struct fleet_crew *c = &n->crew;
 	struct err err = {{0}};
@@ -48,10 +57,15 @@ static void offer(struct fleet_node *n)
 		if (!c->seats[i].retired)
 			m.ranks[m.n++] = c->seats[i].id;
 	if (!n->launcher)
-		return;
+		return 0;
 	SIM_CHECK(fleet_job(n), "the job of a launcher has ended");
 	int rc = reform_offer(fleet_job(n), ++c->seq, &m, &err);
-	SIM_CHECK(!rc, "what node %u offers is refused: %s", n->id, err.text);
+	SIM_CHECK(!rc || rc == -EAGAIN, "what node %u offers is refused: %s", n->id, err.text);
+	if (rc) {
+		fleet_trace("node %u: its launcher is hung up on: %s", n->id, err.text);
+		hang_up(n);
+	}
+	return rc;
 }
 
 void launcher_begin(struct fleet_node *n, uint32_t processes, bool spare)
@@ -99,8 +113,8 @@ void launcher_greet(struct fleet_node *n)
 	}
 	fleet_trace("node %u: its launcher is there", n->id);
 	n->launcher = client;
-	offer(n);
-	give_back(n, job);
+	if (!offer(n))
+		give_back(n, job);
 }
 
 /* ---- processes --------------------------------------------------------------------------------------------------------- */
@@ -234,11 +248,8 @@ static void over(struct fleet_node *n)
 {
 	fleet_trace("node %u: its launcher ends", n->id);
 	n->crew.runs = false;
-	if (!n->launcher)
-		return;
-	job_disconnected(fleet_job(n), NULL);
-	client_free(n->launcher);
-	n->launcher = NULL;
+	if (n->launcher)
+		hang_up(n);
 }
 
 static void take_plan(struct fleet_node *n, const struct wire_plan *m)

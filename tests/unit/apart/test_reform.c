@@ -400,6 +400,24 @@ Test(reform, who_has_come_in_the_place_of_another_rank_is_turned_out)
 	cr_expect(fake_seat.left == 1 && fake_seat.crew.plan == 3 && fake_seat.crew.n == EACH);
 }
 
+Test(reform, a_job_that_is_at_work_without_a_plan_is_not_turned_out)
+{
+	begin();
+	struct wire_offer m = offer_of(EACH);
+	job.reform = (struct reform){0};
+	m.plan = 3;
+	m.n = EACH;
+	m.ranks[0] = 4;
+	m.ranks[1] = 5;
+	job.entered = 2;
+	cr_assert_eq(offer(&m), -EBUSY);
+	job.entered = 0;
+	m.want = 20;
+	m.ranks[1] = 6;
+	cr_assert_eq(offer(&m), -EINVAL, "there is no such rank");
+	cr_expect(job_rank(&job, 2) && job_rank(&job, 3) && !fake_seat.left);
+}
+
 /* Nobody says what becomes of what it has under way. */
 Test(reform, who_has_no_seat_by_the_plan_that_holds_gives_up_what_he_has_under_way)
 {

@@ -7,8 +7,10 @@
 #include "config/sources.h"
 #include "daemon.h"
 #include "halt.h"
+#include "job_maker.h"
 #include "muster.h"
 #include "pool.h"
+#include "rank.h"
 #include "reform.h"
 #include "roster.h"
 
@@ -361,4 +363,47 @@ Test(seat, who_comes_back_to_the_daemon_with_which_it_entered_begins_nothing)
 	seat_knows(&job, WITNESS_OTHER, 0);
 	cr_expect_eq(job.epoch, 1u);
 	cr_expect_eq(chair_view(&here, "main").epoch, 1u);
+}
+
+static void capture(struct memory *mem, uint32_t slot, uint64_t step)
+{
+	struct arena_slot *s = &mem->head->slots[slot];
+	s->step = step;
+	s->epoch = 1;
+	s->target = SLOT_MEMORY;
+	s->flags = SLOT_NO_SOURCE_DIGESTS;
+	atomic_store(&s->done, 1);
+	atomic_store(&s->fenced, 1);
+	atomic_store(&s->progress, mem->layout.data_bytes);
+	atomic_store(&s->state, SLOT_CAPTURING);
+}
+
+/* After a restart of the daemon; of a plan that is over. What its arenas hold is being digested. */
+Test(seat, who_is_turned_out_leaves_nothing_that_a_worker_reads)
+{
+	struct maker m;
+	struct err err = {{0}};
+	struct wire_offer offer = {
+		.want = 4, .least = 4, .processes = 2, .spread = true, .plan = 3, .n = 2, .ranks = {2, 3}};
+	maker_new(&m, (struct step_id){10, 1});
+	job.epoch = 1;
+	for (uint32_t r = 0; r < 2; r++) {
+		job.ranks[r] = (struct rank){.job = &job, .id = r, .index = r, .pidfd = -1, .doorbell = -1};
+		job.ranks[r].state = RANK_REGISTERED;
+		job.ranks[r].arena_sent = true;
+		job.ranks[r].mem = memory_get(m.mem[r]);
+		capture(m.mem[r], 1, 20);
+	}
+	saves_follow(&job.saves);
+	cr_assert(!saves_idle_here(&job.saves));
+	cr_assert_eq(reform_offer(&job, 1, &offer, &err), -EAGAIN);
+	cr_expect(job_rank(&job, 0) && !saves_in_memory(&job.saves, UINT64_MAX));
+	while (!saves_idle_here(&job.saves)) {
+		struct pollfd fd = {.fd = pool_event_fd(here.pool), .events = POLLIN};
+		cr_assert_eq(poll(&fd, 1, 10000), 1, "it goes on for ever");
+		pool_poll(here.pool);
+	}
+	cr_assert_eq(reform_offer(&job, 2, &offer, &err), 0, "%s", err.text);
+	cr_expect(job_rank(&job, 2) && !job_rank(&job, 0) && job.reform.plan == 3);
+	maker_free(&m);
 }
