@@ -5,11 +5,14 @@
 #include "base/clock.h"
 
 #include <criterion/criterion.h>
+#include <signal.h>
 #include <sqlite3.h>
 #include <stdio.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
-static char root[SCRATCH_MAX], file[SCRATCH_MAX + 32];
+static char root[SCRATCH_MAX], file[SCRATCH_MAX + 96];
 static struct catalog_view view;
 
 static void setup(void)
@@ -70,4 +73,53 @@ Test(catalog_view, without_a_file_there_is_no_view)
 	catalog_view_close(&view);
 	catalog_view_open(&view, "/nonexistent");
 	cr_expect_null(view.db);
+}
+
+/* In a transaction that has reached the file: more pages than its cache holds. */
+static void die_writing(void)
+{
+	sqlite3 *db;
+	sqlite3_open(file, &db);
+	sqlite3_exec(
+		db,
+		"PRAGMA cache_size=5; BEGIN; WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n LIMIT 9999)"
+		" INSERT INTO t SELECT i FROM n",
+		NULL, NULL, NULL);
+	raise(SIGKILL);
+}
+
+Test(catalog_view, what_a_killed_writer_left_is_read_as_it_is)
+{
+	char journal[SCRATCH_MAX + 112];
+	int status;
+	pid_t pid = fork();
+	if (!pid)
+		die_writing();
+	cr_assert_eq(waitpid(pid, &status, 0), pid);
+	cr_assert(WIFSIGNALED(status));
+	snprintf(journal, sizeof(journal), "%s-journal", file);
+	cr_assert_eq(access(journal, F_OK), 0);
+	catalog_view_open(&view, root);
+	cr_assert(view.db);
+	cr_expect_eq(run("SELECT i FROM t LIMIT 1"), SQLITE_OK);
+	cr_expect_eq(access(journal, F_OK), 0, "it is the next writer's");
+}
+
+Test(catalog_view, a_path_may_bear_any_name)
+{
+	char odd[SCRATCH_MAX + 48];
+	int status;
+	snprintf(odd, sizeof(odd), "%s/50%%?a#b c", root);
+	cr_assert_eq(mkdir(odd, 0700), 0);
+	char there[SCRATCH_MAX + 96];
+	snprintf(there, sizeof(there), "%s/" CATALOG_FILE, odd);
+	cr_assert_eq(rename(file, there), 0);
+	snprintf(file, sizeof(file), "%s", there);
+	pid_t pid = fork();
+	if (!pid)
+		die_writing();
+	cr_assert_eq(waitpid(pid, &status, 0), pid);
+	catalog_view_open(&view, odd);
+	cr_assert(view.db);
+	cr_expect_eq(run("SELECT i FROM t LIMIT 1"), SQLITE_OK);
 }
