@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/failpoint.h"
 #include "base/log.h"
+#include "catalog_db.h"
 #include "pool.h"
 #include "store/recovered.h"
 #include "store/repo.h"
@@ -13,7 +14,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { CATALOG_VERSION = 1, CATALOG_BUSY_MS = 200, CATALOG_EVENTS_MAX = 100000, ARGS_MAX = 8 };
+enum { CATALOG_EVENTS_MAX = 100000 };
 
 struct known_epoch {
 	struct list link;
@@ -22,8 +23,7 @@ struct known_epoch {
 };
 
 struct catalog {
-	sqlite3 *db; /* the writer's while anything is queued, else the caller's */
-	char *path;
+	struct catalog_db db; /* the writer's while anything is queued, else the caller's */
 	struct list epochs;
 	struct pool *writer; /* one thread: what is queued is written in order */
 	unsigned queued;     /* submitted and not yet known to be written */
@@ -33,6 +33,8 @@ struct catalog {
 	bool filling;
 	uint64_t filled_ns; /* when it was queued last; 0: not in line with the store yet */
 	atomic_bool closing;
+	atomic_bool renewed; /* the writer has another file than before: it lacks what we know */
+	atomic_bool behind;  /* the next listing begins with what the store has */
 };
 
 /* One statement with its arguments. */
@@ -41,75 +43,85 @@ struct statement {
 	struct catalog *catalog;
 	const char *sql;
 	const char *format; /* a letter per argument: s text, i int64 */
-	union {
-		char *s;
-		int64_t i;
-	} args[ARGS_MAX];
+	union catalog_arg args[CATALOG_ARGS_MAX];
 };
-
-/* synchronous=OFF: after a power cut it is rebuilt. */
-static const char schema[] =
-	"PRAGMA journal_mode=MEMORY; PRAGMA synchronous=OFF; PRAGMA user_version=1;"
-	"CREATE TABLE IF NOT EXISTS checkpoint(job TEXT NOT NULL, epoch INTEGER NOT NULL, step INTEGER NOT NULL,"
-	" bytes INTEGER, files INTEGER, world INTEGER, committed_ns INTEGER, verified_ns INTEGER, health INTEGER,"
-	" PRIMARY KEY(job, epoch, step)) WITHOUT ROWID;"
-	"CREATE TABLE IF NOT EXISTS event(id INTEGER PRIMARY KEY, at_ns INTEGER, job TEXT, epoch INTEGER, step INTEGER,"
-	" kind TEXT, text TEXT);"
-	"CREATE TABLE IF NOT EXISTS epoch(job TEXT PRIMARY KEY, last INTEGER NOT NULL) WITHOUT ROWID;";
-
-static void complain(struct catalog *c, const char *what)
-{
-	log_warn("catalog: %s: %s (checkpoints are not affected)", what, c->db ? sqlite3_errmsg(c->db) : "closed");
-}
-
-/* Prepares, binds, runs to the end. The first column of the first row, or `absent`. */
-static int64_t run_statement(const struct statement *st, int64_t absent)
-{
-	struct catalog *c = st->catalog;
-	sqlite3_stmt *stmt;
-	if (failpoint("catalog.query", NULL))
-		return absent;
-	if (sqlite3_prepare_v2(c->db, st->sql, -1, &stmt, NULL) != SQLITE_OK) {
-		complain(c, "prepare");
-		return absent;
-	}
-	for (int i = 0; st->format[i]; i++) {
-		if (st->format[i] == 's')
-			sqlite3_bind_text(stmt, i + 1, st->args[i].s, -1, SQLITE_TRANSIENT);
-		else
-			sqlite3_bind_int64(stmt, i + 1, st->args[i].i);
-	}
-	int64_t value = absent;
-	int rc = sqlite3_step(stmt);
-	if (rc == SQLITE_ROW && sqlite3_column_type(stmt, 0) != SQLITE_NULL)
-		value = sqlite3_column_int64(stmt, 0);
-	else if (rc != SQLITE_DONE && rc != SQLITE_ROW)
-		complain(c, "write");
-	sqlite3_finalize(stmt);
-	return value;
-}
 
 /* At once, on the caller's thread: while nothing is queued. */
 static int64_t query(struct catalog *c, int64_t absent, const char *sql, const char *format, ...)
 {
-	struct statement st = {.catalog = c, .sql = sql, .format = format};
+	union catalog_arg args[CATALOG_ARGS_MAX];
 	va_list ap;
 	va_start(ap, format);
 	for (int i = 0; format[i]; i++) {
 		if (format[i] == 's')
-			st.args[i].s = va_arg(ap, char *);
+			args[i].s = va_arg(ap, char *);
 		else
-			st.args[i].i = va_arg(ap, int64_t);
+			args[i].i = va_arg(ap, int64_t);
 	}
 	va_end(ap);
-	return run_statement(&st, absent);
+	return catalog_db_run(&c->db, absent, sql, format, args);
+}
+
+/* ---- in line with the store ------------------------------------------------------------------------------------ */
+
+static int sync_rows(struct catalog *c, const struct checkpoint_ref *refs, size_t n)
+{
+	sqlite3 *db = c->db.db;
+	const char *begin = "CREATE TEMP TABLE IF NOT EXISTS seen(job TEXT, epoch INTEGER, step INTEGER,"
+			    " PRIMARY KEY(job, epoch, step)); BEGIN IMMEDIATE; DELETE FROM seen;";
+	if (sqlite3_exec(db, begin, NULL, NULL, NULL) != SQLITE_OK)
+		return -EIO;
+	for (size_t i = 0; i < n; i++) {
+		if (refs[i].state != CHECKPOINT_COMMITTED)
+			continue;
+		int64_t epoch = refs[i].id.epoch, step = (int64_t)refs[i].id.step;
+		query(c, 0, "INSERT OR IGNORE INTO seen VALUES(?,?,?)", "sii", refs[i].job, epoch, step);
+		query(c, 0, "INSERT OR IGNORE INTO checkpoint(job, epoch, step, committed_ns) VALUES(?,?,?,?)", "siii",
+		      refs[i].job, epoch, step, (int64_t)refs[i].committed_ns);
+	}
+	const char *forget =
+		"DELETE FROM checkpoint WHERE (job, epoch, step) NOT IN (SELECT job, epoch, step FROM seen);"
+		"COMMIT;";
+	return sqlite3_exec(db, forget, NULL, NULL, NULL) == SQLITE_OK ? 0 : -EIO;
+}
+
+static int sync_store(struct catalog *c, struct err *err)
+{
+	struct repo repo;
+	AUTO_FREE struct checkpoint_ref *refs = NULL;
+	size_t n = 0;
+	int rc = repo_open(c->store, &repo, err);
+	if (rc)
+		return rc;
+	rc = repo_scan(&repo, NULL, &refs, &n, err);
+	repo_close(&repo);
+	if (rc)
+		return rc;
+	rc = sync_rows(c, refs, n);
+	if (rc && catalog_db_damaged(&c->db) && !catalog_db_keep(&c->db))
+		rc = sync_rows(c, refs, n);
+	if (rc)
+		err_set(err, rc, "catalog %s: %s", c->db.path, catalog_db_why(&c->db));
+	if (rc && c->db.db && !sqlite3_get_autocommit(c->db.db)) /* else all that follows is part of it */
+		sqlite3_exec(c->db.db, "ROLLBACK", NULL, NULL, NULL);
+	return rc;
 }
 
 /* ---- the queue ------------------------------------------------------------------------------------------------- */
 
+/* On the writer's thread. */
+static void notice_renewal(struct catalog *c)
+{
+	if (c->db.renewed)
+		atomic_store(&c->renewed, true);
+	c->db.renewed = false;
+}
+
 static void write_queued(struct work *work)
 {
-	run_statement(list_entry(work, struct statement, work), 0);
+	struct statement *st = list_entry(work, struct statement, work);
+	catalog_db_write(&st->catalog->db, st->sql, st->format, st->args);
+	notice_renewal(st->catalog);
 }
 
 static void statement_free(struct statement *st)
@@ -170,7 +182,12 @@ static void fill_listings(struct work *work)
 	struct err err = {{0}};
 	int rc = failpoint("catalog.list", NULL);
 	if (!rc)
-		rc = listed_fill(c->db, c->store, &c->closing, &err);
+		rc = catalog_db_keep(&c->db);
+	notice_renewal(c);
+	if (!rc && atomic_exchange(&c->behind, false))
+		rc = sync_store(c, &err);
+	if (!rc)
+		rc = listed_fill(c->db.db, c->store, &c->closing, &err);
 	if (rc)
 		log_warn("catalog: what lists say is not noted: %s (they look at each checkpoint)",
 			 err.text[0] ? err.text : err_name(rc));
@@ -194,10 +211,28 @@ static void post_listings(struct catalog *c)
 	pool_submit(c->writer, &c->listing);
 }
 
+static const char epoch_sql[] =
+	"INSERT INTO epoch(job, last) VALUES(?,?) ON CONFLICT(job) DO UPDATE SET last=max(last, excluded.last)";
+
+static void post(struct catalog *c, const char *sql, const char *format, ...);
+
+/* History is gone with the old file; what is known otherwise is written again. */
+static void catch_up(struct catalog *c)
+{
+	atomic_store(&c->behind, true);
+	post_listings(c);
+	list_for(node, &c->epochs) {
+		const struct known_epoch *known = list_entry(node, struct known_epoch, link);
+		post(c, epoch_sql, "si", known->job, (int64_t)known->last);
+	}
+}
+
 static void post(struct catalog *c, const char *sql, const char *format, ...)
 {
 	if (!c || !has_room(c))
 		return;
+	if (atomic_exchange(&c->renewed, false))
+		catch_up(c);
 	if (c->filled_ns && clock_now() - c->filled_ns > CATALOG_LISTED_NS)
 		post_listings(c);
 	va_list ap;
@@ -248,8 +283,8 @@ static void know_epoch(struct catalog *c, const char *job, uint32_t epoch)
 static void load_epochs(struct catalog *c)
 {
 	sqlite3_stmt *stmt;
-	if (sqlite3_prepare_v2(c->db, "SELECT job, last FROM epoch", -1, &stmt, NULL) != SQLITE_OK) {
-		complain(c, "prepare");
+	if (sqlite3_prepare_v2(c->db.db, "SELECT job, last FROM epoch", -1, &stmt, NULL) != SQLITE_OK) {
+		log_warn("catalog: the last epochs cannot be read: %s", catalog_db_why(&c->db));
 		return;
 	}
 	while (sqlite3_step(stmt) == SQLITE_ROW) {
@@ -261,30 +296,6 @@ static void load_epochs(struct catalog *c)
 	sqlite3_finalize(stmt);
 }
 
-static int open_db(struct catalog *c, const char *path)
-{
-	if (sqlite3_open_v2(path, &c->db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX, NULL) !=
-	    SQLITE_OK)
-		return -EIO;
-	sqlite3_busy_timeout(c->db, CATALOG_BUSY_MS);
-	int64_t version = query(c, -1, "PRAGMA user_version", "");
-	if (version != 0 && version != CATALOG_VERSION)
-		return -EBADMSG;
-	if (sqlite3_exec(c->db, schema, NULL, NULL, NULL) != SQLITE_OK || listed_prepare(c->db) ||
-	    recovered_prepare(c->db))
-		return -EBADMSG;
-	return 0;
-}
-
-static int make_anew(struct catalog *c)
-{
-	log_warn("catalog: %s cannot be used (%s): rebuilding it", c->path, c->db ? sqlite3_errmsg(c->db) : "?");
-	sqlite3_close(c->db);
-	c->db = NULL;
-	unlink(c->path);
-	return open_db(c, c->path);
-}
-
 int catalog_open(const char *store, struct catalog **out, struct err *err)
 {
 	struct catalog *c = calloc(1, sizeof(*c));
@@ -292,17 +303,17 @@ int catalog_open(const char *store, struct catalog **out, struct err *err)
 		list_init(&c->epochs);
 		c->store = strdup(store);
 	}
-	if (!c || !c->store || asprintf(&c->path, "%s/%s", store, CATALOG_FILE) < 0) {
+	char *path = NULL;
+	if (!c || !c->store || asprintf(&path, "%s/%s", store, CATALOG_FILE) < 0) {
 		if (c)
 			free(c->store);
 		free(c);
 		return err_set(err, -ENOMEM, "no memory for the catalog");
 	}
-	int rc = open_db(c, c->path);
+	int rc = catalog_db_open(&c->db, path);
+	c->db.renewed = false; /* nothing is known yet that it could lack */
 	if (rc)
-		rc = make_anew(c);
-	if (rc)
-		err_set(err, rc, "catalog %s: %s", c->path, c->db ? sqlite3_errmsg(c->db) : err_name(rc));
+		err_set(err, rc, "catalog %s: %s", path, catalog_db_why(&c->db));
 	else
 		rc = pool_new(1, &c->writer, err);
 	if (rc) {
@@ -324,64 +335,26 @@ void catalog_close(struct catalog *c)
 		return; /* the thread still uses all of it */
 	}
 	pool_free(c->writer);
-	sqlite3_close(c->db);
+	catalog_db_close(&c->db);
 	for (struct list *node; (node = list_pop(&c->epochs));)
 		free(list_entry(node, struct known_epoch, link));
-	free(c->path);
 	free(c->store);
 	free(c);
 }
 
-static int sync_rows(struct catalog *c, const struct checkpoint_ref *refs, size_t n)
+int catalog_sync(struct catalog *c, struct err *err)
 {
-	sqlite3_exec(c->db,
-		     "BEGIN; CREATE TEMP TABLE IF NOT EXISTS seen(job TEXT, epoch INTEGER, step INTEGER,"
-		     " PRIMARY KEY(job, epoch, step)); DELETE FROM seen;",
-		     NULL, NULL, NULL);
-	for (size_t i = 0; i < n; i++) {
-		if (refs[i].state != CHECKPOINT_COMMITTED)
-			continue;
-		int64_t epoch = refs[i].id.epoch, step = (int64_t)refs[i].id.step;
-		query(c, 0, "INSERT OR IGNORE INTO seen VALUES(?,?,?)", "sii", refs[i].job, epoch, step);
-		query(c, 0, "INSERT OR IGNORE INTO checkpoint(job, epoch, step, committed_ns) VALUES(?,?,?,?)", "siii",
-		      refs[i].job, epoch, step, (int64_t)refs[i].committed_ns);
-	}
-	const char *forget =
-		"DELETE FROM checkpoint WHERE (job, epoch, step) NOT IN (SELECT job, epoch, step FROM seen);"
-		"COMMIT;";
-	return sqlite3_exec(c->db, forget, NULL, NULL, NULL) == SQLITE_OK ? 0 : -EIO;
-}
-
-static bool damaged(const struct catalog *c)
-{
-	int code = sqlite3_errcode(c->db);
-	return code == SQLITE_CORRUPT || code == SQLITE_NOTADB;
-}
-
-int catalog_sync(struct catalog *c, const char *store, struct err *err)
-{
-	struct repo repo;
-	AUTO_FREE struct checkpoint_ref *refs = NULL;
-	size_t n = 0;
 	if (!c)
 		return 0;
 	int rc = catalog_flush(c, clock_deadline(CATALOG_CLOSE_MS * CLOCK_NS_PER_MS));
 	if (rc)
-		return err_set(err, rc, "catalog %s: what is queued is not written in time", c->path);
-	rc = repo_open(store, &repo, err);
-	if (rc)
-		return rc;
-	rc = repo_scan(&repo, NULL, &refs, &n, err);
-	repo_close(&repo);
-	if (rc)
-		return rc;
-	rc = sync_rows(c, refs, n);
-	/* A process that was killed while it wrote leaves no journal (it is in memory) and may leave any page damaged. */
-	if (rc && damaged(c) && !(rc = make_anew(c)))
-		rc = sync_rows(c, refs, n);
+		return err_set(err, rc, "catalog %s: what is queued is not written in time", c->db.path);
+	rc = sync_store(c, err);
+	c->filled_ns = clock_now();
+	atomic_store(&c->behind, rc != 0); /* then with the next listing */
 	if (!rc)
 		post_listings(c);
-	return rc ? err_set(err, rc, "catalog %s: %s", c->path, c->db ? sqlite3_errmsg(c->db) : err_name(rc)) : 0;
+	return rc;
 }
 
 void catalog_committed(struct catalog *c, const char *job, struct step_id id, uint64_t bytes, uint32_t files,
@@ -424,8 +397,7 @@ void catalog_epoch(struct catalog *c, const char *job, uint32_t epoch)
 {
 	if (c)
 		know_epoch(c, job, epoch);
-	post(c, "INSERT INTO epoch(job, last) VALUES(?,?) ON CONFLICT(job) DO UPDATE SET last=max(last, excluded.last)",
-	     "si", job, (int64_t)epoch);
+	post(c, epoch_sql, "si", job, (int64_t)epoch);
 }
 
 uint32_t catalog_last_epoch(struct catalog *c, const char *job)

@@ -17,15 +17,16 @@ enum { CATALOG_QUEUE_MAX = 4096, CATALOG_CLOSE_MS = 5000 };
 /* How old what it has noted for lists may become while checkpoints come and go. */
 #define CATALOG_LISTED_NS 600000000000ull
 
-/* Opens or creates; a database that is damaged or of another version is deleted and made anew. */
+/* Opens or creates (catalog_db.h). */
 int catalog_open(const char *store, struct catalog **out, struct err *err);
 /* Writes what is queued, and ends. A database that takes longer than CATALOG_CLOSE_MS is left behind, with the memory. */
 void catalog_close(struct catalog *catalog);
 /* Waits until what was queued is written. 0 or -ETIMEDOUT. */
 int catalog_flush(struct catalog *catalog, uint64_t deadline);
 /* Brings it in line with the store: forgets what is gone, adds what is missing. At start: it waits for the disk. What lists say of each
- * checkpoint is then noted behind what is queued, and again with the first entry after CATALOG_LISTED_NS. */
-int catalog_sync(struct catalog *catalog, const char *store, struct err *err);
+ * checkpoint is then noted behind what is queued, and again with the first entry after CATALOG_LISTED_NS, where it failed together with
+ * this. */
+int catalog_sync(struct catalog *catalog, struct err *err);
 
 void catalog_committed(struct catalog *catalog, const char *job, struct step_id id, uint64_t bytes, uint32_t files,
 		       uint32_t world);

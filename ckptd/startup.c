@@ -78,10 +78,10 @@ static void open_catalog(struct daemon *d)
 	int rc = failpoint("catalog.open", NULL);
 	if (!rc)
 		rc = catalog_open(d->config.store, &d->catalog, &err);
-	if (!rc)
-		rc = catalog_sync(d->catalog, d->config.store, &err);
 	if (rc)
 		log_warn("working without a catalog: %s", err.text);
+	else if (catalog_sync(d->catalog, &err))
+		log_warn("the catalog is not in line with the store: %s", err.text);
 }
 
 int startup_store(struct daemon *d, int *lock, struct err *err)

@@ -9,9 +9,15 @@
 #include "store_maker.h"
 
 #include <criterion/criterion.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
 #include <sqlite3.h>
 #include <stdio.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
 
 static const struct step_id id = {.step = 10, .epoch = 1};
 
@@ -106,7 +112,7 @@ Test(catalog, none_is_tolerated_everywhere)
 	catalog_event(NULL, "main", id, "k", "t");
 	catalog_epoch(NULL, "main", 3);
 	cr_assert_eq(catalog_last_epoch(NULL, "main"), 0u);
-	cr_assert_eq(catalog_sync(NULL, path, &err), 0);
+	cr_assert_eq(catalog_sync(NULL, &err), 0);
 	catalog_close(NULL);
 }
 
@@ -115,7 +121,7 @@ Test(catalog, sync_forgets_what_is_gone_and_learns_what_is_there)
 	struct store_spec spec = {.root = path, .id = {.step = 20, .epoch = 1}};
 	catalog_committed(catalog, "main", id, 1, 1, 1);
 	cr_assert_eq(store_make(&spec, &err), 0, "%s", err.text);
-	cr_assert_eq(catalog_sync(catalog, path, &err), 0, "%s", err.text);
+	cr_assert_eq(catalog_sync(catalog, &err), 0, "%s", err.text);
 	cr_assert_eq(ask("SELECT count(*) FROM checkpoint"), 1);
 	cr_assert_eq(ask("SELECT step FROM checkpoint"), 20);
 	cr_assert_eq(ask("SELECT step FROM listing"), 20);
@@ -156,9 +162,167 @@ Test(catalog, a_damaged_page_is_found_and_the_catalog_made_anew)
 	memset(data + 4096, 0x5a, len - 4096);
 	scratch_write(path, CATALOG_FILE, data, len);
 	cr_assert_eq(catalog_open(path, &catalog, &err), 0, "%s", err.text);
-	cr_assert_eq(catalog_sync(catalog, path, &err), 0, "%s", err.text);
+	cr_assert_eq(catalog_sync(catalog, &err), 0, "%s", err.text);
 	cr_assert_eq(ask("SELECT count(*) FROM checkpoint"), 1);
 	cr_assert_eq(ask("SELECT step FROM checkpoint"), 20);
+}
+
+/* ---- others at the same file ------------------------------------------------------------------------------------ */
+
+static sqlite3 *stranger(const char *sql)
+{
+	sqlite3 *db;
+	cr_assert_eq(sqlite3_open(file, &db), SQLITE_OK);
+	cr_assert_eq(sqlite3_exec(db, sql, NULL, NULL, NULL), SQLITE_OK, "%s", sqlite3_errmsg(db));
+	return db;
+}
+
+/* Holds what keeps others from writing, for a second, as `ckpt list` does at worst. */
+static void *read_for_a_second(void *arg)
+{
+	struct timespec second = {.tv_sec = 1};
+	nanosleep(&second, NULL);
+	sqlite3_close(arg);
+	return NULL;
+}
+
+Test(catalog, one_that_is_being_read_is_opened_and_keeps_its_rows)
+{
+	struct store_spec spec = {.root = path, .id = {.step = 20, .epoch = 1}};
+	pthread_t reader;
+	cr_assert_eq(store_make(&spec, &err), 0, "%s", err.text);
+	catalog_recovery(catalog, "main", "n0", 1, "{}");
+	catalog_close(catalog);
+	catalog = NULL;
+	sqlite3 *db = stranger("BEGIN; SELECT * FROM recovery");
+	cr_assert_eq(pthread_create(&reader, NULL, read_for_a_second, db), 0);
+	cr_assert_eq(catalog_open(path, &catalog, &err), 0, "%s", err.text);
+	cr_assert_eq(catalog_sync(catalog, &err), 0, "%s", err.text);
+	catalog_recovery(catalog, "main", "n0", 2, "{}");
+	cr_assert_eq(pthread_join(reader, NULL), 0);
+	cr_assert_eq(ask("SELECT count(*) FROM recovery"), 2);
+	cr_assert_eq(ask("SELECT step FROM checkpoint"), 20);
+}
+
+Test(catalog, what_is_written_while_it_is_read_is_not_dropped)
+{
+	pthread_t reader;
+	catalog_recovery(catalog, "main", "n0", 1, "{}");
+	cr_assert_eq(ask("SELECT count(*) FROM recovery"), 1);
+	sqlite3 *db = stranger("BEGIN; SELECT * FROM recovery");
+	cr_assert_eq(pthread_create(&reader, NULL, read_for_a_second, db), 0);
+	catalog_recovery(catalog, "main", "n0", 2, "{}");
+	cr_assert_eq(pthread_join(reader, NULL), 0);
+	cr_assert_eq(ask("SELECT count(*) FROM recovery"), 2);
+}
+
+Test(catalog, one_that_is_locked_for_longer_is_not_deleted)
+{
+	catalog_recovery(catalog, "main", "n0", 1, "{}");
+	catalog_close(catalog);
+	catalog = NULL;
+	sqlite3 *db = stranger("BEGIN EXCLUSIVE");
+	cr_assert_eq(catalog_open(path, &catalog, &err), -EBUSY);
+	cr_assert(strstr(err.text, "locked"), "%s", err.text);
+	sqlite3_close(db);
+	cr_assert_eq(catalog_open(path, &catalog, &err), 0, "%s", err.text);
+	cr_assert_eq(ask("SELECT count(*) FROM recovery"), 1);
+}
+
+/* A transaction that is not finished would swallow all that is written later. */
+Test(catalog, a_sync_that_fails_is_not_left_half_done)
+{
+	struct store_spec spec = {.root = path, .id = {.step = 20, .epoch = 1}};
+	cr_assert_eq(store_make(&spec, &err), 0, "%s", err.text);
+	sqlite3 *db = stranger("BEGIN; SELECT * FROM recovery");
+	cr_assert_lt(catalog_sync(catalog, &err), 0);
+	cr_assert(strstr(err.text, "locked"), "%s", err.text);
+	sqlite3_close(db);
+	catalog_recovery(catalog, "main", "n0", 1, "{}");
+	cr_assert_eq(ask("SELECT count(*) FROM recovery"), 1);
+	cr_assert_eq(catalog_sync(catalog, &err), 0, "%s", err.text);
+	cr_assert_eq(ask("SELECT step FROM checkpoint"), 20);
+}
+
+Test(catalog, one_that_was_deleted_is_made_again_with_what_is_known)
+{
+	struct store_spec spec = {.root = path, .id = {.step = 20, .epoch = 1}};
+	cr_assert_eq(store_make(&spec, &err), 0, "%s", err.text);
+	cr_assert_eq(catalog_sync(catalog, &err), 0, "%s", err.text);
+	catalog_epoch(catalog, "main", 7);
+	cr_assert_eq(catalog_flush(catalog, clock_deadline(60 * CLOCK_NS_PER_S)), 0);
+	cr_assert_eq(unlink(file), 0);
+	catalog_recovery(catalog, "main", "n0", 1, "{}");
+	cr_assert_eq(ask("SELECT count(*) FROM recovery"), 1);
+	catalog_recovery(catalog, "main", "n0", 2, "{}");
+	cr_assert_eq(ask("SELECT count(*) FROM recovery"), 2);
+	cr_assert_eq(ask("SELECT last FROM epoch WHERE job='main'"), 7);
+	cr_assert_eq(ask("SELECT step FROM checkpoint"), 20);
+	cr_assert_eq(ask("SELECT step FROM listing"), 20);
+}
+
+Test(catalog, one_that_was_replaced_is_taken)
+{
+	char aside[SCRATCH_MAX + 48];
+	snprintf(aside, sizeof(aside), "%s/aside", path);
+	catalog_recovery(catalog, "main", "n0", 1, "{}");
+	catalog_close(catalog);
+	cr_assert_eq(rename(file, aside), 0);
+	cr_assert_eq(catalog_open(path, &catalog, &err), 0, "%s", err.text);
+	cr_assert_eq(ask("SELECT count(*) FROM recovery"), 0);
+	cr_assert_eq(rename(aside, file), 0);
+	catalog_recovery(catalog, "main", "n0", 2, "{}");
+	cr_assert_eq(ask("SELECT count(*) FROM recovery"), 2);
+}
+
+/* Found while it is in use, and mended at once. */
+Test(catalog, damage_under_us_costs_no_later_entry)
+{
+	size_t len;
+	for (uint64_t step = 0; step < 300; step++)
+		catalog_committed(catalog, "main", (struct step_id){step, 1}, 1, 1, 1);
+	catalog_epoch(catalog, "main", 7);
+	cr_assert_eq(catalog_flush(catalog, clock_deadline(60 * CLOCK_NS_PER_S)), 0);
+	AUTO_FREE uint8_t *data = scratch_read(path, CATALOG_FILE, &len);
+	int fd = open(file, O_WRONLY | O_CLOEXEC);
+	memset(data, 0x5a, len);
+	cr_assert_eq(pwrite(fd, data, len, 0), (ssize_t)len);
+	close(fd);
+	catalog_recovery(catalog, "main", "n0", 1, "{}");
+	catalog_recovery(catalog, "main", "n0", 2, "{}");
+	cr_assert_eq(ask("SELECT count(*) FROM recovery"), 2);
+	catalog_recovery(catalog, "main", "n0", 3, "{}");
+	cr_assert_eq(ask("SELECT last FROM epoch WHERE job='main'"), 7);
+}
+
+/* Killed after it has begun to write: what was there before is there again. */
+Test(catalog, what_a_killed_writer_left_is_undone)
+{
+	int status;
+	size_t len;
+	for (uint64_t at = 1; at <= 20; at++)
+		catalog_recovery(catalog, "main", "n0", at, "{}");
+	catalog_close(catalog);
+	catalog = NULL;
+	pid_t pid = fork();
+	if (!pid) {
+		sqlite3 *db;
+		sqlite3_open(file, &db);
+		sqlite3_exec(db,
+			     "PRAGMA cache_size=1; PRAGMA journal_mode=TRUNCATE; PRAGMA synchronous=OFF; BEGIN;"
+			     "UPDATE recovery SET job='other'; WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 "
+			     "FROM n"
+			     " LIMIT 9999) INSERT INTO event(text) SELECT i FROM n",
+			     NULL, NULL, NULL);
+		raise(SIGKILL);
+	}
+	cr_assert_eq(waitpid(pid, &status, 0), pid);
+	cr_assert(WIFSIGNALED(status));
+	AUTO_FREE uint8_t *journal = scratch_read(path, CATALOG_FILE "-journal", &len);
+	cr_assert_gt(len, 0u);
+	cr_assert_eq(catalog_open(path, &catalog, &err), 0, "%s", err.text);
+	cr_assert_eq(ask("SELECT count(*) FROM recovery WHERE job='main'"), 20);
+	cr_assert_eq(ask("SELECT count(*) FROM event"), 0);
 }
 
 Test(catalog, a_place_where_none_can_be_is_an_error)
