@@ -53,7 +53,9 @@ int ask_coordinator(struct daemon *d, struct client *client, uint32_t seq, const
 			  .client = client,
 			  .seq = seq};
 	d->asks = a;
-	seat_forward(d, a->token, command);
+	struct peer_report r = {.type = PEER_ASK, .ask = {.token = a->token, .command = *command}};
+	memcpy(r.job, command->job, sizeof(r.job));
+	seat_send(d, &r);
 	return 0;
 }
 

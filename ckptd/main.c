@@ -283,6 +283,8 @@ static void stop(struct server *s)
 	scrub_tick(s->daemon.scrub);
 	http_stop(s->daemon.http);
 	s->daemon.http = NULL;
+	list_for(node, &s->daemon.jobs)
+		recoveries_end(list_entry(node, struct job, link)); /* while there are a catalog and a first node */
 	conns_free(&s->conns);
 	if (!finish_work(s)) {
 		log_warn("work in flight has not ended within %d ms: leaving it", STOP_MS);

@@ -46,11 +46,14 @@ static int take_report(struct daemon *d, unsigned node, uint16_t type, const voi
 {
 	struct peer_report report;
 	int rc = peer_report_decode(type, body, len, &report, err);
-	if (!rc)
+	if (rc)
+		return rc;
+	if (type == PEER_RECOVERED)
+		recoveries_hear(d, node, report.job, &report.recovered);
+	else
 		chair_report(d, node, true, &report);
-	if (!rc)
-		seat_turn(d, report.job);
-	return rc;
+	seat_turn(d, report.job);
+	return 0;
 }
 
 static int take_order(struct daemon *d, uint16_t type, const void *body, size_t len, struct err *err)

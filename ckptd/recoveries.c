@@ -3,10 +3,15 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "catalog.h"
+#include "chair.h"
 #include "daemon.h"
 #include "job.h"
+#include "net.h"
 #include "recovery_json.h"
+#include "roster.h"
+#include "seat.h"
 #include "spanlog.h"
+#include "store/recovered.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -47,15 +52,51 @@ void recoveries_no_loss(struct recoveries *all)
 
 /* ---- its end ----------------------------------------------------------------------------------------------------- */
 
-static void note(const struct job *job, const struct recovery_record *r)
+_Static_assert((int)PEER_RECOVERED_MAX < (int)RECOVERED_JSON_MAX, "what is told fits a row");
+
+/* False: the first node is away. */
+static bool tell(const struct job *job, uint64_t at_ns, const char *text)
 {
 	const struct daemon *d = job->daemon;
-	spanlog_recovery(d->spanlog, job->name, r);
-	if (!d->catalog)
-		return;
+	struct peer_report r = {.type = PEER_RECOVERED,
+				.epoch = job->epoch,
+				.recovered = {.at_ns = at_ns, .len = (uint32_t)strlen(text), .text = text}};
+	if (!d->net || !net_is_up(d->net, 0))
+		return false;
+	memcpy(r.job, job->name, sizeof(r.job));
+	seat_send(d, &r);
+	return true;
+}
+
+/* Of a store that several nodes share the first one has the catalog. */
+static bool write_down(const struct job *job, const struct recovery_record *r)
+{
+	const struct daemon *d = job->daemon;
+	if (!d->config.store || (!d->catalog && chair_here(d)))
+		return true;
 	AUTO_FREE char *text = recovery_text(d, r);
-	if (text)
-		catalog_recovery(d->catalog, job->name, d->config.node, r->wall_ns, text);
+	if (!text || strlen(text) > PEER_RECOVERED_MAX)
+		return true;
+	if (!d->catalog)
+		return tell(job, r->wall_ns, text);
+	catalog_recovery(d->catalog, job->name, d->config.node, r->wall_ns, text);
+	return true;
+}
+
+static void note(const struct job *job, struct recovery_record *r)
+{
+	spanlog_recovery(job->daemon->spanlog, job->name, r);
+	r->noted = write_down(job, r);
+}
+
+void recoveries_up(struct job *job)
+{
+	struct recoveries *all = &job->recoveries;
+	for (uint32_t i = 0; i < all->n; i++) {
+		struct recovery_record *r = &all->ring[(all->at + RECOVERIES_MAX - all->n + i) % RECOVERIES_MAX];
+		if (r->state != RECOVERY_UNDER_WAY && !r->noted)
+			r->noted = write_down(job, r);
+	}
 }
 
 static struct recovery_record *newest(struct recoveries *all)
@@ -140,6 +181,13 @@ void recoveries_free(struct recoveries *all)
 	for (uint32_t i = 0; i < RECOVERIES_MAX; i++)
 		free(all->ring[i].parts);
 	*all = (struct recoveries){.n = 0};
+}
+
+void recoveries_hear(const struct daemon *daemon, uint32_t node, const char *job, const struct peer_recovered *m)
+{
+	AUTO_FREE char *text = strndup(m->text, m->len);
+	if (text)
+		catalog_recovery(daemon->catalog, job, daemon->roster->nodes[node].name, m->at_ns, text);
 }
 
 /* ---- the restore ------------------------------------------------------------------------------------------------- */

@@ -11,11 +11,13 @@
 #define CKPTD_RECOVERIES_H
 
 #include "format/names.h"
+#include "format/peer_coord.h"
 #include "format/wire.h"
 #include "histogram.h"
 
 #include <stdbool.h>
 
+struct daemon;
 struct job;
 
 enum { RECOVERIES_MAX = 64, RECOVERY_REASON_MAX = 256, RECOVERY_SKIPPED_MAX = 160 };
@@ -57,6 +59,7 @@ struct recovery_record {
 	char reason[RECOVERY_REASON_MAX], passed_over[WIRE_TEXT_MAX];
 	struct recovery_part *parts; /* owned; NULL with no memory for them */
 	uint32_t nparts;
+	bool noted; /* given to who has the catalog, as it is in the end; or nobody has one */
 };
 
 struct recoveries {
@@ -91,6 +94,10 @@ struct recovery_end {
 void recoveries_answered(struct job *job, const struct recovery_end *end);
 /* Looks whether ranks have loaded and stepped; at each tick. */
 void recoveries_tick(struct job *job, uint64_t now);
+/* The first node of the cluster is there (again): it is told what it does not know. */
+void recoveries_up(struct job *job);
+/* What another node has recovered of a job, which need not be here, nor still be. */
+void recoveries_hear(const struct daemon *daemon, uint32_t node, const char *job, const struct peer_recovered *m);
 /* The job ends, or its ranks are about to change. */
 void recoveries_end(struct job *job);
 void recoveries_free(struct recoveries *all);

@@ -23,7 +23,7 @@ enum { FIRST_NODE = 0, ATTEND_RETRY_MS = 1000 };
 
 /* ---- reports --------------------------------------------------------------------------------------------------- */
 
-static void send(const struct daemon *daemon, const struct peer_report *r)
+void seat_send(const struct daemon *daemon, const struct peer_report *r)
 {
 	AUTO_WBUF struct wbuf body = {0};
 	struct net *net = daemon->net;
@@ -45,7 +45,7 @@ void seat_say(const struct job *job, struct peer_report *r)
 	if (!job->spread || chair_here(job->daemon))
 		chair_report(job->daemon, job->daemon->self, job->spread, r);
 	else
-		send(job->daemon, r);
+		seat_send(job->daemon, r);
 }
 
 static void say_rank(const struct job *job, enum peer_type type, uint32_t rank, bool was_in, const char *why)
@@ -268,13 +268,6 @@ void seat_ask(const struct job *job, const struct wire_command *command)
 		seat_say(job, &(struct peer_report){.type = PEER_ASK, .ask.command = *command});
 }
 
-void seat_forward(struct daemon *daemon, uint64_t token, const struct wire_command *command)
-{
-	struct peer_report r = {.type = PEER_ASK, .ask = {.token = token, .command = *command}};
-	memcpy(r.job, command->job, sizeof(r.job));
-	send(daemon, &r);
-}
-
 void seat_rescued(struct daemon *daemon, const char *job, const struct peer_rescued *rescued)
 {
 	struct peer_report r = {.type = PEER_RESCUED, .rescued = *rescued};
@@ -282,7 +275,7 @@ void seat_rescued(struct daemon *daemon, const char *job, const struct peer_resc
 	if (chair_here(daemon))
 		chair_report(daemon, daemon->self, true, &r);
 	else
-		send(daemon, &r);
+		seat_send(daemon, &r);
 }
 
 /* ---- epochs ---------------------------------------------------------------------------------------------------- */

@@ -47,8 +47,8 @@ void seat_settled(const struct job *job, uint32_t plan, int rc, const char *text
 /* An operator's command is for the other nodes of the job, too: whether they can be told (-ENOTCONN: they cannot), and telling them. */
 int seat_can_ask(const struct job *job, struct err *err);
 void seat_ask(const struct job *job, const struct wire_command *command);
-/* The coordinator itself is to answer it (ask.h); this is another node. */
-void seat_forward(struct daemon *daemon, uint64_t token, const struct wire_command *command);
+/* To the first node, from another one; where it cannot be reached, to nobody. */
+void seat_send(const struct daemon *daemon, const struct peer_report *report);
 /* Also of a job that this node has no ranks of. */
 void seat_rescued(struct daemon *daemon, const char *job, const struct peer_rescued *rescued);
 

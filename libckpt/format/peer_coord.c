@@ -35,6 +35,7 @@ static const char *const names[PEER_ORDER_END] = {
 	[PEER_VOTES] = "VOTES",
 	[PEER_COMPARED] = "COMPARED",
 	[PEER_LEFT_OUT] = "LEFT_OUT",
+	[PEER_RECOVERED] = "RECOVERED",
 	[PEER_ADOPT] = "ADOPT",
 	[PEER_RAISE] = "RAISE",
 	[PEER_TELL] = "TELL",
@@ -165,6 +166,9 @@ int peer_report_encode(const struct peer_report *m, struct wbuf *out)
 	case PEER_COMPARED:
 		peer_compared_put(out, &m->compared);
 		break;
+	case PEER_RECOVERED:
+		peer_recovered_put(out, &m->recovered);
+		break;
 	case PEER_FETCHED:
 	case PEER_COPIED:
 	case PEER_REACHED:
@@ -241,6 +245,9 @@ static void get_report(struct rbuf *r, struct peer_report *m)
 	case PEER_COMPARED:
 		peer_compared_get(r, &m->compared);
 		return;
+	case PEER_RECOVERED:
+		peer_recovered_get(r, &m->recovered);
+		return;
 	case PEER_FETCHED:
 	case PEER_COPIED:
 	case PEER_REACHED:
@@ -299,6 +306,8 @@ static int check_report(const struct peer_report *m, struct err *err)
 		return peer_votes_check(&m->votes, err);
 	case PEER_COMPARED:
 		return peer_compared_check(&m->compared, err);
+	case PEER_RECOVERED:
+		return peer_recovered_check(&m->recovered, err);
 	case PEER_FETCHED:
 	case PEER_COPIED:
 	case PEER_REACHED:

@@ -18,6 +18,7 @@ enum {
 	PEER_VOTES_MAX = 512,               /* sums of sets of replicas, in one message */
 	PEER_COMPARE_PARTS = 32,            /* into which what is compared is divided each time */
 	PEER_COMPARED_MAX = WIRE_LOCAL_MAX, /* two sums of each part, or that of each rank */
+	PEER_RECOVERED_MAX = UINT16_MAX,    /* bytes of what is told of a recovery */
 };
 
 /* A node takes part in a job. */
@@ -179,6 +180,13 @@ struct peer_compared {
 	char name[NAME_TENSOR_MAX]; /* of a single piece: its tensor */
 };
 
+/* What a recovery was on this node, for the catalog (ckptd/recovery_json.h): text on one line, that nobody here looks into. */
+struct peer_recovered {
+	uint64_t at_ns; /* clock_wall() */
+	uint32_t len;
+	const char *text; /* not owned; decoded: within the body, without a NUL */
+};
+
 /* From a node. */
 struct peer_report {
 	enum peer_type type;
@@ -204,6 +212,7 @@ struct peer_report {
 		struct peer_ask ask;
 		struct peer_votes votes; /* VOTES: all before the snapshot has REACHED captured */
 		struct peer_compared compared;
+		struct peer_recovered recovered; /* of the job, whether or not it is still there */
 	};
 };
 

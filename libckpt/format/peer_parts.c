@@ -221,3 +221,31 @@ int peer_command_check(const struct wire_command *m, struct err *err)
 {
 	return m->kind == COMMAND_DRAINED ? peer_bad(PEER_COMMAND, err, "kind", m->kind) : wire_command_check(m, err);
 }
+
+/* ---- RECOVERED --------------------------------------------------------------------------------------------------- */
+
+void peer_recovered_put(struct wbuf *out, const struct peer_recovered *m)
+{
+	wbuf_u64(out, m->at_ns);
+	wbuf_u32(out, m->len);
+	wbuf_put(out, m->text, m->len);
+}
+
+void peer_recovered_get(struct rbuf *r, struct peer_recovered *m)
+{
+	m->at_ns = rbuf_u64(r);
+	m->len = rbuf_u32(r);
+	m->text = rbuf_take(r, m->len);
+}
+
+int peer_recovered_check(const struct peer_recovered *m, struct err *err)
+{
+	if (!m->len || m->len > PEER_RECOVERED_MAX)
+		return peer_bad(PEER_RECOVERED, err, "a text of bytes", m->len);
+	if (m->at_ns > INT64_MAX)
+		return peer_bad(PEER_RECOVERED, err, "a time of", m->at_ns);
+	for (uint32_t i = 0; i < m->len; i++)
+		if ((uint8_t)m->text[i] < 0x20 || m->text[i] == 0x7f)
+			return peer_bad(PEER_RECOVERED, err, "a control character at byte", i);
+	return 0;
+}

@@ -34,6 +34,10 @@ int peer_crew_check(const struct peer_crew *m, struct err *err);
 int peer_ask_check(const struct peer_ask *m, struct err *err);
 int peer_command_check(const struct wire_command *m, struct err *err);
 
+void peer_recovered_put(struct wbuf *out, const struct peer_recovered *m);
+void peer_recovered_get(struct rbuf *r, struct peer_recovered *m);
+int peer_recovered_check(const struct peer_recovered *m, struct err *err);
+
 /* peer_vote.c */
 void peer_votes_put(struct wbuf *out, const struct peer_votes *m);
 void peer_votes_get(struct rbuf *r, struct peer_votes *m);

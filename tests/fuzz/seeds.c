@@ -90,6 +90,7 @@ static void coordination(void)
 	REPORT(PEER_REACHED, .save = {.id = id, .level = LEVEL_CAPTURED});
 	REPORT(PEER_FAILED, .save = {.id = id, .rc = -EIO, .text = "the disk"});
 	REPORT(PEER_LEFT_OUT, .save = {.id = id});
+	REPORT(PEER_RECOVERED, .recovered = {1700000000000000000, 2, "{}"});
 	REPORT(PEER_SHARES, .shares = {.n = 2, .of = {{7, 2}, {8, 4}}});
 	REPORT(PEER_FOUND, .found = {.nmemory = 1, .memory = {id}, .nstored = 1, .stored = {id}});
 	REPORT(PEER_CREW, .crew = {4, 2, 2, true, false, false, 3, 4, 2, {1, 0}});

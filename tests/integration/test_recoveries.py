@@ -1,8 +1,10 @@
 """ckpt recoveries: what was restored, why, from where, and how long each part of the way took."""
 
+import contextlib
 import json
 import subprocess
 import sys
+import tempfile
 
 import fleet
 from launcher import CKPT, ENVIRONMENT, TRAIN, Run, tidy
@@ -150,5 +152,51 @@ def _():
                 training.child.terminate()
             for training in runs:
                 training.wait(0)
+
+@contextlib.contextmanager
+def sharing(names):
+    """A cluster whose nodes share a store."""
+    with tempfile.TemporaryDirectory() as folder:
+        with neighbours(names, **{name: ["--store", f"{folder}/store"] for name in names}) as daemons:
+            yield daemons, f"{folder}/store"
+
+
+def noted(store, epoch):
+    return sorted(r["node"] for r in told("--store", store)["recoveries"] if r["epoch"] == epoch and r["state"] == "done")
+
+
+@case("what each node has recovered stands in the store when the job is over, and each of them tells of it")
+def _():
+    with sharing("ab") as (daemons, store):
+        runs = [Run("--nodes", 2, "--node-rank", k, "-n", 2, "--job", "gpt", "--socket", d.socket, "--inject", "kill:rank=3@step=22", "--",
+                    TRAIN, "--steps", 100000, "--save-memory-every", 5, "--save-storage-every", 0)
+                for k, d in enumerate(daemons.values())]
+        try:
+            for d in daemons.values():
+                done(d, 2)
+        finally:
+            for training in runs:
+                training.child.terminate()
+            for training in runs:
+                training.wait(0)
+        until(lambda: not any(d.job("gpt") for d in daemons.values()), "the job is over on both nodes", pause=0.1)
+        until(lambda: noted(store, 2) == ["a", "b"], "both are noted", pause=0.1)
+        for d in daemons.values():
+            found = [r for r in told("--socket", d.socket)["recoveries"] if r["epoch"] == 2]
+            equal(sorted((r["node"], r["state"], r["source"], len(r["ranks"])) for r in found), [("a", "done", "memory", 2), ("b", "done", "memory", 2)])
+
+@case("what was recovered while the first node was away is noted when it is back")
+def _():
+    with sharing("ab") as (daemons, store):
+        daemons["a"].stop()
+        training = Run("-n", 2, "--job", "gpt", "--socket", daemons["b"].socket, "--inject", "kill:rank=1@step=22", "--",
+                       TRAIN, "--steps", 100000, "--save-memory-every", 5, "--save-storage-every", 0)
+        try:
+            done(daemons["b"], 2)
+            equal(noted(store, 2), [])
+            daemons["a"].start()
+            until(lambda: noted(store, 2) == ["b"], "it is noted", pause=0.1)
+        finally:
+            end(training)
 
 sys.exit(cases.end())

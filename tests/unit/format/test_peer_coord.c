@@ -92,6 +92,9 @@ static struct peer_report a_report(enum peer_type type)
 						    .of = {{3, 0x123456789abcdef1}, {7, 8}},
 						    .name = "h.0.attn"};
 		break;
+	case PEER_RECOVERED:
+		r.recovered = (struct peer_recovered){.at_ns = 1700000000000000000, .len = 10, .text = "{\"step\":3}"};
+		break;
 	case PEER_RESCUED:
 		r.rescued = (struct peer_rescued){.owner = 2, .phase = PEER_RESCUE_WRITE, .as = s10};
 		r.rescued.part = part;
@@ -355,6 +358,13 @@ Test(peer_coord, a_rescue_that_cannot_be_is_refused)
 	r.rescued.phase = PEER_RESCUE_GATHER;
 	r.rescued.shares.n = SHARES_MAX + 1;
 	refused(&r, "malformed");
+	r = a_report(PEER_RECOVERED);
+	r.recovered.text = "{\"step\":\n}";
+	refused(&r, "RECOVERED message with a control character at byte 8");
+	r.recovered.text = "{\"step\":\0}";
+	refused(&r, "RECOVERED message with a control character at byte 8");
+	r.recovered.len = 0;
+	refused(&r, "RECOVERED message with a text of bytes 0");
 	r = a_report(PEER_RESCUED);
 	r.rescued.part.node.size = 0;
 	refused(&r, "RESCUED message with a node manifest of size 0");
