@@ -225,6 +225,13 @@ static void send_parts(struct copies *c)
 	}
 }
 
+/* What they have saved since shows that they are at work. */
+static bool must_wait(const struct copies *c)
+{
+	const struct job *job = c->job;
+	return step_compare(c->id, job->recover.last) <= 0 && recoveries_return(&job->recoveries, clock_now());
+}
+
 void copies_tick(struct copies *c)
 {
 	if (!copies_wanted(c->job) || c->job->daemon->stopping)
@@ -233,7 +240,7 @@ void copies_tick(struct copies *c)
 		yield_in_time(c);
 		return;
 	}
-	if (c->todo)
+	if (c->todo && !must_wait(c))
 		send_parts(c);
 	if (!c->todo && !c->sending)
 		settle(c);

@@ -1,6 +1,7 @@
 /* Copies: what of one job is sent to other nodes. The coordinator orders which snapshot; it goes out of the slots of this node's ranks into
  * the memory of the nodes that placement.h names (replica.h). When every rank here has all its copies, or cannot have them, the
- * coordinator hears of it. What is missing then is tried again, until another snapshot is ordered.
+ * coordinator hears of it. What is missing then is tried again, until another snapshot is ordered. What they have restored is not sent while the
+ * ranks are on their way back to work (recoveries_return).
  *
  * What every rank of the job has copies of stays in the slots until a newer one has, or is on storage. A newer one that is only captured
  * would be lost with the next node, and the copies of the older one may have been on the last. What an epoch has gone on from takes its

@@ -23,6 +23,7 @@ struct muster;
 struct muster_past;
 struct net;
 struct pool;
+struct prefault;
 struct replica;
 struct rescue;
 struct roster;
@@ -60,9 +61,10 @@ struct daemon {
 	struct ask *asks;        /* of operators, that the coordinator has not answered yet; the newest first */
 	uint64_t ask_tokens;
 	struct list jobs;
-	struct rescue *rescues; /* what this node brings to storage before a world changes */
-	struct list chairs;     /* of the jobs that are coordinated here */
-	struct muster *musters; /* of those among them whose world may change */
+	struct prefault *prefaults; /* that wait until its ranks are at work */
+	struct rescue *rescues;     /* what this node brings to storage before a world changes */
+	struct list chairs;         /* of the jobs that are coordinated here */
+	struct muster *musters;     /* of those among them whose world may change */
 	struct muster_past *past_musters;
 	struct repeat refusals[DAEMON_REFUSALS]; /* of nodes whose jobs cannot be coordinated here (chair.c) */
 	uint64_t memory_used;                    /* bytes of arenas */

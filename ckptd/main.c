@@ -15,6 +15,7 @@
 #include "options.h"
 #include "peers.h"
 #include "pool.h"
+#include "prefault.h"
 #include "reload.h"
 #include "replica.h"
 #include "rescue.h"
@@ -153,6 +154,7 @@ static void on_tick(void *arg)
 	asks_tick(&s->daemon);
 	conns_tick(&s->conns);
 	chairs_tick(&s->daemon, now);
+	prefaults_tick(&s->daemon);
 	rescues_tick(&s->daemon);
 	list_for_safe(node, &s->daemon.jobs) {
 		struct job *job = list_entry(node, struct job, link);
@@ -292,6 +294,7 @@ static void stop(struct server *s)
 	}
 	pool_free(s->daemon.reader);
 	pool_free(s->daemon.pool);
+	prefaults_free(&s->daemon);
 	peers_close(&s->daemon); /* its copies were looked at by workers */
 	rescues_free(&s->daemon);
 	startup_close(&s->daemon, s->lock);

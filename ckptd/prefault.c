@@ -1,8 +1,10 @@
 #include "prefault.h"
 
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "base/log.h"
 #include "daemon.h"
+#include "job.h"
 #include "memory.h"
 #include "pool.h"
 #include "store/disk.h"
@@ -12,6 +14,7 @@
 
 struct prefault {
 	struct work work;
+	struct prefault *next; /* of daemon.prefaults */
 	struct daemon *daemon;
 	struct memory *mem;
 	struct prefaulted there;
@@ -123,17 +126,75 @@ static bool advance(struct prefault *p)
 	return p->more;
 }
 
+static void prefault_free(struct prefault *p)
+{
+	memory_put(p->mem);
+	free(p);
+}
+
+/* Of any job: all share the processors. */
+static bool must_wait(const struct daemon *daemon)
+{
+	uint64_t now = clock_now();
+	list_for(it, &daemon->jobs)
+		if (recoveries_return(&list_entry(it, struct job, link)->recoveries, now))
+			return true;
+	return false;
+}
+
+/* At the end of the queue: digests go first. What is not ready is waited for. */
+static void go_on(struct prefault *p)
+{
+	p->ran = p->more = false;
+	if (p->mem->ready && must_wait(p->daemon)) {
+		p->next = p->daemon->prefaults;
+		p->daemon->prefaults = p;
+	} else {
+		pool_submit(p->daemon->pool, &p->work);
+	}
+}
+
+/* No other reference: the job is gone. */
+static bool wanted(const struct prefault *p)
+{
+	return p->mem->refs > 1;
+}
+
 static void done(struct work *work)
 {
 	struct prefault *p = list_entry(work, struct prefault, work);
-	/* Not run: the daemon ends. No other reference: the job is gone. */
-	if (p->ran && p->mem->refs > 1 && advance(p)) {
-		p->ran = p->more = false;
-		pool_submit(p->daemon->pool, &p->work); /* at the end of the queue: digests go first */
+	if (p->ran /* else the daemon ends */ && wanted(p) && advance(p))
+		go_on(p);
+	else
+		prefault_free(p);
+}
+
+static struct prefault *take_waiting(struct daemon *daemon)
+{
+	struct prefault *p = daemon->prefaults;
+	daemon->prefaults = NULL;
+	return p;
+}
+
+void prefaults_tick(struct daemon *daemon)
+{
+	if (!daemon->prefaults || must_wait(daemon))
 		return;
+	for (struct prefault *next, *p = take_waiting(daemon); p; p = next) {
+		next = p->next;
+		if (wanted(p))
+			go_on(p);
+		else
+			prefault_free(p);
 	}
-	memory_put(p->mem);
-	free(p);
+}
+
+void prefaults_free(struct daemon *daemon)
+{
+	for (struct prefault *next, *p = take_waiting(daemon); p; p = next) {
+		next = p->next;
+		prefault_free(p);
+	}
 }
 
 void prefault_start(struct daemon *daemon, struct memory *mem)
@@ -146,5 +207,5 @@ void prefault_start(struct daemon *daemon, struct memory *mem)
 	*p = (struct prefault){.work = {.run = run, .done = done}, .daemon = daemon, .mem = memory_get(mem)};
 	if (mem->ready)
 		p->pinning = announce(daemon, mem);
-	pool_submit(daemon->pool, &p->work);
+	go_on(p);
 }

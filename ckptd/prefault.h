@@ -3,7 +3,8 @@
  * has to pin, is never held longer than one slice takes.
  *
  * An arena of the kernel's pool of huge pages is filled first, and only then ready to be handed out: 10 GB/s, against 0.3 to 2 for
- * ordinary pages, which are touched while the ranks go on. */
+ * ordinary pages, which are touched while the ranks go on. Those wait while the ranks of a job are on their way back to work (recoveries_return):
+ * to clear and to collect pages takes processors and memory from them. */
 #ifndef CKPTD_PREFAULT_H
 #define CKPTD_PREFAULT_H
 
@@ -13,5 +14,9 @@ struct memory;
 /* Nothing is lost when it fails: first saves touch the pages, and writes go unregistered. An arena that cannot be filled is moved into
  * ordinary pages; where not even that is possible it gets `failed`. */
 void prefault_start(struct daemon *daemon, struct memory *mem);
+/* Every tick: what waits goes on when it may. */
+void prefaults_tick(struct daemon *daemon);
+/* When the workers have ended. */
+void prefaults_free(struct daemon *daemon);
 
 #endif

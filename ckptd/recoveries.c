@@ -118,6 +118,14 @@ static void finish(struct job *job, struct recovery_record *r, enum recovery_sta
 	note(job, r);
 }
 
+bool recoveries_return(const struct recoveries *all, uint64_t now)
+{
+	const struct recovery_record *r = all->n ? recoveries_at(all, all->n - 1) : NULL;
+	uint64_t answered = r && r->state == RECOVERY_UNDER_WAY ? r->answered_ns : 0;
+	uint64_t since = max_u64(all->raised_ns, answered);
+	return since && now - since < RECOVERY_RETURN_NS;
+}
+
 /* What the rank says lies between our answer and now, or is not believed. */
 static void look_at_part(const struct job *job, const struct recovery_record *r, struct recovery_part *part,
 			 uint64_t now)

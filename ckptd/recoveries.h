@@ -23,6 +23,7 @@ struct job;
 enum { RECOVERIES_MAX = 64, RECOVERY_REASON_MAX = 256, RECOVERY_SKIPPED_MAX = 160 };
 /* How long a first step is waited for; a loop that gives no heartbeat never tells of one. */
 #define RECOVERY_STEP_NS 600000000000ull
+#define RECOVERY_RETURN_NS 5000000000ull
 #define RECOVERY_NOWHERE UINT32_MAX
 
 enum recovery_state {
@@ -92,6 +93,9 @@ struct recovery_end {
 };
 /* The ranks are being answered. */
 void recoveries_answered(struct job *job, const struct recovery_end *end);
+/* The ranks are on their way back to work: what can wait leaves processors, memory and net to them. From the new epoch to the first step of all
+ * here, but no longer than RECOVERY_RETURN_NS after the new epoch, and after the answer. */
+bool recoveries_return(const struct recoveries *all, uint64_t now);
 /* Looks whether ranks have loaded and stepped; at each tick. */
 void recoveries_tick(struct job *job, uint64_t now);
 /* The first node of the cluster is there (again): it is told what it does not know. */

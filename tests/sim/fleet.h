@@ -124,6 +124,7 @@ struct fleet {
 	bool stopped;  /* the job is asked to end, since too few ranks would be left */
 	bool stored;   /* there is a store */
 	bool settling; /* no faults any more */
+	bool mute;     /* ranks give no heartbeats */
 	struct fleet_node nodes[FLEET_NODES_MAX];
 	struct fleet_rank ranks[FLEET_PROCESSES_MAX];
 	struct fleet_save saves[FLEET_SAVES];

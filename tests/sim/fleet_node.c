@@ -11,6 +11,7 @@
 #include "net_sim.h"
 #include "peers.h"
 #include "pool.h"
+#include "prefault.h"
 #include "replica.h"
 #include "rescue.h"
 #include "roster.h"
@@ -135,6 +136,7 @@ static void tear_down(struct fleet_node *n)
 	list_for(it, &d->jobs)
 		recover_cancel(&list_entry(it, struct job, link)->recover); /* it would go on with the pool */
 	pool_free(d->pool);
+	prefaults_free(d);
 	gc_free(d->gc);
 	scrub_free(d->scrub);
 	peers_close(d);
@@ -243,6 +245,7 @@ static void tick(struct fleet_node *n)
 	struct job *job = fleet_job(n);
 	peers_tick(d, clock_now());
 	chairs_tick(d, clock_now());
+	prefaults_tick(d);
 	rescues_tick(d);
 	if (job && !job_tick(job))
 		fleet_each(r) if (r->home == n->id) r->rank = NULL;

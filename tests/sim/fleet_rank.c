@@ -257,6 +257,7 @@ static void take_restored(struct fleet_rank *r, const struct wire_restored *m)
 	fleet_sum.from_peer += m->source == WIRE_FROM_PEER;
 	fleet_sum.from_storage += m->source == WIRE_FROM_STORAGE;
 	fleet_restored(r, &id);
+	atomic_store(&r->mem->head->entry.loaded_ns, 0);
 	r->restored = true;
 	r->next_step = id.step + 1;
 }

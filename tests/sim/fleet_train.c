@@ -25,9 +25,25 @@ static bool all_take_part(const struct fleet_rank *r)
 	return there == r->world;
 }
 
+/* As ckpt_restore and ckpt_beat do; a loop may give no heartbeats (mute). */
+static void load(const struct fleet_rank *r)
+{
+	struct arena_entry *entry = &r->mem->head->entry;
+	if (!atomic_load(&entry->loaded_ns))
+		atomic_store(&entry->loaded_ns, clock_now());
+}
+
+static void beat(const struct fleet_rank *r)
+{
+	struct arena_entry *entry = &r->mem->head->entry;
+	if (!fleet.mute && atomic_load(&entry->stepped_ns) < atomic_load(&entry->loaded_ns))
+		atomic_store(&entry->stepped_ns, clock_now());
+}
+
 /* What is computed from here on would be repeated if the job went back behind this save. */
 static void go_on(struct fleet_rank *r)
 {
+	beat(r);
 	r->pauses = false;
 	if (r->saves.epoch == fleet.epochs[fleet.nepochs - 1].epoch && r->saves.step > fleet.finished)
 		fleet.finished = r->saves.step;
@@ -37,6 +53,7 @@ static void begin(struct fleet_rank *r)
 {
 	struct arena_head *head = r->mem->head;
 	struct fleet_save *save = fleet_save_of((struct step_id){.step = r->next_step, .epoch = r->epoch});
+	load(r);
 	if (!save->begun) { /* every rank decides alike, as a training loop does */
 		save->begun = true;
 		save->world = save->in = r->world;

@@ -7,6 +7,7 @@
 #include "gc.h"
 #include "loop.h"
 #include "pool.h"
+#include "prefault.h"
 #include "rng.h"
 #include "scrub.h"
 #include "startup.h"
@@ -77,6 +78,7 @@ static void tear_down(struct node *node)
 	struct daemon *d = &node->daemon;
 	d->stopping = true;
 	pool_free(d->pool);
+	prefaults_free(d);
 	gc_free(d->gc);
 	scrub_free(d->scrub);
 	list_for_safe(it, &d->jobs)
@@ -143,6 +145,7 @@ static void turn(struct node *node)
 		gc_tick(node->daemon.gc);
 	} else {
 		chairs_tick(&node->daemon, clock_now());
+		prefaults_tick(&node->daemon);
 		if (node->job && !job_tick(node->job))
 			node->job = NULL;
 	}

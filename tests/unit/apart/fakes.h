@@ -41,6 +41,7 @@ extern struct fake_saves {
 	struct snapshot *snapshot; /* that is in memory */
 	struct job *job;
 	bool running; /* something of the job is under way */
+	bool returns; /* its ranks are on their way back to work */
 	unsigned flushes;
 } fake_saves;
 

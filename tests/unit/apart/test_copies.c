@@ -82,6 +82,28 @@ Test(copies, the_part_of_each_rank_is_sent_out_of_its_slot)
 	cr_expect_eq(copies_missing(&job.copies), 0, "they are on their way");
 }
 
+Test(copies, they_wait_for_ranks_that_are_on_their_way_back_to_work)
+{
+	fake_saves.returns = true;
+	job.recover.last = s10;
+	order(s10);
+	copies_tick(&job.copies);
+	cr_expect_eq(fake_replica.nsends, 0);
+	cr_expect_eq(fake_seat.reached + fake_seat.uncopied, 0, "nothing is known of them yet");
+	cr_expect(kept(s10));
+	fake_saves.returns = false;
+	copies_tick(&job.copies);
+	cr_expect_eq(fake_replica.nsends, LOCAL);
+}
+
+Test(copies, of_what_is_saved_on_the_way_they_do_not_wait)
+{
+	fake_saves.returns = true;
+	job.recover.last = s10;
+	order(s20);
+	cr_expect_eq(fake_replica.nsends, LOCAL);
+}
+
 Test(copies, the_coordinator_hears_once_when_all_are_held)
 {
 	order(s10);

@@ -148,6 +148,24 @@ Test(recoveries, a_loop_without_heartbeats_is_not_waited_for_for_ever)
 	cr_assert_eq(last()->state, RECOVERY_CUT);
 }
 
+Test(recoveries, ranks_are_on_their_way_back_from_the_new_epoch_to_their_first_step)
+{
+	cr_expect_not(recoveries_return(all, clock_now()), "nothing was lost");
+	recoveries_raise(&job, "rank 1 is lost");
+	cr_expect(recoveries_return(all, clock_now()));
+	cr_expect_not(recoveries_return(all, all->raised_ns + RECOVERY_RETURN_NS),
+		      "who comes so late is not waited for");
+	all->raised_ns -= RECOVERY_RETURN_NS;
+	restore(clock_now(), 0);
+	cr_expect(recoveries_return(all, clock_now()), "they have their state, and load it");
+	cr_expect_not(recoveries_return(all, last()->answered_ns + RECOVERY_RETURN_NS),
+		      "a loop may give no heartbeats");
+	does(0, MS, 2 * MS);
+	does(1, MS, 2 * MS);
+	tick(3 * MS);
+	cr_expect_not(recoveries_return(all, last()->answered_ns + 3 * MS), "all have done a step");
+}
+
 Test(recoveries, what_has_ended_just_now_is_still_taken)
 {
 	restore(clock_now(), 0);
