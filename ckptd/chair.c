@@ -208,6 +208,11 @@ static void clear(void *arg, uint32_t node, struct step_id id, bool kept)
 	give(arg, node, &(struct peer_order){.type = PEER_CLEAR, .save = {.id = id, .flag = kept}});
 }
 
+static void farewell(void *arg, uint32_t node, enum peer_farewell is)
+{
+	give(arg, node, &(struct peer_order){.type = PEER_FAREWELL, .number = is});
+}
+
 static void rescue(void *arg, uint32_t node, const struct peer_rescue *m)
 {
 	give(arg, node, &(struct peer_order){.type = PEER_RESCUE, .rescue = *m});
@@ -334,6 +339,7 @@ static const struct coord_orders all_orders = {.persist = persist,
 					       .write = write_part,
 					       .clear = clear,
 					       .rescue = rescue,
+					       .farewell = farewell,
 					       .make = make,
 					       .seal = seal,
 					       .drop = drop,
@@ -440,6 +446,8 @@ void chair_report(struct daemon *daemon, uint32_t node, bool spread, const struc
 	}
 	if (r->type == PEER_ATTEND && r->attend.plan != muster_plan(daemon, r->job))
 		return; /* it is told the one that holds, or that all is over, as soon as its launcher offers something */
+	if (r->type == PEER_ATTEND && r->attend.finished && chair_view(daemon, r->job).world != r->attend.world)
+		return; /* it asks again, for as long as those may come that are still at work */
 	if (r->type == PEER_ATTEND) {
 		int rc = chair_open(daemon, r->job, r->attend.world, spread, &err);
 		if (!rc)
@@ -462,29 +470,6 @@ void chair_knows(struct daemon *daemon, const char *job, enum coord_witness witn
 	struct chair *chair = chair_find(daemon, job);
 	if (chair)
 		coord_knows(chair->coord, 0, witness, epoch);
-}
-
-/* Where this node has ranks, too, its recoveries tell of the loss. With the last node that was there, what these were asked is forgotten: who
- * is still to end says so when it is back. */
-static void lose(struct chair *chair, uint32_t node, const char *why)
-{
-	struct job *job = job_find(chair->daemon, chair->job);
-	if (job && coord_needs(chair->coord, node))
-		recoveries_lost(&job->recoveries, net_heard(chair->daemon->net, node));
-	bool attended = coord_view(chair->coord).attending;
-	coord_gone(chair->coord, node, why);
-	if (attended && !coord_view(chair->coord).attending)
-		chair->stop = false;
-}
-
-void chairs_node_down(struct daemon *daemon, uint32_t node, const char *why)
-{
-	list_for_safe(at, &daemon->chairs) {
-		struct chair *chair = list_entry(at, struct chair, link);
-		if (chair->spread)
-			lose(chair, node, why);
-	}
-	musters_node_down(daemon, node);
 }
 
 struct coord_view chair_view(const struct daemon *daemon, const char *job)

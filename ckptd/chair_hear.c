@@ -1,6 +1,8 @@
-/* What is reported, by type. */
+/* What is reported, by type; and that a node is lost. */
 #include "chair_private.h"
+#include "job.h"
 #include "muster.h"
+#include "net.h"
 
 #include <string.h>
 
@@ -35,7 +37,8 @@ void chair_hear(struct chair *chair, struct coord_from from, const struct peer_r
 	case PEER_ATTEND:
 		attends(chair, from.node);
 		coord_recall(c, r->attend.replicated);
-		coord_attend(c, from, r->attend.nranks, r->attend.known);
+		if (!r->attend.finished || !coord_finished(c, from, r->attend.nranks))
+			coord_attend(c, from, r->attend.nranks, r->attend.known);
 		return;
 	case PEER_SHARES:
 		coord_shares(c, from.node, &r->shares);
@@ -117,4 +120,30 @@ void chair_hear(struct chair *chair, struct coord_from from, const struct peer_r
 	default:
 		return;
 	}
+}
+
+/* Where this node has ranks, too, its recoveries tell of the loss. With the last node that was there, what these were asked is forgotten: who
+ * is still to end says so when it is back. Where that had finished, all is over. */
+static void lose(struct chair *chair, uint32_t node, const char *why)
+{
+	struct job *job = job_find(chair->daemon, chair->job);
+	if (job && coord_needs(chair->coord, node))
+		recoveries_lost(&job->recoveries, net_heard(chair->daemon->net, node));
+	bool attended = coord_view(chair->coord).attending, finished = coord_has_finished(chair->coord, node);
+	coord_gone(chair->coord, node, why);
+	if (!attended || coord_view(chair->coord).attending)
+		return;
+	chair->stop = false;
+	if (finished)
+		chair_over(chair);
+}
+
+void chairs_node_down(struct daemon *daemon, uint32_t node, const char *why)
+{
+	list_for_safe(at, &daemon->chairs) {
+		struct chair *chair = list_entry(at, struct chair, link);
+		if (chair->spread)
+			lose(chair, node, why);
+	}
+	musters_node_down(daemon, node);
 }

@@ -122,7 +122,7 @@ void coord_persisted(struct coord *c, uint32_t epoch)
 			tell_epoch(c, n);
 }
 
-static void set_ranks(struct coord *c, uint32_t node, uint32_t nranks)
+void coord_set_ranks(struct coord *c, uint32_t node, uint32_t nranks)
 {
 	struct coord_node *n = &c->nodes[node];
 	set_joining(c, node, false);
@@ -141,7 +141,7 @@ void coord_attend(struct coord *c, struct coord_from from, uint32_t nranks, uint
 	struct coord_node *n = &c->nodes[node];
 	bool again = n->ranks == nranks;
 	if (!again) /* else nothing of what it has reported is undone */
-		set_ranks(c, node, nranks);
+		coord_set_ranks(c, node, nranks);
 	n->knows = n->knows || known != 0;
 	c->has_saved = c->has_saved || known != 0;
 	/* Before it hears of another epoch, in which it would give up what it does not know to be needed: the others may have given up all
@@ -164,9 +164,10 @@ bool coord_leave(struct coord *c, uint32_t node)
 {
 	if (!c->nodes[node].ranks)
 		return false;
-	set_ranks(c, node, 0);
+	coord_set_ranks(c, node, 0);
 	if (!c->persisting)
 		try_enter(c); /* its ranks may be elsewhere by now, and all others wait */
+	coord_farewells(c);
 	return true;
 }
 
@@ -177,7 +178,8 @@ bool coord_attends(const struct coord *c, uint32_t node)
 
 bool coord_needs(const struct coord *c, uint32_t node)
 {
-	return c->nodes[node].ranks && (c->entered == c->epoch || !c->fresh);
+	const struct coord_node *n = &c->nodes[node];
+	return n->ranks && !n->finished && (c->entered == c->epoch || !c->fresh);
 }
 
 void coord_gone(struct coord *c, uint32_t node, const char *why)
@@ -188,7 +190,7 @@ void coord_gone(struct coord *c, uint32_t node, const char *why)
 		coord_restore_forget(c);
 	if (!c->nodes[node].ranks)
 		return;
-	set_ranks(c, node, 0);
+	coord_set_ranks(c, node, 0);
 	if (needed)
 		coord_raise(c, "%s", why);
 }
@@ -200,7 +202,7 @@ void coord_vacate(struct coord *c, const char *why)
 	{
 		needed = needed || coord_needs(c, n);
 		coord_rescue_gone(c, n);
-		set_ranks(c, n, 0);
+		coord_set_ranks(c, n, 0);
 	}
 	if (needed)
 		coord_raise(c, "%s", why);
@@ -223,7 +225,7 @@ void coord_raise(struct coord *c, const char *fmt, ...)
 	{
 		set_joining(c, n, false);
 		c->nodes[n].knows = true;
-		c->nodes[n].in = false;
+		c->nodes[n].in = c->nodes[n].finished = false;
 	}
 	coord_withhold(c);
 }
@@ -342,6 +344,8 @@ void coord_joining(struct coord *c, struct coord_from from, const struct peer_jo
 		       m->lens[i]);
 	}
 	set_joining(c, from.node, true);
+	c->nodes[from.node].finished = false;
+	coord_farewells(c);
 	try_enter(c);
 }
 

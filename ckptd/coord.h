@@ -6,6 +6,8 @@
  * tells it so, and says again what still holds. Orders go to all nodes that take part, in the order of their numbers, and may be
  * answered by reports before they return.
  *
+ *   farewell ── a node has finished ──► told that it STAYS ── all have ──► DISMISSED
+ *                                         └── another one waits to enter ──► NEEDED
  *   epoch    ── all ranks of all nodes wait in join ──► entered ── one is lost, or wants in ──► raised, entered by nobody yet
  *   restore  ── all wait ──► LOOK (at memory, copies, storage) ── all have found ──► FETCH ── all have it ──► restored
  *                                   ▲ nothing is left: refused              │ cannot be had: the next best
@@ -93,6 +95,8 @@ struct coord_orders {
 	void (*clear)(void *arg, uint32_t node, struct step_id id, bool kept);
 	/* A node, also one without ranks, has its part in bringing to storage what is only in memory: coord_rescued. */
 	void (*rescue)(void *arg, uint32_t node, const struct peer_rescue *order);
+	/* Where a node that has finished stands. */
+	void (*farewell)(void *arg, uint32_t node, enum peer_farewell is);
 	/* For the coordinator's daemon. Makes the directory (coord_made). */
 	void (*make)(void *arg, struct step_id id);
 	/* All are prepared: writes MANIFEST.json (coord_sealed). */
@@ -121,6 +125,10 @@ void coord_recall(struct coord *c, struct step_id replicated);
 /* What it holds of what is replicated, as soon as its ranks have registered, and again after each attendance. Nothing is
  * written before that is known of all nodes. */
 void coord_shares(struct coord *c, uint32_t node, const struct shares *shares);
+/* The node takes part, and all of its ranks have said goodbye and ended: its loss is none, and nobody waits for it, as long as the epoch stays.
+ * False: it does not stand in the epoch of the job, of which it is told when it attends. */
+bool coord_finished(struct coord *c, struct coord_from from, uint32_t nranks);
+bool coord_has_finished(const struct coord *c, uint32_t node);
 /* Its ranks have finished. True when there were any. */
 bool coord_leave(struct coord *c, uint32_t node);
 bool coord_attends(const struct coord *c, uint32_t node);

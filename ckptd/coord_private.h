@@ -13,6 +13,7 @@ struct coord_node {
 	uint32_t ranks; /* 0: it does not take part */
 	bool knows;     /* of an epoch of this job: of another one it is told by a raise */
 	bool in;        /* its ranks have entered this epoch */
+	bool finished;  /* they have said goodbye and ended: until they are needed again */
 	bool joining, restoring;
 	bool shares_known, parts_known;
 	struct shares shares;     /* of what is replicated */
@@ -105,6 +106,10 @@ struct coord {
 	struct list saves;                       /* struct coord_save, by (epoch, step) */
 };
 
+/* The node has so many from now on; what it has said of others is undone. */
+void coord_set_ranks(struct coord *c, uint32_t node, uint32_t nranks);
+/* Some node has begun to wait to enter, or another one has gone: those that have finished are told where they stand. */
+void coord_farewells(struct coord *c);
 /* False: of another epoch, counted. */
 bool coord_current(struct coord *c, struct coord_from from);
 void coord_raise(struct coord *c, const char *fmt, ...) __attribute__((format(printf, 2, 3)));

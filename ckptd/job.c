@@ -399,6 +399,7 @@ bool job_tick(struct job *job)
 	copies_tick(&job->copies);
 	recover_pump(&job->recover);
 	reform_tick(job);
+	farewell_tick(job);
 	halt_tick(job);
 	for (uint32_t r = 0; r < job->nlocal; r++)
 		rank_watch_hang(&job->ranks[r], now);

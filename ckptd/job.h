@@ -15,6 +15,7 @@
 #include "config/setting.h"
 #include "coord.h"
 #include "copies.h"
+#include "farewell.h"
 #include "halt.h"
 #include "measures.h"
 #include "memory.h"
@@ -55,7 +56,8 @@ struct rank {
 	struct table *table;  /* a reference: what it sent last; NULL: nothing that counts */
 	uint64_t table_bytes; /* of daemon.tables_used; until the job ends */
 	bool veteran; /* the process had joined before it came to this daemon: it may still write to its slots */
-	bool moved;   /* the process is another rank than it knows (reform.h) */
+	bool failed; /* what the launcher had started for it ended with an error: it is started again, or all is over */
+	bool moved;  /* the process is another rank than it knows (reform.h) */
 	bool greeted; /* the process has said HELLO; else only the launcher has named it */
 	bool registered, arena_sent;
 	bool resumed; /* came back to a restarted daemon in the middle of an epoch */
@@ -93,6 +95,7 @@ struct job {
 	struct recover recover;
 	struct verdicts verdicts;
 	struct reform reform;
+	struct farewell farewell;
 	struct measures measures;
 	struct recoveries recoveries;
 	uint64_t dormant_ns;   /* since when no process is left; 0: some is */

@@ -149,8 +149,10 @@ void job_spawned(struct job *job, uint32_t id, pid_t pid, int pidfd)
 {
 	struct rank *rank = job_claim(job, id);
 	reform_started(job, pid);
-	if (rank)
+	if (rank) {
 		rank->launched = pid;
+		rank->failed = false;
+	}
 	if (!rank || rank->pid) {
 		if (pidfd >= 0)
 			close(pidfd);
@@ -163,8 +165,10 @@ void job_spawned(struct job *job, uint32_t id, pid_t pid, int pidfd)
 void job_exited(struct job *job, uint32_t id, pid_t pid, int status)
 {
 	struct rank *rank = job_rank(job, id);
-	if (rank && rank->launched == pid)
+	if (rank && rank->launched == pid) {
 		rank->launched = 0;
+		rank->failed = status != 0;
+	}
 	if (!rank || rank->pid != pid)
 		return;
 	process_gone(rank);

@@ -132,11 +132,16 @@ void reform_refused(struct job *job, int rc, const char *text)
 		client_error(job->launcher, job->reform.seq, rc, "%s", text);
 }
 
+void reform_dismiss(const struct job *job)
+{
+	send_plan(job, &(struct wire_plan){0});
+}
+
 void reform_end(struct job *job)
 {
 	job->reform.drained = false;
 	if (job->reform.offered)
-		send_plan(job, &(struct wire_plan){0});
+		reform_dismiss(job);
 	else if (job->spread && job->formed &&
 		 !job->epoch) /* that was another job of its name, and it was not heard meanwhile */
 		job->attend_ns = clock_deadline(AGAIN_NS);

@@ -61,6 +61,8 @@ void reform_plan(struct job *job, const struct wire_plan *plan);
 void reform_drain(struct job *job, bool drained);
 void reform_refused(struct job *job, int rc, const char *text);
 void reform_end(struct job *job);
+/* The launcher has nothing more to do. */
+void reform_dismiss(const struct job *job);
 /* Goes on when it can; every tick. */
 void reform_tick(struct job *job);
 

@@ -69,7 +69,8 @@ void seat_attend(const struct job *job)
 						       .nranks = job->nlocal,
 						       .plan = job->reform.plan,
 						       .known = job->known,
-						       .replicated = job->copies.replicated}});
+						       .replicated = job->copies.replicated,
+						       .finished = farewell_stands(job)}});
 	seat_shares(job);
 }
 
@@ -424,6 +425,10 @@ void seat_obey(struct daemon *daemon, const struct peer_order *order)
 	switch (order->type) {
 	case PEER_END:
 		reform_end(job);
+		farewell_hear(job, PEER_DISMISSED);
+		return;
+	case PEER_FAREWELL:
+		farewell_hear(job, (enum peer_farewell)order->number);
 		return;
 	case PEER_VACATE:
 		reform_vacate(job, order->number);

@@ -32,6 +32,7 @@ void seats_down(struct daemon *daemon)
 		if (!job->spread)
 			continue;
 		halt_apart(job);
+		farewell_apart(job);
 		job_pause(job, UINT64_MAX); /* nobody is there who could begin the next epoch */
 		log_warn("job %s: node %s, which coordinates it, cannot be reached: no save is completed until "
 			 "it is back",

@@ -59,6 +59,7 @@ static const char *const names[PEER_ORDER_END] = {
 	[PEER_KEEP] = "KEEP",
 	[PEER_PAUSE] = "PAUSE",
 	[PEER_VACATE] = "VACATE",
+	[PEER_FAREWELL] = "FAREWELL",
 	[PEER_COMMAND] = "COMMAND",
 	[PEER_ANSWER] = "ANSWER",
 	[PEER_COMPARE] = "COMPARE",
@@ -117,6 +118,7 @@ int peer_report_encode(const struct peer_report *m, struct wbuf *out)
 		wbuf_u32(out, m->attend.plan);
 		wbuf_u32(out, m->attend.known);
 		put_id(out, m->attend.replicated);
+		wbuf_u8(out, m->attend.finished);
 		break;
 	case PEER_LEAVE:
 		wbuf_u8(out, m->finished);
@@ -196,6 +198,7 @@ static void get_report(struct rbuf *r, struct peer_report *m)
 		m->attend.plan = rbuf_u32(r);
 		m->attend.known = rbuf_u32(r);
 		m->attend.replicated = get_id(r);
+		m->attend.finished = get_bool(r);
 		return;
 	case PEER_LEAVE:
 		m->finished = get_bool(r);

@@ -27,6 +27,15 @@ struct peer_attend {
 	uint32_t plan;             /* that gave them (ckptd/crew.h); 0: none did */
 	uint32_t known;            /* the last epoch that somebody on the node has heard of; 0: none */
 	struct step_id replicated; /* the newest that it was told of; epoch 0: none */
+	bool finished;             /* all of them have said goodbye and ended */
+};
+
+/* To a node that has finished. */
+enum peer_farewell {
+	PEER_STAYS = 1, /* others are still at work */
+	PEER_NEEDED,    /* its ranks are, again */
+	PEER_DISMISSED, /* all have finished */
+	PEER_FAREWELL_END,
 };
 
 /* What a node has for a job whose world may change; the whole of it each time. */
@@ -239,7 +248,8 @@ struct peer_order {
 			char text[WIRE_TEXT_MAX], why[WIRE_TEXT_MAX];
 		} refuse;
 		struct peer_save save;
-		/* SETTLE: of the plan that will be left; VACATE: of the one that holds, and a seat that was taken by an older one is none. */
+		/* SETTLE: of the plan that will be left; VACATE: of the one that holds, and a seat that was taken by an older one is none;
+		 * FAREWELL: enum peer_farewell. */
 		uint32_t number;
 		struct wire_plan plan;
 		struct peer_rescue rescue;

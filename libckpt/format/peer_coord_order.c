@@ -33,6 +33,7 @@ int peer_order_encode(const struct peer_order *m, struct wbuf *out)
 		break;
 	case PEER_SETTLE:
 	case PEER_VACATE:
+	case PEER_FAREWELL:
 		wbuf_u32(out, m->number);
 		break;
 	case PEER_PLAN:
@@ -93,6 +94,7 @@ static void get_order(struct rbuf *r, struct peer_order *m)
 		return;
 	case PEER_SETTLE:
 	case PEER_VACATE:
+	case PEER_FAREWELL:
 		m->number = rbuf_u32(r);
 		return;
 	case PEER_PLAN:
@@ -155,6 +157,8 @@ static int check_order(const struct peer_order *m, struct err *err)
 	case PEER_SETTLE:
 	case PEER_VACATE:
 		return 0;
+	case PEER_FAREWELL:
+		return m->number && m->number < PEER_FAREWELL_END ? 0 : peer_bad(m->type, err, "farewell", m->number);
 	case PEER_PLAN:
 		return m->plan.number && wire_plan_is_sound(&m->plan)
 			       ? 0

@@ -85,7 +85,7 @@ static void coordination(void)
 {
 	struct step_id id = {900, 3};
 	struct peer_compare ask = {id, 0x123456789abcdef1, 64, 65};
-	REPORT(PEER_ATTEND, .attend = {4, 2, 1, 3, id});
+	REPORT(PEER_ATTEND, .attend = {4, 2, 1, 3, id, true});
 	REPORT(PEER_LEAVE, .finished = true);
 	REPORT(PEER_REACHED, .save = {.id = id, .level = LEVEL_CAPTURED});
 	REPORT(PEER_FAILED, .save = {.id = id, .rc = -EIO, .text = "the disk"});
@@ -100,6 +100,7 @@ static void coordination(void)
 	ORDER(PEER_COMPARE, .compare = ask);
 	ORDER(PEER_ADOPT, .word = {.epoch = 3, .flag = true});
 	ORDER(PEER_VACATE, .number = 3);
+	ORDER(PEER_FAREWELL, .number = PEER_DISMISSED);
 	ORDER(PEER_LEVEL, .save = {.id = id, .level = LEVEL_DURABLE});
 	ORDER(PEER_BRING, .bring = {.id = id, .stored = true, .nholders = 1, .holders = {{1, 7}}});
 	ORDER(PEER_ANSWER, .answer = {7, -EBUSY, 2, "too few"});

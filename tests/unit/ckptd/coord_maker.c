@@ -176,6 +176,12 @@ static void on_rescue(void *arg, uint32_t node, const struct peer_rescue *order)
 	told[node].rescue_orders++;
 }
 
+static void on_farewell(void *arg, uint32_t node, enum peer_farewell is)
+{
+	(void)arg;
+	told[node].farewell = is;
+}
+
 static void on_make(void *arg, struct step_id id)
 {
 	(void)arg;
@@ -244,6 +250,7 @@ void coord_maker_setup(void)
 				       .write = on_write,
 				       .clear = on_clear,
 				       .rescue = on_rescue,
+				       .farewell = on_farewell,
 				       .make = on_make,
 				       .seal = on_seal,
 				       .drop = on_drop,

@@ -22,6 +22,7 @@ extern struct told {
 	int passed;
 	bool found, kept;
 	uint32_t rescue_orders;
+	enum peer_farewell farewell;       /* the last; 0: none */
 	struct peer_rescue rescues[NODES]; /* the last, by owner */
 	char text[WIRE_TEXT_MAX], why[WIRE_TEXT_MAX];
 } told[NODES];

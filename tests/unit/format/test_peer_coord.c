@@ -20,7 +20,8 @@ static struct peer_report a_report(enum peer_type type)
 				 .files = 7};
 	switch (type) {
 	case PEER_ATTEND:
-		r.attend = (struct peer_attend){.world = 16, .nranks = 8, .plan = 3, .known = 2, .replicated = s10};
+		r.attend = (struct peer_attend){
+			.world = 16, .nranks = 8, .plan = 3, .known = 2, .replicated = s10, .finished = true};
 		break;
 	case PEER_LEAVE:
 		r.finished = true;
@@ -160,6 +161,9 @@ static struct peer_order an_order(enum peer_type type)
 	case PEER_SETTLE:
 	case PEER_VACATE:
 		o.number = 3;
+		break;
+	case PEER_FAREWELL:
+		o.number = PEER_NEEDED;
 		break;
 	case PEER_PLAN:
 		o.plan = (struct wire_plan){
