@@ -152,6 +152,7 @@ static int timeout(const struct launch *launch)
 	uint64_t now = clock_now(), next = now + IDLE_NS;
 	next = min_u64(next, uplink_next(&launch->link));
 	next = min_u64(next, ranks_next(launch));
+	next = min_u64(next, stay_next(launch));
 	next = min_u64(next, hang_next(launch));
 	next = min_u64(next, launch->stop_next_ns);
 	next = min_u64(next, faults_next(launch, now));
@@ -192,6 +193,7 @@ static void loop(struct launch *launch)
 		uint64_t now = clock_now();
 		daemon_tick(launch, now);
 		ranks_tick(launch, now);
+		stay_tick(launch, now);
 		hang_tick(launch, now);
 		faults_tick(launch, now);
 		stop_tick(launch, now);
@@ -251,6 +253,7 @@ static void hear_last_word(struct launch *launch)
 int launch_run(struct launch *launch)
 {
 	loop(launch);
+	stay_end(launch);
 	hear_last_word(launch);
 	say_failed(launch);
 	uplink_free(&launch->link);

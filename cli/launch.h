@@ -11,6 +11,7 @@
  * launch_faults.c faults on purpose               launch_env.c      what processes find in their environment
  * launch_hang.c   ranks without a heartbeat       launch_report.c   what happened
  * launch_world.c  a world that changes            launch_nodes.c    a job on several nodes
+ * launch_stay.c   until others have finished, too
  * Parts that know nothing of it: launch_proc, launch_sink, launch_link, launch_held, launch_keeper, launch_budget, launch_recovery. */
 #ifndef CKPT_CLI_LAUNCH_H
 #define CKPT_CLI_LAUNCH_H
@@ -64,11 +65,14 @@ struct launch {
 	struct keeper keeper;
 	struct uplink link;
 	struct held_all held;
-	struct budget budget;      /* restarts of ranks */
-	uint32_t world;            /* of the job now; 0: not planned yet, or none of it is here */
-	uint32_t plan;             /* its number; 0: none yet */
-	bool waits;                /* for a plan that gives it ranks */
-	bool leaving;              /* its ranks are to go to other nodes first */
+	struct budget budget; /* restarts of ranks */
+	uint32_t world;       /* of the job now; 0: not planned yet, or none of it is here */
+	uint32_t plan;        /* its number; 0: none yet */
+	bool waits;           /* for a plan that gives it ranks */
+	bool leaving;         /* its ranks are to go to other nodes first */
+	bool over;            /* the job needs nothing of this node any more, says the daemon */
+	uint64_t stays_ns;    /* since when only other nodes have ranks at work; 0: not */
+	bool told_stays;
 	bool drained;              /* what the daemon has said of its node */
 	struct launch_rank *ranks; /* of it, those that are here: nranks of WIRE_LOCAL_MAX */
 	uint32_t nranks;
@@ -121,6 +125,8 @@ bool ranks_ended(struct launch *launch, pid_t pid, uint64_t now);
 void ranks_lost(struct launch *launch, const struct wire_epoch *m, uint64_t now);
 /* A recovery is under way: notes when no rank is without a process any more. */
 void ranks_note_replaced(struct launch *launch, uint64_t now);
+/* All have finished. */
+bool ranks_none_left(const struct launch *launch);
 bool ranks_over(const struct launch *launch);
 void ranks_signal(struct launch *launch, int sig);
 /* NULL: the rank is not here. */
@@ -135,6 +141,15 @@ struct cli;
 int nodes_read(const struct cli *cli, uint32_t processes, struct launch_options *options);
 /* The daemon has said where this node is. */
 void nodes_welcomed(struct launch *launch);
+
+/* launch_stay.c: of a job on several nodes, whose world does not change. The loss of a rank elsewhere may need those that have finished here: the
+ * launcher stays as long as there is a daemon that will say when none is at work any more. */
+/* All have finished here, and it stays. */
+bool stay_wanted(const struct launch *launch);
+void stay_tick(struct launch *launch, uint64_t now);
+uint64_t stay_next(const struct launch *launch);
+/* The loop is over: why, if the job may not be. */
+void stay_end(struct launch *launch);
 
 /* launch_world.c */
 /* The rank is not to be started again: true when the job goes on without it. */

@@ -88,6 +88,8 @@ static void start_rank(struct launch *launch, struct launch_rank *rank, uint64_t
 	}
 	rank->stand = RANK_RUNNING;
 	rank->kill_at = UINT64_MAX;
+	launch->over = launch->told_stays = false;
+	launch->stays_ns = 0;
 	if (rank->starts++)
 		launch_say(launch, "rank %u runs again as process %d", rank->id, (int)rank->proc.pid);
 	uplink_spawned(&launch->link, rank->id, &rank->proc);
@@ -308,12 +310,17 @@ void ranks_init(struct launch_rank *rank, uint32_t id)
 	rank->proc.pidfd = rank->out.fd = rank->err.fd = -1;
 }
 
-bool ranks_over(const struct launch *launch)
+bool ranks_none_left(const struct launch *launch)
 {
 	for (uint32_t r = 0; r < launch->nranks; r++)
 		if (launch->ranks[r].stand != RANK_FINISHED)
 			return false;
-	return !launch->waits || launch->stop != STOP_NONE;
+	return true;
+}
+
+bool ranks_over(const struct launch *launch)
+{
+	return ranks_none_left(launch) && ((!launch->waits && !stay_wanted(launch)) || launch->stop != STOP_NONE);
 }
 
 void ranks_signal(struct launch *launch, int sig)

@@ -67,6 +67,11 @@ static void stop_wanted(struct launch *launch, int sig, bool whole, uint64_t now
 {
 	if (launch->stop == STOP_NONE) {
 		launch->stop_signal = sig;
+		if (stay_wanted(launch)) {
+			launch_warn(launch, "SIG%s: those of the other nodes are not waited for", sigabbrev_np(sig));
+			launch->stop = STOP_TERM;
+			return;
+		}
 		if (!whole && leave(launch, sig, now))
 			return;
 		/* Where no rank has an arena nobody can see the wish: they get the signal. */

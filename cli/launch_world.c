@@ -160,6 +160,7 @@ static void change(struct launch *launch, const struct wire_plan *m, struct laun
 void world_plan(struct launch *launch, const struct wire_plan *m, uint64_t now)
 {
 	bool over = !m->number && launch->nranks; /* ranks that are at work end by themselves */
+	launch->over = over;
 	if (over || (m->number && m->number < launch->plan))
 		return;
 	launch->plan = launch->link.hello.plan = m->number;

@@ -127,11 +127,12 @@ class Placed(Obeying):
 
 
 class Run:
-    """`ckpt run` with a daemon of its own and puppets. `again`: what the shell does before it starts a replacement."""
+    """`ckpt run` with a daemon of its own, or that of a cluster, and puppets, the ranks from `first` on. `again`: what the shell does before it
+    starts a replacement."""
 
-    def __init__(self, d, world, *options, store=True, again=":"):
-        self.top, self.world = d.top, world
-        for number in range(world):
+    def __init__(self, d, world, *options, store=True, again=":", first=0):
+        self.top, self.numbers = d.top, range(first, first + world)
+        for number in self.numbers:
             os.mkfifo(self.top / f"in{number}")
         script = f"cd {self.top} && if test -e life$CKPT_RANK; then {again}; fi && touch life$CKPT_RANK && " \
                  "exec puppet <in$CKPT_RANK >>out$CKPT_RANK"
@@ -145,7 +146,7 @@ class Run:
 
     def ranks(self):
         """The ranks of this life, once they are there; those of the life before are of no more use."""
-        return [self.rank(number) for number in range(self.world)]
+        return [self.rank(number) for number in self.numbers]
 
     def rank(self, number):
         return Placed(self, number)
