@@ -44,9 +44,11 @@ struct fleet_node {
 	uint32_t nranks;         /* of the job, that live here */
 	struct client *launcher; /* NULL: it has not greeted this daemon yet */
 	uint32_t heard;          /* the last epoch that the launcher was told of */
-	bool away;               /* lost, and nobody starts it again */
-	bool undrain;            /* it is to have ranks again, and nobody was there who could be told */
-	uint32_t processes;      /* that a launcher here has at its start */
+	bool ended;              /* the launcher has: its ranks had finished */
+	uint64_t ended_ns;
+	bool away;          /* lost, and nobody starts it again */
+	bool undrain;       /* it is to have ranks again, and nobody was there who could be told */
+	uint32_t processes; /* that a launcher here has at its start */
 	struct fleet_crew crew;
 };
 
@@ -60,6 +62,7 @@ struct fleet_rank {
 	bool old;    /* the arena is one of a world that is over */
 	bool doomed; /* has no rank any more, and was told to end */
 	bool alive, joined, restored;
+	bool finished; /* not alive, and not started again before it is needed */
 	bool registering, joining, restoring;
 	uint32_t life; /* of the process; no two have the same */
 	uint32_t seq;
@@ -150,7 +153,7 @@ struct fleet {
 struct fleet_sum {
 	uint64_t captured, replicated, durable, restores, from_memory, from_peer, from_storage, fresh, epochs, kills,
 		daemons, losses, moves, cuts, power_cuts, late, held, promised, trials, checked, intact, elastic, plans,
-		shrunk, grown, rescued, asked, leaves, drains, launchers, returns, stopped;
+		shrunk, grown, rescued, asked, leaves, drains, launchers, returns, stopped, early, restarted, ends;
 };
 
 extern struct fleet fleet;
@@ -221,6 +224,11 @@ uint32_t launcher_without(const struct fleet_node *n);
 void fleet_mend(void);
 void fleet_settle(const char *after);
 void fleet_go_on(uint64_t rounds);
+
+/* fleet_end.c: all finish; nothing is left of the job. */
+void fleet_finish(void);
+/* All ranks of the node have. */
+bool fleet_finished(const struct fleet_node *n);
 
 /* fleet_elastic.c: what happens to an elastic job. */
 void elastic_place(void);

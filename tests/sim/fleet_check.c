@@ -181,10 +181,22 @@ static bool excused(struct step_id safe)
 	return true;
 }
 
+/* As far as anybody may still need it: also when all have finished, and not every launcher has heard of it. */
+static bool is_over(void)
+{
+	bool all = !fleet.elastic;
+	for (unsigned i = 0; i < fleet.n; i++) {
+		if (fleet.nodes[i].ended)
+			return true;
+		all = all && (!fleet.nodes[i].nranks || fleet_finished(&fleet.nodes[i]));
+	}
+	return all;
+}
+
 static void check_promise(void)
 {
 	struct step_id safe = fleet_newest_safe();
-	if (!safe.epoch || step_compare(safe, fleet_newest_durable()) <= 0)
+	if (is_over() || !safe.epoch || step_compare(safe, fleet_newest_durable()) <= 0)
 		return;
 	bool lost = fleet.losses != fleet_save_of(safe)->losses;
 	fleet_sum.promised++;

@@ -181,10 +181,26 @@ void fleet_count_loss(void)
 	fleet.loss_ns[fleet.losses++ % (sizeof(fleet.loss_ns) / sizeof(fleet.loss_ns[0]))] = clock_now();
 }
 
+static void end_launcher(struct fleet_node *n)
+{
+	struct job *job = fleet_job(n);
+	fleet_trace("node %u: its launcher ends", n->id);
+	n->ended = true;
+	n->ended_ns = clock_now();
+	if (job && n->launcher)
+		job_disconnected(job, NULL);
+	client_free(n->launcher);
+	n->launcher = NULL;
+	fleet_each(r) if (r->home == n->id) fleet_drop_arena(r);
+	fleet_count_loss();
+}
+
 void fleet_kill_daemon(struct fleet_node *n)
 {
 	fleet_trace("node %u: its daemon is killed", n->id);
 	kill_daemon(n);
+	if (fleet_finished(n)) /* nobody could let it go any more */
+		end_launcher(n);
 	fleet_count_loss();
 	fleet.faults++;
 	fleet_sum.daemons++;
@@ -253,6 +269,12 @@ static void tick(struct fleet_node *n)
 	scrub_tick(d->scrub);
 }
 
+static void need(const struct fleet_node *n, const struct wire_epoch *m)
+{
+	fleet_each(r) if (r->home == n->id) for (uint32_t i = 0; i < m->nlost; i++) if (m->lost[i] == r->id)
+		r->finished = false;
+}
+
 /* What the launcher is told. */
 static void hear(struct fleet_node *n)
 {
@@ -260,12 +282,21 @@ static void hear(struct fleet_node *n)
 	uint64_t len;
 	uint32_t seq;
 	struct wire_epoch m;
+	struct wire_plan plan;
 	while (n->launcher && client_take(n->launcher, WIRE_EPOCH, &seq, &body, &len)) {
 		SIM_CHECK(!wire_epoch_decode(body, len, &m, NULL), "EPOCH cannot be decoded");
 		SIM_CHECK(m.epoch >= n->heard, "the launcher of node %u is told of epoch %u after %u", n->id, m.epoch,
 			  n->heard);
 		n->heard = m.epoch;
+		need(n, &m);
 	}
+	while (n->launcher && client_take(n->launcher, WIRE_PLAN, &seq, &body, &len)) {
+		SIM_CHECK(!wire_plan_decode(body, len, &plan, NULL) && !plan.number, "a plan in a world that is fixed");
+		SIM_CHECK(fleet_finished(n), "node %u is let go, and its ranks have not finished", n->id);
+		end_launcher(n);
+	}
+	if (n->nranks == fleet.world && fleet_finished(n) && !n->ended)
+		end_launcher(n); /* there are no others */
 }
 
 static bool now_and_then(bool all)
@@ -312,7 +343,7 @@ void fleet_launch(struct fleet_node *n)
 	struct job *job;
 	if (fleet.elastic)
 		launcher_greet(n);
-	if (!n->up || n->launcher || !n->nranks)
+	if (!n->up || n->launcher || !n->nranks || n->ended)
 		return;
 	fleet_each(r) if (r->home == n->id && r->fd >= 0) hello.epoch = n->heard;
 	struct client *client = client_new();

@@ -41,7 +41,7 @@ static void round_of_all(void)
 	{
 		if (r->alive)
 			fleet_step(r);
-		else if (!fleet.elastic)
+		else if (!fleet.elastic && !r->finished)
 			fleet_connect(r);
 		busy |= r->slot >= 0;
 	}

@@ -19,7 +19,9 @@
  *     checkpoints are made, named and removed by who has the job's lock alone.
  *  6. liveness: without faults all ranks come to train, and a save becomes durable, and its copies are held, within a minute; where the world
  *     changes, in one of as many ranks as the nodes that are there can have.
- *  7. worlds: what is restored in another one is as in 3, whatever epoch it was rescued under, and no save stands in the store twice. What
+ *  7. the end: a node whose ranks have finished goes on with the others when these need it; when all have, nothing is
+ *     left of the job within a minute, and all launchers are let go.
+ *  8. worlds: what is restored in another one is as in 3, whatever epoch it was rescued under, and no save stands in the store twice. What
  *     2 covers goes on into another world, through storage, where nothing but the loss of one node has happened since the last
  *     epoch was entered (else it may be left behind: what was rescued can fail). Where nothing was lost at all, since the world
  *     has grown, or a node was drained or asked to leave, nobody repeats a step that he had finished.
@@ -280,6 +282,8 @@ static void run(uint64_t seed)
 		elastic_trials();
 	else
 		try_loss();
+	if (!fleet.elastic)
+		fleet_finish();
 	fleet_check_store();
 	fleet_end();
 	world_end();
@@ -321,6 +325,9 @@ static const struct {
 	{"launchers killed", &fleet_sum.launchers},
 	{"nodes returned", &fleet_sum.returns},
 	{"jobs asked to end", &fleet_sum.stopped},
+	{"losses after a node had finished", &fleet_sum.early},
+	{"launchers started again", &fleet_sum.restarted},
+	{"jobs ended", &fleet_sum.ends},
 };
 
 /* A schedule in which nothing happens proves nothing; some things happen where the world stays as it is alone. */
