@@ -54,9 +54,9 @@ struct starter {
 	bool killed;       /* the remote shells were */
 	uint64_t beat_at;  /* when the launchers are to hear that somebody attends */
 	bool failed;       /* the job cannot go on */
-	bool finished;     /* a launcher has ended by itself, and since then no way broke */
-	int code;          /* the first that was not 0, of a launcher */
-	uint64_t code_ns;  /* when the last such ended */
+	bool finished; /* a launcher has ended by itself, not as one without which the job goes on, and since then no way broke */
+	int code;         /* the first that was not 0, of a launcher */
+	uint64_t code_ns; /* when the last such ended */
 };
 
 /* Whether the text of --nodes names hosts, rather than their number. */

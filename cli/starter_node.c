@@ -92,15 +92,17 @@ bool nodes_suffice(const struct starter *s)
 	return s->elastic && left * s->processes >= s->least;
 }
 
-/* What became of it is the end of the job, or the job goes on without it. */
-static void lose(struct starter *s, const struct starter_node *node, const char *why)
+/* What became of it is the end of the job, or the job goes on without it: true. */
+static bool lose(struct starter *s, const struct starter_node *node, const char *why)
 {
-	if (s->asked)
-		starter_say(s, "%s: %s", node->host, why);
-	else if (nodes_suffice(s))
+	bool goes_on = !s->asked && nodes_suffice(s);
+	if (goes_on)
 		starter_say(s, "%s: %s: the job goes on without it", node->host, why);
+	else if (s->asked)
+		starter_say(s, "%s: %s", node->host, why);
 	else
 		starter_give_up(s, "%s: %s, and the job cannot go on without it", node->host, why);
+	return goes_on;
 }
 
 /* The machine may be starting anew, or the name be wrong. */
@@ -141,8 +143,8 @@ static void finish(struct starter *s, struct starter_node *node, int code, uint6
 	char why[64];
 	node->stand = NODE_ENDED;
 	node->done = true;
-	s->finished = true;
 	if (!code) {
+		s->finished = true;
 		const struct starter_node *late = s->asked ? NULL : find_late(s);
 		if (late)
 			starter_give_up(s, "%s: the job has ended there, since the way to %s broke", node->host,
@@ -152,7 +154,8 @@ static void finish(struct starter *s, struct starter_node *node, int code, uint6
 	s->code = s->code ? s->code : code;
 	s->code_ns = now;
 	snprintf(why, sizeof(why), "its launcher exited with status %d", code);
-	lose(s, node, why);
+	if (!lose(s, node, why))
+		s->finished = true;
 }
 
 /* One that is reached again may not be ready yet: its daemon, or the directory, comes later than the remote shell. */

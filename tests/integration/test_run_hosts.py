@@ -212,6 +212,40 @@ def _():
         h.launchers_are_gone()
 
 
+class Scripted:
+    """A remote shell that does for each host what the test says, without a node behind it."""
+
+    def __init__(self, **hosts):
+        self.folder = pathlib.Path(tempfile.mkdtemp(dir=top))
+        self.shell = self.folder / "shell"
+        script = "".join(f"{name}) {what};;\n" for name, what in hosts.items())
+        self.shell.write_text(f"#!/bin/sh\ncd {self.folder}\necho >> $1.starts\ncase $1 in\n{script}esac\n")
+        self.shell.chmod(0o700)
+
+    def run(self, nodes, *args, **options):
+        return Run("--nodes", nodes, "--remote-shell", self.shell, *args, "--", "true", **options)
+
+    def starts(self, name):
+        path = self.folder / f"{name}.starts"
+        return len(path.read_text()) if path.exists() else 0
+
+
+# What a scripted host does until the test has written the file.
+UNTIL = "until [ -e {} ]; do sleep 0.05; done; exit {}"
+
+
+@case("a launcher that the job does without is not its end: a node that is not reached yet is tried on")
+def _():
+    scripted = Scripted(a="[ -e once ] || { touch once; exit 255; }; " + UNTIL.format("done", 0), b=UNTIL.format("go", 1))
+    run = scripted.run("a,b", "--min-ranks", 1)
+    run.until_err("a: the remote shell exited with status 255: again in 1.0 s")
+    (scripted.folder / "go").touch()
+    run.until_err("b: its launcher exited with status 1: the job goes on without it")
+    run.until("the second start of a", lambda: scripted.starts("a") == 2)
+    (scripted.folder / "done").touch()
+    run.wait(1)  # what b said is too new to be left out of the code
+
+
 @case("what is wrong is said")
 def _():
     for args, text in ((("--nodes", "a,"), "a name is missing between two commas"), (("--nodes", "a,-oProxyCommand=x"), "is no host"),
