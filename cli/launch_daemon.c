@@ -245,6 +245,14 @@ static uint64_t patience(struct launch *launch)
 	return launch->options.grace_ns + EARLIER_NS;
 }
 
+/* Who attends tells by it that this launcher has not come to the job. */
+static int unanswered(const struct launch *launch)
+{
+	if (launch->link.rc != -EBUSY)
+		return EXIT_NO_DAEMON;
+	return launch->options.attended ? EXIT_LOCKED : EXIT_FAILED;
+}
+
 static void check_first_greeting(struct launch *launch, uint64_t now)
 {
 	const struct uplink *link = &launch->link;
@@ -253,7 +261,7 @@ static void check_first_greeting(struct launch *launch, uint64_t now)
 	if (refused(link->rc))
 		launch_give_up(launch, EXIT_FAILED, "%s", link->why.text);
 	else if (now - launch->begin_ns > patience(launch))
-		launch_give_up(launch, link->rc == -EBUSY ? EXIT_FAILED : EXIT_NO_DAEMON, "%s",
+		launch_give_up(launch, unanswered(launch), "%s",
 			       link->why.text[0] ? link->why.text : "the daemon does not answer");
 }
 

@@ -83,6 +83,11 @@ int proc_start(struct proc *proc, const struct proc_spec *spec, struct err *err)
 	return 0;
 }
 
+bool proc_may_start_later(int rc)
+{
+	return rc == -EAGAIN || rc == -ENOMEM || rc == -EMFILE || rc == -ENFILE;
+}
+
 void proc_signal(const struct proc *proc, int sig)
 {
 	if (proc->pid)

@@ -30,6 +30,8 @@ struct proc_spec {
 
 /* -errno of what failed, the exec included (-ENOENT: no such command). */
 int proc_start(struct proc *proc, const struct proc_spec *spec, struct err *err);
+/* Whether a start that failed so may work a little later: the machine had too little of something. */
+bool proc_may_start_later(int rc);
 /* To the whole group; 0 to a proc without a process is nothing. */
 void proc_signal(const struct proc *proc, int sig);
 

@@ -74,7 +74,7 @@ static void start_rank(struct launch *launch, struct launch_rank *rank, uint64_t
 	uint64_t pause;
 	int rc = piped(launch) ? spawn_piped(launch, rank, &err)
 			       : spawn(launch, rank, launch->options.json ? STDERR_FILENO : -1, -1, &err);
-	if (rc == -EAGAIN || rc == -ENOMEM || rc == -EMFILE || rc == -ENFILE) {
+	if (proc_may_start_later(rc)) {
 		launch_warn(launch, "rank %u: %s", rank->id, err.text);
 		if (streak_failed(&rank->streak, now, &pause)) {
 			rank->start_at = now + pause;

@@ -117,7 +117,7 @@ static void start_due(struct starter *s, uint64_t now)
 {
 	for (uint32_t i = 0; i < s->nnodes; i++)
 		if (s->nodes[i].stand == NODE_WAITING && s->nodes[i].start_at <= now)
-			node_start(s, &s->nodes[i]);
+			node_start(s, &s->nodes[i], now);
 }
 
 /* They end when they hear nothing. */

@@ -18,6 +18,8 @@
 #include "base/err.h"
 
 enum { STARTER_NODES_MAX = 1024, STARTER_HOST_MAX = 255, STARTER_WORDS_MAX = 32 };
+/* What a remote shell ends with where the directory is not there; POSIX shells say so of a program that is not, or cannot be run. */
+enum { SHELL_NOT_THERE = 127, SHELL_CANNOT = 126 };
 enum node_stand { NODE_WAITING = 0, NODE_RUNNING, NODE_ENDED };
 
 struct starter_node {
@@ -73,7 +75,7 @@ int hosts_read(struct starter *s);
 char *line_of(const struct starter *s, uint32_t node);
 
 /* starter_node.c */
-void node_start(struct starter *s, struct starter_node *node);
+void node_start(struct starter *s, struct starter_node *node, uint64_t now);
 /* Its remote shell has ended. */
 void node_ended(struct starter *s, struct starter_node *node, uint64_t now);
 /* The others end with it, where the job cannot be at work any more. */

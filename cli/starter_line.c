@@ -101,7 +101,7 @@ char *line_of(const struct starter *s, uint32_t node)
 	struct wbuf line = {0};
 	put(&line, "cd ");
 	put_word(&line, s->here);
-	put(&line, "&& exec ");
+	put(&line, "|| exit %d; exec ", SHELL_NOT_THERE);
 	put_word(&line, s->self);
 	put(&line, "run --attended ");
 	put_place(&line, s, node);

@@ -21,7 +21,7 @@ extern char **environ;
 /* TRIES_MAX: of one that was never there. With SHELL_BROKE ssh says that the way broke; a launcher never ends with it. */
 enum { TRIES_MAX = 3, SHELL_BROKE = 255 };
 
-/* ---- start ----------------------------------------------------------------------------------------------------- */
+/* ---- the remote shell --------------------------------------------------------------------------------------------- */
 
 /* The words of the remote shell, the host, and what it is to run there. */
 static int run_shell(struct starter *s, struct starter_node *node, int in, int out, int errors, struct err *err)
@@ -63,18 +63,6 @@ static int spawn(struct starter *s, struct starter_node *node, struct err *err)
 	return 0;
 }
 
-void node_start(struct starter *s, struct starter_node *node)
-{
-	struct err err = {""};
-	if (!spawn(s, node, &err)) {
-		node->stand = NODE_RUNNING;
-		node->starts++;
-		return;
-	}
-	node->stand = NODE_ENDED;
-	starter_give_up(s, "%s: %s", node->host, err.text);
-}
-
 void node_ask(struct starter_node *node, char wish)
 {
 	/* A pipe that is full of wishes needs no more of them. */
@@ -82,7 +70,7 @@ void node_ask(struct starter_node *node, char wish)
 	(void)ignored;
 }
 
-/* ---- end ------------------------------------------------------------------------------------------------------- */
+/* ---- start and end ------------------------------------------------------------------------------------------------ */
 
 bool nodes_suffice(const struct starter *s)
 {
@@ -106,14 +94,8 @@ static bool lose(struct starter *s, const struct starter_node *node, const char 
 }
 
 /* The machine may be starting anew, or the name be wrong. */
-static void consider(struct starter *s, struct starter_node *node, int status, uint64_t lasted, uint64_t now)
+static void try_again(struct starter *s, struct starter_node *node, const char *why, uint64_t now)
 {
-	char why[128] = "the remote shell ", *end = why + strlen(why);
-	proc_status_text(end, sizeof(why) - (size_t)(end - why), status);
-	if (lasted >= BEGUN_NS) {
-		node->begun = true;
-		node->broken_ns = 0;
-	}
 	if (!node->broken_ns)
 		node->broken_ns = now;
 	bool again = node->begun ? now - node->broken_ns < AWAY_NS : ++node->tries < TRIES_MAX;
@@ -125,8 +107,35 @@ static void consider(struct starter *s, struct starter_node *node, int status, u
 	uint64_t pause = node->begun ? AGAIN_NS : SOON_NS;
 	node->stand = NODE_WAITING;
 	node->start_at = now + pause;
-	s->finished = false; /* what ended before was not the end of the job */
 	starter_say(s, "%s: %s: again in %.1f s", node->host, why, (double)pause / 1e9);
+}
+
+static void consider(struct starter *s, struct starter_node *node, int status, uint64_t lasted, uint64_t now)
+{
+	char why[128] = "the remote shell ", *end = why + strlen(why);
+	proc_status_text(end, sizeof(why) - (size_t)(end - why), status);
+	if (lasted >= BEGUN_NS) {
+		node->begun = true;
+		node->broken_ns = 0;
+	}
+	try_again(s, node, why, now);
+	if (node->stand == NODE_WAITING)
+		s->finished = false; /* what ended before was not the end of the job */
+}
+
+void node_start(struct starter *s, struct starter_node *node, uint64_t now)
+{
+	struct err err = {""};
+	int rc = spawn(s, node, &err);
+	if (!rc) {
+		node->stand = NODE_RUNNING;
+		node->starts++;
+	} else if (node->starts || proc_may_start_later(rc)) { /* the remote shell was there, or may well be */
+		try_again(s, node, err.text, now);
+	} else {
+		node->stand = NODE_ENDED;
+		starter_give_up(s, "%s: %s", node->host, err.text);
+	}
 }
 
 /* Where all nodes are needed one that has finished will not be there for one that was started again, or is to be. NULL: there is none. */
@@ -158,10 +167,13 @@ static void finish(struct starter *s, struct starter_node *node, int code, uint6
 		s->finished = true;
 }
 
-/* One that is reached again may not be ready yet: its daemon, or the directory, comes later than the remote shell. */
-static bool is_early(const struct starter_node *node, int status, uint64_t lasted)
+/* One that is reached again may not be ready yet: the daemon, the directory or the program comes later than the remote shell, and an earlier
+ * launcher that hears nothing stays for minutes. A launcher that has come to the job knows what it says. */
+static bool is_early(const struct starter_node *node, int status)
 {
-	return node->begun && node->broken_ns && lasted < BEGUN_NS && status;
+	int code = WEXITSTATUS(status);
+	return node->begun && node->broken_ns &&
+	       (code == EXIT_NO_DAEMON || code == EXIT_LOCKED || code == SHELL_NOT_THERE || code == SHELL_CANNOT);
 }
 
 void node_ended(struct starter *s, struct starter_node *node, uint64_t now)
@@ -172,7 +184,7 @@ void node_ended(struct starter *s, struct starter_node *node, uint64_t now)
 	stream_close(&node->err);
 	cleanup_close(&node->control);
 	node->control = -1;
-	if (WIFSIGNALED(status) || WEXITSTATUS(status) == SHELL_BROKE || is_early(node, status, lasted))
+	if (WIFSIGNALED(status) || WEXITSTATUS(status) == SHELL_BROKE || is_early(node, status))
 		consider(s, node, status, lasted, now);
 	else
 		finish(s, node, WEXITSTATUS(status), now);

@@ -234,6 +234,15 @@ class Scripted:
 UNTIL = "until [ -e {} ]; do sleep 0.05; done; exit {}"
 
 
+@case("a remote shell that cannot be started again does not end a job that can do without the node")
+def _():
+    scripted = Scripted(a="mv shell away; exit 255", b=UNTIL.format("go", 0))
+    run = scripted.run("b,a", "--min-ranks", 1)
+    run.until_err(f"a: cannot start {scripted.shell}: No such file or directory: again in 1.0 s")
+    (scripted.folder / "go").touch()
+    run.wait()
+
+
 @case("a launcher that the job does without is not its end: a node that is not reached yet is tried on")
 def _():
     scripted = Scripted(a="[ -e once ] || { touch once; exit 255; }; " + UNTIL.format("done", 0), b=UNTIL.format("go", 1))
@@ -244,6 +253,16 @@ def _():
     run.until("the second start of a", lambda: scripted.starts("a") == 2)
     (scripted.folder / "done").touch()
     run.wait(1)  # what b said is too new to be left out of the code
+
+
+@case("where the directory is not there the remote shell says so by the code")
+def _():
+    scripted = Scripted(**{"*": "until [ -e go ]; do sleep 0.05; done; exec sh -c \"$2\""})
+    run = scripted.run("a,b")
+    run.until("the start of both", lambda: scripted.starts("a") and scripted.starts("b"))
+    run.folder = run.folder.rename(f"{run.folder}.away")
+    (scripted.folder / "go").touch()
+    has(run.wait(1).err(), "its launcher exited with status 127, and the job cannot go on without it")
 
 
 @case("what is wrong is said")
