@@ -38,6 +38,8 @@ static void become(const struct proc_spec *spec, pid_t launcher, int report)
 		dup2(spec->out, STDOUT_FILENO);
 	if (spec->err >= 0)
 		dup2(spec->err, STDERR_FILENO);
+	if (spec->descriptors)
+		setrlimit(RLIMIT_NOFILE, spec->descriptors);
 	execvpe(spec->argv[0], spec->argv, spec->env);
 	int code = errno;
 	ssize_t ignored = write(report, &code, sizeof(code));

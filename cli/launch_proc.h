@@ -12,6 +12,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/resource.h>
 #include <sys/types.h>
 
 struct proc {
@@ -26,6 +27,8 @@ struct proc_spec {
 	int in;           /* becomes stdin; 0: it is /dev/null */
 	int out, err;     /* become stdout and stderr; -1: the launcher's */
 	int death_signal; /* when the launcher dies */
+	/* RLIMIT_NOFILE where it is not to be that of this process, or NULL. */
+	const struct rlimit *descriptors;
 };
 
 /* -errno of what failed, the exec included (-ENOENT: no such command). */

@@ -246,6 +246,21 @@ static int look_around(struct starter *s)
 	return EXIT_OK;
 }
 
+/* Each node takes four. The remote shells get the limit that was found: some programs go through all that may be open. */
+static int make_room(struct starter *s)
+{
+	enum { OF_A_NODE = 4, OTHERS = 32 };
+	rlim_t wanted = (rlim_t)s->nnodes * OF_A_NODE + OTHERS;
+	if (getrlimit(RLIMIT_NOFILE, &s->descriptors))
+		return cli_fail(s->cli, EXIT_FAILED, "the limit of descriptors: %s", err_name(errno));
+	struct rlimit more = {.rlim_cur = s->descriptors.rlim_max, .rlim_max = s->descriptors.rlim_max};
+	if (s->descriptors.rlim_cur >= wanted || (more.rlim_cur >= wanted && !setrlimit(RLIMIT_NOFILE, &more)))
+		return EXIT_OK;
+	return cli_fail(s->cli, EXIT_FAILED,
+			"%u nodes take %llu descriptors, of which this process may have %llu (ulimit -Hn)", s->nnodes,
+			(unsigned long long)wanted, (unsigned long long)more.rlim_max);
+}
+
 int starter_main(const struct cli *cli, const char *job, uint32_t processes, uint64_t grace_ns, int signals)
 {
 	struct starter s = {.cli = cli,
@@ -260,6 +275,8 @@ int starter_main(const struct cli *cli, const char *job, uint32_t processes, uin
 	proc_become_subreaper();
 	if (!code)
 		code = look_around(&s);
+	if (!code)
+		code = make_room(&s);
 	if (!code)
 		code = loop(&s);
 	end(&s);

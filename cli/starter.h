@@ -42,11 +42,12 @@ struct starter {
 	char *names, *words; /* the texts of hosts and shell */
 	char *shell[STARTER_WORDS_MAX + 2];
 	struct starter_node *nodes;
-	uint32_t nnodes, nspares; /* the spares come last, and count in nnodes, too */
-	uint32_t processes;       /* on each */
-	uint64_t least;           /* ranks without which the job cannot go on */
-	bool elastic;             /* it can go on without a node */
-	char *here, self[4096];   /* the working directory, and this program: as they were at the start */
+	uint32_t nnodes, nspares;  /* the spares come last, and count in nnodes, too */
+	uint32_t processes;        /* on each */
+	uint64_t least;            /* ranks without which the job cannot go on */
+	bool elastic;              /* it can go on without a node */
+	char *here, self[4096];    /* the working directory, and this program: as they were at the start */
+	struct rlimit descriptors; /* as they were at the start, too */
 	const char *job;
 	struct sink out, err;
 	int signals;       /* signalfd; the caller's */

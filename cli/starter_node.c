@@ -37,8 +37,13 @@ static int run_shell(struct starter *s, struct starter_node *node, int in, int o
 	argv[n++] = line;
 	argv[n] = NULL;
 	/* SIGTERM: should this process be killed, the launchers see their stdin end. */
-	struct proc_spec spec = {
-		.argv = argv, .env = environ, .in = in, .out = out, .err = errors, .death_signal = SIGTERM};
+	struct proc_spec spec = {.argv = argv,
+				 .env = environ,
+				 .in = in,
+				 .out = out,
+				 .err = errors,
+				 .death_signal = SIGTERM,
+				 .descriptors = &s->descriptors};
 	return proc_start(&node->proc, &spec, err);
 }
 

@@ -29,9 +29,10 @@ def tidy():
 class Run:
     """ckpt run in the background, its output in files."""
 
-    def __init__(self, *args, **env):
+    def __init__(self, *args, under=(), **env):
+        """under: the words of a command that runs it."""
         self.folder = pathlib.Path(tempfile.mkdtemp(dir=top))
-        self.child = subprocess.Popen([CKPT, "run", *map(str, args)], env=dict(ENVIRONMENT, TMPDIR=str(top), **env),
+        self.child = subprocess.Popen([*under, CKPT, "run", *map(str, args)], env=dict(ENVIRONMENT, TMPDIR=str(top), **env),
                                       cwd=self.folder, stdin=subprocess.DEVNULL, stdout=open(self.folder / "out", "wb"),
                                       stderr=open(self.folder / "err", "wb"))
 

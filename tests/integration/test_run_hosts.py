@@ -265,6 +265,17 @@ def _():
     has(run.wait(1).err(), "its launcher exited with status 127, and the job cannot go on without it")
 
 
+@case("more nodes than the usual limit of descriptors is for are started, with that limit, or none of them is")
+def _():
+    scripted = Scripted(**{"*": "ulimit -Sn"})
+    names = [f"h{i}" for i in range(40)]
+    for limit, code in (("-Sn", 0), ("-n", 1)):
+        run = scripted.run(",".join(names), under=("sh", "-c", f'ulimit {limit} 100 && exec "$@"', "sh")).wait(code)
+        equal(sorted(run.out().splitlines()), sorted(f"{name}: 100" for name in names) if not code else [])
+    has(run.err(), "40 nodes take 192 descriptors, of which this process may have 100 (ulimit -Hn)")
+    equal(scripted.starts("h0"), 1)
+
+
 @case("what is wrong is said")
 def _():
     for args, text in ((("--nodes", "a,"), "a name is missing between two commas"), (("--nodes", "a,-oProxyCommand=x"), "is no host"),
