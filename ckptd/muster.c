@@ -276,8 +276,7 @@ bool muster_advance(struct muster *m)
 	}
 }
 
-/* Whoever was lost is back, and nothing hangs on what it had in memory any more. */
-static bool all_entered(const struct muster *m)
+bool muster_at_work(const struct muster *m)
 {
 	struct coord_view v = chair_view(m->daemon, m->job);
 	enum crew_state state = crew_state(&m->crew);
@@ -291,7 +290,8 @@ static void see_epoch(struct muster *m)
 	uint32_t epoch = chair_view(m->daemon, m->job).epoch;
 	bool raised = m->epoch && epoch > m->epoch;
 	m->epoch = epoch;
-	m->gone = m->gone && !all_entered(m);
+	/* Whoever was lost is back, and nothing hangs on what it had in memory any more. */
+	m->gone = m->gone && !muster_at_work(m);
 	if (raised)
 		m->occasion = false;
 	for (uint32_t n = 0; raised && n < m->crew.nnodes; n++) {

@@ -60,8 +60,9 @@ static bool takes_apart(const struct muster *m, uint32_t world)
 	return chair_view(m->daemon, m->job).world != world && chair_busy(m->daemon, m->job);
 }
 
-/* Who has no rank knows of the plan, too, but may be the first who heard of it: the others may come with the one before it. While these have
- * a save under way in a world of another size their job is at work, and is not taken apart: who knows more takes part in the next plan. */
+/* Who has no rank knows of the plan, too, but may be the first who heard of it: the others may come with the one before it. Where all of these
+ * have entered an epoch without him their job has gone on, and holds under a number that comes after what he knows; he takes part in the next
+ * plan. The same goes for a save that they have under way in a world of another size, once it has ended. */
 void muster_hear_of_plan(struct muster *m, uint32_t node, const struct peer_crew *said)
 {
 	if (said->plan > m->latest) {
@@ -71,7 +72,9 @@ void muster_hear_of_plan(struct muster *m, uint32_t node, const struct peer_crew
 	if (said->plan == m->latest && said->world)
 		m->of = said->world;
 	bool newer = said->plan > m->crew.number && said->world && (said->n || !said->processes);
-	if (newer && !takes_apart(m, said->world))
+	if (newer && !m->crew.nodes[node].has && muster_at_work(m))
+		muster_renumber(m);
+	else if (newer && !takes_apart(m, said->world))
 		adopt(m, said->plan, said->world, node);
 }
 

@@ -72,10 +72,11 @@ static void tell_all(struct muster *m)
 void muster_renumber(struct muster *m)
 {
 	struct crew *c = &m->crew;
-	log_warn("job %s: plan %u was made twice, by this daemon and by an earlier life of it: the one that holds is "
-		 "plan %u",
-		 m->job, c->number, c->number + 1);
-	c->number++;
+	uint32_t known = m->latest > c->number ? m->latest : c->number;
+	log_warn("job %s: a plan %u was also made by an earlier life of this daemon: the one that holds, plan %u, is "
+		 "plan %u from now on",
+		 m->job, known, c->number, known + 1);
+	c->number = known + 1;
 	for (uint32_t r = 0; r < c->world; r++)
 		c->was[r] = r;
 	tell_all(m);

@@ -72,6 +72,9 @@ uint64_t muster_patience(const struct muster *m);
  * else decides what is written. */
 void muster_settle(struct muster *m, uint32_t node);
 
+/* All ranks of the plan that holds are there, and have entered the epoch. */
+bool muster_at_work(const struct muster *m);
+
 /* muster_adopt.c. What a node says of the plan that it follows. */
 void muster_hear_of_plan(struct muster *m, uint32_t node, const struct peer_crew *said);
 /* No plan holds, and those whom it would wait for have come, or were waited for: one that is known of does, or the next one is made. False: the
@@ -92,7 +95,7 @@ void muster_turn_away(const struct muster *m, uint32_t node, int rc, const char 
 void muster_turn_all_away(const struct muster *m, int rc, const char *text);
 /* known: the node follows the plan before this one, and knows its processes by the ranks of that. */
 void muster_tell_plan(const struct muster *m, uint32_t node, bool known);
-/* The node has ranks by a plan of this number, and all ranks are others': the plan holds under the next number. */
+/* Somebody follows a plan of this number, or a later one, and all ranks are others': the plan holds under a number that nobody knows. */
 void muster_renumber(struct muster *m);
 /* Nothing leads to another plan any more. */
 void muster_quiet(struct muster *m);

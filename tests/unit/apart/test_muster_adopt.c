@@ -100,6 +100,30 @@ Test(muster_adopt, a_later_plan_does_not_end_a_save_that_is_under_way)
 	cr_expect(muster_plan(&muster_daemon, "gpt") == 7 && fake_chair.view.world == WANT);
 }
 
+/* It was away while the coordinator lost all that it knew, and began to count again. */
+Test(muster_adopt, a_later_plan_does_not_take_apart_a_job_that_is_at_work)
+{
+	struct peer_crew back = said(7, 2);
+	begin(3);
+	fake_chair.view.entered = fake_chair.view.epoch;
+	report(3, &back);
+	cr_expect(muster_plan(&muster_daemon, "gpt") == 8 && !fake_chair.held && fake_chair.remakes == 1);
+	EXPECT_RANKS(0, 8, 6, 0, 1);
+	cr_expect(nodes[0].plan.was[0] == 0 && nodes[0].plan.was[1] == 1, "its processes go on");
+	cr_expect(nodes[3].told_plan && nodes[3].plan.number == 8 && !nodes[3].plan.n, "others have them");
+	follow();
+	cr_expect_eq(muster_plan(&muster_daemon, "gpt"), 8);
+}
+
+Test(muster_adopt, a_later_plan_of_who_has_ranks_in_this_one_takes_it_apart)
+{
+	struct peer_crew on = said(7, 2);
+	begin(3);
+	fake_chair.view.entered = fake_chair.view.epoch;
+	report(1, &on);
+	cr_expect(muster_plan(&muster_daemon, "gpt") == 7 && fake_chair.view.world == 4);
+}
+
 /* Some came when nobody here knew of a plan, with ranks that others may have by now. */
 Test(muster_adopt, nobody_has_a_seat_by_no_plan_in_the_one_that_holds)
 {
