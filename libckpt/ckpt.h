@@ -262,7 +262,8 @@ typedef enum ckpt_level {
 	CKPT_VERIFIED,   /* read back from storage and matched */
 } ckpt_level;
 
-/* The level that is true for every rank now (>= 0), or the error that ended the snapshot. Never blocks. */
+/* The level that is true for every rank now (>= 0), or the error that ended the snapshot. Never blocks: the daemon's sentence on a failure that
+ * is not a moment old may be on its way, and is the name of the error alone; ckpt_wait waits for it. */
 int ckpt_poll(ckpt_snapshot *snap);
 /* Waits until the snapshot has reached the level. 0, the error that ended it (-EIO, -ENOSPC, -EBADMSG torn or damaged,
  * -EUCLEAN: what ranks hold alike differs (ckpt_options.vote; the sentence names tensor and, by majority, ranks): the state is wrong on

@@ -176,6 +176,14 @@ static bool to_storage(const struct drive *d, uint64_t step)
 	return d->storage && step % d->storage == 0;
 }
 
+/* The wait is for the sentence, which comes a moment later than the error. */
+static void failed(struct drive *d, unsigned i, int rc, int last)
+{
+	(void)ckpt_wait(d->held[i], last, 0);
+	note(d, "failed %lu %s %s", (unsigned long)ckpt_snapshot_step(d->held[i]), strerrorname_np(-rc),
+	     ckpt_error(d->s));
+}
+
 /* What goes to memory only is let go once captured, lest it crowd out a save that a slow disk still writes: nobody would hear
  * that it became durable. */
 static void look(struct drive *d)
@@ -188,8 +196,7 @@ static void look(struct drive *d)
 		if (level >= 0 && level < last)
 			continue;
 		if (level < 0)
-			note(d, "failed %lu %s %s", (unsigned long)ckpt_snapshot_step(d->held[i]),
-			     strerrorname_np(-level), ckpt_error(d->s));
+			failed(d, i, level, last);
 		drop(d, i);
 	}
 }
