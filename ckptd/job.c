@@ -265,6 +265,7 @@ static int hello_rank(struct job *job, struct client *client, const struct wire_
 		rank_watch(rank, pid, (int)syscall(SYS_pidfd_open, pid, 0));
 	rank->client = client;
 	rank->greeted = true;
+	rank->failed = false;
 	rank->seen_ns = clock_now();
 	rank->veteran = hello->epoch != 0;
 	if (!rank->veteran || rank->state == RANK_LEFT)
@@ -278,18 +279,18 @@ static int hello_rank(struct job *job, struct client *client, const struct wire_
 	return 0;
 }
 
-/* Nobody is left of those who were asked to end. Where others of a job that is spread still are to, that is known where it is coordinated, and told
+/* Nobody is left of those who were asked to end, be it in an earlier life of this daemon: then the arenas that it took back say so. Where others of a job that is spread still are to, that is known where it is coordinated, and told
  * to who attends. */
 static void begin_again(struct job *job)
 {
+	for (uint32_t r = 0; r < job->nlocal; r++)
+		if (job->ranks[r].mem)
+			memory_set_stop(job->ranks[r].mem, false);
 	if (!job->stop && !job->halt.kind)
 		return;
 	log_info("job %s: it begins again: that it was asked to end is over with those who were asked", job->name);
 	job->stop = false;
 	job->halt = (struct halt){0};
-	for (uint32_t r = 0; r < job->nlocal; r++)
-		if (job->ranks[r].mem)
-			memory_set_stop(job->ranks[r].mem, false);
 	if (job->spread && job->nlocal)
 		seat_attend(job);
 }
@@ -321,7 +322,8 @@ int job_hello(struct daemon *daemon, struct client *client, const struct wire_he
 	} else {
 		rc = hello_rank(job, client, hello, pid, rank, err);
 	}
-	if (!rc && again)
+	/* Who knows an epoch was at work before this daemon was, and may have been asked. */
+	if (!rc && again && !hello->epoch)
 		begin_again(job);
 	if (!rc)
 		job->dormant_ns = 0;

@@ -109,6 +109,32 @@ def ranks_live_on():
         expect(ranks[0].ask("epoch").code == 1, "the epoch was raised for a restart")
 
 
+def asked_to_end():
+    """Those who were asked are known by their arenas when the daemon is another; when they are gone it is over."""
+    with managed() as d:
+        d.start()
+        ranks = pair(d)
+        save(ranks, 5, 50, MEMORY, CAPTURED)
+        until(lambda: len(d.held()) == 2, "the arenas are held")
+        equal(d.ckpt("halt", "--now", "--socket", d.socket)[0], 0, "halt")
+        for rank in ranks:
+            until(lambda rank=rank: rank.ask("stop").code == 1, "it is asked to end")
+        d.kill()
+        d.passed = d.held()
+        d.start()
+        until(lambda: '"joined"' in d.ckpt("status", "--socket", d.socket, "--json")[1], "the ranks are back")
+        equal([rank.ask("stop").code for rank in ranks], [1, 1], "asked to end")
+        d.kill()
+        for rank in ranks:
+            rank.kill()
+        d.passed = d.held()
+        d.start()
+        ranks = pair(d)
+        for said in all_must(ranks, "restore", LATEST, 0):
+            expect(said == "5 1 memory", "restored", said)
+        equal([rank.ask("stop").code for rank in ranks], [0, 0], "asked to end")
+
+
 def new_tables():
     """Arenas that do not fit the tables of the next life are replaced, in the manager's hands, too."""
     with managed() as d:
@@ -188,7 +214,7 @@ def main():
         cases.run(test.__name__.replace("_", " "), test)
     cases.run("nobody left, daemon killed", nobody_left, lambda d: d.kill())
     cases.run("nobody left, daemon stopped", nobody_left, lambda d: d.stop())
-    for test in (ranks_live_on, new_tables, lingering, garbage, passed_socket, wrong_socket):
+    for test in (ranks_live_on, asked_to_end, new_tables, lingering, garbage, passed_socket, wrong_socket):
         cases.run(test.__name__.replace("_", " "), test)
     return cases.end()
 

@@ -5,7 +5,8 @@
  *	open [TIMEOUT_MS]         table ELEMENTS [replicated]     join [TIMEOUT_MS]       epoch
  *	set VALUE [FROM]          get                             begin STEP TARGET N     fence N
  *	wait N LEVEL TIMEOUT_MS   poll N                          drop N                  restore STEP TIMEOUT_MS
- *	mark STEP EPOCH HEALTH    early                           fork                    close
+ *	mark STEP EPOCH HEALTH    early                           fork                    stop
+ *	close
  *
  * N names a snapshot, 0 to 15. FROM: elements before it stay as they are. STEP -1: the newest, -2: the newest that is healthy. HEALTH as in ckpt.h. TARGET: 1 memory, 2 storage. LEVEL as in ckpt.h. `fork` tells the pid of a child that
  * holds every descriptor until its stdin ends. Rank, world, job and socket come from the environment, as for any rank. */
@@ -181,6 +182,12 @@ static int do_close(struct puppet *p, const long long *a)
 	return rc;
 }
 
+static int do_stop(struct puppet *p, const long long *args)
+{
+	(void)args;
+	return ckpt_should_stop(p->s);
+}
+
 static const struct {
 	const char *name;
 	int (*call)(struct puppet *p, const long long *args);
@@ -188,7 +195,7 @@ static const struct {
 	{"open", do_open}, {"table", do_table},     {"join", do_join},   {"epoch", do_epoch}, {"set", do_set},
 	{"get", do_get},   {"begin", do_begin},     {"fence", do_fence}, {"wait", do_wait},   {"poll", do_poll},
 	{"drop", do_drop}, {"restore", do_restore}, {"fork", do_fork},   {"close", do_close}, {"early", do_early},
-	{"mark", do_mark}, {"slot", do_slot},
+	{"mark", do_mark}, {"slot", do_slot},       {"stop", do_stop},
 };
 
 static void obey(struct puppet *p, const char *line)
