@@ -79,6 +79,8 @@ static int sync_rows(struct catalog *c, const struct checkpoint_ref *refs, size_
 		query(c, 0, "INSERT OR IGNORE INTO checkpoint(job, epoch, step, committed_ns) VALUES(?,?,?,?)", "siii",
 		      refs[i].job, epoch, step, (int64_t)refs[i].committed_ns);
 	}
+	if (sqlite3_get_autocommit(db))
+		return -EIO; /* a row could not be taken, and what was taken is given back with it */
 	const char *forget =
 		"DELETE FROM checkpoint WHERE (job, epoch, step) NOT IN (SELECT job, epoch, step FROM seen);"
 		"COMMIT;";
@@ -184,8 +186,11 @@ static void fill_listings(struct work *work)
 	if (!rc)
 		rc = catalog_db_keep(&c->db);
 	notice_renewal(c);
-	if (!rc && atomic_exchange(&c->behind, false))
+	if (!rc && atomic_exchange(&c->behind, false)) {
 		rc = sync_store(c, &err);
+		if (rc)
+			atomic_store(&c->behind, true); /* with the next one */
+	}
 	if (!rc)
 		rc = listed_fill(c->db.db, c->store, &c->closing, &err);
 	if (rc)

@@ -134,6 +134,14 @@ static void close_file(struct catalog_db *db)
 	db->db = NULL;
 }
 
+/* What it has of what was said is not known. */
+static int open_anew(struct catalog_db *db)
+{
+	int rc = open_file(db);
+	db->renewed |= !rc;
+	return rc;
+}
+
 /* The journal first: without the file that it belongs to it would be played back into the next one. */
 static int make_anew(struct catalog_db *db)
 {
@@ -143,8 +151,8 @@ static int make_anew(struct catalog_db *db)
 	if (asprintf(&journal, "%s-journal", db->path) < 0 || (unlink(journal) && errno != ENOENT))
 		return -EIO;
 	unlink(db->path);
-	db->mended = db->renewed = true;
-	return open_file(db);
+	db->mended = true;
+	return open_anew(db);
 }
 
 int catalog_db_open(struct catalog_db *db, char *path)
@@ -178,8 +186,7 @@ bool catalog_db_damaged(const struct catalog_db *db)
 static int reopen(struct catalog_db *db)
 {
 	close_file(db);
-	db->renewed = true;
-	int rc = open_file(db);
+	int rc = open_anew(db);
 	if (rc == -EBADMSG && !db->mended)
 		rc = make_anew(db);
 	if (rc)

@@ -261,6 +261,27 @@ Test(catalog, one_that_was_deleted_is_made_again_with_what_is_known)
 	cr_assert_eq(ask("SELECT step FROM listing"), 20);
 }
 
+/* What cannot be opened has not been made anew: the next entries are not dropped for all that is known. */
+Test(catalog, one_that_cannot_be_opened_for_a_while_is_not_filled_again)
+{
+	char aside[SCRATCH_MAX + 48], job[16];
+	snprintf(aside, sizeof(aside), "%s.aside", path);
+	for (int i = 0; i < CATALOG_QUEUE_MAX + 100; i++) {
+		snprintf(job, sizeof(job), "job%d", i);
+		catalog_epoch(catalog, job, 7);
+		if (i % 1000 == 0)
+			cr_assert_eq(catalog_flush(catalog, clock_deadline(60 * CLOCK_NS_PER_S)), 0);
+	}
+	cr_assert_eq(catalog_flush(catalog, clock_deadline(60 * CLOCK_NS_PER_S)), 0);
+	cr_assert_eq(rename(path, aside), 0);
+	catalog_recovery(catalog, "main", "n0", 1, "{}");
+	cr_assert_eq(catalog_flush(catalog, clock_deadline(60 * CLOCK_NS_PER_S)), 0);
+	cr_assert_eq(rename(aside, path), 0);
+	catalog_recovery(catalog, "main", "n0", 2, "{}");
+	catalog_recovery(catalog, "main", "n0", 3, "{}");
+	cr_assert_eq(ask("SELECT count(*) FROM recovery"), 2);
+}
+
 Test(catalog, one_that_was_replaced_is_taken)
 {
 	char aside[SCRATCH_MAX + 48];
