@@ -54,6 +54,9 @@ void recoveries_no_loss(struct recoveries *all)
 
 _Static_assert((int)PEER_RECOVERED_MAX < (int)RECOVERED_JSON_MAX, "what is told fits a row");
 
+/* Of one job at a time: what others have to say has room in the queue, too. */
+enum { TOLD_AT_ONCE = 8 };
+
 /* False: the first node is away. */
 static bool tell(const struct job *job, uint64_t at_ns, const char *text)
 {
@@ -61,11 +64,8 @@ static bool tell(const struct job *job, uint64_t at_ns, const char *text)
 	struct peer_report r = {.type = PEER_RECOVERED,
 				.epoch = job->epoch,
 				.recovered = {.at_ns = at_ns, .len = (uint32_t)strlen(text), .text = text}};
-	if (!d->net || !net_is_up(d->net, 0))
-		return false;
 	memcpy(r.job, job->name, sizeof(r.job));
-	seat_send(d, &r);
-	return true;
+	return !seat_send(d, &r);
 }
 
 /* Of a store that several nodes share the first one has the catalog. */
@@ -89,13 +89,18 @@ static void note(const struct job *job, struct recovery_record *r)
 	r->noted = write_down(job, r);
 }
 
-void recoveries_up(struct job *job)
+/* Those that the first node was not there for. */
+static void tell_rest(struct job *job)
 {
 	struct recoveries *all = &job->recoveries;
-	for (uint32_t i = 0; i < all->n; i++) {
+	const struct net *net = job->daemon->net;
+	unsigned left = net && net_is_up(net, 0) ? TOLD_AT_ONCE : 0;
+	for (uint32_t i = 0; left && i < all->n; i++) {
 		struct recovery_record *r = &all->ring[(all->at + RECOVERIES_MAX - all->n + i) % RECOVERIES_MAX];
-		if (r->state != RECOVERY_UNDER_WAY && !r->noted)
-			r->noted = write_down(job, r);
+		if (r->state == RECOVERY_UNDER_WAY || r->noted)
+			continue;
+		r->noted = write_down(job, r);
+		left--;
 	}
 }
 
@@ -162,6 +167,7 @@ static void look(const struct job *job, struct recovery_record *r, uint64_t now)
 void recoveries_tick(struct job *job, uint64_t now)
 {
 	struct recovery_record *r = under_way(job);
+	tell_rest(job);
 	if (!r)
 		return;
 	look(job, r, now);

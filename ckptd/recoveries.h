@@ -96,10 +96,8 @@ void recoveries_answered(struct job *job, const struct recovery_end *end);
 /* The ranks are on their way back to work: what can wait leaves processors, memory and net to them. From the new epoch to the first step of all
  * here, but no longer than RECOVERY_RETURN_NS after the new epoch, and after the answer. */
 bool recoveries_return(const struct recoveries *all, uint64_t now);
-/* Looks whether ranks have loaded and stepped; at each tick. */
+/* Looks whether ranks have loaded and stepped, and tells the first node of the cluster what it was not there for; at each tick. */
 void recoveries_tick(struct job *job, uint64_t now);
-/* The first node of the cluster is there (again): it is told what it does not know. */
-void recoveries_up(struct job *job);
 /* What another node has recovered of a job, which need not be here, nor still be. */
 void recoveries_hear(const struct daemon *daemon, uint32_t node, const char *job, const struct peer_recovered *m);
 /* The job ends, or its ranks are about to change. */

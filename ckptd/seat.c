@@ -23,19 +23,20 @@ enum { FIRST_NODE = 0, ATTEND_RETRY_MS = 1000 };
 
 /* ---- reports --------------------------------------------------------------------------------------------------- */
 
-void seat_send(const struct daemon *daemon, const struct peer_report *r)
+int seat_send(const struct daemon *daemon, const struct peer_report *r)
 {
 	AUTO_WBUF struct wbuf body = {0};
 	struct net *net = daemon->net;
 	if (!net)
-		return; /* the daemon ends */
+		return -ENOTCONN; /* the daemon ends */
 	int rc = peer_report_encode(r, &body);
 	if (!rc)
 		rc = net_send(net, FIRST_NODE, r->type, &body);
 	if (!rc || rc == -ENOTCONN)
-		return;
+		return rc;
 	log_warn("job %s: cannot send %s to the coordinator: %s", r->job, peer_coord_name(r->type), err_name(rc));
 	net_drop(net, FIRST_NODE, rc); /* it comes back, and is told all that still holds */
+	return rc;
 }
 
 void seat_say(const struct job *job, struct peer_report *r)

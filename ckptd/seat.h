@@ -48,7 +48,7 @@ void seat_settled(const struct job *job, uint32_t plan, int rc, const char *text
 int seat_can_ask(const struct job *job, struct err *err);
 void seat_ask(const struct job *job, const struct wire_command *command);
 /* To the first node, from another one; where it cannot be reached, to nobody. */
-void seat_send(const struct daemon *daemon, const struct peer_report *report);
+int seat_send(const struct daemon *daemon, const struct peer_report *report);
 /* Also of a job that this node has no ranks of. */
 void seat_rescued(struct daemon *daemon, const char *job, const struct peer_rescued *rescued);
 

@@ -12,7 +12,6 @@ void seats_up(struct daemon *daemon)
 {
 	list_for(node, &daemon->jobs) {
 		struct job *job = list_entry(node, struct job, link);
-		recoveries_up(job);
 		if (!job->spread)
 			continue;
 		reform_apart(job, true);
