@@ -146,7 +146,7 @@ struct ring {
 	bool shown;
 	bool unread;  /* an entry is being written, and may be of it: nothing can be said now */
 	bool room;    /* no place was ever needed for another: what was shown once is there */
-	bool earlier; /* of one before it, which was not in the way of one that has come since */
+	bool earlier; /* of one before it, which could have given way to it: one that is being written never does */
 };
 
 static struct ring ring_look(const struct stage *stage, struct step_id id)
@@ -162,7 +162,7 @@ static struct ring ring_look(const struct stage *stage, struct step_id id)
 		int order = found.epoch ? step_compare(found, id) : 0;
 		ring.room |= !found.epoch;
 		ring.shown |= found.epoch && !order;
-		ring.earlier |= order < 0;
+		ring.earlier |= order < 0 && entry.late_phase != LATE_WRITE && entry.late_phase != LATE_COMMIT;
 	}
 	return ring;
 }

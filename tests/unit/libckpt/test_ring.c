@@ -78,6 +78,19 @@ Test(ring, one_that_the_daemon_has_not_seen_is_stale_once_its_slot_is_given_back
 	crew_down(&c);
 }
 
+/* It keeps its place, also before later ones. */
+Test(ring, an_earlier_save_that_is_being_written_does_not_show_that_one_was_never_seen)
+{
+	struct crew c;
+	ckpt_snapshot *snap = outrun(&c, true);
+	fake_publish(c.f, &(struct fake_level){.id = {100, 1}, .level = LEVEL_CAPTURED, .late_phase = LATE_WRITE});
+	fake_free(c.f, 0, 0);
+	cr_assert_eq(ckpt_wait(snap, CKPT_DURABLE, 5000), -ECANCELED);
+	cr_assert(strstr(ckpt_error(c.s[0]), "no longer kept"), "%s", ckpt_error(c.s[0]));
+	ckpt_snapshot_free(snap);
+	crew_down(&c);
+}
+
 Test(ring, an_entry_that_its_writer_left_half_written_is_not_read)
 {
 	struct crew c;
