@@ -35,7 +35,8 @@ void stay_tick(struct launch *launch, uint64_t now)
 
 uint64_t stay_next(const struct launch *launch)
 {
-	return launch->stays_ns && !launch->told_stays ? launch->stays_ns + SAY_NS : UINT64_MAX;
+	bool due = launch->stays_ns && !launch->told_stays && stay_wanted(launch);
+	return due ? launch->stays_ns + SAY_NS : UINT64_MAX;
 }
 
 void stay_end(struct launch *launch)
