@@ -463,7 +463,7 @@ Test(wait, close_is_bounded)
 {
 	struct crew c;
 	ckpt_snapshot *snap;
-	crew_up(&c, 1, &(ckpt_options){.size = sizeof(ckpt_options), .timeout_ms = 50});
+	crew_up(&c, 1, &(ckpt_options){.size = sizeof(ckpt_options), .timeout_ms = 1000});
 	cr_assert_eq(ckpt_begin(c.s[0], 1, CKPT_STORAGE, NULL, &snap), 0);
 	cr_assert_eq(ckpt_fence(snap, NULL), 0);
 	ckpt_snapshot_free(snap);
