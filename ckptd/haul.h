@@ -6,7 +6,7 @@
 #include "net.h"
 #include "throttle.h"
 
-enum { HAUL_PARTS = 3, HAUL_DEPTH = 4, HAUL_PIECE = 32 << 20, HAUL_RETRIES = 3 };
+enum { HAUL_PARTS = 3, HAUL_DEPTH = 4, HAUL_PIECE = 8 << 20, HAUL_RETRIES = 3 };
 
 struct haul;
 

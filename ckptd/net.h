@@ -26,8 +26,8 @@ enum {
 	NET_MESSAGE_MAX = 1 << 20, /* bytes of one message's body */
 	NET_QUEUE_MAX = 256,       /* messages that wait for one node */
 	NET_QUEUE_BYTES = 8 << 20, /* and their bytes */
-	NET_CHUNK = 8 << 20,       /* of copies: bytes of a part */
-	NET_DEPTH = 8,             /* and parts in flight to one node */
+	NET_CHUNK = 1 << 20,       /* of copies: bytes of a part */
+	NET_DEPTH = 16,            /* and parts in flight to one node */
 	NET_WITHDRAW_MS = 20,      /* see net_withdraw() */
 };
 

@@ -259,10 +259,17 @@ static void prepare(void)
 	new_contents(1);
 }
 
+static void print_shape(const char *what, const struct shape *shape, double speed)
+{
+	printf("%sparts of %lu MiB, %u in flight, %s, %s: %.2f GB/s\n", what, (unsigned long)(shape->chunk >> 20),
+	       shape->depth, shape->waits ? "waiting" : "polling", shape->reads ? "reading" : "writing", speed);
+}
+
 static void try(struct shape shape, struct shape *best, double *most)
 {
 	double one = run_loop(&shape, raw_size / 4), two = run_loop(&shape, raw_size / 4),
 	       speed = one > two ? one : two;
+	print_shape("raw: ", &shape, speed);
 	if (speed <= *most)
 		return;
 	*most = speed;
@@ -277,11 +284,7 @@ static struct shape best_shape(bool reads)
 	double most = 0;
 	for (unsigned i = 0; i < (reads ? 48 : 24); i++)
 		try((struct shape){chunks[i / 6 % 4], depths[i / 2 % 3], i % 2, i >= 24}, &best, &most);
-	printf("raw: best with parts of %lu MiB, %u in flight, %s%s\n", (unsigned long)(best.chunk >> 20), best.depth,
-	       best.waits ? "waiting" : "polling",
-	       !reads       ? ""
-	       : best.reads ? ", reading"
-			    : ", writing");
+	print_shape("raw: best with ", &best, most);
 	return best;
 }
 
