@@ -12,6 +12,7 @@
 #include "job.h"
 #include "loop.h"
 #include "manager.h"
+#include "net.h"
 #include "options.h"
 #include "peers.h"
 #include "pool.h"
@@ -218,6 +219,7 @@ static int start(struct server *s, struct err *err)
 {
 	s->signals = start_signals();
 	start_descriptors();
+	net_environment(); /* before all threads */
 	yield_to_training();
 	int rc = manager_open(&s->daemon.manager, err);
 	if (!rc)

@@ -49,7 +49,11 @@ struct net_events {
 	void *arg;
 };
 
-/* Opens the endpoints and begins to look for all other nodes, for ever. -EINVAL, -EACCES (others may read the key file), -ENODATA (the
+/* Puts into the environment what libfabric takes from nowhere else. While the process has one thread: whoever reads the environment meanwhile, be it
+ * for the time zone of a line in the log, may crash. */
+void net_environment(void);
+
+/* Opens the endpoints and begins to look for all other nodes, for ever. Needs net_environment(). -EINVAL, -EACCES (others may read the key file), -ENODATA (the
  * provider is not here), -EADDRINUSE, … with a sentence. */
 int net_new(const struct net_config *config, const struct net_events *events, struct net **out, struct err *err);
 /* Says goodbye; copies that are not done are completed with -ESHUTDOWN. No other event comes any more. NULL is allowed. */

@@ -111,7 +111,6 @@ static struct rail open_rail(const char *host)
 	struct err err = {{0}};
 	struct sockaddr_in here = {.sin_family = AF_INET};
 	inet_pton(AF_INET, host, &here.sin_addr);
-	rail_environment();
 	if (rail_open(&rail, RAIL_COPIES, "tcp", (struct sockaddr *)&here, &err)) {
 		fprintf(stderr, "%s: %s\n", program, err.text);
 		exit(1);
@@ -246,6 +245,7 @@ static void write_file(const char *path, const char *text)
 
 static void prepare(void)
 {
+	net_environment();
 	if (!mkdtemp(folder))
 		raw_die(folder, errno);
 	snprintf(roster_path, sizeof(roster_path), "%s/roster", folder);

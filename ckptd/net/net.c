@@ -73,9 +73,10 @@ static void digest_roster(const struct roster *roster, uint8_t digest[SESSION_RO
 
 static int open_rails(struct net *net, const char *provider, struct err *err)
 {
+	if (!rail_is_prepared())
+		return err_set(err, -EINVAL, "the environment lacks what libfabric is to be told: net_environment()");
 	struct sockaddr_in6 copies = net->peers[net->self].where;
 	copies.sin6_port = 0; /* where it is in both families */
-	rail_environment();
 	int rc = rail_open(&net->messages, RAIL_MESSAGES, "tcp", (struct sockaddr *)&net->peers[net->self].where, err);
 	if (!rc)
 		rc = rail_open(&net->copies, RAIL_COPIES, provider, (struct sockaddr *)&copies, err);
@@ -117,6 +118,11 @@ static int start_thread(struct net *net)
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	net->running = !rc;
 	return rc;
+}
+
+void net_environment(void)
+{
+	rail_environment();
 }
 
 static int init(struct net *net, const struct net_config *config, struct err *err)

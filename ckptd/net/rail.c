@@ -12,10 +12,12 @@ enum { RAIL_QUEUE = 4096 }; /* completions */
 
 #define MODES (FI_MR_LOCAL | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY)
 
+/* Without it rail_remove() closes nothing, and what is given away would be written by who had it before: no choice. */
+#define CLEANUP "FI_AV_REMOVE_CLEANUP"
+
 void rail_environment(void)
 {
-	/* Without it rail_remove() closes nothing, and what is given away would be written by who had it before: no choice. */
-	setenv("FI_AV_REMOVE_CLEANUP", "1", 1);
+	setenv(CLEANUP, "1", 1);
 	static const char *const values[][2] = {
 		/* The buffers of an endpoint are made of these; frames are no larger. It is what both sides must have alike. */
 		{"FI_OFI_RXM_BUFFER_SIZE", "4096"},
@@ -26,6 +28,12 @@ void rail_environment(void)
 	};
 	for (unsigned i = 0; i < sizeof(values) / sizeof(values[0]); i++)
 		setenv(values[i][0], values[i][1], 0);
+}
+
+bool rail_is_prepared(void)
+{
+	const char *cleanup = getenv(CLEANUP);
+	return cleanup && !strcmp(cleanup, "1");
 }
 
 static int fill_hints(struct fi_info *hints, enum rail_use use, const char *provider, const struct sockaddr *source)

@@ -31,8 +31,9 @@ struct rail {
 
 enum rail_use { RAIL_MESSAGES, RAIL_COPIES };
 
-/* Settings of the providers that only the environment takes, where it does not have them: call before the first rail is opened. */
+/* Settings of the providers that only the environment takes, where it does not have them: see net_environment(). */
 void rail_environment(void);
+bool rail_is_prepared(void);
 /* source: the address to listen at; with port 0 any that is free. -ENODATA: there is no such provider here. */
 int rail_open(struct rail *rail, enum rail_use use, const char *provider, const struct sockaddr *source,
 	      struct err *err);

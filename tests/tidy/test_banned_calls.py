@@ -32,6 +32,14 @@ BANNED = {
 # Waits that nobody can wake.
 BANNED_OUTSIDE_TESTS = {"sleep": "waits without a deadline", "usleep": "waits without a deadline"}
 
+# Who reads the environment meanwhile, be it for the time zone of a line in the log, may crash.
+ENVIRONMENT = {"setenv", "unsetenv", "putenv", "clearenv"}
+WITH_ONE_THREAD = {
+    "ckptd/net/rail.c": "net_environment(), first thing in main.c",
+    "ckptd/system/spawn.c": "between fork and exec, of a process without threads",
+    "trainer/cuda/platform_cuda.c": "before there is a session",
+}
+
 SIDE_EFFECT = re.compile(r"\+\+|--|(?<![=!<>])=(?!=)")
 
 
@@ -52,6 +60,8 @@ def check_file(name, code):
         word, line = found.group(1), code.count("\n", 0, found.start()) + 1
         if word in banned:
             yield f"{name}:{line}: {word}() {banned[word]}"
+        if word in ENVIRONMENT and name not in WITH_ONE_THREAD and not name.startswith("tests/"):
+            yield f"{name}:{line}: {word}() while others may read the environment"
         if word == "assert" and SIDE_EFFECT.search(assertion_argument(code, found.end() - 1)):
             yield f"{name}:{line}: assert() with a side effect"
 
@@ -65,12 +75,13 @@ def check(root):
 
 PLANTED = {
     "cli/bad.c": 'strcpy(a, b);\nx = atoi (s); /* system(x) */\n// popen(x)\nputs("gets(");\nassert(n++ < 3);\n'
-                 'assert(a == b && c <= d);\nassert(f(a = 1));\nsleep(1);\nmy_sleep(1);\nops->system(x);\nclock_sleep (2);\n',
-    "tests/good.c": "usleep(10);\n",
+                 'assert(a == b && c <= d);\nassert(f(a = 1));\nsleep(1);\nmy_sleep(1);\nops->system(x);\nclock_sleep (2);\nsetenv(a, b, 1);\n',
+    "tests/good.c": "usleep(10);\nsetenv(a, b, 1);\n",
     "tests/bad.h": "snprintf(a, 2, b);\nsprintf(a, b);\n",
 }
 EXPECTED = [
     "cli/bad.c:1: strcpy", "cli/bad.c:2: atoi", "cli/bad.c:5: assert", "cli/bad.c:7: assert", "cli/bad.c:8: sleep",
+    "cli/bad.c:12: setenv",
     "tests/bad.h:2: sprintf",
 ]
 

@@ -263,6 +263,7 @@ int main(int argc, char **argv)
 	const struct net_events events = {on_up, on_down, on_message, NULL};
 	if (argc != 5)
 		return 2;
+	net_environment();
 	int rc = roster_read(argv[1], &roster, &err), self = rc ? rc : roster_find(roster, argv[2]);
 	struct net_config config = {.roster = roster,
 				    .self = (unsigned)self,
