@@ -177,9 +177,9 @@ static double run(void)
 	raw_hear(in);
 	fetch(&side); /* connects, and touches the slot */
 	memset(memory_slot(side.mem, 0), 0, raw_size);
-	uint64_t begun = clock_now();
+	raw_begin();
 	fetch(&side);
-	double speed = (double)raw_size / (double)(clock_now() - begun);
+	double speed = raw_speed(raw_size);
 	raw_end(pid, in);
 	raw_compare("the fetch", memory_slot(side.mem, 0), raw_size);
 	side_close(&side);

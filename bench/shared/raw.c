@@ -103,6 +103,38 @@ void raw_tell(int out, const struct raw_hello *hello, void *memory)
 		_exit(1);
 }
 
+/* ---- time ---------------------------------------------------------------------------------------------------- */
+
+static struct {
+	uint64_t begun, idle;
+	double idle_s, busy_s; /* of all processors, between raw_begin() and raw_speed() */
+} lap;
+
+/* proc(5): user, nice, system, idle, iowait, in ticks. */
+static uint64_t idle_ns(void)
+{
+	unsigned long long idle = 0, wait = 0;
+	FILE *file = fopen("/proc/stat", "r");
+	if (!file || fscanf(file, "cpu %*u %*u %*u %llu %llu", &idle, &wait) != 2)
+		raw_die("/proc/stat", EIO);
+	fclose(file);
+	return (idle + wait) * (CLOCK_NS_PER_S / (uint64_t)sysconf(_SC_CLK_TCK));
+}
+
+void raw_begin(void)
+{
+	lap.idle = idle_ns();
+	lap.begun = clock_now();
+}
+
+double raw_speed(uint64_t len)
+{
+	uint64_t ns = clock_now() - lap.begun;
+	lap.idle_s = (double)(idle_ns() - lap.idle) / (double)CLOCK_NS_PER_S;
+	lap.busy_s = (double)ns / (double)CLOCK_NS_PER_S * (double)sysconf(_SC_NPROCESSORS_ONLN) - lap.idle_s;
+	return (double)len / (double)ns;
+}
+
 /* ---- the bare loop ----------------------------------------------------------------------------------------------- */
 
 static struct rail open_rail(const char *host)
@@ -195,9 +227,9 @@ static double run_loop(const struct shape *shape, uint64_t len)
 	if (rail_insert(&rail, hello.address.bytes, &peer))
 		raw_die("the other side's address", EINVAL);
 	loop_copy(&rail, peer, &hello, shape, 4096); /* connects */
-	uint64_t begun = clock_now();
+	raw_begin();
 	loop_copy(&rail, peer, &hello, shape, len);
-	double speed = (double)len / (double)(clock_now() - begun);
+	double speed = raw_speed(len);
 	raw_end(pid, in);
 	rail_close(&rail);
 	raw_compare("the bare loop", raw_to, len);
@@ -309,10 +341,13 @@ static void measure(const struct raw_bench *bench, unsigned rounds)
 	for (unsigned i = 0; i < rounds; i++) {
 		new_contents(i + 2);
 		speeds[i] = bench->run();
+		double busy = lap.busy_s, idle = lap.idle_s;
 		double after = run_loop(&shape, raw_size);
 		ratios[i] = speeds[i] / ((before + after) / 2);
-		printf("%s %.2f GB/s, raw %.2f and %.2f GB/s: ratio %.2f\n", bench->what, speeds[i], before, after,
-		       ratios[i]);
+		printf("%s %.2f GB/s, processors %.2f s busy and %.2f s idle; raw %.2f and %.2f GB/s, %.2f s and %.2f "
+		       "s: "
+		       "ratio %.2f\n",
+		       bench->what, speeds[i], busy, idle, before, after, lap.busy_s, lap.idle_s, ratios[i]);
 		before = after;
 	}
 	qsort(ratios, rounds, sizeof(*ratios), compare_numbers);

@@ -25,6 +25,10 @@ int raw_main(int argc, char **argv, const struct raw_bench *bench);
 extern uint8_t *raw_from, *raw_to;
 extern uint64_t raw_size;
 
+/* Around what is measured: GB/s of so many bytes. Each round tells what all processors of the machine did meanwhile. */
+void raw_begin(void);
+double raw_speed(uint64_t len);
+
 /* What the other side tells. */
 struct raw_hello {
 	struct session_address address;
