@@ -2,6 +2,7 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "chair.h"
 #include "client.h"
 #include "daemon.h"
 #include "net.h"
@@ -14,7 +15,7 @@
 
 /* Whoever asks waits for 5 s (cli/order.c). */
 #define ANSWER_NS (4 * CLOCK_NS_PER_S)
-enum { ASKS_MAX = 64, FIRST_NODE = 0 };
+enum { ASKS_MAX = 64 };
 
 struct ask {
 	struct ask *next;

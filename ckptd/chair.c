@@ -22,7 +22,7 @@ enum { CHAIRS_MAX = 256, RECORD_RETRY_MS = 1000 };
 
 bool chair_here(const struct daemon *daemon)
 {
-	return !daemon->roster || daemon->self == 0;
+	return !daemon->roster || daemon->self == FIRST_NODE;
 }
 
 struct chair *chair_find(const struct daemon *daemon, const char *job)

@@ -14,7 +14,9 @@
 
 struct chair;
 
-/* True when this daemon coordinates the jobs that are spread over nodes. */
+/* In the roster: it coordinates the jobs that are spread over nodes. */
+enum { FIRST_NODE = 0 };
+/* True when this daemon does. */
 bool chair_here(const struct daemon *daemon);
 
 /* Something was reported by a node of the roster, or by ourselves (node: daemon->self). The first ATTEND makes the chair; what cannot be

@@ -94,7 +94,7 @@ static void tell_rest(struct job *job)
 {
 	struct recoveries *all = &job->recoveries;
 	const struct net *net = job->daemon->net;
-	unsigned left = net && net_is_up(net, 0) ? TOLD_AT_ONCE : 0;
+	unsigned left = net && net_is_up(net, FIRST_NODE) ? TOLD_AT_ONCE : 0;
 	for (uint32_t i = 0; left && i < all->n; i++) {
 		struct recovery_record *r = &all->ring[(all->at + RECOVERIES_MAX - all->n + i) % RECOVERIES_MAX];
 		if (r->state == RECOVERY_UNDER_WAY || r->noted)

@@ -19,7 +19,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { FIRST_NODE = 0, ATTEND_RETRY_MS = 1000 };
+enum { ATTEND_RETRY_MS = 1000 };
 
 /* ---- reports --------------------------------------------------------------------------------------------------- */
 

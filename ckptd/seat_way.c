@@ -1,12 +1,11 @@
 /* The way to the coordinator comes and goes. */
 #include "ask.h"
 #include "base/log.h"
+#include "chair.h"
 #include "daemon.h"
 #include "rescue.h"
 #include "roster.h"
 #include "seat.h"
-
-enum { FIRST_NODE = 0 };
 
 void seats_up(struct daemon *daemon)
 {
