@@ -27,7 +27,7 @@ enum {
 	NET_QUEUE_MAX = 256,       /* messages that wait for one node */
 	NET_QUEUE_BYTES = 8 << 20, /* and their bytes */
 	NET_CHUNK = 1 << 20,       /* of copies: bytes of a part */
-	NET_DEPTH = 16,            /* and parts in flight to one node */
+	NET_DEPTH = 4,             /* and parts in flight to one node */
 	NET_WITHDRAW_MS = 20,      /* see net_withdraw() */
 };
 

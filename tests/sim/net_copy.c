@@ -58,9 +58,11 @@ void disturb_copies(struct session *s, uint64_t key)
 	}
 }
 
+enum { PARTS_MAX = 16 }; /* of a copy in flight: more than NET_DEPTH, they end in more orders */
+
 static void issue(struct session *s, unsigned from, struct net_op *op)
 {
-	while (op->in_flight < NET_DEPTH && op->issued < op->len && op->result >= 0) {
+	while (op->in_flight < PARTS_MAX && op->issued < op->len && op->result >= 0) {
 		struct part *part = calloc(1, sizeof(*part));
 		SIM_CHECK(part, "memory");
 		uint64_t left = op->len - op->issued;
