@@ -33,8 +33,10 @@ enum {
 	REVOKED_MAX = 64,   /* keys that are remembered as withdrawn */
 	TICK_MS = 20,
 	RETRY_MS = 2,
-	STALL_MS = 100, /* a session whose connection is gone for so long is over */
-	CALL_MS = 500,  /* an answer to a call is waited for at least so long */
+	AWAKE_MS = 1,    /* since something of a copy last came or went */
+	AWAY_NS = 20000, /* a turn given away for so long: the processor is wanted */
+	STALL_MS = 100,  /* a session whose connection is gone for so long is over */
+	CALL_MS = 500,   /* an answer to a call is waited for at least so long */
 	BACKOFF_MIN_MS = 100,
 	BACKOFF_MAX_MS = 2000,
 	GOODBYE_MS = 100,
@@ -172,6 +174,7 @@ struct net {
 	/* thread */
 	struct list busy, spare; /* peers to be looked at; buffers */
 	uint64_t next_session, next_tick;
+	uint64_t awake_until; /* 0: it sleeps when it has nothing to do */
 	struct buffer *receives;
 };
 

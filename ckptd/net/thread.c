@@ -134,10 +134,24 @@ static void wait_for_more(struct net *net, bool waiting)
 	int ms = waiting ? RETRY_MS : clock_ms_until(net->next_tick);
 	if (!rail_idle(&net->messages) || !rail_idle(&net->copies))
 		return;
-	if (poll(fds, 3, ms) > 0 && fds[2].revents) {
+	if (poll(fds, 3, ms) <= 0)
+		return;
+	if (fds[1].revents)
+		net->awake_until = clock_deadline(AWAKE_MS * CLOCK_NS_PER_MS);
+	if (fds[2].revents) {
 		ssize_t ignored = read(net->wake, &count, sizeof(count));
 		(void)ignored;
 	}
+}
+
+/* Between the parts of a copy it looks again for a while: to be woken costs the side that sends a good part of the time that a part takes.
+ * Where somebody else wants the processor, it sleeps. */
+static void stay_awake(struct net *net)
+{
+	uint64_t begun = clock_now();
+	sched_yield();
+	if (clock_now() - begun > AWAY_NS)
+		net->awake_until = 0;
 }
 
 static bool must_stop(struct net *net)
@@ -153,7 +167,11 @@ static void turn(struct net *net)
 	did |= read_copies(net);
 	bool waiting = push_busy(net);
 	tick(net);
-	if (!did && list_empty(&net->busy) == !waiting)
+	if (did || list_empty(&net->busy) == waiting)
+		return;
+	if (clock_now() < net->awake_until)
+		stay_awake(net);
+	else
 		wait_for_more(net, waiting);
 }
 
