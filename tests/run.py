@@ -6,7 +6,7 @@ Three protocols, by what the test prints:
   exit code   anything else is one case: 0 passed, 77 skipped (the last line is the reason), else failed
 
 Tests run side by side, in as many lanes as there are cores, at most two; one that says "alone: WHY" near its top runs after the others,
-by itself. A sanitizer report, a process left behind, a skip without a reason and a test that ran nothing are failures."""
+by itself. A sanitizer report, a fault in the kernel's log, a process left behind, a skip without a reason and a test that ran nothing are failures."""
 
 import argparse
 import concurrent.futures
@@ -286,6 +286,36 @@ def show(test, cases, details, seconds, busy):
     sys.stdout.flush()
 
 
+class KernelLog:
+    """What the kernel says from now on; nothing where it may not be read."""
+
+    def __init__(self):
+        try:
+            self.file = os.open("/dev/kmsg", os.O_RDONLY | os.O_NONBLOCK)
+            os.lseek(self.file, 0, os.SEEK_END)
+        except OSError:
+            self.file = None
+
+    def lines(self):
+        while self.file is not None:
+            try:
+                record = os.read(self.file, 8192)
+            except BrokenPipeError:
+                continue  # the oldest were overwritten
+            except OSError:
+                return
+            yield record.decode(errors="replace").partition(";")[2].partition("\n")[0]
+
+
+def faults(root, log):
+    """Our programs that died of a fault without a word: of a daemon without a sanitizer its test may only see that something came late."""
+    names = {path.name[:15] for path in (root / "build/release/bin").glob("*")}
+    for line in log.lines():
+        found = re.match(r"(?:traps: )?(\S+)\[\d+\]:? (?:segfault|general protection|trap)", line)
+        if found and found.group(1) in names:
+            yield Case(found.group(1), "FAIL", line)
+
+
 def become_subreaper():
     """Of what a test leaves behind its own lane hears, and no other."""
     ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
@@ -330,7 +360,7 @@ def main():
     parser.add_argument("wanted", nargs="*", metavar="SUITE[/NAME]", default=list(SUITES))
     args = parser.parse_args()
     root, started = args.root.resolve(), time.monotonic()
-    tests, cases_of = [], {}
+    tests, cases_of, log = [], {}, KernelLog()
     for wanted in args.wanted:
         suite = wanted.partition("/")[0]
         if suite not in SUITES:
@@ -344,6 +374,9 @@ def main():
     for test, cases, details, *spent in run_all(root, tests, fixed_addresses(), args.lanes):
         show(test, cases, details, *spent)
         cases_of[test.suite] += cases
+    if died := list(faults(root, log)):
+        cases_of["kernel"] = died
+        print("\n".join(f"FAIL kernel: {case.why}" for case in died))
     print(f"\nafter {time.monotonic() - started:.0f} s:")
     for suite, cases in cases_of.items():
         print(f"{suite}: {sum(case.status == 'ok' for case in cases)} of {len(cases)} passed")

@@ -62,6 +62,19 @@ ALONE = f'{MEET}; mkdir $HOME/busy || exit 1; sleep 0.3; rmdir $HOME/busy'
 OK, BAD, SKIP = "ok - a::b  (0.00s)", "not ok - a::c  (0.00s)\n  ---\n  - it broke", "ok - a::d  # SKIP no disk"
 REPORT = 'path=${ASAN_OPTIONS#log_path=}; echo "LeakSanitizer: 10 bytes" >"${path%%:*}.1"'
 
+# The kernel calls a program by the name that it was started by.
+FAULT = {"build/release/bin/ckpt": ""} | crash(f"""{MEET}/../../build/release/bin; ln -s "$(command -v python3)" $HOME/planted-fault
+$HOME/planted-fault -c 'import ctypes; ctypes.string_at(0)'; exit 0""")
+
+
+def kernel_log():
+    try:
+        os.close(os.open("/dev/kmsg", os.O_RDONLY))
+        return pathlib.Path("/proc/sys/debug/exception-trace").read_text().strip() != "0"
+    except OSError:
+        return False
+
+
 tidy.report([
     case("exit 0 passes", crash("exit 0"), (1, 0, 0)),
     case("exit 1 fails and shows its output", crash("echo details; exit 1"), (0, 1, 0), "details", "exit status 1"),
@@ -77,6 +90,8 @@ tidy.report([
     case("a late test is killed", crash("# timeout: 1\nsleep 30"), (0, 1, 0), "past its deadline"),
     case("a process left behind is a failure", crash("sleep 30 &"), (1, 1, 0), "left processes behind: sleep"),
     case("a sanitizer report is a failure", crash(REPORT), (1, 1, 0), "LeakSanitizer: 10 bytes"),
+    case("a program of ours that died of a fault is a failure", FAULT, (1, 1 if kernel_log() else 0, 0),
+         *(["planted-fault["] if kernel_log() else [])),
     case("a leak counts beside a failure", crash(f"{REPORT}; exit 1"), (0, 2, 0)),
     case("the folder for temporary files is private and goes", crash('test -d "$TMPDIR" && touch "$TMPDIR/x"'), (1, 0, 0)),
     case("a suite without tests fails", {}, (0, 1, 0), "no such test"),
