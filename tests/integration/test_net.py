@@ -105,6 +105,23 @@ def copies_go_both_ways_and_are_whole(net):
     equal(a.counts()["refused"] + b.counts()["refused"], 0)
 
 
+def processor_seconds(node):
+    tasks = pathlib.Path(f"/proc/{node.process.pid}/task").glob("*/schedstat")
+    return sum(int(task.read_text().split()[0]) for task in tasks) / 1e9
+
+
+def who_has_nothing_to_copy_sleeps(net):
+    pair = net.pair()
+    a, b = pair
+    _, ticket = b.expose(a, LARGE, "w", 1)
+    a.copy("write", b, ticket, LARGE, 2)
+    a.copied(LARGE)
+    used = [processor_seconds(node) for node in pair]
+    time.sleep(1)  # what it does meanwhile is looked at
+    used = [processor_seconds(node) - before for node, before in zip(pair, used)]
+    expect(max(used) < 0.2, "seconds of a processor:", used)
+
+
 def one_that_is_killed_is_seen_and_taken_back(net):
     a, b = net.pair()
     c = Node(net, "c")
@@ -251,7 +268,8 @@ def what_cannot_begin_says_why(net):
     expect("loopback" in fails("a", elsewhere, net.new_key("key2")), "the address that nobody reaches")
 
 
-CASES = [messages_arrive_in_order_and_a_full_queue_is_told, copies_go_both_ways_and_are_whole, one_that_is_killed_is_seen_and_taken_back,
+CASES = [messages_arrive_in_order_and_a_full_queue_is_told, copies_go_both_ways_and_are_whole, who_has_nothing_to_copy_sleeps,
+         one_that_is_killed_is_seen_and_taken_back,
          one_that_is_stopped_is_seen_and_what_it_was_writing_when_it_wakes_up_is_lost, a_region_that_is_withdrawn_is_written_no_more,
          a_copy_that_is_late_ends_and_the_session_goes_on, a_session_that_is_dropped_begins_anew, another_key_is_never_up,
          another_roster_is_never_up, what_cannot_begin_says_why]
