@@ -114,19 +114,20 @@ bool held_look(const struct held_all *all, uint32_t rank, struct held_view *view
 	return view->beat_ns != 0;
 }
 
-bool held_at_work(const struct held_all *all, uint32_t rank, uint64_t started_ns)
+bool held_saves(const struct held_all *all, uint32_t rank, uint64_t since_ns)
 {
 	const struct arena_head *head = head_of(all, rank);
-	struct held_view view;
-	if (!head)
-		return false;
-	if (held_look(all, rank, &view) && view.beat_ns > started_ns)
-		return true;
-	for (int i = 0; i < ARENA_SLOTS_MAX; i++) {
-		if (head->slots[i].begin_ns > started_ns)
+	for (int i = 0; head && i < ARENA_SLOTS_MAX; i++) {
+		if (head->slots[i].begin_ns > since_ns)
 			return true;
 	}
 	return false;
+}
+
+bool held_at_work(const struct held_all *all, uint32_t rank, uint64_t started_ns)
+{
+	struct held_view view;
+	return (held_look(all, rank, &view) && view.beat_ns > started_ns) || held_saves(all, rank, started_ns);
 }
 
 bool held_newest_step(const struct held_all *all, uint64_t *step)

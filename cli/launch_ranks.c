@@ -185,6 +185,8 @@ bool ranks_ended(struct launch *launch, pid_t pid, uint64_t now)
 	if (!rank)
 		return false;
 	bool at_work = held_at_work(&launch->held, rank->id, rank->proc.started_ns);
+	/* The daemon did not wait for its end. A save since then: it had lost the process for a moment, as when it is restarted. */
+	bool wanted = rank->kill_at != UINT64_MAX && !held_saves(&launch->held, rank->id, rank->lost_ns);
 	faults_note(launch, rank->id, now);
 	rank->status = proc_reap(&rank->proc, pid);
 	rank->ended = true;
@@ -192,7 +194,6 @@ bool ranks_ended(struct launch *launch, pid_t pid, uint64_t now)
 	stream_close(&rank->out);
 	stream_close(&rank->err);
 	uplink_exited(&launch->link, rank->id, pid, rank->status);
-	bool wanted = rank->kill_at != UINT64_MAX; /* the daemon did not wait for its end */
 	rank->kill_at = UINT64_MAX;
 	ranks_finish(rank);
 	/* Should it not have finished after all, the daemon will want it again. */
