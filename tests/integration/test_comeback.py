@@ -26,7 +26,7 @@ def _():
             a.reaches(a.step() + 60)
             node.daemon.kill()
             node.daemon.start()
-            a.run.until(f"{node.name} is back", lambda: a.said().count("ranks go on from memory") == (1 if node is c else 2))
+            a.run.until(f"{node.name} is back", lambda: a.said().count("3 ranks go on from") == (1 if node is c else 2))
         equal([node.ended()["world"] for node in nodes], [3, 3, 3])
         equal(final(from_rank_0(nodes)), final(undisturbed))
         whole(store)

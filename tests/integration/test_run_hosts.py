@@ -191,11 +191,13 @@ def _():
 
 @case("a host that is not reached ends the job of which it is a part, and not one that can do without it")
 def _():
-    with hosts("ab", store=True) as (h, _):
-        run = h.start("a,b,nowhere", "--min-ranks", 1)
+    with hosts("ab", store=True) as (h, path):
+        tried = pathlib.Path(path) / "tried"
+        run = h.start("a,b,nowhere", "--min-ranks", 1, command=sh(f"until [ -e {tried} ]; do sleep 0.05; done; exec {TRAIN} --steps {STEPS}")[1:])
+        run.until_err("nowhere: the remote shell exited with status 255: the job goes on without it")
+        tried.touch()
         run.wait()
         final(run.out() + run.err())
-        has(run.err(), "nowhere: the remote shell exited with status 255: the job goes on without it")
         run = h.start("a,nowhere", "--min-ranks", 2, "--job", "other").wait(1)
         has(run.err(), "nowhere: the remote shell exited with status 255, and the job cannot go on without it")
     with hosts("ab") as (h, _):
