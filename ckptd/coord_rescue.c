@@ -55,8 +55,10 @@ static void add_text(struct coord *c, const char *text)
 {
 	char *all = c->rescue.text;
 	size_t at = strlen(all);
+	const char *between = at ? "; " : "";
 	if (*text && at + 8 < WIRE_TEXT_MAX)
-		snprintf(all + at, WIRE_TEXT_MAX - at, "%s%s", at ? "; " : "", text);
+		snprintf(all + at, WIRE_TEXT_MAX - at, "%s%.*s", between,
+			 (int)(WIRE_TEXT_MAX - at - strlen(between) - 1), text);
 }
 
 static void say_why(struct coord *c, int rc, const char *why)

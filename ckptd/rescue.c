@@ -77,7 +77,7 @@ static void say(const struct rescue *r, struct peer_rescued *m)
 static void say_failed(const struct rescue *r, int rc, const char *text)
 {
 	struct peer_rescued m = {.phase = PEER_RESCUE_FAILED, .rc = rc};
-	snprintf(m.text, sizeof(m.text), "%s", text);
+	snprintf(m.text, sizeof(m.text), "%.*s", (int)sizeof(m.text) - 1, text);
 	log_warn("job %s: step %lu epoch %u of node %s is not brought to storage: %s", r->job,
 		 (unsigned long)r->order.bring.id.step, r->order.bring.id.epoch,
 		 r->daemon->roster->nodes[r->order.owner].name, text);

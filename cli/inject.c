@@ -81,7 +81,7 @@ static int take_time(struct spec *s, uint64_t *out)
 {
 	static const char what[] = "a time such as 3s, 250ms or 1.5m is wanted, above 0 and at most a day";
 	const char *from = s->at;
-	uint64_t whole, part = 0, scale = 1;
+	uint64_t whole = 0, part = 0, scale = 1;
 	int rc = take_number(s, 86400000, &whole, what);
 	if (rc)
 		return rc;

@@ -30,7 +30,11 @@ struct view {
 };
 
 #if defined(__x86_64__)
+#if defined(__clang__) /* knows no width to prefer */
+#define TILE_TARGET "avx512f,avx2"
+#else
 #define TILE_TARGET "avx512f,avx2,prefer-vector-width=512"
+#endif
 #define TILE_LANES 16
 #define TILE_VECTORS 2
 #define TILE_NAME tile_avx512_full

@@ -161,7 +161,7 @@ int safetensors_parse(const void *head, size_t len, uint64_t file_size, struct s
 	*st = (struct safetensors){0};
 	if (len < LENGTH_WORD)
 		return err_set(err, -EBADMSG, "%s: %zu bytes: truncated?", document, len);
-	uint64_t data_at;
+	uint64_t data_at = 0;
 	int rc = safetensors_header_size(head, file_size, &data_at, err);
 	if (rc < 0)
 		return rc;

@@ -7,7 +7,7 @@ import tempfile
 
 import tidy
 
-TOOLS = ("sh", "env", "mktemp", "cat", "rm", "true")
+TOOLS = ("sh", "env", "mktemp", "cat", "rm", "true", "sed", "sort")
 COMPLETE = {name: "exit 0" for name in ("cc", "make", "nm", "cmake", "ninja", "pkg-config", "git", "python3", "clang-format", "groff", "clang",
                                              "strace", "spin")}
 ROOT, USER = {"id": "echo 0"}, {"id": "echo 1000"}
@@ -18,7 +18,7 @@ SUDO = {"sudo": 'echo "sudo $*" >>"$LOG"\nexec "$@"'}
 SUDO_REFUSES = {"sudo": 'echo "sudo $*" >>"$LOG"\necho "sudo: a password is required" >&2\nexit 1'}
 
 
-def run(commands):
+def run(commands, nightly):
     """What scripts/deps did on a machine with these commands: its status, what it said, what was called."""
     with tempfile.TemporaryDirectory() as folder:
         path = pathlib.Path(folder) / "bin"
@@ -31,14 +31,14 @@ def run(commands):
         log = pathlib.Path(folder) / "log"
         log.touch()
         done = subprocess.run([shutil.which("bash"), tidy.ROOT / "scripts" / "deps"], stdin=subprocess.DEVNULL, text=True,
-                              env={"PATH": str(path), "LOG": str(log), "TMPDIR": folder}, stdout=subprocess.PIPE,
+                              env={"PATH": str(path), "LOG": str(log), "TMPDIR": folder, **({"CKPT_NIGHTLY": "1"} if nightly else {})}, stdout=subprocess.PIPE,
                               stderr=subprocess.STDOUT)
         return done.returncode, done.stdout, log.read_text()
 
 
-def case(name, commands, status, said, called):
+def case(name, commands, status, said, called, nightly=False):
     """said: words of the output, None when it must be silent. called: beginnings of the lines of the log, in order."""
-    returned, output, log = run(commands)
+    returned, output, log = run(commands, nightly)
     problems = [] if returned == status else [f"exit status {returned}"]
     problems += [f"not said: {word}" for word in said or () if word not in output]
     if said is None and output:
@@ -50,11 +50,16 @@ def case(name, commands, status, said, called):
 
 
 INSTALL, UPDATE = "apt -q -y -o DPkg::Lock::Timeout=120 install", "apt -q -y -o DPkg::Lock::Timeout=120 update"
+# Its names of packages, in no order.
+CACHE = {"apt-cache": 'printf "%s\\n" "$2"14 "$2"9 "$2"11 "$2"11-base "$2"doc'}
 tidy.report([
     case("nothing is missing: silent, and nobody is asked", {**COMPLETE, **ROOT, **APT}, 0, None, []),
     case("one is missing: that one is installed",
          {**{name: text for name, text in COMPLETE.items() if name != "ninja"}, **ROOT, "apt-get": 'echo "apt $*" >>"$LOG"'}, 0,
          ["installing ninja-build\n"], [f"{INSTALL} --no-install-recommends ninja-build"]),
+    case("nightly: the oldest and the newest compilers that there are",
+         {**COMPLETE, **ROOT, **CACHE, "chromium": "exit 0", "gcc-14": "exit 0", "apt-get": 'echo "apt $*" >>"$LOG"'}, 0,
+         ["installing gcc-9 clang-9 clang-14\n"], [f"{INSTALL} --no-install-recommends gcc-9 clang-9 clang-14"], nightly=True),
     case("a bare machine: the list is fetched, then all is installed", {**ROOT, **APT}, 0,
          ["installing build-essential cmake", "libcriterion-dev"], [INSTALL, UPDATE, INSTALL]),
     case("a user with sudo", {**USER, **APT, **SUDO}, 0, ["installing build-essential"],
