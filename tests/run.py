@@ -106,6 +106,9 @@ def environment(root, test, tmp, reports):
         env["CKPT_PYTHON_WHY"] = why_not.read_text().strip()
     else:
         env["CKPT_PYTHON"] = str(root / "build" / "venv" / "bin" / "python")
+    torch = root / "build" / "venv-torch"
+    if (torch / "made-from").exists():
+        env.setdefault("CKPT_TORCH", str(torch / "bin" / "python"))
     if env.get("CKPT_NIGHTLY"):
         env["CKPT_UNIT_TIMEOUT"] = "900"
     log = f"log_path={reports}/report"

@@ -7,9 +7,13 @@
  * "<name>#flat<k>"; a name that a registered tensor has is skipped.
  *
  * __metadata__ carries: "format" "pt", "DCP_VERSION" "1.0" and DCP_SHARDING_INFO (JSON text: name → {"logical_fqn": tensor, or
- * "<tensor>#flat" for a vector, "saved_offsets": [...]}) for every entry, as PyTorch's DCP HuggingFaceStorageWriter writes them (its
- * reader fails when one entry of a file is missing there); "ckpt.version" "1" and "ckpt.pieces" (JSON text: name → {"tensor", "shape":
- * the global one, and "offset": [...] of the box or "start" of the vector}). */
+ * "<tensor>#flat" for a vector, "saved_offsets": [...], "global_shape": [...]}) for every entry, as PyTorch's DCP
+ * HuggingFaceStorageWriter writes the second of them; "ckpt.version" "1" and "ckpt.pieces" (JSON text: name → {"tensor", "shape":
+ * the global one, and "offset": [...] of the box or "start" of the vector}).
+ *
+ * DCP's reader knows an entry by its own name alone. It would pass over the others of a tensor, and leave what they hold as it finds
+ * it, without an error. So in a file with such entries the first brace of DCP_SHARDING_INFO is a "!": the reader, which parses it
+ * before anything else, refuses the directory. */
 #ifndef CKPT_FORMAT_SAFETENSORS_H
 #define CKPT_FORMAT_SAFETENSORS_H
 

@@ -98,6 +98,13 @@ static void put_offsets(struct wbuf *out, const struct view *v)
 		jout_array(out, v->region.offset, v->entry->shape.ndim);
 }
 
+static void put_volume(struct wbuf *out, const struct view *v)
+{
+	const struct region whole = region_whole(&v->entry->shape);
+	const uint64_t volume = region_volume(&v->entry->shape, &whole);
+	jout_array(out, &volume, 1);
+}
+
 static void put_dcp(struct wbuf *out, const struct view *v)
 {
 	char fqn[NAME_TENSOR_MAX + sizeof(flat_suffix)];
@@ -106,6 +113,11 @@ static void put_dcp(struct wbuf *out, const struct view *v)
 	jout_string(out, fqn);
 	jout_raw(out, ",\"saved_offsets\":");
 	put_offsets(out, v);
+	jout_raw(out, ",\"global_shape\":");
+	if (v->region.kind == REGION_FLAT)
+		put_volume(out, v);
+	else
+		jout_array(out, v->entry->shape.dim, v->entry->shape.ndim);
 	jout_raw(out, "}");
 }
 
@@ -141,11 +153,11 @@ static void put_entry(struct wbuf *out, const struct view *v)
 }
 
 /* {"name":…,"name":…} as a JSON string: values of __metadata__ are strings. */
-static void put_metadata_map(struct wbuf *out, const struct view *views, uint32_t n,
+static void put_metadata_map(struct wbuf *out, const char *open, const struct view *views, uint32_t n,
 			     void (*put)(struct wbuf *, const struct view *))
 {
 	AUTO_WBUF struct wbuf text = {0};
-	jout_raw(&text, "{");
+	jout_raw(&text, open);
 	for (uint32_t i = 0; i < n; i++) {
 		if (i)
 			jout_raw(&text, ",");
@@ -157,12 +169,22 @@ static void put_metadata_map(struct wbuf *out, const struct view *views, uint32_
 	jout_bytes(out, text.data, text.len);
 }
 
+/* Whether DCP's reader, which takes an entry's name for the tensor's, makes of these all that they are. It would pass over the rest
+ * without a word. What is empty leaves no hole. */
+static bool stand_alone(const struct view *views, uint32_t n)
+{
+	for (uint32_t i = 0; i < n; i++)
+		if (views[i].begin < views[i].end && (views[i].number || views[i].region.kind == REGION_FLAT))
+			return false;
+	return true;
+}
+
 static void put_json(struct wbuf *out, const struct view *views, uint32_t n)
 {
 	jout_raw(out, "{\"__metadata__\":{\"format\":\"pt\",\"DCP_VERSION\":\"1.0\",\"DCP_SHARDING_INFO\":");
-	put_metadata_map(out, views, n, put_dcp);
+	put_metadata_map(out, stand_alone(views, n) ? "{" : "!", views, n, put_dcp);
 	jout_raw(out, ",\"ckpt.version\":\"1\",\"ckpt.pieces\":");
-	put_metadata_map(out, views, n, put_piece);
+	put_metadata_map(out, "{", views, n, put_piece);
 	jout_raw(out, "}");
 	for (uint32_t i = 0; i < n; i++) {
 		jout_raw(out, ",");
@@ -189,7 +211,7 @@ static int pad(struct wbuf *out, size_t start)
 	return 0;
 }
 
-/* A name stands once in an entry and four times in the metadata, which is escaped twice; a dimension at most four times. The rest
+/* A name stands once in an entry and four times in the metadata, which is escaped twice; a dimension at most five times. The rest
  * is punctuation, keys, suffixes of names and data_offsets. */
 uint64_t safetensors_piece_max(const struct entry *entry)
 {
@@ -200,7 +222,7 @@ uint64_t safetensors_piece_max(const struct entry *entry)
 		once += escaped ? 2 : 1;
 		twice += escaped ? 4 : 1;
 	}
-	return FIXED + once + 4 * twice + 4 * NUMBER * (uint64_t)entry->shape.ndim;
+	return FIXED + once + 4 * twice + 5 * NUMBER * (uint64_t)entry->shape.ndim;
 }
 
 int safetensors_header(const struct registration *reg, const struct layout *layout, uint32_t file, struct wbuf *out)

@@ -69,17 +69,23 @@ static void read_piece(struct jin *in, struct safetensors_view *v)
 
 static void read_sharding(struct jin *in, struct safetensors_view *v)
 {
-	enum { OFFSETS, FQN };
-	static const char *const keys[] = {"saved_offsets", "logical_fqn", NULL};
+	enum { OFFSETS, FQN, SHAPE };
+	static const char *const keys[] = {"saved_offsets", "logical_fqn", "global_shape", NULL};
 	uint32_t seen = 0;
+	uint64_t volume;
 	jin_object(in);
 	for (int k; (k = jin_member(in, keys, &seen)) >= 0;) {
 		if (k == OFFSETS)
 			v->offset.ndim = jin_u64_array(in, v->offset.dim, NDIM_MAX);
+		else if (k == SHAPE)
+			v->shape.ndim = jin_u64_array(in, v->shape.dim, NDIM_MAX);
 		else
 			v->tensor = read_name(in);
 	}
 	jin_require(in, keys, seen, 1u << OFFSETS);
+	v->has_shape = seen & 1u << SHAPE;
+	if (!in->rc && v->has_shape && shape_volume(&v->shape, &volume) < 0)
+		jin_fail(in, "the shape's volume overflows");
 	if (!in->rc && !v->tensor)
 		v->tensor = strdup(v->name);
 	if (!in->rc && !v->tensor)

@@ -7,14 +7,23 @@
 #include <string.h>
 
 static const struct option options[] = {
-	{"job", required_argument, NULL, 'j'},      {"world", required_argument, NULL, 'w'},
-	{"nodes", required_argument, NULL, 'n'},    {"rows", required_argument, NULL, 'r'},
-	{"cols", required_argument, NULL, 'c'},     {"seed", required_argument, NULL, 's'},
-	{"file-max", required_argument, NULL, 'f'}, {"partial", no_argument, NULL, 'p'},
-	{"packed", no_argument, NULL, 'z'},         {"weights", no_argument, NULL, 'W'},
-	{"healthy", no_argument, NULL, 'h'},        {"damaged", required_argument, NULL, 'd'},
-	{"verdict", required_argument, NULL, 'v'},  {"pin", required_argument, NULL, 'P'},
-	{"count", required_argument, NULL, 'C'},    {NULL},
+	{"job", required_argument, NULL, 'j'},
+	{"world", required_argument, NULL, 'w'},
+	{"nodes", required_argument, NULL, 'n'},
+	{"rows", required_argument, NULL, 'r'},
+	{"cols", required_argument, NULL, 'c'},
+	{"seed", required_argument, NULL, 's'},
+	{"file-max", required_argument, NULL, 'f'},
+	{"partial", no_argument, NULL, 'p'},
+	{"packed", no_argument, NULL, 'z'},
+	{"weights", no_argument, NULL, 'W'},
+	{"healthy", no_argument, NULL, 'h'},
+	{"damaged", required_argument, NULL, 'd'},
+	{"verdict", required_argument, NULL, 'v'},
+	{"pin", required_argument, NULL, 'P'},
+	{"count", required_argument, NULL, 'C'},
+	{"boxes", no_argument, NULL, 'b'},
+	{NULL},
 };
 
 struct wishes {
@@ -66,6 +75,9 @@ static void parse_options(int argc, char **argv, struct wishes *w)
 			break;
 		case 'z':
 			s->packed = true;
+			break;
+		case 'b':
+			s->boxes = true;
 			break;
 		case 'W':
 			w->weights = true;

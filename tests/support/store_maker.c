@@ -140,6 +140,22 @@ static void add_whole(struct registration *reg, const char *name, enum entry_kin
 	add(reg, name, kind, dtype, shape, "params", replica, region_whole(&shape));
 }
 
+/* Rank 0 has its first row apart from the others. */
+static void add_pairs(const struct maker *m, const struct shape *matrix, struct registration *reg)
+{
+	uint64_t from = reg->rank * m->rows / m->world, to = (reg->rank + 1) * m->rows / m->world;
+	add(reg, "pairs", ENTRY_TENSOR, DTYPE_F32, *matrix, "params", "", box(matrix, 0, from, to));
+	if (reg->rank)
+		return;
+	struct entry *e = &reg->entries[reg->nentries - 1];
+	e->pieces = reallocarray(e->pieces, 2, sizeof(*e->pieces));
+	if (!e->pieces)
+		abort();
+	e->pieces[0] = box(matrix, 0, from, from + 1);
+	e->pieces[1] = box(matrix, 0, from + 1, to);
+	e->npieces = 2;
+}
+
 static void register_rank(const struct maker *m, uint32_t rank, bool first_node, struct registration *reg)
 {
 	struct shape matrix = {2, {m->rows, m->cols}}, vector = {1, {m->cols}}, scalar = {0}, empty = {2, {0, 4}};
@@ -163,6 +179,8 @@ static void register_rank(const struct maker *m, uint32_t rank, bool first_node,
 	    box(&matrix, 1, rank * m->cols / w, (rank + 1) * m->cols / w));
 	add(reg, "moment", ENTRY_TENSOR, DTYPE_F32, matrix, "optimizer", "",
 	    region_flat(rank * volume / w, (rank + 1) * volume / w - rank * volume / w));
+	if (m->spec->boxes)
+		add_pairs(m, &matrix, reg);
 	add_whole(reg, rng, ENTRY_RANK_BLOB, DTYPE_U8, (struct shape){1, {37}}, "");
 }
 

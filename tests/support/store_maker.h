@@ -18,6 +18,7 @@ struct store_spec {
 	uint64_t file_max; /* 0: LAYOUT_FILE_MAX */
 	bool partial;      /* leave out MANIFEST.json */
 	bool packed;       /* write .ckptz files; with a seed of STORE_WEIGHTS they get smaller */
+	bool boxes;        /* with "pairs", of which rank 0 has two boxes */
 };
 
 /* In a seed: floating-point tensors have few different exponents, as weights do. */
@@ -27,7 +28,8 @@ struct store_spec {
  *	embed  BF16 [rows, cols]  replicated          rowwise  F32 [rows, cols]  split by rows
  *	bias   F64 [cols]         replicated          colwise  F32 [rows, cols]  split by columns
  *	scale  F32 []             replicated          moment   F32 [rows, cols]  split into flat ranges, group "optimizer"
- *	empty  I64 [0, 4]         replicated          loader   blob of the job, 100 bytes; rng: blobs of the ranks, 37 bytes */
+ *	empty  I64 [0, 4]         replicated          loader   blob of the job, 100 bytes; rng: blobs of the ranks, 37 bytes
+ *	pairs  F32 [rows, cols]   split by rows, if `boxes`: rank 0 has the first row apart from its others */
 int store_make(const struct store_spec *spec, struct err *err);
 /* Path of the checkpoint's directory into dst. */
 void store_dir(const struct store_spec *spec, char *dst, size_t size);

@@ -78,10 +78,12 @@ Test(safetensors, boxes_and_flat_ranges_have_the_names_and_shapes_of_the_convent
 	assert_has(&out, ",\"v\":{\"dtype\":\"F8_E4M3\",\"shape\":[3],\"data_offsets\":[52,55]}");
 	assert_has(&out, ",\"s\":{\"dtype\":\"BOOL\",\"shape\":[],\"data_offsets\":[55,56]}}");
 	/* the metadata values are JSON in strings */
-	assert_has(&out, "\\\"w#1\\\":{\\\"logical_fqn\\\":\\\"w\\\",\\\"saved_offsets\\\":[2,3]}");
+	assert_has(
+		&out,
+		"\\\"w#1\\\":{\\\"logical_fqn\\\":\\\"w\\\",\\\"saved_offsets\\\":[2,3],\\\"global_shape\\\":[4,6]}");
 	assert_has(&out, "\\\"w#2\\\":{\\\"tensor\\\":\\\"w\\\",\\\"shape\\\":[4,6],\\\"offset\\\":[2,1]}");
 	assert_has(&out, "\\\"v\\\":{\\\"tensor\\\":\\\"v\\\",\\\"shape\\\":[10],\\\"offset\\\":[2]}");
-	assert_has(&out, "\\\"s\\\":{\\\"logical_fqn\\\":\\\"s\\\",\\\"saved_offsets\\\":[]}");
+	assert_has(&out, "\\\"s\\\":{\\\"logical_fqn\\\":\\\"s\\\",\\\"saved_offsets\\\":[],\\\"global_shape\\\":[]}");
 	safetensors_free(&st);
 	wbuf_free(&out);
 }
@@ -95,10 +97,39 @@ Test(safetensors, a_flat_range_that_is_no_box_is_a_vector)
 	assert_has(&out, ",\"w#flat\":{\"dtype\":\"F32\",\"shape\":[7],\"data_offsets\":[0,28]}");
 	assert_has(&out, ",\"w\":{\"dtype\":\"F32\",\"shape\":[1,4],\"data_offsets\":[28,44]}");
 	assert_has(&out, ",\"w#flat1\":{\"dtype\":\"F32\",\"shape\":[0],\"data_offsets\":[44,44]}");
-	assert_has(&out, "\\\"w#flat\\\":{\\\"logical_fqn\\\":\\\"w#flat\\\",\\\"saved_offsets\\\":[5]}");
+	assert_has(&out, "\\\"w#flat\\\":{\\\"logical_fqn\\\":\\\"w#flat\\\",\\\"saved_offsets\\\":[5],\\\"global_"
+			 "shape\\\":[24]}");
 	assert_has(&out, "\\\"w#flat\\\":{\\\"tensor\\\":\\\"w\\\",\\\"shape\\\":[4,6],\\\"start\\\":5}");
 	safetensors_free(&st);
 	wbuf_free(&out);
+}
+
+/* A reader that takes an entry's name for the tensor's must get all of it, or nothing at all. */
+Test(safetensors, files_that_a_reader_by_names_would_leave_holes_in_are_not_for_it)
+{
+	const struct shape none = {2, {0, 6}};
+	struct region rows[] = {box(0, 0, 2, 6), box(2, 0, 2, 6)}, ragged[] = {region_flat(5, 7)},
+		      nothing[] = {box(0, 0, 1, 6), box(1, 0, 0, 6)}, nowhere[] = {region_flat(24, 0)},
+		      whole[] = {region_whole(&none)}, columns[] = {box(0, 0, 4, 2)};
+	struct {
+		struct entry entry;
+		bool hidden;
+	} cases[] = {
+		{tensor("w", DTYPE_F32, matrix, columns, 1), false},
+		{tensor("w", DTYPE_F32, matrix, rows, 1), false},
+		{tensor("w", DTYPE_F32, matrix, rows, 2), true},
+		{tensor("w", DTYPE_F32, matrix, ragged, 1), true},
+		{tensor("w", DTYPE_F32, matrix, nothing, 2), false},
+		{tensor("w", DTYPE_F32, matrix, nowhere, 1), false},
+		{tensor("w", DTYPE_F32, none, whole, 1), false},
+	};
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct safetensors st;
+		struct wbuf out = header(&cases[i].entry, 1, &st);
+		assert_has(&out, cases[i].hidden ? "\"DCP_SHARDING_INFO\":\"!\\\"w" : "\"DCP_SHARDING_INFO\":\"{\\\"w");
+		safetensors_free(&st);
+		wbuf_free(&out);
+	}
 }
 
 /* Whether some box of the cube is the flat range. */

@@ -49,6 +49,20 @@ Test(safetensors_view, those_of_pytorch_lack_the_shape)
 	safetensors_views_free(&views);
 }
 
+Test(safetensors_view, those_of_pytorch_may_have_it)
+{
+	cr_assert_eq(read_pieces("DCP_SHARDING_INFO", "{\\\"w#1\\\":{\\\"saved_offsets\\\":[2,0],\\\"global_shape\\\":["
+						      "8,3],\\\"logical_fqn\\\":\\\"w\\\"}}"),
+		     0, "%s", err.text);
+	const struct safetensors_view *w = safetensors_view_find(&views, "w#1");
+	cr_assert(w && w->has_shape && w->shape.ndim == 2 && w->shape.dim[0] == 8 && w->offset.dim[0] == 2);
+	cr_assert_str_eq(w->tensor, "w");
+	safetensors_views_free(&views);
+	cr_assert_eq(read_pieces("DCP_SHARDING_INFO", "{\\\"w\\\":{\\\"saved_offsets\\\":[2],"
+						      "\\\"global_shape\\\":[9223372036854775807,9]}}"),
+		     -EBADMSG);
+}
+
 Test(safetensors_view, files_without_metadata_have_none)
 {
 	cr_assert_eq(read_text("{}"), 0);
