@@ -18,13 +18,14 @@ static void add_why(char *why, const char *text)
 
 static void refuse(struct coord *c, int rc, const char *text)
 {
-	char why[WIRE_TEXT_MAX];
+	char why[WIRE_TEXT_MAX], said[WIRE_TEXT_MAX]; /* both may be of what is forgotten */
 	snprintf(why, sizeof(why), "%s", c->restore.choice.why);
+	snprintf(said, sizeof(said), "%s", text);
 	coord_restore_forget(c);
 	uint32_t epoch = c->epoch;
 	for (uint32_t n = 0; n < c->nnodes && c->epoch == epoch; n++)
 		if (c->nodes[n].ranks)
-			c->orders->refuse(c->orders->arg, n, rc, text, why);
+			c->orders->refuse(c->orders->arg, n, rc, said, why);
 }
 
 void coord_restore_forget(struct coord *c)
