@@ -15,6 +15,7 @@
 struct ask;
 struct catalog;
 struct disk;
+struct former;
 struct gc;
 struct http;
 struct loop;
@@ -61,6 +62,7 @@ struct daemon {
 	struct ask *asks;        /* of operators, that the coordinator has not answered yet; the newest first */
 	uint64_t ask_tokens;
 	struct list jobs;
+	struct former *formers;     /* what jobs that have ended have left in memory, until they come again */
 	struct prefault *prefaults; /* that wait until its ranks are at work */
 	struct rescue *rescues;     /* what this node brings to storage before a world changes */
 	struct list chairs;         /* of the jobs that are coordinated here */

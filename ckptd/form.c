@@ -22,6 +22,7 @@ struct forming {
 	bool keep[WIRE_LOCAL_MAX];
 	uint64_t cost[WIRE_LOCAL_MAX];
 	uint64_t state; /* bytes of all ranks */
+	bool leaves;    /* what is in the arenas is kept beside those that are made */
 	struct memory *made[WIRE_LOCAL_MAX];
 };
 
@@ -61,14 +62,26 @@ static int weigh(struct rank *rank, struct forming *f, struct err *err)
 {
 	struct layout *layout = &f->layouts[rank->index];
 	f->state += layout->data_bytes;
-	f->keep[rank->index] = fits(rank->mem, rank->table, layout);
 	if (f->keep[rank->index]) {
 		share_table(rank);
-		layout_free(layout);
 		return 0;
 	}
 	f->cost[rank->index] = memory_cost(rank->table, layout, rank->job->nslots);
 	return f->cost[rank->index] ? 0 : err_set(err, -EOVERFLOW, "the state of rank %u is too large", rank->id);
+}
+
+/* What is complete in the arenas goes with all of them. */
+static void match(struct job *job, struct forming *f)
+{
+	bool all = true;
+	for (uint32_t r = 0; r < job->nlocal; r++) {
+		const struct rank *rank = &job->ranks[r];
+		f->keep[r] = fits(rank->mem, rank->table, &f->layouts[r]);
+		all &= f->keep[r];
+	}
+	f->leaves = !all && saves_in_memory(&job->saves, UINT64_MAX);
+	for (uint32_t r = 0; f->leaves && r < job->nlocal; r++)
+		f->keep[r] = false;
 }
 
 static int lay_out(struct job *job, struct forming *f, struct err *err)
@@ -80,6 +93,8 @@ static int lay_out(struct job *job, struct forming *f, struct err *err)
 		f->keep[r] = same;
 	}
 	int rc = same ? 0 : layout_make(regs, job->nlocal, job->nlocal == job->world, LAYOUT_FILE_MAX, f->layouts, err);
+	if (!rc && !same)
+		match(job, f);
 	for (uint32_t r = 0; !rc && !same && r < job->nlocal; r++)
 		rc = weigh(&job->ranks[r], f, err);
 	return rc;
@@ -88,13 +103,13 @@ static int lay_out(struct job *job, struct forming *f, struct err *err)
 static int check_memory(struct job *job, const struct forming *f, struct err *err)
 {
 	struct daemon *d = job->daemon;
-	uint64_t used = d->memory_used + d->tables_used + d->replicas_used, of_job = job_memory(job);
+	uint64_t used = d->memory_used + d->tables_used + d->replicas_used, of_job = former_bytes(job);
 	uint64_t limit = job->policy.memory_limit, more = 0;
 	char a[16], b[16], c[16], e[16];
 	for (uint32_t r = 0; r < job->nlocal; r++) {
 		if (f->keep[r])
 			continue;
-		if (job->ranks[r].mem) {
+		if (job->ranks[r].mem && !f->leaves) {
 			used -= job->ranks[r].mem->size;
 			of_job -= job->ranks[r].mem->size;
 		}
@@ -186,7 +201,7 @@ int job_check_arena(const struct job *job, uint64_t size, struct err *err)
 {
 	char is[16], used[16], most[16];
 	uint64_t all = job->daemon->memory_used + job->daemon->replicas_used, limit = job->daemon->config.memory_limit;
-	uint64_t of_job = job_memory(job), job_limit = job->policy.memory_limit;
+	uint64_t of_job = former_bytes(job), job_limit = job->policy.memory_limit;
 	if (size > limit || all > limit - size)
 		return err_set(err, -ENOMEM,
 			       "an arena of %s and the %s of arenas, and of copies for other nodes, in use exceed the "
@@ -244,7 +259,7 @@ static int open_doorbell(struct rank *rank, struct err *err)
 void job_keep_arena(struct rank *rank)
 {
 	struct memory *mem = rank->mem;
-	if (mem->ready && !mem->kept)
+	if (mem->ready && !mem->kept && !rank->job->former) /* whose arenas have that place */
 		mem->kept = manager_keep(rank->job->daemon->manager, rank->job->name, rank->id, mem->fd);
 }
 
@@ -288,18 +303,44 @@ static void install(struct rank *rank, struct memory *mem)
 	prefault_start(d, mem);
 }
 
+/* What was left is let go where it is on storage, too; else the refusal says what it takes. */
+static int find_room(struct job *job, const struct forming *f, struct err *err)
+{
+	int rc = check_memory(job, f, err);
+	if (rc == -ENOMEM && former_is_stored(job)) {
+		former_let_go(job, "it is on storage, and its memory is needed");
+		rc = check_memory(job, f, err);
+	}
+	if (rc == -ENOMEM && job->former)
+		former_explain(job->former, err);
+	return rc;
+}
+
+/* Before the arenas are replaced. */
+static int leave(struct job *job, struct err *err)
+{
+	struct former *former;
+	int rc = former_take(job, &former, err);
+	if (!rc)
+		former_give(job, former);
+	return rc;
+}
+
 int job_form(struct job *job, struct err *err)
 {
 	struct forming *f = calloc(1, sizeof(*f));
 	if (!f)
 		return err_set(err, -ENOMEM, "no memory to form job '%s'", job->name);
+	former_return(job);
 	int rc = lay_out(job, f, err);
 	if (!rc)
-		rc = check_memory(job, f, err);
+		rc = find_room(job, f, err);
 	if (!rc)
 		rc = make_arenas(job, f, err);
 	for (uint32_t r = 0; !rc && r < job->nlocal; r++)
 		rc = open_doorbell(&job->ranks[r], err);
+	if (!rc && f->leaves)
+		rc = leave(job, err);
 	for (uint32_t r = 0; !rc && r < job->nlocal; r++) {
 		if (f->made[r]) {
 			install(&job->ranks[r], f->made[r]);

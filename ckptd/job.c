@@ -114,6 +114,9 @@ static int job_new(struct daemon *daemon, const struct wire_hello *hello, struct
 		free(job);
 		return rc;
 	}
+	former_give(job, former_unpark(daemon, job));
+	if (job->former)
+		seat_knows(job, WITNESS_ARENA, job->former->epoch);
 	gc_want(daemon->gc, job);
 	if (!job->world)
 		log_info("job %s: its launcher waits for a plan", job->name);
@@ -143,6 +146,8 @@ bool job_finished(const struct job *job)
 
 void job_free(struct job *job)
 {
+	former_park(job->daemon, job->former);
+	job->former = NULL;
 	job->daemon->memory_used -= job_memory(job);
 	measures_end(job, NULL);
 	recoveries_end(job);
@@ -206,10 +211,62 @@ static void end_sessions(struct job *job)
 	}
 }
 
-/* A job whose processes are all gone may come back with another world size: its arenas are of no use then, storage is. */
+/* Old arenas and new ones of the same state. */
+static bool has_room_twice(const struct job *job)
+{
+	const struct daemon *d = job->daemon;
+	uint64_t more = former_bytes(job), limit = job->policy.memory_limit;
+	return d->memory_used + d->tables_used + d->replicas_used + more <= d->config.memory_limit &&
+	       (!limit || more <= limit / 2);
+}
+
+/* What the ranks of one node have left is read by others of that node, as long as both find room; else it is written first. What is on
+ * several nodes is of no use for another world but on storage. */
+static int make_way(struct job *job, const struct wire_hello *hello, struct err *err)
+{
+	struct err why = {{0}};
+	bool apart = job->spread || is_spread(hello);
+	int rc = former_ready(job, err);
+	if (rc || (!apart && has_room_twice(job)))
+		return rc;
+	rc = former_store(job, &why);
+	if (rc == -EAGAIN)
+		return err_set(err, rc, "%s", why.text);
+	if (!rc || !apart)
+		return 0;
+	const struct snapshot *newest = saves_in_memory(&job->saves, UINT64_MAX);
+	return err_set(
+		err, -EBUSY,
+		"job '%s': step %lu of epoch %u is in the memory of its %u ranks only (%u of them here), where %u "
+		"ranks cannot read it, and is not on storage: %s. It is kept for %lu s; start %u ranks, or take "
+		"another name",
+		job->name, (unsigned long)newest->id.step, newest->id.epoch, job->world, job->nlocal, hello->world,
+		why.text, (unsigned long)(job->policy.linger_ms / 1000), job->world);
+}
+
+/* Those that come do not fit the arenas. */
+static int replace_job(struct job *job, const struct wire_hello *hello, bool outdated, struct err *err)
+{
+	struct daemon *daemon = job->daemon;
+	struct former *former = NULL;
+	int rc = outdated ? 0 : make_way(job, hello, err);
+	if (!rc && !outdated && !job->spread)
+		rc = former_take(job, &former, err);
+	if (rc)
+		return rc;
+	log_info("job %s: world size changes from %u (%u here) to %u (%u here)", job->name, job->world, job->nlocal,
+		 hello->world, local_world(hello));
+	end_sessions(job);
+	job_free(job);
+	former_park(daemon, former);
+	return 0;
+}
+
+/* A job whose processes are all gone may come back with another world size. */
 static int get_job(struct daemon *daemon, const struct wire_hello *hello, struct job **out, struct err *err)
 {
 	struct job *job = job_find(daemon, hello->job);
+	int rc = 0;
 	bool outdated = job && is_outdated(job, hello);
 	if (job && awaits_plan(hello) && !outdated) { /* as it is, or what is left of it */
 		*out = job;
@@ -222,13 +279,15 @@ static int get_job(struct daemon *daemon, const struct wire_hello *hello, struct
 				       "job '%s' runs with world size %u, %u of them here; world size %u, %u of them "
 				       "here, must wait until it has ended",
 				       job->name, job->world, job->nlocal, hello->world, local_world(hello));
-		log_info("job %s: world size changes from %u (%u here) to %u (%u here)", job->name, job->world,
-			 job->nlocal, hello->world, local_world(hello));
-		end_sessions(job);
-		job_free(job);
+		rc = replace_job(job, hello, outdated, err);
+		if (rc)
+			return rc;
 		job = NULL;
 	}
-	int rc = job ? 0 : job_new(daemon, hello, &job, err);
+	if (!job)
+		rc = former_allows(daemon, hello, is_spread(hello), err);
+	if (!job && !rc)
+		rc = job_new(daemon, hello, &job, err);
 	if (!rc)
 		*out = job;
 	return rc;
@@ -407,8 +466,11 @@ bool job_tick(struct job *job)
 		rank_watch_hang(&job->ranks[r], now);
 	measures_tick(job, now);
 	recoveries_tick(job, now);
+	former_tick(job, now);
 	if (!may_end(job, now))
 		return true;
+	if (job->dormant_ns && now - job->dormant_ns > job->policy.linger_ms * CLOCK_NS_PER_MS)
+		former_let_go(job, "nobody has come for it");
 	log_info("job %s: ended, %lu checkpoints durable", job->name, (unsigned long)job->saves.committed);
 	job_free(job);
 	return false;

@@ -16,6 +16,7 @@
 #include "coord.h"
 #include "copies.h"
 #include "farewell.h"
+#include "former.h"
 #include "halt.h"
 #include "measures.h"
 #include "memory.h"
@@ -96,6 +97,7 @@ struct job {
 	struct verdicts verdicts;
 	struct reform reform;
 	struct farewell farewell;
+	struct former *former; /* NULL: nothing is left of earlier ranks but what is in the arenas */
 	struct measures measures;
 	struct recoveries recoveries;
 	uint64_t dormant_ns;   /* since when no process is left; 0: some is */

@@ -147,7 +147,7 @@ static void on_tick(void *arg)
 	on_disk(s, 0); /* what has ended is seen also when its bell could not be rung */
 	on_pool(s, 0);
 	manager_used(s->daemon.manager, s->daemon.memory_used + s->daemon.tables_used + s->daemon.replicas_used,
-		     s->conns.count || !list_empty(&s->daemon.jobs) || at_work(s), now);
+		     s->conns.count || !list_empty(&s->daemon.jobs) || s->daemon.formers || at_work(s), now);
 	manager_turn(s->daemon.manager, now);
 	space_tick(s->daemon.space, now);
 	http_tick(s->daemon.http, now);
@@ -157,6 +157,7 @@ static void on_tick(void *arg)
 	chairs_tick(&s->daemon, now);
 	prefaults_tick(&s->daemon);
 	rescues_tick(&s->daemon);
+	formers_tick(&s->daemon, now);
 	list_for_safe(node, &s->daemon.jobs) {
 		struct job *job = list_entry(node, struct job, link);
 		if (job_tick(job))
@@ -302,6 +303,7 @@ static void stop(struct server *s)
 	startup_close(&s->daemon, s->lock);
 	list_for_safe(node, &s->daemon.jobs)
 		job_free(list_entry(node, struct job, link));
+	formers_free(&s->daemon);
 	chairs_free(&s->daemon);
 	packing_free(&s->daemon.packing);
 	spanlog_close(s->daemon.spanlog);

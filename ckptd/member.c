@@ -153,7 +153,8 @@ static void admit_waiting(struct job *job);
 static void try_form(struct job *job)
 {
 	struct err err = {{0}};
-	if (!every_rank_registered(job) || !somebody_waits(job) || arenas_on_their_way(job) || arenas_being_filled(job))
+	if (!every_rank_registered(job) || !somebody_waits(job) || arenas_on_their_way(job) ||
+	    arenas_being_filled(job) || former_checks(job))
 		return;
 	int rc = job_form(job, &err);
 	if (rc)

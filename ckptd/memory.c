@@ -369,6 +369,8 @@ void memory_complete(struct memory *mem, uint32_t slot, struct step_id id)
 void memory_release(struct memory *mem, uint32_t slot, bool intact)
 {
 	struct arena_slot *s = &mem->head->slots[slot];
+	if (mem->slots[slot].left)
+		return;
 	mem->slots[slot] = (struct slot_view){0};
 	if (mem->bring.slot == slot)
 		memory_bring_end(mem);

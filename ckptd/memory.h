@@ -28,6 +28,7 @@ struct slot_view {
 	bool used;         /* belongs to a snapshot (or is being filled) */
 	struct step_id id; /* of that snapshot */
 	unsigned copies;   /* to or from other nodes that are under way: it is not given back meanwhile */
+	bool left;         /* what stands there is kept for later ranks (former.h): nothing gives it back meanwhile */
 };
 
 /* The constant first block of a data file: built once per registration, aligned for direct I/O. */

@@ -28,6 +28,7 @@ static void work_free(struct recover_work *w)
 {
 	for (uint32_t r = 0; r < w->nlocal; r++)
 		memory_put(w->mems[r]);
+	former_source_end(&w->former);
 	free(w);
 }
 
@@ -171,8 +172,21 @@ static bool wanted(const struct recover *recover, const struct peer_found *found
 	return recover->step == STEP_NEWEST || id.step == recover->step;
 }
 
+/* What former_found asks of. */
+struct asked {
+	const struct recover *recover;
+	const struct peer_found *found;
+};
+
+static bool asked_for(void *arg, struct step_id id)
+{
+	const struct asked *asked = arg;
+	return wanted(asked->recover, asked->found, id);
+}
+
 static void report_found(struct recover *recover, const struct peer_found *found)
 {
+	struct asked asked = {recover, found};
 	struct job *job = recover->job;
 	struct peer_found all = *found;
 	for (uint32_t r = 0; r < job->nlocal; r++)
@@ -183,6 +197,7 @@ static void report_found(struct recover *recover, const struct peer_found *found
 		if (snapshot_in_memory(s) && wanted(recover, found, s->id) && all.nmemory < PEER_MEMORY)
 			all.memory[all.nmemory++] = s->id;
 	}
+	former_found(job, asked_for, &asked, &all);
 	all.nstored = 0;
 	for (uint32_t i = 0; i < found->nstored; i++)
 		if (wanted(recover, found, found->stored[i]))
@@ -337,6 +352,49 @@ void recover_peers_done(struct recover *recover)
 		give_up(recover, recover->unfit ? -ESTALE : -EBADMSG, "it is not on storage");
 }
 
+/* False: they have left nothing of it. */
+static bool try_former(struct recover *recover)
+{
+	struct former_source source;
+	struct job *job = recover->job;
+	if (!former_source(job, recover->bring.id, &source))
+		return false;
+	struct recover_work *w = work_new(recover, TASK_FORMER);
+	if (!w) {
+		former_source_end(&source);
+		give_up(recover, -ENOMEM, "no memory to recover");
+		return true;
+	}
+	w->former = source;
+	recover_note_begun(recover, UINT64_MAX);
+	for (uint32_t r = 0; r < w->nlocal; r++)
+		memory_bring(w->mems[r], w->slots[r], w->id);
+	start_work(recover, w, RECOVER_FORMER);
+	return true;
+}
+
+/* What is damaged there may be good elsewhere; that the tables are others stays true whatever else is tried. */
+static void former_was_read(struct recover *recover, const struct recover_work *w)
+{
+	recover->saved_world = w->saved_world;
+	if (!w->rc) {
+		recover->lacking = 0;
+		recover_note_brought(recover, UINT64_MAX, WIRE_FROM_MEMORY, RECOVERY_NOWHERE);
+		adopt(recover);
+	} else if (w->rc == -EBADMSG) {
+		recover_add_why(recover->text, "%s", w->err.text);
+		recover_note_skipped(recover, UINT64_MAX, "memory: %s", w->err.text);
+		former_damaged(recover->job, w->id);
+		recover->state = RECOVER_PEER;
+		recover_peer_start(recover);
+	} else {
+		char text[2 * WIRE_TEXT_MAX];
+		snprintf(text, sizeof(text), "%s. It is kept for %lu s for ranks that fit it; else take another name",
+			 w->err.text, (unsigned long)(recover->job->policy.linger_ms / 1000));
+		give_up(recover, w->rc, text);
+	}
+}
+
 static void was_read(struct recover *recover, const struct recover_work *w)
 {
 	recover->source = WIRE_FROM_STORAGE;
@@ -358,6 +416,8 @@ static void done(struct work *work)
 		report_found(recover, &w->found);
 	else if (recover->state == RECOVER_OWN)
 		checked(recover, w);
+	else if (recover->state == RECOVER_FORMER)
+		former_was_read(recover, w);
 	else if (recover->state == RECOVER_STORAGE)
 		was_read(recover, w);
 	else
@@ -399,6 +459,8 @@ static void claim_and_bring(struct recover *recover)
 		copies_yield(&recover->job->copies);
 		return; /* or a commit still reads them: the next tick tries again */
 	}
+	if (try_former(recover))
+		return;
 	recover->state = RECOVER_PEER;
 	recover_peer_start(recover);
 }

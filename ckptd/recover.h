@@ -2,9 +2,9 @@
  * out of its own memory, from nodes that hold copies, from storage; each rung is verified by digest before it is used, and the reason
  * for every rung that is passed over is kept.
  *
- *   IDLE → (every rank of the epoch has asked) LOOK → FOUND → OWN | → CLAIM → PEER → STORAGE | → FETCHED → IDLE
+ *   IDLE → (every rank of the epoch has asked) LOOK → FOUND → OWN | → CLAIM → FORMER | → PEER → STORAGE | → FETCHED → IDLE
  * LOOK (worker): what storage has. FOUND: the coordinator chooses. OWN (worker): the digests of what is in memory. CLAIM: one free slot on
- * every rank. PEER: each rank's part from those who hold a copy, one after another, several ranks at a time. STORAGE (worker): what
+ * every rank. FORMER (worker): the arenas that former ranks have left (former.h). PEER: each rank's part from those who hold a copy, one after another, several ranks at a time. STORAGE (worker): what
  * is lacking then, each leaf read once. FETCHED: until the other nodes have theirs. A rank lost meanwhile: the result is thrown away. */
 #ifndef CKPTD_RECOVER_H
 #define CKPTD_RECOVER_H
@@ -28,6 +28,7 @@ enum recover_state {
 	RECOVER_FOUND,
 	RECOVER_OWN,
 	RECOVER_CLAIM,
+	RECOVER_FORMER,
 	RECOVER_PEER,
 	RECOVER_STORAGE,
 	RECOVER_FETCHED

@@ -7,7 +7,7 @@
 #include "pool.h"
 #include "recover.h"
 
-enum recover_task { TASK_SCAN = 1, TASK_CHECK, TASK_READ };
+enum recover_task { TASK_SCAN = 1, TASK_CHECK, TASK_FORMER, TASK_READ };
 
 /* What a worker does for a recovery. It holds the arenas' references and touches nothing else of the job. */
 struct recover_work {
@@ -18,14 +18,15 @@ struct recover_work {
 	char job[NAME_JOB_MAX];
 	uint32_t nlocal;
 	struct memory *mems[WIRE_LOCAL_MAX];
-	uint32_t slots[WIRE_LOCAL_MAX]; /* CHECK, READ */
+	uint32_t slots[WIRE_LOCAL_MAX]; /* CHECK, FORMER, READ */
 	struct step_id id;              /* the same */
 	uint64_t ranks;                 /* READ: by index, whose parts are wanted */
 	uint64_t step;                  /* SCAN */
+	struct former_source former;    /* FORMER */
 
 	struct peer_found found; /* of SCAN */
-	uint32_t saved_world;    /* of READ */
-	int rc;                  /* of CHECK: -EBADMSG; of READ */
+	uint32_t saved_world;    /* of FORMER, READ */
+	int rc;                  /* of CHECK: -EBADMSG; of FORMER, READ */
 	struct err err;
 };
 

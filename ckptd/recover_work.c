@@ -37,6 +37,14 @@ void recover_there(struct memory *const *mems, uint32_t n, uint32_t rank, uint64
 
 /* ---- what memory has ------------------------------------------------------------------------------------------- */
 
+/* Ranks that the saved world did not have. */
+static void tell_no_blobs(const struct recover_work *w)
+{
+	for (uint32_t r = 0; r < w->nlocal; r++)
+		if (w->mems[r]->table->reg.rank >= w->saved_world)
+			memory_bring_no_blobs(w->mems[r]);
+}
+
 struct checked_rank {
 	struct recover_work *work;
 	uint32_t rank;
@@ -63,6 +71,22 @@ static void check(struct recover_work *w)
 				name);
 		return;
 	}
+}
+
+/* ---- what former ranks have left ------------------------------------------------------------------------------- */
+
+static void copied(const struct former_target *target, uint32_t rank, uint64_t first, uint64_t count)
+{
+	recover_there(target->mems, target->n, rank, first, count);
+}
+
+static void read_former(struct recover_work *w)
+{
+	const struct former_target target = {.mems = w->mems, .slots = w->slots, .n = w->nlocal, .there = copied};
+	w->saved_world = w->former.world;
+	tell_no_blobs(w);
+	w->rc = failpoint("recover.memory", NULL) ? err_set(&w->err, -EBADMSG, "the memory of former ranks is damaged")
+						  : former_read(&w->former, &target, &w->err);
 }
 
 /* ---- what storage has ------------------------------------------------------------------------------------------ */
@@ -174,9 +198,7 @@ static int read_checkpoint(struct recover_work *w, struct repo *repo)
 		return rc == -ENOENT ? -EBADMSG : rc;
 	w->saved_world = ck.manifest.world;
 	size_t n = fill_wants(w, w->saved_world, wants, of);
-	for (uint32_t r = 0; r < w->nlocal; r++)
-		if (w->mems[r]->table->reg.rank >= w->saved_world)
-			memory_bring_no_blobs(w->mems[r]);
+	tell_no_blobs(w);
 	rc = restore_plan_make(&ck, wants, n, &plan, &w->err);
 	if (!rc && !(rc = failpoint("recover.fetch", NULL)))
 		rc = restore_execute(plan, &options, &w->err);
@@ -202,6 +224,8 @@ void recover_run(struct work *work)
 		scan(w);
 	else if (w->task == TASK_CHECK)
 		check(w);
+	else if (w->task == TASK_FORMER)
+		read_former(w);
 	else
 		read_store(w);
 }

@@ -65,7 +65,7 @@ def during_commit(elements):
 
 
 def other_world():
-    """It must wait until nothing of the old one runs, and is let in then."""
+    """It must wait until nothing of the old one runs, and is let in then, and finds in memory what that has left."""
     with fleet.daemon() as d:
         d.start(failpoints="readback=delay:3000")
         first = life(d, 1, 1000, end="kill")
@@ -76,7 +76,7 @@ def other_world():
         rank.must("table", 1000, 1)
         rank.must("join")
         expect(epoch(rank) > first, "the epoch of the other world is entered again")
-        expect(rank.must("restore", LATEST, 0) == f"10 {first} storage", "what was saved is not restored")
+        expect(rank.must("restore", LATEST, 0) == f"10 {first} memory", "what was saved is not restored")
         holds([rank], 1)
         save([rank], 10, 3, STORAGE, VERIFIED)
         d.verify_all()

@@ -2,13 +2,16 @@
  *
  * A line on stdin is a call, a line on stdout its answer: the code, then what there is to say (values, or the sentence of an error).
  *
- *	open [TIMEOUT_MS]         table ELEMENTS [replicated]     join [TIMEOUT_MS]       epoch
+ *	open [TIMEOUT_MS]         table ELEMENTS [replicated [OTHER]]  join [TIMEOUT_MS]  epoch
  *	set VALUE [FROM]          get                             begin STEP TARGET N     fence N
+ *	fill VALUE                check VALUE
  *	wait N LEVEL TIMEOUT_MS   poll N                          drop N                  restore STEP TIMEOUT_MS
  *	mark STEP EPOCH HEALTH    early                           fork                    stop
  *	close
  *
- * N names a snapshot, 0 to 15. FROM: elements before it stay as they are. STEP -1: the newest, -2: the newest that is healthy. HEALTH as in ckpt.h. TARGET: 1 memory, 2 storage. LEVEL as in ckpt.h. `fork` tells the pid of a child that
+ * OTHER: what is another table than without: 1 another name, 2 another dtype, 3 one tensor more, 4 the parts in the opposite order, 5 a blob of 100
+ * bytes, 6 of 200. fill, check: each element of the whole tensor is VALUE and its own number, so that one in a wrong place shows. N names a
+ * snapshot, 0 to 15. FROM: elements before it stay as they are. STEP -1: the newest, -2: the newest that is healthy. HEALTH as in ckpt.h. TARGET: 1 memory, 2 storage. LEVEL as in ckpt.h. `fork` tells the pid of a child that
  * holds every descriptor until its stdin ends. Rank, world, job and socket come from the environment, as for any rank. */
 #include "ckpt.h"
 
@@ -24,8 +27,10 @@ enum { SNAPSHOTS = 16, ARGS = 3, EXIT_USAGE = 2 };
 
 struct puppet {
 	ckpt *s;
-	float *data;
+	float *data, more;
+	uint8_t blob[200];
 	size_t elements;
+	uint64_t first; /* of the elements, in the whole tensor */
 	ckpt_snapshot *snapshots[SNAPSHOTS];
 	uint64_t early;
 	char text[700];
@@ -47,9 +52,33 @@ static int do_open(struct puppet *p, const long long *a)
 	return ckpt_open(&o, &p->s, p->text, sizeof(p->text));
 }
 
+enum { OTHER_NAME = 1, OTHER_DTYPE, ONE_MORE, OTHER_ORDER, SMALL_BLOB, LARGE_BLOB };
+
+static int add_others(struct puppet *p, long long other)
+{
+	static const uint64_t one[1] = {1};
+	ckpt_piece piece = {.data = &p->more, .count = 1};
+	ckpt_tensor t = CKPT_INIT(ckpt_tensor);
+	t.name = "more";
+	t.dtype = CKPT_F32;
+	t.ndim = 1;
+	t.shape = one;
+	t.pieces = &piece;
+	t.npieces = 1;
+	t.replica = "all";
+	t.device = CKPT_HOST;
+	if (other == ONE_MORE)
+		return ckpt_register_tensor(p->s, &t);
+	if (other == SMALL_BLOB || other == LARGE_BLOB)
+		return ckpt_register_blob(p->s, "blob", CKPT_SCOPE_JOB, p->blob,
+					  other == SMALL_BLOB ? 100 : sizeof(p->blob));
+	return 0;
+}
+
 /* Replicated: every rank holds the whole; else each holds its part of a tensor that is `world` times as long. */
 static int do_table(struct puppet *p, const long long *a)
 {
+	uint64_t rank = (uint64_t)ckpt_rank(p->s);
 	p->elements = (size_t)a[0];
 	p->data = calloc(p->elements + 1, sizeof(*p->data));
 	if (!p->data)
@@ -57,19 +86,21 @@ static int do_table(struct puppet *p, const long long *a)
 	uint64_t shape[1] = {p->elements * (a[1] ? 1 : (uint64_t)ckpt_world(p->s))};
 	ckpt_piece piece = {.data = p->data};
 	if (!a[1]) {
-		piece.start = p->elements * (uint64_t)ckpt_rank(p->s);
+		p->first = p->elements * (a[2] == OTHER_ORDER ? (uint64_t)ckpt_world(p->s) - 1 - rank : rank);
+		piece.start = p->first;
 		piece.count = p->elements;
 	}
 	ckpt_tensor t = CKPT_INIT(ckpt_tensor);
-	t.name = "w";
-	t.dtype = CKPT_F32;
+	t.name = a[2] == OTHER_NAME ? "v" : "w";
+	t.dtype = a[2] == OTHER_DTYPE ? CKPT_I32 : CKPT_F32;
 	t.ndim = 1;
 	t.shape = shape;
 	t.pieces = &piece;
 	t.npieces = 1;
 	t.replica = a[1] ? "all" : NULL;
 	t.device = CKPT_HOST;
-	return ckpt_register_tensor(p->s, &t);
+	int rc = ckpt_register_tensor(p->s, &t);
+	return rc ? rc : add_others(p, a[2]);
 }
 
 static int do_join(struct puppet *p, const long long *a)
@@ -98,6 +129,29 @@ static int do_get(struct puppet *p, const long long *a)
 		differ += p->data[i] != p->data[0];
 	snprintf(p->text, sizeof(p->text), "%g%s", (double)p->data[0], differ ? " mixed" : "");
 	return 0;
+}
+
+static float filled(const struct puppet *p, long long value, size_t i)
+{
+	return (float)value + (float)(p->first + i);
+}
+
+static int do_fill(struct puppet *p, const long long *a)
+{
+	for (size_t i = 0; i < p->elements; i++)
+		p->data[i] = filled(p, a[0], i);
+	return 0;
+}
+
+static int do_check(struct puppet *p, const long long *a)
+{
+	size_t i = 0;
+	while (i < p->elements && p->data[i] == filled(p, a[0], i))
+		i++;
+	if (i == p->elements)
+		return 0;
+	snprintf(p->text, sizeof(p->text), "element %zu is %g", i, (double)p->data[i]);
+	return -EBADMSG;
 }
 
 static int do_begin(struct puppet *p, const long long *a)
@@ -195,7 +249,7 @@ static const struct {
 	{"open", do_open}, {"table", do_table},     {"join", do_join},   {"epoch", do_epoch}, {"set", do_set},
 	{"get", do_get},   {"begin", do_begin},     {"fence", do_fence}, {"wait", do_wait},   {"poll", do_poll},
 	{"drop", do_drop}, {"restore", do_restore}, {"fork", do_fork},   {"close", do_close}, {"early", do_early},
-	{"mark", do_mark}, {"slot", do_slot},       {"stop", do_stop},
+	{"mark", do_mark}, {"slot", do_slot},       {"stop", do_stop},   {"fill", do_fill},   {"check", do_check},
 };
 
 static void obey(struct puppet *p, const char *line)

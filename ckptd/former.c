@@ -1,0 +1,375 @@
+#include "former.h"
+
+#include "base/bytes.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "daemon.h"
+#include "job.h"
+#include "manager.h"
+#include "member.h"
+#include "prefault.h"
+#include "queue.h"
+#include "saves_private.h"
+#include "seat.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- what is in the arenas of a job ---------------------------------------------------------------------------- */
+
+/* Arenas that have come back, all of them, and that no process has asked for: what is in the slots is looked at without it. */
+static void look_in(struct job *job)
+{
+	for (uint32_t r = 0; r < job->nlocal; r++)
+		if (job->formed || !job->ranks[r].mem || job->ranks[r].mem->failed)
+			return;
+	for (uint32_t r = 0; r < job->nlocal; r++)
+		job->ranks[r].arena_sent = true;
+}
+
+int former_ready(struct job *job, struct err *err)
+{
+	look_in(job);
+	saves_follow(&job->saves);
+	list_for(node, &job->saves.snapshots) {
+		const struct snapshot *s = snapshot_of(node);
+		if (snapshot_undecided(s))
+			return err_set(err, -EAGAIN,
+				       "job '%s': step %lu, which its ranks have left in memory, is still checked",
+				       job->name, (unsigned long)s->id.step);
+	}
+	return 0;
+}
+
+static bool is_stored(const struct job *job, const struct snapshot *s)
+{
+	return s->state == SNAPSHOT_DURABLE || s->state == SNAPSHOT_VERIFIED ||
+	       step_compare(s->id, job->copies.durable) <= 0;
+}
+
+bool former_checks(struct job *job)
+{
+	struct err err;
+	bool others = false;
+	for (uint32_t r = 0; r < job->nlocal; r++) {
+		const struct rank *rank = &job->ranks[r];
+		others |= rank->mem && rank->table && !table_equal(rank->table, rank->mem->table);
+	}
+	return others && former_ready(job, &err);
+}
+
+int former_store(struct job *job, struct err *err)
+{
+	struct step_id id;
+	const struct daemon *daemon = job->daemon;
+	const struct snapshot *newest = saves_in_memory(&job->saves, UINT64_MAX);
+	if (!newest || is_stored(job, newest))
+		return 0;
+	if (daemon->root < 0)
+		return err_set(err, -EINVAL, "this daemon has no store");
+	if (newest->storage_rc && !newest->stays)
+		return err_set(err, newest->storage_rc, "it cannot be written: %s", newest->err.text);
+	int rc = 0;
+	if (saves_decide(&job->saves))
+		rc = queue_flush(&job->saves, &id, err);
+	else if (!(rc = seat_can_ask(job, err)))
+		seat_ask(job, &(struct wire_command){.kind = COMMAND_FLUSH});
+	if (rc)
+		return rc;
+	return err_set(err, -EAGAIN,
+		       "job '%s': step %lu of epoch %u, in memory only, is written before its world changes", job->name,
+		       (unsigned long)newest->id.step, newest->id.epoch);
+}
+
+/* ---- its life -------------------------------------------------------------------------------------------------- */
+
+static void count(struct daemon *daemon, struct former *former)
+{
+	for (uint32_t r = 0; r < former->nlocal; r++)
+		former->bytes += former->mems[r]->size;
+	daemon->memory_used += former->bytes;
+}
+
+static void take_step(struct former *former, const struct job *job, const struct snapshot *s)
+{
+	struct former_step *step = &former->steps[former->n++];
+	*step = (struct former_step){.id = s->id, .stored = is_stored(job, s)};
+	for (uint32_t r = 0; r < former->nlocal; r++) {
+		step->slots[r] = s->parts[r].slot;
+		former->mems[r]->slots[step->slots[r]].left = true;
+	}
+}
+
+static int make(struct job *job, struct former **out, struct err *err)
+{
+	struct former *former = calloc(1, sizeof(*former));
+	if (!former)
+		return err_set(err, -ENOMEM, "no memory to keep what the ranks of job '%s' have left", job->name);
+	*former = (struct former){.world = job->world,
+				  .nlocal = job->nlocal,
+				  .spread = job->spread,
+				  .epoch = job->epoch,
+				  .linger_ns = job->policy.linger_ms * CLOCK_NS_PER_MS};
+	snprintf(former->job, sizeof(former->job), "%s", job->name);
+	for (uint32_t r = 0; r < job->nlocal; r++) {
+		struct memory *mem = former->mems[r] = memory_get(job->ranks[r].mem);
+		former->kept[r] = mem->kept;
+		mem->kept = false; /* not to be dropped with the rank */
+	}
+	list_for(node, &job->saves.snapshots) {
+		const struct snapshot *s = snapshot_of(node);
+		if (snapshot_in_memory(s) && former->n < ARENA_SLOTS_MAX)
+			take_step(former, job, s);
+	}
+	count(job->daemon, former);
+	*out = former;
+	return 0;
+}
+
+const struct former_step *former_newest(const struct former *former)
+{
+	for (uint32_t i = former->n; i-- > 0;)
+		if (!former->steps[i].damaged)
+			return &former->steps[i];
+	return NULL;
+}
+
+const char *former_text(const struct former *former, char *dst, size_t size)
+{
+	const struct former_step *step = former_newest(former);
+	struct step_id id = step ? step->id : former->steps[former->n - 1].id;
+	snprintf(dst, size, "step %lu of epoch %u, left in memory by a world of %u%s", (unsigned long)id.step, id.epoch,
+		 former->world,
+		 !step          ? " and damaged"
+		 : step->stored ? " and on storage"
+				: "");
+	return dst;
+}
+
+int former_take(struct job *job, struct former **out, struct err *err)
+{
+	const struct snapshot *newest = saves_in_memory(&job->saves, UINT64_MAX);
+	const struct former_step *had = job->former ? former_newest(job->former) : NULL;
+	*out = NULL;
+	if (had && (!newest || step_compare(had->id, newest->id) > 0)) {
+		*out = job->former;
+		job->former = NULL;
+		return 0;
+	}
+	int rc = newest ? make(job, out, err) : 0;
+	if (!rc)
+		former_let_go(job, "something newer is in memory");
+	return rc;
+}
+
+void former_end(struct daemon *daemon, struct former *former)
+{
+	for (uint32_t r = 0; r < former->nlocal; r++) {
+		if (former->kept[r] && !daemon->stopping)
+			manager_drop(daemon->manager, former->job, former->mems[r]->table->reg.rank);
+		memory_put(former->mems[r]);
+	}
+	daemon->memory_used -= former->bytes;
+	free(former);
+}
+
+void former_let_go(struct job *job, const char *why)
+{
+	char text[WIRE_TEXT_MAX];
+	if (!job->former)
+		return;
+	log_info("job %s: %s, is let go: %s", job->name, former_text(job->former, text, sizeof(text)), why);
+	former_end(job->daemon, job->former);
+	job->former = NULL;
+	for (uint32_t r = 0; r < job->nlocal; r++)
+		if (job->ranks[r].mem)
+			job_keep_arena(&job->ranks[r]); /* the places of those at the service manager are free */
+}
+
+void former_give(struct job *job, struct former *former)
+{
+	char text[WIRE_TEXT_MAX];
+	job->former = former;
+	if (!former)
+		return;
+	former->parked_ns = former->superseded_ns = 0;
+	log_warn("job %s: %s, is kept for a world of %u to restore from", job->name,
+		 former_text(former, text, sizeof(text)), job->world);
+	for (uint32_t r = 0; r < former->nlocal; r++)
+		verdicts_return(&job->verdicts, former->mems[r]);
+}
+
+/* ---- back to its ranks ----------------------------------------------------------------------------------------- */
+
+static struct memory *fitting(const struct former *former, const struct rank *rank)
+{
+	for (uint32_t r = 0; r < former->nlocal; r++)
+		if (former->mems[r]->table->reg.rank == rank->id && rank->table &&
+		    table_equal(rank->table, former->mems[r]->table))
+			return former->mems[r];
+	return NULL;
+}
+
+static bool fits(const struct job *job, const struct former *former)
+{
+	if (former->world != job->world || former->nlocal != job->nlocal)
+		return false;
+	for (uint32_t r = 0; r < job->nlocal; r++)
+		if (!fitting(former, &job->ranks[r]))
+			return false;
+	return true;
+}
+
+static void replace(struct rank *rank, struct memory *mem)
+{
+	struct daemon *d = rank->job->daemon;
+	if (rank->mem)
+		d->memory_used -= rank->mem->size;
+	job_drop_arena(rank);
+	memory_put(rank->mem);
+	rank->mem = memory_get(mem);
+}
+
+static void free_others(struct memory *mem)
+{
+	for (uint32_t i = 0; i < mem->nslots; i++)
+		if (!mem->slots[i].left)
+			memory_release(mem, i, false);
+}
+
+/* The slots stand as the former ranks have left them. */
+static void adopt(struct job *job, const struct former *former, const struct former_step *step)
+{
+	uint32_t slots[WIRE_LOCAL_MAX] = {0};
+	const struct snapshot *s = saves_find(&job->saves, step->id);
+	if (step->damaged || (s && snapshot_in_memory(s)))
+		return;
+	for (uint32_t r = 0; r < job->nlocal; r++)
+		for (uint32_t k = 0; k < former->nlocal; k++)
+			if (former->mems[k] == job->ranks[r].mem)
+				slots[r] = step->slots[k];
+	if (saves_adopt(&job->saves, step->id, slots))
+		log_warn("job %s: no memory to take step %lu back", job->name, (unsigned long)step->id.step);
+}
+
+void former_return(struct job *job)
+{
+	char text[WIRE_TEXT_MAX];
+	struct former *former = job->former;
+	if (!former || !recover_idle(&job->recover) || !fits(job, former) || saves_in_memory(&job->saves, UINT64_MAX))
+		return;
+	log_info("job %s: %s, is theirs again", job->name, former_text(former, text, sizeof(text)));
+	for (uint32_t r = 0; r < job->nlocal; r++)
+		replace(&job->ranks[r], fitting(former, &job->ranks[r]));
+	job->former = NULL;
+	job->formed = false; /* they are looked at anew */
+	for (uint32_t r = 0; r < former->nlocal; r++) {
+		former->mems[r]->kept = former->kept[r];
+		free_others(former->mems[r]); /* what was begun there, and not completed, is nobody's */
+	}
+	/* While they are held: what would give a slot back has not known that it is taken. */
+	for (uint32_t i = 0; i < former->n; i++)
+		adopt(job, former, &former->steps[i]);
+	for (uint32_t r = 0; r < former->nlocal; r++) {
+		for (uint32_t i = 0; i < former->n; i++)
+			former->mems[r]->slots[former->steps[i].slots[r]].left = false;
+		memory_put(former->mems[r]);
+	}
+	free(former);
+	saves_pump(&job->saves);
+}
+
+/* ---- while its job is there ------------------------------------------------------------------------------------ */
+
+/* Ranks that have gone on from something know what they do; those that have begun afresh may have been told to by mistake. */
+void former_tick(struct job *job, uint64_t now)
+{
+	struct former *former = job->former;
+	const struct former_step *step = former ? former_newest(former) : NULL;
+	const struct snapshot *newest = step ? saves_in_memory(&job->saves, UINT64_MAX) : NULL;
+	if (!former || !recover_idle(&job->recover))
+		return;
+	if (!step) {
+		former_let_go(job, "it is of no use");
+		return;
+	}
+	if (!newest || step_compare(newest->id, step->id) < 0)
+		return;
+	if (!former->superseded_ns)
+		former->superseded_ns = now;
+	if (job->saves.resumed.epoch)
+		former_let_go(job, "the job has gone on");
+	else if (now - former->superseded_ns > former->linger_ns)
+		former_let_go(job, "the job has begun without it, and nobody has come for it");
+}
+
+bool former_is_stored(const struct job *job)
+{
+	const struct former_step *step = job->former ? former_newest(job->former) : NULL;
+	return step && step->stored;
+}
+
+uint64_t former_bytes(const struct job *job)
+{
+	return job_memory(job) + (job->former ? job->former->bytes : 0);
+}
+
+void former_explain(const struct former *former, struct err *err)
+{
+	char bytes[16], text[WIRE_TEXT_MAX / 2];
+	size_t at = strlen(err->text);
+	snprintf(err->text + at, sizeof(err->text) - at,
+		 "; %s of it hold %s: that is kept for %lu s, unless ranks that fit it come first",
+		 bytes_human(bytes, sizeof(bytes), former->bytes), former_text(former, text, sizeof(text)),
+		 (unsigned long)(former->linger_ns / CLOCK_NS_PER_S));
+}
+
+/* ---- for recover ----------------------------------------------------------------------------------------------- */
+
+static const struct former_step *find_step(const struct job *job, struct step_id id)
+{
+	for (uint32_t i = 0; job->former && i < job->former->n; i++)
+		if (!step_compare(job->former->steps[i].id, id) && !job->former->steps[i].damaged)
+			return &job->former->steps[i];
+	return NULL;
+}
+
+void former_found(const struct job *job, bool (*wanted)(void *arg, struct step_id id), void *arg,
+		  struct peer_found *found)
+{
+	for (uint32_t i = job->former ? job->former->n : 0; i-- > 0 && found->nmemory < PEER_MEMORY;) {
+		struct step_id id = job->former->steps[i].id;
+		bool there = false;
+		for (uint32_t k = 0; k < found->nmemory; k++)
+			there |= !step_compare(found->memory[k], id);
+		if (!there && find_step(job, id) && wanted(arg, id))
+			found->memory[found->nmemory++] = id;
+	}
+}
+
+bool former_source(const struct job *job, struct step_id id, struct former_source *out)
+{
+	const struct former_step *step = find_step(job, id);
+	if (!step)
+		return false;
+	*out = (struct former_source){.id = id, .world = job->former->world, .n = job->former->nlocal};
+	memcpy(out->slots, step->slots, sizeof(out->slots));
+	for (uint32_t r = 0; r < out->n; r++)
+		out->mems[r] = memory_get(job->former->mems[r]);
+	return true;
+}
+
+void former_source_end(struct former_source *source)
+{
+	for (uint32_t r = 0; r < source->n; r++)
+		memory_put(source->mems[r]);
+	source->n = 0;
+}
+
+void former_damaged(struct job *job, struct step_id id)
+{
+	for (uint32_t i = 0; job->former && i < job->former->n; i++)
+		if (!step_compare(job->former->steps[i].id, id))
+			job->former->steps[i].damaged = true;
+}
