@@ -17,6 +17,7 @@
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 /* A partial directory of a commit that a crash cut short: its snapshot may come back with an arena and be written again under
@@ -84,11 +85,19 @@ static void open_catalog(struct daemon *d)
 		log_warn("the catalog is not in line with the store: %s", err.text);
 }
 
+void startup_umask(const struct config *config)
+{
+	mode_t mode = setting_store_mode(config) & 0777;
+	mode_t was = umask(0777 & ~mode);
+	if (!(mode & 077))
+		umask(was | 022);
+}
+
 int startup_store(struct daemon *d, int *lock, struct err *err)
 {
 	*lock = -1;
 	d->root = -1;
-	int rc = d->config.store ? repo_create(d->config.store, err) : 0;
+	int rc = d->config.store ? repo_create_mode(d->config.store, setting_store_mode(&d->config), err) : 0;
 	if (!rc)
 		rc = disk_new(d->config.store, &d->disk, &d->root, err);
 	if (rc || !d->config.store)

@@ -25,6 +25,7 @@ enum {
 static const char *const huge_pages[] = {"auto", "transparent", "never", NULL};
 #define KEEP_TIME_MAX (100ull * 365 * 86400000) /* ms: a hundred years */
 
+static const char *const store_modes[] = {"0700", "0750", "0770", "0755", "2750", "2770", NULL};
 static const char *const fabric_providers[] = {"tcp", "verbs", "efa", NULL};
 static const char *const save_policies[] = {"newest", "queue", "refuse", NULL};
 
@@ -38,6 +39,9 @@ const struct setting settings[] = {
 	{"store", NODE(store), .type = SETTING_PATH, .flag = "store", .env = "CKPT_STORE", .value = "DIR",
 	 .fallback_text = "none", .max = SETTING_TEXT_MAX - 1, .restart = true,
 	 .help = "repository of checkpoints, made when missing; without one checkpoints stay in memory"},
+	{"store-mode", NODE(store_mode), .type = SETTING_CHOICE, .flag = "store-mode", .env = "CKPT_STORE_MODE",
+	 .value = "MODE", .fallback = "0700", .choices = store_modes, .restart = true,
+	 .help = "permissions of a store that is made: 0700 (its user alone), 0750, 2770 (a group's), 0755, …"},
 	{"socket", NODE(socket), .type = SETTING_PATH, .flag = "socket", .env = "CKPT_SOCKET", .value = "PATH",
 	 .fallback_text = "$XDG_RUNTIME_DIR/ckptd.sock, else /run/ckptd.sock", .max = SOCKET_PATH_MAX, .restart = true,
 	 .help = "control socket, made with mode 0600"},
@@ -175,6 +179,11 @@ const struct setting *setting_find(enum setting_scope scope, const char *key)
 		if (s->scope == scope && !strcmp(s->key, key))
 			return s;
 	return NULL;
+}
+
+uint32_t setting_store_mode(const struct config *config)
+{
+	return (uint32_t)strtoul(store_modes[config->store_mode], NULL, 8);
 }
 
 const char *scope_name(enum setting_scope scope)

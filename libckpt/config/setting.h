@@ -34,6 +34,7 @@ struct config {
 	const char *span_log;       /* path of a file; NULL: none */
 	const char *cluster;        /* path of the roster; NULL: this node is alone */
 	const char *cluster_key;    /* path of a file; NULL: none */
+	uint64_t store_mode;        /* index of the choice: setting_store_mode() has its number */
 	uint64_t fabric_provider;   /* index of the choice */
 	uint64_t peer_timeout_ms;   /* silence after which another node counts as lost */
 	uint64_t net_bandwidth;     /* bytes/s of what is copied to other nodes; 0: as fast as the network */
@@ -109,6 +110,9 @@ struct setting {
 };
 
 extern const struct setting settings[];
+
+/* The choices of store-mode as numbers. */
+uint32_t setting_store_mode(const struct config *config);
 
 /* By key within a scope; NULL: there is none. */
 const struct setting *setting_find(enum setting_scope scope, const char *key);

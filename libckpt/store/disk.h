@@ -18,7 +18,7 @@
 #include <stdint.h>
 
 enum disk_kind {
-	DISK_MKDIR = 1, /* dir, name */
+	DISK_MKDIR = 1, /* dir, name, flags: DISK_PRIVATE or 0. Mode 0775 & ~umask */
 	DISK_OPEN,      /* dir, name, flags → result: file handle */
 	DISK_WRITE,     /* file, buf, offset, len → len */
 	DISK_READ,      /* file, buf, offset, len → bytes read: less than len only at the end of the file */
@@ -34,10 +34,11 @@ enum disk_kind {
 
 enum disk_open_flags {
 	DISK_RDONLY = 0,
-	DISK_CREATE = 1, /* write-only, must not exist (-EEXIST), mode 0644 & ~umask */
+	DISK_CREATE = 1, /* write-only, must not exist (-EEXIST), mode 0664 & ~umask */
 	DISK_DIRECT =
 		2,    /* O_DIRECT where the file system has it; then buf, offset and len are multiples of DISK_ALIGN */
 	DISK_DIR = 4, /* a directory */
+	DISK_PRIVATE = 8, /* of DISK_MKDIR: mode 0700 */
 	/* Symbolic links are not followed (-ELOOP), and what is neither a file nor a directory is not opened (-EINVAL): nothing in
 	 * a store leads out of it. */
 };
@@ -130,6 +131,8 @@ struct disk_stat {
 	uint32_t uid, mode;  /* the mode's permissions alone */
 };
 int disk_stat_at(struct disk *d, int dir, const char *name, struct disk_stat *st);
+/* Of an open directory: permissions, and the bit by which what is made in it has its group. */
+int disk_chmod(struct disk *d, int dir, uint32_t mode);
 /* Calls fn for every name but . and .., until it returns non-zero, which is returned. */
 int disk_list(struct disk *d, int dir, int (*fn)(void *arg, const char *name), void *arg);
 /* An exclusive advisory lock on a file (created when missing); the handle holds it until closed. -EWOULDBLOCK: held by another. */

@@ -27,7 +27,7 @@ struct request {
 	enum disk_kind kind;
 	int dir, dir2, file;
 	const char *name, *name2;
-	int flags; /* of openat, unlinkat */
+	int flags; /* of openat, unlinkat; mode of mkdirat */
 	void *buf;
 	uint64_t offset, len;
 	int index; /* entry of the registered table that holds the buffer; -1: none */

@@ -31,6 +31,12 @@ int disk_stat_at(struct disk *d, int dir, const char *name, struct disk_stat *st
 	return 0;
 }
 
+int disk_chmod(struct disk *d, int dir, uint32_t mode)
+{
+	(void)d;
+	return fchmod(dir, (mode_t)mode) ? -errno : 0;
+}
+
 int disk_list(struct disk *d, int dir, int (*fn)(void *arg, const char *name), void *arg)
 {
 	(void)d;
@@ -57,7 +63,7 @@ int disk_list(struct disk *d, int dir, int (*fn)(void *arg, const char *name), v
 
 static int lock_file(int dir, const char *name, int how)
 {
-	AUTO_CLOSE int fd = openat(dir, name, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644);
+	AUTO_CLOSE int fd = openat(dir, name, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0664);
 	if (fd < 0)
 		return -errno;
 	int rc;

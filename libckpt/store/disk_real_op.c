@@ -140,6 +140,8 @@ void op_prepare(struct disk *d, struct chunk *c)
 		prepare_transfer(d, c);
 	else if (op->kind == DISK_OPEN)
 		c->request.flags = open_flags(c);
+	else if (op->kind == DISK_MKDIR)
+		c->request.flags = op->flags & DISK_PRIVATE ? 0700 : 0775;
 	else if (op->kind == DISK_RMDIR)
 		c->request.flags = AT_REMOVEDIR;
 }

@@ -29,9 +29,9 @@ static int carry_out(const struct request *r)
 {
 	switch (r->kind) {
 	case DISK_MKDIR:
-		return mkdirat(r->dir, r->name, 0755);
+		return mkdirat(r->dir, r->name, (mode_t)r->flags);
 	case DISK_OPEN:
-		return openat(r->dir, r->name, r->flags, 0644);
+		return openat(r->dir, r->name, r->flags, 0664);
 	case DISK_WRITE:
 		return (int)pwrite(r->file, r->buf, r->len, (off_t)r->offset);
 	case DISK_READ:

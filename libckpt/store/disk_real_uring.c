@@ -81,10 +81,10 @@ static void prepare(const struct request *r, struct io_uring_sqe *sqe)
 {
 	switch (r->kind) {
 	case DISK_MKDIR:
-		io_uring_prep_mkdirat(sqe, r->dir, r->name, 0755);
+		io_uring_prep_mkdirat(sqe, r->dir, r->name, (mode_t)r->flags);
 		return;
 	case DISK_OPEN:
-		io_uring_prep_openat(sqe, r->dir, r->name, r->flags, 0644);
+		io_uring_prep_openat(sqe, r->dir, r->name, r->flags, 0664);
 		return;
 	case DISK_WRITE:
 		prepare_transfer(r, sqe);

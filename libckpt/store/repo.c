@@ -86,7 +86,7 @@ static int found_made(struct repo *repo, int rc, struct err *err)
 	return rc < 0 ? err_set(err, rc, "cannot fsync %s: %s", repo->path, err_name(rc)) : 0;
 }
 
-/* Makes the directory in its parent, which must exist. */
+/* Makes the directory in its parent, which must exist. Nobody else may look into it yet. */
 static int make_root(const char *path, struct err *err)
 {
 	AUTO_FREE char *copy = strdup(path);
@@ -103,7 +103,7 @@ static int make_root(const char *path, struct err *err)
 	int rc = disk_new(parent, &disk, &dir, err);
 	if (rc < 0)
 		return err_prefix(err, rc, "cannot make the repository %s", path);
-	struct disk_op make = {.kind = DISK_MKDIR, .dir = dir, .name = name};
+	struct disk_op make = {.kind = DISK_MKDIR, .dir = dir, .name = name, .flags = DISK_PRIVATE};
 	rc = disk_do(disk, &make);
 	if (!rc || rc == -EEXIST) /* it was not there a moment ago: ours, and the answer was lost, or somebody else's */
 		rc = disk_fsync(disk, dir);
@@ -118,7 +118,18 @@ static int make_root(const char *path, struct err *err)
 	return rc;
 }
 
+static int open_up(struct repo *repo, uint32_t mode, struct err *err)
+{
+	int rc = disk_chmod(repo->disk, repo->root, mode);
+	return rc < 0 ? err_set(err, rc, "cannot give %s the mode %04o: %s", repo->path, mode, err_name(rc)) : 0;
+}
+
 int repo_create(const char *path, struct err *err)
+{
+	return repo_create_mode(path, 0700, err);
+}
+
+int repo_create_mode(const char *path, uint32_t mode, struct err *err)
 {
 	struct repo repo;
 	int rc = open_root(path, &repo, err);
@@ -128,6 +139,8 @@ int repo_create(const char *path, struct err *err)
 		if (rc < 0)
 			return rc;
 		rc = open_root(path, &repo, err);
+		if (!rc)
+			rc = open_up(&repo, mode, err);
 	}
 	if (!rc)
 		rc = check_mark(&repo, err);

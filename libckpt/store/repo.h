@@ -26,7 +26,9 @@ struct repo {
 int repo_open(const char *path, struct repo *repo, struct err *err);
 void repo_close(struct repo *repo);
 /* Makes the root (one level) and the mark when missing, durably. -ENOTEMPTY: a directory with other things in it and no mark
- * ("lost+found" and leftovers of an interrupted repo_create do not count). */
+ * ("lost+found" and leftovers of an interrupted repo_create do not count). A root that is made has this mode, whatever the umask;
+ * one that is there keeps its own. repo_create: 0700. */
+int repo_create_mode(const char *path, uint32_t mode, struct err *err);
 int repo_create(const char *path, struct err *err);
 
 enum checkpoint_state {

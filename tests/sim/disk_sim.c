@@ -372,6 +372,13 @@ int disk_stat_at(struct disk *d, int dir, const char *name, struct disk_stat *st
 	return 0;
 }
 
+int disk_chmod(struct disk *d, int dir, uint32_t mode)
+{
+	(void)dir;
+	(void)mode;
+	return d->killed ? -EIO : 0;
+}
+
 int disk_list(struct disk *d, int dir, int (*fn)(void *arg, const char *name), void *arg)
 {
 	if (d->killed)
