@@ -33,6 +33,7 @@ struct coord_restore {
 	struct peer_choice choice;
 	bool surveyed, parted;
 	bool passed_over; /* something that may not be taken for lost */
+	bool others;      /* the job has saved something, which is not what is wanted */
 	uint32_t unheard; /* nodes that may hold copies, by name */
 	char names[64];
 	int storage_rc; /* the store could not be read */

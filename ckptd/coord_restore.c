@@ -20,7 +20,7 @@ static void refuse(struct coord *c, int rc, const char *text)
 {
 	char why[WIRE_TEXT_MAX], said[WIRE_TEXT_MAX]; /* both may be of what is forgotten */
 	snprintf(why, sizeof(why), "%s", c->restore.choice.why);
-	snprintf(said, sizeof(said), "%s", text);
+	snprintf(said, sizeof(said), "%s", *text ? text : "a node could not restore, and did not say why");
 	coord_restore_forget(c);
 	uint32_t epoch = c->epoch;
 	for (uint32_t n = 0; n < c->nnodes && c->epoch == epoch; n++)
@@ -109,24 +109,37 @@ void coord_not_restoring(struct coord *c, struct coord_from from)
 
 /* ---- the choice ------------------------------------------------------------------------------------------------ */
 
-/* The job has had a snapshot, as far as is known here: then nobody may take what is not found for a fresh start while somebody who may
- * hold it is not there. */
+/* The job has checkpoints, but not what was asked for. */
+static void refuse_asked(struct coord *c)
+{
+	char text[WIRE_TEXT_MAX];
+	if (c->restore.step == STEP_NEWEST_HEALTHY) {
+		refuse(c, -ENODATA, "the job has checkpoints, but none that was marked healthy");
+		return;
+	}
+	snprintf(text, sizeof(text), "the job has checkpoints, but none of step %lu", (unsigned long)c->restore.step);
+	refuse(c, -ENODATA, text);
+}
+
+/* Only -ENOENT is a fresh start: there is no checkpoint of the job wherever one may be. The job has had a snapshot, as far as is known here:
+ * then nobody may take what is not found for a fresh start while somebody who may hold it is not there. */
 static void refuse_rest(struct coord *c)
 {
 	struct coord_restore *r = &c->restore;
+	bool asked = r->others || (r->step != STEP_NEWEST && !ladder_is_empty(&r->ladder));
 	char text[WIRE_TEXT_MAX];
 	if (r->passed_over)
 		refuse(c, -EBADMSG, "no intact checkpoint is left");
-	else if (r->storage_rc) /* not -ENOENT: nobody may take this for a fresh start */
-		refuse(c, r->storage_rc == -ENOENT ? -EIO : r->storage_rc, "the store cannot be read");
-	else if (r->unheard && c->has_saved) {
+	else if (r->storage_rc)
+		refuse(c, r->storage_rc == -ENOMEM ? -ENOMEM : -EIO, "the store cannot be read");
+	else if (r->unheard && (c->has_saved || asked || !ladder_is_empty(&r->ladder))) {
 		snprintf(text, sizeof(text),
 			 "nothing to restore is found, and nodes that may hold copies are not there: %s", r->names);
 		refuse(c, -EIO, text);
-	} else
-		refuse(c, -ENOENT,
-		       r->step == STEP_NEWEST_HEALTHY ? "there is no checkpoint that was marked healthy"
-						      : "there is no checkpoint to restore");
+	} else if (asked)
+		refuse_asked(c);
+	else
+		refuse(c, -ENOENT, "there is no checkpoint to restore");
 }
 
 static void list_holders(struct coord *c, uint32_t node, struct peer_bring *bring)
@@ -182,8 +195,10 @@ static void fetch_next(struct coord *c)
 
 static void choose(struct coord *c)
 {
-	if (c->restore.step == STEP_NEWEST_HEALTHY)
+	if (c->restore.step == STEP_NEWEST_HEALTHY) {
+		c->restore.others |= !ladder_is_empty(&c->restore.ladder);
 		ladder_drop_copies_alone(&c->restore.ladder);
+	}
 	if (c->rescue.state == RESCUE_LOOK)
 		coord_rescue_choose(c);
 	else
@@ -220,6 +235,7 @@ void coord_found(struct coord *c, struct coord_from from, const struct peer_foun
 	for (uint32_t i = 0; from.node == first_node(c) && i < found->nstored; i++)
 		ladder_add_stored(&r->ladder, found->stored[i]);
 	r->storage_rc = r->storage_rc ? r->storage_rc : found->storage_rc;
+	r->others |= found->others;
 	add_why(r->choice.why, found->why);
 	if (answered(c, from.node))
 		choose(c);
@@ -251,6 +267,7 @@ void coord_surveyed(struct coord *c, const struct coord_survey *survey)
 		const struct coord_held *f = &survey->found[i];
 		if (f->world == c->world && asked_for(r, f->id))
 			ladder_add_copy(&r->ladder, f->node, f->rank, f->id);
+		r->others |= !asked_for(r, f->id);
 	}
 	if (--r->waiting == 0)
 		choose(c);
@@ -315,7 +332,7 @@ void coord_fetched(struct coord *c, struct coord_from from, const struct peer_sa
 		r->choice.source = f->level > r->choice.source ? (enum wire_source)f->level : r->choice.source;
 		add_why(r->choice.why, f->text);
 	} else if (!r->rc || outweighs(f->rc, r->rc)) {
-		r->rc = f->rc;
+		r->rc = f->rc == -ENOENT ? -EBADMSG : f->rc; /* no node alone knows that there is nothing */
 		snprintf(r->text, sizeof(r->text), "%s", f->text);
 	}
 	if (!answered(c, from.node))

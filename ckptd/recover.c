@@ -95,6 +95,8 @@ void recover_refuse(struct recover *recover, int rc, const char *text, const cha
 		saves_resume(&job->saves, (struct step_id){0});
 	if (rc != -ENOENT)
 		log_warn("job %s: restore failed: %s", job->name, full);
+	else if (*why)
+		log_warn("job %s: the ranks begin anew: %s", job->name, full);
 	recover_note_answered(recover, &(struct recovery_end){.rc = rc == -ENOENT ? 0 : rc,
 							      .passed_over = rc == -ENOENT ? why : full});
 	for (uint32_t r = 0; r < job->nlocal; r++)
@@ -194,7 +196,11 @@ static void report_found(struct recover *recover, const struct peer_found *found
 			all.ranks[all.nranks++] = job->ranks[r].id;
 	list_for(node, &job->saves.snapshots) {
 		const struct snapshot *s = snapshot_of(node);
-		if (snapshot_in_memory(s) && wanted(recover, found, s->id) && all.nmemory < PEER_MEMORY)
+		if (!snapshot_in_memory(s))
+			continue;
+		if (!wanted(recover, found, s->id))
+			all.others = true;
+		else if (all.nmemory < PEER_MEMORY)
 			all.memory[all.nmemory++] = s->id;
 	}
 	former_found(job, asked_for, &asked, &all);
@@ -202,6 +208,8 @@ static void report_found(struct recover *recover, const struct peer_found *found
 	for (uint32_t i = 0; i < found->nstored; i++)
 		if (wanted(recover, found, found->stored[i]))
 			all.stored[all.nstored++] = found->stored[i];
+		else
+			all.others = true;
 	recover->state = RECOVER_FOUND;
 	seat_found(job, &all);
 }

@@ -91,22 +91,28 @@ static void read_former(struct recover_work *w)
 
 /* ---- what storage has ------------------------------------------------------------------------------------------ */
 
-static bool is_healthy(struct repo *repo, const struct checkpoint_ref *ref)
+/* What cannot be read may be healthy: whoever finds nothing else is to hear of it. */
+static bool is_healthy(struct recover_work *w, struct repo *repo, const struct checkpoint_ref *ref)
 {
 	struct checkpoint ck;
 	struct verdict verdict;
-	if (checkpoint_open_root(repo, ref->job, ref->id, &ck, NULL))
-		return false;
-	bool healthy = !checkpoint_verdict(&ck, &verdict, NULL) && !verdict.unhealthy;
-	checkpoint_close(&ck);
-	return healthy;
+	struct err err = {0};
+	int rc = checkpoint_open_root(repo, ref->job, ref->id, &ck, &err);
+	if (!rc) {
+		rc = checkpoint_verdict(&ck, &verdict, &err);
+		checkpoint_close(&ck);
+	}
+	if (rc && rc != -ENOENT) {
+		w->found.storage_rc = rc;
+		recover_add_why(w->found.why, "storage: %s", err.text[0] ? err.text : err_name(rc));
+	}
+	return !rc && !verdict.unhealthy;
 }
 
-static bool wanted(const struct recover_work *w, struct repo *repo, const struct checkpoint_ref *ref)
+static bool wanted(struct recover_work *w, struct repo *repo, const struct checkpoint_ref *ref)
 {
-	return ref->state == CHECKPOINT_COMMITTED &&
-	       (w->step == STEP_NEWEST_HEALTHY ? is_healthy(repo, ref)
-					       : w->step == STEP_NEWEST || ref->id.step == w->step);
+	return w->step == STEP_NEWEST_HEALTHY ? is_healthy(w, repo, ref)
+					      : w->step == STEP_NEWEST || ref->id.step == w->step;
 }
 
 static int list_store(struct recover_work *w, struct repo *repo, struct checkpoint_ref **refs, size_t *n)
@@ -131,9 +137,18 @@ static void scan(struct recover_work *w)
 	found->storage_rc = rc;
 	if (rc)
 		recover_add_why(found->why, "storage: %s", w->err.text);
-	for (size_t i = rc ? 0 : n; i-- > 0 && found->nstored < PEER_STORED;) /* ordered: the newest first */
+	for (size_t i = rc ? 0 : n; i-- > 0 && found->nstored < PEER_STORED;) { /* ordered: the newest first */
+		if (refs[i].state != CHECKPOINT_COMMITTED)
+			continue;
 		if (wanted(w, &repo, &refs[i]))
 			found->stored[found->nstored++] = refs[i].id;
+		else
+			found->others = true;
+	}
+	if (!rc && repo.strange) {
+		found->storage_rc = -ENOTDIR;
+		recover_add_why(found->why, "storage: %u of the job's checkpoints are no directories", repo.strange);
+	}
 	repo_close(&repo);
 }
 
@@ -195,7 +210,7 @@ static int read_checkpoint(struct recover_work *w, struct repo *repo)
 		return err_set(&w->err, -ENOMEM, "no memory to plan a restore");
 	int rc = checkpoint_open(repo, w->job, w->id, &ck, &w->err);
 	if (rc)
-		return rc == -ENOENT ? -EBADMSG : rc;
+		return rc;
 	w->saved_world = ck.manifest.world;
 	size_t n = fill_wants(w, w->saved_world, wants, of);
 	tell_no_blobs(w);
@@ -207,13 +222,37 @@ static int read_checkpoint(struct recover_work *w, struct repo *repo)
 	return rc;
 }
 
+/* The codes of ckpt_restore have meanings of their own: what was there a moment ago and is gone is damage, and -ESTALE of a network file
+ * system is trouble of the store; what the checkpoint and the ranks' tables contradict each other in is wrong, whatever it is. */
+static int as_answer(int rc)
+{
+	switch (rc) {
+	case -ENOENT:
+		return -EBADMSG;
+	case -ENODATA:
+	case -EEXIST:
+	case -E2BIG:
+		return -EINVAL;
+	case 0:
+	case -EINVAL:
+	case -EBADMSG:
+	case -ENOMEM:
+	case -EPROTONOSUPPORT:
+		return rc;
+	default:
+		return -EIO;
+	}
+}
+
 static void read_store(struct recover_work *w)
 {
 	struct repo repo;
 	w->rc = repo_open(w->store, &repo, &w->err);
-	if (w->rc)
+	if (w->rc) { /* it is the store that is not there, not the checkpoint */
+		w->rc = -EIO;
 		return;
-	w->rc = read_checkpoint(w, &repo);
+	}
+	w->rc = as_answer(read_checkpoint(w, &repo));
 	repo_close(&repo);
 }
 

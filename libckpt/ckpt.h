@@ -302,9 +302,12 @@ typedef struct ckpt_restored {
  * partition. Restoring an older step by name changes nothing in the store: it becomes a rollback with the first save after it, which
  * stands in a later epoch and so is newer than all that was abandoned. Until then CKPT_LATEST, also after a crash, is what it was
  * before; to make a rollback last, save at once, under the step that was restored. *out may be NULL; its size must be set. stream: as in ckpt_begin, all GPUs wait for it; on return all memory is filled.
- * -ENOENT: nothing to restore (a fresh start); -EINVAL: a tensor is missing, or has another dtype or shape (both sides named): nothing
- * was touched; also once a save was begun in this epoch: ckpt_join again first, so that no step is saved twice in an epoch;
- * -EBADMSG, -EIO: no intact copy is left. What is there and verified is loaded while the rest is brought: after any error but -ENOENT
+ * -ENOENT: the job has no checkpoint, neither in memory nor as copies nor on storage. This alone is a fresh start.
+ * -ENODATA: the job has checkpoints, but not what was asked for: none of that step, or none that was marked healthy.
+ * -EINVAL: the checkpoint lacks a tensor (or a part of one) or has another dtype or shape, or a blob of another size (both sides named):
+ * nothing was touched; also once a save was begun in this epoch: ckpt_join again first, so that no step is saved twice in an epoch.
+ * -EBADMSG: no intact copy is left; -EIO: storage cannot be read, or nodes that may hold copies are not there.
+ * What is there and verified is loaded while the rest is brought: after any error but -ENOENT and -ENODATA
  * the state may be undefined (after -EINVAL only where other ranks than this one have registered something wrong); then saves are refused
  * (-EPERM) until a restore succeeds. */
 int ckpt_restore(ckpt *s, uint64_t step, void *stream, ckpt_restored *out, int timeout_ms);

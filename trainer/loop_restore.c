@@ -29,7 +29,8 @@ static int start_afresh(struct loop *l)
 	return rc < 0 ? loop_fail(l, rc, *l->platform->device.why ? l->platform->device.why : "out of memory") : 0;
 }
 
-/* -ENOENT: there is no such checkpoint, or an older one may do: *broken is set where that is there, but cannot be read. */
+/* -ENOENT: there is none, or not the one that was asked for, or an older one may do: *broken is set where that is there, but cannot be
+ * read. */
 static int restore_step(struct loop *l, uint64_t step, int *broken)
 {
 	int rc;
@@ -37,6 +38,8 @@ static int restore_step(struct loop *l, uint64_t step, int *broken)
 	l->entry.restored = CKPT_INIT(ckpt_restored);
 	ckpt_beat(l->session, l->state.counters.step, CKPT_PHASE_RESTORE);
 	rc = ckpt_restore(l->session, step, l->saver.stream, &l->entry.restored, -1);
+	if (step <= CKPT_LATEST_HEALTHY && rc == -ENODATA)
+		return -ENOENT;
 	if (step <= CKPT_LATEST_HEALTHY && (rc == -EBADMSG || rc == -EIO)) {
 		*broken = crew_library_error(&l->crew, "restore", rc);
 		return -ENOENT;

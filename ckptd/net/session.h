@@ -34,7 +34,7 @@ enum {
 	SESSION_ROSTER = 32,
 	SESSION_ADDRESS_MAX = 64,
 	SESSION_PROTOCOL =
-		3, /* of the frames, and of what peers say in them: raised with every release in which a message has changed */
+		4, /* of the frames, and of what peers say in them: raised with every release in which a message has changed */
 };
 
 enum session_kind {

@@ -77,6 +77,7 @@ struct peer_found {
 	struct step_id memory[PEER_MEMORY]; /* complete in memory for all ranks of this node, and shown as captured */
 	uint32_t nstored;
 	struct step_id stored[PEER_STORED]; /* the newest ones that are wanted, in order */
+	bool others;                        /* it has some that are not wanted */
 	int storage_rc;                     /* the store could not be read */
 	char why[WIRE_TEXT_MAX];            /* of what was passed over */
 };

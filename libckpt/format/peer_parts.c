@@ -40,6 +40,7 @@ void peer_found_put(struct wbuf *out, const struct peer_found *m)
 	wbuf_u32(out, m->nstored);
 	for (uint32_t i = 0; i < m->nstored; i++)
 		put_id(out, m->stored[i]);
+	wbuf_u8(out, m->others);
 	wbuf_str(out, m->why);
 }
 
@@ -61,6 +62,7 @@ void peer_found_get(struct rbuf *r, struct peer_found *m)
 		r->failed = true;
 	for (uint32_t i = 0; !r->failed && i < m->nstored; i++)
 		m->stored[i] = get_id(r);
+	m->others = rbuf_u8(r);
 	get_text(r, m->why, sizeof(m->why));
 }
 

@@ -47,7 +47,7 @@ static bool check_want(const struct restore_plan *plan, const struct saved_tenso
 	name_dir(plan->ck->ref.id, dir);
 	if (!tensor->meta) {
 		if (!want->optional)
-			problem(problems, -ENOENT, "tensor %s, which rank %u wants, is not in checkpoint %s of job %s",
+			problem(problems, -EINVAL, "tensor %s, which rank %u wants, is not in checkpoint %s of job %s",
 				want->tensor, want->owner, dir, plan->ck->ref.job);
 		return false;
 	}

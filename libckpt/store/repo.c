@@ -156,6 +156,7 @@ struct scan {
 	struct repo *repo;
 	const char *job;
 	int job_dir;
+	bool one; /* a link or a file in the place of this job may stand for all that it has saved; among all jobs it is none */
 	const struct listings *known; /* NULL: none */
 	struct listings of_job;
 	struct checkpoint_ref *refs;
@@ -199,9 +200,12 @@ static int scan_checkpoint(void *arg, const char *name)
 	if (known && listing_holds(known, disk, s->job_dir, name))
 		return add_known(s, known);
 	int dir = disk_open_at(disk, s->job_dir, name, DISK_DIR);
-	/* Removed since it was listed, or something else by that name. */
-	if (dir == -ENOENT || dir == -ENOTDIR || dir == -ELOOP)
+	if (dir == -ENOENT) /* removed since it was listed */
 		return 0;
+	if (dir == -ENOTDIR || dir == -ELOOP) {
+		s->repo->strange++;
+		return 0;
+	}
 	if (dir < 0)
 		return err_set(s->err, dir, "cannot open %s/%s/%s: %s", s->repo->path, s->job, name, err_name(dir));
 	int rc = disk_stat_at(disk, dir, NAME_MANIFEST, &st);
@@ -224,8 +228,12 @@ static int scan_job(void *arg, const char *name)
 	if (name_check("job", name, NAME_JOB_MAX, NULL) < 0)
 		return 0;
 	s->job_dir = disk_open_at(s->repo->disk, s->repo->root, name, DISK_DIR);
-	if (s->job_dir == -ENOENT || s->job_dir == -ENOTDIR || s->job_dir == -ELOOP)
+	bool other = s->job_dir == -ENOTDIR || s->job_dir == -ELOOP;
+	if (s->job_dir == -ENOENT || (other && !s->one))
 		return 0;
+	if (other)
+		return err_set(s->err, -ENOTDIR, "%s/%s is no directory: a job's directory may not be a link",
+			       s->repo->path, name);
 	if (s->job_dir < 0)
 		return err_set(s->err, s->job_dir, "cannot open %s/%s: %s", s->repo->path, name, err_name(s->job_dir));
 	s->job = name;
@@ -253,9 +261,10 @@ int repo_scan_known(struct repo *repo, const char *job, const struct listings *k
 		    size_t *n, struct err *err)
 {
 	struct err why = {0};
-	struct scan s = {.repo = repo, .known = known, .err = &why};
+	struct scan s = {.repo = repo, .one = job, .known = known, .err = &why};
 	*out = NULL;
 	*n = 0;
+	repo->strange = 0;
 	int rc = job ? scan_job(&s, job) : disk_list(repo->disk, repo->root, scan_job, &s);
 	if (rc < 0) {
 		free(s.refs);

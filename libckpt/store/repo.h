@@ -19,6 +19,7 @@ struct repo {
 	struct disk *disk;
 	int root;
 	char *path;
+	uint32_t strange; /* of the last scan: what bears the name of a checkpoint, and is no directory */
 };
 
 /* -ENOENT: no such directory or not a repository (no mark): says what was looked for. -EPROTONOSUPPORT: a newer layout; others:
@@ -45,7 +46,8 @@ struct checkpoint_ref {
 };
 
 /* All checkpoint directories of the job (NULL: of all jobs), ordered by job, then (epoch, step), oldest first. *out malloc'ed. A
- * job that is not there has none. Directories and files with other names are passed over. */
+ * job that is not there has none. Directories and files with other names are passed over. -ENOTDIR: what is there by the name of
+ * the job that is asked for is a link or a file. */
 int repo_scan(struct repo *repo, const char *job, struct checkpoint_ref **out, size_t *n, struct err *err);
 /* The same; a checkpoint among `known` (store/listing.h; lives as long as the refs) whose listing still holds is not opened. For lists:
  * where a server answers from what a client remembers, opening is what asks it. */

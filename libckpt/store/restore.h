@@ -21,8 +21,8 @@ struct want {
 
 struct restore_plan; /* opaque */
 
-/* Intersects what is wanted with what is saved. Touches no destination. -ENOENT: a tensor is missing in the checkpoint;
- * -EINVAL: another dtype or global shape; -ENODATA: a part of the region was never saved; -EEXIST: saved twice. The sentence names
+/* Intersects what is wanted with what is saved. Touches no destination. -EINVAL: the checkpoint lacks a tensor, or
+ * has another dtype or global shape; -ENODATA: a part of the region was never saved; -EEXIST: saved twice. The sentence names
  * both sides (and how many further problems there are). Loads the sidecars that are needed: -EBADMSG. The checkpoint and wants
  * must outlive the plan. */
 int restore_plan_make(struct checkpoint *ck, const struct want *wants, size_t n, struct restore_plan **out,

@@ -12,7 +12,7 @@ from fleet import Cases, expect, until
 from neighbours import neighbours
 from puppets import HEALTHY, LATEST_HEALTHY, MEMORY, UNHEALTHY, Puppet, all_must, each, gather, holds, save
 
-ENOENT, REPLICATED = -2, 2
+ENODATA, REPLICATED = -61, 2
 
 
 @contextlib.contextmanager
@@ -96,7 +96,7 @@ def last_word_of_all():
         mark(ranks, 7, UNHEALTHY)
         until(lambda: verdicts(daemons[0]) == {(1, 7): "unhealthy"}, "the last word is written")
         said = back_to_healthy(ranks)
-        expect(said == [ENOENT] * 2, said)
+        expect(said == [ENODATA] * 2, said)
 
 
 def lost_before_it_was_told(at):
@@ -143,7 +143,7 @@ def later_word_stays():
         until(lambda: "is newer than what was known here" in daemons[0].text(), "it is looked at")
         expect(verdicts(daemons[0]) == {(1, 7): "unhealthy"}, verdicts(daemons[0]))
         said = back_to_healthy(ranks)
-        expect(said == [ENOENT] * 2, said)
+        expect(said == [ENODATA] * 2, said)
 
 
 def main():

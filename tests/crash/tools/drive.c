@@ -280,7 +280,7 @@ static int restore(struct drive *d)
 {
 	ckpt_restored r = CKPT_INIT(ckpt_restored);
 	int rc = ckpt_restore(d->s, d->healthy ? CKPT_LATEST_HEALTHY : CKPT_LATEST, NULL, &r, d->join_ms);
-	if (rc == -ENOENT) {
+	if (rc == -ENOENT || (rc == -ENODATA && d->healthy)) {
 		note(d, "fresh %u", ckpt_epoch(d->s));
 		fill(d, 0);
 		return 0;

@@ -206,8 +206,10 @@ Test(coord_restore, a_plan_that_cannot_be_is_no_reason_to_descend)
 	ask(UINT64_MAX);
 	find_all(none, 2);
 	bring_all(s20, -EINVAL);
-	for (uint32_t n = 0; n < NODES; n++)
+	for (uint32_t n = 0; n < NODES; n++) {
 		cr_expect_eq(told[n].refusal, -EINVAL);
+		cr_expect_str_eq(told[n].text, "a sentence");
+	}
 }
 
 Test(coord_restore, nothing_to_restore_is_told_from_nothing_intact)
@@ -221,6 +223,57 @@ Test(coord_restore, nothing_to_restore_is_told_from_nothing_intact)
 	bring_all(s20, -EBADMSG);
 	cr_expect_eq(told[1].refusal, -EBADMSG);
 	cr_expect_str_eq(told[1].text, "no intact checkpoint is left");
+}
+
+Test(coord_restore, no_node_alone_says_that_there_is_nothing)
+{
+	ask(UINT64_MAX);
+	find_all(none, 1);
+	bring_all(s20, -ENOENT);
+	cr_expect_eq(told[1].refusal, -EBADMSG);
+}
+
+static void find_others(uint64_t step)
+{
+	ask(step);
+	for (uint32_t n = 0; n < NODES; n++)
+		coord_found(coord, from(n), &(struct peer_found){.others = n == 1});
+	survey(NULL, 0);
+}
+
+Test(coord_restore, what_was_not_asked_for_is_no_fresh_start)
+{
+	find_others(7);
+	cr_expect_eq(told[0].refusal, -ENODATA);
+	cr_expect(strstr(told[0].text, "none of step 7"), "%s", told[0].text);
+}
+
+Test(coord_restore, nor_is_what_nobody_called_healthy)
+{
+	find_others(STEP_NEWEST_HEALTHY);
+	cr_expect_eq(told[0].refusal, -ENODATA);
+	cr_expect(strstr(told[0].text, "healthy"), "%s", told[0].text);
+}
+
+/* A copy is not called healthy by anybody: it is a checkpoint nevertheless. */
+Test(coord_restore, nor_are_copies_alone)
+{
+	static const struct coord_held held[] = {{.node = 2, .rank = 1, .world = WORLD, .id = {30, 1}}};
+	ask(STEP_NEWEST_HEALTHY);
+	for (uint32_t n = 0; n < NODES; n++)
+		find(n, none, 0);
+	survey(held, 1);
+	cr_expect_eq(told[0].refusal, -ENODATA);
+}
+
+/* The coordinator has begun anew, and knows of no save; a part of one is there, the others may be where nobody answers. */
+Test(coord_restore, a_part_of_a_step_shows_that_those_who_are_away_matter)
+{
+	ask(UINT64_MAX);
+	for (uint32_t n = 0; n < NODES; n++)
+		find(n, n == 1 ? none : s30, 0);
+	coord_surveyed(coord, &(struct coord_survey){.epoch = from(0).epoch, .unheard = 1, .names = "n7"});
+	cr_expect_eq(told[0].refusal, -EIO);
 }
 
 static void find_parted(unsigned nstored)
@@ -321,7 +374,7 @@ Test(coord_restore, a_survey_of_another_epoch_or_step_is_not_taken)
 	coord_surveyed(coord, &(struct coord_survey){.epoch = 7, .found = held, .n = 2});
 	cr_expect_eq(told[0].refused, 0);
 	survey(held, 2);
-	cr_expect_eq(told[0].refusal, -ENOENT);
+	cr_expect_eq(told[0].refusal, -ENODATA);
 }
 
 Test(coord_restore, a_job_that_has_run_elsewhere_goes_on_in_a_later_epoch)

@@ -46,6 +46,7 @@ static struct peer_report a_report(enum peer_type type)
 		r.found.stored[0] = s10;
 		r.found.stored[1] = (struct step_id){9, 3};
 		r.found.storage_rc = -EIO;
+		r.found.others = true;
 		snprintf(r.found.why, sizeof(r.found.why), "damaged");
 		break;
 	case PEER_PREPARED:

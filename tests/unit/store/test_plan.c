@@ -42,7 +42,7 @@ Test(plan, missing_tensor)
 	struct want want = maker_want(&m, w, box2(0, 0, 8, 8));
 	want.tensor = "v";
 	want.owner = 5;
-	EXPECT_ERROR(&m, &want, 1, -ENOENT, "tensor v", "rank 5", "step-000000001000.e0003");
+	EXPECT_ERROR(&m, &want, 1, -EINVAL, "tensor v", "rank 5", "step-000000001000.e0003");
 	want.optional = true;
 	struct restore_plan *plan = NULL;
 	cr_assert_eq(restore_plan_make(&m.ck, &want, 1, &plan, NULL), 0);
@@ -117,7 +117,7 @@ Test(plan, further_problems_are_counted)
 		wants[i] = maker_want(&m, w, box2(0, 0, 8, 8));
 		wants[i].tensor = i == 2 ? "u" : "v";
 	}
-	EXPECT_ERROR(&m, wants, 3, -ENOENT, "and 2 more problems");
+	EXPECT_ERROR(&m, wants, 3, -EINVAL, "and 2 more problems");
 	for (int i = 0; i < 3; i++)
 		maker_want_free(&wants[i]);
 	maker_close(&m);
@@ -219,7 +219,7 @@ static double plan_seconds(uint32_t ranks, uint32_t tensors)
 	wants[ranks * tensors] = (struct want){.tensor = "missing"};
 	struct restore_plan *plan = NULL;
 	double start = seconds_now();
-	cr_assert_eq(restore_plan_make(&m.ck, wants, ranks * tensors + 1, &plan, NULL), -ENOENT);
+	cr_assert_eq(restore_plan_make(&m.ck, wants, ranks * tensors + 1, &plan, NULL), -EINVAL);
 	double seconds = seconds_now() - start;
 	free(wants);
 	maker_close(&m);
