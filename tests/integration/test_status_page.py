@@ -1,5 +1,6 @@
 """The status page in a browser without a screen: what it shows is what the daemon says, and nothing of that becomes markup."""
 
+import contextlib
 import html.parser
 import http.server
 import json
@@ -92,41 +93,73 @@ def _():
     expect("The daemon does not answer" in PAGE and not re.search(r"\b(undefined|NaN|null)\b", page.text), page.text[:3000])
 
 
-@case("what the daemon says stays text, whatever it is")
-def _():
-    """The page from a server that lies, without the policy that would help it."""
-    save = {"step": 1, "epoch": 1, "begun_ns": 1, "target": EVIL, "level": EVIL, "captured_ms": None, "durable_ms": None,
-            "verified_ms": None, "write_ms": None, "captured_bytes": 1, "written_bytes": 0, "error": EVIL}
+def lies(word):
+    """A status in which every text is that."""
+    save = {"step": 1, "epoch": 1, "begun_ns": 1, "target": word, "level": word, "captured_ms": None, "durable_ms": None,
+            "verified_ms": None, "write_ms": None, "captured_bytes": 1, "written_bytes": 0, "error": word}
     level = {"step": None, "at_ns": None, "p50_ms": None, "p99_ms": None}
-    rank = {"rank": 0, "state": EVIL, "pid": 0, "hung": False, "phase": EVIL, "step": 1, "beat_age_ms": None}
-    recovery = {"ended_ns": 1, "epoch": 1, "ok": True, "step": 1, "source": EVIL, "reason": EVIL, "passed_over": EVIL, "state": EVIL,
+    rank = {"rank": 0, "state": word, "pid": 0, "hung": False, "phase": word, "step": 1, "beat_age_ms": None}
+    recovery = {"ended_ns": 1, "epoch": 1, "ok": True, "step": 1, "source": word, "reason": word, "passed_over": word, "state": word,
                 "total_ms": None, "detect_ms": None, "decide_ms": None, "gather_ms": None, "choose_ms": 1.0, "fetch_ms": 1.0, "load_ms": None,
                 "first_step_ms": None}
     saves = {"captured": level, "durable": level, "verified": level, "written_bytes": 0, "write_ms": 0, "recent": [save]}
-    finding = {"code": EVIL, "severity": "failing", "job": EVIL, "text": EVIL, "remedy": EVIL}
-    lies = {"node": EVIL, "version": EVIL, "uptime_s": 1, "now_ns": 2, "store": EVIL, "memory": {"used": 1, "limit": 2},
-            "disk": {"engine": EVIL, "free_bytes": 1, "total_bytes": 2}, "health": {"status": "failing", "findings": [finding]},
-            "jobs": [{"name": EVIL, "world": 1, "epoch": 1, "state": EVIL, "stopping": False, "committed": 0, "failed": 0, "saves": saves,
+    finding = {"code": word, "severity": "failing", "job": word, "text": word, "remedy": word}
+    return {"node": word, "version": word, "uptime_s": 1, "now_ns": 2, "store": word, "memory": {"used": 1, "limit": 2},
+            "disk": {"engine": word, "free_bytes": 1, "total_bytes": 2}, "health": {"status": "failing", "findings": [finding]},
+            "jobs": [{"name": word, "world": 1, "epoch": 1, "state": word, "stopping": False, "committed": 0, "failed": 0, "saves": saves,
                       "ranks": [rank], "recoveries": {"recent": [recovery]}}]}
+
+
+@contextlib.contextmanager
+def liar(word, frame=""):
+    """The page from a server that lies, without the policy that would help it, at "/page"; at "/" too, unless that is a frame of it."""
+    bodies = {"/status.json": json.dumps(lies(word)), "/page": PAGE.replace("@NONCE@", "x"), "/": frame or PAGE.replace("@NONCE@", "x")}
 
     class Liar(http.server.BaseHTTPRequestHandler):
         def do_GET(self):
-            body = json.dumps(lies) if self.path == "/status.json" else PAGE.replace("@NONCE@", "x")
-            self.send_response(200)
+            self.send_response(200 if self.path in bodies else 404)
             self.send_header("Content-Type", "application/json" if self.path == "/status.json" else "text/html; charset=utf-8")
             self.end_headers()
-            self.wfile.write(body.encode())
+            self.wfile.write(bodies.get(self.path, "").encode())
 
         def log_message(self, *_):
             pass
 
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Liar) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
-        page = Text(browse("127.0.0.1:%d" % server.server_port, "--dump-dom"))
+        yield f"127.0.0.1:{server.server_port}"
         server.shutdown()
+
+
+@case("what the daemon says stays text, whatever it is")
+def _():
+    with liar(EVIL) as address:
+        page = Text(browse(address, "--dump-dom"))
     equal(page.elements.count("img"), 0, "images")
     expect(page.text.count("<img src=x") >= 12, "shown as text:", page.text.count("<img src=x"))
     expect("owned" not in page.text.split("<img")[0], "the title")
+
+
+# Windows have a least width: a frame has none.
+FRAME = """<!doctype html><title>waiting</title><iframe src="/page" style="width: WIDTHpx; height: 800px; border: 0"></iframe><script>
+const look = () => {
+	const page = document.querySelector("iframe").contentDocument;
+	if (!page || !page.querySelector(".job")) return setTimeout(look, 20);
+	const tables = [...page.querySelectorAll(".scroll")];
+	document.title = `${page.documentElement.scrollWidth} ${tables.filter((t) => t.scrollWidth > t.clientWidth).length} of ${tables.length}`;
+};
+look();
+</script>"""
+
+
+@case("on a telephone the page does not scroll sideways: its tables do")
+def _():
+    for width in (400, 320):
+        for word in ("a few words of one sentence, as an error has it", "x" * 63, "/scratch/" + "long-name_" * 30):
+            with liar(word, FRAME.replace("WIDTH", str(width))) as address:
+                seen = re.search(r"<title>(\d+) (\d+) of (\d+)</title>", browse(address, "--dump-dom"))
+            expect(seen, "no page in the frame")
+            equal((int(seen[1]), int(seen[2])), (width, int(seen[3])), f"width of the page, tables that scroll; {word[:20]}")
 
 
 @case("the file fetches nothing from elsewhere and writes no markup")
