@@ -92,7 +92,9 @@ static int lay_out(struct job *job, struct forming *f, struct err *err)
 		regs[r] = &job->ranks[r].table->reg;
 		f->keep[r] = same;
 	}
-	int rc = same ? 0 : layout_make(regs, job->nlocal, job->nlocal == job->world, LAYOUT_FILE_MAX, f->layouts, err);
+	int rc = same ? 0 : registrations_share_blobs(regs, job->nlocal, err);
+	if (!rc && !same)
+		rc = layout_make(regs, job->nlocal, job->nlocal == job->world, LAYOUT_FILE_MAX, f->layouts, err);
 	if (!rc && !same)
 		match(job, f);
 	for (uint32_t r = 0; !rc && !same && r < job->nlocal; r++)

@@ -4,11 +4,11 @@
 #include <stdio.h>
 #include <unistd.h>
 
-/* The flight record of the own arena, or NULL: before ckpt_join and in a child there is none. The stage must be put. */
+/* The flight record of the own arena, or NULL: before ckpt_join, without a session and in a child there is none. The stage must be put. */
 static struct arena_flight *flight_of(ckpt *s, struct stage **stage)
 {
 	*stage = NULL;
-	if (!atomic_load_explicit(s->alive, memory_order_relaxed))
+	if (!s || !atomic_load_explicit(s->alive, memory_order_relaxed))
 		return NULL;
 	*stage = session_stage(s);
 	return *stage ? &stage_head(*stage)->flight : NULL;
@@ -71,7 +71,7 @@ void ckpt_collective_enter(ckpt *s, const char *op, uint64_t seq, uint64_t bytes
 	struct stage *stage;
 	struct arena_flight *flight = flight_of(s, &stage);
 	if (flight) {
-		snprintf(flight->coll_op, sizeof(flight->coll_op), "%s", op);
+		snprintf(flight->coll_op, sizeof(flight->coll_op), "%s", op ? op : "");
 		atomic_store_explicit(&flight->coll_seq, seq, memory_order_relaxed);
 		atomic_store_explicit(&flight->coll_bytes, bytes, memory_order_relaxed);
 		atomic_store_explicit(&flight->coll_since_ns, clock_now(), memory_order_relaxed);

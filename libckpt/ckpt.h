@@ -8,12 +8,16 @@
  *
  * Errors. Every function returns 0 (or a count where said) or -errno and never touches errno. ckpt_error() gives the
  * sentence that goes with the last failure of the calling thread on this session. Codes that every function may return:
- *	-EINVAL     an argument is wrong (named in the sentence)
+ *	-EINVAL     an argument is wrong (named in the sentence), also: the session or the snapshot is NULL
  *	-ESTALE     the job's epoch moved on: a rank was lost or joined; nothing was done: leave the step, ckpt_join again
  *	-ETIMEDOUT  the deadline passed; the sentence names who is late
  *	-ENOTCONN   the daemon cannot be reached, or came back and waits for other ranks of this node; saves are refused until all
  *	            are there, training may go on
  *	-ENOMEM
+ *	-ECHILD     this process is a child of the one that opened the session (see Fork)
+ * Names. A job: 1 to 63 letters, digits, "_", "." and "-", none of the last two at its beginning. A tensor group and a replica group: the same,
+ * up to 47 of them; a tensor group does not end in ".part-" and four digits. A tensor: 1 to 511 bytes of UTF-8 without control characters,
+ * but "__metadata__". A blob: as a tensor; of scope rank up to 505 bytes.
  * Threads. A session may be used from several threads, except that registration, join, restore and close are called by
  * one thread at a time. Callbacks run on the library's one service thread, never on a caller's.
  * Fork. A session belongs to the process that opened it: in a child every call returns -ECHILD and the arena is not mapped
@@ -93,7 +97,8 @@ typedef struct ckpt_options {
  * is starting and for a dead predecessor of this rank to be gone. opts may be NULL. On success *out is owned by the caller
  * (ckpt_close). -ENOTCONN no daemon; -EPROTONOSUPPORT versions differ (both named); -EBUSY the rank is held by a living
  * process (its pid named); -EACCES the daemon belongs to another user. On failure *out is NULL and, when `why` is not
- * NULL, the sentence is written there (at most why_size bytes with the NUL). */
+ * NULL, the sentence is written there (at most why_size bytes with the NUL). -EINVAL also: `out` is NULL, or a variable of the environment is
+ * wrong. -EMFILE, -ENFILE: no file descriptor is left. */
 int ckpt_open(const ckpt_options *opts, ckpt **out, char *why, size_t why_size);
 
 /* Ends the session cleanly: the daemon knows that this rank has finished and no recovery is started. Gives up an unfenced
@@ -104,13 +109,14 @@ int ckpt_open(const ckpt_options *opts, ckpt **out, char *why, size_t why_size);
  * later, nothing else may be done with them. s may be NULL. */
 int ckpt_close(ckpt *s);
 
-/* The sentence for the calling thread's last failure on this session; "" if none. Valid until the thread's next call. */
+/* The sentence for the calling thread's last failure on this session; "" if none. Valid until the thread's next call. A call whose session or
+ * snapshot was NULL failed on every session that was open then. s may be NULL: the last such failure. */
 const char *ckpt_error(const ckpt *s);
 
-/* They change when ckpt_join says -EREMCHG, and only then. */
+/* They change when ckpt_join says -EREMCHG, and only then. -EINVAL for NULL. */
 int ckpt_rank(const ckpt *s);
 int ckpt_world(const ckpt *s);
-/* The epoch that this session has joined; 0 before ckpt_join. */
+/* The epoch that this session has joined; 0 before ckpt_join, and for NULL. */
 uint32_t ckpt_epoch(const ckpt *s);
 /* 1: the daemon that was greeted last has a store; 0: it has none, only CKPT_MEMORY is possible; -ECHILD. */
 int ckpt_has_storage(const ckpt *s);
@@ -152,12 +158,15 @@ typedef struct ckpt_piece {
 	const uint64_t *offset; /* elements, ndim entries; NULL: flat range or whole */
 	const uint64_t *extent; /* elements, ndim entries */
 	uint64_t start, count;  /* flat range: elements */
-	const int64_t *stride; /* box in strided memory: bytes per step of each dimension, ndim entries; NULL: packed */
+	/* Box in strided memory: bytes per step of each dimension, ndim entries, in any order and of any sign; NULL: packed. With the dimensions
+	 * sorted by the size of their steps, each step is at least as long as all that lies within it, the innermost at least one element: no
+	 * two elements share memory. A layout whose elements interleave without touching is refused, too. Dimensions of extent 1 do not count. */
+	const int64_t *stride;
 } ckpt_piece;
 
 typedef struct ckpt_tensor {
 	size_t size;
-	const char *name; /* unique in the job; 1 to 511 bytes of UTF-8 */
+	const char *name; /* unique in the job; see Names */
 	ckpt_dtype dtype;
 	int ndim;              /* 0 to 8 */
 	const uint64_t *shape; /* global, ndim entries */
@@ -171,16 +180,19 @@ typedef struct ckpt_tensor {
 } ckpt_tensor;
 
 /* Adds a tensor to the session's table, before ckpt_join. Everything is copied except what `data` points to.
- * -EEXIST the name is taken; -ERANGE a piece leaves the shape; -EBUSY already joined; -ENODEV no such device layer. */
+ * -EEXIST the name is taken; -ERANGE a piece leaves the shape; -EOVERFLOW the shape is too large (with 16 bytes per element it must fit 63 bits);
+ * -E2BIG more tensors and blobs than a rank can have; -EBUSY already joined; -ENODEV a device, and this build of the library has no CUDA (whether
+ * that device is there is found out by ckpt_join). */
 int ckpt_register_tensor(ckpt *s, const ckpt_tensor *t);
 
 typedef enum ckpt_scope { CKPT_SCOPE_JOB = 1, CKPT_SCOPE_RANK } ckpt_scope;
 
-/* Adds `bytes` bytes of host memory (step counters, RNG state, loader position). Scope job: the same on every rank. Scope
- * rank: one per rank; after a restore at another world size a rank beyond the saved world keeps what it has.
- * The size is fixed. data must stay valid as that of a piece. */
+/* Adds `bytes` bytes of host memory (step counters, RNG state, loader position). Scope job: the same on every rank, and every rank registers it
+ * (else ckpt_join says -EINVAL). Scope rank: one per rank; after a restore at another world size a rank beyond the saved world keeps what it has.
+ * The size is fixed, 1 or more. data must stay valid as that of a piece. -EEXIST the name is taken; -EOVERFLOW too many bytes; -E2BIG as
+ * ckpt_register_tensor; -EBUSY already joined. */
 int ckpt_register_blob(ckpt *s, const char *name, ckpt_scope scope, void *data, size_t bytes);
-/* The same in the memory of a device (CKPT_HOST or an ordinal, as in ckpt_tensor). -ENODEV: no such device layer. */
+/* The same in the memory of a device (CKPT_HOST or an ordinal). -ENODEV as ckpt_register_tensor. */
 int ckpt_register_device_blob(ckpt *s, const char *name, ckpt_scope scope, void *data, size_t bytes, int device);
 
 /* ---- membership ---------------------------------------------------------------------------------------------- */
@@ -204,7 +216,8 @@ typedef struct ckpt_view {
  * -EEXIST also: a GPU that hangs may yet touch memory where the arena was mapped, so that it cannot be pinned there.
  * -ENOMEM: the arenas do not fit the daemon's ceiling, with the arithmetic. -E2BIG: more than 256 replica groups, and replicas are to be
  * compared (ckpt_options.vote); or state on more devices than a rank can have, or more arenas pinned than a process can. This rank then
- * does not join, and the others wait for it. Called again after -ESTALE or on_epoch.
+ * does not join, and the others wait for it. -ENODEV: a device that is registered is not there. -EAGAIN: what is left of the job's last world is
+ * still being put away: call again in a moment. Called again after -ESTALE or on_epoch.
  * -EREMCHG: the job goes on with another world (ranks were lost for good, or came back: ckpt run --min-ranks), and this process has another
  * place in it, ckpt_rank() of ckpt_world(). Nothing is registered any more, no call reads what was, and its snapshots are forgotten (their
  * handles are still to be freed): register the pieces of the new place, join again, then restore. Where a GPU still reads what is registered, that
@@ -213,8 +226,8 @@ int ckpt_join(ckpt *s, const void *address, size_t len, const ckpt_view **view, 
 
 /* ---- save ---------------------------------------------------------------------------------------------------- */
 
-/* A save that was begun. A NULL handle (of a begin that failed) is -EINVAL for ckpt_fence, ckpt_poll and ckpt_wait, without a
- * sentence, and nothing for ckpt_snapshot_free. */
+/* A save that was begun. A NULL handle (of a begin that failed) is -EINVAL for ckpt_fence, ckpt_fence_group, ckpt_poll and ckpt_wait, and
+ * nothing for ckpt_snapshot_free. */
 typedef struct ckpt_snapshot ckpt_snapshot;
 
 typedef enum ckpt_target {
@@ -273,6 +286,7 @@ int ckpt_poll(ckpt_snapshot *snap);
  * on, and after ckpt_join it can be waited for again. -EINVAL for a level that this snapshot cannot reach (durable with CKPT_MEMORY;
  * replicated where no peers are configured; verified, once it is durable, where the daemon does not read back). */
 int ckpt_wait(ckpt_snapshot *snap, ckpt_level level, int timeout_ms);
+/* UINT64_MAX for NULL. */
 uint64_t ckpt_snapshot_step(const ckpt_snapshot *snap);
 /* Forgets the handle; the snapshot goes its way. An unfenced snapshot is given up. snap may be NULL. */
 void ckpt_snapshot_free(ckpt_snapshot *snap);
@@ -345,7 +359,8 @@ typedef enum ckpt_phase {
  * counts as alive: those have deadlines of their own. What a call does itself is no wait: copying the state back (ckpt_restore), making memory
  * ready for it (the first ckpt_join), digesting it before a capture (strict, on the host). */
 void ckpt_beat(ckpt *s, uint64_t step, ckpt_phase phase);
-/* Flight record: entering (bytes, sequence number of the communicator) and leaving a collective. op is kept up to 15 bytes. */
+/* Flight record: entering (bytes, sequence number of the communicator) and leaving a collective. op is kept up to 15 bytes, may be NULL. These
+ * three calls do nothing without a session that has joined (s may be NULL). */
 void ckpt_collective_enter(ckpt *s, const char *op, uint64_t seq, uint64_t bytes);
 void ckpt_collective_leave(ckpt *s);
 /* 1 when the operator asked the job to end (SIGTERM to ckpt run): take a last checkpoint and leave the loop. Ranks may see it at

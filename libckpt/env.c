@@ -1,5 +1,6 @@
 #include "env.h"
 
+#include "base/quoted.h"
 #include "format/arena.h"
 #include "format/wire.h"
 
@@ -9,15 +10,17 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { TIMEOUT_DEFAULT_MS = 120000 };
+enum { TIMEOUT_DEFAULT_MS = 120000, ARGS_SIZE_MAX = 4096 };
 
 int args_take(void *dst, size_t known, size_t oldest, const void *src, const char *what, struct err *err)
 {
 	size_t size;
+	if (!src)
+		return err_set(err, -EINVAL, "the %s is NULL", what);
 	memcpy(&size, src, sizeof(size));
-	if (size < oldest || size > 4096)
-		return err_set(err, -EINVAL, "%s.size is %zu, not at least %zu: set it with CKPT_INIT(%s)", what, size,
-			       oldest, what);
+	if (size < oldest || size > ARGS_SIZE_MAX)
+		return err_set(err, -EINVAL, "%s.size is %zu, not %zu to %d: set it with CKPT_INIT(%s)", what, size,
+			       oldest, ARGS_SIZE_MAX, what);
 	for (size_t i = known; i < size; i++)
 		if (((const unsigned char *)src)[i])
 			return err_set(err, -E2BIG,
@@ -47,7 +50,7 @@ static int parse_number(const char *name, const char *text, uint32_t min, uint32
 	while (*p >= '0' && *p <= '9' && v <= max)
 		v = v * 10 + (uint64_t)(*p++ - '0');
 	if (*p || p == text || v < min || v > max)
-		return err_set(err, -EINVAL, "%s=%.64s is not a number from %u to %u", name, text, min, max);
+		return err_set(err, -EINVAL, "%s is %s, not a number from %u to %u", name, quoted(text).text, min, max);
 	*out = (uint32_t)v;
 	return 0;
 }
@@ -143,7 +146,8 @@ static int set_job(const ckpt_options *o, struct settings *out, struct err *err)
 	}
 	char job[2 * NAME_JOB_MAX];
 	if ((size_t)snprintf(job, sizeof(job), "%s%s", prefix, value) >= sizeof(job))
-		return err_set(err, -EINVAL, "%s: the job's name is too long", name);
+		return err_set(err, -EINVAL, "%s: job name %s is longer than %d bytes; choose a shorter one", name,
+			       quoted(job).text, NAME_JOB_MAX - 1);
 	int rc = name_check("job", job, sizeof(out->job), err);
 	if (rc)
 		return err_prefix(err, rc, "%s", name);

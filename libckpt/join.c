@@ -135,9 +135,11 @@ static int join(ckpt *s, struct wire_join *request, int timeout_ms, struct err *
 int ckpt_join(ckpt *s, const void *address, size_t len, const ckpt_view **view, int timeout_ms)
 {
 	struct err err = {0};
-	struct wire_join request = {.epoch = atomic_load(&s->epoch), .address_len = (uint32_t)len};
+	struct wire_join request = {.epoch = s ? atomic_load(&s->epoch) : 0, .address_len = (uint32_t)len};
 	int rc = session_check(s, &err);
-	if (!rc && (len > CKPT_ADDRESS_MAX || (len && !address)))
+	if (!rc && len && !address)
+		rc = err_set(&err, -EINVAL, "the address is NULL, and is to have %zu bytes", len);
+	if (!rc && len > CKPT_ADDRESS_MAX)
 		rc = err_set(&err, -EINVAL, "an address has at most %d bytes, not %zu", CKPT_ADDRESS_MAX, len);
 	if (rc)
 		return session_fail(s, rc, &err);

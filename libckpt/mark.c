@@ -29,7 +29,8 @@ static int check(ckpt *s, const struct wire_mark *m, ckpt_health health, const c
 	if (m->id.step > STEP_MAX)
 		return err_set(err, -EINVAL, "step %" PRIu64 " is not below 10^12", m->id.step);
 	if (reason && strlen(reason) >= WIRE_REASON_MAX)
-		return err_set(err, -EINVAL, "a reason has at most %d bytes", WIRE_REASON_MAX - 1);
+		return err_set(err, -EINVAL, "a reason has at most %d bytes, not %zu", WIRE_REASON_MAX - 1,
+			       strlen(reason));
 	int rc = check_epoch(s, m, err);
 	return rc ? rc : service_check(s, NULL, err);
 }
@@ -55,7 +56,7 @@ static int tell(ckpt *s, const struct wire_mark *m, int timeout_ms, struct err *
 int ckpt_mark(ckpt *s, uint64_t step, uint32_t epoch, ckpt_health health, const char *reason, int timeout_ms)
 {
 	struct err err = {0};
-	uint32_t joined = atomic_load(&s->epoch);
+	uint32_t joined = s ? atomic_load(&s->epoch) : 0;
 	struct wire_mark m = {
 		.epoch = joined, .id = {step, epoch ? epoch : joined}, .unhealthy = health == CKPT_UNHEALTHY};
 	int rc = session_check(s, &err);

@@ -1,4 +1,5 @@
 #include "base/cleanup.h"
+#include "base/quoted.h"
 #include "session.h"
 
 #include <inttypes.h>
@@ -29,6 +30,50 @@ static int region_of(const ckpt_piece *p, const struct shape *shape, struct regi
 	return region_check(shape, out, err);
 }
 
+static uint64_t step_bytes(const int64_t *stride, uint32_t dim)
+{
+	return stride[dim] < 0 ? -(uint64_t)stride[dim] : (uint64_t)stride[dim];
+}
+
+/* The dimensions with more than one element, those with the smallest steps first. Returns how many. */
+static uint32_t by_step(const struct region *r, uint32_t ndim, const int64_t *stride, uint32_t dims[NDIM_MAX])
+{
+	uint32_t n = 0;
+	for (uint32_t d = 0; d < ndim; d++) {
+		if (r->extent[d] < 2)
+			continue;
+		uint32_t at = n++;
+		for (; at && step_bytes(stride, dims[at - 1]) > step_bytes(stride, d); at--)
+			dims[at] = dims[at - 1];
+		dims[at] = d;
+	}
+	return n;
+}
+
+/* Each step goes beyond all that lies within: so no two elements share a byte. Boxes whose elements interleave without touching are
+ * refused with them: nobody lays out a tensor so, and telling them apart takes more than a look. */
+static int check_strides(const struct region *r, uint32_t ndim, unsigned element, const int64_t *stride,
+			 struct err *err)
+{
+	uint32_t dims[NDIM_MAX], n = by_step(r, ndim, stride, dims);
+	uint64_t within = element, reach;
+	for (uint32_t i = 0; i < n; i++) {
+		uint32_t d = dims[i];
+		if (step_bytes(stride, d) < within)
+			return err_set(err, -EINVAL,
+				       "stride %" PRId64 " in dimension %u: what lies within takes %" PRIu64
+				       " bytes, so that elements would share memory",
+				       stride[d], d, within);
+		if (__builtin_mul_overflow(step_bytes(stride, d), r->extent[d] - 1, &reach) ||
+		    __builtin_add_overflow(within, reach, &within) || within > INT64_MAX)
+			return err_set(err, -EINVAL,
+				       "stride %" PRId64 " in dimension %u: %" PRIu64
+				       " elements that far apart are more than memory can be",
+				       stride[d], d, r->extent[d]);
+	}
+	return 0;
+}
+
 static int place_of(const ckpt_piece *p, const struct shape *shape, unsigned element, const struct region *r,
 		    struct place *out, struct err *err)
 {
@@ -36,14 +81,12 @@ static int place_of(const ckpt_piece *p, const struct shape *shape, unsigned ele
 	if (r->kind == REGION_FLAT)
 		return p->stride ? err_set(err, -EINVAL, "a flat range stands in packed memory: it has no stride") : 0;
 	place_pack(r, shape->ndim, element, out->stride);
-	for (uint32_t d = 0; p->stride && d < shape->ndim; d++) {
-		if (!p->stride[d] && r->extent[d] > 1)
-			return err_set(err, -EINVAL,
-				       "stride 0 in dimension %u: %" PRIu64 " elements would share memory", d,
-				       r->extent[d]);
-		out->stride[d] = p->stride[d];
-	}
-	return 0;
+	if (!p->stride || !region_volume(shape, r))
+		return 0;
+	for (uint32_t d = 0; d < shape->ndim; d++)
+		if (r->extent[d] > 1)
+			out->stride[d] = p->stride[d];
+	return check_strides(r, shape->ndim, element, p->stride, err);
 }
 
 /* Empty pieces (uneven shards) need no memory. */
@@ -89,18 +132,20 @@ static int check_device(const ckpt *s, int device, struct err *err)
 
 static int check_tensor(const ckpt *s, const ckpt_tensor *t, struct err *err)
 {
-	if (!t->name)
-		return err_set(err, -EINVAL, "ckpt_tensor.name is NULL");
-	int rc = name_check_tensor(t->name, err);
-	if (rc)
-		return rc;
 	if (!dtype_size((enum dtype)t->dtype))
 		return err_set(err, -EINVAL, "dtype %d is unknown", (int)t->dtype);
-	if (t->ndim < 0 || t->ndim > CKPT_NDIM_MAX || (t->ndim && !t->shape))
-		return err_set(err, -EINVAL, "ndim is %d (0 to %d, with a shape)", t->ndim, CKPT_NDIM_MAX);
-	if (t->npieces < 0 || t->npieces > REGISTRATION_PIECES_MAX || (t->npieces && !t->pieces))
-		return err_set(err, -EINVAL, "npieces is %d", t->npieces);
-	if ((rc = check_device(s, t->device, err)))
+	if (t->ndim < 0 || t->ndim > CKPT_NDIM_MAX)
+		return err_set(err, -EINVAL, "ndim is %d, not 0 to %d", t->ndim, CKPT_NDIM_MAX);
+	if (t->ndim && !t->shape)
+		return err_set(err, -EINVAL, "ndim is %d, and the shape is NULL", t->ndim);
+	if (t->npieces < 0 || t->npieces > REGISTRATION_PIECES_MAX)
+		return err_set(err, -EINVAL, "npieces is %d, not 0 to %d", t->npieces, REGISTRATION_PIECES_MAX);
+	if (t->npieces && !t->pieces)
+		return err_set(err, -EINVAL, "npieces is %d, and pieces is NULL", t->npieces);
+	if (!t->ndim && t->npieces > 1)
+		return err_set(err, -EINVAL, "npieces is %d: a scalar has one element", t->npieces);
+	int rc = check_device(s, t->device, err);
+	if (rc)
 		return rc;
 	if (t->replica && (rc = name_check("replica group", t->replica, NAME_GROUP_MAX, err)))
 		return rc;
@@ -149,6 +194,10 @@ static int register_tensor(ckpt *s, const ckpt_tensor *arg, struct err *err)
 	int rc = check_open(s, err);
 	if (!rc)
 		rc = args_take(&t, sizeof(t), sizeof(t), arg, "ckpt_tensor", err);
+	if (!rc && !t.name)
+		rc = err_set(err, -EINVAL, "ckpt_tensor.name is NULL");
+	if (!rc)
+		rc = name_check_tensor(t.name, err);
 	if (rc)
 		return rc;
 	rc = check_tensor(s, &t, err);
@@ -158,7 +207,7 @@ static int register_tensor(ckpt *s, const ckpt_tensor *arg, struct err *err)
 		rc = table_add(&s->table, &e, &held, err);
 	if (rc) {
 		drop_entry(&e, &held);
-		return err_prefix(err, rc, "tensor %.200s", t.name ? t.name : "?");
+		return err_prefix(err, rc, "tensor %s", quoted(t.name).text);
 	}
 	return 0;
 }
@@ -192,8 +241,27 @@ static int fill_blob(const ckpt *s, const char *name, ckpt_scope scope, const st
 		e->name = NULL;
 		return err_set(err, -ENOMEM, "no memory for a name");
 	}
-	int rc = name_check_tensor(e->name, err);
-	return rc ? rc : add_pieces(e, held, &(ckpt_piece){.data = b->data}, 1, err);
+	return add_pieces(e, held, &(ckpt_piece){.data = b->data}, 1, err);
+}
+
+static int check_blob(const ckpt *s, const char *name, ckpt_scope scope, const struct blob *b, struct err *err)
+{
+	if (!name)
+		return err_set(err, -EINVAL, "the name of the blob is NULL");
+	if (scope != CKPT_SCOPE_JOB && scope != CKPT_SCOPE_RANK)
+		return err_set(err, -EINVAL, "blob %s: scope %d is neither CKPT_SCOPE_JOB nor CKPT_SCOPE_RANK",
+			       quoted(name).text, (int)scope);
+	int rc = name_check_blob(name, scope == CKPT_SCOPE_RANK, err);
+	if (rc)
+		return rc;
+	if (!b->data)
+		return err_set(err, -EINVAL, "blob %s: its data is NULL", quoted(name).text);
+	if (!b->bytes)
+		return err_set(err, -EINVAL, "blob %s has 0 bytes: leave it out", quoted(name).text);
+	if (b->bytes > INT64_MAX / 16)
+		return err_set(err, -EOVERFLOW, "blob %s: %zu bytes are too many", quoted(name).text, b->bytes);
+	rc = check_device(s, b->device, err);
+	return rc ? err_prefix(err, rc, "blob %s", quoted(name).text) : 0;
 }
 
 static int register_blob(ckpt *s, const char *name, ckpt_scope scope, const struct blob *b, struct err *err)
@@ -201,21 +269,16 @@ static int register_blob(ckpt *s, const char *name, ckpt_scope scope, const stru
 	struct entry e = {0};
 	struct held held = {0};
 	int rc = check_open(s, err);
+	if (!rc)
+		rc = check_blob(s, name, scope, b, err);
 	if (rc)
 		return rc;
-	if (!name || !b->data || !b->bytes || b->bytes > INT64_MAX / 16)
-		return err_set(err, -EINVAL, "blob %.200s: name, data or bytes is missing", name ? name : "?");
-	if (scope != CKPT_SCOPE_JOB && scope != CKPT_SCOPE_RANK)
-		return err_set(err, -EINVAL, "blob %.200s: scope %d is unknown", name, (int)scope);
-	rc = check_device(s, b->device, err);
-	if (rc)
-		return err_prefix(err, rc, "blob %.200s", name);
 	rc = fill_blob(s, name, scope, b, &e, &held, err);
 	if (!rc)
 		rc = table_add(&s->table, &e, &held, err);
 	if (rc) {
 		drop_entry(&e, &held);
-		return err_prefix(err, rc, "blob %.200s", name);
+		return err_prefix(err, rc, "blob %s", quoted(name).text);
 	}
 	return 0;
 }

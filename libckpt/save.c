@@ -1,6 +1,7 @@
 #include "base/bytes.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "base/quoted.h"
 #include "session.h"
 
 #include <inttypes.h>
@@ -47,7 +48,7 @@ void ckpt_snapshot_free(ckpt_snapshot *snap)
 
 uint64_t ckpt_snapshot_step(const ckpt_snapshot *snap)
 {
-	return snap->id.step;
+	return snap ? snap->id.step : UINT64_MAX;
 }
 
 /* ---- begin ------------------------------------------------------------------------------------------------------- */
@@ -226,8 +227,11 @@ static int begin(ckpt *s, struct stage *stage, uint64_t step, ckpt_target target
 int ckpt_begin(ckpt *s, uint64_t step, ckpt_target target, void *stream, ckpt_snapshot **out)
 {
 	struct err err = {0};
-	*out = NULL;
+	if (out)
+		*out = NULL;
 	int rc = check_begin(s, step, target, &err);
+	if (!rc && !out)
+		rc = err_set(&err, -EINVAL, "`out` is NULL: ckpt_begin has nowhere to put the snapshot");
 	if (rc)
 		return session_fail(s, rc, &err);
 	struct stage *stage = session_stage(s);
@@ -387,12 +391,14 @@ static int find_group(const struct table *table, const char *group, struct err *
 	for (uint32_t i = 0; i < table->reg.nentries; i++)
 		if (!strcmp(table->reg.entries[i].group, group))
 			return 0;
-	return err_set(err, -EINVAL, "no tensor is registered in a group \"%.100s\"", group);
+	return err_set(err, -EINVAL, "no tensor is registered in a group %s", quoted(group).text);
 }
 
 static int fence_of(ckpt_snapshot *snap, const char *group, void *stream)
 {
 	struct err err = {0};
+	if (!snap)
+		return session_refuse(NULL, SNAPSHOT_NULL);
 	int rc = session_check(snap->s, &err);
 	int number = rc || !group ? -1 : capture_group(&snap->stage->capture, group);
 	bool read = !rc && (!group || number >= 0 || snap->stage->capture.votes); /* the digests read all that votes */
@@ -410,10 +416,12 @@ static int fence_of(ckpt_snapshot *snap, const char *group, void *stream)
 
 int ckpt_fence(ckpt_snapshot *snap, void *stream)
 {
-	return snap ? fence_of(snap, NULL, stream) : -EINVAL;
+	return fence_of(snap, NULL, stream);
 }
 
 int ckpt_fence_group(ckpt_snapshot *snap, const char *group, void *stream)
 {
-	return snap && group ? fence_of(snap, group, stream) : -EINVAL;
+	if (snap && !group)
+		return session_refuse(snap->s, "the group is NULL: ckpt_fence is for all groups");
+	return fence_of(snap, group, stream);
 }

@@ -47,8 +47,21 @@ static int not_ready(const ckpt *s, struct err *err)
 			"the daemon at %s was restarted and is back: it takes this job in again once all %u ranks "
 			"of this node have returned to it",
 			s->settings.socket, s->settings.local_world);
+	if (s->service.trouble)
+		return err_set(
+			err, -ENOTCONN,
+			"there is no connection to the daemon at %s: this process has %s; the library keeps trying",
+			s->settings.socket,
+			s->service.trouble == -ENOMEM ? "no memory for it" : "no file descriptor left for it");
 	return err_set(err, -ENOTCONN, "the daemon at %s cannot be reached; the library keeps trying",
 		       s->settings.socket);
+}
+
+/* What this process lacks is its own trouble, whatever the daemon does. */
+static void note_trouble(struct service *service, int rc)
+{
+	LOCK_SCOPE(&service->lock);
+	service->trouble = rc == -EMFILE || rc == -ENFILE || rc == -ENOMEM ? rc : 0;
 }
 
 static void say_lost(ckpt *s, struct err *err)
@@ -255,6 +268,7 @@ static int reconnect(ckpt *s)
 	struct settings settings = s->settings; /* rank and world as they are together */
 	pthread_mutex_unlock(&service->lock);
 	int sock, rc = link_open(&settings, joined, deadline, &sock, &welcome, &err);
+	note_trouble(service, rc);
 	if (rc) {
 		log_debug("rank %u: %s", settings.rank, err.text);
 		return rc;
@@ -407,7 +421,9 @@ static void *serve(void *arg)
 		int timeout = service->sock < 0 ? clock_ms_until(retry_at) : -1;
 		sleep_on(service, combining ? COMBINE_MS : timeout);
 		if (service->sock >= 0) {
-			if (receive(s) < 0) {
+			int rc = receive(s);
+			if (rc < 0) {
+				note_trouble(service, rc);
 				disconnect(service);
 				retry_at = clock_now();
 				pause_ms = RECONNECT_MIN_MS;

@@ -43,6 +43,7 @@ struct service {
 	enum service_state state;
 	bool stopping;
 	uint32_t generation; /* connections so far */
+	int trouble; /* why the last one was lost, or the last attempt failed, where it is not the daemon: -errno; else 0 */
 	int sock;
 	uint32_t seq;        /* of the last request */
 	uint32_t return_seq; /* of the REGISTER that a reconnection sent */

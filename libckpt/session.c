@@ -32,6 +32,8 @@ const char *ckpt_version(void)
 
 int session_check(const ckpt *s, struct err *err)
 {
+	if (!s)
+		return err_set(err, -EINVAL, "the session is NULL: ckpt_open makes one");
 	if (atomic_load_explicit(s->alive, memory_order_relaxed))
 		return 0;
 	return err_set(err, -ECHILD, "the session belongs to the parent process: open another one after fork");
@@ -109,9 +111,12 @@ int ckpt_open(const ckpt_options *opts, ckpt **out, char *why, size_t why_size)
 {
 	struct settings settings;
 	struct err err = {0};
-	*out = NULL;
+	int rc = out ? 0 : err_set(&err, -EINVAL, "`out` is NULL: ckpt_open has nowhere to put the session");
+	if (out)
+		*out = NULL;
 	log_init("libckpt");
-	int rc = settings_make(opts, &settings, &err);
+	if (!rc)
+		rc = settings_make(opts, &settings, &err);
 	if (!rc)
 		rc = session_open(&settings, out, &err);
 	if (why && why_size)
@@ -211,19 +216,31 @@ int ckpt_close(ckpt *s)
 	return rc;
 }
 
+static int no_session(const ckpt *s)
+{
+	struct err err = {0};
+	return s ? 0 : session_fail(s, session_check(s, &err), &err);
+}
+
 int ckpt_rank(const ckpt *s)
 {
+	int rc = no_session(s);
+	if (rc)
+		return rc;
 	return (int)s->settings.rank;
 }
 
 int ckpt_world(const ckpt *s)
 {
+	int rc = no_session(s);
+	if (rc)
+		return rc;
 	return s->joined.world ? (int)s->joined.world : (int)s->settings.world;
 }
 
 uint32_t ckpt_epoch(const ckpt *s)
 {
-	return atomic_load(&s->epoch);
+	return no_session(s) ? 0 : atomic_load(&s->epoch);
 }
 
 int ckpt_has_storage(const ckpt *s)

@@ -34,7 +34,7 @@ struct ckpt_snapshot {
 };
 
 struct ckpt {
-	uint64_t token;                /* tells sessions apart in the per-thread errors */
+	uint64_t token;                /* when it was opened: tells sessions apart in the per-thread errors */
 	const _Atomic uint32_t *alive; /* a page that reads 0 in a child */
 	struct settings settings;      /* rank, world and local_world change in session_move, under service.lock */
 	struct device_layers layers;
@@ -65,7 +65,7 @@ struct ckpt {
 };
 
 /* session.c */
-/* 0, or -ECHILD in a child of the process that opened the session. */
+/* 0, or -ECHILD in a child of the process that opened the session; -EINVAL: s is NULL. */
 int session_check(const ckpt *s, struct err *err);
 /* A reference to the stage, or NULL before ckpt_join. */
 struct stage *session_stage(ckpt *s);
@@ -84,6 +84,8 @@ uint64_t session_deadline(const ckpt *s, int timeout_ms, uint32_t *ms);
 /* error.c */
 /* Keeps the sentence for the calling thread; returns rc. */
 int session_fail(const ckpt *s, int rc, const struct err *err);
+/* The same for -EINVAL and this sentence. s may be NULL. */
+int session_refuse(const ckpt *s, const char *text);
 
 /* move.c */
 /* The stage in place of the one that is there, whose snapshots are forgotten. NULL: none yet. */
@@ -92,6 +94,9 @@ void session_stage_replace(ckpt *s, struct stage *stage);
 int session_moved(const ckpt *s, struct err *err);
 /* The process is another rank of another world, as s->moved says: its table is empty again, and there is no stage. */
 void session_move(ckpt *s);
+
+/* What a call says that was given no snapshot. */
+#define SNAPSHOT_NULL "the snapshot is NULL: ckpt_begin makes one, unless it fails"
 
 /* save.c */
 void snapshot_put(struct ckpt_snapshot *snap);

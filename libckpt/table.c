@@ -1,6 +1,7 @@
 #include "table.h"
 
 #include "base/cleanup.h"
+#include "base/quoted.h"
 
 #include <string.h>
 
@@ -67,13 +68,13 @@ int table_add(struct table *table, struct entry *entry, struct held *held, struc
 {
 	struct registration *reg = &table->reg;
 	if (reg->nentries >= REGISTRATION_ENTRIES_MAX)
-		return err_set(err, -E2BIG, "%s is tensor number %u; a rank registers at most %d", entry->name,
+		return err_set(err, -E2BIG, "it is number %u; a rank registers at most %d tensors and blobs",
 			       reg->nentries + 1, REGISTRATION_ENTRIES_MAX);
 	if (grow(table))
-		return err_set(err, -ENOMEM, "no memory for tensor %s", entry->name);
+		return err_set(err, -ENOMEM, "no memory for one more");
 	uint32_t b = bucket_of(table, entry->name);
 	if (table->buckets[b])
-		return err_set(err, -EEXIST, "%s is registered already", entry->name);
+		return err_set(err, -EEXIST, "the name %s is taken", quoted(entry->name).text);
 	table->buckets[b] = reg->nentries + 1;
 	table->held[reg->nentries] = *held;
 	reg->entries[reg->nentries++] = *entry;

@@ -188,7 +188,7 @@ int ckpt_wait(ckpt_snapshot *snap, ckpt_level level, int timeout_ms)
 	struct err err = {0};
 	uint32_t ms;
 	if (!snap)
-		return -EINVAL;
+		return session_refuse(NULL, SNAPSHOT_NULL);
 	uint64_t deadline = session_deadline(snap->s, timeout_ms, &ms);
 	int rc = session_check(snap->s, &err);
 	if (!rc)
@@ -203,7 +203,7 @@ int ckpt_poll(ckpt_snapshot *snap)
 	struct err err = {0};
 	struct shown shown;
 	if (!snap)
-		return -EINVAL;
+		return session_refuse(NULL, SNAPSHOT_NULL);
 	int rc = session_check(snap->s, &err);
 	if (rc)
 		return session_fail(snap->s, rc, &err);

@@ -323,7 +323,12 @@ static int recv_packet(int sock, struct frame *f)
 		return errno == ECONNRESET ? -EPIPE : -errno;
 	AUTO_CLOSE int memfd = -1;
 	bool fit = take_fds(&msg, f, &memfd, got >= (ssize_t)sizeof(head) && (head.flags & HEAD_BODY_IN_MEMFD));
-	int rc = !fit ? -EBADMSG : got ? check_packet(&head, (size_t)got, msg.msg_flags, memfd, f) : -EPIPE;
+	/* Fewer than there is room for, and yet not all: this process has no descriptor left. */
+	bool none_left = fit && (msg.msg_flags & MSG_CTRUNC) && f->nfds < FRAME_FDS_MAX;
+	int rc = !fit        ? -EBADMSG
+		 : none_left ? -EMFILE
+		 : got       ? check_packet(&head, (size_t)got, msg.msg_flags, memfd, f)
+			     : -EPIPE;
 	if (rc)
 		frame_free(f);
 	return rc;

@@ -1,23 +1,10 @@
 #include "format/names.h"
 
+#include "base/quoted.h"
+#include "base/utf8.h"
+
 #include <stdio.h>
 #include <string.h>
-
-/* A refused name as a message may show it: at most 60 bytes, anything but printable ASCII as '?'. */
-struct shown {
-	char text[64];
-};
-
-static struct shown shown(const char *name)
-{
-	struct shown s = {0};
-	size_t i = 0;
-	for (; name[i] && i < 60; i++)
-		s.text[i] = name[i] >= ' ' && name[i] <= '~' ? name[i] : '?';
-	if (name[i])
-		memcpy(s.text + i, "...", 4);
-	return s;
-}
 
 static bool plain(char c)
 {
@@ -31,15 +18,15 @@ int name_check(const char *what, const char *name, size_t max, struct err *err)
 	if (n == 0)
 		return err_set(err, -EINVAL, "%s name is empty; give 1 to %zu of A-Z a-z 0-9 _ . -", what, max - 1);
 	if (n == max)
-		return err_set(err, -EINVAL, "%s name \"%s\" is longer than %zu bytes; choose a shorter one", what,
-			       shown(name).text, max - 1);
+		return err_set(err, -EINVAL, "%s name %s is longer than %zu bytes; choose a shorter one", what,
+			       quoted(name).text, max - 1);
 	if (name[0] == '.' || name[0] == '-')
-		return err_set(err, -EINVAL, "%s name \"%s\" starts with '%c'; start it with a letter, digit or _",
-			       what, shown(name).text, name[0]);
+		return err_set(err, -EINVAL, "%s name %s starts with '%c'; start it with a letter, digit or _", what,
+			       quoted(name).text, name[0]);
 	for (size_t i = 0; i < n; i++)
 		if (!plain(name[i]))
-			return err_set(err, -EINVAL, "%s name \"%s\": byte %zu is not one of A-Z a-z 0-9 _ . -", what,
-				       shown(name).text, i);
+			return err_set(err, -EINVAL, "%s name %s: byte %zu is not one of A-Z a-z 0-9 _ . -", what,
+				       quoted(name).text, i);
 	return 0;
 }
 
@@ -53,57 +40,49 @@ int name_check_group(const char *name, struct err *err)
 	size_t n = strlen(name);
 	if (n >= PART_LEN + 4 && !memcmp(name + n - PART_LEN - 4, part, PART_LEN) &&
 	    strspn(name + n - 4, "0123456789") == 4)
-		return err_set(err, -EINVAL, "group name \"%s\" ends like the part of a group; choose another ending",
+		return err_set(err, -EINVAL, "group name %s ends like the part of a group; choose another ending",
 			       name);
 	return 0;
 }
 
-/* Bytes of the UTF-8 sequence at s and its code point; 0 when it is not well-formed (also overlong, surrogates, above
- * U+10FFFF). A NUL is never a continuation byte, so it reads no further than the terminator. */
-static size_t utf8_next(const unsigned char *s, uint32_t *code)
+/* The name of a tensor or blob, at most max - 1 bytes. */
+static int check_entry(const char *what, const char *name, size_t max, struct err *err)
 {
-	static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
-	size_t n = s[0] < 0x80 ? 1 : s[0] >> 5 == 6 ? 2 : s[0] >> 4 == 14 ? 3 : s[0] >> 3 == 30 ? 4 : 0;
-	if (n < 2) {
-		*code = s[0];
-		return n;
-	}
-	*code = s[0] & (0x7f >> n);
-	for (size_t i = 1; i < n; i++) {
-		if (s[i] >> 6 != 2)
-			return 0;
-		*code = *code << 6 | (s[i] & 0x3f);
-	}
-	return *code < least[n] || *code > 0x10ffff || (*code >= 0xd800 && *code <= 0xdfff) ? 0 : n;
-}
-
-int name_check_tensor(const char *name, struct err *err)
-{
-	size_t len = strnlen(name, NAME_TENSOR_MAX);
+	size_t len = strnlen(name, max);
 	if (len == 0)
-		return err_set(err, -EINVAL, "tensor name is empty; give 1 to %d bytes", NAME_TENSOR_MAX - 1);
-	if (len == NAME_TENSOR_MAX)
-		return err_set(err, -EINVAL, "tensor name \"%s\" is longer than %d bytes; choose a shorter one",
-			       shown(name).text, NAME_TENSOR_MAX - 1);
+		return err_set(err, -EINVAL, "%s name is empty; give 1 to %zu bytes", what, max - 1);
+	if (len == max)
+		return err_set(err, -EINVAL, "%s name %s is longer than %zu bytes; choose a shorter one", what,
+			       quoted(name).text, max - 1);
 	if (!strcmp(name, "__metadata__"))
-		return err_set(err, -EINVAL,
-			       "tensor name \"__metadata__\" is reserved by safetensors; choose another one");
+		return err_set(err, -EINVAL, "%s name \"__metadata__\" is reserved by safetensors; choose another one",
+			       what);
 	for (size_t i = 0; i < len;) {
-		uint32_t code;
-		size_t n = utf8_next((const unsigned char *)name + i, &code);
+		size_t n = utf8_sequence(name + i, len - i);
+		const unsigned char *at = (const unsigned char *)name + i;
 		if (n == 0)
-			return err_set(err, -EINVAL, "tensor name \"%s\": byte %zu is not UTF-8", shown(name).text, i);
-		if (code < 0x20 || (code >= 0x7f && code < 0xa0))
-			return err_set(err, -EINVAL, "tensor name \"%s\": byte %zu is a control character",
-				       shown(name).text, i);
+			return err_set(err, -EINVAL, "%s name %s: byte %zu is not UTF-8", what, quoted(name).text, i);
+		if ((n == 1 && (at[0] < 0x20 || at[0] == 0x7f)) || (n == 2 && at[0] == 0xc2 && at[1] < 0xa0))
+			return err_set(err, -EINVAL, "%s name %s: byte %zu is a control character", what,
+				       quoted(name).text, i);
 		i += n;
 	}
 	return 0;
 }
 
+int name_check_tensor(const char *name, struct err *err)
+{
+	return check_entry("tensor", name, NAME_TENSOR_MAX, err);
+}
+
+int name_check_blob(const char *name, bool of_rank, struct err *err)
+{
+	return check_entry("blob", name, of_rank ? NAME_TENSOR_MAX - NAME_RANK_SUFFIX : NAME_TENSOR_MAX, err);
+}
+
 static int taken(const char *name, struct err *err)
 {
-	return err_set(err, -EINVAL, "tag name \"%s\" already means a checkpoint; choose another one", name);
+	return err_set(err, -EINVAL, "tag name %s already means a checkpoint; choose another one", name);
 }
 
 int name_check_tag(const char *name, struct err *err)
@@ -112,7 +91,7 @@ int name_check_tag(const char *name, struct err *err)
 	if (rc < 0)
 		return rc;
 	if (name[0] >= '0' && name[0] <= '9')
-		return err_set(err, -EINVAL, "tag name \"%s\" begins like a step; start it with a letter or _", name);
+		return err_set(err, -EINVAL, "tag name %s begins like a step; start it with a letter or _", name);
 	if (!strncmp(name, "step-", 5) || !strcmp(name, "latest"))
 		return taken(name, err);
 	return 0;

@@ -20,6 +20,7 @@ enum {
 	NAME_NODE_MAX = 64,
 	NAME_TAG_MAX = 64,
 	NAME_TENSOR_MAX = 512,
+	NAME_RANK_SUFFIX = 6, /* "@00000" behind the name of a blob of one rank */
 	NAME_FILE_MAX = 160,
 	NAME_DIR_MAX = 40,
 	RANK_MAX = 65536, /* exclusive */
@@ -43,6 +44,8 @@ int name_check(const char *what, const char *name, size_t max, struct err *err);
 int name_check_group(const char *name, struct err *err);
 /* Tensor names: 1 to 511 bytes of valid UTF-8 without control characters; "__metadata__" is refused. */
 int name_check_tensor(const char *name, struct err *err);
+/* The same for what a blob is called by who registers it. */
+int name_check_blob(const char *name, bool of_rank, struct err *err);
 /* Tags: as name_check, and beginning with a letter or '_', not with "step-", and not "latest": what names a checkpoint otherwise is no tag. */
 int name_check_tag(const char *name, struct err *err);
 /* Nor is "healthy" given to any more. One that has the name since before it meant something protects its checkpoint as ever. */

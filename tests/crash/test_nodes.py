@@ -160,6 +160,17 @@ def contradictions_are_told():
         expect(answer.code == EBUSY and "runs with world size 2" in answer.text, answer)
 
 
+def a_blob_of_the_job_that_one_rank_lacks_is_refused():
+    with fleet.daemon() as d:
+        d.start()
+        ranks = [Puppet(d, number, 2) for number in range(2)]
+        for call in (("open",), ("table", 1000, 0)):
+            all_must(ranks, *call)
+        ranks[1].must("blob")
+        for answer in each(ranks, "join", 20000):
+            expect(answer.code == EINVAL and 'blob "loader" of the job is registered on rank 1, but not on rank 0' in answer.text, answer)
+
+
 def without_a_cluster_it_is_refused():
     with fleet.daemon() as d:
         d.start()
@@ -179,6 +190,7 @@ def main():
                       ("a save in flight when a node is lost is poisoned", a_save_in_flight_when_a_node_is_lost_is_poisoned),
                       ("nobody holds copies of a job that has ended", nobody_holds_copies_of_a_job_that_has_ended),
                       ("contradictions are told", contradictions_are_told),
+                      ("a blob of the job that one rank lacks is refused", a_blob_of_the_job_that_one_rank_lacks_is_refused),
                       ("without a cluster it is refused", without_a_cluster_it_is_refused)])
     return cases.end()
 

@@ -7,7 +7,7 @@
  *	fill VALUE                check VALUE
  *	wait N LEVEL TIMEOUT_MS   poll N                          drop N                  restore STEP TIMEOUT_MS
  *	mark STEP EPOCH HEALTH    early                           fork                    stop
- *	close
+ *	close                     blob
  *
  * OTHER: what is another table than without: 1 another name, 2 another dtype, 3 one tensor more, 4 the parts in the opposite order, 5 a blob of 100
  * bytes, 6 of 200. fill, check: each element of the whole tensor is VALUE and its own number, so that one in a wrong place shows. N names a
@@ -101,6 +101,14 @@ static int do_table(struct puppet *p, const long long *a)
 	t.device = CKPT_HOST;
 	int rc = ckpt_register_tensor(p->s, &t);
 	return rc ? rc : add_others(p, a[2]);
+}
+
+/* Of the whole job. */
+static int do_blob(struct puppet *p, const long long *a)
+{
+	static uint64_t blob;
+	(void)a;
+	return ckpt_register_blob(p->s, "loader", CKPT_SCOPE_JOB, &blob, sizeof(blob));
 }
 
 static int do_join(struct puppet *p, const long long *a)
@@ -250,6 +258,7 @@ static const struct {
 	{"get", do_get},   {"begin", do_begin},     {"fence", do_fence}, {"wait", do_wait},   {"poll", do_poll},
 	{"drop", do_drop}, {"restore", do_restore}, {"fork", do_fork},   {"close", do_close}, {"early", do_early},
 	{"mark", do_mark}, {"slot", do_slot},       {"stop", do_stop},   {"fill", do_fill},   {"check", do_check},
+	{"blob", do_blob},
 };
 
 static void obey(struct puppet *p, const char *line)

@@ -87,7 +87,8 @@ static void make_arenas(struct fake *f, struct err *err)
 	if (there)
 		return;
 	err->text[0] = 0;
-	if (layout_make(regs, f->world, true, LAYOUT_FILE_MAX, layouts, err))
+	if (registrations_share_blobs(regs, f->world, err) ||
+	    layout_make(regs, f->world, true, LAYOUT_FILE_MAX, layouts, err))
 		return;
 	for (uint32_t r = 0; r < f->world; r++)
 		memory_make(f, r, &layouts[r]);

@@ -175,7 +175,7 @@ Test(env, replicas_are_compared_as_the_option_says_else_the_variable)
 	o.vote = 2;
 	refused(&o, -EINVAL, "vote");
 	setenv("CKPT_VOTE", "2", 1);
-	refused(NULL, -EINVAL, "CKPT_VOTE=2");
+	refused(NULL, -EINVAL, "CKPT_VOTE is \"2\"");
 }
 
 Test(env, an_empty_variable_is_not_set)

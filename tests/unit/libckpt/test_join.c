@@ -3,6 +3,7 @@
 
 #include <criterion/criterion.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <string.h>
 
 struct joiner {
@@ -10,12 +11,14 @@ struct joiner {
 	const char *address;
 	const ckpt_view *view;
 	int rc;
+	char error[256];
 };
 
 static void *join_one(void *arg)
 {
 	struct joiner *j = arg;
 	j->rc = ckpt_join(j->s, j->address, strlen(j->address), &j->view, -1);
+	snprintf(j->error, sizeof(j->error), "%s", ckpt_error(j->s));
 	return NULL;
 }
 
@@ -155,5 +158,21 @@ Test(join, an_address_has_a_bound)
 	cr_assert_eq(ckpt_join(c.s[0], longer, sizeof(longer), NULL, -1), -EINVAL);
 	cr_assert_eq(ckpt_join(c.s[0], NULL, 3, NULL, -1), -EINVAL);
 	cr_assert_eq(ckpt_join(c.s[0], longer, CKPT_ADDRESS_MAX, NULL, -1), 0, "%s", ckpt_error(c.s[0]));
+	crew_down(&c);
+}
+
+Test(join, a_blob_of_the_job_that_one_rank_lacks_is_told_to_all)
+{
+	struct crew c;
+	struct joiner j[2];
+	static uint64_t step;
+	crew_open(&c, 2, NULL);
+	cr_assert_eq(ckpt_register_blob(c.s[1], "step", CKPT_SCOPE_JOB, &step, sizeof(step)), 0);
+	join_all(&c, j);
+	for (int r = 0; r < 2; r++) {
+		cr_assert_eq(j[r].rc, -EINVAL);
+		cr_assert(strstr(j[r].error, "blob \"step\" of the job is registered on rank 1, but not on rank 0"),
+			  "%s", j[r].error);
+	}
 	crew_down(&c);
 }

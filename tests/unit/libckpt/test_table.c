@@ -52,7 +52,7 @@ Test(table, a_name_is_taken_once)
 	table_init(&t, 0, 1);
 	cr_assert_eq(add(&t, "w", &whole, 1, &err), 0);
 	cr_assert_eq(add(&t, "w", &whole, 1, &err), -EEXIST);
-	cr_assert(strstr(err.text, "w is registered already"), "%s", err.text);
+	cr_assert(strstr(err.text, "the name \"w\" is taken"), "%s", err.text);
 	cr_assert_eq(t.reg.nentries, 1);
 	table_free(&t);
 }
