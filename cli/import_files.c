@@ -9,9 +9,9 @@
 #include <string.h>
 #include <sys/stat.h>
 
-static const char suffix[] = ".safetensors", index_name[] = "model.safetensors.index.json",
+static const char suffix[] = ".safetensors", packed[] = ".ckptz", index_name[] = "model.safetensors.index.json",
 		  single[] = "model.safetensors";
-enum { SUFFIX_LEN = sizeof(suffix) - 1, INDEX_MAX = 256 << 20 };
+enum { SUFFIX_LEN = sizeof(suffix) - 1, PACKED_LEN = sizeof(packed) - 1, INDEX_MAX = 256 << 20 };
 
 /* ---- bytes */
 
@@ -134,6 +134,11 @@ static int list_all(struct import_files *files, struct err *err)
 		size_t n = strlen(e->d_name);
 		if (e->d_name[0] != '.' && n > SUFFIX_LEN && !strcmp(e->d_name + n - SUFFIX_LEN, suffix))
 			rc = add_file(files, e->d_name, err);
+		else if (n > PACKED_LEN &&
+			 !strcmp(e->d_name + n - PACKED_LEN, packed)) /* its tensors would be missing */
+			rc = err_set(err, -EBADMSG,
+				     "%s is packed, and is not read here: \"ckpt export\" makes files of it",
+				     e->d_name);
 	}
 	if (!rc && files->n)
 		qsort(files->list, files->n, sizeof(*files->list), by_name);

@@ -196,6 +196,16 @@ def refused(folder, form, *parts):
     equal(where.exists() and [str(p) for p in where.glob("*/*")], False, "nothing was written")
 
 
+@case("files of a checkpoint that are packed are not left out without a word")
+def _():
+    folder = top / "packed-own"
+    make(top / "packed-repo", 1, "--packed", "--weights")
+    shutil.copytree(top / "packed-repo" / "main" / "step-000000000001.e0001", folder)
+    safe.write(folder / "other.safetensors", {"w": ("F32", numpy.zeros(4, "f4"))})
+    for form in ("safetensors", "hf"):
+        refused(folder, form, ".ckptz is packed", "ckpt export")
+
+
 @case("an incomplete or contradictory directory is refused, and both sides are named")
 def _():
     folder = top / "broken"
