@@ -41,7 +41,12 @@ extern "C" {
 
 /* A struct of the API with its size set and everything else zero. */
 #ifdef __cplusplus
-#define CKPT_INIT(type) (type{sizeof(type)})
+#define CKPT_INIT(type)                                                                                                \
+	([] {                                                                                                          \
+		type ckpt_initial = type();                                                                            \
+		ckpt_initial.size = sizeof(type);                                                                      \
+		return ckpt_initial;                                                                                   \
+	}())
 #else
 #define CKPT_INIT(type) ((type){.size = sizeof(type)})
 #endif

@@ -40,14 +40,31 @@ as_cxx() {
 	lib=$(library_dir)
 	cat >"$top/use.cc" <<-'END'
 		#include <ckpt.h>
+		#include <cstring>
+		static ckpt_restored restored = CKPT_INIT(ckpt_restored);
+		template <typename T> bool blank(const T &t)
+		{
+			T zero;
+			std::memset(&zero, 0, sizeof(zero));
+			zero.size = sizeof(zero);
+			return !std::memcmp(&t, &zero, sizeof(t));
+		}
 		int main()
 		{
+			const ckpt_options o = CKPT_INIT(ckpt_options);
 			ckpt_tensor t = CKPT_INIT(ckpt_tensor);
-			return t.size == sizeof(t) && ckpt_version()[0] ? 0 : 1;
+			ckpt_view v;
+			v = CKPT_INIT(ckpt_view);
+			return blank(o) && blank(t) && blank(v) && blank(restored) && ckpt_version()[0] ? 0 : 1;
 		}
 	END
-	c++ -std=c++11 -Wall -Wextra -Werror -Wno-missing-field-initializers "$top/use.cc" -I"$top/prefix/include" -L"$lib" -lckpt \
-		-Wl,-rpath,"$lib" -o "$top/use" && "$top/use"
+	for compiler in c++ clang++; do
+		command -v "$compiler" >/dev/null || continue
+		for standard in c++11 c++20; do
+			"$compiler" -std=$standard -Wall -Wextra -Wpedantic -Werror "$top/use.cc" -I"$top/prefix/include" -L"$lib" -lckpt \
+				-Wl,-rpath,"$lib" -o "$top/use" && "$top/use" || return 1
+		done
+	done
 }
 
 by_find_package() {
