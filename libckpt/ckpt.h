@@ -169,6 +169,25 @@ typedef struct ckpt_piece {
 	const int64_t *stride;
 } ckpt_piece;
 
+/* A box of the whole tensor, ndim entries each; `first`: how many elements of the range stand before it. */
+typedef struct ckpt_box {
+	uint64_t offset[CKPT_NDIM_MAX], extent[CKPT_NDIM_MAX];
+	uint64_t first;
+} ckpt_box;
+
+enum { CKPT_BOXES_MAX = 2 * CKPT_NDIM_MAX - 1 };
+
+/* Where a flat range of a shard stands in the whole tensor. An optimizer that cuts the flat memory of a shard (ZeRO over a tensor-parallel
+ * shard) holds `count` elements from element `start` on of the box (offset, extent) in row-major order: in the whole that is no flat range, unless
+ * the box is whole rows, but up to 2 * ndim - 1 boxes. offset NULL: the box begins at 0 in each dimension. Returns how many boxes it has put into
+ * boxes[CKPT_BOXES_MAX], in the order of the range, 0 for an empty one. The i-th as a piece, of elements of `size` bytes:
+ *	pieces[i] = { data + boxes[i].first * size, boxes[i].offset, boxes[i].extent }
+ * Of columns 100 to 109 of 8 rows, 40 elements from 7 on are [0:1, 107:110], [1:4, 100:110] and [4:5, 100:107]; first is 0, 3 and 33.
+ * Needs no session; ckpt_error(NULL) has the sentence. -EINVAL ndim is not 0 to 8, or a pointer is NULL; -ERANGE the range leaves the box;
+ * -EOVERFLOW the box has more than 2^64 elements. */
+int ckpt_range_boxes(int ndim, const uint64_t *offset, const uint64_t *extent, uint64_t start, uint64_t count,
+		     ckpt_box *boxes);
+
 typedef struct ckpt_tensor {
 	size_t size;
 	const char *name; /* unique in the job; see Names */

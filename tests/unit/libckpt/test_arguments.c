@@ -198,6 +198,21 @@ Test(arguments, a_failure_without_a_session_is_the_last_one_of_every_session_unt
 	crew_down(&later);
 }
 
+Test(arguments, of_a_range)
+{
+	const uint64_t huge[] = {1ull << 33, 1ull << 33};
+	ckpt_box boxes[CKPT_BOXES_MAX];
+	REFUSES_WITHOUT(ckpt_range_boxes(-1, offset, extent, 0, 1, boxes), -EINVAL, "ndim is -1");
+	REFUSES_WITHOUT(ckpt_range_boxes(9, offset, extent, 0, 1, boxes), -EINVAL, "ndim is 9");
+	REFUSES_WITHOUT(ckpt_range_boxes(2, offset, NULL, 0, 1, boxes), -EINVAL, "extent of the box is NULL");
+	REFUSES_WITHOUT(ckpt_range_boxes(2, offset, extent, 0, 1, NULL), -EINVAL, "`boxes` is NULL");
+	REFUSES_WITHOUT(ckpt_range_boxes(2, offset, extent, 0, 33, boxes), -ERANGE, "33 elements from 0 on");
+	REFUSES_WITHOUT(ckpt_range_boxes(2, offset, extent, 33, 0, boxes), -ERANGE, "not within the 32");
+	REFUSES_WITHOUT(ckpt_range_boxes(2, offset, extent, UINT64_MAX, UINT64_MAX, boxes), -ERANGE, "not within");
+	REFUSES_WITHOUT(ckpt_range_boxes(2, NULL, huge, 0, 1, boxes), -EOVERFLOW, "2^64 elements");
+	RETURNS(ckpt_range_boxes(0, NULL, NULL, 0, 1, boxes), 1);
+}
+
 /* ---- registration -------------------------------------------------------------------------------------------------- */
 
 static ckpt_tensor tensor(void)
