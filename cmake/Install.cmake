@@ -8,6 +8,15 @@ install(TARGETS libckpt EXPORT ckptTargets LIBRARY DESTINATION ${CMAKE_INSTALL_L
 install(FILES ${PROJECT_SOURCE_DIR}/libckpt/ckpt.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}
 	COMPONENT libckpt-dev)
 
+set(static_libraries "-ljansson -lxxhash -pthread")
+if(NOT CKPT_SANITIZE)
+	install(FILES ${PROJECT_BINARY_DIR}/lib/libckpt.a DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT libckpt-dev)
+endif()
+if(CKPT_HAVE_CUDA)
+	get_target_property(cudart CUDA::cudart_static IMPORTED_LOCATION)
+	string(APPEND static_libraries " ${cudart} -lstdc++ -ldl -lrt")
+endif()
+
 # Relative, so that a moved prefix still works.
 file(RELATIVE_PATH prefix_from_pc /${CMAKE_INSTALL_LIBDIR}/pkgconfig /)
 configure_file(${PROJECT_SOURCE_DIR}/cmake/ckpt.pc.in ${PROJECT_BINARY_DIR}/ckpt.pc @ONLY)

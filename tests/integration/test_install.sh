@@ -36,6 +36,22 @@ by_pkg_config() {
 	cc -std=c11 -Wall -Wextra -Werror "$source/docs/examples/train.c" $flags -Wl,-rpath,"$lib" -o "$top/train-pc"
 }
 
+# A program of which nothing is looked for at its start, and that has names of its own like the library's inner ones.
+by_static() {
+	lib=$(library_dir)
+	flags=$(PKG_CONFIG_PATH="$lib/pkgconfig" pkg-config --static --cflags --libs ckpt) || return 1
+	printf 'int err_set(void);\nint err_set(void) { return 1; }\nint clock_now(void);\nint clock_now(void) { return 1; }\n' >"$top/own.c"
+	# shellcheck disable=SC2086 # flags are words
+	cc -std=c11 -static "$source/docs/examples/train.c" "$top/own.c" $flags -o "$top/train-static" || return 1
+	! ldd "$top/train-static"
+}
+
+# Of what the archive has only the calls of ckpt.h can be seen.
+shows_calls_only() {
+	nm -g --defined-only "$(library_dir)/libckpt.a" | awk 'NF == 3 { print $3 }' | sort >"$top/shown"
+	sed -n 's/^\t\(ckpt_[a-z_]*\);$/\1/p' "$source/libckpt/ckpt.map" | sort | diff - "$top/shown"
+}
+
 as_cxx() {
 	lib=$(library_dir)
 	cat >"$top/use.cc" <<-'END'
@@ -97,5 +113,8 @@ case_of "the example starts" starts "$top/train-pc"
 case_of "ckpt.pc and the library are of one version" version_is_the_same_everywhere
 case_of "find_package builds the example" by_find_package
 case_of "that one starts, too" starts "$top/project/build/train"
+case_of "pkg-config --static builds the example" by_static
+case_of "and that one starts" starts "$top/train-static"
+case_of "the static library shows its calls only" shows_calls_only
 case_of "the header serves C++" as_cxx
 echo "1..$cases"
