@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -360,4 +361,20 @@ Test(channel, a_full_backlog_costs_the_deadline, .init = make_dir, .fini = remov
 	while (n)
 		close(fds[--n]);
 	close(l);
+}
+
+Test(channel, a_receiver_without_descriptors_is_told_from_a_wrong_packet)
+{
+	struct frame f;
+	struct rlimit usual;
+	int two[] = {0, 1};
+	make_pair();
+	cr_assert_eq(channel_send(ends[0], 1, 0, "x", 1, two, 2, soon()), 0);
+	cr_assert_eq(getrlimit(RLIMIT_NOFILE, &usual), 0);
+	struct rlimit none = {.rlim_cur = 3, .rlim_max = usual.rlim_max};
+	cr_assert_eq(setrlimit(RLIMIT_NOFILE, &none), 0);
+	int rc = channel_recv(ends[1], &f, soon());
+	cr_assert_eq(setrlimit(RLIMIT_NOFILE, &usual), 0);
+	cr_assert_eq(rc, -EMFILE);
+	close_pair();
 }

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 struct heard {
@@ -237,6 +238,30 @@ Test(service, a_call_without_a_daemon_costs_its_deadline)
 	cr_assert(strstr(ckpt_error(c.s[0]), fake_socket(c.f)), "%s", ckpt_error(c.s[0]));
 	ckpt_close(c.s[0]);
 	c.s[0] = NULL;
+	fake_live(c.f);
+	crew_down(&c);
+}
+
+Test(service, a_process_without_descriptors_says_so_and_not_that_the_daemon_is_away)
+{
+	struct crew c;
+	ckpt_snapshot *snap;
+	struct rlimit usual;
+	crew_up(&c, 1, NULL);
+	cr_assert_eq(getrlimit(RLIMIT_NOFILE, &usual), 0);
+	struct rlimit none = {.rlim_cur = 3, .rlim_max = usual.rlim_max};
+	cr_assert_eq(setrlimit(RLIMIT_NOFILE, &none), 0);
+	fake_die(c.f);
+	bool said = false;
+	for (uint64_t deadline = clock_deadline(60 * CLOCK_NS_PER_S); !said && clock_now() < deadline;
+	     poll(NULL, 0, 10)) {
+		if (ckpt_begin(c.s[0], 1, CKPT_MEMORY, NULL, &snap) != -ENOTCONN)
+			ckpt_snapshot_free(snap); /* it had not noticed yet */
+		said = strstr(ckpt_error(c.s[0]), "no file descriptor left") != NULL;
+	}
+	cr_assert_eq(setrlimit(RLIMIT_NOFILE, &usual), 0);
+	cr_assert(said, "%s", ckpt_error(c.s[0]));
+	cr_assert_not(strstr(ckpt_error(c.s[0]), "cannot be reached"));
 	fake_live(c.f);
 	crew_down(&c);
 }
