@@ -280,11 +280,24 @@ void commit_advance(struct commit *c, int64_t result)
 
 /* ---- life ---------------------------------------------------------------------------------------------------- */
 
+/* The rank can write any number. What came from another node, or out of a checkpoint, tells nothing. */
+static uint32_t began(const struct commit *c)
+{
+	uint32_t epoch = 0;
+	for (uint32_t r = 0; r < c->nranks; r++) {
+		uint32_t said = c->ranks[r].mem->head->slots[c->ranks[r].slot].began;
+		if (said <= c->id.epoch && said > epoch)
+			epoch = said;
+	}
+	return epoch;
+}
+
 int commit_start(struct commit *c)
 {
 	name_dir(c->id, c->name);
 	c->dir = c->job_dir = c->node_file = c->parent_dir = -1;
 	c->progress_ns = clock_now();
+	c->began = began(c);
 	int rc = commit_collect_files(c);
 	if (rc)
 		return rc;

@@ -106,6 +106,7 @@ struct commit {
 	bool already; /* it was there, and is what this commit would have written */
 
 	/* private */
+	uint32_t began; /* as in struct node_manifest */
 	bool digests_ready, told;
 	bool only_compare;  /* a checkpoint is there: nothing is written */
 	bool cleared, kept; /* as ordered, perhaps before it has stopped */

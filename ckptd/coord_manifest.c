@@ -23,6 +23,7 @@ int coord_manifest(const struct coord *c, struct step_id id, const struct peer_p
 		if (!parts[n].node.name[0])
 			continue;
 		nodes[m.nnodes++] = parts[n].node;
+		m.began = parts[n].began > m.began ? parts[n].began : m.began;
 		m.bytes += parts[n].bytes;
 		m.stored += parts[n].stored;
 		m.files += parts[n].files;

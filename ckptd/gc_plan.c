@@ -30,12 +30,28 @@ static struct gc_victim *add_victim(struct gc_plan *p, const char *name, const c
 
 /* ---- retention */
 
+/* Told with the first two checkpoints of such a run: later it is known. */
+static void tell_earlier(const struct gc_plan *p, const struct keeping *k)
+{
+	uint32_t began = k->n ? k->items[k->n - 1].began : 0;
+	size_t of_run = 0, earlier = 0;
+	for (size_t i = 0; i < k->n; i++) {
+		of_run += k->items[i].began == began;
+		earlier += (k->items[i].keep & RETENTION_EARLIER) != 0;
+	}
+	if (began && of_run <= 2 && earlier)
+		log_warn("job %s began in epoch %u without restoring what was there: %zu checkpoints of earlier epochs "
+			 "stay until ckpt forget names them, or is told --earlier-runs",
+			 p->job, began, earlier);
+}
+
 static void apply(struct gc_plan *p, struct keeping *k)
 {
 	for (size_t i = 0; i < k->n; i++)
 		for (size_t u = 0; u < p->nused; u++)
 			k->items[i].in_use |= !step_compare(k->items[i].id, p->used[u]);
 	retention_apply(&p->policy, clock_wall(), k->items, k->n);
+	tell_earlier(p, k);
 	if (k->blind)
 		log_warn("job %s: %u tags cannot be read: no checkpoint is removed until they are set anew or deleted",
 			 p->job, k->blind);

@@ -349,6 +349,7 @@ int memory_claim(struct memory *mem, struct step_id id)
 		/* Should the daemon die before the slot is filled: no device writes to it, the next one may take it. */
 		atomic_store(&mem->head->slots[i].done, (uint32_t)-ECANCELED);
 		atomic_store(&mem->head->slots[i].intact, 0);
+		mem->head->slots[i].began = 0;
 		mem->slots[i] = (struct slot_view){.used = true, .id = id};
 		return (int)i;
 	}

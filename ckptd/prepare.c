@@ -10,7 +10,8 @@ static int read_part(const struct wbuf *root, struct peer_part *part, struct err
 	int rc = manifest_decode(root->data, root->len, &m, err);
 	if (rc)
 		return rc;
-	*part = (struct peer_part){.node = m.nodes[0], .bytes = m.bytes, .stored = m.stored, .files = m.files};
+	*part = (struct peer_part){
+		.node = m.nodes[0], .began = m.began, .bytes = m.bytes, .stored = m.stored, .files = m.files};
 	manifest_free(&m);
 	return 0;
 }
@@ -33,8 +34,13 @@ int prepare_node(struct commit *c, struct err *err)
 		if (f->packed.index_size)
 			c->stored -= mem->heads[f->file].len + mem->layout.files[f->file].data_size - f->packed.size;
 	}
-	struct made_node made = {
-		.job = c->job, .node = c->node, .id = c->id, .world = c->world, .nfiles = c->nfiles, .files = files};
+	struct made_node made = {.job = c->job,
+				 .node = c->node,
+				 .id = c->id,
+				 .began = c->began,
+				 .world = c->world,
+				 .nfiles = c->nfiles,
+				 .files = files};
 	AUTO_WBUF struct wbuf root = {0};
 	int rc = manifest_make(&made, &c->node_text, &root, err);
 	if (!rc)

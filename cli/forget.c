@@ -36,6 +36,7 @@ static int read_policy(struct forgetting *f)
 	p->keep_every = cli_number(f->cli, "keep-every", 0);
 	p->keep_hourly = (uint32_t)min_u64(cli_number(f->cli, "keep-hourly", 0), UINT32_MAX);
 	p->keep_daily = (uint32_t)min_u64(cli_number(f->cli, "keep-daily", 0), UINT32_MAX);
+	p->give_up_runs = cli_flag(f->cli, "earlier-runs");
 	int code = removal_duration(f->cli, "keep-within", 0, &p->keep_within_ns);
 	if (code)
 		return code;
@@ -259,7 +260,7 @@ static json_t *reasons_json(unsigned keep)
 {
 	char word[RETENTION_TEXT_MAX];
 	json_t *list = json_array();
-	for (unsigned bit = 1; bit <= RETENTION_HEALTHY; bit <<= 1) {
+	for (unsigned bit = 1; bit <= RETENTION_BEGAN; bit <<= 1) {
 		retention_text(keep & bit, word);
 		if (*word)
 			json_array_append_new(list, json_string(word));
@@ -328,6 +329,8 @@ static const struct option_spec options[] = {
 	{"keep-within", OPTION_TEXT, "TIME", "keep those that were committed within this time: 90m, 36h, 7d"},
 	{"keep-hourly", OPTION_NUMBER, "N", "keep the newest of each of the last N hours that have one"},
 	{"keep-daily", OPTION_NUMBER, "N", "keep the newest of each of the last N days that have one"},
+	{"earlier-runs", OPTION_FLAG, NULL,
+	 "let the rules remove what was saved before a run that began without restoring it"},
 	{"force", OPTION_FLAG, NULL, "remove named ones although they are protected"},
 	{"dry-run", OPTION_FLAG, NULL, "show what would go and what stays, and why; remove nothing"},
 	{NULL},
@@ -338,7 +341,10 @@ const struct command command_forget = {
 	.summary = "remove checkpoints that no rule keeps, or those that are named",
 	.detail =
 		"A checkpoint stays if any rule keeps it. Whatever the rules say, these stay: pinned and tagged ones,\n"
-		"the newest, and the newest that was read back and matched. Hours and days are those of UTC.",
+		"the newest, and the newest that was read back and matched. Where a run began without restoring what "
+		"was\n"
+		"there, the newest ones before it stay, too, unless they are named or --earlier-runs is given. Hours "
+		"and days are those of UTC.",
 	.args = "[STEP|latest]...",
 	.max_args = -1,
 	.options = options,

@@ -134,6 +134,7 @@ static json_t *row_json(const struct checkpoint_ref *ref, const struct row *row,
 	json_object_set_new(o, "files", known ? json_integer((json_int_t)l->files) : json_null());
 	json_object_set_new(o, "ranks", known ? json_integer(l->ranks) : json_null());
 	json_object_set_new(o, "nodes", known ? json_integer(l->nodes) : json_null());
+	json_object_set_new(o, "began", known && l->began ? json_integer(l->began) : json_null());
 	json_object_set_new(o, "detail", row->why.text[0] ? json_text(row->why.text) : json_null());
 	return o;
 }
@@ -165,10 +166,26 @@ static void note_partial(const struct cli *cli, const struct checkpoint_ref *ref
 			 *partial, *partial == 1 ? "y" : "ies");
 }
 
+/* Why more stays than the rules keep (store/retention.h), once for each such run. */
+static void note_run(const struct cli *cli, const struct checkpoint_ref *refs, size_t at, uint32_t began,
+		     uint32_t *noted)
+{
+	size_t first = at;
+	while (first && !strcmp(refs[first - 1].job, refs[at].job))
+		first--;
+	if (began && began != *noted && refs[first].id.epoch < began)
+		cli_note(cli,
+			 "job %s began in epoch %u without restoring what was there: the newest checkpoints of earlier "
+			 "epochs stay until ckpt forget names them, or is told --earlier-runs",
+			 refs[at].job, began);
+	*noted = began ? began : *noted;
+}
+
 static void show(struct cli *cli, const struct checkpoint_ref *refs, size_t n, struct table *t, json_t *list)
 {
 	bool all = cli_flag(cli, "all");
 	struct job_tags tags = {0};
+	uint32_t noted = 0;
 	for (size_t i = first_shown(refs, n, all, cli_number(cli, "last", UINT64_MAX)); i < n; i++) {
 		struct row row;
 		struct listing room;
@@ -179,6 +196,7 @@ static void show(struct cli *cli, const struct checkpoint_ref *refs, size_t n, s
 			continue;
 		if (row.why.text[0])
 			cli_note(cli, "%s", row.why.text);
+		note_run(cli, refs, i, row.listing ? row.listing->began : 0, &noted);
 		if (list)
 			json_array_append_new(list, row_json(&refs[i], &row, &tags));
 		else

@@ -155,6 +155,10 @@ static void print(const struct cli *cli, const struct checkpoint *ck, const stru
 	}
 	snprintf(text, sizeof(text), "%u", ck->manifest.world);
 	line("ranks", TONE_PLAIN, text);
+	if (ck->manifest.began) {
+		snprintf(text, sizeof(text), "in epoch %u, without restoring", ck->manifest.began);
+		line("began", TONE_PLAIN, text);
+	}
 	print_sums("group", groups, sum_groups(ck, groups));
 	for (uint32_t i = 0; i < ck->nnodes; i++) {
 		struct sum sum = sum_node(&ck->nodes[i]);
@@ -220,6 +224,7 @@ static void emit(const struct cli *cli, const struct checkpoint *ck, const struc
 	json_object_set_new(doc, "stored", json_integer((json_int_t)ck->manifest.stored));
 	json_object_set_new(doc, "files", json_integer((json_int_t)ck->manifest.files));
 	json_object_set_new(doc, "ranks", json_integer(ck->manifest.world));
+	json_object_set_new(doc, "began", ck->manifest.began ? json_integer(ck->manifest.began) : json_null());
 	json_object_set_new(doc, "groups", sums_json(groups, ngroups));
 	json_object_set_new(doc, "nodes", nodes);
 	json_emit(marks_json(doc, ck, facts));

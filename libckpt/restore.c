@@ -127,6 +127,7 @@ static int restore(struct following *f, uint64_t step, ckpt_restored *out, int t
 	if (rc == -ENOENT) { /* there was nothing: it begins anew */
 		note_done(f->stage, 0);
 		f->s->restored = (struct step_id){0};
+		f->s->began = 0;
 	}
 	if (rc)
 		return rc;

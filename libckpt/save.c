@@ -128,7 +128,17 @@ static int free_slot(const struct stage *stage)
 	return -EBUSY;
 }
 
-static int claim_slot(const struct stage *stage, struct ckpt_snapshot *snap)
+/* In which epoch the state began without a restore; processes that go on without one after a loss go on with the same. 0: it was restored. */
+static uint32_t began(ckpt *s, struct step_id id)
+{
+	if (s->restored.epoch)
+		s->began = 0;
+	else if (!s->began)
+		s->began = id.epoch;
+	return s->began;
+}
+
+static int claim_slot(ckpt *s, const struct stage *stage, struct ckpt_snapshot *snap)
 {
 	struct arena_slot *slot = &stage_head(stage)->slots[snap->slot];
 	uint32_t expected = SLOT_FREE;
@@ -137,6 +147,7 @@ static int claim_slot(const struct stage *stage, struct ckpt_snapshot *snap)
 	slot->target = (uint32_t)snap->target;
 	slot->flags =
 		(stage->capture.digests ? 0 : SLOT_NO_SOURCE_DIGESTS) | (stage->capture.votes ? SLOT_WITNESSES : 0);
+	slot->began = began(s, snap->id);
 	slot->begin_ns = clock_now();
 	atomic_store_explicit(&slot->fenced, 0, memory_order_relaxed);
 	atomic_store_explicit(&slot->done, 0, memory_order_relaxed);
@@ -177,7 +188,7 @@ static int begin_in_slot(ckpt *s, struct stage *stage, struct ckpt_snapshot *sna
 	int slot = free_slot(stage);
 	if (slot >= 0) {
 		snap->slot = (uint32_t)slot;
-		slot = claim_slot(stage, snap);
+		slot = claim_slot(s, stage, snap);
 	}
 	if (slot < 0) {
 		arena_leave_out(stage_head(stage), snap->id);

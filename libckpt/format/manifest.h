@@ -3,15 +3,17 @@
  * Each document is "sealed": it is JSON on one line that ends with `,"root":"<32 hex>"}\n`, where root is the XXH3-128 of all
  * bytes before that suffix, so that any flipped bit is found before the text is parsed.
  *
- * node-<name>.json  {"format":"ckpt.node","version":1,"job","step","epoch","world","node",
+ * node-<name>.json  {"format":"ckpt.node","version":1,"job","step","epoch","world","node","began",
  *   "tensors":[{"name","kind":"tensor"|"job-blob"|"rank-blob","dtype","shape":[...]}],
  *   "files":[{"name","rank","group","part","size","data_at","packed":{"size","index","digest"},
  *             "sidecar":{"name","size","digest"},
  *             "pieces":[{"t":index into tensors,"o":[...],"e":[...]} or {"t":…,"s":start,"n":count}]}]}
  *   The pieces of a file stand in the order of their bytes, without gaps, from data_at on. Only files that are packed (packed.h) have
  *   "packed": size, data_at and the places of pieces are then those of the safetensors file that it stands for.
- * MANIFEST.json  {"format":"ckpt.manifest","version":1,"job","step","epoch","world","bytes","stored","files",
+ * MANIFEST.json  {"format":"ckpt.manifest","version":1,"job","step","epoch","world","began","bytes","stored","files",
  *   "nodes":[{"name","file","size","digest"}]} , nodes sorted by name (bytes of the names): a pure function of the node manifests.
+ *   "began" is the epoch in which the state began without a restore, over all nodes the largest. Where it was restored, or nobody told,
+ *   the key is not there.
  *   "stored", what the files take, stands there only where it is not "bytes", what they hold.
  *
  * Decoders are bounded: what they allocate is about 20 times the text at most, whose length they check first. They refuse with
@@ -74,6 +76,7 @@ static inline uint64_t manifest_stored(const struct manifest_file *file)
 struct node_manifest {
 	char job[NAME_JOB_MAX], node[NAME_NODE_MAX];
 	struct step_id id;
+	uint32_t began; /* the epoch in which the state began without a restore; 0: it was restored, or nobody told */
 	uint32_t world;
 	uint32_t ntensors, nfiles;
 	struct manifest_tensor *tensors;
@@ -90,6 +93,7 @@ struct manifest_node {
 struct manifest {
 	char job[NAME_JOB_MAX];
 	struct step_id id;
+	uint32_t began; /* the largest of its nodes */
 	uint32_t world;
 	uint64_t bytes, stored, files; /* over all nodes: of data files; what they hold, and take */
 	uint32_t nnodes;

@@ -130,6 +130,7 @@ static int encode(const struct made_node *made, const struct tensors *t, struct 
 		  struct wbuf *root, struct err *err)
 {
 	struct node_manifest m = {.id = made->id,
+				  .began = made->began,
 				  .world = made->world,
 				  .ntensors = t->n,
 				  .nfiles = made->nfiles,

@@ -18,6 +18,7 @@ struct made_file {
 struct made_node {
 	const char *job, *node;
 	struct step_id id;
+	uint32_t began;
 	uint32_t world, nfiles;
 	const struct made_file *files; /* those of a rank stand next to each other */
 };

@@ -81,6 +81,8 @@ int node_manifest_encode(const struct node_manifest *m, struct wbuf *out)
 	doc_put(out, NODE_FORMAT, MANIFEST_VERSION, m->job, m->id);
 	put_key_u64(out, ",\"world\":", m->world);
 	put_key_string(out, ",\"node\":", m->node);
+	if (m->began)
+		put_key_u64(out, ",\"began\":", m->began);
 	jout_raw(out, ",\"tensors\":[");
 	for (uint32_t i = 0; i < m->ntensors; i++) {
 		if (i)

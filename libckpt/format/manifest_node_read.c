@@ -295,8 +295,8 @@ static void read_files(struct jin *in, struct node_manifest *m)
 	}
 }
 
-enum { WORLD = DOC_KEYS_END, NODE, TENSORS, FILES };
-static const char *const top_keys[] = {DOC_KEYS, "world", "node", "tensors", "files", NULL};
+enum { WORLD = DOC_KEYS_END, NODE, TENSORS, FILES, BEGAN };
+static const char *const top_keys[] = {DOC_KEYS, "world", "node", "tensors", "files", "began", NULL};
 
 static void pass_over(struct jin *in, bool *files_left)
 {
@@ -315,6 +315,8 @@ static int read_top(struct jin *in, struct node_manifest *m, bool *files_left)
 			m->world = (uint32_t)jin_u64(in, RANK_MAX);
 		else if (k == NODE)
 			jin_string(in, m->node, sizeof(m->node));
+		else if (k == BEGAN)
+			m->began = (uint32_t)jin_u64(in, UINT32_MAX - 1);
 		else if (k == TENSORS)
 			read_tensors(in, m);
 		else if (k == FILES && (seen & needed) == needed)

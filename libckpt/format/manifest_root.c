@@ -79,6 +79,10 @@ int manifest_encode(const struct manifest *m, struct wbuf *out)
 	doc_put(out, ROOT_FORMAT, MANIFEST_VERSION, m->job, m->id);
 	jout_raw(out, ",\"world\":");
 	jout_u64(out, m->world);
+	if (m->began) {
+		jout_raw(out, ",\"began\":");
+		jout_u64(out, m->began);
+	}
 	jout_raw(out, ",\"bytes\":");
 	jout_u64(out, m->bytes);
 	if (m->stored != m->bytes) {
@@ -115,6 +119,7 @@ static int encode_nodes(const struct node_text *const *nodes, uint32_t n, struct
 	for (uint32_t i = 0; i < n; i++) {
 		describe(nodes[i], &m.nodes[i]);
 		m.files += nodes[i]->m->nfiles;
+		m.began = nodes[i]->m->began > m.began ? nodes[i]->m->began : m.began;
 		for (uint32_t f = 0; f < nodes[i]->m->nfiles; f++) {
 			m.bytes += nodes[i]->m->files[f].size;
 			m.stored += manifest_stored(&nodes[i]->m->files[f]);
@@ -200,8 +205,8 @@ static void read_nodes(struct jin *in, struct manifest *m)
 		jin_fail(in, "no nodes");
 }
 
-enum { WORLD = DOC_KEYS_END, BYTES, FILES, NODES, STORED };
-static const char *const top_keys[] = {DOC_KEYS, "world", "bytes", "files", "nodes", "stored", NULL};
+enum { WORLD = DOC_KEYS_END, BYTES, FILES, NODES, STORED, BEGAN };
+static const char *const top_keys[] = {DOC_KEYS, "world", "bytes", "files", "nodes", "stored", "began", NULL};
 
 static int read_manifest(struct jin *in, struct manifest *m)
 {
@@ -224,6 +229,9 @@ static int read_manifest(struct jin *in, struct manifest *m)
 			break;
 		case NODES:
 			read_nodes(in, m);
+			break;
+		case BEGAN:
+			m->began = (uint32_t)jin_u64(in, UINT32_MAX - 1);
 			break;
 		default:
 			doc_read(in, k, &head);

@@ -101,6 +101,7 @@ struct peer_choice {
 /* A node's part of a checkpoint, written and fsynced. */
 struct peer_part {
 	struct manifest_node node;
+	uint32_t began;                /* as in struct manifest */
 	uint64_t bytes, stored, files; /* of data files; what they hold, and take */
 };
 

@@ -11,6 +11,7 @@ void peer_part_put(struct wbuf *out, const struct peer_part *m)
 	wbuf_str(out, m->node.file);
 	wbuf_u64(out, m->node.size);
 	put_digest(out, m->node.digest);
+	wbuf_u32(out, m->began);
 	wbuf_u64(out, m->bytes);
 	wbuf_u64(out, m->stored);
 	wbuf_u64(out, m->files);
@@ -22,6 +23,7 @@ void peer_part_get(struct rbuf *r, struct peer_part *m)
 	rbuf_str(r, m->node.file, sizeof(m->node.file));
 	m->node.size = rbuf_u64(r);
 	m->node.digest = get_digest(r);
+	m->began = rbuf_u32(r);
 	m->bytes = rbuf_u64(r);
 	m->stored = rbuf_u64(r);
 	m->files = rbuf_u64(r);

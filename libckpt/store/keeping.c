@@ -53,6 +53,7 @@ static int read_item(struct repo *repo, const struct checkpoint_ref *ref, struct
 		item->in_use = rc != -EBADMSG; /* nobody knows what it is: it stays, and takes nobody's place */
 		return 0;
 	}
+	item->began = ck.manifest.began;
 	read_health(&ck, item);
 	read_verdict(&ck, item);
 	checkpoint_close(&ck);

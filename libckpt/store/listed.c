@@ -16,7 +16,7 @@ enum { ROWS_AT_ONCE = 256 };
 
 /* The numbers of a listing, as they stand in the row: job, epoch and step are its key. */
 struct numbers {
-	uint64_t state, bytes, stored, files, ranks, nodes, pinned, verdict, committed_ns, verified_ns;
+	uint64_t state, bytes, stored, files, ranks, nodes, began, pinned, verdict, committed_ns, verified_ns;
 	struct listing_stamp stamp;
 };
 
@@ -43,6 +43,7 @@ static struct row row_of(const struct listing *l)
 				  .files = l->files,
 				  .ranks = l->ranks,
 				  .nodes = l->nodes,
+				  .began = l->began,
 				  .pinned = l->pinned,
 				  .verdict = l->verdict,
 				  .committed_ns = l->committed_ns,
@@ -76,6 +77,7 @@ static bool parse_row(sqlite3_stmt *stmt, struct listing *l)
 	l->files = n->files;
 	l->ranks = (uint32_t)n->ranks;
 	l->nodes = (uint32_t)n->nodes;
+	l->began = (uint32_t)n->began;
 	l->pinned = n->pinned;
 	l->verdict = n->verdict <= LISTING_UNHEALTHY ? (enum listing_verdict)n->verdict : LISTING_NO_VERDICT;
 	l->committed_ns = n->committed_ns;

@@ -88,6 +88,7 @@ bool listing_read(struct repo *repo, const struct checkpoint_ref *ref, struct li
 	l->files = ck.manifest.files;
 	l->ranks = ck.manifest.world;
 	l->nodes = ck.manifest.nnodes;
+	l->began = ck.manifest.began;
 	read_marks(&ck, l, why);
 	checkpoint_close(&ck);
 	return true;

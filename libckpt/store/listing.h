@@ -23,6 +23,7 @@ struct listing {
 	bool known; /* what MANIFEST.json says: */
 	uint64_t bytes, stored, files;
 	uint32_t ranks, nodes;
+	uint32_t began; /* format/manifest.h */
 	bool pinned;
 	enum listing_verdict { LISTING_NO_VERDICT = 0, LISTING_HEALTHY, LISTING_UNHEALTHY } verdict;
 	uint64_t committed_ns, verified_ns; /* verified_ns: 0 unless verified or damaged */

@@ -90,6 +90,39 @@ static void keep_periods(struct retention_item *items, size_t n, uint64_t period
 	}
 }
 
+/* Of the first n, which end where a run began, what retention would keep of them at the least. */
+static void keep_earlier(struct retention_item *items, size_t n, uint32_t count)
+{
+	bool verified = false, healthy = false;
+	for (size_t i = n; i-- > 0;) {
+		struct retention_item *item = &items[i];
+		if (item->damaged)
+			continue;
+		if (count || (item->verified && !verified) || (item->healthy && !healthy))
+			item->keep |= RETENTION_EARLIER;
+		count -= count > 0;
+		verified |= item->verified;
+		healthy |= item->healthy;
+	}
+}
+
+/* Each run that began without a restore, at the newest item that tells so, which stays because of what is before it. */
+static void keep_runs(struct retention_item *items, size_t n, uint32_t count)
+{
+	for (size_t i = 0; i < n; i++) {
+		bool newest = true;
+		size_t before = 0;
+		for (size_t k = i + 1; items[i].began && k < n && newest; k++)
+			newest = items[k].began != items[i].began;
+		while (items[i].began && newest && before < i && items[before].id.epoch < items[i].began)
+			before++;
+		if (!before)
+			continue;
+		items[i].keep |= RETENTION_BEGAN;
+		keep_earlier(items, before, count ? count : 1);
+	}
+}
+
 size_t retention_apply(const struct retention_policy *p, uint64_t now, struct retention_item *items, size_t n)
 {
 	if (!n)
@@ -103,6 +136,8 @@ size_t retention_apply(const struct retention_policy *p, uint64_t now, struct re
 	keep_within(items, n, now, p->keep_within_ns);
 	keep_periods(items, n, HOUR_NS, p->keep_hourly, RETENTION_HOURLY);
 	keep_periods(items, n, DAY_NS, p->keep_daily, RETENTION_DAILY);
+	if (!p->give_up_runs)
+		keep_runs(items, n, p->keep_last);
 	size_t go = 0;
 	for (size_t i = 0; i < n; i++)
 		go += !items[i].keep;
@@ -111,8 +146,9 @@ size_t retention_apply(const struct retention_policy *p, uint64_t now, struct re
 
 void retention_text(unsigned keep, char dst[RETENTION_TEXT_MAX])
 {
-	static const char *const words[] = {"no rule", "pinned", "tagged", "in use", "newest", "newest verified",
-					    "last",    "every",  "within", "hourly", "daily",  "newest healthy"};
+	static const char *const words[] = {
+		"no rule", "pinned", "tagged", "in use", "newest",         "newest verified", "last",
+		"every",   "within", "hourly", "daily",  "newest healthy", "earlier run",     "begin of a run"};
 	size_t len = 0;
 	dst[0] = '\0';
 	for (unsigned i = 0; i < sizeof(words) / sizeof(*words); i++)

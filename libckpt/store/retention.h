@@ -4,6 +4,10 @@
  * Whatever the policy says, these stay: pinned and tagged ones, those in use, the newest committed one, the newest one that
  * was read back and matched since its commit (until a newer one has been read back, nobody knows that any newer one is good), and the newest
  * one that the training called healthy, which is where it goes back to.
+ * Where a run began without restoring what was there (an epoch of `began`), nobody has said that what earlier epochs saved may go. Of these
+ * the newest stay, as many as keep_last says and at least one, and the newest that was verified, and that is healthy. So does the newest
+ * checkpoint of the run that tells where it began, as long as there are earlier ones.
+ *
  * A damaged checkpoint never takes the place of a good one: it is kept by none of the rules below. */
 #ifndef CKPT_STORE_RETENTION_H
 #define CKPT_STORE_RETENTION_H
@@ -17,6 +21,7 @@ struct retention_policy {
 	uint64_t keep_within_ns; /* those committed within this time before now */
 	uint32_t keep_hourly;    /* the newest one of each of the last so many hours in which one was committed */
 	uint32_t keep_daily;     /* likewise of days */
+	bool give_up_runs;       /* nothing protects earlier runs */
 };
 
 enum retention_reason {
@@ -32,6 +37,8 @@ enum retention_reason {
 	RETENTION_HOURLY = 1 << 9,
 	RETENTION_DAILY = 1 << 10,
 	RETENTION_HEALTHY = 1 << 11, /* the newest that the training called healthy */
+	RETENTION_EARLIER = 1 << 12, /* of a run before one that began without restoring it */
+	RETENTION_BEGAN = 1 << 13,   /* tells where that one began */
 };
 
 struct retention_item {
@@ -39,10 +46,11 @@ struct retention_item {
 	uint64_t committed_ns;                          /* since the Unix epoch */
 	bool verified, damaged, pinned, tagged, in_use; /* verified: since its commit */
 	bool healthy;                                   /* the training said so */
+	uint32_t began;                                 /* manifest.h */
 	unsigned keep; /* result: all reasons for which it stays (retention_reason); 0: it may go */
 };
 
-enum { RETENTION_TEXT_MAX = 128 };
+enum { RETENTION_TEXT_MAX = 192 };
 
 /* Decides for the committed checkpoints of one job, ordered by (epoch, step), oldest first (repo_scan). Returns how many may go.
  * now: clock_wall(). Thread-safe. */

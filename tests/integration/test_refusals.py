@@ -2,6 +2,7 @@
 program and in the daemon's log."""
 
 import contextlib
+import json
 import re
 import shutil
 import subprocess
@@ -10,8 +11,8 @@ import tempfile
 import pathlib
 
 import fleet
-from puppets import DURABLE, LATEST, LATEST_HEALTHY, STORAGE, Puppet, all_must, each, gather, save
-from tap import BIN, Cases, equal, expect, has
+from puppets import DURABLE, LATEST, LATEST_HEALTHY, STORAGE, VERIFIED, Puppet, all_must, each, gather, save
+from tap import BIN, Cases, equal, expect, has, until
 
 ENOENT, EIO, EINVAL, ENODATA, EBADMSG = -2, -5, -22, -61, -74
 ELEMENTS = 1000
@@ -133,6 +134,50 @@ def _():
     expect(not re.search(r"epoch 2: step 0", done.stdout), done.stdout)
     equal(sorted(path.name for path in top.glob("store/*/step-*")), before)
     shutil.rmtree(top)
+
+
+
+def names(d):
+    return sorted(path.name for path in d.store.glob("main/step-*"))
+
+
+def ckpt(d, *words):
+    code, out, err = d.ckpt(words[0], "--repo", d.store, *words[1:])
+    equal(code, 0)
+    return out, err
+
+
+@cases.case("what was there stays when a program begins anew without asking, until somebody says that it may go")
+def _():
+    with fleet.daemon(options=("--keep-last", 2)) as d:
+        def life(left, steps, *restore):
+            if not d.alive():
+                d.start()
+            ranks = [Puppet(d, number, WORLD) for number in range(WORLD)]
+            gather(ranks, ELEMENTS)
+            if restore:
+                all_must(ranks, "restore", *restore)
+            for step in steps:
+                save(ranks, step, step, target=STORAGE, level=VERIFIED)
+            until(lambda: len(names(d)) == left, "retention has decided")
+            for rank in ranks:
+                rank.kill()
+            d.stop()
+
+        life(2, (10, 20, 30, 40))
+        old = names(d)
+        life(4, (1, 2, 3, 4))
+        equal([name for name in names(d) if name in old], old)
+        has(d.text(), "without restoring what was there", "--earlier-runs")
+        life(5, (5, 6, 7, 8), LATEST)  # which is the newest, of the second run
+        expect(set(old) < set(names(d)), names(d))
+        out, err = ckpt(d, "list")
+        has(out + err, "without restoring", "--earlier-runs")
+        out, _ = ckpt(d, "forget", "--keep-last", 2, "--dry-run", "--json")
+        rows = {row["name"]: row["why"] for row in json.loads(out)["checkpoints"]}
+        equal([rows[name] for name in old], [["earlier run"]] * 2)
+        ckpt(d, "forget", "--keep-last", 2, "--earlier-runs")
+        equal([name.split(".")[0] for name in names(d)], ["step-000000000007", "step-000000000008"])
 
 
 sys.exit(cases.end())

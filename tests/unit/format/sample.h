@@ -80,6 +80,7 @@ static inline void sample_node(uint64_t *seed, uint32_t node, uint32_t nodes, st
 {
 	*m = (struct node_manifest){.job = "gpt", .id = {1000, 3}, .world = 2 * nodes};
 	snprintf(m->node, sizeof(m->node), "n%u", node);
+	m->began = (uint32_t)sample_below(seed, 3);
 	m->ntensors = (uint32_t)sample_below(seed, 6);
 	m->tensors = m->ntensors ? calloc(m->ntensors, sizeof(*m->tensors)) : NULL;
 	for (uint32_t i = 0; i < m->ntensors; i++)

@@ -33,6 +33,7 @@ static void assert_same(const struct node_manifest *a, const struct node_manifes
 	cr_assert_str_eq(a->node, b->node);
 	cr_assert_eq(step_compare(a->id, b->id), 0);
 	cr_assert_eq(a->world, b->world);
+	cr_assert_eq(a->began, b->began);
 	cr_assert_eq(a->ntensors, b->ntensors);
 	cr_assert_eq(a->nfiles, b->nfiles);
 	for (uint32_t i = 0; i < a->ntensors; i++)

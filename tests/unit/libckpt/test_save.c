@@ -111,6 +111,19 @@ Test(save, replicas_are_witnessed_where_that_is_asked_for)
 	}
 }
 
+Test(save, it_is_told_in_which_epoch_a_state_began_that_was_not_restored)
+{
+	struct crew c;
+	crew_up(&c, 1, NULL);
+	crew_fill(&c, 6);
+	crew_save(&c, 7, CKPT_MEMORY);
+	cr_expect_eq(fake_head(c.f, 0)->slots[crew_slot(&c, 0, 7)].began, ckpt_epoch(c.s[0]));
+	c.s[0]->restored = (struct step_id){7, ckpt_epoch(c.s[0])};
+	crew_save(&c, 8, CKPT_MEMORY);
+	cr_expect_eq(fake_head(c.f, 0)->slots[crew_slot(&c, 0, 8)].began, 0);
+	crew_down(&c);
+}
+
 Test(save, on_the_host_nothing_is_witnessed_by_default)
 {
 	struct crew c;

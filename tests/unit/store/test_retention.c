@@ -184,3 +184,61 @@ Test(retention, no_draw_of_policy_and_history_breaks_the_promises)
 			cr_assert(!items[i].pinned || items[i].keep);
 	}
 }
+
+/* Epochs 1 and 2 are one run, 3 began without a restore, 4 was restored from it. */
+static void runs(struct retention_item *items)
+{
+	static const uint32_t epochs[] = {1, 1, 2, 2, 3, 3, 4, 4};
+	series(items, 8);
+	for (size_t i = 0; i < 8; i++) {
+		items[i].id.epoch = epochs[i];
+		items[i].began = epochs[i] == 1 || epochs[i] == 3 ? epochs[i] : 0;
+	}
+}
+
+Test(retention, what_stands_before_a_run_that_began_without_it_stays)
+{
+	struct retention_item items[8];
+	const struct retention_policy two = {.keep_last = 2}, every = {.keep_every = 800};
+	char text[RETENTION_TEXT_MAX];
+	runs(items);
+	cr_expect_str_eq(apply(&two, items, 8), "300 400 600 700 800");
+	retention_text(items[3].keep, text);
+	cr_expect_str_eq(text, "earlier run");
+	retention_text(items[5].keep, text);
+	cr_expect_str_eq(text, "begin of a run");
+	cr_expect_str_eq(apply(&every, items, 8), "400 600 800", "at least one");
+	items[0].verified = items[1].healthy = items[7].verified = items[7].healthy = true;
+	cr_expect_str_eq(apply(&two, items, 8), "100 200 300 400 600 700 800");
+	items[3].damaged = true;
+	cr_expect_str_eq(apply(&every, items, 8), "100 200 300 600 800", "a damaged one is none");
+}
+
+Test(retention, what_was_kept_for_the_sake_of_a_run_goes_when_somebody_says_so)
+{
+	struct retention_item items[8];
+	runs(items);
+	cr_expect_str_eq(apply(&(struct retention_policy){.keep_last = 2, .give_up_runs = true}, items, 8), "700 800");
+	runs(items);
+	cr_expect_str_eq(apply(&(struct retention_policy){.keep_last = 2}, items + 4, 4), "700 800", "none is left");
+}
+
+/* What one round leaves is what the next one decides about. */
+Test(retention, an_earlier_run_outlives_any_number_of_rounds)
+{
+	struct retention_item items[64];
+	size_t n = 4;
+	runs(items);
+	for (uint32_t round = 0; round < 50; round++) {
+		items[n] = (struct retention_item){
+			.id = {1000 + round, round < 5 ? 3 : 4}, .began = round < 5 ? 3 : 0, .committed_ns = NOW};
+		n++;
+		retention_apply(&(struct retention_policy){.keep_last = 1}, NOW, items, n);
+		size_t left = 0;
+		for (size_t i = 0; i < n; i++)
+			if (items[i].keep)
+				items[left++] = items[i];
+		n = left;
+	}
+	cr_expect_str_eq(kept(items, n), "400 1004 1049");
+}
