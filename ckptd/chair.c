@@ -305,6 +305,7 @@ void chairs_tick(struct daemon *daemon, uint64_t now)
 		if (chair->retry_ns && now >= chair->retry_ns)
 			persist(chair, coord_view(chair->coord).epoch, coord_reason(chair->coord));
 		chair_expire(chair);
+		chair_rescue_tick(chair);
 		chair_end(chair);
 	}
 	musters_tick(daemon);
@@ -388,6 +389,18 @@ static int chair_new(struct daemon *daemon, const char *job, uint32_t world, boo
 	return 0;
 }
 
+/* Nodes of the last world without a process keep what is in their memory: they let it go as soon as it is on storage. -EAGAIN: as far as is
+ * known here all of them are such nodes. */
+static int ask_to_yield(struct chair *chair)
+{
+	struct coord_view v = coord_view(chair->coord);
+	struct peer_order order = {.type = PEER_VACATE};
+	for (uint32_t n = 0; chair->spread && chair->daemon->net && n < chair->daemon->roster->n; n++)
+		if (coord_attends(chair->coord, n))
+			give(chair, n, &order);
+	return chair->spread && v.entered != v.epoch ? -EAGAIN : -EBUSY;
+}
+
 /* A job whose nodes have all gone may come back with another world size. */
 int chair_open(struct daemon *daemon, const char *job, uint32_t world, bool spread, struct err *err)
 {
@@ -396,7 +409,7 @@ int chair_open(struct daemon *daemon, const char *job, uint32_t world, bool spre
 	if (chair && v.world == world && chair->spread == spread)
 		return 0;
 	if (chair && v.attending)
-		return err_set(err, -EBUSY,
+		return err_set(err, ask_to_yield(chair),
 			       "job '%s' runs with world size %u%s; world size %u%s must wait until it has ended", job,
 			       v.world, chair->spread ? ", on several nodes" : "", world,
 			       spread ? ", on several nodes," : "");

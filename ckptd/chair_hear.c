@@ -109,7 +109,10 @@ void chair_hear(struct chair *chair, struct coord_from from, const struct peer_r
 		return;
 	case PEER_ASK:
 		chair->stop |= r->ask.command.kind == COMMAND_HALT;
-		chair_tell_others(chair, from.node, &r->ask.command);
+		if (r->ask.command.kind != COMMAND_FLUSH)
+			chair_tell_others(chair, from.node, &r->ask.command);
+		else if (!chair_asked_to_rescue(chair))
+			chair_tell_others(chair, RANK_MAX, &r->ask.command); /* the one with rank 0 does it */
 		return;
 	case PEER_RESCUED:
 		coord_rescued(c, from.node, &r->rescued);

@@ -21,6 +21,9 @@ struct chair {
 	uint32_t recorded;
 	uint64_t retry_ns; /* 0: nothing has failed */
 	struct repeat unrecorded;
+	uint64_t
+		rescue_ns; /* what is in memory is brought to storage, without a plan (chair_rescue.c): give up then; 0: it is not */
+	uint32_t rescued_in; /* the last epoch in which that was begun */
 };
 
 /* NULL: that job is not coordinated here. */
@@ -30,11 +33,14 @@ void chair_refuse(struct daemon *daemon, uint32_t node, const char *job, int rc,
 void chair_admit(struct daemon *daemon, const char *job);
 /* The coordinator hears it (chair_hear.c). */
 void chair_hear(struct chair *chair, struct coord_from from, const struct peer_report *r);
-/* All nodes but that one, which has done it itself. */
+/* All nodes but that one, which has done it itself; RANK_MAX: all. */
 void chair_tell_others(struct chair *chair, uint32_t node, const struct wire_command *command);
 /* Nodes that were asked for copies, have not answered, and are worth waiting for (chair_world.c). */
 struct replica_surveyed;
 uint32_t chair_unheard(const struct chair *chair, const struct replica_surveyed *s);
+/* What is newest in memory is wanted on storage. True: nodes are lost, so that this is another matter than a flush (chair_rescue.c). */
+bool chair_asked_to_rescue(struct chair *chair);
+void chair_rescue_tick(struct chair *chair);
 /* What waits for somebody ends when that takes too long (chair_late.c). */
 void chair_expire(struct chair *chair);
 /* All ranks have finished, or nobody is left: all nodes are told. */

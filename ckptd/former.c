@@ -59,6 +59,15 @@ bool former_checks(struct job *job)
 	return others && former_ready(job, &err);
 }
 
+/* Where the job is coordinated it is known who is there to write it. */
+static int ask_for_it(const struct job *job, const struct snapshot *newest, struct err *err)
+{
+	int rc = seat_can_ask(job, err);
+	if (!rc && newest->state == SNAPSHOT_CAPTURED && !newest->commit)
+		seat_ask(job, &(struct wire_command){.kind = COMMAND_FLUSH});
+	return rc;
+}
+
 int former_store(struct job *job, struct err *err)
 {
 	struct step_id id;
@@ -68,13 +77,11 @@ int former_store(struct job *job, struct err *err)
 		return 0;
 	if (daemon->root < 0)
 		return err_set(err, -EINVAL, "this daemon has no store");
-	if (newest->storage_rc && !newest->stays)
+	int rc = job->spread ? ask_for_it(job, newest, err) : 0;
+	if (!rc && newest->storage_rc && !newest->stays)
 		return err_set(err, newest->storage_rc, "it cannot be written: %s", newest->err.text);
-	int rc = 0;
-	if (saves_decide(&job->saves))
+	if (!rc && !job->spread)
 		rc = queue_flush(&job->saves, &id, err);
-	else if (!(rc = seat_can_ask(job, err)))
-		seat_ask(job, &(struct wire_command){.kind = COMMAND_FLUSH});
 	if (rc)
 		return rc;
 	return err_set(err, -EAGAIN,

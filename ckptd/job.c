@@ -384,8 +384,10 @@ int job_hello(struct daemon *daemon, struct client *client, const struct wire_he
 	/* Who knows an epoch was at work before this daemon was, and may have been asked. */
 	if (!rc && again && !hello->epoch)
 		begin_again(job);
-	if (!rc)
+	if (!rc) {
 		job->dormant_ns = 0;
+		job->yields = false;
+	}
 	return rc;
 }
 
@@ -413,6 +415,15 @@ void job_pause(struct job *job, uint64_t after)
 		saves_follow(&job->saves);
 }
 
+void job_yield(struct job *job)
+{
+	struct err err;
+	if (job_alive(job) || job->reform.offered || job->yields || former_ready(job, &err) || former_store(job, &err))
+		return; /* it is asked again */
+	log_info("job %s: it makes way for another world, what was in memory is on storage", job->name);
+	job->yields = true;
+}
+
 /* ---- time ------------------------------------------------------------------------------------------------------ */
 
 /* Who has said goodbye may still be connected. */
@@ -437,7 +448,7 @@ static bool may_end(struct job *job, uint64_t now)
 {
 	if (!saves_idle(&job->saves) || !recover_idle(&job->recover) || !verdicts_idle(&job->verdicts) || job->launcher)
 		return false;
-	if (all_left(job) || !holds_anything(job))
+	if (all_left(job) || !holds_anything(job) || job->yields)
 		return true;
 	if (job_alive(job)) {
 		job->dormant_ns = 0;

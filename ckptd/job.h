@@ -86,6 +86,7 @@ struct job {
 	uint32_t nslots;
 	bool fresh; /* nobody has joined in this life of the daemon */
 	bool stop;
+	bool yields;        /* it ends here, unless somebody comes */
 	uint64_t pause;     /* of its arenas (format/arena.h) in this epoch */
 	struct halt halt;   /* when it is to be asked to stop */
 	bool formed;        /* arenas exist for all local ranks */
@@ -130,6 +131,8 @@ void job_stop(struct job *job);
 /* The world changes at the next save: ranks wait in the fence of a save of a step later than this one; UINT64_MAX: they do not. */
 void job_pause(struct job *job, uint64_t after);
 
+/* Another world wants to begin: without any process the job ends here as soon as what is newest in its memory is on storage. */
+void job_yield(struct job *job);
 /* Deadlines, hangs, lingering; every tick. False: the job has ended and was freed. */
 bool job_tick(struct job *job);
 void job_free(struct job *job);

@@ -336,7 +336,7 @@ void member_turn_away(struct job *job, int rc, const char *text)
 {
 	if (repeat_due(&job->refusal, text, clock_now()))
 		log_warn("job %s: %s", job->name, text);
-	for (uint32_t r = 0; r < job->nlocal; r++)
+	for (uint32_t r = 0; rc != -EAGAIN && r < job->nlocal; r++)
 		if (job->ranks[r].joining.seq)
 			member_refuse(&job->ranks[r], &job->ranks[r].joining, rc, "%s", text);
 }

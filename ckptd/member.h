@@ -10,7 +10,7 @@ void member_forget_table(struct rank *rank);
 void member_tell_epoch(struct job *job, const char *reason);
 /* The coordinator has said which epoch it is: those that wait to enter say so (again). */
 void member_epoch_known(struct job *job);
-/* The coordinator refuses this node: those that wait to enter are told. */
+/* The coordinator refuses this node: those that wait to enter are told; or wait on, where it is only too early (-EAGAIN). */
 void member_turn_away(struct job *job, int rc, const char *text);
 /* All ranks of the job have entered the epoch. */
 void member_joined(struct job *job, const struct wire_joined *joined);

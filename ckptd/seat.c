@@ -432,7 +432,10 @@ void seat_obey(struct daemon *daemon, const struct peer_order *order)
 		farewell_hear(job, (enum peer_farewell)order->number);
 		return;
 	case PEER_VACATE:
-		reform_vacate(job, order->number);
+		if (order->number)
+			reform_vacate(job, order->number);
+		else
+			job_yield(job);
 		return;
 	case PEER_SETTLE:
 		reform_settle(job, order->number);

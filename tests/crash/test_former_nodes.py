@@ -1,0 +1,146 @@
+"""The world of a job that is spread over nodes changes by itself, without a launcher: what is newest in the memory of its nodes goes to storage
+before others are let in; where it cannot, they are refused, and it is kept.
+timeout: 600"""
+
+import contextlib
+import pathlib
+import shutil
+import sys
+import tempfile
+
+import fleet
+from fleet import Cases, expect, until
+from neighbours import neighbours
+from puppets import CAPTURED, DURABLE, LATEST, MEMORY, STORAGE, Puppet, all_must, each
+
+ELEMENTS, REPLICATED = 1200, 2
+NAME, INVALID, BUSY = 1, -22, -16
+WAIT = 60000
+
+
+@contextlib.contextmanager
+def cluster(names, *options, store=True):
+    top = pathlib.Path(tempfile.mkdtemp())
+    common = (["--store", top / "store"] if store else []) + list(options)
+    try:
+        with neighbours(names, **{name: common for name in names}) as daemons:
+            for d in daemons.values():
+                d.store = top / "store"
+            yield daemons
+    finally:
+        shutil.rmtree(top, ignore_errors=True)
+
+
+def puppets(daemons, where):
+    return [Puppet(daemons[name], r, len(where), local=where.count(name)) for r, name in enumerate(where)]
+
+
+def gather(daemons, where, other=0):
+    ranks = puppets(daemons, where)
+    for call in (("open", WAIT), ("table", ELEMENTS // len(where), 0, other), ("join", WAIT)):
+        all_must(ranks, *call)
+    return ranks
+
+
+def keep(ranks, step, value, target=MEMORY, level=REPLICATED):
+    all_must(ranks, "fill", value)
+    for call in (("begin", step, target, 0), ("fence", 0), ("wait", 0, level, WAIT), ("drop", 0)):
+        all_must(ranks, *call)
+
+
+def kill(ranks):
+    for rank in ranks:
+        rank.kill()
+
+
+def left(daemons, where, store=True, level=REPLICATED):
+    """An older step on storage, newer ones in memory, and nobody alive."""
+    ranks = gather(daemons, where)
+    if store:
+        keep(ranks, 1, 100, STORAGE, DURABLE)
+    for step in range(2, 6):
+        all_must(ranks, "slot", WAIT)
+        keep(ranks, step, 100 * step, level=level)
+    kill(ranks)
+
+
+def restored(ranks, step, value, epoch=1):
+    for said in all_must(ranks, "restore", LATEST, WAIT):
+        expect(said.startswith(f"{step} {epoch} "), "restored", said)
+    all_must(ranks, "check", value)
+
+
+def another_world(before, after):
+    with cluster(sorted(set(before + after))) as daemons:
+        left(daemons, before)
+        ranks = gather(daemons, after)
+        restored(ranks, 5, 500)
+        expect((1, 5) in daemons["a"].committed(), daemons["a"].committed())
+        keep(ranks, 6, 600)
+
+
+def refused(daemons, where, *parts):
+    """At once or after a while, and with what is where."""
+    ranks = puppets(daemons, where)
+    for answer in each(ranks, "open", 3000):
+        expect(answer.code == BUSY and all(part in answer.text for part in parts), answer)
+    kill(ranks)
+
+
+def no_store():
+    """There is no other way to the new world: it is refused, and those that fit go on."""
+    with cluster("abc", store=False) as daemons:
+        left(daemons, "abc", store=False)
+        refused(daemons, "ab", "step 5 of epoch 1 is in the memory of its 3 ranks only", "this daemon has no store")
+        restored(gather(daemons, "abc"), 5, 500)
+
+
+def a_node_is_lost_with_its_part():
+    """There are no copies. Nobody begins with an older step meanwhile."""
+    with cluster("abcd", "--copies", "0") as daemons:
+        left(daemons, "abcd", level=CAPTURED)
+        daemons["d"].kill()
+        until(lambda: "node d is lost" in daemons["a"].text(), "it is seen that d is lost")
+        for _ in range(2):
+            refused(daemons, "abc", "step 5 of epoch 1")
+        expect(max(daemons["a"].committed()) == (1, 1), daemons["a"].committed())
+
+
+def a_node_is_lost():
+    """Its part is written out of the copies of it, and the rest out of the memory of the others."""
+    with cluster("abcd") as daemons:
+        left(daemons, "abcd")
+        daemons["d"].kill()
+        until(lambda: "node d is lost" in daemons["a"].text(), "it is seen that d is lost")
+        ranks = puppets(daemons, "abc")
+        until(lambda: all(answer.code >= 0 for answer in each(ranks, "open", 5000)), "another world is let in")
+        all_must(ranks, "table", ELEMENTS // 3)
+        all_must(ranks, "join", WAIT)
+        for said in all_must(ranks, "restore", LATEST, WAIT):
+            expect(said.startswith("5 "), "restored", said)
+        all_must(ranks, "check", 500)
+
+
+def another_table(store):
+    with cluster("ab", store=store) as daemons:
+        left(daemons, "ab", store=store)
+        ranks = gather(daemons, "ab", NAME)
+        for answer in each(ranks, "restore", LATEST, WAIT):
+            expect(answer.code == INVALID and "tensor v" in answer.text and "left in memory by a world of 2" in answer.text, answer)
+        all_must(ranks, "close")
+        kill(ranks)
+        restored(gather(daemons, "ab"), 5, 500)
+
+
+def main():
+    cases = Cases()
+    for before, after in (("abcd", "abc"), ("abc", "ab"), ("aabb", "ab"), ("abc", "bc"), ("ab", "abc")):
+        cases.run(f"{before}, then {after}", another_world, before, after)
+    for test in (no_store, a_node_is_lost_with_its_part, a_node_is_lost):
+        cases.run(test.__name__.replace("_", " "), test)
+    for store in (True, False):
+        cases.run(f"another table, {'with' if store else 'without'} a store", another_table, store)
+    return cases.end()
+
+
+sys.exit(main())
