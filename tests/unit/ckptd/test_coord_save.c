@@ -19,7 +19,7 @@ static void capture(struct step_id id)
 
 static void prepare(uint32_t node, struct step_id id)
 {
-	struct peer_part part = {.node = {.size = 13}, .bytes = 100, .stored = 100, .files = 2};
+	struct peer_part part = {.node = {.size = 13}, .began = node == 1, .bytes = 100, .stored = 100, .files = 2};
 	snprintf(part.node.name, sizeof(part.node.name), "n%u", NODES - node); /* not in the order of the nodes */
 	name_node(part.node.name, part.node.file);
 	coord_prepared(coord, from(node), id, &part);
@@ -95,6 +95,7 @@ Test(coord_save, the_manifest_is_written_when_all_are_prepared_and_once)
 	struct manifest m;
 	struct err err = {{0}};
 	cr_assert_eq(manifest_decode(place.manifest, strlen(place.manifest), &m, &err), 0, "%s", err.text);
+	cr_expect_eq(m.began, 1, "one node says so");
 	cr_expect_eq(m.nnodes, NODES);
 	cr_expect_eq(m.bytes, NODES * 100);
 	cr_expect_eq(m.files, NODES * 2);

@@ -15,6 +15,7 @@ static struct peer_report a_report(enum peer_type type)
 {
 	struct peer_report r = {.type = type, .job = "gpt", .epoch = 3};
 	struct peer_part part = {.node = {.name = "n1", .file = "node-n1.json", .size = 900, .digest = {1, 2}},
+				 .began = 3,
 				 .bytes = 1 << 30,
 				 .stored = 1 << 29,
 				 .files = 7};
