@@ -118,7 +118,7 @@ static bool in_use(const struct job *job, struct step_id id)
 	list_for(node, &saves->snapshots) {
 		const struct snapshot *s = list_entry(node, struct snapshot, link);
 		if (!step_compare(s->id, id))
-			return s == saves->committing || s->verify_queued;
+			return s == saves->committing || s->verify == VERIFY_QUEUED;
 	}
 	return false;
 }

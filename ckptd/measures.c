@@ -120,7 +120,7 @@ static void note_durable(struct measures *m, const struct snapshot *s, const str
 	m->durable_wall_ns = clock_wall();
 	m->storage_failures = 0;
 	m->storage_rc = 0;
-	if (s->verify_queued && !m->unverified_ns)
+	if (s->verify == VERIFY_QUEUED && !m->unverified_ns)
 		m->unverified_ns = s->durable_ns;
 }
 
@@ -221,7 +221,7 @@ void measures_save(struct job *job, struct snapshot *s)
 		s->noted_failed = true;
 		note_failed(m, s, r);
 	}
-	if (r->rc || level == LEVEL_VERIFIED || (level == LEVEL_DURABLE && !s->verify_queued))
+	if (r->rc || level == LEVEL_VERIFIED || (level == LEVEL_DURABLE && !snapshot_awaits_verdict(s)))
 		finish(job, r);
 }
 

@@ -3,7 +3,6 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "job.h"
-#include "readback.h"
 #include "seat.h"
 
 #include <string.h>
@@ -52,9 +51,9 @@ static bool needed_in_memory(const struct snapshot *s, const struct snapshot *ne
 	       is_ordered(s);
 }
 
-static bool being_verified(const struct snapshot *s)
+static bool is_read_back(const struct snapshot *s)
 {
-	return s->verify_queued || (s->saves->verifying && !step_compare(readback_id(s->saves->verifying), s->id));
+	return s->verify == VERIFY_QUEUED || s->verify == VERIFY_READING;
 }
 
 /* A rank that begins late must be told that the step has failed, and not open it anew. Once a later step is captured on every rank
@@ -111,7 +110,7 @@ void saves_reclaim(struct saves *saves)
 		if (!snapshot_release(s))
 			continue;
 		snapshot_publish(s); /* no copy of it will be made any more */
-		if (!snapshot_idle(s) || being_verified(s))
+		if (!snapshot_idle(s) || is_read_back(s) || snapshot_awaits_verdict(s))
 			continue;
 		if (somebody_may_begin(s, newest) && kept++ < FAILED_KEPT)
 			continue;
@@ -164,7 +163,7 @@ int saves_adopt(struct saves *saves, struct step_id id, const uint32_t *slots)
 {
 	struct snapshot *s;
 	struct snapshot *old = saves_find(saves, id);
-	if (old && snapshot_idle(old) && snapshot_release(old) && !being_verified(old)) {
+	if (old && snapshot_idle(old) && snapshot_release(old) && !is_read_back(old)) {
 		seat_forgot(saves->job, id);
 		snapshot_free(old);
 	}

@@ -300,6 +300,8 @@ static void verify_done(void *arg, struct step_id id, int rc, const struct err *
 	}
 	if (!rc || rc == -EBADMSG) /* could not be read says nothing about the bytes */
 		catalog_verified(saves->daemon->catalog, saves->job->name, id, rc);
+	if (s && s->verify == VERIFY_READING)
+		s->verify = VERIFY_AWAITED;
 	if (s && !rc)
 		seat_reached(saves->job, id, LEVEL_VERIFIED);
 	else if (s)
@@ -313,7 +315,7 @@ static bool overdue(const struct saves *saves)
 {
 	list_for(node, &saves->snapshots) {
 		const struct snapshot *s = snapshot_of(node);
-		if (s->verify_queued && clock_now() - s->durable_ns > VERIFY_PATIENCE)
+		if (s->verify == VERIFY_QUEUED && clock_now() - s->durable_ns > VERIFY_PATIENCE)
 			return true;
 	}
 	return false;
@@ -326,9 +328,12 @@ static void bound_verify(struct saves *saves)
 	unsigned waiting = 0;
 	for (struct list *node = saves->snapshots.prev; node != &saves->snapshots; node = node->prev) {
 		struct snapshot *s = snapshot_of(node);
-		if (!s->verify_queued || ++waiting <= ARENA_STATUS)
+		if (!snapshot_awaits_verdict(s) || ++waiting <= ARENA_STATUS || s->verify == VERIFY_READING)
 			continue;
-		s->verify_queued = false;
+		bool here = s->verify == VERIFY_QUEUED;
+		s->verify = VERIFY_LEFT;
+		if (!here)
+			continue;
 		log_info("job %s: step %lu epoch %u is not read back: %d later checkpoints wait for that",
 			 saves->job->name, (unsigned long)s->id.step, s->id.epoch, ARENA_STATUS);
 	}
@@ -342,9 +347,9 @@ static void pump_verify(struct saves *saves)
 		return;
 	for (struct list *node = saves->snapshots.prev; node != &saves->snapshots; node = node->prev) {
 		struct snapshot *s = snapshot_of(node);
-		if (!s->verify_queued)
+		if (s->verify != VERIFY_QUEUED)
 			continue;
-		s->verify_queued = false;
+		s->verify = VERIFY_READING;
 		struct readback what = {.job = saves->job->name,
 					.id = s->id,
 					.rate = saves->job->policy.read_bandwidth,
@@ -353,8 +358,10 @@ static void pump_verify(struct saves *saves)
 					.done = verify_done,
 					.arg = saves};
 		int rc = readback_start(saves->daemon, &what, &saves->verifying);
-		if (rc)
+		if (rc) {
+			s->verify = VERIFY_LEFT;
 			snapshot_fail(s, rc, "cannot read back: %s", err_name(rc));
+		}
 		return;
 	}
 }
@@ -403,7 +410,7 @@ bool saves_idle_here(const struct saves *saves)
 		return false;
 	list_for(node, &saves->snapshots) {
 		const struct snapshot *s = snapshot_of(node);
-		if ((saves_decide(saves) && saves_wants_commit(s)) || s->verify_queued)
+		if ((saves_decide(saves) && saves_wants_commit(s)) || s->verify == VERIFY_QUEUED)
 			return false;
 	}
 	return true;

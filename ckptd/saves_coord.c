@@ -155,7 +155,7 @@ static void pass_older(struct saves *saves, const struct snapshot *durable)
 static void set_durable(struct saves *saves, struct snapshot *s)
 {
 	const struct commit *c = s->commit;
-	if (s->state >= SNAPSHOT_DURABLE && s->verified_elsewhere)
+	if (s->state >= SNAPSHOT_DURABLE && s->verify == VERIFY_AWAITED)
 		seat_reached(saves->job, s->id, LEVEL_VERIFIED); /* to a coordinator that was restarted */
 	if (s->state != SNAPSHOT_CAPTURED || !c)
 		return;
@@ -164,19 +164,18 @@ static void set_durable(struct saves *saves, struct snapshot *s)
 	snapshot_set_state(s, SNAPSHOT_DURABLE);
 	copies_durable(&saves->job->copies, s->id);
 	pass_older(saves, s);
-	bool verify = saves->job->policy.verify;
-	s->verify_queued = verify && saves_decide(saves);
-	s->verified_elsewhere = verify && !s->verify_queued;
+	if (saves->job->policy.verify)
+		s->verify = saves_decide(saves) ? VERIFY_QUEUED : VERIFY_AWAITED;
 	tell_durable(saves, s, c);
 	catalog_committed(saves->daemon->catalog, saves->job->name, s->id, c->bytes, (uint32_t)c->files,
 			  saves->job->world);
 	snapshot_publish(s);
-	if (!s->verify_queued)
+	if (s->verify != VERIFY_QUEUED)
 		gc_want(saves->daemon->gc, saves->job);
 	verdicts_durable(&saves->job->verdicts, s->id);
 	halt_durable(saves->job);
 	commit_end(s->commit);
-	if (s->verified_elsewhere) /* one node reads all of it, for all */
+	if (s->verify == VERIFY_AWAITED) /* one node reads all of it, for all */
 		seat_reached(saves->job, s->id, LEVEL_VERIFIED);
 }
 

@@ -67,7 +67,8 @@ void saves_poison(struct saves *saves, uint32_t epoch)
 static void abandon(struct snapshot *s)
 {
 	struct commit *c = s->commit;
-	s->verify_queued = false;
+	if (s->verify == VERIFY_QUEUED || s->verify == VERIFY_AWAITED)
+		s->verify = VERIFY_LEFT;
 	if (c && c->state == COMMIT_PREPARED) {
 		commit_end(c);
 		return;

@@ -407,6 +407,11 @@ bool snapshot_in_memory(const struct snapshot *s)
 	return true;
 }
 
+bool snapshot_awaits_verdict(const struct snapshot *s)
+{
+	return s->state == SNAPSHOT_DURABLE && !s->storage_rc && s->verify != VERIFY_NEVER && s->verify != VERIFY_LEFT;
+}
+
 bool snapshot_idle(const struct snapshot *s)
 {
 	return !s->works && (!s->commit || s->commit->state == COMMIT_DONE);
@@ -468,9 +473,8 @@ void snapshot_publish(struct snapshot *s)
 		s->late_phase = late_captured(s);
 		s->late_rank = 0;
 	} else if (s->state == SNAPSHOT_DURABLE) {
-		s->late_phase = s->verify_queued || s->verified_elsewhere
-					? LATE_VERIFY
-					: LATE_NOBODY; /* the level that is left will come, or never */
+		/* The level that is left will come, or never. */
+		s->late_phase = s->verify == VERIFY_NEVER ? LATE_NOBODY : LATE_VERIFY;
 		s->late_rank = 0;
 	}
 	struct level level = {.id = s->id,

@@ -32,6 +32,16 @@ enum part_state {
 	PART_RELEASED,   /* the slot was given back */
 };
 
+/* What becomes of it once it is durable: decided then, by the settings of that moment. It is shown to ranks as long as it lives, so that
+ * nothing that is merely under way may look like VERIFY_NEVER. */
+enum snapshot_verify {
+	VERIFY_NEVER = 0, /* by the setting verify */
+	VERIFY_QUEUED,    /* it is read back here */
+	VERIFY_READING,
+	VERIFY_AWAITED, /* it was, or another node does; the coordinator says when it is verified for all */
+	VERIFY_LEFT, /* it was to be read back, and too many later ones are, or the job is gone: nobody is told any more */
+};
+
 struct saves;
 
 struct part {
@@ -65,9 +75,8 @@ struct snapshot {
 	struct commit *commit;
 	struct commit_rank *commit_ranks;
 	bool slots_on_disk; /* the disk no longer reads the slots */
-	bool verify_queued;
-	bool verified_elsewhere; /* will be: another node reads it back */
-	uint32_t told;           /* the epoch in which the coordinator heard that the local parts are captured */
+	enum snapshot_verify verify;
+	uint32_t told; /* the epoch in which the coordinator heard that the local parts are captured */
 	uint64_t told_ns;
 	uint32_t said;  /* the epoch in which the coordinator heard how far its commit is */
 	bool proven;    /* an earlier life of this daemon has shown that it is captured on every rank */
@@ -112,6 +121,8 @@ bool snapshot_to_storage(const struct snapshot *s);
 bool snapshot_is_captured(const struct snapshot *s);
 /* Its copy in memory is complete, not yet given back, and in the arenas that the ranks use now. */
 bool snapshot_in_memory(const struct snapshot *s);
+/* It is durable, and the word that it is verified, or damaged, has yet to come. */
+bool snapshot_awaits_verdict(const struct snapshot *s);
 /* Nothing of it runs. */
 bool snapshot_idle(const struct snapshot *s);
 /* Gives back the slots whose capture has ended (of a process that is gone: all). True when none is left. */

@@ -126,6 +126,7 @@ struct fleet {
 	uint32_t node_wait_ms;
 	bool stopped;  /* the job is asked to end, since too few ranks would be left */
 	bool stored;   /* there is a store */
+	bool verified; /* and what is in it is read back, by the settings */
 	bool settling; /* no faults any more */
 	bool mute;     /* ranks give no heartbeats */
 	struct fleet_node nodes[FLEET_NODES_MAX];

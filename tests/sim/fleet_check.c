@@ -258,6 +258,15 @@ static void is_shown(struct fleet_rank *r, struct step_id id, int level)
 	s->level = level;
 }
 
+/* LATE_NOBODY of what is durable makes ckpt_wait(CKPT_VERIFIED) an -EINVAL. */
+static void check_dead_end(const struct arena_status *s)
+{
+	bool never = s->level == LEVEL_DURABLE && !s->error && s->late_phase == LATE_NOBODY;
+	SIM_CHECK(!never || !fleet.verified,
+		  "step %lu epoch %u is shown as never to be verified, and the settings say that it is", s->step,
+		  s->epoch);
+}
+
 static void check_levels(struct fleet_rank *r)
 {
 	const struct arena_head *head = r->mem->head;
@@ -274,6 +283,8 @@ static void check_levels(struct fleet_rank *r)
 		fleet.told = epoch > fleet.told ? epoch : fleet.told;
 	for (int i = 0; i < ARENA_STATUS; i++) {
 		const struct arena_status *s = &head->status[i];
+		if (s->epoch)
+			check_dead_end(s);
 		if (s->epoch && s->level > LEVEL_PENDING)
 			is_shown(r, (struct step_id){.step = s->step, .epoch = s->epoch}, s->level);
 	}

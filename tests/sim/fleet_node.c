@@ -112,6 +112,7 @@ void fleet_begin(unsigned nodes, bool stored, const char *policies)
 	more_policies = policies;
 	fleet.n = nodes;
 	fleet.stored = stored;
+	fleet.verified = !strstr(policies, "verify = no");
 	fleet.slots = ARENA_SLOTS_MIN;
 	fleet.node_wait_ms = 1000;
 	for (unsigned i = 0; i < nodes; i++)

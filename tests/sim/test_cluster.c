@@ -25,6 +25,7 @@
  *     2 covers goes on into another world, through storage, where nothing but the loss of one node has happened since the last
  *     epoch was entered (else it may be left behind: what was rescued can fail). Where nothing was lost at all, since the world
  *     has grown, or a node was drained or asked to leave, nobody repeats a step that he had finished.
+ *  9. dead ends: what makes ckpt_wait for verified an -EINVAL is shown only where the settings say that nothing is read back.
  *
  * Usage: sim_cluster [FIRST [COUNT]]; CKPT_NIGHTLY=1 runs more. CKPT_SIM_TRACE=1 tells what happens, CKPT_LOG=debug what daemons say of it.
  * CKPT_SIM_ELASTIC=1 changes the world in every seed, which then means another run.

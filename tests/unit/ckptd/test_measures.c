@@ -49,7 +49,7 @@ static void make_durable(struct snapshot *s)
 	s->state = SNAPSHOT_DURABLE;
 	s->commit_ns = s->opened_ns + 10 * CLOCK_NS_PER_MS;
 	s->durable_ns = s->opened_ns + 40 * CLOCK_NS_PER_MS;
-	s->verify_queued = job.policy.verify;
+	s->verify = job.policy.verify ? VERIFY_QUEUED : VERIFY_NEVER;
 	measures_save(&job, s);
 }
 
