@@ -309,7 +309,8 @@ int catalog_open(const char *store, struct catalog **out, struct err *err)
 		c->store = strdup(store);
 	}
 	char *path = NULL;
-	if (!c || !c->store || asprintf(&path, "%s/%s", store, CATALOG_FILE) < 0) {
+	AUTO_FREE char *root = realpath(store, NULL); /* what is opened below may not be a link */
+	if (!c || !c->store || asprintf(&path, "%s/%s", root ? root : store, CATALOG_FILE) < 0) {
 		if (c)
 			free(c->store);
 		free(c);

@@ -4,6 +4,7 @@
 #include "base/err.h"
 #include "base/failpoint.h"
 #include "base/log.h"
+#include "store/database.h"
 #include "store/listed.h"
 #include "store/recovered.h"
 
@@ -51,7 +52,7 @@ static int failure(const struct catalog_db *db)
 	case SQLITE_PROTOCOL:
 		return -EIO;
 	case SQLITE_CANTOPEN: /* no descriptor left, a store that is not there now; or a file that is not ours */
-		return sqlite3_system_errno(db->db) == EACCES ? -EBADMSG : -EIO;
+		return sqlite3_system_errno(db->db) == EACCES || database_is_odd(db->db) ? -EBADMSG : -EIO;
 	default:
 		return -EBADMSG;
 	}
@@ -122,7 +123,7 @@ static int prepare(struct catalog_db *db)
 static int open_file(struct catalog_db *db)
 {
 	int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX;
-	if (sqlite3_open_v2(db->path, &db->db, flags, NULL) != SQLITE_OK)
+	if (database_open(db->path, flags, &db->db) != SQLITE_OK)
 		return failure(db);
 	sqlite3_busy_timeout(db->db, CATALOG_BUSY_MS);
 	return prepare(db);

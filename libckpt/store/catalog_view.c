@@ -2,6 +2,7 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "store/database.h"
 
 #include <sqlite3.h>
 #include <stdio.h>
@@ -17,8 +18,8 @@ static int too_late(void *arg)
 
 static int open_file(struct catalog_view *view, const char *path, int flags)
 {
-	flags |= SQLITE_OPEN_READONLY | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_NOFOLLOW;
-	if (sqlite3_open_v2(path, &view->db, flags, NULL) != SQLITE_OK) {
+	flags |= SQLITE_OPEN_READONLY | SQLITE_OPEN_NOMUTEX;
+	if (database_open(path, flags, &view->db) != SQLITE_OK) {
 		catalog_view_close(view);
 		return SQLITE_CANTOPEN;
 	}

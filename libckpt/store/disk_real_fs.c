@@ -63,9 +63,14 @@ int disk_list(struct disk *d, int dir, int (*fn)(void *arg, const char *name), v
 
 static int lock_file(int dir, const char *name, int how)
 {
-	AUTO_CLOSE int fd = openat(dir, name, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0664);
-	if (fd < 0)
+	struct stat st;
+	if (!fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) && !S_ISREG(st.st_mode))
+		return S_ISLNK(st.st_mode) ? -ELOOP : -EINVAL;
+	AUTO_CLOSE int fd = openat(dir, name, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY, 0664);
+	if (fd < 0 || fstat(fd, &st) < 0)
 		return -errno;
+	if (!S_ISREG(st.st_mode))
+		return -EINVAL;
 	int rc;
 	do {
 		rc = flock(fd, how | LOCK_NB);

@@ -121,7 +121,7 @@ static int open_flags(const struct chunk *c)
 	/* The kernel checks O_EXCL, creates, and only then refuses O_DIRECT: the second try finds what the first has made. */
 	if (flags & DISK_CREATE)
 		return f | O_WRONLY | O_CREAT | (c->plain_open ? 0 : O_EXCL);
-	return f | O_RDONLY;
+	return f | O_RDONLY | O_NONBLOCK;
 }
 
 void op_prepare(struct disk *d, struct chunk *c)
@@ -212,6 +212,21 @@ static int check_created(int file)
 	return rc < 0 ? rc : file;
 }
 
+/* What was looked at before it was opened may have been replaced since: it was opened without waiting for anybody. Reads of a plain file are
+ * not to be told that they would have to wait. */
+static int check_opened(int file)
+{
+	struct stat st;
+	int flags = 0, rc = fstat(file, &st) < 0 ? -errno : 0;
+	if (!rc && !S_ISREG(st.st_mode))
+		rc = S_ISDIR(st.st_mode) ? -EISDIR : -EINVAL;
+	if (!rc && ((flags = fcntl(file, F_GETFL)) < 0 || fcntl(file, F_SETFL, flags & ~O_NONBLOCK) < 0))
+		rc = -errno;
+	if (rc < 0)
+		close(file);
+	return rc < 0 ? rc : file;
+}
+
 static bool open_completed(struct disk *d, struct chunk *c, int res)
 {
 	struct disk_op *op = c->op;
@@ -223,6 +238,8 @@ static bool open_completed(struct disk *d, struct chunk *c, int res)
 	}
 	if (res >= 0 && c->plain_open && op->flags & DISK_CREATE)
 		res = check_created(res);
+	else if (res >= 0 && !(op->flags & (DISK_CREATE | DISK_DIR)))
+		res = check_opened(res);
 	op->result = res;
 	return false;
 }

@@ -30,7 +30,7 @@ PUBLIC = {"libckpt/ckpt.h": "ckpt.h", "kernels/kernels.h": "kernels.h"}
 THIRD_PARTY = {
     "liburing.h": ("libckpt/store/disk_real_uring*",),
     "rdma/*": ("ckptd/net*",),
-    "sqlite3.h": ("ckptd/catalog.c", "ckptd/catalog_db.c", "libckpt/store/catalog_view.c", "libckpt/store/listed.c", "libckpt/store/recovered.c"),
+    "sqlite3.h": ("ckptd/catalog.c", "ckptd/catalog_db.c", "libckpt/store/catalog_view.c", "libckpt/store/database.c", "libckpt/store/listed.c", "libckpt/store/recovered.c"),
     "jansson.h": ("cli/output*", "ckptd/status.c", "ckptd/plain_json*", "ckptd/recovery_json*"),
     "xxhash.h": ("libckpt/format/*", "kernels/*"),
     "cuda*": ("kernels/*", "trainer/cuda/*"),

@@ -1,0 +1,139 @@
+"""What somebody has put into a store in the place of a file: a FIFO, a socket, a link out of it, a device. No command waits for it, nothing
+is read through it or written to it."""
+
+import os
+import pathlib
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+
+import offline
+from offline import case, cases, ckpt, make
+from tap import BIN, DEADLINE, Failure, equal, expect, until
+
+store, outside = offline.top / "store", offline.top / "outside"
+make(store, 1, "--count", 3, "--rows", 4, "--cols", 4, "--healthy", "--verdict", "healthy", "--pin", "kept")
+ckpt("tag", "1", "first", "--repo", store)
+ckpt("restore", "3", "--to", offline.top / "safe", "--repo", store)
+newest = max(path.name for path in store.glob("main/step-*"))
+
+# Any file there is, and those that somebody may look for.
+PLACES = sorted({str(path.relative_to(store)) for path in store.rglob("*")
+                 if path.is_file() and (path.parent.parent != store / "main" or path.parent.name == newest)}
+                | {"catalog.sqlite" + end for end in ("", "-journal", "-wal", "-shm")} | {".lock", ".gc-lock", "main/.lock"}
+                | {f"main/{newest}/{name}" for name in ("PINNED", "HEALTH.json", "VERDICT.json", "MANIFEST.json")})
+COMMANDS = [
+    ("list",), ("show", "3"), ("ls", "3"), ("stats", "3"), ("stats",), ("verify",), ("verify", "--mark", "3"), ("restore", "3", "--to", "OUT"),
+    ("export", "3", "--to", "OUT", "--format", "safetensors"), ("import", "SAFE", "--format", "safetensors", "--step", "4"),
+    ("diff", "2", "3"), ("dump", "3", "embed", "--output", "OUT"), ("pin", "3"), ("unpin", "3"),
+    ("tag", "3", "other"), ("tag",), ("forget", "3", "--force"), ("forget", "--keep-last", "1"), ("gc",), ("doctor",)]
+
+
+def fifo(path):
+    os.mkfifo(path)
+
+
+def link(path):
+    path.symlink_to(outside)
+
+
+def unix(path):
+    here = os.getcwd()
+    os.chdir(path.parent)  # such a path may have 107 bytes
+    with socket.socket(socket.AF_UNIX) as s:
+        s.bind(path.name)
+    os.chdir(here)
+
+
+def device(path):
+    os.mknod(path, 0o20600, os.makedev(1, 5))  # /dev/zero: who reads it to its end never ends
+
+
+def spoilt(place, put):
+    """A copy of the store with that in its place."""
+    copy = offline.top / "copy"
+    shutil.rmtree(copy, ignore_errors=True)
+    shutil.copytree(store, copy, copy_function=os.link)  # a file is replaced, not written
+    for path in copy.rglob("*"):
+        if path.name.startswith("catalog.sqlite"):  # which is written
+            path.unlink()
+            if store.joinpath(path.name).exists():
+                shutil.copy2(store / path.name, path)
+    path = copy / place
+    path.parent.mkdir(exist_ok=True)
+    path.unlink(missing_ok=True)
+    put(path)
+    return copy
+
+
+def ends(place, put, command):
+    copy, out = spoilt(place, put), offline.top / "out"
+    shutil.rmtree(out, ignore_errors=True)
+    if out.is_file():
+        out.unlink()
+    words = [str(out) if word == "OUT" else str(offline.top / "safe") if word == "SAFE" else word for word in command]
+    argv = [BIN / "ckpt", *words, *(["--store" if command[0] == "doctor" else "--repo", copy])]
+    try:
+        done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, timeout=DEADLINE)
+    except subprocess.TimeoutExpired:
+        raise Failure(f"{' '.join(words)} does not end with a {put.__name__} as {place}") from None
+    expect(done.returncode >= 0, f"{' '.join(words)} with a {put.__name__} as {place}: signal {-done.returncode}",
+           done.stderr[-2000:])
+    expect(done.returncode != 2, f"{' '.join(words)} is called wrongly", done.stderr[-2000:])
+
+
+@case("no command waits for a FIFO in the place of any file")
+def _():
+    for place in PLACES:
+        for command in COMMANDS:
+            ends(place, fifo, command)
+
+
+@case("sockets, links out of the store and devices are no files either")
+def _():
+    for put in [unix, link] + ([device] if os.geteuid() == 0 else []):
+        for place in PLACES:
+            for command in (("list",), ("verify",), ("gc",)):
+                outside.write_text("untouched")
+                ends(place, put, command)
+                equal(outside.read_text(), "untouched", f"{command} with a {put.__name__} as {place}")
+
+
+def daemon(place, put):
+    """ckptd starts, or says why it does not."""
+    copy, sock = spoilt(place, put), offline.top / "d.sock"
+    err = offline.top / "ckptd.err"
+    with open(err, "wb") as f:
+        child = subprocess.Popen([BIN / "ckptd", "--store", copy, "--socket", sock], stderr=f, stdin=subprocess.DEVNULL)
+    try:
+        until(lambda: child.poll() is not None or sock.exists(), f"ckptd with a {put.__name__} as {place}", DEADLINE)
+        if child.poll() is None:
+            done = subprocess.run([BIN / "ckpt", "status", "--socket", sock], capture_output=True, timeout=DEADLINE)
+            equal(done.returncode, 0, done.stderr)
+            child.send_signal(signal.SIGTERM)
+        child.wait(DEADLINE)
+        expect(child.returncode >= 0, f"{put.__name__} as {place}: {child.returncode}", err.read_text(errors="replace")[-2000:])
+    finally:
+        if child.poll() is None:
+            child.kill()
+            child.wait()
+        pathlib.Path(sock).unlink(missing_ok=True)
+
+
+@case("ckptd does not wait for one")
+def _():
+    for place in PLACES:
+        daemon(place, fifo)
+
+
+@case("a catalog that is none is made anew")
+def _():
+    for place in ("catalog.sqlite", "catalog.sqlite-journal"):
+        for put in (fifo, unix, link):
+            daemon(place, put)
+            equal((offline.top / "copy" / "catalog.sqlite").read_bytes()[:15], b"SQLite format 3", f"{put.__name__} as {place}")
+
+
+sys.exit(cases.end())
