@@ -18,7 +18,7 @@
 #include <sys/epoll.h>
 #include <sys/socket.h>
 
-enum { ROUNDS = 8, BACKLOG = 16 };
+enum { ROUNDS = 8, BACKLOG = 128 };
 
 enum page { PAGE_METRICS, PAGE_HEALTH, PAGE_STATUS, PAGE_END };
 
@@ -33,6 +33,7 @@ struct made {
 struct visitor {
 	int fd; /* -1: none */
 	uint64_t since_ns;
+	bool leaves; /* it was told to go */
 };
 
 struct http {
@@ -178,6 +179,25 @@ static enum MHD_Result on_request(void *cls, struct MHD_Connection *c, const cha
 
 /* ---- connections ----------------------------------------------------------------------------------------------- */
 
+/* Whoever wants something asks at once and is answered at once: who has been here longest makes room for the next. The places that are left
+ * are for those that come before the library has closed these. */
+static void make_room(struct http *http)
+{
+	struct visitor *oldest = NULL;
+	unsigned staying = 0;
+	for (struct visitor *v = http->visitors; v < http->visitors + HTTP_CONNECTIONS; v++) {
+		if (v->fd < 0 || v->leaves)
+			continue;
+		staying++;
+		if (!oldest || v->since_ns < oldest->since_ns)
+			oldest = v;
+	}
+	if (staying <= HTTP_VISITORS)
+		return;
+	oldest->leaves = true;
+	shutdown(oldest->fd, SHUT_RDWR); /* the library sees it and closes */
+}
+
 static void on_connection(void *cls, struct MHD_Connection *c, void **context, enum MHD_ConnectionNotificationCode what)
 {
 	struct http *http = cls;
@@ -193,6 +213,7 @@ static void on_connection(void *cls, struct MHD_Connection *c, void **context, e
 			continue;
 		http->visitors[i] = (struct visitor){.fd = info->connect_fd, .since_ns = clock_now()};
 		*context = &http->visitors[i];
+		make_room(http);
 		return;
 	}
 }

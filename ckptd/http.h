@@ -10,6 +10,7 @@
 
 enum {
 	HTTP_CONNECTIONS = 32,
+	HTTP_VISITORS = 16,            /* of them, those that may stay: one more, and the oldest has to go */
 	HTTP_CONNECTION_BYTES = 16384, /* head of a request and of its answer */
 	HTTP_IDLE_S = 5,
 	HTTP_LIFE_MS = 10000, /* of a connection, whatever it does */

@@ -81,24 +81,48 @@ int channel_connect(const char *path, uint64_t deadline, struct err *err)
 	return steal_fd(&sock);
 }
 
-/* Two daemons that start at once must not unlink each other's socket: the check and the bind happen under a lock of the
- * directory. */
-static int lock_directory(const char *path, struct err *err)
+/* Two daemons that start at once must not unlink each other's socket: the check and the bind happen under a lock. Whoever can open a thing
+ * for reading can lock it: it is a file that only this user can open, and who has no right to make names there has none to stand in its
+ * way. It is gone afterwards: the lock counts where the name is still that of what was locked. */
+#define LOCK_SUFFIX ".lock"
+
+struct listen_lock {
+	char path[sizeof(((struct sockaddr_un *)0)->sun_path) + sizeof(LOCK_SUFFIX)];
+	int fd; /* -1: not held */
+};
+
+static bool is_still_named(const struct listen_lock *lock)
 {
-	char dir[sizeof(((struct sockaddr_un *)0)->sun_path)];
-	const char *slash = strrchr(path, '/');
-	if (slash)
-		snprintf(dir, sizeof(dir), "%.*s", slash == path ? 1 : (int)(slash - path), path);
-	AUTO_CLOSE int fd = open(slash ? dir : ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	if (fd < 0)
-		return err_set(err, -errno, "directory of socket %s: %s", path, err_name(errno));
+	struct stat is, named;
+	return !fstat(lock->fd, &is) && !lstat(lock->path, &named) && is.st_dev == named.st_dev &&
+	       is.st_ino == named.st_ino;
+}
+
+static void unlock(struct listen_lock *lock)
+{
+	if (lock->fd < 0)
+		return;
+	unlink(lock->path);
+	close(lock->fd);
+}
+
+static int lock_name(const char *path, struct listen_lock *lock, struct err *err)
+{
 	uint64_t deadline = clock_deadline(2 * CLOCK_NS_PER_S);
-	while (flock(fd, LOCK_EX | LOCK_NB)) {
+	snprintf(lock->path, sizeof(lock->path), "%s" LOCK_SUFFIX, path);
+	for (;;) {
+		lock->fd = open(lock->path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600);
+		if (lock->fd < 0)
+			return err_set(err, -errno, "lock %s of the socket: %s", lock->path, err_name(errno));
+		if (!flock(lock->fd, LOCK_EX | LOCK_NB) && is_still_named(lock))
+			return 0;
+		close(lock->fd);
+		lock->fd = -1;
 		if (clock_now() >= deadline)
-			return err_set(err, -EBUSY, "directory of socket %s is locked by another process", path);
+			return err_set(err, -EBUSY, "another process that is to listen at %s holds %s", path,
+				       lock->path);
 		poll(NULL, 0, 5);
 	}
-	return steal_fd(&fd);
 }
 
 static int clear_stale(const char *path, const struct sockaddr_un *addr, struct err *err)
@@ -123,10 +147,10 @@ int channel_listen(const char *path, struct err *err)
 	int rc = address_of(path, &addr, err);
 	if (rc)
 		return rc;
-	AUTO_CLOSE int lock = lock_directory(path, err);
-	if (lock < 0)
-		return lock;
-	rc = clear_stale(path, &addr, err);
+	__attribute__((cleanup(unlock))) struct listen_lock lock = {.fd = -1};
+	rc = lock_name(path, &lock, err);
+	if (!rc)
+		rc = clear_stale(path, &addr, err);
 	if (rc)
 		return rc;
 	AUTO_CLOSE int sock = new_socket();

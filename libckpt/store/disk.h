@@ -135,7 +135,8 @@ int disk_stat_at(struct disk *d, int dir, const char *name, struct disk_stat *st
 int disk_chmod(struct disk *d, int dir, uint32_t mode);
 /* Calls fn for every name but . and .., until it returns non-zero, which is returned. */
 int disk_list(struct disk *d, int dir, int (*fn)(void *arg, const char *name), void *arg);
-/* An exclusive advisory lock on a file (created when missing); the handle holds it until closed. -EWOULDBLOCK: held by another. */
+/* An exclusive advisory lock on a file (created when missing); the handle holds it until closed. -EWOULDBLOCK: held by another. Who may not
+ * write the file cannot read it either, since that would be enough to lock it; what root makes is the directory's owner's. */
 int disk_lock(struct disk *d, int dir, const char *name);
 /* One that others may share, but nobody has for himself alone. */
 int disk_share(struct disk *d, int dir, const char *name);

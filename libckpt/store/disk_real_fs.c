@@ -9,6 +9,7 @@
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
+#include <unistd.h>
 
 int disk_stat_at(struct disk *d, int dir, const char *name, struct disk_stat *st)
 {
@@ -61,17 +62,46 @@ int disk_list(struct disk *d, int dir, int (*fn)(void *arg, const char *name), v
 	}
 }
 
-static int lock_file(int dir, const char *name, int how)
+/* Whoever can open it at all can lock it. Who may not write here has nothing to lock: reading is for those who may write. One that root has
+ * made is that of the directory's owner, who comes after. */
+static int keep_lock_closed(int dir, int fd, const struct stat *st)
 {
+	struct stat parent;
+	mode_t mode = st->st_mode & 0666;
+	if (!(mode & S_IWGRP))
+		mode &= ~(mode_t)S_IRGRP;
+	if (!(mode & S_IWOTH))
+		mode &= ~(mode_t)S_IROTH;
+	if (fstat(dir, &parent) < 0)
+		return -errno;
+	if (!geteuid() && st->st_uid != parent.st_uid && fchown(fd, parent.st_uid, parent.st_gid) < 0 && errno != EPERM)
+		return -errno;
+	if ((st->st_mode & 0666) != mode && st->st_uid == geteuid() && fchmod(fd, mode) < 0 && errno != EPERM)
+		return -errno;
+	return 0;
+}
+
+static int open_lock(int dir, const char *name)
+{
+	int flags = O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY;
 	struct stat st;
 	if (!fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) && !S_ISREG(st.st_mode))
 		return S_ISLNK(st.st_mode) ? -ELOOP : -EINVAL;
-	AUTO_CLOSE int fd = openat(dir, name, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY, 0664);
+	AUTO_CLOSE int fd = openat(dir, name, O_RDWR | O_CREAT | flags, 0660);
+	if (fd < 0 && errno == EACCES) /* of another user: to lock it locally it is enough to read it */
+		fd = openat(dir, name, O_RDONLY | flags);
 	if (fd < 0 || fstat(fd, &st) < 0)
 		return -errno;
-	if (!S_ISREG(st.st_mode))
-		return -EINVAL;
+	int rc = S_ISREG(st.st_mode) ? keep_lock_closed(dir, fd, &st) : -EINVAL;
+	return rc < 0 ? rc : steal_fd(&fd);
+}
+
+static int lock_file(int dir, const char *name, int how)
+{
+	AUTO_CLOSE int fd = open_lock(dir, name);
 	int rc;
+	if (fd < 0)
+		return fd;
 	do {
 		rc = flock(fd, how | LOCK_NB);
 	} while (rc < 0 && errno == EINTR);

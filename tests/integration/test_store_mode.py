@@ -52,8 +52,11 @@ def _():
         for option, folder, file in (("0750", "0750", "0640"), ("0770", "0770", "0660"), ("2770", "2770", "0660"), ("0755", "0755", "0644")):
             store, inside = save(umask, "--store-mode", option)
             equal(mode(store), option, f"umask {umask:03o}")
-            folders, files = {m for p, m in inside.items() if p.is_dir()}, {mode(p) for p in inside if p.is_file() and "sqlite" not in p.name}
+            folders, files = {m for p, m in inside.items() if p.is_dir()}, {mode(p) for p in inside
+                                                                        if p.is_file() and "sqlite" not in p.name and not p.name.endswith("lock")}
             equal((folders, files), ({folder}, {file}), f"umask {umask:03o}, {option}")
+            locks = {mode(p) for p in inside if p.name.endswith("lock")}  # to read one is to be able to lock it
+            equal(locks, {"0660" if file == "0660" else "0600"}, f"locks, umask {umask:03o}, {option}")
             equal([m for p, m in inside.items() if int(m, 8) & ~int(option, 8) & 0o777], [], f"umask {umask:03o}, {option}")
 
 

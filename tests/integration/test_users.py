@@ -2,9 +2,12 @@
 root, who starts the processes of both."""
 
 import contextlib
+import fcntl
 import os
 import shutil
+import signal
 import socket
+import subprocess
 import sys
 
 import fleet
@@ -71,6 +74,61 @@ def store_is_closed(ann, bob):
     expect(code == 1 and "ermission" in said, code, said)
 
 
+def lock(path):
+    """Whoever can open a thing for reading can lock it."""
+    with open(path, "rb") as f:
+        fcntl.flock(f, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+@contextlib.contextmanager
+def locked(uid, folder):
+    """A process of that user holds a lock of the directory."""
+    out, end = os.pipe()
+    pid = os.fork()
+    if not pid:
+        try:
+            os.setgroups([])
+            os.setgid(uid)
+            os.setuid(uid)
+            fcntl.flock(os.open(folder, os.O_RDONLY), fcntl.LOCK_EX)
+            os.write(end, b"+")
+            signal.pause()
+        finally:
+            os._exit(1)
+    os.close(end)
+    try:
+        equal(os.read(out, 1), b"+", f"user {uid} holds {folder}")
+        yield
+    finally:
+        os.close(out)
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+
+
+def nobody_is_locked_out(ann, _):
+    ann.stop()
+    ann.top.chmod(0o755)
+    ann.store.chmod(0o755)
+    (ann.store / ".lock").chmod(0o644)  # as it was made before it was closed
+    with locked(BOB, ann.top), locked(BOB, ann.store):
+        ann.start()
+    equal((ann.store / ".lock").stat().st_mode & 0o777, 0o600, "the lock is closed")
+    equal(child(BOB, lock, ann.store / ".lock"), "PermissionError", "the lock of a store")
+    equal(list(ann.top.glob("*.lock")), [], "the lock of the socket is left behind")
+
+
+def a_lock_of_root_is_no_obstacle(ann, _):
+    saves(ann)
+    (ann.store / ".gc-lock").unlink(missing_ok=True)
+    subprocess.run([people.top / "bin" / "ckpt", "pin", "latest", "--repo", ann.store], check=True, capture_output=True,
+                   env=ann.environment())
+    equal((ann.store / ".gc-lock").stat().st_uid, ANN, "the owner of what root has made")
+    os.chown(ann.store / ".gc-lock", 0, 0)
+    (ann.store / ".gc-lock").chmod(0o644)  # as it was made before
+    code, said = ann.run("ckpt", "unpin", "latest", "--repo", ann.store)
+    equal(code, 0, said)
+
+
 def arenas_of(pid):
     for fd in os.listdir(f"/proc/{pid}/fd"):
         with contextlib.suppress(FileNotFoundError):  # closed since it was listed
@@ -129,7 +187,8 @@ def root_looks(ann, _):
 top = people.settle()
 try:
     cases = Cases(around=contextlib.nullcontext)
-    for test in (both_work, socket_is_closed, socket_left_open, store_is_closed, memory_is_closed, nobody_is_starved, root_looks):
+    for test in (both_work, socket_is_closed, socket_left_open, store_is_closed, nobody_is_locked_out, a_lock_of_root_is_no_obstacle,
+                 memory_is_closed, nobody_is_starved, root_looks):
         def run(test=test):
             with two() as (ann, bob):
                 test(ann, bob)

@@ -174,6 +174,22 @@ Test(http, more_connections_than_the_bound_do_not_keep_the_next_one_out_for_ever
 		close(idle[i]);
 }
 
+/* What is full of them answers at once, and not when they have been idle for too long. */
+Test(http, idle_connections_make_room_for_one_that_asks)
+{
+	int idle[6 * HTTP_CONNECTIONS];
+	for (unsigned i = 0; i < sizeof(idle) / sizeof(idle[0]); i++) {
+		idle[i] = connect_to();
+		if (i % 16 == 15)
+			http_tick(http, clock_now());
+	}
+	uint64_t since = clock_now();
+	cr_assert_eq(GET("/healthz"), 200);
+	cr_expect_lt(clock_now() - since, HTTP_IDLE_S * CLOCK_NS_PER_S);
+	for (unsigned i = 0; i < sizeof(idle) / sizeof(idle[0]); i++)
+		close(idle[i]);
+}
+
 Test(http, an_address_that_is_taken_is_told)
 {
 	struct http *second = NULL;
