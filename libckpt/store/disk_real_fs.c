@@ -88,8 +88,8 @@ static int open_lock(int dir, const char *name)
 	if (!fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) && !S_ISREG(st.st_mode))
 		return S_ISLNK(st.st_mode) ? -ELOOP : -EINVAL;
 	AUTO_CLOSE int fd = openat(dir, name, O_RDWR | O_CREAT | flags, 0660);
-	if (fd < 0 && errno == EACCES) /* of another user: to lock it locally it is enough to read it */
-		fd = openat(dir, name, O_RDONLY | flags);
+	if (fd < 0 && errno == EACCES && (fd = openat(dir, name, O_RDONLY | flags)) < 0)
+		return -EACCES; /* else of another user: to lock it locally it is enough to read it */
 	if (fd < 0 || fstat(fd, &st) < 0)
 		return -errno;
 	int rc = S_ISREG(st.st_mode) ? keep_lock_closed(dir, fd, &st) : -EINVAL;

@@ -127,6 +127,11 @@ def a_lock_of_root_is_no_obstacle(ann, _):
     (ann.store / ".gc-lock").chmod(0o644)  # as it was made before
     code, said = ann.run("ckpt", "unpin", "latest", "--repo", ann.store)
     equal(code, 0, said)
+    (ann.store / ".gc-lock").unlink()
+    ann.store.chmod(0o500)
+    code, said = ann.run("ckpt", "pin", "latest", "--repo", ann.store)
+    ann.store.chmod(0o700)
+    expect(code == 1 and "ermission denied" in said, code, said)
 
 
 def arenas_of(pid):
