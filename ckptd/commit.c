@@ -280,12 +280,13 @@ void commit_advance(struct commit *c, int64_t result)
 
 /* ---- life ---------------------------------------------------------------------------------------------------- */
 
-/* The rank can write any number. What came from another node, or out of a checkpoint, tells nothing. */
+/* The rank can write any number. What came from another node, which is no arena, or out of a checkpoint, tells nothing. */
 static uint32_t began(const struct commit *c)
 {
 	uint32_t epoch = 0;
 	for (uint32_t r = 0; r < c->nranks; r++) {
-		uint32_t said = c->ranks[r].mem->head->slots[c->ranks[r].slot].began;
+		const struct arena_head *head = c->ranks[r].mem->head;
+		uint32_t said = head ? head->slots[c->ranks[r].slot].began : 0;
 		if (said <= c->id.epoch && said > epoch)
 			epoch = said;
 	}
