@@ -170,7 +170,7 @@ void coord_restoring(struct coord *c, struct coord_from from, uint64_t step);
 void coord_not_restoring(struct coord *c, struct coord_from from);
 void coord_found(struct coord *c, struct coord_from from, const struct peer_found *found);
 void coord_surveyed(struct coord *c, const struct coord_survey *survey);
-/* rc -EBADMSG, -EIO, -EPROTONOSUPPORT: it is damaged, or cannot be had: the next best is tried. */
+/* rc -EBADMSG, -EIO: it is damaged, or cannot be had: the next best is tried. */
 void coord_fetched(struct coord *c, struct coord_from from, const struct peer_save *fetched);
 
 /* Every rank of the node has copied its part and called fence. What not all nodes have copied when the epoch is raised fails

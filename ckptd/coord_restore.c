@@ -283,11 +283,11 @@ void coord_restore_stored(struct coord *c, struct step_id id)
 
 /* ---- fetching -------------------------------------------------------------------------------------------------- */
 
-/* Damage and read errors descend to the next best, as does what is in memory in another shape (-ESTALE); what contradicts the plan does not:
- * an older checkpoint would hide it. */
+/* Damage and read errors descend to the next best, as does what is in memory in another shape (-ESTALE); what contradicts the plan does not,
+ * nor what a later version of ckpt has written: an older checkpoint would hide it. */
 static bool descends(int rc)
 {
-	return rc == -EBADMSG || rc == -EIO || rc == -EPROTONOSUPPORT || rc == -ESTALE;
+	return rc == -EBADMSG || rc == -EIO || rc == -ESTALE;
 }
 
 /* Of what several report: what does not descend decides; then that it has another shape, since nobody can use it whatever else is wrong. */

@@ -344,6 +344,8 @@ typedef struct ckpt_restored {
  * -ENODATA: the job has checkpoints, but not what was asked for: none of that step, or none that was marked healthy.
  * -EINVAL: the checkpoint lacks a tensor (or a part of one) or has another dtype or shape, or a blob of another size (both sides named):
  * nothing was touched; also once a save was begun in this epoch: ckpt_join again first, so that no step is saved twice in an epoch.
+ * -EPROTONOSUPPORT: a later version of ckpt has written it (both versions named); nothing older is taken in its place unless it is asked for
+ * by its step.
  * -EBADMSG: no intact copy is left; -EIO: storage cannot be read, or nodes that may hold copies are not there.
  * What is there and verified is loaded while the rest is brought: after any error but -ENOENT and -ENODATA
  * the state may be undefined (after -EINVAL only where other ranks than this one have registered something wrong); then saves are refused

@@ -212,6 +212,16 @@ Test(coord_restore, a_plan_that_cannot_be_is_no_reason_to_descend)
 	}
 }
 
+/* An older one would hide it, and retention what has gone on from there. */
+Test(coord_restore, what_a_later_version_has_written_is_no_reason_to_descend)
+{
+	ask(UINT64_MAX);
+	find_all(none, 2);
+	bring_all(s20, -EPROTONOSUPPORT);
+	cr_expect_eq(told[0].refusal, -EPROTONOSUPPORT);
+	cr_expect_str_eq(told[0].text, "a sentence");
+}
+
 Test(coord_restore, nothing_to_restore_is_told_from_nothing_intact)
 {
 	ask(UINT64_MAX);
