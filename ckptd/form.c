@@ -309,10 +309,8 @@ static void install(struct rank *rank, struct memory *mem)
 static int find_room(struct job *job, const struct forming *f, struct err *err)
 {
 	int rc = check_memory(job, f, err);
-	if (rc == -ENOMEM && former_is_stored(job)) {
-		former_let_go(job, "it is on storage, and its memory is needed");
+	if (rc == -ENOMEM && former_let_go_stored(job, "it is on storage, and its memory is needed"))
 		rc = check_memory(job, f, err);
-	}
 	if (rc == -ENOMEM && job->former)
 		former_explain(job->former, err);
 	return rc;

@@ -73,8 +73,8 @@ int former_store(struct job *job, struct err *err)
 	struct step_id id;
 	const struct daemon *daemon = job->daemon;
 	const struct snapshot *newest = saves_in_memory(&job->saves, UINT64_MAX);
-	if (!newest || is_stored(job, newest))
-		return 0;
+	if (!newest || is_stored(job, newest) || snapshot_is_partial(newest))
+		return 0; /* the last: what it is of is kept */
 	if (daemon->root < 0)
 		return err_set(err, -EINVAL, "this daemon has no store");
 	int rc = job->spread ? ask_for_it(job, newest, err) : 0;
@@ -89,6 +89,21 @@ int former_store(struct job *job, struct err *err)
 		       (unsigned long)newest->id.step, newest->id.epoch);
 }
 
+/* What stands for the step before what does not. *of: which of them has it. */
+static struct former_step *find_step(const struct job *job, struct step_id id, struct former **of)
+{
+	struct former_step *found = NULL;
+	for (struct former *former = job->former; former; former = former->next)
+		for (uint32_t i = 0; i < former->n; i++) {
+			struct former_step *step = &former->steps[i];
+			if (step_compare(step->id, id) != 0 || step->damaged || (found && !found->partial))
+				continue;
+			*of = former;
+			found = step;
+		}
+	return found;
+}
+
 /* ---- its life -------------------------------------------------------------------------------------------------- */
 
 static void count(struct daemon *daemon, struct former *former)
@@ -101,11 +116,26 @@ static void count(struct daemon *daemon, struct former *former)
 static void take_step(struct former *former, const struct job *job, const struct snapshot *s)
 {
 	struct former_step *step = &former->steps[former->n++];
-	*step = (struct former_step){.id = s->id, .stored = is_stored(job, s)};
+	*step = (struct former_step){.id = s->id, .stored = is_stored(job, s), .partial = snapshot_is_partial(s)};
 	for (uint32_t r = 0; r < former->nlocal; r++) {
 		step->slots[r] = s->parts[r].slot;
 		former->mems[r]->slots[step->slots[r]].left = true;
 	}
+}
+
+/* It stands for its step, or nothing else that was left does. */
+static bool is_worth(const struct job *job, const struct snapshot *s)
+{
+	struct former *former;
+	return snapshot_in_memory(s) && (!snapshot_is_partial(s) || !find_step(job, s->id, &former));
+}
+
+static bool has_worth(const struct job *job)
+{
+	list_for(node, &job->saves.snapshots)
+		if (is_worth(job, snapshot_of(node)))
+			return true;
+	return false;
 }
 
 static int make(struct job *job, struct former **out, struct err *err)
@@ -126,7 +156,7 @@ static int make(struct job *job, struct former **out, struct err *err)
 	}
 	list_for(node, &job->saves.snapshots) {
 		const struct snapshot *s = snapshot_of(node);
-		if (snapshot_in_memory(s) && former->n < ARENA_SLOTS_MAX)
+		if (is_worth(job, s) && former->n < ARENA_SLOTS_MAX)
 			take_step(former, job, s);
 	}
 	count(job->daemon, former);
@@ -154,20 +184,31 @@ const char *former_text(const struct former *former, char *dst, size_t size)
 	return dst;
 }
 
+void former_insert(struct former **list, struct former *former)
+{
+	const struct former_step *step = former_newest(former);
+	while (*list && step) {
+		const struct former_step *other = former_newest(*list);
+		if (!other || step_compare(other->id, step->id) < 0)
+			break;
+		list = &(*list)->next;
+	}
+	former->next = *list;
+	*list = former;
+}
+
 int former_take(struct job *job, struct former **out, struct err *err)
 {
-	const struct snapshot *newest = saves_in_memory(&job->saves, UINT64_MAX);
-	const struct former_step *had = job->former ? former_newest(job->former) : NULL;
+	struct former *former = NULL;
+	int rc = has_worth(job) ? make(job, &former, err) : 0;
 	*out = NULL;
-	if (had && (!newest || step_compare(had->id, newest->id) > 0)) {
-		*out = job->former;
-		job->former = NULL;
-		return 0;
-	}
-	int rc = newest ? make(job, out, err) : 0;
-	if (!rc)
-		former_let_go(job, "something newer is in memory");
-	return rc;
+	if (rc)
+		return rc;
+	if (former)
+		former_insert(&job->former, former);
+	*out = job->former;
+	job->former = NULL;
+	return 0;
 }
 
 void former_end(struct daemon *daemon, struct former *former)
@@ -181,30 +222,51 @@ void former_end(struct daemon *daemon, struct former *former)
 	free(former);
 }
 
-void former_let_go(struct job *job, const char *why)
+/* *at: in the list of the job. */
+static void let_go(struct job *job, struct former **at, const char *why)
 {
 	char text[WIRE_TEXT_MAX];
-	if (!job->former)
-		return;
-	log_info("job %s: %s, is let go: %s", job->name, former_text(job->former, text, sizeof(text)), why);
-	former_end(job->daemon, job->former);
-	job->former = NULL;
-	for (uint32_t r = 0; r < job->nlocal; r++)
+	struct former *former = *at;
+	log_info("job %s: %s, is let go: %s", job->name, former_text(former, text, sizeof(text)), why);
+	*at = former->next;
+	former_end(job->daemon, former);
+	for (uint32_t r = 0; !job->former && r < job->nlocal; r++)
 		if (job->ranks[r].mem)
 			job_keep_arena(&job->ranks[r]); /* the places of those at the service manager are free */
 }
 
-void former_give(struct job *job, struct former *former)
+void former_let_go(struct job *job, const char *why)
+{
+	while (job->former)
+		let_go(job, &job->former, why);
+}
+
+bool former_let_go_stored(struct job *job, const char *why)
+{
+	bool any = false;
+	for (struct former **at = &job->former; *at;) {
+		const struct former_step *step = former_newest(*at);
+		if (step && step->stored) {
+			let_go(job, at, why);
+			any = true;
+		} else {
+			at = &(*at)->next;
+		}
+	}
+	return any;
+}
+
+void former_give(struct job *job, struct former *list)
 {
 	char text[WIRE_TEXT_MAX];
-	job->former = former;
-	if (!former)
-		return;
-	former->parked_ns = former->superseded_ns = 0;
-	log_warn("job %s: %s, is kept for a world of %u to restore from", job->name,
-		 former_text(former, text, sizeof(text)), job->world);
-	for (uint32_t r = 0; r < former->nlocal; r++)
-		verdicts_return(&job->verdicts, former->mems[r]);
+	job->former = list;
+	for (struct former *former = list; former; former = former->next) {
+		former->parked_ns = former->superseded_ns = 0;
+		log_warn("job %s: %s, is kept for a world of %u to restore from", job->name,
+			 former_text(former, text, sizeof(text)), job->world);
+		for (uint32_t r = 0; r < former->nlocal; r++)
+			verdicts_return(&job->verdicts, former->mems[r]);
+	}
 }
 
 /* ---- back to its ranks ----------------------------------------------------------------------------------------- */
@@ -249,8 +311,7 @@ static void free_others(struct memory *mem)
 static void adopt(struct job *job, const struct former *former, const struct former_step *step)
 {
 	uint32_t slots[WIRE_LOCAL_MAX] = {0};
-	const struct snapshot *s = saves_find(&job->saves, step->id);
-	if (step->damaged || (s && snapshot_in_memory(s)))
+	if (step->damaged || saves_find_in_memory(&job->saves, step->id))
 		return;
 	for (uint32_t r = 0; r < job->nlocal; r++)
 		for (uint32_t k = 0; k < former->nlocal; k++)
@@ -263,13 +324,16 @@ static void adopt(struct job *job, const struct former *former, const struct for
 void former_return(struct job *job)
 {
 	char text[WIRE_TEXT_MAX];
-	struct former *former = job->former;
-	if (!former || !recover_idle(&job->recover) || !fits(job, former) || saves_in_memory(&job->saves, UINT64_MAX))
+	struct former **at = &job->former;
+	while (*at && !fits(job, *at))
+		at = &(*at)->next;
+	struct former *former = *at;
+	if (!former || !recover_idle(&job->recover) || has_worth(job))
 		return;
+	*at = former->next;
 	log_info("job %s: %s, is theirs again", job->name, former_text(former, text, sizeof(text)));
 	for (uint32_t r = 0; r < job->nlocal; r++)
 		replace(&job->ranks[r], fitting(former, &job->ranks[r]));
-	job->former = NULL;
 	job->formed = false; /* they are looked at anew */
 	for (uint32_t r = 0; r < former->nlocal; r++) {
 		former->mems[r]->kept = former->kept[r];
@@ -289,81 +353,112 @@ void former_return(struct job *job)
 
 /* ---- while its job is there ------------------------------------------------------------------------------------ */
 
-/* Ranks that have gone on from something know what they do; those that have begun afresh may have been told to by mistake. */
-void former_tick(struct job *job, uint64_t now)
+/* Why it is not needed any more; NULL: it is. Ranks that have gone on from something know what they do; those that have begun afresh may have
+ * been told to by mistake. */
+static const char *not_needed(struct job *job, struct former *former, uint64_t now)
 {
-	struct former *former = job->former;
-	const struct former_step *step = former ? former_newest(former) : NULL;
-	const struct snapshot *newest = step ? saves_in_memory(&job->saves, UINT64_MAX) : NULL;
-	if (!former || !recover_idle(&job->recover))
-		return;
-	if (!step) {
-		former_let_go(job, "it is of no use");
-		return;
-	}
-	if (!newest || step_compare(newest->id, step->id) < 0)
-		return;
+	const struct former_step *step = former_newest(former);
+	const struct snapshot *newest = saves_in_memory(&job->saves, UINT64_MAX);
+	if (!step)
+		return "it is of no use";
+	int order = newest ? step_compare(newest->id, step->id) : -1;
+	if (order < 0 || (!order && snapshot_is_partial(newest)))
+		return NULL;
 	if (!former->superseded_ns)
 		former->superseded_ns = now;
 	if (job->saves.resumed.epoch)
-		former_let_go(job, "the job has gone on");
-	else if (now - former->superseded_ns > former->linger_ns)
-		former_let_go(job, "the job has begun without it, and nobody has come for it");
+		return "the job has gone on";
+	if (now - former->superseded_ns > former->linger_ns)
+		return "the job has begun without it, and nobody has come for it";
+	return NULL;
 }
 
-bool former_is_stored(const struct job *job)
+void former_tick(struct job *job, uint64_t now)
 {
-	const struct former_step *step = job->former ? former_newest(job->former) : NULL;
-	return step && step->stored;
+	if (!recover_idle(&job->recover))
+		return;
+	for (struct former **at = &job->former; *at;) {
+		const char *why = not_needed(job, *at, now);
+		if (why)
+			let_go(job, at, why);
+		else
+			at = &(*at)->next;
+	}
+}
+
+uint32_t former_epoch(const struct former *list)
+{
+	uint32_t epoch = 0;
+	for (; list; list = list->next)
+		epoch = list->epoch > epoch ? list->epoch : epoch;
+	return epoch;
+}
+
+static uint64_t bytes_of(const struct former *list)
+{
+	uint64_t bytes = 0;
+	for (; list; list = list->next)
+		bytes += list->bytes;
+	return bytes;
 }
 
 uint64_t former_bytes(const struct job *job)
 {
-	return job_memory(job) + (job->former ? job->former->bytes : 0);
+	return job_memory(job) + bytes_of(job->former);
 }
 
-void former_explain(const struct former *former, struct err *err)
+void former_explain(const struct former *list, struct err *err)
 {
 	char bytes[16], text[WIRE_TEXT_MAX / 2];
 	size_t at = strlen(err->text);
 	snprintf(err->text + at, sizeof(err->text) - at,
 		 "; %s of it hold %s: that is kept for %lu s, unless ranks that fit it come first",
-		 bytes_human(bytes, sizeof(bytes), former->bytes), former_text(former, text, sizeof(text)),
-		 (unsigned long)(former->linger_ns / CLOCK_NS_PER_S));
+		 bytes_human(bytes, sizeof(bytes), bytes_of(list)), former_text(list, text, sizeof(text)),
+		 (unsigned long)(list->linger_ns / CLOCK_NS_PER_S));
 }
 
 /* ---- for recover ----------------------------------------------------------------------------------------------- */
 
-static const struct former_step *find_step(const struct job *job, struct step_id id)
+static bool is_found(const struct peer_found *found, struct step_id id)
 {
-	for (uint32_t i = 0; job->former && i < job->former->n; i++)
-		if (!step_compare(job->former->steps[i].id, id) && !job->former->steps[i].damaged)
-			return &job->former->steps[i];
-	return NULL;
+	for (uint32_t i = 0; i < found->nmemory; i++)
+		if (!step_compare(found->memory[i], id))
+			return true;
+	return false;
 }
 
 void former_found(const struct job *job, bool (*wanted)(void *arg, struct step_id id), void *arg,
 		  struct peer_found *found)
 {
-	for (uint32_t i = job->former ? job->former->n : 0; i-- > 0 && found->nmemory < PEER_MEMORY;) {
-		struct step_id id = job->former->steps[i].id;
-		bool there = false;
-		for (uint32_t k = 0; k < found->nmemory; k++)
-			there |= !step_compare(found->memory[k], id);
-		if (!there && find_step(job, id) && wanted(arg, id))
-			found->memory[found->nmemory++] = id;
-	}
+	for (const struct former *former = job->former; former; former = former->next)
+		for (uint32_t i = former->n; i-- > 0;) {
+			struct step_id id = former->steps[i].id;
+			if (former->steps[i].damaged || is_found(found, id))
+				continue;
+			if (!wanted(arg, id))
+				found->others = true;
+			else if (found->nmemory < PEER_MEMORY)
+				found->memory[found->nmemory++] = id;
+		}
 }
 
 bool former_source(const struct job *job, struct step_id id, struct former_source *out)
 {
-	const struct former_step *step = find_step(job, id);
+	struct former *former;
+	const struct former_step *step = find_step(job, id, &former);
 	if (!step)
 		return false;
-	*out = (struct former_source){.id = id, .world = job->former->world, .n = job->former->nlocal};
+	*out = (struct former_source){.id = id,
+				      .world = former->world,
+				      .saved_world = former->world,
+				      .n = former->nlocal,
+				      .partial = step->partial};
 	memcpy(out->slots, step->slots, sizeof(out->slots));
-	for (uint32_t r = 0; r < out->n; r++)
-		out->mems[r] = memory_get(job->former->mems[r]);
+	for (uint32_t r = 0; r < out->n; r++) {
+		struct memory *mem = out->mems[r] = memory_get(former->mems[r]);
+		if (mem->head->slots[out->slots[r]].flags & SLOT_NO_BLOBS)
+			out->saved_world = (uint32_t)min_u64(out->saved_world, mem->table->reg.rank);
+	}
 	return true;
 }
 
@@ -376,7 +471,8 @@ void former_source_end(struct former_source *source)
 
 void former_damaged(struct job *job, struct step_id id)
 {
-	for (uint32_t i = 0; job->former && i < job->former->n; i++)
-		if (!step_compare(job->former->steps[i].id, id))
-			job->former->steps[i].damaged = true;
+	struct former *former;
+	struct former_step *step = find_step(job, id, &former);
+	if (step)
+		step->damaged = true;
 }

@@ -7,13 +7,14 @@
 #include <stdio.h>
 #include <string.h>
 
-void former_park(struct daemon *daemon, struct former *former)
+void former_park(struct daemon *daemon, struct former *list)
 {
-	if (!former)
-		return;
-	former->parked_ns = clock_now();
-	former->next = daemon->formers;
-	daemon->formers = former;
+	for (struct former *next, *former = list; former; former = next) {
+		next = former->next;
+		former->parked_ns = clock_now();
+		former->next = daemon->formers;
+		daemon->formers = former;
+	}
 }
 
 static bool can_read(const struct former *former, uint32_t world, uint32_t nlocal, bool spread)
@@ -24,15 +25,17 @@ static bool can_read(const struct former *former, uint32_t world, uint32_t nloca
 
 struct former *former_unpark(struct daemon *daemon, const struct job *job)
 {
-	for (struct former **at = &daemon->formers; *at; at = &(*at)->next) {
+	struct former *list = NULL;
+	for (struct former **at = &daemon->formers; *at;) {
 		struct former *former = *at;
-		if (strcmp(former->job, job->name) != 0 || !can_read(former, job->world, job->nlocal, job->spread))
+		if (strcmp(former->job, job->name) != 0 || !can_read(former, job->world, job->nlocal, job->spread)) {
+			at = &former->next;
 			continue;
+		}
 		*at = former->next;
-		former->next = NULL;
-		return former;
+		former_insert(&list, former);
 	}
-	return NULL;
+	return list;
 }
 
 int former_allows(const struct daemon *daemon, const struct wire_hello *hello, bool spread, struct err *err)

@@ -119,7 +119,7 @@ static int refuse_hole(const struct reading *r, const struct entry *entry, uint3
 /* A blob of a rank that there was not. */
 static bool is_new(const struct reading *r, const struct entry *entry, uint32_t rank)
 {
-	return entry->kind == ENTRY_RANK_BLOB && rank >= r->source->world;
+	return entry->kind == ENTRY_RANK_BLOB && rank >= r->source->saved_world;
 }
 
 static int check_wanted(const struct reading *r, const struct part_of *want)
@@ -196,9 +196,10 @@ static void copy_piece(const struct reading *r, const struct part_of *want)
 	uint8_t *dst = memory_slot(mem, slot) + piece->slot_at;
 	const struct part_of *saved;
 	size_t at = find_name(r, entry->name);
-	if (is_new(r, entry, mem->table->reg.rank))
+	bool absent = is_new(r, entry, mem->table->reg.rank);
+	if (absent)
 		memset(dst, 0, piece->bytes);
-	while ((saved = next_saved(r, entry, &at)))
+	while (!absent && (saved = next_saved(r, entry, &at)))
 		copy_from(r, saved, entry, &piece->region, dst);
 	uint64_t leaves = leaf_count(piece->bytes);
 	if (!leaves)

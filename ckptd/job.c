@@ -116,7 +116,7 @@ static int job_new(struct daemon *daemon, const struct wire_hello *hello, struct
 	}
 	former_give(job, former_unpark(daemon, job));
 	if (job->former)
-		seat_knows(job, WITNESS_ARENA, job->former->epoch);
+		seat_knows(job, WITNESS_ARENA, former_epoch(job->former));
 	gc_want(daemon->gc, job);
 	if (!job->world)
 		log_info("job %s: its launcher waits for a plan", job->name);

@@ -350,6 +350,7 @@ int memory_claim(struct memory *mem, struct step_id id)
 		atomic_store(&mem->head->slots[i].done, (uint32_t)-ECANCELED);
 		atomic_store(&mem->head->slots[i].intact, 0);
 		mem->head->slots[i].began = 0;
+		mem->head->slots[i].flags = 0;
 		mem->slots[i] = (struct slot_view){.used = true, .id = id};
 		return (int)i;
 	}

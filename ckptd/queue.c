@@ -85,6 +85,12 @@ int queue_flush(struct saves *saves, struct step_id *id, struct err *err)
 			"job %s: step %lu has failed, and nothing is written twice under a name; the next one can "
 			"be: %s",
 			saves->job->name, (unsigned long)newest->id.step, newest->err.text);
+	if (snapshot_is_partial(newest))
+		return err_set(err, -EINVAL,
+			       "job %s: its ranks have restored step %lu of epoch %u and register less than was saved: "
+			       "as that "
+			       "step it cannot be written; the next save can be",
+			       saves->job->name, (unsigned long)newest->id.step, newest->id.epoch);
 	*id = newest->id;
 	if (newest->state == SNAPSHOT_CAPTURED && !newest->commit)
 		promote(saves, newest);

@@ -34,7 +34,7 @@ static void work_free(struct recover_work *w)
 
 static void done(struct work *work);
 
-static struct recover_work *work_new(struct recover *recover, enum recover_task task)
+struct recover_work *recover_work_new(struct recover *recover, enum recover_task task)
 {
 	struct job *job = recover->job;
 	struct recover_work *w = calloc(1, sizeof(*w));
@@ -115,6 +115,11 @@ static void answer(const struct recover *recover, const struct wire_restored *m)
 	}
 }
 
+static bool lacks_blobs(const struct memory *mem, uint32_t slot)
+{
+	return mem->head->slots[slot].flags & SLOT_NO_BLOBS;
+}
+
 void recover_finish(struct recover *recover, const struct peer_choice *choice)
 {
 	struct job *job = recover->job;
@@ -130,7 +135,7 @@ void recover_finish(struct recover *recover, const struct peer_choice *choice)
 	for (uint32_t r = 0; r < job->nlocal; r++) {
 		m.ranks[r] = job->ranks[r].id;
 		m.slots[r] = recover->slots[r];
-		m.rank_blobs_absent[r] = recover->saved_world && m.ranks[r] >= recover->saved_world;
+		m.rank_blobs_absent[r] = lacks_blobs(job->ranks[r].mem, recover->slots[r]);
 	}
 	saves_resume(&job->saves, choice->id);
 	recover->state = RECOVER_IDLE;
@@ -148,88 +153,11 @@ void recover_finish(struct recover *recover, const struct peer_choice *choice)
 	answer(recover, &m);
 }
 
-static void start_work(struct recover *recover, struct recover_work *w, enum recover_state state)
+void recover_start(struct recover *recover, struct recover_work *w, enum recover_state state)
 {
 	recover->work = w;
 	recover->state = state;
 	pool_submit(recover->job->daemon->pool, &w->work);
-}
-
-/* ---- look ------------------------------------------------------------------------------------------------------ */
-
-/* What was said here may not be on storage yet. */
-static bool is_healthy(const struct job *job, const struct peer_found *found, struct step_id id)
-{
-	const struct verdict_said *said = verdicts_find(&job->verdicts, id);
-	bool stored = false;
-	for (uint32_t i = 0; i < found->nstored; i++)
-		stored |= !step_compare(found->stored[i], id);
-	return said ? !said->is.unhealthy : stored;
-}
-
-static bool wanted(const struct recover *recover, const struct peer_found *found, struct step_id id)
-{
-	if (recover->step == STEP_NEWEST_HEALTHY)
-		return is_healthy(recover->job, found, id);
-	return recover->step == STEP_NEWEST || id.step == recover->step;
-}
-
-/* What former_found asks of. */
-struct asked {
-	const struct recover *recover;
-	const struct peer_found *found;
-};
-
-static bool asked_for(void *arg, struct step_id id)
-{
-	const struct asked *asked = arg;
-	return wanted(asked->recover, asked->found, id);
-}
-
-static void report_found(struct recover *recover, const struct peer_found *found)
-{
-	struct asked asked = {recover, found};
-	struct job *job = recover->job;
-	struct peer_found all = *found;
-	for (uint32_t r = 0; r < job->nlocal; r++)
-		if (job->ranks[r].id != RANK_MAX)
-			all.ranks[all.nranks++] = job->ranks[r].id;
-	list_for(node, &job->saves.snapshots) {
-		const struct snapshot *s = snapshot_of(node);
-		if (!snapshot_in_memory(s))
-			continue;
-		if (!wanted(recover, found, s->id))
-			all.others = true;
-		else if (all.nmemory < PEER_MEMORY)
-			all.memory[all.nmemory++] = s->id;
-	}
-	former_found(job, asked_for, &asked, &all);
-	all.nstored = 0;
-	for (uint32_t i = 0; i < found->nstored; i++)
-		if (wanted(recover, found, found->stored[i]))
-			all.stored[all.nstored++] = found->stored[i];
-		else
-			all.others = true;
-	recover->state = RECOVER_FOUND;
-	seat_found(job, &all);
-}
-
-static void look(struct recover *recover)
-{
-	saves_follow(&recover->job->saves);
-	struct recover_work *w = work_new(recover, TASK_SCAN);
-	if (w)
-		start_work(recover, w, RECOVER_LOOK);
-	else
-		report_found(recover, &(struct peer_found){.storage_rc = -ENOMEM, .why = "no memory to recover"});
-}
-
-void recover_look(struct recover *recover, uint64_t step)
-{
-	recover->step = step;
-	recover_note_asked(recover);
-	recover->asked = true;
-	recover_pump(recover);
 }
 
 /* ---- bring ----------------------------------------------------------------------------------------------------- */
@@ -244,19 +172,23 @@ static void report(struct recover *recover, int rc, const char *text)
 static bool try_own(struct recover *recover)
 {
 	struct job *job = recover->job;
-	struct snapshot *s = saves_find(&job->saves, recover->bring.id);
-	if (!s || !snapshot_in_memory(s))
+	struct snapshot *s = saves_find_in_memory(&job->saves, recover->bring.id);
+	if (!s)
 		return false;
 	for (uint32_t r = 0; r < job->nlocal; r++)
 		recover->slots[r] = s->parts[r].slot;
-	struct recover_work *w = work_new(recover, TASK_CHECK);
+	struct recover_work *w = recover_work_new(recover, TASK_CHECK);
 	if (!w)
 		return false;
 	recover_note_begun(recover, UINT64_MAX);
 	saves_lend(&job->saves, s->id); /* stays while it is looked at */
-	for (uint32_t r = 0; r < job->nlocal; r++)
-		memory_bring(job->ranks[r].mem, recover->slots[r], recover->bring.id);
-	start_work(recover, w, RECOVER_OWN);
+	for (uint32_t r = 0; r < job->nlocal; r++) {
+		struct memory *mem = job->ranks[r].mem;
+		memory_bring(mem, recover->slots[r], recover->bring.id);
+		if (lacks_blobs(mem, recover->slots[r]))
+			memory_bring_no_blobs(mem);
+	}
+	recover_start(recover, w, RECOVER_OWN);
 	return true;
 }
 
@@ -272,6 +204,7 @@ void recover_fetch(struct recover *recover, const struct peer_bring *bring)
 	recover->bring = *bring;
 	recover_note_chosen(recover);
 	recover->saved_world = 0;
+	recover->partial = false;
 	recover->source = WIRE_FROM_MEMORY;
 	recover->text[0] = 0;
 	recover->lacking = n < 64 ? (1ull << n) - 1 : UINT64_MAX;
@@ -286,7 +219,7 @@ void recover_fetch(struct recover *recover, const struct peer_bring *bring)
 static void checked(struct recover *recover, const struct recover_work *w)
 {
 	struct job *job = recover->job;
-	struct snapshot *s = w->rc ? saves_find(&job->saves, w->id) : NULL;
+	struct snapshot *s = w->rc ? saves_find_in_memory(&job->saves, w->id) : NULL;
 	if (!w->rc) {
 		recover_note_brought(recover, UINT64_MAX, WIRE_FROM_MEMORY, RECOVERY_NOWHERE);
 		report(recover, 0, "");
@@ -302,10 +235,22 @@ static void checked(struct recover *recover, const struct recover_work *w)
 
 /* ---- into free slots ------------------------------------------------------------------------------------------- */
 
+/* So that whoever finds it in memory knows, also a daemon that was started again. */
+static void note_absent(const struct recover *recover)
+{
+	const struct job *job = recover->job;
+	for (uint32_t r = 0; r < job->nlocal; r++) {
+		struct arena_slot *slot = &job->ranks[r].mem->head->slots[recover->slots[r]];
+		bool no_blobs = recover->saved_world && job->ranks[r].id >= recover->saved_world;
+		slot->flags = (recover->partial ? SLOT_PARTIAL : 0) | (no_blobs ? SLOT_NO_BLOBS : 0);
+	}
+}
+
 /* All parts stand in the claimed slots. */
 static void adopt(struct recover *recover)
 {
 	struct saves *saves = &recover->job->saves;
+	note_absent(recover);
 	/* Lent before it is adopted: another one may be newer, and the ranks have not read this one yet. */
 	saves_lend(saves, recover->bring.id);
 	int rc = saves_adopt(saves, recover->bring.id, recover->slots);
@@ -332,7 +277,7 @@ static uint64_t unheld(const struct recover *recover)
 
 static void read_store(struct recover *recover)
 {
-	struct recover_work *w = work_new(recover, TASK_READ);
+	struct recover_work *w = recover_work_new(recover, TASK_READ);
 	if (!w) {
 		give_up(recover, -ENOMEM, "no memory to recover");
 		return;
@@ -345,7 +290,7 @@ static void read_store(struct recover *recover)
 	for (uint32_t r = 0; r < w->nlocal; r++)
 		if (w->ranks & 1ull << r)
 			memory_bring(w->mems[r], w->slots[r], w->id);
-	start_work(recover, w, RECOVER_STORAGE);
+	recover_start(recover, w, RECOVER_STORAGE);
 }
 
 void recover_peers_done(struct recover *recover)
@@ -360,14 +305,18 @@ void recover_peers_done(struct recover *recover)
 		give_up(recover, recover->unfit ? -ESTALE : -EBADMSG, "it is not on storage");
 }
 
-/* False: they have left nothing of it. */
+/* False: they have left nothing of it, or less than storage has. */
 static bool try_former(struct recover *recover)
 {
 	struct former_source source;
 	struct job *job = recover->job;
 	if (!former_source(job, recover->bring.id, &source))
 		return false;
-	struct recover_work *w = work_new(recover, TASK_FORMER);
+	if (source.partial && recover->bring.stored) {
+		former_source_end(&source);
+		return false;
+	}
+	struct recover_work *w = recover_work_new(recover, TASK_FORMER);
 	if (!w) {
 		former_source_end(&source);
 		give_up(recover, -ENOMEM, "no memory to recover");
@@ -377,7 +326,7 @@ static bool try_former(struct recover *recover)
 	recover_note_begun(recover, UINT64_MAX);
 	for (uint32_t r = 0; r < w->nlocal; r++)
 		memory_bring(w->mems[r], w->slots[r], w->id);
-	start_work(recover, w, RECOVER_FORMER);
+	recover_start(recover, w, RECOVER_FORMER);
 	return true;
 }
 
@@ -385,6 +334,7 @@ static bool try_former(struct recover *recover)
 static void former_was_read(struct recover *recover, const struct recover_work *w)
 {
 	recover->saved_world = w->saved_world;
+	recover->partial = w->partial;
 	if (!w->rc) {
 		recover->lacking = 0;
 		recover_note_brought(recover, UINT64_MAX, WIRE_FROM_MEMORY, RECOVERY_NOWHERE);
@@ -407,6 +357,7 @@ static void was_read(struct recover *recover, const struct recover_work *w)
 {
 	recover->source = WIRE_FROM_STORAGE;
 	recover->saved_world = w->saved_world;
+	recover->partial = w->partial;
 	if (w->rc) {
 		give_up(recover, w->rc, w->err.text[0] ? w->err.text : err_name(w->rc));
 		return;
@@ -421,7 +372,7 @@ static void done(struct work *work)
 	struct recover *recover = w->recover;
 	recover->work = NULL;
 	if (recover->state == RECOVER_LOOK)
-		report_found(recover, &w->found);
+		recover_report_found(recover, &w->found);
 	else if (recover->state == RECOVER_OWN)
 		checked(recover, w);
 	else if (recover->state == RECOVER_FORMER)
@@ -481,7 +432,7 @@ void recover_pump(struct recover *recover)
 		if (saves_undecided(&recover->job->saves))
 			return; /* the next tick looks again */
 		recover->asked = false;
-		look(recover);
+		recover_scan(recover);
 	} else if (recover->state == RECOVER_CLAIM) {
 		claim_and_bring(recover);
 	}

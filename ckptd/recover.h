@@ -53,6 +53,7 @@ struct recover {
 	enum wire_source source;                    /* the lowest rung that a part came from */
 	char text[WIRE_TEXT_MAX];                   /* of what was passed over here */
 	uint32_t saved_world;                       /* of what was read from storage; 0: nothing was */
+	bool partial;                               /* what was read there was more than the ranks register */
 	uint32_t count;                             /* recoveries done */
 	struct step_id last;
 	uint32_t last_source;

@@ -1,4 +1,4 @@
-/* The parts of recover: the loop's side (recover.c), what is brought from other nodes (recover_peer.c), what workers do
+/* The parts of recover: the loop's side (recover.c), what there is (recover_look.c), what is brought from other nodes (recover_peer.c), what workers do
  * (recover_work.c), what is noted of it (recover_note.c). For these alone. */
 #ifndef CKPTD_RECOVER_PRIVATE_H
 #define CKPTD_RECOVER_PRIVATE_H
@@ -26,11 +26,18 @@ struct recover_work {
 
 	struct peer_found found; /* of SCAN */
 	uint32_t saved_world;    /* of FORMER, READ */
+	bool partial;            /* the same: the ranks do not register all that was saved */
 	int rc;                  /* of CHECK: -EBADMSG; of FORMER, READ */
 	struct err err;
 };
 
 void recover_run(struct work *work);
+/* NULL: no memory. It has what recover has, slots and all. */
+struct recover_work *recover_work_new(struct recover *recover, enum recover_task task);
+void recover_start(struct recover *recover, struct recover_work *w, enum recover_state state);
+/* Looks at storage; then tells the coordinator of all that there is. */
+void recover_scan(struct recover *recover);
+void recover_report_found(struct recover *recover, const struct peer_found *found);
 /* Leaves of the part of a rank, by index, are in its slot and verified: all ranks may load them. From any thread. */
 void recover_there(struct memory *const *mems, uint32_t n, uint32_t rank, uint64_t first, uint64_t count);
 void recover_add_why(char *why, const char *fmt, ...) __attribute__((format(printf, 2, 3)));

@@ -73,6 +73,17 @@ static void check(struct recover_work *w)
 	}
 }
 
+/* Whether ranks of this job register it. Of a job that is spread only some of the ranks are here. */
+static bool is_registered(const struct recover_work *w, const char *name)
+{
+	if (w->nlocal < w->mems[0]->table->reg.world)
+		return true;
+	for (uint32_t r = 0; r < w->nlocal; r++)
+		if (registration_find(&w->mems[r]->table->reg, name))
+			return true;
+	return false;
+}
+
 /* ---- what former ranks have left ------------------------------------------------------------------------------- */
 
 static void copied(const struct former_target *target, uint32_t rank, uint64_t first, uint64_t count)
@@ -80,10 +91,22 @@ static void copied(const struct former_target *target, uint32_t rank, uint64_t f
 	recover_there(target->mems, target->n, rank, first, count);
 }
 
+static bool former_has_more(const struct recover_work *w)
+{
+	bool more = w->former.partial;
+	for (uint32_t r = 0; r < w->former.n; r++) {
+		const struct registration *reg = &w->former.mems[r]->table->reg;
+		for (uint32_t e = 0; !more && e < reg->nentries; e++)
+			more = !is_registered(w, reg->entries[e].name);
+	}
+	return more;
+}
+
 static void read_former(struct recover_work *w)
 {
 	const struct former_target target = {.mems = w->mems, .slots = w->slots, .n = w->nlocal, .there = copied};
-	w->saved_world = w->former.world;
+	w->saved_world = w->former.saved_world;
+	w->partial = former_has_more(w);
 	tell_no_blobs(w);
 	w->rc = failpoint("recover.memory", NULL) ? err_set(&w->err, -EBADMSG, "the memory of former ranks is damaged")
 						  : former_read(&w->former, &target, &w->err);
@@ -194,6 +217,15 @@ static size_t fill_wants(const struct recover_work *w, uint32_t saved_world, str
 	return n;
 }
 
+static bool checkpoint_has_more(const struct recover_work *w, const struct checkpoint *ck)
+{
+	bool more = false;
+	for (uint32_t n = 0; n < ck->nnodes; n++)
+		for (uint32_t t = 0; !more && t < ck->nodes[n].ntensors; t++)
+			more = !is_registered(w, ck->nodes[n].tensors[t].name);
+	return more;
+}
+
 static int read_checkpoint(struct recover_work *w, struct repo *repo)
 {
 	struct checkpoint ck;
@@ -212,6 +244,7 @@ static int read_checkpoint(struct recover_work *w, struct repo *repo)
 	if (rc)
 		return rc;
 	w->saved_world = ck.manifest.world;
+	w->partial = checkpoint_has_more(w, &ck);
 	size_t n = fill_wants(w, w->saved_world, wants, of);
 	tell_no_blobs(w);
 	rc = restore_plan_make(&ck, wants, n, &plan, &w->err);

@@ -44,6 +44,16 @@ struct snapshot *saves_find(struct saves *saves, struct step_id id)
 	return NULL;
 }
 
+struct snapshot *saves_find_in_memory(struct saves *saves, struct step_id id)
+{
+	list_for(node, &saves->snapshots) {
+		struct snapshot *s = snapshot_of(node);
+		if (!step_compare(s->id, id) && snapshot_in_memory(s))
+			return s;
+	}
+	return NULL;
+}
+
 void saves_insert(struct saves *saves, struct snapshot *s)
 {
 	struct list *at = saves->snapshots.prev;

@@ -18,6 +18,8 @@ static inline bool saves_unseen(const struct rank *rank)
 }
 
 struct snapshot *saves_find(struct saves *saves, struct step_id id);
+/* Another one of that step may still be written, out of slots that it has given back or arenas that are not the ranks' any more. */
+struct snapshot *saves_find_in_memory(struct saves *saves, struct step_id id);
 /* Keeps the order of (epoch, step). */
 void saves_insert(struct saves *saves, struct snapshot *s);
 /* It is to be written, and nobody has begun to. */

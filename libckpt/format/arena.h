@@ -39,6 +39,9 @@ enum slot_target { SLOT_MEMORY = 1, SLOT_STORAGE = 2 };
 enum slot_flags {
 	SLOT_NO_SOURCE_DIGESTS = 1, /* the device has none: the daemon writes its own into the leaf table */
 	SLOT_WITNESSES = 2,         /* replicas are digested, too, and are to be compared with those of other ranks */
+	/* Of what the daemon has restored to the slot: */
+	SLOT_PARTIAL = 4, /* these ranks do not register all that was saved: as that step it is of use to nobody else */
+	SLOT_NO_BLOBS = 8, /* the saved world did not have this rank: its own blobs are not there */
 };
 
 /* enum ckpt_level of the public header, as it stands in arena_status. */
@@ -51,7 +54,7 @@ struct arena_slot {
 	uint32_t target;                     /* rank: enum slot_target */
 	_Atomic uint64_t step; /* rank: set before state becomes CAPTURING; read by other threads at any time */
 	_Atomic uint32_t epoch;
-	uint32_t flags;    /* rank: enum slot_flags */
+	uint32_t flags;    /* rank, and daemon where it fills the slot: enum slot_flags */
 	uint64_t begin_ns; /* rank: clock_now() at begin */
 	/* daemon, before it frees the slot: 1: what was captured or restored still stands in it, every byte found to match the leaf table;
 	 * rank: 0 when it has taken it. So a capture can leave out what is there already. */

@@ -12,7 +12,7 @@ from puppets import CAPTURED, DURABLE, LATEST, LATEST_HEALTHY, MEMORY, STORAGE, 
 
 ELEMENTS = 1200  # of the whole tensor: divisible by 1, 3, 4, 5 and 8
 NAME, DTYPE, MORE, ORDER, SMALL, LARGE = 1, 2, 3, 4, 5, 6
-INVALID, NO_MEMORY, BUSY, NOTHING = -22, -12, -16, -2
+INVALID, NO_MEMORY, BUSY, NOTHING, NOT_THAT = -22, -12, -16, -2, -61
 
 
 def begin(d, world, other=0, elements=ELEMENTS, pending=False):
@@ -199,17 +199,83 @@ def begins_all_the_same():
         refused(ranks, "tensor v")
         all_must(ranks, "join")
         keep(ranks, 1, 100)
+        second = epoch_of(ranks)
         expect("is let go" not in d.text(), d.text()[-2000:])
+        kill(ranks)
+        ranks = begin(d, 2)
+        refused(ranks, "tensor w", f"step 1 epoch {second}")
+        expect(all_must(ranks, "restore", 5, 0)[0] == "5 1 memory", "step 5 is lost")
+        all_must(ranks, "check", 500)
+        kill(ranks)
+        restored(begin(d, 2, NAME), 1, 100, epoch=second)
 
 
-def a_tensor_less():
-    """As from storage: it is not asked for."""
+def none_of_it_is_healthy():
+    """That is no fresh start."""
+    with fleet.daemon(store=False) as d:
+        d.start()
+        ranks = begin(d, 2)
+        keep(ranks, 5, 500)
+        kill(ranks)
+        ranks = begin(d, 2, NAME)
+        for answer in each(ranks, "restore", LATEST_HEALTHY, 0):
+            expect(answer.code == NOT_THAT and "none that was marked healthy" in answer.text, answer)
+
+
+def it_is_being_read_back():
+    """For longer than the second ranks live, out of storage; meanwhile the first ones go on in their arenas."""
+    with fleet.daemon(options=["--job-read-bandwidth", "64K"]) as d:
+        d.start()
+        ranks = begin(d, 2, elements=400000)
+        keep(ranks, 5, 500, STORAGE, DURABLE)
+        kill(ranks)
+        ranks = begin(d, 2, NAME, elements=400000)
+        refused(ranks, "tensor v")
+        kill(ranks)
+        restored(begin(d, 2, elements=400000), 5, 500)
+        expect("verified" not in d.text(), "it was not slow")
+
+
+def a_tensor_less(store, target, level):
+    """As from storage: it is not asked for. What these ranks have restored is less than the step, which others find whole."""
+    with fleet.daemon(store=store) as d:
+        d.start()
+        ranks = begin(d, 2, MORE)
+        keep(ranks, 5, 500, target, level)
+        kill(ranks)
+        for _ in range(2):
+            ranks = begin(d, 2)
+            restored(ranks, 5, 500)
+            kill(ranks)
+        if store:
+            code, _, err = d.ckpt("flush", "--job", "main", "--socket", d.socket)
+            expect(code and "register less than was saved" in err, code, err)
+        ranks = begin(d, 2, MORE)
+        restored(ranks, 5, 500)
+        kill(ranks)
+        ranks = begin(d, 2)
+        restored(ranks, 5, 500)
+        keep(ranks, 6, 600)
+        until(lambda: "step 5 of epoch 1, left in memory by a world of 2" in d.text() and "is let go: the job has gone on" in d.text(),
+              "it is let go for something newer")
+
+
+def less_out_of_a_store():
+    """The same where no memory has the rest, and the daemon that knew so has been killed."""
     with fleet.daemon() as d:
         d.start()
         ranks = begin(d, 2, MORE)
-        keep(ranks, 5, 500)
+        keep(ranks, 5, 500, STORAGE, DURABLE)
         kill(ranks)
-        restored(begin(d, 2), 5, 500)
+        d.kill()
+        d.start()
+        ranks = begin(d, 2)
+        restored(ranks, 5, 500, "storage")
+        d.kill()
+        d.start()
+        until(lambda: d.text().count(" is back\n") >= 2, "the arenas are back")
+        kill(ranks)
+        restored(begin(d, 2, MORE), 5, 500, "storage")
 
 
 def other_parts():
@@ -305,7 +371,9 @@ def main():
         cases.run(f"another blob, {what} a store", other_table, store, LARGE, ["[200]", "[100]"], SMALL)
     cases.run("the daemon dies, too: another world", daemon_dies_too, 0)
     cases.run("the daemon dies, too: another table", daemon_dies_too, NAME)
-    for test in (begins_all_the_same, a_tensor_less, other_parts, after_linger, a_launcher):
+    cases.run("a tensor less, in memory", a_tensor_less, False, MEMORY, CAPTURED)
+    cases.run("a tensor less, in memory beside a store", a_tensor_less, True, MEMORY, CAPTURED)
+    for test in (begins_all_the_same, none_of_it_is_healthy, it_is_being_read_back, less_out_of_a_store, other_parts, after_linger, a_launcher):
         cases.run(test.__name__.replace("_", " "), test)
     return cases.end()
 

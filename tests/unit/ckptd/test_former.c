@@ -22,7 +22,7 @@ static const struct step_id kept = {10, 1};
 static void setup(void)
 {
 	maker_new(&made, kept);
-	source = (struct former_source){.id = kept, .world = MAKER_WORLD, .n = MAKER_WORLD};
+	source = (struct former_source){.id = kept, .world = MAKER_WORLD, .saved_world = MAKER_WORLD, .n = MAKER_WORLD};
 	for (uint32_t r = 0; r < MAKER_WORLD; r++)
 		source.mems[r] = made.mem[r];
 	nranks = 0;
