@@ -122,11 +122,7 @@ bool snapshot_is_captured(const struct snapshot *s);
 /* Its copy in memory is complete, not yet given back, and in the arenas that the ranks use now. */
 bool snapshot_in_memory(const struct snapshot *s);
 /* It was restored, and its ranks do not register all that was saved: it does not stand for that step. Each of its slots says so. */
-static inline bool snapshot_is_partial(const struct snapshot *s)
-{
-	const struct part *part = &s->parts[0];
-	return part->mem && part->mem->head->slots[part->slot].flags & SLOT_PARTIAL;
-}
+bool snapshot_is_partial(const struct snapshot *s);
 /* It is durable, and the word that it is verified, or damaged, has yet to come. */
 bool snapshot_awaits_verdict(const struct snapshot *s);
 /* Nothing of it runs. */
