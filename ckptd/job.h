@@ -105,6 +105,7 @@ struct job {
 	uint64_t resumed_ns;   /* since when resumed ranks wait for the missing; 0: none do */
 	uint64_t attend_ns;    /* when to attend again, having been turned away; 0: nothing of the kind is due */
 	struct repeat refusal; /* why it was */
+	char refused[200];     /* the same in words, for whoever waits in vain; "": it was not, or has been let in */
 	uint64_t returning_ns; /* since when arenas of an earlier life of the daemon are expected back; 0: none are */
 };
 

@@ -336,6 +336,7 @@ void member_turn_away(struct job *job, int rc, const char *text)
 {
 	if (repeat_due(&job->refusal, text, clock_now()))
 		log_warn("job %s: %s", job->name, text);
+	snprintf(job->refused, sizeof(job->refused), "%s", text);
 	for (uint32_t r = 0; rc != -EAGAIN && r < job->nlocal; r++)
 		if (job->ranks[r].joining.seq)
 			member_refuse(&job->ranks[r], &job->ranks[r].joining, rc, "%s", text);
@@ -445,8 +446,10 @@ static void name_missing(const struct job *job, bool (*missing)(const struct ran
 		else if (missing(&job->ranks[r]))
 			at += (size_t)snprintf(dst + at, size - at, "%s%u (%s)", at ? ", " : "rank ", job->ranks[r].id,
 					       rank_state_name(job->ranks[r].state));
-	if (!at && job->spread)
-		snprintf(dst, size, job->epoch ? "ranks on other nodes" : "the node that coordinates the job");
+	if (!at && job->spread && job->epoch)
+		snprintf(dst, size, "ranks on other nodes");
+	else if (!at && job->spread)
+		snprintf(dst, size, "the node that coordinates the job%s%s", *job->refused ? ": " : "", job->refused);
 }
 
 static bool not_registered(const struct rank *rank)

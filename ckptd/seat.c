@@ -460,6 +460,7 @@ void seat_obey(struct daemon *daemon, const struct peer_order *order)
 		return;
 	default:
 		job->refusal = (struct repeat){0};
+		job->refused[0] = 0;
 		reform_apart(job, false);
 		obey(job, order);
 		return;
