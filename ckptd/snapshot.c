@@ -50,14 +50,6 @@ void snapshot_set_state(struct snapshot *s, enum snapshot_state state)
 	failpoint("snapshot.state", NULL);
 }
 
-bool snapshot_is_partial(const struct snapshot *s)
-{
-	for (uint32_t i = 0; i < s->nparts; i++)
-		if (s->parts[i].mem && s->parts[i].mem->head->slots[s->parts[i].slot].flags & SLOT_PARTIAL)
-			return true;
-	return false;
-}
-
 int snapshot_new(struct saves *saves, struct step_id id, uint32_t nparts, struct snapshot **out)
 {
 	struct snapshot *s = calloc(1, sizeof(*s));

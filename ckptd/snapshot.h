@@ -122,7 +122,13 @@ bool snapshot_is_captured(const struct snapshot *s);
 /* Its copy in memory is complete, not yet given back, and in the arenas that the ranks use now. */
 bool snapshot_in_memory(const struct snapshot *s);
 /* It was restored, and its ranks do not register all that was saved: it does not stand for that step. Each of its slots says so. */
-bool snapshot_is_partial(const struct snapshot *s);
+static inline bool snapshot_is_partial(const struct snapshot *s)
+{
+	for (uint32_t i = 0; i < s->nparts; i++)
+		if (s->parts[i].mem && s->parts[i].mem->head->slots[s->parts[i].slot].flags & SLOT_PARTIAL)
+			return true;
+	return false;
+}
 /* It is durable, and the word that it is verified, or damaged, has yet to come. */
 bool snapshot_awaits_verdict(const struct snapshot *s);
 /* Nothing of it runs. */
