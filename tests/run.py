@@ -41,6 +41,7 @@ SUITES = {
     "sim": ("asan", "tests/sim"),
     "spin": ("release", "tests/spin"),
     "crash": ("asan", "tests/crash"),
+    "loss": ("release", "tests/loss"),
     "integration": ("release", "tests/integration"),
     "stress": ("tsan", "tests/stress"),
     "planted": ("asan", "tests/planted"),

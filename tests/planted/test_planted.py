@@ -6,7 +6,8 @@ The head of a patch:
     Planted: what is wrong
     Caught-by: sim test_save              the program of a simulation
     Caught-by: unit store verify*/*       tests of a unit program
-    Caught-by: crash test_failed          a script over daemon and ranks"""
+    Caught-by: crash test_failed          a script over daemon and ranks
+    Caught-by: loss test_pairs            two pairs of each kind"""
 
 import os
 import pathlib
@@ -69,6 +70,8 @@ def command_of(test):
     kind, noun, *pattern = test.split()
     if kind == "crash":
         return ["ckptd", "ckpt", "drive", "puppet", "make_store", "forget"], ["python3", TREE / "tests" / "run.py", f"{kind}/{noun}"]
+    if kind == "loss":
+        return ["ckptd", "actor"], ["env", f"CKPT_BUILD={PROGRAMS}", "CKPT_PAIRS=84", "python3", TREE / "tests" / kind / f"{noun}.py"]
     program = f"{kind}_{noun.removeprefix('test_')}"
     return [program], [PROGRAMS / program] + [word for p in pattern for word in ("--filter", p, "--ascii")]
 
@@ -85,7 +88,7 @@ def try_test(test):
         return None
     if code is None:
         return f"not done within {SECONDS} s"
-    lines = [line for line in output.splitlines() if re.search(r"Assertion|seed \d+ event|ERROR: |\[FAIL\]|CRASH|# Failure|FAIL ", line)]
+    lines = [line for line in output.splitlines() if re.search(r"Assertion|seed \d+ event|ERROR: |\[FAIL\]|CRASH|# Failure|FAIL |^# seed", line)]
     return (lines or output.splitlines() or ["?"])[0].strip()[:200]
 
 

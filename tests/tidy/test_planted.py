@@ -14,7 +14,7 @@ def check(root):
     problems = []
     for path in sorted(root.glob("tests/planted/*.patch")):
         name, text = path.relative_to(root), path.read_text()
-        if not re.match(r"Planted: \S.*\nCaught-by: ((sim|crash) test_\w+|unit \w+ \S+)\n\n--- a/", text):
+        if not re.match(r"Planted: \S.*\nCaught-by: ((sim|crash|loss) test_\w+|unit \w+ \S+)\n\n--- a/", text):
             problems.append(f"{name}: the head does not say what is planted and what must catch it")
         done = subprocess.run(["patch", "-p1", "--dry-run", "--force", "--fuzz=0", "-i", str(path)], cwd=root, capture_output=True, text=True)
         if done.returncode:
