@@ -49,7 +49,7 @@ static int read_item(struct repo *repo, const struct checkpoint_ref *ref, struct
 	if (rc == -ENOENT)
 		return rc;
 	if (rc < 0) {
-		item->damaged = true;
+		item->damaged = item->unreadable = true;
 		item->in_use = rc != -EBADMSG; /* nobody knows what it is: it stays, and takes nobody's place */
 		return 0;
 	}

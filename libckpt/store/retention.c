@@ -106,15 +106,22 @@ static void keep_earlier(struct retention_item *items, size_t n, uint32_t count)
 	}
 }
 
+/* The epoch in which the run of it began without a restore, or may have begun. 0: it did not. */
+static uint32_t run_of(const struct retention_item *item)
+{
+	return item->unreadable ? item->id.epoch : item->began;
+}
+
 /* Each run that began without a restore, at the newest item that tells so, which stays because of what is before it. */
 static void keep_runs(struct retention_item *items, size_t n, uint32_t count)
 {
 	for (size_t i = 0; i < n; i++) {
-		bool newest = true;
+		uint32_t began = run_of(&items[i]);
+		bool newest = began;
 		size_t before = 0;
-		for (size_t k = i + 1; items[i].began && k < n && newest; k++)
-			newest = items[k].began != items[i].began;
-		while (items[i].began && newest && before < i && items[before].id.epoch < items[i].began)
+		for (size_t k = i + 1; k < n && newest; k++)
+			newest = run_of(&items[k]) != began;
+		while (newest && before < i && items[before].id.epoch < began)
 			before++;
 		if (!before)
 			continue;

@@ -6,7 +6,8 @@
  * one that the training called healthy, which is where it goes back to.
  * Where a run began without restoring what was there (an epoch of `began`), nobody has said that what earlier epochs saved may go. Of these
  * the newest stay, as many as keep_last says and at least one, and the newest that was verified, and that is healthy. So does the newest
- * checkpoint of the run that tells where it began, as long as there are earlier ones.
+ * checkpoint of the run that tells where it began, as long as there are earlier ones. One whose manifest cannot be read may have told
+ * it of its epoch: so it counts, until somebody says otherwise.
  *
  * A damaged checkpoint never takes the place of a good one: it is kept by none of the rules below. */
 #ifndef CKPT_STORE_RETENTION_H
@@ -38,7 +39,7 @@ enum retention_reason {
 	RETENTION_DAILY = 1 << 10,
 	RETENTION_HEALTHY = 1 << 11, /* the newest that the training called healthy */
 	RETENTION_EARLIER = 1 << 12, /* of a run before one that began without restoring it */
-	RETENTION_BEGAN = 1 << 13,   /* tells where that one began */
+	RETENTION_BEGAN = 1 << 13,   /* tells where that one began, or may have told it */
 };
 
 struct retention_item {
@@ -47,6 +48,7 @@ struct retention_item {
 	bool verified, damaged, pinned, tagged, in_use; /* verified: since its commit */
 	bool healthy;                                   /* the training said so */
 	uint32_t began;                                 /* manifest.h */
+	bool unreadable;                                /* its manifest: what `began` would say is not known */
 	unsigned keep; /* result: all reasons for which it stays (retention_reason); 0: it may go */
 };
 

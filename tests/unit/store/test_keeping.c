@@ -151,6 +151,7 @@ Test(keeping, a_broken_manifest_is_damage_and_its_pin_holds)
 	load();
 	cr_assert_eq(k.n, 4);
 	cr_expect(k.items[2].damaged && k.items[2].pinned && !k.items[2].in_use);
+	cr_expect(k.items[2].unreadable && !k.items[1].unreadable);
 }
 
 Test(keeping, settles_the_newest_that_stays)

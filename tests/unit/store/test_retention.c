@@ -223,6 +223,21 @@ Test(retention, what_was_kept_for_the_sake_of_a_run_goes_when_somebody_says_so)
 	cr_expect_str_eq(apply(&(struct retention_policy){.keep_last = 2}, items + 4, 4), "700 800", "none is left");
 }
 
+Test(retention, a_manifest_that_cannot_be_read_may_have_told_where_a_run_began)
+{
+	struct retention_item items[8];
+	const struct retention_policy one = {.keep_last = 1};
+	runs(items);
+	items[4].began = items[5].began = 0;
+	cr_expect_str_eq(apply(&one, items, 8), "800", "nobody tells it");
+	items[5].damaged = items[5].unreadable = true;
+	cr_expect_str_eq(apply(&one, items, 8), "400 600 800");
+	runs(items);
+	items[5].damaged = items[5].unreadable = true;
+	cr_expect_str_eq(apply(&one, items, 8), "400 600 800", "the newest of the run stands for it");
+	cr_expect_str_eq(apply(&(struct retention_policy){.keep_last = 1, .give_up_runs = true}, items, 8), "800");
+}
+
 /* What one round leaves is what the next one decides about. */
 Test(retention, an_earlier_run_outlives_any_number_of_rounds)
 {
