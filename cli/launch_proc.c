@@ -29,6 +29,7 @@ static void become(const struct proc_spec *spec, pid_t launcher, int report)
 	signal(SIGPIPE, SIG_DFL);
 	signal(SIGINT, SIG_DFL); /* a shell ignores them for what it runs in the background */
 	signal(SIGQUIT, SIG_DFL);
+	/* Not SIGHUP: who ignores it was started with nohup, and means all of it. */
 	sigemptyset(&none);
 	sigprocmask(SIG_SETMASK, &none, NULL);
 	dup2(spec->in ? spec->in : null, STDIN_FILENO);

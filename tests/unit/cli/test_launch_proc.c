@@ -70,23 +70,40 @@ Test(launch_proc, says_that_a_command_does_not_exist)
 	cr_expect_eq(proc_next_ended(), 0);
 }
 
-Test(launch_proc, gives_each_process_a_group_and_clean_signals)
+/* What a process sees of its signals: "SigBlk:...SigIgn:...". Its group is its own. */
+static void signals_of_a_process(char line[128])
 {
 	int ends[2];
-	char line[128], want[64];
-	signal(SIGPIPE, SIG_IGN);
+	char want[64];
 	cr_assert_eq(pipe2(ends, O_CLOEXEC), 0);
 	struct proc proc = start(
 		"cut -d' ' -f5 /proc/$$/stat; grep -E 'Sig(Ign|Blk)' /proc/$$/status | tr -d '\\n'; echo", ends[1]);
-	read_line(ends[0], line, sizeof(line));
+	read_line(ends[0], line, 128);
 	snprintf(want, sizeof(want), "%d", (int)proc.pid);
 	cr_expect_str_eq(line, want);
-	read_line(ends[0], line, sizeof(line));
-	cr_expect_str_eq(line, "SigBlk:\t0000000000000000SigIgn:\t0000000000000000");
+	read_line(ends[0], line, 128);
 	await_end(&proc);
 	proc_reap(&proc, proc.pid);
 	close(ends[0]);
 	close(ends[1]);
+}
+
+Test(launch_proc, gives_each_process_a_group_and_clean_signals)
+{
+	char line[128];
+	signal(SIGPIPE, SIG_IGN);
+	signal(SIGHUP, SIG_DFL);
+	signals_of_a_process(line);
+	cr_expect_str_eq(line, "SigBlk:\t0000000000000000SigIgn:\t0000000000000000");
+}
+
+/* Of a launcher that was started with nohup, the processes outlive the terminal, too. */
+Test(launch_proc, hands_on_that_hangups_are_ignored)
+{
+	char line[128];
+	signal(SIGHUP, SIG_IGN);
+	signals_of_a_process(line);
+	cr_expect_str_eq(line, "SigBlk:\t0000000000000000SigIgn:\t0000000000000001");
 }
 
 Test(launch_proc, kills_what_a_dead_leader_leaves_behind)
