@@ -3,6 +3,7 @@
  * difference.c   elements as numbers
  * diff_match.c   which tensors both have, and which pieces stand for each other
  * diff_leaves.c  pieces of the same region: digests first, and data only where they differ
+ * diff_source.c  their leaves, out of plain and packed files
  * diff_whole.c   tensors that are cut differently: window by window
  * diff.c         the command
  *
