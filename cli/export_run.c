@@ -130,7 +130,7 @@ static int restore_latest(struct cli *cli, const struct export_order *order, con
 			return cli_fail(cli, EXIT_FAILED, "%s", err.text);
 	}
 	if (!outcome->npassed)
-		return cli_fail(cli, EXIT_NONE_RESTORABLE, "there is no committed checkpoint in %s", cli->repo->path);
+		return cli_say_none(cli);
 	return cli_fail(cli, EXIT_NONE_RESTORABLE, "none of %zu checkpoints can be restored: the reasons stand above",
 			outcome->npassed);
 }
@@ -174,6 +174,17 @@ static void report(const struct cli *cli, const struct export_order *order, stru
 	json_emit(doc);
 }
 
+/* The directory is complete all the same: so a script must be told, with its exit code, that steps are missing. */
+static int say_older(const struct cli *cli, const struct export_order *order, const struct outcome *outcome)
+{
+	char dir[NAME_DIR_MAX];
+	name_dir(outcome->ref.id, dir);
+	return cli_fail(cli, EXIT_PARTIAL,
+			"%s is complete, but it is %s and not the newest checkpoint: %zu newer cannot be read, as is "
+			"said above",
+			order->to, dir, outcome->npassed);
+}
+
 static int restore_into(struct cli *cli, const struct export_order *order, const struct staging *staging,
 			struct outcome *outcome)
 {
@@ -185,7 +196,7 @@ static int restore_into(struct cli *cli, const struct export_order *order, const
 	if (staging_publish(staging, &err) < 0)
 		return cli_fail(cli, EXIT_FAILED, "%s", err.text);
 	report(cli, order, outcome);
-	return code;
+	return code == EXIT_PARTIAL ? say_older(cli, order, outcome) : code;
 }
 
 int export_run(struct cli *cli, const struct export_order *order)

@@ -54,11 +54,14 @@ static int read_policy(struct forgetting *f)
 static int find_job(struct forgetting *f)
 {
 	AUTO_FREE struct checkpoint_ref *refs = NULL;
+	struct checkpoint_ref named;
 	const char *job;
 	size_t n;
 	int code = cli_scan_job(f->cli, &refs, &n);
 	if (!code)
 		code = cli_job(f->cli, &job);
+	if (!code && f->named && !n) /* nothing is there to be planned for: it says so */
+		code = cli_pick(f->cli, f->cli->args[0], &named);
 	if (code)
 		return code;
 	snprintf(f->job, sizeof(f->job), "%s", job ? job : n ? refs[0].job : "");

@@ -1,4 +1,5 @@
 /* ckpt gc: deletes what crashes left in a repository (store/litter.h). */
+#include "jobs.h"
 #include "progress.h"
 #include "removal.h"
 
@@ -164,6 +165,8 @@ static int run(struct cli *cli)
 		code = cli_job(cli, &job);
 	if (!code)
 		code = cli_repo(cli);
+	if (!code)
+		code = jobs_check(cli, cli->repo, job);
 	if (!code)
 		code = find(&c, job, older);
 	if (!code)

@@ -1,5 +1,6 @@
 /* ckpt list: one line per checkpoint. Of those that have not changed since the daemon noted what is to be said it says that; of the others
  * it opens MANIFEST.json and the marks. */
+#include "jobs.h"
 #include "output.h"
 #include "target.h"
 
@@ -166,6 +167,13 @@ static void note_partial(const struct cli *cli, const struct checkpoint_ref *ref
 			 *partial, *partial == 1 ? "y" : "ies");
 }
 
+static void note_none(const struct cli *cli)
+{
+	const char *job;
+	cli_job(cli, &job);
+	cli_note(cli, "no checkpoints%s%s in %s", job ? " of job " : "", job ? job : "", cli->repo->path);
+}
+
 /* Why more stays than the rules keep (store/retention.h), once for each such run. */
 static void note_run(const struct cli *cli, const struct checkpoint_ref *refs, size_t at, uint32_t began,
 		     uint32_t *noted)
@@ -212,13 +220,13 @@ static int list(struct cli *cli, const struct checkpoint_ref *refs, size_t n)
 	struct table *t = cli->json ? NULL : table_new(columns, sizeof(columns) / sizeof(columns[0]));
 	show(cli, refs, n, t, array);
 	note_partial(cli, refs, n, &partial);
+	if (n == partial)
+		note_none(cli);
 	if (!cli->json) {
 		if (n > partial || (partial && cli_flag(cli, "all")))
 			table_print(t);
 		else
 			table_free(t);
-		if (n == partial)
-			cli_note(cli, "no checkpoints in %s", cli->repo->path);
 		return EXIT_OK;
 	}
 	json_t *doc = json_document(cli);
@@ -239,6 +247,8 @@ static int run(struct cli *cli)
 	int code = cli_job(cli, &job);
 	if (!code)
 		code = cli_repo(cli);
+	if (!code)
+		code = jobs_check(cli, cli->repo, job);
 	if (code)
 		return code;
 	listed_read(cli->repo->path, job, &known);

@@ -2,6 +2,7 @@
  * of the store of earlier ones and of other nodes. */
 #include "recoveries.h"
 #include "contact.h"
+#include "jobs.h"
 
 #include "base/cleanup.h"
 #include "base/clock.h"
@@ -21,6 +22,8 @@ struct search {
 	char *store;         /* owned; NULL: there is none */
 	const char *catalog; /* how reading it went; NULL: there is no store */
 	json_t *list;
+	char others[JOBS_TEXT_MAX]; /* jobs of the daemon that are not meant */
+	bool met;                   /* it has the job */
 };
 
 static const char *text_of(const json_t *object, const char *key)
@@ -88,13 +91,20 @@ static int look_at_store(struct search *s, const char *path)
 	int rc = repo_open(path, &repo, &err);
 	if (rc)
 		return cli_fail(s->cli, rc == -ENOENT || rc == -ENOTDIR ? EXIT_NO_REPO : EXIT_FAILED, "%s", err.text);
-	repo_close(&repo);
 	s->store = strdup(path);
 	read_catalog(s);
-	return EXIT_OK;
+	int code = json_array_size(s->list) ? EXIT_OK : jobs_check(s->cli, &repo, s->job);
+	repo_close(&repo);
+	return code;
 }
 
 /* ---- the daemon -------------------------------------------------------------------------------------------------- */
+
+static void add_other(struct search *s, const char *name)
+{
+	size_t len = strlen(s->others);
+	snprintf(s->others + len, sizeof(s->others) - len, "%s%s", len ? ", " : "", name);
+}
 
 static void take_status(struct search *s, const json_t *doc)
 {
@@ -103,8 +113,11 @@ static void take_status(struct search *s, const json_t *doc)
 	json_array_foreach(json_object_get(doc, "jobs"), i, job)
 	{
 		const char *name = text_of(job, "name");
-		if (s->job && strcmp(s->job, name) != 0)
+		if (s->job && strcmp(s->job, name) != 0) {
+			add_other(s, name);
 			continue;
+		}
+		s->met = true;
 		json_array_foreach(json_object_get(json_object_get(job, "recoveries"), "recent"), k, recovery)
 			add(s, json_copy(recovery), name, text_of(doc, "node"));
 	}
@@ -135,6 +148,22 @@ static int ask(struct cli *cli, json_t **doc)
 	return EXIT_OK;
 }
 
+/* Whether anybody knows the job that is asked for: a name that was mistyped must not look like one that needed no recovery. */
+static int check_job(const struct search *s)
+{
+	struct repo repo;
+	if (!s->job || s->met || json_array_size(s->list))
+		return EXIT_OK;
+	if (s->store && !repo_open(s->store, &repo, NULL)) {
+		int code = jobs_check(s->cli, &repo, s->job);
+		repo_close(&repo);
+		return code;
+	}
+	if (!s->others[0])
+		return EXIT_OK;
+	return cli_fail(s->cli, EXIT_FAILED, "the daemon has no job %s; it has: %s", s->job, s->others);
+}
+
 static int look_at_daemon(struct search *s)
 {
 	json_t *doc;
@@ -144,7 +173,7 @@ static int look_at_daemon(struct search *s)
 		read_catalog(s);
 	}
 	json_decref(doc);
-	return code;
+	return code ? code : check_job(s);
 }
 
 /* ---- the command ------------------------------------------------------------------------------------------------- */

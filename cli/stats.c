@@ -285,7 +285,7 @@ static int stats_job(struct cli *cli)
 	if (code)
 		return code;
 	if (!r.job && !n)
-		return cli_fail(cli, EXIT_NONE_RESTORABLE, "there is no checkpoint in %s", cli->repo->path);
+		return cli_say_none(cli);
 	r.job = r.job ? r.job : refs[0].job;
 	struct walk w = {cli->repo, &seen, &r, &err};
 	int rc = measure(&w, refs, n);

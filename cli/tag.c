@@ -155,7 +155,7 @@ static int meant_job(struct cli *cli, char dst[NAME_JOB_MAX])
 	if (code)
 		return code;
 	if (!job && !n)
-		return cli_fail(cli, EXIT_NONE_RESTORABLE, "there is no checkpoint in %s", cli->repo->path);
+		return cli_say_none(cli);
 	snprintf(dst, NAME_JOB_MAX, "%s", job ? job : refs[0].job);
 	return EXIT_OK;
 }

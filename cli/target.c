@@ -1,5 +1,6 @@
 #include "target.h"
 
+#include "jobs.h"
 #include "output.h"
 
 #include "base/cleanup.h"
@@ -78,19 +79,14 @@ int cli_job(const struct cli *cli, const char **job)
 /* Whether all refs are of one job; else says which jobs there are. */
 static int check_single_job(const struct cli *cli, const struct checkpoint_ref *refs, size_t n)
 {
-	char names[256] = "";
-	size_t used = 0;
+	char names[JOBS_TEXT_MAX];
 	bool several = false;
-	for (size_t i = 0; i < n; i++) {
-		if (i && !strcmp(refs[i].job, refs[i - 1].job))
-			continue;
-		several |= i > 0;
-		int k = snprintf(names + used, sizeof(names) - used, "%s%s", i ? ", " : "", refs[i].job);
-		used = used + (size_t)k < sizeof(names) ? used + (size_t)k : sizeof(names) - 1;
-	}
+	for (size_t i = 1; i < n; i++)
+		several |= strcmp(refs[i].job, refs[i - 1].job) != 0;
 	if (!several)
 		return EXIT_OK;
-	return cli_fail(cli, EXIT_USAGE, "the repository holds several jobs: give --job, one of %s", names);
+	return cli_fail(cli, EXIT_USAGE, "the repository holds several jobs: give --job, one of %s",
+			jobs_text(refs, n, names));
 }
 
 int cli_scan(struct cli *cli, struct checkpoint_ref **refs, size_t *n)
@@ -101,6 +97,8 @@ int cli_scan(struct cli *cli, struct checkpoint_ref **refs, size_t *n)
 	int code = cli_job(cli, &job);
 	if (!code)
 		code = cli_repo(cli);
+	if (!code)
+		code = jobs_check(cli, cli->repo, job);
 	if (code)
 		return code;
 	int rc = repo_scan(cli->repo, job, refs, n, &err);
@@ -222,6 +220,9 @@ static int say_missing(const struct cli *cli, const char *text, const struct wis
 		if (refs[i].id.step >= wish->id.step && (!above || refs[i].id.step <= above->id.step))
 			above = &refs[i];
 	}
+	if (!below && !above)
+		return cli_fail(cli, EXIT_FAILED, "there is no checkpoint %s in %s, and none that was committed", text,
+				cli->repo->path);
 	char low[NAME_DIR_MAX] = "nothing", high[NAME_DIR_MAX] = "nothing";
 	if (below)
 		name_dir(below->id, low);
@@ -231,7 +232,7 @@ static int say_missing(const struct cli *cli, const char *text, const struct wis
 			high);
 }
 
-static int say_none(const struct cli *cli)
+int cli_say_none(const struct cli *cli)
 {
 	const char *job;
 	cli_job(cli, &job);
@@ -297,7 +298,7 @@ int cli_pick(struct cli *cli, const char *text, struct checkpoint_ref *ref)
 		}
 	}
 	if (wish.latest)
-		return say_none(cli);
+		return cli_say_none(cli);
 	if (wish.healthy)
 		return say_no_healthy(cli);
 	if (tag)

@@ -12,7 +12,8 @@ void cli_repo_close(struct cli *cli);
 /* --job, else CKPT_JOB, else NULL in *job. EXIT_USAGE for what is not a job's name. */
 int cli_job(const struct cli *cli, const char **job);
 
-/* Scans the job that is asked for, or all jobs. Ordered as repo_scan; *refs malloc'ed. */
+/* Scans the job that is asked for, or all jobs. Ordered as repo_scan; *refs malloc'ed. EXIT_FAILED: that job is not among those of the
+ * repository. */
 int cli_scan(struct cli *cli, struct checkpoint_ref **refs, size_t *n);
 /* Scans the job that is meant: when neither --job nor CKPT_JOB says, the only one in the repository (several: EXIT_USAGE, all
  * named). */
@@ -21,6 +22,9 @@ int cli_scan_job(struct cli *cli, struct checkpoint_ref **refs, size_t *n);
 /* The checkpoint that `text` means: NULL or "latest", "healthy" (the newest intact one that the training called so), "1000" (the newest epoch of that step), "1000.e0003", the name of the
  * directory, or a tag. EXIT_NONE_RESTORABLE: latest of none; EXIT_FAILED: no such step (the nearest are named); EXIT_USAGE. */
 int cli_pick(struct cli *cli, const char *text, struct checkpoint_ref *ref);
+
+/* EXIT_NONE_RESTORABLE, with the sentence that nothing was committed. */
+int cli_say_none(const struct cli *cli);
 
 /* Picks and opens it: EXIT_OK and *ck is the caller's, or a code with the message printed. */
 int cli_open_named(struct cli *cli, const char *text, struct checkpoint *ck);

@@ -271,10 +271,7 @@ static int verify_all(struct cli *cli, const struct verify_options *opts)
 	int code = cli_scan(cli, &refs, &n);
 	if (code)
 		return code;
-	code = verify_refs(cli, refs, n, opts);
-	if (count_committed(refs, n))
-		return code;
-	return cli_fail(cli, EXIT_NONE_RESTORABLE, "there is no committed checkpoint in %s", cli->repo->path);
+	return count_committed(refs, n) ? verify_refs(cli, refs, n, opts) : cli_say_none(cli);
 }
 
 static int verify_picked(struct cli *cli, const struct verify_options *opts)

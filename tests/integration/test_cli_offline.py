@@ -198,7 +198,7 @@ def _():
     for command in ("show", "ls", "verify"):
         ckpt(command, "--repo", none, code=NONE_RESTORABLE)
     ckpt("verify", "--repo", none, "--all", code=NONE_RESTORABLE)
-    ckpt("show", "--repo", repo, "--job", "other", code=NONE_RESTORABLE)
+    has(ckpt("show", "--repo", repo, "--job", "other", code=FAILED)[1], "no job other", "gpt")
     out, err = ckpt("list", "--repo", none)
     equal(out, "")
     has(err, "no checkpoints")

@@ -150,7 +150,7 @@ def _():
     make(repo, 1, "--job", "other")
     has(ckpt("forget", "--keep-last", 1, "--repo", repo, code=USAGE)[1], "gpt, other")
     equal(data("forget", "--keep-last", 1, "--repo", repo, "--job", "other")["job"], "other")
-    equal(data("forget", "--keep-last", 1, "--repo", repo, "--job", "nobody")["checkpoints"], [])
+    has(ckpt("forget", "--keep-last", 1, "--repo", repo, "--job", "nobody", code=FAILED)[1], "no job nobody")
 
 
 @case("whoever else removes is waited for, then it is said: pins and tags, too")

@@ -27,6 +27,12 @@ def told(*args):
     return json.loads(ckpt(*args, "--json").stdout)
 
 
+def known(d):
+    """The jobs of a daemon: of another one there is nothing to tell, with code 1."""
+    done = subprocess.run([CKPT, "status", "--socket", d.socket, "--json"], capture_output=True, check=True, env=ENVIRONMENT, timeout=DEADLINE)
+    return [job["name"] for job in json.loads(done.stdout)["jobs"]]
+
+
 def damage(store):
     """A byte in each file of the newest step."""
     newest = max((store / "gpt").glob("step-*"))
@@ -85,6 +91,7 @@ with fleet.daemon() as daemon:
         daemon.stop()
         document = told("--store", daemon.store)
         equal([document["catalog"], [r["epoch"] for r in document["recoveries"]]], ["read", [2]])
+        (daemon.store / "other").mkdir()  # a job that needed none
         equal(told("--store", daemon.store, "--job", "other")["recoveries"], [])
         has(ckpt("--socket", daemon.socket, code=12).stderr, "--store DIR")
 
@@ -113,6 +120,7 @@ with fleet.daemon() as daemon:
         training = Run("-n", 2, "--job", "new", "--socket", daemon.socket, "--inject", "kill:rank=0@step=3", "--", TRAIN, "--steps", 100000,
                        "--save-memory-every", 1000, "--save-storage-every", 0)
         try:
+            until(lambda: "new" in known(daemon), "the job")
             r = until(lambda: [r for r in told("--socket", daemon.socket, "--job", "new")["recoveries"] if r["state"] == "done"],
                       "the new start", pause=0.1)[0]
             equal([r["epoch"], r["step"], r["source"], r["ok"]], [2, None, "none", True])

@@ -86,6 +86,7 @@ def _():
     stats = data("stats", "--repo", repo)
     equal((stats["partial"], stats["abandoned"]), (0, 1))
     equal(stats["waste"]["real"] > 0, True)
+    (repo / "none").mkdir()  # all that it had was removed
     stats = data("stats", "--repo", repo, "--job", "none")
     equal((stats["committed"], stats["first"], stats["steps_between"], stats["bytes_per_day"]), (0, None, None, None))
     ckpt("stats", "--repo", repo, "--job", "none")
