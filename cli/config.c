@@ -1,3 +1,4 @@
+#include "amount.h"
 #include "contact.h"
 #include "output.h"
 
@@ -174,14 +175,15 @@ static int run(struct cli *cli)
 	struct err err = {""};
 	struct sources *sources;
 	const char *path = cli_text(cli, "check"), *job = cli_text(cli, "job");
-	uint64_t ms = cli_number(cli, "timeout", TIMEOUT_MS);
-	if (ms > TIMEOUT_MAX_MS)
-		return cli_fail(cli, EXIT_USAGE, "--timeout %" PRIu64 ": at most %d", ms, TIMEOUT_MAX_MS);
+	uint64_t ms;
+	int code = amount_time(cli, "timeout", AMOUNT_MS, TIMEOUT_MS, 0, TIMEOUT_MAX_MS, &ms);
+	if (code)
+		return code;
 	if (job && name_check("job", job, NAME_JOB_MAX, &err))
 		return cli_fail(cli, EXIT_USAGE, "--job: %s", err.text);
 	if (sources_new(&sources, &err))
 		return cli_fail(cli, EXIT_FAILED, "%s", err.text);
-	int code = path ? check(cli, path, sources, &err) : show(cli, sources, ms, &err);
+	code = path ? check(cli, path, sources, &err) : show(cli, sources, ms, &err);
 	sources_free(sources);
 	return code;
 }
@@ -191,7 +193,7 @@ static const struct option_spec options[] = {
 	{"config", OPTION_TEXT, "FILE", "this file in place of the usual ones"},
 	{"check", OPTION_TEXT, "FILE", "only look for mistakes in this file"},
 	{"socket", OPTION_TEXT, "PATH", "the daemon's socket (else that of the settings)"},
-	{"timeout", OPTION_NUMBER, "MS", "how long the daemon may take to answer (default 5000)"},
+	{"timeout", OPTION_TEXT, "TIME", "how long the daemon may take to answer (default 5s)"},
 	{NULL},
 };
 

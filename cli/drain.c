@@ -1,4 +1,5 @@
 /* ckpt drain: a node's ranks go to other nodes, without losing a step; it is given no more. */
+#include "amount.h"
 #include "order.h"
 #include "progress.h"
 
@@ -73,15 +74,16 @@ static int run(struct cli *cli)
 {
 	struct wire_answer answer;
 	bool undo = cli_flag(cli, "undo");
-	uint64_t seconds = cli_number(cli, "timeout", TIMEOUT_S);
-	if (seconds > TIMEOUT_MAX_S)
-		return cli_fail(cli, EXIT_USAGE, "--timeout %" PRIu64 ": at most %d", seconds, TIMEOUT_MAX_S);
+	uint64_t seconds;
+	int code = amount_time(cli, "timeout", AMOUNT_S, TIMEOUT_S, 0, TIMEOUT_MAX_S, &seconds);
+	if (code)
+		return code;
 	struct wire_command command = {.kind = undo ? COMMAND_UNDRAIN : COMMAND_DRAIN};
 	struct err err = {""};
 	if (name_check("node", cli->args[0], sizeof(command.node), &err))
 		return cli_fail(cli, EXIT_USAGE, "%s", err.text);
 	snprintf(command.node, sizeof(command.node), "%s", cli->args[0]);
-	int code = order_give(cli, &command, &answer);
+	code = order_give(cli, &command, &answer);
 	if (!code && !undo)
 		code = await(cli, &answer, seconds);
 	return code ? code : report(cli, &answer, undo);
@@ -90,7 +92,7 @@ static int run(struct cli *cli)
 static const struct option_spec options[] = {
 	ORDER_OPTIONS,
 	{"undo", OPTION_FLAG, NULL, "let the node have ranks again"},
-	{"timeout", OPTION_NUMBER, "SECONDS", "how long to wait until it has none (default 600)"},
+	{"timeout", OPTION_TEXT, "TIME", "how long to wait until it has none (default 600: seconds)"},
 	{NULL},
 };
 

@@ -33,7 +33,7 @@ static const struct option_spec options[] = {
 	 "into how many shards (dcp-hf: default as saved; safetensors: default whole tensors)"},
 	{"group", OPTION_REPEAT, "NAME", "only this group of tensors, such as params (may be repeated)"},
 	{"tensor", OPTION_REPEAT, "GLOB", "only tensors whose name matches (may be repeated)"},
-	{"max-file", OPTION_NUMBER, "BYTES", "files of at most this much data (default 5368709120)"},
+	{"max-file", OPTION_TEXT, "SIZE", "files of at most this much data (default 5G)"},
 	{"progress", OPTION_FLAG, NULL, "progress lines on stderr also when it is not a terminal"},
 	{NULL},
 };

@@ -1,5 +1,6 @@
 #include "export_run.h"
 
+#include "amount.h"
 #include "output.h"
 #include "progress.h"
 #include "staging.h"
@@ -226,12 +227,10 @@ int export_order_read(const struct cli *cli, struct export_order *order)
 	bool given = cli_number(cli, "world", UINT64_MAX) != UINT64_MAX;
 	if (given && (world == 0 || world > RANK_MAX))
 		return cli_fail(cli, EXIT_USAGE, "--world %" PRIu64 ": 1 to %d ranks", world, RANK_MAX);
-	order->wish = (struct export_wish){.world = (uint32_t)world,
-					   .file_max = cli_number(cli, "max-file", EXPORT_FILE_MAX),
-					   .groups = order->groups,
-					   .globs = order->globs};
-	if (!order->wish.file_max)
-		return cli_fail(cli, EXIT_USAGE, "--max-file 0: files hold at least a byte");
-	int code = filter_read(cli, "group", order->groups);
+	order->wish = (struct export_wish){.world = (uint32_t)world, .groups = order->groups, .globs = order->globs};
+	static const struct setting size = {.type = SETTING_BYTES, .min = 1, .max = INT64_MAX};
+	int code = amount_read(cli, "max-file", &size, EXPORT_FILE_MAX, &order->wish.file_max);
+	if (!code)
+		code = filter_read(cli, "group", order->groups);
 	return code ? code : filter_read(cli, "tensor", order->globs);
 }

@@ -1,4 +1,5 @@
 /* ckpt flush: what is newest in memory goes to storage now, and is waited for. */
+#include "amount.h"
 #include "order.h"
 #include "progress.h"
 
@@ -67,10 +68,11 @@ static int report(const struct cli *cli, const struct wire_answer *answer, uint6
 static int run(struct cli *cli)
 {
 	struct wire_answer answer;
-	uint64_t seconds = cli_number(cli, "timeout", TIMEOUT_S), began = clock_now();
-	if (seconds > TIMEOUT_MAX_S)
-		return cli_fail(cli, EXIT_USAGE, "--timeout %" PRIu64 ": at most %d", seconds, TIMEOUT_MAX_S);
-	int code = order_give(cli, &(struct wire_command){.kind = COMMAND_FLUSH}, &answer);
+	uint64_t seconds, began = clock_now();
+	int code = amount_time(cli, "timeout", AMOUNT_S, TIMEOUT_S, 0, TIMEOUT_MAX_S, &seconds);
+	if (code)
+		return code;
+	code = order_give(cli, &(struct wire_command){.kind = COMMAND_FLUSH}, &answer);
 	if (code)
 		return code;
 	cli_catch_interrupt();
@@ -89,7 +91,7 @@ static int run(struct cli *cli)
 
 static const struct option_spec options[] = {
 	ORDER_OPTIONS,
-	{"timeout", OPTION_NUMBER, "SECONDS", "how long to wait until it is durable (default 600)"},
+	{"timeout", OPTION_TEXT, "TIME", "how long to wait until it is durable (default 600: seconds)"},
 	{NULL},
 };
 

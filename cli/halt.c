@@ -1,4 +1,5 @@
 /* ckpt halt: a job makes a last checkpoint and ends, now or later. */
+#include "amount.h"
 #include "order.h"
 #include "progress.h"
 
@@ -90,10 +91,10 @@ static int run(struct cli *cli)
 {
 	enum wire_command_kind kind = COMMAND_HALT;
 	struct wire_answer answer;
-	uint64_t at_ns = 0, seconds = cli_number(cli, "wait", 0);
-	if (seconds > WAIT_MAX_S)
-		return cli_fail(cli, EXIT_USAGE, "--wait %" PRIu64 ": at most %d", seconds, WAIT_MAX_S);
-	int code = choose(cli, &kind, &at_ns);
+	uint64_t at_ns = 0, seconds;
+	int code = amount_time(cli, "wait", AMOUNT_S, 0, 0, WAIT_MAX_S, &seconds);
+	if (!code)
+		code = choose(cli, &kind, &at_ns);
 	if (!code)
 		code = order_give(cli, &(struct wire_command){.kind = kind, .at_ns = at_ns}, &answer);
 	if (code)
@@ -119,7 +120,7 @@ static const struct option_spec options[] = {
 	{"before", OPTION_TEXT, "TIME",
 	 "ask them early enough to have ended by then: 18:30, 2026-01-31T18:30, …T18:30:00Z"},
 	{"cancel", OPTION_FLAG, NULL, "take back what was asked, if it has not begun"},
-	{"wait", OPTION_NUMBER, "SECONDS", "wait so long for the end of the job (default: do not wait)"},
+	{"wait", OPTION_TEXT, "TIME", "wait so long for the end of the job: 90, 5m (default: do not wait)"},
 	{NULL},
 };
 

@@ -1,6 +1,7 @@
 /* ckpt recoveries: what was restored, why, from where, and how long each part of the way took. The daemon tells of its own life, the catalog
  * of the store of earlier ones and of other nodes. */
 #include "recoveries.h"
+#include "amount.h"
 #include "contact.h"
 #include "jobs.h"
 
@@ -130,10 +131,11 @@ static int ask(struct cli *cli, json_t **doc)
 	struct err err = {""};
 	char path[CONTACT_PATH_MAX];
 	AUTO_FREE char *text = NULL;
-	uint64_t ms = cli_number(cli, "timeout", TIMEOUT_DEFAULT_MS);
+	uint64_t ms;
 	*doc = NULL;
-	if (ms > TIMEOUT_MAX_MS)
-		return cli_fail(cli, EXIT_USAGE, "--timeout %" PRIu64 ": at most %d", ms, TIMEOUT_MAX_MS);
+	int code = amount_time(cli, "timeout", AMOUNT_MS, TIMEOUT_DEFAULT_MS, 0, TIMEOUT_MAX_MS, &ms);
+	if (code)
+		return code;
 	if (contact_path(cli_text(cli, "socket"), path, &err))
 		return cli_fail(cli, EXIT_USAGE, "%s", err.text);
 	if (contact_status(path, cli_text(cli, "user"), clock_deadline(ms * CLOCK_NS_PER_MS), &text, &err))
@@ -247,7 +249,7 @@ static const struct option_spec options[] = {
 	{"store", OPTION_TEXT, "DIR", "what the catalog of this repository has noted; no daemon is asked"},
 	CONTACT_SOCKET_OPTION,
 	CONTACT_USER_OPTION,
-	{"timeout", OPTION_NUMBER, "MS", "how long the daemon may take to answer (default 5000)"},
+	{"timeout", OPTION_TEXT, "TIME", "how long the daemon may take to answer (default 5s)"},
 	{NULL},
 };
 

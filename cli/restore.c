@@ -13,7 +13,7 @@ static const struct option_spec options[] = {
 	{"world", OPTION_NUMBER, "N", "split the rows of every tensor over N ranks, a set of files each"},
 	{"group", OPTION_REPEAT, "NAME", "only this group of tensors (may be repeated)"},
 	{"tensor", OPTION_REPEAT, "GLOB", "only tensors whose name matches (may be repeated)"},
-	{"max-file", OPTION_NUMBER, "BYTES", "split groups into files of at most this much data (default 5368709120)"},
+	{"max-file", OPTION_TEXT, "SIZE", "split groups into files of at most this much data (default 5G)"},
 	{"progress", OPTION_FLAG, NULL, "progress lines on stderr also when it is not a terminal"},
 	{NULL},
 };

@@ -1,3 +1,4 @@
+#include "amount.h"
 #include "launch.h"
 #include "output.h"
 #include "starter.h"
@@ -16,12 +17,10 @@ enum { RESTARTS_DEFAULT = 10, GRACE_DEFAULT_S = 60, SECONDS_MAX = 1000000 };
 
 static int seconds_of(const struct cli *cli, const char *name, uint64_t absent, uint64_t *ns)
 {
-	uint64_t s = cli_number(cli, name, absent);
-	if (s > SECONDS_MAX)
-		return cli_fail(cli, EXIT_USAGE, "--%s %llu: at most %d seconds", name, (unsigned long long)s,
-				SECONDS_MAX);
+	uint64_t s;
+	int code = amount_time(cli, name, AMOUNT_S, absent, 0, SECONDS_MAX, &s);
 	*ns = s * CLOCK_NS_PER_S;
-	return EXIT_OK;
+	return code;
 }
 
 static int read_budget(const struct cli *cli, struct budget *budget)
@@ -263,10 +262,10 @@ static const struct option_spec options[] = {
 	{"daemon", OPTION_TEXT, "HOW",
 	 "auto (default): start one unless one answers at the socket; external: never start one"},
 	{"max-restarts", OPTION_NUMBER, "K", "how many lost ranks are replaced (default 10)"},
-	{"restart-window", OPTION_NUMBER, "SECONDS", "count only the restarts of the last SECONDS (default: all)"},
-	{"hang-timeout", OPTION_NUMBER, "SECONDS",
-	 "kill and replace a rank without heartbeat for SECONDS (default: never)"},
-	{"grace", OPTION_NUMBER, "SECONDS", "how long ranks have to end after SIGTERM or SIGINT (default 60)"},
+	{"restart-window", OPTION_TEXT, "TIME", "count only the restarts of this time: 3600, 1h (default: all)"},
+	{"hang-timeout", OPTION_TEXT, "TIME",
+	 "kill and replace a rank without heartbeat for so long: 120, 2m (default: never)"},
+	{"grace", OPTION_TEXT, "TIME", "how long ranks have to end after SIGTERM or SIGINT (default 60: seconds)"},
 	{"inject", OPTION_REPEAT, "SPEC", "faults on purpose, such as kill:rank=2@step=40,kill-daemon@t=3s"},
 	{"seed", OPTION_NUMBER, "S", "draws the ranks of rank=any (default 0)"},
 	{"report", OPTION_TEXT, "FILE", "write what happened to FILE, as JSON"},

@@ -1,3 +1,4 @@
+#include "amount.h"
 #include "contact.h"
 #include "output.h"
 
@@ -208,14 +209,15 @@ static int run(struct cli *cli)
 	char path[CONTACT_PATH_MAX];
 	AUTO_FREE char *text = NULL;
 	json_t *doc;
-	uint64_t ms = cli_number(cli, "timeout", TIMEOUT_DEFAULT_MS);
-	if (ms > TIMEOUT_MAX_MS)
-		return cli_fail(cli, EXIT_USAGE, "--timeout %" PRIu64 ": at most %d", ms, TIMEOUT_MAX_MS);
+	uint64_t ms;
+	int code = amount_time(cli, "timeout", AMOUNT_MS, TIMEOUT_DEFAULT_MS, 0, TIMEOUT_MAX_MS, &ms);
+	if (code)
+		return code;
 	if (contact_path(cli_text(cli, "socket"), path, &err))
 		return cli_fail(cli, EXIT_USAGE, "%s", err.text);
 	if (contact_status(path, cli_text(cli, "user"), clock_deadline(ms * CLOCK_NS_PER_MS), &text, &err))
 		return cli_fail(cli, EXIT_NO_DAEMON, "%s", err.text);
-	int code = parse(cli, text, &doc);
+	code = parse(cli, text, &doc);
 	if (code)
 		return code;
 	if (cli->json) {
@@ -234,7 +236,7 @@ static int run(struct cli *cli)
 static const struct option_spec options[] = {
 	CONTACT_SOCKET_OPTION,
 	CONTACT_USER_OPTION,
-	{"timeout", OPTION_NUMBER, "MS", "how long the daemon may take to answer (default 5000)"},
+	{"timeout", OPTION_TEXT, "TIME", "how long the daemon may take to answer (default 5s)"},
 	{NULL},
 };
 

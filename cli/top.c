@@ -1,5 +1,6 @@
 /* ckpt top: the status page for a terminal. */
 #include "top.h"
+#include "amount.h"
 #include "contact.h"
 #include "output.h"
 #include "progress.h"
@@ -121,10 +122,10 @@ static int run(struct cli *cli)
 {
 	struct err err = {""};
 	struct whom is = {.user = cli_text(cli, "user")}, *whom = &is;
-	uint64_t ms = cli_number(cli, "interval", INTERVAL_MS);
-	if (ms < INTERVAL_MIN_MS || ms > INTERVAL_MAX_MS)
-		return cli_fail(cli, EXIT_USAGE, "--interval %" PRIu64 ": %d to %d", ms, INTERVAL_MIN_MS,
-				INTERVAL_MAX_MS);
+	uint64_t ms;
+	int code = amount_time(cli, "interval", AMOUNT_MS, INTERVAL_MS, INTERVAL_MIN_MS, INTERVAL_MAX_MS, &ms);
+	if (code)
+		return code;
 	if (contact_path(cli_text(cli, "socket"), whom->path, &err))
 		return cli_fail(cli, EXIT_USAGE, "%s", err.text);
 	if (cli_flag(cli, "once") || cli->json || !isatty(STDOUT_FILENO) || !isatty(STDIN_FILENO))
@@ -140,7 +141,7 @@ static int run(struct cli *cli)
 static const struct option_spec options[] = {
 	CONTACT_SOCKET_OPTION,
 	CONTACT_USER_OPTION,
-	{"interval", OPTION_NUMBER, "MS", "between two pictures (default 1000)"},
+	{"interval", OPTION_TEXT, "TIME", "between two pictures (default 1s)"},
 	{"once", OPTION_FLAG, NULL, "one picture, and the end; so it is where there is no terminal"},
 	{NULL},
 };

@@ -99,6 +99,36 @@ def _():
     has(ckpt("list", "--repo", repo, code=USAGE, env={"CKPT_JOB": "a b"})[1], "CKPT_JOB")
 
 
+@case("sizes and times are read as settings are, by every command that takes one")
+def _():
+    arguments = {"restore": ["latest", "--to", top / "sized"], "export": ["latest", "--to", top / "sized", "--format", "hf"], "drain": ["node1"],
+                 "run": ["true"], "forget": ["--dry-run"], "halt": ["--now"]}
+    clock, seen = {("halt", "before")}, set()
+    wrong = {"SIZE": ("1x", "1.5G", "-1G", "G", "1 G"), "TIME": ("1x", "1.5m", "-1s", "s", "99999999999999999999d")}
+    for command in data("help")["commands"]:
+        store = ["--repo", repo] if command["repository"] else []
+        for option in command["options"]:
+            name, value = option["name"], option["value"]
+            equal(value in ("SECONDS", "MS", "BYTES"), False, name)
+            if value not in wrong or (command["name"], name) in clock:
+                continue
+            for text in wrong[value]:
+                _, err = ckpt(command["name"], f"--{name}={text}", *store, *arguments.get(command["name"], []), code=USAGE)
+                has(err, f"--{name}: '{text}' is not allowed: expected a ", "such as")
+            seen.add((command["name"], name))
+    equal(len(seen) >= 15, True, f"only {seen}")
+    whole, files = top / "sized", {}
+    for size in ("100M", "16K", "16384"):
+        data("restore", 1000, "--repo", repo, "--to", whole, "--max-file", size)
+        files[size] = sorted((p.name, p.stat().st_size) for p in whole.iterdir())
+        shutil.rmtree(whole)
+    equal(len(files["16K"]) > len(files["100M"]), True, "nothing was split")
+    equal(files["16384"], files["16K"])
+    has(ckpt("flush", "--socket", top / "none", "--timeout", "1500ms", code=USAGE)[1], "whole seconds")
+    for good in ("2m", "90", "0", "90s", "1d"):
+        ckpt("flush", "--socket", top / "none", "--timeout", good, code=12)
+
+
 @case("options stand before or after the command, with = or without")
 def _():
     def lines(*args, **more):

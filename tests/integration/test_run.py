@@ -68,7 +68,7 @@ def _():
         (["--job", "a/b", "true"], "job"), (["--daemon", "maybe", "true"], "auto or external"),
         (["--daemon", "external", "--store", "x", "true"], "--store"), (["--max-restarts", "1001", "true"], "1000"),
         (["--inject", "kill:rank=1@step=4", "true"], "position 11,"), (["--inject", "kill:rank=0", "true"], "trigger"),
-        (["--grace", "1000001", "true"], "seconds"), (["--socket", "x" * 200, "true"], "bytes"),
+        (["--grace", "1000001", "true"], "at most 1000000s"), (["--socket", "x" * 200, "true"], "bytes"),
     ]
     for args, text in wrong:
         done = run(*args, code=2)
