@@ -309,7 +309,7 @@ static int run(struct cli *cli)
 static const struct option_spec options[] = {
 	{"format", OPTION_TEXT, "FORMAT", "npy (default for tensors) or raw (default for blobs)"},
 	{"output", OPTION_TEXT, "FILE", "where to; - or nothing: stdout"},
-	{"slice", OPTION_TEXT, "SLICE", "only a part, as Python writes it: 0:10,:,-1"},
+	{"slice", OPTION_TEXT, "SLICE", "only a part, as Python writes it, but without steps: 0:10,:,-1"},
 	{"progress", OPTION_FLAG, NULL, "progress on stderr although it is no terminal"},
 	{NULL},
 };

@@ -34,7 +34,24 @@ static int parse_index(const char **p, uint64_t dim, uint64_t absent, uint64_t *
 	return 0;
 }
 
-/* One dimension: "3", "2:5", ":", "-4:". */
+/* What is wrong with dimension d. */
+static int refuse(int rc, const char *text, uint32_t d, const struct shape *shape, struct err *err)
+{
+	char shown[256];
+	shape_text(shape, shown, sizeof(shown));
+	if (rc == -ENOTSUP)
+		return err_set(err, -EINVAL,
+			       "--slice %s: dimension %u has a step, and only neighbours can be had: 1:9, not 1:9:2",
+			       text, d);
+	if (rc == -ERANGE)
+		return err_set(err, rc, "--slice %s: dimension %u leaves a tensor of shape %s", text, d, shown);
+	return err_set(
+		err, rc,
+		"--slice %s: dimension %u cannot be read: 3, 2:5, :5, 2: or : are meant, for a tensor of shape %s",
+		text, d, shown);
+}
+
+/* One dimension: "3", "2:5", ":", "-4:". -ENOTSUP: "1:9:2". */
 static int parse_part(const char **p, uint64_t dim, uint64_t *from, uint64_t *to, bool *single)
 {
 	int rc = parse_index(p, dim, UINT64_MAX, from);
@@ -50,6 +67,8 @@ static int parse_part(const char **p, uint64_t dim, uint64_t *from, uint64_t *to
 	*from = *from == UINT64_MAX ? 0 : *from;
 	(*p)++;
 	rc = parse_index(p, dim, dim, to);
+	if (!rc && **p == ':')
+		return -ENOTSUP;
 	return rc ? rc : *from <= *to ? 0 : -ERANGE;
 }
 
@@ -66,9 +85,7 @@ int slice_parse(const char *text, const struct shape *shape, struct slice *slice
 		bool single;
 		int rc = parse_part(&p, shape->dim[d], &from, &to, &single);
 		if (rc)
-			return err_set(err, rc, "--slice %s: dimension %u %s a tensor of shape %s", text, d,
-				       rc == -ERANGE ? "leaves" : "cannot be read: 3, 2:5, :5, 2: or : are meant, for",
-				       shown);
+			return refuse(rc, text, d, shape, err);
 		slice->box.offset[d] = from;
 		slice->box.extent[d] = to - from;
 		if (!single)

@@ -1,4 +1,4 @@
-/* A box of a tensor in the notation of Python: "0:10, :, -1". */
+/* A box of a tensor in the notation of Python: "0:10, :, -1". Steps are refused: what they leave is no box. */
 #ifndef CKPT_CLI_SLICE_H
 #define CKPT_CLI_SLICE_H
 

@@ -72,3 +72,13 @@ Test(slice, nonsense_is_refused)
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
 		cr_expect_lt(slice_parse(bad[i], &cube, &s, &err), 0, "\"%s\"", bad[i]);
 }
+
+Test(slice, a_step_is_refused_by_its_name)
+{
+	static const char *const bad[] = {"1:4:2", "::2", "0:5:1", ":, 0:4:-1", ":,:,::"};
+	struct slice s;
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		cr_expect_eq(slice_parse(bad[i], &cube, &s, &err), -EINVAL, "\"%s\"", bad[i]);
+		cr_expect(strstr(err.text, "has a step") && strstr(err.text, "1:9, not 1:9:2"), "%s", err.text);
+	}
+}
