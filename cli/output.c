@@ -14,7 +14,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { CELL_MAX = 1024 };
+enum { CELL_MAX = 1024, COLUMN_MAX = 64 };
 
 /* ---- messages */
 
@@ -237,11 +237,26 @@ static void print_cell(const struct table *t, int column, int pad, const char *t
 	fputs(last ? "\n" : "  ", stdout);
 }
 
-static int column_width(const struct table *t, int column)
+/* Of the cells that are not wider than `most`; *wider counts the others. */
+static int widest(const struct table *t, int column, int most, size_t *wider)
 {
 	int wide = width(t->columns[column].title);
-	for (size_t i = (size_t)column; i < t->ncells; i += (size_t)t->ncolumns)
-		wide = t->cells[i].width > wide ? t->cells[i].width : wide;
+	*wider = 0;
+	for (size_t i = (size_t)column; i < t->ncells; i += (size_t)t->ncolumns) {
+		bool fits = t->cells[i].width <= most;
+		wide = fits && t->cells[i].width > wide ? t->cells[i].width : wide;
+		*wider += !fits;
+	}
+	return wide;
+}
+
+/* A few long texts stick out of their column rather than make every row wide. */
+static int column_width(const struct table *t, int column)
+{
+	size_t wider, rows = t->ncells / (size_t)t->ncolumns;
+	int wide = widest(t, column, COLUMN_MAX, &wider);
+	if (wider > rows / 2 || t->columns[column].align == ALIGN_RIGHT)
+		wide = widest(t, column, CELL_MAX, &wider);
 	return wide;
 }
 

@@ -26,7 +26,7 @@ void json_emit(json_t *document);
 
 enum tone { TONE_PLAIN, TONE_GOOD, TONE_WARN, TONE_BAD, TONE_DIM, TONE_HEAD };
 
-/* A table: cells are collected, columns are as wide as their widest cell. */
+/* A table: cells are collected, columns are as wide as their widest cell, but for a few that are much wider: these stick out. */
 struct table;
 enum align { ALIGN_LEFT, ALIGN_RIGHT };
 struct column {

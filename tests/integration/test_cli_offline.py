@@ -202,6 +202,33 @@ def _():
     has(out, "rank-00003-of-00004.params.safetensors", "flat ")
 
 
+def named(where, *names):
+    """A checkpoint of one-byte tensors with these names."""
+    folder = top / "named"
+    folder.mkdir()
+    header = json.dumps({n: {"dtype": "U8", "shape": [1], "data_offsets": [i, i + 1]} for i, n in enumerate(names)}).encode()
+    (folder / "model.safetensors").write_bytes(len(header).to_bytes(8, "little") + header + bytes(len(names)))
+    ckpt("import", folder, "--format", "hf", "--repo", where)
+    shutil.rmtree(folder)
+
+
+@case("one long name does not make every row of a table wide; where most are long they are in line")
+def _():
+    long, short = "x" * 400, [f"layer.{i}.weight" for i in range(9)]
+    named(top / "one-long", long, *short)
+    for option in ((), ("--pieces",)):
+        lines = ckpt("ls", "--repo", top / "one-long", *option)[0].splitlines()
+        equal(len(lines), 11)
+        equal(max(len(line) for line in lines if long not in line) < 120, True, option)
+        has("\n".join(lines), f"\n{long}  ")
+        ends = {line.index("  ") for line in lines if line.startswith("layer")}
+        column = {len(line) - len(line[max(ends):].lstrip()) for line in lines if line.startswith("layer")}
+        equal(len(column), 1, "the others are in line")
+    named(top / "most-long", *(c * n for c, n in zip("abcd", (70, 80, 90, 100))), "short")
+    lines = ckpt("ls", "--repo", top / "most-long")[0].splitlines()
+    equal({line.index("tensor") for line in lines[1:]}, {102})
+
+
 @case("a step is named in four ways")
 def _():
     for text, due in (("latest", "step-000000000900.e0002"), ("1000", STEP1000), ("1000.e0001", STEP1000),
