@@ -23,7 +23,11 @@ static int run(struct cli *cli)
 		return cli_fail(cli, EXIT_USAGE, "--format %s: hf, safetensors or dcp-hf", order.format);
 	if (order.wish.form == EXPORT_HF && order.wish.world)
 		return cli_fail(cli, EXIT_USAGE, "--world: files of Hugging Face hold whole tensors");
-	return export_run(cli, &order);
+	code = beside_read(cli, &order.beside);
+	if (!code)
+		code = export_run(cli, &order);
+	beside_free(&order.beside);
+	return code;
 }
 
 static const struct option_spec options[] = {
@@ -34,6 +38,8 @@ static const struct option_spec options[] = {
 	{"group", OPTION_REPEAT, "NAME", "only this group of tensors, such as params (may be repeated)"},
 	{"tensor", OPTION_REPEAT, "GLOB", "only tensors whose name matches (may be repeated)"},
 	{"max-file", OPTION_TEXT, "SIZE", "files of at most this much data (default 5G)"},
+	{"with", OPTION_REPEAT, "PATH",
+	 "copy this file, or the files of this directory, beside them: config.json, the tokenizer (may be repeated)"},
 	{"progress", OPTION_FLAG, NULL, "progress lines on stderr also when it is not a terminal"},
 	{NULL},
 };
@@ -48,7 +54,8 @@ const struct command command_export = {
 		"dcp-hf: shard-0000R-model-00001-of-0000N.safetensors, as the HuggingFaceStorageReader of\n"
 		"torch.distributed.checkpoint reads them. safetensors: what ckpt restore writes. Blobs are left out of "
 		"hf\n"
-		"and dcp-hf. Every byte is checked against its digest; DIR appears complete or not at all.",
+		"and dcp-hf. --with copies what else a reader needs, such as config.json. Every byte is checked "
+		"against its digest; DIR appears complete or not at all.",
 	.args = "STEP|latest",
 	.min_args = 1,
 	.max_args = 1,

@@ -45,7 +45,9 @@ static int export_open(struct cli *cli, const struct export_order *order, struct
 		return rc;
 	}
 	*side = EXPORT_TARGET;
-	rc = check_space(order, staging, table.bytes, err);
+	rc = check_space(order, staging, table.bytes + order->beside.bytes, err);
+	if (rc == 0)
+		rc = beside_copy(&order->beside, staging->dir, err);
 	if (rc == 0) {
 		progress_start(&progress, cli, order->done);
 		struct export_options opts = {.progress = progress_step, .arg = &progress};
@@ -149,15 +151,31 @@ static int restore_named(struct cli *cli, const struct export_order *order, cons
 	return rc < 0 ? fail_one(cli, rc, side, &err) : EXIT_OK;
 }
 
+/* " and 3 beside them"; "" without. */
+static char *beside_text(const struct beside *beside, char *dst, size_t size)
+{
+	snprintf(dst, size, beside->n ? " and %zu beside them" : "", beside->n);
+	return dst;
+}
+
+static json_t *beside_json(const struct beside *beside)
+{
+	json_t *names = json_array();
+	for (size_t i = 0; i < beside->n; i++)
+		json_array_append_new(names, json_text(beside->files[i].name));
+	return names;
+}
+
 static void report(const struct cli *cli, const struct export_order *order, struct outcome *outcome)
 {
-	char dir[NAME_DIR_MAX], size[16];
+	char dir[NAME_DIR_MAX], size[16], beside[48];
 	const struct checkpoint_ref *ref = &outcome->ref;
 	name_dir(ref->id, dir);
 	bytes_human(size, sizeof(size), outcome->bytes);
 	if (!cli->json) {
-		out(TONE_PLAIN, "%s %s/%s to %s: %" PRIu64 " tensors, %s in %" PRIu64 " files%s\n", order->done,
+		out(TONE_PLAIN, "%s %s/%s to %s: %" PRIu64 " tensors, %s in %" PRIu64 " files%s%s\n", order->done,
 		    ref->job, dir, order->to, outcome->tensors, size, outcome->files,
+		    beside_text(&order->beside, beside, sizeof(beside)),
 		    outcome->npassed ? "; it is not the newest checkpoint" : "");
 		return;
 	}
@@ -166,8 +184,10 @@ static void report(const struct cli *cli, const struct export_order *order, stru
 	json_object_set_new(doc, "step", json_integer((json_int_t)ref->id.step));
 	json_object_set_new(doc, "epoch", json_integer(ref->id.epoch));
 	json_object_set_new(doc, "to", json_text(order->to));
-	if (order->format)
+	if (order->format) {
 		json_object_set_new(doc, "format", json_text(order->format));
+		json_object_set_new(doc, "with", beside_json(&order->beside));
+	}
 	json_object_set_new(doc, "tensors", json_integer((json_int_t)outcome->tensors));
 	json_object_set_new(doc, "files", json_integer((json_int_t)outcome->files));
 	json_object_set_new(doc, "bytes", json_integer((json_int_t)outcome->bytes));

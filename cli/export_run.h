@@ -3,6 +3,7 @@
 #ifndef CKPT_CLI_EXPORT_RUN_H
 #define CKPT_CLI_EXPORT_RUN_H
 
+#include "beside.h"
 #include "export.h"
 #include "filter.h"
 #include "output.h"
@@ -16,6 +17,7 @@ struct export_order {
 	const char *to;
 	const char *done;   /* "restored" */
 	const char *format; /* for the report; NULL: none */
+	struct beside beside;
 };
 
 /* The options --to, --world, --group, --tensor, --max-file, which the command must have. An exit code. */

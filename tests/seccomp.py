@@ -7,7 +7,7 @@ import struct
 libc = ctypes.CDLL(None, use_errno=True)
 PR_SET_SECCOMP, PR_SET_NO_NEW_PRIVS = 22, 38
 EPERM, EINVAL = 1, 22
-CALLS = {"io_uring_setup": 425, "pidfd_open": 434, "memfd_create": 319, "linkat": 265, "flock": 73, "openat": 257}  # of x86_64
+CALLS = {"io_uring_setup": 425, "pidfd_open": 434, "memfd_create": 319, "linkat": 265, "flock": 73, "openat": 257, "fsync": 74}  # of x86_64
 
 
 def forbid(call, error=EPERM, flag=None):

@@ -1,6 +1,7 @@
 """ckpt export and import: what other programs read and write. The way out and back keeps every byte; hostile and incomplete
 directories become no checkpoint."""
 
+import errno
 import fcntl
 import json
 import os
@@ -14,6 +15,7 @@ import sys
 import fleet
 from offline import (BIN, CANCELLED, FAILED, LOCKED, OK, PARTIAL, USAGE, case, cases, ckpt, data, equal, flip, has, make, packages,
                      run, top)
+from seccomp import forbid
 
 packages("numpy", "safetensors")
 import numpy  # noqa: E402
@@ -123,6 +125,69 @@ def _():
     equal(to.exists(), False)
     document = data("export", "latest", "--to", to, "--format", "hf", "--repo", bad, code=PARTIAL)
     equal((document["step"], [p["step"] for p in document["passed_over"]]), (1, [2]))
+
+
+def sources(name, **files):
+    folder = top / name
+    folder.mkdir()
+    for file, content in files.items():
+        (folder / file.replace("__", ".")).write_bytes(content)
+    return folder
+
+
+@case("--with: files and those of directories stand beside the tensors, and the directory is a model")
+def _():
+    base, words = sources("base", config__json=b'{"architectures":["Small"]}'), sources("words", tokenizer__json=os.urandom(3 << 20), merges__txt=b"", dot__model=b"m")
+    (words / ".git").mkdir()
+    (words / "vocab.json").symlink_to(sources("hub", blob=b'{"a":1}') / "blob")
+    for form in ("hf", "dcp-hf", "safetensors"):
+        to = top / f"with-{form}"
+        bare = data("export", 1, "--to", to, "--format", form, "--group", "params", "--repo", repo)
+        equal(bare["with"], [])
+        tensors = {p.name: p.read_bytes() for p in to.iterdir()}
+        shutil.rmtree(to)
+        document = data("export", 1, "--to", to, "--format", form, "--group", "params", "--repo", repo, "--with", base / "config.json", f"--with={words}/")
+        equal(document["with"], ["config.json", "dot.model", "merges.txt", "tokenizer.json", "vocab.json"])
+        equal((document["files"], document["bytes"]), (bare["files"], bare["bytes"]))
+        equal({p.name: p.read_bytes() for p in to.iterdir()},
+              tensors | {"config.json": (base / "config.json").read_bytes()} | {p.name: p.read_bytes() for p in words.iterdir() if p.is_file()})
+        equal(any(p.is_symlink() for p in to.iterdir()), False)
+    data("import", top / "with-hf", "--format", "hf", "--repo", top / "with-back")
+    shutil.rmtree(top / "with-hf")
+    has(ckpt("export", 1, "--to", top / "with-hf", "--format", "hf", "--repo", repo, "--with", base / "config.json")[0], "and 1 beside them")
+
+
+@case("--with: what cannot stand there is refused before anything is written")
+def _():
+    to, config = top / "with-none", sources("config", config__json=b"{}") / "config.json"
+    pipe = top / "pipe.json"
+    os.mkfifo(pipe)
+    nested, empty = sources("nested", a__json=b""), sources("nothing")
+    (nested / "original").mkdir()
+    for path, *words in ((config, config, "have one name"), (sources("twice", config__json=b"[]"), config, "have one name"),
+                         (sources("w1", model__safetensors=b""), "model.safetensors", "name the files"),
+                         (sources("w2", other__safetensors=b"") / "other.safetensors", "other.safetensors"),
+                         (sources("w3", model__safetensors__index__json=b""), "index.json"), (sources("w4", a__ckptz=b""), "a.ckptz"),
+                         (top / "nowhere", "No such file"), (pipe, "pipe.json", "no file"), (nested, "original", "a directory"), (empty, "no files")):
+        _, err = ckpt("export", 1, "--to", to, "--format", "hf", "--repo", repo, "--with", config, "--with", path, code=FAILED)
+        has(err, "--with: ", *map(str, words))
+        equal([to.exists(), list(top.glob(".with-none*"))], [False, []], path)
+    _, err = ckpt("export", 1, "--to", to, "--format", "hf", "--repo", repo, "--with", config, code=FAILED, preexec_fn=forbid("fsync", errno.EIO))
+    has(err, "syncing config.json: Input/output error")
+    equal([to.exists(), list(top.glob(".with-none*"))], [False, []])
+    ckpt("restore", 1, "--to", to, "--repo", repo, "--with", config, code=USAGE)
+    ckpt("export", 1, "--to", to, "--format", "hf", "--repo", repo, "--with=", code=USAGE)
+
+
+@case("--with: an older checkpoint in place of the newest has the files, too; one that is damaged leaves none")
+def _():
+    bad, to, config = top / "with-bad", top / "with-older", sources("older", config__json=b"{}")
+    make(bad, 1)
+    make(bad, 2)
+    flip(next((bad / "main" / "step-000000000002.e0001").glob("*-00001-*.params.safetensors")), 5000)
+    ckpt("export", 2, "--to", to, "--format", "hf", "--repo", bad, "--with", config, code=21)
+    equal([to.exists(), list(top.glob(".with-older*"))], [False, []])
+    equal((data("export", "latest", "--to", to, "--format", "hf", "--repo", bad, "--with", config, code=PARTIAL)["step"], (to / "config.json").read_bytes()), (1, b"{}"))
 
 
 # ---- the way back
