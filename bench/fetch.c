@@ -6,12 +6,12 @@
  *	raw    from the first to the last completion
  *
  * What was fetched is compared with the source afterwards. */
+#include "arena/memory.h"
 #include "base/clock.h"
+#include "cluster/roster.h"
 #include "daemon.h"
-#include "memory.h"
-#include "pool.h"
-#include "replica.h"
-#include "roster.h"
+#include "replication/replication.h"
+#include "runtime/workers.h"
 #include "shared/raw.h"
 
 #include <poll.h>

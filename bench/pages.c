@@ -6,9 +6,9 @@
  *
  * One line per kind: "KIND touch GB/s median (min .. max)  death ms median (min .. max)  huge N of M MiB". "pool" needs free pages there:
  * sysctl vm.nr_overcommit_hugepages=N lets the kernel make them when they are asked for. */
+#include "arena/memory.h"
 #include "base/clock.h"
 #include "base/mapping.h"
-#include "memory.h"
 
 #include <errno.h>
 #include <getopt.h>

@@ -2,13 +2,13 @@
 #ifndef CKPTD_DAEMON_H
 #define CKPTD_DAEMON_H
 
+#include "arena/memory.h"
 #include "base/list.h"
 #include "base/repeat.h"
+#include "checkpoint/compress_buffers.h"
 #include "config/sources.h"
 #include "format/names.h"
-#include "memory.h"
-#include "packing.h"
-#include "throttle.h"
+#include "runtime/rate_limit.h"
 
 #include <stdbool.h>
 
@@ -68,10 +68,11 @@ struct daemon {
 	struct list chairs;         /* of the jobs that are coordinated here */
 	struct muster *musters;     /* of those among them whose world may change */
 	struct muster_past *past_musters;
-	struct repeat refusals[DAEMON_REFUSALS]; /* of nodes whose jobs cannot be coordinated here (chair.c) */
-	uint64_t memory_used;                    /* bytes of arenas */
-	uint64_t replicas_used;                  /* and of what is held for ranks of other nodes */
-	uint64_t tables_used;                    /* and of what was registered, with all that is made of it */
+	struct repeat refusals
+		[DAEMON_REFUSALS]; /* of nodes whose jobs cannot be coordinated here (control/coordinator_host.c) */
+	uint64_t memory_used;      /* bytes of arenas */
+	uint64_t replicas_used;    /* and of what is held for ranks of other nodes */
+	uint64_t tables_used;      /* and of what was registered, with all that is made of it */
 	uint64_t started_ns;
 	bool stopping; /* what is in flight is finished, nothing new is begun */
 };

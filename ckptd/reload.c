@@ -2,8 +2,8 @@
 
 #include "base/log.h"
 #include "daemon.h"
-#include "gc.h"
-#include "job.h"
+#include "job/job.h"
+#include "upkeep/gc.h"
 
 #include <stdio.h>
 

@@ -4,15 +4,15 @@
 #include "base/clock.h"
 #include "base/failpoint.h"
 #include "base/log.h"
-#include "catalog.h"
-#include "chair.h"
-#include "gc.h"
-#include "job.h"
-#include "manager.h"
-#include "scrub.h"
+#include "checkpoint/directory_lock.h"
+#include "control/coordinator_host.h"
+#include "job/job.h"
+#include "service/service_manager.h"
 #include "store/denied.h"
 #include "store/repo.h"
-#include "tenure.h"
+#include "upkeep/catalog.h"
+#include "upkeep/gc.h"
+#include "upkeep/scrub.h"
 
 #include <stddef.h>
 #include <stdio.h>
@@ -21,7 +21,7 @@
 #include <unistd.h>
 
 /* A partial directory of a commit that a crash cut short: its snapshot may come back with an arena and be written again under
- * this very name. Renaming keeps the bytes for whoever wants to look, until gc.h collects them. */
+ * this very name. Renaming keeps the bytes for whoever wants to look, until upkeep/gc.h collects them. */
 static int move_aside(struct daemon *d, const struct checkpoint_ref *ref, struct err *err)
 {
 	char name[NAME_DIR_MAX], aside[NAME_DIR_MAX + 48];
@@ -102,7 +102,7 @@ int startup_store(struct daemon *d, int *lock, struct err *err)
 		rc = disk_new(d->config.store, &d->disk, &d->root, err);
 	if (rc || !d->config.store)
 		return rc;
-	/* The daemons of a cluster share it, each job of it belongs to one (tenure.h); one in no cluster has it alone. */
+	/* The daemons of a cluster share it, each job of it belongs to one (checkpoint/directory_lock.h); one in no cluster has it alone. */
 	*lock = (d->config.cluster ? disk_share : disk_lock)(d->disk, d->root, REPO_LOCK);
 	if (*lock == -EWOULDBLOCK)
 		return err_set(err, *lock, "another ckptd%s has the store %s (it holds %s/%s)",

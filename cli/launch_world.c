@@ -1,4 +1,4 @@
-/* A world that changes: what this launcher offers the job, and the plan that comes of it (ckptd/crew.h). */
+/* A world that changes: what this launcher offers the job, and the plan that comes of it (ckptd/coordinator/assignment.h). */
 #include "launch.h"
 
 #include "base/cleanup.h"

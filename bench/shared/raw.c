@@ -1,7 +1,7 @@
 #include "raw.h"
 
 #include "base/clock.h"
-#include "roster.h"
+#include "cluster/roster.h"
 
 #include <arpa/inet.h>
 #include <poll.h>

@@ -4,8 +4,8 @@
 #ifndef CKPT_BENCH_RAW_H
 #define CKPT_BENCH_RAW_H
 
-#include "net.h"
-#include "net/rail.h"
+#include "cluster/net.h"
+#include "cluster/net/rail.h"
 
 #include <stdlib.h>
 #include <sys/types.h>

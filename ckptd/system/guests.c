@@ -5,8 +5,8 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "format/wire.h"
-#include "loop.h"
 #include "overview.h"
+#include "runtime/loop.h"
 
 #include <stdio.h>
 #include <sys/epoll.h>

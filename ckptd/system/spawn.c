@@ -1,8 +1,8 @@
 #include "spawn.h"
 
+#include "arena/memory.h"
 #include "base/cleanup.h"
 #include "identity.h"
-#include "memory.h"
 #include "post.h"
 #include "template.h"
 

@@ -4,8 +4,8 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "format/wire.h"
-#include "loop.h"
-#include "manager.h"
+#include "runtime/loop.h"
+#include "service/service_manager.h"
 
 #include <signal.h>
 #include <stdio.h>

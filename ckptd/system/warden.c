@@ -5,10 +5,10 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "guests.h"
-#include "loop.h"
-#include "manager.h"
 #include "options.h"
-#include "start.h"
+#include "runtime/loop.h"
+#include "runtime/process_setup.h"
+#include "service/service_manager.h"
 #include "template.h"
 
 #include <poll.h>

@@ -1,4 +1,4 @@
-/* Messages between the nodes of a job and its coordinator; who sends which when, and what each means, stands in ckptd/coord.h. Each begins
+/* Messages between the nodes of a job and its coordinator; who sends which when, and what each means, stands in ckptd/coordinator/coordinator.h. Each begins
  * with the job. Little-endian fields (base/bytes.h). Encode functions append and return 0 or -ENOMEM; decode functions check everything
  * that can be checked without knowing the job: -EBADMSG says which message and why. */
 #ifndef CKPT_FORMAT_PEER_COORD_H
@@ -24,7 +24,7 @@ enum {
 /* A node takes part in a job. */
 struct peer_attend {
 	uint32_t world, nranks;
-	uint32_t plan;             /* that gave them (ckptd/crew.h); 0: none did */
+	uint32_t plan;             /* that gave them (ckptd/coordinator/assignment.h); 0: none did */
 	uint32_t known;            /* the last epoch that somebody on the node has heard of; 0: none */
 	struct step_id replicated; /* the newest that it was told of; epoch 0: none */
 	bool finished;             /* all of them have said goodbye and ended */
@@ -105,7 +105,7 @@ struct peer_part {
 	uint64_t bytes, stored, files; /* of data files; what they hold, and take */
 };
 
-/* What is only in memory is brought to storage before the world changes, one part for each node that had ranks (ckptd/rescue.h). As an order:
+/* What is only in memory is brought to storage before the world changes, one part for each node that had ranks (ckptd/resize/spill.h). As an order:
  * what is to be done; in a report: what has been, or that it cannot be. */
 enum peer_rescue_phase {
 	PEER_RESCUE_GATHER = 1, /* the part's snapshots are to stand in the memory of the node, checked */
@@ -191,7 +191,7 @@ struct peer_compared {
 	char name[NAME_TENSOR_MAX]; /* of a single piece: its tensor */
 };
 
-/* What a recovery was on this node, for the catalog (ckptd/recovery_json.h): text on one line, that nobody here looks into. */
+/* What a recovery was on this node, for the catalog (ckptd/observe/recovery_json.h): text on one line, that nobody here looks into. */
 struct peer_recovered {
 	uint64_t at_ns; /* clock_wall() */
 	uint32_t len;

@@ -20,7 +20,7 @@ ENTRY_TRIES = 4
 
 # Names that no daemon and no rank of these scenarios reaches, and why.
 EXCUSED = {"base.test": "stands in the tests of libckpt/base only",
-           "memory.fill": "only where the kernel's pool has huge pages; tests/unit/ckptd/test_memory_pages.c fires it"}
+           "memory.fill": "only where the kernel's pool has huge pages; tests/unit/ckptd/arena/test_memory_pages.c fires it"}
 
 # What takes a size, so that `short` means something.
 SHORTABLE = ("disk.read", "disk.write")

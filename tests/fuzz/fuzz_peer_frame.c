@@ -1,8 +1,8 @@
 /* libFuzzer entry point: frames from another daemon. The first byte chooses what state the session is in, and whether the rest gets a
  * genuine tag of the call, so that what lies behind the tag is reached, too. Nothing but such a call may be answered, and nothing may be
  * taken. */
-#include "net/inbox.h"
-#include "net/session.h"
+#include "cluster/net/inbox.h"
+#include "cluster/net/session.h"
 
 #include <sodium.h>
 #include <stdio.h>

@@ -97,7 +97,7 @@ def _():
     page = (pathlib.Path(__file__).parents[2] / "docs" / "monitoring.md").read_text()
     served = set(watched.metrics()) | served_in_a_cluster()
     equal({name for name in in_tables(page, 1) if name.startswith("ckpt_")}, served, "metrics")
-    code = (pathlib.Path(__file__).parents[2] / "ckptd" / "health.c").read_text()
+    code = (pathlib.Path(__file__).parents[2] / "ckptd" / "observe" / "health.c").read_text()
     equal({name for name in in_tables(page, 1) if name.isupper()}, set(re.findall(r'=\s*\{"([A-Z_]+)",', code)), "codes")
 
 

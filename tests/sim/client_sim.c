@@ -1,5 +1,5 @@
 /* Clients of the simulator: what the daemon sends is kept until the rank looks. */
-#include "client.h"
+#include "runtime/client.h"
 
 #include "base/cleanup.h"
 #include "base/list.h"

@@ -1,8 +1,8 @@
 #include "drill.h"
 
 #include "base/clock.h"
-#include "chair.h"
-#include "pool.h"
+#include "control/coordinator_host.h"
+#include "runtime/workers.h"
 #include "store/disk.h"
 
 #include <errno.h>

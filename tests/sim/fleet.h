@@ -6,7 +6,7 @@
 #define CKPT_SIM_FLEET_H
 
 #include "daemon.h"
-#include "job.h"
+#include "job/job.h"
 #include "rng.h"
 #include "world.h"
 

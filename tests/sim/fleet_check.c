@@ -2,7 +2,7 @@
 #include "base/clock.h"
 #include "fleet.h"
 #include "net_sim.h"
-#include "replica.h"
+#include "replication/replication.h"
 
 #include <string.h>
 

@@ -1,7 +1,7 @@
 /* Jobs whose world changes: how they begin, and what happens to their nodes and launchers. */
 #include "base/clock.h"
+#include "control/membership.h"
 #include "fleet.h"
-#include "muster.h"
 
 #include <stdio.h>
 

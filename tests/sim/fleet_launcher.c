@@ -1,9 +1,9 @@
 /* The launchers of an elastic job: what `ckpt run --min-ranks` does on each node, as in cli/launch_world.c, launch_ranks.c and
  * launch_daemon.c. */
 #include "base/clock.h"
-#include "crew.h"
+#include "control/membership.h"
+#include "coordinator/assignment.h"
 #include "fleet.h"
-#include "muster.h"
 
 #include <errno.h>
 #include <string.h>

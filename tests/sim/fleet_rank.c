@@ -1,9 +1,9 @@
 /* A rank of a fleet: what libckpt, a device and a training loop with collectives do, in small steps. */
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "cluster/net.h"
 #include "fleet.h"
 #include "format/digest.h"
-#include "net.h"
 
 #include <string.h>
 #include <sys/stat.h>

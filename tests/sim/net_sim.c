@@ -151,7 +151,7 @@ int net_poll(struct net *net)
 	return n;
 }
 
-/* ---- the rest of net.h --------------------------------------------------------------------------------------------- */
+/* ---- the rest of cluster/net.h --------------------------------------------------------------------------------------------- */
 
 int net_new(const struct net_config *config, const struct net_events *events, struct net **out, struct err *err)
 {

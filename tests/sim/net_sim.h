@@ -4,7 +4,7 @@
 #ifndef CKPT_SIM_NET_SIM_H
 #define CKPT_SIM_NET_SIM_H
 
-#include "net.h"
+#include "cluster/net.h"
 
 enum { NET_SIM_NODES = 64 };
 

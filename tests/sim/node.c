@@ -1,18 +1,18 @@
 #include "node.h"
 
+#include "arena/prefault.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
-#include "chair.h"
 #include "config/file.h"
-#include "gc.h"
-#include "loop.h"
-#include "pool.h"
-#include "prefault.h"
+#include "control/coordinator_host.h"
 #include "rng.h"
-#include "scrub.h"
+#include "runtime/loop.h"
+#include "runtime/workers.h"
 #include "startup.h"
 #include "store/chunk.h"
 #include "store/verify.h"
+#include "upkeep/gc.h"
+#include "upkeep/scrub.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -4,7 +4,7 @@
 #define CKPT_SIM_NODE_H
 
 #include "daemon.h"
-#include "job.h"
+#include "job/job.h"
 #include "world.h"
 
 enum { SIM_WORLD_MAX = 4, SIM_ACKS_MAX = 512 };

@@ -1,7 +1,7 @@
 /* Workers of the simulator: an item runs, in random order, when the pool is polled. */
 #include "base/cleanup.h"
-#include "pool.h"
 #include "rng.h"
+#include "runtime/workers.h"
 #include "world.h"
 
 struct pool {

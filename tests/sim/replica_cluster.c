@@ -1,11 +1,11 @@
 #include "replica_cluster.h"
 
+#include "arena/slot_check.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "net_sim.h"
-#include "pool.h"
 #include "rng.h"
-#include "slot_check.h"
+#include "runtime/workers.h"
 #include "world.h"
 
 #include <string.h>

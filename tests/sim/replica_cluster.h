@@ -2,10 +2,10 @@
 #ifndef CKPT_SIM_REPLICA_CLUSTER_H
 #define CKPT_SIM_REPLICA_CLUSTER_H
 
+#include "cluster/net.h"
+#include "cluster/roster.h"
 #include "daemon.h"
-#include "net.h"
-#include "replica.h"
-#include "roster.h"
+#include "replication/replication.h"
 
 enum { NODES_MAX = 6, ELEMENTS = 40000 };
 

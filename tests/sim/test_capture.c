@@ -3,8 +3,8 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "drill.h"
-#include "saves_private.h"
-#include "seat.h"
+#include "participant/participant.h"
+#include "save/saves_private.h"
 
 #include <errno.h>
 #include <stdio.h>

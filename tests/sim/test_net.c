@@ -1,4 +1,4 @@
-/* The simulated net keeps what net.h promises, whatever the faults: messages of a session arrive once, whole and in order, or it
+/* The simulated net keeps what cluster/net.h promises, whatever the faults: messages of a session arrive once, whole and in order, or it
  * ends; copies that are done are whole; memory that was withdrawn is written no more. Usage: sim_net [FIRST [COUNT]]. */
 #include "base/clock.h"
 #include "net_sim.h"

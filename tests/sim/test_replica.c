@@ -2,15 +2,15 @@
  * epochs that are raised while things are on their way. Whatever happens: what a node holds is what was captured, and nobody can write to
  * it; what was said to be replicated stays until a newer one is; every send and fetch ends once; nothing leaks.
  * Usage: sim_replica [FIRST [COUNT]]; CKPT_NIGHTLY=1 runs more. */
+#include "arena/slot_check.h"
 #include "base/bytes.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "net_sim.h"
-#include "pool.h"
 #include "replica_cluster.h"
 #include "rng.h"
-#include "slot_check.h"
+#include "runtime/workers.h"
 #include "world.h"
 
 #include <inttypes.h>

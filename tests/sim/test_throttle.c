@@ -3,7 +3,7 @@
 #include "base/bytes.h"
 #include "base/clock.h"
 #include "rng.h"
-#include "throttle.h"
+#include "runtime/rate_limit.h"
 #include "world.h"
 
 #include <stdio.h>

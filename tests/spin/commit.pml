@@ -1,13 +1,13 @@
 /* A commit across nodes: one snapshot becomes one checkpoint on a store that all nodes share.
  *
  * What stands for what
- *   Coordinator(life)   ckptd/coord.c, on the first node, and Peer(life, node) its view of each node. A life is one process; the next begins when the lock of the store is free. What the
+ *   Coordinator(life)   ckptd/coordinator/coordinator.c, on the first node, and Peer(life, node) its view of each node. A life is one process; the next begins when the lock of the store is free. What the
  *                       last life had asked the disk for may still happen (a server that answers late): `late`.
  *     LOAD              reading the store at start         MAKE          mkdir of the checkpoint's directory, by the coordinator alone
  *     COLLECT           REACHED{prepared} of the nodes     LOOK          the node manifests are in the directory that was made
  *     LINK, SYNC        COMMIT_LINK, COMMIT_SYNC_LINK      ASIDE … DROP  COMMIT_ASIDE, COMMIT_SYNC_ASIDE, COMMIT_REMOVE
  *     TELL              LEVEL{durable} or its failure
- *   Node(n)             ckptd/saves.c and commit.c of one node: WRITE → files (COMMIT_DATA, COMMIT_SIDECARS) → node manifest (COMMIT_NODE) →
+ *   Node(n)             ckptd/save/saves.c and commit.c of one node: WRITE → files (COMMIT_DATA, COMMIT_SIDECARS) → node manifest (COMMIT_NODE) →
  *                       fsync (COMMIT_SYNC_DIR) → REACHED{prepared}. A daemon that is stopped is one that takes no step for long: every
  *                       interleaving is tried, so that SIGSTOP needs no transition of its own, only sessions that end without its doing.
  *   Net                 net.h: a session begins and ends; each side learns of the end by itself, what is in flight is lost.

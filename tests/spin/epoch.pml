@@ -4,11 +4,11 @@
  * with the coordinator end at any time with what is in flight, the coordinator dies and is started again.
  *
  * What stands for what
- *   Coordinator  ckptd/coord.c, coord_restore.c, coord_copy.c with its chair: raises the epoch, records it (epochs.c) before anybody is told, lets all
+ *   Coordinator  ckptd/coordinator/coordinator.c, coord_restore.c, coord_copy.c with its chair: raises the epoch, records it (epochs.c) before anybody is told, lets all
  *                enter at once, chooses what is restored (ladder.c), shows levels, orders copies of one snapshot at a time. LOOK and the survey of
  *                copies are one step with the entry: between them nothing changes but by a loss, which raises the epoch.
  *   Peer(n)      the coordinator's side of its session with a node: what it makes of a report, and of the end of the session.
- *   Node(n)      ckptd/seat.c, copies.c, reclaim.c and the sender of replica.c; as a holder, replica_room.c and replica_hold.c: two slots. A region is
+ *   Node(n)      ckptd/participant/participant.c, copies.c, reclaim.c and the sender of replica.c; as a holder, replica_room.c and replica_hold.c: two slots. A region is
  *                closed by the holder's new epoch, so that a sender that was stopped, which is one that takes no step for long, changes nothing.
  *                Its rank: what it captures after another rank has been told of a new epoch, and has aborted the collectives, is garbage.
  *

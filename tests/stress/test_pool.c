@@ -1,6 +1,6 @@
 /* The worker threads of ckptd: items that are submitted from several threads and again from their own end, pools that are freed in
  * the middle of it. For the thread sanitizer. */
-#include "pool.h"
+#include "runtime/workers.h"
 
 #include <poll.h>
 #include <pthread.h>

@@ -35,7 +35,7 @@ BANNED_OUTSIDE_TESTS = {"sleep": "waits without a deadline", "usleep": "waits wi
 # Who reads the environment meanwhile, be it for the time zone of a line in the log, may crash.
 ENVIRONMENT = {"setenv", "unsetenv", "putenv", "clearenv"}
 WITH_ONE_THREAD = {
-    "ckptd/net/rail.c": "net_environment(), first thing in main.c",
+    "ckptd/cluster/net/rail.c": "net_environment(), first thing in main.c",
     "ckptd/system/spawn.c": "between fork and exec, of a process without threads",
     "trainer/cuda/platform_cuda.c": "before there is a session",
 }

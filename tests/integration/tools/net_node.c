@@ -15,8 +15,8 @@
  *	deaf MILLISECONDS                 heard again                       the loop stands still
  * Unasked: up NODE, down NODE RC, message NODE TYPE BYTES TEXT. */
 #include "base/clock.h"
-#include "net.h"
-#include "roster.h"
+#include "cluster/net.h"
+#include "cluster/roster.h"
 
 #include <inttypes.h>
 #include <poll.h>

@@ -1,6 +1,6 @@
 #include "fakes.h"
 
-#include "chair.h"
+#include "control/coordinator_host.h"
 
 #include <criterion/criterion.h>
 #include <stdio.h>

@@ -1,13 +1,13 @@
-/* What reform.c asks of its neighbours in the daemon. */
+/* What resize/resize.c asks of its neighbours in the daemon. */
 #include "fakes.h"
 
-#include "client.h"
-#include "measures.h"
-#include "queue.h"
-#include "rank.h"
-#include "recoveries.h"
-#include "saves_private.h"
-#include "seat.h"
+#include "job/rank.h"
+#include "participant/participant.h"
+#include "restore/recovery_log.h"
+#include "runtime/client.h"
+#include "save/save_policy.h"
+#include "save/save_stats.h"
+#include "save/saves_private.h"
 
 #include <criterion/criterion.h>
 #include <stdarg.h>

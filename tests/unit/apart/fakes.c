@@ -2,8 +2,8 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "saves_private.h"
-#include "seat.h"
+#include "participant/participant.h"
+#include "save/saves_private.h"
 
 #include <criterion/criterion.h>
 #include <stdio.h>

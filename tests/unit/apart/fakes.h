@@ -4,8 +4,8 @@
 #define CKPT_TESTS_FAKES_H
 
 #include "daemon.h"
-#include "job.h"
-#include "replica.h"
+#include "job/job.h"
+#include "replication/replication.h"
 
 enum { FAKE_SENDS = 16, FAKE_ORDERS = 128 };
 
@@ -14,7 +14,7 @@ void fakes_reset(void);
 /* The clock goes on as it does, and this much further at once. */
 void clock_skip(uint64_t ns);
 
-/* replica.h */
+/* replication/replication.h */
 extern struct fake_replica {
 	struct replica_send sends[FAKE_SENDS];
 	unsigned nsends;
@@ -26,7 +26,7 @@ extern struct fake_replica {
 /* What was sent last of this rank ends, as the replica says it. */
 void fake_sent(uint32_t rank, int rc, const char *text);
 
-/* seat.h */
+/* participant/participant.h */
 extern struct fake_seat {
 	unsigned uncopied, reached, crews, settled, attended, taken, left;
 	struct step_id id;
@@ -36,7 +36,7 @@ extern struct fake_seat {
 	int take_rc;
 } fake_seat;
 
-/* saves.h, job.h */
+/* save/saves.h, job/job.h */
 extern struct fake_saves {
 	struct snapshot *snapshot; /* that is in memory */
 	struct job *job;
@@ -45,7 +45,7 @@ extern struct fake_saves {
 	unsigned flushes;
 } fake_saves;
 
-/* client.h: what a rank or a launcher was sent last */
+/* runtime/client.h: what a rank or a launcher was sent last */
 extern struct fake_client {
 	unsigned sent, detached;
 	uint16_t type;
@@ -57,7 +57,7 @@ extern struct fake_client {
 	char text[WIRE_TEXT_MAX];
 } fake_client;
 
-/* coord.h, for its daemon */
+/* coordinator/coordinator.h, for its daemon */
 extern struct fake_coord {
 	unsigned made, sealed, spoiled, left;
 	bool found, kept;
@@ -65,7 +65,7 @@ extern struct fake_coord {
 	char text[WIRE_TEXT_MAX];
 } fake_coord;
 
-/* chair.h */
+/* control/coordinator_host.h */
 extern struct fake_chair {
 	bool has, busy, held;
 	struct coord_view view; /* a chair that is made anew has all its ranks */

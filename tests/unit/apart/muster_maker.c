@@ -1,11 +1,11 @@
 #include "muster_maker.h"
 
 #include "base/clock.h"
+#include "cluster/roster.h"
 #include "config/file.h"
 #include "config/sources.h"
 #include "fakes.h"
-#include "loop.h"
-#include "roster.h"
+#include "runtime/loop.h"
 
 #include <criterion/criterion.h>
 #include <stdio.h>

@@ -2,8 +2,8 @@
 #ifndef CKPT_TESTS_MUSTER_MAKER_H
 #define CKPT_TESTS_MUSTER_MAKER_H
 
+#include "control/membership.h"
 #include "fakes.h"
-#include "muster.h"
 
 enum { NODES = 4, EACH = 2, WANT = 6, LEAST = 2, WAIT_S = 10 };
 

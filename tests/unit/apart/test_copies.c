@@ -1,4 +1,4 @@
-#include "copies.h"
+#include "save/copies.h"
 
 #include "base/clock.h"
 #include "fakes.h"

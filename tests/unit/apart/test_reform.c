@@ -1,8 +1,8 @@
-#include "reform.h"
+#include "resize/resize.h"
 
 #include "base/clock.h"
 #include "fakes.h"
-#include "loop.h"
+#include "runtime/loop.h"
 
 #include <criterion/criterion.h>
 #include <stdlib.h>

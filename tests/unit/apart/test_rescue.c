@@ -1,15 +1,15 @@
 /* A node's part in a rescue, over the real disk: of a node that was lost, out of copies. What the coordinator makes of it: unit/ckptd,
  * coord_rescue. */
-#include "rescue.h"
+#include "resize/spill.h"
 
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "ckptd/job_maker.h"
+#include "cluster/roster.h"
 #include "fakes.h"
-#include "pool.h"
-#include "roster.h"
+#include "participant/participant.h"
+#include "runtime/workers.h"
 #include "scratch.h"
-#include "seat.h"
 #include "store/disk.h"
 #include "store/repo.h"
 
@@ -29,7 +29,7 @@ static struct daemon self;
 static struct maker m;
 static const uint64_t no_limit;
 
-/* replica.h, seat.h: what rescue.c alone asks of them. */
+/* replication/replication.h, participant/participant.h: what resize/spill.c alone asks of them. */
 static bool held[RANKS];
 static struct replica_fetch asked[8];
 static unsigned nasked;

@@ -1,9 +1,9 @@
 #include "job_maker.h"
 
 #include "base/cleanup.h"
-#include "commit.h"
+#include "checkpoint/directory.h"
+#include "checkpoint/node_part.h"
 #include "format/make_registration.h"
-#include "site.h"
 
 #include <criterion/criterion.h>
 #include <dirent.h>

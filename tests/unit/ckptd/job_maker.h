@@ -2,7 +2,7 @@
 #ifndef CKPT_TESTS_JOB_MAKER_H
 #define CKPT_TESTS_JOB_MAKER_H
 
-#include "memory.h"
+#include "arena/memory.h"
 
 enum { MAKER_WORLD = 2, MAKER_ROWS = 40000 /* 8 bytes each: several leaves, not a whole number of them */ };
 

@@ -1,6 +1,6 @@
 #include "options.h"
 
-#include "memory.h"
+#include "arena/memory.h"
 
 #include <criterion/criterion.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
-#include "net/inbox.h"
+#include "cluster/net/inbox.h"
 
-#include "net.h"
+#include "cluster/net.h"
 
 #include <criterion/criterion.h>
 #include <errno.h>

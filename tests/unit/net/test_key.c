@@ -1,4 +1,4 @@
-#include "net/key.h"
+#include "cluster/net/key.h"
 
 #include "scratch.h"
 

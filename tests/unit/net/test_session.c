@@ -1,4 +1,4 @@
-#include "net/session.h"
+#include "cluster/net/session.h"
 
 #include <criterion/criterion.h>
 #include <sodium.h>

@@ -1,4 +1,4 @@
-#include "net/silence.h"
+#include "cluster/net/silence.h"
 
 #include <criterion/criterion.h>
 

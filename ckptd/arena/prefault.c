@@ -1,0 +1,211 @@
+#include "arena/prefault.h"
+
+#include "arena/memory.h"
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "daemon.h"
+#include "job/job.h"
+#include "runtime/workers.h"
+#include "store/disk.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+struct prefault {
+	struct work work;
+	struct prefault *next; /* of daemon.prefaults */
+	struct daemon *daemon;
+	struct memory *mem;
+	struct prefaulted there;
+	uint64_t filled;
+	int rc; /* of filling: 1 goes on */
+	bool ran, more, pinning;
+};
+
+static bool wants_huge(const struct prefault *p)
+{
+	return p->daemon->config.huge_pages != HUGE_PAGES_NEVER;
+}
+
+static void run(struct work *work)
+{
+	struct prefault *p = list_entry(work, struct prefault, work);
+	p->ran = true;
+	if (p->mem->ready)
+		p->more = memory_prefault(p->mem, wants_huge(p), &p->there);
+	else
+		p->rc = memory_fill(p->mem, &p->filled);
+}
+
+static void say_unpinned(struct memory *mem, int rc)
+{
+	mem->unpinned = rc;
+	log_info("job %.*s: the arena of rank %u is not registered for I/O (%s): writes cost more processor time",
+		 NAME_JOB_MAX - 1, mem->head->job, mem->table->reg.rank, err_name(rc));
+}
+
+static void say_pages(const struct prefault *p)
+{
+	const struct memory *mem = p->mem;
+	char size[16], huge[16];
+	bytes_human(size, sizeof(size), mem->size);
+	const char *job = mem->head->job;
+	if (mem->reserved)
+		log_info("job %.*s: the arena of rank %u has %s in huge pages of the kernel's pool", NAME_JOB_MAX - 1,
+			 job, mem->table->reg.rank, size);
+	else if (mem->huge_bytes)
+		log_info("job %.*s: the arena of rank %u has %s of %s in transparent huge pages", NAME_JOB_MAX - 1, job,
+			 mem->table->reg.rank, bytes_human(huge, sizeof(huge), mem->huge_bytes), size);
+	else
+		log_info("job %.*s: the arena of rank %u has %s in ordinary pages", NAME_JOB_MAX - 1, job,
+			 mem->table->reg.rank, size);
+	if (wants_huge(p) && mem->huge_bytes != mem->size && !mem->reserved)
+		log_debug("huge pages write faster: vm.nr_hugepages reserves them; without that the kernel (6.1 or "
+			  "later) makes "
+			  "them where memory is not scattered");
+}
+
+static void pin(struct prefault *p)
+{
+	int rc = p->pinning ? disk_pin(p->mem->disk, p->mem->token, p->there.bytes) : 0;
+	if (!rc)
+		return;
+	p->pinning = false;
+	say_unpinned(p->mem, rc);
+}
+
+static bool announce(struct daemon *daemon, struct memory *mem)
+{
+	if (!daemon->disk)
+		return false;
+	mem->disk = daemon->disk;
+	mem->token = disk_register(daemon->disk, mem->base, mem->size);
+	if (mem->token < 0)
+		say_unpinned(mem, mem->token);
+	return mem->token >= 0;
+}
+
+/* The reservation held, but the daemon may not have so much of the pool (a limit of its cgroup or cpuset). */
+static bool fall_back(struct prefault *p)
+{
+	struct err err = {{0}};
+	char job[NAME_JOB_MAX];
+	snprintf(job, sizeof(job), "%s", p->mem->head->job);
+	log_info("job %s: no huge pages of the pool for the arena of rank %u: %s", job, p->mem->table->reg.rank,
+		 err_name(p->rc));
+	p->mem->failed = memory_fall_back(p->mem, job, &err);
+	if (p->mem->failed)
+		log_warn("job %s: the arena of rank %u: %s", job, p->mem->table->reg.rank, err.text);
+	return !p->mem->failed;
+}
+
+/* False: this arena comes to nothing. */
+static bool filled(struct prefault *p)
+{
+	if (p->rc > 0)
+		return true;
+	if (p->rc < 0 && !fall_back(p))
+		return false;
+	p->mem->ready = true;
+	p->pinning = announce(p->daemon, p->mem);
+	return true;
+}
+
+/* True: there is more to do. */
+static bool advance(struct prefault *p)
+{
+	if (!p->mem->ready)
+		return filled(p);
+	pin(p);
+	p->mem->huge_bytes = p->there.huge;
+	if (!p->more) {
+		p->mem->settled = true;
+		say_pages(p);
+	}
+	return p->more;
+}
+
+static void prefault_free(struct prefault *p)
+{
+	memory_put(p->mem);
+	free(p);
+}
+
+/* Of any job: all share the processors. */
+static bool must_wait(const struct daemon *daemon)
+{
+	uint64_t now = clock_now();
+	list_for(it, &daemon->jobs)
+		if (recoveries_return(&list_entry(it, struct job, link)->recoveries, now))
+			return true;
+	return false;
+}
+
+/* At the end of the queue: digests go first. What is not ready is waited for. */
+static void go_on(struct prefault *p)
+{
+	p->ran = p->more = false;
+	if (p->mem->ready && must_wait(p->daemon)) {
+		p->next = p->daemon->prefaults;
+		p->daemon->prefaults = p;
+	} else {
+		pool_submit(p->daemon->pool, &p->work);
+	}
+}
+
+/* No other reference: the job is gone. */
+static bool wanted(const struct prefault *p)
+{
+	return p->mem->refs > 1;
+}
+
+static void done(struct work *work)
+{
+	struct prefault *p = list_entry(work, struct prefault, work);
+	if (p->ran /* else the daemon ends */ && wanted(p) && advance(p))
+		go_on(p);
+	else
+		prefault_free(p);
+}
+
+static struct prefault *take_waiting(struct daemon *daemon)
+{
+	struct prefault *p = daemon->prefaults;
+	daemon->prefaults = NULL;
+	return p;
+}
+
+void prefaults_tick(struct daemon *daemon)
+{
+	if (!daemon->prefaults || must_wait(daemon))
+		return;
+	for (struct prefault *next, *p = take_waiting(daemon); p; p = next) {
+		next = p->next;
+		if (wanted(p))
+			go_on(p);
+		else
+			prefault_free(p);
+	}
+}
+
+void prefaults_free(struct daemon *daemon)
+{
+	for (struct prefault *next, *p = take_waiting(daemon); p; p = next) {
+		next = p->next;
+		prefault_free(p);
+	}
+}
+
+void prefault_start(struct daemon *daemon, struct memory *mem)
+{
+	struct prefault *p = calloc(1, sizeof(*p));
+	if (!p) {
+		mem->failed = mem->ready ? 0 : -ENOMEM;
+		return;
+	}
+	*p = (struct prefault){.work = {.run = run, .done = done}, .daemon = daemon, .mem = memory_get(mem)};
+	if (mem->ready)
+		p->pinning = announce(daemon, mem);
+	go_on(p);
+}

@@ -1,0 +1,184 @@
+#include "checkpoint/file_writer.h"
+
+#include <string.h>
+
+static void step(struct writer *w);
+static void piece_done(struct writer *w);
+
+static bool tolerated(const struct disk_op *op)
+{
+	return op->kind == DISK_ALLOCATE && (op->result == -EOPNOTSUPP || op->result == -ENOSYS);
+}
+
+static void op_done(struct disk_op *op)
+{
+	struct writer *w = op->arg;
+	if (op->result < 0 && !w->rc && !tolerated(op))
+		w->rc = (int)op->result;
+	if (op->kind == DISK_OPEN && op->result >= 0)
+		w->file = (int)op->result;
+	if (--w->pending)
+		return;
+	if (w->limited)
+		piece_done(w);
+	else
+		step(w);
+}
+
+static void submit(struct writer *w, struct disk_op op)
+{
+	struct disk_op *slot = &w->ops[w->pending++];
+	*slot = op;
+	slot->done = op_done;
+	slot->arg = w;
+	disk_submit(w->disk, slot);
+}
+
+/* All slots are filled before the first is submitted: a disk may complete at once, and must not find pending at 1. */
+static void submit_extents(struct writer *w)
+{
+	struct disk_op *slots[WRITER_EXTENTS];
+	unsigned n = 0;
+	for (unsigned i = 0; i < WRITER_EXTENTS; i++) {
+		const struct writer_extent *e = &w->extents[i];
+		if (!e->len)
+			continue;
+		w->ops[n] = (struct disk_op){.kind = DISK_WRITE,
+					     .file = w->file,
+					     .buf = (void *)e->buf,
+					     .offset = e->offset,
+					     .len = e->len,
+					     .done = op_done,
+					     .arg = w};
+		slots[n] = &w->ops[n];
+		n++;
+	}
+	w->pending = n;
+	for (unsigned i = 0; i < n; i++)
+		disk_submit(w->disk, slots[i]);
+	if (!n)
+		step(w);
+}
+
+/* ---- under a limit ------------------------------------------------------------------------------------------------ */
+
+static void piece_goes(struct turn *turn)
+{
+	struct writer *w = list_entry(turn, struct writer, turn);
+	const struct writer_extent *e = &w->extents[w->extent];
+	if (!turn->bytes) { /* cancelled */
+		piece_done(w);
+		return;
+	}
+	submit(w, (struct disk_op){.kind = DISK_WRITE,
+				   .file = w->file,
+				   .buf = (char *)e->buf + w->at,
+				   .offset = e->offset + w->at,
+				   .len = turn->bytes});
+	w->at += turn->bytes;
+}
+
+static void ask_for_piece(struct writer *w)
+{
+	while (w->extent < WRITER_EXTENTS && w->at == w->extents[w->extent].len) {
+		w->extent++;
+		w->at = 0;
+	}
+	if (w->rc || w->extent == WRITER_EXTENTS) {
+		w->limited = false;
+		step(w);
+		return;
+	}
+	w->turn = (struct turn){.job = w->bucket, .bytes = w->extents[w->extent].len - w->at, .go = piece_goes};
+	throttle_ask(w->throttle, &w->turn);
+}
+
+static void piece_done(struct writer *w)
+{
+	if (w->moved)
+		w->moved(w);
+	ask_for_piece(w);
+}
+
+static void write_extents(struct writer *w)
+{
+	w->limited = w->throttle && throttle_limited(w->throttle, w->bucket);
+	w->extent = 0;
+	w->at = 0;
+	if (w->limited)
+		ask_for_piece(w);
+	else
+		submit_extents(w);
+}
+
+void writer_cancel(struct writer *w, int rc)
+{
+	if (!w->limited || w->rc)
+		return;
+	w->rc = rc;
+	w->turn.bytes = 0;
+}
+
+/* ---- the machine -------------------------------------------------------------------------------------------------- */
+
+static enum writer_state next_state(const struct writer *w)
+{
+	if (w->state == WRITER_OPEN && w->rc)
+		return WRITER_DONE;
+	if (w->state < WRITER_CLOSE && w->rc)
+		return WRITER_CLOSE;
+	if (w->state == WRITER_OPEN && !(w->flags & DISK_DIRECT))
+		return WRITER_WRITE;
+	if (w->state == WRITER_WRITE && !(w->flags & DISK_DIRECT))
+		return WRITER_FSYNC;
+	return w->state + 1;
+}
+
+static void enter(struct writer *w)
+{
+	switch (w->state) {
+	case WRITER_ALLOCATE:
+		submit(w,
+		       (struct disk_op){.kind = DISK_ALLOCATE, .file = w->file, .len = align_up(w->size, DISK_ALIGN)});
+		return;
+	case WRITER_WRITE:
+		if (w->fill)
+			w->fill(w);
+		else
+			write_extents(w);
+		return;
+	case WRITER_TRUNCATE:
+		submit(w, (struct disk_op){.kind = DISK_TRUNCATE, .file = w->file, .offset = w->size});
+		return;
+	case WRITER_FSYNC:
+		submit(w, (struct disk_op){.kind = DISK_FSYNC, .file = w->file});
+		return;
+	case WRITER_CLOSE:
+		submit(w, (struct disk_op){.kind = DISK_CLOSE, .file = w->file});
+		return;
+	default:
+		w->done(w);
+	}
+}
+
+static void step(struct writer *w)
+{
+	w->state = next_state(w);
+	enter(w);
+}
+
+void writer_filled(struct writer *w, int rc, uint64_t size)
+{
+	w->rc = rc;
+	w->size = size;
+	step(w);
+}
+
+void writer_start(struct writer *w)
+{
+	w->state = WRITER_OPEN;
+	w->rc = 0;
+	w->pending = 0;
+	w->limited = false;
+	submit(w, (struct disk_op){.kind = DISK_OPEN, .dir = w->dir, .name = w->name, .flags = DISK_CREATE | w->flags});
+}

@@ -1,0 +1,10 @@
+/* Prepare: the document that vouches for the files of a commit on this node, the node manifest. */
+#ifndef CKPTD_CHECKPOINT_NODE_MANIFEST_H
+#define CKPTD_CHECKPOINT_NODE_MANIFEST_H
+
+#include "checkpoint/node_part.h"
+
+/* Fills c->node_text and c->part. The sidecars must have been encoded. */
+int prepare_node(struct commit *c, struct err *err);
+
+#endif

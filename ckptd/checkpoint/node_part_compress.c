@@ -1,0 +1,107 @@
+/* A data file that is to be packed: its chunks are planned, a sample of them tried; then it is written by a packer, or as it is. */
+#include "checkpoint/node_part_private.h"
+
+#include "base/clock.h"
+
+struct described {
+	const struct registration *reg;
+	const struct layout_piece *pieces;
+};
+
+static void describe(const void *arg, uint32_t i, uint64_t *bytes, unsigned *planes)
+{
+	const struct described *d = arg;
+	*bytes = d->pieces[i].bytes;
+	*planes = dtype_size(d->reg->entries[d->pieces[i].entry].dtype);
+}
+
+static void moved(struct packer *p)
+{
+	struct commit_file *f = p->arg;
+	f->commit->progress_ns = clock_now();
+}
+
+static void file_written(struct writer *w)
+{
+	struct commit_file *f = w->arg;
+	if (!w->rc)
+		f->packed = f->packer.packed;
+	packer_free(&f->packer);
+	commit_file_ended(f->commit, w->rc, w->name);
+}
+
+static void filled(struct packer *p)
+{
+	struct commit_file *f = p->arg;
+	writer_filled(&f->writer, p->rc, p->packed.size);
+}
+
+static void fill(struct writer *w)
+{
+	struct commit_file *f = w->arg;
+	f->packer.file = w->file;
+	f->packer.done = filled;
+	packer_start(&f->packer);
+}
+
+/* More than it can take: what is too much is cut off when it is written. */
+static uint64_t most(const struct packer *p)
+{
+	uint64_t sum = packed_index_size(p->index.nchunks) + p->header_len;
+	for (uint32_t i = 0; i < p->index.nchunks; i++)
+		sum += chunk_bound(p->index.chunks[i].plain);
+	return sum;
+}
+
+static void write_packed(struct commit *c, struct commit_file *f)
+{
+	const struct memory *mem = f->rank->mem;
+	const struct layout_file *lf = &mem->layout.files[f->file];
+	struct writer *w = &f->writer;
+	*w = (struct writer){
+		.disk = c->disk, .dir = c->dir, .flags = DISK_DIRECT, .fill = fill, .done = file_written, .arg = f};
+	name_packed(mem->table->reg.rank, c->world, lf->group, lf->part, w->name);
+	w->size = most(&f->packer);
+	writer_start(w);
+}
+
+static void sampled(struct packer *p)
+{
+	struct commit_file *f = p->arg;
+	struct commit *c = f->commit;
+	c->progress_ns = clock_now();
+	if (c->rc) {
+		commit_file_ended(c, c->rc, f->writer.name);
+		return;
+	}
+	if (!p->rc && p->worth_it) {
+		write_packed(c, f);
+		return;
+	}
+	packer_free(p);
+	commit_write_plain(c, f);
+}
+
+int commit_write_packed(struct commit *c, struct commit_file *f)
+{
+	const struct memory *mem = f->rank->mem;
+	const struct layout_file *lf = &mem->layout.files[f->file];
+	const struct head_block *head = &mem->heads[f->file];
+	struct described what = {&mem->table->reg, mem->layout.pieces + lf->first_piece};
+	struct packer *p = &f->packer;
+	packer_free(p);
+	*p = (struct packer){.packing = c->packing, .disk = c->disk, .header = head->data, .header_len = head->len};
+	p->data = memory_slot(mem, f->rank->slot) + lf->slot_at;
+	p->throttle = c->throttle;
+	p->bucket = c->bucket;
+	p->moved = moved;
+	p->done = sampled;
+	p->arg = f;
+	int rc = packed_plan(lf->npieces, describe, &what, &p->index);
+	if (rc || !p->index.nchunks) {
+		p->packing = NULL;
+		return rc ? rc : -ENODATA;
+	}
+	packer_sample(p);
+	return 0;
+}

@@ -1,0 +1,330 @@
+#include "checkpoint/node_part_private.h"
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "format/sidecar.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static void start_files(struct commit *c);
+
+static const char *data_name(const struct commit *c, const struct commit_file *f, char dst[NAME_FILE_MAX])
+{
+	const struct memory *mem = f->rank->mem;
+	const struct layout_file *lf = &mem->layout.files[f->file];
+	name_data(mem->table->reg.rank, c->world, lf->group, lf->part, dst);
+	return dst;
+}
+
+static const struct parent_file *parent_of(const struct commit *c, const struct commit_file *f)
+{
+	char name[NAME_FILE_MAX];
+	return c->full_every > 1 ? parent_find(c->parent, (uint32_t)(f - c->cfiles), data_name(c, f, name)) : NULL;
+}
+
+void commit_file_ended(struct commit *c, int rc, const char *name)
+{
+	c->in_flight--;
+	c->progress_ns = clock_now();
+	if (rc)
+		commit_fail(c, rc, name);
+	start_files(c);
+}
+
+static void file_done(struct writer *w)
+{
+	commit_file_ended(w->arg, w->rc, w->name);
+}
+
+/* A file under a limit may take longer than a commit may stall. */
+static void file_moved(struct writer *w)
+{
+	struct commit *c = w->arg;
+	c->progress_ns = clock_now();
+}
+
+void commit_write_plain(struct commit *c, struct commit_file *f)
+{
+	const struct memory *mem = f->rank->mem;
+	const struct layout_file *lf = &mem->layout.files[f->file];
+	const struct head_block *head = &mem->heads[f->file];
+	struct writer *w = &f->writer;
+	*w = (struct writer){.disk = c->disk, .dir = c->dir, .flags = DISK_DIRECT, .done = file_done, .arg = c};
+	w->throttle = c->throttle;
+	w->bucket = c->bucket;
+	w->moved = file_moved;
+	data_name(c, f, w->name);
+	w->extents[0] = (struct writer_extent){head->data, 0, head->len};
+	w->extents[1] = (struct writer_extent){memory_slot(mem, f->rank->slot) + lf->slot_at, head->len,
+					       align_up(lf->data_size, DISK_ALIGN)};
+	w->size = head->len + lf->data_size;
+	writer_start(w);
+}
+
+static void write_data(struct commit *c, struct commit_file *f)
+{
+	f->age = 0;
+	f->packed = (struct manifest_packed){0};
+	if (!c->packing || commit_write_packed(c, f) < 0)
+		commit_write_plain(c, f);
+}
+
+static int encode_sidecar(struct commit *c, struct commit_file *f)
+{
+	const struct memory *mem = f->rank->mem;
+	const struct head_block *head = &mem->heads[f->file];
+	if (f->sidecar.len)
+		return 0;
+	int rc = sidecar_encode(&mem->layout, f->file, head->len, head->digest, f->rank->leaves, &f->sidecar);
+	if (rc)
+		return rc;
+	f->digest = digest_bytes(f->sidecar.data, f->sidecar.len);
+	const struct parent_file *p = parent_of(c, f);
+	f->same = p && digest_equal(p->sidecar, f->digest);
+	return 0;
+}
+
+/* ---- files of the parent ------------------------------------------------------------------------------------------ */
+
+static void file_linked(struct linker *l)
+{
+	struct commit_file *f = l->arg;
+	struct commit *c = f->commit;
+	if (l->rc == -ENOLINK && !c->rc) {
+		write_data(c, f);
+		return;
+	}
+	if (!l->rc) {
+		f->linked = true;
+		c->linked_files++;
+		c->linked_bytes += l->size;
+	} else if (c->parent) {
+		parent_forget(c->parent); /* whatever it is: the next checkpoint does without */
+	}
+	commit_file_ended(c, l->rc, f->writer.name);
+}
+
+static void link_data(struct commit *c, struct commit_file *f, const struct parent_file *p)
+{
+	const struct memory *mem = f->rank->mem;
+	const struct layout_file *lf = &mem->layout.files[f->file];
+	f->age = p->age + 1;
+	f->packed = p->packed;
+	(p->packed.index_size ? name_packed : name_data)(mem->table->reg.rank, c->world, lf->group, lf->part,
+							 f->writer.name);
+	f->linker =
+		(struct linker){.disk = c->disk,
+				.from = c->parent_dir,
+				.dir = c->dir,
+				.name = f->writer.name,
+				.size = p->packed.index_size ? p->packed.size : mem->heads[f->file].len + lf->data_size,
+				.done = file_linked,
+				.arg = f};
+	linker_start(&f->linker);
+}
+
+/* Whether the parent's file would be linked if nothing has changed. */
+static bool may_link(const struct commit *c, const struct parent_file *p)
+{
+	return p && c->parent_usable && p->age + 1 < c->full_every;
+}
+
+/* Negative: nothing was started. */
+static int start_data(struct commit *c, struct commit_file *f)
+{
+	const struct parent_file *p = parent_of(c, f);
+	bool known = c->digests_ready && may_link(c, p);
+	int rc = known ? encode_sidecar(c, f) : 0;
+	if (rc)
+		return rc;
+	if (known && f->same)
+		link_data(c, f, p);
+	else
+		write_data(c, f);
+	return 0;
+}
+
+static int start_sidecar(struct commit *c, struct commit_file *f)
+{
+	const struct memory *mem = f->rank->mem;
+	const struct layout_file *lf = &mem->layout.files[f->file];
+	struct writer *w = &f->writer;
+	*w = (struct writer){.disk = c->disk, .dir = c->dir, .done = file_done, .arg = c};
+	name_sidecar(mem->table->reg.rank, c->world, lf->group, lf->part, w->name);
+	w->extents[0] = (struct writer_extent){f->sidecar.data, 0, f->sidecar.len};
+	w->size = f->sidecar.len;
+	writer_start(w);
+	return 0;
+}
+
+/* ---- the order ------------------------------------------------------------------------------------------------------ */
+
+/* In DATA those that stand back come last, and not before the digests do. */
+static struct commit_file *next_file(struct commit *c)
+{
+	uint32_t end = c->state == COMMIT_DATA ? 2 * c->nfiles : c->nfiles;
+	while (c->started < end) {
+		bool late = c->started >= c->nfiles;
+		if (late && !c->digests_ready)
+			return NULL;
+		struct commit_file *f = &c->cfiles[c->started++ % c->nfiles];
+		if (c->state != COMMIT_DATA || f->late == late)
+			return f;
+	}
+	return NULL;
+}
+
+static bool any_late(const struct commit *c)
+{
+	for (uint32_t i = 0; c->state == COMMIT_DATA && i < c->nfiles; i++)
+		if (c->cfiles[i].late)
+			return true;
+	return false;
+}
+
+/* Keeps COMMIT_WRITERS files in flight; when all are done, or after an error when none is left, goes on. */
+static void start_files(struct commit *c)
+{
+	struct commit_file *f;
+	while (!c->rc && c->in_flight < COMMIT_WRITERS && (f = next_file(c))) {
+		c->in_flight++;
+		int rc = c->state == COMMIT_DATA ? start_data(c, f) : start_sidecar(c, f);
+		if (rc) {
+			c->in_flight--;
+			commit_fail(c, rc, f->writer.name);
+		}
+	}
+	if (c->in_flight || (!c->rc && !c->digests_ready && any_late(c)))
+		return;
+	commit_advance(c, c->rc);
+}
+
+void commit_resume_files(struct commit *c)
+{
+	if (c->in_flight < COMMIT_WRITERS && c->started >= c->nfiles)
+		start_files(c);
+}
+
+static void stop_file(struct commit_file *f, int rc)
+{
+	writer_cancel(&f->writer, rc);
+	packer_cancel(&f->packer, rc);
+}
+
+bool commit_stop_files(struct commit *c)
+{
+	for (uint32_t i = 0; c->state == COMMIT_DATA && i < c->nfiles; i++)
+		stop_file(&c->cfiles[i], c->rc);
+	return c->state == COMMIT_DATA && !c->in_flight;
+}
+
+void commit_write_files(struct commit *c)
+{
+	c->started = 0;
+	for (uint32_t i = 0; c->state == COMMIT_DATA && i < c->nfiles; i++) {
+		struct commit_file *f = &c->cfiles[i];
+		data_name(c, f, f->writer.name);
+		const struct parent_file *p = parent_of(c, f);
+		f->late = may_link(c, p) && p->steady;
+	}
+	start_files(c);
+}
+
+int commit_encode_sidecars(struct commit *c)
+{
+	int rc = 0;
+	for (uint32_t i = 0; !rc && i < c->nfiles; i++)
+		rc = encode_sidecar(c, &c->cfiles[i]);
+	return rc;
+}
+
+static void text_done(struct writer *w)
+{
+	commit_advance(w->arg, w->rc);
+}
+
+void commit_write_text(struct commit *c, const char *name, const struct wbuf *text)
+{
+	struct writer *w = &c->writer;
+	*w = (struct writer){.disk = c->disk, .dir = c->dir, .done = text_done, .arg = c, .size = text->len};
+	snprintf(w->name, sizeof(w->name), "%s", name);
+	w->extents[0] = (struct writer_extent){text->data, 0, text->len};
+	writer_start(w);
+}
+
+/* The names that it may have made, one by one; NULL after the last. */
+static const char *made_name(const struct commit *c, uint32_t i, char dst[NAME_FILE_MAX])
+{
+	static void (*const names[])(uint32_t, uint32_t, const char *, uint32_t, char *) = {name_data, name_packed,
+											    name_sidecar};
+	enum { NAMES = sizeof(names) / sizeof(names[0]) };
+	if (i == NAMES * c->nfiles) {
+		name_node(c->node, dst);
+		return dst;
+	}
+	if (i > NAMES * c->nfiles)
+		return NULL;
+	const struct commit_file *f = &c->cfiles[i / NAMES];
+	const struct layout_file *lf = &f->rank->mem->layout.files[f->file];
+	names[i % NAMES](f->rank->mem->table->reg.rank, c->world, lf->group, lf->part, dst);
+	return dst;
+}
+
+bool commit_remove_next(struct commit *c)
+{
+	const char *name = made_name(c, c->remove_at++, c->writer.name);
+	if (name)
+		commit_submit(c, (struct disk_op){.kind = DISK_UNLINK, .dir = c->dir, .name = name});
+	return name != NULL;
+}
+
+int commit_collect_files(struct commit *c)
+{
+	for (uint32_t r = 0; r < c->nranks; r++)
+		c->nfiles += c->ranks[r].mem->layout.nfiles;
+	c->cfiles = calloc(c->nfiles ? c->nfiles : 1, sizeof(*c->cfiles));
+	if (!c->cfiles) {
+		c->nfiles = 0; /* of which commit_free frees what they hold */
+		return -ENOMEM;
+	}
+	uint32_t at = 0;
+	for (uint32_t r = 0; r < c->nranks; r++) {
+		const struct layout *layout = &c->ranks[r].mem->layout;
+		for (uint32_t f = 0; f < layout->nfiles; f++)
+			c->cfiles[at++] = (struct commit_file){.commit = c, .rank = &c->ranks[r], .file = f};
+	}
+	return 0;
+}
+
+/* The next file of a share of this node: whether it is among those that it writes. */
+static bool is_ours(struct share_numbers *numbers, uint32_t *seen, const struct share_parts *parts, uint64_t share)
+{
+	uint32_t i = share_number(numbers, share);
+	const struct share_part *p = &parts->of[i];
+	if (i >= parts->n)
+		return true;
+	return p->parts && seen[i]++ % p->parts == p->part;
+}
+
+void commit_choose_files(struct commit *c, const struct share_parts *parts)
+{
+	struct share_numbers numbers = {0};
+	uint32_t kept = 0, seen[SHARES_MAX] = {0};
+	for (uint32_t i = 0; i < c->nfiles; i++) {
+		const struct commit_file *f = &c->cfiles[i];
+		const struct memory *mem = f->rank->mem;
+		const struct layout_file *lf = &mem->layout.files[f->file];
+		if (lf->share && !is_ours(&numbers, seen, parts, lf->share))
+			continue;
+		c->bytes += mem->heads[f->file].len + lf->data_size;
+		c->cfiles[kept++] = *f;
+	}
+	c->files = c->nfiles = kept;
+}
+
+void commit_free_file(struct commit_file *f)
+{
+	wbuf_free(&f->sidecar);
+	packer_free(&f->packer);
+}

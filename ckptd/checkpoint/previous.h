@@ -1,0 +1,39 @@
+/* Parent: what the job's last committed checkpoint holds. A file that has not changed since is linked to it and not written again.
+ * Kept in memory, from the daemon's own last commit: after a restart the first checkpoint is written whole.
+ *
+ * Whether a file has changed is told by the digest of its sidecar, which covers its header, the places of its pieces and every
+ * leaf. The bytes of the parent are not read: what was damaged since then is found by reading back. So that one bad block cannot
+ * reach all checkpoints to come, a file serves at most full-every of them, then it is written afresh. */
+#ifndef CKPTD_CHECKPOINT_PREVIOUS_H
+#define CKPTD_CHECKPOINT_PREVIOUS_H
+
+#include "format/manifest.h"
+
+struct commit;
+
+struct parent_file {
+	char name[NAME_FILE_MAX]; /* if it were not packed */
+	struct digest sidecar;    /* of the encoded sidecar */
+	struct manifest_packed packed;
+	uint32_t age; /* checkpoints before this one that have the very same file */
+	bool steady;  /* it was as in the parent of this one: likely to stay so */
+};
+
+/* All zero: none. */
+struct parent {
+	bool valid;
+	struct step_id id;
+	uint32_t nfiles;
+	struct parent_file *files; /* in the order of the commit's files */
+};
+
+/* The commit has ended well: it is the parent of the next one. Without memory there is none. */
+void parent_take(struct parent *parent, const struct commit *c);
+/* Damage was found, or may be there: nothing is linked to it any more. May be called while a commit uses it. */
+void parent_forget(struct parent *parent);
+void parent_free(struct parent *parent);
+
+/* The parent's file of the same place and name as file i of the commit. NULL: there is none. */
+const struct parent_file *parent_find(const struct parent *parent, uint32_t i, const char *name);
+
+#endif

@@ -1,0 +1,82 @@
+#include "checkpoint/store_space.h"
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "daemon.h"
+#include "runtime/workers.h"
+#include "store/repo.h"
+
+struct space {
+	struct work work;
+	struct pool *pool;
+	const char *store;
+	struct space_view view;
+	bool busy;
+	uint64_t next_ns;
+	/* the worker's */
+	int rc;
+	uint64_t free_bytes, total_bytes;
+};
+
+static void run(struct work *work)
+{
+	struct space *space = list_entry(work, struct space, work);
+	struct repo repo;
+	space->rc = repo_open(space->store, &repo, NULL);
+	if (space->rc)
+		return;
+	space->rc = disk_space(repo.disk, repo.root, &space->free_bytes, &space->total_bytes);
+	repo_close(&repo);
+}
+
+static void done(struct work *work)
+{
+	struct space *space = list_entry(work, struct space, work);
+	space->busy = false;
+	if (space->rc)
+		return; /* what was known stays, with its age */
+	space->view = (struct space_view){.known = true,
+					  .free_bytes = space->free_bytes,
+					  .total_bytes = space->total_bytes,
+					  .asked_ns = clock_now()};
+}
+
+int space_new(struct daemon *daemon, struct space **out)
+{
+	*out = NULL;
+	if (!daemon->config.store)
+		return 0;
+	struct space *space = calloc(1, sizeof(*space));
+	if (!space)
+		return -ENOMEM;
+	space->work = (struct work){.run = run, .done = done};
+	space->pool = daemon->reader;
+	space->store = daemon->config.store;
+	*out = space;
+	return 0;
+}
+
+void space_tick(struct space *space, uint64_t now)
+{
+	if (!space || space->busy || now < space->next_ns)
+		return;
+	space->busy = true;
+	space->rc = -ECANCELED; /* unless it is run */
+	space->next_ns = now + SPACE_EVERY_MS * CLOCK_NS_PER_MS;
+	pool_submit(space->pool, &space->work);
+}
+
+struct space_view space_get(const struct space *space)
+{
+	return space ? space->view : (struct space_view){0};
+}
+
+bool space_busy(const struct space *space)
+{
+	return space && space->busy;
+}
+
+void space_free(struct space *space)
+{
+	free(space);
+}

@@ -1,0 +1,169 @@
+#include "clients/operator.h"
+
+#include "base/log.h"
+#include "clients/operator_forward.h"
+#include "control/coordinator_host.h"
+#include "control/membership.h"
+#include "daemon.h"
+#include "job/halt.h"
+#include "job/job.h"
+#include "participant/participant.h"
+#include "save/save_policy.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static const char *job_names(const struct daemon *daemon, char *dst, size_t size)
+{
+	size_t len = 0;
+	dst[0] = '\0';
+	list_for(node, &daemon->jobs)
+		if (len < size)
+			len += (size_t)snprintf(dst + len, size - len, "%s%s", len ? ", " : "",
+						list_entry(node, struct job, link)->name);
+	return *dst ? dst : "none";
+}
+
+static int choose(struct daemon *daemon, const char *name, struct job **out, struct err *err)
+{
+	char names[256];
+	*out = *name ? job_find(daemon, name) : NULL;
+	if (*name && !*out)
+		return err_set(err, -ENOENT, "there is no job '%s' here; jobs: %s", name,
+			       job_names(daemon, names, sizeof(names)));
+	if (*name)
+		return 0;
+	if (list_empty(&daemon->jobs))
+		return err_set(err, -ENOENT, "this daemon has no job");
+	if (daemon->jobs.next->next != &daemon->jobs)
+		return err_set(err, -EINVAL, "name the job; there are several: %s",
+			       job_names(daemon, names, sizeof(names)));
+	*out = list_entry(daemon->jobs.next, struct job, link);
+	return 0;
+}
+
+/* What is newest in memory is the same on all nodes, or is about to be; it is written on the word of the one that decides. */
+static int flush_elsewhere(struct job *job, const struct wire_command *command, struct wire_answer *answer,
+			   struct err *err)
+{
+	const struct snapshot *newest = saves_in_memory(&job->saves, UINT64_MAX);
+	if (!newest)
+		return err_set(err, -ENOENT, "job %s has no snapshot that is complete in memory", job->name);
+	answer->id = newest->id;
+	int rc = seat_can_ask(job, err);
+	if (!rc)
+		seat_ask(job, command);
+	return rc;
+}
+
+static int flush(struct job *job, const struct wire_command *command, struct wire_answer *answer, struct err *err)
+{
+	bool here = saves_decide(&job->saves) || job->daemon->root < 0;
+	int rc = here ? queue_flush(&job->saves, &answer->id, err) : flush_elsewhere(job, command, answer, err);
+	if (!rc)
+		snprintf(answer->text, sizeof(answer->text), "job %s: step %lu of epoch %u goes to storage", job->name,
+			 (unsigned long)answer->id.step, answer->id.epoch);
+	return rc;
+}
+
+/* Where the job is planned. */
+static int drain(struct daemon *daemon, const struct wire_command *command, struct wire_answer *answer, struct err *err)
+{
+	struct muster_drained is;
+	bool on = command->kind == COMMAND_DRAIN, asks = command->kind == COMMAND_DRAINED;
+	int rc = asks ? 0 : muster_drain(daemon, command->job, command->node, on, err);
+	if (rc)
+		return rc;
+	rc = muster_drained(daemon, command->job, command->node, &is, err);
+	if (rc && (asks || rc != -EBUSY))
+		return rc;
+	if (asks && is.ranks && !is.asked)
+		return err_set(err, -ECANCELED, "node %s is not to be let go by job '%s' any more: that was undone",
+			       command->node, is.job);
+	answer->left = is.ranks;
+	snprintf(answer->job, sizeof(answer->job), "%s", is.job);
+	if (asks)
+		snprintf(answer->text, sizeof(answer->text), "%s", is.stuck);
+	else
+		snprintf(answer->text, sizeof(answer->text),
+			 on ? "job %s: node %s is let go at the next save" : "job %s: node %s may have ranks again",
+			 is.job, command->node);
+	if (!asks)
+		log_info("ordered: %s", answer->text);
+	return 0;
+}
+
+/* Another node plans it. Which job is meant is known by the jobs here. */
+static int forward_drain(struct daemon *daemon, struct client *client, uint32_t seq, const struct wire_command *command,
+			 struct err *err)
+{
+	struct job *job;
+	struct wire_command named = *command;
+	int rc = *command->job ? 0 : choose(daemon, "", &job, err);
+	if (rc)
+		return rc;
+	if (!*command->job)
+		memcpy(named.job, job->name, sizeof(named.job));
+	rc = ask_coordinator(daemon, client, seq, &named, err);
+	return rc ? rc : ORDER_LATER;
+}
+
+void order_asked(struct daemon *daemon, uint32_t node, const struct peer_report *r)
+{
+	struct err err = {{0}};
+	struct wire_answer answer = {0};
+	int rc = drain(daemon, &r->ask.command, &answer, &err);
+	struct peer_order order = {.type = PEER_ANSWER,
+				   .answer = {.token = r->ask.token, .rc = rc, .left = answer.left}};
+	memcpy(order.job, r->job, sizeof(order.job));
+	snprintf(order.answer.text, sizeof(order.answer.text), "%s", rc ? err.text : answer.text);
+	chair_order(daemon, true, node, &order);
+}
+
+/* On all nodes or on none. */
+static int halt(struct job *job, const struct wire_command *command, struct wire_answer *answer, struct err *err)
+{
+	int rc = seat_can_ask(job, err);
+	if (!rc)
+		rc = halt_ask(job, command, answer, err);
+	if (!rc)
+		seat_ask(job, command);
+	return rc;
+}
+
+void order_obey(struct job *job, const struct wire_command *command)
+{
+	struct wire_answer answer = {0};
+	struct err err = {{0}};
+	bool flushes = command->kind == COMMAND_FLUSH;
+	if (command->kind >= COMMAND_DRAIN) {
+		reform_drain(job, command->kind == COMMAND_DRAIN);
+		return;
+	}
+	if (flushes && !saves_decide(&job->saves))
+		return;
+	int rc = flushes ? queue_flush(&job->saves, &answer.id, &err) : halt_ask(job, command, &answer, &err);
+	if (rc)
+		log_warn("ordered on another node, and not done here: %s", err.text);
+	else
+		log_info("ordered on another node: job %s: %s", job->name, flushes ? "flush" : answer.text);
+}
+
+int order_take(struct daemon *daemon, struct client *client, uint32_t seq, const struct wire_command *command,
+	       struct wire_answer *answer, struct err *err)
+{
+	struct job *job;
+	*answer = (struct wire_answer){0};
+	if (command->kind >= COMMAND_DRAIN)
+		return chair_here(daemon) || muster_plan(daemon, command->job)
+			       ? drain(daemon, command, answer, err)
+			       : forward_drain(daemon, client, seq, command, err);
+	int rc = choose(daemon, command->job, &job, err);
+	if (rc)
+		return rc;
+	memcpy(answer->job, job->name, sizeof(answer->job));
+	rc = command->kind == COMMAND_FLUSH ? flush(job, command, answer, err) : halt(job, command, answer, err);
+	if (!rc)
+		log_info("ordered: %s", answer->text);
+	return rc;
+}

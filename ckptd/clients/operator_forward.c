@@ -1,0 +1,134 @@
+#include "clients/operator_forward.h"
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "cluster/net.h"
+#include "cluster/roster.h"
+#include "control/coordinator_host.h"
+#include "daemon.h"
+#include "participant/participant.h"
+#include "runtime/client.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Whoever asks waits for 5 s (cli/order.c). */
+#define ANSWER_NS (4 * CLOCK_NS_PER_S)
+enum { ASKS_MAX = 64 };
+
+struct ask {
+	struct ask *next;
+	uint64_t token, deadline;
+	struct client *client;
+	uint32_t seq;
+};
+
+static const char *coordinator(const struct daemon *d)
+{
+	return d->roster->nodes[FIRST_NODE].name;
+}
+
+static unsigned count(const struct daemon *d)
+{
+	unsigned n = 0;
+	for (const struct ask *a = d->asks; a; a = a->next)
+		n++;
+	return n;
+}
+
+int ask_coordinator(struct daemon *d, struct client *client, uint32_t seq, const struct wire_command *command,
+		    struct err *err)
+{
+	if (!d->net || !net_is_up(d->net, FIRST_NODE))
+		return err_set(err, -ENOTCONN,
+			       "node %s, which coordinates the jobs of this cluster, cannot be reached: ask again when "
+			       "it is back",
+			       coordinator(d));
+	struct ask *a = count(d) < ASKS_MAX ? calloc(1, sizeof(*a)) : NULL;
+	if (!a)
+		return err_set(err, -EBUSY, "%d questions wait for node %s already", ASKS_MAX, coordinator(d));
+	*a = (struct ask){.next = d->asks,
+			  .token = ++d->ask_tokens,
+			  .deadline = clock_deadline(ANSWER_NS),
+			  .client = client,
+			  .seq = seq};
+	d->asks = a;
+	struct peer_report r = {.type = PEER_ASK, .ask = {.token = a->token, .command = *command}};
+	memcpy(r.job, command->job, sizeof(r.job));
+	seat_send(d, &r);
+	return 0;
+}
+
+/* The next one in its place. */
+static void drop(struct ask **at)
+{
+	struct ask *a = *at;
+	*at = a->next;
+	free(a);
+}
+
+static void answer(const struct ask *a, const struct peer_order *order)
+{
+	AUTO_WBUF struct wbuf body = {0};
+	const struct peer_answer *m = &order->answer;
+	struct wire_answer reply = {.left = m->left};
+	if (m->rc) {
+		client_error(a->client, a->seq, m->rc, "%s", m->text);
+		return;
+	}
+	snprintf(reply.job, sizeof(reply.job), "%s", order->job);
+	snprintf(reply.text, sizeof(reply.text), "%s", m->text);
+	if (wire_answer_encode(&reply, &body))
+		body.failed = true;
+	client_send(a->client, WIRE_COMMAND, a->seq, &body, NULL, 0);
+}
+
+void asks_answered(struct daemon *d, const struct peer_order *order)
+{
+	for (struct ask **at = &d->asks; *at; at = &(*at)->next) {
+		if ((*at)->token != order->answer.token)
+			continue;
+		struct ask a = **at;
+		drop(at); /* whoever is answered may go, and forget what he asked */
+		answer(&a, order);
+		return;
+	}
+}
+
+void asks_forget(struct daemon *d, const struct client *client)
+{
+	for (struct ask **at = &d->asks; *at;) {
+		if ((*at)->client == client)
+			drop(at);
+		else
+			at = &(*at)->next;
+	}
+}
+
+/* Those whose deadline is not later. */
+static void fail(struct daemon *d, uint64_t until, int rc, const char *what)
+{
+	for (struct ask **at = &d->asks; *at;) {
+		struct ask a = **at;
+		if (a.deadline > until) {
+			at = &(*at)->next;
+			continue;
+		}
+		drop(at);
+		client_error(a.client, a.seq, rc, "node %s, which coordinates the jobs of this cluster, %s",
+			     coordinator(d), what);
+		at = &d->asks;
+	}
+}
+
+void asks_down(struct daemon *d)
+{
+	fail(d, UINT64_MAX, -ENOTCONN, "was lost before it answered");
+}
+
+void asks_tick(struct daemon *d)
+{
+	if (d->asks)
+		fail(d, clock_now(), -ETIMEDOUT, "does not answer");
+}

@@ -1,0 +1,24 @@
+/* Ask: what an operator asks of this daemon, and only the one that coordinates the jobs of the cluster can answer (clients/operator.h): it is sent
+ * there, and the operator is answered when that has. Each has a deadline, and they are bounded. */
+#ifndef CKPTD_CLIENTS_OPERATOR_FORWARD_H
+#define CKPTD_CLIENTS_OPERATOR_FORWARD_H
+
+#include "base/err.h"
+#include "format/peer_coord.h"
+
+struct client;
+struct daemon;
+
+/* The answer comes later, to this request of the client's. -ENOTCONN: the coordinator cannot be reached. */
+int ask_coordinator(struct daemon *daemon, struct client *client, uint32_t seq, const struct wire_command *command,
+		    struct err *err);
+/* From the coordinator. */
+void asks_answered(struct daemon *daemon, const struct peer_order *order);
+/* It cannot be reached any more. */
+void asks_down(struct daemon *daemon);
+/* The client has gone; with the last of them all is forgotten. */
+void asks_forget(struct daemon *daemon, const struct client *client);
+/* Every tick. */
+void asks_tick(struct daemon *daemon);
+
+#endif

@@ -1,0 +1,134 @@
+/* The net, one of the three interfaces through which the state machines see the world (disk, net, clock): the nodes of a cluster, messages
+ * between their daemons, and one-sided copies between their memories. Implementations: net/ (libfabric) and tests/sim/net_sim.c, chosen at
+ * link time.
+ *
+ * Nodes are entries of the roster (cluster/roster.h) and are named by their index in it. A session with a node is there while both daemons have
+ * proved to each other that they hold the cluster key and have heard of each other within the limit. It begins with `up` and ends with
+ * `down`. Within it messages arrive once, whole and in order, or it ends; nothing of an earlier session arrives in a later one, and what
+ * was exposed to the node is withdrawn with it. With ourselves there is none.
+ *
+ * Threads: a struct net belongs to the loop's thread, and calls back from net_poll() alone. */
+#ifndef CKPTD_CLUSTER_NET_H
+#define CKPTD_CLUSTER_NET_H
+
+#include "base/bytes.h"
+#include "base/err.h"
+#include "base/list.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct net;
+struct net_region;
+struct roster;
+
+enum {
+	NET_MESSAGE_MAX = 1 << 20, /* bytes of one message's body */
+	NET_QUEUE_MAX = 256,       /* messages that wait for one node */
+	NET_QUEUE_BYTES = 8 << 20, /* and their bytes */
+	NET_CHUNK = 1 << 20,       /* of copies: bytes of a part */
+	NET_DEPTH = 4,             /* and parts in flight to one node */
+	NET_WITHDRAW_MS = 20,      /* see net_withdraw() */
+};
+
+struct net_config {
+	const struct roster *roster; /* must live as long as the net */
+	unsigned self;               /* our index in it */
+	const char
+		*provider; /* of copies: "tcp", "verbs", "efa". Messages go over tcp, to the addresses of the roster */
+	const char *key_file;     /* the cluster key: docs/security.md */
+	uint64_t peer_timeout_ns; /* silence after which a session ends; heartbeats are sent four times as often */
+};
+
+struct net_events {
+	void (*up)(void *arg, unsigned node);
+	/* rc: -errno, why (-ETIMEDOUT: silent for too long, -ECONNRESET: it is gone or has begun anew, -ESHUTDOWN: it said goodbye, else that
+	 * of net_drop). All copies with it have been completed with an error, messages that were not sent are gone. */
+	void (*down)(void *arg, unsigned node, int rc);
+	void (*message)(void *arg, unsigned node, uint16_t type, const void *body, size_t len);
+	void *arg;
+};
+
+/* Puts into the environment what libfabric takes from nowhere else. While the process has one thread: whoever reads the environment meanwhile, be it
+ * for the time zone of a line in the log, may crash. */
+void net_environment(void);
+
+/* Opens the endpoints and begins to look for all other nodes, for ever. Needs net_environment(). -EINVAL, -EACCES (others may read the key file), -ENODATA (the
+ * provider is not here), -EADDRINUSE, … with a sentence. */
+int net_new(const struct net_config *config, const struct net_events *events, struct net **out, struct err *err);
+/* Says goodbye; copies that are not done are completed with -ESHUTDOWN. No other event comes any more. NULL is allowed. */
+void net_free(struct net *net);
+
+int net_event_fd(struct net *net);
+/* Runs what has happened; never waits. Number of events. */
+int net_poll(struct net *net);
+
+bool net_is_up(const struct net *net, unsigned node);
+/* The session's number, which never comes twice on this node; 0: none is there. */
+uint64_t net_session(const struct net *net, unsigned node);
+/* clock_now() of the last that was heard in the session that ended; in `down`, for that node. */
+uint64_t net_heard(const struct net *net, unsigned node);
+
+/* Copies the body. -ENOTCONN: no session; -ENOBUFS: the queue is full, the caller decides; -EMSGSIZE; -ENOMEM. A message that was taken
+ * arrives, or the session ends. */
+int net_send(struct net *net, unsigned node, uint16_t type, const struct wbuf *body);
+
+/* Ends the session with a node that breaks the protocol above us, is to be forgotten, or was to be sent what was not taken; `down` comes with
+ * rc. Until then nothing more is taken, so that no later message arrives without the one before it. A new session may follow. */
+void net_drop(struct net *net, unsigned node, int rc);
+
+/* ---- memory */
+
+enum net_access { NET_READABLE = 1, NET_WRITABLE = 2 };
+
+/* What the other side needs to reach a region: travels in messages. */
+struct net_ticket {
+	uint64_t key, address, size;
+};
+
+/* Lets a node, for as long as the session lasts, read or write memory. -ENOTCONN, -ENOMEM, … */
+int net_expose(struct net *net, unsigned node, void *base, uint64_t size, enum net_access access,
+	       struct net_region **out, struct err *err);
+struct net_ticket net_region_ticket(const struct net_region *region);
+/* When it returns no node reaches the memory any more, whatever was in flight. A node that is at it is asked to stop; where that takes
+ * longer than NET_WITHDRAW_MS the way of its copies is cut: those in flight between us, in both directions, fail with -ECONNRESET, the
+ * session goes on. NULL is allowed; so is a region whose session is gone. */
+void net_withdraw(struct net_region *region);
+
+/* Announces local memory that copies start from or end in, where the provider wants that: a token, 0 where it does not; -errno is not
+ * fatal. */
+int net_register(struct net *net, void *base, uint64_t size);
+void net_unregister(struct net *net, int token);
+
+enum net_kind { NET_WRITE = 1, NET_READ };
+
+/* A copy between our memory and a region of the node. WRITE is done when the bytes stand in the other's memory (delivery complete). */
+struct net_op {
+	enum net_kind kind;
+	unsigned node;
+	void *buf; /* must live until done */
+	uint64_t len;
+	struct net_ticket ticket;
+	uint64_t offset; /* in the region */
+	uint64_t
+		deadline; /* clock_now(): when it has passed, the way of copies to the node is cut, for a copy cannot be called back otherwise */
+	void (*done)(struct net_op *op); /* op may be submitted again or freed inside */
+	void *arg;                       /* the caller's */
+	/* len, or -errno: -ETIMEDOUT, -ECONNRESET, -EACCES (there is no such region any more), -ERANGE (beyond its end), -ESHUTDOWN, -ENOTCONN.
+	 * A copy that failed may be tried again while the session lasts. */
+	int64_t result;
+	struct list link; /* private, as what follows */
+	uint64_t session, issued, moved;
+	unsigned in_flight;
+};
+/* Never fails: what cannot be started is completed with an error at the next poll. Large copies go in parts of NET_CHUNK, at most NET_DEPTH
+ * in flight to a node, shared fairly among its copies. */
+void net_submit(struct net *net, struct net_op *op);
+
+struct net_counts {
+	uint64_t sessions, messages_in, messages_out, bytes_read, bytes_written;
+	uint64_t refused; /* frames that were thrown away: wrong, replayed, reordered, stale, from strangers */
+};
+struct net_counts net_counts(const struct net *net);
+
+#endif

@@ -1,0 +1,425 @@
+/* The loop's side: opening, sending, submitting, and what has happened. */
+#include "cluster/net/engine.h"
+
+#include "base/address.h"
+#include "base/cleanup.h"
+#include "base/clock.h"
+
+#include <netdb.h>
+#include <signal.h>
+#include <sodium.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+
+/* ---- opening ----------------------------------------------------------------------------------------------------- */
+
+static int look_up(const struct roster_node *node, int family, struct sockaddr_in6 *out, struct err *err)
+{
+	struct addrinfo hints = {.ai_family = family, .ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICSERV}, *found;
+	char port[8];
+	snprintf(port, sizeof(port), "%u", node->port);
+	int rc = getaddrinfo(node->host, port, &hints, &found);
+	if (rc)
+		return err_set(err, -EINVAL, "cannot look up %s, the host of node %s%s: %s", node->host, node->name,
+			       family == AF_INET6  ? " (with IPv6, as this node)"
+			       : family == AF_INET ? " (with IPv4, as this node)"
+						   : "",
+			       gai_strerror(rc));
+	memcpy(out, found->ai_addr, found->ai_addrlen);
+	freeaddrinfo(found);
+	return 0;
+}
+
+static bool is_loopback(const struct sockaddr_in6 *where)
+{
+	union address address;
+	memcpy(&address, where, sizeof(*where));
+	return address_is_loopback(&address);
+}
+
+/* Ours first: all others must be of its family. */
+static int look_up_all(struct net *net, struct err *err)
+{
+	struct peer *own = &net->peers[net->self];
+	const struct roster_node *nodes = net->roster->nodes;
+	int rc = look_up(&nodes[net->self], AF_UNSPEC, &own->where, err);
+	for (unsigned i = 0; !rc && i < net->roster->n; i++) {
+		if (i == net->self)
+			continue;
+		rc = look_up(&nodes[i], own->where.sin6_family, &net->peers[i].where, err);
+		if (!rc && is_loopback(&own->where) && !is_loopback(&net->peers[i].where))
+			rc = err_set(err, -EINVAL,
+				     "%s, the host of this node %s, is an address of loopback (see /etc/hosts), which "
+				     "node %s cannot reach: name another in the roster",
+				     nodes[net->self].host, nodes[net->self].name, nodes[i].name);
+	}
+	return rc;
+}
+
+static void digest_roster(const struct roster *roster, uint8_t digest[SESSION_ROSTER])
+{
+	crypto_generichash_state state;
+	crypto_generichash_init(&state, NULL, 0, SESSION_ROSTER);
+	for (unsigned i = 0; i < roster->n; i++) {
+		char text[1024];
+		const struct roster_node *n = &roster->nodes[i];
+		int len = snprintf(text, sizeof(text), "%s %s %u %s %s %d\n", n->name, n->host, n->port, n->rack,
+				   n->switch_name, n->spare);
+		crypto_generichash_update(&state, (const uint8_t *)text, (unsigned long long)len);
+	}
+	crypto_generichash_final(&state, digest, SESSION_ROSTER);
+}
+
+static int open_rails(struct net *net, const char *provider, struct err *err)
+{
+	if (!rail_is_prepared())
+		return err_set(err, -EINVAL, "the environment lacks what libfabric is to be told: net_environment()");
+	struct sockaddr_in6 copies = net->peers[net->self].where;
+	copies.sin6_port = 0; /* where it is in both families */
+	int rc = rail_open(&net->messages, RAIL_MESSAGES, "tcp", (struct sockaddr *)&net->peers[net->self].where, err);
+	if (!rc)
+		rc = rail_open(&net->copies, RAIL_COPIES, provider, (struct sockaddr *)&copies, err);
+	const struct roster_node *self = &net->roster->nodes[net->self];
+	if (rc)
+		return err_prefix(err, rc, "node %s at %s:%u", self->name, self->host, self->port);
+	rc = rail_address(&net->copies, &net->identity.address);
+	for (unsigned i = 0; !rc && i < net->roster->n; i++)
+		if (i != net->self)
+			rc = rail_insert(&net->messages, &net->peers[i].where, &net->peers[i].frames.peer);
+	if (!rc)
+		rc = net_post_receives(net);
+	return rc ? err_set(err, rc, "cannot prepare the endpoints: %s", err_name(rc)) : 0;
+}
+
+static int open_identity(struct net *net, const struct net_config *config, struct err *err)
+{
+	struct session_self *id = &net->identity;
+	if (sodium_init() < 0)
+		return err_set(err, -ENOSYS, "libsodium does not start");
+	int rc = key_read(config->key_file, id->cluster_key, err);
+	if (rc)
+		return rc;
+	snprintf(id->name, sizeof(id->name), "%s", config->roster->nodes[config->self].name);
+	id->index = config->self;
+	randombytes_buf(&id->incarnation, sizeof(id->incarnation));
+	digest_roster(config->roster, id->roster);
+	session_self_init(id);
+	return 0;
+}
+
+/* Signals are the loop's. */
+static int start_thread(struct net *net)
+{
+	sigset_t all, old;
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &old);
+	int rc = -pthread_create(&net->thread, NULL, net_thread, net);
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	net->running = !rc;
+	return rc;
+}
+
+void net_environment(void)
+{
+	rail_environment();
+}
+
+static int init(struct net *net, const struct net_config *config, struct err *err)
+{
+	struct list *const lists[] = {&net->work, &net->ready, &net->regions, &net->busy, &net->spare};
+	pthread_condattr_t monotonic;
+	for (unsigned i = 0; i < sizeof(lists) / sizeof(lists[0]); i++)
+		list_init(lists[i]);
+	pthread_mutex_init(&net->lock, NULL);
+	pthread_condattr_init(&monotonic);
+	pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+	pthread_cond_init(&net->released, &monotonic);
+	pthread_condattr_destroy(&monotonic);
+	net->roster = config->roster;
+	net->self = config->self;
+	net->timeout = config->peer_timeout_ns;
+	net->next_session = clock_wall(); /* no number comes twice, not even in another process */
+	net->messages.fd = net->copies.fd = -1;
+	net->event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	net->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	net->peers = calloc(net->roster->n, sizeof(*net->peers));
+	for (unsigned i = 0; net->peers && i < net->roster->n; i++)
+		peer_init(&net->peers[i], net, i);
+	if (net->event < 0 || net->wake < 0)
+		return err_set(err, -EMFILE, "no descriptors for the net");
+	return net->peers ? 0 : err_set(err, -ENOMEM, "no memory for %u nodes", net->roster->n);
+}
+
+int net_new(const struct net_config *config, const struct net_events *events, struct net **out, struct err *err)
+{
+	struct net *net = calloc(1, sizeof(*net));
+	if (!net)
+		return err_set(err, -ENOMEM, "no memory for the net");
+	net->events = *events;
+	int rc = init(net, config, err);
+	if (!rc)
+		rc = open_identity(net, config, err);
+	if (!rc)
+		rc = look_up_all(net, err);
+	if (!rc)
+		rc = open_rails(net, config->provider, err);
+	if (!rc && (rc = start_thread(net)))
+		err_set(err, rc, "cannot start the thread of the net: %s", err_name(rc));
+	if (rc)
+		net_free(net);
+	else
+		*out = net;
+	return rc;
+}
+
+/* ---- closing ----------------------------------------------------------------------------------------------------- */
+
+static void stop_thread(struct net *net)
+{
+	if (!net->running)
+		return;
+	pthread_mutex_lock(&net->lock);
+	net->stopping = true;
+	pthread_mutex_unlock(&net->lock);
+	eventfd_write(net->wake, 1);
+	pthread_join(net->thread, NULL);
+}
+
+static void end_copies(struct list *ops)
+{
+	for (struct list *node; (node = list_pop(ops));) {
+		struct net_op *op = list_entry(node, struct net_op, link);
+		op->result = op->result ? op->result : -ESHUTDOWN;
+		op->done(op);
+	}
+}
+
+static void free_parts(struct net *net)
+{
+	for (unsigned i = 0; net->peers && i < net->roster->n; i++)
+		peer_free(&net->peers[i]);
+	for (struct list *node; (node = list_pop(&net->spare));)
+		free(list_entry(node, struct buffer, link));
+	list_for(node, &net->regions)
+		list_entry(node, struct net_region, link)->net = NULL;
+	free(net->peers);
+	free(net->receives);
+	free(net->locals);
+}
+
+void net_free(struct net *net)
+{
+	if (!net)
+		return;
+	stop_thread(net);
+	for (unsigned i = 0; net->peers && i < net->roster->n; i++) {
+		net->peers[i].seen = 0;
+		end_copies(&net->peers[i].ended);
+		end_copies(&net->peers[i].fresh);
+	}
+	for (unsigned i = 0; i < net->nlocals; i++)
+		net_unregister(net, (int)i + 1);
+	rail_close(&net->copies);
+	rail_close(&net->messages);
+	free_parts(net);
+	if (net->event >= 0)
+		close(net->event);
+	if (net->wake >= 0)
+		close(net->wake);
+	pthread_cond_destroy(&net->released);
+	pthread_mutex_destroy(&net->lock);
+	sodium_memzero(&net->identity, sizeof(net->identity));
+	free(net);
+}
+
+/* ---- events ------------------------------------------------------------------------------------------------------ */
+
+int net_event_fd(struct net *net)
+{
+	return net->event;
+}
+
+static struct list *pop(struct net *net, struct list *from)
+{
+	LOCK_SCOPE(&net->lock);
+	return list_pop(from);
+}
+
+static int run_copies(struct peer *p, struct list *from)
+{
+	int n = 0;
+	for (struct list *node; (node = pop(p->net, from)); n++) {
+		struct net_op *op = list_entry(node, struct net_op, link);
+		op->done(op);
+	}
+	return n;
+}
+
+static void consumed(struct peer *p, const struct message *m)
+{
+	LOCK_SCOPE(&p->net->lock);
+	if (m->session != p->session_now)
+		return;
+	p->consumed += m->frames;
+	net_wake(p);
+}
+
+/* Those of the session that the loop knows of; what is left of earlier ones is dropped. */
+static int run_messages(struct peer *p)
+{
+	int n = 0;
+	for (;; n++) {
+		pthread_mutex_lock(&p->net->lock);
+		struct message *m =
+			list_empty(&p->messages) ? NULL : list_entry(p->messages.next, struct message, link);
+		bool later = m && m->session > p->seen;
+		if (m && !later)
+			list_remove(&m->link);
+		pthread_mutex_unlock(&p->net->lock);
+		if (!m || later)
+			return n;
+		if (m->session == p->seen)
+			p->net->events.message(p->net->events.arg, p->node, m->type, m->body, m->len);
+		consumed(p, m);
+		free(m->body);
+		free(m);
+	}
+}
+
+/* Copies that the thread has not seen. */
+static void fail_fresh(struct peer *p)
+{
+	for (struct list *node; (node = pop(p->net, &p->fresh));) {
+		struct net_op *op = list_entry(node, struct net_op, link);
+		op->result = -ECONNRESET;
+		op->done(op);
+	}
+}
+
+static int run_peer(struct peer *p)
+{
+	struct net *net = p->net;
+	pthread_mutex_lock(&net->lock);
+	uint64_t session = p->session_now;
+	int rc = p->rc;
+	pthread_mutex_unlock(&net->lock);
+	int n = run_copies(p, &p->ended) + run_messages(p);
+	if (session == p->seen)
+		return n;
+	if (p->seen) {
+		p->seen = 0;
+		fail_fresh(p);
+		net->events.down(net->events.arg, p->node, session ? -ECONNRESET : rc);
+		n++;
+	}
+	if (session) {
+		p->seen = session;
+		net->events.up(net->events.arg, p->node);
+		n += 1 + run_messages(p);
+	}
+	return n;
+}
+
+int net_poll(struct net *net)
+{
+	uint64_t count;
+	struct list round;
+	int n = 0;
+	ssize_t ignored = read(net->event, &count, sizeof(count));
+	(void)ignored;
+	list_init(&round);
+	pthread_mutex_lock(&net->lock);
+	for (struct list *node; (node = list_pop(&net->ready));)
+		list_push(&round, node);
+	pthread_mutex_unlock(&net->lock);
+	for (struct list *node; (node = pop(net, &round));)
+		n += run_peer(list_entry(node, struct peer, ready));
+	return n;
+}
+
+/* ---- requests ---------------------------------------------------------------------------------------------------- */
+
+bool net_is_up(const struct net *net, unsigned node)
+{
+	return net->peers[node].seen;
+}
+
+uint64_t net_session(const struct net *net, unsigned node)
+{
+	return net->peers[node].seen;
+}
+
+uint64_t net_heard(const struct net *net, unsigned node)
+{
+	struct peer *p = &net->peers[node];
+	LOCK_SCOPE(&p->net->lock);
+	return p->heard_last;
+}
+
+int net_send(struct net *net, unsigned node, uint16_t type, const struct wbuf *body)
+{
+	struct peer *p = &net->peers[node];
+	size_t len = body ? body->len : 0;
+	if (!p->seen)
+		return -ENOTCONN;
+	if (len > NET_MESSAGE_MAX)
+		return -EMSGSIZE;
+	if (body && body->failed)
+		return -ENOMEM;
+	struct letter *letter = malloc(sizeof(*letter) + len);
+	if (!letter)
+		return -ENOMEM;
+	*letter = (struct letter){.session = p->seen, .type = type, .len = len};
+	if (len)
+		memcpy(letter->body, body->data, len);
+	LOCK_SCOPE(&net->lock);
+	bool dropped = p->drop == p->seen,
+	     full = p->nletters == NET_QUEUE_MAX || p->letter_bytes + len > NET_QUEUE_BYTES;
+	if (dropped || full) {
+		free(letter);
+		return dropped ? -ENOTCONN : -ENOBUFS;
+	}
+	p->nletters++;
+	p->letter_bytes += len;
+	net->counts.messages_out++;
+	list_push(&p->letters, &letter->link);
+	net_wake(p);
+	return 0;
+}
+
+void net_drop(struct net *net, unsigned node, int rc)
+{
+	struct peer *p = &net->peers[node];
+	LOCK_SCOPE(&net->lock);
+	p->drop = p->seen;
+	p->drop_rc = rc;
+	net_wake(p);
+}
+
+void net_submit(struct net *net, struct net_op *op)
+{
+	struct peer *p = &net->peers[op->node];
+	LOCK_SCOPE(&net->lock);
+	op->result = 0;
+	op->issued = op->moved = op->in_flight = 0;
+	op->session = p->seen;
+	if (op->offset > op->ticket.size || op->len > op->ticket.size - op->offset)
+		op->result = -ERANGE;
+	else if (!p->seen)
+		op->result = -ENOTCONN;
+	if (op->result) {
+		list_push(&p->ended, &op->link);
+		net_tell(p);
+	} else {
+		list_push(&p->fresh, &op->link);
+		net_wake(p);
+	}
+}
+
+struct net_counts net_counts(const struct net *net)
+{
+	pthread_mutex_t *lock = (pthread_mutex_t *)&net->lock;
+	LOCK_SCOPE(lock);
+	return net->counts;
+}

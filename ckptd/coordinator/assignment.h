@@ -1,0 +1,83 @@
+/* Crew: which rank of a job is a process of which node. A pure function of what the nodes have offered and lost.
+ *
+ * Launchers offer processes; as soon as as many are there as the job wants (or, for who does not want to wait any longer, as it needs at
+ * least) each rank is given to a node. From then on:
+ *
+ *	a rank's process is lost for good, a node with all of them  → BROKEN: a plan is due at once
+ *	   waiting nodes take the empty ranks, spares last; what then is left of the world is closed: the highest ranks go into the gaps
+ *	processes are offered while the world is smaller than wanted,
+ *	   or a node is to be let go, and enough are left without it  → CHANGEABLE: a plan at the next occasion, when no step is lost by it
+ *	the same, and too few would be left                           → ENDING: nothing can be planned that the job could go on with
+ *
+ * A sound process always goes on, and with its rank, unless that rank is beyond the end of the new world: then it is in one of the
+ * gaps. No plan moves fewer. Where all nodes have equally many processes, and come and go whole, each has a block of consecutive ranks.
+ *
+ * What the ranks of a node hold alike is divided among them, so that what is in memory is of use to those alone who share a node with the same
+ * ranks as before. As long as the world keeps its size, the ranks of a lost node therefore stay together where one node, which has none, has room for
+ * all of them. Where memory is all that there is (whole) sound processes, too, are let go for that: with the one of their node that is lost. */
+#ifndef CKPTD_COORDINATOR_ASSIGNMENT_H
+#define CKPTD_COORDINATOR_ASSIGNMENT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define CREW_NOBODY UINT32_MAX
+#define CREW_NEW UINT32_MAX
+
+enum crew_state {
+	CREW_WAITING = 0, /* no world yet, and fewer processes than wanted */
+	CREW_READY,       /* no world yet, and as many as wanted without spares */
+	CREW_SOUND,
+	CREW_CHANGEABLE,
+	CREW_ENDING,
+	CREW_BROKEN,
+};
+
+struct crew_node {
+	uint32_t offers; /* processes that can take part */
+	uint32_t has;    /* that do */
+	bool spare;
+	bool leaving; /* the next plan does without it */
+};
+
+struct crew {
+	uint32_t nnodes;
+	uint32_t want, least; /* ranks: more than the one are not used, with fewer than the other the job waits */
+	uint32_t world;       /* 0: none yet */
+	uint32_t number;      /* of the plan that holds, from 1 on */
+	bool whole;           /* better that sound processes are let go than that the ranks of a node are parted */
+	struct crew_node *nodes;
+	uint32_t *node; /* by rank, of `world`: whose it is; CREW_NOBODY: its process is lost */
+	uint32_t *home; /* by rank: whose it was last; CREW_NOBODY: that is not known */
+	uint32_t *was;  /* by rank: the one that its process had before the last plan; CREW_NEW: one is to be started */
+};
+
+/* 1 <= least <= want. 0 or -ENOMEM. */
+int crew_init(struct crew *crew, uint32_t nnodes, uint32_t want, uint32_t least);
+void crew_free(struct crew *crew);
+
+/* Another one has planned, and we know only which plan it was and how large its world: nobody has a rank until he claims it. */
+void crew_adopt(struct crew *crew, uint32_t number, uint32_t world);
+/* The node's processes have these ranks of the plan that holds, as far as nobody else has them; those that it had besides are lost, and it does
+ * not replace them. */
+void crew_claim(struct crew *crew, uint32_t node, const uint32_t *ranks, uint32_t n);
+/* Ranks of a plan that was adopted, which nobody has claimed yet. */
+bool crew_unclaimed(const struct crew *crew);
+/* Ranks that the node had last, those included whose process is lost. */
+uint32_t crew_home(const struct crew *crew, uint32_t node);
+/* The node can have so many processes in all; 0: it takes part no longer. If that is less than it has, those with the highest ranks are
+ * lost. A spare is taken only where nobody else is left. */
+void crew_offer(struct crew *crew, uint32_t node, uint32_t processes, bool spare);
+/* It is to be let go, or is not any more. */
+void crew_leave(struct crew *crew, uint32_t node, bool leaving);
+
+enum crew_state crew_state(const struct crew *crew);
+/* The size of the world that is planned next, should that be now. */
+uint32_t crew_next_world(const struct crew *crew);
+/* The next plan would leave the world as large as it is, and each rank with those that it has shared a node with, and nobody else. False also
+ * where that is not known, or there is no memory to find it out. */
+bool crew_keeps(const struct crew *crew);
+/* Gives every rank to a node: world, node and was are new. -EAGAIN: fewer processes than the job needs at least, nothing has changed. */
+int crew_plan(struct crew *crew);
+
+#endif

@@ -1,0 +1,371 @@
+#include "coordinator/coordinator_private.h"
+
+#include "base/cleanup.h"
+#include "base/log.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+void coord_withhold(struct coord *c)
+{
+	c->persisting = true;
+	c->orders->persist(c->orders->arg, c->epoch, c->reason);
+}
+
+/* ---- life ------------------------------------------------------------------------------------------------------ */
+
+int coord_new(const char *job, uint32_t world, uint32_t nnodes, uint32_t epoch, const struct coord_orders *orders,
+	      struct coord **out)
+{
+	struct coord *c = calloc(1, sizeof(*c));
+	if (!c)
+		return -ENOMEM;
+	c->nodes = calloc(nnodes, sizeof(*c->nodes));
+	c->sorted = calloc(nnodes, sizeof(*c->sorted));
+	c->owners = calloc(world, sizeof(*c->owners));
+	c->lens = calloc(world, sizeof(*c->lens));
+	c->addresses = calloc(world, WIRE_ADDRESS_MAX);
+	list_init(&c->saves);
+	if (!c->nodes || !c->sorted || !c->owners || !c->lens || !c->addresses) {
+		coord_free(c);
+		return -ENOMEM;
+	}
+	c->orders = orders;
+	c->world = world;
+	c->nnodes = nnodes;
+	c->epoch = epoch;
+	c->fresh = true;
+	snprintf(c->job, sizeof(c->job), "%s", job);
+	snprintf(c->reason, sizeof(c->reason), "%u ranks begin", world);
+	for (uint32_t r = 0; r < world; r++)
+		c->owners[r] = COORD_NOBODY;
+	*out = c;
+	return 0;
+}
+
+void coord_free(struct coord *c)
+{
+	if (!c)
+		return;
+	coord_saves_free(c);
+	coord_rescue_free(c);
+	ladder_clear(&c->restore.ladder);
+	free(c->nodes);
+	free(c->sorted);
+	free(c->owners);
+	free(c->lens);
+	free(c->addresses);
+	free(c);
+}
+
+bool coord_current(struct coord *c, struct coord_from from)
+{
+	bool current = from.epoch == c->epoch && !c->persisting && c->nodes[from.node].ranks;
+	c->stale += !current;
+	return current;
+}
+
+struct coord_view coord_view(const struct coord *c)
+{
+	return (struct coord_view){.epoch = c->epoch,
+				   .entered = c->entered,
+				   .world = c->world,
+				   .attending = c->attending,
+				   .fresh = c->fresh,
+				   .stale = c->stale,
+				   .alike = coord_alike(c),
+				   .rescued = c->rescue.state == RESCUE_ENDED,
+				   .not_rescued = c->rescue.text};
+}
+
+void coord_preface(struct coord *c, const char *text)
+{
+	snprintf(c->preface, sizeof(c->preface), "%s", text);
+}
+
+const char *coord_reason(const struct coord *c)
+{
+	return c->reason;
+}
+
+/* ---- nodes ----------------------------------------------------------------------------------------------------- */
+
+static void try_enter(struct coord *c);
+
+static void set_joining(struct coord *c, uint32_t node, bool joining)
+{
+	struct coord_node *n = &c->nodes[node];
+	if (n->joining != joining)
+		c->joining += joining ? n->ranks : -n->ranks;
+	n->joining = joining;
+}
+
+static void tell_epoch(struct coord *c, uint32_t node)
+{
+	char reason[WIRE_TEXT_MAX];
+	memcpy(reason, c->reason, sizeof(reason)); /* whoever is told may know of another one */
+	if (c->nodes[node].knows)
+		c->orders->raise(c->orders->arg, node, c->epoch, reason);
+	else
+		c->orders->adopt(c->orders->arg, node, c->epoch, false);
+}
+
+/* The first who is told may know of a reason for another epoch, which all are then told in this one's place. */
+void coord_persisted(struct coord *c, uint32_t epoch)
+{
+	if (!c->persisting || epoch != c->epoch)
+		return;
+	c->persisting = false;
+	for (uint32_t n = 0; n < c->nnodes && c->epoch == epoch; n++)
+		if (c->nodes[n].ranks)
+			tell_epoch(c, n);
+}
+
+void coord_set_ranks(struct coord *c, uint32_t node, uint32_t nranks)
+{
+	struct coord_node *n = &c->nodes[node];
+	set_joining(c, node, false);
+	if (coord_rescue_interrupt(c))
+		coord_restore_forget(c);
+	coord_saves_leave(c, node);
+	coord_copy_forget(c); /* the next save begins anew, with whoever is there then */
+	c->attending += nranks - n->ranks;
+	*n = (struct coord_node){.ranks = nranks};
+	coord_parts_forget(c);
+}
+
+void coord_attend(struct coord *c, struct coord_from from, uint32_t nranks, uint32_t known)
+{
+	uint32_t node = from.node;
+	struct coord_node *n = &c->nodes[node];
+	bool again = n->ranks == nranks;
+	if (!again) /* else nothing of what it has reported is undone */
+		coord_set_ranks(c, node, nranks);
+	n->knows = n->knows || known != 0;
+	c->has_saved = c->has_saved || known != 0;
+	/* Before it hears of another epoch, in which it would give up what it does not know to be needed: the others may have given up all
+	 * that is older. */
+	if (c->replicated.epoch)
+		c->orders->keep(c->orders->arg, node, c->replicated);
+	/* The same as here, and not from here: an earlier life of the coordinator has told of it, and it may have been entered. */
+	bool elsewhere = !again || from.epoch != c->epoch;
+	if (known > c->epoch || (known == c->epoch && elsewhere)) {
+		c->epoch = known;
+		coord_raise(c, "epoch %u had begun before", known);
+	} else if (!c->persisting) {
+		tell_epoch(c, node);
+	}
+	if (!again)
+		coord_saves_attend(c, node);
+}
+
+bool coord_leave(struct coord *c, uint32_t node)
+{
+	if (!c->nodes[node].ranks)
+		return false;
+	coord_set_ranks(c, node, 0);
+	if (!c->persisting)
+		try_enter(c); /* its ranks may be elsewhere by now, and all others wait */
+	coord_farewells(c);
+	return true;
+}
+
+bool coord_attends(const struct coord *c, uint32_t node)
+{
+	return c->nodes[node].ranks;
+}
+
+bool coord_needs(const struct coord *c, uint32_t node)
+{
+	const struct coord_node *n = &c->nodes[node];
+	return n->ranks && !n->finished && (c->entered == c->epoch || !c->fresh);
+}
+
+void coord_gone(struct coord *c, uint32_t node, const char *why)
+{
+	bool needed = coord_needs(c, node);
+	coord_rescue_gone(c, node);
+	if (coord_rescue_interrupt(c)) /* who has no ranks may have said that it holds copies */
+		coord_restore_forget(c);
+	if (!c->nodes[node].ranks)
+		return;
+	coord_set_ranks(c, node, 0);
+	if (needed)
+		coord_raise(c, "%s", why);
+}
+
+void coord_vacate(struct coord *c, const char *why)
+{
+	bool needed = false;
+	coord_each(c, n)
+	{
+		needed = needed || coord_needs(c, n);
+		coord_rescue_gone(c, n);
+		coord_set_ranks(c, n, 0);
+	}
+	if (needed)
+		coord_raise(c, "%s", why);
+}
+
+/* ---- epochs ---------------------------------------------------------------------------------------------------- */
+
+void coord_raise(struct coord *c, const char *fmt, ...)
+{
+	va_list ap;
+	va_start(ap, fmt);
+	vsnprintf(c->reason, sizeof(c->reason), fmt, ap);
+	va_end(ap);
+	++c->epoch;
+	c->fresh = c->resumed = false;
+	coord_restore_forget(c);
+	coord_copy_forget(c);
+	coord_saves_poison(c);
+	coord_each(c, n)
+	{
+		set_joining(c, n, false);
+		c->nodes[n].knows = true;
+		c->nodes[n].in = c->nodes[n].finished = false;
+	}
+	coord_withhold(c);
+}
+
+static void adopt(struct coord *c, uint32_t epoch, bool resumed)
+{
+	c->epoch = epoch;
+	if (resumed)
+		c->entered = epoch;
+	c->resumed = c->resumed || resumed;
+	coord_each(c, n) c->orders->adopt(c->orders->arg, n, epoch, resumed);
+}
+
+/* Who was there knows the epoch better than the store does. A rank that is in the last one that was given out goes on in it; whoever
+ * else knows of one proves only that it must not be given out again. */
+void coord_knows(struct coord *c, uint32_t node, enum coord_witness witness, uint32_t epoch)
+{
+	if (!c->fresh || !epoch || epoch > EPOCH_MAX || !c->nodes[node].ranks)
+		return;
+	c->has_saved = true;
+	if (witness == WITNESS_RANK && !c->resumed && epoch + 1 >= c->epoch) {
+		adopt(c, epoch, true);
+	} else if (!c->resumed && epoch >= c->epoch && epoch < EPOCH_MAX) {
+		adopt(c, epoch + 1, false);
+	} else if (c->resumed && witness == WITNESS_ARENA && epoch > c->epoch) {
+		/* Raised, and who raised it died before it could tell those who have come back. */
+		c->epoch = epoch;
+		coord_raise(c, "epoch %u had begun before the daemon was restarted", epoch);
+	}
+}
+
+void coord_lost(struct coord *c, struct coord_from from, uint32_t rank, bool was_in, const char *why)
+{
+	if (!coord_current(c, from))
+		return;
+	set_joining(c, from.node, false); /* until its next process waits, too */
+	if (c->fresh && !was_in)
+		c->orders->tell(c->orders->arg, from.node, rank, why);
+	else
+		coord_raise(c, "rank %u is lost: %s", rank, why);
+}
+
+void coord_missing(struct coord *c, struct coord_from from, uint32_t rank)
+{
+	if (coord_current(c, from))
+		coord_raise(c, "rank %u did not come back after the daemon restarted", rank);
+}
+
+/* ---- join ------------------------------------------------------------------------------------------------------ */
+
+/* Somebody new among those who are at work, or one of them wants to begin again: a new epoch for all. */
+void coord_want(struct coord *c, struct coord_from from, uint32_t rank)
+{
+	if (coord_current(c, from) && c->entered == c->epoch)
+		coord_raise(c, "rank %u joins", rank);
+}
+
+static void enter(struct coord *c)
+{
+	struct wire_joined joined = {
+		.epoch = c->epoch, .world = c->world, .address_len = c->lens, .addresses = c->addresses};
+	c->fresh = c->resumed = false;
+	c->entered = c->epoch;
+	coord_each(c, n)
+	{
+		set_joining(c, n, false);
+		c->nodes[n].knows = c->nodes[n].in = true;
+	}
+	c->orders->persist(c->orders->arg, c->epoch, c->reason);
+	log_info("job %s: %u ranks joined epoch %u", c->job, c->world, c->epoch);
+	coord_each(c, n) c->orders->joined(c->orders->arg, n, &joined);
+}
+
+static void try_enter(struct coord *c)
+{
+	if (!c->held && c->attending == c->world && c->joining == c->world && c->entered != c->epoch)
+		enter(c);
+}
+
+/* Two nodes that both believe to have a rank, or one that has none of the world. */
+static bool seated(struct coord *c, uint32_t node, const struct peer_joining *m)
+{
+	char text[WIRE_TEXT_MAX] = "";
+	if (m->n != c->nodes[node].ranks)
+		snprintf(text, sizeof(text), "%u ranks want to enter where %u take part", m->n, c->nodes[node].ranks);
+	for (uint32_t i = 0; !*text && i < m->n; i++) {
+		uint32_t rank = m->ranks[i];
+		if (rank >= c->world)
+			snprintf(text, sizeof(text), "rank %u of a world of %u", rank, c->world);
+		else if (c->owners[rank] != COORD_NOBODY && c->owners[rank] != node &&
+			 c->nodes[c->owners[rank]].joining)
+			snprintf(text, sizeof(text), "rank %u is on another node, too", rank);
+	}
+	if (*text)
+		c->orders->turn_away(c->orders->arg, node, -EINVAL, text);
+	return !*text;
+}
+
+void coord_joining(struct coord *c, struct coord_from from, const struct peer_joining *m)
+{
+	if (!coord_current(c, from) || !seated(c, from.node, m))
+		return;
+	if (c->entered == c->epoch) { /* in: it said so twice, and will hear that it has entered */
+		if (!c->nodes[from.node].in)
+			coord_raise(c, "a node joins");
+		return;
+	}
+	for (uint32_t r = 0; r < c->world; r++)
+		if (c->owners[r] == from.node)
+			c->owners[r] = COORD_NOBODY; /* it may have had others before it was lost */
+	for (uint32_t i = 0; i < m->n; i++) {
+		uint32_t rank = m->ranks[i];
+		c->owners[rank] = from.node;
+		c->lens[rank] = m->lens[i];
+		memcpy(c->addresses + (size_t)rank * WIRE_ADDRESS_MAX, m->addresses + (size_t)i * WIRE_ADDRESS_MAX,
+		       m->lens[i]);
+	}
+	set_joining(c, from.node, true);
+	c->nodes[from.node].finished = false;
+	coord_farewells(c);
+	try_enter(c);
+}
+
+void coord_hold(struct coord *c, const char *why)
+{
+	c->held = true;
+	if (c->entered == c->epoch)
+		coord_raise(c, "%s", why);
+	coord_saves_hold(c);
+}
+
+void coord_release(struct coord *c)
+{
+	c->held = false;
+	if (!c->persisting)
+		try_enter(c);
+}
+
+void coord_not_joining(struct coord *c, struct coord_from from)
+{
+	if (coord_current(c, from))
+		set_joining(c, from.node, false);
+}

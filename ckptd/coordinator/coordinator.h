@@ -1,0 +1,225 @@
+/* Coord: what the nodes of a job do together: its epoch and who has entered it, which step is restored, how far each save has come on
+ * all of them, and what makes it a checkpoint. One per job, for all of its nodes; on a single node reports and orders are plain calls.
+ *
+ * A pure function of what is reported and of the clock: nodes report (coord_…, told by their daemon), and are ordered (struct
+ * coord_orders). A report of another epoch than the job's changes nothing and is counted: its sender has an order on its way that
+ * tells it so, and says again what still holds. Orders go to all nodes that take part, in the order of their numbers, and may be
+ * answered by reports before they return.
+ *
+ *   farewell ── a node has finished ──► told that it STAYS ── all have ──► DISMISSED
+ *                                         └── another one waits to enter ──► NEEDED
+ *   epoch    ── all ranks of all nodes wait in join ──► entered ── one is lost, or wants in ──► raised, entered by nobody yet
+ *   restore  ── all wait ──► LOOK (at memory, copies, storage) ── all have found ──► FETCH ── all have it ──► restored
+ *                                   ▲ nothing is left: refused              │ cannot be had: the next best
+ *   copies   ── shown: captured, and those of an earlier save are made, or cannot be ──► COPY ── all held ──► shown: replicated
+ *   save     ── all captured, replicas alike ──► shown                                                          durable ── read back ──► verified
+ *            ── one wants it written ──► MAKE ── made ──► WRITE ── all prepared ──► SEAL (MANIFEST.json) ──► ▲
+ *            ── anything fails ──► DROP ── out of the way ──► CLEAR ── all have deleted what they wrote ──► REMOVE
+ *   rescue   ── the world changes, nodes are lost ──► LOOK ── chosen ──► GATHER ──► MAKE ──► WRITE ──► SEAL, or as a save that fails
+ *
+ * MAKE, SEAL, DROP and REMOVE go to the coordinator's own daemon, which alone makes, names and removes directories (checkpoint/directory.h). */
+#ifndef CKPTD_COORDINATOR_COORDINATOR_H
+#define CKPTD_COORDINATOR_COORDINATOR_H
+
+#include "base/list.h"
+#include "format/peer_coord.h"
+
+struct coord;
+
+/* Who reports, and the epoch that it knows. */
+struct coord_from {
+	uint32_t node, epoch;
+};
+
+/* Who was in an epoch before this life of the coordinator. */
+enum coord_witness {
+	WITNESS_RANK,  /* takes part in it, and goes on if all others do */
+	WITNESS_OTHER, /* has heard of it */
+	WITNESS_ARENA, /* was given it, perhaps before anybody was told */
+};
+
+/* A copy that some node holds. */
+struct coord_held {
+	uint32_t node, rank, world;
+	uint32_t owner; /* the node whose rank it was; none of the job's: nobody knows */
+	struct step_id id;
+};
+
+struct coord_survey {
+	uint32_t epoch;
+	uint32_t known; /* the newest epoch of the job that a node has told of; 0: none */
+	const struct coord_held *found;
+	size_t n;
+	uint32_t unheard; /* nodes that are not there, or have not answered, by name */
+	char names[64];
+	bool parted; /* ranks share a node with others than before, after all that could be brought to storage was: the rest is given up */
+};
+
+/* node < nnodes everywhere. */
+struct coord_orders {
+	void *arg;
+	/* The epoch is to be kept, so that it is not given out again: coord_persisted, perhaps at once. Until then nobody is told. */
+	void (*persist)(void *arg, uint32_t epoch, const char *reason);
+	/* The job is in this epoch, and no rank has to be told. resumed: its ranks go on in it. */
+	void (*adopt)(void *arg, uint32_t node, uint32_t epoch, bool resumed);
+	/* Freeze what is shown, poison what is not complete, then tell the ranks. */
+	void (*raise)(void *arg, uint32_t node, uint32_t epoch, const char *reason);
+	/* The rank is wanted anew; the epoch stays. */
+	void (*tell)(void *arg, uint32_t node, uint32_t rank, const char *reason);
+	/* Those of its ranks that wait to enter cannot. */
+	void (*turn_away)(void *arg, uint32_t node, int rc, const char *text);
+	void (*joined)(void *arg, uint32_t node, const struct wire_joined *joined);
+	/* Look what there is to restore: coord_found. */
+	void (*look)(void *arg, uint32_t node, uint64_t step);
+	/* Look what copies all nodes hold, also those that do not take part: coord_surveyed. */
+	void (*survey)(void *arg);
+	/* Bring it into the slots of this node's ranks: coord_fetched. */
+	void (*fetch)(void *arg, uint32_t node, const struct peer_bring *bring);
+	void (*restored)(void *arg, uint32_t node, const struct peer_choice *choice);
+	void (*refuse)(void *arg, uint32_t node, int rc, const char *text, const char *why);
+	void (*level)(void *arg, uint32_t node, struct step_id id, enum level_shown level);
+	void (*fail)(void *arg, uint32_t node, struct step_id id, int rc, const char *text);
+	/* Tell of these replicas in a snapshot: coord_compared. */
+	void (*compare)(void *arg, uint32_t node, const struct peer_compare *ask);
+	/* Make copies of this node's part of a save on other nodes: coord_reached, or coord_uncopied. Those of an earlier one may go. */
+	void (*copy)(void *arg, uint32_t node, struct step_id id);
+	/* It was shown as replicated, perhaps when this node was not there: what there is of it stays until a newer one is. What is older may
+	 * go. Whether it has all its copies now, nobody says. */
+	void (*keep)(void *arg, uint32_t node, struct step_id id);
+	/* It stays in memory, and why. */
+	void (*pass)(void *arg, uint32_t node, struct step_id id, int rc, const char *text);
+	/* The directory is there: the node writes its part into it (coord_prepared). found: a checkpoint is in it, which is compared. Of what
+	 * it and others hold alike it writes these parts. */
+	void (*write)(void *arg, uint32_t node, struct step_id id, bool found, const struct share_parts *parts);
+	/* What the node wrote of a save that has failed is deleted, unless it is to be kept (coord_cleared). */
+	void (*clear)(void *arg, uint32_t node, struct step_id id, bool kept);
+	/* A node, also one without ranks, has its part in bringing to storage what is only in memory: coord_rescued. */
+	void (*rescue)(void *arg, uint32_t node, const struct peer_rescue *order);
+	/* Where a node that has finished stands. */
+	void (*farewell)(void *arg, uint32_t node, enum peer_farewell is);
+	/* For the coordinator's daemon. Makes the directory (coord_made). */
+	void (*make)(void *arg, struct step_id id);
+	/* All are prepared: writes MANIFEST.json (coord_sealed). */
+	void (*seal)(void *arg, struct step_id id, const struct wbuf *manifest);
+	/* Gives it up (coord_left). */
+	void (*drop)(void *arg, struct step_id id, int rc, const char *why);
+	/* Nobody writes to it any more, or deletes from it. */
+	void (*remove)(void *arg, struct step_id id);
+};
+
+/* orders live as long as the coordinator. epoch: one that was never given out. -ENOMEM. */
+int coord_new(const char *job, uint32_t world, uint32_t nnodes, uint32_t epoch, const struct coord_orders *orders,
+	      struct coord **out);
+/* Nobody is told of the first epoch before it is persisted. */
+void coord_withhold(struct coord *c);
+/* From now on what persist was told cannot be lost. */
+void coord_persisted(struct coord *c, uint32_t epoch);
+void coord_free(struct coord *c); /* NULL is allowed */
+
+/* The node takes part with so many ranks, and knows of an epoch (0: of none) that may be later than is known here. It is told in which
+ * one the job is: by `adopt` when it has known of none, else by `raise`. */
+void coord_attend(struct coord *c, struct coord_from from, uint32_t nranks, uint32_t known);
+/* Somebody who attends was told, perhaps by an earlier life of the coordinator, that this was replicated, and has given up what is older
+ * (epoch 0: he was told of nothing). To be said before he attends. */
+void coord_recall(struct coord *c, struct step_id replicated);
+/* What it holds of what is replicated, as soon as its ranks have registered, and again after each attendance. Nothing is
+ * written before that is known of all nodes. */
+void coord_shares(struct coord *c, uint32_t node, const struct shares *shares);
+/* The node takes part, and all of its ranks have said goodbye and ended: its loss is none, and nobody waits for it, as long as the epoch stays.
+ * False: it does not stand in the epoch of the job, of which it is told when it attends. */
+bool coord_finished(struct coord *c, struct coord_from from, uint32_t nranks);
+bool coord_has_finished(const struct coord *c, uint32_t node);
+/* Its ranks have finished. True when there were any. */
+bool coord_leave(struct coord *c, uint32_t node);
+bool coord_attends(const struct coord *c, uint32_t node);
+/* A new epoch begins when it is lost. */
+bool coord_needs(const struct coord *c, uint32_t node);
+/* It is lost. */
+void coord_gone(struct coord *c, uint32_t node, const char *why);
+/* All that attend: what they have, they have by a plan that is over. */
+void coord_vacate(struct coord *c, const char *why);
+/* Somebody on the node knows of an epoch, while it is not known here who has entered which (after a restart). */
+void coord_knows(struct coord *c, uint32_t node, enum coord_witness witness, uint32_t epoch);
+
+/* The world is about to change: if it has been entered, a new epoch begins, and until coord_release nobody enters it. What cannot be
+ * written, since a node that has a part of it is not there, fails at once. */
+void coord_hold(struct coord *c, const char *why);
+/* It does not change after all. */
+void coord_release(struct coord *c);
+/* Of a world that is held, and lacks nodes: the newest snapshot of which every part stands in some memory is written to storage, unless
+ * something newer is there. Nothing happens while it runs, or cannot begin: the epoch is not recorded yet. */
+void coord_rescue_begin(struct coord *c);
+/* Who was asked what there is does not answer in time. No effect when more than that has happened. */
+void coord_rescue_give_up(struct coord *c);
+void coord_rescued(struct coord *c, uint32_t node, const struct peer_rescued *rescued);
+/* What is told first of all that a restore passes over. */
+void coord_preface(struct coord *c, const char *text);
+
+/* A rank wants to enter. */
+void coord_want(struct coord *c, struct coord_from from, uint32_t rank);
+/* All ranks of the node wait to enter, as many as have attended, or no longer. */
+void coord_joining(struct coord *c, struct coord_from from, const struct peer_joining *joining);
+void coord_not_joining(struct coord *c, struct coord_from from);
+/* A rank is lost; `was_in`: it had entered the epoch. */
+void coord_lost(struct coord *c, struct coord_from from, uint32_t rank, bool was_in, const char *why);
+/* A rank that should have come back after a restart has not. */
+void coord_missing(struct coord *c, struct coord_from from, uint32_t rank);
+
+/* All ranks of the node wait to restore this step (or STEP_NEWEST, STEP_NEWEST_HEALTHY), or no longer. */
+void coord_restoring(struct coord *c, struct coord_from from, uint64_t step);
+void coord_not_restoring(struct coord *c, struct coord_from from);
+void coord_found(struct coord *c, struct coord_from from, const struct peer_found *found);
+void coord_surveyed(struct coord *c, const struct coord_survey *survey);
+/* rc -EBADMSG, -EIO: it is damaged, or cannot be had: the next best is tried. */
+void coord_fetched(struct coord *c, struct coord_from from, const struct peer_save *fetched);
+
+/* Every rank of the node has copied its part and called fence. What not all nodes have copied when the epoch is raised fails
+ * everywhere: what a rank copies after another one has left the collectives is garbage, however complete it looks. */
+void coord_copied(struct coord *c, struct coord_from from, struct step_id id);
+/* The node's part of a save has reached LEVEL_CAPTURED, REPLICATED or VERIFIED. Again and again does no harm. */
+void coord_reached(struct coord *c, struct coord_from from, struct step_id id, enum level_shown level);
+/* What the node's ranks hold alike with others, before its part has reached LEVEL_CAPTURED; what was asked where it differs (coordinator/divergence.h). */
+void coord_votes(struct coord *c, struct coord_from from, const struct peer_votes *votes);
+void coord_compared(struct coord *c, struct coord_from from, const struct peer_compared *compared);
+/* A node that was asked has not answered for so long: which (UINT32_MAX: one that is not there), and about which save. False: there is none.
+ * That save fails then, for what is known already. */
+bool coord_overdue(const struct coord *c, uint64_t ms, struct step_id *id, uint32_t *node);
+void coord_give_up(struct coord *c, struct step_id id, const char *who);
+/* Copies of the node's part could not be made. Should they be after all (coord_reached) before others are ordered, it is not too late. */
+void coord_uncopied(struct coord *c, struct coord_from from, struct step_id id);
+/* The node of rank 0 decides what is written, and in which order (save/save_policy.h): its turn has come, or it stays in memory. What has stayed may
+ * still have its turn later. */
+void coord_ready(struct coord *c, struct coord_from from, struct step_id id);
+void coord_passed(struct coord *c, struct coord_from from, struct step_id id, int rc, const char *text);
+void coord_prepared(struct coord *c, struct coord_from from, struct step_id id, const struct peer_part *part);
+/* The node's part of a save has failed: it fails everywhere. */
+void coord_failed(struct coord *c, struct coord_from from, struct step_id id, int rc, const char *text);
+/* A rank of the node had no free slot for the step, and goes on without it. */
+void coord_left_out(struct coord *c, struct coord_from from, struct step_id id);
+/* The node has nothing in the directory of a save that has failed. */
+void coord_cleared(struct coord *c, uint32_t node, struct step_id id);
+/* The node knows nothing of the save any more. When none does it may be made anew, should it have failed. */
+void coord_forgot(struct coord *c, uint32_t node, struct step_id id);
+
+/* From the coordinator's daemon. The directory is there; found: with a MANIFEST.json. */
+void coord_made(struct coord *c, struct step_id id, bool found);
+/* MANIFEST.json stands. */
+void coord_sealed(struct coord *c, struct step_id id);
+/* The directory cannot be made, or MANIFEST.json not written: the save fails everywhere. */
+void coord_spoiled(struct coord *c, struct step_id id, int rc, const char *text);
+/* What failed is out of the way. kept: or nobody knows, so that nothing of it may be deleted. */
+void coord_left(struct coord *c, struct step_id id, bool kept);
+
+struct coord_view {
+	uint32_t epoch, entered, world, attending;
+	bool fresh;     /* nobody has entered or raised an epoch in this life of the coordinator */
+	uint64_t stale; /* reports of another epoch */
+	bool alike; /* ranks hold something alike, as far as is known: what is in memory fits who share a node as before */
+	bool rescued;            /* what coord_rescue_begin began has ended */
+	const char *not_rescued; /* what was lost in it, and why; "": nothing */
+};
+struct coord_view coord_view(const struct coord *c);
+/* Why the epoch was raised. */
+const char *coord_reason(const struct coord *c);
+
+#endif

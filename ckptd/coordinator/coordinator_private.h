@@ -1,0 +1,181 @@
+/* Private to coord*.c. */
+#ifndef CKPTD_COORDINATOR_COORDINATOR_PRIVATE_H
+#define CKPTD_COORDINATOR_COORDINATOR_PRIVATE_H
+
+#include "coordinator/coordinator.h"
+#include "coordinator/restore_candidates.h"
+
+#define COORD_NOBODY UINT32_MAX
+
+enum coord_step { COORD_IDLE = 0, COORD_LOOK, COORD_FETCH };
+
+struct coord_node {
+	uint32_t ranks; /* 0: it does not take part */
+	bool knows;     /* of an epoch of this job: of another one it is told by a raise */
+	bool in;        /* its ranks have entered this epoch */
+	bool finished;  /* they have said goodbye and ended: until they are needed again */
+	bool joining, restoring;
+	bool shares_known, parts_known;
+	struct shares shares;     /* of what is replicated */
+	struct share_parts parts; /* of it, that the node writes */
+	uint64_t step;            /* that it wants to restore */
+	bool answered;            /* to the order of the restore that runs */
+	bool copy_held,
+		copy_ended; /* of the save that is copied now: its ranks have all their copies; it has answered */
+};
+
+struct coord_restore {
+	enum coord_step state;
+	uint32_t ranks;   /* of the nodes that wait to restore */
+	uint32_t waiting; /* nodes that have not answered */
+	uint64_t step;    /* that they want; or STEP_NEWEST, STEP_NEWEST_HEALTHY */
+	struct ladder ladder;
+	struct peer_choice choice;
+	bool surveyed, parted;
+	bool passed_over; /* something that may not be taken for lost */
+	bool others;      /* the job has saved something, which is not what is wanted */
+	uint32_t unheard; /* nodes that may hold copies, by name */
+	char names[64];
+	int storage_rc; /* the store could not be read */
+	int rc;         /* of the fetch: the worst that a node has reported */
+	char text[WIRE_TEXT_MAX];
+};
+
+/* What is in memory only is brought to storage before the world changes (coordinator/spill.c). */
+enum coord_rescue_state {
+	RESCUE_NONE = 0,
+	RESCUE_LOOK,   /* what there is, as for a restore */
+	RESCUE_GATHER, /* all parts are to stand somewhere, checked */
+	RESCUE_MAKE,   /* the directory */
+	RESCUE_WRITE,
+	RESCUE_SEAL,
+	RESCUE_DROP,  /* it has failed: first the directory is moved out of the way */
+	RESCUE_CLEAR, /* then what was written is deleted */
+	RESCUE_ENDED,
+};
+
+struct coord_rescue {
+	enum coord_rescue_state state;
+	struct step_id id, as;        /* which snapshot; the name under which it is written */
+	uint32_t waiting;             /* parts of which the order that runs is not answered */
+	struct coord_rescuer *owners; /* by node whose ranks they were; NULL: nothing is under way */
+	struct coord_sender *senders; /* by rank; NULL: nobody has said who holds copies */
+	char text[WIRE_TEXT_MAX];     /* what newer was lost, and why */
+};
+
+/* The last that it has brought there. */
+struct coord_brought {
+	struct step_id id, as; /* epoch 0: nothing yet */
+};
+
+enum { COORD_LEFT_OUT = 32 }; /* a capture may take as many steps */
+
+struct coord_copy {
+	struct step_id id;    /* that the nodes were ordered to copy last; epoch 0: none */
+	uint32_t held, ended; /* ranks of the nodes that have said so */
+	bool shown;
+	bool showing; /* nobody is to give it up for the next one before all have been told; what the first one answers must wait */
+};
+
+struct coord {
+	const struct coord_orders *orders;
+	char job[NAME_JOB_MAX];
+	uint32_t world, nnodes;
+	uint32_t epoch, entered;
+	bool fresh, resumed;
+	bool has_saved;  /* there was a snapshot, or may have been before this life of the coordinator */
+	bool held;       /* nobody enters */
+	bool persisting; /* nobody is told of the epoch yet */
+	char reason[WIRE_TEXT_MAX];
+	uint32_t attending; /* ranks of the nodes that take part */
+	uint32_t joining;   /* of them: of the nodes that wait to enter */
+	uint64_t stale;
+	struct coord_node *nodes;
+	uint32_t *sorted; /* room for all of them */
+	uint32_t *owners; /* by rank: the node that it wants to enter from */
+	uint32_t *lens;   /* by rank, of its address */
+	uint8_t *addresses;
+	struct coord_restore restore;
+	struct coord_rescue rescue;
+	struct coord_brought brought;
+	char preface[WIRE_TEXT_MAX]; /* what is told first of all that a restore passes over */
+	struct coord_copy copy;
+	struct step_id replicated; /* the newest that was shown so; epoch 0: none */
+	struct step_id deviated;   /* the first in which replicas differed, since the epoch began; epoch 0: none */
+	struct step_id left_out[COORD_LEFT_OUT]; /* by some rank; a ring; epoch 0: unused */
+	unsigned nleft_out;                      /* ever */
+	struct list saves;                       /* struct coord_save, by (epoch, step) */
+};
+
+/* The node has so many from now on; what it has said of others is undone. */
+void coord_set_ranks(struct coord *c, uint32_t node, uint32_t nranks);
+/* Some node has begun to wait to enter, or another one has gone: those that have finished are told where they stand. */
+void coord_farewells(struct coord *c);
+/* False: of another epoch, counted. */
+bool coord_current(struct coord *c, struct coord_from from);
+void coord_raise(struct coord *c, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+/* The epoch has moved on, or a node has gone: what ran is not answered any more (coordinator/restore.c, coordinator/save.c). */
+void coord_restore_forget(struct coord *c);
+/* It has become durable. */
+void coord_restore_stored(struct coord *c, struct step_id id);
+void coord_saves_poison(struct coord *c);
+/* Those whose directory is there are ordered to be written, now that the parts are known. */
+void coord_saves_write(struct coord *c);
+/* coordinator/shared_files.c: whether it is known who writes which part; it is not any more, since another node attends or one has gone. */
+bool coord_parts_known(struct coord *c);
+void coord_parts_forget(struct coord *c);
+/* Some ranks hold something alike; or nobody has said that they do not. */
+bool coord_alike(const struct coord *c);
+void coord_saves_hold(struct coord *c);
+/* One is on its way to storage, and may arrive there. */
+bool coord_saves_written(const struct coord *c);
+/* Those that waited for the end of a rescue are written now. */
+void coord_saves_resume(struct coord *c);
+/* The node takes part, as it did not before. */
+void coord_saves_attend(struct coord *c, uint32_t node);
+/* The node takes part no longer; its ranks are still counted. */
+void coord_saves_leave(struct coord *c, uint32_t node);
+void coord_saves_free(struct coord *c);
+struct step_id coord_newest_captured(const struct coord *c); /* epoch 0: none */
+void coord_show_replicated(struct coord *c, struct step_id id);
+/* Copies of a save are wanted; of the next one, if it is time for that; of none any more (coordinator/copy.c). */
+void coord_copy_begin(struct coord *c, struct step_id id);
+void coord_copy_next(struct coord *c);
+void coord_copy_forget(struct coord *c);
+/* What coord_reached hears of LEVEL_REPLICATED. */
+void coord_replicated(struct coord *c, struct coord_from from, struct step_id id);
+
+/* Asks all nodes what there is; when all have answered, coord_rescue_choose or the choice of a restore. */
+void coord_look(struct coord *c, uint64_t step);
+/* Enters what is newer than restore.choice, older than `before`, and cannot be had, into what was passed over. */
+void coord_tell_gaps(struct coord *c, struct step_id before);
+
+/* coordinator/skipped_saves.c: some rank has no part of it, and never will. */
+bool coord_was_left_out(const struct coord *c, struct step_id id);
+
+/* coordinator/manifest.c */
+/* parts: by node; those without a name have none. */
+int coord_manifest(const struct coord *c, struct step_id id, const struct peer_part *parts, struct wbuf *out);
+
+/* coordinator/spill.c */
+/* Who has which rank, as those say who have them, and those that hold copies: this life of the coordinator may have been told by nobody. */
+void coord_rescue_hear(struct coord *c, uint32_t node, const struct peer_found *found);
+void coord_rescue_survey(struct coord *c, const struct coord_survey *survey);
+void coord_rescue_choose(struct coord *c);
+/* True: it looked at what there is. */
+bool coord_rescue_interrupt(struct coord *c);
+/* It has chosen, and is not at its end. */
+bool coord_rescue_writes(const struct coord *c);
+void coord_rescue_free(struct coord *c);
+void coord_rescue_gone(struct coord *c, uint32_t node);
+/* What became of a directory; false: it is not that of the rescue. */
+bool coord_rescue_made(struct coord *c, struct step_id id, bool found);
+bool coord_rescue_sealed(struct coord *c, struct step_id id);
+bool coord_rescue_spoiled(struct coord *c, struct step_id id, int rc, const char *text);
+bool coord_rescue_left(struct coord *c, struct step_id id, bool kept);
+
+#define coord_each(c, n)                                                                                               \
+	for (uint32_t n = 0; n < (c)->nnodes; n++)                                                                     \
+		if ((c)->nodes[n].ranks)
+
+#endif

@@ -1,0 +1,68 @@
+/* Copies on other nodes, one save at a time: all nodes are ordered to send their ranks' parts of it, and answer that all copies are held,
+ * or that they could not be made. The level is shown when all have said the former. The next one is begun when all have answered, so
+ * that no holder gives up what a level may still be shown for. */
+#include "coordinator/coordinator_private.h"
+
+void coord_copy_forget(struct coord *c)
+{
+	c->copy = (struct coord_copy){0};
+	coord_each(c, n) c->nodes[n].copy_held = c->nodes[n].copy_ended = false;
+}
+
+void coord_copy_begin(struct coord *c, struct step_id id)
+{
+	coord_copy_forget(c);
+	c->copy.id = id;
+	uint32_t epoch = c->epoch;
+	for (uint32_t n = 0; n < c->nnodes && c->epoch == epoch; n++)
+		if (c->nodes[n].ranks && !step_compare(c->copy.id, id))
+			c->orders->copy(c->orders->arg, n, id);
+}
+
+void coord_copy_next(struct coord *c)
+{
+	struct step_id id = coord_newest_captured(c);
+	bool running = c->copy.id.epoch && (c->copy.ended < c->world || c->copy.showing);
+	if (id.epoch && !running && step_compare(id, c->copy.id) > 0)
+		coord_copy_begin(c, id);
+}
+
+/* NULL: it is of another save than the one that is copied now. */
+static struct coord_node *answer(struct coord *c, struct coord_from from, struct step_id id)
+{
+	if (!coord_current(c, from) || !c->copy.id.epoch || step_compare(id, c->copy.id) != 0)
+		return NULL;
+	struct coord_node *n = &c->nodes[from.node];
+	c->copy.ended += n->copy_ended ? 0 : n->ranks;
+	n->copy_ended = true;
+	return n;
+}
+
+void coord_replicated(struct coord *c, struct coord_from from, struct step_id id)
+{
+	struct coord_node *n = answer(c, from, id);
+	if (!n)
+		return;
+	c->copy.held += n->copy_held ? 0 : n->ranks;
+	n->copy_held = true;
+	if (c->copy.held == c->world && !c->copy.shown) {
+		c->copy.shown = c->copy.showing = true;
+		coord_show_replicated(c, id);
+		c->copy.showing = false;
+	}
+	coord_copy_next(c);
+}
+
+void coord_recall(struct coord *c, struct step_id id)
+{
+	if (step_compare(id, c->replicated) <= 0)
+		return;
+	c->replicated = id;
+	coord_each(c, n) c->orders->keep(c->orders->arg, n, id);
+}
+
+void coord_uncopied(struct coord *c, struct coord_from from, struct step_id id)
+{
+	if (answer(c, from, id))
+		coord_copy_next(c);
+}

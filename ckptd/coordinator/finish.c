@@ -1,0 +1,54 @@
+/* Nodes whose ranks have all finished, while others are still at work. */
+#include "coordinator/coordinator_private.h"
+
+/* It was away since it said so for the first time, and has missed nothing that concerns it. */
+static void come_back(struct coord *c, uint32_t node, uint32_t nranks)
+{
+	coord_set_ranks(c, node, nranks);
+	c->nodes[node].knows = c->nodes[node].in = true;
+	if (c->replicated.epoch)
+		c->orders->keep(c->orders->arg, node, c->replicated);
+	coord_saves_attend(c, node);
+}
+
+static enum peer_farewell stand(const struct coord *c)
+{
+	if (c->joining)
+		return PEER_NEEDED;
+	coord_each(c, n) if (!c->nodes[n].finished) return PEER_STAYS;
+	return PEER_DISMISSED;
+}
+
+static void tell(struct coord *c, uint32_t node, enum peer_farewell is)
+{
+	c->nodes[node].finished = is != PEER_NEEDED;
+	c->orders->farewell(c->orders->arg, node, is);
+}
+
+void coord_farewells(struct coord *c)
+{
+	enum peer_farewell is = stand(c);
+	coord_each(c, n) if (c->nodes[n].finished && is != PEER_STAYS) tell(c, n, is);
+}
+
+bool coord_has_finished(const struct coord *c, uint32_t node)
+{
+	return c->nodes[node].finished;
+}
+
+/* An epoch that nobody was told of in this life of the coordinator may have been another one of that number: then all have entered it, or the
+ * node attends anew. */
+bool coord_finished(struct coord *c, struct coord_from from, uint32_t nranks)
+{
+	struct coord_node *n = &c->nodes[from.node];
+	bool seated = n->ranks == nranks;
+	if (from.epoch != c->epoch || c->persisting || (!seated && c->entered != c->epoch))
+		return false;
+	if (!seated)
+		come_back(c, from.node, nranks);
+	n->finished = true;
+	if (stand(c) == PEER_STAYS)
+		tell(c, from.node, PEER_STAYS);
+	coord_farewells(c);
+	return true;
+}

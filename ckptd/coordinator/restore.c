@@ -1,0 +1,346 @@
+/* Which step is restored: of what all nodes have, or can get, the newest that is intact. Each node brings its ranks' parts from where it
+ * can: its own memory, a node that holds a copy, storage, in this order; when one cannot, the step is passed over for all. */
+#include "coordinator/coordinator_private.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { GAPS_TOLD = 3 };
+
+static void add_why(char *why, const char *text)
+{
+	size_t at = strlen(why);
+	if (*text && at + 8 < WIRE_TEXT_MAX)
+		snprintf(why + at, WIRE_TEXT_MAX - at, "%s%.*s", at ? "; " : "", (int)(WIRE_TEXT_MAX - at - 3), text);
+}
+
+/* ---- the barrier ----------------------------------------------------------------------------------------------- */
+
+static void refuse(struct coord *c, int rc, const char *text)
+{
+	char why[WIRE_TEXT_MAX], said[WIRE_TEXT_MAX]; /* both may be of what is forgotten */
+	snprintf(why, sizeof(why), "%s", c->restore.choice.why);
+	snprintf(said, sizeof(said), "%s", *text ? text : "a node could not restore, and did not say why");
+	coord_restore_forget(c);
+	uint32_t epoch = c->epoch;
+	for (uint32_t n = 0; n < c->nnodes && c->epoch == epoch; n++)
+		if (c->nodes[n].ranks)
+			c->orders->refuse(c->orders->arg, n, rc, said, why);
+}
+
+void coord_restore_forget(struct coord *c)
+{
+	coord_rescue_interrupt(c);
+	ladder_clear(&c->restore.ladder);
+	c->restore = (struct coord_restore){0};
+	coord_each(c, n) c->nodes[n].restoring = c->nodes[n].answered = false;
+}
+
+/* True while the restore that was begun is the one that runs. */
+static bool runs(const struct coord *c, enum coord_step state, uint32_t epoch)
+{
+	return c->restore.state == state && c->epoch == epoch;
+}
+
+static uint32_t begin(struct coord *c, enum coord_step state)
+{
+	c->restore.state = state;
+	c->restore.waiting = 0;
+	c->restore.rc = 0;
+	coord_each(c, n)
+	{
+		c->restore.waiting++;
+		c->nodes[n].answered = false;
+	}
+	return c->epoch;
+}
+
+static bool agreed(const struct coord *c, uint64_t step)
+{
+	coord_each(c, n) if (c->nodes[n].step != step) return false;
+	return true;
+}
+
+static void set_restoring(struct coord *c, uint32_t node, bool restoring)
+{
+	struct coord_node *n = &c->nodes[node];
+	if (n->restoring != restoring)
+		c->restore.ranks += restoring ? n->ranks : -n->ranks;
+	n->restoring = restoring;
+}
+
+void coord_look(struct coord *c, uint64_t step)
+{
+	uint32_t epoch = begin(c, COORD_LOOK);
+	c->restore.step = step;
+	snprintf(c->restore.choice.why, sizeof(c->restore.choice.why), "%s", c->preface);
+	c->restore.waiting++; /* for what other nodes hold */
+	for (uint32_t n = 0; n < c->nnodes && runs(c, COORD_LOOK, epoch); n++)
+		if (c->nodes[n].ranks)
+			c->orders->look(c->orders->arg, n, step);
+	if (runs(c, COORD_LOOK, epoch))
+		c->orders->survey(c->orders->arg);
+}
+
+void coord_restoring(struct coord *c, struct coord_from from, uint64_t step)
+{
+	if (!coord_current(c, from) || c->restore.state != COORD_IDLE)
+		return;
+	set_restoring(c, from.node, true);
+	c->nodes[from.node].step = step;
+	if (c->restore.ranks != c->world)
+		return;
+	if (agreed(c, step))
+		coord_look(c, step);
+	else
+		refuse(c, -EINVAL, "not all nodes ask for the same step");
+}
+
+/* All or none: ranks that restored must not meet one that was told that they did not. */
+void coord_not_restoring(struct coord *c, struct coord_from from)
+{
+	if (!coord_current(c, from))
+		return;
+	bool ran = c->restore.state != COORD_IDLE;
+	set_restoring(c, from.node, false);
+	if (ran)
+		refuse(c, -ETIMEDOUT, "restore: the deadline of another rank has passed");
+}
+
+/* ---- the choice ------------------------------------------------------------------------------------------------ */
+
+/* The job has checkpoints, but not what was asked for. */
+static void refuse_asked(struct coord *c)
+{
+	char text[WIRE_TEXT_MAX];
+	if (c->restore.step == STEP_NEWEST_HEALTHY) {
+		refuse(c, -ENODATA, "the job has checkpoints, but none that was marked healthy");
+		return;
+	}
+	snprintf(text, sizeof(text), "the job has checkpoints, but none of step %lu", (unsigned long)c->restore.step);
+	refuse(c, -ENODATA, text);
+}
+
+/* Only -ENOENT is a fresh start: there is no checkpoint of the job wherever one may be. The job has had a snapshot, as far as is known here:
+ * then nobody may take what is not found for a fresh start while somebody who may hold it is not there. */
+static void refuse_rest(struct coord *c)
+{
+	struct coord_restore *r = &c->restore;
+	bool asked = r->others || (r->step != STEP_NEWEST && !ladder_is_empty(&r->ladder));
+	char text[WIRE_TEXT_MAX];
+	if (r->passed_over)
+		refuse(c, -EBADMSG, "no intact checkpoint is left");
+	else if (r->storage_rc)
+		refuse(c, r->storage_rc == -ENOMEM ? -ENOMEM : -EIO, "the store cannot be read");
+	else if (r->unheard && (c->has_saved || asked || !ladder_is_empty(&r->ladder))) {
+		snprintf(text, sizeof(text),
+			 "nothing to restore is found, and nodes that may hold copies are not there: %s", r->names);
+		refuse(c, -EIO, text);
+	} else if (asked)
+		refuse_asked(c);
+	else
+		refuse(c, -ENOENT, "there is no checkpoint to restore");
+}
+
+static void list_holders(struct coord *c, uint32_t node, struct peer_bring *bring)
+{
+	uint32_t nodes[PEER_HOLDERS_EACH];
+	bring->nholders = 0;
+	for (uint32_t rank = 0; rank < c->world; rank++) {
+		if (c->owners[rank] != node)
+			continue;
+		uint32_t n = ladder_holders(&c->restore.ladder, bring->id, rank, nodes, PEER_HOLDERS_EACH);
+		for (uint32_t i = 0; i < n && bring->nholders < PEER_HOLDERS; i++)
+			bring->holders[bring->nholders++] = (struct peer_holder){.rank = rank, .node = nodes[i]};
+	}
+}
+
+/* Newer steps that some node has a part of, since the last choice. */
+void coord_tell_gaps(struct coord *c, struct step_id before)
+{
+	struct coord_restore *r = &c->restore;
+	struct ladder_gap gaps[GAPS_TOLD];
+	uint32_t n = ladder_gaps(&r->ladder, c->world, c->owners, r->choice.id, before, gaps, GAPS_TOLD);
+	for (uint32_t i = 0; i < n; i++) {
+		char text[WIRE_TEXT_MAX];
+		snprintf(text, sizeof(text), "step %lu epoch %u: nobody has the part of rank %u",
+			 (unsigned long)gaps[i].id.step, gaps[i].id.epoch, gaps[i].rank);
+		add_why(r->choice.why, text);
+	}
+}
+
+static void fetch_next(struct coord *c)
+{
+	struct coord_restore *r = &c->restore;
+	struct step_id before = r->choice.id;
+	if (ladder_choose(&r->ladder, c->world, c->owners, &r->choice.id)) {
+		refuse(c, -ENOMEM, "no memory to choose what to restore");
+		return;
+	}
+	coord_tell_gaps(c, before);
+	if (!r->choice.id.epoch) {
+		refuse_rest(c);
+		return;
+	}
+	struct peer_bring bring = {.id = r->choice.id, .stored = ladder_is_stored(&r->ladder, r->choice.id)};
+	uint32_t epoch = begin(c, COORD_FETCH);
+	r->choice.source = WIRE_FROM_MEMORY;
+	for (uint32_t n = 0; n < c->nnodes && runs(c, COORD_FETCH, epoch); n++) {
+		if (!c->nodes[n].ranks)
+			continue;
+		list_holders(c, n, &bring);
+		c->orders->fetch(c->orders->arg, n, &bring);
+	}
+}
+
+static void choose(struct coord *c)
+{
+	if (c->restore.step == STEP_NEWEST_HEALTHY) {
+		c->restore.others |= !ladder_is_empty(&c->restore.ladder);
+		ladder_drop_copies_alone(&c->restore.ladder);
+	}
+	if (c->rescue.state == RESCUE_LOOK)
+		coord_rescue_choose(c);
+	else
+		fetch_next(c);
+}
+
+/* The node's answer to the order that runs; true: it was the last one. */
+static bool answered(struct coord *c, uint32_t node)
+{
+	c->nodes[node].answered = true;
+	return --c->restore.waiting == 0;
+}
+
+static bool expected(struct coord *c, struct coord_from from, enum coord_step state)
+{
+	return coord_current(c, from) && c->restore.state == state && !c->nodes[from.node].answered;
+}
+
+static uint32_t first_node(const struct coord *c)
+{
+	coord_each(c, n) return n;
+	return 0;
+}
+
+void coord_found(struct coord *c, struct coord_from from, const struct peer_found *found)
+{
+	struct coord_restore *r = &c->restore;
+	if (!expected(c, from, COORD_LOOK))
+		return;
+	coord_rescue_hear(c, from.node, found);
+	for (uint32_t i = 0; i < found->nmemory; i++)
+		ladder_add_memory(&r->ladder, from.node, found->memory[i]);
+	/* The store is the same for all: what the first node has seen there counts. */
+	for (uint32_t i = 0; from.node == first_node(c) && i < found->nstored; i++)
+		ladder_add_stored(&r->ladder, found->stored[i]);
+	r->storage_rc = r->storage_rc ? r->storage_rc : found->storage_rc;
+	r->others |= found->others;
+	add_why(r->choice.why, found->why);
+	if (answered(c, from.node))
+		choose(c);
+}
+
+/* Of one that is to be healthy this shows when it is chosen: who has it in memory, or storage, says so. */
+static bool asked_for(const struct coord_restore *r, struct step_id id)
+{
+	return r->step > STEP_MAX || id.step == r->step;
+}
+
+void coord_surveyed(struct coord *c, const struct coord_survey *survey)
+{
+	struct coord_restore *r = &c->restore;
+	if (r->state != COORD_LOOK || survey->epoch != c->epoch || r->surveyed)
+		return;
+	if (survey->known > c->epoch) {
+		/* It has run on nodes that this coordinator has not heard of. */
+		c->epoch = survey->known;
+		coord_raise(c, "epoch %u has begun on other nodes", survey->known);
+		return;
+	}
+	r->surveyed = true;
+	coord_rescue_survey(c, survey);
+	r->unheard = survey->unheard;
+	r->parted = survey->parted;
+	snprintf(r->names, sizeof(r->names), "%s", survey->names);
+	for (size_t i = 0; i < survey->n; i++) {
+		const struct coord_held *f = &survey->found[i];
+		if (f->world == c->world && asked_for(r, f->id))
+			ladder_add_copy(&r->ladder, f->node, f->rank, f->id);
+		r->others |= !asked_for(r, f->id);
+	}
+	if (--r->waiting == 0)
+		choose(c);
+}
+
+/* What had been begun before the epoch ended: memory may give up what was chosen for it. */
+void coord_restore_stored(struct coord *c, struct step_id id)
+{
+	struct coord_restore *r = &c->restore;
+	if (r->state != COORD_IDLE && r->step != STEP_NEWEST_HEALTHY && asked_for(r, id))
+		ladder_add_stored(&r->ladder, id);
+}
+
+/* ---- fetching -------------------------------------------------------------------------------------------------- */
+
+/* Damage and read errors descend to the next best, as does what is in memory in another shape (-ESTALE); what contradicts the plan does not,
+ * nor what a later version of ckpt has written: an older checkpoint would hide it. */
+static bool descends(int rc)
+{
+	return rc == -EBADMSG || rc == -EIO || rc == -ESTALE;
+}
+
+/* Of what several report: what does not descend decides; then that it has another shape, since nobody can use it whatever else is wrong. */
+static bool outweighs(int rc, int other)
+{
+	return descends(rc) == descends(other) ? rc == -ESTALE : descends(other);
+}
+
+static void pass_over(struct coord *c)
+{
+	struct coord_restore *r = &c->restore;
+	char text[2 * WIRE_TEXT_MAX];
+	snprintf(text, sizeof(text), "step %lu epoch %u: %s", (unsigned long)r->choice.id.step, r->choice.id.epoch,
+		 r->text);
+	add_why(r->choice.why, text);
+	bool unfit = r->parted && r->rc == -ESTALE && !ladder_is_stored(&r->ladder, r->choice.id);
+	r->passed_over = r->passed_over || !unfit;
+	ladder_pass_over(&r->ladder, r->choice.id);
+	fetch_next(c);
+}
+
+static void finish(struct coord *c)
+{
+	struct peer_choice choice = c->restore.choice;
+	uint32_t epoch = c->epoch;
+	coord_restore_forget(c);
+	c->has_saved = true;
+	c->preface[0] = 0;
+	for (uint32_t n = 0; n < c->nnodes && c->epoch == epoch; n++)
+		if (c->nodes[n].ranks)
+			c->orders->restored(c->orders->arg, n, &choice);
+	if (c->epoch == epoch)
+		coord_copy_begin(c, choice.id); /* what took the place of a lost node has no copies yet */
+}
+
+void coord_fetched(struct coord *c, struct coord_from from, const struct peer_save *f)
+{
+	struct coord_restore *r = &c->restore;
+	if (!expected(c, from, COORD_FETCH) || step_compare(f->id, r->choice.id) != 0)
+		return;
+	if (!f->rc) {
+		r->choice.source = f->level > r->choice.source ? (enum wire_source)f->level : r->choice.source;
+		add_why(r->choice.why, f->text);
+	} else if (!r->rc || outweighs(f->rc, r->rc)) {
+		r->rc = f->rc == -ENOENT ? -EBADMSG : f->rc; /* no node alone knows that there is nothing */
+		snprintf(r->text, sizeof(r->text), "%s", f->text);
+	}
+	if (!answered(c, from.node))
+		return;
+	if (!r->rc)
+		finish(c);
+	else if (descends(r->rc))
+		pass_over(c);
+	else
+		refuse(c, r->rc, r->text);
+}

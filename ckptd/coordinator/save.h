@@ -1,0 +1,48 @@
+/* A save as the coordinator knows it: for coordinator/save.c, and coordinator/compare.c. */
+#ifndef CKPTD_COORDINATOR_SAVE_H
+#define CKPTD_COORDINATOR_SAVE_H
+
+#include "coordinator/coordinator_private.h"
+#include "coordinator/divergence.h"
+
+enum { LEVEL_END = LEVEL_VERIFIED + 1, SAID_PREPARED = LEVEL_END, SAID_COPIED, SAID_CLEARED, SAID_FORGOT, SAID_END };
+
+/* Its directory, as the coordinator's daemon was ordered and has answered. */
+enum place {
+	PLACE_NONE = 0,
+	PLACE_MAKING,
+	PLACE_MADE,
+	PLACE_SEALING,
+	PLACE_DROPPED, /* it has failed, and what is in it stays until it is out of the way */
+	PLACE_LEFT,    /* it is: the nodes delete what they wrote */
+};
+
+struct coord_save {
+	struct list link;
+	struct step_id id;
+	bool failed;
+	bool copied; /* every rank had copied it while the epoch lasted: it stays so when a node is lost */
+	enum place place;
+	bool found;   /* a checkpoint is in it */
+	bool ordered; /* to be written */
+	bool waits;   /* to be written, for the end of a rescue */
+	enum level_shown shown;
+	uint32_t ranks[SAID_END]; /* of the nodes that have said so: by level, SAID_… */
+	struct coord_vote *vote;  /* what ranks hold alike, until it is captured or has failed; NULL: nobody has told */
+	struct peer_part *parts;  /* by node, once one is prepared, until it is durable or has failed */
+	uint16_t said[];          /* by node: bits of the same */
+};
+
+static inline struct coord_save *save_of(struct list *node)
+{
+	return list_entry(node, struct coord_save, link);
+}
+
+struct coord_save *coord_save_find(struct coord *c, struct step_id id); /* NULL: nothing is known of it */
+/* What a node says of a save, when it may say anything. NULL: nothing is to be done. */
+struct coord_save *coord_save_hear(struct coord *c, struct coord_from from, struct step_id id);
+void coord_save_free(struct coord_save *s);
+/* On all nodes. Whoever is told may forget saves, this one too. */
+void coord_save_fail(struct coord *c, struct coord_save *s, int rc, const char *text);
+
+#endif

@@ -1,0 +1,465 @@
+/* What is newest in memory, written before the world changes: by the nodes that have it, and for those that are lost by who holds their
+ * copies. It is written under the epoch that nobody has entered: no directory of that name was ever made, so that nobody who was given
+ * up for lost, and lives, has one open. */
+#include "coordinator/coordinator_private.h"
+
+#include "base/cleanup.h"
+#include "base/log.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* What one node's ranks had: who writes it, and how far he is. */
+struct coord_rescuer {
+	uint32_t writer; /* COORD_NOBODY: there is nothing to write, or he is lost */
+	bool answered;   /* to the order that runs */
+	struct shares shares;
+	struct share_parts parts;
+	struct peer_part made;
+};
+
+/* The node from which the newest copies of a rank came. */
+struct coord_sender {
+	uint32_t node;
+	struct step_id id; /* epoch 0: nobody holds any */
+};
+
+#define each_owner(c, o)                                                                                               \
+	for (uint32_t o = 0; o < (c)->nnodes; o++)                                                                     \
+		if ((c)->rescue.owners[o].writer != COORD_NOBODY)
+
+/* ---- the end ----------------------------------------------------------------------------------------------------- */
+
+void coord_rescue_free(struct coord *c)
+{
+	free(c->rescue.owners);
+	free(c->rescue.senders);
+	c->rescue.owners = NULL;
+	c->rescue.senders = NULL;
+}
+
+static void end(struct coord *c)
+{
+	coord_rescue_free(c);
+	c->rescue.state = RESCUE_ENDED;
+	coord_saves_resume(c);
+}
+
+bool coord_rescue_writes(const struct coord *c)
+{
+	return c->rescue.state >= RESCUE_GATHER && c->rescue.state < RESCUE_ENDED;
+}
+
+static void add_text(struct coord *c, const char *text)
+{
+	char *all = c->rescue.text;
+	size_t at = strlen(all);
+	const char *between = at ? "; " : "";
+	if (*text && at + 8 < WIRE_TEXT_MAX)
+		snprintf(all + at, WIRE_TEXT_MAX - at, "%s%.*s", between,
+			 (int)(WIRE_TEXT_MAX - at - strlen(between) - 1), text);
+}
+
+static void say_why(struct coord *c, int rc, const char *why)
+{
+	char text[2 * WIRE_TEXT_MAX];
+	struct step_id id = c->rescue.id;
+	snprintf(text, sizeof(text), "step %lu epoch %u, in memory only, cannot be written: %s (%s)",
+		 (unsigned long)id.step, id.epoch, why, err_name(rc));
+	add_text(c, text);
+}
+
+/* The epoch was raised, or who was asked has changed: it is to be begun again. */
+bool coord_rescue_interrupt(struct coord *c)
+{
+	bool looks = c->rescue.state == RESCUE_LOOK;
+	if (looks)
+		c->rescue.state = RESCUE_NONE;
+	return looks;
+}
+
+/* ---- orders ------------------------------------------------------------------------------------------------------ */
+
+static void order(struct coord *c, uint32_t owner, enum peer_rescue_phase phase)
+{
+	const struct coord_rescuer *o = &c->rescue.owners[owner];
+	struct peer_rescue m = {
+		.owner = owner, .phase = phase, .as = c->rescue.as, .parts = o->parts, .bring.id = c->rescue.id};
+	c->orders->rescue(c->orders->arg, o->writer, &m);
+}
+
+static void begin(struct coord *c, enum coord_rescue_state state)
+{
+	c->rescue.state = state;
+	c->rescue.waiting = 0;
+	each_owner(c, o)
+	{
+		c->rescue.owners[o].answered = false;
+		c->rescue.waiting++;
+	}
+}
+
+/* Whoever is told may answer before the next one hears of it. */
+static void order_all(struct coord *c, enum coord_rescue_state state, enum peer_rescue_phase phase)
+{
+	begin(c, state);
+	for (uint32_t o = 0; o < c->nnodes && c->rescue.state == state; o++)
+		if (c->rescue.owners[o].writer != COORD_NOBODY)
+			order(c, o, phase);
+}
+
+/* STORED or KEEP. */
+static void order_end(struct coord *c, enum peer_rescue_phase phase)
+{
+	for (uint32_t o = 0; o < c->nnodes; o++)
+		if (c->rescue.owners[o].writer != COORD_NOBODY)
+			order(c, o, phase);
+	end(c);
+}
+
+static void fail(struct coord *c, int rc, const char *why)
+{
+	struct coord_rescue *r = &c->rescue;
+	if (r->state < RESCUE_GATHER || r->state >= RESCUE_DROP)
+		return;
+	bool is_there = r->state > RESCUE_GATHER;
+	say_why(c, rc, why);
+	log_warn("job %s: %s", c->job, r->text);
+	if (!is_there) {
+		order_end(c, PEER_RESCUE_KEEP); /* nothing was written */
+		return;
+	}
+	r->state = RESCUE_DROP;
+	c->orders->drop(c->orders->arg, r->as, rc, why);
+}
+
+/* ---- whose ranks they are ---------------------------------------------------------------------------------------- */
+
+void coord_rescue_hear(struct coord *c, uint32_t node, const struct peer_found *found)
+{
+	for (uint32_t i = 0; c->rescue.state == RESCUE_LOOK && i < found->nranks; i++)
+		if (found->ranks[i] < c->world && c->owners[found->ranks[i]] == COORD_NOBODY)
+			c->owners[found->ranks[i]] = node;
+}
+
+void coord_rescue_survey(struct coord *c, const struct coord_survey *survey)
+{
+	struct coord_rescue *r = &c->rescue;
+	if (r->state != RESCUE_LOOK || r->senders || !(r->senders = calloc(c->world, sizeof(*r->senders))))
+		return;
+	for (size_t i = 0; i < survey->n; i++) {
+		const struct coord_held *f = &survey->found[i];
+		if (f->world == c->world && f->rank < c->world && f->owner < c->nnodes &&
+		    step_compare(f->id, r->senders[f->rank].id) > 0)
+			r->senders[f->rank] = (struct coord_sender){f->owner, f->id};
+	}
+}
+
+/* Of ranks that nobody has said to have, the node is lost. Returns one of which even the copies do not tell; world: of none. */
+static uint32_t find_owners(struct coord *c)
+{
+	uint32_t unknown = c->world;
+	for (uint32_t r = 0; r < c->world; r++) {
+		if (c->owners[r] != COORD_NOBODY)
+			continue;
+		if (c->rescue.senders && c->rescue.senders[r].id.epoch)
+			c->owners[r] = c->rescue.senders[r].node;
+		else
+			unknown = r;
+	}
+	return unknown;
+}
+
+/* ---- what there is ----------------------------------------------------------------------------------------------- */
+
+void coord_rescue_begin(struct coord *c)
+{
+	if (c->rescue.state != RESCUE_NONE && c->rescue.state != RESCUE_ENDED)
+		return;
+	if (c->persisting || c->restore.state != COORD_IDLE) {
+		c->rescue.state = RESCUE_NONE; /* it is yet to be done, also where another one has ended */
+		return;
+	}
+	coord_rescue_free(c);
+	c->rescue = (struct coord_rescue){.state = RESCUE_LOOK};
+	coord_look(c, UINT64_MAX);
+}
+
+/* Who holds most of the node's ranks. */
+static uint32_t best_holder(struct coord *c, uint32_t owner)
+{
+	uint32_t nodes[PEER_HOLDERS_EACH], best = COORD_NOBODY, most = 0;
+	memset(c->sorted, 0, c->nnodes * sizeof(*c->sorted));
+	for (uint32_t rank = 0; rank < c->world; rank++) {
+		uint32_t n = c->owners[rank] != owner
+				     ? 0
+				     : ladder_holders(&c->restore.ladder, c->rescue.id, rank, nodes, PEER_HOLDERS_EACH);
+		for (uint32_t i = 0; i < n; i++)
+			if (++c->sorted[nodes[i]] > most) {
+				most = c->sorted[nodes[i]];
+				best = nodes[i];
+			}
+	}
+	return best;
+}
+
+static int choose_writers(struct coord *c)
+{
+	struct coord_rescue *r = &c->rescue;
+	r->owners = calloc(c->nnodes, sizeof(*r->owners));
+	if (!r->owners)
+		return -ENOMEM;
+	for (uint32_t o = 0; o < c->nnodes; o++)
+		r->owners[o].writer = COORD_NOBODY;
+	for (uint32_t rank = 0; rank < c->world; rank++) {
+		uint32_t o = c->owners[rank];
+		if (r->owners[o].writer == COORD_NOBODY)
+			r->owners[o].writer = ladder_in_memory(&c->restore.ladder, r->id, o) ? o : best_holder(c, o);
+	}
+	return 0;
+}
+
+static void add_holder(struct peer_bring *bring, uint32_t rank, uint32_t node)
+{
+	if (bring->nholders < PEER_HOLDERS)
+		bring->holders[bring->nholders++] = (struct peer_holder){.rank = rank, .node = node};
+}
+
+/* The writer first: he looks whether he has it before he asks others. */
+static void order_gather(struct coord *c, uint32_t owner)
+{
+	uint32_t nodes[PEER_HOLDERS_EACH], writer = c->rescue.owners[owner].writer;
+	struct peer_rescue m = {
+		.owner = owner, .phase = PEER_RESCUE_GATHER, .as = c->rescue.as, .bring.id = c->rescue.id};
+	for (uint32_t rank = 0; rank < c->world; rank++) {
+		if (c->owners[rank] != owner)
+			continue;
+		uint32_t n = ladder_holders(&c->restore.ladder, c->rescue.id, rank, nodes, PEER_HOLDERS_EACH - 1);
+		add_holder(&m.bring, rank, writer);
+		for (uint32_t i = 0; i < n; i++)
+			if (nodes[i] != writer)
+				add_holder(&m.bring, rank, nodes[i]);
+	}
+	c->orders->rescue(c->orders->arg, writer, &m);
+}
+
+static void gather(struct coord *c)
+{
+	struct coord_rescue *r = &c->rescue;
+	r->as = (struct step_id){.step = r->id.step, .epoch = c->epoch};
+	begin(c, RESCUE_GATHER);
+	log_info("job %s: step %lu epoch %u is in memory only: it is written as one of epoch %u before the world "
+		 "changes",
+		 c->job, (unsigned long)r->id.step, r->id.epoch, r->as.epoch);
+	for (uint32_t o = 0; o < c->nnodes && r->state == RESCUE_GATHER; o++)
+		if (r->owners[o].writer != COORD_NOBODY)
+			order_gather(c, o);
+}
+
+/* They have nobody who waits for a restore. */
+static void end_look(struct coord *c)
+{
+	uint32_t epoch = c->epoch;
+	coord_restore_forget(c);
+	for (uint32_t n = 0; n < c->nnodes && c->epoch == epoch; n++)
+		if (c->nodes[n].ranks)
+			c->orders->refuse(c->orders->arg, n, -ECANCELED, "the world changes", "");
+}
+
+void coord_rescue_give_up(struct coord *c)
+{
+	if (c->rescue.state != RESCUE_LOOK && c->rescue.state != RESCUE_NONE)
+		return;
+	add_text(c, "what is in memory was not found out in time: it is lost");
+	log_warn("job %s: %s", c->job, c->rescue.text);
+	c->rescue.state = RESCUE_ENDED;
+	end_look(c);
+}
+
+static void say_unknown(struct coord *c, uint32_t rank)
+{
+	char text[128];
+	snprintf(text, sizeof(text), "which node had rank %u is not known any more: what was in memory only is lost",
+		 rank);
+	add_text(c, text);
+}
+
+/* A save that all are there again for is not to be written twice: what there is when that has ended is looked at anew. */
+void coord_rescue_choose(struct coord *c)
+{
+	struct coord_rescue *r = &c->rescue;
+	if (coord_saves_written(c)) {
+		r->state = RESCUE_NONE;
+		end_look(c);
+		return;
+	}
+	int rc = ladder_choose(&c->restore.ladder, c->world, c->owners, &r->id);
+	c->restore.choice.id = r->id;
+	coord_tell_gaps(c, (struct step_id){0});
+	uint32_t unknown = find_owners(c); /* now: who sent a copy once need not have the rank in his memory */
+	bool lost = !r->id.epoch || ladder_is_stored(&c->restore.ladder, r->id) || unknown < c->world;
+	add_text(c, c->restore.choice.why);
+	if (!rc && !lost)
+		rc = choose_writers(c);
+	if (rc || lost) {
+		end(c); /* on storage is what is newest, or nobody has the rest */
+		if (rc)
+			add_text(c, "no memory to write what is in memory only");
+		else if (unknown < c->world)
+			say_unknown(c, unknown);
+	} else {
+		gather(c);
+	}
+	end_look(c);
+}
+
+/* ---- what is reported ---------------------------------------------------------------------------------------------- */
+
+/* What the ranks of several nodes hold alike, as in coordinator/shared_files.c. */
+static int assign(struct coord *c)
+{
+	AUTO_FREE const struct shares **shares = calloc(c->nnodes, sizeof(*shares));
+	AUTO_FREE struct share_parts **parts = calloc(c->nnodes, sizeof(*parts));
+	uint32_t n = 0;
+	if (!shares || !parts)
+		return -ENOMEM;
+	each_owner(c, o)
+	{
+		shares[n] = &c->rescue.owners[o].shares;
+		parts[n++] = &c->rescue.owners[o].parts;
+	}
+	return shares_assign(shares, parts, n);
+}
+
+static void seal(struct coord *c)
+{
+	AUTO_WBUF struct wbuf manifest = {0};
+	AUTO_FREE struct peer_part *parts = calloc(c->nnodes, sizeof(*parts));
+	each_owner(c, o) if (parts) parts[o] = c->rescue.owners[o].made;
+	int rc = parts ? coord_manifest(c, c->rescue.as, parts, &manifest) : -ENOMEM;
+	if (rc) {
+		fail(c, rc, "no memory for the manifest");
+		return;
+	}
+	c->rescue.state = RESCUE_SEAL;
+	c->orders->seal(c->orders->arg, c->rescue.as, &manifest);
+}
+
+static void all_answered(struct coord *c)
+{
+	struct coord_rescue *r = &c->rescue;
+	if (r->state == RESCUE_GATHER) {
+		int rc = assign(c);
+		if (rc) {
+			fail(c, rc, "no memory to share out who writes what");
+			return;
+		}
+		r->state = RESCUE_MAKE;
+		c->orders->make(c->orders->arg, r->as);
+	} else if (r->state == RESCUE_WRITE) {
+		seal(c);
+	} else if (r->state == RESCUE_CLEAR) {
+		struct step_id as = r->as;
+		end(c);
+		c->orders->remove(c->orders->arg, as);
+	}
+}
+
+static enum peer_rescue_phase phase_of(enum coord_rescue_state state)
+{
+	return state == RESCUE_GATHER  ? PEER_RESCUE_GATHER
+	       : state == RESCUE_WRITE ? PEER_RESCUE_WRITE
+				       : PEER_RESCUE_CLEAR;
+}
+
+void coord_rescued(struct coord *c, uint32_t node, const struct peer_rescued *m)
+{
+	struct coord_rescue *r = &c->rescue;
+	if (!r->owners || m->owner >= c->nnodes || step_compare(m->as, r->as) != 0 ||
+	    r->owners[m->owner].writer != node)
+		return;
+	struct coord_rescuer *o = &r->owners[m->owner];
+	if (m->phase == PEER_RESCUE_FAILED) {
+		fail(c, m->rc, m->text);
+		return;
+	}
+	if (o->answered || m->phase != phase_of(r->state))
+		return;
+	if (m->phase == PEER_RESCUE_GATHER)
+		o->shares = m->shares;
+	else if (m->phase == PEER_RESCUE_WRITE)
+		o->made = m->part;
+	o->answered = true;
+	if (--r->waiting == 0)
+		all_answered(c);
+}
+
+void coord_rescue_gone(struct coord *c, uint32_t node)
+{
+	struct coord_rescue *r = &c->rescue;
+	bool waited = false, writes = false;
+	for (uint32_t o = 0; r->owners && o < c->nnodes; o++) {
+		if (r->owners[o].writer != node)
+			continue;
+		writes = true;
+		r->owners[o].writer = COORD_NOBODY;
+		if (r->state == RESCUE_CLEAR && !r->owners[o].answered)
+			waited = --r->waiting == 0;
+	}
+	if (waited)
+		all_answered(c);
+	else if (writes && r->state != RESCUE_SEAL) /* once all have written, it can be completed without any of them */
+		fail(c, -ENODEV, "a node that has a part of it is lost");
+}
+
+/* ---- its directory --------------------------------------------------------------------------------------------------- */
+
+static bool is_mine(const struct coord *c, struct step_id id)
+{
+	return c->rescue.owners && c->rescue.state > RESCUE_GATHER && !step_compare(c->rescue.as, id);
+}
+
+bool coord_rescue_made(struct coord *c, struct step_id id, bool found)
+{
+	if (!is_mine(c, id))
+		return false;
+	if (c->rescue.state == RESCUE_MAKE && found)
+		fail(c, -EEXIST, "a checkpoint of that name is there");
+	else if (c->rescue.state == RESCUE_MAKE)
+		order_all(c, RESCUE_WRITE, PEER_RESCUE_WRITE);
+	return true;
+}
+
+bool coord_rescue_sealed(struct coord *c, struct step_id id)
+{
+	if (!is_mine(c, id))
+		return false;
+	log_info("job %s: step %lu is on storage, as one of epoch %u", c->job, (unsigned long)id.step, id.epoch);
+	c->brought = (struct coord_brought){c->rescue.id, id};
+	order_end(c, PEER_RESCUE_STORED);
+	return true;
+}
+
+bool coord_rescue_spoiled(struct coord *c, struct step_id id, int rc, const char *text)
+{
+	if (!is_mine(c, id))
+		return false;
+	fail(c, rc, text);
+	return true;
+}
+
+bool coord_rescue_left(struct coord *c, struct step_id id, bool kept)
+{
+	if (!is_mine(c, id))
+		return false;
+	if (kept) {
+		order_end(c, PEER_RESCUE_KEEP);
+		c->orders->remove(c->orders->arg, id);
+		return true;
+	}
+	order_all(c, RESCUE_CLEAR, PEER_RESCUE_CLEAR);
+	if (c->rescue.state == RESCUE_CLEAR && !c->rescue.waiting) /* nobody is left who could delete it */
+		all_answered(c);
+	return true;
+}

@@ -1,0 +1,39 @@
+/* Farewell: all ranks of a job on this node have said goodbye and ended, and those of other nodes may still be at work. The loss of one of
+ * these begins an epoch in which all are needed again, so that the launcher stays (cli/launch_stay.c) until it is let go:
+ *
+ *   NONE ── all have ended ──► SAID (ATTEND with `finished`; again each second) ── STAYS ──► HEARD
+ *   SAID, HEARD ── DISMISSED: all nodes have finished; END: the job is over ──► OVER: the launcher is let go
+ *               ── NEEDED: somebody waits to enter; another epoch ──► NONE: they are started again
+ *   HEARD ── the coordinator is out of reach ──► SAID
+ *
+ * Who is not heard as long as ranks wait for each other (join-timeout) lets the launcher go, too: nobody could say any more when that is due. So
+ * does who is needed twice in one epoch: what was started had finished without taking part. A job whose world may change goes on without them
+ * (resize/resize.h), and nobody stays. */
+#ifndef CKPTD_JOB_FINISH_H
+#define CKPTD_JOB_FINISH_H
+
+#include "format/peer_coord.h"
+
+struct job;
+
+enum farewell_stand { FAREWELL_NONE = 0, FAREWELL_SAID, FAREWELL_HEARD, FAREWELL_OVER };
+
+struct farewell {
+	enum farewell_stand stand;
+	uint32_t epoch;    /* in which */
+	uint32_t recalled; /* the last in which its ranks were needed again */
+	uint64_t since_ns; /* that they have ended, or that nobody has heard of it; 0: they have not */
+	uint64_t say_ns;   /* not before */
+	bool apart;        /* the coordinator was out of reach since it was heard */
+};
+
+/* Every tick. */
+void farewell_tick(struct job *job);
+/* True when the node attends as one that has finished. */
+bool farewell_stands(const struct job *job);
+/* The coordinator is out of reach. */
+void farewell_apart(struct job *job);
+/* From the coordinator. */
+void farewell_hear(struct job *job, enum peer_farewell is);
+
+#endif

@@ -1,0 +1,132 @@
+#include "job/halt.h"
+
+#include "base/bytes.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "daemon.h"
+#include "job/job.h"
+#include "participant/participant.h"
+
+#include <stdio.h>
+
+#define HALT_SPARE (5 * CLOCK_NS_PER_S)
+#define HALT_SURE 0.99 /* of the steps and saves so far are not longer than what is counted on */
+
+uint64_t halt_need(const struct job *job)
+{
+	uint64_t step = 0, save = histogram_quantile_ns(&job->measures.durable, HALT_SURE);
+	for (uint32_t r = 0; r < job->nlocal; r++)
+		step = max_u64(step, histogram_quantile_ns(&job->ranks[r].pace.steps, HALT_SURE));
+	return 2 * step + 2 * save + HALT_SPARE;
+}
+
+static void say(struct wire_answer *answer, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+static void say(struct wire_answer *answer, const char *fmt, ...)
+{
+	va_list ap;
+	va_start(ap, fmt);
+	vsnprintf(answer->text, sizeof(answer->text), fmt, ap);
+	va_end(ap);
+}
+
+static int ask_before(struct job *job, uint64_t at_ns, struct wire_answer *answer, struct err *err)
+{
+	uint64_t now = clock_wall(), need = halt_need(job);
+	if (at_ns < now + need)
+		return err_set(err, -EINVAL,
+			       "job %s needs %.0f s to make a last checkpoint and end (twice a step and twice a save, "
+			       "and %.0f s): "
+			       "there are %.0f s; halt it now, or kill it",
+			       job->name, (double)need / 1e9, (double)HALT_SPARE / 1e9,
+			       at_ns > now ? (double)(at_ns - now) / 1e9 : 0.0);
+	job->halt.kind = COMMAND_HALT_BEFORE;
+	job->halt.before_ns = at_ns;
+	say(answer, "job %s will be asked to end in %.0f s, %.0f s before the time", job->name,
+	    (double)(at_ns - now - need) / 1e9, (double)need / 1e9);
+	return 0;
+}
+
+static int go_on(struct job *job, struct wire_answer *answer, struct err *err)
+{
+	if (job->stop)
+		return err_set(err, -EINVAL, "job %s has been asked to end already: that cannot be taken back",
+			       job->name);
+	if (!job->halt.kind && !job->spread)
+		return err_set(err, -EINVAL, "job %s has not been asked to end", job->name);
+	say(answer,
+	    job->halt.kind ? "job %s goes on"
+			   : "job %s: nothing is known here of its being asked to end; where it is, it goes on",
+	    job->name);
+	job->halt.kind = 0;
+	return 0;
+}
+
+int halt_ask(struct job *job, const struct wire_command *command, struct wire_answer *answer, struct err *err)
+{
+	switch (command->kind) {
+	case COMMAND_HALT_AFTER:
+		if (job->daemon->root < 0)
+			return err_set(err, -EINVAL, "there is no next checkpoint: this daemon has no store");
+		job->halt.kind = COMMAND_HALT_AFTER;
+		say(answer, "job %s will be asked to end when its next checkpoint is durable", job->name);
+		return 0;
+	case COMMAND_HALT_BEFORE:
+		return ask_before(job, command->at_ns, answer, err);
+	case COMMAND_GO_ON:
+		return go_on(job, answer, err);
+	default:
+		say(answer, "job %s is asked to make a last checkpoint and end", job->name);
+		job->halt.begun = true;
+		job_stop(job);
+		return 0;
+	}
+}
+
+static void tell_others(const struct job *job)
+{
+	seat_ask(job, &(struct wire_command){.kind = COMMAND_HALT});
+}
+
+/* The time has come. Other nodes may have been asked later than this one, and would stop after another checkpoint, which never comes once the
+ * ranks here are gone; or have another idea of how long a save takes. */
+static void begin(struct job *job)
+{
+	job->halt.begun = true;
+	job_stop(job);
+	tell_others(job);
+}
+
+void halt_together(struct job *job)
+{
+	job->halt.again = job->halt.begun;
+}
+
+void halt_seated(struct job *job)
+{
+	if (!job->halt.again)
+		return;
+	job->halt.again = false;
+	tell_others(job);
+}
+
+void halt_durable(struct job *job)
+{
+	if (job->halt.kind == COMMAND_HALT_AFTER && !job->stop)
+		begin(job);
+}
+
+void halt_apart(struct job *job)
+{
+	if (job->halt.kind && !job->stop)
+		log_warn("job %s: that it is to end later is forgotten here: whether that is taken back would not be "
+			 "heard",
+			 job->name);
+	job->halt.kind = 0;
+}
+
+void halt_tick(struct job *job)
+{
+	if (job->halt.kind == COMMAND_HALT_BEFORE && !job->stop && clock_wall() + halt_need(job) >= job->halt.before_ns)
+		begin(job);
+}

@@ -1,0 +1,37 @@
+/* Halt: a job is asked to make a last checkpoint and to end: at once, after its next checkpoint, or in time for an appointment. All nodes of
+ * the job are asked, and the first for which it is time says so to all. What was asked and has not begun is forgotten when ckptd ends, or loses
+ * the coordinator: of what is taken back meanwhile it would not hear. */
+#ifndef CKPTD_JOB_HALT_H
+#define CKPTD_JOB_HALT_H
+
+#include "base/err.h"
+#include "format/wire.h"
+
+struct job;
+
+struct halt {
+	uint32_t kind;      /* COMMAND_HALT_AFTER, COMMAND_HALT_BEFORE; 0: nothing is asked */
+	uint64_t before_ns; /* since the Unix epoch */
+	bool again;         /* it is to be told as soon as it has taken this node for one of the job's */
+	bool begun; /* an operator has it end: all nodes are to be told, also by a coordinator that has not heard of it */
+};
+
+/* The answer's text says what will happen. -EINVAL: the time cannot be met, or there is nothing to take back. Of a job
+ * that is spread other nodes may know what was forgotten here: taking it back is for them, then. */
+int halt_ask(struct job *job, const struct wire_command *command, struct wire_answer *answer, struct err *err);
+/* A checkpoint has become durable. */
+void halt_durable(struct job *job);
+/* Every tick. */
+void halt_tick(struct job *job);
+/* The coordinator is back, which may have lost what it was told last, or know nothing: the others are asked again to end, but not before this
+ * node has a seat. What it has may be left of an earlier life of the job, and the others of the next one. */
+void halt_together(struct job *job);
+/* It has one. */
+void halt_seated(struct job *job);
+/* The coordinator cannot be reached any more. */
+void halt_apart(struct job *job);
+/* How long the job is expected to need from being asked until it has ended: a step and a save, each twice as long as 99% of them were,
+ * and a few seconds. */
+uint64_t halt_need(const struct job *job);
+
+#endif

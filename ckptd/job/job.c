@@ -1,0 +1,488 @@
+#include "job/job.h"
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "daemon.h"
+#include "job/barriers.h"
+#include "job/rank.h"
+#include "participant/participant.h"
+#include "runtime/process.h"
+#include "upkeep/gc.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+enum { JOBS_MAX = 64 };
+
+struct job *job_find(struct daemon *daemon, const char *name)
+{
+	list_for(node, &daemon->jobs) {
+		struct job *job = list_entry(node, struct job, link);
+		if (!strcmp(job->name, name))
+			return job;
+	}
+	return NULL;
+}
+
+struct rank *job_rank(const struct job *job, uint32_t id)
+{
+	for (uint32_t r = 0; r < job->nlocal; r++)
+		if (job->ranks[r].id == id)
+			return &job->ranks[r];
+	return NULL;
+}
+
+struct rank *job_claim(struct job *job, uint32_t id)
+{
+	struct rank *rank = job_rank(job, id);
+	if (!rank && id < job->world)
+		rank = job_rank(job, RANK_MAX);
+	if (rank)
+		rank->id = id;
+	return rank;
+}
+
+/* ---- life ------------------------------------------------------------------------------------------------------ */
+
+static void init_ranks(struct job *job)
+{
+	for (uint32_t r = 0; r < job->nlocal; r++)
+		job->ranks[r] = (struct rank){
+			.job = job, .id = job->spread ? RANK_MAX : r, .index = r, .pidfd = -1, .doorbell = -1};
+}
+
+static unsigned job_count(const struct daemon *daemon)
+{
+	unsigned n = 0;
+	list_for(node, &daemon->jobs)
+		n++;
+	return n;
+}
+
+/* A client that does not say has all of them. */
+static uint32_t local_world(const struct wire_hello *hello)
+{
+	return hello->local_world ? hello->local_world : hello->world;
+}
+
+static bool is_spread(const struct wire_hello *hello)
+{
+	return hello->spread || local_world(hello) < hello->world;
+}
+
+/* A launcher that does not know which ranks are to be here: none, until there is a plan (resize/resize.h). */
+static bool awaits_plan(const struct wire_hello *hello)
+{
+	return hello->role == ROLE_LAUNCHER && !hello->world;
+}
+
+static int job_new(struct daemon *daemon, const struct wire_hello *hello, struct job **out, struct err *err)
+{
+	if (job_count(daemon) >= JOBS_MAX)
+		return err_set(err, -EBUSY, "job '%s': this daemon has %d jobs already", hello->job, JOBS_MAX);
+	struct job *job = calloc(1, sizeof(*job));
+	if (job)
+		job->ranks = calloc(local_world(hello) ? local_world(hello) : 1, sizeof(*job->ranks));
+	if (!job || !job->ranks) {
+		free(job);
+		return err_set(err, -ENOMEM, "no memory for job '%s'", hello->job);
+	}
+	snprintf(job->name, sizeof(job->name), "%s", hello->job);
+	job->daemon = daemon;
+	job->world = hello->world;
+	job->nlocal = local_world(hello);
+	job->spread = is_spread(hello);
+	job->known = job->spread ? hello->epoch : 0;
+	job->returning_ns = job->known ? clock_now() : 0;
+	job->nslots = ARENA_SLOTS_MIN;
+	job->fresh = true;
+	job->dormant_ns = clock_now();
+	sources_fill(daemon->sources, SCOPE_JOB, job->name, &job->policy);
+	init_ranks(job);
+	saves_init(&job->saves, daemon, job);
+	copies_init(&job->copies, job);
+	recover_init(&job->recover, job);
+	verdicts_init(&job->verdicts, job);
+	list_push(&daemon->jobs, &job->link);
+	int rc = job->nlocal ? seat_take(job, err) : 0;
+	if (rc) {
+		list_remove(&job->link);
+		free(job->ranks);
+		free(job);
+		return rc;
+	}
+	former_give(job, former_unpark(daemon, job));
+	if (job->former)
+		seat_knows(job, WITNESS_ARENA, former_epoch(job->former));
+	gc_want(daemon->gc, job);
+	if (!job->world)
+		log_info("job %s: its launcher waits for a plan", job->name);
+	else if (job->spread)
+		log_info("job %s: world size %u, %u ranks here", job->name, job->world, job->nlocal);
+	else
+		log_info("job %s: world size %u, epoch %u", job->name, job->world, job->epoch);
+	*out = job;
+	return 0;
+}
+
+uint64_t job_memory(const struct job *job)
+{
+	uint64_t bytes = 0;
+	for (uint32_t r = 0; r < job->nlocal; r++)
+		bytes += job->ranks[r].mem ? job->ranks[r].mem->size : 0;
+	return bytes;
+}
+
+bool job_finished(const struct job *job)
+{
+	for (uint32_t r = 0; r < job->nlocal; r++)
+		if (job->ranks[r].state != RANK_LEFT)
+			return false;
+	return job->nlocal;
+}
+
+void job_free(struct job *job)
+{
+	former_park(job->daemon, job->former);
+	job->former = NULL;
+	job->daemon->memory_used -= job_memory(job);
+	measures_end(job, NULL);
+	recoveries_end(job);
+	recoveries_free(&job->recoveries);
+	copies_end(&job->copies);
+	saves_free(&job->saves);
+	for (uint32_t r = 0; r < job->nlocal; r++)
+		rank_end(&job->ranks[r]);
+	list_remove(&job->link);
+	if (job->nlocal)
+		seat_leave(job);
+	free(job->ranks);
+	free(job);
+}
+
+/* ---- hello ----------------------------------------------------------------------------------------------------- */
+
+static bool job_alive(const struct job *job)
+{
+	for (uint32_t r = 0; r < job->nlocal; r++)
+		if (job->ranks[r].pid || job->ranks[r].client)
+			return true;
+	return job->launcher != NULL;
+}
+
+static int check_hello(const struct daemon *daemon, const struct wire_hello *hello, struct err *err)
+{
+	if (local_world(hello) > WIRE_LOCAL_MAX)
+		return err_set(err, -EINVAL, "job '%s': %u ranks on one node, at most %d are supported", hello->job,
+			       local_world(hello), WIRE_LOCAL_MAX);
+	if (is_spread(hello) && !daemon->roster)
+		return err_set(err, -EOPNOTSUPP,
+			       "job '%s' has %u ranks, %u of them on this node, and this ckptd is in no cluster: set "
+			       "cluster and cluster-key in its section [node], on all nodes",
+			       hello->job, hello->world, hello->local_world);
+	if (hello->role == ROLE_RANK && hello->rank >= hello->world)
+		return err_set(err, -EINVAL, "rank %u of a world of %u", hello->rank, hello->world);
+	return 0;
+}
+
+static bool has_shape(const struct job *job, const struct wire_hello *hello)
+{
+	return job->world == hello->world && job->nlocal == local_world(hello);
+}
+
+/* After a restart of the daemon its processes may come before the launcher, as what they were before a plan of which they have not heard. He
+ * follows it, and his word counts; unless that job is at work. */
+static bool is_outdated(const struct job *job, const struct wire_hello *hello)
+{
+	return hello->plan && !job->reform.plan && !job->launcher && !job->entered && !has_shape(job, hello);
+}
+
+/* They come again, and are told who they are, or are on their way out. */
+static void end_sessions(struct job *job)
+{
+	for (uint32_t r = 0; r < job->nlocal; r++) {
+		if (job->ranks[r].mem)
+			memory_retire(job->ranks[r].mem);
+		if (job->ranks[r].client)
+			client_detach(job->ranks[r].client);
+	}
+}
+
+/* Old arenas and new ones of the same state. */
+static bool has_room_twice(const struct job *job)
+{
+	const struct daemon *d = job->daemon;
+	uint64_t more = former_bytes(job), limit = job->policy.memory_limit;
+	return d->memory_used + d->tables_used + d->replicas_used + more <= d->config.memory_limit &&
+	       (!limit || more <= limit / 2);
+}
+
+/* What the ranks of one node have left is read by others of that node, as long as both find room; else it is written first. What is on
+ * several nodes is of no use for another world but on storage. */
+static int make_way(struct job *job, const struct wire_hello *hello, struct err *err)
+{
+	struct err why = {{0}};
+	bool apart = job->spread || is_spread(hello);
+	int rc = former_ready(job, err);
+	if (rc || (!apart && has_room_twice(job)))
+		return rc;
+	rc = former_store(job, &why);
+	if (rc == -EAGAIN)
+		return err_set(err, rc, "%s", why.text);
+	if (!rc || !apart)
+		return 0;
+	const struct snapshot *newest = saves_in_memory(&job->saves, UINT64_MAX);
+	return err_set(
+		err, -EBUSY,
+		"job '%s': step %lu of epoch %u is in the memory of its %u ranks only (%u of them here), where %u "
+		"ranks cannot read it, and is not on storage: %s. It is kept for %lu s; start %u ranks, or take "
+		"another name",
+		job->name, (unsigned long)newest->id.step, newest->id.epoch, job->world, job->nlocal, hello->world,
+		why.text, (unsigned long)(job->policy.linger_ms / 1000), job->world);
+}
+
+/* Those that come do not fit the arenas. */
+static int replace_job(struct job *job, const struct wire_hello *hello, bool outdated, struct err *err)
+{
+	struct daemon *daemon = job->daemon;
+	struct former *former = NULL;
+	int rc = outdated ? 0 : make_way(job, hello, err);
+	if (!rc && !outdated && !job->spread)
+		rc = former_take(job, &former, err);
+	if (rc)
+		return rc;
+	log_info("job %s: world size changes from %u (%u here) to %u (%u here)", job->name, job->world, job->nlocal,
+		 hello->world, local_world(hello));
+	end_sessions(job);
+	job_free(job);
+	former_park(daemon, former);
+	return 0;
+}
+
+/* A job whose processes are all gone may come back with another world size. */
+static int get_job(struct daemon *daemon, const struct wire_hello *hello, struct job **out, struct err *err)
+{
+	struct job *job = job_find(daemon, hello->job);
+	int rc = 0;
+	bool outdated = job && is_outdated(job, hello);
+	if (job && awaits_plan(hello) && !outdated) { /* as it is, or what is left of it */
+		*out = job;
+		return 0;
+	}
+	if (job && !has_shape(job, hello)) {
+		bool alive = job_alive(job) && !outdated;
+		if (alive || !saves_idle(&job->saves) || !recover_idle(&job->recover) || !verdicts_idle(&job->verdicts))
+			return err_set(err, alive ? -EBUSY : -EAGAIN,
+				       "job '%s' runs with world size %u, %u of them here; world size %u, %u of them "
+				       "here, must wait until it has ended",
+				       job->name, job->world, job->nlocal, hello->world, local_world(hello));
+		rc = replace_job(job, hello, outdated, err);
+		if (rc)
+			return rc;
+		job = NULL;
+	}
+	if (!job)
+		rc = former_allows(daemon, hello, is_spread(hello), err);
+	if (!job && !rc)
+		rc = job_new(daemon, hello, &job, err);
+	if (!rc)
+		*out = job;
+	return rc;
+}
+
+int job_retake(struct daemon *daemon, const struct wire_hello *hello, int fd, struct err *err)
+{
+	struct job *job = NULL;
+	int rc = check_hello(daemon, hello, err);
+	if (!rc)
+		rc = get_job(daemon, hello, &job, err);
+	if (!rc)
+		return job_return(job, hello->rank, fd, err);
+	close(fd);
+	return rc;
+}
+
+static int hello_rank(struct job *job, struct client *client, const struct wire_hello *hello, pid_t pid,
+		      struct rank **out, struct err *err)
+{
+	if (reform_let_go(job, pid))
+		return err_set(err, -EBUSY, "process %d has no rank of job '%s' any more: its world has changed",
+			       (int)pid, job->name);
+	struct rank *rank = job_claim(job, hello->rank);
+	if (!rank)
+		return err_set(err, -EBUSY,
+			       "rank %u of job '%s' is one too many: %u of its ranks are on this node already",
+			       hello->rank, job->name, job->nlocal);
+	/* What the launcher started may be a script whose child is the rank. */
+	if (rank->client || (rank->pid && rank->pid != pid && rank->greeted))
+		return err_set(err, rank->pid && process_is_dying(rank->pid) ? -EAGAIN : -EBUSY,
+			       "rank %u of job '%s' is held by process %d", rank->id, job->name, (int)rank->pid);
+	if (rank->pid != pid)
+		rank_watch(rank, pid, (int)syscall(SYS_pidfd_open, pid, 0));
+	rank->client = client;
+	rank->greeted = true;
+	rank->failed = false;
+	rank->seen_ns = clock_now();
+	rank->veteran = hello->epoch != 0;
+	if (!rank->veteran || rank->state == RANK_LEFT)
+		member_forget_table(rank);
+	rank->resumed = hello->epoch && hello->epoch == job->epoch && rank->state != RANK_LEFT;
+	rank->state = RANK_CONNECTED;
+	rank->hung = false;
+	if (hello->slots > job->nslots && hello->slots <= ARENA_SLOTS_MAX)
+		job->nslots = hello->slots;
+	*out = rank;
+	return 0;
+}
+
+/* Nobody is left of those who were asked to end, be it in an earlier life of this daemon: then the arenas that it took back say so. Where others of a job that is spread still are to, that is known where it is coordinated, and told
+ * to who attends. */
+static void begin_again(struct job *job)
+{
+	for (uint32_t r = 0; r < job->nlocal; r++)
+		if (job->ranks[r].mem)
+			memory_set_stop(job->ranks[r].mem, false);
+	if (!job->stop && !job->halt.kind)
+		return;
+	log_info("job %s: it begins again: that it was asked to end is over with those who were asked", job->name);
+	job->stop = false;
+	job->halt = (struct halt){0};
+	if (job->spread && job->nlocal)
+		seat_attend(job);
+}
+
+int job_hello(struct daemon *daemon, struct client *client, const struct wire_hello *said, pid_t pid, struct job **out,
+	      struct rank **rank, struct err *err)
+{
+	struct wire_hello place = *said;
+	const struct wire_hello *hello = &place;
+	struct job *job = NULL;
+	*rank = NULL;
+	reform_place(daemon, &place, pid);
+	int rc = check_hello(daemon, hello, err);
+	if (!rc)
+		rc = get_job(daemon, hello, &job, err);
+	if (rc)
+		return rc;
+	bool again = !job_alive(job);
+	seat_knows(job, hello->role == ROLE_RANK ? WITNESS_RANK : WITNESS_OTHER, hello->epoch);
+	if (job->fresh && job->epoch > EPOCH_MAX)
+		return err_set(err, -EINVAL,
+			       "job '%s' has used up its %u epochs in this store: choose another name or another store",
+			       job->name, EPOCH_MAX);
+	*out = job;
+	if (hello->role == ROLE_LAUNCHER) {
+		if (job->launcher)
+			return err_set(err, -EBUSY, "job '%s' has a launcher already", job->name);
+		job->launcher = client;
+	} else {
+		rc = hello_rank(job, client, hello, pid, rank, err);
+	}
+	/* Who knows an epoch was at work before this daemon was, and may have been asked. */
+	if (!rc && again && !hello->epoch)
+		begin_again(job);
+	if (!rc) {
+		job->dormant_ns = 0;
+		job->yields = false;
+	}
+	return rc;
+}
+
+/* ---- end -------------------------------------------------------------------------------------------------------- */
+
+void job_stop(struct job *job)
+{
+	if (!job->stop)
+		log_info("job %s: asked to stop", job->name);
+	job->stop = true;
+	for (uint32_t r = 0; r < job->nlocal; r++)
+		if (job->ranks[r].mem)
+			memory_set_stop(job->ranks[r].mem, true);
+}
+
+/* In the fence of a save that somebody begins from now on he sees this; or he had begun before, and is seen in the slots (seat_paused). */
+void job_pause(struct job *job, uint64_t after)
+{
+	job->pause = after == UINT64_MAX ? 0 : after + 1;
+	for (uint32_t r = 0; r < job->nlocal; r++)
+		if (job->ranks[r].mem)
+			memory_set_pause(job->ranks[r].mem, job->pause);
+	atomic_thread_fence(memory_order_seq_cst);
+	if (job->pause)
+		saves_follow(&job->saves);
+}
+
+void job_yield(struct job *job)
+{
+	struct err err;
+	if (job_alive(job) || job->reform.offered || job->yields || former_ready(job, &err) || former_store(job, &err))
+		return; /* it is asked again */
+	log_info("job %s: it makes way for another world, what was in memory is on storage", job->name);
+	job->yields = true;
+}
+
+/* ---- time ------------------------------------------------------------------------------------------------------ */
+
+/* Who has said goodbye may still be connected. */
+static bool all_left(const struct job *job)
+{
+	for (uint32_t r = 0; r < job->nlocal; r++)
+		if (job->ranks[r].state != RANK_LEFT || job->ranks[r].client)
+			return false;
+	return true;
+}
+
+/* Without arenas and without anybody connected there is nothing to keep, whether or not the processes live on. */
+static bool holds_anything(const struct job *job)
+{
+	for (uint32_t r = 0; r < job->nlocal; r++)
+		if (job->ranks[r].mem || job->ranks[r].client)
+			return true;
+	return false;
+}
+
+static bool may_end(struct job *job, uint64_t now)
+{
+	if (!saves_idle(&job->saves) || !recover_idle(&job->recover) || !verdicts_idle(&job->verdicts) || job->launcher)
+		return false;
+	if (all_left(job) || !holds_anything(job) || job->yields)
+		return true;
+	if (job_alive(job)) {
+		job->dormant_ns = 0;
+		return false;
+	}
+	if (!job->dormant_ns)
+		job->dormant_ns = now;
+	return now - job->dormant_ns > job->policy.linger_ms * CLOCK_NS_PER_MS;
+}
+
+bool job_tick(struct job *job)
+{
+	uint64_t now = clock_now();
+	throttle_pump(&job->daemon->writes);
+	saves_follow(&job->saves);
+	saves_expire(&job->saves);
+	seat_tick(job);
+	member_expire(job, now);
+	rank_watch_missing(job, now);
+	copies_tick(&job->copies);
+	recover_pump(&job->recover);
+	reform_tick(job);
+	farewell_tick(job);
+	halt_tick(job);
+	for (uint32_t r = 0; r < job->nlocal; r++)
+		rank_watch_hang(&job->ranks[r], now);
+	measures_tick(job, now);
+	recoveries_tick(job, now);
+	former_tick(job, now);
+	if (!may_end(job, now))
+		return true;
+	if (job->dormant_ns && now - job->dormant_ns > job->policy.linger_ms * CLOCK_NS_PER_MS)
+		former_let_go(job, "nobody has come for it");
+	log_info("job %s: ended, %lu checkpoints durable", job->name, (unsigned long)job->saves.committed);
+	job_free(job);
+	return false;
+}

@@ -1,0 +1,154 @@
+/* Job: the ranks of one training job on this node, their barriers, and its epoch.
+ *
+ * An epoch is a period in which the same processes take part. It is raised when one of them is lost or a new one wants in:
+ * first in the arenas (so that begin, fence and wait refuse), then snapshots that are not complete on every rank are given
+ * up, then everybody is told. All join again, restore, and go on.
+ *
+ *   rank: ABSENT → CONNECTED → REGISTERED → JOINED → LEFT (said goodbye)
+ *                  ◄──────── lost: ABSENT (process gone)          JOINED → REGISTERED when the epoch is raised */
+#ifndef CKPTD_JOB_JOB_H
+#define CKPTD_JOB_JOB_H
+
+#include "arena/memory.h"
+#include "base/list.h"
+#include "base/repeat.h"
+#include "config/setting.h"
+#include "coordinator/coordinator.h"
+#include "job/finish.h"
+#include "job/halt.h"
+#include "resize/resize.h"
+#include "restore/former.h"
+#include "restore/health_marks.h"
+#include "restore/recovery_log.h"
+#include "restore/restore.h"
+#include "runtime/client.h"
+#include "runtime/step_rate.h"
+#include "save/copies.h"
+#include "save/save_stats.h"
+#include "save/saves.h"
+
+#include <sys/types.h>
+
+struct daemon;
+struct job;
+
+enum rank_state { RANK_ABSENT = 0, RANK_CONNECTED, RANK_REGISTERED, RANK_JOINED, RANK_LEFT };
+
+/* A request that waits at a barrier. seq 0: none. */
+struct waiting {
+	uint32_t seq;
+	uint64_t deadline;
+};
+
+struct rank {
+	struct job *job;
+	uint32_t id; /* in the world; RANK_MAX: nobody has come for this place yet */
+	uint32_t
+		index; /* among the job's ranks on this node: of job.ranks, and of what has one place for each of them */
+	enum rank_state state;
+	struct client *client; /* NULL: not connected (the process may be alive) */
+	pid_t pid;             /* 0: the process is gone */
+	int pidfd;
+	struct watch *pid_watch;
+	pid_t launched; /* what the launcher has started for it, and is still there: perhaps a script whose child the process is; 0: nothing */
+	int doorbell;
+	struct watch *doorbell_watch;
+	struct memory *mem;
+	struct table *table;  /* a reference: what it sent last; NULL: nothing that counts */
+	uint64_t table_bytes; /* of daemon.tables_used; until the job ends */
+	bool veteran; /* the process had joined before it came to this daemon: it may still write to its slots */
+	bool failed; /* what the launcher had started for it ended with an error: it is started again, or all is over */
+	bool moved;  /* the process is another rank than it knows (resize/resize.h) */
+	bool greeted; /* the process has said HELLO; else only the launcher has named it */
+	bool registered, arena_sent;
+	bool resumed; /* came back to a restarted daemon in the middle of an epoch */
+	struct waiting registering, joining, restoring;
+	uint64_t restore_step;
+	struct step_id left_out; /* the last step of which it was seen to have had no slot */
+	uint32_t address_len;
+	uint8_t address[WIRE_ADDRESS_MAX];
+	struct pace pace;
+	uint64_t seen_ns; /* connected or lost its connection at */
+	bool hung;
+};
+
+struct job {
+	struct list link;
+	struct daemon *daemon;
+	char name[NAME_JOB_MAX];
+	struct policy policy; /* [job], as it stands for this one */
+	uint32_t world;       /* ranks of the job, wherever they are */
+	uint32_t nlocal;      /* of them on this node: at most WIRE_LOCAL_MAX */
+	bool spread;          /* over nodes; else all its ranks are here */
+	uint32_t epoch;       /* as the coordinator has told it; 0: it has not yet */
+	uint32_t known;       /* the last that anybody here has heard of */
+	uint32_t entered;     /* the last that its ranks here have entered in this life of the daemon */
+	uint32_t nslots;
+	bool fresh; /* nobody has joined in this life of the daemon */
+	bool stop;
+	bool yields;        /* it ends here, unless somebody comes */
+	uint64_t pause;     /* of its arenas (format/arena.h) in this epoch */
+	struct halt halt;   /* when it is to be asked to stop */
+	bool formed;        /* arenas exist for all local ranks */
+	struct rank *ranks; /* nlocal */
+	struct client *launcher;
+	struct saves saves;
+	struct copies copies;
+	struct recover recover;
+	struct verdicts verdicts;
+	struct reform reform;
+	struct farewell farewell;
+	struct former *former; /* NULL: nothing is left of earlier ranks but what is in the arenas */
+	struct measures measures;
+	struct recoveries recoveries;
+	uint64_t dormant_ns;   /* since when no process is left; 0: some is */
+	uint64_t resumed_ns;   /* since when resumed ranks wait for the missing; 0: none do */
+	uint64_t attend_ns;    /* when to attend again, having been turned away; 0: nothing of the kind is due */
+	struct repeat refusal; /* why it was */
+	char refused[200];     /* the same in words, for whoever waits in vain; "": it was not, or has been let in */
+	uint64_t returning_ns; /* since when arenas of an earlier life of the daemon are expected back; 0: none are */
+};
+
+/* A rank or launcher says HELLO. On 0 *rank is set for a rank (NULL for a launcher), *out to the job. */
+int job_hello(struct daemon *daemon, struct client *client, const struct wire_hello *hello, pid_t pid, struct job **out,
+	      struct rank **rank, struct err *err);
+/* Its connection is gone. */
+void job_disconnected(struct job *job, struct rank *rank);
+
+/* Requests; answered at once or when the barrier opens. */
+void job_register(struct rank *rank, uint32_t seq, const void *body, size_t len);
+void job_join(struct rank *rank, uint32_t seq, const struct wire_join *m);
+void job_restore(struct rank *rank, uint32_t seq, const struct wire_restore *m);
+void job_bye(struct rank *rank, uint32_t seq);
+/* An arena comes back from a rank or a launcher; fd is taken over. */
+int job_return(struct job *job, uint32_t rank, int fd, struct err *err);
+/* An arena that the service manager held while no daemon was there, of the rank and world that `hello` names; fd is taken over. Its job
+ * is there again, without any process. */
+int job_retake(struct daemon *daemon, const struct wire_hello *hello, int fd, struct err *err);
+/* From the launcher: a process that it has started (pidfd taken over; -1: none) or that has ended. */
+void job_spawned(struct job *job, uint32_t rank, pid_t pid, int pidfd);
+void job_exited(struct job *job, uint32_t rank, pid_t pid, int status);
+void job_stop(struct job *job);
+/* The world changes at the next save: ranks wait in the fence of a save of a step later than this one; UINT64_MAX: they do not. */
+void job_pause(struct job *job, uint64_t after);
+
+/* Another world wants to begin: without any process the job ends here as soon as what is newest in its memory is on storage. */
+void job_yield(struct job *job);
+/* Deadlines, hangs, lingering; every tick. False: the job has ended and was freed. */
+bool job_tick(struct job *job);
+void job_free(struct job *job);
+
+/* For saves and recover. */
+void job_event(struct job *job, struct step_id id, int rc, const char *text);
+/* Bytes of the arenas that it holds. */
+uint64_t job_memory(const struct job *job);
+struct job *job_find(struct daemon *daemon, const char *name);
+/* NULL: the rank is not on this node, or nowhere. */
+struct rank *job_rank(const struct job *job, uint32_t id);
+/* The same, and one that is new here takes a place that nobody has yet. NULL: there is none. */
+struct rank *job_claim(struct job *job, uint32_t id);
+/* All its ranks here have said goodbye. */
+bool job_finished(const struct job *job);
+const char *rank_state_name(enum rank_state state);
+
+#endif

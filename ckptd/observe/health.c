@@ -1,0 +1,294 @@
+#include "observe/health.h"
+
+#include "base/clock.h"
+#include "checkpoint/store_space.h"
+#include "daemon.h"
+#include "format/json_out.h"
+#include "job/job.h"
+#include "store/disk.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+	FAILURES_FAILING = 3,   /* saves in a row that did not reach storage */
+	UNVERIFIED_S = 600,     /* that something durable waits to be read back */
+	FREE_PERCENT_SOON = 10, /* of the file system */
+	SAVES_SOON = 3,         /* that still fit */
+	MEMORY_PERCENT = 95,
+	HUGE_PERCENT = 90,
+};
+
+static const struct {
+	const char *name;
+	enum health_severity severity;
+	const char *remedy;
+} codes[HEALTH_CODE_END] = {
+	[HEALTH_STORE_READ_ONLY] = {"STORE_READ_ONLY", HEALTH_FAILING,
+				    "Mount the store for writing; a file system that went read-only by itself has met "
+				    "errors: look into the kernel's log first."},
+	[HEALTH_STORE_FULL] = {"STORE_FULL", HEALTH_FAILING,
+			       "Make room in the store: delete checkpoints that nobody needs, or raise the quota."},
+	[HEALTH_STORE_FULL_SOON] = {"STORE_FULL_SOON", HEALTH_DEGRADED,
+				    "Make room in the store before it is full: delete checkpoints that nobody needs."},
+	[HEALTH_SAVE_FAILING] = {"SAVE_FAILING", HEALTH_DEGRADED,
+				 "Look at the error: it names the file. What is in memory is good; the next save is "
+				 "tried afresh."},
+	[HEALTH_NOT_VERIFIED] = {"NOT_VERIFIED_SINCE", HEALTH_DEGRADED,
+				 "The store is too slow to read back what is written, or does not answer: save less "
+				 "often, or run ckpt verify at a quiet hour."},
+	[HEALTH_DAMAGED] =
+		{"DAMAGED", HEALTH_FAILING,
+		 "Run ckpt verify over all checkpoints; check the device of the store. A restore passes over "
+		 "what is damaged."},
+	[HEALTH_RESTORE_FAILED] =
+		{"RESTORE_FAILED", HEALTH_FAILING,
+		 "Look at the error: it names each step that was passed over and why. ckpt list and ckpt "
+		 "verify tell what the store has."},
+	[HEALTH_RANK_HUNG] =
+		{"RANK_HUNG", HEALTH_FAILING,
+		 "Look at the rank's stack; ckpt run --hang-timeout ends and replaces such ranks by itself."},
+	[HEALTH_RANKS_MISSING] = {"RANKS_MISSING", HEALTH_FAILING,
+				  "Start the missing ranks, or look at why they end: the others wait for them."},
+	[HEALTH_COPIES_MISSING] =
+		{"COPIES_MISSING", HEALTH_DEGRADED,
+		 "Start the other nodes' ckptd, or give them more memory (memory-limit): until then the loss of this "
+		 "node "
+		 "takes its part of the newest snapshot with it. Copies that nobody wants: copies = 0 in [job]."},
+	[HEALTH_MEMORY_FULL] = {"MEMORY_FULL", HEALTH_NOTICE,
+				"Another job may not fit: raise --memory-limit, or end a job that is not needed."},
+	[HEALTH_NO_STORE] = {"NO_STORE", HEALTH_NOTICE,
+			     "Checkpoints live in memory only and are lost with this machine: give ckptd a --store."},
+	[HEALTH_NO_HUGE_PAGES] =
+		{"NO_HUGE_PAGES", HEALTH_NOTICE,
+		 "Reserve huge pages (vm.nr_hugepages), or allow transparent ones for shared memory "
+		 "(/sys/kernel/mm/transparent_hugepage/shmem_enabled: advise). Saves cost more processor "
+		 "time without."},
+	[HEALTH_MEMLOCK] = {"MEMLOCK", HEALTH_NOTICE,
+			    "Raise the limit of locked memory for ckptd (ulimit -l, LimitMEMLOCK=): writes from "
+			    "unpinned memory cost more processor time."},
+	[HEALTH_IO_URING_FORBIDDEN] =
+		{"IO_URING_FORBIDDEN", HEALTH_NOTICE,
+		 "Allow io_uring in the container's seccomp profile, or set kernel.io_uring_disabled "
+		 "to 0: threads write in its place, at more processor time."},
+};
+
+const char *health_code_name(enum health_code code)
+{
+	return codes[code].name;
+}
+
+const char *health_remedy(enum health_code code)
+{
+	return codes[code].remedy;
+}
+
+const char *health_severity_name(enum health_severity severity)
+{
+	static const char *const names[] = {"notice", "degraded", "failing"};
+	return names[severity];
+}
+
+const char *health_status_name(enum health_severity severity)
+{
+	return severity ? health_severity_name(severity) : "ok";
+}
+
+/* ---- looking --------------------------------------------------------------------------------------------------- */
+
+struct look {
+	struct daemon *daemon;
+	const struct job *job; /* NULL: of the daemon */
+	struct finding *found;
+	unsigned n, max;
+	uint64_t now;
+};
+
+static struct finding *add(struct look *look, enum health_code code, const char *fmt, ...)
+	__attribute__((format(printf, 3, 4)));
+
+static struct finding *add(struct look *look, enum health_code code, const char *fmt, ...)
+{
+	struct finding *f =
+		&look->found[look->n < look->max ? look->n++ : look->max - 1]; /* beyond: the last one counts */
+	f->code = code;
+	f->severity = codes[code].severity;
+	snprintf(f->job, sizeof(f->job), "%s", look->job ? look->job->name : "");
+	va_list ap;
+	va_start(ap, fmt);
+	vsnprintf(f->text, sizeof(f->text), fmt, ap);
+	va_end(ap);
+	return f;
+}
+
+static void look_at_space(struct look *look)
+{
+	struct space_view view = space_get(look->daemon->space);
+	char is[16], of[16];
+	if (!view.known)
+		return;
+	bytes_human(is, sizeof(is), view.free_bytes);
+	bytes_human(of, sizeof(of), view.total_bytes);
+	uint64_t largest = 0;
+	list_for(node, &look->daemon->jobs) {
+		const struct measures *m = &list_entry(node, struct job, link)->measures;
+		for (uint32_t i = 0; i < m->nsaves; i++)
+			largest = max_u64(largest, m->saves[i].written_bytes);
+	}
+	if (view.free_bytes < largest || !view.free_bytes)
+		add(look, HEALTH_STORE_FULL, "the store has %s left of %s: another checkpoint does not fit", is, of);
+	else if (view.free_bytes < largest * SAVES_SOON || view.free_bytes < view.total_bytes / 100 * FREE_PERCENT_SOON)
+		add(look, HEALTH_STORE_FULL_SOON, "the store has %s left of %s", is, of);
+}
+
+static void look_at_daemon(struct look *look)
+{
+	const struct daemon *d = look->daemon;
+	char used[16], limit[16];
+	if (!d->config.store)
+		add(look, HEALTH_NO_STORE, "this daemon has no store");
+	if (d->disk && !strcmp(disk_engine(d->disk), "threads"))
+		add(look, HEALTH_IO_URING_FORBIDDEN, "reading and writing with threads, not io_uring");
+	if (d->memory_used + d->replicas_used > d->config.memory_limit / 100 * MEMORY_PERCENT)
+		add(look, HEALTH_MEMORY_FULL, "%s of %s are taken by arenas, and copies for other nodes",
+		    bytes_human(used, sizeof(used), d->memory_used + d->replicas_used),
+		    bytes_human(limit, sizeof(limit), d->config.memory_limit));
+	look_at_space(look);
+}
+
+static void look_at_storage(struct look *look)
+{
+	const struct measures *m = &look->job->measures;
+	if (m->storage_failures) {
+		enum health_code code = m->storage_rc == -EROFS                                ? HEALTH_STORE_READ_ONLY
+					: m->storage_rc == -ENOSPC || m->storage_rc == -EDQUOT ? HEALTH_STORE_FULL
+											       : HEALTH_SAVE_FAILING;
+		struct finding *f = add(look, code, "%u save%s in a row did not reach storage: %s", m->storage_failures,
+					m->storage_failures > 1 ? "s" : "", m->storage_error);
+		if (m->storage_failures >= FAILURES_FAILING)
+			f->severity = HEALTH_FAILING;
+	}
+	if (m->damaged_id.epoch)
+		add(look, HEALTH_DAMAGED, "step %lu epoch %u was read back from storage and does not match",
+		    (unsigned long)m->damaged_id.step, m->damaged_id.epoch);
+	uint64_t waits = m->unverified_ns ? (look->now - m->unverified_ns) / CLOCK_NS_PER_S : 0;
+	if (waits > UNVERIFIED_S)
+		add(look, HEALTH_NOT_VERIFIED, "what is on storage waits for its reading back for %lu s",
+		    (unsigned long)waits);
+}
+
+static void look_at_ranks(struct look *look)
+{
+	const struct job *job = look->job;
+	unsigned hung = 0, unpinned = 0, small = 0, missing = 0;
+	uint32_t first_hung = 0, first_missing = 0;
+	for (uint32_t r = job->nlocal; r-- > 0;) {
+		const struct rank *rank = &job->ranks[r];
+		const struct memory *mem = rank->mem;
+		if (rank->hung) {
+			hung++;
+			first_hung = rank->id;
+		}
+		if (rank->state == RANK_ABSENT) {
+			missing++;
+			first_missing = rank->id;
+		}
+		unpinned += mem && mem->unpinned;
+		small += mem && mem->settled && !mem->reserved && mem->huge_bytes < mem->size / 100 * HUGE_PERCENT;
+	}
+	if (hung)
+		add(look, HEALTH_RANK_HUNG, "rank %u gives no heartbeat (%u of %u)", first_hung, hung, job->nlocal);
+	if (missing && job->recoveries.raised_ns &&
+	    look->now - job->recoveries.raised_ns > job->policy.join_timeout_ms * CLOCK_NS_PER_MS)
+		add(look, HEALTH_RANKS_MISSING, "rank %u is missing (%u of %u) for %lu s", first_missing, missing,
+		    job->nlocal, (unsigned long)((look->now - job->recoveries.raised_ns) / CLOCK_NS_PER_S));
+	if (unpinned)
+		add(look, HEALTH_MEMLOCK, "the arenas of %u ranks are not registered for I/O", unpinned);
+	if (small && look->daemon->config.huge_pages != HUGE_PAGES_NEVER)
+		add(look, HEALTH_NO_HUGE_PAGES, "the arenas of %u ranks lie in ordinary pages", small);
+}
+
+static void look_at_copies(struct look *look)
+{
+	const struct copies *c = &look->job->copies;
+	unsigned n = copies_missing(c);
+	if (n)
+		add(look, HEALTH_COPIES_MISSING,
+		    "step %lu of %u rank%s has not the copies on other nodes that it should: %s",
+		    (unsigned long)c->id.step, n, n > 1 ? "s" : "",
+		    c->why.text[0] ? c->why.text : "a node that held some is lost");
+}
+
+static void look_at_restore(struct look *look)
+{
+	const struct recoveries *all = &look->job->recoveries;
+	const struct recovery_record *last = all->n ? recoveries_at(all, all->n - 1) : NULL;
+	if (last && last->rc)
+		add(look, HEALTH_RESTORE_FAILED, "%s", last->passed_over);
+}
+
+static int by_severity(const void *a, const void *b)
+{
+	const struct finding *x = a, *y = b;
+	if (x->severity != y->severity)
+		return (int)y->severity - (int)x->severity;
+	return x->code != y->code ? (int)x->code - (int)y->code : strcmp(x->job, y->job);
+}
+
+unsigned health_find(struct daemon *daemon, struct finding *found, unsigned max, enum health_severity *severity)
+{
+	struct look look = {.daemon = daemon, .found = found, .max = max, .now = clock_now()};
+	look_at_daemon(&look);
+	list_for(node, &daemon->jobs) {
+		look.job = list_entry(node, struct job, link);
+		look_at_storage(&look);
+		look_at_ranks(&look);
+		look_at_copies(&look);
+		look_at_restore(&look);
+	}
+	qsort(found, look.n, sizeof(*found), by_severity);
+	*severity = look.n ? found[0].severity : HEALTH_NOTICE;
+	return look.n;
+}
+
+/* ---- telling --------------------------------------------------------------------------------------------------- */
+
+static void put_finding(struct wbuf *out, const struct finding *f)
+{
+	jout_raw(out, "{\"code\":");
+	jout_text(out, codes[f->code].name);
+	jout_raw(out, ",\"severity\":");
+	jout_text(out, health_severity_name(f->severity));
+	jout_raw(out, ",\"job\":");
+	if (*f->job)
+		jout_text(out, f->job);
+	else
+		jout_raw(out, "null");
+	jout_raw(out, ",\"text\":");
+	jout_text(out, f->text);
+	jout_raw(out, ",\"remedy\":");
+	jout_text(out, codes[f->code].remedy);
+	jout_raw(out, "}");
+}
+
+int health_json(struct daemon *daemon, struct wbuf *out, enum health_severity *severity)
+{
+	struct finding *found = calloc(HEALTH_MAX, sizeof(*found));
+	if (!found)
+		return -ENOMEM;
+	unsigned n = health_find(daemon, found, HEALTH_MAX, severity);
+	jout_raw(out, "{\"schema\":1,\"status\":");
+	jout_text(out, health_status_name(*severity));
+	jout_raw(out, ",\"node\":");
+	jout_text(out, daemon->config.node);
+	jout_raw(out, ",\"findings\":[");
+	for (unsigned i = 0; i < n; i++) {
+		if (i)
+			jout_raw(out, ",");
+		put_finding(out, &found[i]);
+	}
+	jout_raw(out, "]}\n");
+	free(found);
+	return wbuf_finish(out);
+}

@@ -1,0 +1,15 @@
+/* A recovery as it stands in the status and in the catalog (docs/cli.md). */
+#ifndef CKPTD_OBSERVE_RECOVERY_JSON_H
+#define CKPTD_OBSERVE_RECOVERY_JSON_H
+
+#include <jansson.h>
+
+struct daemon;
+struct recovery_record;
+
+/* NULL: no memory. */
+json_t *recovery_json(const struct daemon *daemon, const struct recovery_record *r);
+/* On one line; to be freed. NULL: no memory. */
+char *recovery_text(const struct daemon *daemon, const struct recovery_record *r);
+
+#endif

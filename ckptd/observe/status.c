@@ -1,0 +1,343 @@
+#include "observe/status.h"
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "checkpoint/store_space.h"
+#include "cluster/net.h"
+#include "cluster/roster.h"
+#include "control/membership.h"
+#include "coordinator/assignment.h"
+#include "daemon.h"
+#include "job/job.h"
+#include "observe/health.h"
+#include "observe/http.h"
+#include "observe/json_values.h"
+#include "observe/recovery_json.h"
+#include "replication/replication.h"
+#include "store/disk.h"
+
+#include <jansson.h>
+#include <stdio.h>
+#include <string.h>
+
+static const char *const phases[] = {"idle",       "forward", "backward", "optimizer",
+				     "collective", "save",    "restore",  "data"};
+
+/* Counts per bucket, of those that are not empty: {"le_ms":…,"count":…}; the last one has no bound. */
+static json_t *histogram_json(const struct histogram *h)
+{
+	json_t *buckets = json_array();
+	for (unsigned i = 0; i <= HISTOGRAM_BOUNDS; i++)
+		if (h->buckets[i])
+			json_array_append_new(buckets, json_pack("{s:o, s:I}", "le_ms",
+								 i < HISTOGRAM_BOUNDS
+									 ? plain_json_ms(true, histogram_bound_ns(i))
+									 : json_null(),
+								 "count", (json_int_t)h->buckets[i]));
+	return json_pack("{s:I, s:o, s:o, s:o, s:o}", "count", (json_int_t)h->count, "mean_ms",
+			 h->count ? plain_json_ms(true, h->sum_ns / h->count) : json_null(), "p50_ms",
+			 h->count ? plain_json_ms(true, histogram_quantile_ns(h, 0.5)) : json_null(), "p99_ms",
+			 h->count ? plain_json_ms(true, histogram_quantile_ns(h, 0.99)) : json_null(), "buckets",
+			 buckets);
+}
+
+static json_t *pace_json(const struct pace *pace)
+{
+	json_t *j = histogram_json(&pace->steps), *recent = json_array();
+	for (uint32_t i = 0; i < pace->nrecent; i++) {
+		uint32_t at = (pace->at + PACE_RECENT - pace->nrecent + i) % PACE_RECENT;
+		json_array_append_new(recent, json_real(pace->recent_us[at] / 1e3));
+	}
+	json_object_set_new(j, "recent_ms", recent);
+	return j;
+}
+
+static json_t *rank_json(const struct rank *rank, uint64_t now)
+{
+	json_t *j = json_pack("{s:i, s:s, s:i, s:b}", "rank", (int)rank->id, "state", rank_state_name(rank->state),
+			      "pid", (int)rank->pid, "hung", rank->hung);
+	if (!j || !rank->mem)
+		return j;
+	json_object_set_new(j, "steps", pace_json(&rank->pace));
+	struct arena_flight *flight = &rank->mem->head->flight;
+	uint64_t beat = atomic_load(&flight->beat_ns);
+	uint32_t phase = atomic_load(&flight->phase);
+	json_object_set_new(j, "arena_bytes", json_integer((json_int_t)rank->mem->size));
+	json_object_set_new(j, "page_bytes", json_integer((json_int_t)memory_page_bytes(rank->mem)));
+	json_object_set_new(j, "step", json_integer((json_int_t)atomic_load(&flight->step)));
+	json_object_set_new(j, "phase", json_string(phase < sizeof(phases) / sizeof(phases[0]) ? phases[phase] : "?"));
+	json_object_set_new(j, "beat_age_ms",
+			    beat && beat <= now ? json_integer((json_int_t)((now - beat) / 1000000)) : json_null());
+	return j;
+}
+
+static json_t *snapshot_json(const struct snapshot *s)
+{
+	int rc = s->rc ? s->rc : s->storage_rc;
+	return json_pack("{s:I, s:i, s:s, s:b, s:b, s:b, s:o}", "step", (json_int_t)s->id.step, "epoch",
+			 (int)s->id.epoch, "state", snapshot_state_name(s->state), "in_memory", snapshot_in_memory(s),
+			 "to_storage", snapshot_to_storage(s), "stays", s->stays, "error",
+			 rc ? plain_json_text(s->err.text) : json_null());
+}
+
+static json_t *recoveries_json(const struct job *job)
+{
+	const struct recover *r = &job->recover;
+	const struct recoveries *all = &job->recoveries;
+	json_t *recent = json_array(), *j = json_pack("{s:i, s:o}", "count", (int)r->count, "recent", recent);
+	for (uint32_t i = 0; i < all->n; i++)
+		json_array_append_new(recent, recovery_json(job->daemon, recoveries_at(all, i)));
+	if (j && r->count)
+		json_object_set_new(j, "last",
+				    json_pack("{s:I, s:i, s:s, s:f, s:o}", "step", (json_int_t)r->last.step, "epoch",
+					      (int)r->last.epoch, "source", source_name(r->last_source), "ms",
+					      (double)r->last_ns / 1e6, "passed_over", plain_json_text(r->why)));
+	return j;
+}
+
+static json_t *save_json(const struct save_record *r)
+{
+	return json_pack("{s:I, s:i, s:I, s:s, s:s, s:o, s:o, s:o, s:o, s:o, s:I, s:I, s:o}", "step",
+			 (json_int_t)r->id.step, "epoch", (int)r->id.epoch, "begun_ns", (json_int_t)r->begun_wall_ns,
+			 "target", r->to_storage ? "storage" : "memory", "level", level_name(r->level), "captured_ms",
+			 plain_json_ms(r->level >= LEVEL_CAPTURED, r->captured_ns), "replicated_ms",
+			 plain_json_ms(r->replicated_ns != 0, r->replicated_ns), "durable_ms",
+			 plain_json_ms(r->level >= LEVEL_DURABLE, r->durable_ns), "verified_ms",
+			 plain_json_ms(r->level >= LEVEL_VERIFIED, r->verified_ns), "write_ms",
+			 plain_json_ms(r->level >= LEVEL_DURABLE, r->write_ns), "captured_bytes",
+			 (json_int_t)r->captured_bytes, "written_bytes", (json_int_t)r->written_bytes, "error",
+			 r->rc ? plain_json_text(r->error) : json_null());
+}
+
+/* What the newest save of each level is, and how long saves take to reach it. */
+static json_t *level_json(struct step_id id, uint64_t wall_ns, const struct histogram *h)
+{
+	json_t *j = histogram_json(h);
+	json_object_set_new(j, "step", wall_ns ? json_integer((json_int_t)id.step) : json_null());
+	json_object_set_new(j, "epoch", wall_ns ? json_integer((json_int_t)id.epoch) : json_null());
+	json_object_set_new(j, "at_ns", wall_ns ? json_integer((json_int_t)wall_ns) : json_null());
+	return j;
+}
+
+static json_t *saves_json(const struct measures *m)
+{
+	json_t *recent = json_array();
+	for (uint32_t i = 0; i < m->nsaves; i++)
+		json_array_append_new(recent, save_json(&m->saves[i]));
+	return json_pack("{s:o, s:o, s:o, s:o, s:I, s:I, s:o, s:o}", "captured",
+			 level_json(m->captured_id, m->captured_wall_ns, &m->captured), "replicated",
+			 level_json(m->replicated_id, m->replicated_wall_ns, &m->replicated), "durable",
+			 level_json(m->durable_id, m->durable_wall_ns, &m->durable), "verified",
+			 level_json(m->verified_id, m->verified_wall_ns, &m->verified), "captured_bytes",
+			 (json_int_t)m->captured_bytes, "written_bytes", (json_int_t)m->written_bytes, "write_ms",
+			 plain_json_ms(true, m->write_ns), "recent", recent);
+}
+
+static const char *job_state(const struct job *job)
+{
+	if (job->dormant_ns)
+		return "dormant";
+	for (uint32_t r = 0; r < job->nlocal; r++)
+		if (job->ranks[r].state != RANK_JOINED)
+			return job->fresh ? "forming" : "gathering";
+	return job->recover.state == RECOVER_IDLE ? "running" : "restoring";
+}
+
+/* What is in effect, as it could stand in a file. */
+static json_t *setting_json(const struct setting *setting, const void *base)
+{
+	char text[SETTING_TEXT_MAX];
+	struct value value = value_load(setting, base);
+	return plain_json_text(value_print(setting, &value, text, sizeof(text)));
+}
+
+static json_t *policy_json(const struct policy *policy)
+{
+	json_t *j = json_object();
+	for (const struct setting *s = settings; s->key; s++)
+		if (s->scope == SCOPE_JOB)
+			json_object_set_new(j, s->key, setting_json(s, policy));
+	return j;
+}
+
+/* The node, and what a job without a section of its own gets. */
+static json_t *config_json(const struct daemon *d)
+{
+	struct policy policy;
+	json_t *list = json_array();
+	sources_fill(d->sources, SCOPE_JOB, NULL, &policy);
+	for (const struct setting *s = settings; s->key; s++) {
+		if (s->scope == SCOPE_USER)
+			continue; /* of the system service, which is another process */
+		const void *base = s->scope == SCOPE_NODE ? (const void *)&d->config : &policy;
+		char from[SETTING_TEXT_MAX];
+		given_from(sources_find(d->sources, s, NULL), from, sizeof(from));
+		json_array_append_new(list,
+				      json_pack("{s:s, s:s, s:o, s:o}", "section", scope_name(s->scope), "key", s->key,
+						"value", setting_json(s, base), "from", plain_json_text(from)));
+	}
+	return list;
+}
+
+static json_t *halt_json(const struct job *job)
+{
+	if (job->stop || !job->halt.kind)
+		return json_null();
+	if (job->halt.kind == COMMAND_HALT_AFTER)
+		return json_pack("{s:s}", "when", "after-next");
+	return json_pack("{s:s, s:I, s:I}", "when", "before", "before_ns", (json_int_t)job->halt.before_ns, "need_ns",
+			 (json_int_t)halt_need(job));
+}
+
+static void count_holder(json_t *holders, const char *node)
+{
+	json_t *is = json_object_get(holders, node);
+	json_object_set_new(holders, node, json_integer(json_integer_value(is) + 1));
+}
+
+/* Which nodes hold copies of what was ordered last, and of how many ranks of this node. *held: how many every rank has. */
+static json_t *holders_json(const struct job *job, unsigned *held)
+{
+	const struct daemon *d = job->daemon;
+	json_t *holders = json_object();
+	unsigned nodes[REPLICA_COPIES_MAX], least = REPLICA_COPIES_MAX;
+	for (uint32_t r = 0; r < job->nlocal; r++) {
+		unsigned n = replica_holders(d->replica, job->name, job->ranks[r].id, job->copies.id, nodes);
+		least = n < least ? n : least;
+		for (unsigned i = 0; i < n; i++)
+			count_holder(holders, d->roster->nodes[nodes[i]].name);
+	}
+	*held = job->nlocal ? least : 0;
+	return holders;
+}
+
+static json_t *copies_json(const struct job *job)
+{
+	const struct copies *c = &job->copies;
+	unsigned held;
+	if (!copies_wanted(job))
+		return json_null();
+	json_t *holders = holders_json(job, &held);
+	return json_pack("{s:i, s:o, s:o, s:i, s:o, s:b, s:i, s:o}", "wanted", (int)copies_wanted(job), "step",
+			 c->id.epoch ? json_integer((json_int_t)c->id.step) : json_null(), "epoch",
+			 c->id.epoch ? json_integer((json_int_t)c->id.epoch) : json_null(), "held", (int)held,
+			 "holders", holders, "under_way", (c->todo | c->sending) != 0, "ranks_missing",
+			 (int)copies_missing(c), "error", c->why.text[0] ? plain_json_text(c->why.text) : json_null());
+}
+
+static json_t *job_json(struct job *job, uint64_t now)
+{
+	json_t *ranks = json_array(), *snapshots = json_array();
+	for (uint32_t r = 0; r < job->nlocal; r++)
+		json_array_append_new(ranks, rank_json(&job->ranks[r], now));
+	list_for(node, &job->saves.snapshots)
+		json_array_append_new(snapshots, snapshot_json(list_entry(node, struct snapshot, link)));
+	return json_pack("{s:s, s:i, s:i, s:s, s:b, s:o, s:o, s:o, s:I, s:I, s:I, s:o, s:o, s:o, s:o}", "name",
+			 job->name, "world", (int)job->world, "epoch", (int)job->epoch, "state", job_state(job),
+			 "stopping", job->stop, "halt", halt_json(job), "ranks", ranks, "snapshots", snapshots,
+			 "committed", (json_int_t)job->saves.committed, "failed", (json_int_t)job->saves.failed,
+			 "verified", (json_int_t)job->saves.verified, "saves", saves_json(&job->measures), "copies",
+			 copies_json(job), "recoveries", recoveries_json(job), "policy", policy_json(&job->policy));
+}
+
+static json_t *disk_json(const struct daemon *d)
+{
+	struct space_view space = space_get(d->space);
+	return json_pack("{s:o, s:o, s:o}", "engine", d->disk ? json_string(disk_engine(d->disk)) : json_null(),
+			 "free_bytes", space.known ? json_integer((json_int_t)space.free_bytes) : json_null(),
+			 "total_bytes", space.known ? json_integer((json_int_t)space.total_bytes) : json_null());
+}
+
+static json_t *finding_json(const struct finding *f)
+{
+	return json_pack("{s:s, s:s, s:o, s:o, s:s}", "code", health_code_name(f->code), "severity",
+			 health_severity_name(f->severity), "job", *f->job ? plain_json_text(f->job) : json_null(),
+			 "text", plain_json_text(f->text), "remedy", health_remedy(f->code));
+}
+
+static json_t *health_of(struct daemon *d)
+{
+	enum health_severity severity;
+	AUTO_FREE struct finding *found = calloc(HEALTH_MAX, sizeof(*found));
+	json_t *findings = json_array();
+	if (!found)
+		return json_null();
+	unsigned n = health_find(d, found, HEALTH_MAX, &severity);
+	for (unsigned i = 0; i < n; i++)
+		json_array_append_new(findings, finding_json(&found[i]));
+	return json_pack("{s:s, s:o}", "status", health_status_name(severity), "findings", findings);
+}
+
+static json_t *cluster_json(const struct daemon *d)
+{
+	json_t *nodes = json_array();
+	if (!d->replica) {
+		json_decref(nodes);
+		return json_null();
+	}
+	for (unsigned i = 0; i < d->roster->n; i++)
+		json_array_append_new(nodes, json_pack("{s:s, s:b, s:b}", "name", d->roster->nodes[i].name, "self",
+						       i == d->self, "up", i == d->self || net_is_up(d->net, i)));
+	const struct replica_counts *n = replica_counts(d->replica);
+	return json_pack("{s:o, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "nodes", nodes, "sent",
+			 (json_int_t)n->sent, "sent_bytes", (json_int_t)n->sent_bytes, "send_failed",
+			 (json_int_t)n->send_failed, "remade", (json_int_t)n->remade, "held", (json_int_t)n->held,
+			 "refused", (json_int_t)n->refused, "served", (json_int_t)n->served, "fetched",
+			 (json_int_t)n->fetched, "fetch_failed", (json_int_t)n->fetch_failed);
+}
+
+static json_t *crew_node_json(const struct daemon *d, const struct muster_view *v, uint32_t n)
+{
+	const struct crew_node *node = &v->crew->nodes[n];
+	return json_pack("{s:s, s:i, s:i, s:b, s:b}", "node", v->spread ? d->roster->nodes[n].name : d->config.node,
+			 "processes", (int)node->offers, "ranks", (int)node->has, "spare", node->spare, "leaving",
+			 node->leaving);
+}
+
+/* Of the jobs that are coordinated here and whose world may change. */
+static json_t *crews_json(const struct daemon *d)
+{
+	json_t *crews = json_array();
+	const struct muster *at = NULL;
+	struct muster_view v;
+	while (muster_next(d, &at, &v)) {
+		json_t *nodes = json_array();
+		for (uint32_t n = 0; n < v.crew->nnodes; n++)
+			if (v.crew->nodes[n].offers || v.crew->nodes[n].leaving)
+				json_array_append_new(nodes, crew_node_json(d, &v, n));
+		json_array_append_new(
+			crews, json_pack("{s:s, s:i, s:i, s:i, s:i, s:b, s:o, s:o}", "job", v.job, "plan",
+					 (int)v.crew->number, "world", (int)v.crew->world, "want", (int)v.crew->want,
+					 "least", (int)v.crew->least, "changing", v.settling, "stuck",
+					 *v.stuck ? plain_json_text(v.stuck) : json_null(), "nodes", nodes));
+	}
+	return crews;
+}
+
+static json_t *daemon_json(struct daemon *d)
+{
+	uint64_t now = clock_now();
+	json_t *jobs = json_array();
+	list_for(node, &d->jobs)
+		json_array_append_new(jobs, job_json(list_entry(node, struct job, link), now));
+	return json_pack("{s:i, s:s, s:s, s:f, s:I, s:o, s:o, s:{s:I, s:I, s:I}, s:o, s:o, s:o, s:o, s:o, s:o}",
+			 "schema", 1, "node", d->config.node, "version", CKPT_VERSION, "uptime_s",
+			 (double)(now - d->started_ns) / 1e9, "now_ns", (json_int_t)clock_wall(), "store",
+			 d->config.store ? plain_json_text(d->config.store) : json_null(), "http",
+			 d->http ? json_string(http_address(d->http)) : json_null(), "memory", "used",
+			 (json_int_t)d->memory_used, "copies", (json_int_t)d->replicas_used, "limit",
+			 (json_int_t)d->config.memory_limit, "disk", disk_json(d), "cluster", cluster_json(d), "health",
+			 health_of(d), "jobs", jobs, "crews", crews_json(d), "config", config_json(d));
+}
+
+int status_encode(struct daemon *daemon, struct wbuf *out)
+{
+	json_t *j = daemon_json(daemon);
+	char *text = j ? json_dumps(j, JSON_COMPACT) : NULL;
+	json_decref(j);
+	if (!text)
+		return -ENOMEM;
+	wbuf_put(out, text, strlen(text));
+	free(text);
+	return wbuf_finish(out);
+}

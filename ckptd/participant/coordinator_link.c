@@ -1,0 +1,39 @@
+/* The way to the coordinator comes and goes. */
+#include "base/log.h"
+#include "clients/operator_forward.h"
+#include "cluster/roster.h"
+#include "control/coordinator_host.h"
+#include "daemon.h"
+#include "participant/participant.h"
+#include "resize/spill.h"
+
+void seats_up(struct daemon *daemon)
+{
+	list_for(node, &daemon->jobs) {
+		struct job *job = list_entry(node, struct job, link);
+		if (!job->spread)
+			continue;
+		reform_apart(job, true);
+		reform_say(job);
+		halt_together(job);
+		if (job->nlocal)
+			seat_attend(job);
+	}
+}
+
+void seats_down(struct daemon *daemon)
+{
+	rescues_abandon(daemon);
+	asks_down(daemon);
+	list_for(node, &daemon->jobs) {
+		struct job *job = list_entry(node, struct job, link);
+		if (!job->spread)
+			continue;
+		halt_apart(job);
+		farewell_apart(job);
+		job_pause(job, UINT64_MAX); /* nobody is there who could begin the next epoch */
+		log_warn("job %s: node %s, which coordinates it, cannot be reached: no save is completed until "
+			 "it is back",
+			 job->name, daemon->roster->nodes[FIRST_NODE].name);
+	}
+}

@@ -1,0 +1,193 @@
+#include "peer_dispatch.h"
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "cluster/net.h"
+#include "cluster/roster.h"
+#include "control/coordinator_host.h"
+#include "format/peer_coord.h"
+#include "participant/participant.h"
+#include "replication/replication.h"
+#include "runtime/loop.h"
+#include "save/copies.h"
+
+#include <stdio.h>
+#include <sys/epoll.h>
+
+enum { REFUSED_S = 10, PATIENCE_S = 10 };
+
+static const char *name_of(const struct daemon *d, unsigned node)
+{
+	return d->roster->nodes[node].name;
+}
+
+static void on_up(void *arg, unsigned node)
+{
+	struct daemon *d = arg;
+	log_info("node %s is there", name_of(d, node));
+	replica_node_up(d->replica, node);
+	if (node == 0)
+		seats_up(d);
+}
+
+static void on_down(void *arg, unsigned node, int rc)
+{
+	struct daemon *d = arg;
+	char why[WIRE_TEXT_MAX];
+	snprintf(why, sizeof(why), "node %s is lost: %s", name_of(d, node), err_name(rc));
+	log_warn("%s", why);
+	replica_node_down(d->replica, node);
+	chairs_node_down(d, node, why);
+	if (node == 0)
+		seats_down(d);
+}
+
+static int take_report(struct daemon *d, unsigned node, uint16_t type, const void *body, size_t len, struct err *err)
+{
+	struct peer_report report;
+	int rc = peer_report_decode(type, body, len, &report, err);
+	if (rc)
+		return rc;
+	if (type == PEER_RECOVERED)
+		recoveries_hear(d, node, report.job, &report.recovered);
+	else
+		chair_report(d, node, true, &report);
+	seat_turn(d, report.job);
+	return 0;
+}
+
+static int take_order(struct daemon *d, uint16_t type, const void *body, size_t len, struct err *err)
+{
+	struct peer_order order;
+	int rc = peer_order_decode(type, body, len, &order, err);
+	if (rc)
+		return rc;
+	seat_obey(d, &order);
+	seat_turn(d, order.job);
+	peer_order_free(&order);
+	return 0;
+}
+
+/* What nobody understands is of another release, or the other side is broken: either way it cannot go on. */
+static void on_message(void *arg, unsigned node, uint16_t type, const void *body, size_t len)
+{
+	struct daemon *d = arg;
+	struct err err = {{0}};
+	int rc = 0;
+	if (type >= PEER_OFFER && type < PEER_TYPE_END)
+		replica_message(d->replica, node, type, body, len);
+	else if (type < PEER_REPORT_END && chair_here(d))
+		rc = take_report(d, node, type, body, len, &err);
+	else if (type >= PEER_ADOPT && type < PEER_ORDER_END && node == 0)
+		rc = take_order(d, type, body, len, &err);
+	else
+		rc = err_set(&err, -EPROTO, "a message of type %u with %zu bytes, which is not known here", type, len);
+	if (!rc)
+		return;
+	log_warn("node %s sends %s: its session ends", name_of(d, node), err.text);
+	net_drop(d->net, node, -EPROTO);
+}
+
+int peers_event_fd(struct daemon *d)
+{
+	return d->net ? net_event_fd(d->net) : -1;
+}
+
+void peers_poll(struct daemon *d)
+{
+	if (!d->net)
+		return;
+	net_poll(d->net);
+	replica_tick(d->replica); /* what has ended lets the next begin */
+}
+
+static void on_net(void *arg, uint32_t events)
+{
+	(void)events;
+	peers_poll(arg);
+}
+
+static int find_self(struct daemon *d, struct err *err)
+{
+	const struct config *config = &d->config;
+	if (!config->cluster_key)
+		return err_set(err, -EINVAL,
+			       "[node] cluster needs cluster-key, a file with the secret that all nodes share");
+	int rc = roster_read(config->cluster, &d->roster, err);
+	if (rc)
+		return rc;
+	rc = roster_find(d->roster, config->node);
+	if (rc < 0)
+		return err_set(err, rc, "this node's name, %s, is not in the roster %s: [node] name sets it",
+			       config->node, config->cluster);
+	d->self = (unsigned)rc;
+	return 0;
+}
+
+static int open_replica(struct daemon *d, struct err *err)
+{
+	const struct replica_config config = {.daemon = d,
+					      .net = d->net,
+					      .roster = d->roster,
+					      .self = d->self,
+					      .bandwidth = &d->config.net_bandwidth,
+					      .patience_ns = PATIENCE_S * CLOCK_NS_PER_S,
+					      .find = copies_find,
+					      .arg = d};
+	return replica_new(&config, &d->replica) ? err_set(err, -ENOMEM, "no memory for copies") : 0;
+}
+
+int peers_find(struct daemon *d, struct err *err)
+{
+	return d->config.cluster ? find_self(d, err) : 0;
+}
+
+int peers_open(struct daemon *d, struct err *err)
+{
+	const struct config *config = &d->config;
+	if (!config->cluster)
+		return 0;
+	const struct net_events events = {on_up, on_down, on_message, d};
+	const struct net_config net = {
+		.roster = d->roster,
+		.self = d->self,
+		.provider = setting_find(SCOPE_NODE, "fabric-provider")->choices[config->fabric_provider],
+		.key_file = config->cluster_key,
+		.peer_timeout_ns = config->peer_timeout_ms * CLOCK_NS_PER_MS};
+	int rc = net_new(&net, &events, &d->net, err);
+	if (!rc)
+		rc = open_replica(d, err);
+	if (!rc && !loop_watch(d->loop, net_event_fd(d->net), EPOLLIN, on_net, d))
+		rc = err_set(err, -ENOMEM, "cannot watch the net");
+	if (!rc)
+		log_info("node %u of %u in the cluster of %s", d->self + 1, d->roster->n, config->cluster);
+	return rc;
+}
+
+/* Another key cannot be told from a stranger. */
+void peers_tick(struct daemon *d, uint64_t now)
+{
+	if (!d->net)
+		return;
+	replica_tick(d->replica);
+	if (now < d->next_refused)
+		return;
+	uint64_t refused = net_counts(d->net).refused;
+	d->next_refused = clock_deadline(REFUSED_S * CLOCK_NS_PER_S);
+	if (refused > d->refused)
+		log_info("%lu frames from the network were refused: of a session that is over, of a node with another "
+			 "key, "
+			 "or of a stranger",
+			 (unsigned long)(refused - d->refused));
+	d->refused = refused;
+}
+
+void peers_close(struct daemon *d)
+{
+	net_free(d->net);
+	d->net = NULL;
+	replica_free(d->replica);
+	d->replica = NULL;
+	roster_free(d->roster);
+	d->roster = NULL;
+}

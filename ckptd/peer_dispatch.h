@@ -1,0 +1,22 @@
+/* Peers: the daemons of the other nodes of a cluster. What the net tells is given to whom it concerns here, by the type of the message. */
+#ifndef CKPTD_PEER_DISPATCH_H
+#define CKPTD_PEER_DISPATCH_H
+
+#include "base/err.h"
+#include "daemon.h"
+
+#include <stdint.h>
+
+/* Reads daemon->roster, and who we are in it; without the setting `cluster` there is none. */
+int peers_find(struct daemon *daemon, struct err *err);
+/* Opens daemon->net and daemon->replica and has the loop watch them; without the setting `cluster` there are none. */
+int peers_open(struct daemon *daemon, struct err *err);
+/* At each tick: what the net only counts is said, copies go on. */
+void peers_tick(struct daemon *daemon, uint64_t now);
+/* What the loop does when there is something; the descriptor is -1 without a net. */
+int peers_event_fd(struct daemon *daemon);
+void peers_poll(struct daemon *daemon);
+/* Says goodbye to all. Workers have ended. NULL nets are allowed. */
+void peers_close(struct daemon *daemon);
+
+#endif

@@ -1,0 +1,458 @@
+#include "resize/resize_private.h"
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "coordinator/assignment.h"
+#include "daemon.h"
+#include "job/barriers.h"
+#include "job/job.h"
+#include "job/rank.h"
+#include "participant/participant.h"
+#include "runtime/loop.h"
+#include "save/save_policy.h"
+#include "upkeep/catalog.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* How long processes that the daemon has lost with its last life may take to come back. */
+#define BACK_NS (5 * CLOCK_NS_PER_S)
+/* Between two tries of what the store refuses. */
+#define AGAIN_NS (2 * CLOCK_NS_PER_S)
+/* A plan is followed at the next tick, which comes at once. */
+enum { AT_ONCE_MS = 1 };
+
+/* ---- what the launcher has ----------------------------------------------------------------------------------------- */
+
+static void send_plan(const struct job *job, const struct wire_plan *plan)
+{
+	AUTO_WBUF struct wbuf body = {0};
+	if (!job->launcher)
+		return;
+	if (wire_plan_encode(plan, &body))
+		body.failed = true;
+	client_send(job->launcher, WIRE_PLAN, 0, &body, NULL, 0);
+}
+
+/* A launcher that knows nothing of the plan: none of its processes is of it. */
+static void repeat_plan(const struct job *job)
+{
+	struct wire_plan m = {.number = job->reform.plan, .world = job->world, .n = job->nlocal};
+	for (uint32_t r = 0; r < m.n; r++) {
+		m.ranks[r] = job->ranks[r].id;
+		m.was[r] = WIRE_NEW_PROCESS;
+	}
+	send_plan(job, &m);
+}
+
+static void claim(struct peer_crew *m, const struct job *job)
+{
+	const struct wire_offer *offer = &job->reform.offer;
+	bool told = offer->plan == job->reform.plan;
+	m->n = told ? offer->n : job->nlocal;
+	for (uint32_t r = 0; r < m->n; r++)
+		m->ranks[r] = told ? offer->ranks[r] : job->ranks[r].id;
+	if (m->n > m->processes)
+		m->n = m->processes;
+}
+
+void reform_say(const struct job *job)
+{
+	const struct reform *reform = &job->reform;
+	const struct wire_offer *offer = &reform->offer;
+	struct peer_crew m = {.want = offer->want,
+			      .least = offer->least,
+			      .processes = job->launcher ? offer->processes : 0,
+			      .spare = offer->spare,
+			      .leaving = offer->leaving,
+			      .drained = reform->drained,
+			      .plan = reform->plan,
+			      .world = job->nlocal ? job->world : reform->world};
+	if (!reform->offered)
+		return;
+	if (!job->nlocal && !m.processes)
+		m.world = 0; /* it has nothing that could be claimed later */
+	if (m.plan)
+		claim(&m, job);
+	seat_crew(job, &m);
+}
+
+/* It outlives this daemon. */
+static void tell_drained(const struct job *job)
+{
+	AUTO_WBUF struct wbuf body = {0};
+	struct wire_command m = {.kind = job->reform.drained ? COMMAND_DRAIN : COMMAND_UNDRAIN};
+	if (!job->launcher)
+		return;
+	snprintf(m.node, sizeof(m.node), "%s", job->daemon->config.node);
+	snprintf(m.job, sizeof(m.job), "%s", job->name);
+	if (wire_command_encode(&m, &body))
+		body.failed = true;
+	client_send(job->launcher, WIRE_COMMAND, 0, &body, NULL, 0);
+}
+
+void reform_drain(struct job *job, bool drained)
+{
+	job->reform.drained = drained;
+	tell_drained(job);
+}
+
+static int check_offer(const struct job *job, const struct wire_offer *offer, struct err *err)
+{
+	const struct daemon *daemon = job->daemon;
+	if (offer->want < job->world)
+		return err_set(err, -EINVAL, "an offer of %u to %u ranks, where job '%s' has %u", offer->least,
+			       offer->want, job->name, job->world);
+	if (offer->spread && !daemon->roster)
+		return err_set(err, -EOPNOTSUPP,
+			       "job '%s' is on several nodes, and this ckptd is in no cluster: set cluster and "
+			       "cluster-key in its section [node], on all nodes",
+			       job->name);
+	if (offer->least < offer->want && daemon->root < 0)
+		return err_set(
+			err, -EINVAL,
+			"job '%s' may go on with another number of ranks, and this ckptd has no store from which "
+			"they would take their state: set store in its section [node]",
+			job->name);
+	return 0;
+}
+
+void reform_abandoned(struct job *job)
+{
+	if (job->reform.offered && !job_finished(job)) /* who has said goodbye needs no launcher */
+		reform_say(job);
+	job->reform.offered = false;
+}
+
+void reform_refused(struct job *job, int rc, const char *text)
+{
+	if (job->reform.offered && job->launcher)
+		client_error(job->launcher, job->reform.seq, rc, "%s", text);
+}
+
+void reform_dismiss(const struct job *job)
+{
+	send_plan(job, &(struct wire_plan){0});
+}
+
+void reform_end(struct job *job)
+{
+	job->reform.drained = false;
+	if (job->reform.offered)
+		reform_dismiss(job);
+	else if (job->spread && job->formed &&
+		 !job->epoch) /* that was another job of its name, and it was not heard meanwhile */
+		job->attend_ns = clock_deadline(AGAIN_NS);
+}
+
+/* ---- the new world ------------------------------------------------------------------------------------------------- */
+
+/* The session goes on with another rank, of which it knows nothing yet. The plan may be here before the epoch is raised: who waits for a
+ * restore hears now that there is none in this world. */
+static void carry(struct rank *to, struct rank *from)
+{
+	struct waiting *asks = from->registering.seq ? &from->registering : &from->joining;
+	uint32_t seq = asks->seq;
+	if (from->restoring.seq && from->client)
+		client_error(from->client, from->restoring.seq, -ESTALE, "the world changes");
+	rank_carry(to, from);
+	to->moved = true;
+	if (seq)
+		reform_tell(to, seq, NULL);
+}
+
+static struct rank *make_ranks(struct job *job, const struct wire_plan *plan)
+{
+	struct rank *ranks = calloc(plan->n ? plan->n : 1, sizeof(*ranks));
+	for (uint32_t r = 0; ranks && r < plan->n; r++)
+		ranks[r] = (struct rank){.job = job, .id = plan->ranks[r], .index = r, .pidfd = -1, .doorbell = -1};
+	return ranks;
+}
+
+/* What belongs to the old world and to nobody else. What was counted stays. */
+static void clear(struct job *job)
+{
+	struct saves *saves = &job->saves, old = *saves;
+	measures_end(job, NULL);
+	recoveries_end(job);
+	copies_leave(&job->copies);
+	copies_init(&job->copies, job);
+	saves_free(saves);
+	saves_init(saves, job->daemon, job);
+	saves->committed = old.committed;
+	saves->failed = old.failed;
+	saves->verified = old.verified;
+	job->daemon->memory_used -= job_memory(job);
+	job->formed = false;
+	job->fresh = true;
+	job->resumed_ns = job->returning_ns = 0;
+}
+
+static struct rank *old_rank(struct rank *old, uint32_t n, uint32_t id)
+{
+	for (uint32_t r = 0; r < n; r++)
+		if (old[r].id == id)
+			return &old[r];
+	return NULL;
+}
+
+/* for_good: of the next epoch its process may not have heard, and from now on nobody looks at its saves. */
+static void dismiss(struct job *job, struct rank *rank, bool for_good)
+{
+	if (for_good && rank->mem)
+		memory_retire(rank->mem);
+	if (for_good && rank->pid)
+		job->reform.gone[job->reform.ngone++ % WIRE_LOCAL_MAX] = rank->pid;
+	if (rank->client) /* of a process that the launcher takes for lost, or lets go; or that comes again */
+		client_detach(rank->client);
+	rank_end(rank);
+}
+
+static void swap_ranks(struct job *job, struct rank *ranks, const struct wire_plan *plan)
+{
+	struct rank *old = job->ranks, *from;
+	uint32_t nold = job->nlocal;
+	clear(job);
+	job->ranks = ranks;
+	job->nlocal = plan->n;
+	job->world = plan->n ? plan->world : 0;
+	for (uint32_t r = 0; r < plan->n; r++)
+		if ((from = old_rank(old, nold, plan->was[r])))
+			carry(&ranks[r], from);
+	for (uint32_t r = 0; r < nold; r++)
+		dismiss(job, &old[r], true);
+	free(old);
+}
+
+static void take_seat(struct job *job)
+{
+	struct err err = {{0}};
+	job->reform.seat_ns = 0;
+	if (!seat_take(job, &err)) {
+		job->reform.seatless = (struct repeat){0};
+		return;
+	}
+	job->reform.seat_ns = clock_deadline(AGAIN_NS);
+	if (repeat_due(&job->reform.seatless, err.text, clock_now()))
+		log_error("%s", err.text);
+}
+
+/* Nobody here is anybody else than before. */
+static bool changes_nothing(const struct job *job, const struct wire_plan *plan)
+{
+	if (plan->n != job->nlocal || (plan->n && plan->world != job->world))
+		return false;
+	for (uint32_t r = 0; r < plan->n; r++)
+		if (!job_rank(job, plan->ranks[r]) ||
+		    (plan->was[r] != plan->ranks[r] && plan->was[r] != WIRE_NEW_PROCESS))
+			return false;
+	return true;
+}
+
+static void follow(struct job *job)
+{
+	struct reform *reform = &job->reform;
+	const struct wire_plan plan = reform->next;
+	if (!reform->offered && plan.n) { /* nobody is there to start them, which was said */
+		reform->next.number = 0;
+		return;
+	}
+	bool same = changes_nothing(job, &plan), had = job->nlocal;
+	struct rank *ranks = same ? NULL : make_ranks(job, &plan);
+	if (!same && !ranks) {
+		log_error("job %s: no memory for its new world", job->name);
+		return; /* the next tick tries again */
+	}
+	reform->next.number = 0;
+	reform->plan = plan.number;
+	reform->world = plan.world;
+	reform->settling_ns = 0;
+	reform->apart = false;
+	if (!same) {
+		log_warn("job %s: %u ranks here, world size %u", job->name, plan.n, plan.world);
+		swap_ranks(job, ranks, &plan);
+	}
+	send_plan(job, &plan);
+	reform_say(job);
+	if (job->nlocal)
+		take_seat(job);
+	else if (had)
+		seat_leave(job);
+	if (reform->settle_next == plan.number)
+		reform_settle(job, plan.number);
+	if (reform->settle_next <= plan.number)
+		reform->settle_next = 0;
+}
+
+void reform_plan(struct job *job, const struct wire_plan *plan)
+{
+	if (plan->number <= job->reform.plan || plan->number <= job->reform.next.number)
+		return;
+	job->reform.next = *plan;
+	loop_soon(job->daemon->loop, AT_ONCE_MS);
+}
+
+/* ---- a launcher that comes ----------------------------------------------------------------------------------------- */
+
+/* Somebody is here as a rank that he had by a plan which is over, in the place of another one. Those who are meant come again, with their arenas; he
+ * is not let in. */
+static void turn_out(struct job *job, const struct wire_offer *offer)
+{
+	struct wire_plan places = {.n = job->nlocal};
+	for (uint32_t r = 0; r < job->nlocal; r++)
+		places.ranks[r] = r < offer->n ? offer->ranks[r] : RANK_MAX;
+	struct rank *ranks = make_ranks(job, &places);
+	if (!ranks) {
+		log_error("job %s: no memory for its ranks", job->name);
+		return;
+	}
+	clear(job);
+	for (uint32_t r = 0; r < job->nlocal; r++)
+		dismiss(job, &job->ranks[r], !reform_keeps_alive(offer, job->ranks[r].id));
+	free(job->ranks);
+	job->ranks = ranks;
+	seat_leave(job);
+}
+
+static void resume(struct job *job, const struct wire_offer *offer)
+{
+	if (!reform_resumes(job, offer))
+		return;
+	job->reform.plan = offer->plan;
+	if (!reform_fits(job, offer)) {
+		turn_out(job, offer);
+		return;
+	}
+	for (uint32_t r = 0; r < offer->n; r++)
+		job_claim(job, offer->ranks[r]);
+}
+
+int reform_offer(struct job *job, uint32_t seq, const struct wire_offer *offer, struct err *err)
+{
+	struct reform *reform = &job->reform;
+	int rc = check_offer(job, offer, err);
+	if (!rc)
+		rc = reform_make_way(job, offer, err);
+	if (rc)
+		return rc;
+	bool first = !reform->offered, resumes = !reform->plan && offer->plan && job->nlocal;
+	reform->seq = seq;
+	reform->offer = *offer;
+	reform->offered = true;
+	job->spread = job->spread || offer->spread;
+	reform->drained = reform->drained || (first && offer->drained);
+	if (reform->drained != offer->drained)
+		tell_drained(job);
+	resume(job, offer);
+	if (first && job->nlocal && offer->plan != reform->plan && !reform->next.number)
+		repeat_plan(job); /* of another one it hears when that is followed */
+	reform_say(job);
+	/* Until now nobody knew by which plan: here, or where the job is coordinated, if that began anew while no launcher was there to tell. */
+	if (resumes || (first && job->nlocal && reform->plan))
+		seat_attend(job);
+	return 0;
+}
+
+/* ---- on the way there ---------------------------------------------------------------------------------------------- */
+
+void reform_settle(struct job *job, uint32_t plan)
+{
+	struct reform *reform = &job->reform;
+	if (plan > reform->plan) /* it has yet to follow that one */
+		reform->settle_next = plan;
+	if (plan != reform->plan || reform->settling_ns)
+		return;
+	reform->settling_ns = clock_now();
+	reform->flushed = false;
+	loop_soon(job->daemon->loop, AT_ONCE_MS);
+}
+
+void reform_apart(struct job *job, bool apart)
+{
+	job->reform.apart = apart;
+}
+
+void reform_vacate(struct job *job, uint32_t plan)
+{
+	if (job->reform.plan < plan)
+		reform_apart(job, true);
+}
+
+static void settled(struct job *job, int rc, const char *text)
+{
+	job->reform.settling_ns = 0;
+	seat_settled(job, job->reform.plan, rc, text);
+}
+
+/* Another world takes its state from storage: as long as memory has something newer, the arenas stay. The node of rank 0 decides what
+ * is written, the others follow. 0: it is on storage; -EAGAIN: not yet. */
+static int save_state(struct job *job)
+{
+	struct step_id id;
+	struct err err = {{0}};
+	const struct snapshot *newest = saves_in_memory(&job->saves, UINT64_MAX);
+	if (!newest || newest->state == SNAPSHOT_DURABLE || newest->state == SNAPSHOT_VERIFIED ||
+	    step_compare(newest->id, job->copies.durable) <= 0 || /* it is there for the sake of its copies */
+	    !saves_decide(&job->saves) || job->daemon->root < 0)
+		return 0;
+	if (saves_busy(&job->saves))
+		return -EAGAIN;
+	if (!job->reform.flushed && queue_flush(&job->saves, &id, &err))
+		log_warn("job %s: %s", job->name, err.text);
+	job->reform.flushed = true;
+	return newest->storage_rc ? newest->storage_rc : -EAGAIN;
+}
+
+static void settle(struct job *job)
+{
+	char text[WIRE_TEXT_MAX] = "";
+	int rc = save_state(job);
+	if (rc == -EAGAIN)
+		return;
+	if (rc) {
+		const struct snapshot *newest = saves_in_memory(&job->saves, UINT64_MAX);
+		snprintf(text, sizeof(text),
+			 "step %lu is in memory only, and cannot be written (%s): another world would have lost it",
+			 (unsigned long)newest->id.step, err_name(rc));
+	}
+	if (rc || (saves_idle_here(&job->saves) && recover_idle(&job->recover)))
+		settled(job, rc, text);
+}
+
+/* What is in its arena is known: not yet while it has only said HELLO. In a world that has just begun it has none. */
+static bool is_back(const struct rank *rank)
+{
+	return rank->state == RANK_LEFT || (rank->client && (rank->arena_sent || rank->moved));
+}
+
+/* Each has brought its arena, or never will. With a launcher its processes are gone. */
+static bool all_back(const struct job *job)
+{
+	for (uint32_t r = 0; r < job->nlocal && job->reform.offered; r++)
+		if (reform_keeps_alive(&job->reform.offer, job->ranks[r].id) && !is_back(&job->ranks[r]))
+			return clock_now() - job->reform.settling_ns > BACK_NS;
+	return true;
+}
+
+void reform_tick(struct job *job)
+{
+	struct reform *reform = &job->reform;
+	if (reform->seat_ns && clock_now() >= reform->seat_ns)
+		take_seat(job);
+	if (reform->next.number && reform->apart) {
+		recover_cancel(&job->recover);
+		saves_abandon(&job->saves);
+	}
+	if (reform->next.number && saves_idle_here(&job->saves) && recover_idle(&job->recover))
+		follow(job);
+	if (reform->settle_next && !reform->next.number && !reform->offered) { /* it never follows it */
+		seat_settled(job, reform->settle_next, 0, "");
+		reform->settle_next = 0;
+	}
+	if (!reform->settling_ns || !all_back(job))
+		return;
+	saves_follow(&job->saves);
+	settle(job);
+}

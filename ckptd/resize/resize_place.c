@@ -1,0 +1,101 @@
+/* Which rank a process is, where it or its launcher knows of another plan than this daemon. */
+#include "resize/resize_private.h"
+
+#include "base/cleanup.h"
+#include "daemon.h"
+#include "job/job.h"
+
+bool reform_tell(struct rank *rank, uint32_t seq, const struct registration *table)
+{
+	AUTO_WBUF struct wbuf body = {0};
+	const struct job *job = rank->job;
+	struct wire_moved m = {.rank = rank->id, .world = job->world, .local_world = job->nlocal};
+	if (table && table->rank == m.rank && table->world == m.world)
+		rank->moved = false;
+	if (!rank->moved)
+		return false;
+	if (wire_moved_encode(&m, &body))
+		body.failed = true;
+	client_send(rank->client, WIRE_MOVED, seq, &body, NULL, 0);
+	return true;
+}
+
+bool reform_let_go(const struct job *job, int pid)
+{
+	for (uint32_t i = 0; i < WIRE_LOCAL_MAX; i++)
+		if (job->reform.gone[i] == pid)
+			return true;
+	return false;
+}
+
+void reform_started(struct job *job, int pid)
+{
+	for (uint32_t i = 0; i < WIRE_LOCAL_MAX; i++)
+		if (job->reform.gone[i] == pid)
+			job->reform.gone[i] = 0;
+}
+
+void reform_place(struct daemon *daemon, struct wire_hello *hello, int pid)
+{
+	struct job *job = hello->role == ROLE_RANK ? job_find(daemon, hello->job) : NULL;
+	for (uint32_t r = 0; job && r < job->nlocal; r++) {
+		struct rank *rank = &job->ranks[r];
+		if (rank->pid != pid || rank->greeted || rank->id == RANK_MAX)
+			continue;
+		if (rank->id == hello->rank && job->world == hello->world)
+			return;
+		rank->moved = true;
+		hello->rank = rank->id;
+		hello->world = job->world;
+		hello->local_world = job->nlocal;
+		return;
+	}
+}
+
+/* ---- the launcher's word --------------------------------------------------------------------------------------- */
+
+bool reform_keeps_alive(const struct wire_offer *offer, uint32_t rank)
+{
+	for (uint32_t r = 0; r < offer->n; r++)
+		if (offer->ranks[r] == rank)
+			return true;
+	return false;
+}
+
+bool reform_resumes(const struct job *job, const struct wire_offer *offer)
+{
+	return !job->reform.plan && offer->plan && offer->n <= job->nlocal;
+}
+
+bool reform_fits(const struct job *job, const struct wire_offer *offer)
+{
+	uint32_t places = 0;
+	for (uint32_t r = 0; r < job->nlocal; r++)
+		places += job->ranks[r].id == RANK_MAX;
+	for (uint32_t r = 0; r < offer->n; r++)
+		if (!job_rank(job, offer->ranks[r]) && !places--)
+			return false;
+	return true;
+}
+
+int reform_make_way(struct job *job, const struct wire_offer *offer, struct err *err)
+{
+	if (!reform_resumes(job, offer) || reform_fits(job, offer))
+		return 0;
+	for (uint32_t r = 0; r < offer->n; r++)
+		if (offer->ranks[r] >= job->world)
+			return err_set(err, -EINVAL, "rank %u is offered, where job '%s' has %u", offer->ranks[r],
+				       job->name, job->world);
+	if (job->entered) /* all its nodes took these for its ranks: it is not what was left of that plan */
+		return err_set(err, -EBUSY, "job '%s' is at work here with other ranks, and not by plan %u", job->name,
+			       offer->plan);
+	for (uint32_t r = 0; r < job->nlocal; r++)
+		if (job->ranks[r].mem && !reform_keeps_alive(offer, job->ranks[r].id))
+			memory_retire(job->ranks[r].mem);
+	recover_cancel(&job->recover);
+	saves_abandon(&job->saves);
+	if (saves_idle_here(&job->saves) && recover_idle(&job->recover))
+		return 0;
+	return err_set(err, -EAGAIN, "job '%s': what processes have under way that are not its ranks ends first",
+		       job->name);
+}

@@ -1,0 +1,459 @@
+#include "resize/spill.h"
+
+#include "arena/slot_check.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "checkpoint/node_part.h"
+#include "cluster/roster.h"
+#include "job/job.h"
+#include "participant/participant.h"
+#include "replication/replication.h"
+#include "runtime/workers.h"
+#include "save/copies.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum rescue_state { RESCUE_GATHERING = 1, RESCUE_CHECKING, RESCUE_GATHERED, RESCUE_WRITING };
+
+struct rescue {
+	struct rescue *next;
+	struct daemon *daemon;
+	char job[NAME_JOB_MAX];
+	struct peer_rescue order; /* that began it */
+	enum rescue_state state;
+	bool abandoned; /* it ends when nothing of it runs */
+	bool fetching;  /* of ranks[n] */
+	uint32_t tried; /* holders of it */
+	uint32_t n, nranks;
+	uint32_t ids[WIRE_LOCAL_MAX];
+	struct commit_rank ranks[WIRE_LOCAL_MAX]; /* the first n stand here, and are pinned */
+	uint64_t *leaves[WIRE_LOCAL_MAX];         /* their digests: a rank could change those in its arena */
+	struct commit *commit;
+	struct policy policy;
+	struct bucket bucket; /* of its limit of writes */
+	struct work work;
+	int checked;
+	struct err err;
+};
+
+static struct rescue *find(const struct daemon *daemon, const char *job, uint32_t owner)
+{
+	struct rescue *r = daemon->rescues;
+	while (r && (r->abandoned || r->order.owner != owner || strcmp(r->job, job) != 0))
+		r = r->next;
+	return r;
+}
+
+/* ---- the end ------------------------------------------------------------------------------------------------------- */
+
+static bool runs(const struct rescue *r)
+{
+	return r->fetching || r->state == RESCUE_CHECKING || r->commit;
+}
+
+static void free_rescue(struct rescue *r)
+{
+	struct rescue **at = &r->daemon->rescues;
+	while (*at != r)
+		at = &(*at)->next;
+	*at = r->next;
+	for (uint32_t i = 0; i < r->n; i++) {
+		r->ranks[i].mem->slots[r->ranks[i].slot].copies--;
+		memory_put(r->ranks[i].mem);
+		free(r->leaves[i]);
+	}
+	free(r);
+}
+
+static void say(const struct rescue *r, struct peer_rescued *m)
+{
+	m->owner = r->order.owner;
+	m->as = r->order.as;
+	seat_rescued(r->daemon, r->job, m);
+}
+
+static void say_failed(const struct rescue *r, int rc, const char *text)
+{
+	struct peer_rescued m = {.phase = PEER_RESCUE_FAILED, .rc = rc};
+	snprintf(m.text, sizeof(m.text), "%.*s", (int)sizeof(m.text) - 1, text);
+	log_warn("job %s: step %lu epoch %u of node %s is not brought to storage: %s", r->job,
+		 (unsigned long)r->order.bring.id.step, r->order.bring.id.epoch,
+		 r->daemon->roster->nodes[r->order.owner].name, text);
+	say(r, &m);
+}
+
+/* Before anything was written. */
+static void refuse(struct rescue *r, int rc, const char *text)
+{
+	bool abandoned = r->abandoned;
+	r->abandoned = true; /* the answer may be that it is to end */
+	if (!abandoned)
+		say_failed(r, rc, text);
+	free_rescue(r);
+}
+
+/* ---- gathering ----------------------------------------------------------------------------------------------------- */
+
+static void check_run(struct work *work)
+{
+	struct rescue *r = list_entry(work, struct rescue, work);
+	uint64_t bad;
+	char name[ERR_TEXT_MAX / 2];
+	r->checked = 0;
+	for (uint32_t i = 0; i < r->n && !r->checked; i++) {
+		if (slot_check(r->ranks[i].mem, r->ranks[i].slot, &bad))
+			continue;
+		memory_name_leaf(r->ranks[i].mem, bad, name, sizeof(name));
+		r->checked = err_set(&r->err, -EBADMSG, "it is damaged: %s", name);
+	}
+}
+
+static int shares(const struct rescue *r, struct shares *out)
+{
+	const struct layout *layouts[WIRE_LOCAL_MAX];
+	const struct registration *regs[WIRE_LOCAL_MAX];
+	for (uint32_t i = 0; i < r->n; i++) {
+		layouts[i] = &r->ranks[i].mem->layout;
+		regs[i] = &r->ranks[i].mem->table->reg;
+	}
+	return shares_make(layouts, regs, r->n, out);
+}
+
+static void check_done(struct work *work)
+{
+	struct rescue *r = list_entry(work, struct rescue, work);
+	struct peer_rescued m = {.phase = PEER_RESCUE_GATHER};
+	r->state = RESCUE_GATHERED;
+	if (!r->checked && shares(r, &m.shares))
+		r->checked = err_set(&r->err, -ENOMEM, "no memory to compare it with what others hold");
+	if (r->checked || r->abandoned)
+		refuse(r, r->checked, r->err.text);
+	else
+		say(r, &m);
+}
+
+/* What a commit needs of it. */
+static int equip(struct rescue *r, uint32_t i)
+{
+	struct memory *mem = r->ranks[i].mem;
+	size_t bytes = mem->layout.nleaves * sizeof(uint64_t);
+	r->leaves[i] = malloc(bytes ? bytes : 1);
+	if (!r->leaves[i])
+		return err_set(&r->err, -ENOMEM, "no memory for its digests");
+	memcpy(r->leaves[i], memory_leaves(mem, r->ranks[i].slot), bytes);
+	r->ranks[i].leaves = r->leaves[i];
+	return memory_make_heads(mem, &r->err);
+}
+
+static void check(struct rescue *r)
+{
+	int rc = 0;
+	for (uint32_t i = 0; i < r->n && !rc; i++)
+		rc = equip(r, i);
+	if (rc) {
+		refuse(r, rc, r->err.text);
+		return;
+	}
+	r->state = RESCUE_CHECKING;
+	r->work = (struct work){.run = check_run, .done = check_done};
+	r->checked = err_set(&r->err, -ECANCELED, "the daemon ends"); /* unless it runs */
+	pool_submit(r->daemon->pool, &r->work);
+}
+
+/* What stands in this node's memory. */
+static bool take(struct rescue *r)
+{
+	struct memory *mem;
+	uint32_t slot, rank = r->ids[r->n];
+	struct step_id id = r->order.bring.id;
+	if (!copies_find(r->daemon, r->job, rank, id, &mem, &slot)) {
+		memory_get(mem);
+		mem->slots[slot].copies++;
+	} else if (replica_pin(r->daemon->replica, r->job, rank, id, &mem, &slot)) {
+		return false;
+	}
+	r->ranks[r->n++] = (struct commit_rank){.mem = mem, .slot = slot};
+	r->tried = 0;
+	return true;
+}
+
+/* The next other node that may have it, after those that were tried; -1: none is left. */
+static int next_holder(const struct rescue *r)
+{
+	uint32_t tried = r->tried;
+	const struct peer_bring *bring = &r->order.bring;
+	for (uint32_t i = 0; i < bring->nholders; i++) {
+		const struct peer_holder *h = &bring->holders[i];
+		if (h->rank == r->ids[r->n] && h->node != r->daemon->self && h->node < r->daemon->roster->n && !tried--)
+			return (int)h->node;
+	}
+	return -1;
+}
+
+static void gather(struct rescue *r);
+
+static void fetched(void *arg, const struct replica_fetched *done)
+{
+	const struct daemon *daemon = arg;
+	for (struct rescue *r = daemon->rescues; r; r = r->next) {
+		if (!r->fetching || r->ids[r->n] != done->rank || strcmp(r->job, done->job) != 0)
+			continue;
+		r->fetching = false;
+		if (done->rc)
+			r->err = done->err;
+		gather(r);
+		return;
+	}
+}
+
+/* False: nobody is left to ask. */
+static bool fetch(struct rescue *r)
+{
+	int node;
+	while ((node = next_holder(r)) >= 0) {
+		const struct replica_fetch what = {.job = r->job,
+						   .epoch = r->order.as.epoch,
+						   .rank = r->ids[r->n],
+						   .id = r->order.bring.id,
+						   .from = (unsigned)node,
+						   .done = fetched,
+						   .arg = r->daemon};
+		r->tried++;
+		int rc = replica_fetch(r->daemon->replica, &what);
+		r->fetching = !rc;
+		if (!rc)
+			return true;
+		err_set(&r->err, rc, "node %s: %s", r->daemon->roster->nodes[node].name, err_name(rc));
+	}
+	return false;
+}
+
+static void gather(struct rescue *r)
+{
+	char text[2 * WIRE_TEXT_MAX];
+	while (!r->abandoned && r->n < r->nranks) {
+		if (take(r))
+			continue;
+		if (fetch(r))
+			return;
+		break;
+	}
+	if (!r->abandoned && r->n == r->nranks) {
+		check(r);
+		return;
+	}
+	snprintf(text, sizeof(text), "the part of rank %u cannot be had%s%s", r->ids[r->n < r->nranks ? r->n : 0],
+		 r->err.text[0] ? ": " : "", r->err.text);
+	refuse(r, -ENODATA, text);
+}
+
+static bool take_ids(struct rescue *r)
+{
+	const struct peer_bring *bring = &r->order.bring;
+	for (uint32_t i = 0; i < bring->nholders; i++) {
+		uint32_t k = 0;
+		while (k < r->nranks && r->ids[k] != bring->holders[i].rank)
+			k++;
+		if (k == WIRE_LOCAL_MAX)
+			return false;
+		if (k == r->nranks)
+			r->ids[r->nranks++] = bring->holders[i].rank;
+	}
+	return true;
+}
+
+static void begin(struct daemon *daemon, const char *job, const struct peer_rescue *order)
+{
+	struct rescue *r = calloc(1, sizeof(*r));
+	if (!r) {
+		struct rescue nobody = {.daemon = daemon, .order = *order};
+		snprintf(nobody.job, sizeof(nobody.job), "%s", job);
+		say_failed(&nobody, -ENOMEM, "no memory for it");
+		return;
+	}
+	*r = (struct rescue){.daemon = daemon, .order = *order, .state = RESCUE_GATHERING};
+	snprintf(r->job, sizeof(r->job), "%s", job);
+	sources_fill(daemon->sources, SCOPE_JOB, job, &r->policy);
+	r->bucket.rate = &r->policy.write_bandwidth;
+	r->next = daemon->rescues;
+	daemon->rescues = r;
+	if (daemon->root < 0)
+		refuse(r, -EINVAL, "this daemon has no store");
+	else if (!daemon->replica || !take_ids(r))
+		refuse(r, -EINVAL, "more ranks than a node can have");
+	else
+		gather(r);
+}
+
+/* ---- writing ------------------------------------------------------------------------------------------------------- */
+
+static void prepared(struct commit *c)
+{
+	say(c->arg, &(struct peer_rescued){.phase = PEER_RESCUE_WRITE, .part = c->part});
+}
+
+static void failed(struct commit *c)
+{
+	const struct rescue *r = c->arg;
+	if (!r->abandoned)
+		say_failed(r, c->rc, c->err.text);
+}
+
+static void done(struct commit *c)
+{
+	struct rescue *r = c->arg;
+	bool cleared = c->rc && !r->abandoned;
+	r->commit = NULL;
+	commit_free(c);
+	if (cleared)
+		say(r, &(struct peer_rescued){.phase = PEER_RESCUE_CLEAR});
+	free_rescue(r);
+}
+
+static int start(struct rescue *r, const struct peer_rescue *order)
+{
+	struct daemon *daemon = r->daemon;
+	struct commit *c = r->commit = calloc(1, sizeof(*c));
+	if (!c)
+		return -ENOMEM;
+	*c = (struct commit){.disk = daemon->disk,
+			     .throttle = &daemon->writes,
+			     .bucket = &r->bucket,
+			     .full_every = 1,
+			     .packing = r->policy.compress == COMPRESS_ZSTD ? &daemon->packing : NULL,
+			     .root = daemon->root,
+			     .id = order->as,
+			     .world = r->ranks[0].mem->table->reg.world,
+			     .nranks = r->n,
+			     .ranks = r->ranks,
+			     .digests_ready = true,
+			     .prepared = prepared,
+			     .failed = failed,
+			     .done = done,
+			     .arg = r};
+	snprintf(c->job, sizeof(c->job), "%s", r->job);
+	snprintf(c->node, sizeof(c->node), "%s", daemon->roster->nodes[order->owner].name);
+	int rc = commit_start(c);
+	if (rc) {
+		r->commit = NULL;
+		commit_free(c);
+		return rc;
+	}
+	r->state = RESCUE_WRITING;
+	commit_write(c, false, &order->parts);
+	return 0;
+}
+
+/* ---- orders ---------------------------------------------------------------------------------------------------------- */
+
+/* Of a commit that is prepared everything stays; of another one what is in a directory that nobody knows. */
+static void keep(struct rescue *r)
+{
+	struct commit *c = r->commit;
+	if (c && c->state == COMMIT_PREPARED) {
+		commit_end(c);
+		return;
+	}
+	r->abandoned = true;
+	if (c) {
+		commit_abort(c, -ECANCELED, "it is given up");
+		commit_clear(c, true);
+	} else if (!runs(r)) {
+		free_rescue(r);
+	}
+}
+
+/* What was written is a checkpoint, or may be, under another name. Copies are given up only for what is one. */
+static void tell_job(const struct rescue *r, bool stored)
+{
+	struct job *here = job_find(r->daemon, r->job);
+	if (!here || !r->commit)
+		return;
+	if (stored)
+		copies_durable(&here->copies, r->order.bring.id);
+	verdicts_follow(&here->verdicts, r->order.bring.id, r->order.as);
+}
+
+static void clear(struct rescue *r)
+{
+	if (r->commit) {
+		commit_abort(r->commit, -ECANCELED, "it has failed elsewhere");
+		commit_clear(r->commit, false);
+		return;
+	}
+	say(r, &(struct peer_rescued){.phase = PEER_RESCUE_CLEAR});
+	keep(r);
+}
+
+void rescue_order(struct daemon *daemon, const char *job, const struct peer_rescue *order)
+{
+	struct rescue *r = find(daemon, job, order->owner);
+	bool known = r && !step_compare(r->order.as, order->as);
+	if (!daemon->roster || order->owner >= daemon->roster->n)
+		return;
+	if (order->phase == PEER_RESCUE_GATHER) {
+		if (r)
+			keep(r); /* of an epoch that is over */
+		begin(daemon, job, order);
+	} else if (!known) {
+		if (order->phase == PEER_RESCUE_CLEAR)
+			seat_rescued(daemon, job,
+				     &(struct peer_rescued){
+					     .owner = order->owner, .phase = PEER_RESCUE_CLEAR, .as = order->as});
+	} else if (order->phase == PEER_RESCUE_STORED || order->phase == PEER_RESCUE_KEEP) {
+		tell_job(r, order->phase == PEER_RESCUE_STORED);
+		keep(r);
+	} else if (order->phase == PEER_RESCUE_CLEAR) {
+		clear(r);
+	} else if (r->state == RESCUE_GATHERED) {
+		int rc = start(r, order);
+		if (rc)
+			refuse(r, rc, "no memory to write it");
+	}
+}
+
+void rescues_abandon(struct daemon *daemon)
+{
+	for (struct rescue *r = daemon->rescues, *next; r; r = next) {
+		next = r->next;
+		if (!r->abandoned)
+			keep(r);
+	}
+}
+
+/* ---- time ------------------------------------------------------------------------------------------------------------ */
+
+void rescues_tick(struct daemon *daemon)
+{
+	char text[WIRE_TEXT_MAX];
+	uint64_t now = clock_now();
+	for (struct rescue *r = daemon->rescues, *next; r; r = next) {
+		const struct commit *c = r->commit;
+		next = r->next;
+		if (!c || c->rc || c->state == COMMIT_PREPARED ||
+		    now - c->progress_ns <= r->policy.stall_timeout_ms * CLOCK_NS_PER_MS)
+			continue;
+		snprintf(text, sizeof(text), "storage made no progress for %lu ms (commit state %s)",
+			 (unsigned long)r->policy.stall_timeout_ms, commit_state_name(c->state));
+		commit_abort(r->commit, -ETIMEDOUT, text);
+	}
+}
+
+bool rescues_at_work(const struct daemon *daemon)
+{
+	for (const struct rescue *r = daemon->rescues; r; r = r->next)
+		if (runs(r))
+			return true;
+	return false;
+}
+
+void rescues_free(struct daemon *daemon)
+{
+	for (struct rescue *r = daemon->rescues, *next; r; r = next) {
+		next = r->next;
+		commit_free(r->commit);
+		free_rescue(r);
+	}
+}

@@ -1,0 +1,28 @@
+/* Rescue: this node's part in bringing to storage what is only in memory, before the world changes: the newest snapshot of the ranks of one
+ * node, which may be lost, out of the slots of this node's own ranks or out of the copies that it holds. The coordinator says which, and
+ * under which name it is written (coordinator/spill.c).
+ *
+ *   (GATHER) GATHERING ── every part stands here; what is lacking is fetched ──► CHECKING (worker: the digests) ──► GATHERED, said
+ *   (WRITE)  ──► WRITING, an ordinary commit (checkpoint/node_part.h) ── PREPARED, said
+ *   (STORED, KEEP) ──► ends; (CLEAR) ──► what was written is deleted, said
+ *
+ * The slots stay as they are as long as it lasts. It needs no ranks of the job here: who holds copies may have none. It lasts no longer
+ * than the session with the coordinator; what was written then stays in a directory that is no checkpoint. */
+#ifndef CKPTD_RESIZE_SPILL_H
+#define CKPTD_RESIZE_SPILL_H
+
+#include "daemon.h"
+#include "format/peer_coord.h"
+
+/* From the coordinator. */
+void rescue_order(struct daemon *daemon, const char *job, const struct peer_rescue *order);
+/* The coordinator is not there any more, or this daemon ends: nobody says what is to become of them. */
+void rescues_abandon(struct daemon *daemon);
+/* Storage that makes no progress; every tick. */
+void rescues_tick(struct daemon *daemon);
+/* A worker or the disk uses something of one. */
+bool rescues_at_work(const struct daemon *daemon);
+/* Nothing of them runs any more. */
+void rescues_free(struct daemon *daemon);
+
+#endif

@@ -1,0 +1,126 @@
+/* Former: what the ranks that a job had before have left in memory, for ranks that cannot go on in those arenas: there are more or fewer of
+ * them, or they have registered other tables. The arenas are kept as they are, and a restore reads out of them as out of a checkpoint
+ * (restore/former_read.c).
+ *
+ *   the arenas of a job, all complete snapshots in them ── former_take ──► kept by the next job of that name, or parked until there is one
+ *     ──► let go: that job has gone on from there, or from something newer, and has it in arenas of its own; or nothing has come for `linger`
+ *     ──► return: ranks come that fit them after all, and take them back as their arenas
+ *
+ * A job may have several: ranks that came after the first ones, and could not use what these had left, may have saved and died, too.
+ * What is in them counts as memory in use. Belongs to the loop's thread. */
+#ifndef CKPTD_RESTORE_FORMER_H
+#define CKPTD_RESTORE_FORMER_H
+
+#include "arena/memory.h"
+#include "base/err.h"
+#include "format/arena.h"
+#include "format/peer_coord.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct daemon;
+struct job;
+struct wire_hello;
+
+/* A snapshot that is complete in all of the arenas. */
+struct former_step {
+	struct step_id id;
+	uint32_t slots[WIRE_LOCAL_MAX];
+	bool stored;  /* it is on storage, too */
+	bool damaged; /* it was found to be */
+	bool partial; /* save/snapshot.h */
+};
+
+struct former {
+	struct former *next; /* of the same job, the newest first; or parked (daemon.formers) */
+	char job[NAME_JOB_MAX];
+	uint32_t world, nlocal;
+	bool spread;
+	uint32_t epoch; /* the last that the job was in */
+	struct memory *mems[WIRE_LOCAL_MAX];
+	bool kept[WIRE_LOCAL_MAX]; /* by the service manager */
+	uint32_t n;
+	struct former_step steps[ARENA_SLOTS_MAX]; /* ordered, the newest last */
+	uint64_t bytes;                            /* of daemon.memory_used */
+	uint64_t linger_ns;
+	uint64_t parked_ns; /* since when no job has it */
+	uint64_t
+		superseded_ns; /* since when its job has something newer, without having restored anything; 0: it has not */
+};
+
+/* One step of one of them, for a worker. The memories are references. */
+struct former_source {
+	struct step_id id;
+	uint32_t world, n;
+	uint32_t saved_world; /* of which the blobs of ranks are there */
+	bool partial;
+	struct memory *mems[WIRE_LOCAL_MAX];
+	uint32_t slots[WIRE_LOCAL_MAX];
+};
+
+/* What stands in the job's arenas is known, also in those that have come back without any process. -EAGAIN: not yet. */
+int former_ready(struct job *job, struct err *err);
+/* Other tables than the arenas' have come, and what makes way for them is not known yet. */
+bool former_checks(struct job *job);
+/* The newest of them is on storage, or there is none. -EAGAIN: it is being written. Else it cannot be, and why. */
+int former_store(struct job *job, struct err *err);
+/* Out of the job's arenas, which it may let go then, and what it had itself: a list. *out NULL: nothing is in memory. */
+int former_take(struct job *job, struct former **out, struct err *err);
+/* The job has all of the list from now on. */
+void former_give(struct job *job, struct former *list);
+/* Ranks that register the tables of these arenas, and have nothing in those that they were given, get them back. */
+void former_return(struct job *job);
+/* All of them. Does nothing where there is none. */
+void former_let_go(struct job *job, const char *why);
+/* Those that are on storage, too. False: there is none. */
+bool former_let_go_stored(struct job *job, const char *why);
+/* Frees it. */
+void former_end(struct daemon *daemon, struct former *former);
+/* Lets go what is not needed any more. */
+void former_tick(struct job *job, uint64_t now);
+
+/* The list, until a job of that name comes (restore/former_park.c). */
+void former_park(struct daemon *daemon, struct former *list);
+/* Takes all that the job can read. */
+struct former *former_unpark(struct daemon *daemon, const struct job *job);
+/* Whether a job of this world may begin, where something is parked that it could not read. -EBUSY, with what that is. */
+int former_allows(const struct daemon *daemon, const struct wire_hello *hello, bool spread, struct err *err);
+void formers_tick(struct daemon *daemon, uint64_t now);
+/* The daemon ends. */
+void formers_free(struct daemon *daemon);
+
+/* In its order. */
+void former_insert(struct former **list, struct former *former);
+/* The last epoch of any of them. */
+uint32_t former_epoch(const struct former *list);
+/* Bytes of the job's own arenas and of these, where both are kept. */
+uint64_t former_bytes(const struct job *job);
+/* Appends to a refusal of memory what of it is in use for these. */
+void former_explain(const struct former *list, struct err *err);
+/* NULL: all are damaged. */
+const struct former_step *former_newest(const struct former *former);
+/* "step 7 of epoch 2, left in memory by a world of 4". Returns dst. */
+const char *former_text(const struct former *former, char *dst, size_t size);
+
+/* ---- for recover */
+
+/* What can be restored from them; what the job has in its own arenas is not repeated. */
+void former_found(const struct job *job, bool (*wanted)(void *arg, struct step_id id), void *arg,
+		  struct peer_found *found);
+/* False: it does not have this one. */
+bool former_source(const struct job *job, struct step_id id, struct former_source *out);
+void former_source_end(struct former_source *source);
+void former_damaged(struct job *job, struct step_id id);
+
+/* Fills one slot of each rank, digests included; `there` hears of what stands in a slot. -EINVAL: the tables do not fit each other, both
+ * sides named; -EBADMSG: it is damaged. On a worker. */
+struct former_target {
+	struct memory *const *mems;
+	const uint32_t *slots;
+	uint32_t n;
+	void (*there)(const struct former_target *target, uint32_t rank, uint64_t first, uint64_t count);
+};
+int former_read(const struct former_source *source, const struct former_target *target, struct err *err);
+
+#endif

@@ -1,0 +1,274 @@
+#include "restore/recovery_log.h"
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "cluster/net.h"
+#include "cluster/roster.h"
+#include "control/coordinator_host.h"
+#include "daemon.h"
+#include "job/job.h"
+#include "observe/recovery_json.h"
+#include "observe/span_log.h"
+#include "participant/participant.h"
+#include "store/recovered.h"
+#include "upkeep/catalog.h"
+
+#include <stdio.h>
+#include <string.h>
+
+const char *recovery_state_name(enum recovery_state state)
+{
+	static const char *const names[] = {"under-way", "done", "cut-short", "refused"};
+	return names[state];
+}
+
+const struct recovery_record *recoveries_at(const struct recoveries *all, uint32_t i)
+{
+	return &all->ring[(all->at + RECOVERIES_MAX - all->n + i) % RECOVERIES_MAX];
+}
+
+uint64_t recovery_total_ns(const struct recovery_record *r)
+{
+	if (r->state != RECOVERY_DONE)
+		return 0;
+	return r->detect_ns + r->decide_ns + r->gather_ns + r->choose_ns + r->fetch_ns + r->load_ns + r->first_step_ns;
+}
+
+/* ---- before the restore ------------------------------------------------------------------------------------------ */
+
+void recoveries_lost(struct recoveries *all, uint64_t beat_ns)
+{
+	if (all->lost_ns || all->raised_ns)
+		return;
+	all->lost_ns = clock_now();
+	all->beat_ns = beat_ns;
+}
+
+void recoveries_no_loss(struct recoveries *all)
+{
+	if (!all->raised_ns)
+		all->lost_ns = all->beat_ns = 0;
+}
+
+/* ---- its end ----------------------------------------------------------------------------------------------------- */
+
+_Static_assert((int)PEER_RECOVERED_MAX < (int)RECOVERED_JSON_MAX, "what is told fits a row");
+
+/* Of one job at a time: what others have to say has room in the queue, too. */
+enum { TOLD_AT_ONCE = 8 };
+
+/* False: the first node is away. */
+static bool tell(const struct job *job, uint64_t at_ns, const char *text)
+{
+	const struct daemon *d = job->daemon;
+	struct peer_report r = {.type = PEER_RECOVERED,
+				.epoch = job->epoch,
+				.recovered = {.at_ns = at_ns, .len = (uint32_t)strlen(text), .text = text}};
+	memcpy(r.job, job->name, sizeof(r.job));
+	return !seat_send(d, &r);
+}
+
+/* Of a store that several nodes share the first one has the catalog. */
+static bool write_down(const struct job *job, const struct recovery_record *r)
+{
+	const struct daemon *d = job->daemon;
+	if (!d->config.store || (!d->catalog && chair_here(d)))
+		return true;
+	AUTO_FREE char *text = recovery_text(d, r);
+	if (!text || strlen(text) > PEER_RECOVERED_MAX)
+		return true;
+	if (!d->catalog)
+		return tell(job, r->wall_ns, text);
+	catalog_recovery(d->catalog, job->name, d->config.node, r->wall_ns, text);
+	return true;
+}
+
+static void note(const struct job *job, struct recovery_record *r)
+{
+	spanlog_recovery(job->daemon->spanlog, job->name, r);
+	r->noted = write_down(job, r);
+}
+
+/* Those that the first node was not there for. */
+static void tell_rest(struct job *job)
+{
+	struct recoveries *all = &job->recoveries;
+	const struct net *net = job->daemon->net;
+	unsigned left = net && net_is_up(net, FIRST_NODE) ? TOLD_AT_ONCE : 0;
+	for (uint32_t i = 0; left && i < all->n; i++) {
+		struct recovery_record *r = &all->ring[(all->at + RECOVERIES_MAX - all->n + i) % RECOVERIES_MAX];
+		if (r->state == RECOVERY_UNDER_WAY || r->noted)
+			continue;
+		r->noted = write_down(job, r);
+		left--;
+	}
+}
+
+static struct recovery_record *newest(struct recoveries *all)
+{
+	return all->n ? &all->ring[(all->at + RECOVERIES_MAX - 1) % RECOVERIES_MAX] : NULL;
+}
+
+static struct recovery_record *under_way(struct job *job)
+{
+	struct recovery_record *r = newest(&job->recoveries);
+	return r && r->state == RECOVERY_UNDER_WAY ? r : NULL;
+}
+
+static void finish(struct job *job, struct recovery_record *r, enum recovery_state state)
+{
+	r->state = state;
+	if (state == RECOVERY_DONE)
+		histogram_add(&job->recoveries.total, recovery_total_ns(r), 1);
+	note(job, r);
+}
+
+bool recoveries_return(const struct recoveries *all, uint64_t now)
+{
+	const struct recovery_record *r = all->n ? recoveries_at(all, all->n - 1) : NULL;
+	uint64_t answered = r && r->state == RECOVERY_UNDER_WAY ? r->answered_ns : 0;
+	uint64_t since = max_u64(all->raised_ns, answered);
+	return since && now - since < RECOVERY_RETURN_NS;
+}
+
+/* What the rank says lies between our answer and now, or is not believed. */
+static void look_at_part(const struct job *job, const struct recovery_record *r, struct recovery_part *part,
+			 uint64_t now)
+{
+	const struct rank *rank = job_rank(job, part->rank);
+	if (!rank || !rank->mem || !rank->mem->head)
+		return;
+	struct arena_entry *entry = &rank->mem->head->entry;
+	uint64_t loaded = atomic_load_explicit(&entry->loaded_ns, memory_order_acquire);
+	uint64_t stepped = atomic_load_explicit(&entry->stepped_ns, memory_order_acquire);
+	if (loaded > r->answered_ns && loaded <= now)
+		part->load_ns = loaded - r->answered_ns;
+	if (part->load_ns && stepped > r->answered_ns + part->load_ns && stepped <= now)
+		part->first_step_ns = stepped - r->answered_ns - part->load_ns;
+}
+
+static void look(const struct job *job, struct recovery_record *r, uint64_t now)
+{
+	uint64_t loaded = 0, stepped = 0;
+	uint32_t nloaded = 0, nstepped = 0;
+	for (uint32_t i = 0; i < r->nparts; i++) {
+		struct recovery_part *part = &r->parts[i];
+		if (!part->first_step_ns)
+			look_at_part(job, r, part, now);
+		nloaded += part->load_ns != 0;
+		nstepped += part->first_step_ns != 0;
+		loaded = max_u64(loaded, part->load_ns);
+		stepped = max_u64(stepped, part->load_ns + part->first_step_ns);
+	}
+	r->load_ns = nloaded == r->nparts ? loaded : 0;
+	r->first_step_ns = nstepped == r->nparts ? stepped - loaded : 0;
+}
+
+void recoveries_tick(struct job *job, uint64_t now)
+{
+	struct recovery_record *r = under_way(job);
+	tell_rest(job);
+	if (!r)
+		return;
+	look(job, r, now);
+	if (r->first_step_ns)
+		finish(job, r, RECOVERY_DONE);
+	else if (now > r->answered_ns + RECOVERY_STEP_NS)
+		finish(job, r, RECOVERY_CUT);
+}
+
+static void cut(struct job *job)
+{
+	recoveries_tick(job, clock_now());
+	struct recovery_record *r = under_way(job);
+	if (r)
+		finish(job, r, RECOVERY_CUT);
+}
+
+void recoveries_end(struct job *job)
+{
+	cut(job);
+}
+
+void recoveries_free(struct recoveries *all)
+{
+	for (uint32_t i = 0; i < RECOVERIES_MAX; i++)
+		free(all->ring[i].parts);
+	*all = (struct recoveries){.n = 0};
+}
+
+void recoveries_hear(const struct daemon *daemon, uint32_t node, const char *job, const struct peer_recovered *m)
+{
+	AUTO_FREE char *text = strndup(m->text, m->len);
+	if (text)
+		catalog_recovery(daemon->catalog, job, daemon->roster->nodes[node].name, m->at_ns, text);
+}
+
+/* ---- the restore ------------------------------------------------------------------------------------------------- */
+
+void recoveries_raise(struct job *job, const char *reason)
+{
+	struct recoveries *all = &job->recoveries;
+	cut(job);
+	if (all->raised_ns)
+		return;
+	all->raised_ns = clock_now();
+	snprintf(all->reason, sizeof(all->reason), "%.*s", RECOVERY_REASON_MAX - 1, reason);
+}
+
+static struct recovery_record *next(struct recoveries *all)
+{
+	struct recovery_record *r = &all->ring[all->at];
+	all->at = (all->at + 1) % RECOVERIES_MAX;
+	if (all->n < RECOVERIES_MAX)
+		all->n++;
+	free(r->parts);
+	return r;
+}
+
+static void take_parts(struct recovery_record *r, const struct recovery_end *end)
+{
+	r->parts = end->nparts ? calloc(end->nparts, sizeof(*r->parts)) : NULL;
+	r->nparts = r->parts ? end->nparts : 0;
+	if (r->parts)
+		memcpy(r->parts, end->parts, end->nparts * sizeof(*r->parts));
+}
+
+static uint64_t between(uint64_t from, uint64_t to)
+{
+	return from && to > from ? to - from : 0;
+}
+
+void recoveries_answered(struct job *job, const struct recovery_end *end)
+{
+	struct recoveries *all = &job->recoveries;
+	cut(job);
+	struct recovery_record *r = next(all);
+	uint64_t now = clock_now(), chosen = end->chosen_ns ? end->chosen_ns : now;
+	*r = (struct recovery_record){.id = end->id,
+				      .wall_ns = clock_wall(),
+				      .answered_ns = now,
+				      .epoch = job->epoch,
+				      .world = job->world,
+				      .source = end->source & 3,
+				      .rc = end->rc,
+				      .seen = all->raised_ns && all->lost_ns,
+				      .raised = all->raised_ns != 0,
+				      .choose_ns = between(end->asked_ns, chosen),
+				      .fetch_ns = between(chosen, now)};
+	if (r->seen) {
+		r->detect_ns = between(all->beat_ns, all->lost_ns);
+		r->decide_ns = between(all->lost_ns, all->raised_ns);
+	}
+	r->gather_ns = between(all->raised_ns, end->asked_ns);
+	snprintf(r->reason, sizeof(r->reason), "%s", r->raised ? all->reason : "start");
+	snprintf(r->passed_over, sizeof(r->passed_over), "%.*s", WIRE_TEXT_MAX - 1, end->passed_over);
+	take_parts(r, end);
+	if (!r->rc && r->source)
+		histogram_add(&all->restore[r->source], r->choose_ns + r->fetch_ns, 1);
+	if (r->raised)
+		histogram_add(&all->gather, r->gather_ns, 1);
+	all->raised_ns = all->lost_ns = all->beat_ns = 0;
+	if (r->rc)
+		finish(job, r, RECOVERY_REFUSED);
+}

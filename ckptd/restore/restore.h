@@ -1,0 +1,79 @@
+/* Recover: this node's part in a restore. The coordinator chooses which step (coordinator/restore.c); this node brings it into slots of its ranks:
+ * out of its own memory, from nodes that hold copies, from storage; each rung is verified by digest before it is used, and the reason
+ * for every rung that is passed over is kept.
+ *
+ *   IDLE → (every rank of the epoch has asked) LOOK → FOUND → OWN | → CLAIM → FORMER | → PEER → STORAGE | → FETCHED → IDLE
+ * LOOK (worker): what storage has. FOUND: the coordinator chooses. OWN (worker): the digests of what is in memory. CLAIM: one free slot on
+ * every rank. FORMER (worker): the arenas that former ranks have left (restore/former.h). PEER: each rank's part from those who hold a copy, one after another, several ranks at a time. STORAGE (worker): what
+ * is lacking then, each leaf read once. FETCHED: until the other nodes have theirs. A rank lost meanwhile: the result is thrown away. */
+#ifndef CKPTD_RESTORE_RESTORE_H
+#define CKPTD_RESTORE_RESTORE_H
+
+#include "base/err.h"
+#include "coordinator/coordinator.h"
+#include "format/names.h"
+#include "format/wire.h"
+#include "restore/recovery_log.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct job;
+struct memory;
+struct recover_work;
+
+enum recover_state {
+	RECOVER_IDLE = 0,
+	RECOVER_LOOK,
+	RECOVER_FOUND,
+	RECOVER_OWN,
+	RECOVER_CLAIM,
+	RECOVER_FORMER,
+	RECOVER_PEER,
+	RECOVER_STORAGE,
+	RECOVER_FETCHED
+};
+
+struct recover {
+	struct job *job;
+	enum recover_state state;
+	uint64_t step; /* wanted; or STEP_NEWEST, STEP_NEWEST_HEALTHY */
+	uint64_t start_ns;
+	uint64_t chosen_ns;        /* when the coordinator had named a step; 0: not yet */
+	bool asked;                /* to look: as soon as no work of an earlier epoch is under way */
+	struct recover_work *work; /* on a worker */
+	uint32_t slots[WIRE_LOCAL_MAX];
+	struct memory *claimed[WIRE_LOCAL_MAX];     /* references, while slots[] are claimed */
+	struct peer_bring bring;                    /* what is to be brought */
+	uint64_t lacking, fetching;                 /* ranks by index: whose part is not there; is being fetched */
+	uint8_t tried[WIRE_LOCAL_MAX];              /* holders of each */
+	bool unfit;                                 /* a holder has a part of it, divided otherwise among the ranks */
+	uint64_t begun_ns[WIRE_LOCAL_MAX];          /* what brings the part of each */
+	struct recovery_part parts[WIRE_LOCAL_MAX]; /* where it came from */
+	enum wire_source source;                    /* the lowest rung that a part came from */
+	char text[WIRE_TEXT_MAX];                   /* of what was passed over here */
+	uint32_t saved_world;                       /* of what was read from storage; 0: nothing was */
+	bool partial;                               /* what was read there was more than the ranks register */
+	uint32_t count;                             /* recoveries done */
+	struct step_id last;
+	uint32_t last_source;
+	char why[WIRE_TEXT_MAX]; /* of what was passed over then */
+	uint64_t last_ns;
+};
+
+void recover_init(struct recover *recover, struct job *job);
+/* The coordinator's orders. Look what there is. */
+void recover_look(struct recover *recover, uint64_t step);
+/* Bring it into slots. */
+void recover_fetch(struct recover *recover, const struct peer_bring *bring);
+/* All nodes have it: answers the ranks. */
+void recover_finish(struct recover *recover, const struct peer_choice *choice);
+/* There is nothing; why: what was passed over. */
+void recover_refuse(struct recover *recover, int rc, const char *text, const char *why);
+/* Goes on when it waits for slots; every tick and after slots were given back. */
+void recover_pump(struct recover *recover);
+/* The epoch has moved on: answers nobody any more. */
+void recover_cancel(struct recover *recover);
+bool recover_idle(const struct recover *recover);
+
+#endif

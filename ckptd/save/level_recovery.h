@@ -1,0 +1,13 @@
+/* Levels of an arena that came back. The daemon that died may have linked a manifest and not lived to say so; when it had given the
+ * slot back before, nothing but the store can tell. */
+#ifndef CKPTD_SAVE_LEVEL_RECOVERY_H
+#define CKPTD_SAVE_LEVEL_RECOVERY_H
+
+struct daemon;
+struct memory;
+
+/* Closes them (memory_close_levels): what stands in the store of this job is shown as durable. Reads the store: once per arena, on the loop's
+ * thread, as the choice of an epoch does. A store that cannot be read confirms nothing. */
+void levels_close(struct daemon *daemon, const char *job, struct memory *mem);
+
+#endif

@@ -1,0 +1,478 @@
+#include "save/saves_private.h"
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/failpoint.h"
+#include "base/log.h"
+#include "checkpoint/readback.h"
+#include "control/coordinator_host.h"
+#include "daemon.h"
+#include "job/halt.h"
+#include "job/job.h"
+#include "participant/participant.h"
+#include "save/save_policy.h"
+#include "upkeep/catalog.h"
+#include "upkeep/gc.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define VERIFY_PATIENCE (5 * CLOCK_NS_PER_S)
+
+void saves_init(struct saves *saves, struct daemon *daemon, struct job *job)
+{
+	*saves = (struct saves){.daemon = daemon, .job = job, .bucket = {.rate = &job->policy.write_bandwidth}};
+	list_init(&saves->snapshots);
+}
+
+void saves_free(struct saves *saves)
+{
+	list_for_safe(node, &saves->snapshots)
+		snapshot_free(snapshot_of(node));
+	parent_free(&saves->parent);
+}
+
+/* ---- finding --------------------------------------------------------------------------------------------------- */
+
+struct snapshot *saves_find(struct saves *saves, struct step_id id)
+{
+	list_for(node, &saves->snapshots) {
+		struct snapshot *s = snapshot_of(node);
+		if (!step_compare(s->id, id))
+			return s;
+	}
+	return NULL;
+}
+
+struct snapshot *saves_find_in_memory(struct saves *saves, struct step_id id)
+{
+	list_for(node, &saves->snapshots) {
+		struct snapshot *s = snapshot_of(node);
+		if (!step_compare(s->id, id) && snapshot_in_memory(s))
+			return s;
+	}
+	return NULL;
+}
+
+void saves_insert(struct saves *saves, struct snapshot *s)
+{
+	struct list *at = saves->snapshots.prev;
+	while (at != &saves->snapshots && step_compare(snapshot_of(at)->id, s->id) > 0)
+		at = at->prev;
+	list_push(at->next, &s->link); /* before the next one: behind `at` */
+}
+
+static int find_or_make(struct saves *saves, struct step_id id, struct snapshot **out)
+{
+	*out = saves_find(saves, id);
+	if (*out)
+		return 0;
+	int rc = snapshot_new(saves, id, saves->job->nlocal, out);
+	if (!rc)
+		saves_insert(saves, *out);
+	return rc;
+}
+
+struct snapshot *saves_in_memory(struct saves *saves, uint64_t step)
+{
+	for (struct list *node = saves->snapshots.prev; node != &saves->snapshots; node = node->prev) {
+		struct snapshot *s = snapshot_of(node);
+		if (snapshot_in_memory(s) && (step == UINT64_MAX || s->id.step == step))
+			return s;
+	}
+	return NULL;
+}
+
+bool saves_undecided(const struct saves *saves)
+{
+	list_for(node, &saves->snapshots) {
+		const struct snapshot *s = snapshot_of(node);
+		if (s->id.epoch < saves->job->epoch && snapshot_undecided(s))
+			return true;
+	}
+	return false;
+}
+
+/* ---- slots ----------------------------------------------------------------------------------------------------- */
+
+/* A slot that this epoch has no use for is given back once its device has stopped writing. */
+static void discard_slot(struct memory *mem, uint32_t slot, bool orphan)
+{
+	if (orphan || atomic_load(&mem->head->slots[slot].done)) {
+		memory_release(mem, slot, false);
+		memory_wake(mem);
+	}
+}
+
+static void take_slot(struct saves *saves, struct rank *rank, uint32_t slot)
+{
+	struct memory *mem = rank->mem;
+	struct arena_slot *s = &mem->head->slots[slot];
+	struct step_id id = {.step = s->step, .epoch = s->epoch};
+	/* What came back with an arena was written by an earlier process, unless this one has been in the job before. */
+	bool orphan = mem->adopted && !rank->veteran;
+	struct snapshot *snap;
+	/* Only what the arena brought along may be of an earlier epoch; a living writer of an old epoch changes nothing. */
+	if (id.step > STEP_MAX || id.epoch > saves->job->epoch || !id.epoch ||
+	    (id.epoch < saves->job->epoch && !mem->adopted)) {
+		discard_slot(mem, slot, orphan);
+		return;
+	}
+	if (step_compare(id, saves->begun) > 0)
+		saves->begun = id;
+	int rc = find_or_make(saves, id, &snap);
+	if (!rc)
+		rc = snap->state == SNAPSHOT_OPEN ? snapshot_add(snap, rank->index, mem, slot, orphan) : -ESTALE;
+	if (rc)
+		discard_slot(mem, slot, orphan);
+}
+
+/* A step that it had no slot for: others have begun it, or will, on this node or on another one. */
+static void hear_left_out(struct saves *saves, struct rank *rank)
+{
+	struct step_id id = arena_left_out(rank->mem->head);
+	if (id.step > STEP_MAX || id.epoch != saves->job->epoch || !step_compare(id, rank->left_out))
+		return;
+	rank->left_out = id;
+	if (saves->job->spread && !saves_find(saves, id))
+		seat_say(saves->job, &(struct peer_report){.type = PEER_LEFT_OUT, .save = {.id = id}});
+}
+
+static void scan_rank(struct saves *saves, struct rank *rank)
+{
+	struct memory *mem = rank->mem;
+	for (uint32_t i = 0; i < mem->nslots; i++) {
+		if (mem->slots[i].used)
+			continue;
+		if (atomic_load_explicit(&mem->head->slots[i].state, memory_order_acquire) == SLOT_CAPTURING)
+			take_slot(saves, rank, i);
+	}
+	hear_left_out(saves, rank);
+}
+
+/* A rank that had no slot for it, has begun a later step, or has finished, will never begin this one. */
+static void give_up_skipped(struct saves *saves, struct snapshot *s)
+{
+	for (uint32_t r = 0; r < s->nparts; r++) {
+		if (s->parts[r].state != PART_ABSENT)
+			continue;
+		const struct rank *rank = &saves->job->ranks[r];
+		if (rank->state == RANK_LEFT) {
+			snapshot_fail(s, -ECANCELED, "rank %u has finished without beginning step %lu", rank->id,
+				      (unsigned long)s->id.step);
+			return;
+		}
+		if (!step_compare(rank->left_out, s->id)) {
+			snapshot_fail(s, -ECANCELED, "rank %u had no free slot for step %lu", rank->id,
+				      (unsigned long)s->id.step);
+			return;
+		}
+		for (struct list *node = s->link.next; node != &saves->snapshots; node = node->next) {
+			if (snapshot_of(node)->parts[r].state == PART_ABSENT)
+				continue;
+			snapshot_fail(s, -ECANCELED, "rank %u skipped step %lu and began step %lu", rank->id,
+				      (unsigned long)s->id.step, (unsigned long)snapshot_of(node)->id.step);
+			return;
+		}
+	}
+}
+
+void saves_follow(struct saves *saves)
+{
+	if (!saves->job->epoch)
+		return; /* what stands in the slots cannot be told from what is not of this job's time */
+	for (uint32_t r = 0; r < saves->job->nlocal; r++)
+		if (saves->job->ranks[r].mem && saves->job->ranks[r].arena_sent)
+			scan_rank(saves, &saves->job->ranks[r]);
+	/* What the coordinator hears it may answer before it returns, with the end of what it heard of. */
+	saves->walking++;
+	list_for(node, &saves->snapshots) {
+		struct snapshot *s = snapshot_of(node);
+		if (s->state == SNAPSHOT_OPEN)
+			give_up_skipped(saves, s);
+		snapshot_follow(s);
+		saves_say_again(saves, s);
+	}
+	saves->walking--;
+	saves_pump(saves);
+}
+
+/* ---- commits --------------------------------------------------------------------------------------------------- */
+
+static void data_written(struct commit *c)
+{
+	struct snapshot *s = c->arg;
+	s->slots_on_disk = true;
+}
+
+static void commit_prepared(struct commit *c)
+{
+	struct snapshot *s = c->arg;
+	saves_prepared(s->saves, s);
+}
+
+static void commit_failed(struct commit *c)
+{
+	struct snapshot *s = c->arg;
+	s->saves->failed++;
+	snapshot_fail_storage(s, c->rc, c->err.text);
+}
+
+static void commit_done(struct commit *c)
+{
+	struct snapshot *s = c->arg;
+	struct saves *saves = s->saves;
+	saves->committing = NULL;
+	if (c->rc)
+		saves_cleared(saves, s->id);
+	else
+		parent_take(&saves->parent, c);
+	saves_pump(saves);
+}
+
+static int start_commit(struct saves *saves, struct snapshot *s)
+{
+	struct commit *c = calloc(1, sizeof(*c));
+	if (!c)
+		return -ENOMEM;
+	for (uint32_t r = 0; r < s->nparts; r++)
+		s->commit_ranks[r] = (struct commit_rank){
+			.mem = s->parts[r].mem, .slot = s->parts[r].slot, .leaves = s->parts[r].leaves};
+	c->disk = saves->daemon->disk;
+	c->throttle = &saves->daemon->writes;
+	c->bucket = &saves->bucket;
+	c->parent = &saves->parent;
+	c->full_every = saves->job->policy.full_every;
+	c->packing = saves->job->policy.compress == COMPRESS_ZSTD ? &saves->daemon->packing : NULL;
+	c->root = saves->daemon->root;
+	c->id = s->id;
+	c->world = saves->job->world;
+	c->nranks = s->nparts;
+	c->ranks = s->commit_ranks;
+	c->digests_ready = s->state >= SNAPSHOT_CAPTURED;
+	c->data_written = data_written;
+	c->prepared = commit_prepared;
+	c->failed = commit_failed;
+	c->done = commit_done;
+	c->arg = s;
+	snprintf(c->job, sizeof(c->job), "%s", saves->job->name);
+	snprintf(c->node, sizeof(c->node), "%s", saves->daemon->config.node);
+	s->commit = c;
+	s->commit_ns = clock_now();
+	saves->committing = s;
+	int rc = commit_start(c);
+	if (rc) {
+		saves->committing = NULL;
+		s->commit = NULL;
+		commit_free(c);
+	}
+	return rc;
+}
+
+bool saves_wants_commit(const struct snapshot *s)
+{
+	return s->to_storage && !s->commit && !s->rc && !s->storage_rc &&
+	       (s->state == SNAPSHOT_COPIED || s->state == SNAPSHOT_CAPTURED);
+}
+
+bool saves_decide(const struct saves *saves)
+{
+	return !saves->job->spread || job_rank(saves->job, 0);
+}
+
+/* The disk writes one snapshot at a time: the one that was ordered, else the one that is chosen here. */
+static void pump_commit(struct saves *saves)
+{
+	struct snapshot *ordered = saves_ordered(saves);
+	struct snapshot *next = ordered || !saves_decide(saves) ? ordered : queue_next(saves);
+	int rc = next ? start_commit(saves, next) : 0;
+	if (rc)
+		snapshot_fail(next, rc, "cannot start the commit: %s", err_name(rc));
+	else if (ordered)
+		commit_write(next->commit, saves->ordered.flag, &saves->ordered.parts);
+	else if (next)
+		saves_ready(saves, next);
+}
+
+/* ---- read-back ------------------------------------------------------------------------------------------------- */
+
+static void verify_done(void *arg, struct step_id id, int rc, const struct err *err)
+{
+	struct saves *saves = arg;
+	saves->verifying = NULL;
+	struct snapshot *s = saves_find(saves, id);
+	if (rc == -EBADMSG) /* the parent may have the same file */
+		parent_forget(&saves->parent);
+	if (!rc && err->text[0]) {
+		log_warn("job %s: step %lu epoch %u: %s", saves->job->name, (unsigned long)id.step, id.epoch,
+			 err->text);
+		catalog_event(saves->daemon->catalog, saves->job->name, id, "repaired", err->text);
+	}
+	if (!rc || rc == -EBADMSG) /* could not be read says nothing about the bytes */
+		catalog_verified(saves->daemon->catalog, saves->job->name, id, rc);
+	if (s && s->verify == VERIFY_READING)
+		s->verify = VERIFY_AWAITED;
+	if (s && !rc)
+		seat_reached(saves->job, id, LEVEL_VERIFIED);
+	else if (s)
+		snapshot_fail(s, rc, "reading back found: %s", err->text);
+	gc_want(saves->daemon->gc, saves->job);
+	saves_pump(saves);
+}
+
+/* A disk that is never idle must not put the read-back off for ever. */
+static bool overdue(const struct saves *saves)
+{
+	list_for(node, &saves->snapshots) {
+		const struct snapshot *s = snapshot_of(node);
+		if (s->verify == VERIFY_QUEUED && clock_now() - s->durable_ns > VERIFY_PATIENCE)
+			return true;
+	}
+	return false;
+}
+
+/* Checkpoints that come faster than they can be read back: the oldest that wait are left out. Ranks no longer see their levels: so
+ * many later ones have taken the places. */
+static void bound_verify(struct saves *saves)
+{
+	unsigned waiting = 0;
+	for (struct list *node = saves->snapshots.prev; node != &saves->snapshots; node = node->prev) {
+		struct snapshot *s = snapshot_of(node);
+		if (!snapshot_awaits_verdict(s) || ++waiting <= ARENA_STATUS || s->verify == VERIFY_READING)
+			continue;
+		bool here = s->verify == VERIFY_QUEUED;
+		s->verify = VERIFY_LEFT;
+		if (!here)
+			continue;
+		log_info("job %s: step %lu epoch %u is not read back: %d later checkpoints wait for that",
+			 saves->job->name, (unsigned long)s->id.step, s->id.epoch, ARENA_STATUS);
+	}
+}
+
+/* The newest first; one at a time, and while a commit wants the disk only what has waited long. */
+static void pump_verify(struct saves *saves)
+{
+	bound_verify(saves);
+	if (saves->verifying || saves->daemon->stopping || (saves->committing && !overdue(saves)))
+		return;
+	for (struct list *node = saves->snapshots.prev; node != &saves->snapshots; node = node->prev) {
+		struct snapshot *s = snapshot_of(node);
+		if (s->verify != VERIFY_QUEUED)
+			continue;
+		s->verify = VERIFY_READING;
+		struct readback what = {.job = saves->job->name,
+					.id = s->id,
+					.rate = saves->job->policy.read_bandwidth,
+					.snapshot = s,
+					.pool = saves->daemon->reader,
+					.done = verify_done,
+					.arg = saves};
+		int rc = readback_start(saves->daemon, &what, &saves->verifying);
+		if (rc) {
+			s->verify = VERIFY_LEFT;
+			snapshot_fail(s, rc, "cannot read back: %s", err_name(rc));
+		}
+		return;
+	}
+}
+
+/* ---- the order ---------------------------------------------------------------------------------------------------- */
+
+void saves_pump(struct saves *saves)
+{
+	if (saves->reporting || saves->walking)
+		return; /* whoever reports goes on with what he reports of */
+	pump_commit(saves);
+	pump_verify(saves);
+	saves_reclaim(saves);
+}
+
+/* ---- what is under way ------------------------------------------------------------------------------------------ */
+
+bool saves_busy(const struct saves *saves)
+{
+	list_for(node, &saves->snapshots) {
+		const struct snapshot *s = snapshot_of(node);
+		if (s->state == SNAPSHOT_OPEN || s->state == SNAPSHOT_COPIED)
+			return true;
+	}
+	return false;
+}
+
+static bool at_work_here(const struct saves *saves)
+{
+	if (saves->committing || saves->verifying)
+		return true;
+	list_for(node, &saves->snapshots)
+		if (!snapshot_idle(snapshot_of(node)))
+			return true;
+	return false;
+}
+
+bool saves_at_work(const struct saves *saves)
+{
+	return at_work_here(saves) || chair_busy(saves->daemon, saves->job->name);
+}
+
+bool saves_idle_here(const struct saves *saves)
+{
+	if (at_work_here(saves))
+		return false;
+	list_for(node, &saves->snapshots) {
+		const struct snapshot *s = snapshot_of(node);
+		if ((saves_decide(saves) && saves_wants_commit(s)) || s->verify == VERIFY_QUEUED)
+			return false;
+	}
+	return true;
+}
+
+bool saves_idle(const struct saves *saves)
+{
+	if (!saves_idle_here(saves) || chair_busy(saves->daemon, saves->job->name))
+		return false;
+	list_for(node, &saves->snapshots)
+		if (saves_wants_commit(snapshot_of(node)))
+			return false;
+	return true;
+}
+
+/* ---- telling --------------------------------------------------------------------------------------------------- */
+
+void saves_publish(struct saves *saves, const struct level *level)
+{
+	for (uint32_t r = 0; r < saves->job->nlocal; r++)
+		if (saves->job->ranks[r].mem)
+			memory_publish(saves->job->ranks[r].mem, level);
+}
+
+void saves_note(struct saves *saves, struct snapshot *s)
+{
+	measures_save(saves->job, s);
+}
+
+void saves_report(struct saves *saves, const struct snapshot *s, int rc)
+{
+	bool wanted = rc == -EOPNOTSUPP; /* a policy of the operator's: neither an event nor news */
+	bool superseded = rc == -ECANCELED || rc == -EALREADY;
+	if (!superseded && !wanted)
+		queue_failed(saves, s);
+	enum log_level level = wanted ? LOG_DEBUG : superseded || rc == -ESTALE || rc == -EBUSY ? LOG_INFO : LOG_WARN;
+	log_line(level, "job %s: step %lu epoch %u %s: %s", saves->job->name, (unsigned long)s->id.step, s->id.epoch,
+		 s->rc                          ? "failed"
+		 : s->state >= SNAPSHOT_DURABLE ? "not verified"
+						: "not on storage",
+		 s->err.text);
+	if (!wanted)
+		catalog_event(saves->daemon->catalog, saves->job->name, s->id, "save-failed", s->err.text);
+	job_event(saves->job, s->id, rc, s->err.text);
+}
+
+const struct memory *saves_memory(const struct saves *saves, uint32_t index)
+{
+	return saves->job->ranks[index].mem;
+}
+
+uint32_t saves_rank(const struct saves *saves, uint32_t index)
+{
+	return saves->job->ranks[index].id;
+}

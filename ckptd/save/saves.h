@@ -1,0 +1,100 @@
+/* Saves: all snapshots of one job, from the slots of its ranks to the store. Decides which slot can be used again, which
+ * snapshot is written next, and tells every rank what level each has reached. */
+#ifndef CKPTD_SAVE_SAVES_H
+#define CKPTD_SAVE_SAVES_H
+
+#include "runtime/rate_limit.h"
+#include "save/snapshot.h"
+
+struct daemon;
+struct job;
+struct verify_item;
+
+struct saves {
+	struct daemon *daemon;
+	struct job *job;
+	struct list snapshots; /* ordered by (epoch, step) */
+	struct step_id lent;   /* ranks are restoring from its slots: they stay; epoch 0: none */
+	uint64_t lent_ns;
+	struct step_id resumed;      /* what all ranks have gone on from; epoch 0: from nothing */
+	uint32_t resumed_in;         /* in which epoch; 0: in none yet */
+	struct step_id begun;        /* the newest that a rank here has begun; epoch 0: none */
+	struct snapshot *committing; /* one at a time: they share one disk */
+	struct verify_item *verifying;
+	struct bucket bucket;     /* the job's limit of writes */
+	struct parent parent;     /* what the next commit may link to */
+	uint64_t until_due;       /* saves to storage that are passed over before one is written (save/save_policy.h) */
+	struct peer_save ordered; /* to be written next, by order; epoch 0: none */
+	unsigned reporting;       /* the coordinator hears of a failure: nothing is started or forgotten meanwhile */
+	unsigned walking;         /* each snapshot is looked at: the same */
+	uint64_t committed, failed, verified; /* counts, for status */
+};
+
+void saves_init(struct saves *saves, struct daemon *daemon, struct job *job);
+/* Nothing may run any more (saves_idle). */
+void saves_free(struct saves *saves);
+
+/* Looks at the slots of all ranks: after a doorbell and at each tick. */
+void saves_follow(struct saves *saves);
+/* Starts what can be started, gives back what is not needed, forgets what has ended. */
+void saves_pump(struct saves *saves);
+/* Checks deadlines; at each tick. */
+void saves_expire(struct saves *saves);
+/* A new epoch: what is not complete on every rank is given up, before anybody is told. */
+void saves_poison(struct saves *saves, uint32_t epoch);
+
+/* The job went on without this node, which is not told any more what becomes of what it has under way. Files stay as they are: the others
+ * may count on them. */
+void saves_abandon(struct saves *saves);
+
+/* The coordinator's orders: a level is true for every rank of the job; the save has failed; its directory is there, and the local part
+ * is written into it, or, where a checkpoint was found, compared; it stays in memory; what was written of one that has failed goes, unless it is kept. */
+void saves_level(struct saves *saves, struct step_id id, enum level_shown level);
+void saves_fail(struct saves *saves, struct step_id id, int rc, const char *text);
+void saves_pass(struct saves *saves, struct step_id id, int rc, const char *text);
+void saves_write(struct saves *saves, const struct peer_save *order);
+void saves_clear(struct saves *saves, struct step_id id, bool kept);
+/* What its ranks hold of some replicas is to be told. */
+void saves_compare(struct saves *saves, const struct peer_compare *ask);
+
+/* Some that are older than the epoch: see snapshot_undecided. */
+bool saves_undecided(const struct saves *saves);
+/* The newest snapshot whose copy in memory is complete on every rank; `step`: that one, or UINT64_MAX. NULL: none. */
+struct snapshot *saves_in_memory(struct saves *saves, uint64_t step);
+/* Keeps the slots of a snapshot, whatever else would give them back, until every rank has captured a later one or the epoch
+ * is raised: ranks that were told to restore from it read at their own pace. */
+void saves_lend(struct saves *saves, struct step_id id);
+/* All ranks of the job have it, and go on from there; epoch 0: nothing is left that all could have, and they begin afresh. */
+void saves_resume(struct saves *saves, struct step_id id);
+/* A rank's process is gone: nothing writes to its slots any more. */
+void saves_orphan(struct saves *saves, uint32_t index);
+/* A snapshot whose copy in memory was found damaged is not offered again. */
+void saves_drop(struct saves *saves, struct snapshot *s);
+/* Enters slots that the daemon filled itself (from storage): complete, in memory. slots: one per local rank. */
+int saves_adopt(struct saves *saves, struct step_id id, const uint32_t *slots);
+
+/* Whether the policies of what is written are applied here: on the node of rank 0. */
+bool saves_decide(const struct saves *saves);
+bool saves_busy(const struct saves *saves);    /* captures or digests are under way: follow closely */
+bool saves_at_work(const struct saves *saves); /* a worker or the disk uses something of it */
+bool saves_idle(const struct saves *saves);    /* nothing runs, no commit and no read-back is wanted */
+/* The same, but for what the coordinator has under way, or others may still order to be written: who decides that is not idle before. */
+bool saves_idle_here(const struct saves *saves);
+
+/* For snapshots. */
+void saves_publish(struct saves *saves, const struct level *level);
+void saves_note(struct saves *saves, struct snapshot *s); /* for the measures: its level or error has changed */
+void saves_report(struct saves *saves, const struct snapshot *s, int rc);
+/* What the coordinator is told of it. */
+void saves_copied(struct saves *saves, const struct snapshot *s);
+void saves_digested(struct saves *saves, struct snapshot *s);
+void saves_ready(struct saves *saves, struct snapshot *s);
+void saves_prepared(struct saves *saves, struct snapshot *s);
+void saves_passed(struct saves *saves, const struct snapshot *s, int rc);
+void saves_failed(struct saves *saves, const struct snapshot *s, int rc);
+bool saves_are_copied(const struct saves *saves); /* to other nodes */
+void saves_cleared(struct saves *saves, struct step_id id);
+const struct memory *saves_memory(const struct saves *saves, uint32_t index); /* the rank's arena now */
+uint32_t saves_rank(const struct saves *saves, uint32_t index);               /* its number in the world */
+
+#endif

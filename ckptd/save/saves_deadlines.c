@@ -1,0 +1,89 @@
+/* Saves that do not come to an end by themselves: deadlines, new epochs, a job that has gone on without this node. */
+#include "save/saves_private.h"
+
+#include "base/clock.h"
+
+static const char *phase_text(uint32_t phase)
+{
+	static const char *const texts[] = {[LATE_BEGIN] = "has not begun this step",
+					    [LATE_CAPTURE] = "is still copying",
+					    [LATE_FENCE] = "has not called fence",
+					    [LATE_DIGEST] = "is still being digested"};
+	return phase && phase < sizeof(texts) / sizeof(texts[0]) ? texts[phase] : "is late";
+}
+
+/* Who is prepared waits for the others, as long as it takes. */
+static bool may_stall(const struct commit *c)
+{
+	return c->state != COMMIT_DONE && c->state != COMMIT_PREPARED;
+}
+
+static void expire(struct saves *saves, struct snapshot *s, uint64_t now)
+{
+	const struct policy *policy = &saves->job->policy;
+	uint64_t save_ns = policy->save_timeout_ms * CLOCK_NS_PER_MS,
+		 stall_ns = policy->stall_timeout_ms * CLOCK_NS_PER_MS;
+	if ((s->state == SNAPSHOT_OPEN || s->state == SNAPSHOT_COPIED) && now - s->opened_ns > save_ns)
+		snapshot_fail(s, -ETIMEDOUT, "not captured within %lu ms: rank %u %s",
+			      (unsigned long)policy->save_timeout_ms, s->late_rank, phase_text(s->late_phase));
+	else if (s->commit && may_stall(s->commit) && now - s->commit->progress_ns > stall_ns)
+		snapshot_fail(s, -ETIMEDOUT, "storage made no progress for %lu ms (commit state %s)",
+			      (unsigned long)policy->stall_timeout_ms, commit_state_name(s->commit->state));
+	if (s->commit && s->commit->state == COMMIT_STOPPED && now - s->commit->progress_ns > 2 * stall_ns)
+		commit_clear(s->commit, true); /* nobody says what is to become of it */
+}
+
+void saves_expire(struct saves *saves)
+{
+	uint64_t now = clock_now();
+	saves->walking++;
+	list_for(node, &saves->snapshots)
+		expire(saves, snapshot_of(node), now);
+	saves->walking--;
+	saves_pump(saves);
+}
+
+static bool complete_copy(const struct snapshot *s)
+{
+	return s->state >= SNAPSHOT_COPIED && s->state != SNAPSHOT_FAILED;
+}
+
+void saves_poison(struct saves *saves, uint32_t epoch)
+{
+	saves->lent = (struct step_id){0};
+	saves->walking++;
+	list_for(node, &saves->snapshots) {
+		struct snapshot *s = snapshot_of(node);
+		if (!complete_copy(s) && s->state != SNAPSHOT_FAILED)
+			snapshot_fail(s, -ESTALE, "epoch %u began before every rank was captured", epoch);
+	}
+	saves->walking--;
+	for (uint32_t r = 0; r < saves->job->nlocal; r++)
+		if (saves->job->ranks[r].mem && !saves_unseen(&saves->job->ranks[r]))
+			saves->job->ranks[r].mem->adopted = false;
+	saves_pump(saves);
+}
+
+static void abandon(struct snapshot *s)
+{
+	struct commit *c = s->commit;
+	if (s->verify == VERIFY_QUEUED || s->verify == VERIFY_AWAITED)
+		s->verify = VERIFY_LEFT;
+	if (c && c->state == COMMIT_PREPARED) {
+		commit_end(c);
+		return;
+	}
+	if (!complete_copy(s) || saves_wants_commit(s) || (c && c->state != COMMIT_DONE))
+		snapshot_fail(s, -ESTALE, "the job has gone on without this node");
+	if (c)
+		commit_clear(c, true);
+}
+
+void saves_abandon(struct saves *saves)
+{
+	saves->walking++;
+	list_for(node, &saves->snapshots)
+		abandon(snapshot_of(node));
+	saves->walking--;
+	saves_pump(saves);
+}

@@ -1,0 +1,36 @@
+/* Private to saves*.c, save/slot_reclaim.c, save/save_policy.c and save/copies.c. */
+#ifndef CKPTD_SAVE_SAVES_PRIVATE_H
+#define CKPTD_SAVE_SAVES_PRIVATE_H
+
+#include "job/job.h"
+#include "save/saves.h"
+
+static inline struct snapshot *snapshot_of(struct list *node)
+{
+	return list_entry(node, struct snapshot, link);
+}
+
+/* An arena that has come back, and whose slots nobody has looked at yet: not all tables are there to form the job. What is in it may
+ * be the only copy of a snapshot. */
+static inline bool saves_unseen(const struct rank *rank)
+{
+	return rank->mem && rank->mem->adopted && !rank->arena_sent;
+}
+
+struct snapshot *saves_find(struct saves *saves, struct step_id id);
+/* Another one of that step may still be written, out of slots that it has given back or arenas that are not the ranks' any more. */
+struct snapshot *saves_find_in_memory(struct saves *saves, struct step_id id);
+/* Keeps the order of (epoch, step). */
+void saves_insert(struct saves *saves, struct snapshot *s);
+/* It is to be written, and nobody has begun to. */
+bool saves_wants_commit(const struct snapshot *s);
+/* What the coordinator has ordered to be written, once it can be. NULL: nothing. */
+struct snapshot *saves_ordered(struct saves *saves);
+/* In a new epoch: how far its commit is. */
+void saves_say_again(struct saves *saves, struct snapshot *s);
+/* Gives back the slots that nobody needs, forgets the snapshots that have ended (save/slot_reclaim.c). */
+void saves_reclaim(struct saves *saves);
+/* All slots of some rank are in use (save/save_policy.c). */
+bool saves_lack_slots(const struct saves *saves);
+
+#endif

@@ -1,0 +1,333 @@
+/* How far the snapshots of this node have come, as its coordinator is told, and what it says of those of all nodes. */
+#include "save/saves_private.h"
+
+#include "base/bytes.h"
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "daemon.h"
+#include "job/halt.h"
+#include "participant/participant.h"
+#include "save/replica_digests.h"
+#include "upkeep/catalog.h"
+#include "upkeep/gc.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* ---- reports --------------------------------------------------------------------------------------------------- */
+
+void saves_copied(struct saves *saves, const struct snapshot *s)
+{
+	if (!s->proven || !saves->job->spread)
+		seat_copied(saves->job, s->id);
+}
+
+static int tell_votes(struct saves *saves, const struct snapshot *s)
+{
+	AUTO_FREE struct peer_vote *votes = NULL;
+	struct peer_report report = {.type = PEER_VOTES, .votes.id = s->id};
+	uint32_t n = 0;
+	int rc = votes_list(s, &votes, &n);
+	for (uint32_t at = 0; at < n; at += report.votes.n) {
+		report.votes.n = (uint32_t)min_u64(n - at, PEER_VOTES_MAX);
+		memcpy(report.votes.of, votes + at, report.votes.n * sizeof(*votes));
+		seat_say(saves->job, &report);
+	}
+	return rc;
+}
+
+/* The coordinator may have been started again since, in the same epoch, and know nothing of it. */
+static struct step_id deviated_before(const struct snapshot *s)
+{
+	struct step_id first = {0};
+	for (uint32_t r = 0; r < s->nparts && !first.epoch; r++)
+		first = memory_deviated(s->parts[r].mem, s->id);
+	return first;
+}
+
+/* What the ranks hold alike is told first: where it differs this one is not shown as captured. */
+static void tell_captured(struct saves *saves, struct snapshot *s)
+{
+	struct step_id id = s->id, deviated = deviated_before(s);
+	if (deviated.epoch)
+		snapshot_fail(s, -EUCLEAN,
+			      "it comes after step %lu, in which replicas differed: go back to an earlier one",
+			      (unsigned long)deviated.step);
+	else if (tell_votes(saves, s))
+		snapshot_fail(s, -ENOMEM, "no memory to compare replicas");
+	else
+		seat_reached(saves->job, id, LEVEL_CAPTURED);
+}
+
+void saves_compare(struct saves *saves, const struct peer_compare *ask)
+{
+	const struct snapshot *s = saves_find(saves, ask->id);
+	struct peer_report answer = {.type = PEER_COMPARED};
+	if (!s || s->state == SNAPSHOT_FAILED) {
+		seat_failed(saves->job, ask->id, -ENODATA, "this node does not have it in memory");
+		return;
+	}
+	if (!s->told)
+		return; /* it is still being digested: when that is told, this node is asked anew */
+	votes_tell(s, ask, &answer.compared);
+	seat_say(saves->job, &answer);
+}
+
+void saves_digested(struct saves *saves, struct snapshot *s)
+{
+	if (s->told == saves->job->epoch || !saves->job->epoch)
+		return;
+	s->told = saves->job->epoch;
+	s->told_ns = clock_now();
+	if (s->proven && saves->job->spread) /* the coordinator may have been restarted, too, and know nothing of it */
+		snapshot_captured(s);
+	else
+		tell_captured(saves, s);
+}
+
+/* A failure towards storage alone: on other nodes it may not be known that the policies keep it in memory. */
+void saves_passed(struct saves *saves, const struct snapshot *s, int rc)
+{
+	if (saves->reporting)
+		return;
+	if (saves->job->spread && saves_decide(saves))
+		seat_passed(saves->job, s->id, rc, s->err.text);
+	else if (saves->job->spread)
+		saves_failed(saves, s, rc);
+}
+
+void saves_ready(struct saves *saves, struct snapshot *s)
+{
+	s->said = saves->job->epoch;
+	seat_ready(saves->job, s->id);
+}
+
+void saves_prepared(struct saves *saves, struct snapshot *s)
+{
+	s->said = saves->job->epoch;
+	seat_prepared(saves->job, s->id, &s->commit->part);
+}
+
+void saves_failed(struct saves *saves, const struct snapshot *s, int rc)
+{
+	if (saves->reporting)
+		return; /* it is the coordinator who has said so */
+	saves->reporting++;
+	seat_failed(saves->job, s->id, rc, s->err.text);
+	saves->reporting--;
+}
+
+void saves_cleared(struct saves *saves, struct step_id id)
+{
+	seat_cleared(saves->job, id);
+}
+
+/* ---- orders ---------------------------------------------------------------------------------------------------- */
+
+static void tell_durable(const struct saves *saves, const struct snapshot *s, const struct commit *c)
+{
+	char linked[80] = "", packed[40] = "";
+	if (c->linked_files)
+		snprintf(linked, sizeof(linked), ", %lu of %lu files linked", (unsigned long)c->linked_files,
+			 (unsigned long)c->files);
+	if (c->stored != c->bytes)
+		snprintf(packed, sizeof(packed), ", packed to %.0f%%", 100.0 * (double)c->stored / (double)c->bytes);
+	log_info("job %s: step %lu epoch %u durable, %.0f ms after begin%s%s%s", saves->job->name,
+		 (unsigned long)s->id.step, s->id.epoch, (double)(s->durable_ns - s->opened_ns) / 1e6, linked, packed,
+		 c->already ? " (committed before a restart)" : "");
+}
+
+/* Nothing older than what is written is ordered any more (save/save_policy.c). Who decides has said so of what it still had. */
+static void pass_older(struct saves *saves, const struct snapshot *durable)
+{
+	if (saves_decide(saves))
+		return;
+	saves->reporting++;
+	for (struct list *node = durable->link.prev; node != &saves->snapshots; node = node->prev)
+		if (snapshot_of(node)->state == SNAPSHOT_CAPTURED && saves_wants_commit(snapshot_of(node)) &&
+		    step_compare(snapshot_of(node)->id, saves->ordered.id) != 0)
+			snapshot_stay(snapshot_of(node), -ECANCELED, "superseded: step %lu is on storage",
+				      (unsigned long)durable->id.step);
+	saves->reporting--;
+}
+
+static void set_durable(struct saves *saves, struct snapshot *s)
+{
+	const struct commit *c = s->commit;
+	if (s->state >= SNAPSHOT_DURABLE && s->verify == VERIFY_AWAITED)
+		seat_reached(saves->job, s->id, LEVEL_VERIFIED); /* to a coordinator that was restarted */
+	if (s->state != SNAPSHOT_CAPTURED || !c)
+		return;
+	saves->committed++;
+	s->durable_ns = clock_now();
+	snapshot_set_state(s, SNAPSHOT_DURABLE);
+	copies_durable(&saves->job->copies, s->id);
+	pass_older(saves, s);
+	if (saves->job->policy.verify)
+		s->verify = saves_decide(saves) ? VERIFY_QUEUED : VERIFY_AWAITED;
+	tell_durable(saves, s, c);
+	catalog_committed(saves->daemon->catalog, saves->job->name, s->id, c->bytes, (uint32_t)c->files,
+			  saves->job->world);
+	snapshot_publish(s);
+	if (s->verify != VERIFY_QUEUED)
+		gc_want(saves->daemon->gc, saves->job);
+	verdicts_durable(&saves->job->verdicts, s->id);
+	halt_durable(saves->job);
+	commit_end(s->commit);
+	if (s->verify == VERIFY_AWAITED) /* one node reads all of it, for all */
+		seat_reached(saves->job, s->id, LEVEL_VERIFIED);
+}
+
+static void set_verified(struct saves *saves, struct snapshot *s)
+{
+	if (s->state != SNAPSHOT_DURABLE)
+		return;
+	saves->verified++;
+	s->verified_ns = clock_now();
+	snapshot_set_state(s, SNAPSHOT_VERIFIED);
+	snapshot_publish(s);
+}
+
+bool saves_are_copied(const struct saves *saves)
+{
+	return copies_wanted(saves->job) != 0;
+}
+
+static void set_replicated(struct saves *saves, struct step_id id, struct snapshot *s)
+{
+	copies_replicated(&saves->job->copies, id);
+	if (!s || s->replicated_ns || !snapshot_is_captured(s))
+		return;
+	s->replicated_ns = clock_now();
+	log_info("job %s: step %lu epoch %u replicated, %.0f ms after begin", saves->job->name,
+		 (unsigned long)s->id.step, s->id.epoch, (double)(s->replicated_ns - s->opened_ns) / 1e6);
+	snapshot_publish(s);
+}
+
+void saves_level(struct saves *saves, struct step_id id, enum level_shown level)
+{
+	struct snapshot *s = saves_find(saves, id);
+	if (s && level == LEVEL_CAPTURED)
+		snapshot_captured(s);
+	else if (level == LEVEL_REPLICATED)
+		set_replicated(saves, id, s);
+	else if (s && level == LEVEL_DURABLE)
+		set_durable(saves, s);
+	else if (s && level == LEVEL_VERIFIED)
+		set_verified(saves, s);
+}
+
+void saves_fail(struct saves *saves, struct step_id id, int rc, const char *text)
+{
+	struct snapshot *s = saves_find(saves, id);
+	if (!step_compare(saves->ordered.id, id))
+		saves->ordered.id = (struct step_id){0};
+	saves->reporting++;
+	if (s)
+		snapshot_fail(s, rc, "%s", text);
+	else
+		seat_forgot(saves->job, id);
+	saves->reporting--;
+}
+
+void saves_pass(struct saves *saves, struct step_id id, int rc, const char *text)
+{
+	struct snapshot *s = saves_find(saves, id);
+	if (!s || s->commit || s->state != SNAPSHOT_CAPTURED)
+		return;
+	saves->reporting++; /* the coordinator knows */
+	s->passed_over = rc == -EOPNOTSUPP;
+	snapshot_stay(s, rc, "%s", text);
+	saves->reporting--;
+}
+
+/* It may not have been begun here; but what is over, or older than what was begun, never will be. */
+static bool never_comes(const struct saves *saves, struct step_id id)
+{
+	if (id.epoch != saves->job->epoch)
+		return true;
+	return !list_empty(&saves->snapshots) && step_compare(snapshot_of(saves->snapshots.prev)->id, id) > 0;
+}
+
+static void refuse_order(struct saves *saves, struct step_id id)
+{
+	if (!step_compare(saves->ordered.id, id))
+		saves->ordered.id = (struct step_id){0};
+	seat_failed(saves->job, id, -ENODATA, "this node does not have it in memory");
+}
+
+/* What is being written already is prepared in its own time, and told so. True: nothing else is to be done. */
+static bool continues(struct saves *saves, struct snapshot *s, const struct peer_save *order)
+{
+	struct commit *c = s ? s->commit : NULL;
+	if (!c || c->rc)
+		return false;
+	if (c->state == COMMIT_ASK)
+		commit_write(c, order->flag, &order->parts);
+	else if (c->state >= COMMIT_PREPARED)
+		saves_prepared(saves, s); /* to an earlier life of the coordinator, which may have died before it could
+					     say what became of it */
+	return true;
+}
+
+void saves_write(struct saves *saves, const struct peer_save *order)
+{
+	struct step_id id = order->id;
+	struct snapshot *s = saves_find(saves, id);
+	bool another = saves->ordered.id.epoch && step_compare(saves->ordered.id, id) != 0;
+	if (continues(saves, s, order))
+		return;
+	/* A second order is of an earlier life of the coordinator: it must not take the place of the first. */
+	if (another || (s ? s->commit != NULL : never_comes(saves, id))) {
+		refuse_order(saves, id);
+		return;
+	}
+	saves->ordered = *order;
+	saves_pump(saves);
+}
+
+struct snapshot *saves_ordered(struct saves *saves)
+{
+	struct snapshot *s = saves->ordered.id.epoch ? saves_find(saves, saves->ordered.id) : NULL;
+	if (!s && saves->ordered.id.epoch && never_comes(saves, saves->ordered.id))
+		refuse_order(saves, saves->ordered.id);
+	if (!s || saves->committing || (s->state != SNAPSHOT_COPIED && s->state != SNAPSHOT_CAPTURED && !s->rc))
+		return NULL;
+	if (s->rc || s->damaged || (s->storage_rc && !s->stays)) {
+		refuse_order(saves, s->id);
+		return NULL;
+	}
+	saves->ordered.id = (struct step_id){0};
+	s->heir = !s->to_storage || s->passed_over;
+	s->to_storage = s->due = true;
+	s->stays = false;
+	s->storage_rc = 0;
+	return s;
+}
+
+void saves_clear(struct saves *saves, struct step_id id, bool kept)
+{
+	struct snapshot *s = saves_find(saves, id);
+	if (s && s->commit && s->commit->state != COMMIT_DONE)
+		commit_clear(s->commit, kept);
+	else
+		saves_cleared(saves, id);
+}
+
+/* ---- what still holds ------------------------------------------------------------------------------------------ */
+
+/* What was said in an epoch that was over was not heard. */
+void saves_say_again(struct saves *saves, struct snapshot *s)
+{
+	const struct commit *c = s->commit;
+	if (!c || s->said == saves->job->epoch || !saves->job->epoch)
+		return;
+	s->said = saves->job->epoch;
+	if (c->state == COMMIT_ASK)
+		saves_ready(saves, s);
+	else if (c->state == COMMIT_PREPARED)
+		saves_prepared(saves, s);
+	else if (c->state == COMMIT_STOPPED)
+		saves_failed(saves, s, c->rc);
+}

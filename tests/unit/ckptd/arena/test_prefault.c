@@ -1,0 +1,94 @@
+#include "arena/prefault.h"
+
+#include "base/clock.h"
+#include "ckptd/job_maker.h"
+#include "daemon.h"
+#include "job/job.h"
+#include "runtime/workers.h"
+
+#include <criterion/criterion.h>
+#include <poll.h>
+
+enum { WAIT_MS = 60000 };
+
+static struct daemon d;
+static struct job job;
+static struct memory *mem;
+
+static void setup(void)
+{
+	struct err err = {{0}};
+	struct table *table;
+	struct layout layout;
+	d = (struct daemon){.root = -1, .config.huge_pages = HUGE_PAGES_NEVER};
+	list_init(&d.jobs);
+	job = (struct job){.daemon = &d, .name = "main"};
+	list_push(&d.jobs, &job.link);
+	cr_assert_eq(pool_new(1, &d.pool, &err), 0, "%s", err.text);
+	maker_tables(0, &table, &layout);
+	cr_assert_eq(memory_create("main", table, &layout, ARENA_SLOTS_MIN, HUGE_PAGES_NEVER, &mem, &err), 0, "%s",
+		     err.text);
+	table_put(table);
+}
+
+static void teardown(void)
+{
+	pool_free(d.pool);
+	prefaults_free(&d);
+	memory_put(mem);
+}
+
+TestSuite(prefault, .init = setup, .fini = teardown);
+
+static void work(void)
+{
+	struct pollfd p = {.fd = pool_event_fd(d.pool), .events = POLLIN};
+	while (!mem->settled) {
+		cr_assert_eq(poll(&p, 1, WAIT_MS), 1, "no worker does anything");
+		pool_poll(d.pool);
+	}
+}
+
+Test(prefault, all_of_an_arena_is_touched)
+{
+	prefault_start(&d, mem);
+	work();
+	cr_expect_null(d.prefaults);
+	cr_expect_eq(mem->refs, 1u);
+}
+
+Test(prefault, it_waits_while_ranks_are_on_their_way_back_to_work)
+{
+	job.recoveries.raised_ns = clock_now();
+	prefault_start(&d, mem);
+	prefaults_tick(&d);
+	cr_assert(d.prefaults && mem->refs == 2);
+	job.recoveries.raised_ns = 0;
+	prefaults_tick(&d);
+	cr_assert_null(d.prefaults);
+	work();
+}
+
+Test(prefault, what_waits_is_given_up_with_its_job)
+{
+	struct memory *held = memory_get(mem);
+	job.recoveries.raised_ns = clock_now();
+	prefault_start(&d, mem);
+	cr_assert_eq(mem->refs, 3u);
+	memory_put(held);
+	memory_put(mem); /* what waits has the last reference */
+	job.recoveries.raised_ns = 0;
+	prefaults_tick(&d);
+	cr_expect_null(d.prefaults);
+	cr_expect_eq(pool_poll(d.pool), 0u);
+	mem = NULL;
+}
+
+Test(prefault, what_waits_ends_with_the_daemon)
+{
+	job.recoveries.raised_ns = clock_now();
+	prefault_start(&d, mem);
+	prefaults_free(&d);
+	cr_expect_null(d.prefaults);
+	cr_expect_eq(mem->refs, 1u);
+}

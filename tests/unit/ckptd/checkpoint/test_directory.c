@@ -1,0 +1,302 @@
+/* Directories of checkpoints over the real disk, in a store of their own; what nodes would write is written by hand. */
+#include "checkpoint/directory.h"
+
+#include "base/clock.h"
+#include "base/failpoint.h"
+#include "base/log.h"
+#include "ckptd/job_maker.h"
+#include "format/manifest.h"
+#include "scratch.h"
+#include "store/repo.h"
+
+#include <criterion/criterion.h>
+#include <dirent.h>
+#include <stdio.h>
+#include <sys/stat.h>
+
+enum { WAIT_S = 60, NODES = 20 /* more than are looked at at a time */ };
+
+static const struct step_id id = {.step = 7, .epoch = 2};
+
+static char path[SCRATCH_MAX];
+static struct disk *disk;
+static int root;
+static struct seen {
+	int made, sealed, failed, left, done;
+	bool found, kept;
+	int rc;
+	struct err err;
+} seen;
+
+static void setup(void)
+{
+	struct err err = {{0}};
+	log_set_level(LOG_ERROR);
+	scratch_new(path);
+	cr_assert_eq(repo_create(path, &err), 0, "%s", err.text);
+	cr_assert_eq(disk_new(path, &disk, &root, &err), 0, "%s", err.text);
+}
+
+static void teardown(void)
+{
+	failpoint_arm(NULL, NULL);
+	disk_free(disk);
+	scratch_remove(path);
+}
+
+TestSuite(site, .init = setup, .fini = teardown);
+
+static void on_made(struct site *s)
+{
+	seen.made++;
+	seen.found = s->found;
+}
+
+static void on_sealed(struct site *s)
+{
+	(void)s;
+	seen.sealed++;
+}
+
+static void on_failed(struct site *s)
+{
+	seen.failed++;
+	seen.rc = s->rc;
+	seen.err = s->err;
+}
+
+static void on_left(struct site *s)
+{
+	seen.left++;
+	seen.kept = s->kept;
+}
+
+static void on_done(struct site *s)
+{
+	seen.done++;
+	site_free(s);
+}
+
+static void poll_until(const int *count)
+{
+	uint64_t deadline = clock_deadline(WAIT_S * CLOCK_NS_PER_S);
+	while ((!*count || disk_pending(disk)) && clock_now() < deadline)
+		disk_poll(disk, deadline);
+	cr_assert_eq(*count, 1);
+}
+
+static struct site *start(void)
+{
+	struct site *s = calloc(1, sizeof(*s));
+	cr_assert(s);
+	seen = (struct seen){0};
+	*s = (struct site){.disk = disk,
+			   .root = root,
+			   .job = "main",
+			   .id = id,
+			   .made = on_made,
+			   .sealed = on_sealed,
+			   .failed = on_failed,
+			   .left = on_left,
+			   .done = on_done};
+	site_start(s);
+	return s;
+}
+
+static struct site *make(void)
+{
+	struct site *s = start();
+	poll_until(&seen.made);
+	return s;
+}
+
+static const char *directory(void)
+{
+	static char dir[2 * SCRATCH_MAX];
+	char name[NAME_DIR_MAX];
+	name_dir(id, name);
+	snprintf(dir, sizeof(dir), "%s/main/%s", path, name);
+	return dir;
+}
+
+static bool stands(const char *name)
+{
+	char file[4 * SCRATCH_MAX];
+	struct stat st;
+	snprintf(file, sizeof(file), "%s/%s", directory(), name);
+	return !stat(file, &st);
+}
+
+static struct manifest_node nodes[NODES];
+
+static void node_text(uint32_t n, char text[64])
+{
+	snprintf(text, 64, "what node %u has written", n);
+}
+
+/* What each node writes in the end, and reports. */
+static void write_nodes(uint32_t n)
+{
+	for (uint32_t i = 0; i < n; i++) {
+		char text[64];
+		node_text(i, text);
+		snprintf(nodes[i].name, sizeof(nodes[i].name), "n%02u", i);
+		name_node(nodes[i].name, nodes[i].file);
+		nodes[i].size = strlen(text);
+		nodes[i].digest = digest_bytes(text, strlen(text));
+		scratch_write(directory(), nodes[i].file, text, strlen(text));
+	}
+}
+
+static void seal(struct site *s, uint32_t n)
+{
+	struct wbuf text = {0};
+	struct manifest m = {.job = "main", .id = id, .world = n, .bytes = 1, .stored = 1, .files = n, .nnodes = n};
+	m.nodes = nodes;
+	cr_assert_eq(manifest_encode(&m, &text), 0);
+	site_seal(s, &text);
+	wbuf_free(&text);
+}
+
+static void expect_failed(struct site *s, int rc, const char *words)
+{
+	poll_until(&seen.left);
+	cr_expect_eq(seen.failed, 1);
+	cr_expect_eq(seen.rc, rc, "%s", err_name(seen.rc));
+	cr_expect(strstr(seen.err.text, words), "%s", seen.err.text);
+	cr_expect(!stands(""), "it is still there");
+	cr_expect_eq(seen.sealed, 0);
+	site_remove(s);
+	poll_until(&seen.done);
+}
+
+Test(site, it_gets_its_manifest_when_every_node_has_its_own_in_it)
+{
+	struct site *s = make();
+	cr_expect(!seen.found);
+	write_nodes(NODES);
+	seal(s, NODES);
+	poll_until(&seen.done);
+	cr_expect_eq(seen.sealed, 1);
+	cr_expect(stands(NAME_MANIFEST));
+}
+
+Test(site, a_seal_that_comes_early_waits)
+{
+	struct site *s = start();
+	while (!seen.made)
+		disk_poll(disk, clock_deadline(CLOCK_NS_PER_S));
+	write_nodes(1);
+	seal(s, 1); /* the directories above are not fsynced yet */
+	poll_until(&seen.done);
+	cr_expect_eq(seen.sealed, 1);
+}
+
+Test(site, what_is_missing_is_no_checkpoint)
+{
+	struct site *s = make();
+	write_nodes(NODES);
+	char file[4 * SCRATCH_MAX];
+	snprintf(file, sizeof(file), "%s/%s", directory(), nodes[NODES / 2].file);
+	cr_assert_eq(remove(file), 0);
+	seal(s, NODES);
+	expect_failed(s, -ENOENT, nodes[NODES / 2].name);
+}
+
+Test(site, what_is_not_as_reported_is_no_checkpoint)
+{
+	static const char *const other[] = {"what node 1 has writteN", "what node 1 has written, and more", "", "w"};
+	for (size_t i = 0; i < sizeof(other) / sizeof(other[0]); i++) {
+		struct site *s = make();
+		write_nodes(3);
+		scratch_write(directory(), nodes[1].file, other[i], strlen(other[i]));
+		seal(s, 3);
+		expect_failed(s, -EBADMSG, nodes[1].name);
+	}
+}
+
+/* Nodes write where the directory was that they opened: not in the one that has the name now. */
+Test(site, what_was_written_into_another_directory_is_not_counted)
+{
+	struct site *s = make();
+	write_nodes(2);
+	site_drop(s, -ESTALE, "enough");
+	expect_failed(s, -ESTALE, "enough");
+	s = make();
+	seal(s, 2);
+	expect_failed(s, -ENOENT, "n00");
+}
+
+Test(site, one_that_is_dropped_while_nodes_write_is_renamed_and_kept_until_they_have_deleted)
+{
+	struct site *s = make();
+	write_nodes(1);
+	site_drop(s, -ECANCELED, "enough");
+	poll_until(&seen.left);
+	cr_expect(!stands("") && !seen.kept);
+	cr_expect_eq(seen.done, 0);
+	site_remove(s);
+	poll_until(&seen.done);
+}
+
+Test(site, nothing_is_deleted_when_the_rename_is_not_fsynced)
+{
+	struct err err = {{0}};
+	struct site *s = make();
+	write_nodes(1);
+	cr_assert_eq(failpoint_arm("disk.fsync=error:EIO@1", &err), 0, "%s", err.text);
+	site_drop(s, -ECANCELED, "enough");
+	poll_until(&seen.left);
+	cr_expect(seen.kept);
+	site_remove(s);
+	poll_until(&seen.done);
+}
+
+Test(site, one_that_is_whole_already_is_compared)
+{
+	struct site *s = make();
+	write_nodes(2);
+	seal(s, 2);
+	poll_until(&seen.done);
+	s = make();
+	cr_expect(seen.found);
+	seal(s, 2);
+	poll_until(&seen.done);
+	cr_expect_eq(seen.sealed, 1);
+	s = make();
+	seal(s, 1); /* of another world */
+	poll_until(&seen.left);
+	cr_expect_eq(seen.rc, -EEXIST);
+	cr_expect(seen.kept && stands(NAME_MANIFEST));
+	site_remove(s);
+	poll_until(&seen.done);
+	cr_expect(stands(nodes[0].file));
+}
+
+Test(site, given_up_at_any_instant_it_leaves_no_checkpoint_and_no_handle)
+{
+	for (int polls = 0; polls < 60; polls++) {
+		unsigned before = open_descriptors();
+		struct site *s = start();
+		for (int i = 0; i < polls && !seen.sealed; i++) {
+			disk_poll(disk, clock_deadline(CLOCK_NS_PER_S));
+			if (seen.made && !seen.done && s->state == SITE_READY) {
+				write_nodes(2);
+				seal(s, 2);
+			}
+		}
+		if (!seen.sealed)
+			site_drop(s, -ECANCELED, "enough");
+		while (!seen.left && !seen.sealed)
+			disk_poll(disk, clock_deadline(CLOCK_NS_PER_S));
+		bool whole = seen.sealed;
+		cr_expect_eq(stands(NAME_MANIFEST), whole, "after %d polls", polls);
+		if (!whole)
+			site_remove(s);
+		poll_until(&seen.done);
+		cr_expect_eq(open_descriptors(), before, "after %d polls", polls);
+		if (whole)
+			return; /* later instants are the same */
+	}
+	cr_assert_fail("it never comes to its end");
+}

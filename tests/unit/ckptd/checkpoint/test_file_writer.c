@@ -1,0 +1,196 @@
+#include "checkpoint/file_writer.h"
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/failpoint.h"
+#include "ckptd/job_maker.h"
+#include "scratch.h"
+
+#include <criterion/criterion.h>
+#include <stdio.h>
+
+enum { BYTES = 3 * DISK_ALIGN };
+
+static char path[SCRATCH_MAX];
+static struct disk *disk;
+static int root;
+static uint8_t *data;
+
+static void setup(void)
+{
+	struct err err = {{0}};
+	scratch_new(path);
+	cr_assert_eq(disk_new(path, &disk, &root, &err), 0, "%s", err.text);
+	data = aligned_alloc(DISK_ALIGN, BYTES);
+	cr_assert(data);
+	for (int i = 0; i < BYTES; i++)
+		data[i] = (uint8_t)(i * 31 + i / 256);
+}
+
+static void teardown(void)
+{
+	failpoint_arm(NULL, NULL);
+	free(data);
+	disk_free(disk);
+	scratch_remove(path);
+}
+
+TestSuite(writer, .init = setup, .fini = teardown);
+
+static void on_done(struct writer *w)
+{
+	++*(int *)w->arg;
+}
+
+/* The result; done must come exactly once. */
+static int write_file(const char *name, unsigned flags, uint64_t first, uint64_t second, uint64_t size)
+{
+	int done = 0;
+	uint64_t deadline = clock_deadline(60 * CLOCK_NS_PER_S);
+	struct writer w = {.disk = disk, .dir = root, .flags = flags, .size = size, .done = on_done, .arg = &done};
+	w.extents[0] = (struct writer_extent){data, 0, first};
+	w.extents[1] = (struct writer_extent){data + first, first, second};
+	snprintf(w.name, sizeof(w.name), "%s", name);
+	writer_start(&w);
+	while ((!done || disk_pending(disk)) && clock_now() < deadline)
+		disk_poll(disk, deadline);
+	cr_assert_eq(done, 1);
+	return w.rc;
+}
+
+static void expect_file(const char *name, size_t len)
+{
+	size_t size;
+	AUTO_FREE void *have = scratch_read(path, name, &size);
+	cr_assert_eq(size, len);
+	cr_assert_eq(memcmp(have, data, len), 0);
+}
+
+Test(writer, two_extents_become_one_file)
+{
+	cr_assert_eq(write_file("f", 0, 1000, 500, 1500), 0);
+	expect_file("f", 1500);
+}
+
+Test(writer, what_direct_io_wrote_beyond_the_end_is_cut)
+{
+	cr_assert_eq(write_file("f", DISK_DIRECT, DISK_ALIGN, 2 * DISK_ALIGN, BYTES - 100), 0);
+	expect_file("f", BYTES - 100);
+}
+
+Test(writer, an_empty_file_is_a_file)
+{
+	cr_assert_eq(write_file("f", 0, 0, 0, 0), 0);
+	expect_file("f", 0);
+}
+
+Test(writer, a_file_that_is_there_is_not_touched)
+{
+	scratch_write(path, "f", "old", 3);
+	cr_assert_eq(write_file("f", 0, 100, 0, 100), -EEXIST);
+	cr_assert_eq(scratch_size(path, "f"), 3u);
+}
+
+Test(writer, the_first_error_is_told_and_the_file_closed)
+{
+	static const char *const points[] = {"disk.open",          "disk.write",       "disk.fsync",
+					     "disk.truncate",      "disk.write.after", "disk.fsync.after",
+					     "disk.truncate.after"};
+	for (size_t i = 0; i < sizeof(points) / sizeof(points[0]); i++) {
+		char spec[64], name[16];
+		struct err err = {{0}};
+		unsigned before = open_descriptors();
+		snprintf(spec, sizeof(spec), "%s=error:ENOSPC@1", points[i]);
+		snprintf(name, sizeof(name), "f%zu", i);
+		cr_assert_eq(failpoint_arm(spec, &err), 0, "%s", err.text);
+		cr_assert_eq(write_file(name, DISK_DIRECT, DISK_ALIGN, DISK_ALIGN, 2 * DISK_ALIGN), -ENOSPC, "%s",
+			     spec);
+		failpoint_arm("", &err);
+		cr_assert_eq(open_descriptors(), before, "%s", spec);
+	}
+}
+
+/* ---- under a limit ----------------------------------------------------------------------------------------------- */
+
+static uint64_t rate, job_rate;
+static struct bucket bucket = {.rate = &job_rate};
+static struct throttle throttle;
+
+static void moved(struct writer *w)
+{
+	++*(int *)w->arg;
+}
+
+static void ended(struct writer *w)
+{
+	(void)w; /* seen by its state */
+}
+
+static struct writer limited_writer(int *parts)
+{
+	throttle_init(&throttle, &rate);
+	struct writer w = {.disk = disk, .dir = root, .size = BYTES, .done = ended, .arg = parts, .moved = moved};
+	w.throttle = &throttle;
+	w.bucket = &bucket;
+	w.extents[0] = (struct writer_extent){data, 0, DISK_ALIGN};
+	w.extents[1] = (struct writer_extent){data + DISK_ALIGN, DISK_ALIGN, BYTES - DISK_ALIGN};
+	snprintf(w.name, sizeof(w.name), "f");
+	return w;
+}
+
+static void run(struct writer *w)
+{
+	uint64_t deadline = clock_deadline(60 * CLOCK_NS_PER_S);
+	while (w->state != WRITER_DONE && clock_now() < deadline) {
+		disk_poll(disk, clock_deadline(CLOCK_NS_PER_MS));
+		throttle_pump(&throttle);
+	}
+	cr_assert_eq(w->state, WRITER_DONE);
+	while (disk_pending(disk))
+		disk_poll(disk, deadline);
+}
+
+Test(writer, under_a_limit_a_file_is_written_in_pieces)
+{
+	int parts = 0;
+	rate = 1 << 20;
+	struct writer w = limited_writer(&parts);
+	job_rate = 64 << 10; /* the lower of the two counts: blocks of 4 KiB */
+	writer_start(&w);
+	run(&w);
+	job_rate = 0;
+	cr_assert_eq(w.rc, 0);
+	cr_assert_eq(parts, 3);
+	expect_file("f", BYTES);
+}
+
+Test(writer, what_waits_under_a_limit_can_be_cancelled)
+{
+	int parts = 0;
+	rate = 1;
+	struct writer w = limited_writer(&parts);
+	throttle.node.paid_ns = clock_deadline(3600 * CLOCK_NS_PER_S);
+	writer_start(&w);
+	uint64_t deadline = clock_deadline(60 * CLOCK_NS_PER_S);
+	while (!throttle_waiting(&throttle) && clock_now() < deadline)
+		disk_poll(disk, clock_deadline(CLOCK_NS_PER_MS));
+	writer_cancel(&w, -ETIMEDOUT);
+	run(&w);
+	cr_assert_eq(w.rc, -ETIMEDOUT);
+}
+
+Test(writer, limits_that_are_opened_let_everything_go)
+{
+	int parts = 0;
+	rate = 1;
+	struct writer w = limited_writer(&parts);
+	throttle.node.paid_ns = clock_deadline(3600 * CLOCK_NS_PER_S);
+	writer_start(&w);
+	uint64_t deadline = clock_deadline(60 * CLOCK_NS_PER_S);
+	while (!throttle_waiting(&throttle) && clock_now() < deadline)
+		disk_poll(disk, clock_deadline(CLOCK_NS_PER_MS));
+	throttle_open(&throttle);
+	run(&w);
+	cr_assert_eq(w.rc, 0);
+	expect_file("f", BYTES);
+}

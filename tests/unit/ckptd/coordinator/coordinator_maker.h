@@ -1,0 +1,50 @@
+/* A coordinator of three nodes that note what they are told: for its tests. */
+#ifndef CKPT_TESTS_COORD_MAKER_H
+#define CKPT_TESTS_COORD_MAKER_H
+
+#include "coordinator/coordinator.h"
+
+enum { NODES = 3, EACH = 2, WORLD = NODES * EACH };
+
+extern struct coord *coord;
+extern struct told {
+	uint32_t epoch, raised, joined, looked, fetched, restored, refused, told;
+	int refusal, failure, away;
+	struct step_id failed, copied, kept_step;
+	uint32_t copies, compares;
+	struct peer_compare ask; /* the last */
+	enum level_shown level;
+	uint32_t kept_in; /* the epoch that it was told of last, then */
+	struct peer_choice choice;
+	struct peer_bring bring;
+	uint32_t writes, clears;
+	struct share_parts parts;
+	int passed;
+	bool found, kept;
+	uint32_t rescue_orders;
+	enum peer_farewell farewell;       /* the last; 0: none */
+	struct peer_rescue rescues[NODES]; /* the last, by owner */
+	char text[WIRE_TEXT_MAX], why[WIRE_TEXT_MAX];
+} told[NODES];
+/* What the coordinator's own daemon was ordered. */
+extern struct place {
+	uint32_t made, sealed, dropped, removed;
+	struct step_id id; /* that was made last */
+	char manifest[4096];
+} place;
+
+extern bool slow_record; /* an epoch is recorded by record(), not at once */
+void record(uint32_t epoch);
+
+extern uint32_t surveys; /* that were ordered */
+
+void coord_maker_setup(void); /* all attend, in epoch 1, which nobody has entered */
+void coord_maker_teardown(void);
+struct coord_from from(uint32_t node);
+/* The node says that it has one share. */
+void hold(uint32_t node, uint64_t what, uint64_t cut);
+/* All ranks of the node want to enter. Ranks are spread round the nodes: n, n + NODES, … */
+void join(uint32_t node);
+void join_all(void);
+
+#endif

@@ -1,0 +1,309 @@
+/* Replicas are compared across nodes: coordinator/divergence.c. */
+#include "coordinator_maker.h"
+
+#include "coordinator/divergence.h"
+#include "format/witness.h"
+
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { SET = 77, PIECES = 5000 };
+
+static const struct step_id s10 = {10, 1};
+static uint64_t held[WORLD][PIECES]; /* what each rank holds of each piece */
+
+static void setup(void)
+{
+	coord_maker_setup();
+	for (uint32_t r = 0; r < WORLD; r++)
+		for (uint32_t i = 0; i < PIECES; i++)
+			held[r][i] = i * 7919 + 1;
+	join_all();
+	for (uint32_t n = 0; n < NODES; n++)
+		coord_copied(coord, from(n), s10);
+}
+
+TestSuite(coord_vote, .init = setup, .fini = coord_maker_teardown);
+
+static uint64_t sum(uint32_t rank, uint32_t first, uint32_t n)
+{
+	uint64_t h = 14695981039346656037u;
+	for (uint32_t i = 0; i < n; i++)
+		h = (h ^ held[rank][first + i]) * 1099511628211u;
+	return h;
+}
+
+static void vote(uint32_t node)
+{
+	struct peer_votes m = {.id = s10};
+	for (uint32_t r = node; r < WORLD; r += NODES)
+		m.of[m.n++] = (struct peer_vote){SET, sum(r, 0, PIECES), PIECES};
+	coord_votes(coord, from(node), &m);
+}
+
+static void reach(uint32_t node)
+{
+	coord_reached(coord, from(node), s10, LEVEL_CAPTURED);
+}
+
+static void tell(struct peer_compared *m, uint32_t of, uint64_t is)
+{
+	for (uint32_t i = 0; i < m->n; i++)
+		if (m->of[i].of == of && m->of[i].sum == is)
+			return;
+	m->of[m->n++] = (struct peer_sum){of, is};
+}
+
+static void answer(uint32_t node)
+{
+	struct peer_compared m = {.ask = told[node].ask};
+	uint32_t width = peer_compare_part(&m.ask);
+	for (uint32_t r = node; r < WORLD; r += NODES) {
+		for (uint32_t at = 0; m.ask.count > 1 && at < m.ask.count; at += width)
+			tell(&m, at / width,
+			     sum(r, m.ask.first + at, at + width < m.ask.count ? width : m.ask.count - at));
+		if (m.ask.count == 1)
+			tell(&m, r, held[r][m.ask.first]);
+	}
+	snprintf(m.name, sizeof(m.name), "t%u", m.ask.first);
+	coord_compared(coord, from(node), &m);
+}
+
+/* All nodes answer until there is a verdict. */
+static void answer_all(void)
+{
+	for (unsigned turn = 0; turn < 10 && !told[0].failure; turn++)
+		for (uint32_t n = 0; n < NODES; n++)
+			answer(n);
+}
+
+static void capture(void)
+{
+	for (uint32_t n = 0; n < NODES; n++)
+		vote(n);
+	for (uint32_t n = 0; n < NODES; n++)
+		reach(n);
+}
+
+static void expect_verdict(const char *text)
+{
+	for (uint32_t n = 0; n < NODES; n++) {
+		cr_expect_eq(told[n].level, LEVEL_PENDING, "it was shown to node %u", n);
+		cr_expect_eq(told[n].failure, -EUCLEAN);
+		cr_expect_str_eq(told[n].text, text, "%s", told[n].text);
+	}
+}
+
+Test(coord_vote, what_is_alike_is_captured_without_a_question)
+{
+	capture();
+	for (uint32_t n = 0; n < NODES; n++)
+		cr_expect(told[n].level == LEVEL_CAPTURED && !told[n].compares && !told[n].failure);
+}
+
+Test(coord_vote, one_rank_is_named_among_all_pieces)
+{
+	for (uint32_t i = 0; i < PIECES; i += 613) {
+		coord_maker_teardown();
+		setup();
+		held[4][i] ^= 1;
+		capture();
+		cr_expect_eq(told[0].level, LEVEL_PENDING);
+		answer_all();
+		char text[80];
+		snprintf(text, sizeof(text), "replicas differ: rank 4 deviates from the others in t%u", i);
+		expect_verdict(text);
+		cr_expect_leq(told[0].compares, 4, "it was asked %u times", told[0].compares);
+	}
+}
+
+Test(coord_vote, two_ranks_of_one_node_are_named_by_the_majority_of_the_others)
+{
+	held[1][7] = held[4][7] = 5; /* node 1 holds both: alike, and wrong */
+	capture();
+	answer_all();
+	expect_verdict("replicas differ: ranks 1 and 4 deviate from the others in t7");
+}
+
+Test(coord_vote, half_of_the_ranks_are_no_majority)
+{
+	held[0][7] = held[1][7] = held[5][7] = 5;
+	capture();
+	answer_all();
+	expect_verdict("replicas differ in t7: no more than half of the 6 ranks that hold it agree, so none is named");
+}
+
+Test(coord_vote, nodes_that_do_not_take_part_are_not_compared)
+{
+	held[4][100] ^= 1;
+	for (uint32_t n = 0; n < NODES; n++)
+		if (n != 1)
+			vote(n);
+	for (uint32_t n = 0; n < NODES; n++)
+		reach(n);
+	cr_expect_eq(told[0].level, LEVEL_CAPTURED, "%s", told[0].text);
+}
+
+Test(coord_vote, who_comes_back_in_the_midst_of_it_is_asked_again)
+{
+	held[2][4999] ^= 1;
+	capture();
+	answer(0);
+	answer(1);
+	coord_gone(coord, 2, "it was cut off");
+	cr_expect_eq(told[0].failure, 0, "every rank has copied it");
+	coord_attend(coord, (struct coord_from){.node = 2, .epoch = told[2].epoch}, EACH, 1);
+	for (uint32_t n = 0; n < NODES; n++)
+		vote(n);
+	for (uint32_t n = 0; n < NODES; n++)
+		reach(n);
+	answer_all();
+	expect_verdict("replicas differ: rank 2 deviates from the others in t4999");
+}
+
+Test(coord_vote, answers_to_other_questions_and_twice_change_nothing)
+{
+	held[4][9] ^= 1;
+	capture();
+	struct peer_compared m = {.ask = told[0].ask};
+	m.ask.set++;
+	for (uint32_t n = 0; n < NODES; n++)
+		coord_compared(coord, from(n), &m);
+	m.ask = (struct peer_compare){.id = {11, 1}, .set = SET, .count = PIECES};
+	coord_compared(coord, from(0), &m);
+	for (unsigned i = 0; i < 10; i++)
+		answer(0);
+	cr_expect_eq(told[0].failure, 0);
+	answer_all();
+	expect_verdict("replicas differ: rank 4 deviates from the others in t9");
+}
+
+Test(coord_vote, what_is_told_again_and_again_is_bounded)
+{
+	for (unsigned i = 0; i < 2000; i++)
+		vote(0);
+	for (uint32_t n = 1; n < NODES; n++)
+		vote(n);
+	for (uint32_t n = 0; n < NODES; n++)
+		reach(n);
+	cr_expect_eq(told[0].level, LEVEL_CAPTURED);
+}
+
+Test(coord_vote, who_does_not_answer_is_named_and_the_save_fails)
+{
+	struct step_id id;
+	uint32_t node;
+	cr_expect_not(coord_overdue(coord, 0, &id, &node), "nothing is asked");
+	held[4][9] ^= 1;
+	capture();
+	answer(0);
+	answer(2);
+	cr_expect_not(coord_overdue(coord, 60000, &id, &node));
+	cr_assert(coord_overdue(coord, 0, &id, &node));
+	cr_expect_eq(step_compare(id, s10), 0);
+	cr_expect_eq(node, 1);
+	coord_give_up(coord, id, "node b");
+	expect_verdict("replicas differ, and node b has not told in which tensor");
+	cr_expect_not(coord_overdue(coord, 0, &id, &node), "it is over");
+	answer(1);
+	cr_expect_eq(told[0].failure, -EUCLEAN);
+}
+
+Test(coord_vote, who_is_gone_in_the_midst_of_it_is_not_waited_for)
+{
+	struct step_id id;
+	uint32_t node;
+	held[4][9] ^= 1;
+	capture();
+	answer(0);
+	answer(1);
+	coord_gone(coord, 2, "it was cut off");
+	cr_assert(coord_overdue(coord, 0, &id, &node));
+	cr_expect_eq(node, UINT32_MAX);
+	coord_give_up(coord, id, "a node that is not there");
+	cr_expect_eq(told[0].failure, -EUCLEAN);
+}
+
+/* Of node and turn, in messages of as many as each takes. */
+static void vote_many(uint32_t node, uint32_t n, uint64_t sum_of_last)
+{
+	struct peer_votes m = {.id = s10};
+	for (uint32_t i = 0; i < n; i++) {
+		m.of[m.n++] = (struct peer_vote){1000 + i, i + 1 == n ? sum_of_last : i, 3};
+		if (m.n == PEER_VOTES_MAX || i + 1 == n) {
+			coord_votes(coord, from(node), &m);
+			m.n = 0;
+		}
+	}
+}
+
+Test(coord_vote, a_set_that_differs_is_found_among_many_messages)
+{
+	enum { MANY = WITNESS_SETS_MAX * WIRE_LOCAL_MAX };
+	for (uint32_t n = 0; n < NODES; n++)
+		vote_many(n, MANY, n == 1);
+	for (uint32_t n = 0; n < NODES; n++)
+		reach(n);
+	cr_expect_eq(told[0].level, LEVEL_PENDING);
+	cr_assert_eq(told[0].compares, 1);
+	cr_expect_eq(told[0].ask.set, 1000 + MANY - 1);
+}
+
+Test(coord_vote, more_than_can_be_compared_fails_the_save)
+{
+	vote_many(0, VOTES_MAX, 0);
+	for (unsigned i = 0; i < 5; i++)
+		vote_many(1, VOTES_MAX, 0);
+	cr_expect_eq(told[0].failure, 0, "they are the same");
+	vote_many(2, 3 * VOTES_MAX, 0);
+	cr_expect_eq(told[0].failure, -E2BIG);
+	cr_expect(strstr(told[0].text, "more than 262144 different sets"), "%s", told[0].text);
+}
+
+Test(coord_vote, what_comes_after_it_in_the_same_epoch_is_not_trusted)
+{
+	struct step_id later = {12, 1}, next = {12, 2};
+	held[4][9] ^= 1;
+	capture();
+	for (uint32_t n = 0; n < NODES; n++)
+		coord_copied(coord, from(n), later);
+	for (uint32_t n = 0; n < NODES; n++)
+		coord_reached(coord, from(n), later, LEVEL_CAPTURED);
+	expect_verdict("it comes after step 10, in which replicas differed: go back to an earlier one");
+	for (uint32_t n = 0; n < NODES; n++)
+		answer(n);
+	join(1);
+	join(0);
+	join(2);
+	cr_assert_eq(coord_view(coord).entered, 2);
+	for (uint32_t n = 0; n < NODES; n++)
+		coord_copied(coord, from(n), next);
+	for (uint32_t n = 0; n < NODES; n++)
+		coord_reached(coord, from(n), next, LEVEL_CAPTURED);
+	cr_expect_eq(told[0].level, LEVEL_CAPTURED, "%s", told[0].text);
+}
+
+static void verdict(const uint64_t *sums, uint32_t n, const char *want)
+{
+	struct peer_sum ranks[40];
+	char text[WIRE_TEXT_MAX];
+	for (uint32_t r = 0; r < n; r++)
+		ranks[r] = (struct peer_sum){r, sums[r]};
+	coord_vote_verdict(ranks, n, "wte", text);
+	cr_expect_str_eq(text, want, "%s", text);
+}
+
+Test(coord_vote, sentences, .init = NULL, .fini = NULL)
+{
+	verdict((uint64_t[]){1, 2}, 2, "replicas differ in wte: 2 ranks hold it, and no majority says which is right");
+	verdict((uint64_t[]){3, 1, 3}, 3, "replicas differ: rank 1 deviates from the others in wte");
+	verdict((uint64_t[]){3, 1, 2}, 3,
+		"replicas differ in wte: no more than half of the 3 ranks that hold it agree, so none is named");
+	verdict((uint64_t[]){1, 9, 9, 9, 2, 9, 1}, 7,
+		"replicas differ: ranks 0, 4 and 6 deviate from the others in wte");
+	uint64_t many[40];
+	for (uint32_t r = 0; r < 40; r++)
+		many[r] = r < 12 ? r : 99;
+	verdict(many, 40, "replicas differ: ranks 0, 1, 2, 3, 4, 5, 6, 7 and 4 others deviate from the others in wte");
+}

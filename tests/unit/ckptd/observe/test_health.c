@@ -1,0 +1,141 @@
+#include "observe/health.h"
+
+#include "base/clock.h"
+#include "daemon.h"
+#include "job/job.h"
+
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <string.h>
+
+static struct daemon d;
+static struct job job;
+static struct rank ranks[2];
+static struct memory mem[2];
+static struct finding found[HEALTH_MAX];
+static unsigned n;
+static enum health_severity severity;
+
+static void setup(void)
+{
+	d = (struct daemon){.config = {.store = "/store", .node = "n0", .memory_limit = 1000}};
+	list_init(&d.jobs);
+	job = (struct job){.daemon = &d,
+			   .name = "main",
+			   .world = 2,
+			   .nlocal = 2,
+			   .epoch = 3,
+			   .ranks = ranks,
+			   .policy = {.verify = true, .join_timeout_ms = 1000}};
+	for (uint32_t r = 0; r < 2; r++) {
+		ranks[r] = (struct rank){.job = &job, .id = r, .state = RANK_JOINED, .mem = &mem[r]};
+		mem[r] = (struct memory){.size = 4 << 20, .huge_bytes = 4 << 20, .settled = true};
+	}
+	saves_init(&job.saves, &d, &job);
+	list_push(&d.jobs, &job.link);
+}
+
+TestSuite(health, .init = setup);
+
+static const struct finding *find(enum health_code code)
+{
+	n = health_find(&d, found, HEALTH_MAX, &severity);
+	for (unsigned i = 0; i < n; i++)
+		if (found[i].code == code)
+			return &found[i];
+	return NULL;
+}
+
+Test(health, nothing_wrong_is_ok)
+{
+	cr_assert_eq(health_find(&d, found, HEALTH_MAX, &severity), 0u);
+	cr_assert_str_eq(health_status_name(severity), "ok");
+}
+
+Test(health, notices_leave_the_status_ok)
+{
+	d.config.store = NULL;
+	d.memory_used = 990;
+	mem[1].unpinned = -ENOMEM;
+	mem[0].huge_bytes = 0;
+	cr_assert(find(HEALTH_NO_STORE) && find(HEALTH_MEMORY_FULL) && find(HEALTH_MEMLOCK) &&
+		  find(HEALTH_NO_HUGE_PAGES));
+	cr_assert_str_eq(health_status_name(severity), "ok");
+	d.config.huge_pages = HUGE_PAGES_NEVER; /* as was wanted */
+	cr_assert_null(find(HEALTH_NO_HUGE_PAGES));
+}
+
+Test(health, one_failed_save_degrades_and_three_fail)
+{
+	job.measures.storage_failures = 1;
+	job.measures.storage_rc = -EIO;
+	snprintf(job.measures.storage_error, sizeof(job.measures.storage_error), "cannot write x");
+	const struct finding *f = find(HEALTH_SAVE_FAILING);
+	cr_assert(f && f->severity == HEALTH_DEGRADED && strstr(f->text, "cannot write x"));
+	cr_assert_str_eq(f->job, "main");
+	job.measures.storage_failures = 3;
+	cr_assert_eq(find(HEALTH_SAVE_FAILING)->severity, HEALTH_FAILING);
+}
+
+Test(health, the_reason_of_the_failure_has_a_code_of_its_own)
+{
+	job.measures.storage_failures = 1;
+	job.measures.storage_rc = -EROFS;
+	cr_assert(find(HEALTH_STORE_READ_ONLY));
+	job.measures.storage_rc = -ENOSPC;
+	cr_assert(find(HEALTH_STORE_FULL) && !find(HEALTH_SAVE_FAILING));
+	cr_assert_str_eq(health_status_name(severity), "failing");
+}
+
+Test(health, what_waits_long_to_be_read_back_degrades)
+{
+	job.measures.unverified_ns = clock_now() - CLOCK_NS_PER_S;
+	cr_assert_null(find(HEALTH_NOT_VERIFIED));
+	job.measures.unverified_ns = clock_now() - 3600 * CLOCK_NS_PER_S;
+	cr_assert(find(HEALTH_NOT_VERIFIED));
+	cr_assert_eq(severity, HEALTH_DEGRADED);
+}
+
+Test(health, damage_hangs_and_refused_restores_are_failing)
+{
+	job.measures.damaged_id = (struct step_id){7, 3};
+	cr_assert(strstr(find(HEALTH_DAMAGED)->text, "step 7 epoch 3"));
+	measures_reread(&job, (struct step_id){6, 3}, false);
+	cr_assert(find(HEALTH_DAMAGED), "another one is intact");
+	measures_reread(&job, (struct step_id){7, 3}, false);
+	cr_assert_null(find(HEALTH_DAMAGED), "it was repaired");
+	measures_reread(&job, (struct step_id){5, 3}, true);
+	cr_assert(strstr(find(HEALTH_DAMAGED)->text, "step 5 epoch 3"));
+	ranks[1].hung = true;
+	cr_assert(strstr(find(HEALTH_RANK_HUNG)->text, "rank 1"));
+	recoveries_answered(&job,
+			    &(struct recovery_end){.rc = -EBADMSG, .passed_over = "no intact checkpoint is left"});
+	cr_assert(strstr(find(HEALTH_RESTORE_FAILED)->text, "no intact"));
+	recoveries_answered(&job, &(struct recovery_end){.id = {7, 3}, .source = 1, .passed_over = ""});
+	cr_assert_null(find(HEALTH_RESTORE_FAILED));
+}
+
+Test(health, missing_ranks_are_told_after_the_time_to_join)
+{
+	ranks[1].state = RANK_ABSENT;
+	recoveries_raise(&job, "rank 1 is lost");
+	cr_assert_null(find(HEALTH_RANKS_MISSING));
+	job.recoveries.raised_ns = clock_now() - 2 * CLOCK_NS_PER_S;
+	cr_assert(find(HEALTH_RANKS_MISSING));
+}
+
+Test(health, the_worst_comes_first_and_the_number_is_bounded)
+{
+	d.config.store = NULL;
+	job.measures.damaged_id = (struct step_id){7, 3};
+	cr_assert_eq(health_find(&d, found, HEALTH_MAX, &severity), 2u);
+	cr_assert_eq(found[0].code, HEALTH_DAMAGED);
+	cr_assert_eq(health_find(&d, found, 1, &severity), 1u);
+}
+
+Test(health, every_code_has_a_name_and_a_remedy)
+{
+	for (int code = 0; code < HEALTH_CODE_END; code++)
+		cr_assert(health_code_name((enum health_code)code) &&
+			  strlen(health_remedy((enum health_code)code)) > 20);
+}

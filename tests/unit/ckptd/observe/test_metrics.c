@@ -1,0 +1,78 @@
+#include "observe/metrics.h"
+
+#include "base/clock.h"
+#include "daemon.h"
+#include "job/job.h"
+
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <string.h>
+
+static struct daemon d;
+static struct job job;
+static struct rank ranks[1];
+static struct wbuf out;
+
+static void setup(void)
+{
+	d = (struct daemon){.config = {.store = "/store", .node = "n0", .memory_limit = 1000}, .memory_used = 7};
+	list_init(&d.jobs);
+	job = (struct job){.daemon = &d, .name = "a\"b\\c\nd", .world = 1, .nlocal = 1, .epoch = 3, .ranks = ranks};
+	ranks[0] = (struct rank){.job = &job, .state = RANK_JOINED};
+	saves_init(&job.saves, &d, &job);
+	out = (struct wbuf){0};
+}
+
+static void teardown(void)
+{
+	wbuf_free(&out);
+}
+
+TestSuite(metrics, .init = setup, .fini = teardown);
+
+static const char *text(void)
+{
+	cr_assert_eq(metrics_encode(&d, &out), 0);
+	wbuf_u8(&out, 0);
+	return (const char *)out.data;
+}
+
+Test(metrics, a_daemon_without_jobs_tells_of_itself)
+{
+	const char *t = text();
+	cr_assert(strstr(t, "\nckpt_memory_used_bytes 7\n"));
+	cr_assert(strstr(t, "\nckpt_health_status 0\n"));
+	cr_assert(strstr(t, ",node=\"n0\"} 1\n"));
+}
+
+Test(metrics, names_of_jobs_are_escaped)
+{
+	list_push(&d.jobs, &job.link);
+	cr_assert(strstr(text(), "\nckpt_job_epoch{job_name=\"a\\\"b\\\\c\\nd\"} 3\n"));
+}
+
+Test(metrics, buckets_are_cumulative_and_end_with_all)
+{
+	list_push(&d.jobs, &job.link);
+	snprintf(job.name, sizeof(job.name), "j");
+	histogram_add(&job.measures.captured, 3 * CLOCK_NS_PER_MS, 2);
+	histogram_add(&job.measures.captured, 1000 * CLOCK_NS_PER_S, 1);
+	const char *t = text();
+	cr_assert(strstr(t, "\nckpt_save_captured_seconds_bucket{job_name=\"j\",le=\"0.0025\"} 0\n"));
+	cr_assert(strstr(t, "\nckpt_save_captured_seconds_bucket{job_name=\"j\",le=\"0.005\"} 2\n"));
+	cr_assert(strstr(t, "\nckpt_save_captured_seconds_bucket{job_name=\"j\",le=\"500\"} 2\n"));
+	cr_assert(strstr(t, "\nckpt_save_captured_seconds_bucket{job_name=\"j\",le=\"+Inf\"} 3\n"));
+	cr_assert(strstr(t, "\nckpt_save_captured_seconds_sum{job_name=\"j\"} 1000.006000000\n"));
+	cr_assert(strstr(t, "\nckpt_save_captured_seconds_count{job_name=\"j\"} 3\n"));
+}
+
+Test(metrics, a_finding_has_its_code_and_job)
+{
+	list_push(&d.jobs, &job.link);
+	snprintf(job.name, sizeof(job.name), "j");
+	ranks[0].hung = true;
+	const char *t = text();
+	cr_assert(strstr(t, "\nckpt_health_status 2\n"));
+	cr_assert(strstr(t, "\nckpt_health_finding{code=\"RANK_HUNG\",job_name=\"j\"} 1\n"));
+	cr_assert(strstr(t, "\nckpt_rank_hung{job_name=\"j\",rank=\"0\"} 1\n"));
+}

@@ -1,0 +1,149 @@
+#include "observe/status.h"
+
+#include "base/cleanup.h"
+#include "daemon.h"
+#include "job/job.h"
+
+#include <criterion/criterion.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <unistd.h>
+
+static struct daemon d;
+static struct job job;
+static struct rank ranks[2];
+
+static void setup(void)
+{
+	struct err err = {{0}};
+	d = (struct daemon){.config = {.store = "/store", .node = "n0", .memory_limit = 100}, .memory_used = 7};
+	list_init(&d.jobs);
+	cr_assert_eq(sources_new(&d.sources, &err), 0, "%s", err.text);
+	job = (struct job){.daemon = &d, .name = "main", .world = 2, .nlocal = 2, .epoch = 3, .ranks = ranks};
+	for (uint32_t r = 0; r < 2; r++)
+		ranks[r] = (struct rank){.job = &job, .id = r, .pidfd = -1, .doorbell = -1};
+	saves_init(&job.saves, &d, &job);
+	recover_init(&job.recover, &job);
+}
+
+static void teardown(void)
+{
+	sources_free(d.sources);
+}
+
+TestSuite(status, .init = setup, .fini = teardown);
+
+static json_t *status(void)
+{
+	AUTO_WBUF struct wbuf out = {0};
+	json_error_t error;
+	cr_assert_eq(status_encode(&d, &out), 0);
+	json_t *j = json_loadb((const char *)out.data, out.len, JSON_REJECT_DUPLICATES, &error);
+	cr_assert(j, "%s", error.text);
+	return j;
+}
+
+Test(status, an_idle_daemon_tells_its_node_store_and_memory)
+{
+	json_t *j = status();
+	cr_assert_eq(json_integer_value(json_object_get(j, "schema")), 1);
+	cr_assert_str_eq(json_string_value(json_object_get(j, "node")), "n0");
+	cr_assert_str_eq(json_string_value(json_object_get(j, "store")), "/store");
+	cr_assert_eq(json_integer_value(json_object_get(json_object_get(j, "memory"), "used")), 7);
+	cr_assert_eq(json_array_size(json_object_get(j, "jobs")), 0u);
+	json_decref(j);
+}
+
+Test(status, without_a_store_it_says_null)
+{
+	d.config.store = NULL;
+	json_t *j = status();
+	cr_assert(json_is_null(json_object_get(j, "store")));
+	json_decref(j);
+}
+
+static json_t *first_job(json_t *j)
+{
+	json_t *jobs = json_object_get(j, "jobs");
+	cr_assert_eq(json_array_size(jobs), 1u);
+	return json_array_get(jobs, 0);
+}
+
+Test(status, a_job_tells_its_ranks_and_epoch)
+{
+	list_push(&d.jobs, &job.link);
+	ranks[1].state = RANK_JOINED;
+	json_t *j = status(), *of = first_job(j);
+	cr_assert_eq(json_integer_value(json_object_get(of, "epoch")), 3);
+	json_t *rank = json_array_get(json_object_get(of, "ranks"), 1);
+	cr_assert_str_eq(json_string_value(json_object_get(rank, "state")), "joined");
+	json_decref(j);
+}
+
+Test(status, a_rank_tells_the_pages_of_its_arena)
+{
+	struct arena_head *head = calloc(1, sizeof(*head));
+	struct memory mem = {.head = head, .size = 4 << 20, .reserved = true};
+	list_push(&d.jobs, &job.link);
+	ranks[1].mem = &mem;
+	for (int known = 0; known < 3; known++) {
+		json_t *j = status();
+		json_t *rank = json_array_get(json_object_get(first_job(j), "ranks"), 1);
+		cr_assert_eq(json_integer_value(json_object_get(rank, "arena_bytes")), 4 << 20);
+		cr_assert_eq(json_integer_value(json_object_get(rank, "page_bytes")),
+			     known == 1 ? sysconf(_SC_PAGESIZE) : 2 << 20, "%d", known);
+		json_decref(j);
+		mem.reserved = false; /* first half, then all of it transparent */
+		mem.huge_bytes += 2 << 20;
+	}
+	free(head);
+}
+
+/* A sentence that was cut in the middle of a character must not cost the whole answer. */
+Test(status, a_cut_character_does_not_spoil_the_document)
+{
+	struct snapshot *s;
+	list_push(&d.jobs, &job.link);
+	cr_assert_eq(snapshot_new(&job.saves, (struct step_id){5, 3}, 2, &s), 0);
+	list_push(&job.saves.snapshots, &s->link);
+	s->rc = -EIO;
+	snprintf(s->err.text, sizeof(s->err.text),
+		 "tensor m\xc3\xb6"
+		 "del\xe2\x82");
+	json_t *j = status();
+	json_t *snapshot = json_array_get(json_object_get(first_job(j), "snapshots"), 0);
+	cr_assert(strstr(json_string_value(json_object_get(snapshot, "error")), "tensor m"));
+	json_decref(j);
+	snapshot_free(s);
+}
+
+Test(status, a_store_path_of_any_bytes_does_not_spoil_the_document)
+{
+	d.config.store = "/st\xff\xfe";
+	json_t *j = status();
+	cr_assert_str_eq(json_string_value(json_object_get(j, "store")), "/st??");
+	json_decref(j);
+}
+
+Test(status, it_tells_the_settings_in_effect_and_where_they_come_from)
+{
+	json_t *j = status(), *limit = NULL, *entry;
+	size_t i;
+	json_array_foreach(json_object_get(j, "config"), i,
+			   entry) if (!strcmp(json_string_value(json_object_get(entry, "key")), "memory-limit") &&
+				      !limit) limit = entry;
+	cr_assert_str_eq(json_string_value(json_object_get(limit, "section")), "node");
+	cr_assert_str_eq(json_string_value(json_object_get(limit, "value")), "100");
+	cr_assert_str_eq(json_string_value(json_object_get(limit, "from")), "default");
+	json_decref(j);
+}
+
+Test(status, a_job_tells_its_policies)
+{
+	list_push(&d.jobs, &job.link);
+	job.policy = (struct policy){.persist_every = 4, .save_policy = SAVE_REFUSE};
+	json_t *j = status(), *policy = json_object_get(first_job(j), "policy");
+	cr_assert_str_eq(json_string_value(json_object_get(policy, "persist-every")), "4");
+	cr_assert_str_eq(json_string_value(json_object_get(policy, "save-policy")), "refuse");
+	json_decref(j);
+}

@@ -1,0 +1,409 @@
+/* What a node says to its coordinator when it is refused, and of epochs: participant/participant.c, with a chair in the same daemon. */
+#include "participant/participant.h"
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "ckptd/job_maker.h"
+#include "cluster/roster.h"
+#include "config/sources.h"
+#include "control/coordinator_host.h"
+#include "control/membership.h"
+#include "daemon.h"
+#include "job/halt.h"
+#include "job/rank.h"
+#include "resize/resize.h"
+#include "runtime/workers.h"
+
+#include <criterion/criterion.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static struct daemon here;
+static struct job job;
+
+static void setup(void)
+{
+	static const char text[] = "n0 127.0.0.1:7000\nn1 127.0.0.1:7001\n";
+	struct err err = {{0}};
+	log_set_level(LOG_ERROR);
+	here = (struct daemon){.root = -1};
+	list_init(&here.jobs);
+	list_init(&here.chairs);
+	cr_assert_eq(roster_parse("nodes", text, strlen(text), &here.roster, &err), 0, "%s", err.text);
+	cr_assert_eq(pool_new(1, &here.pool, &err), 0, "%s", err.text);
+	cr_assert_eq(sources_new(&here.sources, &err), 0, "%s", err.text);
+	job = (struct job){.daemon = &here, .name = "main", .world = 4, .nlocal = 2, .spread = true};
+	job.ranks = calloc(job.nlocal, sizeof(*job.ranks));
+	cr_assert(job.ranks);
+	saves_init(&job.saves, &here, &job);
+	copies_init(&job.copies, &job);
+	recover_init(&job.recover, &job);
+	list_push(&here.jobs, &job.link);
+}
+
+static void teardown(void)
+{
+	pool_free(here.pool);
+	chairs_free(&here);
+	sources_free(here.sources);
+	roster_free(here.roster);
+	free(job.ranks);
+}
+
+TestSuite(seat, .init = setup, .fini = teardown);
+
+/* The other node, with another world. */
+static void other(enum peer_type type)
+{
+	struct peer_report r = {.type = type, .job = "main"};
+	if (type == PEER_ATTEND)
+		r.attend = (struct peer_attend){.world = 6, .nranks = 6};
+	chair_report(&here, 1, true, &r);
+}
+
+static void wait_for_epoch(void)
+{
+	struct pollfd fd = {.fd = pool_event_fd(here.pool), .events = POLLIN};
+	while (!job.epoch) {
+		cr_assert_eq(poll(&fd, 1, 10000), 1, "nothing is recorded");
+		pool_poll(here.pool);
+	}
+}
+
+Test(seat, who_is_refused_for_what_passes_attends_again)
+{
+	other(PEER_ATTEND);
+	seat_attend(&job);
+	cr_expect_eq(chair_view(&here, "main").world, 6u);
+	cr_assert_gt(job.attend_ns, clock_now(), "it asks no more, and nobody tells it");
+	seat_tick(&job);
+	cr_expect_gt(job.attend_ns, clock_now(), "not before its time");
+	job.attend_ns = clock_now();
+	seat_tick(&job);
+	cr_expect_gt(job.attend_ns, clock_now(), "refused again");
+	other(PEER_LEAVE);
+	job.attend_ns = clock_now();
+	seat_tick(&job);
+	cr_expect_eq(chair_view(&here, "main").world, job.world);
+	cr_expect_eq(chair_view(&here, "main").attending, job.nlocal);
+	cr_expect_eq(job.attend_ns, 0u);
+	wait_for_epoch();
+	cr_expect_eq(job.epoch, 1u);
+}
+
+static unsigned lines_in(FILE *log, const char *word)
+{
+	char line[1024];
+	unsigned n = 0;
+	rewind(log);
+	while (fgets(line, sizeof(line), log))
+		n += strstr(line, word) != NULL;
+	return n;
+}
+
+Test(seat, a_refusal_that_lasts_is_logged_when_it_is_new)
+{
+	FILE *log = tmpfile();
+	cr_assert(log && dup2(fileno(log), STDERR_FILENO) == STDERR_FILENO);
+	log_set_level(LOG_WARN);
+	other(PEER_ATTEND);
+	for (unsigned i = 0; i < 20; i++)
+		seat_attend(&job);
+	cr_expect_eq(lines_in(log, "runs with world size 6"), 2u, "here, and where it is coordinated");
+	other(PEER_LEAVE);
+	seat_attend(&job);
+	wait_for_epoch();
+	seat_leave(&job);
+	other(PEER_ATTEND);
+	seat_attend(&job);
+	cr_expect_eq(lines_in(log, "runs with world size 6"), 4u, "it was over meanwhile");
+	fclose(log);
+}
+
+Test(seat, who_contradicts_the_job_does_not_ask_again)
+{
+	struct peer_order order = {.type = PEER_TURN_AWAY, .job = "main", .word = {.rc = -EINVAL, .text = "no"}};
+	seat_obey(&here, &order);
+	cr_expect_eq(job.attend_ns, 0u);
+}
+
+static void ask(enum wire_command_kind kind)
+{
+	struct wire_answer answer = {0};
+	struct err err = {{0}};
+	const struct wire_command command = {.kind = kind};
+	here.root = 0; /* as if there were a store */
+	cr_assert_eq(halt_ask(&job, &command, &answer, &err), 0, "%s", err.text);
+	here.root = -1;
+}
+
+/* This node, after its daemon was restarted. */
+static void come_back(void)
+{
+	job.stop = false;
+	job.halt = (struct halt){0};
+	seat_attend(&job);
+}
+
+Test(seat, who_was_not_there_when_the_others_were_asked_to_end_is_asked_when_it_attends)
+{
+	seat_attend(&job);
+	struct peer_report r = {.type = PEER_ASK, .job = "main", .ask.command.kind = COMMAND_HALT};
+	chair_report(&here, 1, true, &r);
+	come_back();
+	cr_expect(job.stop);
+}
+
+/* Of a world of 6, which the other node alone has come with. */
+static void halt_of_the_other(void)
+{
+	struct peer_report r = {.type = PEER_ASK, .job = "main", .ask.command.kind = COMMAND_HALT};
+	other(PEER_ATTEND);
+	chair_report(&here, 1, true, &r);
+	job.world = 6;
+}
+
+Test(seat, what_a_job_was_asked_does_not_outlive_the_last_node_of_it)
+{
+	halt_of_the_other();
+	list_remove(&job.link);
+	chairs_node_down(&here, 1, "it is down");
+	cr_assert_eq(chair_view(&here, "main").attending, 0u);
+	list_push(&here.jobs, &job.link);
+	seat_attend(&job);
+	cr_expect_eq(chair_view(&here, "main").attending, job.nlocal);
+	cr_expect(!job.stop, "that was another life of the job");
+}
+
+/* It was killed before it had ended, and waits for others (node-wait). */
+Test(seat, nor_that_of_a_job_whose_ranks_are_planned)
+{
+	struct peer_report crew = {.type = PEER_CREW, .job = "main", .crew = {.want = 2, .least = 2, .processes = 2}};
+	struct peer_report ask = {.type = PEER_ASK, .job = "main", .ask.command.kind = COMMAND_HALT};
+	list_remove(&job.link);
+	chair_report(&here, 0, true, &crew);
+	cr_assert_eq(muster_plan(&here, "main"), 1u);
+	list_push(&here.jobs, &job.link);
+	job.world = 2;
+	job.reform.plan = 1;
+	seat_attend(&job);
+	chair_report(&here, 0, true, &ask);
+	seat_leave(&job);
+	cr_assert(chair_has(&here, "main") && !chair_view(&here, "main").attending);
+	come_back();
+	cr_assert_eq(chair_view(&here, "main").attending, 2u);
+	cr_expect(!job.stop);
+}
+
+Test(seat, but_holds_for_who_comes_with_another_world_of_the_same_job)
+{
+	struct err err = {{0}};
+	halt_of_the_other();
+	cr_assert_eq(chair_remake(&here, "main", 5, true, &err), 0, "%s", err.text);
+	job.world = 4;
+	seat_attend(&job);
+	cr_expect_eq(chair_view(&here, "main").world, 4u);
+	cr_expect(job.stop);
+}
+
+/* That the store cannot be read for a moment is no reason to forget it. */
+Test(seat, also_where_the_world_could_not_be_made_at_first)
+{
+	struct err err = {{0}};
+	struct peer_report crew = {.type = PEER_CREW, .job = "main", .crew = {.want = 6, .least = 6, .processes = 4}};
+	struct peer_report halt = {.type = PEER_ASK, .job = "main", .ask.command.kind = COMMAND_HALT};
+	struct peer_report attend = {.type = PEER_ATTEND, .job = "main", .attend = {6, .nranks = 4, .plan = 1}};
+	list_remove(&job.link);
+	chair_report(&here, 1, true, &crew);
+	crew.crew.processes = job.nlocal;
+	chair_report(&here, 0, true, &crew);
+	chair_report(&here, 1, true, &attend);
+	chair_report(&here, 1, true, &halt);
+	here.config.store = "/nothing/is/here";
+	cr_assert_lt(chair_remake(&here, "main", 6, true, &err), 0);
+	cr_assert_not(chair_has(&here, "main"));
+	here.config.store = NULL;
+	list_push(&here.jobs, &job.link);
+	job.world = 6;
+	job.reform.plan = 1;
+	seat_attend(&job);
+	cr_expect_eq(chair_view(&here, "main").attending, job.nlocal);
+	cr_expect(job.stop);
+}
+
+Test(seat, the_checkpoint_after_which_one_node_ends_is_that_of_all)
+{
+	seat_attend(&job);
+	ask(COMMAND_HALT_AFTER);
+	come_back();
+	cr_expect(!job.stop, "it has not begun");
+	ask(COMMAND_HALT_AFTER);
+	halt_durable(&job);
+	cr_expect(job.stop);
+	come_back();
+	cr_expect(job.stop, "the others were not told");
+}
+
+Test(seat, a_coordinator_that_has_not_heard_who_is_to_end_is_told_when_it_is_back)
+{
+	ask(COMMAND_HALT);
+	seats_up(&here);
+	wait_for_epoch();
+	come_back();
+	cr_expect(job.stop, "the others go on alone");
+}
+
+/* It was cut off while its job was halted, and that runs again elsewhere. */
+Test(seat, but_not_before_this_node_has_a_seat_in_the_job_that_is_there_now)
+{
+	other(PEER_ATTEND);
+	ask(COMMAND_HALT);
+	seats_up(&here);
+	cr_assert_eq(chair_view(&here, "main").attending, 6u, "it is taken for one of that");
+	cr_expect(job.halt.again);
+	job.world = 6;
+	come_back(); /* another one of that job */
+	cr_expect(!job.stop);
+}
+
+Test(seat, and_is_told_also_when_that_is_late)
+{
+	ask(COMMAND_HALT);
+	other(PEER_ATTEND);
+	seats_up(&here);
+	other(PEER_LEAVE);
+	job.attend_ns = clock_now();
+	seat_tick(&job);
+	wait_for_epoch();
+	come_back();
+	cr_expect(job.stop, "the others go on alone");
+}
+
+Test(seat, but_not_what_a_launcher_alone_has_asked)
+{
+	job_stop(&job);
+	seats_up(&here);
+	come_back();
+	cr_expect(!job.stop);
+}
+
+Test(seat, what_is_asked_for_later_is_forgotten_by_who_would_not_hear_that_it_is_taken_back)
+{
+	seat_attend(&job);
+	ask(COMMAND_HALT_AFTER);
+	seats_down(&here);
+	halt_durable(&job);
+	cr_expect(!job.stop);
+	ask(COMMAND_GO_ON); /* others may know of it */
+}
+
+Test(seat, there_is_nothing_to_take_back_where_a_job_is_on_one_node_alone)
+{
+	struct wire_answer answer = {0};
+	struct err err = {{0}};
+	job.spread = false;
+	cr_expect_eq(halt_ask(&job, &(struct wire_command){.kind = COMMAND_GO_ON}, &answer, &err), -EINVAL);
+	job.spread = true;
+	job.stop = true;
+	cr_expect_eq(halt_ask(&job, &(struct wire_command){.kind = COMMAND_GO_ON}, &answer, &err), -EINVAL);
+}
+
+Test(seat, who_has_no_part_in_a_plan_that_was_made_twice_does_not_attend)
+{
+	struct peer_report crew = {.type = PEER_CREW, .job = "main", .crew = {.want = 2, .least = 2, .processes = 2}};
+	struct peer_report attend = {
+		.type = PEER_ATTEND, .job = "main", .attend = {.world = 2, .nranks = 1, .plan = 1}};
+	list_remove(&job.link);
+	chair_report(&here, 0, true, &crew);
+	cr_assert_eq(muster_plan(&here, "main"), 1u);
+	chair_report(&here, 1, true, &attend);
+	cr_expect_eq(muster_plan(&here, "main"), 2u);
+	cr_expect_eq(chair_view(&here, "main").attending, 0u);
+}
+
+Test(seat, who_is_not_heard_for_what_was_left_of_another_job_attends_when_that_is_over)
+{
+	struct peer_report crew = {.type = PEER_CREW, .job = "main", .crew = {.want = 4, .least = 4, .processes = 4}};
+	chair_report(&here, 1, true, &crew);
+	cr_assert_eq(muster_plan(&here, "main"), 1u);
+	job.formed = true;
+	seat_attend(&job);
+	cr_expect_eq(chair_view(&here, "main").attending, 0u);
+	chair_abandon(&here, "main");
+	reform_end(&job);
+	cr_assert_gt(job.attend_ns, clock_now(), "nobody else tells it");
+	job.attend_ns = clock_now();
+	seat_tick(&job);
+	cr_expect_eq(chair_view(&here, "main").attending, job.nlocal);
+	wait_for_epoch();
+	reform_end(&job);
+	cr_expect_eq(job.attend_ns, 0u, "it was its own end");
+}
+
+Test(seat, an_epoch_that_somebody_comes_from_is_not_entered_again)
+{
+	seat_attend(&job);
+	wait_for_epoch();
+	cr_assert_eq(job.epoch, 1u);
+	seat_knows(&job, WITNESS_RANK, 1); /* which it entered with an earlier life of both daemons */
+	cr_expect_eq(job.epoch, 0u, "nobody is to enter it");
+	wait_for_epoch();
+	cr_expect_eq(job.epoch, 2u);
+}
+
+Test(seat, who_comes_back_to_the_daemon_with_which_it_entered_begins_nothing)
+{
+	seat_attend(&job);
+	wait_for_epoch();
+	job.entered = job.epoch;
+	seat_knows(&job, WITNESS_RANK, job.epoch);
+	seat_knows(&job, WITNESS_OTHER, 0);
+	cr_expect_eq(job.epoch, 1u);
+	cr_expect_eq(chair_view(&here, "main").epoch, 1u);
+}
+
+static void capture(struct memory *mem, uint32_t slot, uint64_t step)
+{
+	struct arena_slot *s = &mem->head->slots[slot];
+	s->step = step;
+	s->epoch = 1;
+	s->target = SLOT_MEMORY;
+	s->flags = SLOT_NO_SOURCE_DIGESTS;
+	atomic_store(&s->done, 1);
+	atomic_store(&s->fenced, 1);
+	atomic_store(&s->progress, mem->layout.data_bytes);
+	atomic_store(&s->state, SLOT_CAPTURING);
+}
+
+/* After a restart of the daemon; of a plan that is over. What its arenas hold is being digested. */
+Test(seat, who_is_turned_out_leaves_nothing_that_a_worker_reads)
+{
+	struct maker m;
+	struct err err = {{0}};
+	struct wire_offer offer = {
+		.want = 4, .least = 4, .processes = 2, .spread = true, .plan = 3, .n = 2, .ranks = {2, 3}};
+	maker_new(&m, (struct step_id){10, 1});
+	job.epoch = 1;
+	for (uint32_t r = 0; r < 2; r++) {
+		job.ranks[r] = (struct rank){.job = &job, .id = r, .index = r, .pidfd = -1, .doorbell = -1};
+		job.ranks[r].state = RANK_REGISTERED;
+		job.ranks[r].arena_sent = true;
+		job.ranks[r].mem = memory_get(m.mem[r]);
+		capture(m.mem[r], 1, 20);
+	}
+	saves_follow(&job.saves);
+	cr_assert(!saves_idle_here(&job.saves));
+	cr_assert_eq(reform_offer(&job, 1, &offer, &err), -EAGAIN);
+	cr_expect(job_rank(&job, 0) && !saves_in_memory(&job.saves, UINT64_MAX));
+	while (!saves_idle_here(&job.saves)) {
+		struct pollfd fd = {.fd = pool_event_fd(here.pool), .events = POLLIN};
+		cr_assert_eq(poll(&fd, 1, 10000), 1, "it goes on for ever");
+		pool_poll(here.pool);
+	}
+	cr_assert_eq(reform_offer(&job, 2, &offer, &err), 0, "%s", err.text);
+	cr_expect(job_rank(&job, 2) && !job_rank(&job, 0) && job.reform.plan == 3);
+	maker_free(&m);
+}

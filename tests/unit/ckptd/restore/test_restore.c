@@ -1,0 +1,195 @@
+/* What a node says it has, to restore from, and how it brings that into slots: out of its own memory, from nobody else, and not from storage. What
+ * others bring: sim/test_replica, crash. */
+#include "ckptd/job_maker.h"
+#include "cluster/roster.h"
+#include "daemon.h"
+#include "job/job.h"
+#include "runtime/workers.h"
+#include "save/saves_private.h"
+
+#include "base/log.h"
+
+#include <criterion/criterion.h>
+#include <poll.h>
+#include <string.h>
+
+static struct daemon here;
+static struct job job;
+static struct rank ranks[2];
+static struct maker made; /* of the tests that need arenas */
+static const struct step_id kept = {10, 1};
+
+static void setup(void)
+{
+	static const char text[] = "n0 127.0.0.1:7000\nn1 127.0.0.1:7001\n";
+	struct err err = {{0}};
+	log_set_level(LOG_ERROR);
+	here = (struct daemon){.root = -1};
+	list_init(&here.jobs);
+	list_init(&here.chairs);
+	cr_assert_eq(roster_parse("nodes", text, strlen(text), &here.roster, &err), 0, "%s", err.text);
+	cr_assert_eq(pool_new(1, &here.pool, &err), 0, "%s", err.text);
+	job = (struct job){
+		.daemon = &here, .name = "main", .world = 4, .nlocal = 2, .epoch = 1, .spread = true, .ranks = ranks};
+	for (uint32_t r = 0; r < job.nlocal; r++)
+		ranks[r] = (struct rank){.job = &job, .id = r, .index = r, .pidfd = -1};
+	saves_init(&job.saves, &here, &job);
+	copies_init(&job.copies, &job);
+	recover_init(&job.recover, &job);
+	list_push(&here.jobs, &job.link);
+}
+
+static void teardown(void)
+{
+	pool_free(here.pool);
+	saves_free(&job.saves);
+	roster_free(here.roster);
+}
+
+TestSuite(recover, .init = setup, .fini = teardown);
+
+/* The next change of the world may begin before the processes of the last plan have registered. */
+Test(recover, who_has_no_arenas_yet_says_that_nothing_is_there)
+{
+	struct pollfd fd = {.fd = pool_event_fd(here.pool), .events = POLLIN};
+	recover_look(&job.recover, UINT64_MAX);
+	cr_assert_not(recover_idle(&job.recover));
+	while (job.recover.state == RECOVER_LOOK) {
+		cr_assert_eq(poll(&fd, 1, 10000), 1, "nobody looks");
+		pool_poll(here.pool);
+	}
+	cr_expect_eq(job.recover.state, RECOVER_FOUND);
+	cr_expect_null(job.recover.work);
+}
+
+/* ---- bring ----------------------------------------------------------------------------------------------------- */
+
+/* Both ranks wait for a restore in epoch 2, and step 10 stands in their first slots. */
+static void setup_filled(void)
+{
+	static const uint32_t first[2] = {0, 0};
+	setup();
+	maker_new(&made, kept);
+	job.world = MAKER_WORLD;
+	for (uint32_t r = 0; r < job.nlocal; r++) {
+		ranks[r].mem = made.mem[r];
+		ranks[r].restoring = (struct waiting){.seq = 1, .deadline = UINT64_MAX};
+	}
+	cr_assert_eq(saves_adopt(&job.saves, kept, first), 0);
+	cr_assert_not_null(saves_in_memory(&job.saves, kept.step));
+	job.epoch = 2;
+}
+
+static void teardown_filled(void)
+{
+	recover_cancel(&job.recover);
+	teardown();
+	maker_free(&made);
+}
+
+TestSuite(recover_bring, .init = setup_filled, .fini = teardown_filled, .timeout = 60);
+
+static void fetch(void)
+{
+	recover_fetch(&job.recover, &(struct peer_bring){.id = kept});
+}
+
+static void run_work(void)
+{
+	struct pollfd fd = {.fd = pool_event_fd(here.pool), .events = POLLIN};
+	while (job.recover.work) {
+		cr_assert_eq(poll(&fd, 1, 10000), 1, "nobody works");
+		pool_poll(here.pool);
+	}
+}
+
+static unsigned used(uint32_t rank)
+{
+	unsigned n = 0;
+	for (uint32_t i = 0; i < made.mem[rank]->nslots; i++)
+		n += made.mem[rank]->slots[i].used;
+	return n;
+}
+
+static void damage(uint32_t rank)
+{
+	((uint8_t *)memory_slot(made.mem[rank], 0))[5] ^= 1;
+}
+
+Test(recover_bring, what_memory_has_is_checked_and_stays_where_it_is)
+{
+	struct peer_choice choice = {.id = kept, .source = WIRE_FROM_MEMORY};
+	fetch();
+	cr_assert_eq(job.recover.state, RECOVER_OWN);
+	recover_finish(&job.recover, &choice);
+	cr_assert_eq(job.recover.state, RECOVER_OWN, "nobody has looked at it yet");
+	run_work();
+	cr_assert_eq(job.recover.state, RECOVER_FETCHED);
+	cr_expect(job.recover.source == WIRE_FROM_MEMORY && !job.recover.text[0]);
+	cr_expect(used(0) == 1 && used(1) == 1);
+	recover_finish(&job.recover, &choice);
+	cr_expect(recover_idle(&job.recover) && job.recover.count == 1 && !step_compare(job.recover.last, kept));
+	cr_expect(!ranks[0].restoring.seq && !ranks[1].restoring.seq);
+}
+
+Test(recover_bring, what_is_damaged_in_memory_is_passed_over_and_not_offered_again)
+{
+	damage(1);
+	fetch();
+	run_work();
+	cr_assert_eq(job.recover.state, RECOVER_FETCHED);
+	cr_expect(strstr(job.recover.text, "rank 1"), "%s", job.recover.text);
+	cr_expect(strstr(job.recover.text, "it is not on storage"), "%s", job.recover.text);
+	cr_expect_null(saves_in_memory(&job.saves, kept.step));
+	cr_expect(!job.recover.claimed[0] && !job.recover.claimed[1]);
+	cr_expect(!used(0) && !used(1), "what it was to be brought into is free");
+}
+
+Test(recover_bring, a_recovery_that_was_given_up_reports_nothing)
+{
+	fetch();
+	recover_cancel(&job.recover);
+	cr_expect_not(recover_idle(&job.recover), "a worker reads the slots");
+	run_work();
+	cr_expect(recover_idle(&job.recover) && !job.recover.count);
+}
+
+Test(recover_bring, the_next_one_begins_when_the_worker_of_the_last_has_ended)
+{
+	fetch();
+	recover_cancel(&job.recover);
+	recover_look(&job.recover, STEP_NEWEST);
+	cr_expect(job.recover.asked && job.recover.state == RECOVER_IDLE);
+	run_work();
+	cr_expect_eq(job.recover.state, RECOVER_FOUND);
+}
+
+Test(recover_bring, without_a_free_slot_it_waits_for_one)
+{
+	static const struct step_id other = {20, 1};
+	while (memory_claim(made.mem[1], other) >= 0)
+		;
+	damage(0);
+	fetch();
+	run_work();
+	/* The one that was damaged was free by then. */
+	cr_assert_eq(job.recover.state, RECOVER_FETCHED);
+	cr_assert_geq(memory_claim(made.mem[1], other), 0);
+	fetch();
+	cr_assert_eq(job.recover.state, RECOVER_CLAIM);
+	cr_expect(!job.recover.claimed[0] && !used(0), "it holds what it cannot use yet");
+	memory_release(made.mem[1], 0, false);
+	recover_pump(&job.recover);
+	cr_expect_eq(job.recover.state, RECOVER_FETCHED);
+}
+
+Test(recover_bring, nobody_waits_for_a_slot_any_more)
+{
+	damage(0);
+	fetch();
+	ranks[1].restoring = (struct waiting){0};
+	run_work();
+	cr_assert_eq(job.recover.state, RECOVER_FETCHED);
+	cr_expect(strstr(job.recover.text, "no free slot"), "%s", job.recover.text);
+	cr_expect(!used(0) && !used(1));
+}

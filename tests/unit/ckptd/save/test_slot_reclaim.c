@@ -1,0 +1,146 @@
+/* What stays in memory where slots are scarce, on a node of a job that is spread. */
+#include "ckptd/job_maker.h"
+#include "daemon.h"
+#include "job/job.h"
+#include "participant/participant.h"
+#include "save/saves_private.h"
+
+#include "base/log.h"
+
+#include <criterion/criterion.h>
+
+static struct daemon d;
+static struct job job;
+static struct rank ranks[MAKER_WORLD];
+static struct maker maker;
+
+/* Captured in epoch 2, which had begun with step 1, and shown to be so on all nodes. */
+static const struct step_id begun_with = {.step = 1, .epoch = 1}, newest = {.step = 5, .epoch = 2};
+
+static void setup(void)
+{
+	static const uint32_t slots[MAKER_WORLD] = {0};
+	log_set_level(LOG_ERROR);
+	d = (struct daemon){.root = -1};
+	list_init(&d.jobs);
+	list_init(&d.chairs);
+	maker_new(&maker, newest);
+	for (uint32_t r = 0; r < MAKER_WORLD; r++)
+		ranks[r] = (struct rank){
+			.job = &job, .id = r, .index = r, .mem = maker.mem[r], .pidfd = -1, .arena_sent = true};
+	job = (struct job){.daemon = &d,
+			   .name = "main",
+			   .world = 2 * MAKER_WORLD,
+			   .nlocal = MAKER_WORLD,
+			   .epoch = newest.epoch,
+			   .nslots = ARENA_SLOTS_MIN,
+			   .ranks = ranks,
+			   .spread = true};
+	saves_init(&job.saves, &d, &job);
+	copies_init(&job.copies, &job);
+	recover_init(&job.recover, &job);
+	list_push(&d.jobs, &job.link);
+	saves_resume(&job.saves, begun_with);
+	cr_assert_eq(saves_adopt(&job.saves, newest, slots), 0);
+}
+
+static void teardown(void)
+{
+	saves_free(&job.saves);
+	maker_free(&maker);
+}
+
+TestSuite(reclaim, .init = setup, .fini = teardown);
+
+static void take_all_slots(void)
+{
+	for (uint32_t r = 0; r < MAKER_WORLD; r++)
+		while (memory_claim(maker.mem[r], (struct step_id){.epoch = job.epoch}) >= 0)
+			;
+	cr_assert(saves_lack_slots(&job.saves));
+}
+
+static void raise_epoch(void)
+{
+	struct peer_order order = {.type = PEER_RAISE, .job = "main", .word = {.epoch = job.epoch + 1}};
+	seat_obey(&d, &order);
+	cr_assert_eq(job.epoch, order.word.epoch);
+}
+
+static bool is_kept(void)
+{
+	const struct snapshot *s = saves_in_memory(&job.saves, UINT64_MAX);
+	return s && !step_compare(s->id, newest) && maker.mem[0]->slots[0].used;
+}
+
+/* Others may have been shown it, and go on from it. */
+Test(reclaim, what_is_newest_in_memory_outlives_its_epoch_where_slots_are_scarce)
+{
+	take_all_slots();
+	raise_epoch();
+	cr_expect(is_kept());
+	saves_pump(&job.saves);
+	cr_expect(is_kept());
+}
+
+Test(reclaim, what_a_restore_has_passed_over_goes_where_slots_are_scarce)
+{
+	raise_epoch();
+	saves_resume(&job.saves, begun_with);
+	saves_pump(&job.saves);
+	cr_expect(is_kept());
+	take_all_slots();
+	saves_pump(&job.saves);
+	cr_expect_not(is_kept());
+}
+
+static void refuse_restore(uint64_t step)
+{
+	job.recover.step = step;
+	for (uint32_t r = 0; r < MAKER_WORLD; r++)
+		ranks[r].restoring.seq = 1;
+	recover_refuse(&job.recover, -ENOENT, "there is no checkpoint to restore", "");
+}
+
+/* As after the loss of two nodes: all ranks had copies once. */
+static void replicate_newest(void)
+{
+	static char some_replica;
+	d.replica = (struct replica *)&some_replica; /* nobody is asked to send or to forget */
+	job.policy.copies = 1;
+	copies_replicated(&job.copies, newest);
+	cr_assert(copies_keep(&job.copies, newest));
+}
+
+Test(reclaim, what_was_replicated_goes_where_a_job_begins_afresh_and_slots_are_scarce)
+{
+	raise_epoch();
+	replicate_newest();
+	take_all_slots();
+	refuse_restore(STEP_NEWEST);
+	cr_expect(job.saves.resumed_in == job.epoch && !job.saves.resumed.epoch);
+	saves_pump(&job.saves);
+	cr_expect_not(is_kept());
+}
+
+/* That no other step is found does not say that this one cannot be had. */
+Test(reclaim, what_was_replicated_stays_where_an_older_step_was_wanted)
+{
+	raise_epoch();
+	replicate_newest();
+	take_all_slots();
+	refuse_restore(4);
+	saves_pump(&job.saves);
+	cr_expect(is_kept());
+}
+
+/* Another node may hold all parts of it. */
+Test(reclaim, what_was_replicated_stays_where_something_older_was_restored)
+{
+	raise_epoch();
+	replicate_newest();
+	take_all_slots();
+	saves_resume(&job.saves, begun_with);
+	saves_pump(&job.saves);
+	cr_expect(is_kept());
+}
