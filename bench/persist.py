@@ -11,7 +11,7 @@ ckptd runs with --no-verify: reading back is background work that follows the le
     save     from the first begin to `durable`: with the copy into the arena       no floor
     huge     persist against fio with its buffers in huge pages                    no floor
 
-The first line says of which pages the arenas were, see --huge-pages in docs/ckptd.md.
+The first line says of which pages the arenas were, see --huge-pages in docs/reference/ckptd.md.
 """
 import statistics
 import sys

@@ -12,7 +12,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Exit codes are an interface: docs/cli.md. */
+/* Exit codes are an interface: docs/reference/cli.md. */
 enum exit_code {
 	EXIT_OK = 0,
 	EXIT_FAILED = 1,

@@ -18,7 +18,7 @@ install(FILES ${completions}/ckpt.fish DESTINATION ${CMAKE_INSTALL_DATADIR}/fish
 find_package(Python3 COMPONENTS Interpreter)
 if(Python3_FOUND)
 	set(script ${PROJECT_SOURCE_DIR}/scripts/manuals.py)
-	file(GLOB docs CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/docs/*.md)
+	file(GLOB_RECURSE docs CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/docs/*.md)
 	add_custom_command(OUTPUT ${manuals}/help.json
 		COMMAND ${CMAKE_COMMAND} -E rm -rf ${manuals}
 		COMMAND ${CMAKE_COMMAND} -E make_directory ${manuals}

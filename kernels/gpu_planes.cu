@@ -1,4 +1,4 @@
-/* Elements into byte planes, as packed files hold them (docs/format.md). A warp takes 64 KiB of elements: each lane reads 16 bytes and
+/* Elements into byte planes, as packed files hold them (docs/reference/format.md). A warp takes 64 KiB of elements: each lane reads 16 bytes and
  * writes 16 / size bytes to each plane, next to those of its neighbours. */
 #include "gpu_walk.cuh"
 

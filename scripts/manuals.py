@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """manuals.py HELP.json TREE OUT: writes the manual pages into OUT/man1, man3, man5, man8.
 
-Section 1 is the table of commands (`ckpt help --json`), with what docs/cli.md says beyond it; section 3 is what the comments of
-libckpt/ckpt.h say; sections 5 and 8 are docs/config.md, docs/format.md and docs/ckptd.md. Nothing is written here that is not written there."""
+Section 1 is the table of commands (`ckpt help --json`), with what docs/reference/cli.md says beyond it; section 3 is what the comments of
+libckpt/ckpt.h say; sections 5 and 8 are docs/reference/config.md, docs/reference/format.md and docs/reference/ckptd.md. Nothing is written here that is not written there."""
 
 import json
 import pathlib
@@ -272,7 +272,7 @@ def document(name, section, summary, path, version):
 def main():
     table_ = json.loads(pathlib.Path(sys.argv[1]).read_text())
     tree, out = pathlib.Path(sys.argv[2]), pathlib.Path(sys.argv[3])
-    header, page = (tree / "libckpt/ckpt.h").read_text(), (tree / "docs/cli.md").read_text()
+    header, page = (tree / "libckpt/ckpt.h").read_text(), (tree / "docs/reference/cli.md").read_text()
     version = ".".join(re.search(rf"CKPT_VERSION_{part} (\d+)", header).group(1) for part in ("MAJOR", "MINOR", "PATCH"))
     found = functions(header)
     pages = {("ckpt", 1): main_page(table_, page, version), ("libckpt", 3): library_page(header, found, version)}
@@ -280,9 +280,9 @@ def main():
         pages[f"ckpt-{command['name']}", 1] = command_page(command, table_, page, version)
     for name, (prototype, comment) in found.items():
         pages[name, 3] = function_page(name, prototype, comment, version)
-    pages["ckptd", 8] = document("ckptd", 8, "the checkpoint daemon of a node", tree / "docs/ckptd.md", version)
-    pages["ckpt-format", 5] = document("ckpt-format", 5, "the files of a checkpoint", tree / "docs/format.md", version)
-    pages["ckpt.conf", 5] = document("ckpt.conf", 5, "settings of the daemon, for a node and for each job", tree / "docs/config.md", version)
+    pages["ckptd", 8] = document("ckptd", 8, "the checkpoint daemon of a node", tree / "docs/reference/ckptd.md", version)
+    pages["ckpt-format", 5] = document("ckpt-format", 5, "the files of a checkpoint", tree / "docs/reference/format.md", version)
+    pages["ckpt.conf", 5] = document("ckpt.conf", 5, "settings of the daemon, for a node and for each job", tree / "docs/reference/config.md", version)
     for (name, section), lines in pages.items():
         folder = out / f"man{section}"
         folder.mkdir(parents=True, exist_ok=True)

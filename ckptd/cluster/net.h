@@ -36,7 +36,7 @@ struct net_config {
 	unsigned self;               /* our index in it */
 	const char
 		*provider; /* of copies: "tcp", "verbs", "efa". Messages go over tcp, to the addresses of the roster */
-	const char *key_file;     /* the cluster key: docs/security.md */
+	const char *key_file;     /* the cluster key: docs/explanation/security.md */
 	uint64_t peer_timeout_ns; /* silence after which a session ends; heartbeats are sent four times as often */
 };
 

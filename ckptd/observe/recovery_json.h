@@ -1,4 +1,4 @@
-/* A recovery as it stands in the status and in the catalog (docs/cli.md). */
+/* A recovery as it stands in the status and in the catalog (docs/reference/cli.md). */
 #ifndef CKPTD_OBSERVE_RECOVERY_JSON_H
 #define CKPTD_OBSERVE_RECOVERY_JSON_H
 

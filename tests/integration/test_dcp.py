@@ -148,7 +148,7 @@ def _():
             equal([n for n in wanted if found[n] != (wanted[n][1] if whole else None)], [], folder)
     for name, victim in (("pairs", "pairs"), ("ragged", "moment")):
         found = torch(top / f"{name}-unmarked", tensors(top / name))
-        equal(found[victim].count(HOLE) > 0, True, "torch has learnt to find all entries of a tensor: docs/format.md says that it has not")
+        equal(found[victim].count(HOLE) > 0, True, "torch has learnt to find all entries of a tensor: docs/reference/format.md says that it has not")
 
 
 sys.exit(cases.end())

@@ -161,7 +161,7 @@ def _():
 
 @case("the page names every check, and no other")
 def _():
-    page = (pathlib.Path(__file__).parents[2] / "docs" / "cli.md").read_text().split("## ckpt doctor")[1].split("\n## ")[0]
+    page = (pathlib.Path(__file__).parents[2] / "docs" / "reference" / "cli.md").read_text().split("## ckpt doctor")[1].split("\n## ")[0]
     named = set(re.findall(r"`([a-z_-]+)`", page.split("The checks are")[1].split("JSON:")[0]))
     equal(named, set(doctor("--store", top / "new")[1]))
 

@@ -1,4 +1,4 @@
-"""docs/examples/train.c, built against the library, does what docs/trainer.md says of it: it goes on when a rank is killed, calls checkpoints
+"""docs/examples/train.c, built against the library, does what docs/tutorial/training-loop.md says of it: it goes on when a rank is killed, calls checkpoints
 healthy, goes back to one, and goes on from the store."""
 
 import json

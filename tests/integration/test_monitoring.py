@@ -94,7 +94,7 @@ def served_in_a_cluster():
 
 @case("metrics and codes are those of the page")
 def _():
-    page = (pathlib.Path(__file__).parents[2] / "docs" / "monitoring.md").read_text()
+    page = (pathlib.Path(__file__).parents[2] / "docs" / "reference" / "monitoring.md").read_text()
     served = set(watched.metrics()) | served_in_a_cluster()
     equal({name for name in in_tables(page, 1) if name.startswith("ckpt_")}, served, "metrics")
     code = (pathlib.Path(__file__).parents[2] / "ckptd" / "observe" / "health.c").read_text()

@@ -13,7 +13,7 @@ class Digest(ctypes.Structure):
 
 
 def digest(data):
-    """Of metadata, as docs/format.md has it: XXH3-128, in its canonical form."""
+    """Of metadata, as docs/reference/format.md has it: XXH3-128, in its canonical form."""
     xxhash = ctypes.CDLL("libxxhash.so.0")
     xxhash.XXH3_128bits.restype = Digest
     xxhash.XXH3_128bits.argtypes = [ctypes.c_char_p, ctypes.c_size_t]

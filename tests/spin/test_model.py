@@ -1,5 +1,5 @@
 """The models of a commit across nodes and of their epochs, checked by spin: every state within the bounds below, and every mutant must be killed
-by the property that is named here. docs/reliability.md has the table; with CKPT_ARTEFACTS the figures are left there.
+by the property that is named here. docs/explanation/reliability.md has the table; with CKPT_ARTEFACTS the figures are left there.
 
 timeout: 1800"""
 

@@ -1,11 +1,11 @@
-"""The code that docs/trainer.md shows is code that is compiled: each block stands, line by line, in the file that was named last before it. A
+"""The code that docs/tutorial/training-loop.md shows is code that is compiled: each block stands, line by line, in the file that was named last before it. A
 line of "…" in a block stands for lines that are left out. Blocks that begin with four spaces are commands."""
 
 import re
 
 import tidy
 
-PAGE = "docs/trainer.md"
+PAGE = "docs/tutorial/training-loop.md"
 FILE = re.compile(r"`((?:docs/examples|trainer)/[\w/]+\.[ch])`")
 
 

@@ -164,16 +164,16 @@ def page_of(name):
 def exit_codes_of_train():
     """The one program whose help lists them in a sentence."""
     said = {int(code) for code in re.findall(r"\b(\d) ", help_of("ckpt-train").split("Exit status:")[1])}
-    return differences("exit code", said, codes_of_tables(page_of("docs/ckpt-train.md")))
+    return differences("exit code", said, codes_of_tables(page_of("docs/reference/ckpt-train.md")))
 
 
 tidy.report([
     ("what is planted is found", PLANTED),
     ("ckpt: commands, options and exit codes", check_ckpt(json.loads(tidy.output_of(PROGRAMS / "ckpt", "help", "--json")),
-                                                          page_of("docs/cli.md"))),
-    ("ckptd: options", check_program(help_of("ckptd"), page_of("docs/ckptd.md") + page_of("docs/config.md"))),
-    ("settings", check_settings(settings_of_ckpt(), page_of("docs/config.md"))),
-    ("ckpt-train: options", check_program(help_of("ckpt-train"), page_of("docs/ckpt-train.md"))),
+                                                          page_of("docs/reference/cli.md"))),
+    ("ckptd: options", check_program(help_of("ckptd"), page_of("docs/reference/ckptd.md") + page_of("docs/reference/config.md"))),
+    ("settings", check_settings(settings_of_ckpt(), page_of("docs/reference/config.md"))),
+    ("ckpt-train: options", check_program(help_of("ckpt-train"), page_of("docs/reference/ckpt-train.md"))),
     ("ckpt-train: exit codes", exit_codes_of_train()),
     ("scripts/demo: options", check_program(tidy.output_of(tidy.ROOT / "scripts" / "demo", "--help"), page_of("README.md"))),
 ])

@@ -1,4 +1,4 @@
-/* Prints the worked example and the test vectors of docs/format.md: each line stands there verbatim, after blanks. */
+/* Prints the worked example and the test vectors of docs/reference/format.md: each line stands there verbatim, after blanks. */
 #include "format/manifest.h"
 #include "format/marks.h"
 #include "format/safetensors.h"

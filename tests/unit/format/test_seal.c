@@ -3,7 +3,7 @@
 
 #include <criterion/criterion.h>
 
-/* The worked example of docs/format.md. */
+/* The worked example of docs/reference/format.md. */
 Test(seal, the_example_of_the_specification)
 {
 	static const char sealed[] =
