@@ -110,7 +110,7 @@ static void die(const char *what)
 
 static void join(struct coord *c, uint32_t node)
 {
-	struct peer_joining m = {.n = RANKS};
+	struct peer_node_ready m = {.n = RANKS};
 	for (uint32_t i = 0; i < RANKS; i++)
 		m.ranks[i] = node * RANKS + i;
 	coord_joining(c, (struct coord_from){node, 1}, &m);
@@ -130,10 +130,10 @@ static void commit(struct coord *c, uint32_t nnodes, struct step_id id)
 	for (uint32_t n = 0; n < nnodes; n++)
 		coord_copied(c, (struct coord_from){n, 1}, id);
 	for (uint32_t n = 0; n < nnodes; n++) {
-		struct peer_votes votes = {.id = id, .n = RANKS};
+		struct peer_replica_digests replica_digests = {.id = id, .n = RANKS};
 		for (uint32_t i = 0; i < RANKS; i++) /* a shard each, held by one rank of every node */
-			votes.of[i] = (struct peer_vote){i + 1, id.step * 31 + i, 300};
-		coord_votes(c, (struct coord_from){n, 1}, &votes);
+			replica_digests.of[i] = (struct peer_replica_digest){i + 1, id.step * 31 + i, 300};
+		coord_replica_digests(c, (struct coord_from){n, 1}, &replica_digests);
 		coord_reached(c, (struct coord_from){n, 1}, id, LEVEL_CAPTURED);
 	}
 	coord_ready(c, (struct coord_from){0, 1}, id);
@@ -179,7 +179,7 @@ static double measure(uint32_t world, int runs)
 	if (coord_new("main", world, nnodes, 1, &cluster.orders, &cluster.coord))
 		die("no memory");
 	for (uint32_t n = 0; n < nnodes; n++)
-		coord_attend(cluster.coord, (struct coord_from){.node = n}, RANKS, 0);
+		coord_node_join(cluster.coord, (struct coord_from){.node = n}, RANKS, 0);
 	for (uint32_t n = 0; n < nnodes; n++)
 		coord_shares(cluster.coord, n, &(struct shares){.n = 1, .of[0] = {1, 1}});
 	for (uint32_t n = 0; n < nnodes; n++)

@@ -20,13 +20,13 @@ struct gc;
 struct http;
 struct loop;
 struct manager;
-struct muster;
-struct muster_past;
+struct membership;
+struct membership_past;
 struct net;
 struct pool;
 struct prefault;
 struct replica;
-struct rescue;
+struct spill;
 struct roster;
 struct scrub;
 struct space;
@@ -62,12 +62,12 @@ struct daemon {
 	struct ask *asks;        /* of operators, that the coordinator has not answered yet; the newest first */
 	uint64_t ask_tokens;
 	struct list jobs;
-	struct former *formers;     /* what jobs that have ended have left in memory, until they come again */
-	struct prefault *prefaults; /* that wait until its ranks are at work */
-	struct rescue *rescues;     /* what this node brings to storage before a world changes */
-	struct list chairs;         /* of the jobs that are coordinated here */
-	struct muster *musters;     /* of those among them whose world may change */
-	struct muster_past *past_musters;
+	struct former *formers;         /* what jobs that have ended have left in memory, until they come again */
+	struct prefault *prefaults;     /* that wait until its ranks are at work */
+	struct spill *rescues;          /* what this node brings to storage before a world changes */
+	struct list chairs;             /* of the jobs that are coordinated here */
+	struct membership *memberships; /* of those among them whose world may change */
+	struct membership_past *past_memberships;
 	struct repeat refusals
 		[DAEMON_REFUSALS]; /* of nodes whose jobs cannot be coordinated here (control/coordinator_host.c) */
 	uint64_t memory_used;      /* bytes of arenas */

@@ -130,7 +130,7 @@ static bool at_work(struct server *s)
 		return true;
 	list_for(node, &s->daemon.jobs) {
 		const struct job *job = list_entry(node, struct job, link);
-		if (saves_at_work(&job->saves) || !recover_idle(&job->recover) || !verdicts_idle(&job->verdicts))
+		if (saves_at_work(&job->saves) || !restore_idle(&job->restore) || !verdicts_idle(&job->verdicts))
 			return true;
 	}
 	return rescues_at_work(&s->daemon);
@@ -253,7 +253,7 @@ static bool finish_work(struct server *s)
 {
 	uint64_t deadline = clock_deadline(STOP_MS * CLOCK_NS_PER_MS);
 	list_for(node, &s->daemon.jobs)
-		recover_cancel(&list_entry(node, struct job, link)->recover); /* nobody waits for it any more */
+		restore_cancel(&list_entry(node, struct job, link)->restore); /* nobody waits for it any more */
 	rescues_abandon(&s->daemon);
 	while (at_work(s)) {
 		if (clock_now() >= deadline)

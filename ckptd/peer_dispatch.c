@@ -51,8 +51,8 @@ static int take_report(struct daemon *d, unsigned node, uint16_t type, const voi
 	if (type == PEER_RECOVERED)
 		recoveries_hear(d, node, report.job, &report.recovered);
 	else
-		chair_report(d, node, true, &report);
-	seat_turn(d, report.job);
+		host_report(d, node, true, &report);
+	participant_turn(d, report.job);
 	return 0;
 }
 
@@ -62,8 +62,8 @@ static int take_order(struct daemon *d, uint16_t type, const void *body, size_t 
 	int rc = peer_order_decode(type, body, len, &order, err);
 	if (rc)
 		return rc;
-	seat_obey(d, &order);
-	seat_turn(d, order.job);
+	participant_obey(d, &order);
+	participant_turn(d, order.job);
 	peer_order_free(&order);
 	return 0;
 }
@@ -76,7 +76,7 @@ static void on_message(void *arg, unsigned node, uint16_t type, const void *body
 	int rc = 0;
 	if (type >= PEER_OFFER && type < PEER_TYPE_END)
 		replica_message(d->replica, node, type, body, len);
-	else if (type < PEER_REPORT_END && chair_here(d))
+	else if (type < PEER_REPORT_END && host_here(d))
 		rc = take_report(d, node, type, body, len, &err);
 	else if (type >= PEER_ADOPT && type < PEER_ORDER_END && node == 0)
 		rc = take_order(d, type, body, len, &err);

@@ -47,11 +47,11 @@ static int move_aside(struct daemon *d, const struct checkpoint_ref *ref, struct
 /* Of what belongs to another daemon, that one knows whether it is being written. */
 static int move_aside_own(struct daemon *d, const struct checkpoint_ref *ref, struct err *err)
 {
-	int tenure, rc = tenure_take(d, ref->job, &tenure, err);
+	int directory_lock, rc = directory_lock_take(d, ref->job, &directory_lock, err);
 	if (rc)
 		return rc == -EBUSY ? 0 : rc;
 	rc = move_aside(d, ref, err);
-	tenure_give(d, &tenure);
+	directory_lock_give(d, &directory_lock);
 	return rc;
 }
 
@@ -115,9 +115,9 @@ int startup_store(struct daemon *d, int *lock, struct err *err)
 	rc = clean_up(d, err);
 	if (!rc)
 		rc = gc_new(d, &d->gc, err);
-	if (!rc && chair_here(d)) /* of a store that is shared, one is enough */
+	if (!rc && host_here(d)) /* of a store that is shared, one is enough */
 		rc = scrub_new(d, &d->scrub, err);
-	if (!rc && chair_here(d))
+	if (!rc && host_here(d))
 		open_catalog(d);
 	return rc;
 }

@@ -63,7 +63,7 @@ static void describe(char text[64], int field, uint64_t value)
 }
 
 /* Against rank 0, so that all ranks say the same. */
-static int compare(struct crew *c, const uint64_t *all)
+static int compare(struct communicator *c, const uint64_t *all)
 {
 	char ours[64], theirs[64];
 
@@ -81,7 +81,7 @@ static int compare(struct crew *c, const uint64_t *all)
 	return 0;
 }
 
-int agree(struct crew *c, const struct train_options *options, uint64_t text)
+int agree(struct communicator *c, const struct train_options *options, uint64_t text)
 {
 	uint64_t *all = calloc((size_t)c->world, FIELDS * sizeof(*all));
 	int rc;
@@ -91,7 +91,7 @@ int agree(struct crew *c, const struct train_options *options, uint64_t text)
 		return -ENOMEM;
 	}
 	fill(all + (size_t)c->rank * FIELDS, options, text);
-	rc = crew_gather(c, all, FIELDS * sizeof(*all));
+	rc = communicator_gather(c, all, FIELDS * sizeof(*all));
 	if (rc == 0)
 		rc = compare(c, all);
 	free(all);

@@ -4,10 +4,10 @@
 
 #include <stdint.h>
 
-#include "crew.h"
+#include "communicator.h"
 #include "options.h"
 
-/* text: data_fingerprint(). 0; -EINVAL and crew.why naming option and ranks; or the crew's error. */
-int agree(struct crew *crew, const struct train_options *options, uint64_t text);
+/* text: data_fingerprint(). 0; -EINVAL and communicator.why naming option and ranks; or the communicator's error. */
+int agree(struct communicator *communicator, const struct train_options *options, uint64_t text);
 
 #endif

@@ -32,7 +32,7 @@ static int live(struct loop *l, struct loop_result *result)
 	l->advanced_ns = monotonic_ns();
 	l->entry.reason = l->reason;
 	while (true) {
-		l->crew.why[0] = l->saver.why[0] = l->platform->device.why[0] = '\0';
+		l->communicator.why[0] = l->saver.why[0] = l->platform->device.why[0] = '\0';
 		rc = loop_enter(l);
 		if (rc == 0)
 			rc = loop_train(l);
@@ -73,11 +73,11 @@ static int check_text(struct loop *l)
 /* Everything that lives as long as the session. What was made is freed by tear_down(). */
 static int set_up(struct loop *l)
 {
-	l->crew = (struct crew){.session = l->session,
-				.cancel = &l->cancel,
-				.way = &l->platform->way,
-				.address = l->options->address,
-				.timeout_ms = l->options->timeout_ms};
+	l->communicator = (struct communicator){.session = l->session,
+						.cancel = &l->cancel,
+						.way = &l->platform->way,
+						.address = l->options->address,
+						.timeout_ms = l->options->timeout_ms};
 	l->saver = (struct saver){.session = l->session,
 				  .cancel = &l->cancel,
 				  .report = &l->report,
@@ -88,7 +88,7 @@ static int set_up(struct loop *l)
 	l->step = (struct step){.options = l->options,
 				.data = l->data,
 				.state = &l->state,
-				.crew = &l->crew,
+				.communicator = &l->communicator,
 				.saver = &l->saver,
 				.device = &l->platform->device,
 				.faults = &l->faults};
@@ -103,9 +103,9 @@ static void tear_down(struct loop *l, int outcome)
 	saver_forget(&l->saver);
 	rc = ckpt_close(l->session);
 	if (rc < 0 && outcome == 0)
-		message(l->crew.rank, "a save to storage had failed: %s", strerror(-rc));
-	if (crew_leave(&l->crew) < 0 && outcome == 0)
-		message(l->crew.rank, "%s", l->crew.why);
+		message(l->communicator.rank, "a save to storage had failed: %s", strerror(-rc));
+	if (communicator_leave(&l->communicator) < 0 && outcome == 0)
+		message(l->communicator.rank, "%s", l->communicator.why);
 	loop_free_state(l);
 }
 
@@ -138,7 +138,7 @@ static int run_session(struct loop *l, struct loop_result *result)
 	rc = set_up(l);
 	if (rc == 0)
 		rc = live(l, result);
-	if (rc == 0 && l->options->dump && l->crew.rank == 0) {
+	if (rc == 0 && l->options->dump && l->communicator.rank == 0) {
 		rc = state_dump(&l->state, l->options->dump);
 		if (rc < 0)
 			snprintf(l->why, sizeof(l->why), "%s: %s", l->options->dump, strerror(-rc));

@@ -19,8 +19,8 @@ int loop_make_state(struct loop *l)
 {
 	int rank = ckpt_rank(l->session), world = ckpt_world(l->session), rc;
 
-	l->crew.rank = l->saver.rank = l->report.rank = rank;
-	l->crew.world = world;
+	l->communicator.rank = l->saver.rank = l->report.rank = rank;
+	l->communicator.world = world;
 	if (world > RING_MAX_WORLD) {
 		snprintf(l->why, sizeof(l->why), "%d ranks: at most %d are possible", world, RING_MAX_WORLD);
 		return -EINVAL;
@@ -46,8 +46,8 @@ void loop_free_state(struct loop *l)
 /* The job goes on with another world: the shards are others, and come out of the restore that follows. */
 static int move(struct loop *l)
 {
-	l->crew.why[0] = '\0'; /* that was the news */
-	message(l->crew.rank, "is rank %d of %d from now on", ckpt_rank(l->session), ckpt_world(l->session));
+	l->communicator.why[0] = '\0'; /* that was the news */
+	message(l->communicator.rank, "is rank %d of %d from now on", ckpt_rank(l->session), ckpt_world(l->session));
 	saver_forget(&l->saver);
 	loop_free_state(l);
 	return loop_make_state(l);
@@ -62,8 +62,8 @@ static int join(struct loop *l)
 	int rc;
 
 	do {
-		rc = crew_join(&l->crew, JOIN_MS);
-		again = l->crew.missing && !loop_wants_stop(l) && !loop_patience_ended(l);
+		rc = communicator_join(&l->communicator, JOIN_MS);
+		again = l->communicator.missing && !loop_wants_stop(l) && !loop_patience_ended(l);
 		if (rc == -EREMCHG) {
 			rc = move(l);
 			again = rc == 0;
@@ -83,13 +83,13 @@ int loop_enter(struct loop *l)
 	rc = join(l);
 	at->joined = monotonic_ns();
 	if (rc == 0)
-		rc = crew_connect(&l->crew);
+		rc = communicator_connect(&l->communicator);
 	if (rc == 0)
-		rc = agree(&l->crew, l->options, data_fingerprint(l->data));
+		rc = agree(&l->communicator, l->options, data_fingerprint(l->data));
 	if (rc < 0)
-		return loop_fail(l, rc, *l->crew.why ? l->crew.why : l->why);
+		return loop_fail(l, rc, *l->communicator.why ? l->communicator.why : l->why);
 	at->connected = monotonic_ns();
-	l->entry.epoch = l->crew.epoch;
+	l->entry.epoch = l->communicator.epoch;
 	rc = loop_restore(l);
 	at->restored = monotonic_ns();
 	return rc;
@@ -109,13 +109,13 @@ void loop_tell_entry(struct loop *l)
 		return;
 	l->reported = true;
 	report_entry(&l->report, e);
-	if (l->crew.rank != 0)
+	if (l->communicator.rank != 0)
 		return;
 	if (!e->restored.source)
-		message(0, "epoch %u: %d ranks start at step 0", e->epoch, l->crew.world);
+		message(0, "epoch %u: %d ranks start at step 0", e->epoch, l->communicator.world);
 	else
 		message(0, "epoch %u: %d ranks go on from %s at step %" PRIu64 " after %.0f ms%s%s%s%s", e->epoch,
-			l->crew.world, source_name(e->restored.source), e->restored.step,
+			l->communicator.world, source_name(e->restored.source), e->restored.step,
 			(double)(e->at.restored - from) / 1e6, *e->reason ? ": " : "", e->reason,
 			*e->restored.why ? "; passed over: " : "", e->restored.why);
 }
@@ -126,7 +126,7 @@ void loop_tell_entry(struct loop *l)
 static void note_loss(struct loop *l, int64_t now)
 {
 	struct entry_times *at = &l->entry.at;
-	struct entry_times first = {.complete = l->crew.complete_ns, .noticed = now};
+	struct entry_times first = {.complete = l->communicator.complete_ns, .noticed = now};
 
 	if (!l->reported)
 		first = (struct entry_times){.complete = at->complete, .noticed = at->noticed, .told = at->told};
@@ -140,7 +140,7 @@ static void note_loss(struct loop *l, int64_t now)
 static void note_news(struct loop *l, int64_t now)
 {
 	struct entry_times *at = &l->entry.at;
-	int64_t told = cancel_told(&l->cancel, l->crew.epoch, l->reason);
+	int64_t told = cancel_told(&l->cancel, l->communicator.epoch, l->reason);
 
 	if (!at->noticed || at->told)
 		return;
@@ -156,18 +156,19 @@ int loop_leave(struct loop *l)
 
 	note_loss(l, now);
 	saver_forget(&l->saver);
-	rc = crew_leave(&l->crew);
+	rc = communicator_leave(&l->communicator);
 	if (rc < 0)
-		return loop_fail(l, rc, l->crew.why);
-	if (l->crew.missing && loop_wants_stop(l))
+		return loop_fail(l, rc, l->communicator.why);
+	if (l->communicator.missing && loop_wants_stop(l))
 		return -ECANCELED;
 	if (loop_patience_ended(l))
 		return -ETIMEDOUT;
 	/* without news, joining brings them about */
-	cancel_wait(&l->cancel, l->crew.epoch, l->agreed || l->crew.mismatch ? 0 : deadline_in_ms(NEWS_MS));
+	cancel_wait(&l->cancel, l->communicator.epoch,
+		    l->agreed || l->communicator.mismatch ? 0 : deadline_in_ms(NEWS_MS));
 	l->agreed = false;
 	note_news(l, now);
-	message(l->crew.rank, "leaves epoch %u after step %" PRIu64 " (%s)%s%s", l->crew.epoch, l->entry.lost_step,
-		l->why, *l->reason ? ": " : "", l->reason);
+	message(l->communicator.rank, "leaves epoch %u after step %" PRIu64 " (%s)%s%s", l->communicator.epoch,
+		l->entry.lost_step, l->why, *l->reason ? ": " : "", l->reason);
 	return 0;
 }

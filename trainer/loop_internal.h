@@ -4,7 +4,7 @@
 #ifndef CKPT_TRAINER_LOOP_INTERNAL_H
 #define CKPT_TRAINER_LOOP_INTERNAL_H
 
-#include "crew.h"
+#include "communicator.h"
 #include "device.h"
 #include "faults.h"
 #include "loop.h"
@@ -25,7 +25,7 @@ struct loop {
 	ckpt *session;
 	struct state state;
 	struct report report;
-	struct crew crew;
+	struct communicator communicator;
 	struct saver saver;
 	struct step step;
 	struct progress progress;

@@ -10,7 +10,7 @@ static void warn_of_another_run(struct loop *l)
 {
 	const struct counters *c = &l->state.counters;
 
-	if (l->crew.rank == 0 &&
+	if (l->communicator.rank == 0 &&
 	    (c->seed != l->options->seed || c->batch != l->options->batch || c->text != data_fingerprint(l->data)))
 		message(0,
 			"the checkpoint of step %" PRIu64
@@ -41,11 +41,13 @@ static int restore_step(struct loop *l, uint64_t step, int *broken)
 	if (step <= CKPT_LATEST_HEALTHY && rc == -ENODATA)
 		return -ENOENT;
 	if (step <= CKPT_LATEST_HEALTHY && (rc == -EBADMSG || rc == -EIO)) {
-		*broken = crew_library_error(&l->crew, "restore", rc);
+		*broken = communicator_library_error(&l->communicator, "restore", rc);
 		return -ENOENT;
 	}
 	if (rc < 0)
-		return rc == -ENOENT ? rc : loop_fail(l, crew_library_error(&l->crew, "restore", rc), l->crew.why);
+		return rc == -ENOENT ? rc
+				     : loop_fail(l, communicator_library_error(&l->communicator, "restore", rc),
+						 l->communicator.why);
 	if (l->state.counters.version != STATE_VERSION) {
 		snprintf(l->why, sizeof(l->why),
 			 "the checkpoint of step %" PRIu64 " has counters of version %" PRIu64
@@ -60,17 +62,17 @@ static int restore_step(struct loop *l, uint64_t step, int *broken)
 /* *largest becomes the largest that any rank has to say. */
 static int agree_on_largest(struct loop *l, uint64_t *largest)
 {
-	uint64_t *all = calloc((size_t)l->crew.world, sizeof(*all));
+	uint64_t *all = calloc((size_t)l->communicator.world, sizeof(*all));
 	int rc;
 
 	if (!all)
 		return loop_fail(l, -ENOMEM, "out of memory");
-	all[l->crew.rank] = *largest;
-	rc = crew_gather(&l->crew, all, sizeof(*all));
-	for (int r = 0; rc == 0 && r < l->crew.world; r++)
+	all[l->communicator.rank] = *largest;
+	rc = communicator_gather(&l->communicator, all, sizeof(*all));
+	for (int r = 0; rc == 0 && r < l->communicator.world; r++)
 		*largest = all[r] > *largest ? all[r] : *largest;
 	free(all);
-	return rc < 0 ? loop_fail(l, rc, l->crew.why) : 0;
+	return rc < 0 ? loop_fail(l, rc, l->communicator.why) : 0;
 }
 
 /* Only where there is nothing to go back to; what cannot be read may be read tomorrow, and is not to be trained over. */
@@ -82,7 +84,7 @@ static int start_afresh_unless(struct loop *l, int broken)
 	if (rc < 0)
 		return rc;
 	if (broken < 0)
-		return loop_fail(l, broken, l->crew.why);
+		return loop_fail(l, broken, l->communicator.why);
 	return any ? loop_fail(l, -EIO, "another rank cannot read what it is to go back to") : start_afresh(l);
 }
 

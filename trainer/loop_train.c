@@ -17,7 +17,7 @@ static void tell_progress(struct loop *l)
 	uint64_t tokens = l->options->batch * (uint64_t)l->options->model.seq_len;
 	char line[PROGRESS_SIZE];
 
-	if (l->crew.rank == 0 &&
+	if (l->communicator.rank == 0 &&
 	    progress_line(&l->progress, monotonic_ns(), c->step, l->options->steps, c->loss, tokens, &l->saver, line))
 		message(0, "%s", line);
 }
@@ -28,10 +28,10 @@ static void tell_straggler(struct loop *l)
 	const struct straggler *s = &l->straggler;
 	double scratch[RING_MAX_WORLD];
 	enum straggler_news news =
-		times ? straggler_step(&l->straggler, l->state.counters.step, times, l->crew.world, scratch)
+		times ? straggler_step(&l->straggler, l->state.counters.step, times, l->communicator.world, scratch)
 		      : STRAGGLER_NOTHING;
 
-	if (news == STRAGGLER_NOTHING || l->crew.rank != 0)
+	if (news == STRAGGLER_NOTHING || l->communicator.rank != 0)
 		return;
 	report_straggler(&l->report, s, l->state.counters.step);
 	if (news == STRAGGLER_FOUND)
@@ -49,7 +49,7 @@ static void end_straggler(struct loop *l)
 {
 	const struct straggler *s = &l->straggler;
 
-	if (!s->slow || l->crew.rank != 0)
+	if (!s->slow || l->communicator.rank != 0)
 		return;
 	report_straggler(&l->report, s, l->state.counters.step);
 	message(0, "rank %d is slow to the end: it has cost %.0f ms in %" PRIu64 " steps", s->rank, s->lost_ms,
@@ -64,7 +64,7 @@ static void note_safe(struct loop *l)
 	if (safe == l->noted)
 		return;
 	l->noted = safe;
-	monitor_safe(&l->monitor, (struct monitor_save){safe, l->crew.epoch});
+	monitor_safe(&l->monitor, (struct monitor_save){safe, l->communicator.epoch});
 	l->back = false;
 }
 
@@ -91,7 +91,7 @@ static void mark_healthy(struct loop *l)
 	}
 	if (rc == -ETIMEDOUT)
 		l->mark_ns = monotonic_ns() + MARK_PAUSE_MS * INT64_C(1000000);
-	if (rc < 0 && rc != -ESTALE && rc != -ENOTCONN && l->crew.rank == 0)
+	if (rc < 0 && rc != -ESTALE && rc != -ENOTCONN && l->communicator.rank == 0)
 		message(0, "step %" PRIu64 " is not marked healthy: %s", save.step, ckpt_error(l->session));
 }
 
@@ -110,7 +110,7 @@ static void mark_suspects(struct loop *l)
 static int leave_together(struct loop *l)
 {
 	l->agreed = true;
-	crew_barrier(&l->crew);
+	communicator_barrier(&l->communicator);
 	return -ESTALE;
 }
 
@@ -125,7 +125,7 @@ static int go_back(struct loop *l)
 			 c->step, c->loss, MONITOR_ATTEMPTS - 1);
 		return -EDOM;
 	}
-	if (l->crew.rank == 0)
+	if (l->communicator.rank == 0)
 		message(0, "%s: back to the last healthy checkpoint", l->why);
 	mark_suspects(l);
 	l->back = true;
@@ -148,7 +148,7 @@ static const char *why_of(const struct loop *l, int rc)
 		return "the text is shorter than a row";
 	if (*l->platform->device.why)
 		return l->platform->device.why;
-	return *l->crew.why ? l->crew.why : l->saver.why;
+	return *l->communicator.why ? l->communicator.why : l->saver.why;
 }
 
 static int one_step(struct loop *l, bool *stop)
@@ -187,7 +187,8 @@ static int flip_bit(struct loop *l)
 /* The fault has its place before a save: what is not saved is overwritten by the owner in the next step. */
 static int flip_before_save(struct loop *l)
 {
-	if (l->crew.world < 2 || l->options->no_vote || !faults_take(&l->faults, FAULTS_FLIP, l->state.counters.step))
+	if (l->communicator.world < 2 || l->options->no_vote ||
+	    !faults_take(&l->faults, FAULTS_FLIP, l->state.counters.step))
 		return 0;
 	int rc = flip_bit(l);
 
@@ -245,11 +246,11 @@ static int compare_parameters(struct loop *l, struct loop_result *result)
 	rc = state_fingerprint(&l->state, &result->fingerprint);
 	if (rc < 0)
 		return loop_fail(l, rc, *l->platform->device.why ? l->platform->device.why : "out of memory");
-	all[l->crew.rank] = result->fingerprint;
-	rc = crew_gather(&l->crew, all, sizeof(all[0]));
+	all[l->communicator.rank] = result->fingerprint;
+	rc = communicator_gather(&l->communicator, all, sizeof(all[0]));
 	if (rc < 0)
-		return loop_fail(l, rc, l->crew.why);
-	for (int rank = 1; rank < l->crew.world; rank++) {
+		return loop_fail(l, rc, l->communicator.why);
+	for (int rank = 1; rank < l->communicator.world; rank++) {
 		if (all[rank] != all[0]) {
 			snprintf(l->why, sizeof(l->why),
 				 "ranks 0 and %d ended with different parameters: %016" PRIx64 " and %016" PRIx64, rank,
@@ -275,7 +276,7 @@ int loop_finish(struct loop *l, struct loop_result *result)
 
 	loop_tell_entry(l);
 	*result = (struct loop_result){
-		.step = l->state.counters.step, .loss = l->state.counters.loss, .rank = l->crew.rank};
+		.step = l->state.counters.step, .loss = l->state.counters.loss, .rank = l->communicator.rank};
 	rc = flip_before_save(l);
 	if (rc < 0)
 		return rc;
@@ -288,7 +289,7 @@ int loop_finish(struct loop *l, struct loop_result *result)
 		return loop_fail(l, rc, l->saver.why);
 	if (rc < 0) {
 		result->unsafe = true;
-		message(l->crew.rank, "%s", l->saver.why);
+		message(l->communicator.rank, "%s", l->saver.why);
 	}
 	rc = compare_parameters(l, result);
 	if (rc < 0)
@@ -298,6 +299,6 @@ int loop_finish(struct loop *l, struct loop_result *result)
 						 .fingerprint = result->fingerprint,
 						 .wait_ms = (double)(monotonic_ns() - from) / 1e6,
 						 .step_ms = mean_step_ms(l)});
-	rc = crew_barrier(&l->crew); /* who leaves first must not look like a lost neighbour */
-	return rc < 0 ? loop_fail(l, rc, l->crew.why) : 0;
+	rc = communicator_barrier(&l->communicator); /* who leaves first must not look like a lost neighbour */
+	return rc < 0 ? loop_fail(l, rc, l->communicator.why) : 0;
 }

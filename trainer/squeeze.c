@@ -30,7 +30,7 @@ int squeeze_reset(struct squeeze *s)
 	return s->residual ? s->engine->ops->zero(s->engine, s->residual, s->count) : 0;
 }
 
-int squeeze_reduce_scatter(struct squeeze *s, struct crew *c, float *grads)
+int squeeze_reduce_scatter(struct squeeze *s, struct communicator *c, float *grads)
 {
 	const struct engine_ops *ops = s->engine->ops;
 	size_t size = compress_size(s->kind, s->count);
@@ -39,7 +39,7 @@ int squeeze_reduce_scatter(struct squeeze *s, struct crew *c, float *grads)
 		ops->pack(s->engine, s->kind, grads, s->residual, s->count, s->parts + (size_t)c->rank * size, s->left);
 
 	if (rc == 0)
-		rc = crew_all_gather(c, s->parts, (size_t)c->world * size);
+		rc = communicator_all_gather(c, s->parts, (size_t)c->world * size);
 	if (rc == 0)
 		rc = ops->zero(s->engine, grads + mine.begin, mine.end - mine.begin);
 	for (size_t r = 0; r < (size_t)c->world && rc == 0; r++)

@@ -3,7 +3,7 @@
 #ifndef CKPT_TRAINER_SQUEEZE_H
 #define CKPT_TRAINER_SQUEEZE_H
 
-#include "crew.h"
+#include "communicator.h"
 #include "engine.h"
 
 struct squeeze {
@@ -22,8 +22,8 @@ void squeeze_free(struct squeeze *squeeze);
 
 /* Nothing is left out so far. */
 int squeeze_reset(struct squeeze *squeeze);
-/* As crew_reduce_scatter(): the rank's shard of grads becomes the sum over all ranks, in the order of ranks. */
-int squeeze_reduce_scatter(struct squeeze *squeeze, struct crew *crew, float *grads);
+/* As communicator_reduce_scatter(): the rank's shard of grads becomes the sum over all ranks, in the order of ranks. */
+int squeeze_reduce_scatter(struct squeeze *squeeze, struct communicator *communicator, float *grads);
 /* What was left out becomes the rank's state: not before the capture of the last save is complete. */
 int squeeze_commit(struct squeeze *squeeze);
 

@@ -66,23 +66,25 @@ static int break_down(struct step *s)
 static int compute(struct step *s, double *loss)
 {
 	const struct train_options *o = s->options;
-	size_t seq_len = (size_t)o->model.seq_len, rows = data_rows_of_rank(o->batch, s->crew->rank, s->crew->world);
+	size_t seq_len = (size_t)o->model.seq_len,
+	       rows = data_rows_of_rank(o->batch, s->communicator->rank, s->communicator->world);
 	double positions = (double)o->batch * (double)seq_len;
 	uint64_t step = s->state->counters.step;
 	struct engine *engine = s->state->engine;
 	int rc;
 
-	ckpt_beat(s->crew->session, step, CKPT_PHASE_DATA);
+	ckpt_beat(s->communicator->session, step, CKPT_PHASE_DATA);
 	be_slow(s);
-	rc = data_batch(s->data, o->seed, step, o->batch, s->crew->rank, s->crew->world, seq_len, s->input, s->target);
+	rc = data_batch(s->data, o->seed, step, o->batch, s->communicator->rank, s->communicator->world, seq_len,
+			s->input, s->target);
 	if (rc < 0)
 		return rc;
-	ckpt_beat(s->crew->session, step, CKPT_PHASE_BACKWARD); /* forward and backward are one pass */
+	ckpt_beat(s->communicator->session, step, CKPT_PHASE_BACKWARD); /* forward and backward are one pass */
 	rc = engine->ops->backward(engine, rows, s->input, s->target, (float)(1 / positions));
 	if (rc == 0)
 		rc = break_down(s);
 	if (rc == 0)
-		rc = device_wait(s->device, s->crew->cancel->fd, deadline_in_ms(s->crew->timeout_ms));
+		rc = device_wait(s->device, s->communicator->cancel->fd, deadline_in_ms(s->communicator->timeout_ms));
 	if (rc == 0)
 		*loss = engine->ops->loss(engine) / positions;
 	return rc;
@@ -104,7 +106,7 @@ static int misbehave(struct step *s)
 		while (true)
 			pause();
 	if (faults_take(s->faults, FAULTS_MISMATCH, step))
-		return crew_all_gather(s->crew, e->grads, e->size);
+		return communicator_all_gather(s->communicator, e->grads, e->size);
 	return 0;
 }
 
@@ -112,16 +114,16 @@ static int misbehave(struct step *s)
 static int reduce(struct step *s)
 {
 	struct state *state = s->state;
-	size_t world = (size_t)s->crew->world;
+	size_t world = (size_t)s->communicator->world;
 	int rc;
 
-	ckpt_beat(s->crew->session, state->counters.step, CKPT_PHASE_COLLECTIVE);
+	ckpt_beat(s->communicator->session, state->counters.step, CKPT_PHASE_COLLECTIVE);
 	rc = misbehave(s);
 	if (rc == 0 && state->squeeze.residual)
-		rc = squeeze_reduce_scatter(&state->squeeze, s->crew, state->engine->grads);
+		rc = squeeze_reduce_scatter(&state->squeeze, s->communicator, state->engine->grads);
 	else if (rc == 0)
-		rc = crew_reduce_scatter(s->crew, state->engine->grads, state->engine->size);
-	return rc < 0 ? rc : crew_sum(s->crew, s->sums, SUM_TIMES + (world <= TIMES_MAX ? world : 0));
+		rc = communicator_reduce_scatter(s->communicator, state->engine->grads, state->engine->size);
+	return rc < 0 ? rc : communicator_sum(s->communicator, s->sums, SUM_TIMES + (world <= TIMES_MAX ? world : 0));
 }
 
 /* The only place where registered memory changes: not before the capture of the last save is complete. */
@@ -131,18 +133,18 @@ static int update(struct step *s, double loss)
 	uint64_t number = state->counters.step + 1;
 	int rc;
 
-	ckpt_beat(s->crew->session, state->counters.step, CKPT_PHASE_SAVE);
+	ckpt_beat(s->communicator->session, state->counters.step, CKPT_PHASE_SAVE);
 	rc = saver_fence(s->saver);
 	if (rc < 0)
 		return rc;
-	ckpt_beat(s->crew->session, state->counters.step, CKPT_PHASE_OPTIMIZER);
+	ckpt_beat(s->communicator->session, state->counters.step, CKPT_PHASE_OPTIMIZER);
 	rc = squeeze_commit(&state->squeeze);
 	if (rc == 0)
 		rc = state->engine->ops->update(state->engine, number, step_rate(s->options, number));
 	if (rc < 0)
 		return rc;
-	ckpt_beat(s->crew->session, state->counters.step, CKPT_PHASE_COLLECTIVE);
-	rc = crew_all_gather(s->crew, state->engine->params, state->engine->size);
+	ckpt_beat(s->communicator->session, state->counters.step, CKPT_PHASE_COLLECTIVE);
+	rc = communicator_all_gather(s->communicator, state->engine->params, state->engine->size);
 	if (rc < 0)
 		return rc;
 	state->counters.step = number;
@@ -155,11 +157,11 @@ int step_run(struct step *s, bool *stop)
 	int64_t from = monotonic_ns();
 	int rc;
 
-	memset(s->sums, 0, (SUM_TIMES + (size_t)s->crew->world) * sizeof(*s->sums));
+	memset(s->sums, 0, (SUM_TIMES + (size_t)s->communicator->world) * sizeof(*s->sums));
 	s->sums[SUM_STOP] = *stop ? 1 : 0;
 	s->sums[SUM_DEVIATES] = s->saver->deviated ? 1 : 0;
 	rc = compute(s, &s->sums[SUM_LOSS]);
-	s->sums[SUM_TIMES + s->crew->rank] = (double)(monotonic_ns() - from) / 1e6;
+	s->sums[SUM_TIMES + s->communicator->rank] = (double)(monotonic_ns() - from) / 1e6;
 	if (rc == 0)
 		rc = reduce(s);
 	if (rc == 0 && s->sums[SUM_DEVIATES] > 0)
@@ -172,5 +174,5 @@ int step_run(struct step *s, bool *stop)
 
 const double *step_times(const struct step *s)
 {
-	return s->crew->world <= TIMES_MAX ? s->sums + SUM_TIMES : NULL;
+	return s->communicator->world <= TIMES_MAX ? s->sums + SUM_TIMES : NULL;
 }

@@ -137,7 +137,7 @@ static bool must_wait(const struct daemon *daemon)
 {
 	uint64_t now = clock_now();
 	list_for(it, &daemon->jobs)
-		if (recoveries_return(&list_entry(it, struct job, link)->recoveries, now))
+		if (recoveries_return(&list_entry(it, struct job, link)->recovery_log, now))
 			return true;
 	return false;
 }

@@ -6,23 +6,23 @@
 
 #include <stdio.h>
 
-void site_move_aside(struct site *s)
+void directory_move_aside(struct directory *s)
 {
 	snprintf(s->aside, sizeof(s->aside), "%s%s.%lx", REPO_ABANDONED, s->name, (unsigned long)clock_wall());
-	site_submit(s, (struct disk_op){.kind = DISK_RENAME,
-					.dir = s->job_dir,
-					.name = s->name,
-					.dir2 = s->job_dir,
-					.name2 = s->aside});
+	directory_submit(s, (struct disk_op){.kind = DISK_RENAME,
+					     .dir = s->job_dir,
+					     .name = s->name,
+					     .dir2 = s->job_dir,
+					     .name2 = s->aside});
 }
 
 /* A directory that could not be opened has nothing in it. What is left is no checkpoint: its name says so. */
-void site_disarm(struct site *s)
+void directory_disarm(struct directory *s)
 {
 	static const char *const names[] = {MANIFEST_TMP, NAME_MANIFEST};
 	if (s->dir < 0 || s->disarmed == sizeof(names) / sizeof(names[0])) {
-		site_set_state(s, SITE_LEFT);
+		directory_set_state(s, DIRECTORY_LEFT);
 		return;
 	}
-	site_submit(s, (struct disk_op){.kind = DISK_UNLINK, .dir = s->dir, .name = names[s->disarmed++]});
+	directory_submit(s, (struct disk_op){.kind = DISK_UNLINK, .dir = s->dir, .name = names[s->disarmed++]});
 }

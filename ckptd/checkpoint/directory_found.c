@@ -6,41 +6,41 @@
 #include <stdlib.h>
 #include <string.h>
 
-void site_read_found(struct site *s)
+void directory_read_found(struct directory *s)
 {
 	uint64_t most = s->doubt ? s->text.len + 1 : MANIFEST_BYTES_MAX;
 	s->there = malloc(most);
 	if (!s->there) {
-		site_advance(s, -ENOMEM);
+		directory_advance(s, -ENOMEM);
 		return;
 	}
-	site_submit(s, (struct disk_op){.kind = DISK_READ, .file = s->manifest, .buf = s->there, .len = most});
+	directory_submit(s, (struct disk_op){.kind = DISK_READ, .file = s->manifest, .buf = s->there, .len = most});
 }
 
-int site_compare_found(struct site *s)
+int directory_compare_found(struct directory *s)
 {
 	if (s->text.len == s->there_len && !memcmp(s->text.data, s->there, s->there_len))
 		return 0;
-	site_fail(s, -EEXIST, "writing over another checkpoint");
+	directory_fail(s, -EEXIST, "writing over another checkpoint");
 	return -EEXIST;
 }
 
 /* The one that may be ours is compared at once; the one that was there before, once it is known what it should say. */
-void site_found_read(struct site *s, int64_t result)
+void directory_found_read(struct directory *s, int64_t result)
 {
 	s->there_len = (uint64_t)result;
-	site_close_handle(s, s->manifest);
+	directory_close_handle(s, s->manifest);
 	s->manifest = -1;
 	if (!s->doubt) {
 		s->found = true;
-		site_set_state(s, SITE_SYNC_JOB);
+		directory_set_state(s, DIRECTORY_SYNC_JOB);
 		if (!s->rc)
 			s->made(s);
 		return;
 	}
-	int rc = site_compare_found(s);
+	int rc = directory_compare_found(s);
 	if (rc)
-		site_advance(s, rc);
+		directory_advance(s, rc);
 	else
-		site_set_state(s, s->doubt == -EEXIST ? SITE_UNLINK_TMP : SITE_SYNC_LINK);
+		directory_set_state(s, s->doubt == -EEXIST ? DIRECTORY_UNLINK_TMP : DIRECTORY_SYNC_LINK);
 }

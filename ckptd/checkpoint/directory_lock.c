@@ -12,42 +12,42 @@ static int open_job(struct daemon *d, const char *job)
 	return rc && rc != -EEXIST ? rc : disk_open_at(d->disk, d->root, job, DISK_DIR);
 }
 
-int tenure_take(struct daemon *daemon, const char *job, int *tenure, struct err *err)
+int directory_lock_take(struct daemon *daemon, const char *job, int *directory_lock, struct err *err)
 {
-	*tenure = TENURE_NONE;
+	*directory_lock = DIRECTORY_LOCK_NONE;
 	if (!daemon->config.cluster || daemon->root < 0)
 		return 0;
 	int dir = open_job(daemon, job);
 	if (dir < 0)
 		return err_set(err, dir, "cannot open %s/%s: %s", daemon->config.store, job, err_name(dir));
-	int lock = disk_lock(daemon->disk, dir, TENURE_FILE);
+	int lock = disk_lock(daemon->disk, dir, DIRECTORY_LOCK_FILE);
 	disk_close_file(daemon->disk, dir);
 	if (lock == -EWOULDBLOCK)
 		return err_set(err, -EBUSY,
 			       "job '%s' is the business of another daemon of this store (it holds %s/%s/%s)", job,
-			       daemon->config.store, job, TENURE_FILE);
+			       daemon->config.store, job, DIRECTORY_LOCK_FILE);
 	if (lock < 0)
-		return err_set(err, lock, "cannot lock %s/%s/%s: %s", daemon->config.store, job, TENURE_FILE,
+		return err_set(err, lock, "cannot lock %s/%s/%s: %s", daemon->config.store, job, DIRECTORY_LOCK_FILE,
 			       err_name(lock));
-	*tenure = lock;
+	*directory_lock = lock;
 	return 0;
 }
 
-bool tenure_to_remove(struct daemon *daemon, const char *job, int *tenure)
+bool directory_lock_to_remove(struct daemon *daemon, const char *job, int *directory_lock)
 {
 	struct err err = {{0}};
-	*tenure = TENURE_NONE;
-	if (!job[0] || chair_has(daemon, job))
+	*directory_lock = DIRECTORY_LOCK_NONE;
+	if (!job[0] || host_has(daemon, job))
 		return true;
-	int rc = tenure_take(daemon, job, tenure, &err);
+	int rc = directory_lock_take(daemon, job, directory_lock, &err);
 	if (rc && rc != -EBUSY)
 		log_warn("nothing of job %s is removed for now: %s", job, err.text);
 	return !rc;
 }
 
-void tenure_give(struct daemon *daemon, int *tenure)
+void directory_lock_give(struct daemon *daemon, int *directory_lock)
 {
-	if (*tenure >= 0)
-		disk_close_file(daemon->disk, *tenure);
-	*tenure = TENURE_NONE;
+	if (*directory_lock >= 0)
+		disk_close_file(daemon->disk, *directory_lock);
+	*directory_lock = DIRECTORY_LOCK_NONE;
 }

@@ -9,25 +9,25 @@
 enum { LOOK_BYTES = 64 << 20 /* read at a time, unless one is larger */ };
 
 /* One node manifest: opened, read, closed. */
-struct site_look {
-	struct site *site;
+struct directory_look {
+	struct directory *directory;
 	const struct manifest_node *node; /* NULL: free */
 	char *text;
 	int file, rc;
 	struct disk_op op;
 };
 
-static void start(struct site *s);
+static void start(struct directory *s);
 
-static void submit(struct site_look *l, struct disk_op op)
+static void submit(struct directory_look *l, struct disk_op op)
 {
 	l->op = op;
-	disk_submit(l->site->disk, &l->op);
+	disk_submit(l->directory->disk, &l->op);
 }
 
-static void finish(struct site_look *l)
+static void finish(struct directory_look *l)
 {
-	struct site *s = l->site;
+	struct directory *s = l->directory;
 	if (l->rc && !s->rc) {
 		s->rc = l->rc;
 		err_set(&s->err, l->rc, "%s of %s/%s is not there as node %s has reported it: %s", l->node->file,
@@ -44,12 +44,12 @@ static void finish(struct site_look *l)
 
 static void is_closed(struct disk_op *op)
 {
-	finish(list_entry(op, struct site_look, op));
+	finish(list_entry(op, struct directory_look, op));
 }
 
 static void is_read(struct disk_op *op)
 {
-	struct site_look *l = list_entry(op, struct site_look, op);
+	struct directory_look *l = list_entry(op, struct directory_look, op);
 	if (op->result < 0)
 		l->rc = (int)op->result;
 	else if ((uint64_t)op->result != l->node->size ||
@@ -60,7 +60,7 @@ static void is_read(struct disk_op *op)
 
 static void is_open(struct disk_op *op)
 {
-	struct site_look *l = list_entry(op, struct site_look, op);
+	struct directory_look *l = list_entry(op, struct directory_look, op);
 	if (op->result < 0) {
 		l->rc = (int)op->result;
 		finish(l);
@@ -72,33 +72,33 @@ static void is_open(struct disk_op *op)
 		       .kind = DISK_READ, .file = l->file, .buf = l->text, .len = l->node->size + 1, .done = is_read});
 }
 
-static struct site_look *free_look(struct site *s)
+static struct directory_look *free_look(struct directory *s)
 {
-	for (uint32_t i = 0; i < SITE_LOOKS; i++)
+	for (uint32_t i = 0; i < DIRECTORY_LOOKS; i++)
 		if (!s->looks[i].node)
 			return &s->looks[i];
 	return NULL;
 }
 
-static bool begin(struct site *s, struct site_look *l, const struct manifest_node *node)
+static bool begin(struct directory *s, struct directory_look *l, const struct manifest_node *node)
 {
 	char *text = malloc(node->size + 1);
 	if (!text) {
-		site_fail(s, -ENOMEM, node->file);
+		directory_fail(s, -ENOMEM, node->file);
 		return false;
 	}
-	*l = (struct site_look){.site = s, .node = node, .text = text};
+	*l = (struct directory_look){.directory = s, .node = node, .text = text};
 	s->looking++;
 	s->look_bytes += node->size + 1;
 	submit(l, (struct disk_op){.kind = DISK_OPEN, .dir = s->dir, .name = node->file, .done = is_open});
 	return true;
 }
 
-static void start(struct site *s)
+static void start(struct directory *s)
 {
 	while (!s->rc && s->looked < s->expected.nnodes) {
 		const struct manifest_node *node = &s->expected.nodes[s->looked];
-		struct site_look *l = free_look(s);
+		struct directory_look *l = free_look(s);
 		if (!l || (s->looking && s->look_bytes + node->size > LOOK_BYTES))
 			break;
 		if (begin(s, l, node))
@@ -106,22 +106,22 @@ static void start(struct site *s)
 	}
 	if (s->looking)
 		return;
-	int rc = !s->rc && s->found ? site_compare_found(s) : s->rc;
-	site_advance(s, rc);
+	int rc = !s->rc && s->found ? directory_compare_found(s) : s->rc;
+	directory_advance(s, rc);
 }
 
-void site_look(struct site *s)
+void directory_look(struct directory *s)
 {
-	s->looks = calloc(SITE_LOOKS, sizeof(*s->looks));
+	s->looks = calloc(DIRECTORY_LOOKS, sizeof(*s->looks));
 	if (s->looks)
 		start(s);
 	else
-		site_advance(s, -ENOMEM);
+		directory_advance(s, -ENOMEM);
 }
 
-void site_free_looks(struct site *s)
+void directory_free_looks(struct directory *s)
 {
-	for (uint32_t i = 0; s->looks && i < SITE_LOOKS; i++)
+	for (uint32_t i = 0; s->looks && i < DIRECTORY_LOOKS; i++)
 		free(s->looks[i].text);
 	free(s->looks);
 }

@@ -16,14 +16,14 @@ static int read_part(const struct wbuf *root, struct peer_part *part, struct err
 	return 0;
 }
 
-int prepare_node(struct commit *c, struct err *err)
+int node_manifest_make(struct node_part *c, struct err *err)
 {
 	AUTO_FREE struct made_file *files = calloc(c->nfiles ? c->nfiles : 1, sizeof(*files));
 	if (!files)
 		return err_set(err, -ENOMEM, "no memory for the manifests of %s/%s", c->job, c->name);
 	c->stored = c->bytes;
 	for (uint32_t i = 0; i < c->nfiles; i++) {
-		const struct commit_file *f = &c->cfiles[i];
+		const struct node_part_file *f = &c->cfiles[i];
 		const struct memory *mem = f->rank->mem;
 		files[i] = (struct made_file){.reg = &mem->table->reg,
 					      .layout = &mem->layout,

@@ -5,6 +5,6 @@
 #include "checkpoint/node_part.h"
 
 /* Fills c->node_text and c->part. The sidecars must have been encoded. */
-int prepare_node(struct commit *c, struct err *err);
+int node_manifest_make(struct node_part *c, struct err *err);
 
 #endif

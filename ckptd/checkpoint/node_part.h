@@ -6,17 +6,17 @@
  *    there, wherever that directory is moved to meanwhile.
  *  - PREPARED is a promise: every byte and every name is fsynced, and from then on the node touches none of it but by order.
  *  - What this node wrote before (its manifest is there) is compared and never written again.
- *  - What failed is deleted by order only (commit_clear): by then the directory is no checkpoint of the store any more.
+ *  - What failed is deleted by order only (node_part_clear): by then the directory is no checkpoint of the store any more.
  *
  * DATA: files are written while they are still being digested, packed where that is wanted and pays (checkpoint/node_part_compress.c). One that is as in
  * the parent (checkpoint/previous.h) is linked to it instead. That is known once the digests are there; until then those that had not changed in the
  * parent either stand back, the others are written.
  *
- *   ASK → (commit_write) FIND_JOB → FIND_DIR → OPEN_NODE → PARENT → DATA → DIGESTS → SIDECARS → NODE → SYNC_DIR → PREPARED →
- *   (commit_end) CLOSE → DONE
+ *   ASK → (node_part_write) FIND_JOB → FIND_DIR → OPEN_NODE → PARENT → DATA → DIGESTS → SIDECARS → NODE → SYNC_DIR → PREPARED →
+ *   (node_part_end) CLOSE → DONE
  *   OPEN_NODE finds our manifest → READ_NODE → DIGESTS, and if it is what this commit would write (an earlier life of the daemon wrote it)
  *   SYNC_DIR → PREPARED, else FAILED
- *   any error, or commit_abort → (failed) STOPPED → (commit_clear) WITHDRAW → CLOSE → DONE */
+ *   any error, or node_part_abort → (failed) STOPPED → (node_part_clear) WITHDRAW → CLOSE → DONE */
 #ifndef CKPTD_CHECKPOINT_NODE_PART_H
 #define CKPTD_CHECKPOINT_NODE_PART_H
 
@@ -27,74 +27,74 @@
 #include "checkpoint/previous.h"
 #include "coordinator/coordinator.h"
 
-enum commit_state {
-	COMMIT_ASK = 1,
-	COMMIT_FIND_JOB,
-	COMMIT_FIND_DIR,
-	COMMIT_OPEN_NODE,
-	COMMIT_READ_NODE,
-	COMMIT_PARENT,
-	COMMIT_DATA,
-	COMMIT_DIGESTS,
-	COMMIT_SIDECARS,
-	COMMIT_NODE,
-	COMMIT_SYNC_DIR,
-	COMMIT_PREPARED,
-	COMMIT_STOPPED,
-	COMMIT_WITHDRAW,
-	COMMIT_CLOSE_NODE,
-	COMMIT_CLOSE_DIR,
-	COMMIT_CLOSE_PARENT,
-	COMMIT_CLOSE_JOB,
-	COMMIT_DONE,
-	COMMIT_STATE_END
+enum node_part_state {
+	NODE_PART_ASK = 1,
+	NODE_PART_FIND_JOB,
+	NODE_PART_FIND_DIR,
+	NODE_PART_OPEN_NODE,
+	NODE_PART_READ_NODE,
+	NODE_PART_PREVIOUS,
+	NODE_PART_DATA,
+	NODE_PART_DIGESTS,
+	NODE_PART_SIDECARS,
+	NODE_PART_NODE,
+	NODE_PART_SYNC_DIR,
+	NODE_PART_PREPARED,
+	NODE_PART_STOPPED,
+	NODE_PART_WITHDRAW,
+	NODE_PART_CLOSE_NODE,
+	NODE_PART_CLOSE_DIR,
+	NODE_PART_CLOSE_PREVIOUS,
+	NODE_PART_CLOSE_JOB,
+	NODE_PART_DONE,
+	NODE_PART_STATE_END
 };
 
-enum { COMMIT_WRITERS = 4 }; /* files in flight */
+enum { NODE_PART_WRITERS = 4 }; /* files in flight */
 
-struct commit_rank {
+struct node_part_rank {
 	struct memory *mem;
 	uint32_t slot;
-	const uint64_t *leaves; /* layout.nleaves, valid once commit_digests_ready was called */
+	const uint64_t *leaves; /* layout.nleaves, valid once node_part_digests_ready was called */
 };
 
-struct commit_file {
-	struct commit *commit;
-	struct commit_rank *rank;
+struct node_part_file {
+	struct node_part *commit;
+	struct node_part_rank *rank;
 	uint32_t file; /* index into the rank's layout */
 	struct wbuf sidecar;
 	struct digest digest; /* of the sidecar, once it is encoded */
 	bool same;            /* as in the parent; told with the digest */
 	bool late;            /* expected to be, so that it waits for the digests */
 	bool linked;
-	uint32_t age;                  /* parent_file.age */
+	uint32_t age;                  /* previous_file.age */
 	struct manifest_packed packed; /* what stands there, once it is written or linked */
 	struct packer packer;
 	struct writer writer;
 	struct linker linker;
 };
 
-struct commit {
+struct node_part {
 	/* set by the caller */
 	struct disk *disk;
 	struct throttle *throttle; /* limits the writing of data files; with bucket, the job's. NULL: no limit */
 	struct bucket *bucket;
-	struct parent *parent;   /* what files may be linked to, of the same job. NULL: everything is written */
-	struct packing *packing; /* data files are packed where that pays. NULL: they are not */
-	uint64_t full_every;     /* checkpoints that one file may serve; 1: none but its own */
+	struct previous *previous; /* what files may be linked to, of the same job. NULL: everything is written */
+	struct packing *packing;   /* data files are packed where that pays. NULL: they are not */
+	uint64_t full_every;       /* checkpoints that one file may serve; 1: none but its own */
 	int root;
 	char job[NAME_JOB_MAX], node[NAME_NODE_MAX];
 	struct step_id id;
 	uint32_t world, nranks;
-	struct commit_rank *ranks;              /* owned by the caller, lives until done */
-	void (*data_written)(struct commit *c); /* the slots are no longer read by the disk */
-	void (*prepared)(struct commit *c);     /* what MANIFEST.json will vouch for is fsynced */
-	void (*failed)(struct commit *c);       /* rc and err say why, nothing is in flight; see commit_clear */
-	void (*done)(struct commit *c);         /* last call; the caller frees with commit_free */
+	struct node_part_rank *ranks;              /* owned by the caller, lives until done */
+	void (*data_written)(struct node_part *c); /* the slots are no longer read by the disk */
+	void (*prepared)(struct node_part *c);     /* what MANIFEST.json will vouch for is fsynced */
+	void (*failed)(struct node_part *c);       /* rc and err say why, nothing is in flight; see node_part_clear */
+	void (*done)(struct node_part *c);         /* last call; the caller frees with node_part_free */
 	void *arg;
 
 	/* to be read */
-	enum commit_state state;
+	enum node_part_state state;
 	int rc;                /* first error */
 	struct err err;        /* its sentence */
 	uint64_t bytes, files; /* of data files */
@@ -110,34 +110,34 @@ struct commit {
 	bool digests_ready, told;
 	bool only_compare;  /* a checkpoint is there: nothing is written */
 	bool cleared, kept; /* as ordered, perhaps before it has stopped */
-	int job_dir, dir, node_file, parent_dir;
-	char name[NAME_DIR_MAX], parent_name[NAME_DIR_MAX];
+	int job_dir, dir, node_file, previous_dir;
+	char name[NAME_DIR_MAX], previous_name[NAME_DIR_MAX];
 	uint32_t nfiles, in_flight, remove_at;
 	uint32_t started; /* in DATA: of twice nfiles, the late ones have their turn in the second half */
-	struct commit_file *cfiles;
+	struct node_part_file *cfiles;
 	struct wbuf node_text;
 	char *found; /* the node manifest that was there already, of found_len bytes */
 	uint64_t found_len;
-	struct parent_mark *parent_mark; /* while it is read */
-	bool parent_usable;
+	struct previous_mark *previous_mark; /* while it is read */
+	bool previous_usable;
 	struct writer writer;
 	struct disk_op op;
 };
 
-/* Starts, and waits for commit_write. -ENOMEM: nothing was started and done is not called. */
-int commit_start(struct commit *c);
+/* Starts, and waits for node_part_write. -ENOMEM: nothing was started and done is not called. */
+int node_part_start(struct node_part *c);
 /* The directory is there. only_compare: and a checkpoint in it. Of its shared files (layout.h), in their order, it writes every one whose
  * number divided by `parts` leaves `part`. */
-void commit_write(struct commit *c, bool only_compare, const struct share_parts *parts);
+void node_part_write(struct node_part *c, bool only_compare, const struct share_parts *parts);
 /* The digests of all ranks have been compared and stand in ranks[].leaves. */
-void commit_digests_ready(struct commit *c);
+void node_part_digests_ready(struct node_part *c);
 /* MANIFEST.json stands. Unless the commit is prepared nothing happens. */
-void commit_end(struct commit *c);
+void node_part_end(struct node_part *c);
 /* Gives up: what is in flight is awaited, then `failed` is called. Of a prepared one only by order. */
-void commit_abort(struct commit *c, int rc, const char *why);
+void node_part_abort(struct node_part *c, int rc, const char *why);
 /* What has failed, or is still stopping, is to go: what it wrote is deleted, unless it is to be `kept`. Then done is called. */
-void commit_clear(struct commit *c, bool kept);
-void commit_free(struct commit *c);
-const char *commit_state_name(enum commit_state state);
+void node_part_clear(struct node_part *c, bool kept);
+void node_part_free(struct node_part *c);
+const char *node_part_state_name(enum node_part_state state);
 
 #endif

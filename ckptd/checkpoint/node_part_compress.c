@@ -17,28 +17,28 @@ static void describe(const void *arg, uint32_t i, uint64_t *bytes, unsigned *pla
 
 static void moved(struct packer *p)
 {
-	struct commit_file *f = p->arg;
+	struct node_part_file *f = p->arg;
 	f->commit->progress_ns = clock_now();
 }
 
 static void file_written(struct writer *w)
 {
-	struct commit_file *f = w->arg;
+	struct node_part_file *f = w->arg;
 	if (!w->rc)
 		f->packed = f->packer.packed;
 	packer_free(&f->packer);
-	commit_file_ended(f->commit, w->rc, w->name);
+	node_part_file_ended(f->commit, w->rc, w->name);
 }
 
 static void filled(struct packer *p)
 {
-	struct commit_file *f = p->arg;
+	struct node_part_file *f = p->arg;
 	writer_filled(&f->writer, p->rc, p->packed.size);
 }
 
 static void fill(struct writer *w)
 {
-	struct commit_file *f = w->arg;
+	struct node_part_file *f = w->arg;
 	f->packer.file = w->file;
 	f->packer.done = filled;
 	packer_start(&f->packer);
@@ -53,7 +53,7 @@ static uint64_t most(const struct packer *p)
 	return sum;
 }
 
-static void write_packed(struct commit *c, struct commit_file *f)
+static void write_packed(struct node_part *c, struct node_part_file *f)
 {
 	const struct memory *mem = f->rank->mem;
 	const struct layout_file *lf = &mem->layout.files[f->file];
@@ -67,11 +67,11 @@ static void write_packed(struct commit *c, struct commit_file *f)
 
 static void sampled(struct packer *p)
 {
-	struct commit_file *f = p->arg;
-	struct commit *c = f->commit;
+	struct node_part_file *f = p->arg;
+	struct node_part *c = f->commit;
 	c->progress_ns = clock_now();
 	if (c->rc) {
-		commit_file_ended(c, c->rc, f->writer.name);
+		node_part_file_ended(c, c->rc, f->writer.name);
 		return;
 	}
 	if (!p->rc && p->worth_it) {
@@ -79,10 +79,10 @@ static void sampled(struct packer *p)
 		return;
 	}
 	packer_free(p);
-	commit_write_plain(c, f);
+	node_part_write_plain(c, f);
 }
 
-int commit_write_packed(struct commit *c, struct commit_file *f)
+int node_part_write_packed(struct node_part *c, struct node_part_file *f)
 {
 	const struct memory *mem = f->rank->mem;
 	const struct layout_file *lf = &mem->layout.files[f->file];

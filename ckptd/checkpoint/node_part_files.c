@@ -7,9 +7,9 @@
 #include <stdio.h>
 #include <string.h>
 
-static void start_files(struct commit *c);
+static void start_files(struct node_part *c);
 
-static const char *data_name(const struct commit *c, const struct commit_file *f, char dst[NAME_FILE_MAX])
+static const char *data_name(const struct node_part *c, const struct node_part_file *f, char dst[NAME_FILE_MAX])
 {
 	const struct memory *mem = f->rank->mem;
 	const struct layout_file *lf = &mem->layout.files[f->file];
@@ -17,34 +17,34 @@ static const char *data_name(const struct commit *c, const struct commit_file *f
 	return dst;
 }
 
-static const struct parent_file *parent_of(const struct commit *c, const struct commit_file *f)
+static const struct previous_file *previous_of(const struct node_part *c, const struct node_part_file *f)
 {
 	char name[NAME_FILE_MAX];
-	return c->full_every > 1 ? parent_find(c->parent, (uint32_t)(f - c->cfiles), data_name(c, f, name)) : NULL;
+	return c->full_every > 1 ? previous_find(c->previous, (uint32_t)(f - c->cfiles), data_name(c, f, name)) : NULL;
 }
 
-void commit_file_ended(struct commit *c, int rc, const char *name)
+void node_part_file_ended(struct node_part *c, int rc, const char *name)
 {
 	c->in_flight--;
 	c->progress_ns = clock_now();
 	if (rc)
-		commit_fail(c, rc, name);
+		node_part_fail(c, rc, name);
 	start_files(c);
 }
 
 static void file_done(struct writer *w)
 {
-	commit_file_ended(w->arg, w->rc, w->name);
+	node_part_file_ended(w->arg, w->rc, w->name);
 }
 
 /* A file under a limit may take longer than a commit may stall. */
 static void file_moved(struct writer *w)
 {
-	struct commit *c = w->arg;
+	struct node_part *c = w->arg;
 	c->progress_ns = clock_now();
 }
 
-void commit_write_plain(struct commit *c, struct commit_file *f)
+void node_part_write_plain(struct node_part *c, struct node_part_file *f)
 {
 	const struct memory *mem = f->rank->mem;
 	const struct layout_file *lf = &mem->layout.files[f->file];
@@ -62,15 +62,15 @@ void commit_write_plain(struct commit *c, struct commit_file *f)
 	writer_start(w);
 }
 
-static void write_data(struct commit *c, struct commit_file *f)
+static void write_data(struct node_part *c, struct node_part_file *f)
 {
 	f->age = 0;
 	f->packed = (struct manifest_packed){0};
-	if (!c->packing || commit_write_packed(c, f) < 0)
-		commit_write_plain(c, f);
+	if (!c->packing || node_part_write_packed(c, f) < 0)
+		node_part_write_plain(c, f);
 }
 
-static int encode_sidecar(struct commit *c, struct commit_file *f)
+static int encode_sidecar(struct node_part *c, struct node_part_file *f)
 {
 	const struct memory *mem = f->rank->mem;
 	const struct head_block *head = &mem->heads[f->file];
@@ -80,7 +80,7 @@ static int encode_sidecar(struct commit *c, struct commit_file *f)
 	if (rc)
 		return rc;
 	f->digest = digest_bytes(f->sidecar.data, f->sidecar.len);
-	const struct parent_file *p = parent_of(c, f);
+	const struct previous_file *p = previous_of(c, f);
 	f->same = p && digest_equal(p->sidecar, f->digest);
 	return 0;
 }
@@ -89,8 +89,8 @@ static int encode_sidecar(struct commit *c, struct commit_file *f)
 
 static void file_linked(struct linker *l)
 {
-	struct commit_file *f = l->arg;
-	struct commit *c = f->commit;
+	struct node_part_file *f = l->arg;
+	struct node_part *c = f->commit;
 	if (l->rc == -ENOLINK && !c->rc) {
 		write_data(c, f);
 		return;
@@ -99,13 +99,13 @@ static void file_linked(struct linker *l)
 		f->linked = true;
 		c->linked_files++;
 		c->linked_bytes += l->size;
-	} else if (c->parent) {
-		parent_forget(c->parent); /* whatever it is: the next checkpoint does without */
+	} else if (c->previous) {
+		previous_forget(c->previous); /* whatever it is: the next checkpoint does without */
 	}
-	commit_file_ended(c, l->rc, f->writer.name);
+	node_part_file_ended(c, l->rc, f->writer.name);
 }
 
-static void link_data(struct commit *c, struct commit_file *f, const struct parent_file *p)
+static void link_data(struct node_part *c, struct node_part_file *f, const struct previous_file *p)
 {
 	const struct memory *mem = f->rank->mem;
 	const struct layout_file *lf = &mem->layout.files[f->file];
@@ -115,7 +115,7 @@ static void link_data(struct commit *c, struct commit_file *f, const struct pare
 							 f->writer.name);
 	f->linker =
 		(struct linker){.disk = c->disk,
-				.from = c->parent_dir,
+				.from = c->previous_dir,
 				.dir = c->dir,
 				.name = f->writer.name,
 				.size = p->packed.index_size ? p->packed.size : mem->heads[f->file].len + lf->data_size,
@@ -125,15 +125,15 @@ static void link_data(struct commit *c, struct commit_file *f, const struct pare
 }
 
 /* Whether the parent's file would be linked if nothing has changed. */
-static bool may_link(const struct commit *c, const struct parent_file *p)
+static bool may_link(const struct node_part *c, const struct previous_file *p)
 {
-	return p && c->parent_usable && p->age + 1 < c->full_every;
+	return p && c->previous_usable && p->age + 1 < c->full_every;
 }
 
 /* Negative: nothing was started. */
-static int start_data(struct commit *c, struct commit_file *f)
+static int start_data(struct node_part *c, struct node_part_file *f)
 {
-	const struct parent_file *p = parent_of(c, f);
+	const struct previous_file *p = previous_of(c, f);
 	bool known = c->digests_ready && may_link(c, p);
 	int rc = known ? encode_sidecar(c, f) : 0;
 	if (rc)
@@ -145,7 +145,7 @@ static int start_data(struct commit *c, struct commit_file *f)
 	return 0;
 }
 
-static int start_sidecar(struct commit *c, struct commit_file *f)
+static int start_sidecar(struct node_part *c, struct node_part_file *f)
 {
 	const struct memory *mem = f->rank->mem;
 	const struct layout_file *lf = &mem->layout.files[f->file];
@@ -161,77 +161,77 @@ static int start_sidecar(struct commit *c, struct commit_file *f)
 /* ---- the order ------------------------------------------------------------------------------------------------------ */
 
 /* In DATA those that stand back come last, and not before the digests do. */
-static struct commit_file *next_file(struct commit *c)
+static struct node_part_file *next_file(struct node_part *c)
 {
-	uint32_t end = c->state == COMMIT_DATA ? 2 * c->nfiles : c->nfiles;
+	uint32_t end = c->state == NODE_PART_DATA ? 2 * c->nfiles : c->nfiles;
 	while (c->started < end) {
 		bool late = c->started >= c->nfiles;
 		if (late && !c->digests_ready)
 			return NULL;
-		struct commit_file *f = &c->cfiles[c->started++ % c->nfiles];
-		if (c->state != COMMIT_DATA || f->late == late)
+		struct node_part_file *f = &c->cfiles[c->started++ % c->nfiles];
+		if (c->state != NODE_PART_DATA || f->late == late)
 			return f;
 	}
 	return NULL;
 }
 
-static bool any_late(const struct commit *c)
+static bool any_late(const struct node_part *c)
 {
-	for (uint32_t i = 0; c->state == COMMIT_DATA && i < c->nfiles; i++)
+	for (uint32_t i = 0; c->state == NODE_PART_DATA && i < c->nfiles; i++)
 		if (c->cfiles[i].late)
 			return true;
 	return false;
 }
 
-/* Keeps COMMIT_WRITERS files in flight; when all are done, or after an error when none is left, goes on. */
-static void start_files(struct commit *c)
+/* Keeps NODE_PART_WRITERS files in flight; when all are done, or after an error when none is left, goes on. */
+static void start_files(struct node_part *c)
 {
-	struct commit_file *f;
-	while (!c->rc && c->in_flight < COMMIT_WRITERS && (f = next_file(c))) {
+	struct node_part_file *f;
+	while (!c->rc && c->in_flight < NODE_PART_WRITERS && (f = next_file(c))) {
 		c->in_flight++;
-		int rc = c->state == COMMIT_DATA ? start_data(c, f) : start_sidecar(c, f);
+		int rc = c->state == NODE_PART_DATA ? start_data(c, f) : start_sidecar(c, f);
 		if (rc) {
 			c->in_flight--;
-			commit_fail(c, rc, f->writer.name);
+			node_part_fail(c, rc, f->writer.name);
 		}
 	}
 	if (c->in_flight || (!c->rc && !c->digests_ready && any_late(c)))
 		return;
-	commit_advance(c, c->rc);
+	node_part_advance(c, c->rc);
 }
 
-void commit_resume_files(struct commit *c)
+void node_part_resume_files(struct node_part *c)
 {
-	if (c->in_flight < COMMIT_WRITERS && c->started >= c->nfiles)
+	if (c->in_flight < NODE_PART_WRITERS && c->started >= c->nfiles)
 		start_files(c);
 }
 
-static void stop_file(struct commit_file *f, int rc)
+static void stop_file(struct node_part_file *f, int rc)
 {
 	writer_cancel(&f->writer, rc);
 	packer_cancel(&f->packer, rc);
 }
 
-bool commit_stop_files(struct commit *c)
+bool node_part_stop_files(struct node_part *c)
 {
-	for (uint32_t i = 0; c->state == COMMIT_DATA && i < c->nfiles; i++)
+	for (uint32_t i = 0; c->state == NODE_PART_DATA && i < c->nfiles; i++)
 		stop_file(&c->cfiles[i], c->rc);
-	return c->state == COMMIT_DATA && !c->in_flight;
+	return c->state == NODE_PART_DATA && !c->in_flight;
 }
 
-void commit_write_files(struct commit *c)
+void node_part_write_files(struct node_part *c)
 {
 	c->started = 0;
-	for (uint32_t i = 0; c->state == COMMIT_DATA && i < c->nfiles; i++) {
-		struct commit_file *f = &c->cfiles[i];
+	for (uint32_t i = 0; c->state == NODE_PART_DATA && i < c->nfiles; i++) {
+		struct node_part_file *f = &c->cfiles[i];
 		data_name(c, f, f->writer.name);
-		const struct parent_file *p = parent_of(c, f);
+		const struct previous_file *p = previous_of(c, f);
 		f->late = may_link(c, p) && p->steady;
 	}
 	start_files(c);
 }
 
-int commit_encode_sidecars(struct commit *c)
+int node_part_encode_sidecars(struct node_part *c)
 {
 	int rc = 0;
 	for (uint32_t i = 0; !rc && i < c->nfiles; i++)
@@ -241,10 +241,10 @@ int commit_encode_sidecars(struct commit *c)
 
 static void text_done(struct writer *w)
 {
-	commit_advance(w->arg, w->rc);
+	node_part_advance(w->arg, w->rc);
 }
 
-void commit_write_text(struct commit *c, const char *name, const struct wbuf *text)
+void node_part_write_text(struct node_part *c, const char *name, const struct wbuf *text)
 {
 	struct writer *w = &c->writer;
 	*w = (struct writer){.disk = c->disk, .dir = c->dir, .done = text_done, .arg = c, .size = text->len};
@@ -254,7 +254,7 @@ void commit_write_text(struct commit *c, const char *name, const struct wbuf *te
 }
 
 /* The names that it may have made, one by one; NULL after the last. */
-static const char *made_name(const struct commit *c, uint32_t i, char dst[NAME_FILE_MAX])
+static const char *made_name(const struct node_part *c, uint32_t i, char dst[NAME_FILE_MAX])
 {
 	static void (*const names[])(uint32_t, uint32_t, const char *, uint32_t, char *) = {name_data, name_packed,
 											    name_sidecar};
@@ -265,34 +265,34 @@ static const char *made_name(const struct commit *c, uint32_t i, char dst[NAME_F
 	}
 	if (i > NAMES * c->nfiles)
 		return NULL;
-	const struct commit_file *f = &c->cfiles[i / NAMES];
+	const struct node_part_file *f = &c->cfiles[i / NAMES];
 	const struct layout_file *lf = &f->rank->mem->layout.files[f->file];
 	names[i % NAMES](f->rank->mem->table->reg.rank, c->world, lf->group, lf->part, dst);
 	return dst;
 }
 
-bool commit_remove_next(struct commit *c)
+bool node_part_remove_next(struct node_part *c)
 {
 	const char *name = made_name(c, c->remove_at++, c->writer.name);
 	if (name)
-		commit_submit(c, (struct disk_op){.kind = DISK_UNLINK, .dir = c->dir, .name = name});
+		node_part_submit(c, (struct disk_op){.kind = DISK_UNLINK, .dir = c->dir, .name = name});
 	return name != NULL;
 }
 
-int commit_collect_files(struct commit *c)
+int node_part_collect_files(struct node_part *c)
 {
 	for (uint32_t r = 0; r < c->nranks; r++)
 		c->nfiles += c->ranks[r].mem->layout.nfiles;
 	c->cfiles = calloc(c->nfiles ? c->nfiles : 1, sizeof(*c->cfiles));
 	if (!c->cfiles) {
-		c->nfiles = 0; /* of which commit_free frees what they hold */
+		c->nfiles = 0; /* of which node_part_free frees what they hold */
 		return -ENOMEM;
 	}
 	uint32_t at = 0;
 	for (uint32_t r = 0; r < c->nranks; r++) {
 		const struct layout *layout = &c->ranks[r].mem->layout;
 		for (uint32_t f = 0; f < layout->nfiles; f++)
-			c->cfiles[at++] = (struct commit_file){.commit = c, .rank = &c->ranks[r], .file = f};
+			c->cfiles[at++] = (struct node_part_file){.commit = c, .rank = &c->ranks[r], .file = f};
 	}
 	return 0;
 }
@@ -307,12 +307,12 @@ static bool is_ours(struct share_numbers *numbers, uint32_t *seen, const struct 
 	return p->parts && seen[i]++ % p->parts == p->part;
 }
 
-void commit_choose_files(struct commit *c, const struct share_parts *parts)
+void node_part_choose_files(struct node_part *c, const struct share_parts *parts)
 {
 	struct share_numbers numbers = {0};
 	uint32_t kept = 0, seen[SHARES_MAX] = {0};
 	for (uint32_t i = 0; i < c->nfiles; i++) {
-		const struct commit_file *f = &c->cfiles[i];
+		const struct node_part_file *f = &c->cfiles[i];
 		const struct memory *mem = f->rank->mem;
 		const struct layout_file *lf = &mem->layout.files[f->file];
 		if (lf->share && !is_ours(&numbers, seen, parts, lf->share))
@@ -323,7 +323,7 @@ void commit_choose_files(struct commit *c, const struct share_parts *parts)
 	c->files = c->nfiles = kept;
 }
 
-void commit_free_file(struct commit_file *f)
+void node_part_free_file(struct node_part_file *f)
 {
 	wbuf_free(&f->sidecar);
 	packer_free(&f->packer);

@@ -7,28 +7,28 @@
 #include <stdlib.h>
 #include <string.h>
 
-void commit_open_found(struct commit *c)
+void node_part_open_found(struct node_part *c)
 {
 	name_node(c->node, c->writer.name);
-	commit_submit(c, (struct disk_op){.kind = DISK_OPEN, .dir = c->dir, .name = c->writer.name});
+	node_part_submit(c, (struct disk_op){.kind = DISK_OPEN, .dir = c->dir, .name = c->writer.name});
 }
 
-void commit_read_found(struct commit *c)
+void node_part_read_found(struct node_part *c)
 {
 	c->found = malloc(NODE_MANIFEST_BYTES_MAX);
 	if (!c->found) {
-		commit_advance(c, -ENOMEM);
+		node_part_advance(c, -ENOMEM);
 		return;
 	}
-	commit_submit(
+	node_part_submit(
 		c, (struct disk_op){
 			   .kind = DISK_READ, .file = c->node_file, .buf = c->found, .len = NODE_MANIFEST_BYTES_MAX});
 }
 
-static void adopt_packed(struct commit *c, const struct manifest_file *found)
+static void adopt_packed(struct node_part *c, const struct manifest_file *found)
 {
 	for (uint32_t i = 0; i < c->nfiles; i++) {
-		struct commit_file *f = &c->cfiles[i];
+		struct node_part_file *f = &c->cfiles[i];
 		const struct memory *mem = f->rank->mem;
 		const struct layout_file *lf = &mem->layout.files[f->file];
 		if (found->rank == mem->table->reg.rank && found->part == lf->part && !strcmp(found->group, lf->group))
@@ -36,7 +36,7 @@ static void adopt_packed(struct commit *c, const struct manifest_file *found)
 	}
 }
 
-static void adopt_node(struct commit *c)
+static void adopt_node(struct node_part *c)
 {
 	struct node_manifest node;
 	struct err ignored = {{0}};
@@ -47,14 +47,14 @@ static void adopt_node(struct commit *c)
 	node_manifest_free(&node);
 }
 
-int commit_compare_found(struct commit *c)
+int node_part_compare_found(struct node_part *c)
 {
 	adopt_node(c);
-	int rc = prepare_node(c, &c->err);
+	int rc = node_manifest_make(c, &c->err);
 	if (rc)
 		return rc;
 	if (c->node_text.len == c->found_len && !memcmp(c->node_text.data, c->found, c->found_len))
 		return 0;
-	commit_fail(c, -EEXIST, "writing over another checkpoint");
+	node_part_fail(c, -EEXIST, "writing over another checkpoint");
 	return -EEXIST;
 }

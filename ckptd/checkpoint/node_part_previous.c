@@ -9,54 +9,54 @@
 #include <stdlib.h>
 
 /* The chain of operations: directory, mark, its text. Belongs to the commit, which may be freed with it when the daemon ends. */
-struct parent_mark {
-	struct commit *commit;
+struct previous_mark {
+	struct node_part *commit;
 	struct disk_op op;
 	int file;
 	bool usable;
 	char text[MARK_BYTES_MAX];
 };
 
-static void submit(struct parent_mark *m, struct disk_op op)
+static void submit(struct previous_mark *m, struct disk_op op)
 {
 	m->op = op;
 	disk_submit(m->commit->disk, &m->op);
 }
 
-static void finish(struct parent_mark *m, bool usable)
+static void finish(struct previous_mark *m, bool usable)
 {
-	struct commit *c = m->commit;
-	c->parent_usable = usable;
-	c->parent_mark = NULL;
+	struct node_part *c = m->commit;
+	c->previous_usable = usable;
+	c->previous_mark = NULL;
 	free(m);
-	commit_advance(c, 0);
+	node_part_advance(c, 0);
 }
 
 static void mark_closed(struct disk_op *op)
 {
-	struct parent_mark *m = list_entry(op, struct parent_mark, op);
+	struct previous_mark *m = list_entry(op, struct previous_mark, op);
 	finish(m, m->usable);
 }
 
 static void mark_read(struct disk_op *op)
 {
-	struct parent_mark *m = list_entry(op, struct parent_mark, op);
-	const struct commit *c = m->commit;
+	struct previous_mark *m = list_entry(op, struct previous_mark, op);
+	const struct node_part *c = m->commit;
 	struct health health;
 	struct err err = {0};
 	bool understood = op->result >= 0 && !health_decode(m->text, (size_t)op->result, &health, &err);
 	m->usable = understood && !health.damaged;
 	if (!m->usable) {
-		log_info("commit %s/%s: nothing is linked to %s, which is %s", c->job, c->name, c->parent_name,
+		log_info("commit %s/%s: nothing is linked to %s, which is %s", c->job, c->name, c->previous_name,
 			 understood ? "marked damaged" : "marked by an unreadable " NAME_HEALTH);
-		parent_forget(c->parent);
+		previous_forget(c->previous);
 	}
 	submit(m, (struct disk_op){.kind = DISK_CLOSE, .file = m->file, .done = mark_closed});
 }
 
 static void mark_opened(struct disk_op *op)
 {
-	struct parent_mark *m = list_entry(op, struct parent_mark, op);
+	struct previous_mark *m = list_entry(op, struct previous_mark, op);
 	if (op->result < 0) {
 		finish(m, op->result == -ENOENT);
 		return;
@@ -69,30 +69,30 @@ static void mark_opened(struct disk_op *op)
 
 static void directory_opened(struct disk_op *op)
 {
-	struct parent_mark *m = list_entry(op, struct parent_mark, op);
+	struct previous_mark *m = list_entry(op, struct previous_mark, op);
 	if (op->result < 0) {
 		finish(m, false);
 		return;
 	}
-	m->commit->parent_dir = (int)op->result;
+	m->commit->previous_dir = (int)op->result;
 	submit(m, (struct disk_op){
-			  .kind = DISK_OPEN, .dir = m->commit->parent_dir, .name = NAME_HEALTH, .done = mark_opened});
+			  .kind = DISK_OPEN, .dir = m->commit->previous_dir, .name = NAME_HEALTH, .done = mark_opened});
 }
 
-void commit_open_parent(struct commit *c)
+void node_part_open_previous(struct node_part *c)
 {
-	bool wanted = c->parent && c->parent->valid && c->full_every > 1;
-	struct parent_mark *m = wanted ? calloc(1, sizeof(*m)) : NULL;
+	bool wanted = c->previous && c->previous->valid && c->full_every > 1;
+	struct previous_mark *m = wanted ? calloc(1, sizeof(*m)) : NULL;
 	if (!m) {
-		commit_advance(c, 0);
+		node_part_advance(c, 0);
 		return;
 	}
 	m->commit = c;
-	c->parent_mark = m;
-	name_dir(c->parent->id, c->parent_name);
+	c->previous_mark = m;
+	name_dir(c->previous->id, c->previous_name);
 	submit(m, (struct disk_op){.kind = DISK_OPEN,
 				   .dir = c->job_dir,
-				   .name = c->parent_name,
+				   .name = c->previous_name,
 				   .flags = DISK_DIR,
 				   .done = directory_opened});
 }

@@ -5,44 +5,44 @@
 #include "checkpoint/node_part.h"
 
 /* The machine (checkpoint/node_part.c): an operation of the current state has ended. */
-void commit_advance(struct commit *c, int64_t result);
+void node_part_advance(struct node_part *c, int64_t result);
 /* Keeps the first error and its sentence. */
-void commit_fail(struct commit *c, int rc, const char *what);
-void commit_set_state(struct commit *c, enum commit_state state);
-/* One operation of the current state: commit_advance with its result. */
-void commit_submit(struct commit *c, struct disk_op op);
+void node_part_fail(struct node_part *c, int rc, const char *what);
+void node_part_set_state(struct node_part *c, enum node_part_state state);
+/* One operation of the current state: node_part_advance with its result. */
+void node_part_submit(struct node_part *c, struct disk_op op);
 
 /* Its own manifest that is there already (checkpoint/node_part_found.c). */
-void commit_open_found(struct commit *c);
-void commit_read_found(struct commit *c);
+void node_part_open_found(struct node_part *c);
+void node_part_read_found(struct node_part *c);
 /* 0, or -EEXIST when it is not what this commit would write. */
-int commit_compare_found(struct commit *c);
+int node_part_compare_found(struct node_part *c);
 
-/* The parent (checkpoint/node_part_previous.c): opens its directory unless its mark says that it is damaged; commit_advance with 0 in any case. */
-void commit_open_parent(struct commit *c);
+/* The parent (checkpoint/node_part_previous.c): opens its directory unless its mark says that it is damaged; node_part_advance with 0 in any case. */
+void node_part_open_previous(struct node_part *c);
 
 /* Files (checkpoint/node_part_files.c). */
-int commit_collect_files(struct commit *c);
-void commit_choose_files(struct commit *c, const struct share_parts *parts);
-/* Writes the data files or the sidecars (by state); commit_advance when all have ended. */
-void commit_write_files(struct commit *c);
+int node_part_collect_files(struct node_part *c);
+void node_part_choose_files(struct node_part *c, const struct share_parts *parts);
+/* Writes the data files or the sidecars (by state); node_part_advance when all have ended. */
+void node_part_write_files(struct node_part *c);
 /* The digests are there: data files that stood back for them have their turn. */
-void commit_resume_files(struct commit *c);
+void node_part_resume_files(struct node_part *c);
 /* Data files that wait under a limit end now, with c->rc. True: nothing is in flight that would go on. */
-bool commit_stop_files(struct commit *c);
-int commit_encode_sidecars(struct commit *c);
+bool node_part_stop_files(struct node_part *c);
+int node_part_encode_sidecars(struct node_part *c);
 /* A data file has ended: the next one. */
-void commit_file_ended(struct commit *c, int rc, const char *name);
+void node_part_file_ended(struct node_part *c, int rc, const char *name);
 /* Writes it as it is, its writer's name being that of such a file. */
-void commit_write_plain(struct commit *c, struct commit_file *f);
-void commit_free_file(struct commit_file *f);
+void node_part_write_plain(struct node_part *c, struct node_part_file *f);
+void node_part_free_file(struct node_part_file *f);
 
 /* Packing (checkpoint/node_part_compress.c): writes the file packed, or as it is where that does not pay. Negative: nothing was started. */
-int commit_write_packed(struct commit *c, struct commit_file *f);
+int node_part_write_packed(struct node_part *c, struct node_part_file *f);
 
-/* Writes a small file; commit_advance when it has ended. */
-void commit_write_text(struct commit *c, const char *name, const struct wbuf *text);
-/* Deletes what this commit may have written, name by name; commit_advance after each. False: that was the last. */
-bool commit_remove_next(struct commit *c);
+/* Writes a small file; node_part_advance when it has ended. */
+void node_part_write_text(struct node_part *c, const char *name, const struct wbuf *text);
+/* Deletes what this commit may have written, name by name; node_part_advance after each. False: that was the last. */
+bool node_part_remove_next(struct node_part *c);
 
 #endif

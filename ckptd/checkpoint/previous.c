@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void fill(struct parent_file *p, const struct commit *c, const struct commit_file *f)
+static void fill(struct previous_file *p, const struct node_part *c, const struct node_part_file *f)
 {
 	const struct memory *mem = f->rank->mem;
 	const struct layout_file *lf = &mem->layout.files[f->file];
@@ -17,36 +17,36 @@ static void fill(struct parent_file *p, const struct commit *c, const struct com
 	p->steady = f->same;
 }
 
-void parent_take(struct parent *parent, const struct commit *c)
+void previous_take(struct previous *previous, const struct node_part *c)
 {
-	parent_free(parent);
+	previous_free(previous);
 	/* An earlier life of the daemon wrote it: nobody knows how old its files are. */
 	if (c->already || !c->nfiles)
 		return;
-	parent->files = calloc(c->nfiles, sizeof(*parent->files));
-	if (!parent->files)
+	previous->files = calloc(c->nfiles, sizeof(*previous->files));
+	if (!previous->files)
 		return;
 	for (uint32_t i = 0; i < c->nfiles; i++)
-		fill(&parent->files[i], c, &c->cfiles[i]);
-	parent->nfiles = c->nfiles;
-	parent->id = c->id;
-	parent->valid = true;
+		fill(&previous->files[i], c, &c->cfiles[i]);
+	previous->nfiles = c->nfiles;
+	previous->id = c->id;
+	previous->valid = true;
 }
 
-void parent_forget(struct parent *parent)
+void previous_forget(struct previous *previous)
 {
-	parent->valid = false;
+	previous->valid = false;
 }
 
-void parent_free(struct parent *parent)
+void previous_free(struct previous *previous)
 {
-	free(parent->files);
-	*parent = (struct parent){0};
+	free(previous->files);
+	*previous = (struct previous){0};
 }
 
-const struct parent_file *parent_find(const struct parent *parent, uint32_t i, const char *name)
+const struct previous_file *previous_find(const struct previous *previous, uint32_t i, const char *name)
 {
-	if (!parent || !parent->valid || i >= parent->nfiles || strcmp(parent->files[i].name, name) != 0)
+	if (!previous || !previous->valid || i >= previous->nfiles || strcmp(previous->files[i].name, name) != 0)
 		return NULL;
-	return &parent->files[i];
+	return &previous->files[i];
 }

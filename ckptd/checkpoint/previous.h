@@ -9,9 +9,9 @@
 
 #include "format/manifest.h"
 
-struct commit;
+struct node_part;
 
-struct parent_file {
+struct previous_file {
 	char name[NAME_FILE_MAX]; /* if it were not packed */
 	struct digest sidecar;    /* of the encoded sidecar */
 	struct manifest_packed packed;
@@ -20,20 +20,20 @@ struct parent_file {
 };
 
 /* All zero: none. */
-struct parent {
+struct previous {
 	bool valid;
 	struct step_id id;
 	uint32_t nfiles;
-	struct parent_file *files; /* in the order of the commit's files */
+	struct previous_file *files; /* in the order of the commit's files */
 };
 
 /* The commit has ended well: it is the parent of the next one. Without memory there is none. */
-void parent_take(struct parent *parent, const struct commit *c);
+void previous_take(struct previous *previous, const struct node_part *c);
 /* Damage was found, or may be there: nothing is linked to it any more. May be called while a commit uses it. */
-void parent_forget(struct parent *parent);
-void parent_free(struct parent *parent);
+void previous_forget(struct previous *previous);
+void previous_free(struct previous *previous);
 
 /* The parent's file of the same place and name as file i of the commit. NULL: there is none. */
-const struct parent_file *parent_find(const struct parent *parent, uint32_t i, const char *name);
+const struct previous_file *previous_find(const struct previous *previous, uint32_t i, const char *name);
 
 #endif

@@ -36,7 +36,7 @@ struct verify_item {
 	int rc;
 	struct err err;
 	char finding[ERR_TEXT_MAX];
-	struct salvage salvage;
+	struct donor donor;
 	const _Atomic int *gait;
 	struct repair *repair; /* NULL: no memory for one */
 };
@@ -104,7 +104,7 @@ static int verify(struct verify_item *item, struct repo *repo)
 /* Whatever becomes of it, what counts is what stands there afterwards. */
 static void repair(struct verify_item *item, struct repo *repo)
 {
-	struct repair_memory memory = {.read = salvage_read, .arg = &item->salvage};
+	struct repair_memory memory = {.read = donor_read, .arg = &item->donor};
 	struct repair_result result;
 	struct err why = {0};
 	char first[ERR_TEXT_MAX];
@@ -161,14 +161,14 @@ static void readback_done(struct work *work)
 {
 	struct verify_item *item = list_entry(work, struct verify_item, work);
 	item->done(item->arg, item->id, item->rc, &item->err);
-	salvage_drop(&item->salvage);
+	donor_drop(&item->donor);
 	free(item);
 }
 
 int readback_start(struct daemon *daemon, const struct readback *what, struct verify_item **out)
 {
 	struct verify_item *item = calloc(1, sizeof(*item));
-	if (!item || salvage_take(what->snapshot, &item->salvage)) {
+	if (!item || donor_take(what->snapshot, &item->donor)) {
 		free(item);
 		return -ENOMEM;
 	}

@@ -6,9 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-int salvage_take(const struct snapshot *s, struct salvage *out)
+int donor_take(const struct snapshot *s, struct donor *out)
 {
-	*out = (struct salvage){0};
+	*out = (struct donor){0};
 	if (!s)
 		return 0;
 	out->parts = calloc(s->nparts, sizeof(*out->parts));
@@ -17,24 +17,24 @@ int salvage_take(const struct snapshot *s, struct salvage *out)
 	out->nparts = s->nparts;
 	for (uint32_t r = 0; r < s->nparts; r++)
 		if (s->parts[r].state == PART_DIGESTED)
-			out->parts[r] = (struct salvage_part){memory_get(s->parts[r].mem), s->parts[r].slot};
+			out->parts[r] = (struct donor_part){memory_get(s->parts[r].mem), s->parts[r].slot};
 	return 0;
 }
 
-void salvage_drop(struct salvage *salvage)
+void donor_drop(struct donor *donor)
 {
-	for (uint32_t r = 0; r < salvage->nparts; r++)
-		memory_put(salvage->parts[r].mem);
-	free(salvage->parts);
-	*salvage = (struct salvage){0};
+	for (uint32_t r = 0; r < donor->nparts; r++)
+		memory_put(donor->parts[r].mem);
+	free(donor->parts);
+	*donor = (struct donor){0};
 }
 
 /* NULL: not of this node, or nothing of it is there. */
-static const struct salvage_part *part_of(const struct salvage *salvage, uint32_t rank)
+static const struct donor_part *part_of(const struct donor *donor, uint32_t rank)
 {
-	for (uint32_t i = 0; i < salvage->nparts; i++)
-		if (salvage->parts[i].mem && salvage->parts[i].mem->table->reg.rank == rank)
-			return &salvage->parts[i];
+	for (uint32_t i = 0; i < donor->nparts; i++)
+		if (donor->parts[i].mem && donor->parts[i].mem->table->reg.rank == rank)
+			return &donor->parts[i];
 	return NULL;
 }
 
@@ -51,11 +51,11 @@ static const struct layout_file *find(const struct memory *mem, const struct man
 	return NULL;
 }
 
-int salvage_read(void *arg, const struct manifest_file *file, uint64_t from, uint64_t len, void *buf)
+int donor_read(void *arg, const struct manifest_file *file, uint64_t from, uint64_t len, void *buf)
 {
-	const struct salvage *salvage = arg;
+	const struct donor *donor = arg;
 	size_t index;
-	const struct salvage_part *part = part_of(salvage, file->rank);
+	const struct donor_part *part = part_of(donor, file->rank);
 	const struct memory *mem = part ? part->mem : NULL;
 	const struct layout_file *lf = mem ? find(mem, file, &index) : NULL;
 	if (!lf || from + len > file->size)

@@ -1,4 +1,4 @@
-/* Salvage: what is still in memory of a checkpoint, as a donor for its repair (store/repair.h). Holds the arenas, not their slots: a
+/* Repair donor: what is still in memory of a checkpoint, as a donor for its repair (store/repair.h). Holds the arenas, not their slots: a
  * slot that is captured into meanwhile gives bytes that do not match, and nobody believes bytes without their digests. */
 #ifndef CKPTD_CHECKPOINT_REPAIR_DONOR_H
 #define CKPTD_CHECKPOINT_REPAIR_DONOR_H
@@ -8,18 +8,18 @@
 struct memory;
 struct snapshot;
 
-struct salvage {
+struct donor {
 	uint32_t nparts;
-	struct salvage_part {
+	struct donor_part {
 		struct memory *mem; /* a reference; NULL: not here */
 		uint32_t slot;
 	} * parts;
 };
 
-/* Of the snapshot, which may be NULL or given back: then there is nothing. On the loop's thread, as salvage_drop. 0 or -ENOMEM. */
-int salvage_take(const struct snapshot *s, struct salvage *out);
-void salvage_drop(struct salvage *salvage);
-/* repair_memory.read; arg is the salvage. On any thread. */
-int salvage_read(void *arg, const struct manifest_file *file, uint64_t from, uint64_t len, void *buf);
+/* Of the snapshot, which may be NULL or given back: then there is nothing. On the loop's thread, as donor_drop. 0 or -ENOMEM. */
+int donor_take(const struct snapshot *s, struct donor *out);
+void donor_drop(struct donor *donor);
+/* repair_memory.read; arg is the repair donor. On any thread. */
+int donor_read(void *arg, const struct manifest_file *file, uint64_t from, uint64_t len, void *buf);
 
 #endif

@@ -27,7 +27,7 @@ struct client {
 	int sock;
 	struct watch *watch;
 	struct peer peer;
-	bool greeted, dead;
+	bool hello_received, dead;
 	bool entered; /* in a callback: freed when it returns */
 	uint64_t hello_deadline;
 	struct job *job;   /* NULL for an observer */
@@ -217,7 +217,7 @@ static void greet(struct client *c, uint32_t seq)
 	snprintf(m.version, sizeof(m.version), "%s", CKPT_VERSION);
 	if (wire_welcome_encode(&m, &body))
 		body.failed = true;
-	c->greeted = true;
+	c->hello_received = true;
 	client_send(c, WIRE_WELCOME, seq, &body, NULL, 0);
 }
 
@@ -309,7 +309,7 @@ static int on_launcher_frame(struct client *c, struct frame *f, struct err *err)
 		rc = wire_offer_decode(f->body, f->len, &offer, err);
 		if (rc)
 			return rc;
-		rc = reform_offer(c->job, f->seq, &offer, err);
+		rc = resize_offer(c->job, f->seq, &offer, err);
 		if (rc == -EAGAIN)
 			hang_up(c); /* it comes again, and says anew also what it has said behind that */
 		else if (rc)
@@ -357,9 +357,9 @@ static void on_frame(struct client *c, struct frame *f)
 {
 	struct err err = {{0}};
 	int rc = 0;
-	if (!c->greeted && f->type != WIRE_HELLO)
+	if (!c->hello_received && f->type != WIRE_HELLO)
 		rc = err_set(&err, -EBADMSG, "%s before HELLO", wire_name(f->type));
-	else if (f->type == WIRE_HELLO && c->greeted)
+	else if (f->type == WIRE_HELLO && c->hello_received)
 		rc = err_set(&err, -EBADMSG, "a second HELLO");
 	else if (f->type == WIRE_HELLO)
 		on_hello(c, f);
@@ -468,7 +468,7 @@ void conns_tick(struct conns *conns)
 	uint64_t now = clock_now();
 	list_for_safe(node, &conns->list) {
 		struct client *c = list_entry(node, struct client, link);
-		if (!c->greeted && !c->dead && now > c->hello_deadline) {
+		if (!c->hello_received && !c->dead && now > c->hello_deadline) {
 			log_warn("client %d: no successful HELLO within %d ms: disconnecting", (int)c->peer.pid,
 				 CONN_HELLO_MS);
 			hang_up(c);

@@ -50,9 +50,9 @@ static int flush_elsewhere(struct job *job, const struct wire_command *command, 
 	if (!newest)
 		return err_set(err, -ENOENT, "job %s has no snapshot that is complete in memory", job->name);
 	answer->id = newest->id;
-	int rc = seat_can_ask(job, err);
+	int rc = participant_can_ask(job, err);
 	if (!rc)
-		seat_ask(job, command);
+		participant_ask(job, command);
 	return rc;
 }
 
@@ -69,12 +69,12 @@ static int flush(struct job *job, const struct wire_command *command, struct wir
 /* Where the job is planned. */
 static int drain(struct daemon *daemon, const struct wire_command *command, struct wire_answer *answer, struct err *err)
 {
-	struct muster_drained is;
+	struct membership_drained is;
 	bool on = command->kind == COMMAND_DRAIN, asks = command->kind == COMMAND_DRAINED;
-	int rc = asks ? 0 : muster_drain(daemon, command->job, command->node, on, err);
+	int rc = asks ? 0 : membership_drain(daemon, command->job, command->node, on, err);
 	if (rc)
 		return rc;
-	rc = muster_drained(daemon, command->job, command->node, &is, err);
+	rc = membership_drained(daemon, command->job, command->node, &is, err);
 	if (rc && (asks || rc != -EBUSY))
 		return rc;
 	if (asks && is.ranks && !is.asked)
@@ -117,17 +117,17 @@ void order_asked(struct daemon *daemon, uint32_t node, const struct peer_report 
 				   .answer = {.token = r->ask.token, .rc = rc, .left = answer.left}};
 	memcpy(order.job, r->job, sizeof(order.job));
 	snprintf(order.answer.text, sizeof(order.answer.text), "%s", rc ? err.text : answer.text);
-	chair_order(daemon, true, node, &order);
+	host_order(daemon, true, node, &order);
 }
 
 /* On all nodes or on none. */
 static int halt(struct job *job, const struct wire_command *command, struct wire_answer *answer, struct err *err)
 {
-	int rc = seat_can_ask(job, err);
+	int rc = participant_can_ask(job, err);
 	if (!rc)
 		rc = halt_ask(job, command, answer, err);
 	if (!rc)
-		seat_ask(job, command);
+		participant_ask(job, command);
 	return rc;
 }
 
@@ -137,7 +137,7 @@ void order_obey(struct job *job, const struct wire_command *command)
 	struct err err = {{0}};
 	bool flushes = command->kind == COMMAND_FLUSH;
 	if (command->kind >= COMMAND_DRAIN) {
-		reform_drain(job, command->kind == COMMAND_DRAIN);
+		resize_drain(job, command->kind == COMMAND_DRAIN);
 		return;
 	}
 	if (flushes && !saves_decide(&job->saves))
@@ -155,7 +155,7 @@ int order_take(struct daemon *daemon, struct client *client, uint32_t seq, const
 	struct job *job;
 	*answer = (struct wire_answer){0};
 	if (command->kind >= COMMAND_DRAIN)
-		return chair_here(daemon) || muster_plan(daemon, command->job)
+		return host_here(daemon) || membership_plan(daemon, command->job)
 			       ? drain(daemon, command, answer, err)
 			       : forward_drain(daemon, client, seq, command, err);
 	int rc = choose(daemon, command->job, &job, err);

@@ -56,7 +56,7 @@ int ask_coordinator(struct daemon *d, struct client *client, uint32_t seq, const
 	d->asks = a;
 	struct peer_report r = {.type = PEER_ASK, .ask = {.token = a->token, .command = *command}};
 	memcpy(r.job, command->job, sizeof(r.job));
-	seat_send(d, &r);
+	participant_send(d, &r);
 	return 0;
 }
 

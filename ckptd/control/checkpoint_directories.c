@@ -8,8 +8,8 @@
 
 struct held {
 	struct list link;
-	struct sites *sites;
-	struct site *site;
+	struct directories *directories;
+	struct directory *directory;
 };
 
 static struct held *held_of(struct list *node)
@@ -17,34 +17,35 @@ static struct held *held_of(struct list *node)
 	return list_entry(node, struct held, link);
 }
 
-void sites_init(struct sites *sites, struct disk *disk, int root, const char *job, struct coord *coord)
+void directories_init(struct directories *directories, struct disk *disk, int root, const char *job,
+		      struct coord *coord)
 {
-	*sites = (struct sites){.disk = disk, .root = root, .job = job, .coord = coord};
-	list_init(&sites->list);
+	*directories = (struct directories){.disk = disk, .root = root, .job = job, .coord = coord};
+	list_init(&directories->list);
 }
 
 static void let_go(struct held *h)
 {
 	list_remove(&h->link);
-	h->sites->n--;
-	site_free(h->site);
+	h->directories->n--;
+	directory_free(h->directory);
 	free(h);
 }
 
-void sites_free(struct sites *sites)
+void directories_free(struct directories *directories)
 {
-	if (!sites->coord)
+	if (!directories->coord)
 		return;
-	list_for_safe(node, &sites->list)
+	list_for_safe(node, &directories->list)
 		let_go(held_of(node));
 }
 
 /* One that is being closed may have given its name away already. */
-static struct site *find(const struct sites *sites, struct step_id id)
+static struct directory *find(const struct directories *directories, struct step_id id)
 {
-	list_for(node, &sites->list) {
-		struct site *s = held_of(node)->site;
-		if (!step_compare(s->id, id) && s->state <= SITE_LEFT)
+	list_for(node, &directories->list) {
+		struct directory *s = held_of(node)->directory;
+		if (!step_compare(s->id, id) && s->state <= DIRECTORY_LEFT)
 			return s;
 	}
 	return NULL;
@@ -52,52 +53,52 @@ static struct site *find(const struct sites *sites, struct step_id id)
 
 /* ---- reports --------------------------------------------------------------------------------------------------- */
 
-static struct coord *coord_of(const struct site *s)
+static struct coord *coord_of(const struct directory *s)
 {
 	const struct held *h = s->arg;
-	return h->sites->coord;
+	return h->directories->coord;
 }
 
-static void made(struct site *s)
+static void made(struct directory *s)
 {
 	coord_made(coord_of(s), s->id, s->found);
 }
 
-static void sealed(struct site *s)
+static void sealed(struct directory *s)
 {
 	coord_sealed(coord_of(s), s->id);
 }
 
-static void failed(struct site *s)
+static void failed(struct directory *s)
 {
 	coord_spoiled(coord_of(s), s->id, s->rc, s->err.text);
 }
 
-static void left(struct site *s)
+static void left(struct directory *s)
 {
 	coord_left(coord_of(s), s->id, s->kept);
 }
 
-static void done(struct site *s)
+static void done(struct directory *s)
 {
 	let_go(s->arg);
 }
 
 /* ---- orders ---------------------------------------------------------------------------------------------------- */
 
-void sites_make(struct sites *sites, struct step_id id)
+void directories_make(struct directories *directories, struct step_id id)
 {
 	struct held *h = calloc(1, sizeof(*h));
-	struct site *s = h ? calloc(1, sizeof(*s)) : NULL;
+	struct directory *s = h ? calloc(1, sizeof(*s)) : NULL;
 	if (!s) {
 		free(h);
-		coord_spoiled(sites->coord, id, -ENOMEM, "no memory to make its directory");
-		coord_left(sites->coord, id, true);
+		coord_spoiled(directories->coord, id, -ENOMEM, "no memory to make its directory");
+		coord_left(directories->coord, id, true);
 		return;
 	}
-	*h = (struct held){.sites = sites, .site = s};
-	s->disk = sites->disk;
-	s->root = sites->root;
+	*h = (struct held){.directories = directories, .directory = s};
+	s->disk = directories->disk;
+	s->root = directories->root;
 	s->id = id;
 	s->made = made;
 	s->sealed = sealed;
@@ -105,55 +106,55 @@ void sites_make(struct sites *sites, struct step_id id)
 	s->left = left;
 	s->done = done;
 	s->arg = h;
-	snprintf(s->job, sizeof(s->job), "%s", sites->job);
-	list_push(&sites->list, &h->link);
-	sites->n++;
-	site_start(s);
+	snprintf(s->job, sizeof(s->job), "%s", directories->job);
+	list_push(&directories->list, &h->link);
+	directories->n++;
+	directory_start(s);
 }
 
-void sites_seal(struct sites *sites, struct step_id id, const struct wbuf *manifest)
+void directories_seal(struct directories *directories, struct step_id id, const struct wbuf *manifest)
 {
-	struct site *s = find(sites, id);
+	struct directory *s = find(directories, id);
 	if (s)
-		site_seal(s, manifest);
+		directory_seal(s, manifest);
 }
 
-void sites_drop(struct sites *sites, struct step_id id, int rc, const char *why)
+void directories_drop(struct directories *directories, struct step_id id, int rc, const char *why)
 {
-	struct site *s = find(sites, id);
+	struct directory *s = find(directories, id);
 	if (s)
-		site_drop(s, rc, why);
+		directory_drop(s, rc, why);
 }
 
-void sites_remove(struct sites *sites, struct step_id id)
+void directories_remove(struct directories *directories, struct step_id id)
 {
-	struct site *s = find(sites, id);
+	struct directory *s = find(directories, id);
 	if (s)
-		site_remove(s);
+		directory_remove(s);
 }
 
 /* ---- time ------------------------------------------------------------------------------------------------------ */
 
-static bool waits_for_nodes(const struct site *s)
+static bool waits_for_nodes(const struct directory *s)
 {
-	return s->state == SITE_READY || s->state == SITE_LEFT;
+	return s->state == DIRECTORY_READY || s->state == DIRECTORY_LEFT;
 }
 
-void sites_expire(struct sites *sites, uint64_t stall_ms)
+void directories_expire(struct directories *directories, uint64_t stall_ms)
 {
 	uint64_t now = clock_now();
 	char text[WIRE_TEXT_MAX];
-	list_for_safe(node, &sites->list) {
-		struct site *s = held_of(node)->site;
+	list_for_safe(node, &directories->list) {
+		struct directory *s = held_of(node)->directory;
 		if (s->rc || waits_for_nodes(s) || now - s->progress_ns <= stall_ms * CLOCK_NS_PER_MS)
 			continue;
 		snprintf(text, sizeof(text), "storage made no progress for %lu ms (commit state %s)",
-			 (unsigned long)stall_ms, site_state_name(s->state));
-		coord_spoiled(sites->coord, s->id, -ETIMEDOUT, text);
+			 (unsigned long)stall_ms, directory_state_name(s->state));
+		coord_spoiled(directories->coord, s->id, -ETIMEDOUT, text);
 	}
 }
 
-bool sites_have(const struct sites *sites, struct step_id id)
+bool directories_have(const struct directories *directories, struct step_id id)
 {
-	return find(sites, id) != NULL;
+	return find(directories, id) != NULL;
 }

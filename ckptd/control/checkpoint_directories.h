@@ -1,4 +1,4 @@
-/* Sites: the directories that the coordinator of a job has had made and not yet given up, in its daemon (checkpoint/directory.h). What becomes of each is
+/* Directories: the directories that the coordinator of a job has had made and not yet given up, in its daemon (checkpoint/directory.h). What becomes of each is
  * reported to the coordinator. */
 #ifndef CKPTD_CONTROL_CHECKPOINT_DIRECTORIES_H
 #define CKPTD_CONTROL_CHECKPOINT_DIRECTORIES_H
@@ -9,7 +9,7 @@
 struct coord;
 struct disk;
 
-struct sites {
+struct directories {
 	struct disk *disk;
 	int root;
 	const char *job;
@@ -19,18 +19,20 @@ struct sites {
 };
 
 /* The coordinator and the name of its job live as long. */
-void sites_init(struct sites *sites, struct disk *disk, int root, const char *job, struct coord *coord);
-void sites_free(struct sites *sites); /* nothing of it runs, or the disk was told to forget everything */
+void directories_init(struct directories *directories, struct disk *disk, int root, const char *job,
+		      struct coord *coord);
+void directories_free(
+	struct directories *directories); /* nothing of it runs, or the disk was told to forget everything */
 
 /* The coordinator's orders. */
-void sites_make(struct sites *sites, struct step_id id);
-void sites_seal(struct sites *sites, struct step_id id, const struct wbuf *manifest);
-void sites_drop(struct sites *sites, struct step_id id, int rc, const char *why);
-void sites_remove(struct sites *sites, struct step_id id);
+void directories_make(struct directories *directories, struct step_id id);
+void directories_seal(struct directories *directories, struct step_id id, const struct wbuf *manifest);
+void directories_drop(struct directories *directories, struct step_id id, int rc, const char *why);
+void directories_remove(struct directories *directories, struct step_id id);
 
 /* Those of which storage has made no progress for so long fail; at each tick. */
-void sites_expire(struct sites *sites, uint64_t stall_ms);
+void directories_expire(struct directories *directories, uint64_t stall_ms);
 /* Whether its directory is one of them. */
-bool sites_have(const struct sites *sites, struct step_id id);
+bool directories_have(const struct directories *directories, struct step_id id);
 
 #endif

@@ -8,31 +8,31 @@
 /* To say what is in memory takes a turn of the node's loop. */
 enum { COMPARE_MS = 10000 };
 
-static void expire_sites(struct chair *chair)
+static void expire_directories(struct coordinator_host *host)
 {
 	struct policy policy;
-	if (!chair->sites.n)
+	if (!host->directories.n)
 		return;
-	sources_fill(chair->daemon->sources, SCOPE_JOB, chair->job, &policy);
-	sites_expire(&chair->sites, policy.stall_timeout_ms);
+	sources_fill(host->daemon->sources, SCOPE_JOB, host->job, &policy);
+	directories_expire(&host->directories, policy.stall_timeout_ms);
 }
 
 /* One at a time: who is told may change what there is. */
-static void expire_comparison(struct chair *chair)
+static void expire_comparison(struct coordinator_host *host)
 {
-	const struct roster *roster = chair->daemon->roster;
+	const struct roster *roster = host->daemon->roster;
 	char who[NAME_NODE_MAX + 16] = "a node that is not there";
 	struct step_id id;
 	uint32_t node;
-	if (!coord_overdue(chair->coord, COMPARE_MS, &id, &node))
+	if (!coord_overdue(host->coord, COMPARE_MS, &id, &node))
 		return;
 	if (node != UINT32_MAX)
-		snprintf(who, sizeof(who), "node %s", chair->spread ? roster->nodes[node].name : "itself");
-	coord_give_up(chair->coord, id, who);
+		snprintf(who, sizeof(who), "node %s", host->spread ? roster->nodes[node].name : "itself");
+	coord_give_up(host->coord, id, who);
 }
 
-void chair_expire(struct chair *chair)
+void host_expire(struct coordinator_host *host)
 {
-	expire_sites(chair);
-	expire_comparison(chair);
+	expire_directories(host);
+	expire_comparison(host);
 }

@@ -20,17 +20,17 @@
 
 enum { CHAIRS_MAX = 256, RECORD_RETRY_MS = 1000 };
 
-bool chair_here(const struct daemon *daemon)
+bool host_here(const struct daemon *daemon)
 {
 	return !daemon->roster || daemon->self == FIRST_NODE;
 }
 
-struct chair *chair_find(const struct daemon *daemon, const char *job)
+struct coordinator_host *host_find(const struct daemon *daemon, const char *job)
 {
 	list_for(node, &daemon->chairs) {
-		struct chair *chair = list_entry(node, struct chair, link);
-		if (!strcmp(chair->job, job))
-			return chair;
+		struct coordinator_host *host = list_entry(node, struct coordinator_host, link);
+		if (!strcmp(host->job, job))
+			return host;
 	}
 	return NULL;
 }
@@ -53,19 +53,19 @@ static void send(struct daemon *daemon, uint32_t node, const struct peer_order *
 	net_drop(net, node, rc);
 }
 
-void chair_order(struct daemon *daemon, bool spread, uint32_t node, const struct peer_order *order)
+void host_order(struct daemon *daemon, bool spread, uint32_t node, const struct peer_order *order)
 {
 	if (!spread || node == daemon->self)
-		seat_obey(daemon, order);
+		participant_obey(daemon, order);
 	else
 		send(daemon, node, order);
 }
 
 /* order: all but the name of the job. */
-static void give(struct chair *chair, uint32_t node, struct peer_order *order)
+static void give(struct coordinator_host *host, uint32_t node, struct peer_order *order)
 {
-	memcpy(order->job, chair->job, sizeof(order->job));
-	chair_order(chair->daemon, chair->spread, node, order);
+	memcpy(order->job, host->job, sizeof(order->job));
+	host_order(host->daemon, host->spread, node, order);
 }
 
 static void give_word(void *arg, uint32_t node, enum peer_type type, const struct peer_word *word, const char *text)
@@ -87,14 +87,14 @@ static void raise_epoch(void *arg, uint32_t node, uint32_t epoch, const char *re
 
 static void tell(void *arg, uint32_t node, uint32_t rank, const char *reason)
 {
-	struct chair *chair = arg;
-	struct peer_word word = {.epoch = coord_view(chair->coord).epoch, .rank = rank};
-	give_word(arg, node, PEER_TELL, &word, reason);
+	struct coordinator_host *host = arg;
+	struct peer_word word = {.epoch = coord_view(host->coord).epoch, .rank = rank};
+	give_word(arg, node, PEER_RANK_WANTED, &word, reason);
 }
 
 static void turn_away(void *arg, uint32_t node, int rc, const char *text)
 {
-	give_word(arg, node, PEER_TURN_AWAY, &(struct peer_word){.rc = rc}, text);
+	give_word(arg, node, PEER_REJECT, &(struct peer_word){.rc = rc}, text);
 }
 
 static void joined(void *arg, uint32_t node, const struct wire_joined *m)
@@ -109,13 +109,13 @@ static void look(void *arg, uint32_t node, uint64_t step)
 
 static void surveyed(void *arg, const struct replica_surveyed *s)
 {
-	struct chair *chair = chair_find(arg, s->job);
+	struct coordinator_host *host = host_find(arg, s->job);
 	struct coord_survey survey = {.epoch = s->epoch, .known = s->known, .n = s->n};
 	AUTO_FREE struct coord_held *found = calloc(s->n ? s->n : 1, sizeof(*found));
-	if (!chair)
+	if (!host)
 		return;
-	survey.unheard = chair_unheard(chair, s);
-	survey.parted = muster_parted(chair->daemon, chair->job);
+	survey.unheard = host_unheard(host, s);
+	survey.parted = membership_parted(host->daemon, host->job);
 	snprintf(survey.names, sizeof(survey.names), "%s", s->names);
 	if (!found) /* as if nobody had answered */
 		survey = (struct coord_survey){.epoch = s->epoch, .unheard = 1, .names = "no memory"};
@@ -126,27 +126,27 @@ static void surveyed(void *arg, const struct replica_surveyed *s)
 					       .owner = s->found[i].owner,
 					       .id = s->found[i].id};
 	survey.found = found;
-	coord_surveyed(chair->coord, &survey);
+	coord_surveyed(host->coord, &survey);
 }
 
 static void survey(void *arg)
 {
-	struct chair *chair = arg;
-	struct replica *replica = chair->daemon->replica;
-	struct coord_survey nothing = {.epoch = coord_view(chair->coord).epoch};
-	if (replica && !replica_survey(replica, chair->job, nothing.epoch, surveyed, chair->daemon))
+	struct coordinator_host *host = arg;
+	struct replica *replica = host->daemon->replica;
+	struct coord_survey nothing = {.epoch = coord_view(host->coord).epoch};
+	if (replica && !replica_survey(replica, host->job, nothing.epoch, surveyed, host->daemon))
 		return;
 	if (replica) {
 		nothing.unheard = 1;
-		nothing.known = replica_known_epoch(replica, chair->job);
+		nothing.known = replica_known_epoch(replica, host->job);
 		snprintf(nothing.names, sizeof(nothing.names), "all of them");
 	}
-	coord_surveyed(chair->coord, &nothing);
+	coord_surveyed(host->coord, &nothing);
 }
 
-static void fetch(void *arg, uint32_t node, const struct peer_bring *bring)
+static void fetch(void *arg, uint32_t node, const struct peer_restore_fetch *bring)
 {
-	give(arg, node, &(struct peer_order){.type = PEER_BRING, .bring = *bring});
+	give(arg, node, &(struct peer_order){.type = PEER_RESTORE_FETCH, .bring = *bring});
 }
 
 static void restored(void *arg, uint32_t node, const struct peer_choice *choice)
@@ -164,8 +164,8 @@ static void refuse(void *arg, uint32_t node, int rc, const char *text, const cha
 
 static void level(void *arg, uint32_t node, struct step_id id, enum level_shown is)
 {
-	const struct chair *chair = arg;
-	muster_shown(chair->daemon, chair->job, id, is);
+	const struct coordinator_host *host = arg;
+	membership_shown(host->daemon, host->job, id, is);
 	give(arg, node, &(struct peer_order){.type = PEER_LEVEL, .save = {.id = id, .level = is}});
 }
 
@@ -188,12 +188,12 @@ static void copy(void *arg, uint32_t node, struct step_id id)
 
 static void keep(void *arg, uint32_t node, struct step_id id)
 {
-	give(arg, node, &(struct peer_order){.type = PEER_KEEP, .save = {.id = id}});
+	give(arg, node, &(struct peer_order){.type = PEER_PIN_REPLICATED, .save = {.id = id}});
 }
 
 static void pass(void *arg, uint32_t node, struct step_id id, int rc, const char *text)
 {
-	struct peer_order order = {.type = PEER_PASS, .save = {.id = id, .rc = rc}};
+	struct peer_order order = {.type = PEER_SKIP, .save = {.id = id, .rc = rc}};
 	snprintf(order.save.text, sizeof(order.save.text), "%s", text);
 	give(arg, node, &order);
 }
@@ -208,40 +208,40 @@ static void clear(void *arg, uint32_t node, struct step_id id, bool kept)
 	give(arg, node, &(struct peer_order){.type = PEER_CLEAR, .save = {.id = id, .flag = kept}});
 }
 
-static void farewell(void *arg, uint32_t node, enum peer_farewell is)
+static void finish(void *arg, uint32_t node, enum peer_finish_state is)
 {
-	give(arg, node, &(struct peer_order){.type = PEER_FAREWELL, .number = is});
+	give(arg, node, &(struct peer_order){.type = PEER_FINISH_STATE, .number = is});
 }
 
-static void rescue(void *arg, uint32_t node, const struct peer_rescue *m)
+static void spill(void *arg, uint32_t node, const struct peer_spill *m)
 {
-	give(arg, node, &(struct peer_order){.type = PEER_RESCUE, .rescue = *m});
+	give(arg, node, &(struct peer_order){.type = PEER_SPILL, .spill = *m});
 }
 
 /* ---- directories ------------------------------------------------------------------------------------------------ */
 
 static void make(void *arg, struct step_id id)
 {
-	struct chair *chair = arg;
-	sites_make(&chair->sites, id);
+	struct coordinator_host *host = arg;
+	directories_make(&host->directories, id);
 }
 
 static void seal(void *arg, struct step_id id, const struct wbuf *manifest)
 {
-	struct chair *chair = arg;
-	sites_seal(&chair->sites, id, manifest);
+	struct coordinator_host *host = arg;
+	directories_seal(&host->directories, id, manifest);
 }
 
 static void drop(void *arg, struct step_id id, int rc, const char *why)
 {
-	struct chair *chair = arg;
-	sites_drop(&chair->sites, id, rc, why);
+	struct coordinator_host *host = arg;
+	directories_drop(&host->directories, id, rc, why);
 }
 
 static void remove_dir(void *arg, struct step_id id)
 {
-	struct chair *chair = arg;
-	sites_remove(&chair->sites, id);
+	struct coordinator_host *host = arg;
+	directories_remove(&host->directories, id);
 }
 
 /* ---- the record of epochs -------------------------------------------------------------------------------------- */
@@ -250,65 +250,65 @@ static void persist(void *arg, uint32_t epoch, const char *reason);
 
 static void recorded(void *arg, uint32_t epoch, int rc, const char *text)
 {
-	struct chair *chair = arg;
-	struct coord_view now = coord_view(chair->coord);
-	chair->record = NULL;
+	struct coordinator_host *host = arg;
+	struct coord_view now = coord_view(host->coord);
+	host->record = NULL;
 	if (rc) {
-		if (repeat_due(&chair->unrecorded, text, clock_now()))
-			log_error("job %s: epoch %u cannot be recorded, nobody is told of it: %s", chair->job, epoch,
+		if (repeat_due(&host->unrecorded, text, clock_now()))
+			log_error("job %s: epoch %u cannot be recorded, nobody is told of it: %s", host->job, epoch,
 				  text);
-		chair->retry_ns = clock_deadline(RECORD_RETRY_MS * CLOCK_NS_PER_MS);
+		host->retry_ns = clock_deadline(RECORD_RETRY_MS * CLOCK_NS_PER_MS);
 	} else {
-		chair->recorded = epoch;
-		chair->unrecorded = (struct repeat){0};
-		coord_persisted(chair->coord, epoch);
+		host->recorded = epoch;
+		host->unrecorded = (struct repeat){0};
+		coord_persisted(host->coord, epoch);
 	}
 	if (!rc && now.epoch > epoch) /* raised again meanwhile */
-		persist(chair, now.epoch, coord_reason(chair->coord));
+		persist(host, now.epoch, coord_reason(host->coord));
 }
 
 static void persist(void *arg, uint32_t epoch, const char *reason)
 {
-	struct chair *chair = arg;
-	catalog_epoch(chair->daemon->catalog, chair->job, epoch);
-	if (!chair->spread || epoch <= chair->recorded) {
-		coord_persisted(chair->coord, epoch);
+	struct coordinator_host *host = arg;
+	catalog_epoch(host->daemon->catalog, host->job, epoch);
+	if (!host->spread || epoch <= host->recorded) {
+		coord_persisted(host->coord, epoch);
 		return;
 	}
-	chair->retry_ns = 0;
-	if (chair->record)
+	host->retry_ns = 0;
+	if (host->record)
 		return; /* when it has ended, this one follows */
-	if (epochs_record(chair->daemon, chair->job, epoch, reason, recorded, chair, &chair->record))
-		recorded(chair, epoch, -ENOMEM, "no memory");
+	if (epochs_record(host->daemon, host->job, epoch, reason, recorded, host, &host->record))
+		recorded(host, epoch, -ENOMEM, "no memory");
 }
 
-static void chair_free(struct chair *chair)
+static void host_free(struct coordinator_host *host)
 {
-	epochs_forget(chair->record);
-	sites_free(&chair->sites);
-	coord_free(chair->coord);
-	tenure_give(chair->daemon, &chair->tenure);
-	list_remove(&chair->link);
-	free(chair);
+	epochs_forget(host->record);
+	directories_free(&host->directories);
+	coord_free(host->coord);
+	directory_lock_give(host->daemon, &host->directory_lock);
+	list_remove(&host->link);
+	free(host);
 }
 
-void chair_end(struct chair *chair)
+void host_end(struct coordinator_host *host)
 {
-	if (chair->ended && !chair->sites.n)
-		chair_free(chair);
+	if (host->ended && !host->directories.n)
+		host_free(host);
 }
 
 void chairs_tick(struct daemon *daemon, uint64_t now)
 {
 	list_for_safe(node, &daemon->chairs) {
-		struct chair *chair = list_entry(node, struct chair, link);
-		if (chair->retry_ns && now >= chair->retry_ns)
-			persist(chair, coord_view(chair->coord).epoch, coord_reason(chair->coord));
-		chair_expire(chair);
-		chair_rescue_tick(chair);
-		chair_end(chair);
+		struct coordinator_host *host = list_entry(node, struct coordinator_host, link);
+		if (host->retry_ns && now >= host->retry_ns)
+			persist(host, coord_view(host->coord).epoch, coord_reason(host->coord));
+		host_expire(host);
+		host_spill_tick(host);
+		host_end(host);
 	}
-	musters_tick(daemon);
+	memberships_tick(daemon);
 }
 
 /* ---- life ------------------------------------------------------------------------------------------------------ */
@@ -316,8 +316,8 @@ void chairs_tick(struct daemon *daemon, uint64_t now)
 void chairs_free(struct daemon *daemon)
 {
 	list_for_safe(node, &daemon->chairs)
-		chair_free(list_entry(node, struct chair, link));
-	musters_free(daemon);
+		host_free(list_entry(node, struct coordinator_host, link));
+	memberships_free(daemon);
 }
 
 static const struct coord_orders all_orders = {.persist = persist,
@@ -339,159 +339,159 @@ static const struct coord_orders all_orders = {.persist = persist,
 					       .pass = pass,
 					       .write = write_part,
 					       .clear = clear,
-					       .rescue = rescue,
-					       .farewell = farewell,
+					       .spill = spill,
+					       .finish = finish,
 					       .make = make,
 					       .seal = seal,
 					       .drop = drop,
 					       .remove = remove_dir};
 
-static int begin(struct chair *chair, uint32_t world, struct err *err)
+static int begin(struct coordinator_host *host, uint32_t world, struct err *err)
 {
-	struct daemon *daemon = chair->daemon;
+	struct daemon *daemon = host->daemon;
 	uint32_t epoch;
-	int rc = tenure_take(daemon, chair->job, &chair->tenure, err);
+	int rc = directory_lock_take(daemon, host->job, &host->directory_lock, err);
 	if (rc)
 		return rc;
-	rc = epochs_first(daemon, chair->job, &epoch, err);
+	rc = epochs_first(daemon, host->job, &epoch, err);
 	if (rc)
-		return err_prefix(err, rc, "job '%s': no epoch can be chosen", chair->job);
-	chair->orders = all_orders;
-	chair->orders.arg = chair;
-	rc = coord_new(chair->job, world, chair->spread ? daemon->roster->n : 1, epoch, &chair->orders, &chair->coord);
+		return err_prefix(err, rc, "job '%s': no epoch can be chosen", host->job);
+	host->orders = all_orders;
+	host->orders.arg = host;
+	rc = coord_new(host->job, world, host->spread ? daemon->roster->n : 1, epoch, &host->orders, &host->coord);
 	if (rc)
-		return err_set(err, rc, "no memory for job '%s'", chair->job);
-	sites_init(&chair->sites, daemon->disk, daemon->root, chair->job, chair->coord);
+		return err_set(err, rc, "no memory for job '%s'", host->job);
+	directories_init(&host->directories, daemon->disk, daemon->root, host->job, host->coord);
 	return 0;
 }
 
-static int chair_new(struct daemon *daemon, const char *job, uint32_t world, bool spread, struct err *err)
+static int host_new(struct daemon *daemon, const char *job, uint32_t world, bool spread, struct err *err)
 {
 	unsigned n = 0;
 	list_for(node, &daemon->chairs)
 		n++;
 	if (n >= CHAIRS_MAX)
 		return err_set(err, -EBUSY, "job '%s': %d jobs are coordinated here already", job, CHAIRS_MAX);
-	struct chair *chair = calloc(1, sizeof(*chair));
-	if (!chair)
+	struct coordinator_host *host = calloc(1, sizeof(*host));
+	if (!host)
 		return err_set(err, -ENOMEM, "no memory for job '%s'", job);
-	*chair = (struct chair){.daemon = daemon, .spread = spread};
-	snprintf(chair->job, sizeof(chair->job), "%s", job);
-	int rc = begin(chair, world, err);
+	*host = (struct coordinator_host){.daemon = daemon, .spread = spread};
+	snprintf(host->job, sizeof(host->job), "%s", job);
+	int rc = begin(host, world, err);
 	if (rc) {
-		tenure_give(daemon, &chair->tenure);
-		free(chair);
+		directory_lock_give(daemon, &host->directory_lock);
+		free(host);
 		return rc;
 	}
-	list_push(&daemon->chairs, &chair->link);
+	list_push(&daemon->chairs, &host->link);
 	if (spread)
-		coord_withhold(chair->coord);
+		coord_withhold(host->coord);
 	return 0;
 }
 
 /* Nodes of the last world without a process keep what is in their memory: they let it go as soon as it is on storage. -EAGAIN: as far as is
  * known here all of them are such nodes. */
-static int ask_to_yield(struct chair *chair)
+static int ask_to_yield(struct coordinator_host *host)
 {
-	struct coord_view v = coord_view(chair->coord);
-	struct peer_order order = {.type = PEER_VACATE};
-	for (uint32_t n = 0; chair->spread && chair->daemon->net && n < chair->daemon->roster->n; n++)
-		if (coord_attends(chair->coord, n))
-			give(chair, n, &order);
-	return chair->spread && v.entered != v.epoch ? -EAGAIN : -EBUSY;
+	struct coord_view v = coord_view(host->coord);
+	struct peer_order order = {.type = PEER_INVALIDATE_PLAN};
+	for (uint32_t n = 0; host->spread && host->daemon->net && n < host->daemon->roster->n; n++)
+		if (coord_has_joined(host->coord, n))
+			give(host, n, &order);
+	return host->spread && v.entered != v.epoch ? -EAGAIN : -EBUSY;
 }
 
 /* A job whose nodes have all gone may come back with another world size. */
-int chair_open(struct daemon *daemon, const char *job, uint32_t world, bool spread, struct err *err)
+int host_open(struct daemon *daemon, const char *job, uint32_t world, bool spread, struct err *err)
 {
-	struct chair *chair = chair_find(daemon, job);
-	struct coord_view v = chair ? coord_view(chair->coord) : (struct coord_view){0};
-	if (chair && v.world == world && chair->spread == spread)
+	struct coordinator_host *host = host_find(daemon, job);
+	struct coord_view v = host ? coord_view(host->coord) : (struct coord_view){0};
+	if (host && v.world == world && host->spread == spread)
 		return 0;
-	if (chair && v.attending)
-		return err_set(err, ask_to_yield(chair),
+	if (host && v.attending)
+		return err_set(err, ask_to_yield(host),
 			       "job '%s' runs with world size %u%s; world size %u%s must wait until it has ended", job,
-			       v.world, chair->spread ? ", on several nodes" : "", world,
+			       v.world, host->spread ? ", on several nodes" : "", world,
 			       spread ? ", on several nodes," : "");
-	return chair_remake(daemon, job, world, spread, err);
+	return host_remake(daemon, job, world, spread, err);
 }
 
 /* While the job is not over, who comes with the new world is still to end. */
-int chair_remake(struct daemon *daemon, const char *job, uint32_t world, bool spread, struct err *err)
+int host_remake(struct daemon *daemon, const char *job, uint32_t world, bool spread, struct err *err)
 {
-	struct chair *chair = chair_find(daemon, job);
-	if (chair && chair->sites.n)
+	struct coordinator_host *host = host_find(daemon, job);
+	if (host && host->directories.n)
 		return err_set(err, -EAGAIN, "job '%s': directories of its last world are still in use", job);
-	bool stop = (chair && chair->stop && !chair->ended) || muster_stops(daemon, job);
-	if (chair)
-		chair_free(chair);
-	int rc = chair_new(daemon, job, world, spread, err);
-	muster_keep_stop(daemon, job, rc && stop);
+	bool stop = (host && host->stop && !host->ended) || membership_stops(daemon, job);
+	if (host)
+		host_free(host);
+	int rc = host_new(daemon, job, world, spread, err);
+	membership_keep_stop(daemon, job, rc && stop);
 	if (!rc)
-		chair_find(daemon, job)->stop = stop;
+		host_find(daemon, job)->stop = stop;
 	return rc;
 }
 
 /* All ranks have finished. A node that holds copies need not have had any. */
-void chair_over(struct chair *chair)
+void host_over(struct coordinator_host *host)
 {
-	struct peer_word word = {.epoch = coord_view(chair->coord).epoch};
-	for (uint32_t n = 0; chair->spread && chair->daemon->net && n < chair->daemon->roster->n; n++)
-		if (n == chair->daemon->self || net_is_up(chair->daemon->net, n))
-			give_word(chair, n, PEER_END, &word, "");
-	muster_over(chair->daemon, chair->job);
-	chair->ended = true;
-	chair_end(chair);
+	struct peer_word word = {.epoch = coord_view(host->coord).epoch};
+	for (uint32_t n = 0; host->spread && host->daemon->net && n < host->daemon->roster->n; n++)
+		if (n == host->daemon->self || net_is_up(host->daemon->net, n))
+			give_word(host, n, PEER_END, &word, "");
+	membership_over(host->daemon, host->job);
+	host->ended = true;
+	host_end(host);
 }
 
 /* ---- reports --------------------------------------------------------------------------------------------------- */
 
-void chair_report(struct daemon *daemon, uint32_t node, bool spread, const struct peer_report *r)
+void host_report(struct daemon *daemon, uint32_t node, bool spread, const struct peer_report *r)
 {
 	struct err err = {{0}};
-	if (r->type == PEER_CREW || r->type == PEER_SETTLED || r->type == PEER_PAUSED) {
-		muster_report(daemon, node, spread, r);
+	if (r->type == PEER_CAPACITY || r->type == PEER_QUIESCED || r->type == PEER_PAUSED) {
+		membership_report(daemon, node, spread, r);
 		return;
 	}
 	if (r->type == PEER_ASK && r->ask.token) {
 		order_asked(daemon, node, r);
 		return;
 	}
-	if (r->type == PEER_ATTEND && r->attend.plan != muster_plan(daemon, r->job))
+	if (r->type == PEER_NODE_JOIN && r->node_join.plan != membership_plan(daemon, r->job))
 		return; /* it is told the one that holds, or that all is over, as soon as its launcher offers something */
-	if (r->type == PEER_ATTEND && r->attend.finished && chair_view(daemon, r->job).world != r->attend.world)
+	if (r->type == PEER_NODE_JOIN && r->node_join.finished && host_view(daemon, r->job).world != r->node_join.world)
 		return; /* it asks again, for as long as those may come that are still at work */
-	if (r->type == PEER_ATTEND) {
-		int rc = chair_open(daemon, r->job, r->attend.world, spread, &err);
+	if (r->type == PEER_NODE_JOIN) {
+		int rc = host_open(daemon, r->job, r->node_join.world, spread, &err);
 		if (!rc)
-			rc = muster_attends(daemon, r->job, node, r->attend.nranks, &err);
+			rc = membership_node_joins(daemon, r->job, node, r->node_join.nranks, &err);
 		if (rc) {
-			chair_refuse(daemon, node, r->job, rc, err.text);
+			host_refuse(daemon, node, r->job, rc, err.text);
 			return;
 		}
-		chair_admit(daemon, r->job);
-		if (r->attend.plan != muster_plan(daemon, r->job))
+		host_admit(daemon, r->job);
+		if (r->node_join.plan != membership_plan(daemon, r->job))
 			return; /* it had no part in that, and has told so by coming */
 	}
-	struct chair *chair = chair_find(daemon, r->job);
-	if (chair)
-		chair_hear(chair, (struct coord_from){.node = spread ? node : 0, .epoch = r->epoch}, r);
+	struct coordinator_host *host = host_find(daemon, r->job);
+	if (host)
+		host_hear(host, (struct coord_from){.node = spread ? node : 0, .epoch = r->epoch}, r);
 }
 
-void chair_knows(struct daemon *daemon, const char *job, enum coord_witness witness, uint32_t epoch)
+void host_knows(struct daemon *daemon, const char *job, enum coord_witness witness, uint32_t epoch)
 {
-	struct chair *chair = chair_find(daemon, job);
-	if (chair)
-		coord_knows(chair->coord, 0, witness, epoch);
+	struct coordinator_host *host = host_find(daemon, job);
+	if (host)
+		coord_knows(host->coord, 0, witness, epoch);
 }
 
-struct coord_view chair_view(const struct daemon *daemon, const char *job)
+struct coord_view host_view(const struct daemon *daemon, const char *job)
 {
-	const struct chair *chair = chair_find(daemon, job);
-	return chair ? coord_view(chair->coord) : (struct coord_view){0};
+	const struct coordinator_host *host = host_find(daemon, job);
+	return host ? coord_view(host->coord) : (struct coord_view){0};
 }
 
-bool chair_has(const struct daemon *daemon, const char *job)
+bool host_has(const struct daemon *daemon, const char *job)
 {
-	return chair_find(daemon, job) != NULL;
+	return host_find(daemon, job) != NULL;
 }

@@ -1,10 +1,10 @@
-/* Chair: a job's coordinator in the daemon that has it, and how reports and orders come and go. A job whose ranks are all on one node has
- * its chair there. That of a job which is spread over nodes stands on the first node of the roster, whether or not that has ranks of it.
+/* Host: a job's coordinator in the daemon that has it, and how reports and orders come and go. A job whose ranks are all on one node has
+ * its host there. That of a job which is spread over nodes stands on the first node of the roster, whether or not that has ranks of it.
  *
- * What is for ourselves is a call (chair_report, seat_obey), what is for others a message (format/peer_coord.h) of the same content. A
+ * What is for ourselves is a call (host_report, participant_obey), what is for others a message (format/peer_coord.h) of the same content. A
  * message that the net does not take ends the session: after that both sides say again what holds.
  *
- * The epoch of a job that is spread is recorded in the store (control/epoch_record.h) before anybody is told of it; a chair that begins, also after a
+ * The epoch of a job that is spread is recorded in the store (control/epoch_record.h) before anybody is told of it; a host that begins, also after a
  * restart of its daemon, begins with one that was never given out, so that whoever was there has to join again. */
 #ifndef CKPTD_CONTROL_COORDINATOR_HOST_H
 #define CKPTD_CONTROL_COORDINATOR_HOST_H
@@ -12,34 +12,34 @@
 #include "coordinator/coordinator.h"
 #include "daemon.h"
 
-struct chair;
+struct coordinator_host;
 
 /* In the roster: it coordinates the jobs that are spread over nodes. */
 enum { FIRST_NODE = 0 };
 /* True when this daemon does. */
-bool chair_here(const struct daemon *daemon);
+bool host_here(const struct daemon *daemon);
 
-/* Something was reported by a node of the roster, or by ourselves (node: daemon->self). The first ATTEND makes the chair; what cannot be
+/* Something was reported by a node of the roster, or by ourselves (node: daemon->self). The first ATTEND makes the host; what cannot be
  * made is answered by TURN_AWAY. */
-void chair_report(struct daemon *daemon, uint32_t node, bool spread, const struct peer_report *report);
+void host_report(struct daemon *daemon, uint32_t node, bool spread, const struct peer_report *report);
 /* An order for a node, by call or message; its job is set. */
-void chair_order(struct daemon *daemon, bool spread, uint32_t node, const struct peer_order *order);
+void host_order(struct daemon *daemon, bool spread, uint32_t node, const struct peer_order *order);
 /* With the reason when it cannot be made. -EAGAIN: not yet. */
-int chair_open(struct daemon *daemon, const char *job, uint32_t world, bool spread, struct err *err);
-/* For another world, in an epoch that was never given out; nobody attends yet. -EAGAIN: chair_busy. */
-int chair_remake(struct daemon *daemon, const char *job, uint32_t world, bool spread, struct err *err);
-/* Nobody attends any more, until he does so by the plan that holds. */
-void chair_vacate(struct daemon *daemon, const char *job, uint32_t plan);
+int host_open(struct daemon *daemon, const char *job, uint32_t world, bool spread, struct err *err);
+/* For another world, in an epoch that was never given out; nobody joins yet. -EAGAIN: host_busy. */
+int host_remake(struct daemon *daemon, const char *job, uint32_t world, bool spread, struct err *err);
+/* Nobody joins any more, until he does so by the plan that holds. */
+void host_invalidate_plan(struct daemon *daemon, const char *job, uint32_t plan);
 /* coord_hold and coord_release. */
-void chair_hold(struct daemon *daemon, const char *job, const char *why);
-void chair_release(struct daemon *daemon, const char *job);
-/* coord_rescue_begin, or coord_rescue_give_up. */
-void chair_rescue(struct daemon *daemon, const char *job, bool give_up);
-void chair_preface(struct daemon *daemon, const char *job, const char *text);
+void host_hold(struct daemon *daemon, const char *job, const char *why);
+void host_release(struct daemon *daemon, const char *job);
+/* coord_spill_begin, or coord_spill_give_up. */
+void host_spill(struct daemon *daemon, const char *job, bool give_up);
+void host_preface(struct daemon *daemon, const char *job, const char *text);
 /* Nobody is left who could go on with the job, or too few are: it is over. */
-void chair_abandon(struct daemon *daemon, const char *job);
+void host_abandon(struct daemon *daemon, const char *job);
 /* A rank or an arena knows of an epoch, in a job of this node alone (coordinator/coordinator.h). */
-void chair_knows(struct daemon *daemon, const char *job, enum coord_witness witness, uint32_t epoch);
+void host_knows(struct daemon *daemon, const char *job, enum coord_witness witness, uint32_t epoch);
 /* A node of the roster is lost: for all jobs. */
 void chairs_node_down(struct daemon *daemon, uint32_t node, const char *why);
 /* Records that could not be written are tried again. */
@@ -47,10 +47,10 @@ void chairs_tick(struct daemon *daemon, uint64_t now);
 void chairs_free(struct daemon *daemon);
 
 /* The job is coordinated here. */
-bool chair_has(const struct daemon *daemon, const char *job);
+bool host_has(const struct daemon *daemon, const char *job);
 /* Directories of checkpoints are being made, written or cleared away. */
-bool chair_busy(const struct daemon *daemon, const char *job);
+bool host_busy(const struct daemon *daemon, const char *job);
 /* epoch 0: there is none. */
-struct coord_view chair_view(const struct daemon *daemon, const char *job);
+struct coord_view host_view(const struct daemon *daemon, const char *job);
 
 #endif

@@ -1,4 +1,4 @@
-/* Private to chair*.c. */
+/* Private to host*.c. */
 #ifndef CKPTD_CONTROL_COORDINATOR_HOST_PRIVATE_H
 #define CKPTD_CONTROL_COORDINATOR_HOST_PRIVATE_H
 
@@ -6,15 +6,15 @@
 #include "control/checkpoint_directories.h"
 #include "control/coordinator_host.h"
 
-struct chair {
+struct coordinator_host {
 	struct list link;
 	struct daemon *daemon;
 	char job[NAME_JOB_MAX];
 	bool spread;
 	struct coord_orders orders;
 	struct coord *coord;
-	struct sites sites;
-	int tenure;
+	struct directories directories;
+	int directory_lock;
 	bool stop;                    /* its nodes were asked to end: so is who comes later */
 	bool ended;                   /* nobody needs it: it goes when the last of its directories has been closed */
 	struct epochs_record *record; /* on its way */
@@ -22,30 +22,30 @@ struct chair {
 	uint64_t retry_ns; /* 0: nothing has failed */
 	struct repeat unrecorded;
 	uint64_t
-		rescue_ns; /* what is in memory is brought to storage, without a plan (control/coordinator_spill.c): give up then; 0: it is not */
-	uint32_t rescued_in; /* the last epoch in which that was begun */
+		spill_ns; /* what is in memory is brought to storage, without a plan (control/coordinator_spill.c): give up then; 0: it is not */
+	uint32_t spilled_in; /* the last epoch in which that was begun */
 };
 
 /* NULL: that job is not coordinated here. */
-struct chair *chair_find(const struct daemon *daemon, const char *job);
-/* A node attends, and no chair can be made for it; or one is there. */
-void chair_refuse(struct daemon *daemon, uint32_t node, const char *job, int rc, const char *why);
-void chair_admit(struct daemon *daemon, const char *job);
+struct coordinator_host *host_find(const struct daemon *daemon, const char *job);
+/* A node joins, and no host can be made for it; or one is there. */
+void host_refuse(struct daemon *daemon, uint32_t node, const char *job, int rc, const char *why);
+void host_admit(struct daemon *daemon, const char *job);
 /* The coordinator hears it (control/coordinator_input.c). */
-void chair_hear(struct chair *chair, struct coord_from from, const struct peer_report *r);
+void host_hear(struct coordinator_host *host, struct coord_from from, const struct peer_report *r);
 /* All nodes but that one, which has done it itself; RANK_MAX: all. */
-void chair_tell_others(struct chair *chair, uint32_t node, const struct wire_command *command);
+void host_tell_others(struct coordinator_host *host, uint32_t node, const struct wire_command *command);
 /* Nodes that were asked for copies, have not answered, and are worth waiting for (control/coordinator_world.c). */
 struct replica_surveyed;
-uint32_t chair_unheard(const struct chair *chair, const struct replica_surveyed *s);
+uint32_t host_unheard(const struct coordinator_host *host, const struct replica_surveyed *s);
 /* What is newest in memory is wanted on storage. True: nodes are lost, so that this is another matter than a flush (control/coordinator_spill.c). */
-bool chair_asked_to_rescue(struct chair *chair);
-void chair_rescue_tick(struct chair *chair);
+bool host_asked_to_spill(struct coordinator_host *host);
+void host_spill_tick(struct coordinator_host *host);
 /* What waits for somebody ends when that takes too long (control/coordinator_deadlines.c). */
-void chair_expire(struct chair *chair);
+void host_expire(struct coordinator_host *host);
 /* All ranks have finished, or nobody is left: all nodes are told. */
-void chair_over(struct chair *chair);
+void host_over(struct coordinator_host *host);
 /* Frees it when it has ended, and nothing of it runs. */
-void chair_end(struct chair *chair);
+void host_end(struct coordinator_host *host);
 
 #endif

@@ -7,43 +7,43 @@
 #include "control/membership.h"
 
 /* In which everybody has said what he has. */
-#define RESCUE_NS (15 * CLOCK_NS_PER_S)
+#define SPILL_NS (15 * CLOCK_NS_PER_S)
 
 /* Once in each epoch: what could not be had does not come back but with a node. */
-bool chair_asked_to_rescue(struct chair *chair)
+bool host_asked_to_spill(struct coordinator_host *host)
 {
-	struct daemon *daemon = chair->daemon;
-	struct coord_view v = coord_view(chair->coord);
-	if (!chair->spread || !v.attending || v.attending >= v.world || v.entered == v.epoch || daemon->root < 0 ||
-	    muster_plan(daemon, chair->job))
+	struct daemon *daemon = host->daemon;
+	struct coord_view v = coord_view(host->coord);
+	if (!host->spread || !v.attending || v.attending >= v.world || v.entered == v.epoch || daemon->root < 0 ||
+	    membership_plan(daemon, host->job))
 		return false;
-	if (chair->rescue_ns || chair->rescued_in == v.epoch)
+	if (host->spill_ns || host->spilled_in == v.epoch)
 		return true;
 	log_warn("job %s: nodes of it are lost, and another world waits: what is newest in memory is written first",
-		 chair->job);
-	chair->rescue_ns = clock_deadline(RESCUE_NS);
-	chair->rescued_in = v.epoch;
-	chair_hold(daemon, chair->job, "another world waits");
-	chair_rescue(daemon, chair->job, false);
+		 host->job);
+	host->spill_ns = clock_deadline(SPILL_NS);
+	host->spilled_in = v.epoch;
+	host_hold(daemon, host->job, "another world waits");
+	host_spill(daemon, host->job, false);
 	return true;
 }
 
-void chair_rescue_tick(struct chair *chair)
+void host_spill_tick(struct coordinator_host *host)
 {
-	struct daemon *daemon = chair->daemon;
-	struct coord_view v = coord_view(chair->coord);
-	if (!chair->rescue_ns)
+	struct daemon *daemon = host->daemon;
+	struct coord_view v = coord_view(host->coord);
+	if (!host->spill_ns)
 		return;
-	if (chair_busy(daemon, chair->job)) {
-		chair->rescue_ns = clock_deadline(RESCUE_NS); /* nobody looks, or it is being written */
-		return;
-	}
-	if (!v.rescued) {
-		chair_rescue(daemon, chair->job, clock_now() >= chair->rescue_ns);
+	if (host_busy(daemon, host->job)) {
+		host->spill_ns = clock_deadline(SPILL_NS); /* nobody looks, or it is being written */
 		return;
 	}
-	if (*v.not_rescued)
-		log_warn("job %s: not all that was in memory is on storage: %s", chair->job, v.not_rescued);
-	chair->rescue_ns = 0;
-	chair_release(daemon, chair->job);
+	if (!v.spilled) {
+		host_spill(daemon, host->job, clock_now() >= host->spill_ns);
+		return;
+	}
+	if (*v.not_spilled)
+		log_warn("job %s: not all that was in memory is on storage: %s", host->job, v.not_spilled);
+	host->spill_ns = 0;
+	host_release(daemon, host->job);
 }

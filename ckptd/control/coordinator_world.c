@@ -13,67 +13,67 @@
 #include <stdlib.h>
 #include <string.h>
 
-void chair_vacate(struct daemon *daemon, const char *job, uint32_t plan)
+void host_invalidate_plan(struct daemon *daemon, const char *job, uint32_t plan)
 {
-	struct chair *chair = chair_find(daemon, job);
-	struct peer_order order = {.type = PEER_VACATE, .number = plan};
-	if (!chair || !chair->spread)
+	struct coordinator_host *host = host_find(daemon, job);
+	struct peer_order order = {.type = PEER_INVALIDATE_PLAN, .number = plan};
+	if (!host || !host->spread)
 		return;
 	AUTO_FREE bool *had = calloc(daemon->roster->n, sizeof(*had));
 	for (uint32_t n = 0; had && n < daemon->roster->n; n++)
-		had[n] = coord_attends(chair->coord, n);
-	coord_vacate(chair->coord, "its ranks are those of another plan");
-	memcpy(order.job, chair->job, sizeof(order.job));
-	/* Last: who is given any other order has a seat, as far as he knows. */
+		had[n] = coord_has_joined(host->coord, n);
+	coord_invalidate_plan(host->coord, "its ranks are those of another plan");
+	memcpy(order.job, host->job, sizeof(order.job));
+	/* Last: who is given any other order has a participant, as far as he knows. */
 	for (uint32_t n = 0; had && n < daemon->roster->n; n++)
 		if (had[n])
-			chair_order(daemon, true, n, &order);
+			host_order(daemon, true, n, &order);
 }
 
-void chair_hold(struct daemon *daemon, const char *job, const char *why)
+void host_hold(struct daemon *daemon, const char *job, const char *why)
 {
-	struct chair *chair = chair_find(daemon, job);
-	if (chair)
-		coord_hold(chair->coord, why);
+	struct coordinator_host *host = host_find(daemon, job);
+	if (host)
+		coord_hold(host->coord, why);
 }
 
-void chair_release(struct daemon *daemon, const char *job)
+void host_release(struct daemon *daemon, const char *job)
 {
-	struct chair *chair = chair_find(daemon, job);
-	if (chair)
-		coord_release(chair->coord);
+	struct coordinator_host *host = host_find(daemon, job);
+	if (host)
+		coord_release(host->coord);
 }
 
-void chair_rescue(struct daemon *daemon, const char *job, bool give_up)
+void host_spill(struct daemon *daemon, const char *job, bool give_up)
 {
-	struct chair *chair = chair_find(daemon, job);
-	if (chair)
-		(give_up ? coord_rescue_give_up : coord_rescue_begin)(chair->coord);
+	struct coordinator_host *host = host_find(daemon, job);
+	if (host)
+		(give_up ? coord_spill_give_up : coord_spill_begin)(host->coord);
 }
 
-void chair_abandon(struct daemon *daemon, const char *job)
+void host_abandon(struct daemon *daemon, const char *job)
 {
-	struct chair *chair = chair_find(daemon, job);
-	if (chair)
-		chair_over(chair);
+	struct coordinator_host *host = host_find(daemon, job);
+	if (host)
+		host_over(host);
 }
 
-void chair_preface(struct daemon *daemon, const char *job, const char *text)
+void host_preface(struct daemon *daemon, const char *job, const char *text)
 {
-	struct chair *chair = chair_find(daemon, job);
-	if (chair)
-		coord_preface(chair->coord, text);
+	struct coordinator_host *host = host_find(daemon, job);
+	if (host)
+		coord_preface(host->coord, text);
 }
 
 /* Those that have no rank of it pay no heed. */
-void chair_tell_others(struct chair *chair, uint32_t node, const struct wire_command *command)
+void host_tell_others(struct coordinator_host *host, uint32_t node, const struct wire_command *command)
 {
-	const struct daemon *d = chair->daemon;
+	const struct daemon *d = host->daemon;
 	struct peer_order order = {.type = PEER_COMMAND, .command = *command};
-	memcpy(order.job, chair->job, sizeof(order.job));
-	for (uint32_t n = 0; chair->spread && d->net && n < d->roster->n; n++)
+	memcpy(order.job, host->job, sizeof(order.job));
+	for (uint32_t n = 0; host->spread && d->net && n < d->roster->n; n++)
 		if (n != node && (n == d->self || net_is_up(d->net, n)))
-			chair_order(chair->daemon, true, n, &order);
+			host_order(host->daemon, true, n, &order);
 }
 
 /* Why nodes of the job were refused last; jobs that share one are told of more often. */
@@ -85,17 +85,17 @@ static struct repeat *refusal_of(struct daemon *daemon, const char *job)
 	return &daemon->refusals[sum % DAEMON_REFUSALS];
 }
 
-void chair_refuse(struct daemon *daemon, uint32_t node, const char *job, int rc, const char *why)
+void host_refuse(struct daemon *daemon, uint32_t node, const char *job, int rc, const char *why)
 {
-	struct peer_order order = {.type = PEER_TURN_AWAY, .word.rc = rc};
+	struct peer_order order = {.type = PEER_REJECT, .word.rc = rc};
 	snprintf(order.job, sizeof(order.job), "%s", job);
 	snprintf(order.word.text, sizeof(order.word.text), "%s", why);
 	if (repeat_due(refusal_of(daemon, job), why, clock_now()))
 		log_warn("%s", why);
-	chair_order(daemon, true, node, &order);
+	host_order(daemon, true, node, &order);
 }
 
-void chair_admit(struct daemon *daemon, const char *job)
+void host_admit(struct daemon *daemon, const char *job)
 {
 	*refusal_of(daemon, job) = (struct repeat){0};
 }
@@ -109,16 +109,16 @@ static uint32_t not_there(const struct daemon *daemon)
 }
 
 /* A job whose world may change goes on without who has not come back in time. Who is there, and has not answered, may still do so. */
-uint32_t chair_unheard(const struct chair *chair, const struct replica_surveyed *s)
+uint32_t host_unheard(const struct coordinator_host *host, const struct replica_surveyed *s)
 {
-	if (!s->unheard || s->unheard > not_there(chair->daemon) || !muster_gives_up(chair->daemon, chair->job))
+	if (!s->unheard || s->unheard > not_there(host->daemon) || !membership_gives_up(host->daemon, host->job))
 		return s->unheard;
-	log_warn("job %s: what is in memory on nodes that have not come back is given up: %s", chair->job, s->names);
+	log_warn("job %s: what is in memory on nodes that have not come back is given up: %s", host->job, s->names);
 	return 0;
 }
 
-bool chair_busy(const struct daemon *daemon, const char *job)
+bool host_busy(const struct daemon *daemon, const char *job)
 {
-	const struct chair *chair = chair_find(daemon, job);
-	return chair && chair->sites.n;
+	const struct coordinator_host *host = host_find(daemon, job);
+	return host && host->directories.n;
 }

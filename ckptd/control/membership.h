@@ -1,4 +1,4 @@
-/* Muster: who is there for a job whose world may change, and when it is planned anew. It stands where the job's chair does (control/coordinator_host.h), and
+/* Membership: who is there for a job whose world may change, and when it is planned anew. It stands where the job's host does (control/coordinator_host.h), and
  * begins before it: with the first node whose launcher offers processes (CREW).
  *
  *   GATHERING ── all that are wanted are there; or enough, and the others were waited for ──► plan 1
@@ -8,9 +8,9 @@
  *             ──► SETTLING: nobody enters an epoch; what is newest in memory goes to storage ── all have nothing under way ──► the next plan
  *                 (where a node is lost, that is first written by those who have it, and for the lost one by who holds its copies: resize/spill.h)
  *
- * Where the world keeps its size (spares take all the empty ranks), and the ranks of each node stay together (coordinator/assignment.h), a loss needs no settling: the
+ * Where the world keeps its size (spares take all the empty ranks), and the ranks of each node stay together (coordinator/assignment.h), a loss needs no quiescing: the
  * state is in the memory of other nodes. Without a store the others are waited for until that is so, or node-wait is over; then it is lost.
- * What was settled makes the chair anew, in a new epoch. Each node is told its part (PLAN), and attends. A node that comes back with
+ * What was quiesced makes the host anew, in a new epoch. Each node is told its part (PLAN), and joins. A node that comes back with
  * an older plan is told the present one.
  *
  * What the nodes say outlives a restart of this daemon: the newest plan that somebody was given holds, ranks are whose who claims them,
@@ -24,59 +24,59 @@
 #include "format/peer_coord.h"
 
 /* CREW or SETTLED. What cannot be offered is answered by TURN_AWAY. */
-void muster_report(struct daemon *daemon, uint32_t node, bool spread, const struct peer_report *report);
+void membership_report(struct daemon *daemon, uint32_t node, bool spread, const struct peer_report *report);
 /* The number of the plan that the job follows; 0: its world does not change. */
-uint32_t muster_plan(const struct daemon *daemon, const char *job);
-/* The node attends by the plan that holds: it has so many ranks, as far as it knows. -EINVAL: not by that plan. */
-int muster_attends(struct daemon *daemon, const char *job, uint32_t node, uint32_t nranks, struct err *err);
+uint32_t membership_plan(const struct daemon *daemon, const char *job);
+/* The node joins by the plan that holds: it has so many ranks, as far as it knows. -EINVAL: not by that plan. */
+int membership_node_joins(struct daemon *daemon, const char *job, uint32_t node, uint32_t nranks, struct err *err);
 /* A save has reached this level on all nodes. */
-void muster_shown(struct daemon *daemon, const char *job, struct step_id id, enum level_shown level);
+void membership_shown(struct daemon *daemon, const char *job, struct step_id id, enum level_shown level);
 /* A node cannot have its copies of it made. */
-void muster_uncopied(struct daemon *daemon, const char *job, struct step_id id, const char *why);
+void membership_uncopied(struct daemon *daemon, const char *job, struct step_id id, const char *why);
 /* The ranks of a node have finished. True when others are at work. */
-bool muster_left(struct daemon *daemon, const char *job, uint32_t node);
-/* They have not, and are not there any more: lost for good, or others' by now. last: nobody attends. False: nobody else could take them up. */
-bool muster_deserted(struct daemon *daemon, const char *job, uint32_t node, bool last);
-/* Those who are at work were asked to end, and there is no chair that knows: it could not be made anew. */
-void muster_keep_stop(struct daemon *daemon, const char *job, bool stop);
-bool muster_stops(const struct daemon *daemon, const char *job);
+bool membership_left(struct daemon *daemon, const char *job, uint32_t node);
+/* They have not, and are not there any more: lost for good, or others' by now. last: nobody joins. False: nobody else could take them up. */
+bool membership_deserted(struct daemon *daemon, const char *job, uint32_t node, bool last);
+/* Those who are at work were asked to end, and there is no host that knows: it could not be made anew. */
+void membership_keep_stop(struct daemon *daemon, const char *job, bool stop);
+bool membership_stops(const struct daemon *daemon, const char *job);
 /* All ranks have finished, or nobody is left. Whoever offers processes to what is over is told so. */
-void muster_over(struct daemon *daemon, const char *job);
+void membership_over(struct daemon *daemon, const char *job);
 
 /* The node's ranks are to go to others, and it is given no more of them; or it may have some again. job: "" for the only one. -ENOENT: no
  * such job is planned here, or no such node; -EBUSY: too few ranks would be left; -EINVAL: what they have would be lost; -ECANCELED: it has some
  * again only when its launcher does not end any more. */
-int muster_drain(struct daemon *daemon, const char *job, const char *node, bool drained, struct err *err);
+int membership_drain(struct daemon *daemon, const char *job, const char *node, bool drained, struct err *err);
 
-struct muster_drained {
+struct membership_drained {
 	char job[NAME_JOB_MAX];
 	uint32_t ranks; /* that the node has still; 0 also when the job has ended */
 	bool asked;     /* it is to be let go, by whomever */
 	const char *stuck;
 };
 /* -EBUSY: the node may have ranks, or have them again: not all who have some are there. */
-int muster_drained(struct daemon *daemon, const char *job, const char *node, struct muster_drained *is,
-		   struct err *err);
+int membership_drained(struct daemon *daemon, const char *job, const char *node, struct membership_drained *is,
+		       struct err *err);
 
 /* The job goes on without the nodes that are not there, and what they may have in memory: they were waited for. */
-bool muster_gives_up(const struct daemon *daemon, const char *job);
+bool membership_gives_up(const struct daemon *daemon, const char *job);
 
 /* Since the last plan, or one that is not known here, ranks share a node with others than before, and nothing was saved there: what is in memory only
  * may fit nobody. */
-bool muster_parted(const struct daemon *daemon, const char *job);
+bool membership_parted(const struct daemon *daemon, const char *job);
 
-void musters_node_down(struct daemon *daemon, uint32_t node);
-void musters_tick(struct daemon *daemon);
-void musters_free(struct daemon *daemon);
+void memberships_node_down(struct daemon *daemon, uint32_t node);
+void memberships_tick(struct daemon *daemon);
+void memberships_free(struct daemon *daemon);
 
-struct muster_view {
+struct membership_view {
 	const char *job;
-	const struct crew *crew;
-	bool spread, settling;
+	const struct assignment *assignment;
+	bool spread, quiescing;
 	const char
 		*stuck; /* why a change that is wanted has not come at the last save; "": nothing is known against it */
 };
 /* One after the other; false: that was the last. *at: NULL at first. */
-bool muster_next(const struct daemon *daemon, const struct muster **at, struct muster_view *view);
+bool membership_next(const struct daemon *daemon, const struct membership **at, struct membership_view *view);
 
 #endif

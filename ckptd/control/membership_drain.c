@@ -3,20 +3,20 @@
 
 #include <stdio.h>
 
-static void weigh(struct muster *m, uint32_t node)
+static void weigh(struct membership *m, uint32_t node)
 {
-	crew_leave(&m->crew, node, m->drained[node] == DRAIN_YES || m->departs[node]);
+	assignment_leave(&m->assignment, node, m->drained[node] == DRAIN_YES || m->departs[node]);
 }
 
-static void tell(const struct muster *m, uint32_t node)
+static void tell(const struct membership *m, uint32_t node)
 {
 	bool drained = m->drained[node] == DRAIN_YES;
 	struct peer_order o = {.type = PEER_COMMAND, .command.kind = drained ? COMMAND_DRAIN : COMMAND_UNDRAIN};
 	snprintf(o.command.node, sizeof(o.command.node), "%s", m->daemon->roster->nodes[node].name);
-	muster_order(m, node, &o);
+	membership_order(m, node, &o);
 }
 
-void muster_drain_said(struct muster *m, uint32_t node, bool drained)
+void membership_drain_said(struct membership *m, uint32_t node, bool drained)
 {
 	if (!m->spread)
 		return;
@@ -26,16 +26,16 @@ void muster_drain_said(struct muster *m, uint32_t node, bool drained)
 		tell(m, node);
 }
 
-void muster_departs(struct muster *m, uint32_t node, bool departs)
+void membership_departs(struct membership *m, uint32_t node, bool departs)
 {
 	m->departs[node] = departs;
 	weigh(m, node);
 }
 
-static int choose(struct daemon *daemon, const char *job, struct muster **out, struct err *err)
+static int choose(struct daemon *daemon, const char *job, struct membership **out, struct err *err)
 {
-	struct muster *only = daemon->musters;
-	*out = *job ? muster_find(daemon, job) : only && !only->next ? only : NULL;
+	struct membership *only = daemon->memberships;
+	*out = *job ? membership_find(daemon, job) : only && !only->next ? only : NULL;
 	if (*out)
 		return 0;
 	if (!*job && only)
@@ -48,32 +48,32 @@ static int choose(struct daemon *daemon, const char *job, struct muster **out, s
 }
 
 /* Its ranks would go on from what others hold of them, and nobody does. */
-static bool nothing_holds(const struct muster *m)
+static bool nothing_holds(const struct membership *m)
 {
 	struct policy policy;
 	sources_fill(m->daemon->sources, SCOPE_JOB, m->job, &policy);
 	return m->daemon->root < 0 && !policy.copies;
 }
 
-static int find_node(const struct muster *m, const char *name, struct err *err)
+static int find_node(const struct membership *m, const char *name, struct err *err)
 {
 	int node = m->spread ? roster_find(m->daemon->roster, name) : -ENOENT;
 	return node < 0 ? err_set(err, -ENOENT, "job '%s' has no node %s", m->job, name) : node;
 }
 
 /* Why its ranks cannot go. */
-static int check(const struct muster *m, const char *name, struct err *err)
+static int check(const struct membership *m, const char *name, struct err *err)
 {
-	const struct crew *c = &m->crew;
-	if (crew_next_world(c) < c->least)
+	const struct assignment *c = &m->assignment;
+	if (assignment_next_world(c) < c->least)
 		return err_set(err, -EBUSY, "without node %s job '%s' would have %u ranks, and it needs %u", name,
-			       m->job, crew_next_world(c), c->least);
+			       m->job, assignment_next_world(c), c->least);
 	if (nothing_holds(m))
 		return err_set(err, -EINVAL,
 			       "job '%s' has no store and makes no copies (copies = 0): what the ranks of node %s have "
 			       "would be lost",
 			       m->job, name);
-	if (muster_parts(m))
+	if (membership_parts(m))
 		return err_set(
 			err, -EBUSY,
 			"job '%s' has no store, and no node has room for all ranks of node %s: what they have in "
@@ -82,12 +82,12 @@ static int check(const struct muster *m, const char *name, struct err *err)
 	return 0;
 }
 
-static int drain(struct muster *m, uint32_t node, const char *name, struct err *err)
+static int drain(struct membership *m, uint32_t node, const char *name, struct err *err)
 {
 	enum drain before = m->drained[node];
 	m->drained[node] = DRAIN_YES;
 	weigh(m, node);
-	int rc = m->crew.nodes[node].has ? check(m, name, err) : 0;
+	int rc = m->assignment.nodes[node].has ? check(m, name, err) : 0;
 	if (rc) {
 		m->drained[node] = before;
 		weigh(m, node);
@@ -97,7 +97,7 @@ static int drain(struct muster *m, uint32_t node, const char *name, struct err *
 	return rc;
 }
 
-static int undrain(struct muster *m, uint32_t node, const char *name, struct err *err)
+static int undrain(struct membership *m, uint32_t node, const char *name, struct err *err)
 {
 	m->drained[node] = DRAIN_NO;
 	weigh(m, node);
@@ -111,9 +111,9 @@ static int undrain(struct muster *m, uint32_t node, const char *name, struct err
 		name, m->job);
 }
 
-int muster_drain(struct daemon *daemon, const char *job, const char *name, bool drained, struct err *err)
+int membership_drain(struct daemon *daemon, const char *job, const char *name, bool drained, struct err *err)
 {
-	struct muster *m;
+	struct membership *m;
 	int rc = choose(daemon, job, &m, err);
 	int node = rc ? rc : find_node(m, name, err);
 	if (node < 0)
@@ -122,25 +122,26 @@ int muster_drain(struct daemon *daemon, const char *job, const char *name, bool 
 }
 
 /* Who is not there, or has not said what he has, may have ranks all the same. */
-static bool in_doubt(const struct muster *m)
+static bool in_doubt(const struct membership *m)
 {
-	return m->settling || crew_state(&m->crew) == CREW_BROKEN;
+	return m->quiescing || assignment_state(&m->assignment) == ASSIGNMENT_BROKEN;
 }
 
-int muster_drained(struct daemon *daemon, const char *job, const char *name, struct muster_drained *is, struct err *err)
+int membership_drained(struct daemon *daemon, const char *job, const char *name, struct membership_drained *is,
+		       struct err *err)
 {
-	struct muster *m;
-	*is = (struct muster_drained){.stuck = ""};
+	struct membership *m;
+	*is = (struct membership_drained){.stuck = ""};
 	snprintf(is->job, sizeof(is->job), "%s", job);
-	if (*job && !muster_find(daemon, job) && muster_past(daemon, job).plan)
+	if (*job && !membership_find(daemon, job) && membership_past(daemon, job).plan)
 		return 0;
 	int rc = choose(daemon, job, &m, err);
 	int node = rc ? rc : find_node(m, name, err);
 	if (node < 0)
 		return node;
 	snprintf(is->job, sizeof(is->job), "%s", m->job);
-	is->ranks = m->crew.nodes[node].has;
-	is->asked = m->crew.nodes[node].leaving;
+	is->ranks = m->assignment.nodes[node].has;
+	is->asked = m->assignment.nodes[node].leaving;
 	is->stuck = m->stuck;
 	if (!is->ranks && in_doubt(m))
 		return err_set(err, -EBUSY,

@@ -11,39 +11,39 @@
 #include <stdio.h>
 #include <string.h>
 
-static bool is_asked(const struct muster *m)
+static bool is_asked(const struct membership *m)
 {
-	return m->pause && m->pause_epoch == chair_view(m->daemon, m->job).epoch;
+	return m->pause && m->pause_epoch == host_view(m->daemon, m->job).epoch;
 }
 
 /* What is to be heard here is answered before the next one is told, and a node that cannot be told is lost at once: either may be the end of
  * what was to be told, and the others have heard of that by then. */
-static void tell_all(const struct muster *m, uint64_t after)
+static void tell_all(const struct membership *m, uint64_t after)
 {
 	const enum pause is = m->pause;
-	const uint32_t epoch = chair_view(m->daemon, m->job).epoch;
-	for (uint32_t n = 0; n < m->crew.nnodes; n++) {
-		if (m->pause != is || chair_view(m->daemon, m->job).epoch != epoch)
+	const uint32_t epoch = host_view(m->daemon, m->job).epoch;
+	for (uint32_t n = 0; n < m->assignment.nnodes; n++) {
+		if (m->pause != is || host_view(m->daemon, m->job).epoch != epoch)
 			return;
-		if (m->crew.nodes[n].has && !m->left[n])
-			muster_order(m, n, &(struct peer_order){.type = PEER_PAUSE, .step = after});
+		if (m->assignment.nodes[n].has && !m->left[n])
+			membership_order(m, n, &(struct peer_order){.type = PEER_PAUSE, .step = after});
 	}
 }
 
 /* A change that storage refuses costs all ranks an epoch. So whether it still would is tried first with what is newest in memory, of which
  * they do not hear: when that is durable the change may come. */
-static void probe(struct muster *m)
+static void probe(struct membership *m)
 {
 	if (clock_now() < m->stuck_ns)
 		return;
-	m->stuck_ns = clock_deadline(MUSTER_PROBE_NS);
-	muster_order(m, m->crew.node[0],
-		     &(struct peer_order){.type = PEER_COMMAND, .command = {.kind = COMMAND_FLUSH}});
+	m->stuck_ns = clock_deadline(MEMBERSHIP_PROBE_NS);
+	membership_order(m, m->assignment.node[0],
+			 &(struct peer_order){.type = PEER_COMMAND, .command = {.kind = COMMAND_FLUSH}});
 }
 
-void muster_pause(struct muster *m)
+void membership_pause(struct membership *m)
 {
-	struct coord_view v = chair_view(m->daemon, m->job);
+	struct coord_view v = host_view(m->daemon, m->job);
 	if (is_asked(m) || !v.epoch || v.entered != v.epoch)
 		return;
 	if (*m->stuck) {
@@ -54,13 +54,13 @@ void muster_pause(struct muster *m)
 	m->pause_epoch = v.epoch;
 	m->after = 0;
 	m->occasion = false;
-	for (uint32_t n = 0; n < m->crew.nnodes; n++)
-		m->unquiet[n] = m->crew.nodes[n].has && !m->left[n];
+	for (uint32_t n = 0; n < m->assignment.nnodes; n++)
+		m->unquiet[n] = m->assignment.nodes[n].has && !m->left[n];
 	log_info("job %s: its world changes at the next save", m->job);
 	tell_all(m, 0);
 }
 
-void muster_unpause(struct muster *m)
+void membership_unpause(struct membership *m)
 {
 	bool asked = is_asked(m);
 	m->pause = PAUSE_NONE;
@@ -69,53 +69,53 @@ void muster_unpause(struct muster *m)
 		tell_all(m, UINT64_MAX);
 }
 
-void muster_paused(struct muster *m, uint32_t node, const struct peer_report *r)
+void membership_paused(struct membership *m, uint32_t node, const struct peer_report *r)
 {
 	if (m->pause != PAUSE_ASKED || r->epoch != m->pause_epoch || !m->unquiet[node])
 		return;
 	m->unquiet[node] = false;
 	m->after = max_u64(m->after, r->step);
-	for (uint32_t n = 0; n < m->crew.nnodes; n++)
+	for (uint32_t n = 0; n < m->assignment.nnodes; n++)
 		if (m->unquiet[n] && !m->left[n])
 			return;
 	m->pause = PAUSE_SET;
 	tell_all(m, m->after);
 }
 
-void muster_stick(struct muster *m, uint64_t ns, const char *why)
+void membership_stick(struct membership *m, uint64_t ns, const char *why)
 {
 	if (strcmp(m->stuck, why) != 0)
 		log_warn("job %s: its world does not change: %s", m->job, why);
 	snprintf(m->stuck, sizeof(m->stuck), "%s", why);
 	m->stuck_ns = clock_deadline(ns);
-	muster_unpause(m);
+	membership_unpause(m);
 }
 
-void muster_unstick(struct muster *m)
+void membership_unstick(struct membership *m)
 {
 	m->stuck[0] = 0;
 	m->stuck_ns = 0;
 }
 
 /* What of a save has to be safe, since the world changes at it. */
-static enum level_shown safe(const struct muster *m)
+static enum level_shown safe(const struct membership *m)
 {
 	return m->daemon->root >= 0 ? LEVEL_CAPTURED : LEVEL_REPLICATED;
 }
 
-static bool is_occasion(const struct muster *m, struct step_id id)
+static bool is_occasion(const struct membership *m, struct step_id id)
 {
 	return m->pause == PAUSE_SET && id.epoch == m->pause_epoch && id.step > m->after;
 }
 
-void muster_shown(struct daemon *daemon, const char *job, struct step_id id, enum level_shown level)
+void membership_shown(struct daemon *daemon, const char *job, struct step_id id, enum level_shown level)
 {
-	struct muster *m = muster_find(daemon, job);
+	struct membership *m = membership_find(daemon, job);
 	if (!m)
 		return;
 	m->parted = m->parted && level < LEVEL_CAPTURED;
 	if (*m->stuck && level >= (daemon->root >= 0 ? LEVEL_DURABLE : LEVEL_REPLICATED) && !m->unfit) {
-		muster_unstick(m);
+		membership_unstick(m);
 		loop_soon(daemon->loop, 1);
 	}
 	if (m->occasion || level < safe(m) || !is_occasion(m, id))
@@ -126,14 +126,14 @@ void muster_shown(struct daemon *daemon, const char *job, struct step_id id, enu
 
 /* Without a store the new world has its state from copies alone. While none can be made, nobody waits for that in a fence; a later save that
  * has them ends it. */
-void muster_uncopied(struct daemon *daemon, const char *job, struct step_id id, const char *why)
+void membership_uncopied(struct daemon *daemon, const char *job, struct step_id id, const char *why)
 {
-	struct muster *m = muster_find(daemon, job);
+	struct membership *m = membership_find(daemon, job);
 	char text[2 * WIRE_TEXT_MAX];
 	if (!m || m->occasion || safe(m) != LEVEL_REPLICATED || !is_occasion(m, id))
 		return;
 	snprintf(text, sizeof(text), "there is no store, and step %lu has not all its copies: %s",
 		 (unsigned long)id.step, why);
 	text[WIRE_TEXT_MAX - 1] = 0;
-	muster_stick(m, UINT64_MAX, text);
+	membership_stick(m, UINT64_MAX, text);
 }

@@ -1,4 +1,4 @@
-/* The next plan of a job whose world changes: its chair is made for it, and all nodes are told. */
+/* The next plan of a job whose world changes: its host is made for it, and all nodes are told. */
 #include "control/membership_private.h"
 
 #include "base/log.h"
@@ -10,36 +10,36 @@
 
 /* ---- orders ---------------------------------------------------------------------------------------------------- */
 
-const char *muster_name_of(const struct muster *m, uint32_t node)
+const char *membership_name_of(const struct membership *m, uint32_t node)
 {
 	return m->spread ? m->daemon->roster->nodes[node].name : "this one";
 }
 
-void muster_order(const struct muster *m, uint32_t node, struct peer_order *o)
+void membership_order(const struct membership *m, uint32_t node, struct peer_order *o)
 {
 	memcpy(o->job, m->job, sizeof(o->job));
-	chair_order(m->daemon, m->spread, m->spread ? node : m->daemon->self, o);
+	host_order(m->daemon, m->spread, m->spread ? node : m->daemon->self, o);
 }
 
-void muster_turn_away(const struct muster *m, uint32_t node, int rc, const char *text)
+void membership_turn_away(const struct membership *m, uint32_t node, int rc, const char *text)
 {
-	struct peer_order o = {.type = PEER_TURN_AWAY, .word = {.rc = rc, .flag = true}};
+	struct peer_order o = {.type = PEER_REJECT, .word = {.rc = rc, .flag = true}};
 	snprintf(o.word.text, sizeof(o.word.text), "%s", text);
-	muster_order(m, node, &o);
+	membership_order(m, node, &o);
 }
 
-void muster_turn_all_away(const struct muster *m, int rc, const char *text)
+void membership_turn_all_away(const struct membership *m, int rc, const char *text)
 {
 	log_error("job %s: %s", m->job, text);
-	for (uint32_t n = 0; n < m->crew.nnodes; n++)
-		if (m->crew.nodes[n].offers)
-			muster_turn_away(m, n, rc, text);
+	for (uint32_t n = 0; n < m->assignment.nnodes; n++)
+		if (m->assignment.nodes[n].offers)
+			membership_turn_away(m, n, rc, text);
 }
 
 /* known: the node follows the plan before this one, and knows its processes by the ranks of that. */
-void muster_tell_plan(const struct muster *m, uint32_t node, bool known)
+void membership_tell_plan(const struct membership *m, uint32_t node, bool known)
 {
-	const struct crew *c = &m->crew;
+	const struct assignment *c = &m->assignment;
 	struct peer_order o = {.type = PEER_PLAN, .plan = {.number = c->number, .world = c->world}};
 	for (uint32_t r = 0; r < c->world && o.plan.n < WIRE_LOCAL_MAX; r++) {
 		if (c->node[r] != node)
@@ -47,31 +47,31 @@ void muster_tell_plan(const struct muster *m, uint32_t node, bool known)
 		o.plan.ranks[o.plan.n] = r;
 		o.plan.was[o.plan.n++] = known ? c->was[r] : WIRE_NEW_PROCESS;
 	}
-	m->seated[node] = o.plan.n;
-	m->bereft[node] = false;
+	m->has_ranks[node] = o.plan.n;
+	m->launcher_lost[node] = false;
 	m->behind[node].n = 0;
-	muster_order(m, node, &o);
+	membership_order(m, node, &o);
 }
 
 /* ---- the next plan --------------------------------------------------------------------------------------------- */
 
-void muster_quiet(struct muster *m)
+void membership_quiet(struct membership *m)
 {
-	m->settling = m->rescuing = m->again = m->occasion = false;
+	m->quiescing = m->rescuing = m->again = m->occasion = false;
 	m->rc = 0;
 }
 
-/* Also those whose launcher is gone: what they had is not theirs any more, and they are not to attend with it. */
-static void tell_all(struct muster *m)
+/* Also those whose launcher is gone: what they had is not theirs any more, and they are not to join with it. */
+static void tell_all(struct membership *m)
 {
-	for (uint32_t n = 0; n < m->crew.nnodes; n++)
-		if (m->crew.nodes[n].offers || m->seated[n])
-			muster_tell_plan(m, n, true);
+	for (uint32_t n = 0; n < m->assignment.nnodes; n++)
+		if (m->assignment.nodes[n].offers || m->has_ranks[n])
+			membership_tell_plan(m, n, true);
 }
 
-void muster_renumber(struct muster *m)
+void membership_renumber(struct membership *m)
 {
-	struct crew *c = &m->crew;
+	struct assignment *c = &m->assignment;
 	uint32_t known = m->latest > c->number ? m->latest : c->number;
 	log_warn("job %s: a plan %u was also made by an earlier life of this daemon: the one that holds, plan %u, is "
 		 "plan %u from now on",
@@ -82,9 +82,9 @@ void muster_renumber(struct muster *m)
 	tell_all(m);
 }
 
-static void describe(const struct muster *m, uint32_t before)
+static void describe(const struct membership *m, uint32_t before)
 {
-	const struct crew *c = &m->crew;
+	const struct assignment *c = &m->assignment;
 	if (!before)
 		log_info("job %s: plan %u: %u ranks", m->job, c->number, c->world);
 	else if (before != c->world)
@@ -94,42 +94,42 @@ static void describe(const struct muster *m, uint32_t before)
 	for (uint32_t n = 0; m->spread && n < c->nnodes; n++)
 		if (c->nodes[n].has)
 			log_info("job %s: plan %u: %u ranks on node %s", m->job, c->number, c->nodes[n].has,
-				 muster_name_of(m, n));
+				 membership_name_of(m, n));
 }
 
 /* Who had no rank in a plan of an earlier life of this daemon may be all that is left of it, and would take another one of that number for what
  * he follows already. */
-static int next_plan(struct muster *m)
+static int next_plan(struct membership *m)
 {
-	uint32_t number = m->crew.number;
+	uint32_t number = m->assignment.number;
 	if (m->latest > number)
-		m->crew.number = m->latest;
-	int rc = crew_plan(&m->crew);
+		m->assignment.number = m->latest;
+	int rc = assignment_plan(&m->assignment);
 	if (rc)
-		m->crew.number = number;
+		m->assignment.number = number;
 	return rc;
 }
 
-bool muster_parts(const struct muster *m)
+bool membership_parts(const struct membership *m)
 {
-	const struct crew *c = &m->crew;
-	return m->daemon->root < 0 && crew_next_world(c) == c->world && chair_view(m->daemon, m->job).alike &&
-	       !crew_keeps(c);
+	const struct assignment *c = &m->assignment;
+	return m->daemon->root < 0 && assignment_next_world(c) == c->world && host_view(m->daemon, m->job).alike &&
+	       !assignment_keeps(c);
 }
 
-bool muster_unfit(struct muster *m)
+bool membership_unfit(struct membership *m)
 {
 	bool was = m->unfit;
-	m->unfit = muster_parts(m);
+	m->unfit = membership_parts(m);
 	if (m->unfit)
-		muster_stick(m, UINT64_MAX,
-			     "there is no store, and no node has room for all ranks of one that is let go");
+		membership_stick(m, UINT64_MAX,
+				 "there is no store, and no node has room for all ranks of one that is let go");
 	else if (was)
-		muster_unstick(m);
+		membership_unstick(m);
 	return m->unfit;
 }
 
-void muster_lose(struct muster *m)
+void membership_lose(struct membership *m)
 {
 	snprintf(m->lost, sizeof(m->lost),
 		 "there is no store, and no node has room for all ranks of one that has lost some: what memory had was "
@@ -137,49 +137,49 @@ void muster_lose(struct muster *m)
 	log_warn("job %s: %s", m->job, m->lost);
 }
 
-/* False: the muster is no more. */
-bool muster_replan(struct muster *m)
+/* False: the membership is no more. */
+bool membership_replan(struct membership *m)
 {
 	struct err err = {{0}};
-	uint32_t before = m->crew.world;
-	bool settled =
-		m->settling; /* those who are let go wait to enter the next epoch, too: nobody may count them there */
-	bool keeps = crew_keeps(&m->crew);
+	uint32_t before = m->assignment.world;
+	bool quiesced =
+		m->quiescing; /* those who are let go wait to enter the next epoch, too: nobody may count them there */
+	bool keeps = assignment_keeps(&m->assignment);
 	int rc = next_plan(m);
 	if (rc)
 		return true; /* too few by now */
-	muster_quiet(m);
-	muster_unstick(m);
+	membership_quiet(m);
+	membership_unstick(m);
 	m->gone = m->starving = false;
 	m->parted = m->parted || (before && !keeps);
 	describe(m, before);
-	if (before == m->crew.world && !settled)
-		chair_release(m->daemon, m->job);
+	if (before == m->assignment.world && !quiesced)
+		host_release(m->daemon, m->job);
 	else
-		rc = chair_remake(m->daemon, m->job, m->crew.world, m->spread, &err);
-	if (!rc && (settled || before != m->crew.world || m->lost[0]))
-		chair_preface(m->daemon, m->job, m->lost);
+		rc = host_remake(m->daemon, m->job, m->assignment.world, m->spread, &err);
+	if (!rc && (quiesced || before != m->assignment.world || m->lost[0]))
+		host_preface(m->daemon, m->job, m->lost);
 	m->lost[0] = 0;
 	if (rc == -EINVAL || (rc && !m->spread)) {
-		muster_turn_all_away(m, rc, err.text);
-		muster_remove(m->daemon, m->job);
+		membership_turn_all_away(m, rc, err.text);
+		membership_remove(m->daemon, m->job);
 		return false;
 	}
-	if (rc) /* the first node that attends has it made */
+	if (rc) /* the first node that joins has it made */
 		log_error("job %s: not yet: %s", m->job, err.text);
 	tell_all(m);
 	return true;
 }
 
-void muster_keep_stop(struct daemon *daemon, const char *job, bool stop)
+void membership_keep_stop(struct daemon *daemon, const char *job, bool stop)
 {
-	struct muster *m = muster_find(daemon, job);
+	struct membership *m = membership_find(daemon, job);
 	if (m)
 		m->stop = stop;
 }
 
-bool muster_stops(const struct daemon *daemon, const char *job)
+bool membership_stops(const struct daemon *daemon, const char *job)
 {
-	const struct muster *m = muster_find(daemon, job);
+	const struct membership *m = membership_find(daemon, job);
 	return m && m->stop;
 }

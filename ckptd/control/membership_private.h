@@ -1,4 +1,4 @@
-/* Private to muster*.c. */
+/* Private to membership*.c. */
 #ifndef CKPTD_CONTROL_MEMBERSHIP_PRIVATE_H
 #define CKPTD_CONTROL_MEMBERSHIP_PRIVATE_H
 
@@ -7,21 +7,21 @@
 #include "coordinator/assignment.h"
 
 /* How soon after storage has refused what a change needs, and then how often, it is tried whether it still does. */
-#define MUSTER_PROBE_NS (60 * CLOCK_NS_PER_S)
+#define MEMBERSHIP_PROBE_NS (60 * CLOCK_NS_PER_S)
 
 /* What a node has by an older plan than the one that holds, and keeps until it is known what it has by that. */
-struct muster_behind {
+struct membership_behind {
 	uint32_t plan, world;
 	uint32_t n; /* 0: it has nothing, or has been told */
 	uint32_t ranks[WIRE_LOCAL_MAX];
 };
 
-struct muster {
-	struct muster *next;
+struct membership {
+	struct membership *next;
 	struct daemon *daemon;
 	char job[NAME_JOB_MAX];
 	bool spread;
-	struct crew crew;
+	struct assignment assignment;
 	uint32_t latest;  /* plan that a node knows of; the next one comes after it */
 	uint32_t of;      /* the world of that; 0: not known */
 	uint64_t wait_ns; /* a node that is missing may come until then */
@@ -34,108 +34,108 @@ struct muster {
 	char stuck[WIRE_TEXT_MAX]; /* why a change that could wait has not come; "": it may come with any save */
 	uint64_t stuck_ns;         /* when storage is tried next: a save shows that it is over */
 	bool ending;               /* the job was asked to end: too few would be left */
-	bool stop;                 /* see muster_keep_stop */
-	bool deserted;             /* nobody has attended since the last node gave up what it had */
+	bool stop;                 /* see membership_keep_stop */
+	bool deserted;             /* nobody has joined since the last node gave up what it had */
 	bool starving;             /* too few are there, and that was said */
-	bool settling;             /* towards the next plan */
-	bool parted;               /* see muster_parted */
-	bool unfit;                /* it is stuck since muster_parts */
+	bool quiescing;            /* towards the next plan */
+	bool parted;               /* see membership_parted */
+	bool unfit;                /* it is stuck since membership_parts */
 	bool rescuing; /* before that: what only memory has is written by who has it, also for nodes that are lost */
 	bool again;    /* another node was lost meanwhile */
-	uint64_t rescue_ns;       /* not longer than until then it is found out what there is */
+	uint64_t spill_ns;        /* not longer than until then it is found out what there is */
 	char lost[WIRE_TEXT_MAX]; /* what could not be, and why */
 	uint32_t epoch;           /* that was seen last */
-	int rc;                   /* of settling: what cannot be written, and why */
+	int rc;                   /* of quiescing: what cannot be written, and why */
 	char text[WIRE_TEXT_MAX];
-	bool *left;    /* by node: its ranks have finished */
-	bool *bereft;  /* by node: its launcher is gone, and its daemon has what its ranks had in memory */
-	bool *seated;  /* by node: it has ranks, as far as it knows */
-	bool *unquiet; /* by node: it has yet to say SETTLED, or PAUSED */
+	bool *left;          /* by node: its ranks have finished */
+	bool *launcher_lost; /* by node: its launcher is gone, and its daemon has what its ranks had in memory */
+	bool *has_ranks;     /* by node: it has ranks, as far as it knows */
+	bool *unquiet;       /* by node: it has yet to say SETTLED, or PAUSED */
 	enum drain {
 		DRAIN_UNKNOWN = 0, /* to this life of the daemon: the node has yet to say it */
 		DRAIN_NO,
 		DRAIN_YES
 	} *
-		drained;              /* by node: somebody wants it to have no ranks */
-	struct muster_behind *behind; /* by node */
+		drained;                  /* by node: somebody wants it to have no ranks */
+	struct membership_behind *behind; /* by node */
 	bool *departs; /* by node: its launcher was told to end. Either is reason enough for the next plan to do without it */
 };
 
 /* NULL: the world of that job does not change. */
-struct muster *muster_find(const struct daemon *daemon, const char *job);
-void muster_remove(struct daemon *daemon, const char *job);
+struct membership *membership_find(const struct daemon *daemon, const char *job);
+void membership_remove(struct daemon *daemon, const char *job);
 
 /* Until when a node that is missing now may come. */
-uint64_t muster_patience(const struct muster *m);
+uint64_t membership_patience(const struct membership *m);
 
 /* The node is to end what it has under way, if it has anything by the plan that holds; also who has lost his launcher: if he has rank 0, nobody
  * else decides what is written. */
-void muster_settle(struct muster *m, uint32_t node);
+void membership_quiesce(struct membership *m, uint32_t node);
 
 /* All ranks of the plan that holds are there, and have entered the epoch. */
-bool muster_at_work(const struct muster *m);
+bool membership_at_work(const struct membership *m);
 
 /* control/membership_recovery.c. What a node says of the plan that it follows. */
-void muster_hear_of_plan(struct muster *m, uint32_t node, const struct peer_crew *said);
+void membership_hear_of_plan(struct membership *m, uint32_t node, const struct peer_capacity *said);
 /* No plan holds, and those whom it would wait for have come, or were waited for: one that is known of does, or the next one is made. False: the
- * muster is no more. */
-bool muster_gathered(struct muster *m);
+ * membership is no more. */
+bool membership_gathered(struct membership *m);
 /* The node follows the plan that holds by number: one of an earlier life, if it has no rank in this one. */
-void muster_tell_apart(struct muster *m, uint32_t node);
+void membership_tell_apart(struct membership *m, uint32_t node);
 /* The node follows a plan that is over. */
-void muster_hear_behind(struct muster *m, uint32_t node, const struct peer_crew *said);
+void membership_hear_behind(struct membership *m, uint32_t node, const struct peer_capacity *said);
 /* Those that do are told the plan that holds, once it is known who has which rank of it. */
-void muster_tell_behind(struct muster *m);
+void membership_tell_behind(struct membership *m);
 
 /* control/membership_plan.c. By call or message; the job is set. */
-void muster_order(const struct muster *m, uint32_t node, struct peer_order *order);
-const char *muster_name_of(const struct muster *m, uint32_t node);
+void membership_order(const struct membership *m, uint32_t node, struct peer_order *order);
+const char *membership_name_of(const struct membership *m, uint32_t node);
 /* The launcher hears of it, and gives up. */
-void muster_turn_away(const struct muster *m, uint32_t node, int rc, const char *text);
-void muster_turn_all_away(const struct muster *m, int rc, const char *text);
+void membership_turn_away(const struct membership *m, uint32_t node, int rc, const char *text);
+void membership_turn_all_away(const struct membership *m, int rc, const char *text);
 /* known: the node follows the plan before this one, and knows its processes by the ranks of that. */
-void muster_tell_plan(const struct muster *m, uint32_t node, bool known);
+void membership_tell_plan(const struct membership *m, uint32_t node, bool known);
 /* Somebody follows a plan of this number, or a later one, and all ranks are others': the plan holds under a number that nobody knows. */
-void muster_renumber(struct muster *m);
+void membership_renumber(struct membership *m);
 /* Nothing leads to another plan any more. */
-void muster_quiet(struct muster *m);
-/* False: the muster is no more. */
-bool muster_replan(struct muster *m);
+void membership_quiet(struct membership *m);
+/* False: the membership is no more. */
+bool membership_replan(struct membership *m);
 
 /* control/membership_drain.c. Its launcher has said so, or not any more. */
-void muster_departs(struct muster *m, uint32_t node, bool departs);
+void membership_departs(struct membership *m, uint32_t node, bool departs);
 /* The node knows it so. Who has an order of this life of the daemon from nobody else is believed, the others are told. */
-void muster_drain_said(struct muster *m, uint32_t node, bool drained);
+void membership_drain_said(struct membership *m, uint32_t node, bool drained);
 
 /* There is no store, and in the next plan, in which the world keeps its size, what is in memory fits nobody whose ranks were parted. */
-bool muster_parts(const struct muster *m);
+bool membership_parts(const struct membership *m);
 /* A change that can wait is not made as long as that is so. True: it is. */
-bool muster_unfit(struct muster *m);
+bool membership_unfit(struct membership *m);
 /* It is planned all the same: that is lost. */
-void muster_lose(struct muster *m);
+void membership_lose(struct membership *m);
 
 /* The world changes at the next save, or does not after all. */
-void muster_pause(struct muster *m);
-void muster_unpause(struct muster *m);
-void muster_paused(struct muster *m, uint32_t node, const struct peer_report *r);
+void membership_pause(struct membership *m);
+void membership_unpause(struct membership *m);
+void membership_paused(struct membership *m, uint32_t node, const struct peer_report *r);
 /* It cannot, before a save shows that it can again; storage is tried each time that ns are over. */
-void muster_stick(struct muster *m, uint64_t ns, const char *why);
-void muster_unstick(struct muster *m);
+void membership_stick(struct membership *m, uint64_t ns, const char *why);
+void membership_unstick(struct membership *m);
 
 /* control/membership_ended.c. How the last job of that name has ended: after its last plan comes one in which nobody has a rank; plan 0: none has
  * ended. */
-struct muster_end {
+struct membership_end {
 	uint32_t plan, epoch;
 };
-void muster_past_note(struct daemon *daemon, const char *job, struct muster_end end);
-struct muster_end muster_past(const struct daemon *daemon, const char *job);
-void muster_past_free(struct daemon *daemon);
+void membership_past_note(struct daemon *daemon, const char *job, struct membership_end end);
+struct membership_end membership_past(const struct daemon *daemon, const char *job);
+void membership_past_free(struct daemon *daemon);
 /* Who says this was part of a job that has ended meanwhile. First its processes go, which nobody waits for; when that is done it offers again, has
  * none at work, and may end. */
-bool muster_is_over(const struct daemon *daemon, const struct peer_report *report);
-void muster_tell_over(struct daemon *daemon, uint32_t node, bool spread, const struct peer_report *report);
+bool membership_is_over(const struct daemon *daemon, const struct peer_report *report);
+void membership_tell_over(struct daemon *daemon, uint32_t node, bool spread, const struct peer_report *report);
 
-/* Goes on where it can. False: the muster is no more. */
-bool muster_advance(struct muster *m);
+/* Goes on where it can. False: the membership is no more. */
+bool membership_advance(struct membership *m);
 
 #endif

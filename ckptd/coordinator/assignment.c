@@ -6,43 +6,43 @@
 #include <stdlib.h>
 #include <string.h>
 
-int crew_init(struct crew *c, uint32_t nnodes, uint32_t want, uint32_t least)
+int assignment_init(struct assignment *c, uint32_t nnodes, uint32_t want, uint32_t least)
 {
-	*c = (struct crew){.nnodes = nnodes, .want = want, .least = least};
+	*c = (struct assignment){.nnodes = nnodes, .want = want, .least = least};
 	c->nodes = calloc(nnodes, sizeof(*c->nodes));
 	c->node = calloc(want, sizeof(*c->node));
 	c->home = calloc(want, sizeof(*c->home));
 	c->was = calloc(want, sizeof(*c->was));
 	if (c->nodes && c->node && c->home && c->was)
 		return 0;
-	crew_free(c);
+	assignment_free(c);
 	return -ENOMEM;
 }
 
-void crew_free(struct crew *c)
+void assignment_free(struct assignment *c)
 {
 	free(c->nodes);
 	free(c->node);
 	free(c->home);
 	free(c->was);
-	*c = (struct crew){0};
+	*c = (struct assignment){0};
 }
 
 /* ---- what the nodes say ------------------------------------------------------------------------------------------ */
 
-static void vacate(struct crew *c, uint32_t rank)
+static void invalidate_plan(struct assignment *c, uint32_t rank)
 {
 	c->nodes[c->node[rank]].has--;
-	c->node[rank] = CREW_NOBODY;
+	c->node[rank] = ASSIGNMENT_NOBODY;
 }
 
-void crew_adopt(struct crew *c, uint32_t number, uint32_t world)
+void assignment_adopt(struct assignment *c, uint32_t number, uint32_t world)
 {
 	for (uint32_t n = 0; n < c->nnodes; n++)
 		c->nodes[n].has = 0;
 	for (uint32_t r = 0; r < world; r++) {
-		c->node[r] = c->home[r] = CREW_NOBODY;
-		c->was[r] = CREW_NEW;
+		c->node[r] = c->home[r] = ASSIGNMENT_NOBODY;
+		c->was[r] = ASSIGNMENT_NEW;
 	}
 	c->number = number;
 	c->world = world;
@@ -56,44 +56,44 @@ static bool named(const uint32_t *ranks, uint32_t n, uint32_t rank)
 	return false;
 }
 
-void crew_claim(struct crew *c, uint32_t node, const uint32_t *ranks, uint32_t n)
+void assignment_claim(struct assignment *c, uint32_t node, const uint32_t *ranks, uint32_t n)
 {
 	for (uint32_t r = 0; r < c->world; r++)
 		if (c->node[r] == node && !named(ranks, n, r))
-			vacate(c, r);
+			invalidate_plan(c, r);
 	for (uint32_t i = 0; i < n; i++) {
-		if (ranks[i] >= c->world || c->node[ranks[i]] != CREW_NOBODY)
+		if (ranks[i] >= c->world || c->node[ranks[i]] != ASSIGNMENT_NOBODY)
 			continue;
 		c->node[ranks[i]] = c->home[ranks[i]] = node;
 		c->nodes[node].has++;
 	}
 }
 
-bool crew_unclaimed(const struct crew *c)
+bool assignment_unclaimed(const struct assignment *c)
 {
 	for (uint32_t r = 0; r < c->world; r++)
-		if (c->home[r] == CREW_NOBODY)
+		if (c->home[r] == ASSIGNMENT_NOBODY)
 			return true;
 	return false;
 }
 
-void crew_offer(struct crew *c, uint32_t node, uint32_t processes, bool spare)
+void assignment_offer(struct assignment *c, uint32_t node, uint32_t processes, bool spare)
 {
-	struct crew_node *n = &c->nodes[node];
+	struct assignment_node *n = &c->nodes[node];
 	n->offers = processes;
 	n->spare = spare;
 	for (uint32_t r = c->world; n->has > n->offers && r--;)
 		if (c->node[r] == node)
-			vacate(c, r);
+			invalidate_plan(c, r);
 }
 
-void crew_leave(struct crew *c, uint32_t node, bool leaving)
+void assignment_leave(struct assignment *c, uint32_t node, bool leaving)
 {
 	c->nodes[node].leaving = leaving;
 }
 
 /* Never more than wanted. */
-uint32_t crew_next_world(const struct crew *c)
+uint32_t assignment_next_world(const struct assignment *c)
 {
 	uint64_t sum = 0;
 	for (uint32_t n = 0; n < c->nnodes && sum < c->want; n++)
@@ -101,7 +101,7 @@ uint32_t crew_next_world(const struct crew *c)
 	return sum < c->want ? (uint32_t)sum : c->want;
 }
 
-static bool somebody_leaves(const struct crew *c)
+static bool somebody_leaves(const struct assignment *c)
 {
 	for (uint32_t n = 0; n < c->nnodes; n++)
 		if (c->nodes[n].leaving && c->nodes[n].has)
@@ -110,7 +110,7 @@ static bool somebody_leaves(const struct crew *c)
 }
 
 /* Spares are for later, as long as the others may still come. */
-static bool complete(const struct crew *c)
+static bool complete(const struct assignment *c)
 {
 	uint64_t sum = 0;
 	for (uint32_t n = 0; n < c->nnodes; n++)
@@ -118,40 +118,40 @@ static bool complete(const struct crew *c)
 	return sum >= c->want;
 }
 
-enum crew_state crew_state(const struct crew *c)
+enum assignment_state assignment_state(const struct assignment *c)
 {
-	uint32_t there = crew_next_world(c);
+	uint32_t there = assignment_next_world(c);
 	if (!c->world)
-		return complete(c) ? CREW_READY : CREW_WAITING;
+		return complete(c) ? ASSIGNMENT_READY : ASSIGNMENT_WAITING;
 	for (uint32_t r = 0; r < c->world; r++)
-		if (c->node[r] == CREW_NOBODY)
-			return CREW_BROKEN;
+		if (c->node[r] == ASSIGNMENT_NOBODY)
+			return ASSIGNMENT_BROKEN;
 	if (somebody_leaves(c))
-		return there < c->least ? CREW_ENDING : CREW_CHANGEABLE;
-	return there > c->world ? CREW_CHANGEABLE : CREW_SOUND;
+		return there < c->least ? ASSIGNMENT_ENDING : ASSIGNMENT_CHANGEABLE;
+	return there > c->world ? ASSIGNMENT_CHANGEABLE : ASSIGNMENT_SOUND;
 }
 
 /* ---- the plan ---------------------------------------------------------------------------------------------------- */
 
-static uint32_t next_gap(const struct crew *c, uint32_t from, uint32_t world)
+static uint32_t next_gap(const struct assignment *c, uint32_t from, uint32_t world)
 {
-	while (from < world && c->node[from] != CREW_NOBODY)
+	while (from < world && c->node[from] != ASSIGNMENT_NOBODY)
 		from++;
 	return from;
 }
 
 /* Processes go on where they are; those beyond the new end go into the gaps, of which there are enough: no more processes have ranks than
  * the new world has. */
-static void keep(struct crew *c, uint32_t world)
+static void keep(struct assignment *c, uint32_t world)
 {
 	for (uint32_t r = 0; r < world; r++) {
 		if (r >= c->world)
-			c->node[r] = CREW_NOBODY;
-		c->was[r] = c->node[r] == CREW_NOBODY ? CREW_NEW : r;
+			c->node[r] = ASSIGNMENT_NOBODY;
+		c->was[r] = c->node[r] == ASSIGNMENT_NOBODY ? ASSIGNMENT_NEW : r;
 	}
 	uint32_t gap = 0;
 	for (uint32_t r = world; r < c->world; r++) {
-		if (c->node[r] == CREW_NOBODY)
+		if (c->node[r] == ASSIGNMENT_NOBODY)
 			continue;
 		gap = next_gap(c, gap, world);
 		c->node[gap] = c->node[r];
@@ -159,20 +159,20 @@ static void keep(struct crew *c, uint32_t world)
 	}
 }
 
-static uint32_t room(const struct crew_node *n)
+static uint32_t room(const struct assignment_node *n)
 {
 	return n->leaving ? 0 : n->offers - n->has;
 }
 
 /* A spare that has been taken is as good as any. */
-static bool spared(const struct crew_node *n)
+static bool spared(const struct assignment_node *n)
 {
 	return n->spare && !n->has;
 }
 
 /* Whether `a` is better than `b` for so many neighbouring ranks: no spare, then who can take all of them and has the least room for it,
  * then who can take the most. */
-static bool better(const struct crew_node *a, const struct crew_node *b, uint32_t ranks)
+static bool better(const struct assignment_node *a, const struct assignment_node *b, uint32_t ranks)
 {
 	if (spared(a) != spared(b))
 		return !spared(a);
@@ -182,25 +182,25 @@ static bool better(const struct crew_node *a, const struct crew_node *b, uint32_
 	return whole ? room(a) < room(b) : room(a) > room(b);
 }
 
-static uint32_t choose(const struct crew *c, uint32_t ranks)
+static uint32_t choose(const struct assignment *c, uint32_t ranks)
 {
-	uint32_t best = CREW_NOBODY;
+	uint32_t best = ASSIGNMENT_NOBODY;
 	for (uint32_t n = 0; n < c->nnodes; n++)
-		if (room(&c->nodes[n]) && (best == CREW_NOBODY || better(&c->nodes[n], &c->nodes[best], ranks)))
+		if (room(&c->nodes[n]) && (best == ASSIGNMENT_NOBODY || better(&c->nodes[n], &c->nodes[best], ranks)))
 			best = n;
 	return best;
 }
 
-static uint32_t gap_length(const struct crew *c, uint32_t gap, uint32_t world)
+static uint32_t gap_length(const struct assignment *c, uint32_t gap, uint32_t world)
 {
 	uint32_t end = gap;
-	while (end < world && c->node[end] == CREW_NOBODY)
+	while (end < world && c->node[end] == ASSIGNMENT_NOBODY)
 		end++;
 	return end - gap;
 }
 
 /* New processes for the gaps that are left: as many are offered. */
-static void fill(struct crew *c, uint32_t world)
+static void fill(struct assignment *c, uint32_t world)
 {
 	for (uint32_t gap = next_gap(c, 0, world); gap < world; gap = next_gap(c, gap, world)) {
 		uint32_t ranks = gap_length(c, gap, world), node = choose(c, ranks);
@@ -214,51 +214,51 @@ static void fill(struct crew *c, uint32_t world)
 /* ---- ranks that stay together -------------------------------------------------------------------------------------- */
 
 /* Ranks whose home that is; lost: of them those without a process. */
-static uint32_t ranks_of(const struct crew *c, uint32_t home, uint32_t *lost)
+static uint32_t ranks_of(const struct assignment *c, uint32_t home, uint32_t *lost)
 {
 	uint32_t n = 0;
 	*lost = 0;
 	for (uint32_t r = 0; r < c->world; r++) {
 		n += c->home[r] == home;
-		*lost += c->home[r] == home && c->node[r] == CREW_NOBODY;
+		*lost += c->home[r] == home && c->node[r] == ASSIGNMENT_NOBODY;
 	}
 	return n;
 }
 
-uint32_t crew_home(const struct crew *c, uint32_t node)
+uint32_t assignment_home(const struct assignment *c, uint32_t node)
 {
 	uint32_t lost;
 	return ranks_of(c, node, &lost);
 }
 
-static void move_home(struct crew *c, uint32_t home, uint32_t to)
+static void move_home(struct assignment *c, uint32_t home, uint32_t to)
 {
 	for (uint32_t r = 0; r < c->world; r++) {
 		if (c->home[r] != home)
 			continue;
-		if (c->node[r] != CREW_NOBODY && home != to)
-			vacate(c, r);
-		if (c->node[r] != CREW_NOBODY)
+		if (c->node[r] != ASSIGNMENT_NOBODY && home != to)
+			invalidate_plan(c, r);
+		if (c->node[r] != ASSIGNMENT_NOBODY)
 			continue;
 		c->node[r] = to;
-		c->was[r] = CREW_NEW;
+		c->was[r] = ASSIGNMENT_NEW;
 		c->nodes[to].has++;
 	}
 }
 
-static uint32_t choose_for_all(const struct crew *c, uint32_t ranks)
+static uint32_t choose_for_all(const struct assignment *c, uint32_t ranks)
 {
-	uint32_t best = CREW_NOBODY;
+	uint32_t best = ASSIGNMENT_NOBODY;
 	for (uint32_t n = 0; n < c->nnodes; n++) {
-		const struct crew_node *a = &c->nodes[n];
-		if (!a->has && room(a) >= ranks && (best == CREW_NOBODY || better(a, &c->nodes[best], ranks)))
+		const struct assignment_node *a = &c->nodes[n];
+		if (!a->has && room(a) >= ranks && (best == ASSIGNMENT_NOBODY || better(a, &c->nodes[best], ranks)))
 			best = n;
 	}
 	return best;
 }
 
 /* In a world that keeps its size. Those that have the room themselves come first: nobody else is to get it. */
-static void keep_together(struct crew *c)
+static void keep_together(struct assignment *c)
 {
 	uint32_t lost, all, to;
 	for (uint32_t n = 0; n < c->nnodes; n++)
@@ -266,22 +266,22 @@ static void keep_together(struct crew *c)
 			move_home(c, n, n);
 	for (uint32_t n = 0; n < c->nnodes; n++) {
 		all = ranks_of(c, n, &lost);
-		if (!lost || (lost < all && !c->whole) || (to = choose_for_all(c, all)) == CREW_NOBODY)
+		if (!lost || (lost < all && !c->whole) || (to = choose_for_all(c, all)) == ASSIGNMENT_NOBODY)
 			continue;
 		move_home(c, n, to);
 	}
 }
 
-static void let_go(struct crew *c)
+static void let_go(struct assignment *c)
 {
 	for (uint32_t r = 0; r < c->world; r++)
-		if (c->node[r] != CREW_NOBODY && c->nodes[c->node[r]].leaving)
-			vacate(c, r);
+		if (c->node[r] != ASSIGNMENT_NOBODY && c->nodes[c->node[r]].leaving)
+			invalidate_plan(c, r);
 }
 
-int crew_plan(struct crew *c)
+int assignment_plan(struct assignment *c)
 {
-	uint32_t world = crew_next_world(c);
+	uint32_t world = assignment_next_world(c);
 	if (world < c->least)
 		return -EAGAIN;
 	let_go(c);
@@ -297,35 +297,35 @@ int crew_plan(struct crew *c)
 }
 
 /* to: by node, where all of its ranks went. */
-static bool same_company(const struct crew *before, const struct crew *after, uint32_t *to)
+static bool same_company(const struct assignment *before, const struct assignment *after, uint32_t *to)
 {
 	for (uint32_t n = 0; n < before->nnodes; n++)
-		to[n] = CREW_NOBODY;
+		to[n] = ASSIGNMENT_NOBODY;
 	for (uint32_t r = 0; r < before->world; r++) {
 		uint32_t home = before->home[r], is = after->node[r];
-		if (home == CREW_NOBODY || (to[home] != CREW_NOBODY && to[home] != is))
+		if (home == ASSIGNMENT_NOBODY || (to[home] != ASSIGNMENT_NOBODY && to[home] != is))
 			return false;
 		to[home] = is;
 	}
 	for (uint32_t a = 0; a < before->nnodes; a++)
 		for (uint32_t b = 0; b < a; b++)
-			if (to[a] != CREW_NOBODY && to[a] == to[b])
+			if (to[a] != ASSIGNMENT_NOBODY && to[a] == to[b])
 				return false;
 	return true;
 }
 
-bool crew_keeps(const struct crew *c)
+bool assignment_keeps(const struct assignment *c)
 {
-	struct crew after;
+	struct assignment after;
 	AUTO_FREE uint32_t *to = calloc(c->nnodes, sizeof(*to));
-	if (!c->world || !to || crew_init(&after, c->nnodes, c->want, c->least))
+	if (!c->world || !to || assignment_init(&after, c->nnodes, c->want, c->least))
 		return false;
 	memcpy(after.nodes, c->nodes, c->nnodes * sizeof(*c->nodes));
 	memcpy(after.node, c->node, c->world * sizeof(*c->node));
 	memcpy(after.home, c->home, c->world * sizeof(*c->home));
 	after.world = c->world;
 	after.whole = c->whole;
-	bool keeps = !crew_plan(&after) && after.world == c->world && same_company(c, &after, to);
-	crew_free(&after);
+	bool keeps = !assignment_plan(&after) && after.world == c->world && same_company(c, &after, to);
+	assignment_free(&after);
 	return keeps;
 }

@@ -1,4 +1,4 @@
-/* Crew: which rank of a job is a process of which node. A pure function of what the nodes have offered and lost.
+/* Assignment: which rank of a job is a process of which node. A pure function of what the nodes have offered and lost.
  *
  * Launchers offer processes; as soon as as many are there as the job wants (or, for who does not want to wait any longer, as it needs at
  * least) each rank is given to a node. From then on:
@@ -21,63 +21,64 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define CREW_NOBODY UINT32_MAX
-#define CREW_NEW UINT32_MAX
+#define ASSIGNMENT_NOBODY UINT32_MAX
+#define ASSIGNMENT_NEW UINT32_MAX
 
-enum crew_state {
-	CREW_WAITING = 0, /* no world yet, and fewer processes than wanted */
-	CREW_READY,       /* no world yet, and as many as wanted without spares */
-	CREW_SOUND,
-	CREW_CHANGEABLE,
-	CREW_ENDING,
-	CREW_BROKEN,
+enum assignment_state {
+	ASSIGNMENT_WAITING = 0, /* no world yet, and fewer processes than wanted */
+	ASSIGNMENT_READY,       /* no world yet, and as many as wanted without spares */
+	ASSIGNMENT_SOUND,
+	ASSIGNMENT_CHANGEABLE,
+	ASSIGNMENT_ENDING,
+	ASSIGNMENT_BROKEN,
 };
 
-struct crew_node {
+struct assignment_node {
 	uint32_t offers; /* processes that can take part */
 	uint32_t has;    /* that do */
 	bool spare;
 	bool leaving; /* the next plan does without it */
 };
 
-struct crew {
+struct assignment {
 	uint32_t nnodes;
 	uint32_t want, least; /* ranks: more than the one are not used, with fewer than the other the job waits */
 	uint32_t world;       /* 0: none yet */
 	uint32_t number;      /* of the plan that holds, from 1 on */
 	bool whole;           /* better that sound processes are let go than that the ranks of a node are parted */
-	struct crew_node *nodes;
-	uint32_t *node; /* by rank, of `world`: whose it is; CREW_NOBODY: its process is lost */
-	uint32_t *home; /* by rank: whose it was last; CREW_NOBODY: that is not known */
-	uint32_t *was;  /* by rank: the one that its process had before the last plan; CREW_NEW: one is to be started */
+	struct assignment_node *nodes;
+	uint32_t *node; /* by rank, of `world`: whose it is; ASSIGNMENT_NOBODY: its process is lost */
+	uint32_t *home; /* by rank: whose it was last; ASSIGNMENT_NOBODY: that is not known */
+	uint32_t *
+		was; /* by rank: the one that its process had before the last plan; ASSIGNMENT_NEW: one is to be started */
 };
 
 /* 1 <= least <= want. 0 or -ENOMEM. */
-int crew_init(struct crew *crew, uint32_t nnodes, uint32_t want, uint32_t least);
-void crew_free(struct crew *crew);
+int assignment_init(struct assignment *assignment, uint32_t nnodes, uint32_t want, uint32_t least);
+void assignment_free(struct assignment *assignment);
 
 /* Another one has planned, and we know only which plan it was and how large its world: nobody has a rank until he claims it. */
-void crew_adopt(struct crew *crew, uint32_t number, uint32_t world);
+void assignment_adopt(struct assignment *assignment, uint32_t number, uint32_t world);
 /* The node's processes have these ranks of the plan that holds, as far as nobody else has them; those that it had besides are lost, and it does
  * not replace them. */
-void crew_claim(struct crew *crew, uint32_t node, const uint32_t *ranks, uint32_t n);
+void assignment_claim(struct assignment *assignment, uint32_t node, const uint32_t *ranks, uint32_t n);
 /* Ranks of a plan that was adopted, which nobody has claimed yet. */
-bool crew_unclaimed(const struct crew *crew);
+bool assignment_unclaimed(const struct assignment *assignment);
 /* Ranks that the node had last, those included whose process is lost. */
-uint32_t crew_home(const struct crew *crew, uint32_t node);
+uint32_t assignment_home(const struct assignment *assignment, uint32_t node);
 /* The node can have so many processes in all; 0: it takes part no longer. If that is less than it has, those with the highest ranks are
  * lost. A spare is taken only where nobody else is left. */
-void crew_offer(struct crew *crew, uint32_t node, uint32_t processes, bool spare);
+void assignment_offer(struct assignment *assignment, uint32_t node, uint32_t processes, bool spare);
 /* It is to be let go, or is not any more. */
-void crew_leave(struct crew *crew, uint32_t node, bool leaving);
+void assignment_leave(struct assignment *assignment, uint32_t node, bool leaving);
 
-enum crew_state crew_state(const struct crew *crew);
+enum assignment_state assignment_state(const struct assignment *assignment);
 /* The size of the world that is planned next, should that be now. */
-uint32_t crew_next_world(const struct crew *crew);
+uint32_t assignment_next_world(const struct assignment *assignment);
 /* The next plan would leave the world as large as it is, and each rank with those that it has shared a node with, and nobody else. False also
  * where that is not known, or there is no memory to find it out. */
-bool crew_keeps(const struct crew *crew);
+bool assignment_keeps(const struct assignment *assignment);
 /* Gives every rank to a node: world, node and was are new. -EAGAIN: fewer processes than the job needs at least, nothing has changed. */
-int crew_plan(struct crew *crew);
+int assignment_plan(struct assignment *assignment);
 
 #endif

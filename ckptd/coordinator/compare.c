@@ -4,16 +4,17 @@
 
 #include <stdio.h>
 
-void coord_votes(struct coord *c, struct coord_from from, const struct peer_votes *votes)
+void coord_replica_digests(struct coord *c, struct coord_from from, const struct peer_replica_digests *replica_digests)
 {
-	struct coord_save *s = coord_save_hear(c, from, votes->id);
+	struct coord_save *s = coord_save_hear(c, from, replica_digests->id);
 	char text[WIRE_TEXT_MAX];
-	int rc = s && s->shown < LEVEL_CAPTURED ? coord_vote_add(c, &s->vote, votes) : 0;
+	int rc = s && s->shown < LEVEL_CAPTURED ? coord_divergence_add(c, &s->vote, replica_digests) : 0;
 	if (!rc)
 		return;
 	if (rc == -E2BIG)
 		snprintf(text, sizeof(text),
-			 "ranks hold more than %d different sets of replicas: they cannot be compared", VOTES_MAX);
+			 "ranks hold more than %d different sets of replicas: they cannot be compared",
+			 REPLICA_DIGESTS_MAX);
 	else
 		snprintf(text, sizeof(text), "no memory to compare replicas");
 	coord_save_fail(c, s, rc, text);
@@ -23,7 +24,7 @@ void coord_compared(struct coord *c, struct coord_from from, const struct peer_c
 {
 	struct coord_save *s = coord_save_hear(c, from, compared->ask.id);
 	char text[WIRE_TEXT_MAX];
-	int rc = s && s->vote ? coord_vote_heard(c, s->vote, from.node, compared, text) : 0;
+	int rc = s && s->vote ? coord_divergence_heard(c, s->vote, from.node, compared, text) : 0;
 	if (rc)
 		coord_save_fail(c, s, rc, text);
 }
@@ -32,7 +33,7 @@ bool coord_overdue(const struct coord *c, uint64_t ms, struct step_id *id, uint3
 {
 	list_for(it, &c->saves) {
 		*id = save_of(it)->id;
-		if (coord_vote_overdue(c, save_of(it)->vote, ms * CLOCK_NS_PER_MS, node))
+		if (coord_divergence_overdue(c, save_of(it)->vote, ms * CLOCK_NS_PER_MS, node))
 			return true;
 	}
 	return false;

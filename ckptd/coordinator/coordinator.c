@@ -49,8 +49,8 @@ void coord_free(struct coord *c)
 	if (!c)
 		return;
 	coord_saves_free(c);
-	coord_rescue_free(c);
-	ladder_clear(&c->restore.ladder);
+	coord_spill_free(c);
+	candidates_clear(&c->restore.candidates);
 	free(c->nodes);
 	free(c->sorted);
 	free(c->owners);
@@ -75,8 +75,8 @@ struct coord_view coord_view(const struct coord *c)
 				   .fresh = c->fresh,
 				   .stale = c->stale,
 				   .alike = coord_alike(c),
-				   .rescued = c->rescue.state == RESCUE_ENDED,
-				   .not_rescued = c->rescue.text};
+				   .spilled = c->spill.state == SPILL_ENDED,
+				   .not_spilled = c->spill.text};
 }
 
 void coord_preface(struct coord *c, const char *text)
@@ -126,7 +126,7 @@ void coord_set_ranks(struct coord *c, uint32_t node, uint32_t nranks)
 {
 	struct coord_node *n = &c->nodes[node];
 	set_joining(c, node, false);
-	if (coord_rescue_interrupt(c))
+	if (coord_spill_interrupt(c))
 		coord_restore_forget(c);
 	coord_saves_leave(c, node);
 	coord_copy_forget(c); /* the next save begins anew, with whoever is there then */
@@ -135,7 +135,7 @@ void coord_set_ranks(struct coord *c, uint32_t node, uint32_t nranks)
 	coord_parts_forget(c);
 }
 
-void coord_attend(struct coord *c, struct coord_from from, uint32_t nranks, uint32_t known)
+void coord_node_join(struct coord *c, struct coord_from from, uint32_t nranks, uint32_t known)
 {
 	uint32_t node = from.node;
 	struct coord_node *n = &c->nodes[node];
@@ -157,7 +157,7 @@ void coord_attend(struct coord *c, struct coord_from from, uint32_t nranks, uint
 		tell_epoch(c, node);
 	}
 	if (!again)
-		coord_saves_attend(c, node);
+		coord_saves_node_join(c, node);
 }
 
 bool coord_leave(struct coord *c, uint32_t node)
@@ -171,7 +171,7 @@ bool coord_leave(struct coord *c, uint32_t node)
 	return true;
 }
 
-bool coord_attends(const struct coord *c, uint32_t node)
+bool coord_has_joined(const struct coord *c, uint32_t node)
 {
 	return c->nodes[node].ranks;
 }
@@ -185,8 +185,8 @@ bool coord_needs(const struct coord *c, uint32_t node)
 void coord_gone(struct coord *c, uint32_t node, const char *why)
 {
 	bool needed = coord_needs(c, node);
-	coord_rescue_gone(c, node);
-	if (coord_rescue_interrupt(c)) /* who has no ranks may have said that it holds copies */
+	coord_spill_gone(c, node);
+	if (coord_spill_interrupt(c)) /* who has no ranks may have said that it holds copies */
 		coord_restore_forget(c);
 	if (!c->nodes[node].ranks)
 		return;
@@ -195,13 +195,13 @@ void coord_gone(struct coord *c, uint32_t node, const char *why)
 		coord_raise(c, "%s", why);
 }
 
-void coord_vacate(struct coord *c, const char *why)
+void coord_invalidate_plan(struct coord *c, const char *why)
 {
 	bool needed = false;
 	coord_each(c, n)
 	{
 		needed = needed || coord_needs(c, n);
-		coord_rescue_gone(c, n);
+		coord_spill_gone(c, n);
 		coord_set_ranks(c, n, 0);
 	}
 	if (needed)
@@ -306,7 +306,7 @@ static void try_enter(struct coord *c)
 }
 
 /* Two nodes that both believe to have a rank, or one that has none of the world. */
-static bool seated(struct coord *c, uint32_t node, const struct peer_joining *m)
+static bool has_ranks(struct coord *c, uint32_t node, const struct peer_node_ready *m)
 {
 	char text[WIRE_TEXT_MAX] = "";
 	if (m->n != c->nodes[node].ranks)
@@ -324,9 +324,9 @@ static bool seated(struct coord *c, uint32_t node, const struct peer_joining *m)
 	return !*text;
 }
 
-void coord_joining(struct coord *c, struct coord_from from, const struct peer_joining *m)
+void coord_joining(struct coord *c, struct coord_from from, const struct peer_node_ready *m)
 {
-	if (!coord_current(c, from) || !seated(c, from.node, m))
+	if (!coord_current(c, from) || !has_ranks(c, from.node, m))
 		return;
 	if (c->entered == c->epoch) { /* in: it said so twice, and will hear that it has entered */
 		if (!c->nodes[from.node].in)

@@ -6,7 +6,7 @@
  * tells it so, and says again what still holds. Orders go to all nodes that take part, in the order of their numbers, and may be
  * answered by reports before they return.
  *
- *   farewell ── a node has finished ──► told that it STAYS ── all have ──► DISMISSED
+ *   finish ── a node has finished ──► told that it STAYS ── all have ──► DISMISSED
  *                                         └── another one waits to enter ──► NEEDED
  *   epoch    ── all ranks of all nodes wait in join ──► entered ── one is lost, or wants in ──► raised, entered by nobody yet
  *   restore  ── all wait ──► LOOK (at memory, copies, storage) ── all have found ──► FETCH ── all have it ──► restored
@@ -15,7 +15,7 @@
  *   save     ── all captured, replicas alike ──► shown                                                          durable ── read back ──► verified
  *            ── one wants it written ──► MAKE ── made ──► WRITE ── all prepared ──► SEAL (MANIFEST.json) ──► ▲
  *            ── anything fails ──► DROP ── out of the way ──► CLEAR ── all have deleted what they wrote ──► REMOVE
- *   rescue   ── the world changes, nodes are lost ──► LOOK ── chosen ──► GATHER ──► MAKE ──► WRITE ──► SEAL, or as a save that fails
+ *   spill   ── the world changes, nodes are lost ──► LOOK ── chosen ──► GATHER ──► MAKE ──► WRITE ──► SEAL, or as a save that fails
  *
  * MAKE, SEAL, DROP and REMOVE go to the coordinator's own daemon, which alone makes, names and removes directories (checkpoint/directory.h). */
 #ifndef CKPTD_COORDINATOR_COORDINATOR_H
@@ -74,7 +74,7 @@ struct coord_orders {
 	/* Look what copies all nodes hold, also those that do not take part: coord_surveyed. */
 	void (*survey)(void *arg);
 	/* Bring it into the slots of this node's ranks: coord_fetched. */
-	void (*fetch)(void *arg, uint32_t node, const struct peer_bring *bring);
+	void (*fetch)(void *arg, uint32_t node, const struct peer_restore_fetch *bring);
 	void (*restored)(void *arg, uint32_t node, const struct peer_choice *choice);
 	void (*refuse)(void *arg, uint32_t node, int rc, const char *text, const char *why);
 	void (*level)(void *arg, uint32_t node, struct step_id id, enum level_shown level);
@@ -93,10 +93,10 @@ struct coord_orders {
 	void (*write)(void *arg, uint32_t node, struct step_id id, bool found, const struct share_parts *parts);
 	/* What the node wrote of a save that has failed is deleted, unless it is to be kept (coord_cleared). */
 	void (*clear)(void *arg, uint32_t node, struct step_id id, bool kept);
-	/* A node, also one without ranks, has its part in bringing to storage what is only in memory: coord_rescued. */
-	void (*rescue)(void *arg, uint32_t node, const struct peer_rescue *order);
+	/* A node, also one without ranks, has its part in bringing to storage what is only in memory: coord_spilled. */
+	void (*spill)(void *arg, uint32_t node, const struct peer_spill *order);
 	/* Where a node that has finished stands. */
-	void (*farewell)(void *arg, uint32_t node, enum peer_farewell is);
+	void (*finish)(void *arg, uint32_t node, enum peer_finish_state is);
 	/* For the coordinator's daemon. Makes the directory (coord_made). */
 	void (*make)(void *arg, struct step_id id);
 	/* All are prepared: writes MANIFEST.json (coord_sealed). */
@@ -118,26 +118,26 @@ void coord_free(struct coord *c); /* NULL is allowed */
 
 /* The node takes part with so many ranks, and knows of an epoch (0: of none) that may be later than is known here. It is told in which
  * one the job is: by `adopt` when it has known of none, else by `raise`. */
-void coord_attend(struct coord *c, struct coord_from from, uint32_t nranks, uint32_t known);
-/* Somebody who attends was told, perhaps by an earlier life of the coordinator, that this was replicated, and has given up what is older
- * (epoch 0: he was told of nothing). To be said before he attends. */
+void coord_node_join(struct coord *c, struct coord_from from, uint32_t nranks, uint32_t known);
+/* Somebody who joins was told, perhaps by an earlier life of the coordinator, that this was replicated, and has given up what is older
+ * (epoch 0: he was told of nothing). To be said before he joins. */
 void coord_recall(struct coord *c, struct step_id replicated);
 /* What it holds of what is replicated, as soon as its ranks have registered, and again after each attendance. Nothing is
  * written before that is known of all nodes. */
 void coord_shares(struct coord *c, uint32_t node, const struct shares *shares);
 /* The node takes part, and all of its ranks have said goodbye and ended: its loss is none, and nobody waits for it, as long as the epoch stays.
- * False: it does not stand in the epoch of the job, of which it is told when it attends. */
+ * False: it does not stand in the epoch of the job, of which it is told when it joins. */
 bool coord_finished(struct coord *c, struct coord_from from, uint32_t nranks);
 bool coord_has_finished(const struct coord *c, uint32_t node);
 /* Its ranks have finished. True when there were any. */
 bool coord_leave(struct coord *c, uint32_t node);
-bool coord_attends(const struct coord *c, uint32_t node);
+bool coord_has_joined(const struct coord *c, uint32_t node);
 /* A new epoch begins when it is lost. */
 bool coord_needs(const struct coord *c, uint32_t node);
 /* It is lost. */
 void coord_gone(struct coord *c, uint32_t node, const char *why);
-/* All that attend: what they have, they have by a plan that is over. */
-void coord_vacate(struct coord *c, const char *why);
+/* All that join: what they have, they have by a plan that is over. */
+void coord_invalidate_plan(struct coord *c, const char *why);
 /* Somebody on the node knows of an epoch, while it is not known here who has entered which (after a restart). */
 void coord_knows(struct coord *c, uint32_t node, enum coord_witness witness, uint32_t epoch);
 
@@ -148,17 +148,17 @@ void coord_hold(struct coord *c, const char *why);
 void coord_release(struct coord *c);
 /* Of a world that is held, and lacks nodes: the newest snapshot of which every part stands in some memory is written to storage, unless
  * something newer is there. Nothing happens while it runs, or cannot begin: the epoch is not recorded yet. */
-void coord_rescue_begin(struct coord *c);
+void coord_spill_begin(struct coord *c);
 /* Who was asked what there is does not answer in time. No effect when more than that has happened. */
-void coord_rescue_give_up(struct coord *c);
-void coord_rescued(struct coord *c, uint32_t node, const struct peer_rescued *rescued);
+void coord_spill_give_up(struct coord *c);
+void coord_spilled(struct coord *c, uint32_t node, const struct peer_spilled *spilled);
 /* What is told first of all that a restore passes over. */
 void coord_preface(struct coord *c, const char *text);
 
 /* A rank wants to enter. */
 void coord_want(struct coord *c, struct coord_from from, uint32_t rank);
-/* All ranks of the node wait to enter, as many as have attended, or no longer. */
-void coord_joining(struct coord *c, struct coord_from from, const struct peer_joining *joining);
+/* All ranks of the node wait to enter, as many as have joined, or no longer. */
+void coord_joining(struct coord *c, struct coord_from from, const struct peer_node_ready *joining);
 void coord_not_joining(struct coord *c, struct coord_from from);
 /* A rank is lost; `was_in`: it had entered the epoch. */
 void coord_lost(struct coord *c, struct coord_from from, uint32_t rank, bool was_in, const char *why);
@@ -168,7 +168,7 @@ void coord_missing(struct coord *c, struct coord_from from, uint32_t rank);
 /* All ranks of the node wait to restore this step (or STEP_NEWEST, STEP_NEWEST_HEALTHY), or no longer. */
 void coord_restoring(struct coord *c, struct coord_from from, uint64_t step);
 void coord_not_restoring(struct coord *c, struct coord_from from);
-void coord_found(struct coord *c, struct coord_from from, const struct peer_found *found);
+void coord_found(struct coord *c, struct coord_from from, const struct peer_restore_candidates *found);
 void coord_surveyed(struct coord *c, const struct coord_survey *survey);
 /* rc -EBADMSG, -EIO: it is damaged, or cannot be had: the next best is tried. */
 void coord_fetched(struct coord *c, struct coord_from from, const struct peer_save *fetched);
@@ -179,7 +179,7 @@ void coord_copied(struct coord *c, struct coord_from from, struct step_id id);
 /* The node's part of a save has reached LEVEL_CAPTURED, REPLICATED or VERIFIED. Again and again does no harm. */
 void coord_reached(struct coord *c, struct coord_from from, struct step_id id, enum level_shown level);
 /* What the node's ranks hold alike with others, before its part has reached LEVEL_CAPTURED; what was asked where it differs (coordinator/divergence.h). */
-void coord_votes(struct coord *c, struct coord_from from, const struct peer_votes *votes);
+void coord_replica_digests(struct coord *c, struct coord_from from, const struct peer_replica_digests *replica_digests);
 void coord_compared(struct coord *c, struct coord_from from, const struct peer_compared *compared);
 /* A node that was asked has not answered for so long: which (UINT32_MAX: one that is not there), and about which save. False: there is none.
  * That save fails then, for what is known already. */
@@ -215,8 +215,8 @@ struct coord_view {
 	bool fresh;     /* nobody has entered or raised an epoch in this life of the coordinator */
 	uint64_t stale; /* reports of another epoch */
 	bool alike; /* ranks hold something alike, as far as is known: what is in memory fits who share a node as before */
-	bool rescued;            /* what coord_rescue_begin began has ended */
-	const char *not_rescued; /* what was lost in it, and why; "": nothing */
+	bool spilled;            /* what coord_spill_begin began has ended */
+	const char *not_spilled; /* what was lost in it, and why; "": nothing */
 };
 struct coord_view coord_view(const struct coord *c);
 /* Why the epoch was raised. */

@@ -29,7 +29,7 @@ struct coord_restore {
 	uint32_t ranks;   /* of the nodes that wait to restore */
 	uint32_t waiting; /* nodes that have not answered */
 	uint64_t step;    /* that they want; or STEP_NEWEST, STEP_NEWEST_HEALTHY */
-	struct ladder ladder;
+	struct candidates candidates;
 	struct peer_choice choice;
 	bool surveyed, parted;
 	bool passed_over; /* something that may not be taken for lost */
@@ -42,20 +42,20 @@ struct coord_restore {
 };
 
 /* What is in memory only is brought to storage before the world changes (coordinator/spill.c). */
-enum coord_rescue_state {
-	RESCUE_NONE = 0,
-	RESCUE_LOOK,   /* what there is, as for a restore */
-	RESCUE_GATHER, /* all parts are to stand somewhere, checked */
-	RESCUE_MAKE,   /* the directory */
-	RESCUE_WRITE,
-	RESCUE_SEAL,
-	RESCUE_DROP,  /* it has failed: first the directory is moved out of the way */
-	RESCUE_CLEAR, /* then what was written is deleted */
-	RESCUE_ENDED,
+enum coord_spill_state {
+	SPILL_NONE = 0,
+	SPILL_LOOK,   /* what there is, as for a restore */
+	SPILL_GATHER, /* all parts are to stand somewhere, checked */
+	SPILL_MAKE,   /* the directory */
+	SPILL_WRITE,
+	SPILL_SEAL,
+	SPILL_DROP,  /* it has failed: first the directory is moved out of the way */
+	SPILL_CLEAR, /* then what was written is deleted */
+	SPILL_ENDED,
 };
 
-struct coord_rescue {
-	enum coord_rescue_state state;
+struct coord_spill {
+	enum coord_spill_state state;
 	struct step_id id, as;        /* which snapshot; the name under which it is written */
 	uint32_t waiting;             /* parts of which the order that runs is not answered */
 	struct coord_rescuer *owners; /* by node whose ranks they were; NULL: nothing is under way */
@@ -96,7 +96,7 @@ struct coord {
 	uint32_t *lens;   /* by rank, of its address */
 	uint8_t *addresses;
 	struct coord_restore restore;
-	struct coord_rescue rescue;
+	struct coord_spill spill;
 	struct coord_brought brought;
 	char preface[WIRE_TEXT_MAX]; /* what is told first of all that a restore passes over */
 	struct coord_copy copy;
@@ -121,7 +121,7 @@ void coord_restore_stored(struct coord *c, struct step_id id);
 void coord_saves_poison(struct coord *c);
 /* Those whose directory is there are ordered to be written, now that the parts are known. */
 void coord_saves_write(struct coord *c);
-/* coordinator/shared_files.c: whether it is known who writes which part; it is not any more, since another node attends or one has gone. */
+/* coordinator/shared_files.c: whether it is known who writes which part; it is not any more, since another node joins or one has gone. */
 bool coord_parts_known(struct coord *c);
 void coord_parts_forget(struct coord *c);
 /* Some ranks hold something alike; or nobody has said that they do not. */
@@ -129,10 +129,10 @@ bool coord_alike(const struct coord *c);
 void coord_saves_hold(struct coord *c);
 /* One is on its way to storage, and may arrive there. */
 bool coord_saves_written(const struct coord *c);
-/* Those that waited for the end of a rescue are written now. */
+/* Those that waited for the end of a spill are written now. */
 void coord_saves_resume(struct coord *c);
 /* The node takes part, as it did not before. */
-void coord_saves_attend(struct coord *c, uint32_t node);
+void coord_saves_node_join(struct coord *c, uint32_t node);
 /* The node takes part no longer; its ranks are still counted. */
 void coord_saves_leave(struct coord *c, uint32_t node);
 void coord_saves_free(struct coord *c);
@@ -145,7 +145,7 @@ void coord_copy_forget(struct coord *c);
 /* What coord_reached hears of LEVEL_REPLICATED. */
 void coord_replicated(struct coord *c, struct coord_from from, struct step_id id);
 
-/* Asks all nodes what there is; when all have answered, coord_rescue_choose or the choice of a restore. */
+/* Asks all nodes what there is; when all have answered, coord_spill_choose or the choice of a restore. */
 void coord_look(struct coord *c, uint64_t step);
 /* Enters what is newer than restore.choice, older than `before`, and cannot be had, into what was passed over. */
 void coord_tell_gaps(struct coord *c, struct step_id before);
@@ -159,20 +159,20 @@ int coord_manifest(const struct coord *c, struct step_id id, const struct peer_p
 
 /* coordinator/spill.c */
 /* Who has which rank, as those say who have them, and those that hold copies: this life of the coordinator may have been told by nobody. */
-void coord_rescue_hear(struct coord *c, uint32_t node, const struct peer_found *found);
-void coord_rescue_survey(struct coord *c, const struct coord_survey *survey);
-void coord_rescue_choose(struct coord *c);
+void coord_spill_hear(struct coord *c, uint32_t node, const struct peer_restore_candidates *found);
+void coord_spill_survey(struct coord *c, const struct coord_survey *survey);
+void coord_spill_choose(struct coord *c);
 /* True: it looked at what there is. */
-bool coord_rescue_interrupt(struct coord *c);
+bool coord_spill_interrupt(struct coord *c);
 /* It has chosen, and is not at its end. */
-bool coord_rescue_writes(const struct coord *c);
-void coord_rescue_free(struct coord *c);
-void coord_rescue_gone(struct coord *c, uint32_t node);
-/* What became of a directory; false: it is not that of the rescue. */
-bool coord_rescue_made(struct coord *c, struct step_id id, bool found);
-bool coord_rescue_sealed(struct coord *c, struct step_id id);
-bool coord_rescue_spoiled(struct coord *c, struct step_id id, int rc, const char *text);
-bool coord_rescue_left(struct coord *c, struct step_id id, bool kept);
+bool coord_spill_writes(const struct coord *c);
+void coord_spill_free(struct coord *c);
+void coord_spill_gone(struct coord *c, uint32_t node);
+/* What became of a directory; false: it is not that of the spill. */
+bool coord_spill_made(struct coord *c, struct step_id id, bool found);
+bool coord_spill_sealed(struct coord *c, struct step_id id);
+bool coord_spill_spoiled(struct coord *c, struct step_id id, int rc, const char *text);
+bool coord_spill_left(struct coord *c, struct step_id id, bool kept);
 
 #define coord_each(c, n)                                                                                               \
 	for (uint32_t n = 0; n < (c)->nnodes; n++)                                                                     \

@@ -9,9 +9,9 @@
 
 enum { NAMED_MAX = 8 };
 
-struct coord_vote {
+struct coord_divergence {
 	struct step_id id;
-	struct peer_vote *of; /* what was told */
+	struct peer_replica_digest *of; /* what was told */
 	uint32_t n, cap;
 	struct peer_compare ask; /* count 0: nothing is asked */
 	uint64_t asked_ns;
@@ -24,7 +24,7 @@ struct coord_vote {
 	char name[NAME_TENSOR_MAX];
 };
 
-void coord_vote_free(struct coord_vote *v)
+void coord_divergence_free(struct coord_divergence *v)
 {
 	if (!v)
 		return;
@@ -38,13 +38,13 @@ void coord_vote_free(struct coord_vote *v)
 
 static int by_set(const void *a, const void *b)
 {
-	const struct peer_vote *x = a, *y = b;
+	const struct peer_replica_digest *x = a, *y = b;
 	if (x->set != y->set)
 		return x->set < y->set ? -1 : 1;
 	return x->sum < y->sum ? -1 : x->sum > y->sum;
 }
 
-static void compact(struct coord_vote *v)
+static void compact(struct coord_divergence *v)
 {
 	uint32_t n = 0;
 	if (v->n)
@@ -56,17 +56,17 @@ static void compact(struct coord_vote *v)
 }
 
 /* One that tells again is compacted away. */
-static int make_room(struct coord_vote *v, uint32_t n)
+static int make_room(struct coord_divergence *v, uint32_t n)
 {
 	if (v->n + n <= v->cap)
 		return 0;
 	compact(v);
 	if (v->n + n <= v->cap / 2)
 		return 0;
-	if (v->n > VOTES_MAX)
+	if (v->n > REPLICA_DIGESTS_MAX)
 		return -E2BIG;
 	uint32_t cap = 2 * (v->n + n);
-	struct peer_vote *of = realloc(v->of, cap * sizeof(*of));
+	struct peer_replica_digest *of = realloc(v->of, cap * sizeof(*of));
 	if (!of)
 		return -ENOMEM;
 	v->of = of;
@@ -74,9 +74,9 @@ static int make_room(struct coord_vote *v, uint32_t n)
 	return 0;
 }
 
-static struct coord_vote *make(const struct coord *c)
+static struct coord_divergence *make(const struct coord *c)
 {
-	struct coord_vote *v = calloc(1, sizeof(*v));
+	struct coord_divergence *v = calloc(1, sizeof(*v));
 	if (!v)
 		return NULL;
 	v->heard = calloc(c->nnodes, 1);
@@ -86,20 +86,21 @@ static struct coord_vote *make(const struct coord *c)
 	return NULL;
 }
 
-int coord_vote_add(const struct coord *c, struct coord_vote **v, const struct peer_votes *votes)
+int coord_divergence_add(const struct coord *c, struct coord_divergence **v,
+			 const struct peer_replica_digests *replica_digests)
 {
 	if (!*v)
 		*v = make(c);
-	int rc = *v ? make_room(*v, votes->n) : -ENOMEM;
+	int rc = *v ? make_room(*v, replica_digests->n) : -ENOMEM;
 	if (rc)
 		return rc;
-	(*v)->id = votes->id;
-	memcpy((*v)->of + (*v)->n, votes->of, votes->n * sizeof(votes->of[0]));
-	(*v)->n += votes->n;
+	(*v)->id = replica_digests->id;
+	memcpy((*v)->of + (*v)->n, replica_digests->of, replica_digests->n * sizeof(replica_digests->of[0]));
+	(*v)->n += replica_digests->n;
 	return 0;
 }
 
-static bool differs(struct coord_vote *v)
+static bool differs(struct coord_divergence *v)
 {
 	if (!v)
 		return false;
@@ -115,7 +116,7 @@ static bool differs(struct coord_vote *v)
 
 /* ---- asking ------------------------------------------------------------------------------------------------------ */
 
-static void ask_all(struct coord *c, struct coord_vote *v)
+static void ask_all(struct coord *c, struct coord_divergence *v)
 {
 	struct peer_compare ask = v->ask;
 	memset(v->heard, 0, c->nnodes);
@@ -128,7 +129,7 @@ static void ask_all(struct coord *c, struct coord_vote *v)
 			c->orders->compare(c->orders->arg, n, &ask);
 }
 
-int coord_vote_trust(struct coord *c, struct coord_vote *v, struct step_id id, char text[WIRE_TEXT_MAX])
+int coord_divergence_trust(struct coord *c, struct coord_divergence *v, struct step_id id, char text[WIRE_TEXT_MAX])
 {
 	bool follows = c->deviated.epoch == id.epoch && id.step > c->deviated.step;
 	if (differs(v)) {
@@ -144,7 +145,7 @@ int coord_vote_trust(struct coord *c, struct coord_vote *v, struct step_id id, c
 	return -EUCLEAN;
 }
 
-bool coord_vote_overdue(const struct coord *c, const struct coord_vote *v, uint64_t ns, uint32_t *node)
+bool coord_divergence_overdue(const struct coord *c, const struct coord_divergence *v, uint64_t ns, uint32_t *node)
 {
 	if (!v || !v->ask.count || clock_now() - v->asked_ns < ns)
 		return false;
@@ -162,7 +163,7 @@ static bool same(const struct peer_compare *a, const struct peer_compare *b)
 	return a->set == b->set && a->first == b->first && a->count == b->count;
 }
 
-static void note_part(struct coord_vote *v, const struct peer_sum *part)
+static void note_part(struct coord_divergence *v, const struct peer_sum *part)
 {
 	if (part->of >= PEER_COMPARE_PARTS)
 		return;
@@ -172,7 +173,7 @@ static void note_part(struct coord_vote *v, const struct peer_sum *part)
 	v->sums[part->of] = part->sum;
 }
 
-static int note(const struct coord *c, struct coord_vote *v, const struct peer_compared *m)
+static int note(const struct coord *c, struct coord_divergence *v, const struct peer_compared *m)
 {
 	if (m->ask.count == 1 && !v->ranks)
 		v->ranks = calloc(c->world, sizeof(*v->ranks));
@@ -190,7 +191,7 @@ static int note(const struct coord *c, struct coord_vote *v, const struct peer_c
 }
 
 /* False: all parts are alike. */
-static bool narrow(struct coord_vote *v)
+static bool narrow(struct coord_divergence *v)
 {
 	uint32_t part = 0, width = peer_compare_part(&v->ask), end = v->ask.first + v->ask.count;
 	while (part < PEER_COMPARE_PARTS && !v->differs[part])
@@ -203,8 +204,8 @@ static bool narrow(struct coord_vote *v)
 	return true;
 }
 
-int coord_vote_heard(struct coord *c, struct coord_vote *v, uint32_t node, const struct peer_compared *m,
-		     char text[WIRE_TEXT_MAX])
+int coord_divergence_heard(struct coord *c, struct coord_divergence *v, uint32_t node, const struct peer_compared *m,
+			   char text[WIRE_TEXT_MAX])
 {
 	if (!v->ask.count || !same(&v->ask, &m->ask) || v->heard[node])
 		return 0;
@@ -217,7 +218,7 @@ int coord_vote_heard(struct coord *c, struct coord_vote *v, uint32_t node, const
 	if (v->answered != c->world)
 		return 0;
 	if (v->ask.count == 1) {
-		coord_vote_verdict(v->ranks, v->nranks, v->name, text);
+		coord_divergence_result(v->ranks, v->nranks, v->name, text);
 		return -EUCLEAN;
 	}
 	if (!narrow(v)) { /* an arena was written to since */
@@ -270,7 +271,7 @@ static void name_ranks(struct peer_sum *ranks, uint32_t n, char *text, size_t si
 		snprintf(text + at, size - (size_t)at, " and %u others", n - NAMED_MAX);
 }
 
-void coord_vote_verdict(struct peer_sum *ranks, uint32_t n, const char *tensor, char text[WIRE_TEXT_MAX])
+void coord_divergence_result(struct peer_sum *ranks, uint32_t n, const char *tensor, char text[WIRE_TEXT_MAX])
 {
 	char who[160];
 	uint32_t first = 0;

@@ -8,10 +8,10 @@ static void come_back(struct coord *c, uint32_t node, uint32_t nranks)
 	c->nodes[node].knows = c->nodes[node].in = true;
 	if (c->replicated.epoch)
 		c->orders->keep(c->orders->arg, node, c->replicated);
-	coord_saves_attend(c, node);
+	coord_saves_node_join(c, node);
 }
 
-static enum peer_farewell stand(const struct coord *c)
+static enum peer_finish_state stand(const struct coord *c)
 {
 	if (c->joining)
 		return PEER_NEEDED;
@@ -19,15 +19,15 @@ static enum peer_farewell stand(const struct coord *c)
 	return PEER_DISMISSED;
 }
 
-static void tell(struct coord *c, uint32_t node, enum peer_farewell is)
+static void tell(struct coord *c, uint32_t node, enum peer_finish_state is)
 {
 	c->nodes[node].finished = is != PEER_NEEDED;
-	c->orders->farewell(c->orders->arg, node, is);
+	c->orders->finish(c->orders->arg, node, is);
 }
 
 void coord_farewells(struct coord *c)
 {
-	enum peer_farewell is = stand(c);
+	enum peer_finish_state is = stand(c);
 	coord_each(c, n) if (c->nodes[n].finished && is != PEER_STAYS) tell(c, n, is);
 }
 
@@ -37,14 +37,14 @@ bool coord_has_finished(const struct coord *c, uint32_t node)
 }
 
 /* An epoch that nobody was told of in this life of the coordinator may have been another one of that number: then all have entered it, or the
- * node attends anew. */
+ * node joins anew. */
 bool coord_finished(struct coord *c, struct coord_from from, uint32_t nranks)
 {
 	struct coord_node *n = &c->nodes[from.node];
-	bool seated = n->ranks == nranks;
-	if (from.epoch != c->epoch || c->persisting || (!seated && c->entered != c->epoch))
+	bool has_ranks = n->ranks == nranks;
+	if (from.epoch != c->epoch || c->persisting || (!has_ranks && c->entered != c->epoch))
 		return false;
-	if (!seated)
+	if (!has_ranks)
 		come_back(c, from.node, nranks);
 	n->finished = true;
 	if (stand(c) == PEER_STAYS)

@@ -30,8 +30,8 @@ static void refuse(struct coord *c, int rc, const char *text)
 
 void coord_restore_forget(struct coord *c)
 {
-	coord_rescue_interrupt(c);
-	ladder_clear(&c->restore.ladder);
+	coord_spill_interrupt(c);
+	candidates_clear(&c->restore.candidates);
 	c->restore = (struct coord_restore){0};
 	coord_each(c, n) c->nodes[n].restoring = c->nodes[n].answered = false;
 }
@@ -126,13 +126,13 @@ static void refuse_asked(struct coord *c)
 static void refuse_rest(struct coord *c)
 {
 	struct coord_restore *r = &c->restore;
-	bool asked = r->others || (r->step != STEP_NEWEST && !ladder_is_empty(&r->ladder));
+	bool asked = r->others || (r->step != STEP_NEWEST && !candidates_is_empty(&r->candidates));
 	char text[WIRE_TEXT_MAX];
 	if (r->passed_over)
 		refuse(c, -EBADMSG, "no intact checkpoint is left");
 	else if (r->storage_rc)
 		refuse(c, r->storage_rc == -ENOMEM ? -ENOMEM : -EIO, "the store cannot be read");
-	else if (r->unheard && (c->has_saved || asked || !ladder_is_empty(&r->ladder))) {
+	else if (r->unheard && (c->has_saved || asked || !candidates_is_empty(&r->candidates))) {
 		snprintf(text, sizeof(text),
 			 "nothing to restore is found, and nodes that may hold copies are not there: %s", r->names);
 		refuse(c, -EIO, text);
@@ -142,14 +142,14 @@ static void refuse_rest(struct coord *c)
 		refuse(c, -ENOENT, "there is no checkpoint to restore");
 }
 
-static void list_holders(struct coord *c, uint32_t node, struct peer_bring *bring)
+static void list_holders(struct coord *c, uint32_t node, struct peer_restore_fetch *bring)
 {
 	uint32_t nodes[PEER_HOLDERS_EACH];
 	bring->nholders = 0;
 	for (uint32_t rank = 0; rank < c->world; rank++) {
 		if (c->owners[rank] != node)
 			continue;
-		uint32_t n = ladder_holders(&c->restore.ladder, bring->id, rank, nodes, PEER_HOLDERS_EACH);
+		uint32_t n = candidates_holders(&c->restore.candidates, bring->id, rank, nodes, PEER_HOLDERS_EACH);
 		for (uint32_t i = 0; i < n && bring->nholders < PEER_HOLDERS; i++)
 			bring->holders[bring->nholders++] = (struct peer_holder){.rank = rank, .node = nodes[i]};
 	}
@@ -159,8 +159,8 @@ static void list_holders(struct coord *c, uint32_t node, struct peer_bring *brin
 void coord_tell_gaps(struct coord *c, struct step_id before)
 {
 	struct coord_restore *r = &c->restore;
-	struct ladder_gap gaps[GAPS_TOLD];
-	uint32_t n = ladder_gaps(&r->ladder, c->world, c->owners, r->choice.id, before, gaps, GAPS_TOLD);
+	struct candidates_gap gaps[GAPS_TOLD];
+	uint32_t n = candidates_gaps(&r->candidates, c->world, c->owners, r->choice.id, before, gaps, GAPS_TOLD);
 	for (uint32_t i = 0; i < n; i++) {
 		char text[WIRE_TEXT_MAX];
 		snprintf(text, sizeof(text), "step %lu epoch %u: nobody has the part of rank %u",
@@ -173,7 +173,7 @@ static void fetch_next(struct coord *c)
 {
 	struct coord_restore *r = &c->restore;
 	struct step_id before = r->choice.id;
-	if (ladder_choose(&r->ladder, c->world, c->owners, &r->choice.id)) {
+	if (candidates_choose(&r->candidates, c->world, c->owners, &r->choice.id)) {
 		refuse(c, -ENOMEM, "no memory to choose what to restore");
 		return;
 	}
@@ -182,7 +182,8 @@ static void fetch_next(struct coord *c)
 		refuse_rest(c);
 		return;
 	}
-	struct peer_bring bring = {.id = r->choice.id, .stored = ladder_is_stored(&r->ladder, r->choice.id)};
+	struct peer_restore_fetch bring = {.id = r->choice.id,
+					   .stored = candidates_is_stored(&r->candidates, r->choice.id)};
 	uint32_t epoch = begin(c, COORD_FETCH);
 	r->choice.source = WIRE_FROM_MEMORY;
 	for (uint32_t n = 0; n < c->nnodes && runs(c, COORD_FETCH, epoch); n++) {
@@ -196,11 +197,11 @@ static void fetch_next(struct coord *c)
 static void choose(struct coord *c)
 {
 	if (c->restore.step == STEP_NEWEST_HEALTHY) {
-		c->restore.others |= !ladder_is_empty(&c->restore.ladder);
-		ladder_drop_copies_alone(&c->restore.ladder);
+		c->restore.others |= !candidates_is_empty(&c->restore.candidates);
+		candidates_drop_copies_alone(&c->restore.candidates);
 	}
-	if (c->rescue.state == RESCUE_LOOK)
-		coord_rescue_choose(c);
+	if (c->spill.state == SPILL_LOOK)
+		coord_spill_choose(c);
 	else
 		fetch_next(c);
 }
@@ -223,17 +224,17 @@ static uint32_t first_node(const struct coord *c)
 	return 0;
 }
 
-void coord_found(struct coord *c, struct coord_from from, const struct peer_found *found)
+void coord_found(struct coord *c, struct coord_from from, const struct peer_restore_candidates *found)
 {
 	struct coord_restore *r = &c->restore;
 	if (!expected(c, from, COORD_LOOK))
 		return;
-	coord_rescue_hear(c, from.node, found);
+	coord_spill_hear(c, from.node, found);
 	for (uint32_t i = 0; i < found->nmemory; i++)
-		ladder_add_memory(&r->ladder, from.node, found->memory[i]);
+		candidates_add_memory(&r->candidates, from.node, found->memory[i]);
 	/* The store is the same for all: what the first node has seen there counts. */
 	for (uint32_t i = 0; from.node == first_node(c) && i < found->nstored; i++)
-		ladder_add_stored(&r->ladder, found->stored[i]);
+		candidates_add_stored(&r->candidates, found->stored[i]);
 	r->storage_rc = r->storage_rc ? r->storage_rc : found->storage_rc;
 	r->others |= found->others;
 	add_why(r->choice.why, found->why);
@@ -259,14 +260,14 @@ void coord_surveyed(struct coord *c, const struct coord_survey *survey)
 		return;
 	}
 	r->surveyed = true;
-	coord_rescue_survey(c, survey);
+	coord_spill_survey(c, survey);
 	r->unheard = survey->unheard;
 	r->parted = survey->parted;
 	snprintf(r->names, sizeof(r->names), "%s", survey->names);
 	for (size_t i = 0; i < survey->n; i++) {
 		const struct coord_held *f = &survey->found[i];
 		if (f->world == c->world && asked_for(r, f->id))
-			ladder_add_copy(&r->ladder, f->node, f->rank, f->id);
+			candidates_add_copy(&r->candidates, f->node, f->rank, f->id);
 		r->others |= !asked_for(r, f->id);
 	}
 	if (--r->waiting == 0)
@@ -278,7 +279,7 @@ void coord_restore_stored(struct coord *c, struct step_id id)
 {
 	struct coord_restore *r = &c->restore;
 	if (r->state != COORD_IDLE && r->step != STEP_NEWEST_HEALTHY && asked_for(r, id))
-		ladder_add_stored(&r->ladder, id);
+		candidates_add_stored(&r->candidates, id);
 }
 
 /* ---- fetching -------------------------------------------------------------------------------------------------- */
@@ -303,9 +304,9 @@ static void pass_over(struct coord *c)
 	snprintf(text, sizeof(text), "step %lu epoch %u: %s", (unsigned long)r->choice.id.step, r->choice.id.epoch,
 		 r->text);
 	add_why(r->choice.why, text);
-	bool unfit = r->parted && r->rc == -ESTALE && !ladder_is_stored(&r->ladder, r->choice.id);
+	bool unfit = r->parted && r->rc == -ESTALE && !candidates_is_stored(&r->candidates, r->choice.id);
 	r->passed_over = r->passed_over || !unfit;
-	ladder_pass_over(&r->ladder, r->choice.id);
+	candidates_pass_over(&r->candidates, r->choice.id);
 	fetch_next(c);
 }
 

@@ -10,28 +10,28 @@
 enum kind { PASSED_OVER = 0, STORED, IN_MEMORY, COPIED };
 
 /* Those of one step stand together, the newest first; a step that is passed over begins with the entry that says so. */
-struct ladder_entry {
+struct candidates_entry {
 	struct step_id id;
 	enum kind kind;
 	uint32_t rank, node;
 };
 
-void ladder_clear(struct ladder *l)
+void candidates_clear(struct candidates *l)
 {
 	free(l->entries);
-	*l = (struct ladder){0};
+	*l = (struct candidates){0};
 }
 
-bool ladder_is_empty(const struct ladder *l)
+bool candidates_is_empty(const struct candidates *l)
 {
 	return !l->n;
 }
 
-static void add(struct ladder *l, struct ladder_entry entry)
+static void add(struct candidates *l, struct candidates_entry entry)
 {
 	if (l->n == l->size) {
 		size_t size = l->size ? 2 * l->size : 64;
-		struct ladder_entry *more = reallocarray(l->entries, size, sizeof(*more));
+		struct candidates_entry *more = reallocarray(l->entries, size, sizeof(*more));
 		if (!more) {
 			l->short_of_memory = true;
 			return;
@@ -43,29 +43,29 @@ static void add(struct ladder *l, struct ladder_entry entry)
 	l->sorted = false;
 }
 
-void ladder_add_memory(struct ladder *l, uint32_t node, struct step_id id)
+void candidates_add_memory(struct candidates *l, uint32_t node, struct step_id id)
 {
-	add(l, (struct ladder_entry){.id = id, .kind = IN_MEMORY, .node = node});
+	add(l, (struct candidates_entry){.id = id, .kind = IN_MEMORY, .node = node});
 }
 
-void ladder_add_copy(struct ladder *l, uint32_t node, uint32_t rank, struct step_id id)
+void candidates_add_copy(struct candidates *l, uint32_t node, uint32_t rank, struct step_id id)
 {
-	add(l, (struct ladder_entry){.id = id, .kind = COPIED, .node = node, .rank = rank});
+	add(l, (struct candidates_entry){.id = id, .kind = COPIED, .node = node, .rank = rank});
 }
 
-void ladder_add_stored(struct ladder *l, struct step_id id)
+void candidates_add_stored(struct candidates *l, struct step_id id)
 {
-	add(l, (struct ladder_entry){.id = id, .kind = STORED});
+	add(l, (struct candidates_entry){.id = id, .kind = STORED});
 }
 
-void ladder_pass_over(struct ladder *l, struct step_id id)
+void candidates_pass_over(struct candidates *l, struct step_id id)
 {
-	add(l, (struct ladder_entry){.id = id, .kind = PASSED_OVER});
+	add(l, (struct candidates_entry){.id = id, .kind = PASSED_OVER});
 }
 
 static int compare(const void *a, const void *b)
 {
-	const struct ladder_entry *x = a, *y = b;
+	const struct candidates_entry *x = a, *y = b;
 	int order = step_compare(y->id, x->id);
 	if (!order)
 		order = (int)x->kind - (int)y->kind;
@@ -74,14 +74,14 @@ static int compare(const void *a, const void *b)
 	return order ? order : (x->node > y->node) - (x->node < y->node);
 }
 
-static void sort(struct ladder *l)
+static void sort(struct candidates *l)
 {
 	if (!l->sorted && l->n)
 		qsort(l->entries, l->n, sizeof(*l->entries), compare);
 	l->sorted = true;
 }
 
-static size_t end_of_step(const struct ladder *l, size_t at)
+static size_t end_of_step(const struct candidates *l, size_t at)
 {
 	size_t end = at;
 	while (end < l->n && !step_compare(l->entries[end].id, l->entries[at].id))
@@ -89,10 +89,10 @@ static size_t end_of_step(const struct ladder *l, size_t at)
 	return end;
 }
 
-static bool has_node(const struct ladder_entry *from, const struct ladder_entry *to, uint32_t node)
+static bool has_node(const struct candidates_entry *from, const struct candidates_entry *to, uint32_t node)
 {
 	while (from < to) { /* in the order of the nodes */
-		const struct ladder_entry *mid = from + (to - from) / 2;
+		const struct candidates_entry *mid = from + (to - from) / 2;
 		if (mid->node == node)
 			return true;
 		if (mid->node < node)
@@ -104,14 +104,14 @@ static bool has_node(const struct ladder_entry *from, const struct ladder_entry 
 }
 
 /* A rank that nobody has, or world. covered: one for each rank. */
-static uint32_t lacking(const struct ladder_entry *e, const struct ladder_entry *end, uint32_t world,
+static uint32_t lacking(const struct candidates_entry *e, const struct candidates_entry *end, uint32_t world,
 			const uint32_t *owners, bool *covered)
 {
-	const struct ladder_entry *copies = e;
+	const struct candidates_entry *copies = e;
 	memset(covered, 0, world);
 	while (copies < end && copies->kind == IN_MEMORY)
 		copies++;
-	for (const struct ladder_entry *copy = copies; copy < end; copy++)
+	for (const struct candidates_entry *copy = copies; copy < end; copy++)
 		if (copy->rank < world)
 			covered[copy->rank] = true;
 	for (uint32_t r = 0; r < world; r++)
@@ -120,7 +120,7 @@ static uint32_t lacking(const struct ladder_entry *e, const struct ladder_entry 
 	return world;
 }
 
-void ladder_drop_copies_alone(struct ladder *l)
+void candidates_drop_copies_alone(struct candidates *l)
 {
 	size_t kept = 0;
 	sort(l);
@@ -133,7 +133,7 @@ void ladder_drop_copies_alone(struct ladder *l)
 	l->n = kept;
 }
 
-int ladder_choose(struct ladder *l, uint32_t world, const uint32_t *owners, struct step_id *out)
+int candidates_choose(struct candidates *l, uint32_t world, const uint32_t *owners, struct step_id *out)
 {
 	*out = (struct step_id){0};
 	AUTO_FREE bool *covered = malloc(max_u64(world, 1));
@@ -141,7 +141,7 @@ int ladder_choose(struct ladder *l, uint32_t world, const uint32_t *owners, stru
 		return -ENOMEM;
 	sort(l);
 	for (size_t at = 0, end; at < l->n; at = end) {
-		const struct ladder_entry *e = &l->entries[at];
+		const struct candidates_entry *e = &l->entries[at];
 		end = end_of_step(l, at);
 		if (e->kind == PASSED_OVER)
 			continue;
@@ -153,8 +153,8 @@ int ladder_choose(struct ladder *l, uint32_t world, const uint32_t *owners, stru
 	return 0;
 }
 
-uint32_t ladder_gaps(struct ladder *l, uint32_t world, const uint32_t *owners, struct step_id chosen,
-		     struct step_id before, struct ladder_gap *gaps, uint32_t max)
+uint32_t candidates_gaps(struct candidates *l, uint32_t world, const uint32_t *owners, struct step_id chosen,
+			 struct step_id before, struct candidates_gap *gaps, uint32_t max)
 {
 	AUTO_FREE bool *covered = malloc(max_u64(world, 1));
 	uint32_t n = 0;
@@ -162,18 +162,18 @@ uint32_t ladder_gaps(struct ladder *l, uint32_t world, const uint32_t *owners, s
 		return 0;
 	sort(l);
 	for (size_t at = 0, end; at < l->n && n < max; at = end) {
-		const struct ladder_entry *e = &l->entries[at];
+		const struct candidates_entry *e = &l->entries[at];
 		end = end_of_step(l, at);
 		if (step_compare(e->id, chosen) <= 0)
 			break;
 		if (e->kind == PASSED_OVER || (before.epoch && step_compare(e->id, before) >= 0))
 			continue;
-		gaps[n++] = (struct ladder_gap){e->id, lacking(e, l->entries + end, world, owners, covered)};
+		gaps[n++] = (struct candidates_gap){e->id, lacking(e, l->entries + end, world, owners, covered)};
 	}
 	return n;
 }
 
-bool ladder_in_memory(const struct ladder *l, struct step_id id, uint32_t node)
+bool candidates_in_memory(const struct candidates *l, struct step_id id, uint32_t node)
 {
 	for (size_t i = 0; i < l->n; i++)
 		if (l->entries[i].kind == IN_MEMORY && l->entries[i].node == node &&
@@ -182,7 +182,7 @@ bool ladder_in_memory(const struct ladder *l, struct step_id id, uint32_t node)
 	return false;
 }
 
-bool ladder_is_stored(const struct ladder *l, struct step_id id)
+bool candidates_is_stored(const struct candidates *l, struct step_id id)
 {
 	for (size_t i = 0; i < l->n; i++)
 		if (l->entries[i].kind == STORED && !step_compare(l->entries[i].id, id))
@@ -190,10 +190,10 @@ bool ladder_is_stored(const struct ladder *l, struct step_id id)
 	return false;
 }
 
-uint32_t ladder_holders(struct ladder *l, struct step_id id, uint32_t rank, uint32_t *nodes, uint32_t max)
+uint32_t candidates_holders(struct candidates *l, struct step_id id, uint32_t rank, uint32_t *nodes, uint32_t max)
 {
 	uint32_t n = 0;
-	struct ladder_entry first = {.id = id, .kind = COPIED, .rank = rank};
+	struct candidates_entry first = {.id = id, .kind = COPIED, .rank = rank};
 	sort(l);
 	size_t from = 0, to = l->n;
 	while (from < to) {
@@ -204,7 +204,7 @@ uint32_t ladder_holders(struct ladder *l, struct step_id id, uint32_t rank, uint
 			to = mid;
 	}
 	for (; from < l->n && n < max; from++) {
-		const struct ladder_entry *e = &l->entries[from];
+		const struct candidates_entry *e = &l->entries[from];
 		if (e->kind != COPIED || e->rank != rank || step_compare(e->id, id) != 0)
 			break;
 		if (!n || nodes[n - 1] != e->node)

@@ -11,7 +11,7 @@
 void coord_save_free(struct coord_save *s)
 {
 	list_remove(&s->link);
-	coord_vote_free(s->vote);
+	coord_divergence_free(s->vote);
 	free(s->parts);
 	free(s);
 }
@@ -89,7 +89,7 @@ void coord_save_fail(struct coord *c, struct coord_save *s, int rc, const char *
 	s->failed = true;
 	s->place = is_there ? PLACE_DROPPED : PLACE_NONE;
 	free(s->parts);
-	coord_vote_free(s->vote);
+	coord_divergence_free(s->vote);
 	s->parts = NULL;
 	s->vote = NULL;
 	coord_each(c, n) c->orders->fail(c->orders->arg, n, id, rc, text);
@@ -103,7 +103,7 @@ static void show(struct coord *c, struct coord_save *s, enum level_shown level)
 {
 	s->shown = level;
 	c->has_saved = true;
-	coord_vote_free(s->vote);
+	coord_divergence_free(s->vote);
 	s->vote = NULL;
 	if (level >= LEVEL_DURABLE) {
 		free(s->parts);
@@ -212,7 +212,7 @@ void coord_reached(struct coord *c, struct coord_from from, struct step_id id, e
 		return;
 	bool all = take(c, s, from.node, level) && s->shown < level;
 	char text[WIRE_TEXT_MAX];
-	int rc = all && level == LEVEL_CAPTURED ? coord_vote_trust(c, s->vote, id, text) : 0;
+	int rc = all && level == LEVEL_CAPTURED ? coord_divergence_trust(c, s->vote, id, text) : 0;
 	if (rc == -EUCLEAN)
 		coord_save_fail(c, s, rc, text);
 	else if (all && !rc)
@@ -275,14 +275,14 @@ static void refuse_brought(struct coord *c, struct coord_save *s)
 	coord_save_fail(c, s, -EALREADY, text);
 }
 
-/* What a rescue writes is written once; and what it cannot is, after it, by those who are all there again. */
+/* What a spill writes is written once; and what it cannot is, after it, by those who are all there again. */
 static void make(struct coord *c, struct coord_save *s)
 {
 	struct step_id id = s->id;
 	struct list *after;
 	if (s->place != PLACE_NONE || s->shown >= LEVEL_DURABLE)
 		return;
-	s->waits = coord_rescue_writes(c);
+	s->waits = coord_spill_writes(c);
 	if (s->waits)
 		return;
 	if (!step_compare(id, c->brought.id)) {
@@ -385,7 +385,7 @@ void coord_made(struct coord *c, struct step_id id, bool found)
 {
 	struct list *after;
 	struct coord_save *s = find(c, id, &after);
-	if (coord_rescue_made(c, id, found) || !s || s->place != PLACE_MAKING)
+	if (coord_spill_made(c, id, found) || !s || s->place != PLACE_MAKING)
 		return;
 	s->place = PLACE_MADE;
 	s->found = found;
@@ -412,7 +412,7 @@ void coord_sealed(struct coord *c, struct step_id id)
 {
 	struct list *after;
 	struct coord_save *s = find(c, id, &after);
-	if (coord_rescue_sealed(c, id) || !s || s->place != PLACE_SEALING)
+	if (coord_spill_sealed(c, id) || !s || s->place != PLACE_SEALING)
 		return;
 	s->place = PLACE_NONE;
 	show(c, s, LEVEL_DURABLE);
@@ -422,7 +422,7 @@ void coord_spoiled(struct coord *c, struct step_id id, int rc, const char *text)
 {
 	struct list *after;
 	struct coord_save *s = find(c, id, &after);
-	if (!coord_rescue_spoiled(c, id, rc, text) && s && !s->failed)
+	if (!coord_spill_spoiled(c, id, rc, text) && s && !s->failed)
 		coord_save_fail(c, s, rc, text);
 }
 
@@ -446,7 +446,7 @@ void coord_left(struct coord *c, struct step_id id, bool kept)
 {
 	struct list *after;
 	struct coord_save *s = find(c, id, &after);
-	if (coord_rescue_left(c, id, kept))
+	if (coord_spill_left(c, id, kept))
 		return;
 	if (!s || s->place != PLACE_DROPPED) {
 		c->orders->remove(c->orders->arg, id);

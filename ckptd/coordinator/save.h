@@ -25,12 +25,13 @@ struct coord_save {
 	enum place place;
 	bool found;   /* a checkpoint is in it */
 	bool ordered; /* to be written */
-	bool waits;   /* to be written, for the end of a rescue */
+	bool waits;   /* to be written, for the end of a spill */
 	enum level_shown shown;
 	uint32_t ranks[SAID_END]; /* of the nodes that have said so: by level, SAID_… */
-	struct coord_vote *vote;  /* what ranks hold alike, until it is captured or has failed; NULL: nobody has told */
-	struct peer_part *parts;  /* by node, once one is prepared, until it is durable or has failed */
-	uint16_t said[];          /* by node: bits of the same */
+	struct coord_divergence
+		*vote;           /* what ranks hold alike, until it is captured or has failed; NULL: nobody has told */
+	struct peer_part *parts; /* by node, once one is prepared, until it is durable or has failed */
+	uint16_t said[];         /* by node: bits of the same */
 };
 
 static inline struct coord_save *save_of(struct list *node)

@@ -44,8 +44,8 @@ static void unsay(const struct coord *c, struct coord_save *s, uint32_t node)
 	s->said[node] = 0;
 }
 
-/* What is cleared away waits for all who attend; one that has come anew has no part in it, or has not heard of that. */
-void coord_saves_attend(struct coord *c, uint32_t node)
+/* What is cleared away waits for all who join; one that has come anew has no part in it, or has not heard of that. */
+void coord_saves_node_join(struct coord *c, uint32_t node)
 {
 	list_for_safe(it, &c->saves)
 		if (save_of(it)->place == PLACE_LEFT)

@@ -34,7 +34,7 @@ static bool assigned(const struct coord *c)
 	return true;
 }
 
-/* Also of those who said so while somebody attended whose loss was not known yet. */
+/* Also of those who said so while somebody joined whose loss was not known yet. */
 bool coord_parts_known(struct coord *c)
 {
 	if (!assigned(c) && all_known(c))

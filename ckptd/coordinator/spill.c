@@ -27,33 +27,33 @@ struct coord_sender {
 
 #define each_owner(c, o)                                                                                               \
 	for (uint32_t o = 0; o < (c)->nnodes; o++)                                                                     \
-		if ((c)->rescue.owners[o].writer != COORD_NOBODY)
+		if ((c)->spill.owners[o].writer != COORD_NOBODY)
 
 /* ---- the end ----------------------------------------------------------------------------------------------------- */
 
-void coord_rescue_free(struct coord *c)
+void coord_spill_free(struct coord *c)
 {
-	free(c->rescue.owners);
-	free(c->rescue.senders);
-	c->rescue.owners = NULL;
-	c->rescue.senders = NULL;
+	free(c->spill.owners);
+	free(c->spill.senders);
+	c->spill.owners = NULL;
+	c->spill.senders = NULL;
 }
 
 static void end(struct coord *c)
 {
-	coord_rescue_free(c);
-	c->rescue.state = RESCUE_ENDED;
+	coord_spill_free(c);
+	c->spill.state = SPILL_ENDED;
 	coord_saves_resume(c);
 }
 
-bool coord_rescue_writes(const struct coord *c)
+bool coord_spill_writes(const struct coord *c)
 {
-	return c->rescue.state >= RESCUE_GATHER && c->rescue.state < RESCUE_ENDED;
+	return c->spill.state >= SPILL_GATHER && c->spill.state < SPILL_ENDED;
 }
 
 static void add_text(struct coord *c, const char *text)
 {
-	char *all = c->rescue.text;
+	char *all = c->spill.text;
 	size_t at = strlen(all);
 	const char *between = at ? "; " : "";
 	if (*text && at + 8 < WIRE_TEXT_MAX)
@@ -64,89 +64,89 @@ static void add_text(struct coord *c, const char *text)
 static void say_why(struct coord *c, int rc, const char *why)
 {
 	char text[2 * WIRE_TEXT_MAX];
-	struct step_id id = c->rescue.id;
+	struct step_id id = c->spill.id;
 	snprintf(text, sizeof(text), "step %lu epoch %u, in memory only, cannot be written: %s (%s)",
 		 (unsigned long)id.step, id.epoch, why, err_name(rc));
 	add_text(c, text);
 }
 
 /* The epoch was raised, or who was asked has changed: it is to be begun again. */
-bool coord_rescue_interrupt(struct coord *c)
+bool coord_spill_interrupt(struct coord *c)
 {
-	bool looks = c->rescue.state == RESCUE_LOOK;
+	bool looks = c->spill.state == SPILL_LOOK;
 	if (looks)
-		c->rescue.state = RESCUE_NONE;
+		c->spill.state = SPILL_NONE;
 	return looks;
 }
 
 /* ---- orders ------------------------------------------------------------------------------------------------------ */
 
-static void order(struct coord *c, uint32_t owner, enum peer_rescue_phase phase)
+static void order(struct coord *c, uint32_t owner, enum peer_spill_phase phase)
 {
-	const struct coord_rescuer *o = &c->rescue.owners[owner];
-	struct peer_rescue m = {
-		.owner = owner, .phase = phase, .as = c->rescue.as, .parts = o->parts, .bring.id = c->rescue.id};
-	c->orders->rescue(c->orders->arg, o->writer, &m);
+	const struct coord_rescuer *o = &c->spill.owners[owner];
+	struct peer_spill m = {
+		.owner = owner, .phase = phase, .as = c->spill.as, .parts = o->parts, .bring.id = c->spill.id};
+	c->orders->spill(c->orders->arg, o->writer, &m);
 }
 
-static void begin(struct coord *c, enum coord_rescue_state state)
+static void begin(struct coord *c, enum coord_spill_state state)
 {
-	c->rescue.state = state;
-	c->rescue.waiting = 0;
+	c->spill.state = state;
+	c->spill.waiting = 0;
 	each_owner(c, o)
 	{
-		c->rescue.owners[o].answered = false;
-		c->rescue.waiting++;
+		c->spill.owners[o].answered = false;
+		c->spill.waiting++;
 	}
 }
 
 /* Whoever is told may answer before the next one hears of it. */
-static void order_all(struct coord *c, enum coord_rescue_state state, enum peer_rescue_phase phase)
+static void order_all(struct coord *c, enum coord_spill_state state, enum peer_spill_phase phase)
 {
 	begin(c, state);
-	for (uint32_t o = 0; o < c->nnodes && c->rescue.state == state; o++)
-		if (c->rescue.owners[o].writer != COORD_NOBODY)
+	for (uint32_t o = 0; o < c->nnodes && c->spill.state == state; o++)
+		if (c->spill.owners[o].writer != COORD_NOBODY)
 			order(c, o, phase);
 }
 
 /* STORED or KEEP. */
-static void order_end(struct coord *c, enum peer_rescue_phase phase)
+static void order_end(struct coord *c, enum peer_spill_phase phase)
 {
 	for (uint32_t o = 0; o < c->nnodes; o++)
-		if (c->rescue.owners[o].writer != COORD_NOBODY)
+		if (c->spill.owners[o].writer != COORD_NOBODY)
 			order(c, o, phase);
 	end(c);
 }
 
 static void fail(struct coord *c, int rc, const char *why)
 {
-	struct coord_rescue *r = &c->rescue;
-	if (r->state < RESCUE_GATHER || r->state >= RESCUE_DROP)
+	struct coord_spill *r = &c->spill;
+	if (r->state < SPILL_GATHER || r->state >= SPILL_DROP)
 		return;
-	bool is_there = r->state > RESCUE_GATHER;
+	bool is_there = r->state > SPILL_GATHER;
 	say_why(c, rc, why);
 	log_warn("job %s: %s", c->job, r->text);
 	if (!is_there) {
-		order_end(c, PEER_RESCUE_KEEP); /* nothing was written */
+		order_end(c, PEER_SPILL_KEEP); /* nothing was written */
 		return;
 	}
-	r->state = RESCUE_DROP;
+	r->state = SPILL_DROP;
 	c->orders->drop(c->orders->arg, r->as, rc, why);
 }
 
 /* ---- whose ranks they are ---------------------------------------------------------------------------------------- */
 
-void coord_rescue_hear(struct coord *c, uint32_t node, const struct peer_found *found)
+void coord_spill_hear(struct coord *c, uint32_t node, const struct peer_restore_candidates *found)
 {
-	for (uint32_t i = 0; c->rescue.state == RESCUE_LOOK && i < found->nranks; i++)
+	for (uint32_t i = 0; c->spill.state == SPILL_LOOK && i < found->nranks; i++)
 		if (found->ranks[i] < c->world && c->owners[found->ranks[i]] == COORD_NOBODY)
 			c->owners[found->ranks[i]] = node;
 }
 
-void coord_rescue_survey(struct coord *c, const struct coord_survey *survey)
+void coord_spill_survey(struct coord *c, const struct coord_survey *survey)
 {
-	struct coord_rescue *r = &c->rescue;
-	if (r->state != RESCUE_LOOK || r->senders || !(r->senders = calloc(c->world, sizeof(*r->senders))))
+	struct coord_spill *r = &c->spill;
+	if (r->state != SPILL_LOOK || r->senders || !(r->senders = calloc(c->world, sizeof(*r->senders))))
 		return;
 	for (size_t i = 0; i < survey->n; i++) {
 		const struct coord_held *f = &survey->found[i];
@@ -163,8 +163,8 @@ static uint32_t find_owners(struct coord *c)
 	for (uint32_t r = 0; r < c->world; r++) {
 		if (c->owners[r] != COORD_NOBODY)
 			continue;
-		if (c->rescue.senders && c->rescue.senders[r].id.epoch)
-			c->owners[r] = c->rescue.senders[r].node;
+		if (c->spill.senders && c->spill.senders[r].id.epoch)
+			c->owners[r] = c->spill.senders[r].node;
 		else
 			unknown = r;
 	}
@@ -173,16 +173,16 @@ static uint32_t find_owners(struct coord *c)
 
 /* ---- what there is ----------------------------------------------------------------------------------------------- */
 
-void coord_rescue_begin(struct coord *c)
+void coord_spill_begin(struct coord *c)
 {
-	if (c->rescue.state != RESCUE_NONE && c->rescue.state != RESCUE_ENDED)
+	if (c->spill.state != SPILL_NONE && c->spill.state != SPILL_ENDED)
 		return;
 	if (c->persisting || c->restore.state != COORD_IDLE) {
-		c->rescue.state = RESCUE_NONE; /* it is yet to be done, also where another one has ended */
+		c->spill.state = SPILL_NONE; /* it is yet to be done, also where another one has ended */
 		return;
 	}
-	coord_rescue_free(c);
-	c->rescue = (struct coord_rescue){.state = RESCUE_LOOK};
+	coord_spill_free(c);
+	c->spill = (struct coord_spill){.state = SPILL_LOOK};
 	coord_look(c, UINT64_MAX);
 }
 
@@ -192,9 +192,9 @@ static uint32_t best_holder(struct coord *c, uint32_t owner)
 	uint32_t nodes[PEER_HOLDERS_EACH], best = COORD_NOBODY, most = 0;
 	memset(c->sorted, 0, c->nnodes * sizeof(*c->sorted));
 	for (uint32_t rank = 0; rank < c->world; rank++) {
-		uint32_t n = c->owners[rank] != owner
-				     ? 0
-				     : ladder_holders(&c->restore.ladder, c->rescue.id, rank, nodes, PEER_HOLDERS_EACH);
+		uint32_t n = c->owners[rank] != owner ? 0
+						      : candidates_holders(&c->restore.candidates, c->spill.id, rank,
+									   nodes, PEER_HOLDERS_EACH);
 		for (uint32_t i = 0; i < n; i++)
 			if (++c->sorted[nodes[i]] > most) {
 				most = c->sorted[nodes[i]];
@@ -206,7 +206,7 @@ static uint32_t best_holder(struct coord *c, uint32_t owner)
 
 static int choose_writers(struct coord *c)
 {
-	struct coord_rescue *r = &c->rescue;
+	struct coord_spill *r = &c->spill;
 	r->owners = calloc(c->nnodes, sizeof(*r->owners));
 	if (!r->owners)
 		return -ENOMEM;
@@ -215,12 +215,13 @@ static int choose_writers(struct coord *c)
 	for (uint32_t rank = 0; rank < c->world; rank++) {
 		uint32_t o = c->owners[rank];
 		if (r->owners[o].writer == COORD_NOBODY)
-			r->owners[o].writer = ladder_in_memory(&c->restore.ladder, r->id, o) ? o : best_holder(c, o);
+			r->owners[o].writer =
+				candidates_in_memory(&c->restore.candidates, r->id, o) ? o : best_holder(c, o);
 	}
 	return 0;
 }
 
-static void add_holder(struct peer_bring *bring, uint32_t rank, uint32_t node)
+static void add_holder(struct peer_restore_fetch *bring, uint32_t rank, uint32_t node)
 {
 	if (bring->nholders < PEER_HOLDERS)
 		bring->holders[bring->nholders++] = (struct peer_holder){.rank = rank, .node = node};
@@ -229,30 +230,30 @@ static void add_holder(struct peer_bring *bring, uint32_t rank, uint32_t node)
 /* The writer first: he looks whether he has it before he asks others. */
 static void order_gather(struct coord *c, uint32_t owner)
 {
-	uint32_t nodes[PEER_HOLDERS_EACH], writer = c->rescue.owners[owner].writer;
-	struct peer_rescue m = {
-		.owner = owner, .phase = PEER_RESCUE_GATHER, .as = c->rescue.as, .bring.id = c->rescue.id};
+	uint32_t nodes[PEER_HOLDERS_EACH], writer = c->spill.owners[owner].writer;
+	struct peer_spill m = {.owner = owner, .phase = PEER_SPILL_GATHER, .as = c->spill.as, .bring.id = c->spill.id};
 	for (uint32_t rank = 0; rank < c->world; rank++) {
 		if (c->owners[rank] != owner)
 			continue;
-		uint32_t n = ladder_holders(&c->restore.ladder, c->rescue.id, rank, nodes, PEER_HOLDERS_EACH - 1);
+		uint32_t n =
+			candidates_holders(&c->restore.candidates, c->spill.id, rank, nodes, PEER_HOLDERS_EACH - 1);
 		add_holder(&m.bring, rank, writer);
 		for (uint32_t i = 0; i < n; i++)
 			if (nodes[i] != writer)
 				add_holder(&m.bring, rank, nodes[i]);
 	}
-	c->orders->rescue(c->orders->arg, writer, &m);
+	c->orders->spill(c->orders->arg, writer, &m);
 }
 
 static void gather(struct coord *c)
 {
-	struct coord_rescue *r = &c->rescue;
+	struct coord_spill *r = &c->spill;
 	r->as = (struct step_id){.step = r->id.step, .epoch = c->epoch};
-	begin(c, RESCUE_GATHER);
+	begin(c, SPILL_GATHER);
 	log_info("job %s: step %lu epoch %u is in memory only: it is written as one of epoch %u before the world "
 		 "changes",
 		 c->job, (unsigned long)r->id.step, r->id.epoch, r->as.epoch);
-	for (uint32_t o = 0; o < c->nnodes && r->state == RESCUE_GATHER; o++)
+	for (uint32_t o = 0; o < c->nnodes && r->state == SPILL_GATHER; o++)
 		if (r->owners[o].writer != COORD_NOBODY)
 			order_gather(c, o);
 }
@@ -267,13 +268,13 @@ static void end_look(struct coord *c)
 			c->orders->refuse(c->orders->arg, n, -ECANCELED, "the world changes", "");
 }
 
-void coord_rescue_give_up(struct coord *c)
+void coord_spill_give_up(struct coord *c)
 {
-	if (c->rescue.state != RESCUE_LOOK && c->rescue.state != RESCUE_NONE)
+	if (c->spill.state != SPILL_LOOK && c->spill.state != SPILL_NONE)
 		return;
 	add_text(c, "what is in memory was not found out in time: it is lost");
-	log_warn("job %s: %s", c->job, c->rescue.text);
-	c->rescue.state = RESCUE_ENDED;
+	log_warn("job %s: %s", c->job, c->spill.text);
+	c->spill.state = SPILL_ENDED;
 	end_look(c);
 }
 
@@ -286,19 +287,19 @@ static void say_unknown(struct coord *c, uint32_t rank)
 }
 
 /* A save that all are there again for is not to be written twice: what there is when that has ended is looked at anew. */
-void coord_rescue_choose(struct coord *c)
+void coord_spill_choose(struct coord *c)
 {
-	struct coord_rescue *r = &c->rescue;
+	struct coord_spill *r = &c->spill;
 	if (coord_saves_written(c)) {
-		r->state = RESCUE_NONE;
+		r->state = SPILL_NONE;
 		end_look(c);
 		return;
 	}
-	int rc = ladder_choose(&c->restore.ladder, c->world, c->owners, &r->id);
+	int rc = candidates_choose(&c->restore.candidates, c->world, c->owners, &r->id);
 	c->restore.choice.id = r->id;
 	coord_tell_gaps(c, (struct step_id){0});
 	uint32_t unknown = find_owners(c); /* now: who sent a copy once need not have the rank in his memory */
-	bool lost = !r->id.epoch || ladder_is_stored(&c->restore.ladder, r->id) || unknown < c->world;
+	bool lost = !r->id.epoch || candidates_is_stored(&c->restore.candidates, r->id) || unknown < c->world;
 	add_text(c, c->restore.choice.why);
 	if (!rc && !lost)
 		rc = choose_writers(c);
@@ -326,8 +327,8 @@ static int assign(struct coord *c)
 		return -ENOMEM;
 	each_owner(c, o)
 	{
-		shares[n] = &c->rescue.owners[o].shares;
-		parts[n++] = &c->rescue.owners[o].parts;
+		shares[n] = &c->spill.owners[o].shares;
+		parts[n++] = &c->spill.owners[o].parts;
 	}
 	return shares_assign(shares, parts, n);
 }
@@ -336,80 +337,78 @@ static void seal(struct coord *c)
 {
 	AUTO_WBUF struct wbuf manifest = {0};
 	AUTO_FREE struct peer_part *parts = calloc(c->nnodes, sizeof(*parts));
-	each_owner(c, o) if (parts) parts[o] = c->rescue.owners[o].made;
-	int rc = parts ? coord_manifest(c, c->rescue.as, parts, &manifest) : -ENOMEM;
+	each_owner(c, o) if (parts) parts[o] = c->spill.owners[o].made;
+	int rc = parts ? coord_manifest(c, c->spill.as, parts, &manifest) : -ENOMEM;
 	if (rc) {
 		fail(c, rc, "no memory for the manifest");
 		return;
 	}
-	c->rescue.state = RESCUE_SEAL;
-	c->orders->seal(c->orders->arg, c->rescue.as, &manifest);
+	c->spill.state = SPILL_SEAL;
+	c->orders->seal(c->orders->arg, c->spill.as, &manifest);
 }
 
 static void all_answered(struct coord *c)
 {
-	struct coord_rescue *r = &c->rescue;
-	if (r->state == RESCUE_GATHER) {
+	struct coord_spill *r = &c->spill;
+	if (r->state == SPILL_GATHER) {
 		int rc = assign(c);
 		if (rc) {
 			fail(c, rc, "no memory to share out who writes what");
 			return;
 		}
-		r->state = RESCUE_MAKE;
+		r->state = SPILL_MAKE;
 		c->orders->make(c->orders->arg, r->as);
-	} else if (r->state == RESCUE_WRITE) {
+	} else if (r->state == SPILL_WRITE) {
 		seal(c);
-	} else if (r->state == RESCUE_CLEAR) {
+	} else if (r->state == SPILL_CLEAR) {
 		struct step_id as = r->as;
 		end(c);
 		c->orders->remove(c->orders->arg, as);
 	}
 }
 
-static enum peer_rescue_phase phase_of(enum coord_rescue_state state)
+static enum peer_spill_phase phase_of(enum coord_spill_state state)
 {
-	return state == RESCUE_GATHER  ? PEER_RESCUE_GATHER
-	       : state == RESCUE_WRITE ? PEER_RESCUE_WRITE
-				       : PEER_RESCUE_CLEAR;
+	return state == SPILL_GATHER ? PEER_SPILL_GATHER : state == SPILL_WRITE ? PEER_SPILL_WRITE : PEER_SPILL_CLEAR;
 }
 
-void coord_rescued(struct coord *c, uint32_t node, const struct peer_rescued *m)
+void coord_spilled(struct coord *c, uint32_t node, const struct peer_spilled *m)
 {
-	struct coord_rescue *r = &c->rescue;
+	struct coord_spill *r = &c->spill;
 	if (!r->owners || m->owner >= c->nnodes || step_compare(m->as, r->as) != 0 ||
 	    r->owners[m->owner].writer != node)
 		return;
 	struct coord_rescuer *o = &r->owners[m->owner];
-	if (m->phase == PEER_RESCUE_FAILED) {
+	if (m->phase == PEER_SPILL_FAILED) {
 		fail(c, m->rc, m->text);
 		return;
 	}
 	if (o->answered || m->phase != phase_of(r->state))
 		return;
-	if (m->phase == PEER_RESCUE_GATHER)
+	if (m->phase == PEER_SPILL_GATHER)
 		o->shares = m->shares;
-	else if (m->phase == PEER_RESCUE_WRITE)
+	else if (m->phase == PEER_SPILL_WRITE)
 		o->made = m->part;
 	o->answered = true;
 	if (--r->waiting == 0)
 		all_answered(c);
 }
 
-void coord_rescue_gone(struct coord *c, uint32_t node)
+void coord_spill_gone(struct coord *c, uint32_t node)
 {
-	struct coord_rescue *r = &c->rescue;
+	struct coord_spill *r = &c->spill;
 	bool waited = false, writes = false;
 	for (uint32_t o = 0; r->owners && o < c->nnodes; o++) {
 		if (r->owners[o].writer != node)
 			continue;
 		writes = true;
 		r->owners[o].writer = COORD_NOBODY;
-		if (r->state == RESCUE_CLEAR && !r->owners[o].answered)
+		if (r->state == SPILL_CLEAR && !r->owners[o].answered)
 			waited = --r->waiting == 0;
 	}
 	if (waited)
 		all_answered(c);
-	else if (writes && r->state != RESCUE_SEAL) /* once all have written, it can be completed without any of them */
+	else if (writes && r->state != SPILL_SEAL) /* once all have written, it can be completed without any of them */
 		fail(c, -ENODEV, "a node that has a part of it is lost");
 }
 
@@ -417,31 +416,31 @@ void coord_rescue_gone(struct coord *c, uint32_t node)
 
 static bool is_mine(const struct coord *c, struct step_id id)
 {
-	return c->rescue.owners && c->rescue.state > RESCUE_GATHER && !step_compare(c->rescue.as, id);
+	return c->spill.owners && c->spill.state > SPILL_GATHER && !step_compare(c->spill.as, id);
 }
 
-bool coord_rescue_made(struct coord *c, struct step_id id, bool found)
+bool coord_spill_made(struct coord *c, struct step_id id, bool found)
 {
 	if (!is_mine(c, id))
 		return false;
-	if (c->rescue.state == RESCUE_MAKE && found)
+	if (c->spill.state == SPILL_MAKE && found)
 		fail(c, -EEXIST, "a checkpoint of that name is there");
-	else if (c->rescue.state == RESCUE_MAKE)
-		order_all(c, RESCUE_WRITE, PEER_RESCUE_WRITE);
+	else if (c->spill.state == SPILL_MAKE)
+		order_all(c, SPILL_WRITE, PEER_SPILL_WRITE);
 	return true;
 }
 
-bool coord_rescue_sealed(struct coord *c, struct step_id id)
+bool coord_spill_sealed(struct coord *c, struct step_id id)
 {
 	if (!is_mine(c, id))
 		return false;
 	log_info("job %s: step %lu is on storage, as one of epoch %u", c->job, (unsigned long)id.step, id.epoch);
-	c->brought = (struct coord_brought){c->rescue.id, id};
-	order_end(c, PEER_RESCUE_STORED);
+	c->brought = (struct coord_brought){c->spill.id, id};
+	order_end(c, PEER_SPILL_STORED);
 	return true;
 }
 
-bool coord_rescue_spoiled(struct coord *c, struct step_id id, int rc, const char *text)
+bool coord_spill_spoiled(struct coord *c, struct step_id id, int rc, const char *text)
 {
 	if (!is_mine(c, id))
 		return false;
@@ -449,17 +448,17 @@ bool coord_rescue_spoiled(struct coord *c, struct step_id id, int rc, const char
 	return true;
 }
 
-bool coord_rescue_left(struct coord *c, struct step_id id, bool kept)
+bool coord_spill_left(struct coord *c, struct step_id id, bool kept)
 {
 	if (!is_mine(c, id))
 		return false;
 	if (kept) {
-		order_end(c, PEER_RESCUE_KEEP);
+		order_end(c, PEER_SPILL_KEEP);
 		c->orders->remove(c->orders->arg, id);
 		return true;
 	}
-	order_all(c, RESCUE_CLEAR, PEER_RESCUE_CLEAR);
-	if (c->rescue.state == RESCUE_CLEAR && !c->rescue.waiting) /* nobody is left who could delete it */
+	order_all(c, SPILL_CLEAR, PEER_SPILL_CLEAR);
+	if (c->spill.state == SPILL_CLEAR && !c->spill.waiting) /* nobody is left who could delete it */
 		all_answered(c);
 	return true;
 }

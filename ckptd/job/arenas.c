@@ -358,7 +358,7 @@ int job_form(struct job *job, struct err *err)
 	}
 	if (!rc) {
 		job->formed = true;
-		seat_shares(job);
+		participant_shares(job);
 	}
 	forming_free(job, f);
 	return rc;

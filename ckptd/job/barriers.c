@@ -24,7 +24,7 @@ static bool wanted_anew(const struct rank *rank)
 {
 	if (rank->state == RANK_LEFT)
 		return true;
-	return !rank->client && (!rank->pid || (rank->state == RANK_ABSENT && rank->greeted));
+	return !rank->client && (!rank->pid || (rank->state == RANK_ABSENT && rank->hello_received));
 }
 
 void member_forget_table(struct rank *rank)
@@ -183,7 +183,7 @@ void job_register(struct rank *rank, uint32_t seq, const void *body, size_t len)
 	if (!rc)
 		rc = table ? job_take_table(rank, table, len - sizeof(timeout_ms), &err)
 			   : err_set(&err, -EBADMSG, "REGISTER is cut");
-	if (rank->table && reform_tell(rank, seq, &rank->table->reg)) {
+	if (rank->table && resize_tell(rank, seq, &rank->table->reg)) {
 		member_forget_table(rank);
 		rank->registering = (struct waiting){0};
 		return;
@@ -241,8 +241,8 @@ int job_return(struct job *job, uint32_t id, int fd, struct err *err)
 	job_keep_arena(rank);
 	log_info("job %s: the arena of rank %u is back", job->name, id);
 	verdicts_return(&job->verdicts, mem);
-	seat_shares(job);
-	seat_knows(job, WITNESS_ARENA, atomic_load(&mem->head->epoch));
+	participant_shares(job);
+	participant_knows(job, WITNESS_ARENA, atomic_load(&mem->head->epoch));
 	try_form(job);
 	return 0;
 }
@@ -259,7 +259,7 @@ static bool everybody_joins(const struct job *job)
 
 static void try_join(struct job *job)
 {
-	struct peer_joining m = {.n = job->nlocal};
+	struct peer_node_ready m = {.n = job->nlocal};
 	if (!job->epoch || !everybody_joins(job))
 		return;
 	for (uint32_t r = 0; r < job->nlocal; r++) {
@@ -268,7 +268,7 @@ static void try_join(struct job *job)
 		m.lens[r] = rank->address_len;
 		memcpy(m.addresses + (size_t)r * WIRE_ADDRESS_MAX, rank->address, rank->address_len);
 	}
-	seat_joining(job, &m);
+	participant_joining(job, &m);
 }
 
 /* The processes that wait here are those that have entered. Of one that was lost meanwhile the coordinator has heard, or hears when the next
@@ -310,7 +310,7 @@ void member_joined(struct job *job, const struct wire_joined *joined)
 
 static void admit(struct rank *rank)
 {
-	seat_want(rank->job, rank->id);
+	participant_want(rank->job, rank->id);
 	try_join(rank->job);
 }
 
@@ -319,7 +319,7 @@ static void admit_waiting(struct job *job)
 {
 	for (uint32_t r = 0; r < job->nlocal; r++)
 		if (job->ranks[r].joining.seq && job->epoch)
-			seat_want(job, job->ranks[r].id);
+			participant_want(job, job->ranks[r].id);
 	try_join(job);
 }
 
@@ -344,7 +344,7 @@ void member_turn_away(struct job *job, int rc, const char *text)
 
 void job_join(struct rank *rank, uint32_t seq, const struct wire_join *m)
 {
-	if (reform_tell(rank, seq, NULL))
+	if (resize_tell(rank, seq, NULL))
 		return;
 	rank->joining = wait_until(rank, seq, m->timeout_ms);
 	if (!rank->registering.seq && rank->state != RANK_REGISTERED && rank->state != RANK_JOINED) {
@@ -359,7 +359,7 @@ void job_join(struct rank *rank, uint32_t seq, const struct wire_join *m)
 	if (rank->job->epoch)
 		admit(rank);
 	else
-		seat_attend(rank->job); /* it may have been turned away, by what is over by now */
+		participant_join(rank->job); /* it may have been turned away, by what is over by now */
 }
 
 /* ---- restore --------------------------------------------------------------------------------------------------- */
@@ -386,7 +386,7 @@ static void try_restore(struct job *job)
 		refuse_all_restores(job, -EINVAL, text);
 		return;
 	}
-	seat_restoring(job, step);
+	participant_restoring(job, step);
 }
 
 void job_restore(struct rank *rank, uint32_t seq, const struct wire_restore *m)
@@ -489,12 +489,12 @@ void member_expire(struct job *job, uint64_t now)
 		if (expire_one(rank, &rank->registering, now, "register", not_registered))
 			member_refuse(rank, &rank->joining, -ETIMEDOUT, "register: the deadline has passed");
 		if (expire_one(rank, &rank->joining, now, "join", not_joining))
-			seat_not_joining(job);
+			participant_not_joining(job);
 		/* All or none: ranks that restored must not meet one that was told that they did not. */
 		if (expire_one(rank, &rank->restoring, now, "restore", not_restoring)) {
-			recover_cancel(&job->recover);
+			restore_cancel(&job->restore);
 			refuse_all_restores(job, -ETIMEDOUT, "restore: the deadline of another rank has passed");
-			seat_not_restoring(job);
+			participant_not_restoring(job);
 		}
 	}
 }

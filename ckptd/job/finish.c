@@ -31,99 +31,99 @@ static bool has_arena(const struct job *job)
 
 static bool idle(const struct job *job)
 {
-	return saves_idle(&job->saves) && recover_idle(&job->recover) && verdicts_idle(&job->verdicts);
+	return saves_idle(&job->saves) && restore_idle(&job->restore) && verdicts_idle(&job->verdicts);
 }
 
-/* Of what it had under way when the coordinator was lost nobody says what becomes of it, unless it attends in another epoch. */
-bool farewell_stands(const struct job *job)
+/* Of what it had under way when the coordinator was lost nobody says what becomes of it, unless it joins in another epoch. */
+bool finish_stands(const struct job *job)
 {
-	const struct farewell *f = &job->farewell;
+	const struct finish *f = &job->finish;
 	return f->stand && f->epoch == job->epoch && job_finished(job) && (!f->apart || idle(job));
 }
 
 static void let_go(struct job *job, const char *why)
 {
-	job->farewell.stand = FAREWELL_OVER;
-	job->farewell.epoch = job->epoch;
+	job->finish.stand = FINISH_OVER;
+	job->finish.epoch = job->epoch;
 	if (!job->launcher)
 		return;
 	if (*why) {
 		log_warn("job %s: its launcher is let go: %s", job->name, why);
 		client_error(job->launcher, 0, -ENOTCONN, "job %s: %s", job->name, why);
 	}
-	reform_dismiss(job);
+	resize_dismiss(job);
 }
 
 static void recall(struct job *job)
 {
-	struct farewell *f = &job->farewell;
-	if (f->stand == FAREWELL_OVER || !job->launcher)
+	struct finish *f = &job->finish;
+	if (f->stand == FINISH_OVER || !job->launcher)
 		return; /* nobody is there to start them */
 	if (f->recalled == job->epoch) {
 		let_go(job, "its ranks were needed again, and have ended without taking part");
 		return;
 	}
-	*f = (struct farewell){.recalled = job->epoch};
+	*f = (struct finish){.recalled = job->epoch};
 	member_tell_epoch(job, "ranks that have finished are needed again");
 }
 
-void farewell_hear(struct job *job, enum peer_farewell is)
+void finish_hear(struct job *job, enum peer_finish_state is)
 {
-	struct farewell *f = &job->farewell;
+	struct finish *f = &job->finish;
 	if (!f->stand || f->epoch != job->epoch)
 		return;
 	f->apart = false;
 	if (is == PEER_NEEDED)
 		recall(job);
-	else if (is == PEER_DISMISSED && f->stand != FAREWELL_OVER)
+	else if (is == PEER_DISMISSED && f->stand != FINISH_OVER)
 		let_go(job, "");
-	else if (is == PEER_STAYS && f->stand == FAREWELL_SAID)
-		f->stand = FAREWELL_HEARD;
+	else if (is == PEER_STAYS && f->stand == FINISH_SAID)
+		f->stand = FINISH_HEARD;
 }
 
-void farewell_apart(struct job *job)
+void finish_apart(struct job *job)
 {
-	struct farewell *f = &job->farewell;
+	struct finish *f = &job->finish;
 	f->apart = true;
 	f->say_ns = clock_deadline(AGAIN_NS);
-	if (f->stand == FAREWELL_HEARD)
-		f->stand = FAREWELL_SAID;
+	if (f->stand == FINISH_HEARD)
+		f->stand = FINISH_SAID;
 }
 
 static void say(struct job *job, uint64_t now)
 {
-	struct farewell *f = &job->farewell;
+	struct finish *f = &job->finish;
 	struct err away = {{0}};
 	f->say_ns = now + AGAIN_NS;
-	if (!seat_can_ask(job, &away))
-		seat_attend(job);
+	if (!participant_can_ask(job, &away))
+		participant_join(job);
 }
 
 static void begin(struct job *job)
 {
-	struct farewell *f = &job->farewell;
-	f->stand = FAREWELL_SAID;
+	struct finish *f = &job->finish;
+	f->stand = FINISH_SAID;
 	f->epoch = job->epoch;
 	f->say_ns = 0;
 	f->apart = false;
 }
 
-void farewell_tick(struct job *job)
+void finish_tick(struct job *job)
 {
-	struct farewell *f = &job->farewell;
+	struct finish *f = &job->finish;
 	uint64_t now = clock_now();
-	if (!job->spread || job->reform.offered || !all_ended(job) || !has_arena(job)) {
-		*f = (struct farewell){.recalled = f->recalled};
+	if (!job->spread || job->resize.offered || !all_ended(job) || !has_arena(job)) {
+		*f = (struct finish){.recalled = f->recalled};
 		return;
 	}
 	if (f->stand && f->epoch != job->epoch) /* the coordinator was heard */
-		*f = (struct farewell){.recalled = f->recalled};
+		*f = (struct finish){.recalled = f->recalled};
 	if (!f->stand && job->epoch && job_finished(job))
 		begin(job);
-	if (f->stand == FAREWELL_SAID && now >= f->say_ns)
+	if (f->stand == FINISH_SAID && now >= f->say_ns)
 		say(job, now);
-	if (f->stand == FAREWELL_HEARD || !f->since_ns)
+	if (f->stand == FINISH_HEARD || !f->since_ns)
 		f->since_ns = now;
-	if (f->stand < FAREWELL_HEARD && now - f->since_ns > job->policy.join_timeout_ms * CLOCK_NS_PER_MS)
+	if (f->stand < FINISH_HEARD && now - f->since_ns > job->policy.join_timeout_ms * CLOCK_NS_PER_MS)
 		let_go(job, "the daemon that coordinates it has not said for join-timeout that others are at work");
 }

@@ -1,4 +1,4 @@
-/* Farewell: all ranks of a job on this node have said goodbye and ended, and those of other nodes may still be at work. The loss of one of
+/* Finish: all ranks of a job on this node have said goodbye and ended, and those of other nodes may still be at work. The loss of one of
  * these begins an epoch in which all are needed again, so that the launcher stays (cli/launch_stay.c) until it is let go:
  *
  *   NONE ── all have ended ──► SAID (ATTEND with `finished`; again each second) ── STAYS ──► HEARD
@@ -16,10 +16,10 @@
 
 struct job;
 
-enum farewell_stand { FAREWELL_NONE = 0, FAREWELL_SAID, FAREWELL_HEARD, FAREWELL_OVER };
+enum finish_stand { FINISH_NONE = 0, FINISH_SAID, FINISH_HEARD, FINISH_OVER };
 
-struct farewell {
-	enum farewell_stand stand;
+struct finish {
+	enum finish_stand stand;
 	uint32_t epoch;    /* in which */
 	uint32_t recalled; /* the last in which its ranks were needed again */
 	uint64_t since_ns; /* that they have ended, or that nobody has heard of it; 0: they have not */
@@ -28,12 +28,12 @@ struct farewell {
 };
 
 /* Every tick. */
-void farewell_tick(struct job *job);
-/* True when the node attends as one that has finished. */
-bool farewell_stands(const struct job *job);
+void finish_tick(struct job *job);
+/* True when the node joins as one that has finished. */
+bool finish_stands(const struct job *job);
 /* The coordinator is out of reach. */
-void farewell_apart(struct job *job);
+void finish_apart(struct job *job);
 /* From the coordinator. */
-void farewell_hear(struct job *job, enum peer_farewell is);
+void finish_hear(struct job *job, enum peer_finish_state is);
 
 #endif

@@ -85,7 +85,7 @@ int halt_ask(struct job *job, const struct wire_command *command, struct wire_an
 
 static void tell_others(const struct job *job)
 {
-	seat_ask(job, &(struct wire_command){.kind = COMMAND_HALT});
+	participant_ask(job, &(struct wire_command){.kind = COMMAND_HALT});
 }
 
 /* The time has come. Other nodes may have been asked later than this one, and would stop after another checkpoint, which never comes once the

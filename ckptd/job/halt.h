@@ -24,7 +24,7 @@ void halt_durable(struct job *job);
 /* Every tick. */
 void halt_tick(struct job *job);
 /* The coordinator is back, which may have lost what it was told last, or know nothing: the others are asked again to end, but not before this
- * node has a seat. What it has may be left of an earlier life of the job, and the others of the next one. */
+ * node has a participant. What it has may be left of an earlier life of the job, and the others of the next one. */
 void halt_together(struct job *job);
 /* It has one. */
 void halt_seated(struct job *job);

@@ -104,10 +104,10 @@ static int job_new(struct daemon *daemon, const struct wire_hello *hello, struct
 	init_ranks(job);
 	saves_init(&job->saves, daemon, job);
 	copies_init(&job->copies, job);
-	recover_init(&job->recover, job);
+	restore_init(&job->restore, job);
 	verdicts_init(&job->verdicts, job);
 	list_push(&daemon->jobs, &job->link);
-	int rc = job->nlocal ? seat_take(job, err) : 0;
+	int rc = job->nlocal ? participant_take(job, err) : 0;
 	if (rc) {
 		list_remove(&job->link);
 		free(job->ranks);
@@ -116,7 +116,7 @@ static int job_new(struct daemon *daemon, const struct wire_hello *hello, struct
 	}
 	former_give(job, former_unpark(daemon, job));
 	if (job->former)
-		seat_knows(job, WITNESS_ARENA, former_epoch(job->former));
+		participant_knows(job, WITNESS_ARENA, former_epoch(job->former));
 	gc_want(daemon->gc, job);
 	if (!job->world)
 		log_info("job %s: its launcher waits for a plan", job->name);
@@ -151,14 +151,14 @@ void job_free(struct job *job)
 	job->daemon->memory_used -= job_memory(job);
 	measures_end(job, NULL);
 	recoveries_end(job);
-	recoveries_free(&job->recoveries);
+	recoveries_free(&job->recovery_log);
 	copies_end(&job->copies);
 	saves_free(&job->saves);
 	for (uint32_t r = 0; r < job->nlocal; r++)
 		rank_end(&job->ranks[r]);
 	list_remove(&job->link);
 	if (job->nlocal)
-		seat_leave(job);
+		participant_leave(job);
 	free(job->ranks);
 	free(job);
 }
@@ -197,7 +197,7 @@ static bool has_shape(const struct job *job, const struct wire_hello *hello)
  * follows it, and his word counts; unless that job is at work. */
 static bool is_outdated(const struct job *job, const struct wire_hello *hello)
 {
-	return hello->plan && !job->reform.plan && !job->launcher && !job->entered && !has_shape(job, hello);
+	return hello->plan && !job->resize.plan && !job->launcher && !job->entered && !has_shape(job, hello);
 }
 
 /* They come again, and are told who they are, or are on their way out. */
@@ -274,7 +274,7 @@ static int get_job(struct daemon *daemon, const struct wire_hello *hello, struct
 	}
 	if (job && !has_shape(job, hello)) {
 		bool alive = job_alive(job) && !outdated;
-		if (alive || !saves_idle(&job->saves) || !recover_idle(&job->recover) || !verdicts_idle(&job->verdicts))
+		if (alive || !saves_idle(&job->saves) || !restore_idle(&job->restore) || !verdicts_idle(&job->verdicts))
 			return err_set(err, alive ? -EBUSY : -EAGAIN,
 				       "job '%s' runs with world size %u, %u of them here; world size %u, %u of them "
 				       "here, must wait until it has ended",
@@ -308,7 +308,7 @@ int job_retake(struct daemon *daemon, const struct wire_hello *hello, int fd, st
 static int hello_rank(struct job *job, struct client *client, const struct wire_hello *hello, pid_t pid,
 		      struct rank **out, struct err *err)
 {
-	if (reform_let_go(job, pid))
+	if (resize_let_go(job, pid))
 		return err_set(err, -EBUSY, "process %d has no rank of job '%s' any more: its world has changed",
 			       (int)pid, job->name);
 	struct rank *rank = job_claim(job, hello->rank);
@@ -317,17 +317,17 @@ static int hello_rank(struct job *job, struct client *client, const struct wire_
 			       "rank %u of job '%s' is one too many: %u of its ranks are on this node already",
 			       hello->rank, job->name, job->nlocal);
 	/* What the launcher started may be a script whose child is the rank. */
-	if (rank->client || (rank->pid && rank->pid != pid && rank->greeted))
+	if (rank->client || (rank->pid && rank->pid != pid && rank->hello_received))
 		return err_set(err, rank->pid && process_is_dying(rank->pid) ? -EAGAIN : -EBUSY,
 			       "rank %u of job '%s' is held by process %d", rank->id, job->name, (int)rank->pid);
 	if (rank->pid != pid)
 		rank_watch(rank, pid, (int)syscall(SYS_pidfd_open, pid, 0));
 	rank->client = client;
-	rank->greeted = true;
+	rank->hello_received = true;
 	rank->failed = false;
 	rank->seen_ns = clock_now();
-	rank->veteran = hello->epoch != 0;
-	if (!rank->veteran || rank->state == RANK_LEFT)
+	rank->rejoined = hello->epoch != 0;
+	if (!rank->rejoined || rank->state == RANK_LEFT)
 		member_forget_table(rank);
 	rank->resumed = hello->epoch && hello->epoch == job->epoch && rank->state != RANK_LEFT;
 	rank->state = RANK_CONNECTED;
@@ -339,7 +339,7 @@ static int hello_rank(struct job *job, struct client *client, const struct wire_
 }
 
 /* Nobody is left of those who were asked to end, be it in an earlier life of this daemon: then the arenas that it took back say so. Where others of a job that is spread still are to, that is known where it is coordinated, and told
- * to who attends. */
+ * to who joins. */
 static void begin_again(struct job *job)
 {
 	for (uint32_t r = 0; r < job->nlocal; r++)
@@ -351,7 +351,7 @@ static void begin_again(struct job *job)
 	job->stop = false;
 	job->halt = (struct halt){0};
 	if (job->spread && job->nlocal)
-		seat_attend(job);
+		participant_join(job);
 }
 
 int job_hello(struct daemon *daemon, struct client *client, const struct wire_hello *said, pid_t pid, struct job **out,
@@ -361,14 +361,14 @@ int job_hello(struct daemon *daemon, struct client *client, const struct wire_he
 	const struct wire_hello *hello = &place;
 	struct job *job = NULL;
 	*rank = NULL;
-	reform_place(daemon, &place, pid);
+	resize_place(daemon, &place, pid);
 	int rc = check_hello(daemon, hello, err);
 	if (!rc)
 		rc = get_job(daemon, hello, &job, err);
 	if (rc)
 		return rc;
 	bool again = !job_alive(job);
-	seat_knows(job, hello->role == ROLE_RANK ? WITNESS_RANK : WITNESS_OTHER, hello->epoch);
+	participant_knows(job, hello->role == ROLE_RANK ? WITNESS_RANK : WITNESS_OTHER, hello->epoch);
 	if (job->fresh && job->epoch > EPOCH_MAX)
 		return err_set(err, -EINVAL,
 			       "job '%s' has used up its %u epochs in this store: choose another name or another store",
@@ -418,7 +418,7 @@ void job_pause(struct job *job, uint64_t after)
 void job_yield(struct job *job)
 {
 	struct err err;
-	if (job_alive(job) || job->reform.offered || job->yields || former_ready(job, &err) || former_store(job, &err))
+	if (job_alive(job) || job->resize.offered || job->yields || former_ready(job, &err) || former_store(job, &err))
 		return; /* it is asked again */
 	log_info("job %s: it makes way for another world, what was in memory is on storage", job->name);
 	job->yields = true;
@@ -446,7 +446,7 @@ static bool holds_anything(const struct job *job)
 
 static bool may_end(struct job *job, uint64_t now)
 {
-	if (!saves_idle(&job->saves) || !recover_idle(&job->recover) || !verdicts_idle(&job->verdicts) || job->launcher)
+	if (!saves_idle(&job->saves) || !restore_idle(&job->restore) || !verdicts_idle(&job->verdicts) || job->launcher)
 		return false;
 	if (all_left(job) || !holds_anything(job) || job->yields)
 		return true;
@@ -465,13 +465,13 @@ bool job_tick(struct job *job)
 	throttle_pump(&job->daemon->writes);
 	saves_follow(&job->saves);
 	saves_expire(&job->saves);
-	seat_tick(job);
+	participant_tick(job);
 	member_expire(job, now);
 	rank_watch_missing(job, now);
 	copies_tick(&job->copies);
-	recover_pump(&job->recover);
-	reform_tick(job);
-	farewell_tick(job);
+	restore_pump(&job->restore);
+	resize_tick(job);
+	finish_tick(job);
 	halt_tick(job);
 	for (uint32_t r = 0; r < job->nlocal; r++)
 		rank_watch_hang(&job->ranks[r], now);

@@ -56,10 +56,10 @@ struct rank {
 	struct memory *mem;
 	struct table *table;  /* a reference: what it sent last; NULL: nothing that counts */
 	uint64_t table_bytes; /* of daemon.tables_used; until the job ends */
-	bool veteran; /* the process had joined before it came to this daemon: it may still write to its slots */
+	bool rejoined; /* the process had joined before it came to this daemon: it may still write to its slots */
 	bool failed; /* what the launcher had started for it ended with an error: it is started again, or all is over */
 	bool moved;  /* the process is another rank than it knows (resize/resize.h) */
-	bool greeted; /* the process has said HELLO; else only the launcher has named it */
+	bool hello_received; /* the process has said HELLO; else only the launcher has named it */
 	bool registered, arena_sent;
 	bool resumed; /* came back to a restarted daemon in the middle of an epoch */
 	struct waiting registering, joining, restoring;
@@ -94,16 +94,16 @@ struct job {
 	struct client *launcher;
 	struct saves saves;
 	struct copies copies;
-	struct recover recover;
+	struct restore restore;
 	struct verdicts verdicts;
-	struct reform reform;
-	struct farewell farewell;
+	struct resize resize;
+	struct finish finish;
 	struct former *former; /* NULL: nothing is left of earlier ranks but what is in the arenas */
 	struct measures measures;
-	struct recoveries recoveries;
+	struct recovery_log recovery_log;
 	uint64_t dormant_ns;   /* since when no process is left; 0: some is */
 	uint64_t resumed_ns;   /* since when resumed ranks wait for the missing; 0: none do */
-	uint64_t attend_ns;    /* when to attend again, having been turned away; 0: nothing of the kind is due */
+	uint64_t join_ns;      /* when to join again, having been turned away; 0: nothing of the kind is due */
 	struct repeat refusal; /* why it was */
 	char refused[200];     /* the same in words, for whoever waits in vain; "": it was not, or has been let in */
 	uint64_t returning_ns; /* since when arenas of an earlier life of the daemon are expected back; 0: none are */

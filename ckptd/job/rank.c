@@ -33,7 +33,7 @@ static void forget_process(struct rank *rank)
 		close(rank->pidfd);
 	rank->pidfd = -1;
 	rank->pid = 0;
-	rank->greeted = false;
+	rank->hello_received = false;
 }
 
 void rank_end(struct rank *rank)
@@ -85,7 +85,7 @@ void rank_carry(struct rank *to, struct rank *from)
 {
 	pid_t pid = from->pid;
 	int pidfd = from->pidfd;
-	bool greeted = from->greeted;
+	bool hello_received = from->hello_received;
 	to->launched = from->launched;
 	to->client = from->client;
 	from->client = NULL;
@@ -94,11 +94,11 @@ void rank_carry(struct rank *to, struct rank *from)
 	if (to->client)
 		client_move(to->client, to);
 	to->state = to->client ? RANK_CONNECTED : RANK_ABSENT;
-	to->veteran = true;
+	to->rejoined = true;
 	to->seen_ns = clock_now();
 	if (pid)
 		rank_watch(to, pid, pidfd);
-	to->greeted = greeted;
+	to->hello_received = hello_received;
 }
 
 /* ---- loss ------------------------------------------------------------------------------------------------------ */
@@ -109,7 +109,7 @@ void job_disconnected(struct job *job, struct rank *rank)
 		job->launcher = NULL;
 		for (uint32_t r = 0; r < job->nlocal; r++)
 			job->ranks[r].launched = 0; /* it tells again when it is back */
-		reform_abandoned(job);
+		resize_abandoned(job);
 		return;
 	}
 	rank->client = NULL;
@@ -139,8 +139,8 @@ void rank_lost(struct rank *rank, const char *fmt, ...)
 	rank->resumed = false;
 	member_forget_table(rank);
 	catalog_event(job->daemon->catalog, job->name, (struct step_id){.epoch = job->epoch}, "rank-lost", why);
-	recoveries_lost(&job->recoveries, rank->mem ? atomic_load(&rank->mem->head->flight.beat_ns) : 0);
-	seat_lost(job, rank->id, was == RANK_JOINED, why);
+	recoveries_lost(&job->recovery_log, rank->mem ? atomic_load(&rank->mem->head->flight.beat_ns) : 0);
+	participant_lost(job, rank->id, was == RANK_JOINED, why);
 }
 
 /* ---- the launcher's word --------------------------------------------------------------------------------------- */
@@ -148,7 +148,7 @@ void rank_lost(struct rank *rank, const char *fmt, ...)
 void job_spawned(struct job *job, uint32_t id, pid_t pid, int pidfd)
 {
 	struct rank *rank = job_claim(job, id);
-	reform_started(job, pid);
+	resize_started(job, pid);
 	if (rank) {
 		rank->launched = pid;
 		rank->failed = false;
@@ -206,7 +206,7 @@ void rank_watch_missing(struct job *job, uint64_t now)
 		if (was_here) {
 			rank_lost(rank, "process %d has not come back to the daemon", (int)rank->pid);
 		} else if (never_came) {
-			seat_missing(job, rank->id);
+			participant_missing(job, rank->id);
 			return;
 		}
 	}

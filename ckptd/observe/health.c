@@ -199,10 +199,10 @@ static void look_at_ranks(struct look *look)
 	}
 	if (hung)
 		add(look, HEALTH_RANK_HUNG, "rank %u gives no heartbeat (%u of %u)", first_hung, hung, job->nlocal);
-	if (missing && job->recoveries.raised_ns &&
-	    look->now - job->recoveries.raised_ns > job->policy.join_timeout_ms * CLOCK_NS_PER_MS)
+	if (missing && job->recovery_log.raised_ns &&
+	    look->now - job->recovery_log.raised_ns > job->policy.join_timeout_ms * CLOCK_NS_PER_MS)
 		add(look, HEALTH_RANKS_MISSING, "rank %u is missing (%u of %u) for %lu s", first_missing, missing,
-		    job->nlocal, (unsigned long)((look->now - job->recoveries.raised_ns) / CLOCK_NS_PER_S));
+		    job->nlocal, (unsigned long)((look->now - job->recovery_log.raised_ns) / CLOCK_NS_PER_S));
 	if (unpinned)
 		add(look, HEALTH_MEMLOCK, "the arenas of %u ranks are not registered for I/O", unpinned);
 	if (small && look->daemon->config.huge_pages != HUGE_PAGES_NEVER)
@@ -222,7 +222,7 @@ static void look_at_copies(struct look *look)
 
 static void look_at_restore(struct look *look)
 {
-	const struct recoveries *all = &look->job->recoveries;
+	const struct recovery_log *all = &look->job->recovery_log;
 	const struct recovery_record *last = all->n ? recoveries_at(all, all->n - 1) : NULL;
 	if (last && last->rc)
 		add(look, HEALTH_RESTORE_FAILED, "%s", last->passed_over);

@@ -325,17 +325,17 @@ static void put_histograms(struct daemon *d, struct wbuf *out)
 	EACH_JOB(d, job) sample_histogram(out, "ckpt_save_verified_seconds", of_job(job), &job->measures.verified);
 	family(out, "ckpt_recovery_gather_seconds", "histogram",
 	       "From a new epoch until all ranks ask for the restore: replacing and joining.");
-	EACH_JOB(d, job) sample_histogram(out, "ckpt_recovery_gather_seconds", of_job(job), &job->recoveries.gather);
+	EACH_JOB(d, job) sample_histogram(out, "ckpt_recovery_gather_seconds", of_job(job), &job->recovery_log.gather);
 	family(out, "ckpt_recovery_seconds", "histogram",
 	       "From the last heartbeat of who was lost, or what is first known, until all ranks have done a new "
 	       "step.");
-	EACH_JOB(d, job) sample_histogram(out, "ckpt_recovery_seconds", of_job(job), &job->recoveries.total);
+	EACH_JOB(d, job) sample_histogram(out, "ckpt_recovery_seconds", of_job(job), &job->recovery_log.total);
 	family(out, "ckpt_restore_seconds", "histogram",
 	       "From when all ranks have asked until the daemon has what they restore, by source.");
 	EACH_JOB(d, job)
 	for (uint32_t source = WIRE_FROM_MEMORY; source <= WIRE_FROM_STORAGE; source++)
 		sample_histogram(out, "ckpt_restore_seconds", and(of_job(job), "source", source_name(source)),
-				 &job->recoveries.restore[source]);
+				 &job->recovery_log.restore[source]);
 }
 
 /* ---- of the ranks ---------------------------------------------------------------------------------------------- */

@@ -82,8 +82,8 @@ static json_t *snapshot_json(const struct snapshot *s)
 
 static json_t *recoveries_json(const struct job *job)
 {
-	const struct recover *r = &job->recover;
-	const struct recoveries *all = &job->recoveries;
+	const struct restore *r = &job->restore;
+	const struct recovery_log *all = &job->recovery_log;
 	json_t *recent = json_array(), *j = json_pack("{s:i, s:o}", "count", (int)r->count, "recent", recent);
 	for (uint32_t i = 0; i < all->n; i++)
 		json_array_append_new(recent, recovery_json(job->daemon, recoveries_at(all, i)));
@@ -140,7 +140,7 @@ static const char *job_state(const struct job *job)
 	for (uint32_t r = 0; r < job->nlocal; r++)
 		if (job->ranks[r].state != RANK_JOINED)
 			return job->fresh ? "forming" : "gathering";
-	return job->recover.state == RECOVER_IDLE ? "running" : "restoring";
+	return job->restore.state == RESTORE_IDLE ? "running" : "restoring";
 }
 
 /* What is in effect, as it could stand in a file. */
@@ -286,32 +286,33 @@ static json_t *cluster_json(const struct daemon *d)
 			 (json_int_t)n->fetched, "fetch_failed", (json_int_t)n->fetch_failed);
 }
 
-static json_t *crew_node_json(const struct daemon *d, const struct muster_view *v, uint32_t n)
+static json_t *assignment_node_json(const struct daemon *d, const struct membership_view *v, uint32_t n)
 {
-	const struct crew_node *node = &v->crew->nodes[n];
+	const struct assignment_node *node = &v->assignment->nodes[n];
 	return json_pack("{s:s, s:i, s:i, s:b, s:b}", "node", v->spread ? d->roster->nodes[n].name : d->config.node,
 			 "processes", (int)node->offers, "ranks", (int)node->has, "spare", node->spare, "leaving",
 			 node->leaving);
 }
 
 /* Of the jobs that are coordinated here and whose world may change. */
-static json_t *crews_json(const struct daemon *d)
+static json_t *assignments_json(const struct daemon *d)
 {
-	json_t *crews = json_array();
-	const struct muster *at = NULL;
-	struct muster_view v;
-	while (muster_next(d, &at, &v)) {
+	json_t *assignments = json_array();
+	const struct membership *at = NULL;
+	struct membership_view v;
+	while (membership_next(d, &at, &v)) {
 		json_t *nodes = json_array();
-		for (uint32_t n = 0; n < v.crew->nnodes; n++)
-			if (v.crew->nodes[n].offers || v.crew->nodes[n].leaving)
-				json_array_append_new(nodes, crew_node_json(d, &v, n));
-		json_array_append_new(
-			crews, json_pack("{s:s, s:i, s:i, s:i, s:i, s:b, s:o, s:o}", "job", v.job, "plan",
-					 (int)v.crew->number, "world", (int)v.crew->world, "want", (int)v.crew->want,
-					 "least", (int)v.crew->least, "changing", v.settling, "stuck",
-					 *v.stuck ? plain_json_text(v.stuck) : json_null(), "nodes", nodes));
+		for (uint32_t n = 0; n < v.assignment->nnodes; n++)
+			if (v.assignment->nodes[n].offers || v.assignment->nodes[n].leaving)
+				json_array_append_new(nodes, assignment_node_json(d, &v, n));
+		json_array_append_new(assignments,
+				      json_pack("{s:s, s:i, s:i, s:i, s:i, s:b, s:o, s:o}", "job", v.job, "plan",
+						(int)v.assignment->number, "world", (int)v.assignment->world, "want",
+						(int)v.assignment->want, "least", (int)v.assignment->least, "changing",
+						v.quiescing, "stuck", *v.stuck ? plain_json_text(v.stuck) : json_null(),
+						"nodes", nodes));
 	}
-	return crews;
+	return assignments;
 }
 
 static json_t *daemon_json(struct daemon *d)
@@ -327,7 +328,7 @@ static json_t *daemon_json(struct daemon *d)
 			 d->http ? json_string(http_address(d->http)) : json_null(), "memory", "used",
 			 (json_int_t)d->memory_used, "copies", (json_int_t)d->replicas_used, "limit",
 			 (json_int_t)d->config.memory_limit, "disk", disk_json(d), "cluster", cluster_json(d), "health",
-			 health_of(d), "jobs", jobs, "crews", crews_json(d), "config", config_json(d));
+			 health_of(d), "jobs", jobs, "crews", assignments_json(d), "config", config_json(d));
 }
 
 int status_encode(struct daemon *daemon, struct wbuf *out)

@@ -13,11 +13,11 @@ void seats_up(struct daemon *daemon)
 		struct job *job = list_entry(node, struct job, link);
 		if (!job->spread)
 			continue;
-		reform_apart(job, true);
-		reform_say(job);
+		resize_apart(job, true);
+		resize_say(job);
 		halt_together(job);
 		if (job->nlocal)
-			seat_attend(job);
+			participant_join(job);
 	}
 }
 
@@ -30,7 +30,7 @@ void seats_down(struct daemon *daemon)
 		if (!job->spread)
 			continue;
 		halt_apart(job);
-		farewell_apart(job);
+		finish_apart(job);
 		job_pause(job, UINT64_MAX); /* nobody is there who could begin the next epoch */
 		log_warn("job %s: node %s, which coordinates it, cannot be reached: no save is completed until "
 			 "it is back",

@@ -19,11 +19,11 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { ATTEND_RETRY_MS = 1000 };
+enum { JOIN_RETRY_MS = 1000 };
 
 /* ---- reports --------------------------------------------------------------------------------------------------- */
 
-int seat_send(const struct daemon *daemon, const struct peer_report *r)
+int participant_send(const struct daemon *daemon, const struct peer_report *r)
 {
 	AUTO_WBUF struct wbuf body = {0};
 	struct net *net = daemon->net;
@@ -39,43 +39,43 @@ int seat_send(const struct daemon *daemon, const struct peer_report *r)
 	return rc;
 }
 
-void seat_say(const struct job *job, struct peer_report *r)
+void participant_say(const struct job *job, struct peer_report *r)
 {
 	memcpy(r->job, job->name, sizeof(r->job));
 	r->epoch = job->epoch;
-	if (!job->spread || chair_here(job->daemon))
-		chair_report(job->daemon, job->daemon->self, job->spread, r);
+	if (!job->spread || host_here(job->daemon))
+		host_report(job->daemon, job->daemon->self, job->spread, r);
 	else
-		seat_send(job->daemon, r);
+		participant_send(job->daemon, r);
 }
 
 static void say_rank(const struct job *job, enum peer_type type, uint32_t rank, bool was_in, const char *why)
 {
 	struct peer_report r = {.type = type, .rank = {.rank = rank, .was_in = was_in}};
 	snprintf(r.rank.why, sizeof(r.rank.why), "%s", why);
-	seat_say(job, &r);
+	participant_say(job, &r);
 }
 
 static void say_save(const struct job *job, enum peer_type type, struct step_id id, int rc, const char *text)
 {
 	struct peer_report r = {.type = type, .save = {.id = id, .rc = rc}};
 	snprintf(r.save.text, sizeof(r.save.text), "%s", text);
-	seat_say(job, &r);
+	participant_say(job, &r);
 }
 
-void seat_attend(const struct job *job)
+void participant_join(const struct job *job)
 {
-	seat_say(job, &(struct peer_report){.type = PEER_ATTEND,
-					    .attend = {.world = job->world,
-						       .nranks = job->nlocal,
-						       .plan = job->reform.plan,
-						       .known = job->known,
-						       .replicated = job->copies.replicated,
-						       .finished = farewell_stands(job)}});
-	seat_shares(job);
+	participant_say(job, &(struct peer_report){.type = PEER_NODE_JOIN,
+						   .node_join = {.world = job->world,
+								 .nranks = job->nlocal,
+								 .plan = job->resize.plan,
+								 .known = job->known,
+								 .replicated = job->copies.replicated,
+								 .finished = finish_stands(job)}});
+	participant_shares(job);
 }
 
-void seat_shares(const struct job *job)
+void participant_shares(const struct job *job)
 {
 	const struct layout *layouts[WIRE_LOCAL_MAX];
 	const struct registration *regs[WIRE_LOCAL_MAX];
@@ -87,12 +87,12 @@ void seat_shares(const struct job *job)
 		layouts[r] = &job->ranks[r].mem->layout;
 		regs[r] = &job->ranks[r].mem->table->reg;
 	}
-	struct peer_report r = {.type = PEER_SHARES};
+	struct peer_report r = {.type = PEER_SHARED_PIECES};
 	int rc = shares_make(layouts, regs, job->nlocal, &r.shares);
 	if (rc)
 		log_warn("job %s: what this node holds as others do is not known: %s", job->name, err_name(rc));
 	else
-		seat_say(job, &r);
+		participant_say(job, &r);
 }
 
 /* What contradicts the job stays so. The rest passes: a store that cannot be read for a moment, a world that has not ended. Ranks that are at
@@ -100,33 +100,33 @@ void seat_shares(const struct job *job)
 static void turned_away(struct job *job, const struct peer_word *word)
 {
 	if (word->rc != -EINVAL && job->spread)
-		job->attend_ns = clock_deadline(ATTEND_RETRY_MS * CLOCK_NS_PER_MS);
+		job->join_ns = clock_deadline(JOIN_RETRY_MS * CLOCK_NS_PER_MS);
 	member_turn_away(job, word->rc, word->text);
 	if (word->flag)
-		reform_refused(job, word->rc, word->text);
+		resize_refused(job, word->rc, word->text);
 }
 
-void seat_tick(struct job *job)
+void participant_tick(struct job *job)
 {
-	if (!job->attend_ns || clock_now() < job->attend_ns)
+	if (!job->join_ns || clock_now() < job->join_ns)
 		return;
-	job->attend_ns = 0;
-	seat_attend(job);
+	job->join_ns = 0;
+	participant_join(job);
 }
 
-int seat_take(struct job *job, struct err *err)
+int participant_take(struct job *job, struct err *err)
 {
-	int rc = !job->spread || chair_here(job->daemon)
-			 ? chair_open(job->daemon, job->name, job->world, job->spread, err)
+	int rc = !job->spread || host_here(job->daemon)
+			 ? host_open(job->daemon, job->name, job->world, job->spread, err)
 			 : 0;
 	if (!rc)
-		seat_attend(job);
+		participant_join(job);
 	return rc;
 }
 
-void seat_leave(struct job *job)
+void participant_leave(struct job *job)
 {
-	seat_say(job, &(struct peer_report){.type = PEER_LEAVE, .finished = job_finished(job)});
+	participant_say(job, &(struct peer_report){.type = PEER_LEAVE, .finished = job_finished(job)});
 }
 
 /* Somebody comes from the epoch that the coordinator has told of, and nobody here has entered that: an earlier life of it has given it, too. */
@@ -136,127 +136,127 @@ static bool was_given_before(const struct job *job, uint32_t epoch)
 }
 
 /* Where a job is spread nobody goes on in an epoch whose coordinator, or the way to it, was lost: what is known must not be given again. */
-void seat_knows(struct job *job, enum coord_witness witness, uint32_t epoch)
+void participant_knows(struct job *job, enum coord_witness witness, uint32_t epoch)
 {
 	if (!job->spread) {
-		chair_knows(job->daemon, job->name, witness, epoch);
+		host_knows(job->daemon, job->name, witness, epoch);
 	} else if (epoch <= EPOCH_MAX && (epoch > job->known || was_given_before(job, epoch))) {
 		job->known = epoch;
 		if (job->epoch == epoch)
 			job->epoch = 0; /* what the coordinator has told is not that one: as if it had told of none */
 		job->returning_ns = clock_now();
-		seat_attend(job);
+		participant_join(job);
 	}
 }
 
-void seat_want(const struct job *job, uint32_t rank)
+void participant_want(const struct job *job, uint32_t rank)
 {
-	say_rank(job, PEER_WANT, rank, false, "");
+	say_rank(job, PEER_RANK_JOIN, rank, false, "");
 }
 
-void seat_joining(const struct job *job, const struct peer_joining *joining)
+void participant_joining(const struct job *job, const struct peer_node_ready *joining)
 {
-	seat_say(job, &(struct peer_report){.type = PEER_JOINING, .joining = *joining});
+	participant_say(job, &(struct peer_report){.type = PEER_NODE_READY, .joining = *joining});
 }
 
-void seat_not_joining(const struct job *job)
+void participant_not_joining(const struct job *job)
 {
-	seat_say(job, &(struct peer_report){.type = PEER_NOT_JOINING});
+	participant_say(job, &(struct peer_report){.type = PEER_NOT_JOINING});
 }
 
-void seat_lost(const struct job *job, uint32_t rank, bool was_in, const char *why)
+void participant_lost(const struct job *job, uint32_t rank, bool was_in, const char *why)
 {
 	say_rank(job, PEER_LOST, rank, was_in, why);
 }
 
-void seat_missing(const struct job *job, uint32_t rank)
+void participant_missing(const struct job *job, uint32_t rank)
 {
-	say_rank(job, PEER_MISSING, rank, false, "");
+	say_rank(job, PEER_RANK_NOT_BACK, rank, false, "");
 }
 
-void seat_restoring(const struct job *job, uint64_t step)
+void participant_restoring(const struct job *job, uint64_t step)
 {
-	seat_say(job, &(struct peer_report){.type = PEER_RESTORING, .step = step});
+	participant_say(job, &(struct peer_report){.type = PEER_RESTORING, .step = step});
 }
 
-void seat_not_restoring(const struct job *job)
+void participant_not_restoring(const struct job *job)
 {
-	seat_say(job, &(struct peer_report){.type = PEER_NOT_RESTORING});
+	participant_say(job, &(struct peer_report){.type = PEER_NOT_RESTORING});
 }
 
-void seat_found(const struct job *job, const struct peer_found *found)
+void participant_found(const struct job *job, const struct peer_restore_candidates *found)
 {
-	seat_say(job, &(struct peer_report){.type = PEER_FOUND, .found = *found});
+	participant_say(job, &(struct peer_report){.type = PEER_RESTORE_CANDIDATES, .found = *found});
 }
 
-void seat_fetched(const struct job *job, struct step_id id, int rc, enum wire_source source, const char *text)
+void participant_fetched(const struct job *job, struct step_id id, int rc, enum wire_source source, const char *text)
 {
 	struct peer_report r = {.type = PEER_FETCHED, .save = {.id = id, .rc = rc, .level = source}};
 	snprintf(r.save.text, sizeof(r.save.text), "%s", text);
-	seat_say(job, &r);
+	participant_say(job, &r);
 }
 
-void seat_copied(const struct job *job, struct step_id id)
+void participant_copied(const struct job *job, struct step_id id)
 {
 	say_save(job, PEER_COPIED, id, 0, "");
 }
 
-void seat_reached(const struct job *job, struct step_id id, enum level_shown level)
+void participant_reached(const struct job *job, struct step_id id, enum level_shown level)
 {
-	seat_say(job, &(struct peer_report){.type = PEER_REACHED, .save = {.id = id, .level = level}});
+	participant_say(job, &(struct peer_report){.type = PEER_REACHED, .save = {.id = id, .level = level}});
 }
 
-void seat_uncopied(const struct job *job, struct step_id id, const char *why)
+void participant_uncopied(const struct job *job, struct step_id id, const char *why)
 {
 	say_save(job, PEER_UNCOPIED, id, 0, why);
 }
 
-void seat_prepared(const struct job *job, struct step_id id, const struct peer_part *part)
+void participant_prepared(const struct job *job, struct step_id id, const struct peer_part *part)
 {
-	seat_say(job, &(struct peer_report){.type = PEER_PREPARED, .prepared = {.id = id, .part = *part}});
+	participant_say(job, &(struct peer_report){.type = PEER_PREPARED, .prepared = {.id = id, .part = *part}});
 }
 
-void seat_ready(const struct job *job, struct step_id id)
+void participant_ready(const struct job *job, struct step_id id)
 {
 	say_save(job, PEER_READY, id, 0, "");
 }
 
-void seat_passed(const struct job *job, struct step_id id, int rc, const char *text)
+void participant_passed(const struct job *job, struct step_id id, int rc, const char *text)
 {
-	say_save(job, PEER_PASSED, id, rc, text);
+	say_save(job, PEER_SKIPPED, id, rc, text);
 }
 
-void seat_cleared(const struct job *job, struct step_id id)
+void participant_cleared(const struct job *job, struct step_id id)
 {
 	say_save(job, PEER_CLEARED, id, 0, "");
 }
 
-void seat_failed(const struct job *job, struct step_id id, int rc, const char *text)
+void participant_failed(const struct job *job, struct step_id id, int rc, const char *text)
 {
 	say_save(job, PEER_FAILED, id, rc, text);
 }
 
-void seat_forgot(const struct job *job, struct step_id id)
+void participant_forgot(const struct job *job, struct step_id id)
 {
 	say_save(job, PEER_FORGOT, id, 0, "");
 }
 
-void seat_crew(const struct job *job, const struct peer_crew *crew)
+void participant_capacity(const struct job *job, const struct peer_capacity *assignment)
 {
-	seat_say(job, &(struct peer_report){.type = PEER_CREW, .crew = *crew});
+	participant_say(job, &(struct peer_report){.type = PEER_CAPACITY, .assignment = *assignment});
 }
 
-void seat_settled(const struct job *job, uint32_t plan, int rc, const char *text)
+void participant_quiesced(const struct job *job, uint32_t plan, int rc, const char *text)
 {
-	struct peer_report r = {.type = PEER_SETTLED, .settled = {.plan = plan, .rc = rc}};
-	snprintf(r.settled.text, sizeof(r.settled.text), "%s", text);
-	seat_say(job, &r);
+	struct peer_report r = {.type = PEER_QUIESCED, .quiesced = {.plan = plan, .rc = rc}};
+	snprintf(r.quiesced.text, sizeof(r.quiesced.text), "%s", text);
+	participant_say(job, &r);
 }
 
-int seat_can_ask(const struct job *job, struct err *err)
+int participant_can_ask(const struct job *job, struct err *err)
 {
 	const struct daemon *d = job->daemon;
-	if (!job->spread || chair_here(d) || net_is_up(d->net, FIRST_NODE))
+	if (!job->spread || host_here(d) || net_is_up(d->net, FIRST_NODE))
 		return 0;
 	return err_set(err, -ENOTCONN,
 		       "job %s: node %s, which would tell the other nodes, cannot be reached: ask again when it is "
@@ -264,20 +264,20 @@ int seat_can_ask(const struct job *job, struct err *err)
 		       job->name, d->roster->nodes[FIRST_NODE].name);
 }
 
-void seat_ask(const struct job *job, const struct wire_command *command)
+void participant_ask(const struct job *job, const struct wire_command *command)
 {
 	if (job->spread)
-		seat_say(job, &(struct peer_report){.type = PEER_ASK, .ask.command = *command});
+		participant_say(job, &(struct peer_report){.type = PEER_ASK, .ask.command = *command});
 }
 
-void seat_rescued(struct daemon *daemon, const char *job, const struct peer_rescued *rescued)
+void participant_spilled(struct daemon *daemon, const char *job, const struct peer_spilled *spilled)
 {
-	struct peer_report r = {.type = PEER_RESCUED, .rescued = *rescued};
+	struct peer_report r = {.type = PEER_SPILLED, .spilled = *spilled};
 	snprintf(r.job, sizeof(r.job), "%s", job);
-	if (chair_here(daemon))
-		chair_report(daemon, daemon->self, true, &r);
+	if (host_here(daemon))
+		host_report(daemon, daemon->self, true, &r);
 	else
-		seat_send(daemon, &r);
+		participant_send(daemon, &r);
 }
 
 /* ---- epochs ---------------------------------------------------------------------------------------------------- */
@@ -308,7 +308,7 @@ static void freeze(struct job *job)
 			memory_set_epoch(job->ranks[r].mem, job->epoch);
 	saves_follow(&job->saves);
 	saves_poison(&job->saves, job->epoch);
-	recover_cancel(&job->recover);
+	restore_cancel(&job->restore);
 }
 
 static void raise_epoch(struct job *job, const struct peer_word *word)
@@ -335,7 +335,7 @@ static void raise_epoch(struct job *job, const struct peer_word *word)
 static void tell(struct job *job, const struct peer_word *word)
 {
 	log_warn("job %s: rank %u is gone before the job began: %s", job->name, word->rank, word->text);
-	recoveries_no_loss(&job->recoveries);
+	recoveries_no_loss(&job->recovery_log);
 	member_tell_epoch(job, word->text);
 }
 
@@ -345,12 +345,13 @@ static void pause_ranks(struct job *job, uint64_t after)
 	if (after == UINT64_MAX)
 		return;
 	struct step_id begun = job->saves.begun;
-	seat_say(job, &(struct peer_report){.type = PEER_PAUSED, .step = begun.epoch == job->epoch ? begun.step : 0});
+	participant_say(job,
+			&(struct peer_report){.type = PEER_PAUSED, .step = begun.epoch == job->epoch ? begun.step : 0});
 }
 
 /* ---- orders ---------------------------------------------------------------------------------------------------- */
 
-/* What only a seat gets. */
+/* What only a participant gets. */
 static void obey(struct job *job, const struct peer_order *order)
 {
 	switch (order->type) {
@@ -364,24 +365,24 @@ static void obey(struct job *job, const struct peer_order *order)
 		member_epoch_known(job);
 		halt_seated(job);
 		return;
-	case PEER_TELL:
+	case PEER_RANK_WANTED:
 		tell(job, &order->word);
 		return;
 	case PEER_JOINED:
 		member_joined(job, &order->joined);
 		return;
 	case PEER_LOOK:
-		if (job->nlocal) /* else it had, and has left its seat: nobody would tell it how that ends */
-			recover_look(&job->recover, order->step);
+		if (job->nlocal) /* else it had, and has left its participant: nobody would tell it how that ends */
+			restore_look(&job->restore, order->step);
 		return;
-	case PEER_BRING:
-		recover_fetch(&job->recover, &order->bring);
+	case PEER_RESTORE_FETCH:
+		restore_fetch(&job->restore, &order->bring);
 		return;
 	case PEER_RESTORED:
-		recover_finish(&job->recover, &order->choice);
+		restore_finish(&job->restore, &order->choice);
 		return;
 	case PEER_REFUSE:
-		recover_refuse(&job->recover, order->refuse.rc, order->refuse.text, order->refuse.why);
+		restore_refuse(&job->restore, order->refuse.rc, order->refuse.text, order->refuse.why);
 		return;
 	case PEER_LEVEL:
 		saves_level(&job->saves, order->save.id, order->save.level);
@@ -392,10 +393,10 @@ static void obey(struct job *job, const struct peer_order *order)
 	case PEER_COPY:
 		copies_order(&job->copies, order->save.id);
 		return;
-	case PEER_KEEP:
+	case PEER_PIN_REPLICATED:
 		copies_replicated(&job->copies, order->save.id);
 		return;
-	case PEER_PASS:
+	case PEER_SKIP:
 		saves_pass(&job->saves, order->save.id, order->save.rc, order->save.text);
 		return;
 	case PEER_WRITE:
@@ -412,33 +413,33 @@ static void obey(struct job *job, const struct peer_order *order)
 	}
 }
 
-void seat_obey(struct daemon *daemon, const struct peer_order *order)
+void participant_obey(struct daemon *daemon, const struct peer_order *order)
 {
 	struct job *job = job_find(daemon, order->job);
 	if (order->type == PEER_END)
 		replica_end(daemon->replica, order->job);
-	if (order->type == PEER_RESCUE)
-		rescue_order(daemon, order->job, &order->rescue);
+	if (order->type == PEER_SPILL)
+		spill_order(daemon, order->job, &order->spill);
 	if (order->type == PEER_ANSWER)
 		asks_answered(daemon, order);
 	if (!job)
 		return; /* it has ended here: its coordinator is told so */
 	switch (order->type) {
 	case PEER_END:
-		reform_end(job);
-		farewell_hear(job, PEER_DISMISSED);
+		resize_end(job);
+		finish_hear(job, PEER_DISMISSED);
 		return;
-	case PEER_FAREWELL:
-		farewell_hear(job, (enum peer_farewell)order->number);
+	case PEER_FINISH_STATE:
+		finish_hear(job, (enum peer_finish_state)order->number);
 		return;
-	case PEER_VACATE:
+	case PEER_INVALIDATE_PLAN:
 		if (order->number)
-			reform_vacate(job, order->number);
+			resize_invalidate_plan(job, order->number);
 		else
 			job_yield(job);
 		return;
-	case PEER_SETTLE:
-		reform_settle(job, order->number);
+	case PEER_QUIESCE:
+		resize_quiesce(job, order->number);
 		return;
 	case PEER_COMMAND:
 		order_obey(job, &order->command);
@@ -447,27 +448,27 @@ void seat_obey(struct daemon *daemon, const struct peer_order *order)
 		pause_ranks(job, order->step);
 		return;
 	case PEER_PLAN:
-		reform_plan(job, &order->plan);
+		resize_plan(job, &order->plan);
 		return;
 	case PEER_STOP:
 		job_stop(job);
 		return;
-	case PEER_TURN_AWAY:
+	case PEER_REJECT:
 		turned_away(job, &order->word);
 		return;
-	case PEER_RESCUE:
+	case PEER_SPILL:
 	case PEER_ANSWER:
 		return;
 	default:
 		job->refusal = (struct repeat){0};
 		job->refused[0] = 0;
-		reform_apart(job, false);
+		resize_apart(job, false);
 		obey(job, order);
 		return;
 	}
 }
 
-void seat_turn(struct daemon *daemon, const char *name)
+void participant_turn(struct daemon *daemon, const char *name)
 {
 	struct job *job = job_find(daemon, name);
 	if (job)

@@ -1,60 +1,60 @@
-/* Seat: a job's place at its coordinator (coordinator/coordinator.h): what this node reports to it, and what it orders, done on this node. Where the
- * coordinator is, is control/coordinator_host.h's business. While it cannot be reached nothing is reported; when it can again, the node attends anew and says
+/* Participant: a job's place at its coordinator (coordinator/coordinator.h): what this node reports to it, and what it orders, done on this node. Where the
+ * coordinator is, is control/coordinator_host.h's business. While it cannot be reached nothing is reported; when it can again, the node joins anew and says
  * what still holds. */
 #ifndef CKPTD_PARTICIPANT_PARTICIPANT_H
 #define CKPTD_PARTICIPANT_PARTICIPANT_H
 
 #include "job/job.h"
 
-/* Attends: on 0 the epoch is known if the job is on this node alone; else it comes with the coordinator's answer. */
-int seat_take(struct job *job, struct err *err);
-/* Attends again, when nobody has answered so far. */
-void seat_attend(const struct job *job);
+/* Joins: on 0 the epoch is known if the job is on this node alone; else it comes with the coordinator's answer. */
+int participant_take(struct job *job, struct err *err);
+/* Joins again, when nobody has answered so far. */
+void participant_join(const struct job *job);
 /* The same, some time after the coordinator has refused this node for what may be over by now. */
-void seat_tick(struct job *job);
+void participant_tick(struct job *job);
 /* The job ends here. */
-void seat_leave(struct job *job);
+void participant_leave(struct job *job);
 /* The coordinator can be reached (again), or no longer: for all jobs that are spread over nodes. */
 void seats_up(struct daemon *daemon);
 void seats_down(struct daemon *daemon);
 
 /* Reports: see coordinator/coordinator.h. */
-void seat_knows(struct job *job, enum coord_witness witness, uint32_t epoch);
-void seat_want(const struct job *job, uint32_t rank);
-void seat_joining(const struct job *job, const struct peer_joining *joining);
-void seat_not_joining(const struct job *job);
-void seat_lost(const struct job *job, uint32_t rank, bool was_in, const char *why);
-void seat_missing(const struct job *job, uint32_t rank);
-void seat_restoring(const struct job *job, uint64_t step);
-void seat_not_restoring(const struct job *job);
-void seat_found(const struct job *job, const struct peer_found *found);
-void seat_fetched(const struct job *job, struct step_id id, int rc, enum wire_source source, const char *text);
-void seat_copied(const struct job *job, struct step_id id);
-void seat_reached(const struct job *job, struct step_id id, enum level_shown level);
+void participant_knows(struct job *job, enum coord_witness witness, uint32_t epoch);
+void participant_want(const struct job *job, uint32_t rank);
+void participant_joining(const struct job *job, const struct peer_node_ready *joining);
+void participant_not_joining(const struct job *job);
+void participant_lost(const struct job *job, uint32_t rank, bool was_in, const char *why);
+void participant_missing(const struct job *job, uint32_t rank);
+void participant_restoring(const struct job *job, uint64_t step);
+void participant_not_restoring(const struct job *job);
+void participant_found(const struct job *job, const struct peer_restore_candidates *found);
+void participant_fetched(const struct job *job, struct step_id id, int rc, enum wire_source source, const char *text);
+void participant_copied(const struct job *job, struct step_id id);
+void participant_reached(const struct job *job, struct step_id id, enum level_shown level);
 /* Any report; all but the name of the job and the epoch is the caller's. */
-void seat_say(const struct job *job, struct peer_report *report);
-void seat_uncopied(const struct job *job, struct step_id id, const char *why);
-void seat_prepared(const struct job *job, struct step_id id, const struct peer_part *part);
-void seat_ready(const struct job *job, struct step_id id);
-void seat_passed(const struct job *job, struct step_id id, int rc, const char *text);
-void seat_cleared(const struct job *job, struct step_id id);
-void seat_failed(const struct job *job, struct step_id id, int rc, const char *text);
-void seat_forgot(const struct job *job, struct step_id id);
+void participant_say(const struct job *job, struct peer_report *report);
+void participant_uncopied(const struct job *job, struct step_id id, const char *why);
+void participant_prepared(const struct job *job, struct step_id id, const struct peer_part *part);
+void participant_ready(const struct job *job, struct step_id id);
+void participant_passed(const struct job *job, struct step_id id, int rc, const char *text);
+void participant_cleared(const struct job *job, struct step_id id);
+void participant_failed(const struct job *job, struct step_id id, int rc, const char *text);
+void participant_forgot(const struct job *job, struct step_id id);
 /* As soon as all arenas are there. */
-void seat_shares(const struct job *job);
-void seat_crew(const struct job *job, const struct peer_crew *crew);
-void seat_settled(const struct job *job, uint32_t plan, int rc, const char *text);
+void participant_shares(const struct job *job);
+void participant_capacity(const struct job *job, const struct peer_capacity *assignment);
+void participant_quiesced(const struct job *job, uint32_t plan, int rc, const char *text);
 /* An operator's command is for the other nodes of the job, too: whether they can be told (-ENOTCONN: they cannot), and telling them. */
-int seat_can_ask(const struct job *job, struct err *err);
-void seat_ask(const struct job *job, const struct wire_command *command);
+int participant_can_ask(const struct job *job, struct err *err);
+void participant_ask(const struct job *job, const struct wire_command *command);
 /* To the first node, from another one; where it cannot be reached, to nobody. */
-int seat_send(const struct daemon *daemon, const struct peer_report *report);
+int participant_send(const struct daemon *daemon, const struct peer_report *report);
 /* Also of a job that this node has no ranks of. */
-void seat_rescued(struct daemon *daemon, const char *job, const struct peer_rescued *rescued);
+void participant_spilled(struct daemon *daemon, const char *job, const struct peer_spilled *spilled);
 
 /* An order of the coordinator. */
-void seat_obey(struct daemon *daemon, const struct peer_order *order);
+void participant_obey(struct daemon *daemon, const struct peer_order *order);
 /* Goes on with what a message of another node has changed. */
-void seat_turn(struct daemon *daemon, const char *job);
+void participant_turn(struct daemon *daemon, const char *job);
 
 #endif

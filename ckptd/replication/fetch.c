@@ -26,7 +26,7 @@ struct fetch {
 	uint64_t token, deadline;
 	struct peer_source source;
 	struct arrival *arrival; /* where it goes when it is to be held here */
-	struct haul haul;
+	struct transfer transfer;
 	bool opened;         /* the source must be told when it is over */
 	struct memory *from; /* its source, when that is this node: a reference */
 	uint32_t from_slot;
@@ -98,7 +98,7 @@ static void fail(struct fetch *f, int rc, const char *text)
 		return;
 	f->failed = true;
 	f->rc = err_set(&f->err, rc, "%s", text);
-	bool copying = f->state == FETCH_COPYING && !haul_stop(&f->haul, rc);
+	bool copying = f->state == FETCH_COPYING && !transfer_stop(&f->transfer, rc);
 	if (!copying && !f->checking)
 		finish(f);
 }
@@ -140,7 +140,7 @@ static void check_done(struct work *work)
 	struct fetch *f = list_entry(work, struct fetch, work);
 	f->checking = false;
 	if (f->failed) {
-		if (f->state != FETCH_COPYING || !f->haul.in_flight)
+		if (f->state != FETCH_COPYING || !f->transfer.in_flight)
 			finish(f);
 		return;
 	}
@@ -162,9 +162,9 @@ static uint64_t arrived(const struct fetch *f)
 		return min_u64(f->checked + OWN_LEAVES, mem->layout.nleaves);
 	if (f->state == FETCH_CHECKING)
 		return mem->layout.nleaves;
-	if (haul_front(&f->haul, PART_LEAVES) < f->haul.parts[PART_LEAVES].len)
+	if (transfer_front(&f->transfer, PART_LEAVES) < f->transfer.parts[PART_LEAVES].len)
 		return 0;
-	return memory_leaves_within(mem, haul_front(&f->haul, PART_SLOT));
+	return memory_leaves_within(mem, transfer_front(&f->transfer, PART_SLOT));
 }
 
 /* Has the next leaves checked, if there are any, one bunch at a time; ends it behind the last. */
@@ -211,23 +211,23 @@ void fetch_checked(struct fetch *f, int rc, const struct err *err)
 
 /* ---- copying ------------------------------------------------------------------------------------------------------- */
 
-static void copied(struct haul *haul)
+static void copied(struct transfer *transfer)
 {
-	struct fetch *f = list_entry(haul, struct fetch, haul);
-	if (!f->failed && !haul->rc) {
+	struct fetch *f = list_entry(transfer, struct fetch, transfer);
+	if (!f->failed && !transfer->rc) {
 		check(f);
 		return;
 	}
 	if (!f->failed)
-		f->rc = err_set(&f->err, haul->rc, "copying failed: %s", err_name(haul->rc));
+		f->rc = err_set(&f->err, transfer->rc, "copying failed: %s", err_name(transfer->rc));
 	f->failed = true;
 	if (!f->checking)
 		finish(f);
 }
 
-static void advanced(struct haul *haul)
+static void advanced(struct transfer *transfer)
 {
-	struct fetch *f = list_entry(haul, struct fetch, haul);
+	struct fetch *f = list_entry(transfer, struct fetch, transfer);
 	if (!f->arrival)
 		go_on(f);
 }
@@ -239,7 +239,7 @@ static void copy(struct fetch *f)
 	uint32_t slot = f->arrival ? f->arrival->slot : f->what.slot;
 	const struct peer_tickets *t = &f->source.tickets;
 	f->state = FETCH_COPYING;
-	f->haul = (struct haul){
+	f->transfer = (struct transfer){
 		.net = r->config.net,
 		.node = f->what.from,
 		.kind = NET_READ,
@@ -250,7 +250,7 @@ static void copy(struct fetch *f)
 		.done = copied,
 		.advanced = advanced,
 	};
-	if (!haul_start(&f->haul))
+	if (!transfer_start(&f->transfer))
 		check(f);
 }
 

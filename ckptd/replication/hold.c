@@ -14,7 +14,7 @@
 
 static void close_regions(struct arrival *a)
 {
-	for (int i = 0; i < HAUL_PARTS; i++) {
+	for (int i = 0; i < TRANSFER_PARTS; i++) {
 		net_withdraw(a->regions[i]);
 		a->regions[i] = NULL;
 	}
@@ -72,7 +72,7 @@ static void check_run(struct work *work)
 	struct arrival *a = list_entry(work, struct arrival, work);
 	struct memory *mem = a->holding->mem;
 	uint64_t bad;
-	for (int i = 0; i < HAUL_PARTS; i++)
+	for (int i = 0; i < TRANSFER_PARTS; i++)
 		assert(!a->regions[i]); /* what is digested can no longer change */
 	a->rc = mem->table ? 0 : memory_learn(mem, &a->err);
 	if (!a->rc && (mem->table->reg.rank != a->holding->rank || mem->table->reg.world != a->holding->world))

@@ -60,16 +60,16 @@ const char *replica_node(const struct replica *r, unsigned node);
 
 enum { TRIES_MAX = REPLICA_COPIES_MAX + 4 };
 
-enum way_state { WAY_WAITING = 0, WAY_OFFERED, WAY_COPYING, WAY_SEALED, WAY_HELD, WAY_STOPPING };
+enum target_state { TARGET_WAITING = 0, TARGET_OFFERED, TARGET_COPYING, TARGET_SEALED, TARGET_HELD, TARGET_STOPPING };
 
 /* One holder of a shipment. */
-struct way {
+struct target {
 	struct list link;
 	struct shipment *s;
 	unsigned node;
-	enum way_state state;
+	enum target_state state;
 	uint64_t token, deadline;
-	struct haul haul;
+	struct transfer transfer;
 };
 
 /* A rank's snapshot that is sent to its holders. When all has been said of it, it stays, so that a lost copy can be made anew. */
@@ -95,9 +95,9 @@ static inline struct shipment *shipment_of(struct list *node)
 	return list_entry(node, struct shipment, link);
 }
 
-static inline struct way *way_of(struct list *node)
+static inline struct target *target_of(struct list *node)
 {
-	return list_entry(node, struct way, link);
+	return list_entry(node, struct target, link);
 }
 
 void send_epoch(struct copied *job);
@@ -111,13 +111,13 @@ bool send_busy(const struct copied *job);
 
 /* ---- replication/send_target.c */
 
-void way_set_state(struct way *w, enum way_state state);
-void way_free(struct way *w);
-void way_offer(struct way *w);
+void target_set_state(struct target *w, enum target_state state);
+void target_free(struct target *w);
+void target_offer(struct target *w);
 /* It is freed, at once or when nothing of it is in flight. */
-void way_fail(struct way *w, int rc, const char *text);
+void target_fail(struct target *w, int rc, const char *text);
 /* A node that a shipment cannot go to, and why. */
-void way_remember(struct shipment *s, unsigned node, int rc, const char *text);
+void target_remember(struct shipment *s, unsigned node, int rc, const char *text);
 void send_ticket(struct copied *job, unsigned node, const struct peer_open *m);
 void send_held(struct copied *job, unsigned node, const struct peer_head *m);
 /* False: the token is of nothing that is sent. */
@@ -144,8 +144,8 @@ struct arrival {
 	uint32_t epoch;
 	unsigned node;
 	uint64_t session, token;
-	struct net_region *regions[HAUL_PARTS]; /* table, leaves, slot: open for the sender */
-	struct fetch *fetch;                    /* NULL: it is sent */
+	struct net_region *regions[TRANSFER_PARTS]; /* table, leaves, slot: open for the sender */
+	struct fetch *fetch;                        /* NULL: it is sent */
 	uint64_t deadline;
 	struct work work;
 	bool running; /* a worker has it */

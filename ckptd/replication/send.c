@@ -37,7 +37,7 @@ static void let_go_of_slot(struct shipment *s)
 static void shipment_free(struct shipment *s)
 {
 	list_for_safe(it, &s->ways)
-		way_free(way_of(it));
+		target_free(target_of(it));
 	if (s->what.mem)
 		let_go_of_slot(s);
 	list_remove(&s->link);
@@ -48,7 +48,7 @@ static unsigned count_ways(const struct shipment *s, bool held)
 {
 	unsigned n = 0;
 	list_for(it, &s->ways)
-		n += (way_of(it)->state == WAY_HELD) == held;
+		n += (target_of(it)->state == TARGET_HELD) == held;
 	return n;
 }
 
@@ -71,8 +71,8 @@ static void stop_ways(struct shipment *s, int rc, const char *text)
 	if (!s->rc)
 		s->rc = err_set(&s->err, rc, "%s", text);
 	list_for_safe(it, &s->ways)
-		if (way_of(it)->state != WAY_HELD)
-			way_fail(way_of(it), rc, text);
+		if (target_of(it)->state != TARGET_HELD)
+			target_fail(target_of(it), rc, text);
 }
 
 /* It looks for no other holder, and goes when nothing of it is in flight. */
@@ -123,8 +123,8 @@ unsigned replica_holders(const struct replica *r, const char *name, uint32_t ran
 	if (!s || step_compare(s->what.id, id) != 0)
 		return 0;
 	list_for(it, &s->ways)
-		if (way_of(it)->state == WAY_HELD && n < REPLICA_COPIES_MAX)
-			nodes[n++] = way_of(it)->node;
+		if (target_of(it)->state == TARGET_HELD && n < REPLICA_COPIES_MAX)
+			nodes[n++] = target_of(it)->node;
 	return n;
 }
 
@@ -136,7 +136,7 @@ static bool was_tried(const struct shipment *s, unsigned node)
 		if (s->tried[i] == node)
 			return true;
 	list_for(it, &s->ways)
-		if (way_of(it)->node == node)
+		if (target_of(it)->node == node)
 			return true;
 	return false;
 }
@@ -201,11 +201,11 @@ bool send_busy(const struct copied *job)
 	return false;
 }
 
-static void add_way(struct shipment *s, unsigned node)
+static void add_target(struct shipment *s, unsigned node)
 {
-	struct way *w = calloc(1, sizeof(*w));
+	struct target *w = calloc(1, sizeof(*w));
 	if (!w) {
-		way_remember(s, node, -ENOMEM, "no memory to send to it");
+		target_remember(s, node, -ENOMEM, "no memory to send to it");
 		return;
 	}
 	w->s = s;
@@ -251,8 +251,8 @@ static bool wants_more(const struct shipment *s)
 static void start_waiting(struct shipment *s)
 {
 	list_for_safe(it, &s->ways)
-		if (way_of(it)->state == WAY_WAITING && s->job->replica->active < ACTIVE_MAX)
-			way_offer(way_of(it));
+		if (target_of(it)->state == TARGET_WAITING && s->job->replica->active < ACTIVE_MAX)
+			target_offer(target_of(it));
 }
 
 /* True: it has ended, and is not to be touched any more: who was told may have sent the next. */
@@ -275,7 +275,7 @@ static bool advance(struct shipment *s)
 		unsigned node = choose(s);
 		if (node == PLACEMENT_NOBODY)
 			break;
-		add_way(s, node);
+		add_target(s, node);
 	}
 	start_waiting(s);
 	if (count_ways(s, false))
@@ -292,9 +292,9 @@ void send_tick(struct copied *job)
 	uint64_t now = clock_now(), last = job->replica->tokens;
 	list_for(it, &job->shipments)
 		list_for_safe(at, &shipment_of(it)->ways) {
-			struct way *w = way_of(at);
-			if ((w->state == WAY_OFFERED || w->state == WAY_SEALED) && w->deadline < now)
-				way_fail(w, -ETIMEDOUT, "no answer in time");
+			struct target *w = target_of(at);
+			if ((w->state == TARGET_OFFERED || w->state == TARGET_SEALED) && w->deadline < now)
+				target_fail(w, -ETIMEDOUT, "no answer in time");
 		}
 	for (struct list *it = job->shipments.next; it != &job->shipments;) {
 		struct shipment *s = shipment_of(it);
@@ -330,14 +330,14 @@ void send_down(struct copied *job, unsigned node)
 	list_for(it, &job->shipments) {
 		struct shipment *s = shipment_of(it);
 		list_for_safe(at, &s->ways) {
-			struct way *w = way_of(at);
+			struct target *w = target_of(at);
 			if (w->node != node)
 				continue;
-			if (w->state == WAY_HELD) {
-				way_free(w); /* it may come back with empty hands */
+			if (w->state == TARGET_HELD) {
+				target_free(w); /* it may come back with empty hands */
 				s->again = true;
 			} else {
-				way_fail(w, -ECONNRESET, "the connection is gone");
+				target_fail(w, -ECONNRESET, "the connection is gone");
 			}
 		}
 		if (s->told)

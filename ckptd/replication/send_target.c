@@ -5,22 +5,23 @@
 
 #include <string.h>
 
-void way_set_state(struct way *w, enum way_state state)
+void target_set_state(struct target *w, enum target_state state)
 {
 	struct replica *r = w->s->job->replica;
-	bool was = w->state != WAY_WAITING && w->state != WAY_HELD, is = state != WAY_WAITING && state != WAY_HELD;
+	bool was = w->state != TARGET_WAITING && w->state != TARGET_HELD,
+	     is = state != TARGET_WAITING && state != TARGET_HELD;
 	r->active += (unsigned)is - (unsigned)was;
 	w->state = state;
 }
 
-void way_free(struct way *w)
+void target_free(struct target *w)
 {
-	way_set_state(w, WAY_HELD);
+	target_set_state(w, TARGET_HELD);
 	list_remove(&w->link);
 	free(w);
 }
 
-void way_remember(struct shipment *s, unsigned node, int rc, const char *text)
+void target_remember(struct shipment *s, unsigned node, int rc, const char *text)
 {
 	if (s->ntried < TRIES_MAX)
 		s->tried[s->ntried++] = node;
@@ -31,47 +32,47 @@ void way_remember(struct shipment *s, unsigned node, int rc, const char *text)
 }
 
 /* What is in flight still reads the slot. */
-void way_fail(struct way *w, int rc, const char *text)
+void target_fail(struct target *w, int rc, const char *text)
 {
 	struct shipment *s = w->s;
-	enum way_state was = w->state;
-	if (was == WAY_STOPPING)
+	enum target_state was = w->state;
+	if (was == TARGET_STOPPING)
 		return;
-	way_remember(s, w->node, rc, text);
+	target_remember(s, w->node, rc, text);
 	s->job->replica->counts.send_failed++;
-	way_set_state(w, WAY_STOPPING);
-	if (was == WAY_COPYING && !haul_stop(&w->haul, rc))
+	target_set_state(w, TARGET_STOPPING);
+	if (was == TARGET_COPYING && !transfer_stop(&w->transfer, rc))
 		return;
-	if (was != WAY_WAITING && net_is_up(s->job->replica->config.net, w->node))
+	if (was != TARGET_WAITING && net_is_up(s->job->replica->config.net, w->node))
 		replica_post_head(s->job, w->node, PEER_RELEASE, w->token);
-	way_free(w);
+	target_free(w);
 }
 
-static void seal(struct way *w)
+static void seal(struct target *w)
 {
 	struct replica *r = w->s->job->replica;
-	way_set_state(w, WAY_SEALED);
+	target_set_state(w, TARGET_SEALED);
 	w->deadline = replica_until(r, w->s->what.mem->slot_size);
 	replica_post_head(w->s->job, w->node, PEER_SEAL, w->token);
 }
 
-static void copied(struct haul *haul)
+static void copied(struct transfer *transfer)
 {
-	struct way *w = list_entry(haul, struct way, haul);
+	struct target *w = list_entry(transfer, struct target, transfer);
 	struct replica *r = w->s->job->replica;
-	r->counts.sent_bytes += haul->moved;
-	if (w->state == WAY_STOPPING) {
+	r->counts.sent_bytes += transfer->moved;
+	if (w->state == TARGET_STOPPING) {
 		if (net_is_up(r->config.net, w->node))
 			replica_post_head(w->s->job, w->node, PEER_RELEASE, w->token);
-		way_free(w);
-	} else if (haul->rc) {
-		way_fail(w, haul->rc, err_name(haul->rc));
+		target_free(w);
+	} else if (transfer->rc) {
+		target_fail(w, transfer->rc, err_name(transfer->rc));
 	} else {
 		seal(w);
 	}
 }
 
-void way_offer(struct way *w)
+void target_offer(struct target *w)
 {
 	AUTO_WBUF struct wbuf body = {0};
 	struct shipment *s = w->s;
@@ -88,22 +89,22 @@ void way_offer(struct way *w)
 					 .nleaves = mem->layout.nleaves,
 					 .slot_size = mem->slot_size}};
 	memcpy(m.head.job, s->job->name, sizeof(m.head.job));
-	way_set_state(w, WAY_OFFERED);
+	target_set_state(w, TARGET_OFFERED);
 	/* The holder may have to touch memory for two slots first. */
 	w->deadline = replica_until(r, MEMORY_HELD_SLOTS * mem->slot_size);
 	if (peer_offer_encode(&m, &body))
-		way_fail(w, -ENOMEM, "no memory for an offer");
+		target_fail(w, -ENOMEM, "no memory for an offer");
 	else
 		replica_post(r, w->node, PEER_OFFER, &body);
 	s->job->reached[w->node] = true;
 }
 
-static struct way *find_way(struct copied *job, unsigned node, uint64_t token)
+static struct target *find_target(struct copied *job, unsigned node, uint64_t token)
 {
 	list_for(it, &job->shipments)
 		list_for(at, &shipment_of(it)->ways) {
-			struct way *w = way_of(at);
-			if (w->node == node && w->token == token && w->state != WAY_WAITING)
+			struct target *w = target_of(at);
+			if (w->node == node && w->token == token && w->state != TARGET_WAITING)
 				return w;
 		}
 	return NULL;
@@ -120,22 +121,22 @@ static bool fits(const struct shipment *s, const struct peer_tickets *t)
 
 void send_ticket(struct copied *job, unsigned node, const struct peer_open *m)
 {
-	struct way *w = find_way(job, node, m->head.token);
+	struct target *w = find_target(job, node, m->head.token);
 	struct replica *r = job->replica;
-	if (!w || w->state != WAY_OFFERED)
+	if (!w || w->state != TARGET_OFFERED)
 		return;
 	struct shipment *s = w->s;
 	struct memory *mem = s->what.mem;
 	if (!fits(s, &m->tickets)) {
-		way_fail(w, -EPROTO, "it opened memory of another size");
+		target_fail(w, -EPROTO, "it opened memory of another size");
 		return;
 	}
 	if (m->tickets.table.size && !s->table.len && memory_table(mem, &s->table)) {
-		way_fail(w, -ENOMEM, "no memory for the table");
+		target_fail(w, -ENOMEM, "no memory for the table");
 		return;
 	}
 	const struct peer_tickets *t = &m->tickets;
-	w->haul = (struct haul){
+	w->transfer = (struct transfer){
 		.net = r->config.net,
 		.node = node,
 		.kind = NET_WRITE,
@@ -147,24 +148,24 @@ void send_ticket(struct copied *job, unsigned node, const struct peer_open *m)
 		.bucket = &r->bucket,
 		.done = copied,
 	};
-	way_set_state(w, WAY_COPYING);
-	if (!haul_start(&w->haul))
+	target_set_state(w, TARGET_COPYING);
+	if (!transfer_start(&w->transfer))
 		seal(w);
 }
 
 void send_held(struct copied *job, unsigned node, const struct peer_head *m)
 {
-	struct way *w = find_way(job, node, m->token);
-	if (!w || (w->state != WAY_SEALED && w->state != WAY_OFFERED))
+	struct target *w = find_target(job, node, m->token);
+	if (!w || (w->state != TARGET_SEALED && w->state != TARGET_OFFERED))
 		return;
-	way_set_state(w, WAY_HELD);
+	target_set_state(w, TARGET_HELD);
 	job->replica->counts.sent++;
 }
 
 bool send_refused(struct copied *job, unsigned node, const struct peer_refused *m)
 {
-	struct way *w = find_way(job, node, m->head.token);
-	if (w && w->state != WAY_HELD)
-		way_fail(w, m->rc, m->text);
+	struct target *w = find_target(job, node, m->head.token);
+	if (w && w->state != TARGET_HELD)
+		target_fail(w, m->rc, m->text);
 	return w != NULL;
 }

@@ -17,7 +17,7 @@ struct serving {
 	struct memory *mem; /* a reference; its slot counts a copy */
 	uint32_t slot;
 	struct wbuf table; /* of an arena; of held memory it stands at the beginning */
-	struct net_region *regions[HAUL_PARTS];
+	struct net_region *regions[TRANSFER_PARTS];
 	uint64_t deadline;
 };
 
@@ -28,7 +28,7 @@ static struct serving *serving_of(struct list *node)
 
 static void serving_free(struct serving *s)
 {
-	for (int i = 0; i < HAUL_PARTS; i++)
+	for (int i = 0; i < TRANSFER_PARTS; i++)
 		net_withdraw(s->regions[i]);
 	s->mem->slots[s->slot].copies--;
 	memory_put(s->mem);
@@ -59,10 +59,10 @@ static int open_regions(struct replica *r, struct serving *s, struct err *err)
 	const struct {
 		void *base;
 		uint64_t size;
-	} parts[HAUL_PARTS] = {{mem->head ? s->table.data : mem->base, mem->table_len},
-			       {memory_leaves(mem, s->slot), mem->layout.nleaves * sizeof(uint64_t)},
-			       {memory_slot(mem, s->slot), mem->slot_size}};
-	for (int i = 0; !rc && i < HAUL_PARTS; i++)
+	} parts[TRANSFER_PARTS] = {{mem->head ? s->table.data : mem->base, mem->table_len},
+				   {memory_leaves(mem, s->slot), mem->layout.nleaves * sizeof(uint64_t)},
+				   {memory_slot(mem, s->slot), mem->slot_size}};
+	for (int i = 0; !rc && i < TRANSFER_PARTS; i++)
 		rc = net_expose(r->config.net, s->node, parts[i].base, max_u64(parts[i].size, 1), NET_READABLE,
 				&s->regions[i], err);
 	return rc;

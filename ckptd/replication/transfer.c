@@ -3,25 +3,25 @@
 #include "base/bytes.h"
 #include "base/clock.h"
 
-static void ask(struct haul *h);
+static void ask(struct transfer *h);
 
-static bool left(struct haul *h)
+static bool left(struct transfer *h)
 {
-	while (h->part < HAUL_PARTS && h->at == h->parts[h->part].len) {
+	while (h->part < TRANSFER_PARTS && h->at == h->parts[h->part].len) {
 		h->part++;
 		h->at = 0;
 	}
-	return h->part < HAUL_PARTS;
+	return h->part < TRANSFER_PARTS;
 }
 
 /* What failed because the way was cut, and not because the other side closed its memory. */
-static bool may_try_again(struct haul *h, int64_t rc)
+static bool may_try_again(struct transfer *h, int64_t rc)
 {
 	return !h->rc && (rc == -ECONNRESET || rc == -ETIMEDOUT) && h->session == net_session(h->net, h->node) &&
-	       h->retries++ < HAUL_RETRIES;
+	       h->retries++ < TRANSFER_RETRIES;
 }
 
-static void submit(struct haul *h, struct net_op *op)
+static void submit(struct transfer *h, struct net_op *op)
 {
 	op->deadline = clock_now() + h->patience_ns;
 	net_submit(h->net, op);
@@ -29,8 +29,8 @@ static void submit(struct haul *h, struct net_op *op)
 
 static void piece_done(struct net_op *op)
 {
-	struct haul_op *piece = op->arg;
-	struct haul *h = piece->haul;
+	struct transfer_op *piece = op->arg;
+	struct transfer *h = piece->transfer;
 	if (op->result < 0 && may_try_again(h, op->result)) {
 		submit(h, op);
 		return;
@@ -38,7 +38,7 @@ static void piece_done(struct net_op *op)
 	piece->busy = false;
 	h->in_flight--;
 	if (op->result < 0)
-		haul_stop(h, (int)op->result);
+		transfer_stop(h, (int)op->result);
 	else
 		h->moved += op->len;
 	if (!h->rc && h->advanced)
@@ -50,11 +50,11 @@ static void piece_done(struct net_op *op)
 
 static void go(struct turn *turn)
 {
-	struct haul *h = list_entry(turn, struct haul, turn);
-	struct haul_op *piece = h->ops;
+	struct transfer *h = list_entry(turn, struct transfer, turn);
+	struct transfer_op *piece = h->ops;
 	while (piece->busy)
 		piece++;
-	*piece = (struct haul_op){.haul = h, .part = h->part, .busy = true};
+	*piece = (struct transfer_op){.transfer = h, .part = h->part, .busy = true};
 	piece->op = (struct net_op){.kind = h->kind,
 				    .node = h->node,
 				    .buf = (uint8_t *)h->parts[h->part].buf + h->at,
@@ -70,13 +70,13 @@ static void go(struct turn *turn)
 	ask(h);
 }
 
-static void ask(struct haul *h)
+static void ask(struct transfer *h)
 {
-	if (h->rc || h->asking || h->in_flight == HAUL_DEPTH || !left(h))
+	if (h->rc || h->asking || h->in_flight == TRANSFER_DEPTH || !left(h))
 		return;
 	h->asking = true;
-	h->turn =
-		(struct turn){.job = h->bucket, .bytes = min_u64(h->parts[h->part].len - h->at, HAUL_PIECE), .go = go};
+	h->turn = (struct turn){
+		.job = h->bucket, .bytes = min_u64(h->parts[h->part].len - h->at, TRANSFER_PIECE), .go = go};
 	list_init(&h->turn.link);
 	if (h->throttle)
 		throttle_ask(h->throttle, &h->turn);
@@ -84,7 +84,7 @@ static void ask(struct haul *h)
 		go(&h->turn);
 }
 
-bool haul_start(struct haul *h)
+bool transfer_start(struct transfer *h)
 {
 	h->session = net_session(h->net, h->node);
 	list_init(&h->turn.link);
@@ -94,7 +94,7 @@ bool haul_start(struct haul *h)
 	return true;
 }
 
-bool haul_stop(struct haul *h, int rc)
+bool transfer_stop(struct transfer *h, int rc)
 {
 	if (!h->rc)
 		h->rc = rc;
@@ -104,10 +104,10 @@ bool haul_stop(struct haul *h, int rc)
 	return !h->in_flight;
 }
 
-uint64_t haul_front(const struct haul *h, unsigned part)
+uint64_t transfer_front(const struct transfer *h, unsigned part)
 {
 	uint64_t front = h->part < part ? 0 : h->part > part ? h->parts[part].len : h->at;
-	for (unsigned i = 0; i < HAUL_DEPTH; i++)
+	for (unsigned i = 0; i < TRANSFER_DEPTH; i++)
 		if (h->ops[i].busy && h->ops[i].part == part)
 			front = min_u64(front, h->ops[i].op.offset);
 	return front;

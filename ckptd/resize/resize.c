@@ -39,7 +39,7 @@ static void send_plan(const struct job *job, const struct wire_plan *plan)
 /* A launcher that knows nothing of the plan: none of its processes is of it. */
 static void repeat_plan(const struct job *job)
 {
-	struct wire_plan m = {.number = job->reform.plan, .world = job->world, .n = job->nlocal};
+	struct wire_plan m = {.number = job->resize.plan, .world = job->world, .n = job->nlocal};
 	for (uint32_t r = 0; r < m.n; r++) {
 		m.ranks[r] = job->ranks[r].id;
 		m.was[r] = WIRE_NEW_PROCESS;
@@ -47,10 +47,10 @@ static void repeat_plan(const struct job *job)
 	send_plan(job, &m);
 }
 
-static void claim(struct peer_crew *m, const struct job *job)
+static void claim(struct peer_capacity *m, const struct job *job)
 {
-	const struct wire_offer *offer = &job->reform.offer;
-	bool told = offer->plan == job->reform.plan;
+	const struct wire_offer *offer = &job->resize.offer;
+	bool told = offer->plan == job->resize.plan;
 	m->n = told ? offer->n : job->nlocal;
 	for (uint32_t r = 0; r < m->n; r++)
 		m->ranks[r] = told ? offer->ranks[r] : job->ranks[r].id;
@@ -58,32 +58,32 @@ static void claim(struct peer_crew *m, const struct job *job)
 		m->n = m->processes;
 }
 
-void reform_say(const struct job *job)
+void resize_say(const struct job *job)
 {
-	const struct reform *reform = &job->reform;
-	const struct wire_offer *offer = &reform->offer;
-	struct peer_crew m = {.want = offer->want,
-			      .least = offer->least,
-			      .processes = job->launcher ? offer->processes : 0,
-			      .spare = offer->spare,
-			      .leaving = offer->leaving,
-			      .drained = reform->drained,
-			      .plan = reform->plan,
-			      .world = job->nlocal ? job->world : reform->world};
-	if (!reform->offered)
+	const struct resize *resize = &job->resize;
+	const struct wire_offer *offer = &resize->offer;
+	struct peer_capacity m = {.want = offer->want,
+				  .least = offer->least,
+				  .processes = job->launcher ? offer->processes : 0,
+				  .spare = offer->spare,
+				  .leaving = offer->leaving,
+				  .drained = resize->drained,
+				  .plan = resize->plan,
+				  .world = job->nlocal ? job->world : resize->world};
+	if (!resize->offered)
 		return;
 	if (!job->nlocal && !m.processes)
 		m.world = 0; /* it has nothing that could be claimed later */
 	if (m.plan)
 		claim(&m, job);
-	seat_crew(job, &m);
+	participant_capacity(job, &m);
 }
 
 /* It outlives this daemon. */
 static void tell_drained(const struct job *job)
 {
 	AUTO_WBUF struct wbuf body = {0};
-	struct wire_command m = {.kind = job->reform.drained ? COMMAND_DRAIN : COMMAND_UNDRAIN};
+	struct wire_command m = {.kind = job->resize.drained ? COMMAND_DRAIN : COMMAND_UNDRAIN};
 	if (!job->launcher)
 		return;
 	snprintf(m.node, sizeof(m.node), "%s", job->daemon->config.node);
@@ -93,9 +93,9 @@ static void tell_drained(const struct job *job)
 	client_send(job->launcher, WIRE_COMMAND, 0, &body, NULL, 0);
 }
 
-void reform_drain(struct job *job, bool drained)
+void resize_drain(struct job *job, bool drained)
 {
-	job->reform.drained = drained;
+	job->resize.drained = drained;
 	tell_drained(job);
 }
 
@@ -119,32 +119,32 @@ static int check_offer(const struct job *job, const struct wire_offer *offer, st
 	return 0;
 }
 
-void reform_abandoned(struct job *job)
+void resize_abandoned(struct job *job)
 {
-	if (job->reform.offered && !job_finished(job)) /* who has said goodbye needs no launcher */
-		reform_say(job);
-	job->reform.offered = false;
+	if (job->resize.offered && !job_finished(job)) /* who has said goodbye needs no launcher */
+		resize_say(job);
+	job->resize.offered = false;
 }
 
-void reform_refused(struct job *job, int rc, const char *text)
+void resize_refused(struct job *job, int rc, const char *text)
 {
-	if (job->reform.offered && job->launcher)
-		client_error(job->launcher, job->reform.seq, rc, "%s", text);
+	if (job->resize.offered && job->launcher)
+		client_error(job->launcher, job->resize.seq, rc, "%s", text);
 }
 
-void reform_dismiss(const struct job *job)
+void resize_dismiss(const struct job *job)
 {
 	send_plan(job, &(struct wire_plan){0});
 }
 
-void reform_end(struct job *job)
+void resize_end(struct job *job)
 {
-	job->reform.drained = false;
-	if (job->reform.offered)
-		reform_dismiss(job);
+	job->resize.drained = false;
+	if (job->resize.offered)
+		resize_dismiss(job);
 	else if (job->spread && job->formed &&
 		 !job->epoch) /* that was another job of its name, and it was not heard meanwhile */
-		job->attend_ns = clock_deadline(AGAIN_NS);
+		job->join_ns = clock_deadline(AGAIN_NS);
 }
 
 /* ---- the new world ------------------------------------------------------------------------------------------------- */
@@ -160,7 +160,7 @@ static void carry(struct rank *to, struct rank *from)
 	rank_carry(to, from);
 	to->moved = true;
 	if (seq)
-		reform_tell(to, seq, NULL);
+		resize_tell(to, seq, NULL);
 }
 
 static struct rank *make_ranks(struct job *job, const struct wire_plan *plan)
@@ -204,7 +204,7 @@ static void dismiss(struct job *job, struct rank *rank, bool for_good)
 	if (for_good && rank->mem)
 		memory_retire(rank->mem);
 	if (for_good && rank->pid)
-		job->reform.gone[job->reform.ngone++ % WIRE_LOCAL_MAX] = rank->pid;
+		job->resize.gone[job->resize.ngone++ % WIRE_LOCAL_MAX] = rank->pid;
 	if (rank->client) /* of a process that the launcher takes for lost, or lets go; or that comes again */
 		client_detach(rank->client);
 	rank_end(rank);
@@ -226,16 +226,16 @@ static void swap_ranks(struct job *job, struct rank *ranks, const struct wire_pl
 	free(old);
 }
 
-static void take_seat(struct job *job)
+static void take_participant(struct job *job)
 {
 	struct err err = {{0}};
-	job->reform.seat_ns = 0;
-	if (!seat_take(job, &err)) {
-		job->reform.seatless = (struct repeat){0};
+	job->resize.participant_ns = 0;
+	if (!participant_take(job, &err)) {
+		job->resize.seatless = (struct repeat){0};
 		return;
 	}
-	job->reform.seat_ns = clock_deadline(AGAIN_NS);
-	if (repeat_due(&job->reform.seatless, err.text, clock_now()))
+	job->resize.participant_ns = clock_deadline(AGAIN_NS);
+	if (repeat_due(&job->resize.seatless, err.text, clock_now()))
 		log_error("%s", err.text);
 }
 
@@ -253,10 +253,10 @@ static bool changes_nothing(const struct job *job, const struct wire_plan *plan)
 
 static void follow(struct job *job)
 {
-	struct reform *reform = &job->reform;
-	const struct wire_plan plan = reform->next;
-	if (!reform->offered && plan.n) { /* nobody is there to start them, which was said */
-		reform->next.number = 0;
+	struct resize *resize = &job->resize;
+	const struct wire_plan plan = resize->next;
+	if (!resize->offered && plan.n) { /* nobody is there to start them, which was said */
+		resize->next.number = 0;
 		return;
 	}
 	bool same = changes_nothing(job, &plan), had = job->nlocal;
@@ -265,32 +265,32 @@ static void follow(struct job *job)
 		log_error("job %s: no memory for its new world", job->name);
 		return; /* the next tick tries again */
 	}
-	reform->next.number = 0;
-	reform->plan = plan.number;
-	reform->world = plan.world;
-	reform->settling_ns = 0;
-	reform->apart = false;
+	resize->next.number = 0;
+	resize->plan = plan.number;
+	resize->world = plan.world;
+	resize->quiesce_ns = 0;
+	resize->apart = false;
 	if (!same) {
 		log_warn("job %s: %u ranks here, world size %u", job->name, plan.n, plan.world);
 		swap_ranks(job, ranks, &plan);
 	}
 	send_plan(job, &plan);
-	reform_say(job);
+	resize_say(job);
 	if (job->nlocal)
-		take_seat(job);
+		take_participant(job);
 	else if (had)
-		seat_leave(job);
-	if (reform->settle_next == plan.number)
-		reform_settle(job, plan.number);
-	if (reform->settle_next <= plan.number)
-		reform->settle_next = 0;
+		participant_leave(job);
+	if (resize->quiesce_next == plan.number)
+		resize_quiesce(job, plan.number);
+	if (resize->quiesce_next <= plan.number)
+		resize->quiesce_next = 0;
 }
 
-void reform_plan(struct job *job, const struct wire_plan *plan)
+void resize_plan(struct job *job, const struct wire_plan *plan)
 {
-	if (plan->number <= job->reform.plan || plan->number <= job->reform.next.number)
+	if (plan->number <= job->resize.plan || plan->number <= job->resize.next.number)
 		return;
-	job->reform.next = *plan;
+	job->resize.next = *plan;
 	loop_soon(job->daemon->loop, AT_ONCE_MS);
 }
 
@@ -310,18 +310,18 @@ static void turn_out(struct job *job, const struct wire_offer *offer)
 	}
 	clear(job);
 	for (uint32_t r = 0; r < job->nlocal; r++)
-		dismiss(job, &job->ranks[r], !reform_keeps_alive(offer, job->ranks[r].id));
+		dismiss(job, &job->ranks[r], !resize_keeps_alive(offer, job->ranks[r].id));
 	free(job->ranks);
 	job->ranks = ranks;
-	seat_leave(job);
+	participant_leave(job);
 }
 
 static void resume(struct job *job, const struct wire_offer *offer)
 {
-	if (!reform_resumes(job, offer))
+	if (!resize_resumes(job, offer))
 		return;
-	job->reform.plan = offer->plan;
-	if (!reform_fits(job, offer)) {
+	job->resize.plan = offer->plan;
+	if (!resize_fits(job, offer)) {
 		turn_out(job, offer);
 		return;
 	}
@@ -329,61 +329,61 @@ static void resume(struct job *job, const struct wire_offer *offer)
 		job_claim(job, offer->ranks[r]);
 }
 
-int reform_offer(struct job *job, uint32_t seq, const struct wire_offer *offer, struct err *err)
+int resize_offer(struct job *job, uint32_t seq, const struct wire_offer *offer, struct err *err)
 {
-	struct reform *reform = &job->reform;
+	struct resize *resize = &job->resize;
 	int rc = check_offer(job, offer, err);
 	if (!rc)
-		rc = reform_make_way(job, offer, err);
+		rc = resize_make_way(job, offer, err);
 	if (rc)
 		return rc;
-	bool first = !reform->offered, resumes = !reform->plan && offer->plan && job->nlocal;
-	reform->seq = seq;
-	reform->offer = *offer;
-	reform->offered = true;
+	bool first = !resize->offered, resumes = !resize->plan && offer->plan && job->nlocal;
+	resize->seq = seq;
+	resize->offer = *offer;
+	resize->offered = true;
 	job->spread = job->spread || offer->spread;
-	reform->drained = reform->drained || (first && offer->drained);
-	if (reform->drained != offer->drained)
+	resize->drained = resize->drained || (first && offer->drained);
+	if (resize->drained != offer->drained)
 		tell_drained(job);
 	resume(job, offer);
-	if (first && job->nlocal && offer->plan != reform->plan && !reform->next.number)
+	if (first && job->nlocal && offer->plan != resize->plan && !resize->next.number)
 		repeat_plan(job); /* of another one it hears when that is followed */
-	reform_say(job);
+	resize_say(job);
 	/* Until now nobody knew by which plan: here, or where the job is coordinated, if that began anew while no launcher was there to tell. */
-	if (resumes || (first && job->nlocal && reform->plan))
-		seat_attend(job);
+	if (resumes || (first && job->nlocal && resize->plan))
+		participant_join(job);
 	return 0;
 }
 
 /* ---- on the way there ---------------------------------------------------------------------------------------------- */
 
-void reform_settle(struct job *job, uint32_t plan)
+void resize_quiesce(struct job *job, uint32_t plan)
 {
-	struct reform *reform = &job->reform;
-	if (plan > reform->plan) /* it has yet to follow that one */
-		reform->settle_next = plan;
-	if (plan != reform->plan || reform->settling_ns)
+	struct resize *resize = &job->resize;
+	if (plan > resize->plan) /* it has yet to follow that one */
+		resize->quiesce_next = plan;
+	if (plan != resize->plan || resize->quiesce_ns)
 		return;
-	reform->settling_ns = clock_now();
-	reform->flushed = false;
+	resize->quiesce_ns = clock_now();
+	resize->flushed = false;
 	loop_soon(job->daemon->loop, AT_ONCE_MS);
 }
 
-void reform_apart(struct job *job, bool apart)
+void resize_apart(struct job *job, bool apart)
 {
-	job->reform.apart = apart;
+	job->resize.apart = apart;
 }
 
-void reform_vacate(struct job *job, uint32_t plan)
+void resize_invalidate_plan(struct job *job, uint32_t plan)
 {
-	if (job->reform.plan < plan)
-		reform_apart(job, true);
+	if (job->resize.plan < plan)
+		resize_apart(job, true);
 }
 
-static void settled(struct job *job, int rc, const char *text)
+static void quiesced(struct job *job, int rc, const char *text)
 {
-	job->reform.settling_ns = 0;
-	seat_settled(job, job->reform.plan, rc, text);
+	job->resize.quiesce_ns = 0;
+	participant_quiesced(job, job->resize.plan, rc, text);
 }
 
 /* Another world takes its state from storage: as long as memory has something newer, the arenas stay. The node of rank 0 decides what
@@ -399,13 +399,13 @@ static int save_state(struct job *job)
 		return 0;
 	if (saves_busy(&job->saves))
 		return -EAGAIN;
-	if (!job->reform.flushed && queue_flush(&job->saves, &id, &err))
+	if (!job->resize.flushed && queue_flush(&job->saves, &id, &err))
 		log_warn("job %s: %s", job->name, err.text);
-	job->reform.flushed = true;
+	job->resize.flushed = true;
 	return newest->storage_rc ? newest->storage_rc : -EAGAIN;
 }
 
-static void settle(struct job *job)
+static void quiesce(struct job *job)
 {
 	char text[WIRE_TEXT_MAX] = "";
 	int rc = save_state(job);
@@ -417,8 +417,8 @@ static void settle(struct job *job)
 			 "step %lu is in memory only, and cannot be written (%s): another world would have lost it",
 			 (unsigned long)newest->id.step, err_name(rc));
 	}
-	if (rc || (saves_idle_here(&job->saves) && recover_idle(&job->recover)))
-		settled(job, rc, text);
+	if (rc || (saves_idle_here(&job->saves) && restore_idle(&job->restore)))
+		quiesced(job, rc, text);
 }
 
 /* What is in its arena is known: not yet while it has only said HELLO. In a world that has just begun it has none. */
@@ -430,29 +430,29 @@ static bool is_back(const struct rank *rank)
 /* Each has brought its arena, or never will. With a launcher its processes are gone. */
 static bool all_back(const struct job *job)
 {
-	for (uint32_t r = 0; r < job->nlocal && job->reform.offered; r++)
-		if (reform_keeps_alive(&job->reform.offer, job->ranks[r].id) && !is_back(&job->ranks[r]))
-			return clock_now() - job->reform.settling_ns > BACK_NS;
+	for (uint32_t r = 0; r < job->nlocal && job->resize.offered; r++)
+		if (resize_keeps_alive(&job->resize.offer, job->ranks[r].id) && !is_back(&job->ranks[r]))
+			return clock_now() - job->resize.quiesce_ns > BACK_NS;
 	return true;
 }
 
-void reform_tick(struct job *job)
+void resize_tick(struct job *job)
 {
-	struct reform *reform = &job->reform;
-	if (reform->seat_ns && clock_now() >= reform->seat_ns)
-		take_seat(job);
-	if (reform->next.number && reform->apart) {
-		recover_cancel(&job->recover);
+	struct resize *resize = &job->resize;
+	if (resize->participant_ns && clock_now() >= resize->participant_ns)
+		take_participant(job);
+	if (resize->next.number && resize->apart) {
+		restore_cancel(&job->restore);
 		saves_abandon(&job->saves);
 	}
-	if (reform->next.number && saves_idle_here(&job->saves) && recover_idle(&job->recover))
+	if (resize->next.number && saves_idle_here(&job->saves) && restore_idle(&job->restore))
 		follow(job);
-	if (reform->settle_next && !reform->next.number && !reform->offered) { /* it never follows it */
-		seat_settled(job, reform->settle_next, 0, "");
-		reform->settle_next = 0;
+	if (resize->quiesce_next && !resize->next.number && !resize->offered) { /* it never follows it */
+		participant_quiesced(job, resize->quiesce_next, 0, "");
+		resize->quiesce_next = 0;
 	}
-	if (!reform->settling_ns || !all_back(job))
+	if (!resize->quiesce_ns || !all_back(job))
 		return;
 	saves_follow(&job->saves);
-	settle(job);
+	quiesce(job);
 }

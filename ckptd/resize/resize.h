@@ -1,4 +1,4 @@
-/* Reform: a job goes on with another world; this node's part of it.
+/* Resize: a job goes on with another world; this node's part of it.
  *
  * The launcher of a job whose world may change says how many processes it has, and which ranks it keeps alive (OFFER). That goes to where the
  * job is coordinated (control/membership.h); from there comes which ranks are this node's from now on (PLAN), at first and whenever that changes:
@@ -8,11 +8,11 @@
  *              under way ──► SETTLED is said
  *           ── PLAN, when nothing is under way ──► AT WORK or WAITING
  *
- * Where a node was lost the coordinator has that written before it says SETTLE (resize/spill.h). Then the launcher is told who is which rank from now on, the arenas of the old world are let go, the job takes its seat anew with the new
+ * Where a node was lost the coordinator has that written before it says SETTLE (resize/spill.h). Then the launcher is told who is which rank from now on, the arenas of the old world are let go, the job takes its participant anew with the new
  * world, and each process learns its new place as soon as it registers or joins (MOVED). Processes that are sound go on; none is started
  * that need not be. Where the plan changes nothing here, all stays as it is.
  *
- * A node that was out of reach, and comes back with a plan that is over, has no seat any more, nor has one whose plan was not the
+ * A node that was out of reach, and comes back with a plan that is over, has no participant any more, nor has one whose plan was not the
  * last that an earlier life of the coordinator made: nobody says what becomes of what it has under way, and it gives that up. */
 #ifndef CKPTD_RESIZE_RESIZE_H
 #define CKPTD_RESIZE_RESIZE_H
@@ -26,53 +26,53 @@ struct registration;
 struct job;
 struct rank;
 
-struct reform {
+struct resize {
 	bool offered;            /* its launcher lets the world change; else all else is unused */
 	struct wire_offer offer; /* as it stands */
 	uint32_t seq;            /* of it: what cannot be done is its answer */
 	uint32_t plan;           /* that is followed; 0: none yet */
 	uint32_t world;          /* of that plan; 0: not known */
 	bool drained; /* somebody wants this node to have no ranks: known here, too, for a later life of the coordinator's daemon */
-	bool apart; /* the coordinator was out of reach, or has vacated all seats, and has not yet said that the job's seat here counts */
+	bool apart; /* the coordinator was out of reach, or has vacated all participants, and has not yet said that the job's participant here counts */
 	struct wire_plan next;    /* number 0: none */
-	uint64_t settling_ns;     /* since when; 0: not */
-	uint32_t settle_next;     /* a later plan in which it is to settle, once it follows it; 0: none */
+	uint64_t quiesce_ns;      /* since when; 0: not */
+	uint32_t quiesce_next;    /* a later plan in which it is to quiesce, once it follows it; 0: none */
 	bool flushed;             /* what is newest in memory was sent to storage */
 	int gone[WIRE_LOCAL_MAX]; /* processes that lost their ranks here, the last ones: a ring */
 	uint32_t ngone;
-	uint64_t seat_ns;       /* not before: the job takes its seat in the new world; 0: it has one */
-	struct repeat seatless; /* why it has none */
+	uint64_t participant_ns; /* not before: the job takes its participant in the new world; 0: it has one */
+	struct repeat seatless;  /* why it has none */
 };
 
 /* From the launcher. -EINVAL, -EBUSY: not what a launcher of this job can offer. -EAGAIN: not yet; what is in its way comes to an end. */
-int reform_offer(struct job *job, uint32_t seq, const struct wire_offer *offer, struct err *err);
+int resize_offer(struct job *job, uint32_t seq, const struct wire_offer *offer, struct err *err);
 /* It is gone, with its processes. */
-void reform_abandoned(struct job *job);
+void resize_abandoned(struct job *job);
 /* Says again what the launcher offers, to a coordinator that may not know. */
-void reform_say(const struct job *job);
-/* The coordinator is there again, or it has given an order that only a seat gets. */
-void reform_apart(struct job *job, bool apart);
-/* Another plan holds than the one by which the job took its seat here. */
-void reform_vacate(struct job *job, uint32_t plan);
+void resize_say(const struct job *job);
+/* The coordinator is there again, or it has given an order that only a participant gets. */
+void resize_apart(struct job *job, bool apart);
+/* Another plan holds than the one by which the job took its participant here. */
+void resize_invalidate_plan(struct job *job, uint32_t plan);
 /* From the coordinator. */
-void reform_settle(struct job *job, uint32_t plan);
-void reform_plan(struct job *job, const struct wire_plan *plan);
+void resize_quiesce(struct job *job, uint32_t plan);
+void resize_plan(struct job *job, const struct wire_plan *plan);
 /* The node is drained, or not any more. */
-void reform_drain(struct job *job, bool drained);
-void reform_refused(struct job *job, int rc, const char *text);
-void reform_end(struct job *job);
+void resize_drain(struct job *job, bool drained);
+void resize_refused(struct job *job, int rc, const char *text);
+void resize_end(struct job *job);
 /* The launcher has nothing more to do. */
-void reform_dismiss(const struct job *job);
+void resize_dismiss(const struct job *job);
 /* Goes on when it can; every tick. */
-void reform_tick(struct job *job);
+void resize_tick(struct job *job);
 
 /* Answers a request of a process that does not know its place yet. False: it does, or so its table says (NULL: it brings none). */
-bool reform_tell(struct rank *rank, uint32_t seq, const struct registration *table);
+bool resize_tell(struct rank *rank, uint32_t seq, const struct registration *table);
 /* The process had a rank here, and a plan took it away: it is on its way out, and not to be taken for who has the next rank of that number. */
-bool reform_let_go(const struct job *job, int pid);
+bool resize_let_go(const struct job *job, int pid);
 /* The launcher has started it, whoever had that number before. */
-void reform_started(struct job *job, int pid);
+void resize_started(struct job *job, int pid);
 /* A process says HELLO that the launcher has named as another rank: the place that it has, in place of the one that it claims. */
-void reform_place(struct daemon *daemon, struct wire_hello *hello, int pid);
+void resize_place(struct daemon *daemon, struct wire_hello *hello, int pid);
 
 #endif

@@ -5,7 +5,7 @@
 #include "daemon.h"
 #include "job/job.h"
 
-bool reform_tell(struct rank *rank, uint32_t seq, const struct registration *table)
+bool resize_tell(struct rank *rank, uint32_t seq, const struct registration *table)
 {
 	AUTO_WBUF struct wbuf body = {0};
 	const struct job *job = rank->job;
@@ -20,27 +20,27 @@ bool reform_tell(struct rank *rank, uint32_t seq, const struct registration *tab
 	return true;
 }
 
-bool reform_let_go(const struct job *job, int pid)
+bool resize_let_go(const struct job *job, int pid)
 {
 	for (uint32_t i = 0; i < WIRE_LOCAL_MAX; i++)
-		if (job->reform.gone[i] == pid)
+		if (job->resize.gone[i] == pid)
 			return true;
 	return false;
 }
 
-void reform_started(struct job *job, int pid)
+void resize_started(struct job *job, int pid)
 {
 	for (uint32_t i = 0; i < WIRE_LOCAL_MAX; i++)
-		if (job->reform.gone[i] == pid)
-			job->reform.gone[i] = 0;
+		if (job->resize.gone[i] == pid)
+			job->resize.gone[i] = 0;
 }
 
-void reform_place(struct daemon *daemon, struct wire_hello *hello, int pid)
+void resize_place(struct daemon *daemon, struct wire_hello *hello, int pid)
 {
 	struct job *job = hello->role == ROLE_RANK ? job_find(daemon, hello->job) : NULL;
 	for (uint32_t r = 0; job && r < job->nlocal; r++) {
 		struct rank *rank = &job->ranks[r];
-		if (rank->pid != pid || rank->greeted || rank->id == RANK_MAX)
+		if (rank->pid != pid || rank->hello_received || rank->id == RANK_MAX)
 			continue;
 		if (rank->id == hello->rank && job->world == hello->world)
 			return;
@@ -54,7 +54,7 @@ void reform_place(struct daemon *daemon, struct wire_hello *hello, int pid)
 
 /* ---- the launcher's word --------------------------------------------------------------------------------------- */
 
-bool reform_keeps_alive(const struct wire_offer *offer, uint32_t rank)
+bool resize_keeps_alive(const struct wire_offer *offer, uint32_t rank)
 {
 	for (uint32_t r = 0; r < offer->n; r++)
 		if (offer->ranks[r] == rank)
@@ -62,12 +62,12 @@ bool reform_keeps_alive(const struct wire_offer *offer, uint32_t rank)
 	return false;
 }
 
-bool reform_resumes(const struct job *job, const struct wire_offer *offer)
+bool resize_resumes(const struct job *job, const struct wire_offer *offer)
 {
-	return !job->reform.plan && offer->plan && offer->n <= job->nlocal;
+	return !job->resize.plan && offer->plan && offer->n <= job->nlocal;
 }
 
-bool reform_fits(const struct job *job, const struct wire_offer *offer)
+bool resize_fits(const struct job *job, const struct wire_offer *offer)
 {
 	uint32_t places = 0;
 	for (uint32_t r = 0; r < job->nlocal; r++)
@@ -78,9 +78,9 @@ bool reform_fits(const struct job *job, const struct wire_offer *offer)
 	return true;
 }
 
-int reform_make_way(struct job *job, const struct wire_offer *offer, struct err *err)
+int resize_make_way(struct job *job, const struct wire_offer *offer, struct err *err)
 {
-	if (!reform_resumes(job, offer) || reform_fits(job, offer))
+	if (!resize_resumes(job, offer) || resize_fits(job, offer))
 		return 0;
 	for (uint32_t r = 0; r < offer->n; r++)
 		if (offer->ranks[r] >= job->world)
@@ -90,11 +90,11 @@ int reform_make_way(struct job *job, const struct wire_offer *offer, struct err 
 		return err_set(err, -EBUSY, "job '%s' is at work here with other ranks, and not by plan %u", job->name,
 			       offer->plan);
 	for (uint32_t r = 0; r < job->nlocal; r++)
-		if (job->ranks[r].mem && !reform_keeps_alive(offer, job->ranks[r].id))
+		if (job->ranks[r].mem && !resize_keeps_alive(offer, job->ranks[r].id))
 			memory_retire(job->ranks[r].mem);
-	recover_cancel(&job->recover);
+	restore_cancel(&job->restore);
 	saves_abandon(&job->saves);
-	if (saves_idle_here(&job->saves) && recover_idle(&job->recover))
+	if (saves_idle_here(&job->saves) && restore_idle(&job->restore))
 		return 0;
 	return err_set(err, -EAGAIN, "job '%s': what processes have under way that are not its ranks ends first",
 		       job->name);

@@ -15,22 +15,22 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum rescue_state { RESCUE_GATHERING = 1, RESCUE_CHECKING, RESCUE_GATHERED, RESCUE_WRITING };
+enum spill_state { SPILL_GATHERING = 1, SPILL_CHECKING, SPILL_GATHERED, SPILL_WRITING };
 
-struct rescue {
-	struct rescue *next;
+struct spill {
+	struct spill *next;
 	struct daemon *daemon;
 	char job[NAME_JOB_MAX];
-	struct peer_rescue order; /* that began it */
-	enum rescue_state state;
+	struct peer_spill order; /* that began it */
+	enum spill_state state;
 	bool abandoned; /* it ends when nothing of it runs */
 	bool fetching;  /* of ranks[n] */
 	uint32_t tried; /* holders of it */
 	uint32_t n, nranks;
 	uint32_t ids[WIRE_LOCAL_MAX];
-	struct commit_rank ranks[WIRE_LOCAL_MAX]; /* the first n stand here, and are pinned */
-	uint64_t *leaves[WIRE_LOCAL_MAX];         /* their digests: a rank could change those in its arena */
-	struct commit *commit;
+	struct node_part_rank ranks[WIRE_LOCAL_MAX]; /* the first n stand here, and are pinned */
+	uint64_t *leaves[WIRE_LOCAL_MAX];            /* their digests: a rank could change those in its arena */
+	struct node_part *commit;
 	struct policy policy;
 	struct bucket bucket; /* of its limit of writes */
 	struct work work;
@@ -38,9 +38,9 @@ struct rescue {
 	struct err err;
 };
 
-static struct rescue *find(const struct daemon *daemon, const char *job, uint32_t owner)
+static struct spill *find(const struct daemon *daemon, const char *job, uint32_t owner)
 {
-	struct rescue *r = daemon->rescues;
+	struct spill *r = daemon->rescues;
 	while (r && (r->abandoned || r->order.owner != owner || strcmp(r->job, job) != 0))
 		r = r->next;
 	return r;
@@ -48,14 +48,14 @@ static struct rescue *find(const struct daemon *daemon, const char *job, uint32_
 
 /* ---- the end ------------------------------------------------------------------------------------------------------- */
 
-static bool runs(const struct rescue *r)
+static bool runs(const struct spill *r)
 {
-	return r->fetching || r->state == RESCUE_CHECKING || r->commit;
+	return r->fetching || r->state == SPILL_CHECKING || r->commit;
 }
 
-static void free_rescue(struct rescue *r)
+static void free_spill(struct spill *r)
 {
-	struct rescue **at = &r->daemon->rescues;
+	struct spill **at = &r->daemon->rescues;
 	while (*at != r)
 		at = &(*at)->next;
 	*at = r->next;
@@ -67,16 +67,16 @@ static void free_rescue(struct rescue *r)
 	free(r);
 }
 
-static void say(const struct rescue *r, struct peer_rescued *m)
+static void say(const struct spill *r, struct peer_spilled *m)
 {
 	m->owner = r->order.owner;
 	m->as = r->order.as;
-	seat_rescued(r->daemon, r->job, m);
+	participant_spilled(r->daemon, r->job, m);
 }
 
-static void say_failed(const struct rescue *r, int rc, const char *text)
+static void say_failed(const struct spill *r, int rc, const char *text)
 {
-	struct peer_rescued m = {.phase = PEER_RESCUE_FAILED, .rc = rc};
+	struct peer_spilled m = {.phase = PEER_SPILL_FAILED, .rc = rc};
 	snprintf(m.text, sizeof(m.text), "%.*s", (int)sizeof(m.text) - 1, text);
 	log_warn("job %s: step %lu epoch %u of node %s is not brought to storage: %s", r->job,
 		 (unsigned long)r->order.bring.id.step, r->order.bring.id.epoch,
@@ -85,20 +85,20 @@ static void say_failed(const struct rescue *r, int rc, const char *text)
 }
 
 /* Before anything was written. */
-static void refuse(struct rescue *r, int rc, const char *text)
+static void refuse(struct spill *r, int rc, const char *text)
 {
 	bool abandoned = r->abandoned;
 	r->abandoned = true; /* the answer may be that it is to end */
 	if (!abandoned)
 		say_failed(r, rc, text);
-	free_rescue(r);
+	free_spill(r);
 }
 
 /* ---- gathering ----------------------------------------------------------------------------------------------------- */
 
 static void check_run(struct work *work)
 {
-	struct rescue *r = list_entry(work, struct rescue, work);
+	struct spill *r = list_entry(work, struct spill, work);
 	uint64_t bad;
 	char name[ERR_TEXT_MAX / 2];
 	r->checked = 0;
@@ -110,7 +110,7 @@ static void check_run(struct work *work)
 	}
 }
 
-static int shares(const struct rescue *r, struct shares *out)
+static int shares(const struct spill *r, struct shares *out)
 {
 	const struct layout *layouts[WIRE_LOCAL_MAX];
 	const struct registration *regs[WIRE_LOCAL_MAX];
@@ -123,9 +123,9 @@ static int shares(const struct rescue *r, struct shares *out)
 
 static void check_done(struct work *work)
 {
-	struct rescue *r = list_entry(work, struct rescue, work);
-	struct peer_rescued m = {.phase = PEER_RESCUE_GATHER};
-	r->state = RESCUE_GATHERED;
+	struct spill *r = list_entry(work, struct spill, work);
+	struct peer_spilled m = {.phase = PEER_SPILL_GATHER};
+	r->state = SPILL_GATHERED;
 	if (!r->checked && shares(r, &m.shares))
 		r->checked = err_set(&r->err, -ENOMEM, "no memory to compare it with what others hold");
 	if (r->checked || r->abandoned)
@@ -135,7 +135,7 @@ static void check_done(struct work *work)
 }
 
 /* What a commit needs of it. */
-static int equip(struct rescue *r, uint32_t i)
+static int equip(struct spill *r, uint32_t i)
 {
 	struct memory *mem = r->ranks[i].mem;
 	size_t bytes = mem->layout.nleaves * sizeof(uint64_t);
@@ -147,7 +147,7 @@ static int equip(struct rescue *r, uint32_t i)
 	return memory_make_heads(mem, &r->err);
 }
 
-static void check(struct rescue *r)
+static void check(struct spill *r)
 {
 	int rc = 0;
 	for (uint32_t i = 0; i < r->n && !rc; i++)
@@ -156,14 +156,14 @@ static void check(struct rescue *r)
 		refuse(r, rc, r->err.text);
 		return;
 	}
-	r->state = RESCUE_CHECKING;
+	r->state = SPILL_CHECKING;
 	r->work = (struct work){.run = check_run, .done = check_done};
 	r->checked = err_set(&r->err, -ECANCELED, "the daemon ends"); /* unless it runs */
 	pool_submit(r->daemon->pool, &r->work);
 }
 
 /* What stands in this node's memory. */
-static bool take(struct rescue *r)
+static bool take(struct spill *r)
 {
 	struct memory *mem;
 	uint32_t slot, rank = r->ids[r->n];
@@ -174,16 +174,16 @@ static bool take(struct rescue *r)
 	} else if (replica_pin(r->daemon->replica, r->job, rank, id, &mem, &slot)) {
 		return false;
 	}
-	r->ranks[r->n++] = (struct commit_rank){.mem = mem, .slot = slot};
+	r->ranks[r->n++] = (struct node_part_rank){.mem = mem, .slot = slot};
 	r->tried = 0;
 	return true;
 }
 
 /* The next other node that may have it, after those that were tried; -1: none is left. */
-static int next_holder(const struct rescue *r)
+static int next_holder(const struct spill *r)
 {
 	uint32_t tried = r->tried;
-	const struct peer_bring *bring = &r->order.bring;
+	const struct peer_restore_fetch *bring = &r->order.bring;
 	for (uint32_t i = 0; i < bring->nholders; i++) {
 		const struct peer_holder *h = &bring->holders[i];
 		if (h->rank == r->ids[r->n] && h->node != r->daemon->self && h->node < r->daemon->roster->n && !tried--)
@@ -192,12 +192,12 @@ static int next_holder(const struct rescue *r)
 	return -1;
 }
 
-static void gather(struct rescue *r);
+static void gather(struct spill *r);
 
 static void fetched(void *arg, const struct replica_fetched *done)
 {
 	const struct daemon *daemon = arg;
-	for (struct rescue *r = daemon->rescues; r; r = r->next) {
+	for (struct spill *r = daemon->rescues; r; r = r->next) {
 		if (!r->fetching || r->ids[r->n] != done->rank || strcmp(r->job, done->job) != 0)
 			continue;
 		r->fetching = false;
@@ -209,7 +209,7 @@ static void fetched(void *arg, const struct replica_fetched *done)
 }
 
 /* False: nobody is left to ask. */
-static bool fetch(struct rescue *r)
+static bool fetch(struct spill *r)
 {
 	int node;
 	while ((node = next_holder(r)) >= 0) {
@@ -230,7 +230,7 @@ static bool fetch(struct rescue *r)
 	return false;
 }
 
-static void gather(struct rescue *r)
+static void gather(struct spill *r)
 {
 	char text[2 * WIRE_TEXT_MAX];
 	while (!r->abandoned && r->n < r->nranks) {
@@ -249,9 +249,9 @@ static void gather(struct rescue *r)
 	refuse(r, -ENODATA, text);
 }
 
-static bool take_ids(struct rescue *r)
+static bool take_ids(struct spill *r)
 {
-	const struct peer_bring *bring = &r->order.bring;
+	const struct peer_restore_fetch *bring = &r->order.bring;
 	for (uint32_t i = 0; i < bring->nholders; i++) {
 		uint32_t k = 0;
 		while (k < r->nranks && r->ids[k] != bring->holders[i].rank)
@@ -264,16 +264,16 @@ static bool take_ids(struct rescue *r)
 	return true;
 }
 
-static void begin(struct daemon *daemon, const char *job, const struct peer_rescue *order)
+static void begin(struct daemon *daemon, const char *job, const struct peer_spill *order)
 {
-	struct rescue *r = calloc(1, sizeof(*r));
+	struct spill *r = calloc(1, sizeof(*r));
 	if (!r) {
-		struct rescue nobody = {.daemon = daemon, .order = *order};
+		struct spill nobody = {.daemon = daemon, .order = *order};
 		snprintf(nobody.job, sizeof(nobody.job), "%s", job);
 		say_failed(&nobody, -ENOMEM, "no memory for it");
 		return;
 	}
-	*r = (struct rescue){.daemon = daemon, .order = *order, .state = RESCUE_GATHERING};
+	*r = (struct spill){.daemon = daemon, .order = *order, .state = SPILL_GATHERING};
 	snprintf(r->job, sizeof(r->job), "%s", job);
 	sources_fill(daemon->sources, SCOPE_JOB, job, &r->policy);
 	r->bucket.rate = &r->policy.write_bandwidth;
@@ -289,84 +289,84 @@ static void begin(struct daemon *daemon, const char *job, const struct peer_resc
 
 /* ---- writing ------------------------------------------------------------------------------------------------------- */
 
-static void prepared(struct commit *c)
+static void prepared(struct node_part *c)
 {
-	say(c->arg, &(struct peer_rescued){.phase = PEER_RESCUE_WRITE, .part = c->part});
+	say(c->arg, &(struct peer_spilled){.phase = PEER_SPILL_WRITE, .part = c->part});
 }
 
-static void failed(struct commit *c)
+static void failed(struct node_part *c)
 {
-	const struct rescue *r = c->arg;
+	const struct spill *r = c->arg;
 	if (!r->abandoned)
 		say_failed(r, c->rc, c->err.text);
 }
 
-static void done(struct commit *c)
+static void done(struct node_part *c)
 {
-	struct rescue *r = c->arg;
+	struct spill *r = c->arg;
 	bool cleared = c->rc && !r->abandoned;
 	r->commit = NULL;
-	commit_free(c);
+	node_part_free(c);
 	if (cleared)
-		say(r, &(struct peer_rescued){.phase = PEER_RESCUE_CLEAR});
-	free_rescue(r);
+		say(r, &(struct peer_spilled){.phase = PEER_SPILL_CLEAR});
+	free_spill(r);
 }
 
-static int start(struct rescue *r, const struct peer_rescue *order)
+static int start(struct spill *r, const struct peer_spill *order)
 {
 	struct daemon *daemon = r->daemon;
-	struct commit *c = r->commit = calloc(1, sizeof(*c));
+	struct node_part *c = r->commit = calloc(1, sizeof(*c));
 	if (!c)
 		return -ENOMEM;
-	*c = (struct commit){.disk = daemon->disk,
-			     .throttle = &daemon->writes,
-			     .bucket = &r->bucket,
-			     .full_every = 1,
-			     .packing = r->policy.compress == COMPRESS_ZSTD ? &daemon->packing : NULL,
-			     .root = daemon->root,
-			     .id = order->as,
-			     .world = r->ranks[0].mem->table->reg.world,
-			     .nranks = r->n,
-			     .ranks = r->ranks,
-			     .digests_ready = true,
-			     .prepared = prepared,
-			     .failed = failed,
-			     .done = done,
-			     .arg = r};
+	*c = (struct node_part){.disk = daemon->disk,
+				.throttle = &daemon->writes,
+				.bucket = &r->bucket,
+				.full_every = 1,
+				.packing = r->policy.compress == COMPRESS_ZSTD ? &daemon->packing : NULL,
+				.root = daemon->root,
+				.id = order->as,
+				.world = r->ranks[0].mem->table->reg.world,
+				.nranks = r->n,
+				.ranks = r->ranks,
+				.digests_ready = true,
+				.prepared = prepared,
+				.failed = failed,
+				.done = done,
+				.arg = r};
 	snprintf(c->job, sizeof(c->job), "%s", r->job);
 	snprintf(c->node, sizeof(c->node), "%s", daemon->roster->nodes[order->owner].name);
-	int rc = commit_start(c);
+	int rc = node_part_start(c);
 	if (rc) {
 		r->commit = NULL;
-		commit_free(c);
+		node_part_free(c);
 		return rc;
 	}
-	r->state = RESCUE_WRITING;
-	commit_write(c, false, &order->parts);
+	r->state = SPILL_WRITING;
+	node_part_write(c, false, &order->parts);
 	return 0;
 }
 
 /* ---- orders ---------------------------------------------------------------------------------------------------------- */
 
 /* Of a commit that is prepared everything stays; of another one what is in a directory that nobody knows. */
-static void keep(struct rescue *r)
+static void keep(struct spill *r)
 {
-	struct commit *c = r->commit;
-	if (c && c->state == COMMIT_PREPARED) {
-		commit_end(c);
+	struct node_part *c = r->commit;
+	if (c && c->state == NODE_PART_PREPARED) {
+		node_part_end(c);
 		return;
 	}
 	r->abandoned = true;
 	if (c) {
-		commit_abort(c, -ECANCELED, "it is given up");
-		commit_clear(c, true);
+		node_part_abort(c, -ECANCELED, "it is given up");
+		node_part_clear(c, true);
 	} else if (!runs(r)) {
-		free_rescue(r);
+		free_spill(r);
 	}
 }
 
 /* What was written is a checkpoint, or may be, under another name. Copies are given up only for what is one. */
-static void tell_job(const struct rescue *r, bool stored)
+static void tell_job(const struct spill *r, bool stored)
 {
 	struct job *here = job_find(r->daemon, r->job);
 	if (!here || !r->commit)
@@ -376,38 +376,38 @@ static void tell_job(const struct rescue *r, bool stored)
 	verdicts_follow(&here->verdicts, r->order.bring.id, r->order.as);
 }
 
-static void clear(struct rescue *r)
+static void clear(struct spill *r)
 {
 	if (r->commit) {
-		commit_abort(r->commit, -ECANCELED, "it has failed elsewhere");
-		commit_clear(r->commit, false);
+		node_part_abort(r->commit, -ECANCELED, "it has failed elsewhere");
+		node_part_clear(r->commit, false);
 		return;
 	}
-	say(r, &(struct peer_rescued){.phase = PEER_RESCUE_CLEAR});
+	say(r, &(struct peer_spilled){.phase = PEER_SPILL_CLEAR});
 	keep(r);
 }
 
-void rescue_order(struct daemon *daemon, const char *job, const struct peer_rescue *order)
+void spill_order(struct daemon *daemon, const char *job, const struct peer_spill *order)
 {
-	struct rescue *r = find(daemon, job, order->owner);
+	struct spill *r = find(daemon, job, order->owner);
 	bool known = r && !step_compare(r->order.as, order->as);
 	if (!daemon->roster || order->owner >= daemon->roster->n)
 		return;
-	if (order->phase == PEER_RESCUE_GATHER) {
+	if (order->phase == PEER_SPILL_GATHER) {
 		if (r)
 			keep(r); /* of an epoch that is over */
 		begin(daemon, job, order);
 	} else if (!known) {
-		if (order->phase == PEER_RESCUE_CLEAR)
-			seat_rescued(daemon, job,
-				     &(struct peer_rescued){
-					     .owner = order->owner, .phase = PEER_RESCUE_CLEAR, .as = order->as});
-	} else if (order->phase == PEER_RESCUE_STORED || order->phase == PEER_RESCUE_KEEP) {
-		tell_job(r, order->phase == PEER_RESCUE_STORED);
+		if (order->phase == PEER_SPILL_CLEAR)
+			participant_spilled(daemon, job,
+					    &(struct peer_spilled){
+						    .owner = order->owner, .phase = PEER_SPILL_CLEAR, .as = order->as});
+	} else if (order->phase == PEER_SPILL_STORED || order->phase == PEER_SPILL_KEEP) {
+		tell_job(r, order->phase == PEER_SPILL_STORED);
 		keep(r);
-	} else if (order->phase == PEER_RESCUE_CLEAR) {
+	} else if (order->phase == PEER_SPILL_CLEAR) {
 		clear(r);
-	} else if (r->state == RESCUE_GATHERED) {
+	} else if (r->state == SPILL_GATHERED) {
 		int rc = start(r, order);
 		if (rc)
 			refuse(r, rc, "no memory to write it");
@@ -416,7 +416,7 @@ void rescue_order(struct daemon *daemon, const char *job, const struct peer_resc
 
 void rescues_abandon(struct daemon *daemon)
 {
-	for (struct rescue *r = daemon->rescues, *next; r; r = next) {
+	for (struct spill *r = daemon->rescues, *next; r; r = next) {
 		next = r->next;
 		if (!r->abandoned)
 			keep(r);
@@ -429,21 +429,21 @@ void rescues_tick(struct daemon *daemon)
 {
 	char text[WIRE_TEXT_MAX];
 	uint64_t now = clock_now();
-	for (struct rescue *r = daemon->rescues, *next; r; r = next) {
-		const struct commit *c = r->commit;
+	for (struct spill *r = daemon->rescues, *next; r; r = next) {
+		const struct node_part *c = r->commit;
 		next = r->next;
-		if (!c || c->rc || c->state == COMMIT_PREPARED ||
+		if (!c || c->rc || c->state == NODE_PART_PREPARED ||
 		    now - c->progress_ns <= r->policy.stall_timeout_ms * CLOCK_NS_PER_MS)
 			continue;
 		snprintf(text, sizeof(text), "storage made no progress for %lu ms (commit state %s)",
-			 (unsigned long)r->policy.stall_timeout_ms, commit_state_name(c->state));
-		commit_abort(r->commit, -ETIMEDOUT, text);
+			 (unsigned long)r->policy.stall_timeout_ms, node_part_state_name(c->state));
+		node_part_abort(r->commit, -ETIMEDOUT, text);
 	}
 }
 
 bool rescues_at_work(const struct daemon *daemon)
 {
-	for (const struct rescue *r = daemon->rescues; r; r = r->next)
+	for (const struct spill *r = daemon->rescues; r; r = r->next)
 		if (runs(r))
 			return true;
 	return false;
@@ -451,9 +451,9 @@ bool rescues_at_work(const struct daemon *daemon)
 
 void rescues_free(struct daemon *daemon)
 {
-	for (struct rescue *r = daemon->rescues, *next; r; r = next) {
+	for (struct spill *r = daemon->rescues, *next; r; r = next) {
 		next = r->next;
-		commit_free(r->commit);
-		free_rescue(r);
+		node_part_free(r->commit);
+		free_spill(r);
 	}
 }

@@ -1,4 +1,4 @@
-/* Rescue: this node's part in bringing to storage what is only in memory, before the world changes: the newest snapshot of the ranks of one
+/* Spill: this node's part in bringing to storage what is only in memory, before the world changes: the newest snapshot of the ranks of one
  * node, which may be lost, out of the slots of this node's own ranks or out of the copies that it holds. The coordinator says which, and
  * under which name it is written (coordinator/spill.c).
  *
@@ -15,7 +15,7 @@
 #include "format/peer_coord.h"
 
 /* From the coordinator. */
-void rescue_order(struct daemon *daemon, const char *job, const struct peer_rescue *order);
+void spill_order(struct daemon *daemon, const char *job, const struct peer_spill *order);
 /* The coordinator is not there any more, or this daemon ends: nobody says what is to become of them. */
 void rescues_abandon(struct daemon *daemon);
 /* Storage that makes no progress; every tick. */

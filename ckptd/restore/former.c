@@ -62,9 +62,9 @@ bool former_checks(struct job *job)
 /* Where the job is coordinated it is known who is there to write it. */
 static int ask_for_it(const struct job *job, const struct snapshot *newest, struct err *err)
 {
-	int rc = seat_can_ask(job, err);
+	int rc = participant_can_ask(job, err);
 	if (!rc && newest->state == SNAPSHOT_CAPTURED && !newest->commit)
-		seat_ask(job, &(struct wire_command){.kind = COMMAND_FLUSH});
+		participant_ask(job, &(struct wire_command){.kind = COMMAND_FLUSH});
 	return rc;
 }
 
@@ -328,7 +328,7 @@ void former_return(struct job *job)
 	while (*at && !fits(job, *at))
 		at = &(*at)->next;
 	struct former *former = *at;
-	if (!former || !recover_idle(&job->recover) || has_worth(job))
+	if (!former || !restore_idle(&job->restore) || has_worth(job))
 		return;
 	*at = former->next;
 	log_info("job %s: %s, is theirs again", job->name, former_text(former, text, sizeof(text)));
@@ -375,7 +375,7 @@ static const char *not_needed(struct job *job, struct former *former, uint64_t n
 
 void former_tick(struct job *job, uint64_t now)
 {
-	if (!recover_idle(&job->recover))
+	if (!restore_idle(&job->restore))
 		return;
 	for (struct former **at = &job->former; *at;) {
 		const char *why = not_needed(job, *at, now);
@@ -419,7 +419,7 @@ void former_explain(const struct former *list, struct err *err)
 
 /* ---- for recover ----------------------------------------------------------------------------------------------- */
 
-static bool is_found(const struct peer_found *found, struct step_id id)
+static bool is_found(const struct peer_restore_candidates *found, struct step_id id)
 {
 	for (uint32_t i = 0; i < found->nmemory; i++)
 		if (!step_compare(found->memory[i], id))
@@ -428,7 +428,7 @@ static bool is_found(const struct peer_found *found, struct step_id id)
 }
 
 void former_found(const struct job *job, bool (*wanted)(void *arg, struct step_id id), void *arg,
-		  struct peer_found *found)
+		  struct peer_restore_candidates *found)
 {
 	for (const struct former *former = job->former; former; former = former->next)
 		for (uint32_t i = former->n; i-- > 0;) {

@@ -107,7 +107,7 @@ const char *former_text(const struct former *former, char *dst, size_t size);
 
 /* What can be restored from them; what the job has in its own arenas is not repeated. */
 void former_found(const struct job *job, bool (*wanted)(void *arg, struct step_id id), void *arg,
-		  struct peer_found *found);
+		  struct peer_restore_candidates *found);
 /* False: it does not have this one. */
 bool former_source(const struct job *job, struct step_id id, struct former_source *out);
 void former_source_end(struct former_source *source);

@@ -22,7 +22,7 @@ const char *recovery_state_name(enum recovery_state state)
 	return names[state];
 }
 
-const struct recovery_record *recoveries_at(const struct recoveries *all, uint32_t i)
+const struct recovery_record *recoveries_at(const struct recovery_log *all, uint32_t i)
 {
 	return &all->ring[(all->at + RECOVERIES_MAX - all->n + i) % RECOVERIES_MAX];
 }
@@ -36,7 +36,7 @@ uint64_t recovery_total_ns(const struct recovery_record *r)
 
 /* ---- before the restore ------------------------------------------------------------------------------------------ */
 
-void recoveries_lost(struct recoveries *all, uint64_t beat_ns)
+void recoveries_lost(struct recovery_log *all, uint64_t beat_ns)
 {
 	if (all->lost_ns || all->raised_ns)
 		return;
@@ -44,7 +44,7 @@ void recoveries_lost(struct recoveries *all, uint64_t beat_ns)
 	all->beat_ns = beat_ns;
 }
 
-void recoveries_no_loss(struct recoveries *all)
+void recoveries_no_loss(struct recovery_log *all)
 {
 	if (!all->raised_ns)
 		all->lost_ns = all->beat_ns = 0;
@@ -65,14 +65,14 @@ static bool tell(const struct job *job, uint64_t at_ns, const char *text)
 				.epoch = job->epoch,
 				.recovered = {.at_ns = at_ns, .len = (uint32_t)strlen(text), .text = text}};
 	memcpy(r.job, job->name, sizeof(r.job));
-	return !seat_send(d, &r);
+	return !participant_send(d, &r);
 }
 
 /* Of a store that several nodes share the first one has the catalog. */
 static bool write_down(const struct job *job, const struct recovery_record *r)
 {
 	const struct daemon *d = job->daemon;
-	if (!d->config.store || (!d->catalog && chair_here(d)))
+	if (!d->config.store || (!d->catalog && host_here(d)))
 		return true;
 	AUTO_FREE char *text = recovery_text(d, r);
 	if (!text || strlen(text) > PEER_RECOVERED_MAX)
@@ -92,7 +92,7 @@ static void note(const struct job *job, struct recovery_record *r)
 /* Those that the first node was not there for. */
 static void tell_rest(struct job *job)
 {
-	struct recoveries *all = &job->recoveries;
+	struct recovery_log *all = &job->recovery_log;
 	const struct net *net = job->daemon->net;
 	unsigned left = net && net_is_up(net, FIRST_NODE) ? TOLD_AT_ONCE : 0;
 	for (uint32_t i = 0; left && i < all->n; i++) {
@@ -104,14 +104,14 @@ static void tell_rest(struct job *job)
 	}
 }
 
-static struct recovery_record *newest(struct recoveries *all)
+static struct recovery_record *newest(struct recovery_log *all)
 {
 	return all->n ? &all->ring[(all->at + RECOVERIES_MAX - 1) % RECOVERIES_MAX] : NULL;
 }
 
 static struct recovery_record *under_way(struct job *job)
 {
-	struct recovery_record *r = newest(&job->recoveries);
+	struct recovery_record *r = newest(&job->recovery_log);
 	return r && r->state == RECOVERY_UNDER_WAY ? r : NULL;
 }
 
@@ -119,11 +119,11 @@ static void finish(struct job *job, struct recovery_record *r, enum recovery_sta
 {
 	r->state = state;
 	if (state == RECOVERY_DONE)
-		histogram_add(&job->recoveries.total, recovery_total_ns(r), 1);
+		histogram_add(&job->recovery_log.total, recovery_total_ns(r), 1);
 	note(job, r);
 }
 
-bool recoveries_return(const struct recoveries *all, uint64_t now)
+bool recoveries_return(const struct recovery_log *all, uint64_t now)
 {
 	const struct recovery_record *r = all->n ? recoveries_at(all, all->n - 1) : NULL;
 	uint64_t answered = r && r->state == RECOVERY_UNDER_WAY ? r->answered_ns : 0;
@@ -190,11 +190,11 @@ void recoveries_end(struct job *job)
 	cut(job);
 }
 
-void recoveries_free(struct recoveries *all)
+void recoveries_free(struct recovery_log *all)
 {
 	for (uint32_t i = 0; i < RECOVERIES_MAX; i++)
 		free(all->ring[i].parts);
-	*all = (struct recoveries){.n = 0};
+	*all = (struct recovery_log){.n = 0};
 }
 
 void recoveries_hear(const struct daemon *daemon, uint32_t node, const char *job, const struct peer_recovered *m)
@@ -208,7 +208,7 @@ void recoveries_hear(const struct daemon *daemon, uint32_t node, const char *job
 
 void recoveries_raise(struct job *job, const char *reason)
 {
-	struct recoveries *all = &job->recoveries;
+	struct recovery_log *all = &job->recovery_log;
 	cut(job);
 	if (all->raised_ns)
 		return;
@@ -216,7 +216,7 @@ void recoveries_raise(struct job *job, const char *reason)
 	snprintf(all->reason, sizeof(all->reason), "%.*s", RECOVERY_REASON_MAX - 1, reason);
 }
 
-static struct recovery_record *next(struct recoveries *all)
+static struct recovery_record *next(struct recovery_log *all)
 {
 	struct recovery_record *r = &all->ring[all->at];
 	all->at = (all->at + 1) % RECOVERIES_MAX;
@@ -241,7 +241,7 @@ static uint64_t between(uint64_t from, uint64_t to)
 
 void recoveries_answered(struct job *job, const struct recovery_end *end)
 {
-	struct recoveries *all = &job->recoveries;
+	struct recovery_log *all = &job->recovery_log;
 	cut(job);
 	struct recovery_record *r = next(all);
 	uint64_t now = clock_now(), chosen = end->chosen_ns ? end->chosen_ns : now;

@@ -63,7 +63,7 @@ struct recovery_record {
 	bool noted; /* given to who has the catalog, as it is in the end; or nobody has one */
 };
 
-struct recoveries {
+struct recovery_log {
 	struct recovery_record ring[RECOVERIES_MAX];
 	uint32_t n, at;
 	struct histogram gather, restore[4],
@@ -75,9 +75,9 @@ struct recoveries {
 };
 
 /* A rank of this node is lost, or a node whose loss is seen here for all; the last heartbeat, 0: none was given. */
-void recoveries_lost(struct recoveries *all, uint64_t beat_ns);
+void recoveries_lost(struct recovery_log *all, uint64_t beat_ns);
 /* No epoch follows from what was lost. */
-void recoveries_no_loss(struct recoveries *all);
+void recoveries_no_loss(struct recovery_log *all);
 /* A new epoch is told here. Another one before the last was restored: the first one counts. */
 void recoveries_raise(struct job *job, const char *reason);
 
@@ -95,17 +95,17 @@ struct recovery_end {
 void recoveries_answered(struct job *job, const struct recovery_end *end);
 /* The ranks are on their way back to work: what can wait leaves processors, memory and net to them. From the new epoch to the first step of all
  * here, but no longer than RECOVERY_RETURN_NS after the new epoch, and after the answer. */
-bool recoveries_return(const struct recoveries *all, uint64_t now);
+bool recoveries_return(const struct recovery_log *all, uint64_t now);
 /* Looks whether ranks have loaded and stepped, and tells the first node of the cluster what it was not there for; at each tick. */
 void recoveries_tick(struct job *job, uint64_t now);
 /* What another node has recovered of a job, which need not be here, nor still be. */
 void recoveries_hear(const struct daemon *daemon, uint32_t node, const char *job, const struct peer_recovered *m);
 /* The job ends, or its ranks are about to change. */
 void recoveries_end(struct job *job);
-void recoveries_free(struct recoveries *all);
+void recoveries_free(struct recovery_log *all);
 
 /* i-th of the ring, oldest first; i < n. */
-const struct recovery_record *recoveries_at(const struct recoveries *all, uint32_t i);
+const struct recovery_record *recoveries_at(const struct recovery_log *all, uint32_t i);
 const char *recovery_state_name(enum recovery_state state);
 /* What is known of it, from its first part that is; 0: it is not done. */
 uint64_t recovery_total_ns(const struct recovery_record *r);

@@ -20,31 +20,31 @@
 
 struct job;
 struct memory;
-struct recover_work;
+struct restore_work;
 
-enum recover_state {
-	RECOVER_IDLE = 0,
-	RECOVER_LOOK,
-	RECOVER_FOUND,
-	RECOVER_OWN,
-	RECOVER_CLAIM,
-	RECOVER_FORMER,
-	RECOVER_PEER,
-	RECOVER_STORAGE,
-	RECOVER_FETCHED
+enum restore_state {
+	RESTORE_IDLE = 0,
+	RESTORE_LOOK,
+	RESTORE_FOUND,
+	RESTORE_OWN,
+	RESTORE_CLAIM,
+	RESTORE_FORMER,
+	RESTORE_PEER,
+	RESTORE_STORAGE,
+	RESTORE_FETCHED
 };
 
-struct recover {
+struct restore {
 	struct job *job;
-	enum recover_state state;
+	enum restore_state state;
 	uint64_t step; /* wanted; or STEP_NEWEST, STEP_NEWEST_HEALTHY */
 	uint64_t start_ns;
 	uint64_t chosen_ns;        /* when the coordinator had named a step; 0: not yet */
 	bool asked;                /* to look: as soon as no work of an earlier epoch is under way */
-	struct recover_work *work; /* on a worker */
+	struct restore_work *work; /* on a worker */
 	uint32_t slots[WIRE_LOCAL_MAX];
 	struct memory *claimed[WIRE_LOCAL_MAX];     /* references, while slots[] are claimed */
-	struct peer_bring bring;                    /* what is to be brought */
+	struct peer_restore_fetch bring;            /* what is to be brought */
 	uint64_t lacking, fetching;                 /* ranks by index: whose part is not there; is being fetched */
 	uint8_t tried[WIRE_LOCAL_MAX];              /* holders of each */
 	bool unfit;                                 /* a holder has a part of it, divided otherwise among the ranks */
@@ -61,19 +61,19 @@ struct recover {
 	uint64_t last_ns;
 };
 
-void recover_init(struct recover *recover, struct job *job);
+void restore_init(struct restore *restore, struct job *job);
 /* The coordinator's orders. Look what there is. */
-void recover_look(struct recover *recover, uint64_t step);
+void restore_look(struct restore *restore, uint64_t step);
 /* Bring it into slots. */
-void recover_fetch(struct recover *recover, const struct peer_bring *bring);
+void restore_fetch(struct restore *restore, const struct peer_restore_fetch *bring);
 /* All nodes have it: answers the ranks. */
-void recover_finish(struct recover *recover, const struct peer_choice *choice);
+void restore_finish(struct restore *restore, const struct peer_choice *choice);
 /* There is nothing; why: what was passed over. */
-void recover_refuse(struct recover *recover, int rc, const char *text, const char *why);
+void restore_refuse(struct restore *restore, int rc, const char *text, const char *why);
 /* Goes on when it waits for slots; every tick and after slots were given back. */
-void recover_pump(struct recover *recover);
+void restore_pump(struct restore *restore);
 /* The epoch has moved on: answers nobody any more. */
-void recover_cancel(struct recover *recover);
-bool recover_idle(const struct recover *recover);
+void restore_cancel(struct restore *restore);
+bool restore_idle(const struct restore *restore);
 
 #endif

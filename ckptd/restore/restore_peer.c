@@ -9,9 +9,9 @@
 enum { AT_ONCE = 8 }; /* parts that are fetched at the same time */
 
 /* The next node that may have the rank's part, after those that were tried; -1: none is left. */
-static int next_holder(const struct recover *recover, uint32_t rank, uint32_t tried)
+static int next_holder(const struct restore *restore, uint32_t rank, uint32_t tried)
 {
-	const struct peer_bring *bring = &recover->bring;
+	const struct peer_restore_fetch *bring = &restore->bring;
 	for (uint32_t i = 0; i < bring->nholders; i++)
 		if (bring->holders[i].rank == rank && !tried--)
 			return (int)bring->holders[i].node;
@@ -24,33 +24,33 @@ static const char *name_of(const struct daemon *daemon, uint32_t node)
 }
 
 /* What one holder has in another shape, no other has in this one. */
-static void passed(struct recover *recover, const struct rank *rank, uint32_t node, int rc, const char *text)
+static void passed(struct restore *restore, const struct rank *rank, uint32_t node, int rc, const char *text)
 {
-	const char *name = name_of(recover->job->daemon, node);
-	recover->unfit |= rc == -ESTALE;
-	recover_add_why(recover->text, "rank %u from node %s: %s", rank->id, name, text);
-	recover_note_skipped(recover, 1ull << rank->index, "peer %s: %s", name, text);
+	const char *name = name_of(restore->job->daemon, node);
+	restore->unfit |= rc == -ESTALE;
+	restore_add_why(restore->text, "rank %u from node %s: %s", rank->id, name, text);
+	restore_note_skipped(restore, 1ull << rank->index, "peer %s: %s", name, text);
 }
 
 static void fetched(void *arg, const struct replica_fetched *done)
 {
 	struct job *job = job_find(arg, done->job);
 	struct rank *rank = job ? job_rank(job, done->rank) : NULL;
-	struct recover *recover = job ? &job->recover : NULL;
-	if (!rank || !(recover->fetching & 1ull << rank->index))
+	struct restore *restore = job ? &job->restore : NULL;
+	if (!rank || !(restore->fetching & 1ull << rank->index))
 		return;
-	recover->fetching &= ~(1ull << rank->index);
-	if (recover->state != RECOVER_PEER) {
-		recover_end_claim(recover);
+	restore->fetching &= ~(1ull << rank->index);
+	if (restore->state != RESTORE_PEER) {
+		restore_end_claim(restore);
 		return;
 	}
 	if (!done->rc) {
-		recover->lacking &= ~(1ull << rank->index);
-		recover_note_brought(recover, 1ull << rank->index, WIRE_FROM_PEER, done->from);
+		restore->lacking &= ~(1ull << rank->index);
+		restore_note_brought(restore, 1ull << rank->index, WIRE_FROM_PEER, done->from);
 	} else {
-		passed(recover, rank, done->from, done->rc, done->err.text);
+		passed(restore, rank, done->from, done->rc, done->err.text);
 	}
-	recover_peer_start(recover);
+	restore_peer_start(restore);
 }
 
 /* May be loaded while the rest is fetched. */
@@ -59,23 +59,23 @@ static void arrived(void *arg, const char *name, uint32_t id, uint64_t first, ui
 	struct job *job = job_find(arg, name);
 	struct rank *rank = job ? job_rank(job, id) : NULL;
 	struct memory *mems[WIRE_LOCAL_MAX];
-	if (!rank || job->recover.state != RECOVER_PEER || !(job->recover.fetching & 1ull << rank->index))
+	if (!rank || job->restore.state != RESTORE_PEER || !(job->restore.fetching & 1ull << rank->index))
 		return;
 	for (uint32_t r = 0; r < job->nlocal; r++)
-		mems[r] = job->recover.claimed[r];
-	recover_there(mems, job->nlocal, rank->index, first, count);
+		mems[r] = job->restore.claimed[r];
+	restore_there(mems, job->nlocal, rank->index, first, count);
 }
 
-static int fetch_from(struct recover *recover, const struct rank *rank, uint32_t node)
+static int fetch_from(struct restore *restore, const struct rank *rank, uint32_t node)
 {
-	struct job *job = recover->job;
+	struct job *job = restore->job;
 	const struct replica_fetch what = {.job = job->name,
 					   .epoch = job->epoch,
 					   .rank = rank->id,
-					   .id = recover->bring.id,
+					   .id = restore->bring.id,
 					   .from = node,
-					   .mem = recover->claimed[rank->index],
-					   .slot = recover->slots[rank->index],
+					   .mem = restore->claimed[rank->index],
+					   .slot = restore->slots[rank->index],
 					   .arrived = arrived,
 					   .done = fetched,
 					   .arg = job->daemon};
@@ -83,31 +83,31 @@ static int fetch_from(struct recover *recover, const struct rank *rank, uint32_t
 	return node < job->daemon->roster->n ? replica_fetch(job->daemon->replica, &what) : -ENOENT;
 }
 
-static void begin_rank(struct recover *recover, const struct rank *rank)
+static void begin_rank(struct restore *restore, const struct rank *rank)
 {
 	int node;
-	while ((node = next_holder(recover, rank->id, recover->tried[rank->index])) >= 0) {
-		recover->tried[rank->index]++;
-		recover->fetching |= 1ull << rank->index;
-		recover_note_begun(recover, 1ull << rank->index);
-		int rc = fetch_from(recover, rank, (uint32_t)node);
+	while ((node = next_holder(restore, rank->id, restore->tried[rank->index])) >= 0) {
+		restore->tried[rank->index]++;
+		restore->fetching |= 1ull << rank->index;
+		restore_note_begun(restore, 1ull << rank->index);
+		int rc = fetch_from(restore, rank, (uint32_t)node);
 		if (!rc)
 			return;
-		recover->fetching &= ~(1ull << rank->index);
-		passed(recover, rank, (uint32_t)node, rc, err_name(rc));
+		restore->fetching &= ~(1ull << rank->index);
+		passed(restore, rank, (uint32_t)node, rc, err_name(rc));
 	}
 }
 
-void recover_peer_start(struct recover *recover)
+void restore_peer_start(struct restore *restore)
 {
-	struct job *job = recover->job;
+	struct job *job = restore->job;
 	for (uint32_t r = 0; job->daemon->replica && r < job->nlocal; r++) {
 		uint64_t bit = 1ull << r;
-		if (__builtin_popcountll(recover->fetching) >= AT_ONCE)
+		if (__builtin_popcountll(restore->fetching) >= AT_ONCE)
 			return;
-		if (recover->lacking & bit && !(recover->fetching & bit))
-			begin_rank(recover, &job->ranks[r]);
+		if (restore->lacking & bit && !(restore->fetching & bit))
+			begin_rank(restore, &job->ranks[r]);
 	}
-	if (!recover->fetching)
-		recover_peers_done(recover);
+	if (!restore->fetching)
+		restore_peers_done(restore);
 }

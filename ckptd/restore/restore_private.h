@@ -7,13 +7,13 @@
 #include "restore/restore.h"
 #include "runtime/workers.h"
 
-enum recover_task { TASK_SCAN = 1, TASK_CHECK, TASK_FORMER, TASK_READ };
+enum restore_task { TASK_SCAN = 1, TASK_CHECK, TASK_FORMER, TASK_READ };
 
 /* What a worker does for a recovery. It holds the arenas' references and touches nothing else of the job. */
-struct recover_work {
+struct restore_work {
 	struct work work;
-	struct recover *recover;
-	enum recover_task task;
+	struct restore *restore;
+	enum restore_task task;
 	const char *store;
 	char job[NAME_JOB_MAX];
 	uint32_t nlocal;
@@ -24,41 +24,41 @@ struct recover_work {
 	uint64_t step;                  /* SCAN */
 	struct former_source former;    /* FORMER */
 
-	struct peer_found found; /* of SCAN */
-	uint32_t saved_world;    /* of FORMER, READ */
-	bool partial;            /* the same: the ranks do not register all that was saved */
-	int rc;                  /* of CHECK: -EBADMSG; of FORMER, READ */
+	struct peer_restore_candidates found; /* of SCAN */
+	uint32_t saved_world;                 /* of FORMER, READ */
+	bool partial;                         /* the same: the ranks do not register all that was saved */
+	int rc;                               /* of CHECK: -EBADMSG; of FORMER, READ */
 	struct err err;
 };
 
-void recover_run(struct work *work);
+void restore_run(struct work *work);
 /* NULL: no memory. It has what recover has, slots and all. */
-struct recover_work *recover_work_new(struct recover *recover, enum recover_task task);
-void recover_start(struct recover *recover, struct recover_work *w, enum recover_state state);
+struct restore_work *restore_work_new(struct restore *restore, enum restore_task task);
+void restore_start(struct restore *restore, struct restore_work *w, enum restore_state state);
 /* Looks at storage; then tells the coordinator of all that there is. */
-void recover_scan(struct recover *recover);
-void recover_report_found(struct recover *recover, const struct peer_found *found);
+void restore_scan(struct restore *restore);
+void restore_report_found(struct restore *restore, const struct peer_restore_candidates *found);
 /* Leaves of the part of a rank, by index, are in its slot and verified: all ranks may load them. From any thread. */
-void recover_there(struct memory *const *mems, uint32_t n, uint32_t rank, uint64_t first, uint64_t count);
-void recover_add_why(char *why, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+void restore_there(struct memory *const *mems, uint32_t n, uint32_t rank, uint64_t first, uint64_t count);
+void restore_add_why(char *why, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
 /* Asks the holders for what this node lacks (recover->lacking), and goes on when all have answered. */
-void recover_peer_start(struct recover *recover);
+void restore_peer_start(struct restore *restore);
 /* All holders that were named have been asked. */
-void recover_peers_done(struct recover *recover);
+void restore_peers_done(struct restore *restore);
 /* Gives the claimed slots back, when nothing writes to them any more. */
-void recover_end_claim(struct recover *recover);
+void restore_end_claim(struct restore *restore);
 
 /* ---- restore/restore_timeline.c: ranks by index, a bit for each */
 
-void recover_note_asked(struct recover *recover);
-void recover_note_chosen(struct recover *recover);
+void restore_note_asked(struct restore *restore);
+void restore_note_chosen(struct restore *restore);
 /* Their parts are being brought; have been; will not be from there, and why. */
-void recover_note_begun(struct recover *recover, uint64_t ranks);
-void recover_note_brought(struct recover *recover, uint64_t ranks, enum wire_source source, uint32_t from);
-void recover_note_skipped(struct recover *recover, uint64_t ranks, const char *fmt, ...)
+void restore_note_begun(struct restore *restore, uint64_t ranks);
+void restore_note_brought(struct restore *restore, uint64_t ranks, enum wire_source source, uint32_t from);
+void restore_note_skipped(struct restore *restore, uint64_t ranks, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 /* id, source, rc and passed_over of *end are set. */
-void recover_note_answered(const struct recover *recover, struct recovery_end *end);
+void restore_note_answered(const struct restore *restore, struct recovery_end *end);
 
 #endif

@@ -5,7 +5,7 @@
 #include "save/saves_private.h"
 
 /* What was said here may not be on storage yet. */
-static bool is_healthy(const struct job *job, const struct peer_found *found, struct step_id id)
+static bool is_healthy(const struct job *job, const struct peer_restore_candidates *found, struct step_id id)
 {
 	const struct verdict_said *said = verdicts_find(&job->verdicts, id);
 	bool stored = false;
@@ -14,30 +14,30 @@ static bool is_healthy(const struct job *job, const struct peer_found *found, st
 	return said ? !said->is.unhealthy : stored;
 }
 
-static bool wanted(const struct recover *recover, const struct peer_found *found, struct step_id id)
+static bool wanted(const struct restore *restore, const struct peer_restore_candidates *found, struct step_id id)
 {
-	if (recover->step == STEP_NEWEST_HEALTHY)
-		return is_healthy(recover->job, found, id);
-	return recover->step == STEP_NEWEST || id.step == recover->step;
+	if (restore->step == STEP_NEWEST_HEALTHY)
+		return is_healthy(restore->job, found, id);
+	return restore->step == STEP_NEWEST || id.step == restore->step;
 }
 
 /* What former_found asks of. */
 struct asked {
-	const struct recover *recover;
-	const struct peer_found *found;
+	const struct restore *restore;
+	const struct peer_restore_candidates *found;
 };
 
 static bool asked_for(void *arg, struct step_id id)
 {
 	const struct asked *asked = arg;
-	return wanted(asked->recover, asked->found, id);
+	return wanted(asked->restore, asked->found, id);
 }
 
-void recover_report_found(struct recover *recover, const struct peer_found *found)
+void restore_report_found(struct restore *restore, const struct peer_restore_candidates *found)
 {
-	struct asked asked = {recover, found};
-	struct job *job = recover->job;
-	struct peer_found all = *found;
+	struct asked asked = {restore, found};
+	struct job *job = restore->job;
+	struct peer_restore_candidates all = *found;
 	for (uint32_t r = 0; r < job->nlocal; r++)
 		if (job->ranks[r].id != RANK_MAX)
 			all.ranks[all.nranks++] = job->ranks[r].id;
@@ -45,7 +45,7 @@ void recover_report_found(struct recover *recover, const struct peer_found *foun
 		const struct snapshot *s = snapshot_of(node);
 		if (!snapshot_in_memory(s))
 			continue;
-		if (!wanted(recover, found, s->id))
+		if (!wanted(restore, found, s->id))
 			all.others = true;
 		else if (all.nmemory < PEER_MEMORY)
 			all.memory[all.nmemory++] = s->id;
@@ -53,29 +53,29 @@ void recover_report_found(struct recover *recover, const struct peer_found *foun
 	former_found(job, asked_for, &asked, &all);
 	all.nstored = 0;
 	for (uint32_t i = 0; i < found->nstored; i++)
-		if (wanted(recover, found, found->stored[i]))
+		if (wanted(restore, found, found->stored[i]))
 			all.stored[all.nstored++] = found->stored[i];
 		else
 			all.others = true;
-	recover->state = RECOVER_FOUND;
-	seat_found(job, &all);
+	restore->state = RESTORE_FOUND;
+	participant_found(job, &all);
 }
 
-void recover_scan(struct recover *recover)
+void restore_scan(struct restore *restore)
 {
-	saves_follow(&recover->job->saves);
-	struct recover_work *w = recover_work_new(recover, TASK_SCAN);
+	saves_follow(&restore->job->saves);
+	struct restore_work *w = restore_work_new(restore, TASK_SCAN);
 	if (w)
-		recover_start(recover, w, RECOVER_LOOK);
+		restore_start(restore, w, RESTORE_LOOK);
 	else
-		recover_report_found(recover,
-				     &(struct peer_found){.storage_rc = -ENOMEM, .why = "no memory to recover"});
+		restore_report_found(restore, &(struct peer_restore_candidates){.storage_rc = -ENOMEM,
+										.why = "no memory to recover"});
 }
 
-void recover_look(struct recover *recover, uint64_t step)
+void restore_look(struct restore *restore, uint64_t step)
 {
-	recover->step = step;
-	recover_note_asked(recover);
-	recover->asked = true;
-	recover_pump(recover);
+	restore->step = step;
+	restore_note_asked(restore);
+	restore->asked = true;
+	restore_pump(restore);
 }

@@ -10,7 +10,7 @@
 
 enum { READ_MEMORY = 48 << 20 }; /* of read buffers: no slower than with more */
 
-void recover_add_why(char *why, const char *fmt, ...)
+void restore_add_why(char *why, const char *fmt, ...)
 {
 	size_t at = strlen(why);
 	if (at + 8 >= WIRE_TEXT_MAX)
@@ -26,7 +26,7 @@ void recover_add_why(char *why, const char *fmt, ...)
 /* ---- what is there --------------------------------------------------------------------------------------------- */
 
 /* Ranks load out of the slots of their neighbours, too, and wait at their own arena. */
-void recover_there(struct memory *const *mems, uint32_t n, uint32_t rank, uint64_t first, uint64_t count)
+void restore_there(struct memory *const *mems, uint32_t n, uint32_t rank, uint64_t first, uint64_t count)
 {
 	if (!memory_brought(mems[rank], first, count))
 		return;
@@ -38,7 +38,7 @@ void recover_there(struct memory *const *mems, uint32_t n, uint32_t rank, uint64
 /* ---- what memory has ------------------------------------------------------------------------------------------- */
 
 /* Ranks that the saved world did not have. */
-static void tell_no_blobs(const struct recover_work *w)
+static void tell_no_blobs(const struct restore_work *w)
 {
 	for (uint32_t r = 0; r < w->nlocal; r++)
 		if (w->mems[r]->table->reg.rank >= w->saved_world)
@@ -46,17 +46,17 @@ static void tell_no_blobs(const struct recover_work *w)
 }
 
 struct checked_rank {
-	struct recover_work *work;
+	struct restore_work *work;
 	uint32_t rank;
 };
 
 static void right(void *arg, uint64_t first, uint64_t count)
 {
 	const struct checked_rank *of = arg;
-	recover_there(of->work->mems, of->work->nlocal, of->rank, first, count);
+	restore_there(of->work->mems, of->work->nlocal, of->rank, first, count);
 }
 
-static void check(struct recover_work *w)
+static void check(struct restore_work *w)
 {
 	for (uint32_t r = 0; r < w->nlocal; r++) {
 		uint64_t bad = 0, nleaves = w->mems[r]->layout.nleaves;
@@ -74,7 +74,7 @@ static void check(struct recover_work *w)
 }
 
 /* Whether ranks of this job register it. Of a job that is spread only some of the ranks are here. */
-static bool is_registered(const struct recover_work *w, const char *name)
+static bool is_registered(const struct restore_work *w, const char *name)
 {
 	if (w->nlocal < w->mems[0]->table->reg.world)
 		return true;
@@ -88,10 +88,10 @@ static bool is_registered(const struct recover_work *w, const char *name)
 
 static void copied(const struct former_target *target, uint32_t rank, uint64_t first, uint64_t count)
 {
-	recover_there(target->mems, target->n, rank, first, count);
+	restore_there(target->mems, target->n, rank, first, count);
 }
 
-static bool former_has_more(const struct recover_work *w)
+static bool former_has_more(const struct restore_work *w)
 {
 	bool more = w->former.partial;
 	for (uint32_t r = 0; r < w->former.n; r++) {
@@ -102,7 +102,7 @@ static bool former_has_more(const struct recover_work *w)
 	return more;
 }
 
-static void read_former(struct recover_work *w)
+static void read_former(struct restore_work *w)
 {
 	const struct former_target target = {.mems = w->mems, .slots = w->slots, .n = w->nlocal, .there = copied};
 	w->saved_world = w->former.saved_world;
@@ -115,7 +115,7 @@ static void read_former(struct recover_work *w)
 /* ---- what storage has ------------------------------------------------------------------------------------------ */
 
 /* What cannot be read may be healthy: whoever finds nothing else is to hear of it. */
-static bool is_healthy(struct recover_work *w, struct repo *repo, const struct checkpoint_ref *ref)
+static bool is_healthy(struct restore_work *w, struct repo *repo, const struct checkpoint_ref *ref)
 {
 	struct checkpoint ck;
 	struct verdict verdict;
@@ -127,18 +127,18 @@ static bool is_healthy(struct recover_work *w, struct repo *repo, const struct c
 	}
 	if (rc && rc != -ENOENT) {
 		w->found.storage_rc = rc;
-		recover_add_why(w->found.why, "storage: %s", err.text[0] ? err.text : err_name(rc));
+		restore_add_why(w->found.why, "storage: %s", err.text[0] ? err.text : err_name(rc));
 	}
 	return !rc && !verdict.unhealthy;
 }
 
-static bool wanted(struct recover_work *w, struct repo *repo, const struct checkpoint_ref *ref)
+static bool wanted(struct restore_work *w, struct repo *repo, const struct checkpoint_ref *ref)
 {
 	return w->step == STEP_NEWEST_HEALTHY ? is_healthy(w, repo, ref)
 					      : w->step == STEP_NEWEST || ref->id.step == w->step;
 }
 
-static int list_store(struct recover_work *w, struct repo *repo, struct checkpoint_ref **refs, size_t *n)
+static int list_store(struct restore_work *w, struct repo *repo, struct checkpoint_ref **refs, size_t *n)
 {
 	*refs = NULL;
 	*n = 0;
@@ -146,11 +146,11 @@ static int list_store(struct recover_work *w, struct repo *repo, struct checkpoi
 	return rc ? err_set(&w->err, rc, "cannot read the store") : repo_scan(repo, w->job, refs, n, &w->err);
 }
 
-static void scan(struct recover_work *w)
+static void scan(struct restore_work *w)
 {
 	struct repo repo;
 	AUTO_FREE struct checkpoint_ref *refs = NULL;
-	struct peer_found *found = &w->found;
+	struct peer_restore_candidates *found = &w->found;
 	size_t n = 0;
 	if (!w->store)
 		return;
@@ -159,7 +159,7 @@ static void scan(struct recover_work *w)
 		rc = list_store(w, &repo, &refs, &n);
 	found->storage_rc = rc;
 	if (rc)
-		recover_add_why(found->why, "storage: %s", w->err.text);
+		restore_add_why(found->why, "storage: %s", w->err.text);
 	for (size_t i = rc ? 0 : n; i-- > 0 && found->nstored < PEER_STORED;) { /* ordered: the newest first */
 		if (refs[i].state != CHECKPOINT_COMMITTED)
 			continue;
@@ -170,7 +170,7 @@ static void scan(struct recover_work *w)
 	}
 	if (!rc && repo.strange) {
 		found->storage_rc = -ENOTDIR;
-		recover_add_why(found->why, "storage: %u of the job's checkpoints are no directories", repo.strange);
+		restore_add_why(found->why, "storage: %u of the job's checkpoints are no directories", repo.strange);
 	}
 	repo_close(&repo);
 }
@@ -179,7 +179,7 @@ static void scan(struct recover_work *w)
 
 /* What a want is of. */
 struct brought {
-	const struct recover_work *work;
+	const struct restore_work *work;
 	struct brought_want {
 		uint32_t rank;
 		uint64_t first_leaf;
@@ -190,10 +190,10 @@ static void arrived(void *arg, size_t want, uint64_t first, uint64_t count)
 {
 	const struct brought *b = arg;
 	const struct brought_want *of = &b->wants[want];
-	recover_there(b->work->mems, b->work->nlocal, of->rank, of->first_leaf + first, count);
+	restore_there(b->work->mems, b->work->nlocal, of->rank, of->first_leaf + first, count);
 }
 
-static size_t fill_wants(const struct recover_work *w, uint32_t saved_world, struct want *wants,
+static size_t fill_wants(const struct restore_work *w, uint32_t saved_world, struct want *wants,
 			 struct brought_want *brought)
 {
 	size_t n = 0;
@@ -217,7 +217,7 @@ static size_t fill_wants(const struct recover_work *w, uint32_t saved_world, str
 	return n;
 }
 
-static bool checkpoint_has_more(const struct recover_work *w, const struct checkpoint *ck)
+static bool checkpoint_has_more(const struct restore_work *w, const struct checkpoint *ck)
 {
 	bool more = false;
 	for (uint32_t n = 0; n < ck->nnodes; n++)
@@ -226,7 +226,7 @@ static bool checkpoint_has_more(const struct recover_work *w, const struct check
 	return more;
 }
 
-static int read_checkpoint(struct recover_work *w, struct repo *repo)
+static int read_checkpoint(struct restore_work *w, struct repo *repo)
 {
 	struct checkpoint ck;
 	struct restore_plan *plan = NULL;
@@ -277,7 +277,7 @@ static int as_answer(int rc)
 	}
 }
 
-static void read_store(struct recover_work *w)
+static void read_store(struct restore_work *w)
 {
 	struct repo repo;
 	w->rc = repo_open(w->store, &repo, &w->err);
@@ -289,9 +289,9 @@ static void read_store(struct recover_work *w)
 	repo_close(&repo);
 }
 
-void recover_run(struct work *work)
+void restore_run(struct work *work)
 {
-	struct recover_work *w = list_entry(work, struct recover_work, work);
+	struct restore_work *w = list_entry(work, struct restore_work, work);
 	if (w->task == TASK_SCAN)
 		scan(w);
 	else if (w->task == TASK_CHECK)

@@ -85,7 +85,7 @@ static bool restores_nothing(const struct job *job)
 	for (uint32_t r = 0; r < job->nlocal; r++)
 		if (job->ranks[r].state != RANK_JOINED || job->ranks[r].restoring.seq)
 			return false;
-	return recover_idle(&job->recover);
+	return restore_idle(&job->restore);
 }
 
 static void yield_in_time(struct copies *c)
@@ -138,7 +138,7 @@ unsigned copies_missing(const struct copies *c)
 static void give_up(struct copies *c)
 {
 	c->answered = true;
-	seat_uncopied(c->job, c->id, copies_wanted(c->job) ? c->why.text : "none are wanted (copies = 0)");
+	participant_uncopied(c->job, c->id, copies_wanted(c->job) ? c->why.text : "none are wanted (copies = 0)");
 }
 
 /* Who is told may order the next: nothing is touched afterwards. */
@@ -152,7 +152,7 @@ static void settle(struct copies *c)
 	if (!lacking && !c->held) {
 		c->answered = c->held = true;
 		c->why.text[0] = 0;
-		seat_reached(c->job, c->id, LEVEL_REPLICATED);
+		participant_reached(c->job, c->id, LEVEL_REPLICATED);
 	} else if (lacking && !c->answered) {
 		give_up(c);
 	} else if (lacking && now >= c->retry_ns) {
@@ -229,7 +229,7 @@ static void send_parts(struct copies *c)
 static bool must_wait(const struct copies *c)
 {
 	const struct job *job = c->job;
-	return step_compare(c->id, job->recover.last) <= 0 && recoveries_return(&job->recoveries, clock_now());
+	return step_compare(c->id, job->restore.last) <= 0 && recoveries_return(&job->recovery_log, clock_now());
 }
 
 void copies_tick(struct copies *c)

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-int votes_begin(struct part *part)
+int replica_digests_begin(struct part *part)
 {
 	const struct witnesses *w = &part->mem->witnesses;
 	uint32_t flags = part->mem->head->slots[part->slot].flags;
@@ -14,55 +14,56 @@ int votes_begin(struct part *part)
 		return 0;
 	if (w->nsets > WITNESS_SETS_MAX)
 		return -E2BIG;
-	part->votes = calloc(w->npieces, sizeof(*part->votes));
-	return part->votes ? 1 : -ENOMEM;
+	part->replica_digests = calloc(w->npieces, sizeof(*part->replica_digests));
+	return part->replica_digests ? 1 : -ENOMEM;
 }
 
-void votes_fill(struct part *part)
+void replica_digests_fill(struct part *part)
 {
-	witness_sums(&part->mem->witnesses, memory_leaves(part->mem, part->slot), part->votes);
+	witness_sums(&part->mem->witnesses, memory_leaves(part->mem, part->slot), part->replica_digests);
 }
 
 /* ---- sums of sets ------------------------------------------------------------------------------------------------ */
 
 static int by_set(const void *a, const void *b)
 {
-	const struct peer_vote *x = a, *y = b;
+	const struct peer_replica_digest *x = a, *y = b;
 	if (x->set != y->set)
 		return x->set < y->set ? -1 : 1;
 	return x->sum < y->sum ? -1 : x->sum > y->sum;
 }
 
-static uint32_t keep_each_once(struct peer_vote *votes, uint32_t n)
+static uint32_t keep_each_once(struct peer_replica_digest *replica_digests, uint32_t n)
 {
 	uint32_t kept = 0;
 	if (n)
-		qsort(votes, n, sizeof(*votes), by_set);
+		qsort(replica_digests, n, sizeof(*replica_digests), by_set);
 	for (uint32_t i = 0; i < n; i++)
-		if (!kept || by_set(&votes[kept - 1], &votes[i]))
-			votes[kept++] = votes[i];
+		if (!kept || by_set(&replica_digests[kept - 1], &replica_digests[i]))
+			replica_digests[kept++] = replica_digests[i];
 	return kept;
 }
 
-int votes_list(const struct snapshot *s, struct peer_vote **out, uint32_t *n)
+int replica_digests_list(const struct snapshot *s, struct peer_replica_digest **out, uint32_t *n)
 {
 	uint32_t all = 0;
 	for (uint32_t r = 0; r < s->nparts; r++)
-		all += s->parts[r].votes ? s->parts[r].mem->witnesses.nsets : 0;
-	struct peer_vote *votes = calloc((size_t)all + 1, sizeof(*votes));
-	if (!votes)
+		all += s->parts[r].replica_digests ? s->parts[r].mem->witnesses.nsets : 0;
+	struct peer_replica_digest *replica_digests = calloc((size_t)all + 1, sizeof(*replica_digests));
+	if (!replica_digests)
 		return -ENOMEM;
 	all = 0;
 	for (uint32_t r = 0; r < s->nparts; r++) {
-		const uint64_t *sums = s->parts[r].votes;
+		const uint64_t *sums = s->parts[r].replica_digests;
 		const struct witnesses *w = &s->parts[r].mem->witnesses;
 		for (uint32_t i = 0; sums && i < w->nsets; i++) {
 			const struct witness_set *set = &w->sets[i];
-			votes[all++] = (struct peer_vote){set->id, witness_sum(sums + set->first, set->n), set->n};
+			replica_digests[all++] =
+				(struct peer_replica_digest){set->id, witness_sum(sums + set->first, set->n), set->n};
 		}
 	}
-	*n = keep_each_once(votes, all);
-	*out = votes;
+	*n = keep_each_once(replica_digests, all);
+	*out = replica_digests;
 	return 0;
 }
 
@@ -72,7 +73,7 @@ int votes_list(const struct snapshot *s, struct peer_vote **out, uint32_t *n)
 static const struct witness_set *find(const struct part *part, const struct peer_compare *ask)
 {
 	const struct witnesses *w = &part->mem->witnesses;
-	for (uint32_t i = 0; part->votes && i < w->nsets; i++) {
+	for (uint32_t i = 0; part->replica_digests && i < w->nsets; i++) {
 		const struct witness_set *set = &w->sets[i];
 		if (set->id == ask->set)
 			return ask->first < set->n && ask->count <= set->n - ask->first ? set : NULL;
@@ -104,11 +105,11 @@ static void tell_rank(const struct part *part, const struct witness_set *set, st
 	const struct witnesses *w = &part->mem->witnesses;
 	const struct registration *reg = &part->mem->table->reg;
 	uint32_t at = set->first + out->ask.first;
-	out->of[out->n++] = (struct peer_sum){reg->rank, part->votes[at]};
+	out->of[out->n++] = (struct peer_sum){reg->rank, part->replica_digests[at]};
 	snprintf(out->name, sizeof(out->name), "%s", reg->entries[w->pieces[at].entry].name);
 }
 
-void votes_tell(const struct snapshot *s, const struct peer_compare *ask, struct peer_compared *out)
+void replica_digests_tell(const struct snapshot *s, const struct peer_compare *ask, struct peer_compared *out)
 {
 	*out = (struct peer_compared){.ask = *ask};
 	for (uint32_t r = 0; r < s->nparts && r < PEER_COMPARED_MAX; r++) {
@@ -117,6 +118,6 @@ void votes_tell(const struct snapshot *s, const struct peer_compare *ask, struct
 		if (set && ask->count == 1)
 			tell_rank(part, set, out);
 		else if (set)
-			tell_parts(ask, part->votes + set->first + ask->first, out);
+			tell_parts(ask, part->replica_digests + set->first + ask->first, out);
 	}
 }

@@ -6,13 +6,13 @@
 
 #include "save/snapshot.h"
 
-/* 1: votes_fill is to be called, on a worker; 0: this rank is not compared; -ENOMEM; -E2BIG: it cannot be. */
-int votes_begin(struct part *part);
-void votes_fill(struct part *part);
+/* 1: replica_digests_fill is to be called, on a worker; 0: this rank is not compared; -ENOMEM; -E2BIG: it cannot be. */
+int replica_digests_begin(struct part *part);
+void replica_digests_fill(struct part *part);
 
 /* What is told of a snapshot when its local parts are captured, each sum once; *out is the caller's. 0 or -ENOMEM. */
-int votes_list(const struct snapshot *s, struct peer_vote **out, uint32_t *n);
+int replica_digests_list(const struct snapshot *s, struct peer_replica_digest **out, uint32_t *n);
 /* The answer to a question, of a snapshot that is not given up. */
-void votes_tell(const struct snapshot *s, const struct peer_compare *ask, struct peer_compared *out);
+void replica_digests_tell(const struct snapshot *s, const struct peer_compare *ask, struct peer_compared *out);
 
 #endif

@@ -25,7 +25,7 @@ static void take_number(struct saves *saves, struct snapshot *s)
 /* Not before it is captured: what fails earlier is lost for the memory, too. */
 static void pass_over(const struct saves *saves, struct snapshot *s)
 {
-	if (s->passed_over && !s->heir && s->state == SNAPSHOT_CAPTURED)
+	if (s->passed_over && !s->promoted && s->state == SNAPSHOT_CAPTURED)
 		snapshot_stay(s, -EOPNOTSUPP,
 			      "stays in memory: the policy persist-every = %lu writes one save in %lu to storage",
 			      (unsigned long)saves->job->policy.persist_every,
@@ -107,18 +107,18 @@ static bool complete_in_memory(const struct snapshot *s)
 /* Its ranks know of nothing: for them it was in memory only, or passed over. */
 static void disinherit(struct snapshot *s)
 {
-	s->heir = s->due = false;
+	s->promoted = s->due = false;
 	s->to_storage = s->passed_over;
 	s->stays = s->passed_over;
 	s->storage_rc = s->passed_over ? -EOPNOTSUPP : 0;
 }
 
-/* What is good gives way only to what is good: a copy whose digests are still compared may turn out torn. An heir was never asked
+/* What is good gives way only to what is good: a copy whose digests are still compared may turn out torn. An promoted was never asked
  * for: nobody waits for it on storage. */
 static void supersede(struct snapshot *s, const struct snapshot *newer)
 {
 	assert(complete_in_memory(newer));
-	if (s->heir) {
+	if (s->promoted) {
 		disinherit(s);
 		return;
 	}
@@ -160,7 +160,7 @@ bool saves_lack_slots(const struct saves *saves)
 
 static bool may_inherit(const struct snapshot *s)
 {
-	return s && s->state == SNAPSHOT_CAPTURED && !s->commit && !s->heir &&
+	return s && s->state == SNAPSHOT_CAPTURED && !s->commit && !s->promoted &&
 	       (s->passed_over || (!s->to_storage && !s->storage_rc));
 }
 
@@ -175,9 +175,9 @@ static void hand_over(struct saves *saves)
 	struct snapshot *newest = saves_in_memory(saves, UINT64_MAX);
 	if (!saves->committing || !may_inherit(newest) || !saves_lack_slots(saves))
 		return;
-	for (struct list *node = newest->link.prev; node != &saves->snapshots && !newest->heir; node = node->prev)
-		newest->heir = saves_wants_commit(snapshot_of(node)) && snapshot_of(node)->due;
-	if (!newest->heir)
+	for (struct list *node = newest->link.prev; node != &saves->snapshots && !newest->promoted; node = node->prev)
+		newest->promoted = saves_wants_commit(snapshot_of(node)) && snapshot_of(node)->due;
+	if (!newest->promoted)
 		return;
 	newest->to_storage = newest->due = true;
 	newest->stays = false;

@@ -29,7 +29,7 @@ void saves_free(struct saves *saves)
 {
 	list_for_safe(node, &saves->snapshots)
 		snapshot_free(snapshot_of(node));
-	parent_free(&saves->parent);
+	previous_free(&saves->previous);
 }
 
 /* ---- finding --------------------------------------------------------------------------------------------------- */
@@ -110,7 +110,7 @@ static void take_slot(struct saves *saves, struct rank *rank, uint32_t slot)
 	struct arena_slot *s = &mem->head->slots[slot];
 	struct step_id id = {.step = s->step, .epoch = s->epoch};
 	/* What came back with an arena was written by an earlier process, unless this one has been in the job before. */
-	bool orphan = mem->adopted && !rank->veteran;
+	bool orphan = mem->adopted && !rank->rejoined;
 	struct snapshot *snap;
 	/* Only what the arena brought along may be of an earlier epoch; a living writer of an old epoch changes nothing. */
 	if (id.step > STEP_MAX || id.epoch > saves->job->epoch || !id.epoch ||
@@ -135,7 +135,7 @@ static void hear_left_out(struct saves *saves, struct rank *rank)
 		return;
 	rank->left_out = id;
 	if (saves->job->spread && !saves_find(saves, id))
-		seat_say(saves->job, &(struct peer_report){.type = PEER_LEFT_OUT, .save = {.id = id}});
+		participant_say(saves->job, &(struct peer_report){.type = PEER_LEFT_OUT, .save = {.id = id}});
 }
 
 static void scan_rank(struct saves *saves, struct rank *rank)
@@ -199,26 +199,26 @@ void saves_follow(struct saves *saves)
 
 /* ---- commits --------------------------------------------------------------------------------------------------- */
 
-static void data_written(struct commit *c)
+static void data_written(struct node_part *c)
 {
 	struct snapshot *s = c->arg;
 	s->slots_on_disk = true;
 }
 
-static void commit_prepared(struct commit *c)
+static void commit_prepared(struct node_part *c)
 {
 	struct snapshot *s = c->arg;
 	saves_prepared(s->saves, s);
 }
 
-static void commit_failed(struct commit *c)
+static void commit_failed(struct node_part *c)
 {
 	struct snapshot *s = c->arg;
 	s->saves->failed++;
 	snapshot_fail_storage(s, c->rc, c->err.text);
 }
 
-static void commit_done(struct commit *c)
+static void commit_done(struct node_part *c)
 {
 	struct snapshot *s = c->arg;
 	struct saves *saves = s->saves;
@@ -226,22 +226,22 @@ static void commit_done(struct commit *c)
 	if (c->rc)
 		saves_cleared(saves, s->id);
 	else
-		parent_take(&saves->parent, c);
+		previous_take(&saves->previous, c);
 	saves_pump(saves);
 }
 
 static int start_commit(struct saves *saves, struct snapshot *s)
 {
-	struct commit *c = calloc(1, sizeof(*c));
+	struct node_part *c = calloc(1, sizeof(*c));
 	if (!c)
 		return -ENOMEM;
 	for (uint32_t r = 0; r < s->nparts; r++)
-		s->commit_ranks[r] = (struct commit_rank){
+		s->commit_ranks[r] = (struct node_part_rank){
 			.mem = s->parts[r].mem, .slot = s->parts[r].slot, .leaves = s->parts[r].leaves};
 	c->disk = saves->daemon->disk;
 	c->throttle = &saves->daemon->writes;
 	c->bucket = &saves->bucket;
-	c->parent = &saves->parent;
+	c->previous = &saves->previous;
 	c->full_every = saves->job->policy.full_every;
 	c->packing = saves->job->policy.compress == COMPRESS_ZSTD ? &saves->daemon->packing : NULL;
 	c->root = saves->daemon->root;
@@ -260,11 +260,11 @@ static int start_commit(struct saves *saves, struct snapshot *s)
 	s->commit = c;
 	s->commit_ns = clock_now();
 	saves->committing = s;
-	int rc = commit_start(c);
+	int rc = node_part_start(c);
 	if (rc) {
 		saves->committing = NULL;
 		s->commit = NULL;
-		commit_free(c);
+		node_part_free(c);
 	}
 	return rc;
 }
@@ -289,7 +289,7 @@ static void pump_commit(struct saves *saves)
 	if (rc)
 		snapshot_fail(next, rc, "cannot start the commit: %s", err_name(rc));
 	else if (ordered)
-		commit_write(next->commit, saves->ordered.flag, &saves->ordered.parts);
+		node_part_write(next->commit, saves->ordered.flag, &saves->ordered.parts);
 	else if (next)
 		saves_ready(saves, next);
 }
@@ -302,7 +302,7 @@ static void verify_done(void *arg, struct step_id id, int rc, const struct err *
 	saves->verifying = NULL;
 	struct snapshot *s = saves_find(saves, id);
 	if (rc == -EBADMSG) /* the parent may have the same file */
-		parent_forget(&saves->parent);
+		previous_forget(&saves->previous);
 	if (!rc && err->text[0]) {
 		log_warn("job %s: step %lu epoch %u: %s", saves->job->name, (unsigned long)id.step, id.epoch,
 			 err->text);
@@ -313,7 +313,7 @@ static void verify_done(void *arg, struct step_id id, int rc, const struct err *
 	if (s && s->verify == VERIFY_READING)
 		s->verify = VERIFY_AWAITED;
 	if (s && !rc)
-		seat_reached(saves->job, id, LEVEL_VERIFIED);
+		participant_reached(saves->job, id, LEVEL_VERIFIED);
 	else if (s)
 		snapshot_fail(s, rc, "reading back found: %s", err->text);
 	gc_want(saves->daemon->gc, saves->job);
@@ -411,7 +411,7 @@ static bool at_work_here(const struct saves *saves)
 
 bool saves_at_work(const struct saves *saves)
 {
-	return at_work_here(saves) || chair_busy(saves->daemon, saves->job->name);
+	return at_work_here(saves) || host_busy(saves->daemon, saves->job->name);
 }
 
 bool saves_idle_here(const struct saves *saves)
@@ -428,7 +428,7 @@ bool saves_idle_here(const struct saves *saves)
 
 bool saves_idle(const struct saves *saves)
 {
-	if (!saves_idle_here(saves) || chair_busy(saves->daemon, saves->job->name))
+	if (!saves_idle_here(saves) || host_busy(saves->daemon, saves->job->name))
 		return false;
 	list_for(node, &saves->snapshots)
 		if (saves_wants_commit(snapshot_of(node)))

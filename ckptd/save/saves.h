@@ -22,7 +22,7 @@ struct saves {
 	struct snapshot *committing; /* one at a time: they share one disk */
 	struct verify_item *verifying;
 	struct bucket bucket;     /* the job's limit of writes */
-	struct parent parent;     /* what the next commit may link to */
+	struct previous previous; /* what the next commit may link to */
 	uint64_t until_due;       /* saves to storage that are passed over before one is written (save/save_policy.h) */
 	struct peer_save ordered; /* to be written next, by order; epoch 0: none */
 	unsigned reporting;       /* the coordinator hears of a failure: nothing is started or forgotten meanwhile */

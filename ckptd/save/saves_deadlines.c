@@ -13,9 +13,9 @@ static const char *phase_text(uint32_t phase)
 }
 
 /* Who is prepared waits for the others, as long as it takes. */
-static bool may_stall(const struct commit *c)
+static bool may_stall(const struct node_part *c)
 {
-	return c->state != COMMIT_DONE && c->state != COMMIT_PREPARED;
+	return c->state != NODE_PART_DONE && c->state != NODE_PART_PREPARED;
 }
 
 static void expire(struct saves *saves, struct snapshot *s, uint64_t now)
@@ -28,9 +28,9 @@ static void expire(struct saves *saves, struct snapshot *s, uint64_t now)
 			      (unsigned long)policy->save_timeout_ms, s->late_rank, phase_text(s->late_phase));
 	else if (s->commit && may_stall(s->commit) && now - s->commit->progress_ns > stall_ns)
 		snapshot_fail(s, -ETIMEDOUT, "storage made no progress for %lu ms (commit state %s)",
-			      (unsigned long)policy->stall_timeout_ms, commit_state_name(s->commit->state));
-	if (s->commit && s->commit->state == COMMIT_STOPPED && now - s->commit->progress_ns > 2 * stall_ns)
-		commit_clear(s->commit, true); /* nobody says what is to become of it */
+			      (unsigned long)policy->stall_timeout_ms, node_part_state_name(s->commit->state));
+	if (s->commit && s->commit->state == NODE_PART_STOPPED && now - s->commit->progress_ns > 2 * stall_ns)
+		node_part_clear(s->commit, true); /* nobody says what is to become of it */
 }
 
 void saves_expire(struct saves *saves)
@@ -66,17 +66,17 @@ void saves_poison(struct saves *saves, uint32_t epoch)
 
 static void abandon(struct snapshot *s)
 {
-	struct commit *c = s->commit;
+	struct node_part *c = s->commit;
 	if (s->verify == VERIFY_QUEUED || s->verify == VERIFY_AWAITED)
 		s->verify = VERIFY_LEFT;
-	if (c && c->state == COMMIT_PREPARED) {
-		commit_end(c);
+	if (c && c->state == NODE_PART_PREPARED) {
+		node_part_end(c);
 		return;
 	}
-	if (!complete_copy(s) || saves_wants_commit(s) || (c && c->state != COMMIT_DONE))
+	if (!complete_copy(s) || saves_wants_commit(s) || (c && c->state != NODE_PART_DONE))
 		snapshot_fail(s, -ESTALE, "the job has gone on without this node");
 	if (c)
-		commit_clear(c, true);
+		node_part_clear(c, true);
 }
 
 void saves_abandon(struct saves *saves)

@@ -20,19 +20,20 @@
 void saves_copied(struct saves *saves, const struct snapshot *s)
 {
 	if (!s->proven || !saves->job->spread)
-		seat_copied(saves->job, s->id);
+		participant_copied(saves->job, s->id);
 }
 
-static int tell_votes(struct saves *saves, const struct snapshot *s)
+static int tell_replica_digests(struct saves *saves, const struct snapshot *s)
 {
-	AUTO_FREE struct peer_vote *votes = NULL;
-	struct peer_report report = {.type = PEER_VOTES, .votes.id = s->id};
+	AUTO_FREE struct peer_replica_digest *replica_digests = NULL;
+	struct peer_report report = {.type = PEER_REPLICA_DIGESTS, .replica_digests.id = s->id};
 	uint32_t n = 0;
-	int rc = votes_list(s, &votes, &n);
-	for (uint32_t at = 0; at < n; at += report.votes.n) {
-		report.votes.n = (uint32_t)min_u64(n - at, PEER_VOTES_MAX);
-		memcpy(report.votes.of, votes + at, report.votes.n * sizeof(*votes));
-		seat_say(saves->job, &report);
+	int rc = replica_digests_list(s, &replica_digests, &n);
+	for (uint32_t at = 0; at < n; at += report.replica_digests.n) {
+		report.replica_digests.n = (uint32_t)min_u64(n - at, PEER_REPLICA_DIGESTS_MAX);
+		memcpy(report.replica_digests.of, replica_digests + at,
+		       report.replica_digests.n * sizeof(*replica_digests));
+		participant_say(saves->job, &report);
 	}
 	return rc;
 }
@@ -54,10 +55,10 @@ static void tell_captured(struct saves *saves, struct snapshot *s)
 		snapshot_fail(s, -EUCLEAN,
 			      "it comes after step %lu, in which replicas differed: go back to an earlier one",
 			      (unsigned long)deviated.step);
-	else if (tell_votes(saves, s))
+	else if (tell_replica_digests(saves, s))
 		snapshot_fail(s, -ENOMEM, "no memory to compare replicas");
 	else
-		seat_reached(saves->job, id, LEVEL_CAPTURED);
+		participant_reached(saves->job, id, LEVEL_CAPTURED);
 }
 
 void saves_compare(struct saves *saves, const struct peer_compare *ask)
@@ -65,13 +66,13 @@ void saves_compare(struct saves *saves, const struct peer_compare *ask)
 	const struct snapshot *s = saves_find(saves, ask->id);
 	struct peer_report answer = {.type = PEER_COMPARED};
 	if (!s || s->state == SNAPSHOT_FAILED) {
-		seat_failed(saves->job, ask->id, -ENODATA, "this node does not have it in memory");
+		participant_failed(saves->job, ask->id, -ENODATA, "this node does not have it in memory");
 		return;
 	}
 	if (!s->told)
 		return; /* it is still being digested: when that is told, this node is asked anew */
-	votes_tell(s, ask, &answer.compared);
-	seat_say(saves->job, &answer);
+	replica_digests_tell(s, ask, &answer.compared);
+	participant_say(saves->job, &answer);
 }
 
 void saves_digested(struct saves *saves, struct snapshot *s)
@@ -92,7 +93,7 @@ void saves_passed(struct saves *saves, const struct snapshot *s, int rc)
 	if (saves->reporting)
 		return;
 	if (saves->job->spread && saves_decide(saves))
-		seat_passed(saves->job, s->id, rc, s->err.text);
+		participant_passed(saves->job, s->id, rc, s->err.text);
 	else if (saves->job->spread)
 		saves_failed(saves, s, rc);
 }
@@ -100,13 +101,13 @@ void saves_passed(struct saves *saves, const struct snapshot *s, int rc)
 void saves_ready(struct saves *saves, struct snapshot *s)
 {
 	s->said = saves->job->epoch;
-	seat_ready(saves->job, s->id);
+	participant_ready(saves->job, s->id);
 }
 
 void saves_prepared(struct saves *saves, struct snapshot *s)
 {
 	s->said = saves->job->epoch;
-	seat_prepared(saves->job, s->id, &s->commit->part);
+	participant_prepared(saves->job, s->id, &s->commit->part);
 }
 
 void saves_failed(struct saves *saves, const struct snapshot *s, int rc)
@@ -114,18 +115,18 @@ void saves_failed(struct saves *saves, const struct snapshot *s, int rc)
 	if (saves->reporting)
 		return; /* it is the coordinator who has said so */
 	saves->reporting++;
-	seat_failed(saves->job, s->id, rc, s->err.text);
+	participant_failed(saves->job, s->id, rc, s->err.text);
 	saves->reporting--;
 }
 
 void saves_cleared(struct saves *saves, struct step_id id)
 {
-	seat_cleared(saves->job, id);
+	participant_cleared(saves->job, id);
 }
 
 /* ---- orders ---------------------------------------------------------------------------------------------------- */
 
-static void tell_durable(const struct saves *saves, const struct snapshot *s, const struct commit *c)
+static void tell_durable(const struct saves *saves, const struct snapshot *s, const struct node_part *c)
 {
 	char linked[80] = "", packed[40] = "";
 	if (c->linked_files)
@@ -154,9 +155,9 @@ static void pass_older(struct saves *saves, const struct snapshot *durable)
 
 static void set_durable(struct saves *saves, struct snapshot *s)
 {
-	const struct commit *c = s->commit;
+	const struct node_part *c = s->commit;
 	if (s->state >= SNAPSHOT_DURABLE && s->verify == VERIFY_AWAITED)
-		seat_reached(saves->job, s->id, LEVEL_VERIFIED); /* to a coordinator that was restarted */
+		participant_reached(saves->job, s->id, LEVEL_VERIFIED); /* to a coordinator that was restarted */
 	if (s->state != SNAPSHOT_CAPTURED || !c)
 		return;
 	saves->committed++;
@@ -174,9 +175,9 @@ static void set_durable(struct saves *saves, struct snapshot *s)
 		gc_want(saves->daemon->gc, saves->job);
 	verdicts_durable(&saves->job->verdicts, s->id);
 	halt_durable(saves->job);
-	commit_end(s->commit);
+	node_part_end(s->commit);
 	if (s->verify == VERIFY_AWAITED) /* one node reads all of it, for all */
-		seat_reached(saves->job, s->id, LEVEL_VERIFIED);
+		participant_reached(saves->job, s->id, LEVEL_VERIFIED);
 }
 
 static void set_verified(struct saves *saves, struct snapshot *s)
@@ -227,7 +228,7 @@ void saves_fail(struct saves *saves, struct step_id id, int rc, const char *text
 	if (s)
 		snapshot_fail(s, rc, "%s", text);
 	else
-		seat_forgot(saves->job, id);
+		participant_forgot(saves->job, id);
 	saves->reporting--;
 }
 
@@ -254,18 +255,18 @@ static void refuse_order(struct saves *saves, struct step_id id)
 {
 	if (!step_compare(saves->ordered.id, id))
 		saves->ordered.id = (struct step_id){0};
-	seat_failed(saves->job, id, -ENODATA, "this node does not have it in memory");
+	participant_failed(saves->job, id, -ENODATA, "this node does not have it in memory");
 }
 
 /* What is being written already is prepared in its own time, and told so. True: nothing else is to be done. */
 static bool continues(struct saves *saves, struct snapshot *s, const struct peer_save *order)
 {
-	struct commit *c = s ? s->commit : NULL;
+	struct node_part *c = s ? s->commit : NULL;
 	if (!c || c->rc)
 		return false;
-	if (c->state == COMMIT_ASK)
-		commit_write(c, order->flag, &order->parts);
-	else if (c->state >= COMMIT_PREPARED)
+	if (c->state == NODE_PART_ASK)
+		node_part_write(c, order->flag, &order->parts);
+	else if (c->state >= NODE_PART_PREPARED)
 		saves_prepared(saves, s); /* to an earlier life of the coordinator, which may have died before it could
 					     say what became of it */
 	return true;
@@ -299,7 +300,7 @@ struct snapshot *saves_ordered(struct saves *saves)
 		return NULL;
 	}
 	saves->ordered.id = (struct step_id){0};
-	s->heir = !s->to_storage || s->passed_over;
+	s->promoted = !s->to_storage || s->passed_over;
 	s->to_storage = s->due = true;
 	s->stays = false;
 	s->storage_rc = 0;
@@ -309,8 +310,8 @@ struct snapshot *saves_ordered(struct saves *saves)
 void saves_clear(struct saves *saves, struct step_id id, bool kept)
 {
 	struct snapshot *s = saves_find(saves, id);
-	if (s && s->commit && s->commit->state != COMMIT_DONE)
-		commit_clear(s->commit, kept);
+	if (s && s->commit && s->commit->state != NODE_PART_DONE)
+		node_part_clear(s->commit, kept);
 	else
 		saves_cleared(saves, id);
 }
@@ -320,14 +321,14 @@ void saves_clear(struct saves *saves, struct step_id id, bool kept)
 /* What was said in an epoch that was over was not heard. */
 void saves_say_again(struct saves *saves, struct snapshot *s)
 {
-	const struct commit *c = s->commit;
+	const struct node_part *c = s->commit;
 	if (!c || s->said == saves->job->epoch || !saves->job->epoch)
 		return;
 	s->said = saves->job->epoch;
-	if (c->state == COMMIT_ASK)
+	if (c->state == NODE_PART_ASK)
 		saves_ready(saves, s);
-	else if (c->state == COMMIT_PREPARED)
+	else if (c->state == NODE_PART_PREPARED)
 		saves_prepared(saves, s);
-	else if (c->state == COMMIT_STOPPED)
+	else if (c->state == NODE_PART_STOPPED)
 		saves_failed(saves, s, c->rc);
 }

@@ -38,7 +38,7 @@ static bool is_copied(const struct snapshot *s)
 
 static bool commit_reads_slots(const struct snapshot *s)
 {
-	return s->commit && s->commit->state != COMMIT_DONE && !s->slots_on_disk;
+	return s->commit && s->commit->state != NODE_PART_DONE && !s->slots_on_disk;
 }
 
 static bool needed_in_memory(const struct snapshot *s, const struct snapshot *newest)
@@ -115,7 +115,7 @@ void saves_reclaim(struct saves *saves)
 		if (somebody_may_begin(s, newest) && kept++ < FAILED_KEPT)
 			continue;
 		measures_end(saves->job, s);
-		seat_forgot(saves->job, s->id);
+		participant_forgot(saves->job, s->id);
 		snapshot_free(s);
 	}
 }
@@ -154,7 +154,7 @@ void saves_orphan(struct saves *saves, uint32_t index)
 void saves_drop(struct saves *saves, struct snapshot *s)
 {
 	s->damaged = true;
-	if (s->commit ? s->commit->state < COMMIT_PREPARED : saves_wants_commit(s))
+	if (s->commit ? s->commit->state < NODE_PART_PREPARED : saves_wants_commit(s))
 		snapshot_fail(s, -EBADMSG, "its copy in memory is damaged");
 	saves_pump(saves);
 }
@@ -164,7 +164,7 @@ int saves_adopt(struct saves *saves, struct step_id id, const uint32_t *slots)
 	struct snapshot *s;
 	struct snapshot *old = saves_find(saves, id);
 	if (old && snapshot_idle(old) && snapshot_release(old) && !is_read_back(old)) {
-		seat_forgot(saves->job, id);
+		participant_forgot(saves->job, id);
 		snapshot_free(old);
 	}
 	int rc = snapshot_new(saves, id, saves->job->nlocal, &s);

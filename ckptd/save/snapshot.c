@@ -77,10 +77,10 @@ int snapshot_new(struct saves *saves, struct step_id id, uint32_t nparts, struct
 void snapshot_free(struct snapshot *s)
 {
 	list_remove(&s->link);
-	commit_free(s->commit);
+	node_part_free(s->commit);
 	for (uint32_t r = 0; r < s->nparts; r++) {
 		free(s->parts[r].leaves);
-		free(s->parts[r].votes);
+		free(s->parts[r].replica_digests);
 		memory_put(s->parts[r].mem);
 	}
 	free(s->parts);
@@ -156,25 +156,25 @@ static int submit_digest(struct snapshot *s, struct part *part, uint64_t count)
 	return 0;
 }
 
-static void votes_run(struct work *work)
+static void replica_digests_run(struct work *work)
 {
 	struct digest_work *w = list_entry(work, struct digest_work, work);
-	votes_fill(w->part);
+	replica_digests_fill(w->part);
 }
 
 /* Once it has been copied: then its witnesses are there. */
-static int submit_votes(struct snapshot *s, struct part *part)
+static int submit_replica_digests(struct snapshot *s, struct part *part)
 {
 	if (part->voted)
 		return 0;
 	part->voted = true;
-	int rc = votes_begin(part);
+	int rc = replica_digests_begin(part);
 	if (rc <= 0)
 		return rc;
 	struct digest_work *w = malloc(sizeof(*w));
 	if (!w)
 		return -ENOMEM;
-	*w = (struct digest_work){.work = {.run = votes_run, .done = digest_done}, .s = s, .part = part};
+	*w = (struct digest_work){.work = {.run = replica_digests_run, .done = digest_done}, .s = s, .part = part};
 	submit(w);
 	return 0;
 }
@@ -261,7 +261,7 @@ static int digest_part(struct snapshot *s, struct part *part)
 	bool copied = part->state == PART_COPIED;
 	int rc = digest_arrived(s, part, copied);
 	if (!rc && copied)
-		rc = submit_votes(s, part);
+		rc = submit_replica_digests(s, part);
 	if (rc)
 		snapshot_fail(s, rc,
 			      rc == -E2BIG ? "rank %u has replicas of more groups than can be compared"
@@ -329,7 +329,7 @@ void snapshot_captured(struct snapshot *s)
 	for (uint32_t r = 0; r < s->nparts; r++)
 		s->commit_ranks[r].leaves = s->parts[r].leaves;
 	if (s->commit)
-		commit_digests_ready(s->commit);
+		node_part_digests_ready(s->commit);
 	snapshot_publish(s);
 }
 
@@ -344,7 +344,7 @@ static void fail(struct snapshot *s, bool in_memory, int rc)
 		snapshot_set_state(s, SNAPSHOT_FAILED);
 	}
 	if (s->commit)
-		commit_abort(s->commit, rc, s->err.text);
+		node_part_abort(s->commit, rc, s->err.text);
 	saves_report(s->saves, s, rc);
 	snapshot_publish(s);
 	if (s->rc || s->commit)
@@ -414,7 +414,7 @@ bool snapshot_awaits_verdict(const struct snapshot *s)
 
 bool snapshot_idle(const struct snapshot *s)
 {
-	return !s->works && (!s->commit || s->commit->state == COMMIT_DONE);
+	return !s->works && (!s->commit || s->commit->state == NODE_PART_DONE);
 }
 
 /* A slot whose device still copies, or which is being copied to another node, must not be handed out again; once the process is gone
@@ -462,7 +462,7 @@ static int level_of(const struct snapshot *s)
 static enum late_phase late_captured(const struct snapshot *s)
 {
 	if (s->commit && !s->storage_rc)
-		return s->commit->state <= COMMIT_DATA ? LATE_WRITE : LATE_COMMIT;
+		return s->commit->state <= NODE_PART_DATA ? LATE_WRITE : LATE_COMMIT;
 	/* Its slots are given back, or it is one that others overtake: no copy is made of it. */
 	return !s->replicated_ns && saves_are_copied(s->saves) && snapshot_in_memory(s) ? LATE_COPY : LATE_NOBODY;
 }
@@ -479,9 +479,9 @@ void snapshot_publish(struct snapshot *s)
 	}
 	struct level level = {.id = s->id,
 			      .level = level_of(s),
-			      .error = s->rc     ? s->rc
-				       : s->heir ? (s->passed_over ? -EOPNOTSUPP : 0)
-						 : s->storage_rc, /* an heir's ranks asked for memory only */
+			      .error = s->rc         ? s->rc
+				       : s->promoted ? (s->passed_over ? -EOPNOTSUPP : 0)
+						     : s->storage_rc, /* an promoted's ranks asked for memory only */
 			      .late_rank = s->late_rank,
 			      .late_phase = s->late_phase};
 	if (level.level == s->shown_level && level.error == s->shown_error && level.late_rank == s->shown_rank &&

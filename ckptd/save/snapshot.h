@@ -50,9 +50,9 @@ struct part {
 	uint32_t slot;
 	bool orphan;      /* the process that captured it is gone: nothing writes to the slot any more */
 	uint64_t *leaves; /* the host's digests, mem->layout.nleaves */
-	uint64_t
-		*votes; /* digests of what it holds of replicas (save/replica_digests.h); NULL: they are not compared */
-	bool voted;     /* they were asked for */
+	uint64_t *
+		replica_digests; /* digests of what it holds of replicas (save/replica_digests.h); NULL: they are not compared */
+	bool voted;              /* they were asked for */
 	uint64_t submitted; /* leaves handed to workers */
 	unsigned in_flight;
 	uint64_t piece, piece_bytes; /* cursor: pieces before it lie below the progress, and their bytes */
@@ -65,16 +65,16 @@ struct snapshot {
 	enum snapshot_state state;
 	bool to_storage;
 	bool due, passed_over; /* by the policy persist-every (save/save_policy.h); neither: not decided */
-	bool heir; /* asked for memory only, or passed over; to be written in place of one that gave up its slots */
-	int rc;    /* FAILED: why */
+	bool promoted; /* asked for memory only, or passed over; to be written in place of one that gave up its slots */
+	int rc;        /* FAILED: why */
 	int storage_rc; /* storage or read-back failed, the copy in memory is good */
 	bool flushed;   /* an operator has asked for it: it may wait for the disk longer than a policy lets others */
 	bool stays;     /* nothing has failed: by storage_rc a policy keeps it in memory, and may think better of it */
 	struct err err;
 	uint32_t nparts; /* one per local rank, in the job's order of them */
 	struct part *parts;
-	struct commit *commit;
-	struct commit_rank *commit_ranks;
+	struct node_part *commit;
+	struct node_part_rank *commit_ranks;
 	bool slots_on_disk; /* the disk no longer reads the slots */
 	enum snapshot_verify verify;
 	uint32_t told; /* the epoch in which the coordinator heard that the local parts are captured */

@@ -68,18 +68,18 @@ static void forget_signals(void)
 static int make_folder(const char *path, const struct identity *id, struct err *err)
 {
 	struct stat st;
-	char parent[SETTING_TEXT_MAX];
-	snprintf(parent, sizeof(parent), "%s", path);
-	for (size_t len = strlen(parent); len > 1 && parent[len - 1] == '/';)
-		parent[--len] = '\0';
-	char *slash = strrchr(parent, '/');
-	if (!slash || slash == parent)
+	char previous[SETTING_TEXT_MAX];
+	snprintf(previous, sizeof(previous), "%s", path);
+	for (size_t len = strlen(previous); len > 1 && previous[len - 1] == '/';)
+		previous[--len] = '\0';
+	char *slash = strrchr(previous, '/');
+	if (!slash || slash == previous)
 		return 0;
 	char name[NAME_MAX + 1];
 	if (snprintf(name, sizeof(name), "%s", slash + 1) >= (int)sizeof(name))
 		return err_set(err, -ENAMETOOLONG, "%s: the name is too long", path);
 	*slash = '\0';
-	AUTO_CLOSE int dir = open(parent, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	AUTO_CLOSE int dir = open(previous, O_PATH | O_DIRECTORY | O_CLOEXEC);
 	if (dir < 0 || fstat(dir, &st) || st.st_uid != 0 || (st.st_mode & 022) || mkdirat(dir, name, 0700))
 		return 0;
 	AUTO_CLOSE int made = openat(dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);

@@ -38,7 +38,7 @@ struct gc {
 	enum gc_state state;
 	struct gc_plan *plan;
 	int job_dir;
-	int tenure; /* of the plan's job, where nobody coordinates it here */
+	int directory_lock; /* of the plan's job, where nobody coordinates it here */
 	size_t at;
 	bool synced;
 	uint64_t paid_ns; /* what was swept before has its pause, too */
@@ -111,7 +111,7 @@ static void want_again(struct gc *gc, const struct gc_plan *p)
 static bool in_use(const struct job *job, struct step_id id)
 {
 	const struct saves *saves = &job->saves;
-	if (job->recover.count && !step_compare(job->recover.last, id))
+	if (job->restore.count && !step_compare(job->restore.last, id))
 		return true;
 	if (saves->verifying && !step_compare(readback_id(saves->verifying), id))
 		return true;
@@ -131,8 +131,8 @@ static void add_used(struct gc_plan *p, struct step_id id)
 
 static void list_used(struct gc_plan *p, const struct job *job)
 {
-	if (job->recover.count)
-		add_used(p, job->recover.last);
+	if (job->restore.count)
+		add_used(p, job->restore.last);
 	if (job->saves.verifying)
 		add_used(p, readback_id(job->saves.verifying));
 	list_for(node, &job->saves.snapshots) {
@@ -159,7 +159,7 @@ static void end_round(struct gc *gc)
 		want_again(gc, gc->plan);
 	gc_plan_free(gc->plan);
 	gc->plan = NULL;
-	tenure_give(gc->daemon, &gc->tenure);
+	directory_lock_give(gc->daemon, &gc->directory_lock);
 	gc->state = GC_IDLE;
 }
 
@@ -254,7 +254,7 @@ static void unlock(struct gc *gc)
 static bool still_goes(const struct gc *gc, const struct gc_victim *v)
 {
 	const struct job *job = v->checkpoint ? job_find(gc->daemon, gc->plan->job) : NULL;
-	return !job || (recover_idle(&job->recover) && !in_use(job, v->id));
+	return !job || (restore_idle(&job->restore) && !in_use(job, v->id));
 }
 
 static void moved(struct gc *gc, int64_t result)
@@ -354,13 +354,13 @@ static void plan_done(struct work *work)
 static bool start_round(struct gc *gc, const struct wish *w)
 {
 	const struct job *job = w->job[0] ? job_find(gc->daemon, w->job) : NULL;
-	if (w->retain && job && !recover_idle(&job->recover))
+	if (w->retain && job && !restore_idle(&job->restore))
 		return false;
-	if (!tenure_to_remove(gc->daemon, w->job, &gc->tenure))
+	if (!directory_lock_to_remove(gc->daemon, w->job, &gc->directory_lock))
 		return true;
 	struct gc_plan *p = calloc(1, sizeof(*p));
 	if (!p) {
-		tenure_give(gc->daemon, &gc->tenure);
+		directory_lock_give(gc->daemon, &gc->directory_lock);
 		return true;
 	}
 	p->store = gc->daemon->config.store;
@@ -459,7 +459,7 @@ int gc_new(struct daemon *daemon, struct gc **out, struct err *err)
 	if (!gc)
 		return err_set(err, -ENOMEM, "no memory to collect what is to go");
 	gc->daemon = daemon;
-	gc->job_dir = gc->tenure = -1;
+	gc->job_dir = gc->directory_lock = -1;
 	list_init(&gc->wishes);
 	int rc = pool_new(1, &gc->pool, err);
 	if (rc) {

@@ -122,7 +122,7 @@ static void tell(struct scrub *scrub, const struct due *d, int rc, const struct 
 	if (!rc && !err->text[0])
 		return;
 	if (rc && job)
-		parent_forget(&job->saves.parent);
+		previous_forget(&job->saves.previous);
 	log_warn("job %s: step %lu epoch %u: %s%s", d->job, (unsigned long)d->id.step, d->id.epoch,
 		 rc ? "damaged: " : "", err->text);
 	catalog_event(catalog, d->job, d->id, rc ? "damaged" : "repaired", err->text);

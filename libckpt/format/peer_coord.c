@@ -6,60 +6,60 @@
 #include <string.h>
 
 static const char *const names[PEER_ORDER_END] = {
-	[PEER_ATTEND] = "ATTEND",
+	[PEER_NODE_JOIN] = "ATTEND",
 	[PEER_LEAVE] = "LEAVE",
-	[PEER_WANT] = "WANT",
-	[PEER_JOINING] = "JOINING",
+	[PEER_RANK_JOIN] = "WANT",
+	[PEER_NODE_READY] = "JOINING",
 	[PEER_NOT_JOINING] = "NOT_JOINING",
 	[PEER_LOST] = "LOST",
-	[PEER_MISSING] = "MISSING",
+	[PEER_RANK_NOT_BACK] = "MISSING",
 	[PEER_RESTORING] = "RESTORING",
 	[PEER_NOT_RESTORING] = "NOT_RESTORING",
-	[PEER_FOUND] = "FOUND",
+	[PEER_RESTORE_CANDIDATES] = "FOUND",
 	[PEER_FETCHED] = "FETCHED",
 	[PEER_COPIED] = "COPIED",
 	[PEER_REACHED] = "REACHED",
 	[PEER_UNCOPIED] = "UNCOPIED",
 	[PEER_PREPARED] = "PREPARED",
 	[PEER_READY] = "READY",
-	[PEER_PASSED] = "PASSED",
+	[PEER_SKIPPED] = "PASSED",
 	[PEER_CLEARED] = "CLEARED",
 	[PEER_FAILED] = "FAILED",
 	[PEER_FORGOT] = "FORGOT",
-	[PEER_SHARES] = "SHARES",
-	[PEER_CREW] = "CREW",
-	[PEER_SETTLED] = "SETTLED",
-	[PEER_RESCUED] = "RESCUED",
+	[PEER_SHARED_PIECES] = "SHARES",
+	[PEER_CAPACITY] = "CREW",
+	[PEER_QUIESCED] = "SETTLED",
+	[PEER_SPILLED] = "RESCUED",
 	[PEER_PAUSED] = "PAUSED",
 	[PEER_ASK] = "ASK",
-	[PEER_VOTES] = "VOTES",
+	[PEER_REPLICA_DIGESTS] = "VOTES",
 	[PEER_COMPARED] = "COMPARED",
 	[PEER_LEFT_OUT] = "LEFT_OUT",
 	[PEER_RECOVERED] = "RECOVERED",
 	[PEER_ADOPT] = "ADOPT",
 	[PEER_RAISE] = "RAISE",
-	[PEER_TELL] = "TELL",
-	[PEER_TURN_AWAY] = "TURN_AWAY",
+	[PEER_RANK_WANTED] = "TELL",
+	[PEER_REJECT] = "TURN_AWAY",
 	[PEER_END] = "END",
 	[PEER_JOINED] = "JOINED",
 	[PEER_LOOK] = "LOOK",
-	[PEER_BRING] = "BRING",
+	[PEER_RESTORE_FETCH] = "BRING",
 	[PEER_RESTORED] = "RESTORED",
 	[PEER_REFUSE] = "REFUSE",
 	[PEER_LEVEL] = "LEVEL",
 	[PEER_FAIL] = "FAIL",
 	[PEER_COPY] = "COPY",
-	[PEER_PASS] = "PASS",
+	[PEER_SKIP] = "PASS",
 	[PEER_WRITE] = "WRITE",
 	[PEER_CLEAR] = "CLEAR",
-	[PEER_SETTLE] = "SETTLE",
+	[PEER_QUIESCE] = "SETTLE",
 	[PEER_PLAN] = "PLAN",
 	[PEER_STOP] = "STOP",
-	[PEER_RESCUE] = "RESCUE",
-	[PEER_KEEP] = "KEEP",
+	[PEER_SPILL] = "RESCUE",
+	[PEER_PIN_REPLICATED] = "KEEP",
 	[PEER_PAUSE] = "PAUSE",
-	[PEER_VACATE] = "VACATE",
-	[PEER_FAREWELL] = "FAREWELL",
+	[PEER_INVALIDATE_PLAN] = "VACATE",
+	[PEER_FINISH_STATE] = "FAREWELL",
 	[PEER_COMMAND] = "COMMAND",
 	[PEER_ANSWER] = "ANSWER",
 	[PEER_COMPARE] = "COMPARE",
@@ -112,58 +112,58 @@ int peer_report_encode(const struct peer_report *m, struct wbuf *out)
 	wbuf_str(out, m->job);
 	wbuf_u32(out, m->epoch);
 	switch (m->type) {
-	case PEER_ATTEND:
-		wbuf_u32(out, m->attend.world);
-		wbuf_u32(out, m->attend.nranks);
-		wbuf_u32(out, m->attend.plan);
-		wbuf_u32(out, m->attend.known);
-		put_id(out, m->attend.replicated);
-		wbuf_u8(out, m->attend.finished);
+	case PEER_NODE_JOIN:
+		wbuf_u32(out, m->node_join.world);
+		wbuf_u32(out, m->node_join.nranks);
+		wbuf_u32(out, m->node_join.plan);
+		wbuf_u32(out, m->node_join.known);
+		put_id(out, m->node_join.replicated);
+		wbuf_u8(out, m->node_join.finished);
 		break;
 	case PEER_LEAVE:
 		wbuf_u8(out, m->finished);
 		break;
-	case PEER_WANT:
+	case PEER_RANK_JOIN:
 	case PEER_LOST:
-	case PEER_MISSING:
+	case PEER_RANK_NOT_BACK:
 		wbuf_u32(out, m->rank.rank);
 		wbuf_u8(out, m->rank.was_in);
 		wbuf_str(out, m->rank.why);
 		break;
-	case PEER_JOINING:
-		peer_joining_put(out, &m->joining);
+	case PEER_NODE_READY:
+		peer_node_ready_put(out, &m->joining);
 		break;
 	case PEER_RESTORING:
 	case PEER_PAUSED:
 		wbuf_u64(out, m->step);
 		break;
-	case PEER_SHARES:
+	case PEER_SHARED_PIECES:
 		shares_put(out, &m->shares);
 		break;
-	case PEER_FOUND:
-		peer_found_put(out, &m->found);
+	case PEER_RESTORE_CANDIDATES:
+		peer_restore_candidates_put(out, &m->found);
 		break;
 	case PEER_PREPARED:
 		put_id(out, m->prepared.id);
 		peer_part_put(out, &m->prepared.part);
 		break;
-	case PEER_CREW:
-		peer_crew_put(out, &m->crew);
+	case PEER_CAPACITY:
+		peer_capacity_put(out, &m->assignment);
 		break;
-	case PEER_SETTLED:
-		wbuf_u32(out, m->settled.plan);
-		wbuf_u32(out, (uint32_t)m->settled.rc);
-		wbuf_str(out, m->settled.text);
+	case PEER_QUIESCED:
+		wbuf_u32(out, m->quiesced.plan);
+		wbuf_u32(out, (uint32_t)m->quiesced.rc);
+		wbuf_str(out, m->quiesced.text);
 		break;
-	case PEER_RESCUED:
-		peer_rescued_put(out, &m->rescued);
+	case PEER_SPILLED:
+		peer_spilled_put(out, &m->spilled);
 		break;
 	case PEER_ASK:
 		wbuf_u64(out, m->ask.token);
 		wire_command_put(out, &m->ask.command);
 		break;
-	case PEER_VOTES:
-		peer_votes_put(out, &m->votes);
+	case PEER_REPLICA_DIGESTS:
+		peer_replica_digests_put(out, &m->replica_digests);
 		break;
 	case PEER_COMPARED:
 		peer_compared_put(out, &m->compared);
@@ -176,7 +176,7 @@ int peer_report_encode(const struct peer_report *m, struct wbuf *out)
 	case PEER_REACHED:
 	case PEER_UNCOPIED:
 	case PEER_READY:
-	case PEER_PASSED:
+	case PEER_SKIPPED:
 	case PEER_CLEARED:
 	case PEER_FAILED:
 	case PEER_FORGOT:
@@ -192,58 +192,58 @@ int peer_report_encode(const struct peer_report *m, struct wbuf *out)
 static void get_report(struct rbuf *r, struct peer_report *m)
 {
 	switch (m->type) {
-	case PEER_ATTEND:
-		m->attend.world = rbuf_u32(r);
-		m->attend.nranks = rbuf_u32(r);
-		m->attend.plan = rbuf_u32(r);
-		m->attend.known = rbuf_u32(r);
-		m->attend.replicated = get_id(r);
-		m->attend.finished = get_bool(r);
+	case PEER_NODE_JOIN:
+		m->node_join.world = rbuf_u32(r);
+		m->node_join.nranks = rbuf_u32(r);
+		m->node_join.plan = rbuf_u32(r);
+		m->node_join.known = rbuf_u32(r);
+		m->node_join.replicated = get_id(r);
+		m->node_join.finished = get_bool(r);
 		return;
 	case PEER_LEAVE:
 		m->finished = get_bool(r);
 		return;
-	case PEER_WANT:
+	case PEER_RANK_JOIN:
 	case PEER_LOST:
-	case PEER_MISSING:
+	case PEER_RANK_NOT_BACK:
 		m->rank.rank = rbuf_u32(r);
 		m->rank.was_in = get_bool(r);
 		get_text(r, m->rank.why, sizeof(m->rank.why));
 		return;
-	case PEER_JOINING:
-		peer_joining_get(r, &m->joining);
+	case PEER_NODE_READY:
+		peer_node_ready_get(r, &m->joining);
 		return;
 	case PEER_RESTORING:
 	case PEER_PAUSED:
 		m->step = rbuf_u64(r);
 		return;
-	case PEER_SHARES:
+	case PEER_SHARED_PIECES:
 		shares_get(r, &m->shares);
 		return;
-	case PEER_FOUND:
-		peer_found_get(r, &m->found);
+	case PEER_RESTORE_CANDIDATES:
+		peer_restore_candidates_get(r, &m->found);
 		return;
 	case PEER_PREPARED:
 		m->prepared.id = get_id(r);
 		peer_part_get(r, &m->prepared.part);
 		return;
-	case PEER_CREW:
-		peer_crew_get(r, &m->crew);
+	case PEER_CAPACITY:
+		peer_capacity_get(r, &m->assignment);
 		return;
-	case PEER_SETTLED:
-		m->settled.plan = rbuf_u32(r);
-		m->settled.rc = (int32_t)rbuf_u32(r);
-		get_text(r, m->settled.text, sizeof(m->settled.text));
+	case PEER_QUIESCED:
+		m->quiesced.plan = rbuf_u32(r);
+		m->quiesced.rc = (int32_t)rbuf_u32(r);
+		get_text(r, m->quiesced.text, sizeof(m->quiesced.text));
 		return;
-	case PEER_RESCUED:
-		peer_rescued_get(r, &m->rescued);
+	case PEER_SPILLED:
+		peer_spilled_get(r, &m->spilled);
 		return;
 	case PEER_ASK:
 		m->ask.token = rbuf_u64(r);
 		wire_command_get(r, &m->ask.command);
 		return;
-	case PEER_VOTES:
-		peer_votes_get(r, &m->votes);
+	case PEER_REPLICA_DIGESTS:
+		peer_replica_digests_get(r, &m->replica_digests);
 		return;
 	case PEER_COMPARED:
 		peer_compared_get(r, &m->compared);
@@ -256,7 +256,7 @@ static void get_report(struct rbuf *r, struct peer_report *m)
 	case PEER_REACHED:
 	case PEER_UNCOPIED:
 	case PEER_READY:
-	case PEER_PASSED:
+	case PEER_SKIPPED:
 	case PEER_CLEARED:
 	case PEER_FAILED:
 	case PEER_FORGOT:
@@ -268,45 +268,45 @@ static void get_report(struct rbuf *r, struct peer_report *m)
 	}
 }
 
-static int check_attend(const struct peer_attend *m, struct err *err)
+static int check_node_join(const struct peer_node_join *m, struct err *err)
 {
 	if (!m->world || m->world > RANK_MAX)
-		return peer_bad(PEER_ATTEND, err, "world", m->world);
+		return peer_bad(PEER_NODE_JOIN, err, "world", m->world);
 	if (!m->nranks || m->nranks > WIRE_LOCAL_MAX || m->nranks > m->world)
-		return peer_bad(PEER_ATTEND, err, "ranks", m->nranks);
+		return peer_bad(PEER_NODE_JOIN, err, "ranks", m->nranks);
 	if (m->known > EPOCH_MAX)
-		return peer_bad(PEER_ATTEND, err, "epoch", m->known);
-	return peer_check_id(PEER_ATTEND, m->replicated, true, err);
+		return peer_bad(PEER_NODE_JOIN, err, "epoch", m->known);
+	return peer_check_id(PEER_NODE_JOIN, m->replicated, true, err);
 }
 
 static int check_report(const struct peer_report *m, struct err *err)
 {
 	int rc;
 	switch (m->type) {
-	case PEER_ATTEND:
-		return check_attend(&m->attend, err);
-	case PEER_WANT:
+	case PEER_NODE_JOIN:
+		return check_node_join(&m->node_join, err);
+	case PEER_RANK_JOIN:
 	case PEER_LOST:
-	case PEER_MISSING:
+	case PEER_RANK_NOT_BACK:
 		return m->rank.rank >= RANK_MAX ? peer_bad(m->type, err, "rank", m->rank.rank) : 0;
 	case PEER_RESTORING:
 	case PEER_PAUSED:
 		return peer_check_step(m->type, m->step, err);
-	case PEER_FOUND:
-		return peer_found_check(&m->found, err);
+	case PEER_RESTORE_CANDIDATES:
+		return peer_restore_candidates_check(&m->found, err);
 	case PEER_PREPARED:
 		rc = peer_check_id(m->type, m->prepared.id, false, err);
 		return rc ? rc : peer_part_check(m->type, &m->prepared.part, err);
-	case PEER_CREW:
-		return peer_crew_check(&m->crew, err);
-	case PEER_SETTLED:
-		return peer_check_rc(m->type, m->settled.rc, err);
-	case PEER_RESCUED:
-		return peer_rescued_check(&m->rescued, err);
+	case PEER_CAPACITY:
+		return peer_capacity_check(&m->assignment, err);
+	case PEER_QUIESCED:
+		return peer_check_rc(m->type, m->quiesced.rc, err);
+	case PEER_SPILLED:
+		return peer_spilled_check(&m->spilled, err);
 	case PEER_ASK:
 		return peer_ask_check(&m->ask, err);
-	case PEER_VOTES:
-		return peer_votes_check(&m->votes, err);
+	case PEER_REPLICA_DIGESTS:
+		return peer_replica_digests_check(&m->replica_digests, err);
 	case PEER_COMPARED:
 		return peer_compared_check(&m->compared, err);
 	case PEER_RECOVERED:
@@ -316,7 +316,7 @@ static int check_report(const struct peer_report *m, struct err *err)
 	case PEER_REACHED:
 	case PEER_UNCOPIED:
 	case PEER_READY:
-	case PEER_PASSED:
+	case PEER_SKIPPED:
 	case PEER_CLEARED:
 	case PEER_FAILED:
 	case PEER_FORGOT:

@@ -15,14 +15,14 @@ enum {
 	PEER_MEMORY = 8,       /* snapshots in the memory of a node */
 	PEER_HOLDERS_EACH = 4, /* nodes that are named to fetch a rank's part from */
 	PEER_HOLDERS = PEER_HOLDERS_EACH * WIRE_LOCAL_MAX,
-	PEER_VOTES_MAX = 512,               /* sums of sets of replicas, in one message */
+	PEER_REPLICA_DIGESTS_MAX = 512,     /* sums of sets of replicas, in one message */
 	PEER_COMPARE_PARTS = 32,            /* into which what is compared is divided each time */
 	PEER_COMPARED_MAX = WIRE_LOCAL_MAX, /* two sums of each part, or that of each rank */
 	PEER_RECOVERED_MAX = UINT16_MAX,    /* bytes of what is told of a recovery */
 };
 
 /* A node takes part in a job. */
-struct peer_attend {
+struct peer_node_join {
 	uint32_t world, nranks;
 	uint32_t plan;             /* that gave them (ckptd/coordinator/assignment.h); 0: none did */
 	uint32_t known;            /* the last epoch that somebody on the node has heard of; 0: none */
@@ -31,15 +31,15 @@ struct peer_attend {
 };
 
 /* To a node that has finished. */
-enum peer_farewell {
+enum peer_finish_state {
 	PEER_STAYS = 1, /* others are still at work */
 	PEER_NEEDED,    /* its ranks are, again */
 	PEER_DISMISSED, /* all have finished */
-	PEER_FAREWELL_END,
+	PEER_FINISH_STATE_END,
 };
 
 /* What a node has for a job whose world may change; the whole of it each time. */
-struct peer_crew {
+struct peer_capacity {
 	uint32_t want, least; /* ranks of the job */
 	uint32_t processes;   /* that can take part; 0: its launcher has gone */
 	bool spare, leaving, drained;
@@ -49,14 +49,14 @@ struct peer_crew {
 };
 
 /* What was newest in memory is on storage, or why not, and nothing is under way. */
-struct peer_settled {
+struct peer_quiesced {
 	uint32_t plan; /* the one after which */
 	int32_t rc;
 	char text[WIRE_TEXT_MAX];
 };
 
 /* All ranks of a node wait to enter, with their addresses (n × WIRE_ADDRESS_MAX). */
-struct peer_joining {
+struct peer_node_ready {
 	uint32_t n;
 	uint32_t ranks[WIRE_LOCAL_MAX], lens[WIRE_LOCAL_MAX];
 	uint8_t addresses[WIRE_LOCAL_MAX * WIRE_ADDRESS_MAX];
@@ -70,7 +70,7 @@ struct peer_rank {
 };
 
 /* What a node has found to restore. */
-struct peer_found {
+struct peer_restore_candidates {
 	uint32_t nranks;
 	uint32_t ranks[WIRE_LOCAL_MAX]; /* that it has */
 	uint32_t nmemory;
@@ -83,7 +83,7 @@ struct peer_found {
 };
 
 /* What a node is to bring into the slots of its ranks: what is in its own memory, else from who holds a copy, else from storage. */
-struct peer_bring {
+struct peer_restore_fetch {
 	struct step_id id;
 	bool stored;
 	uint32_t nholders;
@@ -107,26 +107,26 @@ struct peer_part {
 
 /* What is only in memory is brought to storage before the world changes, one part for each node that had ranks (ckptd/resize/spill.h). As an order:
  * what is to be done; in a report: what has been, or that it cannot be. */
-enum peer_rescue_phase {
-	PEER_RESCUE_GATHER = 1, /* the part's snapshots are to stand in the memory of the node, checked */
-	PEER_RESCUE_WRITE,      /* they are to be written, and fsynced */
-	PEER_RESCUE_STORED,     /* what was written is part of a checkpoint */
-	PEER_RESCUE_KEEP,       /* nobody knows whether it is, or nothing was: it is nobody's business any more */
-	PEER_RESCUE_CLEAR,      /* it is to be deleted */
-	PEER_RESCUE_FAILED,     /* only reported */
+enum peer_spill_phase {
+	PEER_SPILL_GATHER = 1, /* the part's snapshots are to stand in the memory of the node, checked */
+	PEER_SPILL_WRITE,      /* they are to be written, and fsynced */
+	PEER_SPILL_STORED,     /* what was written is part of a checkpoint */
+	PEER_SPILL_KEEP,       /* nobody knows whether it is, or nothing was: it is nobody's business any more */
+	PEER_SPILL_CLEAR,      /* it is to be deleted */
+	PEER_SPILL_FAILED,     /* only reported */
 };
 
-struct peer_rescue {
+struct peer_spill {
 	uint32_t owner; /* the node whose ranks these were, in the roster */
-	enum peer_rescue_phase phase;
-	struct step_id as;        /* the name under which it is written */
-	struct share_parts parts; /* WRITE: as in peer_save */
-	struct peer_bring bring;  /* GATHER: who has which rank's part; the others: only which snapshot it is */
+	enum peer_spill_phase phase;
+	struct step_id as;               /* the name under which it is written */
+	struct share_parts parts;        /* WRITE: as in peer_save */
+	struct peer_restore_fetch bring; /* GATHER: who has which rank's part; the others: only which snapshot it is */
 };
 
-struct peer_rescued {
+struct peer_spilled {
 	uint32_t owner;
-	enum peer_rescue_phase phase;
+	enum peer_spill_phase phase;
 	struct step_id as;
 	struct shares shares;     /* GATHER: of the owner's ranks */
 	struct peer_part part;    /* WRITE */
@@ -160,13 +160,13 @@ struct peer_answer {
 };
 
 /* What the ranks of a node hold of sets of replicas in one snapshot (witness.h), each sum once, in as many messages as that takes. */
-struct peer_votes {
+struct peer_replica_digests {
 	struct step_id id;
 	uint32_t n;
-	struct peer_vote {
+	struct peer_replica_digest {
 		uint64_t set, sum;
 		uint32_t pieces; /* of the set */
-	} of[PEER_VOTES_MAX];
+	} of[PEER_REPLICA_DIGESTS_MAX];
 };
 
 /* Where the sums of a set differ: its pieces first … first + count - 1 are to be told of, in parts of peer_compare_part() each; a single one
@@ -204,24 +204,24 @@ struct peer_report {
 	char job[NAME_JOB_MAX];
 	uint32_t epoch; /* that the node is in; 0: none yet */
 	union {
-		struct peer_attend attend;
+		struct peer_node_join node_join;
 		bool finished; /* LEAVE: its ranks have; else they are lost, or others' by now */
-		struct peer_joining joining;
+		struct peer_node_ready joining;
 		struct peer_rank rank;
 		uint64_t
 			step; /* RESTORING; or STEP_NEWEST, STEP_NEWEST_HEALTHY. PAUSED: the newest that a save was begun of */
 		struct shares shares; /* SHARES: of its ranks */
-		struct peer_found found;
+		struct peer_restore_candidates found;
 		struct peer_save save;
 		struct {
 			struct step_id id;
 			struct peer_part part;
 		} prepared;
-		struct peer_crew crew;
-		struct peer_settled settled;
-		struct peer_rescued rescued;
+		struct peer_capacity assignment;
+		struct peer_quiesced quiesced;
+		struct peer_spilled spilled;
 		struct peer_ask ask;
-		struct peer_votes votes; /* VOTES: all before the snapshot has REACHED captured */
+		struct peer_replica_digests replica_digests; /* VOTES: all before the snapshot has REACHED captured */
 		struct peer_compared compared;
 		struct peer_recovered recovered; /* of the job, whether or not it is still there */
 	};
@@ -243,18 +243,18 @@ struct peer_order {
 		struct peer_word word;
 		struct wire_joined joined; /* decoded: owned (peer_order_free) */
 		uint64_t step; /* LOOK: as RESTORING; PAUSE: in the fence of a later one; UINT64_MAX: of none */
-		struct peer_bring bring;
+		struct peer_restore_fetch bring;
 		struct peer_choice choice; /* RESTORED */
 		struct {
 			int32_t rc;
 			char text[WIRE_TEXT_MAX], why[WIRE_TEXT_MAX];
 		} refuse;
 		struct peer_save save;
-		/* SETTLE: of the plan that will be left; VACATE: of the one that holds, and a seat that was taken by an older one is none;
-		 * FAREWELL: enum peer_farewell. */
+		/* SETTLE: of the plan that will be left; VACATE: of the one that holds, and a participant that was taken by an older one is none;
+		 * FAREWELL: enum peer_finish_state. */
 		uint32_t number;
 		struct wire_plan plan;
-		struct peer_rescue rescue;
+		struct peer_spill spill;
 		struct wire_command command;
 		struct peer_answer answer;
 		struct peer_compare compare;

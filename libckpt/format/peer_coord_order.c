@@ -11,8 +11,8 @@ int peer_order_encode(const struct peer_order *m, struct wbuf *out)
 	case PEER_PAUSE:
 		wbuf_u64(out, m->step);
 		break;
-	case PEER_BRING:
-		peer_bring_put(out, &m->bring);
+	case PEER_RESTORE_FETCH:
+		peer_restore_fetch_put(out, &m->bring);
 		break;
 	case PEER_RESTORED:
 		peer_choice_put(out, &m->choice);
@@ -25,22 +25,22 @@ int peer_order_encode(const struct peer_order *m, struct wbuf *out)
 	case PEER_LEVEL:
 	case PEER_FAIL:
 	case PEER_COPY:
-	case PEER_KEEP:
-	case PEER_PASS:
+	case PEER_PIN_REPLICATED:
+	case PEER_SKIP:
 	case PEER_WRITE:
 	case PEER_CLEAR:
 		peer_save_put(out, &m->save);
 		break;
-	case PEER_SETTLE:
-	case PEER_VACATE:
-	case PEER_FAREWELL:
+	case PEER_QUIESCE:
+	case PEER_INVALIDATE_PLAN:
+	case PEER_FINISH_STATE:
 		wbuf_u32(out, m->number);
 		break;
 	case PEER_PLAN:
 		wire_plan_put(out, &m->plan);
 		break;
-	case PEER_RESCUE:
-		peer_rescue_put(out, &m->rescue);
+	case PEER_SPILL:
+		peer_spill_put(out, &m->spill);
 		break;
 	case PEER_COMPARE:
 		peer_compare_put(out, &m->compare);
@@ -72,8 +72,8 @@ static void get_order(struct rbuf *r, struct peer_order *m)
 	case PEER_PAUSE:
 		m->step = rbuf_u64(r);
 		return;
-	case PEER_BRING:
-		peer_bring_get(r, &m->bring);
+	case PEER_RESTORE_FETCH:
+		peer_restore_fetch_get(r, &m->bring);
 		return;
 	case PEER_RESTORED:
 		peer_choice_get(r, &m->choice);
@@ -86,22 +86,22 @@ static void get_order(struct rbuf *r, struct peer_order *m)
 	case PEER_LEVEL:
 	case PEER_FAIL:
 	case PEER_COPY:
-	case PEER_KEEP:
-	case PEER_PASS:
+	case PEER_PIN_REPLICATED:
+	case PEER_SKIP:
 	case PEER_WRITE:
 	case PEER_CLEAR:
 		peer_save_get(r, &m->save);
 		return;
-	case PEER_SETTLE:
-	case PEER_VACATE:
-	case PEER_FAREWELL:
+	case PEER_QUIESCE:
+	case PEER_INVALIDATE_PLAN:
+	case PEER_FINISH_STATE:
 		m->number = rbuf_u32(r);
 		return;
 	case PEER_PLAN:
 		wire_plan_get(r, &m->plan);
 		return;
-	case PEER_RESCUE:
-		peer_rescue_get(r, &m->rescue);
+	case PEER_SPILL:
+		peer_spill_get(r, &m->spill);
 		return;
 	case PEER_COMPARE:
 		peer_compare_get(r, &m->compare);
@@ -127,9 +127,9 @@ static void get_order(struct rbuf *r, struct peer_order *m)
 
 static int check_word(uint16_t type, const struct peer_word *m, struct err *err)
 {
-	if (type != PEER_TURN_AWAY && (!m->epoch || m->epoch > EPOCH_MAX))
+	if (type != PEER_REJECT && (!m->epoch || m->epoch > EPOCH_MAX))
 		return peer_bad(type, err, "epoch", m->epoch);
-	if (type == PEER_TURN_AWAY && !m->rc)
+	if (type == PEER_REJECT && !m->rc)
 		return peer_bad(type, err, "code", 0);
 	return m->rank >= RANK_MAX ? peer_bad(type, err, "rank", m->rank) : peer_check_rc(type, m->rc, err);
 }
@@ -140,8 +140,8 @@ static int check_order(const struct peer_order *m, struct err *err)
 	case PEER_LOOK:
 	case PEER_PAUSE:
 		return peer_check_step(m->type, m->step, err);
-	case PEER_BRING:
-		return peer_bring_check(m->type, &m->bring, err);
+	case PEER_RESTORE_FETCH:
+		return peer_restore_fetch_check(m->type, &m->bring, err);
 	case PEER_RESTORED:
 		return peer_choice_check(m->type, &m->choice, err);
 	case PEER_REFUSE:
@@ -149,22 +149,23 @@ static int check_order(const struct peer_order *m, struct err *err)
 	case PEER_LEVEL:
 	case PEER_FAIL:
 	case PEER_COPY:
-	case PEER_KEEP:
-	case PEER_PASS:
+	case PEER_PIN_REPLICATED:
+	case PEER_SKIP:
 	case PEER_WRITE:
 	case PEER_CLEAR:
 		return peer_save_check(m->type, &m->save, err);
-	case PEER_SETTLE:
-	case PEER_VACATE:
+	case PEER_QUIESCE:
+	case PEER_INVALIDATE_PLAN:
 		return 0;
-	case PEER_FAREWELL:
-		return m->number && m->number < PEER_FAREWELL_END ? 0 : peer_bad(m->type, err, "farewell", m->number);
+	case PEER_FINISH_STATE:
+		return m->number && m->number < PEER_FINISH_STATE_END ? 0
+								      : peer_bad(m->type, err, "farewell", m->number);
 	case PEER_PLAN:
 		return m->plan.number && wire_plan_is_sound(&m->plan)
 			       ? 0
 			       : peer_bad(m->type, err, "ranks that cannot be, of", m->plan.world);
-	case PEER_RESCUE:
-		return peer_rescue_check(&m->rescue, err);
+	case PEER_SPILL:
+		return peer_spill_check(&m->spill, err);
 	case PEER_COMPARE:
 		return peer_compare_check(m->type, &m->compare, err);
 	case PEER_COMMAND:

@@ -1,9 +1,9 @@
-/* Parts of messages between nodes that have a table or a text of their own: of entering, restores, saves, crews and commands. */
+/* Parts of messages between nodes that have a table or a text of their own: of entering, restores, saves, assignments and commands. */
 #include "format/peer_parts.h"
 
 #include "format/fields.h"
 
-void peer_joining_put(struct wbuf *out, const struct peer_joining *m)
+void peer_node_ready_put(struct wbuf *out, const struct peer_node_ready *m)
 {
 	wbuf_u32(out, m->n);
 	for (uint32_t i = 0; i < m->n; i++) {
@@ -13,7 +13,7 @@ void peer_joining_put(struct wbuf *out, const struct peer_joining *m)
 	}
 }
 
-void peer_joining_get(struct rbuf *r, struct peer_joining *m)
+void peer_node_ready_get(struct rbuf *r, struct peer_node_ready *m)
 {
 	m->n = rbuf_u32(r);
 	if (m->n > WIRE_LOCAL_MAX)
@@ -28,7 +28,7 @@ void peer_joining_get(struct rbuf *r, struct peer_joining *m)
 	}
 }
 
-void peer_found_put(struct wbuf *out, const struct peer_found *m)
+void peer_restore_candidates_put(struct wbuf *out, const struct peer_restore_candidates *m)
 {
 	wbuf_u32(out, m->nranks);
 	for (uint32_t i = 0; i < m->nranks; i++)
@@ -44,7 +44,7 @@ void peer_found_put(struct wbuf *out, const struct peer_found *m)
 	wbuf_str(out, m->why);
 }
 
-void peer_found_get(struct rbuf *r, struct peer_found *m)
+void peer_restore_candidates_get(struct rbuf *r, struct peer_restore_candidates *m)
 {
 	m->nranks = rbuf_u32(r);
 	if (m->nranks > WIRE_LOCAL_MAX)
@@ -66,19 +66,19 @@ void peer_found_get(struct rbuf *r, struct peer_found *m)
 	get_text(r, m->why, sizeof(m->why));
 }
 
-int peer_found_check(const struct peer_found *m, struct err *err)
+int peer_restore_candidates_check(const struct peer_restore_candidates *m, struct err *err)
 {
 	int rc = 0;
 	for (uint32_t i = 0; !rc && i < m->nranks; i++)
-		rc = m->ranks[i] >= RANK_MAX ? peer_bad(PEER_FOUND, err, "rank", m->ranks[i]) : 0;
+		rc = m->ranks[i] >= RANK_MAX ? peer_bad(PEER_RESTORE_CANDIDATES, err, "rank", m->ranks[i]) : 0;
 	for (uint32_t i = 0; !rc && i < m->nmemory; i++)
-		rc = peer_check_id(PEER_FOUND, m->memory[i], false, err);
+		rc = peer_check_id(PEER_RESTORE_CANDIDATES, m->memory[i], false, err);
 	for (uint32_t i = 0; !rc && i < m->nstored; i++)
-		rc = peer_check_id(PEER_FOUND, m->stored[i], false, err);
-	return rc ? rc : peer_check_rc(PEER_FOUND, m->storage_rc, err);
+		rc = peer_check_id(PEER_RESTORE_CANDIDATES, m->stored[i], false, err);
+	return rc ? rc : peer_check_rc(PEER_RESTORE_CANDIDATES, m->storage_rc, err);
 }
 
-void peer_bring_put(struct wbuf *out, const struct peer_bring *m)
+void peer_restore_fetch_put(struct wbuf *out, const struct peer_restore_fetch *m)
 {
 	put_id(out, m->id);
 	wbuf_u8(out, m->stored);
@@ -89,7 +89,7 @@ void peer_bring_put(struct wbuf *out, const struct peer_bring *m)
 	}
 }
 
-void peer_bring_get(struct rbuf *r, struct peer_bring *m)
+void peer_restore_fetch_get(struct rbuf *r, struct peer_restore_fetch *m)
 {
 	m->id = get_id(r);
 	m->stored = get_bool(r);
@@ -102,7 +102,7 @@ void peer_bring_get(struct rbuf *r, struct peer_bring *m)
 	}
 }
 
-int peer_bring_check(uint16_t type, const struct peer_bring *m, struct err *err)
+int peer_restore_fetch_check(uint16_t type, const struct peer_restore_fetch *m, struct err *err)
 {
 	for (uint32_t i = 0; i < m->nholders; i++)
 		if (m->holders[i].rank >= RANK_MAX)
@@ -161,9 +161,9 @@ int peer_save_check(uint16_t type, const struct peer_save *m, struct err *err)
 	return rc ? rc : peer_check_rc(type, m->rc, err);
 }
 
-/* ---- crew -------------------------------------------------------------------------------------------------------- */
+/* ---- assignment -------------------------------------------------------------------------------------------------------- */
 
-void peer_crew_put(struct wbuf *out, const struct peer_crew *m)
+void peer_capacity_put(struct wbuf *out, const struct peer_capacity *m)
 {
 	wbuf_u32(out, m->want);
 	wbuf_u32(out, m->least);
@@ -178,7 +178,7 @@ void peer_crew_put(struct wbuf *out, const struct peer_crew *m)
 		wbuf_u32(out, m->ranks[i]);
 }
 
-void peer_crew_get(struct rbuf *r, struct peer_crew *m)
+void peer_capacity_get(struct rbuf *r, struct peer_capacity *m)
 {
 	m->want = rbuf_u32(r);
 	m->least = rbuf_u32(r);
@@ -195,17 +195,17 @@ void peer_crew_get(struct rbuf *r, struct peer_crew *m)
 		m->ranks[i] = rbuf_u32(r);
 }
 
-int peer_crew_check(const struct peer_crew *m, struct err *err)
+int peer_capacity_check(const struct peer_capacity *m, struct err *err)
 {
 	if (!m->least || m->least > m->want || m->want > RANK_MAX)
-		return peer_bad(PEER_CREW, err, "ranks of the job", m->want);
+		return peer_bad(PEER_CAPACITY, err, "ranks of the job", m->want);
 	if (m->processes > WIRE_LOCAL_MAX || m->n > m->processes)
-		return peer_bad(PEER_CREW, err, "processes", m->processes);
+		return peer_bad(PEER_CAPACITY, err, "processes", m->processes);
 	if (m->world > m->want || (m->n && !m->plan))
-		return peer_bad(PEER_CREW, err, "world", m->world);
+		return peer_bad(PEER_CAPACITY, err, "world", m->world);
 	for (uint32_t i = 0; i < m->n; i++)
 		if (m->ranks[i] >= m->world)
-			return peer_bad(PEER_CREW, err, "rank", m->ranks[i]);
+			return peer_bad(PEER_CAPACITY, err, "rank", m->ranks[i]);
 	return 0;
 }
 

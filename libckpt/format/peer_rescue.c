@@ -44,77 +44,77 @@ int peer_part_check(uint16_t type, const struct peer_part *m, struct err *err)
 	return m->files > MANIFEST_FILES_MAX ? peer_bad(type, err, "files", m->files) : 0;
 }
 
-/* ---- rescue -------------------------------------------------------------------------------------------------------- */
+/* ---- spill -------------------------------------------------------------------------------------------------------- */
 
-void peer_rescue_put(struct wbuf *out, const struct peer_rescue *m)
+void peer_spill_put(struct wbuf *out, const struct peer_spill *m)
 {
 	wbuf_u32(out, m->owner);
 	wbuf_u8(out, (uint8_t)m->phase);
 	put_id(out, m->as);
 	share_parts_put(out, &m->parts);
-	peer_bring_put(out, &m->bring);
+	peer_restore_fetch_put(out, &m->bring);
 }
 
-void peer_rescue_get(struct rbuf *r, struct peer_rescue *m)
+void peer_spill_get(struct rbuf *r, struct peer_spill *m)
 {
 	m->owner = rbuf_u32(r);
 	m->phase = rbuf_u8(r);
 	m->as = get_id(r);
 	share_parts_get(r, &m->parts);
-	peer_bring_get(r, &m->bring);
+	peer_restore_fetch_get(r, &m->bring);
 }
 
-static int check(uint16_t type, uint32_t owner, enum peer_rescue_phase phase, struct step_id as, struct err *err)
+static int check(uint16_t type, uint32_t owner, enum peer_spill_phase phase, struct step_id as, struct err *err)
 {
 	if (owner >= RANK_MAX)
 		return peer_bad(type, err, "node", owner);
-	if (phase < PEER_RESCUE_GATHER || phase > PEER_RESCUE_FAILED)
+	if (phase < PEER_SPILL_GATHER || phase > PEER_SPILL_FAILED)
 		return peer_bad(type, err, "phase", phase);
 	return peer_check_id(type, as, false, err);
 }
 
-int peer_rescue_check(const struct peer_rescue *m, struct err *err)
+int peer_spill_check(const struct peer_spill *m, struct err *err)
 {
-	int rc = check(PEER_RESCUE, m->owner, m->phase, m->as, err);
-	if (!rc && m->phase == PEER_RESCUE_FAILED)
-		rc = peer_bad(PEER_RESCUE, err, "phase", m->phase);
-	if (!rc && m->phase == PEER_RESCUE_GATHER && !m->bring.nholders)
-		rc = peer_bad(PEER_RESCUE, err, "holders", 0);
-	return rc ? rc : peer_bring_check(PEER_RESCUE, &m->bring, err);
+	int rc = check(PEER_SPILL, m->owner, m->phase, m->as, err);
+	if (!rc && m->phase == PEER_SPILL_FAILED)
+		rc = peer_bad(PEER_SPILL, err, "phase", m->phase);
+	if (!rc && m->phase == PEER_SPILL_GATHER && !m->bring.nholders)
+		rc = peer_bad(PEER_SPILL, err, "holders", 0);
+	return rc ? rc : peer_restore_fetch_check(PEER_SPILL, &m->bring, err);
 }
 
-void peer_rescued_put(struct wbuf *out, const struct peer_rescued *m)
+void peer_spilled_put(struct wbuf *out, const struct peer_spilled *m)
 {
 	wbuf_u32(out, m->owner);
 	wbuf_u8(out, (uint8_t)m->phase);
 	put_id(out, m->as);
-	if (m->phase == PEER_RESCUE_GATHER)
+	if (m->phase == PEER_SPILL_GATHER)
 		shares_put(out, &m->shares);
-	else if (m->phase == PEER_RESCUE_WRITE)
+	else if (m->phase == PEER_SPILL_WRITE)
 		peer_part_put(out, &m->part);
 	wbuf_u32(out, (uint32_t)m->rc);
 	wbuf_str(out, m->text);
 }
 
-void peer_rescued_get(struct rbuf *r, struct peer_rescued *m)
+void peer_spilled_get(struct rbuf *r, struct peer_spilled *m)
 {
 	m->owner = rbuf_u32(r);
 	m->phase = rbuf_u8(r);
 	m->as = get_id(r);
-	if (m->phase == PEER_RESCUE_GATHER)
+	if (m->phase == PEER_SPILL_GATHER)
 		shares_get(r, &m->shares);
-	else if (m->phase == PEER_RESCUE_WRITE)
+	else if (m->phase == PEER_SPILL_WRITE)
 		peer_part_get(r, &m->part);
 	m->rc = (int32_t)rbuf_u32(r);
 	get_text(r, m->text, sizeof(m->text));
 }
 
-int peer_rescued_check(const struct peer_rescued *m, struct err *err)
+int peer_spilled_check(const struct peer_spilled *m, struct err *err)
 {
-	int rc = check(PEER_RESCUED, m->owner, m->phase, m->as, err);
-	if (!rc && m->phase == PEER_RESCUE_WRITE)
-		rc = peer_part_check(PEER_RESCUED, &m->part, err);
-	if (!rc && (m->phase == PEER_RESCUE_FAILED) != (m->rc != 0))
-		rc = peer_bad(PEER_RESCUED, err, "code", (uint32_t)m->rc);
-	return rc ? rc : peer_check_rc(PEER_RESCUED, m->rc, err);
+	int rc = check(PEER_SPILLED, m->owner, m->phase, m->as, err);
+	if (!rc && m->phase == PEER_SPILL_WRITE)
+		rc = peer_part_check(PEER_SPILLED, &m->part, err);
+	if (!rc && (m->phase == PEER_SPILL_FAILED) != (m->rc != 0))
+		rc = peer_bad(PEER_SPILLED, err, "code", (uint32_t)m->rc);
+	return rc ? rc : peer_check_rc(PEER_SPILLED, m->rc, err);
 }

@@ -1,7 +1,7 @@
 #include "format/fields.h"
 #include "format/peer_parts.h"
 
-void peer_votes_put(struct wbuf *out, const struct peer_votes *m)
+void peer_replica_digests_put(struct wbuf *out, const struct peer_replica_digests *m)
 {
 	put_id(out, m->id);
 	wbuf_u32(out, m->n);
@@ -12,11 +12,11 @@ void peer_votes_put(struct wbuf *out, const struct peer_votes *m)
 	}
 }
 
-void peer_votes_get(struct rbuf *r, struct peer_votes *m)
+void peer_replica_digests_get(struct rbuf *r, struct peer_replica_digests *m)
 {
 	m->id = get_id(r);
 	m->n = rbuf_u32(r);
-	if (m->n > PEER_VOTES_MAX)
+	if (m->n > PEER_REPLICA_DIGESTS_MAX)
 		r->failed = true;
 	for (uint32_t i = 0; !r->failed && i < m->n; i++) {
 		m->of[i].set = rbuf_u64(r);
@@ -25,12 +25,12 @@ void peer_votes_get(struct rbuf *r, struct peer_votes *m)
 	}
 }
 
-int peer_votes_check(const struct peer_votes *m, struct err *err)
+int peer_replica_digests_check(const struct peer_replica_digests *m, struct err *err)
 {
 	for (uint32_t i = 0; i < m->n; i++)
 		if (!m->of[i].pieces || m->of[i].pieces > REGISTRATION_PIECES_MAX)
-			return peer_bad(PEER_VOTES, err, "pieces", m->of[i].pieces);
-	return peer_check_id(PEER_VOTES, m->id, false, err);
+			return peer_bad(PEER_REPLICA_DIGESTS, err, "pieces", m->of[i].pieces);
+	return peer_check_id(PEER_REPLICA_DIGESTS, m->id, false, err);
 }
 
 void peer_compare_put(struct wbuf *out, const struct peer_compare *m)

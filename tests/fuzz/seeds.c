@@ -85,24 +85,24 @@ static void coordination(void)
 {
 	struct step_id id = {900, 3};
 	struct peer_compare ask = {id, 0x123456789abcdef1, 64, 65};
-	REPORT(PEER_ATTEND, .attend = {4, 2, 1, 3, id, true});
+	REPORT(PEER_NODE_JOIN, .node_join = {4, 2, 1, 3, id, true});
 	REPORT(PEER_LEAVE, .finished = true);
 	REPORT(PEER_REACHED, .save = {.id = id, .level = LEVEL_CAPTURED});
 	REPORT(PEER_FAILED, .save = {.id = id, .rc = -EIO, .text = "the disk"});
 	REPORT(PEER_LEFT_OUT, .save = {.id = id});
 	REPORT(PEER_RECOVERED, .recovered = {1700000000000000000, 2, "{}"});
-	REPORT(PEER_SHARES, .shares = {.n = 2, .of = {{7, 2}, {8, 4}}});
-	REPORT(PEER_FOUND, .found = {.nmemory = 1, .memory = {id}, .nstored = 1, .stored = {id}});
-	REPORT(PEER_CREW, .crew = {4, 2, 2, true, false, false, 3, 4, 2, {1, 0}});
-	REPORT(PEER_VOTES, .votes = {id, 3, {{5, 6, 1}, {5, 7, 1}, {9, 8, 300}}});
+	REPORT(PEER_SHARED_PIECES, .shares = {.n = 2, .of = {{7, 2}, {8, 4}}});
+	REPORT(PEER_RESTORE_CANDIDATES, .found = {.nmemory = 1, .memory = {id}, .nstored = 1, .stored = {id}});
+	REPORT(PEER_CAPACITY, .assignment = {4, 2, 2, true, false, false, 3, 4, 2, {1, 0}});
+	REPORT(PEER_REPLICA_DIGESTS, .replica_digests = {id, 3, {{5, 6, 1}, {5, 7, 1}, {9, 8, 300}}});
 	REPORT(PEER_COMPARED, .compared = {ask, 3, {{0, 5}, {1, 6}, {1, 7}}, ""});
 	ask.count = 1;
 	ORDER(PEER_COMPARE, .compare = ask);
 	ORDER(PEER_ADOPT, .word = {.epoch = 3, .flag = true});
-	ORDER(PEER_VACATE, .number = 3);
-	ORDER(PEER_FAREWELL, .number = PEER_DISMISSED);
+	ORDER(PEER_INVALIDATE_PLAN, .number = 3);
+	ORDER(PEER_FINISH_STATE, .number = PEER_DISMISSED);
 	ORDER(PEER_LEVEL, .save = {.id = id, .level = LEVEL_DURABLE});
-	ORDER(PEER_BRING, .bring = {.id = id, .stored = true, .nholders = 1, .holders = {{1, 7}}});
+	ORDER(PEER_RESTORE_FETCH, .bring = {.id = id, .stored = true, .nholders = 1, .holders = {{1, 7}}});
 	ORDER(PEER_ANSWER, .answer = {7, -EBUSY, 2, "too few"});
 }
 

@@ -396,11 +396,11 @@ int disk_lock(struct disk *d, int dir, const char *name)
 {
 	if (d->killed)
 		return -EIO;
-	struct inode *parent = disk_sim_inode(dir);
-	struct inode *inode = names_find(&parent->now_names, name);
+	struct inode *previous = disk_sim_inode(dir);
+	struct inode *inode = names_find(&previous->now_names, name);
 	if (!inode) {
 		inode = inode_new(false);
-		names_change(parent, NULL, name, inode);
+		names_change(previous, NULL, name, inode);
 	}
 	if (inode->locked)
 		return -EWOULDBLOCK;
@@ -416,11 +416,11 @@ int disk_share(struct disk *d, int dir, const char *name)
 {
 	if (d->killed)
 		return -EIO;
-	struct inode *parent = disk_sim_inode(dir);
-	struct inode *inode = names_find(&parent->now_names, name);
+	struct inode *previous = disk_sim_inode(dir);
+	struct inode *inode = names_find(&previous->now_names, name);
 	if (!inode) {
 		inode = inode_new(false);
-		names_change(parent, NULL, name, inode);
+		names_change(previous, NULL, name, inode);
 	}
 	return handle_new(d, inode);
 }

@@ -18,7 +18,7 @@ enum { FLEET_PROCESSES_MAX = 16, FLEET_SEATS_MAX = 4 };
 #define FLEET_JOB "sim"
 
 /* A rank that a plan has given to a launcher. */
-struct fleet_seat {
+struct fleet_participant {
 	uint32_t id;
 	struct fleet_rank *process; /* alive, or of which the arena is held; NULL: none */
 	bool retired;               /* it is not started any more */
@@ -27,12 +27,12 @@ struct fleet_seat {
 };
 
 /* Of an elastic job. */
-struct fleet_crew {
+struct fleet_assignment {
 	bool runs, spare, leaving, drained;
 	uint32_t processes; /* that it offers */
 	uint32_t plan, world, nseats;
 	uint32_t seq; /* of its last offer */
-	struct fleet_seat seats[FLEET_SEATS_MAX];
+	struct fleet_participant seats[FLEET_SEATS_MAX];
 };
 
 struct fleet_node {
@@ -49,7 +49,7 @@ struct fleet_node {
 	bool away;          /* lost, and nobody starts it again */
 	bool undrain;       /* it is to have ranks again, and nobody was there who could be told */
 	uint32_t processes; /* that a launcher here has at its start */
-	struct fleet_crew crew;
+	struct fleet_assignment assignment;
 };
 
 /* A process; which rank, it knows itself: in an elastic job it learns when that has changed. */
@@ -83,7 +83,7 @@ struct fleet_rank {
 	uint64_t begun_ns;    /* the process */
 };
 
-/* What is known of a save. One that was rescued stands in the store under another epoch, too. */
+/* What is known of a save. One that was spilled stands in the store under another epoch, too. */
 struct fleet_save {
 	struct step_id id;
 	uint32_t world;    /* that saved it */
@@ -124,11 +124,11 @@ struct fleet {
 	bool elastic;
 	uint32_t want, least; /* then: ranks */
 	uint32_t node_wait_ms;
-	bool stopped;  /* the job is asked to end, since too few ranks would be left */
-	bool stored;   /* there is a store */
-	bool verified; /* and what is in it is read back, by the settings */
-	bool settling; /* no faults any more */
-	bool mute;     /* ranks give no heartbeats */
+	bool stopped;   /* the job is asked to end, since too few ranks would be left */
+	bool stored;    /* there is a store */
+	bool verified;  /* and what is in it is read back, by the settings */
+	bool quiescing; /* no faults any more */
+	bool mute;      /* ranks give no heartbeats */
 	struct fleet_node nodes[FLEET_NODES_MAX];
 	struct fleet_rank ranks[FLEET_PROCESSES_MAX];
 	struct fleet_save saves[FLEET_SAVES];
@@ -154,7 +154,7 @@ struct fleet {
 struct fleet_sum {
 	uint64_t captured, replicated, durable, restores, from_memory, from_peer, from_storage, fresh, epochs, kills,
 		daemons, losses, moves, cuts, power_cuts, late, held, promised, trials, checked, intact, elastic, plans,
-		shrunk, grown, rescued, asked, leaves, drains, launchers, returns, stopped, early, restarted, ends;
+		shrunk, grown, spilled, asked, leaves, drains, launchers, returns, stopped, early, restarted, ends;
 };
 
 extern struct fleet fleet;

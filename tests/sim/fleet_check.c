@@ -26,7 +26,7 @@ bool fleet_complete(const struct fleet_save *s)
 	return s->fenced == all_ranks(s->world) && !s->late;
 }
 
-/* What was rescued stands under an epoch that nobody had entered when it was written. */
+/* What was spilled stands under an epoch that nobody had entered when it was written. */
 struct fleet_save *fleet_origin(struct step_id id, uint32_t entry, uint64_t element, uint32_t value)
 {
 	struct fleet_save *s = fleet_save_of(id);
@@ -415,7 +415,7 @@ void fleet_restored(struct fleet_rank *r, const struct step_id *id)
 	if (id && fleet.elastic)
 		enter_memory(*id, e->world);
 	fleet_sum.held += !e->restored && quiet && e->safe.epoch;
-	fleet_sum.rescued += !e->restored && id && step_compare(*id, is) != 0;
+	fleet_sum.spilled += !e->restored && id && step_compare(*id, is) != 0;
 	fleet_sum.restores += id != NULL;
 	fleet_sum.fresh += !id;
 	e->restored = true;

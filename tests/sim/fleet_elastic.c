@@ -37,7 +37,7 @@ static void come_back(struct fleet_node *n)
 	n->away = false;
 	if (!n->up)
 		fleet_start(n);
-	if (!n->crew.runs)
+	if (!n->assignment.runs)
 		launcher_begin(n, n->processes, n->id == fleet.n - 1 && fleet.want < fleet.n * n->processes);
 	fleet_sum.returns++;
 }
@@ -45,7 +45,7 @@ static void come_back(struct fleet_node *n)
 /* Enough would be left, also for a while. */
 static bool may_go(const struct fleet_node *n)
 {
-	return n->crew.runs && !n->crew.leaving && launcher_without(n) >= fleet.least;
+	return n->assignment.runs && !n->assignment.leaving && launcher_without(n) >= fleet.least;
 }
 
 static bool drain(struct fleet_node *n, bool drained)
@@ -53,8 +53,8 @@ static bool drain(struct fleet_node *n, bool drained)
 	struct err err = {{0}};
 	char name[8];
 	snprintf(name, sizeof(name), "n%u", n->id);
-	if (!fleet.nodes[0].up || n->crew.leaving ||
-	    muster_drain(&fleet.nodes[0].daemon, FLEET_JOB, name, drained, &err))
+	if (!fleet.nodes[0].up || n->assignment.leaving ||
+	    membership_drain(&fleet.nodes[0].daemon, FLEET_JOB, name, drained, &err))
 		return false;
 	fleet_trace("node %u is %s", n->id, drained ? "drained" : "not drained any more");
 	fleet_sum.drains += drained;
@@ -70,7 +70,7 @@ static void leave(struct fleet_node *n)
 bool elastic_event(struct fleet_node *n)
 {
 	uint64_t what = rng_below(world_rng(), 1000);
-	bool away = n->away || !n->crew.runs;
+	bool away = n->away || !n->assignment.runs;
 	if (what < 20 && away)
 		come_back(n);
 	else if (what < 2 && may_go(n) && n->launcher)
@@ -79,7 +79,7 @@ bool elastic_event(struct fleet_node *n)
 		drain(n, true);
 	else if (what >= 4 && what < 8)
 		drain(n, false);
-	else if (what == 8 && n->crew.runs) {
+	else if (what == 8 && n->assignment.runs) {
 		launcher_kill(n);
 		fleet_sum.launchers++;
 	} else
@@ -89,7 +89,7 @@ bool elastic_event(struct fleet_node *n)
 
 void elastic_turn(struct fleet_node *n)
 {
-	n->undrain = n->undrain && !n->crew.leaving && !drain(n, false);
+	n->undrain = n->undrain && !n->assignment.leaving && !drain(n, false);
 }
 
 /* As many nodes are there as the job needs; some of the others stay away. */
@@ -99,12 +99,12 @@ void elastic_mend(void)
 		struct fleet_node *n = &fleet.nodes[i];
 		n->undrain = true;
 		elastic_turn(n);
-		if ((n->away || !n->crew.runs) &&
+		if ((n->away || !n->assignment.runs) &&
 		    (!i || launcher_without(NULL) < fleet.least || rng_chance(world_rng(), 40)))
 			come_back(n);
 	}
 	for (unsigned i = 0; i < fleet.n && launcher_without(NULL) < fleet.least; i++)
-		if (fleet.nodes[i].away || !fleet.nodes[i].crew.runs)
+		if (fleet.nodes[i].away || !fleet.nodes[i].assignment.runs)
 			come_back(&fleet.nodes[i]);
 }
 
@@ -112,7 +112,7 @@ void elastic_mend(void)
 static void trial(void)
 {
 	struct fleet_node *n = &fleet.nodes[rng_below(world_rng(), fleet.n)];
-	bool away = n->away || !n->crew.runs;
+	bool away = n->away || !n->assignment.runs;
 	const char *what = "the return of a node";
 	fleet_go_on(rng_below(world_rng(), 100)); /* something newer may be in memory only */
 	if (away) {

@@ -49,7 +49,7 @@ static bool all_ended(bool cut)
 	for (unsigned i = 0; i < fleet.n; i++)
 		if (fleet.nodes[i].nranks && !has_ended(&fleet.nodes[i]))
 			return false;
-	return !chair_has(first, FLEET_JOB) || (cut && !chair_view(first, FLEET_JOB).attending);
+	return !host_has(first, FLEET_JOB) || (cut && !host_view(first, FLEET_JOB).attending);
 }
 
 /* Its ranks are needed by those that are still there; or what they had prepared is, of a save that a node was cut off from. */

@@ -14,7 +14,7 @@
 #define LOST_NS (2 * CLOCK_NS_PER_S)
 #define RECENT_NS CLOCK_NS_PER_S
 
-static struct fleet_seat *find(struct fleet_crew *c, uint32_t id)
+static struct fleet_participant *find(struct fleet_assignment *c, uint32_t id)
 {
 	for (uint32_t i = 0; i < c->nseats; i++)
 		if (c->seats[i].id == id)
@@ -22,9 +22,9 @@ static struct fleet_seat *find(struct fleet_crew *c, uint32_t id)
 	return NULL;
 }
 
-static struct fleet_seat *seat_of(const struct fleet_rank *r)
+static struct fleet_participant *participant_of(const struct fleet_rank *r)
 {
-	struct fleet_crew *c = &fleet.nodes[r->home].crew;
+	struct fleet_assignment *c = &fleet.nodes[r->home].assignment;
 	for (uint32_t i = 0; i < c->nseats; i++)
 		if (c->seats[i].process == r)
 			return &c->seats[i];
@@ -43,7 +43,7 @@ static void hang_up(struct fleet_node *n)
 /* 0, or -EAGAIN: it is hung up on, and comes again. */
 static int offer(struct fleet_node *n)
 {
-	struct fleet_crew *c = &n->crew;
+	struct fleet_assignment *c = &n->assignment;
 	struct err err = {{0}};
 	struct wire_offer m = {.want = fleet.want,
 			       .least = fleet.least,
@@ -59,7 +59,7 @@ static int offer(struct fleet_node *n)
 	if (!n->launcher)
 		return 0;
 	SIM_CHECK(fleet_job(n), "the job of a launcher has ended");
-	int rc = reform_offer(fleet_job(n), ++c->seq, &m, &err);
+	int rc = resize_offer(fleet_job(n), ++c->seq, &m, &err);
 	SIM_CHECK(!rc || rc == -EAGAIN, "what node %u offers is refused: %s", n->id, err.text);
 	if (rc) {
 		fleet_trace("node %u: its launcher is hung up on: %s", n->id, err.text);
@@ -71,15 +71,15 @@ static int offer(struct fleet_node *n)
 void launcher_begin(struct fleet_node *n, uint32_t processes, bool spare)
 {
 	fleet_trace("node %u: a launcher begins, with %u processes%s", n->id, processes, spare ? ", a spare" : "");
-	n->crew = (struct fleet_crew){.runs = true, .processes = processes, .spare = spare};
+	n->assignment = (struct fleet_assignment){.runs = true, .processes = processes, .spare = spare};
 	n->heard = 0;
 }
 
 static void give_back(struct fleet_node *n, struct job *job)
 {
 	struct err err;
-	for (uint32_t i = 0; i < n->crew.nseats; i++) {
-		struct fleet_seat *s = &n->crew.seats[i];
+	for (uint32_t i = 0; i < n->assignment.nseats; i++) {
+		struct fleet_participant *s = &n->assignment.seats[i];
 		if (s->process && s->process->held && s->process->fd >= 0)
 			job_return(job, s->id, dup(s->process->fd), &err);
 		if (s->process && s->process->alive)
@@ -90,7 +90,7 @@ static void give_back(struct fleet_node *n, struct job *job)
 
 void launcher_greet(struct fleet_node *n)
 {
-	struct fleet_crew *c = &n->crew;
+	struct fleet_assignment *c = &n->assignment;
 	struct wire_hello hello = {.protocol_min = 1,
 				   .protocol_max = 1,
 				   .role = ROLE_LAUNCHER,
@@ -131,21 +131,21 @@ static struct fleet_rank *free_process(const struct fleet_node *n)
 	return NULL; /* when others have ended */
 }
 
-static void start(struct fleet_node *n, struct fleet_seat *s)
+static void start(struct fleet_node *n, struct fleet_participant *s)
 {
 	struct job *job = fleet_job(n);
 	if (!s->process)
 		s->process = free_process(n);
 	if (!s->process)
 		return;
-	fleet_born(s->process, s->id, n->crew.world, n->crew.nseats);
+	fleet_born(s->process, s->id, n->assignment.world, n->assignment.nseats);
 	s->kill_ns = UINT64_MAX;
 	if (n->launcher && job)
 		job_spawned(job, s->id, s->process->pid, -1);
 }
 
 /* The daemon holds it for lost, and it has done nothing since. */
-static void kill_lost(struct fleet_seat *s)
+static void kill_lost(struct fleet_participant *s)
 {
 	struct fleet_rank *r = s->process;
 	uint64_t since = s->kill_ns - LOST_NS;
@@ -156,8 +156,8 @@ static void kill_lost(struct fleet_seat *s)
 
 void launcher_turn(struct fleet_node *n)
 {
-	for (uint32_t i = 0; i < n->crew.nseats; i++) {
-		struct fleet_seat *s = &n->crew.seats[i];
+	for (uint32_t i = 0; i < n->assignment.nseats; i++) {
+		struct fleet_participant *s = &n->assignment.seats[i];
 		bool alive = s->process && s->process->alive;
 		if (!alive && clock_now() >= s->start_ns)
 			start(n, s);
@@ -169,7 +169,7 @@ void launcher_turn(struct fleet_node *n)
 void launcher_ended(struct fleet_rank *r, bool retire)
 {
 	struct fleet_node *n = &fleet.nodes[r->home];
-	struct fleet_seat *s = seat_of(r);
+	struct fleet_participant *s = participant_of(r);
 	struct job *job = fleet_job(n);
 	if (!s) { /* of which nobody hears */
 		fleet_forget_rank(r);
@@ -183,17 +183,17 @@ void launcher_ended(struct fleet_rank *r, bool retire)
 		fleet_forget_rank(r);
 		s->process = NULL;
 	}
-	if (!retire || n->crew.processes == 1 || launcher_without(NULL) - 1 < fleet.least)
+	if (!retire || n->assignment.processes == 1 || launcher_without(NULL) - 1 < fleet.least)
 		return;
 	fleet_trace("node %u: rank %u is not started again", n->id, s->id);
 	s->retired = true;
 	s->start_ns = UINT64_MAX;
-	n->crew.processes--;
+	n->assignment.processes--;
 	offer(n);
 }
 
 /* It ends as soon as it sees that; nobody waits for it. */
-static void let_go(struct fleet_seat *s)
+static void let_go(struct fleet_participant *s)
 {
 	if (s->process && s->process->alive)
 		s->process->doomed = true;
@@ -203,7 +203,7 @@ static void let_go(struct fleet_seat *s)
 
 /* ---- what it hears ----------------------------------------------------------------------------------------------------- */
 
-static bool changes_nothing(struct fleet_crew *c, const struct wire_plan *m)
+static bool changes_nothing(struct fleet_assignment *c, const struct wire_plan *m)
 {
 	if (m->world != c->world || m->n != c->nseats)
 		return false;
@@ -215,15 +215,15 @@ static bool changes_nothing(struct fleet_crew *c, const struct wire_plan *m)
 
 static void take_places(struct fleet_node *n, const struct wire_plan *m)
 {
-	struct fleet_crew *c = &n->crew;
-	struct fleet_seat seats[FLEET_SEATS_MAX];
+	struct fleet_assignment *c = &n->assignment;
+	struct fleet_participant seats[FLEET_SEATS_MAX];
 	if (c->nseats)
 		fleet_count_loss(); /* what is in memory here is of no use any more, if it is not elsewhere */
 	SIM_CHECK(m->n <= c->processes + c->nseats && m->n <= FLEET_SEATS_MAX, "a plan of %u ranks for node %u", m->n,
 		  n->id);
 	for (uint32_t i = 0; i < m->n; i++) {
-		struct fleet_seat *from = m->was[i] == WIRE_NEW_PROCESS ? NULL : find(c, m->was[i]);
-		seats[i] = from ? *from : (struct fleet_seat){.start_ns = clock_now(), .kill_ns = UINT64_MAX};
+		struct fleet_participant *from = m->was[i] == WIRE_NEW_PROCESS ? NULL : find(c, m->was[i]);
+		seats[i] = from ? *from : (struct fleet_participant){.start_ns = clock_now(), .kill_ns = UINT64_MAX};
 		seats[i].id = m->ranks[i];
 		if (from)
 			from->process = NULL;
@@ -247,14 +247,14 @@ static void take_places(struct fleet_node *n, const struct wire_plan *m)
 static void over(struct fleet_node *n)
 {
 	fleet_trace("node %u: its launcher ends", n->id);
-	n->crew.runs = false;
+	n->assignment.runs = false;
 	if (n->launcher)
 		hang_up(n);
 }
 
 static void take_plan(struct fleet_node *n, const struct wire_plan *m)
 {
-	struct fleet_crew *c = &n->crew;
+	struct fleet_assignment *c = &n->assignment;
 	bool same = m->number && changes_nothing(c, m);
 	if ((!m->number && c->nseats) || (m->number && m->number < c->plan))
 		return;
@@ -270,7 +270,7 @@ static void take_plan(struct fleet_node *n, const struct wire_plan *m)
 		over(n);
 }
 
-static void lost(struct fleet_seat *s)
+static void lost(struct fleet_participant *s)
 {
 	if (!s->process || !s->process->alive) {
 		if (s->start_ns != UINT64_MAX)
@@ -283,10 +283,10 @@ static void lost(struct fleet_seat *s)
 static void take_epoch(struct fleet_node *n, const struct wire_epoch *m)
 {
 	n->heard = m->epoch > n->heard ? m->epoch : n->heard;
-	for (uint32_t i = 0; i < n->crew.nseats; i++)
-		n->crew.seats[i].kill_ns = UINT64_MAX;
+	for (uint32_t i = 0; i < n->assignment.nseats; i++)
+		n->assignment.seats[i].kill_ns = UINT64_MAX;
 	for (uint32_t i = 0; i < m->nlost; i++) {
-		struct fleet_seat *s = find(&n->crew, m->lost[i]);
+		struct fleet_participant *s = find(&n->assignment, m->lost[i]);
 		if (s)
 			lost(s);
 	}
@@ -295,7 +295,7 @@ static void take_epoch(struct fleet_node *n, const struct wire_epoch *m)
 /* Only where a rank is given up whose part cannot be written, so that the others would lose it, too. */
 static void take_error(const struct fleet_node *n, uint32_t seq, const struct wire_error *m)
 {
-	if (seq != n->crew.seq)
+	if (seq != n->assignment.seq)
 		return;
 	SIM_CHECK(strstr(m->text, "is in memory only, and cannot be written"), "the launcher of node %u gives up: %s",
 		  n->id, m->text);
@@ -322,7 +322,7 @@ void launcher_hear(struct fleet_node *n)
 	}
 	while (n->launcher && client_take(n->launcher, WIRE_COMMAND, &seq, &body, &len)) {
 		SIM_CHECK(!wire_command_decode(body, len, &command, NULL), "COMMAND cannot be decoded");
-		n->crew.drained = command.kind == COMMAND_DRAIN;
+		n->assignment.drained = command.kind == COMMAND_DRAIN;
 	}
 	while (n->launcher && client_take(n->launcher, WIRE_PLAN, &seq, &body, &len)) {
 		SIM_CHECK(!wire_plan_decode(body, len, &plan, NULL), "PLAN cannot be decoded");
@@ -335,13 +335,13 @@ void launcher_hear(struct fleet_node *n)
 void launcher_leave(struct fleet_node *n)
 {
 	fleet_trace("node %u: its launcher is asked to leave", n->id);
-	n->crew.leaving = true;
+	n->assignment.leaving = true;
 	offer(n);
 }
 
 void launcher_lost(struct fleet_node *n)
 {
-	n->crew = (struct fleet_crew){0};
+	n->assignment = (struct fleet_assignment){0};
 }
 
 void launcher_kill(struct fleet_node *n)
@@ -367,10 +367,10 @@ void launcher_kill(struct fleet_node *n)
 
 static bool drained(uint32_t node)
 {
-	const struct muster *at = NULL;
-	struct muster_view v;
-	while (fleet.nodes[0].up && muster_next(&fleet.nodes[0].daemon, &at, &v))
-		if (v.crew->nodes[node].leaving)
+	const struct membership *at = NULL;
+	struct membership_view v;
+	while (fleet.nodes[0].up && membership_next(&fleet.nodes[0].daemon, &at, &v))
+		if (v.assignment->nodes[node].leaving)
 			return true;
 	return false;
 }
@@ -379,7 +379,7 @@ uint32_t launcher_without(const struct fleet_node *n)
 {
 	uint32_t sum = 0;
 	for (unsigned i = 0; i < fleet.n; i++) {
-		const struct fleet_crew *c = &fleet.nodes[i].crew;
+		const struct fleet_assignment *c = &fleet.nodes[i].assignment;
 		if (&fleet.nodes[i] != n && c->runs && !c->leaving && !drained(i))
 			sum += c->processes;
 	}

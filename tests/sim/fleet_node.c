@@ -135,7 +135,7 @@ static void tear_down(struct fleet_node *n)
 	d->stopping = true;
 	rescues_abandon(d);
 	list_for(it, &d->jobs)
-		recover_cancel(&list_entry(it, struct job, link)->recover); /* it would go on with the pool */
+		restore_cancel(&list_entry(it, struct job, link)->restore); /* it would go on with the pool */
 	pool_free(d->pool);
 	prefaults_free(d);
 	gc_free(d->gc);
@@ -143,9 +143,9 @@ static void tear_down(struct fleet_node *n)
 	peers_close(d);
 	rescues_free(d);
 	list_for(it, &d->jobs) { /* of what was being fetched nobody hears any more */
-		struct recover *recover = &list_entry(it, struct job, link)->recover;
-		recover->fetching = 0;
-		recover_cancel(recover);
+		struct restore *restore = &list_entry(it, struct job, link)->restore;
+		restore->fetching = 0;
+		restore_cancel(restore);
 	}
 	list_for_safe(it, &d->jobs)
 		job_free(list_entry(it, struct job, link));
@@ -406,11 +406,11 @@ static void tell_copy(void *arg, const struct replica_item *item)
 	printf("  holds step %lu epoch %u of rank %u\n", (unsigned long)item->id.step, item->id.epoch, item->rank);
 }
 
-static void tell_crew(const struct fleet_node *n)
+static void tell_capacity(const struct fleet_node *n)
 {
-	const struct fleet_crew *c = &n->crew;
-	const struct muster *at = NULL;
-	struct muster_view v;
+	const struct fleet_assignment *c = &n->assignment;
+	const struct membership *at = NULL;
+	struct membership_view v;
 	printf("  launcher: %s%s%s, %u processes, plan %u, world %u:",
 	       !c->runs      ? "none"
 	       : n->launcher ? "there"
@@ -422,41 +422,42 @@ static void tell_crew(const struct fleet_node *n)
 		       : c->seats[i].process ? ""
 					     : " (none)");
 	printf("\n");
-	while (n->up && muster_next(&n->daemon, &at, &v)) {
-		printf("  muster: plan %u, world %u of %u to %u, state %d%s:", v.crew->number, v.crew->world,
-		       v.crew->least, v.crew->want, crew_state(v.crew), v.settling ? ", settling" : "");
-		for (uint32_t i = 0; i < v.crew->nnodes; i++)
-			printf(" %u/%u%s%s", v.crew->nodes[i].has, v.crew->nodes[i].offers,
-			       v.crew->nodes[i].spare ? "s" : "", v.crew->nodes[i].leaving ? "l" : "");
+	while (n->up && membership_next(&n->daemon, &at, &v)) {
+		printf("  muster: plan %u, world %u of %u to %u, state %d%s:", v.assignment->number,
+		       v.assignment->world, v.assignment->least, v.assignment->want, assignment_state(v.assignment),
+		       v.quiescing ? ", settling" : "");
+		for (uint32_t i = 0; i < v.assignment->nnodes; i++)
+			printf(" %u/%u%s%s", v.assignment->nodes[i].has, v.assignment->nodes[i].offers,
+			       v.assignment->nodes[i].spare ? "s" : "", v.assignment->nodes[i].leaving ? "l" : "");
 	}
 }
 
 static void tell_node(struct fleet_node *n)
 {
 	struct job *job = fleet_job(n);
-	struct coord_view v = n->up ? chair_view(&n->daemon, FLEET_JOB) : (struct coord_view){0};
+	struct coord_view v = n->up ? host_view(&n->daemon, FLEET_JOB) : (struct coord_view){0};
 	printf("node %u: %s, %u ranks; coordinates epoch %u, entered %u, attending %u\n", n->id, n->up ? "up" : "down",
-	       fleet.elastic ? n->crew.nseats : n->nranks, v.epoch, v.entered, v.attending);
+	       fleet.elastic ? n->assignment.nseats : n->nranks, v.epoch, v.entered, v.attending);
 	if (fleet.elastic)
-		tell_crew(n);
+		tell_capacity(n);
 	if (n->up)
 		replica_inventory(n->daemon.replica, FLEET_JOB, tell_copy, NULL);
 	if (!job)
 		return;
 	printf("  job: epoch %u, known %u; restore in state %d; copies of step %lu epoch %u, replicated %lu.%u, "
 	       "durable %lu.%u, why '%s'\n",
-	       job->epoch, job->known, job->recover.state, (unsigned long)job->copies.id.step, job->copies.id.epoch,
+	       job->epoch, job->known, job->restore.state, (unsigned long)job->copies.id.step, job->copies.id.epoch,
 	       (unsigned long)job->copies.replicated.step, job->copies.replicated.epoch,
 	       (unsigned long)job->copies.durable.step, job->copies.durable.epoch, job->copies.why.text);
-	printf("  reform: plan %u, next %u, settling %d; saves %s, %s; chair %s\n", job->reform.plan,
-	       job->reform.next.number, job->reform.settling_ns != 0, saves_idle_here(&job->saves) ? "idle" : "at work",
-	       recover_idle(&job->recover) ? "no restore" : "a restore",
-	       chair_busy(&n->daemon, FLEET_JOB) ? "busy" : "idle");
+	printf("  reform: plan %u, next %u, settling %d; saves %s, %s; chair %s\n", job->resize.plan,
+	       job->resize.next.number, job->resize.quiesce_ns != 0, saves_idle_here(&job->saves) ? "idle" : "at work",
+	       restore_idle(&job->restore) ? "no restore" : "a restore",
+	       host_busy(&n->daemon, FLEET_JOB) ? "busy" : "idle");
 	list_for(it, &job->saves.snapshots) {
 		const struct snapshot *s = list_entry(it, struct snapshot, link);
 		printf("  step %lu epoch %u: %s, shown as %d, rc %d, storage %d, commit %s\n",
 		       (unsigned long)s->id.step, s->id.epoch, snapshot_state_name(s->state), s->shown_level, s->rc,
-		       s->storage_rc, s->commit ? commit_state_name(s->commit->state) : "none");
+		       s->storage_rc, s->commit ? node_part_state_name(s->commit->state) : "none");
 		for (uint32_t p = 0; p < s->nparts; p++)
 			printf("    part of rank %u: state %d, slot %u%s, %u copies\n", job->ranks[p].id,
 			       s->parts[p].state, s->parts[p].slot, s->parts[p].orphan ? ", orphan" : "",

@@ -340,7 +340,7 @@ static void hear_of_session(struct fleet_rank *r)
 static bool ends(struct fleet_rank *r)
 {
 	struct job *job = fleet_job(&fleet.nodes[r->home]);
-	if (!r->doomed || !(fleet.settling || rng_chance(world_rng(), 5)))
+	if (!r->doomed || !(fleet.quiescing || rng_chance(world_rng(), 5)))
 		return false;
 	if (job && r->rank) {
 		job_disconnected(job, r->rank); /* the launcher knew of another plan than the daemon */

@@ -14,7 +14,7 @@ void fleet_mend(void)
 			net_sim_cut(a, b, false);
 	if (fleet.elastic)
 		elastic_mend();
-	fleet.settling = true;
+	fleet.quiescing = true;
 	fleet.pace_ns = 300 * CLOCK_NS_PER_MS;
 }
 

@@ -38,12 +38,12 @@ static bool is_sealed(const struct inode *dir)
 }
 
 /* Directories of the job are the business of who has its lock. */
-static void check_tenure(const struct disk *d, const struct inode *dir, const char *name)
+static void check_directory_lock(const struct disk *d, const struct inode *dir, const char *name)
 {
 	struct inode *job = inode_walk(FLEET_STORE "/" FLEET_JOB);
 	if (dir != job)
 		return;
-	SIM_CHECK(disk_sim_has_lock(d, names_find(&job->now_names, TENURE_FILE)),
+	SIM_CHECK(disk_sim_has_lock(d, names_find(&job->now_names, DIRECTORY_LOCK_FILE)),
 		  "%s is made, renamed or removed by a daemon that does not coordinate the job", name);
 }
 
@@ -63,7 +63,7 @@ static void look(const struct disk *d, const struct disk_op *op)
 	switch (op->kind) {
 	case DISK_MKDIR:
 		if (starts(op->name, "step-"))
-			check_tenure(d, disk_sim_inode(op->dir), op->name);
+			check_directory_lock(d, disk_sim_inode(op->dir), op->name);
 		return;
 	case DISK_RENAME:
 	case DISK_RMDIR:
@@ -71,7 +71,7 @@ static void look(const struct disk *d, const struct disk_op *op)
 		dir = disk_sim_inode(op->dir);
 		named = names_find(&dir->now_names, op->name);
 		if (named && named->dir)
-			check_tenure(d, dir, op->name);
+			check_directory_lock(d, dir, op->name);
 		SIM_CHECK(!named || named->dir || is_mark(op->name) || !is_sealed(dir),
 			  "%s is removed from %s, which is sealed", op->name, checkpoint_name(dir));
 		if (op->kind == DISK_RENAME && named && !named->dir)

@@ -58,7 +58,7 @@ static void begin(struct fleet_rank *r)
 		save->begun = true;
 		save->world = save->in = r->world;
 		fleet.next_ns = clock_now() + fleet.pace_ns;
-		save->to_storage = fleet.stored && ((fleet.settling && !fleet.elastic) || rng_chance(world_rng(), 70));
+		save->to_storage = fleet.stored && ((fleet.quiescing && !fleet.elastic) || rng_chance(world_rng(), 70));
 	}
 	for (uint32_t i = 0; i < r->mem->nslots && r->slot < 0; i++) {
 		uint32_t expected = SLOT_FREE;

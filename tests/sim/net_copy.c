@@ -39,11 +39,11 @@ void abandon_parts(struct session *s, unsigned from)
 	}
 }
 
-void cut_way(struct session *s)
+void cut_target(struct session *s)
 {
 	list_for_safe(node, &s->parts)
 		abandon(list_entry(node, struct part, link));
-	s->side[0].way_cut = s->side[1].way_cut = true;
+	s->side[0].target_cut = s->side[1].target_cut = true;
 }
 
 void disturb_copies(struct session *s, uint64_t key)
@@ -53,7 +53,7 @@ void disturb_copies(struct session *s, uint64_t key)
 		if (part->key != key || part->back)
 			continue;
 		if (rng_chance(world_rng(), 30))
-			cut_way(s);
+			cut_target(s);
 		return;
 	}
 }

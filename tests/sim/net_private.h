@@ -28,7 +28,7 @@ struct side {
 	unsigned nframes;
 	size_t nbytes;
 	struct list ops;
-	bool way_cut; /* its copies fail at the next poll, the session goes on */
+	bool target_cut; /* its copies fail at the next poll, the session goes on */
 };
 
 struct session {
@@ -99,7 +99,7 @@ void part_free(struct part *part);
 /* What is under way when its sender gives up may still arrive, with the bytes of that moment, or not. */
 void abandon_parts(struct session *s, unsigned from);
 /* Nothing of the copies between the two nodes gets through any more but, perhaps, a few late writes; new ones find a new way. */
-void cut_way(struct session *s);
+void cut_target(struct session *s);
 /* A region is withdrawn that copies may be on their way to. */
 void disturb_copies(struct session *s, uint64_t key);
 /* One part that has arrived at this node; true: and completed a copy. */

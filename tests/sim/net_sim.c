@@ -71,10 +71,10 @@ static bool fail_copies(struct session *s, struct side *me)
 		list_push(&late, node);
 	}
 	if (!list_empty(&late))
-		cut_way(s);
-	if (!me->way_cut)
+		cut_target(s);
+	if (!me->target_cut)
 		return false;
-	me->way_cut = false;
+	me->target_cut = false;
 	for (struct list *node; (node = list_pop(&me->ops));)
 		list_push(&cut, node);
 	finish_ops(&late, -ETIMEDOUT);

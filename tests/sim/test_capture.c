@@ -51,7 +51,7 @@ static void a_slot_of_an_epoch_that_is_over_is_given_back(uint64_t seed)
 	drill_start(&node, 3, seed);
 	struct step_id stale = {.step = 5, .epoch = node.job->epoch - 1};
 	if (!stale.epoch) { /* a second epoch, so that there is one before it */
-		seat_want(node.job, 0);
+		participant_want(node.job, 0);
 		for (int i = 0; i < DRILL_ROUNDS && node.ranks[0].epoch != node.job->epoch; i++) {
 			for (uint32_t r = 0; r < DRILL_RANKS; r++)
 				if (!node.ranks[r].restored || node.ranks[r].epoch != node.job->epoch)

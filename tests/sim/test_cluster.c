@@ -2,7 +2,7 @@
  * a net that delays, loses and is cut, over a store that fails and tears, with ranks and daemons that are killed and nodes that are lost
  * with their memory, two at once, and while others recover or commit. In each fourth seed the world of the job changes (fleet_launcher.c,
  * fleet_elastic.c): launchers offer processes, some of them as spares; nodes are lost for good, come back, are drained, launchers get SIGTERM
- * or are killed, processes are given up; that is muster, crew, reform and rescue.
+ * or are killed, processes are given up; that is membership, assignment, resize and spill.
  *
  * What must hold whatever happens:
  *  1. durable: what a rank was shown as durable is in the store from then on, whole, and holds what every rank saved; an epoch that begins
@@ -21,9 +21,9 @@
  *     changes, in one of as many ranks as the nodes that are there can have.
  *  7. the end: a node whose ranks have finished goes on with the others when these need it; when all have, nothing is
  *     left of the job within a minute, and all launchers are let go.
- *  8. worlds: what is restored in another one is as in 3, whatever epoch it was rescued under, and no save stands in the store twice. What
+ *  8. worlds: what is restored in another one is as in 3, whatever epoch it was spilled under, and no save stands in the store twice. What
  *     2 covers goes on into another world, through storage, where nothing but the loss of one node has happened since the last
- *     epoch was entered (else it may be left behind: what was rescued can fail). Where nothing was lost at all, since the world
+ *     epoch was entered (else it may be left behind: what was spilled can fail). Where nothing was lost at all, since the world
  *     has grown, or a node was drained or asked to leave, nobody repeats a step that he had finished.
  *  9. dead ends: what makes ckpt_wait for verified an -EINVAL is shown only where the settings say that nothing is read back.
  *
@@ -319,7 +319,7 @@ static const struct {
 	{"plans heard", &fleet_sum.plans},
 	{"worlds shrunk", &fleet_sum.shrunk},
 	{"grown", &fleet_sum.grown},
-	{"rescued steps restored", &fleet_sum.rescued},
+	{"rescued steps restored", &fleet_sum.spilled},
 	{"changes without a repeated step", &fleet_sum.asked},
 	{"launchers asked to leave", &fleet_sum.leaves},
 	{"nodes drained", &fleet_sum.drains},

@@ -198,7 +198,7 @@ static void fail_all(struct peer *p, struct list *ops, int rc)
 		fail_op(p, list_entry(node, struct net_op, link), rc);
 }
 
-static void cut_way(struct peer *p)
+static void cut_target(struct peer *p)
 {
 	if (p->reachable)
 		rail_remove(&p->net->copies, &p->copies, p->nparts > 0);
@@ -219,7 +219,7 @@ static void fail_begun(struct peer *p, int rc)
 
 void copy_cut(struct peer *p, int rc)
 {
-	cut_way(p);
+	cut_target(p);
 	fail_begun(p, rc);
 	pay_debts(p);
 	p->reachable = !rail_insert(&p->net->copies, p->session.address.bytes, &p->copies.peer);
@@ -229,7 +229,7 @@ void copy_cut(struct peer *p, int rc)
 
 void copy_clear(struct peer *p, int rc)
 {
-	cut_way(p);
+	cut_target(p);
 	fail_all(p, &p->ops, rc);
 	fail_all(p, &p->flying, rc);
 	p->nrevoked = p->nowed = 0;

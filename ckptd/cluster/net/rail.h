@@ -1,5 +1,5 @@
 /* Rail: one endpoint of libfabric (FI_EP_RDM) with all that belongs to it. A daemon has two: messages, over tcp, at the address of the
- * roster; and copies, over the provider that the site chose, at an address that the handshake tells. So that a stream of copies does not
+ * roster; and copies, over the provider that the directory chose, at an address that the handshake tells. So that a stream of copies does not
  * hold up messages, and the way of copies to a node can be cut without losing any.
  *
  * Everything but rail_expose() and closing what it made belongs to one thread. */

@@ -94,7 +94,7 @@ void recoveries_end(struct job *job)
 	(void)job;
 }
 
-bool recoveries_return(const struct recoveries *all, uint64_t now)
+bool recoveries_return(const struct recovery_log *all, uint64_t now)
 {
 	(void)all;
 	(void)now;
@@ -154,9 +154,9 @@ void saves_abandon(struct saves *saves)
 	fake_saves.running = false;
 }
 
-void recover_cancel(struct recover *recover)
+void restore_cancel(struct restore *restore)
 {
-	recover->state = RECOVER_IDLE;
+	restore->state = RESTORE_IDLE;
 }
 
 int queue_flush(struct saves *saves, struct step_id *id, struct err *err)
@@ -168,38 +168,38 @@ int queue_flush(struct saves *saves, struct step_id *id, struct err *err)
 	return 0;
 }
 
-/* ---- seat ------------------------------------------------------------------------------------------------------- */
+/* ---- participant ------------------------------------------------------------------------------------------------------- */
 
-void seat_attend(const struct job *job)
+void participant_join(const struct job *job)
 {
 	(void)job;
-	fake_seat.attended++;
+	fake_participant.attended++;
 }
 
-int seat_take(struct job *job, struct err *err)
+int participant_take(struct job *job, struct err *err)
 {
 	(void)job;
-	fake_seat.taken++;
-	return fake_seat.take_rc ? err_set(err, fake_seat.take_rc, "not yet") : 0;
+	fake_participant.taken++;
+	return fake_participant.take_rc ? err_set(err, fake_participant.take_rc, "not yet") : 0;
 }
 
-void seat_leave(struct job *job)
+void participant_leave(struct job *job)
 {
 	(void)job;
-	fake_seat.left++;
+	fake_participant.left++;
 }
 
-void seat_crew(const struct job *job, const struct peer_crew *crew)
+void participant_capacity(const struct job *job, const struct peer_capacity *assignment)
 {
 	(void)job;
-	fake_seat.crews++;
-	fake_seat.crew = *crew;
+	fake_participant.assignments++;
+	fake_participant.assignment = *assignment;
 }
 
-void seat_settled(const struct job *job, uint32_t plan, int rc, const char *text)
+void participant_quiesced(const struct job *job, uint32_t plan, int rc, const char *text)
 {
 	(void)job;
-	fake_seat.settled++;
-	fake_seat.said = (struct peer_settled){.plan = plan, .rc = rc};
-	snprintf(fake_seat.said.text, sizeof(fake_seat.said.text), "%s", text);
+	fake_participant.quiesced++;
+	fake_participant.said = (struct peer_quiesced){.plan = plan, .rc = rc};
+	snprintf(fake_participant.said.text, sizeof(fake_participant.said.text), "%s", text);
 }

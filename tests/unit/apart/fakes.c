@@ -11,7 +11,7 @@
 #include <time.h>
 
 struct fake_replica fake_replica;
-struct fake_seat fake_seat;
+struct fake_participant fake_participant;
 struct fake_saves fake_saves;
 struct fake_coord fake_coord;
 static uint64_t skipped_ns;
@@ -20,10 +20,10 @@ void fakes_reset(void)
 {
 	log_set_level(LOG_ERROR);
 	fake_replica = (struct fake_replica){0};
-	fake_seat = (struct fake_seat){0};
+	fake_participant = (struct fake_participant){0};
 	fake_saves = (struct fake_saves){0};
 	fake_coord = (struct fake_coord){0};
-	fake_chair = (struct fake_chair){0};
+	fake_host = (struct fake_host){0};
 	fake_client = (struct fake_client){0};
 }
 
@@ -127,22 +127,22 @@ void replica_forget(struct replica *r, const char *job, struct step_id before)
 	fake_replica.forgotten = before;
 }
 
-/* ---- seat ------------------------------------------------------------------------------------------------------- */
+/* ---- participant ------------------------------------------------------------------------------------------------------- */
 
-void seat_uncopied(const struct job *job, struct step_id id, const char *why)
+void participant_uncopied(const struct job *job, struct step_id id, const char *why)
 {
 	(void)job;
 	(void)why;
-	fake_seat.uncopied++;
-	fake_seat.id = id;
+	fake_participant.uncopied++;
+	fake_participant.id = id;
 }
 
-void seat_reached(const struct job *job, struct step_id id, enum level_shown level)
+void participant_reached(const struct job *job, struct step_id id, enum level_shown level)
 {
 	(void)job;
-	fake_seat.reached++;
-	fake_seat.id = id;
-	fake_seat.level = level;
+	fake_participant.reached++;
+	fake_participant.id = id;
+	fake_participant.level = level;
 }
 
 /* ---- job, saves, recover ---------------------------------------------------------------------------------------- */
@@ -181,9 +181,9 @@ bool snapshot_in_memory(const struct snapshot *s)
 	return s == fake_saves.snapshot;
 }
 
-bool recover_idle(const struct recover *recover)
+bool restore_idle(const struct restore *restore)
 {
-	return recover->state == RECOVER_IDLE;
+	return restore->state == RESTORE_IDLE;
 }
 
 /* ---- coordinator ------------------------------------------------------------------------------------------------ */

@@ -27,14 +27,14 @@ extern struct fake_replica {
 void fake_sent(uint32_t rank, int rc, const char *text);
 
 /* participant/participant.h */
-extern struct fake_seat {
-	unsigned uncopied, reached, crews, settled, attended, taken, left;
+extern struct fake_participant {
+	unsigned uncopied, reached, assignments, quiesced, attended, taken, left;
 	struct step_id id;
 	enum level_shown level;
-	struct peer_crew crew;
-	struct peer_settled said;
+	struct peer_capacity assignment;
+	struct peer_quiesced said;
 	int take_rc;
-} fake_seat;
+} fake_participant;
 
 /* save/saves.h, job/job.h */
 extern struct fake_saves {
@@ -66,9 +66,9 @@ extern struct fake_coord {
 } fake_coord;
 
 /* control/coordinator_host.h */
-extern struct fake_chair {
+extern struct fake_host {
 	bool has, busy, held;
-	struct coord_view view; /* a chair that is made anew has all its ranks */
+	struct coord_view view; /* a host that is made anew has all its ranks */
 	unsigned holds, releases, remakes, rescues, given_up, abandoned, vacated;
 	int remake_rc;
 	char preface[WIRE_TEXT_MAX];
@@ -79,6 +79,6 @@ extern struct fake_chair {
 	} orders[FAKE_ORDERS];
 	/* As the node of the coordinator, which is told by a call; NULL: nobody answers. */
 	void (*answers)(uint32_t node, const struct peer_order *order);
-} fake_chair;
+} fake_host;
 
 #endif

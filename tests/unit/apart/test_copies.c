@@ -85,11 +85,11 @@ Test(copies, the_part_of_each_rank_is_sent_out_of_its_slot)
 Test(copies, they_wait_for_ranks_that_are_on_their_way_back_to_work)
 {
 	fake_saves.returns = true;
-	job.recover.last = s10;
+	job.restore.last = s10;
 	order(s10);
 	copies_tick(&job.copies);
 	cr_expect_eq(fake_replica.nsends, 0);
-	cr_expect_eq(fake_seat.reached + fake_seat.uncopied, 0, "nothing is known of them yet");
+	cr_expect_eq(fake_participant.reached + fake_participant.uncopied, 0, "nothing is known of them yet");
 	cr_expect(kept(s10));
 	fake_saves.returns = false;
 	copies_tick(&job.copies);
@@ -99,7 +99,7 @@ Test(copies, they_wait_for_ranks_that_are_on_their_way_back_to_work)
 Test(copies, of_what_is_saved_on_the_way_they_do_not_wait)
 {
 	fake_saves.returns = true;
-	job.recover.last = s10;
+	job.restore.last = s10;
 	order(s20);
 	cr_expect_eq(fake_replica.nsends, LOCAL);
 }
@@ -108,13 +108,13 @@ Test(copies, the_coordinator_hears_once_when_all_are_held)
 {
 	order(s10);
 	fake_sent(FIRST, 0, "");
-	cr_expect_eq(fake_seat.reached, 0);
+	cr_expect_eq(fake_participant.reached, 0);
 	fake_sent(FIRST + 1, 0, "");
-	cr_assert_eq(fake_seat.reached, 1);
-	cr_expect(fake_seat.level == LEVEL_REPLICATED && !step_compare(fake_seat.id, s10));
+	cr_assert_eq(fake_participant.reached, 1);
+	cr_expect(fake_participant.level == LEVEL_REPLICATED && !step_compare(fake_participant.id, s10));
 	copies_tick(&job.copies);
-	cr_expect_eq(fake_seat.reached, 1);
-	cr_expect_eq(fake_seat.uncopied, 0);
+	cr_expect_eq(fake_participant.reached, 1);
+	cr_expect_eq(fake_participant.uncopied, 0);
 }
 
 Test(copies, what_cannot_be_made_is_said_and_tried_again)
@@ -122,7 +122,7 @@ Test(copies, what_cannot_be_made_is_said_and_tried_again)
 	order(s10);
 	fake_sent(FIRST, 0, "");
 	fake_sent(FIRST + 1, -EHOSTUNREACH, "no other node is there");
-	cr_assert_eq(fake_seat.uncopied, 1);
+	cr_assert_eq(fake_participant.uncopied, 1);
 	cr_expect_eq(copies_missing(&job.copies), 1);
 	cr_expect_str_eq(job.copies.why.text, "rank 5: no other node is there");
 	copies_tick(&job.copies);
@@ -132,9 +132,9 @@ Test(copies, what_cannot_be_made_is_said_and_tried_again)
 	copies_tick(&job.copies);
 	cr_assert_eq(fake_replica.nsends, LOCAL + 1, "that of one rank");
 	fake_sent(FIRST + 1, 0, "");
-	cr_expect_eq(fake_seat.reached, 1);
+	cr_expect_eq(fake_participant.reached, 1);
 	cr_expect_str_eq(job.copies.why.text, "");
-	cr_expect_eq(fake_seat.uncopied, 1, "it is said once");
+	cr_expect_eq(fake_participant.uncopied, 1, "it is said once");
 }
 
 Test(copies, a_copy_that_its_sender_made_by_itself_counts)
@@ -144,14 +144,14 @@ Test(copies, a_copy_that_its_sender_made_by_itself_counts)
 	fake_sent(FIRST + 1, -ECONNRESET, "lost");
 	fake_replica.whole |= 1ull << (FIRST + 1);
 	copies_tick(&job.copies);
-	cr_expect_eq(fake_seat.reached, 1);
+	cr_expect_eq(fake_participant.reached, 1);
 }
 
 Test(copies, what_is_not_in_memory_cannot_be_copied)
 {
 	copies_order(&job.copies, s20);
 	cr_expect_eq(fake_replica.nsends, 0);
-	cr_expect_eq(fake_seat.uncopied, 1);
+	cr_expect_eq(fake_participant.uncopied, 1);
 	cr_expect_str_eq(job.copies.why.text, "rank 5: it is not in memory");
 }
 
@@ -159,7 +159,7 @@ Test(copies, a_part_of_the_last_order_that_is_on_its_way_out_is_waited_for)
 {
 	fake_replica.send_rc = -EBUSY;
 	order(s10);
-	cr_expect_eq(fake_seat.uncopied, 0);
+	cr_expect_eq(fake_participant.uncopied, 0);
 	cr_expect_eq(copies_missing(&job.copies), 0);
 	fake_replica.send_rc = 0;
 	copies_tick(&job.copies);
@@ -170,7 +170,7 @@ Test(copies, a_later_epoch_that_others_know_of_is_named)
 {
 	fake_replica.send_rc = -ESTALE;
 	order(s10);
-	cr_expect_eq(fake_seat.uncopied, 1);
+	cr_expect_eq(fake_participant.uncopied, 1);
 	cr_expect(strstr(job.copies.why.text, "later epoch"), "%s", job.copies.why.text);
 }
 
@@ -178,7 +178,7 @@ Test(copies, who_replicates_nothing_says_so_at_once)
 {
 	job.policy.copies = 0;
 	order(s10);
-	cr_expect_eq(fake_seat.uncopied, 1);
+	cr_expect_eq(fake_participant.uncopied, 1);
 	cr_expect_eq(fake_replica.nsends, 0);
 	cr_expect(!kept(s10));
 }
@@ -189,12 +189,12 @@ Test(copies, what_ends_after_its_order_changes_nothing)
 	raise();
 	fake_sent(FIRST, 0, "");
 	fake_sent(FIRST + 1, 0, "");
-	cr_expect_eq(fake_seat.reached, 0, "its epoch is over");
+	cr_expect_eq(fake_participant.reached, 0, "its epoch is over");
 	order(s20);
 	struct replica_send old = fake_replica.sends[0];
 	struct replica_sent late = {.job = old.job, .rank = old.rank, .id = old.id};
 	old.done(old.arg, &late);
-	cr_expect_eq(fake_seat.reached + fake_seat.uncopied, 0);
+	cr_expect_eq(fake_participant.reached + fake_participant.uncopied, 0);
 	cr_expect_eq(fake_replica.epochs, 1, "regions of the old epoch were closed");
 }
 

@@ -101,12 +101,12 @@ unsigned open_descriptors(void)
 /* ---- a node that is alone ------------------------------------------------------------------------------------- */
 
 struct alone {
-	struct commit *commit, *last; /* NULL: it is done */
-	struct site *site;            /* the same */
-	void (*done)(struct commit *c);
+	struct node_part *commit, *last; /* NULL: it is done */
+	struct directory *directory;     /* the same */
+	void (*done)(struct node_part *c);
 };
 
-static void seal(struct commit *c)
+static void seal(struct node_part *c)
 {
 	const struct alone *alone = c->arg;
 	struct manifest m = {.id = c->id,
@@ -119,75 +119,75 @@ static void seal(struct commit *c)
 	m.nodes = &c->part.node;
 	memcpy(m.job, c->job, sizeof(m.job));
 	cr_assert_eq(manifest_encode(&m, &text), 0);
-	site_seal(alone->site, &text);
+	directory_seal(alone->directory, &text);
 }
 
-static void commit_failed(struct commit *c)
+static void commit_failed(struct node_part *c)
 {
 	const struct alone *alone = c->arg;
-	site_drop(alone->site, c->rc, c->err.text);
+	directory_drop(alone->directory, c->rc, c->err.text);
 }
 
-static void commit_over(struct commit *c)
+static void commit_over(struct node_part *c)
 {
 	struct alone *alone = c->arg;
 	alone->commit = NULL;
-	if (alone->site) {
-		site_remove(alone->site);
+	if (alone->directory) {
+		directory_remove(alone->directory);
 		return;
 	}
 	alone->done(c);
 	free(alone);
 }
 
-static void site_made(struct site *s)
+static void directory_made(struct directory *s)
 {
 	const struct alone *alone = s->arg;
-	commit_write(alone->commit, s->found, &(struct share_parts){0});
+	node_part_write(alone->commit, s->found, &(struct share_parts){0});
 }
 
-static void site_sealed(struct site *s)
+static void directory_sealed(struct directory *s)
 {
 	const struct alone *alone = s->arg;
-	commit_end(alone->commit);
+	node_part_end(alone->commit);
 }
 
-static void site_failed(struct site *s)
+static void directory_failed(struct directory *s)
 {
 	const struct alone *alone = s->arg;
-	commit_abort(alone->commit, s->rc, s->err.text);
+	node_part_abort(alone->commit, s->rc, s->err.text);
 }
 
-static void site_left(struct site *s)
+static void directory_left(struct directory *s)
 {
 	const struct alone *alone = s->arg;
-	commit_clear(alone->commit, s->kept);
+	node_part_clear(alone->commit, s->kept);
 }
 
-static void site_over(struct site *s)
+static void directory_over(struct directory *s)
 {
 	struct alone *alone = s->arg;
-	struct commit *c = alone->last;
-	site_free(s);
-	alone->site = NULL;
+	struct node_part *c = alone->last;
+	directory_free(s);
+	alone->directory = NULL;
 	if (alone->commit)
 		return; /* whose handles are still being closed */
 	alone->done(c);
 	free(alone);
 }
 
-const struct site *maker_site(const struct commit *c)
+const struct directory *maker_directory(const struct node_part *c)
 {
 	const struct alone *alone = c->arg;
-	return alone->site;
+	return alone->directory;
 }
 
-void maker_commit(struct commit *c)
+void maker_commit(struct node_part *c)
 {
 	struct alone *alone = calloc(1, sizeof(*alone));
-	struct site *s = calloc(1, sizeof(*s));
+	struct directory *s = calloc(1, sizeof(*s));
 	cr_assert(alone && s);
-	*alone = (struct alone){.commit = c, .last = c, .site = s, .done = c->done};
+	*alone = (struct alone){.commit = c, .last = c, .directory = s, .done = c->done};
 	c->arg = alone;
 	c->prepared = seal;
 	c->failed = commit_failed;
@@ -195,13 +195,13 @@ void maker_commit(struct commit *c)
 	s->disk = c->disk;
 	s->root = c->root;
 	s->id = c->id;
-	s->made = site_made;
-	s->sealed = site_sealed;
-	s->failed = site_failed;
-	s->left = site_left;
-	s->done = site_over;
+	s->made = directory_made;
+	s->sealed = directory_sealed;
+	s->failed = directory_failed;
+	s->left = directory_left;
+	s->done = directory_over;
 	s->arg = alone;
 	memcpy(s->job, c->job, sizeof(s->job));
-	cr_assert_eq(commit_start(c), 0);
-	site_start(s);
+	cr_assert_eq(node_part_start(c), 0);
+	directory_start(s);
 }

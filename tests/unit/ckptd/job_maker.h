@@ -21,11 +21,11 @@ struct table *maker_table(struct registration *reg);
 /* Open descriptors of this process. */
 unsigned open_descriptors(void);
 
-/* Starts a commit whose node is the only one, with its site. done comes when both have ended. */
-struct commit;
-struct site;
-void maker_commit(struct commit *c);
+/* Starts a commit whose node is the only one, with its directory. done comes when both have ended. */
+struct node_part;
+struct directory;
+void maker_commit(struct node_part *c);
 /* Until done. NULL: it has ended. */
-const struct site *maker_site(const struct commit *c);
+const struct directory *maker_directory(const struct node_part *c);
 
 #endif

@@ -20,26 +20,26 @@ static struct peer_report a_report(enum peer_type type)
 				 .stored = 1 << 29,
 				 .files = 7};
 	switch (type) {
-	case PEER_ATTEND:
-		r.attend = (struct peer_attend){
+	case PEER_NODE_JOIN:
+		r.node_join = (struct peer_node_join){
 			.world = 16, .nranks = 8, .plan = 3, .known = 2, .replicated = s10, .finished = true};
 		break;
 	case PEER_LEAVE:
 		r.finished = true;
 		break;
-	case PEER_WANT:
+	case PEER_RANK_JOIN:
 	case PEER_LOST:
-	case PEER_MISSING:
+	case PEER_RANK_NOT_BACK:
 		r.rank = (struct peer_rank){.rank = 5, .was_in = true, .why = "its process has died"};
 		break;
-	case PEER_JOINING:
-		r.joining = (struct peer_joining){.n = 2, .ranks = {4, 5}, .lens = {3, 0}, .addresses = "a:1"};
+	case PEER_NODE_READY:
+		r.joining = (struct peer_node_ready){.n = 2, .ranks = {4, 5}, .lens = {3, 0}, .addresses = "a:1"};
 		break;
 	case PEER_RESTORING:
 	case PEER_PAUSED:
 		r.step = UINT64_MAX;
 		break;
-	case PEER_FOUND:
+	case PEER_RESTORE_CANDIDATES:
 		r.found.nmemory = 2;
 		r.found.memory[0] = s10;
 		r.found.memory[1] = (struct step_id){8, 2};
@@ -59,35 +59,36 @@ static struct peer_report a_report(enum peer_type type)
 	case PEER_REACHED:
 	case PEER_UNCOPIED:
 	case PEER_READY:
-	case PEER_PASSED:
+	case PEER_SKIPPED:
 	case PEER_CLEARED:
 	case PEER_FAILED:
 	case PEER_FORGOT:
 	case PEER_LEFT_OUT:
 		r.save = (struct peer_save){.id = s10, .level = LEVEL_VERIFIED, .rc = -EIO, .text = "the disk"};
 		break;
-	case PEER_CREW:
-		r.crew = (struct peer_crew){.want = 8,
-					    .least = 4,
-					    .processes = 2,
-					    .spare = true,
-					    .drained = true,
-					    .plan = 3,
-					    .world = 6,
-					    .n = 2,
-					    .ranks = {5, 0}};
+	case PEER_CAPACITY:
+		r.assignment = (struct peer_capacity){.want = 8,
+						      .least = 4,
+						      .processes = 2,
+						      .spare = true,
+						      .drained = true,
+						      .plan = 3,
+						      .world = 6,
+						      .n = 2,
+						      .ranks = {5, 0}};
 		break;
-	case PEER_SHARES:
+	case PEER_SHARED_PIECES:
 		r.shares = (struct shares){.n = 2, .of = {{0x123456789abcdef1, 2}, {3, 4}}};
 		break;
-	case PEER_SETTLED:
-		r.settled = (struct peer_settled){.plan = 3, .rc = -EIO, .text = "the disk"};
+	case PEER_QUIESCED:
+		r.quiesced = (struct peer_quiesced){.plan = 3, .rc = -EIO, .text = "the disk"};
 		break;
 	case PEER_ASK:
 		r.ask.command = (struct wire_command){.kind = COMMAND_HALT_BEFORE, .job = "gpt", .at_ns = 7};
 		break;
-	case PEER_VOTES:
-		r.votes = (struct peer_votes){.id = s10, .n = 2, .of = {{0x123456789abcdef1, 2, 3}, {5, 6, 1}}};
+	case PEER_REPLICA_DIGESTS:
+		r.replica_digests =
+			(struct peer_replica_digests){.id = s10, .n = 2, .of = {{0x123456789abcdef1, 2, 3}, {5, 6, 1}}};
 		break;
 	case PEER_COMPARED:
 		r.compared = (struct peer_compared){.ask = {.id = s10, .set = 9, .first = 64, .count = 1},
@@ -98,9 +99,9 @@ static struct peer_report a_report(enum peer_type type)
 	case PEER_RECOVERED:
 		r.recovered = (struct peer_recovered){.at_ns = 1700000000000000000, .len = 10, .text = "{\"step\":3}"};
 		break;
-	case PEER_RESCUED:
-		r.rescued = (struct peer_rescued){.owner = 2, .phase = PEER_RESCUE_WRITE, .as = s10};
-		r.rescued.part = part;
+	case PEER_SPILLED:
+		r.spilled = (struct peer_spilled){.owner = 2, .phase = PEER_SPILL_WRITE, .as = s10};
+		r.spilled.part = part;
 		break;
 	default:
 		break;
@@ -121,8 +122,8 @@ static struct peer_order an_order(enum peer_type type)
 	case PEER_PAUSE:
 		o.step = 10;
 		break;
-	case PEER_BRING:
-		o.bring = (struct peer_bring){
+	case PEER_RESTORE_FETCH:
+		o.bring = (struct peer_restore_fetch){
 			.id = s10, .stored = true, .nholders = 2, .holders = {{.rank = 1, .node = 7}, {5, 2}}};
 		break;
 	case PEER_COMPARE:
@@ -134,10 +135,10 @@ static struct peer_order an_order(enum peer_type type)
 	case PEER_ANSWER:
 		o.answer = (struct peer_answer){.token = 7, .rc = -EBUSY, .left = 2, .text = "too few"};
 		break;
-	case PEER_RESCUE:
-		o.rescue = (struct peer_rescue){.owner = 2, .phase = PEER_RESCUE_GATHER, .as = s10};
-		o.rescue.bring =
-			(struct peer_bring){.id = s10, .nholders = 2, .holders = {{.rank = 1, .node = 7}, {5, 2}}};
+	case PEER_SPILL:
+		o.spill = (struct peer_spill){.owner = 2, .phase = PEER_SPILL_GATHER, .as = s10};
+		o.spill.bring = (struct peer_restore_fetch){
+			.id = s10, .nholders = 2, .holders = {{.rank = 1, .node = 7}, {5, 2}}};
 		break;
 	case PEER_RESTORED:
 		o.choice = (struct peer_choice){.id = s10, .source = WIRE_FROM_STORAGE, .why = "older"};
@@ -149,8 +150,8 @@ static struct peer_order an_order(enum peer_type type)
 	case PEER_LEVEL:
 	case PEER_FAIL:
 	case PEER_COPY:
-	case PEER_KEEP:
-	case PEER_PASS:
+	case PEER_PIN_REPLICATED:
+	case PEER_SKIP:
 	case PEER_WRITE:
 	case PEER_CLEAR:
 		o.save = (struct peer_save){.id = s10,
@@ -160,11 +161,11 @@ static struct peer_order an_order(enum peer_type type)
 					    .rc = -EIO,
 					    .text = "the disk"};
 		break;
-	case PEER_SETTLE:
-	case PEER_VACATE:
+	case PEER_QUIESCE:
+	case PEER_INVALIDATE_PLAN:
 		o.number = 3;
 		break;
-	case PEER_FAREWELL:
+	case PEER_FINISH_STATE:
 		o.number = PEER_NEEDED;
 		break;
 	case PEER_PLAN:
@@ -205,7 +206,7 @@ static void no_other_length(enum peer_type type, const struct wbuf *w)
 
 Test(peer_coord, every_report_comes_back_and_no_other_length_does)
 {
-	for (enum peer_type type = PEER_ATTEND; type < PEER_REPORT_END; type++) {
+	for (enum peer_type type = PEER_NODE_JOIN; type < PEER_REPORT_END; type++) {
 		AUTO_WBUF struct wbuf w = {0}, again = {0};
 		struct peer_report r = a_report(type), back;
 		struct err err = {0};
@@ -248,14 +249,14 @@ static void refused(const struct peer_report *r, const char *why)
 
 Test(peer_coord, what_contradicts_itself_is_refused)
 {
-	struct peer_report r = a_report(PEER_ATTEND);
-	r.attend.nranks = 17;
+	struct peer_report r = a_report(PEER_NODE_JOIN);
+	r.node_join.nranks = 17;
 	refused(&r, "ranks 17");
-	r = a_report(PEER_ATTEND);
-	r.attend.world = 0;
+	r = a_report(PEER_NODE_JOIN);
+	r.node_join.world = 0;
 	refused(&r, "world 0");
-	r = a_report(PEER_ATTEND);
-	r.attend.replicated.epoch = 0;
+	r = a_report(PEER_NODE_JOIN);
+	r.node_join.replicated.epoch = 0;
 	refused(&r, "ATTEND message with a snapshot of epoch 0");
 	r = a_report(PEER_PREPARED);
 	snprintf(r.prepared.part.node.file, sizeof(r.prepared.part.node.file), "node-n2.json");
@@ -263,7 +264,7 @@ Test(peer_coord, what_contradicts_itself_is_refused)
 	r = a_report(PEER_PREPARED);
 	snprintf(r.prepared.part.node.name, sizeof(r.prepared.part.node.name), "../n1");
 	refused(&r, "PREPARED");
-	r = a_report(PEER_FOUND);
+	r = a_report(PEER_RESTORE_CANDIDATES);
 	r.found.memory[1].epoch = 0;
 	refused(&r, "FOUND message with a snapshot of epoch 0");
 	r = a_report(PEER_REACHED);
@@ -288,11 +289,11 @@ Test(peer_coord, what_contradicts_itself_is_refused)
 	refused(&r, "kind 2");
 	r.ask.command = (struct wire_command){.kind = COMMAND_DRAIN};
 	refused(&r, "without a node");
-	r = a_report(PEER_VOTES);
-	r.votes.of[1].pieces = 0;
+	r = a_report(PEER_REPLICA_DIGESTS);
+	r.replica_digests.of[1].pieces = 0;
 	refused(&r, "pieces 0");
-	r = a_report(PEER_VOTES);
-	r.votes.id.epoch = 0;
+	r = a_report(PEER_REPLICA_DIGESTS);
+	r.replica_digests.id.epoch = 0;
 	refused(&r, "VOTES message with a snapshot of epoch 0");
 	r = a_report(PEER_COMPARED);
 	r.compared.of[1].of = RANK_MAX;
@@ -313,7 +314,7 @@ Test(peer_coord, what_contradicts_itself_is_refused)
 
 Test(peer_coord, orders_without_an_epoch_or_a_reason_are_refused)
 {
-	for (enum peer_type type = PEER_ADOPT; type <= PEER_TURN_AWAY; type++) {
+	for (enum peer_type type = PEER_ADOPT; type <= PEER_REJECT; type++) {
 		AUTO_WBUF struct wbuf w = {0};
 		struct peer_order o = {.type = type, .job = "gpt"}, back;
 		struct err err = {0};
@@ -326,43 +327,43 @@ Test(peer_coord, orders_without_an_epoch_or_a_reason_are_refused)
 Test(peer_coord, ranks_that_cannot_be_are_not_brought)
 {
 	AUTO_WBUF struct wbuf w = {0};
-	struct peer_order o = an_order(PEER_BRING), back;
+	struct peer_order o = an_order(PEER_RESTORE_FETCH), back;
 	struct err err = {0};
 	o.bring.holders[1].rank = RANK_MAX;
 	cr_assert_eq(peer_order_encode(&o, &w), 0);
-	cr_expect_eq(peer_order_decode(PEER_BRING, w.data, w.len, &back, &err), -EBADMSG);
+	cr_expect_eq(peer_order_decode(PEER_RESTORE_FETCH, w.data, w.len, &back, &err), -EBADMSG);
 	cr_expect(strstr(err.text, "BRING message with rank"), "%s", err.text);
 }
 
-static void rescue_is_refused(const struct peer_rescue *rescue, const char *why)
+static void spill_is_refused(const struct peer_spill *spill, const char *why)
 {
 	AUTO_WBUF struct wbuf w = {0};
-	struct peer_order o = {.type = PEER_RESCUE, .job = "gpt", .rescue = *rescue}, back;
+	struct peer_order o = {.type = PEER_SPILL, .job = "gpt", .spill = *spill}, back;
 	struct err err = {0};
 	cr_assert_eq(peer_order_encode(&o, &w), 0);
-	cr_expect_eq(peer_order_decode(PEER_RESCUE, w.data, w.len, &back, &err), -EBADMSG);
+	cr_expect_eq(peer_order_decode(PEER_SPILL, w.data, w.len, &back, &err), -EBADMSG);
 	cr_expect(strstr(err.text, why), "%s", err.text);
 }
 
-Test(peer_coord, a_rescue_that_cannot_be_is_refused)
+Test(peer_coord, a_spill_that_cannot_be_is_refused)
 {
-	struct peer_rescue m = an_order(PEER_RESCUE).rescue;
+	struct peer_spill m = an_order(PEER_SPILL).spill;
 	m.bring.nholders = 0;
-	rescue_is_refused(&m, "holders");
-	m.phase = PEER_RESCUE_WRITE;
+	spill_is_refused(&m, "holders");
+	m.phase = PEER_SPILL_WRITE;
 	m.parts = (struct share_parts){.n = 1, .of[0] = {2, 2}};
-	rescue_is_refused(&m, "malformed");
+	spill_is_refused(&m, "malformed");
 	m.parts.n = SHARES_MAX + 1;
-	rescue_is_refused(&m, "malformed");
+	spill_is_refused(&m, "malformed");
 	m.parts.n = 0;
-	m.phase = PEER_RESCUE_FAILED;
-	rescue_is_refused(&m, "phase");
-	struct peer_report r = a_report(PEER_RESCUED);
-	r.rescued.rc = -EIO;
+	m.phase = PEER_SPILL_FAILED;
+	spill_is_refused(&m, "phase");
+	struct peer_report r = a_report(PEER_SPILLED);
+	r.spilled.rc = -EIO;
 	refused(&r, "code");
-	r = a_report(PEER_RESCUED);
-	r.rescued.phase = PEER_RESCUE_GATHER;
-	r.rescued.shares.n = SHARES_MAX + 1;
+	r = a_report(PEER_SPILLED);
+	r.spilled.phase = PEER_SPILL_GATHER;
+	r.spilled.shares.n = SHARES_MAX + 1;
 	refused(&r, "malformed");
 	r = a_report(PEER_RECOVERED);
 	r.recovered.text = "{\"step\":\n}";
@@ -371,8 +372,8 @@ Test(peer_coord, a_rescue_that_cannot_be_is_refused)
 	refused(&r, "RECOVERED message with a control character at byte 8");
 	r.recovered.len = 0;
 	refused(&r, "RECOVERED message with a text of bytes 0");
-	r = a_report(PEER_RESCUED);
-	r.rescued.part.node.size = 0;
+	r = a_report(PEER_SPILLED);
+	r.spilled.part.node.size = 0;
 	refused(&r, "RESCUED message with a node manifest of size 0");
 }
 

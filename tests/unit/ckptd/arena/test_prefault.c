@@ -59,11 +59,11 @@ Test(prefault, all_of_an_arena_is_touched)
 
 Test(prefault, it_waits_while_ranks_are_on_their_way_back_to_work)
 {
-	job.recoveries.raised_ns = clock_now();
+	job.recovery_log.raised_ns = clock_now();
 	prefault_start(&d, mem);
 	prefaults_tick(&d);
 	cr_assert(d.prefaults && mem->refs == 2);
-	job.recoveries.raised_ns = 0;
+	job.recovery_log.raised_ns = 0;
 	prefaults_tick(&d);
 	cr_assert_null(d.prefaults);
 	work();
@@ -72,12 +72,12 @@ Test(prefault, it_waits_while_ranks_are_on_their_way_back_to_work)
 Test(prefault, what_waits_is_given_up_with_its_job)
 {
 	struct memory *held = memory_get(mem);
-	job.recoveries.raised_ns = clock_now();
+	job.recovery_log.raised_ns = clock_now();
 	prefault_start(&d, mem);
 	cr_assert_eq(mem->refs, 3u);
 	memory_put(held);
 	memory_put(mem); /* what waits has the last reference */
-	job.recoveries.raised_ns = 0;
+	job.recovery_log.raised_ns = 0;
 	prefaults_tick(&d);
 	cr_expect_null(d.prefaults);
 	cr_expect_eq(pool_poll(d.pool), 0u);
@@ -86,7 +86,7 @@ Test(prefault, what_waits_is_given_up_with_its_job)
 
 Test(prefault, what_waits_ends_with_the_daemon)
 {
-	job.recoveries.raised_ns = clock_now();
+	job.recovery_log.raised_ns = clock_now();
 	prefault_start(&d, mem);
 	prefaults_free(&d);
 	cr_expect_null(d.prefaults);

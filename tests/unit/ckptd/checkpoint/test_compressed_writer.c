@@ -25,7 +25,7 @@ static struct pool *pool;
 static struct packing packing;
 static struct memory *mem;
 static uint64_t *leaves;
-static struct commit_rank rank;
+static struct node_part_rank rank;
 static int finished;
 
 /* One rank: 10 MB of values with few exponents, and some that nothing can be done about. */
@@ -85,7 +85,7 @@ static void make_memory(uint64_t elements)
 	leaves = calloc(mem->layout.nleaves, sizeof(*leaves));
 	cr_assert_eq(memory_claim(mem, id), 0);
 	fill(1);
-	rank = (struct commit_rank){.mem = mem, .leaves = leaves};
+	rank = (struct node_part_rank){.mem = mem, .leaves = leaves};
 }
 
 static void setup(void)
@@ -113,26 +113,26 @@ static void teardown(void)
 
 TestSuite(packer, .init = setup, .fini = teardown);
 
-static void on_done(struct commit *c)
+static void on_done(struct node_part *c)
 {
 	(void)c;
 	finished++;
 }
 
-static struct commit *start(struct step_id step)
+static struct node_part *start(struct step_id step)
 {
-	struct commit *c = calloc(1, sizeof(*c));
-	*c = (struct commit){.disk = disk,
-			     .root = root,
-			     .job = "main",
-			     .node = "n0",
-			     .id = step,
-			     .world = 1,
-			     .nranks = 1,
-			     .ranks = &rank,
-			     .digests_ready = true,
-			     .packing = &packing,
-			     .done = on_done};
+	struct node_part *c = calloc(1, sizeof(*c));
+	*c = (struct node_part){.disk = disk,
+				.root = root,
+				.job = "main",
+				.node = "n0",
+				.id = step,
+				.world = 1,
+				.nranks = 1,
+				.ranks = &rank,
+				.digests_ready = true,
+				.packing = &packing,
+				.done = on_done};
 	return c;
 }
 
@@ -154,7 +154,7 @@ static void run(struct throttle *throttle)
 	finished = 0;
 }
 
-static void commit(struct commit *c)
+static void commit(struct node_part *c)
 {
 	maker_commit(c);
 	run(NULL);
@@ -205,19 +205,19 @@ static void expect_packed(struct step_id step)
 
 Test(packer, what_pays_is_packed_and_what_does_not_is_not)
 {
-	struct commit *c = start(id);
+	struct node_part *c = start(id);
 	commit(c);
 	expect_packed(id);
 	cr_expect_eq(c->stored, size_of(id, PACKED) + size_of(id, NOISE));
 	cr_expect_gt(c->bytes, c->stored);
-	commit_free(c);
+	node_part_free(c);
 }
 
 Test(packer, the_bytes_come_back)
 {
-	struct commit *c = start(id);
+	struct node_part *c = start(id);
 	commit(c);
-	commit_free(c);
+	node_part_free(c);
 	struct repo repo;
 	struct checkpoint ck;
 	struct err err = {{0}};
@@ -241,57 +241,57 @@ Test(packer, the_bytes_come_back)
 
 Test(packer, without_the_option_nothing_is_packed)
 {
-	struct commit *c = start(id);
+	struct node_part *c = start(id);
 	c->packing = NULL;
 	commit(c);
 	cr_expect_gt(size_of(id, PLAIN), 4ul * ELEMENTS);
 	cr_expect_eq(c->stored, c->bytes);
-	commit_free(c);
+	node_part_free(c);
 }
 
 /* The next one links what has not changed, packed as it is, whether packing is still wanted or not. */
 Test(packer, a_packed_file_that_has_not_changed_is_linked)
 {
-	struct parent parent = {0};
+	struct previous previous = {0};
 	struct step_id later = {8, 2};
-	struct commit *c = start(id);
-	c->parent = &parent;
+	struct node_part *c = start(id);
+	c->previous = &previous;
 	c->full_every = 5;
 	commit(c);
-	parent_take(&parent, c);
-	commit_free(c);
+	previous_take(&previous, c);
+	node_part_free(c);
 	c = start(later);
-	c->parent = &parent;
+	c->previous = &previous;
 	c->full_every = 5;
 	c->packing = NULL;
 	commit(c);
 	cr_expect_eq(c->linked_files, 2);
 	cr_expect_eq(inode_of(id, PACKED), inode_of(later, PACKED));
 	expect_packed(later);
-	commit_free(c);
-	parent_free(&parent);
+	node_part_free(c);
+	previous_free(&previous);
 }
 
 /* An earlier life of the daemon has committed it. */
 Test(packer, a_checkpoint_that_is_there_already_is_recognised)
 {
-	struct commit *c = start(id);
+	struct node_part *c = start(id);
 	commit(c);
-	commit_free(c);
+	node_part_free(c);
 	for (int packs = 0; packs < 2; packs++) {
 		c = start(id);
 		c->packing = packs ? &packing : NULL;
 		commit(c);
 		cr_expect(c->already);
 		cr_expect_lt(c->stored, c->bytes);
-		commit_free(c);
+		node_part_free(c);
 	}
 	fill(99);
 	c = start(id);
 	maker_commit(c);
 	run(NULL);
 	cr_expect_eq(c->rc, -EEXIST, "another state of the same name: %s", c->err.text);
-	commit_free(c);
+	node_part_free(c);
 	cr_expect_gt(size_of(id, PACKED), 0);
 }
 
@@ -301,7 +301,7 @@ Test(packer, a_limit_counts_what_is_stored)
 	struct throttle throttle;
 	struct bucket bucket = {.rate = &job_rate};
 	throttle_init(&throttle, &rate);
-	struct commit *c = start(id);
+	struct node_part *c = start(id);
 	c->throttle = &throttle;
 	c->bucket = &bucket;
 	uint64_t begin = clock_now();
@@ -311,10 +311,10 @@ Test(packer, a_limit_counts_what_is_stored)
 	cr_assert_eq(c->rc, 0, "%s", c->err.text);
 	cr_expect_geq(clock_now() - begin, due - 2 * THROTTLE_BURST - 31 * CLOCK_NS_PER_MS);
 	expect_packed(id);
-	commit_free(c);
+	node_part_free(c);
 }
 
-static void expect_given_up(struct commit *c, int rc)
+static void expect_given_up(struct node_part *c, int rc)
 {
 	char dir[NAME_DIR_MAX], full[2 * SCRATCH_MAX];
 	struct stat st;
@@ -322,13 +322,13 @@ static void expect_given_up(struct commit *c, int rc)
 	name_dir(id, dir);
 	snprintf(full, sizeof(full), "%s/main/%s", path, dir);
 	cr_expect_neq(stat(full, &st), 0, "%s is still there", full);
-	commit_free(c);
+	node_part_free(c);
 }
 
 Test(packer, a_commit_that_is_given_up_leaves_nothing)
 {
 	for (unsigned turns = 0; turns < 40; turns++) {
-		struct commit *c = start(id);
+		struct node_part *c = start(id);
 		maker_commit(c);
 		for (unsigned i = 0; i < turns; i++) {
 			disk_poll(disk, 0);
@@ -336,10 +336,10 @@ Test(packer, a_commit_that_is_given_up_leaves_nothing)
 		}
 		if (finished) {
 			finished = 0;
-			commit_free(c);
+			node_part_free(c);
 			break;
 		}
-		commit_abort(c, -ESTALE, "enough");
+		node_part_abort(c, -ESTALE, "enough");
 		run(NULL);
 		expect_given_up(c, -ESTALE);
 	}
@@ -351,7 +351,7 @@ Test(packer, under_a_limit_it_is_given_up_soon)
 	struct throttle throttle;
 	struct bucket bucket = {.rate = &job_rate};
 	throttle_init(&throttle, &rate);
-	struct commit *c = start(id);
+	struct node_part *c = start(id);
 	c->throttle = &throttle;
 	c->bucket = &bucket;
 	maker_commit(c);
@@ -361,7 +361,7 @@ Test(packer, under_a_limit_it_is_given_up_soon)
 		pool_poll(pool);
 		throttle_pump(&throttle);
 	}
-	commit_abort(c, -ESTALE, "enough");
+	node_part_abort(c, -ESTALE, "enough");
 	run(&throttle);
 	expect_given_up(c, -ESTALE);
 }
@@ -373,7 +373,7 @@ Test(packer, a_write_that_fails_fails_the_checkpoint)
 		struct err err = {{0}};
 		snprintf(spec, sizeof(spec), "disk.write=error:ENOSPC@%u", n);
 		cr_assert_eq(failpoint_arm(spec, &err), 0, "%s", err.text);
-		struct commit *c = start(id);
+		struct node_part *c = start(id);
 		maker_commit(c);
 		run(NULL);
 		expect_given_up(c, -ENOSPC);

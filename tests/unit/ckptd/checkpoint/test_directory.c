@@ -44,37 +44,37 @@ static void teardown(void)
 	scratch_remove(path);
 }
 
-TestSuite(site, .init = setup, .fini = teardown);
+TestSuite(directory, .init = setup, .fini = teardown);
 
-static void on_made(struct site *s)
+static void on_made(struct directory *s)
 {
 	seen.made++;
 	seen.found = s->found;
 }
 
-static void on_sealed(struct site *s)
+static void on_sealed(struct directory *s)
 {
 	(void)s;
 	seen.sealed++;
 }
 
-static void on_failed(struct site *s)
+static void on_failed(struct directory *s)
 {
 	seen.failed++;
 	seen.rc = s->rc;
 	seen.err = s->err;
 }
 
-static void on_left(struct site *s)
+static void on_left(struct directory *s)
 {
 	seen.left++;
 	seen.kept = s->kept;
 }
 
-static void on_done(struct site *s)
+static void on_done(struct directory *s)
 {
 	seen.done++;
-	site_free(s);
+	directory_free(s);
 }
 
 static void poll_until(const int *count)
@@ -85,27 +85,27 @@ static void poll_until(const int *count)
 	cr_assert_eq(*count, 1);
 }
 
-static struct site *start(void)
+static struct directory *start(void)
 {
-	struct site *s = calloc(1, sizeof(*s));
+	struct directory *s = calloc(1, sizeof(*s));
 	cr_assert(s);
 	seen = (struct seen){0};
-	*s = (struct site){.disk = disk,
-			   .root = root,
-			   .job = "main",
-			   .id = id,
-			   .made = on_made,
-			   .sealed = on_sealed,
-			   .failed = on_failed,
-			   .left = on_left,
-			   .done = on_done};
-	site_start(s);
+	*s = (struct directory){.disk = disk,
+				.root = root,
+				.job = "main",
+				.id = id,
+				.made = on_made,
+				.sealed = on_sealed,
+				.failed = on_failed,
+				.left = on_left,
+				.done = on_done};
+	directory_start(s);
 	return s;
 }
 
-static struct site *make(void)
+static struct directory *make(void)
 {
-	struct site *s = start();
+	struct directory *s = start();
 	poll_until(&seen.made);
 	return s;
 }
@@ -148,17 +148,17 @@ static void write_nodes(uint32_t n)
 	}
 }
 
-static void seal(struct site *s, uint32_t n)
+static void seal(struct directory *s, uint32_t n)
 {
 	struct wbuf text = {0};
 	struct manifest m = {.job = "main", .id = id, .world = n, .bytes = 1, .stored = 1, .files = n, .nnodes = n};
 	m.nodes = nodes;
 	cr_assert_eq(manifest_encode(&m, &text), 0);
-	site_seal(s, &text);
+	directory_seal(s, &text);
 	wbuf_free(&text);
 }
 
-static void expect_failed(struct site *s, int rc, const char *words)
+static void expect_failed(struct directory *s, int rc, const char *words)
 {
 	poll_until(&seen.left);
 	cr_expect_eq(seen.failed, 1);
@@ -166,13 +166,13 @@ static void expect_failed(struct site *s, int rc, const char *words)
 	cr_expect(strstr(seen.err.text, words), "%s", seen.err.text);
 	cr_expect(!stands(""), "it is still there");
 	cr_expect_eq(seen.sealed, 0);
-	site_remove(s);
+	directory_remove(s);
 	poll_until(&seen.done);
 }
 
-Test(site, it_gets_its_manifest_when_every_node_has_its_own_in_it)
+Test(directory, it_gets_its_manifest_when_every_node_has_its_own_in_it)
 {
-	struct site *s = make();
+	struct directory *s = make();
 	cr_expect(!seen.found);
 	write_nodes(NODES);
 	seal(s, NODES);
@@ -181,9 +181,9 @@ Test(site, it_gets_its_manifest_when_every_node_has_its_own_in_it)
 	cr_expect(stands(NAME_MANIFEST));
 }
 
-Test(site, a_seal_that_comes_early_waits)
+Test(directory, a_seal_that_comes_early_waits)
 {
-	struct site *s = start();
+	struct directory *s = start();
 	while (!seen.made)
 		disk_poll(disk, clock_deadline(CLOCK_NS_PER_S));
 	write_nodes(1);
@@ -192,9 +192,9 @@ Test(site, a_seal_that_comes_early_waits)
 	cr_expect_eq(seen.sealed, 1);
 }
 
-Test(site, what_is_missing_is_no_checkpoint)
+Test(directory, what_is_missing_is_no_checkpoint)
 {
-	struct site *s = make();
+	struct directory *s = make();
 	write_nodes(NODES);
 	char file[4 * SCRATCH_MAX];
 	snprintf(file, sizeof(file), "%s/%s", directory(), nodes[NODES / 2].file);
@@ -203,11 +203,11 @@ Test(site, what_is_missing_is_no_checkpoint)
 	expect_failed(s, -ENOENT, nodes[NODES / 2].name);
 }
 
-Test(site, what_is_not_as_reported_is_no_checkpoint)
+Test(directory, what_is_not_as_reported_is_no_checkpoint)
 {
 	static const char *const other[] = {"what node 1 has writteN", "what node 1 has written, and more", "", "w"};
 	for (size_t i = 0; i < sizeof(other) / sizeof(other[0]); i++) {
-		struct site *s = make();
+		struct directory *s = make();
 		write_nodes(3);
 		scratch_write(directory(), nodes[1].file, other[i], strlen(other[i]));
 		seal(s, 3);
@@ -216,45 +216,45 @@ Test(site, what_is_not_as_reported_is_no_checkpoint)
 }
 
 /* Nodes write where the directory was that they opened: not in the one that has the name now. */
-Test(site, what_was_written_into_another_directory_is_not_counted)
+Test(directory, what_was_written_into_another_directory_is_not_counted)
 {
-	struct site *s = make();
+	struct directory *s = make();
 	write_nodes(2);
-	site_drop(s, -ESTALE, "enough");
+	directory_drop(s, -ESTALE, "enough");
 	expect_failed(s, -ESTALE, "enough");
 	s = make();
 	seal(s, 2);
 	expect_failed(s, -ENOENT, "n00");
 }
 
-Test(site, one_that_is_dropped_while_nodes_write_is_renamed_and_kept_until_they_have_deleted)
+Test(directory, one_that_is_dropped_while_nodes_write_is_renamed_and_kept_until_they_have_deleted)
 {
-	struct site *s = make();
+	struct directory *s = make();
 	write_nodes(1);
-	site_drop(s, -ECANCELED, "enough");
+	directory_drop(s, -ECANCELED, "enough");
 	poll_until(&seen.left);
 	cr_expect(!stands("") && !seen.kept);
 	cr_expect_eq(seen.done, 0);
-	site_remove(s);
+	directory_remove(s);
 	poll_until(&seen.done);
 }
 
-Test(site, nothing_is_deleted_when_the_rename_is_not_fsynced)
+Test(directory, nothing_is_deleted_when_the_rename_is_not_fsynced)
 {
 	struct err err = {{0}};
-	struct site *s = make();
+	struct directory *s = make();
 	write_nodes(1);
 	cr_assert_eq(failpoint_arm("disk.fsync=error:EIO@1", &err), 0, "%s", err.text);
-	site_drop(s, -ECANCELED, "enough");
+	directory_drop(s, -ECANCELED, "enough");
 	poll_until(&seen.left);
 	cr_expect(seen.kept);
-	site_remove(s);
+	directory_remove(s);
 	poll_until(&seen.done);
 }
 
-Test(site, one_that_is_whole_already_is_compared)
+Test(directory, one_that_is_whole_already_is_compared)
 {
-	struct site *s = make();
+	struct directory *s = make();
 	write_nodes(2);
 	seal(s, 2);
 	poll_until(&seen.done);
@@ -268,31 +268,31 @@ Test(site, one_that_is_whole_already_is_compared)
 	poll_until(&seen.left);
 	cr_expect_eq(seen.rc, -EEXIST);
 	cr_expect(seen.kept && stands(NAME_MANIFEST));
-	site_remove(s);
+	directory_remove(s);
 	poll_until(&seen.done);
 	cr_expect(stands(nodes[0].file));
 }
 
-Test(site, given_up_at_any_instant_it_leaves_no_checkpoint_and_no_handle)
+Test(directory, given_up_at_any_instant_it_leaves_no_checkpoint_and_no_handle)
 {
 	for (int polls = 0; polls < 60; polls++) {
 		unsigned before = open_descriptors();
-		struct site *s = start();
+		struct directory *s = start();
 		for (int i = 0; i < polls && !seen.sealed; i++) {
 			disk_poll(disk, clock_deadline(CLOCK_NS_PER_S));
-			if (seen.made && !seen.done && s->state == SITE_READY) {
+			if (seen.made && !seen.done && s->state == DIRECTORY_READY) {
 				write_nodes(2);
 				seal(s, 2);
 			}
 		}
 		if (!seen.sealed)
-			site_drop(s, -ECANCELED, "enough");
+			directory_drop(s, -ECANCELED, "enough");
 		while (!seen.left && !seen.sealed)
 			disk_poll(disk, clock_deadline(CLOCK_NS_PER_S));
 		bool whole = seen.sealed;
 		cr_expect_eq(stands(NAME_MANIFEST), whole, "after %d polls", polls);
 		if (!whole)
-			site_remove(s);
+			directory_remove(s);
 		poll_until(&seen.done);
 		cr_expect_eq(open_descriptors(), before, "after %d polls", polls);
 		if (whole)

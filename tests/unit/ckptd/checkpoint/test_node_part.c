@@ -22,7 +22,7 @@ static char path[SCRATCH_MAX];
 static struct disk *disk;
 static int root;
 static struct maker m;
-static struct commit_rank ranks[MAKER_WORLD];
+static struct node_part_rank ranks[MAKER_WORLD];
 static int finished, written;
 
 static void setup(void)
@@ -33,7 +33,7 @@ static void setup(void)
 	cr_assert_eq(disk_new(path, &disk, &root, &err), 0, "%s", err.text);
 	maker_new(&m, id);
 	for (uint32_t r = 0; r < MAKER_WORLD; r++)
-		ranks[r] = (struct commit_rank){.mem = m.mem[r], .slot = 0, .leaves = m.leaves[r]};
+		ranks[r] = (struct node_part_rank){.mem = m.mem[r], .slot = 0, .leaves = m.leaves[r]};
 	finished = written = 0;
 }
 
@@ -47,33 +47,33 @@ static void teardown(void)
 
 TestSuite(commit, .init = setup, .fini = teardown);
 
-static void on_done(struct commit *c)
+static void on_done(struct node_part *c)
 {
 	(void)c;
 	finished++;
 }
 
-static void on_written(struct commit *c)
+static void on_written(struct node_part *c)
 {
 	(void)c;
 	written++;
 }
 
-static struct commit *start(bool digests_ready)
+static struct node_part *start(bool digests_ready)
 {
-	struct commit *c = calloc(1, sizeof(*c));
+	struct node_part *c = calloc(1, sizeof(*c));
 	cr_assert(c);
-	*c = (struct commit){.disk = disk,
-			     .root = root,
-			     .job = "main",
-			     .node = "n0",
-			     .id = id,
-			     .world = MAKER_WORLD,
-			     .nranks = MAKER_WORLD,
-			     .ranks = ranks,
-			     .digests_ready = digests_ready,
-			     .data_written = on_written,
-			     .done = on_done};
+	*c = (struct node_part){.disk = disk,
+				.root = root,
+				.job = "main",
+				.node = "n0",
+				.id = id,
+				.world = MAKER_WORLD,
+				.nranks = MAKER_WORLD,
+				.ranks = ranks,
+				.digests_ready = digests_ready,
+				.data_written = on_written,
+				.done = on_done};
 	maker_commit(c);
 	return c;
 }
@@ -90,13 +90,13 @@ static void run(void)
 static int commit_once(char *text, size_t size)
 {
 	finished = 0;
-	struct commit *c = start(true);
+	struct node_part *c = start(true);
 	run();
 	int rc = c->rc;
 	if (text)
 		snprintf(text, size, "%s", c->err.text);
 	cr_assert(rc == 0 || c->err.text[0], "an error without a sentence");
-	commit_free(c);
+	node_part_free(c);
 	return rc;
 }
 
@@ -145,33 +145,33 @@ Test(commit, what_is_committed_is_whole)
 
 Test(commit, it_waits_for_the_digests)
 {
-	struct commit *c = start(false);
+	struct node_part *c = start(false);
 	uint64_t deadline = clock_deadline(WAIT_S * CLOCK_NS_PER_S);
-	while (c->state != COMMIT_DIGESTS && clock_now() < deadline)
+	while (c->state != NODE_PART_DIGESTS && clock_now() < deadline)
 		disk_poll(disk, deadline);
-	cr_assert_eq(c->state, COMMIT_DIGESTS);
+	cr_assert_eq(c->state, NODE_PART_DIGESTS);
 	while (disk_pending(disk))
 		disk_poll(disk, deadline);
 	cr_assert(!finished);
 	cr_assert_eq(found(CHECKPOINT_COMMITTED), 0u);
-	commit_digests_ready(c);
+	node_part_digests_ready(c);
 	run();
 	cr_assert_eq(c->rc, 0);
-	commit_free(c);
+	node_part_free(c);
 	expect_verified();
 }
 
 Test(commit, one_that_is_given_up_while_it_waits_leaves_nothing)
 {
-	struct commit *c = start(false);
+	struct node_part *c = start(false);
 	uint64_t deadline = clock_deadline(WAIT_S * CLOCK_NS_PER_S);
-	while (c->state != COMMIT_DIGESTS && clock_now() < deadline)
+	while (c->state != NODE_PART_DIGESTS && clock_now() < deadline)
 		disk_poll(disk, deadline);
-	commit_abort(c, -EBADMSG, "torn");
+	node_part_abort(c, -EBADMSG, "torn");
 	run();
 	cr_assert_eq(c->rc, -EBADMSG);
 	cr_assert_str_eq(c->err.text, "torn");
-	commit_free(c);
+	node_part_free(c);
 	cr_assert_eq(found(CHECKPOINT_COMMITTED) + found(CHECKPOINT_PARTIAL), 0u);
 }
 
@@ -179,16 +179,16 @@ Test(commit, given_up_at_any_instant_it_ends_and_leaves_nothing_committed)
 {
 	for (int polls = 0; polls < 100; polls++) {
 		finished = 0;
-		struct commit *c = start(true);
+		struct node_part *c = start(true);
 		for (int i = 0; i < polls && !finished; i++)
 			disk_poll(disk, clock_deadline(CLOCK_NS_PER_S));
-		bool too_late = finished || c->state >= COMMIT_STOPPED;
-		commit_abort(c, -ECANCELED, "given up");
+		bool too_late = finished || c->state >= NODE_PART_STOPPED;
+		node_part_abort(c, -ECANCELED, "given up");
 		run();
 		bool committed = found(CHECKPOINT_COMMITTED);
 		cr_assert_eq(committed, c->rc == 0, "after %d polls: rc %d", polls, c->rc);
 		cr_assert(too_late || c->rc == -ECANCELED);
-		commit_free(c);
+		node_part_free(c);
 		if (committed)
 			return; /* it is through: later instants are the same */
 	}
@@ -199,11 +199,11 @@ Test(commit, a_second_one_of_the_same_step_finds_the_first)
 {
 	cr_assert_eq(commit_once(NULL, 0), 0);
 	finished = 0;
-	struct commit *c = start(true);
+	struct node_part *c = start(true);
 	run();
 	cr_assert_eq(c->rc, 0);
 	cr_assert(c->already);
-	commit_free(c);
+	node_part_free(c);
 	expect_verified();
 }
 
@@ -283,8 +283,8 @@ Test(commit, a_foreign_manifest_is_not_taken_for_its_own)
 {
 	char dir[SCRATCH_MAX + 64], name[NAME_DIR_MAX];
 	uint64_t deadline = clock_deadline(WAIT_S * CLOCK_NS_PER_S);
-	struct commit *c = start(true);
-	while (maker_site(c)->state != SITE_MANIFEST && clock_now() < deadline)
+	struct node_part *c = start(true);
+	while (maker_directory(c)->state != DIRECTORY_MANIFEST && clock_now() < deadline)
 		disk_poll(disk, deadline);
 	name_dir(id, name);
 	snprintf(dir, sizeof(dir), "%s/main/%s", path, name);
@@ -292,7 +292,7 @@ Test(commit, a_foreign_manifest_is_not_taken_for_its_own)
 	run();
 	cr_assert_eq(c->rc, -EEXIST);
 	cr_assert(strstr(c->err.text, "another checkpoint"), "%s", c->err.text);
-	commit_free(c);
+	node_part_free(c);
 }
 
 Test(commit, what_is_given_up_is_cleared_away_although_an_answer_is_lost)

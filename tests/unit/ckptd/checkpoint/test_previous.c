@@ -19,8 +19,8 @@ static char path[SCRATCH_MAX];
 static struct disk *disk;
 static int root;
 static struct maker m;
-static struct commit_rank ranks[MAKER_WORLD];
-static struct parent parent;
+static struct node_part_rank ranks[MAKER_WORLD];
+static struct previous previous;
 static uint64_t full_every;
 static bool finished;
 
@@ -37,49 +37,49 @@ static void setup(void)
 	cr_assert_eq(disk_new(path, &disk, &root, &err), 0, "%s", err.text);
 	maker_new(&m, step(1));
 	for (uint32_t r = 0; r < MAKER_WORLD; r++)
-		ranks[r] = (struct commit_rank){.mem = m.mem[r], .slot = 0, .leaves = m.leaves[r]};
+		ranks[r] = (struct node_part_rank){.mem = m.mem[r], .slot = 0, .leaves = m.leaves[r]};
 	full_every = FULL_EVERY;
 }
 
 static void teardown(void)
 {
 	failpoint_arm(NULL, NULL);
-	parent_free(&parent);
+	previous_free(&previous);
 	maker_free(&m);
 	disk_free(disk);
 	scratch_remove(path);
 }
 
-TestSuite(parent, .init = setup, .fini = teardown);
+TestSuite(previous, .init = setup, .fini = teardown);
 
-static void on_done(struct commit *c)
+static void on_done(struct node_part *c)
 {
 	(void)c;
 	finished = true;
 }
 
-static struct commit *start(uint64_t n, bool digests_ready)
+static struct node_part *start(uint64_t n, bool digests_ready)
 {
-	struct commit *c = calloc(1, sizeof(*c));
+	struct node_part *c = calloc(1, sizeof(*c));
 	cr_assert(c);
-	*c = (struct commit){.disk = disk,
-			     .root = root,
-			     .job = "main",
-			     .node = "n0",
-			     .id = step(n),
-			     .world = MAKER_WORLD,
-			     .nranks = MAKER_WORLD,
-			     .ranks = ranks,
-			     .parent = &parent,
-			     .full_every = full_every,
-			     .digests_ready = digests_ready,
-			     .done = on_done};
+	*c = (struct node_part){.disk = disk,
+				.root = root,
+				.job = "main",
+				.node = "n0",
+				.id = step(n),
+				.world = MAKER_WORLD,
+				.nranks = MAKER_WORLD,
+				.ranks = ranks,
+				.previous = &previous,
+				.full_every = full_every,
+				.digests_ready = digests_ready,
+				.done = on_done};
 	finished = false;
 	maker_commit(c);
 	return c;
 }
 
-static void poll_until(const struct commit *c, bool (*there)(const struct commit *c))
+static void poll_until(const struct node_part *c, bool (*there)(const struct node_part *c))
 {
 	uint64_t deadline = clock_deadline(WAIT_S * CLOCK_NS_PER_S);
 	while (!there(c) && clock_now() < deadline)
@@ -87,37 +87,37 @@ static void poll_until(const struct commit *c, bool (*there)(const struct commit
 	cr_assert(there(c));
 }
 
-static bool is_done(const struct commit *c)
+static bool is_done(const struct node_part *c)
 {
 	(void)c;
 	return finished && !disk_pending(disk);
 }
 
 /* Everything is written but what stands back for the digests. */
-static bool waits_for_digests(const struct commit *c)
+static bool waits_for_digests(const struct node_part *c)
 {
-	return c->state == COMMIT_DATA && c->started == c->nfiles && !c->in_flight;
+	return c->state == NODE_PART_DATA && c->started == c->nfiles && !c->in_flight;
 }
 
-static uint64_t finish(struct commit *c)
+static uint64_t finish(struct node_part *c)
 {
 	poll_until(c, is_done);
 	cr_assert_eq(c->rc, 0, "%s", c->err.text);
-	parent_take(&parent, c);
+	previous_take(&previous, c);
 	uint64_t linked = c->linked_files;
-	commit_free(c);
+	node_part_free(c);
 	return linked;
 }
 
 /* Number of files that were linked. */
 static uint64_t commit_step(uint64_t n, bool digests_ready)
 {
-	struct commit *c = start(n, digests_ready);
+	struct node_part *c = start(n, digests_ready);
 	if (!digests_ready) {
 		uint64_t deadline = clock_deadline(WAIT_S * CLOCK_NS_PER_S);
-		while (!waits_for_digests(c) && c->state != COMMIT_DIGESTS && clock_now() < deadline)
+		while (!waits_for_digests(c) && c->state != NODE_PART_DIGESTS && clock_now() < deadline)
 			disk_poll(disk, deadline);
-		commit_digests_ready(c);
+		node_part_digests_ready(c);
 	}
 	return finish(c);
 }
@@ -172,7 +172,7 @@ static void remove_step(uint64_t n)
 	scratch_remove(dir);
 }
 
-Test(parent, what_has_not_changed_is_linked)
+Test(previous, what_has_not_changed_is_linked)
 {
 	cr_assert_eq(commit_step(1, true), 0u);
 	cr_assert_eq(commit_step(2, true), nfiles());
@@ -180,7 +180,7 @@ Test(parent, what_has_not_changed_is_linked)
 	cr_assert_eq(verify(2), 0);
 }
 
-Test(parent, what_has_changed_is_written_and_the_parent_keeps_its_own)
+Test(previous, what_has_changed_is_written_and_the_previous_keeps_its_own)
 {
 	commit_step(1, true);
 	change(0);
@@ -191,16 +191,16 @@ Test(parent, what_has_changed_is_written_and_the_parent_keeps_its_own)
 	cr_assert_eq(verify(2), 0);
 }
 
-Test(parent, before_the_digests_are_there_only_what_was_steady_stands_back)
+Test(previous, before_the_digests_are_there_only_what_was_steady_stands_back)
 {
 	commit_step(1, true);
 	cr_assert_eq(commit_step(2, false), 0u, "nothing is known to be steady yet");
 	change(1);
-	struct commit *c = start(3, false);
+	struct node_part *c = start(3, false);
 	poll_until(c, waits_for_digests);
 	for (uint32_t i = 0; i < c->nfiles; i++)
 		cr_assert(c->cfiles[i].late);
-	commit_digests_ready(c);
+	node_part_digests_ready(c);
 	cr_assert_eq(finish(c), nfiles() - 1);
 	/* The changed one is no longer steady, and is written at once. */
 	c = start(4, false);
@@ -209,28 +209,28 @@ Test(parent, before_the_digests_are_there_only_what_was_steady_stands_back)
 	for (uint32_t i = 0; i < c->nfiles; i++)
 		late += c->cfiles[i].late;
 	cr_assert_eq(late, nfiles() - 1);
-	commit_digests_ready(c);
+	node_part_digests_ready(c);
 	cr_assert_eq(finish(c), nfiles() - 1);
 	for (uint64_t n = 1; n <= 4; n++)
 		cr_assert_eq(verify(n), 0, "step %lu", (unsigned long)n);
 }
 
-Test(parent, a_commit_that_is_given_up_while_files_stand_back_ends)
+Test(previous, a_commit_that_is_given_up_while_files_stand_back_ends)
 {
 	commit_step(1, true);
 	commit_step(2, true);
 	unsigned before = open_descriptors();
-	struct commit *c = start(3, false);
+	struct node_part *c = start(3, false);
 	poll_until(c, waits_for_digests);
-	commit_abort(c, -EBADMSG, "torn");
+	node_part_abort(c, -EBADMSG, "torn");
 	poll_until(c, is_done);
 	cr_assert_eq(c->rc, -EBADMSG);
-	commit_free(c);
+	node_part_free(c);
 	cr_assert_eq(open_descriptors(), before);
 	cr_assert_eq(verify(2), 0, "the parent is as it was");
 }
 
-Test(parent, a_file_serves_a_bounded_number_of_checkpoints)
+Test(previous, a_file_serves_a_bounded_number_of_checkpoints)
 {
 	full_every = 3;
 	cr_assert_eq(commit_step(1, true), 0u);
@@ -244,24 +244,24 @@ Test(parent, a_file_serves_a_bounded_number_of_checkpoints)
 	cr_assert_eq(commit_step(6, true), 0u);
 }
 
-Test(parent, one_that_is_gone_or_forgotten_is_done_without)
+Test(previous, one_that_is_gone_or_forgotten_is_done_without)
 {
 	commit_step(1, true);
 	remove_step(1);
 	cr_assert_eq(commit_step(2, true), 0u);
-	parent_forget(&parent);
+	previous_forget(&previous);
 	cr_assert_eq(commit_step(3, true), 0u);
 	cr_assert_eq(commit_step(4, true), nfiles());
 	cr_assert_eq(verify(4), 0);
 }
 
-Test(parent, one_that_is_removed_at_any_instant_leaves_a_whole_checkpoint)
+Test(previous, one_that_is_removed_at_any_instant_leaves_a_whole_checkpoint)
 {
 	for (int polls = 0; polls < 400; polls += 4) {
 		uint64_t n = 2 * (uint64_t)polls + 1;
-		parent_forget(&parent);
+		previous_forget(&previous);
 		commit_step(n, true);
-		struct commit *c = start(n + 1, true);
+		struct node_part *c = start(n + 1, true);
 		for (int i = 0; i < polls && !finished; i++)
 			disk_poll(disk, clock_deadline(CLOCK_NS_PER_S));
 		bool through = finished;
@@ -274,7 +274,7 @@ Test(parent, one_that_is_removed_at_any_instant_leaves_a_whole_checkpoint)
 	cr_assert_fail("it never comes to its end");
 }
 
-Test(parent, one_that_is_marked_damaged_or_has_an_unreadable_mark_is_not_linked_to)
+Test(previous, one_that_is_marked_damaged_or_has_an_unreadable_mark_is_not_linked_to)
 {
 	for (int damaged = 0; damaged < 2; damaged++) {
 		uint64_t n = damaged ? 3 : 1;
@@ -295,7 +295,7 @@ Test(parent, one_that_is_marked_damaged_or_has_an_unreadable_mark_is_not_linked_
 	}
 }
 
-Test(parent, one_that_was_cut_is_not_linked_to)
+Test(previous, one_that_was_cut_is_not_linked_to)
 {
 	char name[SCRATCH_MAX + 256];
 	commit_step(1, true);
@@ -306,7 +306,7 @@ Test(parent, one_that_was_cut_is_not_linked_to)
 	cr_assert_eq(verify(2), 0);
 }
 
-Test(parent, where_links_fail_files_are_written)
+Test(previous, where_links_fail_files_are_written)
 {
 	static const char *const specs[] = {"disk.link=error:EMLINK@1", "disk.link=error:EXDEV@1",
 					    "disk.link=error:EPERM@1", "disk.link=error:ENOENT@1",

@@ -28,7 +28,7 @@ static int finished_rc;
 static struct err finished_err;
 static uint32_t large; /* index of the file that gets damaged: it has several leaves */
 
-static void committed(struct commit *c)
+static void committed(struct node_part *c)
 {
 	cr_assert_eq(c->rc, 0, "%s", c->err.text);
 	finished = true;
@@ -36,26 +36,26 @@ static void committed(struct commit *c)
 
 static void commit(int root)
 {
-	struct commit_rank ranks[MAKER_WORLD];
-	struct commit *c = calloc(1, sizeof(*c));
+	struct node_part_rank ranks[MAKER_WORLD];
+	struct node_part *c = calloc(1, sizeof(*c));
 	cr_assert(c);
 	for (uint32_t r = 0; r < MAKER_WORLD; r++)
-		ranks[r] = (struct commit_rank){.mem = m.mem[r], .slot = 0, .leaves = m.leaves[r]};
-	*c = (struct commit){.disk = disk,
-			     .root = root,
-			     .job = "main",
-			     .node = "n0",
-			     .id = id,
-			     .world = MAKER_WORLD,
-			     .nranks = MAKER_WORLD,
-			     .ranks = ranks,
-			     .digests_ready = true,
-			     .done = committed};
+		ranks[r] = (struct node_part_rank){.mem = m.mem[r], .slot = 0, .leaves = m.leaves[r]};
+	*c = (struct node_part){.disk = disk,
+				.root = root,
+				.job = "main",
+				.node = "n0",
+				.id = id,
+				.world = MAKER_WORLD,
+				.nranks = MAKER_WORLD,
+				.ranks = ranks,
+				.digests_ready = true,
+				.done = committed};
 	finished = false;
 	maker_commit(c);
 	while (!finished || disk_pending(disk))
 		disk_poll(disk, clock_deadline(CLOCK_NS_PER_S));
-	commit_free(c);
+	node_part_free(c);
 }
 
 static void setup(void)

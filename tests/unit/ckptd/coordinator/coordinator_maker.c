@@ -83,7 +83,7 @@ static void on_survey(void *arg)
 	surveys++;
 }
 
-static void on_fetch(void *arg, uint32_t node, const struct peer_bring *bring)
+static void on_fetch(void *arg, uint32_t node, const struct peer_restore_fetch *bring)
 {
 	(void)arg;
 	told[node].bring = *bring;
@@ -169,17 +169,17 @@ static void on_clear(void *arg, uint32_t node, struct step_id id, bool kept)
 	told[node].kept = kept;
 }
 
-static void on_rescue(void *arg, uint32_t node, const struct peer_rescue *order)
+static void on_spill(void *arg, uint32_t node, const struct peer_spill *order)
 {
 	(void)arg;
 	told[node].rescues[order->owner] = *order;
-	told[node].rescue_orders++;
+	told[node].spill_orders++;
 }
 
-static void on_farewell(void *arg, uint32_t node, enum peer_farewell is)
+static void on_finish(void *arg, uint32_t node, enum peer_finish_state is)
 {
 	(void)arg;
-	told[node].farewell = is;
+	told[node].finish = is;
 }
 
 static void on_make(void *arg, struct step_id id)
@@ -249,15 +249,15 @@ void coord_maker_setup(void)
 				       .pass = on_pass,
 				       .write = on_write,
 				       .clear = on_clear,
-				       .rescue = on_rescue,
-				       .farewell = on_farewell,
+				       .spill = on_spill,
+				       .finish = on_finish,
 				       .make = on_make,
 				       .seal = on_seal,
 				       .drop = on_drop,
 				       .remove = on_remove};
 	cr_assert_eq(coord_new("main", WORLD, NODES, 1, &orders, &coord), 0);
 	for (uint32_t n = 0; n < NODES; n++) {
-		coord_attend(coord, from(n), EACH, 0);
+		coord_node_join(coord, from(n), EACH, 0);
 		cr_assert_eq(told[n].epoch, 1);
 	}
 	for (uint32_t n = 0; n < NODES; n++)
@@ -271,7 +271,7 @@ void coord_maker_teardown(void)
 
 void join(uint32_t node)
 {
-	struct peer_joining m = {.n = EACH};
+	struct peer_node_ready m = {.n = EACH};
 	for (uint32_t i = 0; i < EACH; i++) {
 		m.ranks[i] = node + i * NODES;
 		m.lens[i] = 1;

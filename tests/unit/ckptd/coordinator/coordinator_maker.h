@@ -16,14 +16,14 @@ extern struct told {
 	enum level_shown level;
 	uint32_t kept_in; /* the epoch that it was told of last, then */
 	struct peer_choice choice;
-	struct peer_bring bring;
+	struct peer_restore_fetch bring;
 	uint32_t writes, clears;
 	struct share_parts parts;
 	int passed;
 	bool found, kept;
-	uint32_t rescue_orders;
-	enum peer_farewell farewell;       /* the last; 0: none */
-	struct peer_rescue rescues[NODES]; /* the last, by owner */
+	uint32_t spill_orders;
+	enum peer_finish_state finish;    /* the last; 0: none */
+	struct peer_spill rescues[NODES]; /* the last, by owner */
 	char text[WIRE_TEXT_MAX], why[WIRE_TEXT_MAX];
 } told[NODES];
 /* What the coordinator's own daemon was ordered. */
@@ -38,7 +38,7 @@ void record(uint32_t epoch);
 
 extern uint32_t surveys; /* that were ordered */
 
-void coord_maker_setup(void); /* all attend, in epoch 1, which nobody has entered */
+void coord_maker_setup(void); /* all join, in epoch 1, which nobody has entered */
 void coord_maker_teardown(void);
 struct coord_from from(uint32_t node);
 /* The node says that it has one share. */

@@ -66,7 +66,7 @@ Test(coord, the_loss_of_a_node_raises_the_epoch_for_the_others)
 	join(0);
 	join(1);
 	cr_expect_eq(told[0].joined, 1, "not without the ranks of the lost node");
-	coord_attend(coord, from(2), EACH, 0);
+	coord_node_join(coord, from(2), EACH, 0);
 	cr_expect_eq(told[2].epoch, 2);
 	cr_expect_eq(told[2].raised, 0, "it knows of no other epoch");
 	join(2);
@@ -77,7 +77,7 @@ Test(coord, a_node_that_comes_back_is_told_of_the_epoch)
 {
 	join_all();
 	coord_gone(coord, 2, "node n2 is silent");
-	coord_attend(coord, from(2), EACH, 1);
+	coord_node_join(coord, from(2), EACH, 1);
 	cr_expect_eq(told[2].raised, 1);
 	cr_expect_eq(told[2].epoch, 2);
 	cr_expect_str_eq(told[2].text, "node n2 is silent");
@@ -85,23 +85,23 @@ Test(coord, a_node_that_comes_back_is_told_of_the_epoch)
 	cr_expect_eq(told[0].joined, 2);
 }
 
-Test(coord, who_attends_or_joins_twice_undoes_nothing)
+Test(coord, who_joins_or_joins_twice_undoes_nothing)
 {
 	join(0);
-	coord_attend(coord, from(0), EACH, 0);
+	coord_node_join(coord, from(0), EACH, 0);
 	join(1);
 	join(2);
 	cr_expect_eq(told[0].joined, 1, "that it waited was forgotten");
-	struct peer_joining again = {.n = EACH, .ranks = {0, NODES}};
+	struct peer_node_ready again = {.n = EACH, .ranks = {0, NODES}};
 	coord_joining(coord, from(0), &again);
-	coord_attend(coord, from(0), EACH, 1);
+	coord_node_join(coord, from(0), EACH, 1);
 	coord_joining(coord, from(0), &again);
 	cr_expect_eq(coord_view(coord).epoch, 1, "it has entered already");
 }
 
 static void join_as(uint32_t node, uint32_t as)
 {
-	struct peer_joining m = {.n = EACH};
+	struct peer_node_ready m = {.n = EACH};
 	for (uint32_t i = 0; i < EACH; i++)
 		m.ranks[i] = as + i * NODES;
 	coord_joining(coord, from(node), &m);
@@ -112,8 +112,8 @@ Test(coord, nodes_that_were_lost_may_come_back_with_the_ranks_of_each_other)
 	join_all();
 	coord_gone(coord, 1, "node n1 is silent");
 	coord_gone(coord, 2, "node n2 is silent");
-	coord_attend(coord, from(1), EACH, 1);
-	coord_attend(coord, from(2), EACH, 1);
+	coord_node_join(coord, from(1), EACH, 1);
+	coord_node_join(coord, from(2), EACH, 1);
 	join_as(1, 2);
 	join_as(2, 1);
 	cr_expect_eq(told[2].away, 0, "%s", told[2].text);
@@ -125,8 +125,8 @@ Test(coord, a_node_that_joins_those_at_work_raises_the_epoch)
 {
 	join_all();
 	coord_leave(coord, 2);
-	coord_attend(coord, from(2), EACH, 0);
-	struct peer_joining m = {.n = EACH, .ranks = {2, 2 + NODES}};
+	coord_node_join(coord, from(2), EACH, 0);
+	struct peer_node_ready m = {.n = EACH, .ranks = {2, 2 + NODES}};
 	coord_joining(coord, from(2), &m);
 	cr_expect_eq(coord_view(coord).epoch, 2);
 	cr_expect_str_eq(told[0].text, "a node joins");
@@ -143,12 +143,12 @@ Test(coord, a_node_that_has_finished_raises_nothing)
 /* They are on node 1 now, which has said so before node 2 followed. */
 Test(coord, when_who_has_lost_his_ranks_leaves_the_others_enter)
 {
-	struct peer_joining m = {.n = 2 * EACH, .ranks = {1, 1 + NODES, 2, 2 + NODES}};
+	struct peer_node_ready m = {.n = 2 * EACH, .ranks = {1, 1 + NODES, 2, 2 + NODES}};
 	for (uint32_t i = 0; i < m.n; i++) {
 		m.lens[i] = 1;
 		m.addresses[i * WIRE_ADDRESS_MAX] = (uint8_t)('a' + m.ranks[i]);
 	}
-	coord_attend(coord, from(1), 2 * EACH, 0);
+	coord_node_join(coord, from(1), 2 * EACH, 0);
 	join(0);
 	coord_joining(coord, from(1), &m);
 	cr_expect_eq(told[0].joined, 0);
@@ -159,7 +159,7 @@ Test(coord, when_who_has_lost_his_ranks_leaves_the_others_enter)
 
 Test(coord, what_a_node_knows_is_not_given_out_again)
 {
-	coord_attend(coord, from(1), EACH, 7);
+	coord_node_join(coord, from(1), EACH, 7);
 	cr_expect_eq(coord_view(coord).epoch, 8);
 	for (uint32_t n = 0; n < NODES; n++)
 		cr_expect_eq(told[n].epoch, 8);
@@ -171,13 +171,13 @@ Test(coord, nor_when_it_is_what_another_node_has_had_begun_meanwhile)
 {
 	struct coord_from untold0 = {.node = 0}, untold1 = {.node = 1};
 	coord_gone(coord, 2, "node n2 is silent");
-	coord_attend(coord, untold0, EACH, 1);
+	coord_node_join(coord, untold0, EACH, 1);
 	cr_expect_eq(coord_view(coord).epoch, 2);
-	coord_attend(coord, from(2), EACH, 2); /* in which it was with an earlier life of the coordinator */
+	coord_node_join(coord, from(2), EACH, 2); /* in which it was with an earlier life of the coordinator */
 	cr_expect_eq(coord_view(coord).epoch, 3);
-	coord_attend(coord, untold1, EACH, 3); /* it has not heard of 3 from here */
+	coord_node_join(coord, untold1, EACH, 3); /* it has not heard of 3 from here */
 	cr_expect_eq(coord_view(coord).epoch, 4);
-	coord_attend(coord, from(1), EACH, 4);
+	coord_node_join(coord, from(1), EACH, 4);
 	cr_expect_eq(coord_view(coord).epoch, 4);
 	join_all();
 	cr_expect_eq(told[0].joined, 1);
@@ -193,7 +193,7 @@ Test(coord, nobody_is_told_of_an_epoch_that_is_not_recorded)
 	coord_gone(coord, 2, "node n2 is silent");
 	record(2);
 	cr_expect_eq(told[0].raised, 0, "it has been raised again meanwhile");
-	coord_attend(coord, from(2), EACH, 1);
+	coord_node_join(coord, from(2), EACH, 1);
 	cr_expect_eq(told[2].raised, 0);
 	record(3);
 	for (uint32_t n = 0; n < NODES; n++)
@@ -204,7 +204,7 @@ Test(coord, nobody_is_told_of_an_epoch_that_is_not_recorded)
 
 Test(coord, two_nodes_cannot_have_the_same_rank)
 {
-	struct peer_joining m = {.n = EACH, .ranks = {0, 4}};
+	struct peer_node_ready m = {.n = EACH, .ranks = {0, 4}};
 	join(0);
 	coord_joining(coord, from(1), &m);
 	cr_expect_eq(told[1].away, -EINVAL);

@@ -137,7 +137,7 @@ Test(coord_copy, a_new_epoch_forgets_what_was_ordered_and_copies_what_it_restore
 		coord_reached(coord, (struct coord_from){.node = n, .epoch = 1}, s10, LEVEL_REPLICATED);
 	expect_level(LEVEL_CAPTURED);
 	join_all();
-	struct peer_found found = {.nmemory = 1, .memory = {s10}};
+	struct peer_restore_candidates found = {.nmemory = 1, .memory = {s10}};
 	for (uint32_t n = 0; n < NODES; n++)
 		coord_restoring(coord, from(n), UINT64_MAX);
 	for (uint32_t n = 0; n < NODES; n++)
@@ -170,7 +170,7 @@ Test(coord_copy, what_one_node_was_told_by_an_earlier_coordinator_is_kept_by_all
 	expect_level(LEVEL_PENDING); /* copies may have been lost since */
 }
 
-Test(coord_copy, who_attends_hears_what_is_kept_before_another_epoch)
+Test(coord_copy, who_joins_hears_what_is_kept_before_another_epoch)
 {
 	join_all();
 	capture(s10);
@@ -178,7 +178,7 @@ Test(coord_copy, who_attends_hears_what_is_kept_before_another_epoch)
 		coord_reached(coord, from(n), s10, LEVEL_REPLICATED);
 	coord_gone(coord, 1, "lost");
 	told[1] = (struct told){.epoch = 1};
-	coord_attend(coord, from(1), EACH, 1);
+	coord_node_join(coord, from(1), EACH, 1);
 	cr_expect_eq(step_compare(told[1].kept_step, s10), 0);
 	cr_expect_eq(told[1].kept_in, 1);
 	cr_expect_eq(told[1].epoch, 2);

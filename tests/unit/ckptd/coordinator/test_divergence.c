@@ -24,7 +24,7 @@ static void setup(void)
 		coord_copied(coord, from(n), s10);
 }
 
-TestSuite(coord_vote, .init = setup, .fini = coord_maker_teardown);
+TestSuite(coord_divergence, .init = setup, .fini = coord_maker_teardown);
 
 static uint64_t sum(uint32_t rank, uint32_t first, uint32_t n)
 {
@@ -36,10 +36,10 @@ static uint64_t sum(uint32_t rank, uint32_t first, uint32_t n)
 
 static void vote(uint32_t node)
 {
-	struct peer_votes m = {.id = s10};
+	struct peer_replica_digests m = {.id = s10};
 	for (uint32_t r = node; r < WORLD; r += NODES)
-		m.of[m.n++] = (struct peer_vote){SET, sum(r, 0, PIECES), PIECES};
-	coord_votes(coord, from(node), &m);
+		m.of[m.n++] = (struct peer_replica_digest){SET, sum(r, 0, PIECES), PIECES};
+	coord_replica_digests(coord, from(node), &m);
 }
 
 static void reach(uint32_t node)
@@ -95,14 +95,14 @@ static void expect_verdict(const char *text)
 	}
 }
 
-Test(coord_vote, what_is_alike_is_captured_without_a_question)
+Test(coord_divergence, what_is_alike_is_captured_without_a_question)
 {
 	capture();
 	for (uint32_t n = 0; n < NODES; n++)
 		cr_expect(told[n].level == LEVEL_CAPTURED && !told[n].compares && !told[n].failure);
 }
 
-Test(coord_vote, one_rank_is_named_among_all_pieces)
+Test(coord_divergence, one_rank_is_named_among_all_pieces)
 {
 	for (uint32_t i = 0; i < PIECES; i += 613) {
 		coord_maker_teardown();
@@ -118,7 +118,7 @@ Test(coord_vote, one_rank_is_named_among_all_pieces)
 	}
 }
 
-Test(coord_vote, two_ranks_of_one_node_are_named_by_the_majority_of_the_others)
+Test(coord_divergence, two_ranks_of_one_node_are_named_by_the_majority_of_the_others)
 {
 	held[1][7] = held[4][7] = 5; /* node 1 holds both: alike, and wrong */
 	capture();
@@ -126,7 +126,7 @@ Test(coord_vote, two_ranks_of_one_node_are_named_by_the_majority_of_the_others)
 	expect_verdict("replicas differ: ranks 1 and 4 deviate from the others in t7");
 }
 
-Test(coord_vote, half_of_the_ranks_are_no_majority)
+Test(coord_divergence, half_of_the_ranks_are_no_majority)
 {
 	held[0][7] = held[1][7] = held[5][7] = 5;
 	capture();
@@ -134,7 +134,7 @@ Test(coord_vote, half_of_the_ranks_are_no_majority)
 	expect_verdict("replicas differ in t7: no more than half of the 6 ranks that hold it agree, so none is named");
 }
 
-Test(coord_vote, nodes_that_do_not_take_part_are_not_compared)
+Test(coord_divergence, nodes_that_do_not_take_part_are_not_compared)
 {
 	held[4][100] ^= 1;
 	for (uint32_t n = 0; n < NODES; n++)
@@ -145,7 +145,7 @@ Test(coord_vote, nodes_that_do_not_take_part_are_not_compared)
 	cr_expect_eq(told[0].level, LEVEL_CAPTURED, "%s", told[0].text);
 }
 
-Test(coord_vote, who_comes_back_in_the_midst_of_it_is_asked_again)
+Test(coord_divergence, who_comes_back_in_the_midst_of_it_is_asked_again)
 {
 	held[2][4999] ^= 1;
 	capture();
@@ -153,7 +153,7 @@ Test(coord_vote, who_comes_back_in_the_midst_of_it_is_asked_again)
 	answer(1);
 	coord_gone(coord, 2, "it was cut off");
 	cr_expect_eq(told[0].failure, 0, "every rank has copied it");
-	coord_attend(coord, (struct coord_from){.node = 2, .epoch = told[2].epoch}, EACH, 1);
+	coord_node_join(coord, (struct coord_from){.node = 2, .epoch = told[2].epoch}, EACH, 1);
 	for (uint32_t n = 0; n < NODES; n++)
 		vote(n);
 	for (uint32_t n = 0; n < NODES; n++)
@@ -162,7 +162,7 @@ Test(coord_vote, who_comes_back_in_the_midst_of_it_is_asked_again)
 	expect_verdict("replicas differ: rank 2 deviates from the others in t4999");
 }
 
-Test(coord_vote, answers_to_other_questions_and_twice_change_nothing)
+Test(coord_divergence, answers_to_other_questions_and_twice_change_nothing)
 {
 	held[4][9] ^= 1;
 	capture();
@@ -179,7 +179,7 @@ Test(coord_vote, answers_to_other_questions_and_twice_change_nothing)
 	expect_verdict("replicas differ: rank 4 deviates from the others in t9");
 }
 
-Test(coord_vote, what_is_told_again_and_again_is_bounded)
+Test(coord_divergence, what_is_told_again_and_again_is_bounded)
 {
 	for (unsigned i = 0; i < 2000; i++)
 		vote(0);
@@ -190,7 +190,7 @@ Test(coord_vote, what_is_told_again_and_again_is_bounded)
 	cr_expect_eq(told[0].level, LEVEL_CAPTURED);
 }
 
-Test(coord_vote, who_does_not_answer_is_named_and_the_save_fails)
+Test(coord_divergence, who_does_not_answer_is_named_and_the_save_fails)
 {
 	struct step_id id;
 	uint32_t node;
@@ -210,7 +210,7 @@ Test(coord_vote, who_does_not_answer_is_named_and_the_save_fails)
 	cr_expect_eq(told[0].failure, -EUCLEAN);
 }
 
-Test(coord_vote, who_is_gone_in_the_midst_of_it_is_not_waited_for)
+Test(coord_divergence, who_is_gone_in_the_midst_of_it_is_not_waited_for)
 {
 	struct step_id id;
 	uint32_t node;
@@ -228,17 +228,17 @@ Test(coord_vote, who_is_gone_in_the_midst_of_it_is_not_waited_for)
 /* Of node and turn, in messages of as many as each takes. */
 static void vote_many(uint32_t node, uint32_t n, uint64_t sum_of_last)
 {
-	struct peer_votes m = {.id = s10};
+	struct peer_replica_digests m = {.id = s10};
 	for (uint32_t i = 0; i < n; i++) {
-		m.of[m.n++] = (struct peer_vote){1000 + i, i + 1 == n ? sum_of_last : i, 3};
-		if (m.n == PEER_VOTES_MAX || i + 1 == n) {
-			coord_votes(coord, from(node), &m);
+		m.of[m.n++] = (struct peer_replica_digest){1000 + i, i + 1 == n ? sum_of_last : i, 3};
+		if (m.n == PEER_REPLICA_DIGESTS_MAX || i + 1 == n) {
+			coord_replica_digests(coord, from(node), &m);
 			m.n = 0;
 		}
 	}
 }
 
-Test(coord_vote, a_set_that_differs_is_found_among_many_messages)
+Test(coord_divergence, a_set_that_differs_is_found_among_many_messages)
 {
 	enum { MANY = WITNESS_SETS_MAX * WIRE_LOCAL_MAX };
 	for (uint32_t n = 0; n < NODES; n++)
@@ -250,18 +250,18 @@ Test(coord_vote, a_set_that_differs_is_found_among_many_messages)
 	cr_expect_eq(told[0].ask.set, 1000 + MANY - 1);
 }
 
-Test(coord_vote, more_than_can_be_compared_fails_the_save)
+Test(coord_divergence, more_than_can_be_compared_fails_the_save)
 {
-	vote_many(0, VOTES_MAX, 0);
+	vote_many(0, REPLICA_DIGESTS_MAX, 0);
 	for (unsigned i = 0; i < 5; i++)
-		vote_many(1, VOTES_MAX, 0);
+		vote_many(1, REPLICA_DIGESTS_MAX, 0);
 	cr_expect_eq(told[0].failure, 0, "they are the same");
-	vote_many(2, 3 * VOTES_MAX, 0);
+	vote_many(2, 3 * REPLICA_DIGESTS_MAX, 0);
 	cr_expect_eq(told[0].failure, -E2BIG);
 	cr_expect(strstr(told[0].text, "more than 262144 different sets"), "%s", told[0].text);
 }
 
-Test(coord_vote, what_comes_after_it_in_the_same_epoch_is_not_trusted)
+Test(coord_divergence, what_comes_after_it_in_the_same_epoch_is_not_trusted)
 {
 	struct step_id later = {12, 1}, next = {12, 2};
 	held[4][9] ^= 1;
@@ -290,11 +290,11 @@ static void verdict(const uint64_t *sums, uint32_t n, const char *want)
 	char text[WIRE_TEXT_MAX];
 	for (uint32_t r = 0; r < n; r++)
 		ranks[r] = (struct peer_sum){r, sums[r]};
-	coord_vote_verdict(ranks, n, "wte", text);
+	coord_divergence_result(ranks, n, "wte", text);
 	cr_expect_str_eq(text, want, "%s", text);
 }
 
-Test(coord_vote, sentences, .init = NULL, .fini = NULL)
+Test(coord_divergence, sentences, .init = NULL, .fini = NULL)
 {
 	verdict((uint64_t[]){1, 2}, 2, "replicas differ in wte: 2 ranks hold it, and no majority says which is right");
 	verdict((uint64_t[]){3, 1, 3}, 3, "replicas differ: rank 1 deviates from the others in wte");

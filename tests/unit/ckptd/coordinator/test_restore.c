@@ -22,7 +22,7 @@ static void ask(uint64_t step)
 static void find(uint32_t node, struct step_id memory, unsigned nstored)
 {
 	static const struct step_id stored[] = {{20, 1}, {10, 1}};
-	struct peer_found found = {.nmemory = memory.epoch != 0, .memory = {memory}, .nstored = nstored};
+	struct peer_restore_candidates found = {.nmemory = memory.epoch != 0, .memory = {memory}, .nstored = nstored};
 	memcpy(found.stored, stored, nstored * sizeof(*stored));
 	coord_found(coord, from(node), &found);
 }
@@ -104,7 +104,7 @@ Test(coord_restore, what_one_node_lacks_comes_from_those_who_hold_copies)
 	find(1, none, 2);
 	find(2, s30, 2);
 	expect_bring(s30, false);
-	const struct peer_bring *b = &told[1].bring;
+	const struct peer_restore_fetch *b = &told[1].bring;
 	cr_assert_eq(b->nholders, 3);
 	cr_expect(b->holders[0].rank == 1 && b->holders[0].node == 2);
 	cr_expect(b->holders[1].rank == 4 && b->holders[1].node == 0);
@@ -133,7 +133,7 @@ Test(coord_restore, what_one_node_lacks_and_nobody_holds_comes_from_storage_for_
 
 Test(coord_restore, an_older_step_in_all_memories_is_better_than_a_newer_one_in_some)
 {
-	const struct peer_found both = {.nmemory = 2, .memory = {{20, 1}, {30, 1}}};
+	const struct peer_restore_candidates both = {.nmemory = 2, .memory = {{20, 1}, {30, 1}}};
 	ask(UINT64_MAX);
 	coord_found(coord, from(0), &both);
 	find(1, s20, 0);
@@ -247,7 +247,7 @@ static void find_others(uint64_t step)
 {
 	ask(step);
 	for (uint32_t n = 0; n < NODES; n++)
-		coord_found(coord, from(n), &(struct peer_found){.others = n == 1});
+		coord_found(coord, from(n), &(struct peer_restore_candidates){.others = n == 1});
 	survey(NULL, 0);
 }
 
@@ -342,7 +342,7 @@ Test(coord_restore, a_store_that_cannot_be_read_is_no_fresh_start)
 	ask(UINT64_MAX);
 	survey(NULL, 0);
 	for (uint32_t n = 0; n < NODES; n++)
-		coord_found(coord, from(n), &(struct peer_found){.storage_rc = n == 2 ? -ENOENT : 0});
+		coord_found(coord, from(n), &(struct peer_restore_candidates){.storage_rc = n == 2 ? -ENOENT : 0});
 	cr_expect_eq(told[0].refusal, -EIO);
 }
 

@@ -58,7 +58,7 @@ Test(coord_parts, who_holds_the_same_in_other_pieces_leaves_it_to_the_others)
 Test(coord_parts, nothing_is_written_before_all_have_said_what_they_hold)
 {
 	coord_leave(coord, 2);
-	coord_attend(coord, from(2), EACH, 0);
+	coord_node_join(coord, from(2), EACH, 0);
 	join_all();
 	copied(s10);
 	made(s10);
@@ -73,9 +73,9 @@ Test(coord_parts, nothing_is_written_before_all_have_said_what_they_hold)
 Test(coord_parts, what_was_said_while_a_lost_node_was_still_counted_holds)
 {
 	coord_leave(coord, 1);
-	coord_attend(coord, from(0), 2 * EACH, 0); /* it has taken the ranks of a node whose end is not known yet */
+	coord_node_join(coord, from(0), 2 * EACH, 0); /* it has taken the ranks of a node whose end is not known yet */
 	hold(0, 7, 1);
-	coord_attend(coord, from(1), EACH, 0);
+	coord_node_join(coord, from(1), EACH, 0);
 	hold(1, 7, 1);
 	coord_leave(coord, 2);
 	coord_ready(coord, from(0), s10);

@@ -22,7 +22,7 @@ static void setup(void)
 	static const char text[] = "n0 127.0.0.1:7000\nn1 127.0.0.1:7001\n";
 	struct err err = {{0}};
 	log_set_level(LOG_ERROR);
-	here = (struct daemon){.root = -1}; /* where no chair is: it answers nothing */
+	here = (struct daemon){.root = -1}; /* where no host is: it answers nothing */
 	list_init(&here.jobs);
 	list_init(&here.chairs);
 	cr_assert_eq(roster_parse("nodes", text, strlen(text), &here.roster, &err), 0, "%s", err.text);
@@ -38,7 +38,7 @@ static void setup(void)
 		ranks[r] = (struct rank){.job = &job, .id = r, .index = r, .state = RANK_LEFT};
 	ranks[1].mem = &mem; /* the first has none yet: nothing is said of shares */
 	saves_init(&job.saves, &here, &job);
-	recover_init(&job.recover, &job);
+	restore_init(&job.restore, &job);
 	list_push(&here.jobs, &job.link);
 }
 
@@ -47,56 +47,56 @@ static void teardown(void)
 	roster_free(here.roster);
 }
 
-TestSuite(farewell, .init = setup, .fini = teardown);
+TestSuite(finish, .init = setup, .fini = teardown);
 
 /* Nobody has heard of it for so long. */
 static void wait_ms(uint64_t ms)
 {
-	job.farewell.since_ns = clock_now() - ms * CLOCK_NS_PER_MS;
-	farewell_tick(&job);
+	job.finish.since_ns = clock_now() - ms * CLOCK_NS_PER_MS;
+	finish_tick(&job);
 }
 
-Test(farewell, who_is_not_heard_for_join_timeout_is_let_go)
+Test(finish, who_is_not_heard_for_join_timeout_is_let_go)
 {
-	farewell_tick(&job);
-	cr_expect_eq(job.farewell.stand, FAREWELL_SAID);
+	finish_tick(&job);
+	cr_expect_eq(job.finish.stand, FINISH_SAID);
 	wait_ms(JOIN_MS / 2);
-	cr_expect_eq(job.farewell.stand, FAREWELL_SAID);
+	cr_expect_eq(job.finish.stand, FINISH_SAID);
 	wait_ms(JOIN_MS + 1);
-	cr_expect_eq(job.farewell.stand, FAREWELL_OVER);
+	cr_expect_eq(job.finish.stand, FINISH_OVER);
 }
 
-Test(farewell, as_long_as_the_coordinator_says_that_it_stays_it_does)
+Test(finish, as_long_as_the_coordinator_says_that_it_stays_it_does)
 {
-	farewell_tick(&job);
-	farewell_hear(&job, PEER_STAYS);
+	finish_tick(&job);
+	finish_hear(&job, PEER_STAYS);
 	wait_ms(2 * JOIN_MS);
-	cr_expect_eq(job.farewell.stand, FAREWELL_HEARD);
-	farewell_apart(&job);
-	farewell_tick(&job);
-	cr_expect_eq(job.farewell.stand, FAREWELL_SAID, "from now on it counts");
+	cr_expect_eq(job.finish.stand, FINISH_HEARD);
+	finish_apart(&job);
+	finish_tick(&job);
+	cr_expect_eq(job.finish.stand, FINISH_SAID, "from now on it counts");
 	wait_ms(JOIN_MS + 1);
-	cr_expect_eq(job.farewell.stand, FAREWELL_OVER);
+	cr_expect_eq(job.finish.stand, FINISH_OVER);
 }
 
-Test(farewell, with_a_new_epoch_its_ranks_have_all_of_join_timeout_to_start)
+Test(finish, with_a_new_epoch_its_ranks_have_all_of_join_timeout_to_start)
 {
-	farewell_tick(&job);
+	finish_tick(&job);
 	job.epoch = 2;
 	wait_ms(JOIN_MS + 1);
-	cr_expect_neq(job.farewell.stand, FAREWELL_OVER);
+	cr_expect_neq(job.finish.stand, FINISH_OVER);
 	wait_ms(JOIN_MS + 1);
-	cr_expect_eq(job.farewell.stand, FAREWELL_OVER);
+	cr_expect_eq(job.finish.stand, FINISH_OVER);
 }
 
-Test(farewell, a_rank_that_is_there_or_failed_ends_it)
+Test(finish, a_rank_that_is_there_or_failed_ends_it)
 {
-	farewell_tick(&job);
+	finish_tick(&job);
 	ranks[1].failed = true;
 	wait_ms(JOIN_MS + 1);
-	cr_expect_eq(job.farewell.stand, FAREWELL_NONE);
+	cr_expect_eq(job.finish.stand, FINISH_NONE);
 	ranks[1].failed = false;
 	ranks[1].pid = 7;
-	farewell_tick(&job);
-	cr_expect_eq(job.farewell.stand, FAREWELL_NONE);
+	finish_tick(&job);
+	cr_expect_eq(job.finish.stand, FINISH_NONE);
 }

@@ -23,7 +23,7 @@ static void setup(void)
 	for (uint32_t r = 0; r < 2; r++)
 		ranks[r] = (struct rank){.job = &job, .id = r, .pidfd = -1, .doorbell = -1};
 	saves_init(&job.saves, &d, &job);
-	recover_init(&job.recover, &job);
+	restore_init(&job.restore, &job);
 }
 
 static void teardown(void)

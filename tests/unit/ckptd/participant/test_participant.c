@@ -1,4 +1,4 @@
-/* What a node says to its coordinator when it is refused, and of epochs: participant/participant.c, with a chair in the same daemon. */
+/* What a node says to its coordinator when it is refused, and of epochs: participant/participant.c, with a host in the same daemon. */
 #include "participant/participant.h"
 
 #include "base/clock.h"
@@ -40,7 +40,7 @@ static void setup(void)
 	cr_assert(job.ranks);
 	saves_init(&job.saves, &here, &job);
 	copies_init(&job.copies, &job);
-	recover_init(&job.recover, &job);
+	restore_init(&job.restore, &job);
 	list_push(&here.jobs, &job.link);
 }
 
@@ -53,15 +53,15 @@ static void teardown(void)
 	free(job.ranks);
 }
 
-TestSuite(seat, .init = setup, .fini = teardown);
+TestSuite(participant, .init = setup, .fini = teardown);
 
 /* The other node, with another world. */
 static void other(enum peer_type type)
 {
 	struct peer_report r = {.type = type, .job = "main"};
-	if (type == PEER_ATTEND)
-		r.attend = (struct peer_attend){.world = 6, .nranks = 6};
-	chair_report(&here, 1, true, &r);
+	if (type == PEER_NODE_JOIN)
+		r.node_join = (struct peer_node_join){.world = 6, .nranks = 6};
+	host_report(&here, 1, true, &r);
 }
 
 static void wait_for_epoch(void)
@@ -73,23 +73,23 @@ static void wait_for_epoch(void)
 	}
 }
 
-Test(seat, who_is_refused_for_what_passes_attends_again)
+Test(participant, who_is_refused_for_what_passes_joins_again)
 {
-	other(PEER_ATTEND);
-	seat_attend(&job);
-	cr_expect_eq(chair_view(&here, "main").world, 6u);
-	cr_assert_gt(job.attend_ns, clock_now(), "it asks no more, and nobody tells it");
-	seat_tick(&job);
-	cr_expect_gt(job.attend_ns, clock_now(), "not before its time");
-	job.attend_ns = clock_now();
-	seat_tick(&job);
-	cr_expect_gt(job.attend_ns, clock_now(), "refused again");
+	other(PEER_NODE_JOIN);
+	participant_join(&job);
+	cr_expect_eq(host_view(&here, "main").world, 6u);
+	cr_assert_gt(job.join_ns, clock_now(), "it asks no more, and nobody tells it");
+	participant_tick(&job);
+	cr_expect_gt(job.join_ns, clock_now(), "not before its time");
+	job.join_ns = clock_now();
+	participant_tick(&job);
+	cr_expect_gt(job.join_ns, clock_now(), "refused again");
 	other(PEER_LEAVE);
-	job.attend_ns = clock_now();
-	seat_tick(&job);
-	cr_expect_eq(chair_view(&here, "main").world, job.world);
-	cr_expect_eq(chair_view(&here, "main").attending, job.nlocal);
-	cr_expect_eq(job.attend_ns, 0u);
+	job.join_ns = clock_now();
+	participant_tick(&job);
+	cr_expect_eq(host_view(&here, "main").world, job.world);
+	cr_expect_eq(host_view(&here, "main").attending, job.nlocal);
+	cr_expect_eq(job.join_ns, 0u);
 	wait_for_epoch();
 	cr_expect_eq(job.epoch, 1u);
 }
@@ -104,30 +104,30 @@ static unsigned lines_in(FILE *log, const char *word)
 	return n;
 }
 
-Test(seat, a_refusal_that_lasts_is_logged_when_it_is_new)
+Test(participant, a_refusal_that_lasts_is_logged_when_it_is_new)
 {
 	FILE *log = tmpfile();
 	cr_assert(log && dup2(fileno(log), STDERR_FILENO) == STDERR_FILENO);
 	log_set_level(LOG_WARN);
-	other(PEER_ATTEND);
+	other(PEER_NODE_JOIN);
 	for (unsigned i = 0; i < 20; i++)
-		seat_attend(&job);
+		participant_join(&job);
 	cr_expect_eq(lines_in(log, "runs with world size 6"), 2u, "here, and where it is coordinated");
 	other(PEER_LEAVE);
-	seat_attend(&job);
+	participant_join(&job);
 	wait_for_epoch();
-	seat_leave(&job);
-	other(PEER_ATTEND);
-	seat_attend(&job);
+	participant_leave(&job);
+	other(PEER_NODE_JOIN);
+	participant_join(&job);
 	cr_expect_eq(lines_in(log, "runs with world size 6"), 4u, "it was over meanwhile");
 	fclose(log);
 }
 
-Test(seat, who_contradicts_the_job_does_not_ask_again)
+Test(participant, who_contradicts_the_job_does_not_ask_again)
 {
-	struct peer_order order = {.type = PEER_TURN_AWAY, .job = "main", .word = {.rc = -EINVAL, .text = "no"}};
-	seat_obey(&here, &order);
-	cr_expect_eq(job.attend_ns, 0u);
+	struct peer_order order = {.type = PEER_REJECT, .job = "main", .word = {.rc = -EINVAL, .text = "no"}};
+	participant_obey(&here, &order);
+	cr_expect_eq(job.join_ns, 0u);
 }
 
 static void ask(enum wire_command_kind kind)
@@ -145,14 +145,14 @@ static void come_back(void)
 {
 	job.stop = false;
 	job.halt = (struct halt){0};
-	seat_attend(&job);
+	participant_join(&job);
 }
 
-Test(seat, who_was_not_there_when_the_others_were_asked_to_end_is_asked_when_it_attends)
+Test(participant, who_was_not_there_when_the_others_were_asked_to_end_is_asked_when_it_joins)
 {
-	seat_attend(&job);
+	participant_join(&job);
 	struct peer_report r = {.type = PEER_ASK, .job = "main", .ask.command.kind = COMMAND_HALT};
-	chair_report(&here, 1, true, &r);
+	host_report(&here, 1, true, &r);
 	come_back();
 	cr_expect(job.stop);
 }
@@ -161,82 +161,85 @@ Test(seat, who_was_not_there_when_the_others_were_asked_to_end_is_asked_when_it_
 static void halt_of_the_other(void)
 {
 	struct peer_report r = {.type = PEER_ASK, .job = "main", .ask.command.kind = COMMAND_HALT};
-	other(PEER_ATTEND);
-	chair_report(&here, 1, true, &r);
+	other(PEER_NODE_JOIN);
+	host_report(&here, 1, true, &r);
 	job.world = 6;
 }
 
-Test(seat, what_a_job_was_asked_does_not_outlive_the_last_node_of_it)
+Test(participant, what_a_job_was_asked_does_not_outlive_the_last_node_of_it)
 {
 	halt_of_the_other();
 	list_remove(&job.link);
 	chairs_node_down(&here, 1, "it is down");
-	cr_assert_eq(chair_view(&here, "main").attending, 0u);
+	cr_assert_eq(host_view(&here, "main").attending, 0u);
 	list_push(&here.jobs, &job.link);
-	seat_attend(&job);
-	cr_expect_eq(chair_view(&here, "main").attending, job.nlocal);
+	participant_join(&job);
+	cr_expect_eq(host_view(&here, "main").attending, job.nlocal);
 	cr_expect(!job.stop, "that was another life of the job");
 }
 
 /* It was killed before it had ended, and waits for others (node-wait). */
-Test(seat, nor_that_of_a_job_whose_ranks_are_planned)
+Test(participant, nor_that_of_a_job_whose_ranks_are_planned)
 {
-	struct peer_report crew = {.type = PEER_CREW, .job = "main", .crew = {.want = 2, .least = 2, .processes = 2}};
+	struct peer_report assignment = {
+		.type = PEER_CAPACITY, .job = "main", .assignment = {.want = 2, .least = 2, .processes = 2}};
 	struct peer_report ask = {.type = PEER_ASK, .job = "main", .ask.command.kind = COMMAND_HALT};
 	list_remove(&job.link);
-	chair_report(&here, 0, true, &crew);
-	cr_assert_eq(muster_plan(&here, "main"), 1u);
+	host_report(&here, 0, true, &assignment);
+	cr_assert_eq(membership_plan(&here, "main"), 1u);
 	list_push(&here.jobs, &job.link);
 	job.world = 2;
-	job.reform.plan = 1;
-	seat_attend(&job);
-	chair_report(&here, 0, true, &ask);
-	seat_leave(&job);
-	cr_assert(chair_has(&here, "main") && !chair_view(&here, "main").attending);
+	job.resize.plan = 1;
+	participant_join(&job);
+	host_report(&here, 0, true, &ask);
+	participant_leave(&job);
+	cr_assert(host_has(&here, "main") && !host_view(&here, "main").attending);
 	come_back();
-	cr_assert_eq(chair_view(&here, "main").attending, 2u);
+	cr_assert_eq(host_view(&here, "main").attending, 2u);
 	cr_expect(!job.stop);
 }
 
-Test(seat, but_holds_for_who_comes_with_another_world_of_the_same_job)
+Test(participant, but_holds_for_who_comes_with_another_world_of_the_same_job)
 {
 	struct err err = {{0}};
 	halt_of_the_other();
-	cr_assert_eq(chair_remake(&here, "main", 5, true, &err), 0, "%s", err.text);
+	cr_assert_eq(host_remake(&here, "main", 5, true, &err), 0, "%s", err.text);
 	job.world = 4;
-	seat_attend(&job);
-	cr_expect_eq(chair_view(&here, "main").world, 4u);
+	participant_join(&job);
+	cr_expect_eq(host_view(&here, "main").world, 4u);
 	cr_expect(job.stop);
 }
 
 /* That the store cannot be read for a moment is no reason to forget it. */
-Test(seat, also_where_the_world_could_not_be_made_at_first)
+Test(participant, also_where_the_world_could_not_be_made_at_first)
 {
 	struct err err = {{0}};
-	struct peer_report crew = {.type = PEER_CREW, .job = "main", .crew = {.want = 6, .least = 6, .processes = 4}};
+	struct peer_report assignment = {
+		.type = PEER_CAPACITY, .job = "main", .assignment = {.want = 6, .least = 6, .processes = 4}};
 	struct peer_report halt = {.type = PEER_ASK, .job = "main", .ask.command.kind = COMMAND_HALT};
-	struct peer_report attend = {.type = PEER_ATTEND, .job = "main", .attend = {6, .nranks = 4, .plan = 1}};
+	struct peer_report node_join = {
+		.type = PEER_NODE_JOIN, .job = "main", .node_join = {6, .nranks = 4, .plan = 1}};
 	list_remove(&job.link);
-	chair_report(&here, 1, true, &crew);
-	crew.crew.processes = job.nlocal;
-	chair_report(&here, 0, true, &crew);
-	chair_report(&here, 1, true, &attend);
-	chair_report(&here, 1, true, &halt);
+	host_report(&here, 1, true, &assignment);
+	assignment.assignment.processes = job.nlocal;
+	host_report(&here, 0, true, &assignment);
+	host_report(&here, 1, true, &node_join);
+	host_report(&here, 1, true, &halt);
 	here.config.store = "/nothing/is/here";
-	cr_assert_lt(chair_remake(&here, "main", 6, true, &err), 0);
-	cr_assert_not(chair_has(&here, "main"));
+	cr_assert_lt(host_remake(&here, "main", 6, true, &err), 0);
+	cr_assert_not(host_has(&here, "main"));
 	here.config.store = NULL;
 	list_push(&here.jobs, &job.link);
 	job.world = 6;
-	job.reform.plan = 1;
-	seat_attend(&job);
-	cr_expect_eq(chair_view(&here, "main").attending, job.nlocal);
+	job.resize.plan = 1;
+	participant_join(&job);
+	cr_expect_eq(host_view(&here, "main").attending, job.nlocal);
 	cr_expect(job.stop);
 }
 
-Test(seat, the_checkpoint_after_which_one_node_ends_is_that_of_all)
+Test(participant, the_checkpoint_after_which_one_node_ends_is_that_of_all)
 {
-	seat_attend(&job);
+	participant_join(&job);
 	ask(COMMAND_HALT_AFTER);
 	come_back();
 	cr_expect(!job.stop, "it has not begun");
@@ -247,7 +250,7 @@ Test(seat, the_checkpoint_after_which_one_node_ends_is_that_of_all)
 	cr_expect(job.stop, "the others were not told");
 }
 
-Test(seat, a_coordinator_that_has_not_heard_who_is_to_end_is_told_when_it_is_back)
+Test(participant, a_coordinator_that_has_not_heard_who_is_to_end_is_told_when_it_is_back)
 {
 	ask(COMMAND_HALT);
 	seats_up(&here);
@@ -257,32 +260,32 @@ Test(seat, a_coordinator_that_has_not_heard_who_is_to_end_is_told_when_it_is_bac
 }
 
 /* It was cut off while its job was halted, and that runs again elsewhere. */
-Test(seat, but_not_before_this_node_has_a_seat_in_the_job_that_is_there_now)
+Test(participant, but_not_before_this_node_has_a_place_in_the_job_that_is_there_now)
 {
-	other(PEER_ATTEND);
+	other(PEER_NODE_JOIN);
 	ask(COMMAND_HALT);
 	seats_up(&here);
-	cr_assert_eq(chair_view(&here, "main").attending, 6u, "it is taken for one of that");
+	cr_assert_eq(host_view(&here, "main").attending, 6u, "it is taken for one of that");
 	cr_expect(job.halt.again);
 	job.world = 6;
 	come_back(); /* another one of that job */
 	cr_expect(!job.stop);
 }
 
-Test(seat, and_is_told_also_when_that_is_late)
+Test(participant, and_is_told_also_when_that_is_late)
 {
 	ask(COMMAND_HALT);
-	other(PEER_ATTEND);
+	other(PEER_NODE_JOIN);
 	seats_up(&here);
 	other(PEER_LEAVE);
-	job.attend_ns = clock_now();
-	seat_tick(&job);
+	job.join_ns = clock_now();
+	participant_tick(&job);
 	wait_for_epoch();
 	come_back();
 	cr_expect(job.stop, "the others go on alone");
 }
 
-Test(seat, but_not_what_a_launcher_alone_has_asked)
+Test(participant, but_not_what_a_launcher_alone_has_asked)
 {
 	job_stop(&job);
 	seats_up(&here);
@@ -290,9 +293,9 @@ Test(seat, but_not_what_a_launcher_alone_has_asked)
 	cr_expect(!job.stop);
 }
 
-Test(seat, what_is_asked_for_later_is_forgotten_by_who_would_not_hear_that_it_is_taken_back)
+Test(participant, what_is_asked_for_later_is_forgotten_by_who_would_not_hear_that_it_is_taken_back)
 {
-	seat_attend(&job);
+	participant_join(&job);
 	ask(COMMAND_HALT_AFTER);
 	seats_down(&here);
 	halt_durable(&job);
@@ -300,7 +303,7 @@ Test(seat, what_is_asked_for_later_is_forgotten_by_who_would_not_hear_that_it_is
 	ask(COMMAND_GO_ON); /* others may know of it */
 }
 
-Test(seat, there_is_nothing_to_take_back_where_a_job_is_on_one_node_alone)
+Test(participant, there_is_nothing_to_take_back_where_a_job_is_on_one_node_alone)
 {
 	struct wire_answer answer = {0};
 	struct err err = {{0}};
@@ -311,58 +314,60 @@ Test(seat, there_is_nothing_to_take_back_where_a_job_is_on_one_node_alone)
 	cr_expect_eq(halt_ask(&job, &(struct wire_command){.kind = COMMAND_GO_ON}, &answer, &err), -EINVAL);
 }
 
-Test(seat, who_has_no_part_in_a_plan_that_was_made_twice_does_not_attend)
+Test(participant, who_has_no_part_in_a_plan_that_was_made_twice_does_not_join)
 {
-	struct peer_report crew = {.type = PEER_CREW, .job = "main", .crew = {.want = 2, .least = 2, .processes = 2}};
-	struct peer_report attend = {
-		.type = PEER_ATTEND, .job = "main", .attend = {.world = 2, .nranks = 1, .plan = 1}};
+	struct peer_report assignment = {
+		.type = PEER_CAPACITY, .job = "main", .assignment = {.want = 2, .least = 2, .processes = 2}};
+	struct peer_report node_join = {
+		.type = PEER_NODE_JOIN, .job = "main", .node_join = {.world = 2, .nranks = 1, .plan = 1}};
 	list_remove(&job.link);
-	chair_report(&here, 0, true, &crew);
-	cr_assert_eq(muster_plan(&here, "main"), 1u);
-	chair_report(&here, 1, true, &attend);
-	cr_expect_eq(muster_plan(&here, "main"), 2u);
-	cr_expect_eq(chair_view(&here, "main").attending, 0u);
+	host_report(&here, 0, true, &assignment);
+	cr_assert_eq(membership_plan(&here, "main"), 1u);
+	host_report(&here, 1, true, &node_join);
+	cr_expect_eq(membership_plan(&here, "main"), 2u);
+	cr_expect_eq(host_view(&here, "main").attending, 0u);
 }
 
-Test(seat, who_is_not_heard_for_what_was_left_of_another_job_attends_when_that_is_over)
+Test(participant, who_is_not_heard_for_what_was_left_of_another_job_joins_when_that_is_over)
 {
-	struct peer_report crew = {.type = PEER_CREW, .job = "main", .crew = {.want = 4, .least = 4, .processes = 4}};
-	chair_report(&here, 1, true, &crew);
-	cr_assert_eq(muster_plan(&here, "main"), 1u);
+	struct peer_report assignment = {
+		.type = PEER_CAPACITY, .job = "main", .assignment = {.want = 4, .least = 4, .processes = 4}};
+	host_report(&here, 1, true, &assignment);
+	cr_assert_eq(membership_plan(&here, "main"), 1u);
 	job.formed = true;
-	seat_attend(&job);
-	cr_expect_eq(chair_view(&here, "main").attending, 0u);
-	chair_abandon(&here, "main");
-	reform_end(&job);
-	cr_assert_gt(job.attend_ns, clock_now(), "nobody else tells it");
-	job.attend_ns = clock_now();
-	seat_tick(&job);
-	cr_expect_eq(chair_view(&here, "main").attending, job.nlocal);
+	participant_join(&job);
+	cr_expect_eq(host_view(&here, "main").attending, 0u);
+	host_abandon(&here, "main");
+	resize_end(&job);
+	cr_assert_gt(job.join_ns, clock_now(), "nobody else tells it");
+	job.join_ns = clock_now();
+	participant_tick(&job);
+	cr_expect_eq(host_view(&here, "main").attending, job.nlocal);
 	wait_for_epoch();
-	reform_end(&job);
-	cr_expect_eq(job.attend_ns, 0u, "it was its own end");
+	resize_end(&job);
+	cr_expect_eq(job.join_ns, 0u, "it was its own end");
 }
 
-Test(seat, an_epoch_that_somebody_comes_from_is_not_entered_again)
+Test(participant, an_epoch_that_somebody_comes_from_is_not_entered_again)
 {
-	seat_attend(&job);
+	participant_join(&job);
 	wait_for_epoch();
 	cr_assert_eq(job.epoch, 1u);
-	seat_knows(&job, WITNESS_RANK, 1); /* which it entered with an earlier life of both daemons */
+	participant_knows(&job, WITNESS_RANK, 1); /* which it entered with an earlier life of both daemons */
 	cr_expect_eq(job.epoch, 0u, "nobody is to enter it");
 	wait_for_epoch();
 	cr_expect_eq(job.epoch, 2u);
 }
 
-Test(seat, who_comes_back_to_the_daemon_with_which_it_entered_begins_nothing)
+Test(participant, who_comes_back_to_the_daemon_with_which_it_entered_begins_nothing)
 {
-	seat_attend(&job);
+	participant_join(&job);
 	wait_for_epoch();
 	job.entered = job.epoch;
-	seat_knows(&job, WITNESS_RANK, job.epoch);
-	seat_knows(&job, WITNESS_OTHER, 0);
+	participant_knows(&job, WITNESS_RANK, job.epoch);
+	participant_knows(&job, WITNESS_OTHER, 0);
 	cr_expect_eq(job.epoch, 1u);
-	cr_expect_eq(chair_view(&here, "main").epoch, 1u);
+	cr_expect_eq(host_view(&here, "main").epoch, 1u);
 }
 
 static void capture(struct memory *mem, uint32_t slot, uint64_t step)
@@ -379,7 +384,7 @@ static void capture(struct memory *mem, uint32_t slot, uint64_t step)
 }
 
 /* After a restart of the daemon; of a plan that is over. What its arenas hold is being digested. */
-Test(seat, who_is_turned_out_leaves_nothing_that_a_worker_reads)
+Test(participant, who_is_turned_out_leaves_nothing_that_a_worker_reads)
 {
 	struct maker m;
 	struct err err = {{0}};
@@ -396,14 +401,14 @@ Test(seat, who_is_turned_out_leaves_nothing_that_a_worker_reads)
 	}
 	saves_follow(&job.saves);
 	cr_assert(!saves_idle_here(&job.saves));
-	cr_assert_eq(reform_offer(&job, 1, &offer, &err), -EAGAIN);
+	cr_assert_eq(resize_offer(&job, 1, &offer, &err), -EAGAIN);
 	cr_expect(job_rank(&job, 0) && !saves_in_memory(&job.saves, UINT64_MAX));
 	while (!saves_idle_here(&job.saves)) {
 		struct pollfd fd = {.fd = pool_event_fd(here.pool), .events = POLLIN};
 		cr_assert_eq(poll(&fd, 1, 10000), 1, "it goes on for ever");
 		pool_poll(here.pool);
 	}
-	cr_assert_eq(reform_offer(&job, 2, &offer, &err), 0, "%s", err.text);
-	cr_expect(job_rank(&job, 2) && !job_rank(&job, 0) && job.reform.plan == 3);
+	cr_assert_eq(resize_offer(&job, 2, &offer, &err), 0, "%s", err.text);
+	cr_expect(job_rank(&job, 2) && !job_rank(&job, 0) && job.resize.plan == 3);
 	maker_free(&m);
 }

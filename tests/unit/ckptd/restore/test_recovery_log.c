@@ -13,7 +13,7 @@ static struct daemon d;
 static struct job job;
 static struct rank ranks[2];
 static struct memory mems[2];
-static struct recoveries *const all = &job.recoveries;
+static struct recovery_log *const all = &job.recovery_log;
 
 static void setup(void)
 {
@@ -33,7 +33,7 @@ static void teardown(void)
 		free(mems[r].head);
 }
 
-TestSuite(recoveries, .init = setup, .fini = teardown);
+TestSuite(recovery_log, .init = setup, .fini = teardown);
 
 static void restore(uint64_t asked_ns, uint64_t chosen_ns)
 {
@@ -67,7 +67,7 @@ static void tick(uint64_t after)
 	recoveries_tick(&job, last()->answered_ns + after);
 }
 
-Test(recoveries, the_parts_follow_each_other_from_the_last_heartbeat_to_the_first_step)
+Test(recovery_log, the_parts_follow_each_other_from_the_last_heartbeat_to_the_first_step)
 {
 	/* All of it lies in the past, however soon after each other these lines run. */
 	recoveries_lost(all, clock_now() - 110 * MS);
@@ -92,7 +92,7 @@ Test(recoveries, the_parts_follow_each_other_from_the_last_heartbeat_to_the_firs
 	cr_assert_eq(all->restore[WIRE_FROM_PEER].count, 1u);
 }
 
-Test(recoveries, it_is_under_way_until_every_rank_has_done_a_step)
+Test(recovery_log, it_is_under_way_until_every_rank_has_done_a_step)
 {
 	restore(clock_now(), 0);
 	does(0, MS, 2 * MS);
@@ -110,7 +110,7 @@ Test(recoveries, it_is_under_way_until_every_rank_has_done_a_step)
 	cr_assert_eq(last()->state, RECOVERY_DONE);
 }
 
-Test(recoveries, what_a_rank_did_after_an_earlier_restore_does_not_count)
+Test(recovery_log, what_a_rank_did_after_an_earlier_restore_does_not_count)
 {
 	for (uint32_t r = 0; r < 2; r++) {
 		atomic_store(&mems[r].head->entry.loaded_ns, clock_now() - MS);
@@ -126,7 +126,7 @@ Test(recoveries, what_a_rank_did_after_an_earlier_restore_does_not_count)
 	cr_assert_eq(last()->parts[0].first_step_ns, 0u);
 }
 
-Test(recoveries, another_epoch_cuts_it_short_and_begins_the_next)
+Test(recovery_log, another_epoch_cuts_it_short_and_begins_the_next)
 {
 	restore(clock_now(), 0);
 	recoveries_lost(all, 0);
@@ -139,7 +139,7 @@ Test(recoveries, another_epoch_cuts_it_short_and_begins_the_next)
 	cr_assert(last()->seen && !last()->detect_ns, "it gave no heartbeat");
 }
 
-Test(recoveries, a_loop_without_heartbeats_is_not_waited_for_for_ever)
+Test(recovery_log, a_loop_without_heartbeats_is_not_waited_for_for_ever)
 {
 	restore(clock_now(), 0);
 	tick(RECOVERY_STEP_NS);
@@ -148,7 +148,7 @@ Test(recoveries, a_loop_without_heartbeats_is_not_waited_for_for_ever)
 	cr_assert_eq(last()->state, RECOVERY_CUT);
 }
 
-Test(recoveries, ranks_are_on_their_way_back_from_the_new_epoch_to_their_first_step)
+Test(recovery_log, ranks_are_on_their_way_back_from_the_new_epoch_to_their_first_step)
 {
 	cr_expect_not(recoveries_return(all, clock_now()), "nothing was lost");
 	recoveries_raise(&job, "rank 1 is lost");
@@ -166,7 +166,7 @@ Test(recoveries, ranks_are_on_their_way_back_from_the_new_epoch_to_their_first_s
 	cr_expect_not(recoveries_return(all, last()->answered_ns + 3 * MS), "all have done a step");
 }
 
-Test(recoveries, what_has_ended_just_now_is_still_taken)
+Test(recovery_log, what_has_ended_just_now_is_still_taken)
 {
 	restore(clock_now(), 0);
 	while (clock_now() <= last()->answered_ns + 3000)
@@ -177,7 +177,7 @@ Test(recoveries, what_has_ended_just_now_is_still_taken)
 	cr_assert_eq(last()->state, RECOVERY_DONE);
 }
 
-Test(recoveries, of_several_losses_before_a_restore_the_first_counts)
+Test(recovery_log, of_several_losses_before_a_restore_the_first_counts)
 {
 	recoveries_lost(all, clock_now() - MS);
 	uint64_t seen = all->lost_ns;
@@ -193,7 +193,7 @@ Test(recoveries, of_several_losses_before_a_restore_the_first_counts)
 	cr_assert(!all->lost_ns && !all->raised_ns);
 }
 
-Test(recoveries, a_loss_that_no_epoch_follows_is_forgotten)
+Test(recovery_log, a_loss_that_no_epoch_follows_is_forgotten)
 {
 	recoveries_lost(all, 0);
 	recoveries_no_loss(all);
@@ -202,7 +202,7 @@ Test(recoveries, a_loss_that_no_epoch_follows_is_forgotten)
 	cr_assert(last()->raised && !last()->seen, "it was not here");
 }
 
-Test(recoveries, a_start_and_a_refusal_are_told_as_such)
+Test(recovery_log, a_start_and_a_refusal_are_told_as_such)
 {
 	restore(clock_now(), 0);
 	cr_assert_str_eq(last()->reason, "start");
@@ -213,7 +213,7 @@ Test(recoveries, a_start_and_a_refusal_are_told_as_such)
 	cr_assert_str_eq(last()->passed_over, "all damaged");
 }
 
-Test(recoveries, the_newest_are_kept)
+Test(recovery_log, the_newest_are_kept)
 {
 	for (uint32_t i = 0; i < RECOVERIES_MAX + 3; i++)
 		recoveries_answered(&job, &(struct recovery_end){.id = {i, 3}, .source = 1, .passed_over = ""});

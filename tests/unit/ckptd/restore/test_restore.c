@@ -35,7 +35,7 @@ static void setup(void)
 		ranks[r] = (struct rank){.job = &job, .id = r, .index = r, .pidfd = -1};
 	saves_init(&job.saves, &here, &job);
 	copies_init(&job.copies, &job);
-	recover_init(&job.recover, &job);
+	restore_init(&job.restore, &job);
 	list_push(&here.jobs, &job.link);
 }
 
@@ -46,20 +46,20 @@ static void teardown(void)
 	roster_free(here.roster);
 }
 
-TestSuite(recover, .init = setup, .fini = teardown);
+TestSuite(restore, .init = setup, .fini = teardown);
 
 /* The next change of the world may begin before the processes of the last plan have registered. */
-Test(recover, who_has_no_arenas_yet_says_that_nothing_is_there)
+Test(restore, who_has_no_arenas_yet_says_that_nothing_is_there)
 {
 	struct pollfd fd = {.fd = pool_event_fd(here.pool), .events = POLLIN};
-	recover_look(&job.recover, UINT64_MAX);
-	cr_assert_not(recover_idle(&job.recover));
-	while (job.recover.state == RECOVER_LOOK) {
+	restore_look(&job.restore, UINT64_MAX);
+	cr_assert_not(restore_idle(&job.restore));
+	while (job.restore.state == RESTORE_LOOK) {
 		cr_assert_eq(poll(&fd, 1, 10000), 1, "nobody looks");
 		pool_poll(here.pool);
 	}
-	cr_expect_eq(job.recover.state, RECOVER_FOUND);
-	cr_expect_null(job.recover.work);
+	cr_expect_eq(job.restore.state, RESTORE_FOUND);
+	cr_expect_null(job.restore.work);
 }
 
 /* ---- bring ----------------------------------------------------------------------------------------------------- */
@@ -82,22 +82,22 @@ static void setup_filled(void)
 
 static void teardown_filled(void)
 {
-	recover_cancel(&job.recover);
+	restore_cancel(&job.restore);
 	teardown();
 	maker_free(&made);
 }
 
-TestSuite(recover_bring, .init = setup_filled, .fini = teardown_filled, .timeout = 60);
+TestSuite(restore_bring, .init = setup_filled, .fini = teardown_filled, .timeout = 60);
 
 static void fetch(void)
 {
-	recover_fetch(&job.recover, &(struct peer_bring){.id = kept});
+	restore_fetch(&job.restore, &(struct peer_restore_fetch){.id = kept});
 }
 
 static void run_work(void)
 {
 	struct pollfd fd = {.fd = pool_event_fd(here.pool), .events = POLLIN};
-	while (job.recover.work) {
+	while (job.restore.work) {
 		cr_assert_eq(poll(&fd, 1, 10000), 1, "nobody works");
 		pool_poll(here.pool);
 	}
@@ -116,55 +116,55 @@ static void damage(uint32_t rank)
 	((uint8_t *)memory_slot(made.mem[rank], 0))[5] ^= 1;
 }
 
-Test(recover_bring, what_memory_has_is_checked_and_stays_where_it_is)
+Test(restore_bring, what_memory_has_is_checked_and_stays_where_it_is)
 {
 	struct peer_choice choice = {.id = kept, .source = WIRE_FROM_MEMORY};
 	fetch();
-	cr_assert_eq(job.recover.state, RECOVER_OWN);
-	recover_finish(&job.recover, &choice);
-	cr_assert_eq(job.recover.state, RECOVER_OWN, "nobody has looked at it yet");
+	cr_assert_eq(job.restore.state, RESTORE_OWN);
+	restore_finish(&job.restore, &choice);
+	cr_assert_eq(job.restore.state, RESTORE_OWN, "nobody has looked at it yet");
 	run_work();
-	cr_assert_eq(job.recover.state, RECOVER_FETCHED);
-	cr_expect(job.recover.source == WIRE_FROM_MEMORY && !job.recover.text[0]);
+	cr_assert_eq(job.restore.state, RESTORE_FETCHED);
+	cr_expect(job.restore.source == WIRE_FROM_MEMORY && !job.restore.text[0]);
 	cr_expect(used(0) == 1 && used(1) == 1);
-	recover_finish(&job.recover, &choice);
-	cr_expect(recover_idle(&job.recover) && job.recover.count == 1 && !step_compare(job.recover.last, kept));
+	restore_finish(&job.restore, &choice);
+	cr_expect(restore_idle(&job.restore) && job.restore.count == 1 && !step_compare(job.restore.last, kept));
 	cr_expect(!ranks[0].restoring.seq && !ranks[1].restoring.seq);
 }
 
-Test(recover_bring, what_is_damaged_in_memory_is_passed_over_and_not_offered_again)
+Test(restore_bring, what_is_damaged_in_memory_is_passed_over_and_not_offered_again)
 {
 	damage(1);
 	fetch();
 	run_work();
-	cr_assert_eq(job.recover.state, RECOVER_FETCHED);
-	cr_expect(strstr(job.recover.text, "rank 1"), "%s", job.recover.text);
-	cr_expect(strstr(job.recover.text, "it is not on storage"), "%s", job.recover.text);
+	cr_assert_eq(job.restore.state, RESTORE_FETCHED);
+	cr_expect(strstr(job.restore.text, "rank 1"), "%s", job.restore.text);
+	cr_expect(strstr(job.restore.text, "it is not on storage"), "%s", job.restore.text);
 	cr_expect_null(saves_in_memory(&job.saves, kept.step));
-	cr_expect(!job.recover.claimed[0] && !job.recover.claimed[1]);
+	cr_expect(!job.restore.claimed[0] && !job.restore.claimed[1]);
 	cr_expect(!used(0) && !used(1), "what it was to be brought into is free");
 }
 
-Test(recover_bring, a_recovery_that_was_given_up_reports_nothing)
+Test(restore_bring, a_recovery_that_was_given_up_reports_nothing)
 {
 	fetch();
-	recover_cancel(&job.recover);
-	cr_expect_not(recover_idle(&job.recover), "a worker reads the slots");
+	restore_cancel(&job.restore);
+	cr_expect_not(restore_idle(&job.restore), "a worker reads the slots");
 	run_work();
-	cr_expect(recover_idle(&job.recover) && !job.recover.count);
+	cr_expect(restore_idle(&job.restore) && !job.restore.count);
 }
 
-Test(recover_bring, the_next_one_begins_when_the_worker_of_the_last_has_ended)
+Test(restore_bring, the_next_one_begins_when_the_worker_of_the_last_has_ended)
 {
 	fetch();
-	recover_cancel(&job.recover);
-	recover_look(&job.recover, STEP_NEWEST);
-	cr_expect(job.recover.asked && job.recover.state == RECOVER_IDLE);
+	restore_cancel(&job.restore);
+	restore_look(&job.restore, STEP_NEWEST);
+	cr_expect(job.restore.asked && job.restore.state == RESTORE_IDLE);
 	run_work();
-	cr_expect_eq(job.recover.state, RECOVER_FOUND);
+	cr_expect_eq(job.restore.state, RESTORE_FOUND);
 }
 
-Test(recover_bring, without_a_free_slot_it_waits_for_one)
+Test(restore_bring, without_a_free_slot_it_waits_for_one)
 {
 	static const struct step_id other = {20, 1};
 	while (memory_claim(made.mem[1], other) >= 0)
@@ -173,23 +173,23 @@ Test(recover_bring, without_a_free_slot_it_waits_for_one)
 	fetch();
 	run_work();
 	/* The one that was damaged was free by then. */
-	cr_assert_eq(job.recover.state, RECOVER_FETCHED);
+	cr_assert_eq(job.restore.state, RESTORE_FETCHED);
 	cr_assert_geq(memory_claim(made.mem[1], other), 0);
 	fetch();
-	cr_assert_eq(job.recover.state, RECOVER_CLAIM);
-	cr_expect(!job.recover.claimed[0] && !used(0), "it holds what it cannot use yet");
+	cr_assert_eq(job.restore.state, RESTORE_CLAIM);
+	cr_expect(!job.restore.claimed[0] && !used(0), "it holds what it cannot use yet");
 	memory_release(made.mem[1], 0, false);
-	recover_pump(&job.recover);
-	cr_expect_eq(job.recover.state, RECOVER_FETCHED);
+	restore_pump(&job.restore);
+	cr_expect_eq(job.restore.state, RESTORE_FETCHED);
 }
 
-Test(recover_bring, nobody_waits_for_a_slot_any_more)
+Test(restore_bring, nobody_waits_for_a_slot_any_more)
 {
 	damage(0);
 	fetch();
 	ranks[1].restoring = (struct waiting){0};
 	run_work();
-	cr_assert_eq(job.recover.state, RECOVER_FETCHED);
-	cr_expect(strstr(job.recover.text, "no free slot"), "%s", job.recover.text);
+	cr_assert_eq(job.restore.state, RESTORE_FETCHED);
+	cr_expect(strstr(job.restore.text, "no free slot"), "%s", job.restore.text);
 	cr_expect(!used(0) && !used(1));
 }

@@ -268,32 +268,32 @@ Test(queue, a_save_that_waits_fails_when_its_copy_is_found_damaged)
 {
 	struct err err = {{0}};
 	list_push(&d.jobs, &job.link);
-	cr_assert_eq(seat_take(&job, &err), 0, "%s", err.text);
+	cr_assert_eq(participant_take(&job, &err), 0, "%s", err.text);
 	struct snapshot *first = captured(1), *second = captured(2);
 	writing(first);
 	saves_drop(&job.saves, second);
 	const struct save_record *r = &job.measures.saves[job.measures.nsaves - 1];
 	cr_expect_eq(r->id.step, 2);
 	cr_expect_eq(r->rc, -EBADMSG, "who waits for it would never hear of it");
-	seat_leave(&job);
+	participant_leave(&job);
 }
 
 Test(queue, what_is_found_damaged_while_it_is_written_is_given_up_until_it_is_prepared)
 {
 	struct err err = {{0}};
 	list_push(&d.jobs, &job.link);
-	cr_assert_eq(seat_take(&job, &err), 0, "%s", err.text);
-	for (enum commit_state state = COMMIT_SYNC_DIR; state <= COMMIT_CLOSE_NODE; state++) {
+	cr_assert_eq(participant_take(&job, &err), 0, "%s", err.text);
+	for (enum node_part_state state = NODE_PART_SYNC_DIR; state <= NODE_PART_CLOSE_NODE; state++) {
 		struct snapshot *s = captured(state);
-		struct commit c = {.state = state};
+		struct node_part c = {.state = state};
 		s->commit = &c;
 		saves_drop(&job.saves, s);
-		bool given_up = state == COMMIT_SYNC_DIR;
-		cr_expect_eq(c.rc, given_up ? -EBADMSG : 0, "in %s", commit_state_name(state));
-		cr_expect_eq(s->storage_rc, c.rc, "in %s", commit_state_name(state));
+		bool given_up = state == NODE_PART_SYNC_DIR;
+		cr_expect_eq(c.rc, given_up ? -EBADMSG : 0, "in %s", node_part_state_name(state));
+		cr_expect_eq(s->storage_rc, c.rc, "in %s", node_part_state_name(state));
 		cr_expect(s->damaged);
 		s->commit = NULL;
 		writing(s);
 	}
-	seat_leave(&job);
+	participant_leave(&job);
 }

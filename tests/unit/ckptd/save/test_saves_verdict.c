@@ -37,7 +37,7 @@ static void setup(void)
 			   .policy = {.verify = true}};
 	saves_init(&job.saves, &d, &job);
 	copies_init(&job.copies, &job);
-	recover_init(&job.recover, &job);
+	restore_init(&job.restore, &job);
 	list_push(&d.jobs, &job.link);
 	cr_assert_eq(saves_adopt(&job.saves, id, slots), 0);
 	s = saves_find(&job.saves, id);

@@ -38,7 +38,7 @@ static void setup(void)
 			   .spread = true};
 	saves_init(&job.saves, &d, &job);
 	copies_init(&job.copies, &job);
-	recover_init(&job.recover, &job);
+	restore_init(&job.restore, &job);
 	list_push(&d.jobs, &job.link);
 	saves_resume(&job.saves, begun_with);
 	cr_assert_eq(saves_adopt(&job.saves, newest, slots), 0);
@@ -63,7 +63,7 @@ static void take_all_slots(void)
 static void raise_epoch(void)
 {
 	struct peer_order order = {.type = PEER_RAISE, .job = "main", .word = {.epoch = job.epoch + 1}};
-	seat_obey(&d, &order);
+	participant_obey(&d, &order);
 	cr_assert_eq(job.epoch, order.word.epoch);
 }
 
@@ -96,10 +96,10 @@ Test(reclaim, what_a_restore_has_passed_over_goes_where_slots_are_scarce)
 
 static void refuse_restore(uint64_t step)
 {
-	job.recover.step = step;
+	job.restore.step = step;
 	for (uint32_t r = 0; r < MAKER_WORLD; r++)
 		ranks[r].restoring.seq = 1;
-	recover_refuse(&job.recover, -ENOENT, "there is no checkpoint to restore", "");
+	restore_refuse(&job.restore, -ENOENT, "there is no checkpoint to restore", "");
 }
 
 /* As after the loss of two nodes: all ranks had copies once. */

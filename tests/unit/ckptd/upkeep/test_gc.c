@@ -49,7 +49,7 @@ static void setup(void)
 	cr_assert_eq(gc_new(&d, &d.gc, &err), 0, "%s", err.text);
 	job = (struct job){.daemon = &d, .name = "gpt"};
 	saves_init(&job.saves, &d, &job);
-	recover_init(&job.recover, &job);
+	restore_init(&job.restore, &job);
 	list_push(&d.jobs, &job.link);
 }
 
@@ -181,8 +181,8 @@ Test(gc, what_the_ranks_went_on_from_stays)
 	make(2, false);
 	make(3, false);
 	job.policy.keep_last = 1;
-	job.recover.count = 1;
-	job.recover.last = (struct step_id){1, 1};
+	job.restore.count = 1;
+	job.restore.last = (struct step_id){1, 1};
 	collect();
 	cr_assert_str_eq(left(), "1 3");
 }
@@ -191,10 +191,10 @@ Test(gc, while_ranks_are_restored_nothing_goes)
 {
 	make(2, false);
 	job.policy.keep_last = 1;
-	job.recover.state = RECOVER_LOOK;
+	job.restore.state = RESTORE_LOOK;
 	collect();
 	cr_assert_str_eq(left(), "1 2");
-	job.recover.state = RECOVER_IDLE;
+	job.restore.state = RESTORE_IDLE;
 	settle();
 	cr_assert_str_eq(left(), "2", "it was put off");
 }
@@ -209,7 +209,7 @@ Test(gc, what_comes_into_use_after_the_plan_stays)
 	struct pollfd fd = {.fd = gc_event_fd(d.gc), .events = POLLIN};
 	gc_tick(d.gc);
 	cr_assert_eq(poll(&fd, 1, 10000), 1, "the plan is made");
-	job.recover.state = RECOVER_LOOK;
+	job.restore.state = RESTORE_LOOK;
 	while (!gc_idle(d.gc))
 		turn();
 	cr_assert_str_eq(left(), "1 2");

@@ -1,4 +1,4 @@
-#include "muster_maker.h"
+#include "membership_maker.h"
 
 #include "base/clock.h"
 #include "cluster/roster.h"
@@ -11,44 +11,45 @@
 #include <stdio.h>
 #include <string.h>
 
-struct daemon muster_daemon;
+struct daemon membership_daemon;
 
 struct follower nodes[NODES];
 
-void muster_maker_setup(void)
+void membership_maker_setup(void)
 {
 	static const char roster[] = "n0 10.0.0.1:1\nn1 10.0.0.2:1\nn2 10.0.0.3:1\nn3 10.0.0.4:1\n";
 	static const char policies[] = "[job]\nnode-wait = 10s\n";
 	struct err err = {{0}};
 	fakes_reset();
 	memset(nodes, 0, sizeof(nodes));
-	muster_daemon = (struct daemon){.root = -1};
-	cr_assert_eq(sources_new(&muster_daemon.sources, &err), 0, "%s", err.text);
-	cr_assert_eq(file_parse(muster_daemon.sources, "test", policies, strlen(policies), &err), 0, "%s", err.text);
-	cr_assert_eq(loop_new(&muster_daemon.loop, &err), 0, "%s", err.text);
-	cr_assert_eq(roster_parse("test", roster, strlen(roster), &muster_daemon.roster, &err), 0, "%s", err.text);
+	membership_daemon = (struct daemon){.root = -1};
+	cr_assert_eq(sources_new(&membership_daemon.sources, &err), 0, "%s", err.text);
+	cr_assert_eq(file_parse(membership_daemon.sources, "test", policies, strlen(policies), &err), 0, "%s",
+		     err.text);
+	cr_assert_eq(loop_new(&membership_daemon.loop, &err), 0, "%s", err.text);
+	cr_assert_eq(roster_parse("test", roster, strlen(roster), &membership_daemon.roster, &err), 0, "%s", err.text);
 }
 
-void muster_maker_teardown(void)
+void membership_maker_teardown(void)
 {
-	musters_free(&muster_daemon);
-	roster_free(muster_daemon.roster);
-	loop_free(muster_daemon.loop);
-	sources_free(muster_daemon.sources);
+	memberships_free(&membership_daemon);
+	roster_free(membership_daemon.roster);
+	loop_free(membership_daemon.loop);
+	sources_free(membership_daemon.sources);
 }
 
 /* ---- nodes ------------------------------------------------------------------------------------------------------ */
 
 void read_orders(void)
 {
-	for (unsigned i = 0; i < fake_chair.norders; i++) {
-		const struct peer_order *o = &fake_chair.orders[i].order;
-		struct follower *f = &nodes[fake_chair.orders[i].node];
+	for (unsigned i = 0; i < fake_host.norders; i++) {
+		const struct peer_order *o = &fake_host.orders[i].order;
+		struct follower *f = &nodes[fake_host.orders[i].node];
 		if (o->type == PEER_PLAN) {
 			f->plan = o->plan;
 			f->told_plan = true;
 		}
-		f->settle |= o->type == PEER_SETTLE;
+		f->quiesce |= o->type == PEER_QUIESCE;
 		f->stop |= o->type == PEER_STOP;
 		f->flush |= o->type == PEER_COMMAND && o->command.kind == COMMAND_FLUSH;
 		if (o->type == PEER_COMMAND && o->command.kind >= COMMAND_DRAIN) {
@@ -59,52 +60,52 @@ void read_orders(void)
 			f->pause = true;
 			f->after = o->step;
 		}
-		if (o->type != PEER_TURN_AWAY)
+		if (o->type != PEER_REJECT)
 			continue;
 		f->away = o->word.rc;
 		snprintf(f->text, sizeof(f->text), "%s", o->word.text);
 	}
-	fake_chair.norders = 0;
+	fake_host.norders = 0;
 }
 
-void report(uint32_t node, const struct peer_crew *crew)
+void report(uint32_t node, const struct peer_capacity *assignment)
 {
-	struct peer_report r = {.type = PEER_CREW, .job = "gpt", .crew = *crew};
-	muster_report(&muster_daemon, node, true, &r);
+	struct peer_report r = {.type = PEER_CAPACITY, .job = "gpt", .assignment = *assignment};
+	membership_report(&membership_daemon, node, true, &r);
 	read_orders();
 }
 
 /* As a node that follows what it was told last, and has so many processes. */
-struct peer_crew crew_of(uint32_t node, uint32_t processes)
+struct peer_capacity assignment_of(uint32_t node, uint32_t processes)
 {
 	const struct wire_plan *plan = &nodes[node].plan;
-	struct peer_crew m = {.want = WANT,
-			      .least = LEAST,
-			      .processes = processes,
-			      .drained = nodes[node].drained,
-			      .plan = plan->number,
-			      .world = plan->n ? plan->world : 0,
-			      .n = plan->n < processes ? plan->n : processes};
+	struct peer_capacity m = {.want = WANT,
+				  .least = LEAST,
+				  .processes = processes,
+				  .drained = nodes[node].drained,
+				  .plan = plan->number,
+				  .world = plan->n ? plan->world : 0,
+				  .n = plan->n < processes ? plan->n : processes};
 	memcpy(m.ranks, plan->ranks, m.n * sizeof(m.ranks[0]));
 	return m;
 }
 
 void offer(uint32_t node, uint32_t processes)
 {
-	struct peer_crew m = crew_of(node, processes);
+	struct peer_capacity m = assignment_of(node, processes);
 	report(node, &m);
 }
 
 void offer_spare(uint32_t node)
 {
-	struct peer_crew m = crew_of(node, EACH);
+	struct peer_capacity m = assignment_of(node, EACH);
 	m.spare = true;
 	report(node, &m);
 }
 
 void tick(void)
 {
-	musters_tick(&muster_daemon);
+	memberships_tick(&membership_daemon);
 	read_orders();
 }
 
@@ -128,19 +129,20 @@ void begin(uint32_t n)
 
 void lose(uint32_t node)
 {
-	musters_node_down(&muster_daemon, node);
-	fake_chair.view.attending -= EACH;
+	memberships_node_down(&membership_daemon, node);
+	fake_host.view.attending -= EACH;
 	nodes[node] = (struct follower){0};
 	tick();
 }
 
-void settled(uint32_t node, int rc)
+void quiesced(uint32_t node, int rc)
 {
-	struct peer_report r = {
-		.type = PEER_SETTLED, .job = "gpt", .settled = {.plan = muster_plan(&muster_daemon, "gpt"), .rc = rc}};
-	snprintf(r.settled.text, sizeof(r.settled.text), "the disk is full");
-	nodes[node].settle = false;
-	muster_report(&muster_daemon, node, true, &r);
+	struct peer_report r = {.type = PEER_QUIESCED,
+				.job = "gpt",
+				.quiesced = {.plan = membership_plan(&membership_daemon, "gpt"), .rc = rc}};
+	snprintf(r.quiesced.text, sizeof(r.quiesced.text), "the disk is full");
+	nodes[node].quiesce = false;
+	membership_report(&membership_daemon, node, true, &r);
 	read_orders();
 }
 
@@ -155,28 +157,28 @@ void expect_ranks(uint32_t node, uint32_t number, uint32_t world, uint32_t n, co
 
 void shown(uint64_t step, uint32_t epoch, enum level_shown level)
 {
-	muster_shown(&muster_daemon, "gpt", (struct step_id){step, epoch}, level);
+	membership_shown(&membership_daemon, "gpt", (struct step_id){step, epoch}, level);
 	tick();
 }
 
 /* The node's ranks wait in the next fence; they have begun saves up to this one. */
 void paused(uint32_t node, uint64_t step)
 {
-	struct peer_report r = {.type = PEER_PAUSED, .job = "gpt", .epoch = fake_chair.view.epoch, .step = step};
+	struct peer_report r = {.type = PEER_PAUSED, .job = "gpt", .epoch = fake_host.view.epoch, .step = step};
 	nodes[node].pause = false;
-	muster_report(&muster_daemon, node, true, &r);
+	membership_report(&membership_daemon, node, true, &r);
 	read_orders();
 }
 
 /* All have entered, and a save comes in whose fence all of them wait, if they were asked to. */
 void occasion(void)
 {
-	fake_chair.view.entered = fake_chair.view.epoch;
+	fake_host.view.entered = fake_host.view.epoch;
 	tick();
 	for (uint32_t n = 0; n < NODES; n++)
 		if (nodes[n].pause)
 			paused(n, 10);
-	shown(11, fake_chair.view.epoch, LEVEL_REPLICATED);
+	shown(11, fake_host.view.epoch, LEVEL_REPLICATED);
 }
 
 void shrink(void)
@@ -185,13 +187,13 @@ void shrink(void)
 	lose(1);
 	clock_skip((WAIT_S + 1) * CLOCK_NS_PER_S);
 	tick();
-	settled(0, 0);
-	settled(2, 0);
+	quiesced(0, 0);
+	quiesced(2, 0);
 	follow();
 }
 
-void attend(uint32_t node)
+void node_join(uint32_t node)
 {
 	struct err err = {{0}};
-	cr_expect_eq(muster_attends(&muster_daemon, "gpt", node, EACH, &err), 0, "%s", err.text);
+	cr_expect_eq(membership_node_joins(&membership_daemon, "gpt", node, EACH, &err), 0, "%s", err.text);
 }

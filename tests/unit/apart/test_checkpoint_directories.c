@@ -1,4 +1,4 @@
-/* Directories of a job, over the real disk; the coordinator is a fake. What becomes of a single one: unit/ckptd, site. */
+/* Directories of a job, over the real disk; the coordinator is a fake. What becomes of a single one: unit/ckptd, directory. */
 #include "control/checkpoint_directories.h"
 
 #include "base/cleanup.h"
@@ -21,7 +21,7 @@ static const struct step_id s10 = {10, 1}, s20 = {20, 1};
 static char path[SCRATCH_MAX];
 static struct disk *disk;
 static int root;
-static struct sites sites;
+static struct directories directories;
 
 static void setup(void)
 {
@@ -30,18 +30,18 @@ static void setup(void)
 	scratch_new(path);
 	cr_assert_eq(repo_create(path, &err), 0, "%s", err.text);
 	cr_assert_eq(disk_new(path, &disk, &root, &err), 0, "%s", err.text);
-	sites_init(&sites, disk, root, "gpt", (struct coord *)&sites);
+	directories_init(&directories, disk, root, "gpt", (struct coord *)&directories);
 }
 
 static void teardown(void)
 {
 	failpoint_arm(NULL, NULL);
 	disk_free(disk);
-	sites_free(&sites);
+	directories_free(&directories);
 	scratch_remove(path);
 }
 
-TestSuite(sites, .init = setup, .fini = teardown);
+TestSuite(directories, .init = setup, .fini = teardown);
 
 static void run_until(const unsigned *count, unsigned n)
 {
@@ -70,7 +70,7 @@ static bool stands(struct step_id id, const char *name)
 static void make(struct step_id id)
 {
 	unsigned before = fake_coord.made;
-	sites_make(&sites, id);
+	directories_make(&directories, id);
 	run_until(&fake_coord.made, before + 1);
 	run_all();
 }
@@ -89,103 +89,103 @@ static void seal(struct step_id id)
 	scratch_write(at, node.file, text, strlen(text));
 	m.nodes = &node;
 	cr_assert_eq(manifest_encode(&m, &out), 0);
-	sites_seal(&sites, id, &out);
+	directories_seal(&directories, id, &out);
 }
 
-Test(sites, each_is_made_and_sealed_for_itself)
+Test(directories, each_is_made_and_sealed_for_itself)
 {
 	make(s10);
 	make(s20);
-	cr_expect(!fake_coord.found && sites.n == 2);
-	cr_expect(sites_have(&sites, s10) && sites_have(&sites, s20));
+	cr_expect(!fake_coord.found && directories.n == 2);
+	cr_expect(directories_have(&directories, s10) && directories_have(&directories, s20));
 	seal(s20);
 	run_until(&fake_coord.sealed, 1);
 	run_all();
 	cr_expect(stands(s20, NAME_MANIFEST) && !stands(s10, NAME_MANIFEST));
-	cr_expect(!sites_have(&sites, s20) && sites_have(&sites, s10));
+	cr_expect(!directories_have(&directories, s20) && directories_have(&directories, s10));
 	seal(s10);
 	run_until(&fake_coord.sealed, 2);
 	run_all();
-	cr_expect_eq(sites.n, 0);
+	cr_expect_eq(directories.n, 0);
 }
 
-Test(sites, one_that_is_dropped_stays_until_the_nodes_have_deleted)
+Test(directories, one_that_is_dropped_stays_until_the_nodes_have_deleted)
 {
 	make(s10);
-	sites_drop(&sites, s10, -ECANCELED, "enough");
+	directories_drop(&directories, s10, -ECANCELED, "enough");
 	run_until(&fake_coord.left, 1);
 	run_all();
 	cr_expect(!stands(s10, "") && !fake_coord.kept);
 	cr_expect(fake_coord.spoiled && fake_coord.rc == -ECANCELED, "the coordinator hears that it has failed");
-	cr_expect(sites_have(&sites, s10) && sites.n == 1);
-	sites_remove(&sites, s10);
+	cr_expect(directories_have(&directories, s10) && directories.n == 1);
+	directories_remove(&directories, s10);
 	run_all();
-	cr_expect_eq(sites.n, 0);
+	cr_expect_eq(directories.n, 0);
 	make(s10); /* its name is free */
 	cr_expect(stands(s10, "") && !fake_coord.found);
 }
 
-Test(sites, orders_for_one_that_is_not_there_do_nothing)
+Test(directories, orders_for_one_that_is_not_there_do_nothing)
 {
 	AUTO_WBUF struct wbuf text = {0};
 	make(s10);
-	sites_seal(&sites, s20, &text);
-	sites_drop(&sites, s20, -ECANCELED, "enough");
-	sites_remove(&sites, s20);
+	directories_seal(&directories, s20, &text);
+	directories_drop(&directories, s20, -ECANCELED, "enough");
+	directories_remove(&directories, s20);
 	run_all();
-	cr_expect(sites.n == 1 && !fake_coord.sealed && !fake_coord.spoiled && !fake_coord.left);
+	cr_expect(directories.n == 1 && !fake_coord.sealed && !fake_coord.spoiled && !fake_coord.left);
 }
 
-Test(sites, what_cannot_be_made_is_told_to_the_coordinator)
+Test(directories, what_cannot_be_made_is_told_to_the_coordinator)
 {
 	scratch_write(path, "gpt", "", 0);
-	sites_make(&sites, s10);
+	directories_make(&directories, s10);
 	run_until(&fake_coord.spoiled, 1);
 	run_until(&fake_coord.left, 1);
 	cr_expect_eq(fake_coord.made, 0);
 	cr_expect_lt(fake_coord.rc, 0);
-	sites_remove(&sites, s10);
+	directories_remove(&directories, s10);
 	run_all();
-	cr_expect_eq(sites.n, 0);
+	cr_expect_eq(directories.n, 0);
 }
 
-Test(sites, a_store_that_makes_no_progress_is_given_up)
+Test(directories, a_store_that_makes_no_progress_is_given_up)
 {
-	sites_make(&sites, s10);
-	sites_expire(&sites, 2000);
+	directories_make(&directories, s10);
+	directories_expire(&directories, 2000);
 	cr_expect_eq(fake_coord.spoiled, 0);
 	clock_skip(3 * CLOCK_NS_PER_S);
-	sites_expire(&sites, 2000);
+	directories_expire(&directories, 2000);
 	cr_assert_eq(fake_coord.spoiled, 1);
 	cr_expect_eq(fake_coord.rc, -ETIMEDOUT);
 	cr_expect(strstr(fake_coord.text, "storage made no progress for 2000 ms (commit state "), "%s",
 		  fake_coord.text);
-	sites_drop(&sites, s10, -ETIMEDOUT, "enough"); /* as the coordinator does then */
+	directories_drop(&directories, s10, -ETIMEDOUT, "enough"); /* as the coordinator does then */
 	unsigned said = fake_coord.spoiled;
 	clock_skip(3 * CLOCK_NS_PER_S);
-	sites_expire(&sites, 2000);
+	directories_expire(&directories, 2000);
 	cr_expect_eq(fake_coord.spoiled, said, "it has failed already");
 	run_until(&fake_coord.left, 1);
-	sites_remove(&sites, s10);
+	directories_remove(&directories, s10);
 	run_all();
-	cr_expect_eq(sites.n, 0);
+	cr_expect_eq(directories.n, 0);
 }
 
-Test(sites, one_that_waits_for_nodes_is_not_given_up)
+Test(directories, one_that_waits_for_nodes_is_not_given_up)
 {
 	make(s10);
 	clock_skip(60 * CLOCK_NS_PER_S);
-	sites_expire(&sites, 2000);
+	directories_expire(&directories, 2000);
 	cr_expect_eq(fake_coord.spoiled, 0, "they have deadlines of their own");
-	sites_drop(&sites, s10, -ECANCELED, "enough");
+	directories_drop(&directories, s10, -ECANCELED, "enough");
 	run_until(&fake_coord.left, 1);
 	unsigned said = fake_coord.spoiled;
 	clock_skip(60 * CLOCK_NS_PER_S);
-	sites_expire(&sites, 2000);
+	directories_expire(&directories, 2000);
 	cr_expect_eq(fake_coord.spoiled, said);
 }
 
-Test(sites, a_checkpoint_that_is_there_is_found)
+Test(directories, a_checkpoint_that_is_there_is_found)
 {
 	make(s10);
 	seal(s10);

@@ -1,31 +1,31 @@
-/* A muster of nodes that follow what they are told: for its tests. The chair and the clock are fakes. */
-#ifndef CKPT_TESTS_MUSTER_MAKER_H
-#define CKPT_TESTS_MUSTER_MAKER_H
+/* A membership of nodes that follow what they are told: for its tests. The host and the clock are fakes. */
+#ifndef CKPT_TESTS_MEMBERSHIP_MAKER_H
+#define CKPT_TESTS_MEMBERSHIP_MAKER_H
 
 #include "control/membership.h"
 #include "fakes.h"
 
 enum { NODES = 4, EACH = 2, WANT = 6, LEAST = 2, WAIT_S = 10 };
 
-extern struct daemon muster_daemon;
+extern struct daemon membership_daemon;
 
 /* What a node has been told, and follows once it has said so. */
 extern struct follower {
 	struct wire_plan plan;
-	bool told_plan, settle, stop, pause, flush, drained;
+	bool told_plan, quiesce, stop, pause, flush, drained;
 	unsigned drains; /* orders of it */
 	uint64_t after;  /* PAUSE */
 	int away;
 	char text[WIRE_TEXT_MAX];
 } nodes[NODES];
 
-void muster_maker_setup(void); /* nobody has offered anything */
-void muster_maker_teardown(void);
+void membership_maker_setup(void); /* nobody has offered anything */
+void membership_maker_teardown(void);
 
 void read_orders(void);
-void report(uint32_t node, const struct peer_crew *crew);
+void report(uint32_t node, const struct peer_capacity *assignment);
 /* What a node says that follows what it was told last, and has so many processes. */
-struct peer_crew crew_of(uint32_t node, uint32_t processes);
+struct peer_capacity assignment_of(uint32_t node, uint32_t processes);
 void offer(uint32_t node, uint32_t processes);
 void offer_spare(uint32_t node);
 void tick(void);
@@ -34,9 +34,9 @@ void follow(void);
 /* The first n nodes offer EACH. */
 void begin(uint32_t n);
 /* With EACH ranks, by the plan that holds: it is let in. */
-void attend(uint32_t node);
+void node_join(uint32_t node);
 void lose(uint32_t node);
-void settled(uint32_t node, int rc);
+void quiesced(uint32_t node, int rc);
 void shown(uint64_t step, uint32_t epoch, enum level_shown level);
 /* The node's ranks wait in the next fence; they have begun saves up to this one. */
 void paused(uint32_t node, uint64_t step);

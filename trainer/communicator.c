@@ -1,4 +1,4 @@
-#include "crew.h"
+#include "communicator.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -6,14 +6,14 @@
 
 #include "deadline.h"
 
-int crew_library_error(struct crew *c, const char *doing, int rc)
+int communicator_library_error(struct communicator *c, const char *doing, int rc)
 {
 	snprintf(c->why, sizeof(c->why), "%s: %s: %s", doing, strerror(-rc), ckpt_error(c->session));
 	return rc == -ETIMEDOUT || rc == -ENOTCONN ? -ESTALE : rc;
 }
 
 /* Failed collectives are never mended, new ones may do: in the worst case joining finds out who is missing. */
-static int result(struct crew *c, int rc)
+static int result(struct communicator *c, int rc)
 {
 	if (rc == 0) {
 		c->complete_ns = monotonic_ns();
@@ -24,9 +24,9 @@ static int result(struct crew *c, int rc)
 	return rc == -ENOMEM || rc == -EINVAL || rc == -ENOTRECOVERABLE ? rc : -ESTALE;
 }
 
-static int listen_anew(struct crew *c)
+static int listen_anew(struct communicator *c)
 {
-	int rc = crew_leave(c);
+	int rc = communicator_leave(c);
 
 	if (rc < 0)
 		return rc;
@@ -36,7 +36,7 @@ static int listen_anew(struct crew *c)
 	return rc;
 }
 
-int crew_join(struct crew *c, int wait_ms)
+int communicator_join(struct communicator *c, int wait_ms)
 {
 	uint8_t address[CKPT_ADDRESS_MAX];
 	int rc = listen_anew(c);
@@ -47,14 +47,14 @@ int crew_join(struct crew *c, int wait_ms)
 	rc = ckpt_join(c->session, address, collective_address(c->collective, address), &c->view, wait_ms);
 	c->missing = rc == -ETIMEDOUT || rc == -ENOTCONN;
 	if (rc < 0)
-		return crew_library_error(c, "join", rc);
+		return communicator_library_error(c, "join", rc);
 	c->epoch = c->view->epoch;
 	c->rank = c->view->rank;
 	c->world = c->view->world;
 	return 0;
 }
 
-int crew_connect(struct crew *c)
+int communicator_connect(struct communicator *c)
 {
 	struct collective_group group = {
 		.rank = c->rank,
@@ -73,7 +73,7 @@ int crew_connect(struct crew *c)
 	return result(c, collective_connect(c->collective, &group, deadline_in_ms(c->timeout_ms)));
 }
 
-int crew_leave(struct crew *c)
+int communicator_leave(struct communicator *c)
 {
 	int rc = collective_free(c->collective, deadline_in_ms(c->timeout_ms));
 
@@ -84,54 +84,54 @@ int crew_leave(struct crew *c)
 	return rc;
 }
 
-static int64_t enter(struct crew *c, const char *name, size_t bytes)
+static int64_t enter(struct communicator *c, const char *name, size_t bytes)
 {
 	ckpt_collective_enter(c->session, name, collective_sequence(c->collective) + 1, bytes);
 	return deadline_in_ms(c->timeout_ms);
 }
 
-static int leave(struct crew *c, int rc)
+static int leave(struct communicator *c, int rc)
 {
 	ckpt_collective_leave(c->session);
 	return result(c, rc);
 }
 
-int crew_reduce_scatter(struct crew *c, float *data, size_t count)
+int communicator_reduce_scatter(struct communicator *c, float *data, size_t count)
 {
 	int64_t deadline = enter(c, "reduce_scatter", count * sizeof(*data));
 
 	return leave(c, collective_reduce_scatter(c->collective, data, count, deadline));
 }
 
-int crew_all_gather(struct crew *c, float *data, size_t count)
+int communicator_all_gather(struct communicator *c, float *data, size_t count)
 {
 	int64_t deadline = enter(c, "all_gather", count * sizeof(*data));
 
 	return leave(c, collective_all_gather(c->collective, data, count, deadline));
 }
 
-int crew_sum(struct crew *c, double *values, size_t count)
+int communicator_sum(struct communicator *c, double *values, size_t count)
 {
 	int64_t deadline = enter(c, "reduce_double", count * sizeof(*values));
 
 	return leave(c, collective_sum(c->collective, values, count, deadline));
 }
 
-int crew_gather(struct crew *c, void *all, size_t bytes)
+int communicator_gather(struct communicator *c, void *all, size_t bytes)
 {
 	int64_t deadline = enter(c, "gather", bytes);
 
 	return leave(c, collective_gather(c->collective, all, bytes, deadline));
 }
 
-int crew_gather_shards(struct crew *c, float *data, size_t count)
+int communicator_gather_shards(struct communicator *c, float *data, size_t count)
 {
 	int64_t deadline = enter(c, "gather_shards", count * sizeof(*data));
 
 	return leave(c, collective_gather_shards(c->collective, data, count, deadline));
 }
 
-int crew_barrier(struct crew *c)
+int communicator_barrier(struct communicator *c)
 {
 	int64_t deadline = enter(c, "barrier", 0);
 

@@ -1,5 +1,5 @@
-/* A node's part in a rescue, over the real disk: of a node that was lost, out of copies. What the coordinator makes of it: unit/ckptd,
- * coord_rescue. */
+/* A node's part in a spill, over the real disk: of a node that was lost, out of copies. What the coordinator makes of it: unit/ckptd,
+ * coord_spill. */
 #include "resize/spill.h"
 
 #include "base/cleanup.h"
@@ -34,7 +34,7 @@ static bool held[RANKS];
 static struct replica_fetch asked[8];
 static unsigned nasked;
 static int ask_rc;
-static struct peer_rescued said;
+static struct peer_spilled said;
 static unsigned nsaid;
 
 int replica_pin(struct replica *r, const char *job, uint32_t rank, struct step_id id, struct memory **mem,
@@ -59,11 +59,11 @@ int replica_fetch(struct replica *r, const struct replica_fetch *what)
 	return 0;
 }
 
-void seat_rescued(struct daemon *d, const char *job, const struct peer_rescued *rescued)
+void participant_spilled(struct daemon *d, const char *job, const struct peer_spilled *spilled)
 {
 	(void)d;
 	cr_expect_str_eq(job, "main");
-	said = *rescued;
+	said = *spilled;
 	nsaid++;
 }
 
@@ -99,17 +99,17 @@ static void teardown(void)
 	scratch_remove(path);
 }
 
-TestSuite(rescue, .init = setup, .fini = teardown);
+TestSuite(spill, .init = setup, .fini = teardown);
 
-static void order(enum peer_rescue_phase phase)
+static void order(enum peer_spill_phase phase)
 {
-	struct peer_rescue o = {.owner = LOST, .phase = phase, .as = as, .bring.id = s7};
-	for (uint32_t r = 0; phase == PEER_RESCUE_GATHER && r < RANKS; r++) {
+	struct peer_spill o = {.owner = LOST, .phase = phase, .as = as, .bring.id = s7};
+	for (uint32_t r = 0; phase == PEER_SPILL_GATHER && r < RANKS; r++) {
 		o.bring.holders[o.bring.nholders++] = (struct peer_holder){r, SELF};
 		o.bring.holders[o.bring.nholders++] = (struct peer_holder){r, 0};
 		o.bring.holders[o.bring.nholders++] = (struct peer_holder){r, OTHER};
 	}
-	rescue_order(&self, "main", &o);
+	spill_order(&self, "main", &o);
 }
 
 static void run_until_said(unsigned n)
@@ -135,7 +135,7 @@ static void run_all(void)
 
 static void expect_failed(int rc, const char *why)
 {
-	cr_expect_eq(said.phase, PEER_RESCUE_FAILED);
+	cr_expect_eq(said.phase, PEER_SPILL_FAILED);
 	cr_expect_eq(said.rc, rc);
 	cr_expect(strstr(said.text, why), "%s", said.text);
 }
@@ -150,9 +150,9 @@ static bool stands(const char *name)
 
 static void gather(void)
 {
-	order(PEER_RESCUE_GATHER);
+	order(PEER_SPILL_GATHER);
 	run_until_said(1);
-	cr_assert_eq(said.phase, PEER_RESCUE_GATHER, "%s", said.text);
+	cr_assert_eq(said.phase, PEER_SPILL_GATHER, "%s", said.text);
 	cr_expect(said.shares.n && said.shares.of[0].what && said.shares.of[0].cut);
 	cr_expect_eq(m.mem[0]->slots[0].copies, 1, "the slot stays as it is");
 }
@@ -160,9 +160,9 @@ static void gather(void)
 static void write_all(void)
 {
 	gather();
-	order(PEER_RESCUE_WRITE);
+	order(PEER_SPILL_WRITE);
 	run_until_said(2);
-	cr_assert_eq(said.phase, PEER_RESCUE_WRITE, "%s", said.text);
+	cr_assert_eq(said.phase, PEER_SPILL_WRITE, "%s", said.text);
 }
 
 /* At the end of each test: what fails in teardown is not counted. */
@@ -173,14 +173,14 @@ static void expect_over(void)
 		cr_expect_eq(m.mem[r]->slots[0].copies, 0, "the slot of rank %u stays pinned", r);
 }
 
-Test(rescue, the_part_of_a_lost_node_is_written_as_it_would_have_been)
+Test(spill, the_part_of_a_lost_node_is_written_as_it_would_have_been)
 {
 	write_all();
 	cr_expect_str_eq(said.part.node.name, "c");
 	cr_expect_gt(said.part.files, 0);
 	cr_expect(stands("node-c.json"));
 	cr_expect(stands("rank-00001-of-00002.params.safetensors"));
-	order(PEER_RESCUE_STORED);
+	order(PEER_SPILL_STORED);
 	run_all();
 	cr_expect(stands("node-c.json"));
 	cr_expect_eq(nsaid, 2);
@@ -195,7 +195,7 @@ static void expect_unhealthy(const struct job *job, struct step_id id)
 	cr_expect_str_eq(mark->is.reason, "as seen");
 }
 
-Test(rescue, what_was_said_of_it_holds_under_its_new_name)
+Test(spill, what_was_said_of_it_holds_under_its_new_name)
 {
 	struct job job = {.daemon = &self, .name = "main"};
 	copies_init(&job.copies, &job);
@@ -206,14 +206,14 @@ Test(rescue, what_was_said_of_it_holds_under_its_new_name)
 	verdicts_return(&job.verdicts, m.mem[0]);
 	write_all();
 	cr_expect_null(verdicts_find(&job.verdicts, as), "it is no checkpoint yet");
-	order(PEER_RESCUE_STORED);
+	order(PEER_SPILL_STORED);
 	expect_unhealthy(&job, s7);
 	expect_unhealthy(&job, as);
 	run_all();
 	expect_over();
 }
 
-static bool counts_as_stored(enum peer_rescue_phase end)
+static bool counts_as_stored(enum peer_spill_phase end)
 {
 	struct job job = {.daemon = &self, .name = "main"};
 	copies_init(&job.copies, &job);
@@ -226,39 +226,39 @@ static bool counts_as_stored(enum peer_rescue_phase end)
 	return !step_compare(job.copies.durable, s7);
 }
 
-Test(rescue, of_what_nobody_knows_to_be_stored_the_copies_stay)
+Test(spill, of_what_nobody_knows_to_be_stored_the_copies_stay)
 {
-	cr_expect_not(counts_as_stored(PEER_RESCUE_KEEP));
-	cr_expect(counts_as_stored(PEER_RESCUE_STORED));
+	cr_expect_not(counts_as_stored(PEER_SPILL_KEEP));
+	cr_expect(counts_as_stored(PEER_SPILL_STORED));
 	expect_over();
 }
 
-Test(rescue, what_was_written_goes_by_order)
+Test(spill, what_was_written_goes_by_order)
 {
 	write_all();
-	order(PEER_RESCUE_CLEAR);
+	order(PEER_SPILL_CLEAR);
 	cr_expect(stands("node-c.json"), "the directory is still there for all to see");
 	run_all();
-	cr_expect_eq(said.phase, PEER_RESCUE_CLEAR);
+	cr_expect_eq(said.phase, PEER_SPILL_CLEAR);
 	cr_expect_not(stands("node-c.json"));
 	cr_expect_not(stands("rank-00001-of-00002.params.safetensors"));
 	expect_over();
 }
 
-Test(rescue, a_damaged_copy_is_named_and_nothing_is_written)
+Test(spill, a_damaged_copy_is_named_and_nothing_is_written)
 {
 	memory_slot(m.mem[1], 0)[m.mem[1]->layout.pieces[0].slot_at] ^= 1;
-	order(PEER_RESCUE_GATHER);
+	order(PEER_SPILL_GATHER);
 	run_until_said(1);
 	expect_failed(-EBADMSG, "it is damaged: ");
 	cr_expect_not(stands("node-c.json"));
 	expect_over();
 }
 
-Test(rescue, what_is_lacking_is_fetched_from_one_holder_after_another)
+Test(spill, what_is_lacking_is_fetched_from_one_holder_after_another)
 {
 	held[1] = false;
-	order(PEER_RESCUE_GATHER);
+	order(PEER_SPILL_GATHER);
 	cr_assert_eq(nasked, 1);
 	cr_expect_eq(asked[0].rank, 1);
 	cr_expect_eq(asked[0].from, 0);
@@ -270,32 +270,32 @@ Test(rescue, what_is_lacking_is_fetched_from_one_holder_after_another)
 	held[1] = true;
 	asked[1].done(asked[1].arg, &(struct replica_fetched){.job = "main", .rank = 1, .id = s7});
 	run_until_said(1);
-	cr_expect_eq(said.phase, PEER_RESCUE_GATHER);
-	order(PEER_RESCUE_KEEP);
+	cr_expect_eq(said.phase, PEER_SPILL_GATHER);
+	order(PEER_SPILL_KEEP);
 	expect_over();
 }
 
-Test(rescue, what_nobody_has_is_said)
+Test(spill, what_nobody_has_is_said)
 {
 	held[1] = false;
 	ask_rc = -ENOTCONN;
-	order(PEER_RESCUE_GATHER);
+	order(PEER_SPILL_GATHER);
 	expect_failed(-ENODATA, "the part of rank 1 cannot be had: node d: ");
 	expect_over();
 }
 
-Test(rescue, of_what_is_given_up_nobody_hears)
+Test(spill, of_what_is_given_up_nobody_hears)
 {
 	held[1] = false;
-	order(PEER_RESCUE_GATHER);
-	order(PEER_RESCUE_KEEP);
+	order(PEER_SPILL_GATHER);
+	order(PEER_SPILL_KEEP);
 	cr_expect(rescues_at_work(&self), "the fetch goes on");
 	asked[0].done(asked[0].arg, &(struct replica_fetched){.job = "main", .rank = 1, .id = s7});
 	cr_expect_eq(nsaid, 0);
 	expect_over();
 }
 
-Test(rescue, without_the_coordinator_nothing_is_deleted)
+Test(spill, without_the_coordinator_nothing_is_deleted)
 {
 	write_all();
 	rescues_abandon(&self);
@@ -305,25 +305,25 @@ Test(rescue, without_the_coordinator_nothing_is_deleted)
 	expect_over();
 }
 
-Test(rescue, who_knows_nothing_of_it_has_nothing_to_delete)
+Test(spill, who_knows_nothing_of_it_has_nothing_to_delete)
 {
-	order(PEER_RESCUE_CLEAR);
+	order(PEER_SPILL_CLEAR);
 	cr_expect_eq(nsaid, 1);
-	cr_expect_eq(said.phase, PEER_RESCUE_CLEAR);
+	cr_expect_eq(said.phase, PEER_SPILL_CLEAR);
 	expect_over();
 }
 
-Test(rescue, storage_that_makes_no_progress_is_given_up)
+Test(spill, storage_that_makes_no_progress_is_given_up)
 {
 	gather();
-	order(PEER_RESCUE_WRITE);
+	order(PEER_SPILL_WRITE);
 	cr_expect(rescues_at_work(&self));
 	rescues_tick(&self);
 	clock_skip(3600 * CLOCK_NS_PER_S);
 	rescues_tick(&self);
 	run_until_said(2);
 	expect_failed(-ETIMEDOUT, "storage made no progress");
-	order(PEER_RESCUE_CLEAR);
+	order(PEER_SPILL_CLEAR);
 	run_all();
 	expect_over();
 }

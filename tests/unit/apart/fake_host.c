@@ -1,0 +1,103 @@
+#include "fakes.h"
+
+#include "control/coordinator_host.h"
+
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <string.h>
+
+struct fake_host fake_host;
+
+bool host_has(const struct daemon *daemon, const char *job)
+{
+	(void)daemon;
+	(void)job;
+	return fake_host.has;
+}
+
+bool host_busy(const struct daemon *daemon, const char *job)
+{
+	(void)daemon;
+	(void)job;
+	return fake_host.busy;
+}
+
+struct coord_view host_view(const struct daemon *daemon, const char *job)
+{
+	(void)daemon;
+	(void)job;
+	return fake_host.view;
+}
+
+void host_order(struct daemon *daemon, bool spread, uint32_t node, const struct peer_order *order)
+{
+	(void)daemon;
+	(void)spread;
+	cr_assert(fake_host.norders < FAKE_ORDERS);
+	fake_host.orders[fake_host.norders++] = (struct fake_order){.node = node, .order = *order};
+	if (fake_host.answers)
+		fake_host.answers(node, order);
+}
+
+void host_hold(struct daemon *daemon, const char *job, const char *why)
+{
+	(void)daemon;
+	(void)job;
+	(void)why;
+	fake_host.holds++;
+	fake_host.held = true;
+}
+
+void host_release(struct daemon *daemon, const char *job)
+{
+	(void)daemon;
+	(void)job;
+	fake_host.releases++;
+	fake_host.held = false;
+}
+
+int host_remake(struct daemon *daemon, const char *job, uint32_t world, bool spread, struct err *err)
+{
+	(void)daemon;
+	(void)job;
+	(void)spread;
+	if (fake_host.remake_rc)
+		return err_set(err, fake_host.remake_rc, "the store says no");
+	fake_host.remakes++;
+	fake_host.has = true;
+	fake_host.held = false;
+	fake_host.view = (struct coord_view){
+		.epoch = fake_host.view.epoch + 1, .world = world, .attending = world, .not_spilled = ""};
+	return 0;
+}
+
+void host_spill(struct daemon *daemon, const char *job, bool give_up)
+{
+	(void)daemon;
+	(void)job;
+	fake_host.rescues++;
+	fake_host.given_up += give_up;
+}
+
+void host_invalidate_plan(struct daemon *daemon, const char *job, uint32_t plan)
+{
+	(void)daemon;
+	(void)job;
+	(void)plan;
+	fake_host.vacated++;
+	fake_host.view.attending = 0;
+}
+
+void host_abandon(struct daemon *daemon, const char *job)
+{
+	(void)daemon;
+	(void)job;
+	fake_host.abandoned++;
+}
+
+void host_preface(struct daemon *daemon, const char *job, const char *text)
+{
+	(void)daemon;
+	(void)job;
+	snprintf(fake_host.preface, sizeof(fake_host.preface), "%s", text);
+}

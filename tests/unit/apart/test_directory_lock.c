@@ -1,0 +1,111 @@
+/* Two daemons of a cluster on one store, over the real disk. */
+#include "checkpoint/directory_lock.h"
+
+#include "fakes.h"
+#include "scratch.h"
+#include "store/disk.h"
+#include "store/repo.h"
+
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+enum { DAEMONS = 2 };
+
+static char path[SCRATCH_MAX];
+static struct daemon daemons[DAEMONS];
+static int directory_lock[DAEMONS];
+static struct err err;
+
+static void setup(void)
+{
+	fakes_reset();
+	scratch_new(path);
+	cr_assert_eq(repo_create(path, &err), 0, "%s", err.text);
+	for (int i = 0; i < DAEMONS; i++) {
+		daemons[i] = (struct daemon){.config = {.store = path, .cluster = "c"}};
+		cr_assert_eq(disk_new(path, &daemons[i].disk, &daemons[i].root, &err), 0, "%s", err.text);
+		directory_lock[i] = DIRECTORY_LOCK_NONE;
+	}
+}
+
+static void teardown(void)
+{
+	for (int i = 0; i < DAEMONS; i++) {
+		directory_lock_give(&daemons[i], &directory_lock[i]);
+		disk_free(daemons[i].disk);
+	}
+	scratch_remove(path);
+}
+
+TestSuite(directory_lock, .init = setup, .fini = teardown);
+
+static int take(int i, const char *job)
+{
+	return directory_lock_take(&daemons[i], job, &directory_lock[i], &err);
+}
+
+Test(directory_lock, one_daemon_has_it_until_it_gives_it_back)
+{
+	cr_assert_eq(take(0, "gpt"), 0, "%s", err.text);
+	cr_expect(directory_lock[0] >= 0);
+	cr_expect_eq(take(1, "gpt"), -EBUSY);
+	cr_expect_eq(directory_lock[1], DIRECTORY_LOCK_NONE);
+	cr_expect(strstr(err.text, "job 'gpt' is the business of another daemon"), "%s", err.text);
+	cr_expect(strstr(err.text, "/gpt/" DIRECTORY_LOCK_FILE), "%s", err.text);
+	directory_lock_give(&daemons[0], &directory_lock[0]);
+	cr_expect_eq(directory_lock[0], DIRECTORY_LOCK_NONE);
+	directory_lock_give(&daemons[0], &directory_lock[0]); /* nothing to give */
+	cr_expect_eq(take(1, "gpt"), 0, "%s", err.text);
+}
+
+Test(directory_lock, another_job_is_another_matter)
+{
+	cr_expect_eq(take(0, "gpt"), 0, "%s", err.text);
+	cr_expect_eq(take(1, "bert"), 0, "%s", err.text);
+}
+
+Test(directory_lock, a_daemon_that_is_alone_or_has_no_store_needs_none)
+{
+	struct stat st;
+	char job[2 * SCRATCH_MAX];
+	snprintf(job, sizeof(job), "%s/gpt", path);
+	daemons[0].config.cluster = NULL;
+	cr_expect(take(0, "gpt") == 0 && directory_lock[0] == DIRECTORY_LOCK_NONE);
+	int root = daemons[1].root;
+	daemons[1].root = -1;
+	cr_expect(take(1, "gpt") == 0 && directory_lock[1] == DIRECTORY_LOCK_NONE);
+	daemons[1].root = root;
+	cr_expect(stat(job, &st), "nothing was made");
+}
+
+Test(directory_lock, what_stands_in_the_way_is_named)
+{
+	scratch_write(path, "gpt", "", 0);
+	cr_expect_eq(take(0, "gpt"), -ENOTDIR, "%s", err.text);
+	cr_expect(strstr(err.text, "/gpt: "), "%s", err.text);
+	cr_expect_eq(directory_lock[0], DIRECTORY_LOCK_NONE);
+}
+
+Test(directory_lock, who_coordinates_a_job_may_remove_what_is_of_it_and_another_one_may_not)
+{
+	int other;
+	cr_assert_eq(take(0, "gpt"), 0, "%s", err.text);
+	cr_expect(!directory_lock_to_remove(&daemons[1], "gpt", &other));
+	cr_expect_eq(other, DIRECTORY_LOCK_NONE);
+	fake_host.has = true;
+	cr_expect(directory_lock_to_remove(&daemons[0], "gpt", &other) && other == DIRECTORY_LOCK_NONE,
+		  "it has it already");
+}
+
+Test(directory_lock, litter_of_a_job_that_nobody_coordinates_may_be_removed_by_one_at_a_time)
+{
+	int other;
+	cr_expect(directory_lock_to_remove(&daemons[0], "gpt", &directory_lock[0]) && directory_lock[0] >= 0);
+	cr_expect(!directory_lock_to_remove(&daemons[1], "gpt", &other));
+	directory_lock_give(&daemons[0], &directory_lock[0]);
+	cr_expect(directory_lock_to_remove(&daemons[1], "gpt", &directory_lock[1]) && directory_lock[1] >= 0);
+	cr_expect(directory_lock_to_remove(&daemons[0], "", &other) && other == DIRECTORY_LOCK_NONE,
+		  "of the store, not of a job");
+}
