@@ -448,7 +448,8 @@ static bool may_end(struct job *job, uint64_t now)
 {
 	if (!saves_idle(&job->saves) || !restore_idle(&job->restore) || !verdicts_idle(&job->verdicts) || job->launcher)
 		return false;
-	if (all_left(job) || !holds_anything(job) || job->yields)
+	bool left = all_left(job), waits = left && former_waits(job, !job->dormant_ns);
+	if ((left && !waits) || !holds_anything(job) || job->yields)
 		return true;
 	if (job_alive(job)) {
 		job->dormant_ns = 0;

@@ -48,6 +48,18 @@ static bool is_stored(const struct job *job, const struct snapshot *s)
 	       step_compare(s->id, job->copies.durable) <= 0;
 }
 
+bool former_waits(struct job *job, bool tell)
+{
+	const struct snapshot *s = saves_in_memory(&job->saves, UINT64_MAX);
+	bool waits = s && s->id.epoch < job->epoch && !is_stored(job, s) && job->saves.resumed_in != job->epoch;
+	if (waits && tell)
+		log_warn("job %s: its ranks have left without going on from step %lu of epoch %u, in memory only: it "
+			 "is kept for %lu s",
+			 job->name, (unsigned long)s->id.step, s->id.epoch,
+			 (unsigned long)(job->policy.linger_ms * CLOCK_NS_PER_MS / CLOCK_NS_PER_S));
+	return waits;
+}
+
 bool former_checks(struct job *job)
 {
 	struct err err;

@@ -63,6 +63,9 @@ struct former_source {
 int former_ready(struct job *job, struct err *err);
 /* Other tables than the arenas' have come, and what makes way for them is not known yet. */
 bool former_checks(struct job *job);
+/* The ranks have said goodbye, but have neither gone on from what is in their arenas only nor saved anything since they came, as after a
+ * restore that was refused: their goodbye ends nothing, and others may come for it until `linger` is over. tell: log it. */
+bool former_waits(struct job *job, bool tell);
 /* The newest of them is on storage, or there is none. -EAGAIN: it is being written. Else it cannot be, and why. */
 int former_store(struct job *job, struct err *err);
 /* Out of the job's arenas, which it may let go then, and what it had itself: a list. *out NULL: nothing is in memory. */

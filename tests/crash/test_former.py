@@ -112,6 +112,39 @@ def says_farewell_before_its_restore():
         restored(begin(d, 1), 5, 500)
 
 
+def left_again(d):
+    """The daemon has seen that nobody is there any more."""
+    until(lambda: "it is kept for" in d.text() or "job main: ended" in d.text(), "their goodbye is noticed")
+
+
+def the_same_ranks_say_goodbye(step):
+    """They fit the arenas, and have not gone on from there: nothing was restored, or it was refused. The next ones may come later."""
+    with fleet.daemon() as d:
+        left(d, 2)
+        ranks = begin(d, 2)
+        if step:
+            for answer in each(ranks, "restore", step, 0):
+                expect(answer.code == NOT_THAT, answer)
+        all_must(ranks, "close")
+        kill(ranks)
+        left_again(d)
+        expect("without going on from step 5 of epoch 1, in memory only" in d.text(), d.text()[-2000:])
+        restored(begin(d, 2), 5, 500)
+
+
+def they_have_gone_on():
+    """Then their goodbye is one: nothing is kept of what they have restored."""
+    with fleet.daemon() as d:
+        left(d, 2)
+        ranks = begin(d, 2)
+        restored(ranks, 5, 500)
+        all_must(ranks, "close")
+        kill(ranks)
+        left_again(d)
+        expect("it is kept for" not in d.text(), d.text()[-2000:])
+        restored(begin(d, 2), 1, 100, "storage")
+
+
 def a_store_that_is_newer():
     with fleet.daemon() as d:
         left(d, 4)
@@ -369,6 +402,9 @@ def main():
         cases.run(f"another shape, {what} a store", other_table, store, 0, ["wants F32 [1400]", "has F32 [1200]"], 0, 1400)
         cases.run(f"one tensor more, {what} a store", other_table, store, MORE, ["tensor more"])
         cases.run(f"another blob, {what} a store", other_table, store, LARGE, ["[200]", "[100]"], SMALL)
+    cases.run("the same ranks say goodbye, and have restored nothing", the_same_ranks_say_goodbye, None)
+    cases.run("the same ranks say goodbye, and were refused", the_same_ranks_say_goodbye, LATEST_HEALTHY)
+    cases.run("the same ranks say goodbye, and have gone on", they_have_gone_on)
     cases.run("the daemon dies, too: another world", daemon_dies_too, 0)
     cases.run("the daemon dies, too: another table", daemon_dies_too, NAME)
     cases.run("a tensor less, in memory", a_tensor_less, False, MEMORY, CAPTURED)

@@ -11,10 +11,10 @@ import tempfile
 import fleet
 from fleet import Cases, expect, until
 from neighbours import neighbours
-from puppets import CAPTURED, DURABLE, LATEST, MEMORY, STORAGE, Puppet, all_must, each
+from puppets import CAPTURED, DURABLE, LATEST, LATEST_HEALTHY, MEMORY, STORAGE, Puppet, all_must, each
 
 ELEMENTS, REPLICATED = 1200, 2
-NAME, INVALID, BUSY = 1, -22, -16
+NAME, INVALID, BUSY, NOT_THAT = 1, -22, -16, -61
 WAIT = 60000
 
 
@@ -79,6 +79,20 @@ def another_world(before, after):
         keep(ranks, 6, 600)
 
 
+def the_same_ranks_say_goodbye():
+    """They fit the arenas, and have not gone on from there: the next ones may come later."""
+    with cluster("ab") as daemons:
+        left(daemons, "ab")
+        ranks = gather(daemons, "ab")
+        for answer in each(ranks, "restore", LATEST_HEALTHY, WAIT):
+            expect(answer.code == NOT_THAT, answer)
+        all_must(ranks, "close")
+        kill(ranks)
+        for d in daemons.values():
+            until(lambda: "it is kept for" in d.text() or "job main: ended" in d.text(), "their goodbye is noticed")
+        restored(gather(daemons, "ab"), 5, 500)
+
+
 def refused(daemons, where, *parts):
     """At once or after a while, and with what is where."""
     ranks = puppets(daemons, where)
@@ -136,7 +150,7 @@ def main():
     cases = Cases()
     for before, after in (("abcd", "abc"), ("abc", "ab"), ("aabb", "ab"), ("abc", "bc"), ("ab", "abc")):
         cases.run(f"{before}, then {after}", another_world, before, after)
-    for test in (no_store, a_node_is_lost_with_its_part, a_node_is_lost):
+    for test in (no_store, a_node_is_lost_with_its_part, a_node_is_lost, the_same_ranks_say_goodbye):
         cases.run(test.__name__.replace("_", " "), test)
     for store in (True, False):
         cases.run(f"another table, {'with' if store else 'without'} a store", another_table, store)
