@@ -62,6 +62,8 @@ static void install(ckpt *s, struct wire_joined *m)
 	wire_joined_free(&s->joined);
 	s->joined = *m;
 	atomic_store(&s->epoch, m->epoch);
+	if (s->stage)
+		atomic_store(&stage_head(s->stage)->entry.joined, m->epoch);
 }
 
 static int enter_epoch(ckpt *s, struct wire_join *join, uint64_t deadline, uint32_t ms, struct err *err)

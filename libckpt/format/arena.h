@@ -109,11 +109,12 @@ struct arena_flight {
 	char coll_op[16]; /* a torn read is possible and harmless */
 };
 
-/* Written by the rank: how it came out of its last restore. Zero where its library does not tell. */
+/* Written by the rank: how it came into its epoch and out of its last restore. Zero where its library does not tell. */
 struct arena_entry {
 	_Atomic uint64_t step;       /* what it went on from; written before loaded_ns */
 	_Atomic uint64_t loaded_ns;  /* clock_now(): ckpt_restore was done */
 	_Atomic uint64_t stepped_ns; /* and the first heartbeat of a later step; earlier than loaded_ns: not yet */
+	_Atomic uint32_t joined;     /* the last epoch that the rank has entered, in this process or an earlier one */
 };
 
 /* What of a step that is brought into a slot, to be restored, is there and matches its digests: the ranks of the node load it while the

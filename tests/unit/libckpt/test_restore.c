@@ -43,12 +43,14 @@ Test(restore, each_rank_gathers_its_state_from_all_arenas)
 	crew_down(&c);
 }
 
-Test(restore, the_daemon_is_told_when_it_is_done_and_of_the_first_step_after_it)
+Test(restore, the_arena_tells_the_epoch_when_it_is_done_and_the_first_step_after_it)
 {
 	struct crew c;
 	int rc[1];
 	saved_crew(&c, 1);
 	struct arena_entry *entry = &fake_head(c.f, 0)->entry;
+	cr_assert_eq(entry->joined, ckpt_epoch(c.s[0]));
+	cr_assert_neq(entry->joined, 0);
 	ckpt_beat(c.s[0], 60, CKPT_PHASE_FORWARD);
 	cr_assert_eq(entry->stepped_ns, 0, "nothing was restored");
 	uint64_t before = clock_now();
