@@ -80,9 +80,11 @@ static void adopt(void *arg, uint32_t node, uint32_t epoch, bool resumed)
 	give_word(arg, node, PEER_ADOPT, &(struct peer_word){.epoch = epoch, .flag = resumed}, "");
 }
 
-static void raise_epoch(void *arg, uint32_t node, uint32_t epoch, const char *reason)
+static void raise_epoch(void *arg, uint32_t node, uint32_t epoch, uint32_t lost, const char *reason)
 {
-	give_word(arg, node, PEER_RAISE, &(struct peer_word){.epoch = epoch}, reason);
+	bool known = lost != COORD_NOBODY;
+	struct peer_word word = {.epoch = epoch, .rank = known ? lost : 0, .flag = known};
+	give_word(arg, node, PEER_RAISE, &word, reason);
 }
 
 static void tell(void *arg, uint32_t node, uint32_t rank, const char *reason)

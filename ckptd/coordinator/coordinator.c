@@ -36,6 +36,7 @@ int coord_new(const char *job, uint32_t world, uint32_t nnodes, uint32_t epoch, 
 	c->nnodes = nnodes;
 	c->epoch = epoch;
 	c->fresh = true;
+	c->lost = COORD_NOBODY;
 	snprintf(c->job, sizeof(c->job), "%s", job);
 	snprintf(c->reason, sizeof(c->reason), "%u ranks begin", world);
 	for (uint32_t r = 0; r < world; r++)
@@ -106,7 +107,7 @@ static void tell_epoch(struct coord *c, uint32_t node)
 	char reason[WIRE_TEXT_MAX];
 	memcpy(reason, c->reason, sizeof(reason)); /* whoever is told may know of another one */
 	if (c->nodes[node].knows)
-		c->orders->raise(c->orders->arg, node, c->epoch, reason);
+		c->orders->raise(c->orders->arg, node, c->epoch, c->lost, reason);
 	else
 		c->orders->adopt(c->orders->arg, node, c->epoch, false);
 }
@@ -182,6 +183,21 @@ bool coord_needs(const struct coord *c, uint32_t node)
 	return n->ranks && !n->finished && (c->entered == c->epoch || !c->fresh);
 }
 
+/* What is lost before all are at work again follows from the first loss. */
+static void note_lost(struct coord *c, uint32_t rank)
+{
+	if (c->entered == c->epoch)
+		c->lost = rank;
+}
+
+static uint32_t rank_of(const struct coord *c, uint32_t node)
+{
+	for (uint32_t r = 0; r < c->world; r++)
+		if (c->owners[r] == node)
+			return r;
+	return COORD_NOBODY;
+}
+
 void coord_gone(struct coord *c, uint32_t node, const char *why)
 {
 	bool needed = coord_needs(c, node);
@@ -191,8 +207,10 @@ void coord_gone(struct coord *c, uint32_t node, const char *why)
 	if (!c->nodes[node].ranks)
 		return;
 	coord_set_ranks(c, node, 0);
-	if (needed)
-		coord_raise(c, "%s", why);
+	if (!needed)
+		return;
+	note_lost(c, rank_of(c, node));
+	coord_raise(c, "%s", why);
 }
 
 void coord_invalidate_plan(struct coord *c, const char *why)
@@ -262,16 +280,20 @@ void coord_lost(struct coord *c, struct coord_from from, uint32_t rank, bool was
 	if (!coord_current(c, from))
 		return;
 	set_joining(c, from.node, false); /* until its next process waits, too */
-	if (c->fresh && !was_in)
+	if (c->fresh && !was_in) {
 		c->orders->tell(c->orders->arg, from.node, rank, why);
-	else
-		coord_raise(c, "rank %u is lost: %s", rank, why);
+		return;
+	}
+	note_lost(c, rank);
+	coord_raise(c, "rank %u is lost: %s", rank, why);
 }
 
 void coord_missing(struct coord *c, struct coord_from from, uint32_t rank)
 {
-	if (coord_current(c, from))
-		coord_raise(c, "rank %u did not come back after the daemon restarted", rank);
+	if (!coord_current(c, from))
+		return;
+	note_lost(c, rank);
+	coord_raise(c, "rank %u did not come back after the daemon restarted", rank);
 }
 
 /* ---- join ------------------------------------------------------------------------------------------------------ */
@@ -289,6 +311,7 @@ static void enter(struct coord *c)
 		.epoch = c->epoch, .world = c->world, .address_len = c->lens, .addresses = c->addresses};
 	c->fresh = c->resumed = false;
 	c->entered = c->epoch;
+	c->lost = COORD_NOBODY;
 	coord_each(c, n)
 	{
 		set_joining(c, n, false);

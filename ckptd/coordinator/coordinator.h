@@ -24,6 +24,8 @@
 #include "base/list.h"
 #include "format/peer_coord.h"
 
+#define COORD_NOBODY UINT32_MAX
+
 struct coord;
 
 /* Who reports, and the epoch that it knows. */
@@ -62,8 +64,9 @@ struct coord_orders {
 	void (*persist)(void *arg, uint32_t epoch, const char *reason);
 	/* The job is in this epoch, and no rank has to be told. resumed: its ranks go on in it. */
 	void (*adopt)(void *arg, uint32_t node, uint32_t epoch, bool resumed);
-	/* Freeze what is shown, poison what is not complete, then tell the ranks. */
-	void (*raise)(void *arg, uint32_t node, uint32_t epoch, const char *reason);
+	/* Freeze what is shown, poison what is not complete, then tell the ranks. lost: the rank whose loss ended the last epoch that all had
+	 * entered, whatever has raised it since; COORD_NOBODY: it was something else. */
+	void (*raise)(void *arg, uint32_t node, uint32_t epoch, uint32_t lost, const char *reason);
 	/* The rank is wanted anew; the epoch stays. */
 	void (*tell)(void *arg, uint32_t node, uint32_t rank, const char *reason);
 	/* Those of its ranks that wait to enter cannot. */

@@ -5,8 +5,6 @@
 #include "coordinator/coordinator.h"
 #include "coordinator/restore_candidates.h"
 
-#define COORD_NOBODY UINT32_MAX
-
 enum coord_step { COORD_IDLE = 0, COORD_LOOK, COORD_FETCH };
 
 struct coord_node {
@@ -86,6 +84,8 @@ struct coord {
 	bool has_saved;  /* there was a snapshot, or may have been before this life of the coordinator */
 	bool held;       /* nobody enters */
 	bool persisting; /* nobody is told of the epoch yet */
+	uint32_t
+		lost; /* the rank whose loss ended the epoch that all had entered; COORD_NOBODY: it was not a loss, or they are in one */
 	char reason[WIRE_TEXT_MAX];
 	uint32_t attending; /* ranks of the nodes that take part */
 	uint32_t joining;   /* of them: of the nodes that wait to enter */

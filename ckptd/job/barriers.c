@@ -34,10 +34,10 @@ void member_forget_table(struct rank *rank)
 	rank->table = NULL;
 }
 
-void member_tell_epoch(struct job *job, const char *reason)
+void member_tell_epoch(struct job *job, const char *reason, bool elsewhere)
 {
 	AUTO_WBUF struct wbuf body = {0};
-	struct wire_epoch m = {.epoch = job->epoch};
+	struct wire_epoch m = {.epoch = job->epoch, .elsewhere = elsewhere};
 	snprintf(m.reason, sizeof(m.reason), "%s", reason);
 	for (uint32_t r = 0; r < job->nlocal; r++) {
 		struct rank *rank = &job->ranks[r];
@@ -431,7 +431,7 @@ static void recall(struct job *job)
 		left |= rank->state == RANK_LEFT && runs;
 	}
 	if (waits && gone && !left)
-		member_tell_epoch(job, "ranks that have finished are needed again");
+		member_tell_epoch(job, "ranks that have finished are needed again", false);
 }
 
 /* ---- deadlines ------------------------------------------------------------------------------------------------- */

@@ -6,8 +6,8 @@
 
 /* The table of a process that no longer takes part. */
 void member_forget_table(struct rank *rank);
-/* Tells ranks and launcher the epoch, and the launcher which ranks have no process. */
-void member_tell_epoch(struct job *job, const char *reason);
+/* Tells ranks and launcher the epoch, and the launcher which ranks have no process. elsewhere: as in struct wire_epoch. */
+void member_tell_epoch(struct job *job, const char *reason, bool elsewhere);
 /* The coordinator has said which epoch it is: those that wait to enter say so (again). */
 void member_epoch_known(struct job *job);
 /* The coordinator refuses this node: those that wait to enter are told; or wait on, where it is only too early (-EAGAIN). */

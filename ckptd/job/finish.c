@@ -64,7 +64,7 @@ static void recall(struct job *job)
 		return;
 	}
 	*f = (struct finish){.recalled = job->epoch};
-	member_tell_epoch(job, "ranks that have finished are needed again");
+	member_tell_epoch(job, "ranks that have finished are needed again", false);
 }
 
 void finish_hear(struct job *job, enum peer_finish_state is)

@@ -329,14 +329,14 @@ static void raise_epoch(struct job *job, const struct peer_word *word)
 			member_refuse(rank, &rank->restoring, -ESTALE, "%s", word->text);
 	}
 	job->resumed_ns = 0;
-	member_tell_epoch(job, word->text);
+	member_tell_epoch(job, word->text, word->flag && !job_rank(job, word->rank));
 }
 
 static void tell(struct job *job, const struct peer_word *word)
 {
 	log_warn("job %s: rank %u is gone before the job began: %s", job->name, word->rank, word->text);
 	recoveries_no_loss(&job->recovery_log);
-	member_tell_epoch(job, word->text);
+	member_tell_epoch(job, word->text, false);
 }
 
 static void pause_ranks(struct job *job, uint64_t after)

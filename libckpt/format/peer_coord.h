@@ -229,8 +229,8 @@ struct peer_report {
 
 /* ADOPT, RAISE, TELL, TURN_AWAY, END, STOP. */
 struct peer_word {
-	uint32_t epoch, rank;
-	bool flag; /* ADOPT: its ranks go on in the epoch; TURN_AWAY: what its launcher offers is refused, not only that its ranks enter */
+	uint32_t epoch, rank; /* RAISE: with the flag, the rank whose loss it follows from */
+	bool flag; /* ADOPT: its ranks go on in the epoch; RAISE: it follows from a loss; TURN_AWAY: what its launcher offers is refused, not only that its ranks enter */
 	int32_t rc;
 	char text[WIRE_TEXT_MAX];
 };

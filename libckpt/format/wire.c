@@ -371,6 +371,7 @@ int wire_epoch_encode(const struct wire_epoch *m, struct wbuf *out)
 	wbuf_u32(out, m->nlost);
 	for (uint32_t i = 0; i < m->nlost; i++)
 		wbuf_u32(out, m->lost[i]);
+	wbuf_u8(out, m->elsewhere);
 	wbuf_str(out, m->reason);
 	return wbuf_finish(out);
 }
@@ -383,6 +384,7 @@ int wire_epoch_decode(const void *body, size_t len, struct wire_epoch *m, struct
 	m->nlost = get_local_count(&r);
 	for (uint32_t i = 0; i < m->nlost; i++)
 		m->lost[i] = rbuf_u32(&r);
+	m->elsewhere = get_bool(&r);
 	get_text(&r, m->reason, sizeof(m->reason));
 	int rc = finish(&r, WIRE_EPOCH, err);
 	return rc ? rc : check_ranks(m->lost, m->nlost, WIRE_EPOCH, err);

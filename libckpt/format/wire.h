@@ -180,6 +180,7 @@ struct wire_epoch {
 	uint32_t epoch;
 	uint32_t nlost;
 	uint32_t lost[WIRE_LOCAL_MAX]; /* ranks without a process: the launcher starts them */
+	bool elsewhere; /* it follows from the loss of a rank of another node, as far as all epochs since the job was at work do */
 	char reason[WIRE_TEXT_MAX];
 };
 

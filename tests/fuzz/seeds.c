@@ -51,7 +51,7 @@ static void messages(void)
 	MESSAGE(WIRE_RESTORE, restore, 3, UINT64_MAX, 1000);
 	MESSAGE(WIRE_RESTORED, restored, 900, 2, WIRE_FROM_STORAGE, 5, 2, {0, 1}, {1, 2}, {false, true}, "older");
 	MESSAGE(WIRE_EVENT, event, {900, 2}, -EIO, "the disk");
-	MESSAGE(WIRE_EPOCH, epoch, 4, 1, {1}, "rank 1 died");
+	MESSAGE(WIRE_EPOCH, epoch, 4, 1, {1}, true, "rank 1 died");
 	MESSAGE(WIRE_HOLD, arena_of, 1, 1 << 20);
 	MESSAGE(WIRE_RETURN, arena_of, 1, 1 << 20);
 	MESSAGE(WIRE_SPAWNED, spawned, 1, 77);

@@ -1,6 +1,5 @@
-#include "format/wire.h"
-
 #include "format/arena.h"
+#include "format/wire.h"
 
 #include <criterion/criterion.h>
 #include <stdio.h>
@@ -372,13 +371,14 @@ static void assert_same_epoch(const struct wire_epoch *a, const struct wire_epoc
 {
 	SAME(epoch);
 	SAME(nlost);
+	SAME(elsewhere);
 	SAME_STR(reason);
 	cr_assert_arr_eq(a->lost, b->lost, sizeof(a->lost));
 }
 
 Test(wire, epoch_round_trip)
 {
-	struct wire_epoch m = {.epoch = 4, .nlost = 2, .lost = {1, 3}, .reason = "rank 1 died"};
+	struct wire_epoch m = {.epoch = 4, .nlost = 2, .lost = {1, 3}, .elsewhere = true, .reason = "rank 1 died"};
 	ROUND_TRIP(epoch, m);
 	m.lost[1] = 1;
 	REFUSED(epoch, m);

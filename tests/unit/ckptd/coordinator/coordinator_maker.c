@@ -44,12 +44,13 @@ static void on_adopt(void *arg, uint32_t node, uint32_t epoch, bool resumed)
 	told[node].epoch = epoch;
 }
 
-static void on_raise(void *arg, uint32_t node, uint32_t epoch, const char *reason)
+static void on_raise(void *arg, uint32_t node, uint32_t epoch, uint32_t lost, const char *reason)
 {
 	(void)arg;
 	cr_expect_eq(persisted, epoch, "told before it was kept");
 	told[node].epoch = epoch;
 	told[node].raised++;
+	told[node].lost = lost;
 	snprintf(told[node].text, sizeof(told[node].text), "%s", reason);
 }
 

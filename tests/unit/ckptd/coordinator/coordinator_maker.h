@@ -24,6 +24,7 @@ extern struct told {
 	uint32_t spill_orders;
 	enum peer_finish_state finish;    /* the last; 0: none */
 	struct peer_spill rescues[NODES]; /* the last, by owner */
+	uint32_t lost;                    /* with the last raise */
 	char text[WIRE_TEXT_MAX], why[WIRE_TEXT_MAX];
 } told[NODES];
 /* What the coordinator's own daemon was ordered. */

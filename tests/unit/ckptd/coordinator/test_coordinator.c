@@ -202,6 +202,27 @@ Test(coord, nobody_is_told_of_an_epoch_that_is_not_recorded)
 	cr_expect_eq(told[2].joined, 2);
 }
 
+Test(coord, who_was_lost_first_is_told_until_all_are_at_work_again)
+{
+	join_all();
+	coord_lost(coord, from(1), 4, true, "died");
+	cr_expect_eq(told[0].lost, 4);
+	coord_lost(coord, from(0), 0, true, "exited, since the epoch has moved on");
+	coord_gone(coord, 2, "node n2 is silent");
+	cr_expect_eq(told[1].raised, 3);
+	cr_expect_eq(told[1].lost, 4);
+	coord_node_join(coord, from(2), EACH, 4);
+	join_all();
+	coord_gone(coord, 2, "node n2 is silent");
+	cr_expect_eq(told[0].lost % NODES, 2, "rank %u", told[0].lost);
+	coord_node_join(coord, from(2), EACH, coord_view(coord).epoch);
+	join_all();
+	coord_want(coord, from(0), 0);
+	cr_expect_eq(told[0].lost, COORD_NOBODY, "it has only begun again");
+	coord_lost(coord, from(1), 1, true, "exited, since the epoch has moved on");
+	cr_expect_eq(told[0].lost, COORD_NOBODY);
+}
+
 Test(coord, two_nodes_cannot_have_the_same_rank)
 {
 	struct peer_node_ready m = {.n = EACH, .ranks = {0, 4}};
