@@ -65,7 +65,8 @@ struct launch {
 	struct keeper keeper;
 	struct uplink link;
 	struct held_all held;
-	struct budget budget; /* restarts of ranks */
+	struct budget budget; /* losses of ranks */
+	struct loss loss;     /* the last */
 	uint32_t world;       /* of the job now; 0: not planned yet, or none of it is here */
 	uint32_t plan;        /* its number; 0: none yet */
 	bool waits;           /* for a plan that gives it ranks */
@@ -123,6 +124,8 @@ uint64_t ranks_next(const struct launch *launch);
 bool ranks_ended(struct launch *launch, pid_t pid, uint64_t now);
 /* What the daemon says about lost ranks. */
 void ranks_lost(struct launch *launch, const struct wire_epoch *m, uint64_t now);
+/* What it says of a new epoch: it follows from the loss of a rank of another node. */
+void ranks_lost_elsewhere(struct launch *launch, uint64_t now);
 /* A recovery is under way: notes when no rank is without a process any more. */
 void ranks_note_replaced(struct launch *launch, uint64_t now);
 /* All have finished. */

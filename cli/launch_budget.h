@@ -1,6 +1,10 @@
 /* How often processes are started again, and how soon.
  *
- * A budget bounds the restarts of the whole run, or of a sliding window. A streak counts a process's failures in a row before it
+ * A budget bounds the losses of the whole run, or of a sliding window. One loss may end many processes: some exit when a new epoch begins, or
+ * when they do not reach the lost rank any more. A loss covers each process that was there when it began and that ends before its rank has entered
+ * a later epoch. A process that was started since is not covered: its end is another loss. So a job that crashes again and again uses up its budget.
+ *
+ * A streak counts a process's failures in a row before it
  * was at work: those are tried again more and more slowly, and given up early, since what fails before it has begun will fail
  * again. */
 #ifndef CKPT_CLI_LAUNCH_BUDGET_H
@@ -19,8 +23,24 @@ struct budget {
 	uint64_t at[BUDGET_MAX]; /* when the last `max` were spent: a ring */
 };
 
-/* Takes one restart; false when none is left. */
+/* Takes one; false when none is left. */
 bool budget_take(struct budget *budget, uint64_t now);
+/* The last that was taken was not needed. */
+void budget_give_back(struct budget *budget);
+
+struct loss {
+	uint64_t since_ns; /* the end of its first process here, or when it was heard of; 0: there was none yet */
+	uint32_t epoch;    /* the newest that any rank here had entered by then */
+	bool counted;      /* it has taken one of the budget */
+	bool elsewhere;    /* it was on another node, and is counted there */
+};
+
+/* A process has ended, which was started then, and whose rank has last entered this epoch: it follows from the loss. */
+bool loss_covers(const struct loss *loss, uint64_t started_ns, uint32_t entered);
+/* A process has ended of which that is not so. */
+void loss_begin(struct loss *loss, uint32_t epoch, uint64_t now);
+/* A rank of another node was lost when those here were in this epoch. True: what ended here before this was known was counted, and should not be. */
+bool loss_is_elsewhere(struct loss *loss, uint32_t epoch, uint64_t now);
 
 struct streak {
 	unsigned count;

@@ -150,6 +150,8 @@ static void new_epoch(struct launch *launch, const struct wire_epoch *m, uint64_
 	launch->epoch_ns = now;
 	ranks_note_replaced(launch, now);
 	launch_say(launch, "epoch %u: %s", m->epoch, m->reason);
+	if (m->elsewhere)
+		ranks_lost_elsewhere(launch, now);
 }
 
 static void take_arena(struct launch *launch, struct frame *f)

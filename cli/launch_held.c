@@ -130,6 +130,22 @@ bool held_at_work(const struct held_all *all, uint32_t rank, uint64_t started_ns
 	return (held_look(all, rank, &view) && view.beat_ns > started_ns) || held_saves(all, rank, started_ns);
 }
 
+uint32_t held_entered(const struct held_all *all, uint32_t rank)
+{
+	const struct arena_head *head = head_of(all, rank);
+	return head ? atomic_load(&head->entry.joined) : 0;
+}
+
+uint32_t held_newest_entered(const struct held_all *all)
+{
+	uint32_t newest = 0;
+	for (uint32_t i = 0; i < WIRE_LOCAL_MAX; i++) {
+		uint32_t entered = all->list[i].fd < 0 ? 0 : atomic_load(&all->list[i].head->entry.joined);
+		newest = entered > newest ? entered : newest;
+	}
+	return newest;
+}
+
 bool held_newest_step(const struct held_all *all, uint64_t *step)
 {
 	bool any = false;

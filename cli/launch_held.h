@@ -40,6 +40,9 @@ struct held_view {
 bool held_look(const struct held_all *all, uint32_t rank, struct held_view *view);
 /* Whether the process that was started then has come to work: it has given a heartbeat or begun a save. */
 bool held_at_work(const struct held_all *all, uint32_t rank, uint64_t started_ns);
+/* The last epoch that the rank has entered; 0: none. Of all of them: the newest. */
+uint32_t held_entered(const struct held_all *all, uint32_t rank);
+uint32_t held_newest_entered(const struct held_all *all);
 /* Whether it has begun a save since. */
 bool held_saves(const struct held_all *all, uint32_t rank, uint64_t since_ns);
 /* The newest step that any rank is at; false: none is known. */

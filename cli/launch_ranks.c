@@ -113,10 +113,12 @@ static void wait_for_start(struct launch *launch, struct launch_rank *rank, uint
 		rank->start_at = now + WORD_NS;
 }
 
+/* One for the loss. */
 static bool take_restart(struct launch *launch, struct launch_rank *rank, uint64_t now)
 {
 	char text[80];
-	if (budget_take(&launch->budget, now))
+	launch->loss.counted = budget_take(&launch->budget, now);
+	if (launch->loss.counted)
 		return true;
 	if (world_retire(launch, rank))
 		return false;
@@ -131,8 +133,22 @@ static bool exited_with(const struct launch_rank *rank, int code)
 	return WIFEXITED(rank->status) && WEXITSTATUS(rank->status) == code;
 }
 
-/* It has failed: again, later, or never. */
-static void consider(struct launch *launch, struct launch_rank *rank, pid_t pid, bool at_work, uint64_t now)
+static void say_again(struct launch *launch, const struct launch_rank *rank, pid_t pid, bool at_work, bool follows)
+{
+	char text[80];
+	const char *early = at_work ? "" : " before it joined";
+	proc_status_text(text, sizeof(text), rank->status);
+	if (follows)
+		launch_warn(launch, "rank %u (process %d) %s%s: started again, for the same loss%s", rank->id, (int)pid,
+			    text, early, launch->loss.elsewhere ? " on another node" : "");
+	else
+		launch_warn(launch, "rank %u (process %d) %s%s: restart %u of %u", rank->id, (int)pid, text, early,
+			    launch->budget.spent, launch->budget.max);
+}
+
+/* It has failed: again, later, or never. follows: from a loss that is known already. */
+static void consider(struct launch *launch, struct launch_rank *rank, pid_t pid, bool at_work, bool follows,
+		     uint64_t now)
 {
 	char text[80];
 	uint64_t pause = 0;
@@ -144,6 +160,8 @@ static void consider(struct launch *launch, struct launch_rank *rank, pid_t pid,
 			rank->id, (int)pid, text);
 		return;
 	}
+	if (!follows)
+		loss_begin(&launch->loss, held_newest_entered(&launch->held), now);
 	if (at_work)
 		streak_ended(&rank->streak);
 	if (!at_work && !streak_failed(&rank->streak, now, &pause)) {
@@ -154,10 +172,9 @@ static void consider(struct launch *launch, struct launch_rank *rank, pid_t pid,
 			       rank->id, STREAK_MAX, (int)(STREAK_NS / CLOCK_NS_PER_S), (int)pid, text);
 		return;
 	}
-	if (!take_restart(launch, rank, now))
+	if (!follows && !take_restart(launch, rank, now))
 		return;
-	launch_warn(launch, "rank %u (process %d) %s%s: restart %u of %u", rank->id, (int)pid, text,
-		    at_work ? "" : " before it joined", launch->budget.spent, launch->budget.max);
+	say_again(launch, rank, pid, at_work, follows);
 	wait_for_start(launch, rank, pause, now);
 }
 
@@ -185,6 +202,7 @@ bool ranks_ended(struct launch *launch, pid_t pid, uint64_t now)
 	if (!rank)
 		return false;
 	bool at_work = held_at_work(&launch->held, rank->id, rank->proc.started_ns);
+	bool follows = loss_covers(&launch->loss, rank->proc.started_ns, held_entered(&launch->held, rank->id));
 	/* The daemon did not wait for its end. A save since then: it had lost the process for a moment, as when it is restarted. */
 	bool wanted = rank->kill_at != UINT64_MAX && !held_saves(&launch->held, rank->id, rank->lost_ns);
 	faults_note(launch, rank->id, now);
@@ -205,7 +223,7 @@ bool ranks_ended(struct launch *launch, pid_t pid, uint64_t now)
 			"started again",
 			rank->id, (int)pid, EXIT_PARTIAL);
 	if (rank->status && !unsafe && launch->stop < STOP_TERM)
-		consider(launch, rank, pid, at_work, now);
+		consider(launch, rank, pid, at_work, follows, now);
 	else if (wanted)
 		start_finished(launch, rank, now);
 	return true;
@@ -241,6 +259,15 @@ void ranks_lost(struct launch *launch, const struct wire_epoch *m, uint64_t now)
 		if (rank)
 			lost(launch, rank, now);
 	}
+}
+
+void ranks_lost_elsewhere(struct launch *launch, uint64_t now)
+{
+	if (!loss_is_elsewhere(&launch->loss, held_newest_entered(&launch->held), now))
+		return;
+	budget_give_back(&launch->budget);
+	launch_say(launch, "it is counted on the node of the rank that was lost, not here: %u of %u restarts are spent",
+		   launch->budget.spent, launch->budget.max);
 }
 
 /* ---- time ------------------------------------------------------------------------------------------------------ */

@@ -149,6 +149,9 @@ static void change(struct launch *launch, const struct wire_plan *m, struct laun
 	launch->nranks = m->n;
 	launch->world = launch->link.hello.world = m->n ? m->world : 0;
 	launch->link.hello.local_world = m->n;
+	/* That its processes have come back from the last loss was to be seen in these. */
+	if (held_newest_entered(&launch->held) > launch->loss.epoch)
+		launch->loss = (struct loss){0};
 	held_free(&launch->held); /* of the world that was */
 	held_init(&launch->held);
 	if (m->n)

@@ -261,7 +261,7 @@ static const struct option_spec options[] = {
 	{"socket", OPTION_TEXT, "PATH", "the daemon's socket (else CKPT_SOCKET, else a private one)"},
 	{"daemon", OPTION_TEXT, "HOW",
 	 "auto (default): start one unless one answers at the socket; external: never start one"},
-	{"max-restarts", OPTION_NUMBER, "K", "how many lost ranks are replaced (default 10)"},
+	{"max-restarts", OPTION_NUMBER, "K", "how many losses of ranks are made good (default 10)"},
 	{"restart-window", OPTION_TEXT, "TIME", "count only the restarts of this time: 3600, 1h (default: all)"},
 	{"hang-timeout", OPTION_TEXT, "TIME",
 	 "kill and replace a rank without heartbeat for so long: 120, 2m (default: never)"},

@@ -7,7 +7,7 @@ import signal
 import sys
 
 from fleet import Daemon
-from launcher import TRAIN, Run, final, sh, tidy
+from launcher import BIN, TRAIN, Run, final, sh, tidy
 from neighbours import neighbours
 from tap import Cases, equal, expect, has
 
@@ -40,6 +40,16 @@ def _():
         equal(final(runs[0].err()), reference, "the bits of the undisturbed run")
         equal([a["fired"], a["restarts"], b["fired"], b["restarts"]], [0, 0, 1, 1])
         has(runs[0].err(), "4 ranks go on from memory")
+
+
+@case("what ends of the loss of a rank on another node counts there, and not here")
+def _():
+    with nodes("ab") as daemons:
+        quitter = (BIN / "drive", "--quit", "--steps", 120, "--pause", 10, "--storage", 0, "--elements", 64)
+        runs = start(daemons, "--inject", "kill:rank=3@step=30", command=quitter)
+        a, b = (json.loads(r.wait().out()) for r in runs)
+        equal([b["fired"], b["restarts"], a["restarts"]], [1, 1, 0], runs[0].err() + runs[1].err())
+        expect(any(rank["starts"] > 1 for rank in a["ranks"]), "no rank of the other node has ended of it", runs[0].err())
 
 
 @case("of three nodes with a rank each, the one that deviates is named, its save is not promoted, and the end has the same bits")

@@ -2,16 +2,16 @@
  *
  *	drive [--steps N] [--until-file PATH] [--storage N] [--pause MS] [--elements N] [--wait LEVEL] [--log PATH] [--deadline MS]
  *	      [--mutate STEP] [--skip-fence STEP] [--late STEP] [--late-fence STEP] [--late-restore]
- *	      [--join MS] [--strict] [--restore-only] [--healthy] [--pace PATH] [--mark N]
+ *	      [--join MS] [--strict] [--restore-only] [--healthy] [--pace PATH] [--mark N] [--quit]
  *
  * It joins, restores the newest checkpoint and checks every byte of it, and then trains: at each step the state becomes that of the
  * step and is saved, every N-th step to storage, else to memory. Levels that were reached are acknowledged in the log, a line each,
  * fsynced: "LEVEL STEP EPOCH"; so are "restored STEP EPOCH SOURCE", "marked STEP EPOCH" (--mark: each N-th step is called
  * healthy once it is captured; --healthy restores the newest such), "failed STEP RC SENTENCE", "busy STEP" and "slow STEP MS" (a call of
  * the save path that took longer than --deadline). With --pace the ranks of a job go in step, as a collective would make them, and agree on
- * the last one; a missing one is waited for a moment. When the epoch moves on it joins again. Rank, world, job and socket come from the
+ * the last one; a missing one is waited for a moment. When the epoch moves on it joins again; with --quit it ends, as workers of torchrun do. Rank, world, job and socket come from the
  * environment, as for any rank. Exit: 0 all steps done; 1 the library refused something it must not refuse; 2 usage; 3 a restored byte
- * is wrong; 4 a call took longer than the deadline. */
+ * is wrong; 4 a call took longer than the deadline; 5 the epoch has moved on (--quit). */
 #include "base/clock.h"
 #include "ckpt.h"
 #include "pace.h"
@@ -27,14 +27,14 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { EXIT_REFUSED = 1, EXIT_USAGE = 2, EXIT_WRONG = 3, EXIT_SLOW = 4, HELD_MAX = 8, JOIN_MS = 30000 };
+enum { EXIT_REFUSED = 1, EXIT_USAGE = 2, EXIT_WRONG = 3, EXIT_SLOW = 4, EXIT_STALE = 5, HELD_MAX = 8, JOIN_MS = 30000 };
 
 struct drive {
 	uint64_t steps, storage, elements, deadline_ms, pause_ms, mark;
 	uint64_t mutate, skip_fence, late, late_fence; /* UINT64_MAX: never */
 	ckpt_level wait;
 	int log, strict;
-	bool restore_only, late_restore, healthy;
+	bool restore_only, late_restore, healthy, quit;
 	int join_ms;
 	const char *until;
 	struct pace *pace; /* NULL: every rank at its own pace */
@@ -341,6 +341,8 @@ static void train(struct drive *d)
 		int rc = save(d);
 		if (rc == -ESTALE) {
 			note(d, "stale %lu", (unsigned long)d->step);
+			if (d->quit)
+				exit(EXIT_STALE);
 			drop_all(d);
 			enter(d);
 		} else if (rc) {
@@ -378,16 +380,14 @@ static int open_log(const char *path)
 
 static void parse(struct drive *d, int argc, char **argv)
 {
-	static const struct option options[] = {{"steps", 1, 0, 's'},      {"storage", 1, 0, 'S'},
-						{"elements", 1, 0, 'e'},   {"deadline", 1, 0, 'd'},
-						{"pause", 1, 0, 'p'},      {"mutate", 1, 0, 'm'},
-						{"skip-fence", 1, 0, 'f'}, {"late", 1, 0, 'l'},
-						{"wait", 1, 0, 'w'},       {"log", 1, 0, 'o'},
-						{"strict", 0, 0, 't'},     {"restore-only", 0, 0, 'r'},
-						{"until-file", 1, 0, 'u'}, {"pace", 1, 0, 'P'},
-						{"late-fence", 1, 0, 'F'}, {"late-restore", 0, 0, 'R'},
-						{"join", 1, 0, 'j'},       {"healthy", 0, 0, 'H'},
-						{"mark", 1, 0, 'M'},       {0}};
+	static const struct option options[] = {
+		{"steps", 1, 0, 's'},        {"storage", 1, 0, 'S'}, {"elements", 1, 0, 'e'},
+		{"deadline", 1, 0, 'd'},     {"pause", 1, 0, 'p'},   {"mutate", 1, 0, 'm'},
+		{"skip-fence", 1, 0, 'f'},   {"late", 1, 0, 'l'},    {"wait", 1, 0, 'w'},
+		{"log", 1, 0, 'o'},          {"strict", 0, 0, 't'},  {"restore-only", 0, 0, 'r'},
+		{"until-file", 1, 0, 'u'},   {"pace", 1, 0, 'P'},    {"late-fence", 1, 0, 'F'},
+		{"late-restore", 0, 0, 'R'}, {"join", 1, 0, 'j'},    {"healthy", 0, 0, 'H'},
+		{"mark", 1, 0, 'M'},         {"quit", 0, 0, 'q'},    {0}};
 	for (int c; (c = getopt_long(argc, argv, "", options, NULL)) >= 0;) {
 		uint64_t n = optarg ? strtoull(optarg, NULL, 10) : 0;
 		switch (c) {
@@ -396,6 +396,9 @@ static void parse(struct drive *d, int argc, char **argv)
 			break;
 		case 'M':
 			d->mark = n;
+			break;
+		case 'q':
+			d->quit = true;
 			break;
 		case 'H':
 			d->healthy = true;

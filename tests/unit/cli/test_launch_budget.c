@@ -31,6 +31,76 @@ Test(launch_budget, with_a_window_forgets_what_is_older)
 	cr_expect_eq(b.spent, 4);
 }
 
+Test(launch_budget, gives_back_what_was_taken_last)
+{
+	struct budget b = {.max = 2, .window_ns = 10 * CLOCK_NS_PER_S};
+	cr_expect(budget_take(&b, 1 * CLOCK_NS_PER_S));
+	cr_expect(budget_take(&b, 5 * CLOCK_NS_PER_S));
+	cr_expect(budget_take(&b, 11 * CLOCK_NS_PER_S));
+	cr_expect_not(budget_take(&b, 12 * CLOCK_NS_PER_S));
+	budget_give_back(&b);
+	cr_expect_eq(b.spent, 2);
+	cr_expect(budget_take(&b, 12 * CLOCK_NS_PER_S));
+	cr_expect_not(budget_take(&b, 13 * CLOCK_NS_PER_S), "only one was given back");
+	struct budget whole = {.max = 1};
+	cr_expect(budget_take(&whole, 1));
+	budget_give_back(&whole);
+	cr_expect(budget_take(&whole, 2));
+	cr_expect_not(budget_take(&whole, 3));
+}
+
+Test(launch_budget, a_loss_covers_the_processes_that_were_there_and_have_not_come_back)
+{
+	struct loss l = {0};
+	cr_expect_not(loss_covers(&l, 5, 0), "there was none yet");
+	loss_begin(&l, 3, 100);
+	cr_expect(loss_covers(&l, 5, 3));
+	cr_expect(loss_covers(&l, 99, 0), "its rank has never entered one");
+	cr_expect_not(loss_covers(&l, 5, 4), "it was at work again");
+	cr_expect_not(loss_covers(&l, 101, 3), "it is a replacement");
+}
+
+/* Eight ranks that end each other, for ever: one of the budget for each time all were started. */
+Test(launch_budget, a_job_that_crashes_again_and_again_uses_it_up)
+{
+	struct budget b = {.max = 10};
+	struct loss l = {0};
+	uint64_t started = 1, now = 2, rounds = 0;
+	bool left = true;
+	while (left && ++rounds < 100) {
+		for (int rank = 0; rank < 8 && left; rank++, now++) {
+			if (loss_covers(&l, started, 0))
+				continue;
+			loss_begin(&l, 0, now);
+			left = budget_take(&b, now);
+		}
+		started = now++;
+	}
+	cr_expect_eq(rounds, 11);
+	cr_expect_eq(b.spent, 10);
+}
+
+Test(launch_budget, a_loss_on_another_node_is_not_counted_here)
+{
+	struct loss l = {0};
+	cr_expect_not(loss_is_elsewhere(&l, 3, 100), "nothing was counted");
+	cr_expect(loss_covers(&l, 5, 3));
+	cr_expect_not(loss_is_elsewhere(&l, 3, 110));
+	cr_expect(loss_covers(&l, 5, 3));
+	cr_expect_not(loss_covers(&l, 105, 3), "since the first word of it");
+	/* The next one ends a process here before it is heard of. */
+	loss_begin(&l, 4, 200);
+	l.counted = true;
+	cr_expect(loss_is_elsewhere(&l, 4, 201), "it is given back");
+	cr_expect_not(loss_is_elsewhere(&l, 4, 202), "once");
+	cr_expect(loss_covers(&l, 5, 4));
+	/* One here, and all have been at work again before another one elsewhere. */
+	loss_begin(&l, 5, 300);
+	l.counted = true;
+	cr_expect_not(loss_is_elsewhere(&l, 6, 400));
+	cr_expect(loss_covers(&l, 350, 6));
+}
+
 Test(launch_budget, streak_gives_up_after_three_quick_failures)
 {
 	struct streak s = {0};

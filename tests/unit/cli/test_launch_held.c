@@ -73,6 +73,26 @@ Test(launch_held, tells_a_new_process_from_the_one_before)
 	held_free(&all);
 }
 
+Test(launch_held, tells_which_epochs_ranks_have_entered)
+{
+	struct err err = {""};
+	struct arena_head *heads[2];
+	held_init(&all);
+	cr_expect_eq(held_newest_entered(&all), 0);
+	for (uint32_t r = 0; r < 2; r++) {
+		struct wire_arena_of m = {.rank = 3 + r, .size = ARENA_HEAD};
+		cr_assert_eq(held_take(&all, &m, make_arena(ARENA_HEAD, F_SEAL_SHRINK, &heads[r]), &err), 0);
+		heads[r]->entry.joined = 8 - r;
+	}
+	cr_expect_eq(held_entered(&all, 3), 8);
+	cr_expect_eq(held_entered(&all, 4), 7);
+	cr_expect_eq(held_entered(&all, 5), 0);
+	cr_expect_eq(held_newest_entered(&all), 8);
+	for (uint32_t r = 0; r < 2; r++)
+		munmap(heads[r], sizeof(*heads[r]));
+	held_free(&all);
+}
+
 Test(launch_held, replaces_an_arena)
 {
 	struct wire_arena_of m = {.rank = 1, .size = ARENA_HEAD};

@@ -1,0 +1,53 @@
+"""Ranks that end as soon as the epoch moves on, as workers of torchrun do: one loss ends them all, and counts once for --max-restarts."""
+
+import json
+import re
+import sys
+
+from launcher import BIN, Run, tidy
+from tap import Cases, equal, expect, has
+
+RANKS = 8
+cases = Cases(tidy)
+case = cases.case
+
+
+def quitters(*args, steps=120, code=0):
+    """ckpt run of eight such ranks; its report, and what was said."""
+    run = Run("-n", RANKS, "--json", *args, "--", BIN / "drive", "--quit", "--steps", steps, "--pause", 10, "--storage", 0, "--elements", 64)
+    run.wait(code)
+    return json.loads(run.out()), run.err()
+
+
+def ended_stale(said):
+    return set(re.findall(r"rank (\d) \(process \d+\) exited with status 5", said))
+
+
+@case("one death is one restart, however many ranks end of it")
+def _():
+    report, said = quitters("--inject", "kill:rank=3@step=30")
+    equal([report["fired"], report["restarts"], [rank["ok"] for rank in report["ranks"]]], [1, 1, [True] * RANKS], said)
+    expect(len(ended_stale(said)) > RANKS / 2, "few ranks have ended of it", said)
+    has(said, "rank 3 (process", "was killed by signal 9 (Killed): restart 1 of 10", "exited with status 5: started again, for the same loss")
+
+
+@case("deaths one after the other count each")
+def _():
+    report, said = quitters("--inject", "kill:rank=3@step=30,kill:rank=6@step=60,kill:rank=3@step=90")
+    equal([report["fired"], report["restarts"]], [3, 3], said)
+
+
+@case("a job that is ended again and again by a rank of it is given up")
+def _():
+    report, said = quitters("--max-restarts", 2, "--inject", "kill:rank=5@step=30,kill:rank=5@step=60,kill:rank=5@step=90", code=1)
+    equal([report["fired"], report["restarts"]], [3, 2], said)
+    has(said, "restart 2 of 2", "rank 5 was killed by signal 9 (Killed), and all 2 restarts that --max-restarts allows are spent: giving up")
+
+
+@case("a death while the daemon is away is one restart")
+def _():
+    report, said = quitters("--inject", "kill-daemon@step=30,kill:rank=3@step=30")
+    equal([report["fired"], report["daemon_starts"], report["restarts"]], [2, 2, 1], said)
+
+
+sys.exit(cases.end())
