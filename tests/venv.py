@@ -1,10 +1,23 @@
-"""venv.py FOLDER REQUIREMENTS: makes a Python environment once. Without a network it cannot be made: then FOLDER/why-not
-says so, and the tests that need it skip with that reason."""
+"""venv.py FOLDER REQUIREMENTS: makes a Python environment once. When it cannot be made, FOLDER/why-not says why,
+and the tests that need it skip with that reason."""
 
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
+
+UNTRUSTED = re.compile(r"certificate verify failed: ([^(')]+)")
+BROKEN = re.compile(r"connection broken by '(?:\w+\((?:'<[^>]*>: )?)?(.+?)[')]*': /")
+
+
+def cause(said):
+    """Why pip failed. Its last line says "No matching distribution", also when it has not reached any server."""
+    if found := UNTRUSTED.search(said):
+        return f"the certificate of the package index is not trusted ({found[1].strip()}): name the right authority, PIP_CERT=FILE"
+    if found := BROKEN.search(said):
+        return f"the package index is not reached: {found[1]}"
+    return (said.strip().splitlines() or ["no output"])[-1]
 
 
 def make(folder, requirements):
@@ -24,10 +37,10 @@ def main():
     try:
         make(folder, requirements)
     except subprocess.CalledProcessError as error:
-        lines = (error.stderr or error.stdout or str(error)).strip().splitlines() or ["no output"]
+        why = cause(error.stderr or error.stdout or str(error))
         folder.mkdir(parents=True, exist_ok=True)
-        why_not.write_text(f"build/venv cannot be made (no network?): {lines[-1]}\n")
-        print(f"venv: {lines[-1]}")
+        why_not.write_text(f"{folder} cannot be made: {why}\n")
+        print(f"venv: {why}")
         return
     made_from.write_text(wanted)
 
