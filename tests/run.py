@@ -196,16 +196,40 @@ def execute(test, command, env, tmp):
 
 def read_criterion(path):
     """Cases of Criterion's TAP file, and the number that it planned."""
-    cases, plan = [], 0
     text = path.read_text(errors="replace") if path.exists() else ""
-    for line in text.splitlines():
-        if found := re.match(r"1\.\.(\d+)$", line):
-            plan = int(found.group(1))
-        elif found := re.match(r"(not )?ok - (\S+)\s*(.*)", line):
-            skip = re.match(r"# SKIP\s*(.*)", found.group(3))
-            why = skip.group(1) if skip else re.sub(r"^\(\d.*\)$", "", found.group(3))
-            cases.append(Case(found.group(2), "FAIL" if found.group(1) else "skip" if skip else "ok", why))
+    plan = sum(map(int, re.findall(r"^1\.\.(\d+)$", text, re.M)))
+    cases = []
+    for bad, name, words, more in re.findall(r"^(not )?ok - (\S+)[ \t]*(.*)((?:\n .*)*)", text, re.M):
+        skip = re.match(r"# SKIP\s*(.*)", words)
+        failure = re.search(r"^  - (.*?)(?: \|\+\n\s*(.*))?$", more, re.M)
+        why = skip.group(1) if skip else re.sub(r"^\(\d.*\)$", "", words)
+        if bad and failure and not why:
+            why = " ".join(filter(None, failure.groups()))
+        cases.append(Case(name, "FAIL" if bad else "skip" if skip else "ok", why))
     return cases, plan
+
+
+def cause_of(report):
+    """The line of a sanitizer's report that names the cause."""
+    found = re.search(r"\w+: (\w+Sanitizer: .*)|^(.*: runtime error: .*)", report, re.M)
+    return (found.group(1) or found.group(2)).strip() if found else report.strip().partition("\n")[0]
+
+
+def explain(cases, reports, output):
+    """Says of Criterion's tests that died without a word what a report says of them. It is of the test whose function stands in its stack."""
+    reports = [report for report in reports if "LeakSanitizer" not in report] + re.findall(r"^.*: runtime error: .*\n(?:\s+#\d.*\n)*", output, re.M)
+    functions = {case.name: case.name.replace("::", "_") + "_impl" for case in cases}
+    nobodys = [report for report in reports if not any(name in report for name in functions.values())]
+    for case in (case for case in cases if case.status == "FAIL" and case.name and not case.why):
+        own = [report for report in reports if re.search(rf"\b{re.escape(functions[case.name])}\b", report)]
+        if own:
+            case.why = cause_of(own[0])
+        else:
+            case.why = f"perhaps {cause_of(nobodys[0])}" if nobodys else "it ended in the middle, and nothing says why"
+
+
+def ended(status):
+    return f"killed by signal {-status} ({signal.strsignal(-status)})" if status < 0 else f"exit status {status}"
 
 
 def read_tap(output):
@@ -229,18 +253,18 @@ def judge(test, status, output, tap):
         chosen = [case for case in cases if case.why != NOT_CHOSEN]
         plan, cases = plan - len(cases) + len(chosen), chosen
         if not cases:
-            return [Case("", "FAIL", f"no test ran (exit status {status})")]
+            return [Case("", "FAIL", f"no test ran ({ended(status)})")]
     else:
         cases, plan = read_tap(output)
         if not cases:
             lines = output.strip().splitlines()
             outcome = {0: "ok", SKIP_CODE: "skip"}.get(status, "FAIL")
-            why = (lines[-1] if lines else "") if outcome == "skip" else f"exit status {status}"
+            why = (lines[-1] if lines else "") if outcome == "skip" else ended(status)
             return [Case("", outcome, "" if outcome == "ok" else why)]
     if plan is not None and plan != len(cases):
         cases.append(Case("plan", "FAIL", f"{plan} cases planned, {len(cases)} reported"))
     if status and not any(case.status == "FAIL" for case in cases):
-        cases.append(Case("exit", "FAIL", f"exit status {status} although no case failed"))
+        cases.append(Case("exit", "FAIL", f"{ended(status)} although no case failed"))
     return cases
 
 
@@ -263,6 +287,8 @@ def run(root, test, prefix):
             if case.status == "skip" and not case.why:
                 case.status, case.why = "FAIL", "skipped without a reason"
         reports = [path.read_text(errors="replace") for path in sorted((tmp / "reports").iterdir())]
+        if test.suite == "unit":
+            explain(cases, reports, output)
         failed = any(case.status == "FAIL" for case in cases)
         # A report of a failed case is that failure's explanation; a leak, or a report that nothing noticed, is one more.
         leaks = sum("LeakSanitizer" in text for text in reports)

@@ -61,6 +61,14 @@ MEET = 'HOME=$(dirname "$0")'
 ALONE = f'{MEET}; mkdir $HOME/busy || exit 1; sleep 0.3; rmdir $HOME/busy'
 OK, BAD, SKIP = "ok - a::b  (0.00s)", "not ok - a::c  (0.00s)\n  ---\n  - it broke", "ok - a::d  # SKIP no disk"
 REPORT = 'path=${ASAN_OPTIONS#log_path=}; echo "LeakSanitizer: 10 bytes" >"${path%%:*}.1"'
+FAILED = "not ok - a::e  (0.00s)\n  ---\n  assertions: 1\n  failures:\n  - test_a.c:11: |+\n      Assertion failed: one is 1\n  ..."
+DEAD = "\n".join(f"not ok - a::{name}  (0.00s)\n  ---\n  assertions: 0\n  failures:\n  ..." for name in "fgh")
+# What a sanitizer writes when a::f and a::g die; and when some thread does.
+REPORTING = script("""path=${ASAN_OPTIONS#log_path=}
+printf '=====\\n==7==ERROR: AddressSanitizer: heap-use-after-free on address 0x6020\\nWRITE of size 1\\n    #0 0x55 in a_f_impl a.c:4\\n' >"${path%%:*}.7"
+printf 'a.c:5:6: runtime error: signed integer overflow\\n    #0 0x55 in a_g_impl a.c:5\\n'""")
+NOBODYS = script("""path=${ASAN_OPTIONS#log_path=}
+printf '==7==ERROR: AddressSanitizer: SEGV on unknown address 0x0\\n    #0 0x55 in worker a.c:4\\n' >"${path%%:*}.7\"""")
 
 # The kernel calls a program by the name that it was started by.
 FAULT = {"build/release/bin/ckpt": ""} | crash(f"""{MEET}/../../build/release/bin; ln -s "$(command -v python3)" $HOME/planted-fault
@@ -78,7 +86,7 @@ def kernel_log():
 tidy.report([
     case("exit 0 passes", crash("exit 0"), (1, 0, 0)),
     case("exit 1 fails and shows its output", crash("echo details; exit 1"), (0, 1, 0), "details", "exit status 1"),
-    case("death by a signal fails", crash("kill -9 $$"), (0, 1, 0)),
+    case("death by a signal fails", crash("kill -9 $$"), (0, 1, 0), "killed by signal 9 (Killed)"),
     case("exit 77 skips with its reason", crash("echo noise; echo no disk; exit 77"), (0, 0, 1), "test_a: no disk"),
     case("a skip without a reason fails", crash("exit 77"), (0, 1, 0), "without a reason"),
     case("each TAP line is a case", crash("echo 'ok 1 - a'; echo 'not ok 2 - b'; echo 'ok 3 - c # SKIP why'; exit 1"),
@@ -99,6 +107,14 @@ tidy.report([
          wanted=("crash/a",)),
     case("Criterion's tests are cases", unit(criterion(f"1..3\n{OK}\n{BAD}\n{SKIP}", 1)), (1, 1, 1), "it broke", "a::d: no disk",
          wanted=UNIT),
+    case("a Criterion test that fails says what it expected", unit(criterion(f"1..1\n{FAILED}", 1)), (0, 1, 0),
+         "FAIL a::e: test_a.c:11: Assertion failed: one is 1\n", wanted=UNIT),
+    case("a Criterion test that dies says what its report says", unit(REPORTING + criterion(f"1..3\n{DEAD}", 1)), (0, 3, 0),
+         "FAIL a::f: AddressSanitizer: heap-use-after-free on address 0x6020\n",
+         "FAIL a::g: a.c:5:6: runtime error: signed integer overflow\n",
+         "FAIL a::h: it ended in the middle, and nothing says why\n", wanted=UNIT),
+    case("a report of nobody's may be of a Criterion test that died", unit(NOBODYS + criterion(f"1..3\n{DEAD}", 1)), (0, 3, 0),
+         "FAIL a::h: perhaps AddressSanitizer: SEGV on unknown address 0x0\n", wanted=UNIT),
     case("a Criterion program that ran nothing fails", unit(criterion("1..0")), (0, 1, 0), "no test ran", wanted=UNIT),
     case("a Criterion program that broke off fails", unit(criterion(f"1..2\n{OK}")), (1, 1, 0), "2 cases planned", wanted=UNIT),
     case("a Criterion program that died fails", unit(script("kill -11 $$")), (0, 1, 0), "no test ran", wanted=UNIT),
