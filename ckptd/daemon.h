@@ -64,8 +64,8 @@ struct daemon {
 	struct list jobs;
 	struct former *formers;         /* what jobs that have ended have left in memory, until they come again */
 	struct prefault *prefaults;     /* that wait until its ranks are at work */
-	struct spill *rescues;          /* what this node brings to storage before a world changes */
-	struct list chairs;             /* of the jobs that are coordinated here */
+	struct spill *spills;           /* what this node brings to storage before a world changes */
+	struct list hosts;              /* of the jobs that are coordinated here */
 	struct membership *memberships; /* of those among them whose world may change */
 	struct membership_past *past_memberships;
 	struct repeat refusals

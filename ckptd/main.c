@@ -10,16 +10,16 @@
 #include "cluster/net.h"
 #include "control/coordinator_host.h"
 #include "daemon.h"
+#include "dispatch/peer_dispatch.h"
 #include "job/job.h"
+#include "job/spill.h"
 #include "observe/http.h"
-#include "observe/span_log.h"
 #include "options.h"
-#include "peer_dispatch.h"
 #include "reload.h"
 #include "replication/replication.h"
-#include "resize/spill.h"
 #include "runtime/loop.h"
 #include "runtime/process_setup.h"
+#include "runtime/span_log.h"
 #include "runtime/workers.h"
 #include "service/service_manager.h"
 #include "startup.h"
@@ -133,7 +133,7 @@ static bool at_work(struct server *s)
 		if (saves_at_work(&job->saves) || !restore_idle(&job->restore) || !verdicts_idle(&job->verdicts))
 			return true;
 	}
-	return rescues_at_work(&s->daemon);
+	return spills_at_work(&s->daemon);
 }
 
 /* A device writes its progress without ringing any bell: while captures run, the slots are looked at often. */
@@ -154,9 +154,9 @@ static void on_tick(void *arg)
 	peers_tick(&s->daemon, now);
 	asks_tick(&s->daemon);
 	conns_tick(&s->conns);
-	chairs_tick(&s->daemon, now);
+	hosts_tick(&s->daemon, now);
 	prefaults_tick(&s->daemon);
-	rescues_tick(&s->daemon);
+	spills_tick(&s->daemon);
 	formers_tick(&s->daemon, now);
 	list_for_safe(node, &s->daemon.jobs) {
 		struct job *job = list_entry(node, struct job, link);
@@ -254,7 +254,7 @@ static bool finish_work(struct server *s)
 	uint64_t deadline = clock_deadline(STOP_MS * CLOCK_NS_PER_MS);
 	list_for(node, &s->daemon.jobs)
 		restore_cancel(&list_entry(node, struct job, link)->restore); /* nobody waits for it any more */
-	rescues_abandon(&s->daemon);
+	spills_abandon(&s->daemon);
 	while (at_work(s)) {
 		if (clock_now() >= deadline)
 			return false;
@@ -300,12 +300,12 @@ static void stop(struct server *s)
 	pool_free(s->daemon.pool);
 	prefaults_free(&s->daemon);
 	peers_close(&s->daemon); /* its copies were looked at by workers */
-	rescues_free(&s->daemon);
+	spills_free(&s->daemon);
 	startup_close(&s->daemon, s->lock);
 	list_for_safe(node, &s->daemon.jobs)
 		job_free(list_entry(node, struct job, link));
 	formers_free(&s->daemon);
-	chairs_free(&s->daemon);
+	hosts_free(&s->daemon);
 	packing_free(&s->daemon.packing);
 	spanlog_close(s->daemon.spanlog);
 	space_free(s->daemon.space);
@@ -340,7 +340,7 @@ int main(int argc, char **argv)
 	s.daemon.root = -1;
 	s.daemon.started_ns = clock_now();
 	list_init(&s.daemon.jobs);
-	list_init(&s.daemon.chairs);
+	list_init(&s.daemon.hosts);
 	conns_init(&s.conns, &s.daemon);
 	s.argc = argc;
 	s.argv = argv;

@@ -8,6 +8,7 @@
 #include "clients/operator.h"
 #include "clients/operator_forward.h"
 #include "cluster/roster.h"
+#include "daemon.h"
 #include "job/barriers.h"
 #include "job/job.h"
 #include "observe/status.h"

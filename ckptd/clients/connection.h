@@ -4,8 +4,10 @@
 #ifndef CKPTD_CLIENTS_CONNECTION_H
 #define CKPTD_CLIENTS_CONNECTION_H
 
-#include "daemon.h"
+#include "base/list.h"
 #include "runtime/client.h"
+
+struct daemon;
 
 enum { CONN_MAX = 256, CONN_PROCESS_MAX = 96, CONN_QUEUE_MAX = 64, CONN_HELLO_MS = 5000, CONN_FRAMES_PER_TURN = 16 };
 

@@ -23,6 +23,8 @@ enum {
 	ROSTER_FILE_MAX = 32 << 20,
 };
 
+enum { FIRST_NODE = 0 }; /* of the roster: it coordinates the jobs that are spread over nodes */
+
 struct roster_node {
 	char name[NAME_NODE_MAX];
 	char host[ROSTER_HOST_MAX];

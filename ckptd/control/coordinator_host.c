@@ -10,7 +10,7 @@
 #include "control/epoch_record.h"
 #include "control/membership.h"
 #include "job/job.h"
-#include "participant/participant.h"
+#include "participant/orders.h"
 #include "replication/replication.h"
 #include "upkeep/catalog.h"
 
@@ -27,7 +27,7 @@ bool host_here(const struct daemon *daemon)
 
 struct coordinator_host *host_find(const struct daemon *daemon, const char *job)
 {
-	list_for(node, &daemon->chairs) {
+	list_for(node, &daemon->hosts) {
 		struct coordinator_host *host = list_entry(node, struct coordinator_host, link);
 		if (!strcmp(host->job, job))
 			return host;
@@ -56,7 +56,7 @@ static void send(struct daemon *daemon, uint32_t node, const struct peer_order *
 void host_order(struct daemon *daemon, bool spread, uint32_t node, const struct peer_order *order)
 {
 	if (!spread || node == daemon->self)
-		participant_obey(daemon, order);
+		orders_obey(daemon, order);
 	else
 		send(daemon, node, order);
 }
@@ -300,9 +300,9 @@ void host_end(struct coordinator_host *host)
 		host_free(host);
 }
 
-void chairs_tick(struct daemon *daemon, uint64_t now)
+void hosts_tick(struct daemon *daemon, uint64_t now)
 {
-	list_for_safe(node, &daemon->chairs) {
+	list_for_safe(node, &daemon->hosts) {
 		struct coordinator_host *host = list_entry(node, struct coordinator_host, link);
 		if (host->retry_ns && now >= host->retry_ns)
 			persist(host, coord_view(host->coord).epoch, coord_reason(host->coord));
@@ -315,9 +315,9 @@ void chairs_tick(struct daemon *daemon, uint64_t now)
 
 /* ---- life ------------------------------------------------------------------------------------------------------ */
 
-void chairs_free(struct daemon *daemon)
+void hosts_free(struct daemon *daemon)
 {
-	list_for_safe(node, &daemon->chairs)
+	list_for_safe(node, &daemon->hosts)
 		host_free(list_entry(node, struct coordinator_host, link));
 	memberships_free(daemon);
 }
@@ -370,7 +370,7 @@ static int begin(struct coordinator_host *host, uint32_t world, struct err *err)
 static int host_new(struct daemon *daemon, const char *job, uint32_t world, bool spread, struct err *err)
 {
 	unsigned n = 0;
-	list_for(node, &daemon->chairs)
+	list_for(node, &daemon->hosts)
 		n++;
 	if (n >= CHAIRS_MAX)
 		return err_set(err, -EBUSY, "job '%s': %d jobs are coordinated here already", job, CHAIRS_MAX);
@@ -385,7 +385,7 @@ static int host_new(struct daemon *daemon, const char *job, uint32_t world, bool
 		free(host);
 		return rc;
 	}
-	list_push(&daemon->chairs, &host->link);
+	list_push(&daemon->hosts, &host->link);
 	if (spread)
 		coord_withhold(host->coord);
 	return 0;

@@ -1,7 +1,7 @@
 /* Host: a job's coordinator in the daemon that has it, and how reports and orders come and go. A job whose ranks are all on one node has
  * its host there. That of a job which is spread over nodes stands on the first node of the roster, whether or not that has ranks of it.
  *
- * What is for ourselves is a call (host_report, participant_obey), what is for others a message (format/peer_coord.h) of the same content. A
+ * What is for ourselves is a call (host_report, orders_obey), what is for others a message (format/peer_coord.h) of the same content. A
  * message that the net does not take ends the session: after that both sides say again what holds.
  *
  * The epoch of a job that is spread is recorded in the store (control/epoch_record.h) before anybody is told of it; a host that begins, also after a
@@ -9,23 +9,14 @@
 #ifndef CKPTD_CONTROL_COORDINATOR_HOST_H
 #define CKPTD_CONTROL_COORDINATOR_HOST_H
 
-#include "coordinator/coordinator.h"
-#include "daemon.h"
+#include "participant/coordinator_access.h"
 
 struct coordinator_host;
+struct daemon;
+struct peer_order;
 
-/* In the roster: it coordinates the jobs that are spread over nodes. */
-enum { FIRST_NODE = 0 };
-/* True when this daemon does. */
-bool host_here(const struct daemon *daemon);
-
-/* Something was reported by a node of the roster, or by ourselves (node: daemon->self). The first ATTEND makes the host; what cannot be
- * made is answered by TURN_AWAY. */
-void host_report(struct daemon *daemon, uint32_t node, bool spread, const struct peer_report *report);
 /* An order for a node, by call or message; its job is set. */
 void host_order(struct daemon *daemon, bool spread, uint32_t node, const struct peer_order *order);
-/* With the reason when it cannot be made. -EAGAIN: not yet. */
-int host_open(struct daemon *daemon, const char *job, uint32_t world, bool spread, struct err *err);
 /* For another world, in an epoch that was never given out; nobody joins yet. -EAGAIN: host_busy. */
 int host_remake(struct daemon *daemon, const char *job, uint32_t world, bool spread, struct err *err);
 /* Nobody joins any more, until he does so by the plan that holds. */
@@ -38,18 +29,14 @@ void host_spill(struct daemon *daemon, const char *job, bool give_up);
 void host_preface(struct daemon *daemon, const char *job, const char *text);
 /* Nobody is left who could go on with the job, or too few are: it is over. */
 void host_abandon(struct daemon *daemon, const char *job);
-/* A rank or an arena knows of an epoch, in a job of this node alone (coordinator/coordinator.h). */
-void host_knows(struct daemon *daemon, const char *job, enum coord_witness witness, uint32_t epoch);
 /* A node of the roster is lost: for all jobs. */
-void chairs_node_down(struct daemon *daemon, uint32_t node, const char *why);
+void hosts_node_down(struct daemon *daemon, uint32_t node, const char *why);
 /* Records that could not be written are tried again. */
-void chairs_tick(struct daemon *daemon, uint64_t now);
-void chairs_free(struct daemon *daemon);
+void hosts_tick(struct daemon *daemon, uint64_t now);
+void hosts_free(struct daemon *daemon);
 
 /* The job is coordinated here. */
 bool host_has(const struct daemon *daemon, const char *job);
-/* Directories of checkpoints are being made, written or cleared away. */
-bool host_busy(const struct daemon *daemon, const char *job);
 /* epoch 0: there is none. */
 struct coord_view host_view(const struct daemon *daemon, const char *job);
 

@@ -5,6 +5,7 @@
 #include "base/repeat.h"
 #include "control/checkpoint_directories.h"
 #include "control/coordinator_host.h"
+#include "daemon.h"
 
 struct coordinator_host {
 	struct list link;

@@ -141,9 +141,9 @@ static void lose(struct coordinator_host *host, uint32_t node, const char *why)
 		host_over(host);
 }
 
-void chairs_node_down(struct daemon *daemon, uint32_t node, const char *why)
+void hosts_node_down(struct daemon *daemon, uint32_t node, const char *why)
 {
-	list_for_safe(at, &daemon->chairs) {
+	list_for_safe(at, &daemon->hosts) {
 		struct coordinator_host *host = list_entry(at, struct coordinator_host, link);
 		if (host->spread)
 			lose(host, node, why);

@@ -3,6 +3,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/failpoint.h"
+#include "daemon.h"
 #include "format/marks.h"
 #include "replication/replication.h"
 #include "runtime/workers.h"

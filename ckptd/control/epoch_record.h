@@ -4,7 +4,10 @@
 #define CKPTD_CONTROL_EPOCH_RECORD_H
 
 #include "base/err.h"
-#include "daemon.h"
+
+#include <stdint.h>
+
+struct daemon;
 
 #define EPOCHS_FILE "EPOCH" /* in the directory of the job: struct begun of format/marks.h */
 

@@ -6,7 +6,7 @@
  *                or a node was, and was waited for;
  *                or at the next save (if it can grow, or a node is to be let go; ranks wait in its fence for the next epoch)
  *             ──► SETTLING: nobody enters an epoch; what is newest in memory goes to storage ── all have nothing under way ──► the next plan
- *                 (where a node is lost, that is first written by those who have it, and for the lost one by who holds its copies: resize/spill.h)
+ *                 (where a node is lost, that is first written by those who have it, and for the lost one by who holds its copies: job/spill.h)
  *
  * Where the world keeps its size (spares take all the empty ranks), and the ranks of each node stay together (coordinator/assignment.h), a loss needs no quiescing: the
  * state is in the memory of other nodes. Without a store the others are waited for until that is so, or node-wait is over; then it is lost.
@@ -20,10 +20,12 @@
 #ifndef CKPTD_CONTROL_MEMBERSHIP_H
 #define CKPTD_CONTROL_MEMBERSHIP_H
 
-#include "daemon.h"
 #include "format/peer_coord.h"
 
-/* CREW or SETTLED. What cannot be offered is answered by TURN_AWAY. */
+struct daemon;
+struct membership;
+
+/* CAPACITY or QUIESCED. What cannot be offered is answered by REJECT. */
 void membership_report(struct daemon *daemon, uint32_t node, bool spread, const struct peer_report *report);
 /* The number of the plan that the job follows; 0: its world does not change. */
 uint32_t membership_plan(const struct daemon *daemon, const char *job);

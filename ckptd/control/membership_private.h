@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "control/membership.h"
 #include "coordinator/assignment.h"
+#include "daemon.h"
 
 /* How soon after storage has refused what a change needs, and then how often, it is tried whether it still does. */
 #define MEMBERSHIP_PROBE_NS (60 * CLOCK_NS_PER_S)

@@ -14,9 +14,6 @@ void member_epoch_known(struct job *job);
 void member_turn_away(struct job *job, int rc, const char *text);
 /* All ranks of the job have entered the epoch. */
 void member_joined(struct job *job, const struct wire_joined *joined);
-/* Answers a waiting request with an error. */
-void member_refuse(struct rank *rank, struct waiting *waiting, int rc, const char *fmt, ...)
-	__attribute__((format(printf, 4, 5)));
 /* Barriers whose deadline has passed are answered with who is missing. */
 void member_expire(struct job *job, uint64_t now);
 
@@ -27,10 +24,6 @@ int job_take_table(struct rank *rank, const void *data, size_t len, struct err *
 int job_form(struct job *job, struct err *err);
 /* Whether an arena that comes back fits the limits of the job and the node. -ENOMEM, with the arithmetic. */
 int job_check_arena(const struct job *job, uint64_t size, struct err *err);
-/* The service manager holds the rank's arena, too, as soon as it is ready; or no longer. When the daemon ends nothing is dropped: the
- * next one takes it from there. */
-void job_keep_arena(struct rank *rank);
-void job_drop_arena(struct rank *rank);
 /* A launcher that came late holds the arenas, too. */
 void job_hold_all(struct job *job);
 

@@ -4,8 +4,8 @@
 #include "base/log.h"
 #include "job/barriers.h"
 #include "job/job.h"
+#include "job/resize.h"
 #include "participant/participant.h"
-#include "resize/resize.h"
 
 #define AGAIN_NS CLOCK_NS_PER_S
 

@@ -8,7 +8,7 @@
  *
  * Who is not heard as long as ranks wait for each other (join-timeout) lets the launcher go, too: nobody could say any more when that is due. So
  * does who is needed twice in one epoch: what was started had finished without taking part. A job whose world may change goes on without them
- * (resize/resize.h), and nobody stays. */
+ * (job/resize.h), and nobody stays. */
 #ifndef CKPTD_JOB_FINISH_H
 #define CKPTD_JOB_FINISH_H
 

@@ -73,7 +73,7 @@ static bool is_spread(const struct wire_hello *hello)
 	return hello->spread || local_world(hello) < hello->world;
 }
 
-/* A launcher that does not know which ranks are to be here: none, until there is a plan (resize/resize.h). */
+/* A launcher that does not know which ranks are to be here: none, until there is a plan (job/resize.h). */
 static bool awaits_plan(const struct wire_hello *hello)
 {
 	return hello->role == ROLE_LAUNCHER && !hello->world;

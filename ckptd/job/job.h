@@ -16,7 +16,7 @@
 #include "coordinator/coordinator.h"
 #include "job/finish.h"
 #include "job/halt.h"
-#include "resize/resize.h"
+#include "job/resize.h"
 #include "restore/former.h"
 #include "restore/health_marks.h"
 #include "restore/recovery_log.h"
@@ -58,7 +58,7 @@ struct rank {
 	uint64_t table_bytes; /* of daemon.tables_used; until the job ends */
 	bool rejoined; /* the process had joined before it came to this daemon: it may still write to its slots */
 	bool failed; /* what the launcher had started for it ended with an error: it is started again, or all is over */
-	bool moved;  /* the process is another rank than it knows (resize/resize.h) */
+	bool moved;  /* the process is another rank than it knows (job/resize.h) */
 	bool hello_received; /* the process has said HELLO; else only the launcher has named it */
 	bool registered, arena_sent;
 	bool resumed; /* came back to a restarted daemon in the middle of an epoch */
@@ -138,8 +138,17 @@ void job_yield(struct job *job);
 bool job_tick(struct job *job);
 void job_free(struct job *job);
 
-/* For saves and recover. */
+/* The service manager holds the rank's arena, too, as soon as it is ready; or no longer. When the daemon ends nothing is dropped: the
+ * next one takes it from there. */
+void job_keep_arena(struct rank *rank);
+void job_drop_arena(struct rank *rank);
+/* For what saves and restores have to tell, from below. */
 void job_event(struct job *job, struct step_id id, int rc, const char *text);
+/* A checkpoint has become durable (job/halt.c). */
+void halt_durable(struct job *job);
+/* Answers a waiting request with an error (job/barriers.c). */
+void member_refuse(struct rank *rank, struct waiting *waiting, int rc, const char *fmt, ...)
+	__attribute__((format(printf, 4, 5)));
 /* Bytes of the arenas that it holds. */
 uint64_t job_memory(const struct job *job);
 struct job *job_find(struct daemon *daemon, const char *name);

@@ -11,9 +11,9 @@
 #include "job/job.h"
 #include "observe/health.h"
 #include "observe/http.h"
-#include "observe/json_values.h"
-#include "observe/recovery_json.h"
 #include "replication/replication.h"
+#include "restore/recovery_json.h"
+#include "runtime/json_values.h"
 #include "store/disk.h"
 
 #include <jansson.h>

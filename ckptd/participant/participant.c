@@ -2,24 +2,17 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
-#include "base/failpoint.h"
 #include "base/log.h"
-#include "clients/operator.h"
-#include "clients/operator_forward.h"
 #include "cluster/net.h"
 #include "cluster/roster.h"
-#include "control/coordinator_host.h"
 #include "daemon.h"
-#include "job/barriers.h"
+#include "job/job.h"
+#include "participant/coordinator_access.h"
 #include "replication/replication.h"
-#include "resize/spill.h"
-#include "save/copies.h"
 #include "upkeep/catalog.h"
 
 #include <stdio.h>
 #include <string.h>
-
-enum { JOIN_RETRY_MS = 1000 };
 
 /* ---- reports --------------------------------------------------------------------------------------------------- */
 
@@ -93,17 +86,6 @@ void participant_shares(const struct job *job)
 		log_warn("job %s: what this node holds as others do is not known: %s", job->name, err_name(rc));
 	else
 		participant_say(job, &r);
-}
-
-/* What contradicts the job stays so. The rest passes: a store that cannot be read for a moment, a world that has not ended. Ranks that are at
- * work ask for nothing, and would wait for ever for those of the other nodes. */
-static void turned_away(struct job *job, const struct peer_word *word)
-{
-	if (word->rc != -EINVAL && job->spread)
-		job->join_ns = clock_deadline(JOIN_RETRY_MS * CLOCK_NS_PER_MS);
-	member_turn_away(job, word->rc, word->text);
-	if (word->flag)
-		resize_refused(job, word->rc, word->text);
 }
 
 void participant_tick(struct job *job)
@@ -278,199 +260,4 @@ void participant_spilled(struct daemon *daemon, const char *job, const struct pe
 		host_report(daemon, daemon->self, true, &r);
 	else
 		participant_send(daemon, &r);
-}
-
-/* ---- epochs ---------------------------------------------------------------------------------------------------- */
-
-static void know(struct job *job, uint32_t epoch)
-{
-	job->epoch = epoch;
-	if (epoch > job->known)
-		job->known = epoch;
-}
-
-static void adopt(struct job *job, const struct peer_word *word)
-{
-	bool first = !job->epoch;
-	know(job, word->epoch);
-	if (word->flag)
-		job->resumed_ns = job->returning_ns = clock_now();
-	if (first && job->spread)
-		member_epoch_known(job);
-}
-
-static void freeze(struct job *job)
-{
-	copies_epoch(&job->copies);
-	/* Arenas first: from here on no rank of the old epoch gets anything promoted, whatever it is doing. */
-	for (uint32_t r = 0; r < job->nlocal; r++)
-		if (job->ranks[r].mem)
-			memory_set_epoch(job->ranks[r].mem, job->epoch);
-	saves_follow(&job->saves);
-	saves_poison(&job->saves, job->epoch);
-	restore_cancel(&job->restore);
-}
-
-static void raise_epoch(struct job *job, const struct peer_word *word)
-{
-	know(job, word->epoch);
-	job->fresh = false;
-	job->pause = 0;
-	failpoint("job.raise", NULL);
-	freeze(job);
-	recoveries_raise(job, word->text);
-	log_warn("job %s: epoch %u: %s", job->name, job->epoch, word->text);
-	for (uint32_t r = 0; r < job->nlocal; r++) {
-		struct rank *rank = &job->ranks[r];
-		if (rank->state == RANK_JOINED)
-			rank->state = RANK_REGISTERED;
-		rank->resumed = false;
-		if (rank->restoring.seq)
-			member_refuse(rank, &rank->restoring, -ESTALE, "%s", word->text);
-	}
-	job->resumed_ns = 0;
-	member_tell_epoch(job, word->text, word->flag && !job_rank(job, word->rank));
-}
-
-static void tell(struct job *job, const struct peer_word *word)
-{
-	log_warn("job %s: rank %u is gone before the job began: %s", job->name, word->rank, word->text);
-	recoveries_no_loss(&job->recovery_log);
-	member_tell_epoch(job, word->text, false);
-}
-
-static void pause_ranks(struct job *job, uint64_t after)
-{
-	job_pause(job, after);
-	if (after == UINT64_MAX)
-		return;
-	struct step_id begun = job->saves.begun;
-	participant_say(job,
-			&(struct peer_report){.type = PEER_PAUSED, .step = begun.epoch == job->epoch ? begun.step : 0});
-}
-
-/* ---- orders ---------------------------------------------------------------------------------------------------- */
-
-/* What only a participant gets. */
-static void obey(struct job *job, const struct peer_order *order)
-{
-	switch (order->type) {
-	case PEER_ADOPT:
-		adopt(job, &order->word);
-		halt_seated(job);
-		return;
-	case PEER_RAISE:
-		if (order->word.epoch > job->epoch)
-			raise_epoch(job, &order->word);
-		member_epoch_known(job);
-		halt_seated(job);
-		return;
-	case PEER_RANK_WANTED:
-		tell(job, &order->word);
-		return;
-	case PEER_JOINED:
-		member_joined(job, &order->joined);
-		return;
-	case PEER_LOOK:
-		if (job->nlocal) /* else it had, and has left its participant: nobody would tell it how that ends */
-			restore_look(&job->restore, order->step);
-		return;
-	case PEER_RESTORE_FETCH:
-		restore_fetch(&job->restore, &order->bring);
-		return;
-	case PEER_RESTORED:
-		restore_finish(&job->restore, &order->choice);
-		return;
-	case PEER_REFUSE:
-		restore_refuse(&job->restore, order->refuse.rc, order->refuse.text, order->refuse.why);
-		return;
-	case PEER_LEVEL:
-		saves_level(&job->saves, order->save.id, order->save.level);
-		return;
-	case PEER_FAIL:
-		saves_fail(&job->saves, order->save.id, order->save.rc, order->save.text);
-		return;
-	case PEER_COPY:
-		copies_order(&job->copies, order->save.id);
-		return;
-	case PEER_PIN_REPLICATED:
-		copies_replicated(&job->copies, order->save.id);
-		return;
-	case PEER_SKIP:
-		saves_pass(&job->saves, order->save.id, order->save.rc, order->save.text);
-		return;
-	case PEER_WRITE:
-		saves_write(&job->saves, &order->save);
-		return;
-	case PEER_COMPARE:
-		saves_compare(&job->saves, &order->compare);
-		return;
-	case PEER_CLEAR:
-		saves_clear(&job->saves, order->save.id, order->save.flag);
-		return;
-	default:
-		return;
-	}
-}
-
-void participant_obey(struct daemon *daemon, const struct peer_order *order)
-{
-	struct job *job = job_find(daemon, order->job);
-	if (order->type == PEER_END)
-		replica_end(daemon->replica, order->job);
-	if (order->type == PEER_SPILL)
-		spill_order(daemon, order->job, &order->spill);
-	if (order->type == PEER_ANSWER)
-		asks_answered(daemon, order);
-	if (!job)
-		return; /* it has ended here: its coordinator is told so */
-	switch (order->type) {
-	case PEER_END:
-		resize_end(job);
-		finish_hear(job, PEER_DISMISSED);
-		return;
-	case PEER_FINISH_STATE:
-		finish_hear(job, (enum peer_finish_state)order->number);
-		return;
-	case PEER_INVALIDATE_PLAN:
-		if (order->number)
-			resize_invalidate_plan(job, order->number);
-		else
-			job_yield(job);
-		return;
-	case PEER_QUIESCE:
-		resize_quiesce(job, order->number);
-		return;
-	case PEER_COMMAND:
-		order_obey(job, &order->command);
-		return;
-	case PEER_PAUSE:
-		pause_ranks(job, order->step);
-		return;
-	case PEER_PLAN:
-		resize_plan(job, &order->plan);
-		return;
-	case PEER_STOP:
-		job_stop(job);
-		return;
-	case PEER_REJECT:
-		turned_away(job, &order->word);
-		return;
-	case PEER_SPILL:
-	case PEER_ANSWER:
-		return;
-	default:
-		job->refusal = (struct repeat){0};
-		job->refused[0] = 0;
-		resize_apart(job, false);
-		obey(job, order);
-		return;
-	}
-}
-
-void participant_turn(struct daemon *daemon, const char *name)
-{
-	struct job *job = job_find(daemon, name);
-	if (job)
-		saves_pump(&job->saves);
 }

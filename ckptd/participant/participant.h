@@ -4,7 +4,13 @@
 #ifndef CKPTD_PARTICIPANT_PARTICIPANT_H
 #define CKPTD_PARTICIPANT_PARTICIPANT_H
 
-#include "job/job.h"
+#include "base/err.h"
+#include "coordinator/coordinator.h"
+#include "format/peer_coord.h"
+#include "format/wire.h"
+
+struct daemon;
+struct job;
 
 /* Joins: on 0 the epoch is known if the job is on this node alone; else it comes with the coordinator's answer. */
 int participant_take(struct job *job, struct err *err);
@@ -14,9 +20,6 @@ void participant_join(const struct job *job);
 void participant_tick(struct job *job);
 /* The job ends here. */
 void participant_leave(struct job *job);
-/* The coordinator can be reached (again), or no longer: for all jobs that are spread over nodes. */
-void seats_up(struct daemon *daemon);
-void seats_down(struct daemon *daemon);
 
 /* Reports: see coordinator/coordinator.h. */
 void participant_knows(struct job *job, enum coord_witness witness, uint32_t epoch);
@@ -51,10 +54,5 @@ void participant_ask(const struct job *job, const struct wire_command *command);
 int participant_send(const struct daemon *daemon, const struct peer_report *report);
 /* Also of a job that this node has no ranks of. */
 void participant_spilled(struct daemon *daemon, const char *job, const struct peer_spilled *spilled);
-
-/* An order of the coordinator. */
-void participant_obey(struct daemon *daemon, const struct peer_order *order);
-/* Goes on with what a message of another node has changed. */
-void participant_turn(struct daemon *daemon, const char *job);
 
 #endif

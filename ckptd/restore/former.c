@@ -5,11 +5,10 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "daemon.h"
-#include "job/barriers.h"
 #include "job/job.h"
 #include "participant/participant.h"
 #include "save/save_policy.h"
-#include "save/saves_private.h"
+#include "save/saves.h"
 #include "service/service_manager.h"
 
 #include <stdio.h>

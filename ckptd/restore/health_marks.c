@@ -8,7 +8,7 @@
 #include "daemon.h"
 #include "job/job.h"
 #include "runtime/workers.h"
-#include "save/saves_private.h"
+#include "save/saves.h"
 #include "store/repo.h"
 
 #include <stdio.h>

@@ -17,6 +17,7 @@
 
 #include <stdbool.h>
 
+struct spanlog;
 struct daemon;
 struct job;
 
@@ -109,5 +110,8 @@ const struct recovery_record *recoveries_at(const struct recovery_log *all, uint
 const char *recovery_state_name(enum recovery_state state);
 /* What is known of it, from its first part that is; 0: it is not done. */
 uint64_t recovery_total_ns(const struct recovery_record *r);
+
+/* Its line in the span log; NULL: none is written (restore/recovery_span.c). */
+void spanlog_recovery(struct spanlog *log, const char *job, const struct recovery_record *r);
 
 #endif

@@ -4,9 +4,8 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "daemon.h"
-#include "job/barriers.h"
 #include "participant/participant.h"
-#include "save/saves_private.h"
+#include "save/saves.h"
 #include "upkeep/catalog.h"
 
 #include <stdio.h>

@@ -2,7 +2,7 @@
 #include "daemon.h"
 #include "participant/participant.h"
 #include "restore/restore_private.h"
-#include "save/saves_private.h"
+#include "save/saves.h"
 
 /* What was said here may not be on storage yet. */
 static bool is_healthy(const struct job *job, const struct peer_restore_candidates *found, struct step_id id)

@@ -53,6 +53,7 @@ struct measures {
 	uint32_t nsaves; /* in the order of their beginning */
 };
 
+struct spanlog;
 struct job;
 struct snapshot;
 
@@ -68,5 +69,8 @@ void measures_reread(struct job *job, struct step_id id, bool damaged);
 const char *save_failure_name(enum save_failure failure);
 const char *level_name(enum level_shown level);
 const char *source_name(uint32_t source);
+
+/* Its line in the span log; NULL: none is written (save/save_span.c). */
+void spanlog_save(struct spanlog *log, const char *job, const struct save_record *r);
 
 #endif

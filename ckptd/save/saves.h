@@ -30,6 +30,12 @@ struct saves {
 	uint64_t committed, failed, verified; /* counts, for status */
 };
 
+/* Of saves.snapshots. */
+static inline struct snapshot *snapshot_of(struct list *node)
+{
+	return list_entry(node, struct snapshot, link);
+}
+
 void saves_init(struct saves *saves, struct daemon *daemon, struct job *job);
 /* Nothing may run any more (saves_idle). */
 void saves_free(struct saves *saves);
@@ -59,6 +65,9 @@ void saves_compare(struct saves *saves, const struct peer_compare *ask);
 
 /* Some that are older than the epoch: see snapshot_undecided. */
 bool saves_undecided(const struct saves *saves);
+struct snapshot *saves_find(struct saves *saves, struct step_id id);
+/* Another one of that step may still be written, out of slots that it has given back or arenas that are not the ranks' any more. */
+struct snapshot *saves_find_in_memory(struct saves *saves, struct step_id id);
 /* The newest snapshot whose copy in memory is complete on every rank; `step`: that one, or UINT64_MAX. NULL: none. */
 struct snapshot *saves_in_memory(struct saves *saves, uint64_t step);
 /* Keeps the slots of a snapshot, whatever else would give them back, until every rank has captured a later one or the epoch

@@ -5,11 +5,6 @@
 #include "job/job.h"
 #include "save/saves.h"
 
-static inline struct snapshot *snapshot_of(struct list *node)
-{
-	return list_entry(node, struct snapshot, link);
-}
-
 /* An arena that has come back, and whose slots nobody has looked at yet: not all tables are there to form the job. What is in it may
  * be the only copy of a snapshot. */
 static inline bool saves_unseen(const struct rank *rank)
@@ -17,9 +12,6 @@ static inline bool saves_unseen(const struct rank *rank)
 	return rank->mem && rank->mem->adopted && !rank->arena_sent;
 }
 
-struct snapshot *saves_find(struct saves *saves, struct step_id id);
-/* Another one of that step may still be written, out of slots that it has given back or arenas that are not the ranks' any more. */
-struct snapshot *saves_find_in_memory(struct saves *saves, struct step_id id);
 /* Keeps the order of (epoch, step). */
 void saves_insert(struct saves *saves, struct snapshot *s);
 /* It is to be written, and nobody has begun to. */

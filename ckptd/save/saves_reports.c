@@ -6,7 +6,6 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "daemon.h"
-#include "job/halt.h"
 #include "participant/participant.h"
 #include "save/replica_digests.h"
 #include "upkeep/catalog.h"

@@ -1,9 +1,9 @@
-/* The warden of a system service as the manager of this process: see system/post.h. */
+/* The warden of a system service as the manager of this process: see service/post.h. */
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "service/post.h"
 #include "service/service_manager_private.h"
-#include "system/post.h"
 
 #include <fcntl.h>
 #include <poll.h>

@@ -3,7 +3,7 @@
 #include "arena/memory.h"
 #include "base/cleanup.h"
 #include "identity.h"
-#include "post.h"
+#include "service/post.h"
 #include "template.h"
 
 #include <fcntl.h>

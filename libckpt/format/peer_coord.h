@@ -105,7 +105,7 @@ struct peer_part {
 	uint64_t bytes, stored, files; /* of data files; what they hold, and take */
 };
 
-/* What is only in memory is brought to storage before the world changes, one part for each node that had ranks (ckptd/resize/spill.h). As an order:
+/* What is only in memory is brought to storage before the world changes, one part for each node that had ranks (ckptd/job/spill.h). As an order:
  * what is to be done; in a report: what has been, or that it cannot be. */
 enum peer_spill_phase {
 	PEER_SPILL_GATHER = 1, /* the part's snapshots are to stand in the memory of the node, checked */
@@ -191,7 +191,7 @@ struct peer_compared {
 	char name[NAME_TENSOR_MAX]; /* of a single piece: its tensor */
 };
 
-/* What a recovery was on this node, for the catalog (ckptd/observe/recovery_json.h): text on one line, that nobody here looks into. */
+/* What a recovery was on this node, for the catalog (ckptd/restore/recovery_json.h): text on one line, that nobody here looks into. */
 struct peer_recovered {
 	uint64_t at_ns; /* clock_wall() */
 	uint32_t len;

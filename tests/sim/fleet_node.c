@@ -8,10 +8,10 @@
 #include "control/coordinator_host.h"
 #include "control/membership.h"
 #include "coordinator/assignment.h"
+#include "dispatch/peer_dispatch.h"
+#include "job/spill.h"
 #include "net_sim.h"
-#include "peer_dispatch.h"
 #include "replication/replication.h"
-#include "resize/spill.h"
 #include "runtime/loop.h"
 #include "runtime/workers.h"
 #include "startup.h"
@@ -87,7 +87,7 @@ void fleet_start(struct fleet_node *n)
 	fleet_trace("node %u: its daemon starts", n->id);
 	*d = (struct daemon){.root = -1, .started_ns = clock_now()};
 	list_init(&d->jobs);
-	list_init(&d->chairs);
+	list_init(&d->hosts);
 	configure(n);
 	int rc = loop_new(&d->loop, &err);
 	if (!rc)
@@ -133,7 +133,7 @@ static void tear_down(struct fleet_node *n)
 	struct daemon *d = &n->daemon;
 	fleet_each(r) if (r->mem && r->home == n->id) memcpy(&heads[r - fleet.ranks], r->mem->head, sizeof(heads[0]));
 	d->stopping = true;
-	rescues_abandon(d);
+	spills_abandon(d);
 	list_for(it, &d->jobs)
 		restore_cancel(&list_entry(it, struct job, link)->restore); /* it would go on with the pool */
 	pool_free(d->pool);
@@ -141,7 +141,7 @@ static void tear_down(struct fleet_node *n)
 	gc_free(d->gc);
 	scrub_free(d->scrub);
 	peers_close(d);
-	rescues_free(d);
+	spills_free(d);
 	list_for(it, &d->jobs) { /* of what was being fetched nobody hears any more */
 		struct restore *restore = &list_entry(it, struct job, link)->restore;
 		restore->fetching = 0;
@@ -149,7 +149,7 @@ static void tear_down(struct fleet_node *n)
 	}
 	list_for_safe(it, &d->jobs)
 		job_free(list_entry(it, struct job, link));
-	chairs_free(d);
+	hosts_free(d);
 	packing_free(&d->packing);
 	disk_free(d->disk);
 	loop_free(d->loop);
@@ -261,9 +261,9 @@ static void tick(struct fleet_node *n)
 	struct daemon *d = &n->daemon;
 	struct job *job = fleet_job(n);
 	peers_tick(d, clock_now());
-	chairs_tick(d, clock_now());
+	hosts_tick(d, clock_now());
 	prefaults_tick(d);
-	rescues_tick(d);
+	spills_tick(d);
 	if (job && !job_tick(job))
 		fleet_each(r) if (r->home == n->id) r->rank = NULL;
 	gc_tick(d->gc);

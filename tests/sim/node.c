@@ -54,7 +54,7 @@ void node_start(struct node *node)
 	struct disk_faults none = {0};
 	node->daemon = (struct daemon){.root = -1, .started_ns = clock_now()};
 	list_init(&node->daemon.jobs);
-	list_init(&node->daemon.chairs);
+	list_init(&node->daemon.hosts);
 	configure(node);
 	disk_sim_faults(&none); /* a daemon that cannot start is restarted: not what is looked at here */
 	int rc = loop_new(&node->daemon.loop, &err);
@@ -83,7 +83,7 @@ static void tear_down(struct node *node)
 	scrub_free(d->scrub);
 	list_for_safe(it, &d->jobs)
 		job_free(list_entry(it, struct job, link));
-	chairs_free(d);
+	hosts_free(d);
 	packing_free(&d->packing);
 	disk_free(d->disk);
 	loop_free(d->loop);
@@ -144,7 +144,7 @@ static void turn(struct node *node)
 		gc_poll(node->daemon.gc);
 		gc_tick(node->daemon.gc);
 	} else {
-		chairs_tick(&node->daemon, clock_now());
+		hosts_tick(&node->daemon, clock_now());
 		prefaults_tick(&node->daemon);
 		if (node->job && !job_tick(node->job))
 			node->job = NULL;

@@ -31,7 +31,7 @@ THIRD_PARTY = {
     "liburing.h": ("libckpt/store/disk_real_uring*",),
     "rdma/*": ("ckptd/cluster/net/*",),
     "sqlite3.h": ("ckptd/upkeep/catalog.c", "ckptd/upkeep/catalog_db.c", "libckpt/store/catalog_view.c", "libckpt/store/database.c", "libckpt/store/listed.c", "libckpt/store/recovered.c"),
-    "jansson.h": ("cli/output*", "ckptd/observe/status.c", "ckptd/observe/json_values*", "ckptd/observe/recovery_json*"),
+    "jansson.h": ("cli/output*", "ckptd/observe/status.c", "ckptd/runtime/json_values*", "ckptd/restore/recovery_json*"),
     "xxhash.h": ("libckpt/format/*", "kernels/*"),
     "cuda*": ("kernels/*", "trainer/cuda/*"),
     "nccl*": ("trainer/*",),

@@ -75,7 +75,7 @@ void host_spill(struct daemon *daemon, const char *job, bool give_up)
 {
 	(void)daemon;
 	(void)job;
-	fake_host.rescues++;
+	fake_host.spills++;
 	fake_host.given_up += give_up;
 }
 

@@ -1,4 +1,4 @@
-/* What resize/resize.c asks of its neighbours in the daemon. */
+/* What job/resize.c asks of its neighbours in the daemon. */
 #include "fakes.h"
 
 #include "job/rank.h"

@@ -69,7 +69,7 @@ extern struct fake_coord {
 extern struct fake_host {
 	bool has, busy, held;
 	struct coord_view view; /* a host that is made anew has all its ranks */
-	unsigned holds, releases, remakes, rescues, given_up, abandoned, vacated;
+	unsigned holds, releases, remakes, spills, given_up, abandoned, vacated;
 	int remake_rc;
 	char preface[WIRE_TEXT_MAX];
 	unsigned norders;

@@ -53,7 +53,7 @@ Test(membership_adopt, what_ranks_had_that_are_all_lost_with_the_coordinator_is_
 	clock_skip((WAIT_S + 1) * CLOCK_NS_PER_S);
 	tick();
 	tick();
-	cr_expect(fake_host.held && fake_host.rescues == 1 && membership_plan(&membership_daemon, "gpt") == 7);
+	cr_expect(fake_host.held && fake_host.spills == 1 && membership_plan(&membership_daemon, "gpt") == 7);
 	fake_host.view.spilled = true;
 	tick();
 	tick();

@@ -32,7 +32,7 @@ Test(membership_spill, what_a_node_had_is_looked_for_whose_launcher_was_lost_bef
 	wait_s(WAIT_S + 1);
 	cr_assert(fake_host.held);
 	tick();
-	cr_expect_eq(fake_host.rescues, 1, "others may hold copies of it");
+	cr_expect_eq(fake_host.spills, 1, "others may hold copies of it");
 	cr_expect(!nodes[0].quiesce && !nodes[2].quiesce, "not before that has ended");
 	fake_host.view.spilled = true;
 	tick();
@@ -46,7 +46,7 @@ Test(membership_spill, nothing_is_looked_for_of_who_lost_its_launcher_alone)
 	fake_host.view.attending -= EACH;
 	wait_s(WAIT_S + 1);
 	cr_assert(fake_host.held);
-	cr_expect(!fake_host.rescues && nodes[0].quiesce && nodes[1].quiesce && nodes[2].quiesce);
+	cr_expect(!fake_host.spills && nodes[0].quiesce && nodes[1].quiesce && nodes[2].quiesce);
 }
 
 Test(membership_spill, who_does_not_answer_is_given_up_in_time)
@@ -55,7 +55,7 @@ Test(membership_spill, who_does_not_answer_is_given_up_in_time)
 	lose(1);
 	wait_s(WAIT_S + 1);
 	tick();
-	cr_expect(fake_host.rescues && !fake_host.given_up);
+	cr_expect(fake_host.spills && !fake_host.given_up);
 	wait_s(SPILL_S - 1);
 	cr_expect(!fake_host.given_up);
 	wait_s(2);
@@ -79,10 +79,10 @@ Test(membership_spill, of_who_is_lost_after_it_began_it_looks_again)
 	begin_stored();
 	lose(1);
 	wait_s(WAIT_S + 1);
-	unsigned before = fake_host.rescues;
+	unsigned before = fake_host.spills;
 	lose(2);
 	fake_host.view.spilled = true;
 	tick();
-	cr_expect_eq(fake_host.rescues, before + 2, "once more while the first runs, once anew");
+	cr_expect_eq(fake_host.spills, before + 2, "once more while the first runs, once anew");
 	cr_expect(!nodes[0].quiesce);
 }

@@ -1,4 +1,4 @@
-#include "resize/resize.h"
+#include "job/resize.h"
 
 #include "base/clock.h"
 #include "fakes.h"

@@ -1,6 +1,6 @@
 /* A node's part in a spill, over the real disk: of a node that was lost, out of copies. What the coordinator makes of it: unit/ckptd,
  * coord_spill. */
-#include "resize/spill.h"
+#include "job/spill.h"
 
 #include "base/cleanup.h"
 #include "base/clock.h"
@@ -29,7 +29,7 @@ static struct daemon self;
 static struct maker m;
 static const uint64_t no_limit;
 
-/* replication/replication.h, participant/participant.h: what resize/spill.c alone asks of them. */
+/* replication/replication.h, participant/participant.h: what job/spill.c alone asks of them. */
 static bool held[RANKS];
 static struct replica_fetch asked[8];
 static unsigned nasked;
@@ -127,7 +127,7 @@ static void run_until_said(unsigned n)
 static void run_all(void)
 {
 	uint64_t deadline = clock_deadline(WAIT_S * CLOCK_NS_PER_S);
-	while ((rescues_at_work(&self) || disk_pending(self.disk)) && clock_now() < deadline) {
+	while ((spills_at_work(&self) || disk_pending(self.disk)) && clock_now() < deadline) {
 		pool_poll(self.pool);
 		disk_poll(self.disk, clock_deadline(CLOCK_NS_PER_MS));
 	}
@@ -168,7 +168,7 @@ static void write_all(void)
 /* At the end of each test: what fails in teardown is not counted. */
 static void expect_over(void)
 {
-	cr_expect_null(self.rescues, "it has not ended");
+	cr_expect_null(self.spills, "it has not ended");
 	for (uint32_t r = 0; r < RANKS; r++)
 		cr_expect_eq(m.mem[r]->slots[0].copies, 0, "the slot of rank %u stays pinned", r);
 }
@@ -289,7 +289,7 @@ Test(spill, of_what_is_given_up_nobody_hears)
 	held[1] = false;
 	order(PEER_SPILL_GATHER);
 	order(PEER_SPILL_KEEP);
-	cr_expect(rescues_at_work(&self), "the fetch goes on");
+	cr_expect(spills_at_work(&self), "the fetch goes on");
 	asked[0].done(asked[0].arg, &(struct replica_fetched){.job = "main", .rank = 1, .id = s7});
 	cr_expect_eq(nsaid, 0);
 	expect_over();
@@ -298,7 +298,7 @@ Test(spill, of_what_is_given_up_nobody_hears)
 Test(spill, without_the_coordinator_nothing_is_deleted)
 {
 	write_all();
-	rescues_abandon(&self);
+	spills_abandon(&self);
 	run_all();
 	cr_expect(stands("node-c.json"));
 	cr_expect_eq(nsaid, 2);
@@ -317,10 +317,10 @@ Test(spill, storage_that_makes_no_progress_is_given_up)
 {
 	gather();
 	order(PEER_SPILL_WRITE);
-	cr_expect(rescues_at_work(&self));
-	rescues_tick(&self);
+	cr_expect(spills_at_work(&self));
+	spills_tick(&self);
 	clock_skip(3600 * CLOCK_NS_PER_S);
-	rescues_tick(&self);
+	spills_tick(&self);
 	run_until_said(2);
 	expect_failed(-ETIMEDOUT, "storage made no progress");
 	order(PEER_SPILL_CLEAR);

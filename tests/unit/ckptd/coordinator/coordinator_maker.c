@@ -173,7 +173,7 @@ static void on_clear(void *arg, uint32_t node, struct step_id id, bool kept)
 static void on_spill(void *arg, uint32_t node, const struct peer_spill *order)
 {
 	(void)arg;
-	told[node].rescues[order->owner] = *order;
+	told[node].spills[order->owner] = *order;
 	told[node].spill_orders++;
 }
 

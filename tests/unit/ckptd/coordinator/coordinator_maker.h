@@ -22,9 +22,9 @@ extern struct told {
 	int passed;
 	bool found, kept;
 	uint32_t spill_orders;
-	enum peer_finish_state finish;    /* the last; 0: none */
-	struct peer_spill rescues[NODES]; /* the last, by owner */
-	uint32_t lost;                    /* with the last raise */
+	enum peer_finish_state finish;   /* the last; 0: none */
+	struct peer_spill spills[NODES]; /* the last, by owner */
+	uint32_t lost;                   /* with the last raise */
 	char text[WIRE_TEXT_MAX], why[WIRE_TEXT_MAX];
 } told[NODES];
 /* What the coordinator's own daemon was ordered. */

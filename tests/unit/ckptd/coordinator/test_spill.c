@@ -48,7 +48,7 @@ static void gathered(uint32_t writer, uint32_t owner, uint64_t what)
 /* As gathered, before the directory was made: under the name that was ordered. */
 static void all_gathered(void)
 {
-	place.id = told[0].rescues[0].as;
+	place.id = told[0].spills[0].as;
 	gathered(0, 0, 7);
 	gathered(1, 1, 7);
 	cr_assert_eq(place.made, 0);
@@ -79,7 +79,7 @@ Test(coord_spill, who_holds_the_copies_writes_the_part_of_the_lost_node)
 {
 	found(s100, (struct step_id){50, 1}, 1, s100);
 	cr_assert_eq(told[1].spill_orders, 2);
-	struct peer_spill *deputy = &told[1].rescues[2];
+	struct peer_spill *deputy = &told[1].spills[2];
 	cr_expect_eq(deputy->phase, PEER_SPILL_GATHER);
 	cr_expect_eq(deputy->bring.id.step, 100);
 	cr_expect_eq(deputy->as.step, 100);
@@ -87,17 +87,17 @@ Test(coord_spill, who_holds_the_copies_writes_the_part_of_the_lost_node)
 	cr_assert_eq(deputy->bring.nholders, EACH);
 	cr_expect_eq(deputy->bring.holders[0].rank, 2);
 	cr_expect_eq(deputy->bring.holders[0].node, 1);
-	cr_expect_eq(told[0].rescues[0].bring.holders[0].node, 0);
+	cr_expect_eq(told[0].spills[0].bring.holders[0].node, 0);
 	cr_expect_eq(told[0].refused, 1, "nobody goes on to restore it");
 	all_gathered();
 	cr_expect_eq(place.id.epoch, told[0].epoch);
-	cr_expect_eq(told[0].rescues[0].phase, PEER_SPILL_GATHER, "written before there is a directory");
+	cr_expect_eq(told[0].spills[0].phase, PEER_SPILL_GATHER, "written before there is a directory");
 	coord_made(coord, place.id, false);
-	cr_expect_eq(told[0].rescues[0].phase, PEER_SPILL_WRITE);
-	cr_expect_eq(told[0].rescues[0].parts.of[0].part, 0);
-	cr_expect_eq(told[0].rescues[0].parts.of[0].parts, 2);
-	cr_expect_eq(told[1].rescues[1].parts.of[0].part, 1);
-	cr_expect_eq(told[1].rescues[2].parts.of[0].parts, 1, "it holds what the others do not");
+	cr_expect_eq(told[0].spills[0].phase, PEER_SPILL_WRITE);
+	cr_expect_eq(told[0].spills[0].parts.of[0].part, 0);
+	cr_expect_eq(told[0].spills[0].parts.of[0].parts, 2);
+	cr_expect_eq(told[1].spills[1].parts.of[0].part, 1);
+	cr_expect_eq(told[1].spills[2].parts.of[0].parts, 1, "it holds what the others do not");
 	written();
 	cr_assert_eq(place.sealed, 1);
 	for (int n = 0; n < NODES; n++) {
@@ -109,7 +109,7 @@ Test(coord_spill, who_holds_the_copies_writes_the_part_of_the_lost_node)
 	coord_sealed(coord, place.id);
 	cr_expect(coord_view(coord).spilled);
 	cr_expect_str_empty(coord_view(coord).not_spilled);
-	cr_expect_eq(told[1].rescues[2].phase, PEER_SPILL_STORED);
+	cr_expect_eq(told[1].spills[2].phase, PEER_SPILL_STORED);
 }
 
 /* MANIFEST.json may stand there, or not. */
@@ -122,7 +122,7 @@ Test(coord_spill, what_may_not_be_on_storage_is_not_said_to_be)
 	coord_spoiled(coord, place.id, -EIO, "input/output error");
 	cr_expect_eq(place.dropped, 1);
 	coord_left(coord, place.id, true);
-	cr_expect_eq(told[1].rescues[2].phase, PEER_SPILL_KEEP);
+	cr_expect_eq(told[1].spills[2].phase, PEER_SPILL_KEEP);
 	cr_expect(coord_view(coord).spilled);
 	cr_expect(strstr(coord_view(coord).not_spilled, "input/output error"));
 }
@@ -134,7 +134,7 @@ Test(coord_spill, what_lacks_a_part_is_named_and_the_next_best_is_written)
 	for (uint32_t n = 0; n < 2; n++)
 		coord_found(coord, from(n), &(struct peer_restore_candidates){.nmemory = 2, .memory = {s100, s110}});
 	coord_surveyed(coord, &(struct coord_survey){.epoch = told[0].epoch, .found = held, .n = 2});
-	cr_expect_eq(told[0].rescues[2].bring.id.step, 100);
+	cr_expect_eq(told[0].spills[2].bring.id.step, 100);
 	cr_expect(strstr(coord_view(coord).not_spilled, "step 110 epoch 1: nobody has the part of rank 2"), "%s",
 		  coord_view(coord).not_spilled);
 }
@@ -164,7 +164,7 @@ Test(coord_spill, the_loss_of_who_holds_the_copies_ends_it)
 	cr_expect_eq(place.dropped, 1);
 	cr_expect_not(coord_view(coord).spilled, "while its directory is there");
 	coord_left(coord, place.id, false);
-	cr_expect_eq(told[0].rescues[0].phase, PEER_SPILL_CLEAR);
+	cr_expect_eq(told[0].spills[0].phase, PEER_SPILL_CLEAR);
 	cr_expect_eq(place.removed, 0);
 	answer(0, 0, PEER_SPILL_CLEAR);
 	cr_expect_eq(place.removed, 1);
@@ -189,12 +189,12 @@ Test(coord_spill, what_one_cannot_bring_nobody_writes)
 {
 	found(s100, (struct step_id){50, 1}, 1, s100);
 	struct peer_spilled m = {
-		.owner = 2, .phase = PEER_SPILL_FAILED, .as = told[0].rescues[0].as, .rc = -EBADMSG, .text = "damaged"};
+		.owner = 2, .phase = PEER_SPILL_FAILED, .as = told[0].spills[0].as, .rc = -EBADMSG, .text = "damaged"};
 	coord_spilled(coord, 0, &m);
 	cr_expect_not(coord_view(coord).spilled, "of who does not have that part");
 	coord_spilled(coord, 1, &m);
 	cr_expect(coord_view(coord).spilled);
-	cr_expect_eq(told[0].rescues[0].phase, PEER_SPILL_KEEP);
+	cr_expect_eq(told[0].spills[0].phase, PEER_SPILL_KEEP);
 	cr_expect_eq(place.made, 0);
 	cr_expect(strstr(coord_view(coord).not_spilled, "damaged"));
 }
@@ -350,7 +350,7 @@ Test(coord_spill, where_it_fails_those_who_are_all_there_again_write)
 	come_back();
 	coord_ready(coord, from(0), s100);
 	struct peer_spilled m = {
-		.owner = 2, .phase = PEER_SPILL_FAILED, .as = told[0].rescues[0].as, .rc = -EBADMSG, .text = "damaged"};
+		.owner = 2, .phase = PEER_SPILL_FAILED, .as = told[0].spills[0].as, .rc = -EBADMSG, .text = "damaged"};
 	cr_assert_eq(place.made, 0);
 	coord_spilled(coord, 1, &m);
 	cr_expect(coord_view(coord).spilled);
@@ -388,7 +388,7 @@ static void restart(uint32_t owner)
 Test(coord_spill, a_coordinator_that_was_restarted_asks_who_had_which_rank)
 {
 	restart(2);
-	const struct peer_spill *deputy = &told[1].rescues[2];
+	const struct peer_spill *deputy = &told[1].spills[2];
 	cr_assert_eq(told[0].spill_orders + told[1].spill_orders, NODES, "%s", coord_view(coord).not_spilled);
 	cr_expect(deputy->owner == 2 && deputy->phase == PEER_SPILL_GATHER && deputy->bring.nholders == EACH);
 	cr_expect_eq(deputy->as.epoch, 2);
@@ -404,7 +404,7 @@ Test(coord_spill, a_coordinator_that_was_restarted_asks_who_had_which_rank)
 Test(coord_spill, who_once_sent_a_copy_is_not_taken_to_have_the_rank)
 {
 	restart_with(1, &(struct peer_restore_candidates){.nmemory = 2, .memory = {s100, s110}});
-	const struct peer_spill *deputy = &told[1].rescues[1];
+	const struct peer_spill *deputy = &told[1].spills[1];
 	cr_assert_eq(told[0].spill_orders + told[1].spill_orders, 2, "%s", coord_view(coord).not_spilled);
 	cr_expect_eq(deputy->bring.id.step, 100);
 	cr_expect(strstr(coord_view(coord).not_spilled, "step 110 epoch 1: nobody has the part of rank 2"), "%s",

@@ -21,7 +21,7 @@ static void setup(void)
 	log_set_level(LOG_ERROR);
 	here = (struct daemon){.root = -1, .config.memory_limit = UINT64_MAX};
 	list_init(&here.jobs);
-	list_init(&here.chairs);
+	list_init(&here.hosts);
 	job = (struct job){.daemon = &here, .name = "main", .world = MAKER_WORLD, .nlocal = MAKER_WORLD};
 	job.ranks = calloc(job.nlocal, sizeof(*job.ranks));
 	cr_assert(job.ranks);

@@ -24,7 +24,7 @@ static void setup(void)
 	log_set_level(LOG_ERROR);
 	here = (struct daemon){.root = -1}; /* where no host is: it answers nothing */
 	list_init(&here.jobs);
-	list_init(&here.chairs);
+	list_init(&here.hosts);
 	cr_assert_eq(roster_parse("nodes", text, strlen(text), &here.roster, &err), 0, "%s", err.text);
 	job = (struct job){.daemon = &here,
 			   .name = "main",

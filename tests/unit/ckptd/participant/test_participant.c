@@ -9,9 +9,11 @@
 #include "control/coordinator_host.h"
 #include "control/membership.h"
 #include "daemon.h"
+#include "dispatch/coordinator_link.h"
 #include "job/halt.h"
 #include "job/rank.h"
-#include "resize/resize.h"
+#include "job/resize.h"
+#include "participant/orders.h"
 #include "runtime/workers.h"
 
 #include <criterion/criterion.h>
@@ -31,7 +33,7 @@ static void setup(void)
 	log_set_level(LOG_ERROR);
 	here = (struct daemon){.root = -1};
 	list_init(&here.jobs);
-	list_init(&here.chairs);
+	list_init(&here.hosts);
 	cr_assert_eq(roster_parse("nodes", text, strlen(text), &here.roster, &err), 0, "%s", err.text);
 	cr_assert_eq(pool_new(1, &here.pool, &err), 0, "%s", err.text);
 	cr_assert_eq(sources_new(&here.sources, &err), 0, "%s", err.text);
@@ -47,7 +49,7 @@ static void setup(void)
 static void teardown(void)
 {
 	pool_free(here.pool);
-	chairs_free(&here);
+	hosts_free(&here);
 	sources_free(here.sources);
 	roster_free(here.roster);
 	free(job.ranks);
@@ -126,7 +128,7 @@ Test(participant, a_refusal_that_lasts_is_logged_when_it_is_new)
 Test(participant, who_contradicts_the_job_does_not_ask_again)
 {
 	struct peer_order order = {.type = PEER_REJECT, .job = "main", .word = {.rc = -EINVAL, .text = "no"}};
-	participant_obey(&here, &order);
+	orders_obey(&here, &order);
 	cr_expect_eq(job.join_ns, 0u);
 }
 
@@ -170,7 +172,7 @@ Test(participant, what_a_job_was_asked_does_not_outlive_the_last_node_of_it)
 {
 	halt_of_the_other();
 	list_remove(&job.link);
-	chairs_node_down(&here, 1, "it is down");
+	hosts_node_down(&here, 1, "it is down");
 	cr_assert_eq(host_view(&here, "main").attending, 0u);
 	list_push(&here.jobs, &job.link);
 	participant_join(&job);
@@ -253,7 +255,7 @@ Test(participant, the_checkpoint_after_which_one_node_ends_is_that_of_all)
 Test(participant, a_coordinator_that_has_not_heard_who_is_to_end_is_told_when_it_is_back)
 {
 	ask(COMMAND_HALT);
-	seats_up(&here);
+	coordinator_link_up(&here);
 	wait_for_epoch();
 	come_back();
 	cr_expect(job.stop, "the others go on alone");
@@ -264,7 +266,7 @@ Test(participant, but_not_before_this_node_has_a_place_in_the_job_that_is_there_
 {
 	other(PEER_NODE_JOIN);
 	ask(COMMAND_HALT);
-	seats_up(&here);
+	coordinator_link_up(&here);
 	cr_assert_eq(host_view(&here, "main").attending, 6u, "it is taken for one of that");
 	cr_expect(job.halt.again);
 	job.world = 6;
@@ -276,7 +278,7 @@ Test(participant, and_is_told_also_when_that_is_late)
 {
 	ask(COMMAND_HALT);
 	other(PEER_NODE_JOIN);
-	seats_up(&here);
+	coordinator_link_up(&here);
 	other(PEER_LEAVE);
 	job.join_ns = clock_now();
 	participant_tick(&job);
@@ -288,7 +290,7 @@ Test(participant, and_is_told_also_when_that_is_late)
 Test(participant, but_not_what_a_launcher_alone_has_asked)
 {
 	job_stop(&job);
-	seats_up(&here);
+	coordinator_link_up(&here);
 	come_back();
 	cr_expect(!job.stop);
 }
@@ -297,7 +299,7 @@ Test(participant, what_is_asked_for_later_is_forgotten_by_who_would_not_hear_tha
 {
 	participant_join(&job);
 	ask(COMMAND_HALT_AFTER);
-	seats_down(&here);
+	coordinator_link_down(&here);
 	halt_durable(&job);
 	cr_expect(!job.stop);
 	ask(COMMAND_GO_ON); /* others may know of it */

@@ -26,7 +26,7 @@ static void setup(void)
 	log_set_level(LOG_ERROR);
 	here = (struct daemon){.root = -1};
 	list_init(&here.jobs);
-	list_init(&here.chairs);
+	list_init(&here.hosts);
 	cr_assert_eq(roster_parse("nodes", text, strlen(text), &here.roster, &err), 0, "%s", err.text);
 	cr_assert_eq(pool_new(1, &here.pool, &err), 0, "%s", err.text);
 	job = (struct job){

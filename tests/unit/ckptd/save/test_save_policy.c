@@ -17,7 +17,7 @@ static void setup(void)
 {
 	d = (struct daemon){.root = 3};
 	list_init(&d.jobs);
-	list_init(&d.chairs);
+	list_init(&d.hosts);
 	ranks[0] = (struct rank){.job = &job, .state = RANK_JOINED, .pidfd = -1};
 	job = (struct job){
 		.daemon = &d, .name = "main", .world = 1, .nlocal = 1, .epoch = 1, .nslots = 5, .ranks = ranks};

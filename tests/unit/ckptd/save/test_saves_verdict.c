@@ -22,7 +22,7 @@ static void setup(void)
 	log_set_level(LOG_ERROR);
 	d = (struct daemon){.root = -1};
 	list_init(&d.jobs);
-	list_init(&d.chairs);
+	list_init(&d.hosts);
 	maker_new(&maker, id);
 	for (uint32_t r = 0; r < MAKER_WORLD; r++)
 		ranks[r] = (struct rank){

@@ -6,6 +6,7 @@
 #include "save/saves_private.h"
 
 #include "base/log.h"
+#include "participant/orders.h"
 
 #include <criterion/criterion.h>
 
@@ -23,7 +24,7 @@ static void setup(void)
 	log_set_level(LOG_ERROR);
 	d = (struct daemon){.root = -1};
 	list_init(&d.jobs);
-	list_init(&d.chairs);
+	list_init(&d.hosts);
 	maker_new(&maker, newest);
 	for (uint32_t r = 0; r < MAKER_WORLD; r++)
 		ranks[r] = (struct rank){
@@ -63,7 +64,7 @@ static void take_all_slots(void)
 static void raise_epoch(void)
 {
 	struct peer_order order = {.type = PEER_RAISE, .job = "main", .word = {.epoch = job.epoch + 1}};
-	participant_obey(&d, &order);
+	orders_obey(&d, &order);
 	cr_assert_eq(job.epoch, order.word.epoch);
 }
 

@@ -1,7 +1,7 @@
 #include "system/undertaker.h"
 
 #include "base/clock.h"
-#include "system/post.h"
+#include "service/post.h"
 
 #include <criterion/criterion.h>
 #include <netinet/in.h>

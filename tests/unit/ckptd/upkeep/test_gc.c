@@ -44,7 +44,7 @@ static void setup(void)
 	make(1, false);
 	d = (struct daemon){.config = {.store = root, .collect_after_ms = 3600000}};
 	list_init(&d.jobs);
-	list_init(&d.chairs);
+	list_init(&d.hosts);
 	cr_assert_eq(disk_new(root, &d.disk, &d.root, &err), 0, "%s", err.text);
 	cr_assert_eq(gc_new(&d, &d.gc, &err), 0, "%s", err.text);
 	job = (struct job){.daemon = &d, .name = "gpt"};

@@ -15,8 +15,8 @@
  *    | ◄───────────────────── USED (bytes)  |  it holds less now; not answered
  *
  * The worker trusts the warden. The warden takes whatever a worker sends for the word of its user. */
-#ifndef CKPTD_SYSTEM_POST_H
-#define CKPTD_SYSTEM_POST_H
+#ifndef CKPTD_SERVICE_POST_H
+#define CKPTD_SERVICE_POST_H
 
 #include <stdint.h>
 

@@ -1,13 +1,15 @@
-#include "peer_dispatch.h"
+#include "dispatch/peer_dispatch.h"
 
 #include "base/clock.h"
 #include "base/log.h"
 #include "cluster/net.h"
 #include "cluster/roster.h"
 #include "control/coordinator_host.h"
+#include "dispatch/coordinator_link.h"
 #include "format/peer_coord.h"
-#include "participant/participant.h"
+#include "participant/orders.h"
 #include "replication/replication.h"
+#include "restore/recovery_log.h"
 #include "runtime/loop.h"
 #include "save/copies.h"
 
@@ -27,7 +29,7 @@ static void on_up(void *arg, unsigned node)
 	log_info("node %s is there", name_of(d, node));
 	replica_node_up(d->replica, node);
 	if (node == 0)
-		seats_up(d);
+		coordinator_link_up(d);
 }
 
 static void on_down(void *arg, unsigned node, int rc)
@@ -37,9 +39,9 @@ static void on_down(void *arg, unsigned node, int rc)
 	snprintf(why, sizeof(why), "node %s is lost: %s", name_of(d, node), err_name(rc));
 	log_warn("%s", why);
 	replica_node_down(d->replica, node);
-	chairs_node_down(d, node, why);
+	hosts_node_down(d, node, why);
 	if (node == 0)
-		seats_down(d);
+		coordinator_link_down(d);
 }
 
 static int take_report(struct daemon *d, unsigned node, uint16_t type, const void *body, size_t len, struct err *err)
@@ -52,7 +54,7 @@ static int take_report(struct daemon *d, unsigned node, uint16_t type, const voi
 		recoveries_hear(d, node, report.job, &report.recovered);
 	else
 		host_report(d, node, true, &report);
-	participant_turn(d, report.job);
+	orders_turn(d, report.job);
 	return 0;
 }
 
@@ -62,8 +64,8 @@ static int take_order(struct daemon *d, uint16_t type, const void *body, size_t 
 	int rc = peer_order_decode(type, body, len, &order, err);
 	if (rc)
 		return rc;
-	participant_obey(d, &order);
-	participant_turn(d, order.job);
+	orders_obey(d, &order);
+	orders_turn(d, order.job);
 	peer_order_free(&order);
 	return 0;
 }

@@ -1,10 +1,12 @@
-#include "resize/spill.h"
+#include "job/spill.h"
 
 #include "arena/slot_check.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "checkpoint/node_part.h"
 #include "cluster/roster.h"
+#include "config/sources.h"
+#include "daemon.h"
 #include "job/job.h"
 #include "participant/participant.h"
 #include "replication/replication.h"
@@ -40,7 +42,7 @@ struct spill {
 
 static struct spill *find(const struct daemon *daemon, const char *job, uint32_t owner)
 {
-	struct spill *r = daemon->rescues;
+	struct spill *r = daemon->spills;
 	while (r && (r->abandoned || r->order.owner != owner || strcmp(r->job, job) != 0))
 		r = r->next;
 	return r;
@@ -55,7 +57,7 @@ static bool runs(const struct spill *r)
 
 static void free_spill(struct spill *r)
 {
-	struct spill **at = &r->daemon->rescues;
+	struct spill **at = &r->daemon->spills;
 	while (*at != r)
 		at = &(*at)->next;
 	*at = r->next;
@@ -197,7 +199,7 @@ static void gather(struct spill *r);
 static void fetched(void *arg, const struct replica_fetched *done)
 {
 	const struct daemon *daemon = arg;
-	for (struct spill *r = daemon->rescues; r; r = r->next) {
+	for (struct spill *r = daemon->spills; r; r = r->next) {
 		if (!r->fetching || r->ids[r->n] != done->rank || strcmp(r->job, done->job) != 0)
 			continue;
 		r->fetching = false;
@@ -277,8 +279,8 @@ static void begin(struct daemon *daemon, const char *job, const struct peer_spil
 	snprintf(r->job, sizeof(r->job), "%s", job);
 	sources_fill(daemon->sources, SCOPE_JOB, job, &r->policy);
 	r->bucket.rate = &r->policy.write_bandwidth;
-	r->next = daemon->rescues;
-	daemon->rescues = r;
+	r->next = daemon->spills;
+	daemon->spills = r;
 	if (daemon->root < 0)
 		refuse(r, -EINVAL, "this daemon has no store");
 	else if (!daemon->replica || !take_ids(r))
@@ -414,9 +416,9 @@ void spill_order(struct daemon *daemon, const char *job, const struct peer_spill
 	}
 }
 
-void rescues_abandon(struct daemon *daemon)
+void spills_abandon(struct daemon *daemon)
 {
-	for (struct spill *r = daemon->rescues, *next; r; r = next) {
+	for (struct spill *r = daemon->spills, *next; r; r = next) {
 		next = r->next;
 		if (!r->abandoned)
 			keep(r);
@@ -425,11 +427,11 @@ void rescues_abandon(struct daemon *daemon)
 
 /* ---- time ------------------------------------------------------------------------------------------------------------ */
 
-void rescues_tick(struct daemon *daemon)
+void spills_tick(struct daemon *daemon)
 {
 	char text[WIRE_TEXT_MAX];
 	uint64_t now = clock_now();
-	for (struct spill *r = daemon->rescues, *next; r; r = next) {
+	for (struct spill *r = daemon->spills, *next; r; r = next) {
 		const struct node_part *c = r->commit;
 		next = r->next;
 		if (!c || c->rc || c->state == NODE_PART_PREPARED ||
@@ -441,17 +443,17 @@ void rescues_tick(struct daemon *daemon)
 	}
 }
 
-bool rescues_at_work(const struct daemon *daemon)
+bool spills_at_work(const struct daemon *daemon)
 {
-	for (const struct spill *r = daemon->rescues; r; r = r->next)
+	for (const struct spill *r = daemon->spills; r; r = r->next)
 		if (runs(r))
 			return true;
 	return false;
 }
 
-void rescues_free(struct daemon *daemon)
+void spills_free(struct daemon *daemon)
 {
-	for (struct spill *r = daemon->rescues, *next; r; r = next) {
+	for (struct spill *r = daemon->spills, *next; r; r = next) {
 		next = r->next;
 		node_part_free(r->commit);
 		free_spill(r);

@@ -8,21 +8,22 @@
  *
  * The slots stay as they are as long as it lasts. It needs no ranks of the job here: who holds copies may have none. It lasts no longer
  * than the session with the coordinator; what was written then stays in a directory that is no checkpoint. */
-#ifndef CKPTD_RESIZE_SPILL_H
-#define CKPTD_RESIZE_SPILL_H
+#ifndef CKPTD_JOB_SPILL_H
+#define CKPTD_JOB_SPILL_H
 
-#include "daemon.h"
 #include "format/peer_coord.h"
+
+struct daemon;
 
 /* From the coordinator. */
 void spill_order(struct daemon *daemon, const char *job, const struct peer_spill *order);
 /* The coordinator is not there any more, or this daemon ends: nobody says what is to become of them. */
-void rescues_abandon(struct daemon *daemon);
+void spills_abandon(struct daemon *daemon);
 /* Storage that makes no progress; every tick. */
-void rescues_tick(struct daemon *daemon);
+void spills_tick(struct daemon *daemon);
 /* A worker or the disk uses something of one. */
-bool rescues_at_work(const struct daemon *daemon);
+bool spills_at_work(const struct daemon *daemon);
 /* Nothing of them runs any more. */
-void rescues_free(struct daemon *daemon);
+void spills_free(struct daemon *daemon);
 
 #endif

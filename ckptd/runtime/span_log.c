@@ -1,12 +1,11 @@
-#include "observe/span_log.h"
+#include "runtime/span_log.h"
 
 #include "base/bytes.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "format/json_out.h"
-#include "restore/recovery_log.h"
-#include "save/save_stats.h"
+#include "format/names.h"
 
 #include <fcntl.h>
 #include <limits.h>
@@ -196,7 +195,7 @@ static void put(struct spanlog *log, const struct wbuf *line)
 	pthread_cond_broadcast(&log->changed);
 }
 
-static void key_u64(struct wbuf *out, const char *key, uint64_t v)
+void span_u64(struct wbuf *out, const char *key, uint64_t v)
 {
 	jout_raw(out, ",\"");
 	jout_raw(out, key);
@@ -205,10 +204,10 @@ static void key_u64(struct wbuf *out, const char *key, uint64_t v)
 }
 
 /* What was not reached, or is not known, is null. */
-static void key_ns(struct wbuf *out, const char *key, uint64_t v, bool known)
+void span_ns(struct wbuf *out, const char *key, uint64_t v, bool known)
 {
 	if (known) {
-		key_u64(out, key, v);
+		span_u64(out, key, v);
 		return;
 	}
 	jout_raw(out, ",\"");
@@ -216,7 +215,7 @@ static void key_ns(struct wbuf *out, const char *key, uint64_t v, bool known)
 	jout_raw(out, "\":null");
 }
 
-static void key_text(struct wbuf *out, const char *key, const char *text)
+void span_text(struct wbuf *out, const char *key, const char *text)
 {
 	jout_raw(out, ",\"");
 	jout_raw(out, key);
@@ -227,64 +226,17 @@ static void key_text(struct wbuf *out, const char *key, const char *text)
 		jout_raw(out, "null");
 }
 
-static void begin_line(struct wbuf *out, const struct spanlog *log, const char *span, const char *job)
+void span_begin(struct wbuf *out, const struct spanlog *log, const char *span, const char *job)
 {
 	jout_raw(out, "{\"schema\":1,\"span\":\"");
 	jout_raw(out, span);
 	jout_raw(out, "\"");
-	key_text(out, "node", log->node);
-	key_text(out, "job", job);
+	span_text(out, "node", log->node);
+	span_text(out, "job", job);
 }
 
-void spanlog_save(struct spanlog *log, const char *job, const struct save_record *r)
+void span_end(struct spanlog *log, struct wbuf *out)
 {
-	AUTO_WBUF struct wbuf out = {0};
-	if (!log)
-		return;
-	begin_line(&out, log, "save", job);
-	key_u64(&out, "step", r->id.step);
-	key_u64(&out, "epoch", r->id.epoch);
-	key_u64(&out, "begun_ns", r->begun_wall_ns);
-	key_text(&out, "target", r->to_storage ? "storage" : "memory");
-	key_text(&out, "level", level_name(r->level));
-	key_ns(&out, "captured_ns", r->captured_ns, r->level >= LEVEL_CAPTURED);
-	key_ns(&out, "replicated_ns", r->replicated_ns, r->replicated_ns != 0);
-	key_ns(&out, "durable_ns", r->durable_ns, r->level >= LEVEL_DURABLE);
-	key_ns(&out, "verified_ns", r->verified_ns, r->level >= LEVEL_VERIFIED);
-	key_ns(&out, "write_ns", r->write_ns, r->level >= LEVEL_DURABLE);
-	key_u64(&out, "captured_bytes", r->captured_bytes);
-	key_u64(&out, "written_bytes", r->written_bytes);
-	key_u64(&out, "ranks", r->world);
-	key_ns(&out, "late_rank", r->late_rank, r->late_phase != LATE_NOBODY);
-	key_text(&out, "error", r->rc ? r->error : NULL);
-	jout_raw(&out, "}\n");
-	put(log, &out);
-}
-
-void spanlog_recovery(struct spanlog *log, const char *job, const struct recovery_record *r)
-{
-	AUTO_WBUF struct wbuf out = {0};
-	if (!log)
-		return;
-	begin_line(&out, log, "recovery", job);
-	key_ns(&out, "step", r->id.step, r->id.epoch != 0);
-	key_ns(&out, "step_epoch", r->id.epoch, r->id.epoch != 0);
-	key_u64(&out, "epoch", r->epoch);
-	key_u64(&out, "ended_ns", r->wall_ns);
-	key_text(&out, "source", r->rc ? NULL : source_name(r->source));
-	key_u64(&out, "ranks", r->world);
-	key_text(&out, "reason", r->reason);
-	key_ns(&out, "detect_ns", r->detect_ns, r->detect_ns != 0);
-	key_ns(&out, "decide_ns", r->decide_ns, r->seen);
-	key_ns(&out, "gather_ns", r->gather_ns, r->raised);
-	key_u64(&out, "choose_ns", r->choose_ns);
-	key_u64(&out, "fetch_ns", r->fetch_ns);
-	key_u64(&out, "restore_ns", r->choose_ns + r->fetch_ns);
-	key_ns(&out, "load_ns", r->load_ns, r->load_ns != 0);
-	key_ns(&out, "first_step_ns", r->first_step_ns, r->first_step_ns != 0);
-	key_ns(&out, "total_ns", recovery_total_ns(r), r->state == RECOVERY_DONE);
-	key_text(&out, "state", recovery_state_name(r->state));
-	key_text(&out, r->rc ? "error" : "passed_over", r->passed_over);
-	jout_raw(&out, "}\n");
-	put(log, &out);
+	jout_raw(out, "}\n");
+	put(log, out);
 }

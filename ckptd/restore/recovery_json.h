@@ -1,6 +1,6 @@
 /* A recovery as it stands in the status and in the catalog (docs/reference/cli.md). */
-#ifndef CKPTD_OBSERVE_RECOVERY_JSON_H
-#define CKPTD_OBSERVE_RECOVERY_JSON_H
+#ifndef CKPTD_RESTORE_RECOVERY_JSON_H
+#define CKPTD_RESTORE_RECOVERY_JSON_H
 
 #include <jansson.h>
 

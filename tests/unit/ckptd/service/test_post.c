@@ -1,4 +1,4 @@
-#include "system/post.h"
+#include "service/post.h"
 
 #include <criterion/criterion.h>
 #include <errno.h>

@@ -1,13 +1,15 @@
-/* The way to the coordinator comes and goes. */
+#include "dispatch/coordinator_link.h"
+
 #include "base/log.h"
 #include "clients/operator_forward.h"
 #include "cluster/roster.h"
 #include "control/coordinator_host.h"
 #include "daemon.h"
+#include "job/job.h"
+#include "job/spill.h"
 #include "participant/participant.h"
-#include "resize/spill.h"
 
-void seats_up(struct daemon *daemon)
+void coordinator_link_up(struct daemon *daemon)
 {
 	list_for(node, &daemon->jobs) {
 		struct job *job = list_entry(node, struct job, link);
@@ -21,9 +23,9 @@ void seats_up(struct daemon *daemon)
 	}
 }
 
-void seats_down(struct daemon *daemon)
+void coordinator_link_down(struct daemon *daemon)
 {
-	rescues_abandon(daemon);
+	spills_abandon(daemon);
 	asks_down(daemon);
 	list_for(node, &daemon->jobs) {
 		struct job *job = list_entry(node, struct job, link);

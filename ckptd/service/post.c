@@ -1,4 +1,4 @@
-#include "post.h"
+#include "service/post.h"
 
 #include <errno.h>
 #include <stdbool.h>

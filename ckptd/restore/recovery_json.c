@@ -1,9 +1,9 @@
-#include "observe/recovery_json.h"
+#include "restore/recovery_json.h"
 
 #include "cluster/roster.h"
 #include "daemon.h"
-#include "observe/json_values.h"
 #include "restore/recovery_log.h"
+#include "runtime/json_values.h"
 #include "save/save_stats.h"
 
 static json_t *part_json(const struct daemon *daemon, const struct recovery_part *part)

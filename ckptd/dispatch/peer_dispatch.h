@@ -1,6 +1,6 @@
 /* Peers: the daemons of the other nodes of a cluster. What the net tells is given to whom it concerns here, by the type of the message. */
-#ifndef CKPTD_PEER_DISPATCH_H
-#define CKPTD_PEER_DISPATCH_H
+#ifndef CKPTD_DISPATCH_PEER_DISPATCH_H
+#define CKPTD_DISPATCH_PEER_DISPATCH_H
 
 #include "base/err.h"
 #include "daemon.h"

@@ -1,6 +1,6 @@
 /* Private to resize*.c: what a launcher offers, beside who is here. */
-#ifndef CKPTD_RESIZE_RESIZE_PRIVATE_H
-#define CKPTD_RESIZE_RESIZE_PRIVATE_H
+#ifndef CKPTD_JOB_RESIZE_PRIVATE_H
+#define CKPTD_JOB_RESIZE_PRIVATE_H
 
 #include "job/job.h"
 

@@ -1,5 +1,5 @@
 /* Which rank a process is, where it or its launcher knows of another plan than this daemon. */
-#include "resize/resize_private.h"
+#include "job/resize_private.h"
 
 #include "base/cleanup.h"
 #include "daemon.h"

@@ -1,4 +1,4 @@
-#include "observe/span_log.h"
+#include "runtime/span_log.h"
 
 #include "restore/recovery_log.h"
 #include "save/save_stats.h"

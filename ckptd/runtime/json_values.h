@@ -1,6 +1,6 @@
 /* Plain JSON: values of the daemon's documents. */
-#ifndef CKPTD_OBSERVE_JSON_VALUES_H
-#define CKPTD_OBSERVE_JSON_VALUES_H
+#ifndef CKPTD_RUNTIME_JSON_VALUES_H
+#define CKPTD_RUNTIME_JSON_VALUES_H
 
 #include <jansson.h>
 #include <stdbool.h>

@@ -8,14 +8,14 @@
  *              under way ──► SETTLED is said
  *           ── PLAN, when nothing is under way ──► AT WORK or WAITING
  *
- * Where a node was lost the coordinator has that written before it says SETTLE (resize/spill.h). Then the launcher is told who is which rank from now on, the arenas of the old world are let go, the job takes its participant anew with the new
+ * Where a node was lost the coordinator has that written before it says SETTLE (job/spill.h). Then the launcher is told who is which rank from now on, the arenas of the old world are let go, the job takes its participant anew with the new
  * world, and each process learns its new place as soon as it registers or joins (MOVED). Processes that are sound go on; none is started
  * that need not be. Where the plan changes nothing here, all stays as it is.
  *
  * A node that was out of reach, and comes back with a plan that is over, has no participant any more, nor has one whose plan was not the
  * last that an earlier life of the coordinator made: nobody says what becomes of what it has under way, and it gives that up. */
-#ifndef CKPTD_RESIZE_RESIZE_H
-#define CKPTD_RESIZE_RESIZE_H
+#ifndef CKPTD_JOB_RESIZE_H
+#define CKPTD_JOB_RESIZE_H
 
 #include "base/err.h"
 #include "base/repeat.h"

@@ -1,4 +1,4 @@
-#include "observe/recovery_json.h"
+#include "restore/recovery_json.h"
 
 #include "base/clock.h"
 #include "cluster/roster.h"

@@ -1,4 +1,4 @@
-#include "resize/resize_private.h"
+#include "job/resize_private.h"
 
 #include "base/cleanup.h"
 #include "base/clock.h"

@@ -1,4 +1,4 @@
-#include "observe/json_values.h"
+#include "runtime/json_values.h"
 
 #include <limits.h>
 #include <stdio.h>
