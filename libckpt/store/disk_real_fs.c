@@ -62,16 +62,19 @@ int disk_list(struct disk *d, int dir, int (*fn)(void *arg, const char *name), v
 	}
 }
 
-/* Whoever can open it at all can lock it. Who may not write here has nothing to lock: reading is for those who may write. One that root has
- * made is that of the directory's owner, who comes after. */
+/* Whoever can open it at all can lock it. Who may not write here has nothing to lock: reading is for those who may write, as the umask says.
+ * It is made without reading for others, so that nobody can open it before it has its mode. One that root has made is that of the directory's
+ * owner, who comes after. */
+#define LOCK_MODE (S_IRUSR | S_IWUSR | S_IWGRP)
+
 static int keep_lock_closed(int dir, int fd, const struct stat *st)
 {
 	struct stat parent;
-	mode_t mode = st->st_mode & 0666;
-	if (!(mode & S_IWGRP))
-		mode &= ~(mode_t)S_IRGRP;
-	if (!(mode & S_IWOTH))
-		mode &= ~(mode_t)S_IROTH;
+	mode_t mode = st->st_mode & 0666 & ~(mode_t)(S_IRGRP | S_IROTH);
+	if (mode & S_IWGRP)
+		mode |= S_IRGRP;
+	if (mode & S_IWOTH)
+		mode |= S_IROTH;
 	if (fstat(dir, &parent) < 0)
 		return -errno;
 	if (!geteuid() && st->st_uid != parent.st_uid && fchown(fd, parent.st_uid, parent.st_gid) < 0 && errno != EPERM)
@@ -87,9 +90,11 @@ static int open_lock(int dir, const char *name)
 	struct stat st;
 	if (!fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) && !S_ISREG(st.st_mode))
 		return S_ISLNK(st.st_mode) ? -ELOOP : -EINVAL;
-	AUTO_CLOSE int fd = openat(dir, name, O_RDWR | O_CREAT | flags, 0660);
-	if (fd < 0 && errno == EACCES && (fd = openat(dir, name, O_RDONLY | flags)) < 0)
-		return -EACCES; /* else of another user: to lock it locally it is enough to read it */
+	AUTO_CLOSE int fd = openat(dir, name, O_RDWR | O_CREAT | flags, LOCK_MODE);
+	/* Of another user: to lock it locally it is enough to read it; or to write to it, before it has its mode. */
+	if (fd < 0 && errno == EACCES && (fd = openat(dir, name, O_RDONLY | flags)) < 0 &&
+	    (fd = openat(dir, name, O_WRONLY | flags)) < 0)
+		return -EACCES;
 	if (fd < 0 || fstat(fd, &st) < 0)
 		return -errno;
 	int rc = S_ISREG(st.st_mode) ? keep_lock_closed(dir, fd, &st) : -EINVAL;

@@ -1,6 +1,10 @@
 #include "disk_fixture.h"
 
+#include <fcntl.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 TestSuite(disk_sync, .init = disk_setup, .fini = disk_teardown);
 
@@ -121,6 +125,49 @@ Test(disk_sync, a_lock_is_held_until_closed)
 	disk_close_file(d, lock);
 	lock = disk_lock(d, root, ".lock");
 	cr_expect_geq(lock, 0);
+	disk_close_file(d, lock);
+}
+
+static mode_t widest; /* of what is given another mode, before it is */
+
+/* In the place of the C library's. */
+int fchmod(int fd, mode_t mode)
+{
+	struct stat st;
+	if (!fstat(fd, &st))
+		widest |= st.st_mode & 0777;
+	return (int)syscall(SYS_fchmod, fd, mode);
+}
+
+Test(disk_sync, a_lock_is_never_open_to_whoever_may_not_write)
+{
+	static const struct {
+		mode_t mask, mode;
+	} cases[] = {{0, 0660}, {002, 0660}, {007, 0660}, {022, 0600}, {027, 0600}, {077, 0600}};
+	struct stat st;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		widest = 0;
+		mode_t was = umask(cases[i].mask);
+		int lock = disk_lock(d, root, ".lock");
+		umask(was);
+		cr_assert_geq(lock, 0);
+		cr_assert_eq(fstat(lock, &st), 0);
+		cr_expect_eq(st.st_mode & 0777, cases[i].mode, "umask %o: %o", cases[i].mask, st.st_mode);
+		cr_expect_eq(widest & ~cases[i].mode, 0, "umask %o: it was %o", cases[i].mask, widest);
+		cr_expect_eq(widest & 0044, 0, "umask %o: it was %o", cases[i].mask, widest);
+		cr_assert_eq(unlinkat(root, ".lock", 0), 0);
+		disk_close_file(d, lock);
+	}
+}
+
+Test(disk_sync, a_lock_that_was_made_wide_is_closed)
+{
+	struct stat st;
+	scratch_write(path, ".lock", "", 0);
+	cr_assert_eq(fchmodat(root, ".lock", 0644, 0), 0);
+	int lock = disk_lock(d, root, ".lock");
+	cr_assert_eq(fstat(lock, &st), 0);
+	cr_expect_eq(st.st_mode & 0777, 0600);
 	disk_close_file(d, lock);
 }
 
