@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "daemon.h"
 #include "observe/health.h"
+#include "observe/http_origin.h"
 #include "observe/http_page.h"
 #include "observe/metrics.h"
 #include "observe/status.h"
@@ -18,7 +19,8 @@
 #include <sys/epoll.h>
 #include <sys/socket.h>
 
-enum { ROUNDS = 8, BACKLOG = 128 };
+/* Who comes to a full queue is not answered for a second or more. */
+enum { ROUNDS = 8, BACKLOG = 4096, ARRIVALS = 128 };
 
 enum page { PAGE_METRICS, PAGE_HEALTH, PAGE_STATUS, PAGE_END };
 
@@ -34,14 +36,18 @@ struct visitor {
 	int fd; /* -1: none */
 	uint64_t since_ns;
 	bool leaves; /* it was told to go */
+	struct http_origin origin;
 };
 
 struct http {
 	struct daemon *daemon;
 	struct MHD_Daemon *mhd;
-	struct watch *watch;
+	struct watch *watch, *arrivals;
+	int listener;
+	int asker; /* of http_origin.h, or -errno */
 	bool loopback;
 	char address[ADDRESS_MAX];
+	struct http_origin arriving; /* of the connection that the library is being given */
 	struct made made[PAGE_END];
 	struct visitor visitors[HTTP_CONNECTIONS];
 };
@@ -179,23 +185,55 @@ static enum MHD_Result on_request(void *cls, struct MHD_Connection *c, const cha
 
 /* ---- connections ----------------------------------------------------------------------------------------------- */
 
-/* Whoever wants something asks at once and is answered at once: who has been here longest makes room for the next. The places that are left
- * are for those that come before the library has closed these. */
-static void make_room(struct http *http)
+static bool is_there(const struct visitor *v)
 {
-	struct visitor *oldest = NULL;
-	unsigned staying = 0;
+	return v->fd >= 0;
+}
+
+static bool stays(const struct visitor *v)
+{
+	return v->fd >= 0 && !v->leaves;
+}
+
+/* of NULL: all of them. */
+static unsigned count(const struct http *http, bool (*which)(const struct visitor *), const struct http_origin *of)
+{
+	unsigned n = 0;
+	for (const struct visitor *v = http->visitors; v < http->visitors + HTTP_CONNECTIONS; v++)
+		n += which(v) && (!of || http_origin_same(&v->origin, of));
+	return n;
+}
+
+/* of NULL: of whom most are here. */
+static struct visitor *oldest(struct http *http, const struct http_origin *of)
+{
+	struct visitor *found = NULL;
+	unsigned most = 0;
 	for (struct visitor *v = http->visitors; v < http->visitors + HTTP_CONNECTIONS; v++) {
-		if (v->fd < 0 || v->leaves)
+		if (!stays(v) || (of && !http_origin_same(&v->origin, of)))
 			continue;
-		staying++;
-		if (!oldest || v->since_ns < oldest->since_ns)
-			oldest = v;
+		unsigned alike = of ? 1 : count(http, stays, &v->origin);
+		if (alike > most || (alike == most && v->since_ns < found->since_ns)) {
+			found = v;
+			most = alike;
+		}
 	}
-	if (staying <= HTTP_VISITORS)
+	return found;
+}
+
+/* Whoever wants something asks at once and is answered at once: who has been here longest makes room for the next, of its own origin first. The
+ * places that are left are for those that come before the library has closed these. */
+static void make_room(struct http *http, const struct http_origin *of)
+{
+	struct visitor *goes = NULL;
+	if (count(http, stays, of) > HTTP_OF_ONE)
+		goes = oldest(http, of);
+	else if (count(http, stays, NULL) > HTTP_VISITORS)
+		goes = oldest(http, NULL);
+	if (!goes)
 		return;
-	oldest->leaves = true;
-	shutdown(oldest->fd, SHUT_RDWR); /* the library sees it and closes */
+	goes->leaves = true;
+	shutdown(goes->fd, SHUT_RDWR); /* the library sees it and closes */
 }
 
 static void on_connection(void *cls, struct MHD_Connection *c, void **context, enum MHD_ConnectionNotificationCode what)
@@ -209,19 +247,55 @@ static void on_connection(void *cls, struct MHD_Connection *c, void **context, e
 	}
 	const union MHD_ConnectionInfo *info = MHD_get_connection_info(c, MHD_CONNECTION_INFO_CONNECTION_FD);
 	for (unsigned i = 0; info && i < HTTP_CONNECTIONS; i++) {
-		if (http->visitors[i].fd >= 0)
+		if (is_there(&http->visitors[i]))
 			continue;
-		http->visitors[i] = (struct visitor){.fd = info->connect_fd, .since_ns = clock_now()};
+		http->visitors[i] =
+			(struct visitor){.fd = info->connect_fd, .since_ns = clock_now(), .origin = http->arriving};
 		*context = &http->visitors[i];
-		make_room(http);
+		make_room(http, &http->arriving);
 		return;
 	}
+}
+
+/* No descriptor, or no memory: until the next tick nobody hears of those that wait. */
+static void leave_waiting(struct http *http)
+{
+	watch_remove(http->arrivals);
+	http->arrivals = NULL;
+}
+
+static bool has_place(const struct http *http)
+{
+	return count(http, is_there, &http->arriving) < HTTP_OF_ONE + HTTP_OF_ONE / 2 &&
+	       count(http, is_there, NULL) < HTTP_CONNECTIONS;
+}
+
+/* Of whom there are too many at a time are turned away, so that they fill neither the places nor the queue. False: nobody waits. */
+static bool arrive(struct http *http)
+{
+	union address from;
+	socklen_t len = sizeof(from);
+	int sock = accept4(http->listener, &from.any, &len, SOCK_CLOEXEC | SOCK_NONBLOCK);
+	if (sock < 0 && errno != EAGAIN && errno != ECONNABORTED && errno != EINTR)
+		leave_waiting(http);
+	if (sock < 0)
+		return errno == ECONNABORTED || errno == EINTR;
+	http_origin_of(http->asker, sock, &http->arriving);
+	if (!has_place(http) && count(http, stays, &http->arriving) < HTTP_OF_ONE)
+		MHD_run(http->mhd); /* those that were told to go go */
+	if (has_place(http))
+		MHD_add_connection(http->mhd, sock, &from.any, len); /* closes it where it cannot */
+	else
+		close(sock);
+	return true;
 }
 
 /* What is left after the rounds the next tick does. */
 static void serve(struct http *http)
 {
 	MHD_UNSIGNED_LONG_LONG ms;
+	for (int i = 0; i < ARRIVALS && arrive(http); i++)
+		;
 	for (int i = 0; i < ROUNDS; i++) {
 		if (MHD_run(http->mhd) != MHD_YES)
 			return;
@@ -245,6 +319,8 @@ void http_tick(struct http *http, uint64_t now)
 		if (v->fd >= 0 && now - v->since_ns > HTTP_LIFE_MS * CLOCK_NS_PER_MS)
 			shutdown(v->fd, SHUT_RDWR); /* the library sees it and closes */
 	}
+	if (!http->arrivals)
+		http->arrivals = loop_watch(http->daemon->loop, http->listener, EPOLLIN, on_ready, http);
 	serve(http);
 }
 
@@ -261,22 +337,20 @@ static void on_log(void *cls, const char *fmt, va_list ap)
 	log_debug("http: %s", text);
 }
 
-/* sock is taken over. */
-static int start_library(struct http *http, int sock)
+static int start_library(struct http *http)
 {
 	http->mhd = MHD_start_daemon(
-		MHD_USE_EPOLL | MHD_USE_ERROR_LOG, 0, NULL, NULL, on_request, http, MHD_OPTION_EXTERNAL_LOGGER, on_log,
-		NULL, MHD_OPTION_LISTEN_SOCKET, sock, MHD_OPTION_CONNECTION_LIMIT, (unsigned)HTTP_CONNECTIONS,
+		MHD_USE_EPOLL | MHD_USE_NO_LISTEN_SOCKET | MHD_USE_ERROR_LOG, 0, NULL, NULL, on_request, http,
+		MHD_OPTION_EXTERNAL_LOGGER, on_log, NULL, MHD_OPTION_CONNECTION_LIMIT, (unsigned)HTTP_CONNECTIONS,
 		MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)HTTP_CONNECTION_BYTES, MHD_OPTION_CONNECTION_TIMEOUT,
 		(unsigned)HTTP_IDLE_S, MHD_OPTION_NOTIFY_CONNECTION, on_connection, http, MHD_OPTION_END);
-	if (!http->mhd) {
-		close(sock);
+	if (!http->mhd)
 		return -ENOMEM;
-	}
 	const union MHD_DaemonInfo *info = MHD_get_daemon_info(http->mhd, MHD_DAEMON_INFO_EPOLL_FD);
 	if (info)
 		http->watch = loop_watch(http->daemon->loop, info->epoll_fd, EPOLLIN, on_ready, http);
-	return http->watch ? 0 : -ENOMEM;
+	http->arrivals = loop_watch(http->daemon->loop, http->listener, EPOLLIN, on_ready, http);
+	return http->watch && http->arrivals ? 0 : -ENOMEM;
 }
 
 int http_start(struct daemon *daemon, const char *address, struct http **out, struct err *err)
@@ -289,11 +363,12 @@ int http_start(struct daemon *daemon, const char *address, struct http **out, st
 	if (!http)
 		return err_set(err, -ENOMEM, "no memory for HTTP");
 	http->daemon = daemon;
+	http->asker = http_origin_asker();
 	for (unsigned i = 0; i < HTTP_CONNECTIONS; i++)
 		http->visitors[i].fd = -1;
-	rc = listen_at(http, &parsed);
+	http->listener = rc = listen_at(http, &parsed);
 	if (rc >= 0)
-		rc = start_library(http, rc);
+		rc = start_library(http);
 	if (rc) {
 		http_stop(http);
 		return err_set(err, rc, "--http %s: %s", address, err_name(rc));
@@ -306,9 +381,14 @@ void http_stop(struct http *http)
 {
 	if (!http)
 		return;
+	watch_remove(http->arrivals);
 	watch_remove(http->watch);
+	if (http->listener >= 0)
+		close(http->listener);
 	if (http->mhd)
 		MHD_stop_daemon(http->mhd);
+	if (http->asker >= 0)
+		close(http->asker);
 	for (int i = 0; i < PAGE_END; i++)
 		wbuf_free(&http->made[i].text);
 	free(http);

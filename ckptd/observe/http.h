@@ -10,7 +10,8 @@
 
 enum {
 	HTTP_CONNECTIONS = 32,
-	HTTP_VISITORS = 16,            /* of them, those that may stay: one more, and the oldest has to go */
+	HTTP_VISITORS = 16,            /* of them, those that may stay: one more, and an old one has to go */
+	HTTP_OF_ONE = 8,               /* of them, of one user of this machine, or of another host */
 	HTTP_CONNECTION_BYTES = 16384, /* head of a request and of its answer */
 	HTTP_IDLE_S = 5,
 	HTTP_LIFE_MS = 10000, /* of a connection, whatever it does */

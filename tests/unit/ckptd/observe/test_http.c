@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "config/sources.h"
 #include "daemon.h"
+#include "observe/http_origin.h"
 #include "runtime/loop.h"
 
 #include <arpa/inet.h>
@@ -13,6 +14,7 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 enum { ANSWER_MAX = 65536, WAIT_MS = 60000 };
 
@@ -73,9 +75,9 @@ static void on_tick(void *arg)
 }
 
 /* Client and server share the loop. Returns the status, 0 when the connection ended without one. */
-static int ask(const char *request)
+static int ask_over(int connection, const char *request)
 {
-	sock = connect_to();
+	sock = connection;
 	len = 0;
 	cr_assert_eq(send(sock, request, strlen(request), MSG_NOSIGNAL), (ssize_t)strlen(request));
 	struct watch *watch = loop_watch(d.loop, sock, EPOLLIN, on_answer, NULL);
@@ -87,6 +89,11 @@ static int ask(const char *request)
 	answer[len] = 0;
 	cr_assert_lt(clock_now(), give_up, "no answer");
 	return len > 12 ? (int)strtol(answer + 9, NULL, 10) : 0;
+}
+
+static int ask(const char *request)
+{
+	return ask_over(connect_to(), request);
 }
 
 #define GET(path) ask("GET " path " HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
@@ -188,6 +195,31 @@ Test(http, idle_connections_make_room_for_one_that_asks)
 	cr_expect_lt(clock_now() - since, HTTP_IDLE_S * CLOCK_NS_PER_S);
 	for (unsigned i = 0; i < sizeof(idle) / sizeof(idle[0]); i++)
 		close(idle[i]);
+}
+
+/* Many come from here, before another one has said what it wants. */
+static void expect_answered_among_many(int other)
+{
+	int many[6 * HTTP_CONNECTIONS];
+	for (unsigned i = 0; i < sizeof(many) / sizeof(many[0]); i++) {
+		http_tick(http, clock_now());
+		many[i] = connect_to();
+	}
+	cr_expect_eq(ask_over(other, "GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"), 200);
+	for (unsigned i = 0; i < sizeof(many) / sizeof(many[0]); i++)
+		close(many[i]);
+}
+
+Test(http, many_connections_of_one_user_take_no_place_from_another)
+{
+	AUTO_CLOSE int asker = http_origin_asker();
+	if (geteuid() || asker < 0)
+		cr_skip_test("%s", geteuid() ? "only root can be another user"
+					     : "the kernel does not tell whose a socket is");
+	cr_assert_eq(seteuid(65534), 0);
+	int other = connect_to();
+	cr_assert_eq(seteuid(0), 0);
+	expect_answered_among_many(other);
 }
 
 Test(http, an_address_that_is_taken_is_told)
