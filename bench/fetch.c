@@ -111,7 +111,9 @@ static void side_open(struct side *side, unsigned self)
 	if (pool_new(0, &side->daemon.pool, &err))
 		raw_die("threads", ENOMEM);
 	side->daemon.net = raw_net(self, side->daemon.roster, &events);
-	struct replica_config config = {.daemon = &side->daemon,
+	struct replica_config config = {.pool = side->daemon.pool,
+					.memory = &side->daemon.memory,
+					.memory_limit = &side->daemon.config.memory_limit,
 					.net = side->daemon.net,
 					.roster = side->daemon.roster,
 					.self = self,

@@ -8,6 +8,7 @@
 #include "checkpoint/compress_buffers.h"
 #include "config/sources.h"
 #include "format/names.h"
+#include "runtime/memory_account.h"
 #include "runtime/rate_limit.h"
 
 #include <stdbool.h>
@@ -70,9 +71,7 @@ struct daemon {
 	struct membership_past *past_memberships;
 	struct repeat refusals
 		[DAEMON_REFUSALS]; /* of nodes whose jobs cannot be coordinated here (control/coordinator_host.c) */
-	uint64_t memory_used;      /* bytes of arenas */
-	uint64_t replicas_used;    /* and of what is held for ranks of other nodes */
-	uint64_t tables_used;      /* and of what was registered, with all that is made of it */
+	struct memory_account memory;
 	uint64_t started_ns;
 	bool stopping; /* what is in flight is finished, nothing new is begun */
 };

@@ -1,5 +1,4 @@
 /* ckptd: the checkpoint daemon of a node. */
-#include "arena/prefault.h"
 #include "base/channel.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
@@ -12,12 +11,13 @@
 #include "daemon.h"
 #include "dispatch/peer_dispatch.h"
 #include "job/job.h"
+#include "job/prefault.h"
 #include "job/spill.h"
 #include "observe/http.h"
-#include "options.h"
 #include "reload.h"
 #include "replication/replication.h"
 #include "runtime/loop.h"
+#include "runtime/options.h"
 #include "runtime/process_setup.h"
 #include "runtime/span_log.h"
 #include "runtime/workers.h"
@@ -146,7 +146,7 @@ static void on_tick(void *arg)
 	uint64_t now = clock_now();
 	on_disk(s, 0); /* what has ended is seen also when its bell could not be rung */
 	on_pool(s, 0);
-	manager_used(s->daemon.manager, s->daemon.memory_used + s->daemon.tables_used + s->daemon.replicas_used,
+	manager_used(s->daemon.manager, s->daemon.memory.arenas + s->daemon.memory.tables + s->daemon.memory.copies,
 		     s->conns.count || !list_empty(&s->daemon.jobs) || s->daemon.formers || at_work(s), now);
 	manager_turn(s->daemon.manager, now);
 	space_tick(s->daemon.space, now);
@@ -195,7 +195,7 @@ static int watch_all(struct server *s)
 static int start_watching(struct daemon *d, struct err *err)
 {
 	const struct config *config = &d->config;
-	int rc = space_new(d, &d->space);
+	int rc = space_new(d->config.store, d->reader, &d->space);
 	if (rc)
 		return err_set(err, rc, "no memory to watch the store");
 	if (config->span_log)

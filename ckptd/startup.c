@@ -4,13 +4,13 @@
 #include "base/clock.h"
 #include "base/failpoint.h"
 #include "base/log.h"
-#include "checkpoint/directory_lock.h"
+#include "catalog/catalog.h"
 #include "control/coordinator_host.h"
+#include "control/directory_lock.h"
 #include "job/job.h"
 #include "service/service_manager.h"
 #include "store/denied.h"
 #include "store/repo.h"
-#include "upkeep/catalog.h"
 #include "upkeep/gc.h"
 #include "upkeep/scrub.h"
 
@@ -102,7 +102,7 @@ int startup_store(struct daemon *d, int *lock, struct err *err)
 		rc = disk_new(d->config.store, &d->disk, &d->root, err);
 	if (rc || !d->config.store)
 		return rc;
-	/* The daemons of a cluster share it, each job of it belongs to one (checkpoint/directory_lock.h); one in no cluster has it alone. */
+	/* The daemons of a cluster share it, each job of it belongs to one (control/directory_lock.h); one in no cluster has it alone. */
 	*lock = (d->config.cluster ? disk_share : disk_lock)(d->disk, d->root, REPO_LOCK);
 	if (*lock == -EWOULDBLOCK)
 		return err_set(err, *lock, "another ckptd%s has the store %s (it holds %s/%s)",

@@ -6,6 +6,7 @@
 #include "base/log.h"
 #include "checkpoint/repair_donor.h"
 #include "format/marks.h"
+#include "runtime/rate_limit.h"
 #include "runtime/workers.h"
 #include "store/disk.h"
 #include "store/verify.h"
@@ -165,18 +166,20 @@ static void readback_done(struct work *work)
 	free(item);
 }
 
-int readback_start(struct daemon *daemon, const struct readback *what, struct verify_item **out)
+int readback_start(const struct readback *what, struct verify_item **out)
 {
 	struct verify_item *item = calloc(1, sizeof(*item));
-	if (!item || donor_take(what->snapshot, &item->donor)) {
-		free(item);
+	struct donor donor = what->donor;
+	if (!item) {
+		donor_drop(&donor);
 		return -ENOMEM;
 	}
+	item->donor = donor;
 	item->work = (struct work){.run = readback_run, .done = readback_done};
 	snprintf(item->job, sizeof(item->job), "%s", what->job);
 	item->id = what->id;
-	item->store = daemon->config.store;
-	item->meter = &daemon->reads;
+	item->store = what->store;
+	item->meter = what->meter;
 	item->rate = what->rate;
 	item->bucket.rate = &item->rate;
 	item->gait = what->gait;

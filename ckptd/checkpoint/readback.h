@@ -4,12 +4,12 @@
 #ifndef CKPTD_CHECKPOINT_READBACK_H
 #define CKPTD_CHECKPOINT_READBACK_H
 
-#include "daemon.h"
-
 #include "base/err.h"
+#include "checkpoint/repair_donor.h"
+#include "format/names.h"
 
+struct meter;
 struct pool;
-struct snapshot;
 struct verify_item;
 
 /* rc 0: it is whole; err then is empty, or says what had to be repaired. -EBADMSG: it is damaged. Others: it could not be read. */
@@ -21,16 +21,18 @@ enum readback_gait { READBACK_GO = 0, READBACK_HOLD, READBACK_STOP };
 struct readback {
 	const char *job;
 	struct step_id id;
-	uint64_t rate;                   /* the job's own limit in bytes/s, 0: none; the node's counts besides */
-	const struct snapshot *snapshot; /* what may still be in memory of it; NULL: nothing */
-	struct pool *pool;               /* where it runs */
+	uint64_t rate; /* the job's own limit in bytes/s, 0: none; the node's counts besides */
+	const char *store;
+	struct meter *meter;     /* of all that is read back on this node */
+	struct donor donor;      /* what is still in memory of it: taken over, also on failure */
+	struct pool *pool;       /* where it runs */
 	const _Atomic int *gait; /* NULL: goes to the end. HOLD: waits, a second at most; STOP: ends with -ECANCELED */
 	readback_fn *done;
 	void *arg;
 };
 
 /* done is called on the loop's thread. *item stays valid until then. 0 or -ENOMEM. */
-int readback_start(struct daemon *daemon, const struct readback *what, struct verify_item **item);
+int readback_start(const struct readback *what, struct verify_item **item);
 struct step_id readback_id(const struct verify_item *item);
 
 #endif

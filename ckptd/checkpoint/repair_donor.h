@@ -6,7 +6,6 @@
 #include "store/repair.h"
 
 struct memory;
-struct snapshot;
 
 struct donor {
 	uint32_t nparts;
@@ -16,8 +15,7 @@ struct donor {
 	} * parts;
 };
 
-/* Of the snapshot, which may be NULL or given back: then there is nothing. On the loop's thread, as donor_drop. 0 or -ENOMEM. */
-int donor_take(const struct snapshot *s, struct donor *out);
+/* On the loop's thread. */
 void donor_drop(struct donor *donor);
 /* repair_memory.read; arg is the repair donor. On any thread. */
 int donor_read(void *arg, const struct manifest_file *file, uint64_t from, uint64_t len, void *buf);

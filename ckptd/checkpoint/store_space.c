@@ -2,7 +2,6 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
-#include "daemon.h"
 #include "runtime/workers.h"
 #include "store/repo.h"
 
@@ -41,17 +40,17 @@ static void done(struct work *work)
 					  .asked_ns = clock_now()};
 }
 
-int space_new(struct daemon *daemon, struct space **out)
+int space_new(const char *store, struct pool *pool, struct space **out)
 {
 	*out = NULL;
-	if (!daemon->config.store)
+	if (!store)
 		return 0;
 	struct space *space = calloc(1, sizeof(*space));
 	if (!space)
 		return -ENOMEM;
 	space->work = (struct work){.run = run, .done = done};
-	space->pool = daemon->reader;
-	space->store = daemon->config.store;
+	space->pool = pool;
+	space->store = store;
 	*out = space;
 	return 0;
 }

@@ -10,7 +10,7 @@
 
 enum { SPACE_EVERY_MS = 10000 };
 
-struct daemon;
+struct pool;
 struct space;
 
 struct space_view {
@@ -19,8 +19,8 @@ struct space_view {
 	uint64_t asked_ns; /* when that was so (clock_now) */
 };
 
-/* daemon->space, or NULL without a store. 0 or -ENOMEM. */
-int space_new(struct daemon *daemon, struct space **out);
+/* store NULL: there is none, and *out is NULL. pool: where it is asked. 0 or -ENOMEM. */
+int space_new(const char *store, struct pool *pool, struct space **out);
 /* Asks when it is time; at each tick. */
 void space_tick(struct space *space, uint64_t now);
 struct space_view space_get(const struct space *space);

@@ -16,8 +16,6 @@ enum { ORDER_LATER = 1 }; /* the client is answered when the coordinator has (cl
  * write; -EINVAL: several jobs and none named, or what it asks is impossible; the sentence names the jobs there are. */
 int order_take(struct daemon *daemon, struct client *client, uint32_t seq, const struct wire_command *command,
 	       struct wire_answer *answer, struct err *err);
-/* An ASK that another node's operator waits for: here is the coordinator. */
-void order_asked(struct daemon *daemon, uint32_t node, const struct peer_report *ask);
 /* The same was asked of another node of the job: FLUSH to GO_ON. */
 void order_obey(struct job *job, const struct wire_command *command);
 

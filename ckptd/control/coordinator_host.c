@@ -3,16 +3,15 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/log.h"
-#include "checkpoint/directory_lock.h"
-#include "clients/operator.h"
+#include "catalog/catalog.h"
 #include "cluster/net.h"
 #include "cluster/roster.h"
+#include "control/directory_lock.h"
 #include "control/epoch_record.h"
 #include "control/membership.h"
 #include "job/job.h"
 #include "participant/orders.h"
 #include "replication/replication.h"
-#include "upkeep/catalog.h"
 
 #include <stdio.h>
 #include <stdlib.h>

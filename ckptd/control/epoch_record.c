@@ -3,12 +3,12 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/failpoint.h"
+#include "catalog/catalog.h"
 #include "daemon.h"
 #include "format/marks.h"
 #include "replication/replication.h"
 #include "runtime/workers.h"
 #include "store/repo.h"
-#include "upkeep/catalog.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -5,6 +5,7 @@
 #include "cluster/net.h"
 #include "cluster/roster.h"
 #include "control/coordinator_host.h"
+#include "daemon.h"
 #include "dispatch/coordinator_link.h"
 #include "format/peer_coord.h"
 #include "participant/orders.h"
@@ -128,7 +129,9 @@ static int find_self(struct daemon *d, struct err *err)
 
 static int open_replica(struct daemon *d, struct err *err)
 {
-	const struct replica_config config = {.daemon = d,
+	const struct replica_config config = {.pool = d->pool,
+					      .memory = &d->memory,
+					      .memory_limit = &d->config.memory_limit,
 					      .net = d->net,
 					      .roster = d->roster,
 					      .self = d->self,

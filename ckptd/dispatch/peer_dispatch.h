@@ -3,9 +3,11 @@
 #define CKPTD_DISPATCH_PEER_DISPATCH_H
 
 #include "base/err.h"
-#include "daemon.h"
+#include "config/sources.h"
 
 #include <stdint.h>
+
+struct daemon;
 
 /* Reads daemon->roster, and who we are in it; without the setting `cluster` there is none. */
 int peers_find(struct daemon *daemon, struct err *err);

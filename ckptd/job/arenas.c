@@ -1,10 +1,10 @@
 #include "job/barriers.h"
 
-#include "arena/prefault.h"
 #include "base/cleanup.h"
 #include "base/failpoint.h"
 #include "base/log.h"
 #include "daemon.h"
+#include "job/prefault.h"
 #include "participant/participant.h"
 #include "runtime/loop.h"
 #include "service/service_manager.h"
@@ -105,7 +105,7 @@ static int lay_out(struct job *job, struct forming *f, struct err *err)
 static int check_memory(struct job *job, const struct forming *f, struct err *err)
 {
 	struct daemon *d = job->daemon;
-	uint64_t used = d->memory_used + d->tables_used + d->replicas_used, of_job = former_bytes(job);
+	uint64_t used = d->memory.arenas + d->memory.tables + d->memory.copies, of_job = former_bytes(job);
 	uint64_t limit = job->policy.memory_limit, more = 0;
 	char a[16], b[16], c[16], e[16];
 	for (uint32_t r = 0; r < job->nlocal; r++) {
@@ -143,7 +143,7 @@ static int check_memory(struct job *job, const struct forming *f, struct err *er
 static int charge_table(struct rank *rank, uint64_t len, struct err *err)
 {
 	struct daemon *d = rank->job->daemon;
-	uint64_t others = d->tables_used - rank->table_bytes, arenas = d->memory_used + d->replicas_used,
+	uint64_t others = d->memory.tables - rank->table_bytes, arenas = d->memory.arenas + d->memory.copies,
 		 more = TABLE_COST * len;
 	char a[16], b[16], c[16], l[16];
 	if (more > rank->table_bytes && arenas + others + more > d->config.memory_limit)
@@ -157,7 +157,7 @@ static int charge_table(struct rank *rank, uint64_t len, struct err *err)
 	int rc = manager_reserve(d->manager, arenas + others + more, err);
 	if (rc)
 		return err_prefix(err, rc, "the table of rank %u needs %s", rank->id, bytes_human(a, sizeof(a), more));
-	d->tables_used = others + more;
+	d->memory.tables = others + more;
 	rank->table_bytes = more;
 	return 0;
 }
@@ -202,7 +202,8 @@ int job_take_table(struct rank *rank, const void *data, size_t len, struct err *
 int job_check_arena(const struct job *job, uint64_t size, struct err *err)
 {
 	char is[16], used[16], most[16];
-	uint64_t all = job->daemon->memory_used + job->daemon->replicas_used, limit = job->daemon->config.memory_limit;
+	uint64_t all = job->daemon->memory.arenas + job->daemon->memory.copies,
+		 limit = job->daemon->config.memory_limit;
 	uint64_t of_job = former_bytes(job), job_limit = job->policy.memory_limit;
 	if (size > limit || all > limit - size)
 		return err_set(err, -ENOMEM,
@@ -217,7 +218,7 @@ int job_check_arena(const struct job *job, uint64_t size, struct err *err)
 			       "memory-limit of [job %s]",
 			       bytes_human(is, sizeof(is), size), job->name, bytes_human(used, sizeof(used), of_job),
 			       bytes_human(most, sizeof(most), job_limit), job->name);
-	int rc = manager_reserve(job->daemon->manager, all + job->daemon->tables_used + size, err);
+	int rc = manager_reserve(job->daemon->manager, all + job->daemon->memory.tables + size, err);
 	return rc ? err_prefix(err, rc, "an arena of %s", bytes_human(is, sizeof(is), size)) : 0;
 }
 
@@ -297,11 +298,11 @@ static void install(struct rank *rank, struct memory *mem)
 {
 	struct daemon *d = rank->job->daemon;
 	if (rank->mem)
-		d->memory_used -= rank->mem->size;
+		d->memory.arenas -= rank->mem->size;
 	job_drop_arena(rank);
 	memory_put(rank->mem);
 	rank->mem = mem;
-	d->memory_used += mem->size;
+	d->memory.arenas += mem->size;
 	prefault_start(d, mem);
 }
 

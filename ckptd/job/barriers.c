@@ -1,16 +1,16 @@
 #include "job/barriers.h"
 
-#include "arena/prefault.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/failpoint.h"
 #include "base/log.h"
+#include "catalog/catalog.h"
 #include "daemon.h"
+#include "job/prefault.h"
 #include "participant/participant.h"
 #include "save/level_recovery.h"
 #include "save/save_policy.h"
 #include "store/repo.h"
-#include "upkeep/catalog.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -237,7 +237,7 @@ int job_return(struct job *job, uint32_t id, int fd, struct err *err)
 	levels_close(job->daemon, job->name, mem);
 	prefault_start(job->daemon, mem);
 	rank->mem = mem;
-	job->daemon->memory_used += mem->size;
+	job->daemon->memory.arenas += mem->size;
 	job_keep_arena(rank);
 	log_info("job %s: the arena of rank %u is back", job->name, id);
 	verdicts_return(&job->verdicts, mem);

@@ -8,7 +8,6 @@
 #include "job/rank.h"
 #include "participant/participant.h"
 #include "runtime/process.h"
-#include "upkeep/gc.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -148,7 +147,7 @@ void job_free(struct job *job)
 {
 	former_park(job->daemon, job->former);
 	job->former = NULL;
-	job->daemon->memory_used -= job_memory(job);
+	job->daemon->memory.arenas -= job_memory(job);
 	measures_end(job, NULL);
 	recoveries_end(job);
 	recoveries_free(&job->recovery_log);
@@ -216,7 +215,7 @@ static bool has_room_twice(const struct job *job)
 {
 	const struct daemon *d = job->daemon;
 	uint64_t more = former_bytes(job), limit = job->policy.memory_limit;
-	return d->memory_used + d->tables_used + d->replicas_used + more <= d->config.memory_limit &&
+	return d->memory.arenas + d->memory.tables + d->memory.copies + more <= d->config.memory_limit &&
 	       (!limit || more <= limit / 2);
 }
 

@@ -30,6 +30,7 @@
 #include <sys/types.h>
 
 struct daemon;
+struct gc;
 struct job;
 
 enum rank_state { RANK_ABSENT = 0, RANK_CONNECTED, RANK_REGISTERED, RANK_JOINED, RANK_LEFT };
@@ -55,7 +56,7 @@ struct rank {
 	struct watch *doorbell_watch;
 	struct memory *mem;
 	struct table *table;  /* a reference: what it sent last; NULL: nothing that counts */
-	uint64_t table_bytes; /* of daemon.tables_used; until the job ends */
+	uint64_t table_bytes; /* of daemon.memory.tables; until the job ends */
 	bool rejoined; /* the process had joined before it came to this daemon: it may still write to its slots */
 	bool failed; /* what the launcher had started for it ended with an error: it is started again, or all is over */
 	bool moved;  /* the process is another rank than it knows (job/resize.h) */
@@ -144,6 +145,8 @@ void job_keep_arena(struct rank *rank);
 void job_drop_arena(struct rank *rank);
 /* For what saves and restores have to tell, from below. */
 void job_event(struct job *job, struct step_id id, int rc, const char *text);
+/* What the job's retention gives up is to go (upkeep/gc.c); NULL: no store. The job may end before its round comes. */
+void gc_want(struct gc *gc, const struct job *job);
 /* A checkpoint has become durable (job/halt.c). */
 void halt_durable(struct job *job);
 /* Answers a waiting request with an error (job/barriers.c). */

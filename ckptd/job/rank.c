@@ -3,11 +3,11 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "catalog/catalog.h"
 #include "daemon.h"
 #include "job/barriers.h"
 #include "participant/participant.h"
 #include "runtime/loop.h"
-#include "upkeep/catalog.h"
 
 #include <stdio.h>
 #include <sys/epoll.h>
@@ -43,7 +43,7 @@ void rank_end(struct rank *rank)
 	if (rank->doorbell >= 0)
 		close(rank->doorbell);
 	table_put(rank->table);
-	rank->job->daemon->tables_used -= rank->table_bytes;
+	rank->job->daemon->memory.tables -= rank->table_bytes;
 	job_drop_arena(rank);
 	memory_put(rank->mem);
 }

@@ -3,6 +3,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "catalog/catalog.h"
 #include "coordinator/assignment.h"
 #include "daemon.h"
 #include "job/barriers.h"
@@ -11,7 +12,6 @@
 #include "participant/participant.h"
 #include "runtime/loop.h"
 #include "save/save_policy.h"
-#include "upkeep/catalog.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -184,7 +184,7 @@ static void clear(struct job *job)
 	saves->committed = old.committed;
 	saves->failed = old.failed;
 	saves->verified = old.verified;
-	job->daemon->memory_used -= job_memory(job);
+	job->daemon->memory.arenas -= job_memory(job);
 	job->formed = false;
 	job->fresh = true;
 	job->resumed_ns = job->returning_ns = 0;

@@ -150,9 +150,9 @@ static void look_at_daemon(struct look *look)
 		add(look, HEALTH_NO_STORE, "this daemon has no store");
 	if (d->disk && !strcmp(disk_engine(d->disk), "threads"))
 		add(look, HEALTH_IO_URING_FORBIDDEN, "reading and writing with threads, not io_uring");
-	if (d->memory_used + d->replicas_used > d->config.memory_limit / 100 * MEMORY_PERCENT)
+	if (d->memory.arenas + d->memory.copies > d->config.memory_limit / 100 * MEMORY_PERCENT)
 		add(look, HEALTH_MEMORY_FULL, "%s of %s are taken by arenas, and copies for other nodes",
-		    bytes_human(used, sizeof(used), d->memory_used + d->replicas_used),
+		    bytes_human(used, sizeof(used), d->memory.arenas + d->memory.copies),
 		    bytes_human(limit, sizeof(limit), d->config.memory_limit));
 	look_at_space(look);
 }

@@ -213,9 +213,9 @@ static void put_daemon(struct daemon *d, struct wbuf *out)
 	sample(out, "ckpt_build_info", and(and(no_labels, "version", CKPT_VERSION), "node", d->config.node), 1);
 	family(out, "ckpt_uptime_seconds", "gauge", "Since the daemon was started.");
 	sample_seconds(out, "ckpt_uptime_seconds", no_labels, clock_now() - d->started_ns);
-	gauge(out, "ckpt_memory_used_bytes", "Of the arenas of all jobs.", d->memory_used);
-	gauge(out, "ckpt_memory_tables_bytes", "Counted towards the limit for what is registered.", d->tables_used);
-	gauge(out, "ckpt_memory_copies_bytes", "Of what is held for ranks of other nodes.", d->replicas_used);
+	gauge(out, "ckpt_memory_used_bytes", "Of the arenas of all jobs.", d->memory.arenas);
+	gauge(out, "ckpt_memory_tables_bytes", "Counted towards the limit for what is registered.", d->memory.tables);
+	gauge(out, "ckpt_memory_copies_bytes", "Of what is held for ranks of other nodes.", d->memory.copies);
 	gauge(out, "ckpt_memory_limit_bytes", "The ceiling of these together.", d->config.memory_limit);
 	if (space.known) {
 		gauge(out, "ckpt_store_free_bytes", "Of the store's file system, for this user.", space.free_bytes);

@@ -326,7 +326,7 @@ static json_t *daemon_json(struct daemon *d)
 			 (double)(now - d->started_ns) / 1e9, "now_ns", (json_int_t)clock_wall(), "store",
 			 d->config.store ? plain_json_text(d->config.store) : json_null(), "http",
 			 d->http ? json_string(http_address(d->http)) : json_null(), "memory", "used",
-			 (json_int_t)d->memory_used, "copies", (json_int_t)d->replicas_used, "limit",
+			 (json_int_t)d->memory.arenas, "copies", (json_int_t)d->memory.copies, "limit",
 			 (json_int_t)d->config.memory_limit, "disk", disk_json(d), "cluster", cluster_json(d), "health",
 			 health_of(d), "jobs", jobs, "crews", assignments_json(d), "config", config_json(d));
 }

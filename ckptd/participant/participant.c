@@ -3,13 +3,13 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "catalog/catalog.h"
 #include "cluster/net.h"
 #include "cluster/roster.h"
 #include "daemon.h"
 #include "job/job.h"
 #include "participant/coordinator_access.h"
 #include "replication/replication.h"
-#include "upkeep/catalog.h"
 
 #include <stdio.h>
 #include <string.h>

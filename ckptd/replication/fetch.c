@@ -4,7 +4,6 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/log.h"
-#include "daemon.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -182,7 +181,7 @@ static void go_on(struct fetch *f)
 	f->checking = true;
 	f->work = (struct work){.run = check_run, .done = check_done};
 	f->found_rc = err_set(&f->found, -ECANCELED, "the daemon ends"); /* unless it runs */
-	pool_submit(f->job->replica->config.daemon->pool, &f->work);
+	pool_submit(f->job->replica->config.pool, &f->work);
 }
 
 /* All is here. */

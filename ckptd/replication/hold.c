@@ -4,7 +4,6 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/log.h"
-#include "daemon.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -62,7 +61,7 @@ static void run_on_worker(struct arrival *a, void (*run)(struct work *), void (*
 	a->work = (struct work){.run = run, .done = done};
 	a->running = true;
 	a->rc = -ECANCELED; /* unless it runs: the pool may end before */
-	pool_submit(job_of(a)->replica->config.daemon->pool, &a->work);
+	pool_submit(job_of(a)->replica->config.pool, &a->work);
 }
 
 /* ---- checking ------------------------------------------------------------------------------------------------------ */

@@ -1,5 +1,5 @@
-#include "daemon.h"
 #include "replication/replication_private.h"
+#include "runtime/memory_account.h"
 
 #include <stdlib.h>
 
@@ -12,7 +12,7 @@ static uint64_t charge_of(const struct memory *mem)
 
 void holding_free(struct holding *h)
 {
-	h->job->replica->config.daemon->replicas_used -= charge_of(h->mem);
+	h->job->replica->config.memory->copies -= charge_of(h->mem);
 	list_remove(&h->link);
 	memory_put(h->mem);
 	free(h);
@@ -57,11 +57,11 @@ static unsigned count_holdings(const struct replica *r)
 
 static int check_room(struct replica *r, const struct wish *w, const char *job, struct err *err)
 {
-	const struct daemon *d = r->config.daemon;
+	const struct memory_account *in_use = r->config.memory;
 	const struct peer_shape *s = w->shape;
 	uint64_t memory = memory_hold_cost(s->table_len, s->nleaves, s->slot_size);
-	uint64_t need = memory + TABLE_COST * s->table_len, limit = d->config.memory_limit;
-	uint64_t used = d->memory_used + d->tables_used + d->replicas_used;
+	uint64_t need = memory + TABLE_COST * s->table_len, limit = *r->config.memory_limit;
+	uint64_t used = memory_in_use(in_use);
 	char a[16], b[16], c[16], e[16], f[16], g[16];
 	if (count_holdings(r) >= HOLDINGS_MAX)
 		return err_set(err, -EBUSY, "it holds copies for %d ranks already", HOLDINGS_MAX);
@@ -73,8 +73,8 @@ static int check_room(struct replica *r, const struct wish *w, const char *job, 
 		"tables and %s of other copies are in use, the limit of this node is %s: raise memory-limit of [node], "
 		"or make fewer copies",
 		w->rank, job, bytes_human(a, sizeof(a), need), MEMORY_HELD_SLOTS,
-		bytes_human(b, sizeof(b), s->slot_size), bytes_human(c, sizeof(c), d->memory_used),
-		bytes_human(e, sizeof(e), d->tables_used), bytes_human(f, sizeof(f), d->replicas_used),
+		bytes_human(b, sizeof(b), s->slot_size), bytes_human(c, sizeof(c), in_use->arenas),
+		bytes_human(e, sizeof(e), in_use->tables), bytes_human(f, sizeof(f), in_use->copies),
 		bytes_human(g, sizeof(g), limit));
 }
 
@@ -93,7 +93,7 @@ static int make_holding(struct copied *job, const struct wish *w, struct holding
 	h->job = job;
 	h->rank = w->rank;
 	h->world = w->world;
-	job->replica->config.daemon->replicas_used += charge_of(h->mem);
+	job->replica->config.memory->copies += charge_of(h->mem);
 	list_push(&job->holdings, &h->link);
 	*out = h;
 	return 0;

@@ -29,15 +29,18 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-struct daemon;
+struct memory_account;
 struct net;
+struct pool;
 struct replica;
 struct roster;
 
 enum { REPLICA_COPIES_MAX = 4 };
 
 struct replica_config {
-	struct daemon *daemon; /* its pool; its memory limit, which what is held counts against (replicas_used) */
+	struct pool *pool;
+	struct memory_account *memory; /* its `copies` are what is held here */
+	const uint64_t *memory_limit;  /* of the node, for all that the account has; read at each turn */
 	struct net *net;
 	const struct roster *roster;
 	unsigned self;

@@ -1,6 +1,5 @@
 #include "restore/former.h"
 
-#include "arena/prefault.h"
 #include "base/bytes.h"
 #include "base/clock.h"
 #include "base/log.h"
@@ -121,7 +120,7 @@ static void count(struct daemon *daemon, struct former *former)
 {
 	for (uint32_t r = 0; r < former->nlocal; r++)
 		former->bytes += former->mems[r]->size;
-	daemon->memory_used += former->bytes;
+	daemon->memory.arenas += former->bytes;
 }
 
 static void take_step(struct former *former, const struct job *job, const struct snapshot *s)
@@ -229,7 +228,7 @@ void former_end(struct daemon *daemon, struct former *former)
 			manager_drop(daemon->manager, former->job, former->mems[r]->table->reg.rank);
 		memory_put(former->mems[r]);
 	}
-	daemon->memory_used -= former->bytes;
+	daemon->memory.arenas -= former->bytes;
 	free(former);
 }
 
@@ -305,7 +304,7 @@ static void replace(struct rank *rank, struct memory *mem)
 {
 	struct daemon *d = rank->job->daemon;
 	if (rank->mem)
-		d->memory_used -= rank->mem->size;
+		d->memory.arenas -= rank->mem->size;
 	job_drop_arena(rank);
 	memory_put(rank->mem);
 	rank->mem = memory_get(mem);

@@ -2,6 +2,7 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "catalog/catalog.h"
 #include "cluster/net.h"
 #include "cluster/roster.h"
 #include "daemon.h"
@@ -11,7 +12,6 @@
 #include "restore/recovery_json.h"
 #include "runtime/span_log.h"
 #include "store/recovered.h"
-#include "upkeep/catalog.h"
 
 #include <stdio.h>
 #include <string.h>

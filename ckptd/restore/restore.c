@@ -3,10 +3,10 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "catalog/catalog.h"
 #include "daemon.h"
 #include "participant/participant.h"
 #include "save/saves.h"
-#include "upkeep/catalog.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -4,14 +4,13 @@
 #include "base/clock.h"
 #include "base/failpoint.h"
 #include "base/log.h"
+#include "catalog/catalog.h"
 #include "checkpoint/readback.h"
 #include "daemon.h"
 #include "job/job.h"
 #include "participant/coordinator_access.h"
 #include "participant/participant.h"
 #include "save/save_policy.h"
-#include "upkeep/catalog.h"
-#include "upkeep/gc.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -359,14 +358,18 @@ static void pump_verify(struct saves *saves)
 		if (s->verify != VERIFY_QUEUED)
 			continue;
 		s->verify = VERIFY_READING;
+		struct donor donor;
+		int rc = snapshot_donor(s, &donor);
 		struct readback what = {.job = saves->job->name,
 					.id = s->id,
 					.rate = saves->job->policy.read_bandwidth,
-					.snapshot = s,
+					.donor = donor,
+					.store = saves->daemon->config.store,
+					.meter = &saves->daemon->reads,
 					.pool = saves->daemon->reader,
 					.done = verify_done,
 					.arg = saves};
-		int rc = readback_start(saves->daemon, &what, &saves->verifying);
+		rc = rc ? rc : readback_start(&what, &saves->verifying);
 		if (rc) {
 			s->verify = VERIFY_LEFT;
 			snapshot_fail(s, rc, "cannot read back: %s", err_name(rc));

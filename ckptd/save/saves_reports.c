@@ -5,11 +5,10 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "catalog/catalog.h"
 #include "daemon.h"
 #include "participant/participant.h"
 #include "save/replica_digests.h"
-#include "upkeep/catalog.h"
-#include "upkeep/gc.h"
 
 #include <stdio.h>
 #include <string.h>

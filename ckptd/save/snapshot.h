@@ -42,6 +42,7 @@ enum snapshot_verify {
 	VERIFY_LEFT, /* it was to be read back, and too many later ones are, or the job is gone: nobody is told any more */
 };
 
+struct donor;
 struct saves;
 
 struct part {
@@ -138,5 +139,8 @@ bool snapshot_idle(const struct snapshot *s);
 bool snapshot_release(struct snapshot *s);
 /* Shows level, error and who is late to every rank, if something changed. */
 void snapshot_publish(struct snapshot *s);
+
+/* What is still in memory of it, for a repair; s may be NULL or given back: then there is nothing. To be dropped. 0 or -ENOMEM. */
+int snapshot_donor(const struct snapshot *s, struct donor *out); /* save/snapshot_donor.c */
 
 #endif

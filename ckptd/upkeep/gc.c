@@ -3,11 +3,11 @@
 #include "base/clock.h"
 #include "base/failpoint.h"
 #include "base/log.h"
-#include "checkpoint/directory_lock.h"
+#include "catalog/catalog.h"
 #include "checkpoint/readback.h"
+#include "control/directory_lock.h"
 #include "daemon.h"
 #include "job/job.h"
-#include "upkeep/catalog.h"
 #include "upkeep/gc_delete.h"
 #include "upkeep/gc_plan.h"
 

@@ -19,14 +19,12 @@
 
 struct daemon;
 struct gc;
-struct job;
 
 /* The store is open and locked. */
 int gc_new(struct daemon *daemon, struct gc **out, struct err *err);
 /* gc_idle, or the disk was told to forget everything. */
 void gc_free(struct gc *gc);
-/* All that follows tolerates NULL: no store. The job may end before its round comes. */
-void gc_want(struct gc *gc, const struct job *job);
+/* All that follows tolerates NULL: no store; so does gc_want (job/job.h). */
 /* Begins rounds, goes on with what is held back; each tick. */
 void gc_tick(struct gc *gc);
 /* Becomes readable when gc_poll has something to do. */

@@ -3,12 +3,12 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "catalog/catalog.h"
 #include "checkpoint/readback.h"
 #include "daemon.h"
 #include "job/job.h"
 #include "runtime/workers.h"
 #include "store/repo.h"
-#include "upkeep/catalog.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -144,11 +144,13 @@ static void read_next(struct scrub *scrub)
 	struct readback what = {.job = d->job,
 				.id = d->id,
 				.rate = job ? job->policy.read_bandwidth : 0,
+				.store = scrub->daemon->config.store,
+				.meter = &scrub->daemon->reads,
 				.pool = scrub->pool,
 				.gait = &scrub->gait,
 				.done = read_done,
 				.arg = scrub};
-	if (readback_start(scrub->daemon, &what, &scrub->item))
+	if (readback_start(&what, &scrub->item))
 		scrub->at++;
 	else
 		scrub->state = SCRUB_READ;

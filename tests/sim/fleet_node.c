@@ -1,6 +1,5 @@
 #include "fleet.h"
 
-#include "arena/prefault.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "cluster/roster.h"
@@ -9,6 +8,7 @@
 #include "control/membership.h"
 #include "coordinator/assignment.h"
 #include "dispatch/peer_dispatch.h"
+#include "job/prefault.h"
 #include "job/spill.h"
 #include "net_sim.h"
 #include "replication/replication.h"

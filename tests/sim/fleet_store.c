@@ -1,7 +1,7 @@
 /* What the nodes of a fleet write in their store, looked at while they do it, and as a whole. */
 #include "base/cleanup.h"
-#include "checkpoint/directory_lock.h"
 #include "checkpoint/directory_private.h"
+#include "control/directory_lock.h"
 #include "disk_image.h"
 #include "fleet.h"
 #include "format/sidecar.h"

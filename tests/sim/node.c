@@ -1,10 +1,10 @@
 #include "node.h"
 
-#include "arena/prefault.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "config/file.h"
 #include "control/coordinator_host.h"
+#include "job/prefault.h"
 #include "rng.h"
 #include "runtime/loop.h"
 #include "runtime/workers.h"

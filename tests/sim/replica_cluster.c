@@ -42,7 +42,7 @@ static void make_arena(struct node *n)
 	int rc = memory_create(CLUSTER_JOB, table, &layout, 4, HUGE_PAGES_NEVER, &n->mem, &err);
 	SIM_CHECK(!rc, "%s", err.text);
 	table_put(table);
-	n->daemon.memory_used = n->mem->size;
+	n->daemon.memory.arenas = n->mem->size;
 	memset(n->sent, 0, sizeof(n->sent));
 	n->claimed = -1;
 }
@@ -89,7 +89,9 @@ void cluster_start(struct node *n)
 	n->daemon.config.memory_limit = n->mem->size + (rng_chance(world_rng(), 30) ? 11ull << 20 : 64ull << 20);
 	SIM_CHECK(!pool_new(1, &n->daemon.pool, &err), "pool");
 	SIM_CHECK(!net_new(&config, &events, &n->net, &err), "net");
-	struct replica_config rc = {.daemon = &n->daemon,
+	struct replica_config rc = {.pool = n->daemon.pool,
+				    .memory = &n->daemon.memory,
+				    .memory_limit = &n->daemon.config.memory_limit,
 				    .net = n->net,
 				    .roster = &cluster.roster,
 				    .self = n->id,
@@ -110,7 +112,7 @@ void cluster_stop(struct node *n, bool killed)
 	pool_free(n->daemon.pool);
 	net_free(n->net);
 	replica_free(n->replica);
-	SIM_CHECK(!n->daemon.replicas_used, "%lu bytes of copies leak", (unsigned long)n->daemon.replicas_used);
+	SIM_CHECK(!n->daemon.memory.copies, "%lu bytes of copies leak", (unsigned long)n->daemon.memory.copies);
 	for (uint32_t i = 0; i < n->mem->nslots; i++)
 		SIM_CHECK(!n->mem->slots[i].copies, "slot %u is still being copied", i);
 	SIM_CHECK(n->mem->refs == 1, "%u references to an arena", n->mem->refs);
@@ -173,6 +175,6 @@ void check_node(struct node *n, bool bytes)
 	if (!n->replica)
 		return;
 	replica_inventory(n->replica, CLUSTER_JOB, look_at, &look);
-	SIM_CHECK(n->daemon.replicas_used + n->daemon.memory_used <= n->daemon.config.memory_limit,
-		  "%lu bytes of copies exceed the limit", (unsigned long)n->daemon.replicas_used);
+	SIM_CHECK(n->daemon.memory.copies + n->daemon.memory.arenas <= n->daemon.config.memory_limit,
+		  "%lu bytes of copies exceed the limit", (unsigned long)n->daemon.memory.copies);
 }

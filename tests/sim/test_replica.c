@@ -393,7 +393,7 @@ static void settle(void)
 	for (int i = 0; i < 5000; i++)
 		turn(&cluster.nodes[rng_below(world_rng(), cluster.n)]);
 	for (unsigned i = 0; i < cluster.n; i++)
-		SIM_CHECK(!cluster.nodes[i].daemon.replicas_used, "node %u holds copies of a job that has ended", i);
+		SIM_CHECK(!cluster.nodes[i].daemon.memory.copies, "node %u holds copies of a job that has ended", i);
 }
 
 static void begin(uint64_t seed)

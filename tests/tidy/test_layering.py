@@ -30,7 +30,7 @@ PUBLIC = {"libckpt/ckpt.h": "ckpt.h", "kernels/kernels.h": "kernels.h"}
 THIRD_PARTY = {
     "liburing.h": ("libckpt/store/disk_real_uring*",),
     "rdma/*": ("ckptd/cluster/net/*",),
-    "sqlite3.h": ("ckptd/upkeep/catalog.c", "ckptd/upkeep/catalog_db.c", "libckpt/store/catalog_view.c", "libckpt/store/database.c", "libckpt/store/listed.c", "libckpt/store/recovered.c"),
+    "sqlite3.h": ("ckptd/catalog/catalog.c", "ckptd/catalog/catalog_db.c", "libckpt/store/catalog_view.c", "libckpt/store/database.c", "libckpt/store/listed.c", "libckpt/store/recovered.c"),
     "jansson.h": ("cli/output*", "ckptd/observe/status.c", "ckptd/runtime/json_values*", "ckptd/restore/recovery_json*"),
     "xxhash.h": ("libckpt/format/*", "kernels/*"),
     "cuda*": ("kernels/*", "trainer/cuda/*"),
@@ -118,7 +118,7 @@ PLANTED = {
     "kernels/private.h": "",
     "ckptd/job.c": '#include "job.h"\n#include "../kernels/private.h"\n#include <sqlite3.h>\n#include <cuda_runtime.h>\n',
     "ckptd/job.h": '#include "store/disk.h"\n',
-    "ckptd/upkeep/catalog.c": "#include <sqlite3.h>\n",
+    "ckptd/catalog/catalog.c": "#include <sqlite3.h>\n",
     "ckptd/cluster/net/fabric.c": "#include <rdma/fabric.h>\n",
     "cli/main.c": '#include "ckpt.h"\n#include "session_internal.h"\n#include "nowhere.h"\n',
     "trainer/model.c": '#include "base/err.h"\n#include "ckpt.h"\n',

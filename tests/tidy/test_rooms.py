@@ -12,15 +12,16 @@ ROOMS = {
     "runtime": (),
     "service": ("runtime",),
     "cluster": ("runtime",),
+    "catalog": ("runtime",),
     "arena": ("runtime",),
     "checkpoint": ("runtime", "arena"),
-    "upkeep": ("runtime", "checkpoint"),
     "replication": ("runtime", "cluster", "arena"),
-    "participant": ("runtime", "coordinator", "cluster", "replication", "upkeep"),
-    "save": ("runtime", "arena", "checkpoint", "upkeep", "replication", "participant"),
-    "restore": ("runtime", "service", "coordinator", "cluster", "arena", "upkeep", "replication", "participant", "save"),
-    "job": ("runtime", "service", "coordinator", "cluster", "arena", "checkpoint", "replication", "upkeep", "participant", "save", "restore"),
-    "control": ("runtime", "coordinator", "cluster", "checkpoint", "upkeep", "replication", "participant", "job"),
+    "participant": ("runtime", "coordinator", "cluster", "catalog", "replication"),
+    "save": ("runtime", "catalog", "arena", "checkpoint", "replication", "participant"),
+    "restore": ("runtime", "service", "coordinator", "cluster", "catalog", "arena", "replication", "participant", "save"),
+    "job": ("runtime", "service", "coordinator", "cluster", "catalog", "arena", "checkpoint", "replication", "participant", "save", "restore"),
+    "control": ("runtime", "coordinator", "cluster", "catalog", "checkpoint", "replication", "participant", "job"),
+    "upkeep": ("runtime", "catalog", "checkpoint", "save", "restore", "job", "control"),
     "observe": ("runtime", "coordinator", "cluster", "checkpoint", "replication", "save", "restore", "job", "control"),
     "clients": ("runtime", "cluster", "participant", "save", "job", "control", "observe"),
     "dispatch": ("runtime", "cluster", "replication", "participant", "save", "restore", "job", "control", "clients"),
@@ -30,27 +31,6 @@ ROOMS = {
 
 # Shared records, and the rooms from which on sources may include them.
 RECORDS = {"daemon.h": "participant", "job/job.h": "participant"}
-
-# What still runs uphill. A line that is mended leaves the list.
-KNOWN = set("""
-arena/prefault.c daemon.h
-arena/prefault.c job/job.h
-checkpoint/directory_lock.c control/coordinator_host.h
-checkpoint/directory_lock.c daemon.h
-checkpoint/readback.h daemon.h
-checkpoint/repair_donor.c save/snapshot.h
-checkpoint/store_space.c daemon.h
-control/coordinator_host.c clients/operator.h
-dispatch/peer_dispatch.h daemon.h
-replication/fetch.c daemon.h
-replication/hold.c daemon.h
-replication/hold_memory.c daemon.h
-system/warden.c options.h
-upkeep/gc.c daemon.h
-upkeep/gc.c job/job.h
-upkeep/scrub.c daemon.h
-upkeep/scrub.c job/job.h
-""".strip().split("\n"))
 
 
 def room_of(name):
@@ -80,29 +60,24 @@ def problem_of(name, target):
 
 
 def uphill(root):
-    """(file, line, header, problem) of each include that breaks the table."""
+    """(file, line, problem) of each include that breaks the table."""
     ckptd, found = root / "ckptd", []
     for path in tidy.sources(ckptd, ".c", ".h"):
         name = str(path.relative_to(ckptd))
         if room_of(name) not in ROOMS:
-            found.append((name, 1, "", "the folder is no room of the table"))
+            found.append((name, 1, "the folder is no room of the table"))
             continue
         for number, line in enumerate(path.read_text().splitlines(), 1):
             header = re.match(r'\s*#\s*include\s*"([^"]+)"', line)
             target = header and resolve(ckptd, name, header[1])
             problem = target and problem_of(name, target)
             if problem:
-                found.append((name, number, target, problem))
+                found.append((name, number, problem))
     return found
 
 
 def check(root):
-    return [f"ckptd/{name}:{number}: {problem}" for name, number, header, problem in uphill(root) if f"{name} {header}" not in KNOWN]
-
-
-def check_known(root):
-    there = {f"{name} {header}" for name, _, header, _ in uphill(root)}
-    return [f"{line}: it is mended: take it from KNOWN" for line in sorted(KNOWN - there)]
+    return [f"ckptd/{name}:{number}: {problem}" for name, number, problem in uphill(root)]
 
 
 def check_table():
@@ -135,5 +110,4 @@ if __name__ == "__main__":
         ("planted includes that run uphill are found", tidy.finds(check, PLANTED, EXPECTED)),
         ("the table runs downwards only", check_table()),
         ("no include of ckptd runs uphill", check(tidy.ROOT)),
-        ("what is known to run uphill still does", check_known(tidy.ROOT)),
     ])

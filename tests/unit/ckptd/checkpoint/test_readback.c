@@ -18,7 +18,8 @@
 static const struct step_id id = {.step = 7, .epoch = 1};
 
 static char path[SCRATCH_MAX], data_file[SCRATCH_MAX + 256];
-static struct daemon node;
+static struct meter reads;
+static struct pool *reader;
 static struct disk *disk;
 static struct maker m;
 static struct part parts[MAKER_WORLD];
@@ -69,9 +70,8 @@ static void setup(void)
 	maker_new(&m, id);
 	for (uint32_t r = 0; r < MAKER_WORLD; r++)
 		parts[r] = (struct part){.state = PART_DIGESTED, .mem = m.mem[r], .slot = 0};
-	node = (struct daemon){.config = {.store = path}};
-	meter_init(&node.reads, 0);
-	cr_assert_eq(pool_new(1, &node.reader, &err), 0, "%s", err.text);
+	meter_init(&reads, 0);
+	cr_assert_eq(pool_new(1, &reader, &err), 0, "%s", err.text);
 	commit(root);
 	name_dir(id, dir);
 	while (m.mem[0]->layout.files[large].data_size <= 2 * LEAF_SIZE)
@@ -82,7 +82,7 @@ static void setup(void)
 
 static void teardown(void)
 {
-	pool_free(node.reader);
+	pool_free(reader);
 	maker_free(&m);
 	disk_free(disk);
 	scratch_remove(path);
@@ -102,13 +102,14 @@ static void done(void *arg, struct step_id which, int rc, const struct err *err)
 static int read_back(const struct snapshot *s)
 {
 	struct verify_item *item;
-	struct readback what = {.job = "main", .id = id, .snapshot = s, .pool = node.reader, .done = done};
+	struct readback what = {.job = "main", .id = id, .store = path, .meter = &reads, .pool = reader, .done = done};
 	finished = false;
-	cr_assert_eq(readback_start(&node, &what, &item), 0);
-	struct pollfd fd = {.fd = pool_event_fd(node.reader), .events = POLLIN};
+	cr_assert_eq(snapshot_donor(s, &what.donor), 0);
+	cr_assert_eq(readback_start(&what, &item), 0);
+	struct pollfd fd = {.fd = pool_event_fd(reader), .events = POLLIN};
 	while (!finished) {
 		cr_assert_gt(poll(&fd, 1, 20000), 0);
-		pool_poll(node.reader);
+		pool_poll(reader);
 	}
 	return finished_rc;
 }

@@ -50,7 +50,7 @@ static void expect_refused(const char *why)
 	cr_expect_eq(atomic_load(&head->epoch), ARENA_EPOCH_OVER, "saves that are begun there are not refused");
 	cr_expect_eq(atomic_load(&head->status[0].late_phase), LATE_GONE, "who waits there waits in vain");
 	cr_expect_null(job.ranks[1].mem);
-	cr_expect_eq(here.memory_used, 0u);
+	cr_expect_eq(here.memory.arenas, 0u);
 }
 
 Test(member, an_arena_of_another_world_is_let_go_for_good)

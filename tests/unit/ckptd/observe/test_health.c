@@ -55,7 +55,7 @@ Test(health, nothing_wrong_is_ok)
 Test(health, notices_leave_the_status_ok)
 {
 	d.config.store = NULL;
-	d.memory_used = 990;
+	d.memory.arenas = 990;
 	mem[1].unpinned = -ENOMEM;
 	mem[0].huge_bytes = 0;
 	cr_assert(find(HEALTH_NO_STORE) && find(HEALTH_MEMORY_FULL) && find(HEALTH_MEMLOCK) &&

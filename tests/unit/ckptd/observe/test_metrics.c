@@ -15,7 +15,7 @@ static struct wbuf out;
 
 static void setup(void)
 {
-	d = (struct daemon){.config = {.store = "/store", .node = "n0", .memory_limit = 1000}, .memory_used = 7};
+	d = (struct daemon){.config = {.store = "/store", .node = "n0", .memory_limit = 1000}, .memory.arenas = 7};
 	list_init(&d.jobs);
 	job = (struct job){.daemon = &d, .name = "a\"b\\c\nd", .world = 1, .nlocal = 1, .epoch = 3, .ranks = ranks};
 	ranks[0] = (struct rank){.job = &job, .state = RANK_JOINED};

@@ -16,7 +16,7 @@ static struct rank ranks[2];
 static void setup(void)
 {
 	struct err err = {{0}};
-	d = (struct daemon){.config = {.store = "/store", .node = "n0", .memory_limit = 100}, .memory_used = 7};
+	d = (struct daemon){.config = {.store = "/store", .node = "n0", .memory_limit = 100}, .memory.arenas = 7};
 	list_init(&d.jobs);
 	cr_assert_eq(sources_new(&d.sources, &err), 0, "%s", err.text);
 	job = (struct job){.daemon = &d, .name = "main", .world = 2, .nlocal = 2, .epoch = 3, .ranks = ranks};

@@ -3,13 +3,13 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/failpoint.h"
+#include "catalog/catalog.h"
 #include "daemon.h"
 #include "job/job.h"
 #include "scratch.h"
 #include "store/litter.h"
 #include "store/tags.h"
 #include "store_maker.h"
-#include "upkeep/catalog.h"
 
 #include <criterion/criterion.h>
 #include <poll.h>

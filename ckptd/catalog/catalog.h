@@ -4,8 +4,8 @@
  *
  * Called by one thread. What is to be written is queued, in order, for a thread of the catalog's own: a disk that is busy or stuck
  * delays history, not the loop. The queue is bounded; what does not fit is dropped, and said so. The last epochs are held in memory, too. */
-#ifndef CKPTD_UPKEEP_CATALOG_H
-#define CKPTD_UPKEEP_CATALOG_H
+#ifndef CKPTD_CATALOG_CATALOG_H
+#define CKPTD_CATALOG_CATALOG_H
 
 #include "base/err.h"
 #include "format/names.h"
@@ -17,7 +17,7 @@ enum { CATALOG_QUEUE_MAX = 4096, CATALOG_CLOSE_MS = 5000 };
 /* How old what it has noted for lists may become while checkpoints come and go. */
 #define CATALOG_LISTED_NS 600000000000ull
 
-/* Opens or creates (upkeep/catalog_db.h). */
+/* Opens or creates (catalog/catalog_db.h). */
 int catalog_open(const char *store, struct catalog **out, struct err *err);
 /* Writes what is queued, and ends. A database that takes longer than CATALOG_CLOSE_MS is left behind, with the memory. */
 void catalog_close(struct catalog *catalog);

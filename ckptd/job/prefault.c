@@ -1,4 +1,4 @@
-#include "arena/prefault.h"
+#include "job/prefault.h"
 
 #include "arena/memory.h"
 #include "base/cleanup.h"

@@ -1,4 +1,4 @@
-#include "upkeep/catalog_db.h"
+#include "catalog/catalog_db.h"
 
 #include "base/cleanup.h"
 #include "base/err.h"

@@ -3,8 +3,8 @@
  * deleted or replaced under us is noticed before the next statement, and made, or taken, in its place. Its writers may be killed at
  * any time: a rollback journal lies beside it, out of which whoever opens it next for writing restores it. There is no
  * fsync: after a power cut any page may be missing. Used by one thread at a time. */
-#ifndef CKPTD_UPKEEP_CATALOG_DB_H
-#define CKPTD_UPKEEP_CATALOG_DB_H
+#ifndef CKPTD_CATALOG_CATALOG_DB_H
+#define CKPTD_CATALOG_CATALOG_DB_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,4 +1,4 @@
-#include "options.h"
+#include "runtime/options.h"
 
 #include "arena/memory.h"
 

@@ -1,4 +1,4 @@
-#include "checkpoint/directory_lock.h"
+#include "control/directory_lock.h"
 
 #include "base/log.h"
 #include "control/coordinator_host.h"

@@ -1,4 +1,4 @@
-#include "upkeep/catalog.h"
+#include "catalog/catalog.h"
 
 #include "base/cleanup.h"
 #include "base/clock.h"

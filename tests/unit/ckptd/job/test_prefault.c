@@ -1,4 +1,4 @@
-#include "arena/prefault.h"
+#include "job/prefault.h"
 
 #include "base/clock.h"
 #include "ckptd/job_maker.h"

@@ -1,6 +1,6 @@
 /* Command line of ckptd. Settings and their flags are the table of config/setting.h; here is what surrounds them. */
-#ifndef CKPTD_OPTIONS_H
-#define CKPTD_OPTIONS_H
+#ifndef CKPTD_RUNTIME_OPTIONS_H
+#define CKPTD_RUNTIME_OPTIONS_H
 
 #include "config/sources.h"
 

@@ -1,8 +1,8 @@
 /* Lock: who may make, rename and remove directories of a job, where several daemons share a store: whoever coordinates the job, or has
  * nothing in it but litter to sweep. A lock on a file in the job's directory; it ends with the process that has it. A daemon in no cluster
  * has the store for itself (REPO_LOCK), and needs none. */
-#ifndef CKPTD_CHECKPOINT_DIRECTORY_LOCK_H
-#define CKPTD_CHECKPOINT_DIRECTORY_LOCK_H
+#ifndef CKPTD_CONTROL_DIRECTORY_LOCK_H
+#define CKPTD_CONTROL_DIRECTORY_LOCK_H
 
 #include "base/err.h"
 

@@ -1,13 +1,13 @@
-#include "upkeep/catalog.h"
+#include "catalog/catalog.h"
 
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/failpoint.h"
 #include "base/log.h"
+#include "catalog/catalog_db.h"
 #include "runtime/workers.h"
 #include "store/recovered.h"
 #include "store/repo.h"
-#include "upkeep/catalog_db.h"
 
 #include <poll.h>
 #include <sqlite3.h>

@@ -1,4 +1,4 @@
-#include "options.h"
+#include "runtime/options.h"
 
 #include "config/file.h"
 
