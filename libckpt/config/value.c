@@ -102,19 +102,37 @@ char *value_print(const struct setting *setting, const struct value *value, char
 
 /* ---- parsing ----------------------------------------------------------------------------------------------------- */
 
+#define MILLION 1000000
+
+/* The digits behind a point, if there is one. False: none, or more than six. */
+static bool parse_millionths(char **at, uint64_t *millionths)
+{
+	uint64_t each = MILLION;
+	*millionths = 0;
+	if (**at != '.')
+		return true;
+	for (++*at; **at >= '0' && **at <= '9' && each > 1; ++*at) {
+		each /= 10;
+		*millionths += each * (uint64_t)(**at - '0');
+	}
+	return each < MILLION;
+}
+
 static int parse_number(const struct setting *setting, const char *text, uint64_t *out)
 {
 	char *end;
+	uint64_t part;
 	errno = 0;
 	unsigned long v = strtoul(text, &end, 10);
-	if (errno || end == text || text[0] < '0' || text[0] > '9')
+	if (errno || end == text || text[0] < '0' || text[0] > '9' || !parse_millionths(&end, &part))
 		return -EINVAL;
 	const struct unit *u = units_of(setting);
 	while (u->name && strcmp(u->name, end) != 0)
 		u++;
-	if (!u->name || v > UINT64_MAX / u->size)
+	if (!u->name || v > UINT64_MAX / u->size || part * u->size % MILLION)
 		return -EINVAL;
-	*out = v * u->size;
+	if (__builtin_add_overflow(v * u->size, part * u->size / MILLION, out))
+		return -EINVAL;
 	if (!*out && setting->zero)
 		return 0;
 	return *out < setting->min || *out > setting->max ? -EINVAL : 0;

@@ -104,7 +104,7 @@ def _():
     arguments = {"restore": ["latest", "--to", top / "sized"], "export": ["latest", "--to", top / "sized", "--format", "hf"], "drain": ["node1"],
                  "run": ["true"], "forget": ["--dry-run"], "halt": ["--now"]}
     clock, seen = {("halt", "before")}, set()
-    wrong = {"SIZE": ("1x", "1.5G", "-1G", "G", "1 G"), "TIME": ("1x", "1.5m", "-1s", "s", "99999999999999999999d")}
+    wrong = {"SIZE": ("1x", "1.G", "-1G", "G", "1 G"), "TIME": ("1x", "1.m", "0.0001s", "-1s", "s", "99999999999999999999d")}
     for command in data("help")["commands"]:
         store = ["--repo", repo] if command["repository"] else []
         for option in command["options"]:
@@ -125,7 +125,7 @@ def _():
     equal(len(files["16K"]) > len(files["100M"]), True, "nothing was split")
     equal(files["16384"], files["16K"])
     has(ckpt("flush", "--socket", top / "none", "--timeout", "1500ms", code=USAGE)[1], "whole seconds")
-    for good in ("2m", "90", "0", "90s", "1d"):
+    for good in ("2m", "90", "0", "90s", "1d", "1.5m"):
         ckpt("flush", "--socket", top / "none", "--timeout", good, code=12)
 
 

@@ -27,7 +27,9 @@ Test(value, sizes_have_binary_suffixes)
 		     {"512M", "512M", 512ull << 20},
 		     {"8G", "8G", 8ull << 30},
 		     {"2T", "2T", 2ull << 40},
-		     {"2048M", "2G", 2ull << 30}};
+		     {"2048M", "2G", 2ull << 30},
+		     {"1.5G", "1536M", 1536ull << 20},
+		     {"0.25K", "256", 256}};
 	for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
 		cr_assert_eq(parse(SCOPE_NODE, "memory-limit", sizes[i].text), 0, "%s", err.text);
 		cr_assert_eq(value.number, sizes[i].bytes);
@@ -37,9 +39,25 @@ Test(value, sizes_have_binary_suffixes)
 
 Test(value, a_size_that_is_none_is_refused_with_what_is_allowed)
 {
-	static const char *const wrong[] = {
-		"",         "0", "-1", "+1", "8g", "8GB", "G", " 8", "x8", "8 G", "8.5", "0x8", "18446744073709551616",
-		"16777217T"};
+	static const char *const wrong[] = {"",
+					    "0",
+					    "-1",
+					    "+1",
+					    "8g",
+					    "8GB",
+					    "G",
+					    " 8",
+					    "x8",
+					    "8 G",
+					    "8.5",
+					    "8.G",
+					    ".5G",
+					    "1.0000001G",
+					    "0.0001K",
+					    "0x8",
+					    "18446744073709551616",
+					    "16777217T",
+					    "16777215.9999999T"};
 	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
 		cr_assert_eq(parse(SCOPE_NODE, "memory-limit", wrong[i]), -EINVAL, "'%s' is taken", wrong[i]);
 		cr_assert(strstr(err.text, "8G"), "%s", err.text);
@@ -61,15 +79,18 @@ Test(value, times_have_units_and_are_milliseconds_without)
 	static const struct {
 		const char *text, *again;
 		uint64_t ms;
-	} times[] = {{"5", "5ms", 5},       {"5ms", "5ms", 5},       {"30s", "30s", 30000},
-		     {"5m", "5m", 300000},  {"2h", "2h", 7200000},   {"120000", "2m", 120000},
-		     {"90s", "90s", 90000}, {"7d", "7d", 604800000}, {"0", "0", 0}};
+	} times[] = {{"5", "5ms", 5},        {"5ms", "5ms", 5},       {"30s", "30s", 30000},
+		     {"5m", "5m", 300000},   {"2h", "2h", 7200000},   {"120000", "2m", 120000},
+		     {"90s", "90s", 90000},  {"7d", "7d", 604800000}, {"0", "0", 0},
+		     {"1.5m", "90s", 90000}, {"0.25s", "250ms", 250}, {"1.250s", "1250ms", 1250}};
 	for (size_t i = 0; i < sizeof(times) / sizeof(times[0]); i++) {
 		cr_assert_eq(parse(SCOPE_JOB, "linger", times[i].text), 0, "%s", err.text);
 		cr_assert_eq(value.number, times[i].ms);
 		cr_assert_str_eq(again(SCOPE_JOB, "linger"), times[i].again);
 	}
-	static const char *const wrong[] = {"", "-1", "1w", "s", "1 s", "1000000001", "99999999999999999999", "400h"};
+	static const char *const wrong[] = {
+		"",     "-1",  "1w",      "s",   "1 s", "1000000001", "99999999999999999999",
+		"400h", "0.5", "0.0001s", "1.s", ".5s", "1.5.5s"};
 	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++)
 		cr_assert_eq(parse(SCOPE_JOB, "linger", wrong[i]), -EINVAL, "'%s' is taken", wrong[i]);
 }
