@@ -1,6 +1,8 @@
 #include "inject.h"
 
+#include "base/bytes.h"
 #include "base/clock.h"
+#include "config/value.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -71,40 +73,19 @@ static int take_number(struct spec *s, uint64_t max, uint64_t *out, const char *
 	return 0;
 }
 
-static const struct {
-	const char *name;
-	uint64_t ns;
-} units[] = {{"ms", CLOCK_NS_PER_MS}, {"s", CLOCK_NS_PER_S}, {"m", 60 * CLOCK_NS_PER_S}};
-
-/* "3s", "0.25s", "250ms", "2m": at most a day. */
+/* As in a setting, but never without a unit: at most a day. */
 static int take_time(struct spec *s, uint64_t *out)
 {
-	static const char what[] = "a time such as 3s, 250ms or 1.5m is wanted, above 0 and at most a day";
-	const char *from = s->at;
-	uint64_t whole = 0, part = 0, scale = 1;
-	int rc = take_number(s, 86400000, &whole, what);
-	if (rc)
-		return rc;
-	if (*s->at == '.') {
-		s->at++;
-		if (!is_digit(*s->at))
-			return wrong(s, from, what);
-		for (; is_digit(*s->at); s->at++) {
-			if (scale >= 1000000)
-				return wrong(s, from, "a time has at most six digits behind the point");
-			part = part * 10 + (uint64_t)(*s->at - '0');
-			scale *= 10;
-		}
-	}
-	for (size_t i = 0; i < sizeof(units) / sizeof(units[0]); i++) {
-		size_t len = strlen(units[i].name);
-		if (strncmp(s->at, units[i].name, len))
-			continue;
-		s->at += len;
-		*out = whole * units[i].ns + part * (units[i].ns / 1000000) * (1000000 / scale);
-		return *out && *out <= 86400 * CLOCK_NS_PER_S ? 0 : wrong(s, from, what);
-	}
-	return wrong(s, from, what);
+	static const struct setting kind = {.type = SETTING_DURATION, .min = 1, .max = 86400000};
+	char text[32];
+	size_t len = strcspn(s->at, ":@,");
+	struct value value;
+	snprintf(text, sizeof(text), "%.*s", (int)min_u64(len, sizeof(text)), s->at);
+	if (!len || len >= sizeof(text) || is_digit(text[len - 1]) || value_parse(&kind, text, &value, NULL))
+		return wrong(s, s->at, "a time such as 3s, 250ms or 1.5m is wanted, above 0 and at most a day");
+	s->at += len;
+	*out = value.number * CLOCK_NS_PER_MS;
+	return 0;
 }
 
 /* The next of a sequence that the seed determines (splitmix64). */

@@ -7,7 +7,7 @@
  *	PLAYED = trap | illegal-address | never-ends | device-lost | absent | mismatch | nan | flip | slow
  *	PARAMETER = rank=N | rank=any | for=TIME (stop: SIGCONT after it; slow: added to each of some steps)
  *	TRIGGER   = step=N | t=TIME
- *	TIME  = digits with at most one point, then ms, s or m
+ *	TIME  = as in a setting, with its unit: 250ms, 1.5m
  *
  * PLAYED ones are what no signal can do. They are handed to the rank's process in CKPT_FAULTS when it is started, in its own words
  * (NAME [ ":" MILLISECONDS ] "@" STEP, separated by commas), and it plays them itself, if it knows how: ckpt-train does.

@@ -48,6 +48,8 @@ Test(inject, takes_parameters_on_both_sides_of_the_trigger)
 	cr_assert_eq(parse("stop@t=0.25s:for=1m:rank=0", 2, 0), 1);
 	cr_expect_eq(faults[0].at_ns, 250 * CLOCK_NS_PER_MS);
 	cr_expect_eq(faults[0].for_ns, 60 * CLOCK_NS_PER_S);
+	cr_assert_eq(parse("stop@t=1.5h:for=0.5s:rank=0", 2, 0), 1);
+	cr_expect_eq(faults[0].at_ns, 5400 * CLOCK_NS_PER_S, "the units of settings");
 }
 
 Test(inject, hands_a_rank_what_it_is_to_play_and_has_not_yet)
@@ -138,9 +140,10 @@ Test(inject, names_the_position_of_what_is_wrong)
 		{"kill:rank=1@t=0s", 15, "a time"},
 		{"kill:rank=1@t=.5s", 15, "a time"},
 		{"kill:rank=1@t=1.s", 15, "a time"},
-		{"kill:rank=1@t=1.1234567s", 15, "six digits"},
+		{"kill:rank=1@t=1.1234567s", 15, "a time"},
+		{"kill:rank=1@t=0.0001s", 15, "a time"},
 		{"kill:rank=1@t=2000m", 15, "a time"},
-		{"kill:rank=1@t=3sx", 17, "the end is wanted"},
+		{"kill:rank=1@t=3sx", 15, "a time"},
 		{"kill:rank=1@step=3,stop:rank=9@step=5", 30, "0 to 3"},
 	};
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
