@@ -1,30 +1,46 @@
 /* libckpt: fault-tolerant asynchronous checkpoints of sharded training state.
  *
- * A training process (one per rank) opens a session with the node's daemon (ckptd), registers the tensors that it holds,
- * joins the job, and from then on captures its state at any step without stalling:
+ * Each rank of a training job opens a session with ckptd, the daemon on its node. It registers the
+ * tensors that it holds, joins the job, and can then save its state at any step. Training goes on
+ * while the state is copied:
  *
  *	ckpt_open → ckpt_register_tensor … → ckpt_join → [ckpt_restore] →
- *	   loop { forward; backward; ckpt_fence(previous); optimiser; ckpt_begin(step) } → ckpt_close
+ *	   loop { ckpt_begin(step); forward; backward; ckpt_fence; optimizer } → ckpt_close
  *
- * Errors. Every function returns 0 (or a count where said) or -errno and never touches errno. ckpt_error() gives the
- * sentence that goes with the last failure of the calling thread on this session. Codes that every function may return:
- *	-EINVAL     an argument is wrong (named in the sentence), also: the session or the snapshot is NULL
- *	-ESTALE     the job's epoch moved on: a rank was lost or joined; nothing was done: leave the step, ckpt_join again
- *	-ETIMEDOUT  the deadline passed; the sentence names who is late
- *	-ENOTCONN   the daemon cannot be reached, or came back and waits for other ranks of this node; saves are refused until all
- *	            are there, training may go on
- *	-ENOMEM
+ * Errors. A function returns 0, or a number if its comment says so, or a negative errno. Do not
+ * look at errno itself. ckpt_error() returns the sentence for the last failure of the calling
+ * thread. Codes that most functions can return:
+ *
+ *	-EINVAL     an argument is wrong: the sentence names it. Also: session or snapshot is NULL
+ *	-ESTALE     the epoch is over, a rank was lost or joined: leave the step, join again
+ *	-ETIMEDOUT  the deadline passed: the sentence says who is late
+ *	-ENOTCONN   the daemon is away, or waits for other ranks of this node to return to it: go on
+ *	            training without saves, the library connects again by itself
+ *	-ENOMEM     there is not enough memory
+ *	-E2BIG      a struct has members that this library does not know: install the newer library
  *	-ECHILD     this process is a child of the one that opened the session (see Fork)
- * Names. A job: 1 to 63 letters, digits, "_", "." and "-", none of the last two at its beginning. A tensor group and a replica group: the same,
- * up to 47 of them; a tensor group does not end in ".part-" and four digits. A tensor: 1 to 511 bytes of UTF-8 without control characters,
- * but "__metadata__". A blob: as a tensor; of scope rank up to 505 bytes.
- * Threads. A session may be used from several threads, except that registration, join, restore and close are called by
- * one thread at a time. Callbacks run on the library's one service thread, never on a caller's.
- * Fork. A session belongs to the process that opened it: in a child every call returns -ECHILD and the arena is not mapped
- * (data loader workers may fork freely). Threads of the library do not exist in the child.
- * Time. Timeouts are in milliseconds; a negative one means the session's default (CKPT_TIMEOUT_MS, else 120000); 0 polls.
- * Structs that begin with `size` are set by CKPT_INIT(type): fields may be added at their end in later versions; a
- * caller built against an older header goes on working, and unknown non-zero fields are refused with -E2BIG. */
+ *
+ * Names. What names may look like; others are -EINVAL:
+ *
+ *	job            1 to 63 letters, digits, "_", "." and "-"; the first is not "." or "-"
+ *	replica group  the same, 1 to 47 of them
+ *	tensor group   as a replica group, but it does not end in ".part-" and four digits
+ *	tensor         1 to 511 bytes of UTF-8 without control characters, but not "__metadata__"
+ *	blob           as a tensor; with scope rank 1 to 505 bytes
+ *
+ * Threads. Several threads may use a session. One thread at a time may register, join, restore or
+ * close. Callbacks run on the one service thread of the library, never on a thread of the caller.
+ *
+ * Fork. A session belongs to the process that opened it. It may fork, for example for data loaders:
+ * the arena is not mapped in the child, and the threads of the library do not run there. In the
+ * child, calls return -ECHILD, ckpt_rank, ckpt_world and ckpt_epoch answer as before, and
+ * ckpt_beat, the ckpt_collective calls and ckpt_snapshot_free do nothing.
+ *
+ * Time. Timeouts are in milliseconds. A negative one is the default of the session
+ * (CKPT_TIMEOUT_MS, else 120000). 0 does not wait.
+ *
+ * Structs. Set a struct that begins with `size` with CKPT_INIT(type). Later versions may add
+ * members at its end. A program that was built with an older header works with a newer library. */
 #ifndef CKPT_H
 #define CKPT_H
 
@@ -39,7 +55,7 @@ extern "C" {
 #define CKPT_VERSION_MINOR 1
 #define CKPT_VERSION_PATCH 0
 
-/* A struct of the API with its size set and everything else zero. */
+/* A struct of this header with its size set and all else zero. */
 #ifdef __cplusplus
 #define CKPT_INIT(type)                                                                                                \
 	([] {                                                                                                          \
@@ -55,80 +71,117 @@ extern "C" {
 #pragma GCC visibility push(default)
 #endif
 
-/* "0.1.0" of the library that is linked. */
+/* Returns the version of the library that is linked, as "0.1.0". */
 const char *ckpt_version(void);
 
-/* ---- session ------------------------------------------------------------------------------------------------- */
+/* ---- session --------------------------------------------------------------------------------- */
 
 typedef struct ckpt ckpt;
 
-/* Called on the service thread when the job's epoch moves on (a rank died, hung, joined): from this moment the current
- * step cannot complete. It must only wake what the training thread may be blocked in (abort a communicator, write an
- * eventfd) and return at once. `reason` is valid during the call. No call of this library is allowed inside. */
+/* Called on the service thread when the epoch is over: a rank died, hung or joined, and the current
+ * step cannot complete. Wake what the training thread may be blocked in (abort a communicator,
+ * write to an eventfd) and return at once. Call no function of this library. `reason` is valid
+ * during the call. */
 typedef void ckpt_epoch_fn(void *arg, uint32_t epoch, const char *reason);
 
-/* What a session is opened with. NULL or zero fields take their value from the environment; the first that is set wins:
- *	job          CKPT_JOB, SLURM_JOB_ID ("slurm-<id>"), TORCHELASTIC_RUN_ID ("torch-<id>"), else "default"
- *	socket       CKPT_SOCKET, else $XDG_RUNTIME_DIR/ckptd.sock if that is there, else /run/ckptd.sock
+/* Options of a session. A member that is NULL or 0 takes its value from the environment. The first
+ * variable that is set and not empty counts:
+ *
+ *	job          CKPT_JOB, SLURM_JOB_ID ("slurm-<id>"), TORCHELASTIC_RUN_ID ("torch-<id>"), else
+ *	             "default"
+ *	socket       CKPT_SOCKET, else $XDG_RUNTIME_DIR/ckptd.sock if it exists, else
+ *	             /run/ckptd.sock
  *	rank         CKPT_RANK, RANK, SLURM_PROCID, OMPI_COMM_WORLD_RANK, PMI_RANK, else 0
  *	world        CKPT_WORLD, WORLD_SIZE, SLURM_NTASKS, OMPI_COMM_WORLD_SIZE, PMI_SIZE, else 1
- *	local_world  CKPT_LOCAL_WORLD, LOCAL_WORLD_SIZE, SLURM_NTASKS_PER_NODE, OMPI_COMM_WORLD_LOCAL_SIZE, else world
- * A variable that is set but is not a number in range is -EINVAL and named. */
+ *	local_world  CKPT_LOCAL_WORLD, LOCAL_WORLD_SIZE, SLURM_NTASKS_PER_NODE,
+ *	             OMPI_COMM_WORLD_LOCAL_SIZE, else the world
+ *
+ * A variable that is not a number in its range is -EINVAL; the sentence names it. */
 typedef struct ckpt_options {
 	size_t size;
 	const char *job;
 	const char *socket;
-	int rank;        /* used when world > 0 */
-	int world;       /* number of ranks of the job; 0: from the environment */
-	int local_world; /* ranks of the job on this node; 0: from the environment */
-	/* 1: digest all state inside begin and again before the capture completes: a mutation during the capture is always
-	 * caught. Costs one read of the state in begin, on the caller's thread, and one more on the worker. Also CKPT_STRICT=1 */
+	int rank;        /* counts only if world > 0 */
+	int world;       /* ranks of the job; 0: rank and world come from the environment */
+	int local_world; /* ranks of the job on this node, at most 64 */
+	/* 1: a change of the state during a capture is always caught. On the host, the state is
+	 * digested in ckpt_begin and again before the capture completes: one more read on the
+	 * caller's thread, and one more on the worker. Also CKPT_STRICT=1. */
 	int strict;
 	ckpt_epoch_fn *on_epoch;
 	void *on_epoch_arg;
 	int timeout_ms; /* default of the session's waits; 0: CKPT_TIMEOUT_MS, else 120000 */
 	int slots;      /* snapshots in memory per rank, 3 to 8; 0: CKPT_SLOTS, else 3 */
-	/* 1: state on a GPU is first copied within the GPU, if it has as much memory to spare at ckpt_join, and from there to the
-	 * arena: the stream waits at the fence for the first copy alone. Also CKPT_STAGING=1 */
+	/* 1: state on a GPU is first copied within the GPU, and from there to the arena. The stream
+	 * waits at the fence for the first copy only. It takes as much GPU memory as the state. If
+	 * that is not free at ckpt_join, the state is copied to the arena directly. Also
+	 * CKPT_STAGING=1. */
 	int staging;
-	/* 1: with each save this rank digests all that it holds of replicated tensors, and not only what it captures of them, and the
-	 * daemons compare the ranks that do: a save fails with -EUCLEAN where replicas differ (see ckpt_wait). Costs one more read of
-	 * what others capture, at the time of the capture. -1: it does not. 0: as CKPT_VOTE says, 1 or 0; where that is not set it
-	 * does if any of these tensors lives on a GPU */
+	/* 1: compare replicas; -1: do not; 0: CKPT_VOTE (0 or 1), else 1 if a replicated tensor
+	 * lives on a GPU. With each save, this rank also digests the replicated tensors that other
+	 * ranks capture, and the daemons compare the ranks that do so. A save fails with -EUCLEAN
+	 * where replicas differ (ckpt_wait). */
 	int vote;
 } ckpt_options;
 
-/* Opens a session: connects, agrees on the protocol version, is told the epoch. Waits up to the timeout for a daemon that
- * is starting and for a dead predecessor of this rank to be gone. opts may be NULL. On success *out is owned by the caller
- * (ckpt_close). -ENOTCONN no daemon; -EPROTONOSUPPORT versions differ (both named); -EBUSY the rank is held by a living
- * process (its pid named); -EACCES the daemon belongs to another user. On failure *out is NULL and, when `why` is not
- * NULL, the sentence is written there (at most why_size bytes with the NUL). -EINVAL also: `out` is NULL, or a variable of the environment is
- * wrong. -EMFILE, -ENFILE: no file descriptor is left. */
+/* Opens a session: connects to the daemon of this node and learns the epoch.
+ *
+ *	opts  NULL: all comes from the environment
+ *	out   receives the session; end it with ckpt_close. NULL after a failure
+ *	why   NULL, or why_size bytes for the sentence of a failure
+ *
+ * Waits up to the session timeout for a daemon that is starting, and for an earlier process of this
+ * rank that is ending.
+ *
+ *	-ENOTCONN         no daemon listens or answers at the socket
+ *	-EPROTONOSUPPORT  library and daemon have different protocol versions: both are named
+ *	-EBUSY            a living process holds the rank (its pid is named), or the job still runs
+ *	                  with another world size
+ *	-EACCES           the daemon belongs to another user
+ *	-EINVAL           `out` is NULL, or an option or a variable of the environment is wrong
+ *	-EMFILE, -ENFILE  no file descriptor is left */
 int ckpt_open(const ckpt_options *opts, ckpt **out, char *why, size_t why_size);
 
-/* Ends the session cleanly: the daemon knows that this rank has finished and no recovery is started. Gives up an unfenced
- * snapshot, waits (session timeout) until saves to storage that are still under way are durable or failed, and returns the first
- * failure (its sentence goes to stderr). No failure is what gave way: to a later save that is durable (-ECANCELED), or to an epoch that this
- * process has joined since (-ESTALE, -ECANCELED), unless it is what was restored last; nor what persist-every passes over. -ESTALE therefore means an epoch that the others are in and this
- * process is not; -ETIMEDOUT also that a GPU still reads what is registered. Memory is freed in any case but -ECHILD. Snapshots may be freed
- * later, nothing else may be done with them. s may be NULL. */
+/* Ends the session: the rank has finished, and no recovery starts.
+ *
+ * Gives up a snapshot that had no fence. Waits up to the session timeout until saves to storage are
+ * durable or have failed. Returns the first failure, whose sentence goes to stderr. No failure is:
+ *
+ * - a save that a later, durable save has superseded (-ECANCELED);
+ * - a save that is on storage as one of a later epoch (-EALREADY);
+ * - a save of an epoch that this process has left by joining another (-ESTALE, -ECANCELED), unless
+ *   this process restored from it last;
+ * - a save that persist-every has passed over (-EOPNOTSUPP).
+ *
+ * The session is freed, except with -ECHILD. Its snapshots may then only be given to
+ * ckpt_snapshot_free. `s` may be NULL. Returns the errors of ckpt_wait, and:
+ *
+ *	-ESTALE     a save failed because others began an epoch that this rank has not joined
+ *	-ETIMEDOUT  a save is not durable yet, or a GPU still reads what is registered
+ *	-ECHILD     nothing is freed: the session belongs to the parent process */
 int ckpt_close(ckpt *s);
 
-/* The sentence for the calling thread's last failure on this session; "" if none. Valid until the thread's next call. A call whose session or
- * snapshot was NULL failed on every session that was open then. s may be NULL: the last such failure. */
+/* Returns the sentence for the last failure of the calling thread on this session; "" if none.
+ *
+ * It is valid until the next call of the thread. A call that failed without a session counts for
+ * each session that was open then: a NULL session or snapshot, ckpt_range_boxes. `s` may be NULL:
+ * the last such failure. */
 const char *ckpt_error(const ckpt *s);
 
-/* They change when ckpt_join says -EREMCHG, and only then. -EINVAL for NULL. */
+/* Returns the rank of this process. It changes only when ckpt_join returns -EREMCHG. */
 int ckpt_rank(const ckpt *s);
+/* Returns the number of ranks of the job. It changes only when ckpt_join returns -EREMCHG. */
 int ckpt_world(const ckpt *s);
-/* The epoch that this session has joined; 0 before ckpt_join, and for NULL. */
+/* Returns the epoch that this session has joined; 0 before ckpt_join, and for NULL. */
 uint32_t ckpt_epoch(const ckpt *s);
-/* 1: the daemon that was greeted last has a store; 0: it has none, only CKPT_MEMORY is possible; -ECHILD. */
+/* Returns 1 if the daemon has a store, and 0 if it has none: then only CKPT_MEMORY is possible.
+ * While the daemon is away, the last answer holds. */
 int ckpt_has_storage(const ckpt *s);
 
-/* ---- registration -------------------------------------------------------------------------------------------- */
+/* ---- registration ---------------------------------------------------------------------------- */
 
-/* The types of safetensors but those below a byte (F4, F6): register those as the U8 that they are packed in. */
+/* Element types: those of safetensors, except types below a byte (F4, F6). Register such state as
+ * the U8 that it is packed in. */
 typedef enum ckpt_dtype {
 	CKPT_BOOL = 1,
 	CKPT_U8,
@@ -156,20 +209,27 @@ enum { CKPT_NDIM_MAX = 8 };
 /* Where memory lives. */
 enum { CKPT_HOST = -1 /* else the CUDA device ordinal */ };
 
-/* One piece of a tensor: the part of the global tensor that stands at `data`. A box (offset and extent, ndim entries) or,
- * with offset NULL, a flat range of the row-major whole (start, count), or, with all of them zero, the whole tensor. */
+/* The part of a tensor that stands at `data`. It has one of three forms:
+ *
+ *	box         offset and extent are set, ndim entries each
+ *	flat range  count elements from start on, of the whole tensor in row-major order
+ *	whole       offset, extent, start and count are all zero */
 typedef struct ckpt_piece {
-	void *data; /* first element; must stay valid and at this address until ckpt_close, or until ckpt_join says -EREMCHG */
+	/* First element. Must stay valid at this address until ckpt_close, or until ckpt_join
+	 * returns -EREMCHG. */
+	void *data;
 	const uint64_t *offset; /* elements, ndim entries; NULL: flat range or whole */
 	const uint64_t *extent; /* elements, ndim entries */
 	uint64_t start, count;  /* flat range: elements */
-	/* Box in strided memory: bytes per step of each dimension, ndim entries, in any order and of any sign; NULL: packed. With the dimensions
-	 * sorted by the size of their steps, each step is at least as long as all that lies within it, the innermost at least one element: no
-	 * two elements share memory. A layout whose elements interleave without touching is refused, too. Dimensions of extent 1 do not count. */
+	/* Bytes per step of each dimension, ndim entries, in any order and of any sign; NULL:
+	 * packed. Not for a flat range. Elements may not share memory: sort the dimensions by the
+	 * size of their steps, then each step must be at least as long as all that lies within it,
+	 * and the innermost at least one element. Elements that interleave without touching are
+	 * refused, too. Dimensions of extent 1 do not count. */
 	const int64_t *stride;
 } ckpt_piece;
 
-/* A box of the whole tensor, ndim entries each; `first`: how many elements of the range stand before it. */
+/* A box of the whole tensor, ndim entries each. `first`: elements of the range before the box. */
 typedef struct ckpt_box {
 	uint64_t offset[CKPT_NDIM_MAX], extent[CKPT_NDIM_MAX];
 	uint64_t first;
@@ -177,196 +237,317 @@ typedef struct ckpt_box {
 
 enum { CKPT_BOXES_MAX = 2 * CKPT_NDIM_MAX - 1 };
 
-/* Where a flat range of a shard stands in the whole tensor. An optimizer that cuts the flat memory of a shard (ZeRO over a tensor-parallel
- * shard) holds `count` elements from element `start` on of the box (offset, extent) in row-major order: in the whole that is no flat range, unless
- * the box is whole rows, but up to 2 * ndim - 1 boxes. offset NULL: the box begins at 0 in each dimension. Returns how many boxes it has put into
- * boxes[CKPT_BOXES_MAX], in the order of the range, 0 for an empty one. The i-th as a piece, of elements of `size` bytes:
+/* Says where a flat range of a shard stands in the whole tensor, as boxes.
+ *
+ * For an optimizer that cuts the flat memory of a shard, as ZeRO over a tensor-parallel shard. The
+ * range has `count` elements from element `start` on of the box (offset, extent), in row-major
+ * order. In the whole tensor that is a flat range only if the box is whole rows. Else it is boxes,
+ * CKPT_BOXES_MAX at most.
+ *
+ *	offset  of the shard, ndim entries; NULL: the shard begins at 0 in each dimension
+ *	extent  of the shard, ndim entries
+ *	boxes   receives the boxes in the order of the range; room for CKPT_BOXES_MAX
+ *
+ * Returns the number of boxes, 0 for an empty range. The i-th box as a piece, with elements of
+ * `size` bytes:
+ *
  *	pieces[i] = { data + boxes[i].first * size, boxes[i].offset, boxes[i].extent }
- * Of columns 100 to 109 of 8 rows, 40 elements from 7 on are [0:1, 107:110], [1:4, 100:110] and [4:5, 100:107]; first is 0, 3 and 33.
- * Needs no session; ckpt_error(NULL) has the sentence. -EINVAL ndim is not 0 to 8, or a pointer is NULL; -ERANGE the range leaves the box;
- * -EOVERFLOW the box has more than 2^64 elements. */
+ *
+ * Example: the shard is columns 100 to 109 of 8 rows. 40 elements from 7 on are three boxes:
+ *
+ *	boxes[0] is [0:1, 107:110], first 0
+ *	boxes[1] is [1:4, 100:110], first 3
+ *	boxes[2] is [4:5, 100:107], first 33
+ *
+ * Needs no session: ckpt_error(NULL) has the sentence of a failure.
+ *
+ *	-EINVAL     ndim is not 0 to 8, or `extent` or `boxes` is NULL
+ *	-ERANGE     the range leaves the shard
+ *	-EOVERFLOW  the shard has more than 2^64 elements */
 int ckpt_range_boxes(int ndim, const uint64_t *offset, const uint64_t *extent, uint64_t start, uint64_t count,
 		     ckpt_box *boxes);
 
+/* A tensor of the job, and the pieces of it that this rank holds. */
 typedef struct ckpt_tensor {
 	size_t size;
-	const char *name; /* unique in the job; see Names */
+	const char *name; /* unique in the job */
 	ckpt_dtype dtype;
 	int ndim;              /* 0 to 8 */
-	const uint64_t *shape; /* global, ndim entries */
+	const uint64_t *shape; /* of the whole tensor, ndim entries */
 	const ckpt_piece *pieces;
-	int npieces;       /* disjoint; 0 is allowed: this rank holds nothing of it */
+	int npieces;       /* disjoint pieces; 0: this rank holds nothing of it */
 	const char *group; /* tensor group, one file per rank and group; NULL: "params" */
-	/* NULL: nobody else holds these pieces. Else the name of a replica group: all ranks that register the same pieces
-	 * under it hold the same bytes; kept once per node, written once per job */
+	/* The name of a replica group: all ranks that register the same pieces under it hold the
+	 * same bytes. Kept once per node, written once per job. NULL: only this rank holds these
+	 * pieces. */
 	const char *replica;
 	int device; /* CKPT_HOST or an ordinal */
 } ckpt_tensor;
 
-/* Adds a tensor to the session's table, before ckpt_join. Everything is copied except what `data` points to.
- * -EEXIST the name is taken; -ERANGE a piece leaves the shape; -EOVERFLOW the shape is too large (with 16 bytes per element it must fit 63 bits);
- * -E2BIG more tensors and blobs than a rank can have; -EBUSY already joined; -ENODEV a device, and this build of the library has no CUDA (whether
- * that device is there is found out by ckpt_join). */
+/* Registers a tensor. Call it before ckpt_join.
+ *
+ * The library copies the struct and all that it points to, except what `data` points to.
+ *
+ *	-EEXIST     the name is taken
+ *	-ERANGE     a piece leaves the shape
+ *	-EOVERFLOW  the shape is too large: the number of elements times 16 must fit 63 bits
+ *	-E2BIG      the rank has 1048576 tensors and blobs, and no more are possible
+ *	-EBUSY      ckpt_join has ended registration
+ *	-ENODEV     a device is named, and this build of the library has no CUDA. Whether the device
+ *	            is there is found out by ckpt_join */
 int ckpt_register_tensor(ckpt *s, const ckpt_tensor *t);
 
 typedef enum ckpt_scope { CKPT_SCOPE_JOB = 1, CKPT_SCOPE_RANK } ckpt_scope;
 
-/* Adds `bytes` bytes of host memory (step counters, RNG state, loader position). Scope job: the same on every rank, and every rank registers it
- * (else ckpt_join says -EINVAL). Scope rank: one per rank; after a restore at another world size a rank beyond the saved world keeps what it has.
- * The size is fixed, 1 or more. data must stay valid as that of a piece. -EEXIST the name is taken; -EOVERFLOW too many bytes; -E2BIG as
- * ckpt_register_tensor; -EBUSY already joined. */
+/* Registers bytes of host memory: a step counter, RNG state, the position in the data.
+ *
+ *	scope  CKPT_SCOPE_JOB: all ranks register it and hold the same. CKPT_SCOPE_RANK: one for
+ *	       each rank. If the world grows, the restore leaves that of a new rank as it is
+ *	data   must stay valid as that of a piece
+ *	bytes  1 or more; the size is fixed
+ *
+ *	-EEXIST     the name is taken
+ *	-EOVERFLOW  too many bytes
+ *	-E2BIG      the rank has 1048576 tensors and blobs, and no more are possible
+ *	-EBUSY      ckpt_join has ended registration */
 int ckpt_register_blob(ckpt *s, const char *name, ckpt_scope scope, void *data, size_t bytes);
-/* The same in the memory of a device (CKPT_HOST or an ordinal). -ENODEV as ckpt_register_tensor. */
+/* Registers bytes in the memory of a device (CKPT_HOST or an ordinal). Returns the errors of
+ * ckpt_register_blob, and:
+ *
+ *	-ENODEV  a device is named, and this build of the library has no CUDA */
 int ckpt_register_device_blob(ckpt *s, const char *name, ckpt_scope scope, void *data, size_t bytes, int device);
 
-/* ---- membership ---------------------------------------------------------------------------------------------- */
+/* ---- membership ------------------------------------------------------------------------------ */
 
 enum { CKPT_ADDRESS_MAX = 256 };
 
-/* How the job looks in an epoch. Owned by the session, valid until the next ckpt_join. */
+/* The job in an epoch. Owned by the session, valid until the next ckpt_join. */
 typedef struct ckpt_view {
 	size_t size;
 	uint32_t epoch;
 	int rank, world;
-	int joined_before; /* 1: this process took part in an earlier epoch (its registered memory is garbage: restore) */
-	/* What each rank gave as its address, by rank: addresses + r * CKPT_ADDRESS_MAX, address_len[r] bytes. */
+	int joined_before; /* 1: this process was in an earlier epoch; its state is garbage: restore */
+	/* What each rank gave as its address: addresses + r * CKPT_ADDRESS_MAX, address_len[r]
+	 * bytes. */
 	const uint8_t *addresses;
 	const uint32_t *address_len;
 } ckpt_view;
 
-/* Ends registration (first call), waits until every rank of the job is here, and enters the current epoch. `address` (at most
- * CKPT_ADDRESS_MAX bytes, may be NULL) is handed to all ranks: a listening address, an ncclUniqueId. *view may be NULL.
- * -EINVAL, -EEXIST, -ENODATA: the ranks' tables contradict each other (dtype, shape, overlap, hole), both sides named;
- * -EEXIST also: a GPU that hangs may yet touch memory where the arena was mapped, so that it cannot be pinned there.
- * -ENOMEM: the arenas do not fit the daemon's ceiling, with the arithmetic. -E2BIG: more than 256 replica groups, and replicas are to be
- * compared (ckpt_options.vote); or state on more devices than a rank can have, or more arenas pinned than a process can. This rank then
- * does not join, and the others wait for it. -ENODEV: a device that is registered is not there. -EAGAIN: what is left of the job's last world is
- * still being put away: call again in a moment. Called again after -ESTALE or on_epoch.
- * -EREMCHG: the job goes on with another world (ranks were lost for good, or came back: ckpt run --min-ranks), and this process has another
- * place in it, ckpt_rank() of ckpt_world(). Nothing is registered any more, no call reads what was, and its snapshots are forgotten (their
- * handles are still to be freed): register the pieces of the new place, join again, then restore. Where a GPU still reads what is registered, that
- * is waited for first; -ETIMEDOUT then says that it does so yet, and the next call waits on. */
+/* Waits until each rank of the job is here, and enters the current epoch.
+ *
+ * The first call ends registration. Call it again after -ESTALE, or after on_epoch was called.
+ *
+ *	address  handed to all ranks: a listening address, an ncclUniqueId; NULL if len is 0
+ *	len      bytes of the address, at most CKPT_ADDRESS_MAX
+ *	view     receives the view of the epoch, which the session owns; may be NULL
+ *
+ * After -EREMCHG this process has another place: ckpt_rank() of ckpt_world(). Nothing is registered
+ * any more, nothing reads what was, and its snapshots are forgotten; free their handles. Register
+ * the pieces of the new place, join again, then restore.
+ *
+ *	-EINVAL     the tables of ranks differ in dtype or shape, or a rank lacks a blob of the job:
+ *	            both sides are named
+ *	-EEXIST     the pieces of ranks overlap: both are named. Also: a GPU that hangs may still
+ *	            write to the place where the arena was mapped, so that it cannot be pinned there
+ *	-ENODATA    no rank holds a part of a tensor: the part is named
+ *	-ENOMEM     the arenas do not fit a limit of the daemon: the sentence has the arithmetic
+ *	-E2BIG      more than 256 replica groups to compare (ckpt_options.vote), state on more than
+ *	            8 devices, or too many arenas pinned by this process. This rank does not join,
+ *	            and the others wait for it
+ *	-ENODEV     a device that is registered is not there
+ *	-EAGAIN     what the job left in memory when it ended last is still checked or written: call
+ *	            again in a moment
+ *	-EREMCHG    the job goes on with another world (ckpt run --min-ranks): see above
+ *	-ETIMEDOUT  not all ranks came: the late ones are named. Also: a GPU still reads what was
+ *	            registered before the world changed; the next call waits on */
 int ckpt_join(ckpt *s, const void *address, size_t len, const ckpt_view **view, int timeout_ms);
 
-/* ---- save ---------------------------------------------------------------------------------------------------- */
+/* ---- save ------------------------------------------------------------------------------------ */
 
-/* A save that was begun. A NULL handle (of a begin that failed) is -EINVAL for ckpt_fence, ckpt_fence_group, ckpt_poll and ckpt_wait, and
- * nothing for ckpt_snapshot_free. */
+/* A save that was begun. */
 typedef struct ckpt_snapshot ckpt_snapshot;
 
 typedef enum ckpt_target {
-	CKPT_MEMORY = 1, /* kept in the node's memory only */
+	CKPT_MEMORY = 1, /* kept in the memory of nodes only */
 	CKPT_STORAGE,    /* also written to storage and committed */
 } ckpt_target;
 
-/* Starts capturing the state of `step` (below 10^12) as it is at this point of `stream` (a cudaStream_t; NULL on the host, and for the default
- * stream of each GPU that holds state) and returns at once. State on another GPU than that of `stream` is captured behind what is on `stream` and on
- * the default stream of its own GPU. All ranks call it for the same steps. The registered memory must not be changed before
- * ckpt_fence(). *out is owned by the caller: ckpt_snapshot_free.
- * -EINVAL: CKPT_STORAGE, and the daemon has no store (ckpt_has_storage);
- * -EBUSY: every slot is in use by saves that are still being captured or written (named); nothing was started, the training goes
- * on without this save, which is given up on all ranks at once: none of them is to hold a slot for it. Who cannot do without it waits for
- * a slot first (ckpt_wait_slot). A slow disk does not lead there: with three slots one save is being written, one is the newest in memory, one is
- * free to be captured into. A save to storage that waits for the disk therefore gives way (-ECANCELED, superseded) when a newer
- * one, also one to memory, is complete and no slot is left; the newest is then written in its place. With CKPT_SLOTS=4 it waits for its
- * turn; -EALREADY: this step was saved in this epoch; -EPERM: a restore failed half-way, the state is undefined. */
+/* Starts to capture the state of a step, and returns at once.
+ *
+ * All ranks call it for the same steps. Do not change registered memory before ckpt_fence.
+ *
+ *	step    below 10^12
+ *	stream  a cudaStream_t: the state is captured as it is at this point of the stream. State on
+ *	        another GPU is captured behind this stream and the default stream of its own GPU.
+ *	        NULL: state on the host, or the default stream of each GPU that holds state
+ *	out     receives the snapshot; free it with ckpt_snapshot_free. NULL after a failure
+ *
+ * After -EBUSY the step is given up on all ranks, so that no rank holds a slot for it. Training
+ * goes on without this save. If a save must not be left out, call ckpt_wait_slot first.
+ *
+ * A slow disk does not cause -EBUSY: a save that only waits for the disk gives way when a newer one
+ * is complete and no slot is left. It ends with -ECANCELED, and the newest is written in its place.
+ *
+ *	-EBUSY     all slots hold saves that are still captured or written: they are named
+ *	-EALREADY  this step was saved in this epoch
+ *	-EINVAL    CKPT_STORAGE, and the daemon has no store (ckpt_has_storage); or ckpt_join was
+ *	           not called yet
+ *	-EPERM     a restore failed half-way: the state is undefined until a restore succeeds */
 int ckpt_begin(ckpt *s, uint64_t step, ckpt_target target, void *stream, ckpt_snapshot **out);
 
-/* Waits until this rank has a free slot: the next ckpt_begin is not -EBUSY. For a save that must not be left out, as the last one; the
- * save before it is to have had its fence. 0; -ETIMEDOUT, with the saves that are in the slots; else as ckpt_begin. timeout_ms: as in
- * ckpt_wait. */
+/* Waits until this rank has a free slot, so that the next ckpt_begin is not -EBUSY.
+ *
+ * For a save that must not be left out, such as the last one. Call it after the fence of the save
+ * before.
+ *
+ *	-ETIMEDOUT  no slot became free: the saves in the slots are named */
 int ckpt_wait_slot(ckpt *s, int timeout_ms);
 
-/* Called just before the state is changed: on a device the stream (not the thread) waits until the capture is complete, and so does the default
- * stream of every other GPU that holds state; on the host the thread waits, bounded by the session timeout. A snapshot whose fence was not called before the next begin is
- * never promoted. When it returns, also with an error, nothing reads the registered memory of this rank any more (on a device: nothing
- * that is put on the stream from now on is overtaken). Where the job's world is about to change (a node is to be let go, or has come back) the
- * thread waits, also on a device, until the next epoch begins, and is told -ESTALE: the job goes on from this very snapshot, and no finished
- * step is computed again. It waits no longer than 30 s, nor than the session timeout, and not for a daemon that is not there; then it
- * returns as ever. -EIO: the capture failed; -EBADMSG (strict): the state was changed during the capture, tensor named. */
+/* Waits until the state may change: call it just before the state changes.
+ *
+ * State on a device: the stream waits until the capture is complete, and so does the default stream
+ * of each other GPU that holds state. The thread does not wait. State on the host: the thread
+ * waits, up to the session timeout.
+ *
+ * After it, nothing reads the registered memory of this rank any more. This is true after an error,
+ * too, except for -ETIMEDOUT. On a device it is true for all that is put on the stream from now on.
+ * A snapshot without a fence before the next ckpt_begin is given up.
+ *
+ * If the world of the job is about to change (a node is drained or has come back), the thread waits
+ * on a device, too. When the next epoch begins it returns -ESTALE: the job goes on from this
+ * snapshot, and no finished step is computed again. It waits for at most 30 s or the session
+ * timeout, and not for a daemon that is away. Then it returns as usual.
+ *
+ *	-EIO        the capture failed
+ *	-EBADMSG    strict: the state was changed during the capture; the tensor is named
+ *	-ECANCELED  the snapshot was given up before its fence
+ *	-ETIMEDOUT  the state is still being copied: call it again before you change the state */
 int ckpt_fence(ckpt_snapshot *snap, void *stream);
 
-/* The same for one tensor group (of ckpt_tensor.group), for optimisers that update group by group: behind it this group may be changed
- * while others are still being captured. ckpt_fence must still be called, before the last group is changed. State on the host is waited for
- * as a whole. -EINVAL: no tensor is registered in that group; else as ckpt_fence. */
+/* Waits until one tensor group may change: call it just before this group changes.
+ *
+ * For an optimizer that updates group by group while other groups are still captured. Call
+ * ckpt_fence as well, before the last group changes. State on the host is waited for as a whole.
+ * Returns the errors of ckpt_fence, and:
+ *
+ *	-EINVAL  no tensor is registered in the group */
 int ckpt_fence_group(ckpt_snapshot *snap, const char *group, void *stream);
 
 typedef enum ckpt_level {
 	CKPT_PENDING = 0,
-	CKPT_CAPTURED,   /* every rank's copy is complete in memory and its digests match */
-	CKPT_REPLICATED, /* and held by peer nodes as well */
+	CKPT_CAPTURED,   /* each rank's copy is complete in memory and matches its digests */
+	CKPT_REPLICATED, /* and other nodes hold it as well */
 	CKPT_DURABLE,    /* committed on storage */
 	CKPT_VERIFIED,   /* read back from storage and matched */
 } ckpt_level;
 
-/* The level that is true for every rank now (>= 0), or the error that ended the snapshot. Never blocks: the daemon's sentence on a failure that
- * is not a moment old may be on its way, and is the name of the error alone; ckpt_wait waits for it. */
+/* Returns the level (0 or more) that is true for all ranks, or the error that ended the snapshot.
+ *
+ * It does not block. The sentence of a failure comes from the daemon a moment later: until then
+ * ckpt_error names the code only. ckpt_wait waits for the sentence. The errors are those of
+ * ckpt_wait. */
 int ckpt_poll(ckpt_snapshot *snap);
-/* Waits until the snapshot has reached the level. 0, the error that ended it (-EIO, -ENOSPC, -EBADMSG torn or damaged,
- * -EUCLEAN: what ranks hold alike differs (ckpt_options.vote; the sentence names tensor and, by majority, ranks): the state is wrong on
- * some rank, so go back to what was saved before; -ECANCELED superseded (also by a later one that is copied to other nodes in its place), never fenced or lost with a daemon, -EALREADY it is on storage, saved anew by the daemons in a later epoch, -ESTALE poisoned by a new epoch; at once, of a captured one that the
- * operator's policies keep in memory: -EOPNOTSUPP passed over by persist-every, -EBUSY refused by save-policy), or -ETIMEDOUT with who
- * is late. While a new epoch waits for this rank it is -ESTALE, too: a save that was complete on every rank when the epoch began goes
- * on, and after ckpt_join it can be waited for again. -EINVAL for a level that this snapshot cannot reach (durable with CKPT_MEMORY;
- * replicated where no peers are configured; verified, once it is durable, where the daemon does not read back). */
+
+/* Waits until the snapshot has reached a level, or has failed.
+ *
+ *	-EIO         it could not be captured or written
+ *	-ENOSPC      no room is left on storage
+ *	-EBADMSG     the copy is torn or damaged
+ *	-EUCLEAN     replicas differ (ckpt_options.vote): the tensor is named, and by majority the
+ *	             ranks. The state of some rank is wrong: restore what was saved before
+ *	-ECANCELED   a later save took its place, or it had no fence, or it was lost with a daemon
+ *	-EALREADY    it is on storage: the daemons saved it again as one of a later epoch
+ *	-ESTALE      the epoch is over. A save that was complete on all ranks goes on: after
+ *	             ckpt_join wait for it again
+ *	-EOPNOTSUPP  it stays in memory: persist-every passed it over
+ *	-EBUSY       it stays in memory: save-policy refused it
+ *	-EINVAL      it cannot reach this level: durable with CKPT_MEMORY, replicated without peers,
+ *	             verified if the daemon does not read back
+ *	-ETIMEDOUT   it has not reached the level: the sentence says who is late */
 int ckpt_wait(ckpt_snapshot *snap, ckpt_level level, int timeout_ms);
-/* UINT64_MAX for NULL. */
+/* Returns the step of a snapshot; UINT64_MAX for NULL. */
 uint64_t ckpt_snapshot_step(const ckpt_snapshot *snap);
-/* Forgets the handle; the snapshot goes its way. An unfenced snapshot is given up. snap may be NULL. */
+/* Frees the handle. The save goes on, unless it had no fence yet: then it is given up. `snap` may
+ * be NULL. */
 void ckpt_snapshot_free(ckpt_snapshot *snap);
 
-/* ---- restore ------------------------------------------------------------------------------------------------- */
+/* ---- restore --------------------------------------------------------------------------------- */
 
 typedef enum ckpt_source { CKPT_FROM_MEMORY = 1, CKPT_FROM_PEER, CKPT_FROM_STORAGE } ckpt_source;
 
+/* What was restored. */
 typedef struct ckpt_restored {
 	size_t size;
 	uint64_t step;
-	uint32_t epoch;     /* in which it was saved */
-	ckpt_source source; /* the lowest rung that any piece came from */
-	uint64_t bytes;     /* into this rank's memory */
-	uint64_t fetch_ns,
-		load_ns; /* until all nodes had all of it, verified; then, until the rest was in this rank's memory */
-	char why[256];   /* which newer or better sources were passed over and why; "" if none */
-	uint64_t early_bytes; /* of bytes: those that were loaded within fetch_ns, while others were still brought */
+	uint32_t epoch;       /* in which it was saved */
+	ckpt_source source;   /* the slowest source that any piece came from */
+	uint64_t bytes;       /* into the memory of this rank */
+	uint64_t fetch_ns,    /* until all nodes had all of it, verified */
+		load_ns;      /* then, until the rest was in the memory of this rank */
+	char why[256];        /* which newer or better sources were passed over, and why; or "" */
+	uint64_t early_bytes; /* of bytes: loaded within fetch_ns, while the rest was brought */
 } ckpt_restored;
 
 #define CKPT_LATEST UINT64_MAX
 #define CKPT_LATEST_HEALTHY (UINT64_MAX - 1)
 
-/* Fills the registered memory with a checkpoint: `step`, or CKPT_LATEST, the newest for which every piece has a verified copy
- * (own memory, then copies on other nodes, then storage, then older), whatever ckpt_mark said of it, or CKPT_LATEST_HEALTHY, the newest
- * such that was marked healthy. All ranks call it with the same argument after ckpt_join. Any saved world size and
- * partition. Restoring an older step by name changes nothing in the store: it becomes a rollback with the first save after it, which
- * stands in a later epoch and so is newer than all that was abandoned. Until then CKPT_LATEST, also after a crash, is what it was
- * before; to make a rollback last, save at once, under the step that was restored. *out may be NULL; its size must be set. stream: as in ckpt_begin, all GPUs wait for it; on return all memory is filled.
- * -ENOENT: the job has no checkpoint, neither in memory nor as copies nor on storage. This alone is a fresh start.
- * -ENODATA: the job has checkpoints, but not what was asked for: none of that step, or none that was marked healthy.
- * -EINVAL: the checkpoint lacks a tensor (or a part of one) or has another dtype or shape, or a blob of another size (both sides named):
- * nothing was touched; also once a save was begun in this epoch: ckpt_join again first, so that no step is saved twice in an epoch.
- * -EPROTONOSUPPORT: a later version of ckpt has written it (both versions named); nothing older is taken in its place unless it is asked for
- * by its step.
- * -EBADMSG: no intact copy is left; -EIO: storage cannot be read, or nodes that may hold copies are not there.
- * What is there and verified is loaded while the rest is brought: after any error but -ENOENT and -ENODATA
- * the state may be undefined (after -EINVAL only where other ranks than this one have registered something wrong); then saves are refused
- * (-EPERM) until a restore succeeds. */
+/* Fills the registered memory with a checkpoint.
+ *
+ * All ranks call it with the same step, after ckpt_join and before the first ckpt_begin of the
+ * epoch. The checkpoint may have any world size and partition. When it returns, all memory is
+ * filled.
+ *
+ *	step    a step, CKPT_LATEST or CKPT_LATEST_HEALTHY
+ *	stream  as in ckpt_begin; all GPUs wait for it
+ *	out     receives what was restored, with its size set; may be NULL
+ *
+ * CKPT_LATEST is the newest step for which all pieces have a verified copy. It is taken from the
+ * memory of the own node, else from copies on other nodes, else from storage. Marks do not matter.
+ * CKPT_LATEST_HEALTHY is the newest such step that is marked healthy.
+ *
+ * To go back to an older step for good, restore it and save at once under the same step. That save
+ * is of a later epoch, and so the newest. Without it, CKPT_LATEST is what it was before.
+ *
+ * After -ENOENT and -ENODATA the memory is untouched, and after -EINVAL that of each rank that has
+ * registered something wrong. After any other error the state may be undefined: then saves are
+ * refused (-EPERM) until a restore succeeds.
+ *
+ *	-ENOENT           the job has no checkpoint: not in memory, not as copies, not on storage.
+ *	                  This code alone means a fresh start
+ *	-ENODATA          the job has checkpoints, but none of that step, or none marked healthy
+ *	-EINVAL           the checkpoint lacks a tensor or blob, or has it with another dtype, shape
+ *	                  or size: both sides are named. Also: a save was begun in this epoch, join
+ *	                  again first
+ *	-EPROTONOSUPPORT  a later version of ckpt wrote the newest checkpoint: both versions are
+ *	                  named. Name an older step to restore that instead
+ *	-EBADMSG          no intact copy is left
+ *	-EIO              storage cannot be read, or nodes that may hold copies are not there */
 int ckpt_restore(ckpt *s, uint64_t step, void *stream, ckpt_restored *out, int timeout_ms);
 
-/* ---- marks --------------------------------------------------------------------------------------------------- */
+/* ---- marks ----------------------------------------------------------------------------------- */
 
 typedef enum ckpt_health { CKPT_HEALTHY = 1, CKPT_UNHEALTHY } ckpt_health;
 
-/* Says what the training has found out about the state in the checkpoint of `step` and `epoch` (0: the one that was joined), that the bytes
- * cannot tell: good steps were made from it, or what came of it is not a number. `reason`: at most 255 bytes, may be NULL. Changes nothing
- * for CKPT_LATEST; retention keeps the newest healthy one. Returns when the daemon has taken it, which writes it beside the checkpoint as
- * soon as that is on storage: from then on it holds for every later process of the job, and until then as long as the memory of the node's
- * ranks, which outlives a daemon that is restarted; that holds the last 32. May be said again, by any rank and by all of them; the last word
- * counts. Of a job
- * on several nodes say it on all ranks: what is in memory only counts as healthy on the nodes that were told.
- * -EINVAL: no such step or epoch can be; -ENOTCONN at once where no daemon is there; -ETIMEDOUT. */
+/* Marks a checkpoint healthy or unhealthy: whether training should go on from it.
+ *
+ *	step    of the checkpoint
+ *	epoch   in which it was saved; 0: the one that this process has joined
+ *	health  CKPT_HEALTHY: good steps were made from it. CKPT_UNHEALTHY: training went wrong
+ *	reason  at most 255 bytes; may be NULL
+ *
+ * Returns when the daemon has noted the mark. The daemon writes it beside the checkpoint when that
+ * is on storage; from then on it holds for each later process of the job. Until then it stands in
+ * the arenas of the node's ranks, which keep the last 32 marks and outlive a restart of the daemon.
+ *
+ * Any rank may mark a checkpoint again: the last mark counts. If the job has several nodes, mark on
+ * all ranks: in memory, a checkpoint is healthy only on nodes that were told. CKPT_LATEST ignores
+ * marks. Retention keeps the newest healthy checkpoint.
+ *
+ *	-EINVAL    there can be no such step or epoch
+ *	-ENOTCONN  the daemon is away; it is not waited for */
 int ckpt_mark(ckpt *s, uint64_t step, uint32_t epoch, ckpt_health health, const char *reason, int timeout_ms);
 
-/* ---- liveness ------------------------------------------------------------------------------------------------ */
+/* ---- liveness -------------------------------------------------------------------------------- */
 
 typedef enum ckpt_phase {
 	CKPT_PHASE_IDLE = 0,
@@ -379,18 +560,28 @@ typedef enum ckpt_phase {
 	CKPT_PHASE_DATA,
 } ckpt_phase;
 
-/* Heartbeat: the training loop is alive, at this step and phase. A few stores to shared memory; call it as often as you
- * like. Steps count as in ckpt_begin: with the first one that is later than what was restored a recovery is over. When none
- * arrives for the daemon's hang timeout, the rank is reported as hung. While the thread that gave the last one waits in a call of this library it
- * counts as alive: those have deadlines of their own. What a call does itself is no wait: copying the state back (ckpt_restore), making memory
- * ready for it (the first ckpt_join), digesting it before a capture (strict, on the host). */
+/* Tells the daemon that the training loop is alive, and where it is.
+ *
+ * It costs a few stores to shared memory: call it as often as you like. Steps count as in
+ * ckpt_begin. The first step after the restored one ends a recovery.
+ *
+ * If no beat comes for the hang timeout of the daemon, the rank is reported as hung. The thread
+ * that gave the last beat counts as alive while it waits in a call of this library. Work in a call
+ * does not count as a wait: loading state (ckpt_restore), preparing memory (the first ckpt_join),
+ * digesting before a capture (strict, on the host).
+ *
+ * Does nothing before ckpt_join. `s` may be NULL. */
 void ckpt_beat(ckpt *s, uint64_t step, ckpt_phase phase);
-/* Flight record: entering (bytes, sequence number of the communicator) and leaving a collective. op is kept up to 15 bytes, may be NULL. These
- * three calls do nothing without a session that has joined (s may be NULL). */
+/* Notes in the flight record that this rank enters a collective: its name (kept up to 15 bytes, may
+ * be NULL), its sequence number in the communicator, its bytes. Like ckpt_beat, it does nothing
+ * before ckpt_join, and `s` may be NULL. */
 void ckpt_collective_enter(ckpt *s, const char *op, uint64_t seq, uint64_t bytes);
+/* Notes in the flight record that this rank leaves a collective. `s` may be NULL. */
 void ckpt_collective_leave(ckpt *s);
-/* 1 when the operator asked the job to end (SIGTERM to ckpt run): take a last checkpoint and leave the loop. Ranks may see it at
- * different steps: agree by a collective before acting on it. */
+/* Returns 1 when the operator has asked the job to end (SIGTERM to ckpt run, ckpt halt).
+ *
+ * Then make a last save and leave the loop. Ranks may see it at different steps: agree by a
+ * collective first. `s` may be NULL. */
 int ckpt_should_stop(const ckpt *s);
 
 #if defined(__GNUC__)

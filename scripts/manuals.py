@@ -176,32 +176,60 @@ def ticks(s):
     return "\\&" + done if done[:1] in (".", "'") else done
 
 
-def prose(lines):
-    """A comment: lines that begin with a tab are set as they are, those that begin with an error code begin an item."""
-    done, run = [], []
+TERM = re.compile(r"(\S+(?: \S+)*?)  +(\S.*)")
+
+
+def block(lines):
+    """Lines that begin with a tab: a list of terms, two blanks, what they mean, where further lines stand below that; else they are set as they are."""
+    lines = [line[1:].replace("\t", "    ") for line in lines]
+    if not all(line.startswith("   ") or TERM.match(line) for line in lines) or not TERM.match(lines[0]):
+        return "code", lines
+    terms = []
+    for line in lines:
+        if line.startswith("   "):
+            terms[-1][1] += " " + line.strip()
+        else:
+            terms.append(list(TERM.match(line).groups()))
+    return ("errors" if all(re.match(r"-E[A-Z0-9]+", term) for term, _ in terms) else "terms"), terms
+
+
+def parts(lines):
+    """A comment as (kind, content): "text" and "item" are running text, for the others see block()."""
+    found, run, tabbed = [], [], []
 
     def flush():
-        joined = " ".join(run)
-        item = re.match(r"(-E[A-Z]+(?:, -E[A-Z]+)*)[:;]? (.*)", joined)
-        if item:
-            done.extend([".TP", f"\\fB{text(item.group(1))}\\fR", ticks(item.group(2))])
-        elif joined:
-            done.extend([".PP", ticks(joined)])
+        if run:
+            joined = " ".join(run)
+            found.append(("item", joined[2:]) if joined.startswith("- ") else ("text", joined))
+        if tabbed:
+            found.append(block(tabbed))
         run.clear()
+        tabbed.clear()
 
-    block = []
-    for line in [*lines, ""]:
-        if line.startswith("\t"):
-            flush()
-            block.append(line[1:].replace("\t", "    "))
-            continue
-        done += code(block) if block else []
-        block = []
-        ended = not run or run[-1][-1] in ".:;"
-        if not line.strip() or (ended and re.match(r"-E[A-Z]+|[A-Z][a-z]+\. [A-Z]", line)):
+    for line in lines:
+        if not line.strip() or line.startswith("- ") or line.startswith("\t") != bool(tabbed):
             flush()
         if line.strip():
-            run.append(line.strip())
+            (tabbed if line.startswith("\t") else run).append(line if line.startswith("\t") else line.strip())
+    flush()
+    return found
+
+
+def render(found):
+    done = []
+    for kind, content in found:
+        titled = re.match(r"([A-Z][a-z]+)\. (?=[A-Z])", content) if kind == "text" else None
+        if titled:
+            done += [f".SS {text(titled.group(1))}", ticks(content[titled.end():])]
+        elif kind == "text":
+            done += [".PP", ticks(content)]
+        elif kind == "item":
+            done += [".IP \\(bu 4", ticks(content)]
+        elif kind == "code":
+            done += code(content)
+        else:
+            for term, meaning in content:
+                done += [".TP", f"\\fB{text(term)}\\fR", ticks(meaning)]
     return done
 
 
@@ -243,7 +271,12 @@ def function_page(name, prototype, comment, version):
     flat = re.sub(r"\s+", " ", prototype)
     done = head(name, 3, summary_of(name, comment), version)
     done += [".SH SYNOPSIS", ".nf", "\\fB#include <ckpt.h>\\fR", "", f"\\fB{text(flat)};\\fR", ".fi", ".SH DESCRIPTION"]
-    return done + (prose(comment) or [".PP", "See \\fBlibckpt\\fR(3)."]) + [".SH SEE ALSO", "\\fBlibckpt\\fR(3), \\fBckptd\\fR(8)"]
+    found = parts(comment)
+    first = next((n for n, (kind, _) in enumerate(found) if kind == "errors"), len(found))
+    done += render(found[:first]) or [".PP", "See \\fBlibckpt\\fR(3)."]
+    if found[first:]:
+        done += [".SH ERRORS", *render(found[first:]), ".PP", "Codes that most functions can return are in \\fBlibckpt\\fR(3)."]
+    return done + [".SH SEE ALSO", "\\fBlibckpt\\fR(3), \\fBckptd\\fR(8)"]
 
 
 def library_page(header, found, version):
@@ -251,13 +284,13 @@ def library_page(header, found, version):
     title, body = overview[0], overview[1:]
     done = head("libckpt", 3, title.partition(": ")[2].rstrip("."), version)
     done += [".SH SYNOPSIS", ".nf", "\\fB#include <ckpt.h>\\fR", "", "\\fBcc\\fR ... $(pkg\\-config \\-\\-cflags \\-\\-libs ckpt)", ".fi",
-             ".SH DESCRIPTION", *prose(body), ".SH FUNCTIONS"]
+             ".SH DESCRIPTION", *render(parts(body)), ".SH FUNCTIONS"]
     for name, (_, comment) in found.items():
         done += [".TP", f"\\fB{text(name)}\\fR(3)", text(summary_of(name, comment) + ".")]
     done += [".SH TYPES"]
     for comment, rest in parse_header(header):
         if re.search(r"^(typedef|enum|#define CKPT_(LATEST|INIT))", rest, re.M):
-            done += prose(comment) + code([line.replace("\t", "    ") for line in PROTOTYPE.sub("", rest).strip("\n").split("\n")])
+            done += render(parts(comment)) + code([line.replace("\t", "    ") for line in PROTOTYPE.sub("", rest).strip("\n").split("\n")])
     return done + [".SH SEE ALSO", "\\fBckptd\\fR(8), \\fBckpt\\fR(1), \\fBckpt\\-format\\fR(5)"]
 
 

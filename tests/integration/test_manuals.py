@@ -84,6 +84,23 @@ def _():
         equal(len(source.split(".SH DESCRIPTION")[1].split(".SH")[0].strip()) > 20, True, f"{name} says nothing")
 
 
+@case("section 3: each error has a line of its own in the header, and an item under ERRORS")
+def _():
+    header = (TREE / "libckpt" / "ckpt.h").read_text()
+    line = r"^ \*\t(-E[A-Z0-9]+(?:, -E[A-Z0-9]+)*)  "
+    listing = 0
+    for comment, name in re.findall(r"(/\*(?:(?!\*/).)*\*/)\n(?!typedef)[\w *]*?\b(ckpt_\w+)\([^;{]*\);", header, re.S):
+        lines = re.findall(line, comment, re.M)
+        errors = page(name, 3).read_text().replace("\\-", "-").partition(".SH ERRORS")[2].partition(".SH")[0]
+        equal(re.findall(r"^\.TP\n\\fB(.*)\\fR", errors, re.M), lines, name)
+        listing += len(lines) > 0
+    equal(listing > 12, True, listing)
+    common = re.findall(line, header[:header.index("#ifndef")], re.M)
+    equal("-ESTALE" in common, True, common)
+    overview = page("libckpt", 3).read_text().replace("\\-", "-")
+    equal([f".TP\n\\fB{code}\\fR" in overview for code in common], [True] * len(common), common)
+
+
 @case("sections 5 and 8 hold what docs/ say")
 def _():
     if not shutil.which("groff"):
