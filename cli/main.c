@@ -1,4 +1,4 @@
-#include "command.h"
+#include "frame/command.h"
 
 #include "base/log.h"
 

@@ -79,7 +79,7 @@ def find_tests(root, suite):
     preset, folder = SUITES[suite]
     programs, here = root / "build" / preset / "bin", root / folder
     if suite == "unit":
-        for room in sorted(p for p in here.glob("*") if any(p.glob("*.c"))):
+        for room in sorted(p for p in here.glob("*") if any(p.rglob("*.c"))):
             yield Test(suite, room.name, [programs / f"unit_{room.name}"])
         for room, name, suites, env in (v for v in VARIANTS if (here / v[0]).is_dir()):
             yield Test(suite, name, [programs / f"unit_{room}", "--filter", suites], env=env)

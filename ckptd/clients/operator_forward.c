@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Whoever asks waits for 5 s (cli/order.c). */
+/* Whoever asks waits for 5 s (cli/operate/order.c). */
 #define ANSWER_NS (4 * CLOCK_NS_PER_S)
 enum { ASKS_MAX = 64 };
 

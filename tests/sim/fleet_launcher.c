@@ -1,4 +1,4 @@
-/* The launchers of an elastic job: what `ckpt run --min-ranks` does on each node, as in cli/launch_world.c, launch_ranks.c and
+/* The launchers of an elastic job: what `ckpt run --min-ranks` does on each node, as in cli/launcher/launch_world.c, launch_ranks.c and
  * launch_daemon.c. */
 #include "base/clock.h"
 #include "control/membership.h"
@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* As in cli/launch_ranks.c. */
+/* As in cli/launcher/launch_ranks.c. */
 #define WORD_NS (300 * CLOCK_NS_PER_MS)
 #define LOST_NS (2 * CLOCK_NS_PER_S)
 #define RECENT_NS CLOCK_NS_PER_S

@@ -1,0 +1,251 @@
+#include "frame/amount.h"
+#include "frame/contact.h"
+#include "frame/output.h"
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { TIMEOUT_DEFAULT_MS = 5000, TIMEOUT_MAX_MS = 3600000 };
+
+/* ---- reading: a daemon of another version may leave out what this one knows -------------------------------------- */
+
+static const char *text_of(const json_t *object, const char *key)
+{
+	const char *text = json_string_value(json_object_get(object, key));
+	return text ? text : "-";
+}
+
+static int64_t number_of(const json_t *object, const char *key)
+{
+	return (int64_t)json_integer_value(json_object_get(object, key));
+}
+
+static void number_cell(struct table *t, const json_t *object, const char *key, const char *unit)
+{
+	if (json_is_integer(json_object_get(object, key)))
+		table_cell(t, TONE_PLAIN, "%" PRId64 "%s", number_of(object, key), unit);
+	else
+		table_cell(t, TONE_DIM, "-");
+}
+
+/* ---- tables ---------------------------------------------------------------------------------------------------- */
+
+/* Of the rank's arena. */
+static void pages_cell(struct table *t, const json_t *rank)
+{
+	if (json_is_integer(json_object_get(rank, "page_bytes")))
+		table_cell(t, TONE_PLAIN, "%" PRId64 " KiB", number_of(rank, "page_bytes") / 1024);
+	else
+		table_cell(t, TONE_DIM, "-");
+}
+
+static void print_ranks(const json_t *ranks)
+{
+	static const struct column columns[] = {
+		{"RANK", ALIGN_RIGHT}, {"STATE", ALIGN_LEFT},      {"PID", ALIGN_RIGHT},   {"STEP", ALIGN_RIGHT},
+		{"PHASE", ALIGN_LEFT}, {"HEARTBEAT", ALIGN_RIGHT}, {"PAGES", ALIGN_RIGHT},
+	};
+	struct table *t = table_new(columns, sizeof(columns) / sizeof(columns[0]));
+	size_t i;
+	json_t *rank;
+	json_array_foreach(ranks, i, rank)
+	{
+		bool hung = json_is_true(json_object_get(rank, "hung"));
+		bool absent = !strcmp(text_of(rank, "state"), "absent");
+		number_cell(t, rank, "rank", "");
+		table_cell(t,
+			   hung     ? TONE_BAD
+			   : absent ? TONE_WARN
+				    : TONE_PLAIN,
+			   "%s%s", text_of(rank, "state"), hung ? ", hangs" : "");
+		number_cell(t, rank, "pid", "");
+		number_cell(t, rank, "step", "");
+		table_cell(t, TONE_PLAIN, "%s", text_of(rank, "phase"));
+		number_cell(t, rank, "beat_age_ms", " ms ago");
+		pages_cell(t, rank);
+	}
+	table_print(t);
+}
+
+static void print_snapshots(const json_t *snapshots)
+{
+	static const struct column columns[] = {
+		{"STEP", ALIGN_RIGHT}, {"EPOCH", ALIGN_RIGHT}, {"STATE", ALIGN_LEFT}, {"ERROR", ALIGN_LEFT}};
+	if (!json_array_size(snapshots))
+		return;
+	struct table *t = table_new(columns, sizeof(columns) / sizeof(columns[0]));
+	size_t i;
+	json_t *s;
+	json_array_foreach(snapshots, i, s)
+	{
+		bool failed = json_is_string(json_object_get(s, "error"));
+		number_cell(t, s, "step", "");
+		number_cell(t, s, "epoch", "");
+		table_cell(t, failed ? TONE_BAD : TONE_PLAIN, "%s", text_of(s, "state"));
+		table_cell(t, TONE_PLAIN, "%s", failed ? text_of(s, "error") : "");
+	}
+	out(TONE_PLAIN, "\n");
+	table_print(t);
+}
+
+/* Of a job that is not replicated nothing. */
+static void print_copies(const json_t *job)
+{
+	const json_t *copies = json_object_get(job, "copies");
+	const json_t *newest = json_object_get(json_object_get(job, "saves"), "replicated");
+	const char *node, *between = " on ";
+	json_t *ranks;
+	if (!json_is_object(copies))
+		return;
+	if (json_is_integer(json_object_get(newest, "step")))
+		out(TONE_PLAIN, "replicated: step %" PRId64 " (epoch %" PRId64 ")", number_of(newest, "step"),
+		    number_of(newest, "epoch"));
+	else
+		out(TONE_PLAIN, "replicated: none");
+	if (json_is_integer(json_object_get(copies, "step")))
+		out(TONE_PLAIN, "; of step %" PRId64 ", %" PRId64 " of %" PRId64 " copies", number_of(copies, "step"),
+		    number_of(copies, "held"), number_of(copies, "wanted"));
+	json_object_foreach(json_object_get(copies, "holders"), node, ranks)
+	{
+		out(TONE_PLAIN, "%s%s", between, node);
+		between = ", ";
+	}
+	out(TONE_PLAIN, "\n");
+}
+
+static void print_job(const json_t *job)
+{
+	const json_t *recoveries = json_object_get(job, "recoveries"), *last = json_object_get(recoveries, "last");
+	out(TONE_HEAD, "\njob %s", text_of(job, "name"));
+	out(TONE_PLAIN, ": %s, world size %" PRId64 ", epoch %" PRId64 "\n", text_of(job, "state"),
+	    number_of(job, "world"), number_of(job, "epoch"));
+	out(TONE_PLAIN, "checkpoints since the daemon started: %" PRId64 " committed, %" PRId64 " failed\n",
+	    number_of(job, "committed"), number_of(job, "failed"));
+	if (json_is_object(last))
+		out(TONE_PLAIN,
+		    "restores: %" PRId64 ", the last to step %" PRId64 " (epoch %" PRId64 ") from %s in %.1f ms\n",
+		    number_of(recoveries, "count"), number_of(last, "step"), number_of(last, "epoch"),
+		    text_of(last, "source"), json_number_value(json_object_get(last, "ms")));
+	print_copies(job);
+	print_ranks(json_object_get(job, "ranks"));
+	print_snapshots(json_object_get(job, "snapshots"));
+}
+
+static void print_status(const json_t *doc)
+{
+	const json_t *memory = json_object_get(doc, "memory"), *jobs = json_object_get(doc, "jobs");
+	const char *store = json_string_value(json_object_get(doc, "store"));
+	char used[16], limit[16];
+	out(TONE_HEAD, "ckptd %s", text_of(doc, "version"));
+	out(TONE_PLAIN, " on %s, up %.0f s\n", text_of(doc, "node"),
+	    json_number_value(json_object_get(doc, "uptime_s")));
+	out(TONE_PLAIN, "store: %s\n", store ? store : "none (memory only)");
+	out(TONE_PLAIN, "memory: %s of %s in arenas\n",
+	    bytes_human(used, sizeof(used), (uint64_t)number_of(memory, "used")),
+	    bytes_human(limit, sizeof(limit), (uint64_t)number_of(memory, "limit")));
+	size_t i;
+	json_t *job;
+	if (!json_array_size(jobs))
+		out(TONE_DIM, "no jobs\n");
+	json_array_foreach(jobs, i, job) print_job(job);
+}
+
+/* What a service for all users shows root. */
+static void print_users(const json_t *doc)
+{
+	static const struct column columns[] = {
+		{"USER", ALIGN_LEFT},   {"STATE", ALIGN_LEFT},   {"PID", ALIGN_RIGHT}, {"MEMORY", ALIGN_RIGHT},
+		{"LIMIT", ALIGN_RIGHT}, {"STARTS", ALIGN_RIGHT}, {"ERROR", ALIGN_LEFT}};
+	const json_t *memory = json_object_get(doc, "memory"), *users = json_object_get(doc, "users");
+	char used[16], limit[16];
+	out(TONE_HEAD, "ckptd %s", text_of(doc, "version"));
+	out(TONE_PLAIN, " on %s, up %.0f s, for all users\n", text_of(doc, "node"),
+	    json_number_value(json_object_get(doc, "uptime_s")));
+	out(TONE_PLAIN, "memory: %s of %s\n\n", bytes_human(used, sizeof(used), (uint64_t)number_of(memory, "used")),
+	    bytes_human(limit, sizeof(limit), (uint64_t)number_of(memory, "limit")));
+	struct table *t = table_new(columns, sizeof(columns) / sizeof(columns[0]));
+	size_t i;
+	json_t *user;
+	json_array_foreach(users, i, user)
+	{
+		uint64_t most = (uint64_t)number_of(user, "memory_limit_bytes");
+		bool served = !strcmp(text_of(user, "state"), "served");
+		table_cell(t, TONE_PLAIN, "%s", text_of(user, "name"));
+		table_cell(t, served ? TONE_PLAIN : TONE_WARN, "%s", text_of(user, "state"));
+		number_cell(t, user, "pid", "");
+		table_cell(t, TONE_PLAIN, "%s",
+			   bytes_human(used, sizeof(used), (uint64_t)number_of(user, "memory_bytes")));
+		table_cell(t, TONE_PLAIN, "%s", most ? bytes_human(limit, sizeof(limit), most) : "-");
+		number_cell(t, user, "starts", "");
+		const char *error = json_string_value(json_object_get(user, "error"));
+		table_cell(t, TONE_PLAIN, "%s", error ? error : "");
+	}
+	table_print(t);
+}
+
+/* ---- the command ----------------------------------------------------------------------------------------------- */
+
+static int parse(const struct cli *cli, const char *text, json_t **doc)
+{
+	json_error_t error;
+	*doc = json_loads(text, JSON_REJECT_DUPLICATES, &error);
+	if (!json_is_object(*doc) || number_of(*doc, "schema") != JSON_SCHEMA) {
+		json_decref(*doc);
+		return cli_fail(cli, EXIT_FAILED,
+				"the daemon's answer is not understood (schema %d is known): are ckpt and ckptd of "
+				"one release?",
+				JSON_SCHEMA);
+	}
+	return EXIT_OK;
+}
+
+static int run(struct cli *cli)
+{
+	struct err err = {""};
+	char path[CONTACT_PATH_MAX];
+	AUTO_FREE char *text = NULL;
+	json_t *doc;
+	uint64_t ms;
+	int code = amount_time(cli, "timeout", AMOUNT_MS, TIMEOUT_DEFAULT_MS, 0, TIMEOUT_MAX_MS, &ms);
+	if (code)
+		return code;
+	if (contact_path(cli_text(cli, "socket"), path, &err))
+		return cli_fail(cli, EXIT_USAGE, "%s", err.text);
+	if (contact_status(path, cli_text(cli, "user"), clock_deadline(ms * CLOCK_NS_PER_MS), &text, &err))
+		return cli_fail(cli, EXIT_NO_DAEMON, "%s", err.text);
+	code = parse(cli, text, &doc);
+	if (code)
+		return code;
+	if (cli->json) {
+		json_object_set_new(doc, "command", json_string(cli->command->name));
+		json_emit(doc);
+		return EXIT_OK;
+	}
+	if (json_is_array(json_object_get(doc, "users")))
+		print_users(doc);
+	else
+		print_status(doc);
+	json_decref(doc);
+	return EXIT_OK;
+}
+
+static const struct option_spec options[] = {
+	CONTACT_SOCKET_OPTION,
+	CONTACT_USER_OPTION,
+	{"timeout", OPTION_TEXT, "TIME", "how long the daemon may take to answer (default 5s)"},
+	{NULL},
+};
+
+const struct command command_status = {
+	.name = "status",
+	.summary = "show what the daemon of this node is doing: jobs, ranks, snapshots",
+	.detail = "With --json: the daemon's own document, schema 1. Ends with 12 when no daemon answers.",
+	.args = "",
+	.no_repo = true,
+	.options = options,
+	.run = run,
+};
