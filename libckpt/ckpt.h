@@ -104,9 +104,9 @@ typedef struct ckpt_options {
 	int rank;        /* counts only if world > 0 */
 	int world;       /* ranks of the job; 0: rank and world come from the environment */
 	int local_world; /* ranks of the job on this node, at most 64 */
-	/* 1: a change of the state during a capture is always caught. On the host, the state is
-	 * digested in ckpt_begin and again before the capture completes: one more read on the
-	 * caller's thread, and one more on the worker. Also CKPT_STRICT=1. */
+	/* 1: a change of the state during a capture is caught. On the host, the state is digested
+	 * in ckpt_begin and again before the capture completes: one more read on the caller's
+	 * thread, and one more on the worker. Also CKPT_STRICT=1. */
 	int strict;
 	ckpt_epoch_fn *on_epoch;
 	void *on_epoch_arg;
@@ -385,8 +385,9 @@ typedef enum ckpt_target {
  * After -EBUSY the step is given up on all ranks, so that no rank holds a slot for it. Training
  * goes on without this save. If a save must not be left out, call ckpt_wait_slot first.
  *
- * A slow disk does not cause -EBUSY: a save that only waits for the disk gives way when a newer one
- * is complete and no slot is left. It ends with -ECANCELED, and the newest is written in its place.
+ * A slow disk alone does not cause -EBUSY: a save that only waits for the disk gives way when a
+ * newer one is complete and no slot is left. It ends with -ECANCELED, and the newest is written in
+ * its place.
  *
  *	-EBUSY     all slots hold saves that are still captured or written: they are named
  *	-EALREADY  this step was saved in this epoch

@@ -1,5 +1,5 @@
-"""The code that docs/tutorial/training-loop.md shows is code that is compiled: each block stands, line by line, in the file that was named last before it. A
-line of "…" in a block stands for lines that are left out. Blocks that begin with four spaces are commands."""
+"""The code that docs/tutorial/training-loop.md and the pages of docs/howto/ show is code that is compiled: each block stands, line by line, in the
+file that was named last before it. A line of "…" in a block stands for lines that are left out. Blocks that begin with four spaces are commands."""
 
 import re
 
@@ -27,17 +27,21 @@ def blocks(text):
         named = (FILE.findall(line) or [named])[-1]
 
 
-def check(root):
-    problems = []
-    for number, named, block in blocks((root / PAGE).read_text()):
+def check_page(root, page):
+    problems, name = [], page.relative_to(root)
+    for number, named, block in blocks(page.read_text()):
         if not named or not (root / named).is_file():
-            problems.append(f"{PAGE}:{number}: of no file: {named}")
+            problems.append(f"{name}:{number}: of no file: {named}")
             continue
         lines = f"\n{stripped((root / named).read_text())}\n"
         for part in stripped(block).split("\n…\n"):
             if f"\n{part}\n" not in lines:
-                problems.append(f"{PAGE}:{number}: not in {named}: {part[:60]!r}")
+                problems.append(f"{name}:{number}: not in {named}: {part[:60]!r}")
     return problems
+
+
+def check(root):
+    return [problem for page in [root / PAGE, *sorted(root.glob("docs/howto/*.md"))] for problem in check_page(root, page)]
 
 
 def found(root):
@@ -50,10 +54,11 @@ PLANTED = {
           "`trainer/c.h`\n\n\tlast();\n",
     "docs/examples/a.c": "void f(void)\n{\n\tif (x) {\n\t\tone();\n\t\ttwo();\n\t}\n\tlast();\n\tthree(1);\n}\n",
     "trainer/b.c": "\tone(); /* more */\n",
+    "docs/howto/do.md": "`trainer/b.c`:\n\n\ttwo();\n",
 }
 
 tidy.report([
-    ("planted code that is nowhere is found", tidy.finds(check, PLANTED, [":1: of no file", "a.c: 'three();'", "b.c: 'one();'", "c.h"])),
+    ("planted code that is nowhere is found", tidy.finds(check, PLANTED, [":1: of no file", "a.c: 'three();'", "b.c: 'one();'", "c.h", "do.md:3: not in trainer/b.c"])),
     ("there is code to be looked at", found(tidy.ROOT)),
-    ("what the page of trainers shows is in its files", check(tidy.ROOT)),
+    ("what the pages show is in their files", check(tidy.ROOT)),
 ])
