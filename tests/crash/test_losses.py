@@ -1,0 +1,53 @@
+"""A rank that ends of a loss on another node, before its own launcher has heard of it: the restart that it took is given back."""
+
+import json
+import os
+import signal
+import sys
+
+from launcher import BIN, Run, tidy
+from neighbours import Cluster
+from tap import Cases, equal, expect, has, until
+
+cases = Cases(tidy)
+
+
+def job_of(daemon):
+    return daemon.job("default") or {"ranks": []}
+
+
+def at_work(daemon):
+    return all((rank.get("step") or 0) > 5 for rank in job_of(daemon)["ranks"]) and len(job_of(daemon)["ranks"]) == 2
+
+
+@cases.case("a loss elsewhere that is heard of late is not counted here")
+def _():
+    cluster = Cluster("ab")
+    a, b = (cluster.daemon(name) for name in "ab")
+    runs = []
+    try:
+        a.start(failpoints="job.raise=delay:1000@1")  # its launcher hears of the epoch so late
+        b.start()
+        until(lambda: all(node["up"] for node in a.status()["cluster"]["nodes"]), "the nodes find each other")
+        runs = [Run("--nodes", 2, "--node-rank", k, "-n", 2, "--socket", d.socket, "--json", "--", BIN / "drive", "--quit", "--steps", 200, "--pause",
+                    10, "--storage", 0, "--elements", 64) for k, d in enumerate((a, b))]
+        until(lambda: at_work(a) and at_work(b), "all are at work")
+        here, there = job_of(a)["ranks"][0]["pid"], job_of(b)["ranks"][0]["pid"]
+        os.kill(there, signal.SIGKILL)
+        until(lambda: a.fired.exists() and "fired job.raise" in a.fired.read_text(), "the epoch is raised")
+        os.kill(here, signal.SIGKILL)  # as what talked to the lost rank would end it
+        one, other = (json.loads(run.wait().out()) for run in runs)
+        said = runs[0].err()
+        has(said, f"rank 0 (process {here}) was killed by signal 9 (Killed): restart 1 of 10", "it is counted on the node of the rank that was lost, "
+            "not here: 0 of 10 restarts are spent")
+        equal([one["restarts"], other["restarts"]], [0, 1], said + runs[1].err())
+        expect(one["ranks"][0]["starts"] > 1, "it was not started again", said)
+    finally:
+        for run in runs:
+            run.child.kill()
+            run.child.wait()
+        for daemon in (a, b):
+            daemon.close()
+
+
+sys.exit(cases.end())
