@@ -43,7 +43,7 @@ bool loss_is_elsewhere(struct loss *loss, uint32_t epoch, uint64_t now)
 		loss_begin(loss, epoch, now);
 	bool counted = loss->counted;
 	loss->elsewhere = true;
-	loss->counted = false;
+	loss->counted = loss->owed = false;
 	return counted;
 }
 

@@ -33,6 +33,7 @@ struct loss {
 	uint32_t epoch;    /* the newest that any rank here had entered by then */
 	bool counted;      /* it has taken one of the budget */
 	bool elsewhere;    /* it was on another node, and is counted there */
+	bool owed;         /* there was none left for it: nothing is started for it unless it was elsewhere */
 };
 
 /* A process has ended, which was started then, and whose rank has last entered this epoch: it follows from the loss. */

@@ -10,6 +10,8 @@
 
 /* How long a dead rank waits for the daemon's word, so that the daemon knows of the death before the replacement comes. */
 #define WORD_NS (300 * CLOCK_NS_PER_MS)
+/* The same, where all depends on that word. */
+#define OWED_NS (5 * CLOCK_NS_PER_S)
 /* A process that the daemon takes for gone, but that is still there, has this long to end. A newer one than RECENT_NS the daemon
  * cannot have known. */
 #define LOST_NS (2 * CLOCK_NS_PER_S)
@@ -110,21 +112,34 @@ static void wait_for_start(struct launch *launch, struct launch_rank *rank, uint
 	rank->pause_until = now + pause;
 	rank->start_at = rank->pause_until;
 	if (launch->link.state == UPLINK_UP && pause < WORD_NS)
-		rank->start_at = now + WORD_NS;
+		rank->start_at = now + (launch->loss.owed ? OWED_NS : WORD_NS);
 }
 
-/* One for the loss. */
-static bool take_restart(struct launch *launch, struct launch_rank *rank, uint64_t now)
+/* No restart is left for the loss. */
+static void do_without(struct launch *launch, struct launch_rank *rank)
 {
 	char text[80];
+	launch->loss.owed = false;
+	if (!world_retire(launch, rank))
+		launch_give_up(launch, EXIT_FAILED,
+			       "rank %u %s, and all %u restarts that --max-restarts allows are spent: giving up",
+			       rank->id, proc_status_text(text, sizeof(text), rank->status), launch->budget.max);
+}
+
+/* It may follow from the loss of a rank elsewhere, of which the daemon has yet to say. */
+static bool may_be_elsewhere(const struct launch *launch, bool at_work)
+{
+	return launch->options.nodes > 1 && !launch->options.least && at_work && launch->link.state == UPLINK_UP;
+}
+
+/* One for the loss; true: the rank is to be started. */
+static bool take_restart(struct launch *launch, struct launch_rank *rank, bool at_work, uint64_t now)
+{
 	launch->loss.counted = budget_take(&launch->budget, now);
-	if (launch->loss.counted)
+	launch->loss.owed = !launch->loss.counted && may_be_elsewhere(launch, at_work);
+	if (launch->loss.counted || launch->loss.owed)
 		return true;
-	if (world_retire(launch, rank))
-		return false;
-	launch_give_up(launch, EXIT_FAILED,
-		       "rank %u %s, and all %u restarts that --max-restarts allows are spent: giving up", rank->id,
-		       proc_status_text(text, sizeof(text), rank->status), launch->budget.max);
+	do_without(launch, rank);
 	return false;
 }
 
@@ -141,6 +156,11 @@ static void say_again(struct launch *launch, const struct launch_rank *rank, pid
 	if (follows)
 		launch_warn(launch, "rank %u (process %d) %s%s: started again, for the same loss%s", rank->id, (int)pid,
 			    text, early, launch->loss.elsewhere ? " on another node" : "");
+	else if (launch->loss.owed)
+		launch_warn(
+			launch,
+			"rank %u (process %d) %s%s: no restart is left, unless it follows from a loss on another node",
+			rank->id, (int)pid, text, early);
 	else
 		launch_warn(launch, "rank %u (process %d) %s%s: restart %u of %u", rank->id, (int)pid, text, early,
 			    launch->budget.spent, launch->budget.max);
@@ -172,7 +192,7 @@ static void consider(struct launch *launch, struct launch_rank *rank, pid_t pid,
 			       rank->id, STREAK_MAX, (int)(STREAK_NS / CLOCK_NS_PER_S), (int)pid, text);
 		return;
 	}
-	if (!follows && !take_restart(launch, rank, now))
+	if (!follows && !take_restart(launch, rank, at_work, now))
 		return;
 	say_again(launch, rank, pid, at_work, follows);
 	wait_for_start(launch, rank, pause, now);
@@ -303,7 +323,9 @@ void ranks_tick(struct launch *launch, uint64_t now)
 {
 	for (uint32_t r = 0; r < launch->nranks; r++) {
 		struct launch_rank *rank = &launch->ranks[r];
-		if (rank->stand == RANK_WAITING && now >= rank->start_at)
+		if (rank->stand == RANK_WAITING && now >= rank->start_at && launch->loss.owed)
+			do_without(launch, rank);
+		else if (rank->stand == RANK_WAITING && now >= rank->start_at)
 			start_rank(launch, rank, now);
 		if (rank->stand == RANK_RUNNING && now >= rank->kill_at)
 			kill_lost(launch, rank);

@@ -4,9 +4,10 @@ import json
 import os
 import signal
 import sys
+import time
 
 from launcher import BIN, Run, tidy
-from neighbours import Cluster
+from neighbours import Cluster, neighbours
 from tap import Cases, equal, expect, has, until
 
 cases = Cases(tidy)
@@ -20,8 +21,8 @@ def at_work(daemon):
     return all((rank.get("step") or 0) > 5 for rank in job_of(daemon)["ranks"]) and len(job_of(daemon)["ranks"]) == 2
 
 
-@cases.case("a loss elsewhere that is heard of late is not counted here")
-def _():
+def lost_elsewhere(*options):
+    """A rank of b is lost, and ends one of a, before a's launcher hears of the epoch; the two reports, and what a's launcher has said."""
     cluster = Cluster("ab")
     a, b = (cluster.daemon(name) for name in "ab")
     runs = []
@@ -29,7 +30,7 @@ def _():
         a.start(failpoints="job.raise=delay:1000@1")  # its launcher hears of the epoch so late
         b.start()
         until(lambda: all(node["up"] for node in a.status()["cluster"]["nodes"]), "the nodes find each other")
-        runs = [Run("--nodes", 2, "--node-rank", k, "-n", 2, "--socket", d.socket, "--json", "--", BIN / "drive", "--quit", "--steps", 200, "--pause",
+        runs = [Run("--nodes", 2, "--node-rank", k, "-n", 2, "--socket", d.socket, "--json", *(() if k else options), "--", BIN / "drive", "--quit", "--steps", 200, "--pause",
                     10, "--storage", 0, "--elements", 64) for k, d in enumerate((a, b))]
         until(lambda: at_work(a) and at_work(b), "all are at work")
         here, there = job_of(a)["ranks"][0]["pid"], job_of(b)["ranks"][0]["pid"]
@@ -37,17 +38,45 @@ def _():
         until(lambda: a.fired.exists() and "fired job.raise" in a.fired.read_text(), "the epoch is raised")
         os.kill(here, signal.SIGKILL)  # as what talked to the lost rank would end it
         one, other = (json.loads(run.wait().out()) for run in runs)
-        said = runs[0].err()
-        has(said, f"rank 0 (process {here}) was killed by signal 9 (Killed): restart 1 of 10", "it is counted on the node of the rank that was lost, "
-            "not here: 0 of 10 restarts are spent")
-        equal([one["restarts"], other["restarts"]], [0, 1], said + runs[1].err())
-        expect(one["ranks"][0]["starts"] > 1, "it was not started again", said)
+        has(runs[0].err(), f"rank 0 (process {here}) was killed by signal 9 (Killed): ")
+        expect(one["ranks"][0]["starts"] > 1, "it was not started again", runs[0].err())
+        return one, other, runs[0].err()
     finally:
         for run in runs:
             run.child.kill()
             run.child.wait()
         for daemon in (a, b):
             daemon.close()
+
+
+@cases.case("a loss elsewhere that is heard of late is not counted here")
+def _():
+    one, other, said = lost_elsewhere()
+    has(said, ": restart 1 of 10", "it is counted on the node of the rank that was lost, not here: 0 of 10 restarts are spent")
+    equal([one["restarts"], other["restarts"]], [0, 1], said)
+
+
+@cases.case("nor does it end a job that has no restart left here")
+def _():
+    one, other, said = lost_elsewhere("--max-restarts", 0)
+    has(said, "no restart is left, unless it follows from a loss on another node")
+    equal([one["restarts"], other["restarts"]], [0, 1], said)
+
+
+@cases.case("a loss here does")
+def _():
+    with neighbours("ab") as daemons:
+        runs = [Run("--nodes", 2, "--node-rank", k, "-n", 2, "--socket", d.socket, "--max-restarts", 0, *(() if k else ("--inject", "kill:rank=0@step=20")),
+                    "--", BIN / "drive", "--quit", "--steps", 100000, "--pause", 10, "--storage", 0, "--elements", 64)
+                for k, d in enumerate(daemons.values())]
+        try:
+            begun = time.monotonic()
+            runs[0].wait(1)
+            has(runs[0].err(), "rank 0 was killed by signal 9 (Killed), and all 0 restarts that --max-restarts allows are spent: giving up")
+            expect(time.monotonic() - begun < 60, "it was waited for")
+        finally:
+            runs[1].child.kill()
+            runs[1].child.wait()
 
 
 sys.exit(cases.end())
