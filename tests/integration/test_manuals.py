@@ -114,7 +114,7 @@ def _():
     has(manual, *keys)
     for option in re.findall(r"^  --([a-z-]+)", helped, re.M):
         equal(f"--{option}" in manual or f"--{option}" in daemon or option in keys, True, f"--{option} is in neither page")
-    has(shown(page("ckpt-format", 5)), "CKPTXXH1", "Leaf digest", "MANIFEST.json")
+    has(shown(page("ckpt-format", 5)), "CKPTXXH1", "leaf digest", "MANIFEST.json")
 
 
 @case("cmake --install puts pages and completions where they belong")
