@@ -312,7 +312,7 @@ static bool give_reply(struct service *service)
 			continue;
 		rq->reply = service->spare;
 		set_done(service, rq);
-		/* The daemon hangs up after the farewell; connecting again would be a new arrival. */
+		/* The daemon hangs up after the goodbye; connecting again would be a new arrival. */
 		service->stopping |= service->spare->type == WIRE_BYE;
 		service->spare = NULL;
 		return true;

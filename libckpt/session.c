@@ -11,7 +11,7 @@
 #define TEXT2(x) #x
 #define TEXT(x) TEXT2(x)
 
-/* How long the farewell may take: everything that mattered was waited for before. */
+/* How long the goodbye may take: everything that mattered was waited for before. */
 #define BYE_TIMEOUT (2 * CLOCK_NS_PER_S)
 
 _Static_assert((int)CKPT_U64 == (int)DTYPE_U64 && (int)CKPT_BF16 == (int)DTYPE_BF16 && (int)CKPT_I8 == (int)DTYPE_I8 &&
@@ -179,7 +179,7 @@ static int say_bye(ckpt *s, struct err *err)
 	struct frame *reply;
 	int rc = service_call(s, WIRE_BYE, NULL, WIRE_BYE, clock_deadline(BYE_TIMEOUT), NULL, &reply, err);
 	if (rc)
-		return rc == -ETIMEDOUT ? err_set(err, rc, "the daemon did not answer the farewell") : rc;
+		return rc == -ETIMEDOUT ? err_set(err, rc, "the daemon did not answer the goodbye") : rc;
 	frame_free(reply);
 	free(reply);
 	return 0;
@@ -196,9 +196,9 @@ int ckpt_close(ckpt *s)
 	if (s->unfenced)
 		stage_give_up(s->unfenced->stage, s->unfenced->slot, s->unfenced->id);
 	rc = wait_pending(s, &err);
-	int farewell = say_bye(s, &bye);
-	if (!rc && farewell) {
-		rc = farewell;
+	int goodbye = say_bye(s, &bye);
+	if (!rc && goodbye) {
+		rc = goodbye;
 		err = bye;
 	}
 	struct err slow;

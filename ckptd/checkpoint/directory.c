@@ -33,8 +33,8 @@ static const struct {
 	[DIRECTORY_DISARM] = {"disarm", "commit.disarm"},
 	[DIRECTORY_LEFT] = {"left", "commit.left"},
 	[DIRECTORY_REMOVE] = {"remove", "commit.remove"},
-	[DIRECTORY_CLOSE_DIR] = {"close-site", "commit.close_site"},
-	[DIRECTORY_CLOSE_JOB] = {"close-site-job", "commit.close_site_job"},
+	[DIRECTORY_CLOSE_DIR] = {"close-dir", "commit.close_site"},
+	[DIRECTORY_CLOSE_JOB] = {"close-job", "commit.close_site_job"},
 	[DIRECTORY_DONE] = {"over", "commit.over"},
 };
 
@@ -68,7 +68,7 @@ void directory_set_state(struct directory *s, enum directory_state state)
 		directory_advance(s, rc);
 		return;
 	}
-	log_debug("site %s/%s: %s", s->job, s->name, states[state].name);
+	log_debug("directory %s/%s: %s", s->job, s->name, states[state].name);
 	enter(s);
 }
 

@@ -1,5 +1,5 @@
 /* Membership: who is there for a job whose world may change, and when it is planned anew. It stands where the job's host does (control/coordinator_host.h), and
- * begins before it: with the first node whose launcher offers processes (CREW).
+ * begins before it: with the first node whose launcher offers processes (CAPACITY).
  *
  *   GATHERING ── all that are wanted are there; or enough, and the others were waited for ──► plan 1
  *   AT_WORK   ── a rank is lost for good, and spares have no room for it, or none for all ranks of its node,

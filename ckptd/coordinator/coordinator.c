@@ -168,7 +168,7 @@ bool coord_leave(struct coord *c, uint32_t node)
 	coord_set_ranks(c, node, 0);
 	if (!c->persisting)
 		try_enter(c); /* its ranks may be elsewhere by now, and all others wait */
-	coord_farewells(c);
+	coord_finishes(c);
 	return true;
 }
 
@@ -368,7 +368,7 @@ void coord_joining(struct coord *c, struct coord_from from, const struct peer_no
 	}
 	set_joining(c, from.node, true);
 	c->nodes[from.node].finished = false;
-	coord_farewells(c);
+	coord_finishes(c);
 	try_enter(c);
 }
 

@@ -56,7 +56,7 @@ struct coord_spill {
 	enum coord_spill_state state;
 	struct step_id id, as;        /* which snapshot; the name under which it is written */
 	uint32_t waiting;             /* parts of which the order that runs is not answered */
-	struct coord_rescuer *owners; /* by node whose ranks they were; NULL: nothing is under way */
+	struct coord_spiller *owners; /* by node whose ranks they were; NULL: nothing is under way */
 	struct coord_sender *senders; /* by rank; NULL: nobody has said who holds copies */
 	char text[WIRE_TEXT_MAX];     /* what newer was lost, and why */
 };
@@ -110,7 +110,7 @@ struct coord {
 /* The node has so many from now on; what it has said of others is undone. */
 void coord_set_ranks(struct coord *c, uint32_t node, uint32_t nranks);
 /* Some node has begun to wait to enter, or another one has gone: those that have finished are told where they stand. */
-void coord_farewells(struct coord *c);
+void coord_finishes(struct coord *c);
 /* False: of another epoch, counted. */
 bool coord_current(struct coord *c, struct coord_from from);
 void coord_raise(struct coord *c, const char *fmt, ...) __attribute__((format(printf, 2, 3)));

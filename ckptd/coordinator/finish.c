@@ -25,7 +25,7 @@ static void tell(struct coord *c, uint32_t node, enum peer_finish_state is)
 	c->orders->finish(c->orders->arg, node, is);
 }
 
-void coord_farewells(struct coord *c)
+void coord_finishes(struct coord *c)
 {
 	enum peer_finish_state is = stand(c);
 	coord_each(c, n) if (c->nodes[n].finished && is != PEER_STAYS) tell(c, n, is);
@@ -49,6 +49,6 @@ bool coord_finished(struct coord *c, struct coord_from from, uint32_t nranks)
 	n->finished = true;
 	if (stand(c) == PEER_STAYS)
 		tell(c, from.node, PEER_STAYS);
-	coord_farewells(c);
+	coord_finishes(c);
 	return true;
 }

@@ -11,7 +11,7 @@
 #include <string.h>
 
 /* What one node's ranks had: who writes it, and how far he is. */
-struct coord_rescuer {
+struct coord_spiller {
 	uint32_t writer; /* COORD_NOBODY: there is nothing to write, or he is lost */
 	bool answered;   /* to the order that runs */
 	struct shares shares;
@@ -83,7 +83,7 @@ bool coord_spill_interrupt(struct coord *c)
 
 static void order(struct coord *c, uint32_t owner, enum peer_spill_phase phase)
 {
-	const struct coord_rescuer *o = &c->spill.owners[owner];
+	const struct coord_spiller *o = &c->spill.owners[owner];
 	struct peer_spill m = {
 		.owner = owner, .phase = phase, .as = c->spill.as, .parts = o->parts, .bring.id = c->spill.id};
 	c->orders->spill(c->orders->arg, o->writer, &m);
@@ -378,7 +378,7 @@ void coord_spilled(struct coord *c, uint32_t node, const struct peer_spilled *m)
 	if (!r->owners || m->owner >= c->nnodes || step_compare(m->as, r->as) != 0 ||
 	    r->owners[m->owner].writer != node)
 		return;
-	struct coord_rescuer *o = &r->owners[m->owner];
+	struct coord_spiller *o = &r->owners[m->owner];
 	if (m->phase == PEER_SPILL_FAILED) {
 		fail(c, m->rc, m->text);
 		return;

@@ -103,13 +103,13 @@ static void obey(struct job *job, const struct peer_order *order)
 	switch (order->type) {
 	case PEER_ADOPT:
 		adopt(job, &order->word);
-		halt_seated(job);
+		halt_joined(job);
 		return;
 	case PEER_RAISE:
 		if (order->word.epoch > job->epoch)
 			raise_epoch(job, &order->word);
 		member_epoch_known(job);
-		halt_seated(job);
+		halt_joined(job);
 		return;
 	case PEER_RANK_WANTED:
 		tell(job, &order->word);

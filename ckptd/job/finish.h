@@ -1,7 +1,7 @@
 /* Finish: all ranks of a job on this node have said goodbye and ended, and those of other nodes may still be at work. The loss of one of
  * these begins an epoch in which all are needed again, so that the launcher stays (cli/launcher/launch_stay.c) until it is let go:
  *
- *   NONE ── all have ended ──► SAID (ATTEND with `finished`; again each second) ── STAYS ──► HEARD
+ *   NONE ── all have ended ──► SAID (NODE_JOIN with `finished`; again each second) ── STAYS ──► HEARD
  *   SAID, HEARD ── DISMISSED: all nodes have finished; END: the job is over ──► OVER: the launcher is let go
  *               ── NEEDED: somebody waits to enter; another epoch ──► NONE: they are started again
  *   HEARD ── the coordinator is out of reach ──► SAID

@@ -102,7 +102,7 @@ void halt_together(struct job *job)
 	job->halt.again = job->halt.begun;
 }
 
-void halt_seated(struct job *job)
+void halt_joined(struct job *job)
 {
 	if (!job->halt.again)
 		return;

@@ -25,7 +25,7 @@ void halt_tick(struct job *job);
  * node has a participant. What it has may be left of an earlier life of the job, and the others of the next one. */
 void halt_together(struct job *job);
 /* It has one. */
-void halt_seated(struct job *job);
+void halt_joined(struct job *job);
 /* The coordinator cannot be reached any more. */
 void halt_apart(struct job *job);
 /* How long the job is expected to need from being asked until it has ended: a step and a save, each twice as long as 99% of them were,

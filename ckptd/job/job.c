@@ -402,7 +402,7 @@ void job_stop(struct job *job)
 			memory_set_stop(job->ranks[r].mem, true);
 }
 
-/* In the fence of a save that somebody begins from now on he sees this; or he had begun before, and is seen in the slots (seat_paused). */
+/* In the fence of a save that somebody begins from now on he sees this; or he had begun before, and is seen in the slots (participant_paused). */
 void job_pause(struct job *job, uint64_t after)
 {
 	job->pause = after == UINT64_MAX ? 0 : after + 1;

@@ -231,11 +231,11 @@ static void take_participant(struct job *job)
 	struct err err = {{0}};
 	job->resize.participant_ns = 0;
 	if (!participant_take(job, &err)) {
-		job->resize.seatless = (struct repeat){0};
+		job->resize.placeless = (struct repeat){0};
 		return;
 	}
 	job->resize.participant_ns = clock_deadline(AGAIN_NS);
-	if (repeat_due(&job->resize.seatless, err.text, clock_now()))
+	if (repeat_due(&job->resize.placeless, err.text, clock_now()))
 		log_error("%s", err.text);
 }
 

@@ -4,11 +4,11 @@
  * job is coordinated (control/membership.h); from there comes which ranks are this node's from now on (PLAN), at first and whenever that changes:
  *
  *   WAITING (no ranks: a spare, or nothing is planned yet) ── PLAN ──► AT WORK
- *   AT WORK ── SETTLE ──► the others are here (again, should the daemon have restarted); what is newest in memory goes to storage ── nothing is
- *              under way ──► SETTLED is said
+ *   AT WORK ── QUIESCE ──► the others are here (again, should the daemon have restarted); what is newest in memory goes to storage ── nothing is
+ *              under way ──► QUIESCED is said
  *           ── PLAN, when nothing is under way ──► AT WORK or WAITING
  *
- * Where a node was lost the coordinator has that written before it says SETTLE (job/spill.h). Then the launcher is told who is which rank from now on, the arenas of the old world are let go, the job takes its participant anew with the new
+ * Where a node was lost the coordinator has that written before it says QUIESCE (job/spill.h). Then the launcher is told who is which rank from now on, the arenas of the old world are let go, the job takes its participant anew with the new
  * world, and each process learns its new place as soon as it registers or joins (MOVED). Processes that are sound go on; none is started
  * that need not be. Where the plan changes nothing here, all stays as it is.
  *
@@ -41,7 +41,7 @@ struct resize {
 	int gone[WIRE_LOCAL_MAX]; /* processes that lost their ranks here, the last ones: a ring */
 	uint32_t ngone;
 	uint64_t participant_ns; /* not before: the job takes its participant in the new world; 0: it has one */
-	struct repeat seatless;  /* why it has none */
+	struct repeat placeless; /* why it has none */
 };
 
 /* From the launcher. -EINVAL, -EBUSY: not what a launcher of this job can offer. -EAGAIN: not yet; what is in its way comes to an end. */

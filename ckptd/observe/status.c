@@ -328,7 +328,7 @@ static json_t *daemon_json(struct daemon *d)
 			 d->http ? json_string(http_address(d->http)) : json_null(), "memory", "used",
 			 (json_int_t)d->memory.arenas, "copies", (json_int_t)d->memory.copies, "limit",
 			 (json_int_t)d->config.memory_limit, "disk", disk_json(d), "cluster", cluster_json(d), "health",
-			 health_of(d), "jobs", jobs, "crews", assignments_json(d), "config", config_json(d));
+			 health_of(d), "jobs", jobs, "worlds", assignments_json(d), "config", config_json(d));
 }
 
 int status_encode(struct daemon *daemon, struct wbuf *out)

@@ -258,7 +258,7 @@ const struct command command_recoveries = {
 	.summary = "show what was restored, why, and how long each part of the way took",
 	.detail = "DETECT, DECIDE, GATHER, CHOOSE, FETCH, LOAD and FIRST STEP follow each other from the last "
 		  "heartbeat of\n"
-		  "who was lost to the first new step of the last rank; TOTAL is their sum. A rung of the ladder that "
+		  "who was lost to the first new step of the last rank; TOTAL is their sum. A source that "
 		  "was\n"
 		  "passed over is named with the reason. Without --store it is the daemon that is asked, and the "
 		  "catalog\n"

@@ -221,16 +221,17 @@ struct peer_report {
 		struct peer_quiesced quiesced;
 		struct peer_spilled spilled;
 		struct peer_ask ask;
-		struct peer_replica_digests replica_digests; /* VOTES: all before the snapshot has REACHED captured */
+		struct peer_replica_digests
+			replica_digests; /* REPLICA_DIGESTS: all before the snapshot has REACHED captured */
 		struct peer_compared compared;
 		struct peer_recovered recovered; /* of the job, whether or not it is still there */
 	};
 };
 
-/* ADOPT, RAISE, TELL, TURN_AWAY, END, STOP. */
+/* ADOPT, RAISE, RANK_WANTED, REJECT, END, STOP. */
 struct peer_word {
 	uint32_t epoch, rank; /* RAISE: with the flag, the rank whose loss it follows from */
-	bool flag; /* ADOPT: its ranks go on in the epoch; RAISE: it follows from a loss; TURN_AWAY: what its launcher offers is refused, not only that its ranks enter */
+	bool flag; /* ADOPT: its ranks go on in the epoch; RAISE: it follows from a loss; REJECT: what its launcher offers is refused, not only that its ranks enter */
 	int32_t rc;
 	char text[WIRE_TEXT_MAX];
 };
@@ -250,8 +251,8 @@ struct peer_order {
 			char text[WIRE_TEXT_MAX], why[WIRE_TEXT_MAX];
 		} refuse;
 		struct peer_save save;
-		/* SETTLE: of the plan that will be left; VACATE: of the one that holds, and a participant that was taken by an older one is none;
-		 * FAREWELL: enum peer_finish_state. */
+		/* QUIESCE: of the plan that will be left; INVALIDATE_PLAN: of the one that holds, and a participant that was taken by an older one is none;
+		 * FINISH_STATE: enum peer_finish_state. */
 		uint32_t number;
 		struct wire_plan plan;
 		struct peer_spill spill;
@@ -267,7 +268,7 @@ int peer_order_encode(const struct peer_order *m, struct wbuf *out);
 int peer_order_decode(uint16_t type, const void *body, size_t len, struct peer_order *m, struct err *err);
 void peer_order_free(struct peer_order *m);
 
-/* "ATTEND"; "?" for what is not in this file. */
+/* "NODE_JOIN"; "?" for what is not in this file. */
 const char *peer_coord_name(uint16_t type);
 
 #endif

@@ -158,8 +158,9 @@ static int check_order(const struct peer_order *m, struct err *err)
 	case PEER_INVALIDATE_PLAN:
 		return 0;
 	case PEER_FINISH_STATE:
-		return m->number && m->number < PEER_FINISH_STATE_END ? 0
-								      : peer_bad(m->type, err, "farewell", m->number);
+		return m->number && m->number < PEER_FINISH_STATE_END
+			       ? 0
+			       : peer_bad(m->type, err, "finish state", m->number);
 	case PEER_PLAN:
 		return m->plan.number && wire_plan_is_sound(&m->plan)
 			       ? 0

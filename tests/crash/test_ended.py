@@ -78,7 +78,7 @@ def end_together(d, run, ranks):
     expect(code == 0, "ckpt run ended with", code, d.text()[-2000:])
 
 
-def fails_after_its_farewell():
+def fails_after_its_goodbye():
     """The other one has ended with 0."""
     with fleet.daemon() as d:
         run, ranks = began(d)
@@ -89,7 +89,7 @@ def fails_after_its_farewell():
         goes_on(d, run, ranks[1])
 
 
-def fails_after_its_farewell_while_another_is_at_work():
+def fails_after_its_goodbye_while_another_is_at_work():
     """Who is at work stays so, and goes into the next epoch."""
     with fleet.daemon() as d:
         run, ranks = began(d)
@@ -106,7 +106,7 @@ def fails_after_its_farewell_while_another_is_at_work():
         expect("rank 0 runs again" not in d.text(), d.text()[-2000:])
 
 
-def is_lost_after_anothers_farewell():
+def is_lost_after_anothers_goodbye():
     with fleet.daemon() as d:
         run, ranks = began(d)
         finishes(ranks[0])
@@ -115,7 +115,7 @@ def is_lost_after_anothers_farewell():
         goes_on(d, run, ranks[1])
 
 
-def says_farewell_when_another_is_lost():
+def says_goodbye_when_another_is_lost():
     """It has not heard of the new epoch, or did not care; it ends with 0 all the same."""
     with fleet.daemon() as d:
         run, ranks = began(d)
@@ -200,7 +200,7 @@ def meet(daemons, runs, ranks):
     end_everywhere(daemons, runs)
 
 
-def a_rank_fails_after_its_farewell_when_those_of_another_node_have_ended():
+def a_rank_fails_after_its_goodbye_when_those_of_another_node_have_ended():
     with on_two_nodes() as (daemons, runs, ranks):
         stays(daemons, runs, ranks, 0)
         ranks[1].must("close")
@@ -214,7 +214,7 @@ def stays_when_another_is_lost(daemons, runs, ranks):
     stays(daemons, runs, ranks, 0)
 
 
-def a_node_says_farewell_when_a_rank_of_another_one_is_lost():
+def a_node_says_goodbye_when_a_rank_of_another_one_is_lost():
     """It has not heard of the new epoch, or did not care: who waits in that needs it."""
     with on_two_nodes() as (daemons, runs, ranks):
         stays_when_another_is_lost(daemons, runs, ranks)
@@ -275,12 +275,12 @@ def a_node_whose_ranks_have_ended_is_let_go(how):
 
 def main():
     cases = Cases()
-    for test in (fails_after_its_farewell, fails_after_its_farewell_while_another_is_at_work, is_lost_after_anothers_farewell,
-                 says_farewell_when_another_is_lost):
+    for test in (fails_after_its_goodbye, fails_after_its_goodbye_while_another_is_at_work, is_lost_after_anothers_goodbye,
+                 says_goodbye_when_another_is_lost):
         cases.run(test.__name__.replace("_", " "), test)
     for lost in (0, 1):
         cases.run(f"a node whose ranks have ended stays: rank {lost} is lost", a_node_whose_ranks_have_ended_stays, lost)
-    for test in (a_rank_fails_after_its_farewell_when_those_of_another_node_have_ended, a_node_says_farewell_when_a_rank_of_another_one_is_lost,
+    for test in (a_rank_fails_after_its_goodbye_when_those_of_another_node_have_ended, a_node_says_goodbye_when_a_rank_of_another_one_is_lost,
                  a_rank_that_is_needed_takes_no_part, a_node_whose_ranks_have_ended_outlives_the_coordinator):
         cases.run(test.__name__.replace("_", " "), test)
     for how in ("end", "signal", "coordinator", "daemon"):

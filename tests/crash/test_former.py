@@ -103,7 +103,7 @@ def dies_before_its_restore():
         restored(ranks, 5, 500)
 
 
-def says_farewell_before_its_restore():
+def says_goodbye_before_its_restore():
     with fleet.daemon(store=False) as d:
         left(d, 4, store=False)
         ranks = begin(d, 3)
@@ -391,7 +391,7 @@ def main():
     for store in (True, False):
         for before, after in ((4, 3), (4, 1), (4, 8), (1, 4)):
             cases.run(f"{before} ranks, then {after}, {'with' if store else 'without'} a store", other_world, before, after, store)
-    for test in (while_it_is_being_checked, dies_before_its_restore, says_farewell_before_its_restore, a_store_that_is_newer,
+    for test in (while_it_is_being_checked, dies_before_its_restore, says_goodbye_before_its_restore, a_store_that_is_newer,
                  an_older_one_is_asked_for, one_that_was_marked, no_room_beside_a_store):
         cases.run(test.__name__.replace("_", " "), test)
     cases.run("no room on the node", no_room, ["--memory-limit", LIMIT])

@@ -2,7 +2,7 @@
 
 import sys
 
-from crew import cluster, from_rank_0, undisturbed_run, until_log, whole
+from elastic import cluster, from_rank_0, undisturbed_run, until_log, whole
 from launcher import final, tidy
 from tap import Cases, equal, expect, has, until
 
@@ -11,9 +11,9 @@ case = cases.case
 undisturbed = undisturbed_run()
 
 
-def crew_of(node):
+def world_of(node):
     """Each node that offers processes or is drained, as the coordinator's daemon knows it: name, ranks, leaving."""
-    return [(n["node"], n["ranks"], n["leaving"]) for crew in node.daemon.status()["crews"] for n in crew["nodes"]]
+    return [(n["node"], n["ranks"], n["leaving"]) for world in node.daemon.status()["worlds"] for n in world["nodes"]]
 
 
 @case("a daemon that comes back in time keeps its ranks: any node's, and that of the coordinator")
@@ -46,11 +46,11 @@ def _():
                 node.daemon.kill()
             for node in restarted:
                 node.daemon.start()
-            until(lambda: crew_of(a) == [("a", 1, False), ("b", 1, False), ("c", 0, True)], "all are there again")
+            until(lambda: world_of(a) == [("a", 1, False), ("b", 1, False), ("c", 0, True)], "all are there again")
             a.reaches(a.step() + 60)
-            equal(crew_of(a)[2], ("c", 0, True))
+            equal(world_of(a)[2], ("c", 0, True))
         equal(a.daemon.ckpt("drain", "c", "--undo", "--job", "default", "--socket", a.daemon.socket)[0], 0)
-        until(lambda: ("c", 1, False) in crew_of(a), "it has its rank again")
+        until(lambda: ("c", 1, False) in world_of(a), "it has its rank again")
         a.halt()
         equal([node.ended()["world"] for node in nodes], [3, 3, 3])
         whole(store)

@@ -110,7 +110,7 @@ class Daemon:
         return status
 
     def epoch(self, epoch, *lost):
-        self.send(EPOCH, struct.pack(f"<II{len(lost)}I", epoch, len(lost), *lost) + text("because"))
+        self.send(EPOCH, struct.pack(f"<II{len(lost)}IB", epoch, len(lost), *lost, False) + text("because"))
 
     def hold(self, rank, sealed=True):
         fd = os.memfd_create("arena", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)

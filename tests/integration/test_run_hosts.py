@@ -10,7 +10,7 @@ import signal
 import sys
 import tempfile
 
-from crew import undisturbed_run
+from elastic import undisturbed_run
 from launcher import TRAIN, Run, final, gone, listed, sh, tidy, top
 from neighbours import neighbours
 from tap import Cases, equal, expect, has, until

@@ -88,7 +88,7 @@ class Actor:
         return code
 
 
-class Crew:
+class Ranks:
     """The ranks of one run."""
 
     def __init__(self, service, program):

@@ -16,9 +16,9 @@ class Ends:
         getattr(self, "end_by_" + self.run.end.replace(" ", "_"))()
 
     def end_by_close(self):
-        self.crew.say("close")
-        codes = {of[-1].code for of in self.crew.answers(1, "close")}
-        self.crew.end()
+        self.ranks.say("close")
+        codes = {of[-1].code for of in self.ranks.answers(1, "close")}
+        self.ranks.end()
         stored = [save for save in self.mine if save.for_storage and not save.passed]
         last = oracle.newest(stored)
         # To one that was for memory only, is written in its place, and was not waited for.
@@ -31,19 +31,19 @@ class Ends:
             self.ledger.memory_is_gone(surely=False)
 
     def end_by_kill_all(self):
-        self.crew.kill()
+        self.ranks.kill()
 
     def end_by_kill_in_the_midst(self):
-        self.crew.kill()
+        self.ranks.kill()
         self.hear_all()
 
     def end_by_kill_one(self, close=False):
         victim = self.rng.randrange(self.run.program.world)
-        others = [actor for actor in self.crew.actors if actor.rank != victim]
-        self.crew.kill(victim)
+        others = [actor for actor in self.ranks.actors if actor.rank != victim]
+        self.ranks.kill(victim)
         for actor in others:
             actor.say("close" if close else f"save {10 ** 9} 1 1 0")
-        self.crew.read(lambda: all(actor.answers for actor in others) or not others, "the others hear of the loss")
+        self.ranks.read(lambda: all(actor.answers for actor in others) or not others, "the others hear of the loss")
         for actor in others:
             expect(close or actor.answers[0].code in (ESTALE, ECANCELED), f"after a loss: {actor.answers[0].code} {actor.answers[0].text}")
 
@@ -58,19 +58,19 @@ class Ends:
         before = self.service.text().count(" is back\n")
         self.service.begin(self.config(self.run))
         until(lambda: self.service.text().count(" is back\n") - before >= self.run.program.world, "all arenas are back")
-        self.crew.say("return")
-        for of in self.crew.answers(1, "return"):
+        self.ranks.say("return")
+        for of in self.ranks.answers(1, "return"):
             expect(of[-1].code == 0, f"after a restart of the daemon: {of[-1].code} {of[-1].text}")
-        self.crew.kill()
+        self.ranks.kill()
 
     def end_by_machine(self):
         if self.rng.random() < 0.5:
             self.kill_daemon()
-            self.crew.kill()
+            self.ranks.kill()
         else:
-            self.crew.kill()
+            self.ranks.kill()
             self.kill_daemon()
 
     def end_by_stop(self):
-        self.crew.kill()
+        self.ranks.kill()
         self.stop()

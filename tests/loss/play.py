@@ -5,7 +5,7 @@ import re
 import generator
 import oracle
 import tampering
-from actors import Crew, Service
+from actors import Ranks, Service
 from ends import Ends
 from tap import Failure, expect, until
 
@@ -107,18 +107,18 @@ class Play(Ends):
         self.run, self.restored, self.saved = run, None, False
         if run.store:  # also when a job begins
             ledger.retain(run.settings, run.store, self.on_disk(run.program.job, run.store))
-        self.crew = Crew(self.service, run.program)
+        self.ranks = Ranks(self.service, run.program)
         try:
             if self.enter() and self.resume(number):
                 self.train()
                 self.finish()
         finally:
-            self.crew.kill()
+            self.ranks.kill()
 
     def enter(self):
         """False: it was not let in."""
-        self.crew.register()
-        said = self.crew.answers(len(self.run.program.entries) + 2, "the ranks join")
+        self.ranks.register()
+        said = self.ranks.answers(len(self.run.program.entries) + 2, "the ranks join")
         failed = [answer for of in said for answer in of if answer.code < 0]
         for answer in failed:
             oracle.check_sentence(answer, answer.word)
@@ -149,8 +149,8 @@ class Play(Ends):
             return True
         poison = 1 << 40 | self.epoch
         asked = self.asked(number)
-        self.crew.say(f"poison {poison}", f"restore {asked}")
-        answers = [of[-1] for of in self.crew.answers(2, f"restore of {asked}")]
+        self.ranks.say(f"poison {poison}", f"restore {asked}")
+        answers = [of[-1] for of in self.ranks.answers(2, f"restore of {asked}")]
         self.tell(f"  asks for {asked}: {answers[0].code} {answers[0].text}")
         self.restored = self.ledger.judge(answers, self.run.program, self.run.store, asked,
                                           self.on_disk(self.run.program.job, self.run.store))
@@ -165,15 +165,15 @@ class Play(Ends):
 
     def check_bits(self, poison):
         found = self.restored
-        self.crew.say(f"check {found.step} {found.salt} {found.program.world} {poison}")
-        for of in self.crew.answers(1, "check"):
+        self.ranks.say(f"check {found.step} {found.salt} {found.program.world} {poison}")
+        for of in self.ranks.answers(1, "check"):
             expect(of[-1].code == 0, f"restored from {found}: {of[-1].text}")
 
     def leave(self):
         """After a refusal: with or without a goodbye."""
         if self.run.closes:
-            self.crew.say("close")
-            self.crew.answers(1, "close")
+            self.ranks.say("close")
+            self.ranks.answers(1, "close")
 
     # ---- its saves
 
@@ -190,17 +190,17 @@ class Play(Ends):
             level = min(level, 3 if run.settings["verify"] == "no" else 4)
             self.mine.append(save)
             lines.append(f"save {step} {target} {level if save.for_storage else 1} {save.salt}")
-        self.crew.say(*lines)
+        self.ranks.say(*lines)
         if run.end == "kill in the midst":
             count = self.rng.randint(0, len(lines))
-            self.crew.read(lambda: len(self.crew.acknowledged()) >= count or self.ended(len(lines)), f"{count} acknowledgements")
+            self.ranks.read(lambda: len(self.ranks.acknowledged()) >= count or self.ended(len(lines)), f"{count} acknowledgements")
             return
-        for save, answers in zip(self.mine, zip(*self.crew.answers(len(lines), "saves"))) if lines else ():
+        for save, answers in zip(self.mine, zip(*self.ranks.answers(len(lines), "saves"))) if lines else ():
             self.hear(save, answers)
         self.hear_all()
 
     def ended(self, count):
-        return all(len(actor.answers) >= count for actor in self.crew.actors)
+        return all(len(actor.answers) >= count for actor in self.ranks.actors)
 
     def hear(self, save, answers):
         for answer in answers:
@@ -213,7 +213,7 @@ class Play(Ends):
             save.passed = bool(passed)
 
     def hear_all(self):
-        for level, step, epoch in self.crew.acknowledged():
+        for level, step, epoch in self.ranks.acknowledged():
             self.ledger.acknowledge(level, step, epoch)
         if any(save.level >= oracle.CAPTURED for save in self.mine):
             self.saved = True
@@ -224,8 +224,8 @@ class Play(Ends):
         save = self.mine[-1] if self.mine else None
         if not self.run.healthy or not save or (save.for_storage and not save.stays) or not save.level:
             return
-        self.crew.say(f"mark {save.step} {save.epoch} 1")
-        for of in self.crew.answers(1, "mark"):
+        self.ranks.say(f"mark {save.step} {save.epoch} 1")
+        for of in self.ranks.answers(1, "mark"):
             expect(of[-1].code == 0, f"mark: {of[-1].code} {of[-1].text}")
         if save.for_storage:
             folder = self.path(save.store) / self.run.program.job / f"step-{save.step:012d}.e{save.epoch:04d}"

@@ -12,7 +12,7 @@
 
 enum { FLEET_NODES_MAX = 4, FLEET_RANKS_MAX = 8, FLEET_SAVES = 512, FLEET_EPOCHS = 512, FLEET_ADDRESS = 8 };
 /* Those that plans have let go and that have not ended yet are processes, too. */
-enum { FLEET_PROCESSES_MAX = 16, FLEET_SEATS_MAX = 4 };
+enum { FLEET_PROCESSES_MAX = 16, FLEET_PLACES_MAX = 4 };
 
 #define FLEET_STORE "/sim/store"
 #define FLEET_JOB "sim"
@@ -30,9 +30,9 @@ struct fleet_participant {
 struct fleet_assignment {
 	bool runs, spare, leaving, drained;
 	uint32_t processes; /* that it offers */
-	uint32_t plan, world, nseats;
+	uint32_t plan, world, nplaces;
 	uint32_t seq; /* of its last offer */
-	struct fleet_participant seats[FLEET_SEATS_MAX];
+	struct fleet_participant places[FLEET_PLACES_MAX];
 };
 
 struct fleet_node {

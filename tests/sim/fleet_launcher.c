@@ -16,18 +16,18 @@
 
 static struct fleet_participant *find(struct fleet_assignment *c, uint32_t id)
 {
-	for (uint32_t i = 0; i < c->nseats; i++)
-		if (c->seats[i].id == id)
-			return &c->seats[i];
+	for (uint32_t i = 0; i < c->nplaces; i++)
+		if (c->places[i].id == id)
+			return &c->places[i];
 	return NULL;
 }
 
 static struct fleet_participant *participant_of(const struct fleet_rank *r)
 {
 	struct fleet_assignment *c = &fleet.nodes[r->home].assignment;
-	for (uint32_t i = 0; i < c->nseats; i++)
-		if (c->seats[i].process == r)
-			return &c->seats[i];
+	for (uint32_t i = 0; i < c->nplaces; i++)
+		if (c->places[i].process == r)
+			return &c->places[i];
 	return NULL;
 }
 
@@ -53,9 +53,9 @@ static int offer(struct fleet_node *n)
 			       .leaving = c->leaving,
 			       .drained = c->drained,
 			       .plan = c->plan};
-	for (uint32_t i = 0; i < c->nseats && c->plan; i++)
-		if (!c->seats[i].retired)
-			m.ranks[m.n++] = c->seats[i].id;
+	for (uint32_t i = 0; i < c->nplaces && c->plan; i++)
+		if (!c->places[i].retired)
+			m.ranks[m.n++] = c->places[i].id;
 	if (!n->launcher)
 		return 0;
 	SIM_CHECK(fleet_job(n), "the job of a launcher has ended");
@@ -78,8 +78,8 @@ void launcher_begin(struct fleet_node *n, uint32_t processes, bool spare)
 static void give_back(struct fleet_node *n, struct job *job)
 {
 	struct err err;
-	for (uint32_t i = 0; i < n->assignment.nseats; i++) {
-		struct fleet_participant *s = &n->assignment.seats[i];
+	for (uint32_t i = 0; i < n->assignment.nplaces; i++) {
+		struct fleet_participant *s = &n->assignment.places[i];
 		if (s->process && s->process->held && s->process->fd >= 0)
 			job_return(job, s->id, dup(s->process->fd), &err);
 		if (s->process && s->process->alive)
@@ -94,8 +94,8 @@ void launcher_greet(struct fleet_node *n)
 	struct wire_hello hello = {.protocol_min = 1,
 				   .protocol_max = 1,
 				   .role = ROLE_LAUNCHER,
-				   .world = c->nseats ? c->world : 0,
-				   .local_world = c->nseats,
+				   .world = c->nplaces ? c->world : 0,
+				   .local_world = c->nplaces,
 				   .spread = true,
 				   .plan = c->plan,
 				   .job = FLEET_JOB};
@@ -138,7 +138,7 @@ static void start(struct fleet_node *n, struct fleet_participant *s)
 		s->process = free_process(n);
 	if (!s->process)
 		return;
-	fleet_born(s->process, s->id, n->assignment.world, n->assignment.nseats);
+	fleet_born(s->process, s->id, n->assignment.world, n->assignment.nplaces);
 	s->kill_ns = UINT64_MAX;
 	if (n->launcher && job)
 		job_spawned(job, s->id, s->process->pid, -1);
@@ -156,8 +156,8 @@ static void kill_lost(struct fleet_participant *s)
 
 void launcher_turn(struct fleet_node *n)
 {
-	for (uint32_t i = 0; i < n->assignment.nseats; i++) {
-		struct fleet_participant *s = &n->assignment.seats[i];
+	for (uint32_t i = 0; i < n->assignment.nplaces; i++) {
+		struct fleet_participant *s = &n->assignment.places[i];
 		bool alive = s->process && s->process->alive;
 		if (!alive && clock_now() >= s->start_ns)
 			start(n, s);
@@ -205,7 +205,7 @@ static void let_go(struct fleet_participant *s)
 
 static bool changes_nothing(struct fleet_assignment *c, const struct wire_plan *m)
 {
-	if (m->world != c->world || m->n != c->nseats)
+	if (m->world != c->world || m->n != c->nplaces)
 		return false;
 	for (uint32_t i = 0; i < m->n; i++)
 		if (m->was[i] != m->ranks[i] || !find(c, m->ranks[i]))
@@ -216,23 +216,23 @@ static bool changes_nothing(struct fleet_assignment *c, const struct wire_plan *
 static void take_places(struct fleet_node *n, const struct wire_plan *m)
 {
 	struct fleet_assignment *c = &n->assignment;
-	struct fleet_participant seats[FLEET_SEATS_MAX];
-	if (c->nseats)
+	struct fleet_participant places[FLEET_PLACES_MAX];
+	if (c->nplaces)
 		fleet_count_loss(); /* what is in memory here is of no use any more, if it is not elsewhere */
-	SIM_CHECK(m->n <= c->processes + c->nseats && m->n <= FLEET_SEATS_MAX, "a plan of %u ranks for node %u", m->n,
+	SIM_CHECK(m->n <= c->processes + c->nplaces && m->n <= FLEET_PLACES_MAX, "a plan of %u ranks for node %u", m->n,
 		  n->id);
 	for (uint32_t i = 0; i < m->n; i++) {
 		struct fleet_participant *from = m->was[i] == WIRE_NEW_PROCESS ? NULL : find(c, m->was[i]);
-		seats[i] = from ? *from : (struct fleet_participant){.start_ns = clock_now(), .kill_ns = UINT64_MAX};
-		seats[i].id = m->ranks[i];
+		places[i] = from ? *from : (struct fleet_participant){.start_ns = clock_now(), .kill_ns = UINT64_MAX};
+		places[i].id = m->ranks[i];
 		if (from)
 			from->process = NULL;
 	}
-	for (uint32_t i = 0; i < c->nseats; i++)
-		let_go(&c->seats[i]);
+	for (uint32_t i = 0; i < c->nplaces; i++)
+		let_go(&c->places[i]);
 	for (uint32_t i = 0; i < m->n; i++)
-		c->seats[i] = seats[i];
-	c->nseats = m->n;
+		c->places[i] = places[i];
+	c->nplaces = m->n;
 	c->world = m->n ? m->world : 0;
 	fleet_each(r) if (r->home == n->id)
 	{
@@ -256,7 +256,7 @@ static void take_plan(struct fleet_node *n, const struct wire_plan *m)
 {
 	struct fleet_assignment *c = &n->assignment;
 	bool same = m->number && changes_nothing(c, m);
-	if ((!m->number && c->nseats) || (m->number && m->number < c->plan))
+	if ((!m->number && c->nplaces) || (m->number && m->number < c->plan))
 		return;
 	fleet_trace("node %u: plan %u: world %u, %u ranks here%s", n->id, m->number, m->world, m->n,
 		    same ? ", as before" : "");
@@ -266,7 +266,7 @@ static void take_plan(struct fleet_node *n, const struct wire_plan *m)
 		take_places(n, m);
 	fleet_sum.plans++;
 	offer(n);
-	if (!c->nseats && c->leaving)
+	if (!c->nplaces && c->leaving)
 		over(n);
 }
 
@@ -283,8 +283,8 @@ static void lost(struct fleet_participant *s)
 static void take_epoch(struct fleet_node *n, const struct wire_epoch *m)
 {
 	n->heard = m->epoch > n->heard ? m->epoch : n->heard;
-	for (uint32_t i = 0; i < n->assignment.nseats; i++)
-		n->assignment.seats[i].kill_ns = UINT64_MAX;
+	for (uint32_t i = 0; i < n->assignment.nplaces; i++)
+		n->assignment.places[i].kill_ns = UINT64_MAX;
 	for (uint32_t i = 0; i < m->nlost; i++) {
 		struct fleet_participant *s = find(&n->assignment, m->lost[i]);
 		if (s)

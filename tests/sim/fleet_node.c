@@ -416,14 +416,14 @@ static void tell_capacity(const struct fleet_node *n)
 	       : n->launcher ? "there"
 			     : "alone",
 	       c->spare ? ", spare" : "", c->leaving ? ", leaving" : "", c->processes, c->plan, c->world);
-	for (uint32_t i = 0; i < c->nseats; i++)
-		printf(" %u%s", c->seats[i].id,
-		       c->seats[i].retired   ? " (retired)"
-		       : c->seats[i].process ? ""
-					     : " (none)");
+	for (uint32_t i = 0; i < c->nplaces; i++)
+		printf(" %u%s", c->places[i].id,
+		       c->places[i].retired   ? " (retired)"
+		       : c->places[i].process ? ""
+					      : " (none)");
 	printf("\n");
 	while (n->up && membership_next(&n->daemon, &at, &v)) {
-		printf("  muster: plan %u, world %u of %u to %u, state %d%s:", v.assignment->number,
+		printf("  membership: plan %u, world %u of %u to %u, state %d%s:", v.assignment->number,
 		       v.assignment->world, v.assignment->least, v.assignment->want, assignment_state(v.assignment),
 		       v.quiescing ? ", settling" : "");
 		for (uint32_t i = 0; i < v.assignment->nnodes; i++)
@@ -437,7 +437,7 @@ static void tell_node(struct fleet_node *n)
 	struct job *job = fleet_job(n);
 	struct coord_view v = n->up ? host_view(&n->daemon, FLEET_JOB) : (struct coord_view){0};
 	printf("node %u: %s, %u ranks; coordinates epoch %u, entered %u, attending %u\n", n->id, n->up ? "up" : "down",
-	       fleet.elastic ? n->assignment.nseats : n->nranks, v.epoch, v.entered, v.attending);
+	       fleet.elastic ? n->assignment.nplaces : n->nranks, v.epoch, v.entered, v.attending);
 	if (fleet.elastic)
 		tell_capacity(n);
 	if (n->up)
@@ -449,7 +449,7 @@ static void tell_node(struct fleet_node *n)
 	       job->epoch, job->known, job->restore.state, (unsigned long)job->copies.id.step, job->copies.id.epoch,
 	       (unsigned long)job->copies.replicated.step, job->copies.replicated.epoch,
 	       (unsigned long)job->copies.durable.step, job->copies.durable.epoch, job->copies.why.text);
-	printf("  reform: plan %u, next %u, settling %d; saves %s, %s; chair %s\n", job->resize.plan,
+	printf("  resize: plan %u, next %u, settling %d; saves %s, %s; host %s\n", job->resize.plan,
 	       job->resize.next.number, job->resize.quiesce_ns != 0, saves_idle_here(&job->saves) ? "idle" : "at work",
 	       restore_idle(&job->restore) ? "no restore" : "a restore",
 	       host_busy(&n->daemon, FLEET_JOB) ? "busy" : "idle");

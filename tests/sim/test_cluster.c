@@ -319,7 +319,7 @@ static const struct {
 	{"plans heard", &fleet_sum.plans},
 	{"worlds shrunk", &fleet_sum.shrunk},
 	{"grown", &fleet_sum.grown},
-	{"rescued steps restored", &fleet_sum.spilled},
+	{"spilled steps restored", &fleet_sum.spilled},
 	{"changes without a repeated step", &fleet_sum.asked},
 	{"launchers asked to leave", &fleet_sum.leaves},
 	{"nodes drained", &fleet_sum.drains},

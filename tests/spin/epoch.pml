@@ -4,8 +4,8 @@
  * with the coordinator end at any time with what is in flight, the coordinator dies and is started again.
  *
  * What stands for what
- *   Coordinator  ckptd/coordinator/coordinator.c, coord_restore.c, coord_copy.c with its chair: raises the epoch, records it (epochs.c) before anybody is told, lets all
- *                enter at once, chooses what is restored (ladder.c), shows levels, orders copies of one snapshot at a time. LOOK and the survey of
+ *   Coordinator  ckptd/coordinator/coordinator.c, restore.c, copy.c with its host (ckptd/control/coordinator_host.c): raises the epoch, records it (epoch_record.c) before anybody is told, lets all
+ *                enter at once, chooses what is restored (restore_candidates.c), shows levels, orders copies of one snapshot at a time. LOOK and the survey of
  *                copies are one step with the entry: between them nothing changes but by a loss, which raises the epoch.
  *   Peer(n)      the coordinator's side of its session with a node: what it makes of a report, and of the end of the session.
  *   Node(n)      ckptd/participant/participant.c, copies.c, reclaim.c and the sender of replica.c; as a holder, replica_room.c and replica_hold.c: two slots. A region is
@@ -60,7 +60,7 @@
 #define EPOCHS 8
 #define NEXT(n) (((n) + 1) % N)
 
-mtype = { ATTEND, JOINING, FETCHED, COPIED, HELD, UNCOPIED };	/* node to coordinator: epoch, snapshot; ATTEND: that it knows to be replicated */
+mtype = { NODE_JOIN, NODE_READY, FETCHED, COPIED, HELD, UNCOPIED };	/* node to coordinator: epoch, snapshot; NODE_JOIN: that it knows to be replicated */
 mtype = { RAISE, JOINED, RESTORED, CAPTURED, COPY, REPLICATED, KEEP };	/* and back */
 mtype = { FREE, OPEN, WHOLE };
 mtype = { IDLE, SENDS, HALF, ALL, SAYS_HELD, SAYS_UNCOPIED };
@@ -295,8 +295,8 @@ end:	do
 proctype Peer(byte n) {
 	byte e, x;
 end:	do
-	:: atomic { SAYS(ATTEND, n) && ROOM ->
-		to_coord[n]?ATTEND, e, x;
+	:: atomic { SAYS(NODE_JOIN, n) && ROOM ->
+		to_coord[n]?NODE_JOIN, e, x;
 		recall(n, x);
 		if
 		:: e > epoch || (e == epoch && fresh) -> epoch = e; raise_epoch()
@@ -308,8 +308,8 @@ end:	do
 		fi;
 		e = 0;
 		x = 0 }
-	:: atomic { SAYS(JOINING, n) ->
-		to_coord[n]?JOINING, e, x;
+	:: atomic { SAYS(NODE_READY, n) ->
+		to_coord[n]?NODE_READY, e, x;
 		if
 		:: e == epoch && !WITHHELD -> joining[n] = true
 		:: else -> skip
@@ -370,7 +370,7 @@ end:	do
 		cses[n] = true;
 		drain(to_node[n]);
 		drain(to_coord[n]);
-		to_coord[n]!ATTEND, nepoch[n], replicated[n] }
+		to_coord[n]!NODE_JOIN, nepoch[n], replicated[n] }
 	od
 }
 
@@ -433,7 +433,7 @@ end:	do
 		:: else -> skip
 		fi;
 		if
-		:: !works[n] -> to_coord[n]!JOINING, nepoch[n], 0
+		:: !works[n] -> to_coord[n]!NODE_READY, nepoch[n], 0
 		:: else -> skip
 		fi;
 		e = 0;

@@ -287,5 +287,5 @@ int main(void)
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	while (fgets(line, sizeof(line), stdin))
 		obey(&p, line);
-	_exit(0); /* without a farewell: whoever wants one says close */
+	_exit(0); /* without a goodbye: whoever wants one says close */
 }

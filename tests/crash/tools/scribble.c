@@ -1,6 +1,6 @@
 /* scribble ROUNDS SEED: both ranks of a job of their own ("hostile") that join by the book and then write whatever they like over their
  * arenas: head, slots, status, leaf table, counters that run backwards or beyond the size, while they ring the doorbell. Sometimes they
- * save as ranks do, but for what they say of their replicas, which they go on writing over. They end without a farewell. Socket
+ * save as ranks do, but for what they say of their replicas, which they go on writing over. They end without a goodbye. Socket
  * from CKPT_SOCKET. Exit: 0 they have done their worst; 1 they did not get that far. */
 #include "base/channel.h"
 #include "base/clock.h"

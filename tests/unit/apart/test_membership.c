@@ -100,7 +100,7 @@ Test(membership, a_store_that_refuses_for_the_moment_ends_nothing)
 	fake_host.remake_rc = -EIO;
 	begin(3);
 	cr_expect_eq(nodes[1].away, 0, "%s", nodes[1].text);
-	cr_expect_eq(membership_plan(&membership_daemon, "gpt"), 1, "who attends has the chair made");
+	cr_expect_eq(membership_plan(&membership_daemon, "gpt"), 1, "who joins has the host made");
 	EXPECT_RANKS(1, 1, 6, 2, 3);
 }
 

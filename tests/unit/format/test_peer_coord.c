@@ -257,7 +257,7 @@ Test(peer_coord, what_contradicts_itself_is_refused)
 	refused(&r, "world 0");
 	r = a_report(PEER_NODE_JOIN);
 	r.node_join.replicated.epoch = 0;
-	refused(&r, "ATTEND message with a snapshot of epoch 0");
+	refused(&r, "NODE_JOIN message with a snapshot of epoch 0");
 	r = a_report(PEER_PREPARED);
 	snprintf(r.prepared.part.node.file, sizeof(r.prepared.part.node.file), "node-n2.json");
 	refused(&r, "another file");
@@ -266,7 +266,7 @@ Test(peer_coord, what_contradicts_itself_is_refused)
 	refused(&r, "PREPARED");
 	r = a_report(PEER_RESTORE_CANDIDATES);
 	r.found.memory[1].epoch = 0;
-	refused(&r, "FOUND message with a snapshot of epoch 0");
+	refused(&r, "RESTORE_CANDIDATES message with a snapshot of epoch 0");
 	r = a_report(PEER_REACHED);
 	r.save.level = LEVEL_VERIFIED + 1;
 	refused(&r, "level 5");
@@ -294,7 +294,7 @@ Test(peer_coord, what_contradicts_itself_is_refused)
 	refused(&r, "pieces 0");
 	r = a_report(PEER_REPLICA_DIGESTS);
 	r.replica_digests.id.epoch = 0;
-	refused(&r, "VOTES message with a snapshot of epoch 0");
+	refused(&r, "REPLICA_DIGESTS message with a snapshot of epoch 0");
 	r = a_report(PEER_COMPARED);
 	r.compared.of[1].of = RANK_MAX;
 	refused(&r, "rank");
@@ -332,7 +332,7 @@ Test(peer_coord, ranks_that_cannot_be_are_not_brought)
 	o.bring.holders[1].rank = RANK_MAX;
 	cr_assert_eq(peer_order_encode(&o, &w), 0);
 	cr_expect_eq(peer_order_decode(PEER_RESTORE_FETCH, w.data, w.len, &back, &err), -EBADMSG);
-	cr_expect(strstr(err.text, "BRING message with rank"), "%s", err.text);
+	cr_expect(strstr(err.text, "RESTORE_FETCH message with rank"), "%s", err.text);
 }
 
 static void spill_is_refused(const struct peer_spill *spill, const char *why)
@@ -374,7 +374,7 @@ Test(peer_coord, a_spill_that_cannot_be_is_refused)
 	refused(&r, "RECOVERED message with a text of bytes 0");
 	r = a_report(PEER_SPILLED);
 	r.spilled.part.node.size = 0;
-	refused(&r, "RESCUED message with a node manifest of size 0");
+	refused(&r, "SPILLED message with a node manifest of size 0");
 }
 
 Test(peer_coord, flipped_bits_do_no_harm)

@@ -1,6 +1,6 @@
 /* Every function of ckpt.h with every wrong argument: what it returns, and its sentence. tests/tidy/test_arguments.py reads the rows:
  * no function of ckpt.map may be missing, and each code must stand in ckpt.h. */
-#include "crew.h"
+#include "ranks.h"
 
 #include "base/utf8.h"
 #include "session.h"
@@ -9,7 +9,7 @@
 #include <limits.h>
 #include <string.h>
 
-static struct crew c;
+static struct ranks c;
 static ckpt *s; /* of rank 0 of 1 */
 
 /* That the sentence is of this call, a person can read it, and it stays on its line. */
@@ -60,19 +60,19 @@ static void leave_another_sentence(void)
 
 static void open_one(void)
 {
-	crew_open(&c, 1, NULL);
+	ranks_open(&c, 1, NULL);
 	s = c.s[0];
 }
 
 static void join_one(void)
 {
-	crew_up(&c, 1, NULL);
+	ranks_up(&c, 1, NULL);
 	s = c.s[0];
 }
 
 static void close_one(void)
 {
-	crew_down(&c);
+	ranks_down(&c);
 }
 
 TestSuite(arguments, .init = open_one, .fini = close_one);
@@ -192,10 +192,10 @@ Test(arguments, a_failure_without_a_session_is_the_last_one_of_every_session_unt
 	cr_assert(strstr(ckpt_error(s), "snapshot is NULL"), "%s", ckpt_error(s));
 	leave_another_sentence();
 	cr_assert(strstr(ckpt_error(NULL), "snapshot is NULL"));
-	struct crew later;
-	crew_open(&later, 1, NULL);
+	struct ranks later;
+	ranks_open(&later, 1, NULL);
 	cr_assert_str_eq(ckpt_error(later.s[0]), "", "it was not there yet");
-	crew_down(&later);
+	ranks_down(&later);
 }
 
 Test(arguments, of_a_range)

@@ -1,4 +1,4 @@
-#include "crew.h"
+#include "ranks.h"
 
 #include "session.h"
 
@@ -152,9 +152,9 @@ static void finish_plan(struct plan *plan, uint32_t done)
 static char on_host[3][64], on_gpu[2][128];
 
 /* a, c on the host; b, d on device 0: interleaved in the layout. */
-static void two_devices_up(struct crew *c)
+static void two_devices_up(struct ranks *c)
 {
-	crew_open(c, 1, NULL);
+	ranks_open(c, 1, NULL);
 	c->s[0]->layers = (struct device_layers){.host = &driven, .cuda = &driven};
 	static const char *const names[] = {"a", "b", "c", "d"};
 	for (int i = 0; i < 4; i++) {
@@ -170,7 +170,7 @@ static void two_devices_up(struct crew *c)
 				 .device = i % 2 ? 0 : CKPT_HOST};
 		cr_assert_eq(ckpt_register_tensor(c->s[0], &t), 0, "%s", ckpt_error(c->s[0]));
 	}
-	crew_join(c);
+	ranks_join(c);
 }
 
 static void await_value(const _Atomic uint32_t *value, uint32_t want)
@@ -183,11 +183,11 @@ static void await_value(const _Atomic uint32_t *value, uint32_t want)
 
 Test(capture, two_devices_are_one_capture)
 {
-	struct crew c;
+	struct ranks c;
 	ckpt_snapshot *snap;
 	two_devices_up(&c);
 	cr_assert_eq(ckpt_begin(c.s[0], 4, CKPT_MEMORY, NULL, &snap), 0, "%s", ckpt_error(c.s[0]));
-	struct arena_slot *slot = &fake_head(c.f, 0)->slots[crew_slot(&c, 0, 4)];
+	struct arena_slot *slot = &fake_head(c.f, 0)->slots[ranks_slot(&c, 0, 4)];
 	cr_assert_eq(launches[0], 1);
 	cr_assert_eq(launches[1], 1);
 	/* All of the host's bytes: only piece a is a prefix, since b is not there. */
@@ -201,42 +201,42 @@ Test(capture, two_devices_are_one_capture)
 	cr_assert_eq(atomic_load(&slot->progress), 2 * 64 + 2 * 128);
 	cr_assert_eq(ckpt_fence(snap, NULL), 0);
 	ckpt_snapshot_free(snap);
-	crew_down(&c);
+	ranks_down(&c);
 }
 
 Test(capture, a_failure_of_one_device_waits_for_the_other)
 {
-	struct crew c;
+	struct ranks c;
 	ckpt_snapshot *snap;
 	two_devices_up(&c);
 	cr_assert_eq(ckpt_begin(c.s[0], 4, CKPT_MEMORY, NULL, &snap), 0);
-	struct arena_slot *slot = &fake_head(c.f, 0)->slots[crew_slot(&c, 0, 4)];
+	struct arena_slot *slot = &fake_head(c.f, 0)->slots[ranks_slot(&c, 0, 4)];
 	finish_plan(last_plan[0], (uint32_t)-EIO);
 	finish_plan(last_plan[1], 1);
 	await_value(&slot->done, (uint32_t)-EIO);
 	ckpt_snapshot_free(snap);
-	crew_down(&c);
+	ranks_down(&c);
 }
 
 Test(capture, a_launch_that_is_refused_frees_nothing_before_the_other_device_ends)
 {
-	struct crew c;
+	struct ranks c;
 	ckpt_snapshot *snap;
 	two_devices_up(&c);
 	refuse_launch[1] = -EIO;
 	cr_assert_eq(ckpt_begin(c.s[0], 4, CKPT_MEMORY, NULL, &snap), -EIO);
 	cr_assert(strstr(ckpt_error(c.s[0]), "refuses"), "%s", ckpt_error(c.s[0]));
-	struct arena_slot *slot = &fake_head(c.f, 0)->slots[crew_slot(&c, 0, 4)];
+	struct arena_slot *slot = &fake_head(c.f, 0)->slots[ranks_slot(&c, 0, 4)];
 	cr_assert_eq(atomic_load(&slot->done), 0);
 	finish_plan(last_plan[0], 1);
 	await_value(&slot->done, (uint32_t)-EIO);
-	crew_down(&c);
+	ranks_down(&c);
 }
 
 /* By two complete captures a device sees what does not change; one that goes on says nothing. */
 Test(capture, each_device_learns_what_the_slot_holds_and_what_was_captured_last)
 {
-	struct crew c;
+	struct ranks c;
 	ckpt_snapshot *snaps[3];
 	uint32_t slots[3];
 	two_devices_up(&c);
@@ -246,7 +246,7 @@ Test(capture, each_device_learns_what_the_slot_holds_and_what_was_captured_last)
 			fake_free(c.f, 0, slots[0]);
 		}
 		cr_assert_eq(ckpt_begin(c.s[0], 4 + i, CKPT_MEMORY, NULL, &snaps[i]), 0, "%s", ckpt_error(c.s[0]));
-		slots[i] = crew_slot(&c, 0, 4 + i);
+		slots[i] = ranks_slot(&c, 0, 4 + i);
 		for (int d = 0; d < 2; d++) {
 			const struct capture_target *target = &last_plan[d]->target;
 			cr_assert_eq(target->held, i == 2);
@@ -265,29 +265,29 @@ Test(capture, each_device_learns_what_the_slot_holds_and_what_was_captured_last)
 	cr_assert_eq(slots[2], slots[0]);
 	for (int i = 0; i < 3; i++)
 		ckpt_snapshot_free(snaps[i]);
-	crew_down(&c);
+	ranks_down(&c);
 }
 
 Test(capture, a_mutation_is_told_although_the_daemon_gave_the_snapshot_up_first)
 {
-	struct crew c;
+	struct ranks c;
 	ckpt_snapshot *snap;
 	two_devices_up(&c);
 	cr_assert_eq(ckpt_begin(c.s[0], 4, CKPT_MEMORY, NULL, &snap), 0);
 	fence_answer[0] = -EBADMSG;
-	uint32_t at = crew_slot(&c, 0, 4);
+	uint32_t at = ranks_slot(&c, 0, 4);
 	fake_head(c.f, 0)->slots[at].epoch = 0;
 	fake_free(c.f, 0, at);
 	cr_assert_eq(ckpt_fence(snap, NULL), -EBADMSG);
 	cr_assert(strstr(ckpt_error(c.s[0]), "tensor a"), "%s", ckpt_error(c.s[0]));
 	cr_assert_eq(ckpt_wait(snap, CKPT_CAPTURED, 0), -EBADMSG);
 	ckpt_snapshot_free(snap);
-	crew_down(&c);
+	ranks_down(&c);
 }
 
 Test(capture, a_mutation_names_the_tensor)
 {
-	struct crew c;
+	struct ranks c;
 	ckpt_snapshot *snap;
 	two_devices_up(&c);
 	cr_assert_eq(ckpt_begin(c.s[0], 4, CKPT_MEMORY, NULL, &snap), 0);
@@ -304,18 +304,18 @@ Test(capture, a_mutation_names_the_tensor)
 	fence_answer[0] = 0;
 	cr_assert_eq(ckpt_fence(snap, NULL), 0, "called again: %s", ckpt_error(c.s[0]));
 	ckpt_snapshot_free(snap);
-	crew_down(&c);
+	ranks_down(&c);
 }
 
 Test(capture, a_group_is_fenced_by_itself_and_the_rest_by_the_last_fence)
 {
-	struct crew c;
+	struct ranks c;
 	ckpt_snapshot *snap;
 	for (int i = 0; i < 4; i++)
 		in_group[i] = i < 2 ? "optimizer" : "params";
 	two_devices_up(&c);
 	cr_assert_eq(ckpt_begin(c.s[0], 4, CKPT_MEMORY, NULL, &snap), 0);
-	struct arena_slot *slot = &fake_head(c.f, 0)->slots[crew_slot(&c, 0, 4)];
+	struct arena_slot *slot = &fake_head(c.f, 0)->slots[ranks_slot(&c, 0, 4)];
 	/* The spans of each device tell them apart by the same numbers. */
 	for (int d = 0; d < 2; d++)
 		for (size_t i = 0; i < 2; i++)
@@ -334,12 +334,12 @@ Test(capture, a_group_is_fenced_by_itself_and_the_rest_by_the_last_fence)
 	finish_plan(last_plan[0], 1);
 	finish_plan(last_plan[1], 1);
 	ckpt_snapshot_free(snap);
-	crew_down(&c);
+	ranks_down(&c);
 }
 
 Test(capture, a_fence_that_fails_on_one_device_holds_on_the_other)
 {
-	struct crew c;
+	struct ranks c;
 	ckpt_snapshot *snap;
 	two_devices_up(&c);
 	cr_assert_eq(ckpt_begin(c.s[0], 4, CKPT_MEMORY, NULL, &snap), 0);
@@ -349,31 +349,31 @@ Test(capture, a_fence_that_fails_on_one_device_holds_on_the_other)
 	cr_assert_eq(ckpt_fence(snap, NULL), -EIO, "the first failure");
 	cr_assert_eq(fenced_group[1], FENCE_ALL);
 	ckpt_snapshot_free(snap);
-	crew_down(&c);
+	ranks_down(&c);
 }
 
 Test(capture, closing_waits_for_devices_that_read_and_not_for_dead_ones)
 {
-	struct crew c;
+	struct ranks c;
 	two_devices_up(&c);
 	idle_answer[0] = -EIO;
 	idle_answer[1] = -ETIMEDOUT;
 	cr_assert_eq(ckpt_close(c.s[0]), -ETIMEDOUT);
 	c.s[0] = NULL;
 	idle_answer[0] = idle_answer[1] = 0;
-	crew_down(&c);
+	ranks_down(&c);
 }
 
 Test(capture, staging_is_for_gpus_and_given_up_where_there_is_no_memory)
 {
-	struct crew c;
+	struct ranks c;
 	setenv("CKPT_STAGING", "1", 1);
 	two_devices_up(&c);
 	cr_assert_eq(plan_flags[0], 0u);
 	cr_assert_eq(plan_flags[1], (unsigned)PLAN_STAGED);
-	crew_down(&c);
+	ranks_down(&c);
 	no_spare = true;
 	two_devices_up(&c);
 	cr_assert_eq(plan_flags[1], 0u);
-	crew_down(&c);
+	ranks_down(&c);
 }

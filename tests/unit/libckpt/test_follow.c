@@ -1,6 +1,6 @@
 /* What a restore loads while the daemon still brings the rest. */
 #include "base/clock.h"
-#include "crew.h"
+#include "ranks.h"
 #include "session.h"
 
 #include <criterion/criterion.h>
@@ -16,7 +16,7 @@ enum {
 };
 
 struct follow {
-	struct crew c;
+	struct ranks c;
 	uint64_t small[SMALL];
 	pthread_t thread;
 	int rc[FAKE_WORLD_MAX];
@@ -25,14 +25,14 @@ struct follow {
 
 static void fill(struct follow *t, unsigned seed)
 {
-	crew_fill(&t->c, seed);
+	ranks_fill(&t->c, seed);
 	for (unsigned i = 0; i < SMALL; i++)
 		t->small[i] = i + 1000 * seed;
 }
 
 static bool is(struct follow *t, unsigned seed)
 {
-	bool same = crew_is(&t->c, seed);
+	bool same = ranks_is(&t->c, seed);
 	for (unsigned i = 0; i < SMALL; i++)
 		same &= t->small[i] == i + 1000 * seed;
 	return same;
@@ -43,17 +43,17 @@ static void up(struct follow *t, uint32_t world)
 {
 	char name[16];
 	memset(t, 0, sizeof(*t));
-	crew_open(&t->c, world, NULL);
-	crew_register(&t->c);
+	ranks_open(&t->c, world, NULL);
+	ranks_register(&t->c);
 	for (unsigned i = 0; i < SMALL; i++) {
 		snprintf(name, sizeof(name), "small%03u", i);
 		cr_assert_eq(ckpt_register_blob(t->c.s[0], name, CKPT_SCOPE_RANK, &t->small[i], 8), 0);
 	}
-	crew_join(&t->c);
+	ranks_join(&t->c);
 	fill(t, 1);
-	crew_save(&t->c, 50, CKPT_MEMORY);
+	ranks_save(&t->c, 50, CKPT_MEMORY);
 	fill(t, 3);
-	crew_save(&t->c, 60, CKPT_MEMORY);
+	ranks_save(&t->c, 60, CKPT_MEMORY);
 	fill(t, 2);
 	fake_manners(t->c.f, &(struct fake_manners){.hold_restore = true,
 						    .restored = {.step = 50, .epoch = 1, .source = WIRE_FROM_PEER}});
@@ -62,7 +62,7 @@ static void up(struct follow *t, uint32_t world)
 static void *restore(void *arg)
 {
 	struct follow *t = arg;
-	crew_restore(&t->c, CKPT_LATEST, t->rc, t->out);
+	ranks_restore(&t->c, CKPT_LATEST, t->rc, t->out);
 	return NULL;
 }
 
@@ -144,8 +144,8 @@ Test(follow, what_is_there_is_loaded_before_the_answer_and_not_again)
 	cr_assert_eq(t.rc[0], 0);
 	cr_assert_eq(t.out[0].early_bytes, t.out[0].bytes);
 	cr_assert(is(&t, 1));
-	crew_save(&t.c, 70, CKPT_MEMORY);
-	crew_down(&t.c);
+	ranks_save(&t.c, 70, CKPT_MEMORY);
+	ranks_down(&t.c);
 }
 
 Test(follow, what_is_not_there_is_not_touched)
@@ -163,7 +163,7 @@ Test(follow, what_is_not_there_is_not_touched)
 	cr_assert_eq(t.rc[0], 0);
 	cr_assert_eq(t.out[0].early_bytes, 256 * 8);
 	cr_assert(is(&t, 1));
-	crew_down(&t.c);
+	ranks_down(&t.c);
 }
 
 Test(follow, another_attempt_is_loaded_from_the_beginning)
@@ -183,7 +183,7 @@ Test(follow, another_attempt_is_loaded_from_the_beginning)
 	cr_assert_eq(t.out[0].step, 50);
 	cr_assert_eq(t.out[0].early_bytes, 256 * 8, "what was of the other one does not count");
 	cr_assert(is(&t, 1));
-	crew_down(&t.c);
+	ranks_down(&t.c);
 }
 
 Test(follow, an_attempt_that_the_answer_is_not_about_counts_for_nothing)
@@ -198,7 +198,7 @@ Test(follow, an_attempt_that_the_answer_is_not_about_counts_for_nothing)
 	cr_assert_eq(t.rc[0], 0);
 	cr_assert_eq(t.out[0].early_bytes, 0);
 	cr_assert(is(&t, 1));
-	crew_down(&t.c);
+	ranks_down(&t.c);
 }
 
 Test(follow, an_attempt_that_is_over_counts_for_nothing)
@@ -215,7 +215,7 @@ Test(follow, an_attempt_that_is_over_counts_for_nothing)
 	cr_assert_eq(t.rc[0], 0);
 	cr_assert_eq(t.out[0].early_bytes, 0);
 	cr_assert(is(&t, 1));
-	crew_down(&t.c);
+	ranks_down(&t.c);
 }
 
 Test(follow, what_was_told_before_the_restore_was_asked_for_is_not_loaded)
@@ -230,7 +230,7 @@ Test(follow, what_was_told_before_the_restore_was_asked_for_is_not_loaded)
 	cr_assert_eq(t.rc[0], 0);
 	cr_assert_eq(t.out[0].early_bytes, 0);
 	cr_assert(is(&t, 1));
-	crew_down(&t.c);
+	ranks_down(&t.c);
 }
 
 Test(follow, parts_that_neighbours_have_are_loaded_out_of_their_arenas)
@@ -247,7 +247,7 @@ Test(follow, parts_that_neighbours_have_are_loaded_out_of_their_arenas)
 	for (uint32_t r = 0; r < 2; r++)
 		cr_assert_eq(t.rc[r], 0);
 	cr_assert(is(&t, 1));
-	crew_down(&t.c);
+	ranks_down(&t.c);
 }
 
 /* Everything of step 50 is loaded, and then the restore fails. */
@@ -264,11 +264,11 @@ static void loaded_then(struct follow *t, int rc, const char *text)
 	cr_assert_eq(t->rc[0], rc, "%s", text);
 	cr_assert_eq(ckpt_begin(t->c.s[0], 70, CKPT_MEMORY, NULL, &snap), -EPERM, "the state is undefined");
 	fake_manners(t->c.f, &(struct fake_manners){.restored = {.step = 50, .epoch = 1, .source = WIRE_FROM_PEER}});
-	crew_restore(&t->c, CKPT_LATEST, t->rc, NULL);
+	ranks_restore(&t->c, CKPT_LATEST, t->rc, NULL);
 	cr_assert_eq(t->rc[0], 0);
 	cr_assert(is(t, 1));
-	crew_save(&t->c, 70, CKPT_MEMORY);
-	crew_down(&t->c);
+	ranks_save(&t->c, 70, CKPT_MEMORY);
+	ranks_down(&t->c);
 }
 
 Test(follow, when_nothing_is_left_saves_are_refused_until_a_restore_succeeds)
@@ -294,7 +294,7 @@ Test(follow, nothing_is_loaded_once_another_epoch_has_begun)
 	cr_assert_eq(t.rc[0], -ESTALE);
 	cr_assert_eq(t.small[second], second + 2000);
 	cr_assert(atomic_load(&t.c.s[0]->undefined));
-	crew_down(&t.c);
+	ranks_down(&t.c);
 }
 
 Test(follow, a_daemon_that_dies_in_the_middle_leaves_the_state_undefined)
@@ -310,7 +310,7 @@ Test(follow, a_daemon_that_dies_in_the_middle_leaves_the_state_undefined)
 	cr_assert_eq(t.rc[0], -ENOTCONN);
 	cr_assert(atomic_load(&t.c.s[0]->undefined));
 	fake_live(t.c.f);
-	crew_down(&t.c);
+	ranks_down(&t.c);
 }
 
 static struct arena_bring *_Atomic ends_under_the_copy;
@@ -343,7 +343,7 @@ Test(follow, an_attempt_that_ends_under_the_copy_is_no_error_and_counts_for_noth
 	cr_assert_eq(t.rc[0], 0);
 	cr_assert_eq(t.out[0].early_bytes, 0);
 	cr_assert(is(&t, 1));
-	crew_down(&t.c);
+	ranks_down(&t.c);
 }
 
 Test(follow, a_load_that_fails_is_told_after_the_answer)
@@ -358,5 +358,5 @@ Test(follow, a_load_that_fails_is_told_after_the_answer)
 	end(&t);
 	cr_assert_eq(t.rc[0], -EBADMSG);
 	cr_assert_eq(ckpt_begin(t.c.s[0], 70, CKPT_MEMORY, NULL, &snap), -EPERM);
-	crew_down(&t.c);
+	ranks_down(&t.c);
 }

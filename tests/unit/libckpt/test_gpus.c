@@ -1,5 +1,5 @@
 /* A rank with state on two GPUs, played by the fake of the CUDA runtime, and on the host. */
-#include "crew.h"
+#include "ranks.h"
 
 #include "device_cuda.h"
 #include "session.h"
@@ -38,7 +38,7 @@ static bool is(int with)
 	return good;
 }
 
-static void register_parts(struct crew *c, uint32_t rank)
+static void register_parts(struct ranks *c, uint32_t rank)
 {
 	static const char *const groups[] = {"optimizer", "params", "params"};
 	uint64_t shape = BYTES;
@@ -58,7 +58,7 @@ static void register_parts(struct crew *c, uint32_t rank)
 }
 
 /* The last rank has the state on GPUs; the others nothing. */
-static void up(struct crew *c, uint32_t world, const char *staging)
+static void up(struct ranks *c, uint32_t world, const char *staging)
 {
 	setenv("CKPT_STAGING", staging, 1);
 	fake = cuda_fake_new(6);
@@ -67,15 +67,15 @@ static void up(struct crew *c, uint32_t world, const char *staging)
 		state[i] = malloc(BYTES);
 	ops = device_cuda_ops;
 	ops.open = open_fake;
-	crew_open(c, world, NULL);
+	ranks_open(c, world, NULL);
 	c->s[world - 1]->layers.cuda = &ops;
 	register_parts(c, world - 1);
-	crew_join(c);
+	ranks_join(c);
 }
 
-static void down(struct crew *c)
+static void down(struct ranks *c)
 {
-	crew_down(c);
+	ranks_down(c);
 	cuda_fake_rt(fake)->stream_destroy(cuda_fake_rt(fake), stream);
 	cuda_fake_settle(fake);
 	cr_assert_eq(cuda_fake_live(fake), 0u);
@@ -92,7 +92,7 @@ static bool all_read(const struct arena_part *parts)
 
 static void save_and_restore(const char *staging)
 {
-	struct crew c;
+	struct ranks c;
 	ckpt_snapshot *snap;
 	int rc;
 	up(&c, 1, staging);
@@ -101,7 +101,7 @@ static void save_and_restore(const char *staging)
 	cr_assert_eq(ckpt_fence_group(snap, "params", stream), 0, "%s", ckpt_error(c.s[0]));
 	cr_assert_eq(ckpt_fence(snap, stream), 0, "%s", ckpt_error(c.s[0]));
 	cuda_fake_settle(fake);
-	uint32_t at = crew_slot(&c, 0, 4);
+	uint32_t at = ranks_slot(&c, 0, 4);
 	struct arena_slot *slot = &fake_head(c.f, 0)->slots[at];
 	/* The service thread sums the counters every millisecond; nothing announces it. */
 	for (int i = 0; i < 5000 && !atomic_load(&slot->done); i++)
@@ -112,7 +112,7 @@ static void save_and_restore(const char *staging)
 	fill(60);
 	fake_manners(c.f, &(struct fake_manners){
 				  .restored = {.step = 4, .epoch = 1, .source = WIRE_FROM_MEMORY, .slots = {at}}});
-	crew_restore(&c, CKPT_LATEST, &rc, NULL);
+	ranks_restore(&c, CKPT_LATEST, &rc, NULL);
 	cr_assert_eq(rc, 0);
 	cr_assert(is(1));
 	down(&c);
@@ -127,7 +127,7 @@ Test(gpus, state_on_two_and_on_the_host_is_saved_and_restored)
 /* Rank 0 is lost for good while the GPUs of rank 1 have not read its state yet, and its fence was called. */
 Test(gpus, who_moves_is_told_when_no_gpu_reads_the_state_any_more)
 {
-	struct crew c;
+	struct ranks c;
 	ckpt_snapshot *snap;
 	up(&c, 2, "0");
 	fill(1);
@@ -152,7 +152,7 @@ Test(gpus, who_moves_is_told_when_no_gpu_reads_the_state_any_more)
 	c.s[0] = c.s[1];
 	c.world = 1;
 	register_parts(&c, 0);
-	crew_join(&c);
+	ranks_join(&c);
 	cr_assert_eq(ckpt_begin(c.s[0], 5, CKPT_MEMORY, stream, &snap), 0, "%s", ckpt_error(c.s[0]));
 	cr_assert_eq(ckpt_fence(snap, stream), 0);
 	ckpt_snapshot_free(snap);
@@ -163,7 +163,7 @@ Test(gpus, who_moves_is_told_when_no_gpu_reads_the_state_any_more)
 /* A handle that the caller keeps beyond the session. */
 Test(gpus, closing_waits_until_no_gpu_reads_the_state_any_more)
 {
-	struct crew c;
+	struct ranks c;
 	ckpt_snapshot *snap;
 	up(&c, 1, "0");
 	cr_assert_eq(ckpt_begin(c.s[0], 4, CKPT_MEMORY, stream, &snap), 0);

@@ -1,5 +1,5 @@
 /* What a slot holds already is not copied again: only if the daemon says that it is intact, and never at the cost of what has changed. */
-#include "crew.h"
+#include "ranks.h"
 
 #include "base/failpoint.h"
 
@@ -8,7 +8,7 @@
 #include <string.h>
 
 /* Of the rank's largest piece: a byte of its last leaf. */
-static uint8_t *a_byte(struct crew *c, uint32_t slot)
+static uint8_t *a_byte(struct ranks *c, uint32_t slot)
 {
 	const struct layout *layout = fake_layout(c->f, 0);
 	const struct layout_piece *largest = &layout->pieces[0];
@@ -18,7 +18,7 @@ static uint8_t *a_byte(struct crew *c, uint32_t slot)
 	return fake_slot(c->f, 0, slot) + largest->slot_at + largest->bytes - 1;
 }
 
-static bool matches(struct crew *c, uint32_t slot)
+static bool matches(struct ranks *c, uint32_t slot)
 {
 	const struct layout *layout = fake_layout(c->f, 0);
 	const uint64_t *leaves = fake_leaves(c->f, 0, slot);
@@ -34,26 +34,26 @@ static bool matches(struct crew *c, uint32_t slot)
 }
 
 /* The daemon gives the slot back; whoever captures into it leaves a mark on what he copies. */
-static void give_back(struct crew *c, uint32_t slot, bool intact)
+static void give_back(struct ranks *c, uint32_t slot, bool intact)
 {
 	*a_byte(c, slot) ^= 0x40;
 	atomic_store(&fake_head(c->f, 0)->slots[slot].intact, intact);
 	fake_free(c->f, 0, slot);
 }
 
-static uint32_t save_in(struct crew *c, uint64_t step)
+static uint32_t save_in(struct ranks *c, uint64_t step)
 {
-	crew_save(c, step, CKPT_MEMORY);
-	uint32_t slot = crew_slot(c, 0, step);
+	ranks_save(c, step, CKPT_MEMORY);
+	uint32_t slot = ranks_slot(c, 0, step);
 	cr_assert_eq(atomic_load(&fake_head(c->f, 0)->slots[slot].intact), 0u, "it is the daemon's to say");
 	return slot;
 }
 
 Test(intact, what_stands_in_an_intact_slot_is_not_copied_again)
 {
-	struct crew c;
-	crew_up(&c, 1, NULL);
-	crew_fill(&c, 3);
+	struct ranks c;
+	ranks_up(&c, 1, NULL);
+	ranks_fill(&c, 3);
 	uint32_t slot = save_in(&c, 1);
 	cr_assert(matches(&c, slot));
 	give_back(&c, slot, true);
@@ -61,44 +61,44 @@ Test(intact, what_stands_in_an_intact_slot_is_not_copied_again)
 	cr_assert(!matches(&c, slot), "the mark is gone");
 	*a_byte(&c, slot) ^= 0x40;
 	cr_assert(matches(&c, slot));
-	crew_down(&c);
+	ranks_down(&c);
 }
 
 Test(intact, of_any_other_slot_everything_is_copied)
 {
-	struct crew c;
-	crew_up(&c, 1, NULL);
-	crew_fill(&c, 3);
+	struct ranks c;
+	ranks_up(&c, 1, NULL);
+	ranks_fill(&c, 3);
 	uint32_t slot = save_in(&c, 1);
 	give_back(&c, slot, false);
 	cr_assert_eq(save_in(&c, 2), slot);
 	cr_assert(matches(&c, slot));
-	crew_down(&c);
+	ranks_down(&c);
 }
 
 Test(intact, what_changes_again_is_copied)
 {
-	struct crew c;
-	crew_up(&c, 1, NULL);
-	crew_fill(&c, 3);
+	struct ranks c;
+	ranks_up(&c, 1, NULL);
+	ranks_fill(&c, 3);
 	uint32_t slot = save_in(&c, 1);
 	for (unsigned seed = 4; seed < 8; seed++) {
 		give_back(&c, slot, true);
-		crew_fill(&c, seed);
+		ranks_fill(&c, seed);
 		cr_assert_eq(save_in(&c, seed), slot);
 		cr_assert(matches(&c, slot));
 	}
-	crew_down(&c);
+	ranks_down(&c);
 }
 
 #ifdef CKPT_FAILPOINTS
 Test(intact, a_capture_that_fails_leaves_nothing_to_rely_on)
 {
-	struct crew c;
+	struct ranks c;
 	struct err err;
 	ckpt_snapshot *snap;
-	crew_up(&c, 1, NULL);
-	crew_fill(&c, 3);
+	ranks_up(&c, 1, NULL);
+	ranks_fill(&c, 3);
 	uint32_t slot = save_in(&c, 1);
 	for (int launched = 0; launched < 2; launched++) {
 		give_back(&c, slot, true);
@@ -117,6 +117,6 @@ Test(intact, a_capture_that_fails_leaves_nothing_to_rely_on)
 		cr_assert_eq(save_in(&c, 3 + 2u * launched), slot);
 		cr_assert(matches(&c, slot));
 	}
-	crew_down(&c);
+	ranks_down(&c);
 }
 #endif

@@ -1,4 +1,4 @@
-#include "crew.h"
+#include "ranks.h"
 
 #include <criterion/criterion.h>
 #include <errno.h>
@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void free_state(struct crew_state *state)
+static void free_state(struct ranks_state *state)
 {
 	free(state->w);
 	free(state->flat);
@@ -14,7 +14,7 @@ static void free_state(struct crew_state *state)
 }
 
 /* Rank 0 is lost for good; the others have learned it, with their memory freed. */
-static void lose_first(struct crew *c)
+static void lose_first(struct ranks *c)
 {
 	cr_assert_eq(ckpt_close(c->s[0]), 0);
 	fake_epoch(c->f, 2, "rank 0 is lost for good");
@@ -33,10 +33,10 @@ static void lose_first(struct crew *c)
 
 Test(move, a_process_goes_on_as_another_rank)
 {
-	struct crew c;
+	struct ranks c;
 	ckpt_snapshot *snap;
-	crew_up(&c, 3, NULL);
-	crew_fill(&c, 1);
+	ranks_up(&c, 3, NULL);
+	ranks_fill(&c, 1);
 	cr_assert_eq(ckpt_begin(c.s[1], 5, CKPT_MEMORY, NULL, &snap), 0);
 	lose_first(&c);
 	for (uint32_t r = 0; r < 2; r++) {
@@ -47,59 +47,59 @@ Test(move, a_process_goes_on_as_another_rank)
 	cr_assert_eq(ckpt_fence(snap, NULL), -ESTALE, "what was begun is over, and nothing reads the freed memory");
 	ckpt_snapshot_free(snap);
 	cr_assert_eq(ckpt_begin(c.s[0], 6, CKPT_MEMORY, NULL, &snap), -EINVAL, "nothing is registered");
-	crew_register(&c);
-	crew_join(&c);
+	ranks_register(&c);
+	ranks_join(&c);
 	cr_assert_eq(ckpt_epoch(c.s[0]), 2);
-	crew_fill(&c, 2);
-	crew_save(&c, 6, CKPT_MEMORY);
+	ranks_fill(&c, 2);
+	ranks_save(&c, 6, CKPT_MEMORY);
 	fake_manners(c.f, &(struct fake_manners){.restored = {.step = 6,
 							      .epoch = 2,
 							      .source = WIRE_FROM_MEMORY,
-							      .slots = {crew_slot(&c, 0, 6)}}});
-	crew_fill(&c, 3);
+							      .slots = {ranks_slot(&c, 0, 6)}}});
+	ranks_fill(&c, 3);
 	int rc[2];
-	crew_restore(&c, CKPT_LATEST, rc, NULL);
+	ranks_restore(&c, CKPT_LATEST, rc, NULL);
 	cr_assert(rc[0] == 0 && rc[1] == 0);
-	cr_assert(crew_is(&c, 2), "all of it is of the new place");
-	crew_down(&c);
+	cr_assert(ranks_is(&c, 2), "all of it is of the new place");
+	ranks_down(&c);
 }
 
 Test(move, a_view_says_that_it_was_there_before)
 {
-	struct crew c;
+	struct ranks c;
 	const ckpt_view *view;
-	crew_up(&c, 2, NULL);
+	ranks_up(&c, 2, NULL);
 	lose_first(&c);
-	crew_register(&c);
+	ranks_register(&c);
 	cr_assert_eq(ckpt_join(c.s[0], NULL, 0, &view, -1), 0, "%s", ckpt_error(c.s[0]));
 	cr_assert_eq(view->joined_before, 1);
 	cr_assert(view->rank == 0 && view->world == 1);
-	crew_down(&c);
+	ranks_down(&c);
 }
 
 Test(move, who_had_not_joined_yet_is_told_when_it_registers)
 {
-	struct crew c;
-	crew_open(&c, 2, NULL);
-	crew_register(&c);
+	struct ranks c;
+	ranks_open(&c, 2, NULL);
+	ranks_register(&c);
 	lose_first(&c);
-	crew_register(&c);
-	crew_join(&c);
+	ranks_register(&c);
+	ranks_join(&c);
 	cr_assert_eq(fake_hello(c.f, 1).world, 2, "it had come as another");
-	crew_down(&c);
+	ranks_down(&c);
 }
 
 Test(move, a_daemon_that_comes_back_is_greeted_by_the_new_rank)
 {
-	struct crew c;
-	crew_up(&c, 2, NULL);
+	struct ranks c;
+	ranks_up(&c, 2, NULL);
 	lose_first(&c);
-	crew_register(&c);
-	crew_join(&c);
+	ranks_register(&c);
+	ranks_join(&c);
 	fake_die(c.f);
 	fake_live(c.f);
 	fake_await_hellos(c.f, 3);
 	struct wire_hello hello = fake_hello(c.f, 0);
 	cr_assert(hello.rank == 0 && hello.world == 1 && hello.local_world == 1);
-	crew_down(&c);
+	ranks_down(&c);
 }

@@ -1,5 +1,5 @@
 /* The fence of a save with which the world changes. */
-#include "crew.h"
+#include "ranks.h"
 
 #include "base/clock.h"
 
@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-static struct crew c;
+static struct ranks c;
 static ckpt_snapshot *snap;
 static pthread_t thread;
 static int answer;
@@ -27,7 +27,7 @@ static void begin(int timeout_ms)
 {
 	ckpt_options o = CKPT_INIT(ckpt_options);
 	o.timeout_ms = timeout_ms;
-	crew_up(&c, 1, &o);
+	ranks_up(&c, 1, &o);
 	cr_assert_eq(ckpt_begin(c.s[0], 10, CKPT_MEMORY, NULL, &snap), 0);
 	cr_assert(fake_rang(c.f));
 }
@@ -45,7 +45,7 @@ static void begin_to_wait(void)
 	set_pause(10);
 	cr_assert_eq(pthread_create(&thread, NULL, fence, NULL), 0);
 	cr_assert(fake_rang(c.f));
-	cr_assert_eq(fake_head(c.f, 0)->slots[crew_slot(&c, 0, 10)].fenced, 1, "the save waits for nothing");
+	cr_assert_eq(fake_head(c.f, 0)->slots[ranks_slot(&c, 0, 10)].fenced, 1, "the save waits for nothing");
 }
 
 static void end(int due)
@@ -53,7 +53,7 @@ static void end(int due)
 	cr_assert_eq(pthread_join(thread, NULL), 0);
 	cr_expect_eq(answer, due, "%d: %s", answer, sentence);
 	ckpt_snapshot_free(snap);
-	crew_down(&c);
+	ranks_down(&c);
 }
 
 Test(pause, the_fence_waits_for_the_next_epoch)
@@ -110,7 +110,7 @@ Test(pause, it_has_a_deadline)
 	cr_expect_geq(clock_now() - before, 300 * CLOCK_NS_PER_MS);
 	cr_expect_leq(clock_now() - before, 20 * CLOCK_NS_PER_S);
 	ckpt_snapshot_free(snap);
-	crew_down(&c);
+	ranks_down(&c);
 }
 
 Test(pause, an_earlier_save_is_not_waited_in)
@@ -121,5 +121,5 @@ Test(pause, an_earlier_save_is_not_waited_in)
 	cr_expect_eq(ckpt_fence(snap, NULL), 0);
 	cr_expect_leq(clock_now() - before, 20 * CLOCK_NS_PER_S);
 	ckpt_snapshot_free(snap);
-	crew_down(&c);
+	ranks_down(&c);
 }

@@ -1,4 +1,4 @@
-#include "crew.h"
+#include "ranks.h"
 
 #include "format/region.h"
 
@@ -88,10 +88,10 @@ enum { ROWS = 7, COLS = 10, WORLD = 4, HALF = ROWS * COLS / 2 };
 /* A tensor cut by columns over two ranks, and each half flat over two more, the second way of cutting not at a row. */
 Test(range, shards_of_column_shards_make_the_whole_and_come_back)
 {
-	struct crew c;
+	struct ranks c;
 	static float data[WORLD][HALF];
 	const uint64_t shape[] = {ROWS, COLS}, extent[] = {ROWS, COLS / 2};
-	crew_open(&c, WORLD, NULL);
+	ranks_open(&c, WORLD, NULL);
 	for (uint32_t r = 0; r < WORLD; r++) {
 		ckpt_box boxes[CKPT_BOXES_MAX];
 		ckpt_piece pieces[CKPT_BOXES_MAX];
@@ -115,13 +115,13 @@ Test(range, shards_of_column_shards_make_the_whole_and_come_back)
 		t.device = CKPT_HOST;
 		cr_assert_eq(ckpt_register_tensor(c.s[r], &t), 0, "%s", ckpt_error(c.s[r]));
 	}
-	crew_join(&c); /* refuses holes and overlaps */
-	crew_save(&c, 1, CKPT_MEMORY);
+	ranks_join(&c); /* refuses holes and overlaps */
+	ranks_save(&c, 1, CKPT_MEMORY);
 	/* What was captured is each element at the place that its box gives it in the whole. */
 	unsigned seen = 0;
 	for (uint32_t r = 0; r < WORLD; r++) {
 		const struct layout *layout = fake_layout(c.f, r);
-		const uint8_t *slot = fake_slot(c.f, r, crew_slot(&c, r, 1));
+		const uint8_t *slot = fake_slot(c.f, r, ranks_slot(&c, r, 1));
 		for (uint32_t p = 0; p < layout->npieces; p++) {
 			const struct layout_piece *piece = &layout->pieces[p];
 			const float *in = (const float *)(slot + piece->slot_at);
@@ -134,5 +134,5 @@ Test(range, shards_of_column_shards_make_the_whole_and_come_back)
 		}
 	}
 	cr_assert_eq(seen, ROWS * COLS);
-	crew_down(&c);
+	ranks_down(&c);
 }

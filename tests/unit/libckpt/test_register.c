@@ -1,20 +1,20 @@
-#include "crew.h"
+#include "ranks.h"
 
 #include "session.h"
 
 #include <criterion/criterion.h>
 #include <string.h>
 
-static struct crew c;
+static struct ranks c;
 
 static void open_one(void)
 {
-	crew_open(&c, 1, NULL);
+	ranks_open(&c, 1, NULL);
 }
 
 static void close_one(void)
 {
-	crew_down(&c);
+	ranks_down(&c);
 }
 
 TestSuite(registration_calls, .init = open_one, .fini = close_one);
@@ -135,8 +135,8 @@ Test(registration_calls, scalars_and_empty_pieces_are_possible)
 	t.shape = (uint64_t[]){0, 8};
 	t.pieces = &(ckpt_piece){.data = NULL};
 	cr_assert_eq(ckpt_register_tensor(c.s[0], &t), 0, "%s", ckpt_error(c.s[0]));
-	crew_join(&c);
-	crew_save(&c, 1, CKPT_MEMORY);
+	ranks_join(&c);
+	ranks_save(&c, 1, CKPT_MEMORY);
 }
 
 Test(registration_calls, wrong_blobs_are_refused)
@@ -151,7 +151,7 @@ Test(registration_calls, wrong_blobs_are_refused)
 Test(registration_calls, registration_ends_with_the_join)
 {
 	ckpt_tensor t = tensor();
-	crew_join(&c);
+	ranks_join(&c);
 	cr_assert_eq(ckpt_register_tensor(c.s[0], &t), -EBUSY);
 	cr_assert_eq(ckpt_register_blob(c.s[0], "b", CKPT_SCOPE_JOB, data, 4), -EBUSY);
 }

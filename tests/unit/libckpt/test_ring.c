@@ -1,31 +1,31 @@
 /* The ring of levels holds the last snapshots only: what a wait makes of one that is no longer shown. */
-#include "crew.h"
+#include "ranks.h"
 
 #include <criterion/criterion.h>
 #include <string.h>
 
-static ckpt_snapshot *begun(struct crew *c, uint64_t step, ckpt_target target)
+static ckpt_snapshot *begun(struct ranks *c, uint64_t step, ckpt_target target)
 {
 	ckpt_snapshot *snap;
-	crew_up(c, 1, &(ckpt_options){.size = sizeof(ckpt_options), .timeout_ms = 1000});
+	ranks_up(c, 1, &(ckpt_options){.size = sizeof(ckpt_options), .timeout_ms = 1000});
 	cr_assert_eq(ckpt_begin(c->s[0], step, target, NULL, &snap), 0, "%s", ckpt_error(c->s[0]));
 	cr_assert_eq(ckpt_fence(snap, NULL), 0);
 	return snap;
 }
 
-static void publish(struct crew *c, uint64_t step, int level, int error)
+static void publish(struct ranks *c, uint64_t step, int level, int error)
 {
 	fake_publish(c->f, &(struct fake_level){.id = {step, 1}, .level = level, .error = error});
 }
 
 /* Step 120 of epoch 1, in the next one; the ring is full of those that were saved since. */
-static ckpt_snapshot *outrun(struct crew *c, bool seen)
+static ckpt_snapshot *outrun(struct ranks *c, bool seen)
 {
 	ckpt_snapshot *snap = begun(c, 120, CKPT_STORAGE);
 	if (seen)
 		publish(c, 120, LEVEL_CAPTURED, 0);
 	fake_epoch(c->f, 2, "rank 0 died");
-	crew_join(c);
+	ranks_join(c);
 	for (uint64_t step = 200; step < 200 + ARENA_STATUS; step++)
 		fake_publish(c->f, &(struct fake_level){.id = {step, 2}, .level = LEVEL_CAPTURED});
 	return snap;
@@ -33,7 +33,7 @@ static ckpt_snapshot *outrun(struct crew *c, bool seen)
 
 Test(ring, an_older_save_that_it_no_longer_holds_is_on_its_way_while_it_has_its_slot)
 {
-	struct crew c;
+	struct ranks c;
 	ckpt_snapshot *snap = outrun(&c, true);
 	cr_assert_eq(ckpt_wait(snap, CKPT_DURABLE, 20), -ETIMEDOUT);
 	fake_free(c.f, 0, 0);
@@ -42,58 +42,58 @@ Test(ring, an_older_save_that_it_no_longer_holds_is_on_its_way_while_it_has_its_
 	ckpt_snapshot_free(snap);
 	cr_assert_eq(ckpt_close(c.s[0]), 0);
 	c.s[0] = NULL;
-	crew_down(&c);
+	ranks_down(&c);
 }
 
 Test(ring, so_it_is_when_an_earlier_save_took_a_place_at_its_end)
 {
-	struct crew c;
+	struct ranks c;
 	ckpt_snapshot *snap = outrun(&c, true);
 	publish(&c, 100, LEVEL_VERIFIED, 0);
 	cr_assert_eq(ckpt_wait(snap, CKPT_DURABLE, 20), -ETIMEDOUT, "%s", ckpt_error(c.s[0]));
 	publish(&c, 120, LEVEL_DURABLE, 0);
 	cr_assert_eq(ckpt_wait(snap, CKPT_DURABLE, 5000), 0, "%s", ckpt_error(c.s[0]));
 	ckpt_snapshot_free(snap);
-	crew_down(&c);
+	ranks_down(&c);
 }
 
 Test(ring, and_close_waits_for_it)
 {
-	struct crew c;
+	struct ranks c;
 	ckpt_snapshot_free(outrun(&c, true));
 	publish(&c, 100, LEVEL_VERIFIED, 0);
 	cr_assert_eq(ckpt_close(c.s[0]), -ETIMEDOUT, "it is not durable yet");
 	c.s[0] = NULL;
-	crew_down(&c);
+	ranks_down(&c);
 }
 
 Test(ring, one_that_the_daemon_has_not_seen_is_stale_once_its_slot_is_given_back)
 {
-	struct crew c;
+	struct ranks c;
 	ckpt_snapshot *snap = outrun(&c, false);
 	publish(&c, 100, LEVEL_VERIFIED, 0);
 	fake_free(c.f, 0, 0);
 	cr_assert_eq(ckpt_wait(snap, CKPT_DURABLE, 20000), -ESTALE, "%s", ckpt_error(c.s[0]));
 	ckpt_snapshot_free(snap);
-	crew_down(&c);
+	ranks_down(&c);
 }
 
 /* It keeps its place, also before later ones. */
 Test(ring, an_earlier_save_that_is_being_written_does_not_show_that_one_was_never_seen)
 {
-	struct crew c;
+	struct ranks c;
 	ckpt_snapshot *snap = outrun(&c, true);
 	fake_publish(c.f, &(struct fake_level){.id = {100, 1}, .level = LEVEL_CAPTURED, .late_phase = LATE_WRITE});
 	fake_free(c.f, 0, 0);
 	cr_assert_eq(ckpt_wait(snap, CKPT_DURABLE, 5000), -ECANCELED);
 	cr_assert(strstr(ckpt_error(c.s[0]), "no longer kept"), "%s", ckpt_error(c.s[0]));
 	ckpt_snapshot_free(snap);
-	crew_down(&c);
+	ranks_down(&c);
 }
 
 Test(ring, an_entry_that_its_writer_left_half_written_is_not_read)
 {
-	struct crew c;
+	struct ranks c;
 	ckpt_snapshot *snap = begun(&c, 120, CKPT_MEMORY);
 	publish(&c, 120, LEVEL_CAPTURED, 0);
 	atomic_fetch_add(&fake_head(c.f, 0)->status[0].seq, 1);
@@ -102,11 +102,11 @@ Test(ring, an_entry_that_its_writer_left_half_written_is_not_read)
 	atomic_fetch_add(&fake_head(c.f, 0)->status[0].seq, 1);
 	cr_assert_eq(ckpt_poll(snap), CKPT_CAPTURED);
 	ckpt_snapshot_free(snap);
-	crew_down(&c);
+	ranks_down(&c);
 }
 
 /* The daemon is stopped, or killed, while it shows more of the step. */
-static struct arena_status *half_written(struct crew *c, uint64_t step)
+static struct arena_status *half_written(struct ranks *c, uint64_t step)
 {
 	struct arena_status *entry = fake_head(c->f, 0)->status;
 	while (entry->step != step)
@@ -117,7 +117,7 @@ static struct arena_status *half_written(struct crew *c, uint64_t step)
 
 Test(ring, nothing_is_said_to_be_lost_while_an_entry_is_half_written)
 {
-	struct crew c;
+	struct ranks c;
 	ckpt_snapshot *snap = begun(&c, 120, CKPT_STORAGE);
 	publish(&c, 120, LEVEL_DURABLE, 0);
 	for (uint64_t step = 121; step < 120 + ARENA_STATUS; step++)
@@ -126,17 +126,17 @@ Test(ring, nothing_is_said_to_be_lost_while_an_entry_is_half_written)
 	struct arena_status *entry = half_written(&c, 120);
 	cr_expect_eq(ckpt_wait(snap, CKPT_DURABLE, 20), -ETIMEDOUT, "%s", ckpt_error(c.s[0]));
 	fake_epoch(c.f, 2, "rank 0 died");
-	crew_join(&c);
+	ranks_join(&c);
 	cr_expect_eq(ckpt_wait(snap, CKPT_DURABLE, 20), -ETIMEDOUT, "%s", ckpt_error(c.s[0]));
 	atomic_fetch_add(&entry->seq, 1);
 	cr_expect_eq(ckpt_wait(snap, CKPT_DURABLE, 20), 0, "%s", ckpt_error(c.s[0]));
 	ckpt_snapshot_free(snap);
-	crew_down(&c);
+	ranks_down(&c);
 }
 
 Test(ring, an_outcome_that_the_ring_no_longer_holds_is_said_to_be_lost)
 {
-	struct crew c;
+	struct ranks c;
 	ckpt_snapshot *snap = begun(&c, 120, CKPT_MEMORY);
 	fake_free(c.f, 0, 0);
 	for (uint64_t step = 121; step < 121 + ARENA_STATUS; step++)
@@ -144,12 +144,12 @@ Test(ring, an_outcome_that_the_ring_no_longer_holds_is_said_to_be_lost)
 	cr_assert_eq(ckpt_wait(snap, CKPT_CAPTURED, 5000), -ECANCELED);
 	cr_assert(strstr(ckpt_error(c.s[0]), "no longer kept"), "%s", ckpt_error(c.s[0]));
 	ckpt_snapshot_free(snap);
-	crew_down(&c);
+	ranks_down(&c);
 }
 
 Test(ring, an_outcome_whose_place_an_earlier_save_took_at_its_end_is_said_to_be_lost)
 {
-	struct crew c;
+	struct ranks c;
 	ckpt_snapshot *snap = begun(&c, 120, CKPT_STORAGE);
 	fake_free(c.f, 0, 0);
 	for (uint64_t step = 121; step < 121 + ARENA_STATUS; step++)
@@ -158,5 +158,5 @@ Test(ring, an_outcome_whose_place_an_earlier_save_took_at_its_end_is_said_to_be_
 	cr_assert_eq(ckpt_wait(snap, CKPT_DURABLE, 20000), -ECANCELED);
 	cr_assert(strstr(ckpt_error(c.s[0]), "no longer kept"), "%s", ckpt_error(c.s[0]));
 	ckpt_snapshot_free(snap);
-	crew_down(&c);
+	ranks_down(&c);
 }

@@ -1,5 +1,5 @@
 #include "base/clock.h"
-#include "crew.h"
+#include "ranks.h"
 
 #include <criterion/criterion.h>
 #include <poll.h>
@@ -43,9 +43,9 @@ static ckpt_options listening(void)
 
 Test(service, a_new_epoch_calls_back_once)
 {
-	struct crew c;
+	struct ranks c;
 	ckpt_options o = listening();
-	crew_up(&c, 1, &o);
+	ranks_up(&c, 1, &o);
 	fake_epoch(c.f, 2, "rank 3 died (signal 9)");
 	cr_assert(await_epoch(&heard, 5000));
 	cr_assert_eq(heard.epoch, 2);
@@ -55,22 +55,22 @@ Test(service, a_new_epoch_calls_back_once)
 	cr_assert(await_epoch(&heard, 5000));
 	cr_assert_eq(heard.epoch, 3);
 	cr_assert_eq(heard.times, 2);
-	crew_down(&c);
+	ranks_down(&c);
 }
 
 static void *join_in_thread(void *arg)
 {
-	struct crew *c = arg;
+	struct ranks *c = arg;
 	return (void *)(intptr_t)ckpt_join(c->s[0], NULL, 0, NULL, -1);
 }
 
 Test(service, an_epoch_that_a_join_enters_is_not_told_but_a_later_one_is)
 {
-	struct crew c;
+	struct ranks c;
 	ckpt_options o = listening();
 	pthread_t thread;
 	void *rc;
-	crew_up(&c, 1, &o);
+	ranks_up(&c, 1, &o);
 	fake_manners(c.f, &(struct fake_manners){.hold_join = true});
 	cr_assert_eq(pthread_create(&thread, NULL, join_in_thread, &c), 0);
 	fake_await(c.f, WIRE_JOIN, 2);
@@ -83,18 +83,18 @@ Test(service, an_epoch_that_a_join_enters_is_not_told_but_a_later_one_is)
 	cr_assert(await_epoch(&heard, 5000));
 	cr_assert_eq(heard.epoch, 3);
 	cr_assert_eq(heard.times, 1);
-	crew_down(&c);
+	ranks_down(&c);
 }
 
 Test(service, a_restarted_daemon_gets_the_arena_back_and_saves_go_on)
 {
-	struct crew c;
+	struct ranks c;
 	ckpt_snapshot *snap, *none;
 	ckpt_options o = listening();
-	crew_up(&c, 2, &o);
+	ranks_up(&c, 2, &o);
 	cr_assert_eq(ckpt_begin(c.s[0], 10, CKPT_MEMORY, NULL, &snap), 0);
 	cr_assert_eq(ckpt_fence(snap, NULL), 0);
-	crew_fill(&c, 9);
+	ranks_fill(&c, 9);
 	fake_die(c.f);
 	for (int i = 0; ckpt_begin(c.s[0], 11, CKPT_MEMORY, NULL, &none) != -ENOTCONN; i++) {
 		ckpt_snapshot_free(none);
@@ -118,14 +118,14 @@ Test(service, a_restarted_daemon_gets_the_arena_back_and_saves_go_on)
 	cr_assert_eq(heard.times, 0, "the epoch did not change: nobody is called");
 	ckpt_snapshot_free(none);
 	ckpt_snapshot_free(snap);
-	crew_down(&c);
+	ranks_down(&c);
 }
 
 Test(service, a_daemon_that_is_back_but_waits_for_others_is_not_said_to_be_away)
 {
-	struct crew c;
+	struct ranks c;
 	ckpt_snapshot *snap, *none;
-	crew_up(&c, 2, NULL);
+	ranks_up(&c, 2, NULL);
 	cr_assert_eq(ckpt_begin(c.s[0], 10, CKPT_MEMORY, NULL, &snap), 0);
 	cr_assert_eq(ckpt_fence(snap, NULL), 0);
 	fake_die(c.f);
@@ -146,17 +146,17 @@ Test(service, a_daemon_that_is_back_but_waits_for_others_is_not_said_to_be_away)
 	cr_assert(strstr(ckpt_error(c.s[0]), "is back"), "%s", ckpt_error(c.s[0]));
 	ckpt_snapshot_free(snap);
 	fake_let_register(c.f);
-	crew_join(&c);
-	crew_save(&c, 12, CKPT_MEMORY);
-	crew_down(&c);
+	ranks_join(&c);
+	ranks_save(&c, 12, CKPT_MEMORY);
+	ranks_down(&c);
 }
 
 Test(service, a_daemon_that_lost_the_arenas_is_joined_again)
 {
-	struct crew c;
+	struct ranks c;
 	ckpt_snapshot *snap, *none;
-	crew_up(&c, 1, NULL);
-	crew_fill(&c, 4);
+	ranks_up(&c, 1, NULL);
+	ranks_fill(&c, 4);
 	cr_assert_eq(ckpt_begin(c.s[0], 10, CKPT_MEMORY, NULL, &snap), 0);
 	cr_assert_eq(ckpt_fence(snap, NULL), 0);
 	fake_die(c.f);
@@ -169,18 +169,18 @@ Test(service, a_daemon_that_lost_the_arenas_is_joined_again)
 	cr_assert_eq(rc, -ESTALE);
 	cr_assert_eq(ckpt_wait(snap, CKPT_CAPTURED, 1000), -ECANCELED);
 	ckpt_snapshot_free(snap);
-	crew_join(&c);
-	crew_save(&c, 11, CKPT_MEMORY);
+	ranks_join(&c);
+	ranks_save(&c, 11, CKPT_MEMORY);
 	cr_assert(fake_rang(c.f));
 	cr_assert_eq(fake_head(c.f, 0)->slots[0].step, 11, "in the new arena");
-	crew_down(&c);
+	ranks_down(&c);
 }
 
 Test(service, a_snapshot_outlives_the_arena_that_was_replaced_and_the_session)
 {
-	struct crew c;
+	struct ranks c;
 	ckpt_snapshot *snap;
-	crew_up(&c, 1, NULL);
+	ranks_up(&c, 1, NULL);
 	cr_assert_eq(ckpt_begin(c.s[0], 10, CKPT_MEMORY, NULL, &snap), 0);
 	fake_die(c.f);
 	fake_manners(c.f, &(struct fake_manners){.forget = true});
@@ -190,32 +190,32 @@ Test(service, a_snapshot_outlives_the_arena_that_was_replaced_and_the_session)
 	for (int i = 0; i < 5000 && (rc = ckpt_poll(snap)) == CKPT_PENDING; i++)
 		poll(NULL, 0, 1);
 	cr_assert_eq(rc, -ECANCELED);
-	crew_join(&c);
-	crew_down(&c);
+	ranks_join(&c);
+	ranks_down(&c);
 	ckpt_snapshot_free(snap);
 }
 
 Test(service, an_epoch_that_was_raised_while_the_daemon_was_away_is_told)
 {
-	struct crew c;
+	struct ranks c;
 	ckpt_options o = listening();
-	crew_up(&c, 1, &o);
+	ranks_up(&c, 1, &o);
 	fake_die(c.f);
 	fake_live(c.f);
 	fake_epoch_quietly(c.f, 7);
 	cr_assert(await_epoch(&heard, 5000));
 	cr_assert_eq(heard.epoch, 7);
-	crew_join(&c);
+	ranks_join(&c);
 	cr_assert_eq(ckpt_epoch(c.s[0]), 7);
-	crew_down(&c);
+	ranks_down(&c);
 }
 
 Test(service, a_join_survives_the_death_of_the_daemon)
 {
-	struct crew c;
+	struct ranks c;
 	pthread_t thread;
 	void *rc;
-	crew_up(&c, 1, NULL);
+	ranks_up(&c, 1, NULL);
 	fake_manners(c.f, &(struct fake_manners){.hold_join = true});
 	cr_assert_eq(pthread_create(&thread, NULL, join_in_thread, &c), 0);
 	fake_await(c.f, WIRE_JOIN, 2);
@@ -224,13 +224,13 @@ Test(service, a_join_survives_the_death_of_the_daemon)
 	fake_live(c.f);
 	pthread_join(thread, &rc);
 	cr_assert_eq((intptr_t)rc, 0);
-	crew_down(&c);
+	ranks_down(&c);
 }
 
 Test(service, a_call_without_a_daemon_costs_its_deadline)
 {
-	struct crew c;
-	crew_up(&c, 1, NULL);
+	struct ranks c;
+	ranks_up(&c, 1, NULL);
 	fake_die(c.f);
 	uint64_t t = clock_now();
 	cr_assert_eq(ckpt_join(c.s[0], NULL, 0, NULL, 50), -ENOTCONN);
@@ -239,15 +239,15 @@ Test(service, a_call_without_a_daemon_costs_its_deadline)
 	ckpt_close(c.s[0]);
 	c.s[0] = NULL;
 	fake_live(c.f);
-	crew_down(&c);
+	ranks_down(&c);
 }
 
 Test(service, a_process_without_descriptors_says_so_and_not_that_the_daemon_is_away)
 {
-	struct crew c;
+	struct ranks c;
 	ckpt_snapshot *snap;
 	struct rlimit usual;
-	crew_up(&c, 1, NULL);
+	ranks_up(&c, 1, NULL);
 	cr_assert_eq(getrlimit(RLIMIT_NOFILE, &usual), 0);
 	struct rlimit none = {.rlim_cur = 3, .rlim_max = usual.rlim_max};
 	cr_assert_eq(setrlimit(RLIMIT_NOFILE, &none), 0);
@@ -263,5 +263,5 @@ Test(service, a_process_without_descriptors_says_so_and_not_that_the_daemon_is_a
 	cr_assert(said, "%s", ckpt_error(c.s[0]));
 	cr_assert_not(strstr(ckpt_error(c.s[0]), "cannot be reached"));
 	fake_live(c.f);
-	crew_down(&c);
+	ranks_down(&c);
 }

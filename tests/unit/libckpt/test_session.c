@@ -1,5 +1,5 @@
 #include "base/clock.h"
-#include "crew.h"
+#include "ranks.h"
 
 #include <criterion/criterion.h>
 #include <pthread.h>
@@ -17,12 +17,12 @@ static int open_at(const char *socket, int timeout_ms, ckpt **s, char why[256])
 
 Test(session, open_tells_the_daemon_who_we_are)
 {
-	struct crew c;
+	struct ranks c;
 	ckpt_options o = {.size = sizeof(o), .slots = 5};
-	crew_open(&c, 2, &o);
+	ranks_open(&c, 2, &o);
 	struct wire_hello h = fake_hello(c.f, 1);
 	cr_assert_eq(h.role, ROLE_RANK);
-	cr_assert_str_eq(h.job, "crew");
+	cr_assert_str_eq(h.job, "ranks");
 	cr_assert_eq(h.rank, 1);
 	cr_assert_eq(h.world, 2);
 	cr_assert_eq(h.local_world, 2);
@@ -33,7 +33,7 @@ Test(session, open_tells_the_daemon_who_we_are)
 	cr_assert_eq(ckpt_world(c.s[1]), 2);
 	cr_assert_eq(ckpt_epoch(c.s[1]), 0);
 	cr_assert_str_eq(ckpt_error(c.s[1]), "");
-	crew_down(&c);
+	ranks_down(&c);
 }
 
 Test(session, no_daemon_is_said_after_the_deadline)
@@ -171,9 +171,9 @@ Test(session, a_dying_predecessor_that_never_ends_is_busy_at_the_deadline)
 
 Test(session, whether_there_is_storage_can_be_asked)
 {
-	struct crew c;
+	struct ranks c;
 	ckpt_snapshot *snap;
-	crew_up(&c, 1, NULL);
+	ranks_up(&c, 1, NULL);
 	cr_assert_eq(ckpt_has_storage(c.s[0]), 1);
 	fake_die(c.f);
 	cr_assert_eq(ckpt_has_storage(c.s[0]), 1, "what it said holds while it is away");
@@ -181,11 +181,11 @@ Test(session, whether_there_is_storage_can_be_asked)
 	fake_live(c.f);
 	fake_await(c.f, WIRE_REGISTER, 2);
 	cr_assert_eq(ckpt_has_storage(c.s[0]), 0);
-	crew_join(&c);
+	ranks_join(&c);
 	cr_assert_eq(ckpt_begin(c.s[0], 1, CKPT_STORAGE, NULL, &snap), -EINVAL);
 	cr_assert(strstr(ckpt_error(c.s[0]), "has no store"), "%s", ckpt_error(c.s[0]));
-	crew_save(&c, 1, CKPT_MEMORY);
-	crew_down(&c);
+	ranks_save(&c, 1, CKPT_MEMORY);
+	ranks_down(&c);
 }
 
 Test(session, no_snapshot_is_refused)
@@ -198,13 +198,13 @@ Test(session, no_snapshot_is_refused)
 
 Test(session, close_says_goodbye)
 {
-	struct crew c;
-	crew_up(&c, 1, NULL);
+	struct ranks c;
+	ranks_up(&c, 1, NULL);
 	cr_assert_eq(ckpt_close(c.s[0]), 0);
 	cr_assert_eq(fake_count(c.f, WIRE_BYE), 1);
 	cr_assert_eq(fake_count(c.f, WIRE_HELLO), 1, "and does not come back");
 	c.s[0] = NULL;
-	crew_down(&c);
+	ranks_down(&c);
 	cr_assert_eq(ckpt_close(NULL), 0);
 }
 
@@ -216,11 +216,11 @@ static void *fail_elsewhere(void *arg)
 
 Test(session, errors_belong_to_thread_and_session)
 {
-	struct crew c;
+	struct ranks c;
 	pthread_t thread;
 	void *said;
 	ckpt_snapshot *snap;
-	crew_open(&c, 2, NULL);
+	ranks_open(&c, 2, NULL);
 	cr_assert_eq(ckpt_begin(c.s[0], 1, (ckpt_target)9, NULL, &snap), -EINVAL);
 	cr_assert(strstr(ckpt_error(c.s[0]), "target 9"));
 	cr_assert_str_eq(ckpt_error(c.s[1]), "");
@@ -228,7 +228,7 @@ Test(session, errors_belong_to_thread_and_session)
 	pthread_join(thread, &said);
 	cr_assert(said);
 	cr_assert(strstr(ckpt_error(c.s[0]), "target 9"), "another thread's failure is its own");
-	crew_down(&c);
+	ranks_down(&c);
 }
 
 /* Every call in a child; the number of the first that does not answer as it must. */
@@ -277,9 +277,9 @@ static bool maps_an_arena(void)
 
 Test(session, a_child_has_neither_session_nor_arena)
 {
-	struct crew c;
+	struct ranks c;
 	ckpt_snapshot *snap;
-	crew_up(&c, 1, NULL);
+	ranks_up(&c, 1, NULL);
 	cr_assert_eq(ckpt_begin(c.s[0], 1, CKPT_MEMORY, NULL, &snap), 0);
 	cr_assert(maps_an_arena());
 	pid_t pid = fork();
@@ -291,17 +291,17 @@ Test(session, a_child_has_neither_session_nor_arena)
 	cr_assert_eq(fake_head(c.f, 0)->flight.beat_ns, 0, "the child's beat did not arrive");
 	cr_assert_eq(ckpt_fence(snap, NULL), 0, "the parent goes on: %s", ckpt_error(c.s[0]));
 	ckpt_snapshot_free(snap);
-	crew_down(&c);
+	ranks_down(&c);
 }
 
 Test(session, the_flight_record_is_written)
 {
-	struct crew c;
-	crew_open(&c, 1, NULL);
+	struct ranks c;
+	ranks_open(&c, 1, NULL);
 	ckpt_beat(c.s[0], 1, CKPT_PHASE_FORWARD);
 	cr_assert_eq(ckpt_should_stop(c.s[0]), 0, "before the join there is nobody to ask");
-	crew_register(&c);
-	crew_join(&c);
+	ranks_register(&c);
+	ranks_join(&c);
 	uint64_t before = clock_now();
 	struct arena_head *head = fake_head(c.f, 0);
 	ckpt_beat(c.s[0], 42, CKPT_PHASE_BACKWARD);
@@ -318,5 +318,5 @@ Test(session, the_flight_record_is_written)
 	cr_assert_eq(ckpt_should_stop(c.s[0]), 0);
 	atomic_store(&head->stop, 1);
 	cr_assert_eq(ckpt_should_stop(c.s[0]), 1);
-	crew_down(&c);
+	ranks_down(&c);
 }

@@ -1,29 +1,29 @@
 #include "base/clock.h"
 #include "base/failpoint.h"
-#include "crew.h"
+#include "ranks.h"
 
 #include <criterion/criterion.h>
 #include <poll.h>
 #include <pthread.h>
 #include <string.h>
 
-static ckpt_snapshot *begun(struct crew *c, uint64_t step, ckpt_target target)
+static ckpt_snapshot *begun(struct ranks *c, uint64_t step, ckpt_target target)
 {
 	ckpt_snapshot *snap;
-	crew_up(c, 1, NULL);
+	ranks_up(c, 1, NULL);
 	cr_assert_eq(ckpt_begin(c->s[0], step, target, NULL, &snap), 0, "%s", ckpt_error(c->s[0]));
 	cr_assert_eq(ckpt_fence(snap, NULL), 0);
 	return snap;
 }
 
-static void publish(struct crew *c, uint64_t step, int level, int error)
+static void publish(struct ranks *c, uint64_t step, int level, int error)
 {
 	fake_publish(c->f, &(struct fake_level){.id = {step, 1}, .level = level, .error = error});
 }
 
 Test(wait, levels_rise_and_are_reached)
 {
-	struct crew c;
+	struct ranks c;
 	ckpt_snapshot *snap = begun(&c, 120, CKPT_STORAGE);
 	cr_assert_eq(ckpt_poll(snap), CKPT_PENDING);
 	publish(&c, 120, LEVEL_CAPTURED, 0);
@@ -34,12 +34,12 @@ Test(wait, levels_rise_and_are_reached)
 	cr_assert_eq(ckpt_wait(snap, CKPT_DURABLE, 0), 0, "a higher level contains the lower ones");
 	cr_assert_eq(ckpt_wait(snap, CKPT_VERIFIED, 0), 0);
 	ckpt_snapshot_free(snap);
-	crew_down(&c);
+	ranks_down(&c);
 }
 
 static void *publish_later(void *arg)
 {
-	struct crew *c = arg;
+	struct ranks *c = arg;
 	publish(c, 120, LEVEL_CAPTURED, 0);
 	publish(c, 120, LEVEL_DURABLE, 0);
 	return NULL;
@@ -47,7 +47,7 @@ static void *publish_later(void *arg)
 
 static uint64_t wait_for_publisher(void)
 {
-	struct crew c;
+	struct ranks c;
 	pthread_t thread;
 	ckpt_snapshot *snap = begun(&c, 120, CKPT_STORAGE);
 	uint64_t t = clock_now();
@@ -56,7 +56,7 @@ static uint64_t wait_for_publisher(void)
 	t = clock_now() - t;
 	pthread_join(thread, NULL);
 	ckpt_snapshot_free(snap);
-	crew_down(&c);
+	ranks_down(&c);
 	return t;
 }
 
@@ -70,7 +70,7 @@ Test(wait, a_sleeper_is_woken)
 }
 
 /* Of a wait that runs out after two heartbeats. */
-static uint64_t beat_after(struct crew *c, ckpt_snapshot *snap)
+static uint64_t beat_after(struct ranks *c, ckpt_snapshot *snap)
 {
 	struct arena_head *head = fake_head(c->f, 0);
 	uint64_t before = head->flight.beat_ns;
@@ -86,7 +86,7 @@ static void *beat_once(void *arg)
 
 Test(wait, of_who_gives_heartbeats_is_one_and_that_of_another_thread_is_none)
 {
-	struct crew c;
+	struct ranks c;
 	pthread_t other;
 	ckpt_snapshot *snap = begun(&c, 120, CKPT_STORAGE);
 	cr_expect_eq(beat_after(&c, snap), 0, "nobody has ever given one");
@@ -97,16 +97,16 @@ Test(wait, of_who_gives_heartbeats_is_one_and_that_of_another_thread_is_none)
 	pthread_join(other, NULL);
 	cr_expect_eq(beat_after(&c, snap), 0, "the thread that computes may hang all the same");
 	ckpt_snapshot_free(snap);
-	crew_down(&c);
+	ranks_down(&c);
 }
 
 /* Since the heartbeat with which a save was begun whose copy takes longer than two of them. */
-static uint64_t beat_in_slow_copy(int (*call)(ckpt_snapshot *snap, struct crew *c))
+static uint64_t beat_in_slow_copy(int (*call)(ckpt_snapshot *snap, struct ranks *c))
 {
-	struct crew c;
+	struct ranks c;
 	ckpt_snapshot *snap;
 	struct err err;
-	crew_up(&c, 1, NULL);
+	ranks_up(&c, 1, NULL);
 	struct arena_head *head = fake_head(c.f, 0);
 	cr_assert_eq(failpoint_arm("device.copy=delay:700@1", &err), 0, "%s", err.text);
 	ckpt_beat(c.s[0], 120, CKPT_PHASE_SAVE);
@@ -115,17 +115,17 @@ static uint64_t beat_in_slow_copy(int (*call)(ckpt_snapshot *snap, struct crew *
 	cr_assert_eq(call(snap, &c), 0);
 	uint64_t passed = head->flight.beat_ns - before;
 	ckpt_snapshot_free(snap);
-	crew_down(&c);
+	ranks_down(&c);
 	return passed;
 }
 
-static int fence(ckpt_snapshot *snap, struct crew *c)
+static int fence(ckpt_snapshot *snap, struct ranks *c)
 {
 	(void)c;
 	return ckpt_fence(snap, NULL);
 }
 
-static int close_it(ckpt_snapshot *snap, struct crew *c)
+static int close_it(ckpt_snapshot *snap, struct ranks *c)
 {
 	(void)snap;
 	int rc = ckpt_close(c->s[0]);
@@ -133,7 +133,7 @@ static int close_it(ckpt_snapshot *snap, struct crew *c)
 	return rc;
 }
 
-static int fence_behind_the_epoch(ckpt_snapshot *snap, struct crew *c)
+static int fence_behind_the_epoch(ckpt_snapshot *snap, struct ranks *c)
 {
 	fake_epoch_quietly(c->f, 2);
 	return ckpt_fence(snap, NULL) == -ESTALE ? 0 : -EPROTO;
@@ -148,7 +148,7 @@ Test(wait, one_for_the_copy_gives_heartbeats)
 
 Test(wait, a_deadline_names_who_is_late)
 {
-	struct crew c;
+	struct ranks c;
 	ckpt_snapshot *snap = begun(&c, 120, CKPT_STORAGE);
 	cr_assert_eq(ckpt_wait(snap, CKPT_DURABLE, 20), -ETIMEDOUT);
 	cr_assert_str_eq(ckpt_error(c.s[0]), "step 120: not durable after 20 ms: waiting for the daemon");
@@ -157,12 +157,12 @@ Test(wait, a_deadline_names_who_is_late)
 	cr_assert_str_eq(ckpt_error(c.s[0]), "step 120: not durable after 20 ms: waiting for rank 2 (fence)");
 	publish(&c, 120, LEVEL_DURABLE, 0);
 	ckpt_snapshot_free(snap);
-	crew_down(&c);
+	ranks_down(&c);
 }
 
 Test(wait, a_failure_brings_its_sentence)
 {
-	struct crew c;
+	struct ranks c;
 	ckpt_snapshot *snap = begun(&c, 120, CKPT_STORAGE);
 	publish(&c, 120, LEVEL_CAPTURED, -ENOSPC);
 	fake_event(c.f, (struct step_id){119, 1}, -EIO, "another one");
@@ -173,12 +173,12 @@ Test(wait, a_failure_brings_its_sentence)
 	cr_assert_eq(ckpt_poll(snap), -ENOSPC);
 	cr_assert(strstr(ckpt_error(c.s[0]), "no space in /store"), "%s", ckpt_error(c.s[0]));
 	ckpt_snapshot_free(snap);
-	crew_down(&c);
+	ranks_down(&c);
 }
 
 Test(wait, the_failure_of_another_snapshot_is_not_its_own)
 {
-	struct crew c;
+	struct ranks c;
 	ckpt_snapshot *snap = begun(&c, 120, CKPT_MEMORY);
 	for (uint64_t step = 1; step <= ARENA_STATUS; step++)
 		publish(&c, step, LEVEL_CAPTURED, -EIO);
@@ -187,53 +187,53 @@ Test(wait, the_failure_of_another_snapshot_is_not_its_own)
 	publish(&c, 120, LEVEL_CAPTURED, 0);
 	cr_assert_eq(ckpt_wait(snap, CKPT_CAPTURED, 5000), 0);
 	ckpt_snapshot_free(snap);
-	crew_down(&c);
+	ranks_down(&c);
 }
 
 Test(wait, a_failure_without_a_sentence_is_still_an_error)
 {
-	struct crew c;
+	struct ranks c;
 	ckpt_snapshot *snap = begun(&c, 120, CKPT_MEMORY);
 	publish(&c, 120, LEVEL_PENDING, -ECANCELED);
 	cr_assert_eq(ckpt_wait(snap, CKPT_CAPTURED, 5000), -ECANCELED);
 	cr_assert(strstr(ckpt_error(c.s[0]), "step 120: "), "%s", ckpt_error(c.s[0]));
 	ckpt_snapshot_free(snap);
-	crew_down(&c);
+	ranks_down(&c);
 }
 
 static void *raise_epoch(void *arg)
 {
-	fake_epoch(((struct crew *)arg)->f, 2, "rank 0 died");
+	fake_epoch(((struct ranks *)arg)->f, 2, "rank 0 died");
 	return NULL;
 }
 
 Test(wait, a_new_epoch_ends_the_wait)
 {
-	struct crew c;
+	struct ranks c;
 	pthread_t thread;
 	ckpt_snapshot *snap = begun(&c, 120, CKPT_MEMORY);
 	cr_assert_eq(pthread_create(&thread, NULL, raise_epoch, &c), 0);
 	cr_assert_eq(ckpt_wait(snap, CKPT_CAPTURED, 20000), -ESTALE);
 	pthread_join(thread, NULL);
 	ckpt_snapshot_free(snap);
-	crew_down(&c);
+	ranks_down(&c);
 }
 
 Test(wait, what_was_reached_stays_reached_in_a_new_epoch)
 {
-	struct crew c;
+	struct ranks c;
 	ckpt_snapshot *snap = begun(&c, 120, CKPT_MEMORY);
 	publish(&c, 120, LEVEL_CAPTURED, 0);
 	fake_epoch(c.f, 2, "rank 0 died");
 	cr_assert_eq(ckpt_wait(snap, CKPT_CAPTURED, 0), 0);
 	cr_assert_eq(ckpt_poll(snap), CKPT_CAPTURED);
 	ckpt_snapshot_free(snap);
-	crew_down(&c);
+	ranks_down(&c);
 }
 
 Test(wait, a_daemon_that_does_not_read_back_is_not_waited_for)
 {
-	struct crew c;
+	struct ranks c;
 	ckpt_snapshot *snap = begun(&c, 120, CKPT_STORAGE);
 	fake_publish(c.f, &(struct fake_level){.id = {120, 1}, .level = LEVEL_DURABLE, .late_phase = LATE_VERIFY});
 	cr_assert_eq(ckpt_wait(snap, CKPT_VERIFIED, 20), -ETIMEDOUT);
@@ -243,12 +243,12 @@ Test(wait, a_daemon_that_does_not_read_back_is_not_waited_for)
 	cr_assert(strstr(ckpt_error(c.s[0]), "--no-verify"), "%s", ckpt_error(c.s[0]));
 	cr_assert_eq(ckpt_poll(snap), CKPT_DURABLE);
 	ckpt_snapshot_free(snap);
-	crew_down(&c);
+	ranks_down(&c);
 }
 
 static void *write_on(void *arg)
 {
-	struct crew *c = arg;
+	struct ranks *c = arg;
 	fake_await(c->f, WIRE_JOIN, 2);
 	publish(c, 120, LEVEL_DURABLE, 0);
 	return NULL;
@@ -256,7 +256,7 @@ static void *write_on(void *arg)
 
 Test(wait, a_complete_save_goes_on_in_a_new_epoch)
 {
-	struct crew c;
+	struct ranks c;
 	pthread_t thread;
 	ckpt_snapshot *snap = begun(&c, 120, CKPT_STORAGE);
 	publish(&c, 120, LEVEL_CAPTURED, 0);
@@ -265,16 +265,16 @@ Test(wait, a_complete_save_goes_on_in_a_new_epoch)
 	cr_assert(strstr(ckpt_error(c.s[0]), "call ckpt_join"), "%s", ckpt_error(c.s[0]));
 	cr_assert_eq(ckpt_poll(snap), CKPT_CAPTURED);
 	cr_assert_eq(pthread_create(&thread, NULL, write_on, &c), 0);
-	crew_join(&c);
+	ranks_join(&c);
 	cr_assert_eq(ckpt_wait(snap, CKPT_DURABLE, 20000), 0, "%s", ckpt_error(c.s[0]));
 	pthread_join(thread, NULL);
 	ckpt_snapshot_free(snap);
-	crew_down(&c);
+	ranks_down(&c);
 }
 
 Test(wait, what_is_poisoned_is_said_so)
 {
-	struct crew c;
+	struct ranks c;
 	ckpt_snapshot *snap = begun(&c, 120, CKPT_STORAGE);
 	publish(&c, 120, LEVEL_PENDING, 0);
 	fake_epoch(c.f, 2, "rank 0 died");
@@ -283,12 +283,12 @@ Test(wait, what_is_poisoned_is_said_so)
 	cr_assert_eq(ckpt_poll(snap), -ESTALE);
 	cr_assert_eq(ckpt_wait(snap, CKPT_DURABLE, 20000), -ESTALE);
 	ckpt_snapshot_free(snap);
-	crew_down(&c);
+	ranks_down(&c);
 }
 
 static void *end_it(void *arg)
 {
-	struct crew *c = arg;
+	struct ranks *c = arg;
 	poll(NULL, 0, 50); /* most often the close waits by then; the outcome is the same */
 	publish(c, 120, LEVEL_DURABLE, 0);
 	return NULL;
@@ -296,7 +296,7 @@ static void *end_it(void *arg)
 
 Test(wait, close_waits_for_a_save_of_an_older_epoch)
 {
-	struct crew c;
+	struct ranks c;
 	pthread_t thread;
 	ckpt_snapshot *snap = begun(&c, 120, CKPT_STORAGE);
 	publish(&c, 120, LEVEL_CAPTURED, 0);
@@ -306,22 +306,22 @@ Test(wait, close_waits_for_a_save_of_an_older_epoch)
 	c.s[0] = NULL;
 	pthread_join(thread, NULL);
 	ckpt_snapshot_free(snap);
-	crew_down(&c);
+	ranks_down(&c);
 }
 
 /* What close makes of a save that is poisoned, or that nobody has seen, when the next epoch begins; the caller has let go of it. */
 static int close_after_epoch(bool seen, bool join)
 {
-	struct crew c;
+	struct ranks c;
 	ckpt_snapshot_free(begun(&c, 120, CKPT_STORAGE));
 	fake_epoch(c.f, 2, "rank 0 died");
 	if (seen)
 		publish(&c, 120, LEVEL_PENDING, -ESTALE);
 	if (join)
-		crew_join(&c);
+		ranks_join(&c);
 	int rc = ckpt_close(c.s[0]);
 	c.s[0] = NULL;
-	crew_down(&c);
+	ranks_down(&c);
 	return rc;
 }
 
@@ -336,7 +336,7 @@ Test(wait, close_forgives_what_was_left_behind_in_an_epoch_that_is_over)
 /* What close makes of a save of an epoch that is over, after the process has gone back to a step of it. */
 static int close_after_restore(uint64_t step, int failure)
 {
-	struct crew c;
+	struct ranks c;
 	int rc;
 	ckpt_snapshot *snap;
 	ckpt_snapshot_free(begun(&c, 110, CKPT_MEMORY));
@@ -346,16 +346,16 @@ static int close_after_restore(uint64_t step, int failure)
 	publish(&c, 110, LEVEL_CAPTURED, 0);
 	publish(&c, 120, LEVEL_CAPTURED, 0);
 	fake_epoch(c.f, 2, "rank 0 died");
-	crew_join(&c);
+	ranks_join(&c);
 	struct wire_restored m = {.step = step, .epoch = 1, .source = WIRE_FROM_MEMORY, .why = "x"};
-	m.slots[0] = crew_slot(&c, 0, step);
+	m.slots[0] = ranks_slot(&c, 0, step);
 	fake_manners(c.f, &(struct fake_manners){.restored = m});
-	crew_restore(&c, CKPT_LATEST, &rc, NULL);
+	ranks_restore(&c, CKPT_LATEST, &rc, NULL);
 	cr_assert_eq(rc, 0, "%s", ckpt_error(c.s[0]));
 	publish(&c, 120, LEVEL_CAPTURED, failure);
 	rc = ckpt_close(c.s[0]);
 	c.s[0] = NULL;
-	crew_down(&c);
+	ranks_down(&c);
 	return rc;
 }
 
@@ -369,7 +369,7 @@ Test(wait, close_does_not_forgive_the_save_that_the_process_went_on_from)
 /* One save after the other, all let go of; what became of the last two. */
 static int close_after_two(int earlier, int last)
 {
-	struct crew c;
+	struct ranks c;
 	ckpt_snapshot *snap;
 	ckpt_snapshot_free(begun(&c, 120, CKPT_STORAGE));
 	cr_assert_eq(ckpt_begin(c.s[0], 130, CKPT_STORAGE, NULL, &snap), 0, "%s", ckpt_error(c.s[0]));
@@ -379,7 +379,7 @@ static int close_after_two(int earlier, int last)
 	publish(&c, 130, last ? LEVEL_CAPTURED : LEVEL_DURABLE, last);
 	int rc = ckpt_close(c.s[0]);
 	c.s[0] = NULL;
-	crew_down(&c);
+	ranks_down(&c);
 	return rc;
 }
 
@@ -393,7 +393,7 @@ Test(wait, close_forgives_a_save_that_gave_way_to_one_on_storage)
 
 Test(wait, levels_that_cannot_come_are_refused)
 {
-	struct crew c;
+	struct ranks c;
 	ckpt_snapshot *snap = begun(&c, 120, CKPT_MEMORY);
 	cr_assert_eq(ckpt_wait(snap, CKPT_DURABLE, 0), -EINVAL);
 	cr_assert_eq(ckpt_wait(snap, CKPT_VERIFIED, 0), -EINVAL);
@@ -401,18 +401,18 @@ Test(wait, levels_that_cannot_come_are_refused)
 	cr_assert_eq(ckpt_wait(snap, CKPT_PENDING, 0), -EINVAL);
 	cr_assert_eq(ckpt_wait(snap, (ckpt_level)9, 0), -EINVAL);
 	ckpt_snapshot_free(snap);
-	crew_down(&c);
+	ranks_down(&c);
 }
 
-static ckpt_snapshot *begun_with_peers(struct crew *c)
+static ckpt_snapshot *begun_with_peers(struct ranks *c)
 {
 	ckpt_snapshot *snap;
-	*c = (struct crew){.f = fake_start(1), .world = 1};
+	*c = (struct ranks){.f = fake_start(1), .world = 1};
 	ckpt_options o = {.size = sizeof(o), .socket = fake_socket(c->f), .world = 1, .timeout_ms = 5000};
 	fake_manners(c->f, &(struct fake_manners){.peers = true});
 	cr_assert_eq(ckpt_open(&o, &c->s[0], NULL, 0), 0);
-	crew_register(c);
-	crew_join(c);
+	ranks_register(c);
+	ranks_join(c);
 	cr_assert_eq(ckpt_begin(c->s[0], 120, CKPT_STORAGE, NULL, &snap), 0, "%s", ckpt_error(c->s[0]));
 	cr_assert_eq(ckpt_fence(snap, NULL), 0);
 	return snap;
@@ -420,7 +420,7 @@ static ckpt_snapshot *begun_with_peers(struct crew *c)
 
 Test(wait, copies_on_other_nodes_may_come_although_storage_has_failed)
 {
-	struct crew c;
+	struct ranks c;
 	ckpt_snapshot *snap = begun_with_peers(&c);
 	fake_publish(c.f, &(struct fake_level){
 				  .id = {120, 1}, .level = LEVEL_CAPTURED, .error = -ENOSPC, .late_phase = LATE_COPY});
@@ -432,42 +432,42 @@ Test(wait, copies_on_other_nodes_may_come_although_storage_has_failed)
 	cr_assert_eq(ckpt_wait(snap, CKPT_REPLICATED, 0), 0);
 	cr_assert_eq(ckpt_wait(snap, CKPT_DURABLE, 0), -ETIMEDOUT);
 	ckpt_snapshot_free(snap);
-	crew_down(&c);
+	ranks_down(&c);
 }
 
 Test(wait, what_is_overtaken_by_a_later_snapshot_never_gets_copies)
 {
-	struct crew c;
+	struct ranks c;
 	ckpt_snapshot *snap = begun_with_peers(&c);
 	fake_publish(c.f, &(struct fake_level){.id = {120, 1}, .level = LEVEL_CAPTURED, .late_phase = LATE_COPY});
 	cr_assert_eq(ckpt_wait(snap, CKPT_REPLICATED, 20), -ETIMEDOUT);
 	publish(&c, 120, LEVEL_CAPTURED, 0);
 	cr_assert_eq(ckpt_wait(snap, CKPT_REPLICATED, 20000), -ECANCELED);
 	ckpt_snapshot_free(snap);
-	crew_down(&c);
+	ranks_down(&c);
 }
 
 Test(wait, close_waits_for_storage_and_returns_the_failure)
 {
-	struct crew c;
+	struct ranks c;
 	ckpt_snapshot *snap = begun(&c, 120, CKPT_STORAGE);
 	ckpt_snapshot_free(snap);
 	publish(&c, 120, LEVEL_CAPTURED, -EIO);
 	fake_event(c.f, (struct step_id){120, 1}, -EIO, "the disk is gone");
 	cr_assert_eq(ckpt_close(c.s[0]), -EIO);
 	c.s[0] = NULL;
-	crew_down(&c);
+	ranks_down(&c);
 }
 
 Test(wait, close_is_bounded)
 {
-	struct crew c;
+	struct ranks c;
 	ckpt_snapshot *snap;
-	crew_up(&c, 1, &(ckpt_options){.size = sizeof(ckpt_options), .timeout_ms = 1000});
+	ranks_up(&c, 1, &(ckpt_options){.size = sizeof(ckpt_options), .timeout_ms = 1000});
 	cr_assert_eq(ckpt_begin(c.s[0], 1, CKPT_STORAGE, NULL, &snap), 0);
 	cr_assert_eq(ckpt_fence(snap, NULL), 0);
 	ckpt_snapshot_free(snap);
 	cr_assert_eq(ckpt_close(c.s[0]), -ETIMEDOUT);
 	c.s[0] = NULL;
-	crew_down(&c);
+	ranks_down(&c);
 }

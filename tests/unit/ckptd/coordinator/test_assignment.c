@@ -400,7 +400,7 @@ Test(assignment, holds_in_any_history)
 			cr_assert_eq(assignment_state(&c), ASSIGNMENT_SOUND);
 			for (uint32_t r = 0; r < c.world; r++) {
 				if (state == ASSIGNMENT_SOUND)
-					cr_assert_eq(c.was[r], r, "a sound crew was changed");
+					cr_assert_eq(c.was[r], r, "a sound assignment was changed");
 				moved += c.was[r] != r && c.was[r] != ASSIGNMENT_NEW;
 			}
 		}

@@ -3,7 +3,7 @@
 import re
 import sys
 
-from crew import cluster, whole
+from elastic import cluster, whole
 from launcher import listed, tidy
 from tap import Cases, equal, expect
 

@@ -1,4 +1,4 @@
-"""Nodes of a job whose world may change: daemons of a cluster, each with the ckpt run that offers the node, for the tests of crews."""
+"""Nodes of a job whose world may change: daemons of a cluster, each with the ckpt run that offers the node, for the tests of elastic jobs."""
 
 import contextlib
 import json

@@ -8,7 +8,7 @@ import re
 import signal
 import sys
 
-from crew import check_loss, cluster, from_rank_0, none_twice, undisturbed_run, until_log, whole
+from elastic import check_loss, cluster, from_rank_0, none_twice, undisturbed_run, until_log, whole
 from launcher import final, listed, tidy
 from tap import DEADLINE, Cases, equal, expect, has, until
 
@@ -247,8 +247,8 @@ def _():
         code, out, err = b.daemon.ckpt("drain", "c", "--job", "other", "--socket", b.daemon.socket)
         has(err, "no job 'other' is planned by this cluster")
         equal(code, 1)
-        crew, = a.daemon.status()["crews"]
-        equal([(node["node"], node["ranks"], node["leaving"]) for node in crew["nodes"]], [("a", 1, False), ("b", 1, False), ("c", 0, True)])
+        world, = a.daemon.status()["worlds"]
+        equal([(node["node"], node["ranks"], node["leaving"]) for node in world["nodes"]], [("a", 1, False), ("b", 1, False), ("c", 0, True)])
         equal(c.daemon.ckpt("drain", "c", "--undo", "--job", "default", "--socket", c.daemon.socket)[0], 0)
         c.run.until_err("the job goes on with 3 ranks, 1 of them here", "none of them here")
         a.run.until_err("3 ranks go on from")
@@ -275,7 +275,7 @@ def _():
         until_log(a.daemon, why)
         before = a.daemon.job("default")["saves"]["captured"]["step"]
         a.reaches(before + 100)  # ten saves; each of their fences would have waited for half a minute
-        has(a.daemon.status()["crews"][0]["stuck"], why)
+        has(a.daemon.status()["worlds"][0]["stuck"], why)
         equal(a.daemon.text().count("its world does not change"), 1)
         a.run.child.send_signal(signal.SIGTERM)
         for node in nodes[:2]:
@@ -348,7 +348,7 @@ def _():
         a.start("--min-ranks", 1, n=2).wait(1)
         has(a.said(), "this ckptd has no store from which they would take their state")
         a.start("--spare", n=2)
-        until(lambda: a.daemon.status()["crews"], "it is heard")
+        until(lambda: a.daemon.status()["worlds"], "it is heard")
         b.start("--spare", n=2, ranks=2).wait(1)
         has(b.said(), "node b offers itself to a job of 4 to 4 ranks, the others to one of 2 to 2")
         a.run.child.send_signal(signal.SIGTERM)

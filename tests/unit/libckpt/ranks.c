@@ -1,4 +1,4 @@
-#include "crew.h"
+#include "ranks.h"
 
 #include <criterion/criterion.h>
 #include <pthread.h>
@@ -8,13 +8,13 @@
 
 static const ckpt_options none = {.size = sizeof(none)};
 
-void crew_open(struct crew *c, uint32_t world, const ckpt_options *opts)
+void ranks_open(struct ranks *c, uint32_t world, const ckpt_options *opts)
 {
-	*c = (struct crew){.f = fake_start(world), .world = world};
+	*c = (struct ranks){.f = fake_start(world), .world = world};
 	for (uint32_t r = 0; r < world; r++) {
 		ckpt_options o = opts ? *opts : none;
 		char why[256];
-		o.job = "crew";
+		o.job = "ranks";
 		o.socket = fake_socket(c->f);
 		o.rank = (int)r;
 		o.world = o.local_world = (int)world;
@@ -23,17 +23,17 @@ void crew_open(struct crew *c, uint32_t world, const ckpt_options *opts)
 	}
 }
 
-static void register_rank(ckpt *s, struct crew_state *st, uint32_t r, uint32_t world)
+static void register_rank(ckpt *s, struct ranks_state *st, uint32_t r, uint32_t world)
 {
-	uint64_t w_shape[] = {CREW_ROWS, CREW_COLS}, flat_shape[] = {CREW_FLAT};
-	uint64_t box_shape[] = {CREW_BOX_ROWS * world, CREW_BOX_COLS}, offset[] = {CREW_BOX_ROWS * r, 0};
-	uint64_t extent[] = {CREW_BOX_ROWS, CREW_BOX_COLS};
-	int64_t stride[] = {CREW_BOX_STRIDE * sizeof(uint16_t), sizeof(uint16_t)};
-	st->flat_start = CREW_FLAT * r / world;
-	st->flat_count = CREW_FLAT * (r + 1) / world - st->flat_start;
-	st->w = calloc(CREW_ROWS * CREW_COLS, sizeof(float));
+	uint64_t w_shape[] = {RANKS_ROWS, RANKS_COLS}, flat_shape[] = {RANKS_FLAT};
+	uint64_t box_shape[] = {RANKS_BOX_ROWS * world, RANKS_BOX_COLS}, offset[] = {RANKS_BOX_ROWS * r, 0};
+	uint64_t extent[] = {RANKS_BOX_ROWS, RANKS_BOX_COLS};
+	int64_t stride[] = {RANKS_BOX_STRIDE * sizeof(uint16_t), sizeof(uint16_t)};
+	st->flat_start = RANKS_FLAT * r / world;
+	st->flat_count = RANKS_FLAT * (r + 1) / world - st->flat_start;
+	st->w = calloc(RANKS_ROWS * RANKS_COLS, sizeof(float));
 	st->flat = calloc(st->flat_count, sizeof(float));
-	st->box = calloc(CREW_BOX_ROWS * CREW_BOX_STRIDE, sizeof(uint16_t));
+	st->box = calloc(RANKS_BOX_ROWS * RANKS_BOX_STRIDE, sizeof(uint16_t));
 	ckpt_tensor t = {.size = sizeof(t),
 			 .name = "w",
 			 .dtype = CKPT_F32,
@@ -69,7 +69,7 @@ static void register_rank(ckpt *s, struct crew_state *st, uint32_t r, uint32_t w
 	cr_assert_eq(ckpt_register_blob(s, "rng", CKPT_SCOPE_RANK, st->rng, sizeof(st->rng)), 0, "%s", ckpt_error(s));
 }
 
-void crew_register(struct crew *c)
+void ranks_register(struct ranks *c)
 {
 	for (uint32_t r = 0; r < c->world; r++)
 		register_rank(c->s[r], &c->state[r], r, c->world);
@@ -110,7 +110,7 @@ static void all_at_once(void *(*fn)(void *), struct call *calls, uint32_t n)
 		pthread_join(threads[r], NULL);
 }
 
-void crew_join(struct crew *c)
+void ranks_join(struct ranks *c)
 {
 	struct call calls[FAKE_WORLD_MAX] = {0};
 	for (uint32_t r = 0; r < c->world; r++)
@@ -120,14 +120,14 @@ void crew_join(struct crew *c)
 		cr_assert_eq(calls[r].rc, 0);
 }
 
-void crew_up(struct crew *c, uint32_t world, const ckpt_options *opts)
+void ranks_up(struct ranks *c, uint32_t world, const ckpt_options *opts)
 {
-	crew_open(c, world, opts);
-	crew_register(c);
-	crew_join(c);
+	ranks_open(c, world, opts);
+	ranks_register(c);
+	ranks_join(c);
 }
 
-void crew_down(struct crew *c)
+void ranks_down(struct ranks *c)
 {
 	for (uint32_t r = 0; r < c->world; r++) {
 		ckpt_close(c->s[r]);
@@ -139,11 +139,11 @@ void crew_down(struct crew *c)
 }
 
 /* One rule for filling and for comparing. */
-static bool each_value(struct crew *c, unsigned seed, bool set)
+static bool each_value(struct ranks *c, unsigned seed, bool set)
 {
 	bool same = true;
 	for (uint32_t r = 0; r < c->world; r++) {
-		struct crew_state *st = &c->state[r];
+		struct ranks_state *st = &c->state[r];
 #define VALUE(at, value)                                                                                               \
 	do {                                                                                                           \
 		if (set)                                                                                               \
@@ -151,12 +151,12 @@ static bool each_value(struct crew *c, unsigned seed, bool set)
 		else                                                                                                   \
 			same &= (at) == (value);                                                                       \
 	} while (0)
-		for (uint32_t i = 0; i < CREW_ROWS * CREW_COLS; i++)
+		for (uint32_t i = 0; i < RANKS_ROWS * RANKS_COLS; i++)
 			VALUE(st->w[i], (float)(i * 3 + seed));
 		for (uint64_t i = 0; i < st->flat_count; i++)
 			VALUE(st->flat[i], (float)((st->flat_start + i) * 7 + seed));
-		for (uint32_t i = 0; i < CREW_BOX_ROWS * CREW_BOX_STRIDE; i++)
-			if (i % CREW_BOX_STRIDE < CREW_BOX_COLS)
+		for (uint32_t i = 0; i < RANKS_BOX_ROWS * RANKS_BOX_STRIDE; i++)
+			if (i % RANKS_BOX_STRIDE < RANKS_BOX_COLS)
 				VALUE(st->box[i], (uint16_t)(i + r * 1000 + seed));
 		for (size_t i = 0; i < sizeof(st->clock); i++)
 			VALUE(st->clock[i], (uint8_t)(i + seed));
@@ -167,17 +167,17 @@ static bool each_value(struct crew *c, unsigned seed, bool set)
 	return same;
 }
 
-void crew_fill(struct crew *c, unsigned seed)
+void ranks_fill(struct ranks *c, unsigned seed)
 {
 	each_value(c, seed, true);
 }
 
-bool crew_is(struct crew *c, unsigned seed)
+bool ranks_is(struct ranks *c, unsigned seed)
 {
 	return each_value(c, seed, false);
 }
 
-void crew_save(struct crew *c, uint64_t step, ckpt_target target)
+void ranks_save(struct ranks *c, uint64_t step, ckpt_target target)
 {
 	for (uint32_t r = 0; r < c->world; r++) {
 		ckpt_snapshot *snap;
@@ -187,7 +187,7 @@ void crew_save(struct crew *c, uint64_t step, ckpt_target target)
 	}
 }
 
-void crew_restore(struct crew *c, uint64_t step, int *rc, ckpt_restored *out)
+void ranks_restore(struct ranks *c, uint64_t step, int *rc, ckpt_restored *out)
 {
 	struct call calls[FAKE_WORLD_MAX] = {0};
 	for (uint32_t r = 0; r < c->world; r++) {
@@ -200,7 +200,7 @@ void crew_restore(struct crew *c, uint64_t step, int *rc, ckpt_restored *out)
 		rc[r] = calls[r].rc;
 }
 
-uint32_t crew_slot(struct crew *c, uint32_t rank, uint64_t step)
+uint32_t ranks_slot(struct ranks *c, uint32_t rank, uint64_t step)
 {
 	struct arena_head *head = fake_head(c->f, rank);
 	for (uint32_t i = 0; i < head->nslots; i++)

@@ -6,7 +6,7 @@ import re
 import signal
 import sys
 
-from crew import cluster, from_rank_0, whole
+from elastic import cluster, from_rank_0, whole
 from launcher import final, tidy
 from tap import Cases, equal, expect, has
 

@@ -20,7 +20,7 @@ TRAINER = [TRAIN, "--batch", 6, "--steps", STEPS, "--save-memory-every", 10, "--
 RUN_S = 200
 
 
-class Crew:
+class ElasticJob:
     """ckpt run on every node; the last of them is a spare, unless none is wanted."""
 
     def __init__(self, net, spares="d", least=WORLD):
@@ -58,10 +58,10 @@ class Crew:
 
 
 @contextlib.contextmanager
-def crew(names="abcd", **how):
+def elastic_job(names="abcd", **how):
     with cluster(names, options=["--peer-timeout", SILENCE, "--copies", "1", "--node-wait", "500ms"]) as net:
         net.start()
-        made = Crew(net, **how)
+        made = ElasticJob(net, **how)
         made.reaches(100)
         net["a"].until_said("epoch 1 durable", seconds=RUN_S)  # what two nodes take with them when they are lost at once is there
         yield net, made
@@ -83,7 +83,7 @@ def shrunk(line):
 
 
 def power_is_lost_and_a_spare_takes_over():
-    with crew() as (net, job):
+    with elastic_job() as (net, job):
         net["c"].lose_power()
         equal(job.ends("abd"), undisturbed)
         expect("3 ranks go on from" in job.said("a"), job.said("a"))
@@ -91,7 +91,7 @@ def power_is_lost_and_a_spare_takes_over():
 
 
 def a_node_behind_a_pulled_cable_comes_back_and_finds_another_in_its_place():
-    with crew() as (net, job):
+    with elastic_job() as (net, job):
         net["c"].unplug()
         net["a"].until_said("1 ranks on node d", seconds=RUN_S)
         job.reaches(200)
@@ -101,7 +101,7 @@ def a_node_behind_a_pulled_cable_comes_back_and_finds_another_in_its_place():
 
 
 def a_node_that_comes_back_when_the_job_has_ended_is_told():
-    with crew() as (net, job):
+    with elastic_job() as (net, job):
         net["c"].unplug()
         equal(job.ends("abd"), undisturbed)
         net["c"].plug()
@@ -113,7 +113,7 @@ def a_node_that_comes_back_when_the_job_has_ended_is_told():
 
 
 def a_stopped_daemon_wakes_up_after_it_was_replaced():
-    with crew() as (net, job):
+    with elastic_job() as (net, job):
         net["c"].process.send_signal(signal.SIGSTOP)
         net["a"].until_said("1 ranks on node d", seconds=RUN_S)
         job.reaches(200)
@@ -123,7 +123,7 @@ def a_stopped_daemon_wakes_up_after_it_was_replaced():
 
 
 def a_node_that_hears_nothing_is_replaced():
-    with crew() as (net, job):
+    with elastic_job() as (net, job):
         net["a"].mute(net["c"])
         net["a"].until_said("1 ranks on node d", seconds=RUN_S)
         job.reaches(200)
@@ -133,7 +133,7 @@ def a_node_that_hears_nothing_is_replaced():
 
 
 def the_coordinator_is_stopped_for_a_while():
-    with crew() as (net, job):
+    with elastic_job() as (net, job):
         net["a"].process.send_signal(signal.SIGSTOP)
         net["b"].until_said("node a is lost")
         net["a"].process.send_signal(signal.SIGCONT)
@@ -142,7 +142,7 @@ def the_coordinator_is_stopped_for_a_while():
 
 
 def two_nodes_lose_power_at_once_and_the_world_shrinks():
-    with crew("abcd", spares="d", least=2) as (net, job):
+    with elastic_job("abcd", spares="d", least=2) as (net, job):
         net["c"].lose_power()
         net["d"].lose_power()
         shrunk(job.ends("ab"))
@@ -151,7 +151,7 @@ def two_nodes_lose_power_at_once_and_the_world_shrinks():
 
 
 def the_spare_is_lost_while_it_takes_over():
-    with crew("abcd", spares="d", least=2) as (net, job):
+    with elastic_job("abcd", spares="d", least=2) as (net, job):
         net["c"].lose_power()
         net["a"].until_said("1 ranks on node d", seconds=RUN_S, pause=0.002)
         net["d"].lose_power()
@@ -161,7 +161,7 @@ def the_spare_is_lost_while_it_takes_over():
 
 def power_is_lost_while_the_world_shrinks():
     """Of another node, while what is newest in memory is brought to storage."""
-    with crew("abc", spares="", least=1) as (net, job):
+    with elastic_job("abc", spares="", least=1) as (net, job):
         net["c"].lose_power()
         until(lambda: re.search("it is written as one of epoch|world size changes from 3 to 2", net["a"].said()), "the world changes", RUN_S, 0.002)
         net["b"].lose_power()
@@ -170,7 +170,7 @@ def power_is_lost_while_the_world_shrinks():
 
 
 def links_are_slow():
-    with crew() as (net, job):
+    with elastic_job() as (net, job):
         for node in net.nodes:
             node.slow("300mbit")
         net["c"].lose_power()
@@ -180,7 +180,7 @@ def links_are_slow():
 
 CASES = [a_node_behind_a_pulled_cable_comes_back_and_finds_another_in_its_place, a_stopped_daemon_wakes_up_after_it_was_replaced,
          a_node_that_comes_back_when_the_job_has_ended_is_told, the_spare_is_lost_while_it_takes_over, power_is_lost_while_the_world_shrinks]
-if NIGHTLY:  # integration/test_crew has some of it, with less of a network
+if NIGHTLY:  # integration/test_elastic_run has some of it, with less of a network
     CASES += [power_is_lost_and_a_spare_takes_over, a_node_that_hears_nothing_is_replaced, the_coordinator_is_stopped_for_a_while,
               two_nodes_lose_power_at_once_and_the_world_shrinks, links_are_slow]
 
