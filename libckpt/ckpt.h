@@ -389,7 +389,7 @@ typedef enum ckpt_target {
  * newer one is complete and no slot is left. It ends with -ECANCELED, and the newest is written in
  * its place.
  *
- *	-EBUSY     all slots hold saves that are still captured or written: they are named
+ *	-EBUSY     all slots hold saves that are still being captured or written: they are named
  *	-EALREADY  this step was saved in this epoch
  *	-EINVAL    CKPT_STORAGE, and the daemon has no store (ckpt_has_storage); or ckpt_join was
  *	           not called yet
@@ -416,8 +416,8 @@ int ckpt_wait_slot(ckpt *s, int timeout_ms);
  *
  * If the world of the job is about to change (a node is drained or has come back), the thread waits
  * on a device, too. When the next epoch begins it returns -ESTALE: the job goes on from this
- * snapshot, and no finished step is computed again. It waits for at most 30 s or the session
- * timeout, and not for a daemon that is away. Then it returns as usual.
+ * snapshot, and no finished step is computed again. It waits for at most 30 s, or the session
+ * timeout if that is shorter, and not for a daemon that is away. Then it returns as usual.
  *
  *	-EIO        the capture failed
  *	-EBADMSG    strict: the state was changed during the capture; the tensor is named
