@@ -5,7 +5,7 @@
  *	noise    every bit at random: nothing is packed
  *
  *   bench_compress [--size MIB] [--runs N] */
-#include "store/chunk.h"
+#include "store/read/chunk.h"
 
 #include <getopt.h>
 #include <math.h>

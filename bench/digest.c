@@ -6,8 +6,8 @@
  * the floor, 2 on a usage error.
  *
  *   bench_digest [--size MIB] [--runs N] [--floor RATIO] [--huge] */
-#include "format/digest.h"
-#include "format/digest_path.h"
+#include "format/tensor/digest.h"
+#include "format/tensor/digest_path.h"
 
 #include <getopt.h>
 #include <stdio.h>

@@ -7,7 +7,7 @@
 #include "shared/gpu_load.h"
 
 #include "base/bytes.h"
-#include "format/digest.h"
+#include "format/tensor/digest.h"
 
 #include <stdio.h>
 #include <stdlib.h>

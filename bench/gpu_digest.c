@@ -7,7 +7,7 @@
 
 #include "base/bytes.h"
 #include "cuda_table.h"
-#include "format/digest.h"
+#include "format/tensor/digest.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -4,7 +4,7 @@
 #include "shared/gpu.h"
 
 #include "base/bytes.h"
-#include "format/digest.h"
+#include "format/tensor/digest.h"
 
 #include <stdio.h>
 #include <stdlib.h>

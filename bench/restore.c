@@ -7,7 +7,7 @@
  *	read     nothing is restored: the same files through the same disk layer, not checked and not copied
  *
  * Destinations are touched before the clock starts, as arenas are, and lie in huge pages where there are any. */
-#include "store/restore.h"
+#include "store/read/restore.h"
 #include "base/clock.h"
 
 #include <inttypes.h>

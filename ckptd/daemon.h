@@ -7,7 +7,7 @@
 #include "base/repeat.h"
 #include "checkpoint/compress_buffers.h"
 #include "config/sources.h"
-#include "format/names.h"
+#include "format/tensor/names.h"
 #include "runtime/memory_account.h"
 #include "runtime/rate_limit.h"
 

@@ -23,7 +23,7 @@
 #include "runtime/workers.h"
 #include "service/service_manager.h"
 #include "startup.h"
-#include "store/disk.h"
+#include "store/disk/disk.h"
 #include "system/warden.h"
 #include "upkeep/gc.h"
 #include "upkeep/scrub.h"

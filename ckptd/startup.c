@@ -9,8 +9,8 @@
 #include "control/directory_lock.h"
 #include "job/job.h"
 #include "service/service_manager.h"
-#include "store/denied.h"
-#include "store/repo.h"
+#include "store/disk/denied.h"
+#include "store/read/repo.h"
 #include "upkeep/gc.h"
 #include "upkeep/scrub.h"
 

@@ -1,7 +1,7 @@
 #include "cuda_held.h"
 
 #include "base/log.h"
-#include "format/digest.h"
+#include "format/tensor/digest.h"
 
 /* Leaves of a group that are looked at: where half of all change, one guess in 256 is wrong. */
 enum { SAMPLES = 8 };

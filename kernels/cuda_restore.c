@@ -6,7 +6,7 @@
 #include "base/bytes.h"
 #include "base/cleanup.h"
 #include "base/log.h"
-#include "format/digest.h"
+#include "format/tensor/digest.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 #include "cuda_route.h"
 
 #include "base/bytes.h"
-#include "format/digest.h"
+#include "format/tensor/digest.h"
 
 #include <stdlib.h>
 

@@ -1,7 +1,7 @@
 #include "cuda_segment.h"
 
 #include "base/log.h"
-#include "format/digest.h"
+#include "format/tensor/digest.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

@@ -9,7 +9,7 @@
 #include "base/failpoint.h"
 #include "base/list.h"
 #include "base/threads.h"
-#include "format/digest.h"
+#include "format/tensor/digest.h"
 
 #include <inttypes.h>
 #include <pthread.h>

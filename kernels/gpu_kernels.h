@@ -1,11 +1,11 @@
 /* The kernels, as the rest of the device layer calls them: plain C, device memory as pointers, streams as void *. Each gives what its
  * CPU reference gives, bit by bit:
  *
- *	gpu_digest    digest_leaves of span_pack      (format/digest.h, kernels.h)
+ *	gpu_digest    digest_leaves of span_pack      (format/tensor/digest.h, kernels.h)
  *	gpu_pieces    digest_piece
  *	gpu_pack      span_pack
  *	gpu_unpack    span_unpack
- *	gpu_planes    planes_split, for all planes    (format/planes.h)
+ *	gpu_planes    planes_split, for all planes    (format/files/planes.h)
  *
  * Launches return at once with 0 or the vendor's code. */
 #ifndef CKPT_KERNELS_GPU_KERNELS_H

@@ -1,6 +1,6 @@
 #include "gpu_table.h"
 
-#include "format/digest.h"
+#include "format/tensor/digest.h"
 
 #include <assert.h>
 

@@ -3,7 +3,7 @@
 #include "base/bytes.h"
 #include "base/cleanup.h"
 #include "base/threads.h"
-#include "format/digest.h"
+#include "format/tensor/digest.h"
 
 #include <pthread.h>
 #include <stdatomic.h>

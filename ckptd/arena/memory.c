@@ -2,8 +2,8 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
-#include "format/safetensors.h"
-#include "store/disk.h"
+#include "format/files/safetensors.h"
+#include "store/disk/disk.h"
 
 #include <linux/futex.h>
 #include <stdio.h>

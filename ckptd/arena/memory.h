@@ -6,9 +6,9 @@
 
 #include "arena/table.h"
 #include "base/err.h"
-#include "format/arena.h"
-#include "format/layout.h"
-#include "format/witness.h"
+#include "format/arena/arena.h"
+#include "format/arena/layout.h"
+#include "format/arena/witness.h"
 
 #include <stdbool.h>
 

@@ -1,7 +1,7 @@
 #include "arena/memory.h"
 
 #include "base/bytes.h"
-#include "format/digest.h"
+#include "format/tensor/digest.h"
 
 #include <stdio.h>
 

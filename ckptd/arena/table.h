@@ -4,7 +4,7 @@
 #define CKPTD_ARENA_TABLE_H
 
 #include "base/err.h"
-#include "format/registration.h"
+#include "format/arena/registration.h"
 
 /* What is kept of a table (the registration, its layout, the headers of its files) takes about so many times its encoding: measured
  * with short names; longer ones take less. */

@@ -6,8 +6,8 @@
 #include "base/log.h"
 #include "catalog/catalog_db.h"
 #include "runtime/workers.h"
-#include "store/recovered.h"
-#include "store/repo.h"
+#include "store/catalog/recovered.h"
+#include "store/read/repo.h"
 
 #include <poll.h>
 #include <sqlite3.h>

@@ -8,8 +8,8 @@
 #define CKPTD_CATALOG_CATALOG_H
 
 #include "base/err.h"
-#include "format/names.h"
-#include "store/listed.h"
+#include "format/tensor/names.h"
+#include "store/catalog/listed.h"
 
 struct catalog;
 

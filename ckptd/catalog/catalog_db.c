@@ -4,9 +4,9 @@
 #include "base/err.h"
 #include "base/failpoint.h"
 #include "base/log.h"
-#include "store/database.h"
-#include "store/listed.h"
-#include "store/recovered.h"
+#include "store/catalog/database.h"
+#include "store/catalog/listed.h"
+#include "store/catalog/recovered.h"
 
 #include <errno.h>
 #include <sqlite3.h>

@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Longer than our own readers hold it (store/catalog_view.h), shorter than its end is waited for (CATALOG_CLOSE_MS). */
+/* Longer than our own readers hold it (store/catalog/catalog_view.h), shorter than its end is waited for (CATALOG_CLOSE_MS). */
 enum { CATALOG_BUSY_MS = 3000, CATALOG_ARGS_MAX = 8 };
 
 struct catalog_db {

@@ -5,8 +5,8 @@
 #define CKPTD_CHECKPOINT_COMPRESS_BUFFERS_H
 
 #include "runtime/workers.h"
-#include "store/chunk.h"
-#include "store/disk.h"
+#include "store/disk/disk.h"
+#include "store/read/chunk.h"
 
 struct packer;
 

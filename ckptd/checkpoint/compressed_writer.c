@@ -1,6 +1,6 @@
 #include "checkpoint/compressed_writer.h"
 
-#include "format/layout.h"
+#include "format/arena/layout.h"
 
 #include <stdlib.h>
 #include <string.h>

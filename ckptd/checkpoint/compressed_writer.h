@@ -8,7 +8,7 @@
 #define CKPTD_CHECKPOINT_COMPRESSED_WRITER_H
 
 #include "checkpoint/compress_buffers.h"
-#include "format/manifest.h"
+#include "format/files/manifest.h"
 #include "runtime/rate_limit.h"
 
 enum { PACKER_GAIN = 16 };

@@ -3,7 +3,7 @@
 #include "base/clock.h"
 #include "base/failpoint.h"
 #include "base/log.h"
-#include "store/denied.h"
+#include "store/disk/denied.h"
 
 #include <stdio.h>
 #include <stdlib.h>

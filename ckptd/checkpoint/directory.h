@@ -24,7 +24,7 @@
 #define CKPTD_CHECKPOINT_DIRECTORY_H
 
 #include "checkpoint/file_writer.h"
-#include "format/manifest.h"
+#include "format/files/manifest.h"
 
 enum directory_state {
 	DIRECTORY_JOB_DIR = 1,

@@ -2,7 +2,7 @@
 #include "checkpoint/directory_private.h"
 
 #include "base/clock.h"
-#include "store/repo.h"
+#include "store/read/repo.h"
 
 #include <stdio.h>
 

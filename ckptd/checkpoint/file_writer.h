@@ -2,9 +2,9 @@
 #ifndef CKPTD_CHECKPOINT_FILE_WRITER_H
 #define CKPTD_CHECKPOINT_FILE_WRITER_H
 
-#include "format/names.h"
+#include "format/tensor/names.h"
 #include "runtime/rate_limit.h"
-#include "store/disk.h"
+#include "store/disk/disk.h"
 
 enum { WRITER_EXTENTS = 2 };
 

@@ -6,7 +6,7 @@
 #ifndef CKPTD_CHECKPOINT_HARD_LINK_H
 #define CKPTD_CHECKPOINT_HARD_LINK_H
 
-#include "store/disk.h"
+#include "store/disk/disk.h"
 
 enum linker_state {
 	LINKER_LINK = 1,

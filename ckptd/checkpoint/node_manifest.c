@@ -1,7 +1,7 @@
 #include "checkpoint/node_manifest.h"
 
 #include "base/cleanup.h"
-#include "format/manifest_make.h"
+#include "format/files/manifest_make.h"
 
 /* What MANIFEST.json would say if this node were the only one: its part of what it will say. */
 static int read_part(const struct wbuf *root, struct peer_part *part, struct err *err)

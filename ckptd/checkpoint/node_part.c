@@ -5,7 +5,7 @@
 #include "base/failpoint.h"
 #include "base/log.h"
 #include "checkpoint/node_manifest.h"
-#include "store/denied.h"
+#include "store/disk/denied.h"
 
 static const struct {
 	const char *name, *point; /* the failpoint is evaluated when the state is entered */

@@ -25,7 +25,7 @@
 #include "checkpoint/file_writer.h"
 #include "checkpoint/hard_link.h"
 #include "checkpoint/previous.h"
-#include "format/peer_coord.h"
+#include "format/message/peer_coord.h"
 
 enum node_part_state {
 	NODE_PART_ASK = 1,

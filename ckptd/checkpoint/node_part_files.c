@@ -2,7 +2,7 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
-#include "format/sidecar.h"
+#include "format/files/sidecar.h"
 
 #include <stdio.h>
 #include <string.h>

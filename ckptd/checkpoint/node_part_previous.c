@@ -4,7 +4,7 @@
 
 #include "base/cleanup.h"
 #include "base/log.h"
-#include "format/marks.h"
+#include "format/files/marks.h"
 
 #include <stdlib.h>
 

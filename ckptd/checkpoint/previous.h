@@ -7,7 +7,7 @@
 #ifndef CKPTD_CHECKPOINT_PREVIOUS_H
 #define CKPTD_CHECKPOINT_PREVIOUS_H
 
-#include "format/manifest.h"
+#include "format/files/manifest.h"
 
 struct node_part;
 

@@ -5,11 +5,11 @@
 #include "base/failpoint.h"
 #include "base/log.h"
 #include "checkpoint/repair_donor.h"
-#include "format/marks.h"
+#include "format/files/marks.h"
 #include "runtime/rate_limit.h"
 #include "runtime/workers.h"
-#include "store/disk.h"
-#include "store/verify.h"
+#include "store/check/verify.h"
+#include "store/disk/disk.h"
 
 #include <stdio.h>
 #include <string.h>

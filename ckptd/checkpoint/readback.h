@@ -1,12 +1,12 @@
 /* Read-back: a committed checkpoint is read from storage and compared with its digests, on a worker; damage is repaired where an
- * intact copy exists, in memory or in another checkpoint (store/repair.h), and read once more. The result is marked in the store
+ * intact copy exists, in memory or in another checkpoint (store/check/repair.h), and read once more. The result is marked in the store
  * (HEALTH.json). */
 #ifndef CKPTD_CHECKPOINT_READBACK_H
 #define CKPTD_CHECKPOINT_READBACK_H
 
 #include "base/err.h"
 #include "checkpoint/repair_donor.h"
-#include "format/names.h"
+#include "format/tensor/names.h"
 
 struct meter;
 struct pool;

@@ -1,9 +1,9 @@
-/* Repair donor: what is still in memory of a checkpoint, as a donor for its repair (store/repair.h). Holds the arenas, not their slots: a
+/* Repair donor: what is still in memory of a checkpoint, as a donor for its repair (store/check/repair.h). Holds the arenas, not their slots: a
  * slot that is captured into meanwhile gives bytes that do not match, and nobody believes bytes without their digests. */
 #ifndef CKPTD_CHECKPOINT_REPAIR_DONOR_H
 #define CKPTD_CHECKPOINT_REPAIR_DONOR_H
 
-#include "store/repair.h"
+#include "store/check/repair.h"
 
 struct memory;
 

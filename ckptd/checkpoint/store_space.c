@@ -3,7 +3,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "runtime/workers.h"
-#include "store/repo.h"
+#include "store/read/repo.h"
 
 struct space {
 	struct work work;

@@ -3,7 +3,7 @@
 #define CKPTD_CLIENTS_OPERATOR_H
 
 #include "base/err.h"
-#include "format/wire.h"
+#include "format/message/wire.h"
 
 struct client;
 struct daemon;

@@ -4,7 +4,7 @@
 #define CKPTD_CLIENTS_OPERATOR_FORWARD_H
 
 #include "base/err.h"
-#include "format/peer_coord.h"
+#include "format/message/peer_coord.h"
 
 struct client;
 struct daemon;

@@ -10,7 +10,7 @@
 #define CKPTD_CLUSTER_ROSTER_H
 
 #include "base/err.h"
-#include "format/names.h"
+#include "format/tensor/names.h"
 
 #include <stdbool.h>
 #include <stddef.h>

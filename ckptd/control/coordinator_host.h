@@ -1,7 +1,7 @@
 /* Host: a job's coordinator in the daemon that has it, and how reports and orders come and go. A job whose ranks are all on one node has
  * its host there. That of a job which is spread over nodes stands on the first node of the roster, whether or not that has ranks of it.
  *
- * What is for ourselves is a call (host_report, orders_obey), what is for others a message (format/peer_coord.h) of the same content. A
+ * What is for ourselves is a call (host_report, orders_obey), what is for others a message (format/message/peer_coord.h) of the same content. A
  * message that the net does not take ends the session: after that both sides say again what holds.
  *
  * The epoch of a job that is spread is recorded in the store (control/epoch_record.h) before anybody is told of it; a host that begins, also after a

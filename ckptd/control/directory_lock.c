@@ -3,7 +3,7 @@
 #include "base/log.h"
 #include "control/coordinator_host.h"
 #include "daemon.h"
-#include "store/disk.h"
+#include "store/disk/disk.h"
 
 static int open_job(struct daemon *d, const char *job)
 {

@@ -5,10 +5,10 @@
 #include "base/failpoint.h"
 #include "catalog/catalog.h"
 #include "daemon.h"
-#include "format/marks.h"
+#include "format/files/marks.h"
 #include "replication/replication.h"
 #include "runtime/workers.h"
-#include "store/repo.h"
+#include "store/read/repo.h"
 
 #include <stdio.h>
 #include <stdlib.h>

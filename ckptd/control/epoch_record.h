@@ -9,7 +9,7 @@
 
 struct daemon;
 
-#define EPOCHS_FILE "EPOCH" /* in the directory of the job: struct begun of format/marks.h */
+#define EPOCHS_FILE "EPOCH" /* in the directory of the job: struct begun of format/files/marks.h */
 
 /* One that was never given to this job, as far as store and catalog know; what cannot be read is an error. */
 int epochs_first(struct daemon *daemon, const char *job, uint32_t *epoch, struct err *err);

@@ -20,7 +20,7 @@
 #ifndef CKPTD_CONTROL_MEMBERSHIP_H
 #define CKPTD_CONTROL_MEMBERSHIP_H
 
-#include "format/peer_coord.h"
+#include "format/message/peer_coord.h"
 
 struct daemon;
 struct membership;

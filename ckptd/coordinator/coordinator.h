@@ -22,7 +22,7 @@
 #define CKPTD_COORDINATOR_COORDINATOR_H
 
 #include "base/list.h"
-#include "format/peer_coord.h"
+#include "format/message/peer_coord.h"
 
 #define COORD_NOBODY UINT32_MAX
 

@@ -5,7 +5,7 @@
 #ifndef CKPTD_COORDINATOR_RESTORE_CANDIDATES_H
 #define CKPTD_COORDINATOR_RESTORE_CANDIDATES_H
 
-#include "format/names.h"
+#include "format/tensor/names.h"
 
 #include <stdbool.h>
 #include <stddef.h>

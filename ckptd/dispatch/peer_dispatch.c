@@ -7,7 +7,7 @@
 #include "control/coordinator_host.h"
 #include "daemon.h"
 #include "dispatch/coordinator_link.h"
-#include "format/peer_coord.h"
+#include "format/message/peer_coord.h"
 #include "participant/orders.h"
 #include "replication/replication.h"
 #include "restore/recovery_log.h"

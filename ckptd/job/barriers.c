@@ -10,7 +10,7 @@
 #include "participant/participant.h"
 #include "save/level_recovery.h"
 #include "save/save_policy.h"
-#include "store/repo.h"
+#include "store/read/repo.h"
 
 #include <stdio.h>
 #include <string.h>

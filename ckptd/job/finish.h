@@ -12,7 +12,7 @@
 #ifndef CKPTD_JOB_FINISH_H
 #define CKPTD_JOB_FINISH_H
 
-#include "format/peer_coord.h"
+#include "format/message/peer_coord.h"
 
 struct job;
 

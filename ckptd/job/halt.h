@@ -5,7 +5,7 @@
 #define CKPTD_JOB_HALT_H
 
 #include "base/err.h"
-#include "format/wire.h"
+#include "format/message/wire.h"
 
 struct job;
 

@@ -88,7 +88,7 @@ struct job {
 	bool fresh; /* nobody has joined in this life of the daemon */
 	bool stop;
 	bool yields;        /* it ends here, unless somebody comes */
-	uint64_t pause;     /* of its arenas (format/arena.h) in this epoch */
+	uint64_t pause;     /* of its arenas (format/arena/arena.h) in this epoch */
 	struct halt halt;   /* when it is to be asked to stop */
 	bool formed;        /* arenas exist for all local ranks */
 	struct rank *ranks; /* nlocal */

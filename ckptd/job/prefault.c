@@ -7,7 +7,7 @@
 #include "daemon.h"
 #include "job/job.h"
 #include "runtime/workers.h"
-#include "store/disk.h"
+#include "store/disk/disk.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -19,7 +19,7 @@
 
 #include "base/err.h"
 #include "base/repeat.h"
-#include "format/wire.h"
+#include "format/message/wire.h"
 
 struct daemon;
 struct registration;

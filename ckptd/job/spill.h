@@ -11,7 +11,7 @@
 #ifndef CKPTD_JOB_SPILL_H
 #define CKPTD_JOB_SPILL_H
 
-#include "format/peer_coord.h"
+#include "format/message/peer_coord.h"
 
 struct daemon;
 

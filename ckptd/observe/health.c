@@ -3,9 +3,9 @@
 #include "base/clock.h"
 #include "checkpoint/store_space.h"
 #include "daemon.h"
-#include "format/json_out.h"
+#include "format/document/json_out.h"
 #include "job/job.h"
-#include "store/disk.h"
+#include "store/disk/disk.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -4,7 +4,7 @@
 #define CKPTD_OBSERVE_HEALTH_H
 
 #include "base/bytes.h"
-#include "format/names.h"
+#include "format/tensor/names.h"
 
 struct daemon;
 

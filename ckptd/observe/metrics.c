@@ -6,7 +6,7 @@
 #include "cluster/net.h"
 #include "cluster/roster.h"
 #include "daemon.h"
-#include "format/json_out.h"
+#include "format/document/json_out.h"
 #include "job/job.h"
 #include "observe/health.h"
 #include "replication/replication.h"

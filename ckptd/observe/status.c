@@ -14,7 +14,7 @@
 #include "replication/replication.h"
 #include "restore/recovery_json.h"
 #include "runtime/json_values.h"
-#include "store/disk.h"
+#include "store/disk/disk.h"
 
 #include <jansson.h>
 #include <stdio.h>

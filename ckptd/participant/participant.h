@@ -6,8 +6,8 @@
 
 #include "base/err.h"
 #include "coordinator/coordinator.h"
-#include "format/peer_coord.h"
-#include "format/wire.h"
+#include "format/message/peer_coord.h"
+#include "format/message/wire.h"
 
 struct daemon;
 struct job;

@@ -24,7 +24,7 @@
 
 #include "arena/memory.h"
 #include "base/err.h"
-#include "format/names.h"
+#include "format/tensor/names.h"
 
 #include <stdbool.h>
 #include <stdint.h>

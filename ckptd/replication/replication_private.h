@@ -6,7 +6,7 @@
 
 #include "base/bytes.h"
 #include "base/list.h"
-#include "format/peer_replica.h"
+#include "format/message/peer_replica.h"
 #include "replication/placement.h"
 #include "replication/replication.h"
 #include "replication/transfer.h"

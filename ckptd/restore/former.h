@@ -13,8 +13,8 @@
 
 #include "arena/memory.h"
 #include "base/err.h"
-#include "format/arena.h"
-#include "format/peer_coord.h"
+#include "format/arena/arena.h"
+#include "format/message/peer_coord.h"
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -9,7 +9,7 @@
 #include "job/job.h"
 #include "runtime/workers.h"
 #include "save/saves.h"
-#include "store/repo.h"
+#include "store/read/repo.h"
 
 #include <stdio.h>
 #include <stdlib.h>

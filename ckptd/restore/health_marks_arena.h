@@ -2,8 +2,8 @@
 #ifndef CKPTD_RESTORE_HEALTH_MARKS_ARENA_H
 #define CKPTD_RESTORE_HEALTH_MARKS_ARENA_H
 
-#include "format/arena.h"
-#include "format/wire.h"
+#include "format/arena/arena.h"
+#include "format/message/wire.h"
 
 struct verdict_kept {
 	struct step_id id;

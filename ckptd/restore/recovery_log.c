@@ -11,7 +11,7 @@
 #include "participant/participant.h"
 #include "restore/recovery_json.h"
 #include "runtime/span_log.h"
-#include "store/recovered.h"
+#include "store/catalog/recovered.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -10,9 +10,9 @@
 #ifndef CKPTD_RESTORE_RECOVERY_LOG_H
 #define CKPTD_RESTORE_RECOVERY_LOG_H
 
-#include "format/names.h"
-#include "format/peer_coord.h"
-#include "format/wire.h"
+#include "format/message/peer_coord.h"
+#include "format/message/wire.h"
+#include "format/tensor/names.h"
 #include "runtime/histogram.h"
 
 #include <stdbool.h>

@@ -11,8 +11,8 @@
 
 #include "base/err.h"
 #include "coordinator/coordinator.h"
-#include "format/names.h"
-#include "format/wire.h"
+#include "format/message/wire.h"
+#include "format/tensor/names.h"
 #include "restore/recovery_log.h"
 
 #include <stdbool.h>

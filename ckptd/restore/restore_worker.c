@@ -3,7 +3,7 @@
 #include "arena/slot_check.h"
 #include "base/cleanup.h"
 #include "base/failpoint.h"
-#include "store/restore.h"
+#include "store/read/restore.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -5,7 +5,7 @@
 
 #include "base/bytes.h"
 #include "base/err.h"
-#include "format/wire.h"
+#include "format/message/wire.h"
 
 struct client;
 struct rank;

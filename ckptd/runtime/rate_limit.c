@@ -1,7 +1,7 @@
 #include "runtime/rate_limit.h"
 
 #include "base/bytes.h"
-#include "store/disk.h"
+#include "store/disk/disk.h"
 
 #include <errno.h>
 #include <time.h>

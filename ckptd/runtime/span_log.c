@@ -4,8 +4,8 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/log.h"
-#include "format/json_out.h"
-#include "format/names.h"
+#include "format/document/json_out.h"
+#include "format/tensor/names.h"
 
 #include <fcntl.h>
 #include <limits.h>

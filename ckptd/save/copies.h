@@ -11,7 +11,7 @@
 #define CKPTD_SAVE_COPIES_H
 
 #include "base/err.h"
-#include "format/names.h"
+#include "format/tensor/names.h"
 
 #include <stdbool.h>
 

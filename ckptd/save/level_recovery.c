@@ -3,7 +3,7 @@
 #include "arena/memory.h"
 #include "base/log.h"
 #include "daemon.h"
-#include "store/repo.h"
+#include "store/read/repo.h"
 
 struct lookup {
 	struct repo repo;

@@ -4,8 +4,8 @@
 #define CKPTD_SAVE_SAVE_STATS_H
 
 #include "base/err.h"
-#include "format/arena.h"
-#include "format/wire.h"
+#include "format/arena/arena.h"
+#include "format/message/wire.h"
 #include "runtime/histogram.h"
 
 #include <stdbool.h>

@@ -3,7 +3,7 @@
 #include "base/cleanup.h"
 #include "base/log.h"
 #include "config/setting.h"
-#include "format/wire.h"
+#include "format/message/wire.h"
 
 #include <stdio.h>
 #include <string.h>

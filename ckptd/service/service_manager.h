@@ -15,7 +15,7 @@
 #define CKPTD_SERVICE_SERVICE_MANAGER_H
 
 #include "base/err.h"
-#include "format/names.h"
+#include "format/tensor/names.h"
 
 #include <stdbool.h>
 

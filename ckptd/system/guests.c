@@ -4,7 +4,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/log.h"
-#include "format/wire.h"
+#include "format/message/wire.h"
 #include "overview.h"
 #include "runtime/loop.h"
 

@@ -1,7 +1,7 @@
 #include "overview.h"
 
 #include "base/clock.h"
-#include "format/json_out.h"
+#include "format/document/json_out.h"
 
 static const char *state_name(const struct user *user)
 {

@@ -3,7 +3,7 @@
 #include "base/channel.h"
 #include "base/clock.h"
 #include "base/log.h"
-#include "format/wire.h"
+#include "format/message/wire.h"
 #include "runtime/loop.h"
 #include "service/service_manager.h"
 

@@ -3,7 +3,7 @@
  *
  *   IDLE → PLAN → OPEN_JOB → MOVE … → SYNC → UNLOCK → SWEEP … → CLOSE_JOB → IDLE
  *
- * PLAN (worker): takes the lock of all who remove (store/trash.h; when another one has it, the round is put off), reads what there
+ * PLAN (worker): takes the lock of all who remove (store/manage/trash.h; when another one has it, the round is put off), reads what there
  * is and decides. MOVE: each directory is renamed to its name in the trash; what has come into use since the plan stays. SYNC: the
  * job's directory; without it nothing is deleted. UNLOCK (worker). SWEEP: upkeep/gc_delete.h. An error or the daemon's end cuts a round short at
  * any point: what is in the trash by then is found by a later round or a later daemon.

@@ -3,8 +3,8 @@
 #ifndef CKPTD_UPKEEP_GC_DELETE_H
 #define CKPTD_UPKEEP_GC_DELETE_H
 
-#include "store/disk.h"
-#include "store/trash.h"
+#include "store/disk/disk.h"
+#include "store/manage/trash.h"
 
 enum sweep_state {
 	SWEEP_IDLE = 0,

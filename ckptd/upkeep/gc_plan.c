@@ -4,8 +4,8 @@
 #include "base/clock.h"
 #include "base/failpoint.h"
 #include "base/log.h"
-#include "store/keeping.h"
-#include "store/litter.h"
+#include "store/manage/keeping.h"
+#include "store/manage/litter.h"
 
 #include <stdio.h>
 #include <stdlib.h>

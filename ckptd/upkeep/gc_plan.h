@@ -3,9 +3,9 @@
 #define CKPTD_UPKEEP_GC_PLAN_H
 
 #include "runtime/workers.h"
-#include "store/repo.h"
-#include "store/retention.h"
-#include "store/trash.h"
+#include "store/manage/retention.h"
+#include "store/manage/trash.h"
+#include "store/read/repo.h"
 
 enum { GC_VICTIMS_MAX = 32, GC_USED_MAX = 64 };
 

@@ -8,7 +8,7 @@
 #include "daemon.h"
 #include "job/job.h"
 #include "runtime/workers.h"
-#include "store/repo.h"
+#include "store/read/repo.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -6,9 +6,9 @@
 #include "change/export.h"
 
 #include "base/cleanup.h"
-#include "format/json_out.h"
-#include "format/safetensors.h"
-#include "store/restore.h"
+#include "format/document/json_out.h"
+#include "format/files/safetensors.h"
+#include "store/read/restore.h"
 
 #include <fcntl.h>
 #include <inttypes.h>

@@ -7,8 +7,8 @@
 #ifndef CKPT_CLI_EXPORT_H
 #define CKPT_CLI_EXPORT_H
 
-#include "format/layout.h"
-#include "store/repo.h"
+#include "format/arena/layout.h"
+#include "store/read/repo.h"
 
 enum export_form {
 	EXPORT_PLAIN = 1, /* a file per group, and per rank when split; 0 is the same */

@@ -1,6 +1,6 @@
 #include "change/export.h"
 
-#include "format/safetensors.h"
+#include "format/files/safetensors.h"
 #include "frame/filter.h"
 
 #include <stdio.h>

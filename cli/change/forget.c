@@ -1,13 +1,13 @@
-/* ckpt forget: removes checkpoints that no rule keeps, or those that are named. Decides as the daemon does (store/retention.h). */
+/* ckpt forget: removes checkpoints that no rule keeps, or those that are named. Decides as the daemon does (store/manage/retention.h). */
 #include "change/removal.h"
 #include "frame/progress.h"
 
 #include "base/bytes.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
-#include "store/freed.h"
-#include "store/keeping.h"
-#include "store/trash.h"
+#include "store/manage/freed.h"
+#include "store/manage/keeping.h"
+#include "store/manage/trash.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-/* ckpt gc: deletes what crashes left in a repository (store/litter.h). */
+/* ckpt gc: deletes what crashes left in a repository (store/manage/litter.h). */
 #include "change/removal.h"
 #include "frame/jobs.h"
 #include "frame/progress.h"
@@ -6,8 +6,8 @@
 #include "base/bytes.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
-#include "store/freed.h"
-#include "store/litter.h"
+#include "store/manage/freed.h"
+#include "store/manage/litter.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -5,7 +5,7 @@
 #include "frame/output.h"
 #include "frame/progress.h"
 #include "frame/target.h"
-#include "store/deposit.h"
+#include "store/manage/deposit.h"
 
 #include <inttypes.h>
 #include <string.h>

@@ -8,8 +8,8 @@
 #ifndef CKPT_CLI_IMPORT_H
 #define CKPT_CLI_IMPORT_H
 
-#include "format/registration.h"
-#include "format/safetensors_view.h"
+#include "format/arena/registration.h"
+#include "format/files/safetensors_view.h"
 
 #include <stdio.h>
 

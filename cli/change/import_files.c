@@ -1,7 +1,7 @@
 #include "change/import.h"
 
 #include "base/cleanup.h"
-#include "format/json_in.h"
+#include "format/document/json_in.h"
 
 #include <fcntl.h>
 #include <inttypes.h>

@@ -3,7 +3,7 @@
 #include "frame/amount.h"
 
 #include "base/clock.h"
-#include "store/trash.h"
+#include "store/manage/trash.h"
 
 #define LOCK_WAIT (5 * CLOCK_NS_PER_S)
 #define DURATION_MAX (100ull * 365 * 86400000) /* ms: a hundred years */

@@ -3,7 +3,7 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
-#include "store/tags.h"
+#include "store/manage/tags.h"
 
 #include <stdlib.h>
 #include <string.h>

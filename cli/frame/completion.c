@@ -4,7 +4,7 @@
 #include "frame/target.h"
 
 #include "base/cleanup.h"
-#include "store/tags.h"
+#include "store/manage/tags.h"
 
 #include <inttypes.h>
 #include <stdio.h>

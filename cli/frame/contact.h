@@ -4,7 +4,7 @@
 
 #include "base/channel.h"
 #include "base/err.h"
-#include "format/wire.h"
+#include "format/message/wire.h"
 
 enum { CONTACT_PATH_MAX = 108 }; /* sockaddr_un */
 

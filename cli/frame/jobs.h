@@ -4,7 +4,7 @@
 
 #include "frame/command.h"
 
-#include "store/repo.h"
+#include "store/read/repo.h"
 
 #include <stddef.h>
 

@@ -4,7 +4,7 @@
 #include "frame/output.h"
 
 #include "base/cleanup.h"
-#include "store/tags.h"
+#include "store/manage/tags.h"
 
 #include <ctype.h>
 #include <errno.h>

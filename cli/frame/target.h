@@ -4,7 +4,7 @@
 
 #include "frame/command.h"
 #include "frame/output.h"
-#include "store/repo.h"
+#include "store/read/repo.h"
 
 /* Opens the repository of --repo, else CKPT_REPO, once; main closes it. EXIT_OK, or a code with the message printed. */
 int cli_repo(struct cli *cli);

@@ -12,7 +12,7 @@
 #define CKPT_CLI_DIFF_H
 
 #include "inspect/difference.h"
-#include "store/repo.h"
+#include "store/read/repo.h"
 
 enum diff_state {
 	DIFF_SAME = 1,

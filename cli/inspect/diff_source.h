@@ -3,10 +3,10 @@
 #ifndef CKPT_CLI_DIFF_SOURCE_H
 #define CKPT_CLI_DIFF_SOURCE_H
 
-#include "format/packed.h"
-#include "format/sidecar.h"
+#include "format/files/packed.h"
+#include "format/files/sidecar.h"
 #include "inspect/diff.h"
-#include "store/chunk.h"
+#include "store/read/chunk.h"
 
 enum { DIFF_CACHE = 16, DIFF_RUN_LEAVES = 64 };
 

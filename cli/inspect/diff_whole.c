@@ -3,7 +3,7 @@
 #include "inspect/diff.h"
 
 #include "base/cleanup.h"
-#include "store/restore.h"
+#include "store/read/restore.h"
 
 #define WINDOW (64ull << 20) /* bytes, of each side */
 

@@ -3,7 +3,7 @@
 #ifndef CKPT_CLI_DIFFERENCE_H
 #define CKPT_CLI_DIFFERENCE_H
 
-#include "format/dtype.h"
+#include "format/tensor/dtype.h"
 
 #include <stdbool.h>
 #include <stdint.h>

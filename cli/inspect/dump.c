@@ -5,7 +5,7 @@
 #include "inspect/slice.h"
 
 #include "base/cleanup.h"
-#include "store/restore.h"
+#include "store/read/restore.h"
 
 #include <fcntl.h>
 #include <inttypes.h>

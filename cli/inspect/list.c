@@ -6,8 +6,8 @@
 
 #include "base/bytes.h"
 #include "base/cleanup.h"
-#include "store/listed.h"
-#include "store/tags.h"
+#include "store/catalog/listed.h"
+#include "store/manage/tags.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -174,7 +174,7 @@ static void note_none(const struct cli *cli)
 	cli_note(cli, "no checkpoints%s%s in %s", job ? " of job " : "", job ? job : "", cli->repo->path);
 }
 
-/* Why more stays than the rules keep (store/retention.h), once for each such run. */
+/* Why more stays than the rules keep (store/manage/retention.h), once for each such run. */
 static void note_run(const struct cli *cli, const struct checkpoint_ref *refs, size_t at, uint32_t began,
 		     uint32_t *noted)
 {

@@ -7,8 +7,8 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
-#include "store/recovered.h"
-#include "store/repo.h"
+#include "store/catalog/recovered.h"
+#include "store/read/repo.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

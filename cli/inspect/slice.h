@@ -2,7 +2,7 @@
 #ifndef CKPT_CLI_SLICE_H
 #define CKPT_CLI_SLICE_H
 
-#include "format/region.h"
+#include "format/tensor/region.h"
 
 struct slice {
 	struct region box;

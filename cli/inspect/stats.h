@@ -8,7 +8,7 @@
 #include "frame/output.h"
 #include "frame/target.h"
 
-#include "store/usage.h"
+#include "store/manage/usage.h"
 
 /* An exit code; all messages are printed. */
 int stats_one(struct cli *cli);

@@ -6,8 +6,8 @@
 #include "base/bytes.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
-#include "store/repair.h"
-#include "store/verify.h"
+#include "store/check/repair.h"
+#include "store/check/verify.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -4,8 +4,8 @@
 #define CKPT_CLI_LAUNCH_HELD_H
 
 #include "base/err.h"
-#include "format/arena.h"
-#include "format/wire.h"
+#include "format/arena/arena.h"
+#include "format/message/wire.h"
 
 #include <stdbool.h>
 

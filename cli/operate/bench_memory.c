@@ -7,8 +7,8 @@
 #include "base/clock.h"
 #include "base/mapping.h"
 #include "base/threads.h"
-#include "format/digest.h"
-#include "store/disk.h"
+#include "format/tensor/digest.h"
+#include "store/disk/disk.h"
 
 #include <linux/memfd.h>
 #include <stdatomic.h>

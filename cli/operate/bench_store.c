@@ -4,7 +4,7 @@
 
 #include "base/bytes.h"
 #include "base/clock.h"
-#include "store/disk.h"
+#include "store/disk/disk.h"
 
 #include <fcntl.h>
 #include <stdio.h>

@@ -5,7 +5,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "config/file.h"
-#include "format/names.h"
+#include "format/tensor/names.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

@@ -5,7 +5,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/err.h"
-#include "store/disk.h"
+#include "store/disk/disk.h"
 
 #include <dlfcn.h>
 #include <fcntl.h>

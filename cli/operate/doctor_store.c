@@ -3,7 +3,7 @@
 #include "base/bytes.h"
 #include "base/cleanup.h"
 #include "base/err.h"
-#include "store/denied.h"
+#include "store/disk/denied.h"
 
 #include <fcntl.h>
 #include <limits.h>

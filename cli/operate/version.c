@@ -1,7 +1,7 @@
 #include "frame/output.h"
 
 #include "ckpt.h"
-#include "format/manifest.h"
+#include "format/files/manifest.h"
 
 #define TEXT2(x) #x
 #define TEXT(x) TEXT2(x)

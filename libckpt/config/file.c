@@ -1,7 +1,7 @@
 #include "config/file.h"
 
 #include "base/cleanup.h"
-#include "format/names.h"
+#include "format/tensor/names.h"
 
 #include <fcntl.h>
 #include <ini.h>

@@ -3,7 +3,7 @@
 #include "base/address.h"
 #include "base/bytes.h"
 #include "base/cgroup.h"
-#include "format/names.h"
+#include "format/tensor/names.h"
 
 #include <stdio.h>
 #include <stdlib.h>

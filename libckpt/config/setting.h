@@ -76,7 +76,7 @@ struct policy {
 	uint64_t hang_timeout_ms;  /* no heartbeat; 0: hangs are not watched */
 	uint64_t node_wait_ms;     /* for a node that is missing, where the world may change */
 	uint64_t linger_ms;        /* how long the arenas of a job without processes are kept */
-	uint64_t keep_last;        /* retention: see store/retention.h; all 0: everything stays */
+	uint64_t keep_last;        /* retention: see store/manage/retention.h; all 0: everything stays */
 	uint64_t keep_every;
 	uint64_t keep_within_ms;
 	uint64_t keep_hourly;

@@ -1,7 +1,7 @@
 #include "config/value.h"
 
 #include "base/address.h"
-#include "format/names.h"
+#include "format/tensor/names.h"
 
 #include <stdio.h>
 #include <stdlib.h>

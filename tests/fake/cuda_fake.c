@@ -2,7 +2,7 @@
 
 #include "base/bytes.h"
 #include "base/cleanup.h"
-#include "format/digest.h"
+#include "format/tensor/digest.h"
 
 #include <assert.h>
 #include <stdatomic.h>

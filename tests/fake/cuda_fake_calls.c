@@ -4,7 +4,7 @@
 #include "base/bytes.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
-#include "format/digest.h"
+#include "format/tensor/digest.h"
 
 #include <assert.h>
 #include <stdlib.h>

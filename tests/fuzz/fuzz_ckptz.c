@@ -1,7 +1,7 @@
 /* libFuzzer entry point: packed files. The index, on bytes as they are and with its last 16 replaced by a digest that matches, and the
  * chunks that it describes, each with a digest that matches, so that the decoder is reached. */
-#include "format/packed.h"
-#include "store/chunk.h"
+#include "format/files/packed.h"
+#include "store/read/chunk.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* libFuzzer entry point: the JSON reader, held against Jansson, which reads the same texts in its own way: what is read here value by
  * value, and what is passed over whole, Jansson must accept, and the other way round within the bounds of ours. */
-#include "format/json_in.h"
-#include "format/json_scalar.h"
+#include "format/document/json_in.h"
+#include "format/document/json_scalar.h"
 
 #include <jansson.h>
 #include <stdlib.h>

@@ -2,7 +2,7 @@
  * same. */
 #include "sealed.h"
 
-#include "format/marks.h"
+#include "format/files/marks.h"
 
 #define ROUND_TRIP(mark)                                                                                               \
 	static void round_trip_##mark(const uint8_t *data, size_t size)                                                \

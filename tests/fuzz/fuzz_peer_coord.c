@@ -1,6 +1,6 @@
 /* Messages between nodes and coordinator: the first byte is the type. What is accepted is written so that it is accepted again, and then
  * written the same. */
-#include "format/peer_coord.h"
+#include "format/message/peer_coord.h"
 
 #include <stdlib.h>
 #include <string.h>

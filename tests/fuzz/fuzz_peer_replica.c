@@ -1,5 +1,5 @@
 /* Messages of replicas: the first byte chooses the decoder. What is accepted encodes to the same bytes. */
-#include "format/peer_replica.h"
+#include "format/message/peer_replica.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* libFuzzer entry point: u32 length and bytes of a registration, then the encoding of its layout, as in an arena's head.
  * What is accepted has one encoding, and can be laid out; what is read to compare replicas lies within the leaves of a slot. */
-#include "format/witness.h"
+#include "format/arena/witness.h"
 
 #include <stdlib.h>
 #include <string.h>

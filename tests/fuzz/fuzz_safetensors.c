@@ -1,6 +1,6 @@
 /* libFuzzer entry point: the parser of safetensors headers. The file that the header claims to be of is as long as the input, and
  * then as long as makes the last entry end where the file does. */
-#include "format/safetensors.h"
+#include "format/files/safetensors.h"
 
 #include <stdlib.h>
 

@@ -1,6 +1,6 @@
 /* libFuzzer entry point: the sidecar's decoder, on bytes as they are and with their last 16 replaced by a digest that matches,
  * so that what comes after the first check is reached. */
-#include "format/sidecar.h"
+#include "format/files/sidecar.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -2,7 +2,7 @@
  * accepted again, and then written the same. The bodies of REGISTER are those of fuzz_registration. */
 #include "sealed.h"
 
-#include "format/wire.h"
+#include "format/message/wire.h"
 
 static void drop(void *m)
 {

@@ -3,7 +3,7 @@
 #ifndef TESTS_FUZZ_SEALED_H
 #define TESTS_FUZZ_SEALED_H
 
-#include "format/manifest.h"
+#include "format/files/manifest.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,10 +1,10 @@
 /* fuzz_seeds DIR: inputs that the encoders write, in a folder for each target: control messages of every type, messages between nodes and
  * coordinator, a registration with its layout, a tag. Those that a store holds come from make_store. */
 #include "cluster/net/session.h"
-#include "format/layout.h"
-#include "format/marks.h"
-#include "format/peer_coord.h"
-#include "format/wire.h"
+#include "format/arena/layout.h"
+#include "format/files/marks.h"
+#include "format/message/peer_coord.h"
+#include "format/message/wire.h"
 
 #include <fcntl.h>
 #include <stdio.h>

@@ -4,8 +4,8 @@
 #include "../unit/kernels/sample.h"
 
 #include "base/bytes.h"
-#include "format/digest.h"
-#include "format/planes.h"
+#include "format/files/planes.h"
+#include "format/tensor/digest.h"
 #include "gpu_kernels.h"
 
 #include <stdio.h>

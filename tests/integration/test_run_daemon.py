@@ -27,7 +27,7 @@ top = pathlib.Path(tempfile.mkdtemp())
 
 
 class Daemon:
-    """The daemon's end of the protocol, by hand (format/wire.h, base/channel.c), and the launcher that talks to it."""
+    """The daemon's end of the protocol, by hand (format/message/wire.h, base/channel.c), and the launcher that talks to it."""
 
     def __init__(self):
         self.folder = pathlib.Path(tempfile.mkdtemp(dir=top))
@@ -122,7 +122,7 @@ class Daemon:
         return os.fstat(fd).st_ino
 
     def beat(self, arena, step, collective=None):
-        """Writes the flight record of an arena (format/arena.h): a heartbeat now."""
+        """Writes the flight record of an arena (format/arena/arena.h): a heartbeat now."""
         flight = struct.pack("<QQIIQ", time.monotonic_ns(), step, 0, collective is not None, collective or 0)
         os.pwrite(arena, flight, FLIGHT)
 

@@ -3,7 +3,7 @@
 #define CKPT_SIM_DISK_PRIVATE_H
 
 #include "disk_image.h"
-#include "store/disk.h"
+#include "store/disk/disk.h"
 #include "world.h"
 
 enum { HANDLES = 512, PENDING = 4096, CONTEXTS = 32 };

@@ -4,7 +4,7 @@
 #include "base/clock.h"
 #include "disk_private.h"
 #include "rng.h"
-#include "store/disk.h"
+#include "store/disk/disk.h"
 #include "world.h"
 
 #include <stdlib.h>

@@ -3,7 +3,7 @@
 #include "base/clock.h"
 #include "control/coordinator_host.h"
 #include "runtime/workers.h"
-#include "store/disk.h"
+#include "store/disk/disk.h"
 
 #include <errno.h>
 

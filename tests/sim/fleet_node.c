@@ -15,7 +15,7 @@
 #include "runtime/loop.h"
 #include "runtime/workers.h"
 #include "startup.h"
-#include "store/disk.h"
+#include "store/disk/disk.h"
 #include "upkeep/gc.h"
 #include "upkeep/scrub.h"
 

@@ -3,7 +3,7 @@
 #include "base/clock.h"
 #include "cluster/net.h"
 #include "fleet.h"
-#include "format/digest.h"
+#include "format/tensor/digest.h"
 
 #include <string.h>
 #include <sys/stat.h>

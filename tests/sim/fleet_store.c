@@ -4,8 +4,8 @@
 #include "control/directory_lock.h"
 #include "disk_image.h"
 #include "fleet.h"
-#include "format/sidecar.h"
-#include "store/verify.h"
+#include "format/files/sidecar.h"
+#include "store/check/verify.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,10 +1,10 @@
 /* What a rank of a fleet does at work: it saves each step that it takes, as the others do, and its device copies. */
 #include "base/clock.h"
 #include "fleet.h"
-#include "format/digest.h"
+#include "format/tensor/digest.h"
 #include "intact.h"
 
-/* As in libckpt/save.c. */
+/* As in libckpt/client/save/save.c. */
 #define PAUSE_NS (30 * CLOCK_NS_PER_S)
 
 /* Here, or already in the fence of this step. */

@@ -9,8 +9,8 @@
 #include "runtime/loop.h"
 #include "runtime/workers.h"
 #include "startup.h"
-#include "store/chunk.h"
-#include "store/verify.h"
+#include "store/check/verify.h"
+#include "store/read/chunk.h"
 #include "upkeep/gc.h"
 #include "upkeep/scrub.h"
 

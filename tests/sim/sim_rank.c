@@ -1,6 +1,6 @@
 /* A rank of the simulator: what libckpt and a device do to an arena, in small steps. */
 #include "base/cleanup.h"
-#include "format/digest.h"
+#include "format/tensor/digest.h"
 #include "intact.h"
 #include "node.h"
 #include "rng.h"

@@ -1,8 +1,8 @@
 /* The threads of a restore: many small restores in several partitions, some cancelled, some of a damaged checkpoint, with more
  * checkers than cores. For the thread sanitizer. */
 #include "base/cleanup.h"
-#include "format/digest.h"
-#include "store/restore.h"
+#include "format/tensor/digest.h"
+#include "store/read/restore.h"
 #include "store_maker.h"
 
 #include <fcntl.h>

@@ -2,10 +2,10 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
-#include "format/packed.h"
-#include "format/safetensors.h"
-#include "format/sidecar.h"
-#include "store/chunk.h"
+#include "format/files/packed.h"
+#include "format/files/safetensors.h"
+#include "format/files/sidecar.h"
+#include "store/read/chunk.h"
 
 #include <fcntl.h>
 #include <stdio.h>

@@ -4,8 +4,8 @@
 #ifndef CKPT_TESTS_STORE_MAKER_H
 #define CKPT_TESTS_STORE_MAKER_H
 
-#include "format/manifest.h"
-#include "format/marks.h"
+#include "format/files/manifest.h"
+#include "format/files/marks.h"
 
 struct store_spec {
 	const char *root; /* made with its mark when missing */

@@ -5,18 +5,32 @@ import re
 
 import tidy
 
-CLI = ("libckpt/base", "libckpt/format", "libckpt/config", "libckpt/store", "ckpt.h")
+STORE = ("libckpt/base", "libckpt/format/*", "libckpt/store/disk", "kernels.h")
+CLIENT = ("libckpt/base", "libckpt/format/*", "kernels.h", "ckpt.h")
+CLI = ("libckpt/base", "libckpt/format/*", "libckpt/config", "libckpt/store/*", "ckpt.h")
 
 # Room: the rooms whose headers it may include, besides its own. A room is named by its folder; the deepest one counts.
 MAY_INCLUDE = {
     "libckpt/base": (),
-    "libckpt/format": ("libckpt/base",),
-    "libckpt/config": ("libckpt/base", "libckpt/format"),
-    "libckpt/store": ("libckpt/base", "libckpt/format", "kernels.h"),
-    "libckpt": ("libckpt/base", "libckpt/format", "kernels.h"),
-    "kernels": ("libckpt/base", "libckpt/format"),
-    "ckptd": ("libckpt/base", "libckpt/format", "libckpt/config", "libckpt/store", "kernels.h"),
-    "cli": ("libckpt/base", "libckpt/format", "libckpt/config", "libckpt/store", "ckpt.h", "cli/*"),
+    "libckpt/format/tensor": ("libckpt/base",),
+    "libckpt/format/document": ("libckpt/base", "libckpt/format/tensor"),
+    "libckpt/format/arena": ("libckpt/base", "libckpt/format/tensor"),
+    "libckpt/format/files": ("libckpt/base", "libckpt/format/tensor", "libckpt/format/document", "libckpt/format/arena"),
+    "libckpt/format/message": ("libckpt/base", "libckpt/format/tensor", "libckpt/format/files", "libckpt/format/arena"),
+    "libckpt/config": ("libckpt/base", "libckpt/format/*"),
+    "libckpt/store/disk": ("libckpt/base", "libckpt/format/*"),
+    "libckpt/store/read": STORE,
+    "libckpt/store/check": (*STORE, "libckpt/store/read"),
+    "libckpt/store/manage": (*STORE, "libckpt/store/read"),
+    "libckpt/store/catalog": (*STORE, "libckpt/store/read"),
+    "libckpt/client/capture": CLIENT,
+    "libckpt/client/session": (*CLIENT, "libckpt/client/capture"),
+    "libckpt/client/save": (*CLIENT, "libckpt/client/capture", "libckpt/client/session"),
+    "libckpt/client/restore": (*CLIENT, "libckpt/client/capture", "libckpt/client/session"),
+    "libckpt": ("libckpt/base",),
+    "kernels": ("libckpt/base", "libckpt/format/*"),
+    "ckptd": ("libckpt/base", "libckpt/format/*", "libckpt/config", "libckpt/store/*", "kernels.h"),
+    "cli": (*CLI, "cli/*"),
     "cli/frame": CLI,
     "cli/inspect": (*CLI, "cli/frame"),
     "cli/change": (*CLI, "cli/frame"),
@@ -37,9 +51,9 @@ PUBLIC = {"libckpt/ckpt.h": "ckpt.h", "kernels/kernels.h": "kernels.h"}
 # Third-party headers, and the files that may include them; tests and benchmarks may include any but CUDA's. Headers of the
 # C library and the kernel are free.
 THIRD_PARTY = {
-    "liburing.h": ("libckpt/store/disk_real_uring*",),
+    "liburing.h": ("libckpt/store/disk/disk_real_uring*",),
     "rdma/*": ("ckptd/cluster/net/*",),
-    "sqlite3.h": ("ckptd/catalog/catalog.c", "ckptd/catalog/catalog_db.c", "libckpt/store/catalog_view.c", "libckpt/store/database.c", "libckpt/store/listed.c", "libckpt/store/recovered.c"),
+    "sqlite3.h": ("ckptd/catalog/catalog.c", "ckptd/catalog/catalog_db.c", "libckpt/store/catalog/catalog_view.c", "libckpt/store/catalog/database.c", "libckpt/store/catalog/listed.c", "libckpt/store/catalog/recovered.c"),
     "jansson.h": ("cli/frame/output*", "ckptd/observe/status.c", "ckptd/runtime/json_values*", "ckptd/restore/recovery_json*"),
     "xxhash.h": ("libckpt/format/*", "kernels/*"),
     "cuda*": ("kernels/*", "trainer/cuda/*"),
@@ -116,17 +130,19 @@ def check(root):
 
 PLANTED = {
     "libckpt/base/err.h": "#include <errno.h>\n",
-    "libckpt/base/bad.c": '#include "format/wire.h"\n',
-    "libckpt/format/wire.h": '#include "base/err.h"\n#include <liburing.h>\n',
+    "libckpt/base/bad.c": '#include "format/message/wire.h"\n',
+    "libckpt/format/message/wire.h": '#include "base/err.h"\n#include <liburing.h>\n',
     "libckpt/ckpt.h": '#include "base/err.h"\n#include <stdint.h>\n',
-    "libckpt/store/disk_real_uring.c": '#include <liburing.h>\n#include "kernels.h"\n',
-    "libckpt/session.c": '#include "store/disk.h"\n#include "kernels.h"\n',
+    "libckpt/store/disk/disk_real_uring.c": "#include <liburing.h>\n",
+    "libckpt/store/read/plan.c": '#include "kernels.h"\n#include "store/disk/disk.h"\n#include "store/check/verify.h"\n',
+    "libckpt/store/check/verify.h": '#include "format/message/wire.h"\n',
+    "libckpt/client/session/session.c": '#include "store/disk/disk.h"\n#include "kernels.h"\n',
     "libckpt/session_internal.h": "",
-    "libckpt/store/disk.h": "",
+    "libckpt/store/disk/disk.h": "",
     "kernels/kernels.h": "",
     "kernels/private.h": "",
     "ckptd/job.c": '#include "job.h"\n#include "../kernels/private.h"\n#include <sqlite3.h>\n#include <cuda_runtime.h>\n',
-    "ckptd/job.h": '#include "store/disk.h"\n',
+    "ckptd/job.h": '#include "store/disk/disk.h"\n',
     "ckptd/catalog/catalog.c": "#include <sqlite3.h>\n",
     "ckptd/cluster/net/fabric.c": "#include <rdma/fabric.h>\n",
     "cli/main.c": '#include "ckpt.h"\n#include "session_internal.h"\n#include "nowhere.h"\n#include "frame/output.h"\n',
@@ -139,7 +155,7 @@ PLANTED = {
     "extra/thing.c": "",
 }
 EXPECTED = [
-    "libckpt/base/bad.c:1", "libckpt/format/wire.h:2", "libckpt/ckpt.h:1", "libckpt/session.c:1", "ckptd/job.c:2",
+    "libckpt/base/bad.c:1", "libckpt/format/message/wire.h:2", "libckpt/ckpt.h:1", "libckpt/client/session/session.c:1", "libckpt/store/read/plan.c:3", "ckptd/job.c:2",
     "ckptd/job.c:3", "ckptd/job.c:4", "cli/main.c:2", "cli/main.c:3", "cli/frame/output.c:1", "trainer/model.c:1", "tests/unit/test_job.c:4",
     "extra/thing.c",
 ]

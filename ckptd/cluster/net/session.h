@@ -19,7 +19,7 @@
 
 #include "base/err.h"
 #include "cluster/net/key.h"
-#include "format/names.h"
+#include "format/tensor/names.h"
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -4,9 +4,9 @@
  * from CKPT_SOCKET. Exit: 0 they have done their worst; 1 they did not get that far. */
 #include "base/channel.h"
 #include "base/clock.h"
-#include "format/arena.h"
-#include "format/layout.h"
-#include "format/wire.h"
+#include "format/arena/arena.h"
+#include "format/arena/layout.h"
+#include "format/message/wire.h"
 
 #include <stdio.h>
 #include <stdlib.h>

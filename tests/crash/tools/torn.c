@@ -11,8 +11,8 @@
  *   torn careful|careless|several|several-careless|restored|deviates STEPS */
 #include "../../fake/cuda_fake.h"
 
+#include "client/session/session.h"
 #include "device_cuda.h"
-#include "session.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -3,10 +3,10 @@
  * a restore must refuse it, or, where it does not read what was flipped, give the right bytes. The file is put right again before the
  * next. Prints what was flipped and found; exit 1 after the first that was not. */
 #include "base/cleanup.h"
-#include "format/packed.h"
+#include "format/files/packed.h"
 #include "scratch.h"
-#include "store/restore.h"
-#include "store/verify.h"
+#include "store/check/verify.h"
+#include "store/read/restore.h"
 #include "store_maker.h"
 
 #include <dirent.h>

@@ -1,8 +1,8 @@
 /* Prints the worked example and the test vectors of docs/reference/format.md: each line stands there verbatim, after blanks. */
-#include "format/manifest.h"
-#include "format/marks.h"
-#include "format/safetensors.h"
-#include "format/sidecar.h"
+#include "format/files/manifest.h"
+#include "format/files/marks.h"
+#include "format/files/safetensors.h"
+#include "format/files/sidecar.h"
 #include "unit/format/one_file.h"
 
 #include <inttypes.h>

@@ -1,8 +1,8 @@
 /* make_safetensors FILE: writes a safetensors file as ckptd does, with every type, boxes, flat ranges, blobs, scalars and empty
  * tensors. Byte i of the data section is (i * 131 + 7) mod 256.
  * make_safetensors --parse FILE: prints what our parser makes of a file of any writer, as JSON. */
-#include "format/json_out.h"
-#include "format/safetensors.h"
+#include "format/document/json_out.h"
+#include "format/files/safetensors.h"
 #include "unit/format/one_file.h"
 
 #include <stdio.h>

@@ -6,8 +6,8 @@
 #include "base/failpoint.h"
 #include "fakes.h"
 #include "scratch.h"
-#include "store/disk.h"
-#include "store/repo.h"
+#include "store/disk/disk.h"
+#include "store/read/repo.h"
 
 #include <criterion/criterion.h>
 #include <stdio.h>

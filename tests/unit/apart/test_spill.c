@@ -10,8 +10,8 @@
 #include "participant/participant.h"
 #include "runtime/workers.h"
 #include "scratch.h"
-#include "store/disk.h"
-#include "store/repo.h"
+#include "store/disk/disk.h"
+#include "store/read/repo.h"
 
 #include <criterion/criterion.h>
 #include <stdio.h>

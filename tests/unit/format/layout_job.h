@@ -2,7 +2,7 @@
 #ifndef TEST_LAYOUT_JOB_H
 #define TEST_LAYOUT_JOB_H
 
-#include "format/witness.h"
+#include "format/arena/witness.h"
 #include "make_registration.h"
 #include "random_region.h"
 

@@ -2,7 +2,7 @@
 #ifndef TEST_MAKE_REGISTRATION_H
 #define TEST_MAKE_REGISTRATION_H
 
-#include "format/registration.h"
+#include "format/arena/registration.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -2,7 +2,7 @@
 #ifndef TESTS_UNIT_FORMAT_ONE_FILE_H
 #define TESTS_UNIT_FORMAT_ONE_FILE_H
 
-#include "format/layout.h"
+#include "format/arena/layout.h"
 
 #include <stdlib.h>
 

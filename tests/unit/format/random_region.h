@@ -2,7 +2,7 @@
 #ifndef TEST_RANDOM_REGION_H
 #define TEST_RANDOM_REGION_H
 
-#include "format/region.h"
+#include "format/tensor/region.h"
 
 #include <stdlib.h>
 #include <string.h>

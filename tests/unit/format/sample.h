@@ -2,8 +2,8 @@
 #ifndef TESTS_UNIT_FORMAT_SAMPLE_H
 #define TESTS_UNIT_FORMAT_SAMPLE_H
 
-#include "format/manifest.h"
-#include "format/sidecar.h"
+#include "format/files/manifest.h"
+#include "format/files/sidecar.h"
 
 #include <criterion/criterion.h>
 #include <stdio.h>

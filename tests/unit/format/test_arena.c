@@ -1,6 +1,6 @@
-#include "format/arena.h"
+#include "format/arena/arena.h"
 
-#include "format/layout.h"
+#include "format/arena/layout.h"
 
 #include <criterion/criterion.h>
 #include <stdio.h>

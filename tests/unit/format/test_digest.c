@@ -1,5 +1,5 @@
-#include "format/digest.h"
-#include "format/digest_path.h"
+#include "format/tensor/digest.h"
+#include "format/tensor/digest_path.h"
 
 #include <criterion/criterion.h>
 

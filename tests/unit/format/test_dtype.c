@@ -1,4 +1,4 @@
-#include "format/dtype.h"
+#include "format/tensor/dtype.h"
 
 #include <criterion/criterion.h>
 

@@ -1,5 +1,5 @@
-#include "format/json_in.h"
-#include "format/json_out.h"
+#include "format/document/json_in.h"
+#include "format/document/json_out.h"
 #include "sample.h"
 
 #include <criterion/criterion.h>

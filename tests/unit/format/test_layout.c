@@ -1,5 +1,5 @@
-#include "format/manifest.h"
-#include "format/safetensors.h"
+#include "format/files/manifest.h"
+#include "format/files/safetensors.h"
 #include "layout_job.h"
 
 #include <time.h>

@@ -1,5 +1,5 @@
-#include "format/json_out.h"
-#include "format/manifest.h"
+#include "format/document/json_out.h"
+#include "format/files/manifest.h"
 #include "sample.h"
 
 #include <criterion/criterion.h>

@@ -1,4 +1,4 @@
-#include "format/marks.h"
+#include "format/files/marks.h"
 #include "sample.h"
 
 #include <criterion/criterion.h>

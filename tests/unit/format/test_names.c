@@ -1,4 +1,4 @@
-#include "format/names.h"
+#include "format/tensor/names.h"
 
 #include <criterion/criterion.h>
 

@@ -1,4 +1,4 @@
-#include "format/region.h"
+#include "format/tensor/region.h"
 #include "random_region.h"
 
 #include <criterion/criterion.h>

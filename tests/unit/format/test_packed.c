@@ -1,5 +1,5 @@
-#include "format/layout.h"
-#include "format/packed.h"
+#include "format/arena/layout.h"
+#include "format/files/packed.h"
 #include "sample.h"
 
 #include <criterion/criterion.h>

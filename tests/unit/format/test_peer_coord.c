@@ -1,4 +1,4 @@
-#include "format/peer_coord.h"
+#include "format/message/peer_coord.h"
 
 #include <criterion/criterion.h>
 #include <stdio.h>

@@ -1,4 +1,4 @@
-#include "format/peer_replica.h"
+#include "format/message/peer_replica.h"
 
 #include <criterion/criterion.h>
 #include <stdlib.h>

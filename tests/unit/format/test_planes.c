@@ -1,4 +1,4 @@
-#include "format/planes.h"
+#include "format/files/planes.h"
 #include "sample.h"
 
 #include <criterion/criterion.h>

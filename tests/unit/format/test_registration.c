@@ -1,4 +1,4 @@
-#include "format/registration.h"
+#include "format/arena/registration.h"
 #include "make_registration.h"
 #include "random_region.h"
 

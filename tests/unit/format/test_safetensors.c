@@ -1,4 +1,4 @@
-#include "format/safetensors.h"
+#include "format/files/safetensors.h"
 #include "one_file.h"
 #include "sample.h"
 

@@ -1,4 +1,4 @@
-#include "format/safetensors_view.h"
+#include "format/files/safetensors_view.h"
 
 #include <criterion/criterion.h>
 #include <stdio.h>

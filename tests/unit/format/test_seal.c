@@ -1,4 +1,4 @@
-#include "format/manifest.h"
+#include "format/files/manifest.h"
 #include "sample.h"
 
 #include <criterion/criterion.h>

@@ -1,7 +1,7 @@
-#include "format/shares.h"
+#include "format/files/shares.h"
 
 #include "base/cleanup.h"
-#include "format/region.h"
+#include "format/tensor/region.h"
 #include "make_registration.h"
 
 #include <criterion/criterion.h>

@@ -1,4 +1,4 @@
-#include "format/sidecar.h"
+#include "format/files/sidecar.h"
 #include "sample.h"
 
 #include <criterion/criterion.h>

@@ -1,5 +1,5 @@
-#include "format/arena.h"
-#include "format/wire.h"
+#include "format/arena/arena.h"
+#include "format/message/wire.h"
 
 #include <criterion/criterion.h>
 #include <stdio.h>

@@ -1,4 +1,4 @@
-#include "format/wire.h"
+#include "format/message/wire.h"
 
 #include <criterion/criterion.h>
 #include <stdlib.h>

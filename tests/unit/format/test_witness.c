@@ -1,5 +1,5 @@
-/* What ranks hold alike: format/witness.c. */
-#include "format/witness.h"
+/* What ranks hold alike: format/arena/witness.c. */
+#include "format/arena/witness.h"
 
 #include "layout_job.h"
 

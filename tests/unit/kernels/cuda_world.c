@@ -2,7 +2,7 @@
 
 #include "base/bytes.h"
 #include "base/log.h"
-#include "format/digest.h"
+#include "format/tensor/digest.h"
 
 #include <criterion/criterion.h>
 

@@ -3,7 +3,7 @@
 #include "cuda_world.h"
 
 #include "base/bytes.h"
-#include "format/digest.h"
+#include "format/tensor/digest.h"
 
 #include <criterion/criterion.h>
 

@@ -1,7 +1,7 @@
 /* Rows that are further apart than the copy engine takes in one call. */
 #include "cuda_world.h"
 
-#include "format/digest.h"
+#include "format/tensor/digest.h"
 
 #include <criterion/criterion.h>
 

@@ -1,7 +1,7 @@
 /* Restore on the CUDA device over the fake runtime. */
 #include "cuda_world.h"
 
-#include "format/digest.h"
+#include "format/tensor/digest.h"
 
 #include <criterion/criterion.h>
 

@@ -3,7 +3,7 @@
 
 #include "base/bytes.h"
 #include "base/clock.h"
-#include "format/digest.h"
+#include "format/tensor/digest.h"
 
 #include <criterion/criterion.h>
 

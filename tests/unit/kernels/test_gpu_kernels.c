@@ -5,8 +5,8 @@
 
 #include "../../cuda/emulator.h"
 
-#include "format/digest.h"
-#include "format/planes.h"
+#include "format/files/planes.h"
+#include "format/tensor/digest.h"
 
 #include <criterion/criterion.h>
 

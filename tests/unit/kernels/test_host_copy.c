@@ -1,7 +1,7 @@
 #include "host_copy.h"
 
 #include "base/bytes.h"
-#include "format/digest.h"
+#include "format/tensor/digest.h"
 
 #include <criterion/criterion.h>
 

@@ -1,6 +1,6 @@
 #include "sample.h"
 
-#include "format/digest.h"
+#include "format/tensor/digest.h"
 
 #include <criterion/criterion.h>
 

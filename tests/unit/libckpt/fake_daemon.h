@@ -3,9 +3,9 @@
 #ifndef CKPT_TESTS_FAKE_DAEMON_H
 #define CKPT_TESTS_FAKE_DAEMON_H
 
-#include "format/arena.h"
-#include "format/layout.h"
-#include "format/wire.h"
+#include "format/arena/arena.h"
+#include "format/arena/layout.h"
+#include "format/message/wire.h"
 
 enum { FAKE_WORLD_MAX = 4 };
 

@@ -3,7 +3,7 @@
 #include "ranks.h"
 
 #include "base/utf8.h"
-#include "session.h"
+#include "client/session/session.h"
 
 #include <criterion/criterion.h>
 #include <limits.h>

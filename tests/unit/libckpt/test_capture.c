@@ -1,6 +1,6 @@
 #include "ranks.h"
 
-#include "session.h"
+#include "client/session/session.h"
 
 #include <criterion/criterion.h>
 #include <poll.h>

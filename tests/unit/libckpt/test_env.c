@@ -1,4 +1,4 @@
-#include "env.h"
+#include "client/capture/env.h"
 
 #include <criterion/criterion.h>
 #include <stdlib.h>

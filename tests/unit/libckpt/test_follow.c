@@ -1,7 +1,7 @@
 /* What a restore loads while the daemon still brings the rest. */
 #include "base/clock.h"
+#include "client/session/session.h"
 #include "ranks.h"
-#include "session.h"
 
 #include <criterion/criterion.h>
 #include <pthread.h>

@@ -1,8 +1,8 @@
 /* A rank with state on two GPUs, played by the fake of the CUDA runtime, and on the host. */
 #include "ranks.h"
 
+#include "client/session/session.h"
 #include "device_cuda.h"
-#include "session.h"
 
 #include "../../fake/cuda_fake.h"
 

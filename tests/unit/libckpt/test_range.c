@@ -1,6 +1,6 @@
 #include "ranks.h"
 
-#include "format/region.h"
+#include "format/tensor/region.h"
 
 #include <criterion/criterion.h>
 #include <stdlib.h>

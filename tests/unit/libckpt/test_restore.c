@@ -1,6 +1,6 @@
 #include "base/clock.h"
+#include "client/session/session.h"
 #include "ranks.h"
-#include "session.h"
 
 #include <criterion/criterion.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 #include "ranks.h"
 
-#include "format/witness.h"
-#include "session.h"
+#include "client/session/session.h"
+#include "format/arena/witness.h"
 
 #include <criterion/criterion.h>
 #include <pthread.h>

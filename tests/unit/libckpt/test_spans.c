@@ -1,4 +1,4 @@
-#include "spans.h"
+#include "client/capture/spans.h"
 
 #include <criterion/criterion.h>
 #include <stdlib.h>

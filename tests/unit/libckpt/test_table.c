@@ -1,4 +1,4 @@
-#include "table.h"
+#include "client/capture/table.h"
 
 #include <criterion/criterion.h>
 #include <stdio.h>

@@ -3,7 +3,7 @@
 #define CKPT_TESTS_DISK_FIXTURE_H
 
 #include "scratch.h"
-#include "store/disk_real.h"
+#include "store/disk/disk_real.h"
 
 #include "base/cleanup.h"
 #include "base/clock.h"

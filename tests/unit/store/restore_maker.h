@@ -3,8 +3,8 @@
 #ifndef CKPT_TESTS_RESTORE_MAKER_H
 #define CKPT_TESTS_RESTORE_MAKER_H
 
-#include "format/sidecar.h"
-#include "store/restore.h"
+#include "format/files/sidecar.h"
+#include "store/read/restore.h"
 
 struct maker {
 	char path[256];

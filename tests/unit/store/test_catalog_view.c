@@ -1,4 +1,4 @@
-#include "store/catalog_view.h"
+#include "store/catalog/catalog_view.h"
 
 #include "scratch.h"
 

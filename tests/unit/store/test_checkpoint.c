@@ -1,10 +1,10 @@
 #include "scratch.h"
-#include "store/repo.h"
+#include "store/read/repo.h"
 #include "store_maker.h"
 
 #include "base/cleanup.h"
 #include "base/clock.h"
-#include "format/sidecar.h"
+#include "format/files/sidecar.h"
 
 #include <criterion/criterion.h>
 #include <stdio.h>

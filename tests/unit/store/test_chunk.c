@@ -1,6 +1,6 @@
-#include "store/chunk.h"
+#include "store/read/chunk.h"
 
-#include "format/layout.h"
+#include "format/arena/layout.h"
 #include "store_maker.h"
 
 #include "base/cleanup.h"

@@ -1,4 +1,4 @@
-#include "store/denied.h"
+#include "store/disk/denied.h"
 
 #include <criterion/criterion.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 #include "disk_fixture.h"
-#include "store/deposit.h"
-#include "store/verify.h"
+#include "store/check/verify.h"
+#include "store/manage/deposit.h"
 
 #include <criterion/criterion.h>
 #include <dirent.h>

@@ -1,5 +1,5 @@
 /* Which engine a context gets; that both behave alike is shown by running this whole program with each (tests/run.py). */
-#include "store/disk.h"
+#include "store/disk/disk.h"
 
 #include "base/cleanup.h"
 #include "scratch.h"

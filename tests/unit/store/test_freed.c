@@ -1,5 +1,5 @@
 #include "scratch.h"
-#include "store/freed.h"
+#include "store/manage/freed.h"
 
 #include <criterion/criterion.h>
 #include <stdio.h>

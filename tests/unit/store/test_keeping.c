@@ -1,6 +1,6 @@
 #include "scratch.h"
-#include "store/keeping.h"
-#include "store/tags.h"
+#include "store/manage/keeping.h"
+#include "store/manage/tags.h"
 #include "store_maker.h"
 
 #include "base/cleanup.h"

@@ -1,4 +1,4 @@
-#include "store/listed.h"
+#include "store/catalog/listed.h"
 
 #include "scratch.h"
 #include "store_maker.h"

@@ -1,4 +1,4 @@
-#include "store/listing.h"
+#include "store/read/listing.h"
 
 #include "scratch.h"
 #include "store_maker.h"

@@ -1,5 +1,5 @@
 #include "scratch.h"
-#include "store/litter.h"
+#include "store/manage/litter.h"
 
 #include "base/cleanup.h"
 #include "base/clock.h"

@@ -1,7 +1,7 @@
 /* Checkpoints of packed files: read, found damaged, repaired, restored in parts. */
-#include "format/packed.h"
-#include "store/repair.h"
-#include "store/restore.h"
+#include "format/files/packed.h"
+#include "store/check/repair.h"
+#include "store/read/restore.h"
 
 #include "verify_fixture.h"
 

@@ -1,6 +1,6 @@
-#include "store/recovered.h"
+#include "store/catalog/recovered.h"
 
-#include "store/catalog_view.h"
+#include "store/catalog/catalog_view.h"
 
 #include "scratch.h"
 

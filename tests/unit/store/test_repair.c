@@ -1,5 +1,5 @@
 /* Checkpoints of the same state, of which one is damaged. */
-#include "store/repair.h"
+#include "store/check/repair.h"
 
 #include "verify_fixture.h"
 

@@ -1,5 +1,5 @@
 #include "scratch.h"
-#include "store/repo.h"
+#include "store/read/repo.h"
 #include "store_maker.h"
 
 #include "base/cleanup.h"

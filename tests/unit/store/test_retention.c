@@ -1,4 +1,4 @@
-#include "store/retention.h"
+#include "store/manage/retention.h"
 
 #include "base/clock.h"
 

@@ -1,4 +1,4 @@
-#include "store/scatter.h"
+#include "store/read/scatter.h"
 
 #include "base/bytes.h"
 

@@ -1,5 +1,5 @@
 #include "scratch.h"
-#include "store/tags.h"
+#include "store/manage/tags.h"
 
 #include "base/cleanup.h"
 

@@ -1,5 +1,5 @@
 #include "scratch.h"
-#include "store/trash.h"
+#include "store/manage/trash.h"
 
 #include "base/clock.h"
 #include "base/failpoint.h"

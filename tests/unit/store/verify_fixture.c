@@ -1,6 +1,6 @@
 #include "verify_fixture.h"
 
-#include "format/sidecar.h"
+#include "format/files/sidecar.h"
 
 #include <dirent.h>
 #include <string.h>

@@ -3,7 +3,7 @@
 #define CKPT_TESTS_VERIFY_FIXTURE_H
 
 #include "scratch.h"
-#include "store/verify.h"
+#include "store/check/verify.h"
 #include "store_maker.h"
 
 #include "base/cleanup.h"

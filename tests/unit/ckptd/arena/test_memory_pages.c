@@ -4,7 +4,7 @@
 #include "ckptd/job_maker.h"
 #include "format/make_registration.h"
 #include "scratch.h"
-#include "store/disk.h"
+#include "store/disk/disk.h"
 
 #include <criterion/criterion.h>
 #include <fcntl.h>

@@ -4,8 +4,8 @@
 #include "base/clock.h"
 #include "base/failpoint.h"
 #include "scratch.h"
-#include "store/recovered.h"
-#include "store/repo.h"
+#include "store/catalog/recovered.h"
+#include "store/read/repo.h"
 #include "store_maker.h"
 
 #include <criterion/criterion.h>

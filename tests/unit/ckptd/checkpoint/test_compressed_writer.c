@@ -6,8 +6,8 @@
 #include "base/failpoint.h"
 #include "ckptd/job_maker.h"
 #include "scratch.h"
-#include "store/restore.h"
-#include "store/verify.h"
+#include "store/check/verify.h"
+#include "store/read/restore.h"
 
 #include <criterion/criterion.h>
 #include <poll.h>

@@ -5,9 +5,9 @@
 #include "base/failpoint.h"
 #include "base/log.h"
 #include "ckptd/job_maker.h"
-#include "format/manifest.h"
+#include "format/files/manifest.h"
 #include "scratch.h"
-#include "store/repo.h"
+#include "store/read/repo.h"
 
 #include <criterion/criterion.h>
 #include <dirent.h>

@@ -7,7 +7,7 @@
 #include "checkpoint/directory.h"
 #include "ckptd/job_maker.h"
 #include "scratch.h"
-#include "store/verify.h"
+#include "store/check/verify.h"
 
 #include <criterion/criterion.h>
 #include <dirent.h>

@@ -7,7 +7,7 @@
 #include "checkpoint/node_part.h"
 #include "ckptd/job_maker.h"
 #include "scratch.h"
-#include "store/verify.h"
+#include "store/check/verify.h"
 
 #include <criterion/criterion.h>
 #include <stdio.h>

@@ -7,7 +7,7 @@
 #include "runtime/workers.h"
 #include "save/snapshot.h"
 #include "scratch.h"
-#include "store/repo.h"
+#include "store/read/repo.h"
 
 #include <criterion/criterion.h>
 #include <fcntl.h>

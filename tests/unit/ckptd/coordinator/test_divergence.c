@@ -2,7 +2,7 @@
 #include "coordinator_maker.h"
 
 #include "coordinator/divergence.h"
-#include "format/witness.h"
+#include "format/arena/witness.h"
 
 #include <criterion/criterion.h>
 #include <stdio.h>

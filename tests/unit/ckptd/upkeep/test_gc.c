@@ -7,8 +7,8 @@
 #include "daemon.h"
 #include "job/job.h"
 #include "scratch.h"
-#include "store/litter.h"
-#include "store/tags.h"
+#include "store/manage/litter.h"
+#include "store/manage/tags.h"
 #include "store_maker.h"
 
 #include <criterion/criterion.h>

@@ -4,7 +4,7 @@
 #include "base/clock.h"
 #include "daemon.h"
 #include "scratch.h"
-#include "store/repo.h"
+#include "store/read/repo.h"
 #include "store_maker.h"
 
 #include <criterion/criterion.h>

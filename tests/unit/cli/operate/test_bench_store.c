@@ -4,7 +4,7 @@
 #include "base/failpoint.h"
 #include "base/mapping.h"
 #include "scratch.h"
-#include "store/disk.h"
+#include "store/disk/disk.h"
 
 #include <criterion/criterion.h>
 #include <sys/mman.h>

@@ -1,0 +1,78 @@
+/* Capture: the devices on which a rank's state lives and the plans that copy it into each slot, built once. A slot's counters
+ * are written by the device itself when there is one device; with several, each has counters of its own in the arena and
+ * capture_combine, on the library's service thread, sums them. */
+#ifndef CKPT_CAPTURE_H
+#define CKPT_CAPTURE_H
+
+#include "client/capture/arenas.h"
+#include "client/capture/env.h"
+#include "client/capture/table.h"
+#include "format/arena/witness.h"
+#include "kernels.h"
+
+#include <pthread.h>
+
+struct capture_device {
+	int ordinal;
+	const struct device_ops *ops;
+	struct device *dev;
+	bool attached;
+	struct plan *plans[ARENA_SLOTS_MAX];
+};
+
+/* How far the counters of a slot with several devices have been summed. */
+struct capture_cursor {
+	bool active;
+	uint32_t piece;             /* pieces before it have arrived */
+	uint64_t bytes;             /* of them */
+	uint64_t used[ARENA_PARTS]; /* of them, by device */
+};
+
+struct capture {
+	struct arena *arena; /* the rank's own */
+	uint32_t ndevices;   /* on which anything is registered */
+	uint32_t nactive;    /* the first of them: from which this rank captures (neighbours may capture the rest) */
+	struct capture_device devices[ARENA_PARTS];
+	uint8_t *piece_device;             /* per layout piece: index into devices */
+	bool digests;                      /* every active device gives source digests */
+	bool staged;                       /* captures of GPUs go through spare memory of theirs */
+	bool votes;                        /* all that it holds of replicas is digested */
+	struct witnesses witnesses;        /* then: of what */
+	uint64_t *before[ARENA_SLOTS_MAX]; /* strict: the digests taken in begin */
+	pthread_mutex_t lock;              /* cursors */
+	struct capture_cursor cursors[ARENA_SLOTS_MAX];
+};
+
+/* ordinal → device layer. */
+struct device_layers {
+	const struct device_ops *host, *cuda; /* cuda: NULL in a build without it */
+};
+
+int capture_init(struct capture *c, struct arena *arena, const struct table *table, const struct device_layers *layers,
+		 const struct settings *settings, struct err *err);
+/* Waits until no device writes into the arena. */
+void capture_free(struct capture *c);
+
+/* Starts the copy of everything into the slot, whose record says CAPTURING, but for what it holds if it is intact. On failure the slot's `done` says so as soon as nothing
+ * is being copied into it. */
+int capture_launch(struct capture *c, uint32_t slot, void *stream, bool strict, struct err *err);
+/* The number of a tensor group in what this rank captures, for capture_fence; -1: nothing of it is captured here. */
+int capture_group(const struct capture *c, const char *name);
+/* How long a device is waited for, and whom to tell meanwhile that this is what goes on. */
+struct patience {
+	uint64_t deadline;
+	uint64_t every_ns;
+	void (*waiting)(void *arg);
+	void *arg;
+};
+/* group: FENCE_ALL, or of capture_group. -EBADMSG names the tensor. */
+int capture_fence(struct capture *c, uint32_t slot, uint32_t group, void *stream, const struct patience *patience,
+		  struct err *err);
+/* Asks the devices to end the copy into the slot early. */
+void capture_cancel(struct capture *c, uint32_t slot);
+/* Ends all captures, or waits for their end: behind it nothing reads the state. -ETIMEDOUT: a device still does. */
+int capture_end(struct capture *c, const struct patience *patience, struct err *err);
+/* Sums counters; returns whether any capture still needs it. *ended: one has just come to its end. */
+bool capture_combine(struct capture *c, bool *ended);
+
+#endif

@@ -1,0 +1,57 @@
+/* Loads: what a restore copies out of the slots of the node's arenas into the registered memory. Planned for all arenas before anything
+ * is copied; then copied in runs of leaves, as they are there: the daemon tells in each arena what has been brought and verified
+ * (struct arena_bring) while it brings the rest, and in its answer what the whole is. The arenas are shared: that a slot still holds
+ * what is copied is looked up before and after each copy. */
+#ifndef CKPT_LOADS_H
+#define CKPT_LOADS_H
+
+#include "client/session/session.h"
+
+/* What one device gets out of one arena. */
+struct load {
+	const struct capture_device *to;
+	struct span *spans; /* by first leaf; a captured piece each */
+	bool *rank_blob;    /* of each */
+	size_t n;
+};
+
+/* What is had of one arena. */
+struct origin {
+	const struct arena *from;
+	uint64_t granule; /* leaves */
+	struct load loads[ARENA_PARTS];
+	uint32_t nloads;
+	uint32_t before; /* the turn that the arena was in when the restore was asked for */
+	/* What was copied is of this attempt, slot and step; turn 0: of none. */
+	uint32_t turn, slot;
+	struct step_id id;
+	bool no_blobs;
+	uint64_t loaded[ARENA_GRANULES / 64]; /* by granule */
+};
+
+struct loads {
+	struct origin *origins;
+	uint32_t n;
+	uint64_t bytes;     /* that this rank registered */
+	uint64_t early;     /* of them, copied while others were brought; known after loads_finish */
+	struct span *batch; /* room for what is handed to a device at once */
+	void *stream;
+	bool planned;
+	_Atomic bool *undefined; /* set before anything is written to the registered memory */
+};
+
+/* Before the restore is asked for: what the arenas tell now is of an earlier one. Without a plan. -ENOMEM. */
+int loads_init(struct loads *loads, const struct stage *stage, void *stream, _Atomic bool *undefined, struct err *err);
+void loads_free(struct loads *loads);
+/* Every registered byte comes from exactly one captured piece: layout_make split each registered piece over the local ranks. Touches
+ * nothing. */
+int loads_plan(struct loads *loads, const ckpt *s, const struct stage *stage, struct err *err);
+/* Something is being brought since: there may be something to copy. */
+bool loads_seen(const struct loads *loads);
+/* Copies what is there by now and was not copied yet; *any: there was something. What an attempt that is over left behind does not count,
+ * and is no error. */
+int loads_follow(struct loads *loads, bool *any, struct err *err);
+/* All is there: copies the rest; everything, where what was copied is of something else than the answer says. */
+int loads_finish(struct loads *loads, const struct wire_restored *m, struct err *err);
+
+#endif

@@ -1,0 +1,204 @@
+/* The arena: one memfd per rank, created and sealed by ckptd, mapped by the rank and the daemon. It outlives both: whoever
+ * holds the descriptor can hand it back. Layout of the memory, no logic. All integers are native: it never leaves the node.
+ *
+ *	[0, ARENA_HEAD)                  struct arena_head
+ *	[table_at, +table_len)           registration and layout of this rank, encoded (written once by the daemon)
+ *	[leaves_at, + slots × (nleaves + nwitnesses) × 8)  per slot: the source digests, born where the state lives, and behind them those of
+ *	                                 replicas that others capture (witness.h; written by the rank)
+ *	[slots_at, + slots × slot_size)  per slot: the captured pieces, packed as in the files (see layout.h)
+ *
+ * Who writes what: each field says it. The daemon reads everything in here as the word of an untrusted process: it copies, checks
+ * bounds, and keeps its own view; a rank that scribbles damages only its own snapshots, and what is known of marks (verdicts) after the
+ * daemon was started again: it could as well have given them.
+ *
+ * A slot's life, as the rank sees it: FREE → (rank: begin) CAPTURING → (device) done=1 → (rank: fence) fenced=1 → … → (daemon only)
+ * FREE, perhaps intact. A rank that cannot finish sets done to a negative errno; the daemon frees the slot. */
+#ifndef CKPT_FORMAT_ARENA_H
+#define CKPT_FORMAT_ARENA_H
+
+#include "format/tensor/names.h"
+
+#include <stdatomic.h>
+#include <stdint.h>
+
+#define ARENA_MAGIC 0x31414e4552414b43ull /* "CKARENA1" */
+enum {
+	ARENA_VERSION = 2,
+	ARENA_HEAD = 16384,
+	ARENA_SLOTS_MIN = 3,
+	ARENA_SLOTS_MAX = 8,
+	ARENA_PARTS = 8,   /* devices of one rank */
+	ARENA_STATUS = 32, /* most recent snapshots whose level is shown */
+	ARENA_VERDICTS = 32,
+	ARENA_REASON = 256, /* bytes of its text, with the NUL */
+	ARENA_ALIGN = 2 << 20,
+};
+
+enum slot_state { SLOT_FREE = 0, SLOT_CAPTURING = 1 };
+enum slot_target { SLOT_MEMORY = 1, SLOT_STORAGE = 2 };
+enum slot_flags {
+	SLOT_NO_SOURCE_DIGESTS = 1, /* the device has none: the daemon writes its own into the leaf table */
+	SLOT_WITNESSES = 2,         /* replicas are digested, too, and are to be compared with those of other ranks */
+	/* Of what the daemon has restored to the slot: */
+	SLOT_PARTIAL = 4, /* these ranks do not register all that was saved: as that step it is of use to nobody else */
+	SLOT_NO_BLOBS = 8, /* the saved world did not have this rank: its own blobs are not there */
+};
+
+/* enum ckpt_level of the public header, as it stands in arena_status. */
+enum level_shown { LEVEL_PENDING = 0, LEVEL_CAPTURED, LEVEL_REPLICATED, LEVEL_DURABLE, LEVEL_VERIFIED };
+
+struct arena_slot {
+	_Alignas(64) _Atomic uint32_t state; /* rank: FREE → CAPTURING (compare-and-swap); daemon: → FREE */
+	_Atomic uint32_t fenced;             /* rank: 1 after the fence; 2: given up (never fenced) */
+	_Atomic uint32_t done;               /* device: 1 complete, (uint32_t)-errno failed, 0 running */
+	uint32_t target;                     /* rank: enum slot_target */
+	_Atomic uint64_t step; /* rank: set before state becomes CAPTURING; read by other threads at any time */
+	_Atomic uint32_t epoch;
+	uint32_t flags;    /* rank, and daemon where it fills the slot: enum slot_flags */
+	uint64_t begin_ns; /* rank: clock_now() at begin */
+	/* daemon, before it frees the slot: 1: what was captured or restored still stands in it, every byte found to match the leaf table;
+	 * rank: 0 when it has taken it. So a capture can leave out what is there already. */
+	_Atomic uint32_t intact;
+	/* rank: the epoch in which its state began without a restore; 0: it was restored, or the library does not tell */
+	uint32_t began;
+	_Alignas(64) _Atomic uint64_t progress; /* device: bytes that have arrived, a prefix of the pieces in
+						 * the order of the layout */
+};
+
+/* Where one device of several tells how far it is; the library sums the parts into the slot. Unused when the rank's state lives on
+ * one device: that one writes the slot's own counters. Stands here because a device can only write to the arena. */
+struct arena_part {
+	_Atomic uint64_t progress;
+	_Atomic uint32_t done; /* as in arena_slot */
+	uint32_t reserved;
+};
+
+/* Why a level is not reached yet. */
+enum late_phase {
+	LATE_NOBODY = 0,
+	LATE_BEGIN,
+	LATE_CAPTURE,
+	LATE_FENCE,
+	LATE_DIGEST,
+	LATE_WRITE,
+	LATE_COMMIT,
+	LATE_VERIFY, /* durable, and it will be read back; LATE_NOBODY then: it will not */
+	LATE_GONE,   /* the daemon was restarted after it had given the slot back: no further level can come */
+	LATE_COPY, /* captured, and it is copied to other nodes, if no newer one is before; LATE_NOBODY then: it is not */
+};
+
+/* Written by the daemon under a sequence lock: odd while it changes. The ring is searched by (epoch, step), epoch 0: unused. An entry
+ * appears when the daemon first sees the snapshot and is overwritten by the 32nd one after it. */
+struct arena_status {
+	_Atomic uint32_t seq;
+	_Atomic uint32_t epoch;
+	_Atomic uint64_t step;
+	_Atomic int32_t level; /* enum ckpt_level */
+	_Atomic int32_t error; /* 0 or -errno: final */
+	_Atomic uint32_t late_rank;
+	_Atomic uint32_t late_phase;
+};
+
+/* Written by the rank. */
+struct arena_flight {
+	_Atomic uint64_t beat_ns; /* clock_now() */
+	_Atomic uint64_t step;
+	_Atomic uint32_t phase;
+	_Atomic uint32_t in_collective;
+	_Atomic uint64_t coll_seq, coll_bytes, coll_since_ns;
+	char coll_op[16]; /* a torn read is possible and harmless */
+};
+
+/* Written by the rank: how it came into its epoch and out of its last restore. Zero where its library does not tell. */
+struct arena_entry {
+	_Atomic uint64_t step;       /* what it went on from; written before loaded_ns */
+	_Atomic uint64_t loaded_ns;  /* clock_now(): ckpt_restore was done */
+	_Atomic uint64_t stepped_ns; /* and the first heartbeat of a later step; earlier than loaded_ns: not yet */
+	_Atomic uint32_t joined;     /* the last epoch that the rank has entered, in this process or an earlier one */
+};
+
+/* What of a step that is brought into a slot, to be restored, is there and matches its digests: the ranks of the node load it while the
+ * rest is on its way. In granules, runs of leaves in the order of the layout. Written by the daemon; each attempt (a step, a source) has
+ * a turn of its own, which ends before anything else happens to the slot: what was copied out of it within a turn was right. */
+enum { ARENA_GRANULES = 1024, ARENA_GRANULE_LEAVES = 256 };
+struct arena_bring {
+	_Atomic uint32_t turn; /* odd: an attempt, which the rest is of; even: there is none */
+	_Atomic uint32_t slot;
+	_Atomic uint64_t step;
+	_Atomic uint32_t epoch;
+	_Atomic uint32_t no_blobs; /* 1: the saved world did not have this rank: its own blobs are not there */
+	_Atomic uint64_t there[ARENA_GRANULES / 64]; /* by granule; set after its last byte and digest */
+};
+
+/* Leaves of each granule but the last of so many. */
+static inline uint64_t arena_granule(uint64_t nleaves)
+{
+	uint64_t least = nleaves / ARENA_GRANULES + (nleaves % ARENA_GRANULES != 0);
+	return least > ARENA_GRANULE_LEAVES ? least : ARENA_GRANULE_LEAVES;
+}
+
+/* What the training has said of a checkpoint (ckpt_mark), for the daemon's next life. Written by the daemon under a sequence lock, as
+ * arena_status; the same in all arenas of a node; epoch 0: unused. */
+struct arena_verdict {
+	_Atomic uint32_t seq;
+	uint32_t epoch;
+	uint64_t step;
+	uint64_t given_at;
+	uint32_t unhealthy;
+	char reason[ARENA_REASON];
+};
+
+/* Written by the rank: the last step that it found no free slot for, and has left out. Epoch 0: none, or it is being changed. Unused
+ * where the daemon is older. */
+struct arena_left_out {
+	_Atomic uint64_t step;
+	_Atomic uint32_t epoch;
+};
+
+/* The world that the arena was made for is over: no epoch has this number. */
+#define ARENA_EPOCH_OVER UINT32_MAX
+
+struct arena_head {
+	/* daemon, once, before the descriptor is handed out */
+	uint64_t magic;
+	uint32_t version, nslots;
+	uint64_t size, table_at, table_len, leaves_at, slots_at, slot_size, nleaves, nwitnesses;
+	uint64_t table_low, table_high; /* digest of the table bytes */
+	char job[NAME_JOB_MAX];
+	uint32_t rank, world;
+
+	/* daemon */
+	_Alignas(64) _Atomic uint32_t
+		epoch;         /* of the job; raised before anyone is told in any other way; or ARENA_EPOCH_OVER */
+	_Atomic uint32_t stop; /* 1: the operator wants the job to end */
+	_Atomic uint32_t wake; /* futex: bumped after every change of status, slots or epoch */
+	_Atomic uint32_t generation; /* bumped by each daemon that takes the arena over */
+	_Atomic uint64_t
+		pause; /* the world changes: who calls the fence of a step >= this one waits for the next epoch; 0: it does not */
+
+	_Alignas(64) struct arena_flight flight;
+	_Alignas(64) struct arena_status status[ARENA_STATUS];
+	_Alignas(64) struct arena_slot slots[ARENA_SLOTS_MAX];
+	_Alignas(64) struct arena_part parts[ARENA_SLOTS_MAX][ARENA_PARTS]; /* rank only */
+	_Alignas(64) struct arena_entry entry;
+	_Alignas(64) struct arena_bring bring;                      /* stays even where the daemon is older */
+	_Alignas(64) struct arena_verdict verdicts[ARENA_VERDICTS]; /* unused where the daemon is older */
+	_Alignas(64) struct arena_left_out left_out;
+};
+
+_Static_assert(sizeof(struct arena_head) <= ARENA_HEAD, "the head has a fixed place");
+
+/* The arithmetic of an arena; sizes in bytes; nleaves: all of a slot. -EOVERFLOW, or -EINVAL for a slot count outside 3..8. */
+struct arena_plan {
+	uint64_t table_at, leaves_at, slots_at, size;
+};
+int arena_plan(uint64_t table_len, uint64_t nleaves, uint64_t slot_size, uint32_t nslots, struct arena_plan *out);
+
+void arena_leave_out(struct arena_head *head, struct step_id id);
+/* Epoch 0: none, or it is being changed. */
+struct step_id arena_left_out(const struct arena_head *head);
+
+/* Checks a head copied out of a mapping of `size` bytes against itself: magic, version, every bound. -EBADMSG says what. */
+int arena_check(const struct arena_head *copy, uint64_t size, struct err *err);
+
+#endif

@@ -1,0 +1,274 @@
+/* Messages between the nodes of a job and its coordinator; who sends which when, and what each means, stands in ckptd/coordinator/coordinator.h. Each begins
+ * with the job. Little-endian fields (base/bytes.h). Encode functions append and return 0 or -ENOMEM; decode functions check everything
+ * that can be checked without knowing the job: -EBADMSG says which message and why. */
+#ifndef CKPT_FORMAT_PEER_COORD_H
+#define CKPT_FORMAT_PEER_COORD_H
+
+#include "format/arena/arena.h"
+#include "format/files/manifest.h"
+#include "format/files/shares.h"
+#include "format/message/peer.h"
+#include "format/message/wire.h"
+
+enum {
+	PEER_STORED = 64,      /* checkpoints on storage that a restore may come to */
+	PEER_MEMORY = 8,       /* snapshots in the memory of a node */
+	PEER_HOLDERS_EACH = 4, /* nodes that are named to fetch a rank's part from */
+	PEER_HOLDERS = PEER_HOLDERS_EACH * WIRE_LOCAL_MAX,
+	PEER_REPLICA_DIGESTS_MAX = 512,     /* sums of sets of replicas, in one message */
+	PEER_COMPARE_PARTS = 32,            /* into which what is compared is divided each time */
+	PEER_COMPARED_MAX = WIRE_LOCAL_MAX, /* two sums of each part, or that of each rank */
+	PEER_RECOVERED_MAX = UINT16_MAX,    /* bytes of what is told of a recovery */
+};
+
+/* A node takes part in a job. */
+struct peer_node_join {
+	uint32_t world, nranks;
+	uint32_t plan;             /* that gave them (ckptd/coordinator/assignment.h); 0: none did */
+	uint32_t known;            /* the last epoch that somebody on the node has heard of; 0: none */
+	struct step_id replicated; /* the newest that it was told of; epoch 0: none */
+	bool finished;             /* all of them have said goodbye and ended */
+};
+
+/* To a node that has finished. */
+enum peer_finish_state {
+	PEER_STAYS = 1, /* others are still at work */
+	PEER_NEEDED,    /* its ranks are, again */
+	PEER_DISMISSED, /* all have finished */
+	PEER_FINISH_STATE_END,
+};
+
+/* What a node has for a job whose world may change; the whole of it each time. */
+struct peer_capacity {
+	uint32_t want, least; /* ranks of the job */
+	uint32_t processes;   /* that can take part; 0: its launcher has gone */
+	bool spare, leaving, drained;
+	uint32_t plan, world; /* the last that it was given, with ranks or without; 0: none, or not known any more */
+	uint32_t n;
+	uint32_t ranks[WIRE_LOCAL_MAX]; /* of that plan: those that it keeps alive */
+};
+
+/* What was newest in memory is on storage, or why not, and nothing is under way. */
+struct peer_quiesced {
+	uint32_t plan; /* the one after which */
+	int32_t rc;
+	char text[WIRE_TEXT_MAX];
+};
+
+/* All ranks of a node wait to enter, with their addresses (n × WIRE_ADDRESS_MAX). */
+struct peer_node_ready {
+	uint32_t n;
+	uint32_t ranks[WIRE_LOCAL_MAX], lens[WIRE_LOCAL_MAX];
+	uint8_t addresses[WIRE_LOCAL_MAX * WIRE_ADDRESS_MAX];
+};
+
+/* WANT, LOST, MISSING. */
+struct peer_rank {
+	uint32_t rank;
+	bool was_in; /* LOST: it had entered the epoch */
+	char why[WIRE_TEXT_MAX];
+};
+
+/* What a node has found to restore. */
+struct peer_restore_candidates {
+	uint32_t nranks;
+	uint32_t ranks[WIRE_LOCAL_MAX]; /* that it has */
+	uint32_t nmemory;
+	struct step_id memory[PEER_MEMORY]; /* complete in memory for all ranks of this node, and shown as captured */
+	uint32_t nstored;
+	struct step_id stored[PEER_STORED]; /* the newest ones that are wanted, in order */
+	bool others;                        /* it has some that are not wanted */
+	int storage_rc;                     /* the store could not be read */
+	char why[WIRE_TEXT_MAX];            /* of what was passed over */
+};
+
+/* What a node is to bring into the slots of its ranks: what is in its own memory, else from who holds a copy, else from storage. */
+struct peer_restore_fetch {
+	struct step_id id;
+	bool stored;
+	uint32_t nholders;
+	struct peer_holder {
+		uint32_t rank, node;
+	} holders[PEER_HOLDERS]; /* in the order in which they are tried */
+};
+
+struct peer_choice {
+	struct step_id id;
+	enum wire_source source;
+	char why[WIRE_TEXT_MAX]; /* of all that was passed over */
+};
+
+/* A node's part of a checkpoint, written and fsynced. */
+struct peer_part {
+	struct manifest_node node;
+	uint32_t began;                /* as in struct manifest */
+	uint64_t bytes, stored, files; /* of data files; what they hold, and take */
+};
+
+/* What is only in memory is brought to storage before the world changes, one part for each node that had ranks (ckptd/job/spill.h). As an order:
+ * what is to be done; in a report: what has been, or that it cannot be. */
+enum peer_spill_phase {
+	PEER_SPILL_GATHER = 1, /* the part's snapshots are to stand in the memory of the node, checked */
+	PEER_SPILL_WRITE,      /* they are to be written, and fsynced */
+	PEER_SPILL_STORED,     /* what was written is part of a checkpoint */
+	PEER_SPILL_KEEP,       /* nobody knows whether it is, or nothing was: it is nobody's business any more */
+	PEER_SPILL_CLEAR,      /* it is to be deleted */
+	PEER_SPILL_FAILED,     /* only reported */
+};
+
+struct peer_spill {
+	uint32_t owner; /* the node whose ranks these were, in the roster */
+	enum peer_spill_phase phase;
+	struct step_id as;               /* the name under which it is written */
+	struct share_parts parts;        /* WRITE: as in peer_save */
+	struct peer_restore_fetch bring; /* GATHER: who has which rank's part; the others: only which snapshot it is */
+};
+
+struct peer_spilled {
+	uint32_t owner;
+	enum peer_spill_phase phase;
+	struct step_id as;
+	struct shares shares;     /* GATHER: of the owner's ranks */
+	struct peer_part part;    /* WRITE */
+	int32_t rc;               /* FAILED */
+	char text[WIRE_TEXT_MAX]; /* why */
+};
+
+/* Of one snapshot: FETCHED, COPIED, REACHED, UNCOPIED, READY, PASSED, FAILED, CLEARED, FORGOT, LEFT_OUT; LEVEL, FAIL, COPY,
+ * KEEP, PASS, WRITE, CLEAR. */
+struct peer_save {
+	struct step_id id;
+	uint32_t
+		level; /* REACHED, LEVEL: enum level_shown; FETCHED: enum wire_source, the lowest rung that a part came from */
+	bool flag;                /* WRITE: a checkpoint is there already; CLEAR: what was written is kept */
+	struct share_parts parts; /* WRITE: what it writes of what several nodes hold alike */
+	int32_t rc;               /* FETCHED, FAILED, FAIL: 0 or -errno */
+	char text[WIRE_TEXT_MAX]; /* why; FETCHED without an error: what was passed over */
+};
+
+/* Of an operator: for the other nodes of the job, or, with a token, for the coordinator, whose ANSWER he waits for. */
+struct peer_ask {
+	uint64_t token; /* 0: none; those of a drain have one, and no others */
+	struct wire_command command;
+};
+
+struct peer_answer {
+	uint64_t token;
+	int32_t rc;
+	uint32_t left;            /* as in wire_answer */
+	char text[WIRE_TEXT_MAX]; /* the answer, or why not */
+};
+
+/* What the ranks of a node hold of sets of replicas in one snapshot (witness.h), each sum once, in as many messages as that takes. */
+struct peer_replica_digests {
+	struct step_id id;
+	uint32_t n;
+	struct peer_replica_digest {
+		uint64_t set, sum;
+		uint32_t pieces; /* of the set */
+	} of[PEER_REPLICA_DIGESTS_MAX];
+};
+
+/* Where the sums of a set differ: its pieces first … first + count - 1 are to be told of, in parts of peer_compare_part() each; a single one
+ * rank by rank. */
+struct peer_compare {
+	struct step_id id;
+	uint64_t set;
+	uint32_t first, count;
+};
+static inline uint32_t peer_compare_part(const struct peer_compare *c)
+{
+	return (c->count + PEER_COMPARE_PARTS - 1) / PEER_COMPARE_PARTS;
+}
+
+struct peer_compared {
+	struct peer_compare ask;
+	uint32_t n; /* 0: this node does not hold the set */
+	struct peer_sum {
+		uint32_t of; /* the part, with at most two different sums of it; or the rank */
+		uint64_t sum;
+	} of[PEER_COMPARED_MAX];
+	char name[NAME_TENSOR_MAX]; /* of a single piece: its tensor */
+};
+
+/* What a recovery was on this node, for the catalog (ckptd/restore/recovery_json.h): text on one line, that nobody here looks into. */
+struct peer_recovered {
+	uint64_t at_ns; /* clock_wall() */
+	uint32_t len;
+	const char *text; /* not owned; decoded: within the body, without a NUL */
+};
+
+/* From a node. */
+struct peer_report {
+	enum peer_type type;
+	char job[NAME_JOB_MAX];
+	uint32_t epoch; /* that the node is in; 0: none yet */
+	union {
+		struct peer_node_join node_join;
+		bool finished; /* LEAVE: its ranks have; else they are lost, or others' by now */
+		struct peer_node_ready joining;
+		struct peer_rank rank;
+		uint64_t
+			step; /* RESTORING; or STEP_NEWEST, STEP_NEWEST_HEALTHY. PAUSED: the newest that a save was begun of */
+		struct shares shares; /* SHARES: of its ranks */
+		struct peer_restore_candidates found;
+		struct peer_save save;
+		struct {
+			struct step_id id;
+			struct peer_part part;
+		} prepared;
+		struct peer_capacity assignment;
+		struct peer_quiesced quiesced;
+		struct peer_spilled spilled;
+		struct peer_ask ask;
+		struct peer_replica_digests
+			replica_digests; /* REPLICA_DIGESTS: all before the snapshot has REACHED captured */
+		struct peer_compared compared;
+		struct peer_recovered recovered; /* of the job, whether or not it is still there */
+	};
+};
+
+/* ADOPT, RAISE, RANK_WANTED, REJECT, END, STOP. */
+struct peer_word {
+	uint32_t epoch, rank; /* RAISE: with the flag, the rank whose loss it follows from */
+	bool flag; /* ADOPT: its ranks go on in the epoch; RAISE: it follows from a loss; REJECT: what its launcher offers is refused, not only that its ranks enter */
+	int32_t rc;
+	char text[WIRE_TEXT_MAX];
+};
+
+/* From the coordinator. */
+struct peer_order {
+	enum peer_type type;
+	char job[NAME_JOB_MAX];
+	union {
+		struct peer_word word;
+		struct wire_joined joined; /* decoded: owned (peer_order_free) */
+		uint64_t step; /* LOOK: as RESTORING; PAUSE: in the fence of a later one; UINT64_MAX: of none */
+		struct peer_restore_fetch bring;
+		struct peer_choice choice; /* RESTORED */
+		struct {
+			int32_t rc;
+			char text[WIRE_TEXT_MAX], why[WIRE_TEXT_MAX];
+		} refuse;
+		struct peer_save save;
+		/* QUIESCE: of the plan that will be left; INVALIDATE_PLAN: of the one that holds, and a participant that was taken by an older one is none;
+		 * FINISH_STATE: enum peer_finish_state. */
+		uint32_t number;
+		struct wire_plan plan;
+		struct peer_spill spill;
+		struct wire_command command;
+		struct peer_answer answer;
+		struct peer_compare compare;
+	};
+};
+
+int peer_report_encode(const struct peer_report *m, struct wbuf *out);
+int peer_report_decode(uint16_t type, const void *body, size_t len, struct peer_report *m, struct err *err);
+int peer_order_encode(const struct peer_order *m, struct wbuf *out);
+int peer_order_decode(uint16_t type, const void *body, size_t len, struct peer_order *m, struct err *err);
+void peer_order_free(struct peer_order *m);
+
+/* "NODE_JOIN"; "?" for what is not in this file. */
+const char *peer_coord_name(uint16_t type);
+
+#endif

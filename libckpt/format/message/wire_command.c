@@ -1,0 +1,126 @@
+#include "format/message/wire.h"
+
+#include <string.h>
+
+static int malformed(const struct rbuf *r, struct err *err)
+{
+	if (!rbuf_finish(r))
+		return 0;
+	return err_set(err, -EBADMSG, "COMMAND message of %zu bytes is malformed", r->len);
+}
+
+void wire_command_put(struct wbuf *out, const struct wire_command *m)
+{
+	wbuf_u32(out, m->kind);
+	wbuf_str(out, m->job);
+	wbuf_u64(out, m->at_ns);
+	wbuf_str(out, m->node);
+}
+
+void wire_command_get(struct rbuf *r, struct wire_command *m)
+{
+	m->kind = rbuf_u32(r);
+	rbuf_str(r, m->job, sizeof(m->job));
+	m->at_ns = rbuf_u64(r);
+	rbuf_str(r, m->node, sizeof(m->node));
+}
+
+int wire_command_check(const struct wire_command *m, struct err *err)
+{
+	if (m->kind < COMMAND_FLUSH || m->kind > COMMAND_DRAINED)
+		return err_set(err, -EBADMSG, "COMMAND message with kind %u", m->kind);
+	if (*m->job && name_check("job", m->job, sizeof(m->job), err))
+		return -EBADMSG;
+	bool names = m->kind >= COMMAND_DRAIN;
+	if (names != (*m->node != '\0'))
+		return err_set(err, -EBADMSG, "COMMAND message of kind %u %s a node", m->kind,
+			       names ? "without" : "with");
+	if (names && name_check("node", m->node, sizeof(m->node), err))
+		return -EBADMSG;
+	return 0;
+}
+
+int wire_command_encode(const struct wire_command *m, struct wbuf *out)
+{
+	wire_command_put(out, m);
+	return wbuf_finish(out);
+}
+
+int wire_command_decode(const void *body, size_t len, struct wire_command *m, struct err *err)
+{
+	struct rbuf r = rbuf_of(body, len);
+	*m = (struct wire_command){0};
+	wire_command_get(&r, m);
+	int rc = malformed(&r, err);
+	return rc ? rc : wire_command_check(m, err);
+}
+
+int wire_answer_encode(const struct wire_answer *m, struct wbuf *out)
+{
+	wbuf_u64(out, m->id.step);
+	wbuf_u32(out, m->id.epoch);
+	wbuf_u32(out, m->left);
+	wbuf_str(out, m->job);
+	wbuf_str(out, m->text);
+	return wbuf_finish(out);
+}
+
+int wire_answer_decode(const void *body, size_t len, struct wire_answer *m, struct err *err)
+{
+	struct rbuf r = rbuf_of(body, len);
+	*m = (struct wire_answer){0};
+	m->id.step = rbuf_u64(&r);
+	m->id.epoch = rbuf_u32(&r);
+	m->left = rbuf_u32(&r);
+	rbuf_str(&r, m->job, sizeof(m->job));
+	rbuf_str(&r, m->text, sizeof(m->text));
+	/* It ends on a terminal. */
+	for (char *c = m->text; *c; c++)
+		if ((unsigned char)*c < 0x20 || *c == 0x7f)
+			*c = ' ';
+	int rc = malformed(&r, err);
+	if (!rc && name_check("job", m->job, sizeof(m->job), err))
+		rc = -EBADMSG;
+	return rc;
+}
+
+int wire_user_encode(const struct wire_user *m, struct wbuf *out)
+{
+	wbuf_str(out, m->name);
+	return wbuf_finish(out);
+}
+
+int wire_user_decode(const void *body, size_t len, struct wire_user *m, struct err *err)
+{
+	struct rbuf r = rbuf_of(body, len);
+	*m = (struct wire_user){0};
+	rbuf_str(&r, m->name, sizeof(m->name));
+	if (rbuf_finish(&r) || !*m->name)
+		return err_set(err, -EBADMSG, "USER message of %zu bytes is malformed", len);
+	return 0;
+}
+
+int wire_mark_encode(const struct wire_mark *m, struct wbuf *out)
+{
+	wbuf_u32(out, m->epoch);
+	wbuf_u64(out, m->id.step);
+	wbuf_u32(out, m->id.epoch);
+	wbuf_u8(out, m->unhealthy);
+	wbuf_str(out, m->reason);
+	return wbuf_finish(out);
+}
+
+int wire_mark_decode(const void *body, size_t len, struct wire_mark *m, struct err *err)
+{
+	struct rbuf r = rbuf_of(body, len);
+	*m = (struct wire_mark){0};
+	m->epoch = rbuf_u32(&r);
+	m->id.step = rbuf_u64(&r);
+	m->id.epoch = rbuf_u32(&r);
+	uint8_t unhealthy = rbuf_u8(&r);
+	m->unhealthy = unhealthy;
+	rbuf_str(&r, m->reason, sizeof(m->reason));
+	if (rbuf_finish(&r) || unhealthy > 1 || m->id.step > STEP_MAX || !m->id.epoch)
+		return err_set(err, -EBADMSG, "MARK message of %zu bytes is malformed", len);
+	return 0;
+}

@@ -1,0 +1,165 @@
+#include "store/manage/litter.h"
+
+#include "base/bytes.h"
+#include "base/cleanup.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define TEMPORARY ".tmp-"                   /* disk_put_file */
+#define TEMPORARY_MANIFEST ".MANIFEST.json" /* of a commit */
+
+struct walk {
+	struct repo *repo;
+	int dir; /* that is listed */
+	struct litter at;
+	struct litter *list;
+	size_t n, cap;
+};
+
+static bool begins(const char *name, const char *prefix)
+{
+	return !strncmp(name, prefix, strlen(prefix));
+}
+
+/* When it was moved aside stands at the end of its name; 0: it does not. */
+static uint64_t moved_at(const char *name)
+{
+	const char *dot = strrchr(name, '.');
+	char *end;
+	errno = 0;
+	uint64_t ns = dot ? strtoull(dot + 1, &end, 16) : 0;
+	return dot && !*end && !errno ? ns : 0;
+}
+
+static int add(struct walk *w, enum litter_kind kind, const char *name, uint64_t since)
+{
+	if (w->n == w->cap) {
+		size_t cap = w->cap ? w->cap * 2 : 16;
+		struct litter *grown = reallocarray(w->list, cap, sizeof(*grown));
+		if (!grown)
+			return -ENOMEM;
+		w->list = grown;
+		w->cap = cap;
+	}
+	struct litter *l = &w->list[w->n++];
+	*l = w->at;
+	l->kind = kind;
+	l->since_ns = since;
+	snprintf(l->name, sizeof(l->name), "%s", name);
+	return 0;
+}
+
+/* What is not there any more, or something else by that name. */
+static bool gone(int rc)
+{
+	return rc == -ENOENT || rc == -ENOTDIR || rc == -ELOOP;
+}
+
+static int list_dir(struct walk *w, const char *name, int (*fn)(void *arg, const char *name))
+{
+	int above = w->dir;
+	int dir = disk_open_at(w->repo->disk, above, name, DISK_DIR);
+	if (dir < 0)
+		return gone(dir) ? 0 : dir;
+	w->dir = dir;
+	int rc = disk_list(w->repo->disk, dir, fn, w);
+	w->dir = above;
+	disk_close_file(w->repo->disk, dir);
+	return rc;
+}
+
+static int in_checkpoint(void *arg, const char *name)
+{
+	struct walk *w = arg;
+	struct disk_stat st;
+	if (!begins(name, TEMPORARY) && !begins(name, TEMPORARY_MANIFEST))
+		return 0;
+	int rc = disk_stat_at(w->repo->disk, w->dir, name, &st);
+	if (rc < 0 || st.is_dir)
+		return rc == -ENOENT ? 0 : rc;
+	return add(w, LITTER_TEMPORARY, name, st.mtime_ns);
+}
+
+static int in_job(void *arg, const char *name)
+{
+	struct walk *w = arg;
+	struct disk_stat st;
+	struct step_id id;
+	if (name[0] != '.') {
+		if (name_parse_dir(name, &id) < 0)
+			return 0;
+		snprintf(w->at.dir, sizeof(w->at.dir), "%s", name);
+		int rc = list_dir(w, name, in_checkpoint);
+		w->at.dir[0] = 0;
+		return rc;
+	}
+	enum litter_kind kind = begins(name, REPO_TRASH) ? LITTER_TRASH : LITTER_ABANDONED;
+	if (kind == LITTER_ABANDONED && !begins(name, REPO_ABANDONED))
+		return in_checkpoint(arg, name);
+	int rc = disk_stat_at(w->repo->disk, w->dir, name, &st);
+	if (rc < 0 || !st.is_dir)
+		return rc == -ENOENT ? 0 : rc;
+	uint64_t moved = moved_at(name);
+	return add(w, kind, name, moved ? moved : st.mtime_ns);
+}
+
+static int in_root(void *arg, const char *name)
+{
+	struct walk *w = arg;
+	if (name_check("job", name, NAME_JOB_MAX, NULL) < 0)
+		return in_checkpoint(arg, name);
+	snprintf(w->at.job, sizeof(w->at.job), "%s", name);
+	int rc = list_dir(w, name, in_job);
+	w->at.job[0] = 0;
+	return rc;
+}
+
+int litter_find(struct repo *repo, const char *job, struct litter **out, size_t *n, struct err *err)
+{
+	struct walk w = {.repo = repo, .dir = repo->root};
+	*out = NULL;
+	*n = 0;
+	int rc = job ? in_root(&w, job) : disk_list(repo->disk, repo->root, in_root, &w);
+	if (rc < 0) {
+		free(w.list);
+		return err_set(err, rc, "cannot look for litter in %s: %s", repo->path, err_name(rc));
+	}
+	*out = w.list;
+	*n = w.n;
+	return 0;
+}
+
+bool litter_due(const struct litter *l, uint64_t now, uint64_t older_ns)
+{
+	if (l->kind == LITTER_TRASH)
+		return true;
+	if (l->kind == LITTER_TEMPORARY)
+		older_ns = max_u64(older_ns, LITTER_TEMPORARY_NS);
+	return now >= l->since_ns && now - l->since_ns >= older_ns;
+}
+
+int litter_unlink(struct repo *repo, const struct litter *l, struct err *err)
+{
+	int job = l->job[0] ? disk_open_at(repo->disk, repo->root, l->job, DISK_DIR) : repo->root, dir = job;
+	if (job >= 0 && l->dir[0])
+		dir = disk_open_at(repo->disk, job, l->dir, DISK_DIR);
+	struct disk_op op = {.kind = DISK_UNLINK, .dir = dir, .name = l->name};
+	int rc = dir < 0 ? dir : disk_do(repo->disk, &op);
+	if (dir >= 0 && dir != job)
+		disk_close_file(repo->disk, dir);
+	if (job >= 0 && job != repo->root)
+		disk_close_file(repo->disk, job);
+	if (rc >= 0 || rc == -ENOENT)
+		return 0;
+	return err_set(err, rc, "cannot remove %s/%s%s%s%s%s: %s", repo->path, l->job, *l->job ? "/" : "", l->dir,
+		       *l->dir ? "/" : "", l->name, err_name(rc));
+}
+
+const char *litter_word(enum litter_kind kind)
+{
+	static const char *const words[] = {
+		[LITTER_TRASH] = "trash", [LITTER_ABANDONED] = "abandoned", [LITTER_TEMPORARY] = "temporary"};
+	return words[kind];
+}
