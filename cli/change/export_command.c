@@ -40,7 +40,7 @@ static const struct option_spec options[] = {
 	{"max-file", OPTION_TEXT, "SIZE", "files of at most this much data (default 5G)"},
 	{"with", OPTION_REPEAT, "PATH",
 	 "copy this file, or the files of this directory, beside them: config.json, the tokenizer (may be repeated)"},
-	{"progress", OPTION_FLAG, NULL, "progress lines on stderr also when it is not a terminal"},
+	{"progress", OPTION_FLAG, NULL, "progress lines on stderr although it is no terminal"},
 	{NULL},
 };
 
@@ -49,13 +49,11 @@ const struct command command_export = {
 	.summary = "write a checkpoint as other programs read it",
 	.detail =
 		"hf: model.safetensors, or model-00001-of-0000N.safetensors with model.safetensors.index.json: whole\n"
-		"tensors, as transformers reads them; give --group params, unless the optimiser's state is wanted, "
-		"too.\n"
+		"tensors, as transformers reads them. Give --group params to leave out the optimizer's state.\n"
 		"dcp-hf: shard-0000R-model-00001-of-0000N.safetensors, as the HuggingFaceStorageReader of\n"
-		"torch.distributed.checkpoint reads them. safetensors: what ckpt restore writes. Blobs are left out of "
-		"hf\n"
-		"and dcp-hf. --with copies what else a reader needs, such as config.json. Every byte is checked "
-		"against its digest; DIR appears complete or not at all.",
+		"torch.distributed.checkpoint reads them. safetensors: what ckpt restore writes.\n"
+		"hf and dcp-hf leave out blobs. --with copies what else a reader needs, such as config.json.\n"
+		"Every byte is checked against its digest. DIR appears complete or not at all.",
 	.args = "STEP|latest",
 	.min_args = 1,
 	.max_args = 1,

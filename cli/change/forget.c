@@ -341,13 +341,11 @@ static const struct option_spec options[] = {
 
 const struct command command_forget = {
 	.name = "forget",
-	.summary = "remove checkpoints that no rule keeps, or those that are named",
-	.detail =
-		"A checkpoint stays if any rule keeps it. Whatever the rules say, these stay: pinned and tagged ones,\n"
-		"the newest, and the newest that was read back and matched. Where a run began without restoring what "
-		"was\n"
-		"there, the newest ones before it stay, too, unless they are named or --earlier-runs is given. Hours "
-		"and days are those of UTC.",
+	.summary = "remove checkpoints that no rule keeps, or those that you name",
+	.detail = "A checkpoint stays if any rule keeps it. Whatever the rules say, these stay: pinned and tagged\n"
+		  "ones, the newest, the newest that was read back and matched, and the newest healthy one.\n"
+		  "If a run began without restoring what was there, the newest ones before it stay, too. They go if\n"
+		  "you name them, or with --earlier-runs. Hours and days are those of UTC.",
 	.args = "[STEP|latest]...",
 	.max_args = -1,
 	.options = options,

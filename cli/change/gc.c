@@ -186,19 +186,17 @@ static int run(struct cli *cli)
 }
 
 static const struct option_spec options[] = {
-	{"older-than", OPTION_TEXT, "TIME", "only what has lain for this time, such as 90m or 7d; default 1h"},
+	{"older-than", OPTION_TEXT, "TIME", "only what is older than this, such as 90m or 7d (default 1h)"},
 	{"dry-run", OPTION_FLAG, NULL, "show what would go; remove nothing"},
 	{NULL},
 };
 
 const struct command command_gc = {
 	.name = "gc",
-	.summary = "delete what crashes left behind: no checkpoint, ever",
-	.detail = "Half-written directories that were moved aside (.abandoned-…), directories whose deletion was cut "
-		  "short\n"
-		  "(.trash-…, at any age) and temporary files (never younger than a minute). A daemon does the same "
-		  "for its\n"
-		  "store. All jobs, unless --job or CKPT_JOB names one.",
+	.summary = "delete what crashes left behind; no checkpoint",
+	.detail = "Deletes half-written directories that were moved aside (.abandoned-…), directories whose deletion\n"
+		  "was cut short (.trash-…, at any age) and temporary files (never younger than a minute). A daemon\n"
+		  "does the same for its store. All jobs are cleaned, unless --job or CKPT_JOB names one.",
 	.args = "",
 	.options = options,
 	.run = run,

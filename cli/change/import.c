@@ -192,22 +192,19 @@ static const struct option_spec options[] = {
 	{"step", OPTION_NUMBER, "N", "the step that it becomes (default 0)"},
 	{"epoch", OPTION_NUMBER, "N", "the epoch (default: after all that the job has, so that it is the latest)"},
 	{"group", OPTION_TEXT, "NAME", "the group of all tensors (default params; safetensors: by the files' names)"},
-	{"progress", OPTION_FLAG, NULL, "progress on stderr although it is no terminal"},
+	{"progress", OPTION_FLAG, NULL, "progress lines on stderr although it is no terminal"},
 	{NULL},
 };
 
 const struct command command_import = {
 	.name = "import",
 	.summary = "make a checkpoint from safetensors files, for a job to start from",
-	.detail = "hf: a model as transformers writes it; where there is a model.safetensors.index.json, all that it "
-		  "names\n"
-		  "must be there. dcp-hf: shards of the HuggingFaceStorageWriter of torch.distributed.checkpoint.\n"
-		  "safetensors: what ckpt restore writes, at any --world, or any other. The repository is made when it "
-		  "is\n"
-		  "missing; the job is --job, else CKPT_JOB, else \"default\". The checkpoint appears complete or not "
-		  "at all.\n"
-		  "A job whose tensors have these names, types and shapes then restores it at any number of ranks. No\n"
-		  "daemon may have the repository: exit code 11.",
+	.detail = "hf: a model as transformers writes it; all that model.safetensors.index.json names must be there.\n"
+		  "dcp-hf: shards of the HuggingFaceStorageWriter of torch.distributed.checkpoint. safetensors: what\n"
+		  "ckpt restore writes, at any --world, or any other.\n"
+		  "A job whose tensors have these names, types and shapes restores it at any number of ranks. The\n"
+		  "repository is made if it is missing. The job is --job, else CKPT_JOB, else \"default\". The\n"
+		  "checkpoint appears complete or not at all. Exit code 11: a daemon has the repository.",
 	.args = "DIR",
 	.min_args = 1,
 	.max_args = 1,

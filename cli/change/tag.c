@@ -185,11 +185,9 @@ static const struct option_spec options[] = {
 const struct command command_tag = {
 	.name = "tag",
 	.summary = "give a checkpoint a name, move it, delete it, or list the names",
-	.detail =
-		"NAME then means that checkpoint in every command, and keeps it from being removed by retention. A "
-		"name\n"
-		"is unique in its job; it consists of A-Z a-z 0-9 _ . - and begins with a letter or _. Tags stand in\n"
-		"the store and survive the loss of the catalog. Without arguments: lists the tags of the job.",
+	.detail = "NAME then means that checkpoint in every command, and retention does not remove it. A name is\n"
+		  "unique in its job. It consists of A-Z a-z 0-9 _ . - and begins with a letter or _. Tags stand in\n"
+		  "the store and survive the loss of the catalog. Without arguments: lists the tags of the job.",
 	.args = "[STEP|latest NAME]",
 	.max_args = 2,
 	.options = options,

@@ -15,7 +15,7 @@ enum { CONTACT_PATH_MAX = 108 }; /* sockaddr_un */
 	}
 #define CONTACT_USER_OPTION                                                                                            \
 	{                                                                                                              \
-		"user", OPTION_TEXT, "NAME", "of a service for all users, for root: look at this user's part"          \
+		"user", OPTION_TEXT, "NAME", "of a service for all users, for root: this user's part"                  \
 	}
 
 /* `option`, else CKPT_SOCKET, else $XDG_RUNTIME_DIR/ckptd.sock, else /run/ckptd.sock, which is that of the service for all users: also

@@ -262,7 +262,7 @@ static int run(struct cli *cli)
 static const struct option_spec options[] = {
 	{"tensor", OPTION_REPEAT, "GLOB", "only tensors whose name matches (may be repeated)"},
 	{"summary", OPTION_FLAG, NULL, "only how many tensors differ, not which"},
-	{"progress", OPTION_FLAG, NULL, "progress on stderr although it is no terminal"},
+	{"progress", OPTION_FLAG, NULL, "progress lines on stderr although it is no terminal"},
 	{NULL},
 };
 
@@ -270,14 +270,12 @@ const struct command command_diff = {
 	.name = "diff",
 	.summary = "compare two checkpoints, tensor by tensor",
 	.detail =
-		"Exit code 0: the same tensors with the same bytes; 4: they differ. Where both cut a tensor alike, "
-		"the\n"
-		"digests of its 64 KiB leaves tell what is equal, and only the rest is read. Otherwise (another "
-		"number\n"
-		"of ranks) both are read and compared by content. MAX ABS is the largest |a-b|, found at AT (for want "
-		"of\n"
-		"numbers the first difference), MAX REL the largest |a-b| / max(|a|,|b|), NAN and INF how many of the\n"
-		"changed elements were and are no finite numbers. What is read is checked against its digests.",
+		"Exit code 0: the same tensors with the same bytes. 4: they differ.\n"
+		"If both cut a tensor alike, digests of its 64 KiB leaves tell what is equal, and only the rest is\n"
+		"read. Otherwise (another number of ranks) both are read and compared by content. What is read is\n"
+		"checked against its digests.\n"
+		"MAX ABS is the largest |a-b|, found at AT. MAX REL is the largest |a-b| / max(|a|,|b|). NAN and INF\n"
+		"count the changed elements that were and are not finite. Without numbers AT is the first difference.",
 	.args = "A B",
 	.min_args = 2,
 	.max_args = 2,

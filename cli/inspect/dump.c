@@ -310,18 +310,17 @@ static const struct option_spec options[] = {
 	{"format", OPTION_TEXT, "FORMAT", "npy (default for tensors) or raw (default for blobs)"},
 	{"output", OPTION_TEXT, "FILE", "where to; - or nothing: stdout"},
 	{"slice", OPTION_TEXT, "SLICE", "only a part, as Python writes it, but without steps: 0:10,:,-1"},
-	{"progress", OPTION_FLAG, NULL, "progress on stderr although it is no terminal"},
+	{"progress", OPTION_FLAG, NULL, "progress lines on stderr although it is no terminal"},
 	{NULL},
 };
 
 const struct command command_dump = {
 	.name = "dump",
 	.summary = "write one tensor or blob, whole and checked, raw or for numpy",
-	.detail = "The tensor is put together from the pieces of all ranks; every byte is checked against its digest\n"
-		  "before it is written. raw: the elements in row-major order, little-endian, and nothing else. npy: a "
-		  "file\n"
-		  "that numpy.load reads; types that numpy lacks (BF16, F8) become unsigned whole numbers of the same\n"
-		  "size. FILE appears complete or not at all. A slice reads what it needs and no more.",
+	.detail = "Puts the tensor together from the pieces of all ranks. Checks every byte before it is written.\n"
+		  "raw: the elements in row-major order, little-endian, and nothing else. npy: a file that numpy.load\n"
+		  "reads; types that numpy lacks (BF16, F8) become unsigned whole numbers of the same size.\n"
+		  "FILE appears complete or not at all. A slice reads what it needs and no more.",
 	.args = "STEP|latest TENSOR",
 	.min_args = 2,
 	.max_args = 2,

@@ -267,13 +267,10 @@ static const struct option_spec options[] = {
 const struct command command_list = {
 	.name = "list",
 	.summary = "list the checkpoints of a repository, oldest first",
-	.detail = "SIZE is what the files hold; where they are packed what they take follows: \"1.5 GiB in 1.2 GiB\".\n"
-		  "STATE is committed, verified (a full read found it intact), damaged (a check found damage: ckpt "
-		  "verify\n"
-		  "names it) or unreadable (its manifest could not be read now, which says nothing about it). VERDICT "
-		  "is\n"
-		  "what the training said of the state in it: healthy or unhealthy. All jobs are\n"
-		  "listed unless --job or CKPT_JOB names one.",
+	.detail = "SIZE is what the files hold. If they are packed, what they take follows: \"1.5 GiB in 1.2 GiB\".\n"
+		  "STATE is committed, verified (a full read found it intact), damaged (a check found damage; ckpt\n"
+		  "verify names it) or unreadable (its manifest could not be read now). VERDICT is what training\n"
+		  "said of the state: healthy or unhealthy. All jobs are listed, unless --job or CKPT_JOB names one.",
 	.args = "",
 	.options = options,
 	.run = run,

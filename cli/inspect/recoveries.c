@@ -256,13 +256,12 @@ static const struct option_spec options[] = {
 const struct command command_recoveries = {
 	.name = "recoveries",
 	.summary = "show what was restored, why, and how long each part of the way took",
-	.detail = "DETECT, DECIDE, GATHER, CHOOSE, FETCH, LOAD and FIRST STEP follow each other from the last "
-		  "heartbeat of\n"
-		  "who was lost to the first new step of the last rank; TOTAL is their sum. A source that "
-		  "was\n"
-		  "passed over is named with the reason. Without --store it is the daemon that is asked, and the "
-		  "catalog\n"
-		  "of its store for what was before. Ends with 12 when no daemon answers.",
+	.detail =
+		"DETECT, DECIDE, GATHER, CHOOSE, FETCH, LOAD and FIRST STEP follow each other, from the last "
+		"heartbeat\n"
+		"of the lost rank to the first new step of the last rank. TOTAL is their sum. A line below says which\n"
+		"better places for the state were passed over, and why. Without --store it asks the daemon, and the\n"
+		"catalog of its store for what was before. Exit code 12: no daemon answers.",
 	.args = "",
 	.no_repo = true,
 	.options = options,

@@ -306,11 +306,10 @@ static int run(struct cli *cli)
 
 const struct command command_stats = {
 	.name = "stats",
-	.summary = "count what a checkpoint, or all of a job, hold and take",
+	.summary = "count what a checkpoint, or all of a job, holds and takes",
 	.detail = "With a checkpoint: its bytes, tensors, pieces and files by group, type and rank. Without: number,\n"
-		  "cadence, growth and space of the job. Files that several checkpoints share are counted once in what "
-		  "is\n"
-		  "on storage.",
+		  "cadence, growth and space of the job's checkpoints. A file that several checkpoints share counts\n"
+		  "once in the space on storage.",
 	.args = "[STEP|latest]",
 	.max_args = 1,
 	.run = run,

@@ -323,24 +323,22 @@ static const struct option_spec options[] = {
 	{"quick", OPTION_FLAG, NULL, "documents, sidecars, file sizes and headers, no data"},
 	{"read-data", OPTION_FLAG, NULL, "and every byte of data (the default)"},
 	{"read-data-subset", OPTION_SHARE, "SHARE", "and a random share of the data, such as 5%"},
-	{"seed", OPTION_NUMBER, "N", "chooses the share (default: another one each time)"},
-	{"mark", OPTION_FLAG, NULL, "record the result in HEALTH.json, which list and the daemon heed"},
+	{"seed", OPTION_NUMBER, "N", "chooses the share (default: another share each time)"},
+	{"mark", OPTION_FLAG, NULL, "record the result in HEALTH.json, for ckpt list and the daemon"},
 	{"repair", OPTION_FLAG, NULL, "replace damaged files by intact copies from other checkpoints, and mark"},
-	{"threads", OPTION_NUMBER, "N", "digest workers (default: one per core, at most 8)"},
-	{"progress", OPTION_FLAG, NULL, "progress on stderr although it is no terminal"},
+	{"threads", OPTION_NUMBER, "N", "digest workers, at most 8 (default: one per core)"},
+	{"progress", OPTION_FLAG, NULL, "progress lines on stderr although it is no terminal"},
 	{NULL},
 };
 
 const struct command command_verify = {
 	.name = "verify",
 	.summary = "read checkpoints against their digests and name what is damaged",
-	.detail = "STEP is a number (its newest epoch), \"1000.e0003\", or the directory's name. Without one: latest. "
-		  "Each finding\n"
-		  "is a line on stdout with file, tensor and byte range. Reads go past the page cache. With --mark a "
-		  "full read\n"
-		  "that finds nothing marks the checkpoint verified, and any damage marks it damaged; otherwise "
-		  "nothing is written.\n"
-		  "Exit code 21: damage was found; 20: and intact copies of all of it exist.",
+	.detail = "STEP is a number (its newest epoch), \"1000.e0003\", or the directory's name. Default: latest.\n"
+		  "Each finding is a line on stdout with file, tensor and byte range. Reads go past the page cache.\n"
+		  "With --mark, a full read that finds nothing marks the checkpoint verified, and any damage marks it\n"
+		  "damaged. Without --mark and --repair nothing is written.\n"
+		  "Exit code 21: there is damage. 20: there is damage, and intact copies of all of it exist.",
 	.args = "[STEP|latest]...",
 	.max_args = -1,
 	.options = options,

@@ -245,13 +245,13 @@ static int run(struct cli *cli)
 static const struct option_spec options[] = {
 	{"ranks", OPTION_NUMBER, "N", "how many ranks to start, 1 to 64 (also -n; default 1)"},
 	{"nodes", OPTION_TEXT, "N|HOSTS",
-	 "the job is on N nodes, with as many ranks on each: run this command on all of them (slurm: as it says); or "
-	 "on these (HOST,HOST,...), where it is started from here"},
+	 "N: the job is on N nodes; run this command on each (slurm: N of Slurm). HOST,HOST,...: start it there from "
+	 "here"},
 	{"node-rank", OPTION_TEXT, "K", "which of the N nodes this one is, from 0 (else SLURM_NODEID)"},
 	{"address", OPTION_TEXT, "HOST", "where other nodes reach the ranks of this one (else as its daemon says)"},
 	{"min-ranks", OPTION_NUMBER, "M",
 	 "go on with fewer ranks, at least M, when a rank or a node is not replaced (default: all are needed)"},
-	{"spare", OPTION_FLAG, NULL, "this node is one more, and waits until another one is lost (with --nodes)"},
+	{"spare", OPTION_FLAG, NULL, "this node waits until another one is lost (with --nodes)"},
 	{"spares", OPTION_TEXT, "HOSTS", "nodes that wait until another one is lost (with --nodes HOSTS)"},
 	{"remote-shell", OPTION_TEXT, "COMMAND",
 	 "how a command is run on another node (else CKPT_REMOTE_SHELL, else ssh; with --nodes HOSTS)"},
@@ -267,35 +267,34 @@ static const struct option_spec options[] = {
 	 "kill and replace a rank without heartbeat for so long: 120, 2m (default: never)"},
 	{"grace", OPTION_TEXT, "TIME", "how long ranks have to end after SIGTERM or SIGINT (default 60: seconds)"},
 	{"inject", OPTION_REPEAT, "SPEC", "faults on purpose, such as kill:rank=2@step=40,kill-daemon@t=3s"},
-	{"seed", OPTION_NUMBER, "S", "draws the ranks of rank=any (default 0)"},
+	{"seed", OPTION_NUMBER, "S", "chooses the ranks of rank=any (default 0)"},
 	{"report", OPTION_TEXT, "FILE", "write what happened to FILE, as JSON"},
 	{"no-prefix", OPTION_FLAG, NULL, "pass the ranks' lines on without \"[2] \" before them"},
-	{"attended", OPTION_FLAG, NULL, "end the ranks when stdin ends: who started this is gone"},
+	{"attended", OPTION_FLAG, NULL, "end the ranks when stdin ends: the process that started this is gone"},
 	{NULL},
 };
 
 const struct command command_run = {
 	.name = "run",
 	.summary = "start the ranks of a training job, watch them and replace those that are lost",
-	.detail = "Starts N processes of COMMAND with CKPT_RANK, CKPT_WORLD, CKPT_JOB, CKPT_SOCKET and CKPT_EPOCH, and "
-		  "also\n"
-		  "RANK, WORLD_SIZE, LOCAL_RANK and LOCAL_WORLD_SIZE. A rank that ends with a status other than 0 is "
-		  "started\n"
-		  "again; but status 2 before it was at work (wrong usage) ends the run, and a rank that ends with 3 "
-		  "after it\n"
-		  "was at work has finished, with its last save not safe. SIGTERM and SIGINT ask the ranks for a last "
-		  "checkpoint and a clean end; a second SIGINT "
-		  "kills them.\n"
-		  "\n"
-		  "Faults: KIND:PARAMETER…@TRIGGER, separated by commas. Kinds: kill, stop (:for=2s: goes on after "
-		  "that), abort,\n"
-		  "kill-daemon; and, played by ckpt-train itself, trap, illegal-address, never-ends, device-lost, "
-		  "absent,\n"
-		  "mismatch, nan, flip, slow (:for=50ms in each step). Parameters: rank=N or rank=any. Triggers: "
-		  "@step=N, @t=3s.\n"
-		  "Each fires once.\n"
-		  "\n"
-		  "Ends with 0 when every rank ended with 0, with 130 after SIGINT, else with 1.",
+	.detail =
+		"Starts N processes of COMMAND, each with CKPT_RANK, CKPT_WORLD, CKPT_JOB, CKPT_SOCKET and "
+		"CKPT_EPOCH,\n"
+		"and also RANK, WORLD_SIZE, LOCAL_RANK and LOCAL_WORLD_SIZE. A rank that ends with a status other "
+		"than\n"
+		"0 is started again, with two exceptions. Status 2 before it was at work is wrong usage, and ends the\n"
+		"run. Status 3 after it was at work means that it has finished, but its last save is not safe.\n"
+		"SIGTERM and SIGINT ask the ranks for a last checkpoint and a clean end. A second SIGINT kills them.\n"
+		"\n"
+		"Faults: KIND:PARAMETER…@TRIGGER, separated by commas. Each fires once.\n"
+		"Kinds: kill, stop (:for=2s: goes on after that), abort, kill-daemon; and, played by ckpt-train "
+		"itself,\n"
+		"trap, illegal-address, never-ends, device-lost, absent, mismatch, nan, flip, slow (:for=50ms in each\n"
+		"step). Parameters: rank=N or rank=any. Triggers: @step=N, @t=3s.\n"
+		"\n"
+		"Ends with 0 when every rank ended with 0, with 130 after SIGINT, with 11 or 12 when there is no "
+		"daemon\n"
+		"for it, else with 1.",
 	.args = "[--] COMMAND [ARG...]",
 	.min_args = 1,
 	.max_args = -1,

@@ -216,7 +216,7 @@ static const struct option_spec options[] = {
 	 "of the file that is written and read (default 1G, or a quarter of what is free)"},
 	{"state", OPTION_TEXT, "SIZE", "estimate checkpoints of a state of this size per node, such as 40G"},
 	{"ranks", OPTION_NUMBER, "N", "that hold this state on the node (also -n; default 1)"},
-	{"progress", OPTION_FLAG, NULL, "progress lines on stderr also when it is not a terminal"},
+	{"progress", OPTION_FLAG, NULL, "progress lines on stderr although it is no terminal"},
 	{NULL},
 };
 

@@ -200,9 +200,10 @@ static const struct option_spec options[] = {
 const struct command command_config = {
 	.name = "config",
 	.summary = "show the settings, where each comes from, and what the daemon uses",
-	.detail = "Reads configuration files and environment as a ckptd would that is started now. Where a daemon\n"
-		  "answers and uses something else, its value stands beside, with what would change it: a reload, a\n"
-		  "restart, or the flag or variable that it was started with. Nothing is changed.",
+	.detail = "Reads files and environment as a ckptd does that is started now. If a daemon answers and uses "
+		  "another\n"
+		  "value, that value stands beside, with what would change it: a reload, a restart, or the option or\n"
+		  "variable that it was started with. Nothing is changed.",
 	.args = "",
 	.no_repo = true,
 	.options = options,

@@ -99,12 +99,9 @@ static const struct option_spec options[] = {
 const struct command command_drain = {
 	.name = "drain",
 	.summary = "move a job's ranks off a node",
-	.detail = "Before maintenance of the node. At the job's next save its ranks go to spares, else the world "
-		  "shrinks; "
-		  "of jobs\n"
-		  "that were started with --min-ranks or --spare. Any daemon of the cluster may be asked. Waits until "
-		  "the node has\n"
-		  "no ranks.",
+	.detail = "Call it before maintenance of the node. At the job's next save its ranks go to spares; without\n"
+		  "spares the world shrinks. Works for jobs that were started with --min-ranks or --spare. Any daemon\n"
+		  "of the cluster may be asked. Waits until the node has no ranks.",
 	.args = "NODE",
 	.min_args = 1,
 	.max_args = 1,

@@ -99,10 +99,9 @@ const struct command command_flush = {
 	.name = "flush",
 	.summary = "write the newest snapshot in memory to storage now",
 	.detail =
-		"Of a job that runs: before maintenance, say. Waits until that, or a newer one, is durable, and "
-		"says which.\n"
-		"Nothing is asked of the ranks: what they captured last is written, whatever the setting persist-every "
-		"says.",
+		"Call it before maintenance, for example. Waits until that snapshot, or a newer one, is durable, and\n"
+		"says which. Nothing is asked of the ranks: what they captured last is written, whatever the setting\n"
+		"persist-every says.",
 	.args = "",
 	.no_repo = true,
 	.options = options,

@@ -127,11 +127,11 @@ static const struct option_spec options[] = {
 const struct command command_halt = {
 	.name = "halt",
 	.summary = "let a job make a last checkpoint and end cleanly",
-	.detail = "The ranks learn it from ckpt_should_stop, as they do of SIGTERM to ckpt run: a loop that does not "
-		  "ask goes on.\n"
-		  "For --before the daemon leaves room for a step and a save, each twice as long as 99% of them were, "
-		  "and 5\n"
-		  "seconds; a time that is too near is refused. What was asked for later is lost when ckptd ends.",
+	.detail =
+		"The ranks learn it from ckpt_should_stop, as they do of SIGTERM to ckpt run. A loop that does not\n"
+		"ask goes on. For --before the daemon leaves room for a step and a save, each twice as long as 99% of\n"
+		"them were, and 5 seconds. A time that is too near is refused. What was asked for later is lost when\n"
+		"ckptd ends.",
 	.args = "",
 	.no_repo = true,
 	.options = options,
