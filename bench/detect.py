@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """bench/detect.py [--runs N] [--nodes N] [--programs DIR] [--check]
 
-From the end of a node until every other daemon has said that it is lost. The nodes are namespaces joined by a bridge (tests/cluster.py), their
+From the end of a node until every other daemon has said that it is lost. The nodes are namespaces joined by a bridge (tests/lib/cluster.py), their
 ckptd is idle, peer-timeout is the default. Needs root. Floor: 1 s.
 
     power    its cable is pulled: nobody says anything any more
@@ -49,7 +49,7 @@ def when_lost(node, name, since):
 def measure(args):
     """{way: seconds of every loss}"""
     os.environ.update(CKPT_BUILD=os.path.abspath(args.programs), CKPT_LOG_FORMAT="json", CKPT_CONFIG="/dev/null")
-    sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../tests"))
+    sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../tests/lib"))
     import cluster
     reason = cluster.why_not()
     if reason:

@@ -161,11 +161,11 @@ def state_bytes(sites):
 
 def measure(args):
     os.environ.update(CKPT_BUILD=os.path.abspath(args.programs), CKPT_LOG_FORMAT="json", CKPT_CONFIG="/dev/null")
-    sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../tests"))
-    import neighbours
+    sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../tests/lib"))
+    import loopback_cluster
     home = tempfile.mkdtemp(prefix="ckpt-bench-", dir=args.dir)
     names = [f"n{i}" for i in range(args.nodes + 1)]
-    cluster = neighbours.Cluster(names)
+    cluster = loopback_cluster.Cluster(names)
     sites = [Site(name, cluster.daemon(name, "--copies", 1)) for name in names]
     for site in sites:  # the default, where tests are more patient
         at = site.daemon.options.index("--peer-timeout")

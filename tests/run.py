@@ -97,7 +97,7 @@ def environment(root, test, tmp, reports):
     preset = SUITES[test.suite][0]
     programs = root / "build" / preset / "bin"
     env = dict(os.environ, TMPDIR=str(tmp), CKPT_BUILD=str(programs), PATH=f"{programs}:{os.environ['PATH']}")
-    env["PYTHONPATH"] = f"{root}/tests"
+    env["PYTHONPATH"] = f"{root}/tests/lib"
     env["PYTHONDONTWRITEBYTECODE"] = "1"
     env["CKPT_DEVICE"] = "host"  # of ckpt-train, also where there are GPUs
     env["CKPT_CONFIG"] = "/dev/null"  # not what the machine or its user has decided

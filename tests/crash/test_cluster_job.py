@@ -6,7 +6,7 @@ import signal
 import sys
 
 from cluster import cluster, why_not
-from puppets import CAPTURED, LATEST, MEMORY, Puppet, all_must, each
+from scripted_ranks import CAPTURED, LATEST, MEMORY, Puppet, all_must, each
 from tap import Cases, equal, expect, until
 
 ESTALE, ETIMEDOUT = -116, -110

@@ -4,7 +4,7 @@ import json
 import subprocess
 import sys
 
-import fleet
+import single_node
 from tap import BIN, DEADLINE, Cases, expect, until
 
 cases = Cases()
@@ -41,7 +41,7 @@ def nothing_hidden(d):
 def _():
     for point in ("gc.move", "gc.sync", "gc.manifest", "gc.unlink"):
         # Without read-back it removes after each commit, however busy the machine is.
-        with fleet.daemon(options=("--keep-last", "1", "--no-verify")) as d:
+        with single_node.daemon(options=("--keep-last", "1", "--no-verify")) as d:
             d.start(failpoints=f"{point}=delay:300")
             stop, running = ranks(d)
             until(lambda: hidden(d) and (point != "gc.unlink" or not (hidden(d)[0] / "MANIFEST.json").exists()), f"it deletes ({point})")
@@ -59,7 +59,7 @@ def _():
 
 @cases.case("each job by its rules: at most so many stay, pinned and tagged ones beside them")
 def _():
-    with fleet.daemon(options=("--keep-last", "3")) as d:
+    with single_node.daemon(options=("--keep-last", "3")) as d:
         d.start()
         stop, running = ranks(d, "--wait", "verified")
         until(lambda: d.committed(), "a checkpoint")
@@ -81,7 +81,7 @@ def _():
 
 @cases.case("without read-back the newest ones stay")
 def _():
-    with fleet.daemon(options=("--keep-last", "2", "--no-verify")) as d:
+    with single_node.daemon(options=("--keep-last", "2", "--no-verify")) as d:
         d.start()
         stop, running = ranks(d, "--wait", "durable")
         until(lambda: len(acknowledged(running)) >= 10, "many of them")
@@ -92,7 +92,7 @@ def _():
 
 @cases.case("the command line removes while the daemon saves and removes; ranks that come back restore")
 def _():
-    with fleet.daemon(options=("--keep-last", "4")) as d:
+    with single_node.daemon(options=("--keep-last", "4")) as d:
         d.start()
         stop, running = ranks(d)
         for _ in range(6):
@@ -115,7 +115,7 @@ def _():
 
 @cases.case("what a crash left half-written goes after its time, and not before")
 def _():
-    with fleet.daemon() as d:
+    with single_node.daemon() as d:
         d.start()
         stop, running = ranks(d)
         until(lambda: d.committed(), "a checkpoint")
@@ -139,7 +139,7 @@ def _():
 @cases.case("whoever lists or verifies what is removed meanwhile is told of no damage")
 def _():
     for look in (["list", "--json"], ["list", "--all", "--json"], ["verify", "--all", "--json"]):
-        with fleet.daemon() as d:
+        with single_node.daemon() as d:
             subprocess.run([BIN / "make_store", "--count", "12", d.store, "1"], check=True)
             slow = d.environment(CKPT_FAILPOINTS="disk.read=delay:20")
             looker = subprocess.Popen([BIN / "ckpt", *look, "--repo", d.store], stdout=subprocess.PIPE, text=True, env=slow)
@@ -153,7 +153,7 @@ def _():
 
 @cases.case("what is removed while the daemon reads it back is not called damaged")
 def _():
-    with fleet.daemon(options=("--persist-every", "1000000")) as d:
+    with single_node.daemon(options=("--persist-every", "1000000")) as d:
         d.start(failpoints="disk.read=delay:800")
         stop, running = ranks(d)
         until(lambda: d.committed(), "a checkpoint")
@@ -167,7 +167,7 @@ def _():
 
 @cases.case("what somebody removes while the daemon starts is no reason not to start")
 def _():
-    with fleet.daemon() as d:
+    with single_node.daemon() as d:
         d.start()
         stop, running = ranks(d)
         until(lambda: d.committed(), "a checkpoint")
@@ -180,7 +180,7 @@ def _():
 
 @cases.case("ckpt forget is killed: whatever is left of it, the daemon's next life deletes")
 def _():
-    with fleet.daemon() as d:
+    with single_node.daemon() as d:
         d.start()
         stop, running = ranks(d, "--wait", "durable")
         until(lambda: len(acknowledged(running)) >= 4, "some checkpoints")

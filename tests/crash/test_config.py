@@ -7,8 +7,8 @@ import subprocess
 import sys
 import time
 
-import fleet
-from fleet import BIN, DEADLINE, Cases, expect, until
+import single_node
+from single_node import BIN, DEADLINE, Cases, expect, until
 
 
 def config_of(d, text):
@@ -19,7 +19,7 @@ def config_of(d, text):
 
 def with_file(text, test):
     """A daemon whose file lies beside it."""
-    with fleet.daemon() as d:
+    with single_node.daemon() as d:
         d.options += ["--config", str(config_of(d, text))]
         test(d.start())
 
@@ -38,7 +38,7 @@ def durable_ms(d, step):
 # ---- files
 
 def a_mistake_ends_the_start():
-    with fleet.daemon() as d:
+    with single_node.daemon() as d:
         path = config_of(d, "[node]\nmemory-limit = 1G\n[job]\npersist-every = often\n")
         done = subprocess.run([BIN / "ckptd", "--socket", d.socket, "--config", path], capture_output=True, text=True, timeout=DEADLINE)
         expect(done.returncode == 2, "exit", done.returncode)

@@ -5,10 +5,10 @@ import contextlib
 import sys
 import tempfile
 
-import fleet
-from fleet import Cases, expect, until
-from neighbours import neighbours
-from puppets import CAPTURED, LATEST, MEMORY, STORAGE, Run, all_must, gather, holds, save
+import single_node
+from single_node import Cases, expect, until
+from loopback_cluster import loopback_cluster
+from scripted_ranks import CAPTURED, LATEST, MEMORY, STORAGE, Run, all_must, gather, holds, save
 
 WORLD = 2
 
@@ -74,13 +74,13 @@ def restores(ranks):
 def end_together(d, run, ranks):
     for rank in ranks:
         finishes(rank)
-    code = run.process.wait(fleet.DEADLINE)
+    code = run.process.wait(single_node.DEADLINE)
     expect(code == 0, "ckpt run ended with", code, d.text()[-2000:])
 
 
 def fails_after_its_goodbye():
     """The other one has ended with 0."""
-    with fleet.daemon() as d:
+    with single_node.daemon() as d:
         run, ranks = began(d)
         finishes(ranks[0])
         ranks[1].must("close")
@@ -91,7 +91,7 @@ def fails_after_its_goodbye():
 
 def fails_after_its_goodbye_while_another_is_at_work():
     """Who is at work stays so, and goes into the next epoch."""
-    with fleet.daemon() as d:
+    with single_node.daemon() as d:
         run, ranks = began(d)
         ranks[1].must("close")
         fails(ranks[1])
@@ -107,7 +107,7 @@ def fails_after_its_goodbye_while_another_is_at_work():
 
 
 def is_lost_after_anothers_goodbye():
-    with fleet.daemon() as d:
+    with single_node.daemon() as d:
         run, ranks = began(d)
         finishes(ranks[0])
         until(lambda: 0 not in run.children().values(), "rank 0 has ended")
@@ -117,7 +117,7 @@ def is_lost_after_anothers_goodbye():
 
 def says_goodbye_when_another_is_lost():
     """It has not heard of the new epoch, or did not care; it ends with 0 all the same."""
-    with fleet.daemon() as d:
+    with single_node.daemon() as d:
         run, ranks = began(d)
         run.strike(1)
         until(lambda: "epoch 2: rank 1 is lost" in d.text(), "the epoch is raised")
@@ -134,7 +134,7 @@ PATIENCE = 4  # seconds for which ranks wait for each other, and who has finishe
 def on_two_nodes(*options):
     """A rank on each, with one save that both nodes wrote."""
     options = "--store", tempfile.mkdtemp(), *options
-    with neighbours("ab", a=options, b=options) as daemons:
+    with loopback_cluster("ab", a=options, b=options) as daemons:
         runs = [Run(daemons[name], 1, "--nodes", "2", "--node-rank", str(k), store=False, first=k) for k, name in enumerate("ab")]
         ranks = [run.rank(k) for k, run in enumerate(runs)]
         gather(ranks)
@@ -151,7 +151,7 @@ def stays(daemons, runs, ranks, k):
 
 def end_everywhere(daemons, runs):
     for name, run in zip("ab", runs):
-        code = run.process.wait(fleet.DEADLINE)
+        code = run.process.wait(single_node.DEADLINE)
         expect(code == 0, name, "ended with", code)
     for name in "ab":
         until(lambda name=name: not daemons[name].job(), f"the job has ended on {name}")
@@ -232,7 +232,7 @@ def a_rank_that_is_needed_takes_no_part():
         ranks[0].must("open")
         ranks[0].must("table", 1000)
         finishes(ranks[0])
-        code = runs[0].process.wait(fleet.DEADLINE)
+        code = runs[0].process.wait(single_node.DEADLINE)
         expect(code == 0, "node a ended with", code)
         expect("its ranks were needed again, and have ended without taking part" in daemons["a"].text(), "nobody says why")
 
@@ -268,7 +268,7 @@ def a_node_whose_ranks_have_ended_is_let_go(how):
         else:
             daemons["a" if how == "coordinator" else "b"].kill()
             why = "this node does not wait for them" if how == "daemon" else "its launcher is let go"
-        code = runs[1].process.wait(fleet.DEADLINE)
+        code = runs[1].process.wait(single_node.DEADLINE)
         expect(code == 0, "node b ended with", code)
         expect(why in daemons["b"].text(), "nobody says why")
 

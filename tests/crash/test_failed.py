@@ -4,9 +4,9 @@ not given up for another that may still fail."""
 import json
 import sys
 
-import fleet
-from fleet import Cases, expect, until
-from puppets import DURABLE, STORAGE, VERIFIED, Puppet, gather, save
+import single_node
+from single_node import Cases, expect, until
+from scripted_ranks import DURABLE, STORAGE, VERIFIED, Puppet, gather, save
 
 WORLD = 2
 SOON = 10000  # ms; the daemon's own deadline for a save is 120 s
@@ -38,7 +38,7 @@ def learns(rank, step, n, code, *words):
 
 
 def given_up_elsewhere():
-    with fleet.daemon() as d:
+    with single_node.daemon() as d:
         d.start()
         ranks = puppets(d)
         gather(ranks)
@@ -53,7 +53,7 @@ def given_up_elsewhere():
 
 def several_given_up():
     """More than there are slots, and long before rank 1 comes to them."""
-    with fleet.daemon() as d:
+    with single_node.daemon() as d:
         d.start()
         ranks = puppets(d)
         gather(ranks)
@@ -71,7 +71,7 @@ def several_given_up():
 
 def torn_elsewhere():
     """Found damaged while rank 1 has not begun."""
-    with fleet.daemon() as d:
+    with single_node.daemon() as d:
         d.start(failpoints="snapshot.digest=error:EIO@1")
         ranks = puppets(d)
         gather(ranks)
@@ -84,7 +84,7 @@ def torn_elsewhere():
 
 def finished_elsewhere():
     """Rank 0 has said goodbye and will never begin it."""
-    with fleet.daemon() as d:
+    with single_node.daemon() as d:
         d.start()
         ranks = puppets(d)
         gather(ranks)
@@ -99,7 +99,7 @@ def finished_elsewhere():
 
 def read_back_too_slowly():
     """Checkpoints come faster than they can be read back: what waits is bounded, and nobody waits for what was left out."""
-    with fleet.daemon() as d:
+    with single_node.daemon() as d:
         d.start(failpoints="readback=delay:60000")
         ranks = puppets(d, 1)
         gather(ranks)
@@ -112,7 +112,7 @@ def read_back_too_slowly():
 
 def never_read_back():
     """A daemon that does not read back says so; nobody waits for the deadline."""
-    with fleet.daemon(options=["--no-verify"]) as d:
+    with single_node.daemon(options=["--no-verify"]) as d:
         d.start()
         ranks = puppets(d, 1)
         gather(ranks)

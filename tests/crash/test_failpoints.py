@@ -11,7 +11,7 @@ import tempfile
 import threading
 import pathlib
 
-import fleet
+import single_node
 from tap import BIN, NIGHTLY, Failure, expect, until
 
 WORLD, MORE = 2, 2  # ranks; further durable steps that must follow a failure
@@ -316,7 +316,7 @@ def perform(name, action):
     top = pathlib.Path(tempfile.mkdtemp())
     error = None
     try:
-        with fleet.daemon(top=top) as d:
+        with single_node.daemon(top=top) as d:
             try:
                 scenario(Run(name, action), d)
             finally:

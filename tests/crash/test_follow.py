@@ -2,10 +2,10 @@
 
 import sys
 
-import fleet
-from fleet import Cases, expect, until
-from neighbours import neighbours
-from puppets import CAPTURED, DURABLE, LATEST, MEMORY, STORAGE, Puppet, all_must, each, gather, holds, save
+import single_node
+from single_node import Cases, expect, until
+from loopback_cluster import loopback_cluster
+from scripted_ranks import CAPTURED, DURABLE, LATEST, MEMORY, STORAGE, Puppet, all_must, each, gather, holds, save
 
 WORLD = 2
 EPERM, ESTALE, ENOTCONN = -1, -116, -107
@@ -75,7 +75,7 @@ def refused(ranks, code):
 
 
 def from_storage():
-    with fleet.daemon() as d:
+    with single_node.daemon() as d:
         d.start()
         ranks = started_again(d, saved(d, 5), SLOW)
         restored(ranks, "5 1 storage", 5)
@@ -84,7 +84,7 @@ def from_storage():
 
 
 def from_memory():
-    with fleet.daemon() as d:
+    with single_node.daemon() as d:
         d.start(failpoints=SLOW)
         ranks = saved(d, 5, target=MEMORY)
         all_must(ranks, "join")
@@ -94,7 +94,7 @@ def from_memory():
 
 def damage_behind_what_was_loaded():
     """Of the newest step something has been loaded when the damage is found: all of it comes from the one before."""
-    with fleet.daemon() as d:
+    with single_node.daemon() as d:
         d.start()
         ranks = started_again(d, saved(d, 5, 6), SLOW, damaged=[6])
         restored(ranks, "5 1 storage", 5)
@@ -109,7 +109,7 @@ def damage_behind_what_was_loaded():
 
 def memory_damaged_behind_what_was_loaded():
     """All of rank 0's part has been loaded out of memory when that is found to be damaged: all ranks load storage's."""
-    with fleet.daemon() as d:
+    with single_node.daemon() as d:
         d.start(failpoints=f"{SLOW},recover.memory=error:EIO@1")
         ranks = saved(d, 5)
         all_must(ranks, "join")
@@ -119,7 +119,7 @@ def memory_damaged_behind_what_was_loaded():
 
 
 def daemon_killed():
-    with fleet.daemon() as d:
+    with single_node.daemon() as d:
         d.start()
         ranks = started_again(d, saved(d, 5), "recover.there=kill@3")
         for answer in each(ranks, "restore", LATEST, 60000):
@@ -132,7 +132,7 @@ def daemon_killed():
 
 def rank_killed():
     """And with it the epoch is raised: the other one is told, and has nothing until it has restored."""
-    with fleet.daemon() as d:
+    with single_node.daemon() as d:
         d.start()
         ranks = started_again(d, saved(d, 5), "recover.there=delay:3000@2")
         for rank in ranks:
@@ -153,7 +153,7 @@ def rank_killed():
 
 def from_another_node():
     """The one that it was fetched from first dies in the middle: all of it comes from the other."""
-    with neighbours("abc", a=["--copies", "2"]) as daemons:
+    with loopback_cluster("abc", a=["--copies", "2"]) as daemons:
         a = daemons["a"]
         rank = Puppet(a, 0, 1)
         gather([rank], LARGE)

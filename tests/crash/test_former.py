@@ -5,10 +5,10 @@ timeout: 600"""
 import os
 import sys
 
-import fleet
-from fleet import Cases, expect, until
-from managed import Managed
-from puppets import CAPTURED, DURABLE, LATEST, LATEST_HEALTHY, MEMORY, STORAGE, HEALTHY, Puppet, Run, all_must, each, gather, save
+import single_node
+from single_node import Cases, expect, until
+from service_manager import Managed
+from scripted_ranks import CAPTURED, DURABLE, LATEST, LATEST_HEALTHY, MEMORY, STORAGE, HEALTHY, Puppet, Run, all_must, each, gather, save
 
 ELEMENTS = 1200  # of the whole tensor: divisible by 1, 3, 4, 5 and 8
 NAME, DTYPE, MORE, ORDER, SMALL, LARGE = 1, 2, 3, 4, 5, 6
@@ -29,7 +29,7 @@ def begin(d, world, other=0, elements=ELEMENTS, pending=False):
 def keep(ranks, step, value, target=MEMORY, level=CAPTURED, n=0):
     """A save of what shows where it came from."""
     all_must(ranks, "fill", value)
-    for call in (("begin", step, target, n), ("fence", n), ("wait", n, level, fleet.DEADLINE * 1000), ("drop", n)):
+    for call in (("begin", step, target, n), ("fence", n), ("wait", n, level, single_node.DEADLINE * 1000), ("drop", n)):
         all_must(ranks, *call)
 
 
@@ -62,7 +62,7 @@ def left(d, world, store=True):
 
 
 def other_world(before, after, store):
-    with fleet.daemon(store=store) as d:
+    with single_node.daemon(store=store) as d:
         left(d, before, store)
         ranks = begin(d, after)
         restored(ranks, 5, 500)
@@ -79,7 +79,7 @@ def epoch_of(ranks):
 
 def while_it_is_being_checked():
     """The last save was not known to be complete when its ranks died."""
-    with fleet.daemon() as d:
+    with single_node.daemon() as d:
         d.start(failpoints="snapshot.state=delay:300")
         ranks = begin(d, 4)
         keep(ranks, 1, 100, STORAGE, DURABLE)
@@ -92,7 +92,7 @@ def while_it_is_being_checked():
 
 def dies_before_its_restore():
     """What is left stays until somebody has it."""
-    with fleet.daemon(store=False) as d:
+    with single_node.daemon(store=False) as d:
         left(d, 4, store=False)
         kill(begin(d, 3))
         ranks = begin(d, 5)
@@ -104,7 +104,7 @@ def dies_before_its_restore():
 
 
 def says_goodbye_before_its_restore():
-    with fleet.daemon(store=False) as d:
+    with single_node.daemon(store=False) as d:
         left(d, 4, store=False)
         ranks = begin(d, 3)
         all_must(ranks, "close")
@@ -119,7 +119,7 @@ def left_again(d):
 
 def the_same_ranks_say_goodbye(step):
     """They fit the arenas, and have not gone on from there: nothing was restored, or it was refused. The next ones may come later."""
-    with fleet.daemon() as d:
+    with single_node.daemon() as d:
         left(d, 2)
         ranks = begin(d, 2)
         if step:
@@ -134,7 +134,7 @@ def the_same_ranks_say_goodbye(step):
 
 def they_have_gone_on():
     """Then their goodbye is one: nothing is kept of what they have restored."""
-    with fleet.daemon() as d:
+    with single_node.daemon() as d:
         left(d, 2)
         ranks = begin(d, 2)
         restored(ranks, 5, 500)
@@ -146,7 +146,7 @@ def they_have_gone_on():
 
 
 def a_store_that_is_newer():
-    with fleet.daemon() as d:
+    with single_node.daemon() as d:
         left(d, 4)
         ranks = begin(d, 3)
         keep(ranks, 2, 1000, STORAGE, DURABLE)
@@ -158,7 +158,7 @@ def a_store_that_is_newer():
 
 def an_older_one_is_asked_for():
     """By its step; the newest stays until the ranks have gone on from there."""
-    with fleet.daemon() as d:
+    with single_node.daemon() as d:
         left(d, 4)
         ranks = begin(d, 3)
         expect(all_must(ranks, "restore", 1, 0)[0] == "1 1 storage", "step 1 is not restored")
@@ -168,7 +168,7 @@ def an_older_one_is_asked_for():
 
 
 def one_that_was_marked():
-    with fleet.daemon(store=False) as d:
+    with single_node.daemon(store=False) as d:
         d.start()
         ranks = begin(d, 4)
         keep(ranks, 3, 300)
@@ -181,7 +181,7 @@ def one_that_was_marked():
 
 def no_room(options):
     """Without a store old and new arenas do not fit: refused with the arithmetic, and still there for those that do."""
-    with fleet.daemon(store=False, options=options) as d:
+    with single_node.daemon(store=False, options=options) as d:
         left(d, 4, store=False)
         ranks, answers = begin(d, 3, pending=True)
         for answer in answers:
@@ -192,7 +192,7 @@ def no_room(options):
 
 def no_room_beside_a_store():
     """It goes to storage first, and the memory is free."""
-    with fleet.daemon(options=["--memory-limit", LIMIT]) as d:
+    with single_node.daemon(options=["--memory-limit", LIMIT]) as d:
         left(d, 4)
         ranks = begin(d, 3)
         restored(ranks, 5, 500, "storage")
@@ -206,7 +206,7 @@ LIMIT = "26M"  # each arena is one huge page of the kernel or two: there is room
 
 
 def other_table(store, other, parts, first=0, elements=ELEMENTS):
-    with fleet.daemon(store=store) as d:
+    with single_node.daemon(store=store) as d:
         d.start()
         ranks = begin(d, 2, first)
         keep(ranks, 5, 500)
@@ -223,7 +223,7 @@ def other_table(store, other, parts, first=0, elements=ELEMENTS):
 
 def begins_all_the_same():
     """It pays no heed to the refusal, and saves: what was left stays all the same."""
-    with fleet.daemon(store=False) as d:
+    with single_node.daemon(store=False) as d:
         d.start()
         ranks = begin(d, 2)
         keep(ranks, 5, 500)
@@ -245,7 +245,7 @@ def begins_all_the_same():
 
 def none_of_it_is_healthy():
     """That is no fresh start."""
-    with fleet.daemon(store=False) as d:
+    with single_node.daemon(store=False) as d:
         d.start()
         ranks = begin(d, 2)
         keep(ranks, 5, 500)
@@ -257,7 +257,7 @@ def none_of_it_is_healthy():
 
 def it_is_being_read_back():
     """For longer than the second ranks live, out of storage; meanwhile the first ones go on in their arenas."""
-    with fleet.daemon(options=["--job-read-bandwidth", "64K"]) as d:
+    with single_node.daemon(options=["--job-read-bandwidth", "64K"]) as d:
         d.start()
         ranks = begin(d, 2, elements=400000)
         keep(ranks, 5, 500, STORAGE, DURABLE)
@@ -271,7 +271,7 @@ def it_is_being_read_back():
 
 def a_tensor_less(store, target, level):
     """As from storage: it is not asked for. What these ranks have restored is less than the step, which others find whole."""
-    with fleet.daemon(store=store) as d:
+    with single_node.daemon(store=store) as d:
         d.start()
         ranks = begin(d, 2, MORE)
         keep(ranks, 5, 500, target, level)
@@ -295,7 +295,7 @@ def a_tensor_less(store, target, level):
 
 def less_out_of_a_store():
     """The same where no memory has the rest, and the daemon that knew so has been killed."""
-    with fleet.daemon() as d:
+    with single_node.daemon() as d:
         d.start()
         ranks = begin(d, 2, MORE)
         keep(ranks, 5, 500, STORAGE, DURABLE)
@@ -313,7 +313,7 @@ def less_out_of_a_store():
 
 def other_parts():
     """The same tensors, divided otherwise."""
-    with fleet.daemon(store=False) as d:
+    with single_node.daemon(store=False) as d:
         d.start()
         ranks = begin(d, 4)
         keep(ranks, 5, 500)
@@ -325,7 +325,7 @@ def other_parts():
 
 
 def after_linger():
-    with fleet.daemon(store=False, options=["--linger", "300ms"]) as d:
+    with single_node.daemon(store=False, options=["--linger", "300ms"]) as d:
         left(d, 4, store=False)
         kill(begin(d, 3))
         until(lambda: "step 5 of epoch 1, left in memory by a world of 4, is let go: nobody has come for it" in d.text(), "it is said that it is lost")
@@ -344,7 +344,7 @@ def restart(d, ranks):
 
 def daemon_dies_too(other):
     """Twice: before others have come, and when they are there and have not restored."""
-    with fleet.daemon(kind=Managed, store=False) as d:
+    with single_node.daemon(kind=Managed, store=False) as d:
         d.start()
         ranks = begin(d, 4)
         keep(ranks, 5, 500)
@@ -366,7 +366,7 @@ def daemon_dies_too(other):
 
 
 def a_launcher():
-    with fleet.daemon() as d:
+    with single_node.daemon() as d:
         d.start()
         run = Run(d, 4, store=False)
         ranks = run.ranks()

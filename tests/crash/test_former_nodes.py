@@ -8,10 +8,10 @@ import shutil
 import sys
 import tempfile
 
-import fleet
-from fleet import Cases, expect, until
-from neighbours import neighbours
-from puppets import CAPTURED, DURABLE, LATEST, LATEST_HEALTHY, MEMORY, STORAGE, Puppet, all_must, each
+import single_node
+from single_node import Cases, expect, until
+from loopback_cluster import loopback_cluster
+from scripted_ranks import CAPTURED, DURABLE, LATEST, LATEST_HEALTHY, MEMORY, STORAGE, Puppet, all_must, each
 
 ELEMENTS, REPLICATED = 1200, 2
 NAME, INVALID, BUSY, NOT_THAT = 1, -22, -16, -61
@@ -23,7 +23,7 @@ def cluster(names, *options, store=True):
     top = pathlib.Path(tempfile.mkdtemp())
     common = (["--store", top / "store"] if store else []) + list(options)
     try:
-        with neighbours(names, **{name: common for name in names}) as daemons:
+        with loopback_cluster(names, **{name: common for name in names}) as daemons:
             for d in daemons.values():
                 d.store = top / "store"
             yield daemons

@@ -8,9 +8,9 @@ import pathlib
 import struct
 import sys
 
-import fleet
-from fleet import Cases, expect, until
-from puppets import CAPTURED, DURABLE, LATEST, MEMORY, STORAGE, Puppet, all_must, each, gather, save
+import single_node
+from single_node import Cases, expect, until
+from scripted_ranks import CAPTURED, DURABLE, LATEST, MEMORY, STORAGE, Puppet, all_must, each, gather, save
 
 WORLD, SLOTS = 2, 3
 ELEMENTS, FROZEN = 200_000, 180_000  # 13 leaves of each rank; the change begins in the last but one
@@ -91,7 +91,7 @@ def contains(d, step, frozen=1000):
 
 
 def thaws():
-    with fleet.daemon() as d:
+    with single_node.daemon() as d:
         ranks = started(d)
         save_on(ranks, range(1, 6))
         all_must(ranks, "set", 2000)
@@ -101,7 +101,7 @@ def thaws():
 
 
 def thaws_in_one_rank():
-    with fleet.daemon() as d:
+    with single_node.daemon() as d:
         ranks = started(d)
         save_on(ranks, range(1, 5))
         for step in range(5, 9):  # one leaf, of one rank, and back
@@ -112,7 +112,7 @@ def thaws_in_one_rank():
 
 
 def daemon_restarts():
-    with fleet.daemon() as d:
+    with single_node.daemon() as d:
         ranks = started(d)
         save_on(ranks, range(1, 4))
         d.kill()
@@ -124,7 +124,7 @@ def daemon_restarts():
 
 
 def rank_is_replaced():
-    with fleet.daemon() as d:
+    with single_node.daemon() as d:
         ranks = started(d)
         save_on(ranks, range(1, 4))
         ranks[0].must("begin", 4, MEMORY, 0)  # its slot is intact, and taken
@@ -142,7 +142,7 @@ def rank_is_replaced():
 
 def older_step_is_restored():
     """From storage, into a slot that the daemon takes for it; what stands there is then of an older state."""
-    with fleet.daemon() as d:
+    with single_node.daemon() as d:
         ranks = started(d)
         save_on(ranks, (1, 2))
         all_must(ranks, "set", 2000)
@@ -167,7 +167,7 @@ def attempt(ranks, step):
 
 def snapshot_fails(in_daemon, in_rank):
     """Torn, as the daemon sees it, or not copied by the device of one rank: the slot is not relied on again."""
-    with fleet.daemon() as d:
+    with single_node.daemon() as d:
         d.start(failpoints=in_daemon)
         ranks = [Puppet(d, number, WORLD, failpoints=in_rank if number else "") for number in range(WORLD)]
         gather(ranks, ELEMENTS)
@@ -184,7 +184,7 @@ def snapshot_fails(in_daemon, in_rank):
 
 def damaged_slots():
     """A bit of a frozen leaf flips in every slot: what was not copied is found torn, once for each slot of a rank, and then all is copied."""
-    with fleet.daemon() as d:
+    with single_node.daemon() as d:
         ranks = started(d)
         save_on(ranks, range(1, 5), MEMORY, CAPTURED)
         flip_all_slots(d)

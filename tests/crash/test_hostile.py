@@ -10,8 +10,8 @@ import struct
 import subprocess
 import sys
 
-import fleet
-from fleet import LAUNCHER, OBSERVER, RANK, TYPES, Client, text
+import single_node
+from single_node import LAUNCHER, OBSERVER, RANK, TYPES, Client, text
 from tap import BIN, NIGHTLY, Cases, expect, until
 
 SEALS = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_WRITE
@@ -285,7 +285,7 @@ def scribbles(d):
     for seed in range(30 if NIGHTLY else 4):
         # 1: refused, as long as those before are not quite gone.
         command = [BIN / "scribble", "400", str(seed)]
-        until(lambda: subprocess.run(command, env=d.environment(), timeout=fleet.DEADLINE).returncode == 0, "scribble does its worst")
+        until(lambda: subprocess.run(command, env=d.environment(), timeout=single_node.DEADLINE).returncode == 0, "scribble does its worst")
     found = [line for line in d.text().splitlines() if "job hostile" in line and "replicas differ" in line]
     expect(found, "its replicas were never compared")
 
@@ -333,7 +333,7 @@ def main():
     # What was freed counts as memory of the daemon while the sanitizer keeps it to find uses of it.
     os.environ["ASAN_OPTIONS"] = os.environ.get("ASAN_OPTIONS", "") + ":quarantine_size_mb=16"
     try:
-        with fleet.daemon() as d:
+        with single_node.daemon() as d:
             d.start()
             good = Good(d)
             memory = d.memory()

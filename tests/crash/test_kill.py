@@ -10,7 +10,7 @@ import random
 import sys
 import time
 
-import fleet
+import single_node
 from tap import NIGHTLY, Cases, expect, until
 
 WORLD = 3
@@ -70,7 +70,7 @@ def strike(job, victim, choose):
 
 def rounds(number, choose):
     packs = number % 2
-    with fleet.daemon(options=["--compress", "zstd"] if packs else []) as d:
+    with single_node.daemon(options=["--compress", "zstd"] if packs else []) as d:
         d.start()
         job = Job(d)
         for n in range(ROUNDS):

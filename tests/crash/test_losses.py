@@ -7,7 +7,7 @@ import sys
 import time
 
 from launcher import BIN, Run, tidy
-from neighbours import Cluster, neighbours
+from loopback_cluster import Cluster, loopback_cluster
 from tap import Cases, equal, expect, has, until
 
 cases = Cases(tidy)
@@ -65,7 +65,7 @@ def _():
 
 @cases.case("a loss here does")
 def _():
-    with neighbours("ab") as daemons:
+    with loopback_cluster("ab") as daemons:
         runs = [Run("--nodes", 2, "--node-rank", k, "-n", 2, "--socket", d.socket, "--max-restarts", 0, *(() if k else ("--inject", "kill:rank=0@step=20")),
                     "--", BIN / "drive", "--quit", "--steps", 100000, "--pause", 10, "--storage", 0, "--elements", 64)
                 for k, d in enumerate(daemons.values())]

@@ -8,14 +8,14 @@ import sys
 import tempfile
 import time
 
-import fleet
-from fleet import Cases, expect, until
-from managed import Managed
-from puppets import CAPTURED, DURABLE, LATEST, MEMORY, STORAGE, Puppet, all_must, gather, holds, save
+import single_node
+from single_node import Cases, expect, until
+from service_manager import Managed
+from scripted_ranks import CAPTURED, DURABLE, LATEST, MEMORY, STORAGE, Puppet, all_must, gather, holds, save
 from tap import equal, has
 
 def managed(**more):
-    return fleet.daemon(kind=Managed, **more)
+    return single_node.daemon(kind=Managed, **more)
 
 
 def pair(d, elements=1000):
@@ -181,7 +181,7 @@ def passed_socket():
             listener.bind(str(d.socket))
             listener.listen(16)
             d.passed = {"ckptd.socket": listener.fileno()}
-            early = fleet.Client(d)  # before there is a daemon
+            early = single_node.Client(d)  # before there is a daemon
             d.start(ready=False)
             early.send("HELLO", struct.pack("<II", 99, 99))
             equal(early.receive()[0], "ERROR", "who connected before the daemon started")
@@ -197,7 +197,7 @@ def wrong_socket():
             listener.listen(16)
             d.passed = {"ckptd.socket": listener.fileno()}
             d.start(ready=False)
-            equal(d.process.wait(fleet.DEADLINE), 1, "exit status")
+            equal(d.process.wait(single_node.DEADLINE), 1, "exit status")
             has(d.text(), "ListenSequentialPacket=")
             expect(not d.of("READY=1"), "it said that it is ready")
 

@@ -4,8 +4,8 @@ wherever the daemon is killed, also before the checkpoint is on storage; a later
 import contextlib
 import json
 
-import fleet
-from puppets import CAPTURED, DURABLE, HEALTHY, LATEST_HEALTHY, MEMORY, STORAGE, UNHEALTHY, Puppet, Run, all_must, gather, holds, save
+import single_node
+from scripted_ranks import CAPTURED, DURABLE, HEALTHY, LATEST_HEALTHY, MEMORY, STORAGE, UNHEALTHY, Puppet, Run, all_must, gather, holds, save
 from tap import Cases, expect, until
 
 cases = Cases()
@@ -64,7 +64,7 @@ def restored(d, *options):
 
 @cases.case("after the whole job and the daemon are gone the newest healthy checkpoint is restored, whatever is newer")
 def _():
-    with fleet.daemon() as d:
+    with single_node.daemon() as d:
         d.start()
         first = [Puppet(d, number, WORLD) for number in range(WORLD)]
         gather(first)
@@ -85,7 +85,7 @@ def _():
 
 @cases.case("without a mark there is nothing healthy to restore, and what is newest is restored all the same")
 def _():
-    with fleet.daemon() as d:
+    with single_node.daemon() as d:
         d.start()
         stop, running = ranks(d, "--mark", 0)
         until(lambda: d.committed(), "a checkpoint")
@@ -99,7 +99,7 @@ def _():
 @cases.case("killed between a mark and its last fsync: it is there whole, or not at all, and the next one is there again")
 def _():
     for point in ("verdict.write=kill@2", "disk.fsync=kill@30", "disk.rename=kill@1", "disk.rename.after=kill@2", "disk.write=kill@25"):
-        with fleet.daemon(options=("--no-verify",)) as d:
+        with single_node.daemon(options=("--no-verify",)) as d:
             d.start()  # makes the store
             d.stop()
             d.start(failpoints=point)
@@ -117,7 +117,7 @@ def _():
 @cases.case("killed between a mark and the commit of its checkpoint: what was said last is there when the checkpoint is")
 def _():
     for last, others in ((HEALTHY, []), (HEALTHY, [UNHEALTHY]), (UNHEALTHY, [HEALTHY])):
-        with fleet.daemon() as d:
+        with single_node.daemon() as d:
             d.start(failpoints="commit.link=kill")
             ranks = [Puppet(d, number, WORLD) for number in range(WORLD)]
             gather(ranks)
@@ -137,7 +137,7 @@ def _():
 
 @cases.case("the daemon and all who said so are killed: of what is in memory only it is known again")
 def _():
-    with fleet.daemon(store=False) as d:
+    with single_node.daemon(store=False) as d:
         run = Run(d, WORLD, store=False)
         ranks = run.ranks()
         gather(ranks)
@@ -151,7 +151,7 @@ def _():
 
 @cases.case("a mark that could not be written is written later")
 def _():
-    with fleet.daemon(options=("--no-verify",)) as d:
+    with single_node.daemon(options=("--no-verify",)) as d:
         d.start(failpoints="verdict.write=error:EIO@1")
         stop, running = ranks(d, "--mark", 40, "--wait", "durable")  # so that nothing but the error keeps it from being written
         until(lambda: marked(running), "a mark is given")
@@ -162,7 +162,7 @@ def _():
 
 @cases.case("retention keeps the newest that is called healthy")
 def _():
-    with fleet.daemon(options=("--keep-last", "1", "--no-verify")) as d:
+    with single_node.daemon(options=("--keep-last", "1", "--no-verify")) as d:
         d.start()
         stop, running = ranks(d, "--mark", 40, "--wait", "durable")  # so that none is passed over
         until(lambda: healthy(d), "a healthy checkpoint")

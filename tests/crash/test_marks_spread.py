@@ -8,9 +8,9 @@ import shutil
 import sys
 import tempfile
 
-from fleet import Cases, expect, until
-from neighbours import neighbours
-from puppets import HEALTHY, LATEST_HEALTHY, MEMORY, UNHEALTHY, Puppet, all_must, each, gather, holds, save
+from single_node import Cases, expect, until
+from loopback_cluster import loopback_cluster
+from scripted_ranks import HEALTHY, LATEST_HEALTHY, MEMORY, UNHEALTHY, Puppet, all_must, each, gather, holds, save
 
 ENODATA, REPLICATED = -61, 2
 
@@ -20,7 +20,7 @@ def nodes():
     """Two daemons, and the store that they share."""
     top = pathlib.Path(tempfile.mkdtemp())
     try:
-        with neighbours("ab", **{name: ("--store", top / "store") for name in "ab"}) as daemons:
+        with loopback_cluster("ab", **{name: ("--store", top / "store") for name in "ab"}) as daemons:
             for d in daemons.values():
                 d.store = top / "store"
             yield [daemons[name] for name in "ab"]

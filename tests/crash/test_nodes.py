@@ -3,10 +3,10 @@
 import signal
 import sys
 
-import fleet
-from fleet import Cases, expect, until
-from neighbours import neighbours
-from puppets import CAPTURED, LATEST, MEMORY, Puppet, all_must, each, gather
+import single_node
+from single_node import Cases, expect, until
+from loopback_cluster import loopback_cluster
+from scripted_ranks import CAPTURED, LATEST, MEMORY, Puppet, all_must, each, gather
 
 REPLICATED = 2
 ESTALE, ETIMEDOUT, EINVAL = -116, -110, -22
@@ -14,7 +14,7 @@ NAMES = "abc"
 
 
 def nodes(timeout="10s"):
-    return neighbours(NAMES, **{name: ("--peer-timeout", timeout) for name in NAMES})
+    return loopback_cluster(NAMES, **{name: ("--peer-timeout", timeout) for name in NAMES})
 
 
 def sees(d, other, times=1):
@@ -161,7 +161,7 @@ def contradictions_are_told():
 
 
 def a_blob_of_the_job_that_one_rank_lacks_is_refused():
-    with fleet.daemon() as d:
+    with single_node.daemon() as d:
         d.start()
         ranks = [Puppet(d, number, 2) for number in range(2)]
         for call in (("open",), ("table", 1000, 0)):
@@ -172,7 +172,7 @@ def a_blob_of_the_job_that_one_rank_lacks_is_refused():
 
 
 def without_a_cluster_it_is_refused():
-    with fleet.daemon() as d:
+    with single_node.daemon() as d:
         d.start()
         answer = Puppet(d, 0, 2, local=1).ask("open", 1000)
         expect(answer.code < 0 and "this ckptd is in no cluster" in answer.text, answer)

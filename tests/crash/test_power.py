@@ -13,8 +13,8 @@ import sys
 import tempfile
 import time
 
-import fleet
-from fleet import BIN
+import single_node
+from single_node import BIN
 from tap import NIGHTLY, Cases, Failure, expect, until
 
 WORLD = 2
@@ -157,7 +157,7 @@ class Machine:
 def machine(kind):
     fs = FileSystem(kind)
     try:
-        with fleet.daemon(store=False) as d:
+        with single_node.daemon(store=False) as d:
             yield Machine(fs, d)
     finally:
         fs.close()

@@ -4,9 +4,9 @@ read-back or a commit still runs."""
 import json
 import sys
 
-import fleet
-from fleet import Cases, expect, until
-from puppets import CAPTURED, DURABLE, LATEST, MEMORY, STORAGE, VERIFIED, Puppet, all_must, gather, holds, save
+import single_node
+from single_node import Cases, expect, until
+from scripted_ranks import CAPTURED, DURABLE, LATEST, MEMORY, STORAGE, VERIFIED, Puppet, all_must, gather, holds, save
 
 WORLD = 2
 
@@ -46,7 +46,7 @@ def whole(d, expected, elements, value):
 
 
 def during_read_back(elements, end):
-    with fleet.daemon() as d:
+    with single_node.daemon() as d:
         d.start(failpoints="readback=delay:3000")
         first = life(d, 1, 1000, end=end)
         second = life(d, 2, elements, end=end)
@@ -56,7 +56,7 @@ def during_read_back(elements, end):
 
 def during_commit(elements):
     """The first life is killed with its save captured; the commit waits for nobody."""
-    with fleet.daemon() as d:
+    with single_node.daemon() as d:
         d.start(failpoints="commit.data=delay:1500@1")
         first = life(d, 1, 1000, level=CAPTURED, end="kill")
         second = life(d, 2, elements, end="kill")
@@ -66,7 +66,7 @@ def during_commit(elements):
 
 def other_world():
     """It must wait until nothing of the old one runs, and is let in then, and finds in memory what that has left."""
-    with fleet.daemon() as d:
+    with single_node.daemon() as d:
         d.start(failpoints="readback=delay:3000")
         first = life(d, 1, 1000, end="kill")
         rank = Puppet(d, 0, 1)
@@ -84,7 +84,7 @@ def other_world():
 
 def other_table_beside_living():
     """While a rank still works with the table that the job was formed with, a newcomer cannot bring another."""
-    with fleet.daemon() as d:
+    with single_node.daemon() as d:
         d.start()
         ranks = puppets(d)
         gather(ranks, replicated=1)
@@ -106,7 +106,7 @@ def other_table_beside_living():
 
 def scribbled_head():
     """What a rank wrote over the head of its arena is not handed to the next process."""
-    with fleet.daemon() as d:
+    with single_node.daemon() as d:
         d.start()
         ranks = puppets(d, 1)
         gather(ranks)

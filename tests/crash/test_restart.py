@@ -5,9 +5,9 @@ import json
 import signal
 import sys
 
-import fleet
-from fleet import Cases, expect, until
-from puppets import CAPTURED, DURABLE, LATEST, MEMORY, STORAGE, Puppet, Run, all_must, each, gather, holds, save
+import single_node
+from single_node import Cases, expect, until
+from scripted_ranks import CAPTURED, DURABLE, LATEST, MEMORY, STORAGE, Puppet, Run, all_must, each, gather, holds, save
 
 WORLD = 2
 EBUSY, ENOTCONN, EUCLEAN = -16, -107, -117
@@ -48,7 +48,7 @@ def save_goes_on(d, ranks, step):
 
 def slot_kept(point):
     """The snapshot lives in the arenas: it is written after all."""
-    with fleet.daemon() as d:
+    with single_node.daemon() as d:
         d.start(failpoints=point)
         ranks = puppets(d)
         gather(ranks)
@@ -66,7 +66,7 @@ def slot_kept(point):
 
 def begun_by_one():
     """Rank 0 has begun, rank 1 begins only when the daemon is back."""
-    with fleet.daemon() as d:
+    with single_node.daemon() as d:
         d.start()
         ranks = puppets(d)
         gather(ranks)
@@ -84,7 +84,7 @@ def begun_by_one():
 
 def copying():
     """The rank still copies when the daemon is back, and gives the save up: its slot is not handed out before the copy has ended."""
-    with fleet.daemon() as d:
+    with single_node.daemon() as d:
         d.start()
         rank = Puppet(d, 0, 1, failpoints="device.copy=delay:4000@1")
         gather([rank])
@@ -104,7 +104,7 @@ def copying():
 
 def slot_given_back(point, stands):
     """A later save has taken the place in memory: only the store can say what became of the first."""
-    with fleet.daemon() as d:
+    with single_node.daemon() as d:
         # The delays hold the daemon, not the ranks: the second save is complete before the data of the first one is.
         d.start(failpoints=f"commit.data=delay:600,commit.sidecars=delay:600,{point}")
         ranks = puppets(d)
@@ -126,7 +126,7 @@ def slot_given_back(point, stands):
 
 def replacement_comes_late():
     """Longer than ranks are waited for after a restart: the epoch is raised before anybody has looked at the arenas."""
-    with fleet.daemon(store=False) as d:
+    with single_node.daemon(store=False) as d:
         run = Run(d, WORLD, store=False, again="until test -e go; do sleep 0.05; done")
         ranks = run.ranks()
         gather(ranks)
@@ -145,7 +145,7 @@ def replacement_comes_late():
 
 def rank_dies_before_the_job_forms():
     """It has handed its arena back and dies before the other one is there."""
-    with fleet.daemon(store=False) as d:
+    with single_node.daemon(store=False) as d:
         d.start()
         ranks = puppets(d)
         gather(ranks)
@@ -168,7 +168,7 @@ def rank_dies_before_the_job_forms():
 
 def killed_while_it_fetches():
     """The slots that the daemon was filling from storage are the next one's to fill, however often that goes wrong."""
-    with fleet.daemon() as d:
+    with single_node.daemon() as d:
         d.start()
         ranks = puppets(d)
         gather(ranks)
@@ -194,7 +194,7 @@ def killed_while_it_fetches():
 
 def all_killed(store):
     """Daemon and ranks at once in mid-save: rank 0 has step 10, rank 1 has not begun it."""
-    with fleet.daemon() as d:
+    with single_node.daemon() as d:
         run = Run(d, WORLD, store=store)
         ranks = run.ranks()
         gather(ranks)
@@ -221,7 +221,7 @@ def all_killed(store):
 
 def deviated():
     """Replicas differ in one save, the daemon is killed, and are alike again in the next one of the epoch: that came of what was wrong."""
-    with fleet.daemon() as d:
+    with single_node.daemon() as d:
         d.start()
         ranks = [Puppet(d, number, WORLD, CKPT_VOTE="1") for number in range(WORLD)]
         gather(ranks, replicated=1)

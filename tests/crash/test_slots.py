@@ -5,9 +5,9 @@ import json
 import signal
 import sys
 
-import fleet
-from fleet import DEADLINE, Cases, expect, until
-from puppets import CAPTURED, LATEST, MEMORY, STORAGE, VERIFIED, Puppet, all_must, ended, gather, holds, save
+import single_node
+from single_node import DEADLINE, Cases, expect, until
+from scripted_ranks import CAPTURED, LATEST, MEMORY, STORAGE, VERIFIED, Puppet, all_must, ended, gather, holds, save
 
 WORLD = 2
 SLOTS = 3
@@ -26,7 +26,7 @@ def snapshots(d):
 
 def slow_reader():
     """Rank 1 is stopped with the answer to its restore of an older step on its way; rank 0 has restored and saves on and on."""
-    with fleet.daemon() as d:
+    with single_node.daemon() as d:
         d.start(failpoints="recover.scan=delay:1500@1")
         ranks = puppets(d)
         gather(ranks, elements=1_000_000, replicated=1)
@@ -56,7 +56,7 @@ def slow_reader():
 
 def held_by_a_child():
     """A child of the rank holds its socket, its arena and its doorbell; the rank dies and is replaced all the same."""
-    with fleet.daemon() as d:
+    with single_node.daemon() as d:
         d.start()
         ranks = puppets(d)
         gather(ranks)
@@ -81,7 +81,7 @@ def held_by_a_child():
 
 def killed_in_capture():
     """More often than there are slots: each death leaves a slot that says "still copying"."""
-    with fleet.daemon() as d:
+    with single_node.daemon() as d:
         d.start()
         ranks = puppets(d, 1)
         gather(ranks, LARGE)
@@ -104,7 +104,7 @@ def killed_in_capture():
 
 def gone_on_without_fence():
     """The process lives: its slot stays taken until the copy has ended, and is free then."""
-    with fleet.daemon() as d:
+    with single_node.daemon() as d:
         d.start()
         ranks = puppets(d, 1)
         gather(ranks, LARGE)

@@ -9,9 +9,9 @@ import subprocess
 import sys
 import tempfile
 
-from fleet import BIN, DEADLINE, Cases, expect, until
-from neighbours import Cluster
-from puppets import CAPTURED, DURABLE, LATEST, MEMORY, STORAGE, VERIFIED, Puppet, all_must, each, gather
+from single_node import BIN, DEADLINE, Cases, expect, until
+from loopback_cluster import Cluster
+from scripted_ranks import CAPTURED, DURABLE, LATEST, MEMORY, STORAGE, VERIFIED, Puppet, all_must, each, gather
 
 ENOSPC, EOPNOTSUPP, ESTALE = -28, -95, -116
 NAMES = "abc"

@@ -7,7 +7,7 @@ import subprocess
 import sys
 import tempfile
 
-import fleet
+import single_node
 from tap import Cases, expect, until
 
 WORLD = 2
@@ -86,7 +86,7 @@ def full():
     with Mount(24) as mount:
         if not mount.mounted:
             return f"a small file system cannot be mounted: {mount.why}"
-        with fleet.daemon() as d:
+        with single_node.daemon() as d:
             store_on(d, mount)
             d.start()
             job = Job(d)
@@ -110,13 +110,13 @@ def read_only_from_the_start():
     with Mount(24) as mount:
         if not mount.mounted:
             return f"a small file system cannot be mounted: {mount.why}"
-        with fleet.daemon() as d:
+        with single_node.daemon() as d:
             store_on(d, mount)
             d.start()
             expect(d.stop() == 0)
             subprocess.run(["mount", "-o", "remount,ro", mount.at], check=True)
             d.start(ready=False)
-            expect(d.process.wait(fleet.DEADLINE) == 1, "the daemon starts on a read-only store")
+            expect(d.process.wait(single_node.DEADLINE) == 1, "the daemon starts on a read-only store")
             expect("Read-only file system" in d.text(), "it does not say why")
             subprocess.run(["mount", "-o", "remount,rw", mount.at], check=True)
             d.start()
@@ -127,7 +127,7 @@ def read_only_from_the_start():
 
 
 def injected(spec, code, words):
-    with fleet.daemon() as d:
+    with single_node.daemon() as d:
         d.start(spec)
         job = Job(d)
         job.fails(code)
@@ -142,7 +142,7 @@ def several(point, error, hits):
 
 def stalled():
     """A disk that answers nothing: the commit fails at the deadline, training goes on."""
-    with fleet.daemon(options=["--stall-timeout", 300]) as d:
+    with single_node.daemon(options=["--stall-timeout", 300]) as d:
         d.start(",".join(f"disk.fsync=delay:800@{hit}" for hit in range(12, 20)))
         job = Job(d)
         job.fails("ETIMEDOUT")

@@ -7,7 +7,7 @@ import struct
 import subprocess
 import sys
 
-import fleet
+import single_node
 from tap import BIN, DEADLINE, Cases, expect
 
 EBADMSG, EUCLEAN = -74, -117
@@ -37,7 +37,7 @@ def rank(daemon, how):
 
 def saves(how, then=None):
     """The lines of the rank, by step: (code, sentence); what is committed, by step; the daemon's log, or what another process says `then`."""
-    with fleet.daemon() as daemon:
+    with single_node.daemon() as daemon:
         daemon.start()
         lines = [line.split(" ", 2) for line in rank(daemon, how).splitlines()]
         committed = {int(path.parent.name.split("-")[1].split(".")[0]): tensors(path.parent)
@@ -74,7 +74,7 @@ def careful(how, then=None):
 
 def deviates():
     """Replicas on a GPU are compared without being asked to."""
-    with fleet.daemon() as daemon:
+    with single_node.daemon() as daemon:
         daemon.start()
         ranks = [subprocess.Popen([BIN / "torn", "deviates", str(STEPS)], text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                                   env=daemon.environment(CKPT_RANK=str(r), CKPT_WORLD="3")) for r in range(3)]

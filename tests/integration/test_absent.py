@@ -6,7 +6,7 @@ import pathlib
 import shutil
 import sys
 
-import fleet
+import single_node
 from offline import (CORRUPT, FAILED, NO_REPO, NONE_RESTORABLE, PARTIAL, USAGE, cases, ckpt, data, equal, flip, has, make, run, top)
 from tap import expect
 
@@ -227,7 +227,7 @@ def daemons():
     orders = (("flush",), ("halt", "--now"), ("recoveries",), ("drain", "node1"))
     for order in orders:
         has(ckpt(*order, "--socket", top / "none.sock", code=NO_DAEMON)[1], str(top / "none.sock"))
-    with fleet.daemon() as d:
+    with single_node.daemon() as d:
         d.start()
         rank = d.rank(0, 1, "--steps", 1000000, "--pause", 5)
         rank.until(lambda: rank.of("captured"), "a snapshot")

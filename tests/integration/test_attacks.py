@@ -11,11 +11,11 @@ import statistics
 import struct
 import time
 
-import guests  # first: it starts this again
-from fleet import expect, until
-from guests import ManagedSystem, System, again, puppets, service
-from people import ANN, BOB, child
-from puppets import DURABLE, LATEST, STORAGE, Puppet, all_must, save
+import system_service  # first: it starts this again
+from single_node import expect, until
+from system_service import ManagedSystem, System, again, puppets, service
+from users import ANN, BOB, child
+from scripted_ranks import DURABLE, LATEST, STORAGE, Puppet, all_must, save
 
 
 def knock(path):
@@ -243,4 +243,4 @@ def lying(system, bob):
 
 
 ATTACKS = (flood, flood_refused, lingering, lingering_refused, stopped_worker, chatty, lying)
-guests.run([(f"unharmed: {attack.__name__.replace('_', ' ')}", unharmed, attack) for attack in ATTACKS])
+system_service.run([(f"unharmed: {attack.__name__.replace('_', ' ')}", unharmed, attack) for attack in ATTACKS])

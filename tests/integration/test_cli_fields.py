@@ -7,7 +7,7 @@ import re
 import subprocess
 import sys
 
-import fleet
+import single_node
 from offline import CORRUPT, DIFFERENT, OK, PARTIAL, case, cases, ckpt, data, flip, make, top
 from launcher import CKPT, ENVIRONMENT, TRAIN, Run
 from tap import DEADLINE, expect, until
@@ -75,7 +75,7 @@ def _():
 
 @case("of a job with a restore: status, recoveries, flush and halt, and the report of its run")
 def _():
-    with fleet.daemon() as d:
+    with single_node.daemon() as d:
         d.start()
         job = Run("-n", 2, "--job", "gpt", "--socket", d.socket, "--report", top / "report", "--inject", "kill:rank=1@step=20", "--",
                   TRAIN, "--steps", 100000, "--save-memory-every", 5, "--save-storage-every", 100)

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import time
 
-from fleet import DEADLINE, Failure
+from single_node import DEADLINE, Failure
 from offline import BIN, USAGE, case, cases, ckpt, data, equal, has, make, top
 
 repo = top / "my repo"

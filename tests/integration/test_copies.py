@@ -3,8 +3,8 @@ and go with the job."""
 
 import sys
 
-from neighbours import neighbours
-from puppets import CAPTURED, MEMORY, Puppet, all_must, each, gather, save
+from loopback_cluster import loopback_cluster
+from scripted_ranks import CAPTURED, MEMORY, Puppet, all_must, each, gather, save
 from tap import DEADLINE, Cases, equal, expect, has, until
 
 REPLICATED = 2
@@ -31,7 +31,7 @@ def whole(daemon):
 
 
 def a_jobs_snapshot_is_copied_to_another_node():
-    with neighbours("ab") as daemons:
+    with loopback_cluster("ab") as daemons:
         ranks = ranks_on(daemons["a"])
         save(ranks, 7, 3, target=MEMORY, level=REPLICATED)
         equal(holders(daemons), ["b"])
@@ -49,7 +49,7 @@ def a_jobs_snapshot_is_copied_to_another_node():
 
 
 def a_lost_copy_is_made_anew_elsewhere():
-    with neighbours("abc") as daemons:
+    with loopback_cluster("abc") as daemons:
         ranks = ranks_on(daemons["a"])
         save(ranks, 7, 3, target=MEMORY, level=REPLICATED)
         first = holders(daemons)
@@ -61,7 +61,7 @@ def a_lost_copy_is_made_anew_elsewhere():
 
 
 def where_there_is_no_room_it_is_said_with_the_sum():
-    with neighbours("ab", b=["--memory-limit", "8M"]) as daemons:
+    with loopback_cluster("ab", b=["--memory-limit", "8M"]) as daemons:
         ranks = ranks_on(daemons["a"])
         save(ranks, 7, 3, target=MEMORY, level=CAPTURED)
         finding = until(lambda: [f for f in daemons["a"].status()["health"]["findings"] if f["code"] == "COPIES_MISSING"], "health")[0]
@@ -74,7 +74,7 @@ def where_there_is_no_room_it_is_said_with_the_sum():
 
 
 def alone_it_says_so_and_copies_when_somebody_comes():
-    with neighbours("ab") as daemons:
+    with loopback_cluster("ab") as daemons:
         daemons["b"].stop()
         ranks = ranks_on(daemons["a"])
         save(ranks, 7, 3, target=MEMORY, level=CAPTURED)
@@ -91,7 +91,7 @@ def alone_it_says_so_and_copies_when_somebody_comes():
 
 def what_was_replicated_stays_until_a_newer_one_is():
     """Captured alone, a newer one would be lost with this node."""
-    with neighbours("ab") as daemons:
+    with loopback_cluster("ab") as daemons:
         ranks = ranks_on(daemons["a"])
         save(ranks, 7, 3, target=MEMORY, level=REPLICATED)
         daemons["b"].stop()
@@ -105,7 +105,7 @@ def what_was_replicated_stays_until_a_newer_one_is():
 
 
 def they_go_with_the_job():
-    with neighbours("ab") as daemons:
+    with loopback_cluster("ab") as daemons:
         ranks = ranks_on(daemons["a"])
         save(ranks, 7, 3, target=MEMORY, level=REPLICATED)
         all_must(ranks, "close")
@@ -117,7 +117,7 @@ def they_go_with_the_job():
 
 
 def without_copies_nobody_waits_for_them():
-    with neighbours("ab", a=["--copies", 0]) as daemons:
+    with loopback_cluster("ab", a=["--copies", 0]) as daemons:
         ranks = ranks_on(daemons["a"])
         all_must(ranks, "begin", 7, MEMORY, 0)
         all_must(ranks, "fence", 0)

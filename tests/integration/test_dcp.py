@@ -12,7 +12,7 @@ from offline import case, cases, ckpt, data, equal, has, make, packages, run, to
 packages("numpy")
 import numpy  # noqa: E402
 
-import safe  # noqa: E402
+import handmade_safetensors  # noqa: E402
 
 HOLE = 0xa5
 
@@ -35,7 +35,7 @@ def model(folder, name, shape):
     """The bytes of one tensor, as torch 2.9 to 2.15 reads it: an entry's name is the tensor's, and what no entry has stays."""
     chunks = []
     for path in sorted(folder.glob("*.safetensors")):
-        entries, metadata = safe.read(path)
+        entries, metadata = handmade_safetensors.read(path)
         try:
             sharding = json.loads(metadata["DCP_SHARDING_INFO"])
         except json.JSONDecodeError as error:
@@ -43,7 +43,7 @@ def model(folder, name, shape):
         for key, (dtype, extent, raw) in entries.items():
             offset = sharding[key]["saved_offsets"]  # KeyError: the reader's own
             if key == name:
-                chunks.append((offset, extent, raw, safe.SIZES[dtype]))
+                chunks.append((offset, extent, raw, handmade_safetensors.SIZES[dtype]))
     if not chunks:
         raise Refused(f"Missing key: {name}")
     size = [max(o[d] + e[d] for o, e, *_ in chunks) for d in range(len(shape))]

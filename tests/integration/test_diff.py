@@ -9,7 +9,7 @@ from offline import CORRUPT, DIFFERENT, FAILED, NO_REPO, USAGE, case, cases, ckp
 packages("numpy")
 import numpy  # noqa: E402
 
-import safe  # noqa: E402
+import handmade_safetensors  # noqa: E402
 
 repo = top / "repo"
 
@@ -17,7 +17,7 @@ repo = top / "repo"
 def put(step, tensors, where=repo):
     folder = top / f"import-{step}"
     shutil.rmtree(folder, ignore_errors=True)
-    safe.write(folder / "model.safetensors", tensors)
+    handmade_safetensors.write(folder / "model.safetensors", tensors)
     ckpt("import", folder, "--format", "hf", "--repo", where, "--step", step, "--epoch", 1)
 
 
@@ -61,7 +61,7 @@ def _():
     rng = numpy.random.default_rng(1)
     one, two = {}, {}
     for name in ("BOOL", "U8", "I8", "I16", "U16", "F16", "I32", "U32", "F32", "F64", "I64", "U64"):
-        kind = numpy.dtype(safe.NUMPY[name])
+        kind = numpy.dtype(handmade_safetensors.NUMPY[name])
         raw = [rng.integers(0, 256, 600 * kind.itemsize, "u1") for _ in range(2)]
         pair = [numpy.frombuffer((r & 1 if name == "BOOL" else r).tobytes(), kind) for r in raw]
         one[name], two[name] = ((name, p) for p in pair)
@@ -90,7 +90,7 @@ def _():
 @case("types that numpy lacks: BF16 and the variants of F8")
 def _():
     def bits(name, *values):
-        return (name, [len(values)], b"".join(v.to_bytes(safe.SIZES[name], "little") for v in values))
+        return (name, [len(values)], b"".join(v.to_bytes(handmade_safetensors.SIZES[name], "little") for v in values))
     put(30, {"bf": bits("BF16", 0x3f80, 0x4000, 0), "e4": bits("F8_E4M3", 0x38, 0x7f, 0x01), "e5": bits("F8_E5M2", 0x3c, 0x7c, 1),
              "e8": bits("F8_E8M0", 127, 255), "f4": bits("F8_E4M3FNUZ", 0x40, 0x80), "f5": bits("F8_E5M2FNUZ", 0x40, 0)})
     put(31, {"bf": bits("BF16", 0x3fc0, 0x4000, 0x7fc0), "e4": bits("F8_E4M3", 0x40, 0x00, 0x02), "e5": bits("F8_E5M2", 0x40, 0, 2),
@@ -144,7 +144,7 @@ def _():
     # A damaged digest tree is not needed to see this: the oracle is numpy, over what restore writes.
     for step in (1, 3):
         ckpt("restore", step, "--to", top / f"whole-{step}", "--repo", where)
-    a, b = (safe.read(top / f"whole-{s}" / "params.safetensors")[0]["colwise"] for s in (1, 3))
+    a, b = (handmade_safetensors.read(top / f"whole-{s}" / "params.safetensors")[0]["colwise"] for s in (1, 3))
     a, b = (numpy.frombuffer(x[2], "<f4").reshape(x[1]) for x in (a, b))
     finite = numpy.isfinite(a) & numpy.isfinite(b)
     with numpy.errstate(all="ignore"):

@@ -11,14 +11,14 @@ from offline import BIN, CORRUPT, FAILED, NO_REPO, OK, USAGE, case, cases, ckpt,
 packages("numpy")
 import numpy  # noqa: E402
 
-import safe  # noqa: E402
+import handmade_safetensors  # noqa: E402
 
 repo = top / "repo"
 make(repo, 1, "--world", 4, "--rows", 130, "--cols", 96)
 ckpt("restore", 1, "--to", top / "whole", "--repo", repo)
 truth = {}
 for path in (top / "whole").glob("*.safetensors"):
-    truth.update(safe.read(path)[0])
+    truth.update(handmade_safetensors.read(path)[0])
 
 
 def dump(name, *options, code=OK):
@@ -31,7 +31,7 @@ def load(name, *options):
 
 def array(name):
     dtype, shape, raw = truth[name]
-    return numpy.frombuffer(raw, safe.NUMPY.get(dtype, f"<u{safe.SIZES[dtype]}")).reshape(shape)
+    return numpy.frombuffer(raw, handmade_safetensors.NUMPY.get(dtype, f"<u{handmade_safetensors.SIZES[dtype]}")).reshape(shape)
 
 
 @case("every tensor is what restore writes, raw and for numpy")
@@ -40,22 +40,22 @@ def _():
         equal(dump(name, "--format", "raw")[0], raw, name)
         one = load(name, "--format", "npy")
         equal((list(one.shape), one.tobytes()), (shape, raw), name)
-        if dtype in safe.NUMPY:
-            equal(one.dtype, numpy.dtype(safe.NUMPY[dtype]), name)
+        if dtype in handmade_safetensors.NUMPY:
+            equal(one.dtype, numpy.dtype(handmade_safetensors.NUMPY[dtype]), name)
     equal(dump("loader")[0], truth["loader"][2], "blobs are raw by default")
     equal(dump("bias")[0][:6], b"\x93NUMPY", "tensors are npy by default")
 
 
 @case("every type has a place in numpy; BF16 and F8 become whole numbers, and that is said")
 def _():
-    tensors = {name: (name, [3], bytes(range(3 * size))) for name, size in safe.SIZES.items() if name != "BOOL"}
-    safe.write(top / "types" / "model.safetensors", tensors)
+    tensors = {name: (name, [3], bytes(range(3 * size))) for name, size in handmade_safetensors.SIZES.items() if name != "BOOL"}
+    handmade_safetensors.write(top / "types" / "model.safetensors", tensors)
     ckpt("import", top / "types", "--format", "hf", "--repo", top / "types-repo")
     for name, (_, _, raw) in tensors.items():
         out, err = run("dump", "latest", name, "--repo", top / "types-repo")
         one = numpy.load(io.BytesIO(out))
-        equal((one.tobytes(), one.dtype), (raw, numpy.dtype(safe.NUMPY.get(name, f"<u{safe.SIZES[name]}"))), name)
-        equal("numpy has no type" in err, name not in safe.NUMPY, err)
+        equal((one.tobytes(), one.dtype), (raw, numpy.dtype(handmade_safetensors.NUMPY.get(name, f"<u{handmade_safetensors.SIZES[name]}"))), name)
+        equal("numpy has no type" in err, name not in handmade_safetensors.NUMPY, err)
     equal(run("dump", "latest", "BF16", "--repo", top / "types-repo", "-q")[1], "")
 
 

@@ -5,7 +5,7 @@ import os
 import signal
 import sys
 
-import fleet
+import single_node
 from tap import Cases, expect, until
 
 SMALL = ("--elements", 3000, "--storage", 1)
@@ -26,7 +26,7 @@ def must_say(rank, *words):
 
 
 def forgotten_fence():
-    with fleet.daemon() as d:
+    with single_node.daemon() as d:
         d.start()
         ranks = [d.rank(0, 2, *SMALL, "--steps", 6, "--wait", "durable", "--deadline", 3000, "--skip-fence", 3),
                  d.rank(1, 2, *SMALL, "--steps", 6, "--wait", "durable", "--deadline", 3000)]
@@ -40,7 +40,7 @@ def forgotten_fence():
 
 def forgotten_at_the_end():
     """Nothing follows that would give it up: the end of the session does."""
-    with fleet.daemon() as d:
+    with single_node.daemon() as d:
         d.start()
         rank = d.rank(0, 1, *SMALL, "--steps", 3, "--deadline", 500, "--skip-fence", 3)
         ended(rank)
@@ -49,7 +49,7 @@ def forgotten_at_the_end():
 
 
 def strict_mutation():
-    with fleet.daemon() as d:
+    with single_node.daemon() as d:
         d.start()
         # Large enough that the copy is still under way when begin has returned.
         job = ("--elements", 4 << 20, "--storage", 1, "--steps", 5, "--wait", "durable", "--deadline", 20000, "--strict")
@@ -64,7 +64,7 @@ def strict_mutation():
 
 def late(where, option, steps):
     """Rank 1 is late at step 3, by that option of drive; rank 0 is told by whom and where."""
-    with fleet.daemon(options=["--save-timeout", 1500]) as d:
+    with single_node.daemon(options=["--save-timeout", 1500]) as d:
         d.start()
         job = (*SMALL, "--steps", steps, "--wait", "captured", "--deadline")
         ranks = [d.rank(0, 2, *job, 700), d.rank(1, 2, *job, 1000, option, 3)]
@@ -82,7 +82,7 @@ def late_at_fence():
 
 def save_timeout():
     """The daemon's own deadline gives the snapshot up and says who was late."""
-    with fleet.daemon(options=["--save-timeout", 400]) as d:
+    with single_node.daemon(options=["--save-timeout", 400]) as d:
         d.start()
         ranks = [d.rank(0, 2, *SMALL, "--steps", 4, "--wait", "captured", "--deadline", 3000),
                  d.rank(1, 2, *SMALL, "--steps", 4, "--wait", "captured", "--deadline", 1000, "--late-fence", 3)]
@@ -92,7 +92,7 @@ def save_timeout():
 
 
 def late_at_register():
-    with fleet.daemon() as d:
+    with single_node.daemon() as d:
         d.start()
         rank = d.rank(0, 2, *SMALL, "--join", 800)
         expect(rank.wait() == 1, "rank 0 ended with", rank.process.returncode)
@@ -100,7 +100,7 @@ def late_at_register():
 
 
 def late_at_join():
-    with fleet.daemon() as d:
+    with single_node.daemon() as d:
         d.start()
         ranks = [d.rank(r, 3, *SMALL, "--until-file", d.top / "stop", "--pause", 5, "--join", 5000 if r else 1500) for r in range(3)]
         until(lambda: all(r.reached("captured") for r in ranks), "they work")
@@ -111,7 +111,7 @@ def late_at_join():
 
 
 def late_at_restore():
-    with fleet.daemon() as d:
+    with single_node.daemon() as d:
         d.start()
         ranks = [d.rank(0, 2, *SMALL, "--steps", 2, "--join", 1000),
                  d.rank(1, 2, *SMALL, "--steps", 2, "--join", 1500, "--late-restore")]

@@ -8,9 +8,9 @@ import subprocess
 import sys
 import tempfile
 
-import fleet
+import single_node
 from launcher import CKPT, ENVIRONMENT, TRAIN, Run, listed, tidy, top, until_gone
-from neighbours import neighbours
+from loopback_cluster import loopback_cluster
 from tap import DEADLINE, Cases, equal, expect, has, until
 
 cases = Cases(tidy)
@@ -42,7 +42,7 @@ class Training:
 
 @case("flush writes what is newest in memory and waits until it is durable")
 def _():
-    with fleet.daemon() as d:
+    with single_node.daemon() as d:
         job = Training(d, "--save-memory-every", 5, "--save-storage-every", 0)
         document = json.loads(job.ask("flush", "--json"))
         equal(document["job"], "gpt")
@@ -55,7 +55,7 @@ def _():
 
 @case("a job that was halted makes a last checkpoint and ends well")
 def _():
-    with fleet.daemon() as d:
+    with single_node.daemon() as d:
         job = Training(d, "--save-memory-every", 5, "--save-storage-every", 100000)
         has(job.ask("halt", "--now", "--wait", 60), "job gpt is asked to make a last checkpoint and end")
         job.run.wait(0)
@@ -65,7 +65,7 @@ def _():
 
 @case("after the next checkpoint")
 def _():
-    with fleet.daemon() as d:
+    with single_node.daemon() as d:
         job = Training(d, "--save-memory-every", 5, "--save-storage-every", 40)
         has(job.ask("halt", "--after-next"), "when its next checkpoint is durable")
         job.run.wait(0)
@@ -75,7 +75,7 @@ def _():
 @case("a node whose daemon is away when the others are asked ends with them, after the same checkpoint")
 def _():
     store = tempfile.mkdtemp(dir=top)
-    with neighbours("ab", a=("--store", store), b=("--store", store)) as daemons:
+    with loopback_cluster("ab", a=("--store", store), b=("--store", store)) as daemons:
         a, b = daemons["a"], daemons["b"]
         runs = [Run("--nodes", 2, "--node-rank", k, "-n", 1, "--job", "gpt", "--socket", d.socket, "--", TRAIN, "--steps", 1000000,
                     "--save-memory-every", 5, "--save-storage-every", 40) for k, d in enumerate((a, b))]
@@ -90,7 +90,7 @@ def _():
 
 @case("before a time, which is refused when it is too near")
 def _():
-    with fleet.daemon() as d:
+    with single_node.daemon() as d:
         job = Training(d, "--save-memory-every", 5, "--save-storage-every", 40)
         soon = datetime.datetime.now(datetime.timezone.utc) + datetime.timedelta(seconds=1)
         has(job.ask("halt", "--before", soon.strftime("%Y-%m-%dT%H:%M:%SZ"), code=1), "job gpt needs ", "there are ")
@@ -102,7 +102,7 @@ def _():
 
 @case("what was asked for later is shown and can be taken back")
 def _():
-    with fleet.daemon() as d:
+    with single_node.daemon() as d:
         job = Training(d, "--save-memory-every", 5, "--save-storage-every", 100000)
         has(job.ask("halt", "--cancel", code=1), "has not been asked to end")
         job.ask("halt", "--after-next")
@@ -118,7 +118,7 @@ def _():
 
 @case("a job that was asked to end, and was killed before it had, goes on when it is started again")
 def _():
-    with fleet.daemon() as d:
+    with single_node.daemon() as d:
         job = Training(d, "--save-memory-every", 5, "--save-storage-every", 0)
         pids = [rank["pid"] for rank in job.job()["ranks"]]
         for pid in pids:
@@ -139,7 +139,7 @@ def _():
 
 @case("mistakes are named")
 def _():
-    with fleet.daemon() as d:
+    with single_node.daemon() as d:
         has(ckpt("flush", "--socket", d.socket, code=12), str(d.socket))
         has(ckpt("halt", code=2), "say when")
         has(ckpt("halt", "--now", "--after-next", code=2), "say when")
@@ -153,7 +153,7 @@ def _():
 
 @case("without a store there is nothing to flush to")
 def _():
-    with fleet.daemon(store=False) as d:
+    with single_node.daemon(store=False) as d:
         job = Training(d, "--save-memory-every", 5, "--save-storage-every", 0)
         has(job.ask("flush", code=1), "has no store")
         has(job.ask("halt", "--after-next", code=1), "no store")

@@ -12,7 +12,7 @@ import signal
 import subprocess
 import sys
 
-import fleet
+import single_node
 from offline import (BIN, CANCELLED, FAILED, LOCKED, OK, PARTIAL, USAGE, case, cases, ckpt, data, equal, flip, has, make, packages,
                      run, top)
 from seccomp import forbid
@@ -21,7 +21,7 @@ packages("numpy", "safetensors")
 import numpy  # noqa: E402
 from safetensors import safe_open  # noqa: E402
 
-import safe  # noqa: E402
+import handmade_safetensors  # noqa: E402
 
 repo = top / "repo"
 make(repo, 1, "--world", 4, "--rows", 130, "--cols", 96)
@@ -70,7 +70,7 @@ def _():
     index = json.loads((top / "parts" / "model.safetensors.index.json").read_text())
     found = {}
     for name in files:
-        for tensor, (_, _, bytes_) in safe.read(top / "parts" / name)[0].items():
+        for tensor, (_, _, bytes_) in handmade_safetensors.read(top / "parts" / name)[0].items():
             equal(index["weight_map"][tensor], name)
             found[tensor] = bytes_
     equal(found, {n: b for n, b in truth.items() if n != "moment"})
@@ -86,7 +86,7 @@ def _():
         equal(listing(to), [f"shard-{r + 1:05}-model-00001-of-00001.safetensors" for r in range(world)])
         reached, whole = {}, {}
         for path in sorted(to.iterdir()):
-            entries, metadata = safe.read(path)
+            entries, metadata = handmade_safetensors.read(path)
             sharding = json.loads(metadata["DCP_SHARDING_INFO"])
             equal(metadata["DCP_VERSION"], "1.0")
             equal(set(sharding), set(entries), "an entry without it makes the reader fail")
@@ -266,7 +266,7 @@ def _():
     folder = top / "packed-own"
     make(top / "packed-repo", 1, "--packed", "--weights")
     shutil.copytree(top / "packed-repo" / "main" / "step-000000000001.e0001", folder)
-    safe.write(folder / "other.safetensors", {"w": ("F32", numpy.zeros(4, "f4"))})
+    handmade_safetensors.write(folder / "other.safetensors", {"w": ("F32", numpy.zeros(4, "f4"))})
     for form in ("safetensors", "hf"):
         refused(folder, form, ".ckptz is packed", "ckpt export")
 
@@ -280,7 +280,7 @@ def _():
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir()
         for name, (tensors, metadata) in files.items():
-            safe.write(folder / name, tensors, metadata)
+            handmade_safetensors.write(folder / name, tensors, metadata)
         if index is not None:
             (folder / "model.safetensors.index.json").write_text(index)
 
@@ -316,7 +316,7 @@ def _():
     for name in ("", "\x01", "x" * 600, "__metadata__x" * 50):
         fresh({"a.safetensors": ({name: ("F32", f)}, None)})
         refused(folder, "hf")
-    safe.write(folder / "a.safetensors", {"w": ("F32", f)})
+    handmade_safetensors.write(folder / "a.safetensors", {"w": ("F32", f)})
     whole = (folder / "a.safetensors").read_bytes()
     for cut in (0, 7, 8, 30, len(whole) - 1):
         (folder / "a.safetensors").write_bytes(whole[:cut])
@@ -332,7 +332,7 @@ def _():
 def _():
     draw, folder = random.Random(5), top / "fuzz"
     names = listing(top / "dcp3")
-    for n in range(150 if not fleet.NIGHTLY else 5000):
+    for n in range(150 if not single_node.NIGHTLY else 5000):
         shutil.rmtree(folder, ignore_errors=True)
         shutil.copytree(top / "dcp3", folder)
         path = folder / draw.choice(names)
@@ -353,7 +353,7 @@ def _():
     cache.mkdir()
     folder.mkdir()
     for i in range(200):
-        safe.write(cache / f"blob{i}", {f"t{i:03}.{d}": (d, numpy.full(10, i % 100, safe.NUMPY[d])) for d in ("F64", "F32", "U8")})
+        handmade_safetensors.write(cache / f"blob{i}", {f"t{i:03}.{d}": (d, numpy.full(10, i % 100, handmade_safetensors.NUMPY[d])) for d in ("F64", "F32", "U8")})
         (folder / f"part-{i:03}.safetensors").symlink_to(cache / f"blob{i}")
     run("import", folder, "--format", "hf", "--repo", top / "many-repo",
         preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (120, 120)))
@@ -375,9 +375,9 @@ def _():
     os.truncate(big, 8 + len(text) + (1 << 30))  # a hole: the import is long, the file is not
     child = subprocess.Popen([BIN / "ckpt", "import", top / "big", "--format", "hf", "--repo", where, "--job", "big"],
                              stderr=subprocess.PIPE, text=True)
-    fleet.until(lambda: list(where.glob("big/step-*/*.safetensors")) or child.poll() is not None, "the data are being written")
+    single_node.until(lambda: list(where.glob("big/step-*/*.safetensors")) or child.poll() is not None, "the data are being written")
     child.send_signal(signal.SIGINT)
-    _, err = child.communicate(timeout=fleet.DEADLINE)
+    _, err = child.communicate(timeout=single_node.DEADLINE)
     if child.returncode == OK:
         return "the import was faster than the signal"
     equal(child.returncode, CANCELLED, err)
@@ -391,7 +391,7 @@ def _():
 def _():
     where = top / "start"
     where.mkdir()
-    with fleet.daemon(top=where) as d:
+    with single_node.daemon(top=where) as d:
         d.start()
         for rank in d.world(2, "--steps", 4, "--storage", 2, "--wait", "durable"):
             equal(rank.wait(), 0)

@@ -12,9 +12,9 @@ import sys
 import tempfile
 import time
 
-import fleet
-from fleet import BIN, NIGHTLY, Cases, Failure, expect, until
-from starved import preloaded
+import single_node
+from single_node import BIN, NIGHTLY, Cases, Failure, expect, until
+from failing_allocation import preloaded
 
 WORLD = 2
 LOAD = ("--storage", 2, "--pause", 5, "--elements", 8000, "--deadline", 20000)
@@ -145,7 +145,7 @@ def intact(d):
 
 
 def saving(engine, classes):
-    with fleet.daemon() as d:
+    with single_node.daemon() as d:
         with preloaded({"CKPT_DISK_ENGINE": engine}):
             d.start()
         job = Job(d, engine)
@@ -173,7 +173,7 @@ def saving(engine, classes):
 
 
 def arriving():
-    with fleet.daemon() as d:
+    with single_node.daemon() as d:
         d.start()
         total = 0
         for call, error in ARRIVING:
@@ -208,7 +208,7 @@ def traced(pid):
 def starting():
     fired = 0
     for call, error in STARTING:
-        with fleet.daemon() as d:
+        with single_node.daemon() as d:
             trace = d.top / "trace"
             with open(d.log, "wb") as log:
                 d.process = subprocess.Popen(["strace", "-f", "-qq", "-o", trace, "-e", f"trace={call}", "-e", f"inject={call}:error={error}:when=1+2",
@@ -219,7 +219,7 @@ def starting():
             finally:
                 up = d.process.poll() is None
                 subprocess.run(["pkill", "-TERM", "-P", str(d.process.pid)], check=False)
-                code = d.process.wait(fleet.DEADLINE)
+                code = d.process.wait(single_node.DEADLINE)
             expect(trace.exists(), f"{call}={error}: {d.text()}")
             count = trace.read_text(errors="replace").count("(INJECTED)")
             fired += count

@@ -6,7 +6,7 @@ import sqlite3
 import time
 
 import offline
-from fleet import Daemon
+from single_node import Daemon
 from offline import CORRUPT, case, cases, ckpt, data, make
 from tap import equal, until
 

@@ -9,11 +9,11 @@ import tempfile
 import urllib.error
 import urllib.request
 
-import fleet
+import single_node
 import prometheus
 from packages import need
 from launcher import TRAIN, Run, run, top
-from neighbours import neighbours
+from loopback_cluster import loopback_cluster
 from tap import DEADLINE, Cases, equal, expect, has, until
 
 need("yaml")
@@ -85,7 +85,7 @@ def address_of(daemon):
 
 
 def served_in_a_cluster():
-    with neighbours("ab", a=["--http", "127.0.0.1:0"]) as daemons:
+    with loopback_cluster("ab", a=["--http", "127.0.0.1:0"]) as daemons:
         families = prometheus.parse(get(address_of(daemons["a"]), "/metrics")[2])
         prometheus.lint(families, "ckpt_")
         equal(families["ckpt_node_up"].value("ckpt_node_up", node="b"), 1)
@@ -213,7 +213,7 @@ def _():
 
 @case("a hung rank makes health fail with its code, and going on mends it")
 def _():
-    daemon = fleet.Daemon(options=["--http", "127.0.0.1:0", "--hang-timeout", 1000])
+    daemon = single_node.Daemon(options=["--http", "127.0.0.1:0", "--hang-timeout", 1000])
     try:
         daemon.start()
         address = address_of(daemon)

@@ -10,7 +10,7 @@ import sys
 import tempfile
 import time
 
-from neighbours import free_port
+from loopback_cluster import free_port
 from net_nodes import NetNode
 from tap import BIN, DEADLINE, NIGHTLY, Cases, equal, expect
 

@@ -5,7 +5,7 @@ import signal
 import subprocess
 import sys
 
-from neighbours import Cluster
+from loopback_cluster import Cluster
 from tap import BIN, DEADLINE, Cases, expect, has, until
 
 

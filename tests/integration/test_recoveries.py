@@ -6,9 +6,9 @@ import subprocess
 import sys
 import tempfile
 
-import fleet
+import single_node
 from launcher import CKPT, ENVIRONMENT, TRAIN, Run, tidy
-from neighbours import neighbours
+from loopback_cluster import loopback_cluster
 from tap import DEADLINE, Cases, equal, expect, has, until
 
 cases = Cases(tidy)
@@ -62,7 +62,7 @@ def done(d, epoch):
     return until(look, f"the recovery of epoch {epoch}", pause=0.1)
 
 
-with fleet.daemon() as daemon:
+with single_node.daemon() as daemon:
     daemon.start()
 
     @case("a replaced rank's recovery has all its parts, and they add up")
@@ -141,7 +141,7 @@ with fleet.daemon() as daemon:
 
 @case("each node of a job tells of its own part, and the one that lost a rank of the decision")
 def _():
-    with neighbours("ab") as daemons:
+    with loopback_cluster("ab") as daemons:
         runs = [Run("--nodes", 2, "--node-rank", k, "-n", 2, "--job", "gpt", "--socket", d.socket, "--inject", "kill:rank=3@step=22", "--",
                     TRAIN, "--steps", 100000, "--save-memory-every", 5, "--save-storage-every", 0)
                 for k, d in enumerate(daemons.values())]
@@ -165,7 +165,7 @@ def _():
 def sharing(names):
     """A cluster whose nodes share a store."""
     with tempfile.TemporaryDirectory() as folder:
-        with neighbours(names, **{name: ["--store", f"{folder}/store"] for name in names}) as daemons:
+        with loopback_cluster(names, **{name: ["--store", f"{folder}/store"] for name in names}) as daemons:
             yield daemons, f"{folder}/store"
 
 

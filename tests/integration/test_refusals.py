@@ -10,8 +10,8 @@ import sys
 import tempfile
 import pathlib
 
-import fleet
-from puppets import DURABLE, LATEST, LATEST_HEALTHY, STORAGE, VERIFIED, Puppet, all_must, each, gather, save
+import single_node
+from scripted_ranks import DURABLE, LATEST, LATEST_HEALTHY, STORAGE, VERIFIED, Puppet, all_must, each, gather, save
 from tap import BIN, Cases, equal, expect, has, until
 
 ENOENT, EIO, EINVAL, ENODATA, EBADMSG = -2, -5, -22, -61, -74
@@ -24,7 +24,7 @@ cases = Cases()
 @contextlib.contextmanager
 def saved(*steps):
     """A store with these steps; neither their ranks nor their daemon are left."""
-    with fleet.daemon() as d:
+    with single_node.daemon() as d:
         d.start()
         ranks = [Puppet(d, number, WORLD) for number in range(WORLD)]
         gather(ranks, ELEMENTS)
@@ -55,7 +55,7 @@ def refused(d, code, *parts, step=LATEST, elements=ELEMENTS, break_=lambda: None
 
 @cases.case("a job that has no checkpoint begins afresh, whatever it asks for")
 def _():
-    with fleet.daemon() as d:
+    with single_node.daemon() as d:
         for step in (LATEST, LATEST_HEALTHY, 7):
             refused(d, ENOENT, "there is no checkpoint to restore", step=step)
 
@@ -149,7 +149,7 @@ def ckpt(d, *words):
 
 @cases.case("what was there stays when a program begins anew without asking, until somebody says that it may go")
 def _():
-    with fleet.daemon(options=("--keep-last", 2)) as d:
+    with single_node.daemon(options=("--keep-last", 2)) as d:
         def life(left, steps, *restore):
             if not d.alive():
                 d.start()

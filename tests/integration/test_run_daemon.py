@@ -13,7 +13,7 @@ import sys
 import tempfile
 import time
 
-from fleet import text
+from single_node import text
 from launcher import ENVIRONMENT, sh
 from tap import BIN, DEADLINE, Cases, Failure, equal, until
 

@@ -12,7 +12,7 @@ import tempfile
 
 from elastic import undisturbed_run
 from launcher import TRAIN, Run, final, gone, listed, sh, tidy, top
-from neighbours import neighbours
+from loopback_cluster import loopback_cluster
 from tap import Cases, equal, expect, has, until
 
 STEPS = 400
@@ -64,7 +64,7 @@ wait $!
 def hosts(names, store=False, **options):
     path = tempfile.mkdtemp(dir=top)
     common = ["--node-wait", "500ms", *(["--store", path] if store else [])]
-    with neighbours(names, **{name: common for name in names}) as daemons:
+    with loopback_cluster(names, **{name: common for name in names}) as daemons:
         yield Hosts(daemons), path
 
 

@@ -6,9 +6,9 @@ import re
 import signal
 import sys
 
-from fleet import Daemon
+from single_node import Daemon
 from launcher import BIN, TRAIN, Run, final, sh, tidy
-from neighbours import neighbours
+from loopback_cluster import loopback_cluster
 from tap import Cases, equal, expect, has
 
 STEPS = 40
@@ -18,7 +18,7 @@ case = cases.case
 
 @contextlib.contextmanager
 def nodes(names):
-    with neighbours(names) as daemons:
+    with loopback_cluster(names) as daemons:
         yield [daemons[name] for name in names]
 
 
@@ -82,7 +82,7 @@ def _():
         for k, r in enumerate(start(daemons, command=sh(script)[1:])):
             r.wait()
             for local in range(2):
-                line = rf"^\[{2 * k + local}\] {2 * k + local} 4 {local} 2 127\.0\.\d+\.{k + 1}$"  # neighbours.py chooses the net
+                line = rf"^\[{2 * k + local}\] {2 * k + local} 4 {local} 2 127\.0\.\d+\.{k + 1}$"  # loopback_cluster.py chooses the net
                 expect(re.search(line, r.err(), re.M), line, r.err())
         r = start(daemons[:1], "--address", "127.0.0.9", command=sh(script)[1:])[0]
         expect("127.0.0.9" not in r.wait().err(), "one node needs no address", r.err())

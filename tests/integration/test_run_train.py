@@ -6,7 +6,7 @@ import signal
 import sys
 import tempfile
 
-import fleet
+import single_node
 from launcher import TRAIN, Run, final, listed, run, tidy, top
 from tap import Cases, equal, expect, has
 
@@ -230,7 +230,7 @@ def status(daemon, *options):
 
 @case("a daemon that runs already is used, asked for its status, and may be restarted meanwhile")
 def _():
-    with fleet.daemon() as daemon:
+    with single_node.daemon() as daemon:
         daemon.start()
         has(status(daemon), "no jobs", str(daemon.store))
         run("--socket", daemon.socket, "--store", "x", "true", code=2)

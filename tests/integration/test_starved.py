@@ -10,10 +10,10 @@ import subprocess
 import sys
 import tempfile
 
-import fleet
-from fleet import BIN, DEADLINE, NIGHTLY, Cases, expect
-from puppets import DURABLE, LATEST, STORAGE, Puppet, all_must, each, gather, save
-from starved import Starved, preloaded
+import single_node
+from single_node import BIN, DEADLINE, NIGHTLY, Cases, expect
+from scripted_ranks import DURABLE, LATEST, STORAGE, Puppet, all_must, each, gather, save
+from failing_allocation import Starved, preloaded
 
 WORLD = 2
 SAMPLE = 12  # allocations of each kind that fail, unless it is night
@@ -72,7 +72,7 @@ def works(d, ranks, step):
         each(ranks, "join", DEADLINE * 1000)
         each(ranks, "restore", LATEST, DEADLINE * 1000)
         step += 1
-    raise fleet.Failure(f"no save works any more: {refused}")
+    raise single_node.Failure(f"no save works any more: {refused}")
 
 
 def crowd(d, control, choose, prepare, act):
@@ -101,7 +101,7 @@ def crowd(d, control, choose, prepare, act):
 
 
 def daemon_save(choose):
-    with fleet.daemon() as d:
+    with single_node.daemon() as d:
         tally = crowd(d, Starved(d.top / "control" / "starve"), choose, lambda *_: None, try_save)
         print(f"# a save in ckptd: {tally}")
 
@@ -127,7 +127,7 @@ def daemon_restore(choose):
         each(ranks, "restore", LATEST, PATIENCE)
         return refused
 
-    with fleet.daemon() as d:
+    with single_node.daemon() as d:
         tally = crowd(d, Starved(d.top / "control" / "starve"), choose, age, act)
         print(f"# a restore from storage in ckptd: {tally}")
 
@@ -135,7 +135,7 @@ def daemon_restore(choose):
 def daemon_start(choose):
     """It comes up, or says why not."""
     tally = Tally()
-    with fleet.daemon() as d:
+    with single_node.daemon() as d:
         control = Starved(d.top / "control" / "starve")
         with preloaded(control.environment()):
             d.start()
@@ -160,7 +160,7 @@ def daemon_start(choose):
 def daemon_registration(choose):
     """Ranks come; who is refused comes again."""
     tally = Tally()
-    with fleet.daemon() as d:
+    with single_node.daemon() as d:
         control = Starved(d.top / "control" / "starve")
         with preloaded(control.environment()):
             d.start()
@@ -223,7 +223,7 @@ def life(d, step, control, n):
 
 def rank_life(choose):
     tally = Tally()
-    with fleet.daemon() as d:
+    with single_node.daemon() as d:
         d.start()
         control = Starved(d.top / "control" / "starve")
         life(d, 1, control, 0)

@@ -7,8 +7,8 @@ import subprocess
 import sys
 import tempfile
 
-import fleet
-from fleet import BIN, Cases
+import single_node
+from single_node import BIN, Cases
 from tap import equal
 
 cases = Cases()
@@ -25,7 +25,7 @@ def save(umask, *options, before=None):
     top = pathlib.Path(tempfile.mkdtemp())
     was = os.umask(umask)
     try:
-        with fleet.daemon(top=top, options=options) as d:
+        with single_node.daemon(top=top, options=options) as d:
             if before:
                 d.store.mkdir()
                 d.store.chmod(before)

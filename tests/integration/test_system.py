@@ -10,13 +10,13 @@ import socket
 import stat
 import struct
 
-import guests  # first: it starts this again
-import fleet
-import people
-from fleet import DEADLINE, NIGHTLY, expect, until
-from guests import Guest, ManagedSystem, System, again, owners, puppets, saves, service, top
-from people import ANN, BOB, child
-from puppets import CAPTURED, DURABLE, LATEST, MEMORY, STORAGE, Puppet, all_must, each, ended, holds, save
+import system_service  # first: it starts this again
+import single_node
+import users
+from single_node import DEADLINE, NIGHTLY, expect, until
+from system_service import Guest, ManagedSystem, System, again, owners, puppets, saves, service, top
+from users import ANN, BOB, child
+from scripted_ranks import CAPTURED, DURABLE, LATEST, MEMORY, STORAGE, Puppet, all_must, each, ended, holds, save
 from tap import equal, has
 
 
@@ -102,7 +102,7 @@ def visit(path, name):
         s.settimeout(DEADLINE)
         s.connect(str(path))
         body = struct.pack("<H", len(name)) + name
-        s.send(struct.pack("=HHIQ", fleet.NUMBER["USER"], 0, 1, len(body)) + body)
+        s.send(struct.pack("=HHIQ", single_node.NUMBER["USER"], 0, 1, len(body)) + body)
         return s.recv(4096)[16:].decode(errors="replace")
 
 
@@ -137,7 +137,7 @@ def greeted(path):
         s.settimeout(DEADLINE)
         s.connect(str(path))
         with contextlib.suppress(BrokenPipeError):
-            s.send(struct.pack("=HHIQ", fleet.NUMBER["HELLO"], 0, 1, 0))
+            s.send(struct.pack("=HHIQ", single_node.NUMBER["HELLO"], 0, 1, 0))
         return s.recv(4096).decode(errors="replace")
 
 
@@ -301,7 +301,7 @@ def control_groups():
     if not tree:
         return "no control groups of version 2 here"
     if tree != "/sys/fs/cgroup":  # in our own mount namespace
-        people.subprocess.run(["mount", "--bind", tree, "/sys/fs/cgroup"], check=True)
+        users.subprocess.run(["mount", "--bind", tree, "/sys/fs/cgroup"], check=True)
     own = pathlib.Path(f"/sys/fs/cgroup/ckpt-test-{os.getpid()}")
     try:
         own.mkdir()
@@ -363,7 +363,7 @@ def mistakes_at_start():
         system.stop()
         for words, why in ((["--store", "/tmp/one-for-all"], "%u"), (["--store", "/tmp/%x"], "behind %"),
                            (["--cluster", "/etc/roster"], "no part in a cluster")):
-            done = people.subprocess.run([top / "bin" / "ckptd", "--system", "--socket", system.socket, *words], capture_output=True,
+            done = users.subprocess.run([top / "bin" / "ckptd", "--system", "--socket", system.socket, *words], capture_output=True,
                                          text=True, timeout=DEADLINE, env=system.environment(CKPT_CONFIG="/dev/null"))
             equal(done.returncode, 1, done.stderr)
             has(done.stderr, why)
@@ -375,6 +375,6 @@ def mistakes_at_start():
 PLAIN = (both_work, killed_rank_is_restored, others_are_not_seen, only_root_looks_at_others, who_may, accounts_of_the_system, killed_worker,
          killed_worker_and_nobody_left, killed_warden_and_nobody_left, silent_worker_is_killed, idle_worker_ends, memory_is_divided,
          bandwidth_is_divided, a_store_that_cannot_be, control_groups, found_without_a_name, mistakes_at_start)
-guests.run([(test.__name__.replace("_", " "), test) for test in PLAIN] +
+system_service.run([(test.__name__.replace("_", " "), test) for test in PLAIN] +
            [("warden killed", killed_warden, lambda s: s.kill()),
             ("warden ended", killed_warden, lambda s: equal(s.stop(), 0, "exit status"))])

@@ -13,14 +13,14 @@ import sys
 import termios
 import time
 
-import fleet
+import single_node
 from launcher import TRAIN, Run
 from tap import BIN, DEADLINE, Cases, Failure, equal, expect, has, until
 
 ROWS, COLUMNS = 24, 100
 cases = Cases()
 case = cases.case
-daemon = fleet.Daemon()
+daemon = single_node.Daemon()
 
 
 def top(*args, code=0):

@@ -10,10 +10,10 @@ import socket
 import subprocess
 import sys
 
-import fleet
-import people
-from fleet import Cases, expect, until
-from people import ANN, BOB, Person, child
+import single_node
+import users
+from single_node import Cases, expect, until
+from users import ANN, BOB, Person, child
 from tap import equal, has
 
 @contextlib.contextmanager
@@ -22,7 +22,7 @@ def two():
     try:
         yield ann.start(), bob.start()
     except Exception as error:
-        raise fleet.Failure(f"{type(error).__name__}: {error}\n---- ann\n{ann.text()[-2000:]}\n---- bob\n{bob.text()[-2000:]}") from error
+        raise single_node.Failure(f"{type(error).__name__}: {error}\n---- ann\n{ann.text()[-2000:]}\n---- bob\n{bob.text()[-2000:]}") from error
     finally:
         ann.close()
         bob.close()
@@ -47,7 +47,7 @@ def both_work(ann, bob):
 
 def connect(path):
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as s:
-        s.settimeout(fleet.DEADLINE)
+        s.settimeout(single_node.DEADLINE)
         s.connect(path)
         return s.recv(1) == b""
 
@@ -120,7 +120,7 @@ def nobody_is_locked_out(ann, _):
 def a_lock_of_root_is_no_obstacle(ann, _):
     saves(ann)
     (ann.store / ".gc-lock").unlink(missing_ok=True)
-    subprocess.run([people.top / "bin" / "ckpt", "pin", "latest", "--repo", ann.store], check=True, capture_output=True,
+    subprocess.run([users.top / "bin" / "ckpt", "pin", "latest", "--repo", ann.store], check=True, capture_output=True,
                    env=ann.environment())
     equal((ann.store / ".gc-lock").stat().st_uid, ANN, "the owner of what root has made")
     os.chown(ann.store / ".gc-lock", 0, 0)
@@ -189,7 +189,7 @@ def root_looks(ann, _):
     has(out, "main")
 
 
-top = people.settle()
+top = users.settle()
 try:
     cases = Cases(around=contextlib.nullcontext)
     for test in (both_work, socket_is_closed, socket_left_open, store_is_closed, nobody_is_locked_out, a_lock_of_root_is_no_obstacle,

@@ -7,7 +7,7 @@ import signal
 import subprocess
 import time
 
-from fleet import BIN, DEADLINE, Daemon, Failure, until
+from single_node import BIN, DEADLINE, Daemon, Failure, until
 
 TIMEOUT_MS = 60000  # of what ranks wait for: less than a test waits for them
 

@@ -18,7 +18,7 @@ import traceback
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 os.environ.setdefault("CKPT_BUILD", str(ROOT / "build" / "release" / "bin"))
-sys.path.insert(0, str(ROOT / "tests"))
+sys.path.insert(0, str(ROOT / "tests" / "lib"))
 
 import generator  # noqa: E402
 from play import Play  # noqa: E402

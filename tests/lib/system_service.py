@@ -6,21 +6,21 @@ import shutil
 import sys
 import tempfile
 
-import people
+import users
 
-people.accounts()
+users.accounts()
 
-import fleet
-from fleet import DEADLINE, Cases, Failure, expect, until
-from managed import Managed
-from people import NAMES, Person
-from puppets import Puppet, all_must, gather
+import single_node
+from single_node import DEADLINE, Cases, Failure, expect, until
+from service_manager import Managed
+from users import NAMES, Person
+from scripted_ranks import Puppet, all_must, gather
 from tap import equal
 
-top = people.settle()
+top = users.settle()
 
 
-class System(fleet.Daemon):
+class System(single_node.Daemon):
     """The service. Stores are below its own folder, one for each user."""
 
     def __init__(self, *options):

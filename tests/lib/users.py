@@ -8,8 +8,8 @@ import subprocess
 import sys
 import tempfile
 
-import fleet
-from fleet import BIN
+import single_node
+from single_node import BIN
 
 ANN, BOB, EVE = 45001, 45002, 45003
 NAMES = {ANN: "ann", BOB: "bob", EVE: "eve"}
@@ -56,7 +56,7 @@ def accounts():
     sys.exit(done.returncode)
 
 
-class Person(fleet.Daemon):
+class Person(single_node.Daemon):
     """Ranks of one user, and a daemon of his own if it is started."""
 
     def __init__(self, uid):
@@ -79,7 +79,7 @@ class Person(fleet.Daemon):
         with open(self.top / "said", "w+b") as said:
             os.chown(self.top / "said", self.uid, self.uid)
             process = self.spawn(words, stdin=said, stdout=said, stderr=said, env=self.environment(CKPT_CONFIG="/dev/null"))
-            code = process.wait(fleet.DEADLINE)
+            code = process.wait(single_node.DEADLINE)
         return code, (self.top / "said").read_text()
 
 

@@ -7,7 +7,7 @@ import subprocess
 import tempfile
 
 from launcher import CKPT, TRAIN, Run, final, top
-from neighbours import neighbours
+from loopback_cluster import loopback_cluster
 from tap import equal, expect, until
 
 STEPS = 400
@@ -63,7 +63,7 @@ class Node:
 def cluster(names, *options, store=True):
     path = tempfile.mkdtemp(dir=top)
     common = ["--node-wait", WAIT, *(["--store", path] if store else []), *options]
-    with neighbours(names, **{name: common for name in names}) as daemons:
+    with loopback_cluster(names, **{name: common for name in names}) as daemons:
         nodes = [Node(name, daemons[name]) for name in names]
         try:
             yield path, nodes

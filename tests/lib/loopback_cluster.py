@@ -9,7 +9,7 @@ import random
 import socket
 import tempfile
 
-from fleet import Daemon, Failure, expect, until
+from single_node import Daemon, Failure, expect, until
 
 
 def free_port(host):
@@ -59,7 +59,7 @@ class Cluster:
 
 
 @contextlib.contextmanager
-def neighbours(names, **options):
+def loopback_cluster(names, **options):
     """All of them, once they know each other. options: of those that are named."""
     cluster = Cluster(names)
     daemons = {name: cluster.daemon(name, *options.get(name, ())) for name in names}

@@ -7,7 +7,7 @@ import signal
 import subprocess
 import threading
 
-from fleet import BIN, DEADLINE, Failure, expect, until
+from single_node import BIN, DEADLINE, Failure, expect, until
 
 MEMORY, STORAGE = 1, 2
 CAPTURED, DURABLE, VERIFIED = 1, 3, 4

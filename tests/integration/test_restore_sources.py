@@ -2,8 +2,8 @@
 
 import sys
 
-from neighbours import neighbours
-from puppets import LATEST, MEMORY, Puppet, all_must, each, gather, holds, save
+from loopback_cluster import loopback_cluster
+from scripted_ranks import LATEST, MEMORY, Puppet, all_must, each, gather, holds, save
 from tap import Cases, equal, expect, has, until
 
 REPLICATED, CAPTURED = 2, 1
@@ -32,7 +32,7 @@ def restored(ranks, step, epoch, source):
 
 
 def on_a_node_that_held_nothing():
-    with neighbours("abc") as daemons:
+    with loopback_cluster("abc") as daemons:
         ranks = ranks_on(daemons["a"])
         save(ranks, 6, 2, target=MEMORY, level=REPLICATED)
         save(ranks, 7, 3, target=MEMORY, level=REPLICATED)
@@ -52,7 +52,7 @@ def on_a_node_that_held_nothing():
 
 
 def on_the_holder_itself():
-    with neighbours("ab") as daemons:
+    with loopback_cluster("ab") as daemons:
         ranks = ranks_on(daemons["a"])
         save(ranks, 7, 3, target=MEMORY, level=REPLICATED)
         lose(daemons["a"])
@@ -62,7 +62,7 @@ def on_the_holder_itself():
 
 
 def what_was_only_captured_is_lost_with_the_node():
-    with neighbours("ab", a=["--net-bandwidth", "64K"]) as daemons:
+    with loopback_cluster("ab", a=["--net-bandwidth", "64K"]) as daemons:
         ranks = ranks_on(daemons["a"])
         save(ranks, 7, 3, target=MEMORY, level=CAPTURED)
         lose(daemons["a"])
@@ -73,7 +73,7 @@ def what_was_only_captured_is_lost_with_the_node():
 
 def the_job_goes_on_in_a_later_epoch_than_that_of_the_lost_node():
     """Which the other nodes alone know of."""
-    with neighbours("abc") as daemons:
+    with loopback_cluster("abc") as daemons:
         ranks = ranks_on(daemons["a"])
         all_must(ranks, "join")  # once more: epoch 2
         save(ranks, 7, 3, target=MEMORY, level=REPLICATED)
@@ -90,7 +90,7 @@ def the_job_goes_on_in_a_later_epoch_than_that_of_the_lost_node():
 
 def own_memory_comes_first_and_then_the_copies():
     """A killed rank is restored from its arena; the copies are there for the loss of the node."""
-    with neighbours("ab") as daemons:
+    with loopback_cluster("ab") as daemons:
         ranks = ranks_on(daemons["a"])
         save(ranks, 7, 3, target=MEMORY, level=REPLICATED)
         ranks[1].kill()
@@ -104,7 +104,7 @@ def own_memory_comes_first_and_then_the_copies():
 
 def one_rank_of_two_nodes_is_replaced_on_a_third():
     """Each rank brings only what its own node lacks."""
-    with neighbours("abc") as daemons:
+    with loopback_cluster("abc") as daemons:
         ranks = [Puppet(daemons[name], number, 2, local=1) for number, name in enumerate("ab")]
         gather(ranks, ELEMENTS)
         for rank, value in zip(ranks, (30, 31)):

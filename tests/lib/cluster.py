@@ -14,7 +14,7 @@ import shutil
 import subprocess
 import tempfile
 
-from fleet import Daemon
+from single_node import Daemon
 from tap import BIN, DEADLINE, Failure, expect, until
 
 CLONE_NEWPID, CLONE_NEWNET = 0x20000000, 0x40000000

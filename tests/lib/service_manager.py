@@ -6,12 +6,12 @@ import socket
 import threading
 import time
 
-import fleet
+import single_node
 
 HIGH = 100  # descriptors to pass are moved up here first, out of the way of those that the program sees
 
 
-class Managed(fleet.Daemon):
+class Managed(single_node.Daemon):
     """ckptd with a service manager. `passed`: {name: descriptor}, what the next start gets."""
 
     def __init__(self, watchdog_ms=0, **more):
