@@ -6,10 +6,10 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "data.h"
-#include "loop.h"
-#include "message.h"
-#include "options.h"
+#include "common/message.h"
+#include "loop/loop.h"
+#include "loop/options.h"
+#include "model/data.h"
 
 enum { EXIT_USAGE = 2, EXIT_UNSAFE = 3, EXIT_DEVICE = 4 };
 

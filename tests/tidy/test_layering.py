@@ -38,8 +38,12 @@ MAY_INCLUDE = {
     "cli/process": (*CLI, "cli/frame"),
     "cli/starter": (*CLI, "cli/frame", "cli/process"),
     "cli/launcher": (*CLI, "cli/frame", "cli/process", "cli/starter"),
-    "trainer": ("ckpt.h",),
-    "trainer/cuda": ("trainer", "ckpt.h"),
+    "trainer/common": (),
+    "trainer/collective": ("trainer/common", "ckpt.h"),
+    "trainer/model": ("trainer/common", "trainer/collective"),
+    "trainer/cuda": ("trainer/common", "trainer/collective", "trainer/model"),
+    "trainer/loop": ("trainer/common", "trainer/collective", "trainer/model", "ckpt.h"),
+    "trainer": ("trainer/*", "ckpt.h"),
     "bench": ("*",),
     "tests": ("*",),
     "docs": ("ckpt.h",),
@@ -149,14 +153,14 @@ PLANTED = {
     "cli/frame/output.h": "",
     "cli/frame/output.c": '#include "inspect/list.h"\n',
     "cli/inspect/list.h": '#include "frame/output.h"\n',
-    "trainer/model.c": '#include "base/err.h"\n#include "ckpt.h"\n',
+    "trainer/loop/step.c": '#include "base/err.h"\n#include "ckpt.h"\n',
     "trainer/cuda/model.cu": "#include <cuda_runtime.h>\n",
     "tests/unit/test_job.c": '#include "job.h"\n#include <criterion/criterion.h>\n#include <sqlite3.h>\n#include <cuda.h>\n',
     "extra/thing.c": "",
 }
 EXPECTED = [
     "libckpt/base/bad.c:1", "libckpt/format/message/wire.h:2", "libckpt/ckpt.h:1", "libckpt/client/session/session.c:1", "libckpt/store/read/plan.c:3", "ckptd/job.c:2",
-    "ckptd/job.c:3", "ckptd/job.c:4", "cli/main.c:2", "cli/main.c:3", "cli/frame/output.c:1", "trainer/model.c:1", "tests/unit/test_job.c:4",
+    "ckptd/job.c:3", "ckptd/job.c:4", "cli/main.c:2", "cli/main.c:3", "cli/frame/output.c:1", "trainer/loop/step.c:1", "tests/unit/test_job.c:4",
     "extra/thing.c",
 ]
 

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../deadline.h"
+#include "common/deadline.h"
 #include "gpu_compress.h"
 #include "gpu_layers.h"
 #include "gpu_memory.h"

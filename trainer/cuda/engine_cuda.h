@@ -2,8 +2,8 @@
 #ifndef CKPT_TRAINER_ENGINE_CUDA_H
 #define CKPT_TRAINER_ENGINE_CUDA_H
 
-#include "../engine.h"
 #include "blas_table.h"
+#include "model/engine.h"
 #include "nvml.h"
 
 struct cuda {

@@ -2,7 +2,7 @@
  * one takes microseconds, and blocks go side by side: little against the products of a step. */
 #include "gpu_compress.h"
 
-#include "../compress_block.h"
+#include "common/compress_block.h"
 #include "gpu_common.cuh"
 #include "gpu_memory.h"
 

@@ -5,7 +5,7 @@
 
 #include <stddef.h>
 
-#include "../compress.h"
+#include "common/compress.h"
 
 #ifdef __cplusplus
 extern "C" {

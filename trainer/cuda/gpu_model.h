@@ -10,8 +10,8 @@
 
 #include <stdbool.h>
 
-#include "../model.h"
 #include "blas_table.h"
+#include "model/model.h"
 
 struct gpu_model;
 

@@ -1,5 +1,5 @@
 /* What nccl_table.h says of NCCL's interface, against the header of the NCCL that is installed here, if it is. */
-#include "../nccl_table.h"
+#include "collective/nccl_table.h"
 
 #if __has_include(<nccl.h>) && __has_include(<cuda_runtime.h>)
 #include <nccl.h>

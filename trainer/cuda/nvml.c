@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../errand.h"
+#include "common/errand.h"
 
 /* NVML's C interface, as far as it is used here, and as it has been since its version 11. */
 enum {

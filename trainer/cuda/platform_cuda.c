@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "../deadline.h"
+#include "common/deadline.h"
 #include "engine_cuda.h"
 #include "gpu_faults.h"
 #include "gpu_memory.h"

@@ -2,8 +2,8 @@
 #ifndef CKPT_TRAINER_PLATFORM_CUDA_H
 #define CKPT_TRAINER_PLATFORM_CUDA_H
 
-#include "../engine.h"
 #include "blas_table.h"
+#include "model/engine.h"
 
 /* As platform_cuda(), with these libraries, on this device. */
 int platform_cuda_with(const struct blas_table *blas, const struct nccl_table *nccl, int ordinal,

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "deadline.h"
+#include "common/deadline.h"
 
 enum { PIECES = 128, WAIT_MS = 60000 };
 

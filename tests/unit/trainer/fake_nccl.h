@@ -10,7 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "nccl_comm.h"
+#include "collective/nccl_comm.h"
 
 enum { FAKE_NCCL_RANKS = 4 };
 

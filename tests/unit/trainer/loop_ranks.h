@@ -3,7 +3,7 @@
 #define CKPT_TESTS_LOOP_RANKS_H
 
 #include "fake_ckpt.h"
-#include "loop.h"
+#include "loop/loop.h"
 
 /* One rank as a thread: when it is killed, another life of it begins. */
 struct life {

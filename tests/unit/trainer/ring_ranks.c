@@ -5,7 +5,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include "deadline.h"
+#include "common/deadline.h"
 
 void ranks_listen(struct ranks *ranks, int world)
 {

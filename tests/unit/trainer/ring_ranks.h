@@ -9,7 +9,7 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
-#include "ring.h"
+#include "collective/ring.h"
 
 enum { MAX_RANKS = 5 };
 

@@ -1,10 +1,10 @@
-#include "attention.h"
+#include "model/attention.h"
 
 #include <criterion/criterion.h>
 #include <math.h>
 #include <string.h>
 
-#include "rng.h"
+#include "common/rng.h"
 
 enum { BATCH = 2, TIME = 9, WIDTH = 12, HEADS = 3, COLS = WIDTH / HEADS };
 

@@ -2,8 +2,8 @@
 #include <errno.h>
 #include <poll.h>
 
-#include "cancel.h"
-#include "deadline.h"
+#include "collective/cancel.h"
+#include "common/deadline.h"
 
 static int readable(const struct cancel *c)
 {

@@ -1,12 +1,12 @@
-#include "collective.h"
+#include "collective/collective.h"
 
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <string.h>
 
-#include "deadline.h"
+#include "common/deadline.h"
+#include "common/shard.h"
 #include "fake_nccl.h"
-#include "shard.h"
 
 enum { WORLD = 3, COUNT = 100, ROOM = WORLD * 48 };
 

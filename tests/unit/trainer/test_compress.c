@@ -1,4 +1,4 @@
-#include "compress.h"
+#include "common/compress.h"
 
 #include <criterion/criterion.h>
 #include <errno.h>
@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <string.h>
 
-#include "rng.h"
+#include "common/rng.h"
 
 enum { COUNT = 2 * COMPRESS_BLOCK + 77 };
 

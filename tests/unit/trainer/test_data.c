@@ -1,4 +1,4 @@
-#include "data.h"
+#include "model/data.h"
 
 #include <criterion/criterion.h>
 #include <errno.h>

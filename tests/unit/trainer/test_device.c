@@ -1,4 +1,4 @@
-#include "device.h"
+#include "model/device.h"
 
 #include <criterion/criterion.h>
 #include <errno.h>
@@ -7,7 +7,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include "deadline.h"
+#include "common/deadline.h"
 
 Test(device, a_sound_one_has_nothing_to_wait_for)
 {

@@ -1,4 +1,4 @@
-#include "faults.h"
+#include "loop/faults.h"
 
 #include <criterion/criterion.h>
 #include <errno.h>

@@ -5,7 +5,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "rng.h"
+#include "common/rng.h"
 
 enum { COUNT = 5 * COMPRESS_BLOCK + 77, ROOM = 2 * COUNT };
 

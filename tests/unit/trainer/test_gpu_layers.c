@@ -7,10 +7,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "attention.h"
-#include "layers.h"
-#include "optimizer.h"
-#include "rng.h"
+#include "common/rng.h"
+#include "model/attention.h"
+#include "model/layers.h"
+#include "model/optimizer.h"
 
 static float widen(bf16 v)
 {

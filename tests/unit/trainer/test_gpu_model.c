@@ -7,10 +7,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/rng.h"
 #include "cuda/gpu_layers.h"
 #include "fake_blas.h"
-#include "optimizer.h"
-#include "rng.h"
+#include "model/optimizer.h"
 
 enum { ROWS = 3, TIME = 8 };
 

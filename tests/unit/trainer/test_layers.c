@@ -1,10 +1,10 @@
-#include "layers.h"
+#include "model/layers.h"
 
 #include <criterion/criterion.h>
 #include <math.h>
 
-#include "exponential.h"
-#include "rng.h"
+#include "common/exponential.h"
+#include "common/rng.h"
 
 Test(layers, exponential_is_within_its_error)
 {

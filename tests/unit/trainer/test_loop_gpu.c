@@ -9,7 +9,7 @@
 #include "fake_blas.h"
 #include "fake_ckpt.h"
 #include "fake_nccl.h"
-#include "loop.h"
+#include "loop/loop.h"
 
 static const struct nccl_table *nccl;
 

@@ -1,11 +1,11 @@
-#include "matmul.h"
+#include "model/matmul.h"
 
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "rng.h"
+#include "common/rng.h"
 
 enum { MAX_SIZE = 300, GUARD = 7 };
 

@@ -1,4 +1,4 @@
-#include "model.h"
+#include "model/model.h"
 
 #include <criterion/criterion.h>
 #include <errno.h>
@@ -6,9 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "data.h"
-#include "optimizer.h"
-#include "rng.h"
+#include "common/rng.h"
+#include "model/data.h"
+#include "model/optimizer.h"
 
 static const struct model_config small = {.layers = 2, .width = 12, .seq_len = 7, .heads = 3};
 static const struct model_config demo = {.layers = 2, .width = 64, .seq_len = 64, .heads = 4};

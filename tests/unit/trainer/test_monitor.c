@@ -1,4 +1,4 @@
-#include "monitor.h"
+#include "loop/monitor.h"
 
 #include <criterion/criterion.h>
 #include <math.h>

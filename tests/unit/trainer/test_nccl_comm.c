@@ -1,4 +1,4 @@
-#include "nccl_comm.h"
+#include "collective/nccl_comm.h"
 
 #include <criterion/criterion.h>
 #include <errno.h>
@@ -6,9 +6,9 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include "deadline.h"
+#include "common/deadline.h"
+#include "common/shard.h"
 #include "fake_nccl.h"
-#include "shard.h"
 
 enum { COUNT = 37, ROOM = 4 * 48 };         /* three shards of 16, the last one of them not full */
 enum { BRIEF_MS = 50, PATIENT_MS = 20000 }; /* for what does not end by itself, and for what does */

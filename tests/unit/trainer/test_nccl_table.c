@@ -1,4 +1,4 @@
-#include "nccl_table.h"
+#include "collective/nccl_table.h"
 
 #include <criterion/criterion.h>
 #include <errno.h>

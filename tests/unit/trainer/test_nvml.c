@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "deadline.h"
+#include "common/deadline.h"
 
 /* What is told of a device when NVML plays this. */
 static const char *told(const char *playing, const char *bus_id, bool lost)

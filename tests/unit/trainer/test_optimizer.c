@@ -1,4 +1,4 @@
-#include "optimizer.h"
+#include "model/optimizer.h"
 
 #include <criterion/criterion.h>
 #include <errno.h>
@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "rng.h"
+#include "common/rng.h"
 
 enum { SIZE = 1000, STEPS = 20 };
 

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "options.h"
+#include "loop/options.h"
 
 enum { ARGS = 32 };
 

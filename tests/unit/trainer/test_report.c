@@ -5,8 +5,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "progress.h"
-#include "report.h"
+#include "loop/progress.h"
+#include "loop/report.h"
 
 struct fixture {
 	char file[64], text[8192];

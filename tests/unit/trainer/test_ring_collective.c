@@ -3,10 +3,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "deadline.h"
+#include "common/deadline.h"
+#include "common/rng.h"
+#include "common/shard.h"
 #include "ring_ranks.h"
-#include "rng.h"
-#include "shard.h"
 
 enum { SECONDS = 20000 };
 

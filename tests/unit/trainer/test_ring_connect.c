@@ -7,9 +7,9 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include "deadline.h"
+#include "collective/ring_wire.h"
+#include "common/deadline.h"
 #include "ring_ranks.h"
-#include "ring_wire.h"
 
 static int barrier(struct rank *r)
 {

@@ -5,7 +5,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include "deadline.h"
+#include "common/deadline.h"
 #include "ring_ranks.h"
 
 static void pause_ms(int ms)

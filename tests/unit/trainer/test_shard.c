@@ -1,6 +1,6 @@
-#include "shard.h"
+#include "common/shard.h"
 
-#include "compress.h"
+#include "common/compress.h"
 
 #include <criterion/criterion.h>
 

@@ -1,4 +1,4 @@
-#include "straggler.h"
+#include "loop/straggler.h"
 
 #include <criterion/criterion.h>
 

@@ -1,0 +1,107 @@
+#include "loop/faults.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char *const names[FAULTS_KINDS] = {
+	[FAULTS_TRAP] = "trap",
+	[FAULTS_ILLEGAL_ADDRESS] = "illegal-address",
+	[FAULTS_NEVER_ENDS] = "never-ends",
+	[FAULTS_DEVICE_LOST] = "device-lost",
+	[FAULTS_ABSENT] = "absent",
+	[FAULTS_MISMATCH] = "mismatch",
+	[FAULTS_NAN] = "nan",
+	[FAULTS_FLIP] = "flip",
+	[FAULTS_SLOW] = "slow",
+};
+
+static int wrong(char why[FAULTS_WHY_SIZE], const char *at, const char *what)
+{
+	snprintf(why, FAULTS_WHY_SIZE, "CKPT_FAULTS at \"%.40s\": %s", at, what);
+	return -EINVAL;
+}
+
+/* Up to 18 digits. */
+static bool take_number(const char **at, uint64_t *number)
+{
+	size_t digits = strspn(*at, "0123456789");
+
+	*number = strtoull(*at, NULL, 10);
+	*at += digits;
+	return digits && digits <= 18;
+}
+
+static int take_name(const char **at, enum faults_kind *kind)
+{
+	size_t length = strcspn(*at, ":@,");
+
+	for (int k = 0; k < FAULTS_KINDS; k++) {
+		if (strlen(names[k]) != length || memcmp(names[k], *at, length))
+			continue;
+		*kind = (enum faults_kind)k;
+		*at += length;
+		return 0;
+	}
+	return -EINVAL;
+}
+
+static int take_one(const char **at, struct faults_one *one, char why[FAULTS_WHY_SIZE])
+{
+	const char *from = *at;
+
+	*one = (struct faults_one){0};
+	if (take_name(at, &one->kind) < 0)
+		return wrong(why, from, "there is no such fault");
+	if (**at == ':' && (++*at, !take_number(at, &one->ms)))
+		return wrong(why, from, "milliseconds are wanted behind the colon");
+	if ((one->kind == FAULTS_SLOW) != (one->ms != 0))
+		return wrong(why, from, "slow, and nothing else, takes milliseconds");
+	if (**at != '@' || (++*at, !take_number(at, &one->step)))
+		return wrong(why, from, "@ and a step are wanted");
+	return **at && **at != ',' ? wrong(why, *at, "a comma or the end is wanted") : 0;
+}
+
+int faults_parse(struct faults *f, const char *text, char why[FAULTS_WHY_SIZE])
+{
+	const char *at = text ? text : "";
+	int rc = 0;
+
+	f->count = 0;
+	while (rc == 0 && *at) {
+		if (f->count == FAULTS_LIST_MAX)
+			return wrong(why, at, "these are too many");
+		rc = take_one(&at, &f->list[f->count], why);
+		f->count += rc == 0;
+		if (rc == 0 && *at == ',' && !*++at)
+			return wrong(why, text, "it ends with a comma");
+	}
+	return rc;
+}
+
+bool faults_take(struct faults *f, enum faults_kind kind, uint64_t step)
+{
+	for (size_t i = 0; i < f->count; i++) {
+		struct faults_one *one = &f->list[i];
+
+		if (one->done || one->kind != kind || step < one->step)
+			continue;
+		one->done = true;
+		return true;
+	}
+	return false;
+}
+
+uint64_t faults_slow_ms(const struct faults *f, uint64_t step)
+{
+	uint64_t ms = 0;
+
+	for (size_t i = 0; i < f->count; i++) {
+		const struct faults_one *one = &f->list[i];
+
+		if (one->kind == FAULTS_SLOW && step >= one->step && step - one->step < FAULTS_SLOW_STEPS)
+			ms += one->ms;
+	}
+	return ms;
+}
