@@ -11,6 +11,7 @@ import concurrent.futures
 import contextlib
 import os
 import pathlib
+import shlex
 import shutil
 import sys
 import tempfile
@@ -32,6 +33,14 @@ def describe(pair):
     return f"seed {pair.seed}, {pair.kind}"
 
 
+def again(seed):
+    """The command that plays it once more."""
+    command = ["python3", pathlib.Path(__file__).resolve().relative_to(ROOT), str(seed)]
+    if BIN != ROOT / "build" / "release" / "bin":
+        command.insert(0, f"CKPT_BUILD={BIN}")
+    return f"again: {shlex.join(map(str, command))}"
+
+
 def play(seed, tell=lambda text: None):
     """None, or how it failed."""
     pair = generator.make(seed)
@@ -42,7 +51,7 @@ def play(seed, tell=lambda text: None):
         return pair, None
     except Exception as error:  # what else goes wrong is told as well
         what = str(error) if isinstance(error, Failure) else traceback.format_exc()
-        return pair, f"{describe(pair)}: {what}"
+        return pair, f"{describe(pair)}: {what}\n{again(seed)}"
     finally:
         with contextlib.suppress(Exception):
             tell(done.service.text())
@@ -51,17 +60,18 @@ def play(seed, tell=lambda text: None):
 
 
 def report(results):
-    """A case for each kind."""
+    """A case for each kind that was met."""
     failed = 0
-    for number, kind in enumerate(generator.NAMES, 1):
+    met = [kind for kind in generator.NAMES if any(pair.kind == kind for pair, _ in results)]
+    for number, kind in enumerate(met, 1):
         of = [(pair, why) for pair, why in results if pair.kind == kind]
         bad = [why for _, why in of if why]
         for why in bad:
             print("".join(f"# {line}\n" for line in why.splitlines()), end="")
-        failed += bool(bad) or not of
-        print(f"{'not ok' if bad or not of else 'ok'} {number} - {kind}: {len(of)} pairs{f', {len(bad)} failed' if bad else ''}")
-    print(f"1..{len(generator.NAMES)}")
-    return 1 if failed else 0
+        failed += bool(bad)
+        print(f"{'not ok' if bad else 'ok'} {number} - {kind}: {len(of)} pairs{f', {len(bad)} failed' if bad else ''}")
+    print(f"1..{len(met)}")
+    return 1 if failed or not met else 0
 
 
 def main():
