@@ -29,6 +29,7 @@ struct slot_view {
 	struct step_id id; /* of that snapshot */
 	unsigned copies;   /* to or from other nodes that are under way: it is not given back meanwhile */
 	bool left; /* what stands there is kept for later ranks (restore/former.h): nothing gives it back meanwhile */
+	uint32_t began; /* of what is no arena, which has it in its head: as in struct arena_slot */
 };
 
 /* The constant first block of a data file: built once per registration, aligned for direct I/O. */
@@ -130,6 +131,10 @@ uint64_t memory_leaves_within(const struct memory *mem, uint64_t bytes);
 
 /* Claims a free slot for the daemon's own use (filling it from storage): the rank cannot take it. -EBUSY. */
 int memory_claim(struct memory *mem, struct step_id id);
+/* In which epoch the state in a slot began without a restore; never behind the snapshot's own, whatever a rank wrote there. */
+uint32_t memory_began(const struct memory *mem, uint32_t slot);
+/* What fills a claimed slot says so. */
+void memory_tell_began(struct memory *mem, uint32_t slot, uint32_t began);
 /* Marks a claimed slot as a complete snapshot in memory. */
 void memory_complete(struct memory *mem, uint32_t slot, struct step_id id);
 /* Gives a slot back to the rank. intact: every byte in it was found to match its leaf table, and nobody has written to it since. */

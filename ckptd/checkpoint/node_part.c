@@ -280,14 +280,12 @@ void node_part_advance(struct node_part *c, int64_t result)
 
 /* ---- life ---------------------------------------------------------------------------------------------------- */
 
-/* The rank can write any number. What came from another node, which is no arena, or out of a checkpoint, tells nothing. */
 static uint32_t began(const struct node_part *c)
 {
 	uint32_t epoch = 0;
 	for (uint32_t r = 0; r < c->nranks; r++) {
-		const struct arena_head *head = c->ranks[r].mem->head;
-		uint32_t said = head ? head->slots[c->ranks[r].slot].began : 0;
-		if (said <= c->id.epoch && said > epoch)
+		uint32_t said = memory_began(c->ranks[r].mem, c->ranks[r].slot);
+		if (said > epoch)
 			epoch = said;
 	}
 	return epoch;

@@ -296,6 +296,7 @@ void fetch_source(struct copied *job, unsigned node, const struct peer_source *m
 		return;
 	}
 	if (f->what.mem) {
+		memory_tell_began(f->what.mem, f->what.slot, m->began);
 		copy(f);
 		return;
 	}
@@ -342,7 +343,7 @@ static int ask(struct fetch *f)
 static int take_own(struct fetch *f)
 {
 	uint32_t slot;
-	const struct memory *mem = f->what.mem;
+	struct memory *mem = f->what.mem;
 	struct holding *h = hold_find(f->job, f->what.rank, f->what.id, mem ? &mem->sum : NULL, &slot);
 	if (!h && mem && hold_find(f->job, f->what.rank, f->what.id, NULL, &slot))
 		return -ESTALE;
@@ -352,6 +353,7 @@ static int take_own(struct fetch *f)
 		return -ESTALE;
 	f->from = memory_get(h->mem);
 	f->from_slot = slot;
+	memory_tell_began(mem, f->what.slot, memory_began(f->from, f->from_slot));
 	f->from->slots[slot].copies++;
 	check(f);
 	return 0;

@@ -97,7 +97,7 @@ static void check_done(struct work *work)
 		refuse(a, a->rc, &a->err);
 		return;
 	}
-	a->holding->mem->slots[a->slot] = (struct slot_view){.used = true, .id = a->id};
+	a->holding->mem->slots[a->slot] = (struct slot_view){.used = true, .id = a->id, .began = a->began};
 	a->holding->owners[a->slot] = a->fetch ? PEER_OWNER_UNKNOWN : a->node;
 	job->replica->counts.held++;
 	if (a->fetch)
@@ -240,6 +240,7 @@ void hold_offer(struct copied *job, unsigned node, const struct peer_offer *m)
 		replica_refuse(job, node, m->head.token, rc, err.text);
 		return;
 	}
+	a->began = m->began;
 	a->node = node;
 	a->session = net_session(job->replica->config.net, node);
 	a->token = m->head.token;
@@ -269,6 +270,7 @@ int hold_for_fetch(struct fetch *fetch, const struct peer_source *m, struct arri
 	int rc = make_arrival(job, &w, out, err);
 	if (rc)
 		return rc;
+	(*out)->began = m->began;
 	(*out)->fetch = fetch;
 	begin(*out);
 	return 0;

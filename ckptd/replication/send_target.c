@@ -84,6 +84,7 @@ void target_offer(struct target *w)
 			       .world = mem->table->reg.world,
 			       .id = s->what.id,
 			       .keep = s->what.keep,
+			       .began = memory_began(mem, s->what.slot),
 			       .shape = {.table = mem->sum,
 					 .table_len = mem->table_len,
 					 .nleaves = mem->layout.nleaves,

@@ -216,6 +216,18 @@ static void copy_pieces(void *arg)
 		copy_piece(r, &r->wanted[i]);
 }
 
+/* Each rank of them may have told it. */
+static void tell_began(const struct former_source *source, const struct former_target *target)
+{
+	uint32_t began = 0;
+	for (uint32_t k = 0; k < source->n; k++) {
+		uint32_t said = memory_began(source->mems[k], source->slots[k]);
+		began = said > began ? said : began;
+	}
+	for (uint32_t k = 0; k < target->n; k++)
+		memory_tell_began(target->mems[k], target->slots[k], began);
+}
+
 int former_read(const struct former_source *source, const struct former_target *target, struct err *err)
 {
 	struct reading r = {.source = source, .target = target, .err = err};
@@ -227,7 +239,9 @@ int former_read(const struct former_source *source, const struct former_target *
 	int rc = check_all(&r);
 	if (!rc)
 		rc = check_digests(&r);
-	if (!rc)
-		threads_run(threads_default((unsigned)min_u64(r.nwanted, THREADS_MAX)), copy_pieces, &r);
-	return rc;
+	if (rc)
+		return rc;
+	tell_began(source, target);
+	threads_run(threads_default((unsigned)min_u64(r.nwanted, THREADS_MAX)), copy_pieces, &r);
+	return 0;
 }

@@ -212,6 +212,15 @@ def never_asks(pair):
     pair.second.asks = NEVER
 
 
+def never_asks_in_memory(pair):
+    """A run that nothing in the store tells of, and one that goes on with it into the store."""
+    never_asks(pair)
+    first, second, third = pair.runs
+    first.gaps, first.targets, first.levels, first.end = (1,), (STORAGE,), (3,), "kill all"
+    second.gaps, second.targets, second.levels, second.end = (1,), (MEMORY,), (1,), "kill all"
+    third.asks, third.gaps, third.targets, third.levels = LATEST, (1, 1, 1), (STORAGE,) * 3, (3, 3, 3)
+
+
 def asks_for(what):
     def change(pair):
         pair.second.asks = what
@@ -260,6 +269,7 @@ KINDS = {
     "the newest of a release to come": tamper("newer"),
     "files that nobody knows": tamper("strange"),
     "a program that never asks": never_asks,
+    "a program that never asks, in memory alone": never_asks_in_memory,
     "the newest healthy": asks_for(HEALTHY),
     "a step by its number": asks_for(NAMED),
 }

@@ -32,6 +32,7 @@ class Save:
     healthy: bool = False
     for_storage: bool = False
     passed: bool = False  # by persist-every
+    began: int = 0  # the epoch in which its state began without a restore from storage
     foreign: bool = False  # its manifest is of a version to come
 
     @property
@@ -58,16 +59,15 @@ class Ledger:
 
     def __init__(self):
         self.saves = []
-        self.began = {}  # store: the epochs in which runs began without a restore, and saved
         self.life, self.salt = 1, 0
         self.lives = {1}  # of memory that may yet be there
         self.left = None  # in memory, by ranks whose arenas the present ones cannot use: kept beside what these save
 
     # ---- what happens
 
-    def begin_save(self, epoch, step, program, store):
+    def begin_save(self, epoch, step, program, store, began):
         self.salt += 1
-        save = Save(epoch, step, self.salt, program, self.life, store)
+        save = Save(epoch, step, self.salt, program, self.life, store, began=began)
         self.saves.append(save)
         return save
 
@@ -185,9 +185,10 @@ class Ledger:
         keep |= {save.key for save in self.saves if save.store == store and save.foreign and save.key in items}
         healthy = newest(save for save in self.saves if save.store == store and save.healthy and save.stays)
         keep |= {healthy.key} if healthy else set()
-        for epoch in self.began.get(store, ()):
+        began = {save.key: save.began for save in self.saves if save.store == store}
+        for epoch in set(began.values()) - {0}:
             earlier = [key for key in items if key[0] < epoch]
-            of_run = [key for key in items if key[0] == epoch]
+            of_run = [key for key in items if began.get(key) == epoch]
             keep |= set(earlier[-max(last, 1):] + of_run[-1:] if earlier and of_run else ())
         return keep
 

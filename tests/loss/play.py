@@ -177,15 +177,21 @@ class Play(Ends):
 
     # ---- its saves
 
+    def began(self):
+        """The epoch in which the state began that it saves. What memory alone has is of the run that brought it there."""
+        if not self.restored:
+            return self.epoch
+        stored = any(self.restored.key in self.on_disk(self.run.program.job, store) for store in "ab")
+        return 0 if stored else self.restored.began
+
     def train(self):
         run, step = self.run, self.restored.step if self.restored else self.run.base
-        if not self.restored and run.store and generator.STORAGE in run.targets:
-            self.ledger.began.setdefault(run.store, set()).add(self.epoch)
+        began = self.began()
         lines, self.mine = [], []
         for gap, target, level in zip(run.gaps, run.targets, run.levels):
             step += gap
             target = target if run.store else generator.MEMORY
-            save = self.ledger.begin_save(self.epoch, step, run.program, run.store)
+            save = self.ledger.begin_save(self.epoch, step, run.program, run.store, began)
             save.for_storage = target == generator.STORAGE
             level = min(level, 3 if run.settings["verify"] == "no" else 4)
             self.mine.append(save)

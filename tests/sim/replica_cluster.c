@@ -155,6 +155,8 @@ static void look_at(void *arg, const struct replica_item *item)
 			  !net_sim_writable(memory_leaves(mem, slot), mem->layout.nleaves * sizeof(uint64_t)) &&
 			  !net_sim_writable(mem->base, mem->table_len),
 		  "a whole copy can be written to");
+	SIM_CHECK(memory_began(mem, slot) == began_of(item->id),
+		  "a copy tells another beginning than what was captured");
 	if (look->bytes)
 		check_bytes(mem, slot, item->rank, item->id);
 	replica_unpin(look->node->replica, mem, slot);

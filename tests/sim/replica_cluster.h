@@ -55,6 +55,12 @@ void cluster_stop(struct node *n, bool killed);
 void check_bytes(const struct memory *mem, uint32_t slot, uint32_t rank, struct step_id id);
 /* Whole copies are closed, and the limit of memory is kept; bytes: and they are what was captured, which takes time. */
 void check_node(struct node *n, bool bytes);
+/* In which epoch the state of a snapshot began, as its rank says: not all do. */
+static inline uint32_t began_of(struct step_id id)
+{
+	return id.step % 2 ? id.epoch : 0;
+}
+
 bool holds(struct node *n, uint32_t rank, struct step_id id);
 
 #endif

@@ -268,3 +268,15 @@ int loads_finish(struct loads *loads, const struct wire_restored *m, struct err 
 		rc = copy_rest(loads, &loads->origins[i], err);
 	return rc;
 }
+
+uint32_t loads_began(const struct loads *loads)
+{
+	uint32_t began = 0;
+	for (uint32_t i = 0; i < loads->n; i++) {
+		const struct origin *o = &loads->origins[i];
+		uint32_t said = arena_head(o->from)->slots[o->slot].began;
+		if (said <= o->id.epoch && said > began)
+			began = said;
+	}
+	return began;
+}

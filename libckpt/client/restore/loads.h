@@ -53,5 +53,7 @@ bool loads_seen(const struct loads *loads);
 int loads_follow(struct loads *loads, bool *any, struct err *err);
 /* All is there: copies the rest; everything, where what was copied is of something else than the answer says. */
 int loads_finish(struct loads *loads, const struct wire_restored *m, struct err *err);
+/* Then: in which epoch the state began without a restore, as far as memory tells; 0: it came from storage, or was restored itself. */
+uint32_t loads_began(const struct loads *loads);
 
 #endif

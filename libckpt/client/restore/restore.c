@@ -137,6 +137,7 @@ static int restore(struct following *f, uint64_t step, ckpt_restored *out, int t
 		return rc;
 	note_done(f->stage, m.step);
 	f->s->restored = (struct step_id){m.step, m.epoch};
+	f->s->began = loads_began(&f->loads);
 	if (out)
 		report(&m, &f->loads, clock_now() - begun, out);
 	return 0;

@@ -128,12 +128,11 @@ static int free_slot(const struct stage *stage)
 	return -EBUSY;
 }
 
-/* In which epoch the state began without a restore; processes that go on without one after a loss go on with the same. 0: it was restored. */
+/* In which epoch the state began without a restore; processes that go on without one after a loss go on with the same. What was restored
+ * out of memory alone may never have been in the store: it has begun where that began. 0: it came from storage. */
 static uint32_t began(ckpt *s, struct step_id id)
 {
-	if (s->restored.epoch)
-		s->began = 0;
-	else if (!s->began)
+	if (!s->restored.epoch && !s->began)
 		s->began = id.epoch;
 	return s->began;
 }

@@ -55,7 +55,7 @@ struct ckpt {
 	struct ckpt_snapshot *unfenced; /* the last one that was begun; references */
 	struct ckpt_snapshot *pending[PENDING_MAX];
 	unsigned npending;
-	uint32_t began;                  /* the epoch of the first save of a state that was not restored; 0: none */
+	uint32_t began; /* the epoch of the first save of a state that did not come from storage; 0: none */
 	struct step_id begun[BEGUN_MAX]; /* a ring; epoch 0: unused */
 	unsigned nbegun;                 /* ever */
 

@@ -59,7 +59,8 @@ struct arena_slot {
 	/* daemon, before it frees the slot: 1: what was captured or restored still stands in it, every byte found to match the leaf table;
 	 * rank: 0 when it has taken it. So a capture can leave out what is there already. */
 	_Atomic uint32_t intact;
-	/* rank: the epoch in which its state began without a restore; 0: it was restored, or the library does not tell */
+	/* rank, and daemon where it fills the slot out of memory: the epoch in which the state began without a restore; what was restored from
+	 * memory has begun where that began. 0: it came from storage, or nobody told */
 	uint32_t began;
 	_Alignas(64) _Atomic uint64_t progress; /* device: bytes that have arrived, a prefix of the pieces in
 						 * the order of the layout */

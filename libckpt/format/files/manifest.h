@@ -12,8 +12,8 @@
  *   "packed": size, data_at and the places of pieces are then those of the safetensors file that it stands for.
  * MANIFEST.json  {"format":"ckpt.manifest","version":1,"job","step","epoch","world","began","bytes","stored","files",
  *   "nodes":[{"name","file","size","digest"}]} , nodes sorted by name (bytes of the names): a pure function of the node manifests.
- *   "began" is the epoch in which the state began without a restore, over all nodes the largest. Where it was restored, or nobody told,
- *   the key is not there.
+ *   "began" is the epoch in which the state began without a restore, over all nodes the largest. Where it was restored from storage, or
+ *   nobody told, the key is not there.
  *   "stored", what the files take, stands there only where it is not "bytes", what they hold.
  *
  * Decoders are bounded: what they allocate is about 20 times the text at most, whose length they check first. They refuse with
@@ -77,7 +77,8 @@ static inline uint64_t manifest_stored(const struct manifest_file *file)
 struct node_manifest {
 	char job[NAME_JOB_MAX], node[NAME_NODE_MAX];
 	struct step_id id;
-	uint32_t began; /* the epoch in which the state began without a restore; 0: it was restored, or nobody told */
+	uint32_t
+		began; /* the epoch in which the state began without a restore; 0: it came from storage, or nobody told */
 	uint32_t world;
 	uint32_t ntensors, nfiles;
 	struct manifest_tensor *tensors;

@@ -40,6 +40,7 @@ struct peer_offer {
 	struct peer_head head;
 	uint32_t rank, world;
 	struct step_id id, keep; /* keep.epoch 0: none */
+	uint32_t began;          /* as in struct arena_slot */
 	struct peer_shape shape;
 };
 
@@ -54,6 +55,7 @@ struct peer_fetch {
 struct peer_source {
 	struct peer_head head;
 	uint32_t world;
+	uint32_t began; /* as in struct arena_slot */
 	struct peer_shape shape;
 	struct peer_tickets tickets;
 };

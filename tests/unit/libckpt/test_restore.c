@@ -43,6 +43,25 @@ Test(restore, each_rank_gathers_its_state_from_all_arenas)
 	ranks_down(&c);
 }
 
+Test(restore, what_memory_alone_has_goes_on_with_the_run_that_brought_it_there)
+{
+	for (uint32_t said = 0; said < 3; said++) {
+		struct ranks c;
+		int rc[2];
+		saved_ranks(&c, 2);
+		fake_head(c.f, 0)->slots[0].began = 0;
+		fake_head(c.f, 1)->slots[0].began =
+			said; /* 0: it came from storage; 2: behind the snapshot's own epoch */
+		ranks_restore(&c, 50, rc, NULL);
+		ranks_save(&c, 60, CKPT_MEMORY);
+		for (uint32_t r = 0; r < 2; r++) {
+			cr_assert_eq(rc[r], 0);
+			cr_expect_eq(fake_head(c.f, r)->slots[ranks_slot(&c, r, 60)].began, said == 1, "said %u", said);
+		}
+		ranks_down(&c);
+	}
+}
+
 Test(restore, the_arena_tells_the_epoch_when_it_is_done_and_the_first_step_after_it)
 {
 	struct ranks c;
