@@ -31,11 +31,6 @@ struct cluster {
 	uint64_t told, sealed;
 };
 
-static void told(struct cluster *cluster)
-{
-	cluster->told++;
-}
-
 static void persist(void *arg, uint32_t epoch, const char *reason)
 {
 	(void)arg;
@@ -43,50 +38,11 @@ static void persist(void *arg, uint32_t epoch, const char *reason)
 	(void)reason;
 }
 
-static void adopt(void *arg, uint32_t node, uint32_t epoch, bool resumed)
+static void emit(void *arg, uint32_t node, const struct peer_order *order)
 {
-	(void)arg;
+	struct cluster *cluster = arg;
 	(void)node;
-	(void)epoch;
-	(void)resumed;
-}
-
-static void joined(void *arg, uint32_t node, const struct wire_joined *m)
-{
-	(void)node;
-	(void)m;
-	told(arg);
-}
-
-static void level(void *arg, uint32_t node, struct step_id id, enum level_shown is)
-{
-	(void)node;
-	(void)id;
-	(void)is;
-	told(arg);
-}
-
-static void copy(void *arg, uint32_t node, struct step_id id)
-{
-	(void)node;
-	(void)id;
-	told(arg);
-}
-
-static void keep(void *arg, uint32_t node, struct step_id id)
-{
-	(void)node;
-	(void)id;
-	told(arg);
-}
-
-static void write_part(void *arg, uint32_t node, struct step_id id, bool found, const struct share_parts *parts)
-{
-	(void)node;
-	(void)id;
-	(void)found;
-	(void)parts;
-	told(arg);
+	cluster->told += order->type != PEER_ADOPT;
 }
 
 static void make(void *arg, struct step_id id)
@@ -166,16 +122,8 @@ static double measure(uint32_t world, int runs)
 	uint32_t nnodes = world / RANKS;
 	double ms[RUNS_MAX];
 	struct cluster cluster = {0};
-	cluster.orders = (struct coord_orders){.arg = &cluster,
-					       .persist = persist,
-					       .adopt = adopt,
-					       .joined = joined,
-					       .level = level,
-					       .copy = copy,
-					       .keep = keep,
-					       .write = write_part,
-					       .make = make,
-					       .seal = seal};
+	cluster.orders =
+		(struct coord_orders){.arg = &cluster, .emit = emit, .persist = persist, .make = make, .seal = seal};
 	if (coord_new("main", world, nnodes, 1, &cluster.orders, &cluster.coord))
 		die("no memory");
 	for (uint32_t n = 0; n < nnodes; n++)

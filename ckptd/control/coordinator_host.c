@@ -67,46 +67,15 @@ static void give(struct coordinator_host *host, uint32_t node, struct peer_order
 	host_order(host->daemon, host->spread, node, order);
 }
 
-static void give_word(void *arg, uint32_t node, enum peer_type type, const struct peer_word *word, const char *text)
+static void emit(void *arg, uint32_t node, const struct peer_order *order)
 {
-	struct peer_order order = {.type = type, .word = *word};
-	snprintf(order.word.text, sizeof(order.word.text), "%s", text);
-	give(arg, node, &order);
+	const struct coordinator_host *host = arg;
+	if (order->type == PEER_LEVEL)
+		membership_shown(host->daemon, host->job, order->save.id, (enum level_shown)order->save.level);
+	host_order(host->daemon, host->spread, node, order);
 }
 
-static void adopt(void *arg, uint32_t node, uint32_t epoch, bool resumed)
-{
-	give_word(arg, node, PEER_ADOPT, &(struct peer_word){.epoch = epoch, .flag = resumed}, "");
-}
-
-static void raise_epoch(void *arg, uint32_t node, uint32_t epoch, uint32_t lost, const char *reason)
-{
-	bool known = lost != COORD_NOBODY;
-	struct peer_word word = {.epoch = epoch, .rank = known ? lost : 0, .flag = known};
-	give_word(arg, node, PEER_RAISE, &word, reason);
-}
-
-static void tell(void *arg, uint32_t node, uint32_t rank, const char *reason)
-{
-	struct coordinator_host *host = arg;
-	struct peer_word word = {.epoch = coord_view(host->coord).epoch, .rank = rank};
-	give_word(arg, node, PEER_RANK_WANTED, &word, reason);
-}
-
-static void turn_away(void *arg, uint32_t node, int rc, const char *text)
-{
-	give_word(arg, node, PEER_REJECT, &(struct peer_word){.rc = rc}, text);
-}
-
-static void joined(void *arg, uint32_t node, const struct wire_joined *m)
-{
-	give(arg, node, &(struct peer_order){.type = PEER_JOINED, .joined = *m});
-}
-
-static void look(void *arg, uint32_t node, uint64_t step)
-{
-	give(arg, node, &(struct peer_order){.type = PEER_LOOK, .step = step});
-}
+/* ---- copies ----------------------------------------------------------------------------------------------------- */
 
 static void surveyed(void *arg, const struct replica_surveyed *s)
 {
@@ -143,80 +112,6 @@ static void survey(void *arg)
 		snprintf(nothing.names, sizeof(nothing.names), "all of them");
 	}
 	coord_surveyed(host->coord, &nothing);
-}
-
-static void fetch(void *arg, uint32_t node, const struct peer_restore_fetch *bring)
-{
-	give(arg, node, &(struct peer_order){.type = PEER_RESTORE_FETCH, .bring = *bring});
-}
-
-static void restored(void *arg, uint32_t node, const struct peer_choice *choice)
-{
-	give(arg, node, &(struct peer_order){.type = PEER_RESTORED, .choice = *choice});
-}
-
-static void refuse(void *arg, uint32_t node, int rc, const char *text, const char *why)
-{
-	struct peer_order order = {.type = PEER_REFUSE, .refuse.rc = rc};
-	snprintf(order.refuse.text, sizeof(order.refuse.text), "%s", text);
-	snprintf(order.refuse.why, sizeof(order.refuse.why), "%s", why);
-	give(arg, node, &order);
-}
-
-static void level(void *arg, uint32_t node, struct step_id id, enum level_shown is)
-{
-	const struct coordinator_host *host = arg;
-	membership_shown(host->daemon, host->job, id, is);
-	give(arg, node, &(struct peer_order){.type = PEER_LEVEL, .save = {.id = id, .level = is}});
-}
-
-static void fail(void *arg, uint32_t node, struct step_id id, int rc, const char *text)
-{
-	struct peer_order order = {.type = PEER_FAIL, .save = {.id = id, .rc = rc}};
-	snprintf(order.save.text, sizeof(order.save.text), "%s", text);
-	give(arg, node, &order);
-}
-
-static void compare(void *arg, uint32_t node, const struct peer_compare *ask)
-{
-	give(arg, node, &(struct peer_order){.type = PEER_COMPARE, .compare = *ask});
-}
-
-static void copy(void *arg, uint32_t node, struct step_id id)
-{
-	give(arg, node, &(struct peer_order){.type = PEER_COPY, .save = {.id = id}});
-}
-
-static void keep(void *arg, uint32_t node, struct step_id id)
-{
-	give(arg, node, &(struct peer_order){.type = PEER_PIN_REPLICATED, .save = {.id = id}});
-}
-
-static void pass(void *arg, uint32_t node, struct step_id id, int rc, const char *text)
-{
-	struct peer_order order = {.type = PEER_SKIP, .save = {.id = id, .rc = rc}};
-	snprintf(order.save.text, sizeof(order.save.text), "%s", text);
-	give(arg, node, &order);
-}
-
-static void write_part(void *arg, uint32_t node, struct step_id id, bool found, const struct share_parts *parts)
-{
-	give(arg, node, &(struct peer_order){.type = PEER_WRITE, .save = {.id = id, .flag = found, .parts = *parts}});
-}
-
-static void clear(void *arg, uint32_t node, struct step_id id, bool kept)
-{
-	give(arg, node, &(struct peer_order){.type = PEER_CLEAR, .save = {.id = id, .flag = kept}});
-}
-
-static void finish(void *arg, uint32_t node, enum peer_finish_state is)
-{
-	give(arg, node, &(struct peer_order){.type = PEER_FINISH_STATE, .number = is});
-}
-
-static void spill(void *arg, uint32_t node, const struct peer_spill *m)
-{
-	give(arg, node, &(struct peer_order){.type = PEER_SPILL, .spill = *m});
 }
 
 /* ---- directories ------------------------------------------------------------------------------------------------ */
@@ -321,27 +216,9 @@ void hosts_free(struct daemon *daemon)
 	memberships_free(daemon);
 }
 
-static const struct coord_orders all_orders = {.persist = persist,
-					       .adopt = adopt,
-					       .raise = raise_epoch,
-					       .tell = tell,
-					       .turn_away = turn_away,
-					       .joined = joined,
-					       .look = look,
+static const struct coord_orders all_orders = {.emit = emit,
+					       .persist = persist,
 					       .survey = survey,
-					       .fetch = fetch,
-					       .restored = restored,
-					       .refuse = refuse,
-					       .level = level,
-					       .fail = fail,
-					       .compare = compare,
-					       .copy = copy,
-					       .keep = keep,
-					       .pass = pass,
-					       .write = write_part,
-					       .clear = clear,
-					       .spill = spill,
-					       .finish = finish,
 					       .make = make,
 					       .seal = seal,
 					       .drop = drop,
@@ -436,10 +313,10 @@ int host_remake(struct daemon *daemon, const char *job, uint32_t world, bool spr
 /* All ranks have finished. A node that holds copies need not have had any. */
 void host_over(struct coordinator_host *host)
 {
-	struct peer_word word = {.epoch = coord_view(host->coord).epoch};
+	struct peer_order end = {.type = PEER_END, .word.epoch = coord_view(host->coord).epoch};
 	for (uint32_t n = 0; host->spread && host->daemon->net && n < host->daemon->roster->n; n++)
 		if (n == host->daemon->self || net_is_up(host->daemon->net, n))
-			give_word(host, n, PEER_END, &word, "");
+			give(host, n, &end);
 	membership_over(host->daemon, host->job);
 	host->ended = true;
 	host_end(host);

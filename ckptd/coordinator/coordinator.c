@@ -104,12 +104,12 @@ static void set_joining(struct coord *c, uint32_t node, bool joining)
 
 static void tell_epoch(struct coord *c, uint32_t node)
 {
-	char reason[WIRE_TEXT_MAX];
-	memcpy(reason, c->reason, sizeof(reason)); /* whoever is told may know of another one */
+	bool is_loss = c->lost != COORD_NOBODY;
+	struct peer_word raised = {.epoch = c->epoch, .rank = is_loss ? c->lost : 0, .flag = is_loss};
 	if (c->nodes[node].knows)
-		c->orders->raise(c->orders->arg, node, c->epoch, c->lost, reason);
+		coord_order_word(c, node, PEER_RAISE, raised, c->reason);
 	else
-		c->orders->adopt(c->orders->arg, node, c->epoch, false);
+		coord_order_word(c, node, PEER_ADOPT, (struct peer_word){.epoch = c->epoch}, "");
 }
 
 /* The first who is told may know of a reason for another epoch, which all are then told in this one's place. */
@@ -148,7 +148,7 @@ void coord_node_join(struct coord *c, struct coord_from from, uint32_t nranks, u
 	/* Before it hears of another epoch, in which it would give up what it does not know to be needed: the others may have given up all
 	 * that is older. */
 	if (c->replicated.epoch)
-		c->orders->keep(c->orders->arg, node, c->replicated);
+		coord_order_save(c, node, PEER_PIN_REPLICATED, c->replicated);
 	/* The same as here, and not from here: an earlier life of the coordinator has told of it, and it may have been entered. */
 	bool elsewhere = !again || from.epoch != c->epoch;
 	if (known > c->epoch || (known == c->epoch && elsewhere)) {
@@ -254,7 +254,8 @@ static void adopt(struct coord *c, uint32_t epoch, bool resumed)
 	if (resumed)
 		c->entered = epoch;
 	c->resumed = c->resumed || resumed;
-	coord_each(c, n) c->orders->adopt(c->orders->arg, n, epoch, resumed);
+	struct peer_word word = {.epoch = epoch, .flag = resumed};
+	coord_each(c, n) coord_order_word(c, n, PEER_ADOPT, word, "");
 }
 
 /* Who was there knows the epoch better than the store does. A rank that is in the last one that was given out goes on in it; whoever
@@ -281,7 +282,8 @@ void coord_lost(struct coord *c, struct coord_from from, uint32_t rank, bool was
 		return;
 	set_joining(c, from.node, false); /* until its next process waits, too */
 	if (c->fresh && !was_in) {
-		c->orders->tell(c->orders->arg, from.node, rank, why);
+		struct peer_word word = {.epoch = c->epoch, .rank = rank};
+		coord_order_word(c, from.node, PEER_RANK_WANTED, word, why);
 		return;
 	}
 	note_lost(c, rank);
@@ -307,8 +309,9 @@ void coord_want(struct coord *c, struct coord_from from, uint32_t rank)
 
 static void enter(struct coord *c)
 {
-	struct wire_joined joined = {
-		.epoch = c->epoch, .world = c->world, .address_len = c->lens, .addresses = c->addresses};
+	struct peer_order joined = {
+		.type = PEER_JOINED,
+		.joined = {.epoch = c->epoch, .world = c->world, .address_len = c->lens, .addresses = c->addresses}};
 	c->fresh = c->resumed = false;
 	c->entered = c->epoch;
 	c->lost = COORD_NOBODY;
@@ -319,7 +322,7 @@ static void enter(struct coord *c)
 	}
 	c->orders->persist(c->orders->arg, c->epoch, c->reason);
 	log_info("job %s: %u ranks joined epoch %u", c->job, c->world, c->epoch);
-	coord_each(c, n) c->orders->joined(c->orders->arg, n, &joined);
+	coord_each(c, n) coord_order(c, n, &joined);
 }
 
 static void try_enter(struct coord *c)
@@ -343,7 +346,7 @@ static bool has_ranks(struct coord *c, uint32_t node, const struct peer_node_rea
 			snprintf(text, sizeof(text), "rank %u is on another node, too", rank);
 	}
 	if (*text)
-		c->orders->turn_away(c->orders->arg, node, -EINVAL, text);
+		coord_order_word(c, node, PEER_REJECT, (struct peer_word){.rc = -EINVAL}, text);
 	return !*text;
 }
 

@@ -57,50 +57,30 @@ struct coord_survey {
 	bool parted; /* ranks share a node with others than before, after all that could be brought to storage was: the rest is given up */
 };
 
-/* node < nnodes everywhere. */
+/* Orders to nodes, node < nnodes; and what is for the coordinator's own daemon.
+ *
+ * ADOPT: the job is in this epoch, and no rank has to be told; with the flag its ranks go on in it. RAISE: freeze what is shown, poison
+ * what is not complete, then tell the ranks; with the flag the rank whose loss ended the last epoch that all had entered, whatever has
+ * raised it since. RANK_WANTED: the rank is wanted anew; the epoch stays. REJECT: those of its ranks that wait to enter cannot. JOINED:
+ * all have entered. FINISH_STATE: where a node that has finished stands.
+ * LOOK: what there is to restore (coord_found). RESTORE_FETCH: bring it into the slots of this node's ranks (coord_fetched). RESTORED,
+ * REFUSE: how that ended.
+ * LEVEL, FAIL: what has become of a save. COMPARE: tell of these replicas in a snapshot (coord_compared). COPY: make copies of this node's
+ * part on other nodes (coord_reached, or coord_uncopied); those of an earlier one may go. PIN_REPLICATED: it was shown as replicated,
+ * perhaps when this node was not there: what there is of it stays until a newer one is, what is older may go; whether it has all its
+ * copies now, nobody says. SKIP: it stays in memory, and why. WRITE: the directory is there, the node writes its part into it
+ * (coord_prepared); with the flag a checkpoint is in it, which is compared. CLEAR: what the node wrote of a save that has failed is
+ * deleted, unless the flag says that it is to be kept (coord_cleared).
+ * SPILL: a node, also one without ranks, has its part in bringing to storage what is only in memory (coord_spilled). */
 struct coord_orders {
 	void *arg;
+	/* order is read before it returns. */
+	void (*emit)(void *arg, uint32_t node, const struct peer_order *order);
 	/* The epoch is to be kept, so that it is not given out again: coord_persisted, perhaps at once. Until then nobody is told. */
 	void (*persist)(void *arg, uint32_t epoch, const char *reason);
-	/* The job is in this epoch, and no rank has to be told. resumed: its ranks go on in it. */
-	void (*adopt)(void *arg, uint32_t node, uint32_t epoch, bool resumed);
-	/* Freeze what is shown, poison what is not complete, then tell the ranks. lost: the rank whose loss ended the last epoch that all had
-	 * entered, whatever has raised it since; COORD_NOBODY: it was something else. */
-	void (*raise)(void *arg, uint32_t node, uint32_t epoch, uint32_t lost, const char *reason);
-	/* The rank is wanted anew; the epoch stays. */
-	void (*tell)(void *arg, uint32_t node, uint32_t rank, const char *reason);
-	/* Those of its ranks that wait to enter cannot. */
-	void (*turn_away)(void *arg, uint32_t node, int rc, const char *text);
-	void (*joined)(void *arg, uint32_t node, const struct wire_joined *joined);
-	/* Look what there is to restore: coord_found. */
-	void (*look)(void *arg, uint32_t node, uint64_t step);
 	/* Look what copies all nodes hold, also those that do not take part: coord_surveyed. */
 	void (*survey)(void *arg);
-	/* Bring it into the slots of this node's ranks: coord_fetched. */
-	void (*fetch)(void *arg, uint32_t node, const struct peer_restore_fetch *bring);
-	void (*restored)(void *arg, uint32_t node, const struct peer_choice *choice);
-	void (*refuse)(void *arg, uint32_t node, int rc, const char *text, const char *why);
-	void (*level)(void *arg, uint32_t node, struct step_id id, enum level_shown level);
-	void (*fail)(void *arg, uint32_t node, struct step_id id, int rc, const char *text);
-	/* Tell of these replicas in a snapshot: coord_compared. */
-	void (*compare)(void *arg, uint32_t node, const struct peer_compare *ask);
-	/* Make copies of this node's part of a save on other nodes: coord_reached, or coord_uncopied. Those of an earlier one may go. */
-	void (*copy)(void *arg, uint32_t node, struct step_id id);
-	/* It was shown as replicated, perhaps when this node was not there: what there is of it stays until a newer one is. What is older may
-	 * go. Whether it has all its copies now, nobody says. */
-	void (*keep)(void *arg, uint32_t node, struct step_id id);
-	/* It stays in memory, and why. */
-	void (*pass)(void *arg, uint32_t node, struct step_id id, int rc, const char *text);
-	/* The directory is there: the node writes its part into it (coord_prepared). found: a checkpoint is in it, which is compared. Of what
-	 * it and others hold alike it writes these parts. */
-	void (*write)(void *arg, uint32_t node, struct step_id id, bool found, const struct share_parts *parts);
-	/* What the node wrote of a save that has failed is deleted, unless it is to be kept (coord_cleared). */
-	void (*clear)(void *arg, uint32_t node, struct step_id id, bool kept);
-	/* A node, also one without ranks, has its part in bringing to storage what is only in memory: coord_spilled. */
-	void (*spill)(void *arg, uint32_t node, const struct peer_spill *order);
-	/* Where a node that has finished stands. */
-	void (*finish)(void *arg, uint32_t node, enum peer_finish_state is);
-	/* For the coordinator's daemon. Makes the directory (coord_made). */
+	/* Makes the directory (coord_made). */
 	void (*make)(void *arg, struct step_id id);
 	/* All are prepared: writes MANIFEST.json (coord_sealed). */
 	void (*seal)(void *arg, struct step_id id, const struct wbuf *manifest);

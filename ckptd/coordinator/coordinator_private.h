@@ -107,6 +107,17 @@ struct coord {
 	struct list saves;                       /* struct coord_save, by (epoch, step) */
 };
 
+/* coordinator/orders.c. order: all but the name of the job. */
+void coord_order(struct coord *c, uint32_t node, struct peer_order *order);
+void coord_order_word(struct coord *c, uint32_t node, enum peer_type type, struct peer_word word, const char *text);
+void coord_order_save(struct coord *c, uint32_t node, enum peer_type type, struct step_id id);
+/* PEER_FAIL or PEER_SKIP, and why. */
+void coord_order_failure(struct coord *c, uint32_t node, enum peer_type type, struct step_id id, int rc,
+			 const char *text);
+void coord_order_level(struct coord *c, uint32_t node, struct step_id id, enum level_shown level);
+/* What the node wrote of a save that has failed is deleted, unless it is to be kept. */
+void coord_order_clear(struct coord *c, uint32_t node, struct step_id id, bool kept);
+
 /* The node has so many from now on; what it has said of others is undone. */
 void coord_set_ranks(struct coord *c, uint32_t node, uint32_t nranks);
 /* Some node has begun to wait to enter, or another one has gone: those that have finished are told where they stand. */

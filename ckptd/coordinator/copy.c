@@ -16,7 +16,7 @@ void coord_copy_begin(struct coord *c, struct step_id id)
 	uint32_t epoch = c->epoch;
 	for (uint32_t n = 0; n < c->nnodes && c->epoch == epoch; n++)
 		if (c->nodes[n].ranks && !step_compare(c->copy.id, id))
-			c->orders->copy(c->orders->arg, n, id);
+			coord_order_save(c, n, PEER_COPY, id);
 }
 
 void coord_copy_next(struct coord *c)
@@ -58,7 +58,7 @@ void coord_recall(struct coord *c, struct step_id id)
 	if (step_compare(id, c->replicated) <= 0)
 		return;
 	c->replicated = id;
-	coord_each(c, n) c->orders->keep(c->orders->arg, n, id);
+	coord_each(c, n) coord_order_save(c, n, PEER_PIN_REPLICATED, id);
 }
 
 void coord_uncopied(struct coord *c, struct coord_from from, struct step_id id)

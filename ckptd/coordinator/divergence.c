@@ -118,7 +118,7 @@ static bool differs(struct coord_divergence *v)
 
 static void ask_all(struct coord *c, struct coord_divergence *v)
 {
-	struct peer_compare ask = v->ask;
+	struct peer_order ask = {.type = PEER_COMPARE, .compare = v->ask};
 	memset(v->heard, 0, c->nnodes);
 	v->asked_ns = clock_now();
 	v->answered = v->nranks = 0;
@@ -126,7 +126,7 @@ static void ask_all(struct coord *c, struct coord_divergence *v)
 	memset(v->differs, 0, sizeof(v->differs));
 	for (uint32_t n = 0; n < c->nnodes; n++)
 		if (c->nodes[n].ranks)
-			c->orders->compare(c->orders->arg, n, &ask);
+			coord_order(c, n, &ask);
 }
 
 int coord_divergence_trust(struct coord *c, struct coord_divergence *v, struct step_id id, char text[WIRE_TEXT_MAX])

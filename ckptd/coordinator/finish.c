@@ -7,7 +7,7 @@ static void come_back(struct coord *c, uint32_t node, uint32_t nranks)
 	coord_set_ranks(c, node, nranks);
 	c->nodes[node].knows = c->nodes[node].in = true;
 	if (c->replicated.epoch)
-		c->orders->keep(c->orders->arg, node, c->replicated);
+		coord_order_save(c, node, PEER_PIN_REPLICATED, c->replicated);
 	coord_saves_node_join(c, node);
 }
 
@@ -22,7 +22,7 @@ static enum peer_finish_state stand(const struct coord *c)
 static void tell(struct coord *c, uint32_t node, enum peer_finish_state is)
 {
 	c->nodes[node].finished = is != PEER_NEEDED;
-	c->orders->finish(c->orders->arg, node, is);
+	coord_order(c, node, &(struct peer_order){.type = PEER_FINISH_STATE, .number = is});
 }
 
 void coord_finishes(struct coord *c)

@@ -18,14 +18,15 @@ static void add_why(char *why, const char *text)
 
 static void refuse(struct coord *c, int rc, const char *text)
 {
-	char why[WIRE_TEXT_MAX], said[WIRE_TEXT_MAX]; /* both may be of what is forgotten */
-	snprintf(why, sizeof(why), "%s", c->restore.choice.why);
-	snprintf(said, sizeof(said), "%s", *text ? text : "a node could not restore, and did not say why");
+	struct peer_order order = {.type = PEER_REFUSE, .refuse.rc = rc};
+	snprintf(order.refuse.text, sizeof(order.refuse.text), "%s",
+		 *text ? text : "a node could not restore, and did not say why");
+	snprintf(order.refuse.why, sizeof(order.refuse.why), "%s", c->restore.choice.why);
 	coord_restore_forget(c);
 	uint32_t epoch = c->epoch;
 	for (uint32_t n = 0; n < c->nnodes && c->epoch == epoch; n++)
 		if (c->nodes[n].ranks)
-			c->orders->refuse(c->orders->arg, n, rc, said, why);
+			coord_order(c, n, &order);
 }
 
 void coord_restore_forget(struct coord *c)
@@ -77,7 +78,7 @@ void coord_look(struct coord *c, uint64_t step)
 	c->restore.waiting++; /* for what other nodes hold */
 	for (uint32_t n = 0; n < c->nnodes && runs(c, COORD_LOOK, epoch); n++)
 		if (c->nodes[n].ranks)
-			c->orders->look(c->orders->arg, n, step);
+			coord_order(c, n, &(struct peer_order){.type = PEER_LOOK, .step = step});
 	if (runs(c, COORD_LOOK, epoch))
 		c->orders->survey(c->orders->arg);
 }
@@ -182,15 +183,16 @@ static void fetch_next(struct coord *c)
 		refuse_rest(c);
 		return;
 	}
-	struct peer_restore_fetch bring = {.id = r->choice.id,
-					   .stored = candidates_is_stored(&r->candidates, r->choice.id)};
+	struct peer_order order = {
+		.type = PEER_RESTORE_FETCH,
+		.bring = {.id = r->choice.id, .stored = candidates_is_stored(&r->candidates, r->choice.id)}};
 	uint32_t epoch = begin(c, COORD_FETCH);
 	r->choice.source = WIRE_FROM_MEMORY;
 	for (uint32_t n = 0; n < c->nnodes && runs(c, COORD_FETCH, epoch); n++) {
 		if (!c->nodes[n].ranks)
 			continue;
-		list_holders(c, n, &bring);
-		c->orders->fetch(c->orders->arg, n, &bring);
+		list_holders(c, n, &order.bring);
+		coord_order(c, n, &order);
 	}
 }
 
@@ -312,16 +314,16 @@ static void pass_over(struct coord *c)
 
 static void finish(struct coord *c)
 {
-	struct peer_choice choice = c->restore.choice;
+	struct peer_order order = {.type = PEER_RESTORED, .choice = c->restore.choice};
 	uint32_t epoch = c->epoch;
 	coord_restore_forget(c);
 	c->has_saved = true;
 	c->preface[0] = 0;
 	for (uint32_t n = 0; n < c->nnodes && c->epoch == epoch; n++)
 		if (c->nodes[n].ranks)
-			c->orders->restored(c->orders->arg, n, &choice);
+			coord_order(c, n, &order);
 	if (c->epoch == epoch)
-		coord_copy_begin(c, choice.id); /* what took the place of a lost node has no copies yet */
+		coord_copy_begin(c, order.choice.id); /* what took the place of a lost node has no copies yet */
 }
 
 void coord_fetched(struct coord *c, struct coord_from from, const struct peer_save *f)

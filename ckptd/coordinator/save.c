@@ -62,11 +62,11 @@ struct coord_save *coord_save_hear(struct coord *c, struct coord_from from, stru
 		return s ? s : find_or_make(c, id);
 	/* Else it has nothing there, or has been told what to do with it. */
 	bool written = s && s->place == PLACE_DROPPED;
-	c->orders->fail(c->orders->arg, from.node, id, -ECANCELED,
-			left_out ? "a rank of another node had no free slot for this step"
-				 : "this save has failed on another node");
+	coord_order_failure(c, from.node, PEER_FAIL, id, -ECANCELED,
+			    left_out ? "a rank of another node had no free slot for this step"
+				     : "this save has failed on another node");
 	if (!written)
-		c->orders->clear(c->orders->arg, from.node, id, true);
+		coord_order_clear(c, from.node, id, true);
 	return NULL;
 }
 
@@ -74,12 +74,12 @@ struct coord_save *coord_save_hear(struct coord *c, struct coord_from from, stru
 
 static void order_level(struct coord *c, struct step_id id, enum level_shown level)
 {
-	coord_each(c, n) c->orders->level(c->orders->arg, n, id, level);
+	coord_each(c, n) coord_order_level(c, n, id, level);
 }
 
 static void order_clear(struct coord *c, struct step_id id, bool kept)
 {
-	coord_each(c, n) c->orders->clear(c->orders->arg, n, id, kept);
+	coord_each(c, n) coord_order_clear(c, n, id, kept);
 }
 
 void coord_save_fail(struct coord *c, struct coord_save *s, int rc, const char *text)
@@ -92,7 +92,7 @@ void coord_save_fail(struct coord *c, struct coord_save *s, int rc, const char *
 	coord_divergence_free(s->vote);
 	s->parts = NULL;
 	s->vote = NULL;
-	coord_each(c, n) c->orders->fail(c->orders->arg, n, id, rc, text);
+	coord_each(c, n) coord_order_failure(c, n, PEER_FAIL, id, rc, text);
 	if (is_there)
 		c->orders->drop(c->orders->arg, id, rc, text);
 	else
@@ -220,7 +220,7 @@ void coord_reached(struct coord *c, struct coord_from from, struct step_id id, e
 	else if (rc)
 		return;             /* it is asked about, and may have failed already */
 	else if (s->shown >= level) /* a node that has come back */
-		c->orders->level(c->orders->arg, from.node, id, s->shown);
+		coord_order_level(c, from.node, id, s->shown);
 }
 
 static void seal(struct coord *c, struct coord_save *s)
@@ -331,7 +331,7 @@ void coord_passed(struct coord *c, struct coord_from from, struct step_id id, in
 	struct coord_save *s = coord_save_hear(c, from, id);
 	for (uint32_t n = 0; s && n < c->nnodes; n++)
 		if (c->nodes[n].ranks && n != from.node)
-			c->orders->pass(c->orders->arg, n, id, rc, text);
+			coord_order_failure(c, n, PEER_SKIP, id, rc, text);
 }
 
 void coord_prepared(struct coord *c, struct coord_from from, struct step_id id, const struct peer_part *part)
@@ -339,7 +339,7 @@ void coord_prepared(struct coord *c, struct coord_from from, struct step_id id, 
 	struct list *after;
 	struct coord_save *s = coord_save_hear(c, from, id);
 	if (s && s->shown >= LEVEL_DURABLE) /* a node that has come back: it waits for this */
-		c->orders->level(c->orders->arg, from.node, id, LEVEL_DURABLE);
+		coord_order_level(c, from.node, id, LEVEL_DURABLE);
 	if (!s || s->shown >= LEVEL_DURABLE)
 		return;
 	if (!s->parts)
@@ -364,7 +364,7 @@ void coord_failed(struct coord *c, struct coord_from from, struct step_id id, in
 	if (from.epoch != c->epoch && !(s && (s->place == PLACE_MAKING || s->place == PLACE_MADE)))
 		return; /* else: it has refused to write it, and may know nothing of it any more */
 	if (s && s->failed && s->place != PLACE_DROPPED)
-		c->orders->clear(c->orders->arg, from.node, id, true); /* it has not heard of that, or of the failure */
+		coord_order_clear(c, from.node, id, true); /* it has not heard of that, or of the failure */
 	else if (s && !s->failed && s->place != PLACE_SEALING)
 		coord_save_fail(c, s, rc, text);
 }
@@ -373,12 +373,15 @@ void coord_failed(struct coord *c, struct coord_from from, struct step_id id, in
 
 static void order_writes(struct coord *c, struct coord_save *s)
 {
-	struct step_id id = s->id;
-	bool found = s->found;
+	struct peer_order order = {.type = PEER_WRITE, .save = {.id = s->id, .flag = s->found}};
 	if (!coord_parts_known(c))
 		return;
 	s->ordered = true;
-	coord_each(c, n) c->orders->write(c->orders->arg, n, id, found, &c->nodes[n].parts);
+	coord_each(c, n)
+	{
+		order.save.parts = c->nodes[n].parts;
+		coord_order(c, n, &order);
+	}
 }
 
 void coord_made(struct coord *c, struct step_id id, bool found)

@@ -49,7 +49,7 @@ void coord_saves_node_join(struct coord *c, uint32_t node)
 {
 	list_for_safe(it, &c->saves)
 		if (save_of(it)->place == PLACE_LEFT)
-			c->orders->clear(c->orders->arg, node, save_of(it)->id, true);
+			coord_order_clear(c, node, save_of(it)->id, true);
 }
 
 /* A commit that others have their part of cannot be completed, unless all of them are there. */

@@ -84,9 +84,11 @@ bool coord_spill_interrupt(struct coord *c)
 static void order(struct coord *c, uint32_t owner, enum peer_spill_phase phase)
 {
 	const struct coord_spiller *o = &c->spill.owners[owner];
-	struct peer_spill m = {
-		.owner = owner, .phase = phase, .as = c->spill.as, .parts = o->parts, .bring.id = c->spill.id};
-	c->orders->spill(c->orders->arg, o->writer, &m);
+	struct peer_order m = {
+		.type = PEER_SPILL,
+		.spill = {
+			.owner = owner, .phase = phase, .as = c->spill.as, .parts = o->parts, .bring.id = c->spill.id}};
+	coord_order(c, o->writer, &m);
 }
 
 static void begin(struct coord *c, enum coord_spill_state state)
@@ -231,18 +233,20 @@ static void add_holder(struct peer_restore_fetch *bring, uint32_t rank, uint32_t
 static void order_gather(struct coord *c, uint32_t owner)
 {
 	uint32_t nodes[PEER_HOLDERS_EACH], writer = c->spill.owners[owner].writer;
-	struct peer_spill m = {.owner = owner, .phase = PEER_SPILL_GATHER, .as = c->spill.as, .bring.id = c->spill.id};
+	struct peer_order m = {
+		.type = PEER_SPILL,
+		.spill = {.owner = owner, .phase = PEER_SPILL_GATHER, .as = c->spill.as, .bring.id = c->spill.id}};
 	for (uint32_t rank = 0; rank < c->world; rank++) {
 		if (c->owners[rank] != owner)
 			continue;
 		uint32_t n =
 			candidates_holders(&c->restore.candidates, c->spill.id, rank, nodes, PEER_HOLDERS_EACH - 1);
-		add_holder(&m.bring, rank, writer);
+		add_holder(&m.spill.bring, rank, writer);
 		for (uint32_t i = 0; i < n; i++)
 			if (nodes[i] != writer)
-				add_holder(&m.bring, rank, nodes[i]);
+				add_holder(&m.spill.bring, rank, nodes[i]);
 	}
-	c->orders->spill(c->orders->arg, writer, &m);
+	coord_order(c, writer, &m);
 }
 
 static void gather(struct coord *c)
@@ -261,11 +265,12 @@ static void gather(struct coord *c)
 /* They have nobody who waits for a restore. */
 static void end_look(struct coord *c)
 {
+	struct peer_order m = {.type = PEER_REFUSE, .refuse = {.rc = -ECANCELED, .text = "the world changes"}};
 	uint32_t epoch = c->epoch;
 	coord_restore_forget(c);
 	for (uint32_t n = 0; n < c->nnodes && c->epoch == epoch; n++)
 		if (c->nodes[n].ranks)
-			c->orders->refuse(c->orders->arg, n, -ECANCELED, "the world changes", "");
+			coord_order(c, n, &m);
 }
 
 void coord_spill_give_up(struct coord *c)

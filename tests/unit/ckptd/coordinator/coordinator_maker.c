@@ -30,157 +30,125 @@ void record(uint32_t epoch)
 		coord_persisted(coord, epoch);
 }
 
-static void on_turn_away(void *arg, uint32_t node, int rc, const char *text)
+static void on_raise(struct told *t, const struct peer_word *word)
 {
-	(void)arg;
-	told[node].away = rc;
-	snprintf(told[node].text, sizeof(told[node].text), "%s", text);
+	cr_expect_eq(persisted, word->epoch, "told before it was kept");
+	t->epoch = word->epoch;
+	t->raised++;
+	t->lost = word->flag ? word->rank : COORD_NOBODY;
+	snprintf(t->text, sizeof(t->text), "%s", word->text);
 }
 
-static void on_adopt(void *arg, uint32_t node, uint32_t epoch, bool resumed)
+static void on_joined(struct told *t, const struct wire_joined *m)
 {
-	(void)arg;
-	(void)resumed;
-	told[node].epoch = epoch;
-}
-
-static void on_raise(void *arg, uint32_t node, uint32_t epoch, uint32_t lost, const char *reason)
-{
-	(void)arg;
-	cr_expect_eq(persisted, epoch, "told before it was kept");
-	told[node].epoch = epoch;
-	told[node].raised++;
-	told[node].lost = lost;
-	snprintf(told[node].text, sizeof(told[node].text), "%s", reason);
-}
-
-static void on_tell(void *arg, uint32_t node, uint32_t rank, const char *reason)
-{
-	(void)arg;
-	(void)rank;
-	(void)reason;
-	told[node].told++;
-}
-
-static void on_joined(void *arg, uint32_t node, const struct wire_joined *m)
-{
-	(void)arg;
-	cr_expect_eq(m->epoch, told[node].epoch);
+	cr_expect_eq(m->epoch, t->epoch);
 	for (uint32_t r = 0; r < m->world; r++)
 		cr_expect_eq(m->addresses[(size_t)r * WIRE_ADDRESS_MAX], 'a' + (char)r);
-	told[node].joined++;
+	t->joined++;
 }
 
-static void on_look(void *arg, uint32_t node, uint64_t step)
+static void on_keep(struct told *t, struct step_id id)
 {
+	cr_expect(step_compare(id, t->kept_step) > 0);
+	t->kept_step = id;
+	t->kept_in = t->epoch;
+}
+
+static void on_save(struct told *t, enum peer_type type, const struct peer_save *save)
+{
+	switch (type) {
+	case PEER_LEVEL:
+		cr_expect(save->level >= t->level);
+		t->level = save->level;
+		return;
+	case PEER_FAIL:
+		t->failed = save->id;
+		t->failure = save->rc;
+		snprintf(t->text, sizeof(t->text), "%s", save->text);
+		return;
+	case PEER_COPY:
+		t->copies++;
+		t->copied = save->id;
+		return;
+	case PEER_PIN_REPLICATED:
+		on_keep(t, save->id);
+		return;
+	case PEER_SKIP:
+		t->passed = save->rc;
+		return;
+	case PEER_WRITE:
+		t->writes++;
+		t->found = save->flag;
+		t->parts = save->parts;
+		return;
+	case PEER_CLEAR:
+		t->clears++;
+		t->kept = save->flag;
+		return;
+	default:
+		cr_assert(false, "order %d", type);
+	}
+}
+
+static void on_order(void *arg, uint32_t node, const struct peer_order *order)
+{
+	struct told *t = &told[node];
 	(void)arg;
-	(void)step;
-	told[node].looked++;
+	cr_expect_str_eq(order->job, "main");
+	switch (order->type) {
+	case PEER_ADOPT:
+		t->epoch = order->word.epoch;
+		return;
+	case PEER_RAISE:
+		on_raise(t, &order->word);
+		return;
+	case PEER_RANK_WANTED:
+		t->told++;
+		return;
+	case PEER_REJECT:
+		t->away = order->word.rc;
+		snprintf(t->text, sizeof(t->text), "%s", order->word.text);
+		return;
+	case PEER_JOINED:
+		on_joined(t, &order->joined);
+		return;
+	case PEER_LOOK:
+		t->looked++;
+		return;
+	case PEER_RESTORE_FETCH:
+		t->bring = order->bring;
+		t->fetched++;
+		return;
+	case PEER_RESTORED:
+		t->choice = order->choice;
+		t->restored++;
+		return;
+	case PEER_REFUSE:
+		t->refusal = order->refuse.rc;
+		t->refused++;
+		snprintf(t->text, sizeof(t->text), "%s", order->refuse.text);
+		snprintf(t->why, sizeof(t->why), "%s", order->refuse.why);
+		return;
+	case PEER_COMPARE:
+		t->compares++;
+		t->ask = order->compare;
+		return;
+	case PEER_SPILL:
+		t->spills[order->spill.owner] = order->spill;
+		t->spill_orders++;
+		return;
+	case PEER_FINISH_STATE:
+		t->finish = (enum peer_finish_state)order->number;
+		return;
+	default:
+		on_save(t, order->type, &order->save);
+	}
 }
 
 static void on_survey(void *arg)
 {
 	(void)arg;
 	surveys++;
-}
-
-static void on_fetch(void *arg, uint32_t node, const struct peer_restore_fetch *bring)
-{
-	(void)arg;
-	told[node].bring = *bring;
-	told[node].fetched++;
-}
-
-static void on_restored(void *arg, uint32_t node, const struct peer_choice *choice)
-{
-	(void)arg;
-	told[node].choice = *choice;
-	told[node].restored++;
-}
-
-static void on_refuse(void *arg, uint32_t node, int rc, const char *text, const char *why)
-{
-	(void)arg;
-	told[node].refusal = rc;
-	told[node].refused++;
-	snprintf(told[node].text, sizeof(told[node].text), "%s", text);
-	snprintf(told[node].why, sizeof(told[node].why), "%s", why);
-}
-
-static void on_level(void *arg, uint32_t node, struct step_id id, enum level_shown level)
-{
-	(void)arg;
-	(void)id;
-	cr_expect(level >= told[node].level);
-	told[node].level = level;
-}
-
-static void on_fail(void *arg, uint32_t node, struct step_id id, int rc, const char *text)
-{
-	(void)arg;
-	told[node].failed = id;
-	told[node].failure = rc;
-	snprintf(told[node].text, sizeof(told[node].text), "%s", text);
-}
-
-static void on_compare(void *arg, uint32_t node, const struct peer_compare *ask)
-{
-	(void)arg;
-	told[node].compares++;
-	told[node].ask = *ask;
-}
-
-static void on_copy(void *arg, uint32_t node, struct step_id id)
-{
-	(void)arg;
-	told[node].copies++;
-	told[node].copied = id;
-}
-
-static void on_keep(void *arg, uint32_t node, struct step_id id)
-{
-	(void)arg;
-	cr_expect(step_compare(id, told[node].kept_step) > 0);
-	told[node].kept_step = id;
-	told[node].kept_in = told[node].epoch;
-}
-
-static void on_pass(void *arg, uint32_t node, struct step_id id, int rc, const char *text)
-{
-	(void)arg;
-	(void)id;
-	(void)text;
-	told[node].passed = rc;
-}
-
-static void on_write(void *arg, uint32_t node, struct step_id id, bool found, const struct share_parts *parts)
-{
-	(void)arg;
-	(void)id;
-	told[node].writes++;
-	told[node].found = found;
-	told[node].parts = *parts;
-}
-
-static void on_clear(void *arg, uint32_t node, struct step_id id, bool kept)
-{
-	(void)arg;
-	(void)id;
-	told[node].clears++;
-	told[node].kept = kept;
-}
-
-static void on_spill(void *arg, uint32_t node, const struct peer_spill *order)
-{
-	(void)arg;
-	told[node].spills[order->owner] = *order;
-	told[node].spill_orders++;
-}
-
-static void on_finish(void *arg, uint32_t node, enum peer_finish_state is)
-{
-	(void)arg;
-	told[node].finish = is;
 }
 
 static void on_make(void *arg, struct step_id id)
@@ -231,27 +199,9 @@ void coord_maker_setup(void)
 	slow_record = false;
 	memset(told, 0, sizeof(told));
 	memset(&place, 0, sizeof(place));
-	orders = (struct coord_orders){.persist = on_persist,
-				       .adopt = on_adopt,
-				       .raise = on_raise,
-				       .tell = on_tell,
-				       .turn_away = on_turn_away,
-				       .joined = on_joined,
-				       .look = on_look,
+	orders = (struct coord_orders){.emit = on_order,
+				       .persist = on_persist,
 				       .survey = on_survey,
-				       .fetch = on_fetch,
-				       .restored = on_restored,
-				       .refuse = on_refuse,
-				       .level = on_level,
-				       .fail = on_fail,
-				       .compare = on_compare,
-				       .copy = on_copy,
-				       .keep = on_keep,
-				       .pass = on_pass,
-				       .write = on_write,
-				       .clear = on_clear,
-				       .spill = on_spill,
-				       .finish = on_finish,
 				       .make = on_make,
 				       .seal = on_seal,
 				       .drop = on_drop,
