@@ -6,7 +6,7 @@
  * floor, or more per rank than GROWTH times what the smallest does, 2 on a usage error.
  *
  *   bench_coord [--ranks N] [--from N] [--runs N] [--floor MS] [--growth FACTOR] */
-#include "coordinator/coordinator.h"
+#include "coordinator/coordinator_private.h"
 
 #include "base/log.h"
 

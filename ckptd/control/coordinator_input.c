@@ -1,4 +1,4 @@
-/* What is reported, by type; and that a node is lost. */
+/* What is reported, as far as it concerns more than the coordinator; and that a node is lost. */
 #include "cluster/net.h"
 #include "control/coordinator_host_private.h"
 #include "control/membership.h"
@@ -30,99 +30,33 @@ static void attends(struct coordinator_host *host, uint32_t node)
 		host_order(host->daemon, host->spread, node, &stop);
 }
 
+static void asked(struct coordinator_host *host, uint32_t node, const struct wire_command *command)
+{
+	host->stop |= command->kind == COMMAND_HALT;
+	if (command->kind != COMMAND_FLUSH)
+		host_tell_others(host, node, command);
+	else if (!host_asked_to_spill(host))
+		host_tell_others(host, RANK_MAX, command); /* the one with rank 0 does it */
+}
+
 void host_hear(struct coordinator_host *host, struct coord_from from, const struct peer_report *r)
 {
-	struct coord *c = host->coord;
 	switch (r->type) {
-	case PEER_NODE_JOIN:
-		attends(host, from.node);
-		coord_recall(c, r->node_join.replicated);
-		if (!r->node_join.finished || !coord_finished(c, from, r->node_join.nranks))
-			coord_node_join(c, from, r->node_join.nranks, r->node_join.known);
-		return;
-	case PEER_SHARED_PIECES:
-		coord_shares(c, from.node, &r->shares);
-		return;
 	case PEER_LEAVE:
 		leave(host, from.node, r->finished);
 		return;
-	case PEER_RANK_JOIN:
-		coord_want(c, from, r->rank.rank);
-		return;
-	case PEER_NODE_READY:
-		coord_joining(c, from, &r->joining);
-		return;
-	case PEER_NOT_JOINING:
-		coord_not_joining(c, from);
-		return;
-	case PEER_LOST:
-		coord_lost(c, from, r->rank.rank, r->rank.was_in, r->rank.why);
-		return;
-	case PEER_RANK_NOT_BACK:
-		coord_missing(c, from, r->rank.rank);
-		return;
-	case PEER_RESTORING:
-		coord_restoring(c, from, r->step);
-		return;
-	case PEER_NOT_RESTORING:
-		coord_not_restoring(c, from);
-		return;
-	case PEER_RESTORE_CANDIDATES:
-		coord_found(c, from, &r->found);
-		return;
-	case PEER_FETCHED:
-		coord_fetched(c, from, &r->save);
-		return;
-	case PEER_COPIED:
-		coord_copied(c, from, r->save.id);
-		return;
-	case PEER_REACHED:
-		coord_reached(c, from, r->save.id, r->save.level);
-		return;
-	case PEER_REPLICA_DIGESTS:
-		coord_replica_digests(c, from, &r->replica_digests);
-		return;
-	case PEER_COMPARED:
-		coord_compared(c, from, &r->compared);
-		return;
-	case PEER_UNCOPIED:
-		coord_uncopied(c, from, r->save.id);
-		membership_uncopied(host->daemon, host->job, r->save.id, r->save.text);
-		return;
-	case PEER_PREPARED:
-		coord_prepared(c, from, r->prepared.id, &r->prepared.part);
-		return;
-	case PEER_SKIPPED:
-		coord_passed(c, from, r->save.id, r->save.rc, r->save.text);
-		return;
-	case PEER_READY:
-		coord_ready(c, from, r->save.id);
-		return;
-	case PEER_CLEARED:
-		coord_cleared(c, from.node, r->save.id);
-		return;
-	case PEER_FAILED:
-		coord_failed(c, from, r->save.id, r->save.rc, r->save.text);
-		return;
-	case PEER_LEFT_OUT:
-		coord_left_out(c, from, r->save.id);
-		return;
 	case PEER_ASK:
-		host->stop |= r->ask.command.kind == COMMAND_HALT;
-		if (r->ask.command.kind != COMMAND_FLUSH)
-			host_tell_others(host, from.node, &r->ask.command);
-		else if (!host_asked_to_spill(host))
-			host_tell_others(host, RANK_MAX, &r->ask.command); /* the one with rank 0 does it */
+		asked(host, from.node, &r->ask.command);
 		return;
-	case PEER_SPILLED:
-		coord_spilled(c, from.node, &r->spilled);
-		return;
-	case PEER_FORGOT:
-		coord_forgot(c, from.node, r->save.id);
-		return;
+	case PEER_NODE_JOIN:
+		attends(host, from.node);
+		break;
 	default:
-		return;
+		break;
 	}
+	coord_input(host->coord, from, r);
+	if (r->type == PEER_UNCOPIED)
+		membership_uncopied(host->daemon, host->job, r->save.id, r->save.text);
 }
 
 /* Where this node has ranks, too, its recoveries tell of the loss. With the last node that was there, what these were asked is forgotten: who

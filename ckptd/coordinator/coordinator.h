@@ -1,8 +1,7 @@
 /* Coord: what the nodes of a job do together: its epoch and who has entered it, which step is restored, how far each save has come on
  * all of them, and what makes it a checkpoint. One per job, for all of its nodes; on a single node reports and orders are plain calls.
  *
- * A pure function of what is reported and of the clock: nodes report (coord_…, told by their daemon), and are ordered (struct
- * coord_orders). A report of another epoch than the job's changes nothing and is counted: its sender has an order on its way that
+ * A pure function of what is reported and of the clock: nodes report (coord_input), and are ordered (struct coord_orders). A report of another epoch than the job's changes nothing and is counted: its sender has an order on its way that
  * tells it so, and says again what still holds. Orders go to all nodes that take part, in the order of their numbers, and may be
  * answered by reports before they return.
  *
@@ -63,15 +62,15 @@ struct coord_survey {
  * what is not complete, then tell the ranks; with the flag the rank whose loss ended the last epoch that all had entered, whatever has
  * raised it since. RANK_WANTED: the rank is wanted anew; the epoch stays. REJECT: those of its ranks that wait to enter cannot. JOINED:
  * all have entered. FINISH_STATE: where a node that has finished stands.
- * LOOK: what there is to restore (coord_found). RESTORE_FETCH: bring it into the slots of this node's ranks (coord_fetched). RESTORED,
+ * LOOK: what there is to restore (RESTORE_CANDIDATES). RESTORE_FETCH: bring it into the slots of this node's ranks (FETCHED). RESTORED,
  * REFUSE: how that ended.
- * LEVEL, FAIL: what has become of a save. COMPARE: tell of these replicas in a snapshot (coord_compared). COPY: make copies of this node's
- * part on other nodes (coord_reached, or coord_uncopied); those of an earlier one may go. PIN_REPLICATED: it was shown as replicated,
+ * LEVEL, FAIL: what has become of a save. COMPARE: tell of these replicas in a snapshot (COMPARED). COPY: make copies of this node's
+ * part on other nodes (REACHED, or UNCOPIED); those of an earlier one may go. PIN_REPLICATED: it was shown as replicated,
  * perhaps when this node was not there: what there is of it stays until a newer one is, what is older may go; whether it has all its
  * copies now, nobody says. SKIP: it stays in memory, and why. WRITE: the directory is there, the node writes its part into it
- * (coord_prepared); with the flag a checkpoint is in it, which is compared. CLEAR: what the node wrote of a save that has failed is
- * deleted, unless the flag says that it is to be kept (coord_cleared).
- * SPILL: a node, also one without ranks, has its part in bringing to storage what is only in memory (coord_spilled). */
+ * (PREPARED); with the flag a checkpoint is in it, which is compared. CLEAR: what the node wrote of a save that has failed is
+ * deleted, unless the flag says that it is to be kept (CLEARED).
+ * SPILL: a node, also one without ranks, has its part in bringing to storage what is only in memory (SPILLED). */
 struct coord_orders {
 	void *arg;
 	/* order is read before it returns. */
@@ -99,19 +98,35 @@ void coord_withhold(struct coord *c);
 void coord_persisted(struct coord *c, uint32_t epoch);
 void coord_free(struct coord *c); /* NULL is allowed */
 
-/* The node takes part with so many ranks, and knows of an epoch (0: of none) that may be later than is known here. It is told in which
- * one the job is: by `adopt` when it has known of none, else by `raise`. */
-void coord_node_join(struct coord *c, struct coord_from from, uint32_t nranks, uint32_t known);
-/* Somebody who joins was told, perhaps by an earlier life of the coordinator, that this was replicated, and has given up what is older
- * (epoch 0: he was told of nothing). To be said before he joins. */
-void coord_recall(struct coord *c, struct step_id replicated);
-/* What it holds of what is replicated, as soon as its ranks have registered, and again after each attendance. Nothing is
- * written before that is known of all nodes. */
-void coord_shares(struct coord *c, uint32_t node, const struct shares *shares);
-/* The node takes part, and all of its ranks have said goodbye and ended: its loss is none, and nobody waits for it, as long as the epoch stays.
- * False: it does not stand in the epoch of the job, of which it is told when it joins. */
-bool coord_finished(struct coord *c, struct coord_from from, uint32_t nranks);
 bool coord_has_finished(const struct coord *c, uint32_t node);
+/* A report, of any type but PEER_LEAVE and PEER_ASK, which concern more than the coordinator. What is of another epoch, or of a node that
+ * does not take part, changes nothing, but where it says otherwise.
+ *
+ * NODE_JOIN: the node takes part with so many ranks, and knows of an epoch that may be later than is known here. It is told in which one the
+ * job is: by ADOPT when it has known of none, else by RAISE. Perhaps an earlier life of the coordinator has told it that something was
+ * replicated, and it has given up what is older. Where its ranks have finished, and it stands in the epoch of the job, its loss is none and
+ * nobody waits for it, as long as the epoch stays.
+ * SHARED_PIECES, in any epoch: what it holds of what is replicated, as soon as its ranks have registered, and again after each NODE_JOIN.
+ * Nothing is written before that is known of all nodes.
+ * RANK_JOIN: a rank wants to enter. NODE_READY, NOT_JOINING: all ranks of the node wait to enter, as many as have joined, or no longer.
+ * LOST: a rank is. RANK_NOT_BACK: one that should have come back after a restart is not.
+ * RESTORING, NOT_RESTORING: all ranks of the node wait to restore this step (or STEP_NEWEST, STEP_NEWEST_HEALTHY), or no longer.
+ * RESTORE_CANDIDATES answers LOOK. FETCHED answers RESTORE_FETCH: -EBADMSG, -EIO: it is damaged, or cannot be had: the next best is tried.
+ * COPIED: every rank of the node has copied its part and called fence. What not all nodes have copied when the epoch is raised fails
+ * everywhere: what a rank copies after another one has left the collectives is garbage, however complete it looks.
+ * REACHED: the node's part of a save has come to LEVEL_CAPTURED, REPLICATED or VERIFIED. Again and again does no harm.
+ * REPLICA_DIGESTS: what the node's ranks hold alike with others, before its part has reached LEVEL_CAPTURED. COMPARED: what was asked where it
+ * differs (coordinator/divergence.h).
+ * UNCOPIED: copies of the node's part could not be made. Should they be after all (REACHED) before others are ordered, it is not too late.
+ * READY, SKIPPED: the node of rank 0 decides what is written, and in which order (save/save_policy.h): its turn has come, or it stays in
+ * memory. What has stayed may still have its turn later.
+ * PREPARED: the node's part is written. FAILED, of another epoch, too, while it is being written: the node's part has failed: the save fails
+ * everywhere.
+ * LEFT_OUT: a rank of the node had no free slot for the step, and goes on without it.
+ * CLEARED, in any epoch: the node has nothing in the directory of a save that has failed. FORGOT, in any epoch: it knows nothing of the save
+ * any more; when no node does it may be made anew, should it have failed.
+ * SPILLED, in any epoch: what became of its part of a spill. */
+void coord_input(struct coord *c, struct coord_from from, const struct peer_report *r);
 /* Its ranks have finished. True when there were any. */
 bool coord_leave(struct coord *c, uint32_t node);
 bool coord_has_joined(const struct coord *c, uint32_t node);
@@ -134,55 +149,14 @@ void coord_release(struct coord *c);
 void coord_spill_begin(struct coord *c);
 /* Who was asked what there is does not answer in time. No effect when more than that has happened. */
 void coord_spill_give_up(struct coord *c);
-void coord_spilled(struct coord *c, uint32_t node, const struct peer_spilled *spilled);
 /* What is told first of all that a restore passes over. */
 void coord_preface(struct coord *c, const char *text);
 
-/* A rank wants to enter. */
-void coord_want(struct coord *c, struct coord_from from, uint32_t rank);
-/* All ranks of the node wait to enter, as many as have joined, or no longer. */
-void coord_joining(struct coord *c, struct coord_from from, const struct peer_node_ready *joining);
-void coord_not_joining(struct coord *c, struct coord_from from);
-/* A rank is lost; `was_in`: it had entered the epoch. */
-void coord_lost(struct coord *c, struct coord_from from, uint32_t rank, bool was_in, const char *why);
-/* A rank that should have come back after a restart has not. */
-void coord_missing(struct coord *c, struct coord_from from, uint32_t rank);
-
-/* All ranks of the node wait to restore this step (or STEP_NEWEST, STEP_NEWEST_HEALTHY), or no longer. */
-void coord_restoring(struct coord *c, struct coord_from from, uint64_t step);
-void coord_not_restoring(struct coord *c, struct coord_from from);
-void coord_found(struct coord *c, struct coord_from from, const struct peer_restore_candidates *found);
 void coord_surveyed(struct coord *c, const struct coord_survey *survey);
-/* rc -EBADMSG, -EIO: it is damaged, or cannot be had: the next best is tried. */
-void coord_fetched(struct coord *c, struct coord_from from, const struct peer_save *fetched);
-
-/* Every rank of the node has copied its part and called fence. What not all nodes have copied when the epoch is raised fails
- * everywhere: what a rank copies after another one has left the collectives is garbage, however complete it looks. */
-void coord_copied(struct coord *c, struct coord_from from, struct step_id id);
-/* The node's part of a save has reached LEVEL_CAPTURED, REPLICATED or VERIFIED. Again and again does no harm. */
-void coord_reached(struct coord *c, struct coord_from from, struct step_id id, enum level_shown level);
-/* What the node's ranks hold alike with others, before its part has reached LEVEL_CAPTURED; what was asked where it differs (coordinator/divergence.h). */
-void coord_replica_digests(struct coord *c, struct coord_from from, const struct peer_replica_digests *replica_digests);
-void coord_compared(struct coord *c, struct coord_from from, const struct peer_compared *compared);
 /* A node that was asked has not answered for so long: which (UINT32_MAX: one that is not there), and about which save. False: there is none.
  * That save fails then, for what is known already. */
 bool coord_overdue(const struct coord *c, uint64_t ms, struct step_id *id, uint32_t *node);
 void coord_give_up(struct coord *c, struct step_id id, const char *who);
-/* Copies of the node's part could not be made. Should they be after all (coord_reached) before others are ordered, it is not too late. */
-void coord_uncopied(struct coord *c, struct coord_from from, struct step_id id);
-/* The node of rank 0 decides what is written, and in which order (save/save_policy.h): its turn has come, or it stays in memory. What has stayed may
- * still have its turn later. */
-void coord_ready(struct coord *c, struct coord_from from, struct step_id id);
-void coord_passed(struct coord *c, struct coord_from from, struct step_id id, int rc, const char *text);
-void coord_prepared(struct coord *c, struct coord_from from, struct step_id id, const struct peer_part *part);
-/* The node's part of a save has failed: it fails everywhere. */
-void coord_failed(struct coord *c, struct coord_from from, struct step_id id, int rc, const char *text);
-/* A rank of the node had no free slot for the step, and goes on without it. */
-void coord_left_out(struct coord *c, struct coord_from from, struct step_id id);
-/* The node has nothing in the directory of a save that has failed. */
-void coord_cleared(struct coord *c, uint32_t node, struct step_id id);
-/* The node knows nothing of the save any more. When none does it may be made anew, should it have failed. */
-void coord_forgot(struct coord *c, uint32_t node, struct step_id id);
 
 /* From the coordinator's daemon. The directory is there; found: with a MANIFEST.json. */
 void coord_made(struct coord *c, struct step_id id, bool found);

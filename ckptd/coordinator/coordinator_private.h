@@ -118,6 +118,36 @@ void coord_order_level(struct coord *c, uint32_t node, struct step_id id, enum l
 /* What the node wrote of a save that has failed is deleted, unless it is to be kept. */
 void coord_order_clear(struct coord *c, uint32_t node, struct step_id id, bool kept);
 
+/* What is reported, by message (coordinator/input.c). */
+void coord_node_join(struct coord *c, struct coord_from from, uint32_t nranks, uint32_t known);
+/* To be said before it joins; epoch 0: it was told of nothing. */
+void coord_recall(struct coord *c, struct step_id replicated);
+void coord_shares(struct coord *c, uint32_t node, const struct shares *shares);
+/* False: it does not stand in the epoch of the job, of which it is told when it joins. */
+bool coord_finished(struct coord *c, struct coord_from from, uint32_t nranks);
+void coord_spilled(struct coord *c, uint32_t node, const struct peer_spilled *spilled);
+void coord_want(struct coord *c, struct coord_from from, uint32_t rank);
+void coord_joining(struct coord *c, struct coord_from from, const struct peer_node_ready *joining);
+void coord_not_joining(struct coord *c, struct coord_from from);
+void coord_lost(struct coord *c, struct coord_from from, uint32_t rank, bool was_in, const char *why);
+void coord_missing(struct coord *c, struct coord_from from, uint32_t rank);
+void coord_restoring(struct coord *c, struct coord_from from, uint64_t step);
+void coord_not_restoring(struct coord *c, struct coord_from from);
+void coord_found(struct coord *c, struct coord_from from, const struct peer_restore_candidates *found);
+void coord_fetched(struct coord *c, struct coord_from from, const struct peer_save *fetched);
+void coord_copied(struct coord *c, struct coord_from from, struct step_id id);
+void coord_reached(struct coord *c, struct coord_from from, struct step_id id, enum level_shown level);
+void coord_replica_digests(struct coord *c, struct coord_from from, const struct peer_replica_digests *replica_digests);
+void coord_compared(struct coord *c, struct coord_from from, const struct peer_compared *compared);
+void coord_uncopied(struct coord *c, struct coord_from from, struct step_id id);
+void coord_ready(struct coord *c, struct coord_from from, struct step_id id);
+void coord_passed(struct coord *c, struct coord_from from, struct step_id id, int rc, const char *text);
+void coord_prepared(struct coord *c, struct coord_from from, struct step_id id, const struct peer_part *part);
+void coord_failed(struct coord *c, struct coord_from from, struct step_id id, int rc, const char *text);
+void coord_left_out(struct coord *c, struct coord_from from, struct step_id id);
+void coord_cleared(struct coord *c, uint32_t node, struct step_id id);
+void coord_forgot(struct coord *c, uint32_t node, struct step_id id);
+
 /* The node has so many from now on; what it has said of others is undone. */
 void coord_set_ranks(struct coord *c, uint32_t node, uint32_t nranks);
 /* Some node has begun to wait to enter, or another one has gone: those that have finished are told where they stand. */

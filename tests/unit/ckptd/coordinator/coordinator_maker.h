@@ -2,7 +2,7 @@
 #ifndef CKPT_TESTS_COORD_MAKER_H
 #define CKPT_TESTS_COORD_MAKER_H
 
-#include "coordinator/coordinator.h"
+#include "coordinator/coordinator_private.h"
 
 enum { NODES = 3, EACH = 2, WORLD = NODES * EACH };
 
