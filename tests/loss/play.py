@@ -155,6 +155,7 @@ class Play(Ends):
         self.restored = self.ledger.judge(answers, self.run.program, self.run.store, asked,
                                           self.on_disk(self.run.program.job, self.run.store))
         if self.restored:
+            self.sources = {answer.text.split()[2] for answer in answers}
             self.check_bits(poison)
         elif answers[0].code != -2 and not self.run.goes_on:
             self.leave()
@@ -178,11 +179,11 @@ class Play(Ends):
     # ---- its saves
 
     def began(self):
-        """The epoch in which the state began that it saves. What memory alone has is of the run that brought it there."""
+        """The epoch in which the state began that it saves. What comes out of memory is of the run that brought it there, whether storage has it
+        or not; storage does not tell."""
         if not self.restored:
             return self.epoch
-        stored = any(self.restored.key in self.on_disk(self.run.program.job, store) for store in "ab")
-        return 0 if stored else self.restored.began
+        return 0 if self.sources == {"storage"} else self.restored.began
 
     def train(self):
         run, step = self.run, self.restored.step if self.restored else self.run.base
