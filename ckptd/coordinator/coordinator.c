@@ -325,9 +325,37 @@ static void enter(struct coord *c)
 	coord_each(c, n) coord_order(c, n, &joined);
 }
 
+/* That nobody enters is told to all: any of them may be the one that is wrong. */
+static void reject_all(struct coord *c, int rc, const char *text)
+{
+	coord_each(c, n)
+	{
+		set_joining(c, n, false);
+		coord_order_word(c, n, PEER_REJECT, (struct peer_word){.rc = rc}, text);
+	}
+}
+
+static bool share_blobs(struct coord *c)
+{
+	struct err err = {{0}};
+	uint32_t first = COORD_NOBODY;
+	int rc = 0;
+	coord_each(c, n)
+	{
+		if (first == COORD_NOBODY)
+			first = n;
+		else if (!rc)
+			rc = job_blobs_compare(&c->nodes[first].blobs, rank_of(c, first), &c->nodes[n].blobs,
+					       rank_of(c, n), &err);
+	}
+	if (rc)
+		reject_all(c, rc, err.text);
+	return !rc;
+}
+
 static void try_enter(struct coord *c)
 {
-	if (!c->held && c->attending == c->world && c->joining == c->world && c->entered != c->epoch)
+	if (!c->held && c->attending == c->world && c->joining == c->world && c->entered != c->epoch && share_blobs(c))
 		enter(c);
 }
 
@@ -369,6 +397,7 @@ void coord_joining(struct coord *c, struct coord_from from, const struct peer_no
 		memcpy(c->addresses + (size_t)rank * WIRE_ADDRESS_MAX, m->addresses + (size_t)i * WIRE_ADDRESS_MAX,
 		       m->lens[i]);
 	}
+	c->nodes[from.node].blobs = m->blobs;
 	set_joining(c, from.node, true);
 	c->nodes[from.node].finished = false;
 	coord_finishes(c);

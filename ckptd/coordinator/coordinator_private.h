@@ -14,6 +14,7 @@ struct coord_node {
 	bool finished;  /* they have said goodbye and ended: until they are needed again */
 	bool joining, restoring;
 	bool shares_known, parts_known;
+	struct job_blobs blobs;   /* of each of its ranks that wait to enter */
 	struct shares shares;     /* of what is replicated */
 	struct share_parts parts; /* of it, that the node writes */
 	uint64_t step;            /* that it wants to restore */

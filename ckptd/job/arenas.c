@@ -4,6 +4,7 @@
 #include "base/failpoint.h"
 #include "base/log.h"
 #include "daemon.h"
+#include "format/arena/job_blobs.h"
 #include "job/prefault.h"
 #include "participant/participant.h"
 #include "runtime/loop.h"

@@ -138,7 +138,9 @@ void participant_want(const struct job *job, uint32_t rank)
 
 void participant_joining(const struct job *job, const struct peer_node_ready *joining)
 {
-	participant_say(job, &(struct peer_report){.type = PEER_NODE_READY, .joining = *joining});
+	struct peer_report r = {.type = PEER_NODE_READY, .joining = *joining};
+	job_blobs_of(&job->ranks[0].mem->table->reg, &r.joining.blobs); /* those of the others are the same */
+	participant_say(job, &r);
 }
 
 void participant_not_joining(const struct job *job)

@@ -24,6 +24,7 @@ void participant_leave(struct job *job);
 /* Reports: see coordinator/coordinator.h. */
 void participant_knows(struct job *job, enum coord_witness witness, uint32_t epoch);
 void participant_want(const struct job *job, uint32_t rank);
+/* With the blobs of the job that the ranks have; the rest is the caller's. */
 void participant_joining(const struct job *job, const struct peer_node_ready *joining);
 void participant_not_joining(const struct job *job);
 void participant_lost(const struct job *job, uint32_t rank, bool was_in, const char *why);

@@ -171,6 +171,24 @@ def a_blob_of_the_job_that_one_rank_lacks_is_refused():
             expect(answer.code == EINVAL and 'blob "loader" of the job is registered on rank 1, but not on rank 0' in answer.text, answer)
 
 
+def a_blob_of_the_job_that_one_node_lacks_is_refused():
+    """Not before all have come: until then another node may wait for what nobody is against."""
+    with nodes() as daemons:
+        ranks = spread(daemons, "aabbcc", 2)
+        for call in (("open",), ("table", 1000, 0)):
+            all_must(ranks, *call)
+        all_must(ranks[:4], "blob")
+        for answer in each(ranks, "join", 20000):
+            expect(answer.code == EINVAL and 'blob "loader" of the job is registered on rank 0, but not on rank 4' in answer.text, answer)
+        for rank in ranks[4:]:
+            rank.must("close")
+            rank.must("open")
+            rank.must("table", 1000, 0)
+            rank.must("blob")
+        all_must(ranks, "join", 20000)
+        saved(ranks, 7)
+
+
 def without_a_cluster_it_is_refused():
     with single_node.daemon() as d:
         d.start()
@@ -191,6 +209,7 @@ def main():
                       ("nobody holds copies of a job that has ended", nobody_holds_copies_of_a_job_that_has_ended),
                       ("contradictions are told", contradictions_are_told),
                       ("a blob of the job that one rank lacks is refused", a_blob_of_the_job_that_one_rank_lacks_is_refused),
+                      ("a blob of the job that one node lacks is refused", a_blob_of_the_job_that_one_node_lacks_is_refused),
                       ("without a cluster it is refused", without_a_cluster_it_is_refused)])
     return cases.end()
 

@@ -1,7 +1,6 @@
 #include "format/arena/registration.h"
 
 #include "base/cleanup.h"
-#include "base/quoted.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -89,21 +88,4 @@ const struct entry *registration_find(const struct registration *reg, const char
 			low = middle + 1;
 	}
 	return NULL;
-}
-
-int registrations_share_blobs(const struct registration *const *regs, uint32_t n, struct err *err)
-{
-	for (uint32_t i = 0; i < n; i++) {
-		for (uint32_t k = 0; k < regs[i]->nentries; k++) {
-			const struct entry *e = &regs[i]->entries[k];
-			for (uint32_t j = 0; e->kind == ENTRY_JOB_BLOB && j < n; j++)
-				if (!registration_find(regs[j], e->name))
-					return err_set(
-						err, -EINVAL,
-						"blob %s of the job is registered on rank %u, but not on rank %u: "
-						"register it on every rank, or with scope rank",
-						quoted(e->name).text, regs[i]->rank, regs[j]->rank);
-		}
-	}
-	return 0;
 }

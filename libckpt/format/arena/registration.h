@@ -58,8 +58,5 @@ int registration_decode(const void *data, size_t len, struct registration *reg, 
 int registration_index(struct registration *reg, struct err *err);
 /* NULL when absent. O(log n) with the index, which registration_decode makes, else O(n). */
 const struct entry *registration_find(const struct registration *reg, const char *name);
-/* Whether the n ranks that join together have registered the same blobs of the job: -EINVAL names one that a rank has and another has not.
- * Not for what was saved before this was asked of a job: that can be restored. */
-int registrations_share_blobs(const struct registration *const *regs, uint32_t n, struct err *err);
 
 #endif

@@ -5,6 +5,7 @@
 #define CKPT_FORMAT_PEER_COORD_H
 
 #include "format/arena/arena.h"
+#include "format/arena/job_blobs.h"
 #include "format/files/manifest.h"
 #include "format/files/shares.h"
 #include "format/message/peer.h"
@@ -55,11 +56,12 @@ struct peer_quiesced {
 	char text[WIRE_TEXT_MAX];
 };
 
-/* All ranks of a node wait to enter, with their addresses (n × WIRE_ADDRESS_MAX). */
+/* All ranks of a node wait to enter, with their addresses (n × WIRE_ADDRESS_MAX) and the blobs of the job that each of them has. */
 struct peer_node_ready {
 	uint32_t n;
 	uint32_t ranks[WIRE_LOCAL_MAX], lens[WIRE_LOCAL_MAX];
 	uint8_t addresses[WIRE_LOCAL_MAX * WIRE_ADDRESS_MAX];
+	struct job_blobs blobs;
 };
 
 /* WANT, LOST, MISSING. */

@@ -11,6 +11,7 @@ void peer_node_ready_put(struct wbuf *out, const struct peer_node_ready *m)
 		wbuf_u16(out, (uint16_t)m->lens[i]);
 		wbuf_put(out, m->addresses + (size_t)i * WIRE_ADDRESS_MAX, m->lens[i]);
 	}
+	job_blobs_put(out, &m->blobs);
 }
 
 void peer_node_ready_get(struct rbuf *r, struct peer_node_ready *m)
@@ -26,6 +27,7 @@ void peer_node_ready_get(struct rbuf *r, struct peer_node_ready *m)
 		else
 			rbuf_get(r, m->addresses + (size_t)i * WIRE_ADDRESS_MAX, m->lens[i]);
 	}
+	job_blobs_get(r, &m->blobs);
 }
 
 void peer_restore_candidates_put(struct wbuf *out, const struct peer_restore_candidates *m)

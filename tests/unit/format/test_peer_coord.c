@@ -34,6 +34,7 @@ static struct peer_report a_report(enum peer_type type)
 		break;
 	case PEER_NODE_READY:
 		r.joining = (struct peer_node_ready){.n = 2, .ranks = {4, 5}, .lens = {3, 0}, .addresses = "a:1"};
+		r.joining.blobs = (struct job_blobs){.n = 2, .digest = 9, .named = {{"clock", 8}, {"loader", 64}}};
 		break;
 	case PEER_RESTORING:
 	case PEER_PAUSED:

@@ -257,27 +257,3 @@ Test(registration, interleaved_pieces_share_one_budget)
 	registration_free(&back);
 	registration_free(&reg);
 }
-
-Test(registration, a_blob_of_the_job_is_on_every_rank)
-{
-	struct registration regs[3] = {{.rank = 4, .world = 9}, {.rank = 5, .world = 9}, {.rank = 7, .world = 9}};
-	const struct registration *all[] = {&regs[0], &regs[1], &regs[2]};
-	struct err err;
-	for (int r = 0; r < 3; r++) {
-		add_blob(&regs[r], "clock", ENTRY_JOB_BLOB, 8);
-		add_blob(&regs[r], "rng", ENTRY_RANK_BLOB, 8);
-	}
-	cr_assert_eq(registrations_share_blobs(all, 3, &err), 0);
-	add_blob(&regs[1], "loader\"", ENTRY_JOB_BLOB, 8);
-	cr_assert_eq(registrations_share_blobs(all, 3, &err), -EINVAL);
-	cr_assert(strstr(err.text, "blob \"loader\\\"\" of the job is registered on rank 5, but not on rank 4"), "%s",
-		  err.text);
-	cr_assert_eq(registrations_share_blobs(all + 1, 1, &err), 0);
-	add_blob(&regs[0], "loader\"", ENTRY_JOB_BLOB, 8);
-	cr_assert_eq(registrations_share_blobs(all, 3, &err), -EINVAL);
-	cr_assert(strstr(err.text, "on rank 4, but not on rank 7"), "%s", err.text);
-	add_blob(&regs[2], "loader\"", ENTRY_JOB_BLOB, 8);
-	cr_assert_eq(registrations_share_blobs(all, 3, &err), 0);
-	for (int r = 0; r < 3; r++)
-		registration_free(&regs[r]);
-}

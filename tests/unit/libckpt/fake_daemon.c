@@ -1,5 +1,7 @@
 #include "fake_private.h"
 
+#include "format/arena/job_blobs.h"
+
 #include <criterion/criterion.h>
 #include <poll.h>
 #include <stdio.h>

@@ -121,6 +121,36 @@ Test(coord, nodes_that_were_lost_may_come_back_with_the_ranks_of_each_other)
 	cr_expect_eq(told[2].away, -EINVAL, "they are on node 1 now");
 }
 
+/* Each of its ranks has these blobs of the job. */
+static void join_with(uint32_t node, const struct job_blobs *blobs)
+{
+	struct peer_node_ready m = {.n = EACH, .blobs = *blobs};
+	for (uint32_t i = 0; i < EACH; i++) {
+		m.ranks[i] = node + i * NODES;
+		m.lens[i] = 1;
+		m.addresses[i * WIRE_ADDRESS_MAX] = (uint8_t)('a' + m.ranks[i]);
+	}
+	coord_joining(coord, from(node), &m);
+}
+
+Test(coord, nobody_enters_before_all_nodes_have_the_blobs_of_the_job)
+{
+	static const struct job_blobs one = {.n = 1, .digest = 7, .named = {{"loader", 8}}}, none;
+	join_with(0, &one);
+	join_with(1, &one);
+	cr_expect_eq(told[0].away, 0, "node 2 has not come");
+	join_with(2, &none);
+	for (uint32_t n = 0; n < NODES; n++) {
+		cr_expect_eq(told[n].joined, 0);
+		cr_expect_eq(told[n].away, -EINVAL);
+		cr_expect(strstr(told[n].text, "blob \"loader\" of the job is registered on rank 0, but not on rank 2"),
+			  "%s", told[n].text);
+	}
+	for (uint32_t n = 0; n < NODES; n++)
+		join_with(n, &one);
+	cr_expect_eq(told[2].joined, 1);
+}
+
 Test(coord, a_node_that_joins_those_at_work_raises_the_epoch)
 {
 	join_all();
