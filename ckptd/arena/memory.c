@@ -2,6 +2,7 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "base/quoted.h"
 #include "format/files/safetensors.h"
 #include "store/disk/disk.h"
 
@@ -251,7 +252,8 @@ static int adopt(struct memory *mem, const char *job, struct err *err)
 	if (rc)
 		return rc;
 	if (strncmp(copy->job, job, sizeof(copy->job)) != 0)
-		return err_set(err, -EBADMSG, "the arena belongs to job '%.63s', not to '%s'", copy->job, job);
+		return err_set(err, -EBADMSG, "the arena belongs to job %s, not to %s",
+			       quoted_part(copy->job, sizeof(copy->job)).text, quoted(job).text);
 	if (copy->table_len > TABLE_MAX)
 		return err_set(err, -EBADMSG, "the arena's table of %lu bytes is larger than any can be",
 			       (unsigned long)copy->table_len);

@@ -1,6 +1,7 @@
 #include "cluster/roster.h"
 
 #include "base/cleanup.h"
+#include "base/quoted.h"
 
 #include <arpa/inet.h>
 #include <fcntl.h>
@@ -72,11 +73,12 @@ static int take_address(const struct source *s, const char *text, struct roster_
 	char *end = NULL;
 	unsigned long port = colon && colon[1] >= '0' && colon[1] <= '9' ? strtoul(colon + 1, &end, 10) : 0;
 	if (!n || n >= sizeof(host) || !end || *end || !port || port > UINT16_MAX)
-		return WRONG(s, "'%.64s' is not HOST:PORT, with a port from 1 to 65535", text);
+		return WRONG(s, "%s is not HOST:PORT, with a port from 1 to 65535", quoted(text).text);
 	memcpy(host, begin, n);
 	host[n] = 0;
 	if (!take_host(host, bracketed, node->host))
-		return WRONG(s, "'%.64s' is neither an address (10.0.0.1:7470, [fd00::1]:7470) nor a host name", text);
+		return WRONG(s, "%s is neither an address (10.0.0.1:7470, [fd00::1]:7470) nor a host name",
+			     quoted(text).text);
 	node->port = (uint16_t)port;
 	return 0;
 }
@@ -99,7 +101,8 @@ static int take_word(const struct source *s, const char *word, struct roster_nod
 	if (!strncmp(word, "switch=", 7))
 		return take_label(s, "switch", word + 7, node->switch_name);
 	if (strcmp(word, "spare") != 0)
-		return WRONG(s, "'%.64s' is not known: after the address come rack=NAME, switch=NAME, spare", word);
+		return WRONG(s, "%s is not known: after the address come rack=NAME, switch=NAME, spare",
+			     quoted(word).text);
 	if (node->spare)
 		return WRONG(s, "spare stands twice");
 	node->spare = true;

@@ -1,6 +1,7 @@
 #include "config/file.h"
 
 #include "base/cleanup.h"
+#include "base/quoted.h"
 #include "format/tensor/names.h"
 
 #include <fcntl.h>
@@ -30,7 +31,7 @@ static int fail(struct reader *r, const char *fmt, ...)
 	va_start(ap, fmt);
 	vsnprintf(text, sizeof(text), fmt, ap);
 	va_end(ap);
-	r->rc = err_set(r->err, -EINVAL, "%s:%u: %s", r->path, r->line, text);
+	r->rc = err_set(r->err, -EINVAL, "%s:%u: %s", shown_path(r->path).text, r->line, text);
 	return r->rc;
 }
 
@@ -80,18 +81,17 @@ static int take_section(struct reader *r, const char *from, const char *to)
 	r->scope = is_word(from, len, "job") ? SCOPE_JOB : is_word(from, len, "user") ? SCOPE_USER : 0;
 	if (!r->scope)
 		return fail(r,
-			    "section [%.*s] is not known: there are [node], [job], [job NAME], [user], [user NAME] and "
+			    "section %s is not known: there are [node], [job], [job NAME], [user], [user NAME] and "
 			    "[user @GROUP]",
-			    (int)(len < 64 ? len : 64), from);
+			    quoted_part(from, len).text);
 	for (from += strlen(scope_name(r->scope)); from < to && is_blank(*from);)
 		from++;
 	len = (size_t)(to - from);
 	if (!len)
 		return 0;
 	if (!is_pattern(r->scope, from, len))
-		return fail(r, "[%s %.*s]: expected a %s's name, 1 to %d of A-Z a-z 0-9 _ . - and * ? for any letters",
-			    scope_name(r->scope), (int)(len < 64 ? len : 64), from, scope_name(r->scope),
-			    NAME_JOB_MAX - 1);
+		return fail(r, "[%s %s]: expected a %s's name, 1 to %d of A-Z a-z 0-9 _ . - and * ? for any letters",
+			    scope_name(r->scope), quoted_part(from, len).text, scope_name(r->scope), NAME_JOB_MAX - 1);
 	memcpy(r->pattern, from, len);
 	r->pattern[len] = 0;
 	return 0;
@@ -153,7 +153,7 @@ static int unknown_key(struct reader *r, const char *key)
 	for (const struct setting *s = settings; s->key && at < (int)sizeof(list); s++)
 		if (s->scope == r->scope)
 			at += snprintf(list + at, sizeof(list) - (size_t)at, "%s%s", at ? ", " : "", s->key);
-	return fail(r, "%.64s is not a setting of [%s]: there are %s", key, scope_name(r->scope), list);
+	return fail(r, "%s is not a setting of [%s]: there are %s", quoted(key).text, scope_name(r->scope), list);
 }
 
 /* inih: non-zero is success. */
@@ -164,7 +164,7 @@ static int take_value(void *user, const char *section, const char *key, const ch
 	if (r->rc)
 		return 0;
 	if (!r->scope)
-		return !fail(r, "%.64s stands before the first section", key);
+		return !fail(r, "%s stands before the first section", quoted(key).text);
 	const struct setting *setting = setting_find(r->scope, key);
 	if (!setting)
 		return !unknown_key(r, key);
@@ -184,7 +184,7 @@ int file_parse(struct sources *sources, const char *path, const char *text, size
 		return fail(&r, "expected [section], key = value, or a comment");
 	}
 	if (bad < 0 && !r.rc)
-		return err_set(err, -ENOMEM, "%s: no memory to read it", path);
+		return err_set(err, -ENOMEM, "%s: no memory to read it", shown_path(path).text);
 	return r.rc;
 }
 
@@ -210,17 +210,17 @@ int file_read(struct sources *sources, const char *path, struct err *err)
 	AUTO_FREE char *text = malloc(CONFIG_FILE_MAX + 1);
 	AUTO_CLOSE int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 	if (!text)
-		return err_set(err, -ENOMEM, "%s: no memory to read it", path);
+		return err_set(err, -ENOMEM, "%s: no memory to read it", shown_path(path).text);
 	if (fd < 0 || fstat(fd, &st) < 0)
-		return err_set(err, -errno, "%s: %s", path, err_name(errno));
+		return err_set(err, -errno, "%s: %s", shown_path(path).text, err_name(errno));
 	/* A FIFO would be read without end; /dev/null is a way to say "no file". */
 	if (!S_ISREG(st.st_mode) && !S_ISCHR(st.st_mode))
-		return err_set(err, -EINVAL, "%s: is not a file", path);
+		return err_set(err, -EINVAL, "%s: is not a file", shown_path(path).text);
 	int rc = read_whole(fd, text, CONFIG_FILE_MAX + 1, &len);
 	if (rc == -EFBIG)
-		return err_set(err, rc, "%s: is larger than %d bytes", path, CONFIG_FILE_MAX);
+		return err_set(err, rc, "%s: is larger than %d bytes", shown_path(path).text, CONFIG_FILE_MAX);
 	if (rc)
-		return err_set(err, rc, "%s: cannot be read: %s", path, err_name(rc));
+		return err_set(err, rc, "%s: cannot be read: %s", shown_path(path).text, err_name(rc));
 	return file_parse(sources, path, text, len, err);
 }
 

@@ -1,5 +1,7 @@
 #include "config/sources.h"
 
+#include "base/quoted.h"
+
 #include <fnmatch.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,9 +16,9 @@ static int place_error(const struct setting *setting, const struct place *place,
 {
 	if (place->origin != ORIGIN_FILE)
 		return err_prefix(err, -EINVAL, "%s", place->name);
-	return err_prefix(err, -EINVAL, "%s:%u: [%s%s%s] %s", place->name, place->line, scope_name(setting->scope),
-			  place->pattern && *place->pattern ? " " : "", place->pattern ? place->pattern : "",
-			  setting->key);
+	return err_prefix(err, -EINVAL, "%s:%u: [%s%s%s] %s", shown_path(place->name).text, place->line,
+			  scope_name(setting->scope), place->pattern && *place->pattern ? " " : "",
+			  place->pattern ? place->pattern : "", setting->key);
 }
 
 static const struct given *said_before(const struct sources *s, const struct setting *setting,

@@ -1,6 +1,7 @@
 #include "config/value.h"
 
 #include "base/address.h"
+#include "base/quoted.h"
 #include "format/tensor/names.h"
 
 #include <stdio.h>
@@ -172,7 +173,7 @@ int value_parse(const struct setting *setting, const char *text, struct value *o
 	else
 		rc = parse_text(setting, text);
 	if (rc)
-		return err_set(err, -EINVAL, "'%.64s' is not allowed: expected %s", text,
+		return err_set(err, -EINVAL, "%s is not allowed: expected %s", quoted(text).text,
 			       value_allowed(setting, allowed, sizeof(allowed)));
 	if (is_text(setting))
 		out->text = text;

@@ -42,7 +42,7 @@ def a_mistake_ends_the_start():
         path = config_of(d, "[node]\nmemory-limit = 1G\n[job]\npersist-every = often\n")
         done = subprocess.run([BIN / "ckptd", "--socket", d.socket, "--config", path], capture_output=True, text=True, timeout=DEADLINE)
         expect(done.returncode == 2, "exit", done.returncode)
-        expect(f"{path}:4: [job] persist-every: 'often' is not allowed: expected a number" in done.stderr, done.stderr)
+        expect(f"{path}:4: [job] persist-every: \"often\" is not allowed: expected a number" in done.stderr, done.stderr)
         code, out, err = d.ckpt("config", "--check", path)
         expect(code == 1 and f"{path}:4:" in err, code, out, err)
         code, out, err = d.ckpt("config", "--check", config_of(d, "[job]\npersist-every = 2\n"))
@@ -72,7 +72,7 @@ def a_reload_takes_effect_or_changes_nothing(d):
     expect("[node] socket stays" not in d.text(), "an option wins over the file, so that nothing changes")
     expect(settings(d)["job", "persist-every"]["daemon"] == "7", "the daemon has the new value")
     reload(d, "[job]\npersist-every = 8\nnonsense = 1\n", "the configuration stays as it is")
-    expect("ckpt.conf:3: nonsense is not a setting of [job]" in d.text(), d.text())
+    expect("ckpt.conf:3: \"nonsense\" is not a setting of [job]" in d.text(), d.text())
     expect(settings_of_daemon(d)["job", "persist-every"] == "7", "the old value stays")
 
 

@@ -114,7 +114,7 @@ def _():
                 continue
             for text in wrong[value]:
                 _, err = ckpt(command["name"], f"--{name}={text}", *store, *arguments.get(command["name"], []), code=USAGE)
-                has(err, f"--{name}: '{text}' is not allowed: expected a ", "such as")
+                has(err, f'--{name}: "{text}" is not allowed: expected a ', "such as")
             seen.add((command["name"], name))
     equal(len(seen) >= 15, True, f"only {seen}")
     whole, files = top / "sized", {}

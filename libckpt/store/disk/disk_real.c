@@ -3,6 +3,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/quoted.h"
 #include "store/disk/denied.h"
 
 #include <fcntl.h>
@@ -17,7 +18,8 @@ static int open_engine(struct disk *d, struct err *err)
 	const char *wanted = getenv("CKPT_DISK_ENGINE");
 	bool any = !wanted || !*wanted || !strcmp(wanted, "auto");
 	if (!any && strcmp(wanted, "uring") != 0 && strcmp(wanted, "threads") != 0)
-		return err_set(err, -EINVAL, "CKPT_DISK_ENGINE is \"%.32s\": it can be auto, uring or threads", wanted);
+		return err_set(err, -EINVAL, "CKPT_DISK_ENGINE is %s: it can be auto, uring or threads",
+			       quoted(wanted).text);
 	d->engine = !any && *wanted == 't' ? &engine_threads : &engine_uring;
 	int rc = d->engine->open(d, err);
 	if (rc != 0 && any) {
@@ -47,7 +49,7 @@ static int open_root(struct disk *d, const char *path, struct err *err)
 	if (d->root >= 0)
 		return 0;
 	int rc = -errno;
-	err_set(err, rc, "cannot open the directory %s: %s", path, err_name(rc));
+	err_set(err, rc, "cannot open the directory %s: %s", shown_path(path).text, err_name(rc));
 	return denied_path(path, rc, err);
 }
 

@@ -60,3 +60,27 @@ Test(quoted, nothing_behind_the_name_is_read)
 		free(exact);
 	}
 }
+
+Test(quoted, a_part_of_a_text_ends_where_it_is_told)
+{
+	cr_assert_str_eq(quoted_part("[job a]", 4).text, "\"[job\"");
+	cr_assert_str_eq(quoted_part("a", 9).text, "\"a\"");
+	cr_assert_str_eq(quoted_part("a", 0).text, "\"\"");
+	cr_assert_str_eq(quoted_part("m\xc3\xb6", 2).text, "\"m\\xc3\"");
+}
+
+Test(quoted, a_path_has_no_quotes_and_stays_on_its_line)
+{
+	char path[600];
+	cr_assert_str_eq(shown_path("/data/my \"store\"").text, "/data/my \"store\"");
+	cr_assert_str_eq(shown_path("/a\nb\x1b\xff\\").text, "/a\\nb\\x1b\\xff\\\\");
+	cr_assert_str_eq(shown_path(NULL).text, "NULL");
+	memset(path, 'x', sizeof(path));
+	path[SHOWN_PATH_MAX - 1] = 0;
+	cr_assert_str_eq(shown_path(path).text, path);
+	path[SHOWN_PATH_MAX - 1] = 'x';
+	path[sizeof(path) - 1] = 0;
+	cr_assert_eq(strlen(shown_path(path).text), SHOWN_PATH_MAX + 2u);
+	memset(path, 0xff, sizeof(path) - 1);
+	cr_assert_leq(strlen(shown_path(path).text), SHOWN_PATH_MAX + 2u);
+}

@@ -102,7 +102,7 @@ Test(sources, a_bad_variable_is_named)
 {
 	setenv("CKPT_PERSIST_EVERY", "often", 1);
 	cr_assert_eq(sources_environment(s, &err), -EINVAL);
-	cr_assert(!strncmp(err.text, "CKPT_PERSIST_EVERY: 'often'", 27), "%s", err.text);
+	cr_assert(!strncmp(err.text, "CKPT_PERSIST_EVERY: \"often\"", 27), "%s", err.text);
 }
 
 Test(sources, their_number_is_bounded)

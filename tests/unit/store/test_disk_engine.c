@@ -57,6 +57,15 @@ static void write_and_read_back(struct disk *d, int root)
 	disk_close_file(d, file);
 }
 
+Test(disk_engine, the_path_of_a_store_that_is_not_there_stays_on_its_line)
+{
+	struct err err = {{0}};
+	struct disk *d;
+	int root;
+	cr_expect_eq(disk_new("/nowhere/\x1b[2J\n\xff", &d, &root, &err), -ENOENT);
+	cr_expect(strstr(err.text, "the directory /nowhere/\\x1b[2J\\n\\xff: "), "%s", err.text);
+}
+
 Test(disk_engine, where_io_uring_is_forbidden_threads_take_its_place)
 {
 	struct err err = {{0}};
@@ -92,7 +101,7 @@ Test(disk_engine, the_environment_chooses)
 	cr_assert_eq(disk_new(path, &d, &root, &err), 0, "%s", err.text);
 	cr_expect_str_eq(disk_engine(d), "threads");
 	disk_free(d);
-	setenv("CKPT_DISK_ENGINE", "floppy", 1);
+	setenv("CKPT_DISK_ENGINE", "floppy\n\xff", 1);
 	cr_expect_eq(disk_new(path, &d, &root, &err), -EINVAL);
-	cr_expect(strstr(err.text, "floppy") && strstr(err.text, "threads"), "%s", err.text);
+	cr_expect_str_eq(err.text, "CKPT_DISK_ENGINE is \"floppy\\n\\xff\": it can be auto, uring or threads");
 }
