@@ -100,13 +100,13 @@ static int take_word(const struct source *s, const char *word, struct roster_nod
 		return take_label(s, "rack", word + 5, node->rack);
 	if (!strncmp(word, "switch=", 7))
 		return take_label(s, "switch", word + 7, node->switch_name);
-	if (strcmp(word, "spare") != 0)
-		return WRONG(s, "%s is not known: after the address come rack=NAME, switch=NAME, spare",
-			     quoted(word).text);
-	if (node->spare)
-		return WRONG(s, "spare stands twice");
-	node->spare = true;
-	return 0;
+	if (!strcmp(word, "spare"))
+		return WRONG(
+			s,
+			"spare is no word of a roster: take it out, and start ckpt run with --spare on node %s, or "
+			"with --spares %s",
+			node->name, node->name);
+	return WRONG(s, "%s is not known: after the address come rack=NAME and switch=NAME", quoted(word).text);
 }
 
 /* 1: a node; 0: an empty line. */

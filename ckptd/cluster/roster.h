@@ -3,9 +3,9 @@
  *	# name   address             labels
  *	node-0   10.0.0.1:7470       rack=r1 switch=s1
  *	node-1   [fd00::2]:7470      rack=r1 switch=s1
- *	node-2   node-2.example:7470 rack=r2 switch=s1 spare
+ *	node-2   node-2.example:7470 rack=r2 switch=s1
  *
- * The first node is the coordinator. A spare holds no ranks until one is lost. Labels name what fails together. */
+ * The first node is the coordinator. Labels name what fails together. */
 #ifndef CKPTD_CLUSTER_ROSTER_H
 #define CKPTD_CLUSTER_ROSTER_H
 
@@ -30,8 +30,7 @@ struct roster_node {
 	char host[ROSTER_HOST_MAX];
 	uint16_t port;
 	char rack[ROSTER_LABEL_MAX], switch_name[ROSTER_LABEL_MAX]; /* "": none */
-	bool spare;
-	unsigned line; /* in the file, from 1 */
+	unsigned line;                                              /* in the file, from 1 */
 };
 
 struct roster {

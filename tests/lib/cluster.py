@@ -223,7 +223,7 @@ class Node(Daemon):
 
 
 class Cluster:
-    """labels: {name: "rack=r1 spare"}, what the roster says of a node."""
+    """labels: {name: "rack=r1"}, what the roster says of a node."""
 
     def __init__(self, names="abc", store=True, options=(), labels=None):
         self.top = pathlib.Path(tempfile.mkdtemp(prefix="cluster-"))

@@ -64,8 +64,8 @@ static void digest_roster(const struct roster *roster, uint8_t digest[SESSION_RO
 	for (unsigned i = 0; i < roster->n; i++) {
 		char text[1024];
 		const struct roster_node *n = &roster->nodes[i];
-		int len = snprintf(text, sizeof(text), "%s %s %u %s %s %d\n", n->name, n->host, n->port, n->rack,
-				   n->switch_name, n->spare);
+		int len = snprintf(text, sizeof(text), "%s %s %u %s %s\n", n->name, n->host, n->port, n->rack,
+				   n->switch_name);
 		crypto_generichash_update(&state, (const uint8_t *)text, (unsigned long long)len);
 	}
 	crypto_generichash_final(&state, digest, SESSION_ROSTER);

@@ -30,7 +30,7 @@ Test(roster, nodes_are_taken_in_order_with_their_labels)
 {
 	cr_assert_eq(parse("# the cluster\n\n"
 			   "a 10.0.0.1:7470 rack=r1 switch=s1 # first\n"
-			   "\tb  [FD00:0::2]:1  spare switch=s2\r\n"
+			   "\tb  [FD00:0::2]:1  switch=s2\r\n"
 			   "c Node-3.example:65535"),
 		     0, "%s", err.text);
 	cr_assert_eq(roster->n, 3u);
@@ -39,12 +39,10 @@ Test(roster, nodes_are_taken_in_order_with_their_labels)
 	cr_assert_eq(roster->nodes[0].port, 7470);
 	cr_assert_str_eq(roster->nodes[0].rack, "r1");
 	cr_assert_str_eq(roster->nodes[0].switch_name, "s1");
-	cr_assert_not(roster->nodes[0].spare);
 	cr_assert_eq(roster->nodes[0].line, 3u);
 	cr_assert_str_eq(roster->nodes[1].host, "fd00::2");
 	cr_assert_str_eq(roster->nodes[1].rack, "");
 	cr_assert_str_eq(roster->nodes[1].switch_name, "s2");
-	cr_assert(roster->nodes[1].spare);
 	cr_assert_str_eq(roster->nodes[2].host, "Node-3.example");
 	cr_assert_eq(roster->nodes[2].port, 65535);
 	cr_assert_eq(roster_find(roster, "c"), 2);
@@ -72,7 +70,9 @@ Test(roster, mistakes_are_named_with_their_line)
 		{"a/b h:1\n", "nodes:1: node"},
 		{"a h:1 rack=\n", "nodes:1: rack"},
 		{"a h:1 rack=x rack=y\n", "nodes:1: rack stands twice"},
-		{"a h:1 spare spare\n", "nodes:1: spare stands twice"},
+		{"a h:1 spare\n",
+		 "nodes:1: spare is no word of a roster: take it out, and start ckpt run with --spare on node a"},
+		{"a h:1 switch=x switch=y\n", "nodes:1: switch stands twice"},
 		{"a h:1 row=7\n", "nodes:1: \"row=7\" is not known"},
 		{"a h:1\n\nb h:2\na h:3\n", "nodes:4: node a stands on line 1, too"},
 		{"a h:1\nb [::1]:7\nc H:1\n", "nodes:3: node c has the address of node a on line 1"},
