@@ -124,7 +124,7 @@ Test(memory, an_arena_of_another_job_is_refused)
 	struct memory *mem = NULL;
 	struct err err = {{0}};
 	cr_assert_eq(memory_adopt(dup(m.mem[0]->fd), "other", &mem, &err), -EBADMSG);
-	cr_assert(strstr(err.text, "'main'") && strstr(err.text, "'other'"), "%s", err.text);
+	cr_assert(strstr(err.text, "\"main\"") && strstr(err.text, "\"other\""), "%s", err.text);
 }
 
 Test(memory, a_cut_arena_is_refused)
