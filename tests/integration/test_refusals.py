@@ -130,11 +130,12 @@ def _():
     train("one", 0)
     before = sorted(path.name for path in top.glob("store/*/step-*"))
     done = train("two", 1)
+    after = sorted(path.name for path in top.glob("store/*/step-*"))
     has(done.stderr, "tensor momentum2", "is not in checkpoint")
     expect(not re.search(r"epoch 2: step 0", done.stdout), done.stdout)
-    equal(sorted(path.name for path in top.glob("store/*/step-*")), before)
+    equal(after[-3:], before[-3:])
+    expect(set(after) <= set(before), after, before)  # what the rules gave up in the first run may go in the second
     shutil.rmtree(top)
-
 
 
 def names(d):
