@@ -135,9 +135,11 @@ typedef struct ckpt_options {
  *
  *	-ENOTCONN         no daemon listens or answers at the socket
  *	-EPROTONOSUPPORT  library and daemon have different protocol versions: both are named
- *	-EBUSY            a living process holds the rank (its pid is named), or the job still runs
- *	                  with another world size
+ *	-EBUSY            a living process holds the rank (its pid is named), all ranks of this node
+ *	                  are there, the job still runs with another world size, what it left in
+ *	                  memory is in the way, or the daemon has 64 jobs
  *	-EACCES           the daemon belongs to another user
+ *	-EOPNOTSUPP       the job has ranks on other nodes, and the daemon is in no cluster
  *	-EINVAL           `out` is NULL, or an option or a variable of the environment is wrong
  *	-EMFILE, -ENFILE  no file descriptor is left */
 int ckpt_open(const ckpt_options *opts, ckpt **out, char *why, size_t why_size);
@@ -335,7 +337,11 @@ typedef struct ckpt_view {
 
 /* Waits until each rank of the job is here, and enters the current epoch.
  *
- * The first call ends registration. Call it again after -ESTALE, or after on_epoch was called.
+ * The first call whose own table is in order ends registration. Call it again after -ESTALE, or
+ * after on_epoch was called.
+ *
+ * The tables of ranks on one node are compared here. Between nodes only the blobs of the job are
+ * compared here, and the rest by the first save to storage in an epoch: it fails with -EINVAL.
  *
  *	address  handed to all ranks: a listening address, an ncclUniqueId; NULL if len is 0
  *	len      bytes of the address, at most CKPT_ADDRESS_MAX
@@ -345,15 +351,17 @@ typedef struct ckpt_view {
  * any more, nothing reads what was, and its snapshots are forgotten; free their handles. Register
  * the pieces of the new place, join again, then restore.
  *
- *	-EINVAL     the tables of ranks differ in dtype or shape, or a rank lacks a blob of the job:
- *	            both sides are named
- *	-EEXIST     the pieces of ranks overlap: both are named. Also: a GPU that hangs may still
+ *	-EINVAL     the tables of ranks contradict each other in dtype, shape, replicas or blobs of
+ *	            the job: both sides are named. Also: a rank is on two nodes, or the table is not
+ *	            the one that other ranks of the node still use
+ *	-EEXIST     pieces of a tensor overlap: both are named. Also: a GPU that hangs may still
  *	            write to the place where the arena was mapped, so that it cannot be pinned there
  *	-ENODATA    no rank holds a part of a tensor: the part is named
+ *	-EOVERFLOW  a rank holds more than 2^60 bytes
  *	-ENOMEM     the arenas do not fit a limit of the daemon: the sentence has the arithmetic
  *	-E2BIG      more than 256 replica groups to compare (ckpt_options.vote), state on more than
- *	            8 devices, or too many arenas pinned by this process. This rank does not join,
- *	            and the others wait for it
+ *	            8 devices, too many arenas pinned by this process, or a table with too many or
+ *	            too interleaved pieces. This rank does not join, and the others wait for it
  *	-ENODEV     a device that is registered is not there
  *	-EAGAIN     what the job left in memory when it ended last is still checked or written: call
  *	            again in a moment
@@ -463,7 +471,8 @@ int ckpt_poll(ckpt_snapshot *snap);
  *	-EOPNOTSUPP  it stays in memory: persist-every passed it over
  *	-EBUSY       it stays in memory: save-policy refused it
  *	-EINVAL      it cannot reach this level: durable with CKPT_MEMORY, replicated without peers,
- *	             verified if the daemon does not read back
+ *	             verified if the daemon does not read back. Also: the tables of ranks on
+ *	             several nodes contradict each other (ckpt_join)
  *	-ETIMEDOUT   it has not reached the level: the sentence says who is late */
 int ckpt_wait(ckpt_snapshot *snap, ckpt_level level, int timeout_ms);
 /* Returns the step of a snapshot; UINT64_MAX for NULL. */

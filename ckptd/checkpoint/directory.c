@@ -430,5 +430,6 @@ void directory_free(struct directory *s)
 	manifest_free(&s->expected);
 	free(s->there);
 	directory_free_looks(s);
+	directory_compare_forget(s);
 	free(s);
 }

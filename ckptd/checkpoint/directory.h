@@ -58,6 +58,8 @@ enum directory_state {
 enum { DIRECTORY_LOOKS = 8 }; /* node manifests that are read at a time */
 
 struct directory_look;
+struct directory_compare;
+struct pool;
 
 struct directory {
 	/* set by the caller */
@@ -65,6 +67,8 @@ struct directory {
 	int root;
 	char job[NAME_JOB_MAX];
 	struct step_id id;
+	struct pool *pool;                   /* on which node manifests are compared; NULL: they are not */
+	const char *store;                   /* then, the path of root */
 	void (*made)(struct directory *s);   /* nodes may open it */
 	void (*sealed)(struct directory *s); /* MANIFEST.json stands, fsynced */
 	void (*failed)(struct directory *s); /* rc and err say why; it will not come to be */
@@ -76,11 +80,13 @@ struct directory {
 
 	/* to be read */
 	enum directory_state state;
-	int rc;               /* first error */
-	struct err err;       /* its sentence */
-	uint64_t progress_ns; /* when an operation last ended */
-	bool found;           /* a manifest of this name was there: nodes compare and write nothing */
-	bool kept;            /* nothing of it may be deleted */
+	int rc;                              /* first error */
+	struct err err;                      /* its sentence */
+	uint64_t progress_ns;                /* when an operation last ended */
+	bool found;                          /* a manifest of this name was there: nodes compare and write nothing */
+	bool kept;                           /* nothing of it may be deleted */
+	bool compared;                       /* the node manifests fit together */
+	struct directory_compare *comparing; /* a worker reads them now */
 
 	/* private */
 	bool dir_made, aside_tried;

@@ -107,7 +107,10 @@ static void start(struct directory *s)
 	if (s->looking)
 		return;
 	int rc = !s->rc && s->found ? directory_compare_found(s) : s->rc;
-	directory_advance(s, rc);
+	if (rc || s->found)
+		directory_advance(s, rc);
+	else
+		directory_compare(s);
 }
 
 void directory_look(struct directory *s)

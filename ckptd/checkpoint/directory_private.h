@@ -27,8 +27,12 @@ void directory_found_read(struct directory *s, int64_t result);
 /* What was found when the directory was: 0, or -EEXIST when it is not what is to be written. */
 int directory_compare_found(struct directory *s);
 
-/* The node manifests (checkpoint/directory_manifests.c): directory_advance with 0 when all are there as reported, or with an error, which has its sentence. */
+/* The node manifests (checkpoint/directory_manifests.c): directory_advance with 0 when all are there as reported, and fit together, or with an error,
+ * which has its sentence. */
 void directory_look(struct directory *s);
 void directory_free_looks(struct directory *s);
+/* Whether they fit together (checkpoint/directory_compare.c), as the end of the look. */
+void directory_compare(struct directory *s);
+void directory_compare_forget(struct directory *s);
 
 #endif

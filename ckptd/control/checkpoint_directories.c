@@ -66,6 +66,9 @@ static void made(struct directory *s)
 
 static void sealed(struct directory *s)
 {
+	const struct held *h = s->arg;
+	if (s->compared)
+		h->directories->compared = s->id.epoch;
 	coord_sealed(coord_of(s), s->id);
 }
 
@@ -100,6 +103,8 @@ void directories_make(struct directories *directories, struct step_id id)
 	s->disk = directories->disk;
 	s->root = directories->root;
 	s->id = id;
+	s->pool = directories->compared != id.epoch ? directories->pool : NULL;
+	s->store = directories->store;
 	s->made = made;
 	s->sealed = sealed;
 	s->failed = failed;
@@ -135,9 +140,9 @@ void directories_remove(struct directories *directories, struct step_id id)
 
 /* ---- time ------------------------------------------------------------------------------------------------------ */
 
-static bool waits_for_nodes(const struct directory *s)
+static bool waits_for_others(const struct directory *s)
 {
-	return s->state == DIRECTORY_READY || s->state == DIRECTORY_LEFT;
+	return s->state == DIRECTORY_READY || s->state == DIRECTORY_LEFT || s->comparing;
 }
 
 void directories_expire(struct directories *directories, uint64_t stall_ms)
@@ -146,7 +151,7 @@ void directories_expire(struct directories *directories, uint64_t stall_ms)
 	char text[WIRE_TEXT_MAX];
 	list_for_safe(node, &directories->list) {
 		struct directory *s = held_of(node)->directory;
-		if (s->rc || waits_for_nodes(s) || now - s->progress_ns <= stall_ms * CLOCK_NS_PER_MS)
+		if (s->rc || waits_for_others(s) || now - s->progress_ns <= stall_ms * CLOCK_NS_PER_MS)
 			continue;
 		snprintf(text, sizeof(text), "storage made no progress for %lu ms (commit state %s)",
 			 (unsigned long)stall_ms, directory_state_name(s->state));

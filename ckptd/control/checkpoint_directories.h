@@ -8,12 +8,16 @@
 
 struct coord;
 struct disk;
+struct pool;
 
 struct directories {
 	struct disk *disk;
 	int root;
 	const char *job;
 	struct coord *coord;
+	struct pool *pool; /* as in struct directory */
+	const char *store;
+	uint32_t compared; /* the epoch of which a checkpoint was; its nodes' tables stay what they are */
 	struct list list;
 	unsigned n; /* in it */
 };

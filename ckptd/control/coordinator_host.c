@@ -240,6 +240,8 @@ static int begin(struct coordinator_host *host, uint32_t world, struct err *err)
 	if (rc)
 		return err_set(err, rc, "no memory for job '%s'", host->job);
 	directories_init(&host->directories, daemon->disk, daemon->root, host->job, host->coord);
+	host->directories.pool = daemon->pool;
+	host->directories.store = daemon->config.store;
 	return 0;
 }
 

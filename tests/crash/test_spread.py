@@ -13,7 +13,7 @@ from single_node import BIN, DEADLINE, Cases, expect, until
 from loopback_cluster import Cluster
 from scripted_ranks import CAPTURED, DURABLE, LATEST, MEMORY, STORAGE, VERIFIED, Puppet, all_must, each, gather
 
-ENOSPC, EOPNOTSUPP, ESTALE = -28, -95, -116
+EINVAL, ENOSPC, EOPNOTSUPP, ESTALE = -22, -28, -95, -116
 NAMES = "abc"
 WAIT = 30000
 
@@ -229,6 +229,20 @@ def dies_at(name, state):
             expect(2 in steps(daemons[name]), f"told durable: {answers}, there: {steps(daemons[name])}")
 
 
+def tables_that_contradict_each_other_are_not_committed(other, said):
+    """Without the read-back nobody else would look before a restore."""
+    with nodes(options=("--no-verify",), names="ab") as daemons:
+        ranks = spread(daemons, "ab")
+        all_must(ranks, "open")
+        ranks[0].must("table", 1000)
+        ranks[1].must("table", *other)
+        all_must(ranks, "join")
+        begun(ranks, 1)
+        for answer in each(ranks, "wait", 0, DURABLE, WAIT):
+            expect(answer.code == EINVAL and said in answer.text, answer)
+        expect(not list((daemons["a"].store / "main").glob("*/MANIFEST.json")), "it was committed")
+
+
 def main():
     rows = [(f"a member dies at {state}", dies_at, "b", state) for state in STATES]
     rows += [(f"the coordinator dies at {state}", dies_at, "a", state) for state in SITE_STATES]
@@ -239,6 +253,11 @@ def main():
              ("slow and fast nodes do not fail each other's saves", slow_and_fast_do_not_fail_each_other),
              ("a node without space fails a save everywhere", a_node_without_space_fails_it_everywhere),
              ("a flush names what it has written", a_flush_names_what_it_has_written)]
+    rows += [(f"tables that contradict each other are not committed: {what}", tables_that_contradict_each_other_are_not_committed, other, said)
+             for what, other, said in (("another shape", (500,), 'tensor "w": nodes a and b know it with another type or shape'),
+                                       ("another type", (1000, 0, 2), 'tensor "w": nodes a and b know it with another type or shape'),
+                                       ("a part that nobody has", (1000, 0, 1), "no rank holds element 0"),
+                                       ("a part that two have", (1000, 0, 4), "overlap; each element must be held once"))]
     cases = Cases()
     cases.run_beside([row for row in rows if len(sys.argv) < 2 or sys.argv[1] in row[0]])
     return cases.end()

@@ -2,8 +2,8 @@
  * the job) in one group of tensors is a share; its files hold nothing else (layout.h). Of the nodes whose share is the same, those that
  * have it in the same pieces as the first of them write a part of its files each, and the others none of it.
  *
- * Shares that have something in common without being the same are written by each of these nodes, which readers refuse: what a replica
- * group has in a group of tensors is to be on all of its nodes.
+ * Shares that have something in common without being the same are written by each of these nodes, and such a checkpoint is not committed
+ * (ckptd/checkpoint/directory_compare.c): what a replica group has in a group of tensors is to be on all of its nodes.
  *
  * Encoding: u32 n, then of each u64 what, cut; of parts u32 part, parts. */
 #ifndef CKPT_FORMAT_SHARES_H

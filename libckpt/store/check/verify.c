@@ -1,5 +1,7 @@
 #include "store/check/verify_private.h"
 
+#include "store/check/cover.h"
+
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -40,6 +42,11 @@ static int found(struct verify_run *run, const char *file, uint64_t from, uint64
 
 /* ---- documents */
 
+static void find_uncovered(void *arg, const char *tensor, const char *text)
+{
+	verify_find(arg, NAME_MANIFEST, tensor, 0, 0, "%s", text);
+}
+
 static int check_documents(struct verify_run *run)
 {
 	struct checkpoint *ck = &run->ck;
@@ -59,7 +66,7 @@ static int check_documents(struct verify_run *run)
 	rc = checkpoint_check_totals(ck, &why);
 	if (rc < 0)
 		rc = found(run, NAME_MANIFEST, 0, 0, rc, &why);
-	return rc < 0 ? rc : verify_cover(run);
+	return rc < 0 ? rc : cover_check(ck, &(struct cover_tell){find_uncovered, run}, run->err);
 }
 
 /* ---- files */

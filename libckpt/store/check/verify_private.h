@@ -2,7 +2,6 @@
  *
  * verify.c        the walk over documents and files
  * verify_header.c one file's header against sidecar and node manifest
- * verify_cover.c  that the pieces of all nodes make whole tensors
  * verify_leaves.c the leaves: reads in flight, digest workers, findings in order
  * verify_share.c  which leaves are read when only a share was asked for */
 #ifndef CKPT_STORE_VERIFY_PRIVATE_H
@@ -45,7 +44,6 @@ int verify_advance(struct verify_run *run, uint64_t bytes);
 
 /* 0 also when findings were told; *good says whether the header can be trusted. Negative: the run cannot go on. */
 int verify_header(struct verify_file *vf, bool *good);
-int verify_cover(struct verify_run *run);
 
 /* Leaves in groups of GROUP_LEAVES neighbours, so that a share is read in long runs; at least one group per file. */
 enum { GROUP_LEAVES = 16 };

@@ -52,6 +52,21 @@ static int check_identity(const struct checkpoint *ck, const char *document, con
 	return err_set(err, -EBADMSG, "%s is that of %s/%s, not of %s/%s", document, job, is, ck->ref.job, wanted);
 }
 
+static int take_root(struct checkpoint *ck, const void *text, size_t len, struct err *err)
+{
+	int rc = manifest_decode(text, len, &ck->manifest, err);
+	if (rc < 0)
+		return err_prefix(err, rc, "%s", NAME_MANIFEST);
+	rc = check_identity(ck, NAME_MANIFEST, ck->manifest.job, ck->manifest.id, err);
+	if (rc < 0)
+		return rc;
+	ck->nodes = calloc(ck->manifest.nnodes ? ck->manifest.nnodes : 1, sizeof(*ck->nodes));
+	if (!ck->nodes)
+		return err_set(err, -ENOMEM, "no memory for %u node manifests", ck->manifest.nnodes);
+	ck->nnodes = ck->manifest.nnodes;
+	return 0;
+}
+
 static int load_root(struct checkpoint *ck, struct err *err)
 {
 	struct disk *disk = ck->repo->disk;
@@ -66,17 +81,7 @@ static int load_root(struct checkpoint *ck, struct err *err)
 	if (rc < 0)
 		return as_damage(rc);
 	ck->ref.committed_ns = st.mtime_ns;
-	rc = manifest_decode(text, len, &ck->manifest, err);
-	if (rc < 0)
-		return err_prefix(err, rc, "%s", NAME_MANIFEST);
-	rc = check_identity(ck, NAME_MANIFEST, ck->manifest.job, ck->manifest.id, err);
-	if (rc < 0)
-		return rc;
-	ck->nodes = calloc(ck->manifest.nnodes ? ck->manifest.nnodes : 1, sizeof(*ck->nodes));
-	if (!ck->nodes)
-		return err_set(err, -ENOMEM, "no memory for %u node manifests", ck->manifest.nnodes);
-	ck->nnodes = ck->manifest.nnodes;
-	return 0;
+	return take_root(ck, text, len, err);
 }
 
 static int name_checkpoint(const char *job, struct step_id id, int rc, struct err *err)
@@ -86,7 +91,8 @@ static int name_checkpoint(const char *job, struct step_id id, int rc, struct er
 	return err_prefix(err, rc, "%s/%s", job, name);
 }
 
-int checkpoint_open_root(struct repo *repo, const char *job, struct step_id id, struct checkpoint *ck, struct err *err)
+static int open_with(struct repo *repo, const char *job, struct step_id id, const struct wbuf *root,
+		     struct checkpoint *ck, struct err *err)
 {
 	*ck = (struct checkpoint){.repo = repo, .dir = -1};
 	int dir = open_dir(repo, job, id, err);
@@ -95,12 +101,23 @@ int checkpoint_open_root(struct repo *repo, const char *job, struct step_id id, 
 	ck->dir = dir;
 	ck->ref = (struct checkpoint_ref){.id = id, .state = CHECKPOINT_COMMITTED};
 	memcpy(ck->ref.job, job, strlen(job) + 1);
-	int rc = load_root(ck, err);
+	int rc = root ? take_root(ck, root->data, root->len, err) : load_root(ck, err);
 	if (rc < 0) {
 		checkpoint_close(ck);
 		return name_checkpoint(job, id, rc, err);
 	}
 	return 0;
+}
+
+int checkpoint_open_root(struct repo *repo, const char *job, struct step_id id, struct checkpoint *ck, struct err *err)
+{
+	return open_with(repo, job, id, NULL, ck, err);
+}
+
+int checkpoint_open_unnamed(struct repo *repo, const char *job, struct step_id id, const struct wbuf *manifest,
+			    struct checkpoint *ck, struct err *err)
+{
+	return open_with(repo, job, id, manifest, ck, err);
 }
 
 bool checkpoint_gone(struct repo *repo, const char *job, struct step_id id)

@@ -71,6 +71,9 @@ int checkpoint_open(struct repo *repo, const char *job, struct step_id id, struc
 /* The two halves of checkpoint_open: MANIFEST.json alone, which is all that a list needs, and one node manifest. */
 int checkpoint_open_root(struct repo *repo, const char *job, struct step_id id, struct checkpoint *ck, struct err *err);
 int checkpoint_load_node(struct checkpoint *ck, uint32_t node, struct err *err);
+/* As checkpoint_open_root, of one that is not committed yet: `manifest` is what MANIFEST.json is going to say. */
+int checkpoint_open_unnamed(struct repo *repo, const char *job, struct step_id id, const struct wbuf *manifest,
+			    struct checkpoint *ck, struct err *err);
 /* Whether the totals of MANIFEST.json are those of the loaded node manifests. -EBADMSG. */
 int checkpoint_check_totals(const struct checkpoint *ck, struct err *err);
 void checkpoint_close(struct checkpoint *ck);

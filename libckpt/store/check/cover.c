@@ -1,6 +1,7 @@
-#include "store/check/verify_private.h"
+#include "store/check/cover.h"
 
 #include "base/cleanup.h"
+#include "base/quoted.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -53,16 +54,18 @@ static bool same_tensor(const struct manifest_tensor *a, const struct manifest_t
 	return a->kind == b->kind && a->dtype == b->dtype && shape_equal(&a->shape, &b->shape);
 }
 
-/* parts[0..n) are of one name, the nodes' entries first. */
-static int check_tensor(struct verify_run *run, const struct part *parts, size_t n, const struct region **regions,
-			uint32_t *ranks)
+/* parts[0..n) are of one name, the nodes' entries first. 0, also when something was told. */
+static int check_tensor(const struct part *parts, size_t n, const struct region **regions, uint32_t *ranks,
+			const struct cover_tell *tell, struct err *err)
 {
+	struct err why = {0};
 	const struct manifest_tensor *t = parts[0].tensor;
 	size_t k = 0;
 	for (size_t i = 0; i < n; i++) {
 		if (!same_tensor(t, parts[i].tensor)) {
-			verify_find(run, NAME_MANIFEST, t->name, 0, 0,
-				    "nodes %s and %s know it with another type or shape", parts[0].node, parts[i].node);
+			err_set(&why, -EINVAL, "tensor %s: nodes %s and %s know it with another type or shape",
+				quoted(t->name).text, parts[0].node, parts[i].node);
+			tell->fn(tell->arg, t->name, why.text);
 			return 0;
 		}
 		if (!parts[i].region)
@@ -70,30 +73,29 @@ static int check_tensor(struct verify_run *run, const struct part *parts, size_t
 		regions[k] = parts[i].region;
 		ranks[k++] = parts[i].rank;
 	}
-	struct err why = {0};
 	int rc = region_cover(&t->shape, t->name, regions, ranks, k, &why);
 	if (rc == -EEXIST || rc == -ENODATA) {
-		verify_find(run, NAME_MANIFEST, t->name, 0, 0, "%s", why.text);
+		tell->fn(tell->arg, t->name, why.text);
 		return 0;
 	}
-	return rc < 0 ? err_set(run->err, rc, "%s", why.text) : 0;
+	return rc < 0 ? err_set(err, rc, "%s", why.text) : 0;
 }
 
-int verify_cover(struct verify_run *run)
+int cover_check(const struct checkpoint *ck, const struct cover_tell *tell, struct err *err)
 {
-	size_t n = count_parts(&run->ck);
+	size_t n = count_parts(ck);
 	AUTO_FREE struct part *parts = calloc(n + 1, sizeof(*parts));
 	AUTO_FREE const struct region **regions = calloc(n + 1, sizeof(struct region *));
 	AUTO_FREE uint32_t *ranks = calloc(n + 1, sizeof(*ranks));
 	if (!parts || !regions || !ranks)
-		return err_set(run->err, -ENOMEM, "no memory to compare %zu pieces", n);
-	fill_parts(&run->ck, parts);
+		return err_set(err, -ENOMEM, "no memory to compare %zu pieces", n);
+	fill_parts(ck, parts);
 	qsort(parts, n, sizeof(*parts), by_name);
 	int rc = 0;
 	for (size_t i = 0, end; i < n && !rc; i = end) {
 		for (end = i + 1; end < n && !strcmp(parts[end].tensor->name, parts[i].tensor->name);)
 			end++;
-		rc = check_tensor(run, parts + i, end - i, regions, ranks);
+		rc = check_tensor(parts + i, end - i, regions, ranks, tell, err);
 	}
 	return rc;
 }
