@@ -75,7 +75,8 @@ static void print_help(void)
 	     "The checkpoint daemon of a node: keeps snapshots of the local ranks in memory and writes them to the "
 	     "store.\n"
 	     "\n"
-	     "Options win over the environment, that over the configuration file. Defaults stand in brackets.");
+	     "An option wins over the environment, and the environment over the configuration file. Defaults stand in "
+	     "brackets.");
 	static const char *const titles[] = {[SCOPE_NODE] = "The node:",
 					     [SCOPE_JOB] = "Every job:",
 					     [SCOPE_USER] = "Every user of a system service:"};
