@@ -22,7 +22,7 @@ def cause(said):
 
 def make(folder, requirements):
     subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True, capture_output=True, text=True)
-    pip = [str(folder / "bin" / "pip"), "--disable-pip-version-check", "--timeout", "15", "--retries", "1"]
+    pip = [str(folder / "bin" / "pip"), "--disable-pip-version-check", "--no-cache-dir", "--timeout", "15", "--retries", "1"]
     subprocess.run(pip + ["install", "-q", "-r", str(requirements)], check=True, capture_output=True, text=True)
 
 
