@@ -13,7 +13,7 @@ void directory_fail(struct directory *s, int rc, const char *what);
 void directory_set_state(struct directory *s, enum directory_state state);
 /* One operation of the current state: directory_advance with its result. */
 void directory_submit(struct directory *s, struct disk_op op);
-/* Handles (checkpoint/directory_close.c): nobody waits for one that is closed; not disk_close_file(), which would run other completions in the middle of this one. */
+/* Handles (checkpoint/directory_handles.c): nobody waits for one that is closed; not disk_close_file(), which would run other completions in the middle of this one. */
 void directory_close_handle(struct directory *s, int file);
 void directory_free_closing(struct directory *s);
 

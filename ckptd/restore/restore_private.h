@@ -1,5 +1,9 @@
-/* The parts of recover: the loop's side (restore/restore.c), what there is (restore/restore_sources.c), what is brought from other nodes (restore/restore_peer.c), what workers do
- * (restore/restore_worker.c), what is noted of it (restore/restore_timeline.c). For these alone. */
+/* The parts of a restore, for these alone:
+ *	restore.c           the loop's side: from where the part of each rank is taken
+ *	restore_report.c    what this node has, as it reports it to the coordinator
+ *	restore_peer.c      what is fetched from other nodes
+ *	restore_worker.c    what workers do
+ *	restore_timeline.c  what is noted of it */
 #ifndef CKPTD_RESTORE_RESTORE_PRIVATE_H
 #define CKPTD_RESTORE_RESTORE_PRIVATE_H
 
@@ -9,7 +13,7 @@
 
 enum restore_task { TASK_SCAN = 1, TASK_CHECK, TASK_FORMER, TASK_READ };
 
-/* What a worker does for a recovery. It holds the arenas' references and touches nothing else of the job. */
+/* What a worker does for a restore. It holds the arenas' references and touches nothing else of the job. */
 struct restore_work {
 	struct work work;
 	struct restore *restore;
@@ -32,7 +36,7 @@ struct restore_work {
 };
 
 void restore_run(struct work *work);
-/* NULL: no memory. It has what recover has, slots and all. */
+/* NULL: no memory. It has what the restore has, slots and all. */
 struct restore_work *restore_work_new(struct restore *restore, enum restore_task task);
 void restore_start(struct restore *restore, struct restore_work *w, enum restore_state state);
 /* Looks at storage; then tells the coordinator of all that there is. */
@@ -42,7 +46,7 @@ void restore_report_found(struct restore *restore, const struct peer_restore_can
 void restore_there(struct memory *const *mems, uint32_t n, uint32_t rank, uint64_t first, uint64_t count);
 void restore_add_why(char *why, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
-/* Asks the holders for what this node lacks (recover->lacking), and goes on when all have answered. */
+/* Asks the holders for what this node lacks (restore->lacking), and goes on when all have answered. */
 void restore_peer_start(struct restore *restore);
 /* All holders that were named have been asked. */
 void restore_peers_done(struct restore *restore);
