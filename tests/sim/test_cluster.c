@@ -4,28 +4,29 @@
  * fleet_elastic.c): launchers offer processes, some of them as spares; nodes are lost for good, come back, are drained, launchers get SIGTERM
  * or are killed, processes are given up; that is membership, assignment, resize and spill.
  *
- * What must hold whatever happens:
- *  1. durable: what a rank was shown as durable is in the store from then on, whole, and holds what every rank saved; an epoch that begins
- *     later goes on from there, or from something newer.
- *  2. replicated: when it is shown, every rank's part is on two nodes. From when it is shown to any rank until something newer is
- *     durable, it, or something newer that was captured, is on two nodes, and still on one when one node or daemon was lost since
- *     the last rank had copied it; after the second loss nothing is promised. (A daemon that is killed loses what it held for others, a node
- *     its own arenas, too. Shown in an arena that was made since a loss, it was copied since, and that loss does not count.) An epoch
- *     that is entered with all nodes connected goes on from there, or from something newer, unless something fails meanwhile.
- *  3. restore: all ranks of an epoch restore the same step of the same epoch, and their bytes are what was saved then; it was copied and
- *     fenced by all ranks before anybody was told of a later epoch.
- *  4. epochs: no epoch is entered by two memberships, nor twice by anybody; each that is entered is higher than all before.
- *  5. files: nothing that MANIFEST.json vouches for is written, made or removed once it stands, nor is it written over; directories of
- *     checkpoints are made, named and removed by who has the job's lock alone.
- *  6. liveness: without faults all ranks come to train, and a save becomes durable, and its copies are held, within a minute; where the world
- *     changes, in one of as many ranks as the nodes that are there can have.
- *  7. the end: a node whose ranks have finished goes on with the others when these need it; when all have, nothing is
- *     left of the job within a minute, and all launchers are let go.
- *  8. worlds: what is restored in another one is as in 3, whatever epoch it was spilled under, and no save stands in the store twice. What
- *     2 covers goes on into another world, through storage, where nothing but the loss of one node has happened since the last
- *     epoch was entered (else it may be left behind: what was spilled can fail). Where nothing was lost at all, since the world
- *     has grown, or a node was drained or asked to leave, nobody repeats a step that he had finished.
- *  9. dead ends: what makes ckpt_wait for verified an -EINVAL is shown only where the settings say that nothing is read back.
+ * What must hold whatever happens, in the words of docs/explanation/invariants.md:
+ *  1. Durable. What was shown to a rank as durable is in the store from then on. It is whole, and holds what every rank saved. An epoch
+ *     that begins later goes on from there, or from something newer.
+ *  2. Replicated. When a snapshot is shown as replicated, every rank's part is on two nodes. From then until something newer is durable,
+ *     that snapshot, or a newer captured one, is on two nodes. It is still on one node if one node or daemon was lost since the last rank
+ *     had copied it. After the second loss nothing is promised. An epoch that is entered with all nodes connected goes on from there, or
+ *     from something newer, unless something fails meanwhile.
+ *  3. Restore. All ranks of an epoch restore the same step of the same epoch. Their bytes are what was saved then. All ranks had copied
+ *     and fenced it before anybody was told of a later epoch.
+ *  4. Epochs. No epoch is entered by two memberships, nor twice by anybody. Each epoch that is entered is higher than all before.
+ *  5. Files. Once MANIFEST.json stands, nothing that it vouches for is written, made or removed, and it is not written over. Only the
+ *     holder of the job's lock makes, names and removes directories of checkpoints.
+ *  6. Liveness. Without faults, within a minute all ranks train, a save becomes durable, and its copies are held. If the world changes,
+ *     it has as many ranks as the nodes that are there can have.
+ *  7. The end. A node whose ranks have finished goes on with the others when these need it. When all have finished, nothing is left of
+ *     the job within a minute, and all launchers are let go.
+ *  8. Worlds. What is restored in another world is as in 3, whatever epoch it was spilled under. No save stands in the store twice. What
+ *     2 covers goes on into another world, through storage, if only one node was lost since the last epoch was entered, and nothing else.
+ *     Otherwise it may be left behind, because a spill can fail. If nothing was lost at all, no rank repeats a finished step. That is so
+ *     if the world grew, or if a node was drained or asked to leave.
+ *  9. Dead ends. ckpt_wait for verified is refused with -EINVAL only if the settings say that nothing is read back.
+ * Losses in 2: a daemon that is killed loses what it held for others, a node its own arenas, too. Shown in an arena that was made since a loss,
+ * it was copied since, and that loss does not count.
  *
  * Usage: sim_cluster [FIRST [COUNT]]; CKPT_NIGHTLY=1 runs more. CKPT_SIM_TRACE=1 tells what happens, CKPT_LOG=debug what daemons say of it.
  * CKPT_SIM_ELASTIC=1 changes the world in every seed, which then means another run.
