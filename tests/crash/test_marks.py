@@ -156,7 +156,7 @@ def _():
         stop, running = ranks(d, "--mark", 40, "--wait", "durable")  # so that nothing but the error keeps it from being written
         until(lambda: marked(running), "a mark is given")
         first = min(marked(running))
-        until(lambda: "fired" in d.fired.read_text() and first in healthy(d), "it is there")
+        until(lambda: d.fired.exists() and "fired" in d.fired.read_text() and first in healthy(d), "it is there")
         finish(stop, running)
 
 
