@@ -64,7 +64,9 @@ def prepare(condition, folder):
     if condition.as_user:
         (folder / "tmp").mkdir()
         subprocess.run(["chown", "-R", f"{USER}:{GROUP}", folder], check=True)
-        env |= {"HOME": str(folder), "TMPDIR": str(folder / "tmp"), "CCACHE_DIR": str(folder / "ccache")}
+        # Not what is root's own: a search that meets a folder without access ends with that as its error.
+        path = [entry for entry in env["PATH"].split(":") if not entry.startswith(str(pathlib.Path.home()) + "/")]
+        env |= {"HOME": str(folder), "TMPDIR": str(folder / "tmp"), "CCACHE_DIR": str(folder / "ccache"), "PATH": ":".join(path)}
     return env
 
 
