@@ -526,8 +526,9 @@ typedef struct ckpt_restored {
  *	                  This code alone means a fresh start
  *	-ENODATA          the job has checkpoints, but none of that step, or none marked healthy
  *	-EINVAL           the checkpoint lacks a tensor or blob, or has it with another dtype, shape
- *	                  or size: both sides are named. Also: a save was begun in this epoch, join
- *	                  again first
+ *	                  or size: both sides are named. Or the newest one is in the memory of
+ *	                  several nodes only, and does not fit these ranks there. Also: a save was
+ *	                  begun in this epoch, join again first
  *	-EPROTONOSUPPORT  a later version of ckpt wrote the newest checkpoint: both versions are
  *	                  named. Name an older step to restore that instead
  *	-EBADMSG          no intact copy is left

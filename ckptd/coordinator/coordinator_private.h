@@ -35,6 +35,9 @@ struct coord_restore {
 	bool others;      /* the job has saved something, which is not what is wanted */
 	uint32_t unheard; /* nodes that may hold copies, by name */
 	char names[64];
+	struct step_id
+		elsewhere; /* the newest that other nodes hold in full, as copies of a world of another size; epoch 0: none */
+	uint32_t elsewhere_world;
 	int storage_rc; /* the store could not be read */
 	int rc;         /* of the fetch: the worst that a node has reported */
 	char text[WIRE_TEXT_MAX];
@@ -82,8 +85,8 @@ struct coord {
 	uint32_t world, nnodes;
 	uint32_t epoch, entered;
 	bool fresh, resumed;
-	bool has_saved;  /* there was a snapshot, or may have been before this life of the coordinator */
-	bool held;       /* nobody enters */
+	bool has_saved; /* there was a snapshot, or may have been before this life of the coordinator */
+	bool held;      /* nobody enters */
 	bool persisting; /* nobody is told of the epoch yet */
 	uint32_t
 		lost; /* the rank whose loss ended the epoch that all had entered; COORD_NOBODY: it was not a loss, or they are in one */

@@ -1,6 +1,7 @@
 /* Which step is restored: of what all nodes have, or can get, the newest that is intact. Each node brings its ranks' parts from where it
  * can: its own memory, a node that holds a copy, storage, in this order; when one cannot, the step is passed over for all. */
 #include "coordinator/coordinator_private.h"
+#include "coordinator/other_world.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -170,6 +171,28 @@ void coord_tell_gaps(struct coord *c, struct step_id before)
 	}
 }
 
+/* What could be brought to storage before the nodes of the job changed is there, and the rest is given up. */
+static bool is_given_up(const struct coord *c)
+{
+	return c->restore.parted || c->preface[0];
+}
+
+/* Copies fit a world of their own size only. That they cannot be used here makes nothing older the newest. */
+static bool refuse_elsewhere(struct coord *c)
+{
+	const struct coord_restore *r = &c->restore;
+	char text[WIRE_TEXT_MAX];
+	if (!r->elsewhere.epoch || step_compare(r->elsewhere, r->choice.id) <= 0)
+		return false;
+	snprintf(text, sizeof(text),
+		 "step %lu epoch %u is newer, and is in memory of other nodes only, as copies of a world of %u: start "
+		 "%u ranks with "
+		 "the same tables and save to storage, or name an older step",
+		 (unsigned long)r->elsewhere.step, r->elsewhere.epoch, r->elsewhere_world, r->elsewhere_world);
+	refuse(c, -EINVAL, text);
+	return true;
+}
+
 static void fetch_next(struct coord *c)
 {
 	struct coord_restore *r = &c->restore;
@@ -179,6 +202,8 @@ static void fetch_next(struct coord *c)
 		return;
 	}
 	coord_tell_gaps(c, before);
+	if (refuse_elsewhere(c))
+		return;
 	if (!r->choice.id.epoch) {
 		refuse_rest(c);
 		return;
@@ -266,6 +291,8 @@ void coord_surveyed(struct coord *c, const struct coord_survey *survey)
 	r->unheard = survey->unheard;
 	r->parted = survey->parted;
 	snprintf(r->names, sizeof(r->names), "%s", survey->names);
+	if (r->step != STEP_NEWEST_HEALTHY && !is_given_up(c))
+		r->elsewhere = other_world_newest(survey, c->world, r->step, &r->elsewhere_world);
 	for (size_t i = 0; i < survey->n; i++) {
 		const struct coord_held *f = &survey->found[i];
 		if (f->world == c->world && asked_for(r, f->id))
@@ -299,14 +326,31 @@ static bool outweighs(int rc, int other)
 	return descends(rc) == descends(other) ? rc == -ESTALE : descends(other);
 }
 
+/* The tables of copies are not those of the ranks: nothing older is taken in its place, unless all that fits was brought to storage. */
+static void refuse_unfit(struct coord *c)
+{
+	const struct coord_restore *r = &c->restore;
+	char text[2 * WIRE_TEXT_MAX];
+	snprintf(text, sizeof(text),
+		 "step %lu epoch %u is in memory of other nodes only, as copies of other tables: start the program "
+		 "that saved it, "
+		 "or name an older step (%s)",
+		 (unsigned long)r->choice.id.step, r->choice.id.epoch, r->text);
+	refuse(c, -EINVAL, text);
+}
+
 static void pass_over(struct coord *c)
 {
 	struct coord_restore *r = &c->restore;
 	char text[2 * WIRE_TEXT_MAX];
+	bool unfit = r->rc == -ESTALE && !candidates_is_stored(&r->candidates, r->choice.id);
+	if (unfit && !is_given_up(c)) {
+		refuse_unfit(c);
+		return;
+	}
 	snprintf(text, sizeof(text), "step %lu epoch %u: %s", (unsigned long)r->choice.id.step, r->choice.id.epoch,
 		 r->text);
 	add_why(r->choice.why, text);
-	bool unfit = r->parted && r->rc == -ESTALE && !candidates_is_stored(&r->candidates, r->choice.id);
 	r->passed_over = r->passed_over || !unfit;
 	candidates_pass_over(&r->candidates, r->choice.id);
 	fetch_next(c);

@@ -87,12 +87,14 @@ static const struct part_of *next_saved(const struct reading *r, const struct en
 
 /* ---- whether that is what is wanted ---------------------------------------------------------------------------- */
 
+/* Of ranks on several nodes this one has a part: another may have the tensor. */
 static int refuse_missing(const struct reading *r, const struct entry *entry, uint32_t rank)
 {
 	struct step_id id = r->source->id;
 	return err_set(r->err, -EINVAL,
-		       "tensor %s, which rank %u wants, is not in step %lu epoch %u, left in memory by a world of %u",
-		       entry->name, rank, (unsigned long)id.step, id.epoch, r->source->world);
+		       "tensor %s, which rank %u wants, is not in %sstep %lu epoch %u, left in memory by a world of %u",
+		       entry->name, rank, r->source->n < r->source->world ? "this node's part of " : "",
+		       (unsigned long)id.step, id.epoch, r->source->world);
 }
 
 static int refuse_type(const struct reading *r, const struct entry *entry, uint32_t rank, const struct entry *has)

@@ -329,6 +329,12 @@ static bool try_former(struct restore *restore)
 	return true;
 }
 
+/* This node has the part of some ranks, and storage has all. */
+static bool is_elsewhere(const struct restore *restore, const struct restore_work *w)
+{
+	return w->former.n < w->former.world && restore->bring.stored && restore->job->daemon->config.store;
+}
+
 /* What is damaged there may be good elsewhere; that the tables are others stays true whatever else is tried. */
 static void former_was_read(struct restore *restore, const struct restore_work *w)
 {
@@ -338,10 +344,11 @@ static void former_was_read(struct restore *restore, const struct restore_work *
 		restore->lacking = 0;
 		restore_note_brought(restore, UINT64_MAX, WIRE_FROM_MEMORY, RECOVERY_NOWHERE);
 		adopt(restore);
-	} else if (w->rc == -EBADMSG) {
+	} else if (w->rc == -EBADMSG || (w->rc == -EINVAL && is_elsewhere(restore, w))) {
 		restore_add_why(restore->text, "%s", w->err.text);
 		restore_note_skipped(restore, UINT64_MAX, "memory: %s", w->err.text);
-		former_damaged(restore->job, w->id);
+		if (w->rc == -EBADMSG)
+			former_damaged(restore->job, w->id);
 		restore->state = RESTORE_PEER;
 		restore_peer_start(restore);
 	} else {

@@ -337,6 +337,59 @@ Test(coord_restore, what_fits_nobody_is_given_up_also_where_it_is_found_damaged_
 	find_unfit(0);
 }
 
+/* Rank 0 of a world of one has been on a node that is gone; another holds its copy. */
+static void find_elsewhere(unsigned nstored)
+{
+	static const struct coord_held held[] = {{.node = 2, .rank = 0, .world = 1, .id = {30, 1}}};
+	ask(UINT64_MAX);
+	for (uint32_t n = 0; n < NODES; n++)
+		find(n, none, nstored);
+	survey(held, 1);
+}
+
+Test(coord_restore, copies_of_another_world_are_no_fresh_start)
+{
+	find_elsewhere(0);
+	cr_expect_eq(told[1].refusal, -EINVAL);
+	cr_expect(strstr(told[1].text, "step 30 epoch 1") && strstr(told[1].text, "copies of a world of 1"), "%s",
+		  told[1].text);
+}
+
+Test(coord_restore, nothing_older_takes_the_place_of_copies_of_another_world)
+{
+	find_elsewhere(2);
+	cr_expect_eq(told[1].refusal, -EINVAL);
+	cr_expect_eq(told[0].fetched, 0);
+}
+
+Test(coord_restore, an_older_step_by_its_number_is_not_kept_back_by_them)
+{
+	static const struct coord_held held[] = {{.node = 2, .rank = 0, .world = 1, .id = {30, 1}}};
+	ask(20);
+	for (uint32_t n = 0; n < NODES; n++)
+		find(n, none, 1);
+	survey(held, 1);
+	expect_bring(s20, true);
+}
+
+/* Whoever made this world has brought to storage what could be brought. */
+Test(coord_restore, copies_that_were_given_up_do_not_keep_others_back)
+{
+	coord_preface(coord, "not all that was in memory is on storage");
+	find_elsewhere(2);
+	expect_bring(s20, true);
+}
+
+Test(coord_restore, nothing_older_takes_the_place_of_copies_of_other_tables)
+{
+	ask(UINT64_MAX);
+	find_all(s30, 2);
+	bring_all(s30, -ESTALE);
+	cr_expect_eq(told[1].refusal, -EINVAL);
+	cr_expect(strstr(told[1].text, "step 30 epoch 1") && strstr(told[1].text, "copies of other tables"), "%s",
+		  told[1].text);
+}
+
 Test(coord_restore, a_store_that_cannot_be_read_is_no_fresh_start)
 {
 	ask(UINT64_MAX);
