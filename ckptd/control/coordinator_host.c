@@ -315,7 +315,8 @@ int host_remake(struct daemon *daemon, const char *job, uint32_t world, bool spr
 /* All ranks have finished. A node that holds copies need not have had any. */
 void host_over(struct coordinator_host *host)
 {
-	struct peer_order end = {.type = PEER_END, .word.epoch = coord_view(host->coord).epoch};
+	struct coord_view view = coord_view(host->coord);
+	struct peer_order end = {.type = PEER_END, .word = {.epoch = view.epoch, .flag = view.unserved}};
 	for (uint32_t n = 0; host->spread && host->daemon->net && n < host->daemon->roster->n; n++)
 		if (n == host->daemon->self || net_is_up(host->daemon->net, n))
 			give(host, n, &end);

@@ -75,6 +75,7 @@ struct coord_view coord_view(const struct coord *c)
 				   .attending = c->attending,
 				   .fresh = c->fresh,
 				   .stale = c->stale,
+				   .unserved = c->unserved,
 				   .alike = coord_alike(c),
 				   .spilled = c->spill.state == SPILL_ENDED,
 				   .not_spilled = c->spill.text};

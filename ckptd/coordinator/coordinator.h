@@ -171,6 +171,7 @@ struct coord_view {
 	uint32_t epoch, entered, world, attending;
 	bool fresh;     /* nobody has entered or raised an epoch in this life of the coordinator */
 	uint64_t stale; /* reports of another epoch */
+	bool unserved; /* the ranks were refused what is there, and have gone on from nothing else: it stays for others */
 	bool alike; /* ranks hold something alike, as far as is known: what is in memory fits who share a node as before */
 	bool spilled;            /* what coord_spill_begin began has ended */
 	const char *not_spilled; /* what was lost in it, and why; "": nothing */

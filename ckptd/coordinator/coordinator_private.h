@@ -85,6 +85,7 @@ struct coord {
 	uint32_t world, nnodes;
 	uint32_t epoch, entered;
 	bool fresh, resumed;
+	bool unserved;  /* a restore was refused although there is something, and nothing was saved or restored since */
 	bool has_saved; /* there was a snapshot, or may have been before this life of the coordinator */
 	bool held;      /* nobody enters */
 	bool persisting; /* nobody is told of the epoch yet */

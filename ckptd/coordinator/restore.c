@@ -24,6 +24,7 @@ static void refuse(struct coord *c, int rc, const char *text)
 		 *text ? text : "a node could not restore, and did not say why");
 	snprintf(order.refuse.why, sizeof(order.refuse.why), "%s", c->restore.choice.why);
 	coord_restore_forget(c);
+	c->unserved = c->unserved || rc != -ENOENT;
 	uint32_t epoch = c->epoch;
 	for (uint32_t n = 0; n < c->nnodes && c->epoch == epoch; n++)
 		if (c->nodes[n].ranks)
@@ -362,6 +363,7 @@ static void finish(struct coord *c)
 	uint32_t epoch = c->epoch;
 	coord_restore_forget(c);
 	c->has_saved = true;
+	c->unserved = false;
 	c->preface[0] = 0;
 	for (uint32_t n = 0; n < c->nnodes && c->epoch == epoch; n++)
 		if (c->nodes[n].ranks)

@@ -103,6 +103,7 @@ static void show(struct coord *c, struct coord_save *s, enum level_shown level)
 {
 	s->shown = level;
 	c->has_saved = true;
+	c->unserved = false;
 	coord_divergence_free(s->vote);
 	s->vote = NULL;
 	if (level >= LEVEL_DURABLE) {

@@ -128,6 +128,7 @@ static void obey(struct job *job, const struct peer_order *order)
 		restore_finish(&job->restore, &order->choice);
 		return;
 	case PEER_REFUSE:
+		copies_refused(&job->copies, order->refuse.rc);
 		restore_refuse(&job->restore, order->refuse.rc, order->refuse.text, order->refuse.why);
 		return;
 	case PEER_LEVEL:
@@ -162,7 +163,7 @@ static void obey(struct job *job, const struct peer_order *order)
 void orders_obey(struct daemon *daemon, const struct peer_order *order)
 {
 	struct job *job = job_find(daemon, order->job);
-	if (order->type == PEER_END)
+	if (order->type == PEER_END && !order->word.flag)
 		replica_end(daemon->replica, order->job);
 	if (order->type == PEER_SPILL)
 		spill_order(daemon, order->job, &order->spill);

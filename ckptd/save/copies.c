@@ -28,7 +28,7 @@ void copies_leave(struct copies *c)
 void copies_end(struct copies *c)
 {
 	const struct job *job = c->job;
-	if (job->daemon->replica && job->world && job->nlocal == job->world)
+	if (job->daemon->replica && job->world && job->nlocal == job->world && !c->unserved)
 		replica_end(job->daemon->replica, job->name);
 	else
 		copies_leave(c);
@@ -246,13 +246,19 @@ void copies_tick(struct copies *c)
 		settle(c);
 }
 
+/* Only -ENOENT says that nobody has anything. */
+void copies_refused(struct copies *c, int rc)
+{
+	c->unserved = c->unserved || rc != -ENOENT;
+}
+
 void copies_order(struct copies *c, struct step_id id)
 {
 	c->id = id;
 	c->epoch = c->job->epoch;
 	c->todo = c->job->nlocal < 64 ? (1ull << c->job->nlocal) - 1 : UINT64_MAX;
 	c->sending = c->retry_ns = c->idle_ns = 0;
-	c->answered = c->held = false;
+	c->answered = c->held = c->unserved = false;
 	c->why.text[0] = 0;
 	if (copies_wanted(c->job))
 		copies_tick(c);

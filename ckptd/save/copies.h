@@ -25,6 +25,7 @@ struct copies {
 	uint64_t todo;     /* ranks by index whose part is to be sent */
 	uint64_t sending;  /* and whose part is on its way */
 	bool answered, held;
+	bool unserved; /* a restore was refused although there is something, and nothing was ordered since */
 	uint64_t retry_ns;
 	uint64_t
 		idle_ns; /* since when ranks that have entered a later epoch restore nothing; 0: they do, or have yet to enter */
@@ -36,7 +37,7 @@ struct copies {
 void copies_init(struct copies *copies, struct job *job);
 /* The job goes on, here or elsewhere, and its copies are what it goes on from. */
 void copies_leave(struct copies *copies);
-/* The job leaves this node; where it was on no other, it has ended. */
+/* The job leaves this node; where it was on no other, it has ended. What it was refused is held for others. */
 void copies_end(struct copies *copies);
 /* At each tick. */
 void copies_tick(struct copies *copies);
@@ -54,6 +55,7 @@ void copies_yield(struct copies *copies);
 
 /* The coordinator's words. */
 void copies_order(struct copies *copies, struct step_id id);
+void copies_refused(struct copies *copies, int rc);
 void copies_replicated(struct copies *copies, struct step_id id);
 void copies_durable(struct copies *copies, struct step_id id);
 

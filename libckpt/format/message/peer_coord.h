@@ -233,7 +233,8 @@ struct peer_report {
 /* ADOPT, RAISE, RANK_WANTED, REJECT, END, STOP. */
 struct peer_word {
 	uint32_t epoch, rank; /* RAISE: with the flag, the rank whose loss it follows from */
-	bool flag; /* ADOPT: its ranks go on in the epoch; RAISE: it follows from a loss; REJECT: what its launcher offers is refused, not only that its ranks enter */
+	bool flag; /* ADOPT: its ranks go on in the epoch; RAISE: it follows from a loss; REJECT: what its launcher offers is refused, not only that its ranks enter;
+		    END: what is held stays */
 	int32_t rc;
 	char text[WIRE_TEXT_MAX];
 };

@@ -310,6 +310,25 @@ Test(copies, a_job_that_is_here_alone_ends_and_one_that_is_spread_leaves)
 	cr_expect(fake_replica.leaves == 1 && fake_replica.ends == 1);
 }
 
+Test(copies, what_its_ranks_were_refused_is_held_for_others)
+{
+	job.world = LOCAL;
+	copies_refused(&job.copies, -EINVAL);
+	copies_end(&job.copies);
+	cr_expect(fake_replica.leaves == 1 && fake_replica.ends == 0);
+	copies_order(&job.copies, s10);
+	copies_end(&job.copies);
+	cr_expect_eq(fake_replica.ends, 1, "they have saved something");
+}
+
+Test(copies, that_there_is_nothing_is_no_refusal)
+{
+	job.world = LOCAL;
+	copies_refused(&job.copies, -ENOENT);
+	copies_end(&job.copies);
+	cr_expect_eq(fake_replica.ends, 1);
+}
+
 Test(copies, another_node_finds_what_is_whole_in_memory)
 {
 	struct memory *mem = NULL;

@@ -362,6 +362,28 @@ Test(coord_restore, nothing_older_takes_the_place_of_copies_of_another_world)
 	cr_expect_eq(told[0].fetched, 0);
 }
 
+/* They end, and those that it fits come after them. */
+Test(coord_restore, what_ranks_were_refused_stays_for_others)
+{
+	find_elsewhere(2);
+	cr_expect(coord_view(coord).unserved);
+	for (uint32_t n = 0; n < NODES; n++)
+		coord_restoring(coord, from(n), 20);
+	for (uint32_t n = 0; n < NODES; n++)
+		find(n, none, 1);
+	survey(NULL, 0);
+	bring_all(s20, 0);
+	cr_expect_not(coord_view(coord).unserved, "they have gone on from something else");
+}
+
+Test(coord_restore, where_there_was_nothing_nothing_stays)
+{
+	ask(UINT64_MAX);
+	find_all(none, 0);
+	cr_expect_eq(told[0].refusal, -ENOENT);
+	cr_expect_not(coord_view(coord).unserved);
+}
+
 Test(coord_restore, an_older_step_by_its_number_is_not_kept_back_by_them)
 {
 	static const struct coord_held held[] = {{.node = 2, .rank = 0, .world = 1, .id = {30, 1}}};
