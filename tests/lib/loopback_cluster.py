@@ -46,7 +46,7 @@ class Cluster:
         self.top = pathlib.Path(tempfile.mkdtemp())
         self.roster, self.key = self.top / "roster", self.top / "key"
         net = next(NUMBERS)
-        hosts = [f"127.0.{net}.{n + 1}" for n in range(len(names))]
+        hosts = [f"127.{net >> 8}.{net & 255}.{n + 1}" for n in range(len(names))]
         self.roster.write_text("".join(f"{name} {host}:{free_port(host)}\n" for name, host in zip(names, hosts)))
         self.key.write_text(os.urandom(32).hex())
         self.key.chmod(0o600)

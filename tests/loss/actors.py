@@ -15,14 +15,20 @@ TIMEOUT_MS = 60000  # of what ranks wait for: less than a test waits for them
 class Service(Daemon):
     """ckptd with a configuration file; its store may be another one after each start."""
 
-    def __init__(self, top):
+    timeout_ms = TIMEOUT_MS
+
+    def __init__(self, top, node="n0", options=()):
         super().__init__(top=top, store=False)
         self.conf, self.config = self.top / "ckpt.conf", None
+        self.options = ["--node", node, "--config", str(self.conf), *map(str, options)]
+
+    def of(self, _program, _rank):
+        """The daemon of a rank."""
+        return self
 
     def begin(self, config):
         self.config = config
         self.conf.write_text(config)
-        self.options = ["--node", "n0", "--config", str(self.conf)]
         self.start()
         if not self.alive():
             raise Failure(f"ckptd does not start: {self.text()[-1000:]}")
@@ -47,7 +53,7 @@ class Answer:
 class Actor:
     def __init__(self, service, program, rank):
         self.rank, self.buffer, self.answers, self.acknowledged = rank, b"", [], []
-        env = service.environment(CKPT_TIMEOUT_MS=str(TIMEOUT_MS), **{"CKPT_FAILPOINTS": ""})
+        env = service.environment(CKPT_TIMEOUT_MS=str(service.timeout_ms), **{"CKPT_FAILPOINTS": ""})
         env.update(program.environment(rank))
         with open(service.top / f"{program.job}.{rank}.err", "ab") as err:
             self.process = subprocess.Popen([BIN / "actor"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=err, env=env,
@@ -93,7 +99,7 @@ class Ranks:
 
     def __init__(self, service, program):
         self.program, self.seen = program, 0
-        self.actors = [Actor(service, program, rank) for rank in range(program.world)]
+        self.actors = [Actor(service.of(program, rank), program, rank) for rank in range(program.world)]
         self.poll = select.poll()
         self.of = {}
         for actor in self.actors:

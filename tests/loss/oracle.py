@@ -15,7 +15,7 @@ import os
 from programs import Program, contradiction
 from tap import expect
 
-CAPTURED, DURABLE = 1, 3
+CAPTURED, REPLICATED, DURABLE = 1, 2, 3
 LATEST, HEALTHY = -1, -2
 
 
@@ -30,6 +30,7 @@ class Save:
     level: int = 0
     stays: bool = False  # it was durable, and no retention has given it up
     healthy: bool = False
+    copied: bool = False  # it was replicated, and no node is lost since
     for_storage: bool = False
     passed: bool = False  # by persist-every
     began: int = 0  # the epoch in which its state began without a restore from storage
@@ -76,6 +77,7 @@ class Ledger:
             if save.key == (epoch, step) and save.life == self.life:
                 save.level = max(save.level, level)
                 save.stays = save.stays or level >= DURABLE
+                save.copied = save.copied or level == REPLICATED
 
     def begins_afresh(self, program):
         """It has not restored, and may save."""
@@ -101,10 +103,26 @@ class Ledger:
         self.life, self.left = self.life + 1, None
         self.lives = {self.life} | (set() if surely else self.lives)
 
+    def node_is_lost(self, in_line):
+        """With what was in its memory: what was replicated stays, once. in_line: whether the job has gone on from that save, or made it."""
+        copied = newest(save for save in self.captured() if save.copied and in_line(save))
+        self.memory_is_gone(surely=False)
+        if copied:
+            copied.life = self.life
+        self.copies_are_gone()
+
+    def copies_are_gone(self):
+        for save in self.saves:
+            save.copied = False
+
     # ---- what is there
 
     def captured(self):
         return [save for save in self.saves if save.life == self.life and save.level >= CAPTURED]
+
+    def in_memory(self):
+        """Whether something may be there."""
+        return any(save.life in self.lives for save in self.saves)
 
     def promised(self, store):
         """Of memory the newest alone: it takes the place of those before it."""
@@ -116,8 +134,10 @@ class Ledger:
 
     def surely(self, save):
         """No later one, of which nobody was told, has taken its place in memory."""
-        return save.stays or save == self.left or not any(
-            other.key > save.key and other.life == save.life and not other.level for other in self.saves)
+        def takes_its_place(other):
+            return other.key > save.key and other.life == save.life and not other.level and (save != self.left or other.epoch == save.epoch)
+
+        return save.stays or not any(map(takes_its_place, self.saves))
 
     def candidates(self, store, asked):
         """What a restore may find: what was promised and is newest, and what is newer than that and was begun."""
@@ -147,11 +167,20 @@ class Ledger:
         said = {tuple(answer.text.split()[:2]) for answer in answers}
         expect(len(said) == 1, f"the ranks restored {said}")
         step, epoch = map(int, said.pop())
-        found = [save for save in [promised, *others] if save and save.key == (epoch, step)]
+        found = [save for save in [promised, *others] if save and save.key == (epoch, step)] or self.find_written(epoch, step, program)
         expect(found, f"restored is step {step} of epoch {epoch} ({answers[0].text}), promised was {promised or 'nothing'}")
         wrong = contradiction(found[0].program, program)
         expect(not wrong, f"{found[0]} was restored although {wrong}")
         return found[0]
+
+    def find_written(self, epoch, step, program):
+        """What was in the memory of nodes, and was written before another world came, is there as one of the epoch after."""
+        apart = [save for save in self.saves if save.step == step and save.key < (epoch, step) and save.level and save.program.where]
+        written = newest(apart)
+        if not written or any(save.key > written.key and save.level for save in self.captured()):
+            return []
+        self.saves.append(dataclasses.replace(written, epoch=epoch, stays=bool(written.store), life=0))
+        return self.saves[-1:]
 
     def judge_refusal(self, answer, program, store, found, on_disk):
         said, (promised, others) = f"{answer.code} {answer.text!r}", found
@@ -165,11 +194,20 @@ class Ledger:
         candidates = [save for save in [promised, *others] if save]
         if any(save.foreign for save in self.possible(store)):
             return
+        if any(self.is_elsewhere(answer, save, program) for save in candidates):
+            return
         expect(answer.code == -errno.EINVAL, f"refused: {said}; promised is {promised}")
         words = [row for save in candidates for row in contradiction(save.program, program) or []]
         expect(words, f"refused: {said}; but nothing contradicts {promised}")
         expect(any(all(word in answer.text.replace(" ", "") or word in answer.text for word in row) for row in words),
                f"refused: {said}: none of {words} is named")
+
+    @staticmethod
+    def is_elsewhere(answer, save, program):
+        """On several nodes what is in memory only fits ranks in the same places with the same tables. Others are refused."""
+        apart = save.program.where and (save.program.where, save.program.entries) != (program.where, program.entries)
+        words = ("in memory of other nodes only, as copies of", "is not in this node's part of step", "are not in this node's memory of step")
+        return apart and answer.code == -errno.EINVAL and any(word in answer.text for word in words) and f"step {save.step} " in answer.text
 
     # ---- what may go
 

@@ -73,12 +73,14 @@ class Program:
     entries: tuple
     variables: tuple = ()  # pairs: of the environment of its ranks
     says_local: bool = False  # CKPT_LOCAL_WORLD is set
+    where: str = ""  # the node of each rank, a letter each; "": all on one, which has no cluster
 
     def lines(self, rank):
         return [entry.line(rank, self.world) for entry in self.entries]
 
     def environment(self, rank):
-        local = {"CKPT_LOCAL_WORLD": str(self.world)} if self.says_local else {}
+        here = self.where.count(self.where[rank]) if self.where else self.world
+        local = {"CKPT_LOCAL_WORLD": str(here)} if self.says_local or self.where else {}
         return {"CKPT_JOB": self.job, "CKPT_RANK": str(rank), "CKPT_WORLD": str(self.world), **local, **dict(self.variables)}
 
     def but(self, **changes):
@@ -97,7 +99,7 @@ class Program:
     def __str__(self):
         entries = " ".join(f"{e.name}:{e.dtype}{list(e.shape)}/{e.cut}/{e.group}" if isinstance(e, Tensor) else
                            f"{e.name}:{'?jr'[e.scope]}{e.size}" for e in self.entries)
-        return f"{self.job} of {self.world} {dict(self.variables) or ''} {entries}"
+        return f"{self.job} of {self.where or self.world} {dict(self.variables) or ''} {entries}"
 
 
 def sides(entry):
