@@ -133,7 +133,7 @@ static bool at_work(struct server *s)
 		if (saves_at_work(&job->saves) || !restore_idle(&job->restore) || !verdicts_idle(&job->verdicts))
 			return true;
 	}
-	return spills_at_work(&s->daemon);
+	return spills_at_work(&s->daemon) || hosts_at_work(&s->daemon);
 }
 
 /* A device writes its progress without ringing any bell: while captures run, the slots are looked at often. */

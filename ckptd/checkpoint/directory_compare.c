@@ -4,6 +4,7 @@
 #include "checkpoint/directory_private.h"
 
 #include "base/clock.h"
+#include "base/log.h"
 #include "runtime/workers.h"
 #include "store/check/cover.h"
 
@@ -98,6 +99,7 @@ void directory_compare(struct directory *s)
 		return;
 	}
 	s->comparing = c;
+	log_debug("directory %s/%s: its nodes are compared", s->job, s->name);
 	pool_submit(s->pool, &c->work);
 }
 

@@ -163,3 +163,11 @@ bool directories_have(const struct directories *directories, struct step_id id)
 {
 	return find(directories, id) != NULL;
 }
+
+bool directories_at_work(const struct directories *directories)
+{
+	list_for(node, &directories->list)
+		if (held_of(node)->directory->comparing)
+			return true;
+	return false;
+}

@@ -36,6 +36,8 @@ void directories_remove(struct directories *directories, struct step_id id);
 
 /* Those of which storage has made no progress for so long fail; at each tick. */
 void directories_expire(struct directories *directories, uint64_t stall_ms);
+/* A worker reads for one of them. */
+bool directories_at_work(const struct directories *directories);
 /* Whether its directory is one of them. */
 bool directories_have(const struct directories *directories, struct step_id id);
 

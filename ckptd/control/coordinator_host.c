@@ -209,6 +209,14 @@ void hosts_tick(struct daemon *daemon, uint64_t now)
 
 /* ---- life ------------------------------------------------------------------------------------------------------ */
 
+bool hosts_at_work(const struct daemon *daemon)
+{
+	list_for(node, &daemon->hosts)
+		if (directories_at_work(&list_entry(node, struct coordinator_host, link)->directories))
+			return true;
+	return false;
+}
+
 void hosts_free(struct daemon *daemon)
 {
 	list_for_safe(node, &daemon->hosts)

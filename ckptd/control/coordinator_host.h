@@ -33,6 +33,8 @@ void host_abandon(struct daemon *daemon, const char *job);
 void hosts_node_down(struct daemon *daemon, uint32_t node, const char *why);
 /* Records that could not be written are tried again. */
 void hosts_tick(struct daemon *daemon, uint64_t now);
+/* A worker reads for one of them, which must stay until it has ended. */
+bool hosts_at_work(const struct daemon *daemon);
 void hosts_free(struct daemon *daemon);
 
 /* The job is coordinated here. */

@@ -243,6 +243,21 @@ def tables_that_contradict_each_other_are_not_committed(other, said):
         expect(not list((daemons["a"].store / "main").glob("*/MANIFEST.json")), "it was committed")
 
 
+def a_daemon_that_ends_while_it_compares_finishes_the_commit():
+    """It has no ranks: nothing else of the job keeps it."""
+    with nodes() as daemons:
+        daemons["a"].stop()
+        daemons["a"].start(failpoints="disk.read=delay:300", CKPT_LOG="debug")
+        for name in "bc":
+            meets_again(daemons[name], "a")
+        ranks = spread(daemons, "bc")
+        gather(ranks)
+        begun(ranks, 1)
+        until(lambda: "its nodes are compared" in daemons["a"].text(), "the tables are compared")
+        expect(daemons["a"].stop() == 0, "it did not end cleanly")
+        expect("sync-link" in daemons["a"].text(), "the commit was not finished")
+
+
 def main():
     rows = [(f"a member dies at {state}", dies_at, "b", state) for state in STATES]
     rows += [(f"the coordinator dies at {state}", dies_at, "a", state) for state in SITE_STATES]
@@ -252,7 +267,8 @@ def main():
              ("persist-every is the same on all nodes", one_that_asks_for_less_is_written_less),
              ("slow and fast nodes do not fail each other's saves", slow_and_fast_do_not_fail_each_other),
              ("a node without space fails a save everywhere", a_node_without_space_fails_it_everywhere),
-             ("a flush names what it has written", a_flush_names_what_it_has_written)]
+             ("a flush names what it has written", a_flush_names_what_it_has_written),
+             ("a daemon that ends while it compares finishes the commit", a_daemon_that_ends_while_it_compares_finishes_the_commit)]
     rows += [(f"tables that contradict each other are not committed: {what}", tables_that_contradict_each_other_are_not_committed, other, said)
              for what, other, said in (("another shape", (500,), 'tensor "w": nodes a and b know it with another type or shape'),
                                        ("another type", (1000, 0, 2), 'tensor "w": nodes a and b know it with another type or shape'),
