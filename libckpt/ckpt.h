@@ -135,9 +135,9 @@ typedef struct ckpt_options {
  *
  *	-ENOTCONN         no daemon listens or answers at the socket
  *	-EPROTONOSUPPORT  library and daemon have different protocol versions: both are named
- *	-EBUSY            a living process holds the rank (its pid is named), all ranks of this node
- *	                  are there, the job still runs with another world size, what it left in
- *	                  memory is in the way, or the daemon has 64 jobs
+ *	-EBUSY            a living process holds the rank (its pid is named), or all ranks of this
+ *	                  node are there. Also: the job still runs with another world size, what it
+ *	                  left in memory is in the way, or the daemon has 64 jobs
  *	-EACCES           the daemon belongs to another user
  *	-EOPNOTSUPP       the job has ranks on other nodes, and the daemon is in no cluster
  *	-EINVAL           `out` is NULL, or an option or a variable of the environment is wrong
@@ -224,8 +224,8 @@ typedef struct ckpt_piece {
 	const uint64_t *extent; /* elements, ndim entries */
 	uint64_t start, count;  /* flat range: elements */
 	/* Bytes per step of each dimension, ndim entries, in any order and of any sign; NULL:
-	 * packed. Not for a flat range. Elements may not share memory: sort the dimensions by the
-	 * size of their steps, then each step must be at least as long as all that lies within it,
+	 * packed. Not for a flat range. Elements may not share memory. Sort the dimensions by the
+	 * size of their steps. Then each step must be at least as long as all that lies within it,
 	 * and the innermost at least one element. Elements that interleave without touching are
 	 * refused, too. Dimensions of extent 1 do not count. */
 	const int64_t *stride;
@@ -360,8 +360,8 @@ typedef struct ckpt_view {
  *	-EOVERFLOW  a rank holds more than 2^60 bytes
  *	-ENOMEM     the arenas do not fit a limit of the daemon: the sentence has the arithmetic
  *	-E2BIG      more than 256 replica groups to compare (ckpt_options.vote), state on more than
- *	            8 devices, too many arenas pinned by this process, or a table with too many or
- *	            too interleaved pieces. This rank does not join, and the others wait for it
+ *	            8 devices, or too many arenas pinned by this process. Also: a table with too
+ *	            many or too interleaved pieces. This rank does not join, and the others wait
  *	-ENODEV     a device that is registered is not there
  *	-EAGAIN     what the job left in memory when it ended last is still checked or written: call
  *	            again in a moment

@@ -1,5 +1,5 @@
-"""README.md and the pages of docs/ keep the rules of prose: short sentences, narrow lines, none of the words that nobody in the field uses. A page is of
-one kind, and docs/index.md leads to it, under the heading of that kind."""
+"""README.md and the pages of docs/ keep the rules of prose: short sentences, narrow lines, none of the words that nobody in the field uses. So do the
+comments of the public header. A page is of one kind, and docs/index.md leads to it, under the heading of that kind."""
 
 import os
 import re
@@ -8,6 +8,7 @@ import tidy
 
 WORDS = 30  # of a sentence; an item of a list and a cell of a table end one
 COLUMNS = 120  # of a line outside tables and code
+HEADER, HEADER_COLUMNS = "libckpt/ckpt.h", 100  # of a line of a comment, a tab being 8
 GLOSSARY, GLOSSARY_LINES = "docs/reference/glossary.md", 40
 INDEX = "docs/index.md"
 KINDS = {"tutorial": "Learn", "howto": "Do", "reference": "Look up", "explanation": "Understand"}
@@ -48,12 +49,16 @@ def plain(text):
     return LINK.sub(r"\1", re.sub(r"`[^`]*`", "`", text))
 
 
+def long_in(number, part):
+    for sentence in END.split(plain(part)):
+        words = [word for word in sentence.split() if re.search(r"\w", word)]
+        if len(words) > WORDS:
+            yield f"{number}: a sentence of {len(words)} words: {' '.join(words[:6])} …"
+
+
 def long_sentences(text):
     for number, part in prose(text):
-        for sentence in END.split(plain(part or "")):
-            words = [word for word in sentence.split() if re.search(r"\w", word)]
-            if len(words) > WORDS:
-                yield f"{number}: a sentence of {len(words)} words: {' '.join(words[:6])} …"
+        yield from long_in(number, part or "")
 
 
 def wide_lines(text):
@@ -67,6 +72,30 @@ def metaphors(text):
     for number, part in prose(text):
         for word in METAPHORS.findall(plain(part or "")):
             yield f"{number}: the word {word}"
+
+
+def comments(text):
+    """(line, text) of each paragraph and entry in the comments of a header; an entry begins after a tab, or with "- "."""
+    for comment in re.finditer(r"/\*.*?\*/", text, re.S):
+        first = text.count("\n", 0, comment.start()) + 1
+        lines = [re.sub(r"^\s*/?\*(?: (?=\S))?", "", line).removesuffix("*/") for line in comment[0].split("\n")]
+        for number, line in enumerate(lines):
+            if number and line.strip() and not re.match(r"\t\S|- ", line) and lines[number - 1].strip():
+                lines[number] = f"{lines[number - 1]} {line.strip()}"
+                lines[number - 1] = ""
+        yield from ((first + number, line.strip()) for number, line in enumerate(lines) if line.strip())
+
+
+def check_header(root):
+    text = (root / HEADER).read_text()
+    problems = [f"{HEADER}:{found}" for number, part in comments(text) for found in long_in(number, part)]
+    inside = False
+    for number, line in enumerate(text.split("\n"), 1):
+        inside = inside or line.lstrip().startswith("/*")
+        if inside and len(line.expandtabs(8)) > HEADER_COLUMNS:
+            problems.append(f"{HEADER}:{number}: {len(line.expandtabs(8))} columns")
+        inside = inside and "*/" not in line
+    return problems
 
 
 def check_prose(root):
@@ -117,6 +146,10 @@ PLANTED = {
     GLOSSARY: "word\n\n" * 21,
     "docs/howto/a.md": f"`{LONG * 2}`\n[{LONG}]({'x' * 20}) said, e.g.\n`{LONG}` b. ckptd {LONG}\n",
 }
+COMMENTS = {
+    HEADER: f"/* A header. {LONG}\n * {LONG} end.\n *\n *\tone    {LONG}\n *\t       {LONG}\n *\ttwo    {LONG}\n *\n * - {LONG}\n * - {LONG} */\n"
+            f"int {'f' * 100}(void); /* fine */\n\t/* {'w' * 90} */\n/* {'w' * 93}\n * {'w' * 98} */\n",
+}
 PLACES = {
     "README.md": "", INDEX: "[a](howto/a.md) [c](c.md)\n\n## Learn\n\n- [b](howto/b.md)\n", "docs/howto/a.md": "[r](../reference/r.md#x)\n", "docs/howto/b.md": "",
     "docs/reference/r.md": "", "docs/c.md": "", "docs/explanation/alone.md": "[a](../howto/a.md)\n", "docs/development.md": "",
@@ -127,6 +160,9 @@ tidy.report([
         "README.md:3: a sentence of 42 words", "README.md:19: a sentence of 41", f"{INDEX}:1: 152 columns", "the word He", "the word seat", f"{GLOSSARY}: 42 lines"])),
     ("planted pages out of place are found", tidy.finds(check_places, PLACES, [
         "index.md:5: howto/b.md stands under Learn", "docs/c.md: of no kind", "alone.md: no way", "development.md: no way"])),
+    ("planted comments against the rules are found", tidy.finds(check_header, COMMENTS, [
+        f"{HEADER}:2: a sentence of 41", f"{HEADER}:5: a sentence of 41", f"{HEADER}:11: 104 columns", f"{HEADER}:13: 104 columns"])),
     ("the pages keep the rules of prose", check_prose(tidy.ROOT)),
+    ("the comments of the public header keep them, too", check_header(tidy.ROOT)),
     ("every page has its kind, and a way leads to it", check_places(tidy.ROOT)),
 ])
