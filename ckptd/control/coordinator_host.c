@@ -363,7 +363,8 @@ void host_report(struct daemon *daemon, uint32_t node, bool spread, const struct
 			return; /* it had no part in that, and has told so by coming */
 	}
 	struct coordinator_host *host = host_find(daemon, r->job);
-	if (host)
+	if (host &&
+	    host->spread == spread) /* else it is of another job of that name, which was refused here or is over */
 		host_hear(host, (struct coord_from){.node = spread ? node : 0, .epoch = r->epoch}, r);
 }
 

@@ -10,6 +10,8 @@ static void node_join(struct coord *c, struct coord_from from, const struct peer
 
 void coord_input(struct coord *c, struct coord_from from, const struct peer_report *r)
 {
+	if (from.node >= c->nnodes)
+		return; /* it has no part in this job */
 	switch (r->type) {
 	case PEER_NODE_JOIN:
 		node_join(c, from, &r->node_join);

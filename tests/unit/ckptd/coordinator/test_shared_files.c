@@ -114,3 +114,16 @@ Test(coord_parts, what_a_lost_node_has_a_part_of_fails_before_the_world_changes)
 	cr_expect_eq(told[0].failure, -ENODEV);
 	cr_expect_eq(place.made, 1, "no directory is made for the second");
 }
+
+/* Where a job of that name on one node has taken the place of one on several, the others of that one may still report. */
+Test(coord_parts, a_node_that_has_no_part_in_the_job_says_nothing)
+{
+	static const uint16_t types[] = {PEER_SHARED_PIECES, PEER_RANK_JOIN, PEER_LOST, PEER_NOT_JOINING};
+	join_all();
+	for (uint32_t i = 0; i < sizeof(types) / sizeof(types[0]); i++)
+		coord_input(coord, (struct coord_from){.node = NODES, .epoch = 1},
+			    &(struct peer_report){.type = types[i]});
+	copied(s10);
+	made(s10);
+	expect_parts((uint32_t[]){0, 1, 2}, (uint32_t[]){3, 3, 3});
+}
