@@ -55,6 +55,7 @@ static void process_gone(struct rank *rank)
 	if (rank->client)
 		client_detach(rank->client);
 	rank->client = NULL;
+	rank->rejoined = false;
 	saves_follow(&rank->job->saves); /* what was complete when it died is taken */
 	saves_orphan(&rank->job->saves, rank->index);
 }

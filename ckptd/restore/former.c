@@ -16,19 +16,28 @@
 
 /* ---- what is in the arenas of a job ---------------------------------------------------------------------------- */
 
-/* Arenas that have come back, all of them, and that no process has asked for: what is in the slots is looked at without it. */
-static void look_in(struct job *job)
+/* Arenas that have come back, all of them: what is in the slots is looked at although no process was sent them since. False: it can be told
+ * only in an epoch, which the coordinator has yet to say. */
+static bool look_in(struct job *job)
 {
-	for (uint32_t r = 0; r < job->nlocal; r++)
-		if (job->formed || !job->ranks[r].mem || job->ranks[r].mem->failed)
-			return;
-	for (uint32_t r = 0; r < job->nlocal; r++)
-		job->ranks[r].arena_sent = true;
+	bool adopted = false, all = true;
+	for (uint32_t r = 0; r < job->nlocal; r++) {
+		const struct memory *mem = job->ranks[r].mem;
+		adopted |= mem && mem->adopted;
+		all &= mem && !mem->failed;
+	}
+	for (uint32_t r = 0; all && r < job->nlocal; r++)
+		job->ranks[r].mem->inspected |= job->ranks[r].mem->adopted;
+	return !adopted || job->epoch;
 }
 
 int former_ready(struct job *job, struct err *err)
 {
-	look_in(job);
+	if (!look_in(job))
+		return err_set(
+			err, -EAGAIN,
+			"job '%s': what its ranks have left in memory is looked at when its coordinator is there",
+			job->name);
 	saves_follow(&job->saves);
 	list_for(node, &job->saves.snapshots) {
 		const struct snapshot *s = snapshot_of(node);

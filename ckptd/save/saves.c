@@ -179,9 +179,11 @@ void saves_follow(struct saves *saves)
 {
 	if (!saves->job->epoch)
 		return; /* what stands in the slots cannot be told from what is not of this job's time */
-	for (uint32_t r = 0; r < saves->job->nlocal; r++)
-		if (saves->job->ranks[r].mem && saves->job->ranks[r].arena_sent)
-			scan_rank(saves, &saves->job->ranks[r]);
+	for (uint32_t r = 0; r < saves->job->nlocal; r++) {
+		struct rank *rank = &saves->job->ranks[r];
+		if (rank->mem && (rank->arena_sent || rank->mem->inspected))
+			scan_rank(saves, rank);
+	}
 	/* What the coordinator hears it may answer before it returns, with the end of what it heard of. */
 	saves->walking++;
 	list_for(node, &saves->snapshots) {

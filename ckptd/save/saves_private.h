@@ -5,11 +5,11 @@
 #include "job/job.h"
 #include "save/saves.h"
 
-/* An arena that has come back, and whose slots nobody has looked at yet: not all tables are there to form the job. What is in it may
- * be the only copy of a snapshot. */
+/* An arena that has come back, and whose slots nobody has looked at yet: not all tables are there to form the job, or the coordinator has
+ * yet to say the epoch. What is in it may be the only copy of a snapshot. */
 static inline bool saves_unseen(const struct rank *rank)
 {
-	return rank->mem && rank->mem->adopted && !rank->arena_sent;
+	return rank->mem && rank->mem->adopted && (!(rank->arena_sent || rank->mem->inspected) || !rank->job->epoch);
 }
 
 /* Keeps the order of (epoch, step). */
