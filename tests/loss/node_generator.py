@@ -98,6 +98,7 @@ NAMES_OF_KINDS = list(KINDS)
 
 def some_run(rng, made, settings, first=False):
     run = generator.some_run(rng, made, settings, first)
+    run.goes_on = False  # what one node had loaded when another refused leaves the state of its ranks undefined
     run.end = rng.choice(ENDS)
     run.targets = tuple(rng.choice((MEMORY, MEMORY, STORAGE)) for _ in run.gaps)
     run.levels = tuple(rng.choice((1, 2, 2, 2, 3) if target == STORAGE else (1, 2, 2)) for target in run.targets)

@@ -32,7 +32,7 @@ class NodePlay(Play):
     def may_be_refused(self, answer):
         """What is in memory and neither fits nor can be written anywhere is kept. Or another daemon clears the store of what a crash left there:
         that is over in a moment."""
-        waits = answer.word == "open" or any(text in answer.text for text in ("must wait until it has ended", "waiting for ranks on other nodes"))
+        waits = answer.word == "open" or any(text in answer.text for text in ("must wait until it has ended", "waiting for rank"))
         kept = waits and self.ledger.in_memory() and all(node.alive() for node in self.service.all.values() if node.name not in self.away)
         clears = answer.word == "join" and "is the business of another daemon" in answer.text
         return answer.code in (EBUSY, ETIMEDOUT, ENOTCONN) and (kept or clears)
