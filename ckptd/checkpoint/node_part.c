@@ -19,6 +19,7 @@ static const struct {
 	[NODE_PART_DATA] = {"data", "commit.data"},
 	[NODE_PART_DIGESTS] = {"digests", "commit.digests"},
 	[NODE_PART_SIDECARS] = {"sidecars", "commit.sidecars"},
+	[NODE_PART_NOTICE] = {"notice", "commit.notice"},
 	[NODE_PART_NODE] = {"node", "commit.node"},
 	[NODE_PART_SYNC_DIR] = {"sync-dir", "commit.sync_dir"},
 	[NODE_PART_PREPARED] = {"prepared", "commit.prepared"},
@@ -163,6 +164,9 @@ static void enter(struct node_part *c)
 		return;
 	case NODE_PART_DIGESTS:
 		enter_digests(c);
+		return;
+	case NODE_PART_NOTICE:
+		node_part_write_notice(c);
 		return;
 	case NODE_PART_NODE:
 		enter_node(c);
@@ -362,5 +366,6 @@ void node_part_free(struct node_part *c)
 	free(c->found);
 	free(c->previous_mark);
 	wbuf_free(&c->node_text);
+	wbuf_free(&c->notice);
 	free(c);
 }

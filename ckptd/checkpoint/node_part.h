@@ -12,7 +12,10 @@
  * the parent (checkpoint/previous.h) is linked to it instead. That is known once the digests are there; until then those that had not changed in the
  * parent either stand back, the others are written.
  *
- *   ASK → (node_part_write) FIND_JOB → FIND_DIR → OPEN_NODE → PARENT → DATA → DIGESTS → SIDECARS → NODE → SYNC_DIR → PREPARED →
+ * NOTICE: when a file was packed, or a packed one linked, a file is written that makes PyTorch's reader refuse the directory. It does not see packed
+ * files, and would leave holes where they are.
+ *
+ *   ASK → (node_part_write) FIND_JOB → FIND_DIR → OPEN_NODE → PARENT → DATA → DIGESTS → SIDECARS → NOTICE → NODE → SYNC_DIR → PREPARED →
  *   (node_part_end) CLOSE → DONE
  *   OPEN_NODE finds our manifest → READ_NODE → DIGESTS, and if it is what this commit would write (an earlier life of the daemon wrote it)
  *   SYNC_DIR → PREPARED, else FAILED
@@ -37,6 +40,7 @@ enum node_part_state {
 	NODE_PART_DATA,
 	NODE_PART_DIGESTS,
 	NODE_PART_SIDECARS,
+	NODE_PART_NOTICE,
 	NODE_PART_NODE,
 	NODE_PART_SYNC_DIR,
 	NODE_PART_PREPARED,
@@ -115,7 +119,7 @@ struct node_part {
 	uint32_t nfiles, in_flight, remove_at;
 	uint32_t started; /* in DATA: of twice nfiles, the late ones have their turn in the second half */
 	struct node_part_file *cfiles;
-	struct wbuf node_text;
+	struct wbuf node_text, notice;
 	char *found; /* the node manifest that was there already, of found_len bytes */
 	uint64_t found_len;
 	struct previous_mark *previous_mark; /* while it is read */

@@ -2,6 +2,7 @@
 #include "checkpoint/node_part_private.h"
 
 #include "base/clock.h"
+#include "format/files/safetensors.h"
 
 struct described {
 	const struct registration *reg;
@@ -104,4 +105,25 @@ int node_part_write_packed(struct node_part *c, struct node_part_file *f)
 	}
 	packer_sample(p);
 	return 0;
+}
+
+static bool any_packed(const struct node_part *c)
+{
+	for (uint32_t i = 0; i < c->nfiles; i++)
+		if (c->cfiles[i].packed.index_size)
+			return true;
+	return false;
+}
+
+void node_part_write_notice(struct node_part *c)
+{
+	char name[NAME_FILE_MAX];
+	bool wanted = any_packed(c);
+	int rc = wanted ? safetensors_notice(&c->notice) : 0;
+	if (!wanted || rc) {
+		node_part_advance(c, rc);
+		return;
+	}
+	name_notice(c->node, name);
+	node_part_write_text(c, name, &c->notice);
 }

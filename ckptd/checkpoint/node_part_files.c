@@ -259,12 +259,14 @@ static const char *made_name(const struct node_part *c, uint32_t i, char dst[NAM
 	static void (*const names[])(uint32_t, uint32_t, const char *, uint32_t, char *) = {name_data, name_packed,
 											    name_sidecar};
 	enum { NAMES = sizeof(names) / sizeof(names[0]) };
-	if (i == NAMES * c->nfiles) {
-		name_node(c->node, dst);
+	if (i >= NAMES * c->nfiles) {
+		static void (*const of_node[])(const char *, char *) = {name_node, name_notice};
+		uint32_t which = i - NAMES * c->nfiles;
+		if (which >= sizeof(of_node) / sizeof(of_node[0]))
+			return NULL;
+		of_node[which](c->node, dst);
 		return dst;
 	}
-	if (i > NAMES * c->nfiles)
-		return NULL;
 	const struct node_part_file *f = &c->cfiles[i / NAMES];
 	const struct layout_file *lf = &f->rank->mem->layout.files[f->file];
 	names[i % NAMES](f->rank->mem->table->reg.rank, c->world, lf->group, lf->part, dst);

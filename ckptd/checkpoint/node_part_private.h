@@ -39,6 +39,8 @@ void node_part_free_file(struct node_part_file *f);
 
 /* Packing (checkpoint/node_part_compress.c): writes the file packed, or as it is where that does not pay. Negative: nothing was started. */
 int node_part_write_packed(struct node_part *c, struct node_part_file *f);
+/* Writes the notice if any file is packed; node_part_advance when that is over. */
+void node_part_write_notice(struct node_part *c);
 
 /* Writes a small file; node_part_advance when it has ended. */
 void node_part_write_text(struct node_part *c, const char *name, const struct wbuf *text);

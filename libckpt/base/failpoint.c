@@ -43,6 +43,7 @@ static const char *const names[] = {
 	"commit.manifest",
 	"commit.mkdir",
 	"commit.node",
+	"commit.notice",
 	"commit.open_dir",
 	"commit.open_job",
 	"commit.open_node",

@@ -18,7 +18,7 @@ NAMES = "abc"
 WAIT = 30000
 
 # Of a node that has ranks, and of the one that coordinates.
-STATES = ("find_job", "find_dir", "open_node", "data", "digests", "sidecars", "node", "sync_dir", "prepared", "close_dir", "done")
+STATES = ("find_job", "find_dir", "open_node", "data", "digests", "sidecars", "notice", "node", "sync_dir", "prepared", "close_dir", "done")
 SITE_STATES = ("job_dir", "mkdir", "open_dir", "sync_job", "ready", "look", "manifest", "link", "unlink_tmp", "sync_link", "close_site", "over")
 
 

@@ -4,6 +4,7 @@ HuggingFaceStorageReader is modelled here; where there is torch (CKPT_TORCH), it
 import base64
 import json
 import os
+import shutil
 import subprocess
 import sys
 
@@ -101,7 +102,8 @@ REPOS = {"rows": (["--world", 2, "--rows", 64, "--cols", 48], True),
          "parts": (["--world", 2, "--rows", 64, "--cols", 48, "--file-max", 4000], True),
          "nodes": (["--world", 4, "--nodes", 2, "--rows", 64, "--cols", 48], True),
          "ragged": (["--world", 4, "--rows", 3, "--cols", 48], False),
-         "pairs": (["--world", 3, "--rows", 64, "--cols", 48, "--boxes"], False)}
+         "pairs": (["--world", 3, "--rows", 64, "--cols", 48, "--boxes"], False),
+         "packed": (["--world", 2, "--rows", 64, "--cols", 48, "--packed"], False)}
 for _name, (_options, _) in REPOS.items():
     make(top / _name, 1, *_options)
 
@@ -126,6 +128,33 @@ def _():
         equal(wrong, [victim], name)
 
 
+def mixed(name):
+    """A step directory of which the last rank's files did not shrink. The reader asks no manifest, and takes what stands last for the end
+    of a tensor."""
+    folder = top / name
+    shutil.copytree(step_of(top / "packed"), folder)
+    for path in step_of(top / "rows").glob("rank-00001-*.safetensors"):
+        (folder / path.with_suffix(".ckptz").name).unlink(missing_ok=True)
+        shutil.copy(path, folder)
+    return folder
+
+
+@case("packed files, which the reader does not see, are not passed over")
+def _():
+    wanted = tensors(top / "rows")
+    for folder in (step_of(top / "packed"), mixed("mixed")):
+        found, wrong = holes(lambda n, s, folder=folder: model(folder, n, s), wanted)
+        equal((wrong, [n for n, got in found.items() if got is not None]), ([], []), folder)
+
+
+@case("without a notice there would be holes where files are packed")
+def _():
+    folder = mixed("mixed-unmarked")
+    (folder / "node-node0.packed.safetensors").unlink()
+    wrong = holes(lambda n, s: model(folder, n, s), tensors(top / "rows"))[1]
+    equal("rowwise" in wrong or "embed" in wrong, True, wrong)
+
+
 @case("export --format dcp-hf is for all of them")
 def _():
     for name in REPOS:
@@ -146,8 +175,10 @@ def _():
             found = torch(folder, wanted)
             whole = readable or folder.name.endswith("-export")
             equal([n for n in wanted if found[n] != (wanted[n][1] if whole else None)], [], folder)
-    for name, victim in (("pairs", "pairs"), ("ragged", "moment")):
-        found = torch(top / f"{name}-unmarked", tensors(top / name))
+    found = torch(top / "mixed", tensors(top / "rows"))
+    equal([n for n, got in found.items() if got is not None], [], "mixed")
+    for name, victim in (("pairs", "pairs"), ("ragged", "moment"), ("mixed", "rowwise")):
+        found = torch(top / f"{name}-unmarked", tensors(top / name.replace("mixed", "rows")))
         equal(found[victim].count(HOLE) > 0, True, "torch has learnt to find all entries of a tensor: docs/reference/format.md says that it has not")
 
 

@@ -359,6 +359,17 @@ static int make_ranks(const struct maker *m, uint32_t first, uint32_t n, struct 
 	return rc;
 }
 
+/* As what packs must. */
+static int make_notice(const struct maker *m, const char *node, struct err *err)
+{
+	AUTO_WBUF struct wbuf notice = {0};
+	char file[NAME_FILE_MAX];
+	name_notice(node, file);
+	int rc = safetensors_notice(&notice);
+	return rc ? err_set(err, rc, "cannot build %s: %s", file, err_name(rc))
+		  : write_file(m->dir, file, notice.data, notice.len, err);
+}
+
 static int make_node(const struct maker *m, uint32_t index, struct node_manifest *node, struct wbuf *text,
 		     struct err *err)
 {
@@ -369,6 +380,8 @@ static int make_node(const struct maker *m, uint32_t index, struct node_manifest
 	snprintf(node->node, sizeof(node->node), "node%u", index);
 	name_node(node->node, file);
 	int rc = make_ranks(m, first, end - first, node, err);
+	if (!rc && m->spec->packed)
+		rc = make_notice(m, node->node, err);
 	if (rc < 0)
 		return rc;
 	rc = node_manifest_encode(node, text);

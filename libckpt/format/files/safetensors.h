@@ -13,7 +13,9 @@
  *
  * DCP's reader knows an entry by its own name alone. It would pass over the others of a tensor, and leave what they hold as it finds
  * it, without an error. So in a file with such entries the first brace of DCP_SHARDING_INFO is a "!": the reader, which parses it
- * before anything else, refuses the directory. */
+ * before anything else, refuses the directory.
+ *
+ * That reader does not see packed files at all. So beside them stands a notice: a file without entries, with the same mark. */
 #ifndef CKPT_FORMAT_SAFETENSORS_H
 #define CKPT_FORMAT_SAFETENSORS_H
 
@@ -28,6 +30,8 @@ enum {
  * depends only on its arguments, so that it is built once per registration. -E2BIG when the JSON would exceed
  * SAFETENSORS_HEADER_MAX: never for what layout_make makes, -ENOMEM. */
 int safetensors_header(const struct registration *reg, const struct layout *layout, uint32_t file, struct wbuf *out);
+/* Appends all of a notice. It is the same for all checkpoints. 0 or -ENOMEM. */
+int safetensors_notice(struct wbuf *out);
 /* The JSON of a piece of this entry has no more bytes than this, and what stands around all pieces no more than that: files are
  * cut by them. */
 uint64_t safetensors_piece_max(const struct entry *entry);

@@ -16,6 +16,8 @@ struct view {
 };
 
 static const char flat_suffix[] = "#flat";
+#define READABLE "{" /* the beginning of DCP_SHARDING_INFO */
+#define REFUSED "!"
 
 /* A flat range as a box, when it is one: a range within one line of some dimension, all inner dimensions complete. */
 static bool flat_as_box(const struct shape *shape, const struct region *flat, struct region *box)
@@ -182,7 +184,7 @@ static bool stand_alone(const struct view *views, uint32_t n)
 static void put_json(struct wbuf *out, const struct view *views, uint32_t n)
 {
 	jout_raw(out, "{\"__metadata__\":{\"format\":\"pt\",\"DCP_VERSION\":\"1.0\",\"DCP_SHARDING_INFO\":");
-	put_metadata_map(out, stand_alone(views, n) ? "{" : "!", views, n, put_dcp);
+	put_metadata_map(out, stand_alone(views, n) ? READABLE : REFUSED, views, n, put_dcp);
 	jout_raw(out, ",\"ckpt.version\":\"1\",\"ckpt.pieces\":");
 	put_metadata_map(out, "{", views, n, put_piece);
 	jout_raw(out, "}");
@@ -236,5 +238,16 @@ int safetensors_header(const struct registration *reg, const struct layout *layo
 	wbuf_u64(out, 0);
 	put_json(out, views, f->npieces);
 	free(views);
+	return pad(out, start);
+}
+
+int safetensors_notice(struct wbuf *out)
+{
+	size_t start = out->len;
+	wbuf_u64(out, 0);
+	jout_raw(out, "{\"__metadata__\":{\"format\":\"pt\",\"DCP_VERSION\":\"1.0\",\"DCP_SHARDING_INFO\":");
+	jout_string(out,
+		    REFUSED " Some files of this checkpoint are packed (.ckptz). Use: ckpt export --format dcp-hf");
+	jout_raw(out, ",\"ckpt.version\":\"1\"}}");
 	return pad(out, start);
 }

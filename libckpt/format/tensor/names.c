@@ -180,6 +180,11 @@ void name_node(const char *node, char dst[NAME_FILE_MAX])
 	snprintf(dst, NAME_FILE_MAX, "node-%s.json", node);
 }
 
+void name_notice(const char *node, char dst[NAME_FILE_MAX])
+{
+	snprintf(dst, NAME_FILE_MAX, "node-%s.packed.safetensors", node);
+}
+
 static const char tag_prefix[] = "tag-", tag_suffix[] = ".json";
 
 void name_tag(const char *tag, char dst[NAME_FILE_MAX])

@@ -3,6 +3,7 @@
  *     rank-00000-of-00008.params.safetensors          rank-00000-of-00008.params.xxh
  *     rank-00000-of-00008.params.ckptz                (in place of the first where it is packed)
  *     rank-00000-of-00008.params.part-0001.safetensors  (second and later parts when a group exceeds the size bound)
+ *     node-<name>.packed.safetensors                  (the notice of a node some of whose files are packed)
  *     node-<name>.json   MANIFEST.json   HEALTH.json   VERDICT.json   PINNED
  *   <root>/<job>/tag-<name>.json */
 #ifndef CKPT_FORMAT_NAMES_H
@@ -73,6 +74,7 @@ void name_data(uint32_t rank, uint32_t world, const char *group, uint32_t part, 
 void name_packed(uint32_t rank, uint32_t world, const char *group, uint32_t part, char dst[NAME_FILE_MAX]);
 void name_sidecar(uint32_t rank, uint32_t world, const char *group, uint32_t part, char dst[NAME_FILE_MAX]);
 void name_node(const char *node, char dst[NAME_FILE_MAX]);
+void name_notice(const char *node, char dst[NAME_FILE_MAX]);
 void name_tag(const char *tag, char dst[NAME_FILE_MAX]);
 /* 0 and the tag, or -EINVAL unless it is exactly what name_tag writes for some tag. */
 int name_parse_tag(const char *file, char tag[NAME_TAG_MAX]);

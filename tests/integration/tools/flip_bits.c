@@ -87,11 +87,17 @@ static void map_file(struct flips *f, const char *name)
 		m->data_at = m->head_at + 8 + word_at(m, m->head_at);
 }
 
+/* Of PyTorch's reader alone: nothing of ckpt reads it. */
+static bool is_notice(const char *name)
+{
+	return strstr(name, ".packed.safetensors") != NULL;
+}
+
 static void map_files(struct flips *f)
 {
 	AUTO_CLOSEDIR DIR *stream = opendir(f->dir);
 	for (struct dirent *e; stream && (e = readdir(stream)) && f->nfiles < FILES_MAX;)
-		if (e->d_name[0] != '.')
+		if (e->d_name[0] != '.' && !is_notice(e->d_name))
 			map_file(f, e->d_name);
 }
 

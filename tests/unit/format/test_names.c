@@ -154,6 +154,8 @@ Test(names, file_names_are_those_of_the_format)
 	cr_assert_str_eq(name, "rank-00003-of-00008.params.part-0012.xxh");
 	name_node("gpu-17", name);
 	cr_assert_str_eq(name, "node-gpu-17.json");
+	name_notice("gpu-17", name);
+	cr_assert_str_eq(name, "node-gpu-17.packed.safetensors");
 }
 
 Test(names, the_longest_names_fit_and_pass_their_own_check)

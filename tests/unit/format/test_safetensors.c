@@ -132,6 +132,20 @@ Test(safetensors, files_that_a_reader_by_names_would_leave_holes_in_are_not_for_
 	}
 }
 
+/* Beside packed files, which such a reader does not see. */
+Test(safetensors, a_notice_is_a_file_without_entries_that_a_reader_by_names_refuses)
+{
+	struct safetensors st;
+	struct err err = {{0}};
+	AUTO_WBUF struct wbuf out = {0};
+	cr_assert_eq(safetensors_notice(&out), 0);
+	cr_assert_eq(safetensors_parse(out.data, out.len, out.len, &st, &err), 0, "%s", err.text);
+	cr_expect_eq(st.nentries, 0);
+	cr_expect_eq(out.len, LAYOUT_ALIGN);
+	assert_has(&out, "\"DCP_SHARDING_INFO\":\"! ");
+	safetensors_free(&st);
+}
+
 /* Whether some box of the cube is the flat range. */
 static bool find_box(uint64_t start, uint64_t count, struct region *r)
 {

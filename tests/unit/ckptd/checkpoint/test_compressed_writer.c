@@ -193,9 +193,11 @@ static void expect_verified(struct step_id step)
 #define PACKED "rank-00000-of-00001.params.ckptz"
 #define PLAIN "rank-00000-of-00001.params.safetensors"
 #define NOISE "rank-00000-of-00001.noise.safetensors"
+#define NOTICE "node-n0.packed.safetensors"
 
 static void expect_packed(struct step_id step)
 {
+	cr_expect_gt(size_of(step, NOTICE), 0, "PyTorch's reader would pass over what is packed");
 	cr_expect_eq(size_of(step, PLAIN), 0);
 	cr_expect_lt(size_of(step, PACKED), 4ul * ELEMENTS * 9 / 10);
 	cr_expect_gt(size_of(step, PACKED), 3ul * ELEMENTS);
@@ -245,6 +247,7 @@ Test(packer, without_the_option_nothing_is_packed)
 	c->packing = NULL;
 	commit(c);
 	cr_expect_gt(size_of(id, PLAIN), 4ul * ELEMENTS);
+	cr_expect_eq(size_of(id, NOTICE), 0, "PyTorch's reader would refuse what it can read");
 	cr_expect_eq(c->stored, c->bytes);
 	node_part_free(c);
 }
@@ -269,6 +272,26 @@ Test(packer, a_packed_file_that_has_not_changed_is_linked)
 	cr_expect_eq(inode_of(id, PACKED), inode_of(later, PACKED));
 	expect_packed(later);
 	node_part_free(c);
+	previous_free(&previous);
+}
+
+/* The other way round: what was written without packing stays readable for PyTorch's reader while it is linked. */
+Test(packer, plain_files_that_are_linked_while_packing_is_wanted_need_no_notice)
+{
+	struct previous previous = {0};
+	struct step_id later = {8, 2};
+	for (int packs = 0; packs < 2; packs++) {
+		struct node_part *c = start(packs ? later : id);
+		c->packing = packs ? &packing : NULL;
+		c->previous = &previous;
+		c->full_every = 5;
+		commit(c);
+		cr_expect_eq(c->linked_files, packs ? 2 : 0);
+		previous_take(&previous, c);
+		node_part_free(c);
+	}
+	cr_expect_eq(inode_of(id, PLAIN), inode_of(later, PLAIN));
+	cr_expect_eq(size_of(later, NOTICE), 0);
 	previous_free(&previous);
 }
 
@@ -343,6 +366,16 @@ Test(packer, a_commit_that_is_given_up_leaves_nothing)
 		run(NULL);
 		expect_given_up(c, -ESTALE);
 	}
+}
+
+Test(packer, a_notice_goes_with_the_commit_that_is_given_up)
+{
+	struct err err = {{0}};
+	cr_assert_eq(failpoint_arm("commit.node=error:ENOSPC@1", &err), 0, "%s", err.text);
+	struct node_part *c = start(id);
+	maker_commit(c);
+	run(NULL);
+	expect_given_up(c, -ENOSPC);
 }
 
 Test(packer, under_a_limit_it_is_given_up_soon)
