@@ -58,7 +58,7 @@ struct daemon {
 	unsigned self;           /* in it */
 	struct net *net;         /* NULL: as before */
 	struct replica *replica; /* NULL: as before */
-	uint64_t refused;        /* frames of which the log has told */
+	uint64_t refused;        /* connections of which the log has told */
 	uint64_t next_refused;   /* when it may tell again */
 	struct ask *asks;        /* of operators, that the coordinator has not answered yet; the newest first */
 	uint64_t ask_tokens;

@@ -87,6 +87,7 @@ static void reload(struct server *s)
 	}
 	log_info("SIGHUP: the configuration was read again");
 	reload_apply(&s->daemon, fresh);
+	peers_renew(&s->daemon);
 	take_limits(s);
 }
 

@@ -6,7 +6,6 @@
 #include <arpa/inet.h>
 #include <poll.h>
 #include <signal.h>
-#include <sodium.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -143,7 +142,7 @@ static struct rail open_rail(const char *host)
 	struct err err = {{0}};
 	struct sockaddr_in here = {.sin_family = AF_INET};
 	inet_pton(AF_INET, host, &here.sin_addr);
-	if (rail_open(&rail, RAIL_COPIES, "tcp", (struct sockaddr *)&here, &err)) {
+	if (rail_open(&rail, "tcp", (struct sockaddr *)&here, &err)) {
 		fprintf(stderr, "%s: %s\n", program, err.text);
 		exit(1);
 	}
@@ -256,7 +255,7 @@ struct net *raw_net(unsigned self, const struct roster *roster, const struct net
 	struct net_config config = {.roster = roster,
 				    .self = self,
 				    .provider = "tcp",
-				    .key_file = key_path,
+				    .credentials = {.key = key_path},
 				    .peer_timeout_ns = 5 * CLOCK_NS_PER_S};
 	if (net_new(&config, events, &net, &err)) {
 		fprintf(stderr, "%s: %s\n", program, err.text);
@@ -284,8 +283,6 @@ static void prepare(void)
 	snprintf(key_path, sizeof(key_path), "%s/key", folder);
 	write_file(roster_path, "a 127.0.0.1:27471\nb 127.0.0.2:27472\n");
 	write_file(key_path, "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=\n");
-	if (sodium_init() < 0)
-		raw_die("libsodium", ENOSYS);
 	raw_from = shared("from");
 	raw_to = shared("to");
 	new_contents(1);

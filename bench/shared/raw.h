@@ -31,7 +31,7 @@ double raw_speed(uint64_t len);
 
 /* What the other side tells. */
 struct raw_hello {
-	struct session_address address;
+	struct hello_address address;
 	struct net_ticket ticket;
 };
 

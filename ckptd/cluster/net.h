@@ -31,12 +31,18 @@ enum {
 	NET_WITHDRAW_MS = 20,      /* see net_withdraw() */
 };
 
+/* Files with which a node proves that it belongs to the cluster: the cluster key (docs/explanation/security.md), or, where that is NULL, the node's
+ * own certificate, its key, and those of the authorities that are believed, in PEM. */
+struct net_credentials {
+	const char *key, *cert, *cert_key, *ca;
+};
+
 struct net_config {
 	const struct roster *roster; /* must live as long as the net */
 	unsigned self;               /* our index in it */
 	const char
 		*provider; /* of copies: "tcp", "verbs", "efa". Messages go over tcp, to the addresses of the roster */
-	const char *key_file;     /* the cluster key: docs/explanation/security.md */
+	struct net_credentials credentials;
 	uint64_t peer_timeout_ns; /* silence after which a session ends; heartbeats are sent four times as often */
 };
 
@@ -56,6 +62,9 @@ void net_environment(void);
 /* Opens the endpoints and begins to look for all other nodes, for ever. Needs net_environment(). -EINVAL, -EACCES (others may read the key file), -ENODATA (the
  * provider is not here), -EADDRINUSE, … with a sentence. */
 int net_new(const struct net_config *config, const struct net_events *events, struct net **out, struct err *err);
+/* Reads the credentials anew, from the same files or others: for sessions that begin from now on; those that stand stay. After an error all is as it
+ * was. */
+int net_renew(struct net *net, const struct net_credentials *files, struct err *err);
 /* Says goodbye; copies that are not done are completed with -ESHUTDOWN. No other event comes any more. NULL is allowed. */
 void net_free(struct net *net);
 
@@ -127,7 +136,8 @@ void net_submit(struct net *net, struct net_op *op);
 
 struct net_counts {
 	uint64_t sessions, messages_in, messages_out, bytes_read, bytes_written;
-	uint64_t refused; /* frames that were thrown away: wrong, replayed, reordered, stale, from strangers */
+	uint64_t
+		refused; /* connections of strangers, of nodes with other credentials, another roster or another protocol */
 };
 struct net_counts net_counts(const struct net *net);
 

@@ -110,13 +110,33 @@ static void on_net(void *arg, uint32_t events)
 	peers_poll(arg);
 }
 
+static struct net_credentials credentials_of(const struct config *config)
+{
+	return (struct net_credentials){config->cluster_key, config->cluster_cert, config->cluster_cert_key,
+					config->cluster_ca};
+}
+
+/* Either the key, or all that belongs to a certificate. */
+static int check_credentials(const struct config *config, struct err *err)
+{
+	unsigned n = (config->cluster_cert != NULL) + (config->cluster_cert_key != NULL) + (config->cluster_ca != NULL);
+	if (config->cluster_key ? !n : n == 3)
+		return 0;
+	if (!config->cluster_key && !n)
+		return err_set(err, -EINVAL,
+			       "[node] cluster needs cluster-key, a file with the secret that all nodes share, or "
+			       "cluster-cert, cluster-cert-key and cluster-ca");
+	return err_set(err, -EINVAL,
+		       "[node] cluster takes cluster-key alone, or cluster-cert, cluster-cert-key and "
+		       "cluster-ca together");
+}
+
 static int find_self(struct daemon *d, struct err *err)
 {
 	const struct config *config = &d->config;
-	if (!config->cluster_key)
-		return err_set(err, -EINVAL,
-			       "[node] cluster needs cluster-key, a file with the secret that all nodes share");
-	int rc = roster_read(config->cluster, &d->roster, err);
+	int rc = check_credentials(config, err);
+	if (!rc)
+		rc = roster_read(config->cluster, &d->roster, err);
 	if (rc)
 		return rc;
 	rc = roster_find(d->roster, config->node);
@@ -157,7 +177,7 @@ int peers_open(struct daemon *d, struct err *err)
 		.roster = d->roster,
 		.self = d->self,
 		.provider = setting_find(SCOPE_NODE, "fabric-provider")->choices[config->fabric_provider],
-		.key_file = config->cluster_key,
+		.credentials = credentials_of(config),
 		.peer_timeout_ns = config->peer_timeout_ms * CLOCK_NS_PER_MS};
 	int rc = net_new(&net, &events, &d->net, err);
 	if (!rc)
@@ -167,6 +187,18 @@ int peers_open(struct daemon *d, struct err *err)
 	if (!rc)
 		log_info("node %u of %u in the cluster of %s", d->self + 1, d->roster->n, config->cluster);
 	return rc;
+}
+
+void peers_renew(struct daemon *d)
+{
+	struct err err;
+	struct net_credentials files = credentials_of(&d->config);
+	if (!d->net)
+		return;
+	if (net_renew(d->net, &files, &err))
+		log_warn("what this node proves itself with stays as it was: %s", err.text);
+	else
+		log_info("what this node proves itself with has been read again");
 }
 
 /* Another key cannot be told from a stranger. */
@@ -180,9 +212,7 @@ void peers_tick(struct daemon *d, uint64_t now)
 	uint64_t refused = net_counts(d->net).refused;
 	d->next_refused = clock_deadline(REFUSED_S * CLOCK_NS_PER_S);
 	if (refused > d->refused)
-		log_info("%lu frames from the network were refused: of a session that is over, of a node with another "
-			 "key, "
-			 "or of a stranger",
+		log_info("%lu connections from the network were refused: of nodes with another key, or of strangers",
 			 (unsigned long)(refused - d->refused));
 	d->refused = refused;
 }

@@ -13,6 +13,8 @@ struct daemon;
 int peers_find(struct daemon *daemon, struct err *err);
 /* Opens daemon->net and daemon->replica and has the loop watch them; without the setting `cluster` there are none. */
 int peers_open(struct daemon *daemon, struct err *err);
+/* Reads the credentials of the cluster anew: sessions that stand stay, others begin with them. */
+void peers_renew(struct daemon *daemon);
 /* At each tick: what the net only counts is said, copies go on. */
 void peers_tick(struct daemon *daemon, uint64_t now);
 /* What the loop does when there is something; the descriptor is -1 without a net. */

@@ -30,10 +30,11 @@ struct config {
 	const char *store; /* path of the repository; NULL: memory only */
 	const char *socket;
 	const char *node;
-	const char *http;           /* "ADDR:PORT", or "off" */
-	const char *span_log;       /* path of a file; NULL: none */
-	const char *cluster;        /* path of the roster; NULL: this node is alone */
-	const char *cluster_key;    /* path of a file; NULL: none */
+	const char *http;                                         /* "ADDR:PORT", or "off" */
+	const char *span_log;                                     /* path of a file; NULL: none */
+	const char *cluster;                                      /* path of the roster; NULL: this node is alone */
+	const char *cluster_key;                                  /* path of a file; NULL: none */
+	const char *cluster_cert, *cluster_cert_key, *cluster_ca; /* the same, in its place */
 	uint64_t store_mode;        /* index of the choice: setting_store_mode() has its number */
 	uint64_t fabric_provider;   /* index of the choice */
 	uint64_t peer_timeout_ms;   /* silence after which another node counts as lost */

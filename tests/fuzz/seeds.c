@@ -1,6 +1,6 @@
 /* fuzz_seeds DIR: inputs that the encoders write, in a folder for each target: control messages of every type, messages between nodes and
  * coordinator, a registration with its layout, a tag. Those that a store holds come from make_store. */
-#include "cluster/net/session.h"
+#include "cluster/net/hello.h"
 #include "format/arena/layout.h"
 #include "format/files/marks.h"
 #include "format/message/peer_coord.h"
@@ -134,19 +134,16 @@ static void registration(void)
 	put("fuzz_registration", "registration", rc, &text);
 }
 
-/* As fuzz_peer_frame has them: from a to b, to whom nothing was said before. */
-static void call(void)
+static void greeting(void)
 {
-	struct session_self self = {.name = "a", .incarnation = 7};
-	struct session session;
-	struct session_frame hello;
+	struct hello hello = {.protocol = HELLO_PROTOCOL,
+			      .from = "a",
+			      .to = "b",
+			      .incarnation = 7,
+			      .attempt = 1,
+			      .copies = {{1, 2}, 2}};
 	struct wbuf text = {0};
-	memset(self.cluster_key, 5, KEY_BYTES);
-	session_self_init(&self);
-	session_init(&session, &self, "b", 1);
-	session_call(&session, &hello);
-	wbuf_u8(&text, 0x80);
-	wbuf_put(&text, hello.bytes, hello.len);
+	hello_encode(&hello, &text);
 	put("fuzz_peer_frame", "hello", 0, &text);
 }
 
@@ -162,7 +159,7 @@ int main(int argc, char **argv)
 	messages();
 	coordination();
 	registration();
-	call();
+	greeting();
 	put("fuzz_marks", "tag", tag_encode(&tag, &text), &text);
 	return 0;
 }

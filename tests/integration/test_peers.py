@@ -1,5 +1,6 @@
 """Daemons of a cluster: they find each other, see each other's end, and do not start where something is missing."""
 
+import os
 import pathlib
 import signal
 import subprocess
@@ -48,11 +49,55 @@ def who_is_not_let_in_is_told_of():
         b.options[b.options.index(roster)] = cluster.roster
         b.options[b.options.index(cluster.key)] = other.key
         b.start()
-        log_has(b, "frames from the network were refused")
+        log_has(b, "connections from the network were refused")
         expect("is there" not in a.text() + b.text(), a.text(), b.text())
     finally:
         a.kill()
         b.kill()
+
+
+def a_key_is_changed_while_the_nodes_run():
+    cluster = Cluster(["a", "b"])
+    keys = {name: cluster.top / f"key-{name}" for name in "ab"}
+    old, new = cluster.key.read_text().strip(), os.urandom(32).hex()
+    daemons = {name: cluster.daemon(name) for name in "ab"}
+
+    def write(name, *words):
+        keys[name].write_text("".join(f"{word}\n" for word in words))
+        keys[name].chmod(0o600)
+
+    def reread(name, says="has been read again"):
+        before = daemons[name].text().count(says)
+        daemons[name].process.send_signal(signal.SIGHUP)
+        until(lambda: daemons[name].text().count(says) > before, f"{name} reads its key")
+
+    def meet(times):
+        for name in "ab":
+            until(lambda n=name: daemons[n].text().count("is there") == times, f"{name} to see the other one for the {times}th time")
+
+    try:
+        for name, daemon in daemons.items():
+            write(name, old)
+            daemon.options[daemon.options.index(cluster.key)] = keys[name]
+            daemon.start()
+        meet(1)
+        write("a", old, new)  # both take both, then both use the new one, then the old one goes
+        reread("a")
+        write("b", new, old)
+        reread("b")
+        write("a", "weak")
+        reread("a", "stays as it was")
+        write("a", new)
+        reread("a")
+        write("b", new)
+        reread("b")
+        expect("is lost" not in daemons["a"].text() + daemons["b"].text(), "a session that stands stays", daemons["a"].text())
+        daemons["b"].kill()
+        daemons["b"].start()
+        until(lambda: daemons["a"].text().count("node b is there") == 2, "b to be there again, by the new key")
+    finally:
+        for daemon in daemons.values():
+            daemon.kill()
 
 
 def without_what_it_needs_it_does_not_start():
@@ -64,6 +109,8 @@ def without_what_it_needs_it_does_not_start():
         return done.stderr
 
     has(fails("--cluster", cluster.roster, "--node", "a"), "cluster needs cluster-key")
+    has(fails("--cluster", cluster.roster, "--node", "a", "--cluster-key", cluster.key, "--cluster-ca", cluster.key), "alone")
+    has(fails("--cluster", cluster.roster, "--node", "a", "--cluster-cert", cluster.key), "together")
     has(fails("--cluster", cluster.roster, "--node", "z", "--cluster-key", cluster.key), "z, is not in the roster")
     has(fails("--cluster", cluster.top / "none", "--cluster-key", cluster.key), "cannot read the roster")
     if not pathlib.Path("/sys/class/infiniband").exists():
@@ -87,6 +134,7 @@ def what_is_a_crash_ends_as_one():
 cases = Cases()
 cases.run("what is a crash ends as one", what_is_a_crash_ends_as_one)
 cases.run_beside([("nodes find each other and see who ends", nodes_find_each_other_and_see_who_ends),
-                  ("who is not let in is told of", who_is_not_let_in_is_told_of)])
+                  ("who is not let in is told of", who_is_not_let_in_is_told_of),
+                  ("a key is changed while the nodes run", a_key_is_changed_while_the_nodes_run)])
 cases.run("without what it needs it does not start", without_what_it_needs_it_does_not_start)
 sys.exit(cases.end())

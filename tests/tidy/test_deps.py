@@ -8,7 +8,7 @@ import tempfile
 import tidy
 
 TOOLS = ("sh", "env", "mktemp", "cat", "rm", "true", "sed", "sort")
-COMPLETE = {name: "exit 0" for name in ("cc", "make", "nm", "cmake", "ninja", "pkg-config", "git", "python3", "clang-format", "groff", "clang",
+COMPLETE = {name: "exit 0" for name in ("cc", "make", "nm", "cmake", "ninja", "pkg-config", "git", "python3", "clang-format", "groff", "openssl", "clang",
                                              "strace", "spin", "sphinx-build")}
 ROOT, USER = {"id": "echo 0"}, {"id": "echo 1000"}
 # Knows no package before its first update, as in a container.

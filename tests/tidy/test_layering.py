@@ -67,7 +67,7 @@ THIRD_PARTY = {
     "curl/*": ("ckptd/*", "libckpt/store/*"),
     "ini.h": ("libckpt/config/file.c",),
     "microhttpd.h": ("ckptd/observe/http*.c",),
-    "sodium*": ("ckptd/*",),
+    "openssl*": ("ckptd/cluster/net/*",),
     "isa-l*": ("ckptd/*", "kernels/*"),
     "systemd/*": ("ckptd/*",),
     "criterion/*": (),

@@ -132,7 +132,7 @@ static void pay_debts(struct peer *p)
 			i++;
 			continue;
 		}
-		post_small(p, SESSION_REVOKED, p->owed[i]);
+		post_small(p, FRAME_REVOKED, p->owed[i]);
 		p->owed[i] = p->owed[--p->nowed];
 	}
 }
@@ -150,7 +150,7 @@ void copy_revoke(struct peer *p, uint64_t key)
 {
 	p->revoked[p->nrevoked++ % REVOKED_MAX] = key;
 	if (p->nowed == REVOKED_MAX) {
-		peer_end(p, -EPROTO, true);
+		peer_end(p, -EPROTO);
 		return;
 	}
 	p->owed[p->nowed++] = key;
@@ -222,7 +222,7 @@ void copy_cut(struct peer *p, int rc)
 	cut_target(p);
 	fail_begun(p, rc);
 	pay_debts(p);
-	p->reachable = !rail_insert(&p->net->copies, p->session.address.bytes, &p->copies.peer);
+	p->reachable = !rail_insert(&p->net->copies, p->address.bytes, &p->copies.peer);
 	region_released_all(p);
 	net_busy(p);
 }

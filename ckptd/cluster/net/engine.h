@@ -2,10 +2,11 @@
  *
  *	net.c      the loop's side: opening, sending, submitting, events       region.c   memory: exposing, withdrawing, registering
  *	thread.c   the net's own thread: turns, clock, what is read            peer.c     a session's life: calls, opening, end
- *	post.c     frames out                                                  copy.c     copies out
- *	rail.c     libfabric        session.c, inbox.c, key.c, silence.c   pure: see there
+ *	door.c     who connects, until it is known who it is                   copy.c     copies out
+ *	post.c     frames out                                                  link.c, credentials.c   TLS
+ *	rail.c     libfabric                                                   inbox.c, hello.c, key.c, silence.c   pure: see there
  *
- * One thread drives both rails and owns all that is marked (thread). It never waits for the loop, nor the loop for it but in
+ * One thread drives the links and the rail and owns all that is marked (thread). It never waits for the loop, nor the loop for it but in
  * net_withdraw(). What they give each other lies in the peer under `lock`: a peer with something for the thread is in net->work and the thread
  * is woken; one with something for the loop is in net->ready and the loop's descriptor is made readable. Nothing of libfabric is called
  * with the lock held but closing a region.
@@ -17,27 +18,26 @@
 
 #include "cluster/net.h"
 #include "cluster/net/inbox.h"
+#include "cluster/net/link.h"
 #include "cluster/net/rail.h"
-#include "cluster/net/session.h"
 #include "cluster/net/silence.h"
 #include "cluster/roster.h"
 
-#include <netinet/in.h>
 #include <pthread.h>
 
 enum {
-	SEND_DEPTH = 16,    /* frames in flight to a node */
-	RECEIVE_DEPTH = 64, /* buffers that wait for frames of all nodes */
 	WINDOW = 512,       /* DATA frames; more than the longest message has */
+	FRAMES_A_TURN = 64, /* are read of one link */
 	SMALL_MAX = 512,    /* control frames that wait for a node */
 	REVOKED_MAX = 64,   /* keys that are remembered as withdrawn */
 	TICK_MS = 20,
 	RETRY_MS = 2,
-	AWAKE_MS = 1,    /* since something of a copy last came or went */
-	AWAY_NS = 20000, /* a turn given away for so long: the processor is wanted */
-	STALL_MS = 100,  /* a session whose connection is gone for so long is over */
-	CALL_MS = 500,   /* an answer to a call is waited for at least so long */
-	BACKOFF_MIN_MS = 100,
+	AWAKE_MS = 1,        /* since something of a copy last came or went */
+	AWAY_NS = 20000,     /* a turn given away for so long: the processor is wanted */
+	CALL_MS = 500,       /* a call may take at least so long until it is answered */
+	STRANGER_MS = 5000,  /* and a caller so long until it is known */
+	CALL_LATER_MS = 100, /* the one that is called first waits for so long */
+	BACKOFF_MIN_MS = 20,
 	BACKOFF_MAX_MS = 2000,
 	GOODBYE_MS = 100,
 	CUT_MS =
@@ -64,14 +64,6 @@ struct message {
 	uint8_t *body;
 };
 
-/* A frame in the hands of libfabric. */
-struct buffer {
-	struct list link;
-	struct peer *peer; /* of one that is sent; NULL: one to receive into */
-	uint64_t session;
-	struct session_frame frame;
-};
-
 /* A part of a copy in the hands of libfabric. */
 struct part {
 	struct list link; /* in peer->parts */
@@ -83,7 +75,7 @@ struct part {
 
 struct small {
 	struct list link;
-	enum session_kind kind;
+	enum frame_kind kind;
 	uint64_t value;
 };
 
@@ -129,21 +121,22 @@ struct peer {
 
 	/* thread */
 	struct list busy;
-	struct sockaddr_in6 where;
-	struct rail_way frames, copies;
-	bool reachable; /* copies is valid */
-	struct session session;
-	uint64_t id; /* of the session; 0: none */
+	union address where;
+	const char *name;
+	struct link *link, *call;     /* of the session; of a call that is on its way */
+	struct hello_address address; /* in a session: where its memory is reached */
+	struct rail_way copies;
+	bool reachable;                          /* copies is valid */
+	uint64_t id;                             /* of the session; 0: none */
+	uint64_t incarnation, attempt, attempts; /* of the last hello that was taken, and how many we have said */
 	struct inbox inbox;
-	uint64_t heard, said, stalled_at;
-	struct silence silence;                /* since then */
-	uint64_t call_at, called_at, retry_at; /* called_at 0: no call is on the way */
-	bool call_sent, told_roster, told_protocol;
+	uint64_t heard, said;
+	struct silence silence; /* since then */
+	uint64_t call_at;
+	bool told_roster, told_protocol;
 	unsigned backoff_ms;
 	struct list smalls;
 	unsigned nsmalls;
-	struct buffer *stalled; /* sealed, to be sent before all else */
-	unsigned sending;
 	uint64_t sent, confirmed, taken, told; /* DATA frames */
 	struct list ops, flying, parts;        /* with parts to be issued; with none; all that are in flight */
 	unsigned nparts;
@@ -154,10 +147,10 @@ struct peer {
 struct net {
 	struct net_events events;
 	const struct roster *roster;
-	unsigned self;
+	unsigned self_index;
 	uint64_t timeout;
-	struct rail messages, copies;
-	struct session_self identity;
+	struct rail copies;
+	struct hello self; /* what we say to all: all but `to` and `attempt` */
 	struct peer *peers;
 	int event, wake; /* eventfds: for the loop, for the thread */
 	pthread_t thread;
@@ -166,21 +159,28 @@ struct net {
 	pthread_mutex_t lock;
 	pthread_cond_t released;
 	struct list work, ready, regions;
+	struct credentials *renewed; /* to be used from the next turn on; NULL: none */
 	bool stopping;
 	struct net_counts counts;
 	struct local *locals;
 	unsigned nlocals;
 
 	/* thread */
-	struct list busy, spare; /* peers to be looked at; buffers */
+	struct credentials *credentials;
+	int epoll;
+	int door;              /* the socket that is listened at */
+	struct list strangers; /* links that nobody has proved to be of */
+	unsigned nstrangers;
+	struct list eager;  /* links that have been read for long enough, and have more */
+	struct list buried; /* and those that are to be freed at the end of the turn */
+	struct list busy;   /* peers to be looked at */
 	uint64_t next_session, next_tick;
 	uint64_t awake_until; /* 0: it sleeps when it has nothing to do */
-	struct buffer *receives;
 };
 
 static inline bool peer_is_self(const struct peer *p)
 {
-	return p->node == p->net->self;
+	return p->node == p->net->self_index;
 }
 
 /* ---- thread.c */
@@ -188,7 +188,22 @@ void *net_thread(void *arg);
 /* With the lock: to be called by the loop when it has left something in the peer, by the thread when it has. */
 void net_wake(struct peer *p);
 void net_tell(struct peer *p);
-int net_post_receives(struct net *net);
+void net_refuse(struct net *net);
+/* Watches a link for what it waits for. */
+void net_watch(struct net *net, struct link *l);
+/* More may be in it than what the network tells of. */
+void net_read_again(struct net *net, struct link *l);
+/* Nothing more is heard of it; it is freed when the turn is over. NULL is allowed. */
+void net_bury(struct net *net, struct link *l);
+
+/* ---- door.c (thread, but for opening and closing) */
+int door_open(struct net *net, struct err *err);
+void door_close(struct net *net);
+/* Somebody connects. */
+void door_answer(struct net *net);
+/* What comes from one who is not known yet. */
+void door_ready(struct net *net, struct link *l);
+void door_tick(struct net *net, uint64_t now);
 
 /* ---- peer.c (thread) */
 void peer_init(struct peer *p, struct net *net, unsigned node);
@@ -196,17 +211,19 @@ void peer_free(struct peer *p);
 void peer_tick(struct peer *p, uint64_t now);
 /* What the loop has left: drops, withdrawals, cuts, letters, copies. */
 void peer_take_work(struct peer *p);
-void peer_frame(struct net *net, const void *frame, size_t len);
-void peer_end(struct peer *p, int rc, bool cut);
+/* Its link, or its call, can be read or written. */
+void peer_ready(struct peer *p, struct link *l);
+/* A link of somebody who called, and proved to be this peer, has said hello. Whether it is taken. */
+bool peer_hello(struct peer *p, struct link *l, const struct hello *hello);
+/* Whose hello it is: of a peer that its link has proved to be, of our roster and protocol (that it is not is told once), and for us. Else
+ * NULL. */
+struct peer *peer_of_hello(struct net *net, struct link *l, const struct frame *frame, struct hello *out);
+void peer_end(struct peer *p, int rc);
 
 /* ---- post.c (thread) */
-/* Sends what waits, as far as it goes. Whether something is left that only waits for libfabric. */
-bool post_push(struct peer *p);
-void post_small(struct peer *p, enum session_kind kind, uint64_t value);
-/* A frame of a handshake: is sent before all else, or lost where another one waits already. */
-void post_reply(struct peer *p, const struct session_frame *frame);
-int post_call(struct peer *p);
-void post_done(struct net *net, struct buffer *buffer, int rc);
+/* Writes what waits into the link, as far as it goes. */
+void post_push(struct peer *p);
+void post_small(struct peer *p, enum frame_kind kind, uint64_t value);
 void post_clear(struct peer *p);
 
 /* ---- copy.c (thread) */

@@ -4,38 +4,59 @@
 
 #include <ctype.h>
 #include <fcntl.h>
-#include <sodium.h>
+#include <openssl/crypto.h>
+#include <openssl/evp.h>
 #include <stdbool.h>
 #include <string.h>
 #include <sys/stat.h>
 
-enum { KEY_FILE_MAX = 256 };
+enum { KEY_FILE_MAX = 256, KEY_BASE64 = 44 };
 
 #define HOW_TO "make one with: (umask 077; head -c 32 /dev/urandom | base64 > FILE)"
 
-int key_parse(const char *text, size_t len, uint8_t key[KEY_BYTES], struct err *err)
+/* One word, with a NUL. */
+static bool decode(const char *word, uint8_t key[KEY_BYTES])
 {
-	uint8_t raw[KEY_FILE_MAX];
-	size_t n = 0;
-	const char *end = NULL;
-	while (len && isspace((unsigned char)text[len - 1]))
-		len--;
-	while (len && isspace((unsigned char)*text))
-		text++, len--;
-	bool hex = !sodium_hex2bin(raw, sizeof(raw), text, len, NULL, &n, &end) && end == text + len;
-	bool ok = hex ||
-		  (!sodium_base642bin(raw, sizeof(raw), text, len, NULL, &n, &end, sodium_base64_VARIANT_ORIGINAL) &&
-		   end == text + len);
-	ok = ok && n == KEY_BYTES && !sodium_is_zero(raw, n);
+	static const uint8_t none[KEY_BYTES];
+	uint8_t raw[KEY_BASE64];
+	size_t len = strlen(word), n = 0;
+	bool ok = len == 2 * KEY_BYTES && OPENSSL_hexstr2buf_ex(raw, sizeof(raw), &n, word, '\0') && n == KEY_BYTES;
+	if (len == KEY_BASE64 && word[len - 1] == '=' && word[len - 2] != '=')
+		ok = EVP_DecodeBlock(raw, (const unsigned char *)word, KEY_BASE64) == KEY_BYTES + 1;
+	ok = ok && CRYPTO_memcmp(raw, none, KEY_BYTES) != 0;
 	if (ok)
 		memcpy(key, raw, KEY_BYTES);
-	sodium_memzero(raw, sizeof(raw));
-	if (ok)
-		return 0;
-	return err_set(err, -EINVAL, "it is not %d random bytes in hexadecimal or base64; " HOW_TO, KEY_BYTES);
+	OPENSSL_cleanse(raw, sizeof(raw));
+	return ok;
 }
 
-static int check_owner(int fd, struct err *err)
+static bool decode_all(char *text, struct key_ring *ring)
+{
+	static const char blank[] = " \t\r\n\v\f";
+	char *rest;
+	for (char *word = strtok_r(text, blank, &rest); word; word = strtok_r(NULL, blank, &rest))
+		if (ring->n == KEYS_MAX || !decode(word, ring->keys[ring->n++]))
+			return false;
+	return ring->n;
+}
+
+int key_parse(const char *text, size_t len, struct key_ring *ring, struct err *err)
+{
+	char copy[KEY_FILE_MAX + 1] = {0};
+	*ring = (struct key_ring){.n = 0};
+	bool ok = len < sizeof(copy) && !memchr(text, 0, len);
+	if (ok)
+		memcpy(copy, text, len);
+	ok = ok && decode_all(copy, ring);
+	OPENSSL_cleanse(copy, sizeof(copy));
+	if (ok)
+		return 0;
+	key_wipe(ring);
+	return err_set(err, -EINVAL,
+		       "it is not %d random bytes in hexadecimal or base64, nor two lines of that; " HOW_TO, KEY_BYTES);
+}
+
+int key_check_owner(int fd, struct err *err)
 {
 	struct stat st;
 	if (fstat(fd, &st) < 0)
@@ -51,16 +72,21 @@ static int check_owner(int fd, struct err *err)
 	return 0;
 }
 
-int key_read(const char *path, uint8_t key[KEY_BYTES], struct err *err)
+int key_read(const char *path, struct key_ring *ring, struct err *err)
 {
 	char text[KEY_FILE_MAX];
 	ssize_t n = 0;
 	AUTO_CLOSE int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-	int rc = fd < 0 ? err_set(err, -errno, "%s; " HOW_TO, err_name(errno)) : check_owner(fd, err);
+	int rc = fd < 0 ? err_set(err, -errno, "%s; " HOW_TO, err_name(errno)) : key_check_owner(fd, err);
 	if (!rc && (n = read(fd, text, sizeof(text))) < 0)
 		rc = err_set(err, -errno, "%s", err_name(errno));
 	if (!rc)
-		rc = key_parse(text, (size_t)n, key, err);
-	sodium_memzero(text, sizeof(text));
+		rc = key_parse(text, (size_t)n, ring, err);
+	OPENSSL_cleanse(text, sizeof(text));
 	return rc ? err_prefix(err, rc, "cluster key %s", path) : 0;
+}
+
+void key_wipe(struct key_ring *ring)
+{
+	OPENSSL_cleanse(ring, sizeof(*ring));
 }

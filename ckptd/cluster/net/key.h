@@ -1,4 +1,5 @@
-/* Key: the cluster key, a file of 32 random bytes in hexadecimal or base64, the same on all nodes. Who can read it is a node. */
+/* Key: the cluster key, 32 random bytes in a file that only the daemon's user (or root) can read. While it is changed the file has two: the
+ * first is used, both are taken. */
 #ifndef CKPTD_NET_KEY_H
 #define CKPTD_NET_KEY_H
 
@@ -7,11 +8,19 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { KEY_BYTES = 32 };
+enum { KEY_BYTES = 32, KEYS_MAX = 2 };
 
-/* White space around it does not count. -EINVAL, which says nothing of what was read. */
-int key_parse(const char *text, size_t len, uint8_t key[KEY_BYTES], struct err *err);
-/* -EACCES: it is not ours or root's, or others may read or write it (mode 0600 or 0400); else what key_parse and reading can say. */
-int key_read(const char *path, uint8_t key[KEY_BYTES], struct err *err);
+struct key_ring {
+	uint8_t keys[KEYS_MAX][KEY_BYTES];
+	unsigned n;
+};
+
+/* Each in hexadecimal or base64, in lines of their own. -EINVAL. */
+int key_parse(const char *text, size_t len, struct key_ring *ring, struct err *err);
+/* Refuses a file that others could read or have written: -EACCES. */
+int key_read(const char *path, struct key_ring *ring, struct err *err);
+void key_wipe(struct key_ring *ring);
+/* What holds for every file with a secret: -errno, with a sentence. */
+int key_check_owner(int fd, struct err *err);
 
 #endif

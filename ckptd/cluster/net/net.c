@@ -1,20 +1,21 @@
 /* The loop's side: opening, sending, submitting, and what has happened. */
 #include "cluster/net/engine.h"
 
-#include "base/address.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
 
 #include <netdb.h>
+#include <openssl/evp.h>
+#include <openssl/rand.h>
 #include <signal.h>
-#include <sodium.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/eventfd.h>
 
 /* ---- opening ----------------------------------------------------------------------------------------------------- */
 
-static int look_up(const struct roster_node *node, int family, struct sockaddr_in6 *out, struct err *err)
+static int look_up(const struct roster_node *node, int family, union address *out, struct err *err)
 {
 	struct addrinfo hints = {.ai_family = family, .ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICSERV}, *found;
 	char port[8];
@@ -31,81 +32,73 @@ static int look_up(const struct roster_node *node, int family, struct sockaddr_i
 	return 0;
 }
 
-static bool is_loopback(const struct sockaddr_in6 *where)
-{
-	union address address;
-	memcpy(&address, where, sizeof(*where));
-	return address_is_loopback(&address);
-}
-
 /* Ours first: all others must be of its family. */
 static int look_up_all(struct net *net, struct err *err)
 {
-	struct peer *own = &net->peers[net->self];
+	struct peer *own = &net->peers[net->self_index];
 	const struct roster_node *nodes = net->roster->nodes;
-	int rc = look_up(&nodes[net->self], AF_UNSPEC, &own->where, err);
+	int rc = look_up(&nodes[net->self_index], AF_UNSPEC, &own->where, err);
 	for (unsigned i = 0; !rc && i < net->roster->n; i++) {
-		if (i == net->self)
+		if (i == net->self_index)
 			continue;
-		rc = look_up(&nodes[i], own->where.sin6_family, &net->peers[i].where, err);
-		if (!rc && is_loopback(&own->where) && !is_loopback(&net->peers[i].where))
+		rc = look_up(&nodes[i], own->where.any.sa_family, &net->peers[i].where, err);
+		if (!rc && address_is_loopback(&own->where) && !address_is_loopback(&net->peers[i].where))
 			rc = err_set(err, -EINVAL,
 				     "%s, the host of this node %s, is an address of loopback (see /etc/hosts), which "
 				     "node %s cannot reach: name another in the roster",
-				     nodes[net->self].host, nodes[net->self].name, nodes[i].name);
+				     nodes[net->self_index].host, nodes[net->self_index].name, nodes[i].name);
 	}
 	return rc;
 }
 
-static void digest_roster(const struct roster *roster, uint8_t digest[SESSION_ROSTER])
+static int digest_roster(const struct roster *roster, uint8_t digest[HELLO_ROSTER])
 {
-	crypto_generichash_state state;
-	crypto_generichash_init(&state, NULL, 0, SESSION_ROSTER);
-	for (unsigned i = 0; i < roster->n; i++) {
+	EVP_MD_CTX *state = EVP_MD_CTX_new();
+	bool ok = state && EVP_DigestInit_ex(state, EVP_sha256(), NULL);
+	for (unsigned i = 0; ok && i < roster->n; i++) {
 		char text[1024];
 		const struct roster_node *n = &roster->nodes[i];
 		int len = snprintf(text, sizeof(text), "%s %s %u %s %s\n", n->name, n->host, n->port, n->rack,
 				   n->switch_name);
-		crypto_generichash_update(&state, (const uint8_t *)text, (unsigned long long)len);
+		ok = EVP_DigestUpdate(state, text, (size_t)len);
 	}
-	crypto_generichash_final(&state, digest, SESSION_ROSTER);
+	ok = ok && EVP_DigestFinal_ex(state, digest, NULL);
+	EVP_MD_CTX_free(state);
+	return ok ? 0 : -ENOMEM;
 }
 
-static int open_rails(struct net *net, const char *provider, struct err *err)
+static int open_rail(struct net *net, const char *provider, struct err *err)
 {
 	if (!rail_is_prepared())
 		return err_set(err, -EINVAL, "the environment lacks what libfabric is to be told: net_environment()");
-	struct sockaddr_in6 copies = net->peers[net->self].where;
-	copies.sin6_port = 0; /* where it is in both families */
-	int rc = rail_open(&net->messages, RAIL_MESSAGES, "tcp", (struct sockaddr *)&net->peers[net->self].where, err);
+	union address copies = net->peers[net->self_index].where;
+	copies.v4.sin_port = 0; /* where it is in both families */
+	int rc = rail_open(&net->copies, provider, &copies.any, err);
+	if (!rc && (rc = rail_address(&net->copies, &net->self.copies)))
+		err_set(err, rc, "the endpoint of copies has no address: %s", err_name(rc));
+	return rc;
+}
+
+static int open_endpoints(struct net *net, const char *provider, struct err *err)
+{
+	const struct roster_node *self = &net->roster->nodes[net->self_index];
+	int rc = door_open(net, err);
 	if (!rc)
-		rc = rail_open(&net->copies, RAIL_COPIES, provider, (struct sockaddr *)&copies, err);
-	const struct roster_node *self = &net->roster->nodes[net->self];
-	if (rc)
-		return err_prefix(err, rc, "node %s at %s:%u", self->name, self->host, self->port);
-	rc = rail_address(&net->copies, &net->identity.address);
-	for (unsigned i = 0; !rc && i < net->roster->n; i++)
-		if (i != net->self)
-			rc = rail_insert(&net->messages, &net->peers[i].where, &net->peers[i].frames.peer);
-	if (!rc)
-		rc = net_post_receives(net);
-	return rc ? err_set(err, rc, "cannot prepare the endpoints: %s", err_name(rc)) : 0;
+		rc = open_rail(net, provider, err);
+	return rc ? err_prefix(err, rc, "node %s at %s:%u", self->name, self->host, self->port) : 0;
 }
 
 static int open_identity(struct net *net, const struct net_config *config, struct err *err)
 {
-	struct session_self *id = &net->identity;
-	if (sodium_init() < 0)
-		return err_set(err, -ENOSYS, "libsodium does not start");
-	int rc = key_read(config->key_file, id->cluster_key, err);
+	struct hello *self = &net->self;
+	self->protocol = HELLO_PROTOCOL;
+	snprintf(self->from, sizeof(self->from), "%s", config->roster->nodes[config->self].name);
+	if (RAND_bytes((unsigned char *)&self->incarnation, sizeof(self->incarnation)) != 1)
+		return err_set(err, -EIO, "OpenSSL has no random numbers");
+	int rc = digest_roster(config->roster, self->roster);
 	if (rc)
-		return rc;
-	snprintf(id->name, sizeof(id->name), "%s", config->roster->nodes[config->self].name);
-	id->index = config->self;
-	randombytes_buf(&id->incarnation, sizeof(id->incarnation));
-	digest_roster(config->roster, id->roster);
-	session_self_init(id);
-	return 0;
+		return err_set(err, rc, "cannot digest the roster: %s", err_name(rc));
+	return credentials_new(&config->credentials, config->roster, config->self, &net->credentials, err);
 }
 
 /* Signals are the loop's. */
@@ -127,7 +120,8 @@ void net_environment(void)
 
 static int init(struct net *net, const struct net_config *config, struct err *err)
 {
-	struct list *const lists[] = {&net->work, &net->ready, &net->regions, &net->busy, &net->spare};
+	struct list *const lists[] = {&net->work,      &net->ready, &net->regions, &net->busy,
+				      &net->strangers, &net->eager, &net->buried};
 	pthread_condattr_t monotonic;
 	for (unsigned i = 0; i < sizeof(lists) / sizeof(lists[0]); i++)
 		list_init(lists[i]);
@@ -137,16 +131,17 @@ static int init(struct net *net, const struct net_config *config, struct err *er
 	pthread_cond_init(&net->released, &monotonic);
 	pthread_condattr_destroy(&monotonic);
 	net->roster = config->roster;
-	net->self = config->self;
+	net->self_index = config->self;
 	net->timeout = config->peer_timeout_ns;
 	net->next_session = clock_wall(); /* no number comes twice, not even in another process */
-	net->messages.fd = net->copies.fd = -1;
+	net->copies.fd = net->door = -1;
 	net->event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	net->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	net->epoll = epoll_create1(EPOLL_CLOEXEC);
 	net->peers = calloc(net->roster->n, sizeof(*net->peers));
 	for (unsigned i = 0; net->peers && i < net->roster->n; i++)
 		peer_init(&net->peers[i], net, i);
-	if (net->event < 0 || net->wake < 0)
+	if (net->event < 0 || net->wake < 0 || net->epoll < 0)
 		return err_set(err, -EMFILE, "no descriptors for the net");
 	return net->peers ? 0 : err_set(err, -ENOMEM, "no memory for %u nodes", net->roster->n);
 }
@@ -163,7 +158,7 @@ int net_new(const struct net_config *config, const struct net_events *events, st
 	if (!rc)
 		rc = look_up_all(net, err);
 	if (!rc)
-		rc = open_rails(net, config->provider, err);
+		rc = open_endpoints(net, config->provider, err);
 	if (!rc && (rc = start_thread(net)))
 		err_set(err, rc, "cannot start the thread of the net: %s", err_name(rc));
 	if (rc)
@@ -199,12 +194,9 @@ static void free_parts(struct net *net)
 {
 	for (unsigned i = 0; net->peers && i < net->roster->n; i++)
 		peer_free(&net->peers[i]);
-	for (struct list *node; (node = list_pop(&net->spare));)
-		free(list_entry(node, struct buffer, link));
 	list_for(node, &net->regions)
 		list_entry(node, struct net_region, link)->net = NULL;
 	free(net->peers);
-	free(net->receives);
 	free(net->locals);
 }
 
@@ -221,15 +213,18 @@ void net_free(struct net *net)
 	for (unsigned i = 0; i < net->nlocals; i++)
 		net_unregister(net, (int)i + 1);
 	rail_close(&net->copies);
-	rail_close(&net->messages);
+	door_close(net);
 	free_parts(net);
+	credentials_free(net->credentials);
+	credentials_free(net->renewed);
 	if (net->event >= 0)
 		close(net->event);
 	if (net->wake >= 0)
 		close(net->wake);
+	if (net->epoll >= 0)
+		close(net->epoll);
 	pthread_cond_destroy(&net->released);
 	pthread_mutex_destroy(&net->lock);
-	sodium_memzero(&net->identity, sizeof(net->identity));
 	free(net);
 }
 
@@ -415,6 +410,19 @@ void net_submit(struct net *net, struct net_op *op)
 		list_push(&p->fresh, &op->link);
 		net_wake(p);
 	}
+}
+
+int net_renew(struct net *net, const struct net_credentials *files, struct err *err)
+{
+	struct credentials *renewed;
+	int rc = credentials_new(files, net->roster, net->self_index, &renewed, err);
+	if (rc)
+		return rc;
+	LOCK_SCOPE(&net->lock);
+	credentials_free(net->renewed);
+	net->renewed = renewed;
+	eventfd_write(net->wake, 1);
+	return 0;
 }
 
 struct net_counts net_counts(const struct net *net)

@@ -5,21 +5,26 @@
 #include "base/clock.h"
 #include "base/log.h"
 
-#include <sodium.h>
+#include <openssl/crypto.h>
 #include <stdlib.h>
 #include <string.h>
+
+/* The lower index calls; the other one only where that does not help. */
+static void call_soon(struct peer *p)
+{
+	p->backoff_ms = BACKOFF_MIN_MS;
+	p->call_at = clock_deadline(p->node > p->net->self_index ? 0 : CALL_LATER_MS * CLOCK_NS_PER_MS);
+}
 
 void peer_init(struct peer *p, struct net *net, unsigned node)
 {
 	struct list *const lists[] = {&p->work,     &p->ready,   &p->letters, &p->fresh, &p->ended,
 				      &p->messages, &p->revokes, &p->asked,   &p->busy,  &p->smalls,
 				      &p->ops,      &p->flying,  &p->parts};
-	*p = (struct peer){.net = net, .node = node, .backoff_ms = BACKOFF_MIN_MS};
+	*p = (struct peer){.net = net, .node = node, .name = net->roster->nodes[node].name};
 	for (unsigned i = 0; i < sizeof(lists) / sizeof(lists[0]); i++)
 		list_init(lists[i]);
-	session_init(&p->session, &net->identity, net->roster->nodes[node].name, node);
-	/* The lower index calls; the other one only where that does not help. */
-	p->call_at = clock_deadline(node > net->self ? 0 : BACKOFF_MIN_MS * CLOCK_NS_PER_MS);
+	call_soon(p);
 }
 
 void peer_free(struct peer *p)
@@ -33,7 +38,6 @@ void peer_free(struct peer *p)
 	}
 	for (struct list *node; (node = list_pop(&p->parts));)
 		free(list_entry(node, struct part, link));
-	sodium_memzero(&p->session, sizeof(p->session));
 }
 
 static void say_session(struct peer *p, uint64_t session, int rc)
@@ -49,52 +53,115 @@ static void say_session(struct peer *p, uint64_t session, int rc)
 	net_tell(p);
 }
 
-/* Everything of the session that the sealing does not know of. */
+static void hang_up(struct peer *p, struct link **l)
+{
+	net_bury(p->net, *l);
+	*l = NULL;
+}
+
 static void clear(struct peer *p, int rc)
 {
 	uint64_t session = p->id;
 	if (!session)
 		return;
-	log_debug("node %s: the session is over: %s", p->session.name, err_name(rc));
+	log_debug("node %s: the session is over: %s", p->name, err_name(rc));
 	copy_clear(p, rc == -ESHUTDOWN && p->net->stopping ? -ESHUTDOWN : -ECONNRESET);
 	region_close_all(p, session);
 	post_clear(p);
 	inbox_clear(&p->inbox);
+	hang_up(p, &p->link);
 	p->id = 0;
 	say_session(p, 0, rc);
 }
 
-/* Closes the connections, so that nothing that is still on the way arrives, and the next call finds a new way. */
-static void cut_messages(struct peer *p)
-{
-	if (rail_remove(&p->net->messages, &p->frames, p->sending > 0))
-		rail_insert(&p->net->messages, &p->where, &p->frames.peer);
-}
-
-void peer_end(struct peer *p, int rc, bool cut)
+void peer_end(struct peer *p, int rc)
 {
 	clear(p, rc);
-	session_end(&p->session);
-	if (cut)
-		cut_messages(p);
-	p->called_at = 0;
-	p->call_sent = false;
-	p->call_at = clock_deadline(p->node > p->net->self ? 0 : BACKOFF_MIN_MS * CLOCK_NS_PER_MS);
+	hang_up(p, &p->call);
+	call_soon(p);
 }
 
-static void begin(struct peer *p)
+static void begin(struct peer *p, struct link *l, const struct hello *hello)
 {
-	if (p->id)
-		clear(p, -ECONNRESET); /* it has begun anew */
+	clear(p, -ECONNRESET); /* it has begun anew */
+	if (p->call != l)
+		hang_up(p, &p->call);
+	p->call = NULL;
+	p->link = l;
+	l->peer = p;
+	p->incarnation = hello->incarnation;
+	p->attempt = hello->attempt;
+	p->address = hello->copies;
 	p->id = ++p->net->next_session;
 	p->heard = p->said = clock_now();
 	silence_begin(&p->silence, p->net->timeout, TICK_MS * CLOCK_NS_PER_MS, p->heard);
-	p->called_at = 0;
-	p->call_sent = false;
 	p->backoff_ms = BACKOFF_MIN_MS;
-	p->reachable =
-		p->session.address.len && !rail_insert(&p->net->copies, p->session.address.bytes, &p->copies.peer);
+	p->reachable = p->address.len && !rail_insert(&p->net->copies, p->address.bytes, &p->copies.peer);
 	say_session(p, p->id, 0);
+	net_read_again(p->net, l); /* more may have come with its hello */
+}
+
+/* ---- hellos ------------------------------------------------------------------------------------------------------ */
+
+static void say_hello(struct peer *p, struct link *l)
+{
+	uint8_t body[FRAME_BODY_MAX];
+	struct wbuf w = wbuf_over(body, sizeof(body));
+	struct hello hello = p->net->self;
+	snprintf(hello.to, sizeof(hello.to), "%s", p->name);
+	hello.attempt = ++p->attempts;
+	hello_encode(&hello, &w);
+	link_write(l, FRAME_HELLO, body, w.len);
+}
+
+/* Once per stay: it goes on to call. */
+static void say_roster(struct peer *p, bool other)
+{
+	if (other && !p->told_roster)
+		log_warn("node %s has another roster, and is not let in: it must be the same file on all nodes",
+			 p->name);
+	p->told_roster = other;
+}
+
+static void say_protocol(struct peer *p, uint32_t protocol)
+{
+	bool other = protocol != HELLO_PROTOCOL;
+	if (other && !p->told_protocol)
+		log_warn("node %s speaks protocol %u between daemons, this one %d, and is not let in: let ckptd be of "
+			 "one release on all nodes, and start the older one again",
+			 p->name, protocol, HELLO_PROTOCOL);
+	p->told_protocol = other;
+}
+
+struct peer *peer_of_hello(struct net *net, struct link *l, const struct frame *frame, struct hello *out)
+{
+	int rc = hello_decode(frame->body, frame->len, out);
+	int node = rc == -EBADMSG ? -ENOENT : roster_find(net->roster, out->from);
+	if (node < 0 || !credentials_proved(l->ssl, (unsigned)node) || strcmp(out->to, net->self.from) != 0)
+		return NULL;
+	struct peer *p = &net->peers[node];
+	say_protocol(p, out->protocol);
+	if (rc)
+		return NULL;
+	bool other = CRYPTO_memcmp(out->roster, net->self.roster, HELLO_ROSTER) != 0;
+	say_roster(p, other);
+	return other ? NULL : p;
+}
+
+/* It said this before what was taken from it last: it has given that call up since. */
+static bool is_stale(const struct peer *p, const struct hello *hello)
+{
+	return hello->incarnation == p->incarnation && hello->attempt <= p->attempt;
+}
+
+bool peer_hello(struct peer *p, struct link *l, const struct hello *hello)
+{
+	if (is_stale(p, hello) || (p->call && p->net->self_index < p->node))
+		return false; /* where both call at once, the call of the lower index counts */
+	say_hello(p, l);
+	begin(p, l, hello);
+	net_busy(p);
+	return true;
 }
 
 /* ---- what comes in ----------------------------------------------------------------------------------------------- */
@@ -117,24 +184,24 @@ static int give_message(struct peer *p)
 	return 0;
 }
 
-static int take_data(struct peer *p, const struct session_taken *taken)
+static int take_data(struct peer *p, const struct frame *frame)
 {
 	pthread_mutex_lock(&p->net->lock);
 	uint64_t consumed = p->consumed;
 	pthread_mutex_unlock(&p->net->lock);
 	if (++p->taken - consumed > WINDOW)
 		return -EPROTO;
-	int rc = inbox_take(&p->inbox, taken->body, taken->len);
+	int rc = inbox_take(&p->inbox, frame->body, frame->len);
 	return rc > 0 ? give_message(p) : rc;
 }
 
-static int take_number(struct peer *p, enum session_kind kind, uint64_t n)
+static int take_number(struct peer *p, enum frame_kind kind, uint64_t n)
 {
-	if (kind == SESSION_REVOKE) {
+	if (kind == FRAME_REVOKE) {
 		copy_revoke(p, n);
-	} else if (kind == SESSION_REVOKED) {
+	} else if (kind == FRAME_REVOKED) {
 		region_released(p, n);
-	} else if (n < p->confirmed || n > p->sent) {
+	} else if (kind != FRAME_BEAT || n < p->confirmed || n > p->sent) {
 		return -EPROTO;
 	} else {
 		p->confirmed = n;
@@ -143,85 +210,97 @@ static int take_number(struct peer *p, enum session_kind kind, uint64_t n)
 	return 0;
 }
 
-static void take_frame(struct peer *p, const struct session_taken *taken)
+static void take_frame(struct peer *p, const struct frame *frame)
 {
-	struct rbuf r = rbuf_of(taken->body, taken->len);
+	struct rbuf r = rbuf_of(frame->body, frame->len);
 	int rc = -EPROTO;
 	p->heard = clock_now();
 	silence_break(&p->silence, p->heard);
-	if (taken->kind == SESSION_DATA) {
-		rc = take_data(p, taken);
-	} else if (taken->kind == SESSION_BYE) {
+	if (frame->kind == FRAME_DATA) {
+		rc = take_data(p, frame);
+	} else if (frame->kind == FRAME_BYE) {
 		rc = -ESHUTDOWN;
 	} else {
 		uint64_t n = rbuf_u64(&r);
-		rc = rbuf_finish(&r) ? -EPROTO : take_number(p, taken->kind, n);
+		rc = rbuf_finish(&r) ? -EPROTO : take_number(p, frame->kind, n);
 	}
 	if (rc && p->id)
-		peer_end(p, rc, true);
+		peer_end(p, rc);
 	pthread_mutex_lock(&p->net->lock);
 	p->deaf = false;
 	pthread_mutex_unlock(&p->net->lock);
 }
 
-static void refuse(struct net *net)
+/* ---- links ------------------------------------------------------------------------------------------------------- */
+
+static void fail_call(struct peer *p, int rc)
 {
-	LOCK_SCOPE(&net->lock);
-	net->counts.refused++;
+	log_debug("node %s does not answer: %s", p->name, p->call && p->call->why ? p->call->why : err_name(rc));
+	if (rc == -EACCES || rc == -EPROTO)
+		net_refuse(p->net);
+	hang_up(p, &p->call);
+	p->call_at = clock_deadline(p->backoff_ms * CLOCK_NS_PER_MS);
+	p->backoff_ms = 2 * p->backoff_ms < BACKOFF_MAX_MS ? 2 * p->backoff_ms : BACKOFF_MAX_MS;
 }
 
-/* Once per stay: it goes on to call. */
-static void say_roster(struct peer *p)
+/* The answer to our own hello is one, of the node that we called. */
+static void take_answer(struct peer *p, const struct frame *frame)
 {
-	if (p->session.other_roster && !p->told_roster)
-		log_warn("node %s has another roster, and is not let in: it must be the same file on all nodes",
-			 p->session.name);
-	p->told_roster = p->session.other_roster;
+	struct hello hello;
+	bool ok = frame->kind == FRAME_HELLO && peer_of_hello(p->net, p->call, frame, &hello) == p;
+	if (ok && !is_stale(p, &hello))
+		begin(p, p->call, &hello);
+	else
+		fail_call(p, -EPROTO);
 }
 
-static void say_protocol(struct peer *p)
+static void take_frames(struct peer *p, struct link *l)
 {
-	bool other = p->session.protocol && p->session.protocol != SESSION_PROTOCOL;
-	if (other && !p->told_protocol)
-		log_warn("node %s speaks protocol %u between daemons, this one %d, and is not let in: let ckptd be of "
-			 "one "
-			 "release on all nodes, and start the older one again",
-			 p->session.name, p->session.protocol, SESSION_PROTOCOL);
-	p->told_protocol = other;
+	struct frame frame;
+	for (unsigned n = 0; l->state == LINK_OPEN && n < FRAMES_A_TURN; n++) {
+		int rc = link_read(l, &frame);
+		if (!rc)
+			return;
+		if (l == p->call && rc > 0)
+			take_answer(p, &frame);
+		else if (l == p->call)
+			fail_call(p, rc);
+		else if (rc > 0)
+			take_frame(p, &frame);
+		else
+			peer_end(p, rc);
+	}
+	if (l->state == LINK_OPEN)
+		net_read_again(p->net, l);
 }
 
-void peer_frame(struct net *net, const void *frame, size_t len)
+/* Whether it is set up. */
+static bool go_on_calling(struct peer *p)
 {
-	uint32_t index;
-	if (session_sender(frame, len, &index) || index >= net->roster->n || index == net->self) {
-		refuse(net);
+	int rc = link_shake(p->call, p->net->credentials);
+	if (rc < 0)
+		fail_call(p, rc);
+	else if (!rc)
+		net_watch(p->net, p->call);
+	if (rc <= 0)
+		return false;
+	say_hello(p, p->call);
+	return true;
+}
+
+void peer_ready(struct peer *p, struct link *l)
+{
+	if (l->state != LINK_OPEN && !go_on_calling(p))
+		return;
+	if (l == p->call && link_flush(l)) {
+		fail_call(p, -ECONNRESET);
 		return;
 	}
-	struct peer *p = &net->peers[index];
-	struct session_taken taken;
-	struct session_frame reply;
-	switch (session_take(&p->session, frame, len, &taken, &reply)) {
-	case SESSION_REFUSED:
-		refuse(net);
-		say_roster(p);
-		say_protocol(p);
-		break;
-	case SESSION_IGNORED:
-		break;
-	case SESSION_ANSWERED:
-		p->called_at = 0;
-		p->call_at = clock_deadline(CALL_MS * CLOCK_NS_PER_MS);
-		post_reply(p, &reply);
-		break;
-	case SESSION_OPENED:
-		begin(p);
-		if (reply.len)
-			post_reply(p, &reply);
-		break;
-	case SESSION_TAKEN:
-		take_frame(p, &taken);
-		break;
-	}
+	take_frames(p, l);
+	if (l == p->call)
+		net_watch(p->net, l);
+	else if (l == p->link)
+		net_busy(p); /* there may be room now */
 }
 
 /* ---- the clock --------------------------------------------------------------------------------------------------- */
@@ -229,32 +308,25 @@ void peer_frame(struct net *net, const void *frame, size_t len)
 static void call(struct peer *p, uint64_t now)
 {
 	uint64_t patience = max_u64(p->net->timeout, CALL_MS * CLOCK_NS_PER_MS);
-	if (!p->called_at) {
-		p->called_at = p->retry_at = now;
-		p->call_sent = false;
-	}
-	if (!p->call_sent && now >= p->retry_at) {
-		p->call_sent = !post_call(p);
-		p->retry_at = now + (now - p->called_at); /* each connection that is refused costs something */
-	}
-	if (now - p->called_at < patience)
+	if (p->call && now - p->call->since >= patience)
+		fail_call(p, -ETIMEDOUT);
+	if (p->call || now < p->call_at)
 		return;
-	log_debug("node %s does not answer", p->session.name);
-	/* What is on its way may have been swallowed by a connection to a process that is gone. */
-	cut_messages(p);
-	p->called_at = 0;
-	p->call_at = now + p->backoff_ms * CLOCK_NS_PER_MS;
-	p->backoff_ms = 2 * p->backoff_ms < BACKOFF_MAX_MS ? 2 * p->backoff_ms : BACKOFF_MAX_MS;
+	p->call = link_call(p->net->credentials, p->node, &p->where);
+	if (!p->call) {
+		fail_call(p, -ENOBUFS);
+		return;
+	}
+	p->call->peer = p;
+	net_watch(p->net, p->call);
 }
 
 static void watch(struct peer *p, uint64_t now)
 {
 	if (silence_look(&p->silence, now))
-		peer_end(p, -ETIMEDOUT, true);
-	else if (p->stalled_at && !p->sending && now - p->stalled_at >= STALL_MS * CLOCK_NS_PER_MS)
-		peer_end(p, -ECONNRESET, true);
-	else if (now - p->said >= p->net->timeout / 4 && !p->stalled)
-		post_small(p, SESSION_BEAT, p->told);
+		peer_end(p, -ETIMEDOUT);
+	else if (now - p->said >= p->net->timeout / 4 && !p->nsmalls)
+		post_small(p, FRAME_BEAT, p->told);
 }
 
 void peer_tick(struct peer *p, uint64_t now)
@@ -262,11 +334,9 @@ void peer_tick(struct peer *p, uint64_t now)
 	if (p->id) {
 		copy_tick(p, now);
 		watch(p, now);
-	} else if (now >= p->call_at) {
+	} else {
 		call(p, now);
 	}
-	if (p->stalled)
-		net_busy(p);
 }
 
 /* ---- what the loop has left -------------------------------------------------------------------------------------- */
@@ -284,7 +354,7 @@ static void ask_to_stop(struct peer *p)
 	for (struct list *node; (node = list_pop(&p->revokes));) {
 		struct net_region *region = list_entry(node, struct net_region, asked);
 		list_push(&p->asked, node);
-		post_small(p, SESSION_REVOKE, region->ticket.key);
+		post_small(p, FRAME_REVOKE, region->ticket.key);
 	}
 }
 
@@ -299,7 +369,7 @@ void peer_take_work(struct peer *p)
 	take_copies(p);
 	if (p->id && consumed - p->told >= WINDOW / 4) {
 		p->told = consumed;
-		post_small(p, SESSION_BEAT, consumed);
+		post_small(p, FRAME_BEAT, consumed);
 	}
 	ask_to_stop(p);
 	if (cut && p->id) {
@@ -309,6 +379,6 @@ void peer_take_work(struct peer *p)
 		copy_cut(p, -ECONNRESET);
 	}
 	if (drop)
-		peer_end(p, rc, true);
+		peer_end(p, rc);
 	net_busy(p);
 }

@@ -3,8 +3,8 @@
 #include "cluster/net/fabric.h"
 
 #include <netinet/in.h>
+#include <openssl/rand.h>
 #include <rdma/fi_errno.h>
-#include <sodium.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -36,13 +36,12 @@ bool rail_is_prepared(void)
 	return cleanup && !strcmp(cleanup, "1");
 }
 
-static int fill_hints(struct fi_info *hints, enum rail_use use, const char *provider, const struct sockaddr *source)
+static int fill_hints(struct fi_info *hints, const char *provider, const struct sockaddr *source)
 {
 	size_t size = source->sa_family == AF_INET ? sizeof(struct sockaddr_in) : sizeof(struct sockaddr_in6);
-	bool messages = use == RAIL_MESSAGES;
-	hints->caps = messages ? FI_MSG : FI_RMA | FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE;
+	hints->caps = FI_RMA | FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE;
 	hints->ep_attr->type = FI_EP_RDM;
-	hints->domain_attr->mr_mode = messages ? 0 : MODES;
+	hints->domain_attr->mr_mode = MODES;
 	hints->domain_attr->threading = FI_THREAD_SAFE;
 	hints->domain_attr->resource_mgmt = FI_RM_ENABLED;
 	hints->domain_attr->av_type = FI_AV_TABLE;
@@ -57,10 +56,10 @@ static int fill_hints(struct fi_info *hints, enum rail_use use, const char *prov
 	return hints->fabric_attr->prov_name && (hints->src_addr || !hints->src_addrlen) ? 0 : -ENOMEM;
 }
 
-static int find_provider(struct rail *rail, enum rail_use use, const char *provider, const struct sockaddr *source)
+static int find_provider(struct rail *rail, const char *provider, const struct sockaddr *source)
 {
 	struct fi_info *hints = rail->library->dupinfo(NULL);
-	int rc = hints ? fill_hints(hints, use, provider, source) : -ENOMEM;
+	int rc = hints ? fill_hints(hints, provider, source) : -ENOMEM;
 	if (!rc)
 		rc = rail->library->getinfo(FI_VERSION(1, 17), NULL, NULL, 0, hints, &rail->info);
 	rail->library->freeinfo(hints);
@@ -69,7 +68,7 @@ static int find_provider(struct rail *rail, enum rail_use use, const char *provi
 
 static int open_queue(struct rail *rail)
 {
-	struct fi_cq_attr attr = {.size = RAIL_QUEUE, .format = FI_CQ_FORMAT_MSG, .wait_obj = FI_WAIT_FD};
+	struct fi_cq_attr attr = {.size = RAIL_QUEUE, .format = FI_CQ_FORMAT_CONTEXT, .wait_obj = FI_WAIT_FD};
 	int rc = fi_cq_open(rail->domain, &attr, &rail->cq, NULL);
 	return rc ? rc : fi_control(&rail->cq->fid, FI_GETWAIT, &rail->fd);
 }
@@ -93,14 +92,13 @@ static int open_all(struct rail *rail)
 	return rc ? rc : fi_enable(rail->ep);
 }
 
-int rail_open(struct rail *rail, enum rail_use use, const char *provider, const struct sockaddr *source,
-	      struct err *err)
+int rail_open(struct rail *rail, const char *provider, const struct sockaddr *source, struct err *err)
 {
 	*rail = (struct rail){.fd = -1};
 	int rc = fabric_load(&rail->library, err);
 	if (rc)
 		return rc;
-	rc = find_provider(rail, use, provider, source);
+	rc = find_provider(rail, provider, source);
 	if (rc)
 		return err_set(err, rc == -FI_ENODATA ? -ENODATA : rc,
 			       "libfabric has no provider %s here: %s (fi_info shows which)", provider,
@@ -125,7 +123,7 @@ void rail_close(struct rail *rail)
 	*rail = (struct rail){.fd = -1};
 }
 
-int rail_address(const struct rail *rail, struct session_address *address)
+int rail_address(const struct rail *rail, struct hello_address *address)
 {
 	size_t len = sizeof(address->bytes);
 	int rc = fi_getname(&rail->ep->fid, address->bytes, &len);
@@ -154,7 +152,7 @@ static bool find_out(struct rail *rail, const struct rail_way *way)
 bool rail_remove(struct rail *rail, struct rail_way *way, bool in_flight)
 {
 	bool layered = strstr(rail->info->fabric_attr->prov_name, "ofi_rxm") != NULL;
-	if (layered && way->doubtful && !in_flight && (rail->info->caps & FI_MSG || !find_out(rail, way)))
+	if (layered && way->doubtful && !in_flight && !find_out(rail, way))
 		return false;
 	fi_av_remove(rail->av, &way->peer, 1, 0);
 	way->doubtful = false;
@@ -174,12 +172,12 @@ static int read_error(struct rail *rail, struct rail_done *done)
 
 int rail_read(struct rail *rail, struct rail_done *done, int max)
 {
-	struct fi_cq_msg_entry entries[32];
+	struct fi_cq_entry entries[32];
 	ssize_t n = fi_cq_read(rail->cq, entries, max < 32 ? (size_t)max : 32);
 	if (n == -FI_EAVAIL)
 		return read_error(rail, done);
 	for (ssize_t i = 0; i < n; i++)
-		done[i] = (struct rail_done){.context = entries[i].op_context, .len = entries[i].len};
+		done[i] = (struct rail_done){.context = entries[i].op_context};
 	return n > 0 ? (int)n : 0;
 }
 
@@ -194,7 +192,8 @@ int rail_expose(struct rail *rail, void *base, uint64_t size, uint64_t access, s
 	uint64_t key;
 	int rc = -FI_ENOKEY;
 	for (int tries = 0; rc == -FI_ENOKEY && tries < 8; tries++) {
-		randombytes_buf(&key, sizeof(key));
+		if (RAND_bytes((unsigned char *)&key, sizeof(key)) != 1)
+			return -EIO;
 		rc = fi_mr_reg(rail->domain, base, size, access ? access : FI_READ | FI_WRITE, 0, key, 0, mr, NULL);
 	}
 	return rc;

@@ -1,13 +1,13 @@
-/* Rail: one endpoint of libfabric (FI_EP_RDM) with all that belongs to it. A daemon has two: messages, over tcp, at the address of the
- * roster; and copies, over the provider that the directory chose, at an address that the handshake tells. So that a stream of copies does not
- * hold up messages, and the way of copies to a node can be cut without losing any.
+/* Rail: the endpoint of libfabric (FI_EP_RDM) over which copies go, with all that belongs to it: of the provider that the configuration chose,
+ * at an address that is told over the link. So a stream of copies does not hold up messages, and the way of copies to a node can be cut
+ * without losing any.
  *
  * Everything but rail_expose() and closing what it made belongs to one thread. */
 #ifndef CKPTD_NET_RAIL_H
 #define CKPTD_NET_RAIL_H
 
 #include "base/err.h"
-#include "cluster/net/session.h"
+#include "cluster/net/hello.h"
 
 #include <rdma/fi_cm.h>
 #include <rdma/fi_domain.h>
@@ -29,18 +29,15 @@ struct rail {
 	int fd; /* readable when the queue is to be looked at: see rail_idle() */
 };
 
-enum rail_use { RAIL_MESSAGES, RAIL_COPIES };
-
 /* Settings of the providers that only the environment takes, where it does not have them: see net_environment(). */
 void rail_environment(void);
 bool rail_is_prepared(void);
 /* source: the address to listen at; with port 0 any that is free. -ENODATA: there is no such provider here. */
-int rail_open(struct rail *rail, enum rail_use use, const char *provider, const struct sockaddr *source,
-	      struct err *err);
+int rail_open(struct rail *rail, const char *provider, const struct sockaddr *source, struct err *err);
 void rail_close(struct rail *rail);
 
 /* Where others reach it. */
-int rail_address(const struct rail *rail, struct session_address *address);
+int rail_address(const struct rail *rail, struct hello_address *address);
 int rail_insert(struct rail *rail, const void *address, fi_addr_t *peer);
 
 struct rail_way {
@@ -52,13 +49,12 @@ void rail_posted(struct rail_way *way, ssize_t rc);
 /* Closes the connections with a peer, in both directions: what was in flight will be reported as failed by rail_read. false: it was left as
  * it is, and the peer stays. For RxM (of libfabric 1.17 and newer) closes here also what is not there, and with it the process, when the last
  * attempt to connect came to nothing: the network is down, or the other side refused. That is not told, but is possible only where what
- * was posted last was not taken. Then messages find their way without this, if later; copies make sure that there is something to close. */
+ * was posted last was not taken. So it is made sure that there is something to close. */
 bool rail_remove(struct rail *rail, struct rail_way *way, bool in_flight);
 
 struct rail_done {
 	void *context;
-	size_t len; /* received */
-	int rc;     /* 0 or -errno */
+	int rc; /* 0 or -errno */
 };
 /* Drives everything, and takes what is done, at most max. */
 int rail_read(struct rail *rail, struct rail_done *done, int max);

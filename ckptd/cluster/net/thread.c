@@ -3,10 +3,12 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "base/log.h"
 
+#include <errno.h>
 #include <poll.h>
 #include <sched.h>
-#include <stdlib.h>
+#include <sys/epoll.h>
 #include <unistd.h>
 
 enum { READ_BATCH = 32 };
@@ -32,42 +34,105 @@ void net_tell(struct peer *p)
 	ring(p->net->event);
 }
 
-/* ---- what libfabric has done ------------------------------------------------------------------------------------- */
-
-static int receive(struct net *net, struct buffer *buffer)
+void net_refuse(struct net *net)
 {
-	ssize_t rc = fi_recv(net->messages.ep, buffer->frame.bytes, sizeof(buffer->frame.bytes), NULL, FI_ADDR_UNSPEC,
-			     buffer);
-	return rc ? (int)rc : 0;
+	LOCK_SCOPE(&net->lock);
+	net->counts.refused++;
 }
 
-int net_post_receives(struct net *net)
+/* ---- links ------------------------------------------------------------------------------------------------------- */
+
+void net_watch(struct net *net, struct link *l)
 {
-	net->receives = calloc(RECEIVE_DEPTH, sizeof(*net->receives));
-	int rc = net->receives ? 0 : -ENOMEM;
-	for (unsigned i = 0; !rc && i < RECEIVE_DEPTH; i++)
-		rc = receive(net, &net->receives[i]);
-	return rc;
+	struct epoll_event event = {.events = link_wants(l), .data.ptr = l};
+	if (l->events != event.events)
+		epoll_ctl(net->epoll, l->events ? EPOLL_CTL_MOD : EPOLL_CTL_ADD, l->fd, &event);
+	l->events = event.events;
 }
 
-static bool read_messages(struct net *net)
+void net_bury(struct net *net, struct link *l)
 {
-	struct rail_done done[READ_BATCH];
-	int n = rail_read(&net->messages, done, READ_BATCH);
-	for (int i = 0; i < n; i++) {
-		struct buffer *buffer = done[i].context;
-		if (!buffer)
-			continue;
-		if (buffer->peer) {
-			post_done(net, buffer, done[i].rc);
-			continue;
-		}
-		if (!done[i].rc)
-			peer_frame(net, buffer->frame.bytes, done[i].len);
-		receive(net, buffer);
+	if (!l)
+		return;
+	if (l->events)
+		epoll_ctl(net->epoll, EPOLL_CTL_DEL, l->fd, NULL);
+	link_close(l);
+	list_remove(&l->list);
+	list_push(&net->buried, &l->list);
+}
+
+static void free_buried(struct net *net)
+{
+	for (struct list *node; (node = list_pop(&net->buried));)
+		link_free(list_entry(node, struct link, list));
+}
+
+static void link_ready(struct net *net, struct link *l)
+{
+	if (l->state == LINK_OVER)
+		return; /* since this turn began */
+	if (l->peer)
+		peer_ready(l->peer, l);
+	else
+		door_ready(net, l);
+}
+
+void net_read_again(struct net *net, struct link *l)
+{
+	list_remove(&l->list);
+	list_push(&net->eager, &l->list);
+}
+
+static bool read_eager(struct net *net)
+{
+	struct list round;
+	bool any = false;
+	list_init(&round);
+	for (struct list *node; (node = list_pop(&net->eager));)
+		list_push(&round, node);
+	for (struct list *node; (node = list_pop(&round)); any = true)
+		link_ready(net, list_entry(node, struct link, list));
+	return any;
+}
+
+static void happened(struct net *net, const struct epoll_event *event)
+{
+	uint64_t count;
+	if (event->data.ptr == &net->door) {
+		door_answer(net);
+	} else if (event->data.ptr == &net->wake) {
+		ssize_t ignored = read(net->wake, &count, sizeof(count));
+		(void)ignored;
+	} else {
+		link_ready(net, event->data.ptr);
 	}
-	return n > 0;
 }
+
+static bool read_links(struct net *net)
+{
+	struct epoll_event events[READ_BATCH];
+	bool eager = read_eager(net);
+	int n = epoll_wait(net->epoll, events, READ_BATCH, 0);
+	for (int i = 0; i < n; i++)
+		happened(net, &events[i]);
+	return eager || n > 0;
+}
+
+static bool watch_all(struct net *net)
+{
+	struct {
+		int fd;
+		void *tag;
+	} const own[] = {{net->door, &net->door}, {net->wake, &net->wake}};
+	bool ok = true;
+	for (unsigned i = 0; i < sizeof(own) / sizeof(own[0]); i++) {
+		struct epoll_event event = {.events = EPOLLIN, .data.ptr = own[i].tag};
+		ok &= !epoll_ctl(net->epoll, EPOLL_CTL_ADD, own[i].fd, &event);
+	}
+	return ok;
+}
+
+/* ---- what libfabric has done ------------------------------------------------------------------------------------- */
 
 static bool read_copies(struct net *net)
 {
@@ -104,9 +169,8 @@ static bool push_busy(struct net *net)
 		list_push(&round, node);
 	for (struct list *node; (node = list_pop(&round));) {
 		struct peer *p = list_entry(node, struct peer, busy);
-		bool frames = post_push(p), copies = copy_push(p);
-		/* Without a session the next tick tries again. */
-		if (p->id && (frames || copies)) {
+		post_push(p);
+		if (copy_push(p) && p->id) { /* without a session the next tick tries again */
 			net_busy(p);
 			waiting = true;
 		}
@@ -123,25 +187,17 @@ static void tick(struct net *net)
 	for (unsigned i = 0; i < net->roster->n; i++)
 		if (!peer_is_self(&net->peers[i]))
 			peer_tick(&net->peers[i], now);
+	door_tick(net, now);
 }
 
-static void wait_for_more(struct net *net, bool waiting)
+/* The rail's descriptor may be readable when there is nothing to do, but for as long as it is idle. */
+static void wait_for_more(struct net *net, int ms)
 {
-	uint64_t count;
-	struct pollfd fds[] = {{.fd = net->messages.fd, .events = POLLIN},
-			       {.fd = net->copies.fd, .events = POLLIN},
-			       {.fd = net->wake, .events = POLLIN}};
-	int ms = waiting ? RETRY_MS : clock_ms_until(net->next_tick);
-	if (!rail_idle(&net->messages) || !rail_idle(&net->copies))
+	struct pollfd fds[] = {{.fd = net->epoll, .events = POLLIN}, {.fd = net->copies.fd, .events = POLLIN}};
+	if (!rail_idle(&net->copies) || !list_empty(&net->eager))
 		return;
-	if (poll(fds, 3, ms) <= 0)
-		return;
-	if (fds[1].revents)
+	if (poll(fds, 2, ms) > 0 && fds[1].revents)
 		net->awake_until = clock_deadline(AWAKE_MS * CLOCK_NS_PER_MS);
-	if (fds[2].revents) {
-		ssize_t ignored = read(net->wake, &count, sizeof(count));
-		(void)ignored;
-	}
 }
 
 /* Between the parts of a copy it looks again for a while: to be woken costs the side that sends a good part of the time that a part takes.
@@ -160,41 +216,62 @@ static bool must_stop(struct net *net)
 	return net->stopping;
 }
 
+static void renew_credentials(struct net *net)
+{
+	pthread_mutex_lock(&net->lock);
+	struct credentials *renewed = net->renewed;
+	net->renewed = NULL;
+	pthread_mutex_unlock(&net->lock);
+	if (!renewed)
+		return;
+	credentials_free(net->credentials);
+	net->credentials = renewed;
+}
+
 static void turn(struct net *net)
 {
+	renew_credentials(net);
 	bool did = run_work(net);
-	did |= read_messages(net);
+	did |= read_links(net);
 	did |= read_copies(net);
 	bool waiting = push_busy(net);
 	tick(net);
+	free_buried(net);
 	if (did || list_empty(&net->busy) == waiting)
 		return;
 	if (clock_now() < net->awake_until)
 		stay_awake(net);
 	else
-		wait_for_more(net, waiting);
+		wait_for_more(net, waiting ? RETRY_MS : clock_ms_until(net->next_tick));
 }
 
-/* Who hears it need not wait for our silence. */
+static bool any_session(const struct net *net)
+{
+	for (unsigned i = 0; i < net->roster->n; i++)
+		if (net->peers[i].id)
+			return true;
+	return false;
+}
+
+/* Who hears it need not wait for our silence, and closes the link: until then what is on its way to it could be lost with ours. */
 static void say_goodbye(struct net *net)
 {
 	uint64_t deadline = clock_deadline(GOODBYE_MS * CLOCK_NS_PER_MS);
-	bool left = true;
 	run_work(net);
 	for (unsigned i = 0; i < net->roster->n; i++)
 		if (net->peers[i].id)
-			post_small(&net->peers[i], SESSION_BYE, 0);
-	while (left && clock_now() < deadline) {
-		left = push_busy(net);
-		read_messages(net);
+			post_small(&net->peers[i], FRAME_BYE, 0);
+	while (any_session(net) && clock_now() < deadline) {
+		push_busy(net);
+		wait_for_more(net, RETRY_MS);
+		read_links(net);
 		read_copies(net);
-		for (unsigned i = 0; i < net->roster->n; i++)
-			left |= net->peers[i].id && (net->peers[i].sending || net->peers[i].nsmalls);
 	}
 	for (unsigned i = 0; i < net->roster->n; i++)
 		if (!peer_is_self(&net->peers[i]))
-			peer_end(&net->peers[i], -ESHUTDOWN, true);
+			peer_end(&net->peers[i], -ESHUTDOWN);
 	run_work(net);
+	free_buried(net);
 }
 
 void *net_thread(void *arg)
@@ -202,11 +279,13 @@ void *net_thread(void *arg)
 	struct net *net = arg;
 	/* Not a batch thread, as the loop's is: on a busy machine its heartbeats would be late, and others take us for dead. */
 	(void)sched_setscheduler(0, SCHED_OTHER, &(struct sched_param){0});
+	if (!watch_all(net))
+		log_error("the net cannot watch its descriptors: %s", err_name(errno));
 	while (!must_stop(net))
 		turn(net);
 	say_goodbye(net);
 	/* What was cut is reported as failed: its memory is freed. */
-	while (read_messages(net) || read_copies(net))
+	while (read_copies(net))
 		;
 	return NULL;
 }

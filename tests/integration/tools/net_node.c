@@ -1,4 +1,4 @@
-/* net_node ROSTER NAME KEY TIMEOUT_MS: one node of a net, driven by lines on stdin; what happens is told in lines on stdout.
+/* net_node ROSTER NAME KEY|CERT,CERT_KEY,CA TIMEOUT_MS: one node of a net, driven by lines on stdin; what happens is told in lines on stdout.
  *
  *	send NODE TYPE TEXT               sent RC
  *	flood NODE COUNT BYTES            flooded RC TAKEN       stops at the first that is refused
@@ -75,6 +75,17 @@ static void *map(uint64_t size)
 static double ms_since(uint64_t begun)
 {
 	return (double)(clock_now() - begun) / 1e6;
+}
+
+/* KEY, or CERT,CERT_KEY,CA. */
+static struct net_credentials credentials(char *text)
+{
+	char *cert_key = strchr(text, ',');
+	char *ca = cert_key ? strchr(cert_key + 1, ',') : NULL;
+	if (!ca)
+		return (struct net_credentials){.key = text};
+	*cert_key = *ca = 0;
+	return (struct net_credentials){.cert = text, .cert_key = cert_key + 1, .ca = ca + 1};
 }
 
 static void on_up(void *arg, unsigned node)
@@ -268,7 +279,7 @@ int main(int argc, char **argv)
 	struct net_config config = {.roster = roster,
 				    .self = (unsigned)self,
 				    .provider = "tcp",
-				    .key_file = argv[3],
+				    .credentials = credentials(argv[3]),
 				    .peer_timeout_ns = strtoull(argv[4], NULL, 10) * CLOCK_NS_PER_MS};
 	if (self >= 0)
 		rc = net_new(&config, &events, &net, &err);

@@ -1,0 +1,26 @@
+/* Frame: what goes over a link, in both directions: u16 kind, u16 length of the body, the body. A link keeps them whole, in order and
+ * secret (link.h). */
+#ifndef CKPTD_NET_FRAME_H
+#define CKPTD_NET_FRAME_H
+
+#include <stdint.h>
+
+enum { FRAME_BODY_MAX = 4096, FRAME_HEAD = 4 };
+
+enum frame_kind {
+	FRAME_HELLO = 1, /* hello.h: the first of each side, and nothing else before it */
+	FRAME_DATA,      /* a part of a message: inbox.h */
+	FRAME_BEAT,      /* u64: DATA frames that were consumed */
+	FRAME_REVOKE,    /* u64: a key of a region of the sender, which is not to be used any more */
+	FRAME_REVOKED,   /* u64: nothing of ours is on the way to it */
+	FRAME_BYE,       /* u64: 0 */
+	FRAME_KIND_END
+};
+
+struct frame {
+	enum frame_kind kind;
+	uint16_t len;
+	uint8_t body[FRAME_BODY_MAX];
+};
+
+#endif

@@ -1,0 +1,34 @@
+/* Hello: what each side says first over a link whose other end has proved that it belongs to the cluster (credentials.h). Pure. */
+#ifndef CKPTD_NET_HELLO_H
+#define CKPTD_NET_HELLO_H
+
+#include "base/bytes.h"
+#include "format/tensor/names.h"
+
+enum {
+	HELLO_PROTOCOL =
+		5, /* of the frames, and of what peers say in them: raised with every release in which a message has changed */
+	HELLO_ROSTER = 32,
+	HELLO_ADDRESS_MAX = 64,
+};
+
+/* As libfabric has it. */
+struct hello_address {
+	uint8_t bytes[HELLO_ADDRESS_MAX];
+	uint8_t len;
+};
+
+struct hello {
+	uint32_t protocol; /* these three are first in every protocol */
+	char from[NAME_NODE_MAX], to[NAME_NODE_MAX];
+	uint8_t roster[HELLO_ROSTER]; /* its digest */
+	uint64_t incarnation;         /* random: another one is another process */
+	uint64_t attempt;             /* which hello of this process to the receiver it is */
+	struct hello_address copies;  /* where the sender's memory is reached */
+};
+
+void hello_encode(const struct hello *hello, struct wbuf *out);
+/* -EBADMSG. -EPROTO: of another protocol; what follows `to` is not filled in. */
+int hello_decode(const void *body, size_t len, struct hello *out);
+
+#endif

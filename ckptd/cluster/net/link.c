@@ -1,0 +1,231 @@
+#include "cluster/net/link.h"
+
+#include "base/bytes.h"
+#include "base/clock.h"
+
+#include <endian.h>
+#include <errno.h>
+#include <netinet/tcp.h>
+#include <openssl/err.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+enum {
+	/* AES-GCM is good for 2^24.5 records with one key (RFC 8446, 5.5). */
+	RECORDS_PER_KEY = 1 << 22,
+	UNSENT_MAX = 128 << 10, /* in the kernel, so that a beat does not wait behind much */
+};
+
+static struct link *new_link(int fd, enum link_state state)
+{
+	struct link *l = calloc(1, sizeof(*l));
+	int one = 1, unsent = UNSENT_MAX;
+	if (!l) {
+		close(fd);
+		return NULL;
+	}
+	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
+	setsockopt(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &unsent, sizeof(unsent));
+	l->fd = fd;
+	l->state = state;
+	l->since = clock_now();
+	list_init(&l->list);
+	return l;
+}
+
+struct link *link_call(struct credentials *c, unsigned node, const union address *to)
+{
+	int fd = socket(to->any.sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	struct link *l = fd < 0 ? NULL : new_link(fd, LINK_CONNECTING);
+	if (!l)
+		return NULL;
+	l->caller = true;
+	l->ssl = credentials_call(c, node);
+	if (l->ssl && SSL_set_fd(l->ssl, fd) && (!connect(fd, &to->any, address_size(to)) || errno == EINPROGRESS))
+		return l;
+	link_free(l);
+	return NULL;
+}
+
+struct link *link_accept(int fd, const union address *from)
+{
+	struct link *l = new_link(fd, LINK_STRANGER);
+	if (l)
+		l->from = *from;
+	return l;
+}
+
+void link_close(struct link *l)
+{
+	if (l->state == LINK_OPEN)
+		(void)SSL_shutdown(l->ssl);
+	SSL_free(l->ssl);
+	ERR_clear_error();
+	if (l->fd >= 0)
+		close(l->fd);
+	l->ssl = NULL;
+	l->fd = -1;
+	l->state = LINK_OVER;
+}
+
+void link_free(struct link *l)
+{
+	link_close(l);
+	OPENSSL_cleanse(l, sizeof(*l));
+	free(l);
+}
+
+static int over(struct link *l, int rc)
+{
+	l->why = ERR_reason_error_string(ERR_peek_last_error());
+	ERR_clear_error();
+	l->state = LINK_OVER;
+	return rc;
+}
+
+/* ---- setting up -------------------------------------------------------------------------------------------------- */
+
+static int connected(struct link *l)
+{
+	int rc = 0;
+	socklen_t len = sizeof(rc);
+	if (getsockopt(l->fd, SOL_SOCKET, SO_ERROR, &rc, &len) < 0)
+		rc = errno;
+	if (rc)
+		return over(l, -rc);
+	l->state = LINK_SHAKING;
+	return 0;
+}
+
+/* Something has come: only now it costs more than a descriptor. */
+static int meet(struct link *l, struct credentials *c)
+{
+	l->ssl = credentials_answer(c);
+	if (!l->ssl || !SSL_set_fd(l->ssl, l->fd))
+		return over(l, -ENOMEM);
+	l->state = LINK_SHAKING;
+	return 0;
+}
+
+static bool has_left(void)
+{
+	return ERR_GET_REASON(ERR_peek_last_error()) == SSL_R_UNEXPECTED_EOF_WHILE_READING;
+}
+
+int link_shake(struct link *l, struct credentials *c)
+{
+	int rc = l->state == LINK_CONNECTING ? connected(l) : l->state == LINK_STRANGER ? meet(l, c) : 0;
+	if (rc)
+		return rc;
+	ERR_clear_error();
+	int done = SSL_do_handshake(l->ssl);
+	int why = SSL_get_error(l->ssl, done);
+	l->stuck = why == SSL_ERROR_WANT_WRITE;
+	if (done == 1)
+		l->state = LINK_OPEN;
+	else if (why != SSL_ERROR_WANT_READ && why != SSL_ERROR_WANT_WRITE)
+		return over(l, why == SSL_ERROR_SSL && !has_left() ? -EACCES : -ECONNRESET);
+	return done == 1;
+}
+
+/* ---- frames ------------------------------------------------------------------------------------------------------ */
+
+/* The length of the frame that begins in `in`, as far as it is known. -EPROTO. */
+static int expected(const struct link *l)
+{
+	struct rbuf r = rbuf_of(l->in, FRAME_HEAD);
+	if (l->have < FRAME_HEAD)
+		return FRAME_HEAD;
+	uint16_t kind = rbuf_u16(&r), len = rbuf_u16(&r);
+	return !kind || kind >= FRAME_KIND_END || len > FRAME_BODY_MAX ? -EPROTO : FRAME_HEAD + len;
+}
+
+static void take(struct link *l, struct frame *out)
+{
+	struct rbuf r = rbuf_of(l->in, FRAME_HEAD);
+	out->kind = (enum frame_kind)rbuf_u16(&r);
+	out->len = rbuf_u16(&r);
+	memcpy(out->body, l->in + FRAME_HEAD, out->len);
+	l->have = 0;
+}
+
+/* Bytes, 0: none now; an orderly end between frames is no better than another: a peer says goodbye before it. */
+static int read_some(struct link *l, size_t most)
+{
+	ERR_clear_error();
+	int n = SSL_read(l->ssl, l->in + l->have, (int)most);
+	int why = n > 0 ? SSL_ERROR_NONE : SSL_get_error(l->ssl, n);
+	if (n > 0 || why == SSL_ERROR_WANT_READ || why == SSL_ERROR_WANT_WRITE)
+		return n > 0 ? n : 0;
+	return over(l, -ECONNRESET);
+}
+
+int link_read(struct link *l, struct frame *out)
+{
+	for (;;) {
+		int want = expected(l);
+		if (want < 0)
+			return over(l, want);
+		if (l->have == (size_t)want) { /* which is more than a head now, or a body of nothing */
+			take(l, out);
+			return 1;
+		}
+		int n = read_some(l, (size_t)want - l->have);
+		if (n <= 0)
+			return n;
+		l->have += (size_t)n;
+	}
+}
+
+bool link_has_room(const struct link *l, size_t len)
+{
+	return l->state == LINK_OPEN && FRAME_HEAD + len <= sizeof(l->out) - l->out_len;
+}
+
+void link_write(struct link *l, enum frame_kind kind, const void *body, size_t len)
+{
+	uint16_t head[2] = {htole16((uint16_t)kind), htole16((uint16_t)len)};
+	memcpy(l->out + l->out_len, head, sizeof(head));
+	memcpy(l->out + l->out_len + FRAME_HEAD, body, len);
+	l->out_len += FRAME_HEAD + len;
+}
+
+static void renew_key(struct link *l)
+{
+	if (++l->records < RECORDS_PER_KEY)
+		return;
+	SSL_key_update(l->ssl, SSL_KEY_UPDATE_NOT_REQUESTED);
+	l->records = 0;
+}
+
+int link_flush(struct link *l)
+{
+	size_t sent = 0;
+	l->stuck = false;
+	while (l->state == LINK_OPEN && sent < l->out_len && !l->stuck) {
+		ERR_clear_error();
+		int n = SSL_write(l->ssl, l->out + sent, (int)(l->out_len - sent));
+		int why = n > 0 ? SSL_ERROR_NONE : SSL_get_error(l->ssl, n);
+		if (n > 0) {
+			sent += (size_t)n;
+			renew_key(l);
+		} else if (why == SSL_ERROR_WANT_WRITE || why == SSL_ERROR_WANT_READ) {
+			l->stuck = true;
+		} else {
+			return over(l, -ECONNRESET);
+		}
+	}
+	memmove(l->out, l->out + sent, l->out_len - sent);
+	l->out_len -= sent;
+	return 0;
+}
+
+unsigned link_wants(const struct link *l)
+{
+	if (l->state == LINK_CONNECTING)
+		return EPOLLOUT;
+	return EPOLLIN | (l->stuck ? EPOLLOUT : 0);
+}

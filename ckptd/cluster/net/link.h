@@ -1,0 +1,61 @@
+/* Link: one TLS connection with another daemon, and the frames in it (frame.h). Nothing here waits. Of one thread. */
+#ifndef CKPTD_NET_LINK_H
+#define CKPTD_NET_LINK_H
+
+#include "base/address.h"
+#include "base/list.h"
+#include "cluster/net/credentials.h"
+#include "cluster/net/frame.h"
+
+#include <stddef.h>
+
+enum { LINK_OUT = 16 * (FRAME_HEAD + FRAME_BODY_MAX) }; /* bytes that wait to be sent */
+
+enum link_state {
+	LINK_CONNECTING,
+	LINK_STRANGER, /* accepted: not a byte has come */
+	LINK_SHAKING,
+	LINK_OPEN, /* TLS is set up: frames go */
+	LINK_OVER
+};
+
+struct peer;
+
+struct link {
+	struct list list; /* of the door, while nobody's; or of those to be freed */
+	enum link_state state;
+	int fd;
+	unsigned events;    /* that are watched */
+	bool caller;        /* ours is the end that called */
+	struct peer *peer;  /* whose it is; NULL: nobody's yet */
+	union address from; /* of one that was accepted */
+	uint64_t since;     /* clock_now() when it was begun */
+	SSL *ssl;
+	uint64_t records; /* sent with the present key */
+	size_t have, out_len;
+	bool stuck;      /* what is written waits for the network */
+	const char *why; /* OpenSSL's word for what ended it; NULL: none */
+	uint8_t in[FRAME_HEAD + FRAME_BODY_MAX], out[LINK_OUT];
+};
+
+/* Begins to connect. NULL: no memory, no descriptor, no way there. */
+struct link *link_call(struct credentials *c, unsigned node, const union address *to);
+/* Takes fd over. NULL: no memory, and fd is closed. */
+struct link *link_accept(int fd, const union address *from);
+/* It is over, after a try to say so: what stays is its memory. */
+void link_close(struct link *l);
+void link_free(struct link *l);
+
+/* Goes on with connecting and the handshake: 1: it is open, 0: not yet, -errno: it failed. c: for one that was accepted. */
+int link_shake(struct link *l, struct credentials *c);
+/* 1: a frame, 0: none yet, -ECONNRESET, -EPROTO (what is no frame). */
+int link_read(struct link *l, struct frame *out);
+/* Of an open one. Whether another frame of that body finds room. */
+bool link_has_room(const struct link *l, size_t len);
+void link_write(struct link *l, enum frame_kind kind, const void *body, size_t len);
+/* Sends what was written, as far as the network takes it. -ECONNRESET. */
+int link_flush(struct link *l);
+/* EPOLLIN, EPOLLOUT: what it waits for. */
+unsigned link_wants(const struct link *l);
+
+#endif

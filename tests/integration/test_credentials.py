@@ -1,0 +1,269 @@
+"""Who gets into a net: nodes with certificates, and those who attack its port without the credentials, or with another node's."""
+
+import contextlib
+import os
+import pathlib
+import signal
+import socket
+import ssl
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+
+from loopback_cluster import free_port
+from net_nodes import NetNode
+from tap import DEADLINE, NIGHTLY, Cases, equal, expect, until
+
+OFTEN_MS, PATIENT_MS = 500, 20000
+FLOOD = 100_000 if NIGHTLY else 5_000
+DATA, HELLO, PROTOCOL = 2, 1, 5
+
+
+class Authority:
+    """Signs certificates of nodes."""
+
+    def __init__(self, folder):
+        folder.mkdir()
+        self.folder, self.ca, self.serial = folder, folder / "ca.pem", 0
+        self.openssl("req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-keyout", "ca.key", "-out", "ca.pem",
+                     "-subj", "/CN=cluster", "-days", "2")
+
+    def openssl(self, *words):
+        done = subprocess.run(["openssl", *map(str, words)], cwd=self.folder, capture_output=True, text=True, timeout=DEADLINE, check=False)
+        equal(done.returncode, 0, done.stderr)
+
+    def certify(self, name, days=2):
+        """CERT,KEY,CA of a node."""
+        self.serial += 1
+        cert, key = self.folder / f"{name}-{self.serial}.pem", self.folder / f"{name}-{self.serial}.key"
+        (self.folder / "names").write_text(f"subjectAltName=DNS:{name}\n")
+        self.openssl("req", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-keyout", key, "-out", "request", "-subj", "/CN=node")
+        self.openssl("x509", "-req", "-in", "request", "-CA", self.ca, "-CAkey", "ca.key", "-set_serial", self.serial, "-days", days,
+                     "-extfile", "names", "-out", cert)
+        key.chmod(0o600)
+        return f"{cert},{key},{self.ca}"
+
+
+class Net:
+    def __init__(self, folder):
+        self.folder, self.processes, self.roster = pathlib.Path(folder), [], pathlib.Path(folder) / "roster"
+        self.places = {name: (f"127.0.0.{n}", free_port(f"127.0.0.{n}")) for n, name in enumerate("abc", 1)}
+        self.roster.write_text("".join(f"{name} {host}:{port}\n" for name, (host, port) in self.places.items()))
+        self.key = self.folder / "key"
+        self.key.write_text(os.urandom(32).hex())
+        self.key.chmod(0o600)
+
+    def spawn(self, command, **how):
+        self.processes.append(subprocess.Popen(command, **how))
+        return self.processes[-1]
+
+    def node(self, name, credentials=None, timeout=PATIENT_MS):
+        return NetNode(name, "abc".index(name), self.roster, credentials or self.key, timeout, self.spawn)
+
+    def close(self):
+        for process in self.processes:
+            process.kill()
+            process.wait()
+
+
+@contextlib.contextmanager
+def fresh_net():
+    with tempfile.TemporaryDirectory() as folder:
+        net = Net(folder)
+        try:
+            yield net
+        finally:
+            net.close()
+
+
+def meet(a, b):
+    a.expect("up", str(b.number))
+    b.expect("up", str(a.number))
+
+
+def talk(a, b, text):
+    equal(a.ask(f"send {b.number} 7 {text}", "sent"), ["0"])
+    equal(b.expect("message", str(a.number), "7"), [str(len(text)), text], "a message")
+
+
+def stay_apart(a, b):
+    """Both have tried, and neither is up."""
+    until(lambda: a.counts()["refused"] + b.counts()["refused"] >= 3, "both try")
+    equal([line for line in a.events + b.events if line[0] == "up"], [])
+
+
+def nodes_with_certificates_talk(net):
+    authority = Authority(net.folder / "ca")
+    a, b = net.node("a", authority.certify("a")), net.node("b", authority.certify("b"))
+    meet(a, b)
+    talk(a, b, "one")
+    talk(b, a, "two")
+
+
+def another_authority_is_not_believed(net):
+    ours, theirs = Authority(net.folder / "ours"), Authority(net.folder / "theirs")
+    stay_apart(net.node("a", ours.certify("a"), OFTEN_MS), net.node("b", theirs.certify("b"), OFTEN_MS))
+
+
+def a_certificate_that_has_expired_is_not_believed(net):
+    authority = Authority(net.folder / "ca")
+    b = net.node("b", authority.certify("b", days=-1), OFTEN_MS)
+    stay_apart(net.node("a", authority.certify("a"), OFTEN_MS), b)
+
+
+def a_key_and_a_certificate_do_not_meet(net):
+    stay_apart(net.node("a", timeout=OFTEN_MS), net.node("b", Authority(net.folder / "ca").certify("b"), OFTEN_MS))
+
+
+def text(word):
+    return struct.pack("<H", len(word)) + word.encode()
+
+
+def hello(sender, receiver, protocol=PROTOCOL):
+    body = struct.pack("<I", protocol) + text(sender) + text(receiver) + bytes(32) + struct.pack("<QQ", 1, 1) + b"\0"
+    return struct.pack("<HH", HELLO, len(body)) + body
+
+
+def dial(net, files, to="a"):
+    """A TLS connection by somebody who has these files of a node."""
+    cert, key, ca = files.split(",")
+    context = ssl.create_default_context(cafile=ca)
+    context.check_hostname = False
+    context.load_cert_chain(cert, key)
+    return context.wrap_socket(socket.create_connection(net.places[to], DEADLINE))
+
+
+def closed(connection):
+    """It is ended by the other side, which says nothing before."""
+    connection.settimeout(DEADLINE)
+    with contextlib.suppress(OSError):
+        return connection.recv(1) == b""
+    return True
+
+
+def who_has_the_certificate_of_one_node_is_no_other(net):
+    authority = Authority(net.folder / "ca")
+    c = authority.certify("c")
+    a = net.node("a", authority.certify("a"))
+    b = net.node("b", authority.certify("b"))
+    meet(a, b)
+    for said in (hello("b", "a"), hello("a", "a"), hello("c", "b"), hello("nobody", "a"), hello("b", "a", 99), b"\xff" * 64,
+                 struct.pack("<HH", DATA, 8) + bytes(8)):
+        with dial(net, c) as connection:
+            connection.sendall(said)
+            expect(closed(connection), said)
+    talk(a, b, "still-here")
+    equal([line for line in a.events + b.events if line[0] in ("up", "down", "message")], [])
+
+
+def a_node_does_not_start_with_the_certificate_of_another(net):
+    authority = Authority(net.folder / "ca")
+    with contextlib.suppress(Exception):
+        net.node("a", authority.certify("b"))
+    net.processes[-1].wait(DEADLINE)
+    equal(net.processes[-1].returncode, 1)
+
+
+# ---- floods
+
+
+def record_call(net, node):
+    """What a genuine node says first, as somebody who stands between them would have it."""
+    host, port = net.places["a"]
+    with socket.create_server((host, port)) as trap:
+        trap.settimeout(DEADLINE)
+        node_b = node("b")
+        connection, _ = trap.accept()
+        with connection:
+            said = connection.recv(65536)
+    node_b.signal(signal.SIGKILL)
+    expect(len(said) > 200, len(said))
+    return said
+
+
+def flood(place, said, count, stop):
+    """Connections without end, of which many are kept open: silent ones, noise, and the recorded call."""
+    kept, n = [], 0
+    while n < count or not stop():
+        s = socket.socket()
+        with contextlib.suppress(OSError):
+            s.settimeout(1)
+            s.connect(place)
+            if n % 3:
+                s.sendall(said if n % 3 == 1 else os.urandom(200))
+        kept.append(s)
+        if len(kept) > 400:
+            for old in kept[:200]:
+                old.close()
+            kept = kept[200:]
+        n += 1
+    return n
+
+
+def strangers_without_end_keep_nobody_out(net):
+    said = record_call(net, net.node)
+    a, b = net.node("a"), net.node("b")
+    meet(a, b)
+    a.counts()
+    ready = net.folder / "stop"
+    pid = os.fork()
+    if not pid:
+        count = flood(net.places["a"], said, FLOOD, ready.exists)
+        (net.folder / "count").write_text(str(count))
+        os._exit(0)
+    try:
+        until(lambda: a.counts()["refused"] > 200, "the flood has begun")
+        for n in range(50):
+            talk(a, b, f"in-the-flood-{n}")
+            talk(b, a, f"and-back-{n}")
+        equal([line for line in a.events + b.events if line[0] == "down"], [])
+        b.signal(signal.SIGKILL)
+        a.expect("down", "1")
+        begun = time.monotonic()
+        b = net.node("b")
+        meet(a, b)
+        print(f"# a node comes back in {time.monotonic() - begun:.2f} s beside the flood", flush=True)
+        talk(b, a, "back")
+        ready.touch()
+        os.waitpid(pid, 0)
+        pid = 0
+        expect(int((net.folder / "count").read_text()) >= FLOOD, "connections")
+        descriptors = len(os.listdir(f"/proc/{a.process.pid}/fd"))
+        expect(descriptors < 250, "descriptors", descriptors)
+        until(lambda: len(os.listdir(f"/proc/{a.process.pid}/fd")) < 40, "the strangers are gone")
+        talk(a, b, "after-it")
+    finally:
+        if pid:
+            os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
+
+
+def a_recorded_call_opens_nothing_and_disturbs_nothing(net):
+    said = record_call(net, net.node)
+    a, b = net.node("a"), net.node("b")
+    meet(a, b)
+    for _ in range(300):
+        with socket.create_connection(net.places["a"], DEADLINE) as s:
+            s.sendall(said)
+            s.settimeout(DEADLINE)
+            expect(s.recv(1), "it is answered, as a genuine one is")
+            with contextlib.suppress(ConnectionResetError):
+                s.sendall(said)  # in place of what the answer asks for
+                while s.recv(65536):
+                    pass
+    talk(a, b, "undisturbed")
+    equal([line for line in a.events + b.events if line[0] in ("up", "down")], [])
+
+
+CASES = [nodes_with_certificates_talk, another_authority_is_not_believed, a_certificate_that_has_expired_is_not_believed,
+         a_key_and_a_certificate_do_not_meet, who_has_the_certificate_of_one_node_is_no_other,
+         a_node_does_not_start_with_the_certificate_of_another, a_recorded_call_opens_nothing_and_disturbs_nothing,
+         strangers_without_end_keep_nobody_out]
+
+cases = Cases(around=fresh_net)
+for case in CASES:
+    if len(sys.argv) < 2 or sys.argv[1] in case.__name__:
+        cases.run(case.__name__.replace("_", " "), case)
+sys.exit(cases.end())
