@@ -149,6 +149,7 @@ static struct rail open_rail(const char *host)
 	return rail;
 }
 
+static bool sealed;
 static bool other_waits, other_is_read; /* how the next target drives its queue, and what is done to it */
 
 static int read_queue(struct rail *rail, bool waits, struct rail_done *done)
@@ -255,6 +256,7 @@ struct net *raw_net(unsigned self, const struct roster *roster, const struct net
 	struct net_config config = {.roster = roster,
 				    .self = self,
 				    .provider = "tcp",
+				    .sealed = sealed,
 				    .credentials = {.key = key_path},
 				    .peer_timeout_ns = 5 * CLOCK_NS_PER_S};
 	if (net_new(&config, events, &net, &err)) {
@@ -357,6 +359,10 @@ int raw_main(int argc, char **argv, const struct raw_bench *bench)
 {
 	unsigned rounds = 7;
 	program = bench->program;
+	if (argc > 1 && !strcmp(argv[argc - 1], "--sealed")) {
+		sealed = true;
+		argc--;
+	}
 	for (int i = 1; i + 1 < argc; i += 2) {
 		if (!strcmp(argv[i], "--mib"))
 			raw_size = strtoull(argv[i + 1], NULL, 10) << 20;
@@ -364,7 +370,7 @@ int raw_main(int argc, char **argv, const struct raw_bench *bench)
 			rounds = (unsigned)strtoul(argv[i + 1], NULL, 10);
 	}
 	if (argc % 2 == 0 || !raw_size || !rounds || rounds > ROUNDS_MAX) {
-		fprintf(stderr, "usage: %s [--mib N] [--rounds N]\n", program);
+		fprintf(stderr, "usage: %s [--mib N] [--rounds N] [--sealed]\n", program);
 		return 2;
 	}
 	setvbuf(stdout, NULL, _IOLBF, 0); /* else each child has what was not written yet */

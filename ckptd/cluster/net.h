@@ -1,5 +1,5 @@
 /* The net, one of the three interfaces through which the state machines see the world (disk, net, clock): the nodes of a cluster, messages
- * between their daemons, and one-sided copies between their memories. Implementations: net/ (libfabric) and tests/sim/net_sim.c, chosen at
+ * between their daemons, and one-sided copies between their memories. Implementations: net/ (TLS, libfabric) and tests/sim/net_sim.c, chosen at
  * link time.
  *
  * Nodes are entries of the roster (cluster/roster.h) and are named by their index in it. A session with a node is there while both daemons have
@@ -40,8 +40,9 @@ struct net_credentials {
 struct net_config {
 	const struct roster *roster; /* must live as long as the net */
 	unsigned self;               /* our index in it */
-	const char
-		*provider; /* of copies: "tcp", "verbs", "efa". Messages go over tcp, to the addresses of the roster */
+	/* Of copies that are not sealed: "tcp", "verbs", "efa". Messages go over tcp, to the addresses of the roster. */
+	const char *provider;
+	bool sealed; /* copies go over TLS, too. Alike on all nodes */
 	struct net_credentials credentials;
 	uint64_t peer_timeout_ns; /* silence after which a session ends; heartbeats are sent four times as often */
 };
@@ -99,7 +100,7 @@ struct net_ticket {
 int net_expose(struct net *net, unsigned node, void *base, uint64_t size, enum net_access access,
 	       struct net_region **out, struct err *err);
 struct net_ticket net_region_ticket(const struct net_region *region);
-/* When it returns no node reaches the memory any more, whatever was in flight. A node that is at it is asked to stop; where that takes
+/* When it returns no node reaches the memory any more, whatever was in flight. Where copies are not sealed, a node that is at it is asked to stop; where that takes
  * longer than NET_WITHDRAW_MS the way of its copies is cut: those in flight between us, in both directions, fail with -ECONNRESET, the
  * session goes on. NULL is allowed; so is a region whose session is gone. */
 void net_withdraw(struct net_region *region);

@@ -177,6 +177,7 @@ int peers_open(struct daemon *d, struct err *err)
 		.roster = d->roster,
 		.self = d->self,
 		.provider = setting_find(SCOPE_NODE, "fabric-provider")->choices[config->fabric_provider],
+		.sealed = setting_seals_copies(config),
 		.credentials = credentials_of(config),
 		.peer_timeout_ns = config->peer_timeout_ms * CLOCK_NS_PER_MS};
 	int rc = net_new(&net, &events, &d->net, err);
@@ -185,7 +186,8 @@ int peers_open(struct daemon *d, struct err *err)
 	if (!rc && !loop_watch(d->loop, net_event_fd(d->net), EPOLLIN, on_net, d))
 		rc = err_set(err, -ENOMEM, "cannot watch the net");
 	if (!rc)
-		log_info("node %u of %u in the cluster of %s", d->self + 1, d->roster->n, config->cluster);
+		log_info("node %u of %u in the cluster of %s, copies between nodes are %s", d->self + 1, d->roster->n,
+			 config->cluster, setting_seals_copies(config) ? "sealed" : "not sealed");
 	return rc;
 }
 

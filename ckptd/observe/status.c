@@ -279,11 +279,12 @@ static json_t *cluster_json(const struct daemon *d)
 		json_array_append_new(nodes, json_pack("{s:s, s:b, s:b}", "name", d->roster->nodes[i].name, "self",
 						       i == d->self, "up", i == d->self || net_is_up(d->net, i)));
 	const struct replica_counts *n = replica_counts(d->replica);
-	return json_pack("{s:o, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "nodes", nodes, "sent",
-			 (json_int_t)n->sent, "sent_bytes", (json_int_t)n->sent_bytes, "send_failed",
-			 (json_int_t)n->send_failed, "remade", (json_int_t)n->remade, "held", (json_int_t)n->held,
-			 "refused", (json_int_t)n->refused, "served", (json_int_t)n->served, "fetched",
-			 (json_int_t)n->fetched, "fetch_failed", (json_int_t)n->fetch_failed);
+	return json_pack("{s:o, s:b, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "nodes", nodes, "sealed",
+			 setting_seals_copies(&d->config), "sent", (json_int_t)n->sent, "sent_bytes",
+			 (json_int_t)n->sent_bytes, "send_failed", (json_int_t)n->send_failed, "remade",
+			 (json_int_t)n->remade, "held", (json_int_t)n->held, "refused", (json_int_t)n->refused,
+			 "served", (json_int_t)n->served, "fetched", (json_int_t)n->fetched, "fetch_failed",
+			 (json_int_t)n->fetch_failed);
 }
 
 static json_t *assignment_node_json(const struct daemon *d, const struct membership_view *v, uint32_t n)

@@ -27,6 +27,7 @@ static const char *const huge_pages[] = {"auto", "transparent", "never", NULL};
 
 static const char *const store_modes[] = {"0700", "0750", "0770", "0755", "2750", "2770", NULL};
 static const char *const fabric_providers[] = {"tcp", "verbs", "efa", NULL};
+static const char *const seal_copies[] = {"auto", "always", "never", NULL};
 static const char *const save_policies[] = {"newest", "queue", "refuse", NULL};
 
 static const char *const compressions[] = {"none", "zstd", NULL};
@@ -72,6 +73,9 @@ const struct setting settings[] = {
 	{"fabric-provider", NODE(fabric_provider), .type = SETTING_CHOICE, .flag = "fabric-provider",
 	 .env = "CKPT_FABRIC_PROVIDER", .value = "PROVIDER", .fallback = "tcp", .choices = fabric_providers,
 	 .restart = true, .help = "libfabric provider for copies between nodes: tcp, verbs or efa"},
+	{"seal-copies", NODE(seal_copies), .type = SETTING_CHOICE, .flag = "seal-copies", .env = "CKPT_SEAL_COPIES",
+	 .value = "WHEN", .fallback = "auto", .choices = seal_copies, .restart = true,
+	 .help = "copies between nodes go over TLS: auto (where fabric-provider is tcp), always or never"},
 	{"peer-timeout", NODE(peer_timeout_ms), .type = SETTING_DURATION, .flag = "peer-timeout",
 	 .env = "CKPT_PEER_TIMEOUT", .value = "TIME", .fallback = "1s", .min = PEER_TIMEOUT_MIN, .max = TIME_MAX,
 	 .restart = true, .help = "a node that is silent for this time counts as lost"},
@@ -190,6 +194,13 @@ const struct setting *setting_find(enum setting_scope scope, const char *key)
 uint32_t setting_store_mode(const struct config *config)
 {
 	return (uint32_t)strtoul(store_modes[config->store_mode], NULL, 8);
+}
+
+bool setting_seals_copies(const struct config *config)
+{
+	/* What keeps strangers out of an RDMA fabric is the fabric. */
+	bool open_to_all = config->fabric_provider == FABRIC_TCP;
+	return config->seal_copies == SEAL_ALWAYS || (config->seal_copies == SEAL_AUTO && open_to_all);
 }
 
 const char *scope_name(enum setting_scope scope)

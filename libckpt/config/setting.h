@@ -36,7 +36,8 @@ struct config {
 	const char *cluster_key;                                  /* path of a file; NULL: none */
 	const char *cluster_cert, *cluster_cert_key, *cluster_ca; /* the same, in its place */
 	uint64_t store_mode;        /* index of the choice: setting_store_mode() has its number */
-	uint64_t fabric_provider;   /* index of the choice */
+	uint64_t fabric_provider;   /* enum fabric_provider */
+	uint64_t seal_copies;       /* enum seal_copies */
 	uint64_t peer_timeout_ms;   /* silence after which another node counts as lost */
 	uint64_t net_bandwidth;     /* bytes/s of what is copied to other nodes; 0: as fast as the network */
 	uint64_t memory_limit;      /* bytes of arenas on this node */
@@ -49,6 +50,10 @@ struct config {
 	uint64_t user_linger_ms;    /* how long a user's worker stays without jobs */
 	bool system;                /* serve all users of the node */
 };
+
+/* In the order of the table's choices. */
+enum fabric_provider { FABRIC_TCP = 0, FABRIC_VERBS, FABRIC_EFA };
+enum seal_copies { SEAL_AUTO = 0, SEAL_ALWAYS, SEAL_NEVER };
 
 /* What becomes of a save to storage that meets an unfinished one; in the order of the table's choices. */
 enum save_policy {
@@ -114,6 +119,8 @@ extern const struct setting settings[];
 
 /* The choices of store-mode as numbers. */
 uint32_t setting_store_mode(const struct config *config);
+/* Whether copies between nodes go over TLS. */
+bool setting_seals_copies(const struct config *config);
 
 /* By key within a scope; NULL: there is none. */
 const struct setting *setting_find(enum setting_scope scope, const char *key);

@@ -1,8 +1,10 @@
-/* libFuzzer entry point: what another daemon says once it has proved that it belongs to the cluster: its hello, and parts of messages. What is decoded
+/* libFuzzer entry point: what another daemon says once it has proved that it belongs to the cluster: its hello, that of a lane, what is
+ * said over one, and parts of messages. What is decoded
  * comes back byte by byte. */
 #include "base/cleanup.h"
 #include "cluster/net/hello.h"
 #include "cluster/net/inbox.h"
+#include "cluster/net/lane.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -15,6 +17,34 @@ static void greet(const uint8_t *data, size_t size)
 		return;
 	hello_encode(&hello, &again);
 	if (again.len != size || memcmp(again.data, data, size) != 0)
+		abort();
+}
+
+static void open_lane(const uint8_t *data, size_t size)
+{
+	AUTO_WBUF struct wbuf again = {0};
+	struct lane_hello hello;
+	if (lane_hello_decode(data, size, &hello))
+		return;
+	lane_hello_encode(&hello, &again);
+	if (again.len != size || memcmp(again.data, data, size) != 0)
+		abort();
+}
+
+static void ask_and_answer(const uint8_t *data, size_t size)
+{
+	struct lane_request request;
+	struct lane_answer answer;
+	uint8_t again[LANE_REQUEST_BYTES];
+	if (size < LANE_REQUEST_BYTES || lane_request_decode(data, &request))
+		return;
+	lane_request_encode(&request, again);
+	if (memcmp(again, data, sizeof(again)) != 0)
+		abort();
+	data += LANE_REQUEST_BYTES;
+	size -= LANE_REQUEST_BYTES;
+	if (size >= LANE_ANSWER_BYTES && !lane_answer_decode(data, request.kind, request.len, &answer) &&
+	    answer.len > request.len)
 		abort();
 }
 
@@ -36,6 +66,8 @@ static void fill_inbox(const uint8_t *data, size_t size)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	greet(data, size);
+	open_lane(data, size);
+	ask_and_answer(data, size);
 	fill_inbox(data, size);
 	return 0;
 }

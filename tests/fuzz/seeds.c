@@ -1,6 +1,8 @@
 /* fuzz_seeds DIR: inputs that the encoders write, in a folder for each target: control messages of every type, messages between nodes and
  * coordinator, a registration with its layout, a tag. Those that a store holds come from make_store. */
+#include "cluster/net.h"
 #include "cluster/net/hello.h"
+#include "cluster/net/lane.h"
 #include "format/arena/layout.h"
 #include "format/files/marks.h"
 #include "format/message/peer_coord.h"
@@ -145,6 +147,15 @@ static void greeting(void)
 	struct wbuf text = {0};
 	hello_encode(&hello, &text);
 	put("fuzz_peer_frame", "hello", 0, &text);
+
+	struct lane_hello lane = {.from = "a", .token = {1, 2, 3}};
+	uint8_t said[LANE_REQUEST_BYTES + LANE_ANSWER_BYTES];
+	lane_hello_encode(&lane, &text);
+	put("fuzz_peer_frame", "lane", 0, &text);
+	lane_request_encode(&(struct lane_request){NET_READ, LANE_PIECE, 7, 4096}, said);
+	lane_answer_encode(&(struct lane_answer){0, LANE_PIECE}, said + LANE_REQUEST_BYTES);
+	wbuf_put(&text, said, sizeof(said));
+	put("fuzz_peer_frame", "request", 0, &text);
 }
 
 int main(int argc, char **argv)

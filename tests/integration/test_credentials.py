@@ -18,7 +18,8 @@ from tap import DEADLINE, NIGHTLY, Cases, equal, expect, until
 
 OFTEN_MS, PATIENT_MS = 500, 20000
 FLOOD = 100_000 if NIGHTLY else 5_000
-DATA, HELLO, PROTOCOL = 2, 1, 5
+DATA, HELLO, LANE, PROTOCOL = 2, 1, 7, 5
+MiB = 1 << 20
 
 
 class Authority:
@@ -158,6 +159,68 @@ def who_has_the_certificate_of_one_node_is_no_other(net):
     equal([line for line in a.events + b.events if line[0] in ("up", "down", "message")], [])
 
 
+def lane(sender, token):
+    body = text(sender) + token
+    return struct.pack("<HH", LANE, len(body)) + body
+
+
+def a_lane_without_the_token_of_the_session_reaches_nothing(net):
+    """Even by a node of the cluster, whose session stands: to take its own place it would have to know the token."""
+    authority = Authority(net.folder / "ca")
+    of_b, of_c = authority.certify("b"), authority.certify("c")
+    a = net.node("a", authority.certify("a"))
+    b = net.node("b", of_b)
+    meet(a, b)
+    region, ticket = a.expose(b, MiB, "w", 1)
+    b.copy("write", a, ticket, MiB, 2)
+    b.copied(MiB)
+    key = int(ticket.split()[0])
+    write = struct.pack("<IIQQ", 1, 8, key, 0) + bytes(8)
+    for files, sender, token in ((of_b, "b", bytes(32)), (of_b, "b", os.urandom(32)), (of_c, "b", os.urandom(32)), (of_c, "c", bytes(32)),
+                                 (of_b, "b", b""), (of_b, "nobody", bytes(32))):
+        with dial(net, files) as connection:
+            connection.sendall(lane(sender, token) + write)
+            expect(closed(connection), sender, token)
+    equal(a.ask(f"check {region} 2", "checked"), ["match"], "memory that b was shown")
+    b.copy("write", a, ticket, MiB, 3)
+    b.copied(MiB)
+    equal(a.ask(f"check {region} 3", "checked"), ["match"])
+    equal([line for line in a.events + b.events if line[0] == "down"], [])
+
+
+def ports(pid):
+    """Of TCP, at which a process listens."""
+    mine = {os.readlink(path) for path in pathlib.Path(f"/proc/{pid}/fd").iterdir() if path.is_symlink()}
+    found = set()
+    for line in pathlib.Path(f"/proc/{pid}/net/tcp").read_text().splitlines()[1:]:
+        words = line.split()
+        if words[3] == "0A" and f"socket:[{words[9]}]" in mine:
+            found.add(int(words[1].split(":")[1], 16))
+    return found
+
+
+def who_has_no_key_takes_no_nodes_place_for_copies(net):
+    """From the address of b, as any user of its machine can: there is no port but the one that asks for the key."""
+    a, b = net.node("a"), net.node("b")
+    meet(a, b)
+    region, ticket = b.expose(a, MiB, "w", 1)
+    a.copy("write", b, ticket, MiB, 2)
+    a.copied(MiB)
+    for node in (a, b):
+        equal(ports(node.process.pid), {net.places[node.name][1]}, "ports")
+    for n in range(200):
+        with socket.create_connection(net.places["a"], DEADLINE, source_address=("127.0.0.2", 0)) as s, contextlib.suppress(OSError):
+            s.sendall(os.urandom(n))
+            s.shutdown(socket.SHUT_WR)
+            s.settimeout(DEADLINE)
+            while s.recv(4096):
+                pass
+    a.copy("write", b, ticket, MiB, 3)
+    a.copied(MiB)
+    equal(b.ask(f"check {region} 3", "checked"), ["match"])
+    equal([line for line in a.events + b.events if line[0] in ("down", "message")], [])
+
+
 def a_node_does_not_start_with_the_certificate_of_another(net):
     authority = Authority(net.folder / "ca")
     with contextlib.suppress(Exception):
@@ -257,7 +320,8 @@ def a_recorded_call_opens_nothing_and_disturbs_nothing(net):
     equal([line for line in a.events + b.events if line[0] in ("up", "down")], [])
 
 
-CASES = [nodes_with_certificates_talk, another_authority_is_not_believed, a_certificate_that_has_expired_is_not_believed,
+CASES = [nodes_with_certificates_talk, a_lane_without_the_token_of_the_session_reaches_nothing,
+         who_has_no_key_takes_no_nodes_place_for_copies, another_authority_is_not_believed, a_certificate_that_has_expired_is_not_believed,
          a_key_and_a_certificate_do_not_meet, who_has_the_certificate_of_one_node_is_no_other,
          a_node_does_not_start_with_the_certificate_of_another, a_recorded_call_opens_nothing_and_disturbs_nothing,
          strangers_without_end_keep_nobody_out]

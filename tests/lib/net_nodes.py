@@ -10,11 +10,11 @@ from tap import BIN, DEADLINE, Failure, equal, expect
 
 
 class NetNode:
-    """number: its line of the roster. spawn: how processes are started where it is to run."""
+    """number: its line of the roster. spawn: how processes are started where it is to run. sealed: copies go over TLS."""
 
-    def __init__(self, name, number, roster, key, timeout_ms, spawn=subprocess.Popen):
+    def __init__(self, name, number, roster, key, timeout_ms, spawn=subprocess.Popen, sealed=True):
         self.name, self.number = name, number
-        self.process = spawn([BIN / "net_node", roster, name, key, str(timeout_ms)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.process = spawn([BIN / "net_node", roster, name, key, str(timeout_ms), "sealed" if sealed else "open"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         self.lines, self.events = queue.Queue(), []
         threading.Thread(target=self.read, daemon=True).start()
         self.expect("ready")

@@ -45,39 +45,15 @@ static bool is_revoked(const struct peer *p, uint64_t key)
 	return false;
 }
 
-static int post_part(struct peer *p, struct net_op *op, struct part *part)
-{
-	struct net *net = p->net;
-	void *descriptor = NULL;
-	struct iovec local = {(uint8_t *)op->buf + op->issued, part->len};
-	struct fi_rma_iov remote = {op->ticket.address + op->offset + op->issued, part->len, op->ticket.key};
-	int rc = region_local(net, local.iov_base, part->len, &descriptor, &part->mr);
-	if (rc)
-		return rc;
-	struct fi_msg_rma message = {.msg_iov = &local,
-				     .desc = &descriptor,
-				     .iov_count = 1,
-				     .addr = p->copies.peer,
-				     .rma_iov = &remote,
-				     .rma_iov_count = 1,
-				     .context = part};
-	ssize_t sent = op->kind == NET_READ
-			       ? fi_readmsg(net->copies.ep, &message, FI_COMPLETION)
-			       : fi_writemsg(net->copies.ep, &message, FI_COMPLETION | FI_DELIVERY_COMPLETE);
-	rail_posted(&p->copies, sent);
-	if (sent && part->mr)
-		fi_close(&part->mr->fid);
-	return sent == -FI_EAGAIN ? -EAGAIN : sent ? -ECONNRESET : 0;
-}
-
-/* The next part of a copy. -EAGAIN: libfabric wants it later. */
+/* The next part of a copy. -EAGAIN: later. */
 static int push_part(struct peer *p, struct net_op *op)
 {
 	struct part *part = malloc(sizeof(*part));
 	if (!part)
 		return -ENOMEM;
-	*part = (struct part){.peer = p, .op = op, .len = min_u64(NET_CHUNK, op->len - op->issued)};
-	int rc = post_part(p, op, part);
+	*part = (struct part){
+		.peer = p, .op = op, .begin = op->issued, .len = min_u64(NET_CHUNK, op->len - op->issued)};
+	int rc = p->net->way->post(p, part);
 	if (rc) {
 		free(part);
 		return rc;
@@ -104,6 +80,8 @@ bool copy_push(struct peer *p)
 	while (!list_empty(&p->ops) && p->nparts < NET_DEPTH) {
 		struct net_op *op = list_entry(p->ops.next, struct net_op, link);
 		int rc = hindrance(p, op);
+		if (!rc && op->len && !p->net->way->ready(p))
+			return false;
 		if (!rc && op->len)
 			rc = push_part(p, op);
 		if (rc == -EAGAIN)
@@ -170,7 +148,7 @@ void copy_done(struct part *part, int rc)
 		op->in_flight--;
 		op->moved += part->len;
 		if (rc)
-			fail_op(p, op, -ECONNRESET);
+			fail_op(p, op, rc);
 		else
 			end_if_over(p, op);
 		pay_debts(p);
@@ -179,15 +157,18 @@ void copy_done(struct part *part, int rc)
 	free(part);
 }
 
-/* The parts are libfabric's until it reports them as failed; what they copied from or into is the caller's again: the connection is
- * closed. */
-static void orphan_parts(struct peer *p)
+/* What they copied from or into is the caller's again. Some are reported later. */
+static void orphan_parts(struct peer *p, bool reported)
 {
-	list_for(node, &p->parts) {
+	list_for_safe(node, &p->parts) {
 		struct part *part = list_entry(node, struct part, link);
 		if (part->op)
 			part->op->in_flight--;
 		part->op = NULL;
+		if (reported)
+			continue;
+		list_remove(&part->link);
+		free(part);
 	}
 	p->nparts = 0;
 }
@@ -200,10 +181,9 @@ static void fail_all(struct peer *p, struct list *ops, int rc)
 
 static void cut_target(struct peer *p)
 {
-	if (p->reachable)
-		rail_remove(&p->net->copies, &p->copies, p->nparts > 0);
+	bool reported = p->reachable && p->net->way->cut(p);
 	p->reachable = false;
-	orphan_parts(p);
+	orphan_parts(p, reported);
 }
 
 /* Those with parts in flight, wherever they stand. */
@@ -222,7 +202,7 @@ void copy_cut(struct peer *p, int rc)
 	cut_target(p);
 	fail_begun(p, rc);
 	pay_debts(p);
-	p->reachable = !rail_insert(&p->net->copies, p->address.bytes, &p->copies.peer);
+	p->reachable = p->net->way->reach(p);
 	region_released_all(p);
 	net_busy(p);
 }
@@ -233,6 +213,8 @@ void copy_clear(struct peer *p, int rc)
 	fail_all(p, &p->ops, rc);
 	fail_all(p, &p->flying, rc);
 	p->nrevoked = p->nowed = 0;
+	if (p->net->way->leave)
+		p->net->way->leave(p);
 }
 
 static bool is_late(struct net_op *op, uint64_t now)
@@ -243,6 +225,8 @@ static bool is_late(struct net_op *op, uint64_t now)
 void copy_tick(struct peer *p, uint64_t now)
 {
 	bool cut = false;
+	if (p->net->way->tick)
+		p->net->way->tick(p, now);
 	list_for_safe(node, &p->ops) {
 		struct net_op *op = list_entry(node, struct net_op, link);
 		cut |= is_late(op, now) && op->in_flight;

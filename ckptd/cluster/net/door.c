@@ -164,6 +164,12 @@ static void hear(struct net *net, struct link *l)
 		let_go(net, l);
 		return;
 	}
+	if (rc > 0 && frame.kind == FRAME_LANE) {
+		forget(net, l);
+		if (!answering_take(net, l, &frame))
+			net_bury(net, l);
+		return;
+	}
 	struct peer *p = rc > 0 && frame.kind == FRAME_HELLO ? peer_of_hello(net, l, &frame, &hello) : NULL;
 	if (!p) {
 		send_away(net, l);

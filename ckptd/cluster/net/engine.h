@@ -4,7 +4,8 @@
  *	thread.c   the net's own thread: turns, clock, what is read            peer.c     a session's life: calls, opening, end
  *	door.c     who connects, until it is known who it is                   copy.c     copies out
  *	post.c     frames out                                                  link.c, credentials.c   TLS
- *	rail.c     libfabric                                                   inbox.c, hello.c, key.c, silence.c   pure: see there
+ *	way.h      how copies go: rail_copies.c over rail.c (libfabric), or lane_ask.c and lane_answer.c over links
+ *	inbox.c, hello.c, key.c, lane.c, silence.c   pure: see there
  *
  * One thread drives the links and the rail and owns all that is marked (thread). It never waits for the loop, nor the loop for it but in
  * net_withdraw(). What they give each other lies in the peer under `lock`: a peer with something for the thread is in net->work and the thread
@@ -18,9 +19,11 @@
 
 #include "cluster/net.h"
 #include "cluster/net/inbox.h"
+#include "cluster/net/lane.h"
 #include "cluster/net/link.h"
 #include "cluster/net/rail.h"
 #include "cluster/net/silence.h"
+#include "cluster/net/way.h"
 #include "cluster/roster.h"
 
 #include <pthread.h>
@@ -64,13 +67,25 @@ struct message {
 	uint8_t *body;
 };
 
-/* A part of a copy in the hands of libfabric. */
+/* A part of a copy on its way. */
 struct part {
 	struct list link; /* in peer->parts */
 	struct peer *peer;
-	struct net_op *op; /* NULL: its way was cut, the copy is over */
-	uint64_t len;
-	struct fid_mr *mr; /* registered for this part alone */
+	struct net_op *op;   /* NULL: its way was cut, the copy is over */
+	uint64_t begin, len; /* in op->buf */
+	struct fid_mr *mr;   /* of rails: registered for this part alone */
+	uint64_t sent, got;  /* of lanes: with its request; bytes of a read */
+};
+
+/* Our own lane to a node. */
+struct asking {
+	struct link *link; /* NULL: none */
+	bool ready;        /* the node has taken it */
+	uint64_t call_at;
+	unsigned backoff_ms;
+	uint8_t in[LANE_ANSWER_BYTES];
+	size_t have;
+	uint32_t left; /* bytes of the present answer */
 };
 
 struct small {
@@ -85,7 +100,11 @@ struct net_region {
 	struct net *net;   /* NULL: is gone */
 	unsigned node;
 	uint64_t session;
-	struct fid_mr *mr; /* NULL: closed */
+	bool open;
+	struct fid_mr *mr; /* of rails */
+	uint8_t *base;     /* of lanes */
+	enum net_access access;
+	bool pinned; /* bytes are moved just now */
 	struct net_ticket ticket;
 	bool released; /* nothing of the node's is on its way to it */
 };
@@ -125,15 +144,17 @@ struct peer {
 	const char *name;
 	struct link *link, *call;     /* of the session; of a call that is on its way */
 	struct hello_address address; /* in a session: where its memory is reached */
-	struct rail_way copies;
-	bool reachable;                          /* copies is valid */
+	struct rail_target copies;
+	bool reachable; /* there is a way for copies */
+	struct asking asking;
+	struct answering *answering;             /* its lane to us; NULL: none */
 	uint64_t id;                             /* of the session; 0: none */
 	uint64_t incarnation, attempt, attempts; /* of the last hello that was taken, and how many we have said */
 	struct inbox inbox;
 	uint64_t heard, said;
 	struct silence silence; /* since then */
 	uint64_t call_at;
-	bool told_roster, told_protocol;
+	bool told_roster, told_protocol, told_sealed;
 	unsigned backoff_ms;
 	struct list smalls;
 	unsigned nsmalls;
@@ -149,8 +170,9 @@ struct net {
 	const struct roster *roster;
 	unsigned self_index;
 	uint64_t timeout;
-	struct rail copies;
-	struct hello self; /* what we say to all: all but `to` and `attempt` */
+	const struct way *way;
+	struct rail copies; /* open where the way is one of rails */
+	struct hello self;  /* what we say to all: all but `to` and `attempt` */
 	struct peer *peers;
 	int event, wake; /* eventfds: for the loop, for the thread */
 	pthread_t thread;
@@ -215,6 +237,8 @@ void peer_take_work(struct peer *p);
 void peer_ready(struct peer *p, struct link *l);
 /* A link of somebody who called, and proved to be this peer, has said hello. Whether it is taken. */
 bool peer_hello(struct peer *p, struct link *l, const struct hello *hello);
+/* Whether a link has proved to be of the node of that name: its peer, else NULL. */
+struct peer *peer_proved(struct net *net, struct link *l, const char *name);
 /* Whose hello it is: of a peer that its link has proved to be, of our roster and protocol (that it is not is told once), and for us. Else
  * NULL. */
 struct peer *peer_of_hello(struct net *net, struct link *l, const struct frame *frame, struct hello *out);
@@ -238,11 +262,23 @@ void copy_clear(struct peer *p, int rc);
 void copy_cut(struct peer *p, int rc);
 void copy_end_op(struct peer *p, struct net_op *op, int64_t result);
 
+/* ---- lane_ask.c, lane_answer.c (thread) */
+/* Our own lane can be read or written. */
+void asking_ready(struct peer *p);
+/* A link has said that it is a lane. Whether it is taken. */
+bool answering_take(struct net *net, struct link *l, const struct frame *frame);
+void answering_ready(struct peer *p);
+void answering_end(struct peer *p);
+
 /* ---- region.c */
 /* All regions of the session, or those that were asked for: nothing is on the way to them any more. */
 void region_close_all(struct peer *p, uint64_t session);
 void region_released(struct peer *p, uint64_t key);
 void region_released_all(struct peer *p);
+/* Where in memory that is shown to the peer so many bytes are, which stay until region_unpin(): NULL, and rc. */
+uint8_t *region_pin(struct peer *p, const struct lane_request *where, uint64_t at, uint64_t len,
+		    struct net_region **out, int *rc);
+void region_unpin(struct net_region *region);
 /* Descriptor of our own memory, where the provider wants one; *mr is set when it was made for this alone. */
 int region_local(struct net *net, void *buf, uint64_t len, void **descriptor, struct fid_mr **mr);
 

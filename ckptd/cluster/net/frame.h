@@ -14,6 +14,7 @@ enum frame_kind {
 	FRAME_REVOKE,    /* u64: a key of a region of the sender, which is not to be used any more */
 	FRAME_REVOKED,   /* u64: nothing of ours is on the way to it */
 	FRAME_BYE,       /* u64: 0 */
+	FRAME_LANE,      /* lane.h: in place of a hello */
 	FRAME_KIND_END
 };
 

@@ -24,7 +24,7 @@ struct hello {
 	uint8_t roster[HELLO_ROSTER]; /* its digest */
 	uint64_t incarnation;         /* random: another one is another process */
 	uint64_t attempt;             /* which hello of this process to the receiver it is */
-	struct hello_address copies;  /* where the sender's memory is reached */
+	struct hello_address copies;  /* where the sender's memory is reached; of no length where copies are sealed */
 };
 
 void hello_encode(const struct hello *hello, struct wbuf *out);

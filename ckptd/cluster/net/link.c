@@ -17,6 +17,8 @@ enum {
 	/* AES-GCM is good for 2^24.5 records with one key (RFC 8446, 5.5). */
 	RECORDS_PER_KEY = 1 << 22,
 	UNSENT_MAX = 128 << 10, /* in the kernel, so that a beat does not wait behind much */
+	BULK_OUT = 256 << 10,   /* bytes of buffers */
+	BULK_IN = 64 << 10,
 };
 
 static struct link *new_link(int fd, enum link_state state)
@@ -152,11 +154,11 @@ static void take(struct link *l, struct frame *out)
 	l->have = 0;
 }
 
-/* Bytes, 0: none now; an orderly end between frames is no better than another: a peer says goodbye before it. */
-static int read_some(struct link *l, size_t most)
+/* An orderly end is no better than another: a peer says goodbye before it. */
+int link_get(struct link *l, void *out, size_t len)
 {
 	ERR_clear_error();
-	int n = SSL_read(l->ssl, l->in + l->have, (int)most);
+	int n = SSL_read(l->ssl, out, (int)len);
 	int why = n > 0 ? SSL_ERROR_NONE : SSL_get_error(l->ssl, n);
 	if (n > 0 || why == SSL_ERROR_WANT_READ || why == SSL_ERROR_WANT_WRITE)
 		return n > 0 ? n : 0;
@@ -173,7 +175,7 @@ int link_read(struct link *l, struct frame *out)
 			take(l, out);
 			return 1;
 		}
-		int n = read_some(l, (size_t)want - l->have);
+		int n = link_get(l, l->in + l->have, (size_t)want - l->have);
 		if (n <= 0)
 			return n;
 		l->have += (size_t)n;
@@ -189,7 +191,8 @@ void link_write(struct link *l, enum frame_kind kind, const void *body, size_t l
 {
 	uint16_t head[2] = {htole16((uint16_t)kind), htole16((uint16_t)len)};
 	memcpy(l->out + l->out_len, head, sizeof(head));
-	memcpy(l->out + l->out_len + FRAME_HEAD, body, len);
+	if (len)
+		memcpy(l->out + l->out_len + FRAME_HEAD, body, len);
 	l->out_len += FRAME_HEAD + len;
 }
 
@@ -201,26 +204,65 @@ static void renew_key(struct link *l)
 	l->records = 0;
 }
 
+int link_put(struct link *l, const void *bytes, size_t len)
+{
+	ERR_clear_error();
+	int n = SSL_write(l->ssl, bytes, (int)len);
+	int why = n > 0 ? SSL_ERROR_NONE : SSL_get_error(l->ssl, n);
+	if (n > 0) {
+		renew_key(l);
+		return n;
+	}
+	l->stuck = why == SSL_ERROR_WANT_WRITE || why == SSL_ERROR_WANT_READ;
+	return l->stuck ? 0 : over(l, -ECONNRESET);
+}
+
+int link_push(struct link *l)
+{
+	if (l->state != LINK_OPEN)
+		return -ECONNRESET;
+	BIO *out = SSL_get_wbio(l->ssl);
+	bool done = BIO_flush(out) > 0;
+	l->stuck |= !done && BIO_should_retry(out);
+	return done || l->stuck ? 0 : over(l, -ECONNRESET);
+}
+
 int link_flush(struct link *l)
 {
 	size_t sent = 0;
+	int n = 0;
 	l->stuck = false;
-	while (l->state == LINK_OPEN && sent < l->out_len && !l->stuck) {
-		ERR_clear_error();
-		int n = SSL_write(l->ssl, l->out + sent, (int)(l->out_len - sent));
-		int why = n > 0 ? SSL_ERROR_NONE : SSL_get_error(l->ssl, n);
-		if (n > 0) {
-			sent += (size_t)n;
-			renew_key(l);
-		} else if (why == SSL_ERROR_WANT_WRITE || why == SSL_ERROR_WANT_READ) {
-			l->stuck = true;
-		} else {
-			return over(l, -ECONNRESET);
-		}
-	}
+	while (l->state == LINK_OPEN && sent < l->out_len && (n = link_put(l, l->out + sent, l->out_len - sent)) > 0)
+		sent += (size_t)n;
+	if (n < 0)
+		return n;
 	memmove(l->out, l->out + sent, l->out_len - sent);
 	l->out_len -= sent;
-	return 0;
+	return link_push(l);
+}
+
+/* ---- bytes in bulk ----------------------------------------------------------------------------------------------- */
+
+bool link_token(const struct link *l, uint8_t token[LINK_TOKEN])
+{
+	static const char label[] = "EXPORTER-ckpt-copies";
+	return SSL_export_keying_material(l->ssl, token, LINK_TOKEN, label, sizeof(label) - 1, NULL, 0, 0) == 1;
+}
+
+bool link_bulk(struct link *l)
+{
+	BIO *buffer = BIO_new(BIO_f_buffer()), *out = SSL_get_wbio(l->ssl);
+	int unsent = -1; /* nothing is waiting behind them */
+	if (!buffer || BIO_set_write_buffer_size(buffer, BULK_OUT) != 1 || !BIO_up_ref(out)) {
+		BIO_free(buffer);
+		return false;
+	}
+	SSL_set0_wbio(l->ssl, BIO_push(buffer, out));
+	setsockopt(l->fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &unsent, sizeof(unsent));
+	SSL_set_read_ahead(l->ssl, 1);
+	SSL_set_default_read_buffer_len(l->ssl, BULK_IN);
+	SSL_clear_mode(l->ssl, SSL_MODE_RELEASE_BUFFERS);
+	return true;
 }
 
 unsigned link_wants(const struct link *l)

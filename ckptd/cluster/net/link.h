@@ -9,7 +9,7 @@
 
 #include <stddef.h>
 
-enum { LINK_OUT = 16 * (FRAME_HEAD + FRAME_BODY_MAX) }; /* bytes that wait to be sent */
+enum { LINK_OUT = 16 * (FRAME_HEAD + FRAME_BODY_MAX), LINK_TOKEN = 32 }; /* bytes that wait to be sent; of a token */
 
 enum link_state {
 	LINK_CONNECTING,
@@ -55,6 +55,16 @@ bool link_has_room(const struct link *l, size_t len);
 void link_write(struct link *l, enum frame_kind kind, const void *body, size_t len);
 /* Sends what was written, as far as the network takes it. -ECONNRESET. */
 int link_flush(struct link *l);
+/* What both ends of this connection know, and nobody else (RFC 8446, 7.5). false: no memory. */
+bool link_token(const struct link *l, uint8_t token[LINK_TOKEN]);
+
+/* Without frames, for bytes in bulk (lane.h). link_bulk() gives it large buffers: those of TLS cost a call into the kernel for each 16 KiB. */
+bool link_bulk(struct link *l);
+/* Bytes that were taken or have come, 0: none now, -ECONNRESET. What was put is on its way after link_push(): 0 or -ECONNRESET. */
+int link_put(struct link *l, const void *bytes, size_t len);
+int link_get(struct link *l, void *out, size_t len);
+int link_push(struct link *l);
+
 /* EPOLLIN, EPOLLOUT: what it waits for. */
 unsigned link_wants(const struct link *l);
 

@@ -67,24 +67,12 @@ static int digest_roster(const struct roster *roster, uint8_t digest[HELLO_ROSTE
 	return ok ? 0 : -ENOMEM;
 }
 
-static int open_rail(struct net *net, const char *provider, struct err *err)
-{
-	if (!rail_is_prepared())
-		return err_set(err, -EINVAL, "the environment lacks what libfabric is to be told: net_environment()");
-	union address copies = net->peers[net->self_index].where;
-	copies.v4.sin_port = 0; /* where it is in both families */
-	int rc = rail_open(&net->copies, provider, &copies.any, err);
-	if (!rc && (rc = rail_address(&net->copies, &net->self.copies)))
-		err_set(err, rc, "the endpoint of copies has no address: %s", err_name(rc));
-	return rc;
-}
-
 static int open_endpoints(struct net *net, const char *provider, struct err *err)
 {
 	const struct roster_node *self = &net->roster->nodes[net->self_index];
 	int rc = door_open(net, err);
 	if (!rc)
-		rc = open_rail(net, provider, err);
+		rc = net->way->open(net, provider, err);
 	return rc ? err_prefix(err, rc, "node %s at %s:%u", self->name, self->host, self->port) : 0;
 }
 
@@ -133,6 +121,7 @@ static int init(struct net *net, const struct net_config *config, struct err *er
 	net->roster = config->roster;
 	net->self_index = config->self;
 	net->timeout = config->peer_timeout_ns;
+	net->way = config->sealed ? &lane_way : &rail_way;
 	net->next_session = clock_wall(); /* no number comes twice, not even in another process */
 	net->copies.fd = net->door = -1;
 	net->event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
@@ -212,7 +201,7 @@ void net_free(struct net *net)
 	}
 	for (unsigned i = 0; i < net->nlocals; i++)
 		net_unregister(net, (int)i + 1);
-	rail_close(&net->copies);
+	net->way->end(net);
 	door_close(net);
 	free_parts(net);
 	credentials_free(net->credentials);

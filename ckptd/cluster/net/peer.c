@@ -96,7 +96,7 @@ static void begin(struct peer *p, struct link *l, const struct hello *hello)
 	p->heard = p->said = clock_now();
 	silence_begin(&p->silence, p->net->timeout, TICK_MS * CLOCK_NS_PER_MS, p->heard);
 	p->backoff_ms = BACKOFF_MIN_MS;
-	p->reachable = p->address.len && !rail_insert(&p->net->copies, p->address.bytes, &p->copies.peer);
+	p->reachable = p->net->way->reach(p);
 	say_session(p, p->id, 0);
 	net_read_again(p->net, l); /* more may have come with its hello */
 }
@@ -133,19 +133,37 @@ static void say_protocol(struct peer *p, uint32_t protocol)
 	p->told_protocol = other;
 }
 
+static void say_sealed(struct peer *p, bool other)
+{
+	if (other && !p->told_sealed)
+		log_warn("node %s %s copies, and this one %s: it is not let in. Let fabric-provider and seal-copies be "
+			 "alike on "
+			 "all nodes",
+			 p->name, p->net->self.copies.len ? "seals" : "does not seal",
+			 p->net->self.copies.len ? "does not" : "does");
+	p->told_sealed = other;
+}
+
+struct peer *peer_proved(struct net *net, struct link *l, const char *name)
+{
+	int node = roster_find(net->roster, name);
+	return node >= 0 && credentials_proved(l->ssl, (unsigned)node) ? &net->peers[node] : NULL;
+}
+
 struct peer *peer_of_hello(struct net *net, struct link *l, const struct frame *frame, struct hello *out)
 {
 	int rc = hello_decode(frame->body, frame->len, out);
-	int node = rc == -EBADMSG ? -ENOENT : roster_find(net->roster, out->from);
-	if (node < 0 || !credentials_proved(l->ssl, (unsigned)node) || strcmp(out->to, net->self.from) != 0)
+	struct peer *p = rc == -EBADMSG ? NULL : peer_proved(net, l, out->from);
+	if (!p || strcmp(out->to, net->self.from) != 0)
 		return NULL;
-	struct peer *p = &net->peers[node];
 	say_protocol(p, out->protocol);
 	if (rc)
 		return NULL;
-	bool other = CRYPTO_memcmp(out->roster, net->self.roster, HELLO_ROSTER) != 0;
-	say_roster(p, other);
-	return other ? NULL : p;
+	bool roster = CRYPTO_memcmp(out->roster, net->self.roster, HELLO_ROSTER) != 0;
+	bool sealed = !out->copies.len != !net->self.copies.len;
+	say_roster(p, roster);
+	say_sealed(p, sealed);
+	return roster || sealed ? NULL : p;
 }
 
 /* It said this before what was taken from it last: it has given that call up since. */
@@ -290,6 +308,14 @@ static bool go_on_calling(struct peer *p)
 
 void peer_ready(struct peer *p, struct link *l)
 {
+	if (l == p->asking.link) {
+		asking_ready(p);
+		return;
+	}
+	if (l != p->link && l != p->call) {
+		answering_ready(p);
+		return;
+	}
 	if (l->state != LINK_OPEN && !go_on_calling(p))
 		return;
 	if (l == p->call && link_flush(l)) {

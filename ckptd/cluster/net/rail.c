@@ -137,19 +137,19 @@ int rail_insert(struct rail *rail, const void *address, fi_addr_t *peer)
 	return n == 1 ? 0 : n < 0 ? n : -EINVAL;
 }
 
-void rail_posted(struct rail_way *way, ssize_t rc)
+void rail_posted(struct rail_target *way, ssize_t rc)
 {
 	way->doubtful = rc != 0;
 }
 
 /* One more attempt makes something to close, or says that there is nothing. */
-static bool find_out(struct rail *rail, const struct rail_way *way)
+static bool find_out(struct rail *rail, const struct rail_target *way)
 {
 	ssize_t rc = fi_inject_write(rail->ep, "", 0, way->peer, 0, 0);
 	return !rc || rc == -FI_EAGAIN;
 }
 
-bool rail_remove(struct rail *rail, struct rail_way *way, bool in_flight)
+bool rail_remove(struct rail *rail, struct rail_target *way, bool in_flight)
 {
 	bool layered = strstr(rail->info->fabric_attr->prov_name, "ofi_rxm") != NULL;
 	if (layered && way->doubtful && !in_flight && !find_out(rail, way))
@@ -173,6 +173,8 @@ static int read_error(struct rail *rail, struct rail_done *done)
 int rail_read(struct rail *rail, struct rail_done *done, int max)
 {
 	struct fi_cq_entry entries[32];
+	if (!rail->cq)
+		return 0;
 	ssize_t n = fi_cq_read(rail->cq, entries, max < 32 ? (size_t)max : 32);
 	if (n == -FI_EAVAIL)
 		return read_error(rail, done);
@@ -183,6 +185,8 @@ int rail_read(struct rail *rail, struct rail_done *done, int max)
 
 bool rail_idle(struct rail *rail)
 {
+	if (!rail->cq)
+		return true;
 	struct fid *fid = &rail->cq->fid;
 	return fi_trywait(rail->fabric, &fid, 1) == FI_SUCCESS;
 }
@@ -206,5 +210,5 @@ uint64_t rail_remote_base(const struct rail *rail, const void *base)
 
 bool rail_wants_local(const struct rail *rail)
 {
-	return rail->info->domain_attr->mr_mode & FI_MR_LOCAL;
+	return rail->info && rail->info->domain_attr->mr_mode & FI_MR_LOCAL;
 }

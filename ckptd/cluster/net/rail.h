@@ -2,7 +2,7 @@
  * at an address that is told over the link. So a stream of copies does not hold up messages, and the way of copies to a node can be cut
  * without losing any.
  *
- * Everything but rail_expose() and closing what it made belongs to one thread. */
+ * A rail that is not open has nothing to do. Everything but rail_expose() and closing what it made belongs to one thread. */
 #ifndef CKPTD_NET_RAIL_H
 #define CKPTD_NET_RAIL_H
 
@@ -40,17 +40,17 @@ void rail_close(struct rail *rail);
 int rail_address(const struct rail *rail, struct hello_address *address);
 int rail_insert(struct rail *rail, const void *address, fi_addr_t *peer);
 
-struct rail_way {
+struct rail_target {
 	fi_addr_t peer;
 	bool doubtful; /* what was posted last was not taken */
 };
 /* To be told of what posting to the peer has returned. */
-void rail_posted(struct rail_way *way, ssize_t rc);
+void rail_posted(struct rail_target *way, ssize_t rc);
 /* Closes the connections with a peer, in both directions: what was in flight will be reported as failed by rail_read. false: it was left as
  * it is, and the peer stays. For RxM (of libfabric 1.17 and newer) closes here also what is not there, and with it the process, when the last
  * attempt to connect came to nothing: the network is down, or the other side refused. That is not told, but is possible only where what
  * was posted last was not taken. So it is made sure that there is something to close. */
-bool rail_remove(struct rail *rail, struct rail_way *way, bool in_flight);
+bool rail_remove(struct rail *rail, struct rail_target *way, bool in_flight);
 
 struct rail_done {
 	void *context;

@@ -4,17 +4,15 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/log.h"
-#include "cluster/net/fabric.h"
 
-#include <rdma/fi_errno.h>
 #include <stdlib.h>
 #include <time.h>
 
 static void close_memory(struct net_region *region)
 {
-	if (region->mr)
-		fi_close(&region->mr->fid);
-	region->mr = NULL;
+	if (region->open)
+		region->net->way->close(region);
+	region->open = false;
 }
 
 int net_expose(struct net *net, unsigned node, void *base, uint64_t size, enum net_access access,
@@ -27,24 +25,24 @@ int net_expose(struct net *net, unsigned node, void *base, uint64_t size, enum n
 		return err_set(err, session ? -ENOMEM : -ENOTCONN, "cannot show memory to node %s: %s",
 			       net->roster->nodes[node].name, session ? "no memory" : "there is no session with it");
 	}
-	uint64_t rights = (access & NET_READABLE ? FI_REMOTE_READ : 0) | (access & NET_WRITABLE ? FI_REMOTE_WRITE : 0);
-	int rc = rail_expose(&net->copies, base, size, rights, &region->mr);
-	if (rc) {
-		free(region);
-		return err_set(err, rc, "cannot register %lu bytes for node %s: %s", (unsigned long)size,
-			       net->roster->nodes[node].name, fabric_error(rc));
-	}
 	region->net = net;
 	region->node = node;
 	region->session = session;
-	region->ticket = (struct net_ticket){fi_mr_key(region->mr), rail_remote_base(&net->copies, base), size};
+	region->ticket.size = size;
+	int rc = net->way->expose(region, base, size, access);
+	if (rc) {
+		free(region);
+		return err_set(err, rc, "cannot register %lu bytes for node %s: %s", (unsigned long)size,
+			       net->roster->nodes[node].name, err_name(rc));
+	}
+	region->open = true;
 	list_init(&region->asked);
 	LOCK_SCOPE(&net->lock);
 	list_push(&net->regions, &region->link);
 	/* The session may have ended meanwhile: nobody would close it. */
 	if (net->peers[node].session_now != session)
 		close_memory(region);
-	region->released = !region->mr;
+	region->released = !region->open;
 	*out = region;
 	return 0;
 }
@@ -132,6 +130,46 @@ void region_close_all(struct peer *p, uint64_t session)
 		close_memory(region);
 		release(region);
 	}
+}
+
+/* ---- lanes ------------------------------------------------------------------------------------------------------- */
+
+static struct net_region *find(struct peer *p, uint64_t key)
+{
+	list_for(node, &p->net->regions) {
+		struct net_region *region = list_entry(node, struct net_region, link);
+		if (region->open && region->node == p->node && region->session == p->id && region->ticket.key == key)
+			return region;
+	}
+	return NULL;
+}
+
+uint8_t *region_pin(struct peer *p, const struct lane_request *where, uint64_t at, uint64_t len,
+		    struct net_region **out, int *rc)
+{
+	LOCK_SCOPE(&p->net->lock);
+	struct net_region *region = find(p, where->key);
+	enum net_access wanted = where->kind == NET_READ ? NET_READABLE : NET_WRITABLE;
+	uint64_t size = region ? region->ticket.size : 0;
+	if (!region || !(region->access & wanted))
+		*rc = -EACCES;
+	else if (where->offset > size || where->len > size - where->offset || at > where->len || len > where->len - at)
+		*rc = -ERANGE;
+	else
+		*rc = 0;
+	if (*rc)
+		return NULL;
+	region->pinned = true;
+	*out = region;
+	return region->base + where->offset + at;
+}
+
+void region_unpin(struct net_region *region)
+{
+	LOCK_SCOPE(&region->net->lock);
+	region->pinned = false;
+	if (!region->open)
+		release(region);
 }
 
 /* ---- our own ----------------------------------------------------------------------------------------------------- */

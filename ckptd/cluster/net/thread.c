@@ -1,4 +1,4 @@
-/* The net's own thread: drives both rails, runs what the loop has left, keeps the time. */
+/* The net's own thread: drives links, lanes and the rail, runs what the loop has left, keeps the time. */
 #include "cluster/net/engine.h"
 
 #include "base/cleanup.h"
@@ -140,7 +140,7 @@ static bool read_copies(struct net *net)
 	int n = rail_read(&net->copies, done, READ_BATCH);
 	for (int i = 0; i < n; i++)
 		if (done[i].context)
-			copy_done(done[i].context, done[i].rc);
+			copy_done(done[i].context, done[i].rc ? -ECONNRESET : 0);
 	return n > 0;
 }
 
@@ -174,6 +174,8 @@ static bool push_busy(struct net *net)
 			net_busy(p);
 			waiting = true;
 		}
+		if (p->id && net->way->push)
+			net->way->push(p);
 	}
 	return waiting;
 }

@@ -1,4 +1,4 @@
-/* net_node ROSTER NAME KEY|CERT,CERT_KEY,CA TIMEOUT_MS: one node of a net, driven by lines on stdin; what happens is told in lines on stdout.
+/* net_node ROSTER NAME KEY|CERT,CERT_KEY,CA TIMEOUT_MS sealed|open: one node of a net, driven by lines on stdin; what happens is told in lines on stdout.
  *
  *	send NODE TYPE TEXT               sent RC
  *	flood NODE COUNT BYTES            flooded RC TAKEN       stops at the first that is refused
@@ -272,13 +272,14 @@ int main(int argc, char **argv)
 	struct err err = {{0}};
 	struct roster *roster = NULL;
 	const struct net_events events = {on_up, on_down, on_message, NULL};
-	if (argc != 5)
+	if (argc != 6)
 		return 2;
 	net_environment();
 	int rc = roster_read(argv[1], &roster, &err), self = rc ? rc : roster_find(roster, argv[2]);
 	struct net_config config = {.roster = roster,
 				    .self = (unsigned)self,
 				    .provider = "tcp",
+				    .sealed = !strcmp(argv[5], "sealed"),
 				    .credentials = credentials(argv[3]),
 				    .peer_timeout_ns = strtoull(argv[4], NULL, 10) * CLOCK_NS_PER_MS};
 	if (self >= 0)

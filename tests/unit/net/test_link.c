@@ -425,6 +425,59 @@ Test(link, a_bit_that_is_changed_anywhere_lets_nothing_in_behind_it)
 	cr_expect_lt(attempt(&last), 5u);
 }
 
+/* Opens it, has it go on in bulk, and sends 64 KiB: how much of it arrives, which must be what was sent. */
+static size_t attempt_bulk(struct middle *m)
+{
+	static uint8_t sent[64 << 10], got[sizeof(sent)];
+	struct pair p = open_through(m);
+	uint64_t deadline = clock_deadline(CLOCK_NS_PER_S / 2);
+	size_t out = 0, in = 0;
+	int up[2] = {0, 0}, n = 0;
+	for (size_t i = 0; i < sizeof(sent); i++)
+		sent[i] = (uint8_t)(i * 131 >> 3);
+	while (in < sizeof(sent) && n >= 0 && up[0] >= 0 && up[1] >= 0 && clock_now() < deadline) {
+		bool was[2] = {up[0] == 1, up[1] == 1};
+		carry(m);
+		up[0] = was[0] ? 1 : shake(p.call, p.caller);
+		up[1] = was[1] ? 1 : shake(p.answer, p.callee);
+		cr_assert((was[0] || up[0] != 1 || link_bulk(p.call)) && (was[1] || up[1] != 1 || link_bulk(p.answer)));
+		if (up[0] == 1 && out < sizeof(sent) && (n = link_put(p.call, sent + out, sizeof(sent) - out)) > 0)
+			out += (size_t)n;
+		if (up[0] == 1 && n >= 0)
+			n = link_push(p.call);
+		if (up[1] == 1 && n >= 0 && (n = link_get(p.answer, got + in, sizeof(got) - in)) > 0)
+			in += (size_t)n;
+	}
+	cr_expect_eq(memcmp(sent, got, in), 0, "bytes that nobody sent");
+	end_pair(&p);
+	close(m->to_call);
+	close(m->to_answer);
+	return in;
+}
+
+Test(link, bytes_in_bulk_arrive_as_they_were_sent_or_not_at_all)
+{
+	struct middle plain = {.seen = 0};
+	cr_assert_eq(attempt_bulk(&plain), 64 << 10);
+	for (uint64_t at = plain.seen - (64 << 10); at <= plain.seen; at += 2111) {
+		struct middle m = {.flip = at};
+		cr_expect_lt(attempt_bulk(&m), 64 << 10, "byte %lu", at);
+	}
+}
+
+Test(link, both_ends_have_the_same_token_and_no_other_connection_has_it)
+{
+	uint8_t tokens[4][LINK_TOKEN];
+	struct pair p = open_pair(), q = open_pair();
+	cr_assert(link_token(p.call, tokens[0]) && link_token(p.answer, tokens[1]));
+	cr_assert(link_token(q.call, tokens[2]) && link_token(q.answer, tokens[3]));
+	cr_expect_arr_eq(tokens[0], tokens[1], LINK_TOKEN);
+	cr_expect_arr_eq(tokens[2], tokens[3], LINK_TOKEN);
+	cr_expect_neq(memcmp(tokens[0], tokens[2], LINK_TOKEN), 0);
+	end_pair(&p);
+	end_pair(&q);
+}
+
 Test(link, what_is_cut_anywhere_is_not_whole)
 {
 	struct middle plain = {.seen = 0};
