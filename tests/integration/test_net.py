@@ -11,6 +11,7 @@ import tempfile
 import time
 
 from loopback_cluster import free_port
+from middle import TRICKS, Middle
 from net_nodes import NetNode
 from tap import BIN, DEADLINE, NIGHTLY, Cases, equal, expect
 
@@ -234,6 +235,29 @@ def a_session_that_is_dropped_begins_anew(net):
     equal(a.expect("down", "1"), [str(ESHUTDOWN)], "a goodbye")
 
 
+def what_is_done_to_a_copy_on_its_way_is_found_and_it_is_made_again(net):
+    place = net.roster.read_text().splitlines()[1].split()[1].split(":")
+    middle = Middle((place[0], int(place[1])))
+    environment = {**os.environ, **middle.environment()}
+    a = NetNode("a", 0, net.roster, net.key, PATIENT_MS, lambda *args, **how: net.spawn(*args, env=environment, **how), net.sealed)
+    b = Node(net, "b")
+    a.expect("up", "1")
+    b.expect("up", "0")
+    region, ticket = b.expose(a, COPY, "w", 1)
+    seed = 2
+    for number, trick in enumerate([*TRICKS] * 3, 1):
+        middle.play(trick)
+        a.copy("write", b, ticket, COPY, seed)
+        a.copied(ECONNRESET)
+        equal(middle.played, number, trick)
+        a.copy("write", b, ticket, COPY, seed + 1)
+        a.copied(COPY)
+        equal(b.ask(f"check {region} {seed + 1}", "checked"), ["match"], trick)
+        seed += 2
+    equal([line for line in a.events + b.events if line[0] == "down"], [], "sessions that ended")
+    middle.close()
+
+
 def stay_apart(a, b):
     """Both have tried: frames were refused, and none of them is up."""
     limit = time.monotonic() + DEADLINE
@@ -277,7 +301,7 @@ def what_cannot_begin_says_why(net):
 COPIES = [copies_go_both_ways_and_are_whole, who_has_nothing_to_copy_sleeps, one_that_is_killed_is_seen_and_taken_back,
           one_that_is_stopped_is_seen_and_what_it_was_writing_when_it_wakes_up_is_lost, a_region_that_is_withdrawn_is_written_no_more,
           a_copy_that_is_late_ends_and_the_session_goes_on]
-REST = [messages_arrive_in_order_and_a_full_queue_is_told, a_session_that_is_dropped_begins_anew, another_key_is_never_up,
+REST = [what_is_done_to_a_copy_on_its_way_is_found_and_it_is_made_again, messages_arrive_in_order_and_a_full_queue_is_told, a_session_that_is_dropped_begins_anew, another_key_is_never_up,
         another_roster_is_never_up, another_way_of_copies_is_never_up, what_cannot_begin_says_why]
 
 cases = Cases()
