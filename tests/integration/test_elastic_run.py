@@ -19,6 +19,12 @@ case = cases.case
 undisturbed = undisturbed_run()
 
 
+def replicated(node):
+    """The newest step of which its log says that every rank has its copies."""
+    steps = re.findall(r"step (\d+) epoch \d+ replicated", node.daemon.text())
+    return int(steps[-1]) if steps else 0
+
+
 @case("ranks are planned, with the bits of a run whose ranks were told by hand")
 def _():
     with cluster("abc") as (_, nodes):
@@ -36,7 +42,7 @@ def _():
         for node in (a, b, c):
             node.start("--min-ranks", 3)
         d.start("--min-ranks", 3, "--spare")
-        a.reaches(100)
+        a.run.until("copies of a step", lambda: replicated(a) >= 100)
         c.lose()
         for node in (a, b, d):
             node.ended()
@@ -61,7 +67,7 @@ def _():
         a.start("--min-ranks", 2, n=2, steps=100000)
         b.start("--min-ranks", 2, n=2, steps=100000)
         c.start("--min-ranks", 2, "--spare", n=2, steps=100000)
-        a.reaches(100)
+        a.run.until("copies of a step", lambda: replicated(a) >= 100)
         equal(a.daemon.held(), 0)  # so that c has those of b
         b.lose()
         lost = recovered(a, 2)
@@ -99,12 +105,6 @@ def holder_of(node, nodes):
     """Who holds the copies of what the node's ranks have saved."""
     name, = until(lambda: node.daemon.job("default")["copies"]["holders"], f"copies of what node {node.name} has")
     return next(other for other in nodes if other.name == name)
-
-
-def replicated(node):
-    """The newest step of which its log says that every rank has its copies."""
-    steps = re.findall(r"step (\d+) epoch \d+ replicated", node.daemon.text())
-    return int(steps[-1]) if steps else 0
 
 
 def durable(node):
