@@ -102,24 +102,47 @@ struct look {
 	const struct job *job; /* NULL: of the daemon */
 	struct finding *found;
 	unsigned n, max;
+	struct finding left_out; /* what was found last and has no room */
 	uint64_t now;
 };
 
-static struct finding *add(struct look *look, enum health_code code, const char *fmt, ...)
-	__attribute__((format(printf, 3, 4)));
-
-static struct finding *add(struct look *look, enum health_code code, const char *fmt, ...)
+/* Where there are too many a finding takes the place of a milder one, else it is left out: the worst decides the status. */
+static struct finding *place(struct look *look, enum health_severity severity)
 {
-	struct finding *f =
-		&look->found[look->n < look->max ? look->n++ : look->max - 1]; /* beyond: the last one counts */
+	if (look->n < look->max)
+		return &look->found[look->n++];
+	struct finding *mildest = look->found;
+	for (unsigned i = 1; i < look->n; i++)
+		if (look->found[i].severity < mildest->severity)
+			mildest = &look->found[i];
+	return mildest->severity < severity ? mildest : &look->left_out;
+}
+
+static void put(struct look *look, enum health_code code, enum health_severity severity, const char *fmt, va_list ap)
+{
+	struct finding *f = place(look, severity);
 	f->code = code;
-	f->severity = codes[code].severity;
+	f->severity = severity;
 	snprintf(f->job, sizeof(f->job), "%s", look->job ? look->job->name : "");
+	vsnprintf(f->text, sizeof(f->text), fmt, ap);
+}
+
+__attribute__((format(printf, 3, 4))) static void add(struct look *look, enum health_code code, const char *fmt, ...)
+{
 	va_list ap;
 	va_start(ap, fmt);
-	vsnprintf(f->text, sizeof(f->text), fmt, ap);
+	put(look, code, codes[code].severity, fmt, ap);
 	va_end(ap);
-	return f;
+}
+
+/* Worse than its code. */
+__attribute__((format(printf, 3, 4))) static void add_failing(struct look *look, enum health_code code, const char *fmt,
+							      ...)
+{
+	va_list ap;
+	va_start(ap, fmt);
+	put(look, code, HEALTH_FAILING, fmt, ap);
+	va_end(ap);
 }
 
 static void look_at_space(struct look *look)
@@ -164,10 +187,9 @@ static void look_at_storage(struct look *look)
 		enum health_code code = m->storage_rc == -EROFS                                ? HEALTH_STORE_READ_ONLY
 					: m->storage_rc == -ENOSPC || m->storage_rc == -EDQUOT ? HEALTH_STORE_FULL
 											       : HEALTH_SAVE_FAILING;
-		struct finding *f = add(look, code, "%u save%s in a row did not reach storage: %s", m->storage_failures,
-					m->storage_failures > 1 ? "s" : "", m->storage_error);
-		if (m->storage_failures >= FAILURES_FAILING)
-			f->severity = HEALTH_FAILING;
+		(m->storage_failures >= FAILURES_FAILING ? add_failing : add)(
+			look, code, "%u save%s in a row did not reach storage: %s", m->storage_failures,
+			m->storage_failures > 1 ? "s" : "", m->storage_error);
 	}
 	if (m->damaged_id.epoch)
 		add(look, HEALTH_DAMAGED, "step %lu epoch %u was read back from storage and does not match",

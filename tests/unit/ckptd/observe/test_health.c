@@ -133,6 +133,22 @@ Test(health, the_worst_comes_first_and_the_number_is_bounded)
 	cr_assert_eq(health_find(&d, found, 1, &severity), 1u);
 }
 
+Test(health, where_there_are_too_many_the_mild_ones_are_left_out)
+{
+	d.config.store = NULL;
+	job.measures.damaged_id = (struct step_id){7, 3};
+	mem[0].huge_bytes = 0;
+	cr_assert_eq(health_find(&d, found, HEALTH_MAX, &severity), 3u);
+	cr_assert_eq(health_find(&d, found, 1, &severity), 1u);
+	cr_expect_eq(found[0].code, HEALTH_DAMAGED);
+	cr_expect_eq(severity, HEALTH_FAILING);
+	job.measures.damaged_id.epoch = 0;
+	job.measures.storage_failures = 3;
+	job.measures.unverified_ns = clock_now() - 3600 * CLOCK_NS_PER_S;
+	cr_assert_eq(health_find(&d, found, 1, &severity), 1u);
+	cr_expect_eq(severity, HEALTH_FAILING);
+}
+
 Test(health, every_code_has_a_name_and_a_remedy)
 {
 	for (int code = 0; code < HEALTH_CODE_END; code++)
