@@ -37,10 +37,16 @@ class Middle:
     def serve(self):
         with contextlib.suppress(OSError):
             while True:
-                here = self.door.accept()[0]
-                there = socket.create_connection(self.place)
-                threading.Thread(target=self.carry, args=(here, there, True), daemon=True).start()
-                threading.Thread(target=self.carry, args=(there, here, False), daemon=True).start()
+                self.lead(self.door.accept()[0])
+
+    def lead(self, here):
+        try:
+            there = socket.create_connection(self.place)
+        except OSError:  # nobody listens there yet
+            here.close()
+            return
+        for source, target, watched in ((here, there, True), (there, here, False)):
+            threading.Thread(target=self.carry, args=(source, target, watched), daemon=True).start()
 
     def spoiled(self, chunk):
         with self.lock:

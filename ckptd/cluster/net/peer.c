@@ -174,8 +174,10 @@ static bool is_stale(const struct peer *p, const struct hello *hello)
 
 bool peer_hello(struct peer *p, struct link *l, const struct hello *hello)
 {
-	if (is_stale(p, hello) || (p->call && p->net->self_index < p->node))
-		return false; /* where both call at once, the call of the lower index counts */
+	/* Where both call at once, the call of the lower index counts, once it has said hello: before that it may come to nothing. */
+	bool ours = p->call && p->call->state == LINK_OPEN && p->net->self_index < p->node;
+	if (is_stale(p, hello) || ours)
+		return false;
 	say_hello(p, l);
 	begin(p, l, hello);
 	net_busy(p);
