@@ -1,5 +1,5 @@
 """demo_table.py "rank N"|node STEP: what scripts/demo has measured, from the reports in this directory, as verdicts and a table. Exit
-status 1 when a verdict is bad."""
+status 1 when a check fails."""
 
 import json
 import pathlib
@@ -12,7 +12,7 @@ lost, step = sys.argv[1], int(sys.argv[2])
 bad = 0
 
 
-def verdict(holds, text):
+def check(holds, text):
     global bad
     bad += not holds
     print(f"{'ok' if holds else 'NOT OK'}  {text}")
@@ -42,9 +42,9 @@ def rank_lost(victim):
     ranks = [r for r in run["recoveries"] if r["what"] == "ranks"]
     recovery = ranks[0] if ranks else {}
     starts, back = run["ranks"][victim]["starts"], recovery.get("back_ms")
-    verdict(run["fired"] == 1 and starts > 1 and ranks, f"rank {victim} was killed and replaced ({starts} processes)")
-    verdict(recovery.get("source") == "memory", f"the state came from {recovery.get('source')}: the arena of the dead rank")
-    verdict(back is not None and back <= BACK_AT_MOST_S * 1000, f"all ranks were at work again after {number(back)}")
+    check(run["fired"] == 1 and starts > 1 and ranks, f"rank {victim} was killed and replaced ({starts} processes)")
+    check(recovery.get("source") == "memory", f"the state came from {recovery.get('source')}: the arena of the dead rank")
+    check(back is not None and back <= BACK_AT_MOST_S * 1000, f"all ranks were at work again after {number(back)}")
     return [("detect", number(recovery.get("detect_ms")), "from SIGKILL until the new epoch was known"),
             ("decide", number(recovery.get("decide_ms")), "until the new process was started"),
             ("restore", number(recovery.get("restore_ms")), f"of step {recovery.get('restored_step')}, from {recovery.get('source')}"),
@@ -60,10 +60,10 @@ def node_lost(loss):
     sources = sorted({e["source"] for e in came})
     ends = [(e["noticed_ns"] - loss["killed_ns"]) / 1e6 + e["total_ms"] for e in stayed]
     back = max(ends) if ends else None
-    verdict([e["rank"] for e in came] and sorted({e["rank"] for e in came}) == loss["ranks"],
+    check([e["rank"] for e in came] and sorted({e["rank"] for e in came}) == loss["ranks"],
             f"{loss['node']} was killed, and the spare runs its ranks: {' '.join(str(e['rank']) for e in came)}")
-    verdict(sources == ["peer"], f"their state came from {' '.join(sources)}: the memory of another node")
-    verdict(back is not None and back <= BACK_AT_MOST_S * 1000, f"all ranks were at work again after {number(back)}")
+    check(sources == ["peer"], f"their state came from {' '.join(sources)}: the memory of another node")
+    check(back is not None and back <= BACK_AT_MOST_S * 1000, f"all ranks were at work again after {number(back)}")
 
     def longest(name):
         values = [e[name] for e in after if e[name] is not None]
@@ -79,7 +79,7 @@ def node_lost(loss):
 
 events = lines("disturbed.jsonl")
 end, other = fingerprints(events), fingerprints(lines("undisturbed.jsonl"))
-verdict(len(end) == 1 and end == other, f"fingerprint of the parameters: {' '.join(end)} after the kill, "
+check(len(end) == 1 and end == other, f"fingerprint of the parameters: {' '.join(end)} after the kill, "
         f"{' '.join(other)} undisturbed")
 if lost == "node":
     loss = lines("loss.json")[0]
@@ -89,7 +89,7 @@ else:
 
 stalls = [event["begin_ms"] + event["fence_ms"] for event in events if event["event"] == "save" and event["result"] == "ok"]
 skipped = sum(event["event"] == "save" and event["result"] != "ok" for event in events)
-verdict(stalls, f"{len(stalls)} captures, {skipped} skipped because all slots were in use")
+check(stalls, f"{len(stalls)} captures, {skipped} skipped because all slots were in use")
 
 print(f"\n==== {what} killed at step {step}")
 table(rows + [("stall per save", number(statistics.median(stalls)) if stalls else "-",

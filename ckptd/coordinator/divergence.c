@@ -229,7 +229,7 @@ int coord_divergence_heard(struct coord *c, struct coord_divergence *v, uint32_t
 	return 0;
 }
 
-/* ---- the verdict ------------------------------------------------------------------------------------------------- */
+/* ---- the finding ------------------------------------------------------------------------------------------------- */
 
 static int by_sum(const void *a, const void *b)
 {

@@ -356,7 +356,7 @@ int job_form(struct job *job, struct err *err)
 		if (job->stop)
 			memory_set_stop(job->ranks[r].mem, true);
 		memory_set_pause(job->ranks[r].mem, job->pause);
-		verdicts_keep(&job->verdicts, job->ranks[r].mem);
+		health_marks_keep(&job->health_marks, job->ranks[r].mem);
 	}
 	if (!rc) {
 		job->formed = true;

@@ -240,7 +240,7 @@ int job_return(struct job *job, uint32_t id, int fd, struct err *err)
 	job->daemon->memory.arenas += mem->size;
 	job_keep_arena(rank);
 	log_info("job %s: the arena of rank %u is back", job->name, id);
-	verdicts_return(&job->verdicts, mem);
+	health_marks_return(&job->health_marks, mem);
 	participant_shares(job);
 	participant_knows(job, WITNESS_ARENA, atomic_load(&mem->head->epoch));
 	try_form(job);

@@ -31,7 +31,7 @@ static bool has_arena(const struct job *job)
 
 static bool idle(const struct job *job)
 {
-	return saves_idle(&job->saves) && restore_idle(&job->restore) && verdicts_idle(&job->verdicts);
+	return saves_idle(&job->saves) && restore_idle(&job->restore) && health_marks_idle(&job->health_marks);
 }
 
 /* Of what it had under way when the coordinator was lost nobody says what becomes of it, unless it joins in another epoch. */

@@ -104,7 +104,7 @@ static int job_new(struct daemon *daemon, const struct wire_hello *hello, struct
 	saves_init(&job->saves, daemon, job);
 	copies_init(&job->copies, job);
 	restore_init(&job->restore, job);
-	verdicts_init(&job->verdicts, job);
+	health_marks_init(&job->health_marks, job);
 	list_push(&daemon->jobs, &job->link);
 	int rc = job->nlocal ? participant_take(job, err) : 0;
 	if (rc) {
@@ -273,7 +273,8 @@ static int get_job(struct daemon *daemon, const struct wire_hello *hello, struct
 	}
 	if (job && !has_shape(job, hello)) {
 		bool alive = job_alive(job) && !outdated;
-		if (alive || !saves_idle(&job->saves) || !restore_idle(&job->restore) || !verdicts_idle(&job->verdicts))
+		if (alive || !saves_idle(&job->saves) || !restore_idle(&job->restore) ||
+		    !health_marks_idle(&job->health_marks))
 			return err_set(err, alive ? -EBUSY : -EAGAIN,
 				       "job '%s' runs with world size %u, %u of them here; world size %u, %u of them "
 				       "here, must wait until it has ended",
@@ -445,7 +446,8 @@ static bool holds_anything(const struct job *job)
 
 static bool may_end(struct job *job, uint64_t now)
 {
-	if (!saves_idle(&job->saves) || !restore_idle(&job->restore) || !verdicts_idle(&job->verdicts) || job->launcher)
+	if (!saves_idle(&job->saves) || !restore_idle(&job->restore) || !health_marks_idle(&job->health_marks) ||
+	    job->launcher)
 		return false;
 	bool left = all_left(job), waits = left && former_waits(job, !job->dormant_ns);
 	if ((left && !waits) || !holds_anything(job) || job->yields)

@@ -96,7 +96,7 @@ struct job {
 	struct saves saves;
 	struct copies copies;
 	struct restore restore;
-	struct verdicts verdicts;
+	struct health_marks health_marks;
 	struct resize resize;
 	struct finish finish;
 	struct former *former; /* NULL: nothing is left of earlier ranks but what is in the arenas */

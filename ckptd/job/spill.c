@@ -375,7 +375,7 @@ static void tell_job(const struct spill *r, bool stored)
 		return;
 	if (stored)
 		copies_durable(&here->copies, r->order.bring.id);
-	verdicts_follow(&here->verdicts, r->order.bring.id, r->order.as);
+	health_marks_follow(&here->health_marks, r->order.bring.id, r->order.as);
 }
 
 static void clear(struct spill *r)

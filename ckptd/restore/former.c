@@ -284,7 +284,7 @@ void former_give(struct job *job, struct former *list)
 		log_warn("job %s: %s, is kept for a world of %u to restore from", job->name,
 			 former_text(former, text, sizeof(text)), job->world);
 		for (uint32_t r = 0; r < former->nlocal; r++)
-			verdicts_return(&job->verdicts, former->mems[r]);
+			health_marks_return(&job->health_marks, former->mems[r]);
 	}
 }
 

@@ -16,92 +16,92 @@
 #include <string.h>
 
 /* The worker's own copy: it touches nothing of the job, which stays as long as it writes. */
-struct verdict_work {
+struct mark_work {
 	struct work work;
-	struct verdicts *verdicts;
+	struct health_marks *health_marks;
 	const char *store;
-	struct verdict verdict;
+	struct health_mark mark;
 	bool old;
 	int rc;
 	struct err err;
 };
 
-void verdicts_init(struct verdicts *verdicts, struct job *job)
+void health_marks_init(struct health_marks *marks, struct job *job)
 {
-	*verdicts = (struct verdicts){.job = job};
+	*marks = (struct health_marks){.job = job};
 }
 
-static struct verdict_said *find(struct verdicts *v, struct step_id id)
+static struct noted_mark *find(struct health_marks *v, struct step_id id)
 {
-	for (unsigned i = 0; i < VERDICTS_MAX; i++)
+	for (unsigned i = 0; i < HEALTH_MARKS_MAX; i++)
 		if (v->said[i].is.id.epoch && !step_compare(v->said[i].is.id, id))
 			return &v->said[i];
 	return NULL;
 }
 
-const struct verdict_said *verdicts_find(const struct verdicts *verdicts, struct step_id id)
+const struct noted_mark *health_marks_find(const struct health_marks *marks, struct step_id id)
 {
-	return find((struct verdicts *)verdicts, id);
+	return find((struct health_marks *)marks, id);
 }
 
-bool verdicts_idle(const struct verdicts *verdicts)
+bool health_marks_idle(const struct health_marks *marks)
 {
 	bool due = false;
-	for (unsigned i = 0; i < VERDICTS_MAX; i++)
-		due |= verdicts->said[i].due;
-	return !verdicts->writing && !due;
+	for (unsigned i = 0; i < HEALTH_MARKS_MAX; i++)
+		due |= marks->said[i].due;
+	return !marks->writing && !due;
 }
 
 /* ---- writing --------------------------------------------------------------------------------------------------- */
 
-static void pump(struct verdicts *v);
+static void pump(struct health_marks *v);
 
 static void run(struct work *work)
 {
-	struct verdict_work *w = list_entry(work, struct verdict_work, work);
+	struct mark_work *w = list_entry(work, struct mark_work, work);
 	struct repo repo;
 	w->rc = repo_open(w->store, &repo, &w->err);
 	if (w->rc)
 		return;
 	w->rc = failpoint("verdict.write", NULL);
 	if (!w->rc)
-		w->rc = checkpoint_put_verdict(&repo, &w->verdict, w->old, &w->err);
+		w->rc = checkpoint_put_health_mark(&repo, &w->mark, w->old, &w->err);
 	repo_close(&repo);
 }
 
 /* Another may have been said meanwhile. */
-static bool says(const struct verdict_said *said, bool unhealthy, const char *reason)
+static bool says(const struct noted_mark *said, bool unhealthy, const char *reason)
 {
 	return said && said->is.unhealthy == unhealthy && !strcmp(said->is.reason, reason);
 }
 
-static void show(struct verdicts *v, const struct verdict_said *said)
+static void show(struct health_marks *v, const struct noted_mark *said)
 {
 	const struct job *job = v->job;
 	for (uint32_t r = 0; r < job->nlocal; r++)
 		if (job->ranks[r].mem)
-			verdict_keep(&job->ranks[r].mem->head->verdicts[said - v->said], &said->is);
+			mark_keep(&job->ranks[r].mem->head->health_marks[said - v->said], &said->is);
 }
 
 /* -ENOENT: it is not committed, and tried again when it is. -EEXIST: what was said to others later stands there. */
-static void note(struct verdicts *v, const struct verdict_work *w)
+static void note(struct health_marks *v, const struct mark_work *w)
 {
-	struct verdict_said *said = find(v, w->verdict.id);
-	if (!says(said, w->verdict.unhealthy, w->verdict.reason))
+	struct noted_mark *said = find(v, w->mark.id);
+	if (!says(said, w->mark.unhealthy, w->mark.reason))
 		return;
 	said->written = !w->rc;
 	said->failed = w->rc && w->rc != -ENOENT;
 	if (w->rc != -EEXIST || !said->old)
 		return;
-	*said = (struct verdict_said){0};
+	*said = (struct noted_mark){0};
 	show(v, said);
 }
 
 static void done(struct work *work)
 {
-	struct verdict_work *w = list_entry(work, struct verdict_work, work);
-	struct verdicts *v = w->verdicts;
-	const struct verdict *said = &w->verdict;
+	struct mark_work *w = list_entry(work, struct mark_work, work);
+	struct health_marks *v = w->health_marks;
+	const struct health_mark *said = &w->mark;
 	v->writing = false;
 	note(v, w);
 	if (!w->rc)
@@ -109,82 +109,82 @@ static void done(struct work *work)
 			 said->id.epoch, said->unhealthy ? "unhealthy" : "healthy", said->reason[0] ? ": " : "",
 			 said->reason);
 	else if (w->rc == -EEXIST)
-		log_info("job %s: %s of step %lu epoch %u is newer than what was known here", said->job, NAME_VERDICT,
-			 (unsigned long)said->id.step, said->id.epoch);
+		log_info("job %s: %s of step %lu epoch %u is newer than what was known here", said->job,
+			 NAME_HEALTH_MARK, (unsigned long)said->id.step, said->id.epoch);
 	else if (w->rc != -ENOENT)
-		log_warn("job %s: cannot write %s of step %lu epoch %u: %s", said->job, NAME_VERDICT,
+		log_warn("job %s: cannot write %s of step %lu epoch %u: %s", said->job, NAME_HEALTH_MARK,
 			 (unsigned long)said->id.step, said->id.epoch, w->err.text[0] ? w->err.text : err_name(w->rc));
 	free(w);
 	pump(v);
 }
 
-static void start(struct verdicts *v, struct verdict_said *said)
+static void start(struct health_marks *v, struct noted_mark *said)
 {
 	struct daemon *daemon = v->job->daemon;
-	struct verdict_work *w = calloc(1, sizeof(*w));
+	struct mark_work *w = calloc(1, sizeof(*w));
 	said->due = false;
 	if (!w) {
 		said->failed = true;
-		log_warn("job %s: no memory to write a verdict", v->job->name);
+		log_warn("job %s: no memory to write a health mark", v->job->name);
 		return;
 	}
 	w->work = (struct work){.run = run, .done = done};
-	w->verdicts = v;
+	w->health_marks = v;
 	w->store = daemon->config.store;
 	w->old = said->old;
-	w->verdict =
-		(struct verdict){.id = said->is.id, .given_at = said->is.given_at, .unhealthy = said->is.unhealthy};
-	memcpy(w->verdict.job, v->job->name, sizeof(w->verdict.job));
-	memcpy(w->verdict.reason, said->is.reason, sizeof(said->is.reason));
+	w->mark =
+		(struct health_mark){.id = said->is.id, .given_at = said->is.given_at, .unhealthy = said->is.unhealthy};
+	memcpy(w->mark.job, v->job->name, sizeof(w->mark.job));
+	memcpy(w->mark.reason, said->is.reason, sizeof(said->is.reason));
 	v->writing = true;
 	v->at = said->is.id;
 	pool_submit(daemon->pool, &w->work);
 }
 
-static void pump(struct verdicts *v)
+static void pump(struct health_marks *v)
 {
-	for (unsigned i = 0; i < VERDICTS_MAX && !v->writing; i++)
+	for (unsigned i = 0; i < HEALTH_MARKS_MAX && !v->writing; i++)
 		if (v->said[i].due)
 			start(v, &v->said[i]);
 }
 
 /* What was saved in an epoch without a name in a store is in memory alone. */
-static bool may_be_stored(const struct verdicts *v, struct step_id id)
+static bool may_be_stored(const struct health_marks *v, struct step_id id)
 {
 	return v->job->daemon->config.store && id.epoch <= EPOCH_MAX;
 }
 
-static void want(struct verdicts *v, struct verdict_said *said)
+static void want(struct health_marks *v, struct noted_mark *said)
 {
 	said->due = may_be_stored(v, said->is.id);
 	pump(v);
 }
 
-void verdicts_durable(struct verdicts *verdicts, struct step_id id)
+void health_marks_durable(struct health_marks *marks, struct step_id id)
 {
-	for (unsigned i = 0; i < VERDICTS_MAX; i++) {
-		struct verdict_said *said = &verdicts->said[i];
+	for (unsigned i = 0; i < HEALTH_MARKS_MAX; i++) {
+		struct noted_mark *said = &marks->said[i];
 		if (!step_compare(said->is.id, id) || said->failed)
-			said->due = may_be_stored(verdicts, said->is.id);
+			said->due = may_be_stored(marks, said->is.id);
 	}
-	pump(verdicts);
+	pump(marks);
 }
 
 /* ---- keeping --------------------------------------------------------------------------------------------------- */
 
 /* It is written, or of a checkpoint that is not here (any more), so that it is read from storage only. */
-static bool may_go(const struct verdicts *v, const struct verdict_said *said)
+static bool may_go(const struct health_marks *v, const struct noted_mark *said)
 {
 	return said->written || !saves_find(&v->job->saves, said->is.id);
 }
 
 /* The oldest that may go, else the oldest. */
-static struct verdict_said *least(struct verdicts *v)
+static struct noted_mark *least(struct health_marks *v)
 {
-	struct verdict_said *oldest = v->said;
+	struct noted_mark *oldest = v->said;
 	bool goes = may_go(v, oldest);
-	for (unsigned i = 1; i < VERDICTS_MAX; i++) {
-		struct verdict_said *said = &v->said[i];
+	for (unsigned i = 1; i < HEALTH_MARKS_MAX; i++) {
+		struct noted_mark *said = &v->said[i];
 		bool may = may_go(v, said);
 		if (may == goes ? said->is.given_at >= oldest->is.given_at : goes)
 			continue;
@@ -192,68 +192,69 @@ static struct verdict_said *least(struct verdicts *v)
 		goes = may;
 	}
 	if (!goes)
-		log_warn("job %s: %d newer verdicts are to be kept: that of step %lu epoch %u is forgotten, and not "
-			 "written",
-			 v->job->name, VERDICTS_MAX, (unsigned long)oldest->is.id.step, oldest->is.id.epoch);
+		log_warn(
+			"job %s: %d newer health marks are to be kept: that of step %lu epoch %u is forgotten, and not "
+			"written",
+			v->job->name, HEALTH_MARKS_MAX, (unsigned long)oldest->is.id.step, oldest->is.id.epoch);
 	return oldest;
 }
 
 /* In place of what was said before of the same, or of another. */
-static struct verdict_said *place(struct verdicts *v, struct step_id id)
+static struct noted_mark *place(struct health_marks *v, struct step_id id)
 {
-	struct verdict_said *at = find(v, id);
-	for (unsigned i = 0; i < VERDICTS_MAX && !at; i++)
+	struct noted_mark *at = find(v, id);
+	for (unsigned i = 0; i < HEALTH_MARKS_MAX && !at; i++)
 		at = v->said[i].is.id.epoch ? NULL : &v->said[i];
 	return at ? at : least(v);
 }
 
-void verdicts_keep(const struct verdicts *verdicts, struct memory *mem)
+void health_marks_keep(const struct health_marks *marks, struct memory *mem)
 {
-	for (unsigned i = 0; i < VERDICTS_MAX; i++)
-		verdict_keep(&mem->head->verdicts[i], &verdicts->said[i].is);
+	for (unsigned i = 0; i < HEALTH_MARKS_MAX; i++)
+		mark_keep(&mem->head->health_marks[i], &marks->said[i].is);
 }
 
-static void put(struct verdicts *v, const struct verdict_kept *is, bool old)
+static void put(struct health_marks *v, const struct kept_mark *is, bool old)
 {
-	struct verdict_said *said = place(v, is->id);
-	*said = (struct verdict_said){.is = *is, .old = old};
+	struct noted_mark *said = place(v, is->id);
+	*said = (struct noted_mark){.is = *is, .old = old};
 	v->last = max_u64(v->last, is->given_at);
 	show(v, said);
 	want(v, said);
 }
 
 /* All of it is read before anything is written: it gets other places where its own are taken. */
-void verdicts_return(struct verdicts *verdicts, struct memory *mem)
+void health_marks_return(struct health_marks *marks, struct memory *mem)
 {
-	struct verdict_kept back[VERDICTS_MAX];
+	struct kept_mark back[HEALTH_MARKS_MAX];
 	unsigned n = 0;
-	for (unsigned i = 0; i < VERDICTS_MAX; i++)
-		n += verdict_recall(&mem->head->verdicts[i], &back[n]);
+	for (unsigned i = 0; i < HEALTH_MARKS_MAX; i++)
+		n += mark_recall(&mem->head->health_marks[i], &back[n]);
 	for (unsigned i = 0; i < n; i++) {
-		const struct verdict_said *known = find(verdicts, back[i].id);
+		const struct noted_mark *known = find(marks, back[i].id);
 		if (!known || known->is.given_at < back[i].given_at)
-			put(verdicts, &back[i], true);
+			put(marks, &back[i], true);
 	}
-	verdicts_keep(verdicts, mem);
+	health_marks_keep(marks, mem);
 }
 
 /* Both are kept: a rank that has not heard of the other one may yet speak of the first. */
-void verdicts_follow(struct verdicts *verdicts, struct step_id from, struct step_id to)
+void health_marks_follow(struct health_marks *marks, struct step_id from, struct step_id to)
 {
-	const struct verdict_said *said = find(verdicts, from);
-	if (!said || find(verdicts, to))
+	const struct noted_mark *said = find(marks, from);
+	if (!said || find(marks, to))
 		return;
-	struct verdict_kept is = said->is;
+	struct kept_mark is = said->is;
 	is.id = to;
-	put(verdicts, &is, true);
+	put(marks, &is, true);
 }
 
 /* ---- taking ---------------------------------------------------------------------------------------------------- */
 
 /* All ranks may say the same, and again. */
-static void take(struct verdicts *v, const struct wire_mark *m)
+static void take(struct health_marks *v, const struct wire_mark *m)
 {
-	struct verdict_said *said = find(v, m->id);
+	struct noted_mark *said = find(v, m->id);
 	bool known = says(said, m->unhealthy, m->reason) && !said->old;
 	if (known && (said->written || (v->writing && !step_compare(v->at, m->id))))
 		return;
@@ -261,13 +262,12 @@ static void take(struct verdicts *v, const struct wire_mark *m)
 		want(v, said);
 		return;
 	}
-	struct verdict_kept is = {
-		.id = m->id, .unhealthy = m->unhealthy, .given_at = max_u64(clock_wall(), v->last + 1)};
+	struct kept_mark is = {.id = m->id, .unhealthy = m->unhealthy, .given_at = max_u64(clock_wall(), v->last + 1)};
 	memcpy(is.reason, m->reason, sizeof(is.reason));
 	put(v, &is, false);
 }
 
-void verdicts_take(struct rank *rank, uint32_t seq, const struct wire_mark *m)
+void health_marks_take(struct rank *rank, uint32_t seq, const struct wire_mark *m)
 {
 	AUTO_WBUF struct wbuf body = {0};
 	struct job *job = rank->job;
@@ -275,6 +275,6 @@ void verdicts_take(struct rank *rank, uint32_t seq, const struct wire_mark *m)
 		client_error(rank->client, seq, -ESTALE, "the job is in epoch %u: join first", job->epoch);
 		return;
 	}
-	take(&job->verdicts, m);
+	take(&job->health_marks, m);
 	client_send(rank->client, WIRE_MARK, seq, &body, NULL, 0);
 }

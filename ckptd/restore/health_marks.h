@@ -1,5 +1,5 @@
-/* Verdicts: what the training has said of the checkpoints of a job (ckpt_mark). It is written beside a checkpoint, as VERDICT.json, once
- * that is on storage; until then, and for snapshots that stay in memory, it is kept here: the last VERDICTS_MAX that were said, where those
+/* Health marks: what the training has said of the checkpoints of a job (ckpt_mark). It is written beside a checkpoint, as VERDICT.json, once
+ * that is on storage; until then, and for snapshots that stay in memory, it is kept here: the last HEALTH_MARKS_MAX that were said, where those
  * that are written go first. What is kept stands in the arenas of the job, too, so that it lives as long as what it was said of: an arena
  * that comes back to the daemon's next life brings it along (restore/health_marks_arena.h). */
 #ifndef CKPTD_RESTORE_HEALTH_MARKS_H
@@ -11,38 +11,38 @@ struct job;
 struct memory;
 struct rank;
 
-enum { VERDICTS_MAX = ARENA_VERDICTS };
+enum { HEALTH_MARKS_MAX = ARENA_HEALTH_MARKS };
 
-struct verdict_said {
-	struct verdict_kept is; /* epoch 0: unused */
-	bool due;               /* to be written, as soon as the worker is free */
-	bool written;           /* it stands beside the checkpoint */
-	bool failed;            /* it could not be written, though the checkpoint is there */
+struct noted_mark {
+	struct kept_mark is; /* epoch 0: unused */
+	bool due;            /* to be written, as soon as the worker is free */
+	bool written;        /* it stands beside the checkpoint */
+	bool failed;         /* it could not be written, though the checkpoint is there */
 	bool old; /* nobody has said it to this life of the daemon, of this checkpoint: others may know better */
 };
 
-struct verdicts {
+struct health_marks {
 	struct job *job;
-	struct verdict_said said[VERDICTS_MAX]; /* each at the place that it has in the arenas */
-	uint64_t last;                          /* given_at of the newest */
-	bool writing;                           /* a worker is at it: one at a time */
-	struct step_id at;                      /* while it is: of which */
+	struct noted_mark said[HEALTH_MARKS_MAX]; /* each at the place that it has in the arenas */
+	uint64_t last;                            /* given_at of the newest */
+	bool writing;                             /* a worker is at it: one at a time */
+	struct step_id at;                        /* while it is: of which */
 };
 
-void verdicts_init(struct verdicts *verdicts, struct job *job);
+void health_marks_init(struct health_marks *marks, struct job *job);
 /* A rank says so; it is answered when it is noted, or refused: -ESTALE. What was said before and is not written is tried again. */
-void verdicts_take(struct rank *rank, uint32_t seq, const struct wire_mark *mark);
+void health_marks_take(struct rank *rank, uint32_t seq, const struct wire_mark *mark);
 /* The checkpoint is on storage. So that can be written to: what could not be written before is tried again, too. */
-void verdicts_durable(struct verdicts *verdicts, struct step_id id);
+void health_marks_durable(struct health_marks *marks, struct step_id id);
 /* What was saved as `from` is on storage as `to`, too: what was said of the one holds for the other. */
-void verdicts_follow(struct verdicts *verdicts, struct step_id from, struct step_id to);
+void health_marks_follow(struct health_marks *marks, struct step_id from, struct step_id to);
 /* The arena is one of the job's from now on, or its head was written anew. */
-void verdicts_keep(const struct verdicts *verdicts, struct memory *mem);
+void health_marks_keep(const struct health_marks *marks, struct memory *mem);
 /* The arena, one of the job's, is back from an earlier life of the daemon: what was said then is known again, where nothing was said later. */
-void verdicts_return(struct verdicts *verdicts, struct memory *mem);
+void health_marks_return(struct health_marks *marks, struct memory *mem);
 /* What was said here. NULL: nothing. */
-const struct verdict_said *verdicts_find(const struct verdicts *verdicts, struct step_id id);
+const struct noted_mark *health_marks_find(const struct health_marks *marks, struct step_id id);
 /* Nothing is being written, nor has to be. */
-bool verdicts_idle(const struct verdicts *verdicts);
+bool health_marks_idle(const struct health_marks *marks);
 
 #endif

@@ -7,7 +7,7 @@
 /* What was said here may not be on storage yet. */
 static bool is_healthy(const struct job *job, const struct peer_restore_candidates *found, struct step_id id)
 {
-	const struct verdict_said *said = verdicts_find(&job->verdicts, id);
+	const struct noted_mark *said = health_marks_find(&job->health_marks, id);
 	bool stored = false;
 	for (uint32_t i = 0; i < found->nstored; i++)
 		stored |= !step_compare(found->stored[i], id);

@@ -118,18 +118,18 @@ static void read_former(struct restore_work *w)
 static bool is_healthy(struct restore_work *w, struct repo *repo, const struct checkpoint_ref *ref)
 {
 	struct checkpoint ck;
-	struct verdict verdict;
+	struct health_mark mark;
 	struct err err = {0};
 	int rc = checkpoint_open_root(repo, ref->job, ref->id, &ck, &err);
 	if (!rc) {
-		rc = checkpoint_verdict(&ck, &verdict, &err);
+		rc = checkpoint_health_mark(&ck, &mark, &err);
 		checkpoint_close(&ck);
 	}
 	if (rc && rc != -ENOENT) {
 		w->found.storage_rc = rc;
 		restore_add_why(w->found.why, "storage: %s", err.text[0] ? err.text : err_name(rc));
 	}
-	return !rc && !verdict.unhealthy;
+	return !rc && !mark.unhealthy;
 }
 
 static bool wanted(struct restore_work *w, struct repo *repo, const struct checkpoint_ref *ref)

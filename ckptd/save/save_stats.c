@@ -221,7 +221,7 @@ void measures_save(struct job *job, struct snapshot *s)
 		s->noted_failed = true;
 		note_failed(m, s, r);
 	}
-	if (r->rc || level == LEVEL_VERIFIED || (level == LEVEL_DURABLE && !snapshot_awaits_verdict(s)))
+	if (r->rc || level == LEVEL_VERIFIED || (level == LEVEL_DURABLE && !snapshot_awaits_readback(s)))
 		finish(job, r);
 }
 

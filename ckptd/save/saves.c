@@ -338,7 +338,7 @@ static void bound_verify(struct saves *saves)
 	unsigned waiting = 0;
 	for (struct list *node = saves->snapshots.prev; node != &saves->snapshots; node = node->prev) {
 		struct snapshot *s = snapshot_of(node);
-		if (!snapshot_awaits_verdict(s) || ++waiting <= ARENA_STATUS || s->verify == VERIFY_READING)
+		if (!snapshot_awaits_readback(s) || ++waiting <= ARENA_STATUS || s->verify == VERIFY_READING)
 			continue;
 		bool here = s->verify == VERIFY_QUEUED;
 		s->verify = VERIFY_LEFT;

@@ -171,7 +171,7 @@ static void set_durable(struct saves *saves, struct snapshot *s)
 	snapshot_publish(s);
 	if (s->verify != VERIFY_QUEUED)
 		gc_want(saves->daemon->gc, saves->job);
-	verdicts_durable(&saves->job->verdicts, s->id);
+	health_marks_durable(&saves->job->health_marks, s->id);
 	halt_durable(saves->job);
 	node_part_end(s->commit);
 	if (s->verify == VERIFY_AWAITED) /* one node reads all of it, for all */

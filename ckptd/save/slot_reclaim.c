@@ -110,7 +110,7 @@ void saves_reclaim(struct saves *saves)
 		if (!snapshot_release(s))
 			continue;
 		snapshot_publish(s); /* no copy of it will be made any more */
-		if (!snapshot_idle(s) || is_read_back(s) || snapshot_awaits_verdict(s))
+		if (!snapshot_idle(s) || is_read_back(s) || snapshot_awaits_readback(s))
 			continue;
 		if (somebody_may_begin(s, newest) && kept++ < FAILED_KEPT)
 			continue;

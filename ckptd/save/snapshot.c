@@ -407,7 +407,7 @@ bool snapshot_in_memory(const struct snapshot *s)
 	return true;
 }
 
-bool snapshot_awaits_verdict(const struct snapshot *s)
+bool snapshot_awaits_readback(const struct snapshot *s)
 {
 	return s->state == SNAPSHOT_DURABLE && !s->storage_rc && s->verify != VERIFY_NEVER && s->verify != VERIFY_LEFT;
 }

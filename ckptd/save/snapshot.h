@@ -132,7 +132,7 @@ static inline bool snapshot_is_partial(const struct snapshot *s)
 	return false;
 }
 /* It is durable, and the word that it is verified, or damaged, has yet to come. */
-bool snapshot_awaits_verdict(const struct snapshot *s);
+bool snapshot_awaits_readback(const struct snapshot *s);
 /* Nothing of it runs. */
 bool snapshot_idle(const struct snapshot *s);
 /* Gives back the slots whose capture has ended (of a process that is gone: all). True when none is left. */

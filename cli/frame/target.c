@@ -195,11 +195,11 @@ static bool grants(const struct wish *wish, const struct checkpoint_ref *ref)
 static bool is_healthy(struct repo *repo, const struct checkpoint_ref *ref)
 {
 	struct checkpoint ck;
-	struct verdict verdict;
+	struct health_mark mark;
 	struct health health;
 	if (checkpoint_open_root(repo, ref->job, ref->id, &ck, NULL))
 		return false;
-	bool healthy = !checkpoint_verdict(&ck, &verdict, NULL) && !verdict.unhealthy &&
+	bool healthy = !checkpoint_health_mark(&ck, &mark, NULL) && !mark.unhealthy &&
 		       (checkpoint_health(&ck, &health, NULL) || !health.damaged);
 	checkpoint_close(&ck);
 	return healthy;

@@ -32,8 +32,8 @@ static const struct {
 	[LISTING_UNREADABLE] = {"unreadable", TONE_WARN},
 };
 
-/* By enum listing_verdict. */
-static const char *const verdicts[] = {"-", "healthy", "unhealthy"};
+/* By enum listing_mark. */
+static const char *const marks[] = {"-", "healthy", "unhealthy"};
 
 /* What was noted, or else what a look says, into *room. False: it has been removed since it was listed. */
 static bool read_row(struct repo *repo, const struct checkpoint_ref *ref, struct listing *room, struct row *row)
@@ -108,8 +108,7 @@ static void add_row(struct table *t, const struct checkpoint_ref *ref, const str
 			table_cell(t, TONE_DIM, "-");
 	}
 	table_cell(t, row->tone, "%s", row->state);
-	table_cell(t, l && l->verdict == LISTING_UNHEALTHY ? TONE_WARN : TONE_PLAIN, "%s",
-		   verdicts[l ? l->verdict : 0]);
+	table_cell(t, l && l->mark == LISTING_UNHEALTHY ? TONE_WARN : TONE_PLAIN, "%s", marks[l ? l->mark : 0]);
 	table_cell(t, TONE_PLAIN, "%s", l && l->pinned ? "pinned" : "-");
 	tags_text(tags, ref->id, names, sizeof(names));
 	table_cell(t, TONE_PLAIN, "%s", names);
@@ -125,7 +124,7 @@ static json_t *row_json(const struct checkpoint_ref *ref, const struct row *row,
 		json_pack("{s:s, s:I, s:I, s:s, s:s, s:b}", "job", ref->job, "step", (json_int_t)ref->id.step, "epoch",
 			  (json_int_t)ref->id.epoch, "name", name, "state", row->state, "pinned", l && l->pinned);
 	json_object_set_new(o, "tags", tags_json(tags, ref->id));
-	json_object_set_new(o, "verdict", l && l->verdict ? json_string(verdicts[l->verdict]) : json_null());
+	json_object_set_new(o, "verdict", l && l->mark ? json_string(marks[l->mark]) : json_null());
 	json_object_set_new(o, "committed_ns",
 			    ref->committed_ns ? json_integer((json_int_t)ref->committed_ns) : json_null());
 	json_object_set_new(o, "verified_ns",

@@ -60,9 +60,9 @@ static size_t sum_groups(const struct checkpoint *ck, struct sum groups[GROUPS_M
 
 struct facts {
 	struct health health;
-	struct verdict verdict;
+	struct health_mark mark;
 	struct pin pin;
-	int health_rc, verdict_rc, pin_rc;
+	int health_rc, mark_rc, pin_rc;
 	const char *state;
 	enum tone tone;
 	struct tag_found *tags;
@@ -72,7 +72,7 @@ struct facts {
 static void read_facts(const struct checkpoint *ck, struct facts *facts)
 {
 	facts->health_rc = checkpoint_health(ck, &facts->health, NULL);
-	facts->verdict_rc = checkpoint_verdict(ck, &facts->verdict, NULL);
+	facts->mark_rc = checkpoint_health_mark(ck, &facts->mark, NULL);
 	facts->pin_rc = checkpoint_pin(ck, &facts->pin, NULL);
 	tags_list(ck->repo, ck->ref.job, &facts->tags, &facts->ntags, NULL);
 	facts->state = "committed";
@@ -89,15 +89,15 @@ static void line(const char *what, enum tone tone, const char *value)
 	out(tone, "%s\n", value);
 }
 
-static const char *verdict_word(const struct verdict *v)
+static const char *mark_word(const struct health_mark *v)
 {
 	return v->unhealthy ? "unhealthy" : "healthy";
 }
 
-static void print_verdict(const struct verdict *v)
+static void print_mark(const struct health_mark *v)
 {
 	char text[MARK_TEXT_MAX + 80], age[32];
-	snprintf(text, sizeof(text), "%s%s%s (%s)", verdict_word(v), v->reason[0] ? ": " : "", v->reason,
+	snprintf(text, sizeof(text), "%s%s%s (%s)", mark_word(v), v->reason[0] ? ": " : "", v->reason,
 		 text_age(age, sizeof(age), v->given_at));
 	line("verdict", v->unhealthy ? TONE_WARN : TONE_PLAIN, text);
 }
@@ -113,8 +113,8 @@ static void print_marks(const struct checkpoint *ck, const struct facts *facts)
 		if (facts->health.damaged)
 			line("damage", TONE_BAD, facts->health.detail);
 	}
-	if (!facts->verdict_rc)
-		print_verdict(&facts->verdict);
+	if (!facts->mark_rc)
+		print_mark(&facts->mark);
 	if (!facts->pin_rc)
 		line("pinned", TONE_PLAIN, facts->pin.note[0] ? facts->pin.note : "yes");
 	else if (facts->pin_rc != -ENOENT)
@@ -180,13 +180,13 @@ static json_t *sums_json(const struct sum *sums, size_t n)
 
 static json_t *marks_json(json_t *doc, const struct checkpoint *ck, const struct facts *facts)
 {
-	json_t *health = json_null(), *verdict = json_null(), *pin = json_null(), *tags = json_array();
+	json_t *health = json_null(), *mark = json_null(), *pin = json_null(), *tags = json_array();
 	if (!facts->health_rc)
 		health = json_pack("{s:I, s:b, s:o}", "verified_ns", (json_int_t)facts->health.verified_at, "damaged",
 				   facts->health.damaged, "detail", json_text(facts->health.detail));
-	if (!facts->verdict_rc)
-		verdict = json_pack("{s:s, s:I, s:o}", "result", verdict_word(&facts->verdict), "given_ns",
-				    (json_int_t)facts->verdict.given_at, "reason", json_text(facts->verdict.reason));
+	if (!facts->mark_rc)
+		mark = json_pack("{s:s, s:I, s:o}", "result", mark_word(&facts->mark), "given_ns",
+				 (json_int_t)facts->mark.given_at, "reason", json_text(facts->mark.reason));
 	if (!facts->pin_rc)
 		pin = json_pack("{s:I, s:o}", "pinned_ns", (json_int_t)facts->pin.pinned_at, "note",
 				json_text(facts->pin.note));
@@ -194,7 +194,7 @@ static json_t *marks_json(json_t *doc, const struct checkpoint *ck, const struct
 		json_array_append_new(tags, json_text(facts->tags[i].tag.name));
 	json_object_set_new(doc, "tags", tags);
 	json_object_set_new(doc, "health", health);
-	json_object_set_new(doc, "verdict", verdict);
+	json_object_set_new(doc, "verdict", mark);
 	json_object_set_new(doc, "pin", pin);
 	json_object_set_new(doc, "pinned", json_boolean(facts->pin_rc != -ENOENT));
 	return doc;

@@ -8,18 +8,18 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-static const char *const verdicts[] = {"fine", "note", "degraded", "broken"};
+static const char *const results[] = {"fine", "note", "degraded", "broken"};
 
-void doctor_add(struct doctor *d, const char *name, enum verdict verdict, const char *costs, const char *remedy,
+void doctor_add(struct doctor *d, const char *name, enum result result, const char *costs, const char *remedy,
 		const char *fmt, ...)
 {
 	if (d->n == DOCTOR_CHECKS)
 		return;
 	struct check *c = &d->checks[d->n++];
 	c->name = name;
-	c->verdict = verdict;
-	c->costs = verdict ? costs : NULL;
-	c->remedy = verdict ? remedy : NULL;
+	c->result = result;
+	c->costs = result ? costs : NULL;
+	c->remedy = result ? remedy : NULL;
 	va_list ap;
 	va_start(ap, fmt);
 	vsnprintf(c->found, sizeof(c->found), fmt, ap);
@@ -28,10 +28,10 @@ void doctor_add(struct doctor *d, const char *name, enum verdict verdict, const 
 
 static int code_of(const struct doctor *d)
 {
-	enum verdict worst = VERDICT_FINE;
+	enum result worst = RESULT_FINE;
 	for (unsigned i = 0; i < d->n; i++)
-		worst = d->checks[i].verdict > worst ? d->checks[i].verdict : worst;
-	return worst == VERDICT_BROKEN ? EXIT_FAILED : worst == VERDICT_DEGRADED ? EXIT_PARTIAL : EXIT_OK;
+		worst = d->checks[i].result > worst ? d->checks[i].result : worst;
+	return worst == RESULT_BROKEN ? EXIT_FAILED : worst == RESULT_DEGRADED ? EXIT_PARTIAL : EXIT_OK;
 }
 
 static void print(const struct doctor *d)
@@ -42,14 +42,14 @@ static void print(const struct doctor *d)
 	for (unsigned i = 0; i < d->n; i++) {
 		const struct check *c = &d->checks[i];
 		table_cell(t, TONE_PLAIN, "%s", c->name);
-		table_cell(t, tones[c->verdict], "%s", verdicts[c->verdict]);
+		table_cell(t, tones[c->result], "%s", results[c->result]);
 		table_cell(t, TONE_PLAIN, "%s", c->found);
 	}
 	table_print(t);
-	for (enum verdict v = VERDICT_BROKEN; v > VERDICT_FINE; v--) {
+	for (enum result v = RESULT_BROKEN; v > RESULT_FINE; v--) {
 		for (unsigned i = 0; i < d->n; i++) {
 			const struct check *c = &d->checks[i];
-			if (c->verdict != v)
+			if (c->result != v)
 				continue;
 			out(tones[v], "\n%s: %s\n", c->name, c->found);
 			out(TONE_PLAIN, "  costs: %s\n  mend:  %s\n", c->costs, c->remedy);
@@ -63,7 +63,7 @@ static void emit(const struct cli *cli, const struct doctor *d)
 	for (unsigned i = 0; i < d->n; i++) {
 		const struct check *c = &d->checks[i];
 		json_array_append_new(checks, json_pack("{s:s, s:s, s:o, s:s?, s:s?}", "name", c->name, "verdict",
-							verdicts[c->verdict], "found", json_text(c->found), "costs",
+							results[c->result], "found", json_text(c->found), "costs",
 							c->costs, "remedy", c->remedy));
 	}
 	json_object_set_new(doc, "exit", json_integer(code_of(d)));

@@ -5,18 +5,18 @@
 
 #include <stdint.h>
 
-enum verdict {
-	VERDICT_FINE = 0,
-	VERDICT_NOTE,     /* not there, and nothing that is wanted needs it */
-	VERDICT_DEGRADED, /* works, at a price */
-	VERDICT_BROKEN,   /* will not work */
+enum result {
+	RESULT_FINE = 0,
+	RESULT_NOTE,     /* not there, and nothing that is wanted needs it */
+	RESULT_DEGRADED, /* works, at a price */
+	RESULT_BROKEN,   /* will not work */
 };
 
 enum { DOCTOR_CHECKS = 24, DOCTOR_TEXT_MAX = 256 };
 
 struct check {
 	const char *name; /* a word, the same for ever: it stands in the JSON */
-	enum verdict verdict;
+	enum result result;
 	char found[DOCTOR_TEXT_MAX];
 	const char *costs, *remedy; /* NULL when it is fine */
 };
@@ -30,7 +30,7 @@ struct doctor {
 };
 
 /* Adds a check. costs and remedy are dropped when it is fine. */
-void doctor_add(struct doctor *d, const char *name, enum verdict verdict, const char *costs, const char *remedy,
+void doctor_add(struct doctor *d, const char *name, enum result result, const char *costs, const char *remedy,
 		const char *fmt, ...) __attribute__((format(printf, 6, 7)));
 
 void doctor_machine(struct doctor *d);

@@ -59,7 +59,7 @@ void doctor_lustre(struct doctor *d, int dir, const char *path)
 		 "made "
 		 "there from then on inherits it. With more ranks than servers (OSTs) leave it as it is.",
 		 path);
-	doctor_add(d, "store-kind", striped ? VERDICT_FINE : VERDICT_NOTE,
+	doctor_add(d, "store-kind", striped ? RESULT_FINE : RESULT_NOTE,
 		   "Where each file lies on one server, a rank's file is written no faster than that one is.",
 		   d->lustre, "%s", found);
 }

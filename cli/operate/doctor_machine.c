@@ -52,9 +52,9 @@ static void check_io_uring(struct doctor *d)
 	int root, rc = disk_new(NULL, &disk, &root, &err);
 	bool uring = !rc && !strcmp(disk_engine(disk), "io_uring");
 	doctor_add(d, "io_uring",
-		   rc      ? VERDICT_BROKEN
-		   : uring ? VERDICT_FINE
-			   : VERDICT_DEGRADED,
+		   rc      ? RESULT_BROKEN
+		   : uring ? RESULT_FINE
+			   : RESULT_DEGRADED,
 		   "Threads with ordinary system calls read and write in its place: the same, at more processor time.",
 		   "Allow io_uring in the container's seccomp profile, set kernel.io_uring_disabled to 0, and leave "
 		   "CKPT_DISK_ENGINE alone.",
@@ -73,7 +73,7 @@ static void check_memlock(struct doctor *d)
 	if (getrlimit(RLIMIT_MEMLOCK, &limit) < 0)
 		return;
 	bool enough = free_of_it || limit.rlim_cur == RLIM_INFINITY || limit.rlim_cur >= d->memory_limit;
-	doctor_add(d, "memlock", enough ? VERDICT_FINE : VERDICT_DEGRADED,
+	doctor_add(d, "memlock", enough ? RESULT_FINE : RESULT_DEGRADED,
 		   "Arenas beyond the limit are written from unpinned memory: three times the processor time per byte.",
 		   "Raise the limit of locked memory for ckptd to the size of the arenas: ulimit -l, or LimitMEMLOCK= "
 		   "in the unit.",
@@ -104,7 +104,7 @@ static void check_huge_pages(struct doctor *d)
 	uint64_t pool = number_of("/proc/meminfo", "HugePages_Free:", 10, 0),
 		 kib = number_of("/proc/meminfo", "Hugepagesize:", 10, 0);
 	bool transparent = transparent_for_shared_memory();
-	doctor_add(d, "huge-pages", pool || transparent ? VERDICT_FINE : VERDICT_DEGRADED,
+	doctor_add(d, "huge-pages", pool || transparent ? RESULT_FINE : RESULT_DEGRADED,
 		   "Arenas in ordinary pages are touched more slowly, and a killed rank is seen later.",
 		   "Reserve pages (vm.nr_hugepages), or write advise to "
 		   "/sys/kernel/mm/transparent_hugepage/shmem_enabled.",
@@ -121,7 +121,7 @@ static void check_memory(struct doctor *d)
 	bool over = d->memory_limit > ceiling;
 	bytes_human(all, sizeof(all), total);
 	bytes_human(group, sizeof(group), limit);
-	doctor_add(d, "memory", over ? VERDICT_DEGRADED : VERDICT_FINE,
+	doctor_add(d, "memory", over ? RESULT_DEGRADED : RESULT_FINE,
 		   "A job that fills the limit is killed by the kernel before ckptd can refuse it.",
 		   "Lower --memory-limit, or raise memory.max of the control group.",
 		   "arenas may take %s of %s; the control group allows %s",
@@ -139,12 +139,12 @@ static int try_arena(void)
 static void check_kernel(struct doctor *d)
 {
 	int rc = try_arena();
-	doctor_add(d, "arenas", rc ? VERDICT_BROKEN : VERDICT_FINE,
+	doctor_add(d, "arenas", rc ? RESULT_BROKEN : RESULT_FINE,
 		   "Without sealed memory files there are no arenas: nothing is saved.",
 		   "Use a kernel and a container that allow memfd_create and its seals.", "%s",
 		   rc ? err_name(rc) : "memory files can be sealed");
 	AUTO_CLOSE int pidfd = (int)syscall(SYS_pidfd_open, getpid(), 0);
-	doctor_add(d, "pidfd", pidfd < 0 ? VERDICT_DEGRADED : VERDICT_FINE,
+	doctor_add(d, "pidfd", pidfd < 0 ? RESULT_DEGRADED : RESULT_FINE,
 		   "The death of a rank is seen when its connection ends, which a child that holds the socket delays.",
 		   "Use Linux 5.3 or later, and a seccomp profile that allows pidfd_open.", "%s",
 		   pidfd < 0 ? "refused" : "processes can be watched");
@@ -155,7 +155,7 @@ static void check_descriptors(struct doctor *d)
 	struct rlimit limit;
 	if (getrlimit(RLIMIT_NOFILE, &limit) < 0)
 		return;
-	doctor_add(d, "descriptors", limit.rlim_max < DESCRIPTORS ? VERDICT_DEGRADED : VERDICT_FINE,
+	doctor_add(d, "descriptors", limit.rlim_max < DESCRIPTORS ? RESULT_DEGRADED : RESULT_FINE,
 		   "Arenas, doorbells and files take several for each rank: large jobs are refused.",
 		   "Raise the hard limit of open files: ulimit -Hn, or LimitNOFILE= in the unit.", "at most %lu",
 		   (unsigned long)limit.rlim_max);
@@ -167,9 +167,9 @@ static void check_clock(struct doctor *d)
 	int state = adjtimex(&t);
 	bool wrong = clock_wall() < LONG_AGO;
 	doctor_add(d, "clock",
-		   wrong                 ? VERDICT_DEGRADED
-		   : state == TIME_ERROR ? VERDICT_NOTE
-					 : VERDICT_FINE,
+		   wrong                 ? RESULT_DEGRADED
+		   : state == TIME_ERROR ? RESULT_NOTE
+					 : RESULT_FINE,
 		   "Ages in listings and retention by time are wrong. Checkpoints are ordered by epoch and step all "
 		   "the same.",
 		   "Set the clock, and let a time service keep it (chrony, systemd-timesyncd).", "%s",
@@ -193,9 +193,9 @@ static void check_gpu(struct doctor *d)
 	bool device = !access("/dev/nvidiactl", F_OK), usable = device && !access("/dev/nvidiactl", R_OK | W_OK);
 	bool driver = device && loads("libcuda.so.1");
 	doctor_add(d, "gpu",
-		   usable && driver ? VERDICT_FINE
-		   : device         ? VERDICT_DEGRADED
-				    : VERDICT_NOTE,
+		   usable && driver ? RESULT_FINE
+		   : device         ? RESULT_DEGRADED
+				    : RESULT_NOTE,
 		   device ? "The device cannot be used by this user: ranks keep their state in host memory."
 			  : "State is captured from host memory only.",
 		   "Install the NVIDIA driver, and give the container its devices and libcuda.so.1.", "%s",
@@ -208,7 +208,7 @@ static void check_gpu(struct doctor *d)
 static void check_fabric(struct doctor *d)
 {
 	bool there = loads("libfabric.so.1"), verbs = !access("/sys/class/infiniband", F_OK);
-	doctor_add(d, "fabric", there ? VERDICT_FINE : VERDICT_NOTE,
+	doctor_add(d, "fabric", there ? RESULT_FINE : RESULT_NOTE,
 		   "A node alone needs none; ckptd with the setting cluster does not start without it.",
 		   "Install libfabric1.", "libfabric %s, %s", there ? "is there" : "does not load",
 		   verbs ? "RDMA devices: see the setting fabric-provider" : "no RDMA device: nodes copy over tcp");

@@ -100,9 +100,9 @@ static void check_kind(struct doctor *d, const struct place *p)
 		return;
 	}
 	doctor_add(d, "store-kind",
-		   memory    ? VERDICT_DEGRADED
-		   : overlay ? VERDICT_NOTE
-			     : VERDICT_FINE,
+		   memory    ? RESULT_DEGRADED
+		   : overlay ? RESULT_NOTE
+			     : RESULT_FINE,
 		   memory ? "What is called durable is lost with this machine."
 			  : "A container's own layer goes away with the container.",
 		   "Put the store on a disk, or on a file system that all nodes share.", "%s", kind_name(kind));
@@ -116,9 +116,9 @@ static void check_space(struct doctor *d, const struct place *p)
 		return;
 	uint64_t is = (uint64_t)s.f_bavail * s.f_frsize, of = (uint64_t)s.f_blocks * s.f_frsize;
 	doctor_add(d, "store-space",
-		   !is                            ? VERDICT_BROKEN
-		   : is < of / 100 * FREE_PERCENT ? VERDICT_DEGRADED
-						  : VERDICT_FINE,
+		   !is                            ? RESULT_BROKEN
+		   : is < of / 100 * FREE_PERCENT ? RESULT_DEGRADED
+						  : RESULT_FINE,
 		   "A checkpoint that does not fit fails, and training goes on without it.",
 		   "Delete checkpoints that nobody needs (ckpt forget), or raise the quota.", "%s free of %s",
 		   bytes_human(left, sizeof(left), is), bytes_human(all, sizeof(all), of));
@@ -130,7 +130,7 @@ static void check_writing(struct doctor *d, const struct place *p)
 	int rc = try_write(p, 0);
 	err_set(&why, rc, "%s", rc ? err_name(rc) : "files can be written and synced");
 	denied_path(p->path, rc, &why);
-	doctor_add(d, "store-write", rc ? VERDICT_BROKEN : VERDICT_FINE, "Nothing is saved there.",
+	doctor_add(d, "store-write", rc ? RESULT_BROKEN : RESULT_FINE, "Nothing is saved there.",
 		   "Give ckptd's user the right to write there, mount it for writing, and make room. Over NFS, run it "
 		   "as the "
 		   "user to whom the store belongs: root is nobody where it is squashed.",
@@ -138,19 +138,19 @@ static void check_writing(struct doctor *d, const struct place *p)
 	if (rc)
 		return;
 	rc = try_write(p, O_DIRECT);
-	doctor_add(d, "o-direct", rc ? VERDICT_DEGRADED : VERDICT_FINE,
+	doctor_add(d, "o-direct", rc ? RESULT_DEGRADED : RESULT_FINE,
 		   "Checkpoints go through the page cache: more processor time, and training's own cached files are "
 		   "pushed out.",
 		   "Use a file system that has O_DIRECT (ext4, xfs, most parallel ones).", "%s",
 		   rc ? err_name(rc) : "there");
 	rc = try_link(p);
-	doctor_add(d, "hard-links", rc ? VERDICT_DEGRADED : VERDICT_FINE,
+	doctor_add(d, "hard-links", rc ? RESULT_DEGRADED : RESULT_FINE,
 		   "A manifest is put in place by renaming, which is as good while one daemon writes there; groups "
 		   "that did not change "
 		   "are written again.",
 		   "Use a file system that has hard links.", "%s", rc ? err_name(rc) : "there");
 	rc = try_lock(p);
-	doctor_add(d, "file-lock", rc ? VERDICT_BROKEN : VERDICT_FINE,
+	doctor_add(d, "file-lock", rc ? RESULT_BROKEN : RESULT_FINE,
 		   "ckptd does not start: two of them could write to one store.",
 		   "Use a file system with locks (NFS: version 4, or a running lockd; Lustre: mount with flock).", "%s",
 		   rc ? err_name(rc) : "there");
@@ -184,7 +184,7 @@ void doctor_store(struct doctor *d)
 	struct place p;
 	bool parent;
 	if (!d->store) {
-		doctor_add(d, "store", VERDICT_NOTE, "Checkpoints stay in memory and are lost with this machine.",
+		doctor_add(d, "store", RESULT_NOTE, "Checkpoints stay in memory and are lost with this machine.",
 			   "Name one with --store, CKPT_STORE or the configuration file.", "none is named");
 		return;
 	}
@@ -192,7 +192,7 @@ void doctor_store(struct doctor *d)
 	struct err found;
 	err_set(&found, rc, "%.200s%s%s", d->store, rc ? ": " : parent ? ": will be made" : "", rc ? err_name(rc) : "");
 	denied_path(p.path, rc, &found);
-	doctor_add(d, "store", rc ? VERDICT_BROKEN : VERDICT_FINE, "ckptd does not start.",
+	doctor_add(d, "store", rc ? RESULT_BROKEN : RESULT_FINE, "ckptd does not start.",
 		   "Make the directory above it, and let ckptd's user into it.", "%s", found.text);
 	if (rc)
 		return;

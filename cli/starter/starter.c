@@ -81,7 +81,7 @@ static void kill_late(struct starter *s, uint64_t now)
 }
 
 /* A launcher that failed long before the end was one that the job did without. */
-static int verdict(struct starter *s, uint64_t now)
+static int outcome(struct starter *s, uint64_t now)
 {
 	uint32_t done = 0;
 	bool done_without = s->elastic && !s->asked && now - s->code_ns > LAST_NS;
@@ -213,7 +213,7 @@ static int loop(struct starter *s)
 		kill_late(s, now);
 		attend(s, now);
 		if (over(s))
-			return verdict(s, now);
+			return outcome(s, now);
 		wait_for_events(s, fds);
 	}
 }

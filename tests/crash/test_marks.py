@@ -44,7 +44,7 @@ def healthy(d):
     return sorted((row["epoch"], row["step"]) for row in rows if row["verdict"] == "healthy")
 
 
-def verdicts(d):
+def marks(d):
     """{(epoch, step): what is said of it}"""
     return {(mark["epoch"], mark["step"]): mark["result"] for mark in said(d)}
 
@@ -128,11 +128,11 @@ def _():
                 ranks[0].must("mark", 7, 0, health)
             ranks[1].must("fence", 0)  # so that it can be committed
             until(lambda: not d.alive(), "it is killed")
-            expect(verdicts(d) == {}, "it is not on storage", verdicts(d))
+            expect(marks(d) == {}, "it is not on storage", marks(d))
             d.start()
             all_must(ranks, "wait", 0, DURABLE, 20000)
             says = "healthy" if last == HEALTHY else "unhealthy"
-            until(lambda: verdicts(d) == {(1, 7): says}, f"it is called {says}")
+            until(lambda: marks(d) == {(1, 7): says}, f"it is called {says}")
 
 
 @cases.case("the daemon and all who said so are killed: of what is in memory only it is known again")

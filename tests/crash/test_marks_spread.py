@@ -38,7 +38,7 @@ def mark(ranks, step, health):
     all_must(ranks, "mark", step, 0, health)
 
 
-def verdicts(d):
+def marks(d):
     said = [json.loads(path.read_text()) for path in d.store.glob("main/step-*/VERDICT.json")]
     return {(s["epoch"], s["step"]): s["result"] for s in said}
 
@@ -78,7 +78,7 @@ def stands_once():
         for step in (7, 8):
             save(ranks, step, step)
         mark(ranks, 7, HEALTHY)
-        until(lambda: verdicts(daemons[0]) == {(1, 7): "healthy"}, "it is written")
+        until(lambda: marks(daemons[0]) == {(1, 7): "healthy"}, "it is written")
         for d in daemons:
             expect(listed(d) == {(1, 7): "healthy"}, listed(d))
             expect(written_out(d) == 7, written_out(d))
@@ -92,9 +92,9 @@ def last_word_of_all():
         ranks = spread(daemons)
         save(ranks, 7, 7)
         mark(ranks, 7, HEALTHY)
-        until(lambda: verdicts(daemons[0]) == {(1, 7): "healthy"}, "it is written")
+        until(lambda: marks(daemons[0]) == {(1, 7): "healthy"}, "it is written")
         mark(ranks, 7, UNHEALTHY)
-        until(lambda: verdicts(daemons[0]) == {(1, 7): "unhealthy"}, "the last word is written")
+        until(lambda: marks(daemons[0]) == {(1, 7): "unhealthy"}, "the last word is written")
         said = back_to_healthy(ranks)
         expect(said == [ENODATA] * 2, said)
 
@@ -112,7 +112,7 @@ def lost_before_it_was_told(at):
         holds(ranks, 7)
         save(ranks, 7, 7)
         mark(ranks, 7, HEALTHY)
-        until(lambda: verdicts(daemons[0]).get(max(daemons[0].committed())) == "healthy", "what comes after is marked, too")
+        until(lambda: marks(daemons[0]).get(max(daemons[0].committed())) == "healthy", "what comes after is marked, too")
         for d in daemons:
             expect(written_out(d) == 7, written_out(d))
 
@@ -135,13 +135,13 @@ def later_word_stays():
         ranks = spread(daemons)
         save(ranks, 7, 7)
         mark(ranks, 7, HEALTHY)
-        until(lambda: verdicts(daemons[0]) == {(1, 7): "healthy"}, "it is written")
+        until(lambda: marks(daemons[0]) == {(1, 7): "healthy"}, "it is written")
         daemons[0].kill()
         mark([ranks[1]], 7, UNHEALTHY)
-        until(lambda: verdicts(daemons[1]) == {(1, 7): "unhealthy"}, "the last word is written")
+        until(lambda: marks(daemons[1]) == {(1, 7): "unhealthy"}, "the last word is written")
         daemons[0].start()
         until(lambda: "is newer than what was known here" in daemons[0].text(), "it is looked at")
-        expect(verdicts(daemons[0]) == {(1, 7): "unhealthy"}, verdicts(daemons[0]))
+        expect(marks(daemons[0]) == {(1, 7): "unhealthy"}, marks(daemons[0]))
         said = back_to_healthy(ranks)
         expect(said == [ENODATA] * 2, said)
 

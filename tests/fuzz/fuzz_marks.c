@@ -18,7 +18,7 @@
 		same_text_or_abort(&text, &copy);                                                                      \
 	}
 ROUND_TRIP(health)
-ROUND_TRIP(verdict)
+ROUND_TRIP(health_mark)
 ROUND_TRIP(pin)
 ROUND_TRIP(tag)
 ROUND_TRIP(begun)
@@ -26,7 +26,7 @@ ROUND_TRIP(begun)
 static void decode_marks(const uint8_t *data, size_t size)
 {
 	round_trip_health(data, size);
-	round_trip_verdict(data, size);
+	round_trip_health_mark(data, size);
 	round_trip_pin(data, size);
 	round_trip_tag(data, size);
 	round_trip_begun(data, size);

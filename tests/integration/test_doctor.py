@@ -43,7 +43,7 @@ def code_of(checks):
 
 
 def lacks(name, verdict, *args, **more):
-    """With that lack the check has this verdict, and is told with what it costs and how to mend it."""
+    """With that lack the check has this finding, and is told with what it costs and how to mend it."""
     code, checks = doctor(*(args or ("--store", top / "new")), **more)
     equal(code, code_of(checks))
     check = checks[name]
@@ -52,7 +52,7 @@ def lacks(name, verdict, *args, **more):
     return check
 
 
-@case("the exit code is that of the worst verdict, and nothing is left behind")
+@case("the exit code is that of the worst finding, and nothing is left behind")
 def _():
     store = top / "store"
     store.mkdir()

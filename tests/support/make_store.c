@@ -29,7 +29,7 @@ static const struct option options[] = {
 struct wishes {
 	struct store_spec spec;
 	bool healthy, weights;
-	const char *damaged, *verdict, *pin;
+	const char *damaged, *mark, *pin;
 	uint64_t count; /* of steps from each STEP on */
 };
 
@@ -89,7 +89,7 @@ static void parse_options(int argc, char **argv, struct wishes *w)
 			w->damaged = optarg;
 			break;
 		case 'v':
-			w->verdict = optarg;
+			w->mark = optarg;
 			break;
 		case 'P':
 			w->pin = optarg;
@@ -108,8 +108,8 @@ static int make(const struct wishes *w, struct err *err)
 	int rc = store_make(&w->spec, err);
 	if (!rc && (w->healthy || w->damaged))
 		rc = store_mark_health(&w->spec, w->damaged != NULL, w->damaged ? w->damaged : "", err);
-	if (!rc && w->verdict)
-		rc = store_mark_verdict(&w->spec, !strcmp(w->verdict, "unhealthy"), "as the loss says", err);
+	if (!rc && w->mark)
+		rc = store_put_mark(&w->spec, !strcmp(w->mark, "unhealthy"), "as the loss says", err);
 	if (!rc && w->pin)
 		rc = store_mark_pin(&w->spec, w->pin, err);
 	return rc;

@@ -447,16 +447,16 @@ int store_mark_health(const struct store_spec *spec, bool damaged, const char *d
 	return rc ? rc : write_file(dir, NAME_HEALTH, text.data, text.len, err);
 }
 
-int store_mark_verdict(const struct store_spec *spec, bool unhealthy, const char *reason, struct err *err)
+int store_put_mark(const struct store_spec *spec, bool unhealthy, const char *reason, struct err *err)
 {
 	AUTO_WBUF struct wbuf text = {0};
 	char dir[PATH_SIZE];
-	struct verdict verdict = {.id = spec->id, .given_at = clock_wall(), .unhealthy = unhealthy};
-	snprintf(verdict.job, sizeof(verdict.job), "%s", job_of(spec));
-	snprintf(verdict.reason, sizeof(verdict.reason), "%s", reason);
+	struct health_mark mark = {.id = spec->id, .given_at = clock_wall(), .unhealthy = unhealthy};
+	snprintf(mark.job, sizeof(mark.job), "%s", job_of(spec));
+	snprintf(mark.reason, sizeof(mark.reason), "%s", reason);
 	store_dir(spec, dir, sizeof(dir));
-	int rc = verdict_encode(&verdict, &text);
-	return rc ? rc : write_file(dir, NAME_VERDICT, text.data, text.len, err);
+	int rc = health_mark_encode(&mark, &text);
+	return rc ? rc : write_file(dir, NAME_HEALTH_MARK, text.data, text.len, err);
 }
 
 int store_mark_pin(const struct store_spec *spec, const char *note, struct err *err)

@@ -35,7 +35,7 @@ int store_make(const struct store_spec *spec, struct err *err);
 void store_dir(const struct store_spec *spec, char *dst, size_t size);
 /* Writes HEALTH.json, VERDICT.json, PINNED. */
 int store_mark_health(const struct store_spec *spec, bool damaged, const char *detail, struct err *err);
-int store_mark_verdict(const struct store_spec *spec, bool unhealthy, const char *reason, struct err *err);
+int store_put_mark(const struct store_spec *spec, bool unhealthy, const char *reason, struct err *err);
 int store_mark_pin(const struct store_spec *spec, const char *note, struct err *err);
 
 /* The packed bytes that the region of a tensor must have. dst: region_volume × dtype_size bytes. */

@@ -106,10 +106,10 @@ static int judge_reply(struct meeting *m)
 
 	if (reply->magic != RING_MAGIC || reply->version != RING_VERSION)
 		return ring_fail(r, -EPROTO, "rank %d speaks another protocol", peer);
-	if (reply->verdict == RING_OTHER_EPOCH)
+	if (reply->outcome == RING_OTHER_EPOCH)
 		return ring_fail(r, -ESTALE, "rank %d refused epoch %" PRIu64 ": it is at epoch %" PRIu64, peer,
 				 r->epoch, reply->epoch);
-	if (reply->verdict != RING_ACCEPTED)
+	if (reply->outcome != RING_ACCEPTED)
 		return ring_fail(r, -EPROTO, "rank %d of %d refused rank %d of %d: the addresses are not this group's",
 				 (int)reply->rank, (int)reply->world, r->rank, r->world);
 	m->stage = NEXT_READY;
@@ -142,7 +142,7 @@ static void accept_candidate(struct meeting *m)
 	m->oldest = (m->oldest + 1) % CANDIDATES;
 }
 
-static enum ring_verdict judge_hello(const struct ring *r, const struct ring_hello *hello)
+static enum ring_outcome judge_hello(const struct ring *r, const struct ring_hello *hello)
 {
 	if (hello->epoch != r->epoch)
 		return RING_OTHER_EPOCH;
@@ -162,12 +162,12 @@ static void answer(struct meeting *m, struct candidate *c)
 				   .rank = (uint32_t)r->rank,
 				   .world = (uint32_t)r->world,
 				   .epoch = r->epoch};
-	enum ring_verdict verdict = judge_hello(r, &c->hello);
+	enum ring_outcome outcome = judge_hello(r, &c->hello);
 	bool known = c->hello.magic == RING_MAGIC && c->hello.version == RING_VERSION;
 
-	reply.verdict = (uint16_t)verdict;
+	reply.outcome = (uint16_t)outcome;
 	if (!known || send(c->fd, &reply, sizeof(reply), MSG_NOSIGNAL) != (ssize_t)sizeof(reply) ||
-	    verdict != RING_ACCEPTED) {
+	    outcome != RING_ACCEPTED) {
 		ring_close(&c->fd);
 		return;
 	}

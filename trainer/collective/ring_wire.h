@@ -31,7 +31,7 @@ struct ring_hello {
 };
 _Static_assert(sizeof(struct ring_hello) == 40, "no padding");
 
-enum ring_verdict {
+enum ring_outcome {
 	RING_ACCEPTED,
 	RING_OTHER_EPOCH,
 	RING_OTHER_LISTENER, /* the nonce is not this listener's */
@@ -41,7 +41,7 @@ enum ring_verdict {
 struct ring_reply {
 	uint32_t magic;
 	uint16_t version;
-	uint16_t verdict;     /* enum ring_verdict */
+	uint16_t outcome;     /* enum ring_outcome */
 	uint32_t rank, world; /* of the listener */
 	uint64_t epoch;
 };

@@ -8,7 +8,7 @@
  *	[slots_at, + slots × slot_size)  per slot: the captured pieces, packed as in the files (see layout.h)
  *
  * Who writes what: each field says it. The daemon reads everything in here as the word of an untrusted process: it copies, checks
- * bounds, and keeps its own view; a rank that scribbles damages only its own snapshots, and what is known of marks (verdicts) after the
+ * bounds, and keeps its own view; a rank that scribbles damages only its own snapshots, and what is known of health marks after the
  * daemon was started again: it could as well have given them.
  *
  * A slot's life, as the rank sees it: FREE → (rank: begin) CAPTURING → (device) done=1 → (rank: fence) fenced=1 → … → (daemon only)
@@ -29,7 +29,7 @@ enum {
 	ARENA_SLOTS_MAX = 8,
 	ARENA_PARTS = 8,   /* devices of one rank */
 	ARENA_STATUS = 32, /* most recent snapshots whose level is shown */
-	ARENA_VERDICTS = 32,
+	ARENA_HEALTH_MARKS = 32,
 	ARENA_REASON = 256, /* bytes of its text, with the NUL */
 	ARENA_ALIGN = 2 << 20,
 };
@@ -140,7 +140,7 @@ static inline uint64_t arena_granule(uint64_t nleaves)
 
 /* What the training has said of a checkpoint (ckpt_mark), for the daemon's next life. Written by the daemon under a sequence lock, as
  * arena_status; the same in all arenas of a node; epoch 0: unused. */
-struct arena_verdict {
+struct arena_health_mark {
 	_Atomic uint32_t seq;
 	uint32_t epoch;
 	uint64_t step;
@@ -182,8 +182,8 @@ struct arena_head {
 	_Alignas(64) struct arena_slot slots[ARENA_SLOTS_MAX];
 	_Alignas(64) struct arena_part parts[ARENA_SLOTS_MAX][ARENA_PARTS]; /* rank only */
 	_Alignas(64) struct arena_entry entry;
-	_Alignas(64) struct arena_bring bring;                      /* stays even where the daemon is older */
-	_Alignas(64) struct arena_verdict verdicts[ARENA_VERDICTS]; /* unused where the daemon is older */
+	_Alignas(64) struct arena_bring bring; /* stays even where the daemon is older */
+	_Alignas(64) struct arena_health_mark health_marks[ARENA_HEALTH_MARKS]; /* unused where the daemon is older */
 	_Alignas(64) struct arena_left_out left_out;
 };
 

@@ -6,7 +6,7 @@
 #include <string.h>
 
 static const char health_format[] = "ckpt.health", pin_format[] = "ckpt.pin", tag_format[] = "ckpt.tag",
-		  begun_format[] = "ckpt.epoch", verdict_format[] = "ckpt.verdict";
+		  begun_format[] = "ckpt.epoch", mark_format[] = "ckpt.verdict";
 
 static void put_tail(struct wbuf *out, const char *time_key, uint64_t at, const char *text_key, const char *text)
 {
@@ -26,9 +26,9 @@ int health_encode(const struct health *health, struct wbuf *out)
 	return wbuf_finish(out);
 }
 
-int verdict_encode(const struct verdict *v, struct wbuf *out)
+int health_mark_encode(const struct health_mark *v, struct wbuf *out)
 {
-	doc_put(out, verdict_format, MARK_VERSION, v->job, v->id);
+	doc_put(out, mark_format, MARK_VERSION, v->job, v->id);
 	put_tail(out, ",\"given_at\":", v->given_at,
 		 v->unhealthy ? ",\"result\":\"unhealthy\",\"reason\":" : ",\"result\":\"healthy\",\"reason\":",
 		 v->reason);
@@ -99,7 +99,7 @@ static int read_health(struct jin *in, struct health *h)
 	return read_judged(in, keys, &head, &(struct judged){"ok", "damaged", &h->verified_at, &h->damaged, h->detail});
 }
 
-static int read_verdict(struct jin *in, struct verdict *v)
+static int read_health_mark(struct jin *in, struct health_mark *v)
 {
 	static const char *const keys[] = {DOC_KEYS, "given_at", "result", "reason", NULL};
 	const struct doc_head head = {v->job, &v->id};
@@ -173,15 +173,15 @@ int health_decode(const void *text, size_t len, struct health *health, struct er
 	return rc;
 }
 
-int verdict_decode(const void *text, size_t len, struct verdict *verdict, struct err *err)
+int health_mark_decode(const void *text, size_t len, struct health_mark *mark, struct err *err)
 {
 	struct jin in;
-	*verdict = (struct verdict){0};
-	int rc = doc_open(&in, text, len, MARK_BYTES_MAX, verdict_format, MARK_VERSION, err);
+	*mark = (struct health_mark){0};
+	int rc = doc_open(&in, text, len, MARK_BYTES_MAX, mark_format, MARK_VERSION, err);
 	if (!rc)
-		rc = read_verdict(&in, verdict);
+		rc = read_health_mark(&in, mark);
 	if (rc < 0)
-		*verdict = (struct verdict){0};
+		*mark = (struct health_mark){0};
 	return rc;
 }
 

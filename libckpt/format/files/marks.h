@@ -31,7 +31,7 @@ struct health {
 	char detail[MARK_TEXT_MAX]; /* "" when ok; else the first damage: file, tensor and byte range */
 };
 
-struct verdict {
+struct health_mark {
 	char job[NAME_JOB_MAX];
 	struct step_id id;
 	uint64_t given_at;
@@ -64,8 +64,8 @@ struct begun {
 int health_encode(const struct health *health, struct wbuf *out);
 /* -EBADMSG with the path, -EPROTONOSUPPORT for another version; then *health is zeroed. */
 int health_decode(const void *text, size_t len, struct health *health, struct err *err);
-int verdict_encode(const struct verdict *verdict, struct wbuf *out);
-int verdict_decode(const void *text, size_t len, struct verdict *verdict, struct err *err);
+int health_mark_encode(const struct health_mark *mark, struct wbuf *out);
+int health_mark_decode(const void *text, size_t len, struct health_mark *mark, struct err *err);
 int pin_encode(const struct pin *pin, struct wbuf *out);
 int pin_decode(const void *text, size_t len, struct pin *pin, struct err *err);
 int tag_encode(const struct tag *tag, struct wbuf *out);

@@ -36,7 +36,7 @@ enum {
 
 #define NAME_MANIFEST "MANIFEST.json"
 #define NAME_HEALTH "HEALTH.json"
-#define NAME_VERDICT "VERDICT.json"
+#define NAME_HEALTH_MARK "VERDICT.json"
 #define NAME_PINNED "PINNED"
 
 /* Job, group and node names: 1 to MAX-1 of [A-Za-z0-9_.-], not starting with '.' or '-'. -EINVAL names what and why. */

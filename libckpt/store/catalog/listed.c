@@ -16,7 +16,7 @@ enum { ROWS_AT_ONCE = 256 };
 
 /* The numbers of a listing, as they stand in the row: job, epoch and step are its key. */
 struct numbers {
-	uint64_t state, bytes, stored, files, ranks, nodes, began, pinned, verdict, committed_ns, verified_ns;
+	uint64_t state, bytes, stored, files, ranks, nodes, began, pinned, mark, committed_ns, verified_ns;
 	struct listing_stamp stamp;
 };
 
@@ -45,7 +45,7 @@ static struct row row_of(const struct listing *l)
 				  .nodes = l->nodes,
 				  .began = l->began,
 				  .pinned = l->pinned,
-				  .verdict = l->verdict,
+				  .mark = l->mark,
 				  .committed_ns = l->committed_ns,
 				  .verified_ns = l->verified_ns,
 				  .stamp = l->stamp,
@@ -79,7 +79,7 @@ static bool parse_row(sqlite3_stmt *stmt, struct listing *l)
 	l->nodes = (uint32_t)n->nodes;
 	l->began = (uint32_t)n->began;
 	l->pinned = n->pinned;
-	l->verdict = n->verdict <= LISTING_UNHEALTHY ? (enum listing_verdict)n->verdict : LISTING_NO_VERDICT;
+	l->mark = n->mark <= LISTING_UNHEALTHY ? (enum listing_mark)n->mark : LISTING_NO_MARK;
 	l->committed_ns = n->committed_ns;
 	l->verified_ns = n->verified_ns;
 	l->stamp = n->stamp;

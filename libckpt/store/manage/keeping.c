@@ -28,10 +28,10 @@ static void read_health(const struct checkpoint *ck, struct retention_item *item
 	item->verified = !health.damaged && health.verified_at >= item->committed_ns;
 }
 
-static void read_verdict(const struct checkpoint *ck, struct retention_item *item)
+static void read_health_mark(const struct checkpoint *ck, struct retention_item *item)
 {
-	struct verdict verdict;
-	item->healthy = !checkpoint_verdict(ck, &verdict, NULL) && !verdict.unhealthy;
+	struct health_mark mark;
+	item->healthy = !checkpoint_health_mark(ck, &mark, NULL) && !mark.unhealthy;
 }
 
 /* -ENOENT: it has been removed since it was listed. */
@@ -55,7 +55,7 @@ static int read_item(struct repo *repo, const struct checkpoint_ref *ref, struct
 	}
 	item->began = ck.manifest.began;
 	read_health(&ck, item);
-	read_verdict(&ck, item);
+	read_health_mark(&ck, item);
 	checkpoint_close(&ck);
 	return 0;
 }

@@ -16,7 +16,7 @@ struct keeping {
 int keeping_load(struct repo *repo, const char *job, struct keeping *k, struct err *err);
 void keeping_free(struct keeping *k);
 /* Before an older one goes: the newest that stays is made durable, and so is the newest that is healthy. A manifest may have been linked a
- * moment ago by a commit whose last fsync is still to come, and a verdict, too. */
+ * moment ago by a commit whose last fsync is still to come, and a mark, too. */
 int keeping_settle(struct repo *repo, const char *job, const struct keeping *k, struct err *err);
 
 #endif

@@ -318,14 +318,14 @@ int checkpoint_health(const struct checkpoint *ck, struct health *health, struct
 	return rc < 0 ? rc : check_identity(ck, NAME_HEALTH, health->job, health->id, err);
 }
 
-int checkpoint_verdict(const struct checkpoint *ck, struct verdict *verdict, struct err *err)
+int checkpoint_health_mark(const struct checkpoint *ck, struct health_mark *mark, struct err *err)
 {
 	AUTO_FREE void *text = NULL;
 	size_t len;
-	int rc = read_mark(ck, NAME_VERDICT, &text, &len, err);
+	int rc = read_mark(ck, NAME_HEALTH_MARK, &text, &len, err);
 	if (!rc)
-		rc = verdict_decode(text, len, verdict, err);
-	return rc < 0 ? rc : check_identity(ck, NAME_VERDICT, verdict->job, verdict->id, err);
+		rc = health_mark_decode(text, len, mark, err);
+	return rc < 0 ? rc : check_identity(ck, NAME_HEALTH_MARK, mark->job, mark->id, err);
 }
 
 int checkpoint_pin(const struct checkpoint *ck, struct pin *pin, struct err *err)
@@ -358,25 +358,25 @@ int checkpoint_put_health(struct repo *repo, const struct health *health, struct
 	return put_mark(repo, health->job, health->id, NAME_HEALTH, &text, err);
 }
 
-static bool say_the_same(const struct verdict *a, const struct verdict *b)
+static bool say_the_same(const struct health_mark *a, const struct health_mark *b)
 {
 	return a->unhealthy == b->unhealthy && !strcmp(a->reason, b->reason);
 }
 
-int checkpoint_put_verdict(struct repo *repo, const struct verdict *verdict, bool old, struct err *err)
+int checkpoint_put_health_mark(struct repo *repo, const struct health_mark *mark, bool old, struct err *err)
 {
 	struct checkpoint ck;
-	struct verdict there;
+	struct health_mark there;
 	AUTO_WBUF struct wbuf text = {0};
-	int rc = checkpoint_open_root(repo, verdict->job, verdict->id, &ck, err);
+	int rc = checkpoint_open_root(repo, mark->job, mark->id, &ck, err);
 	if (rc)
 		return rc;
-	bool stands = !checkpoint_verdict(&ck, &there, NULL);
-	if (stands && old && there.given_at > verdict->given_at) {
+	bool stands = !checkpoint_health_mark(&ck, &there, NULL);
+	if (stands && old && there.given_at > mark->given_at) {
 		rc = err_set(err, -EEXIST, "a later one stands there");
-	} else if (!stands || !say_the_same(&there, verdict)) {
-		verdict_encode(verdict, &text);
-		rc = put_mark(repo, verdict->job, verdict->id, NAME_VERDICT, &text, err);
+	} else if (!stands || !say_the_same(&there, mark)) {
+		health_mark_encode(mark, &text);
+		rc = put_mark(repo, mark->job, mark->id, NAME_HEALTH_MARK, &text, err);
 	}
 	checkpoint_close(&ck);
 	return rc;

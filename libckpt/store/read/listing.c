@@ -40,13 +40,13 @@ static void stamp_ref(struct repo *repo, const struct checkpoint_ref *ref, struc
 
 /* ---- reading */
 
-static void read_verdict(const struct checkpoint *ck, struct listing *l, struct err *why)
+static void read_health_mark(const struct checkpoint *ck, struct listing *l, struct err *why)
 {
-	struct verdict verdict;
+	struct health_mark mark;
 	struct err trouble = {0};
-	int rc = checkpoint_verdict(ck, &verdict, &trouble);
+	int rc = checkpoint_health_mark(ck, &mark, &trouble);
 	if (!rc)
-		l->verdict = verdict.unhealthy ? LISTING_UNHEALTHY : LISTING_HEALTHY;
+		l->mark = mark.unhealthy ? LISTING_UNHEALTHY : LISTING_HEALTHY;
 	else if (rc != -ENOENT && !why->text[0])
 		*why = trouble;
 }
@@ -68,7 +68,7 @@ static void read_marks(const struct checkpoint *ck, struct listing *l, struct er
 	l->verified_ns = rc ? 0 : health.verified_at;
 	/* A damaged pin still pins: to keep too much is the safe side. */
 	l->pinned = checkpoint_pin(ck, &pin, NULL) != -ENOENT;
-	read_verdict(ck, l, why);
+	read_health_mark(ck, l, why);
 }
 
 bool listing_read(struct repo *repo, const struct checkpoint_ref *ref, struct listing *l, struct err *why)

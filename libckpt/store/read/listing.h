@@ -25,7 +25,7 @@ struct listing {
 	uint32_t ranks, nodes;
 	uint32_t began; /* format/files/manifest.h */
 	bool pinned;
-	enum listing_verdict { LISTING_NO_VERDICT = 0, LISTING_HEALTHY, LISTING_UNHEALTHY } verdict;
+	enum listing_mark { LISTING_NO_MARK = 0, LISTING_HEALTHY, LISTING_UNHEALTHY } mark;
 	uint64_t committed_ns, verified_ns; /* verified_ns: 0 unless verified or damaged */
 	struct listing_stamp {
 		uint64_t dir, dir_ns; /* inode, time of change */

@@ -79,15 +79,15 @@ int checkpoint_check_totals(const struct checkpoint *ck, struct err *err);
 void checkpoint_close(struct checkpoint *ck);
 /* Whether it is no checkpoint of the store any more: removed while it was read, so that what was missed of it is no damage. */
 bool checkpoint_gone(struct repo *repo, const char *job, struct step_id id);
-/* Reads a mark of the checkpoint (NAME_HEALTH, NAME_VERDICT, NAME_PINNED). -ENOENT: there is none; -EBADMSG: it is damaged or of another one. */
+/* Reads a mark of the checkpoint (NAME_HEALTH, NAME_HEALTH_MARK, NAME_PINNED). -ENOENT: there is none; -EBADMSG: it is damaged or of another one. */
 int checkpoint_health(const struct checkpoint *ck, struct health *health, struct err *err);
-int checkpoint_verdict(const struct checkpoint *ck, struct verdict *verdict, struct err *err);
+int checkpoint_health_mark(const struct checkpoint *ck, struct health_mark *mark, struct err *err);
 int checkpoint_pin(const struct checkpoint *ck, struct pin *pin, struct err *err);
 /* Writes HEALTH.json of the checkpoint that *health names, over what is there. Needs no intact manifest. */
 int checkpoint_put_health(struct repo *repo, const struct health *health, struct err *err);
 /* The same for VERDICT.json, of a checkpoint that is committed: -ENOENT for another. One that says the same already stays; old: so does one that
  * was given later, -EEXIST. */
-int checkpoint_put_verdict(struct repo *repo, const struct verdict *verdict, bool old, struct err *err);
+int checkpoint_put_health_mark(struct repo *repo, const struct health_mark *mark, bool old, struct err *err);
 /* The same for PINNED. */
 int checkpoint_put_pin(struct repo *repo, const struct pin *pin, struct err *err);
 /* Removes PINNED, durably. -ENOENT: there is none. */

@@ -109,15 +109,15 @@ static int print_marks(void)
 			  .id = {1000, 3},
 			  .pinned_at = 1700000000000000000,
 			  .note = "before the learning rate drop"};
-	struct verdict verdict = {
+	struct health_mark mark = {
 		.job = "gpt", .id = {1000, 3}, .given_at = 1700000000000000000, .reason = "8 good steps since"};
-	AUTO_WBUF struct wbuf text = {0}, mark = {0}, word = {0};
-	int rc = health_encode(&health, &text);
-	rc = rc ? rc : pin_encode(&pin, &mark);
-	rc = rc ? rc : verdict_encode(&verdict, &word);
-	print_text(&text);
-	print_text(&mark);
-	print_text(&word);
+	AUTO_WBUF struct wbuf health_text = {0}, pin_text = {0}, mark_text = {0};
+	int rc = health_encode(&health, &health_text);
+	rc = rc ? rc : pin_encode(&pin, &pin_text);
+	rc = rc ? rc : health_mark_encode(&mark, &mark_text);
+	print_text(&health_text);
+	print_text(&pin_text);
+	print_text(&mark_text);
 	return rc;
 }
 

@@ -189,7 +189,7 @@ Test(spill, the_part_of_a_lost_node_is_written_as_it_would_have_been)
 
 static void expect_unhealthy(const struct job *job, struct step_id id)
 {
-	const struct verdict_said *mark = verdicts_find(&job->verdicts, id);
+	const struct noted_mark *mark = health_marks_find(&job->health_marks, id);
 	cr_assert_not_null(mark);
 	cr_expect(mark->is.unhealthy);
 	cr_expect_str_eq(mark->is.reason, "as seen");
@@ -199,13 +199,13 @@ Test(spill, what_was_said_of_it_holds_under_its_new_name)
 {
 	struct job job = {.daemon = &self, .name = "main"};
 	copies_init(&job.copies, &job);
-	verdicts_init(&job.verdicts, &job);
+	health_marks_init(&job.health_marks, &job);
 	fake_saves.job = &job;
-	verdict_keep(&m.mem[0]->head->verdicts[0],
-		     &(struct verdict_kept){.id = s7, .unhealthy = true, .given_at = 5, .reason = "as seen"});
-	verdicts_return(&job.verdicts, m.mem[0]);
+	mark_keep(&m.mem[0]->head->health_marks[0],
+		  &(struct kept_mark){.id = s7, .unhealthy = true, .given_at = 5, .reason = "as seen"});
+	health_marks_return(&job.health_marks, m.mem[0]);
 	write_all();
-	cr_expect_null(verdicts_find(&job.verdicts, as), "it is no checkpoint yet");
+	cr_expect_null(health_marks_find(&job.health_marks, as), "it is no checkpoint yet");
 	order(PEER_SPILL_STORED);
 	expect_unhealthy(&job, s7);
 	expect_unhealthy(&job, as);
@@ -217,7 +217,7 @@ static bool counts_as_stored(enum peer_spill_phase end)
 {
 	struct job job = {.daemon = &self, .name = "main"};
 	copies_init(&job.copies, &job);
-	verdicts_init(&job.verdicts, &job);
+	health_marks_init(&job.health_marks, &job);
 	fake_saves.job = &job;
 	nsaid = 0;
 	write_all();

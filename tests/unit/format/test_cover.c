@@ -54,10 +54,10 @@ static int brute_force(const struct shape *shape, const struct set *s, uint64_t 
 	return 0;
 }
 
-Test(cover, verdict_and_hole_match_brute_force)
+Test(cover, result_and_hole_match_brute_force)
 {
 	uint64_t seed = 1;
-	unsigned verdicts[3] = {0};
+	unsigned results[3] = {0};
 	for (int round = 0; round < 20000; round++) {
 		struct shape shape = random_shape(&seed);
 		struct set s = set_new(16);
@@ -75,11 +75,11 @@ Test(cover, verdict_and_hole_match_brute_force)
 			snprintf(text, sizeof(text), "no rank holds element %llu,", (unsigned long long)hole);
 			cr_assert(strstr(err.text, text), "%s, not: %s", text, err.text);
 		}
-		verdicts[rc == -EEXIST ? 0 : rc == -ENODATA ? 1 : 2]++;
+		results[rc == -EEXIST ? 0 : rc == -ENODATA ? 1 : 2]++;
 		set_free(&s);
 	}
-	cr_assert(verdicts[0] > 500 && verdicts[1] > 500 && verdicts[2] > 500, "%u %u %u", verdicts[0], verdicts[1],
-		  verdicts[2]);
+	cr_assert(results[0] > 500 && results[1] > 500 && results[2] > 500, "%u %u %u", results[0], results[1],
+		  results[2]);
 }
 
 Test(cover, a_hole_is_named_by_index_and_coordinate)

@@ -30,19 +30,19 @@ Test(marks, health_comes_back_as_it_was)
 	wbuf_free(&text);
 }
 
-Test(marks, a_verdict_comes_back_as_it_was)
+Test(marks, a_health_mark_comes_back_as_it_was)
 {
-	static const struct verdict both[] = {
+	static const struct health_mark both[] = {
 		{.job = "gpt", .id = {1000, 3}, .given_at = 1700000000123456789, .reason = "8 good steps since"},
 		{.job = "gpt", .id = {7, 1}, .given_at = 1, .unhealthy = true, .reason = "loss is nan"},
 	};
-	struct verdict back;
+	struct health_mark back;
 	struct health health;
 	struct err err = {""};
 	for (size_t i = 0; i < 2; i++) {
 		struct wbuf text = {0};
-		cr_assert_eq(verdict_encode(&both[i], &text), 0);
-		cr_assert_eq(verdict_decode(text.data, text.len, &back, &err), 0, "%s", err.text);
+		cr_assert_eq(health_mark_encode(&both[i], &text), 0);
+		cr_assert_eq(health_mark_decode(text.data, text.len, &back, &err), 0, "%s", err.text);
 		cr_assert_eq(memcmp(&both[i], &back, sizeof(back)), 0);
 		cr_assert_eq(health_decode(text.data, text.len, &health, &err), -EBADMSG,
 			     "it says nothing of the bytes");
@@ -53,7 +53,7 @@ Test(marks, a_verdict_comes_back_as_it_was)
 		"{\"format\":\"ckpt.verdict\",\"version\":1,\"job\":\"gpt\",\"step\":1,\"epoch\":1,\"given_at\":5,"
 		"\"result\":\"ok\",\"reason\":\"\"",
 		&text);
-	cr_assert_eq(verdict_decode(text.data, text.len, &back, &err), -EBADMSG);
+	cr_assert_eq(health_mark_decode(text.data, text.len, &back, &err), -EBADMSG);
 	cr_assert(strstr(err.text, "neither \"healthy\" nor \"unhealthy\""), "%s", err.text);
 	cr_assert_eq(back.job[0], 0);
 	wbuf_free(&text);

@@ -241,32 +241,32 @@ Test(checkpoint, marks_are_read_and_written)
 	checkpoint_close(&ck);
 }
 
-Test(checkpoint, a_verdict_is_written_once_and_replaced_by_another)
+Test(checkpoint, a_health_mark_is_written_once_and_replaced_by_another)
 {
-	struct verdict verdict = {.id = spec.id, .given_at = 17, .reason = "good steps since", .job = "main"}, back;
+	struct health_mark mark = {.id = spec.id, .given_at = 17, .reason = "good steps since", .job = "main"}, back;
 	cr_assert_eq(open_it(), 0);
-	cr_expect_eq(checkpoint_verdict(&ck, &back, &err), -ENOENT);
-	cr_expect_eq(checkpoint_put_verdict(&repo, &verdict, false, &err), 0, "%s", err.text);
-	verdict.given_at = 18;
-	cr_expect_eq(checkpoint_put_verdict(&repo, &verdict, false, &err), 0, "%s", err.text);
-	cr_expect_eq(checkpoint_verdict(&ck, &back, &err), 0, "%s", err.text);
+	cr_expect_eq(checkpoint_health_mark(&ck, &back, &err), -ENOENT);
+	cr_expect_eq(checkpoint_put_health_mark(&repo, &mark, false, &err), 0, "%s", err.text);
+	mark.given_at = 18;
+	cr_expect_eq(checkpoint_put_health_mark(&repo, &mark, false, &err), 0, "%s", err.text);
+	cr_expect_eq(checkpoint_health_mark(&ck, &back, &err), 0, "%s", err.text);
 	cr_expect(back.given_at == 17 && !back.unhealthy, "what says the same stays");
-	verdict.unhealthy = true;
-	cr_expect_eq(checkpoint_put_verdict(&repo, &verdict, false, &err), 0, "%s", err.text);
-	cr_expect_eq(checkpoint_verdict(&ck, &back, &err), 0, "%s", err.text);
+	mark.unhealthy = true;
+	cr_expect_eq(checkpoint_put_health_mark(&repo, &mark, false, &err), 0, "%s", err.text);
+	cr_expect_eq(checkpoint_health_mark(&ck, &back, &err), 0, "%s", err.text);
 	cr_expect(back.given_at == 18 && back.unhealthy);
-	verdict.unhealthy = false;
-	verdict.given_at = 16;
-	cr_expect_eq(checkpoint_put_verdict(&repo, &verdict, true, &err), -EEXIST, "what was said later stays");
-	cr_expect_eq(checkpoint_verdict(&ck, &back, &err), 0, "%s", err.text);
+	mark.unhealthy = false;
+	mark.given_at = 16;
+	cr_expect_eq(checkpoint_put_health_mark(&repo, &mark, true, &err), -EEXIST, "what was said later stays");
+	cr_expect_eq(checkpoint_health_mark(&ck, &back, &err), 0, "%s", err.text);
 	cr_expect(back.given_at == 18 && back.unhealthy);
-	verdict.given_at = 19;
-	cr_expect_eq(checkpoint_put_verdict(&repo, &verdict, true, &err), 0, "%s", err.text);
-	cr_expect_eq(checkpoint_verdict(&ck, &back, &err), 0, "%s", err.text);
+	mark.given_at = 19;
+	cr_expect_eq(checkpoint_put_health_mark(&repo, &mark, true, &err), 0, "%s", err.text);
+	cr_expect_eq(checkpoint_health_mark(&ck, &back, &err), 0, "%s", err.text);
 	cr_expect(back.given_at == 19 && !back.unhealthy);
 	checkpoint_close(&ck);
-	verdict.id.step++;
-	cr_expect_eq(checkpoint_put_verdict(&repo, &verdict, false, &err), -ENOENT, "there is no such checkpoint");
+	mark.id.step++;
+	cr_expect_eq(checkpoint_put_health_mark(&repo, &mark, false, &err), -ENOENT, "there is no such checkpoint");
 }
 
 Test(checkpoint, a_damaged_or_foreign_mark_is_found)

@@ -90,8 +90,8 @@ Test(keeping, marks_and_tags_are_found)
 	cr_expect(k.items[3].damaged && !k.items[3].verified);
 	cr_expect_eq(k.blind, 0);
 	struct store_spec good = spec_of(2), bad = spec_of(3);
-	cr_assert_eq(store_mark_verdict(&good, false, "", &err), 0);
-	cr_assert_eq(store_mark_verdict(&bad, true, "", &err), 0);
+	cr_assert_eq(store_put_mark(&good, false, "", &err), 0);
+	cr_assert_eq(store_put_mark(&bad, true, "", &err), 0);
 	load();
 	cr_expect(!k.items[0].healthy && k.items[1].healthy && !k.items[2].healthy);
 	for (size_t i = 0; i < k.n; i++)

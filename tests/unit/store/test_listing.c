@@ -81,10 +81,10 @@ Test(listing, says_what_manifest_and_marks_say)
 	look(LISTING_VERIFIED, "");
 	cr_expect(listing.pinned);
 	cr_expect_gt(listing.verified_ns, 0);
-	cr_expect_eq(listing.verdict, LISTING_NO_VERDICT);
-	cr_assert_eq(store_mark_verdict(&spec, true, "loss is nan", &err), 0, "%s", err.text);
+	cr_expect_eq(listing.mark, LISTING_NO_MARK);
+	cr_assert_eq(store_put_mark(&spec, true, "loss is nan", &err), 0, "%s", err.text);
 	look(LISTING_VERIFIED, "");
-	cr_expect_eq(listing.verdict, LISTING_UNHEALTHY);
+	cr_expect_eq(listing.mark, LISTING_UNHEALTHY);
 	cr_assert_eq(store_mark_health(&spec, true, "a leaf differs", &err), 0, "%s", err.text);
 	look(LISTING_DAMAGED, "a leaf differs");
 }

@@ -215,7 +215,7 @@ Test(ring_connect, stale_peer_does_not_disturb_the_new_ring)
 	ranks_start(&ranks, 3, barrier);
 	ranks_join(&ranks, 3);
 	cr_assert_eq(recv(fd, &reply, sizeof(reply), MSG_WAITALL), (ssize_t)sizeof(reply));
-	cr_assert_eq(reply.verdict, RING_OTHER_EPOCH);
+	cr_assert_eq(reply.outcome, RING_OTHER_EPOCH);
 	cr_assert_eq(reply.epoch, 1);
 	for (int i = 0; i < 3; i++)
 		cr_assert_eq(ranks.rank[i].result, 0);

@@ -70,7 +70,7 @@ static void answer(uint32_t node)
 	coord_compared(coord, from(node), &m);
 }
 
-/* All nodes answer until there is a verdict. */
+/* All nodes answer until there is a finding. */
 static void answer_all(void)
 {
 	for (unsigned turn = 0; turn < 10 && !told[0].failure; turn++)
@@ -86,7 +86,7 @@ static void capture(void)
 		reach(n);
 }
 
-static void expect_verdict(const char *text)
+static void expect_finding(const char *text)
 {
 	for (uint32_t n = 0; n < NODES; n++) {
 		cr_expect_eq(told[n].level, LEVEL_PENDING, "it was shown to node %u", n);
@@ -113,7 +113,7 @@ Test(coord_divergence, one_rank_is_named_among_all_pieces)
 		answer_all();
 		char text[80];
 		snprintf(text, sizeof(text), "replicas differ: rank 4 deviates from the others in t%u", i);
-		expect_verdict(text);
+		expect_finding(text);
 		cr_expect_leq(told[0].compares, 4, "it was asked %u times", told[0].compares);
 	}
 }
@@ -123,7 +123,7 @@ Test(coord_divergence, two_ranks_of_one_node_are_named_by_the_majority_of_the_ot
 	held[1][7] = held[4][7] = 5; /* node 1 holds both: alike, and wrong */
 	capture();
 	answer_all();
-	expect_verdict("replicas differ: ranks 1 and 4 deviate from the others in t7");
+	expect_finding("replicas differ: ranks 1 and 4 deviate from the others in t7");
 }
 
 Test(coord_divergence, half_of_the_ranks_are_no_majority)
@@ -131,7 +131,7 @@ Test(coord_divergence, half_of_the_ranks_are_no_majority)
 	held[0][7] = held[1][7] = held[5][7] = 5;
 	capture();
 	answer_all();
-	expect_verdict("replicas differ in t7: no more than half of the 6 ranks that hold it agree, so none is named");
+	expect_finding("replicas differ in t7: no more than half of the 6 ranks that hold it agree, so none is named");
 }
 
 Test(coord_divergence, nodes_that_do_not_take_part_are_not_compared)
@@ -159,7 +159,7 @@ Test(coord_divergence, who_comes_back_in_the_midst_of_it_is_asked_again)
 	for (uint32_t n = 0; n < NODES; n++)
 		reach(n);
 	answer_all();
-	expect_verdict("replicas differ: rank 2 deviates from the others in t4999");
+	expect_finding("replicas differ: rank 2 deviates from the others in t4999");
 }
 
 Test(coord_divergence, answers_to_other_questions_and_twice_change_nothing)
@@ -176,7 +176,7 @@ Test(coord_divergence, answers_to_other_questions_and_twice_change_nothing)
 		answer(0);
 	cr_expect_eq(told[0].failure, 0);
 	answer_all();
-	expect_verdict("replicas differ: rank 4 deviates from the others in t9");
+	expect_finding("replicas differ: rank 4 deviates from the others in t9");
 }
 
 Test(coord_divergence, what_is_told_again_and_again_is_bounded)
@@ -204,7 +204,7 @@ Test(coord_divergence, who_does_not_answer_is_named_and_the_save_fails)
 	cr_expect_eq(step_compare(id, s10), 0);
 	cr_expect_eq(node, 1);
 	coord_give_up(coord, id, "node b");
-	expect_verdict("replicas differ, and node b has not told in which tensor");
+	expect_finding("replicas differ, and node b has not told in which tensor");
 	cr_expect_not(coord_overdue(coord, 0, &id, &node), "it is over");
 	answer(1);
 	cr_expect_eq(told[0].failure, -EUCLEAN);
@@ -270,7 +270,7 @@ Test(coord_divergence, what_comes_after_it_in_the_same_epoch_is_not_trusted)
 		coord_copied(coord, from(n), later);
 	for (uint32_t n = 0; n < NODES; n++)
 		coord_reached(coord, from(n), later, LEVEL_CAPTURED);
-	expect_verdict("it comes after step 10, in which replicas differed: go back to an earlier one");
+	expect_finding("it comes after step 10, in which replicas differed: go back to an earlier one");
 	for (uint32_t n = 0; n < NODES; n++)
 		answer(n);
 	join(1);
@@ -284,7 +284,7 @@ Test(coord_divergence, what_comes_after_it_in_the_same_epoch_is_not_trusted)
 	cr_expect_eq(told[0].level, LEVEL_CAPTURED, "%s", told[0].text);
 }
 
-static void verdict(const uint64_t *sums, uint32_t n, const char *want)
+static void finding(const uint64_t *sums, uint32_t n, const char *want)
 {
 	struct peer_sum ranks[40];
 	char text[WIRE_TEXT_MAX];
@@ -296,14 +296,14 @@ static void verdict(const uint64_t *sums, uint32_t n, const char *want)
 
 Test(coord_divergence, sentences, .init = NULL, .fini = NULL)
 {
-	verdict((uint64_t[]){1, 2}, 2, "replicas differ in wte: 2 ranks hold it, and no majority says which is right");
-	verdict((uint64_t[]){3, 1, 3}, 3, "replicas differ: rank 1 deviates from the others in wte");
-	verdict((uint64_t[]){3, 1, 2}, 3,
+	finding((uint64_t[]){1, 2}, 2, "replicas differ in wte: 2 ranks hold it, and no majority says which is right");
+	finding((uint64_t[]){3, 1, 3}, 3, "replicas differ: rank 1 deviates from the others in wte");
+	finding((uint64_t[]){3, 1, 2}, 3,
 		"replicas differ in wte: no more than half of the 3 ranks that hold it agree, so none is named");
-	verdict((uint64_t[]){1, 9, 9, 9, 2, 9, 1}, 7,
+	finding((uint64_t[]){1, 9, 9, 9, 2, 9, 1}, 7,
 		"replicas differ: ranks 0, 4 and 6 deviate from the others in wte");
 	uint64_t many[40];
 	for (uint32_t r = 0; r < 40; r++)
 		many[r] = r < 12 ? r : 99;
-	verdict(many, 40, "replicas differ: ranks 0, 1, 2, 3, 4, 5, 6, 7 and 4 others deviate from the others in wte");
+	finding(many, 40, "replicas differ: ranks 0, 1, 2, 3, 4, 5, 6, 7 and 4 others deviate from the others in wte");
 }

@@ -50,7 +50,7 @@ static void teardown(void)
 	maker_free(&maker);
 }
 
-TestSuite(saves_verdict, .init = setup, .fini = teardown);
+TestSuite(saves_readback, .init = setup, .fini = teardown);
 
 static void make_durable(enum snapshot_verify verify)
 {
@@ -72,7 +72,7 @@ static uint32_t shown_phase(void)
 }
 
 /* Its copies on other nodes are complete while the disk reads it: that publishes it anew. */
-Test(saves_verdict, copies_that_are_complete_meanwhile_do_not_hide_the_read_back)
+Test(saves_readback, copies_that_are_complete_meanwhile_do_not_hide_the_read_back)
 {
 	static const enum snapshot_verify meanwhile[] = {VERIFY_QUEUED, VERIFY_READING, VERIFY_AWAITED, VERIFY_LEFT};
 	for (unsigned i = 0; i < sizeof(meanwhile) / sizeof(meanwhile[0]); i++) {
@@ -86,7 +86,7 @@ Test(saves_verdict, copies_that_are_complete_meanwhile_do_not_hide_the_read_back
 	}
 }
 
-Test(saves_verdict, only_the_setting_makes_it_a_dead_end)
+Test(saves_readback, only_the_setting_makes_it_a_dead_end)
 {
 	make_durable(VERIFY_NEVER);
 	cr_expect_eq(shown_phase(), LATE_NOBODY);
@@ -108,7 +108,7 @@ static void overtake(unsigned n)
 }
 
 /* Another node reads it back, and its word comes after the slots were given to a later one. */
-Test(saves_verdict, the_word_of_another_node_is_heard_without_the_slots)
+Test(saves_readback, the_word_of_another_node_is_heard_without_the_slots)
 {
 	make_durable(VERIFY_AWAITED);
 	s->damaged = true; /* nobody needs it in memory */
@@ -125,7 +125,7 @@ Test(saves_verdict, the_word_of_another_node_is_heard_without_the_slots)
 	cr_expect_not(saves_find(&job.saves, id), "nothing more is to be heard of it");
 }
 
-Test(saves_verdict, what_is_never_said_of_many_is_not_waited_for_for_ever)
+Test(saves_readback, what_is_never_said_of_many_is_not_waited_for_for_ever)
 {
 	make_durable(VERIFY_AWAITED);
 	s->damaged = true;
