@@ -140,9 +140,9 @@ static json_t *row_json(const struct checkpoint_ref *ref, const struct row *row,
 }
 
 static const struct column columns[] = {
-	{"JOB", ALIGN_LEFT},     {"STEP", ALIGN_RIGHT},  {"EPOCH", ALIGN_RIGHT}, {"COMMITTED", ALIGN_RIGHT},
-	{"SIZE", ALIGN_RIGHT},   {"RANKS", ALIGN_RIGHT}, {"FILES", ALIGN_RIGHT}, {"STATE", ALIGN_LEFT},
-	{"VERDICT", ALIGN_LEFT}, {"PIN", ALIGN_LEFT},    {"TAGS", ALIGN_LEFT},
+	{"JOB", ALIGN_LEFT},   {"STEP", ALIGN_RIGHT},  {"EPOCH", ALIGN_RIGHT}, {"COMMITTED", ALIGN_RIGHT},
+	{"SIZE", ALIGN_RIGHT}, {"RANKS", ALIGN_RIGHT}, {"FILES", ALIGN_RIGHT}, {"STATE", ALIGN_LEFT},
+	{"MARK", ALIGN_LEFT},  {"PIN", ALIGN_LEFT},    {"TAGS", ALIGN_LEFT},
 };
 
 /* Index of the first ref to show: the last `wanted` that are shown at all. */
@@ -268,7 +268,7 @@ const struct command command_list = {
 	.summary = "list the checkpoints of a repository, oldest first",
 	.detail = "SIZE is what the files hold. If they are packed, what they take follows: \"1.5 GiB in 1.2 GiB\".\n"
 		  "STATE is committed, verified (a full read found it intact), damaged (a check found damage; ckpt\n"
-		  "verify names it) or unreadable (its manifest could not be read now). VERDICT is what training\n"
+		  "verify names it) or unreadable (its manifest could not be read now). MARK is what training\n"
 		  "said of the state: healthy or unhealthy. All jobs are listed, unless --job or CKPT_JOB names one.",
 	.args = "",
 	.options = options,

@@ -99,7 +99,7 @@ static void print_mark(const struct health_mark *v)
 	char text[MARK_TEXT_MAX + 80], age[32];
 	snprintf(text, sizeof(text), "%s%s%s (%s)", mark_word(v), v->reason[0] ? ": " : "", v->reason,
 		 text_age(age, sizeof(age), v->given_at));
-	line("verdict", v->unhealthy ? TONE_WARN : TONE_PLAIN, text);
+	line("mark", v->unhealthy ? TONE_WARN : TONE_PLAIN, text);
 }
 
 static void print_marks(const struct checkpoint *ck, const struct facts *facts)

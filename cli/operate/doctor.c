@@ -36,7 +36,7 @@ static int code_of(const struct doctor *d)
 
 static void print(const struct doctor *d)
 {
-	static const struct column columns[] = {{"CHECK", ALIGN_LEFT}, {"VERDICT", ALIGN_LEFT}, {"FOUND", ALIGN_LEFT}};
+	static const struct column columns[] = {{"CHECK", ALIGN_LEFT}, {"RESULT", ALIGN_LEFT}, {"FOUND", ALIGN_LEFT}};
 	static const enum tone tones[] = {TONE_GOOD, TONE_DIM, TONE_WARN, TONE_BAD};
 	struct table *t = table_new(columns, 3);
 	for (unsigned i = 0; i < d->n; i++) {
