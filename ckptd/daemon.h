@@ -13,7 +13,7 @@
 
 #include <stdbool.h>
 
-struct ask;
+struct forward;
 struct catalog;
 struct disk;
 struct former;
@@ -45,23 +45,23 @@ struct daemon {
 	struct pool *reader;    /* one thread for reading back, so that digests and recoveries never wait for it */
 	struct packing packing; /* by the workers of pool */
 	struct disk *disk;
-	struct throttle writes;  /* what commits write */
-	struct meter reads;      /* what is read back */
-	int root;                /* handle of the repository; -1: memory only */
-	struct catalog *catalog; /* NULL: none */
-	struct spanlog *spanlog; /* NULL: none is written */
-	struct space *space;     /* how full the store is; NULL: memory only */
-	struct http *http;       /* NULL: off */
-	struct gc *gc;           /* NULL: no store */
-	struct scrub *scrub;     /* NULL: no store */
-	struct roster *roster;   /* NULL: this node is alone */
-	unsigned self;           /* in it */
-	struct net *net;         /* NULL: as before */
-	struct replica *replica; /* NULL: as before */
-	uint64_t refused;        /* connections of which the log has told */
-	uint64_t next_refused;   /* when it may tell again */
-	struct ask *asks;        /* of operators, that the coordinator has not answered yet; the newest first */
-	uint64_t ask_tokens;
+	struct throttle writes;   /* what commits write */
+	struct meter reads;       /* what is read back */
+	int root;                 /* handle of the repository; -1: memory only */
+	struct catalog *catalog;  /* NULL: none */
+	struct spanlog *spanlog;  /* NULL: none is written */
+	struct space *space;      /* how full the store is; NULL: memory only */
+	struct http *http;        /* NULL: off */
+	struct gc *gc;            /* NULL: no store */
+	struct scrub *scrub;      /* NULL: no store */
+	struct roster *roster;    /* NULL: this node is alone */
+	unsigned self;            /* in it */
+	struct net *net;          /* NULL: as before */
+	struct replica *replica;  /* NULL: as before */
+	uint64_t refused;         /* connections of which the log has told */
+	uint64_t next_refused;    /* when it may tell again */
+	struct forward *forwards; /* of operators, that the coordinator has not answered yet; the newest first */
+	uint64_t forward_tokens;
 	struct list jobs;
 	struct former *formers;         /* what jobs that have ended have left in memory, until they come again */
 	struct prefault *prefaults;     /* that wait until its ranks are at work */

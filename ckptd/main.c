@@ -154,7 +154,7 @@ static void on_tick(void *arg)
 	space_tick(s->daemon.space, now);
 	http_tick(s->daemon.http, now);
 	peers_tick(&s->daemon, now);
-	asks_tick(&s->daemon);
+	forward_tick(&s->daemon);
 	conns_tick(&s->conns);
 	hosts_tick(&s->daemon, now);
 	prefaults_tick(&s->daemon);

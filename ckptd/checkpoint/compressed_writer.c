@@ -42,7 +42,7 @@ static void arrived(struct parcel *parcel)
 	}
 }
 
-static void ask(struct packer *p);
+static void ask_throttle(struct packer *p);
 
 static void parcel_done(struct disk_op *op)
 {
@@ -63,7 +63,7 @@ static void parcel_done(struct disk_op *op)
 	} else if (p->moved) {
 		p->moved(p);
 	}
-	ask(p);
+	ask_throttle(p);
 	pump(p);
 }
 
@@ -96,7 +96,7 @@ static void goes(struct turn *turn)
 	submit(list_entry(p->queue.next, struct parcel, link), turn->bytes);
 }
 
-static void ask(struct packer *p)
+static void ask_throttle(struct packer *p)
 {
 	if (p->turning || p->rc || list_empty(&p->queue))
 		return;
@@ -112,7 +112,7 @@ static void send(struct packer *p, struct parcel *parcel)
 	parcel->moved = 0;
 	if (!list_empty(&p->queue) || (p->throttle && throttle_limited(p->throttle, p->bucket))) {
 		list_push(&p->queue, &parcel->link);
-		ask(p);
+		ask_throttle(p);
 	} else {
 		submit(parcel, parcel->len);
 	}

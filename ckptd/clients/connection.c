@@ -71,7 +71,7 @@ static void hang_up(struct client *c)
 	watch_remove(c->watch);
 	c->watch = NULL;
 	close(c->sock);
-	asks_forget(c->conns->daemon, c);
+	forward_forget(c->conns->daemon, c);
 	if (c->job && (!c->rank || c->rank->client == c))
 		job_disconnected(c->job, c->rank);
 	c->job = NULL;
@@ -341,8 +341,8 @@ static int on_command(struct client *c, const struct frame *f, struct err *err)
 	int rc = wire_command_decode(f->body, f->len, &command, err);
 	if (rc)
 		return rc;
-	rc = order_take(c->conns->daemon, c, f->seq, &command, &answer, &why);
-	if (rc == ORDER_LATER)
+	rc = operator_take(c->conns->daemon, c, f->seq, &command, &answer, &why);
+	if (rc == OPERATOR_LATER)
 		return 0;
 	if (rc) {
 		client_error(c, f->seq, rc, "%s", why.text);

@@ -50,9 +50,9 @@ static int flush_elsewhere(struct job *job, const struct wire_command *command, 
 	if (!newest)
 		return err_set(err, -ENOENT, "job %s has no snapshot that is complete in memory", job->name);
 	answer->id = newest->id;
-	int rc = participant_can_ask(job, err);
+	int rc = participant_can_forward(job, err);
 	if (!rc)
-		participant_ask(job, command);
+		participant_forward(job, command);
 	return rc;
 }
 
@@ -104,17 +104,17 @@ static int forward_drain(struct daemon *daemon, struct client *client, uint32_t 
 		return rc;
 	if (!*command->job)
 		memcpy(named.job, job->name, sizeof(named.job));
-	rc = ask_coordinator(daemon, client, seq, &named, err);
-	return rc ? rc : ORDER_LATER;
+	rc = forward_to_coordinator(daemon, client, seq, &named, err);
+	return rc ? rc : OPERATOR_LATER;
 }
 
-void order_asked(struct daemon *daemon, uint32_t node, const struct peer_report *r)
+void operator_requested(struct daemon *daemon, uint32_t node, const struct peer_report *r)
 {
 	struct err err = {{0}};
 	struct wire_answer answer = {0};
-	int rc = drain(daemon, &r->ask.command, &answer, &err);
+	int rc = drain(daemon, &r->request.command, &answer, &err);
 	struct peer_order order = {.type = PEER_ANSWER,
-				   .answer = {.token = r->ask.token, .rc = rc, .left = answer.left}};
+				   .answer = {.token = r->request.token, .rc = rc, .left = answer.left}};
 	memcpy(order.job, r->job, sizeof(order.job));
 	snprintf(order.answer.text, sizeof(order.answer.text), "%s", rc ? err.text : answer.text);
 	host_order(daemon, true, node, &order);
@@ -123,15 +123,15 @@ void order_asked(struct daemon *daemon, uint32_t node, const struct peer_report 
 /* On all nodes or on none. */
 static int halt(struct job *job, const struct wire_command *command, struct wire_answer *answer, struct err *err)
 {
-	int rc = participant_can_ask(job, err);
+	int rc = participant_can_forward(job, err);
 	if (!rc)
-		rc = halt_ask(job, command, answer, err);
+		rc = halt_request(job, command, answer, err);
 	if (!rc)
-		participant_ask(job, command);
+		participant_forward(job, command);
 	return rc;
 }
 
-void order_obey(struct job *job, const struct wire_command *command)
+void operator_obey(struct job *job, const struct wire_command *command)
 {
 	struct wire_answer answer = {0};
 	struct err err = {{0}};
@@ -142,15 +142,15 @@ void order_obey(struct job *job, const struct wire_command *command)
 	}
 	if (flushes && !saves_decide(&job->saves))
 		return;
-	int rc = flushes ? queue_flush(&job->saves, &answer.id, &err) : halt_ask(job, command, &answer, &err);
+	int rc = flushes ? queue_flush(&job->saves, &answer.id, &err) : halt_request(job, command, &answer, &err);
 	if (rc)
 		log_warn("ordered on another node, and not done here: %s", err.text);
 	else
 		log_info("ordered on another node: job %s: %s", job->name, flushes ? "flush" : answer.text);
 }
 
-int order_take(struct daemon *daemon, struct client *client, uint32_t seq, const struct wire_command *command,
-	       struct wire_answer *answer, struct err *err)
+int operator_take(struct daemon *daemon, struct client *client, uint32_t seq, const struct wire_command *command,
+		  struct wire_answer *answer, struct err *err)
 {
 	struct job *job;
 	*answer = (struct wire_answer){0};

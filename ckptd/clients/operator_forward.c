@@ -15,10 +15,10 @@
 
 /* Whoever asks waits for 5 s (cli/operate/order.c). */
 #define ANSWER_NS (4 * CLOCK_NS_PER_S)
-enum { ASKS_MAX = 64 };
+enum { FORWARDS_MAX = 64 };
 
-struct ask {
-	struct ask *next;
+struct forward {
+	struct forward *next;
 	uint64_t token, deadline;
 	struct client *client;
 	uint32_t seq;
@@ -32,43 +32,43 @@ static const char *coordinator(const struct daemon *d)
 static unsigned count(const struct daemon *d)
 {
 	unsigned n = 0;
-	for (const struct ask *a = d->asks; a; a = a->next)
+	for (const struct forward *a = d->forwards; a; a = a->next)
 		n++;
 	return n;
 }
 
-int ask_coordinator(struct daemon *d, struct client *client, uint32_t seq, const struct wire_command *command,
-		    struct err *err)
+int forward_to_coordinator(struct daemon *d, struct client *client, uint32_t seq, const struct wire_command *command,
+			   struct err *err)
 {
 	if (!d->net || !net_is_up(d->net, FIRST_NODE))
 		return err_set(err, -ENOTCONN,
 			       "node %s, which coordinates the jobs of this cluster, cannot be reached: ask again when "
 			       "it is back",
 			       coordinator(d));
-	struct ask *a = count(d) < ASKS_MAX ? calloc(1, sizeof(*a)) : NULL;
+	struct forward *a = count(d) < FORWARDS_MAX ? calloc(1, sizeof(*a)) : NULL;
 	if (!a)
-		return err_set(err, -EBUSY, "%d questions wait for node %s already", ASKS_MAX, coordinator(d));
-	*a = (struct ask){.next = d->asks,
-			  .token = ++d->ask_tokens,
-			  .deadline = clock_deadline(ANSWER_NS),
-			  .client = client,
-			  .seq = seq};
-	d->asks = a;
-	struct peer_report r = {.type = PEER_ASK, .ask = {.token = a->token, .command = *command}};
+		return err_set(err, -EBUSY, "%d questions wait for node %s already", FORWARDS_MAX, coordinator(d));
+	*a = (struct forward){.next = d->forwards,
+			      .token = ++d->forward_tokens,
+			      .deadline = clock_deadline(ANSWER_NS),
+			      .client = client,
+			      .seq = seq};
+	d->forwards = a;
+	struct peer_report r = {.type = PEER_REQUEST, .request = {.token = a->token, .command = *command}};
 	memcpy(r.job, command->job, sizeof(r.job));
 	participant_send(d, &r);
 	return 0;
 }
 
 /* The next one in its place. */
-static void drop(struct ask **at)
+static void drop(struct forward **at)
 {
-	struct ask *a = *at;
+	struct forward *a = *at;
 	*at = a->next;
 	free(a);
 }
 
-static void answer(const struct ask *a, const struct peer_order *order)
+static void answer(const struct forward *a, const struct peer_order *order)
 {
 	AUTO_WBUF struct wbuf body = {0};
 	const struct peer_answer *m = &order->answer;
@@ -84,21 +84,21 @@ static void answer(const struct ask *a, const struct peer_order *order)
 	client_send(a->client, WIRE_COMMAND, a->seq, &body, NULL, 0);
 }
 
-void asks_answered(struct daemon *d, const struct peer_order *order)
+void forward_answered(struct daemon *d, const struct peer_order *order)
 {
-	for (struct ask **at = &d->asks; *at; at = &(*at)->next) {
+	for (struct forward **at = &d->forwards; *at; at = &(*at)->next) {
 		if ((*at)->token != order->answer.token)
 			continue;
-		struct ask a = **at;
+		struct forward a = **at;
 		drop(at); /* whoever is answered may go, and forget what he asked */
 		answer(&a, order);
 		return;
 	}
 }
 
-void asks_forget(struct daemon *d, const struct client *client)
+void forward_forget(struct daemon *d, const struct client *client)
 {
-	for (struct ask **at = &d->asks; *at;) {
+	for (struct forward **at = &d->forwards; *at;) {
 		if ((*at)->client == client)
 			drop(at);
 		else
@@ -109,8 +109,8 @@ void asks_forget(struct daemon *d, const struct client *client)
 /* Those whose deadline is not later. */
 static void fail(struct daemon *d, uint64_t until, int rc, const char *what)
 {
-	for (struct ask **at = &d->asks; *at;) {
-		struct ask a = **at;
+	for (struct forward **at = &d->forwards; *at;) {
+		struct forward a = **at;
 		if (a.deadline > until) {
 			at = &(*at)->next;
 			continue;
@@ -118,17 +118,17 @@ static void fail(struct daemon *d, uint64_t until, int rc, const char *what)
 		drop(at);
 		client_error(a.client, a.seq, rc, "node %s, which coordinates the jobs of this cluster, %s",
 			     coordinator(d), what);
-		at = &d->asks;
+		at = &d->forwards;
 	}
 }
 
-void asks_down(struct daemon *d)
+void forward_down(struct daemon *d)
 {
 	fail(d, UINT64_MAX, -ENOTCONN, "was lost before it answered");
 }
 
-void asks_tick(struct daemon *d)
+void forward_tick(struct daemon *d)
 {
-	if (d->asks)
+	if (d->forwards)
 		fail(d, clock_now(), -ETIMEDOUT, "does not answer");
 }

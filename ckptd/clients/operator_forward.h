@@ -1,5 +1,6 @@
-/* Ask: what an operator asks of this daemon, and only the one that coordinates the jobs of the cluster can answer (clients/operator.h): it is sent
- * there, and the operator is answered when that has. Each has a deadline, and they are bounded. */
+/* Forwarded requests: what an operator asks of this daemon, and only the daemon that coordinates the jobs of the cluster can answer
+ * (clients/operator.h). A request is sent there, and the operator is answered when that daemon has answered. Each has a deadline, and
+ * there are at most FORWARDS_MAX. */
 #ifndef CKPTD_CLIENTS_OPERATOR_FORWARD_H
 #define CKPTD_CLIENTS_OPERATOR_FORWARD_H
 
@@ -10,15 +11,15 @@ struct client;
 struct daemon;
 
 /* The answer comes later, to this request of the client's. -ENOTCONN: the coordinator cannot be reached. */
-int ask_coordinator(struct daemon *daemon, struct client *client, uint32_t seq, const struct wire_command *command,
-		    struct err *err);
+int forward_to_coordinator(struct daemon *daemon, struct client *client, uint32_t seq,
+			   const struct wire_command *command, struct err *err);
 /* From the coordinator. */
-void asks_answered(struct daemon *daemon, const struct peer_order *order);
+void forward_answered(struct daemon *daemon, const struct peer_order *order);
 /* It cannot be reached any more. */
-void asks_down(struct daemon *daemon);
+void forward_down(struct daemon *daemon);
 /* The client has gone; with the last of them all is forgotten. */
-void asks_forget(struct daemon *daemon, const struct client *client);
+void forward_forget(struct daemon *daemon, const struct client *client);
 /* Every tick. */
-void asks_tick(struct daemon *daemon);
+void forward_tick(struct daemon *daemon);
 
 #endif

@@ -342,8 +342,8 @@ void host_report(struct daemon *daemon, uint32_t node, bool spread, const struct
 		membership_report(daemon, node, spread, r);
 		return;
 	}
-	if (r->type == PEER_ASK && r->ask.token) {
-		order_asked(daemon, node, r);
+	if (r->type == PEER_REQUEST && r->request.token) {
+		operator_requested(daemon, node, r);
 		return;
 	}
 	if (r->type == PEER_NODE_JOIN && r->node_join.plan != membership_plan(daemon, r->job))

@@ -45,8 +45,8 @@ void host_hear(struct coordinator_host *host, struct coord_from from, const stru
 	case PEER_LEAVE:
 		leave(host, from.node, r->finished);
 		return;
-	case PEER_ASK:
-		asked(host, from.node, &r->ask.command);
+	case PEER_REQUEST:
+		asked(host, from.node, &r->request.command);
 		return;
 	case PEER_NODE_JOIN:
 		attends(host, from.node);

@@ -99,7 +99,7 @@ void coord_persisted(struct coord *c, uint32_t epoch);
 void coord_free(struct coord *c); /* NULL is allowed */
 
 bool coord_has_finished(const struct coord *c, uint32_t node);
-/* A report, of any type but PEER_LEAVE and PEER_ASK, which concern more than the coordinator. What is of another epoch, or of a node that
+/* A report, of any type but PEER_LEAVE and PEER_REQUEST, which concern more than the coordinator. What is of another epoch, or of a node that
  * does not take part, changes nothing, but where it says otherwise.
  *
  * NODE_JOIN: the node takes part with so many ranks, and knows of an epoch that may be later than is known here. It is told in which one the

@@ -26,7 +26,7 @@ void coordinator_link_up(struct daemon *daemon)
 void coordinator_link_down(struct daemon *daemon)
 {
 	spills_abandon(daemon);
-	asks_down(daemon);
+	forward_down(daemon);
 	list_for(node, &daemon->jobs) {
 		struct job *job = list_entry(node, struct job, link);
 		if (!job->spread)

@@ -168,7 +168,7 @@ void orders_obey(struct daemon *daemon, const struct peer_order *order)
 	if (order->type == PEER_SPILL)
 		spill_order(daemon, order->job, &order->spill);
 	if (order->type == PEER_ANSWER)
-		asks_answered(daemon, order);
+		forward_answered(daemon, order);
 	if (!job)
 		return; /* it has ended here: its coordinator is told so */
 	switch (order->type) {
@@ -189,7 +189,7 @@ void orders_obey(struct daemon *daemon, const struct peer_order *order)
 		resize_quiesce(job, order->number);
 		return;
 	case PEER_COMMAND:
-		order_obey(job, &order->command);
+		operator_obey(job, &order->command);
 		return;
 	case PEER_PAUSE:
 		pause_ranks(job, order->step);

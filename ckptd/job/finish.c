@@ -95,7 +95,7 @@ static void say(struct job *job, uint64_t now)
 	struct finish *f = &job->finish;
 	struct err away = {{0}};
 	f->say_ns = now + AGAIN_NS;
-	if (!participant_can_ask(job, &away))
+	if (!participant_can_forward(job, &away))
 		participant_join(job);
 }
 

@@ -62,7 +62,7 @@ static int go_on(struct job *job, struct wire_answer *answer, struct err *err)
 	return 0;
 }
 
-int halt_ask(struct job *job, const struct wire_command *command, struct wire_answer *answer, struct err *err)
+int halt_request(struct job *job, const struct wire_command *command, struct wire_answer *answer, struct err *err)
 {
 	switch (command->kind) {
 	case COMMAND_HALT_AFTER:
@@ -85,7 +85,7 @@ int halt_ask(struct job *job, const struct wire_command *command, struct wire_an
 
 static void tell_others(const struct job *job)
 {
-	participant_ask(job, &(struct wire_command){.kind = COMMAND_HALT});
+	participant_forward(job, &(struct wire_command){.kind = COMMAND_HALT});
 }
 
 /* The time has come. Other nodes may have been asked later than this one, and would stop after another checkpoint, which never comes once the

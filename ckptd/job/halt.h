@@ -18,7 +18,7 @@ struct halt {
 
 /* The answer's text says what will happen. -EINVAL: the time cannot be met, or there is nothing to take back. Of a job
  * that is spread other nodes may know what was forgotten here: taking it back is for them, then. */
-int halt_ask(struct job *job, const struct wire_command *command, struct wire_answer *answer, struct err *err);
+int halt_request(struct job *job, const struct wire_command *command, struct wire_answer *answer, struct err *err);
 /* Every tick. */
 void halt_tick(struct job *job);
 /* The coordinator is back, which may have lost what it was told last, or know nothing: the others are asked again to end, but not before this

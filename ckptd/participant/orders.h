@@ -13,7 +13,7 @@ void orders_obey(struct daemon *daemon, const struct peer_order *order);
 /* Goes on with what a message of another node has changed. */
 void orders_turn(struct daemon *daemon, const char *job);
 
-/* An ASK that another node's operator waits for: here is the coordinator (clients/operator.c). */
-void order_asked(struct daemon *daemon, uint32_t node, const struct peer_report *ask);
+/* A REQUEST that another node's operator waits for: here is the coordinator (clients/operator.c). */
+void operator_requested(struct daemon *daemon, uint32_t node, const struct peer_report *request);
 
 #endif

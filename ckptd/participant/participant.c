@@ -237,7 +237,7 @@ void participant_quiesced(const struct job *job, uint32_t plan, int rc, const ch
 	participant_say(job, &r);
 }
 
-int participant_can_ask(const struct job *job, struct err *err)
+int participant_can_forward(const struct job *job, struct err *err)
 {
 	const struct daemon *d = job->daemon;
 	if (!job->spread || host_here(d) || net_is_up(d->net, FIRST_NODE))
@@ -248,10 +248,10 @@ int participant_can_ask(const struct job *job, struct err *err)
 		       job->name, d->roster->nodes[FIRST_NODE].name);
 }
 
-void participant_ask(const struct job *job, const struct wire_command *command)
+void participant_forward(const struct job *job, const struct wire_command *command)
 {
 	if (job->spread)
-		participant_say(job, &(struct peer_report){.type = PEER_ASK, .ask.command = *command});
+		participant_say(job, &(struct peer_report){.type = PEER_REQUEST, .request.command = *command});
 }
 
 void participant_spilled(struct daemon *daemon, const char *job, const struct peer_spilled *spilled)

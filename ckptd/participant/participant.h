@@ -49,8 +49,8 @@ void participant_shares(const struct job *job);
 void participant_capacity(const struct job *job, const struct peer_capacity *assignment);
 void participant_quiesced(const struct job *job, uint32_t plan, int rc, const char *text);
 /* An operator's command is for the other nodes of the job, too: whether they can be told (-ENOTCONN: they cannot), and telling them. */
-int participant_can_ask(const struct job *job, struct err *err);
-void participant_ask(const struct job *job, const struct wire_command *command);
+int participant_can_forward(const struct job *job, struct err *err);
+void participant_forward(const struct job *job, const struct wire_command *command);
 /* To the first node, from another one; where it cannot be reached, to nobody. */
 int participant_send(const struct daemon *daemon, const struct peer_report *report);
 /* Also of a job that this node has no ranks of. */

@@ -81,9 +81,9 @@ bool former_checks(struct job *job)
 /* Where the job is coordinated it is known who is there to write it. */
 static int ask_for_it(const struct job *job, const struct snapshot *newest, struct err *err)
 {
-	int rc = participant_can_ask(job, err);
+	int rc = participant_can_forward(job, err);
 	if (!rc && newest->state == SNAPSHOT_CAPTURED && !newest->commit)
-		participant_ask(job, &(struct wire_command){.kind = COMMAND_FLUSH});
+		participant_forward(job, &(struct wire_command){.kind = COMMAND_FLUSH});
 	return rc;
 }
 

@@ -31,7 +31,7 @@ static const char *const names[PEER_ORDER_END] = {
 	[PEER_QUIESCED] = "QUIESCED",
 	[PEER_SPILLED] = "SPILLED",
 	[PEER_PAUSED] = "PAUSED",
-	[PEER_ASK] = "ASK",
+	[PEER_REQUEST] = "REQUEST",
 	[PEER_REPLICA_DIGESTS] = "REPLICA_DIGESTS",
 	[PEER_COMPARED] = "COMPARED",
 	[PEER_LEFT_OUT] = "LEFT_OUT",
@@ -158,9 +158,9 @@ int peer_report_encode(const struct peer_report *m, struct wbuf *out)
 	case PEER_SPILLED:
 		peer_spilled_put(out, &m->spilled);
 		break;
-	case PEER_ASK:
-		wbuf_u64(out, m->ask.token);
-		wire_command_put(out, &m->ask.command);
+	case PEER_REQUEST:
+		wbuf_u64(out, m->request.token);
+		wire_command_put(out, &m->request.command);
 		break;
 	case PEER_REPLICA_DIGESTS:
 		peer_replica_digests_put(out, &m->replica_digests);
@@ -238,9 +238,9 @@ static void get_report(struct rbuf *r, struct peer_report *m)
 	case PEER_SPILLED:
 		peer_spilled_get(r, &m->spilled);
 		return;
-	case PEER_ASK:
-		m->ask.token = rbuf_u64(r);
-		wire_command_get(r, &m->ask.command);
+	case PEER_REQUEST:
+		m->request.token = rbuf_u64(r);
+		wire_command_get(r, &m->request.command);
 		return;
 	case PEER_REPLICA_DIGESTS:
 		peer_replica_digests_get(r, &m->replica_digests);
@@ -303,8 +303,8 @@ static int check_report(const struct peer_report *m, struct err *err)
 		return peer_check_rc(m->type, m->quiesced.rc, err);
 	case PEER_SPILLED:
 		return peer_spilled_check(&m->spilled, err);
-	case PEER_ASK:
-		return peer_ask_check(&m->ask, err);
+	case PEER_REQUEST:
+		return peer_request_check(&m->request, err);
 	case PEER_REPLICA_DIGESTS:
 		return peer_replica_digests_check(&m->replica_digests, err);
 	case PEER_COMPARED:

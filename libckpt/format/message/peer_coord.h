@@ -149,7 +149,7 @@ struct peer_save {
 };
 
 /* Of an operator: for the other nodes of the job, or, with a token, for the coordinator, whose ANSWER he waits for. */
-struct peer_ask {
+struct peer_request {
 	uint64_t token; /* 0: none; those of a drain have one, and no others */
 	struct wire_command command;
 };
@@ -222,7 +222,7 @@ struct peer_report {
 		struct peer_capacity assignment;
 		struct peer_quiesced quiesced;
 		struct peer_spilled spilled;
-		struct peer_ask ask;
+		struct peer_request request;
 		struct peer_replica_digests
 			replica_digests; /* REPLICA_DIGESTS: all before the snapshot has REACHED captured */
 		struct peer_compared compared;

@@ -214,10 +214,10 @@ int peer_capacity_check(const struct peer_capacity *m, struct err *err)
 /* ---- command ------------------------------------------------------------------------------------------------------ */
 
 /* Whoever coordinates lets nodes go himself, and tells them so. */
-int peer_ask_check(const struct peer_ask *m, struct err *err)
+int peer_request_check(const struct peer_request *m, struct err *err)
 {
 	bool drain = m->command.kind >= COMMAND_DRAIN, answered = m->token;
-	return drain != answered ? peer_bad(PEER_ASK, err, "kind", m->command.kind)
+	return drain != answered ? peer_bad(PEER_REQUEST, err, "kind", m->command.kind)
 				 : wire_command_check(&m->command, err);
 }
 

@@ -31,7 +31,7 @@ void peer_capacity_put(struct wbuf *out, const struct peer_capacity *m);
 void peer_capacity_get(struct rbuf *r, struct peer_capacity *m);
 int peer_capacity_check(const struct peer_capacity *m, struct err *err);
 /* answered: the sender waits for an answer, as of a drain, and of nothing else. */
-int peer_ask_check(const struct peer_ask *m, struct err *err);
+int peer_request_check(const struct peer_request *m, struct err *err);
 int peer_command_check(const struct wire_command *m, struct err *err);
 
 void peer_recovered_put(struct wbuf *out, const struct peer_recovered *m);

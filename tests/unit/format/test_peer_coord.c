@@ -84,8 +84,8 @@ static struct peer_report a_report(enum peer_type type)
 	case PEER_QUIESCED:
 		r.quiesced = (struct peer_quiesced){.plan = 3, .rc = -EIO, .text = "the disk"};
 		break;
-	case PEER_ASK:
-		r.ask.command = (struct wire_command){.kind = COMMAND_HALT_BEFORE, .job = "gpt", .at_ns = 7};
+	case PEER_REQUEST:
+		r.request.command = (struct wire_command){.kind = COMMAND_HALT_BEFORE, .job = "gpt", .at_ns = 7};
 		break;
 	case PEER_REPLICA_DIGESTS:
 		r.replica_digests =
@@ -280,15 +280,15 @@ Test(peer_coord, what_contradicts_itself_is_refused)
 	r = a_report(PEER_RESTORING);
 	r.step = STEP_MAX + 1;
 	refused(&r, "step");
-	r = a_report(PEER_ASK);
-	r.ask.command.kind = 0;
+	r = a_report(PEER_REQUEST);
+	r.request.command.kind = 0;
 	refused(&r, "kind 0");
-	r.ask.command = (struct wire_command){.kind = COMMAND_DRAIN, .node = "n1"};
+	r.request.command = (struct wire_command){.kind = COMMAND_DRAIN, .node = "n1"};
 	refused(&r, "kind 6");
-	r.ask.token = 7;
-	r.ask.command = (struct wire_command){.kind = COMMAND_HALT};
+	r.request.token = 7;
+	r.request.command = (struct wire_command){.kind = COMMAND_HALT};
 	refused(&r, "kind 2");
-	r.ask.command = (struct wire_command){.kind = COMMAND_DRAIN};
+	r.request.command = (struct wire_command){.kind = COMMAND_DRAIN};
 	refused(&r, "without a node");
 	r = a_report(PEER_REPLICA_DIGESTS);
 	r.replica_digests.of[1].pieces = 0;

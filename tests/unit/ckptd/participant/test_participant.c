@@ -138,7 +138,7 @@ static void ask(enum wire_command_kind kind)
 	struct err err = {{0}};
 	const struct wire_command command = {.kind = kind};
 	here.root = 0; /* as if there were a store */
-	cr_assert_eq(halt_ask(&job, &command, &answer, &err), 0, "%s", err.text);
+	cr_assert_eq(halt_request(&job, &command, &answer, &err), 0, "%s", err.text);
 	here.root = -1;
 }
 
@@ -153,7 +153,7 @@ static void come_back(void)
 Test(participant, who_was_not_there_when_the_others_were_asked_to_end_is_asked_when_it_joins)
 {
 	participant_join(&job);
-	struct peer_report r = {.type = PEER_ASK, .job = "main", .ask.command.kind = COMMAND_HALT};
+	struct peer_report r = {.type = PEER_REQUEST, .job = "main", .request.command.kind = COMMAND_HALT};
 	host_report(&here, 1, true, &r);
 	come_back();
 	cr_expect(job.stop);
@@ -162,7 +162,7 @@ Test(participant, who_was_not_there_when_the_others_were_asked_to_end_is_asked_w
 /* Of a world of 6, which the other node alone has come with. */
 static void halt_of_the_other(void)
 {
-	struct peer_report r = {.type = PEER_ASK, .job = "main", .ask.command.kind = COMMAND_HALT};
+	struct peer_report r = {.type = PEER_REQUEST, .job = "main", .request.command.kind = COMMAND_HALT};
 	other(PEER_NODE_JOIN);
 	host_report(&here, 1, true, &r);
 	job.world = 6;
@@ -185,7 +185,7 @@ Test(participant, nor_that_of_a_job_whose_ranks_are_planned)
 {
 	struct peer_report assignment = {
 		.type = PEER_CAPACITY, .job = "main", .assignment = {.want = 2, .least = 2, .processes = 2}};
-	struct peer_report ask = {.type = PEER_ASK, .job = "main", .ask.command.kind = COMMAND_HALT};
+	struct peer_report ask = {.type = PEER_REQUEST, .job = "main", .request.command.kind = COMMAND_HALT};
 	list_remove(&job.link);
 	host_report(&here, 0, true, &assignment);
 	cr_assert_eq(membership_plan(&here, "main"), 1u);
@@ -218,7 +218,7 @@ Test(participant, also_where_the_world_could_not_be_made_at_first)
 	struct err err = {{0}};
 	struct peer_report assignment = {
 		.type = PEER_CAPACITY, .job = "main", .assignment = {.want = 6, .least = 6, .processes = 4}};
-	struct peer_report halt = {.type = PEER_ASK, .job = "main", .ask.command.kind = COMMAND_HALT};
+	struct peer_report halt = {.type = PEER_REQUEST, .job = "main", .request.command.kind = COMMAND_HALT};
 	struct peer_report node_join = {
 		.type = PEER_NODE_JOIN, .job = "main", .node_join = {6, .nranks = 4, .plan = 1}};
 	list_remove(&job.link);
@@ -310,10 +310,10 @@ Test(participant, there_is_nothing_to_take_back_where_a_job_is_on_one_node_alone
 	struct wire_answer answer = {0};
 	struct err err = {{0}};
 	job.spread = false;
-	cr_expect_eq(halt_ask(&job, &(struct wire_command){.kind = COMMAND_GO_ON}, &answer, &err), -EINVAL);
+	cr_expect_eq(halt_request(&job, &(struct wire_command){.kind = COMMAND_GO_ON}, &answer, &err), -EINVAL);
 	job.spread = true;
 	job.stop = true;
-	cr_expect_eq(halt_ask(&job, &(struct wire_command){.kind = COMMAND_GO_ON}, &answer, &err), -EINVAL);
+	cr_expect_eq(halt_request(&job, &(struct wire_command){.kind = COMMAND_GO_ON}, &answer, &err), -EINVAL);
 }
 
 Test(participant, who_has_no_part_in_a_plan_that_was_made_twice_does_not_join)
