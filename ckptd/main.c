@@ -42,7 +42,7 @@ enum { TICK_IDLE_MS = 50, TICK_BUSY_MS = 2, TICK_LIMITED_MS = 10, STOP_MS = 1000
 
 struct server {
 	struct daemon daemon;
-	struct conns conns;
+	struct connections connections;
 	int listener, signals, lock;
 	bool passed; /* the listener is the service manager's: its path stays */
 	struct watch *listening;
@@ -64,7 +64,7 @@ static void on_connect(void *arg, uint32_t events)
 	int sock = manager_accept(s->daemon.manager, s->listener);
 	take_limits(s);
 	if (sock >= 0) {
-		conns_add(&s->conns, sock);
+		connections_add(&s->connections, sock);
 	} else if (sock == -EPIPE) {
 		log_info("the system service wants this process to end");
 		watch_modify(s->listening, 0);
@@ -149,13 +149,13 @@ static void on_tick(void *arg)
 	on_disk(s, 0); /* what has ended is seen also when its bell could not be rung */
 	on_pool(s, 0);
 	manager_used(s->daemon.manager, s->daemon.memory.arenas + s->daemon.memory.tables + s->daemon.memory.copies,
-		     s->conns.count || !list_empty(&s->daemon.jobs) || s->daemon.formers || at_work(s), now);
+		     s->connections.count || !list_empty(&s->daemon.jobs) || s->daemon.formers || at_work(s), now);
 	manager_turn(s->daemon.manager, now);
 	space_tick(s->daemon.space, now);
 	http_tick(s->daemon.http, now);
 	peers_tick(&s->daemon, now);
 	forward_tick(&s->daemon);
-	conns_tick(&s->conns);
+	connections_tick(&s->connections);
 	hosts_tick(&s->daemon, now);
 	prefaults_tick(&s->daemon);
 	spills_tick(&s->daemon);
@@ -293,7 +293,7 @@ static void stop(struct server *s)
 	s->daemon.http = NULL;
 	list_for(node, &s->daemon.jobs)
 		recoveries_end(list_entry(node, struct job, link)); /* while there are a catalog and a first node */
-	conns_free(&s->conns);
+	connections_free(&s->connections);
 	if (!finish_work(s)) {
 		log_warn("work in flight has not ended within %d ms: leaving it", STOP_MS);
 		return; /* its memory must stay until the process is gone */
@@ -343,7 +343,7 @@ int main(int argc, char **argv)
 	s.daemon.started_ns = clock_now();
 	list_init(&s.daemon.jobs);
 	list_init(&s.daemon.hosts);
-	conns_init(&s.conns, &s.daemon);
+	connections_init(&s.connections, &s.daemon);
 	s.argc = argc;
 	s.argv = argv;
 	int rc = options_parse(argc, argv, &s.daemon.sources, &err);

@@ -75,7 +75,7 @@ struct node_part_file {
 	struct manifest_packed packed; /* what stands there, once it is written or linked */
 	struct packer packer;
 	struct writer writer;
-	struct linker linker;
+	struct hard_link hard_link;
 };
 
 struct node_part {

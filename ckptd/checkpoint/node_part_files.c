@@ -87,7 +87,7 @@ static int encode_sidecar(struct node_part *c, struct node_part_file *f)
 
 /* ---- files of the parent ------------------------------------------------------------------------------------------ */
 
-static void file_linked(struct linker *l)
+static void file_linked(struct hard_link *l)
 {
 	struct node_part_file *f = l->arg;
 	struct node_part *c = f->commit;
@@ -113,15 +113,15 @@ static void link_data(struct node_part *c, struct node_part_file *f, const struc
 	f->packed = p->packed;
 	(p->packed.index_size ? name_packed : name_data)(mem->table->reg.rank, c->world, lf->group, lf->part,
 							 f->writer.name);
-	f->linker =
-		(struct linker){.disk = c->disk,
-				.from = c->previous_dir,
-				.dir = c->dir,
-				.name = f->writer.name,
-				.size = p->packed.index_size ? p->packed.size : mem->heads[f->file].len + lf->data_size,
-				.done = file_linked,
-				.arg = f};
-	linker_start(&f->linker);
+	f->hard_link = (struct hard_link){.disk = c->disk,
+					  .from = c->previous_dir,
+					  .dir = c->dir,
+					  .name = f->writer.name,
+					  .size = p->packed.index_size ? p->packed.size
+								       : mem->heads[f->file].len + lf->data_size,
+					  .done = file_linked,
+					  .arg = f};
+	hard_link_start(&f->hard_link);
 }
 
 /* Whether the parent's file would be linked if nothing has changed. */

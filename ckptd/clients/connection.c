@@ -24,7 +24,7 @@ _Static_assert((int)WIRE_HOST_MAX == (int)ROSTER_HOST_MAX, "a node's host fits W
 
 struct client {
 	struct list link;
-	struct conns *conns;
+	struct connections *connections;
 	int sock;
 	struct watch *watch;
 	struct peer peer;
@@ -47,10 +47,10 @@ struct outgoing {
 	uint8_t body[];
 };
 
-void conns_init(struct conns *conns, struct daemon *daemon)
+void connections_init(struct connections *connections, struct daemon *daemon)
 {
-	*conns = (struct conns){.daemon = daemon};
-	list_init(&conns->list);
+	*connections = (struct connections){.daemon = daemon};
+	list_init(&connections->list);
 }
 
 static void outgoing_free(struct outgoing *out)
@@ -71,7 +71,7 @@ static void hang_up(struct client *c)
 	watch_remove(c->watch);
 	c->watch = NULL;
 	close(c->sock);
-	forward_forget(c->conns->daemon, c);
+	forward_forget(c->connections->daemon, c);
 	if (c->job && (!c->rank || c->rank->client == c))
 		job_disconnected(c->job, c->rank);
 	c->job = NULL;
@@ -85,13 +85,13 @@ static void bury(struct client *c)
 	for (struct list *node; (node = list_pop(&c->queue));)
 		outgoing_free(list_entry(node, struct outgoing, link));
 	list_remove(&c->link);
-	c->conns->count--;
+	c->connections->count--;
 	free(c);
 }
 
-void conns_free(struct conns *conns)
+void connections_free(struct connections *connections)
 {
-	list_for_safe(node, &conns->list) {
+	list_for_safe(node, &connections->list) {
 		struct client *c = list_entry(node, struct client, link);
 		hang_up(c);
 		c->entered = false;
@@ -103,7 +103,7 @@ void conns_free(struct conns *conns)
 
 static int keep(struct client *c, uint16_t type, uint32_t seq, const struct wbuf *body, const int *fds, int nfds)
 {
-	if (c->queued >= CONN_QUEUE_MAX)
+	if (c->queued >= CONNECTION_QUEUE_MAX)
 		return -ENOBUFS;
 	struct outgoing *out = malloc(sizeof(*out) + body->len);
 	if (!out)
@@ -205,16 +205,16 @@ static void flush(struct client *c)
 static void greet(struct client *c, uint32_t seq)
 {
 	AUTO_WBUF struct wbuf body = {0};
-	const struct config *config = &c->conns->daemon->config;
+	const struct config *config = &c->connections->daemon->config;
 	struct wire_welcome m = {.protocol = WIRE_PROTOCOL,
 				 .epoch = c->job ? c->job->epoch : 0,
 				 .storage = config->store != NULL,
 				 .peers = c->job && copies_wanted(c->job),
 				 .spread = c->job && c->job->spread};
-	const struct roster *roster = c->conns->daemon->roster;
+	const struct roster *roster = c->connections->daemon->roster;
 	snprintf(m.node, sizeof(m.node), "%s", config->node);
 	if (roster)
-		memcpy(m.host, roster->nodes[c->conns->daemon->self].host, sizeof(m.host));
+		memcpy(m.host, roster->nodes[c->connections->daemon->self].host, sizeof(m.host));
 	snprintf(m.version, sizeof(m.version), "%s", CKPT_VERSION);
 	if (wire_welcome_encode(&m, &body))
 		body.failed = true;
@@ -228,7 +228,7 @@ static void on_hello(struct client *c, const struct frame *f)
 	struct err err = {{0}};
 	int rc = wire_hello_decode(f->body, f->len, &m, &err);
 	if (!rc && m.role != ROLE_OBSERVER) {
-		rc = job_hello(c->conns->daemon, c, &m, c->peer.pid, &c->job, &c->rank, &err);
+		rc = job_hello(c->connections->daemon, c, &m, c->peer.pid, &c->job, &c->rank, &err);
 		if (rc)
 			c->job = NULL;
 	}
@@ -327,7 +327,7 @@ static int on_launcher_frame(struct client *c, struct frame *f, struct err *err)
 static void on_status(struct client *c, uint32_t seq)
 {
 	AUTO_WBUF struct wbuf body = {0};
-	if (status_encode(c->conns->daemon, &body))
+	if (status_encode(c->connections->daemon, &body))
 		body.failed = true;
 	client_send(c, WIRE_STATUS, seq, &body, NULL, 0);
 }
@@ -341,7 +341,7 @@ static int on_command(struct client *c, const struct frame *f, struct err *err)
 	int rc = wire_command_decode(f->body, f->len, &command, err);
 	if (rc)
 		return rc;
-	rc = operator_take(c->conns->daemon, c, f->seq, &command, &answer, &why);
+	rc = operator_take(c->connections->daemon, c, f->seq, &command, &answer, &why);
 	if (rc == OPERATOR_LATER)
 		return 0;
 	if (rc) {
@@ -384,7 +384,7 @@ static void on_frame(struct client *c, struct frame *f)
 static void receive(struct client *c)
 {
 	/* A turn is bounded, so that a flood cannot keep the loop. */
-	for (int i = 0; i < CONN_FRAMES_PER_TURN && !c->dead; i++) {
+	for (int i = 0; i < CONNECTION_FRAMES_PER_TURN && !c->dead; i++) {
 		AUTO_FREE struct frame *f = calloc(1, sizeof(*f));
 		int rc = f ? channel_recv(c->sock, f, 0) : -ENOMEM;
 		if (rc == -EAGAIN)
@@ -414,15 +414,15 @@ static void on_event(void *arg, uint32_t events)
 
 /* ---- beginning ------------------------------------------------------------------------------------------------- */
 
-static unsigned held_by(const struct conns *conns, pid_t pid)
+static unsigned held_by(const struct connections *connections, pid_t pid)
 {
 	unsigned n = 0;
-	list_for(node, &conns->list)
+	list_for(node, &connections->list)
 		n += list_entry(node, struct client, link)->peer.pid == pid;
 	return n;
 }
 
-static bool admitted(struct conns *conns, int sock, struct peer *peer)
+static bool admitted(struct connections *connections, int sock, struct peer *peer)
 {
 	if (channel_peer(sock, peer))
 		return false;
@@ -430,48 +430,49 @@ static bool admitted(struct conns *conns, int sock, struct peer *peer)
 		log_warn("a process of user %u is refused: this daemon serves user %u", peer->uid, geteuid());
 		return false;
 	}
-	if (conns->count >= CONN_MAX) {
-		log_warn("client %d is refused: %d connections are open", (int)peer->pid, CONN_MAX);
+	if (connections->count >= CONNECTIONS_MAX) {
+		log_warn("client %d is refused: %d connections are open", (int)peer->pid, CONNECTIONS_MAX);
 		return false;
 	}
-	if (held_by(conns, peer->pid) >= CONN_PROCESS_MAX) {
-		log_warn("client %d is refused: it holds %d connections already", (int)peer->pid, CONN_PROCESS_MAX);
+	if (held_by(connections, peer->pid) >= CONNECTION_PROCESS_MAX) {
+		log_warn("client %d is refused: it holds %d connections already", (int)peer->pid,
+			 CONNECTION_PROCESS_MAX);
 		return false;
 	}
 	return true;
 }
 
-void conns_add(struct conns *conns, int sock)
+void connections_add(struct connections *connections, int sock)
 {
 	struct peer peer;
-	struct client *c = admitted(conns, sock, &peer) ? calloc(1, sizeof(*c)) : NULL;
+	struct client *c = admitted(connections, sock, &peer) ? calloc(1, sizeof(*c)) : NULL;
 	if (!c) {
 		close(sock);
 		return;
 	}
-	*c = (struct client){.conns = conns,
+	*c = (struct client){.connections = connections,
 			     .sock = sock,
 			     .peer = peer,
-			     .hello_deadline = clock_deadline(CONN_HELLO_MS * CLOCK_NS_PER_MS)};
+			     .hello_deadline = clock_deadline(CONNECTION_HELLO_MS * CLOCK_NS_PER_MS)};
 	list_init(&c->queue);
-	c->watch = loop_watch(conns->daemon->loop, sock, EPOLLIN, on_event, c);
+	c->watch = loop_watch(connections->daemon->loop, sock, EPOLLIN, on_event, c);
 	if (!c->watch) {
 		close(sock);
 		free(c);
 		return;
 	}
-	list_push(&conns->list, &c->link);
-	conns->count++;
+	list_push(&connections->list, &c->link);
+	connections->count++;
 }
 
-void conns_tick(struct conns *conns)
+void connections_tick(struct connections *connections)
 {
 	uint64_t now = clock_now();
-	list_for_safe(node, &conns->list) {
+	list_for_safe(node, &connections->list) {
 		struct client *c = list_entry(node, struct client, link);
 		if (!c->hello_received && !c->dead && now > c->hello_deadline) {
 			log_warn("client %d: no successful HELLO within %d ms: disconnecting", (int)c->peer.pid,
-				 CONN_HELLO_MS);
+				 CONNECTION_HELLO_MS);
 			hang_up(c);
 		}
 		bury(c);

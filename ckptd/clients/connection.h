@@ -9,19 +9,25 @@
 
 struct daemon;
 
-enum { CONN_MAX = 256, CONN_PROCESS_MAX = 96, CONN_QUEUE_MAX = 64, CONN_HELLO_MS = 5000, CONN_FRAMES_PER_TURN = 16 };
+enum {
+	CONNECTIONS_MAX = 256,
+	CONNECTION_PROCESS_MAX = 96,
+	CONNECTION_QUEUE_MAX = 64,
+	CONNECTION_HELLO_MS = 5000,
+	CONNECTION_FRAMES_PER_TURN = 16
+};
 
-struct conns {
+struct connections {
 	struct daemon *daemon;
 	struct list list;
 	unsigned count;
 };
 
-void conns_init(struct conns *conns, struct daemon *daemon);
+void connections_init(struct connections *connections, struct daemon *daemon);
 /* Takes over a socket that was just accepted. */
-void conns_add(struct conns *conns, int sock);
+void connections_add(struct connections *connections, int sock);
 /* Deadlines of handshakes; a tick. */
-void conns_tick(struct conns *conns);
-void conns_free(struct conns *conns);
+void connections_tick(struct connections *connections);
+void connections_free(struct connections *connections);
 
 #endif

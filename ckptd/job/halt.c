@@ -14,7 +14,7 @@
 
 uint64_t halt_need(const struct job *job)
 {
-	uint64_t step = 0, save = histogram_quantile_ns(&job->measures.durable, HALT_SURE);
+	uint64_t step = 0, save = histogram_quantile_ns(&job->save_stats.durable, HALT_SURE);
 	for (uint32_t r = 0; r < job->nlocal; r++)
 		step = max_u64(step, histogram_quantile_ns(&job->ranks[r].pace.steps, HALT_SURE));
 	return 2 * step + 2 * save + HALT_SPARE;

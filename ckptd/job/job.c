@@ -148,7 +148,7 @@ void job_free(struct job *job)
 	former_park(job->daemon, job->former);
 	job->former = NULL;
 	job->daemon->memory.arenas -= job_memory(job);
-	measures_end(job, NULL);
+	save_stats_end(job, NULL);
 	recoveries_end(job);
 	recoveries_free(&job->recovery_log);
 	copies_end(&job->copies);
@@ -477,7 +477,7 @@ bool job_tick(struct job *job)
 	halt_tick(job);
 	for (uint32_t r = 0; r < job->nlocal; r++)
 		rank_watch_hang(&job->ranks[r], now);
-	measures_tick(job, now);
+	save_stats_tick(job, now);
 	recoveries_tick(job, now);
 	former_tick(job, now);
 	if (!may_end(job, now))

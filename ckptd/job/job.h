@@ -100,7 +100,7 @@ struct job {
 	struct resize resize;
 	struct finish finish;
 	struct former *former; /* NULL: nothing is left of earlier ranks but what is in the arenas */
-	struct measures measures;
+	struct save_stats save_stats;
 	struct recovery_log recovery_log;
 	uint64_t dormant_ns;   /* since when no process is left; 0: some is */
 	uint64_t resumed_ns;   /* since when resumed ranks wait for the missing; 0: none do */

@@ -175,7 +175,7 @@ static struct rank *make_ranks(struct job *job, const struct wire_plan *plan)
 static void clear(struct job *job)
 {
 	struct saves *saves = &job->saves, old = *saves;
-	measures_end(job, NULL);
+	save_stats_end(job, NULL);
 	recoveries_end(job);
 	copies_leave(&job->copies);
 	copies_init(&job->copies, job);

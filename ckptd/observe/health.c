@@ -155,7 +155,7 @@ static void look_at_space(struct look *look)
 	bytes_human(of, sizeof(of), view.total_bytes);
 	uint64_t largest = 0;
 	list_for(node, &look->daemon->jobs) {
-		const struct measures *m = &list_entry(node, struct job, link)->measures;
+		const struct save_stats *m = &list_entry(node, struct job, link)->save_stats;
 		for (uint32_t i = 0; i < m->nsaves; i++)
 			largest = max_u64(largest, m->saves[i].written_bytes);
 	}
@@ -182,7 +182,7 @@ static void look_at_daemon(struct look *look)
 
 static void look_at_storage(struct look *look)
 {
-	const struct measures *m = &look->job->measures;
+	const struct save_stats *m = &look->job->save_stats;
 	if (m->storage_failures) {
 		enum health_code code = m->storage_rc == -EROFS                                ? HEALTH_STORE_READ_ONLY
 					: m->storage_rc == -ENOSPC || m->storage_rc == -EDQUOT ? HEALTH_STORE_FULL

@@ -254,21 +254,21 @@ static uint64_t ranks_joined(const struct job *job)
 	}
 OF(world, job->world)
 OF(epoch, job->epoch)
-OF(ncaptured, job->measures.ncaptured)
-OF(nreplicated, job->measures.nreplicated)
+OF(ncaptured, job->save_stats.ncaptured)
+OF(nreplicated, job->save_stats.nreplicated)
 OF(ncommitted, job->saves.committed)
 OF(nverified, job->saves.verified)
-OF(captured_bytes, job->measures.captured_bytes)
-OF(written_bytes, job->measures.written_bytes)
-OF(write_ns, job->measures.write_ns)
-OF(captured_at, job->measures.captured_wall_ns)
-OF(replicated_at, job->measures.replicated_wall_ns)
-OF(durable_at, job->measures.durable_wall_ns)
-OF(verified_at, job->measures.verified_wall_ns)
-OF(captured_step, job->measures.captured_id.step)
-OF(replicated_step, job->measures.replicated_id.step)
-OF(durable_step, job->measures.durable_id.step)
-OF(verified_step, job->measures.verified_id.step)
+OF(captured_bytes, job->save_stats.captured_bytes)
+OF(written_bytes, job->save_stats.written_bytes)
+OF(write_ns, job->save_stats.write_ns)
+OF(captured_at, job->save_stats.captured_wall_ns)
+OF(replicated_at, job->save_stats.replicated_wall_ns)
+OF(durable_at, job->save_stats.durable_wall_ns)
+OF(verified_at, job->save_stats.verified_wall_ns)
+OF(captured_step, job->save_stats.captured_id.step)
+OF(replicated_step, job->save_stats.replicated_id.step)
+OF(durable_step, job->save_stats.durable_id.step)
+OF(verified_step, job->save_stats.verified_id.step)
 #undef OF
 
 static const struct job_metric job_metrics[] = {
@@ -310,19 +310,20 @@ static void put_numbers(struct daemon *d, struct wbuf *out)
 	for (int why = 0; why < SAVE_FAILURE_END; why++)
 		sample(out, "ckpt_saves_failed_total",
 		       and(of_job(job), "reason", save_failure_name((enum save_failure)why)),
-		       job->measures.failed[why]);
+		       job->save_stats.failed[why]);
 }
 
 static void put_histograms(struct daemon *d, struct wbuf *out)
 {
 	family(out, "ckpt_save_captured_seconds", "histogram", "From begin until captured on every rank.");
-	EACH_JOB(d, job) sample_histogram(out, "ckpt_save_captured_seconds", of_job(job), &job->measures.captured);
+	EACH_JOB(d, job) sample_histogram(out, "ckpt_save_captured_seconds", of_job(job), &job->save_stats.captured);
 	family(out, "ckpt_save_replicated_seconds", "histogram", "From begin until held by other nodes, too.");
-	EACH_JOB(d, job) sample_histogram(out, "ckpt_save_replicated_seconds", of_job(job), &job->measures.replicated);
+	EACH_JOB(d, job)
+	sample_histogram(out, "ckpt_save_replicated_seconds", of_job(job), &job->save_stats.replicated);
 	family(out, "ckpt_save_durable_seconds", "histogram", "From begin until committed on storage.");
-	EACH_JOB(d, job) sample_histogram(out, "ckpt_save_durable_seconds", of_job(job), &job->measures.durable);
+	EACH_JOB(d, job) sample_histogram(out, "ckpt_save_durable_seconds", of_job(job), &job->save_stats.durable);
 	family(out, "ckpt_save_verified_seconds", "histogram", "From begin until read back and matched.");
-	EACH_JOB(d, job) sample_histogram(out, "ckpt_save_verified_seconds", of_job(job), &job->measures.verified);
+	EACH_JOB(d, job) sample_histogram(out, "ckpt_save_verified_seconds", of_job(job), &job->save_stats.verified);
 	family(out, "ckpt_recovery_gather_seconds", "histogram",
 	       "From a new epoch until all ranks ask for the restore: replacing and joining.");
 	EACH_JOB(d, job) sample_histogram(out, "ckpt_recovery_gather_seconds", of_job(job), &job->recovery_log.gather);

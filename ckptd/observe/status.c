@@ -119,7 +119,7 @@ static json_t *level_json(struct step_id id, uint64_t wall_ns, const struct hist
 	return j;
 }
 
-static json_t *saves_json(const struct measures *m)
+static json_t *saves_json(const struct save_stats *m)
 {
 	json_t *recent = json_array();
 	for (uint32_t i = 0; i < m->nsaves; i++)
@@ -236,7 +236,7 @@ static json_t *job_json(struct job *job, uint64_t now)
 			 job->name, "world", (int)job->world, "epoch", (int)job->epoch, "state", job_state(job),
 			 "stopping", job->stop, "halt", halt_json(job), "ranks", ranks, "snapshots", snapshots,
 			 "committed", (json_int_t)job->saves.committed, "failed", (json_int_t)job->saves.failed,
-			 "verified", (json_int_t)job->saves.verified, "saves", saves_json(&job->measures), "copies",
+			 "verified", (json_int_t)job->saves.verified, "saves", saves_json(&job->save_stats), "copies",
 			 copies_json(job), "recoveries", recoveries_json(job), "policy", policy_json(&job->policy));
 }
 

@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { MEASURES_NEWEST = 16 }; /* are shown whatever they are */
+enum { SAVE_STATS_NEWEST = 16 }; /* are shown whatever they are */
 
 const char *save_failure_name(enum save_failure failure)
 {
@@ -29,7 +29,7 @@ const char *source_name(uint32_t source)
 	return names[source & 3];
 }
 
-void measures_tick(struct job *job, uint64_t now)
+void save_stats_tick(struct job *job, uint64_t now)
 {
 	for (uint32_t r = 0; r < job->nlocal; r++) {
 		struct rank *rank = &job->ranks[r];
@@ -52,7 +52,7 @@ static void finish(struct job *job, struct save_record *r)
 	spanlog_save(job->daemon->spanlog, job->name, r);
 }
 
-static struct save_record *find(struct measures *m, struct step_id id)
+static struct save_record *find(struct save_stats *m, struct step_id id)
 {
 	for (uint32_t i = m->nsaves; i-- > 0;)
 		if (!step_compare(m->saves[i].id, id))
@@ -61,9 +61,9 @@ static struct save_record *find(struct measures *m, struct step_id id)
 }
 
 /* Saves to memory, at every step perhaps, must not push out what stands on storage. */
-static uint32_t dispensable(const struct measures *m)
+static uint32_t dispensable(const struct save_stats *m)
 {
-	for (uint32_t i = 0; i < m->nsaves - MEASURES_NEWEST; i++)
+	for (uint32_t i = 0; i < m->nsaves - SAVE_STATS_NEWEST; i++)
 		if (!m->saves[i].to_storage && !m->saves[i].rc)
 			return i;
 	return 0;
@@ -71,11 +71,11 @@ static uint32_t dispensable(const struct measures *m)
 
 static struct save_record *find_or_begin(struct job *job, const struct snapshot *s)
 {
-	struct measures *m = &job->measures;
+	struct save_stats *m = &job->save_stats;
 	struct save_record *r = find(m, s->id);
 	if (r)
 		return r;
-	if (m->nsaves == MEASURES_SAVES) {
+	if (m->nsaves == SAVE_STATS_SAVES) {
 		uint32_t out = dispensable(m);
 		finish(job, &m->saves[out]);
 		memmove(&m->saves[out], &m->saves[out + 1], (--m->nsaves - out) * sizeof(m->saves[0]));
@@ -94,7 +94,7 @@ static uint64_t bytes_of(const struct snapshot *s)
 	return bytes;
 }
 
-static void note_captured(struct measures *m, const struct snapshot *s, const struct save_record *r)
+static void note_captured(struct save_stats *m, const struct snapshot *s, const struct save_record *r)
 {
 	histogram_add(&m->captured, r->captured_ns, 1);
 	m->ncaptured++;
@@ -103,7 +103,7 @@ static void note_captured(struct measures *m, const struct snapshot *s, const st
 	m->captured_wall_ns = clock_wall();
 }
 
-static void note_replicated(struct measures *m, const struct snapshot *s, const struct save_record *r)
+static void note_replicated(struct save_stats *m, const struct snapshot *s, const struct save_record *r)
 {
 	histogram_add(&m->replicated, r->replicated_ns, 1);
 	m->nreplicated++;
@@ -111,7 +111,7 @@ static void note_replicated(struct measures *m, const struct snapshot *s, const 
 	m->replicated_wall_ns = clock_wall();
 }
 
-static void note_durable(struct measures *m, const struct snapshot *s, const struct save_record *r)
+static void note_durable(struct save_stats *m, const struct snapshot *s, const struct save_record *r)
 {
 	histogram_add(&m->durable, r->durable_ns, 1);
 	m->written_bytes += r->written_bytes;
@@ -125,7 +125,7 @@ static void note_durable(struct measures *m, const struct snapshot *s, const str
 }
 
 /* The newest is read back first: once it matches, nothing that is newer waits. */
-static void note_verified(struct measures *m, const struct snapshot *s, const struct save_record *r)
+static void note_verified(struct save_stats *m, const struct snapshot *s, const struct save_record *r)
 {
 	histogram_add(&m->verified, r->verified_ns, 1);
 	m->verified_id = s->id;
@@ -146,7 +146,7 @@ static enum save_failure failure_of(const struct snapshot *s)
 				: SAVE_FAILED_CAPTURE;
 }
 
-static void note_failed(struct measures *m, const struct snapshot *s, const struct save_record *r)
+static void note_failed(struct save_stats *m, const struct snapshot *s, const struct save_record *r)
 {
 	enum save_failure why = failure_of(s);
 	m->failed[why]++;
@@ -198,12 +198,12 @@ static void fill(struct save_record *r, const struct snapshot *s, enum level_sho
 	if (level >= LEVEL_VERIFIED)
 		r->verified_ns = since_begin(s, s->verified_ns);
 	r->rc = s->rc ? s->rc : s->storage_rc;
-	snprintf(r->error, sizeof(r->error), "%.*s", MEASURES_TEXT_MAX - 1, r->rc ? s->err.text : "");
+	snprintf(r->error, sizeof(r->error), "%.*s", SAVE_STATS_TEXT_MAX - 1, r->rc ? s->err.text : "");
 }
 
-void measures_save(struct job *job, struct snapshot *s)
+void save_stats_save(struct job *job, struct snapshot *s)
 {
-	struct measures *m = &job->measures;
+	struct save_stats *m = &job->save_stats;
 	struct save_record *r = find_or_begin(job, s);
 	enum level_shown level = level_reached(s);
 	fill(r, s, level);
@@ -225,18 +225,18 @@ void measures_save(struct job *job, struct snapshot *s)
 		finish(job, r);
 }
 
-void measures_reread(struct job *job, struct step_id id, bool damaged)
+void save_stats_reread(struct job *job, struct step_id id, bool damaged)
 {
-	struct measures *m = &job->measures;
+	struct save_stats *m = &job->save_stats;
 	if (damaged)
 		m->damaged_id = id;
 	else if (!step_compare(m->damaged_id, id))
 		m->damaged_id = (struct step_id){0};
 }
 
-void measures_end(struct job *job, const struct snapshot *s)
+void save_stats_end(struct job *job, const struct snapshot *s)
 {
-	struct measures *m = &job->measures;
+	struct save_stats *m = &job->save_stats;
 	struct save_record *r = s ? find(m, s->id) : NULL;
 	if (r)
 		finish(job, r);

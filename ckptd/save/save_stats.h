@@ -1,4 +1,4 @@
-/* Measures: what became of the saves of one job and how long they took, for metrics, status page and span log. Bounded: a ring and counters. It
+/* Statistics of saves: what became of the saves of one job and how long they took, for metrics, status page and span log. Bounded: a ring and counters. It
  * decides nothing. Belongs to the loop's thread. */
 #ifndef CKPTD_SAVE_SAVE_STATS_H
 #define CKPTD_SAVE_SAVE_STATS_H
@@ -10,7 +10,7 @@
 
 #include <stdbool.h>
 
-enum { MEASURES_SAVES = 64, MEASURES_TEXT_MAX = 256 };
+enum { SAVE_STATS_SAVES = 64, SAVE_STATS_TEXT_MAX = 256 };
 
 /* Why a save did not get as far as was asked. */
 enum save_failure {
@@ -36,10 +36,10 @@ struct save_record {
 	uint32_t world;
 	uint32_t late_rank, late_phase; /* who was waited for last, before it was captured */
 	int rc;
-	char error[MEASURES_TEXT_MAX];
+	char error[SAVE_STATS_TEXT_MAX];
 };
 
-struct measures {
+struct save_stats {
 	struct histogram captured, replicated, durable, verified; /* since begin */
 	uint64_t failed[SAVE_FAILURE_END];
 	uint64_t ncaptured, nreplicated, captured_bytes, written_bytes, write_ns;
@@ -47,9 +47,9 @@ struct measures {
 	struct step_id captured_id, replicated_id, durable_id, verified_id, damaged_id;
 	unsigned storage_failures; /* in a row */
 	int storage_rc;            /* of the last one */
-	char storage_error[MEASURES_TEXT_MAX];
+	char storage_error[SAVE_STATS_TEXT_MAX];
 	uint64_t unverified_ns; /* since when what is durable waits to be read back (clock_now); 0: nothing waits */
-	struct save_record saves[MEASURES_SAVES];
+	struct save_record saves[SAVE_STATS_SAVES];
 	uint32_t nsaves; /* in the order of their beginning */
 };
 
@@ -58,13 +58,13 @@ struct job;
 struct snapshot;
 
 /* Looks at the heartbeats; at each tick. */
-void measures_tick(struct job *job, uint64_t now);
+void save_stats_tick(struct job *job, uint64_t now);
 /* The level or the error of a snapshot has changed. */
-void measures_save(struct job *job, struct snapshot *s);
+void save_stats_save(struct job *job, struct snapshot *s);
 /* Nothing more will be heard of it, or of the whole job (NULL). */
-void measures_end(struct job *job, const struct snapshot *s);
+void save_stats_end(struct job *job, const struct snapshot *s);
 /* A checkpoint on storage was read again: it is damaged, or intact (repaired, say). */
-void measures_reread(struct job *job, struct step_id id, bool damaged);
+void save_stats_reread(struct job *job, struct step_id id, bool damaged);
 
 const char *save_failure_name(enum save_failure failure);
 const char *level_name(enum level_shown level);

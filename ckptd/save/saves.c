@@ -451,7 +451,7 @@ void saves_publish(struct saves *saves, const struct level *level)
 
 void saves_note(struct saves *saves, struct snapshot *s)
 {
-	measures_save(saves->job, s);
+	save_stats_save(saves->job, s);
 }
 
 void saves_report(struct saves *saves, const struct snapshot *s, int rc)

@@ -92,7 +92,7 @@ bool saves_idle_here(const struct saves *saves);
 
 /* For snapshots. */
 void saves_publish(struct saves *saves, const struct level *level);
-void saves_note(struct saves *saves, struct snapshot *s); /* for the measures: its level or error has changed */
+void saves_note(struct saves *saves, struct snapshot *s); /* for the statistics: its level or error has changed */
 void saves_report(struct saves *saves, const struct snapshot *s, int rc);
 /* What the coordinator is told of it. */
 void saves_copied(struct saves *saves, const struct snapshot *s);

@@ -89,7 +89,7 @@ struct snapshot {
 	uint32_t late_rank, late_phase;
 	int shown_level, shown_error;
 	uint32_t shown_rank, shown_phase;
-	enum level_shown noted_level; /* of the measures: what was counted */
+	enum level_shown noted_level; /* of the statistics: what was counted */
 	bool noted_failed, noted_replicated;
 };
 

@@ -83,7 +83,7 @@ void rank_end(struct rank *rank)
 	(void)rank;
 }
 
-void measures_end(struct job *job, const struct snapshot *s)
+void save_stats_end(struct job *job, const struct snapshot *s)
 {
 	(void)job;
 	(void)s;

@@ -67,44 +67,44 @@ Test(health, notices_leave_the_status_ok)
 
 Test(health, one_failed_save_degrades_and_three_fail)
 {
-	job.measures.storage_failures = 1;
-	job.measures.storage_rc = -EIO;
-	snprintf(job.measures.storage_error, sizeof(job.measures.storage_error), "cannot write x");
+	job.save_stats.storage_failures = 1;
+	job.save_stats.storage_rc = -EIO;
+	snprintf(job.save_stats.storage_error, sizeof(job.save_stats.storage_error), "cannot write x");
 	const struct finding *f = find(HEALTH_SAVE_FAILING);
 	cr_assert(f && f->severity == HEALTH_DEGRADED && strstr(f->text, "cannot write x"));
 	cr_assert_str_eq(f->job, "main");
-	job.measures.storage_failures = 3;
+	job.save_stats.storage_failures = 3;
 	cr_assert_eq(find(HEALTH_SAVE_FAILING)->severity, HEALTH_FAILING);
 }
 
 Test(health, the_reason_of_the_failure_has_a_code_of_its_own)
 {
-	job.measures.storage_failures = 1;
-	job.measures.storage_rc = -EROFS;
+	job.save_stats.storage_failures = 1;
+	job.save_stats.storage_rc = -EROFS;
 	cr_assert(find(HEALTH_STORE_READ_ONLY));
-	job.measures.storage_rc = -ENOSPC;
+	job.save_stats.storage_rc = -ENOSPC;
 	cr_assert(find(HEALTH_STORE_FULL) && !find(HEALTH_SAVE_FAILING));
 	cr_assert_str_eq(health_status_name(severity), "failing");
 }
 
 Test(health, what_waits_long_to_be_read_back_degrades)
 {
-	job.measures.unverified_ns = clock_now() - CLOCK_NS_PER_S;
+	job.save_stats.unverified_ns = clock_now() - CLOCK_NS_PER_S;
 	cr_assert_null(find(HEALTH_NOT_VERIFIED));
-	job.measures.unverified_ns = clock_now() - 3600 * CLOCK_NS_PER_S;
+	job.save_stats.unverified_ns = clock_now() - 3600 * CLOCK_NS_PER_S;
 	cr_assert(find(HEALTH_NOT_VERIFIED));
 	cr_assert_eq(severity, HEALTH_DEGRADED);
 }
 
 Test(health, damage_hangs_and_refused_restores_are_failing)
 {
-	job.measures.damaged_id = (struct step_id){7, 3};
+	job.save_stats.damaged_id = (struct step_id){7, 3};
 	cr_assert(strstr(find(HEALTH_DAMAGED)->text, "step 7 epoch 3"));
-	measures_reread(&job, (struct step_id){6, 3}, false);
+	save_stats_reread(&job, (struct step_id){6, 3}, false);
 	cr_assert(find(HEALTH_DAMAGED), "another one is intact");
-	measures_reread(&job, (struct step_id){7, 3}, false);
+	save_stats_reread(&job, (struct step_id){7, 3}, false);
 	cr_assert_null(find(HEALTH_DAMAGED), "it was repaired");
-	measures_reread(&job, (struct step_id){5, 3}, true);
+	save_stats_reread(&job, (struct step_id){5, 3}, true);
 	cr_assert(strstr(find(HEALTH_DAMAGED)->text, "step 5 epoch 3"));
 	ranks[1].hung = true;
 	cr_assert(strstr(find(HEALTH_RANK_HUNG)->text, "rank 1"));
@@ -127,7 +127,7 @@ Test(health, missing_ranks_are_told_after_the_time_to_join)
 Test(health, the_worst_comes_first_and_the_number_is_bounded)
 {
 	d.config.store = NULL;
-	job.measures.damaged_id = (struct step_id){7, 3};
+	job.save_stats.damaged_id = (struct step_id){7, 3};
 	cr_assert_eq(health_find(&d, found, HEALTH_MAX, &severity), 2u);
 	cr_assert_eq(found[0].code, HEALTH_DAMAGED);
 	cr_assert_eq(health_find(&d, found, 1, &severity), 1u);
@@ -136,15 +136,15 @@ Test(health, the_worst_comes_first_and_the_number_is_bounded)
 Test(health, where_there_are_too_many_the_mild_ones_are_left_out)
 {
 	d.config.store = NULL;
-	job.measures.damaged_id = (struct step_id){7, 3};
+	job.save_stats.damaged_id = (struct step_id){7, 3};
 	mem[0].huge_bytes = 0;
 	cr_assert_eq(health_find(&d, found, HEALTH_MAX, &severity), 3u);
 	cr_assert_eq(health_find(&d, found, 1, &severity), 1u);
 	cr_expect_eq(found[0].code, HEALTH_DAMAGED);
 	cr_expect_eq(severity, HEALTH_FAILING);
-	job.measures.damaged_id.epoch = 0;
-	job.measures.storage_failures = 3;
-	job.measures.unverified_ns = clock_now() - 3600 * CLOCK_NS_PER_S;
+	job.save_stats.damaged_id.epoch = 0;
+	job.save_stats.storage_failures = 3;
+	job.save_stats.unverified_ns = clock_now() - 3600 * CLOCK_NS_PER_S;
 	cr_assert_eq(health_find(&d, found, 1, &severity), 1u);
 	cr_expect_eq(severity, HEALTH_FAILING);
 }

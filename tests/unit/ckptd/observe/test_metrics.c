@@ -55,8 +55,8 @@ Test(metrics, buckets_are_cumulative_and_end_with_all)
 {
 	list_push(&d.jobs, &job.link);
 	snprintf(job.name, sizeof(job.name), "j");
-	histogram_add(&job.measures.captured, 3 * CLOCK_NS_PER_MS, 2);
-	histogram_add(&job.measures.captured, 1000 * CLOCK_NS_PER_S, 1);
+	histogram_add(&job.save_stats.captured, 3 * CLOCK_NS_PER_MS, 2);
+	histogram_add(&job.save_stats.captured, 1000 * CLOCK_NS_PER_S, 1);
 	const char *t = text();
 	cr_assert(strstr(t, "\nckpt_save_captured_seconds_bucket{job_name=\"j\",le=\"0.0025\"} 0\n"));
 	cr_assert(strstr(t, "\nckpt_save_captured_seconds_bucket{job_name=\"j\",le=\"0.005\"} 2\n"));

@@ -272,7 +272,7 @@ Test(queue, a_save_that_waits_fails_when_its_copy_is_found_damaged)
 	struct snapshot *first = captured(1), *second = captured(2);
 	writing(first);
 	saves_drop(&job.saves, second);
-	const struct save_record *r = &job.measures.saves[job.measures.nsaves - 1];
+	const struct save_record *r = &job.save_stats.saves[job.save_stats.nsaves - 1];
 	cr_expect_eq(r->id.step, 2);
 	cr_expect_eq(r->rc, -EBADMSG, "who waits for it would never hear of it");
 	participant_leave(&job);

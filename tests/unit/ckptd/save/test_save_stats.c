@@ -10,7 +10,7 @@
 static struct daemon d;
 static struct job job;
 static struct rank ranks[2];
-static struct measures *const m = &job.measures;
+static struct save_stats *const m = &job.save_stats;
 
 static void setup(void)
 {
@@ -26,14 +26,14 @@ static void setup(void)
 	saves_init(&job.saves, &d, &job);
 }
 
-TestSuite(measures, .init = setup);
+TestSuite(save_stats, .init = setup);
 
 static struct snapshot *begin(uint64_t step, bool to_storage)
 {
 	struct snapshot *s;
 	cr_assert_eq(snapshot_new(&job.saves, (struct step_id){step, 3}, 2, &s), 0);
 	s->to_storage = to_storage;
-	measures_save(&job, s);
+	save_stats_save(&job, s);
 	return s;
 }
 
@@ -41,7 +41,7 @@ static void capture(struct snapshot *s)
 {
 	s->state = SNAPSHOT_CAPTURED;
 	s->captured_ns = s->opened_ns + 5 * CLOCK_NS_PER_MS;
-	measures_save(&job, s);
+	save_stats_save(&job, s);
 }
 
 static void make_durable(struct snapshot *s)
@@ -50,22 +50,22 @@ static void make_durable(struct snapshot *s)
 	s->commit_ns = s->opened_ns + 10 * CLOCK_NS_PER_MS;
 	s->durable_ns = s->opened_ns + 40 * CLOCK_NS_PER_MS;
 	s->verify = job.policy.verify ? VERIFY_QUEUED : VERIFY_NEVER;
-	measures_save(&job, s);
+	save_stats_save(&job, s);
 }
 
 static void fail(struct snapshot *s, int rc, const char *text)
 {
 	*(s->state >= SNAPSHOT_CAPTURED ? &s->storage_rc : &s->rc) = rc;
 	snprintf(s->err.text, sizeof(s->err.text), "%s", text);
-	measures_save(&job, s);
+	save_stats_save(&job, s);
 }
 
-Test(measures, a_save_is_counted_once_at_each_level)
+Test(save_stats, a_save_is_counted_once_at_each_level)
 {
 	struct snapshot *s = begin(10, true);
 	cr_assert_eq(m->nsaves, 1u);
 	capture(s);
-	measures_save(&job, s);
+	save_stats_save(&job, s);
 	make_durable(s);
 	cr_assert_eq(m->ncaptured, 1u);
 	cr_assert_eq(m->captured.sum_ns, 5 * CLOCK_NS_PER_MS);
@@ -75,14 +75,14 @@ Test(measures, a_save_is_counted_once_at_each_level)
 	cr_assert_not(m->saves[0].final);
 	s->state = SNAPSHOT_VERIFIED;
 	s->verified_ns = s->opened_ns + 90 * CLOCK_NS_PER_MS;
-	measures_save(&job, s);
+	save_stats_save(&job, s);
 	cr_assert_eq(m->verified.sum_ns, 90 * CLOCK_NS_PER_MS);
 	cr_assert_eq(m->verified_id.step, 10u);
 	cr_assert(m->saves[0].final && !m->unverified_ns && m->nsaves == 1);
 	snapshot_free(s);
 }
 
-Test(measures, saves_to_memory_do_not_push_out_what_is_on_storage)
+Test(save_stats, saves_to_memory_do_not_push_out_what_is_on_storage)
 {
 	struct snapshot *kept = begin(1, true);
 	capture(kept);
@@ -91,14 +91,14 @@ Test(measures, saves_to_memory_do_not_push_out_what_is_on_storage)
 		capture(s);
 		snapshot_free(s);
 	}
-	cr_assert_eq(m->nsaves, (uint32_t)MEASURES_SAVES);
+	cr_assert_eq(m->nsaves, (uint32_t)SAVE_STATS_SAVES);
 	cr_assert_eq(m->saves[0].id.step, 1u);
-	cr_assert_eq(m->saves[MEASURES_SAVES - 1].id.step, 199u);
+	cr_assert_eq(m->saves[SAVE_STATS_SAVES - 1].id.step, 199u);
 	cr_assert_eq(m->ncaptured, 199u);
 	snapshot_free(kept);
 }
 
-Test(measures, a_save_whose_record_was_pushed_out_is_not_counted_again)
+Test(save_stats, a_save_whose_record_was_pushed_out_is_not_counted_again)
 {
 	struct snapshot *slow = begin(1, false);
 	capture(slow);
@@ -108,13 +108,13 @@ Test(measures, a_save_whose_record_was_pushed_out_is_not_counted_again)
 	}
 	make_durable(slow);
 	cr_assert_eq(m->ncaptured, 1u);
-	const struct save_record *r = &m->saves[MEASURES_SAVES - 1];
+	const struct save_record *r = &m->saves[SAVE_STATS_SAVES - 1];
 	cr_assert_eq(r->id.step, 1u);
 	cr_assert_eq(r->captured_ns, 5 * CLOCK_NS_PER_MS);
 	snapshot_free(slow);
 }
 
-Test(measures, failures_are_told_apart)
+Test(save_stats, failures_are_told_apart)
 {
 	static const struct {
 		int level, rc;
@@ -131,14 +131,14 @@ Test(measures, failures_are_told_apart)
 			make_durable(s);
 		uint64_t before = m->failed[cases[i].why];
 		fail(s, cases[i].rc, "why");
-		measures_save(&job, s);
+		save_stats_save(&job, s);
 		cr_assert_eq(m->failed[cases[i].why], before + 1, "%u", i);
 		cr_assert(m->saves[m->nsaves - 1].final);
 		snapshot_free(s);
 	}
 }
 
-Test(measures, failures_of_storage_in_a_row_end_with_the_first_success)
+Test(save_stats, failures_of_storage_in_a_row_end_with_the_first_success)
 {
 	for (uint64_t step = 1; step <= 2; step++) {
 		struct snapshot *s = begin(step, true);
@@ -156,7 +156,7 @@ Test(measures, failures_of_storage_in_a_row_end_with_the_first_success)
 	snapshot_free(s);
 }
 
-Test(measures, what_is_not_read_back_is_final_when_it_is_durable)
+Test(save_stats, what_is_not_read_back_is_final_when_it_is_durable)
 {
 	job.policy.verify = false;
 	struct snapshot *s = begin(1, true);
