@@ -1,4 +1,4 @@
-/* Prepare: the document that vouches for the files of a commit on this node, the node manifest. */
+/* Node manifest: the document that vouches for the files of a part; each node makes one. */
 #ifndef CKPTD_CHECKPOINT_NODE_MANIFEST_H
 #define CKPTD_CHECKPOINT_NODE_MANIFEST_H
 

@@ -15,7 +15,7 @@ static const struct {
 	[NODE_PART_FIND_DIR] = {"find-dir", "commit.find_dir"},
 	[NODE_PART_OPEN_NODE] = {"open-node", "commit.open_node"},
 	[NODE_PART_READ_NODE] = {"read-node", "commit.read_node"},
-	[NODE_PART_PREVIOUS] = {"parent", "commit.parent"},
+	[NODE_PART_PREVIOUS] = {"previous", "commit.previous"},
 	[NODE_PART_DATA] = {"data", "commit.data"},
 	[NODE_PART_DIGESTS] = {"digests", "commit.digests"},
 	[NODE_PART_SIDECARS] = {"sidecars", "commit.sidecars"},
@@ -27,7 +27,7 @@ static const struct {
 	[NODE_PART_WITHDRAW] = {"withdraw", "commit.withdraw"},
 	[NODE_PART_CLOSE_NODE] = {"close-node", "commit.close_node"},
 	[NODE_PART_CLOSE_DIR] = {"close-dir", "commit.close_dir"},
-	[NODE_PART_CLOSE_PREVIOUS] = {"close-parent", "commit.close_parent"},
+	[NODE_PART_CLOSE_PREVIOUS] = {"close-previous", "commit.close_previous"},
 	[NODE_PART_CLOSE_JOB] = {"close-job", "commit.close_job"},
 	[NODE_PART_DONE] = {"done", "commit.done"},
 };

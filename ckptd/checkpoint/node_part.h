@@ -1,4 +1,4 @@
-/* Commit: one node's part of a checkpoint: the snapshot of its local ranks, written into the directory that the coordinator has had made
+/* Node part: one node's part of a checkpoint: the snapshot of its local ranks, written into the directory that the coordinator has had made
  * (checkpoint/directory.h). A state machine over the disk.
  *
  * Invariants
@@ -8,16 +8,16 @@
  *  - What this node wrote before (its manifest is there) is compared and never written again.
  *  - What failed is deleted by order only (node_part_clear): by then the directory is no checkpoint of the store any more.
  *
- * DATA: files are written while they are still being digested, packed where that is wanted and pays (checkpoint/node_part_compress.c). One that is as in
- * the parent (checkpoint/previous.h) is linked to it instead. That is known once the digests are there; until then those that had not changed in the
- * parent either stand back, the others are written.
+ * DATA: files are written while they are still being digested, packed where that is wanted and pays (checkpoint/node_part_compress.c). A file
+ * that is as in the previous checkpoint (checkpoint/previous.h) is linked to it instead. That is known once the digests are there; until
+ * then a file that had not changed in the previous checkpoint either stands back, and the others are written.
  *
  * NOTICE: when a file was packed, or a packed one linked, a file is written that makes PyTorch's reader refuse the directory. It does not see packed
  * files, and would leave holes where they are.
  *
- *   ASK → (node_part_write) FIND_JOB → FIND_DIR → OPEN_NODE → PARENT → DATA → DIGESTS → SIDECARS → NOTICE → NODE → SYNC_DIR → PREPARED →
+ *   ASK → (node_part_write) FIND_JOB → FIND_DIR → OPEN_NODE → PREVIOUS → DATA → DIGESTS → SIDECARS → NOTICE → NODE → SYNC_DIR → PREPARED →
  *   (node_part_end) CLOSE → DONE
- *   OPEN_NODE finds our manifest → READ_NODE → DIGESTS, and if it is what this commit would write (an earlier life of the daemon wrote it)
+ *   OPEN_NODE finds our manifest → READ_NODE → DIGESTS, and if it is what this part would write (an earlier life of the daemon wrote it)
  *   SYNC_DIR → PREPARED, else FAILED
  *   any error, or node_part_abort → (failed) STOPPED → (node_part_clear) WITHDRAW → CLOSE → DONE */
 #ifndef CKPTD_CHECKPOINT_NODE_PART_H
@@ -68,7 +68,7 @@ struct node_part_file {
 	uint32_t file; /* index into the rank's layout */
 	struct wbuf sidecar;
 	struct digest digest; /* of the sidecar, once it is encoded */
-	bool same;            /* as in the parent; told with the digest */
+	bool same;            /* as in the previous checkpoint; told with the digest */
 	bool late;            /* expected to be, so that it waits for the digests */
 	bool linked;
 	uint32_t age;                  /* previous_file.age */
@@ -107,7 +107,7 @@ struct node_part {
 	struct peer_part part;               /* from PREPARED on: what MANIFEST.json is to say of this node */
 	uint64_t progress_ns; /* when an operation or a whole file last ended (parts of files are bounded) */
 
-	bool already; /* it was there, and is what this commit would have written */
+	bool already; /* it was there, and is what this part would have written */
 
 	/* private */
 	uint32_t began; /* as in struct node_manifest */
@@ -135,7 +135,7 @@ int node_part_start(struct node_part *c);
 void node_part_write(struct node_part *c, bool only_compare, const struct share_parts *parts);
 /* The digests of all ranks have been compared and stand in ranks[].leaves. */
 void node_part_digests_ready(struct node_part *c);
-/* MANIFEST.json stands. Unless the commit is prepared nothing happens. */
+/* MANIFEST.json stands. Unless the part is prepared nothing happens. */
 void node_part_end(struct node_part *c);
 /* Gives up: what is in flight is awaited, then `failed` is called. Of a prepared one only by order. */
 void node_part_abort(struct node_part *c, int rc, const char *why);

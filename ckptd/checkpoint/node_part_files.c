@@ -85,7 +85,7 @@ static int encode_sidecar(struct node_part *c, struct node_part_file *f)
 	return 0;
 }
 
-/* ---- files of the parent ------------------------------------------------------------------------------------------ */
+/* ---- files of the previous checkpoint -------------------------------------------------------------------------------  */
 
 static void file_linked(struct hard_link *l)
 {
@@ -124,7 +124,7 @@ static void link_data(struct node_part *c, struct node_part_file *f, const struc
 	hard_link_start(&f->hard_link);
 }
 
-/* Whether the parent's file would be linked if nothing has changed. */
+/* Whether the file of the previous checkpoint would be linked if nothing has changed. */
 static bool may_link(const struct node_part *c, const struct previous_file *p)
 {
 	return p && c->previous_usable && p->age + 1 < c->full_every;

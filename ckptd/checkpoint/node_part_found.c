@@ -1,4 +1,4 @@
-/* This node's manifest is in the directory already: is it what this commit would write? How files were packed that were there before is
+/* This node's manifest is in the directory already: is it what this part would write? How files were packed that were there before is
  * not asked (another version of zstd may have done it): that is taken from what is there, and then the documents must be equal. */
 #include "checkpoint/node_part_private.h"
 

@@ -1,5 +1,5 @@
-/* The parent of a commit: its directory is opened once, before the first file, so that it may be renamed and removed meanwhile. When
- * its mark says that it is damaged, or cannot be understood, nothing is linked to it. No failure here is one of the commit. */
+/* The previous checkpoint of a node's part: its directory is opened once, before the first file, so that it may be renamed and removed meanwhile. When
+ * its mark says that it is damaged, or cannot be understood, nothing is linked to it. No failure here is one of the part. */
 #include "checkpoint/node_part_private.h"
 
 #include "base/cleanup.h"

@@ -1,4 +1,4 @@
-/* Private to commit*.c. */
+/* Private to node_part*.c. */
 #ifndef CKPTD_CHECKPOINT_NODE_PART_PRIVATE_H
 #define CKPTD_CHECKPOINT_NODE_PART_PRIVATE_H
 
@@ -15,10 +15,10 @@ void node_part_submit(struct node_part *c, struct disk_op op);
 /* Its own manifest that is there already (checkpoint/node_part_found.c). */
 void node_part_open_found(struct node_part *c);
 void node_part_read_found(struct node_part *c);
-/* 0, or -EEXIST when it is not what this commit would write. */
+/* 0, or -EEXIST when it is not what this part would write. */
 int node_part_compare_found(struct node_part *c);
 
-/* The parent (checkpoint/node_part_previous.c): opens its directory unless its mark says that it is damaged; node_part_advance with 0 in any case. */
+/* The previous checkpoint (checkpoint/node_part_previous.c): opens its directory unless its mark says that it is damaged; node_part_advance with 0 in any case. */
 void node_part_open_previous(struct node_part *c);
 
 /* Files (checkpoint/node_part_files.c). */
@@ -44,7 +44,7 @@ void node_part_write_notice(struct node_part *c);
 
 /* Writes a small file; node_part_advance when it has ended. */
 void node_part_write_text(struct node_part *c, const char *name, const struct wbuf *text);
-/* Deletes what this commit may have written, name by name; node_part_advance after each. False: that was the last. */
+/* Deletes what this part may have written, name by name; node_part_advance after each. False: that was the last. */
 bool node_part_remove_next(struct node_part *c);
 
 #endif

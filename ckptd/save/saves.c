@@ -301,7 +301,7 @@ static void verify_done(void *arg, struct step_id id, int rc, const struct err *
 	struct saves *saves = arg;
 	saves->verifying = NULL;
 	struct snapshot *s = saves_find(saves, id);
-	if (rc == -EBADMSG) /* the parent may have the same file */
+	if (rc == -EBADMSG) /* the previous checkpoint may have the same file */
 		previous_forget(&saves->previous);
 	if (!rc && err->text[0]) {
 		log_warn("job %s: step %lu epoch %u: %s", saves->job->name, (unsigned long)id.step, id.epoch,

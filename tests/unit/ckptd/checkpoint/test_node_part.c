@@ -308,7 +308,7 @@ static const char *const on_the_way[] = {
 	"commit.job_dir",   "commit.open_job", "commit.mkdir",     "commit.open_dir",  "commit.data",
 	"commit.digests",   "commit.sidecars", "commit.node",      "commit.sync_dir",  "commit.sync_job",
 	"commit.sync_root", "commit.prepared", "commit.manifest",  "commit.link",      "commit.unlink_tmp",
-	"commit.ask",       "commit.find_job", "commit.find_dir",  "commit.open_node", "commit.parent",
+	"commit.ask",       "commit.find_job", "commit.find_dir",  "commit.open_node", "commit.previous",
 	"commit.ready",     "commit.look",     "commit.sync_link", "disk.write",       "disk.fsync",
 	"disk.truncate",    "disk.mkdir",      "disk.open",        "disk.fsync.after", "disk.write.after",
 	"disk.open.after",  "disk.link.after",

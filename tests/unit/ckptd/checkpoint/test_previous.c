@@ -1,4 +1,4 @@
-/* Commits that have a parent: what has not changed is linked to it. Over the real disk. */
+/* Commits after a previous one: what has not changed is linked to it. Over the real disk. */
 #include "checkpoint/previous.h"
 
 #include "base/cleanup.h"
@@ -227,7 +227,7 @@ Test(previous, a_commit_that_is_given_up_while_files_stand_back_ends)
 	cr_assert_eq(c->rc, -EBADMSG);
 	node_part_free(c);
 	cr_assert_eq(open_descriptors(), before);
-	cr_assert_eq(verify(2), 0, "the parent is as it was");
+	cr_assert_eq(verify(2), 0, "the previous checkpoint is as it was");
 }
 
 Test(previous, a_file_serves_a_bounded_number_of_checkpoints)
