@@ -2,14 +2,13 @@
 #ifndef CKPTD_DAEMON_H
 #define CKPTD_DAEMON_H
 
-#include "arena/memory.h"
+#include "arena/room.h"
 #include "base/list.h"
 #include "base/repeat.h"
-#include "checkpoint/compress_buffers.h"
+#include "checkpoint/room.h"
 #include "config/sources.h"
 #include "format/tensor/names.h"
-#include "runtime/memory_account.h"
-#include "runtime/rate_limit.h"
+#include "runtime/room.h"
 
 #include <stdbool.h>
 

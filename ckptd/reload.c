@@ -2,8 +2,8 @@
 
 #include "base/log.h"
 #include "daemon.h"
-#include "job/job.h"
-#include "upkeep/gc.h"
+#include "job/room.h"
+#include "upkeep/room.h"
 
 #include <stdio.h>
 

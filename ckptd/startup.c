@@ -4,15 +4,13 @@
 #include "base/clock.h"
 #include "base/failpoint.h"
 #include "base/log.h"
-#include "catalog/catalog.h"
-#include "control/coordinator_host.h"
-#include "control/directory_lock.h"
-#include "job/job.h"
-#include "service/service_manager.h"
+#include "catalog/room.h"
+#include "control/room.h"
+#include "job/room.h"
+#include "service/room.h"
 #include "store/disk/denied.h"
 #include "store/read/repo.h"
-#include "upkeep/gc.h"
-#include "upkeep/scrub.h"
+#include "upkeep/room.h"
 
 #include <stddef.h>
 #include <stdio.h>

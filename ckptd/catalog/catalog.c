@@ -5,7 +5,7 @@
 #include "base/failpoint.h"
 #include "base/log.h"
 #include "catalog/catalog_db.h"
-#include "runtime/workers.h"
+#include "runtime/room.h"
 #include "store/catalog/recovered.h"
 #include "store/read/repo.h"
 

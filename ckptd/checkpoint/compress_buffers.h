@@ -4,7 +4,7 @@
 #ifndef CKPTD_CHECKPOINT_COMPRESS_BUFFERS_H
 #define CKPTD_CHECKPOINT_COMPRESS_BUFFERS_H
 
-#include "runtime/workers.h"
+#include "runtime/room.h"
 #include "store/disk/disk.h"
 #include "store/read/chunk.h"
 

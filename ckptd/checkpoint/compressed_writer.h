@@ -9,7 +9,7 @@
 
 #include "checkpoint/compress_buffers.h"
 #include "format/files/manifest.h"
-#include "runtime/rate_limit.h"
+#include "runtime/room.h"
 
 enum { PACKER_GAIN = 16 };
 

@@ -5,7 +5,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "runtime/workers.h"
+#include "runtime/room.h"
 #include "store/check/cover.h"
 
 #include <stdio.h>

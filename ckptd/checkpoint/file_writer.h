@@ -3,7 +3,7 @@
 #define CKPTD_CHECKPOINT_FILE_WRITER_H
 
 #include "format/tensor/names.h"
-#include "runtime/rate_limit.h"
+#include "runtime/room.h"
 #include "store/disk/disk.h"
 
 enum { WRITER_EXTENTS = 2 };

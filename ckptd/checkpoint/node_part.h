@@ -23,7 +23,7 @@
 #ifndef CKPTD_CHECKPOINT_NODE_PART_H
 #define CKPTD_CHECKPOINT_NODE_PART_H
 
-#include "arena/memory.h"
+#include "arena/room.h"
 #include "checkpoint/compressed_writer.h"
 #include "checkpoint/file_writer.h"
 #include "checkpoint/hard_link.h"

@@ -6,8 +6,7 @@
 #include "base/log.h"
 #include "checkpoint/repair_donor.h"
 #include "format/files/marks.h"
-#include "runtime/rate_limit.h"
-#include "runtime/workers.h"
+#include "runtime/room.h"
 #include "store/check/verify.h"
 #include "store/disk/disk.h"
 

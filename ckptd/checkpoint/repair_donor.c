@@ -1,6 +1,6 @@
 #include "checkpoint/repair_donor.h"
 
-#include "arena/memory.h"
+#include "arena/room.h"
 
 #include <stdlib.h>
 #include <string.h>

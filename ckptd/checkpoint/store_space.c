@@ -2,7 +2,7 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
-#include "runtime/workers.h"
+#include "runtime/room.h"
 #include "store/read/repo.h"
 
 struct space {

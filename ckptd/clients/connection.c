@@ -7,12 +7,11 @@
 #include "base/log.h"
 #include "clients/operator.h"
 #include "clients/operator_forward.h"
-#include "cluster/roster.h"
+#include "cluster/room.h"
 #include "daemon.h"
-#include "job/barriers.h"
-#include "job/job.h"
-#include "observe/status.h"
-#include "runtime/loop.h"
+#include "job/room.h"
+#include "observe/room.h"
+#include "runtime/room.h"
 
 #include <stdio.h>
 #include <string.h>

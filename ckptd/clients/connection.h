@@ -5,7 +5,7 @@
 #define CKPTD_CLIENTS_CONNECTION_H
 
 #include "base/list.h"
-#include "runtime/client.h"
+#include "runtime/room.h"
 
 struct daemon;
 

@@ -2,13 +2,11 @@
 
 #include "base/log.h"
 #include "clients/operator_forward.h"
-#include "control/coordinator_host.h"
-#include "control/membership.h"
+#include "control/room.h"
 #include "daemon.h"
-#include "job/halt.h"
-#include "job/job.h"
-#include "participant/participant.h"
-#include "save/save_policy.h"
+#include "job/room.h"
+#include "participant/room.h"
+#include "save/room.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -2,12 +2,11 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
-#include "cluster/net.h"
-#include "cluster/roster.h"
-#include "control/coordinator_host.h"
+#include "cluster/room.h"
+#include "control/room.h"
 #include "daemon.h"
-#include "participant/participant.h"
-#include "runtime/client.h"
+#include "participant/room.h"
+#include "runtime/room.h"
 
 #include <stdio.h>
 #include <stdlib.h>

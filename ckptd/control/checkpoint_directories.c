@@ -1,7 +1,7 @@
 #include "control/checkpoint_directories.h"
 
 #include "base/clock.h"
-#include "coordinator/coordinator.h"
+#include "coordinator/room.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -4,7 +4,7 @@
 #define CKPTD_CONTROL_CHECKPOINT_DIRECTORIES_H
 
 #include "base/list.h"
-#include "checkpoint/directory.h"
+#include "checkpoint/room.h"
 
 struct coord;
 struct disk;

@@ -1,5 +1,5 @@
 /* Deadlines of what a coordinator waits for. */
-#include "cluster/roster.h"
+#include "cluster/room.h"
 #include "control/coordinator_host_private.h"
 #include "daemon.h"
 

@@ -3,15 +3,14 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/log.h"
-#include "catalog/catalog.h"
-#include "cluster/net.h"
-#include "cluster/roster.h"
+#include "catalog/room.h"
+#include "cluster/room.h"
 #include "control/directory_lock.h"
 #include "control/epoch_record.h"
 #include "control/membership.h"
-#include "job/job.h"
-#include "participant/orders.h"
-#include "replication/replication.h"
+#include "job/room.h"
+#include "participant/room.h"
+#include "replication/room.h"
 
 #include <stdio.h>
 #include <stdlib.h>

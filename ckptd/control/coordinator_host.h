@@ -9,7 +9,7 @@
 #ifndef CKPTD_CONTROL_COORDINATOR_HOST_H
 #define CKPTD_CONTROL_COORDINATOR_HOST_H
 
-#include "participant/coordinator_access.h"
+#include "participant/room.h"
 
 struct coordinator_host;
 struct daemon;

@@ -1,8 +1,8 @@
 /* What is reported, as far as it concerns more than the coordinator; and that a node is lost. */
-#include "cluster/net.h"
+#include "cluster/room.h"
 #include "control/coordinator_host_private.h"
 #include "control/membership.h"
-#include "job/job.h"
+#include "job/room.h"
 
 #include <string.h>
 

@@ -4,10 +4,9 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/log.h"
-#include "cluster/net.h"
-#include "cluster/roster.h"
+#include "cluster/room.h"
 #include "control/membership.h"
-#include "replication/replication.h"
+#include "replication/room.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -3,11 +3,11 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/failpoint.h"
-#include "catalog/catalog.h"
+#include "catalog/room.h"
 #include "daemon.h"
 #include "format/files/marks.h"
-#include "replication/replication.h"
-#include "runtime/workers.h"
+#include "replication/room.h"
+#include "runtime/room.h"
 #include "store/read/repo.h"
 
 #include <stdio.h>

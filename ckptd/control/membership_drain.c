@@ -1,4 +1,4 @@
-#include "cluster/roster.h"
+#include "cluster/room.h"
 #include "control/membership_private.h"
 
 #include <stdio.h>

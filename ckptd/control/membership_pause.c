@@ -6,7 +6,7 @@
 #include "base/log.h"
 #include "control/coordinator_host.h"
 #include "control/membership_private.h"
-#include "runtime/loop.h"
+#include "runtime/room.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -2,7 +2,7 @@
 #include "control/membership_private.h"
 
 #include "base/log.h"
-#include "cluster/roster.h"
+#include "cluster/room.h"
 #include "control/coordinator_host.h"
 
 #include <stdio.h>

@@ -4,7 +4,7 @@
 
 #include "base/clock.h"
 #include "control/membership.h"
-#include "coordinator/assignment.h"
+#include "coordinator/room.h"
 #include "daemon.h"
 
 /* How soon after storage has refused what a change needs, and then how often, it is tried whether it still does. */

@@ -1,13 +1,12 @@
 #include "dispatch/coordinator_link.h"
 
 #include "base/log.h"
-#include "clients/operator_forward.h"
-#include "cluster/roster.h"
-#include "control/coordinator_host.h"
+#include "clients/room.h"
+#include "cluster/room.h"
+#include "control/room.h"
 #include "daemon.h"
-#include "job/job.h"
-#include "job/spill.h"
-#include "participant/participant.h"
+#include "job/room.h"
+#include "participant/room.h"
 
 void coordinator_link_up(struct daemon *daemon)
 {

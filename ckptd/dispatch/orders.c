@@ -1,17 +1,13 @@
-#include "participant/orders.h"
+#include "participant/room.h"
 
 #include "base/clock.h"
 #include "base/failpoint.h"
 #include "base/log.h"
-#include "clients/operator.h"
-#include "clients/operator_forward.h"
+#include "clients/room.h"
 #include "daemon.h"
-#include "job/barriers.h"
-#include "job/job.h"
-#include "job/spill.h"
-#include "participant/participant.h"
-#include "replication/replication.h"
-#include "save/copies.h"
+#include "job/room.h"
+#include "replication/room.h"
+#include "save/room.h"
 
 enum { JOIN_RETRY_MS = 1000 };
 

@@ -2,17 +2,16 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "cluster/net.h"
-#include "cluster/roster.h"
-#include "control/coordinator_host.h"
+#include "cluster/room.h"
+#include "control/room.h"
 #include "daemon.h"
 #include "dispatch/coordinator_link.h"
 #include "format/message/peer_coord.h"
-#include "participant/orders.h"
-#include "replication/replication.h"
-#include "restore/recovery_log.h"
-#include "runtime/loop.h"
-#include "save/copies.h"
+#include "participant/room.h"
+#include "replication/room.h"
+#include "restore/room.h"
+#include "runtime/room.h"
+#include "save/room.h"
 
 #include <stdio.h>
 #include <sys/epoll.h>

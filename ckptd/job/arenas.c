@@ -6,9 +6,9 @@
 #include "daemon.h"
 #include "format/arena/job_blobs.h"
 #include "job/prefault.h"
-#include "participant/participant.h"
-#include "runtime/loop.h"
-#include "service/service_manager.h"
+#include "participant/room.h"
+#include "runtime/room.h"
+#include "service/room.h"
 
 #include <string.h>
 #include <sys/epoll.h>

@@ -4,12 +4,11 @@
 #include "base/clock.h"
 #include "base/failpoint.h"
 #include "base/log.h"
-#include "catalog/catalog.h"
+#include "catalog/room.h"
 #include "daemon.h"
 #include "job/prefault.h"
-#include "participant/participant.h"
-#include "save/level_recovery.h"
-#include "save/save_policy.h"
+#include "participant/room.h"
+#include "save/room.h"
 #include "store/read/repo.h"
 
 #include <stdio.h>

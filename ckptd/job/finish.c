@@ -5,7 +5,7 @@
 #include "job/barriers.h"
 #include "job/job.h"
 #include "job/resize.h"
-#include "participant/participant.h"
+#include "participant/room.h"
 
 #define AGAIN_NS CLOCK_NS_PER_S
 

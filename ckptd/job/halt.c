@@ -5,7 +5,7 @@
 #include "base/log.h"
 #include "daemon.h"
 #include "job/job.h"
-#include "participant/participant.h"
+#include "participant/room.h"
 
 #include <stdio.h>
 

@@ -6,8 +6,8 @@
 #include "daemon.h"
 #include "job/barriers.h"
 #include "job/rank.h"
-#include "participant/participant.h"
-#include "runtime/process.h"
+#include "participant/room.h"
+#include "runtime/room.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -9,23 +9,17 @@
 #ifndef CKPTD_JOB_JOB_H
 #define CKPTD_JOB_JOB_H
 
-#include "arena/memory.h"
+#include "arena/room.h"
 #include "base/list.h"
 #include "base/repeat.h"
 #include "config/setting.h"
-#include "coordinator/coordinator.h"
+#include "coordinator/room.h"
 #include "job/finish.h"
 #include "job/halt.h"
 #include "job/resize.h"
-#include "restore/former.h"
-#include "restore/health_marks.h"
-#include "restore/recovery_log.h"
-#include "restore/restore.h"
-#include "runtime/client.h"
-#include "runtime/step_rate.h"
-#include "save/copies.h"
-#include "save/save_stats.h"
-#include "save/saves.h"
+#include "restore/room.h"
+#include "runtime/room.h"
+#include "save/room.h"
 
 #include <sys/types.h>
 

@@ -1,12 +1,12 @@
 #include "job/prefault.h"
 
-#include "arena/memory.h"
+#include "arena/room.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "daemon.h"
 #include "job/job.h"
-#include "runtime/workers.h"
+#include "runtime/room.h"
 #include "store/disk/disk.h"
 
 #include <stdio.h>

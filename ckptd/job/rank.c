@@ -3,11 +3,11 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/log.h"
-#include "catalog/catalog.h"
+#include "catalog/room.h"
 #include "daemon.h"
 #include "job/barriers.h"
-#include "participant/participant.h"
-#include "runtime/loop.h"
+#include "participant/room.h"
+#include "runtime/room.h"
 
 #include <stdio.h>
 #include <sys/epoll.h>

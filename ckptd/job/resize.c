@@ -3,15 +3,15 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/log.h"
-#include "catalog/catalog.h"
-#include "coordinator/assignment.h"
+#include "catalog/room.h"
+#include "coordinator/room.h"
 #include "daemon.h"
 #include "job/barriers.h"
 #include "job/job.h"
 #include "job/rank.h"
-#include "participant/participant.h"
-#include "runtime/loop.h"
-#include "save/save_policy.h"
+#include "participant/room.h"
+#include "runtime/room.h"
+#include "save/room.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,17 +1,17 @@
 #include "job/spill.h"
 
-#include "arena/slot_check.h"
+#include "arena/room.h"
 #include "base/clock.h"
 #include "base/log.h"
-#include "checkpoint/node_part.h"
-#include "cluster/roster.h"
+#include "checkpoint/room.h"
+#include "cluster/room.h"
 #include "config/sources.h"
 #include "daemon.h"
 #include "job/job.h"
-#include "participant/participant.h"
-#include "replication/replication.h"
-#include "runtime/workers.h"
-#include "save/copies.h"
+#include "participant/room.h"
+#include "replication/room.h"
+#include "runtime/room.h"
+#include "save/room.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,10 +1,10 @@
 #include "observe/health.h"
 
 #include "base/clock.h"
-#include "checkpoint/store_space.h"
+#include "checkpoint/room.h"
 #include "daemon.h"
 #include "format/document/json_out.h"
-#include "job/job.h"
+#include "job/room.h"
 #include "store/disk/disk.h"
 
 #include <stdio.h>

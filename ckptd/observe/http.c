@@ -11,7 +11,7 @@
 #include "observe/http_page.h"
 #include "observe/metrics.h"
 #include "observe/status.h"
-#include "runtime/loop.h"
+#include "runtime/room.h"
 
 #include <microhttpd.h>
 #include <stdio.h>

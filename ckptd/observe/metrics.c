@@ -2,14 +2,13 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
-#include "checkpoint/store_space.h"
-#include "cluster/net.h"
-#include "cluster/roster.h"
+#include "checkpoint/room.h"
+#include "cluster/room.h"
 #include "daemon.h"
 #include "format/document/json_out.h"
-#include "job/job.h"
+#include "job/room.h"
 #include "observe/health.h"
-#include "replication/replication.h"
+#include "replication/room.h"
 
 #include <inttypes.h>
 #include <stdio.h>

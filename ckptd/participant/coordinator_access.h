@@ -3,7 +3,7 @@
 #define CKPTD_PARTICIPANT_COORDINATOR_ACCESS_H
 
 #include "base/err.h"
-#include "coordinator/coordinator.h"
+#include "coordinator/room.h"
 
 struct daemon;
 struct peer_report;

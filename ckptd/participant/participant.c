@@ -3,13 +3,12 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/log.h"
-#include "catalog/catalog.h"
-#include "cluster/net.h"
-#include "cluster/roster.h"
+#include "catalog/room.h"
+#include "cluster/room.h"
 #include "daemon.h"
 #include "job/job.h"
 #include "participant/coordinator_access.h"
-#include "replication/replication.h"
+#include "replication/room.h"
 
 #include <stdio.h>
 #include <string.h>

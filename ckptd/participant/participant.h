@@ -5,7 +5,7 @@
 #define CKPTD_PARTICIPANT_PARTICIPANT_H
 
 #include "base/err.h"
-#include "coordinator/coordinator.h"
+#include "coordinator/room.h"
 #include "format/message/peer_coord.h"
 #include "format/message/wire.h"
 

@@ -1,6 +1,6 @@
 #include "replication/replication_private.h"
 
-#include "arena/slot_check.h"
+#include "arena/room.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/log.h"

@@ -1,5 +1,5 @@
 #include "replication/replication_private.h"
-#include "runtime/memory_account.h"
+#include "runtime/room.h"
 
 #include <stdlib.h>
 

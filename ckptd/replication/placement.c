@@ -1,7 +1,7 @@
 #include "replication/placement.h"
 
 #include "base/cleanup.h"
-#include "cluster/roster.h"
+#include "cluster/room.h"
 
 #include <errno.h>
 #include <stdint.h>

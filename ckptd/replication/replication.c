@@ -3,7 +3,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/log.h"
-#include "cluster/roster.h"
+#include "cluster/room.h"
 
 #include <stdio.h>
 #include <string.h>

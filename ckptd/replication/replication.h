@@ -22,7 +22,7 @@
 #ifndef CKPTD_REPLICATION_REPLICATION_H
 #define CKPTD_REPLICATION_REPLICATION_H
 
-#include "arena/memory.h"
+#include "arena/room.h"
 #include "base/err.h"
 #include "format/tensor/names.h"
 

@@ -10,8 +10,7 @@
 #include "replication/placement.h"
 #include "replication/replication.h"
 #include "replication/transfer.h"
-#include "runtime/rate_limit.h"
-#include "runtime/workers.h"
+#include "runtime/room.h"
 
 /* What of one job is copied. */
 struct copied {

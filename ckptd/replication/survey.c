@@ -2,7 +2,7 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
-#include "cluster/roster.h"
+#include "cluster/room.h"
 
 #include <stdio.h>
 #include <stdlib.h>

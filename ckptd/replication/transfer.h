@@ -3,8 +3,8 @@
 #ifndef CKPTD_REPLICATION_TRANSFER_H
 #define CKPTD_REPLICATION_TRANSFER_H
 
-#include "cluster/net.h"
-#include "runtime/rate_limit.h"
+#include "cluster/room.h"
+#include "runtime/room.h"
 
 enum { TRANSFER_PARTS = 3, TRANSFER_DEPTH = 4, TRANSFER_PIECE = 8 << 20, TRANSFER_RETRIES = 3 };
 

@@ -5,10 +5,9 @@
 #include "base/log.h"
 #include "daemon.h"
 #include "job/job.h"
-#include "participant/participant.h"
-#include "save/save_policy.h"
-#include "save/saves.h"
-#include "service/service_manager.h"
+#include "participant/room.h"
+#include "save/room.h"
+#include "service/room.h"
 
 #include <stdio.h>
 #include <stdlib.h>

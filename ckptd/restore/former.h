@@ -11,7 +11,7 @@
 #ifndef CKPTD_RESTORE_FORMER_H
 #define CKPTD_RESTORE_FORMER_H
 
-#include "arena/memory.h"
+#include "arena/room.h"
 #include "base/err.h"
 #include "format/arena/arena.h"
 #include "format/message/peer_coord.h"

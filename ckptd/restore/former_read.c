@@ -1,6 +1,6 @@
 #include "restore/former.h"
 
-#include "arena/slot_check.h"
+#include "arena/room.h"
 #include "base/bytes.h"
 #include "base/cleanup.h"
 #include "base/threads.h"

@@ -1,14 +1,14 @@
 #include "restore/health_marks.h"
 
-#include "arena/memory.h"
+#include "arena/room.h"
 #include "base/bytes.h"
 #include "base/clock.h"
 #include "base/failpoint.h"
 #include "base/log.h"
 #include "daemon.h"
 #include "job/job.h"
-#include "runtime/workers.h"
-#include "save/saves.h"
+#include "runtime/room.h"
+#include "save/room.h"
 #include "store/read/repo.h"
 
 #include <stdio.h>

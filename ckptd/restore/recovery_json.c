@@ -1,10 +1,10 @@
 #include "restore/recovery_json.h"
 
-#include "cluster/roster.h"
+#include "cluster/room.h"
 #include "daemon.h"
 #include "restore/recovery_log.h"
-#include "runtime/json_values.h"
-#include "save/save_stats.h"
+#include "runtime/room.h"
+#include "save/room.h"
 
 static json_t *part_json(const struct daemon *daemon, const struct recovery_part *part)
 {

@@ -2,15 +2,13 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
-#include "catalog/catalog.h"
-#include "cluster/net.h"
-#include "cluster/roster.h"
+#include "catalog/room.h"
+#include "cluster/room.h"
 #include "daemon.h"
 #include "job/job.h"
-#include "participant/coordinator_access.h"
-#include "participant/participant.h"
+#include "participant/room.h"
 #include "restore/recovery_json.h"
-#include "runtime/span_log.h"
+#include "runtime/room.h"
 #include "store/catalog/recovered.h"
 
 #include <stdio.h>

@@ -13,7 +13,7 @@
 #include "format/message/peer_coord.h"
 #include "format/message/wire.h"
 #include "format/tensor/names.h"
-#include "runtime/histogram.h"
+#include "runtime/room.h"
 
 #include <stdbool.h>
 

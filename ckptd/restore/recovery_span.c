@@ -1,8 +1,8 @@
 #include "base/bytes.h"
 #include "base/cleanup.h"
 #include "restore/recovery_log.h"
-#include "runtime/span_log.h"
-#include "save/save_stats.h"
+#include "runtime/room.h"
+#include "save/room.h"
 
 void spanlog_recovery(struct spanlog *log, const char *job, const struct recovery_record *r)
 {

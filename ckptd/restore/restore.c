@@ -3,10 +3,10 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/log.h"
-#include "catalog/catalog.h"
+#include "catalog/room.h"
 #include "daemon.h"
-#include "participant/participant.h"
-#include "save/saves.h"
+#include "participant/room.h"
+#include "save/room.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -11,7 +11,7 @@
 #define CKPTD_RESTORE_RESTORE_H
 
 #include "base/err.h"
-#include "coordinator/coordinator.h"
+#include "coordinator/room.h"
 #include "format/message/wire.h"
 #include "format/tensor/names.h"
 #include "restore/recovery_log.h"

@@ -1,8 +1,8 @@
 #include "restore/restore_private.h"
 
-#include "cluster/roster.h"
+#include "cluster/room.h"
 #include "daemon.h"
-#include "replication/replication.h"
+#include "replication/room.h"
 
 #include <stdio.h>
 

@@ -9,7 +9,7 @@
 
 #include "job/job.h"
 #include "restore/restore.h"
-#include "runtime/workers.h"
+#include "runtime/room.h"
 
 enum restore_task { TASK_SCAN = 1, TASK_CHECK, TASK_FORMER, TASK_READ };
 

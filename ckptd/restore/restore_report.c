@@ -1,8 +1,8 @@
 /* What this node has to restore from: in memory, and on storage. */
 #include "daemon.h"
-#include "participant/participant.h"
+#include "participant/room.h"
 #include "restore/restore_private.h"
-#include "save/saves.h"
+#include "save/room.h"
 
 /* What was said here may not be on storage yet. */
 static bool is_healthy(const struct job *job, const struct peer_restore_candidates *found, struct step_id id)

@@ -1,6 +1,6 @@
 #include "restore/restore_private.h"
 
-#include "arena/slot_check.h"
+#include "arena/room.h"
 #include "base/cleanup.h"
 #include "base/failpoint.h"
 #include "store/read/restore.h"

@@ -3,8 +3,8 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "daemon.h"
-#include "participant/participant.h"
-#include "replication/replication.h"
+#include "participant/room.h"
+#include "replication/room.h"
 #include "save/saves_private.h"
 
 #include <string.h>

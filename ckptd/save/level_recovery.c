@@ -1,6 +1,6 @@
 #include "save/level_recovery.h"
 
-#include "arena/memory.h"
+#include "arena/room.h"
 #include "base/log.h"
 #include "daemon.h"
 #include "store/read/repo.h"

@@ -1,6 +1,6 @@
 #include "base/bytes.h"
 #include "base/cleanup.h"
-#include "runtime/span_log.h"
+#include "runtime/room.h"
 #include "save/save_stats.h"
 
 void spanlog_save(struct spanlog *log, const char *job, const struct save_record *r)

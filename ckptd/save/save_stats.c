@@ -3,7 +3,7 @@
 #include "base/clock.h"
 #include "daemon.h"
 #include "job/job.h"
-#include "runtime/span_log.h"
+#include "runtime/room.h"
 
 #include <stdio.h>
 #include <string.h>

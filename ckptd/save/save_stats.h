@@ -6,7 +6,7 @@
 #include "base/err.h"
 #include "format/arena/arena.h"
 #include "format/message/wire.h"
-#include "runtime/histogram.h"
+#include "runtime/room.h"
 
 #include <stdbool.h>
 

@@ -4,12 +4,11 @@
 #include "base/clock.h"
 #include "base/failpoint.h"
 #include "base/log.h"
-#include "catalog/catalog.h"
-#include "checkpoint/readback.h"
+#include "catalog/room.h"
+#include "checkpoint/room.h"
 #include "daemon.h"
 #include "job/job.h"
-#include "participant/coordinator_access.h"
-#include "participant/participant.h"
+#include "participant/room.h"
 #include "save/save_policy.h"
 
 #include <stdio.h>

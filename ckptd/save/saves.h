@@ -3,7 +3,7 @@
 #ifndef CKPTD_SAVE_SAVES_H
 #define CKPTD_SAVE_SAVES_H
 
-#include "runtime/rate_limit.h"
+#include "runtime/room.h"
 #include "save/snapshot.h"
 
 struct daemon;

@@ -5,9 +5,9 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/log.h"
-#include "catalog/catalog.h"
+#include "catalog/room.h"
 #include "daemon.h"
-#include "participant/participant.h"
+#include "participant/room.h"
 #include "save/replica_digests.h"
 
 #include <stdio.h>

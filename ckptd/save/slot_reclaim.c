@@ -3,7 +3,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "job/job.h"
-#include "participant/participant.h"
+#include "participant/room.h"
 
 #include <string.h>
 

@@ -6,7 +6,7 @@
 #include "base/log.h"
 #include "daemon.h"
 #include "job/job.h"
-#include "runtime/workers.h"
+#include "runtime/room.h"
 #include "save/replica_digests.h"
 #include "save/saves.h"
 

@@ -11,8 +11,8 @@
 #ifndef CKPTD_SAVE_SNAPSHOT_H
 #define CKPTD_SAVE_SNAPSHOT_H
 
-#include "arena/memory.h"
-#include "checkpoint/node_part.h"
+#include "arena/room.h"
+#include "checkpoint/room.h"
 
 enum snapshot_state {
 	SNAPSHOT_OPEN = 1,

@@ -1,4 +1,4 @@
-#include "checkpoint/repair_donor.h"
+#include "checkpoint/room.h"
 #include "save/snapshot.h"
 
 #include <stdlib.h>

@@ -6,7 +6,7 @@
 #include "base/log.h"
 #include "format/message/wire.h"
 #include "overview.h"
-#include "runtime/loop.h"
+#include "runtime/room.h"
 
 #include <stdio.h>
 #include <sys/epoll.h>

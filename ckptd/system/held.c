@@ -1,6 +1,6 @@
 /* The arenas of a user's worker that are held in case it dies. */
 #include "base/clock.h"
-#include "service/service_manager.h"
+#include "service/room.h"
 #include "users.h"
 
 #include <fcntl.h>

@@ -1,9 +1,9 @@
 #include "spawn.h"
 
-#include "arena/memory.h"
+#include "arena/room.h"
 #include "base/cleanup.h"
 #include "identity.h"
-#include "service/post.h"
+#include "service/room.h"
 #include "template.h"
 
 #include <fcntl.h>

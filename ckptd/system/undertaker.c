@@ -3,7 +3,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/log.h"
-#include "service/post.h"
+#include "service/room.h"
 
 #include <grp.h>
 #include <poll.h>

@@ -4,8 +4,8 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "format/message/wire.h"
-#include "runtime/loop.h"
-#include "service/service_manager.h"
+#include "runtime/room.h"
+#include "service/room.h"
 
 #include <signal.h>
 #include <stdio.h>

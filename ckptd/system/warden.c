@@ -5,10 +5,8 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "guests.h"
-#include "runtime/loop.h"
-#include "runtime/options.h"
-#include "runtime/process_setup.h"
-#include "service/service_manager.h"
+#include "runtime/room.h"
+#include "service/room.h"
 #include "template.h"
 
 #include <poll.h>

@@ -1,8 +1,8 @@
 /* The process of one user, from the warden's side. */
 #include "base/clock.h"
 #include "base/log.h"
-#include "runtime/loop.h"
-#include "service/post.h"
+#include "runtime/room.h"
+#include "service/room.h"
 #include "users.h"
 
 #include <signal.h>

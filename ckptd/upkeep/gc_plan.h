@@ -2,7 +2,7 @@
 #ifndef CKPTD_UPKEEP_GC_PLAN_H
 #define CKPTD_UPKEEP_GC_PLAN_H
 
-#include "runtime/workers.h"
+#include "runtime/room.h"
 #include "store/manage/retention.h"
 #include "store/manage/trash.h"
 #include "store/read/repo.h"

@@ -3,11 +3,11 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/log.h"
-#include "catalog/catalog.h"
-#include "checkpoint/readback.h"
+#include "catalog/room.h"
+#include "checkpoint/room.h"
 #include "daemon.h"
-#include "job/job.h"
-#include "runtime/workers.h"
+#include "job/room.h"
+#include "runtime/room.h"
 #include "store/read/repo.h"
 
 #include <stdio.h>

@@ -1,0 +1,16 @@
+/* Room checkpoint: one checkpoint on storage: its directory, this node's part of it, hard links to the previous
+ * one, read-back.
+ * May know: runtime, arena.
+ * Invariants: MANIFEST.json appears once, after every byte and name it vouches for is fsynced; no failed fsync
+ * is retried under the same name. */
+#ifndef CKPTD_CHECKPOINT_ROOM_H
+#define CKPTD_CHECKPOINT_ROOM_H
+
+#include "checkpoint/compress_buffers.h"
+#include "checkpoint/directory.h"
+#include "checkpoint/node_part.h"
+#include "checkpoint/readback.h"
+#include "checkpoint/repair_donor.h"
+#include "checkpoint/store_space.h"
+
+#endif

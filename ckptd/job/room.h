@@ -1,0 +1,16 @@
+/* Room job: the ranks of one job on this node: barriers, arenas, the end of the job, and its part of a changed
+ * world.
+ * May know: runtime, service, coordinator, cluster, catalog, arena, checkpoint, replication, participant, save,
+ * restore.
+ * Invariants: an epoch is raised in the arenas first, then unfinished snapshots are given up, then everybody is
+ * told. */
+#ifndef CKPTD_JOB_ROOM_H
+#define CKPTD_JOB_ROOM_H
+
+#include "job/barriers.h"
+#include "job/halt.h"
+#include "job/job.h"
+#include "job/prefault.h"
+#include "job/spill.h"
+
+#endif
