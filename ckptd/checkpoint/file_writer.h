@@ -1,4 +1,4 @@
-/* Writer: one new file, from creation to the confirmed fsync, as a small state machine over the disk. */
+/* File writer: one new file, from creation to the confirmed fsync, as a small state machine over the disk. */
 #ifndef CKPTD_CHECKPOINT_FILE_WRITER_H
 #define CKPTD_CHECKPOINT_FILE_WRITER_H
 

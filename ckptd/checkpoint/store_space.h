@@ -1,4 +1,4 @@
-/* Space: how full the store's file system is, asked every SPACE_EVERY_MS on the thread that reads back (a file system that does not
+/* Store space: how full the store's file system is, asked every SPACE_EVERY_MS on the thread that reads back (a file system that does not
  * answer must keep nobody else). */
 #ifndef CKPTD_CHECKPOINT_STORE_SPACE_H
 #define CKPTD_CHECKPOINT_STORE_SPACE_H

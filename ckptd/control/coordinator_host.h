@@ -1,4 +1,4 @@
-/* Host: a job's coordinator in the daemon that has it, and how reports and orders come and go. A job whose ranks are all on one node has
+/* Coordinator host: a job's coordinator in the daemon that has it, and how reports and orders come and go. A job whose ranks are all on one node has
  * its host there. That of a job which is spread over nodes stands on the first node of the roster, whether or not that has ranks of it.
  *
  * What is for ourselves is a call (host_report, orders_obey), what is for others a message (format/message/peer_coord.h) of the same content. A

@@ -1,4 +1,4 @@
-/* Lock: who may make, rename and remove directories of a job, where several daemons share a store: whoever coordinates the job, or has
+/* Directory lock: who may make, rename and remove directories of a job, where several daemons share a store: whoever coordinates the job, or has
  * nothing in it but litter to sweep. A lock on a file in the job's directory; it ends with the process that has it. A daemon in no cluster
  * has the store for itself (REPO_LOCK), and needs none. */
 #ifndef CKPTD_CONTROL_DIRECTORY_LOCK_H

@@ -1,4 +1,4 @@
-/* Epochs: which one a job can be given, and the record of what was given. An epoch that is used twice would make a new checkpoint pass for
+/* Epoch record: which one a job can be given, and the record of what was given. An epoch that is used twice would make a new checkpoint pass for
  * an old one of the same name, and a writer of the past for one of today. */
 #ifndef CKPTD_CONTROL_EPOCH_RECORD_H
 #define CKPTD_CONTROL_EPOCH_RECORD_H

@@ -1,4 +1,4 @@
-/* Coord: what the nodes of a job do together: its epoch and who has entered it, which step is restored, how far each save has come on
+/* Coordinator: what the nodes of a job do together: its epoch and who has entered it, which step is restored, how far each save has come on
  * all of them, and what makes it a checkpoint. One per job, for all of its nodes; on a single node reports and orders are plain calls.
  *
  * A pure function of what is reported and of the clock: nodes report (coord_input), and are ordered (struct coord_orders). A report of another epoch than the job's changes nothing and is counted: its sender has an order on its way that

@@ -1,4 +1,4 @@
-/* Peers: the daemons of the other nodes of a cluster. What the net tells is given to whom it concerns here, by the type of the message. */
+/* Peer dispatch: the daemons of the other nodes of a cluster. What the net tells is given to whom it concerns here, by the type of the message. */
 #ifndef CKPTD_DISPATCH_PEER_DISPATCH_H
 #define CKPTD_DISPATCH_PEER_DISPATCH_H
 

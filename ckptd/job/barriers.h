@@ -1,4 +1,4 @@
-/* Membership: the three barriers of a job (register, join, restore), and the arenas that come out of the first. */
+/* Barriers: the three barriers of a job (register, join, restore), and the arenas that come out of the first. */
 #ifndef CKPTD_JOB_BARRIERS_H
 #define CKPTD_JOB_BARRIERS_H
 

@@ -1,4 +1,4 @@
-/* Replica: copies of snapshots in the memory of other nodes. One per daemon, for all jobs; it sees the world through the net, the pool
+/* Replication: copies of snapshots in the memory of other nodes. One per daemon, for all jobs; it sees the world through the net, the pool
  * and the clock.
  *
  * Sender: a captured slot goes to the nodes that replication/placement.h names, straight out of the arena, with its leaf digests and, where the

@@ -1,4 +1,4 @@
-/* Recoveries: what a job has restored, why, from where, and how long each part of the way took. The parts follow each other without a gap,
+/* Recovery log: what a job has restored, why, from where, and how long each part of the way took. The parts follow each other without a gap,
  * by this node's clock; what a node cannot see is not known, and the sum says less:
  *
  *   last heartbeat of who was lost (a rank here; where the job is coordinated, a node) ── detect ── its loss is seen here ── decide ── the new epoch is told here ── gather ── all ranks here

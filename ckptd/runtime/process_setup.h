@@ -1,4 +1,4 @@
-/* Start: what every ckptd, whatever it is to be, does to its process first. */
+/* Process setup: what every ckptd, whatever it is to be, does to its process first. */
 #ifndef CKPTD_RUNTIME_PROCESS_SETUP_H
 #define CKPTD_RUNTIME_PROCESS_SETUP_H
 

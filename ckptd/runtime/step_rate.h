@@ -1,4 +1,4 @@
-/* Pace: how long the steps of one rank take, as its heartbeats in the arena tell. It is looked at with the ticks of the loop: of steps
+/* Step rate: how long the steps of one rank take, as its heartbeats in the arena tell. It is looked at with the ticks of the loop: of steps
  * that are shorter than a tick the mean is counted, that many times. */
 #ifndef CKPTD_RUNTIME_STEP_RATE_H
 #define CKPTD_RUNTIME_STEP_RATE_H

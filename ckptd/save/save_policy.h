@@ -1,4 +1,4 @@
-/* Queue: which saves of a job are written to storage, and in which order: the policies persist-every and save-policy.
+/* Save policy: which saves of a job are written to storage, and in which order: the policies persist-every and save-policy.
  *
  * persist-every = N: of the saves to storage that the ranks ask for the first is written, and then every N-th; the others stay in
  * memory, captured, with the error -EOPNOTSUPP. When one that was due failed or was refused, the next save is due. Once the job is asked
