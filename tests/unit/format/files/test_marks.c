@@ -1,0 +1,181 @@
+#include "format/files/marks.h"
+#include "format/sample.h"
+
+#include <criterion/criterion.h>
+#include <stdio.h>
+
+static const struct health damaged = {
+	.job = "gpt",
+	.id = {1000, 3},
+	.verified_at = 1700000000123456789,
+	.damaged = true,
+	.detail = "rank-00000-of-00008.params.safetensors: \"wte\" bytes [65536, 131072)\n\t\\",
+};
+static const struct pin pinned = {.job = "gpt", .id = {7, 1}, .pinned_at = 1700000000123456789, .note = "größer"};
+
+Test(marks, health_comes_back_as_it_was)
+{
+	struct wbuf text = {0};
+	struct health back;
+	struct err err = {""};
+	cr_assert_eq(health_encode(&damaged, &text), 0);
+	cr_assert_eq(health_decode(text.data, text.len, &back, &err), 0, "%s", err.text);
+	cr_assert_eq(memcmp(&damaged, &back, sizeof(back)), 0);
+	wbuf_free(&text);
+
+	struct health fine = {.job = "gpt", .id = {1, 1}, .verified_at = 1};
+	cr_assert_eq(health_encode(&fine, &text), 0);
+	cr_assert_eq(health_decode(text.data, text.len, &back, &err), 0, "%s", err.text);
+	cr_assert_eq(memcmp(&fine, &back, sizeof(back)), 0);
+	wbuf_free(&text);
+}
+
+Test(marks, a_health_mark_comes_back_as_it_was)
+{
+	static const struct health_mark both[] = {
+		{.job = "gpt", .id = {1000, 3}, .given_at = 1700000000123456789, .reason = "8 good steps since"},
+		{.job = "gpt", .id = {7, 1}, .given_at = 1, .unhealthy = true, .reason = "loss is nan"},
+	};
+	struct health_mark back;
+	struct health health;
+	struct err err = {""};
+	for (size_t i = 0; i < 2; i++) {
+		struct wbuf text = {0};
+		cr_assert_eq(health_mark_encode(&both[i], &text), 0);
+		cr_assert_eq(health_mark_decode(text.data, text.len, &back, &err), 0, "%s", err.text);
+		cr_assert_eq(memcmp(&both[i], &back, sizeof(back)), 0);
+		cr_assert_eq(health_decode(text.data, text.len, &health, &err), -EBADMSG,
+			     "it says nothing of the bytes");
+		wbuf_free(&text);
+	}
+	struct wbuf text;
+	sample_sealed(
+		"{\"format\":\"ckpt.verdict\",\"version\":1,\"job\":\"gpt\",\"step\":1,\"epoch\":1,\"given_at\":5,"
+		"\"result\":\"ok\",\"reason\":\"\"",
+		&text);
+	cr_assert_eq(health_mark_decode(text.data, text.len, &back, &err), -EBADMSG);
+	cr_assert(strstr(err.text, "neither \"healthy\" nor \"unhealthy\""), "%s", err.text);
+	cr_assert_eq(back.job[0], 0);
+	wbuf_free(&text);
+}
+
+Test(marks, a_pin_comes_back_as_it_was)
+{
+	struct wbuf text = {0};
+	struct pin back;
+	struct err err = {""};
+	cr_assert_eq(pin_encode(&pinned, &text), 0);
+	cr_assert_eq(pin_decode(text.data, text.len, &back, &err), 0, "%s", err.text);
+	cr_assert_eq(memcmp(&pinned, &back, sizeof(back)), 0);
+	wbuf_free(&text);
+}
+
+Test(marks, an_epoch_comes_back_as_it_was)
+{
+	static const struct begun fourth = {
+		.job = "gpt", .id = {0, 4}, .begun_at = 1700000000123456789, .reason = "rank 1 is lost"};
+	struct wbuf text = {0};
+	struct begun back;
+	struct pin pin;
+	struct err err = {""};
+	cr_assert_eq(begun_encode(&fourth, &text), 0);
+	cr_assert_eq(begun_decode(text.data, text.len, &back, &err), 0, "%s", err.text);
+	cr_assert_eq(memcmp(&fourth, &back, sizeof(back)), 0);
+	cr_assert_eq(pin_decode(text.data, text.len, &pin, &err), -EBADMSG, "an epoch is no pin");
+	wbuf_free(&text);
+}
+
+Test(marks, a_tag_comes_back_as_it_was)
+{
+	static const struct tag best = {.job = "gpt", .id = {7, 1}, .tagged_at = 1700000000123456789, .name = "best"};
+	struct wbuf text = {0};
+	struct tag back, wrong = best;
+	struct pin pin;
+	struct err err = {""};
+	cr_assert_eq(tag_encode(&best, &text), 0);
+	cr_assert_eq(tag_decode(text.data, text.len, &back, &err), 0, "%s", err.text);
+	cr_assert_eq(memcmp(&best, &back, sizeof(back)), 0);
+	cr_assert_eq(pin_decode(text.data, text.len, &pin, &err), -EBADMSG, "a tag is no pin");
+	wbuf_free(&text);
+
+	snprintf(wrong.name, sizeof(wrong.name), "../x");
+	cr_assert_eq(tag_encode(&wrong, &text), 0);
+	cr_assert_eq(tag_decode(text.data, text.len, &back, &err), -EBADMSG);
+	cr_assert(strstr(err.text, "name"), "%s", err.text);
+	cr_assert_eq(back.name[0], 0);
+	wbuf_free(&text);
+}
+
+Test(marks, text_that_is_not_utf8_is_kept_readable)
+{
+	struct wbuf text = {0};
+	struct pin back, odd = {.job = "gpt", .id = {7, 1}, .note = "cut \xe9\x87... \x1b[0m \xf0\x9f\x98\x80"};
+	struct err err = {""};
+	cr_assert_eq(pin_encode(&odd, &text), 0);
+	cr_assert_eq(pin_decode(text.data, text.len, &back, &err), 0, "%s", err.text);
+	cr_assert_str_eq(back.note, "cut ??... \x1b[0m \xf0\x9f\x98\x80");
+	wbuf_free(&text);
+}
+
+Test(marks, one_mark_is_not_taken_for_another)
+{
+	struct wbuf text = {0};
+	struct health health;
+	struct err err;
+	cr_assert_eq(pin_encode(&pinned, &text), 0);
+	cr_assert_eq(health_decode(text.data, text.len, &health, &err), -EBADMSG);
+	cr_assert_not_null(strstr(err.text, "\"ckpt.pin\", not \"ckpt.health\""), "%s", err.text);
+	wbuf_free(&text);
+}
+
+static const char good[] = "{\"format\":\"ckpt.health\",\"version\":1,\"job\":\"gpt\",\"step\":1000,\"epoch\":3,"
+			   "\"verified_at\":5,\"result\":\"ok\",\"detail\":\"\"";
+
+static int decode_body(const char *body, struct err *err)
+{
+	struct wbuf text;
+	struct health health;
+	*err = (struct err){""};
+	sample_sealed(body, &text);
+	int rc = health_decode(text.data, text.len, &health, err);
+	cr_assert(!rc || (!health.job[0] && !health.detail[0]));
+	wbuf_free(&text);
+	return rc;
+}
+
+Test(marks, wrong_marks_are_refused_with_the_path)
+{
+	static const struct {
+		const char *from, *to, *message;
+		int rc;
+	} cases[] = {
+		{"\"version\":1", "\"version\":2", "version 2, this ckpt reads version 1", -EPROTONOSUPPORT},
+		{"\"ok\"", "\"fine\"", "result: \"fine\" is neither", -EBADMSG},
+		{"\"verified_at\":5", "\"verified_at\":5.0", "verified_at: is not a whole number", -EBADMSG},
+		{"\"verified_at\":5,", "", "\"verified_at\" is missing", -EBADMSG},
+		{"\"result\":\"ok\",", "", "\"result\" is missing", -EBADMSG},
+		{"\"detail\":\"\"", "\"detail\":null", "detail: is not a string", -EBADMSG},
+		{"\"job\":\"gpt\"", "\"job\":\"g/pt\"", "job: ", -EBADMSG},
+		{"\"epoch\":3", "\"epoch\":true", "epoch: is not a whole number", -EBADMSG},
+	};
+	struct err err;
+	cr_assert_eq(decode_body(good, &err), 0, "%s", err.text);
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		char *body = sample_replace(good, cases[i].from, cases[i].to);
+		cr_expect_eq(decode_body(body, &err), cases[i].rc, "%s", cases[i].to);
+		cr_expect_not_null(strstr(err.text, cases[i].message), "%s: \"%s\"", cases[i].to, err.text);
+		free(body);
+	}
+}
+
+Test(marks, a_detail_longer_than_its_bound_is_refused)
+{
+	char body[3000], detail[MARK_TEXT_MAX + 1];
+	struct err err;
+	memset(detail, 'x', sizeof(detail));
+	for (int over = 0; over < 2; over++) {
+		snprintf(body, sizeof(body), "%.*s%.*s\"", (int)strlen(good) - 1, good, MARK_TEXT_MAX - 1 + over,
+			 detail);
+		cr_assert_eq(decode_body(body, &err), over ? -EBADMSG : 0, "%s", err.text);
+	}
+}
