@@ -1,4 +1,4 @@
-"""demo_table.py "rank N"|node STEP: what scripts/demo has measured, from the reports in this directory, as verdicts and a table. Exit
+"""demo_table.py "rank N"|node STEP: what scripts/demo has measured, from the reports in this directory, as checks and a table. Exit
 status 1 when a check fails."""
 
 import json

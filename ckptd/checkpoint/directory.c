@@ -33,8 +33,8 @@ static const struct {
 	[DIRECTORY_DISARM] = {"disarm", "commit.disarm"},
 	[DIRECTORY_LEFT] = {"left", "commit.left"},
 	[DIRECTORY_REMOVE] = {"remove", "commit.remove"},
-	[DIRECTORY_CLOSE_DIR] = {"close-dir", "commit.close_site"},
-	[DIRECTORY_CLOSE_JOB] = {"close-job", "commit.close_site_job"},
+	[DIRECTORY_CLOSE_DIR] = {"close-dir", "commit.close_directory"},
+	[DIRECTORY_CLOSE_JOB] = {"close-job", "commit.close_directory_job"},
 	[DIRECTORY_DONE] = {"over", "commit.over"},
 };
 

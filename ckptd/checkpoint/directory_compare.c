@@ -1,5 +1,5 @@
 /* The first checkpoint of an epoch in which several nodes take part is read before it is named, as a reader would: that the nodes know each tensor
- * alike, and that their pieces make it whole. On one node that is seen when the job is formed; between nodes nobody else compares it, and
+ * alike, and that their pieces make it whole. On one node that is seen when the job has its arenas; between nodes nobody else compares it, and
  * what contradicts itself would be committed, again and again, and could never be restored. */
 #include "checkpoint/directory_private.h"
 

@@ -16,7 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { CHAIRS_MAX = 256, RECORD_RETRY_MS = 1000 };
+enum { HOSTS_MAX = 256, RECORD_RETRY_MS = 1000 };
 
 bool host_here(const struct daemon *daemon)
 {
@@ -257,8 +257,8 @@ static int host_new(struct daemon *daemon, const char *job, uint32_t world, bool
 	unsigned n = 0;
 	list_for(node, &daemon->hosts)
 		n++;
-	if (n >= CHAIRS_MAX)
-		return err_set(err, -EBUSY, "job '%s': %d jobs are coordinated here already", job, CHAIRS_MAX);
+	if (n >= HOSTS_MAX)
+		return err_set(err, -EBUSY, "job '%s': %d jobs are coordinated here already", job, HOSTS_MAX);
 	struct coordinator_host *host = calloc(1, sizeof(*host));
 	if (!host)
 		return err_set(err, -ENOMEM, "no memory for job '%s'", job);

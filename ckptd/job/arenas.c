@@ -53,7 +53,7 @@ static bool as_before(const struct job *job)
 {
 	for (uint32_t r = 0; r < job->nlocal; r++) {
 		const struct rank *rank = &job->ranks[r];
-		if (!job->formed || rank->mem->failed || rank->table != rank->mem->table)
+		if (!job->has_arenas || rank->mem->failed || rank->table != rank->mem->table)
 			return false;
 	}
 	return true;
@@ -167,16 +167,16 @@ static int charge_table(struct rank *rank, uint64_t len, struct err *err)
 static int check_same_table(struct rank *rank, struct err *err)
 {
 	struct job *job = rank->job;
-	if (!job->formed || !rank->mem || table_equal(rank->table, rank->mem->table))
+	if (!job->has_arenas || !rank->mem || table_equal(rank->table, rank->mem->table))
 		return 0;
 	for (uint32_t r = 0; r < job->nlocal; r++)
 		if (r != rank->index && job->ranks[r].client && job->ranks[r].arena_sent)
-			return err_set(err, -EINVAL,
-				       "rank %u registers another table (%u entries) than the one that job '%s' was "
-				       "formed with "
-				       "(%u entries), while rank %u still uses it",
-				       rank->id, rank->table->reg.nentries, job->name, rank->mem->table->reg.nentries,
-				       job->ranks[r].id);
+			return err_set(
+				err, -EINVAL,
+				"rank %u registers another table (%u entries) than the one that the arenas of job '%s' "
+				"were made for (%u entries), while rank %u still uses it",
+				rank->id, rank->table->reg.nentries, job->name, rank->mem->table->reg.nentries,
+				job->ranks[r].id);
 	return 0;
 }
 
@@ -233,7 +233,7 @@ static int make_arenas(struct job *job, struct forming *f, struct err *err)
 		if (rc)
 			return rc;
 	}
-	return failpoint("job.form", NULL);
+	return failpoint("job.arenas", NULL);
 }
 
 /* ---- installing ------------------------------------------------------------------------------------------------ */
@@ -328,11 +328,11 @@ static int leave(struct job *job, struct err *err)
 	return rc;
 }
 
-int job_form(struct job *job, struct err *err)
+int job_make_arenas(struct job *job, struct err *err)
 {
 	struct forming *f = calloc(1, sizeof(*f));
 	if (!f)
-		return err_set(err, -ENOMEM, "no memory to form job '%s'", job->name);
+		return err_set(err, -ENOMEM, "no memory for the arenas of job '%s'", job->name);
 	former_return(job);
 	int rc = lay_out(job, f, err);
 	if (!rc)
@@ -359,7 +359,7 @@ int job_form(struct job *job, struct err *err)
 		health_marks_keep(&job->health_marks, job->ranks[r].mem);
 	}
 	if (!rc) {
-		job->formed = true;
+		job->has_arenas = true;
 		participant_shares(job);
 	}
 	forming_free(job, f);

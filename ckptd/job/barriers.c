@@ -106,7 +106,7 @@ static bool every_rank_registered(const struct job *job)
 /* After a restart the arenas are handed back by several hands: forming the job without one of them would lose it. */
 static bool arenas_on_their_way(const struct job *job)
 {
-	if (job->formed || !job->returning_ns || clock_now() - job->returning_ns > ARENA_GRACE_NS)
+	if (job->has_arenas || !job->returning_ns || clock_now() - job->returning_ns > ARENA_GRACE_NS)
 		return false;
 	for (uint32_t r = 0; r < job->nlocal; r++)
 		if (!job->ranks[r].mem)
@@ -149,13 +149,13 @@ static bool somebody_waits(const struct job *job)
 
 static void admit_waiting(struct job *job);
 
-static void try_form(struct job *job)
+static void try_arenas(struct job *job)
 {
 	struct err err = {{0}};
 	if (!every_rank_registered(job) || !somebody_waits(job) || arenas_on_their_way(job) ||
 	    arenas_being_filled(job) || former_checks(job))
 		return;
-	int rc = job_form(job, &err);
+	int rc = job_make_arenas(job, &err);
 	if (rc)
 		log_warn("job %s: %s", job->name, err.text);
 	else if (arenas_being_filled(job))
@@ -192,7 +192,7 @@ void job_register(struct rank *rank, uint32_t seq, const void *body, size_t len)
 		return;
 	}
 	rank->registered = true;
-	try_form(job);
+	try_arenas(job);
 }
 
 /* Processes may be at work in it, and wait for what nobody will show there. */
@@ -242,7 +242,7 @@ int job_return(struct job *job, uint32_t id, int fd, struct err *err)
 	health_marks_return(&job->health_marks, mem);
 	participant_shares(job);
 	participant_knows(job, WITNESS_ARENA, atomic_load(&mem->head->epoch));
-	try_form(job);
+	try_arenas(job);
 	return 0;
 }
 
@@ -481,7 +481,7 @@ static bool expire_one(struct rank *rank, struct waiting *waiting, uint64_t now,
 
 void member_expire(struct job *job, uint64_t now)
 {
-	try_form(job);
+	try_arenas(job);
 	recall(job);
 	for (uint32_t r = 0; r < job->nlocal; r++) {
 		struct rank *rank = &job->ranks[r];

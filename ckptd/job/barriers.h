@@ -21,7 +21,7 @@ void member_expire(struct job *job, uint64_t now);
  * decoded, unless the rank's arena was made for the same one, and checked. */
 int job_take_table(struct rank *rank, const void *data, size_t len, struct err *err);
 /* The arenas of all ranks (job/arenas.c): those that fit the tables are kept, others are made. */
-int job_form(struct job *job, struct err *err);
+int job_make_arenas(struct job *job, struct err *err);
 /* Whether an arena that comes back fits the limits of the job and the node. -ENOMEM, with the arithmetic. */
 int job_check_arena(const struct job *job, uint64_t size, struct err *err);
 /* A launcher that came late holds the arenas, too. */

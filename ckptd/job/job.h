@@ -84,7 +84,7 @@ struct job {
 	bool yields;        /* it ends here, unless somebody comes */
 	uint64_t pause;     /* of its arenas (format/arena/arena.h) in this epoch */
 	struct halt halt;   /* when it is to be asked to stop */
-	bool formed;        /* arenas exist for all local ranks */
+	bool has_arenas;    /* arenas exist for all local ranks */
 	struct rank *ranks; /* nlocal */
 	struct client *launcher;
 	struct saves saves;

@@ -142,7 +142,7 @@ void resize_end(struct job *job)
 	job->resize.drained = false;
 	if (job->resize.offered)
 		resize_dismiss(job);
-	else if (job->spread && job->formed &&
+	else if (job->spread && job->has_arenas &&
 		 !job->epoch) /* that was another job of its name, and it was not heard meanwhile */
 		job->join_ns = clock_deadline(AGAIN_NS);
 }
@@ -185,7 +185,7 @@ static void clear(struct job *job)
 	saves->failed = old.failed;
 	saves->verified = old.verified;
 	job->daemon->memory.arenas -= job_memory(job);
-	job->formed = false;
+	job->has_arenas = false;
 	job->fresh = true;
 	job->resumed_ns = job->returning_ns = 0;
 }

@@ -352,7 +352,7 @@ void former_return(struct job *job)
 	log_info("job %s: %s, is theirs again", job->name, former_text(former, text, sizeof(text)));
 	for (uint32_t r = 0; r < job->nlocal; r++)
 		replace(&job->ranks[r], fitting(former, &job->ranks[r]));
-	job->formed = false; /* they are looked at anew */
+	job->has_arenas = false; /* they are looked at anew */
 	for (uint32_t r = 0; r < former->nlocal; r++) {
 		former->mems[r]->kept = former->kept[r];
 		free_others(former->mems[r]); /* what was begun there, and not completed, is nobody's */

@@ -63,7 +63,7 @@ static void run(struct work *work)
 	w->rc = repo_open(w->store, &repo, &w->err);
 	if (w->rc)
 		return;
-	w->rc = failpoint("verdict.write", NULL);
+	w->rc = failpoint("mark.write", NULL);
 	if (!w->rc)
 		w->rc = checkpoint_put_health_mark(&repo, &w->mark, w->old, &w->err);
 	repo_close(&repo);

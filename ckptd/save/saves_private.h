@@ -5,7 +5,7 @@
 #include "job/job.h"
 #include "save/saves.h"
 
-/* An arena that has come back, and whose slots nobody has looked at yet: not all tables are there to form the job, or the coordinator has
+/* An arena that has come back, and whose slots nobody has looked at yet: not all tables are there to make the arenas of the job, or the coordinator has
  * yet to say the epoch. What is in it may be the only copy of a snapshot. */
 static inline bool saves_unseen(const struct rank *rank)
 {

@@ -98,7 +98,7 @@ def _():
 
 @cases.case("killed between a mark and its last fsync: it is there whole, or not at all, and the next one is there again")
 def _():
-    for point in ("verdict.write=kill@2", "disk.fsync=kill@30", "disk.rename=kill@1", "disk.rename.after=kill@2", "disk.write=kill@25"):
+    for point in ("mark.write=kill@2", "disk.fsync=kill@30", "disk.rename=kill@1", "disk.rename.after=kill@2", "disk.write=kill@25"):
         with single_node.daemon(options=("--no-verify",)) as d:
             d.start()  # makes the store
             d.stop()
@@ -152,7 +152,7 @@ def _():
 @cases.case("a mark that could not be written is written later")
 def _():
     with single_node.daemon(options=("--no-verify",)) as d:
-        d.start(failpoints="verdict.write=error:EIO@1")
+        d.start(failpoints="mark.write=error:EIO@1")
         stop, running = ranks(d, "--mark", 40, "--wait", "durable")  # so that nothing but the error keeps it from being written
         until(lambda: marked(running), "a mark is given")
         first = min(marked(running))

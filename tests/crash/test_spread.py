@@ -19,7 +19,7 @@ WAIT = 30000
 
 # Of a node that has ranks, and of the one that coordinates.
 STATES = ("find_job", "find_dir", "open_node", "data", "digests", "sidecars", "notice", "node", "sync_dir", "prepared", "close_dir", "done")
-SITE_STATES = ("job_dir", "mkdir", "open_dir", "sync_job", "ready", "look", "manifest", "link", "unlink_tmp", "sync_link", "close_site", "over")
+DIRECTORY_STATES = ("job_dir", "mkdir", "open_dir", "sync_job", "ready", "look", "manifest", "link", "unlink_tmp", "sync_link", "close_directory", "over")
 
 
 @contextlib.contextmanager
@@ -260,7 +260,7 @@ def a_daemon_that_ends_while_it_compares_finishes_the_commit():
 
 def main():
     rows = [(f"a member dies at {state}", dies_at, "b", state) for state in STATES]
-    rows += [(f"the coordinator dies at {state}", dies_at, "a", state) for state in SITE_STATES]
+    rows += [(f"the coordinator dies at {state}", dies_at, "a", state) for state in DIRECTORY_STATES]
     rows += [("a save is durable on all nodes", is_durable_on_all),
              ("the coordinator needs no rank", the_coordinator_needs_no_rank),
              ("what is durable is restored by new processes", is_restored_by_new_processes),

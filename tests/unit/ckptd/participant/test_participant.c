@@ -336,7 +336,7 @@ Test(participant, who_is_not_heard_for_what_was_left_of_another_job_joins_when_t
 		.type = PEER_CAPACITY, .job = "main", .assignment = {.want = 4, .least = 4, .processes = 4}};
 	host_report(&here, 1, true, &assignment);
 	cr_assert_eq(membership_plan(&here, "main"), 1u);
-	job.formed = true;
+	job.has_arenas = true;
 	participant_join(&job);
 	cr_expect_eq(host_view(&here, "main").attending, 0u);
 	host_abandon(&here, "main");
