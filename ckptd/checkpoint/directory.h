@@ -23,7 +23,7 @@
 #ifndef CKPTD_CHECKPOINT_DIRECTORY_H
 #define CKPTD_CHECKPOINT_DIRECTORY_H
 
-#include "checkpoint/file_writer.h"
+#include "checkpoint/file/file_writer.h"
 #include "format/files/manifest.h"
 
 enum directory_state {

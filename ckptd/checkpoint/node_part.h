@@ -24,9 +24,9 @@
 #define CKPTD_CHECKPOINT_NODE_PART_H
 
 #include "arena/room.h"
-#include "checkpoint/compressed_writer.h"
-#include "checkpoint/file_writer.h"
-#include "checkpoint/hard_link.h"
+#include "checkpoint/file/compressed_writer.h"
+#include "checkpoint/file/file_writer.h"
+#include "checkpoint/file/hard_link.h"
 #include "checkpoint/previous.h"
 #include "format/message/peer_coord.h"
 

@@ -6,8 +6,8 @@
 #ifndef CKPTD_CHECKPOINT_ROOM_H
 #define CKPTD_CHECKPOINT_ROOM_H
 
-#include "checkpoint/compress_buffers.h"
 #include "checkpoint/directory.h"
+#include "checkpoint/file/compress_buffers.h"
 #include "checkpoint/node_part.h"
 #include "checkpoint/readback.h"
 #include "checkpoint/repair_donor.h"

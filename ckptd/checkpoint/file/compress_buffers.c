@@ -1,4 +1,4 @@
-#include "checkpoint/compress_buffers.h"
+#include "checkpoint/file/compress_buffers.h"
 
 #include <stdlib.h>
 

@@ -1,13 +1,13 @@
 /* Compressed writer: writes one packed data file, as the WRITE of a writer. Chunks are packed by workers, several at a time and in any order, each into
- * a buffer (checkpoint/compress_buffers.h); where a chunk stands is known when all before it are packed; then it is written. Index and header come last.
+ * a buffer (checkpoint/file/compress_buffers.h); where a chunk stands is known when all before it are packed; then it is written. Index and header come last.
  *
  * First a sample of the data is packed and thrown away: a file that would not shrink by a PACKER_GAIN-th is not packed.
  *
  *   SAMPLE → (not worth it: DONE) → CHUNKS → HEAD → DONE */
-#ifndef CKPTD_CHECKPOINT_COMPRESSED_WRITER_H
-#define CKPTD_CHECKPOINT_COMPRESSED_WRITER_H
+#ifndef CKPTD_CHECKPOINT_FILE_COMPRESSED_WRITER_H
+#define CKPTD_CHECKPOINT_FILE_COMPRESSED_WRITER_H
 
-#include "checkpoint/compress_buffers.h"
+#include "checkpoint/file/compress_buffers.h"
 #include "format/files/manifest.h"
 #include "runtime/room.h"
 

@@ -1,6 +1,6 @@
 /* File writer: one new file, from creation to the confirmed fsync, as a small state machine over the disk. */
-#ifndef CKPTD_CHECKPOINT_FILE_WRITER_H
-#define CKPTD_CHECKPOINT_FILE_WRITER_H
+#ifndef CKPTD_CHECKPOINT_FILE_FILE_WRITER_H
+#define CKPTD_CHECKPOINT_FILE_FILE_WRITER_H
 
 #include "format/tensor/names.h"
 #include "runtime/room.h"

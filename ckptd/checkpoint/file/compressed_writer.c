@@ -1,4 +1,4 @@
-#include "checkpoint/compressed_writer.h"
+#include "checkpoint/file/compressed_writer.h"
 
 #include "format/arena/layout.h"
 

@@ -1,4 +1,4 @@
-#include "checkpoint/hard_link.h"
+#include "checkpoint/file/hard_link.h"
 
 #include <errno.h>
 

@@ -1,4 +1,4 @@
-#include "checkpoint/file_writer.h"
+#include "checkpoint/file/file_writer.h"
 
 #include <string.h>
 

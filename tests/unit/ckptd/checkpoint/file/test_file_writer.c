@@ -1,4 +1,4 @@
-#include "checkpoint/file_writer.h"
+#include "checkpoint/file/file_writer.h"
 
 #include "base/cleanup.h"
 #include "base/clock.h"

@@ -3,8 +3,8 @@
  *
  *   LINK → OPEN → CHECK → FSYNC → CLOSE → DONE
  *   LINK or OPEN fails, or CHECK finds another size → (CLOSE →) UNLINK → DONE: it is to be written */
-#ifndef CKPTD_CHECKPOINT_HARD_LINK_H
-#define CKPTD_CHECKPOINT_HARD_LINK_H
+#ifndef CKPTD_CHECKPOINT_FILE_HARD_LINK_H
+#define CKPTD_CHECKPOINT_FILE_HARD_LINK_H
 
 #include "store/disk/disk.h"
 
