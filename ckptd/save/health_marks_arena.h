@@ -1,6 +1,6 @@
 /* A mark as it is kept in an arena (struct arena_health_mark). */
-#ifndef CKPTD_RESTORE_HEALTH_MARKS_ARENA_H
-#define CKPTD_RESTORE_HEALTH_MARKS_ARENA_H
+#ifndef CKPTD_SAVE_HEALTH_MARKS_ARENA_H
+#define CKPTD_SAVE_HEALTH_MARKS_ARENA_H
 
 #include "format/arena/arena.h"
 #include "format/message/wire.h"

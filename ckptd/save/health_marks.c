@@ -1,4 +1,4 @@
-#include "restore/health_marks.h"
+#include "save/health_marks.h"
 
 #include "arena/room.h"
 #include "base/bytes.h"

@@ -1,4 +1,4 @@
-#include "restore/health_marks_arena.h"
+#include "save/health_marks_arena.h"
 
 #include <criterion/criterion.h>
 #include <string.h>
