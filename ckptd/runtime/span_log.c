@@ -31,10 +31,17 @@ struct spanlog {
 	bool complained;
 };
 
+/* -EINVAL: there is something else than a file, such as a FIFO, for whose reader nobody waits (-ENXIO). */
 static int open_file(const char *path)
 {
-	int fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0644);
-	return fd < 0 ? -errno : fd;
+	struct stat st;
+	AUTO_CLOSE int fd =
+		open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY, 0644);
+	if (fd < 0)
+		return errno == ENXIO ? -EINVAL : -errno;
+	if (fstat(fd, &st) < 0)
+		return -errno;
+	return S_ISREG(st.st_mode) ? steal_fd(&fd) : -EINVAL;
 }
 
 /* ---- the thread ------------------------------------------------------------------------------------------------ */
@@ -128,7 +135,7 @@ int spanlog_open(const char *path, const char *node, uint64_t file_max, struct s
 	snprintf(log->path, sizeof(log->path), "%s", path);
 	snprintf(log->node, sizeof(log->node), "%s", node);
 	log->fd = open_file(path);
-	int rc = log->fd < 0 ? log->fd : fstat(log->fd, &st) < 0 ? -errno : S_ISREG(st.st_mode) ? 0 : -EINVAL;
+	int rc = log->fd < 0 ? log->fd : fstat(log->fd, &st) < 0 ? -errno : 0;
 	if (rc) {
 		err_set(err, rc, "--span-log %s: %s", path, rc == -EINVAL ? "it is no file" : err_name(rc));
 		goto fail;

@@ -1,13 +1,16 @@
 #include "runtime/span_log.h"
 
+#include "base/cleanup.h"
 #include "restore/recovery_log.h"
 #include "save/save_stats.h"
 #include "scratch.h"
 
 #include <criterion/criterion.h>
+#include <fcntl.h>
 #include <jansson.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
 static char dir[SCRATCH_MAX], file[SCRATCH_MAX + 16];
 static struct spanlog *spans;
@@ -140,6 +143,18 @@ Test(spanlog, a_path_that_cannot_be_opened_is_told_at_once)
 	cr_assert(strstr(err.text, "--span-log") && strstr(err.text, "none/x"));
 	cr_assert_eq(spanlog_open("/dev/null", "n0", 1, &spans, &err), -EINVAL);
 	cr_assert(strstr(err.text, "no file"));
+}
+
+/* Whether somebody reads there or not. */
+Test(spanlog, a_fifo_is_no_file_and_nobody_waits_for_its_reader)
+{
+	cr_assert_eq(mkfifo(file, 0600), 0);
+	cr_assert_eq(spanlog_open(file, "n0", 1, &spans, &err), -EINVAL);
+	cr_assert(strstr(err.text, "no file"), "%s", err.text);
+	AUTO_CLOSE int reader = open(file, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	cr_assert_geq(reader, 0);
+	cr_assert_eq(spanlog_open(file, "n0", 1, &spans, &err), -EINVAL);
+	cr_assert(strstr(err.text, "no file"), "%s", err.text);
 }
 
 static unsigned long dropped_of(const char *text)
