@@ -1,8 +1,9 @@
 """What somebody has put into a store in the place of a file: a FIFO, a socket, a link out of it, a device. No command waits for it, nothing
-is read through it or written to it."""
+is read through it or written to it. Neither does ckptd wait for what a setting names."""
 
 import os
 import pathlib
+import re
 import shutil
 import signal
 import socket
@@ -11,7 +12,7 @@ import sys
 
 import offline
 from offline import case, cases, ckpt, make
-from tap import BIN, DEADLINE, Failure, equal, expect, until
+from tap import BIN, DEADLINE, Failure, equal, expect, has, until
 
 store, outside = offline.top / "store", offline.top / "outside"
 make(store, 1, "--count", 3, "--rows", 4, "--cols", 4, "--healthy", "--verdict", "healthy", "--pin", "kept")
@@ -134,6 +135,47 @@ def _():
         for put in (fifo, unix, link):
             daemon(place, put)
             equal((offline.top / "copy" / "catalog.sqlite").read_bytes()[:15], b"SQLite format 3", f"{put.__name__} as {place}")
+
+
+def node_files(folder):
+    """What a node of a cluster is given, by option: each of them is in order."""
+    (folder / "roster").write_text("a 127.0.0.1:7470\n")
+    subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-keyout", "key.pem", "-out",
+                    "cert.pem", "-subj", "/CN=a", "-addext", "subjectAltName=DNS:a"], cwd=folder, check=True, capture_output=True, timeout=DEADLINE)
+    (folder / "key.pem").chmod(0o600)
+    (folder / "secret").write_text(os.urandom(32).hex() + "\n")
+    (folder / "secret").chmod(0o600)
+    (folder / "conf").write_text("")
+    certificates = {"--cluster": "roster", "--cluster-cert": "cert.pem", "--cluster-cert-key": "key.pem", "--cluster-ca": "cert.pem"}
+    return [certificates, {"--cluster": "roster", "--cluster-key": "secret"}, {"--config": "conf"}, {"--span-log": "spans"}]
+
+
+def names_fifo(folder, files, option):
+    """ckptd says so, although nobody writes there or reads from there."""
+    argv = [BIN / "ckptd", "--socket", folder / "d.sock", *(["--node", "a"] if "--cluster" in files else [])]
+    for name, value in files.items():
+        argv += [name, folder / ("fifo" if name == option else value)]
+    try:
+        done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=DEADLINE)
+    except subprocess.TimeoutExpired:
+        raise Failure(f"ckptd {option} waits for somebody at the other end of a FIFO") from None
+    expect(done.returncode in (1, 2), f"{option}: {done.returncode}", done.stderr)
+    has(done.stderr, str(folder / "fifo"))
+    expect(re.search(r"(is not a|is no|not a) file", done.stderr), f"{option}: {done.stderr}")
+
+
+@case("ckptd waits for no FIFO that a setting names")
+def _():
+    folder = offline.top / "node"
+    folder.mkdir()
+    fifo(folder / "fifo")
+    wanted = set(re.findall(r"^  (--[a-z-]+) FILE ", subprocess.run([BIN / "ckptd", "--help"], capture_output=True, text=True).stdout, re.M))
+    tried = set()
+    for files in node_files(folder):
+        for option in files:
+            names_fifo(folder, files, option)
+            tried.add(option)
+    equal(tried, wanted, "options that name a file")
 
 
 sys.exit(cases.end())

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 
 #define CIPHER "TLS_AES_256_GCM_SHA384"
 static const unsigned char cipher_number[] = {0x13, 0x02};
@@ -182,6 +183,16 @@ static int load_keys(struct credentials *c, const char *path, struct err *err)
 	return rc;
 }
 
+/* OpenSSL opens what it is given, and would wait for somebody who writes into a FIFO. */
+static int check_file(const char *what, const char *path, struct err *err)
+{
+	struct stat st;
+	AUTO_CLOSE int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	if (fd < 0 || fstat(fd, &st) < 0)
+		return err_set(err, -errno, "%s %s: %s", what, path, err_name(errno));
+	return S_ISREG(st.st_mode) ? 0 : err_set(err, -EINVAL, "%s %s: it is not a file", what, path);
+}
+
 static int check_secret(const char *path, struct err *err)
 {
 	AUTO_CLOSE int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
@@ -192,6 +203,10 @@ static int check_secret(const char *path, struct err *err)
 static int load_certificates(struct credentials *c, const struct net_credentials *files, struct err *err)
 {
 	int rc = check_secret(files->cert_key, err);
+	if (!rc)
+		rc = check_file("cluster-cert", files->cert, err);
+	if (!rc)
+		rc = check_file("cluster-ca", files->ca, err);
 	if (rc)
 		return rc;
 	if (SSL_CTX_use_certificate_chain_file(c->ctx, files->cert) != 1)
