@@ -62,6 +62,8 @@ struct coord_spill {
 	uint32_t waiting;             /* parts of which the order that runs is not answered */
 	struct coord_spiller *owners; /* by node whose ranks they were; NULL: nothing is under way */
 	struct coord_sender *senders; /* by rank; NULL: nobody has said who holds copies */
+	uint32_t *had;                /* by rank: the node that had it, or COORD_NOBODY */
+	bool *remembered;             /* by rank: that node has said so, and has something in memory */
 	char text[WIRE_TEXT_MAX];     /* what newer was lost, and why */
 };
 
@@ -194,7 +196,7 @@ void coord_replicated(struct coord *c, struct coord_from from, struct step_id id
 /* Asks all nodes what there is; when all have answered, coord_spill_choose or the choice of a restore. */
 void coord_look(struct coord *c, uint64_t step);
 /* Enters what is newer than restore.choice, older than `before`, and cannot be had, into what was passed over. */
-void coord_tell_gaps(struct coord *c, struct step_id before);
+void coord_tell_gaps(struct coord *c, const uint32_t *owners, struct step_id before);
 
 /* coordinator/skipped_saves.c: some rank has no part of it, and never will. */
 bool coord_was_left_out(const struct coord *c, struct step_id id);

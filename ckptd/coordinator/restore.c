@@ -159,11 +159,11 @@ static void list_holders(struct coord *c, uint32_t node, struct peer_restore_fet
 }
 
 /* Newer steps that some node has a part of, since the last choice. */
-void coord_tell_gaps(struct coord *c, struct step_id before)
+void coord_tell_gaps(struct coord *c, const uint32_t *owners, struct step_id before)
 {
 	struct coord_restore *r = &c->restore;
 	struct candidates_gap gaps[GAPS_TOLD];
-	uint32_t n = candidates_gaps(&r->candidates, c->world, c->owners, r->choice.id, before, gaps, GAPS_TOLD);
+	uint32_t n = candidates_gaps(&r->candidates, c->world, owners, r->choice.id, before, gaps, GAPS_TOLD);
 	for (uint32_t i = 0; i < n; i++) {
 		char text[WIRE_TEXT_MAX];
 		snprintf(text, sizeof(text), "step %lu epoch %u: nobody has the part of rank %u",
@@ -202,7 +202,7 @@ static void fetch_next(struct coord *c)
 		refuse(c, -ENOMEM, "no memory to choose what to restore");
 		return;
 	}
-	coord_tell_gaps(c, before);
+	coord_tell_gaps(c, c->owners, before);
 	if (refuse_elsewhere(c))
 		return;
 	if (!r->choice.id.epoch) {

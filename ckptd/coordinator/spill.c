@@ -35,8 +35,12 @@ void coord_spill_free(struct coord *c)
 {
 	free(c->spill.owners);
 	free(c->spill.senders);
+	free(c->spill.had);
+	free(c->spill.remembered);
 	c->spill.owners = NULL;
 	c->spill.senders = NULL;
+	c->spill.had = NULL;
+	c->spill.remembered = NULL;
 }
 
 static void end(struct coord *c)
@@ -138,11 +142,30 @@ static void fail(struct coord *c, int rc, const char *why)
 
 /* ---- whose ranks they are ---------------------------------------------------------------------------------------- */
 
+/* Those who want to enter are in c->owners: they may have other ranks than they had. */
+static void remember(struct coord *c)
+{
+	struct coord_spill *r = &c->spill;
+	r->had = malloc(c->world * sizeof(*r->had));
+	r->remembered = calloc(c->world, sizeof(*r->remembered));
+	if (r->had)
+		memcpy(r->had, c->owners, c->world * sizeof(*r->had));
+}
+
+/* The word of a node that has its ranks' state in memory counts more than where they were expected. */
 void coord_spill_hear(struct coord *c, uint32_t node, const struct peer_restore_candidates *found)
 {
-	for (uint32_t i = 0; c->spill.state == SPILL_LOOK && i < found->nranks; i++)
-		if (found->ranks[i] < c->world && c->owners[found->ranks[i]] == COORD_NOBODY)
-			c->owners[found->ranks[i]] = node;
+	struct coord_spill *r = &c->spill;
+	if (r->state != SPILL_LOOK || !r->had || !r->remembered)
+		return;
+	for (uint32_t i = 0; i < found->nranks; i++) {
+		uint32_t rank = found->ranks[i];
+		if (rank >= c->world || r->remembered[rank])
+			continue;
+		r->remembered[rank] = found->nmemory;
+		if (found->nmemory || r->had[rank] == COORD_NOBODY)
+			r->had[rank] = node;
+	}
 }
 
 void coord_spill_survey(struct coord *c, const struct coord_survey *survey)
@@ -163,11 +186,10 @@ static uint32_t find_owners(struct coord *c)
 {
 	uint32_t unknown = c->world;
 	for (uint32_t r = 0; r < c->world; r++) {
-		if (c->owners[r] != COORD_NOBODY)
-			continue;
-		if (c->spill.senders && c->spill.senders[r].id.epoch)
-			c->owners[r] = c->spill.senders[r].node;
-		else
+		uint32_t *had = &c->spill.had[r];
+		if (*had == COORD_NOBODY && c->spill.senders && c->spill.senders[r].id.epoch)
+			*had = c->spill.senders[r].node;
+		if (*had == COORD_NOBODY)
 			unknown = r;
 	}
 	return unknown;
@@ -185,6 +207,7 @@ void coord_spill_begin(struct coord *c)
 	}
 	coord_spill_free(c);
 	c->spill = (struct coord_spill){.state = SPILL_LOOK};
+	remember(c);
 	coord_look(c, UINT64_MAX);
 }
 
@@ -194,9 +217,9 @@ static uint32_t best_holder(struct coord *c, uint32_t owner)
 	uint32_t nodes[PEER_HOLDERS_EACH], best = COORD_NOBODY, most = 0;
 	memset(c->sorted, 0, c->nnodes * sizeof(*c->sorted));
 	for (uint32_t rank = 0; rank < c->world; rank++) {
-		uint32_t n = c->owners[rank] != owner ? 0
-						      : candidates_holders(&c->restore.candidates, c->spill.id, rank,
-									   nodes, PEER_HOLDERS_EACH);
+		uint32_t n = c->spill.had[rank] != owner ? 0
+							 : candidates_holders(&c->restore.candidates, c->spill.id, rank,
+									      nodes, PEER_HOLDERS_EACH);
 		for (uint32_t i = 0; i < n; i++)
 			if (++c->sorted[nodes[i]] > most) {
 				most = c->sorted[nodes[i]];
@@ -215,7 +238,7 @@ static int choose_writers(struct coord *c)
 	for (uint32_t o = 0; o < c->nnodes; o++)
 		r->owners[o].writer = COORD_NOBODY;
 	for (uint32_t rank = 0; rank < c->world; rank++) {
-		uint32_t o = c->owners[rank];
+		uint32_t o = r->had[rank];
 		if (r->owners[o].writer == COORD_NOBODY)
 			r->owners[o].writer =
 				candidates_in_memory(&c->restore.candidates, r->id, o) ? o : best_holder(c, o);
@@ -237,7 +260,7 @@ static void order_gather(struct coord *c, uint32_t owner)
 		.type = PEER_SPILL,
 		.spill = {.owner = owner, .phase = PEER_SPILL_GATHER, .as = c->spill.as, .bring.id = c->spill.id}};
 	for (uint32_t rank = 0; rank < c->world; rank++) {
-		if (c->owners[rank] != owner)
+		if (c->spill.had[rank] != owner)
 			continue;
 		uint32_t n =
 			candidates_holders(&c->restore.candidates, c->spill.id, rank, nodes, PEER_HOLDERS_EACH - 1);
@@ -300,10 +323,12 @@ void coord_spill_choose(struct coord *c)
 		end_look(c);
 		return;
 	}
-	int rc = candidates_choose(&c->restore.candidates, c->world, c->owners, &r->id);
+	bool remembers = r->had && r->remembered;
+	int rc = remembers ? candidates_choose(&c->restore.candidates, c->world, r->had, &r->id) : -ENOMEM;
 	c->restore.choice.id = r->id;
-	coord_tell_gaps(c, (struct step_id){0});
-	uint32_t unknown = find_owners(c); /* now: who sent a copy once need not have the rank in his memory */
+	coord_tell_gaps(c, remembers ? r->had : c->owners, (struct step_id){0});
+	uint32_t unknown = remembers ? find_owners(c)
+				     : c->world; /* now: who sent a copy once need not have the rank in his memory */
 	bool lost = !r->id.epoch || candidates_is_stored(&c->restore.candidates, r->id) || unknown < c->world;
 	add_text(c, c->restore.choice.why);
 	if (!rc && !lost)

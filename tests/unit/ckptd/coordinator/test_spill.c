@@ -420,6 +420,60 @@ Test(coord_spill, whose_ranks_nobody_can_tell_are_not_written)
 		  coord_view(coord).not_spilled);
 }
 
+static void want(uint32_t node, uint32_t n, const uint32_t *ranks)
+{
+	struct peer_node_ready m = {.n = n};
+	for (uint32_t i = 0; i < n; i++) {
+		m.ranks[i] = ranks[i];
+		m.lens[i] = 1;
+		m.addresses[i * WIRE_ADDRESS_MAX] = (uint8_t)('a' + ranks[i]);
+	}
+	coord_joining(coord, from(node), &m);
+}
+
+/* As restart, and node 2 has come back with `n` ranks, which want to enter, before it is known what the others have in memory. */
+static void restart_and_want(uint32_t n, const uint32_t *ranks)
+{
+	struct coord_held held[] = {{.node = 1, .rank = 2, .world = WORLD, .owner = 2, .id = s100},
+				    {.node = 1, .rank = 5, .world = WORLD, .owner = 2, .id = s100}};
+	coord_maker_teardown();
+	coord = NULL;
+	coord_maker_setup();
+	coord_gone(coord, 2, "node 2 is lost");
+	coord_node_join(coord, (struct coord_from){.node = 0}, EACH, 1);
+	coord_node_join(coord, (struct coord_from){.node = 2}, n, 1);
+	coord_hold(coord, "the world changes");
+	coord_spill_begin(coord);
+	want(2, n, ranks);
+	for (uint32_t node = 0; node < 2; node++)
+		coord_found(coord, from(node),
+			    &(struct peer_restore_candidates){
+				    .nranks = EACH, .ranks = {node, node + NODES}, .nmemory = 1, .memory = {s100}});
+	struct peer_restore_candidates nothing = {.nranks = n};
+	memcpy(nothing.ranks, ranks, n * sizeof(*ranks));
+	coord_found(coord, from(2), &nothing);
+	coord_surveyed(coord, &(struct coord_survey){.epoch = told[0].epoch, .found = held, .n = 2});
+	cr_assert_eq(told[0].spill_orders + told[1].spill_orders, NODES, "%s", coord_view(coord).not_spilled);
+	cr_expect_eq(told[1].spills[2].bring.nholders, EACH);
+}
+
+Test(coord_spill, who_had_a_rank_keeps_no_other_node_from_entering_with_it)
+{
+	restart_and_want(1, (uint32_t[]){2});
+	want(1, EACH, (uint32_t[]){4, 5});
+	cr_expect_eq(told[1].away, 0, "%s", told[1].text);
+	want(0, EACH, (uint32_t[]){0, 2});
+	cr_expect_eq(told[0].away, -EINVAL, "node 2 is there with it");
+}
+
+/* Ranks 0 and 1 of node 2 are of the next world. */
+Test(coord_spill, who_wants_to_enter_with_a_rank_is_not_taken_to_have_had_it)
+{
+	restart_and_want(EACH, (uint32_t[]){0, 1});
+	cr_expect_eq(told[0].spills[0].bring.holders[0].node, 0);
+	cr_expect_eq(told[1].spills[1].bring.holders[0].node, 1);
+}
+
 Test(coord_spill, before_the_epoch_is_recorded_nothing_begins)
 {
 	coord_maker_teardown();
