@@ -27,6 +27,11 @@ static int connect_errno(int rc, const struct settings *settings, struct err *er
 		return err_set(err, -ENOTCONN,
 			       "no daemon listens at %s: start ckptd, or name its socket in CKPT_SOCKET",
 			       settings->socket);
+	case -EMFILE:
+	case -ENFILE:
+		return err_set(err, rc,
+			       "no file descriptor left to reach the daemon at %s: raise the limit of open files",
+			       settings->socket);
 	case -ETIMEDOUT:
 	case -EPIPE:
 		return err_set(err, -ENOTCONN, "the daemon at %s does not answer", settings->socket);

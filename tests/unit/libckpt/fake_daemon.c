@@ -77,7 +77,7 @@ static void send_arenas(struct fake *f, struct conn *c)
 	c->register_seq = 0;
 }
 
-static void make_arenas(struct fake *f, struct err *err)
+static int make_arenas(struct fake *f, struct err *err)
 {
 	const struct registration *regs[FAKE_WORLD_MAX];
 	struct layout layouts[FAKE_WORLD_MAX];
@@ -87,13 +87,13 @@ static void make_arenas(struct fake *f, struct err *err)
 		there &= f->memory[r].base != NULL;
 	}
 	if (there)
-		return;
-	err->text[0] = 0;
-	if (registrations_share_blobs(regs, f->world, err) ||
-	    layout_make(regs, f->world, true, LAYOUT_FILE_MAX, layouts, err))
-		return;
-	for (uint32_t r = 0; r < f->world; r++)
+		return 0;
+	int rc = registrations_share_blobs(regs, f->world, err);
+	if (!rc)
+		rc = layout_make(regs, f->world, true, LAYOUT_FILE_MAX, layouts, err);
+	for (uint32_t r = 0; !rc && r < f->world; r++)
 		memory_make(f, r, &layouts[r]);
+	return rc;
 }
 
 static void try_arenas(struct fake *f)
@@ -102,14 +102,14 @@ static void try_arenas(struct fake *f)
 	for (uint32_t r = 0; r < f->world; r++)
 		if (!f->registered[r] || f->manners.hold_register)
 			return;
-	make_arenas(f, &err);
+	int rc = make_arenas(f, &err);
 	for (int i = 0; i < CONNS; i++) {
 		struct conn *c = &f->conns[i];
 		if (c->sock < 0 || !c->register_seq)
 			continue;
-		struct wire_error e = {.rc = -EINVAL};
+		struct wire_error e = {.rc = rc};
 		snprintf(e.text, sizeof(e.text), "%s", err.text);
-		if (err.text[0])
+		if (rc)
 			answer_error(c, c->register_seq, &e);
 		else
 			send_arenas(f, c);

@@ -1,8 +1,8 @@
 /* Every function of ckpt.h with every wrong argument: what it returns, and its sentence. tests/tidy/test_arguments.py reads the rows:
  * no function of ckpt.map may be missing, and each code must stand in ckpt.h. */
 #include "ranks.h"
+#include "refusals.h"
 
-#include "base/utf8.h"
 #include "client/session/session.h"
 
 #include <criterion/criterion.h>
@@ -11,49 +11,6 @@
 
 static struct ranks c;
 static ckpt *s; /* of rank 0 of 1 */
-
-/* That the sentence is of this call, a person can read it, and it stays on its line. */
-static void check_sentence(const char *call, const char *text, const char *says)
-{
-	cr_assert(strstr(text, says), "%s says \"%s\", not \"%s\"", call, text, says);
-	cr_assert_lt(strlen(text), 500, "%s: %s", call, text);
-	for (size_t i = 0, n; text[i]; i += n) {
-		n = utf8_sequence(text + i, strlen(text + i));
-		cr_assert(n, "%s: not UTF-8", call);
-		cr_assert_geq((unsigned char)text[i], 0x20, "%s: a control character", call);
-	}
-}
-
-/* A failure before, whose sentence must not be left. */
-static void leave_another_sentence(void)
-{
-	cr_assert_eq(ckpt_mark(s, 1, 1, (ckpt_health)77, NULL, 0), -EINVAL);
-	cr_assert(strstr(ckpt_error(s), "health 77"));
-}
-
-/* The code, and a part of the sentence. */
-#define REFUSES(call, code, says)                                                                                      \
-	do {                                                                                                           \
-		leave_another_sentence();                                                                              \
-		int refused = (int)(call);                                                                             \
-		cr_assert_eq(refused, code, "%s is %d: %s", #call, refused, ckpt_error(s));                            \
-		check_sentence(#call, ckpt_error(s), says);                                                            \
-	} while (0)
-
-/* The same of a call that was given no session: who has none can ask, too. */
-#define REFUSES_WITHOUT(call, code, says)                                                                              \
-	do {                                                                                                           \
-		REFUSES(call, code, says);                                                                             \
-		check_sentence(#call, ckpt_error(NULL), says);                                                         \
-	} while (0)
-
-/* ckpt_open has no session to ask: the sentence is in `why`. */
-#define REFUSES_TO_OPEN(call, code, says)                                                                              \
-	do {                                                                                                           \
-		why[0] = 0;                                                                                            \
-		cr_assert_eq(call, code, "%s: %s", #call, why);                                                        \
-		check_sentence(#call, why, says);                                                                      \
-	} while (0)
 
 /* What has no error to return. */
 #define RETURNS(call, value) cr_assert_eq(call, value, "%s", #call)
@@ -117,34 +74,34 @@ static int open_with(ckpt_options o)
 Test(arguments, of_open)
 {
 	ckpt *none = s;
-	REFUSES_TO_OPEN(ckpt_open(NULL, NULL, why, sizeof(why)), -EINVAL, "`out` is NULL");
+	REFUSES_IN_WHY(ckpt_open(NULL, NULL, why, sizeof(why)), -EINVAL, "`out` is NULL");
 	cr_assert_eq(ckpt_open(NULL, NULL, NULL, 0), -EINVAL);
 	cr_assert_eq(ckpt_open(options((ckpt_options){.rank = 9}), &none, NULL, 7), -EINVAL);
 	cr_assert_null(none);
-	REFUSES_TO_OPEN(open_with((ckpt_options){.size = 8}), -EINVAL, "ckpt_options.size is 8");
-	REFUSES_TO_OPEN(open_with((ckpt_options){.size = SIZE_MAX}), -EINVAL, "CKPT_INIT(ckpt_options)");
-	REFUSES_TO_OPEN(open_with((ckpt_options){.job = ""}), -EINVAL, "ckpt_options.job: job name is empty");
-	REFUSES_TO_OPEN(open_with((ckpt_options){.job = "a/b"}), -EINVAL, "job name \"a/b\": byte 1");
-	REFUSES_TO_OPEN(open_with((ckpt_options){.job = "a\n\xff"}), -EINVAL, "job name \"a\\n\\xff\": byte 1");
-	REFUSES_TO_OPEN(open_with((ckpt_options){.job = name_of(64)}), -EINVAL, "longer than 63 bytes");
-	REFUSES_TO_OPEN(open_with((ckpt_options){.job = name_of(512)}), -EINVAL, "longer than 63 bytes");
-	REFUSES_TO_OPEN(open_with((ckpt_options){.socket = name_of(300)}), -EINVAL, "socket has 300 bytes");
-	REFUSES_TO_OPEN(open_with((ckpt_options){.world = -1}), -EINVAL, "world is -1");
-	REFUSES_TO_OPEN(open_with((ckpt_options){.rank = -1}), -EINVAL, "rank is -1");
-	REFUSES_TO_OPEN(open_with((ckpt_options){.rank = 1}), -EINVAL, "rank is 1, not from 0 to 0");
-	REFUSES_TO_OPEN(open_with((ckpt_options){.local_world = -1}), -EINVAL, "local_world is -1");
-	REFUSES_TO_OPEN(open_with((ckpt_options){.local_world = 2}), -EINVAL, "2 ranks on this node");
-	REFUSES_TO_OPEN(open_with((ckpt_options){.strict = 2}), -EINVAL, "strict is 2");
-	REFUSES_TO_OPEN(open_with((ckpt_options){.timeout_ms = -1}), -EINVAL, "timeout_ms is -1");
-	REFUSES_TO_OPEN(open_with((ckpt_options){.slots = 2}), -EINVAL, "slots is 2");
-	REFUSES_TO_OPEN(open_with((ckpt_options){.slots = 9}), -EINVAL, "slots is 9");
-	REFUSES_TO_OPEN(open_with((ckpt_options){.staging = -1}), -EINVAL, "staging is -1");
-	REFUSES_TO_OPEN(open_with((ckpt_options){.vote = 2}), -EINVAL, "vote is 2");
+	REFUSES_IN_WHY(open_with((ckpt_options){.size = 8}), -EINVAL, "ckpt_options.size is 8");
+	REFUSES_IN_WHY(open_with((ckpt_options){.size = SIZE_MAX}), -EINVAL, "CKPT_INIT(ckpt_options)");
+	REFUSES_IN_WHY(open_with((ckpt_options){.job = ""}), -EINVAL, "ckpt_options.job: job name is empty");
+	REFUSES_IN_WHY(open_with((ckpt_options){.job = "a/b"}), -EINVAL, "job name \"a/b\": byte 1");
+	REFUSES_IN_WHY(open_with((ckpt_options){.job = "a\n\xff"}), -EINVAL, "job name \"a\\n\\xff\": byte 1");
+	REFUSES_IN_WHY(open_with((ckpt_options){.job = name_of(64)}), -EINVAL, "longer than 63 bytes");
+	REFUSES_IN_WHY(open_with((ckpt_options){.job = name_of(512)}), -EINVAL, "longer than 63 bytes");
+	REFUSES_IN_WHY(open_with((ckpt_options){.socket = name_of(300)}), -EINVAL, "socket has 300 bytes");
+	REFUSES_IN_WHY(open_with((ckpt_options){.world = -1}), -EINVAL, "world is -1");
+	REFUSES_IN_WHY(open_with((ckpt_options){.rank = -1}), -EINVAL, "rank is -1");
+	REFUSES_IN_WHY(open_with((ckpt_options){.rank = 1}), -EINVAL, "rank is 1, not from 0 to 0");
+	REFUSES_IN_WHY(open_with((ckpt_options){.local_world = -1}), -EINVAL, "local_world is -1");
+	REFUSES_IN_WHY(open_with((ckpt_options){.local_world = 2}), -EINVAL, "2 ranks on this node");
+	REFUSES_IN_WHY(open_with((ckpt_options){.strict = 2}), -EINVAL, "strict is 2");
+	REFUSES_IN_WHY(open_with((ckpt_options){.timeout_ms = -1}), -EINVAL, "timeout_ms is -1");
+	REFUSES_IN_WHY(open_with((ckpt_options){.slots = 2}), -EINVAL, "slots is 2");
+	REFUSES_IN_WHY(open_with((ckpt_options){.slots = 9}), -EINVAL, "slots is 9");
+	REFUSES_IN_WHY(open_with((ckpt_options){.staging = -1}), -EINVAL, "staging is -1");
+	REFUSES_IN_WHY(open_with((ckpt_options){.vote = 2}), -EINVAL, "vote is 2");
 	struct {
 		ckpt_options known;
 		uint64_t newer;
 	} later = {.known = {.size = sizeof(later)}, .newer = 1};
-	REFUSES_TO_OPEN(ckpt_open(&later.known, &none, why, sizeof(why)), -E2BIG, "ckpt_options has fields");
+	REFUSES_IN_WHY(ckpt_open(&later.known, &none, why, sizeof(why)), -E2BIG, "ckpt_options has fields");
 }
 
 /* ---- no session, no snapshot --------------------------------------------------------------------------------------- */
@@ -187,10 +144,10 @@ Test(arguments, without_a_session)
 
 Test(arguments, a_failure_without_a_session_is_the_last_one_of_every_session_until_its_next)
 {
-	leave_another_sentence();
+	leave_another_sentence(s);
 	cr_assert_eq(ckpt_poll(NULL), -EINVAL);
 	cr_assert(strstr(ckpt_error(s), "snapshot is NULL"), "%s", ckpt_error(s));
-	leave_another_sentence();
+	leave_another_sentence(s);
 	cr_assert(strstr(ckpt_error(NULL), "snapshot is NULL"));
 	struct ranks later;
 	ranks_open(&later, 1, NULL);
