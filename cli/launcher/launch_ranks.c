@@ -151,7 +151,7 @@ static bool exited_with(const struct launch_rank *rank, int code)
 static void say_again(struct launch *launch, const struct launch_rank *rank, pid_t pid, bool at_work, bool follows)
 {
 	char text[80];
-	const char *early = at_work ? "" : " before it joined";
+	const char *early = at_work ? "" : " before it was at work";
 	proc_status_text(text, sizeof(text), rank->status);
 	if (follows)
 		launch_warn(launch, "rank %u (process %d) %s%s: started again, for the same loss%s", rank->id, (int)pid,
@@ -176,7 +176,7 @@ static void consider(struct launch *launch, struct launch_rank *rank, pid_t pid,
 	if (!at_work && exited_with(rank, EXIT_USAGE)) {
 		launch_give_up(
 			launch, EXIT_FAILED,
-			"rank %u (process %d) %s before it joined: wrong usage, which no restart mends: giving up",
+			"rank %u (process %d) %s before it was at work: wrong usage, which no restart mends: giving up",
 			rank->id, (int)pid, text);
 		return;
 	}
@@ -187,9 +187,10 @@ static void consider(struct launch *launch, struct launch_rank *rank, pid_t pid,
 	if (!at_work && !streak_failed(&rank->streak, now, &pause)) {
 		if (world_retire(launch, rank))
 			return;
-		launch_give_up(launch, EXIT_FAILED,
-			       "rank %u has failed %d times within %d s before it joined: giving up (process %d %s)",
-			       rank->id, STREAK_MAX, (int)(STREAK_NS / CLOCK_NS_PER_S), (int)pid, text);
+		launch_give_up(
+			launch, EXIT_FAILED,
+			"rank %u has failed %d times within %d s before it was at work: giving up (process %d %s)",
+			rank->id, STREAK_MAX, (int)(STREAK_NS / CLOCK_NS_PER_S), (int)pid, text);
 		return;
 	}
 	if (!follows && !take_restart(launch, rank, at_work, now))

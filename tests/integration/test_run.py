@@ -99,7 +99,7 @@ def _():
 @case("a rank that fails at first is started again")
 def _():
     done = run("-n", 2, *sh('[ $RANK = 0 ] || { echo x >> tries; [ $(wc -l < tries) -ge 3 ] || exit 7; }; echo done'))
-    has(done.err(), "rank 1", "exited with status 7 before it joined: restart 1 of 10", "restart 2 of 10")
+    has(done.err(), "rank 1", "exited with status 7 before it was at work: restart 1 of 10", "restart 2 of 10")
     equal(sorted(done.out().splitlines()), ["[0] done", "[1] done"])
 
 
@@ -107,14 +107,14 @@ def _():
 def _():
     begin = time.monotonic()
     done = run("-n", 3, *sh('[ $RANK = 2 ] && exit 9; sleep 1000'), code=1)
-    has(done.err(), "rank 2 has failed 3 times within 10 s before it joined: giving up", "exited with status 9")
+    has(done.err(), "rank 2 has failed 3 times within 10 s before it was at work: giving up", "exited with status 9")
     equal(time.monotonic() - begin < 20, True, "the other ranks were waited for")
 
 
 @case("a rank that is called wrongly ends the run at once")
 def _():
     done = run("-n", 2, *sh('echo x >> runs-$RANK; [ $RANK = 0 ] || exit 2; exec sleep 1000'), code=1)
-    has(done.err(), "rank 1 (process", "exited with status 2 before it joined: wrong usage")
+    has(done.err(), "rank 1 (process", "exited with status 2 before it was at work: wrong usage")
     equal("restart" in done.err().replace("which no restart mends", ""), False, done.err())
     equal((done.folder / "runs-1").read_text(), "x\n")
 
@@ -122,7 +122,7 @@ def _():
 @case("status 3 of a rank that was never at work is a loss as any other")
 def _():
     done = run(*sh('echo x >> runs; [ $(wc -l < runs) -ge 2 ] || exit 3'))
-    has(done.err(), "exited with status 3 before it joined: restart 1 of 10")
+    has(done.err(), "exited with status 3 before it was at work: restart 1 of 10")
 
 
 @case("restarts are bounded")
