@@ -1,4 +1,4 @@
-/* bench_fabric [--mib N] [--rounds N]: replication from one process's memory into another's over tcp on loopback, by the net of ckptd and by a
+/* bench_fabric [--mib N] [--rounds N] [--sealed|--fabric]: replication from one process's memory into another's over tcp on loopback, by the net of ckptd and by a
  * bare loop of libfabric writes on the same provider, in turns (shared/raw.h). Both copy a memfd whose pages have been touched into another.
  * Every copy is compared afterwards.
  *

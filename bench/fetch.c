@@ -1,4 +1,4 @@
-/* bench_fetch [--mib N] [--rounds N]: what a new rank lacks is fetched from the memory of another node's daemon into a slot of its arena, over tcp
+/* bench_fetch [--mib N] [--rounds N] [--sealed|--fabric]: what a new rank lacks is fetched from the memory of another node's daemon into a slot of its arena, over tcp
  * on loopback, by replica_fetch of ckptd, and the same bytes by a bare loop of libfabric reads or writes, whichever is faster, in turns
  * (shared/raw.h). Both sides are on this machine, the pages of both slots have been touched.
  *

@@ -214,7 +214,6 @@ static int start(struct server *s, struct err *err)
 {
 	s->signals = start_signals();
 	start_descriptors();
-	net_environment(); /* before all threads */
 	startup_umask(&s->daemon.config);
 	yield_to_training();
 	int rc = manager_open(&s->daemon.manager, err);

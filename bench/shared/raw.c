@@ -149,7 +149,7 @@ static struct rail open_rail(const char *host)
 	return rail;
 }
 
-static bool sealed;
+static enum net_copies way = NET_COPIES_BARE;
 static bool other_waits, other_is_read; /* how the next target drives its queue, and what is done to it */
 
 static int read_queue(struct rail *rail, bool waits, struct rail_done *done)
@@ -161,9 +161,23 @@ static int read_queue(struct rail *rail, bool waits, struct rail_done *done)
 	return n;
 }
 
+/* Waits for news of that kind. */
+static void await(struct rail *rail, enum rail_news news, struct rail_event *event)
+{
+	struct rail_done done[BATCH];
+	uint64_t limit = clock_deadline(RAW_LIMIT_MS * CLOCK_NS_PER_MS);
+	while (!rail_event(rail, event) || event->news != news) {
+		if (clock_now() > limit)
+			raw_die("a connection of the bare loop", ETIMEDOUT);
+		rail_read(rail, done, BATCH);
+	}
+}
+
 static void loop_target(int out)
 {
 	struct rail rail = open_rail("127.0.0.2");
+	struct rail_event event;
+	struct fid_ep *ep;
 	struct raw_hello hello = {.ticket.size = raw_size};
 	struct rail_done done[BATCH];
 	struct fid_mr *mr;
@@ -174,26 +188,28 @@ static void loop_target(int out)
 	hello.ticket.key = fi_mr_key(mr);
 	hello.ticket.address = rail_remote_base(&rail, memory);
 	raw_tell(out, &hello, memory);
+	await(&rail, RAIL_CALLED, &event);
+	if (rail_accept(&rail, &event, NULL, 0, &ep))
+		_exit(1);
+	await(&rail, RAIL_CONNECTED, &event);
 	for (;;)
 		read_queue(&rail, other_waits, done);
 }
 
 /* 0, or -EAGAIN: later. */
-static int issue(struct rail *rail, fi_addr_t peer, const struct raw_hello *hello, bool reads, uint64_t at,
-		 uint64_t len)
+static int issue(struct fid_ep *ep, const struct raw_hello *hello, bool reads, uint64_t at, uint64_t len)
 {
 	struct iovec local = {(reads ? raw_to : raw_from) + at, len};
 	struct fi_rma_iov remote = {hello->ticket.address + at, len, hello->ticket.key};
-	struct fi_msg_rma message = {
-		.msg_iov = &local, .iov_count = 1, .addr = peer, .rma_iov = &remote, .rma_iov_count = 1};
-	ssize_t rc = reads ? fi_readmsg(rail->ep, &message, FI_COMPLETION)
-			   : fi_writemsg(rail->ep, &message, FI_COMPLETION | FI_DELIVERY_COMPLETE);
+	struct fi_msg_rma message = {.msg_iov = &local, .iov_count = 1, .rma_iov = &remote, .rma_iov_count = 1};
+	ssize_t rc = reads ? fi_readmsg(ep, &message, FI_COMPLETION)
+			   : fi_writemsg(ep, &message, FI_COMPLETION | FI_DELIVERY_COMPLETE);
 	if (rc && rc != -FI_EAGAIN)
 		raw_die("a copy of the bare loop", (int)rc);
 	return rc ? -EAGAIN : 0;
 }
 
-static void loop_copy(struct rail *rail, fi_addr_t peer, const struct raw_hello *hello, const struct shape *shape,
+static void loop_copy(struct rail *rail, struct fid_ep *ep, const struct raw_hello *hello, const struct shape *shape,
 		      uint64_t len)
 {
 	struct rail_done done[BATCH];
@@ -202,7 +218,7 @@ static void loop_copy(struct rail *rail, fi_addr_t peer, const struct raw_hello 
 	while (at < len || flying) {
 		while (at < len && flying < shape->depth) {
 			uint64_t n = min_u64(shape->chunk, len - at);
-			if (issue(rail, peer, hello, shape->reads, at, n))
+			if (issue(ep, hello, shape->reads, at, n))
 				break;
 			at += n;
 			flying++;
@@ -223,14 +239,17 @@ static double run_loop(const struct shape *shape, uint64_t len)
 	pid_t pid = raw_start(loop_target, &in);
 	struct raw_hello hello = raw_hear(in);
 	struct rail rail = open_rail("127.0.0.1");
-	fi_addr_t peer;
-	if (rail_insert(&rail, hello.address.bytes, &peer))
+	struct rail_event event;
+	struct fid_ep *ep;
+	if (rail_call(&rail, &hello.address, NULL, 0, &ep))
 		raw_die("the other side's address", EINVAL);
-	loop_copy(&rail, peer, &hello, shape, 4096); /* connects */
+	await(&rail, RAIL_CONNECTED, &event);
+	loop_copy(&rail, ep, &hello, shape, 4096);
 	raw_begin();
-	loop_copy(&rail, peer, &hello, shape, len);
+	loop_copy(&rail, ep, &hello, shape, len);
 	double speed = raw_speed(len);
 	raw_end(pid, in);
+	rail_hang_up(ep);
 	rail_close(&rail);
 	raw_compare("the bare loop", raw_to, len);
 	return speed;
@@ -256,7 +275,7 @@ struct net *raw_net(unsigned self, const struct roster *roster, const struct net
 	struct net_config config = {.roster = roster,
 				    .self = self,
 				    .provider = "tcp",
-				    .sealed = sealed,
+				    .copies = way,
 				    .credentials = {.key = key_path},
 				    .peer_timeout_ns = 5 * CLOCK_NS_PER_S};
 	if (net_new(&config, events, &net, &err)) {
@@ -278,7 +297,6 @@ static void write_file(const char *path, const char *text)
 
 static void prepare(void)
 {
-	net_environment();
 	if (!mkdtemp(folder))
 		raw_die(folder, errno);
 	snprintf(roster_path, sizeof(roster_path), "%s/roster", folder);
@@ -359,9 +377,8 @@ int raw_main(int argc, char **argv, const struct raw_bench *bench)
 {
 	unsigned rounds = 7;
 	program = bench->program;
-	if (argc > 1 && !strcmp(argv[argc - 1], "--sealed")) {
-		sealed = true;
-		argc--;
+	if (argc > 1 && (!strcmp(argv[argc - 1], "--sealed") || !strcmp(argv[argc - 1], "--fabric"))) {
+		way = strcmp(argv[--argc], "--fabric") ? NET_COPIES_SEALED : NET_COPIES_FABRIC;
 	}
 	for (int i = 1; i + 1 < argc; i += 2) {
 		if (!strcmp(argv[i], "--mib"))
@@ -370,7 +387,7 @@ int raw_main(int argc, char **argv, const struct raw_bench *bench)
 			rounds = (unsigned)strtoul(argv[i + 1], NULL, 10);
 	}
 	if (argc % 2 == 0 || !raw_size || !rounds || rounds > ROUNDS_MAX) {
-		fprintf(stderr, "usage: %s [--mib N] [--rounds N] [--sealed]\n", program);
+		fprintf(stderr, "usage: %s [--mib N] [--rounds N] [--sealed|--fabric]\n", program);
 		return 2;
 	}
 	setvbuf(stdout, NULL, _IOLBF, 0); /* else each child has what was not written yet */

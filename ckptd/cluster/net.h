@@ -37,12 +37,18 @@ struct net_credentials {
 	const char *key, *cert, *cert_key, *ca;
 };
 
+/* How copies go. Alike on all nodes of a cluster. Messages go over TLS in any case. */
+enum net_copies {
+	NET_COPIES_SEALED = 1, /* over TLS */
+	NET_COPIES_BARE,       /* over TCP, once both ends have proved over TLS who they are: not sealed */
+	NET_COPIES_FABRIC,     /* by RDMA, with the provider of libfabric: not sealed */
+};
+
 struct net_config {
 	const struct roster *roster; /* must live as long as the net */
 	unsigned self;               /* our index in it */
-	/* Of copies that are not sealed: "tcp", "verbs", "efa". Messages go over tcp, to the addresses of the roster. */
-	const char *provider;
-	bool sealed; /* copies go over TLS, too. Alike on all nodes */
+	enum net_copies copies;
+	const char *provider; /* of NET_COPIES_FABRIC: "verbs", for one */
 	struct net_credentials credentials;
 	uint64_t peer_timeout_ns; /* silence after which a session ends; heartbeats are sent four times as often */
 };
@@ -56,11 +62,7 @@ struct net_events {
 	void *arg;
 };
 
-/* Puts into the environment what libfabric takes from nowhere else. While the process has one thread: whoever reads the environment meanwhile, be it
- * for the time zone of a line in the log, may crash. */
-void net_environment(void);
-
-/* Opens the endpoints and begins to look for all other nodes, for ever. Needs net_environment(). -EINVAL, -EACCES (others may read the key file), -ENODATA (the
+/* Opens the endpoints and begins to look for all other nodes, for ever. -EINVAL, -EACCES (others may read the key file), -ENODATA (the
  * provider is not here), -EADDRINUSE, … with a sentence. */
 int net_new(const struct net_config *config, const struct net_events *events, struct net **out, struct err *err);
 /* Reads the credentials anew, from the same files or others: for sessions that begin from now on; those that stand stay. After an error all is as it
@@ -100,7 +102,7 @@ struct net_ticket {
 int net_expose(struct net *net, unsigned node, void *base, uint64_t size, enum net_access access,
 	       struct net_region **out, struct err *err);
 struct net_ticket net_region_ticket(const struct net_region *region);
-/* When it returns no node reaches the memory any more, whatever was in flight. Where copies are not sealed, a node that is at it is asked to stop; where that takes
+/* When it returns no node reaches the memory any more, whatever was in flight. Where copies go by RDMA, a node that is at it is asked to stop; where that takes
  * longer than NET_WITHDRAW_MS the way of its copies is cut: those in flight between us, in both directions, fail with -ECONNRESET, the
  * session goes on. NULL is allowed; so is a region whose session is gone. */
 void net_withdraw(struct net_region *region);

@@ -176,7 +176,9 @@ int peers_open(struct daemon *d, struct err *err)
 		.roster = d->roster,
 		.self = d->self,
 		.provider = setting_find(SCOPE_NODE, "fabric-provider")->choices[config->fabric_provider],
-		.sealed = setting_seals_copies(config),
+		.copies = setting_seals_copies(config)            ? NET_COPIES_SEALED
+			  : config->fabric_provider == FABRIC_TCP ? NET_COPIES_BARE
+								  : NET_COPIES_FABRIC,
 		.credentials = credentials_of(config),
 		.peer_timeout_ns = config->peer_timeout_ms * CLOCK_NS_PER_MS};
 	int rc = net_new(&net, &events, &d->net, err);

@@ -75,7 +75,7 @@ const struct setting settings[] = {
 	 .restart = true, .help = "libfabric provider for copies between nodes: tcp, verbs or efa"},
 	{"seal-copies", NODE(seal_copies), .type = SETTING_CHOICE, .flag = "seal-copies", .env = "CKPT_SEAL_COPIES",
 	 .value = "WHEN", .fallback = "auto", .choices = seal_copies, .restart = true,
-	 .help = "copies between nodes go over TLS: auto (where fabric-provider is tcp), always or never"},
+	 .help = "copies between nodes go over TLS: auto (but where fabric-provider is verbs), always or never"},
 	{"peer-timeout", NODE(peer_timeout_ms), .type = SETTING_DURATION, .flag = "peer-timeout",
 	 .env = "CKPT_PEER_TIMEOUT", .value = "TIME", .fallback = "1s", .min = PEER_TIMEOUT_MIN, .max = TIME_MAX,
 	 .restart = true, .help = "a node that is silent for this time counts as lost"},
@@ -198,9 +198,9 @@ uint32_t setting_store_mode(const struct config *config)
 
 bool setting_seals_copies(const struct config *config)
 {
-	/* What keeps strangers out of an RDMA fabric is the fabric. */
-	bool open_to_all = config->fabric_provider == FABRIC_TCP;
-	return config->seal_copies == SEAL_ALWAYS || (config->seal_copies == SEAL_AUTO && open_to_all);
+	/* What keeps strangers out of an RDMA fabric is the fabric, where its connections prove whose they are: efa has none. */
+	bool isolated = config->fabric_provider == FABRIC_VERBS;
+	return config->seal_copies == SEAL_ALWAYS || (config->seal_copies == SEAL_AUTO && !isolated);
 }
 
 const char *scope_name(enum setting_scope scope)

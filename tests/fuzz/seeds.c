@@ -143,6 +143,7 @@ static void greeting(void)
 			      .to = "b",
 			      .incarnation = 7,
 			      .attempt = 1,
+			      .way = 2,
 			      .copies = {{1, 2}, 2}};
 	struct wbuf text = {0};
 	hello_encode(&hello, &text);

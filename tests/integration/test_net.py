@@ -25,14 +25,14 @@ EACCES, ENOBUFS, ETIMEDOUT, ECONNRESET, ESHUTDOWN = -13, -105, -110, -104, -108
 
 
 class Node(NetNode):
-    def __init__(self, net, name, key=None, roster=None, timeout=PATIENT_MS, sealed=None):
+    def __init__(self, net, name, key=None, roster=None, timeout=PATIENT_MS, way=None):
         super().__init__(name, "abc".index(name), roster or net.roster, key or net.key, timeout, net.spawn,
-                         net.sealed if sealed is None else sealed)
+                         way or net.way)
 
 
 class Net:
-    def __init__(self, folder, sealed):
-        self.folder, self.sealed, self.processes = pathlib.Path(folder), sealed, []
+    def __init__(self, folder, way):
+        self.folder, self.way, self.processes = pathlib.Path(folder), way, []
         self.roster, self.key = self.folder / "roster", self.new_key("key")
         ports = [free_port(f"127.0.0.{n}") for n in (1, 2, 3)]
         self.roster.write_text("".join(f"{name} 127.0.0.{n} {port}\n".replace(f" {port}", f":{port}")
@@ -62,9 +62,9 @@ class Net:
 
 
 @contextlib.contextmanager
-def fresh_net(sealed):
+def fresh_net(way):
     with tempfile.TemporaryDirectory() as folder:
-        net = Net(folder, sealed)
+        net = Net(folder, way)
         try:
             yield net
         finally:
@@ -170,7 +170,7 @@ def one_that_is_stopped_is_seen_and_what_it_was_writing_when_it_wakes_up_is_lost
     b.expect("up", "0")
     b.events = [line for line in b.events if line[0] != "done"]
     b.copy("write", a, ticket, 8 * MiB, 2)
-    b.copied(EACCES if net.sealed else ECONNRESET)
+    b.copied(ECONNRESET if net.way == "fabric" else EACCES)
     equal(a.ask(f"check {region} 9", "checked"), ["match"], "memory that was withdrawn")
 
 
@@ -239,7 +239,7 @@ def what_is_done_to_a_copy_on_its_way_is_found_and_it_is_made_again(net):
     place = net.roster.read_text().splitlines()[1].split()[1].split(":")
     middle = Middle((place[0], int(place[1])))
     environment = {**os.environ, **middle.environment()}
-    a = NetNode("a", 0, net.roster, net.key, PATIENT_MS, lambda *args, **how: net.spawn(*args, env=environment, **how), net.sealed)
+    a = NetNode("a", 0, net.roster, net.key, PATIENT_MS, lambda *args, **how: net.spawn(*args, env=environment, **how), net.way)
     b = Node(net, "b")
     a.expect("up", "1")
     b.expect("up", "0")
@@ -279,12 +279,16 @@ def another_roster_is_never_up(net):
 
 
 def another_way_of_copies_is_never_up(net):
-    stay_apart(Node(net, "a", timeout=OFTEN_MS), Node(net, "b", timeout=OFTEN_MS, sealed=not net.sealed))
+    b = Node(net, "b", timeout=OFTEN_MS)
+    for way in ("bare", "fabric"):
+        a = Node(net, "a", timeout=OFTEN_MS, way=way)
+        stay_apart(a, b)
+        a.signal(signal.SIGKILL)
 
 
 def what_cannot_begin_says_why(net):
     def fails(name, roster, key):
-        done = subprocess.run([BIN / "net_node", roster, name, key, "1000", "open"], stdin=subprocess.DEVNULL, capture_output=True, text=True,
+        done = subprocess.run([BIN / "net_node", roster, name, key, "1000", "fabric"], stdin=subprocess.DEVNULL, capture_output=True, text=True,
                               timeout=DEADLINE)
         equal(done.returncode, 1, done.stdout)
         return done.stdout
@@ -305,8 +309,8 @@ REST = [what_is_done_to_a_copy_on_its_way_is_found_and_it_is_made_again, message
         another_roster_is_never_up, another_way_of_copies_is_never_up, what_cannot_begin_says_why]
 
 cases = Cases()
-for sealed, way, chosen in ((True, "sealed", COPIES + REST), (False, "open", COPIES)):
-    cases.around = lambda sealed=sealed: fresh_net(sealed)
+for way, chosen in (("sealed", COPIES + REST), ("bare", COPIES), ("fabric", COPIES)):
+    cases.around = lambda way=way: fresh_net(way)
     for case in chosen:
         name = f"{way}: {case.__name__.replace('_', ' ')}"
         if len(sys.argv) < 2 or sys.argv[1].replace("_", " ") in name:

@@ -24,6 +24,7 @@ class Middle:
 
     def __init__(self, place):
         self.place, self.trick, self.played, self.lock = place, None, 0, threading.Lock()
+        self.said = []  # by those who are led here, what each connection begins with
         self.door = socket.create_server(("127.0.0.1", 0))
         threading.Thread(target=self.serve, daemon=True).start()
 
@@ -58,6 +59,8 @@ class Middle:
         carried = 0
         with contextlib.suppress(OSError):
             while chunk := source.recv(65536):
+                if watched and not carried:
+                    self.said.append(chunk)
                 carried += len(chunk)
                 target.sendall(self.spoiled(chunk) if watched and carried > self.MUCH and len(chunk) > 4096 else chunk)
         for end in (source, target):

@@ -1,20 +1,27 @@
 """Nodes of a net without a daemon: processes (tests/integration/tools/net_node.c) that obey line by line."""
 
+import contextlib
+import os
+import pathlib
 import queue
 import signal
 import subprocess
+import tempfile
 import threading
 import time
 
+from loopback_cluster import free_port
 from tap import BIN, DEADLINE, Failure, equal, expect
+
+PATIENT_MS = 20000  # where nobody is to be lost on a busy machine
 
 
 class NetNode:
-    """number: its line of the roster. spawn: how processes are started where it is to run. sealed: copies go over TLS."""
+    """number: its line of the roster. spawn: how processes are started where it is to run. way: how copies go: sealed, bare (over TCP), fabric."""
 
-    def __init__(self, name, number, roster, key, timeout_ms, spawn=subprocess.Popen, sealed=True):
+    def __init__(self, name, number, roster, key, timeout_ms, spawn=subprocess.Popen, way="sealed"):
         self.name, self.number = name, number
-        self.process = spawn([BIN / "net_node", roster, name, key, str(timeout_ms), "sealed" if sealed else "open"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.process = spawn([BIN / "net_node", roster, name, key, str(timeout_ms), way], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         self.lines, self.events = queue.Queue(), []
         threading.Thread(target=self.read, daemon=True).start()
         self.expect("ready")
@@ -69,3 +76,61 @@ class NetNode:
     def end(self):
         self.process.stdin.close()
         return self.process.wait(DEADLINE)
+
+
+class Net:
+    """Nodes a, b and c, each at an address of loopback of its own."""
+
+    def __init__(self, folder):
+        self.folder, self.processes, self.roster = pathlib.Path(folder), [], pathlib.Path(folder) / "roster"
+        self.places = {name: (f"127.0.0.{n}", free_port(f"127.0.0.{n}")) for n, name in enumerate("abc", 1)}
+        self.roster.write_text("".join(f"{name} {host}:{port}\n" for name, (host, port) in self.places.items()))
+        self.key = self.folder / "key"
+        self.key.write_text(os.urandom(32).hex())
+        self.key.chmod(0o600)
+
+    def spawn(self, command, **how):
+        self.processes.append(subprocess.Popen(command, **how))
+        return self.processes[-1]
+
+    def node(self, name, credentials=None, timeout=PATIENT_MS, way="sealed", environment=None):
+        def spawn(command, **how):
+            return self.spawn(command, env={**os.environ, **(environment or {})}, **how)
+
+        return NetNode(name, "abc".index(name), self.roster, credentials or self.key, timeout, spawn, way)
+
+    def close(self):
+        for process in self.processes:
+            process.kill()
+            process.wait()
+
+
+@contextlib.contextmanager
+def fresh_net():
+    with tempfile.TemporaryDirectory() as folder:
+        net = Net(folder)
+        try:
+            yield net
+        finally:
+            net.close()
+
+
+def meet(a, b):
+    a.expect("up", str(b.number))
+    b.expect("up", str(a.number))
+
+
+def talk(a, b, text):
+    equal(a.ask(f"send {b.number} 7 {text}", "sent"), ["0"])
+    equal(b.expect("message", str(a.number), "7"), [str(len(text)), text], "a message")
+
+
+def ports(pid):
+    """Of TCP, at which a process listens."""
+    mine = {os.readlink(path) for path in pathlib.Path(f"/proc/{pid}/fd").iterdir() if path.is_symlink()}
+    found = set()
+    for line in pathlib.Path(f"/proc/{pid}/net/tcp").read_text().splitlines()[1:]:
+        words = line.split()
+        if words[3] == "0A" and f"socket:[{words[9]}]" in mine:
+            found.add(int(words[1].split(":")[1], 16))
+    return found

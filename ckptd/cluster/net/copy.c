@@ -97,7 +97,7 @@ static bool in_flight_to(const struct peer *p, uint64_t key)
 {
 	list_for(node, &p->parts) {
 		const struct part *part = list_entry(node, struct part, link);
-		if (part->op && part->op->ticket.key == key)
+		if (part->op->ticket.key == key)
 			return true;
 	}
 	return false;
@@ -136,41 +136,29 @@ void copy_revoke(struct peer *p, uint64_t key)
 	pay_debts(p);
 }
 
+/* What it copied from or into is not touched any more. */
+static void end_part(struct part *part)
+{
+	list_remove(&part->link);
+	part->peer->nparts--;
+	part->op->in_flight--;
+	if (part->mr)
+		fi_close(&part->mr->fid);
+	free(part);
+}
+
 void copy_done(struct part *part, int rc)
 {
 	struct peer *p = part->peer;
 	struct net_op *op = part->op;
-	list_remove(&part->link);
-	if (part->mr)
-		fi_close(&part->mr->fid);
-	if (op) {
-		p->nparts--;
-		op->in_flight--;
-		op->moved += part->len;
-		if (rc)
-			fail_op(p, op, rc);
-		else
-			end_if_over(p, op);
-		pay_debts(p);
-		net_busy(p);
-	}
-	free(part);
-}
-
-/* What they copied from or into is the caller's again. Some are reported later. */
-static void orphan_parts(struct peer *p, bool reported)
-{
-	list_for_safe(node, &p->parts) {
-		struct part *part = list_entry(node, struct part, link);
-		if (part->op)
-			part->op->in_flight--;
-		part->op = NULL;
-		if (reported)
-			continue;
-		list_remove(&part->link);
-		free(part);
-	}
-	p->nparts = 0;
+	op->moved += part->len;
+	end_part(part);
+	if (rc)
+		fail_op(p, op, rc);
+	else
+		end_if_over(p, op);
+	pay_debts(p);
+	net_busy(p);
 }
 
 static void fail_all(struct peer *p, struct list *ops, int rc)
@@ -181,9 +169,11 @@ static void fail_all(struct peer *p, struct list *ops, int rc)
 
 static void cut_target(struct peer *p)
 {
-	bool reported = p->reachable && p->net->way->cut(p);
+	if (p->reachable)
+		p->net->way->cut(p);
 	p->reachable = false;
-	orphan_parts(p, reported);
+	list_for_safe(node, &p->parts)
+		end_part(list_entry(node, struct part, link));
 }
 
 /* Those with parts in flight, wherever they stand. */

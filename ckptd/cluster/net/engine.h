@@ -4,8 +4,8 @@
  *	thread.c   the net's own thread: turns, clock, what is read            peer.c     a session's life: calls, opening, end
  *	door.c     who connects, until it is known who it is                   copy.c     copies out
  *	post.c     frames out                                                  link.c, credentials.c   TLS
- *	way.h      how copies go: rail_copies.c over rail.c (libfabric), or lane_ask.c and lane_answer.c over links
- *	inbox.c, hello.c, key.c, lane.c, silence.c   pure: see there
+ *	way.h      how copies go: rail_copies.c over rail_call.c and rail.c (libfabric), or lane_ask.c and lane_answer.c over links
+ *	inbox.c, hello.c, key.c, lane.c, rail_words.c, silence.c   pure: see there
  *
  * One thread drives the links and the rail and owns all that is marked (thread). It never waits for the loop, nor the loop for it but in
  * net_withdraw(). What they give each other lies in the peer under `lock`: a peer with something for the thread is in net->work and the thread
@@ -71,8 +71,9 @@ struct message {
 struct part {
 	struct list link; /* in peer->parts */
 	struct peer *peer;
-	struct net_op *op;   /* NULL: its way was cut, the copy is over */
+	struct net_op *op;
 	uint64_t begin, len; /* in op->buf */
+	uint64_t number;     /* of rails: by which libfabric tells of it; none comes twice */
 	struct fid_mr *mr;   /* of rails: registered for this part alone */
 	uint64_t sent, got;  /* of lanes: with its request; bytes of a read */
 };
@@ -86,6 +87,15 @@ struct asking {
 	uint8_t in[LANE_ANSWER_BYTES];
 	size_t have;
 	uint32_t left; /* bytes of the present answer */
+};
+
+/* Our endpoint of the rail that is connected to a node, and the one that the node has connected to us. */
+struct rails {
+	struct fid_ep *mine, *theirs; /* NULL: none */
+	bool ready;                   /* ours: the node has taken it, and proved that it is the node */
+	uint64_t since, call_at;
+	unsigned backoff_ms;
+	uint64_t attempts, heard; /* of this session: calls of ours; the number of the last of theirs that was taken */
 };
 
 struct small {
@@ -144,8 +154,8 @@ struct peer {
 	const char *name;
 	struct link *link, *call;     /* of the session; of a call that is on its way */
 	struct hello_address address; /* in a session: where its memory is reached */
-	struct rail_target copies;
-	bool reachable; /* there is a way for copies */
+	bool reachable;               /* there is a way for copies */
+	struct rails rails;
 	struct asking asking;
 	struct answering *answering;             /* its lane to us; NULL: none */
 	uint64_t id;                             /* of the session; 0: none */
@@ -154,7 +164,7 @@ struct peer {
 	uint64_t heard, said;
 	struct silence silence; /* since then */
 	uint64_t call_at;
-	bool told_roster, told_protocol, told_sealed;
+	bool told_roster, told_protocol, told_way;
 	unsigned backoff_ms;
 	struct list smalls;
 	unsigned nsmalls;
@@ -172,6 +182,8 @@ struct net {
 	uint64_t timeout;
 	const struct way *way;
 	struct rail copies; /* open where the way is one of rails */
+	uint64_t parts;     /* that were posted to it */
+	bool look;          /* it may have news */
 	struct hello self;  /* what we say to all: all but `to` and `attempt` */
 	struct peer *peers;
 	int event, wake; /* eventfds: for the loop, for the thread */
@@ -270,6 +282,16 @@ bool answering_take(struct net *net, struct link *l, const struct frame *frame);
 void answering_ready(struct peer *p);
 void answering_end(struct peer *p);
 
+/* ---- rail_call.c (thread): who is at the other end of a rail */
+void rail_call_node(struct peer *p);
+void rail_fail_call(struct peer *p, int rc);
+void rail_part(struct peer *p);
+void rail_news_of(struct net *net, const struct rail_event *event);
+
+/* ---- rail_copies.c (thread) */
+/* What libfabric has done. Whether it has done anything. */
+bool rail_look(struct net *net);
+
 /* ---- region.c */
 /* All regions of the session, or those that were asked for: nothing is on the way to them any more. */
 void region_close_all(struct peer *p, uint64_t session);
@@ -281,6 +303,12 @@ uint8_t *region_pin(struct peer *p, const struct lane_request *where, uint64_t a
 void region_unpin(struct net_region *region);
 /* Descriptor of our own memory, where the provider wants one; *mr is set when it was made for this alone. */
 int region_local(struct net *net, void *buf, uint64_t len, void **descriptor, struct fid_mr **mr);
+
+/* Of lanes. */
+static inline bool net_seals(const struct net *net)
+{
+	return net->self.way == NET_COPIES_SEALED;
+}
 
 static inline void net_busy(struct peer *p)
 {

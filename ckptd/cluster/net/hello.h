@@ -7,7 +7,7 @@
 
 enum {
 	HELLO_PROTOCOL =
-		5, /* of the frames, and of what peers say in them: raised with every release in which a message has changed */
+		6, /* of the frames, and of what peers say in them: raised with every release in which a message has changed */
 	HELLO_ROSTER = 32,
 	HELLO_ADDRESS_MAX = 64,
 };
@@ -24,7 +24,8 @@ struct hello {
 	uint8_t roster[HELLO_ROSTER]; /* its digest */
 	uint64_t incarnation;         /* random: another one is another process */
 	uint64_t attempt;             /* which hello of this process to the receiver it is */
-	struct hello_address copies;  /* where the sender's memory is reached; of no length where copies are sealed */
+	uint8_t way;                  /* enum net_copies */
+	struct hello_address copies;  /* where the sender's memory is reached by RDMA; else of no length */
 };
 
 void hello_encode(const struct hello *hello, struct wbuf *out);

@@ -1,4 +1,4 @@
-/* Lane: a TLS connection over which copies go where they are to be sealed. Whoever copies opens one to the node, with the first copy of a
+/* Lane: a TLS connection over which copies go. Where they are not sealed, TLS proves whose it is, and what follows goes without it. Whoever copies opens one to the node, with the first copy of a
  * session; the node answers its requests in their order. So each side has at most one of each kind. Its bytes are believed because the
  * link's end has proved who it is, and has said the token of the session (link_token()).
  *
@@ -15,6 +15,8 @@
 #include "format/tensor/names.h"
 
 #include <stdbool.h>
+
+#define LANE_TOKEN "EXPORTER-ckpt-lane"
 
 enum { LANE_REQUEST_BYTES = 24, LANE_ANSWER_BYTES = 8, LANE_PIECE = 64 << 10 };
 

@@ -37,7 +37,8 @@ void answering_end(struct peer *p)
 static bool is_of_session(const struct peer *p, const struct lane_hello *hello)
 {
 	uint8_t token[LINK_TOKEN];
-	bool same = p->id && link_token(p->link, token) && !CRYPTO_memcmp(token, hello->token, sizeof(token));
+	bool same = p->id && link_token(p->link, LANE_TOKEN, NULL, 0, token) &&
+		    !CRYPTO_memcmp(token, hello->token, sizeof(token));
 	OPENSSL_cleanse(token, sizeof(token));
 	return same;
 }
@@ -47,7 +48,7 @@ bool answering_take(struct net *net, struct link *l, const struct frame *frame)
 {
 	struct lane_hello hello;
 	struct peer *p = lane_hello_decode(frame->body, frame->len, &hello) ? NULL : peer_proved(net, l, hello.from);
-	if (!p || net->way != &lane_way || !is_of_session(p, &hello) || !link_bulk(l))
+	if (!p || net->way != &lane_way || !is_of_session(p, &hello) || (net_seals(net) && !link_bulk(l)))
 		return false;
 	struct answering *a = calloc(1, sizeof(*a));
 	if (!a)
@@ -158,6 +159,8 @@ static int answer(struct peer *p, struct answering *a)
 	int n = link_flush(a->link); /* our own hello */
 	if (n || a->link->out_len)
 		return n;
+	if (!net_seals(p->net) && !a->link->bare)
+		link_bare(a->link); /* the caller says nothing before it has heard us */
 	for (uint64_t moved = 0; moved < TURN_BYTES; moved += (uint64_t)n) {
 		n = step(p, a);
 		if (n <= 0)

@@ -60,7 +60,7 @@ static int say_whose(struct peer *p)
 	struct wbuf w = wbuf_over(body, sizeof(body));
 	struct lane_hello hello = {.from = ""};
 	memcpy(hello.from, p->net->self.from, sizeof(hello.from));
-	if (!link_token(p->link, hello.token) || !link_bulk(p->asking.link))
+	if (!link_token(p->link, LANE_TOKEN, NULL, 0, hello.token) || (net_seals(p->net) && !link_bulk(p->asking.link)))
 		return -ENOMEM;
 	lane_hello_encode(&hello, &w);
 	link_write(p->asking.link, FRAME_LANE, body, w.len);
@@ -91,6 +91,8 @@ static void go_on_opening(struct peer *p)
 		return;
 	}
 	p->asking.ready = rc > 0;
+	if (rc > 0 && !net_seals(p->net))
+		link_bare(p->asking.link);
 	net_watch(p->net, p->asking.link);
 	if (rc > 0)
 		net_busy(p);
@@ -258,10 +260,9 @@ static void end(struct net *net)
 	(void)net;
 }
 
-static bool cut(struct peer *p)
+static void cut(struct peer *p)
 {
 	hang_up(p);
-	return false;
 }
 
 static void leave(struct peer *p)

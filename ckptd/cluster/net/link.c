@@ -19,6 +19,7 @@ enum {
 	UNSENT_MAX = 128 << 10, /* in the kernel, so that a beat does not wait behind much */
 	BULK_OUT = 256 << 10,   /* bytes of buffers */
 	BULK_IN = 64 << 10,
+	HELD_MAX = 64, /* bytes that do not make a segment of their own */
 };
 
 static struct link *new_link(int fd, enum link_state state)
@@ -62,7 +63,7 @@ struct link *link_accept(int fd, const union address *from)
 
 void link_close(struct link *l)
 {
-	if (l->state == LINK_OPEN)
+	if (l->state == LINK_OPEN && !l->bare)
 		(void)SSL_shutdown(l->ssl);
 	SSL_free(l->ssl);
 	ERR_clear_error();
@@ -154,9 +155,25 @@ static void take(struct link *l, struct frame *out)
 	l->have = 0;
 }
 
+/* Whether a call of the kernel's that failed is to be made again. */
+static bool later(void)
+{
+	return errno == EAGAIN || errno == EINTR;
+}
+
+static int get_bare(struct link *l, void *out, size_t len)
+{
+	ssize_t n = recv(l->fd, out, len, 0);
+	if (n > 0 || (n < 0 && later()))
+		return n > 0 ? (int)n : 0;
+	return over(l, -ECONNRESET);
+}
+
 /* An orderly end is no better than another: a peer says goodbye before it. */
 int link_get(struct link *l, void *out, size_t len)
 {
+	if (l->bare)
+		return get_bare(l, out, len);
 	ERR_clear_error();
 	int n = SSL_read(l->ssl, out, (int)len);
 	int why = n > 0 ? SSL_ERROR_NONE : SSL_get_error(l->ssl, n);
@@ -204,8 +221,22 @@ static void renew_key(struct link *l)
 	l->records = 0;
 }
 
+static int put_bare(struct link *l, const void *bytes, size_t len)
+{
+	bool held = len <= HELD_MAX;
+	ssize_t n = send(l->fd, bytes, len, MSG_NOSIGNAL | (held ? MSG_MORE : 0));
+	if (n > 0) {
+		l->held = held;
+		return (int)n;
+	}
+	l->stuck = n < 0 && later();
+	return l->stuck ? 0 : over(l, -ECONNRESET);
+}
+
 int link_put(struct link *l, const void *bytes, size_t len)
 {
+	if (l->bare)
+		return put_bare(l, bytes, len);
 	ERR_clear_error();
 	int n = SSL_write(l->ssl, bytes, (int)len);
 	int why = n > 0 ? SSL_ERROR_NONE : SSL_get_error(l->ssl, n);
@@ -217,10 +248,22 @@ int link_put(struct link *l, const void *bytes, size_t len)
 	return l->stuck ? 0 : over(l, -ECONNRESET);
 }
 
+/* To say anew that nothing is held sends what is. */
+static int push_bare(struct link *l)
+{
+	int one = 1;
+	if (l->held)
+		setsockopt(l->fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
+	l->held = false;
+	return 0;
+}
+
 int link_push(struct link *l)
 {
 	if (l->state != LINK_OPEN)
 		return -ECONNRESET;
+	if (l->bare)
+		return push_bare(l);
 	BIO *out = SSL_get_wbio(l->ssl);
 	bool done = BIO_flush(out) > 0;
 	l->stuck |= !done && BIO_should_retry(out);
@@ -243,10 +286,16 @@ int link_flush(struct link *l)
 
 /* ---- bytes in bulk ----------------------------------------------------------------------------------------------- */
 
-bool link_token(const struct link *l, uint8_t token[LINK_TOKEN])
+bool link_token(const struct link *l, const char *label, const void *context, size_t len, uint8_t token[LINK_TOKEN])
 {
-	static const char label[] = "EXPORTER-ckpt-copies";
-	return SSL_export_keying_material(l->ssl, token, LINK_TOKEN, label, sizeof(label) - 1, NULL, 0, 0) == 1;
+	return SSL_export_keying_material(l->ssl, token, LINK_TOKEN, label, strlen(label), context, len, 1) == 1;
+}
+
+void link_bare(struct link *l)
+{
+	int unsent = -1; /* as in link_bulk() */
+	setsockopt(l->fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &unsent, sizeof(unsent));
+	l->bare = true;
 }
 
 bool link_bulk(struct link *l)

@@ -34,6 +34,8 @@ struct link {
 	uint64_t records; /* sent with the present key */
 	size_t have, out_len;
 	bool stuck;      /* what is written waits for the network */
+	bool bare;       /* bytes go without TLS from now on */
+	bool held;       /* and the last that were put wait for more */
 	const char *why; /* OpenSSL's word for what ended it; NULL: none */
 	uint8_t in[FRAME_HEAD + FRAME_BODY_MAX], out[LINK_OUT];
 };
@@ -55,11 +57,14 @@ bool link_has_room(const struct link *l, size_t len);
 void link_write(struct link *l, enum frame_kind kind, const void *body, size_t len);
 /* Sends what was written, as far as the network takes it. -ECONNRESET. */
 int link_flush(struct link *l);
-/* What both ends of this connection know, and nobody else (RFC 8446, 7.5). false: no memory. */
-bool link_token(const struct link *l, uint8_t token[LINK_TOKEN]);
+/* What both ends of this connection know, and nobody else (RFC 8446, 7.5); another label or context gives another one, which tells nothing of it.
+ * false: no memory. */
+bool link_token(const struct link *l, const char *label, const void *context, size_t len, uint8_t token[LINK_TOKEN]);
 
 /* Without frames, for bytes in bulk (lane.h). link_bulk() gives it large buffers: those of TLS cost a call into the kernel for each 16 KiB. */
 bool link_bulk(struct link *l);
+/* What follows goes without TLS, in both directions: when nothing is on the way that was said before, and none of its keys is used again. */
+void link_bare(struct link *l);
 /* Bytes that were taken or have come, 0: none now, -ECONNRESET. What was put is on its way after link_push(): 0 or -ECONNRESET. */
 int link_put(struct link *l, const void *bytes, size_t len);
 int link_get(struct link *l, void *out, size_t len);

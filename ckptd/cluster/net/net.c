@@ -80,6 +80,7 @@ static int open_identity(struct net *net, const struct net_config *config, struc
 {
 	struct hello *self = &net->self;
 	self->protocol = HELLO_PROTOCOL;
+	self->way = (uint8_t)config->copies;
 	snprintf(self->from, sizeof(self->from), "%s", config->roster->nodes[config->self].name);
 	if (RAND_bytes((unsigned char *)&self->incarnation, sizeof(self->incarnation)) != 1)
 		return err_set(err, -EIO, "OpenSSL has no random numbers");
@@ -101,11 +102,6 @@ static int start_thread(struct net *net)
 	return rc;
 }
 
-void net_environment(void)
-{
-	rail_environment();
-}
-
 static int init(struct net *net, const struct net_config *config, struct err *err)
 {
 	struct list *const lists[] = {&net->work,      &net->ready, &net->regions, &net->busy,
@@ -121,9 +117,9 @@ static int init(struct net *net, const struct net_config *config, struct err *er
 	net->roster = config->roster;
 	net->self_index = config->self;
 	net->timeout = config->peer_timeout_ns;
-	net->way = config->sealed ? &lane_way : &rail_way;
+	net->way = config->copies == NET_COPIES_FABRIC ? &rail_way : &lane_way;
 	net->next_session = clock_wall(); /* no number comes twice, not even in another process */
-	net->copies.fd = net->door = -1;
+	net->copies.fd = net->copies.event_fd = net->door = -1;
 	net->event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	net->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	net->epoll = epoll_create1(EPOLL_CLOEXEC);

@@ -133,15 +133,15 @@ static void say_protocol(struct peer *p, uint32_t protocol)
 	p->told_protocol = other;
 }
 
-static void say_sealed(struct peer *p, bool other)
+static void say_way(struct peer *p, uint8_t theirs)
 {
-	if (other && !p->told_sealed)
-		log_warn("node %s %s copies, and this one %s: it is not let in. Let fabric-provider and seal-copies be "
-			 "alike on "
-			 "all nodes",
-			 p->name, p->net->self.copies.len ? "seals" : "does not seal",
-			 p->net->self.copies.len ? "does not" : "does");
-	p->told_sealed = other;
+	static const char *const ways[] = {"in a way of its own", "sealed", "over TCP, not sealed", "by RDMA"};
+	uint8_t ours = p->net->self.way;
+	if (theirs != ours && !p->told_way)
+		log_warn("node %s makes copies %s, and this one %s: it is not let in. Let fabric-provider and "
+			 "seal-copies be alike on all nodes",
+			 p->name, ways[theirs <= NET_COPIES_FABRIC ? theirs : 0], ways[ours]);
+	p->told_way = theirs != ours;
 }
 
 struct peer *peer_proved(struct net *net, struct link *l, const char *name)
@@ -160,10 +160,9 @@ struct peer *peer_of_hello(struct net *net, struct link *l, const struct frame *
 	if (rc)
 		return NULL;
 	bool roster = CRYPTO_memcmp(out->roster, net->self.roster, HELLO_ROSTER) != 0;
-	bool sealed = !out->copies.len != !net->self.copies.len;
 	say_roster(p, roster);
-	say_sealed(p, sealed);
-	return roster || sealed ? NULL : p;
+	say_way(p, out->way);
+	return roster || out->way != net->self.way ? NULL : p;
 }
 
 /* It said this before what was taken from it last: it has given that call up since. */

@@ -132,18 +132,6 @@ static bool watch_all(struct net *net)
 	return ok;
 }
 
-/* ---- what libfabric has done ------------------------------------------------------------------------------------- */
-
-static bool read_copies(struct net *net)
-{
-	struct rail_done done[READ_BATCH];
-	int n = rail_read(&net->copies, done, READ_BATCH);
-	for (int i = 0; i < n; i++)
-		if (done[i].context)
-			copy_done(done[i].context, done[i].rc ? -ECONNRESET : 0);
-	return n > 0;
-}
-
 /* ---- turns ------------------------------------------------------------------------------------------------------- */
 
 static bool run_work(struct net *net)
@@ -186,20 +174,26 @@ static void tick(struct net *net)
 	if (now < net->next_tick)
 		return;
 	net->next_tick = now + TICK_MS * CLOCK_NS_PER_MS;
+	net->look = true;
 	for (unsigned i = 0; i < net->roster->n; i++)
 		if (!peer_is_self(&net->peers[i]))
 			peer_tick(&net->peers[i], now);
 	door_tick(net, now);
 }
 
-/* The rail's descriptor may be readable when there is nothing to do, but for as long as it is idle. */
+/* The rail's descriptors may be readable when there is nothing to do, but for as long as it is idle. */
 static void wait_for_more(struct net *net, int ms)
 {
-	struct pollfd fds[] = {{.fd = net->epoll, .events = POLLIN}, {.fd = net->copies.fd, .events = POLLIN}};
-	if (!rail_idle(&net->copies) || !list_empty(&net->eager))
+	struct pollfd fds[] = {{.fd = net->epoll, .events = POLLIN},
+			       {.fd = net->copies.fd, .events = POLLIN},
+			       {.fd = net->copies.event_fd, .events = POLLIN}};
+	bool idle = rail_idle(&net->copies);
+	net->look |= !idle;
+	if (!idle || !list_empty(&net->eager) || poll(fds, 3, ms) <= 0)
 		return;
-	if (poll(fds, 2, ms) > 0 && fds[1].revents)
+	if (fds[1].revents)
 		net->awake_until = clock_deadline(AWAKE_MS * CLOCK_NS_PER_MS);
+	net->look |= fds[2].revents != 0;
 }
 
 /* Between the parts of a copy it looks again for a while: to be woken costs the side that sends a good part of the time that a part takes.
@@ -235,7 +229,7 @@ static void turn(struct net *net)
 	renew_credentials(net);
 	bool did = run_work(net);
 	did |= read_links(net);
-	did |= read_copies(net);
+	did |= rail_look(net);
 	bool waiting = push_busy(net);
 	tick(net);
 	free_buried(net);
@@ -267,7 +261,7 @@ static void say_goodbye(struct net *net)
 		push_busy(net);
 		wait_for_more(net, RETRY_MS);
 		read_links(net);
-		read_copies(net);
+		rail_look(net);
 	}
 	for (unsigned i = 0; i < net->roster->n; i++)
 		if (!peer_is_self(&net->peers[i]))
@@ -286,8 +280,5 @@ void *net_thread(void *arg)
 	while (!must_stop(net))
 		turn(net);
 	say_goodbye(net);
-	/* What was cut is reported as failed: its memory is freed. */
-	while (read_copies(net))
-		;
 	return NULL;
 }

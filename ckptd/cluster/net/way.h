@@ -1,7 +1,7 @@
 /* Way: how copies reach the memory of a node. There are two, and a net has one of them:
  *
- *	rail_way   one-sided, by libfabric (rail.h): not sealed
- *	lane_way   over TLS (lane.h): sealed, and nothing but a proven node reaches it
+ *	rail_way   one-sided, by libfabric (rail.h): not sealed; nothing but a proven node reaches memory
+ *	lane_way   over connections of our own (lane.h), sealed or not: nothing but a proven node reaches it
  *
  * What a way does not do is in copy.c: which part of which copy is next, how many are in flight, deadlines, ends. All of the thread's but
  * expose() and close(). */
@@ -25,8 +25,8 @@ struct way {
 	/* Moves what was posted, as far as the network goes. NULL: goes by itself. */
 	void (*push)(struct peer *p);
 	void (*tick)(struct peer *p, uint64_t now); /* NULL: nothing */
-	/* Nothing that was posted touches memory any more. Whether it will be reported, as failed. */
-	bool (*cut)(struct peer *p);
+	/* Nothing that was posted touches memory any more, nor is it told of. */
+	void (*cut)(struct peer *p);
 	/* The session is over. NULL: nothing but to be cut. */
 	void (*leave)(struct peer *p);
 	/* Lets the node of the region reach memory: fills in what the way needs of it, and the ticket. Nothing new reaches it when it is closed. */

@@ -1,4 +1,4 @@
-/* net_node ROSTER NAME KEY|CERT,CERT_KEY,CA TIMEOUT_MS sealed|open: one node of a net, driven by lines on stdin; what happens is told in lines on stdout.
+/* net_node ROSTER NAME KEY|CERT,CERT_KEY,CA TIMEOUT_MS sealed|bare|fabric: one node of a net, driven by lines on stdin; what happens is told in lines on stdout.
  *
  *	send NODE TYPE TEXT               sent RC
  *	flood NODE COUNT BYTES            flooded RC TAKEN       stops at the first that is refused
@@ -86,6 +86,13 @@ static struct net_credentials credentials(char *text)
 		return (struct net_credentials){.key = text};
 	*cert_key = *ca = 0;
 	return (struct net_credentials){.cert = text, .cert_key = cert_key + 1, .ca = ca + 1};
+}
+
+static enum net_copies way(const char *word)
+{
+	return !strcmp(word, "fabric") ? NET_COPIES_FABRIC
+	       : !strcmp(word, "bare") ? NET_COPIES_BARE
+				       : NET_COPIES_SEALED;
 }
 
 static void on_up(void *arg, unsigned node)
@@ -274,12 +281,11 @@ int main(int argc, char **argv)
 	const struct net_events events = {on_up, on_down, on_message, NULL};
 	if (argc != 6)
 		return 2;
-	net_environment();
 	int rc = roster_read(argv[1], &roster, &err), self = rc ? rc : roster_find(roster, argv[2]);
 	struct net_config config = {.roster = roster,
 				    .self = (unsigned)self,
 				    .provider = "tcp",
-				    .sealed = !strcmp(argv[5], "sealed"),
+				    .copies = way(argv[5]),
 				    .credentials = credentials(argv[3]),
 				    .peer_timeout_ns = strtoull(argv[4], NULL, 10) * CLOCK_NS_PER_MS};
 	if (self >= 0)

@@ -13,6 +13,7 @@ static struct hello a_hello(void)
 			  .to = "node-1",
 			  .incarnation = 7,
 			  .attempt = 3,
+			  .way = 2,
 			  .copies = {{1, 2, 3}, 3}};
 	memset(h.roster, 9, sizeof(h.roster));
 	return h;
