@@ -22,14 +22,16 @@ enum {
 	NOBODY = ROSTER_NODES_MAX,
 	PSK_BYTES = 48,
 	KEY_NAME_BYTES = 8,
-	IDENTITY_MAX = 32 + 2 * KEY_NAME_BYTES + 2 * NAME_NODE_MAX
+	IDENTITY_MAX = 32 + 2 * KEY_NAME_BYTES + 2 * NAME_NODE_MAX,
+	IDENTITIES_MAX = 2, /* that are looked for in a call: who belongs to the cluster has one */
 };
 
 struct credentials {
 	SSL_CTX *ctx;
 	const struct roster *roster;
 	unsigned self;
-	struct key_ring *ring; /* in pages of its own, which are not swapped out and not dumped; NULL: certificates */
+	struct key_ring *ring; /* in pages of its own , which are not swapped out and not dumped; NULL: certificates */
+	char key_names[KEYS_MAX][2 * KEY_NAME_BYTES + 1]; /* which say which key is meant, without telling it */
 };
 
 /* Of a connection: who its other end says it is, and whether it could not say so without the cluster's key. */
@@ -37,6 +39,7 @@ struct claim {
 	const struct credentials *by;
 	unsigned node;
 	bool known;
+	unsigned identities;         /* that its caller has claimed */
 	char identity[IDENTITY_MAX]; /* of a PSK that we use */
 };
 
@@ -52,16 +55,20 @@ static bool derive(const uint8_t key[KEY_BYTES], const char *text, uint8_t out[P
 	       n == PSK_BYTES;
 }
 
-/* Says which key is meant, without telling it. */
-static bool make_identity(const uint8_t key[KEY_BYTES], const char *caller, const char *callee, char out[IDENTITY_MAX])
+static bool name_key(const uint8_t key[KEY_BYTES], char name[2 * KEY_NAME_BYTES + 1])
 {
 	uint8_t mac[PSK_BYTES];
-	char name[2 * KEY_NAME_BYTES + 1] = "";
 	if (!derive(key, "ckpt key name", mac))
 		return false;
 	for (unsigned i = 0; i < KEY_NAME_BYTES; i++)
 		snprintf(name + 2 * i, 3, "%02x", mac[i]);
-	return snprintf(out, IDENTITY_MAX, "ckpt1 %s %s %s", name, caller, callee) < IDENTITY_MAX;
+	return true;
+}
+
+/* Names have no blanks: no two pairs of nodes have the same. */
+static bool make_identity(const char *key_name, const char *caller, const char *callee, char out[IDENTITY_MAX])
+{
+	return snprintf(out, IDENTITY_MAX, "ckpt1 %s %s %s", key_name, caller, callee) < IDENTITY_MAX;
 }
 
 /* The identity has both ends' names: its PSK is theirs alone, and of this direction. */
@@ -104,17 +111,20 @@ static int find_caller(const struct credentials *c, const unsigned char *identit
 	return roster_find(c->roster, caller);
 }
 
-/* What is not found is not our cluster's: the handshake fails. */
+/* What is not found is not our cluster's: the handshake fails. A stranger may claim thousands of identities in one call: looking for one is cheap,
+ * and for more than a few is not done. */
 static int find_psk(SSL *ssl, const unsigned char *identity, size_t len, SSL_SESSION **out)
 {
 	struct claim *claim = SSL_get_ex_data(ssl, claim_index);
 	const struct credentials *c = claim->by;
 	const struct roster_node *nodes = c->roster->nodes;
 	char want[IDENTITY_MAX];
-	int caller = find_caller(c, identity, len);
 	*out = NULL;
+	if (++claim->identities > IDENTITIES_MAX)
+		return 0;
+	int caller = find_caller(c, identity, len);
 	for (unsigned k = 0; caller >= 0 && !*out && k < c->ring->n; k++)
-		if (make_identity(c->ring->keys[k], nodes[caller].name, nodes[c->self].name, want) &&
+		if (make_identity(c->key_names[k], nodes[caller].name, nodes[c->self].name, want) &&
 		    strlen(want) == len && !memcmp(want, identity, len))
 			*out = make_psk(ssl, c->ring->keys[k], want);
 	if (*out)
@@ -177,6 +187,9 @@ static int load_keys(struct credentials *c, const char *path, struct err *err)
 	(void)madvise(pages, sizeof(*c->ring), MADV_DONTDUMP);
 	(void)mlock(pages, sizeof(*c->ring)); /* beyond the limit of locked memory it is not */
 	int rc = key_read(path, c->ring, err);
+	for (unsigned i = 0; !rc && i < c->ring->n; i++)
+		if (!name_key(c->ring->keys[i], c->key_names[i]))
+			rc = fail(err, -EIO, "cluster key", path);
 	SSL_CTX_set_psk_use_session_callback(c->ctx, use_psk);
 	SSL_CTX_set_psk_find_session_callback(c->ctx, find_psk);
 	SSL_CTX_set_verify(c->ctx, SSL_VERIFY_PEER, NULL); /* a certificate in place of the PSK is nobody's */
@@ -292,7 +305,7 @@ SSL *credentials_call(struct credentials *c, unsigned node)
 	claim->node = node;
 	SSL_set_connect_state(ssl);
 	SSL_set_hostflags(ssl, X509_CHECK_FLAG_NO_WILDCARDS);
-	if (c->ring ? make_identity(c->ring->keys[0], self, other, claim->identity) : SSL_set1_host(ssl, other))
+	if (c->ring ? make_identity(c->key_names[0], self, other, claim->identity) : SSL_set1_host(ssl, other))
 		return ssl;
 	SSL_free(ssl);
 	return NULL;
