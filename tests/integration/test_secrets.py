@@ -1,13 +1,16 @@
-"""What strangers cost: a node of a net whose processor time is looked at."""
+"""What strangers cost, and where keys are: a node of a net whose memory and processor time are looked at."""
 
+import hashlib
+import hmac
 import os
 import pathlib
+import re
 import socket
 import struct
 import sys
 
-from net_nodes import fresh_net
-from tap import DEADLINE, Cases, expect
+from net_nodes import fresh_net, meet, talk
+from tap import DEADLINE, Cases, equal, expect
 
 IDENTITIES = 1300  # as many as fit into the extension
 CALLS = 50
@@ -57,6 +60,49 @@ def who_claims_to_be_many_costs_no_more_than_who_claims_to_be_one(net):
     expect(many < one + 0.003, "seconds of a processor:", one, many)
 
 
+# ---- memory
+
+
+def mappings(pid):
+    """(begin, end, flags) of what can be written."""
+    text = pathlib.Path(f"/proc/{pid}/smaps").read_text()
+    for found in re.finditer(r"^([0-9a-f]+)-([0-9a-f]+) (rw..)(?:.*\n)+?VmFlags: (.*)$", text, re.M):
+        yield int(found[1], 16), int(found[2], 16), found[4].split()
+
+
+def places_of(pid, secrets):
+    """[(secret's number, flags of the mapping that it is in)]."""
+    found = []
+    with open(f"/proc/{pid}/mem", "rb", buffering=0) as memory:
+        for begin, end, flags in mappings(pid):
+            memory.seek(begin)
+            data = memory.read(end - begin)
+            found += [(n, flags) for n, secret in enumerate(secrets) for _ in re.finditer(re.escape(secret), data)]
+    return found
+
+
+def secrets_of(key, caller, callee):
+    """The key, and the PSK of a connection (credentials.c)."""
+    name = hmac.new(key, b"ckpt key name", hashlib.sha384).hexdigest()[:16]
+    return [key, hmac.new(key, f"ckpt1 {name} {caller} {callee}".encode(), hashlib.sha384).digest()]
+
+
+def keys_are_in_memory_that_is_not_dumped(net):
+    a, b = net.node("a"), net.node("b")
+    meet(a, b)
+    talk(a, b, "one")
+    text = net.key.read_text().encode()
+    secrets = [text, *secrets_of(bytes.fromhex(text.decode()), "a", "b")]
+    for node in (a, b):
+        found = places_of(node.process.pid, secrets)
+        equal({n for n, _ in found if n == 1}, {1}, "the key is found where it is")
+        equal([(n, flags) for n, flags in found if "dd" not in flags], [], "secrets in memory that is dumped")
+        locked = sum("lo" in flags for _, flags in found)
+        print(f"# {node.name}: {len(found)} places, {locked} of them locked", flush=True)
+        expect(locked > 0, "places in locked memory")
+
+
 cases = Cases(around=fresh_net)
 cases.run("who claims to be many costs no more than who claims to be one", who_claims_to_be_many_costs_no_more_than_who_claims_to_be_one)
+cases.run("keys are in memory that is not dumped", keys_are_in_memory_that_is_not_dumped)
 sys.exit(cases.end())

@@ -1,7 +1,9 @@
 #include "cluster/net/credentials.h"
 
 #include "base/cleanup.h"
+#include "base/log.h"
 #include "cluster/net/key.h"
+#include "cluster/net/vault.h"
 #include "cluster/roster.h"
 
 #include <fcntl.h>
@@ -10,7 +12,6 @@
 #include <openssl/x509v3.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 
 #define CIPHER "TLS_AES_256_GCM_SHA384"
@@ -30,7 +31,7 @@ struct credentials {
 	SSL_CTX *ctx;
 	const struct roster *roster;
 	unsigned self;
-	struct key_ring *ring; /* in pages of its own , which are not swapped out and not dumped; NULL: certificates */
+	struct key_ring *ring;                            /* in pages of its own (vault.h); NULL: certificates */
 	char key_names[KEYS_MAX][2 * KEY_NAME_BYTES + 1]; /* which say which key is meant, without telling it */
 };
 
@@ -155,10 +156,8 @@ static void free_owner(void *parent, void *owner, CRYPTO_EX_DATA *ad, int index,
 	(void)parent, (void)ad, (void)index, (void)argl, (void)argp;
 	if (!c)
 		return;
-	if (c->ring) {
-		key_wipe(c->ring);
-		munmap(c->ring, sizeof(*c->ring));
-	}
+	if (c->ring)
+		vault_give_back(c->ring, sizeof(*c->ring));
 	free(c);
 }
 
@@ -180,12 +179,9 @@ static int fail(struct err *err, int rc, const char *what, const char *path)
 
 static int load_keys(struct credentials *c, const char *path, struct err *err)
 {
-	void *pages = mmap(NULL, sizeof(*c->ring), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	if (pages == MAP_FAILED)
+	c->ring = vault_pages(sizeof(*c->ring));
+	if (!c->ring)
 		return err_set(err, -ENOMEM, "no memory for the cluster key");
-	c->ring = pages;
-	(void)madvise(pages, sizeof(*c->ring), MADV_DONTDUMP);
-	(void)mlock(pages, sizeof(*c->ring)); /* beyond the limit of locked memory it is not */
 	int rc = key_read(path, c->ring, err);
 	for (unsigned i = 0; !rc && i < c->ring->n; i++)
 		if (!name_key(c->ring->keys[i], c->key_names[i]))
@@ -254,6 +250,8 @@ static bool configure(SSL_CTX *ctx)
 int credentials_new(const struct net_credentials *files, const struct roster *roster, unsigned self,
 		    struct credentials **out, struct err *err)
 {
+	if (!vault_open())
+		log_debug("OpenSSL was in use before: its memory is as any other");
 	make_indices();
 	struct credentials *c = calloc(1, sizeof(*c));
 	SSL_CTX *ctx = c ? SSL_CTX_new(TLS_method()) : NULL;

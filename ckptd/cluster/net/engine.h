@@ -5,6 +5,7 @@
  *	door.c     who connects, until it is known who it is                   copy.c     copies out
  *	post.c     frames out                                                  link.c, credentials.c   TLS
  *	way.h      how copies go: rail_copies.c over rail_call.c and rail.c (libfabric), or lane_ask.c and lane_answer.c over links
+ *	vault.c    where keys are
  *	inbox.c, hello.c, key.c, lane.c, rail_words.c, silence.c   pure: see there
  *
  * One thread drives the links and the rail and owns all that is marked (thread). It never waits for the loop, nor the loop for it but in

@@ -1,5 +1,6 @@
 /* The loop's side: opening, sending, submitting, and what has happened. */
 #include "cluster/net/engine.h"
+#include "cluster/net/vault.h"
 
 #include "base/cleanup.h"
 #include "base/clock.h"
@@ -79,6 +80,7 @@ static int open_endpoints(struct net *net, const char *provider, struct err *err
 static int open_identity(struct net *net, const struct net_config *config, struct err *err)
 {
 	struct hello *self = &net->self;
+	vault_open(); /* before the first number is drawn */
 	self->protocol = HELLO_PROTOCOL;
 	self->way = (uint8_t)config->copies;
 	snprintf(self->from, sizeof(self->from), "%s", config->roster->nodes[config->self].name);
