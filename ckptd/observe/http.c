@@ -9,6 +9,7 @@
 #include "observe/health.h"
 #include "observe/http_origin.h"
 #include "observe/http_page.h"
+#include "observe/http_reserve.h"
 #include "observe/metrics.h"
 #include "observe/status.h"
 #include "runtime/room.h"
@@ -49,6 +50,7 @@ struct http {
 	char address[ADDRESS_MAX];
 	struct http_origin arriving; /* of the connection that the library is being given */
 	struct made made[PAGE_END];
+	struct http_reserve reserve;
 	struct visitor visitors[HTTP_CONNECTIONS];
 };
 
@@ -233,6 +235,7 @@ static void make_room(struct http *http, const struct http_origin *of)
 	if (!goes)
 		return;
 	goes->leaves = true;
+	http_reserve_answer(&http->reserve, http->daemon, goes->fd);
 	shutdown(goes->fd, SHUT_RDWR); /* the library sees it and closes */
 }
 
@@ -283,10 +286,12 @@ static bool arrive(struct http *http)
 	http_origin_of(http->asker, sock, &http->arriving);
 	if (!has_place(http) && count(http, stays, &http->arriving) < HTTP_OF_ONE)
 		MHD_run(http->mhd); /* those that were told to go go */
-	if (has_place(http))
+	if (has_place(http)) {
 		MHD_add_connection(http->mhd, sock, &from.any, len); /* closes it where it cannot */
-	else
-		close(sock);
+		return true;
+	}
+	http_reserve_answer(&http->reserve, http->daemon, sock);
+	close(sock);
 	return true;
 }
 

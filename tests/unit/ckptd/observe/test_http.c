@@ -222,6 +222,34 @@ Test(http, many_connections_of_one_user_take_no_place_from_another)
 	expect_answered_among_many(other);
 }
 
+/* They come all at once, before anybody is served: who asks is among those that lose their place, or that get none. */
+static void expect_health_of(unsigned which)
+{
+	static const char request[] = "GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n";
+	int many[4 * HTTP_CONNECTIONS];
+	for (unsigned i = 0; i < sizeof(many) / sizeof(many[0]); i++) {
+		many[i] = connect_to();
+		if (i == which)
+			cr_assert_eq(send(many[i], request, strlen(request), MSG_NOSIGNAL), (ssize_t)strlen(request));
+	}
+	http_tick(http, clock_now());
+	http_tick(http, clock_now());
+	ssize_t n = recv(many[which], answer, ANSWER_MAX - 1, MSG_DONTWAIT);
+	answer[n > 0 ? n : 0] = 0;
+	cr_expect(strstr(answer, "HTTP/1.1 200 OK\r\n") && strstr(answer, "\"status\":\"ok\""), "the %uth: %s", which,
+		  answer);
+	for (unsigned i = 0; i < sizeof(many) / sizeof(many[0]); i++)
+		close(many[i]);
+}
+
+Test(http, health_is_told_whoever_takes_the_places)
+{
+	expect_health_of(0);
+	expect_health_of(HTTP_OF_ONE + 2);
+	expect_health_of(2 * HTTP_CONNECTIONS);
+	expect_health_of(4 * HTTP_CONNECTIONS - 1);
+}
+
 Test(http, an_address_that_is_taken_is_told)
 {
 	struct http *second = NULL;
