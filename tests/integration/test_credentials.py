@@ -2,6 +2,8 @@
 
 import contextlib
 import os
+import pathlib
+import shutil
 import signal
 import socket
 import ssl
@@ -17,6 +19,7 @@ OFTEN_MS = 500
 FLOOD = 100_000 if NIGHTLY else 5_000
 DATA, HELLO, LANE, PROTOCOL = 2, 1, 7, 6
 MiB = 1 << 20
+LARGE = 32 * MiB
 
 
 class Authority:
@@ -242,7 +245,94 @@ def a_recorded_call_opens_nothing_and_disturbs_nothing(net):
     equal([line for line in a.events + b.events if line[0] in ("up", "down")], [])
 
 
-CASES = [nodes_with_certificates_talk, a_lane_without_the_token_of_the_session_reaches_nothing,
+# ---- rotation
+
+
+def begin_anew(a, b):
+    """A session by the keys that are used now."""
+    a.ask(f"drop {b.number} -71", "dropped")
+    a.expect("down", str(b.number))
+    b.expect("down", str(a.number))
+    meet(a, b)
+
+
+def a_key_is_changed_under_load(net, way):
+    """After each step the session goes on, and a new one begins, whichever of both nodes calls; copies go on all the time."""
+    old, new = (os.urandom(32).hex() for _ in range(2))
+    keys = {name: net.folder / f"key-{name}" for name in "ab"}
+
+    def write(name, *words):
+        keys[name].write_text("".join(f"{word}\n" for word in words))
+        keys[name].chmod(0o600)
+
+    for name in "ab":
+        write(name, old)
+    nodes = {name: net.node(name, keys[name], way=way) for name in "ab"}
+    a, b = nodes.values()
+    meet(a, b)
+    for step, (name, words) in enumerate([(name, words) for words in ((old, new), (new, old), (new,)) for name in "ab"]):
+        _, ticket = b.expose(a, LARGE, "w", 1)
+        for _ in range(2):
+            a.copy("stream", b, ticket, LARGE, 2)
+        a.next("done")
+        write(name, "broken")
+        expect(nodes[name].ask("renew", "renewed") != ["0"], "a file that is broken")
+        write(name, *words)
+        equal(nodes[name].ask("renew", "renewed"), ["0"])
+        talk(a, b, f"step-{step}")
+        equal(a.next("done")[::2], [str(LARGE), "match"], "a copy after it")
+        equal([line for line in a.events + b.events if line[0] == "down"], [], "sessions that ended")
+        begin_anew(*((a, b) if step % 2 else (b, a)))
+        talk(b, a, f"anew-{step}")
+        a.events, b.events = [], []
+    c = net.node("c", keys["a"], way=way)  # with the new key, and one more with the old one
+    a.expect("up", "2")
+    c.signal(signal.SIGKILL)
+    a.expect("down", "2")
+    write("a", old)
+    refused = a.counts()["refused"]
+    c = net.node("c", keys["a"], OFTEN_MS, way)
+    until(lambda: a.counts()["refused"] > refused, "the old key is tried")
+    equal([line for line in a.events + c.events if line[0] == "up"], [])
+
+
+def a_key_is_changed_under_load_of_sealed_copies(net):
+    a_key_is_changed_under_load(net, "sealed")
+
+
+def a_key_is_changed_under_load_of_bare_copies(net):
+    a_key_is_changed_under_load(net, "bare")
+
+
+def a_certificate_is_renewed_under_load(net):
+    """And one that has expired meanwhile is not taken any more."""
+    authority = Authority(net.folder / "ca")
+    files = authority.certify("b")
+    a, b = net.node("a", authority.certify("a")), net.node("b", files)
+    meet(a, b)
+    cert, key = (pathlib.Path(word) for word in files.split(",")[:2])
+    for days, opens in ((2, True), (-1, False), (2, True)):
+        for new, place in zip(authority.certify("b", days).split(","), (cert, key)):
+            shutil.copy(new, place)
+        equal(b.ask("renew", "renewed"), ["0"])
+        talk(a, b, "still-here")
+        a.ask("drop 1 -71", "dropped")
+        a.expect("down", "1")
+        if opens:
+            meet(a, b)
+        else:
+            refused = a.counts()["refused"]
+            until(lambda: a.counts()["refused"] > refused + 2, "it tries")
+            equal([line for line in a.events if line[0] == "up"], [])
+            for new, place in zip(authority.certify("b").split(","), (cert, key)):
+                shutil.copy(new, place)
+            equal(b.ask("renew", "renewed"), ["0"])
+            meet(a, b)
+        a.events, b.events = [], []
+
+
+CASES = [nodes_with_certificates_talk, a_key_is_changed_under_load_of_sealed_copies, a_key_is_changed_under_load_of_bare_copies,
+         a_certificate_is_renewed_under_load, a_lane_without_the_token_of_the_session_reaches_nothing,
          another_authority_is_not_believed, a_certificate_that_has_expired_is_not_believed,
          a_key_and_a_certificate_do_not_meet, who_has_the_certificate_of_one_node_is_no_other,
          a_node_does_not_start_with_the_certificate_of_another, a_recorded_call_opens_nothing_and_disturbs_nothing,

@@ -12,6 +12,7 @@
  *	                                  way however late its peer is told to end it
  *	drop NODE RC                      dropped
  *	counts                            counts SESSIONS IN OUT REFUSED
+ *	renew                             renewed RC                        reads its key or certificates again
  *	deaf MILLISECONDS                 heard again                       the loop stands still
  * Unasked: up NODE, down NODE RC, message NODE TYPE BYTES TEXT. */
 #include "base/clock.h"
@@ -42,6 +43,7 @@ struct copy {
 };
 
 static struct net *net;
+static struct net_credentials files;
 static struct shown shown[REGIONS];
 static unsigned nshown;
 
@@ -202,6 +204,12 @@ static void withdraw(unsigned id)
 	printf("withdrawn %.3f\n", ms_since(begun));
 }
 
+static void renew(void)
+{
+	struct err err = {{0}};
+	printf("renewed %d\n", net_renew(net, &files, &err));
+}
+
 static void deaf(unsigned ms)
 {
 	poll(NULL, 0, (int)ms);
@@ -241,6 +249,8 @@ static void obey(const char *line)
 		struct net_counts c = net_counts(net);
 		printf("counts %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 "\n", c.sessions, c.messages_in,
 		       c.messages_out, c.refused);
+	} else if (!strcmp(word, "renew")) {
+		renew();
 	} else if (!strcmp(word, "deaf")) {
 		deaf(node);
 	} else {
@@ -282,11 +292,12 @@ int main(int argc, char **argv)
 	if (argc != 6)
 		return 2;
 	int rc = roster_read(argv[1], &roster, &err), self = rc ? rc : roster_find(roster, argv[2]);
+	files = credentials(argv[3]);
 	struct net_config config = {.roster = roster,
 				    .self = (unsigned)self,
 				    .provider = "tcp",
 				    .copies = way(argv[5]),
-				    .credentials = credentials(argv[3]),
+				    .credentials = files,
 				    .peer_timeout_ns = strtoull(argv[4], NULL, 10) * CLOCK_NS_PER_MS};
 	if (self >= 0)
 		rc = net_new(&config, &events, &net, &err);
