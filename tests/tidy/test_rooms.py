@@ -13,6 +13,7 @@ ROOMS = {
     "runtime": (),
     "service": ("runtime",),
     "cluster": ("runtime",),
+    "registry": ("runtime",),
     "catalog": ("runtime",),
     "arena": ("runtime",),
     "checkpoint": ("runtime", "arena"),

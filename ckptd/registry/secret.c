@@ -1,0 +1,63 @@
+#include "registry/registry_private.h"
+
+#include "base/cleanup.h"
+
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+
+static int check_open(int fd, struct err *err)
+{
+	struct stat st;
+	if (fstat(fd, &st) < 0)
+		return err_set(err, -errno, "%s", err_name(errno));
+	if (!S_ISREG(st.st_mode))
+		return err_set(err, -EINVAL, "it is not a file");
+	if (st.st_uid != geteuid() && st.st_uid != 0)
+		return err_set(err, -EACCES, "it belongs to user %u, who could change it: chown it to user %u or root",
+			       st.st_uid, geteuid());
+	if (st.st_mode & 077)
+		return err_set(err, -EACCES, "its mode is %04o, so that others can reach it: chmod 600 it",
+			       st.st_mode & 07777);
+	return 0;
+}
+
+static int open_secret(const char *path, int *out, struct err *err)
+{
+	AUTO_CLOSE int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	int rc = fd < 0 ? err_set(err, -errno, "%s", err_name(errno)) : check_open(fd, err);
+	if (!rc)
+		*out = steal_fd(&fd);
+	return rc;
+}
+
+int secret_check(const char *path, struct err *err)
+{
+	AUTO_CLOSE int fd = -1;
+	int rc = open_secret(path, &fd, err);
+	return rc ? err_prefix(err, rc, "%s", path) : 0;
+}
+
+/* One line of at least one letter. */
+static int check_line(char *text, ssize_t n, struct err *err)
+{
+	if (n < 0)
+		return err_set(err, -errno, "%s", err_name(errno));
+	text[n] = 0;
+	char *end = strpbrk(text, "\r\n");
+	if ((size_t)n == SECRET_MAX - 1 || memchr(text, 0, (size_t)n) || end == text || n == 0 ||
+	    (end && end[strspn(end, "\r\n")]))
+		return err_set(err, -EINVAL, "it is not one line of 1 to %d bytes", SECRET_MAX - 3);
+	if (end)
+		*end = 0;
+	return 0;
+}
+
+int secret_read(const char *path, char secret[SECRET_MAX], struct err *err)
+{
+	AUTO_CLOSE int fd = -1;
+	int rc = open_secret(path, &fd, err);
+	if (!rc)
+		rc = check_line(secret, read(fd, secret, SECRET_MAX - 1), err);
+	return rc ? err_prefix(err, rc, "%s", path) : 0;
+}
