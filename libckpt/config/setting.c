@@ -12,11 +12,12 @@
 #include <unistd.h>
 
 enum {
-	SOCKET_PATH_MAX = 107,   /* sockaddr_un */
-	BANDWIDTH_MIN = 1 << 16, /* bytes/s. Below, a commit would look stalled */
-	TIME_MAX = 1000000000,   /* ms */
-	PEER_TIMEOUT_MIN = 100,  /* ms. Below, a busy machine looks dead */
-	KEEP_MAX = 1000000,      /* checkpoints */
+	SOCKET_PATH_MAX = 107,     /* sockaddr_un */
+	BANDWIDTH_MIN = 1 << 16,   /* bytes/s. Below, a commit would look stalled */
+	TIME_MAX = 1000000000,     /* ms */
+	PEER_TIMEOUT_MIN = 100,    /* ms. Below, a busy machine looks dead */
+	REGISTRY_LEASE_MIN = 2000, /* ms. Of less etcd makes more */
+	KEEP_MAX = 1000000,        /* checkpoints */
 	USERS_MAX = 256,
 	COPIES_MAX = 4,
 	SAVE_QUEUE_MAX = 5, /* slots of a rank, less one to capture into, one being written, the newest in memory */
@@ -70,6 +71,28 @@ const struct setting settings[] = {
 	{"cluster-ca", NODE(cluster_ca), .type = SETTING_PATH, .flag = "cluster-ca", .env = "CKPT_CLUSTER_CA",
 	 .value = "FILE", .fallback_text = "none", .max = SETTING_TEXT_MAX - 1, .restart = true,
 	 .help = "with cluster-cert: certificates of the authorities that sign nodes (PEM)"},
+	{"registry", NODE(registry), .type = SETTING_URL, .flag = "registry", .env = "CKPT_REGISTRY", .value = "URL",
+	 .fallback_text = "none", .max = SETTING_TEXT_MAX - 1, .restart = true,
+	 .help = "where the cluster keeps what no single node may take with it: etcd://HOST:PORT,.../PREFIX"},
+	{"registry-ca", NODE(registry_ca), .type = SETTING_PATH, .flag = "registry-ca", .env = "CKPT_REGISTRY_CA",
+	 .value = "FILE", .fallback_text = "the authorities of the system", .max = SETTING_TEXT_MAX - 1,
+	 .restart = true, .help = "with etcds://: certificates of the authorities that sign the registry (PEM)"},
+	{"registry-cert", NODE(registry_cert), .type = SETTING_PATH, .flag = "registry-cert",
+	 .env = "CKPT_REGISTRY_CERT", .value = "FILE", .fallback_text = "none", .max = SETTING_TEXT_MAX - 1,
+	 .restart = true, .help = "with etcds://: certificate that this node shows to the registry (PEM)"},
+	{"registry-cert-key", NODE(registry_cert_key), .type = SETTING_PATH, .flag = "registry-cert-key",
+	 .env = "CKPT_REGISTRY_CERT_KEY", .value = "FILE", .fallback_text = "none", .max = SETTING_TEXT_MAX - 1,
+	 .restart = true, .help = "with registry-cert: its private key (PEM)"},
+	{"registry-user", NODE(registry_user), .type = SETTING_NAME, .flag = "registry-user",
+	 .env = "CKPT_REGISTRY_USER", .value = "NAME", .fallback_text = "none", .max = NAME_NODE_MAX - 1,
+	 .restart = true, .help = "user of the registry"},
+	{"registry-password-file", NODE(registry_password_file), .type = SETTING_PATH, .flag = "registry-password-file",
+	 .env = "CKPT_REGISTRY_PASSWORD_FILE", .value = "FILE", .fallback_text = "none", .max = SETTING_TEXT_MAX - 1,
+	 .restart = true, .help = "with registry-user: file with its password"},
+	{"registry-lease", NODE(registry_lease_ms), .type = SETTING_DURATION, .flag = "registry-lease",
+	 .env = "CKPT_REGISTRY_LEASE", .value = "TIME", .fallback = "5s", .min = REGISTRY_LEASE_MIN, .max = TIME_MAX,
+	 .restart = true,
+	 .help = "what this node holds in the registry is free after this time without a word from it"},
 	{"fabric-provider", NODE(fabric_provider), .type = SETTING_CHOICE, .flag = "fabric-provider",
 	 .env = "CKPT_FABRIC_PROVIDER", .value = "PROVIDER", .fallback = "tcp", .choices = fabric_providers,
 	 .restart = true, .help = "libfabric provider for copies between nodes: tcp, verbs or efa"},

@@ -23,6 +23,7 @@ enum setting_type {
 	SETTING_PATH,
 	SETTING_ADDRESS, /* of base/address.h, or off */
 	SETTING_NAME,    /* the letters of name_check() */
+	SETTING_URL,     /* of a registry; what follows the scheme is checked by who uses it */
 };
 
 /* [node], as ckptd uses it. Texts belong to the sources that they came from; NULL: none. */
@@ -30,11 +31,15 @@ struct config {
 	const char *store; /* path of the repository; NULL: memory only */
 	const char *socket;
 	const char *node;
-	const char *http;                                         /* "ADDR:PORT", or "off" */
-	const char *span_log;                                     /* path of a file; NULL: none */
-	const char *cluster;                                      /* path of the roster; NULL: this node is alone */
-	const char *cluster_key;                                  /* path of a file; NULL: none */
-	const char *cluster_cert, *cluster_cert_key, *cluster_ca; /* the same, in its place */
+	const char *http;                                            /* "ADDR:PORT", or "off" */
+	const char *span_log;                                        /* path of a file; NULL: none */
+	const char *cluster;                                         /* path of the roster; NULL: this node is alone */
+	const char *cluster_key;                                     /* path of a file; NULL: none */
+	const char *cluster_cert, *cluster_cert_key, *cluster_ca;    /* the same, in its place */
+	const char *registry;                                        /* URL of etcd; NULL: none */
+	const char *registry_ca, *registry_cert, *registry_cert_key; /* paths; NULL: none */
+	const char *registry_user, *registry_password_file;
+	uint64_t registry_lease_ms; /* without renewal for so long, what this node holds there is free */
 	uint64_t store_mode;        /* index of the choice: setting_store_mode() has its number */
 	uint64_t fabric_provider;   /* enum fabric_provider */
 	uint64_t seal_copies;       /* enum seal_copies */

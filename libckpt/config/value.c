@@ -32,7 +32,8 @@ static bool is_number(const struct setting *setting)
 
 static bool is_text(const struct setting *setting)
 {
-	return setting->type == SETTING_PATH || setting->type == SETTING_NAME || setting->type == SETTING_ADDRESS;
+	return setting->type == SETTING_PATH || setting->type == SETTING_NAME || setting->type == SETTING_ADDRESS ||
+	       setting->type == SETTING_URL;
 }
 
 /* ---- printing ---------------------------------------------------------------------------------------------------- */
@@ -80,6 +81,8 @@ char *value_allowed(const struct setting *setting, char *dst, size_t size)
 		snprintf(dst, size, "yes or no");
 	else if (setting->type == SETTING_PATH)
 		snprintf(dst, size, "a path of 1 to %lu bytes", (unsigned long)setting->max);
+	else if (setting->type == SETTING_URL)
+		snprintf(dst, size, "a URL such as etcd://host:2379,host:2379/prefix or etcds://host:2379/prefix");
 	else if (setting->type == SETTING_ADDRESS)
 		snprintf(dst, size, "a numeric address with a port, such as 127.0.0.1:9470 or [::1]:9470, or off");
 	else
@@ -155,6 +158,8 @@ static int parse_text(const struct setting *setting, const char *text)
 	union address address;
 	if (setting->type == SETTING_ADDRESS)
 		return strcmp(text, "off") != 0 ? address_parse(text, &address) : 0;
+	if (setting->type == SETTING_URL)
+		return strncmp(text, "etcd://", 7) != 0 && strncmp(text, "etcds://", 8) != 0 ? -EINVAL : 0;
 	return setting->type == SETTING_NAME ? name_check("name", text, setting->max + 1, NULL) : 0;
 }
 

@@ -135,6 +135,18 @@ Test(value, paths_and_names_are_bounded)
 	cr_assert_eq(parse(SCOPE_NODE, "name", "n-0.x"), 0);
 }
 
+Test(value, a_url_begins_with_its_scheme)
+{
+	cr_assert_eq(parse(SCOPE_NODE, "registry", "etcd://a:2379,b:2379/ckpt"), 0);
+	cr_assert_str_eq(again(SCOPE_NODE, "registry"), "etcd://a:2379,b:2379/ckpt");
+	cr_assert_eq(parse(SCOPE_NODE, "registry", "etcds://a/ckpt"), 0);
+	cr_assert_eq(parse(SCOPE_NODE, "registry", "http://a:2379/ckpt"), -EINVAL);
+	cr_assert(strstr(err.text, "a URL such as etcd://"), "%s", err.text);
+	cr_assert_eq(parse(SCOPE_NODE, "registry", ""), -EINVAL);
+	cr_assert_eq(parse(SCOPE_NODE, "registry-lease", "1s"), -EINVAL);
+	cr_assert_eq(parse(SCOPE_NODE, "registry-lease", "2s"), 0);
+}
+
 Test(value, fields_take_and_give_every_type)
 {
 	struct config config = {0};
