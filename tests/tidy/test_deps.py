@@ -9,7 +9,7 @@ import tidy
 
 TOOLS = ("sh", "env", "mktemp", "cat", "rm", "true", "sed", "sort")
 COMPLETE = {name: "exit 0" for name in ("cc", "make", "nm", "cmake", "ninja", "pkg-config", "git", "python3", "clang-format", "groff", "openssl", "clang",
-                                             "strace", "spin", "sphinx-build")}
+                                             "strace", "spin", "sphinx-build", "etcd", "etcdctl")}
 ROOT, USER = {"id": "echo 0"}, {"id": "echo 1000"}
 # Knows no package before its first update, as in a container.
 APT = {"apt-get": 'echo "apt $*" >>"$LOG"\ncase $* in *update*) : >"$LOG.updated" ;; *) [ -e "$LOG.updated" ] ;; esac'}
@@ -57,6 +57,10 @@ tidy.report([
     case("one is missing: that one is installed",
          {**{name: text for name, text in COMPLETE.items() if name != "ninja"}, **ROOT, "apt-get": 'echo "apt $*" >>"$LOG"'}, 0,
          ["installing ninja-build\n"], [f"{INSTALL} --no-install-recommends ninja-build"]),
+    case("the service of etcd is neither started nor enabled",
+         {**{name: text for name, text in COMPLETE.items() if name != "etcd"}, **ROOT,
+          "apt-get": 'echo "apt $SYSTEMD_OFFLINE $*" >>"$LOG"', "systemctl": 'echo "systemctl $*" >>"$LOG"'}, 0,
+         ["installing etcd-server\n"], ["apt 1 -q", "systemctl disable etcd.service"]),
     case("nightly: the oldest and the newest compilers that there are",
          {**COMPLETE, **ROOT, **CACHE, "chromium": "exit 0", "gcc-14": "exit 0", "apt-get": 'echo "apt $*" >>"$LOG"'}, 0,
          ["installing gcc-9 clang-9 clang-14\n"], [f"{INSTALL} --no-install-recommends gcc-9 clang-9 clang-14"], nightly=True),
