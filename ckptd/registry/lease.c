@@ -80,7 +80,7 @@ bool lease_answered(struct lease *l, uint64_t id, uint64_t ttl_ns, uint64_t sent
 		return false;
 	}
 	l->gap = 0;
-	l->until = granted ? until : max_u64(until, l->until);
+	l->until = until;
 	set_state(l, LEASE_HELD, sent + ttl_ns / PARTS);
 	return granted;
 }

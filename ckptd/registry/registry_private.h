@@ -8,7 +8,6 @@
  *	stream.c       the watch: messages as they come
  *	renew.c        the lease
  *	transaction.c  what was committed and is not decided
- *	secret.c       a file that only we may read
  *
  * Nobody outside is called but by registry_poll(), and never by code that libcurl has called. */
 #ifndef CKPTD_REGISTRY_REGISTRY_PRIVATE_H
@@ -20,6 +19,7 @@
 #include "registry/lease_private.h"
 #include "registry/mirror_private.h"
 #include "registry/registry.h"
+#include "registry/secret_private.h"
 #include "registry/url_private.h"
 
 #include <curl/curl.h>
@@ -164,15 +164,6 @@ struct transactions {
 
 uint64_t transaction_turn(struct registry *r, uint64_t now);
 void transaction_end_all(struct registry *r);
-
-/* ---- secret.c ---------------------------------------------------------------------------------------------------- */
-
-enum { SECRET_MAX = 1024 };
-
-/* The first line of a file that is closed to others, with a NUL. -EACCES, -EINVAL, ... with a sentence. */
-int secret_read(const char *path, char secret[SECRET_MAX], struct err *err);
-/* Only whether it is closed to others. */
-int secret_check(const char *path, struct err *err);
 
 /* ---- etcd.c ------------------------------------------------------------------------------------------------------ */
 

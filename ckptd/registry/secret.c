@@ -1,4 +1,4 @@
-#include "registry/registry_private.h"
+#include "registry/secret_private.h"
 
 #include "base/cleanup.h"
 

@@ -4,10 +4,10 @@
 
 #include <ctype.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
-enum { PORT_MAX = 65535, NAME_MAX_BYTES = 253, PORT_DIGITS = 5 };
+enum { PORT_MAX = 65535, NAME_MAX_BYTES = 253, NUMBER_MAX = 47, PORT_DIGITS = 5 };
 
 static const char *const schemes[] = {"etcd://", "etcds://"};
 
@@ -45,7 +45,8 @@ static size_t host_length(const char *text, size_t len)
 {
 	if (len && text[0] == '[') {
 		const char *end = memchr(text, ']', len);
-		return end && all_of(text + 1, (size_t)(end - text - 1), ":.") ? (size_t)(end - text) + 1 : 0;
+		size_t n = end ? (size_t)(end - text) + 1 : 0;
+		return n && n <= NUMBER_MAX && all_of(text + 1, n - 2, ":.") ? n : 0;
 	}
 	const char *colon = memchr(text, ':', len);
 	size_t n = colon ? (size_t)(colon - text) : len;
