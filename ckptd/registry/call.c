@@ -173,12 +173,17 @@ int call_begin(struct registry *r, const struct call_plan *plan)
 	return 0;
 }
 
-static void end(struct call *c, enum failure failure, int rc, const char *why)
+/* c->why says why it failed. */
+static void end(struct call *c, enum failure failure, int rc)
 {
 	c->over = true;
 	c->failure = failure;
 	c->rc = rc;
-	err_set(&c->why, rc, "%s", why);
+}
+
+static void end_without_memory(struct call *c)
+{
+	end(c, FAILURE_ELSEWHERE, err_set(&c->why, -ENOMEM, "no memory for a call to the registry"));
 }
 
 static void start(struct registry *r, struct call *c, uint64_t now)
@@ -190,7 +195,7 @@ static void start(struct registry *r, struct call *c, uint64_t now)
 	snprintf(c->token, sizeof(c->token), "%s", r->login.token);
 	c->easy = call_handle(r, c->path, c->endpoint, &c->headers);
 	if (!c->easy) {
-		end(c, FAILURE_ELSEWHERE, -ENOMEM, "no memory for a call");
+		end_without_memory(c);
 		return;
 	}
 	curl_easy_setopt(c->easy, CURLOPT_READFUNCTION, on_read);
@@ -208,7 +213,7 @@ static void start(struct registry *r, struct call *c, uint64_t now)
 	c->tries++;
 	if (curl_multi_add_handle(r->pump.multi, c->easy) != CURLM_OK) {
 		drop_handle(r, c);
-		end(c, FAILURE_ELSEWHERE, -ENOMEM, "libcurl takes no call");
+		end_without_memory(c);
 	}
 }
 
@@ -263,8 +268,9 @@ static int rc_of(enum failure failure)
 static void judge_broken(struct registry *r, struct call *c, CURLcode code, uint64_t now)
 {
 	call_explain(r, c->endpoint, code, c->detail, &c->why);
+	r->complaint = c->why;
 	if (c->full || c->answer.failed) {
-		end(c, c->once ? FAILURE_UNKNOWN : FAILURE_REQUEST, c->full ? -EMSGSIZE : -ENOMEM, c->why.text);
+		end(c, c->once ? FAILURE_UNKNOWN : FAILURE_REQUEST, c->full ? -EMSGSIZE : -ENOMEM);
 		return;
 	}
 	call_avoid(r, c->endpoint);
@@ -272,7 +278,7 @@ static void judge_broken(struct registry *r, struct call *c, CURLcode code, uint
 	if (!c->once || never_sent(c, code))
 		again(r, c, now);
 	else
-		end(c, FAILURE_UNKNOWN, code == CURLE_OPERATION_TIMEDOUT ? -ETIMEDOUT : -ECONNRESET, c->why.text);
+		end(c, FAILURE_UNKNOWN, code == CURLE_OPERATION_TIMEDOUT ? -ETIMEDOUT : -ECONNRESET);
 }
 
 static void judge_refused(struct registry *r, struct call *c, long status, uint64_t now)
@@ -280,6 +286,7 @@ static void judge_refused(struct registry *r, struct call *c, long status, uint6
 	char words[ANSWER_WORDS_MAX];
 	enum failure failure = answer_failure(c->answer.data, c->answer.len, status, words);
 	err_set(&c->why, 0, "%s: %s", r->url.endpoints[c->endpoint], words);
+	r->complaint = c->why;
 	if (failure == FAILURE_TOKEN && !c->anonymous) {
 		login_expire(r, c->token);
 		again(r, c, now);
@@ -289,7 +296,7 @@ static void judge_refused(struct registry *r, struct call *c, long status, uint6
 			follow_avoid(r, c->endpoint);
 		again(r, c, now);
 	} else {
-		end(c, failure, rc_of(failure), c->why.text);
+		end(c, failure, rc_of(failure));
 	}
 }
 
@@ -307,17 +314,17 @@ void call_finished(struct registry *r, CURL *easy, CURLcode code)
 	else if (status != HTTP_OK)
 		judge_refused(r, c, status, now);
 	else
-		end(c, FAILURE_NONE, 0, "");
+		end(c, FAILURE_NONE, 0);
 }
 
 /* The deadline has passed while it waited, so that nothing of it is under way. */
 static void give_up(struct registry *r, struct call *c)
 {
-	struct err why = c->why;
 	if (!c->anonymous && !login_ready(r) && r->login.why.text[0])
-		why = r->login.why;
-	end(c, FAILURE_ELSEWHERE, -EHOSTUNREACH,
-	    why.text[0] ? why.text : "no member of the registry could be reached in time");
+		c->why = r->login.why;
+	if (!c->why.text[0])
+		err_set(&c->why, 0, "no member of the registry could be reached in time");
+	end(c, FAILURE_ELSEWHERE, -EHOSTUNREACH);
 }
 
 static void finish(struct registry *r, struct call *c)

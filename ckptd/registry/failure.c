@@ -37,9 +37,21 @@ enum failure answer_words_mean(const char *words)
 	return FAILURE_UNKNOWN;
 }
 
+/* What is no JSON comes from whoever stands before etcd's gateway: one line of it is worth telling. */
+static void tell_status(const char *text, size_t len, long status, char *words)
+{
+	enum { NOT_FOUND = 404, LINE_MAX_BYTES = 160 };
+	size_t n = 0;
+	while (n < len && n < LINE_MAX_BYTES && text[n] >= ' ' && text[n] <= '~')
+		n++;
+	snprintf(words, ANSWER_WORDS_MAX, "it answers with HTTP status %ld%s%.*s", status, n ? ": " : "", (int)n, text);
+	if (status == NOT_FOUND)
+		snprintf(words, ANSWER_WORDS_MAX, "it does not know of /v3: etcd 3.4 or later is needed");
+}
+
 enum failure answer_failure(const void *text, size_t len, long status, char *words)
 {
-	enum { BAD_REQUEST = 400, NOT_FOUND = 404 };
+	enum { BAD_REQUEST = 400 };
 	struct err ignored;
 	AUTO_JSON json_t *answer = json_read(text, len, &ignored);
 	enum failure failure = FAILURE_UNKNOWN;
@@ -49,7 +61,6 @@ enum failure answer_failure(const void *text, size_t len, long status, char *wor
 	    words[0])
 		failure = answer_words_mean(words);
 	else
-		snprintf(words, ANSWER_WORDS_MAX, "it answers with HTTP status %ld%s", status,
-			 status == NOT_FOUND ? ": etcd 3.4 or later is needed" : "");
-	return failure == FAILURE_UNKNOWN && status == BAD_REQUEST && answer ? FAILURE_REQUEST : failure;
+		tell_status(text, len, status, words);
+	return failure == FAILURE_UNKNOWN && status == BAD_REQUEST ? FAILURE_REQUEST : failure;
 }

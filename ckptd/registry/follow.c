@@ -32,7 +32,8 @@ static void rest(struct registry *r, const char *why)
 	f->trouble = f->trouble ? f->trouble : now;
 	f->state = FOLLOW_REST;
 	f->created = false;
-	err_set(&f->why, 0, "%s", why);
+	if (why != r->complaint.text)
+		err_set(&r->complaint, 0, "%s", why);
 	stream_close(r);
 }
 
@@ -51,7 +52,8 @@ static void tell_away(struct registry *r, uint64_t now)
 	f->told_away = true;
 	f->synced = false;
 	r->counts.outages++;
-	r->events.away(r->events.arg, f->why.text[0] ? f->why.text : "no member of it could be reached in time");
+	r->events.away(r->events.arg,
+		       r->complaint.text[0] ? r->complaint.text : "no member of it has answered in time");
 }
 
 static void tell_synced(struct registry *r)
@@ -59,6 +61,7 @@ static void tell_synced(struct registry *r)
 	struct follow *f = &r->follow;
 	f->trouble = 0;
 	f->told_away = false;
+	r->complaint.text[0] = 0;
 	if (f->synced)
 		return;
 	f->synced = true;
@@ -355,8 +358,6 @@ uint64_t follow_turn(struct registry *r, uint64_t now)
 		break_watch(r, silent);
 	if (f->state == FOLLOW_REST && now >= f->due && login_ready(r))
 		begin(r);
-	else if (f->state == FOLLOW_REST && r->login.why.text[0] && !login_ready(r))
-		f->why = r->login.why;
 	tell_away(r, now);
 	uint64_t next = f->trouble && !f->told_away ? f->trouble + r->timeout_ns : UINT64_MAX;
 	if (f->state == FOLLOW_WATCH)

@@ -134,7 +134,6 @@ struct follow {
 	uint64_t expect, by; /* a revision that the watch must tell of, and until when; 0: none */
 	bool created;        /* the watch stands, */
 	uint64_t stood;      /* since then */
-	struct err why;
 };
 
 void follow_begin(struct registry *r, uint64_t now);
@@ -182,6 +181,7 @@ struct registry {
 	struct lease lease;
 	struct transactions transactions;
 	struct registry_counts counts;
+	struct err complaint; /* why something did not work last */
 	bool polling;
 };
 

@@ -42,7 +42,8 @@ static const struct {
 	 FAILURE_ELSEWHERE},
 	{"<html>bad gateway</html>", 502, FAILURE_UNKNOWN},
 	{"", 500, FAILURE_UNKNOWN},
-	{"", 400, FAILURE_UNKNOWN},
+	{"", 400, FAILURE_REQUEST},
+	{"CommonName of client sending a request against gateway will be ignored\n", 400, FAILURE_REQUEST},
 	{"[]", 503, FAILURE_UNKNOWN},
 	{"{\"error\":{\"message\":7},\"message\":7}", 503, FAILURE_UNKNOWN},
 };
@@ -57,7 +58,11 @@ Test(failure, its_words_are_kept)
 {
 	means(table[0].text, 503);
 	cr_assert_str_eq(words, "etcdserver: no leader");
-	means("<html>", 502);
+	means("", 502);
+	cr_assert_str_eq(words, "it answers with HTTP status 502");
+	means("CommonName of client will be ignored\nmore", 400);
+	cr_assert_str_eq(words, "it answers with HTTP status 400: CommonName of client will be ignored");
+	means("\x1b[2J", 502);
 	cr_assert_str_eq(words, "it answers with HTTP status 502");
 	means("404 page not found\n", 404);
 	cr_assert(strstr(words, "etcd 3.4 or later is needed"), "%s", words);
