@@ -21,6 +21,24 @@ FILES = {"MANIFEST.json": "fuzz_manifest", "node-*.json": "fuzz_node_manifest", 
          "VERDICT.json": "fuzz_marks",         "*.xxh": "fuzz_sidecar", "*.safetensors": "fuzz_safetensors", "*.ckptz": "fuzz_ckptz"}
 
 
+# Of etcd 3.4, behind the number of their kind: ranges, messages of a watch, other words; and an address.
+HEADER = b'"header":{"cluster_id":"13455796455940752355","member_id":"7","revision":"9","raft_term":"2"}'
+RECORD = b'{"key":"L2NrcHQvYQ==","create_revision":"2","mod_revision":"3","version":"1","lease":"7","value":"aGVsbG8="}'
+ANSWERS = {
+    "range": b"\0{" + HEADER + b',"kvs":[' + RECORD + b"," + RECORD.replace(b"YQ==", b"Yg==") + b'],"more":true,"count":"41"}',
+    "created": b'\1{"result":{' + HEADER + b',"created":true}}',
+    "events": b'\1{"result":{' + HEADER + b',"fragment":true,"events":[{"kv":' + RECORD + b'},{"type":"DELETE","kv":{"key":"L2NrcHQvYQ==","mod_revision":"4"}}]}}',
+    "compacted": b'\1{"result":{' + HEADER + b',"canceled":true,"compact_revision":"3","cancel_reason":"x"}}',
+    "error": b'\1{"error":{"grpc_code":14,"http_code":503,"message":"etcdserver: no leader","http_status":"Service Unavailable"}}',
+    "transaction": b"\2{" + HEADER + b',"succeeded":true,"responses":[{"response_put":{"header":{"revision":"2"}}}]}',
+    "grant": b"\2{" + HEADER + b',"ID":"7","TTL":"5"}',
+    "keepalive": b'\2{"result":{' + HEADER + b',"ID":"7","TTL":"5"}}',
+    "token": b"\2{" + HEADER + b',"token":"gLPPdjRKOYhKRsvF.41"}',
+    "refusal": b'\2{"error":"etcdserver: permission denied","message":"etcdserver: permission denied","code":7}',
+    "address": b"\3etcds://a:2379,[::1]:7,10.0.0.7/ckpt/x",
+}
+
+
 def seed(folder, name, data):
     folder.mkdir(parents=True, exist_ok=True)
     (folder / name).write_bytes(data)
@@ -34,6 +52,8 @@ def make_seeds(top):
                    check=True)
     subprocess.run([BIN / "make_store", "--rows", "60", "--cols", "50", "--packed", "--weights", store, "8"], check=True)
     seed(top / "fuzz_config", "small", b"# a comment\n[node]\nmemory-limit = 4G ; why\n[job gpt*]\nkeep-last = 3\nsave-timeout = 5s\n")
+    for name, data in ANSWERS.items():
+        seed(top / "fuzz_registry_answer", name, data)
     for pattern, target in FILES.items():
         for path in store.glob(f"main/step-*/{pattern}"):
             data = path.read_bytes()
