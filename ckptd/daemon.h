@@ -15,6 +15,7 @@
 struct forward;
 struct catalog;
 struct disk;
+struct election;
 struct former;
 struct gc;
 struct http;
@@ -25,6 +26,7 @@ struct membership_past;
 struct net;
 struct pool;
 struct prefault;
+struct registry;
 struct replica;
 struct spill;
 struct roster;
@@ -44,22 +46,25 @@ struct daemon {
 	struct pool *reader;    /* one thread for reading back, so that digests and recoveries never wait for it */
 	struct packing packing; /* by the workers of pool */
 	struct disk *disk;
-	struct throttle writes;   /* what commits write */
-	struct meter reads;       /* what is read back */
-	int root;                 /* handle of the repository; -1: memory only */
-	struct catalog *catalog;  /* NULL: none */
-	struct spanlog *spanlog;  /* NULL: none is written */
-	struct space *space;      /* how full the store is; NULL: memory only */
-	struct http *http;        /* NULL: off */
-	struct gc *gc;            /* NULL: no store */
-	struct scrub *scrub;      /* NULL: no store */
-	struct roster *roster;    /* NULL: this node is alone */
-	unsigned self;            /* in it */
-	struct net *net;          /* NULL: as before */
-	struct replica *replica;  /* NULL: as before */
-	uint64_t refused;         /* connections of which the log has told */
-	uint64_t next_refused;    /* when it may tell again */
-	struct forward *forwards; /* of operators, that the coordinator has not answered yet; the newest first */
+	struct throttle writes;    /* what commits write */
+	struct meter reads;        /* what is read back */
+	int root;                  /* handle of the repository; -1: memory only */
+	struct catalog *catalog;   /* NULL: none */
+	struct spanlog *spanlog;   /* NULL: none is written */
+	struct space *space;       /* how full the store is; NULL: memory only */
+	struct http *http;         /* NULL: off */
+	struct gc *gc;             /* NULL: no store */
+	struct scrub *scrub;       /* NULL: no store */
+	struct roster *roster;     /* NULL: this node is alone */
+	unsigned self;             /* in it */
+	struct net *net;           /* NULL: as before */
+	struct replica *replica;   /* NULL: as before */
+	struct registry *registry; /* NULL: without one, the first node of the roster coordinates */
+	struct election *election; /* NULL: as before */
+	uint64_t node_record_ns;   /* our record in it is not written again before; UINT64_MAX: it is being written */
+	uint64_t refused;          /* connections of which the log has told */
+	uint64_t next_refused;     /* when it may tell again */
+	struct forward *forwards;  /* of operators, that the coordinator has not answered yet; the newest first */
 	uint64_t forward_tokens;
 	struct list jobs;
 	struct former *formers;         /* what jobs that have ended have left in memory, until they come again */

@@ -247,7 +247,7 @@ static bool finish_work(struct server *s)
 	uint64_t deadline = clock_deadline(STOP_MS * CLOCK_NS_PER_MS);
 	list_for(node, &s->daemon.jobs)
 		restore_cancel(&list_entry(node, struct job, link)->restore); /* nobody waits for it any more */
-	spills_abandon(&s->daemon);
+	spills_abandon(&s->daemon, NULL);
 	while (at_work(s)) {
 		if (clock_now() >= deadline)
 			return false;

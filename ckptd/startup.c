@@ -5,6 +5,7 @@
 #include "base/failpoint.h"
 #include "base/log.h"
 #include "catalog/room.h"
+#include "cluster/room.h"
 #include "control/room.h"
 #include "job/room.h"
 #include "service/room.h"
@@ -17,59 +18,6 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-/* A partial directory of a commit that a crash cut short: its snapshot may come back with an arena and be written again under
- * this very name. Renaming keeps the bytes for whoever wants to look, until upkeep/gc.h collects them. */
-static int move_aside(struct daemon *d, const struct checkpoint_ref *ref, struct err *err)
-{
-	char name[NAME_DIR_MAX], aside[NAME_DIR_MAX + 48];
-	int job = disk_open_at(d->disk, d->root, ref->job, DISK_DIR);
-	if (job < 0)
-		return err_set(err, job, "cannot open %s: %s", ref->job, err_name(job));
-	name_dir(ref->id, name);
-	snprintf(aside, sizeof(aside), "%s%s.%lx", REPO_ABANDONED, name, (unsigned long)clock_wall());
-	int rc = failpoint("startup.aside", NULL);
-	if (!rc)
-		rc = disk_rename_at(d->disk, job, name, aside);
-	if (!rc)
-		rc = disk_fsync(d->disk, job);
-	disk_close_file(d->disk, job);
-	if (rc == -ENOENT)
-		return 0; /* removed since it was listed */
-	if (rc)
-		return err_set(err, rc, "cannot move %s/%s aside: %s", ref->job, name, err_name(rc));
-	log_info("%s/%s was left half-written by a crash: moved to %s", ref->job, name, aside);
-	return 0;
-}
-
-/* Of what belongs to another daemon, that one knows whether it is being written. */
-static int move_aside_own(struct daemon *d, const struct checkpoint_ref *ref, struct err *err)
-{
-	int directory_lock, rc = directory_lock_take(d, ref->job, &directory_lock, err);
-	if (rc)
-		return rc == -EBUSY ? 0 : rc;
-	rc = move_aside(d, ref, err);
-	directory_lock_give(d, &directory_lock);
-	return rc;
-}
-
-static int clean_up(struct daemon *d, struct err *err)
-{
-	struct repo repo;
-	AUTO_FREE struct checkpoint_ref *refs = NULL;
-	size_t n = 0;
-	int rc = repo_open(d->config.store, &repo, err);
-	if (rc)
-		return rc;
-	rc = failpoint("startup.scan", NULL);
-	if (!rc)
-		rc = repo_scan(&repo, NULL, &refs, &n, err);
-	repo_close(&repo);
-	for (size_t i = 0; !rc && i < n; i++)
-		if (refs[i].state == CHECKPOINT_PARTIAL)
-			rc = move_aside_own(d, &refs[i], err);
-	return rc;
-}
 
 static void open_catalog(struct daemon *d)
 {
@@ -110,12 +58,13 @@ int startup_store(struct daemon *d, int *lock, struct err *err)
 		err_set(err, *lock, "cannot lock %s/%s: %s", d->config.store, REPO_LOCK, err_name(*lock));
 		return denied_dir(d->disk, d->root, *lock, err);
 	}
-	rc = clean_up(d, err);
+	rc = d->config.registry ? 0 : partials_move_all(d, err);
 	if (!rc)
 		rc = gc_new(d, &d->gc, err);
-	if (!rc && host_here(d)) /* of a store that is shared, one is enough */
+	bool keeps = !d->roster || d->self == FIRST_NODE; /* of a store that is shared, one is enough */
+	if (!rc && keeps)
 		rc = scrub_new(d, &d->scrub, err);
-	if (!rc && host_here(d))
+	if (!rc && keeps)
 		open_catalog(d);
 	return rc;
 }

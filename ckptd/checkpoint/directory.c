@@ -53,6 +53,7 @@ void directory_fail(struct directory *s, int rc, const char *what)
 }
 
 static void enter(struct directory *s);
+static void abandon(struct directory *s);
 
 static bool is_cleanup(enum directory_state state)
 {
@@ -62,7 +63,12 @@ static bool is_cleanup(enum directory_state state)
 /* The only place where the state changes. */
 void directory_set_state(struct directory *s, enum directory_state state)
 {
+	bool stands = s->abandoned || state >= DIRECTORY_CLOSE_DIR || !s->stands || s->stands(s);
 	s->state = state;
+	if (!stands) {
+		abandon(s);
+		return;
+	}
 	int rc = failpoint(states[state].point, NULL);
 	if (rc && !is_cleanup(state)) {
 		directory_advance(s, rc);
@@ -72,8 +78,20 @@ void directory_set_state(struct directory *s, enum directory_state state)
 	enter(s);
 }
 
+/* Nothing is in flight. */
+static void abandon(struct directory *s)
+{
+	s->abandoned = true;
+	s->rc = s->rc ? s->rc : err_set(&s->err, -ECANCELED, "another daemon may have taken over the job");
+	directory_set_state(s, DIRECTORY_CLOSE_DIR);
+}
+
 static void give_up(struct directory *s)
 {
+	if (s->abandoned) {
+		directory_set_state(s, DIRECTORY_CLOSE_DIR);
+		return;
+	}
 	s->failed(s);
 	s->kept = !s->dir_made;
 	directory_set_state(s, s->dir_made ? DIRECTORY_ASIDE : DIRECTORY_LEFT);
@@ -189,7 +207,10 @@ static void enter(struct directory *s)
 		directory_disarm(s);
 		return;
 	case DIRECTORY_LEFT:
-		s->left(s);
+		if (s->abandoned)
+			directory_set_state(s, DIRECTORY_CLOSE_DIR);
+		else
+			s->left(s);
 		return;
 	case DIRECTORY_REMOVE:
 		directory_submit(s, (struct disk_op){.kind = DISK_RMDIR, .dir = s->job_dir, .name = s->aside});
@@ -317,7 +338,8 @@ static void after_open(struct directory *s)
 static void seal_is_linked(struct directory *s)
 {
 	directory_set_state(s, DIRECTORY_CLOSE_DIR);
-	s->sealed(s);
+	if (!s->abandoned)
+		s->sealed(s);
 }
 
 void directory_advance(struct directory *s, int64_t result)
@@ -413,6 +435,15 @@ void directory_drop(struct directory *s, int rc, const char *why)
 	err_set(&s->err, rc, "%s", why);
 	if (s->state == DIRECTORY_READY)
 		give_up(s); /* nothing is in flight that would go on */
+}
+
+void directory_abandon(struct directory *s)
+{
+	s->abandoned = true;
+	if (s->state == DIRECTORY_LEFT)
+		directory_set_state(s, DIRECTORY_CLOSE_DIR);
+	else
+		directory_drop(s, -ECANCELED, "another daemon has taken over the job");
 }
 
 void directory_remove(struct directory *s)

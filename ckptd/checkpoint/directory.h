@@ -18,6 +18,7 @@
  *   READY, and if it is what is to be written (an earlier life of the daemon wrote it) LOOK → SYNC_LINK → … → DONE, else nothing is touched
  *   LINK says EEXIST, or RENAME ENOENT → PROBE_MANIFEST → READ_MANIFEST, and if it is ours (the answer was lost, as over NFS it may be) as
  *   after success, else FAILED
+ *   directory_abandon → what is in flight is awaited → CLOSE → DONE: another daemon has taken the job over, and what stands is its business
  *   any error, or directory_drop → (failed) ASIDE → SYNC_ASIDE → DISARM → LEFT (left: nodes delete what they wrote) → (directory_remove) REMOVE →
  *   CLOSE → DONE */
 #ifndef CKPTD_CHECKPOINT_DIRECTORY_H
@@ -67,8 +68,11 @@ struct directory {
 	int root;
 	char job[NAME_JOB_MAX];
 	struct step_id id;
-	struct pool *pool;                   /* on which node manifests are compared; NULL: they are not */
-	const char *store;                   /* then, the path of root */
+	struct pool *pool; /* on which node manifests are compared; NULL: they are not */
+	const char *store; /* then, the path of root */
+	bool (*stands)(
+		const struct directory
+			*s); /* asked before each step: false has the same effect as directory_abandon; NULL: always */
 	void (*made)(struct directory *s);   /* nodes may open it */
 	void (*sealed)(struct directory *s); /* MANIFEST.json stands, fsynced */
 	void (*failed)(struct directory *s); /* rc and err say why; it will not come to be */
@@ -85,6 +89,7 @@ struct directory {
 	uint64_t progress_ns;                /* when an operation last ended */
 	bool found;                          /* a manifest of this name was there: nodes compare and write nothing */
 	bool kept;                           /* nothing of it may be deleted */
+	bool abandoned;                      /* nobody is told any more but `done` */
 	bool compared;                       /* the node manifests fit together */
 	struct directory_compare *comparing; /* a worker reads them now */
 
@@ -111,6 +116,8 @@ void directory_start(struct directory *s);
 void directory_seal(struct directory *s, const struct wbuf *manifest);
 /* Gives up: what is in flight is awaited, then it is moved out of the way. No effect once MANIFEST.json stands, or it has failed. */
 void directory_drop(struct directory *s, int rc, const char *why);
+/* Lets it stand as it is, and touches nothing any more: of the callbacks only `done` comes. */
+void directory_abandon(struct directory *s);
 /* After `left`: no node has a file in it any more, or none will come to delete it. */
 void directory_remove(struct directory *s);
 void directory_free(struct directory *s); /* NULL is allowed */

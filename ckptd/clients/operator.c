@@ -91,17 +91,25 @@ static int drain(struct daemon *daemon, const struct wire_command *command, stru
 	return 0;
 }
 
-/* Another node plans it. Which job is meant is known by the jobs here. */
-static int forward_drain(struct daemon *daemon, struct client *client, uint32_t seq, const struct wire_command *command,
-			 struct err *err)
+static bool is_planned_here(const struct daemon *daemon, const char *job)
+{
+	return host_here(daemon, job) || membership_plan(daemon, job);
+}
+
+/* Here, or on the node that plans it. Which job is meant, where none is named, is known by the jobs here. */
+static int take_drain(struct daemon *daemon, struct client *client, uint32_t seq, const struct wire_command *command,
+		      struct wire_answer *answer, struct err *err)
 {
 	struct job *job;
 	struct wire_command named = *command;
-	int rc = *command->job ? 0 : choose(daemon, "", &job, err);
+	bool here = is_planned_here(daemon, command->job);
+	int rc = here || *command->job ? 0 : choose(daemon, "", &job, err);
 	if (rc)
 		return rc;
-	if (!*command->job)
+	if (!here && !*command->job)
 		memcpy(named.job, job->name, sizeof(named.job));
+	if (here || is_planned_here(daemon, named.job))
+		return drain(daemon, &named, answer, err);
 	rc = forward_to_coordinator(daemon, client, seq, &named, err);
 	return rc ? rc : OPERATOR_LATER;
 }
@@ -153,9 +161,7 @@ int operator_take(struct daemon *daemon, struct client *client, uint32_t seq, co
 	struct job *job;
 	*answer = (struct wire_answer){0};
 	if (command->kind >= COMMAND_DRAIN)
-		return host_here(daemon) || membership_plan(daemon, command->job)
-			       ? drain(daemon, command, answer, err)
-			       : forward_drain(daemon, client, seq, command, err);
+		return take_drain(daemon, client, seq, command, answer, err);
 	int rc = choose(daemon, command->job, &job, err);
 	if (rc)
 		return rc;

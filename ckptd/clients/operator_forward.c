@@ -19,14 +19,10 @@ enum { FORWARDS_MAX = 64 };
 struct forward {
 	struct forward *next;
 	uint64_t token, deadline;
+	uint32_t node; /* that is asked */
 	struct client *client;
 	uint32_t seq;
 };
-
-static const char *coordinator(const struct daemon *d)
-{
-	return d->roster->nodes[FIRST_NODE].name;
-}
 
 static unsigned count(const struct daemon *d)
 {
@@ -39,23 +35,23 @@ static unsigned count(const struct daemon *d)
 int forward_to_coordinator(struct daemon *d, struct client *client, uint32_t seq, const struct wire_command *command,
 			   struct err *err)
 {
-	if (!d->net || !net_is_up(d->net, FIRST_NODE))
-		return err_set(err, -ENOTCONN,
-			       "node %s, which coordinates the jobs of this cluster, cannot be reached: ask again when "
-			       "it is back",
-			       coordinator(d));
+	char who[WIRE_TEXT_MAX];
+	if (!coordinator_in_reach(d, command->job))
+		return err_set(err, -ENOTCONN, "job '%s': %s: ask again later", command->job,
+			       coordinator_text(d, command->job, who, sizeof(who)));
 	struct forward *a = count(d) < FORWARDS_MAX ? calloc(1, sizeof(*a)) : NULL;
 	if (!a)
-		return err_set(err, -EBUSY, "%d questions wait for node %s already", FORWARDS_MAX, coordinator(d));
+		return err_set(err, -EBUSY, "%d questions wait for other nodes already", FORWARDS_MAX);
 	*a = (struct forward){.next = d->forwards,
 			      .token = ++d->forward_tokens,
+			      .node = coordinator_of(d, command->job),
 			      .deadline = clock_deadline(ANSWER_NS),
 			      .client = client,
 			      .seq = seq};
 	d->forwards = a;
 	struct peer_report r = {.type = PEER_REQUEST, .request = {.token = a->token, .command = *command}};
 	memcpy(r.job, command->job, sizeof(r.job));
-	participant_send(d, &r);
+	participant_send(d, a->node, &r);
 	return 0;
 }
 
@@ -105,29 +101,29 @@ void forward_forget(struct daemon *d, const struct client *client)
 	}
 }
 
-/* Those whose deadline is not later. */
-static void fail(struct daemon *d, uint64_t until, int rc, const char *what)
+/* Those of one node, or of all (NO_NODE), whose deadline is not later. */
+static void fail(struct daemon *d, uint32_t node, uint64_t until, int rc, const char *what)
 {
 	for (struct forward **at = &d->forwards; *at;) {
 		struct forward a = **at;
-		if (a.deadline > until) {
+		if (a.deadline > until || (node != NO_NODE && a.node != node)) {
 			at = &(*at)->next;
 			continue;
 		}
 		drop(at);
-		client_error(a.client, a.seq, rc, "node %s, which coordinates the jobs of this cluster, %s",
-			     coordinator(d), what);
+		client_error(a.client, a.seq, rc, "node %s, which coordinates the job, %s",
+			     d->roster->nodes[a.node].name, what);
 		at = &d->forwards;
 	}
 }
 
-void forward_down(struct daemon *d)
+void forward_down(struct daemon *d, uint32_t node)
 {
-	fail(d, UINT64_MAX, -ENOTCONN, "was lost before it answered");
+	fail(d, node, UINT64_MAX, -ENOTCONN, "was lost before it answered");
 }
 
 void forward_tick(struct daemon *d)
 {
 	if (d->forwards)
-		fail(d, clock_now(), -ETIMEDOUT, "does not answer");
+		fail(d, NO_NODE, clock_now(), -ETIMEDOUT, "does not answer");
 }

@@ -1,6 +1,5 @@
-/* Forwarded requests: what an operator asks of this daemon, and only the daemon that coordinates the jobs of the cluster can answer
- * (clients/operator.h). A request is sent there, and the operator is answered when that daemon has answered. Each has a deadline, and
- * there are at most FORWARDS_MAX. */
+/* Forwarded requests: what an operator asks of this daemon, and only the daemon that coordinates the job can answer (clients/operator.h). A request is
+ * sent there, and the operator is answered when that daemon has answered. Each has a deadline, and there are at most FORWARDS_MAX. */
 #ifndef CKPTD_CLIENTS_OPERATOR_FORWARD_H
 #define CKPTD_CLIENTS_OPERATOR_FORWARD_H
 
@@ -10,13 +9,13 @@
 struct client;
 struct daemon;
 
-/* The answer comes later, to this request of the client's. -ENOTCONN: the coordinator cannot be reached. */
+/* The answer comes later, to this request of the client's; the job is named. -ENOTCONN: the coordinator cannot be reached. */
 int forward_to_coordinator(struct daemon *daemon, struct client *client, uint32_t seq,
 			   const struct wire_command *command, struct err *err);
 /* From the coordinator. */
 void forward_answered(struct daemon *daemon, const struct peer_order *order);
-/* It cannot be reached any more. */
-void forward_down(struct daemon *daemon);
+/* That node cannot be reached any more. */
+void forward_down(struct daemon *daemon, uint32_t node);
 /* The client has gone; with the last of them all is forgotten. */
 void forward_forget(struct daemon *daemon, const struct client *client);
 /* Every tick. */

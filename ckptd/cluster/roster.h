@@ -5,7 +5,7 @@
  *	node-1   [fd00::2]:7470      rack=r1 switch=s1
  *	node-2   node-2.example:7470 rack=r2 switch=s1
  *
- * The first node is the coordinator. Labels name what fails together. */
+ * Without a registry the first node coordinates all jobs that are spread over nodes. Labels name what fails together. */
 #ifndef CKPTD_CLUSTER_ROSTER_H
 #define CKPTD_CLUSTER_ROSTER_H
 
@@ -23,7 +23,10 @@ enum {
 	ROSTER_FILE_MAX = 32 << 20,
 };
 
-enum { FIRST_NODE = 0 }; /* of the roster: it coordinates the jobs that are spread over nodes */
+enum {
+	FIRST_NODE = 0
+}; /* of the roster: it keeps the catalog of a store that all share, scrubs it, and, without a registry, coordinates */
+#define NO_NODE UINT32_MAX
 
 struct roster_node {
 	char name[NAME_NODE_MAX];

@@ -2,6 +2,7 @@
 
 #include "base/clock.h"
 #include "coordinator/room.h"
+#include "participant/room.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -59,6 +60,13 @@ static struct coord *coord_of(const struct directory *s)
 	return h->directories->coord;
 }
 
+/* Work that was begun in time may go on after the lease has ended, as a process that was stopped goes on: each step asks. */
+static bool stands(const struct directory *s)
+{
+	const struct held *h = s->arg;
+	return host_here(h->directories->elected, s->job);
+}
+
 static void made(struct directory *s)
 {
 	coord_made(coord_of(s), s->id, s->found);
@@ -105,6 +113,7 @@ void directories_make(struct directories *directories, struct step_id id)
 	s->id = id;
 	s->pool = directories->compared != id.epoch ? directories->pool : NULL;
 	s->store = directories->store;
+	s->stands = directories->elected ? stands : NULL;
 	s->made = made;
 	s->sealed = sealed;
 	s->failed = failed;
@@ -136,6 +145,14 @@ void directories_remove(struct directories *directories, struct step_id id)
 	struct directory *s = find(directories, id);
 	if (s)
 		directory_remove(s);
+}
+
+void directories_abandon(struct directories *directories)
+{
+	if (!directories->coord)
+		return;
+	list_for_safe(node, &directories->list)
+		directory_abandon(held_of(node)->directory);
 }
 
 /* ---- time ------------------------------------------------------------------------------------------------------ */

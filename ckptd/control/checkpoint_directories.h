@@ -7,6 +7,7 @@
 #include "checkpoint/room.h"
 
 struct coord;
+struct daemon;
 struct disk;
 struct pool;
 
@@ -17,6 +18,8 @@ struct directories {
 	struct coord *coord;
 	struct pool *pool; /* as in struct directory */
 	const char *store;
+	const struct daemon
+		*elected;  /* nobody else coordinates the job for as long as it does; NULL: nobody else ever does */
 	uint32_t compared; /* the epoch of which a checkpoint was; its nodes' tables stay what they are */
 	struct list list;
 	unsigned n; /* in it */
@@ -33,6 +36,9 @@ void directories_make(struct directories *directories, struct step_id id);
 void directories_seal(struct directories *directories, struct step_id id, const struct wbuf *manifest);
 void directories_drop(struct directories *directories, struct step_id id, int rc, const char *why);
 void directories_remove(struct directories *directories, struct step_id id);
+
+/* All stand as they are, and are let go as soon as nothing runs in them; the coordinator hears of none any more. */
+void directories_abandon(struct directories *directories);
 
 /* Those of which storage has made no progress for so long fail; at each tick. */
 void directories_expire(struct directories *directories, uint64_t stall_ms);

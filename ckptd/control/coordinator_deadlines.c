@@ -1,12 +1,14 @@
 /* Deadlines of what a coordinator waits for. */
+#include "base/clock.h"
 #include "cluster/room.h"
 #include "control/coordinator_host_private.h"
+#include "control/node_record.h"
 #include "daemon.h"
 
 #include <stdio.h>
 
 /* To say what is in memory takes a turn of the node's loop. */
-enum { COMPARE_MS = 10000 };
+enum { COMPARE_MS = 10000, SAY_MS = 500, COME_MS = 3000 };
 
 static void expire_directories(struct coordinator_host *host)
 {
@@ -31,8 +33,19 @@ static void expire_comparison(struct coordinator_host *host)
 	coord_give_up(host->coord, id, who);
 }
 
+/* Those who are there say at once what they are in; others may be on the way. */
+static void expire_resume(struct coordinator_host *host)
+{
+	uint64_t patience = node_records_settled(host->daemon) ? SAY_MS : COME_MS;
+	if (!host->resume_ns || clock_now() - host->resume_ns < patience * CLOCK_NS_PER_MS)
+		return;
+	host->resume_ns = 0;
+	coord_resume_give_up(host->coord, "not all ranks came to the new coordinator");
+}
+
 void host_expire(struct coordinator_host *host)
 {
+	expire_resume(host);
 	expire_directories(host);
 	expire_comparison(host);
 }

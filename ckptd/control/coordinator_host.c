@@ -6,8 +6,10 @@
 #include "catalog/room.h"
 #include "cluster/room.h"
 #include "control/directory_lock.h"
+#include "control/election.h"
 #include "control/epoch_record.h"
 #include "control/membership.h"
+#include "control/partial.h"
 #include "job/room.h"
 #include "participant/room.h"
 #include "replication/room.h"
@@ -18,16 +20,11 @@
 
 enum { HOSTS_MAX = 256, RECORD_RETRY_MS = 1000 };
 
-bool host_here(const struct daemon *daemon)
-{
-	return !daemon->roster || daemon->self == FIRST_NODE;
-}
-
 struct coordinator_host *host_find(const struct daemon *daemon, const char *job)
 {
 	list_for(node, &daemon->hosts) {
 		struct coordinator_host *host = list_entry(node, struct coordinator_host, link);
-		if (!strcmp(host->job, job))
+		if (!host->deposed && !strcmp(host->job, job))
 			return host;
 	}
 	return NULL;
@@ -41,6 +38,7 @@ static void send(struct daemon *daemon, uint32_t node, const struct peer_order *
 	struct net *net = daemon->net;
 	if (!net)
 		return; /* the daemon ends */
+	peer_term_put(&body, coordinator_term(daemon, order->job));
 	int rc = peer_order_encode(order, &body);
 	if (!rc)
 		rc = net_send(net, node, order->type, &body);
@@ -53,6 +51,8 @@ static void send(struct daemon *daemon, uint32_t node, const struct peer_order *
 
 void host_order(struct daemon *daemon, bool spread, uint32_t node, const struct peer_order *order)
 {
+	if (spread && daemon->registry && !host_here(daemon, order->job))
+		return; /* another node may by now: election_tick() has yet to see it */
 	if (!spread || node == daemon->self)
 		orders_obey(daemon, order);
 	else
@@ -173,8 +173,9 @@ static void persist(void *arg, uint32_t epoch, const char *reason)
 	host->retry_ns = 0;
 	if (host->record)
 		return; /* when it has ended, this one follows */
-	if (epochs_record(host->daemon, host->job, epoch, reason, recorded, host, &host->record))
-		recorded(host, epoch, -ENOMEM, "no memory");
+	int rc = epochs_record(host->daemon, host->job, epoch, reason, recorded, host, &host->record);
+	if (rc)
+		recorded(host, epoch, rc, err_name(rc));
 }
 
 static void host_free(struct coordinator_host *host)
@@ -193,14 +194,20 @@ void host_end(struct coordinator_host *host)
 		host_free(host);
 }
 
+static void tick(struct coordinator_host *host, uint64_t now)
+{
+	if (host->retry_ns && now >= host->retry_ns)
+		persist(host, coord_view(host->coord).epoch, coord_reason(host->coord));
+	host_expire(host);
+	host_spill_tick(host);
+}
+
 void hosts_tick(struct daemon *daemon, uint64_t now)
 {
 	list_for_safe(node, &daemon->hosts) {
 		struct coordinator_host *host = list_entry(node, struct coordinator_host, link);
-		if (host->retry_ns && now >= host->retry_ns)
-			persist(host, coord_view(host->coord).epoch, coord_reason(host->coord));
-		host_expire(host);
-		host_spill_tick(host);
+		if (!host->deposed)
+			tick(host, now);
 		host_end(host);
 	}
 	memberships_tick(daemon);
@@ -231,24 +238,41 @@ static const struct coord_orders all_orders = {.emit = emit,
 					       .drop = drop,
 					       .remove = remove_dir};
 
+/* Where the registry says who coordinates, nothing hangs on a lock that a daemon which does not run keeps. */
+static int take_directories(struct coordinator_host *host, struct err *err)
+{
+	struct daemon *daemon = host->daemon;
+	host->directory_lock = DIRECTORY_LOCK_NONE;
+	if (!host->spread || !daemon->registry)
+		return directory_lock_take(daemon, host->job, &host->directory_lock, err);
+	return daemon->root >= 0 ? partials_move(daemon, host->job, err) : 0;
+}
+
 static int begin(struct coordinator_host *host, uint32_t world, struct err *err)
 {
 	struct daemon *daemon = host->daemon;
 	uint32_t epoch;
-	int rc = directory_lock_take(daemon, host->job, &host->directory_lock, err);
+	int rc = take_directories(host, err);
 	if (rc)
 		return rc;
 	rc = epochs_first(daemon, host->job, &epoch, err);
 	if (rc)
 		return err_prefix(err, rc, "job '%s': no epoch can be chosen", host->job);
+	/* Nothing later than what the registry has was given, as far as anybody knows; whose world may change begins anew. */
+	uint32_t last = host->spread ? election_last_epoch(daemon, host->job) : 0;
+	bool resumes = last && epoch == last + 1 && !membership_plan(daemon, host->job);
+	host->resume_ns = resumes ? clock_now() : 0;
+	host->recorded = resumes ? last : 0;
 	host->orders = all_orders;
 	host->orders.arg = host;
-	rc = coord_new(host->job, world, host->spread ? daemon->roster->n : 1, epoch, &host->orders, &host->coord);
+	rc = coord_new(host->job, world, host->spread ? daemon->roster->n : 1, resumes ? last : epoch, &host->orders,
+		       &host->coord);
 	if (rc)
 		return err_set(err, rc, "no memory for job '%s'", host->job);
 	directories_init(&host->directories, daemon->disk, daemon->root, host->job, host->coord);
 	host->directories.pool = daemon->pool;
 	host->directories.store = daemon->config.store;
+	host->directories.elected = host->spread && daemon->registry ? daemon : NULL;
 	return 0;
 }
 
@@ -271,7 +295,9 @@ static int host_new(struct daemon *daemon, const char *job, uint32_t world, bool
 		return rc;
 	}
 	list_push(&daemon->hosts, &host->link);
-	if (spread)
+	if (host->resume_ns)
+		coord_resume(host->coord);
+	else if (spread)
 		coord_withhold(host->coord);
 	return 0;
 }
@@ -317,6 +343,62 @@ int host_remake(struct daemon *daemon, const char *job, uint32_t world, bool spr
 	if (!rc)
 		host_find(daemon, job)->stop = stop;
 	return rc;
+}
+
+/* ---- deposed ---------------------------------------------------------------------------------------------------- */
+
+static void tell_nobody(void *arg, uint32_t node, const struct peer_order *order)
+{
+	(void)arg, (void)node, (void)order;
+}
+
+static void persist_nothing(void *arg, uint32_t epoch, const char *reason)
+{
+	(void)arg, (void)epoch, (void)reason;
+}
+
+static void survey_nothing(void *arg)
+{
+	(void)arg;
+}
+
+static void make_nothing(void *arg, struct step_id id)
+{
+	(void)arg, (void)id;
+}
+
+static void seal_nothing(void *arg, struct step_id id, const struct wbuf *manifest)
+{
+	(void)arg, (void)id, (void)manifest;
+}
+
+static void drop_nothing(void *arg, struct step_id id, int rc, const char *why)
+{
+	(void)arg, (void)id, (void)rc, (void)why;
+}
+
+static const struct coord_orders no_orders = {.emit = tell_nobody,
+					      .persist = persist_nothing,
+					      .survey = survey_nothing,
+					      .make = make_nothing,
+					      .seal = seal_nothing,
+					      .drop = drop_nothing,
+					      .remove = make_nothing};
+
+/* What the disk still does for it is awaited. */
+void host_depose(struct daemon *daemon, const char *job)
+{
+	struct coordinator_host *host = host_find(daemon, job);
+	membership_depose(daemon, job);
+	if (!host || !host->spread)
+		return;
+	log_warn("job %s: this node does not coordinate it any more", job);
+	host->deposed = host->ended = true;
+	host->orders = no_orders;
+	epochs_forget(host->record);
+	host->record = NULL;
+	directories_abandon(&host->directories);
+	host_end(host);
 }
 
 /* All ranks have finished. A node that holds copies need not have had any. */

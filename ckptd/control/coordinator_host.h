@@ -1,5 +1,5 @@
 /* Coordinator host: a job's coordinator in the daemon that has it, and how reports and orders come and go. A job whose ranks are all on one node has
- * its host there. That of a job which is spread over nodes stands on the first node of the roster, whether or not that has ranks of it.
+ * its host there. That of a job which is spread over nodes stands where control/election.h says, whether or not that node has ranks of it.
  *
  * What is for ourselves is a call (host_report, orders_obey), what is for others a message (format/message/peer_coord.h) of the same content. A
  * message that the net does not take ends the session: after that both sides say again what holds.
@@ -31,6 +31,8 @@ void host_preface(struct daemon *daemon, const char *job, const char *text);
 void host_abandon(struct daemon *daemon, const char *job);
 /* A node of the roster is lost: for all jobs. */
 void hosts_node_down(struct daemon *daemon, uint32_t node, const char *why);
+/* Another node coordinates the job, or may: nothing is ordered any more, and what is on storage stays as it is. */
+void host_depose(struct daemon *daemon, const char *job);
 /* Records that could not be written are tried again. */
 void hosts_tick(struct daemon *daemon, uint64_t now);
 /* A worker reads for one of them, which must stay until it has ended. */

@@ -16,7 +16,10 @@ struct coordinator_host {
 	struct coord *coord;
 	struct directories directories;
 	int directory_lock;
-	bool stop;                    /* its nodes were asked to end: so is who comes later */
+	bool stop;    /* its nodes were asked to end: so is who comes later */
+	bool deposed; /* nobody finds it any more: another daemon coordinates the job, or may */
+	uint64_t
+		resume_ns; /* since when it waits for those who are in an epoch that was entered under another coordinator; 0: it does not */
 	bool ended;                   /* nobody needs it: it goes when the last of its directories has been closed */
 	struct epochs_record *record; /* on its way */
 	uint32_t recorded;

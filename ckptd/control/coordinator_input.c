@@ -79,7 +79,7 @@ void hosts_node_down(struct daemon *daemon, uint32_t node, const char *why)
 {
 	list_for_safe(at, &daemon->hosts) {
 		struct coordinator_host *host = list_entry(at, struct coordinator_host, link);
-		if (host->spread)
+		if (host->spread && !host->deposed)
 			lose(host, node, why);
 	}
 	memberships_node_down(daemon, node);

@@ -1,8 +1,10 @@
 #include "control/directory_lock.h"
 
 #include "base/log.h"
+#include "cluster/room.h"
 #include "control/coordinator_host.h"
 #include "daemon.h"
+#include "registry/room.h"
 #include "store/disk/disk.h"
 
 static int open_job(struct daemon *d, const char *job)
@@ -39,6 +41,8 @@ bool directory_lock_to_remove(struct daemon *daemon, const char *job, int *direc
 	*directory_lock = DIRECTORY_LOCK_NONE;
 	if (!job[0] || host_has(daemon, job))
 		return true;
+	if (daemon->registry && (!registry_is_synced(daemon->registry) || coordinator_of(daemon, job) != NO_NODE))
+		return false;
 	int rc = directory_lock_take(daemon, job, directory_lock, &err);
 	if (rc && rc != -EBUSY)
 		log_warn("nothing of job %s is removed for now: %s", job, err.text);

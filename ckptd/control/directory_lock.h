@@ -1,6 +1,7 @@
 /* Directory lock: who may make, rename and remove directories of a job, where several daemons share a store: whoever coordinates the job, or has
  * nothing in it but litter to sweep. A lock on a file in the job's directory; it ends with the process that has it. A daemon in no cluster
- * has the store for itself (REPO_LOCK), and needs none. */
+ * has the store for itself (REPO_LOCK), and needs none. Where a registry says who coordinates a job that is spread over nodes (control/election.h), that
+ * daemon needs none either, and nobody else removes anything of the job. */
 #ifndef CKPTD_CONTROL_DIRECTORY_LOCK_H
 #define CKPTD_CONTROL_DIRECTORY_LOCK_H
 

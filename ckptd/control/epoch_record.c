@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/failpoint.h"
 #include "catalog/room.h"
+#include "control/election.h"
 #include "daemon.h"
 #include "format/files/marks.h"
 #include "replication/room.h"
@@ -73,6 +74,8 @@ static int last_in_store(struct daemon *daemon, const char *job, uint32_t *last,
 int epochs_first(struct daemon *daemon, const char *job, uint32_t *epoch, struct err *err)
 {
 	*epoch = catalog_last_epoch(daemon->catalog, job);
+	if (election_last_epoch(daemon, job) > *epoch)
+		*epoch = election_last_epoch(daemon, job);
 	if (daemon->replica && replica_known_epoch(daemon->replica, job) > *epoch)
 		*epoch = replica_known_epoch(daemon->replica, job);
 	int rc = daemon->config.store ? last_in_store(daemon, job, epoch, err) : 0;
@@ -84,6 +87,7 @@ int epochs_first(struct daemon *daemon, const char *job, uint32_t *epoch, struct
 
 struct epochs_record {
 	struct work work;
+	struct pool *pool;
 	const char *store;
 	struct begun begun;
 	void (*done)(void *arg, uint32_t epoch, int rc, const char *text); /* NULL: nobody waits for it any more */
@@ -140,6 +144,25 @@ static void finish(struct work *work)
 	free(r);
 }
 
+/* The registry has it: now the store, for whoever runs without a registry later. */
+static void in_registry(void *arg, int rc, const char *why)
+{
+	struct epochs_record *r = arg;
+	if (!rc) {
+		pool_submit(r->pool, &r->work);
+		return;
+	}
+	r->rc = err_set(&r->err, rc, "%s", why);
+	finish(&r->work);
+}
+
+static int tell_registry(struct daemon *daemon, struct epochs_record *r)
+{
+	AUTO_WBUF struct wbuf text = {0};
+	int rc = begun_encode(&r->begun, &text);
+	return rc ? rc : election_record_epoch(daemon, r->begun.job, text.data, text.len, in_registry, r);
+}
+
 int epochs_record(struct daemon *daemon, const char *job, uint32_t epoch, const char *reason,
 		  void (*done)(void *arg, uint32_t epoch, int rc, const char *text), void *arg,
 		  struct epochs_record **out)
@@ -155,8 +178,15 @@ int epochs_record(struct daemon *daemon, const char *job, uint32_t epoch, const 
 	snprintf(r->begun.reason, sizeof(r->begun.reason), "%s", reason);
 	r->done = done;
 	r->arg = arg;
+	r->pool = daemon->pool;
+	int rc = daemon->registry ? tell_registry(daemon, r) : 0;
+	if (rc) {
+		free(r);
+		return rc;
+	}
 	*out = r;
-	pool_submit(daemon->pool, &r->work);
+	if (!daemon->registry)
+		pool_submit(daemon->pool, &r->work);
 	return 0;
 }
 

@@ -16,8 +16,9 @@ int epochs_first(struct daemon *daemon, const char *job, uint32_t *epoch, struct
 
 struct epochs_record;
 
-/* Writes on a worker that the epoch is given: it is on storage, with all names, when done is called with rc 0, from pool_poll. Without a
- * store there is nothing to write to: done is called all the same. -ENOMEM. */
+/* Writes that the epoch is given, into the registry, if there is one, and then on a worker into the store: it stands there, with all names, when done is called
+ * with rc 0, from pool_poll. -ESTALE: another node coordinates the job. Without a store and a registry there is nothing to write to: done is called all the same.
+ * -ENOMEM, and what registry_commit() says. */
 int epochs_record(struct daemon *daemon, const char *job, uint32_t epoch, const char *reason,
 		  void (*done)(void *arg, uint32_t epoch, int rc, const char *text), void *arg,
 		  struct epochs_record **out);

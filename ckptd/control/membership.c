@@ -92,6 +92,13 @@ void membership_over(struct daemon *daemon, const char *job)
 	membership_remove(daemon, job);
 }
 
+void membership_depose(struct daemon *daemon, const char *job)
+{
+	const struct membership *m = membership_find(daemon, job);
+	if (m && m->spread)
+		membership_remove(daemon, job);
+}
+
 void memberships_free(struct daemon *daemon)
 {
 	membership_past_free(daemon);

@@ -42,6 +42,8 @@ bool membership_deserted(struct daemon *daemon, const char *job, uint32_t node, 
 /* Those who are at work were asked to end, and there is no host that knows: it could not be made anew. */
 void membership_keep_stop(struct daemon *daemon, const char *job, bool stop);
 bool membership_stops(const struct daemon *daemon, const char *job);
+/* Another daemon plans the job, or may. */
+void membership_depose(struct daemon *daemon, const char *job);
 /* All ranks have finished, or nobody is left. Whoever offers processes to what is over is told so. */
 void membership_over(struct daemon *daemon, const char *job);
 

@@ -68,6 +68,8 @@ void membership_remove(struct daemon *daemon, const char *job);
 
 /* Until when a node that is missing now may come. */
 uint64_t membership_patience(const struct membership *m);
+/* The same for those who had ranks by the plan of an earlier coordinator, and have yet to say so. */
+uint64_t membership_return_patience(const struct membership *m);
 
 /* The node is to end what it has under way, if it has anything by the plan that holds; also who has lost his launcher: if he has rank 0, nobody
  * else decides what is written. */

@@ -3,8 +3,12 @@
 
 #include "base/log.h"
 #include "control/coordinator_host.h"
+#include "control/node_record.h"
 
 #include <string.h>
+
+/* How long a node that is there may take to say which ranks it has. */
+#define SAY_NS CLOCK_NS_PER_S
 
 /* Those who have claimed ranks of the plan that was taken for the last one. */
 static void leave_behind(struct membership *m)
@@ -42,13 +46,19 @@ static void make_room(struct membership *m, uint32_t world, uint32_t by)
 		log_error("job %s: %s", m->job, err.text);
 }
 
-/* Another life of this daemon has planned, or got further than the one that we know of. */
+uint64_t membership_return_patience(const struct membership *m)
+{
+	uint64_t patience = membership_patience(m), soon = clock_deadline(SAY_NS);
+	return node_records_settled(m->daemon) ? min_u64(patience, soon) : patience;
+}
+
+/* Another life of this daemon, or another node, has planned, or got further than the one that we know of. */
 static void adopt(struct membership *m, uint32_t plan, uint32_t world, uint32_t by)
 {
 	log_info("job %s: plan %u, of an earlier life, holds: %u ranks", m->job, plan, world);
 	leave_behind(m);
 	assignment_adopt(&m->assignment, plan, world);
-	m->wait_ns = m->spread ? membership_patience(m) : 0;
+	m->wait_ns = m->spread ? membership_return_patience(m) : 0;
 	m->gone = m->spread; /* who does not come back was lost, for all that is known here */
 	m->parted = true;
 	make_room(m, world, by);

@@ -1,12 +1,15 @@
-/* Room control: the host of each coordinator: membership, the record of epochs, and the directories of
- * checkpoints.
- * May know: runtime, coordinator, cluster, catalog, checkpoint, replication, participant, job.
+/* Room control: the host of each coordinator: which node that is, membership, the record of epochs, and the
+ * directories of checkpoints.
+ * May know: runtime, coordinator, cluster, registry, catalog, checkpoint, replication, participant, job.
  * Invariants: an epoch is on record before anybody is told of it; no epoch is given twice. */
 #ifndef CKPTD_CONTROL_ROOM_H
 #define CKPTD_CONTROL_ROOM_H
 
 #include "control/coordinator_host.h"
 #include "control/directory_lock.h"
+#include "control/election.h"
 #include "control/membership.h"
+#include "control/node_record.h"
+#include "control/partial.h"
 
 #endif

@@ -73,6 +73,7 @@ struct coord_view coord_view(const struct coord *c)
 				   .entered = c->entered,
 				   .world = c->world,
 				   .attending = c->attending,
+				   .resuming = c->resuming,
 				   .fresh = c->fresh,
 				   .stale = c->stale,
 				   .unserved = c->unserved,
@@ -167,6 +168,7 @@ bool coord_leave(struct coord *c, uint32_t node)
 	if (!c->nodes[node].ranks)
 		return false;
 	coord_set_ranks(c, node, 0);
+	coord_resume_give_up(c, "the ranks of a node have left since the coordinator was lost");
 	if (!c->persisting)
 		try_enter(c); /* its ranks may be elsewhere by now, and all others wait */
 	coord_finishes(c);
@@ -181,13 +183,13 @@ bool coord_has_joined(const struct coord *c, uint32_t node)
 bool coord_needs(const struct coord *c, uint32_t node)
 {
 	const struct coord_node *n = &c->nodes[node];
-	return n->ranks && !n->finished && (c->entered == c->epoch || !c->fresh);
+	return n->ranks && !n->finished && (c->entered == c->epoch || !c->fresh || c->resuming);
 }
 
 /* What is lost before all are at work again follows from the first loss. */
 static void note_lost(struct coord *c, uint32_t rank)
 {
-	if (c->entered == c->epoch)
+	if (c->entered == c->epoch || c->resuming)
 		c->lost = rank;
 }
 
@@ -236,7 +238,7 @@ void coord_raise(struct coord *c, const char *fmt, ...)
 	vsnprintf(c->reason, sizeof(c->reason), fmt, ap);
 	va_end(ap);
 	++c->epoch;
-	c->fresh = c->resumed = false;
+	c->fresh = c->resumed = c->resuming = false;
 	coord_restore_forget(c);
 	coord_copy_forget(c);
 	coord_saves_poison(c);
@@ -282,7 +284,7 @@ void coord_lost(struct coord *c, struct coord_from from, uint32_t rank, bool was
 	if (!coord_current(c, from))
 		return;
 	set_joining(c, from.node, false); /* until its next process waits, too */
-	if (c->fresh && !was_in) {
+	if (c->fresh && !c->resuming && !was_in) {
 		struct peer_word word = {.epoch = c->epoch, .rank = rank};
 		coord_order_word(c, from.node, PEER_RANK_WANTED, word, why);
 		return;
@@ -304,7 +306,7 @@ void coord_missing(struct coord *c, struct coord_from from, uint32_t rank)
 /* Somebody new among those who are at work, or one of them wants to begin again: a new epoch for all. */
 void coord_want(struct coord *c, struct coord_from from, uint32_t rank)
 {
-	if (coord_current(c, from) && c->entered == c->epoch)
+	if (coord_current(c, from) && (c->entered == c->epoch || c->resuming))
 		coord_raise(c, "rank %u joins", rank);
 }
 
@@ -356,7 +358,8 @@ static bool share_blobs(struct coord *c)
 
 static void try_enter(struct coord *c)
 {
-	if (!c->held && c->attending == c->world && c->joining == c->world && c->entered != c->epoch && share_blobs(c))
+	if (!c->held && !c->resuming && c->attending == c->world && c->joining == c->world && c->entered != c->epoch &&
+	    share_blobs(c))
 		enter(c);
 }
 
@@ -383,6 +386,7 @@ void coord_joining(struct coord *c, struct coord_from from, const struct peer_no
 {
 	if (!coord_current(c, from) || !has_ranks(c, from.node, m))
 		return;
+	coord_resume_give_up(c, "a node joins");
 	if (c->entered == c->epoch) { /* in: it said so twice, and will hear that it has entered */
 		if (!c->nodes[from.node].in)
 			coord_raise(c, "a node joins");

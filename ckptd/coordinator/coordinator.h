@@ -8,6 +8,7 @@
  *   finish ── a node has finished ──► told that it STAYS ── all have ──► DISMISSED
  *                                         └── another one waits to enter ──► NEEDED
  *   epoch    ── all ranks of all nodes wait in join ──► entered ── one is lost, or wants in ──► raised, entered by nobody yet
+ *            ── another daemon coordinates, and all come that are in it ──► RESUME
  *   restore  ── all wait ──► LOOK (at memory, copies, storage) ── all have found ──► FETCH ── all have it ──► restored
  *                                   ▲ nothing is left: refused              │ cannot be had: the next best
  *   copies   ── shown: captured, and those of an earlier save are made, or cannot be ──► COPY ── all held ──► shown: replicated
@@ -58,7 +59,7 @@ struct coord_survey {
 
 /* Orders to nodes, node < nnodes; and what is for the coordinator's own daemon.
  *
- * ADOPT: the job is in this epoch, and no rank has to be told; with the flag its ranks go on in it. RAISE: freeze what is shown, poison
+ * RESUME: the job goes on in its epoch, and what was reported of saves is reported anew. ADOPT: the job is in this epoch, and no rank has to be told; with the flag its ranks go on in it. RAISE: freeze what is shown, poison
  * what is not complete, then tell the ranks; with the flag the rank whose loss ended the last epoch that all had entered, whatever has
  * raised it since. RANK_WANTED: the rank is wanted anew; the epoch stays. REJECT: those of its ranks that wait to enter cannot. JOINED:
  * all have entered. FINISH_STATE: where a node that has finished stands.
@@ -94,6 +95,10 @@ int coord_new(const char *job, uint32_t world, uint32_t nnodes, uint32_t epoch, 
 	      struct coord **out);
 /* Nobody is told of the first epoch before it is persisted. */
 void coord_withhold(struct coord *c);
+/* The epoch was entered, and is on record: it goes on if all ranks of the world come that are in it (coordinator/resume.c). */
+void coord_resume(struct coord *c);
+/* They do not: the next one begins. No effect when all have come. */
+void coord_resume_give_up(struct coord *c, const char *why);
 /* From now on what persist was told cannot be lost. */
 void coord_persisted(struct coord *c, uint32_t epoch);
 void coord_free(struct coord *c); /* NULL is allowed */
@@ -169,6 +174,7 @@ void coord_left(struct coord *c, struct step_id id, bool kept);
 
 struct coord_view {
 	uint32_t epoch, entered, world, attending;
+	bool resuming;  /* it waits for those who are in the epoch */
 	bool fresh;     /* nobody has entered or raised an epoch in this life of the coordinator */
 	uint64_t stale; /* reports of another epoch */
 	bool unserved; /* the ranks were refused what is there, and have gone on from nothing else: it stays for others */

@@ -90,6 +90,7 @@ struct coord {
 	bool unserved;  /* a restore was refused although there is something, and nothing was saved or restored since */
 	bool has_saved; /* there was a snapshot, or may have been before this life of the coordinator */
 	bool held;      /* nobody enters */
+	bool resuming;  /* the epoch was entered under another coordinator, and not all have come yet */
 	bool persisting; /* nobody is told of the epoch yet */
 	uint32_t
 		lost; /* the rank whose loss ended the epoch that all had entered; COORD_NOBODY: it was not a loss, or they are in one */
@@ -124,6 +125,9 @@ void coord_order_failure(struct coord *c, uint32_t node, enum peer_type type, st
 void coord_order_level(struct coord *c, uint32_t node, struct step_id id, enum level_shown level);
 /* What the node wrote of a save that has failed is deleted, unless it is to be kept. */
 void coord_order_clear(struct coord *c, uint32_t node, struct step_id id, bool kept);
+
+/* coordinator/resume.c. True: it is in the epoch that goes on, and is told when all are. */
+bool coord_resume_joins(struct coord *c, struct coord_from from, const struct peer_node_join *m);
 
 /* What is reported, by message (coordinator/input.c). */
 void coord_node_join(struct coord *c, struct coord_from from, uint32_t nranks, uint32_t known);

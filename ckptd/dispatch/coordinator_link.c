@@ -8,33 +8,70 @@
 #include "job/room.h"
 #include "participant/room.h"
 
-void coordinator_link_up(struct daemon *daemon)
+#include <stdio.h>
+
+void coordinator_link_up(struct job *job)
 {
-	list_for(node, &daemon->jobs) {
-		struct job *job = list_entry(node, struct job, link);
-		if (!job->spread)
-			continue;
-		resize_apart(job, true);
-		resize_say(job);
-		halt_together(job);
-		if (job->nlocal)
-			participant_join(job);
+	resize_apart(job, true);
+	resize_say(job);
+	halt_together(job);
+	if (job->nlocal)
+		participant_join(job);
+}
+
+void coordinator_link_down(struct job *job)
+{
+	char who[WIRE_TEXT_MAX];
+	halt_apart(job);
+	finish_apart(job);
+	job_pause(job, UINT64_MAX); /* nobody is there who could begin the next epoch */
+	log_warn("job %s: %s: no save is completed until that is over", job->name,
+		 coordinator_text(job->daemon, job->name, who, sizeof(who)));
+}
+
+static void look(struct job *job)
+{
+	bool reached = coordinator_in_reach(job->daemon, job->name);
+	uint64_t term = coordinator_term(job->daemon, job->name);
+	bool was = job->linked && (!reached || term != job->linked_term);
+	bool is = reached && (!job->linked || term != job->linked_term);
+	job->linked = reached;
+	job->linked_term = term;
+	if (was)
+		coordinator_link_down(job);
+	if (is)
+		coordinator_link_up(job);
+}
+
+void coordinator_link_node(struct daemon *daemon, uint32_t node)
+{
+	bool lost = !net_is_up(daemon->net, node);
+	if (lost)
+		spills_abandon_lost(daemon);
+	if (lost)
+		forward_down(daemon, node);
+	list_for(it, &daemon->jobs) {
+		struct job *job = list_entry(it, struct job, link);
+		if (job->spread && coordinator_of(daemon, job->name) == node)
+			look(job);
 	}
 }
 
-void coordinator_link_down(struct daemon *daemon)
+static void announce(struct daemon *daemon, const char *name)
 {
-	spills_abandon(daemon);
-	forward_down(daemon);
-	list_for(node, &daemon->jobs) {
-		struct job *job = list_entry(node, struct job, link);
-		if (!job->spread)
-			continue;
-		halt_apart(job);
-		finish_apart(job);
-		job_pause(job, UINT64_MAX); /* nobody is there who could begin the next epoch */
-		log_warn("job %s: node %s, which coordinates it, cannot be reached: no save is completed until "
-			 "it is back",
-			 job->name, daemon->roster->nodes[FIRST_NODE].name);
-	}
+	struct peer_order order = {.type = PEER_ANNOUNCE};
+	snprintf(order.job, sizeof(order.job), "%s", name);
+	for (uint32_t n = 0; daemon->net && n < daemon->roster->n; n++)
+		if (net_is_up(daemon->net, n))
+			host_order(daemon, true, n, &order);
+}
+
+void coordinator_link_moved(struct daemon *daemon, const char *name)
+{
+	struct job *job = job_find(daemon, name);
+	spills_abandon(daemon, name);
+	if (host_here(daemon, name))
+		announce(daemon, name);
+	if (job && job->spread)
+		look(job);
 }

@@ -1,10 +1,19 @@
-/* The way to the first node, which coordinates all jobs that are spread over nodes, comes and goes. */
+/* The way of a job that is spread over nodes to its coordinator comes and goes: with the session, and with who coordinates it (control/election.h). */
 #ifndef CKPTD_DISPATCH_COORDINATOR_LINK_H
 #define CKPTD_DISPATCH_COORDINATOR_LINK_H
 
-struct daemon;
+#include <stdint.h>
 
-void coordinator_link_up(struct daemon *daemon);
-void coordinator_link_down(struct daemon *daemon);
+struct daemon;
+struct job;
+
+/* The coordinator is told all that holds. */
+void coordinator_link_up(struct job *job);
+void coordinator_link_down(struct job *job);
+
+/* The session with a node has begun or ended. */
+void coordinator_link_node(struct daemon *daemon, uint32_t node);
+/* Another node coordinates the job, or nobody does. */
+void coordinator_link_moved(struct daemon *daemon, const char *job);
 
 #endif

@@ -5,6 +5,7 @@
 #include "base/log.h"
 #include "clients/room.h"
 #include "daemon.h"
+#include "dispatch/coordinator_link.h"
 #include "job/room.h"
 #include "replication/room.h"
 #include "save/room.h"
@@ -107,6 +108,10 @@ static void obey(struct job *job, const struct peer_order *order)
 		member_epoch_known(job);
 		halt_joined(job);
 		return;
+	case PEER_RESUME:
+		if (order->word.epoch == job->epoch)
+			saves_report_anew(&job->saves);
+		return;
 	case PEER_RANK_WANTED:
 		tell(job, &order->word);
 		return;
@@ -192,6 +197,10 @@ void orders_obey(struct daemon *daemon, const struct peer_order *order)
 		return;
 	case PEER_PLAN:
 		resize_plan(job, &order->plan);
+		return;
+	case PEER_ANNOUNCE:
+		if (job->linked) /* it may not have known that it was elected when it was told what holds */
+			coordinator_link_up(job);
 		return;
 	case PEER_STOP:
 		job_stop(job);

@@ -28,8 +28,7 @@ static void on_up(void *arg, unsigned node)
 	struct daemon *d = arg;
 	log_info("node %s is there", name_of(d, node));
 	replica_node_up(d->replica, node);
-	if (node == 0)
-		coordinator_link_up(d);
+	coordinator_link_node(d, node);
 }
 
 static void on_down(void *arg, unsigned node, int rc)
@@ -40,11 +39,22 @@ static void on_down(void *arg, unsigned node, int rc)
 	log_warn("%s", why);
 	replica_node_down(d->replica, node);
 	hosts_node_down(d, node, why);
-	if (node == 0)
-		coordinator_link_down(d);
+	coordinator_link_node(d, node);
 }
 
-static int take_report(struct daemon *d, unsigned node, uint16_t type, const void *body, size_t len, struct err *err)
+/* Of another term: who sent it, or we, have yet to hear who coordinates the job. Without a registry that is always the same, and whoever says
+ * otherwise cannot go on. */
+static int strange(const struct daemon *d, unsigned node, const char *job, uint16_t type, struct err *err)
+{
+	if (!d->registry)
+		return err_set(err, -EPROTO, "%s of job %s, which node %s coordinates", peer_coord_name(type), job,
+			       name_of(d, FIRST_NODE));
+	log_debug("job %s: %s of node %s is of another term", job, peer_coord_name(type), name_of(d, node));
+	return 0;
+}
+
+static int take_report(struct daemon *d, unsigned node, uint16_t type, uint64_t term, const void *body, size_t len,
+		       struct err *err)
 {
 	struct peer_report report;
 	int rc = peer_report_decode(type, body, len, &report, err);
@@ -52,22 +62,39 @@ static int take_report(struct daemon *d, unsigned node, uint16_t type, const voi
 		return rc;
 	if (type == PEER_RECOVERED)
 		recoveries_hear(d, node, report.job, &report.recovered);
-	else
+	else if (election_believes(d, report.job, d->self, term))
 		host_report(d, node, true, &report);
+	else
+		return strange(d, node, report.job, type, err);
 	orders_turn(d, report.job);
 	return 0;
 }
 
-static int take_order(struct daemon *d, uint16_t type, const void *body, size_t len, struct err *err)
+static int take_order(struct daemon *d, unsigned node, uint16_t type, uint64_t term, const void *body, size_t len,
+		      struct err *err)
 {
 	struct peer_order order;
 	int rc = peer_order_decode(type, body, len, &order, err);
 	if (rc)
 		return rc;
-	orders_obey(d, &order);
-	orders_turn(d, order.job);
+	if (election_believes(d, order.job, node, term)) {
+		orders_obey(d, &order);
+		orders_turn(d, order.job);
+	} else {
+		rc = strange(d, node, order.job, type, err);
+	}
 	peer_order_free(&order);
-	return 0;
+	return rc;
+}
+
+static int take_coordination(struct daemon *d, unsigned node, uint16_t type, const void *body, size_t len,
+			     struct err *err)
+{
+	uint64_t term;
+	if (!peer_term_take(&body, &len, &term))
+		return err_set(err, -EBADMSG, "%s message without a term", peer_coord_name(type));
+	return type < PEER_REPORT_END ? take_report(d, node, type, term, body, len, err)
+				      : take_order(d, node, type, term, body, len, err);
 }
 
 /* What nobody understands is of another release, or the other side is broken: either way it cannot go on. */
@@ -78,10 +105,8 @@ static void on_message(void *arg, unsigned node, uint16_t type, const void *body
 	int rc = 0;
 	if (type >= PEER_OFFER && type < PEER_TYPE_END)
 		replica_message(d->replica, node, type, body, len);
-	else if (type < PEER_REPORT_END && host_here(d))
-		rc = take_report(d, node, type, body, len, &err);
-	else if (type >= PEER_ADOPT && type < PEER_ORDER_END && node == 0)
-		rc = take_order(d, type, body, len, &err);
+	else if (type < PEER_REPORT_END || (type >= PEER_ADOPT && type < PEER_ORDER_END))
+		rc = take_coordination(d, node, type, body, len, &err);
 	else
 		rc = err_set(&err, -EPROTO, "a message of type %u with %zu bytes, which is not known here", type, len);
 	if (!rc)
@@ -108,6 +133,14 @@ static void on_net(void *arg, uint32_t events)
 	(void)events;
 	peers_poll(arg);
 }
+
+static void on_registry(void *arg, uint32_t events)
+{
+	(void)events;
+	election_poll(arg);
+}
+
+static const struct election_events moves = {coordinator_link_moved};
 
 static struct net_credentials credentials_of(const struct config *config)
 {
@@ -187,6 +220,10 @@ int peers_open(struct daemon *d, struct err *err)
 	if (!rc && !loop_watch(d->loop, net_event_fd(d->net), EPOLLIN, on_net, d))
 		rc = err_set(err, -ENOMEM, "cannot watch the net");
 	if (!rc)
+		rc = election_open(d, &moves, err);
+	if (!rc && d->registry && !loop_watch(d->loop, election_event_fd(d), EPOLLIN, on_registry, d))
+		rc = err_set(err, -ENOMEM, "cannot watch the registry");
+	if (!rc)
 		log_info("node %u of %u in the cluster of %s, copies between nodes are %s", d->self + 1, d->roster->n,
 			 config->cluster, setting_seals_copies(config) ? "sealed" : "not sealed");
 	return rc;
@@ -209,6 +246,7 @@ void peers_tick(struct daemon *d, uint64_t now)
 {
 	if (!d->net)
 		return;
+	election_tick(d);
 	replica_tick(d->replica);
 	if (now < d->next_refused)
 		return;
@@ -222,6 +260,7 @@ void peers_tick(struct daemon *d, uint64_t now)
 
 void peers_close(struct daemon *d)
 {
+	election_close(d);
 	net_free(d->net);
 	d->net = NULL;
 	replica_free(d->replica);

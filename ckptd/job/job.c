@@ -105,6 +105,8 @@ static int job_new(struct daemon *daemon, const struct wire_hello *hello, struct
 	copies_init(&job->copies, job);
 	restore_init(&job->restore, job);
 	health_marks_init(&job->health_marks, job);
+	job->linked = job->spread && coordinator_in_reach(daemon, job->name);
+	job->linked_term = coordinator_term(daemon, job->name);
 	list_push(&daemon->jobs, &job->link);
 	int rc = job->nlocal ? participant_take(job, err) : 0;
 	if (rc) {

@@ -98,6 +98,8 @@ struct job {
 	struct recovery_log recovery_log;
 	uint64_t dormant_ns;   /* since when no process is left; 0: some is */
 	uint64_t resumed_ns;   /* since when resumed ranks wait for the missing; 0: none do */
+	bool linked;           /* its coordinator is in reach, and was told all that holds */
+	uint64_t linked_term;  /* of that coordinator */
 	uint64_t join_ns;      /* when to join again, having been turned away; 0: nothing of the kind is due */
 	struct repeat refusal; /* why it was */
 	char refused[200];     /* the same in words, for whoever waits in vain; "": it was not, or has been let in */

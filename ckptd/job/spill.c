@@ -416,11 +416,20 @@ void spill_order(struct daemon *daemon, const char *job, const struct peer_spill
 	}
 }
 
-void spills_abandon(struct daemon *daemon)
+void spills_abandon(struct daemon *daemon, const char *job)
 {
 	for (struct spill *r = daemon->spills, *next; r; r = next) {
 		next = r->next;
-		if (!r->abandoned)
+		if (!r->abandoned && (!job || !strcmp(r->job, job)))
+			keep(r);
+	}
+}
+
+void spills_abandon_lost(struct daemon *daemon)
+{
+	for (struct spill *r = daemon->spills, *next; r; r = next) {
+		next = r->next;
+		if (!r->abandoned && !coordinator_in_reach(daemon, r->job))
 			keep(r);
 	}
 }

@@ -18,7 +18,9 @@ struct daemon;
 /* From the coordinator. */
 void spill_order(struct daemon *daemon, const char *job, const struct peer_spill *order);
 /* The coordinator is not there any more, or this daemon ends: nobody says what is to become of them. */
-void spills_abandon(struct daemon *daemon);
+void spills_abandon(struct daemon *daemon, const char *job);
+/* Those whose coordinator cannot be reached. */
+void spills_abandon_lost(struct daemon *daemon);
 /* Storage that makes no progress; every tick. */
 void spills_tick(struct daemon *daemon);
 /* A worker or the disk uses something of one. */

@@ -2,6 +2,7 @@
 
 #include "base/clock.h"
 #include "checkpoint/room.h"
+#include "control/room.h"
 #include "daemon.h"
 #include "format/document/json_out.h"
 #include "job/room.h"
@@ -56,6 +57,14 @@ static const struct {
 		 "Start the other nodes' ckptd, or give them more memory (memory-limit): until then the loss of this "
 		 "node "
 		 "takes its part of the newest snapshot with it. Copies that nobody wants: copies = 0 in [job]."},
+	[HEALTH_COORDINATOR_AWAY] = {"COORDINATOR_AWAY", HEALTH_DEGRADED,
+				     "Start ckptd on the node that coordinates the job, or mend the way to it: until "
+				     "then no save of the job is "
+				     "completed. With a registry another node takes over by itself."},
+	[HEALTH_REGISTRY_AWAY] =
+		{"REGISTRY_AWAY", HEALTH_DEGRADED,
+		 "Look whether etcd runs, has a leader, and can be reached from this node. Training and "
+		 "saves to memory go on; no coordinator can be elected until it is back."},
 	[HEALTH_MEMORY_FULL] = {"MEMORY_FULL", HEALTH_NOTICE,
 				"Another job may not fit: raise --memory-limit, or end a job that is not needed."},
 	[HEALTH_NO_STORE] = {"NO_STORE", HEALTH_NOTICE,
@@ -250,6 +259,21 @@ static void look_at_restore(struct look *look)
 		add(look, HEALTH_RESTORE_FAILED, "%s", last->passed_over);
 }
 
+static void look_at_coordinator(struct look *look)
+{
+	char who[200];
+	if (look->job->spread && !look->job->linked)
+		add(look, HEALTH_COORDINATOR_AWAY, "%s",
+		    coordinator_text(look->daemon, look->job->name, who, sizeof(who)));
+}
+
+static void look_at_registry(struct look *look)
+{
+	struct election_view v;
+	if (election_look(look->daemon, &v) && !v.synced)
+		add(look, HEALTH_REGISTRY_AWAY, "%s", *v.away ? v.away : "it has not been reached yet");
+}
+
 static int by_severity(const void *a, const void *b)
 {
 	const struct finding *x = a, *y = b;
@@ -262,11 +286,13 @@ unsigned health_find(struct daemon *daemon, struct finding *found, unsigned max,
 {
 	struct look look = {.daemon = daemon, .found = found, .max = max, .now = clock_now()};
 	look_at_daemon(&look);
+	look_at_registry(&look);
 	list_for(node, &daemon->jobs) {
 		look.job = list_entry(node, struct job, link);
 		look_at_storage(&look);
 		look_at_ranks(&look);
 		look_at_copies(&look);
+		look_at_coordinator(&look);
 		look_at_restore(&look);
 	}
 	qsort(found, look.n, sizeof(*found), by_severity);

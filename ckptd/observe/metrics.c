@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "checkpoint/room.h"
 #include "cluster/room.h"
+#include "control/room.h"
 #include "daemon.h"
 #include "format/document/json_out.h"
 #include "job/room.h"
@@ -205,6 +206,19 @@ static void put_cluster(struct daemon *d, struct wbuf *out)
 	}
 }
 
+static void put_registry(struct daemon *d, struct wbuf *out)
+{
+	struct election_view v;
+	if (!election_look(d, &v))
+		return;
+	gauge(out, "ckpt_registry_synced", "1: the registry is followed; 0: it is away.", v.synced);
+	gauge(out, "ckpt_registry_coordinated_jobs", "Jobs that this node coordinates.", v.coordinates);
+	family(out, "ckpt_registry_transactions_total", "counter", "Asked of the registry.");
+	sample(out, "ckpt_registry_transactions_total", no_labels, v.transactions);
+	family(out, "ckpt_registry_outages_total", "counter", "Times that the registry was away.");
+	sample(out, "ckpt_registry_outages_total", no_labels, v.outages);
+}
+
 static void put_daemon(struct daemon *d, struct wbuf *out)
 {
 	struct space_view space = space_get(d->space);
@@ -222,6 +236,7 @@ static void put_daemon(struct daemon *d, struct wbuf *out)
 	}
 	if (d->replica)
 		put_cluster(d, out);
+	put_registry(d, out);
 	put_health(d, out);
 }
 

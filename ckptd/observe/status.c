@@ -267,6 +267,16 @@ static json_t *health_of(struct daemon *d)
 	return json_pack("{s:s, s:o}", "status", health_status_name(severity), "findings", findings);
 }
 
+static json_t *registry_json(const struct daemon *d)
+{
+	struct election_view v;
+	if (!election_look(d, &v))
+		return json_null();
+	return json_pack("{s:b, s:o, s:o, s:i}", "synced", v.synced, "away",
+			 v.synced || !*v.away ? json_null() : plain_json_text(v.away), "lease_left_ms",
+			 plain_json_ms(v.lease_left_ns != 0, v.lease_left_ns), "coordinates", (int)v.coordinates);
+}
+
 static json_t *cluster_json(const struct daemon *d)
 {
 	json_t *nodes = json_array();
@@ -278,9 +288,9 @@ static json_t *cluster_json(const struct daemon *d)
 		json_array_append_new(nodes, json_pack("{s:s, s:b, s:b}", "name", d->roster->nodes[i].name, "self",
 						       i == d->self, "up", i == d->self || net_is_up(d->net, i)));
 	const struct replica_counts *n = replica_counts(d->replica);
-	return json_pack("{s:o, s:b, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "nodes", nodes, "sealed",
-			 setting_seals_copies(&d->config), "sent", (json_int_t)n->sent, "sent_bytes",
-			 (json_int_t)n->sent_bytes, "send_failed", (json_int_t)n->send_failed, "remade",
+	return json_pack("{s:o, s:o, s:b, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "nodes", nodes, "registry",
+			 registry_json(d), "sealed", setting_seals_copies(&d->config), "sent", (json_int_t)n->sent,
+			 "sent_bytes", (json_int_t)n->sent_bytes, "send_failed", (json_int_t)n->send_failed, "remade",
 			 (json_int_t)n->remade, "held", (json_int_t)n->held, "refused", (json_int_t)n->refused,
 			 "served", (json_int_t)n->served, "fetched", (json_int_t)n->fetched, "fetch_failed",
 			 (json_int_t)n->fetch_failed);

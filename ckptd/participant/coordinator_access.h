@@ -1,4 +1,5 @@
-/* What a node needs of the coordinators in its own daemon. They stand above (control/coordinator_host.c, which has these functions). */
+/* What a node needs to know of coordinators: where that of a job is, and those in its own daemon. They stand above (control/election.c and
+ * control/coordinator_host.c, which have these functions). */
 #ifndef CKPTD_PARTICIPANT_COORDINATOR_ACCESS_H
 #define CKPTD_PARTICIPANT_COORDINATOR_ACCESS_H
 
@@ -8,8 +9,16 @@
 struct daemon;
 struct peer_report;
 
-/* True when this daemon coordinates the jobs that are spread over nodes. */
-bool host_here(const struct daemon *daemon);
+/* Of a job that is spread over nodes: who coordinates it, in the roster; NO_NODE: nobody does, as far as is known here. */
+uint32_t coordinator_of(const struct daemon *daemon, const char *job);
+/* Since when: it only grows, and stands in every message between a node and a coordinator. 0: without a registry. */
+uint64_t coordinator_term(const struct daemon *daemon, const char *job);
+/* It is here, or the session with it stands. */
+bool coordinator_in_reach(const struct daemon *daemon, const char *job);
+/* "node NAME, which coordinates it", or that nobody does. */
+const char *coordinator_text(const struct daemon *daemon, const char *job, char *text, size_t size);
+/* This daemon coordinates it. */
+bool host_here(const struct daemon *daemon, const char *job);
 /* With the reason when it cannot be made. -EAGAIN: not yet. */
 int host_open(struct daemon *daemon, const char *job, uint32_t world, bool spread, struct err *err);
 /* Something was reported by a node of the roster, or by ourselves (node: daemon->self). The first NODE_JOIN makes the host; what cannot be

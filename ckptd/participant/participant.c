@@ -15,30 +15,38 @@
 
 /* ---- reports --------------------------------------------------------------------------------------------------- */
 
-int participant_send(const struct daemon *daemon, const struct peer_report *r)
+int participant_send(const struct daemon *daemon, uint32_t node, const struct peer_report *r)
 {
 	AUTO_WBUF struct wbuf body = {0};
 	struct net *net = daemon->net;
-	if (!net)
-		return -ENOTCONN; /* the daemon ends */
+	if (!net || node == NO_NODE)
+		return -ENOTCONN; /* the daemon ends, or nobody coordinates */
+	peer_term_put(&body, coordinator_term(daemon, r->job));
 	int rc = peer_report_encode(r, &body);
 	if (!rc)
-		rc = net_send(net, FIRST_NODE, r->type, &body);
+		rc = net_send(net, node, r->type, &body);
 	if (!rc || rc == -ENOTCONN)
 		return rc;
-	log_warn("job %s: cannot send %s to the coordinator: %s", r->job, peer_coord_name(r->type), err_name(rc));
-	net_drop(net, FIRST_NODE, rc); /* it comes back, and is told all that still holds */
+	log_warn("job %s: cannot send %s to node %s: %s", r->job, peer_coord_name(r->type),
+		 daemon->roster->nodes[node].name, err_name(rc));
+	net_drop(net, node, rc); /* it comes back, and is told all that still holds */
 	return rc;
+}
+
+/* By call or message. */
+static void report(struct daemon *daemon, bool spread, const struct peer_report *r)
+{
+	if (!spread || host_here(daemon, r->job))
+		host_report(daemon, daemon->self, spread, r);
+	else
+		participant_send(daemon, coordinator_of(daemon, r->job), r);
 }
 
 void participant_say(const struct job *job, struct peer_report *r)
 {
 	memcpy(r->job, job->name, sizeof(r->job));
 	r->epoch = job->epoch;
-	if (!job->spread || host_here(job->daemon))
-		host_report(job->daemon, job->daemon->self, job->spread, r);
-	else
-		participant_send(job->daemon, r);
+	report(job->daemon, job->spread, r);
 }
 
 static void say_rank(const struct job *job, enum peer_type type, uint32_t rank, bool was_in, const char *why)
@@ -55,15 +63,29 @@ static void say_save(const struct job *job, enum peer_type type, struct step_id 
 	participant_say(job, &r);
 }
 
+/* All ranks here train in the epoch that they have entered, or could. */
+static bool is_in_epoch(const struct job *job)
+{
+	bool in = job->spread && job->epoch && job->entered == job->epoch && job->known == job->epoch &&
+		  !job->resize.plan && restore_idle(&job->restore);
+	for (uint32_t r = 0; in && r < job->nlocal; r++)
+		in = job->ranks[r].state == RANK_JOINED && !job->ranks[r].restoring.seq;
+	return in;
+}
+
 void participant_join(const struct job *job)
 {
-	participant_say(job, &(struct peer_report){.type = PEER_NODE_JOIN,
-						   .node_join = {.world = job->world,
-								 .nranks = job->nlocal,
-								 .plan = job->resize.plan,
-								 .known = job->known,
-								 .replicated = job->copies.replicated,
-								 .finished = finish_stands(job)}});
+	struct peer_report r = {.type = PEER_NODE_JOIN,
+				.node_join = {.world = job->world,
+					      .nranks = job->nlocal,
+					      .plan = job->resize.plan,
+					      .known = job->known,
+					      .replicated = job->copies.replicated,
+					      .finished = finish_stands(job),
+					      .in = is_in_epoch(job) ? job->epoch : 0}};
+	for (uint32_t i = 0; i < job->nlocal; i++)
+		r.node_join.ranks[i] = job->ranks[i].id;
+	participant_say(job, &r);
 	participant_shares(job);
 }
 
@@ -97,7 +119,7 @@ void participant_tick(struct job *job)
 
 int participant_take(struct job *job, struct err *err)
 {
-	int rc = !job->spread || host_here(job->daemon)
+	int rc = !job->spread || host_here(job->daemon, job->name)
 			 ? host_open(job->daemon, job->name, job->world, job->spread, err)
 			 : 0;
 	if (!rc)
@@ -239,12 +261,11 @@ void participant_quiesced(const struct job *job, uint32_t plan, int rc, const ch
 int participant_can_forward(const struct job *job, struct err *err)
 {
 	const struct daemon *d = job->daemon;
-	if (!job->spread || host_here(d) || net_is_up(d->net, FIRST_NODE))
+	char who[WIRE_TEXT_MAX];
+	if (!job->spread || coordinator_in_reach(d, job->name))
 		return 0;
-	return err_set(err, -ENOTCONN,
-		       "job %s: node %s, which would tell the other nodes, cannot be reached: ask again when it is "
-		       "back",
-		       job->name, d->roster->nodes[FIRST_NODE].name);
+	return err_set(err, -ENOTCONN, "job %s: the other nodes cannot be told, since %s: ask again later", job->name,
+		       coordinator_text(d, job->name, who, sizeof(who)));
 }
 
 void participant_forward(const struct job *job, const struct wire_command *command)
@@ -257,8 +278,5 @@ void participant_spilled(struct daemon *daemon, const char *job, const struct pe
 {
 	struct peer_report r = {.type = PEER_SPILLED, .spilled = *spilled};
 	snprintf(r.job, sizeof(r.job), "%s", job);
-	if (host_here(daemon))
-		host_report(daemon, daemon->self, true, &r);
-	else
-		participant_send(daemon, &r);
+	report(daemon, true, &r);
 }

@@ -51,8 +51,8 @@ void participant_quiesced(const struct job *job, uint32_t plan, int rc, const ch
 /* An operator's command is for the other nodes of the job, too: whether they can be told (-ENOTCONN: they cannot), and telling them. */
 int participant_can_forward(const struct job *job, struct err *err);
 void participant_forward(const struct job *job, const struct wire_command *command);
-/* To the first node, from another one; where it cannot be reached, to nobody. */
-int participant_send(const struct daemon *daemon, const struct peer_report *report);
+/* To another node. -ENOTCONN: it cannot be reached, or there is none. */
+int participant_send(const struct daemon *daemon, uint32_t node, const struct peer_report *report);
 /* Also of a job that this node has no ranks of. */
 void participant_spilled(struct daemon *daemon, const char *job, const struct peer_spilled *spilled);
 

@@ -63,14 +63,14 @@ static bool tell(const struct job *job, uint64_t at_ns, const char *text)
 				.epoch = job->epoch,
 				.recovered = {.at_ns = at_ns, .len = (uint32_t)strlen(text), .text = text}};
 	memcpy(r.job, job->name, sizeof(r.job));
-	return !participant_send(d, &r);
+	return !participant_send(d, FIRST_NODE, &r);
 }
 
 /* Of a store that several nodes share the first one has the catalog. */
 static bool write_down(const struct job *job, const struct recovery_record *r)
 {
 	const struct daemon *d = job->daemon;
-	if (!d->config.store || (!d->catalog && host_here(d)))
+	if (!d->config.store || (!d->catalog && (!d->roster || d->self == FIRST_NODE)))
 		return true;
 	AUTO_FREE char *text = recovery_text(d, r);
 	if (!text || strlen(text) > PEER_RECOVERED_MAX)

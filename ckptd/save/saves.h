@@ -41,6 +41,8 @@ void saves_init(struct saves *saves, struct daemon *daemon, struct job *job);
 void saves_free(struct saves *saves);
 
 /* Looks at the slots of all ranks: after a doorbell and at each tick. */
+/* Another daemon coordinates the job, in the same epoch: what was reported is reported anew, and what was ordered and not begun is not. */
+void saves_report_anew(struct saves *saves);
 void saves_follow(struct saves *saves);
 /* Starts what can be started, gives back what is not needed, forgets what has ended. */
 void saves_pump(struct saves *saves);

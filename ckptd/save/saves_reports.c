@@ -316,6 +316,30 @@ void saves_clear(struct saves *saves, struct step_id id, bool kept)
 
 /* ---- what still holds ------------------------------------------------------------------------------------------ */
 
+static void report_anew(struct saves *saves, struct snapshot *s)
+{
+	s->said = s->told = 0;
+	if (s->state == SNAPSHOT_FAILED)
+		saves_failed(saves, s, s->rc);
+	if (s->state == SNAPSHOT_COPIED || s->state == SNAPSHOT_CAPTURED)
+		saves_copied(saves, s);
+	if (s->state != SNAPSHOT_CAPTURED)
+		return; /* what is digested is told when it is followed */
+	s->told = saves->job->epoch;
+	tell_captured(saves, s);
+}
+
+void saves_report_anew(struct saves *saves)
+{
+	saves->ordered.id = (struct step_id){0};
+	saves->walking++; /* it may be answered before it returns */
+	list_for(node, &saves->snapshots)
+		if (snapshot_of(node)->id.epoch == saves->job->epoch)
+			report_anew(saves, snapshot_of(node));
+	saves->walking--;
+	saves_follow(saves);
+}
+
 /* What was said in an epoch that was over was not heard. */
 void saves_say_again(struct saves *saves, struct snapshot *s)
 {

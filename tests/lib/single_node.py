@@ -24,7 +24,7 @@ class Daemon:
         self.process, self.ranks = None, []
 
     def environment(self, **more):
-        env = dict(os.environ, CKPT_SOCKET=str(self.socket), CKPT_FAILPOINT_LOG=str(self.fired), CKPT_JOB="main", **more)
+        env = {**os.environ, "CKPT_SOCKET": str(self.socket), "CKPT_FAILPOINT_LOG": str(self.fired), "CKPT_JOB": "main", **more}
         env.pop("CKPT_STORE", None)
         return env
 

@@ -47,6 +47,7 @@ struct fleet_node {
 	bool ended;              /* the launcher has: its ranks had finished */
 	uint64_t ended_ns;
 	bool away;          /* lost, and nobody starts it again */
+	uint64_t frozen_ns; /* nothing of it runs until then, and nothing of it knows */
 	bool undrain;       /* it is to have ranks again, and nobody was there who could be told */
 	uint32_t processes; /* that a launcher here has at its start */
 	struct fleet_assignment assignment;
@@ -113,7 +114,7 @@ struct fleet_epoch {
 	uint64_t shocks;        /* fleet_shocks() then */
 	uint64_t ended;         /* sessions, until then */
 	bool connected;         /* all that were there */
-	unsigned life;          /* of the coordinator's daemon */
+	uint64_t term;          /* fleet_term() then */
 	bool asked;             /* nothing but what may wait has changed the world since the epoch before */
 };
 
@@ -122,6 +123,7 @@ struct fleet {
 	uint32_t world, slots, copies; /* world: where it is fixed */
 	uint32_t nprocesses;           /* of `ranks` */
 	bool elastic;
+	bool registry;        /* who coordinates is elected; else it is the first node */
 	uint32_t want, least; /* then: ranks */
 	uint32_t node_wait_ms;
 	bool stopped;   /* the job is asked to end, since too few ranks would be left */
@@ -146,15 +148,17 @@ struct fleet {
 	unsigned narenas;
 	unsigned losses; /* of daemons and of nodes, and when the last few were */
 	uint64_t loss_ns[256];
-	uint64_t faults; /* that tests have made */
-	uint64_t cuts;   /* of them: of ways */
-	uint64_t deaths; /* of processes and launchers */
+	uint64_t faults;       /* that tests have made */
+	uint64_t cuts;         /* of them: of ways */
+	uint64_t deaths;       /* of processes and launchers */
+	uint64_t resumed_term; /* the last in which an epoch went on that was entered in another one */
 };
 
 struct fleet_sum {
 	uint64_t captured, replicated, durable, restores, from_memory, from_peer, from_storage, fresh, epochs, kills,
 		daemons, losses, moves, cuts, power_cuts, late, held, promised, trials, checked, intact, elastic, plans,
-		shrunk, grown, spilled, asked, leaves, drains, launchers, returns, stopped, early, restarted, ends;
+		shrunk, grown, spilled, asked, leaves, drains, launchers, returns, stopped, early, restarted, ends,
+		elections, lapses, unanswered, freezes, resumed;
 };
 
 extern struct fleet fleet;
@@ -184,6 +188,10 @@ bool fleet_turn(struct fleet_node *n, bool all);
 /* The launcher greets the daemon. */
 void fleet_launch(struct fleet_node *n);
 struct job *fleet_job(struct fleet_node *n); /* NULL: it has none */
+/* Who coordinates, as it knows itself, and is up; NULL: nobody. */
+struct fleet_node *fleet_coordinator(void);
+/* No two values of it are of the same coordinator's life. */
+uint64_t fleet_term(void);
 uint64_t fleet_faults(void);
 uint64_t
 fleet_shocks(void); /* those of them that are not the loss of memory or of a process, nor what follows from it */

@@ -1,5 +1,6 @@
 /* What must hold in a fleet, whatever happens (test_cluster.c numbers it). */
 #include "base/clock.h"
+#include "control/coordinator_host.h"
 #include "fleet.h"
 #include "net_sim.h"
 #include "replication/replication.h"
@@ -164,7 +165,7 @@ static bool something_left(struct step_id from, unsigned nodes)
 static bool calm(void)
 {
 	const struct fleet_epoch *e = fleet.nepochs ? &fleet.epochs[fleet.nepochs - 1] : NULL;
-	return e && e->connected && e->shocks == fleet_shocks() && e->life == fleet.nodes[0].life &&
+	return e && e->connected && e->shocks == fleet_shocks() && e->term == fleet_term() &&
 	       net_sim_counts()->ended - e->ended <= 2 * (fleet.n - 1);
 }
 
@@ -290,8 +291,29 @@ static void check_levels(struct fleet_rank *r)
 	}
 }
 
+static void check_coordinators(void)
+{
+	unsigned n = 0;
+	for (unsigned i = 0; fleet.registry && i < fleet.n; i++)
+		n += fleet.nodes[i].up && host_here(&fleet.nodes[i].daemon, FLEET_JOB);
+	SIM_CHECK(n <= 1, "%u daemons coordinate the job", n);
+}
+
+static void count_resumed(void)
+{
+	const struct fleet_node *n = fleet.registry ? fleet_coordinator() : NULL;
+	const struct fleet_epoch *e = fleet.nepochs ? &fleet.epochs[fleet.nepochs - 1] : NULL;
+	struct coord_view v = n ? host_view(&n->daemon, FLEET_JOB) : (struct coord_view){0};
+	if (!e || !v.epoch || v.entered != e->epoch || e->term == fleet_term() || fleet.resumed_term == fleet_term())
+		return;
+	fleet.resumed_term = fleet_term();
+	fleet_sum.resumed++;
+}
+
 void fleet_check(void)
 {
+	check_coordinators();
+	count_resumed();
 	fleet_each(r) if (r->mem && !r->old) check_levels(r);
 	for (unsigned i = 0; i < fleet.nsaves; i++)
 		if (fleet.saves[i].news)
@@ -351,7 +373,7 @@ static struct fleet_epoch *new_epoch(uint32_t epoch, uint32_t world)
 				  .shocks = fleet_shocks(),
 				  .ended = net_sim_counts()->ended,
 				  .connected = fleet_connected(),
-				  .life = fleet.nodes[0].life,
+				  .term = fleet_term(),
 				  .asked = fleet.elastic && last && last->restored && last->faults == fleet_faults()};
 	count_world(last, world);
 	fleet.nepochs++;

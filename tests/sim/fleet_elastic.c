@@ -29,7 +29,7 @@ void elastic_place(void)
 /* For good, or until somebody brings it back. The one that coordinates the job is started again in any case. */
 void elastic_lost(struct fleet_node *n)
 {
-	n->away = n->id != 0 || rng_chance(world_rng(), 50);
+	n->away = n->id != 0 || rng_chance(world_rng(), 50) || fleet.registry;
 }
 
 static void come_back(struct fleet_node *n)
@@ -53,8 +53,8 @@ static bool drain(struct fleet_node *n, bool drained)
 	struct err err = {{0}};
 	char name[8];
 	snprintf(name, sizeof(name), "n%u", n->id);
-	if (!fleet.nodes[0].up || n->assignment.leaving ||
-	    membership_drain(&fleet.nodes[0].daemon, FLEET_JOB, name, drained, &err))
+	struct fleet_node *first = fleet_coordinator();
+	if (!first || n->assignment.leaving || membership_drain(&first->daemon, FLEET_JOB, name, drained, &err))
 		return false;
 	fleet_trace("node %u is %s", n->id, drained ? "drained" : "not drained any more");
 	fleet_sum.drains += drained;
@@ -100,7 +100,7 @@ void elastic_mend(void)
 		n->undrain = true;
 		elastic_turn(n);
 		if ((n->away || !n->assignment.runs) &&
-		    (!i || launcher_without(NULL) < fleet.least || rng_chance(world_rng(), 40)))
+		    ((!i && !fleet.registry) || launcher_without(NULL) < fleet.least || rng_chance(world_rng(), 40)))
 			come_back(n);
 	}
 	for (unsigned i = 0; i < fleet.n && launcher_without(NULL) < fleet.least; i++)

@@ -45,11 +45,12 @@ static bool has_ended(struct fleet_node *n)
 /* Of nodes that were cut off until they gave up (cut) the coordinator does not know that they have ended, only that none is there. */
 static bool all_ended(bool cut)
 {
-	struct daemon *first = &fleet.nodes[0].daemon;
 	for (unsigned i = 0; i < fleet.n; i++)
 		if (fleet.nodes[i].nranks && !has_ended(&fleet.nodes[i]))
 			return false;
-	return !host_has(first, FLEET_JOB) || (cut && !host_view(first, FLEET_JOB).attending);
+	const struct fleet_node *first = fleet_coordinator();
+	return !first || !host_has(&first->daemon, FLEET_JOB) ||
+	       (cut && !host_view(&first->daemon, FLEET_JOB).attending);
 }
 
 /* Its ranks are needed by those that are still there; or what they had prepared is, of a save that a node was cut off from. */
@@ -104,8 +105,9 @@ static void try_early(struct fleet_node *n)
 		fleet_go_on(1);
 	fleet_go_on(rng_below(world_rng(), 100));
 	SIM_CHECK(stays(n), "the launcher of node %u has ended before the job", n->id);
-	if (n->id && rng_chance(world_rng(), 30))
-		fleet_kill_daemon(&fleet.nodes[0]);
+	struct fleet_node *first = fleet_coordinator();
+	if (first && n != first && rng_chance(world_rng(), 30))
+		fleet_kill_daemon(first);
 	else
 		lose_rank(other);
 	fleet_settle("a loss when the ranks of a node had finished");

@@ -369,7 +369,8 @@ static bool drained(uint32_t node)
 {
 	const struct membership *at = NULL;
 	struct membership_view v;
-	while (fleet.nodes[0].up && membership_next(&fleet.nodes[0].daemon, &at, &v))
+	const struct fleet_node *first = fleet_coordinator();
+	while (first && membership_next(&first->daemon, &at, &v))
 		if (v.assignment->nodes[node].leaving)
 			return true;
 	return false;

@@ -5,12 +5,14 @@
 #include "cluster/roster.h"
 #include "config/file.h"
 #include "control/coordinator_host.h"
+#include "control/election.h"
 #include "control/membership.h"
 #include "coordinator/assignment.h"
 #include "dispatch/peer_dispatch.h"
 #include "job/prefault.h"
 #include "job/spill.h"
 #include "net_sim.h"
+#include "registry_sim.h"
 #include "replication/replication.h"
 #include "runtime/loop.h"
 #include "runtime/workers.h"
@@ -49,12 +51,14 @@ static void configure(struct fleet_node *n)
 {
 	struct daemon *d = &n->daemon;
 	struct err err = {{0}};
-	char text[600];
+	char text[700], registry[64] = "";
+	if (fleet.registry)
+		snprintf(registry, sizeof(registry), "registry = etcd://node:%u/sim\nregistry-lease = 2s\n", n->id);
 	snprintf(text, sizeof(text),
-		 "[node]\nname = n%u\n%shuge-pages = never\ncluster = sim\ncluster-key = sim\npeer-timeout = 400ms\n"
+		 "[node]\nname = n%u\n%s%shuge-pages = never\ncluster = sim\ncluster-key = sim\npeer-timeout = 400ms\n"
 		 "[job]\nsave-timeout = 3s\njoin-timeout = 4s\nstall-timeout = 20s\nhang-timeout = 0\ncopies = %u\n"
 		 "node-wait = %ums\n",
-		 n->id, fleet.stored ? "store = " FLEET_STORE "\n" : "", fleet.copies, fleet.node_wait_ms);
+		 n->id, fleet.stored ? "store = " FLEET_STORE "\n" : "", registry, fleet.copies, fleet.node_wait_ms);
 	int rc = sources_new(&d->sources, &err);
 	if (!rc)
 		rc = file_parse(d->sources, "sim", text, strlen(text), &err);
@@ -133,7 +137,7 @@ static void tear_down(struct fleet_node *n)
 	struct daemon *d = &n->daemon;
 	fleet_each(r) if (r->mem && r->home == n->id) memcpy(&heads[r - fleet.ranks], r->mem->head, sizeof(heads[0]));
 	d->stopping = true;
-	spills_abandon(d);
+	spills_abandon(d, NULL);
 	list_for(it, &d->jobs)
 		restore_cancel(&list_entry(it, struct job, link)->restore); /* it would go on with the pool */
 	pool_free(d->pool);
@@ -172,6 +176,7 @@ static void tear_down(struct fleet_node *n)
 static void kill_daemon(struct fleet_node *n)
 {
 	net_sim_kill(n->id);
+	registry_sim_kill(n->id);
 	if (n->daemon.disk)
 		disk_sim_kill_one(n->daemon.disk);
 	tear_down(n);
@@ -232,6 +237,7 @@ void fleet_power_cut(void)
 	for (unsigned i = 0; i < fleet.n; i++) {
 		if (fleet.nodes[i].up) {
 			net_sim_kill(i);
+			registry_sim_kill(i);
 			tear_down(&fleet.nodes[i]);
 		}
 		forget_memory(&fleet.nodes[i]);
@@ -308,7 +314,7 @@ static bool now_and_then(bool all)
 bool fleet_turn(struct fleet_node *n, bool all)
 {
 	int done = 0;
-	if (!n->up)
+	if (!n->up || clock_now() < n->frozen_ns)
 		return false;
 	if (n->daemon.disk && now_and_then(all))
 		done += disk_poll(n->daemon.disk, 0);
@@ -318,6 +324,8 @@ bool fleet_turn(struct fleet_node *n, bool all)
 		done += net_poll(n->daemon.net);
 		peers_poll(&n->daemon);
 	}
+	if (n->daemon.registry && now_and_then(all))
+		election_poll(&n->daemon);
 	if (all || rng_chance(world_rng(), 10)) {
 		gc_poll(n->daemon.gc);
 		scrub_poll(n->daemon.scrub);
@@ -355,6 +363,20 @@ void fleet_launch(struct fleet_node *n)
 	fleet_trace("node %u: its launcher is back", n->id);
 	n->launcher = client;
 	fleet_each(r) if (r->home == n->id && r->fd >= 0) job_return(job, r->id, dup(r->fd), &err);
+}
+
+struct fleet_node *fleet_coordinator(void)
+{
+	for (unsigned i = 0; i < fleet.n; i++)
+		if (fleet.nodes[i].up && host_here(&fleet.nodes[i].daemon, FLEET_JOB))
+			return &fleet.nodes[i];
+	return NULL;
+}
+
+uint64_t fleet_term(void)
+{
+	const struct fleet_node *n = fleet_coordinator();
+	return !fleet.registry ? fleet.nodes[0].life : n ? coordinator_term(&n->daemon, FLEET_JOB) : 0;
 }
 
 bool fleet_connected(void)

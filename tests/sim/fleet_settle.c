@@ -2,6 +2,7 @@
 #include "base/clock.h"
 #include "fleet.h"
 #include "net_sim.h"
+#include "registry_sim.h"
 
 #define SETTLED_NS (60 * CLOCK_NS_PER_S)
 
@@ -9,6 +10,11 @@ void fleet_mend(void)
 {
 	net_sim_faults(&(struct net_faults){0});
 	disk_sim_faults(&(struct disk_faults){0});
+	registry_sim_faults(&(struct registry_faults){0});
+	for (unsigned n = 0; n < fleet.n; n++)
+		registry_sim_cut(n, false);
+	for (unsigned n = 0; n < fleet.n; n++)
+		fleet.nodes[n].frozen_ns = 0;
 	for (unsigned a = 0; a < fleet.n; a++)
 		for (unsigned b = 0; b < fleet.n; b++)
 			net_sim_cut(a, b, false);

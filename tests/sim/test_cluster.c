@@ -2,7 +2,8 @@
  * a net that delays, loses and is cut, over a store that fails and tears, with ranks and daemons that are killed and nodes that are lost
  * with their memory, two at once, and while others recover or commit. In each fourth seed the world of the job changes (fleet_launcher.c,
  * fleet_elastic.c): launchers offer processes, some of them as spares; nodes are lost for good, come back, are drained, launchers get SIGTERM
- * or are killed, processes are given up; that is membership, assignment, resize and spill.
+ * or are killed, processes are given up; that is membership, assignment, resize and spill. In each fifth seed the
+ * coordinator is elected in a registry that is cut off, loses answers, and lets leases end; it moves from node to node.
  *
  * What must hold whatever happens, in the words of docs/explanation/invariants.md:
  *  1. Durable. What was shown to a rank as durable is in the store from then on. It is whole, and holds what every rank saved. An epoch
@@ -14,8 +15,8 @@
  *  3. Restore. All ranks of an epoch restore the same step of the same epoch. Their bytes are what was saved then. All ranks had copied
  *     and fenced it before anybody was told of a later epoch.
  *  4. Epochs. No epoch is entered by two memberships, nor twice by anybody. Each epoch that is entered is higher than all before.
- *  5. Files. Once MANIFEST.json stands, nothing that it vouches for is written, made or removed, and it is not written over. Only the
- *     holder of the job's lock makes, names and removes directories of checkpoints.
+ *  5. Files. Once MANIFEST.json stands, nothing that it vouches for is written, made or removed, and it is not written over. Without a
+ *     registry, only the holder of the job's lock makes, names and removes directories of checkpoints.
  *  6. Liveness. Without faults, within a minute all ranks train, a save becomes durable, and its copies are held. If the world changes,
  *     it has as many ranks as the nodes that are there can have.
  *  7. The end. A node whose ranks have finished goes on with the others when these need it. When all have finished, nothing is left of
@@ -25,24 +26,26 @@
  *     Otherwise it may be left behind, because a spill can fail. If nothing was lost at all, no rank repeats a finished step. That is so
  *     if the world grew, or if a node was drained or asked to leave.
  *  9. Dead ends. ckpt_wait for verified is refused with -EINVAL only if the settings say that nothing is read back.
+ * 10. One coordinator. With a registry, at no time do two daemons take themselves for the coordinator of a job.
  * Losses in 2: a daemon that is killed loses what it held for others, a node its own arenas, too. Shown in an arena that was made since a loss,
  * it was copied since, and that loss does not count.
  *
  * Usage: sim_cluster [FIRST [COUNT]]; CKPT_NIGHTLY=1 runs more. CKPT_SIM_TRACE=1 tells what happens, CKPT_LOG=debug what daemons say of it.
- * CKPT_SIM_ELASTIC=1 changes the world in every seed, which then means another run.
+ * CKPT_SIM_ELASTIC=1 changes the world in every seed, CKPT_SIM_REGISTRY=1 elects in every seed, which then means another run.
  * timeout: 900 */
 #include "base/clock.h"
 #include "base/failpoint.h"
 #include "base/log.h"
 #include "fleet.h"
 #include "net_sim.h"
+#include "registry_sim.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { SEEDS = 2000, SEEDS_NIGHTLY = 100000, EVENTS = 450, ELASTIC_EACH = 4, MUTE_EACH = 16 };
+enum { SEEDS = 2000, SEEDS_NIGHTLY = 100000, EVENTS = 450, ELASTIC_EACH = 4, MUTE_EACH = 16, REGISTRY_EACH = 5 };
 
 /* What may happen in a run, and how often of 1000 events. */
 struct profile {
@@ -79,6 +82,10 @@ static void pass_time(void)
 
 static void turn_node(struct fleet_node *n)
 {
+	if (clock_now() < n->frozen_ns) {
+		pass_time();
+		return;
+	}
 	if (!n->up && !n->away && rng_chance(world_rng(), 10))
 		fleet_start(n);
 	else if (n->up && !n->launcher && rng_chance(world_rng(), 20))
@@ -91,6 +98,8 @@ static void turn_node(struct fleet_node *n)
 
 static void turn_rank(struct fleet_rank *r)
 {
+	if (r && clock_now() < fleet.nodes[r->home].frozen_ns)
+		return;
 	if (r && r->alive)
 		fleet_step(r);
 	else if (r && !fleet.elastic && fleet.nodes[r->home].up && rng_chance(world_rng(), 20))
@@ -159,6 +168,35 @@ static void kill_rank(struct fleet_rank *r)
 		fleet_kill_rank(r);
 }
 
+/* As a machine that is paused, longer than its lease stands: it goes on with what it was at. */
+static void freeze(struct fleet_node *n)
+{
+	n->frozen_ns = clock_now() + rng_below(world_rng(), CLOCK_NS_PER_S);
+	fleet_trace("node %u is frozen until %.6f", n->id, (double)n->frozen_ns / 1e9);
+	fleet.cuts++;
+	fleet.faults++;
+	fleet_sum.freezes++;
+}
+
+/* Nobody reaches it for a while, or one node does not; or a node stands still. */
+static bool registry_event(const struct fleet_node *n)
+{
+	uint64_t what = rng_below(world_rng(), 1000);
+	bool on = rng_chance(world_rng(), 40);
+	if (what >= 8 && what < 11) {
+		freeze(&fleet.nodes[n->id]);
+		return true;
+	}
+	if (what >= 11)
+		return false;
+	for (unsigned i = 0; i < fleet.n; i++)
+		if (what >= 6 || i == n->id)
+			registry_sim_cut(i, on);
+	fleet_trace("the way of %s to the registry is %s", what >= 6 ? "all nodes" : "a node", on ? "cut" : "mended");
+	fleet.faults++;
+	return true;
+}
+
 static bool fault(void)
 {
 	uint64_t what = rng_below(world_rng(), 1000);
@@ -174,7 +212,7 @@ static bool fault(void)
 	else if ((what -= profile.cut) < profile.power && fleet.stored && !fleet.elastic)
 		fleet_power_cut();
 	else
-		return fleet.elastic && elastic_event(n);
+		return (fleet.registry && registry_event(n)) || (fleet.elastic && elastic_event(n));
 	return true;
 }
 
@@ -259,6 +297,20 @@ static bool is_elastic(uint64_t seed)
 	return all_elastic() || seed % ELASTIC_EACH == 0;
 }
 
+/* And in every so many, whatever the world does, the coordinator is elected. */
+static bool has_registry(uint64_t seed)
+{
+	const char *all = getenv("CKPT_SIM_REGISTRY");
+	return (all && *all == '1') || seed % REGISTRY_EACH == 2;
+}
+
+static void count_registry(void)
+{
+	fleet_sum.elections += registry_sim_counts()->elections;
+	fleet_sum.lapses += registry_sim_counts()->lapsed;
+	fleet_sum.unanswered += registry_sim_counts()->muted;
+}
+
 static void run(uint64_t seed)
 {
 	world_reset(seed);
@@ -268,11 +320,15 @@ static void run(uint64_t seed)
 	else
 		place();
 	fleet.mute = seed % MUTE_EACH == 1;
+	fleet.registry = has_registry(seed);
 	for (unsigned i = 0; i < fleet.n; i++)
 		fleet_start(&fleet.nodes[i]);
 	net_sim_faults(
 		&(struct net_faults){.delay_ns = profile.delay_ns, .drop = profile.drop, .refuse = profile.refuse});
 	disk_sim_faults(&profile.disk);
+	if (fleet.registry)
+		registry_sim_faults(&(struct registry_faults){
+			.delay_ns = profile.delay_ns, .lose = profile.drop * 10, .mute = profile.drop * 10});
 	for (uint64_t i = 0; i < EVENTS && !fleet.stopped; i++) {
 		sim_context(seed, i);
 		event();
@@ -287,6 +343,7 @@ static void run(uint64_t seed)
 	if (!fleet.elastic)
 		fleet_finish();
 	fleet_check_store();
+	count_registry();
 	fleet_end();
 	world_end();
 }
@@ -330,6 +387,11 @@ static const struct {
 	{"losses after a node had finished", &fleet_sum.early},
 	{"launchers started again", &fleet_sum.restarted},
 	{"jobs ended", &fleet_sum.ends},
+	{"elections", &fleet_sum.elections},
+	{"nodes frozen", &fleet_sum.freezes},
+	{"epochs that went on under another coordinator", &fleet_sum.resumed},
+	{"leases that lapsed", &fleet_sum.lapses},
+	{"transactions done and not answered", &fleet_sum.unanswered},
 };
 
 /* A schedule in which nothing happens proves nothing; some things happen where the world stays as it is alone. */

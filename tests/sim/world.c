@@ -2,6 +2,7 @@
 
 #include "base/clock.h"
 #include "net_sim.h"
+#include "registry_sim.h"
 
 #include <inttypes.h>
 #include <stdarg.h>
@@ -25,6 +26,7 @@ void world_reset(uint64_t seed)
 	clock_reset();
 	disk_sim_reset();
 	net_sim_reset();
+	registry_sim_reset();
 }
 
 void world_enter_threads(void)
@@ -46,6 +48,7 @@ void world_end(void)
 {
 	disk_sim_reset();
 	net_sim_reset();
+	registry_sim_reset();
 }
 
 void sim_context(uint64_t seed, uint64_t event)

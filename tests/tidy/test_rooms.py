@@ -22,7 +22,7 @@ ROOMS = {
     "save": ("runtime", "catalog", "arena", "checkpoint", "replication", "participant"),
     "restore": ("runtime", "service", "coordinator", "cluster", "catalog", "arena", "replication", "participant", "save"),
     "job": ("runtime", "service", "coordinator", "cluster", "catalog", "arena", "checkpoint", "replication", "participant", "save", "restore"),
-    "control": ("runtime", "coordinator", "cluster", "catalog", "checkpoint", "replication", "participant", "job"),
+    "control": ("runtime", "coordinator", "cluster", "registry", "catalog", "checkpoint", "replication", "participant", "job"),
     "upkeep": ("runtime", "catalog", "checkpoint", "save", "restore", "job", "control"),
     "observe": ("runtime", "coordinator", "cluster", "checkpoint", "replication", "save", "restore", "job", "control"),
     "clients": ("runtime", "cluster", "participant", "save", "job", "control", "observe"),

@@ -60,6 +60,8 @@ static const char *const names[PEER_ORDER_END] = {
 	[PEER_PAUSE] = "PAUSE",
 	[PEER_INVALIDATE_PLAN] = "INVALIDATE_PLAN",
 	[PEER_FINISH_STATE] = "FINISH_STATE",
+	[PEER_ANNOUNCE] = "ANNOUNCE",
+	[PEER_RESUME] = "RESUME",
 	[PEER_COMMAND] = "COMMAND",
 	[PEER_ANSWER] = "ANSWER",
 	[PEER_COMPARE] = "COMPARE",
@@ -119,6 +121,9 @@ int peer_report_encode(const struct peer_report *m, struct wbuf *out)
 		wbuf_u32(out, m->node_join.known);
 		put_id(out, m->node_join.replicated);
 		wbuf_u8(out, m->node_join.finished);
+		wbuf_u32(out, m->node_join.in);
+		for (uint32_t i = 0; m->node_join.in && i < m->node_join.nranks; i++)
+			wbuf_u32(out, m->node_join.ranks[i]);
 		break;
 	case PEER_LEAVE:
 		wbuf_u8(out, m->finished);
@@ -199,6 +204,9 @@ static void get_report(struct rbuf *r, struct peer_report *m)
 		m->node_join.known = rbuf_u32(r);
 		m->node_join.replicated = get_id(r);
 		m->node_join.finished = get_bool(r);
+		m->node_join.in = rbuf_u32(r);
+		for (uint32_t i = 0; m->node_join.in && i < min_u64(m->node_join.nranks, WIRE_LOCAL_MAX); i++)
+			m->node_join.ranks[i] = rbuf_u32(r);
 		return;
 	case PEER_LEAVE:
 		m->finished = get_bool(r);
@@ -274,8 +282,11 @@ static int check_node_join(const struct peer_node_join *m, struct err *err)
 		return peer_bad(PEER_NODE_JOIN, err, "world", m->world);
 	if (!m->nranks || m->nranks > WIRE_LOCAL_MAX || m->nranks > m->world)
 		return peer_bad(PEER_NODE_JOIN, err, "ranks", m->nranks);
-	if (m->known > EPOCH_MAX)
-		return peer_bad(PEER_NODE_JOIN, err, "epoch", m->known);
+	if (m->known > EPOCH_MAX || m->in > EPOCH_MAX)
+		return peer_bad(PEER_NODE_JOIN, err, "epoch", m->known > m->in ? m->known : m->in);
+	for (uint32_t i = 0; m->in && i < m->nranks; i++)
+		if (m->ranks[i] >= m->world)
+			return peer_bad(PEER_NODE_JOIN, err, "rank", m->ranks[i]);
 	return peer_check_id(PEER_NODE_JOIN, m->replicated, true, err);
 }
 

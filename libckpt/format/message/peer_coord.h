@@ -22,6 +22,21 @@ enum {
 	PEER_RECOVERED_MAX = UINT16_MAX,    /* bytes of what is told of a recovery */
 };
 
+/* Each message begins with the term of the coordinator that it is for, or from. */
+static inline void peer_term_put(struct wbuf *out, uint64_t term)
+{
+	wbuf_u64(out, term);
+}
+/* Moves behind it. False: the message is too short. */
+static inline bool peer_term_take(const void **body, size_t *len, uint64_t *term)
+{
+	struct rbuf r = rbuf_of(*body, *len);
+	*term = rbuf_u64(&r);
+	*body = (const uint8_t *)*body + r.pos;
+	*len -= r.pos;
+	return !r.failed;
+}
+
 /* A node takes part in a job. */
 struct peer_node_join {
 	uint32_t world, nranks;
@@ -29,6 +44,9 @@ struct peer_node_join {
 	uint32_t known;            /* the last epoch that somebody on the node has heard of; 0: none */
 	struct step_id replicated; /* the newest that it was told of; epoch 0: none */
 	bool finished;             /* all of them have said goodbye and ended */
+	uint32_t
+		in; /* the epoch that all of them have entered, and are in at work; 0: not all, or the world may change */
+	uint32_t ranks[WIRE_LOCAL_MAX]; /* then: which they are */
 };
 
 /* To a node that has finished. */
@@ -230,7 +248,7 @@ struct peer_report {
 	};
 };
 
-/* ADOPT, RAISE, RANK_WANTED, REJECT, END, STOP. */
+/* ADOPT, RAISE, RANK_WANTED, REJECT, END, STOP, RESUME. */
 struct peer_word {
 	uint32_t epoch, rank; /* RAISE: with the flag, the rank whose loss it follows from */
 	bool flag; /* ADOPT: its ranks go on in the epoch; RAISE: it follows from a loss; REJECT: what its launcher offers is refused, not only that its ranks enter;
@@ -255,7 +273,7 @@ struct peer_order {
 		} refuse;
 		struct peer_save save;
 		/* QUIESCE: of the plan that will be left; INVALIDATE_PLAN: of the one that holds, and a participant that was taken by an older one is none;
-		 * FINISH_STATE: enum peer_finish_state. */
+		 * FINISH_STATE: enum peer_finish_state. ANNOUNCE: 0. */
 		uint32_t number;
 		struct wire_plan plan;
 		struct peer_spill spill;

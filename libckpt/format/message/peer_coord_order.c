@@ -34,6 +34,7 @@ int peer_order_encode(const struct peer_order *m, struct wbuf *out)
 	case PEER_QUIESCE:
 	case PEER_INVALIDATE_PLAN:
 	case PEER_FINISH_STATE:
+	case PEER_ANNOUNCE:
 		wbuf_u32(out, m->number);
 		break;
 	case PEER_PLAN:
@@ -95,6 +96,7 @@ static void get_order(struct rbuf *r, struct peer_order *m)
 	case PEER_QUIESCE:
 	case PEER_INVALIDATE_PLAN:
 	case PEER_FINISH_STATE:
+	case PEER_ANNOUNCE:
 		m->number = rbuf_u32(r);
 		return;
 	case PEER_PLAN:
@@ -156,6 +158,7 @@ static int check_order(const struct peer_order *m, struct err *err)
 		return peer_save_check(m->type, &m->save, err);
 	case PEER_QUIESCE:
 	case PEER_INVALIDATE_PLAN:
+	case PEER_ANNOUNCE:
 		return 0;
 	case PEER_FINISH_STATE:
 		return m->number && m->number < PEER_FINISH_STATE_END

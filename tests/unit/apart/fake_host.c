@@ -1,6 +1,9 @@
 #include "fakes.h"
 
+#include "cluster/roster.h"
 #include "control/coordinator_host.h"
+#include "control/node_record.h"
+#include "daemon.h"
 
 #include <criterion/criterion.h>
 #include <stdio.h>
@@ -20,6 +23,29 @@ bool host_busy(const struct daemon *daemon, const char *job)
 	(void)daemon;
 	(void)job;
 	return fake_host.busy;
+}
+
+bool host_here(const struct daemon *daemon, const char *job)
+{
+	(void)daemon;
+	(void)job;
+	return !fake_host.elsewhere;
+}
+
+uint32_t coordinator_of(const struct daemon *daemon, const char *job)
+{
+	return host_here(daemon, job) ? daemon->self : NO_NODE;
+}
+
+bool coordinator_in_reach(const struct daemon *daemon, const char *job)
+{
+	return host_here(daemon, job);
+}
+
+bool node_records_settled(const struct daemon *daemon)
+{
+	(void)daemon;
+	return fake_host.settled;
 }
 
 struct coord_view host_view(const struct daemon *daemon, const char *job)

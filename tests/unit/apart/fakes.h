@@ -67,6 +67,8 @@ extern struct fake_coord {
 
 /* control/coordinator_host.h */
 extern struct fake_host {
+	bool elsewhere; /* another node coordinates */
+	bool settled;   /* nobody is on the way */
 	bool has, busy, held;
 	struct coord_view view; /* a host that is made anew has all its ranks */
 	unsigned holds, releases, remakes, spills, given_up, abandoned, vacated;

@@ -298,7 +298,7 @@ Test(spill, of_what_is_given_up_nobody_hears)
 Test(spill, without_the_coordinator_nothing_is_deleted)
 {
 	write_all();
-	spills_abandon(&self);
+	spills_abandon(&self, NULL);
 	run_all();
 	cr_expect(stands("node-c.json"));
 	cr_expect_eq(nsaid, 2);

@@ -255,7 +255,7 @@ Test(participant, the_checkpoint_after_which_one_node_ends_is_that_of_all)
 Test(participant, a_coordinator_that_has_not_heard_who_is_to_end_is_told_when_it_is_back)
 {
 	ask(COMMAND_HALT);
-	coordinator_link_up(&here);
+	coordinator_link_up(&job);
 	wait_for_epoch();
 	come_back();
 	cr_expect(job.stop, "the others go on alone");
@@ -266,7 +266,7 @@ Test(participant, but_not_before_this_node_has_a_place_in_the_job_that_is_there_
 {
 	other(PEER_NODE_JOIN);
 	ask(COMMAND_HALT);
-	coordinator_link_up(&here);
+	coordinator_link_up(&job);
 	cr_assert_eq(host_view(&here, "main").attending, 6u, "it is taken for one of that");
 	cr_expect(job.halt.again);
 	job.world = 6;
@@ -278,7 +278,7 @@ Test(participant, and_is_told_also_when_that_is_late)
 {
 	ask(COMMAND_HALT);
 	other(PEER_NODE_JOIN);
-	coordinator_link_up(&here);
+	coordinator_link_up(&job);
 	other(PEER_LEAVE);
 	job.join_ns = clock_now();
 	participant_tick(&job);
@@ -290,7 +290,7 @@ Test(participant, and_is_told_also_when_that_is_late)
 Test(participant, but_not_what_a_launcher_alone_has_asked)
 {
 	job_stop(&job);
-	coordinator_link_up(&here);
+	coordinator_link_up(&job);
 	come_back();
 	cr_expect(!job.stop);
 }
@@ -299,7 +299,7 @@ Test(participant, what_is_asked_for_later_is_forgotten_by_who_would_not_hear_tha
 {
 	participant_join(&job);
 	ask(COMMAND_HALT_AFTER);
-	coordinator_link_down(&here);
+	coordinator_link_down(&job);
 	halt_durable(&job);
 	cr_expect(!job.stop);
 	ask(COMMAND_GO_ON); /* others may know of it */

@@ -1,0 +1,406 @@
+#include "control/election.h"
+
+#include "base/clock.h"
+#include "base/list.h"
+#include "base/log.h"
+#include "base/repeat.h"
+#include "cluster/room.h"
+#include "control/coordinator_host.h"
+#include "control/membership.h"
+#include "control/node_record.h"
+#include "daemon.h"
+#include "format/files/marks.h"
+#include "job/job.h"
+#include "registry/room.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define RETRY_NS (CLOCK_NS_PER_S / 2)
+/* How long a daemon keeps the record of a job that has ended: who comes late is told so. */
+#define KEEP_NS (600 * CLOCK_NS_PER_S)
+
+#define JOBS "jobs/"
+#define COORDINATOR "/coordinator"
+#define EPOCH "/epoch"
+
+struct job_record {
+	struct list link;
+	char job[NAME_JOB_MAX];
+	uint32_t node; /* NO_NODE: nobody */
+	uint64_t term;
+	bool asked; /* a transaction on its record is on its way */
+	uint64_t retry_ns, idle_ns;
+	struct repeat unknown;
+};
+
+struct election {
+	struct daemon *daemon;
+	struct election_events events;
+	struct list jobs; /* struct job_record */
+	char away[WIRE_TEXT_MAX];
+	struct repeat refused;
+};
+
+/* ---- what is known --------------------------------------------------------------------------------------------- */
+
+static struct job_record *find(const struct daemon *d, const char *job)
+{
+	if (!d->election)
+		return NULL;
+	list_for(it, &d->election->jobs) {
+		struct job_record *r = list_entry(it, struct job_record, link);
+		if (!strcmp(r->job, job))
+			return r;
+	}
+	return NULL;
+}
+
+static struct job_record *get(struct election *e, const char *job)
+{
+	struct job_record *r = find(e->daemon, job);
+	if (r || !(r = calloc(1, sizeof(*r))))
+		return r;
+	snprintf(r->job, sizeof(r->job), "%s", job);
+	r->node = NO_NODE;
+	list_push(&e->jobs, &r->link);
+	return r;
+}
+
+uint32_t coordinator_of(const struct daemon *daemon, const char *job)
+{
+	if (!daemon->roster)
+		return NO_NODE;
+	if (!daemon->config.registry)
+		return FIRST_NODE;
+	const struct job_record *r = find(daemon, job);
+	bool lapsed = r && r->node == daemon->self && registry_lease_until(daemon->registry) <= clock_now();
+	return r && !lapsed ? r->node : NO_NODE;
+}
+
+uint64_t coordinator_term(const struct daemon *daemon, const char *job)
+{
+	const struct job_record *r = find(daemon, job);
+	return r ? r->term : 0;
+}
+
+bool host_here(const struct daemon *daemon, const char *job)
+{
+	return !daemon->roster || coordinator_of(daemon, job) == daemon->self;
+}
+
+bool coordinator_in_reach(const struct daemon *daemon, const char *job)
+{
+	uint32_t node = coordinator_of(daemon, job);
+	return host_here(daemon, job) || (node != NO_NODE && daemon->net && net_is_up(daemon->net, node));
+}
+
+const char *coordinator_text(const struct daemon *daemon, const char *job, char *text, size_t size)
+{
+	uint32_t node = coordinator_of(daemon, job);
+	if (node != NO_NODE)
+		snprintf(text, size, "node %s, which coordinates it, cannot be reached",
+			 daemon->roster->nodes[node].name);
+	else if (daemon->election && daemon->election->away[0])
+		snprintf(text, size, "no node coordinates it, and the registry is away (%s)", daemon->election->away);
+	else
+		snprintf(text, size, "no node coordinates it yet");
+	return text;
+}
+
+bool election_believes(const struct daemon *daemon, const char *job, uint32_t node, uint64_t term)
+{
+	return coordinator_of(daemon, job) == node && coordinator_term(daemon, job) == term;
+}
+
+static void key_of(const char *job, const char *what, char key[REGISTRY_KEY_MAX])
+{
+	snprintf(key, REGISTRY_KEY_MAX, JOBS "%s%s", job, what);
+}
+
+/* The job of such a key. False: it is of something else. */
+static bool job_of(const char *key, const char *what, char job[NAME_JOB_MAX])
+{
+	size_t len = strlen(key), head = strlen(JOBS), tail = strlen(what);
+	if (strncmp(key, JOBS, head) != 0 || len <= head + tail || strcmp(key + len - tail, what) != 0 ||
+	    len - head - tail >= NAME_JOB_MAX)
+		return false;
+	snprintf(job, NAME_JOB_MAX, "%.*s", (int)(len - head - tail), key + head);
+	return !name_check("job", job, NAME_JOB_MAX, NULL);
+}
+
+/* ---- who ------------------------------------------------------------------------------------------------------- */
+
+static void set_node(struct election *e, struct job_record *r, uint32_t node, uint64_t term)
+{
+	struct daemon *d = e->daemon;
+	if (r->node == node && (r->term == term || node == NO_NODE))
+		return;
+	if (r->node == d->self)
+		host_depose(d, r->job);
+	r->node = node;
+	if (node != NO_NODE)
+		r->term = term;
+	r->idle_ns = 0;
+	if (node == d->self)
+		log_info("job %s: this node coordinates it, term %lu", r->job, (unsigned long)term);
+	else if (node != NO_NODE)
+		log_info("job %s: node %s coordinates it, term %lu", r->job, d->roster->nodes[node].name,
+			 (unsigned long)term);
+	else
+		log_info("job %s: no node coordinates it any more", r->job);
+	e->events.moved(d, r->job);
+}
+
+/* A name that is not in our roster, or ours under another lease than we have: of an earlier life of this daemon, and about to end. */
+static uint32_t node_of(struct election *e, struct job_record *r, const struct registry_record *record)
+{
+	char name[NAME_NODE_MAX];
+	snprintf(name, sizeof(name), "%.*s", (int)record->len, (const char *)record->value);
+	int node = roster_find(e->daemon->roster, name);
+	if (node < 0 && repeat_due(&r->unknown, name, clock_now()))
+		log_warn("job %s: the registry names node %s as its coordinator, which is not in the roster", r->job,
+			 name);
+	if (node < 0 || ((unsigned)node == e->daemon->self && !record->ours))
+		return NO_NODE;
+	return (uint32_t)node;
+}
+
+static void on_record(void *arg, const struct registry_record *record, bool gone)
+{
+	struct election *e = arg;
+	char job[NAME_JOB_MAX];
+	struct job_record *r = job_of(record->key, COORDINATOR, job) ? get(e, job) : NULL;
+	if (r)
+		set_node(e, r, gone ? NO_NODE : node_of(e, r, record), gone ? 0 : record->created);
+}
+
+static void depose_all(struct election *e)
+{
+	list_for(it, &e->jobs) {
+		struct job_record *r = list_entry(it, struct job_record, link);
+		if (r->node == e->daemon->self)
+			set_node(e, r, NO_NODE, 0);
+	}
+}
+
+/* ---- the registry ---------------------------------------------------------------------------------------------- */
+
+static void on_synced(void *arg)
+{
+	struct election *e = arg;
+	log_info("the registry is followed");
+	e->away[0] = '\0';
+}
+
+static void on_away(void *arg, const char *why)
+{
+	struct election *e = arg;
+	snprintf(e->away, sizeof(e->away), "%s", why);
+	log_warn("the registry is away: %s. Training and saves to memory go on; who coordinates a job stays so for as "
+		 "long "
+		 "as its lease stands",
+		 why);
+}
+
+static void on_leased(void *arg)
+{
+	(void)arg;
+	log_debug("the registry has given a lease");
+}
+
+static void on_lapsed(void *arg)
+{
+	struct election *e = arg;
+	log_warn("the lease of this node in the registry was not renewed in time: it coordinates nothing any more");
+	depose_all(e);
+}
+
+int election_open(struct daemon *daemon, const struct election_events *events, struct err *err)
+{
+	const struct config *config = &daemon->config;
+	if (!config->registry)
+		return 0;
+	struct election *e = calloc(1, sizeof(*e));
+	if (!e)
+		return err_set(err, -ENOMEM, "no memory for the registry");
+	*e = (struct election){.daemon = daemon, .events = *events};
+	list_init(&e->jobs);
+	const struct registry_config how = {.url = config->registry,
+					    .ca = config->registry_ca,
+					    .cert = config->registry_cert,
+					    .key = config->registry_cert_key,
+					    .user = config->registry_user,
+					    .password_file = config->registry_password_file,
+					    .lease_ns = config->registry_lease_ms * CLOCK_NS_PER_MS,
+					    .timeout_ns = config->registry_lease_ms * CLOCK_NS_PER_MS / 2};
+	const struct registry_events heard = {.record = on_record,
+					      .synced = on_synced,
+					      .away = on_away,
+					      .leased = on_leased,
+					      .lapsed = on_lapsed,
+					      .arg = e};
+	daemon->election = e;
+	int rc = registry_new(&how, &heard, &daemon->registry, err);
+	if (rc)
+		election_close(daemon);
+	return rc;
+}
+
+void election_close(struct daemon *daemon)
+{
+	struct election *e = daemon->election;
+	if (e)
+		depose_all(e);
+	registry_free(daemon->registry);
+	daemon->registry = NULL;
+	daemon->election = NULL;
+	if (!e)
+		return;
+	list_for_safe(it, &e->jobs)
+		free(list_entry(it, struct job_record, link));
+	free(e);
+}
+
+int election_event_fd(const struct daemon *daemon)
+{
+	return daemon->registry ? registry_event_fd(daemon->registry) : -1;
+}
+
+void election_poll(struct daemon *daemon)
+{
+	if (daemon->registry)
+		registry_poll(daemon->registry);
+}
+
+/* ---- the campaign ---------------------------------------------------------------------------------------------- */
+
+static void asked(void *arg, const struct registry_result *result)
+{
+	struct job_record *r = arg;
+	r->asked = false;
+	r->retry_ns = clock_deadline(RETRY_NS);
+	if (result->rc)
+		log_debug("job %s: its coordinator's record: %s", r->job, result->why);
+}
+
+/* Creates the record, or deletes the one that is ours. */
+static void ask(struct election *e, struct job_record *r, uint64_t created, const char *name)
+{
+	char key[REGISTRY_KEY_MAX];
+	key_of(r->job, COORDINATOR, key);
+	struct registry_compare was = {.key = key, .created = true, .revision = created};
+	struct registry_change change = {.key = key, .value = name, .len = name ? strlen(name) : 0, .leased = name};
+	int rc = registry_commit(e->daemon->registry, &was, 1, &change, 1, asked, r);
+	r->asked = !rc;
+	if (rc)
+		r->retry_ns = clock_deadline(RETRY_NS);
+}
+
+static bool in_use(const struct daemon *d, const struct job_record *r)
+{
+	const struct job *job = job_find((struct daemon *)d, r->job);
+	return (job && job->spread) || host_has(d, r->job) || membership_plan(d, r->job);
+}
+
+static void tend(struct election *e, struct job_record *r, uint64_t now)
+{
+	struct daemon *d = e->daemon;
+	bool used = in_use(d, r), ours = r->node == d->self;
+	r->idle_ns = used ? 0 : r->idle_ns ? r->idle_ns : now;
+	if (r->asked || now < r->retry_ns)
+		return;
+	if (used && r->node == NO_NODE && registry_is_synced(d->registry) && registry_lease_until(d->registry) > now)
+		ask(e, r, 0, d->config.node);
+	else if (ours && !used && now - r->idle_ns > KEEP_NS)
+		ask(e, r, r->term, NULL);
+	if (!used && r->node == NO_NODE && !r->asked) {
+		list_remove(&r->link);
+		free(r);
+	}
+}
+
+void election_tick(struct daemon *daemon)
+{
+	struct election *e = daemon->election;
+	uint64_t now = clock_now();
+	if (!e)
+		return;
+	if (registry_lease_until(daemon->registry) <= now)
+		depose_all(e);
+	list_for(it, &daemon->jobs) {
+		const struct job *job = list_entry(it, struct job, link);
+		if (job->spread)
+			get(e, job->name); /* without memory: at the next tick */
+	}
+	list_for_safe(it, &e->jobs)
+		tend(e, list_entry(it, struct job_record, link), now);
+	node_record_tick(daemon);
+}
+
+/* ---- epochs ---------------------------------------------------------------------------------------------------- */
+
+uint32_t election_last_epoch(const struct daemon *daemon, const char *job)
+{
+	char key[REGISTRY_KEY_MAX];
+	struct registry_record record;
+	struct begun begun;
+	key_of(job, EPOCH, key);
+	if (!daemon->registry || !registry_get(daemon->registry, key, &record) ||
+	    begun_decode(record.value, record.len, &begun, NULL))
+		return 0;
+	return begun.id.epoch;
+}
+
+struct epoch_call {
+	void (*done)(void *arg, int rc, const char *why);
+	void *arg;
+};
+
+static void epoch_recorded(void *arg, const struct registry_result *result)
+{
+	struct epoch_call *call = arg;
+	if (result->rc)
+		call->done(call->arg, result->rc, result->why);
+	else if (!result->applied)
+		call->done(call->arg, -ESTALE, "another node coordinates the job");
+	else
+		call->done(call->arg, 0, "");
+	free(call);
+}
+
+int election_record_epoch(struct daemon *daemon, const char *job, const void *text, size_t len,
+			  void (*done)(void *arg, int rc, const char *why), void *arg)
+{
+	char epoch[REGISTRY_KEY_MAX], coordinator[REGISTRY_KEY_MAX];
+	struct epoch_call *call = calloc(1, sizeof(*call));
+	if (!call)
+		return -ENOMEM;
+	*call = (struct epoch_call){.done = done, .arg = arg};
+	key_of(job, EPOCH, epoch);
+	key_of(job, COORDINATOR, coordinator);
+	struct registry_compare ours = {.key = coordinator, .created = true, .revision = coordinator_term(daemon, job)};
+	struct registry_change put = {.key = epoch, .value = text, .len = len};
+	int rc = registry_commit(daemon->registry, &ours, 1, &put, 1, epoch_recorded, call);
+	if (rc)
+		free(call);
+	return rc;
+}
+
+bool election_look(const struct daemon *daemon, struct election_view *view)
+{
+	const struct election *e = daemon->election;
+	uint64_t now = clock_now(), until = e ? registry_lease_until(daemon->registry) : 0;
+	*view = (struct election_view){.away = ""};
+	if (!e)
+		return false;
+	view->synced = registry_is_synced(daemon->registry);
+	view->away = e->away;
+	view->transactions = registry_counts(daemon->registry).transactions;
+	view->outages = registry_counts(daemon->registry).outages;
+	view->lease_left_ns = until > now ? until - now : 0;
+	list_for(it, &e->jobs)
+		view->coordinates += list_entry(it, struct job_record, link)->node == daemon->self;
+	return true;
+}

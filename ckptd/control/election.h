@@ -1,0 +1,59 @@
+/* Election: who coordinates each job that is spread over nodes.
+ *
+ * Without a registry: the first node of the roster coordinates all of them, for ever (term 0).
+ *
+ * With one: the node whose daemon holds the record jobs/JOB/coordinator, under the lease of that daemon. Any node that has part in a job for
+ * which no such record stands tries to create it; one of them does. The revision in which it was created is the term: it stands in every message between a node
+ * and the coordinator, and every record that a coordinator writes is bound to it. A message of another term changes nothing.
+ *
+ *   FOLLOWS ── the record is gone ──► VACANT ── created ──► the mirror tells of it ──► COORDINATES
+ *                                                                                          │ the lease may end, or the record is another's
+ *   ◄──────────────────── another's record stands ─────────────────────────────────────────┘ deposed: orders nothing any more
+ *
+ * A daemon coordinates only what the mirror has shown to be its own, so that it has seen every record of earlier terms; and it stops before its lease can have
+ * ended by its own clock (registry/registry.h). */
+#ifndef CKPTD_CONTROL_ELECTION_H
+#define CKPTD_CONTROL_ELECTION_H
+
+#include "participant/room.h"
+
+#include <stddef.h>
+
+struct daemon;
+struct election;
+
+struct election_events {
+	/* Somebody else coordinates the job from now on, or nobody does. */
+	void (*moved)(struct daemon *daemon, const char *job);
+};
+
+/* Opens the registry that the configuration names. Without one nothing is opened. -errno with a sentence. */
+int election_open(struct daemon *daemon, const struct election_events *events, struct err *err);
+void election_close(struct daemon *daemon);
+/* Readable when there is something to do; -1 without a registry. */
+int election_event_fd(const struct daemon *daemon);
+void election_poll(struct daemon *daemon);
+/* Tries to be elected where nobody is; stops in time; lets go of jobs that nobody has any more. */
+void election_tick(struct daemon *daemon);
+
+/* The message of a node that takes itself for the coordinator of the job, in that term: it is, as far as is known here. */
+bool election_believes(const struct daemon *daemon, const char *job, uint32_t node, uint64_t term);
+
+/* Epochs of a job (control/epoch_record.h). The last that is recorded; 0: none, or there is no registry. */
+uint32_t election_last_epoch(const struct daemon *daemon, const char *job);
+/* Records it, bound to our term. done: rc 0: it stands; -ESTALE: we do not coordinate the job any more; else nobody knows. -ENOSYS: there is no
+ * registry. */
+int election_record_epoch(struct daemon *daemon, const char *job, const void *text, size_t len,
+			  void (*done)(void *arg, int rc, const char *why), void *arg);
+
+struct election_view {
+	bool synced;                    /* the registry is followed */
+	const char *away;               /* why it is not */
+	uint64_t lease_left_ns;         /* 0: none */
+	unsigned coordinates;           /* jobs that are coordinated here */
+	uint64_t transactions, outages; /* so far */
+};
+/* False: without a registry. */
+bool election_look(const struct daemon *daemon, struct election_view *view);
+
+#endif
