@@ -176,6 +176,12 @@ int ckpt_rank(const ckpt *s);
 int ckpt_world(const ckpt *s);
 /* Returns the epoch that this session has joined; 0 before ckpt_join, and for NULL. */
 uint32_t ckpt_epoch(const ckpt *s);
+/* Returns a descriptor that is readable while the epoch that this session has joined is over.
+ *
+ * It says what on_epoch says, to a loop that waits in poll. It becomes readable when on_epoch is
+ * called. A ckpt_join that enters the newest epoch makes it unreadable. Only wait for it: do not
+ * read, write or close it. The session owns it, and ckpt_close closes it. */
+int ckpt_epoch_fd(const ckpt *s);
 /* Returns 1 if the daemon has a store, and 0 if it has none: then only CKPT_MEMORY is possible.
  * While the daemon is away, the last answer holds. */
 int ckpt_has_storage(const ckpt *s);

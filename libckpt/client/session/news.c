@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 void news_event(struct service *service, const struct wire_event *event)
 {
@@ -21,6 +22,15 @@ void news_epoch(struct service *service, uint32_t epoch, const char *reason)
 	snprintf(news->reason, sizeof(news->reason), "%s", reason);
 }
 
+/* Of an eventfd that does not block: its count does not matter, only whether there is one. */
+static void set_over(const struct service *service, bool over)
+{
+	uint64_t count = 1;
+	ssize_t ignored =
+		over ? write(service->over, &count, sizeof(count)) : read(service->over, &count, sizeof(count));
+	(void)ignored;
+}
+
 void news_tell(ckpt *s)
 {
 	struct news *news = &s->service.news;
@@ -31,6 +41,7 @@ void news_tell(ckpt *s)
 	if (due) {
 		news->told = epoch;
 		memcpy(reason, news->reason, sizeof(reason));
+		set_over(&s->service, true);
 	}
 	pthread_mutex_unlock(&s->service.lock);
 	if (due && s->settings.on_epoch)
@@ -79,6 +90,8 @@ void news_join_ends(ckpt *s, uint32_t epoch)
 		news->joined = epoch;
 	if (news->epoch < epoch)
 		news->epoch = epoch;
+	if (epoch && news->epoch == epoch)
+		set_over(&s->service, false);
 	pthread_mutex_unlock(&s->service.lock);
 	/* An epoch that was raised meanwhile is told now. */
 	service_poke(s);

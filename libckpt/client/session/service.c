@@ -459,14 +459,15 @@ int service_start(ckpt *s, uint64_t deadline, struct err *err)
 	pthread_mutex_init(&service->send_lock, NULL);
 	pthread_mutex_init(&service->lock, NULL);
 	pthread_cond_init(&service->changed, NULL);
-	service->sock = service->wake = -1;
+	service->sock = service->wake = service->over = -1;
 	int rc = link_open_patiently(&s->settings, deadline, &service->sock, &service->welcome, err);
 	if (rc)
 		return rc;
 	s->settings.spread = service->welcome.spread;
 	service->news.epoch = service->welcome.epoch;
 	service->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	if (service->wake < 0)
+	service->over = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (service->wake < 0 || service->over < 0)
 		return err_set(err, -errno, "eventfd: %s", err_name(errno));
 	service->state = SERVICE_READY;
 	rc = start_thread(s);
@@ -485,6 +486,7 @@ void service_stop(ckpt *s)
 	}
 	cleanup_close(&service->sock);
 	cleanup_close(&service->wake);
+	cleanup_close(&service->over);
 	free(service->spare);
 	pthread_cond_destroy(&service->changed);
 	pthread_mutex_destroy(&service->lock);

@@ -37,6 +37,7 @@ struct service {
 	pthread_t thread;
 	bool started;
 	int wake;                  /* eventfd: something for the thread to do */
+	int over;                  /* eventfd of ckpt_epoch_fd: counts while the joined epoch is over */
 	pthread_mutex_t send_lock; /* whoever writes to the socket, or closes it */
 	pthread_mutex_t lock;      /* everything below */
 	pthread_cond_t changed;

@@ -243,6 +243,13 @@ uint32_t ckpt_epoch(const ckpt *s)
 	return no_session(s) ? 0 : atomic_load(&s->epoch);
 }
 
+int ckpt_epoch_fd(const ckpt *s)
+{
+	struct err err = {0};
+	int rc = session_check(s, &err);
+	return rc ? session_fail(s, rc, &err) : s->service.over;
+}
+
 int ckpt_has_storage(const ckpt *s)
 {
 	struct wire_welcome daemon;

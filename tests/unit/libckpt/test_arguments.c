@@ -8,6 +8,7 @@
 #include <criterion/criterion.h>
 #include <limits.h>
 #include <string.h>
+#include <unistd.h>
 
 static struct ranks c;
 static ckpt *s; /* of rank 0 of 1 */
@@ -114,6 +115,7 @@ Test(arguments, without_a_session)
 	REFUSES_WITHOUT(ckpt_rank(NULL), -EINVAL, says);
 	REFUSES_WITHOUT(ckpt_world(NULL), -EINVAL, says);
 	REFUSES_WITHOUT(ckpt_epoch(NULL), 0, says);
+	REFUSES_WITHOUT(ckpt_epoch_fd(NULL), -EINVAL, says);
 	REFUSES_WITHOUT(ckpt_has_storage(NULL), -EINVAL, says);
 	REFUSES_WITHOUT(ckpt_register_tensor(NULL, &t), -EINVAL, says);
 	REFUSES_WITHOUT(ckpt_register_tensor(NULL, NULL), -EINVAL, says);
@@ -356,5 +358,6 @@ Test(arguments_joined, of_restores_and_marks)
 	RETURNS(ckpt_rank(s), 0);
 	RETURNS(ckpt_world(s), 1);
 	RETURNS(ckpt_epoch(s), 1);
+	RETURNS(ckpt_epoch_fd(s) > STDERR_FILENO, 1);
 	RETURNS(ckpt_has_storage(s), 1);
 }

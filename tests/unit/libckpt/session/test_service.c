@@ -58,6 +58,33 @@ Test(service, a_new_epoch_calls_back_once)
 	ranks_down(&c);
 }
 
+/* Waits up to 5 s until it is so. */
+static bool over_is(ckpt *s, bool over)
+{
+	struct pollfd p = {.fd = ckpt_epoch_fd(s), .events = POLLIN};
+	return poll(&p, 1, over ? 5000 : 0) == over;
+}
+
+Test(service, the_descriptor_is_readable_while_the_joined_epoch_is_over)
+{
+	struct ranks c;
+	ranks_open(&c, 1, NULL);
+	ranks_register(&c);
+	fake_epoch(c.f, 2, "before anyone has joined");
+	ranks_join(&c);
+	cr_assert(over_is(c.s[0], false));
+	fake_epoch(c.f, 3, "rank 3 died (signal 9)");
+	cr_assert(over_is(c.s[0], true));
+	cr_assert(over_is(c.s[0], true), "until it joins again");
+	fake_epoch(c.f, 4, "and rank 1");
+	ranks_join(&c);
+	cr_assert_eq(ckpt_epoch(c.s[0]), 4);
+	cr_assert(over_is(c.s[0], false));
+	fake_epoch(c.f, 5, "again");
+	cr_assert(over_is(c.s[0], true));
+	ranks_down(&c);
+}
+
 static void *join_in_thread(void *arg)
 {
 	struct ranks *c = arg;

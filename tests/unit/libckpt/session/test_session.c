@@ -249,7 +249,7 @@ static int calls_of_a_child(ckpt *s, ckpt_snapshot *snap)
 		return 3;
 	if (ckpt_restore(s, 1, NULL, NULL, 0) != -ECHILD || ckpt_join(s, NULL, 0, NULL, 0) != -ECHILD)
 		return 4;
-	if (ckpt_has_storage(s) != -ECHILD || ckpt_register_tensor(s, &t) != -ECHILD ||
+	if (ckpt_has_storage(s) != -ECHILD || ckpt_epoch_fd(s) != -ECHILD || ckpt_register_tensor(s, &t) != -ECHILD ||
 	    ckpt_register_blob(s, "b", CKPT_SCOPE_JOB, &t, 1) != -ECHILD)
 		return 5;
 	if (!strstr(ckpt_error(s), "parent"))
