@@ -13,6 +13,7 @@ struct plan {
 	struct device *dev;
 	struct span_list list;
 	void *base;
+	uint64_t granule;
 	struct cuda_table all; /* spans, witnesses too, for the digests and for what is held */
 	struct cuda_held held;
 	struct cuda_segment *segments;
@@ -47,25 +48,38 @@ static int make_events(struct plan *plan, struct err *err)
 	return rc;
 }
 
-static int make_staged(struct plan *plan, void *base, uint64_t granule, struct err *err)
+/* The ways of the list: its table, and the routes. The device is entered. */
+static int make_ways(struct plan *plan, struct err *err)
 {
 	struct device *dev = plan->dev;
 	size_t nout;
-	int rc = cuda_staging_take(dev, plan->list.bytes, err);
-	if (rc < 0)
-		return rc;
-	plan->staged = true;
 	char *staging = dev->staging.memory;
-	rc = cuda_staging_lists(&plan->list, staging, plan->segments, plan->nsegments, &plan->staged_in,
-				&plan->staged_out, &nout, err);
+	int rc = 0;
+	if (dev->rt->digest)
+		rc = cuda_table_init(dev, &plan->all, plan->list.spans, plan->list.nall, err);
+	if (rc == 0 && !plan->staged)
+		return cuda_route_init(&plan->in, dev, plan->list.spans, plan->list.n, plan->base, plan->granule, err);
 	if (rc == 0)
-		rc = cuda_route_init(&plan->in, dev, plan->staged_in, plan->list.n, staging, granule, err);
+		rc = cuda_staging_lists(&plan->list, staging, plan->segments, plan->nsegments, &plan->staged_in,
+					&plan->staged_out, &nout, err);
 	if (rc == 0)
-		rc = cuda_route_init(&plan->out, dev, plan->staged_out, nout, base, granule, err);
+		rc = cuda_route_init(&plan->in, dev, plan->staged_in, plan->list.n, staging, plan->granule, err);
+	if (rc == 0)
+		rc = cuda_route_init(&plan->out, dev, plan->staged_out, nout, plan->base, plan->granule, err);
 	return rc;
 }
 
-static int make_parts(struct plan *plan, void *base, uint64_t granule, unsigned flags, struct err *err)
+static void drop_ways(struct plan *plan)
+{
+	cuda_route_free(&plan->out);
+	cuda_route_free(&plan->in);
+	cuda_table_free(plan->dev, &plan->all);
+	free(plan->staged_in);
+	free(plan->staged_out);
+	span_list_free(&plan->list);
+}
+
+static int make_parts(struct plan *plan, unsigned flags, struct err *err)
 {
 	struct device *dev = plan->dev;
 	int rc = cuda_segments_find(&plan->list, &plan->segments, &plan->nsegments, err);
@@ -74,13 +88,10 @@ static int make_parts(struct plan *plan, void *base, uint64_t granule, unsigned 
 	/* The table is waited for, and with it the memory for what is held. */
 	if (rc == 0 && dev->rt->digest)
 		rc = cuda_held_init(&plan->held, dev, &plan->list, err);
-	if (rc == 0 && dev->rt->digest)
-		rc = cuda_table_init(dev, &plan->all, plan->list.spans, plan->list.nall, err);
-	if (rc < 0)
-		return rc;
-	return flags & PLAN_STAGED
-		       ? make_staged(plan, base, granule, err)
-		       : cuda_route_init(&plan->in, dev, plan->list.spans, plan->list.n, base, granule, err);
+	if (rc == 0 && flags & PLAN_STAGED)
+		rc = cuda_staging_take(dev, plan->list.bytes, err);
+	plan->staged = rc == 0 && flags & PLAN_STAGED;
+	return rc < 0 ? rc : make_ways(plan, err);
 }
 
 static void drop_events(struct plan *plan)
@@ -105,9 +116,7 @@ static void drop_handles(struct plan *plan)
 		log_warn("%s", err.text);
 	for (size_t i = 0; i < plan->nsegments; i++)
 		cuda_segment_forget(dev, &plan->segments[i]);
-	cuda_route_free(&plan->out);
-	cuda_route_free(&plan->in);
-	cuda_table_free(dev, &plan->all);
+	drop_ways(plan);
 	cuda_held_free(&plan->held, dev);
 	if (plan->staged)
 		cuda_staging_put(dev);
@@ -123,9 +132,6 @@ void cuda_plan_free(struct plan *plan)
 	struct device *dev = plan->dev;
 	drop_handles(plan);
 	free(plan->segments);
-	free(plan->staged_in);
-	free(plan->staged_out);
-	span_list_free(&plan->list);
 	free(plan);
 	device_cuda_release(dev);
 }
@@ -142,12 +148,13 @@ int cuda_plan_new(struct device *dev, void *base, const struct span *spans, size
 		return err_set(err, -ENOMEM, "out of memory for a plan");
 	plan->dev = dev;
 	plan->base = base;
+	plan->granule = granule;
 	atomic_fetch_add(&dev->holders, 1);
 	rc = span_list_init(&plan->list, spans, n, err);
 	if (rc == 0)
 		rc = cuda_enter(dev, &former, err);
 	if (rc == 0) {
-		rc = make_parts(plan, base, granule, flags, err);
+		rc = make_parts(plan, flags, err);
 		cuda_leave(dev, former);
 	}
 	if (rc < 0) {
@@ -156,6 +163,56 @@ int cuda_plan_new(struct device *dev, void *base, const struct span *spans, size
 	}
 	*out = plan;
 	return 0;
+}
+
+/* Nothing of an earlier launch runs. */
+static int check_ended(struct plan *plan, struct err *err)
+{
+	struct device *dev = plan->dev;
+	if (!plan->launched)
+		return 0;
+	int code = dev->rt->event_query(dev->rt, plan->copied);
+	if (code == RT_NOT_READY)
+		return err_set(err, -EBUSY, "the plan's previous launch is still copying");
+	return cuda_check(dev, code, "the plan's previous launch", err);
+}
+
+/* Events and segments stay as they are: another thread may be in the fence of an earlier launch. */
+static void take_ways(struct plan *plan, struct plan *next)
+{
+	struct plan former = *plan;
+	plan->list = next->list;
+	plan->all = next->all;
+	plan->in = next->in;
+	plan->out = next->out;
+	plan->staged_in = next->staged_in;
+	plan->staged_out = next->staged_out;
+	plan->graph_progress = NULL; /* the graphs are of the former addresses */
+	*next = former;
+}
+
+int cuda_plan_rebind(struct plan *plan, const struct span *spans, size_t n, struct err *err)
+{
+	int former;
+	struct plan next = {.dev = plan->dev,
+			    .base = plan->base,
+			    .granule = plan->granule,
+			    .segments = plan->segments,
+			    .nsegments = plan->nsegments,
+			    .staged = plan->staged};
+	int rc = cuda_enter(plan->dev, &former, err);
+	if (rc < 0)
+		return rc;
+	rc = check_ended(plan, err);
+	if (rc == 0)
+		rc = span_list_again(&next.list, &plan->list, spans, n, err);
+	if (rc == 0)
+		rc = make_ways(&next, err);
+	if (rc == 0)
+		take_ways(plan, &next);
+	drop_ways(&next);
+	cuda_leave(plan->dev, former);
+	return rc;
 }
 
 /* ---- launch ------------------------------------------------------------------------------------------------------ */
@@ -190,12 +247,7 @@ static int check_launch(struct plan *plan, const struct capture_target *target, 
 			       flags & CAPTURE_STRICT ? ", which strict mode needs" : "");
 	if (flags & CAPTURE_STRICT && !target->leaves)
 		return err_set(err, -EINVAL, "a strict capture needs room for the source digests");
-	if (!plan->launched)
-		return 0;
-	int code = dev->rt->event_query(dev->rt, plan->copied);
-	if (code == RT_NOT_READY)
-		return err_set(err, -EBUSY, "the plan's previous launch is still copying");
-	return cuda_check(dev, code, "the plan's previous launch", err);
+	return check_ended(plan, err);
 }
 
 /* On the caller's stream: the point in time that is captured, and the digests of the state there. */

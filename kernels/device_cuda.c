@@ -260,6 +260,7 @@ const struct device_ops device_cuda_ops = {
 	.arena_detach = cuda_detach,
 	.plan_new = cuda_plan_new,
 	.plan_free = cuda_plan_free,
+	.plan_rebind = cuda_plan_rebind,
 	.plan_launch = cuda_plan_launch,
 	.plan_fence = cuda_plan_fence,
 	.plan_cancel = cuda_plan_cancel,

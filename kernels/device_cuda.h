@@ -97,6 +97,7 @@ uint64_t cuda_copy_calls(const struct device *dev, const struct span *span, uint
 int cuda_plan_new(struct device *dev, void *base, const struct span *spans, size_t n, uint64_t granule, unsigned flags,
 		  struct plan **out, struct err *err);
 void cuda_plan_free(struct plan *plan);
+int cuda_plan_rebind(struct plan *plan, const struct span *spans, size_t n, struct err *err);
 int cuda_plan_launch(struct plan *plan, void *stream, const struct capture_target *target, unsigned flags,
 		     struct err *err);
 int cuda_plan_fence(struct plan *plan, uint32_t group, void *stream, uint64_t deadline, uint64_t *bad_leaf,

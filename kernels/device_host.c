@@ -323,6 +323,22 @@ static int check_idle(struct plan *plan, struct err *err)
 	return 0;
 }
 
+static int host_plan_rebind(struct plan *plan, const struct span *spans, size_t n, struct err *err)
+{
+	struct span_list list;
+	int rc = check_idle(plan, err);
+	if (rc == 0)
+		rc = span_list_again(&list, &plan->list, spans, n, err);
+	if (rc < 0)
+		return rc;
+	pthread_mutex_lock(&plan->dev->lock); /* a fence may tell the bytes of the list */
+	struct span_list former = plan->list;
+	plan->list = list;
+	pthread_mutex_unlock(&plan->dev->lock);
+	span_list_free(&former);
+	return 0;
+}
+
 static int host_launch(struct plan *plan, void *stream, const struct capture_target *target, unsigned flags,
 		       struct err *err)
 {
@@ -416,6 +432,7 @@ const struct device_ops device_host = {
 	.arena_detach = host_detach,
 	.plan_new = host_plan_new,
 	.plan_free = host_plan_free,
+	.plan_rebind = host_plan_rebind,
 	.plan_launch = host_launch,
 	.plan_fence = host_fence,
 	.plan_cancel = host_cancel,

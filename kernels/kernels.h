@@ -11,7 +11,7 @@
  * device's GPU stands in for it: for a launch or a restore, that stream waits for what is on `stream`, and digests there; for
  * a fence, both wait.
  *
- * Threads. One thread may call plan_launch, plan_cancel, plan_fence and idle while another waits. The rest is called by one
+ * Threads. One thread may call plan_rebind, plan_launch, plan_cancel, plan_fence and idle while another waits. The rest is called by one
  * thread at a time.
  *
  * Lifetimes. A plan and its device may be released in either order. plan_free and close return when the device no longer
@@ -109,6 +109,9 @@ struct device_ops {
 	int (*plan_new)(struct device *dev, void *base, const struct span *spans, size_t n, uint64_t granule,
 			unsigned flags, struct plan **out, struct err *err);
 	void (*plan_free)(struct plan *plan);
+	/* From the next launch on the same spans stand at other addresses: `memory` may differ, nothing else. After an error the
+	 * plan is as it was. -EBUSY: a launch of this plan still runs. */
+	int (*plan_rebind)(struct plan *plan, const struct span *spans, size_t n, struct err *err);
 
 	/* Starts the capture, ordered after the work that is already on `stream`. Returns at once (strict on the host: after one
 	 * read of the state). -EBUSY: a launch of this plan still runs. After an error nothing of this launch runs, and the

@@ -42,5 +42,8 @@ struct span_list {
 
 int span_list_init(struct span_list *list, const struct span *spans, size_t n, struct err *err);
 void span_list_free(struct span_list *list);
+/* The same for spans that stand in the place of those of `former`. -EINVAL: they are not the same but for their memory. */
+int span_list_again(struct span_list *list, const struct span_list *former, const struct span *spans, size_t n,
+		    struct err *err);
 
 #endif

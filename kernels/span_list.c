@@ -78,3 +78,28 @@ void span_list_free(struct span_list *list)
 	free(list->spans);
 	*list = (struct span_list){0};
 }
+
+/* Both simplified, which the memory does not matter to. */
+static bool same_image(const struct span *a, const struct span *b)
+{
+	bool same = a->arena_at == b->arena_at && a->row_bytes == b->row_bytes && a->ndim == b->ndim &&
+		    a->first_leaf == b->first_leaf && a->skip == b->skip && a->take == b->take && a->group == b->group;
+	for (uint32_t d = 0; same && d < a->ndim; d++)
+		same = a->count[d] == b->count[d] && a->stride[d] == b->stride[d];
+	return same;
+}
+
+int span_list_again(struct span_list *list, const struct span_list *former, const struct span *spans, size_t n,
+		    struct err *err)
+{
+	*list = (struct span_list){0};
+	if (n != former->nall)
+		return err_set(err, -EINVAL, "%zu spans are not the %zu of the plan", n, former->nall);
+	int rc = span_list_init(list, spans, n, err);
+	for (size_t i = 0; rc == 0 && i < n; i++)
+		if (!same_image(&list->spans[i], &former->spans[i]))
+			rc = err_set(err, -EINVAL, "span %zu of %zu differs in more than its memory", i, n);
+	if (rc < 0)
+		span_list_free(list);
+	return rc;
+}

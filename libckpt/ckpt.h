@@ -28,8 +28,9 @@
  *	tensor         1 to 511 bytes of UTF-8 without control characters, but not "__metadata__"
  *	blob           as a tensor; with scope rank 1 to 505 bytes
  *
- * Threads. Several threads may use a session. One thread at a time may register, join, restore or
- * close. Callbacks run on the one service thread of the library, never on a thread of the caller.
+ * Threads. Several threads may use a session. One thread at a time may register, rebind, join,
+ * restore or close. Callbacks run on the one service thread of the library, never on a thread of
+ * the caller.
  *
  * Fork. A session belongs to the process that opened it. It may fork, for example for data loaders:
  * the arena is not mapped in the child, and the threads of the library do not run there. In the
@@ -223,8 +224,8 @@ enum { CKPT_HOST = -1 /* else the CUDA device ordinal */ };
  *	flat range  count elements from start on, of the whole tensor in row-major order
  *	whole       offset, extent, start and count are all zero */
 typedef struct ckpt_piece {
-	/* First element. Must stay valid at this address until ckpt_close, or until ckpt_join
-	 * returns -EREMCHG. */
+	/* First element. Must stay valid at this address until ckpt_close, until ckpt_join returns
+	 * -EREMCHG, or as long as ckpt_rebind says. */
 	void *data;
 	const uint64_t *offset; /* elements, ndim entries; NULL: flat range or whole */
 	const uint64_t *extent; /* elements, ndim entries */
@@ -324,6 +325,26 @@ int ckpt_register_blob(ckpt *s, const char *name, ckpt_scope scope, void *data, 
  *
  *	-ENODEV  a device is named, and this build of the library has no CUDA */
 int ckpt_register_device_blob(ckpt *s, const char *name, ckpt_scope scope, void *data, size_t bytes, int device);
+
+/* Gives a registered piece another address, from the next ckpt_begin or ckpt_restore on.
+ *
+ * For state that is allocated anew. Shape, strides and device stay as they are registered.
+ *
+ *	name   of the tensor or blob. If a tensor and a blob of this rank have the same name, it is
+ *	       the tensor. The blob is the name, "@" and the rank in five digits
+ *	piece  its index in ckpt_tensor.pieces; 0 for a blob
+ *	data   the first element
+ *
+ * A save that was begun before still reads the former address. Leave that memory as it is until
+ * the fence of that save has returned. If the save had no fence, leave it until the next fence, a
+ * ckpt_join or ckpt_close has returned.
+ *
+ * If a piece has moved since a slot was last used, ckpt_begin plans the copy to that slot anew.
+ * That takes time in proportion to the number of pieces.
+ *
+ *	-ENOENT  nothing is registered under the name
+ *	-ERANGE  there is no such piece */
+int ckpt_rebind(ckpt *s, const char *name, int piece, void *data);
 
 /* ---- membership ------------------------------------------------------------------------------ */
 

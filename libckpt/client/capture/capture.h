@@ -38,6 +38,7 @@ struct capture {
 	bool staged;                       /* captures of GPUs go through spare memory of theirs */
 	bool votes;                        /* all that it holds of replicas is digested */
 	struct witnesses witnesses;        /* then: of what */
+	uint64_t bound[ARENA_SLOTS_MAX];   /* up to which move of the table the slot's plans have followed */
 	uint64_t *before[ARENA_SLOTS_MAX]; /* strict: the digests taken in begin */
 	pthread_mutex_t lock;              /* cursors */
 	struct capture_cursor cursors[ARENA_SLOTS_MAX];
@@ -53,9 +54,15 @@ int capture_init(struct capture *c, struct arena *arena, const struct table *tab
 /* Waits until no device writes into the arena. */
 void capture_free(struct capture *c);
 
-/* Starts the copy of everything into the slot, whose record says CAPTURING, but for what it holds if it is intact. On failure the slot's `done` says so as soon as nothing
- * is being copied into it. */
-int capture_launch(struct capture *c, uint32_t slot, void *stream, bool strict, struct err *err);
+/* capture_plans.c. The plans of all slots, once the devices are open. */
+int capture_plans_make(struct capture *c, const struct table *table, struct err *err);
+/* Those of one slot, for what has moved since. On failure they are partly as they were: the next call tries again. */
+int capture_plans_follow(struct capture *c, const struct table *table, uint32_t slot, struct err *err);
+
+/* Starts the copy of everything into the slot, whose record says CAPTURING, but for what it holds if it is intact, from where the table
+ * says that it stands now. On failure the slot's `done` says so as soon as nothing is being copied into it. */
+int capture_launch(struct capture *c, const struct table *table, uint32_t slot, void *stream, bool strict,
+		   struct err *err);
 /* The number of a tensor group in what this rank captures, for capture_fence; -1: nothing of it is captured here. */
 int capture_group(const struct capture *c, const char *name);
 /* How long a device is waited for, and whom to tell meanwhile that this is what goes on. */

@@ -3,6 +3,7 @@
 #include "base/cleanup.h"
 #include "base/quoted.h"
 
+#include <stdio.h>
 #include <string.h>
 
 void table_init(struct table *table, uint32_t rank, uint32_t world)
@@ -36,6 +37,15 @@ int64_t table_find(const struct table *table, const char *name)
 		return -ENOENT;
 	uint32_t found = table->buckets[bucket_of(table, name)];
 	return found ? (int64_t)found - 1 : -ENOENT;
+}
+
+int64_t table_find_own(const struct table *table, const char *name)
+{
+	char own[NAME_TENSOR_MAX];
+	int64_t at = table_find(table, name);
+	if (at >= 0 || (size_t)snprintf(own, sizeof(own), RANK_BLOB_NAME, name, table->reg.rank) >= sizeof(own))
+		return at;
+	return table_find(table, own);
 }
 
 static int grow(struct table *table)

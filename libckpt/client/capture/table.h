@@ -1,9 +1,12 @@
-/* The table of a session: what this rank holds (format/arena/registration.h) and where in memory. Grows until ckpt_join, then it
- * is constant. */
+/* The table of a session: what this rank holds (format/arena/registration.h) and where in memory. Grows until ckpt_join; then
+ * only addresses change. */
 #ifndef CKPT_TABLE_H
 #define CKPT_TABLE_H
 
 #include "format/arena/registration.h"
+
+/* The name of a rank's blob in the job. */
+#define RANK_BLOB_NAME "%s@%05u"
 
 /* Where a registered piece stands. stride: bytes per step of each dimension of its box; packed memory has that of the packed box; a
  * flat piece is always packed and has none. */
@@ -24,6 +27,7 @@ struct table {
 	uint32_t cap;      /* of reg.entries and held */
 	uint32_t *buckets; /* open addressing by name: entry + 1, 0 is empty; nbuckets is a power of two */
 	uint32_t nbuckets;
+	uint64_t moves;    /* how often a piece was given another address */
 	struct wbuf bytes; /* the encoding; empty until sealed */
 };
 
@@ -34,6 +38,8 @@ void table_free(struct table *table);
 int table_add(struct table *table, struct entry *entry, struct held *held, struct err *err);
 /* The index of a name, or -ENOENT. O(1). */
 int64_t table_find(const struct table *table, const char *name);
+/* The same, also for a blob of this rank by the name that it was registered with. */
+int64_t table_find_own(const struct table *table, const char *name);
 /* Encodes the table and checks it as the daemon will. Afterwards nothing is added. */
 int table_seal(struct table *table, struct err *err);
 /* The body of REGISTER for a sealed table; timeout_ms 0: the daemon's default. `out` is empty. 0 or -ENOMEM. */

@@ -200,7 +200,7 @@ static int begin_in_slot(ckpt *s, struct stage *stage, struct ckpt_snapshot *sna
 	/* The daemon is woken before the copy is started: whoever it pushes aside for its short look must find no thread that
 	 * copies for milliseconds waiting in its place. */
 	stage_ring(stage);
-	int rc = capture_launch(&stage->capture, snap->slot, stream, s->settings.strict, err);
+	int rc = capture_launch(&stage->capture, &s->table, snap->slot, stream, s->settings.strict, err);
 	if (!rc)
 		remember(s, snap);
 	else

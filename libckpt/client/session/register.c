@@ -236,7 +236,7 @@ static int fill_blob(const ckpt *s, const char *name, ckpt_scope scope, const st
 			    .group = BLOB_GROUP};
 	*held = (struct held){.device = b->device};
 	int n = scope == CKPT_SCOPE_JOB ? asprintf(&e->name, "%s", name)
-					: asprintf(&e->name, "%s@%05u", name, s->settings.rank);
+					: asprintf(&e->name, RANK_BLOB_NAME, name, s->settings.rank);
 	if (n < 0) {
 		e->name = NULL;
 		return err_set(err, -ENOMEM, "no memory for a name");

@@ -4,7 +4,7 @@
  *   arenas.c spans.c capture.c capture_wait.c stage.c   the mapped memory, its devices and plans
  *   link.c service.c news.c   the socket, the service thread, what it heard
  *   loads_plan.c loads.c       what a restore copies, and when
- *   session.c register.c join.c move.c save.c wait.c restore.c beat.c range.c error.c   the calls of ckpt.h */
+ *   session.c register.c rebind.c join.c move.c save.c wait.c restore.c beat.c range.c error.c   the calls of ckpt.h */
 #ifndef CKPT_SESSION_H
 #define CKPT_SESSION_H
 

@@ -38,6 +38,8 @@ static int whole_life(struct cuda_world *w, unsigned flags)
 					  &w->err);
 		if (rc == 0 && round)
 			rc = cuda_world_restore(w, 1, w->nleaves - 1, NULL);
+		if (rc == 0)
+			rc = ops->plan_rebind(w->plan, w->spans, WORLD_SPANS, &w->err);
 	}
 	return rc;
 }

@@ -121,6 +121,7 @@ Test(arguments, without_a_session)
 	REFUSES_WITHOUT(ckpt_register_tensor(NULL, NULL), -EINVAL, says);
 	REFUSES_WITHOUT(ckpt_register_blob(NULL, "b", CKPT_SCOPE_JOB, data, 4), -EINVAL, says);
 	REFUSES_WITHOUT(ckpt_register_device_blob(NULL, "b", CKPT_SCOPE_JOB, data, 4, CKPT_HOST), -EINVAL, says);
+	REFUSES_WITHOUT(ckpt_rebind(NULL, "w", 0, data), -EINVAL, says);
 	REFUSES_WITHOUT(ckpt_join(NULL, NULL, 0, NULL, 0), -EINVAL, says);
 	REFUSES_WITHOUT(ckpt_begin(NULL, 1, CKPT_MEMORY, NULL, &out), -EINVAL, says);
 	cr_assert_null(out);
@@ -290,6 +291,20 @@ Test(arguments, of_a_blob)
 	RETURNS(ckpt_register_blob(s, name_of(505), rank, data, 4), 0);
 	RETURNS(ckpt_register_blob(s, name_of(511), job, data, 4), 0);
 	REFUSES(ckpt_register_blob(s, name_of(511), job, data, 4), -EEXIST, "is taken");
+}
+
+Test(arguments, of_another_address)
+{
+	REFUSES(ckpt_rebind(s, NULL, 0, data), -EINVAL, "the name is NULL");
+	REFUSES(ckpt_rebind(s, "w", 0, data), -ENOENT, "nothing is registered as \"w\"");
+	REFUSES(ckpt_rebind(s, "", 0, data), -ENOENT, "nothing is registered as \"\"");
+	REFUSES(ckpt_rebind(s, name_of(599), 0, data), -ENOENT, "nothing is registered as \"xxx");
+	RETURNS(TENSOR(.name = "w"), 0);
+	REFUSES(ckpt_rebind(s, "w\n", 0, data), -ENOENT, "registered as \"w\\n\"");
+	REFUSES(ckpt_rebind(s, "w", -1, data), -ERANGE, "\"w\" has 1 pieces here: there is no piece -1");
+	REFUSES(ckpt_rebind(s, "w", 1, data), -ERANGE, "there is no piece 1");
+	REFUSES(ckpt_rebind(s, "w", 0, NULL), -EINVAL, "piece 0 of \"w\": its data is NULL");
+	RETURNS(ckpt_rebind(s, "w", 0, data + 1), 0);
 }
 
 /* ---- before and after the join --------------------------------------------------------------------------------------- */

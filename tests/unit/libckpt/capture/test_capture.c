@@ -24,6 +24,7 @@ static unsigned plan_flags[2];   /* of the last plan */
 static bool no_spare;            /* staged plans are refused */
 static uint32_t fenced_group[2]; /* by the last fence */
 static int idle_answer[2];
+static int refuse_rebind;
 static const char *in_group[4]; /* of a, b, c, d; NULL: all in params */
 
 struct device {
@@ -73,6 +74,14 @@ static int dev_plan_new(struct device *dev, void *base, const struct span *spans
 	(*out)->n = n;
 	(*out)->base = base;
 	(*out)->refuse = dev->index; /* which device, for launch */
+	return 0;
+}
+
+static int dev_plan_rebind(struct plan *plan, const struct span *spans, size_t n, struct err *err)
+{
+	if (refuse_rebind)
+		return err_set(err, refuse_rebind, "as the test wants");
+	memcpy(plan->spans, spans, n * sizeof(*spans));
 	return 0;
 }
 
@@ -129,6 +138,7 @@ static const struct device_ops driven = {
 	.arena_detach = dev_detach,
 	.plan_new = dev_plan_new,
 	.plan_free = dev_plan_free,
+	.plan_rebind = dev_plan_rebind,
 	.plan_launch = dev_launch,
 	.plan_fence = dev_fence,
 	.plan_cancel = dev_cancel,
@@ -230,6 +240,27 @@ Test(capture, a_launch_that_is_refused_frees_nothing_before_the_other_device_end
 	cr_assert_eq(atomic_load(&slot->done), 0);
 	finish_plan(last_plan[0], 1);
 	await_value(&slot->done, (uint32_t)-EIO);
+	ranks_down(&c);
+}
+
+Test(capture, a_plan_that_cannot_follow_a_move_fails_its_save_and_is_tried_again)
+{
+	struct ranks c;
+	ckpt_snapshot *snap;
+	two_devices_up(&c);
+	uint8_t elsewhere[4096];
+	refuse_rebind = -ENOMEM;
+	cr_assert_eq(ckpt_rebind(c.s[0], "a", 0, elsewhere), 0, "%s", ckpt_error(c.s[0]));
+	cr_assert_eq(ckpt_begin(c.s[0], 4, CKPT_MEMORY, NULL, &snap), -ENOMEM);
+	cr_assert(strstr(ckpt_error(c.s[0]), "step 4: capture plan: as the test wants"), "%s", ckpt_error(c.s[0]));
+	uint32_t at = ranks_slot(&c, 0, 4);
+	cr_assert_eq(atomic_load(&fake_head(c.f, 0)->slots[at].done), (uint32_t)-ENOMEM, "the daemon frees the slot");
+	fake_free(c.f, 0, at);
+	refuse_rebind = 0;
+	cr_assert_eq(ckpt_begin(c.s[0], 5, CKPT_MEMORY, NULL, &snap), 0, "%s", ckpt_error(c.s[0]));
+	finish_plan(last_plan[0], 1);
+	finish_plan(last_plan[1], 1);
+	ckpt_snapshot_free(snap);
 	ranks_down(&c);
 }
 

@@ -1,0 +1,154 @@
+/* Plans: which spans each device captures, for each slot, and where they stand now. */
+#include "base/cleanup.h"
+#include "base/log.h"
+#include "ckpt.h"
+#include "client/capture/capture.h"
+#include "client/capture/spans.h"
+
+#include <string.h>
+
+/* Bytes between two steps of the progress counter. */
+#define GRANULE (64ull << 20)
+
+/* ---- spans --------------------------------------------------------------------------------------------------------- */
+
+/* Files of a group stand together. The device layer tells so many groups apart: the rest is one. */
+static uint32_t group_of_file(const struct layout *layout, uint32_t file)
+{
+	uint32_t group = 0;
+	for (uint32_t i = 1; i <= file; i++)
+		group += strcmp(layout->files[i].group, layout->files[i - 1].group) != 0;
+	return group < PLAN_GROUPS_MAX ? group : PLAN_GROUPS_MAX - 1;
+}
+
+int capture_group(const struct capture *c, const char *name)
+{
+	const struct layout *layout = &c->arena->layout;
+	for (uint32_t i = 0; i < layout->nfiles; i++)
+		if (!strcmp(layout->files[i].group, name))
+			return (int)group_of_file(layout, i);
+	return -1;
+}
+
+static int piece_span(const struct table *table, const struct layout_piece *p, uint32_t group, struct span *out,
+		      struct err *err)
+{
+	const struct entry *e = &table->reg.entries[p->entry];
+	char where[128];
+	if (span_of(&e->shape, dtype_size(e->dtype), &e->pieces[p->source], &table->held[p->entry].places[p->source],
+		    &p->region, out))
+		return err_set(err, -EBADMSG,
+			       "the layout captures %s of tensor %s, which its registered piece cannot give",
+			       region_text(&e->shape, &p->region, where, sizeof(where)), e->name);
+	out->arena_at = p->slot_at;
+	out->first_leaf = p->first_leaf;
+	out->group = group;
+	return 0;
+}
+
+/* The spans of one device, in the order of the layout. */
+static int spans_of_device(const struct capture *c, const struct table *table, uint32_t device, struct span *spans,
+			   size_t *n, struct err *err)
+{
+	const struct layout *layout = &c->arena->layout;
+	uint32_t file = 0, group = 0;
+	*n = 0;
+	for (uint32_t i = 0; i < layout->npieces; i++) {
+		if (layout->pieces[i].file != file)
+			group = group_of_file(layout, file = layout->pieces[i].file);
+		if (c->piece_device[i] != device || !layout->pieces[i].bytes)
+			continue;
+		int rc = piece_span(table, &layout->pieces[i], group, &spans[*n], err);
+		if (rc)
+			return rc;
+		++*n;
+	}
+	return 0;
+}
+
+/* What the device reads for them, behind the spans that it copies. */
+static int witness_spans(const struct capture *c, const struct table *table, uint32_t device, struct span *spans,
+			 size_t *n, struct err *err)
+{
+	for (uint32_t i = 0; c->votes && i < c->witnesses.npieces; i++) {
+		const struct witness_piece *p = &c->witnesses.pieces[i];
+		const struct entry *e = &table->reg.entries[p->entry];
+		const struct region *whole = &e->pieces[p->source];
+		struct span *span = &spans[*n];
+		if (!p->own || c->devices[device].ordinal != table->held[p->entry].device)
+			continue;
+		if (span_of(&e->shape, dtype_size(e->dtype), whole, &table->held[p->entry].places[p->source], whole,
+			    span))
+			return err_set(err, -EBADMSG, "tensor %s cannot be read as it is registered", e->name);
+		span->first_leaf = p->first_leaf;
+		span->group = SPAN_WITNESS;
+		++*n;
+	}
+	return 0;
+}
+
+/* ---- plans --------------------------------------------------------------------------------------------------------- */
+
+/* Staging is a favour: without the memory for it captures go on as they do without. */
+static int build_plan(struct capture *c, struct capture_device *d, uint32_t slot, const struct span *spans, size_t n,
+		      struct err *err)
+{
+	void *base = arena_slot_data(c->arena, slot);
+	bool staged = c->staged && d->ordinal != CKPT_HOST;
+	int rc = d->ops->plan_new(d->dev, base, spans, n, GRANULE, staged ? PLAN_STAGED : 0, &d->plans[slot], err);
+	if (!staged || rc != -ENOMEM)
+		return rc;
+	log_warn("captures are not staged: %s", err->text);
+	c->staged = false;
+	return d->ops->plan_new(d->dev, base, spans, n, GRANULE, 0, &d->plans[slot], err);
+}
+
+/* All that a device captures: what is copied, and behind it what is only digested. */
+static int all_spans(const struct capture *c, const struct table *table, uint32_t device, struct span *spans, size_t *n,
+		     struct err *err)
+{
+	int rc = spans_of_device(c, table, device, spans, n, err);
+	return rc ? rc : witness_spans(c, table, device, spans, n, err);
+}
+
+static struct span *room_for_spans(const struct capture *c, struct err *err)
+{
+	size_t most = (size_t)c->arena->layout.npieces + c->witnesses.npieces;
+	struct span *spans = calloc(most + 1, sizeof(*spans));
+	if (!spans)
+		err_set(err, -ENOMEM, "no memory for %zu spans", most);
+	return spans;
+}
+
+int capture_plans_make(struct capture *c, const struct table *table, struct err *err)
+{
+	AUTO_FREE struct span *spans = room_for_spans(c, err);
+	int rc = spans ? 0 : -ENOMEM;
+	for (uint32_t i = 0; i < c->nactive && !rc; i++) {
+		size_t n;
+		rc = all_spans(c, table, i, spans, &n, err);
+		for (uint32_t slot = 0; !rc && slot < c->arena->nslots; slot++)
+			rc = build_plan(c, &c->devices[i], slot, spans, n, err);
+	}
+	for (uint32_t slot = 0; slot < c->arena->nslots; slot++)
+		c->bound[slot] = table->moves;
+	return rc ? err_prefix(err, rc, "capture plan") : 0;
+}
+
+int capture_plans_follow(struct capture *c, const struct table *table, uint32_t slot, struct err *err)
+{
+	if (c->bound[slot] == table->moves)
+		return 0;
+	AUTO_FREE struct span *spans = room_for_spans(c, err);
+	int rc = spans ? 0 : -ENOMEM;
+	for (uint32_t i = 0; i < c->nactive && !rc; i++) {
+		size_t n;
+		rc = all_spans(c, table, i, spans, &n, err);
+		if (!rc)
+			rc = c->devices[i].ops->plan_rebind(c->devices[i].plans[slot], spans, n, err);
+	}
+	if (rc)
+		return err_prefix(err, rc, "capture plan");
+	c->bound[slot] = table->moves;
+	return 0;
+}
