@@ -2,6 +2,7 @@
 
 #include "format/files/safetensors.h"
 #include "frame/filter.h"
+#include "store/read/contents.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,47 +14,21 @@ struct tensor {
 	const char *group;
 };
 
-static int by_name(const void *a, const void *b)
-{
-	return strcmp(((const struct tensor *)a)->meta->name, ((const struct tensor *)b)->meta->name);
-}
-
-/* The first of each name; the restore plan finds out when nodes contradict each other. */
-static size_t drop_repeats(struct tensor *tensors, size_t n)
-{
-	size_t kept = 0;
-	if (n)
-		qsort(tensors, n, sizeof(*tensors), by_name);
-	for (size_t i = 0; i < n; i++)
-		if (!kept || by_name(&tensors[kept - 1], &tensors[i]))
-			tensors[kept++] = tensors[i];
-	return kept;
-}
-
 static bool one_model(const struct export_wish *wish)
 {
 	return wish->form == EXPORT_HF || wish->form == EXPORT_DCP;
 }
 
-/* Appends the tensors of a node that are wished for and have a piece. */
-static int add_node(const struct node_manifest *node, const struct export_wish *wish, struct tensor **list, size_t *n)
+/* The tensors that are wished for and have a piece, in order of their names. */
+static size_t choose(const struct contents *contents, const struct export_wish *wish, struct tensor *list)
 {
-	const char **groups = calloc(node->ntensors + 1ull, sizeof(*groups));
-	struct tensor *grown = realloc(*list, (*n + node->ntensors + 1) * sizeof(*grown));
-	*list = grown ? grown : *list;
-	if (!groups || !grown) {
-		free(groups);
-		return -ENOMEM;
+	size_t n = 0;
+	for (size_t i = 0; i < contents->n; i++) {
+		const struct content *c = &contents->list[i];
+		if (c->group && filter_names(wish->groups, c->group) && filter_matches(wish->globs, c->meta->name))
+			list[n++] = (struct tensor){c->meta, c->group};
 	}
-	for (uint32_t f = 0; f < node->nfiles; f++)
-		for (uint32_t p = 0; p < node->files[f].npieces; p++)
-			groups[node->files[f].pieces[p].tensor] = node->files[f].group;
-	for (uint32_t t = 0; t < node->ntensors; t++)
-		if (groups[t] && filter_names(wish->groups, groups[t]) &&
-		    filter_matches(wish->globs, node->tensors[t].name))
-			grown[(*n)++] = (struct tensor){&node->tensors[t], groups[t]};
-	free(groups);
-	return 0;
+	return n;
 }
 
 /* How many groups the tensors are of, for a remark: 0, 1, or 2 for several. */
@@ -82,15 +57,18 @@ static size_t make_model(struct tensor *list, size_t n, struct export_table *tab
 static int list_tensors(const struct checkpoint *ck, struct export_table *table, struct tensor **list, size_t *n,
 			struct err *err)
 {
-	const struct export_wish *wish = table->wish;
-	int rc = 0;
-	for (uint32_t i = 0; rc == 0 && i < ck->nnodes; i++)
-		rc = add_node(&ck->nodes[i], wish, list, n);
+	struct contents contents;
+	int rc = contents_make(ck, &contents, err);
 	if (rc < 0)
-		return err_set(err, rc, "no memory for a list of tensors");
-	*n = drop_repeats(*list, *n);
+		return rc;
+	*list = calloc(contents.n + 1, sizeof(**list));
+	if (*list)
+		*n = choose(&contents, table->wish, *list);
+	contents_free(&contents);
+	if (!*list)
+		return err_set(err, -ENOMEM, "no memory for a list of tensors");
 	count_groups(*list, *n, table);
-	if (one_model(wish))
+	if (one_model(table->wish))
 		*n = make_model(*list, *n, table);
 	return *n ? 0 : err_set(err, -ENOENT, "no tensor of the checkpoint is meant by --group and --tensor");
 }

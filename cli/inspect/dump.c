@@ -5,6 +5,8 @@
 #include "inspect/slice.h"
 
 #include "base/cleanup.h"
+#include "format/tensor/box_walk.h"
+#include "store/read/contents.h"
 #include "store/read/restore.h"
 
 #include <fcntl.h>
@@ -198,12 +200,12 @@ static int write_data(struct dump *d, struct err *err)
 {
 	unsigned size = dtype_size(d->tensor->dtype);
 	AUTO_FREE uint8_t *window = malloc(min_u64(d->bytes, WINDOW) + 1);
-	struct slice_walk walk;
+	struct box_walk walk;
 	struct region part;
 	uint64_t done = 0;
 	int rc = window ? 0 : err_set(err, -ENOMEM, "no memory for a window of %llu MiB", WINDOW >> 20);
-	slice_walk_start(&walk, &d->tensor->shape, &d->slice.box, WINDOW / size);
-	while (!rc && slice_walk_next(&walk, &part)) {
+	box_walk_start(&walk, &d->tensor->shape, &d->slice.box, WINDOW / size);
+	while (!rc && box_walk_next(&walk, &part)) {
 		uint64_t bytes = region_volume(&d->tensor->shape, &part) * size;
 		rc = read_part(d, &part, window, err);
 		if (!rc)
@@ -228,15 +230,6 @@ static int write_all(struct dump *d, struct err *err)
 }
 
 /* ---- the command */
-
-static const struct manifest_tensor *find_tensor(const struct checkpoint *ck, const char *name)
-{
-	for (uint32_t i = 0; i < ck->nnodes; i++)
-		for (uint32_t t = 0; t < ck->nodes[i].ntensors; t++)
-			if (!strcmp(ck->nodes[i].tensors[t].name, name))
-				return &ck->nodes[i].tensors[t];
-	return NULL;
-}
 
 static int parse_format(struct dump *d)
 {
@@ -294,14 +287,21 @@ static int dump_tensor(struct dump *d)
 static int run(struct cli *cli)
 {
 	struct dump d = {.cli = cli};
+	struct contents contents;
+	struct err err = {0};
 	int code = cli_open_named(cli, cli->args[0], &d.ck);
 	if (code)
 		return code;
-	d.tensor = find_tensor(&d.ck, cli->args[1]);
-	if (d.tensor)
+	int rc = contents_make(&d.ck, &contents, &err);
+	const struct content *found = rc ? NULL : contents_find(&contents, cli->args[1]);
+	d.tensor = found ? found->meta : NULL;
+	if (rc)
+		code = cli_fail(cli, exit_code_of(rc), "%s", err.text);
+	else if (d.tensor)
 		code = dump_tensor(&d);
 	else
 		code = cli_fail(cli, EXIT_FAILED, "there is no tensor %s: ckpt ls lists them", cli->args[1]);
+	contents_free(&contents);
 	checkpoint_close(&d.ck);
 	return code;
 }

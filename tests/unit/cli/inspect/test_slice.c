@@ -6,52 +6,11 @@
 static const struct shape cube = {3, {5, 4, 3}};
 static struct err err;
 
-/* The walk gives each element of the box once, in row-major order, in parts that are small enough. */
-static void check_walk(const struct shape *shape, const struct region *box, uint64_t elements)
-{
-	struct slice_walk w;
-	struct region part;
-	uint64_t done = 0;
-	slice_walk_start(&w, shape, box, elements);
-	while (slice_walk_next(&w, &part)) {
-		uint64_t n = region_volume(shape, &part);
-		cr_assert(n && n <= elements, "%lu of %lu", n, elements);
-		struct overlap o;
-		struct region_run run;
-		overlap_init(&o, shape, &part, box);
-		uint64_t at = 0;
-		while (overlap_next(&o, &run)) {
-			cr_assert_eq(run.src, at);
-			cr_assert_eq(run.dst, done + at);
-			at += run.count;
-		}
-		cr_assert_eq(at, n);
-		done += n;
-	}
-	cr_assert_eq(done, region_volume(shape, box));
-}
-
-Test(slice, the_walk_is_complete_and_in_order_at_every_size)
-{
-	static const char *const texts[] = {NULL, "1:4,:,1:", "2,1:3,0:2", ":,:,2", "0:1,0:1,0:1", "3:3"};
-	for (size_t t = 0; t < sizeof(texts) / sizeof(texts[0]); t++) {
-		struct slice s;
-		cr_assert_eq(slice_parse(texts[t], &cube, &s, &err), 0, "%s", err.text);
-		for (uint64_t n = 1; n <= 64; n++)
-			check_walk(&cube, &s.box, n);
-	}
-}
-
-Test(slice, a_scalar_is_one_part)
+Test(slice, a_scalar_has_no_dimension_to_cut)
 {
 	struct shape scalar = {0};
 	struct slice s;
-	struct slice_walk w;
-	struct region part;
 	cr_assert_eq(slice_parse(NULL, &scalar, &s, &err), 0);
-	slice_walk_start(&w, &scalar, &s.box, 1);
-	cr_assert(slice_walk_next(&w, &part));
-	cr_assert(!slice_walk_next(&w, &part));
 	cr_assert_eq(slice_parse("0", &scalar, &s, &err), -EINVAL);
 }
 
