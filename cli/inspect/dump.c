@@ -6,8 +6,8 @@
 
 #include "base/cleanup.h"
 #include "format/tensor/box_walk.h"
+#include "store/read/boxes.h"
 #include "store/read/contents.h"
-#include "store/read/restore.h"
 
 #include <fcntl.h>
 #include <inttypes.h>
@@ -181,19 +181,8 @@ static int on_progress(void *arg, uint64_t done, uint64_t total)
 
 static int read_part(struct dump *d, const struct region *part, void *data, struct err *err)
 {
-	struct want want = {.tensor = d->tensor->name,
-			    .dtype = d->tensor->dtype,
-			    .shape = d->tensor->shape,
-			    .region = *part,
-			    .data = data};
-	struct restore_options opts = {.progress = on_progress};
-	struct restore_plan *plan;
-	int rc = restore_plan_make(&d->ck, &want, 1, &plan, err);
-	if (rc < 0)
-		return rc == -ENODATA || rc == -EEXIST ? -EBADMSG : rc;
-	rc = restore_execute(plan, &opts, err);
-	restore_plan_free(plan);
-	return rc;
+	const struct box box = {.tensor = d->tensor, .region = *part, .data = data, .packed = true};
+	return boxes_read(&d->ck, &box, 1, &(struct restore_options){.progress = on_progress}, err);
 }
 
 static int write_data(struct dump *d, struct err *err)

@@ -216,6 +216,23 @@ void checkpoint_close(struct checkpoint *ck)
 	*ck = (struct checkpoint){.dir = -1};
 }
 
+int checkpoint_share(const struct checkpoint *ck, struct repo *repo, struct checkpoint *out, struct err *err)
+{
+	int dir = open_dir(repo, ck->ref.job, ck->ref.id, err);
+	if (dir < 0)
+		return dir;
+	*out = *ck;
+	out->repo = repo;
+	out->dir = dir;
+	return 0;
+}
+
+void checkpoint_unshare(struct checkpoint *ck)
+{
+	disk_close_file(ck->repo->disk, ck->dir);
+	*ck = (struct checkpoint){.dir = -1};
+}
+
 /* ---- sidecars */
 
 static int match_piece(const struct manifest_file *file, const struct sidecar *sc, uint32_t i, struct err *err)

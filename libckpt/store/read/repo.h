@@ -77,6 +77,9 @@ int checkpoint_open_unnamed(struct repo *repo, const char *job, struct step_id i
 /* Whether the totals of MANIFEST.json are those of the loaded node manifests. -EBADMSG. */
 int checkpoint_check_totals(const struct checkpoint *ck, struct err *err);
 void checkpoint_close(struct checkpoint *ck);
+/* The same checkpoint through another repo, for another thread: the documents are those of *ck, which must outlive it. */
+int checkpoint_share(const struct checkpoint *ck, struct repo *repo, struct checkpoint *out, struct err *err);
+void checkpoint_unshare(struct checkpoint *ck);
 /* Whether it is no checkpoint of the store any more: removed while it was read, so that what was missed of it is no damage. */
 bool checkpoint_gone(struct repo *repo, const char *job, struct step_id id);
 /* Reads a mark of the checkpoint (NAME_HEALTH, NAME_HEALTH_MARK, NAME_PINNED). -ENOENT: there is none; -EBADMSG: it is damaged or of another one. */
