@@ -24,7 +24,7 @@ if(Python3_FOUND)
 		COMMAND ${CMAKE_COMMAND} -E make_directory ${manuals}
 		COMMAND ckpt help --json > ${manuals}/help.json
 		COMMAND ${Python3_EXECUTABLE} ${script} ${manuals}/help.json ${PROJECT_SOURCE_DIR} ${manuals}
-		DEPENDS ckpt ${script} ${docs} ${PROJECT_SOURCE_DIR}/libckpt/ckpt.h VERBATIM COMMENT "Manual pages")
+		DEPENDS ckpt ${script} ${docs} ${PROJECT_SOURCE_DIR}/libckpt/ckpt.h ${PROJECT_SOURCE_DIR}/libckpt/ckpt_reader.h VERBATIM COMMENT "Manual pages")
 	add_custom_target(manuals ALL DEPENDS ${manuals}/help.json)
 	set(sections 1 3 5 8)
 	set(owners ckpt libckpt-dev ckptd ckptd)

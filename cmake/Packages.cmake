@@ -1,4 +1,4 @@
-# `cpack -G DEB` makes four packages of what is installed: libckpt0, libckpt-dev, ckptd, ckpt. What a package needs besides
+# `cpack -G DEB` makes five packages of what is installed: libckpt0, libckptreader0, libckpt-dev, ckptd, ckpt. What a package needs besides
 # (changelog, copyright, symbols, configuration) is made by PackagesFinish.cmake in the staging folder. Dependencies on other packages are
 # what dpkg-shlibdeps finds in the binaries; the CUDA runtime is linked statically, so that none is on a driver.
 
@@ -10,7 +10,7 @@ add_custom_command(OUTPUT ${conf}
 	DEPENDS ckpt ${PROJECT_SOURCE_DIR}/scripts/sample_conf.py VERBATIM COMMENT "Sample configuration")
 add_custom_target(sample_conf ALL DEPENDS ${conf})
 
-install(FILES ${PROJECT_SOURCE_DIR}/docs/examples/train.c DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/libckpt-dev/examples
+install(FILES ${PROJECT_SOURCE_DIR}/docs/examples/train.c ${PROJECT_SOURCE_DIR}/docs/examples/read.c DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/libckpt-dev/examples
 	COMPONENT libckpt-dev)
 
 set(CPACK_PACKAGE_NAME ckpt)
@@ -22,7 +22,7 @@ set(CPACK_PACKAGING_INSTALL_PREFIX /usr)
 set(CPACK_STRIP_FILES ON)
 set(CPACK_INSTALL_DEFAULT_DIRECTORY_PERMISSIONS OWNER_READ OWNER_WRITE OWNER_EXECUTE GROUP_READ GROUP_EXECUTE WORLD_READ
 	WORLD_EXECUTE)
-set(CPACK_COMPONENTS_ALL libckpt0 libckpt-dev ckptd ckpt)
+set(CPACK_COMPONENTS_ALL libckpt0 libckptreader0 libckpt-dev ckptd ckpt)
 set(CPACK_DEB_COMPONENT_INSTALL ON)
 set(CPACK_COMPONENTS_GROUPING IGNORE)
 set(CPACK_PRE_BUILD_SCRIPTS ${PROJECT_SOURCE_DIR}/cmake/PackagesFinish.cmake)
@@ -58,12 +58,17 @@ ckpt_package(libckpt0 libs "checkpoints for training jobs, library"
 	"Captures the state of the ranks of a training job into shared memory that
 outlives them, while training goes on; the daemon (package ckptd) keeps and
 stores it. This package has the library that ranks are linked with."
-	SUGGESTS "ckptd, ckpt" CONTROL ${control}/symbols ${PROJECT_SOURCE_DIR}/packaging/triggers ${control}/none/postinst
+	SUGGESTS "ckptd, ckpt" CONTROL ${control}/libckpt0/symbols ${PROJECT_SOURCE_DIR}/packaging/triggers ${control}/none/postinst
+	${control}/none/postrm)
+ckpt_package(libckptreader0 libs "checkpoints for training jobs, reader library"
+	"Reads checkpoints of training jobs out of a store, each byte checked against
+its digest. It needs no daemon and no job."
+	SUGGESTS "ckpt" CONTROL ${control}/libckptreader0/symbols ${PROJECT_SOURCE_DIR}/packaging/triggers ${control}/none/postinst
 	${control}/none/postrm)
 ckpt_package(libckpt-dev libdevel "checkpoints for training jobs, development files"
-	"Header, pkg-config and CMake files, manual pages and an example for programs
-that use libckpt."
-	DEPENDS "libckpt0 (= ${PROJECT_VERSION})" SUGGESTS "pkgconf")
+	"Headers, pkg-config and CMake files, manual pages and examples for programs
+that use libckpt or libckptreader."
+	DEPENDS "libckpt0 (= ${PROJECT_VERSION}), libckptreader0 (= ${PROJECT_VERSION})" SUGGESTS "pkgconf")
 ckpt_package(ckptd admin "checkpoints for training jobs, daemon of a node"
 	"Owns the memory into which the ranks of training jobs on this node are
 captured, writes it to storage, and answers restores. No unit is enabled on

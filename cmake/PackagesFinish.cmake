@@ -1,4 +1,4 @@
-# Run by cpack when the four staging folders are filled, before they are packed. Paths are those of PackagesPaths.cmake.
+# Run by cpack when the staging folders are filled, before they are packed. Paths are those of PackagesPaths.cmake.
 
 set(top ${CPACK_TEMPORARY_INSTALL_DIRECTORY})
 set(control ${CKPT_BINARY}/packages)
@@ -32,7 +32,7 @@ set(changelog "ckpt (${CPACK_PACKAGE_VERSION}) unstable; urgency=medium
  -- ${CPACK_PACKAGE_CONTACT}  ${date}
 ")
 
-foreach(package libckpt0 libckpt-dev ckptd ckpt)
+foreach(package libckpt0 libckptreader0 libckpt-dev ckptd ckpt)
 	set(doc ${top}/${package}/usr/share/doc/${package})
 	file(WRITE ${doc}/changelog "${changelog}")
 	file(COPY_FILE ${CKPT_SOURCE}/packaging/copyright ${doc}/copyright)
@@ -44,8 +44,13 @@ endforeach()
 # Which version of the library first had a symbol: all have been there since the first.
 file(REMOVE_RECURSE ${control})
 file(MAKE_DIRECTORY ${control}/debian)
-file(WRITE ${control}/debian/control "Source: ckpt\n\nPackage: libckpt0\nArchitecture: any\n")
-file(GLOB library ${top}/libckpt0/usr/${CKPT_LIBDIR}/libckpt.so.0.*)
-execute_process(COMMAND dpkg-gensymbols -plibckpt0 -P${top}/libckpt0 -v${CPACK_PACKAGE_VERSION} -e${library} -O${control}/symbols
-	WORKING_DIRECTORY ${control} COMMAND_ERROR_IS_FATAL ANY)
-run(chmod 644 ${control}/symbols)
+file(WRITE ${control}/debian/control
+	"Source: ckpt\n\nPackage: libckpt0\nArchitecture: any\n\nPackage: libckptreader0\nArchitecture: any\n")
+foreach(package libckpt0 libckptreader0)
+	string(REGEX REPLACE "0$" "" name ${package})
+	file(GLOB library ${top}/${package}/usr/${CKPT_LIBDIR}/${name}.so.0.*)
+	file(MAKE_DIRECTORY ${control}/${package})
+	execute_process(COMMAND dpkg-gensymbols -p${package} -P${top}/${package} -v${CPACK_PACKAGE_VERSION} -e${library}
+		-O${control}/${package}/symbols WORKING_DIRECTORY ${control} COMMAND_ERROR_IS_FATAL ANY)
+	run(chmod 644 ${control}/${package}/symbols)
+endforeach()

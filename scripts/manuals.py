@@ -2,7 +2,7 @@
 """manuals.py HELP.json TREE OUT: writes the manual pages into OUT/man1, man3, man5, man8.
 
 Section 1 is the table of commands (`ckpt help --json`), with what docs/reference/cli.md says beyond it; section 3 is what the comments of
-libckpt/ckpt.h say; sections 5 and 8 are docs/reference/config.md, docs/reference/format.md and docs/reference/ckptd.md. Nothing is written here that is not written there."""
+libckpt/ckpt.h and ckpt_reader.h say; sections 5 and 8 are docs/reference/config.md, docs/reference/format.md and docs/reference/ckptd.md. Nothing is written here that is not written there."""
 
 import json
 import pathlib
@@ -235,7 +235,8 @@ def render(found):
 
 def parse_header(header):
     """[(comment, declarations)] in order: what stands together in a paragraph of the header."""
-    body = header[header.index("#define CKPT_VERSION_MAJOR"):header.rindex("#if defined(__GNUC__)")]
+    starts = "#define CKPT_VERSION_MAJOR" if "#define CKPT_VERSION_MAJOR" in header else "/* Returns"
+    body = header[header.index(starts):header.rindex("#if defined(__GNUC__)")]
     found = []
     for block in re.split(r"\n\s*\n", body):
         block = "\n".join(line for line in block.split("\n") if not line.startswith("/* ----"))
@@ -258,35 +259,35 @@ def functions(header):
     return found
 
 
-def summary_of(name, lines):
+def summary_of(library, lines):
     """The first clause of the comment."""
     joined = " ".join(line.strip() for line in lines).replace("`", "")
     clause = re.split(r"(?<=[.:;])\s", re.sub(r" \([^()]*\)", "", joined))[0].rstrip(".:;")
     if not clause:
-        return "see libckpt(3)"
+        return f"see {library}(3)"
     return clause if len(clause) <= 120 else clause[:117].rsplit(" ", 1)[0] + " ..."
 
 
-def function_page(name, prototype, comment, version):
+def function_page(library, include, name, prototype, comment, version):
     flat = re.sub(r"\s+", " ", prototype)
-    done = head(name, 3, summary_of(name, comment), version)
-    done += [".SH SYNOPSIS", ".nf", "\\fB#include <ckpt.h>\\fR", "", f"\\fB{text(flat)};\\fR", ".fi", ".SH DESCRIPTION"]
+    done = head(name, 3, summary_of(library, comment), version)
+    done += [".SH SYNOPSIS", ".nf", f"\\fB#include <{include}>\\fR", "", f"\\fB{text(flat)};\\fR", ".fi", ".SH DESCRIPTION"]
     found = parts(comment)
     first = next((n for n, (kind, _) in enumerate(found) if kind == "errors"), len(found))
-    done += render(found[:first]) or [".PP", "See \\fBlibckpt\\fR(3)."]
+    done += render(found[:first]) or [".PP", f"See \\fB{library}\\fR(3)."]
     if found[first:]:
-        done += [".SH ERRORS", *render(found[first:]), ".PP", "Codes that most functions can return are in \\fBlibckpt\\fR(3)."]
-    return done + [".SH SEE ALSO", "\\fBlibckpt\\fR(3), \\fBckptd\\fR(8)"]
+        done += [".SH ERRORS", *render(found[first:]), ".PP", f"Codes that most functions can return are in \\fB{library}\\fR(3)."]
+    return done + [".SH SEE ALSO", f"\\fB{library}\\fR(3), \\fBckptd\\fR(8)"]
 
 
-def library_page(header, found, version):
+def library_page(library, include, header, found, version):
     overview = uncomment(re.match(r"/\*.*?\*/", header, re.S).group(0))
     title, body = overview[0], overview[1:]
-    done = head("libckpt", 3, title.partition(": ")[2].rstrip("."), version)
-    done += [".SH SYNOPSIS", ".nf", "\\fB#include <ckpt.h>\\fR", "", "\\fBcc\\fR ... $(pkg\\-config \\-\\-cflags \\-\\-libs ckpt)", ".fi",
+    done = head(library, 3, title.partition(": ")[2].rstrip("."), version)
+    done += [".SH SYNOPSIS", ".nf", f"\\fB#include <{include}>\\fR", "", f"\\fBcc\\fR ... $(pkg\\-config \\-\\-cflags \\-\\-libs {library[3:]})", ".fi",
              ".SH DESCRIPTION", *render(parts(body)), ".SH FUNCTIONS"]
     for name, (_, comment) in found.items():
-        done += [".TP", f"\\fB{text(name)}\\fR(3)", text(summary_of(name, comment) + ".")]
+        done += [".TP", f"\\fB{text(name)}\\fR(3)", text(summary_of(library, comment) + ".")]
     done += [".SH TYPES"]
     for comment, rest in parse_header(header):
         if re.search(r"^(typedef|enum|#define CKPT_(LATEST|INIT))", rest, re.M):
@@ -307,12 +308,15 @@ def main():
     tree, out = pathlib.Path(sys.argv[2]), pathlib.Path(sys.argv[3])
     header, page = (tree / "libckpt/ckpt.h").read_text(), (tree / "docs/reference/cli.md").read_text()
     version = ".".join(re.search(rf"CKPT_VERSION_{part} (\d+)", header).group(1) for part in ("MAJOR", "MINOR", "PATCH"))
-    found = functions(header)
-    pages = {("ckpt", 1): main_page(table_, page, version), ("libckpt", 3): library_page(header, found, version)}
+    pages = {("ckpt", 1): main_page(table_, page, version)}
     for command in table_["commands"]:
         pages[f"ckpt-{command['name']}", 1] = command_page(command, table_, page, version)
-    for name, (prototype, comment) in found.items():
-        pages[name, 3] = function_page(name, prototype, comment, version)
+    for library, include in (("libckpt", "ckpt.h"), ("libckptreader", "ckpt_reader.h")):
+        public = (tree / "libckpt" / include).read_text()
+        found = functions(public)
+        pages[library, 3] = library_page(library, include, public, found, version)
+        for name, (prototype, comment) in found.items():
+            pages[name, 3] = function_page(library, include, name, prototype, comment, version)
     pages["ckptd", 8] = document("ckptd", 8, "the checkpoint daemon of a node", tree / "docs/reference/ckptd.md", version)
     pages["ckpt-format", 5] = document("ckpt-format", 5, "the files of a checkpoint", tree / "docs/reference/format.md", version)
     pages["ckpt.conf", 5] = document("ckpt.conf", 5, "settings of the daemon, for a node and for each job", tree / "docs/reference/config.md", version)

@@ -12,7 +12,7 @@ import tempfile
 from tap import BIN, DEADLINE, Cases, equal, expect, has
 
 BUILD = BIN.parent
-NAMES = ["ckpt", "ckptd", "libckpt-dev", "libckpt0"]
+NAMES = ["ckpt", "ckptd", "libckpt-dev", "libckpt0", "libckptreader0"]
 # Said by lintian and known: the library lies in /usr/lib, not in the folder of one architecture.
 TOLERATED = {"pkg-config-unavailable-for-cross-compilation"}
 DPKG_FORCE = ["--force-depends", "--force-script-chrootless", "--force-not-root", "--force-bad-path"]
@@ -93,20 +93,25 @@ def _():
     expect({"libc6", "liburing2", "libsqlite3-0"} <= depends("ckptd"), "ckptd:", depends("ckptd"))
     expect({"libc6", "libckpt0"} <= depends("ckpt"), "ckpt:", depends("ckpt"))
     expect("libc6" in depends("libckpt0"), "libckpt0:", depends("libckpt0"))
-    equal(depends("libckpt-dev"), {"libckpt0"}, "libckpt-dev")
+    equal(depends("libckpt-dev"), {"libckpt0", "libckptreader0"}, "libckpt-dev")
+    expect({"libc6", "liburing2", "libzstd1"} <= depends("libckptreader0"), "libckptreader0:", depends("libckptreader0"))
     for name in NAMES:
         for other in depends(name):
             expect(not re.search("cuda|nvidia|nvml|libgl", other), name, "depends on", other)
     control = run("dpkg-deb", "-I", deb("libckpt0"), "shlibs", "symbols", "triggers")
     has(control, "libckpt 0 libckpt0 (>= ", "ckpt_begin@CKPT_0.1", "activate-noawait ldconfig")
+    control = run("dpkg-deb", "-I", deb("libckptreader0"), "shlibs", "symbols", "triggers")
+    has(control, "libckptreader 0 libckptreader0 (>= ", "ckpt_reader_open@CKPT_READER_0.1", "activate-noawait ldconfig")
 
 
 @cases.case("each has what belongs to it")
 def _():
-    for name, some in (("libckpt0", {"/usr/lib/libckpt.so.0"}),
+    for name, some in (("libckpt0", {"/usr/lib/libckpt.so.0"}), ("libckptreader0", {"/usr/lib/libckptreader.so.0"}),
                        ("libckpt-dev", {"/usr/include/ckpt.h", "/usr/lib/libckpt.so", "/usr/lib/pkgconfig/ckpt.pc",
                                         "/usr/lib/cmake/ckpt/ckptConfig.cmake", "/usr/share/man/man3/libckpt.3.gz",
-                                        "/usr/share/doc/libckpt-dev/examples/train.c"}),
+                                        "/usr/include/ckpt_reader.h", "/usr/lib/libckptreader.so", "/usr/lib/pkgconfig/ckptreader.pc",
+                                        "/usr/share/man/man3/libckptreader.3.gz", "/usr/share/doc/libckpt-dev/examples/train.c",
+                                        "/usr/share/doc/libckpt-dev/examples/read.c"}),
                        ("ckptd", {"/usr/bin/ckptd", "/etc/ckpt/ckpt.conf", "/usr/share/man/man8/ckptd.8.gz",
                                   "/usr/share/man/man5/ckpt.conf.5.gz", "/usr/lib/systemd/user/ckptd.service",
                                   "/usr/lib/systemd/user/ckptd.socket", "/usr/lib/systemd/system/ckptd@.service",

@@ -36,6 +36,35 @@ by_pkg_config() {
 	cc -std=c11 -Wall -Wextra -Werror "$source/docs/examples/train.c" $flags -Wl,-rpath,"$lib" -o "$top/train-pc"
 }
 
+# What reads a store, and finds none: exit 1 and the sentence.
+reads() { # FLAGS…
+	cc -std=c11 -Wall -Wextra -Werror "$source/docs/examples/read.c" "$@" -o "$top/read" || return 1
+	"$top/read" "$top/nowhere" >"$top/out" 2>&1
+	status=$?
+	cat "$top/out"
+	[ $status -eq 1 ] && grep -q "there is no repository at $top/nowhere" "$top/out"
+}
+
+reader_by_pkg_config() {
+	lib=$(library_dir)
+	flags=$(PKG_CONFIG_PATH="$lib/pkgconfig" pkg-config --cflags --libs ckptreader) || return 1
+	# shellcheck disable=SC2086 # flags are words
+	reads $flags -Wl,-rpath,"$lib"
+}
+
+# Nothing but itself and what it is made of: no daemon's database, no TLS.
+reader_needs_little() {
+	ldd "$(library_dir)/libckptreader.so" | grep -E "sqlite|ssl|crypto|fabric|microhttpd|libckpt\.so" && return 1
+	return 0
+}
+
+reader_by_static() {
+	lib=$(library_dir)
+	flags=$(PKG_CONFIG_PATH="$lib/pkgconfig" pkg-config --static --cflags --libs ckptreader) || return 1
+	# shellcheck disable=SC2086 # flags are words
+	reads -static $flags
+}
+
 # A program of which nothing is looked for at its start, and that has names of its own like the library's inner ones.
 by_static() {
 	lib=$(library_dir)
@@ -46,16 +75,16 @@ by_static() {
 	! ldd "$top/train-static"
 }
 
-# Of what the archive has only the calls of ckpt.h can be seen.
-shows_calls_only() {
-	nm -g --defined-only "$(library_dir)/libckpt.a" | awk 'NF == 3 { print $3 }' | sort >"$top/shown"
-	sed -n 's/^\t\(ckpt_[a-z_]*\);$/\1/p' "$source/libckpt/ckpt.map" | sort | diff - "$top/shown"
+# Of what the archive has only the calls of the header can be seen.
+shows_calls_only() { # LIBRARY MAP
+	nm -g --defined-only "$(library_dir)/$1" | awk 'NF == 3 { print $3 }' | sort >"$top/shown"
+	sed -n 's/^\t\(ckpt_[a-z_]*\);$/\1/p' "$source/libckpt/$2" | sort | diff - "$top/shown"
 }
 
 as_cxx() {
 	lib=$(library_dir)
 	cat >"$top/use.cc" <<-'END'
-		#include <ckpt.h>
+		#include <ckpt_reader.h>
 		#include <cstring>
 		static ckpt_restored restored = CKPT_INIT(ckpt_restored);
 		template <typename T> bool blank(const T &t)
@@ -90,6 +119,8 @@ by_find_package() {
 		find_package(ckpt 0.1 REQUIRED)
 		add_executable(train $source/docs/examples/train.c)
 		target_link_libraries(train PRIVATE ckpt::ckpt)
+		add_executable(read $source/docs/examples/read.c)
+		target_link_libraries(read PRIVATE ckpt::ckptreader)
 	END
 	cmake -S "$top/project" -B "$top/project/build" -DCMAKE_PREFIX_PATH="$top/prefix" && cmake --build "$top/project/build"
 }
@@ -111,10 +142,14 @@ case_of "install" install
 case_of "pkg-config builds the example" by_pkg_config
 case_of "the example starts" starts "$top/train-pc"
 case_of "ckpt.pc and the library are of one version" version_is_the_same_everywhere
-case_of "find_package builds the example" by_find_package
+case_of "find_package builds the examples" by_find_package
 case_of "that one starts, too" starts "$top/project/build/train"
 case_of "pkg-config --static builds the example" by_static
 case_of "and that one starts" starts "$top/train-static"
-case_of "the static library shows its calls only" shows_calls_only
+case_of "the static library shows its calls only" shows_calls_only libckpt.a ckpt.map
+case_of "pkg-config builds the example of the reader, which starts" reader_by_pkg_config
+case_of "so with --static" reader_by_static
+case_of "the static reader shows its calls only" shows_calls_only libckptreader.a ckpt_reader.map
+case_of "the reader needs little" reader_needs_little
 case_of "the header serves C++" as_cxx
 echo "1..$cases"

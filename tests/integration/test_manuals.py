@@ -72,33 +72,39 @@ def _():
     equal(pages, {"ckpt.1"} | {f"ckpt-{c['name']}.1" for c in table["commands"]})
 
 
-@case("section 3: every function that the library exports has a page with its prototype")
+LIBRARIES = {"libckpt": "ckpt", "libckptreader": "ckpt_reader"}
+
+
+@case("section 3: every function that a library exports has a page with its prototype")
 def _():
-    exported = set(re.findall(r"\b(ckpt_\w+);", (TREE / "libckpt" / "ckpt.map").read_text()))
-    equal({p.stem for p in (PAGES / "man3").iterdir()}, exported | {"libckpt"})
-    header = re.sub(r"\s+", " ", (TREE / "libckpt" / "ckpt.h").read_text())
-    for name in exported:
-        source = page(name, 3).read_text()
-        prototype = re.search(r"\\fB([^\n]*\b" + name + r"\([^\n]*;)\\fR", source)
-        has(header, prototype.group(1).replace("\\-", "-"))
-        equal(len(source.split(".SH DESCRIPTION")[1].split(".SH")[0].strip()) > 20, True, f"{name} says nothing")
+    exported = {stem: set(re.findall(r"\b(ckpt_\w+);", (TREE / "libckpt" / f"{stem}.map").read_text())) for stem in LIBRARIES.values()}
+    equal({p.stem for p in (PAGES / "man3").iterdir()}, set().union(*exported.values(), LIBRARIES))
+    for stem, names in exported.items():
+        header = re.sub(r"\s+", " ", (TREE / "libckpt" / f"{stem}.h").read_text())
+        for name in names:
+            source = page(name, 3).read_text()
+            has(source, f"#include <{stem}.h>")
+            prototype = re.search(r"\\fB([^\n]*\b" + name + r"\([^\n]*;)\\fR", source)
+            has(header, prototype.group(1).replace("\\-", "-"))
+            equal(len(source.split(".SH DESCRIPTION")[1].split(".SH")[0].strip()) > 20, True, f"{name} says nothing")
 
 
 @case("section 3: each error has a line of its own in the header, and an item under ERRORS")
 def _():
-    header = (TREE / "libckpt" / "ckpt.h").read_text()
     line = r"^ \*\t(-E[A-Z0-9]+(?:, -E[A-Z0-9]+)*)  "
-    listing = 0
-    for comment, name in re.findall(r"(/\*(?:(?!\*/).)*\*/)\n(?!typedef)[\w *]*?\b(ckpt_\w+)\([^;{]*\);", header, re.S):
-        lines = re.findall(line, comment, re.M)
-        errors = page(name, 3).read_text().replace("\\-", "-").partition(".SH ERRORS")[2].partition(".SH")[0]
-        equal(re.findall(r"^\.TP\n\\fB(.*)\\fR", errors, re.M), lines, name)
-        listing += len(lines) > 0
-    equal(listing > 12, True, listing)
-    common = re.findall(line, header[:header.index("#ifndef")], re.M)
-    equal("-ESTALE" in common, True, common)
-    overview = page("libckpt", 3).read_text().replace("\\-", "-")
-    equal([f".TP\n\\fB{code}\\fR" in overview for code in common], [True] * len(common), common)
+    for library, stem in LIBRARIES.items():
+        header = (TREE / "libckpt" / f"{stem}.h").read_text()
+        listing = 0
+        for comment, name in re.findall(r"(/\*(?:(?!\*/).)*\*/)\n(?!typedef)[\w *]*?\b(ckpt_\w+)\([^;{]*\);", header, re.S):
+            lines = re.findall(line, comment, re.M)
+            errors = page(name, 3).read_text().replace("\\-", "-").partition(".SH ERRORS")[2].partition(".SH")[0]
+            equal(re.findall(r"^\.TP\n\\fB(.*)\\fR", errors, re.M), lines, name)
+            listing += len(lines) > 0
+        equal(listing > (12 if stem == "ckpt" else 3), True, listing)
+        common = re.findall(line, header[:header.index("#ifndef")], re.M)
+        equal("-EINVAL" in common, True, common)
+        overview = page(library, 3).read_text().replace("\\-", "-")
+        equal([f".TP\n\\fB{code}\\fR" in overview for code in common], [True] * len(common), common)
 
 
 @case("sections 5 and 8 hold what docs/ say")

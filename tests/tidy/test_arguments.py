@@ -1,6 +1,6 @@
 """tests/unit/libckpt/test_arguments.c has rows for every function of ckpt.map, and each code that a row expects of a function stands in its comment
 in ckpt.h or among those of every function. Each code that is listed there has a row, in that table or in test_errors.c, that asks for its
-sentence."""
+sentence. The same rows and codes for the reader's header."""
 
 import re
 
@@ -11,8 +11,10 @@ BEYOND = {("ckpt_open", "-ENFILE")}
 
 
 def rows(table):
-    """(function, code) of REFUSES, REFUSES_WITHOUT, REFUSES_IN_WHY and RETURNS. A helper VERB_MORE, or a macro, counts for what it calls."""
-    helpers = {"TENSOR": "ckpt_register_tensor", "PIECE": "ckpt_register_tensor", "put": "ckpt_register_tensor"}
+    """(function, code) of REFUSES, REFUSES_WITHOUT, REFUSES_IN_WHY, REFUSES_TO_OPEN and RETURNS. A helper VERB_MORE, or a macro, counts for what it
+    calls."""
+    helpers = {"TENSOR": "ckpt_register_tensor", "PIECE": "ckpt_register_tensor", "put": "ckpt_register_tensor", "open_with": "ckpt_open",
+               "OPEN": "ckpt_reader_open", "READ": "ckpt_reader_read"}
     text = re.sub(r"\s+", " ", re.sub(r"/\*.*?\*/", "", table, flags=re.S))
     text = re.sub(r'"(?:[^"\\]|\\.)*"', '""', text)
     found = set()
@@ -82,10 +84,16 @@ def read(name):
     return (tidy.ROOT / name).read_text()
 
 
+def check_library(table, version_map, header):
+    return check(read(table), read(version_map), read(header))
+
+
 arguments, errors = (read(f"tests/unit/libckpt/test_{name}.c") for name in ("arguments", "errors"))
 header = read("libckpt/ckpt.h")
 tidy.report([
     ("a planted gap is found", planted()),
     ("every function has rows, and its codes are documented", check(arguments, read("libckpt/ckpt.map"), header)),
     ("the sentence of every listed code is asked for", check_sentences(rows(arguments) | rows(errors), header)),
+    ("so has every function of the reader",
+     check_library("tests/unit/reader/test_arguments.c", "libckpt/ckpt_reader.map", "libckpt/ckpt_reader.h")),
 ])

@@ -1,4 +1,4 @@
-"""libckpt.so exports exactly the symbols of its map, and each is declared in the public header, and the other way round."""
+"""libckpt.so and libckptreader.so export exactly the symbols of their maps, and each is declared in the public header, and the other way round."""
 
 import pathlib
 import re
@@ -31,8 +31,8 @@ def check(library, version_map, header):
     have, listed, public = exported(library), mapped(version_map), declared(header)
     problems = [f"{name}: exported, not in the map" for name in sorted(have - listed)]
     problems += [f"{name}: in the map, not exported" for name in sorted(listed - have)]
-    problems += [f"{name}: in the map, not in ckpt.h" for name in sorted(listed - public)]
-    problems += [f"{name}: in ckpt.h, not in the map" for name in sorted(public - listed)]
+    problems += [f"{name}: in the map, not in {header.name}" for name in sorted(listed - public)]
+    problems += [f"{name}: in {header.name}, not in the map" for name in sorted(public - listed)]
     return problems
 
 
@@ -52,12 +52,18 @@ def planted():
     return [] if found == expected else [f"expected {expected}, found {found}"]
 
 
-LIBRARY = tidy.programs().parent / "lib" / "libckpt.so"
-MAP, HEADER = tidy.ROOT / "libckpt" / "ckpt.map", tidy.ROOT / "libckpt" / "ckpt.h"
+LIBRARIES = tidy.programs().parent / "lib"
 
-if not LIBRARY.exists():
-    sys.exit(f"{LIBRARY} is not there: scripts/build makes it")
+
+def check_library(name, stem):
+    library = LIBRARIES / name
+    if not library.exists():
+        sys.exit(f"{library} is not there: scripts/build makes it")
+    return check(library, tidy.ROOT / "libckpt" / f"{stem}.map", tidy.ROOT / "libckpt" / f"{stem}.h")
+
+
 tidy.report([
     ("a planted symbol is found", planted()),
-    ("the library exports what the map and the header say", check(LIBRARY, MAP, HEADER)),
+    ("the library exports what the map and the header say", check_library("libckpt.so", "ckpt")),
+    ("so does the reader", check_library("libckptreader.so", "ckpt_reader")),
 ])

@@ -1,5 +1,5 @@
 """README.md and the pages of docs/ keep the rules of prose: short sentences, narrow lines, none of the words that nobody in the field uses. So do the
-comments of the public header. A page is of one kind, and docs/index.md leads to it, under the heading of that kind."""
+comments of the public headers. A page is of one kind, and docs/index.md leads to it, under the heading of that kind."""
 
 import os
 import re
@@ -8,7 +8,7 @@ import tidy
 
 WORDS = 30  # of a sentence; an item of a list and a cell of a table end one
 COLUMNS = 120  # of a line outside tables and code
-HEADER, HEADER_COLUMNS = "libckpt/ckpt.h", 100  # of a line of a comment, a tab being 8
+HEADERS, HEADER_COLUMNS = ("libckpt/ckpt.h", "libckpt/ckpt_reader.h"), 100  # of a line of a comment, a tab being 8
 GLOSSARY, GLOSSARY_LINES = "docs/reference/glossary.md", 40
 INDEX = "docs/index.md"
 KINDS = {"tutorial": "Learn", "howto": "Do", "reference": "Look up", "explanation": "Understand"}
@@ -86,16 +86,20 @@ def comments(text):
         yield from ((first + number, line.strip()) for number, line in enumerate(lines) if line.strip())
 
 
-def check_header(root):
-    text = (root / HEADER).read_text()
-    problems = [f"{HEADER}:{found}" for number, part in comments(text) for found in long_in(number, part)]
+def check_header(root, name):
+    text = (root / name).read_text()
+    problems = [f"{name}:{found}" for number, part in comments(text) for found in long_in(number, part)]
     inside = False
     for number, line in enumerate(text.split("\n"), 1):
         inside = inside or line.lstrip().startswith("/*")
         if inside and len(line.expandtabs(8)) > HEADER_COLUMNS:
-            problems.append(f"{HEADER}:{number}: {len(line.expandtabs(8))} columns")
+            problems.append(f"{name}:{number}: {len(line.expandtabs(8))} columns")
         inside = inside and "*/" not in line
     return problems
+
+
+def check_headers(root):
+    return [problem for name in HEADERS if (root / name).is_file() for problem in check_header(root, name)]
 
 
 def check_prose(root):
@@ -138,7 +142,7 @@ def check_places(root):
     return problems
 
 
-LONG = "a " * 20
+LONG, HEADER = "a " * 20, HEADERS[0]
 PLANTED = {
     "README.md": f"# A title\n\nFirst {LONG}\n{LONG}end. Short.\n\n    {LONG}{LONG} code, he said\n\n| {LONG} | {LONG} |\n\n- {LONG}\n- {LONG}\n\n{LONG}. {LONG}\n\n"
                  f"1. Item\n\n        {LONG}{LONG} code\n\n   more {LONG}{LONG}\n",
@@ -160,9 +164,9 @@ tidy.report([
         "README.md:3: a sentence of 42 words", "README.md:19: a sentence of 41", f"{INDEX}:1: 152 columns", "the word He", "the word seat", f"{GLOSSARY}: 42 lines"])),
     ("planted pages out of place are found", tidy.finds(check_places, PLACES, [
         "index.md:5: howto/b.md stands under Learn", "docs/c.md: of no kind", "alone.md: no way", "development.md: no way"])),
-    ("planted comments against the rules are found", tidy.finds(check_header, COMMENTS, [
+    ("planted comments against the rules are found", tidy.finds(check_headers, COMMENTS, [
         f"{HEADER}:2: a sentence of 41", f"{HEADER}:5: a sentence of 41", f"{HEADER}:11: 104 columns", f"{HEADER}:13: 104 columns"])),
     ("the pages keep the rules of prose", check_prose(tidy.ROOT)),
-    ("the comments of the public header keep them, too", check_header(tidy.ROOT)),
+    ("the comments of the public headers keep them, too", check_headers(tidy.ROOT)),
     ("every page has its kind, and a way leads to it", check_places(tidy.ROOT)),
 ])

@@ -1,5 +1,6 @@
 #include "client/capture/env.h"
 
+#include "base/args.h"
 #include "base/quoted.h"
 #include "format/arena/arena.h"
 #include "format/message/wire.h"
@@ -10,26 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { TIMEOUT_DEFAULT_MS = 120000, ARGS_SIZE_MAX = 4096 };
-
-int args_take(void *dst, size_t known, size_t oldest, const void *src, const char *what, struct err *err)
-{
-	size_t size;
-	if (!src)
-		return err_set(err, -EINVAL, "the %s is NULL", what);
-	memcpy(&size, src, sizeof(size));
-	if (size < oldest || size > ARGS_SIZE_MAX)
-		return err_set(err, -EINVAL, "%s.size is %zu, not %zu to %d: set it with CKPT_INIT(%s)", what, size,
-			       oldest, ARGS_SIZE_MAX, what);
-	for (size_t i = known; i < size; i++)
-		if (((const unsigned char *)src)[i])
-			return err_set(err, -E2BIG,
-				       "%s has fields that this library (%s) does not know: install the newer one",
-				       what, ckpt_version());
-	memset(dst, 0, known);
-	memcpy(dst, src, size < known ? size : known);
-	return 0;
-}
+enum { TIMEOUT_DEFAULT_MS = 120000 };
 
 /* The first variable of the list (NULL-terminated) that is set and not empty; NULL: none. */
 static const char *first_set(const char *const *names, const char **value)

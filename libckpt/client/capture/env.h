@@ -29,8 +29,4 @@ struct settings {
  * changes it. */
 int settings_make(const ckpt_options *opts, struct settings *out, struct err *err);
 
-/* Copies an argument struct that begins with its size into dst (`known` bytes, the struct of this build). `oldest`: its size in the
- * first version. -EINVAL: smaller than that; -E2BIG: a newer caller set fields that this build does not know. */
-int args_take(void *dst, size_t known, size_t oldest, const void *src, const char *what, struct err *err);
-
 #endif

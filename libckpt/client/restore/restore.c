@@ -2,6 +2,7 @@
  * and, for replicated state of which its neighbours hold parts, out of theirs: what is verified is loaded while the rest is brought
  * (loads.h). Only the daemon's answer says that it is the step which all ranks have. Until then, and after an error that comes when
  * something has been loaded, the state is undefined. */
+#include "base/args.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "client/restore/loads.h"
@@ -82,8 +83,7 @@ static int check_restore(ckpt *s, struct stage *stage, uint64_t step, struct err
 
 static void report(const struct wire_restored *m, const struct loads *loads, uint64_t load_ns, ckpt_restored *out)
 {
-	ckpt_restored r = {.size = out->size,
-			   .step = m->step,
+	ckpt_restored r = {.step = m->step,
 			   .epoch = m->epoch,
 			   .source = (ckpt_source)m->source,
 			   .bytes = loads->bytes,
@@ -91,9 +91,7 @@ static void report(const struct wire_restored *m, const struct loads *loads, uin
 			   .load_ns = load_ns,
 			   .early_bytes = loads->early};
 	snprintf(r.why, sizeof(r.why), "%.*s", (int)sizeof(r.why) - 1, m->why);
-	size_t known = min_u64(out->size, sizeof(r));
-	memset(out, 0, out->size);
-	memcpy(out, &r, known);
+	args_give(out, &r, sizeof(r));
 }
 
 /* For the daemon, which tells how long it took. */

@@ -1,3 +1,4 @@
+#include "base/args.h"
 #include "base/cleanup.h"
 #include "base/quoted.h"
 #include "client/session/session.h"

@@ -1,3 +1,4 @@
+#include "base/args.h"
 #include "client/capture/env.h"
 
 #include <criterion/criterion.h>
