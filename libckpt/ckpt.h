@@ -326,6 +326,38 @@ int ckpt_register_blob(ckpt *s, const char *name, ckpt_scope scope, void *data, 
  *	-ENODEV  a device is named, and this build of the library has no CUDA */
 int ckpt_register_device_blob(ckpt *s, const char *name, ckpt_scope scope, void *data, size_t bytes, int device);
 
+/* Registers a blob whose size changes from save to save: serialized state, a loader's queue.
+ *
+ * The library has its memory. ckpt_set_blob puts something in, and ckpt_get_blob gets it out, also
+ * what a restore brought. Until then it is empty.
+ *
+ *	most  bytes that it may have, 1 or more. Each save takes room for as many
+ *
+ * A restore may register another `most` than the save. What was saved must fit, else ckpt_restore
+ * returns -EINVAL with both sizes.
+ *
+ *	-EEXIST     the name is taken
+ *	-EOVERFLOW  too many bytes
+ *	-E2BIG      the rank has 1048576 tensors and blobs, and no more are possible
+ *	-EBUSY      ckpt_join has ended registration */
+int ckpt_register_sized_blob(ckpt *s, const char *name, ckpt_scope scope, size_t most);
+/* Puts bytes into a blob of changing size, in place of what is there. Call it before ckpt_begin.
+ *
+ *	name  that it was registered with
+ *
+ *	-ENOENT  nothing is registered under the name
+ *	-ENOSPC  more bytes than were registered: both sizes are named
+ *	-EBUSY   a save was begun, and reads it until its fence */
+int ckpt_set_blob(ckpt *s, const char *name, const void *data, size_t bytes);
+/* Gets the bytes of a blob of changing size. Returns how many there are.
+ *
+ *	data  room for `room` bytes; NULL: only the size is asked for
+ *
+ *	-ENOENT   nothing is registered under the name
+ *	-ENOSPC   `room` is too small: both sizes are named
+ *	-EBADMSG  its length is damaged */
+int64_t ckpt_get_blob(ckpt *s, const char *name, void *data, size_t room);
+
 /* Gives a registered piece another address, from the next ckpt_begin or ckpt_restore on.
  *
  * For state that is allocated anew. Shape, strides and device stay as they are registered.

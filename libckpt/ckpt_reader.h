@@ -143,6 +143,9 @@ typedef struct ckpt_reader_tensor {
 	int element;           /* bytes of an element */
 	uint64_t bytes;        /* of the whole */
 	int npieces;
+	/* 1: a blob of changing size (ckpt_register_sized_blob). `bytes` is what it takes;
+	 * ckpt_reader_blob reads what is in it. */
+	int sized;
 } ckpt_reader_tensor;
 
 /* Returns the number of tensors and blobs; 0 for NULL. */
@@ -201,6 +204,16 @@ typedef struct ckpt_reader_box {
  *	-EBADMSG    damage: file, tensor and bytes are named
  *	-ECANCELED  `progress` asked for it */
 int ckpt_reader_read(ckpt_reader *r, const ckpt_reader_box *boxes, size_t n);
+
+/* Reads what is in a blob, of fixed or changing size, and checks it. Returns how many bytes it has.
+ *
+ *	name  as in the list: that of a blob of a rank ends in "@" and the rank in five digits
+ *	data  room for `room` bytes; NULL: only the size is asked for
+ *
+ *	-ENOENT   there is no such blob. Also: the checkpoint was removed meanwhile
+ *	-ENOSPC   `room` is too small: both sizes are named
+ *	-EBADMSG  damage */
+int64_t ckpt_reader_blob(ckpt_reader *r, const char *name, void *data, size_t room);
 
 #if defined(__GNUC__)
 #pragma GCC visibility pop

@@ -4,6 +4,7 @@
 #include "base/bytes.h"
 #include "base/cleanup.h"
 #include "base/threads.h"
+#include "restore/sized_blobs.h"
 
 #include <stdatomic.h>
 #include <stdio.h>
@@ -124,6 +125,12 @@ static bool is_new(const struct reading *r, const struct entry *entry, uint32_t 
 	return entry->kind == ENTRY_RANK_BLOB && rank >= r->source->saved_world;
 }
 
+static const uint8_t *data_of(const struct reading *r, const struct part_of *saved)
+{
+	const struct memory *mem = r->source->mems[saved->rank];
+	return memory_slot(mem, r->source->slots[saved->rank]) + piece_of(mem, saved->piece)->slot_at;
+}
+
 static int check_wanted(const struct reading *r, const struct part_of *want)
 {
 	const struct memory *mem = r->target->mems[want->rank];
@@ -138,15 +145,17 @@ static int check_wanted(const struct reading *r, const struct part_of *want)
 	while ((saved = next_saved(r, entry, &at))) {
 		const struct memory *from = r->source->mems[saved->rank];
 		const struct entry *has = entry_of(from, saved->piece);
-		if (has->dtype != entry->dtype || !shape_equal(&has->shape, &entry->shape))
+		if (has->dtype != entry->dtype || has->sized != entry->sized ||
+		    (!entry->sized && !shape_equal(&has->shape, &entry->shape)))
 			return refuse_type(r, entry, rank, has);
-		there += overlap_volume(&entry->shape, &piece_of(from, saved->piece)->region, region);
+		there +=
+			entry->sized ? 0 : overlap_volume(&entry->shape, &piece_of(from, saved->piece)->region, region);
 	}
 	if (is_new(r, entry, rank))
 		return 0;
 	if (at == first)
 		return refuse_missing(r, entry, rank);
-	return there < volume ? refuse_hole(r, entry, rank, volume - there) : 0;
+	return !entry->sized && there < volume ? refuse_hole(r, entry, rank, volume - there) : 0;
 }
 
 /* An entry of which a rank has no piece is wanted all the same, but not by it. */
@@ -173,6 +182,36 @@ static int check_digests(const struct reading *r)
 	return 0;
 }
 
+/* What is in a blob of changing size must fit, whatever its room was. The length stands in the first of its pieces. */
+static int check_size(const struct reading *r, const struct entry *entry, uint32_t rank)
+{
+	const struct part_of *saved;
+	size_t at = find_name(r, entry->name);
+	int rc = 0;
+	while (!rc && (saved = next_saved(r, entry, &at))) {
+		const struct memory *mem = r->source->mems[saved->rank];
+		const struct entry *has = entry_of(mem, saved->piece);
+		uint64_t start, count;
+		sized_range(has, &piece_of(mem, saved->piece)->region, &start, &count);
+		if (!start)
+			rc = sized_check(entry, rank, data_of(r, saved), has->shape.dim[0], r->err);
+	}
+	return rc;
+}
+
+/* When their digests are known to match. */
+static int check_sizes(const struct reading *r)
+{
+	int rc = 0;
+	for (size_t i = 0; !rc && i < r->nwanted; i++) {
+		const struct memory *mem = r->target->mems[r->wanted[i].rank];
+		const struct entry *entry = entry_of(mem, r->wanted[i].piece);
+		if (entry->sized)
+			rc = check_size(r, entry, mem->table->reg.rank);
+	}
+	return rc;
+}
+
 /* ---- the copy -------------------------------------------------------------------------------------------------- */
 
 static void copy_from(const struct reading *r, const struct part_of *saved, const struct entry *entry,
@@ -180,13 +219,26 @@ static void copy_from(const struct reading *r, const struct part_of *saved, cons
 {
 	const struct memory *mem = r->source->mems[saved->rank];
 	const struct layout_piece *piece = piece_of(mem, saved->piece);
-	const uint8_t *src = memory_slot(mem, r->source->slots[saved->rank]) + piece->slot_at;
+	const uint8_t *src = data_of(r, saved);
 	unsigned size = dtype_size(entry->dtype);
 	struct overlap o;
 	struct region_run run;
 	overlap_init(&o, &entry->shape, &piece->region, region);
 	while (overlap_next(&o, &run))
 		memcpy(dst + run.dst * size, src + run.src * size, run.count * size);
+}
+
+/* The same of a blob of changing size, of which each side is a range. */
+static void copy_sized(const struct reading *r, const struct part_of *saved, const struct entry *entry,
+		       const struct region *region, uint8_t *dst)
+{
+	const struct memory *mem = r->source->mems[saved->rank];
+	uint64_t from, n, to, room;
+	sized_range(entry_of(mem, saved->piece), &piece_of(mem, saved->piece)->region, &from, &n);
+	sized_range(entry, region, &to, &room);
+	uint64_t first = max_u64(from, to), end = min_u64(from + n, to + room);
+	if (first < end)
+		memcpy(dst + (first - to), data_of(r, saved) + (first - from), end - first);
 }
 
 static void copy_piece(const struct reading *r, const struct part_of *want)
@@ -199,10 +251,10 @@ static void copy_piece(const struct reading *r, const struct part_of *want)
 	const struct part_of *saved;
 	size_t at = find_name(r, entry->name);
 	bool absent = is_new(r, entry, mem->table->reg.rank);
-	if (absent)
+	if (absent || entry->sized)
 		memset(dst, 0, piece->bytes);
 	while (!absent && (saved = next_saved(r, entry, &at)))
-		copy_from(r, saved, entry, &piece->region, dst);
+		(entry->sized ? copy_sized : copy_from)(r, saved, entry, &piece->region, dst);
 	uint64_t leaves = leaf_count(piece->bytes);
 	if (!leaves)
 		return;
@@ -241,6 +293,8 @@ int former_read(const struct former_source *source, const struct former_target *
 	int rc = check_all(&r);
 	if (!rc)
 		rc = check_digests(&r);
+	if (!rc)
+		rc = check_sizes(&r);
 	if (rc)
 		return rc;
 	tell_began(source, target);

@@ -3,6 +3,7 @@
 #include "arena/room.h"
 #include "base/cleanup.h"
 #include "base/failpoint.h"
+#include "restore/sized_blobs.h"
 #include "store/read/restore.h"
 
 #include <stdio.h>
@@ -193,28 +194,62 @@ static void arrived(void *arg, size_t want, uint64_t first, uint64_t count)
 	restore_there(b->work->mems, b->work->nlocal, of->rank, of->first_leaf + first, count);
 }
 
-static size_t fill_wants(const struct restore_work *w, uint32_t saved_world, struct want *wants,
-			 struct brought_want *brought)
+/* A blob of changing size: as much as was saved of it, digested when it is complete (settle_sized). *n: as it was, if nothing was. */
+static int add_sized(struct restore_work *w, const struct checkpoint *ck, const struct entry *entry, struct want *want,
+		     size_t *n)
 {
-	size_t n = 0;
+	bool any;
+	want->leaves = NULL;
+	int rc = sized_narrow(ck, entry, want, &any, &w->err);
+	*n += !rc && any;
+	return rc;
+}
+
+static int settle_sized(const struct restore_work *w, const struct checkpoint *ck, struct err *err)
+{
+	int rc = 0;
 	for (uint32_t r = 0; r < w->nlocal; r++) {
 		const struct memory *mem = w->mems[r];
-		for (uint32_t p = 0; w->ranks & 1ull << r && p < mem->layout.npieces; p++) {
+		for (uint32_t p = 0; w->ranks & 1ull << r && !rc && p < mem->layout.npieces; p++) {
+			const struct layout_piece *piece = &mem->layout.pieces[p];
+			if (!mem->table->reg.entries[piece->entry].sized)
+				continue;
+			rc = sized_settle(ck, mem, w->slots[r], piece, err);
+			if (!rc)
+				restore_there(w->mems, w->nlocal, r, piece->first_leaf, leaf_count(piece->bytes));
+		}
+	}
+	return rc;
+}
+
+static int fill_wants(struct restore_work *w, const struct checkpoint *ck, struct want *wants,
+		      struct brought_want *brought, size_t *count)
+{
+	size_t n = 0;
+	int rc = 0;
+	for (uint32_t r = 0; r < w->nlocal; r++) {
+		const struct memory *mem = w->mems[r];
+		for (uint32_t p = 0; w->ranks & 1ull << r && !rc && p < mem->layout.npieces; p++) {
 			const struct layout_piece *piece = &mem->layout.pieces[p];
 			const struct entry *entry = &mem->table->reg.entries[piece->entry];
 			brought[n] = (struct brought_want){r, piece->first_leaf};
-			wants[n++] = (struct want){.tensor = entry->name,
-						   .dtype = entry->dtype,
-						   .shape = entry->shape,
-						   .region = piece->region,
-						   .owner = mem->table->reg.rank,
-						   .data = memory_slot(mem, w->slots[r]) + piece->slot_at,
-						   .optional = entry->kind == ENTRY_RANK_BLOB &&
-							       mem->table->reg.rank >= saved_world,
-						   .leaves = memory_leaves(mem, w->slots[r]) + piece->first_leaf};
+			wants[n] = (struct want){.tensor = entry->name,
+						 .dtype = entry->dtype,
+						 .shape = entry->shape,
+						 .region = piece->region,
+						 .owner = mem->table->reg.rank,
+						 .data = memory_slot(mem, w->slots[r]) + piece->slot_at,
+						 .optional = entry->kind == ENTRY_RANK_BLOB &&
+							     mem->table->reg.rank >= w->saved_world,
+						 .leaves = memory_leaves(mem, w->slots[r]) + piece->first_leaf};
+			if (sized_concerns(ck, entry))
+				rc = add_sized(w, ck, entry, &wants[n], &n);
+			else
+				n++;
 		}
 	}
-	return n;
+	*count = n;
+	return rc;
 }
 
 static bool checkpoint_has_more(const struct restore_work *w, const struct checkpoint *ck)
@@ -245,11 +280,15 @@ static int read_checkpoint(struct restore_work *w, struct repo *repo)
 		return rc;
 	w->saved_world = ck.manifest.world;
 	w->partial = checkpoint_has_more(w, &ck);
-	size_t n = fill_wants(w, w->saved_world, wants, of);
+	size_t n = 0;
+	rc = fill_wants(w, &ck, wants, of, &n);
 	tell_no_blobs(w);
-	rc = restore_plan_make(&ck, wants, n, &plan, &w->err);
+	if (!rc)
+		rc = restore_plan_make(&ck, wants, n, &plan, &w->err);
 	if (!rc && !(rc = failpoint("recover.fetch", NULL)))
 		rc = restore_execute(plan, &options, &w->err);
+	if (!rc)
+		rc = settle_sized(w, &ck, &w->err);
 	restore_plan_free(plan);
 	checkpoint_close(&ck);
 	return rc;

@@ -5,6 +5,7 @@
 #include "inspect/slice.h"
 
 #include "base/cleanup.h"
+#include "format/arena/sized_blob.h"
 #include "format/tensor/box_walk.h"
 #include "store/read/boxes.h"
 #include "store/read/contents.h"
@@ -248,11 +249,28 @@ static void emit(const struct dump *d)
 	json_emit(doc);
 }
 
+/* Of a blob of changing size only what is in it. */
+static int find_length(struct dump *d, struct err *err)
+{
+	uint64_t length;
+	if (!d->tensor->sized || cli_text(d->cli, "slice"))
+		return 0;
+	int rc = boxes_blob_length(&d->ck, d->tensor, &length, err);
+	if (rc)
+		return rc;
+	d->slice.box.offset[0] = SIZED_HEAD;
+	d->slice.box.extent[0] = d->slice.shape.dim[0] = length;
+	return 0;
+}
+
 static int dump_tensor(struct dump *d)
 {
 	struct err err = {0};
 	if (slice_parse(cli_text(d->cli, "slice"), &d->tensor->shape, &d->slice, &err) < 0)
 		return cli_fail(d->cli, EXIT_USAGE, "%s", err.text);
+	int length = find_length(d, &err);
+	if (length)
+		return cli_fail(d->cli, exit_code_of(length), "%s", err.text);
 	d->bytes = region_volume(&d->tensor->shape, &d->slice.box) * dtype_size(d->tensor->dtype);
 	int code = parse_format(d);
 	if (!code)

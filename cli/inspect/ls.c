@@ -74,10 +74,10 @@ static json_t *tensor_json(const struct content *c)
 	json_t *pieces = json_array();
 	for (size_t i = 0; i < c->npieces; i++)
 		json_array_append_new(pieces, piece_json(c, &c->pieces[i]));
-	return json_pack("{s:o, s:s, s:s, s:o, s:I, s:o}", "name", json_text(c->meta->name), "kind",
-			 kind_name(c->meta->kind), "dtype", dtype_name(c->meta->dtype), "shape",
-			 numbers(c->meta->shape.dim, c->meta->shape.ndim), "bytes", (json_int_t)content_bytes(c),
-			 "pieces", pieces);
+	return json_pack("{s:o, s:s, s:b, s:s, s:o, s:I, s:o}", "name", json_text(c->meta->name), "kind",
+			 kind_name(c->meta->kind), "sized", (int)c->meta->sized, "dtype", dtype_name(c->meta->dtype),
+			 "shape", numbers(c->meta->shape.dim, c->meta->shape.ndim), "bytes",
+			 (json_int_t)content_bytes(c), "pieces", pieces);
 }
 
 static void print_json(const struct cli *cli, const struct checkpoint *ck, const struct contents *contents)

@@ -3,6 +3,7 @@
 #include "base/args.h"
 #include "base/cleanup.h"
 #include "base/quoted.h"
+#include "format/arena/sized_blob.h"
 #include "store/read/boxes.h"
 
 #include <stdlib.h>
@@ -126,4 +127,57 @@ int ckpt_reader_read(ckpt_reader *r, const ckpt_reader_box *boxes, size_t n)
 	if (!rc && n)
 		rc = read_in_lane(r, taken, n, &err);
 	return rc ? reader_fail(rc, &err) : 0;
+}
+
+/* ---- blobs ------------------------------------------------------------------------------------------------------- */
+
+static int find_blob(const ckpt_reader *r, const char *name, const struct manifest_tensor **out, struct err *err)
+{
+	const struct content *c = name ? contents_find(&r->contents, name) : NULL;
+	if (!name)
+		return err_set(err, -EINVAL, "the name is NULL");
+	if (!c || c->meta->kind == ENTRY_TENSOR)
+		return err_set(err, -ENOENT, "the checkpoint has no blob %s", quoted(name).text);
+	*out = c->meta;
+	return 0;
+}
+
+static int read_blob(struct lane *lane, const struct manifest_tensor *blob, void *data, size_t room, uint64_t *bytes,
+		     struct err *err)
+{
+	struct box box = {.tensor = blob, .region = region_whole(&blob->shape), .data = data, .packed = true};
+	int rc = blob->sized ? boxes_blob_length(&lane->ck, blob, bytes, err) : 0;
+	if (rc)
+		return rc;
+	if (blob->sized)
+		box.region.offset[0] = SIZED_HEAD;
+	else
+		*bytes = blob->shape.dim[0];
+	box.region.extent[0] = *bytes;
+	if (!data)
+		return 0;
+	if (*bytes > room)
+		return err_set(err, -ENOSPC, "blob %s has %llu bytes, and there is room for %zu",
+			       quoted(blob->name).text, (unsigned long long)*bytes, room);
+	return boxes_read(&lane->ck, &box, 1, &(struct restore_options){.threads = 1}, err);
+}
+
+int64_t ckpt_reader_blob(ckpt_reader *r, const char *name, void *data, size_t room)
+{
+	struct err err = {0};
+	const struct manifest_tensor *blob;
+	struct lane *lane;
+	uint64_t bytes = 0;
+	int rc = reader_check(r, &err);
+	if (!rc)
+		rc = find_blob(r, name, &blob, &err);
+	if (!rc)
+		rc = lane_take(r, &lane, &err);
+	if (rc)
+		return reader_fail(rc, &err);
+	rc = read_blob(lane, blob, data, room, &bytes, &err);
+	if (rc && rc != -ENOSPC)
+		rc = tell(r, lane, rc, &err);
+	lane_put(r, lane);
+	return rc ? reader_fail(rc, &err) : (int64_t)bytes;
 }

@@ -30,7 +30,8 @@ static ckpt_reader_tensor face_of(const struct content *c)
 				    .shape = c->meta->shape.dim,
 				    .element = (int)dtype_size(c->meta->dtype),
 				    .bytes = content_bytes(c),
-				    .npieces = (int)c->npieces};
+				    .npieces = (int)c->npieces,
+				    .sized = c->meta->sized};
 }
 
 int reader_tensors_make(ckpt_reader *r, struct err *err)

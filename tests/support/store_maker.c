@@ -214,7 +214,8 @@ static uint32_t tensor_index(struct node_manifest *node, const struct entry *e)
 	node->tensors = reallocarray(node->tensors, node->ntensors + 1, sizeof(*node->tensors));
 	if (!node->tensors)
 		abort();
-	node->tensors[node->ntensors] = (struct manifest_tensor){strdup(e->name), e->kind, e->dtype, e->shape};
+	node->tensors[node->ntensors] = (struct manifest_tensor){
+		.name = strdup(e->name), .kind = e->kind, .sized = e->sized, .dtype = e->dtype, .shape = e->shape};
 	return node->ntensors++;
 }
 

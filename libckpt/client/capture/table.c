@@ -13,8 +13,10 @@ void table_init(struct table *table, uint32_t rank, uint32_t world)
 
 void table_free(struct table *table)
 {
-	for (uint32_t i = 0; i < table->reg.nentries; i++)
+	for (uint32_t i = 0; i < table->reg.nentries; i++) {
 		free(table->held[i].places);
+		free(table->held[i].own);
+	}
 	registration_free(&table->reg);
 	free(table->held);
 	free(table->buckets);

@@ -17,6 +17,7 @@ struct place {
 
 /* Parallel to an entry of the registration. */
 struct held {
+	uint8_t *own;         /* of a blob of changing size: the library's memory, which its place is in; else NULL */
 	int device;           /* CKPT_HOST or an ordinal */
 	struct place *places; /* one per piece */
 };

@@ -332,6 +332,14 @@ void save_end_unfenced(ckpt *s, uint64_t deadline)
 	end_capture(s->unfenced, NULL, deadline);
 }
 
+bool save_is_open(const ckpt *s)
+{
+	const struct ckpt_snapshot *snap = s->unfenced;
+	return snap && !atomic_load(&snap->failed) && !atomic_load(&snap->stage->lost) &&
+	       stage_holds(snap->stage, snap->slot, snap->id) &&
+	       !atomic_load(&stage_head(snap->stage)->slots[snap->slot].fenced);
+}
+
 static int fence(struct ckpt_snapshot *snap, uint32_t group, void *stream, struct err *err)
 {
 	uint32_t ms;

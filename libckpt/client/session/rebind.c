@@ -12,6 +12,9 @@ static int find_place(ckpt *s, const char *name, int piece, const void *data, st
 	if (at < 0)
 		return err_set(err, -ENOENT, "nothing is registered as %s", quoted(name).text);
 	const struct entry *e = &s->table.reg.entries[at];
+	if (s->table.held[at].own)
+		return err_set(err, -EINVAL, "%s is a blob of changing size: the library has its memory",
+			       quoted(name).text);
 	if (piece < 0 || (uint32_t)piece >= e->npieces)
 		return err_set(err, -ERANGE, "%s has %u pieces here: there is no piece %d", quoted(name).text,
 			       e->npieces, piece);

@@ -1,13 +1,11 @@
+#include "client/session/register.h"
 #include "base/args.h"
 #include "base/cleanup.h"
 #include "base/quoted.h"
-#include "client/session/session.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
-
-#define BLOB_GROUP "blobs"
 
 /* ---- pieces ------------------------------------------------------------------------------------------------------ */
 
@@ -106,7 +104,7 @@ static int add_piece(struct entry *e, struct held *held, const ckpt_piece *p, st
 	return rc;
 }
 
-static int add_pieces(struct entry *e, struct held *held, const ckpt_piece *pieces, uint32_t n, struct err *err)
+int entry_add_pieces(struct entry *e, struct held *held, const ckpt_piece *pieces, uint32_t n, struct err *err)
 {
 	e->pieces = calloc((size_t)n + 1, sizeof(*e->pieces));
 	held->places = calloc((size_t)n + 1, sizeof(*held->places));
@@ -122,7 +120,7 @@ static int add_pieces(struct entry *e, struct held *held, const ckpt_piece *piec
 
 /* ---- tensors ----------------------------------------------------------------------------------------------------- */
 
-static int check_device(const ckpt *s, int device, struct err *err)
+int register_check_device(const ckpt *s, int device, struct err *err)
 {
 	if (device < CKPT_HOST)
 		return err_set(err, -EINVAL, "device is %d: CKPT_HOST or an ordinal", device);
@@ -145,7 +143,7 @@ static int check_tensor(const ckpt *s, const ckpt_tensor *t, struct err *err)
 		return err_set(err, -EINVAL, "npieces is %d, and pieces is NULL", t->npieces);
 	if (!t->ndim && t->npieces > 1)
 		return err_set(err, -EINVAL, "npieces is %d: a scalar has one element", t->npieces);
-	int rc = check_device(s, t->device, err);
+	int rc = register_check_device(s, t->device, err);
 	if (rc)
 		return rc;
 	if (t->replica && (rc = name_check("replica group", t->replica, NAME_GROUP_MAX, err)))
@@ -169,17 +167,18 @@ static int fill_tensor(const ckpt_tensor *t, struct entry *e, struct held *held,
 	e->name = strdup(t->name);
 	if (!e->name)
 		return err_set(err, -ENOMEM, "no memory for a name");
-	return add_pieces(e, held, t->pieces, (uint32_t)t->npieces, err);
+	return entry_add_pieces(e, held, t->pieces, (uint32_t)t->npieces, err);
 }
 
-static void drop_entry(struct entry *e, struct held *held)
+void entry_drop(struct entry *e, struct held *held)
 {
 	free(e->name);
 	free(e->pieces);
 	free(held->places);
+	free(held->own);
 }
 
-static int check_open(const ckpt *s, struct err *err)
+int register_check_open(const ckpt *s, struct err *err)
 {
 	int rc = session_check(s, err);
 	if (rc)
@@ -192,7 +191,7 @@ static int register_tensor(ckpt *s, const ckpt_tensor *arg, struct err *err)
 	ckpt_tensor t;
 	struct entry e = {0};
 	struct held held = {0};
-	int rc = check_open(s, err);
+	int rc = register_check_open(s, err);
 	if (!rc)
 		rc = args_take(&t, sizeof(t), sizeof(t), arg, "ckpt_tensor", err);
 	if (!rc && !t.name)
@@ -207,7 +206,7 @@ static int register_tensor(ckpt *s, const ckpt_tensor *arg, struct err *err)
 	if (!rc)
 		rc = table_add(&s->table, &e, &held, err);
 	if (rc) {
-		drop_entry(&e, &held);
+		entry_drop(&e, &held);
 		return err_prefix(err, rc, "tensor %s", quoted(t.name).text);
 	}
 	return 0;
@@ -218,80 +217,4 @@ int ckpt_register_tensor(ckpt *s, const ckpt_tensor *t)
 	struct err err = {0};
 	int rc = register_tensor(s, t, &err);
 	return rc ? session_fail(s, rc, &err) : 0;
-}
-
-/* ---- blobs ------------------------------------------------------------------------------------------------------- */
-
-struct blob {
-	void *data;
-	size_t bytes;
-	int device;
-};
-
-static int fill_blob(const ckpt *s, const char *name, ckpt_scope scope, const struct blob *b, struct entry *e,
-		     struct held *held, struct err *err)
-{
-	*e = (struct entry){.kind = scope == CKPT_SCOPE_JOB ? ENTRY_JOB_BLOB : ENTRY_RANK_BLOB,
-			    .dtype = DTYPE_U8,
-			    .shape = {.ndim = 1, .dim = {b->bytes}},
-			    .group = BLOB_GROUP};
-	*held = (struct held){.device = b->device};
-	int n = scope == CKPT_SCOPE_JOB ? asprintf(&e->name, "%s", name)
-					: asprintf(&e->name, RANK_BLOB_NAME, name, s->settings.rank);
-	if (n < 0) {
-		e->name = NULL;
-		return err_set(err, -ENOMEM, "no memory for a name");
-	}
-	return add_pieces(e, held, &(ckpt_piece){.data = b->data}, 1, err);
-}
-
-static int check_blob(const ckpt *s, const char *name, ckpt_scope scope, const struct blob *b, struct err *err)
-{
-	if (!name)
-		return err_set(err, -EINVAL, "the name of the blob is NULL");
-	if (scope != CKPT_SCOPE_JOB && scope != CKPT_SCOPE_RANK)
-		return err_set(err, -EINVAL, "blob %s: scope %d is neither CKPT_SCOPE_JOB nor CKPT_SCOPE_RANK",
-			       quoted(name).text, (int)scope);
-	int rc = name_check_blob(name, scope == CKPT_SCOPE_RANK, err);
-	if (rc)
-		return rc;
-	if (!b->data)
-		return err_set(err, -EINVAL, "blob %s: its data is NULL", quoted(name).text);
-	if (!b->bytes)
-		return err_set(err, -EINVAL, "blob %s has 0 bytes: leave it out", quoted(name).text);
-	if (b->bytes > INT64_MAX / 16)
-		return err_set(err, -EOVERFLOW, "blob %s: %zu bytes are too many", quoted(name).text, b->bytes);
-	rc = check_device(s, b->device, err);
-	return rc ? err_prefix(err, rc, "blob %s", quoted(name).text) : 0;
-}
-
-static int register_blob(ckpt *s, const char *name, ckpt_scope scope, const struct blob *b, struct err *err)
-{
-	struct entry e = {0};
-	struct held held = {0};
-	int rc = check_open(s, err);
-	if (!rc)
-		rc = check_blob(s, name, scope, b, err);
-	if (rc)
-		return rc;
-	rc = fill_blob(s, name, scope, b, &e, &held, err);
-	if (!rc)
-		rc = table_add(&s->table, &e, &held, err);
-	if (rc) {
-		drop_entry(&e, &held);
-		return err_prefix(err, rc, "blob %s", quoted(name).text);
-	}
-	return 0;
-}
-
-int ckpt_register_device_blob(ckpt *s, const char *name, ckpt_scope scope, void *data, size_t bytes, int device)
-{
-	struct err err = {0};
-	int rc = register_blob(s, name, scope, &(struct blob){data, bytes, device}, &err);
-	return rc ? session_fail(s, rc, &err) : 0;
-}
-
-int ckpt_register_blob(ckpt *s, const char *name, ckpt_scope scope, void *data, size_t bytes)
-{
-	return ckpt_register_device_blob(s, name, scope, data, bytes, CKPT_HOST);
 }

@@ -4,7 +4,7 @@
  *   arenas.c spans.c capture.c capture_wait.c stage.c   the mapped memory, its devices and plans
  *   link.c service.c news.c   the socket, the service thread, what it heard
  *   loads_plan.c loads.c       what a restore copies, and when
- *   session.c register.c rebind.c join.c move.c save.c wait.c restore.c beat.c range.c error.c   the calls of ckpt.h */
+ *   session.c register.c blob.c rebind.c join.c move.c save.c wait.c restore.c beat.c range.c error.c   the calls of ckpt.h */
 #ifndef CKPT_SESSION_H
 #define CKPT_SESSION_H
 
@@ -103,6 +103,9 @@ void session_move(ckpt *s);
 void snapshot_put(struct ckpt_snapshot *snap);
 /* The last save that was begun, if its fence was not called, is given up, and its capture ended. */
 void save_end_unfenced(ckpt *s, uint64_t deadline);
+
+/* Whether the last save that was begun reads the state yet, with the save lock held. */
+bool save_is_open(const ckpt *s);
 
 /* wait.c */
 /* For ckpt_close: durable, whatever epoch begins meanwhile. 0, the error that ended it, -ETIMEDOUT. */

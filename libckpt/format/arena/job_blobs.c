@@ -6,6 +6,9 @@
 #include <stdio.h>
 #include <string.h>
 
+/* In what is chained of a blob of changing size: no blob has as many bytes. */
+#define SIZED_BIT (1ull << 63)
+
 static uint32_t named(const struct job_blobs *blobs)
 {
 	return blobs->n < JOB_BLOBS_NAMED ? blobs->n : JOB_BLOBS_NAMED;
@@ -35,7 +38,7 @@ void job_blobs_of(const struct registration *reg, struct job_blobs *out)
 			out->named[out->n].bytes = bytes;
 		}
 		out->n++;
-		out->digest = chain(out->digest, e->name, bytes);
+		out->digest = chain(out->digest, e->name, bytes | (e->sized ? SIZED_BIT : 0));
 	}
 }
 

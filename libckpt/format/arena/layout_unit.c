@@ -49,15 +49,16 @@ static char *entry_text(const struct entry *e, char dst[ENTRY_TEXT_MAX])
 {
 	static const char *const kinds[] = {"?", "tensor", "blob of the job", "blob of the rank"};
 	char shape[TEXT_MAX];
-	snprintf(dst, ENTRY_TEXT_MAX, "a %s %s %s in group %s", kinds[e->kind <= ENTRY_RANK_BLOB ? e->kind : 0],
-		 dtype_name(e->dtype), shape_text(&e->shape, shape, sizeof(shape)), e->group);
+	snprintf(dst, ENTRY_TEXT_MAX, "a %s%s %s %s in group %s", e->sized ? "sized " : "",
+		 kinds[e->kind <= ENTRY_RANK_BLOB ? e->kind : 0], dtype_name(e->dtype),
+		 shape_text(&e->shape, shape, sizeof(shape)), e->group);
 	return dst;
 }
 
 static int check_alike(const struct plan *plan, const struct plan_ref *a, const struct plan_ref *b, struct err *err)
 {
 	const struct entry *x = a->entry, *y = b->entry;
-	if (x->kind == y->kind && x->dtype == y->dtype && shape_equal(&x->shape, &y->shape) &&
+	if (x->kind == y->kind && x->sized == y->sized && x->dtype == y->dtype && shape_equal(&x->shape, &y->shape) &&
 	    !strcmp(x->group, y->group))
 		return 0;
 	char x_text[ENTRY_TEXT_MAX], y_text[ENTRY_TEXT_MAX];

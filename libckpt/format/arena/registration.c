@@ -19,7 +19,7 @@ void registration_free(struct registration *reg)
 static void encode_entry(const struct entry *e, struct wbuf *out)
 {
 	wbuf_str(out, e->name);
-	wbuf_u8(out, (uint8_t)e->kind);
+	wbuf_u8(out, (uint8_t)((unsigned)e->kind | (e->sized ? ENTRY_SIZED : 0u)));
 	wbuf_u8(out, (uint8_t)e->dtype);
 	wbuf_u8(out, (uint8_t)e->shape.ndim);
 	for (uint32_t d = 0; d < e->shape.ndim; d++)

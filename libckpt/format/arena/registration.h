@@ -1,6 +1,6 @@
 /* Registration: what one rank holds. Sent by libckpt, checked by ckptd, kept in the arena's head so that it survives
  * both. Binary little-endian encoding, versioned by the control protocol:
- *   u32 rank, world, nentries; per entry: str name; u8 kind, dtype, ndim; ndim × u64 dim; str group, replica;
+ *   u32 rank, world, nentries; per entry: str name; u8 kind (and ENTRY_SIZED), dtype, ndim; ndim × u64 dim; str group, replica;
  *   u32 npieces; npieces × region (region.h). A str is a u16 length and its bytes. */
 #ifndef CKPT_FORMAT_REGISTRATION_H
 #define CKPT_FORMAT_REGISTRATION_H
@@ -18,6 +18,8 @@ enum entry_kind {
 	ENTRY_RANK_BLOB = 3, /* U8 [size], one per rank: its name in the store is "<name>@<rank, 5 digits>" */
 };
 
+enum { ENTRY_SIZED = 0x80 }; /* a bit of an encoded kind */
+
 enum {
 	REGISTRATION_ENTRIES_MAX = 1 << 20,
 	REGISTRATION_PIECES_MAX = 1 << 22,
@@ -28,6 +30,7 @@ enum {
 struct entry {
 	char *name; /* NAME_TENSOR_MAX; for a rank blob already with its "@rank" */
 	enum entry_kind kind;
+	bool sized; /* a blob of changing size (sized_blob.h) */
 	enum dtype dtype;
 	struct shape shape;         /* global */
 	char group[NAME_GROUP_MAX]; /* tensor group: one file per rank and group */

@@ -3,6 +3,7 @@
 #include "format/arena/registration.h"
 
 #include "base/cleanup.h"
+#include "format/arena/sized_blob.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,6 +28,8 @@ static int check_blob(const struct entry *e, uint32_t rank, struct err *err)
 	struct region whole = region_whole(&e->shape);
 	if (e->npieces != 1 || !region_equal(&e->shape, &whole, &e->pieces[0]))
 		return err_set(err, -EINVAL, "a blob has exactly one piece: all of it");
+	if (e->sized && e->shape.dim[0] <= SIZED_HEAD)
+		return err_set(err, -EINVAL, "a blob of changing size has more than %d bytes", SIZED_HEAD);
 	if (e->kind != ENTRY_RANK_BLOB)
 		return 0;
 	char suffix[16];
@@ -87,6 +90,8 @@ static int check_entry(const struct entry *e, uint32_t rank, struct limits *limi
 		return rc;
 	if (e->kind == ENTRY_JOB_BLOB || e->kind == ENTRY_RANK_BLOB)
 		return check_blob(e, rank, err);
+	if (e->sized)
+		return err_set(err, -EINVAL, "a tensor has a fixed size");
 	return e->kind == ENTRY_TENSOR ? 0 : err_set(err, -EINVAL, "unknown kind %u", (unsigned)e->kind);
 }
 
@@ -125,7 +130,9 @@ static int read_pieces(struct rbuf *in, struct entry *e, struct limits *limits, 
 /* What follows the name. */
 static int read_entry(struct rbuf *in, struct entry *e, uint32_t rank, struct limits *limits, struct err *err)
 {
-	e->kind = rbuf_u8(in);
+	uint8_t kind = rbuf_u8(in);
+	e->kind = kind & ~ENTRY_SIZED;
+	e->sized = kind & ENTRY_SIZED;
 	e->dtype = rbuf_u8(in);
 	int rc = read_shape(in, &e->shape, err);
 	if (rc < 0)

@@ -4,7 +4,7 @@
  * bytes before that suffix, so that any flipped bit is found before the text is parsed.
  *
  * node-<name>.json  {"format":"ckpt.node","version":1,"job","step","epoch","world","node","began",
- *   "tensors":[{"name","kind":"tensor"|"job-blob"|"rank-blob","dtype","shape":[...]}],
+ *   "tensors":[{"name","kind":"tensor"|"job-blob"|"rank-blob","sized","dtype","shape":[...]}],
  *   "files":[{"name","rank","group","part","size","data_at","packed":{"size","index","digest"},
  *             "sidecar":{"name","size","digest"},
  *             "pieces":[{"t":index into tensors,"o":[...],"e":[...]} or {"t":…,"s":start,"n":count}]}]}
@@ -37,6 +37,7 @@ enum {
 struct manifest_tensor {
 	char *name;
 	enum entry_kind kind;
+	bool sized; /* a blob of changing size: "sized" is 1, and stands there only then */
 	enum dtype dtype;
 	struct shape shape;
 };

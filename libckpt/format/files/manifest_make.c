@@ -79,8 +79,11 @@ static int collect_tensors(const struct made_node *made, struct tensors *t)
 	for (size_t i = 0; i < total; i++) {
 		if (!i || strcmp(index[i].name, index[i - 1].name) != 0) {
 			const struct entry *e = &t->regs[index[i].rank]->entries[index[i].entry];
-			t->list[t->n++] = (struct manifest_tensor){
-				.name = e->name, .kind = e->kind, .dtype = e->dtype, .shape = e->shape};
+			t->list[t->n++] = (struct manifest_tensor){.name = e->name,
+								   .kind = e->kind,
+								   .sized = e->sized,
+								   .dtype = e->dtype,
+								   .shape = e->shape};
 		}
 		t->of[index[i].rank][index[i].entry] = t->n - 1;
 	}

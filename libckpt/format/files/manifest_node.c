@@ -21,6 +21,8 @@ static void put_tensor(struct wbuf *out, const struct manifest_tensor *t)
 {
 	put_key_string(out, "{\"name\":", t->name);
 	put_key_string(out, ",\"kind\":", manifest_kinds[t->kind]);
+	if (t->sized)
+		put_key_u64(out, ",\"sized\":", 1);
 	put_key_string(out, ",\"dtype\":", dtype_name(t->dtype));
 	jout_raw(out, ",\"shape\":");
 	jout_array(out, t->shape.dim, t->shape.ndim);

@@ -1,5 +1,6 @@
 /* node-<name>.json, read and checked. Pieces are checked where they stand, against the world and the tensors: should "files" come
  * before these (the order of keys is the writer's), it is passed over and read in a second pass. */
+#include "format/arena/sized_blob.h"
 #include "format/document/doc.h"
 #include "format/files/manifest.h"
 #include "format/files/manifest_private.h"
@@ -47,8 +48,8 @@ static void read_tensor_name(struct jin *in, struct manifest_tensor *t)
 
 static void read_tensor(struct jin *in, struct manifest_tensor *t)
 {
-	enum { NAME, KIND, DTYPE, SHAPE };
-	static const char *const keys[] = {"name", "kind", "dtype", "shape", NULL};
+	enum { NAME, KIND, DTYPE, SHAPE, SIZED };
+	static const char *const keys[] = {"name", "kind", "dtype", "shape", "sized", NULL};
 	uint32_t seen = 0;
 	jin_object(in);
 	for (int k; (k = jin_member(in, keys, &seen)) >= 0;)
@@ -58,6 +59,8 @@ static void read_tensor(struct jin *in, struct manifest_tensor *t)
 			t->kind = read_kind(in);
 		else if (k == DTYPE)
 			t->dtype = read_dtype(in);
+		else if (k == SIZED)
+			t->sized = jin_u64(in, 1);
 		else
 			t->shape.ndim = jin_u64_array(in, t->shape.dim, NDIM_MAX);
 	jin_require(in, keys, seen, 1u << NAME | 1u << KIND | 1u << DTYPE | 1u << SHAPE);
@@ -66,6 +69,8 @@ static void read_tensor(struct jin *in, struct manifest_tensor *t)
 		jin_fail(in, "the shape's volume overflows");
 	if (!in->rc && t->kind != ENTRY_TENSOR && (t->dtype != DTYPE_U8 || t->shape.ndim != 1))
 		jin_fail(in, "a blob is not a vector of U8");
+	if (!in->rc && t->sized && (t->kind == ENTRY_TENSOR || t->shape.dim[0] <= SIZED_HEAD))
+		jin_fail(in, "it has no room for a changing size");
 }
 
 static void read_tensors(struct jin *in, struct node_manifest *m)

@@ -51,7 +51,7 @@ static void fill_parts(const struct checkpoint *ck, struct part *p)
 
 static bool same_tensor(const struct manifest_tensor *a, const struct manifest_tensor *b)
 {
-	return a->kind == b->kind && a->dtype == b->dtype && shape_equal(&a->shape, &b->shape);
+	return a->kind == b->kind && a->sized == b->sized && a->dtype == b->dtype && shape_equal(&a->shape, &b->shape);
 }
 
 /* parts[0..n) are of one name, the nodes' entries first. 0, also when something was told. */

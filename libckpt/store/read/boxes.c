@@ -1,6 +1,8 @@
 #include "store/read/boxes.h"
 
 #include "base/cleanup.h"
+#include "base/quoted.h"
+#include "format/arena/sized_blob.h"
 #include "format/tensor/box_walk.h"
 #include "kernels.h"
 
@@ -148,4 +150,19 @@ int boxes_read(struct checkpoint *ck, const struct box *boxes, size_t n, const s
 	free(b.wants);
 	free(b.landed);
 	return rc;
+}
+
+int boxes_blob_length(struct checkpoint *ck, const struct manifest_tensor *blob, uint64_t *length, struct err *err)
+{
+	uint8_t head[SIZED_HEAD];
+	const struct box box = {
+		.tensor = blob, .region = {.kind = REGION_BOX, .extent = {SIZED_HEAD}}, .data = head, .packed = true};
+	int rc = boxes_read(ck, &box, 1, &(struct restore_options){.threads = 1}, err);
+	if (rc)
+		return rc;
+	*length = sized_length(head);
+	if (*length <= blob->shape.dim[0] - SIZED_HEAD)
+		return 0;
+	return err_set(err, -EBADMSG, "blob %s says that it has %llu bytes, in a room of %llu", quoted(blob->name).text,
+		       (unsigned long long)*length, (unsigned long long)blob->shape.dim[0] - SIZED_HEAD);
 }

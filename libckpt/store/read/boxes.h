@@ -21,4 +21,7 @@ struct box {
 int boxes_read(struct checkpoint *ck, const struct box *boxes, size_t n, const struct restore_options *opts,
 	       struct err *err);
 
+/* How many bytes are in a blob of changing size (format/arena/sized_blob.h), behind its head. -EBADMSG: more than it has room for. */
+int boxes_blob_length(struct checkpoint *ck, const struct manifest_tensor *blob, uint64_t *length, struct err *err);
+
 #endif

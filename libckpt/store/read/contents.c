@@ -48,7 +48,7 @@ static size_t gather(const struct checkpoint *ck, struct part *parts)
 static int check_alike(const struct manifest_tensor *a, const struct manifest_tensor *b, struct err *err)
 {
 	char x[128], y[128];
-	if (a->kind == b->kind && a->dtype == b->dtype && shape_equal(&a->shape, &b->shape))
+	if (a->kind == b->kind && a->sized == b->sized && a->dtype == b->dtype && shape_equal(&a->shape, &b->shape))
 		return 0;
 	return err_set(err, -EBADMSG, "one node saved %s as %s %s, another as %s %s", quoted(a->name).text,
 		       dtype_name(a->dtype), shape_text(&a->shape, x, sizeof(x)), dtype_name(b->dtype),

@@ -8,6 +8,7 @@
  *	wait N LEVEL TIMEOUT_MS   poll N                          drop N                  restore STEP TIMEOUT_MS
  *	mark STEP EPOCH HEALTH    early                           fork                    stop
  *	close                     blob
+ *	sized MOST                put BYTES                       size
  *
  * OTHER: what is another table than without: 1 another name, 2 another dtype, 3 one tensor more, 4 the parts in the opposite order, 5 a blob of 100
  * bytes, 6 of 200. fill, check: each element of the whole tensor is VALUE and its own number, so that one in a wrong place shows. N names a
@@ -73,6 +74,46 @@ static int add_others(struct puppet *p, long long other)
 		return ckpt_register_blob(p->s, "blob", CKPT_SCOPE_JOB, p->blob,
 					  other == SMALL_BLOB ? 100 : sizeof(p->blob));
 	return 0;
+}
+
+/* "tree", a blob of changing size of the job. */
+static int do_sized(struct puppet *p, const long long *a)
+{
+	return ckpt_register_sized_blob(p->s, "tree", CKPT_SCOPE_JOB, (size_t)a[0]);
+}
+
+static uint8_t byte_of(size_t i)
+{
+	return (uint8_t)(i * 31 + i / 251 + 5);
+}
+
+static int do_put(struct puppet *p, const long long *a)
+{
+	uint8_t *bytes = malloc((size_t)a[0] + 1);
+	if (!bytes)
+		return -ENOMEM;
+	for (size_t i = 0; i < (size_t)a[0]; i++)
+		bytes[i] = byte_of(i);
+	int rc = ckpt_set_blob(p->s, "tree", bytes, (size_t)a[0]);
+	free(bytes);
+	return rc;
+}
+
+/* Its bytes; -EBADMSG: they are not what was put in. */
+static int do_size(struct puppet *p, const long long *a)
+{
+	(void)a;
+	int64_t size = ckpt_get_blob(p->s, "tree", NULL, 0);
+	uint8_t *bytes = size < 0 ? NULL : malloc((size_t)size + 1);
+	if (!bytes)
+		return size < 0 ? (int)size : -ENOMEM;
+	int64_t got = ckpt_get_blob(p->s, "tree", bytes, (size_t)size);
+	for (int64_t i = 0; got == size && i < size; i++)
+		if (bytes[i] != byte_of((size_t)i))
+			got = -EBADMSG;
+	free(bytes);
+	snprintf(p->text, sizeof(p->text), "%lld", (long long)size);
+	return got < 0 ? (int)got : 0;
 }
 
 /* Replicated: every rank holds the whole; else each holds its part of a tensor that is `world` times as long. */
@@ -258,7 +299,7 @@ static const struct {
 	{"get", do_get},   {"begin", do_begin},     {"fence", do_fence}, {"wait", do_wait},   {"poll", do_poll},
 	{"drop", do_drop}, {"restore", do_restore}, {"fork", do_fork},   {"close", do_close}, {"early", do_early},
 	{"mark", do_mark}, {"slot", do_slot},       {"stop", do_stop},   {"fill", do_fill},   {"check", do_check},
-	{"blob", do_blob},
+	{"blob", do_blob}, {"sized", do_sized},     {"put", do_put},     {"size", do_size},
 };
 
 static void obey(struct puppet *p, const char *line)

@@ -69,8 +69,14 @@ static int print_checkpoint(void)
 {
 	const struct shape shape = {2, {2, 3}};
 	struct region whole = region_whole(&shape);
-	struct entry e = {(char *)"w", ENTRY_TENSOR, DTYPE_F32, shape, "params", "", 1, &whole};
-	struct manifest_tensor tensor = {(char *)"w", ENTRY_TENSOR, DTYPE_F32, shape};
+	struct entry e = {.name = (char *)"w",
+			  .kind = ENTRY_TENSOR,
+			  .dtype = DTYPE_F32,
+			  .shape = shape,
+			  .group = "params",
+			  .npieces = 1,
+			  .pieces = &whole};
+	struct manifest_tensor tensor = {.name = (char *)"w", .kind = ENTRY_TENSOR, .dtype = DTYPE_F32, .shape = shape};
 	struct manifest_piece piece = {.region = whole};
 	struct manifest_file file = {.group = "params", .npieces = 1, .pieces = &piece};
 	struct node_manifest m = {

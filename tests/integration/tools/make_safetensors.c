@@ -21,7 +21,13 @@ static struct region box(uint64_t o0, uint64_t o1, uint64_t e0, uint64_t e1)
 static struct entry entry(const char *name, enum entry_kind kind, enum dtype dtype, struct shape shape,
 			  struct region *pieces, uint32_t n)
 {
-	return (struct entry){(char *)name, kind, dtype, shape, "all", "", n, pieces};
+	return (struct entry){.name = (char *)name,
+			      .kind = kind,
+			      .dtype = dtype,
+			      .shape = shape,
+			      .group = "all",
+			      .npieces = n,
+			      .pieces = pieces};
 }
 
 /* The layout's order is by element size, descending: so is this table within each part. */

@@ -4,6 +4,7 @@
 #include "refusals.h"
 
 #include "client/session/session.h"
+#include "format/arena/sized_blob.h"
 
 #include <criterion/criterion.h>
 #include <limits.h>
@@ -121,6 +122,9 @@ Test(arguments, without_a_session)
 	REFUSES_WITHOUT(ckpt_register_tensor(NULL, NULL), -EINVAL, says);
 	REFUSES_WITHOUT(ckpt_register_blob(NULL, "b", CKPT_SCOPE_JOB, data, 4), -EINVAL, says);
 	REFUSES_WITHOUT(ckpt_register_device_blob(NULL, "b", CKPT_SCOPE_JOB, data, 4, CKPT_HOST), -EINVAL, says);
+	REFUSES_WITHOUT(ckpt_register_sized_blob(NULL, "b", CKPT_SCOPE_JOB, 4), -EINVAL, says);
+	REFUSES_WITHOUT(ckpt_set_blob(NULL, "b", data, 4), -EINVAL, says);
+	REFUSES_WITHOUT(ckpt_get_blob(NULL, "b", data, 4), -EINVAL, says);
 	REFUSES_WITHOUT(ckpt_rebind(NULL, "w", 0, data), -EINVAL, says);
 	REFUSES_WITHOUT(ckpt_join(NULL, NULL, 0, NULL, 0), -EINVAL, says);
 	REFUSES_WITHOUT(ckpt_begin(NULL, 1, CKPT_MEMORY, NULL, &out), -EINVAL, says);
@@ -291,6 +295,35 @@ Test(arguments, of_a_blob)
 	RETURNS(ckpt_register_blob(s, name_of(505), rank, data, 4), 0);
 	RETURNS(ckpt_register_blob(s, name_of(511), job, data, 4), 0);
 	REFUSES(ckpt_register_blob(s, name_of(511), job, data, 4), -EEXIST, "is taken");
+}
+
+Test(arguments, of_a_blob_of_changing_size)
+{
+	const ckpt_scope job = CKPT_SCOPE_JOB, rank = CKPT_SCOPE_RANK;
+	REFUSES(ckpt_register_sized_blob(s, NULL, job, 4), -EINVAL, "name of the blob is NULL");
+	REFUSES(ckpt_register_sized_blob(s, "b\n", job, 4), -EINVAL, "blob name \"b\\n\"");
+	REFUSES(ckpt_register_sized_blob(s, name_of(506), rank, 4), -EINVAL, "longer than 505 bytes");
+	REFUSES(ckpt_register_sized_blob(s, "b", (ckpt_scope)3, 4), -EINVAL, "blob \"b\": scope 3");
+	REFUSES(ckpt_register_sized_blob(s, "b", job, 0), -EINVAL, "blob \"b\" has 0 bytes");
+	REFUSES(ckpt_register_sized_blob(s, "b", job, SIZE_MAX), -EOVERFLOW, "bytes are too many");
+	RETURNS(ckpt_register_sized_blob(s, "b", rank, 4), 0);
+	RETURNS(ckpt_register_blob(s, "fixed", job, data, 4), 0);
+	REFUSES(ckpt_register_sized_blob(s, "b", rank, 4), -EEXIST, "is taken");
+	REFUSES(ckpt_set_blob(s, NULL, data, 4), -EINVAL, "name of the blob is NULL");
+	REFUSES(ckpt_set_blob(s, "c\n", data, 4), -ENOENT, "registered as \"c\\n\"");
+	REFUSES(ckpt_set_blob(s, "fixed", data, 4), -EINVAL, "\"fixed\" is no blob of changing size");
+	REFUSES(ckpt_set_blob(s, "b", NULL, 4), -EINVAL, "its data is NULL");
+	REFUSES(ckpt_set_blob(s, "b", data, 5), -ENOSPC, "5 bytes are more than the 4 that were registered");
+	REFUSES(ckpt_get_blob(s, NULL, data, 4), -EINVAL, "name of the blob is NULL");
+	REFUSES(ckpt_get_blob(s, "c", data, 4), -ENOENT, "registered as \"c\"");
+	REFUSES(ckpt_get_blob(s, "fixed", data, 4), -EINVAL, "no blob of changing size");
+	RETURNS(ckpt_get_blob(s, "b", data, 0), 0);
+	RETURNS(ckpt_set_blob(s, "b", data, 4), 0);
+	RETURNS(ckpt_get_blob(s, "b", NULL, 0), 4);
+	REFUSES(ckpt_get_blob(s, "b", data, 3), -ENOSPC, "has 4 bytes, and there is room for 3");
+	sized_set_length(s->table.held[0].own, 5);
+	REFUSES(ckpt_get_blob(s, "b", data, 9), -EBADMSG, "says that it has 5 bytes, in a room of 4");
+	REFUSES(ckpt_rebind(s, "b", 0, data), -EINVAL, "the library has its memory");
 }
 
 Test(arguments, of_another_address)

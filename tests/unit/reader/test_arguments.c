@@ -72,6 +72,8 @@ static const ckpt_reader_options *options(ckpt_reader_options o)
 	return &kept;
 }
 
+static float data[64][48];
+
 #define OPEN(...) ckpt_reader_open(options((ckpt_reader_options){__VA_ARGS__}), &out)
 
 Test(arguments, of_open)
@@ -130,6 +132,7 @@ Test(arguments, without_a_reader)
 	REFUSES_WITHOUT(ckpt_reader_find(NULL, "rowwise"), NULL, says);
 	REFUSES(ckpt_reader_piece_at(NULL, NULL, 0, &p), -EINVAL, says);
 	REFUSES(ckpt_reader_read(NULL, &box, 1), -EINVAL, says);
+	REFUSES(ckpt_reader_blob(NULL, "loader", data, 100), -EINVAL, says);
 	RETURNS(ckpt_reader_count(NULL), 0);
 	RETURNS((ckpt_reader_close(NULL), 0), 0);
 	RETURNS(ckpt_reader_version()[0], '0');
@@ -156,7 +159,6 @@ Test(arguments, of_tensors_and_pieces)
 	RETURNS(ckpt_reader_path(r)[0], '/');
 }
 
-static float data[64][48];
 static const uint64_t offset[] = {60, 40}, extent[] = {5, 8}, huge[] = {UINT64_MAX, 1};
 
 #define READ(...)                                                                                                      \
@@ -191,4 +193,14 @@ Test(arguments, of_a_read)
 	REFUSES(READ(STRIDES(INT64_MIN, 4)), -EINVAL, "goes beyond what memory can be");
 	REFUSES(READ(STRIDES(1ll << 57, 1ll << 56)), -EINVAL, "goes beyond what memory can be");
 	RETURNS(READ(.data = data), 0);
+}
+
+Test(arguments, of_a_blob)
+{
+	REFUSES(ckpt_reader_blob(r, NULL, data, 100), -EINVAL, "the name is NULL");
+	REFUSES(ckpt_reader_blob(r, "rng", data, 100), -ENOENT, "no blob \"rng\"");
+	REFUSES(ckpt_reader_blob(r, "rowwise", data, 100), -ENOENT, "no blob \"rowwise\"");
+	REFUSES(ckpt_reader_blob(r, "loader", data, 99), -ENOSPC, "has 100 bytes, and there is room for 99");
+	RETURNS(ckpt_reader_blob(r, "loader", NULL, 0), 100);
+	RETURNS(ckpt_reader_blob(r, "rng@00003", data, 37), 37);
 }

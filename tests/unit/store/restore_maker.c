@@ -53,7 +53,8 @@ uint32_t maker_tensor(struct maker *m, const char *name, enum dtype dtype, struc
 {
 	struct node_manifest *n = &m->node;
 	n->tensors = grow(n->tensors, n->ntensors, sizeof(*n->tensors));
-	n->tensors[n->ntensors] = (struct manifest_tensor){strdup(name), ENTRY_TENSOR, dtype, shape};
+	n->tensors[n->ntensors] =
+		(struct manifest_tensor){.name = strdup(name), .kind = ENTRY_TENSOR, .dtype = dtype, .shape = shape};
 	return n->ntensors++;
 }
 

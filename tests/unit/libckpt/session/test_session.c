@@ -255,6 +255,7 @@ static int calls_of_a_child(ckpt *s, ckpt_snapshot *snap)
 	if (!strstr(ckpt_error(s), "parent"))
 		return 6;
 	if (ckpt_mark(s, 1, 0, CKPT_HEALTHY, NULL, 0) != -ECHILD || ckpt_rebind(s, "w", 0, &t) != -ECHILD ||
+	    ckpt_set_blob(s, "b", NULL, 0) != -ECHILD || ckpt_get_blob(s, "b", NULL, 0) != -ECHILD ||
 	    ckpt_wait_slot(s, 0) != -ECHILD || ckpt_fence_group(snap, "params", NULL) != -ECHILD)
 		return 7;
 	if (ckpt_rank(s) != 0 || ckpt_world(s) != 1 || ckpt_epoch(s) != 1 || ckpt_snapshot_step(snap) != 1)

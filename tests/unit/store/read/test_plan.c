@@ -127,7 +127,8 @@ Test(plan, nodes_that_disagree)
 {
 	struct maker m;
 	uint32_t w = make_halves(&m);
-	struct manifest_tensor tensor = {m.node.tensors[w].name, ENTRY_TENSOR, DTYPE_F32, shape2(8, 9)};
+	struct manifest_tensor tensor = {
+		.name = m.node.tensors[w].name, .kind = ENTRY_TENSOR, .dtype = DTYPE_F32, .shape = shape2(8, 9)};
 	struct node_manifest nodes[2] = {m.node, {.node = "there", .ntensors = 1, .tensors = &tensor}};
 	m.ck.nodes = nodes;
 	m.ck.nnodes = 2;
