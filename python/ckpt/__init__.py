@@ -1,0 +1,16 @@
+"""Fault-tolerant asynchronous checkpoints of sharded training state.
+
+A rank of a job saves through a :class:`Session`; anybody reads a store through a :class:`Reader`. ``ckpt.numpy.load`` reads it into arrays."""
+
+from .errors import Busy, Damaged, Error, NoCheckpoint, ReplicasDiffer, StaleEpoch, Superseded, Timeout, WorldChanged
+from .memory import Memory, memory_of
+from .reader import Checkpoint, Reader, Tensor, checkpoints
+from .session import (CAPTURED, DURABLE, LATEST, LATEST_HEALTHY, MEMORY, PENDING, REPLICATED, STORAGE, VERIFIED, Piece, Restored, Session, Snapshot,
+                      View, version)
+
+__version__ = version()
+__all__ = [
+    "CAPTURED", "DURABLE", "LATEST", "LATEST_HEALTHY", "MEMORY", "PENDING", "REPLICATED", "STORAGE", "VERIFIED",
+    "Busy", "Checkpoint", "Damaged", "Error", "Memory", "NoCheckpoint", "Piece", "Reader", "ReplicasDiffer", "Restored", "Session", "Snapshot",
+    "StaleEpoch", "Superseded", "Tensor", "Timeout", "View", "WorldChanged", "checkpoints", "memory_of", "version",
+]

@@ -1,0 +1,92 @@
+"""Where an array stands: its address, element type, shape and steps, whatever made it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+HOST = -1
+
+#: Element types by their names, with the bytes of an element. The order is that of ``ckpt_dtype``.
+DTYPES: dict[str, int] = {
+    "BOOL": 1, "U8": 1, "I8": 1, "F8_E5M2": 1, "F8_E4M3": 1, "I16": 2, "U16": 2, "F16": 2, "BF16": 2, "I32": 4, "U32": 4, "F32": 4,
+    "C64": 8, "F64": 8, "I64": 8, "U64": 8, "F8_E8M0": 1, "F8_E4M3FNUZ": 1, "F8_E5M2FNUZ": 1,
+}
+NAMES: tuple[str, ...] = tuple(DTYPES)
+
+_BY_TYPESTR = {
+    "b1": "BOOL", "u1": "U8", "i1": "I8", "u2": "U16", "i2": "I16", "f2": "F16", "u4": "U32", "i4": "I32", "f4": "F32", "u8": "U64", "i8": "I64",
+    "f8": "F64", "c8": "C64",
+}
+_BY_NAME = {
+    "bfloat16": "BF16", "float8_e4m3fn": "F8_E4M3", "float8_e5m2": "F8_E5M2", "float8_e8m0fnu": "F8_E8M0", "float8_e4m3fnuz": "F8_E4M3FNUZ",
+    "float8_e5m2fnuz": "F8_E5M2FNUZ",
+}
+
+
+@dataclass(frozen=True)
+class Memory:
+    """Memory that holds an array. ``strides`` are bytes per step of each dimension; None: packed. ``owner`` keeps it alive."""
+
+    pointer: int
+    dtype: str
+    shape: tuple[int, ...]
+    strides: tuple[int, ...] | None = None
+    device: int = HOST
+    readonly: bool = False
+    owner: Any = None
+
+    @property
+    def bytes(self) -> int:
+        size = DTYPES[self.dtype]
+        for extent in self.shape:
+            size *= extent
+        return size
+
+
+def _dtype(array: Any, typestr: str) -> str:
+    if typestr[0] == ">":
+        raise TypeError(f"elements of type {typestr} are big-endian: give them in little-endian order")
+    name = _BY_NAME.get(str(getattr(array, "dtype", ""))) or _BY_TYPESTR.get(typestr[1:])
+    if not name:
+        raise TypeError(f"elements of type {typestr} have no name here: view them as unsigned whole numbers of their size")
+    return name
+
+
+def _of_interface(array: Any, interface: dict[str, Any], device: int) -> Memory:
+    pointer, readonly = interface["data"]
+    strides = interface.get("strides")
+    return Memory(pointer, _dtype(array, interface["typestr"]), tuple(interface["shape"]), tuple(strides) if strides else None, device,
+                  bool(readonly), array)
+
+
+def _of_buffer(buffer: Any) -> Memory:
+    from ._ckpt import ffi
+
+    view = memoryview(buffer)
+    size = view.itemsize
+    kind = {"?": "b", "f": "f", "d": "f", "e": "f"}.get(view.format.lstrip("@=<"), "i" if view.format.lstrip("@=<").islower() else "u")
+    if view.format.lstrip("@=<") == "c":
+        kind = "u"
+    held = ffi.from_buffer(view)
+    return Memory(int(ffi.cast("uintptr_t", held)), _BY_TYPESTR[f"{kind}{size}"], tuple(view.shape or ()), None, HOST, view.readonly, (buffer, held))
+
+
+def memory_of(array: Any) -> Memory:
+    """Where an array stands. It is a :class:`Memory`, or has ``__array_interface__`` (NumPy), ``__cuda_array_interface__`` (CuPy, PyTorch on a GPU),
+    ``__dlpack__`` on the host, or the buffer protocol. Nothing is copied."""
+    if isinstance(array, Memory):
+        return array
+    interface = getattr(array, "__array_interface__", None)
+    if interface:
+        return _of_interface(array, interface, HOST)
+    interface = getattr(array, "__cuda_array_interface__", None)
+    if interface:
+        device = getattr(array, "device", None)
+        return _of_interface(array, interface, int(getattr(device, "index", None) or getattr(device, "id", None) or 0))
+    if hasattr(array, "__dlpack__"):
+        import numpy
+
+        view = numpy.from_dlpack(array)
+        return _of_interface(view, view.__array_interface__, HOST)
+    return _of_buffer(array)

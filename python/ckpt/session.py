@@ -1,0 +1,305 @@
+"""A session of a rank: each method is one call of ``ckpt.h``, whose comment says more (``man ckpt_begin``).
+
+Every call lets other threads run. Times are seconds; None is the default of the session (CKPT_TIMEOUT_MS, else 120 s)."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+from ._ckpt import ffi, lib
+from .errors import Error, NoCheckpoint, error
+from .memory import DTYPES, NAMES, Memory, memory_of
+
+LATEST: int = lib.CKPT_LATEST
+LATEST_HEALTHY: int = lib.CKPT_LATEST_HEALTHY
+MEMORY: int = lib.CKPT_MEMORY
+STORAGE: int = lib.CKPT_STORAGE
+PENDING: int = lib.CKPT_PENDING
+CAPTURED: int = lib.CKPT_CAPTURED
+REPLICATED: int = lib.CKPT_REPLICATED
+DURABLE: int = lib.CKPT_DURABLE
+VERIFIED: int = lib.CKPT_VERIFIED
+SOURCES = {lib.CKPT_FROM_MEMORY: "memory", lib.CKPT_FROM_PEER: "peer", lib.CKPT_FROM_STORAGE: "storage"}
+PHASES = {name.removeprefix("CKPT_PHASE_").lower(): getattr(lib, name) for name in dir(lib) if name.startswith("CKPT_PHASE_")}
+_SCOPES = {"job": lib.CKPT_SCOPE_JOB, "rank": lib.CKPT_SCOPE_RANK}
+
+
+def _text(text: str | None) -> Any:
+    return ffi.NULL if text is None else ffi.new("char[]", os.fsencode(text))
+
+
+def _string(text: Any) -> str:
+    return "" if text == ffi.NULL else os.fsdecode(ffi.string(text))
+
+
+def _ms(timeout: float | None) -> int:
+    return -1 if timeout is None else max(0, min(int(timeout * 1000), 2**31 - 1))
+
+
+def _stream(stream: int) -> Any:
+    return ffi.cast("void *", stream)
+
+
+def _numbers(values: Sequence[int] | None, kind: str = "uint64_t[]") -> Any:
+    return ffi.NULL if values is None else ffi.new(kind, list(values))
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A piece of a tensor and where it goes in the whole: a box from ``offset`` on, or a flat range from element ``start`` on; neither: the whole."""
+
+    array: Any
+    offset: Sequence[int] | None = None
+    start: int | None = None
+
+
+@dataclass(frozen=True)
+class View:
+    """The job in an epoch."""
+
+    epoch: int
+    rank: int
+    world: int
+    joined_before: bool  #: this process was in an earlier epoch: its state is garbage, restore
+    addresses: tuple[bytes, ...]  #: what each rank gave to :meth:`Session.join`
+
+
+@dataclass(frozen=True)
+class Restored:
+    """What was restored."""
+
+    step: int
+    epoch: int  #: in which it was saved
+    source: str  #: "memory", "peer" or "storage": the slowest that any piece came from
+    bytes: int
+    fetch: float  #: seconds until all nodes had all of it, verified
+    load: float  #: seconds until the rest was in the memory of this rank
+    early_bytes: int
+    why: str  #: which newer or better sources were passed over, and why; or ""
+
+
+class _Handle:
+    """What stands for something in the library: neither copied nor sent to another process."""
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError(f"a {type(self).__name__} belongs to the process that made it: it cannot be copied or pickled")
+
+
+class Snapshot(_Handle):
+    """A save that was begun. The save goes on when this is gone, unless it had no fence yet."""
+
+    def __init__(self, session: Session, handle: Any) -> None:
+        self._session, self._handle = session, ffi.gc(handle, lib.ckpt_snapshot_free)
+
+    @property
+    def step(self) -> int:
+        return int(lib.ckpt_snapshot_step(self._handle))
+
+    def fence(self, stream: int = 0, group: str | None = None) -> None:
+        """Waits until the state, or one tensor group of it, may change."""
+        s = self._session
+        s._check(lib.ckpt_fence(self._handle, _stream(stream)) if group is None
+                 else lib.ckpt_fence_group(self._handle, _text(group), _stream(stream)))
+
+    def poll(self) -> int:
+        """The level that is true for all ranks; raises what ended the save."""
+        return self._session._check(lib.ckpt_poll(self._handle))
+
+    def wait(self, level: int = DURABLE, timeout: float | None = None) -> None:
+        """Waits until the save has reached a level, or has failed."""
+        self._session._check(lib.ckpt_wait(self._handle, level, _ms(timeout)))
+
+    def close(self) -> None:
+        """Gives the handle back now. A save without a fence is given up."""
+        ffi.release(self._handle)
+
+
+class Session(_Handle):
+    """The session of this rank with the daemon of its node. What is not given comes from the environment."""
+
+    def __init__(self, job: str | None = None, socket: str | None = None, *, rank: int = 0, world: int = 0, local_world: int = 0,
+                 strict: bool = False, staging: bool = False, vote: bool | None = None, slots: int = 0, timeout: float | None = None) -> None:
+        self._handle: Any = ffi.NULL
+        self._kept: list[Any] = []
+        names = [_text(job), _text(socket)]
+        options = ffi.new("ckpt_options *", {"size": ffi.sizeof("ckpt_options"), "job": names[0], "socket": names[1], "rank": rank, "world": world,
+                                             "local_world": local_world, "strict": strict, "staging": staging, "slots": slots,
+                                             "vote": 0 if vote is None else 1 if vote else -1,
+                                             "timeout_ms": 0 if timeout is None else _ms(timeout)})
+        out, why = ffi.new("ckpt **"), ffi.new("char[]", 512)
+        code = lib.ckpt_open(options, out, why, len(why))
+        if code:
+            raise error(code, _string(why))
+        self._handle = out[0]
+
+    # ---- errors and life
+
+    def _check(self, code: int, missing: type[Error] = Error) -> int:
+        if code >= 0:
+            return code
+        raise error(code, _string(lib.ckpt_error(self._handle)), missing)
+
+    def close(self) -> None:
+        """Ends the session: waits until saves to storage are durable or have failed, and raises the first failure."""
+        handle, self._handle = self._handle, ffi.NULL
+        code = lib.ckpt_close(handle)
+        self._kept.clear()
+        if code:
+            raise error(code, "the session ended with a save that failed: the sentence is on stderr")
+
+    def __enter__(self) -> Session:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __del__(self) -> None:
+        if getattr(self, "_handle", ffi.NULL) != ffi.NULL:
+            warnings.warn("a Session was not closed", ResourceWarning, source=self)
+            lib.ckpt_close(self._handle)
+
+    @property
+    def rank(self) -> int:
+        return self._check(lib.ckpt_rank(self._handle))
+
+    @property
+    def world(self) -> int:
+        return self._check(lib.ckpt_world(self._handle))
+
+    @property
+    def epoch(self) -> int:
+        """The epoch that this session has joined; 0 before the join."""
+        return int(lib.ckpt_epoch(self._handle))
+
+    @property
+    def has_storage(self) -> bool:
+        return bool(self._check(lib.ckpt_has_storage(self._handle)))
+
+    @property
+    def should_stop(self) -> bool:
+        """Whether the operator has asked the job to end."""
+        return bool(lib.ckpt_should_stop(self._handle))
+
+    def epoch_fd(self) -> int:
+        """A descriptor that is readable while the epoch that was joined is over. Only wait for it."""
+        return self._check(lib.ckpt_epoch_fd(self._handle))
+
+    # ---- registration
+
+    def register(self, name: str, *pieces: Piece | Any, shape: Sequence[int] | None = None, dtype: str | None = None, group: str | None = None,
+                 replica: str | None = None) -> None:
+        """Registers a tensor and the pieces that this rank holds: arrays, or :class:`Piece` where they are not the whole. Nothing is copied: an
+        array must not be freed or moved before the session is closed, and is kept alive here. Without a piece, ``shape`` and ``dtype`` say what the
+        tensor is."""
+        placed = [p if isinstance(p, Piece) else Piece(p) for p in pieces]
+        places = [memory_of(p.array) for p in placed]
+        shape = tuple(places[0].shape if shape is None and places else shape or ())
+        dtype = dtype or (places[0].dtype if places else None)
+        if dtype not in NAMES:
+            raise TypeError(f"tensor {name}: dtype {dtype} is none of {', '.join(NAMES)}")
+        kept: list[Any] = [_text(name), _text(group), _text(replica), _numbers(shape), places]
+        table = ffi.new("ckpt_piece[]", len(placed) or 1)
+        for at, p, m in zip(table, placed, places):
+            self._place(name, at, p, m, len(shape), kept)
+        t = ffi.new("ckpt_tensor *", {"size": ffi.sizeof("ckpt_tensor"), "name": kept[0], "dtype": NAMES.index(dtype) + 1, "ndim": len(shape),
+                                      "shape": kept[3], "pieces": table, "npieces": len(placed), "group": kept[1], "replica": kept[2],
+                                      "device": places[0].device if places else lib.CKPT_HOST})
+        self._check(lib.ckpt_register_tensor(self._handle, t))
+        self._kept.append((name, places))
+
+    @staticmethod
+    def _place(name: str, at: Any, p: Piece, m: Memory, ndim: int, kept: list[Any]) -> None:
+        if m.readonly:
+            raise TypeError(f"tensor {name}: the memory is read-only, and a restore writes to it")
+        at.data = ffi.cast("void *", m.pointer)
+        if p.start is not None:
+            at.start, at.count = p.start, m.bytes // DTYPES[m.dtype]
+            return
+        offset = p.offset
+        if offset is None and m.strides is None:
+            return
+        box = [_numbers(offset if offset is not None else (0,) * ndim), _numbers(m.shape), _numbers(m.strides, "int64_t[]")]
+        at.offset, at.extent, at.stride = box
+        kept.append(box)
+
+    def register_blob(self, name: str, buffer: Any, scope: str = "job") -> None:
+        """Registers a writable buffer of a fixed size."""
+        m = memory_of(buffer)
+        if m.readonly:
+            raise TypeError(f"blob {name}: the memory is read-only, and a restore writes to it")
+        self._check(lib.ckpt_register_device_blob(self._handle, _text(name), _SCOPES[scope], ffi.cast("void *", m.pointer), m.bytes, m.device))
+        self._kept.append((name, m))
+
+    def register_sized_blob(self, name: str, most: int, scope: str = "job") -> None:
+        """Registers a blob whose size changes from save to save, up to ``most`` bytes."""
+        self._check(lib.ckpt_register_sized_blob(self._handle, _text(name), _SCOPES[scope], most))
+
+    def set_blob(self, name: str, data: bytes | bytearray | memoryview) -> None:
+        """Puts bytes into a blob of changing size, before a save."""
+        self._check(lib.ckpt_set_blob(self._handle, _text(name), ffi.from_buffer(data), len(data)))
+
+    def get_blob(self, name: str) -> bytes:
+        """The bytes of a blob of changing size, also what a restore brought."""
+        size = self._check(lib.ckpt_get_blob(self._handle, _text(name), ffi.NULL, 0))
+        room = ffi.new("char[]", size + 1)
+        return bytes(ffi.buffer(room, self._check(lib.ckpt_get_blob(self._handle, _text(name), room, size))))
+
+    def rebind(self, name: str, array: Any, piece: int = 0) -> None:
+        """Gives a piece another address from the next save or restore on. The former array may go when the saves begun before have had their
+        fence."""
+        m = memory_of(array)
+        self._check(lib.ckpt_rebind(self._handle, _text(name), piece, ffi.cast("void *", m.pointer)))
+        self._kept.append((name, m))
+
+    # ---- membership, saves, restores
+
+    def join(self, address: bytes = b"", timeout: float | None = None) -> View:
+        """Waits until each rank of the job is here, and enters the current epoch. Raises :class:`WorldChanged`."""
+        out = ffi.new("ckpt_view const **")
+        code = lib.ckpt_join(self._handle, ffi.from_buffer(address) if address else ffi.NULL, len(address), out, _ms(timeout))
+        self._check(code)
+        v = out[0]
+        return View(v.epoch, v.rank, v.world, bool(v.joined_before),
+                    tuple(bytes(ffi.buffer(v.addresses + r * lib.CKPT_ADDRESS_MAX, v.address_len[r])) for r in range(v.world)))
+
+    def begin(self, step: int, target: int = STORAGE, stream: int = 0) -> Snapshot:
+        """Starts to capture the state, and returns at once. Do not change it before the fence. Raises :class:`Busy`."""
+        out = ffi.new("ckpt_snapshot **")
+        self._check(lib.ckpt_begin(self._handle, step, target, _stream(stream), out))
+        return Snapshot(self, out[0])
+
+    def wait_slot(self, timeout: float | None = None) -> None:
+        """Waits until the next begin is not :class:`Busy`."""
+        self._check(lib.ckpt_wait_slot(self._handle, _ms(timeout)))
+
+    def restore(self, step: int = LATEST, stream: int = 0, timeout: float | None = None) -> Restored:
+        """Fills what is registered with a checkpoint. Raises :class:`NoCheckpoint`."""
+        r = ffi.new("ckpt_restored *", {"size": ffi.sizeof("ckpt_restored")})
+        self._check(lib.ckpt_restore(self._handle, step, _stream(stream), r, _ms(timeout)), NoCheckpoint)
+        return Restored(r.step, r.epoch, SOURCES[r.source], r.bytes, r.fetch_ns / 1e9, r.load_ns / 1e9, r.early_bytes, _string(r.why))
+
+    def mark(self, step: int, healthy: bool, reason: str | None = None, epoch: int = 0, timeout: float | None = None) -> None:
+        """Says whether training should go on from a checkpoint."""
+        health = lib.CKPT_HEALTHY if healthy else lib.CKPT_UNHEALTHY
+        self._check(lib.ckpt_mark(self._handle, step, epoch, health, _text(reason), _ms(timeout)))
+
+    # ---- liveness
+
+    def beat(self, step: int, phase: str = "idle") -> None:
+        """Tells the daemon that the loop is alive, and where it is: ``phase`` is a key of :data:`PHASES`."""
+        lib.ckpt_beat(self._handle, step, PHASES[phase])
+
+    def collective_enter(self, op: str | None = None, seq: int = 0, size: int = 0) -> None:
+        lib.ckpt_collective_enter(self._handle, _text(op), seq, size)
+
+    def collective_leave(self) -> None:
+        lib.ckpt_collective_leave(self._handle)
+
+
+def version() -> str:
+    """The version of the library that is loaded."""
+    return _string(lib.ckpt_version())

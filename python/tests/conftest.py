@@ -1,0 +1,40 @@
+"""A daemon for each test, and a store. The programs are those of CKPT_BUILD."""
+
+import os
+import pathlib
+import subprocess
+
+import pytest
+
+import ckpt
+
+BIN = pathlib.Path(os.environ["CKPT_BUILD"])
+
+
+class Daemon:
+    def __init__(self, top):
+        self.socket, self.store = str(top / "ckptd.sock"), top / "store"
+        self.top, self.process = top, None
+        self.start()
+
+    def start(self):
+        env = {k: v for k, v in os.environ.items() if not k.startswith("CKPT_")} | {"CKPT_CONFIG": "/dev/null"}
+        with open(self.top / "ckptd.log", "ab") as log:
+            self.process = subprocess.Popen([BIN / "ckptd", "--socket", self.socket, "--store", self.store], stdin=subprocess.DEVNULL, stdout=log,
+                                            stderr=log, env=env)
+
+    def stop(self):
+        self.process.terminate()
+        self.process.wait(30)
+
+    def session(self, **options):
+        """Waits for a daemon that is starting."""
+        return ckpt.Session("job", self.socket, **({"world": 1, "timeout": 60} | options))
+
+
+@pytest.fixture
+def daemon(tmp_path):
+    d = Daemon(tmp_path)
+    yield d
+    d.stop()
+
