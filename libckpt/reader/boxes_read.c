@@ -165,7 +165,7 @@ static int read_blob(struct lane *lane, const struct manifest_tensor *blob, void
 int64_t ckpt_reader_blob(ckpt_reader *r, const char *name, void *data, size_t room)
 {
 	struct err err = {0};
-	const struct manifest_tensor *blob;
+	const struct manifest_tensor *blob = NULL;
 	struct lane *lane;
 	uint64_t bytes = 0;
 	int rc = reader_check(r, &err);

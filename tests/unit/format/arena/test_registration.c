@@ -18,6 +18,7 @@ static struct registration sample(void)
 	add_entry(&reg, "not.here", ENTRY_TENSOR, DTYPE_F64, shape1(5), "optimizer", "");
 	add_blob(&reg, "data.loader", ENTRY_RANK_BLOB, 1000);
 	add_blob(&reg, "config", ENTRY_JOB_BLOB, 77);
+	add_blob(&reg, "tree", ENTRY_JOB_BLOB, 4104)->sized = true;
 	add_tensor(&reg, "empty", DTYPE_I64, shape2(0, 9), "", box2(0, 0, 0, 9));
 	return reg;
 }
@@ -37,7 +38,8 @@ static void assert_same(const struct registration *a, const struct registration 
 		cr_assert_str_eq(x->name, y->name);
 		cr_assert_str_eq(x->group, y->group);
 		cr_assert_str_eq(x->replica, y->replica);
-		cr_assert(x->kind == y->kind && x->dtype == y->dtype && shape_equal(&x->shape, &y->shape));
+		cr_assert(x->kind == y->kind && x->sized == y->sized && x->dtype == y->dtype &&
+			  shape_equal(&x->shape, &y->shape));
 		cr_assert_eq(x->npieces, y->npieces);
 		for (uint32_t p = 0; p < x->npieces; p++)
 			cr_assert(x->pieces[p].kind == y->pieces[p].kind &&
@@ -128,6 +130,9 @@ Test(registration, each_fault_is_named)
 	REFUSED(-EEXIST, "\"config\" is registered twice", rename_entry(&e[0], "config"));
 	REFUSED(-EINVAL, "ends in \"@00003\"", reg.rank = 3; rename_entry(&e[3], "data@00004"));
 	REFUSED(-EINVAL, "ends in \"@00003\"", rename_entry(&e[3], "@00003"));
+	REFUSED(-EINVAL, "\"a.scale\": a tensor has a fixed size", e[1].sized = true);
+	REFUSED(-EINVAL, "a blob of changing size has more than 8 bytes",
+		e[5].shape.dim[0] = e[5].pieces[0].extent[0] = 8);
 	REFUSED(-EINVAL, "a blob is U8", e[4].dtype = DTYPE_I8);
 	REFUSED(-EINVAL, "a blob has no replica group", SET(e[4].replica, "dp"));
 	REFUSED(-EINVAL, "a blob has exactly one piece", e[4].pieces[0].extent[0] = 76);

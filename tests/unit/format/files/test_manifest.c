@@ -122,6 +122,8 @@ static const struct {
 	{"\"name\":\"w\"", "\"name\":\"b\"", "\"b\" stands twice"},
 	{"\"name\":\"w\",", "", "tensors[0]: \"name\" is missing"},
 	{"\"kind\":\"job-blob\"", "\"kind\":\"blob\"", "tensors[1].kind: unknown kind \"blob\""},
+	{"\"kind\":\"job-blob\"", "\"kind\":\"job-blob\",\"sized\":2", "tensors[1].sized: is above 1"},
+	{"\"F32\"", "\"F32\",\"sized\":1", "tensors[0]: it has no room for a changing size"},
 	{"\"F32\"", "\"F33\"", "tensors[0].dtype: unknown type \"F33\""},
 	{"[4,6]", "[4,6,1,1,1,1,1,1,1]", "tensors[0].shape[8]: more than 8 elements"},
 	{"[4,6]", "[4294967296,4294967296]", "tensors[0]: the shape's volume overflows"},
