@@ -143,7 +143,7 @@ typedef struct ckpt_reader_tensor {
 	int element;           /* bytes of an element */
 	uint64_t bytes;        /* of the whole */
 	int npieces;
-	/* 1: a blob of changing size (ckpt_register_sized_blob). `bytes` is what it takes;
+	/* 1: a blob of changing size (ckpt_register_sized_blob). "bytes" is what it takes;
 	 * ckpt_reader_blob reads what is in it. */
 	int sized;
 } ckpt_reader_tensor;
