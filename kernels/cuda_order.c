@@ -19,15 +19,15 @@ static int wait_across(struct device *dev, struct rt_stream *stream, struct err 
 {
 	struct cuda_rt *rt = dev->rt;
 	struct rt_event *event;
+	struct rt_context *theirs;
 	struct err why;
-	int ordinal;
-	int rc = cuda_check(dev, rt->stream_device(rt, stream, &ordinal), "asking whose the stream is", err);
+	int rc = cuda_check(dev, rt->stream_context(rt, stream, &theirs), "asking whose the stream is", err);
 	if (rc == 0)
-		rc = cuda_check(dev, rt->select(rt, ordinal), "selecting the stream's GPU", err);
+		rc = cuda_check(dev, rt->make_current(rt, theirs), "turning to the stream's GPU", err);
 	if (rc < 0)
 		return rc;
 	rc = cuda_check(dev, rt->event_create(rt, &event), "creating an event", err);
-	int back = cuda_check(dev, rt->select(rt, dev->ordinal), "selecting it again", rc < 0 ? NULL : err);
+	int back = cuda_check(dev, rt->make_current(rt, dev->context), "turning back to it", rc < 0 ? NULL : err);
 	if (rc < 0)
 		return rc;
 	rc = back;

@@ -110,7 +110,7 @@ static void drop_handles(struct plan *plan)
 {
 	struct device *dev = plan->dev;
 	struct err err;
-	int former;
+	struct cuda_former former;
 	bool entered = cuda_enter(dev, &former, &err) == 0;
 	if (plan->launched && cuda_drain(dev, dev->copies, &err) < 0)
 		log_warn("%s", err.text);
@@ -122,7 +122,7 @@ static void drop_handles(struct plan *plan)
 		cuda_staging_put(dev);
 	drop_events(plan);
 	if (entered)
-		cuda_leave(dev, former);
+		cuda_leave(dev, &former);
 }
 
 void cuda_plan_free(struct plan *plan)
@@ -139,7 +139,8 @@ void cuda_plan_free(struct plan *plan)
 int cuda_plan_new(struct device *dev, void *base, const struct span *spans, size_t n, uint64_t granule, unsigned flags,
 		  struct plan **out, struct err *err)
 {
-	int former, rc;
+	struct cuda_former former;
+	int rc;
 	*out = NULL;
 	if (!granule)
 		return err_set(err, -EINVAL, "the granule of a plan is 0 bytes");
@@ -155,7 +156,7 @@ int cuda_plan_new(struct device *dev, void *base, const struct span *spans, size
 		rc = cuda_enter(dev, &former, err);
 	if (rc == 0) {
 		rc = make_parts(plan, flags, err);
-		cuda_leave(dev, former);
+		cuda_leave(dev, &former);
 	}
 	if (rc < 0) {
 		cuda_plan_free(plan);
@@ -193,7 +194,7 @@ static void take_ways(struct plan *plan, struct plan *next)
 
 int cuda_plan_rebind(struct plan *plan, const struct span *spans, size_t n, struct err *err)
 {
-	int former;
+	struct cuda_former former;
 	struct plan next = {.dev = plan->dev,
 			    .base = plan->base,
 			    .granule = plan->granule,
@@ -211,7 +212,7 @@ int cuda_plan_rebind(struct plan *plan, const struct span *spans, size_t n, stru
 	if (rc == 0)
 		take_ways(plan, &next);
 	drop_ways(&next);
-	cuda_leave(plan->dev, former);
+	cuda_leave(plan->dev, &former);
 	return rc;
 }
 
@@ -376,7 +377,8 @@ static int launch(struct plan *plan, struct rt_stream *stream, const struct capt
 int cuda_plan_launch(struct plan *plan, void *stream, const struct capture_target *target, unsigned flags,
 		     struct err *err)
 {
-	int former, rc = cuda_enter(plan->dev, &former, err);
+	struct cuda_former former;
+	int rc = cuda_enter(plan->dev, &former, err);
 	if (rc < 0)
 		return rc;
 	cuda_range_begin(plan->dev, "ckpt: begin a capture");
@@ -384,7 +386,7 @@ int cuda_plan_launch(struct plan *plan, void *stream, const struct capture_targe
 	if (rc == 0)
 		rc = launch(plan, stream, target, err);
 	cuda_range_end(plan->dev);
-	cuda_leave(plan->dev, former);
+	cuda_leave(plan->dev, &former);
 	return rc;
 }
 
@@ -415,7 +417,8 @@ int cuda_plan_fence(struct plan *plan, uint32_t group, void *stream, uint64_t de
 	struct cuda_rt *rt = dev->rt;
 	if (!plan->launched)
 		return err_set(err, -EINVAL, "the plan was never launched");
-	int former, rc = cuda_enter(dev, &former, err);
+	struct cuda_former former;
+	int rc = cuda_enter(dev, &former, err);
 	if (rc < 0)
 		return rc;
 	cuda_range_begin(dev, "ckpt: fence");
@@ -430,7 +433,7 @@ int cuda_plan_fence(struct plan *plan, uint32_t group, void *stream, uint64_t de
 	if (rc == 0 && foreign)
 		rc = wait_for_groups(plan, group, NULL, err);
 	cuda_range_end(dev);
-	cuda_leave(dev, former);
+	cuda_leave(dev, &former);
 	return rc;
 }
 

@@ -266,7 +266,8 @@ int cuda_restore(struct device *dev, const void *base, const struct span *spans,
 		 void *stream, uint64_t *bad_leaf, struct err *err)
 {
 	struct span_list list;
-	int former, rc = span_list_init(&list, spans, n, err);
+	struct cuda_former former;
+	int rc = span_list_init(&list, spans, n, err);
 	if (rc < 0)
 		return rc;
 	rc = cuda_enter(dev, &former, err);
@@ -274,7 +275,7 @@ int cuda_restore(struct device *dev, const void *base, const struct span *spans,
 		cuda_range_begin(dev, "ckpt: restore");
 		rc = restore_list(dev, base, &list, leaves, stream, bad_leaf, err);
 		cuda_range_end(dev);
-		cuda_leave(dev, former);
+		cuda_leave(dev, &former);
 	}
 	span_list_free(&list);
 	return rc;

@@ -12,7 +12,8 @@
 
 struct rt_stream; /* the vendor's handles behind types of our own; a NULL stream is the default stream */
 struct rt_event;
-struct rt_graph; /* ready to launch */
+struct rt_graph;   /* ready to launch */
+struct rt_context; /* of a GPU: what is current to a thread */
 
 /* event_query and stream_query: not there yet. No vendor's code is negative. */
 enum { RT_NOT_READY = -1 };
@@ -28,10 +29,13 @@ struct cuda_rt {
 	const char *(*text_of)(struct cuda_rt *rt, int code);
 
 	int (*count)(struct cuda_rt *rt, int *devices);
-	/* Of the calling thread. Streams, events and graphs belong to the device that was current when they were made.
-	 * */
-	int (*current)(struct cuda_rt *rt, int *ordinal);
-	int (*select)(struct cuda_rt *rt, int ordinal);
+	/* The GPU's primary context, which is made if there is none. It lives until the last release. */
+	int (*context_retain)(struct cuda_rt *rt, int ordinal, struct rt_context **context);
+	int (*context_release)(struct cuda_rt *rt, int ordinal);
+	/* Of the calling thread; NULL: none. Streams, events and graphs belong to the context that was current when they were
+	 * made. All calls below need one: without it the runtime makes one on GPU 0, of half a gigabyte. */
+	int (*current)(struct cuda_rt *rt, struct rt_context **context);
+	int (*make_current)(struct cuda_rt *rt, struct rt_context *context);
 	/* The most that copy2d of the current device takes as a pitch. */
 	int (*pitch_max)(struct cuda_rt *rt, size_t *bytes);
 	/* Pins memory, which was not, for all devices, and maps it at its own address. Nothing copies to or from it when it is unregistered. */
@@ -44,6 +48,7 @@ struct cuda_rt {
 	int (*stream_query)(struct cuda_rt *rt, struct rt_stream *stream);
 	/* Whose it is. NULL: this driver cannot tell. */
 	int (*stream_device)(struct cuda_rt *rt, struct rt_stream *stream, int *ordinal);
+	int (*stream_context)(struct cuda_rt *rt, struct rt_stream *stream, struct rt_context **context);
 	/* Both may be of any device. */
 	int (*stream_wait)(struct cuda_rt *rt, struct rt_stream *stream, struct rt_event *event);
 	int (*event_create)(struct cuda_rt *rt, struct rt_event **event);

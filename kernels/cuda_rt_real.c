@@ -1,5 +1,5 @@
 /* The table of runtime calls over the real CUDA runtime, which is linked statically. The driver library is not linked:
- * its two calls are taken through the runtime, so that one binary starts on machines without a driver. */
+ * its calls are taken through the runtime, so that one binary starts on machines without a driver. */
 #include "cuda_rt.h"
 
 #include "base/clock.h"
@@ -15,16 +15,33 @@
 #endif
 
 /* The first driver interface in which stream memory operations need no opt-in by the administrator. */
-enum { WRITE_VALUE_VERSION = 12000, STREAM_DEVICE_VERSION = 12080 };
+enum { WRITE_VALUE_VERSION = 12000, STREAM_DEVICE_VERSION = 12080, CONTEXT_VERSION = 12000 };
 
 typedef CUresult write64_fn(CUstream stream, CUdeviceptr at, cuuint64_t value, unsigned flags);
 typedef CUresult write32_fn(CUstream stream, CUdeviceptr at, cuuint32_t value, unsigned flags);
+
+/* The driver's own: cudaGetDevice and cudaSetDevice would make a context for a thread that has none. */
+typedef CUresult context_retain_fn(CUcontext *context, CUdevice device);
+typedef CUresult context_release_fn(CUdevice device);
+typedef CUresult current_fn(CUcontext *context);
+typedef CUresult make_current_fn(CUcontext context);
+typedef CUresult stream_context_fn(CUstream stream, CUcontext *context);
 
 struct real {
 	struct cuda_rt rt; /* first */
 	write64_fn *write64;
 	write32_fn *write32;
+	context_retain_fn *context_retain;
+	context_release_fn *context_release;
+	current_fn *current;
+	make_current_fn *make_current;
+	stream_context_fn *stream_context;
 };
+
+static const struct real *real_of(struct cuda_rt *rt)
+{
+	return (const struct real *)rt;
+}
 
 static cudaStream_t stream_of(struct rt_stream *stream)
 {
@@ -88,16 +105,25 @@ static int real_count(struct cuda_rt *rt, int *devices)
 	return code;
 }
 
-static int real_current(struct cuda_rt *rt, int *ordinal)
+/* CUresult has cudaError's numbers. An ordinal is a CUdevice. */
+static int real_context_retain(struct cuda_rt *rt, int ordinal, struct rt_context **context)
 {
-	(void)rt;
-	return result(cudaGetDevice(ordinal));
+	return (int)real_of(rt)->context_retain((CUcontext *)context, ordinal);
 }
 
-static int real_select(struct cuda_rt *rt, int ordinal)
+static int real_context_release(struct cuda_rt *rt, int ordinal)
 {
-	(void)rt;
-	return result(cudaSetDevice(ordinal));
+	return (int)real_of(rt)->context_release(ordinal);
+}
+
+static int real_current(struct cuda_rt *rt, struct rt_context **context)
+{
+	return (int)real_of(rt)->current((CUcontext *)context);
+}
+
+static int real_make_current(struct cuda_rt *rt, struct rt_context *context)
+{
+	return (int)real_of(rt)->make_current((CUcontext)context);
 }
 
 static int real_pitch_max(struct cuda_rt *rt, size_t *bytes)
@@ -155,6 +181,11 @@ static int real_stream_device(struct cuda_rt *rt, struct rt_stream *stream, int 
 	return result(cudaStreamGetDevice(stream_of(stream), ordinal));
 }
 
+static int real_stream_context(struct cuda_rt *rt, struct rt_stream *stream, struct rt_context **context)
+{
+	return (int)real_of(rt)->stream_context((CUstream)stream, (CUcontext *)context);
+}
+
 static int real_stream_wait(struct cuda_rt *rt, struct rt_stream *stream, struct rt_event *event)
 {
 	(void)rt;
@@ -199,18 +230,17 @@ static int real_copy2d(struct cuda_rt *rt, void *dst, size_t dst_pitch, const vo
 					stream_of(stream)));
 }
 
-/* The default flags: earlier operations of the stream are visible before the value is. CUresult has cudaError's
- * numbers. */
+/* The default flags: earlier operations of the stream are visible before the value is. */
 static int real_write64(struct cuda_rt *rt, struct rt_stream *stream, void *at, uint64_t value)
 {
-	const struct real *real = (const struct real *)rt;
-	return (int)real->write64((CUstream)stream, (CUdeviceptr)(uintptr_t)at, value, CU_STREAM_WRITE_VALUE_DEFAULT);
+	return (int)real_of(rt)->write64((CUstream)stream, (CUdeviceptr)(uintptr_t)at, value,
+					 CU_STREAM_WRITE_VALUE_DEFAULT);
 }
 
 static int real_write32(struct cuda_rt *rt, struct rt_stream *stream, void *at, uint32_t value)
 {
-	const struct real *real = (const struct real *)rt;
-	return (int)real->write32((CUstream)stream, (CUdeviceptr)(uintptr_t)at, value, CU_STREAM_WRITE_VALUE_DEFAULT);
+	return (int)real_of(rt)->write32((CUstream)stream, (CUdeviceptr)(uintptr_t)at, value,
+					 CU_STREAM_WRITE_VALUE_DEFAULT);
 }
 
 static int real_capture_begin(struct cuda_rt *rt, struct rt_stream *stream)
@@ -337,8 +367,10 @@ static const struct cuda_rt table = {
 	.errno_of = errno_of,
 	.text_of = text_of,
 	.count = real_count,
+	.context_retain = real_context_retain,
+	.context_release = real_context_release,
 	.current = real_current,
-	.select = real_select,
+	.make_current = real_make_current,
 	.pitch_max = real_pitch_max,
 	.host_register = real_host_register,
 	.host_unregister = real_host_unregister,
@@ -346,6 +378,7 @@ static const struct cuda_rt table = {
 	.stream_destroy = real_stream_destroy,
 	.stream_query = real_stream_query,
 	.stream_device = real_stream_device,
+	.stream_context = real_stream_context,
 	.stream_wait = real_stream_wait,
 	.event_create = real_event_create,
 	.event_destroy = real_event_destroy,
@@ -396,27 +429,51 @@ static int capture_mode(bool *batched, struct err *err)
 	return 0;
 }
 
+static int take_entry_points(struct real *real, struct err *err)
+{
+	void *fns[7] = {NULL};
+	static const struct {
+		const char *name;
+		unsigned version;
+	} wanted[] = {{"cuStreamWriteValue64", WRITE_VALUE_VERSION},
+		      {"cuStreamWriteValue32", WRITE_VALUE_VERSION},
+		      {"cuDevicePrimaryCtxRetain", CONTEXT_VERSION},
+		      {"cuDevicePrimaryCtxRelease", CONTEXT_VERSION},
+		      {"cuCtxGetCurrent", CONTEXT_VERSION},
+		      {"cuCtxSetCurrent", CONTEXT_VERSION},
+		      {"cuStreamGetCtx", CONTEXT_VERSION}};
+	int rc = 0;
+	for (size_t i = 0; rc == 0 && i < sizeof(fns) / sizeof(*fns); i++)
+		rc = entry_point(wanted[i].name, wanted[i].version, &fns[i], err);
+	real->write64 = (write64_fn *)fns[0];
+	real->write32 = (write32_fn *)fns[1];
+	real->context_retain = (context_retain_fn *)fns[2];
+	real->context_release = (context_release_fn *)fns[3];
+	real->current = (current_fn *)fns[4];
+	real->make_current = (make_current_fn *)fns[5];
+	real->stream_context = (stream_context_fn *)fns[6];
+	return rc;
+}
+
 int cuda_rt_real(struct cuda_rt **out, struct err *err)
 {
 	int devices = 0, code = real_count(NULL, &devices);
-	void *write64 = NULL, *write32 = NULL, *stream_device = NULL;
+	void *stream_device = NULL;
 	struct err why;
 	*out = NULL;
 	if (code)
 		return err_set(err, errno_of(NULL, code), "no GPU can be used: %s", text_of(NULL, code));
-	int rc = entry_point("cuStreamWriteValue64", WRITE_VALUE_VERSION, &write64, err);
-	if (rc == 0)
-		rc = entry_point("cuStreamWriteValue32", WRITE_VALUE_VERSION, &write32, err);
-	bool batched = false;
-	if (rc == 0)
-		rc = capture_mode(&batched, err);
-	if (rc < 0)
-		return rc;
 	struct real *real = malloc(sizeof(*real));
 	if (!real)
 		return err_set(err, -ENOMEM, "out of memory for the CUDA runtime's table");
-	*real = (struct real){.rt = table, .write64 = (write64_fn *)write64, .write32 = (write32_fn *)write32};
-	real->rt.batched = batched;
+	*real = (struct real){.rt = table};
+	int rc = take_entry_points(real, err);
+	if (rc == 0)
+		rc = capture_mode(&real->rt.batched, err);
+	if (rc < 0) {
+		free(real);
+		return rc;
+	}
 	if (entry_point("cuStreamGetDevice", STREAM_DEVICE_VERSION, &stream_device, &why) < 0)
 		real->rt.stream_device = NULL;
 	*out = &real->rt;

@@ -14,20 +14,20 @@ int cuda_check(struct device *dev, int code, const char *what, struct err *err)
 	return err_set(err, rt->errno_of(rt, code), "GPU %d: %s: %s", dev->ordinal, what, rt->text_of(rt, code));
 }
 
-int cuda_enter(struct device *dev, int *former, struct err *err)
+int cuda_enter(struct device *dev, struct cuda_former *former, struct err *err)
 {
 	struct cuda_rt *rt = dev->rt;
-	int rc = cuda_check(dev, rt->current(rt, former), "asking for the thread's GPU", err);
-	if (rc == 0 && *former != dev->ordinal)
-		rc = cuda_check(dev, rt->select(rt, dev->ordinal), "selecting it", err);
+	int rc = cuda_check(dev, rt->current(rt, &former->context), "asking for the thread's context", err);
+	if (rc == 0 && former->context != dev->context)
+		rc = cuda_check(dev, rt->make_current(rt, dev->context), "making its context current", err);
 	return rc;
 }
 
-void cuda_leave(struct device *dev, int former)
+void cuda_leave(struct device *dev, const struct cuda_former *former)
 {
 	struct err err;
-	if (former != dev->ordinal &&
-	    cuda_check(dev, dev->rt->select(dev->rt, former), "giving the thread its former GPU back", &err) < 0)
+	if (former->context != dev->context && cuda_check(dev, dev->rt->make_current(dev->rt, former->context),
+							  "giving the thread its context back", &err) < 0)
 		log_warn("%s", err.text);
 }
 
@@ -121,7 +121,10 @@ static bool drain_or_warn(struct device *dev)
 static int make_handles(struct device *dev, struct err *err)
 {
 	struct cuda_rt *rt = dev->rt;
-	int former, rc = cuda_enter(dev, &former, err);
+	struct cuda_former former;
+	int rc = cuda_check(dev, rt->context_retain(rt, dev->ordinal, &dev->context), "making a context", err);
+	if (rc == 0)
+		rc = cuda_enter(dev, &former, err);
 	if (rc < 0)
 		return rc;
 	rc = cuda_check(dev, rt->pitch_max(rt, &dev->pitch_max), "asking how it copies rows", err);
@@ -129,7 +132,7 @@ static int make_handles(struct device *dev, struct err *err)
 		rc = cuda_check(dev, rt->stream_create(rt, &dev->copies), "creating a stream", err);
 	if (rc == 0)
 		rc = cuda_check(dev, rt->event_create(rt, &dev->order), "creating an event", err);
-	cuda_leave(dev, former);
+	cuda_leave(dev, &former);
 	return rc;
 }
 
@@ -146,10 +149,10 @@ void device_cuda_release(struct device *dev)
 {
 	struct cuda_rt *rt = dev->rt;
 	struct err err;
-	int former;
+	struct cuda_former former;
 	if (atomic_fetch_sub(&dev->holders, 1) > 1)
 		return;
-	bool entered = (dev->copies || dev->order) && cuda_enter(dev, &former, &err) == 0;
+	bool entered = dev->context && cuda_enter(dev, &former, &err) == 0;
 	if (entered)
 		free_lost(dev);
 	cuda_pinned_forget(dev); /* also when it is dead: nobody may ask it any more */
@@ -158,7 +161,9 @@ void device_cuda_release(struct device *dev)
 	if (dev->copies && cuda_check(dev, rt->stream_destroy(rt, dev->copies), "destroying a stream", &err) < 0)
 		log_warn("%s", err.text);
 	if (entered)
-		cuda_leave(dev, former);
+		cuda_leave(dev, &former);
+	if (dev->context && cuda_check(dev, rt->context_release(rt, dev->ordinal), "releasing its context", &err) < 0)
+		log_warn("%s", err.text);
 	if (rt->release)
 		rt->release(rt);
 	free(dev);
@@ -203,13 +208,13 @@ static int cuda_open(int ordinal, struct device **out, struct err *err)
 static void cuda_close(struct device *dev)
 {
 	struct err err;
-	int former;
+	struct cuda_former former;
 	if (!dev)
 		return;
 	atomic_store(&dev->closed, true);
 	if (cuda_enter(dev, &former, &err) == 0) {
 		(void)drain_or_warn(dev);
-		cuda_leave(dev, former);
+		cuda_leave(dev, &former);
 	} else {
 		log_warn("%s", err.text);
 	}
@@ -223,29 +228,35 @@ static bool cuda_digests(const struct device *dev)
 
 static int cuda_attach(struct device *dev, void *base, size_t size, struct err *err)
 {
-	int former, rc = cuda_enter(dev, &former, err);
+	struct cuda_former former;
+	int rc = cuda_enter(dev, &former, err);
 	if (rc < 0)
 		return rc;
 	rc = cuda_pin(dev, base, size, err);
-	cuda_leave(dev, former);
+	cuda_leave(dev, &former);
 	return rc;
 }
 
 static void cuda_detach(struct device *dev, void *base)
 {
 	struct err err;
-	int former;
+	struct cuda_former former;
 	bool entered = cuda_enter(dev, &former, &err) == 0;
 	cuda_unpin(dev, base, drain_or_warn(dev));
 	if (entered)
-		cuda_leave(dev, former);
+		cuda_leave(dev, &former);
 }
 
-/* Captures and restores of a device share one stream, which can be asked from any GPU: whatever else fails, the answer is the stream's. */
+/* Captures and restores of a device share one stream. Where the thread cannot even turn to the device, that is the answer: it is dead. */
 static int cuda_idle(struct device *dev, uint64_t deadline, struct err *err)
 {
 	uint64_t now = clock_now();
-	int rc = wait_for(dev, ask_stream, dev->copies, deadline > now ? deadline - now : 0, err);
+	struct cuda_former former;
+	int rc = cuda_enter(dev, &former, err);
+	if (rc < 0)
+		return rc;
+	rc = wait_for(dev, ask_stream, dev->copies, deadline > now ? deadline - now : 0, err);
+	cuda_leave(dev, &former);
 	/* Whoever waits in slices knows how long it was. */
 	return rc == -ETIMEDOUT ? err_set(err, rc, "GPU %d: its copies have not ended", dev->ordinal) : rc;
 }

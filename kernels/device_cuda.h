@@ -10,8 +10,8 @@
  * Staged, the graphs of the groups lead into the device's spare memory, and a second one of each leads from there to the arena and tells
  * the progress.
  *
- * Threads as in kernels.h. Every function that calls the runtime selects its device for the thread and puts the former
- * one back. */
+ * Threads as in kernels.h. Every function that calls the runtime makes the device's context current to the thread and puts the
+ * former one back, or none: a thread that had no context has none again, so that nothing is set up on a GPU that nobody uses. */
 #ifndef CKPT_KERNELS_DEVICE_CUDA_H
 #define CKPT_KERNELS_DEVICE_CUDA_H
 
@@ -25,7 +25,8 @@ enum { LOST_MAX = 16 }; /* more are never freed */
 struct device {
 	struct cuda_rt *rt; /* released with the device */
 	int ordinal;
-	size_t pitch_max; /* of a copy of rows */
+	struct rt_context *context; /* retained */
+	size_t pitch_max;           /* of a copy of rows */
 	struct rt_stream *copies;
 	struct rt_event *order; /* restore: the caller's stream before it */
 	struct {
@@ -48,9 +49,14 @@ extern const struct device_ops device_cuda_ops;
 int device_cuda_open(struct cuda_rt *rt, int ordinal, struct device **out, struct err *err);
 void device_cuda_release(struct device *dev);
 
-/* Selects the device for this thread. Only on 0 is cuda_leave due. */
-int cuda_enter(struct device *dev, int *former, struct err *err);
-void cuda_leave(struct device *dev, int former);
+/* What the thread had before cuda_enter. */
+struct cuda_former {
+	struct rt_context *context;
+};
+
+/* Makes the device's context current to this thread. Only on 0 is cuda_leave due. */
+int cuda_enter(struct device *dev, struct cuda_former *former, struct err *err);
+void cuda_leave(struct device *dev, const struct cuda_former *former);
 
 /* Names what the thread does, for a profiler. */
 static inline void cuda_range_begin(struct device *dev, const char *name)

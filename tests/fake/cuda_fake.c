@@ -11,7 +11,15 @@
 
 enum { PIECE = 24 << 10, BURSTS = 10 }; /* the most that is copied at once; bursts of 1 to 2^9 steps */
 
-_Thread_local int fake_current_gpu;
+_Thread_local struct rt_context *fake_context;
+
+int fake_gpu(struct cuda_fake *fake)
+{
+	if (!fake_context)
+		fake_context = &fake->contexts[0];
+	fake_context->made = true;
+	return fake_context->gpu;
+}
 
 static uint64_t draw(struct cuda_fake *fake, uint64_t n)
 {
@@ -57,13 +65,13 @@ void fake_ops_free(struct list *ops)
 
 struct rt_stream *fake_stream_of(struct cuda_fake *fake, struct rt_stream *stream)
 {
-	return stream ? stream : fake->gpus[fake_current_gpu].standard;
+	return stream ? stream : fake->gpus[fake_gpu(fake)].standard;
 }
 
 int fake_enqueue(struct cuda_fake *fake, struct rt_stream *stream, const struct op *op)
 {
 	stream = fake_stream_of(fake, stream);
-	if (stream->gpu != fake_current_gpu && op->kind != OP_WAIT && op->kind != OP_RECORD)
+	if (stream->gpu != fake_gpu(fake) && op->kind != OP_WAIT && op->kind != OP_RECORD)
 		return CODE_INVALID_HANDLE;
 	if (stream->recording) {
 		list_push(&stream->recording->ops, &op_copy(op)->entry);
@@ -248,7 +256,7 @@ static void run_step(struct cuda_fake *fake, struct rt_stream *stream)
 }
 
 /* Whether a GPU that lives has anything to do. */
-static bool can_go_on(struct cuda_fake *fake)
+bool fake_can_go_on(struct cuda_fake *fake)
 {
 	list_for(it, &fake->streams) {
 		struct rt_stream *stream = list_entry(it, struct rt_stream, entry);
@@ -265,15 +273,7 @@ bool fake_is_lost(struct cuda_fake *fake, struct rt_stream *stream)
 	       (op && op->kind == OP_WAIT && !runnable(stream, stream->gpu) && fake->gpus[op->event->gpu].sticky);
 }
 
-static bool any_died(const struct cuda_fake *fake)
-{
-	bool died = false;
-	for (int i = 0; i < FAKE_GPUS; i++)
-		died |= fake->gpus[i].sticky != 0;
-	return died;
-}
-
-static void *execute(void *arg)
+void *fake_execute(void *arg)
 {
 	struct executor *gpu = arg;
 	struct cuda_fake *fake = gpu->fake;
@@ -284,7 +284,7 @@ static void *execute(void *arg)
 			run_step(fake, stream);
 		else
 			pthread_cond_wait(&fake->changed, &fake->lock);
-		if (stream && !can_go_on(fake))
+		if (stream && !fake_can_go_on(fake))
 			pthread_cond_broadcast(&fake->changed);
 	}
 	return NULL;
@@ -299,30 +299,6 @@ struct rt_stream *fake_stream_new(struct cuda_fake *fake, int gpu)
 	list_push(&fake->streams, &stream->entry);
 	fake->live++;
 	return stream;
-}
-
-/* ---- the test's side ---- */
-
-struct cuda_fake *cuda_fake_new(uint64_t seed)
-{
-	struct cuda_fake *fake = calloc(1, sizeof(*fake));
-	assert(fake);
-	fake->rt = cuda_fake_table;
-	fake->spare = SIZE_MAX;
-	fake->pitch = INT32_MAX;
-	fake->rng = (seed + 1) * 0x9e3779b97f4a7c15ull;
-	pthread_mutex_init(&fake->lock, NULL);
-	pthread_cond_init(&fake->changed, NULL);
-	list_init(&fake->streams);
-	fake_current_gpu = 0;
-	for (int i = 0; i < FAKE_GPUS; i++) {
-		struct executor *gpu = &fake->gpus[i];
-		*gpu = (struct executor){.fake = fake, .gpu = i, .standard = fake_stream_new(fake, i)};
-		fake->live--; /* the default stream is nobody's */
-		int rc = pthread_create(&gpu->thread, NULL, execute, gpu);
-		assert(rc == 0);
-	}
-	return fake;
 }
 
 static bool overlap(const char *a, size_t na, const char *b, size_t nb)
@@ -374,113 +350,4 @@ bool fake_in_use(struct cuda_fake *fake, const char *base, size_t size)
 		}
 	}
 	return false;
-}
-
-void cuda_fake_free(struct cuda_fake *fake)
-{
-	pthread_mutex_lock(&fake->lock);
-	fake->stop = true;
-	pthread_cond_broadcast(&fake->changed);
-	pthread_mutex_unlock(&fake->lock);
-	for (int i = 0; i < FAKE_GPUS; i++)
-		pthread_join(fake->gpus[i].thread, NULL);
-	list_for_safe(it, &fake->streams)
-		fake_stream_drop(fake, list_entry(it, struct rt_stream, entry));
-	pthread_cond_destroy(&fake->changed);
-	pthread_mutex_destroy(&fake->lock);
-	free(fake);
-}
-
-struct cuda_rt *cuda_fake_rt(struct cuda_fake *fake)
-{
-	return &fake->rt;
-}
-
-void cuda_fake_call(struct cuda_fake *fake, struct rt_stream *stream, void (*fn)(void *arg), void *arg)
-{
-	LOCK_SCOPE(&fake->lock);
-	int code = fake_enqueue(fake, stream, &(struct op){.kind = OP_CALL, .fn = fn, .arg = arg});
-	assert(code == 0);
-}
-
-void cuda_fake_hold(struct cuda_fake *fake, bool held)
-{
-	LOCK_SCOPE(&fake->lock);
-	fake->held = held;
-	pthread_cond_broadcast(&fake->changed);
-}
-
-void cuda_fake_settle(struct cuda_fake *fake)
-{
-	LOCK_SCOPE(&fake->lock);
-	while (any_died(fake) ? can_go_on(fake) : fake->pending != 0)
-		pthread_cond_wait(&fake->changed, &fake->lock);
-}
-
-void cuda_fake_emulate(struct cuda_fake *fake)
-{
-	LOCK_SCOPE(&fake->lock);
-	fake->emulate = true;
-}
-
-void cuda_fake_spare(struct cuda_fake *fake, size_t most)
-{
-	LOCK_SCOPE(&fake->lock);
-	fake->spare = most;
-}
-
-void cuda_fake_pitch(struct cuda_fake *fake, size_t most)
-{
-	LOCK_SCOPE(&fake->lock);
-	fake->pitch = most;
-}
-
-void cuda_fake_watch(struct cuda_fake *fake, void (*fn)(void *arg), void *arg)
-{
-	LOCK_SCOPE(&fake->lock);
-	fake->watch = fn;
-	fake->watch_arg = arg;
-}
-
-void cuda_fake_fail_call(struct cuda_fake *fake, uint64_t n, bool sticky)
-{
-	LOCK_SCOPE(&fake->lock);
-	fake->fail_call = n ? fake->calls + n : 0;
-	fake->fail_sticky = sticky;
-}
-
-void cuda_fake_fail_op(struct cuda_fake *fake, uint64_t n)
-{
-	LOCK_SCOPE(&fake->lock);
-	fake->fail_op = n ? fake->ops + n : 0;
-}
-
-bool cuda_fake_dead(struct cuda_fake *fake, int gpu)
-{
-	LOCK_SCOPE(&fake->lock);
-	return fake->gpus[gpu].sticky;
-}
-
-const char *cuda_fake_failed(struct cuda_fake *fake)
-{
-	LOCK_SCOPE(&fake->lock);
-	return fake->failed;
-}
-
-uint64_t cuda_fake_calls(struct cuda_fake *fake)
-{
-	LOCK_SCOPE(&fake->lock);
-	return fake->calls;
-}
-
-uint64_t cuda_fake_pending(struct cuda_fake *fake)
-{
-	LOCK_SCOPE(&fake->lock);
-	return fake->pending - fake->frees;
-}
-
-uint64_t cuda_fake_live(struct cuda_fake *fake)
-{
-	LOCK_SCOPE(&fake->lock);
-	return fake->live;
 }

@@ -20,6 +20,11 @@ void cuda_fake_free(struct cuda_fake *fake);
 /* The table; tests may replace its members. */
 struct cuda_rt *cuda_fake_rt(struct cuda_fake *fake);
 
+/* As cudaSetDevice: makes a context where there is none. A thread has none at first. */
+void cuda_fake_select(struct cuda_fake *fake, int gpu);
+/* The GPUs of which a context was made, a bit for each: what was asked for, and what the runtime made on GPU 0 for a call of a thread that had
+ * none. A context that is released counts on. */
+unsigned cuda_fake_contexts(struct cuda_fake *fake);
 /* A user's kernel: runs fn(arg) on the stream. fn must not call the fake. */
 void cuda_fake_call(struct cuda_fake *fake, struct rt_stream *stream, void (*fn)(void *arg), void *arg);
 /* Holds all GPUs still, or lets them run (the state at first). Whatever is submitted while they are held then runs in

@@ -10,13 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static struct cuda_fake *fake_of(struct cuda_rt *rt)
-{
-	return (struct cuda_fake *)rt;
-}
-
-/* Every call passes here first, with the lock held. gpu: whose stream or event it is about. */
-static int enter_call(struct cuda_fake *fake, const char *name, int gpu)
+int fake_enter_call(struct cuda_fake *fake, const char *name, int gpu)
 {
 	int *sticky = &fake->gpus[gpu].sticky;
 	fake->calls++;
@@ -31,12 +25,20 @@ static int enter_call(struct cuda_fake *fake, const char *name, int gpu)
 	return fake->fail_sticky ? FAKE_STICKY : FAKE_CALL_FAILS;
 }
 
-#define CALL_ON(rt, fake, code, gpu)                                                                                   \
-	struct cuda_fake *fake = fake_of(rt);                                                                          \
-	LOCK_SCOPE(&fake->lock);                                                                                       \
-	int code = enter_call(fake, __func__, gpu)
-#define CALL(rt, fake, code) CALL_ON(rt, fake, code, fake_current_gpu)
-#define CALL_STREAM(rt, fake, code) CALL_ON(rt, fake, code, stream ? stream->gpu : fake_current_gpu)
+int fake_enter_driver(struct cuda_fake *fake, const char *name)
+{
+	if (++fake->calls != fake->fail_call)
+		return 0;
+	fake->failed = name;
+	return FAKE_CALL_FAILS;
+}
+
+/* Whoever calls the runtime has a context from then on. */
+int fake_touch(struct cuda_fake *fake, const struct rt_stream *stream)
+{
+	(void)fake_gpu(fake);
+	return stream->gpu;
+}
 
 static int fake_errno_of(struct cuda_rt *rt, int code)
 {
@@ -80,28 +82,56 @@ static const char *fake_text_of(struct cuda_rt *rt, int code)
 
 static int fake_count(struct cuda_rt *rt, int *devices)
 {
-	CALL(rt, fake, code);
+	DRIVER_CALL(rt, fake, code);
 	if (!code)
 		*devices = FAKE_GPUS;
 	return code;
 }
 
-static int fake_current(struct cuda_rt *rt, int *ordinal)
+static int fake_context_retain(struct cuda_rt *rt, int ordinal, struct rt_context **context)
 {
-	CALL(rt, fake, code);
-	*ordinal = fake_current_gpu;
-	/* A thread can turn its back on a dead GPU. */
-	return fake->calls == fake->fail_call ? code : 0;
+	DRIVER_CALL(rt, fake, code);
+	if (!code && (ordinal < 0 || ordinal >= FAKE_GPUS))
+		code = CODE_INVALID_DEVICE;
+	if (code)
+		return code;
+	*context = &fake->contexts[ordinal];
+	(*context)->made = true;
+	(*context)->retained++;
+	fake->live++;
+	return 0;
 }
 
-static int fake_select(struct cuda_rt *rt, int ordinal)
+static int fake_context_release(struct cuda_rt *rt, int ordinal)
 {
-	bool there = ordinal >= 0 && ordinal < FAKE_GPUS;
-	CALL_ON(rt, fake, code, there ? ordinal : fake_current_gpu);
-	if (!code && !there)
-		code = CODE_INVALID_DEVICE;
+	DRIVER_CALL(rt, fake, code);
+	if (!fake->contexts[ordinal].retained)
+		return CODE_INVALID_VALUE;
+	fake->contexts[ordinal].retained--;
+	fake->live--;
+	return code;
+}
+
+static int fake_current(struct cuda_rt *rt, struct rt_context **context)
+{
+	DRIVER_CALL(rt, fake, code);
+	*context = fake_context;
+	return code;
+}
+
+static int fake_make_current(struct cuda_rt *rt, struct rt_context *context)
+{
+	DRIVER_CALL(rt, fake, code);
 	if (!code)
-		fake_current_gpu = ordinal;
+		fake_context = context;
+	return code;
+}
+
+static int fake_stream_context(struct cuda_rt *rt, struct rt_stream *stream, struct rt_context **context)
+{
+	DRIVER_CALL(rt, fake, code);
+	if (!code)
+		*context = &fake->contexts[fake_stream_of(fake, stream)->gpu];
 	return code;
 }
 
@@ -112,55 +142,11 @@ static int fake_pitch_max(struct cuda_rt *rt, size_t *bytes)
 	return code;
 }
 
-static int fake_host_register(struct cuda_rt *rt, void *base, size_t size)
-{
-	CALL(rt, fake, code);
-	for (int i = 0; !code && i < REGISTRATIONS; i++) {
-		const char *other = fake->registered[i].base, *from = base;
-		if (other && from < other + fake->registered[i].size && other < from + size)
-			code = CODE_REGISTERED;
-	}
-	for (int i = 0; !code && i < REGISTRATIONS; i++) {
-		if (fake->registered[i].base)
-			continue;
-		fake->registered[i].base = base;
-		fake->registered[i].size = size;
-		fake->live++;
-		return 0;
-	}
-	return code ? code : CODE_INVALID_VALUE;
-}
-
-static int fake_host_unregister(struct cuda_rt *rt, void *base)
-{
-	CALL(rt, fake, code);
-	for (int i = 0; i < REGISTRATIONS; i++) {
-		if (fake->registered[i].base != base)
-			continue;
-		if (fake_in_use(fake, base, fake->registered[i].size))
-			return CODE_BUSY;
-		fake->registered[i].base = NULL;
-		fake->live--;
-		return code;
-	}
-	return code ? code : CODE_INVALID_VALUE;
-}
-
-static bool is_registered(struct cuda_fake *fake, const void *at, size_t n)
-{
-	for (int i = 0; i < REGISTRATIONS; i++) {
-		const char *base = fake->registered[i].base, *p = at;
-		if (base && p >= base && p + n <= base + fake->registered[i].size)
-			return true;
-	}
-	return false;
-}
-
 static int fake_stream_create(struct cuda_rt *rt, struct rt_stream **stream)
 {
 	CALL(rt, fake, code);
 	if (!code)
-		*stream = fake_stream_new(fake, fake_current_gpu);
+		*stream = fake_stream_new(fake, fake_gpu(fake));
 	return code;
 }
 
@@ -206,7 +192,7 @@ static int fake_event_create(struct cuda_rt *rt, struct rt_event **event)
 	*event = calloc(1, sizeof(**event));
 	assert(*event);
 	(*event)->holders = 1;
-	(*event)->gpu = fake_current_gpu;
+	(*event)->gpu = fake_gpu(fake);
 	fake->live++;
 	return 0;
 }
@@ -280,7 +266,7 @@ static int write_value(struct cuda_fake *fake, int code, struct rt_stream *strea
 		       size_t width)
 {
 	struct op op = {.kind = OP_WRITE, .dst = at, .value = value, .width = width};
-	if (!code && (!is_registered(fake, at, width) || (uintptr_t)at % width))
+	if (!code && (!fake_is_registered(fake, at, width) || (uintptr_t)at % width))
 		code = CODE_INVALID_VALUE;
 	return code ? code : fake_enqueue(fake, stream, &op);
 }
@@ -297,92 +283,6 @@ static int fake_write32(struct cuda_rt *rt, struct rt_stream *stream, void *at, 
 	return write_value(fake, code, stream, at, value, 4);
 }
 
-static int fake_capture_begin(struct cuda_rt *rt, struct rt_stream *stream)
-{
-	CALL_STREAM(rt, fake, code);
-	if (!code && (stream->recording || stream->gpu != fake_current_gpu))
-		code = CODE_INVALID_HANDLE;
-	if (code)
-		return code;
-	stream->recording = calloc(1, sizeof(*stream->recording));
-	assert(stream->recording);
-	list_init(&stream->recording->ops);
-	stream->recording->gpu = stream->gpu;
-	fake->live++;
-	return 0;
-}
-
-static void graph_drop(struct cuda_fake *fake, struct rt_graph *graph)
-{
-	fake_ops_free(&graph->ops);
-	free(graph);
-	fake->live--;
-}
-
-static int fake_capture_end(struct cuda_rt *rt, struct rt_stream *stream, struct rt_graph **graph)
-{
-	CALL_STREAM(rt, fake, code);
-	struct rt_graph *recorded = stream->recording;
-	stream->recording = NULL;
-	if (!recorded)
-		return code ? code : CODE_INVALID_HANDLE;
-	if (code)
-		graph_drop(fake, recorded);
-	else
-		*graph = recorded;
-	return code;
-}
-
-static int fake_graph_launch(struct cuda_rt *rt, struct rt_graph *graph, struct rt_stream *stream)
-{
-	CALL_STREAM(rt, fake, code);
-	list_for(it, &graph->ops) {
-		if (!code)
-			code = fake_enqueue(fake, stream, list_entry(it, struct op, entry));
-	}
-	return code;
-}
-
-static int fake_graph_destroy(struct cuda_rt *rt, struct rt_graph *graph)
-{
-	CALL_ON(rt, fake, code, graph->gpu);
-	graph_drop(fake, graph);
-	return code;
-}
-
-/* There at once: the device layer waits before it uses memory on another stream. Not zeroed. */
-static int fake_alloc(struct cuda_rt *rt, void **out, size_t size, struct rt_stream *stream)
-{
-	CALL_STREAM(rt, fake, code);
-	if (!code && fake_stream_of(fake, stream)->gpu != fake_current_gpu)
-		code = CODE_INVALID_HANDLE;
-	if (!code && size > fake->spare)
-		code = FAKE_CALL_FAILS;
-	if (code)
-		return code;
-	*out = aligned_alloc(256, align_up(size, 256));
-	assert(*out);
-	memset(*out, 0xa5, size);
-	fake->live++;
-	return 0;
-}
-
-/* At its turn, so that who uses it later is found. */
-static int fake_free(struct cuda_rt *rt, void *memory, struct rt_stream *stream)
-{
-	CALL_STREAM(rt, fake, code);
-	int current = fake_current_gpu;
-	fake->live--;
-	if (fake->gpus[fake_stream_of(fake, stream)->gpu].sticky) {
-		free(memory);
-		return code;
-	}
-	fake_current_gpu = fake_stream_of(fake, stream)->gpu; /* whichever is the thread's */
-	(void)fake_enqueue(fake, stream, &(struct op){.kind = OP_FREE, .dst = memory});
-	fake_current_gpu = current;
-	return code;
-}
-
 /* Where each unit's digest goes must be registered. */
 static bool digests_fit(struct cuda_fake *fake, const struct gpu_table *table, uint64_t first, uint64_t units,
 			uint64_t *leaves)
@@ -390,8 +290,9 @@ static bool digests_fit(struct cuda_fake *fake, const struct gpu_table *table, u
 	for (size_t i = 0; i < table->n; i++) {
 		uint64_t from = table->before[i] > first ? table->before[i] : first, end = table->before[i + 1];
 		end = end < first + units ? end : first + units;
-		if (from < end && !is_registered(fake, leaves + table->spans[i].first_leaf + from - table->before[i],
-						 (end - from) * sizeof(*leaves)))
+		if (from < end &&
+		    !fake_is_registered(fake, leaves + table->spans[i].first_leaf + from - table->before[i],
+					(end - from) * sizeof(*leaves)))
 			return false;
 	}
 	return units > 0 && first + units <= table->before[table->n];
@@ -442,8 +343,10 @@ const struct cuda_rt cuda_fake_table = {
 	.errno_of = fake_errno_of,
 	.text_of = fake_text_of,
 	.count = fake_count,
+	.context_retain = fake_context_retain,
+	.context_release = fake_context_release,
 	.current = fake_current,
-	.select = fake_select,
+	.make_current = fake_make_current,
 	.pitch_max = fake_pitch_max,
 	.host_register = fake_host_register,
 	.host_unregister = fake_host_unregister,
@@ -451,6 +354,7 @@ const struct cuda_rt cuda_fake_table = {
 	.stream_destroy = fake_stream_destroy,
 	.stream_query = fake_stream_query,
 	.stream_device = fake_stream_device,
+	.stream_context = fake_stream_context,
 	.stream_wait = fake_stream_wait,
 	.event_create = fake_event_create,
 	.event_destroy = fake_event_destroy,
@@ -465,8 +369,8 @@ const struct cuda_rt cuda_fake_table = {
 	.capture_end = fake_capture_end,
 	.graph_launch = fake_graph_launch,
 	.graph_destroy = fake_graph_destroy,
-	.alloc = fake_alloc,
-	.free = fake_free,
+	.alloc = fake_alloc_memory,
+	.free = fake_free_memory,
 	.digest = fake_digest,
 	.pack = fake_pack,
 	.unpack = fake_unpack,

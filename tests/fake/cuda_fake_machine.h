@@ -1,4 +1,5 @@
-/* Inside the fake: the machine (cuda_fake.c) and the calls on it (cuda_fake_calls.c). Everything under fake.lock. */
+/* Inside the fake: the machine (cuda_fake.c), what tests do to it (cuda_fake_control.c), and the calls on it (cuda_fake_calls.c,
+ * cuda_fake_memory.c, cuda_fake_graph.c). Everything under fake.lock. */
 #ifndef CKPT_TESTS_CUDA_FAKE_MACHINE_H
 #define CKPT_TESTS_CUDA_FAKE_MACHINE_H
 
@@ -37,6 +38,12 @@ struct rt_event {
 	int gpu;
 };
 
+struct rt_context {
+	int gpu;
+	bool made;
+	unsigned retained;
+};
+
 struct rt_graph {
 	struct list ops;
 	int gpu;
@@ -64,6 +71,7 @@ struct cuda_fake {
 	pthread_mutex_t lock;
 	pthread_cond_t changed;
 	struct executor gpus[FAKE_GPUS];
+	struct rt_context contexts[FAKE_GPUS];
 	struct list streams;
 	struct {
 		char *base;
@@ -82,7 +90,9 @@ struct cuda_fake {
 /* The calls, over one fake. */
 extern const struct cuda_rt cuda_fake_table;
 /* Of the calling thread. */
-extern _Thread_local int fake_current_gpu;
+extern _Thread_local struct rt_context *fake_context;
+/* The GPU of the thread's context; GPU 0, where it has none, and makes one there. */
+int fake_gpu(struct cuda_fake *fake);
 
 struct rt_stream *fake_stream_new(struct cuda_fake *fake, int gpu);
 /* With all that is still on it. */
@@ -97,8 +107,40 @@ void fake_ops_free(struct list *ops);
  * or is waited for. */
 int fake_enqueue(struct cuda_fake *fake, struct rt_stream *stream, const struct op *op);
 
+/* The thread of a GPU, a struct executor. */
+void *fake_execute(void *gpu);
+/* Whether a GPU that lives has anything to do. */
+bool fake_can_go_on(struct cuda_fake *fake);
 /* Whether anything that is still to run touches these bytes. */
 bool fake_in_use(struct cuda_fake *fake, const char *base, size_t size);
+
+/* Every call of the runtime passes here first. gpu: whose stream or event it is about. */
+int fake_enter_call(struct cuda_fake *fake, const char *name, int gpu);
+/* A call of the driver, which makes no context. A thread can turn its back on a dead GPU. */
+int fake_enter_driver(struct cuda_fake *fake, const char *name);
+int fake_touch(struct cuda_fake *fake, const struct rt_stream *stream);
+
+#define DRIVER_CALL(rt, fake, code)                                                                                    \
+	struct cuda_fake *fake = (struct cuda_fake *)(rt);                                                             \
+	LOCK_SCOPE(&fake->lock);                                                                                       \
+	int code = fake_enter_driver(fake, __func__)
+#define CALL_ON(rt, fake, code, gpu)                                                                                   \
+	struct cuda_fake *fake = (struct cuda_fake *)(rt);                                                             \
+	LOCK_SCOPE(&fake->lock);                                                                                       \
+	int code = fake_enter_call(fake, __func__, gpu)
+#define CALL(rt, fake, code) CALL_ON(rt, fake, code, fake_gpu(fake))
+#define CALL_STREAM(rt, fake, code) CALL_ON(rt, fake, code, stream ? fake_touch(fake, stream) : fake_gpu(fake))
+
+/* The bytes are registered. */
+bool fake_is_registered(struct cuda_fake *fake, const void *at, size_t n);
+int fake_host_register(struct cuda_rt *rt, void *base, size_t size);
+int fake_host_unregister(struct cuda_rt *rt, void *base);
+int fake_alloc_memory(struct cuda_rt *rt, void **out, size_t size, struct rt_stream *stream);
+int fake_free_memory(struct cuda_rt *rt, void *memory, struct rt_stream *stream);
+int fake_capture_begin(struct cuda_rt *rt, struct rt_stream *stream);
+int fake_capture_end(struct cuda_rt *rt, struct rt_stream *stream, struct rt_graph **graph);
+int fake_graph_launch(struct cuda_rt *rt, struct rt_graph *graph, struct rt_stream *stream);
+int fake_graph_destroy(struct cuda_rt *rt, struct rt_graph *graph);
 
 enum {
 	CODE_INVALID_VALUE = 1,

@@ -74,10 +74,9 @@ static void update_weights(struct rt_stream *stream, int step)
 
 static void update_moments(int step)
 {
-	struct cuda_rt *rt = cuda_fake_rt(fake);
-	must(NULL, rt->select(rt, 1), "select");
+	cuda_fake_select(fake, 1);
 	cuda_fake_call(fake, NULL, overwrite_moments, &fills[step]);
-	must(NULL, rt->select(rt, 0), "select");
+	cuda_fake_select(fake, 0);
 }
 
 static void save(ckpt *s, struct rt_stream *stream, int step, bool careful, bool several)

@@ -59,20 +59,19 @@ static int gpu_up(struct pair *p, int i, unsigned flags)
 	if (rc == 0)
 		rc = ops->plan_new(g->dev, p->arena + PAIR_HEAD, g->spans, PAIR_SPANS, PAIR_GRANULE, flags, &g->plan,
 				   &p->err);
-	int code = rc == 0 ? rt->select(rt, i) : 0;
-	if (rc == 0 && !code)
+	int code = 0;
+	cuda_fake_select(p->fake, i);
+	if (rc == 0)
 		code = rt->stream_create(rt, &g->stream);
 	return rc ? rc : code ? err_set(&p->err, -EIO, "the test's own: %s", rt->text_of(rt, code)) : 0;
 }
 
 int pair_up(struct pair *p, unsigned flags)
 {
-	struct cuda_rt *rt = cuda_fake_rt(p->fake);
 	int rc = gpu_up(p, 0, flags);
 	if (rc == 0)
 		rc = gpu_up(p, 1, flags);
-	if (rc == 0 && rt->select(rt, 0))
-		rc = err_set(&p->err, -EIO, "the test's own (injected)");
+	cuda_fake_select(p->fake, 0);
 	return rc;
 }
 
@@ -141,26 +140,25 @@ static void run_kernel(void *arg)
 
 void pair_kernel(struct pair *p, int gpu, struct rt_stream *stream, int of, uint32_t group, int fill)
 {
-	struct cuda_rt *rt = cuda_fake_rt(p->fake);
 	cr_assert_lt(p->nkernels, PAIR_KERNELS);
 	struct pair_kernel *k = &p->kernels[p->nkernels++];
 	*k = (struct pair_kernel){&p->gpus[of], group, fill};
-	cr_assert_eq(rt->select(rt, gpu), 0);
+	cuda_fake_select(p->fake, gpu);
 	cuda_fake_call(p->fake, stream, run_kernel, k);
-	cr_assert_eq(rt->select(rt, 0), 0);
+	cuda_fake_select(p->fake, 0);
 }
 
 void pair_order(struct pair *p, int to, struct rt_stream *before, struct rt_stream *after)
 {
 	struct cuda_rt *rt = cuda_fake_rt(p->fake);
 	struct rt_event *event;
-	cr_assert_eq(rt->select(rt, !to), 0);
+	cuda_fake_select(p->fake, !to);
 	cr_assert_eq(rt->event_create(rt, &event), 0);
 	cr_assert_eq(rt->event_record(rt, event, before), 0);
-	cr_assert_eq(rt->select(rt, to), 0);
+	cuda_fake_select(p->fake, to);
 	cr_assert_eq(rt->stream_wait(rt, after, event), 0);
 	cr_assert_eq(rt->event_destroy(rt, event), 0);
-	cr_assert_eq(rt->select(rt, 0), 0);
+	cuda_fake_select(p->fake, 0);
 }
 
 bool pair_holds(const struct pair *p, int gpu, int fill)

@@ -70,8 +70,8 @@ static void fail_call(uint64_t n, bool sticky, unsigned flags)
 	int rc = whole_life(w, flags);
 	const char *failed = cuda_fake_failed(w->fake);
 	/* What is only given back when all is done is a line in the log. */
-	bool late = failed && (strstr(failed, "select") || strstr(failed, "destroy") || strstr(failed, "free") ||
-			       strstr(failed, "unregister"));
+	bool late = failed && (strstr(failed, "make_current") || strstr(failed, "destroy") || strstr(failed, "free") ||
+			       strstr(failed, "unregister") || strstr(failed, "release"));
 	if (failed && !late) {
 		cr_assert_lt(rc, 0, "call %lu (%s) failed and nobody said so", n, failed);
 		cr_assert(strstr(w->err.text, "injected"), "%s", w->err.text);

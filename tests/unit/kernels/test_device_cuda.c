@@ -443,23 +443,6 @@ Test(device_cuda, strict_needs_the_digests_of_the_launch)
 	cuda_world_free(w);
 }
 
-Test(device_cuda, the_thread_keeps_its_gpu)
-{
-	struct cuda_world *w = cuda_world_memory(10);
-	struct cuda_rt *rt = cuda_fake_rt(w->fake);
-	int now = -1;
-	cr_assert_eq(device_cuda_open(rt, 1, &w->dev, &w->err), 0, "%s", w->err.text);
-	cr_assert_eq(ops->arena_attach(w->dev, w->arena, w->arena_bytes, &w->err), 0);
-	cr_assert_eq(ops->plan_new(w->dev, w->data, w->spans, WORLD_SPANS, WORLD_GRANULE, 0, &w->plan, &w->err), 0);
-	/* NULL: the default stream of the device's GPU, not of the thread's. */
-	cr_assert_eq(cuda_world_launch(w), 0, "%s", w->err.text);
-	cr_assert_eq(cuda_world_fence(w), 0, "%s", w->err.text);
-	cr_assert_eq(ops->restore(w->dev, w->packed, w->spans, WORLD_SPANS, NULL, NULL, NULL, &w->err), 0);
-	cr_assert_eq(rt->current(rt, &now), 0);
-	cr_assert_eq(now, 0);
-	cuda_world_free(w);
-}
-
 Test(device_cuda, a_missing_gpu_is_named)
 {
 	struct cuda_world *w = cuda_world_memory(11);
