@@ -3,15 +3,27 @@
 
 #include "base/log.h"
 
+/* What is put on such a stream runs when the graph does, again and again, and would draw the device's own stream into it. */
+static int refuse_recording(struct device *dev, struct rt_stream *stream, struct err *err)
+{
+	bool records = false;
+	int rc = cuda_check(dev, dev->rt->stream_records(dev->rt, stream, &records),
+			    "asking whether the stream records", err);
+	if (rc < 0 || !records)
+		return rc;
+	return err_set(err, -EINVAL, "GPU %d: %s is recording a graph: call this outside of the recording",
+		       dev->ordinal, stream ? "the stream" : "the default stream, or one that synchronises with it,");
+}
+
 int cuda_foreign(struct device *dev, struct rt_stream *stream, bool *foreign, struct err *err)
 {
 	struct cuda_rt *rt = dev->rt;
-	int ordinal = dev->ordinal, rc = 0;
+	int ordinal = dev->ordinal, rc = refuse_recording(dev, stream, err);
 	/* A driver that cannot tell refuses to record an event of this device on a stream of another. */
-	if (stream && rt->stream_device)
+	if (rc == 0 && stream && rt->stream_device)
 		rc = cuda_check(dev, rt->stream_device(rt, stream, &ordinal), "asking whose the stream is", err);
 	*foreign = rc == 0 && ordinal != dev->ordinal;
-	return rc;
+	return *foreign ? refuse_recording(dev, NULL, err) : rc;
 }
 
 /* The event lives until it has come, whoever has destroyed it. */

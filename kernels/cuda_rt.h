@@ -17,6 +17,8 @@ struct rt_context; /* of a GPU: what is current to a thread */
 
 /* event_query and stream_query: not there yet. No vendor's code is negative. */
 enum { RT_NOT_READY = -1 };
+/* interaction: no call of this thread ends what any stream records, unless it is about that stream. */
+enum { RT_RELAXED = 2 };
 
 struct cuda_rt {
 	uint64_t
@@ -36,6 +38,9 @@ struct cuda_rt {
 	 * made. All calls below need one: without it the runtime makes one on GPU 0, of half a gigabyte. */
 	int (*current)(struct cuda_rt *rt, struct rt_context **context);
 	int (*make_current)(struct cuda_rt *rt, struct rt_context *context);
+	/* Exchanges how calls of this thread get on with streams that record a graph: by the runtime's default a question about
+	 * an event, or memory that is pinned, ends a recording of any thread. */
+	int (*interaction)(struct cuda_rt *rt, int *mode);
 	/* The most that copy2d of the current device takes as a pitch. */
 	int (*pitch_max)(struct cuda_rt *rt, size_t *bytes);
 	/* Pins memory, which was not, for all devices, and maps it at its own address. Nothing copies to or from it when it is unregistered. */
@@ -49,6 +54,8 @@ struct cuda_rt {
 	/* Whose it is. NULL: this driver cannot tell. */
 	int (*stream_device)(struct cuda_rt *rt, struct rt_stream *stream, int *ordinal);
 	int (*stream_context)(struct cuda_rt *rt, struct rt_stream *stream, struct rt_context **context);
+	/* Whether what is put on it is recorded; NULL: or cannot be used, because a stream that synchronises with it records. */
+	int (*stream_records)(struct cuda_rt *rt, struct rt_stream *stream, bool *records);
 	/* Both may be of any device. */
 	int (*stream_wait)(struct cuda_rt *rt, struct rt_stream *stream, struct rt_event *event);
 	int (*event_create)(struct cuda_rt *rt, struct rt_event **event);

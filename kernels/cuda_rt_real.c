@@ -1,10 +1,9 @@
-/* The table of runtime calls over the real CUDA runtime, which is linked statically. The driver library is not linked:
- * its calls are taken through the runtime, so that one binary starts on machines without a driver. */
-#include "cuda_rt.h"
+/* The table of runtime calls over the real CUDA runtime, which is linked statically. The driver library is not linked
+ * (cuda_rt_driver.c). */
+#include "cuda_real.h"
 
 #include "base/clock.h"
 
-#include <cuda.h>
 #include <cuda_runtime_api.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,41 +13,12 @@
 #define HAVE_NVTX 1
 #endif
 
-/* The first driver interface in which stream memory operations need no opt-in by the administrator. */
-enum { WRITE_VALUE_VERSION = 12000, STREAM_DEVICE_VERSION = 12080, CONTEXT_VERSION = 12000 };
-
-typedef CUresult write64_fn(CUstream stream, CUdeviceptr at, cuuint64_t value, unsigned flags);
-typedef CUresult write32_fn(CUstream stream, CUdeviceptr at, cuuint32_t value, unsigned flags);
-
-/* The driver's own: cudaGetDevice and cudaSetDevice would make a context for a thread that has none. */
-typedef CUresult context_retain_fn(CUcontext *context, CUdevice device);
-typedef CUresult context_release_fn(CUdevice device);
-typedef CUresult current_fn(CUcontext *context);
-typedef CUresult make_current_fn(CUcontext context);
-typedef CUresult stream_context_fn(CUstream stream, CUcontext *context);
-
-struct real {
-	struct cuda_rt rt; /* first */
-	write64_fn *write64;
-	write32_fn *write32;
-	context_retain_fn *context_retain;
-	context_release_fn *context_release;
-	current_fn *current;
-	make_current_fn *make_current;
-	stream_context_fn *stream_context;
-};
-
-static const struct real *real_of(struct cuda_rt *rt)
-{
-	return (const struct real *)rt;
-}
-
 static cudaStream_t stream_of(struct rt_stream *stream)
 {
 	return (cudaStream_t)stream;
 }
 
-static int errno_of(struct cuda_rt *rt, int code)
+int cuda_real_errno(struct cuda_rt *rt, int code)
 {
 	(void)rt;
 	switch (code) {
@@ -81,7 +51,7 @@ static int errno_of(struct cuda_rt *rt, int code)
 	}
 }
 
-static const char *text_of(struct cuda_rt *rt, int code)
+const char *cuda_real_text(struct cuda_rt *rt, int code)
 {
 	(void)rt;
 	return cudaGetErrorString((cudaError_t)code);
@@ -89,11 +59,16 @@ static const char *text_of(struct cuda_rt *rt, int code)
 
 /* Errors that do not stay are also remembered by the runtime for the next cudaGetLastError of the application, to whom
  * they mean nothing. */
-static int result(cudaError_t code)
+int cuda_real_result(int code)
 {
 	if (code != cudaSuccess)
 		(void)cudaGetLastError();
-	return code == cudaErrorNotReady ? RT_NOT_READY : (int)code;
+	return code == cudaErrorNotReady ? RT_NOT_READY : code;
+}
+
+static int result(cudaError_t code)
+{
+	return cuda_real_result((int)code);
 }
 
 static int real_count(struct cuda_rt *rt, int *devices)
@@ -105,25 +80,15 @@ static int real_count(struct cuda_rt *rt, int *devices)
 	return code;
 }
 
-/* CUresult has cudaError's numbers. An ordinal is a CUdevice. */
-static int real_context_retain(struct cuda_rt *rt, int ordinal, struct rt_context **context)
-{
-	return (int)real_of(rt)->context_retain((CUcontext *)context, ordinal);
-}
+_Static_assert((int)RT_RELAXED == (int)cudaStreamCaptureModeRelaxed, "the runtime's number");
 
-static int real_context_release(struct cuda_rt *rt, int ordinal)
+static int real_interaction(struct cuda_rt *rt, int *mode)
 {
-	return (int)real_of(rt)->context_release(ordinal);
-}
-
-static int real_current(struct cuda_rt *rt, struct rt_context **context)
-{
-	return (int)real_of(rt)->current((CUcontext *)context);
-}
-
-static int real_make_current(struct cuda_rt *rt, struct rt_context *context)
-{
-	return (int)real_of(rt)->make_current((CUcontext)context);
+	(void)rt;
+	enum cudaStreamCaptureMode swapped = (enum cudaStreamCaptureMode) * mode;
+	int code = result(cudaThreadExchangeStreamCaptureMode(&swapped));
+	*mode = (int)swapped;
+	return code;
 }
 
 static int real_pitch_max(struct cuda_rt *rt, size_t *bytes)
@@ -181,9 +146,13 @@ static int real_stream_device(struct cuda_rt *rt, struct rt_stream *stream, int 
 	return result(cudaStreamGetDevice(stream_of(stream), ordinal));
 }
 
-static int real_stream_context(struct cuda_rt *rt, struct rt_stream *stream, struct rt_context **context)
+static int real_stream_records(struct cuda_rt *rt, struct rt_stream *stream, bool *records)
 {
-	return (int)real_of(rt)->stream_context((CUstream)stream, (CUcontext *)context);
+	(void)rt;
+	enum cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+	cudaError_t code = cudaStreamIsCapturing(stream_of(stream), &status);
+	*records = code == cudaErrorStreamCaptureImplicit || status != cudaStreamCaptureStatusNone;
+	return result(code == cudaErrorStreamCaptureImplicit ? cudaSuccess : code);
 }
 
 static int real_stream_wait(struct cuda_rt *rt, struct rt_stream *stream, struct rt_event *event)
@@ -228,19 +197,6 @@ static int real_copy2d(struct cuda_rt *rt, void *dst, size_t dst_pitch, const vo
 	(void)rt;
 	return result(cudaMemcpy2DAsync(dst, dst_pitch, src, src_pitch, row_bytes, rows, cudaMemcpyDefault,
 					stream_of(stream)));
-}
-
-/* The default flags: earlier operations of the stream are visible before the value is. */
-static int real_write64(struct cuda_rt *rt, struct rt_stream *stream, void *at, uint64_t value)
-{
-	return (int)real_of(rt)->write64((CUstream)stream, (CUdeviceptr)(uintptr_t)at, value,
-					 CU_STREAM_WRITE_VALUE_DEFAULT);
-}
-
-static int real_write32(struct cuda_rt *rt, struct rt_stream *stream, void *at, uint32_t value)
-{
-	return (int)real_of(rt)->write32((CUstream)stream, (CUdeviceptr)(uintptr_t)at, value,
-					 CU_STREAM_WRITE_VALUE_DEFAULT);
 }
 
 static int real_capture_begin(struct cuda_rt *rt, struct rt_stream *stream)
@@ -364,13 +320,14 @@ static void real_release(struct cuda_rt *rt)
 static const struct cuda_rt table = {
 	.patience = 30 * CLOCK_NS_PER_S,
 	.release = real_release,
-	.errno_of = errno_of,
-	.text_of = text_of,
+	.errno_of = cuda_real_errno,
+	.text_of = cuda_real_text,
 	.count = real_count,
-	.context_retain = real_context_retain,
-	.context_release = real_context_release,
-	.current = real_current,
-	.make_current = real_make_current,
+	.context_retain = cuda_real_context_retain,
+	.context_release = cuda_real_context_release,
+	.current = cuda_real_current,
+	.make_current = cuda_real_make_current,
+	.interaction = real_interaction,
 	.pitch_max = real_pitch_max,
 	.host_register = real_host_register,
 	.host_unregister = real_host_unregister,
@@ -378,7 +335,8 @@ static const struct cuda_rt table = {
 	.stream_destroy = real_stream_destroy,
 	.stream_query = real_stream_query,
 	.stream_device = real_stream_device,
-	.stream_context = real_stream_context,
+	.stream_context = cuda_real_stream_context,
+	.stream_records = real_stream_records,
 	.stream_wait = real_stream_wait,
 	.event_create = real_event_create,
 	.event_destroy = real_event_destroy,
@@ -386,8 +344,8 @@ static const struct cuda_rt table = {
 	.event_query = real_event_query,
 	.copy = real_copy,
 	.copy2d = real_copy2d,
-	.write64 = real_write64,
-	.write32 = real_write32,
+	.write64 = cuda_real_write64,
+	.write32 = cuda_real_write32,
 	.capture_begin = real_capture_begin,
 	.capture_end = real_capture_end,
 	.graph_launch = real_graph_launch,
@@ -406,19 +364,6 @@ static const struct cuda_rt table = {
 #endif
 };
 
-static int entry_point(const char *name, unsigned version, void **fn, struct err *err)
-{
-	enum cudaDriverEntryPointQueryResult found = cudaDriverEntryPointSymbolNotFound;
-	int code = result(cudaGetDriverEntryPointByVersion(name, fn, version, cudaEnableDefault, &found));
-	if (code)
-		return err_set(err, errno_of(NULL, code), "asking the CUDA driver for %s: %s", name,
-			       text_of(NULL, code));
-	if (found != cudaDriverEntryPointSuccess || !*fn)
-		return err_set(err, -ENODEV, "the CUDA driver has no %s: it is older than CUDA %u.%u", name,
-			       version / 1000, version % 1000 / 10);
-	return 0;
-}
-
 /* How captures are put on the stream; for measuring which is better. */
 static int capture_mode(bool *batched, struct err *err)
 {
@@ -429,53 +374,23 @@ static int capture_mode(bool *batched, struct err *err)
 	return 0;
 }
 
-static int take_entry_points(struct real *real, struct err *err)
-{
-	void *fns[7] = {NULL};
-	static const struct {
-		const char *name;
-		unsigned version;
-	} wanted[] = {{"cuStreamWriteValue64", WRITE_VALUE_VERSION},
-		      {"cuStreamWriteValue32", WRITE_VALUE_VERSION},
-		      {"cuDevicePrimaryCtxRetain", CONTEXT_VERSION},
-		      {"cuDevicePrimaryCtxRelease", CONTEXT_VERSION},
-		      {"cuCtxGetCurrent", CONTEXT_VERSION},
-		      {"cuCtxSetCurrent", CONTEXT_VERSION},
-		      {"cuStreamGetCtx", CONTEXT_VERSION}};
-	int rc = 0;
-	for (size_t i = 0; rc == 0 && i < sizeof(fns) / sizeof(*fns); i++)
-		rc = entry_point(wanted[i].name, wanted[i].version, &fns[i], err);
-	real->write64 = (write64_fn *)fns[0];
-	real->write32 = (write32_fn *)fns[1];
-	real->context_retain = (context_retain_fn *)fns[2];
-	real->context_release = (context_release_fn *)fns[3];
-	real->current = (current_fn *)fns[4];
-	real->make_current = (make_current_fn *)fns[5];
-	real->stream_context = (stream_context_fn *)fns[6];
-	return rc;
-}
-
 int cuda_rt_real(struct cuda_rt **out, struct err *err)
 {
 	int devices = 0, code = real_count(NULL, &devices);
-	void *stream_device = NULL;
-	struct err why;
 	*out = NULL;
 	if (code)
-		return err_set(err, errno_of(NULL, code), "no GPU can be used: %s", text_of(NULL, code));
+		return err_set(err, cuda_real_errno(NULL, code), "no GPU can be used: %s", cuda_real_text(NULL, code));
 	struct real *real = malloc(sizeof(*real));
 	if (!real)
 		return err_set(err, -ENOMEM, "out of memory for the CUDA runtime's table");
 	*real = (struct real){.rt = table};
-	int rc = take_entry_points(real, err);
+	int rc = cuda_real_driver(real, err);
 	if (rc == 0)
 		rc = capture_mode(&real->rt.batched, err);
 	if (rc < 0) {
 		free(real);
 		return rc;
 	}
-	if (entry_point("cuStreamGetDevice", STREAM_DEVICE_VERSION, &stream_device, &why) < 0)
-		real->rt.stream_device = NULL;
 	*out = &real->rt;
 	return 0;
 }

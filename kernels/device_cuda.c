@@ -14,21 +14,36 @@ int cuda_check(struct device *dev, int code, const char *what, struct err *err)
 	return err_set(err, rt->errno_of(rt, code), "GPU %d: %s: %s", dev->ordinal, what, rt->text_of(rt, code));
 }
 
+static void put_back(struct device *dev, const struct cuda_former *former)
+{
+	struct err err;
+	if (former->context != dev->context && cuda_check(dev, dev->rt->make_current(dev->rt, former->context),
+							  "giving the thread its context back", &err) < 0)
+		log_warn("%s", err.text);
+}
+
 int cuda_enter(struct device *dev, struct cuda_former *former, struct err *err)
 {
 	struct cuda_rt *rt = dev->rt;
 	int rc = cuda_check(dev, rt->current(rt, &former->context), "asking for the thread's context", err);
 	if (rc == 0 && former->context != dev->context)
 		rc = cuda_check(dev, rt->make_current(rt, dev->context), "making its context current", err);
+	if (rc < 0)
+		return rc;
+	former->interaction = RT_RELAXED;
+	rc = cuda_check(dev, rt->interaction(rt, &former->interaction), "not to end recordings", err);
+	if (rc < 0)
+		put_back(dev, former);
 	return rc;
 }
 
 void cuda_leave(struct device *dev, const struct cuda_former *former)
 {
 	struct err err;
-	if (former->context != dev->context && cuda_check(dev, dev->rt->make_current(dev->rt, former->context),
-							  "giving the thread its context back", &err) < 0)
+	int interaction = former->interaction;
+	if (cuda_check(dev, dev->rt->interaction(dev->rt, &interaction), "leaving recordings as they were", &err) < 0)
 		log_warn("%s", err.text);
+	put_back(dev, former);
 }
 
 /* Asks until the answer is another than "not yet". */

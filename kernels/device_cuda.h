@@ -52,9 +52,10 @@ void device_cuda_release(struct device *dev);
 /* What the thread had before cuda_enter. */
 struct cuda_former {
 	struct rt_context *context;
+	int interaction;
 };
 
-/* Makes the device's context current to this thread. Only on 0 is cuda_leave due. */
+/* Makes the device's context current to this thread, whose calls then end nobody's recording. Only on 0 is cuda_leave due. */
 int cuda_enter(struct device *dev, struct cuda_former *former, struct err *err);
 void cuda_leave(struct device *dev, const struct cuda_former *former);
 
@@ -85,7 +86,7 @@ bool cuda_is_idle(struct device *dev);
 /* The stream by which the device orders what the caller puts on `stream`: that itself, or, where it is of another GPU, the device's default
  * stream, which waits for it from now on. The device is entered. */
 int cuda_stand_in(struct device *dev, struct rt_stream *stream, struct rt_stream **own, struct err *err);
-/* Whether there is such a stand-in. */
+/* Whether there is such a stand-in. -EINVAL: one of the two streams records a graph, which stays as it is. */
 int cuda_foreign(struct device *dev, struct rt_stream *stream, bool *foreign, struct err *err);
 
 /* Keeps memory (malloc) that a device which hangs may touch yet: freed with the device if it has come to an end by then. NULL is

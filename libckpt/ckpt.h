@@ -459,7 +459,7 @@ typedef enum ckpt_target {
  *	-EBUSY     all slots hold saves that are still being captured or written: they are named
  *	-EALREADY  this step was saved in this epoch
  *	-EINVAL    CKPT_STORAGE, and the daemon has no store (ckpt_has_storage); or ckpt_join was
- *	           not called yet
+ *	           not called yet; or the stream records a CUDA graph, which stays valid
  *	-EPERM     a restore failed half-way: the state is undefined until a restore succeeds */
 int ckpt_begin(ckpt *s, uint64_t step, ckpt_target target, void *stream, ckpt_snapshot **out);
 
@@ -478,8 +478,8 @@ int ckpt_wait_slot(ckpt *s, int timeout_ms);
  * waits, up to the session timeout.
  *
  * After it, nothing reads the registered memory of this rank any more. This is true after an error,
- * too, except for -ETIMEDOUT. On a device it is true for all that is put on the stream from now on.
- * A snapshot without a fence before the next ckpt_begin is given up.
+ * too, except for -ETIMEDOUT and -EINVAL. On a device it is true for all that is put on the stream
+ * from now on. A snapshot without a fence before the next ckpt_begin is given up.
  *
  * If the world of the job is about to change (a node is drained or has come back), the thread waits
  * on a device, too. When the next epoch begins it returns -ESTALE: the job goes on from this
@@ -489,6 +489,7 @@ int ckpt_wait_slot(ckpt *s, int timeout_ms);
  *	-EIO        the capture failed
  *	-EBADMSG    strict: the state was changed during the capture; the tensor is named
  *	-ECANCELED  the snapshot was given up before its fence
+ *	-EINVAL     the stream records a CUDA graph: call it again outside of the recording
  *	-ETIMEDOUT  the state is still being copied: call it again before you change the state */
 int ckpt_fence(ckpt_snapshot *snap, void *stream);
 

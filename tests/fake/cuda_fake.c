@@ -71,6 +71,9 @@ struct rt_stream *fake_stream_of(struct cuda_fake *fake, struct rt_stream *strea
 int fake_enqueue(struct cuda_fake *fake, struct rt_stream *stream, const struct op *op)
 {
 	stream = fake_stream_of(fake, stream);
+	int code = fake_implicit(fake, stream);
+	if (code)
+		return code;
 	if (stream->gpu != fake_gpu(fake) && op->kind != OP_WAIT && op->kind != OP_RECORD)
 		return CODE_INVALID_HANDLE;
 	if (stream->recording) {

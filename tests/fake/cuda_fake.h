@@ -25,6 +25,11 @@ void cuda_fake_select(struct cuda_fake *fake, int gpu);
 /* The GPUs of which a context was made, a bit for each: what was asked for, and what the runtime made on GPU 0 for a call of a thread that had
  * none. A context that is released counts on. */
 unsigned cuda_fake_contexts(struct cuda_fake *fake);
+/* The user records a stream, in the runtime's default mode: a question about an event of a thread that is not relaxed, or memory that it pins,
+ * ends it. blocking: the stream synchronises with the default stream of its GPU, which cannot be used meanwhile. */
+void cuda_fake_record(struct cuda_fake *fake, struct rt_stream *stream, bool blocking);
+/* Ends the recording, and runs it once. A code of the runtime: why there is none. */
+int cuda_fake_recorded(struct cuda_fake *fake, struct rt_stream *stream);
 /* A user's kernel: runs fn(arg) on the stream. fn must not call the fake. */
 void cuda_fake_call(struct cuda_fake *fake, struct rt_stream *stream, void (*fn)(void *arg), void *arg);
 /* Holds all GPUs still, or lets them run (the state at first). Whatever is submitted while they are held then runs in

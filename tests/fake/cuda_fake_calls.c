@@ -73,6 +73,10 @@ static const char *fake_text_of(struct cuda_rt *rt, int code)
 		return "no CUDA-capable device is detected";
 	case CODE_INVALID_HANDLE:
 		return "invalid resource handle";
+	case CODE_RECORDING:
+		return "operation not permitted when stream is capturing";
+	case CODE_RECORDED_EVENT:
+		return "operation not permitted on an event last recorded in a capturing stream";
 	case CODE_REGISTERED:
 		return "part or all of the requested memory range is already mapped";
 	default:
@@ -165,6 +169,12 @@ static int fake_stream_query(struct cuda_rt *rt, struct rt_stream *stream)
 {
 	CALL_STREAM(rt, fake, code);
 	stream = fake_stream_of(fake, stream);
+	code = code ? code : fake_unsafe(fake);
+	code = code ? code : fake_implicit(fake, stream);
+	if (!code && stream->recording) {
+		stream->recording->broken = CODE_RECORDING_BROKEN;
+		code = CODE_RECORDING;
+	}
 	return code ? code : list_empty(&stream->ops) ? 0 : RT_NOT_READY;
 }
 
@@ -175,12 +185,26 @@ static int fake_stream_device(struct cuda_rt *rt, struct rt_stream *stream, int 
 	return code;
 }
 
+/* A stream that waits for what another one records is drawn into the recording, which cannot be ended before it is joined again. */
+static int wait_recorded(struct rt_stream *stream, const struct rt_event *event)
+{
+	if (stream->recording == event->recorded_in)
+		return 0;
+	if (stream->recording)
+		return stream->recording->broken = event->recorded_in ? CODE_MERGE : CODE_ISOLATION;
+	stream->recording = event->recorded_in;
+	stream->recording->broken = CODE_UNJOINED;
+	return 0;
+}
+
 static int fake_stream_wait(struct cuda_rt *rt, struct rt_stream *stream, struct rt_event *event)
 {
 	CALL_STREAM(rt, fake, code);
 	struct op op = {.kind = OP_WAIT, .event = event, .turn = event->recorded};
 	if (!code)
 		code = fake->gpus[event->gpu].sticky;
+	if (!code)
+		code = wait_recorded(fake_stream_of(fake, stream), event);
 	return code ? code : fake_enqueue(fake, stream, &op);
 }
 
@@ -213,14 +237,19 @@ static int fake_event_record(struct cuda_rt *rt, struct rt_event *event, struct 
 	struct op op = {.kind = OP_RECORD, .event = event, .turn = event->recorded + 1};
 	if (!code)
 		code = fake_enqueue(fake, stream, &op);
-	if (!code)
-		event->recorded++;
-	return code;
+	if (code)
+		return code;
+	event->recorded++;
+	event->recorded_in = fake_stream_of(fake, stream)->recording;
+	return 0;
 }
 
 static int fake_event_query(struct cuda_rt *rt, struct rt_event *event)
 {
 	CALL_ON(rt, fake, code, event->gpu);
+	code = code ? code : fake_unsafe(fake);
+	if (!code && event->recorded_in)
+		code = CODE_RECORDED_EVENT;
 	return code ? code : event->completed >= event->recorded ? 0 : RT_NOT_READY;
 }
 
@@ -347,6 +376,7 @@ const struct cuda_rt cuda_fake_table = {
 	.context_release = fake_context_release,
 	.current = fake_current,
 	.make_current = fake_make_current,
+	.interaction = fake_interaction_swap,
 	.pitch_max = fake_pitch_max,
 	.host_register = fake_host_register,
 	.host_unregister = fake_host_unregister,
@@ -355,6 +385,7 @@ const struct cuda_rt cuda_fake_table = {
 	.stream_query = fake_stream_query,
 	.stream_device = fake_stream_device,
 	.stream_context = fake_stream_context,
+	.stream_records = fake_stream_records,
 	.stream_wait = fake_stream_wait,
 	.event_create = fake_event_create,
 	.event_destroy = fake_event_destroy,

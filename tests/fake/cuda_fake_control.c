@@ -25,6 +25,8 @@ struct cuda_fake *cuda_fake_new(uint64_t seed)
 	pthread_mutex_init(&fake->lock, NULL);
 	pthread_cond_init(&fake->changed, NULL);
 	list_init(&fake->streams);
+	list_init(&fake->recordings);
+	fake_interaction = 0;
 	fake_context = NULL;
 	for (int i = 0; i < FAKE_GPUS; i++) {
 		struct executor *gpu = &fake->gpus[i];

@@ -36,6 +36,7 @@ struct rt_event {
 	uint64_t recorded, completed; /* turns */
 	unsigned holders;             /* the owner and the operations that name it */
 	int gpu;
+	struct rt_graph *recorded_in; /* NULL: when it was recorded last, its stream ran */
 };
 
 struct rt_context {
@@ -45,8 +46,11 @@ struct rt_context {
 };
 
 struct rt_graph {
+	struct list entry; /* in fake.recordings, while it is made */
 	struct list ops;
 	int gpu;
+	bool users, blocking;
+	int broken; /* why it cannot be ended */
 };
 
 struct rt_stream {
@@ -72,7 +76,7 @@ struct cuda_fake {
 	pthread_cond_t changed;
 	struct executor gpus[FAKE_GPUS];
 	struct rt_context contexts[FAKE_GPUS];
-	struct list streams;
+	struct list streams, recordings;
 	struct {
 		char *base;
 		size_t size;
@@ -131,6 +135,12 @@ int fake_touch(struct cuda_fake *fake, const struct rt_stream *stream);
 #define CALL(rt, fake, code) CALL_ON(rt, fake, code, fake_gpu(fake))
 #define CALL_STREAM(rt, fake, code) CALL_ON(rt, fake, code, stream ? fake_touch(fake, stream) : fake_gpu(fake))
 
+/* How calls of the thread get on with recordings: the runtime's numbers. */
+extern _Thread_local int fake_interaction;
+/* Of a call that ends the recordings of users where the thread is not relaxed; a code then. */
+int fake_unsafe(struct cuda_fake *fake);
+/* A code where a user's blocking stream records, and this is the default stream; the recording is over then. */
+int fake_implicit(struct cuda_fake *fake, struct rt_stream *stream);
 /* The bytes are registered. */
 bool fake_is_registered(struct cuda_fake *fake, const void *at, size_t n);
 int fake_host_register(struct cuda_rt *rt, void *base, size_t size);
@@ -141,6 +151,8 @@ int fake_capture_begin(struct cuda_rt *rt, struct rt_stream *stream);
 int fake_capture_end(struct cuda_rt *rt, struct rt_stream *stream, struct rt_graph **graph);
 int fake_graph_launch(struct cuda_rt *rt, struct rt_graph *graph, struct rt_stream *stream);
 int fake_graph_destroy(struct cuda_rt *rt, struct rt_graph *graph);
+int fake_stream_records(struct cuda_rt *rt, struct rt_stream *stream, bool *records);
+int fake_interaction_swap(struct cuda_rt *rt, int *mode);
 
 enum {
 	CODE_INVALID_VALUE = 1,
@@ -149,7 +161,14 @@ enum {
 	CODE_INVALID_HANDLE = 400,
 	CODE_BUSY = 600, /* no code of the runtime: it waits for ever, or goes wrong */
 	CODE_REGISTERED = 712,
-	CODE_UNSUPPORTED = 900
+	CODE_UNSUPPORTED = 801,
+	CODE_RECORDING = 900,
+	CODE_RECORDING_BROKEN = 901,
+	CODE_MERGE = 902,
+	CODE_UNJOINED = 904,
+	CODE_ISOLATION = 905,
+	CODE_IMPLICIT = 906,
+	CODE_RECORDED_EVENT = 907
 };
 
 #endif

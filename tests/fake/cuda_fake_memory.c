@@ -11,6 +11,7 @@
 int fake_host_register(struct cuda_rt *rt, void *base, size_t size)
 {
 	CALL(rt, fake, code);
+	code = code ? code : fake_unsafe(fake);
 	for (int i = 0; !code && i < REGISTRATIONS; i++) {
 		const char *other = fake->registered[i].base, *from = base;
 		if (other && from < other + fake->registered[i].size && other < from + size)

@@ -61,8 +61,10 @@ def calls(place, includes):
     if not runtime:
         return []
     with tempfile.TemporaryDirectory() as folder:
-        wrong = compiled(tidy.ROOT / "kernels" / "cuda_rt_real.c", includes, f"{folder}/real.o")
-        wanted = set() if wrong else symbols("-u", f"{folder}/real.o")
+        wrong, wanted = "", set()
+        for path in sorted((tidy.ROOT / "kernels").glob("cuda_rt_*.c")):
+            wrong += compiled(path, includes, f"{folder}/real.o")
+            wanted |= set() if wrong else symbols("-u", f"{folder}/real.o")
     problems = [] if len(wanted) > 10 else [f"it calls next to nothing: {wanted} {wrong}"]
     return [*problems, *(f"{name} is not in {runtime[0].name}" for name in sorted(wanted - symbols("-D", runtime[0])))]
 
