@@ -47,8 +47,9 @@ struct cuda_rt {
 	int (*host_register)(struct cuda_rt *rt, void *base, size_t size);
 	int (*host_unregister)(struct cuda_rt *rt, void *base);
 
-	int (*stream_create)(struct cuda_rt *rt,
-			     struct rt_stream **stream); /* does not synchronise with the default stream */
+	/* Of the greatest priority, so that it shares no hardware queue with the training's: what it waits for would hold them up, and they
+	 * it. Does not synchronise with the default stream. */
+	int (*stream_create)(struct cuda_rt *rt, struct rt_stream **stream);
 	int (*stream_destroy)(struct cuda_rt *rt, struct rt_stream *stream);
 	int (*stream_query)(struct cuda_rt *rt, struct rt_stream *stream);
 	/* Whose it is. NULL: this driver cannot tell. */

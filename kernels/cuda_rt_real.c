@@ -125,7 +125,11 @@ static int real_host_unregister(struct cuda_rt *rt, void *base)
 static int real_stream_create(struct cuda_rt *rt, struct rt_stream **stream)
 {
 	(void)rt;
-	return result(cudaStreamCreateWithFlags((cudaStream_t *)stream, cudaStreamNonBlocking));
+	int least = 0, greatest = 0;
+	cudaError_t code = cudaDeviceGetStreamPriorityRange(&least, &greatest);
+	if (code == cudaSuccess)
+		code = cudaStreamCreateWithPriority((cudaStream_t *)stream, cudaStreamNonBlocking, greatest);
+	return result(code);
 }
 
 static int real_stream_destroy(struct cuda_rt *rt, struct rt_stream *stream)

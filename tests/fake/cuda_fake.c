@@ -80,7 +80,9 @@ int fake_enqueue(struct cuda_fake *fake, struct rt_stream *stream, const struct 
 		list_push(&stream->recording->ops, &op_copy(op)->entry);
 		return 0;
 	}
-	list_push(&stream->ops, &op_copy(op)->entry);
+	struct op *mine = op_copy(op);
+	mine->turn_in_queue = ++fake->enqueued;
+	list_push(&stream->ops, &mine->entry);
 	fake->pending++;
 	fake->frees += op->kind == OP_FREE;
 	pthread_cond_broadcast(&fake->changed);
@@ -186,10 +188,33 @@ static struct op *head(struct rt_stream *stream)
 	return list_empty(&stream->ops) ? NULL : list_entry(stream->ops.next, struct op, entry);
 }
 
-static bool runnable(struct rt_stream *stream, int gpu)
+static bool share_a_queue(const struct cuda_fake *fake, const struct rt_stream *a, const struct rt_stream *b)
+{
+	return a == b || (fake->connections && a->gpu == b->gpu && a->urgent == b->urgent &&
+			  a->number % fake->connections == b->number % fake->connections);
+}
+
+/* Something that was put into the same hardware queue before it has not started. */
+static bool queued(const struct cuda_fake *fake, const struct rt_stream *stream, const struct op *op)
+{
+	list_for(s, &fake->streams) {
+		const struct rt_stream *other = list_entry(s, struct rt_stream, entry);
+		if (!fake->connections || other == stream || !share_a_queue(fake, stream, other))
+			continue;
+		list_for(it, &other->ops) {
+			const struct op *before = list_entry(it, struct op, entry);
+			if (!before->started && before->turn_in_queue < op->turn_in_queue)
+				return true;
+		}
+	}
+	return false;
+}
+
+static bool runnable(const struct cuda_fake *fake, struct rt_stream *stream, int gpu)
 {
 	struct op *op = head(stream);
-	return op && stream->gpu == gpu && (op->kind != OP_WAIT || op->event->completed >= op->turn);
+	return op && stream->gpu == gpu && (op->kind != OP_WAIT || op->event->completed >= op->turn) &&
+	       (op->started || !queued(fake, stream, op));
 }
 
 /* Any stream that can go on, for a burst between one step and many, so that one gets far ahead of the others. */
@@ -200,8 +225,8 @@ static struct rt_stream *pick(struct executor *gpu)
 	bool stay = false;
 	list_for(it, &fake->streams) {
 		struct rt_stream *stream = list_entry(it, struct rt_stream, entry);
-		n += runnable(stream, gpu->gpu);
-		stay |= stream == gpu->favourite && runnable(stream, gpu->gpu);
+		n += runnable(fake, stream, gpu->gpu);
+		stay |= stream == gpu->favourite && runnable(fake, stream, gpu->gpu);
 	}
 	if (!n)
 		return NULL;
@@ -211,7 +236,7 @@ static struct rt_stream *pick(struct executor *gpu)
 	chosen = draw(fake, n);
 	list_for(it, &fake->streams) {
 		struct rt_stream *stream = list_entry(it, struct rt_stream, entry);
-		if (runnable(stream, gpu->gpu) && !chosen--)
+		if (runnable(fake, stream, gpu->gpu) && !chosen--)
 			return gpu->favourite = stream;
 	}
 	return NULL;
@@ -242,6 +267,7 @@ static void run_step(struct cuda_fake *fake, struct rt_stream *stream)
 		pthread_cond_broadcast(&fake->changed);
 		return;
 	}
+	op->started = true;
 	bool over = step(fake, op);
 	if (fake->watch)
 		fake->watch(fake->watch_arg);
@@ -263,7 +289,7 @@ bool fake_can_go_on(struct cuda_fake *fake)
 {
 	list_for(it, &fake->streams) {
 		struct rt_stream *stream = list_entry(it, struct rt_stream, entry);
-		if (!fake->gpus[stream->gpu].sticky && runnable(stream, stream->gpu))
+		if (!fake->gpus[stream->gpu].sticky && runnable(fake, stream, stream->gpu))
 			return true;
 	}
 	return false;
@@ -273,7 +299,7 @@ bool fake_is_lost(struct cuda_fake *fake, struct rt_stream *stream)
 {
 	struct op *op = head(stream);
 	return fake->gpus[stream->gpu].sticky ||
-	       (op && op->kind == OP_WAIT && !runnable(stream, stream->gpu) && fake->gpus[op->event->gpu].sticky);
+	       (op && op->kind == OP_WAIT && !runnable(fake, stream, stream->gpu) && fake->gpus[op->event->gpu].sticky);
 }
 
 void *fake_execute(void *arg)
@@ -299,6 +325,7 @@ struct rt_stream *fake_stream_new(struct cuda_fake *fake, int gpu)
 	assert(stream);
 	list_init(&stream->ops);
 	stream->gpu = gpu;
+	stream->number = fake->nstreams++;
 	list_push(&fake->streams, &stream->entry);
 	fake->live++;
 	return stream;

@@ -25,6 +25,11 @@ void cuda_fake_select(struct cuda_fake *fake, int gpu);
 /* The GPUs of which a context was made, a bit for each: what was asked for, and what the runtime made on GPU 0 for a call of a thread that had
  * none. A context that is released counts on. */
 unsigned cuda_fake_contexts(struct cuda_fake *fake);
+/* A user's stream, of the thread's GPU, which does not synchronise with the default stream. */
+struct rt_stream *cuda_fake_stream(struct cuda_fake *fake);
+/* Streams of users share so many hardware queues (CUDA_DEVICE_MAX_CONNECTIONS): an operation starts when all that were put into its queue
+ * before it have. Those of another priority have a queue of their own. 0, the state at first: each stream has one. */
+void cuda_fake_connections(struct cuda_fake *fake, unsigned n);
 /* The user records a stream, in the runtime's default mode: a question about an event of a thread that is not relaxed, or memory that it pins,
  * ends it. blocking: the stream synchronises with the default stream of its GPU, which cannot be used meanwhile. */
 void cuda_fake_record(struct cuda_fake *fake, struct rt_stream *stream, bool blocking);

@@ -151,6 +151,8 @@ static int fake_stream_create(struct cuda_rt *rt, struct rt_stream **stream)
 	CALL(rt, fake, code);
 	if (!code)
 		*stream = fake_stream_new(fake, fake_gpu(fake));
+	if (!code)
+		(*stream)->urgent = true;
 	return code;
 }
 

@@ -75,6 +75,18 @@ unsigned cuda_fake_contexts(struct cuda_fake *fake)
 	return made;
 }
 
+struct rt_stream *cuda_fake_stream(struct cuda_fake *fake)
+{
+	LOCK_SCOPE(&fake->lock);
+	return fake_stream_new(fake, fake_gpu(fake));
+}
+
+void cuda_fake_connections(struct cuda_fake *fake, unsigned n)
+{
+	LOCK_SCOPE(&fake->lock);
+	fake->connections = n;
+}
+
 void cuda_fake_call(struct cuda_fake *fake, struct rt_stream *stream, void (*fn)(void *arg), void *arg)
 {
 	LOCK_SCOPE(&fake->lock);

@@ -15,6 +15,8 @@ enum op_kind { OP_COPY, OP_WRITE, OP_RECORD, OP_WAIT, OP_DIGEST, OP_PACK, OP_UNP
 
 struct op {
 	struct list entry;
+	uint64_t turn_in_queue;
+	bool started;
 	enum op_kind kind;
 	/* copy: rows of row_bytes; `moved` bytes of all rows are there. pack: dst is the base; free: the memory */
 	char *dst;
@@ -59,6 +61,8 @@ struct rt_stream {
 	struct rt_graph *recording;
 	int gpu;
 	bool destroyed; /* goes when it is empty */
+	bool urgent;    /* of the greatest priority */
+	uint64_t number;
 };
 
 struct executor {
@@ -81,6 +85,8 @@ struct cuda_fake {
 		char *base;
 		size_t size;
 	} registered[REGISTRATIONS];
+	unsigned connections;
+	uint64_t nstreams, enqueued;
 	uint64_t rng, calls, ops, live, pending, frees; /* frees: of those pending */
 	uint64_t fail_call, fail_op;
 	size_t spare; /* the most that one piece of device memory may take */

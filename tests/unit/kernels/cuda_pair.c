@@ -59,11 +59,10 @@ static int gpu_up(struct pair *p, int i, unsigned flags)
 	if (rc == 0)
 		rc = ops->plan_new(g->dev, p->arena + PAIR_HEAD, g->spans, PAIR_SPANS, PAIR_GRANULE, flags, &g->plan,
 				   &p->err);
-	int code = 0;
 	cuda_fake_select(p->fake, i);
 	if (rc == 0)
-		code = rt->stream_create(rt, &g->stream);
-	return rc ? rc : code ? err_set(&p->err, -EIO, "the test's own: %s", rt->text_of(rt, code)) : 0;
+		g->stream = cuda_fake_stream(p->fake);
+	return rc;
 }
 
 int pair_up(struct pair *p, unsigned flags)
