@@ -1,4 +1,4 @@
-/* Capture on CUDA. The copies of a plan are one graph for each group of spans, made at its first launch (and again when the progress
+/* Capture on CUDA. The copies of a plan are one graph for each group of spans, made before its first launch (and again when the progress
  * counter moves): a save costs the host a handful of calls, however many spans there are. */
 #include "cuda_held.h"
 #include "cuda_staging.h"
@@ -218,24 +218,34 @@ int cuda_plan_rebind(struct plan *plan, const struct span *spans, size_t n, stru
 
 /* ---- launch ------------------------------------------------------------------------------------------------------ */
 
-static int record_graphs(struct plan *plan, _Atomic uint64_t *progress, struct err *err)
+/* Where that fails, whatever the reason, captures are put on the stream anew each time; what is wrong with the device shows there. */
+static void record_graphs(struct plan *plan, _Atomic uint64_t *progress)
 {
+	struct err err;
 	int rc = 0;
 	plan->graph_progress = NULL;
 	for (size_t i = 0; rc == 0 && i < plan->nsegments; i++)
 		rc = cuda_segment_record(&plan->segments[i], &plan->in, plan->staged ? &plan->out : NULL, progress,
-					 err);
-	if (rc == -EOPNOTSUPP) {
-		/* A driver that cannot record a write to memory, for one. */
-		log_warn("captures are not recorded: %s", err->text);
+					 &err);
+	if (rc < 0) {
+		log_warn("captures are not recorded as graphs: %s", err.text);
 		for (size_t i = 0; i < plan->nsegments; i++)
 			cuda_segment_forget(plan->dev, &plan->segments[i]);
 		plan->dev->rt->batched = true;
-		rc = 0;
 	}
-	if (rc == 0)
-		plan->graph_progress = progress;
-	return rc;
+	plan->graph_progress = progress;
+}
+
+void cuda_plan_prepare(struct plan *plan, _Atomic uint64_t *progress)
+{
+	struct err err;
+	struct cuda_former former;
+	if (cuda_enter(plan->dev, &former, &err) < 0) {
+		log_warn("%s", err.text);
+		return;
+	}
+	record_graphs(plan, progress);
+	cuda_leave(plan->dev, &former);
 }
 
 static int check_launch(struct plan *plan, const struct capture_target *target, unsigned flags, struct err *err)
@@ -274,11 +284,8 @@ static int issue_begin(struct plan *plan, struct rt_stream *stream, const struct
 static int tell_held(struct plan *plan, const struct cuda_segment *segment, const struct capture_target *target,
 		     struct err *err)
 {
-	struct cuda_rt *rt = plan->dev->rt;
-	return cuda_check(
-		plan->dev,
-		rt->write64(rt, plan->dev->copies, (void *)target->progress, segment->before + segment->bytes),
-		"writing its progress", err);
+	return cuda_tell(plan->dev, (void *)target->progress, segment->before + segment->bytes, 8,
+			 "writing its progress", err);
 }
 
 static int issue_held(struct plan *plan, const struct cuda_segment *segment, const struct capture_target *target,
@@ -337,7 +344,7 @@ static int issue_capture(struct plan *plan, const struct capture_target *target,
 	if (rc == 0 && target->leaves)
 		rc = cuda_check(dev, rt->stream_wait(rt, dev->copies, plan->digested), "waiting for an event", err);
 	if (rc == 0)
-		rc = cuda_check(dev, rt->write32(rt, dev->copies, (void *)target->done, 1), "writing its end", err);
+		rc = cuda_tell(dev, (void *)target->done, 1, 4, "writing its end", err);
 	if (rc == 0)
 		rc = cuda_check(dev, rt->event_record(rt, plan->copied, dev->copies), "recording an event", err);
 	return rc;
@@ -355,7 +362,7 @@ static int launch(struct plan *plan, struct rt_stream *stream, const struct capt
 {
 	int rc = cuda_stand_in(plan->dev, stream, &stream, err);
 	if (rc == 0 && plan->graph_progress != target->progress)
-		rc = record_graphs(plan, target->progress, err);
+		record_graphs(plan, target->progress);
 	if (rc < 0)
 		return rc;
 	plan->launched = false;

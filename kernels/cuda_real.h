@@ -10,6 +10,7 @@ typedef CUresult write64_fn(CUstream stream, CUdeviceptr at, cuuint64_t value, u
 typedef CUresult write32_fn(CUstream stream, CUdeviceptr at, cuuint32_t value, unsigned flags);
 
 /* The driver's own: cudaGetDevice and cudaSetDevice would make a context for a thread that has none. */
+typedef CUresult attribute_fn(int *value, CUdevice_attribute which, CUdevice device);
 typedef CUresult context_retain_fn(CUcontext *context, CUdevice device);
 typedef CUresult context_release_fn(CUdevice device);
 typedef CUresult current_fn(CUcontext *context);
@@ -20,6 +21,7 @@ struct real {
 	struct cuda_rt rt; /* first */
 	write64_fn *write64;
 	write32_fn *write32;
+	attribute_fn *attribute;
 	context_retain_fn *context_retain;
 	context_release_fn *context_release;
 	current_fn *current;
@@ -36,6 +38,7 @@ int cuda_real_result(int code);
 /* Finds the calls of the driver. -ENODEV: it has none of such a name. */
 int cuda_real_driver(struct real *real, struct err *err);
 
+int cuda_real_traits(struct cuda_rt *rt, int ordinal, struct rt_traits *traits);
 int cuda_real_context_retain(struct cuda_rt *rt, int ordinal, struct rt_context **context);
 int cuda_real_context_release(struct cuda_rt *rt, int ordinal);
 int cuda_real_current(struct cuda_rt *rt, struct rt_context **context);

@@ -130,13 +130,11 @@ static int issue_batch(struct cuda_route *route, struct err *err)
 
 static int tell(struct cuda_route *route, struct step *step, struct err *err)
 {
-	struct cuda_rt *rt = route->dev->rt;
 	int rc = issue_batch(route, err);
 	if (rc == 0)
 		rc = issue_packing(route, step, err);
 	if (rc == 0 && step->progress)
-		rc = cuda_check(route->dev, rt->write64(rt, route->dev->copies, (void *)step->progress, step->arrived),
-				"writing its progress", err);
+		rc = cuda_tell(route->dev, (void *)step->progress, step->arrived, 8, "writing its progress", err);
 	step->told = step->arrived;
 	return rc;
 }

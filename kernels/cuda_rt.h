@@ -20,6 +20,11 @@ enum { RT_NOT_READY = -1 };
 /* interaction: no call of this thread ends what any stream records, unless it is about that stream. */
 enum { RT_RELAXED = 2 };
 
+struct rt_traits {
+	bool writes;      /* write64 and write32 can be used */
+	int major, minor; /* its compute capability */
+};
+
 struct cuda_rt {
 	uint64_t
 		patience; /* ns that a synchronous call of the device layer waits for a device that makes no progress */
@@ -41,6 +46,9 @@ struct cuda_rt {
 	/* Exchanges how calls of this thread get on with streams that record a graph: by the runtime's default a question about
 	 * an event, or memory that is pinned, ends a recording of any thread. */
 	int (*interaction)(struct cuda_rt *rt, int *mode);
+	/* Loads the kernels of the current device. */
+	int (*load)(struct cuda_rt *rt);
+	int (*traits)(struct cuda_rt *rt, int ordinal, struct rt_traits *traits);
 	/* The most that copy2d of the current device takes as a pitch. */
 	int (*pitch_max)(struct cuda_rt *rt, size_t *bytes);
 	/* Pins memory, which was not, for all devices, and maps it at its own address. Nothing copies to or from it when it is unregistered. */
@@ -70,9 +78,11 @@ struct cuda_rt {
 	int (*copy2d)(struct cuda_rt *rt, void *dst, size_t dst_pitch, const void *src, size_t src_pitch,
 		      size_t row_bytes, size_t rows,
 		      struct rt_stream *stream); /* pitches from row_bytes to pitch_max */
-	/* Into registered memory. */
+	/* Into registered memory; where the device has no such operation, tell does it (width 4 or 8), with a kernel. */
 	int (*write64)(struct cuda_rt *rt, struct rt_stream *stream, void *at, uint64_t value);
 	int (*write32)(struct cuda_rt *rt, struct rt_stream *stream, void *at, uint32_t value);
+
+	int (*tell)(struct cuda_rt *rt, struct rt_stream *stream, void *at, uint64_t value, unsigned width);
 
 	/* Between begin and end what is put on the stream is recorded and not run. end gives up the recording on
 	 * failure. */

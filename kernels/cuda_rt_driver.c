@@ -38,6 +38,19 @@ int cuda_real_stream_context(struct cuda_rt *rt, struct rt_stream *stream, struc
 	return (int)real_of(rt)->stream_context((CUstream)stream, (CUcontext *)context);
 }
 
+int cuda_real_traits(struct cuda_rt *rt, int ordinal, struct rt_traits *traits)
+{
+	const struct real *real = real_of(rt);
+	int writes = 0,
+	    code = (int)real->attribute(&writes, CU_DEVICE_ATTRIBUTE_CAN_USE_64_BIT_STREAM_MEM_OPS, ordinal);
+	if (!code)
+		code = (int)real->attribute(&traits->major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, ordinal);
+	if (!code)
+		code = (int)real->attribute(&traits->minor, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, ordinal);
+	traits->writes = writes;
+	return code;
+}
+
 /* The default flags: earlier operations of the stream are visible before the value is. */
 int cuda_real_write64(struct cuda_rt *rt, struct rt_stream *stream, void *at, uint64_t value)
 {
@@ -69,18 +82,15 @@ static int entry_point(const char *name, unsigned version, void **fn, struct err
 
 int cuda_real_driver(struct real *real, struct err *err)
 {
-	void *fns[7] = {NULL}, *stream_device = NULL;
+	void *fns[8] = {NULL}, *stream_device = NULL;
 	struct err why;
 	static const struct {
 		const char *name;
 		unsigned version;
-	} wanted[] = {{"cuStreamWriteValue64", WRITE_VALUE_VERSION},
-		      {"cuStreamWriteValue32", WRITE_VALUE_VERSION},
-		      {"cuDevicePrimaryCtxRetain", CONTEXT_VERSION},
-		      {"cuDevicePrimaryCtxRelease", CONTEXT_VERSION},
-		      {"cuCtxGetCurrent", CONTEXT_VERSION},
-		      {"cuCtxSetCurrent", CONTEXT_VERSION},
-		      {"cuStreamGetCtx", CONTEXT_VERSION}};
+	} wanted[] = {{"cuStreamWriteValue64", WRITE_VALUE_VERSION}, {"cuStreamWriteValue32", WRITE_VALUE_VERSION},
+		      {"cuDevicePrimaryCtxRetain", CONTEXT_VERSION}, {"cuDevicePrimaryCtxRelease", CONTEXT_VERSION},
+		      {"cuCtxGetCurrent", CONTEXT_VERSION},          {"cuCtxSetCurrent", CONTEXT_VERSION},
+		      {"cuStreamGetCtx", CONTEXT_VERSION},           {"cuDeviceGetAttribute", CONTEXT_VERSION}};
 	int rc = 0;
 	for (size_t i = 0; rc == 0 && i < sizeof(fns) / sizeof(*fns); i++)
 		rc = entry_point(wanted[i].name, wanted[i].version, &fns[i], err);
@@ -91,6 +101,7 @@ int cuda_real_driver(struct real *real, struct err *err)
 	real->current = (current_fn *)fns[4];
 	real->make_current = (make_current_fn *)fns[5];
 	real->stream_context = (stream_context_fn *)fns[6];
+	real->attribute = (attribute_fn *)fns[7];
 	if (rc == 0 && entry_point("cuStreamGetDevice", STREAM_DEVICE_VERSION, &stream_device, &why) < 0)
 		real->rt.stream_device = NULL;
 	return rc;

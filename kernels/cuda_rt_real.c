@@ -36,6 +36,9 @@ int cuda_real_errno(struct cuda_rt *rt, int code)
 	case cudaErrorCompatNotSupportedOnDevice:
 	case cudaErrorDevicesUnavailable:
 	case cudaErrorStubLibrary:
+	case cudaErrorNoKernelImageForDevice:
+	case cudaErrorInvalidDeviceFunction:
+	case cudaErrorUnsupportedPtxVersion:
 		return -ENODEV;
 	case cudaErrorNotSupported:
 	case cudaErrorStreamCaptureUnsupported:
@@ -216,6 +219,8 @@ static int real_capture_end(struct cuda_rt *rt, struct rt_stream *stream, struct
 	cudaError_t code = cudaStreamEndCapture(stream_of(stream), &recorded);
 	if (code == cudaSuccess)
 		code = cudaGraphInstantiateWithFlags((cudaGraphExec_t *)graph, recorded, 0);
+	if (code == cudaSuccess) /* else its first launch does */
+		(void)cuda_real_result((int)cudaGraphUpload((cudaGraphExec_t)*graph, stream_of(stream)));
 	if (recorded)
 		(void)cudaGraphDestroy(recorded);
 	return result(code);
@@ -304,6 +309,23 @@ static int real_unpack(struct cuda_rt *rt, struct rt_stream *stream, const struc
 	return result((cudaError_t)gpu_unpack(table, first, units, base, PACK_BLOCKS, stream));
 }
 
+static int real_tell(struct cuda_rt *rt, struct rt_stream *stream, void *at, uint64_t value, unsigned width)
+{
+	(void)rt;
+	return result((cudaError_t)gpu_tell(at, value, width, stream));
+}
+
+static int real_load(struct cuda_rt *rt)
+{
+	(void)rt;
+	int code = gpu_digest_load();
+	if (!code)
+		code = gpu_pack_load();
+	if (!code)
+		code = gpu_tell_load();
+	return result((cudaError_t)code);
+}
+
 static int real_alloc(struct cuda_rt *rt, void **out, size_t size, struct rt_stream *stream)
 {
 	(void)rt;
@@ -332,6 +354,8 @@ static const struct cuda_rt table = {
 	.current = cuda_real_current,
 	.make_current = cuda_real_make_current,
 	.interaction = real_interaction,
+	.load = real_load,
+	.traits = cuda_real_traits,
 	.pitch_max = real_pitch_max,
 	.host_register = real_host_register,
 	.host_unregister = real_host_unregister,
@@ -350,6 +374,7 @@ static const struct cuda_rt table = {
 	.copy2d = real_copy2d,
 	.write64 = cuda_real_write64,
 	.write32 = cuda_real_write32,
+	.tell = real_tell,
 	.capture_begin = real_capture_begin,
 	.capture_end = real_capture_end,
 	.graph_launch = real_graph_launch,

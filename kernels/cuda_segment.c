@@ -71,6 +71,8 @@ static int record(const struct cuda_segment *segment, struct cuda_route *route, 
 	rc = issue(segment, route, out, progress, err);
 	/* Ended in any case: the stream must not go on recording. */
 	int code = rt->capture_end(rt, dev->copies, graph);
+	if (code)
+		*graph = NULL; /* whatever a runtime left there */
 	if (rc == 0)
 		return cuda_check(dev, code, "making a graph", err);
 	if (!code)

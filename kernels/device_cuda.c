@@ -133,6 +133,30 @@ static bool drain_or_warn(struct device *dev)
 	return rc != -ETIMEDOUT;
 }
 
+int cuda_tell(struct device *dev, void *at, uint64_t value, unsigned width, const char *what, struct err *err)
+{
+	struct cuda_rt *rt = dev->rt;
+	if (!dev->traits.writes)
+		return cuda_check(dev, rt->tell(rt, dev->copies, at, value, width), what, err);
+	return cuda_check(dev,
+			  width == 8 ? rt->write64(rt, dev->copies, at, value)
+				     : rt->write32(rt, dev->copies, at, (uint32_t)value),
+			  what, err);
+}
+
+/* Also so that no save does, which would wait for all that the device is at. */
+static int load_kernels(struct device *dev, struct err *err)
+{
+	struct cuda_rt *rt = dev->rt;
+	struct err why;
+	int rc = cuda_check(dev, rt->load(rt), "loading kernels", &why);
+	if (rc < 0)
+		return err_set(err, rc,
+			       "%s (its compute capability is %d.%d; this build has kernels for 8.0 and newer)",
+			       why.text, dev->traits.major, dev->traits.minor);
+	return 0;
+}
+
 static int make_handles(struct device *dev, struct err *err)
 {
 	struct cuda_rt *rt = dev->rt;
@@ -142,7 +166,11 @@ static int make_handles(struct device *dev, struct err *err)
 		rc = cuda_enter(dev, &former, err);
 	if (rc < 0)
 		return rc;
-	rc = cuda_check(dev, rt->pitch_max(rt, &dev->pitch_max), "asking how it copies rows", err);
+	rc = cuda_check(dev, rt->traits(rt, dev->ordinal, &dev->traits), "asking what it can do", err);
+	if (rc == 0)
+		rc = load_kernels(dev, err);
+	if (rc == 0)
+		rc = cuda_check(dev, rt->pitch_max(rt, &dev->pitch_max), "asking how it copies rows", err);
 	if (rc == 0)
 		rc = cuda_check(dev, rt->stream_create(rt, &dev->copies), "creating a stream", err);
 	if (rc == 0)
@@ -287,6 +315,7 @@ const struct device_ops device_cuda_ops = {
 	.plan_new = cuda_plan_new,
 	.plan_free = cuda_plan_free,
 	.plan_rebind = cuda_plan_rebind,
+	.plan_prepare = cuda_plan_prepare,
 	.plan_launch = cuda_plan_launch,
 	.plan_fence = cuda_plan_fence,
 	.plan_cancel = cuda_plan_cancel,

@@ -26,7 +26,8 @@ struct device {
 	struct cuda_rt *rt; /* released with the device */
 	int ordinal;
 	struct rt_context *context; /* retained */
-	size_t pitch_max;           /* of a copy of rows */
+	struct rt_traits traits;
+	size_t pitch_max; /* of a copy of rows */
 	struct rt_stream *copies;
 	struct rt_event *order; /* restore: the caller's stream before it */
 	struct {
@@ -89,6 +90,9 @@ int cuda_stand_in(struct device *dev, struct rt_stream *stream, struct rt_stream
 /* Whether there is such a stand-in. -EINVAL: one of the two streams records a graph, which stays as it is. */
 int cuda_foreign(struct device *dev, struct rt_stream *stream, bool *foreign, struct err *err);
 
+/* Writes to registered memory, on the device's own stream, behind all that is on it. width: 4 or 8. */
+int cuda_tell(struct device *dev, void *at, uint64_t value, unsigned width, const char *what, struct err *err);
+
 /* Keeps memory (malloc) that a device which hangs may touch yet: freed with the device if it has come to an end by then. NULL is
  * allowed. */
 void cuda_lose(struct device *dev, void *memory, bool registered);
@@ -105,6 +109,7 @@ int cuda_plan_new(struct device *dev, void *base, const struct span *spans, size
 		  struct plan **out, struct err *err);
 void cuda_plan_free(struct plan *plan);
 int cuda_plan_rebind(struct plan *plan, const struct span *spans, size_t n, struct err *err);
+void cuda_plan_prepare(struct plan *plan, _Atomic uint64_t *progress);
 int cuda_plan_launch(struct plan *plan, void *stream, const struct capture_target *target, unsigned flags,
 		     struct err *err);
 int cuda_plan_fence(struct plan *plan, uint32_t group, void *stream, uint64_t deadline, uint64_t *bad_leaf,

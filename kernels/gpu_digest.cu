@@ -53,6 +53,11 @@ int gpu_digest(const struct gpu_table *table, uint64_t first, uint64_t units, ui
 	return units ? cudaLaunchKernelEx(&config, digest_kernel, *table, first, units, leaves, changed) : cudaSuccess;
 }
 
+int gpu_digest_load(void)
+{
+	return gpu_load(digest_kernel);
+}
+
 /* ---- pieces ---- */
 
 /* A span's leaf digests: at most 2^28 words in all of a piece, read in bounds of 32 bits. */

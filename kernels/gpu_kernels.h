@@ -58,6 +58,14 @@ int gpu_unpack(const struct gpu_table *table, uint64_t first, uint64_t units, co
 /* n elements of `size` (1, 2, 4, 8) bytes into `size` planes of n bytes, one behind the other. Elements may stand anywhere. */
 int gpu_planes(const void *elements, uint64_t n, unsigned size, void *planes, unsigned blocks, void *stream);
 
+/* value to at, in width (4, 8) bytes, behind all that is before it on the stream, as the host sees it. */
+int gpu_tell(void *at, uint64_t value, unsigned width, void *stream);
+
+/* Loads what a save or a restore launches on the current device. A code that says so where no code fits the device. */
+int gpu_digest_load(void);
+int gpu_pack_load(void);
+int gpu_tell_load(void);
+
 #ifdef __cplusplus
 }
 #endif

@@ -134,3 +134,9 @@ int gpu_unpack(const struct gpu_table *table, uint64_t first, uint64_t units, co
 	return units ? cudaLaunchKernelEx(&config, unpack_kernel, *table, first, units, static_cast<const char *>(base))
 		     : cudaSuccess;
 }
+
+int gpu_pack_load(void)
+{
+	int code = gpu_load(pack_kernel);
+	return code ? code : gpu_load(unpack_kernel);
+}

@@ -257,6 +257,13 @@ static __device__ __forceinline__ void with_source(const leaf &l, uint32_t besid
 
 /* ---- launches: a warp for each unit ---- */
 
+/* Loads a kernel before it is first launched, which may otherwise wait for the whole device. */
+template <typename Kernel> static inline int gpu_load(Kernel *kernel)
+{
+	cudaFuncAttributes attributes;
+	return cudaFuncGetAttributes(&attributes, kernel);
+}
+
 enum { WARPS = 8 };
 
 static inline cudaLaunchConfig_t warps_for(uint64_t work, unsigned blocks, void *stream)

@@ -112,6 +112,8 @@ struct device_ops {
 	/* From the next launch on the same spans stand at other addresses: `memory` may differ, nothing else. After an error the
 	 * plan is as it was. -EBUSY: a launch of this plan still runs. */
 	int (*plan_rebind)(struct plan *plan, const struct span *spans, size_t n, struct err *err);
+	/* Does now what the first launch with this counter would do: so that no launch takes longer than the others. NULL: nothing. */
+	void (*plan_prepare)(struct plan *plan, _Atomic uint64_t *progress);
 
 	/* Starts the capture, ordered after the work that is already on `stream`. Returns at once (strict on the host: after one
 	 * read of the state). -EBUSY: a launch of this plan still runs. After an error nothing of this launch runs, and the

@@ -121,6 +121,18 @@ static inline int __all_sync(unsigned mask, int predicate)
 	return __ballot_sync(mask, !predicate) == 0;
 }
 
+struct cudaFuncAttributes {
+	size_t localSizeBytes;
+};
+
+/* Nothing is loaded here. */
+template <typename Kernel>
+static inline cudaError_t cudaFuncGetAttributes(cudaFuncAttributes *attributes, Kernel *kernel)
+{
+	*attributes = {};
+	return kernel ? cudaSuccess : cudaErrorInvalidValue;
+}
+
 static inline void __threadfence_block()
 {
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);

@@ -46,6 +46,9 @@ void cuda_fake_settle(struct cuda_fake *fake);
 void cuda_fake_emulate(struct cuda_fake *fake);
 /* No piece of device memory above this is given. */
 void cuda_fake_spare(struct cuda_fake *fake, size_t most);
+/* The device has no stream memory operations; it has no code for the GPU. To be said before a device is opened. */
+void cuda_fake_no_writes(struct cuda_fake *fake);
+void cuda_fake_no_image(struct cuda_fake *fake);
 /* Rows that are further apart than this, or longer, are not copied with one call; to be said before a device is opened. */
 void cuda_fake_pitch(struct cuda_fake *fake, size_t most);
 /* Called after every operation and piece of one, with the fake's lock held. */

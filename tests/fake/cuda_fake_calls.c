@@ -47,6 +47,7 @@ static int fake_errno_of(struct cuda_rt *rt, int code)
 	case FAKE_CALL_FAILS:
 		return -ENOMEM;
 	case CODE_NO_DEVICE:
+	case CODE_NO_IMAGE:
 		return -ENODEV;
 	case CODE_INVALID_VALUE:
 	case CODE_INVALID_DEVICE:
@@ -69,6 +70,8 @@ static const char *fake_text_of(struct cuda_rt *rt, int code)
 		return "out of memory (injected)";
 	case FAKE_STICKY:
 		return "an illegal memory access was encountered (injected)";
+	case CODE_NO_IMAGE:
+		return "no kernel image is available for execution on the device";
 	case CODE_NO_DEVICE:
 		return "no CUDA-capable device is detected";
 	case CODE_INVALID_HANDLE:
@@ -136,6 +139,22 @@ static int fake_stream_context(struct cuda_rt *rt, struct rt_stream *stream, str
 	DRIVER_CALL(rt, fake, code);
 	if (!code)
 		*context = &fake->contexts[fake_stream_of(fake, stream)->gpu];
+	return code;
+}
+
+static int fake_load(struct cuda_rt *rt)
+{
+	CALL(rt, fake, code);
+	return code ? code : fake->no_image ? CODE_NO_IMAGE : 0;
+}
+
+static int fake_traits(struct cuda_rt *rt, int ordinal, struct rt_traits *traits)
+{
+	DRIVER_CALL(rt, fake, code);
+	if (!code && (ordinal < 0 || ordinal >= FAKE_GPUS))
+		code = CODE_INVALID_DEVICE;
+	*traits = (struct rt_traits){
+		.writes = !fake->no_writes, .major = fake->no_image ? 7 : 9, .minor = fake->no_image ? 5 : 0};
 	return code;
 }
 
@@ -305,13 +324,19 @@ static int write_value(struct cuda_fake *fake, int code, struct rt_stream *strea
 static int fake_write64(struct cuda_rt *rt, struct rt_stream *stream, void *at, uint64_t value)
 {
 	CALL_STREAM(rt, fake, code);
-	return write_value(fake, code, stream, at, value, 8);
+	return write_value(fake, fake->no_writes ? CODE_UNSUPPORTED : code, stream, at, value, 8);
 }
 
 static int fake_write32(struct cuda_rt *rt, struct rt_stream *stream, void *at, uint32_t value)
 {
 	CALL_STREAM(rt, fake, code);
-	return write_value(fake, code, stream, at, value, 4);
+	return write_value(fake, fake->no_writes ? CODE_UNSUPPORTED : code, stream, at, value, 4);
+}
+
+static int fake_tell(struct cuda_rt *rt, struct rt_stream *stream, void *at, uint64_t value, unsigned width)
+{
+	CALL_STREAM(rt, fake, code);
+	return write_value(fake, code, stream, at, value, width);
 }
 
 /* Where each unit's digest goes must be registered. */
@@ -379,6 +404,8 @@ const struct cuda_rt cuda_fake_table = {
 	.current = fake_current,
 	.make_current = fake_make_current,
 	.interaction = fake_interaction_swap,
+	.load = fake_load,
+	.traits = fake_traits,
 	.pitch_max = fake_pitch_max,
 	.host_register = fake_host_register,
 	.host_unregister = fake_host_unregister,
@@ -398,6 +425,7 @@ const struct cuda_rt cuda_fake_table = {
 	.copy_batch = fake_copy_batch,
 	.write64 = fake_write64,
 	.write32 = fake_write32,
+	.tell = fake_tell,
 	.capture_begin = fake_capture_begin,
 	.capture_end = fake_capture_end,
 	.graph_launch = fake_graph_launch,

@@ -120,6 +120,18 @@ void cuda_fake_spare(struct cuda_fake *fake, size_t most)
 	fake->spare = most;
 }
 
+void cuda_fake_no_writes(struct cuda_fake *fake)
+{
+	LOCK_SCOPE(&fake->lock);
+	fake->no_writes = true;
+}
+
+void cuda_fake_no_image(struct cuda_fake *fake)
+{
+	LOCK_SCOPE(&fake->lock);
+	fake->no_image = true;
+}
+
 void cuda_fake_pitch(struct cuda_fake *fake, size_t most)
 {
 	LOCK_SCOPE(&fake->lock);

@@ -91,7 +91,7 @@ struct cuda_fake {
 	uint64_t fail_call, fail_op;
 	size_t spare; /* the most that one piece of device memory may take */
 	size_t pitch; /* the most of a copy of rows */
-	bool fail_sticky, held, stop, emulate;
+	bool fail_sticky, held, stop, emulate, no_writes, no_image;
 	const char *failed;
 	void (*watch)(void *arg);
 	void *watch_arg;
@@ -165,6 +165,7 @@ enum {
 	CODE_NO_DEVICE = 100,
 	CODE_INVALID_DEVICE = 101,
 	CODE_INVALID_HANDLE = 400,
+	CODE_NO_IMAGE = 209,
 	CODE_BUSY = 600, /* no code of the runtime: it waits for ever, or goes wrong */
 	CODE_REGISTERED = 712,
 	CODE_UNSUPPORTED = 801,

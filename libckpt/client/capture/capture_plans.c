@@ -103,6 +103,16 @@ static int build_plan(struct capture *c, struct capture_device *d, uint32_t slot
 	return d->ops->plan_new(d->dev, base, spans, n, GRANULE, 0, &d->plans[slot], err);
 }
 
+/* With the counter that it will have in each launch. */
+static void prepare_plan(struct capture *c, uint32_t device, uint32_t slot)
+{
+	const struct capture_device *d = &c->devices[device];
+	struct arena_head *head = arena_head(c->arena);
+	if (d->ops->plan_prepare)
+		d->ops->plan_prepare(d->plans[slot], c->nactive > 1 ? &head->parts[slot][device].progress
+								    : &head->slots[slot].progress);
+}
+
 /* All that a device captures: what is copied, and behind it what is only digested. */
 static int all_spans(const struct capture *c, const struct table *table, uint32_t device, struct span *spans, size_t *n,
 		     struct err *err)
@@ -129,6 +139,8 @@ int capture_plans_make(struct capture *c, const struct table *table, struct err 
 		rc = all_spans(c, table, i, spans, &n, err);
 		for (uint32_t slot = 0; !rc && slot < c->arena->nslots; slot++)
 			rc = build_plan(c, &c->devices[i], slot, spans, n, err);
+		for (uint32_t slot = 0; !rc && slot < c->arena->nslots; slot++)
+			prepare_plan(c, i, slot);
 	}
 	for (uint32_t slot = 0; slot < c->arena->nslots; slot++)
 		c->bound[slot] = table->moves;

@@ -114,6 +114,7 @@ Test(device_cuda, so_it_is_with_batches)
 	}
 }
 
+static int (*end_recording)(struct cuda_rt *rt, struct rt_stream *stream, struct rt_graph **graph);
 static int (*record_begin)(struct cuda_rt *rt, struct rt_stream *stream);
 static int (*write_progress)(struct cuda_rt *rt, struct rt_stream *stream, void *at, uint64_t value);
 static int unsupported; /* 801 while a graph is recorded */
@@ -144,6 +145,40 @@ Test(device_cuda, a_driver_that_cannot_record_the_counter_copies_in_batches)
 	cr_assert(cuda_world_matches(w));
 	cr_assert_eq(atomic_load(w->progress), w->bytes);
 	cuda_world_free(w);
+}
+
+static int refuse_graph(struct cuda_rt *rt, struct rt_stream *stream, struct rt_graph **graph)
+{
+	int code = end_recording(rt, stream, graph);
+	if (!code)
+		rt->graph_destroy(rt, *graph);
+	return 2;
+}
+
+Test(device_cuda, whatever_else_keeps_it_from_recording_it_copies_in_batches)
+{
+	struct cuda_world *w = cuda_world_make(27);
+	struct cuda_rt *rt = cuda_fake_rt(w->fake);
+	end_recording = rt->capture_end;
+	rt->capture_end = refuse_graph;
+	save_and_step(w, true);
+	cr_assert(rt->batched);
+	cr_assert(cuda_world_matches(w));
+	cuda_world_free(w);
+}
+
+Test(device_cuda, a_device_that_cannot_write_from_a_stream_tells_by_a_kernel)
+{
+	for (unsigned flags = 0; flags <= PLAN_STAGED; flags++) {
+		struct cuda_world *w = cuda_world_memory(28);
+		cuda_fake_no_writes(w->fake);
+		cuda_world_up(w, flags);
+		save_and_step(w, true);
+		cr_assert(cuda_world_matches(w));
+		cr_assert_eq(atomic_load(w->progress), w->bytes);
+		cr_assert_eq(atomic_load(w->done), 1u);
+		cuda_world_free(w);
+	}
 }
 
 /* ---- groups ---- */
@@ -402,6 +437,25 @@ Test(device_cuda, a_second_launch_is_a_handful_of_calls)
 	cuda_world_free(w);
 }
 
+static int never_record(struct cuda_rt *rt, struct rt_stream *stream)
+{
+	(void)rt;
+	(void)stream;
+	cr_assert_fail("a launch recorded a graph");
+	return 0;
+}
+
+Test(device_cuda, nor_does_the_first_launch_of_a_prepared_plan_record_anything)
+{
+	struct cuda_world *w = cuda_world_make(30);
+	ops->plan_prepare(w->plan, w->progress);
+	cuda_fake_rt(w->fake)->capture_begin = never_record;
+	save_and_step(w, true);
+	cr_assert(cuda_world_matches(w));
+	cr_assert_not(cuda_fake_rt(w->fake)->batched);
+	cuda_world_free(w);
+}
+
 Test(device_cuda, a_plan_follows_its_counter_to_another_place)
 {
 	struct cuda_world *w = cuda_world_make(5);
@@ -443,15 +497,6 @@ Test(device_cuda, strict_needs_the_digests_of_the_launch)
 	cuda_world_free(w);
 }
 
-Test(device_cuda, a_missing_gpu_is_named)
-{
-	struct cuda_world *w = cuda_world_memory(11);
-	cr_assert_eq(device_cuda_open(cuda_fake_rt(w->fake), FAKE_GPUS, &w->dev, &w->err), -ENODEV);
-	cr_assert_str_eq(w->err.text, "there is no GPU 2: the driver shows 2");
-	cr_assert_null(w->dev);
-	cuda_world_free(w);
-}
-
 Test(device_cuda, too_many_copies_are_refused)
 {
 	struct cuda_world *w = cuda_world_make(12);
@@ -462,20 +507,4 @@ Test(device_cuda, too_many_copies_are_refused)
 	cr_assert_eq(ops->plan_new(w->dev, w->data, &rows, 1, WORLD_GRANULE, 0, &plan, &w->err), -E2BIG);
 	cr_assert(strstr(w->err.text, "span 0"), "%s", w->err.text);
 	cuda_world_free(w);
-}
-
-/* With a driver the answer is about the ordinal, without one about the driver: both are "no such device". */
-Test(device_cuda, the_real_runtime_says_why_there_is_no_gpu)
-{
-	struct device *dev;
-	struct err err = {""};
-	if (!device_cuda()) {
-		cr_assert_eq(device_cuda_ops.open(0, &dev, &err), -ENODEV);
-		cr_assert(strstr(err.text, "without the CUDA toolkit"), "%s", err.text);
-		return;
-	}
-	cr_assert_eq(device_cuda()->open(4096, &dev, &err), -ENODEV);
-	cr_assert_null(dev);
-	cr_assert_gt(strlen(err.text), 20u);
-	cr_log_info("the real runtime says: %s", err.text);
 }

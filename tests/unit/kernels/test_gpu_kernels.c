@@ -283,3 +283,15 @@ Test(gpu_kernels, planes_are_those_of_packed_files)
 	}
 	cr_assert_eq(gpu_planes(&rng, 1, 3, &rng, 1, NULL), 1);
 }
+
+Test(gpu_kernels, a_number_is_told_in_its_width)
+{
+	uint64_t memory[2] = {UINT64_MAX, UINT64_MAX};
+	cr_assert_eq(gpu_tell(&memory[0], 0x1122334455667788, 8, NULL), 0);
+	cr_assert_eq(memory[0], 0x1122334455667788u);
+	cr_assert_eq(gpu_tell((char *)memory + 4, 7, 4, NULL), 0);
+	cr_assert_eq(memory[0], 0x0000000755667788u);
+	cr_assert_eq(memory[1], UINT64_MAX);
+	cr_assert_neq(gpu_tell(memory, 7, 2, NULL), 0);
+	cr_assert_eq(gpu_digest_load() || gpu_pack_load() || gpu_tell_load(), 0);
+}
