@@ -25,7 +25,27 @@ template <typename Source> static __device__ uint64_t digest_long(const Source &
 	return warp.merged(bytes * P64_1, XXH_MERGE_64);
 }
 
-static __global__ void __launch_bounds__(32 * WARPS)
+/* Where the fast way does not go: apart, so that it takes no registers from that. */
+static __device__ __attribute__((noinline)) uint64_t digest_other(leaf l, near_memory *near, unsigned lane)
+{
+	uint64_t digest = 0;
+	with_source(l, 0, [&](const auto &source) {
+		digest = l.bytes <= XXH_SHORT ? digest_short(source, l.bytes, near, lane)
+					      : digest_long(source, l.bytes, lane);
+	});
+	return digest;
+}
+
+/* The bytes of a leaf that stand together at an address which is a multiple of 16; else NULL. */
+static __device__ __forceinline__ const char *packed_leaf(const leaf &l)
+{
+	const char *memory = l.span->memory + l.span->skip + l.at;
+	return l.span->ndim || reinterpret_cast<uintptr_t>(memory) % UNIT ? nullptr : memory;
+}
+
+/* Two blocks for each multiprocessor: without that bound the compiler uses the first of a lane's words before it has asked for the last ones,
+ * and waits for memory twice (tests/tidy/test_sass.py). */
+static __global__ void __launch_bounds__(32 * WARPS, 2)
 	digest_kernel(gpu_table table, uint64_t first, uint64_t units, uint64_t *leaves, uint8_t *changed)
 {
 	__shared__ near_memory near[WARPS];
@@ -34,11 +54,10 @@ static __global__ void __launch_bounds__(32 * WARPS)
 		leaf l = find_leaf(table, first + i);
 		uint64_t *place = leaves + l.span->first_leaf + l.index;
 		/* Long before it is needed: it may have to come over the bus. */
-		uint64_t former = changed && !lane ? *place : 0, digest = 0;
-		with_source(l, 0, [&](const auto &source) {
-			digest = l.bytes <= XXH_SHORT ? digest_short(source, l.bytes, &near[warp], lane)
-						      : digest_long(source, l.bytes, lane);
-		});
+		uint64_t former = changed && !lane ? *place : 0, digest;
+		const char *packed = packed_leaf(l);
+		digest = l.bytes > XXH_SHORT && packed ? digest_long(packed16{packed}, l.bytes, lane)
+						       : digest_other(l, &near[warp], lane);
 		if (!lane)
 			*place = digest;
 		if (!lane && changed)

@@ -25,13 +25,26 @@ static __device__ __forceinline__ uint4 words_of(const unit &v)
 			  static_cast<uint32_t>(v.high), static_cast<uint32_t>(v.high >> 32));
 }
 
+enum { FLYING = 4 }; /* words of a lane */
+
 /* To packed memory. */
 template <typename Source>
 static __device__ __forceinline__ void copy_out(const Source &source, char *to, const parts &p, unsigned lane)
 {
 	if (lane < p.head)
 		to[lane] = static_cast<char>(source.byte(lane));
-	for (uint32_t i = lane; i < p.units; i += 32) {
+	uint32_t i = lane;
+	/* The compiler moves no load before a store, which might be to the same place: several are asked for first. */
+	for (; i + 32 * (FLYING - 1) < p.units; i += 32 * FLYING) {
+		unit flying[FLYING];
+#pragma unroll
+		for (int k = 0; k < FLYING; k++)
+			flying[k] = source.at(p.head + UNIT * (i + 32 * k));
+#pragma unroll
+		for (int k = 0; k < FLYING; k++)
+			*reinterpret_cast<uint4 *>(to + p.head + UNIT * (i + 32 * k)) = words_of(flying[k]);
+	}
+	for (; i < p.units; i += 32) {
 		uint32_t offset = p.head + UNIT * i;
 		*reinterpret_cast<uint4 *>(to + offset) = words_of(source.at(offset));
 	}
