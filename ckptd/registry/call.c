@@ -106,7 +106,7 @@ static void set_tls(struct registry *r, CURL *easy)
 
 CURL *call_handle(struct registry *r, const char *path, unsigned endpoint, struct curl_slist **headers)
 {
-	enum { CONNECT_PART = 2 };
+	enum { CONNECT_PART = 2, CONNECT_MIN_MS = 300 };
 	char address[URL_HOST_MAX + 64];
 	CURL *easy = curl_easy_init();
 	if (!easy)
@@ -120,7 +120,8 @@ CURL *call_handle(struct registry *r, const char *path, unsigned endpoint, struc
 	curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1l);
 	curl_easy_setopt(easy, CURLOPT_QUICK_EXIT, 1l); /* a look-up that is given up is not waited for */
 	curl_easy_setopt(easy, CURLOPT_TCP_KEEPALIVE, 1l);
-	curl_easy_setopt(easy, CURLOPT_CONNECTTIMEOUT_MS, (long)(registry_try_ns(r) / CONNECT_PART / CLOCK_NS_PER_MS));
+	curl_easy_setopt(easy, CURLOPT_CONNECTTIMEOUT_MS,
+			 (long)max_u64(registry_try_ns(r) / CONNECT_PART / CLOCK_NS_PER_MS, CONNECT_MIN_MS));
 	set_tls(r, easy);
 	set_headers(r, easy, headers);
 	return easy;
@@ -353,6 +354,8 @@ uint64_t call_turn(struct registry *r, uint64_t now)
 			list_push(&over, &c->list);
 		}
 	}
+	if (!list_empty(&over))
+		next = 0; /* who is told may want something */
 	for (struct list *node; (node = list_pop(&over));)
 		finish(r, list_entry(node, struct call, list));
 	return next;

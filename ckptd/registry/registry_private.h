@@ -65,7 +65,7 @@ struct call_plan {
 
 /* done is called once, by call_turn(), at the latest when the deadline has passed. -ENOMEM: not at all. */
 int call_begin(struct registry *r, const struct call_plan *plan);
-/* Ends those that are over, begins those that wait. Returns when to come back. */
+/* Tells of those that are over, begins those that wait. Returns when to come back. */
 uint64_t call_turn(struct registry *r, uint64_t now);
 /* libcurl has done with it. */
 void call_finished(struct registry *r, CURL *easy, CURLcode code);

@@ -148,6 +148,23 @@ def case_an_answer_that_is_lost():
                 equal(a.told("away"), [], "away")
 
 
+def case_a_watch_that_says_nothing():
+    """Its connection stands, and all else goes well: our own change must come by it."""
+    with etcd() as cluster, contextlib.closing(Gate(cluster.members[0].place)) as gate, ready(cluster, "other") as (other,):
+        other.ready()
+        with RegistryNode(cluster.url("ckpt", [gate.place])) as a:
+            a.ready()
+            gate.mute("/v3/watch")
+            other.applied("put theirs 1")
+            a.applied("put ours 1")
+            equal(a.told("record"), [], "what a watch told that says nothing")
+            a.take("record", "ours")
+            a.take("record", "theirs")
+            gate.muted = None
+            other.applied("put later 1")
+            a.take("record", "later")
+
+
 def case_a_watch_that_was_compacted():
     with etcd() as cluster, contextlib.closing(Gate(cluster.members[0].place)) as gate, ready(cluster, "other") as (other,):
         other.ready()

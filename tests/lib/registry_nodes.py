@@ -32,7 +32,7 @@ class RegistryNode:
     def __enter__(self):
         return self
 
-    def __exit__(self, *error):
+    def __exit__(self, kind, *error):
         self.process.send_signal(signal.SIGCONT)
         with contextlib.suppress(OSError):
             self.process.stdin.close()
@@ -40,6 +40,8 @@ class RegistryNode:
             self.process.wait(DEADLINE)
         except subprocess.TimeoutExpired:
             self.process.kill()
+        if not kind:
+            expect(self.process.wait() in (0, 1), self.name, "ended with", self.process.returncode)
 
     def take(self, *words, seconds=DEADLINE, but=()):
         """The rest of the first line that begins with the words; those before it stay in events. A line that begins with a word of `but` fails."""
@@ -145,7 +147,7 @@ class Gate:
     def __init__(self, place):
         host, port = place.split(":")
         self.target, self.lock, self.ends, self.connections = (host, int(port)), threading.Lock(), set(), 0
-        self.cut, self.held, self.shut, self.happened = None, None, False, threading.Event()
+        self.cut, self.held, self.muted, self.shut, self.happened = None, None, None, False, threading.Event()
         self.opened = threading.Event()
         self.door = socket.create_server(("127.0.0.1", 0))
         self.place = f"127.0.0.1:{self.door.getsockname()[1]}"
@@ -161,6 +163,10 @@ class Gate:
         self.happened.clear()
         self.opened.clear()
         self.held = words.encode()
+
+    def mute(self, words):
+        """Of the connections on which this is asked nothing comes back any more, and they stay."""
+        self.muted = words.encode()
 
     def release(self):
         self.opened.set()
@@ -192,13 +198,14 @@ class Gate:
         with self.lock:
             self.ends |= {here, there}
             self.connections += 1
-        dead = threading.Event()
-        threading.Thread(target=self.carry_requests, args=(here, there, dead), daemon=True).start()
-        threading.Thread(target=self.carry_answers, args=(there, here, dead), daemon=True).start()
+        dead, asked = threading.Event(), []
+        threading.Thread(target=self.carry_requests, args=(here, there, dead, asked), daemon=True).start()
+        threading.Thread(target=self.carry_answers, args=(there, here, dead, asked), daemon=True).start()
 
-    def carry_requests(self, source, target, dead):
+    def carry_requests(self, source, target, dead, asked):
         with contextlib.suppress(OSError):
             while chunk := source.recv(65536):
+                asked.append(chunk[:200])
                 if self.held and self.held in chunk:
                     self.held = None
                     self.happened.set()
@@ -211,12 +218,13 @@ class Gate:
                 target.sendall(chunk)
         self.end(source, target)
 
-    def carry_answers(self, source, target, dead):
+    def carry_answers(self, source, target, dead, asked):
         with contextlib.suppress(OSError):
             while chunk := source.recv(65536):
                 if dead.is_set():  # it has arrived, and been carried out
                     break
-                target.sendall(chunk)
+                if not self.muted or not any(self.muted in line for line in asked):
+                    target.sendall(chunk)
         self.end(source, target)
         if dead.is_set():
             self.happened.set()
