@@ -9,6 +9,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 
 enum {
 	PAGE_MIN = 64, /* the first one, so that a member that does not answer is left soon */
@@ -21,13 +22,20 @@ enum {
 
 /* ---- trouble ----------------------------------------------------------------------------------------------------- */
 
+/* Nodes that lose the same member do not all come back at the same time. */
+static uint64_t any_below(uint64_t n)
+{
+	uint64_t number = 0;
+	return getrandom(&number, sizeof(number), GRND_NONBLOCK) == sizeof(number) ? number % n : 0;
+}
+
 static void rest(struct registry *r, const char *why)
 {
 	struct follow *f = &r->follow;
 	uint64_t now = clock_now();
 	if (f->created && now - f->stood >= STOOD_S * CLOCK_NS_PER_S)
 		f->gap = 0;
-	f->due = now + f->gap;
+	f->due = now + f->gap / 2 + any_below(f->gap / 2 + 1);
 	f->gap = min_u64(max_u64(2 * f->gap, GAP_MIN_MS * CLOCK_NS_PER_MS), GAP_MAX_MS * CLOCK_NS_PER_MS);
 	f->trouble = f->trouble ? f->trouble : now;
 	f->state = FOLLOW_REST;

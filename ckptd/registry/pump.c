@@ -9,19 +9,19 @@
 
 enum { EVENTS_MAX = 64, CONNECTIONS_KEPT = 16 };
 
-static int on_socket(CURL *easy, curl_socket_t fd, int what, void *arg, void *known)
+/* Whether the descriptor is watched already is epoll's to know: one that was closed is not, whatever libcurl says. To refuse would make
+ * libcurl give up all calls for ever; one that is not watched runs into its deadline. */
+static int on_socket(CURL *easy, curl_socket_t fd, int what, void *arg, void *unused)
 {
 	struct pump *pump = arg;
 	struct epoll_event event = {.data.fd = fd};
-	(void)easy;
-	if (what == CURL_POLL_REMOVE)
-		return known && epoll_ctl(pump->epoll, EPOLL_CTL_DEL, fd, NULL) && errno != EBADF && errno != ENOENT
-			       ? -1
-			       : 0;
+	(void)easy, (void)unused;
 	event.events = (what & CURL_POLL_IN ? EPOLLIN : 0u) | (what & CURL_POLL_OUT ? EPOLLOUT : 0u);
-	if (epoll_ctl(pump->epoll, known ? EPOLL_CTL_MOD : EPOLL_CTL_ADD, fd, &event))
-		return -1;
-	return known || curl_multi_assign(pump->multi, fd, pump) == CURLM_OK ? 0 : -1;
+	if (what == CURL_POLL_REMOVE)
+		(void)epoll_ctl(pump->epoll, EPOLL_CTL_DEL, fd, NULL);
+	else if (epoll_ctl(pump->epoll, EPOLL_CTL_MOD, fd, &event) && errno == ENOENT)
+		(void)epoll_ctl(pump->epoll, EPOLL_CTL_ADD, fd, &event);
+	return 0;
 }
 
 static int on_timer(CURLM *multi, long ms, void *arg)

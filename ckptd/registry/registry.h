@@ -1,18 +1,22 @@
-/* The registry, one of the four interfaces through which the state machines see the world (disk, net, clock, registry): small records that outlive
- * whoever wrote them, alike for all nodes, changed only by compare-and-swap. Implementations: etcd.c (the v3 JSON gateway of an etcd cluster) and
- * tests/sim/registry_sim.c, chosen at link time.
+/* The registry, one of the four interfaces through which the state machines see the world (disk, net, clock, registry): small records that
+ * outlive whoever wrote them, alike for all nodes, changed only by compare-and-swap. Implementations: etcd.c (the v3 JSON gateway of a
+ * cluster of etcd) and tests/sim/registry_sim.c, chosen at link time.
  *
- * For: who coordinates a job, who is there, what was decided before anybody is told. It knows keys, bytes and revisions, and nothing of jobs.
+ * For: who coordinates a job, which nodes are there, what was decided before anybody is told. The registry knows keys, bytes and revisions,
+ * and nothing of jobs.
  *
- * The mirror: from its start on the registry follows all records under its prefix and tells of each change once, in the order of revisions; first of all that
- * stand (then `synced`). After an outage it tells of what has changed meanwhile, as if it had been there. What is told may be old by as much as the
- * registry is away; what must not be, is compared in a transaction.
+ * The mirror: from its start on, the registry follows all records under its prefix. It tells of each change once, in the order of
+ * revisions; first of all records that stand, then `synced`. After an outage it tells of what differs from what it told before, in the
+ * order of keys; changes that have cancelled out are not told. What was told may be old by as much as the registry is away. A decision
+ * therefore compares revisions in a transaction.
  *
- * The lease: one for each struct registry. Records that are put under it go with it. lease_until() is a time of clock_now() before which it cannot have
- * ended, whatever the other side's clock says: it is counted from when the last renewal was *sent*. A lease that was not renewed in time is given up for
- * good (`lapsed`): its records are deleted as soon as the registry can be reached, and another one is taken (`leased`).
+ * The lease: one for each struct registry. Records that are put under it go with it. registry_lease_until() is a time of clock_now()
+ * before which the lease cannot have ended, whatever the other side's clock says: it counts from when the last renewal was *sent*, less a
+ * margin of a tenth of the lease, at least 200 ms. A lease that was not renewed by then is given up for good (`lapsed`), also if an answer
+ * arrives later: it is revoked as soon as the registry can be reached, and only then another one is taken (`leased`).
  *
- * Threads: a struct registry belongs to the loop's thread, and calls back from registry_poll() alone, never inside another call. */
+ * Threads: a struct registry belongs to the loop's thread. It calls back from registry_poll() alone, never inside another call. A callback
+ * may look at the mirror and commit; it may not poll or free. */
 #ifndef CKPTD_REGISTRY_REGISTRY_H
 #define CKPTD_REGISTRY_REGISTRY_H
 
@@ -27,18 +31,19 @@ struct registry;
 enum {
 	REGISTRY_KEY_MAX = 256,         /* with the NUL; without the prefix */
 	REGISTRY_VALUE_MAX = 64 << 10,  /* bytes */
-	REGISTRY_RECORDS_MAX = 1 << 17, /* in the mirror; beyond, it is away and says so */
-	REGISTRY_BYTES_MAX = 256 << 20, /* and their bytes */
-	REGISTRY_CALLS_MAX = 1024,      /* transactions that wait */
+	REGISTRY_RECORDS_MAX = 1 << 17, /* in the mirror; beyond, the registry is away and says so */
+	REGISTRY_BYTES_MAX = 256 << 20, /* of those records */
+	REGISTRY_CALLS_MAX = 1024,      /* transactions that are not decided */
 	REGISTRY_CHANGES_MAX = 16,      /* of one transaction; and so many comparisons */
 };
 
+/* Copied by registry_new(). */
 struct registry_config {
-	const char *url;                  /* etcd://HOST:PORT[,HOST:PORT...]/PREFIX; etcds:// over TLS */
+	const char *url;                  /* etcd://HOST[:PORT][,HOST[:PORT]...]/PREFIX; etcds:// over TLS */
 	const char *ca, *cert, *key;      /* PEM files; NULL: the system's authorities, no certificate of our own */
 	const char *user, *password_file; /* NULL: none */
-	uint64_t lease_ns;                /* at least 2 s: etcd makes less of it longer */
-	uint64_t timeout_ns;              /* of each call */
+	uint64_t lease_ns;                /* at least 2 s; rounded up to seconds */
+	uint64_t timeout_ns;              /* of each call, and until an outage is told; at least 100 ms */
 };
 
 struct registry_record {
@@ -50,63 +55,74 @@ struct registry_record {
 };
 
 struct registry_events {
-	/* gone: the record does not stand any more (value is NULL, changed the revision of that, or 0 where it is not known). */
+	/* gone: the record does not stand any more. value is then NULL, created 0, and changed the revision of the deletion, or 0 where that
+	 * is not known. */
 	void (*record)(void *arg, const struct registry_record *record, bool gone);
-	void (*synced)(void *arg);                /* all that stood has been told: at first, and after each outage */
-	void (*away)(void *arg, const char *why); /* it cannot be followed; once for each outage */
-	void (*leased)(void *arg);
-	void (*lapsed)(
-		void *arg); /* before that is told registry_lease_until() has passed, or less than the margin was left */
+	void (*synced)(void *arg);                /* all that stands has been told: at first, and after each outage */
+	void (*away)(void *arg, const char *why); /* it has not been followed for timeout_ns; once for each outage */
+	void (*leased)(void *arg);                /* there is a lease */
+	void (*lapsed)(void *arg); /* there is none any more; registry_lease_until() has passed, or etcd has ended it */
 	void *arg;
 };
 
 struct registry_compare {
 	const char *key;
-	bool created;      /* the revision in which it was created, else the last in which it was changed */
-	uint64_t revision; /* 0: it does not stand */
+	bool created;      /* the revision in which the record was created, else the last in which it was changed */
+	uint64_t revision; /* 0: the record does not stand */
 };
 
+/* One for each key. */
 struct registry_change {
 	const char *key;
 	const void *value; /* NULL: delete */
 	size_t len;
-	bool leased; /* goes with our lease; -ENOLCK while there is none */
+	bool leased; /* goes with our lease */
 };
 
 struct registry_result {
-	/* 0: it was decided. -ETIMEDOUT, -ECONNRESET, ...: nobody knows whether it was applied (the mirror will tell); -EACCES: refused by the
-	 * registry; -ESTALE: our lease has ended. */
+	/* 0              it was decided
+	 * -EHOSTUNREACH  it did not reach any member in time: nothing was applied
+	 * -ESTALE        our lease has ended: nothing was applied
+	 * -EACCES, -ENOSPC, -EINVAL
+	 *                the registry refuses it: nothing was applied
+	 * others         nobody knows (-ETIMEDOUT, -ECONNRESET, ...): it may have been applied, or may yet be. The mirror will tell. It is
+	 *                never sent twice. */
 	int rc;
 	bool applied;      /* all comparisons held */
-	uint64_t revision; /* of the registry then; of the changes where they were applied */
-	const char *why;   /* a sentence where rc is not 0 */
+	uint64_t revision; /* of the registry then; of the changes where they were applied; 0 where rc is not 0 */
+	const char *why;   /* a sentence where rc is not 0; valid during the call */
 };
 typedef void registry_done(void *arg, const struct registry_result *result);
 
-/* Checks the configuration and begins to look for the registry, for ever, each of its addresses in turn. -EINVAL, -ENOENT (a file), -EACCES (others may read
- * the password) with a sentence. Copies all of config. */
+/* Checks the configuration and begins to look for the registry, for ever, at each of its addresses in turn. -EINVAL, -ENOENT (a file),
+ * -EACCES (others may read the password or the key), each with a sentence. */
 int registry_new(const struct registry_config *config, const struct registry_events *events, struct registry **out,
 		 struct err *err);
-/* Revokes the lease where that can be done at once, else it ends by itself; nobody is called any more. NULL is allowed. */
+/* Revokes the lease if the registry answers within 300 ms; else the lease ends by itself. Nobody is called any more, also not for what is
+ * not decided. NULL is allowed. */
 void registry_free(struct registry *registry);
 
+/* Readable when registry_poll() has something to do. */
 int registry_event_fd(const struct registry *registry);
 /* Runs what has happened; never waits. */
 void registry_poll(struct registry *registry);
 
-/* Copies all. -ENOBUFS: too many wait; -ENOLCK; -EMSGSIZE; -ENOMEM: done is not called. Otherwise it is, once, at the latest when the call's deadline has
- * passed. */
+/* Copies all. 0: done is called once, at the latest when timeout_ns has passed. Otherwise never: -ENOBUFS: too many wait; -ENOLCK: a
+ * change is leased, and there is no lease; -EINVAL: a key is empty, too long or changed twice; -EMSGSIZE: too many changes, comparisons
+ * or bytes; -ENOMEM. Transactions that wait together are applied in any order. */
 int registry_commit(struct registry *registry, const struct registry_compare *compare, unsigned ncompare,
 		    const struct registry_change *change, unsigned nchange, registry_done *done, void *arg);
 
-/* One record of the mirror, valid until the next registry_poll(). False: it does not stand. */
+/* One record of the mirror, valid until the next registry_poll(), in a callback until that returns. False: it does not stand. */
 bool registry_get(const struct registry *registry, const char *key, struct registry_record *record);
-/* Those whose keys begin so, in the order of their keys; *at: NULL at first. */
+/* The next of those whose keys begin so, in the order of keys; *at is NULL at first. */
 bool registry_next(const struct registry *registry, const char *prefix, const void **at,
 		   struct registry_record *record);
 
+/* Between `synced` and `away`. */
 bool registry_is_synced(const struct registry *registry);
-/* clock_now() until which our lease certainly stands, its margin taken off; 0: there is none. */
+/* The time of clock_now() until which our lease certainly stands, its margin taken off; 0: there is none. It may have passed since the
+ * last registry_poll(): compare it with clock_now() before you act on it. */
 uint64_t registry_lease_until(const struct registry *registry);
 
 struct registry_counts {
