@@ -132,7 +132,8 @@ static int share_id(struct collective *c, const struct collective_group *g, stru
 
 static int connect_nccl(struct collective *c, const struct collective_group *g, int64_t deadline)
 {
-	struct nccl_group group = {.rank = g->rank, .world = g->world, .cancel_fd = g->cancel_fd};
+	struct nccl_group group = {
+		.rank = g->rank, .world = g->world, .cancel_fd = g->cancel_fd, .waiting = g->waiting};
 	int rc = share_id(c, g, &group.id, deadline);
 
 	return rc < 0 ? rc : note(c, nccl_comm_connect(c->nccl, &group, deadline), nccl_comm_error(c->nccl));

@@ -36,6 +36,7 @@ struct collective_group {
 	const uint32_t *address_len; /* [world] */
 	uint64_t epoch;
 	int cancel_fd;
+	struct errand_waiting waiting; /* as in nccl_comm.h */
 };
 
 /* To be called once. Errors are those of ring_connect() and nccl_comm_connect(); -EINVAL where some ranks have GPUs, and others not. */

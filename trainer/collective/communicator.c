@@ -63,6 +63,7 @@ int communicator_connect(struct communicator *c)
 		.address_len = c->view->address_len,
 		.epoch = c->epoch,
 		.cancel_fd = c->cancel->fd,
+		.waiting = c->waiting,
 	};
 
 	c->complete_ns = 0;

@@ -20,7 +20,9 @@ struct nccl_comm {
 	struct nccl_stream stream;
 	void *handle; /* NULL: not made */
 	int rank, world, cancel_fd;
-	int failure; /* -errno of the first failure */
+	struct errand_waiting waiting;
+	bool connecting; /* no collective, in which it matters who comes */
+	int failure;     /* -errno of the first failure */
 	char error[NCCL_WHY_SIZE];
 };
 
@@ -49,7 +51,11 @@ static int pause_for(struct nccl_comm *c, const char *doing, int64_t deadline)
 {
 	struct pollfd cancel = {c->cancel_fd, POLLIN, 0};
 	struct timespec look = {0, LOOK_NS};
-	int n = ppoll(&cancel, 1, &look, NULL);
+	int n;
+
+	if (c->connecting && c->waiting.waiting)
+		c->waiting.waiting(c->waiting.self);
+	n = ppoll(&cancel, 1, &look, NULL);
 
 	if (n < 0 && errno != EINTR)
 		return fail(c, -errno, "%s: poll: %s", doing, strerror(errno));
@@ -130,10 +136,14 @@ int nccl_comm_connect(struct nccl_comm *c, const struct nccl_group *group, int64
 	c->rank = group->rank;
 	c->world = group->world;
 	c->cancel_fd = group->cancel_fd;
+	c->waiting = group->waiting;
 	code = c->table->init(&c->handle, c->world, group->id, c->rank, &config);
 	if (!c->handle)
 		return fail_code(c, "connecting", code == NCCL_SUCCESS ? NCCL_INTERNAL_ERROR : code);
-	return await_taken(c, "connecting", code, deadline);
+	c->connecting = true;
+	code = await_taken(c, "connecting", code, deadline);
+	c->connecting = false;
+	return code;
 }
 
 /* Both collectives: begun by `code`, complete when the device is done. */
@@ -195,7 +205,7 @@ int nccl_comm_free(struct nccl_comm *c, int64_t deadline)
 	int rc = 0;
 
 	if (c && c->handle)
-		rc = errand_run(abort_comm, c, deadline);
+		rc = errand_run_while(abort_comm, c, deadline, c->waiting.waiting ? &c->waiting : NULL);
 	if (rc != -ETIMEDOUT)
 		free(c);
 	return rc < 0 ? -ENOTRECOVERABLE : 0;

@@ -17,6 +17,7 @@
 #include <stdint.h>
 
 #include "collective/nccl_table.h"
+#include "common/errand.h"
 
 /* The device's stream on which the data is made and used. Borrowed. */
 struct nccl_stream {
@@ -27,8 +28,9 @@ struct nccl_stream {
 
 struct nccl_group {
 	int rank, world;
-	struct nccl_id id; /* made by rank 0 for this group alone */
-	int cancel_fd;     /* cancels when readable; never read here, borrowed; -1: none */
+	struct nccl_id id;             /* made by rank 0 for this group alone */
+	int cancel_fd;                 /* cancels when readable; never read here, borrowed; -1: none */
+	struct errand_waiting waiting; /* called while NCCL connects, and while it aborts; NULL: nothing */
 };
 
 struct nccl_comm;

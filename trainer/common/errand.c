@@ -6,6 +6,8 @@
 #include <stdbool.h>
 #include <stdlib.h>
 
+#include "common/deadline.h"
+
 /* Shared by the caller and the thread; who leaves last frees it. */
 struct errand {
 	void (*run)(void *argument);
@@ -73,15 +75,27 @@ static int start(struct errand *e)
 	return -rc;
 }
 
-static bool await(struct errand *e, int64_t deadline)
+/* Between two calls of whoever is to be told that it is waited for. */
+enum { SLICE_NS = 100000000 };
+
+static bool await(struct errand *e, int64_t deadline, const struct errand_waiting *w)
 {
-	struct timespec until = {deadline / 1000000000, deadline % 1000000000};
 	bool done;
 	int rc = 0;
 
 	pthread_mutex_lock(&e->lock);
-	while (!e->done && rc == 0)
+	while (!e->done && rc == 0) {
+		int64_t soon = monotonic_ns() + SLICE_NS, next = w && soon < deadline ? soon : deadline;
+		struct timespec until = {next / 1000000000, next % 1000000000};
+
 		rc = pthread_cond_timedwait(&e->ended, &e->lock, &until);
+		if (rc != ETIMEDOUT || next == deadline)
+			continue;
+		rc = 0;
+		pthread_mutex_unlock(&e->lock);
+		w->waiting(w->self);
+		pthread_mutex_lock(&e->lock);
+	}
 	done = e->done;
 	e->left = !done;
 	pthread_mutex_unlock(&e->lock);
@@ -90,10 +104,15 @@ static bool await(struct errand *e, int64_t deadline)
 
 int errand_run(void (*run)(void *argument), void *argument, int64_t deadline)
 {
+	return errand_run_while(run, argument, deadline, NULL);
+}
+
+int errand_run_while(void (*run)(void *argument), void *argument, int64_t deadline, const struct errand_waiting *w)
+{
 	struct errand *e = make(run, argument);
 	int rc = e ? start(e) : -ENOMEM;
 
-	if (rc == 0 && !await(e, deadline))
+	if (rc == 0 && !await(e, deadline, w))
 		return -ETIMEDOUT; /* the thread frees it, should it ever come back */
 	if (e)
 		free_errand(e);

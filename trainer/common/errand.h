@@ -10,4 +10,11 @@
  */
 int errand_run(void (*run)(void *argument), void *argument, int64_t deadline);
 
+/* The same; whoever waits calls waiting(self) now and then. NULL: nothing. */
+struct errand_waiting {
+	void (*waiting)(void *self);
+	void *self;
+};
+int errand_run_while(void (*run)(void *argument), void *argument, int64_t deadline, const struct errand_waiting *w);
+
 #endif

@@ -70,10 +70,19 @@ static int check_text(struct loop *l)
 	return -ENODATA;
 }
 
+/* NCCL connects, or aborts: a rank that waits for that has not hung. */
+static void beat(void *self)
+{
+	const struct loop *l = self;
+
+	ckpt_beat(l->session, l->state.counters.step, CKPT_PHASE_COLLECTIVE);
+}
+
 /* Everything that lives as long as the session. What was made is freed by tear_down(). */
 static int set_up(struct loop *l)
 {
 	l->communicator = (struct communicator){.session = l->session,
+						.waiting = {beat, l},
 						.cancel = &l->cancel,
 						.way = &l->platform->way,
 						.address = l->options->address,

@@ -163,6 +163,40 @@ Test(nccl_comm, ends_every_misbehaviour_by_its_deadline_and_says_which)
 	}
 }
 
+static void count(void *self)
+{
+	++*(int *)self;
+}
+
+/* So that a rank beats while it waits for NCCL; in a collective it does not, where another may hang. */
+Test(nccl_comm, tells_that_it_connects_and_that_it_aborts)
+{
+	struct nccl_comm *comm = make(0);
+	int told = 0, before;
+	struct nccl_group group = {.rank = 0, .world = 1, .cancel_fd = -1, .waiting = {count, &told}};
+
+	memset(&fake.id, 0, sizeof(fake.id));
+	fake.fault = FAKE_NCCL_INIT_NEVER;
+	cr_assert_eq(nccl_comm_connect(comm, &group, deadline_in_ms(BRIEF_MS)), -ETIMEDOUT);
+	cr_assert_gt(told, 1);
+	fake.abort_hangs = true;
+	before = told;
+	cr_assert_eq(nccl_comm_free(comm, deadline_in_ms(450)), -ENOTRECOVERABLE);
+	cr_assert_gt(told, before);
+	fake_nccl_release(&fake, 1);
+	fake_nccl_end(&fake);
+
+	comm = make(0);
+	memset(&fake.id, 0, sizeof(fake.id));
+	fake.fault = FAKE_NCCL_NEVER_DONE;
+	cr_assert_eq(nccl_comm_connect(comm, &group, deadline_in_ms(PATIENT_MS)), 0);
+	before = told;
+	cr_assert_eq(nccl_comm_all_gather(comm, data[0], COUNT, deadline_in_ms(BRIEF_MS)), -ETIMEDOUT);
+	cr_assert_eq(told, before);
+	cr_assert_eq(nccl_comm_free(comm, deadline_in_ms(PATIENT_MS)), 0);
+	fake_nccl_end(&fake);
+}
+
 Test(nccl_comm, an_abort_that_hangs_is_left_to_itself)
 {
 	int rc;
