@@ -61,7 +61,41 @@ def skipped():
     before = list(gpu_check.failures)
     gpu_check.test("trainer", [sys.executable, "-c", "print('1..0 # SKIP no NCCL'); raise SystemExit(77)"], dict(os.environ))
     good = gpu_check.failures == before and "not measured: no NCCL: trainer" in gpu_check.notes
+    gpu_check.test("trainer", [sys.executable, "-c", "print('1..0 # SKIP no NCCL'); raise SystemExit(77)"], dict(os.environ), required=True)
+    good = good and len(gpu_check.failures) == len(before) + 1 and "no NCCL" in gpu_check.failures[-1]
     return [] if good else [f"{gpu_check.failures} {gpu_check.notes}"]
+
+
+def wheels():
+    """NCCL in a wheel is found, and a wheel without it is not taken for one."""
+    with tempfile.TemporaryDirectory() as folder:
+        for name in ("nccl/lib/libnccl.so.2", "cu13/lib/libcublas.so.13", "cudnn/lib/libcudnn.so.9"):
+            tidy.plant(tidy.pathlib.Path(folder), {f"nvidia/{name}": ""})
+        before = os.environ.get("PYTHONPATH")
+        os.environ["PYTHONPATH"] = folder
+        found = gpu_check.wheel_folders(sys.executable)
+        os.environ["PYTHONPATH"] = before or ""
+    wanted = [f"{folder}/nvidia/cu13/lib", f"{folder}/nvidia/nccl/lib"]
+    return [] if sorted(found) == wanted else [f"{found}, not {wanted}"]
+
+
+def stages():
+    """A stage that is named runs alone, in its own time; behind a device layer that fails nothing runs."""
+    ran, kept = [], list(gpu_check.failures)
+    names = ("smoke", "small", "trainer", "sanitize", "full")
+    former = {name: getattr(gpu_check, name) for name in names}
+    for name in names:
+        setattr(gpu_check, name, lambda args, env, name=name: ran.append((name, gpu_check.left())))
+    gpu_check.failures[:] = []
+    gpu_check.run_stages(["trainer", "full"], None, {})
+    gpu_check.smoke = lambda args, env: gpu_check.failures.append("planted")
+    gpu_check.run_stages(gpu_check.STAGES, None, {})
+    gpu_check.failures[:] = kept
+    for name in names:
+        setattr(gpu_check, name, former[name])
+    good = [name for name, _ in ran] == ["trainer", "full"] and all(
+        abs(seconds - gpu_check.BUDGETS_S[name]) < 30 for name, seconds in ran)
+    return [] if good else [f"{ran}"]
 
 
 def memory():
@@ -90,7 +124,9 @@ with contextlib.redirect_stdout(sys.stderr):
         ("without a GPU it measures nothing and says so", without_a_gpu()),
         ("so do its programs, where they are built", programs_without_a_gpu()),
         ("the table tells what missed its floor", table()),
-        ("what lacks its library is not measured and no failure", skipped()),
+        ("what lacks its library is not measured, and a failure where it is needed", skipped()),
+        ("NCCL and cuBLAS are found in wheels", wheels()),
+        ("a stage that is named runs alone, in its own time", stages()),
         ("a state that the memory has no room for is made smaller", memory()),
         ("offline-deps says that there is no apt-get", offline_deps_without_apt()),
     ]
