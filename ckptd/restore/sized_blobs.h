@@ -4,7 +4,7 @@
 #ifndef CKPTD_SIZED_BLOBS_H
 #define CKPTD_SIZED_BLOBS_H
 
-#include "arena/memory.h"
+#include "arena/room.h"
 #include "store/read/restore.h"
 
 /* Whether the entry, or what was saved under its name, is a blob of changing size. */

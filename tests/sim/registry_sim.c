@@ -389,8 +389,8 @@ int registry_new(const struct registry_config *config, const struct registry_eve
 		 struct err *err)
 {
 	unsigned node;
-	SIM_CHECK(sscanf(config->url, "etcd://node:%u/sim", &node) == 1 && node < NODES && !sim.nodes[node], "registry %s",
-		  config->url);
+	SIM_CHECK(sscanf(config->url, "etcd://node:%u/sim", &node) == 1 && node < NODES && !sim.nodes[node],
+		  "registry %s", config->url);
 	struct registry *r = calloc(1, sizeof(*r));
 	if (!r)
 		return err_set(err, -ENOMEM, "no memory");

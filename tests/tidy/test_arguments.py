@@ -1,5 +1,5 @@
 """tests/unit/libckpt/test_arguments.c has rows for every function of ckpt.map, and each code that a row expects of a function stands in its comment
-in ckpt.h or among those of every function. Each code that is listed there has a row, in that table or in test_errors.c, that asks for its
+in ckpt.h or among those of every function. Each code that is listed there has a row, in that table, in test_errors.c or in test_blob.c, that asks for its
 sentence. The same rows and codes for the reader's header."""
 
 import re
@@ -88,12 +88,12 @@ def check_library(table, version_map, header):
     return check(read(table), read(version_map), read(header))
 
 
-arguments, errors = (read(f"tests/unit/libckpt/test_{name}.c") for name in ("arguments", "errors"))
+arguments, errors, blob = (read(f"tests/unit/libckpt/test_{name}.c") for name in ("arguments", "errors", "blob"))
 header = read("libckpt/ckpt.h")
 tidy.report([
     ("a planted gap is found", planted()),
     ("every function has rows, and its codes are documented", check(arguments, read("libckpt/ckpt.map"), header)),
-    ("the sentence of every listed code is asked for", check_sentences(rows(arguments) | rows(errors), header)),
+    ("the sentence of every listed code is asked for", check_sentences(rows(arguments) | rows(errors) | rows(blob), header)),
     ("so has every function of the reader",
      check_library("tests/unit/reader/test_arguments.c", "libckpt/ckpt_reader.map", "libckpt/ckpt_reader.h")),
 ])

@@ -300,51 +300,6 @@ Test(device_cuda, staged_plans_take_turns_in_one_buffer)
 	free(other);
 }
 
-/* The state is elsewhere; what stood before it is painted over. */
-static char *move_state(struct cuda_world *w)
-{
-	char *former = w->state, *other = calloc(1, WORLD_STATE);
-	for (int i = 0; i < WORLD_SPANS; i++)
-		w->spans[i].memory = other + ((char *)w->spans[i].memory - former);
-	w->state = other;
-	memset(former, 0x55, WORLD_STATE);
-	return former;
-}
-
-Test(device_cuda, a_plan_goes_on_at_other_addresses)
-{
-	for (uint64_t seed = 0; seed < SEEDS / 5; seed++) {
-		struct cuda_world *w = cuda_world_make_with(seed, seed % 2 ? PLAN_STAGED : 0);
-		save_and_step(w, true);
-		cr_assert(cuda_world_matches(w), "seed %lu", seed);
-		char *former = move_state(w);
-		cr_assert_eq(ops->plan_rebind(w->plan, w->spans, WORLD_SPANS, &w->err), 0, "%s", w->err.text);
-		free(former);
-		save_and_step(w, true);
-		cr_assert(cuda_world_matches(w), "seed %lu", seed);
-		cr_assert_arr_eq(w->leaves, w->want, w->nleaves * 8, "seed %lu", seed);
-		cuda_world_free(w);
-	}
-}
-
-Test(device_cuda, addresses_change_between_launches_and_nothing_else_does)
-{
-	struct cuda_world *w = cuda_world_make(3);
-	cuda_fake_hold(w->fake, true);
-	cr_assert_eq(cuda_world_launch(w), 0);
-	cr_assert_eq(ops->plan_rebind(w->plan, w->spans, WORLD_SPANS, &w->err), -EBUSY);
-	cuda_fake_hold(w->fake, false);
-	cuda_fake_settle(w->fake);
-	cr_assert_eq(ops->plan_rebind(w->plan, w->spans, 1, &w->err), -EINVAL);
-	w->spans[0].group = 2;
-	cr_assert_eq(ops->plan_rebind(w->plan, w->spans, WORLD_SPANS, &w->err), -EINVAL);
-	cr_assert(strstr(w->err.text, "differs in more than its memory"), "%s", w->err.text);
-	w->spans[0].group = 3;
-	save_and_step(w, true);
-	cr_assert(cuda_world_matches(w));
-	cuda_world_free(w);
-}
-
 Test(device_cuda, staging_is_refused_where_there_is_no_memory_to_spare)
 {
 	struct cuda_world *w = cuda_world_make(24);

@@ -361,6 +361,7 @@ Test(arguments_joined, of_saves)
 	const ckpt_tensor t = {.size = sizeof(t), .name = "t", .dtype = CKPT_F32, .device = CKPT_HOST};
 	REFUSES(ckpt_register_tensor(s, &t), -EBUSY, "ended with ckpt_join");
 	REFUSES(ckpt_register_blob(s, "b", CKPT_SCOPE_JOB, data, 4), -EBUSY, "ended with ckpt_join");
+	REFUSES(ckpt_register_sized_blob(s, "b", CKPT_SCOPE_JOB, 4), -EBUSY, "ended with ckpt_join");
 	REFUSES(ckpt_begin(s, 1, CKPT_MEMORY, NULL, NULL), -EINVAL, "`out` is NULL");
 	REFUSES(ckpt_begin(s, beyond, CKPT_MEMORY, NULL, &snap), -EINVAL, "is not below 10^12");
 	REFUSES(ckpt_begin(s, 1, (ckpt_target)0, NULL, &snap), -EINVAL, "target 0");

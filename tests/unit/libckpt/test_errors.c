@@ -170,6 +170,7 @@ Test(errors, of_registering_too_much)
 		cr_assert_eq(ckpt_register_blob(s, name, CKPT_SCOPE_JOB, data, 4), 0);
 	}
 	REFUSES(ckpt_register_blob(s, "b", CKPT_SCOPE_JOB, data, 4), -E2BIG, "at most 1048576 tensors and blobs");
+	REFUSES(ckpt_register_sized_blob(s, "b", CKPT_SCOPE_JOB, 4), -E2BIG, "at most 1048576 tensors and blobs");
 	REFUSES(put("w", 64, 1, &(ckpt_piece){.data = data}), -E2BIG, "at most 1048576 tensors and blobs");
 }
 
