@@ -11,7 +11,7 @@ import subprocess
 import tempfile
 
 from loopback_cluster import free_port
-from tap import Failure, until
+from tap import Failure, expect, until
 
 HOST = "127.0.0.1"
 # Members wait for the disk and for processors that others use, too.
@@ -140,6 +140,8 @@ class Etcd:
         return [m for m in self.members if m not in gone]
 
     def healthy(self, *members):
+        for member in self.members:
+            expect(not member.process or member.process.poll() is None, "member", member.name, "of etcd has ended")
         return all(self.ctl("endpoint", "health", member=m).returncode == 0 for m in members or self.members)
 
     def start(self):
