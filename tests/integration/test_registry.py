@@ -34,11 +34,12 @@ def ready(cluster, *names, **more):
 
 
 def case_changes_are_told():
+    """Each of them while the watch stands, so it may take its time: after a break changes that cancel out are not told."""
     with etcd() as cluster:
         cluster.must("put", "/ckpt/before", "1")
         cluster.must("put", "/ckptother", "1")
         cluster.must("put", "/other/ckpt", "1")
-        with ready(cluster, "a", "b") as (a, b):
+        with ready(cluster, "a", "b", timeout_ms=LONG_MS) as (a, b):
             for n in a, b:
                 n.ready()
                 equal([line[:2] for line in n.told("record")], [["record", "before"]], "what stood")
