@@ -113,10 +113,10 @@ static void registration(void)
 	struct wbuf table = {0}, text = {0};
 	struct region own = region_flat(700, 700), all = region_flat(0, 50), blob = region_flat(0, 37);
 	struct entry entries[] = {
-		{(char *)"own", ENTRY_TENSOR, DTYPE_F32, {2, {40, 35}}, "optimizer", "", 1, &own},
-		{(char *)"all", ENTRY_TENSOR, DTYPE_U64, {1, {50}}, "params", "dp", 1, &all},
-		{(char *)"both", ENTRY_TENSOR, DTYPE_U64, {1, {50}}, "params", "dp", 1, &all},
-		{(char *)"rng@00001", ENTRY_RANK_BLOB, DTYPE_U8, {1, {37}}, "blobs", "", 1, &blob},
+		{(char *)"own", ENTRY_TENSOR, false, DTYPE_F32, {2, {40, 35}}, "optimizer", "", 1, &own},
+		{(char *)"all", ENTRY_TENSOR, false, DTYPE_U64, {1, {50}}, "params", "dp", 1, &all},
+		{(char *)"both", ENTRY_TENSOR, false, DTYPE_U64, {1, {50}}, "params", "dp", 1, &all},
+		{(char *)"rng@00001", ENTRY_RANK_BLOB, true, DTYPE_U8, {1, {37}}, "blobs", "", 1, &blob},
 	};
 	struct registration reg = {1, 2, 4, entries, NULL};
 	const struct registration *list = &reg;
