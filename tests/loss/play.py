@@ -9,7 +9,8 @@ from actors import Ranks, Service
 from ends import Ends
 from tap import Failure, expect, until
 
-EBUSY, EOPNOTSUPP, ENOMEM, ENODATA = -16, -95, -12, -61
+EBUSY, EOPNOTSUPP, ENOMEM, ENODATA, ESTALE = -16, -95, -12, -61, -116
+REJOINS = 3
 TIGHT = "3M"
 
 
@@ -148,16 +149,32 @@ class Play(Ends):
             return oracle.newest(usable).step
         return run.asks
 
+    def ask(self, asked):
+        poison = 1 << 40 | self.epoch
+        self.ranks.say(f"poison {poison}", f"restore {asked}")
+        answers = [of[-1] for of in self.ranks.answers(2, f"restore of {asked}")]
+        self.tell(f"  asks for {asked}: {answers[0].code} {answers[0].text}")
+        return poison, answers
+
+    def join_again(self):
+        """Another epoch has begun meanwhile, as ckpt.h says of -ESTALE."""
+        self.ranks.say("join")
+        said = [of[-1] for of in self.ranks.answers(1, "the ranks join again")]
+        expect(all(answer.code == 0 for answer in said), f"join again: {said[0].code} {said[0].text}")
+        self.epoch = int(said[0].text)
+
     def resume(self, number):
         """False: it ends here."""
         if self.run.asks is generator.NEVER:
             self.ledger.begins_afresh(self.run.program)
             return True
-        poison = 1 << 40 | self.epoch
         asked = self.asked(number)
-        self.ranks.say(f"poison {poison}", f"restore {asked}")
-        answers = [of[-1] for of in self.ranks.answers(2, f"restore of {asked}")]
-        self.tell(f"  asks for {asked}: {answers[0].code} {answers[0].text}")
+        poison, answers = self.ask(asked)
+        for _ in range(REJOINS):
+            if all(answer.code != ESTALE for answer in answers):
+                break
+            self.join_again()
+            poison, answers = self.ask(asked)
         on_disk = self.on_disk(self.run.program.job, self.run.store)
         if answers[0].code == ENODATA:  # what the run before had begun may have been written since, and retention come after it
             self.ledger.retain(self.run.settings, self.run.store, on_disk)
