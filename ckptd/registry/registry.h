@@ -7,8 +7,8 @@
  *
  * The mirror: from its start on, the registry follows all records under its prefix. It tells of each change once, in the order of
  * revisions; first of all records that stand, then `synced`. After a break, which may be too short to be told as an outage, it tells of
- * what differs from what it told before, in the order of keys; changes that have cancelled out by then are not told. What was told may be old by as much as the registry is away. A decision
- * therefore compares revisions in a transaction.
+ * what differs from what it told before, in the order of keys; changes that have cancelled out by then are not told. What was told may be
+ * old by as much as the registry is away. A decision therefore compares revisions in a transaction.
  *
  * The lease: one for each struct registry. Records that are put under it go with it. registry_lease_until() is a time of clock_now()
  * before which the lease cannot have ended, whatever the other side's clock says: it counts from when the last renewal was *sent*, less a
