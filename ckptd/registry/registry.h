@@ -98,8 +98,8 @@ typedef void registry_done(void *arg, const struct registry_result *result);
  * -EACCES (others may read the password or the key), each with a sentence. */
 int registry_new(const struct registry_config *config, const struct registry_events *events, struct registry **out,
 		 struct err *err);
-/* Revokes the lease if the registry answers within 300 ms; else the lease ends by itself. Nobody is called any more, also not for what is
- * not decided. NULL is allowed. */
+/* Revokes the lease if the registry answers within 300 ms; else the lease ends by itself. What is not decided ends with
+ * -ESHUTDOWN, and nobody may ask for more then; no event comes any more. NULL is allowed. */
 void registry_free(struct registry *registry);
 
 /* Readable when registry_poll() has something to do. */

@@ -95,10 +95,10 @@ uint64_t transaction_turn(struct registry *r, uint64_t now)
 					 : list_entry(all->waiting.next, struct transaction, list)->deadline;
 }
 
-static void end_list(struct registry *r, struct list *list)
+static void end_list(struct registry *r, struct list *transactions)
 {
-	for (struct list *node; (node = list_pop(list));)
-		free_transaction(r, list_entry(node, struct transaction, list));
+	list_for_safe(it, transactions)
+		fail(r, list_entry(it, struct transaction, list), -ESHUTDOWN, "this daemon ends");
 }
 
 void transaction_end_all(struct registry *r)
