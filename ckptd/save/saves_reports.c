@@ -316,9 +316,12 @@ void saves_clear(struct saves *saves, struct step_id id, bool kept)
 
 /* ---- what still holds ------------------------------------------------------------------------------------------ */
 
+/* What is of an earlier epoch, and being written still, is told when it is followed, as after each new epoch. */
 static void report_anew(struct saves *saves, struct snapshot *s)
 {
 	s->said = s->told = 0;
+	if (s->id.epoch != saves->job->epoch)
+		return;
 	if (s->state == SNAPSHOT_FAILED)
 		saves_failed(saves, s, s->rc);
 	if (s->state == SNAPSHOT_COPIED || s->state == SNAPSHOT_CAPTURED)
@@ -334,8 +337,7 @@ void saves_report_anew(struct saves *saves)
 	saves->ordered.id = (struct step_id){0};
 	saves->walking++; /* it may be answered before it returns */
 	list_for(node, &saves->snapshots)
-		if (snapshot_of(node)->id.epoch == saves->job->epoch)
-			report_anew(saves, snapshot_of(node));
+		report_anew(saves, snapshot_of(node));
 	saves->walking--;
 	saves_follow(saves);
 }
