@@ -1,11 +1,14 @@
 #include "registry/registry_private.h"
 
+#include "base/cleanup.h"
 #include "base/clock.h"
 
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 enum { LEASE_MIN_S = 2, TIMEOUT_MIN_MS = 100 };
@@ -24,13 +27,23 @@ static bool copy_texts(struct registry *r, const struct registry_config *config)
 	       copy_text(&r->user, config->user) && copy_text(&r->password_file, config->password_file);
 }
 
+/* Whoever opens a FIFO waits for somebody at its other end. */
+static int check_open(const char *path, struct err *err)
+{
+	struct stat st;
+	AUTO_CLOSE int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	if (fd < 0 || fstat(fd, &st) < 0)
+		return err_set(err, -errno, "%s: %s", path, err_name(errno));
+	return S_ISREG(st.st_mode) ? 0 : err_set(err, -EINVAL, "%s is not a file", path);
+}
+
 static int check_file(const char *name, const char *path, bool secret, struct err *err)
 {
 	int rc = 0;
 	if (path && secret)
 		rc = secret_check(path, err);
-	else if (path && access(path, R_OK))
-		rc = err_set(err, -errno, "%s: %s", path, err_name(errno));
+	else if (path)
+		rc = check_open(path, err);
 	return rc ? err_prefix(err, rc, "%s", name) : 0;
 }
 

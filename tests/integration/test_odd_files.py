@@ -147,12 +147,15 @@ def node_files(folder):
     (folder / "secret").chmod(0o600)
     (folder / "conf").write_text("")
     certificates = {"--cluster": "roster", "--cluster-cert": "cert.pem", "--cluster-cert-key": "key.pem", "--cluster-ca": "cert.pem"}
-    return [certificates, {"--cluster": "roster", "--cluster-key": "secret"}, {"--config": "conf"}, {"--span-log": "spans"}]
+    keyed = {"--cluster": "roster", "--cluster-key": "secret"}
+    registry = {"--registry-ca": "cert.pem", "--registry-cert": "cert.pem", "--registry-cert-key": "key.pem", "--registry-password-file": "secret"}
+    return [certificates, keyed, {**keyed, **registry}, {"--config": "conf"}, {"--span-log": "spans"}]
 
 
 def names_fifo(folder, files, option):
     """ckptd says so, although nobody writes there or reads from there."""
     argv = [BIN / "ckptd", "--socket", folder / "d.sock", *(["--node", "a"] if "--cluster" in files else [])]
+    argv += ["--registry", "etcds://127.0.0.1:1/ckpt", "--registry-user", "u"] if "--registry-ca" in files else []
     for name, value in files.items():
         argv += [name, folder / ("fifo" if name == option else value)]
     try:
