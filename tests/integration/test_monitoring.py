@@ -11,6 +11,7 @@ import urllib.request
 
 import single_node
 import prometheus
+from etcd import etcd
 from packages import need
 from launcher import TRAIN, Run, run, top
 from loopback_cluster import loopback_cluster
@@ -85,10 +86,12 @@ def address_of(daemon):
 
 
 def served_in_a_cluster():
-    with loopback_cluster("ab", a=["--http", "127.0.0.1:0"]) as daemons:
+    with etcd() as members, loopback_cluster("ab", a=["--http", "127.0.0.1:0", "--registry", members.url("ckpt")]) as daemons:
+        until(lambda: "the registry is followed" in daemons["a"].text(), "the registry")
         families = prometheus.parse(get(address_of(daemons["a"]), "/metrics")[2])
         prometheus.lint(families, "ckpt_")
         equal(families["ckpt_node_up"].value("ckpt_node_up", node="b"), 1)
+        equal(families["ckpt_registry_synced"].value("ckpt_registry_synced"), 1)
         return set(families)
 
 
