@@ -177,6 +177,7 @@ def etcd_is_away_for_a_while():
         for member in n.etcd:
             member.go_on()
         n.elected()
+        all_must(ranks, "slot", WAIT)  # those that were begun meanwhile are told of first
         saved(ranks, 20)  # in the same epoch: no rank has joined again
         for name in NAMES:
             expect(n[name].job()["epoch"] == 1, n[name].job())
