@@ -13,7 +13,8 @@ import tempfile
 from loopback_cluster import free_port
 from tap import Failure, expect, until
 
-HOST = "127.0.0.1"
+# Tests that run side by side do not take each other's ports.
+HOST = f"127.{64 + (os.getpid() >> 8) % 128}.{os.getpid() % 256}.1"
 # Members wait for the disk and for processors that others use, too.
 PATIENCE = ["--heartbeat-interval", "100", "--election-timeout", "1000"]
 

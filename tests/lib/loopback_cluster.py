@@ -12,13 +12,18 @@ import tempfile
 from single_node import Daemon, Failure, expect, until
 
 
+GIVEN = set()
+
+
 def free_port(host):
     """One that stays free until it is listened on, and while a daemon is away: below those that the kernel gives to whoever asks for any."""
     while True:
         with socket.socket() as sock, contextlib.suppress(OSError):
             port = random.randrange(10000, 32768)
             sock.bind((host, port))
-            return port
+            if (host, port) not in GIVEN:  # whoever has it may not listen yet
+                GIVEN.add((host, port))
+                return port
 
 
 # Clusters that a test has at the same time do not take each other's ports.
