@@ -26,7 +26,7 @@
  *     Otherwise it may be left behind, because a spill can fail. If nothing was lost at all, no rank repeats a finished step. That is so
  *     if the world grew, or if a node was drained or asked to leave.
  *  9. Dead ends. ckpt_wait for verified is refused with -EINVAL only if the settings say that nothing is read back.
- * 10. One coordinator. With a registry, at no time do two daemons take themselves for the coordinator of a job.
+ * 10. One coordinator. With a registry, at no time do two daemons hold themselves for a job's coordinator.
  * Losses in 2: a daemon that is killed loses what it held for others, a node its own arenas, too. Shown in an arena that was made since a loss,
  * it was copied since, and that loss does not count.
  *
