@@ -25,8 +25,11 @@ static void apply(const struct sources *fresh, enum setting_scope scope, const c
 			continue;
 		const struct given *given = sources_find(fresh, s, job);
 		struct value now = value_load(s, base);
-		if (value_equal(s, &now, &given->value))
+		if (value_equal(s, &now, &given->value)) {
+			if (!s->restart)
+				value_store(s, &given->value, base); /* a text is of the sources that go */
 			continue;
+		}
 		if (s->restart) {
 			say_restart(s, &now, given);
 			continue;

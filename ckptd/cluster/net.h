@@ -31,10 +31,10 @@ enum {
 	NET_WITHDRAW_MS = 20,      /* see net_withdraw() */
 };
 
-/* Files with which a node proves that it belongs to the cluster: the cluster key (docs/explanation/security.md), or, where that is NULL, the node's
+/* Files with which a node proves that it belongs to the cluster: the cluster key (docs/explanation/security.md), and the one before it while it is changed (NULL: none), or, where that is NULL, the node's
  * own certificate, its key, and those of the authorities that are believed, in PEM. */
 struct net_credentials {
-	const char *key, *cert, *cert_key, *ca;
+	const char *key, *key_old, *cert, *cert_key, *ca;
 };
 
 /* How copies go. Alike on all nodes of a cluster. Messages go over TLS in any case. */

@@ -144,13 +144,18 @@ static const struct election_events moves = {coordinator_link_moved};
 
 static struct net_credentials credentials_of(const struct config *config)
 {
-	return (struct net_credentials){config->cluster_key, config->cluster_cert, config->cluster_cert_key,
-					config->cluster_ca};
+	return (struct net_credentials){.key = config->cluster_key,
+					.key_old = config->cluster_key_old,
+					.cert = config->cluster_cert,
+					.cert_key = config->cluster_cert_key,
+					.ca = config->cluster_ca};
 }
 
 /* Either the key, or all that belongs to a certificate. */
 static int check_credentials(const struct config *config, struct err *err)
 {
+	if (config->cluster_key_old && !config->cluster_key)
+		return err_set(err, -EINVAL, "[node] cluster-key-old counts beside cluster-key alone");
 	unsigned n = (config->cluster_cert != NULL) + (config->cluster_cert_key != NULL) + (config->cluster_ca != NULL);
 	if (config->cluster_key ? !n : n == 3)
 		return 0;
@@ -235,7 +240,7 @@ void peers_renew(struct daemon *d)
 	struct net_credentials files = credentials_of(&d->config);
 	if (!d->net)
 		return;
-	if (net_renew(d->net, &files, &err))
+	if (check_credentials(&d->config, &err) || net_renew(d->net, &files, &err))
 		log_warn("what this node proves itself with stays as it was: %s", err.text);
 	else
 		log_info("what this node proves itself with has been read again");

@@ -34,7 +34,7 @@ struct config {
 	const char *http;                                            /* "ADDR:PORT", or "off" */
 	const char *span_log;                                        /* path of a file; NULL: none */
 	const char *cluster;                                         /* path of the roster; NULL: this node is alone */
-	const char *cluster_key;                                     /* path of a file; NULL: none */
+	const char *cluster_key, *cluster_key_old;                   /* paths; NULL: none */
 	const char *cluster_cert, *cluster_cert_key, *cluster_ca;    /* the same, in its place */
 	const char *registry;                                        /* URL of etcd; NULL: none */
 	const char *registry_ca, *registry_cert, *registry_cert_key; /* paths; NULL: none */

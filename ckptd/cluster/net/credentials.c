@@ -41,6 +41,7 @@ struct claim {
 	unsigned node;
 	bool known;
 	unsigned identities;         /* that its caller has claimed */
+	unsigned key;                /* of ours, with which we call */
 	char identity[IDENTITY_MAX]; /* of a PSK that we use */
 };
 
@@ -93,7 +94,7 @@ static int use_psk(SSL *ssl, const EVP_MD *md, const unsigned char **id, size_t 
 {
 	const struct claim *claim = SSL_get_ex_data(ssl, claim_index);
 	(void)md; /* there is one cipher */
-	*out = make_psk(ssl, claim->by->ring->keys[0], claim->identity);
+	*out = make_psk(ssl, claim->by->ring->keys[claim->key], claim->identity);
 	*id = (const unsigned char *)claim->identity;
 	*idlen = strlen(claim->identity);
 	return *out != NULL;
@@ -177,15 +178,29 @@ static int fail(struct err *err, int rc, const char *what, const char *path)
 	return err_set(err, rc, "%s %s: %s", what, path, reason ? reason : "OpenSSL does not say why");
 }
 
-static int load_keys(struct credentials *c, const char *path, struct err *err)
+static int load_old(struct credentials *c, const char *path, struct err *err)
+{
+	struct key_ring *old = vault_pages(sizeof(*old));
+	if (!old)
+		return err_set(err, -ENOMEM, "no memory for the old cluster key");
+	int rc = key_read(path, old, err);
+	if (!rc)
+		key_add(c->ring, old);
+	vault_give_back(old, sizeof(*old));
+	return rc;
+}
+
+static int load_keys(struct credentials *c, const struct net_credentials *files, struct err *err)
 {
 	c->ring = vault_pages(sizeof(*c->ring));
 	if (!c->ring)
 		return err_set(err, -ENOMEM, "no memory for the cluster key");
-	int rc = key_read(path, c->ring, err);
+	int rc = key_read(files->key, c->ring, err);
+	if (!rc && files->key_old)
+		rc = load_old(c, files->key_old, err);
 	for (unsigned i = 0; !rc && i < c->ring->n; i++)
 		if (!name_key(c->ring->keys[i], c->key_names[i]))
-			rc = fail(err, -EIO, "cluster key", path);
+			rc = fail(err, -EIO, "cluster key", files->key);
 	SSL_CTX_set_psk_use_session_callback(c->ctx, use_psk);
 	SSL_CTX_set_psk_find_session_callback(c->ctx, find_psk);
 	SSL_CTX_set_verify(c->ctx, SSL_VERIFY_PEER, NULL); /* a certificate in place of the PSK is nobody's */
@@ -263,7 +278,7 @@ int credentials_new(const struct net_credentials *files, const struct roster *ro
 	*c = (struct credentials){.ctx = ctx, .roster = roster, .self = self};
 	int rc = configure(ctx) ? 0 : fail(err, -ENOSYS, "OpenSSL cannot do", CIPHER);
 	if (!rc)
-		rc = files->key ? load_keys(c, files->key, err) : load_certificates(c, files, err);
+		rc = files->key ? load_keys(c, files, err) : load_certificates(c, files, err);
 	if (rc)
 		credentials_free(c);
 	else
@@ -293,7 +308,7 @@ static SSL *new_connection(struct credentials *c, struct claim **out)
 	return NULL;
 }
 
-SSL *credentials_call(struct credentials *c, unsigned node)
+SSL *credentials_call(struct credentials *c, unsigned node, unsigned attempt)
 {
 	struct claim *claim;
 	const char *self = c->roster->nodes[c->self].name, *other = c->roster->nodes[node].name;
@@ -301,9 +316,10 @@ SSL *credentials_call(struct credentials *c, unsigned node)
 	if (!ssl)
 		return NULL;
 	claim->node = node;
+	claim->key = c->ring ? attempt % c->ring->n : 0;
 	SSL_set_connect_state(ssl);
 	SSL_set_hostflags(ssl, X509_CHECK_FLAG_NO_WILDCARDS);
-	if (c->ring ? make_identity(c->key_names[0], self, other, claim->identity) : SSL_set1_host(ssl, other))
+	if (c->ring ? make_identity(c->key_names[claim->key], self, other, claim->identity) : SSL_set1_host(ssl, other))
 		return ssl;
 	SSL_free(ssl);
 	return NULL;

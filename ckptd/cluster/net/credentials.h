@@ -22,8 +22,9 @@ int credentials_new(const struct net_credentials *files, const struct roster *ro
 /* Connections that stand stay. NULL is allowed. */
 void credentials_free(struct credentials *c);
 
-/* A connection to a node, and one from nobody knows whom. NULL: no memory. */
-SSL *credentials_call(struct credentials *c, unsigned node);
+/* A connection to a node, and one from nobody knows whom. While the cluster's key is changed the node may not have the new one yet: each
+ * attempt that has failed is followed by one with the next key. NULL: no memory. */
+SSL *credentials_call(struct credentials *c, unsigned node, unsigned attempt);
 SSL *credentials_answer(struct credentials *c);
 
 /* Whether the other end of a connection that is set up has proved to be this node. */

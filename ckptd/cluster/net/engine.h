@@ -83,6 +83,7 @@ struct part {
 struct asking {
 	struct link *link; /* NULL: none */
 	bool ready;        /* the node has taken it */
+	unsigned failures; /* of calls, since ever: see credentials_call() */
 	uint64_t call_at;
 	unsigned backoff_ms;
 	uint8_t in[LANE_ANSWER_BYTES];
@@ -165,6 +166,7 @@ struct peer {
 	uint64_t heard, said;
 	struct silence silence; /* since then */
 	uint64_t call_at;
+	unsigned failures; /* of calls, since ever: see credentials_call() */
 	bool told_roster, told_protocol, told_way;
 	unsigned backoff_ms;
 	struct list smalls;

@@ -35,7 +35,7 @@ static bool decode_all(char *text, struct key_ring *ring)
 	static const char blank[] = " \t\r\n\v\f";
 	char *rest;
 	for (char *word = strtok_r(text, blank, &rest); word; word = strtok_r(NULL, blank, &rest))
-		if (ring->n == KEYS_MAX || !decode(word, ring->keys[ring->n++]))
+		if (ring->n == KEYS_FILE || !decode(word, ring->keys[ring->n++]))
 			return false;
 	return ring->n;
 }
@@ -84,6 +84,12 @@ int key_read(const char *path, struct key_ring *ring, struct err *err)
 		rc = key_parse(text, (size_t)n, ring, err);
 	OPENSSL_cleanse(text, sizeof(text));
 	return rc ? err_prefix(err, rc, "cluster key %s", path) : 0;
+}
+
+void key_add(struct key_ring *ring, const struct key_ring *more)
+{
+	for (unsigned i = 0; i < more->n && ring->n < KEYS_MAX; i++)
+		memcpy(ring->keys[ring->n++], more->keys[i], KEY_BYTES);
 }
 
 void key_wipe(struct key_ring *ring)

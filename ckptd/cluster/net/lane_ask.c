@@ -32,13 +32,14 @@ static void fail_call(struct peer *p, int rc)
 	struct asking *a = &p->asking;
 	log_debug("node %s does not take a lane for copies: %s", p->name, err_name(rc));
 	hang_up(p);
+	a->failures++;
 	a->call_at = clock_deadline(a->backoff_ms * CLOCK_NS_PER_MS);
 	a->backoff_ms = 2 * a->backoff_ms < BACKOFF_MAX_MS ? 2 * a->backoff_ms : BACKOFF_MAX_MS;
 }
 
 static void call(struct peer *p)
 {
-	p->asking.link = link_call(p->net->credentials, p->node, &p->where);
+	p->asking.link = link_call(p->net->credentials, p->node, p->asking.failures, &p->where);
 	if (!p->asking.link) {
 		fail_call(p, -ENOBUFS);
 		return;

@@ -39,14 +39,14 @@ static struct link *new_link(int fd, enum link_state state)
 	return l;
 }
 
-struct link *link_call(struct credentials *c, unsigned node, const union address *to)
+struct link *link_call(struct credentials *c, unsigned node, unsigned attempt, const union address *to)
 {
 	int fd = socket(to->any.sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	struct link *l = fd < 0 ? NULL : new_link(fd, LINK_CONNECTING);
 	if (!l)
 		return NULL;
 	l->caller = true;
-	l->ssl = credentials_call(c, node);
+	l->ssl = credentials_call(c, node, attempt);
 	if (l->ssl && SSL_set_fd(l->ssl, fd) && (!connect(fd, &to->any, address_size(to)) || errno == EINPROGRESS))
 		return l;
 	link_free(l);

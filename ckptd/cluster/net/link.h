@@ -40,8 +40,8 @@ struct link {
 	uint8_t in[FRAME_HEAD + FRAME_BODY_MAX], out[LINK_OUT];
 };
 
-/* Begins to connect. NULL: no memory, no descriptor, no way there. */
-struct link *link_call(struct credentials *c, unsigned node, const union address *to);
+/* Begins to connect; attempt as in credentials_call(). NULL: no memory, no descriptor, no way there. */
+struct link *link_call(struct credentials *c, unsigned node, unsigned attempt, const union address *to);
 /* Takes fd over. NULL: no memory, and fd is closed. */
 struct link *link_accept(int fd, const union address *from);
 /* It is over, after a try to say so: what stays is its memory. */

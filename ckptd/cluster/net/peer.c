@@ -258,6 +258,7 @@ static void fail_call(struct peer *p, int rc)
 	if (rc == -EACCES || rc == -EPROTO)
 		net_refuse(p->net);
 	hang_up(p, &p->call);
+	p->failures++;
 	p->call_at = clock_deadline(p->backoff_ms * CLOCK_NS_PER_MS);
 	p->backoff_ms = 2 * p->backoff_ms < BACKOFF_MAX_MS ? 2 * p->backoff_ms : BACKOFF_MAX_MS;
 }
@@ -339,7 +340,7 @@ static void call(struct peer *p, uint64_t now)
 		fail_call(p, -ETIMEDOUT);
 	if (p->call || now < p->call_at)
 		return;
-	p->call = link_call(p->net->credentials, p->node, &p->where);
+	p->call = link_call(p->net->credentials, p->node, p->failures, &p->where);
 	if (!p->call) {
 		fail_call(p, -ENOBUFS);
 		return;

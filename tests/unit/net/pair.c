@@ -64,7 +64,7 @@ struct pair connect_pair(struct credentials *caller, unsigned to, struct credent
 {
 	union address at;
 	AUTO_CLOSE int door = listening(&at);
-	struct pair p = {.caller = caller, .callee = callee, .call = link_call(caller, to, &at)};
+	struct pair p = {.caller = caller, .callee = callee, .call = link_call(caller, to, 0, &at)};
 	p.answer = link_accept(accepted(door), &at);
 	cr_assert(p.call && p.answer);
 	return p;

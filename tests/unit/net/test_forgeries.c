@@ -59,7 +59,7 @@ struct two {
 
 static struct two meet(struct credentials *a, struct credentials *b)
 {
-	struct two t = {.call = alone(credentials_call(a, B)), .answer = alone(credentials_answer(b))};
+	struct two t = {.call = alone(credentials_call(a, B, 0)), .answer = alone(credentials_answer(b))};
 	struct bytes answer;
 	SSL_do_handshake(t.call);
 	t.first = said_by(t.call);

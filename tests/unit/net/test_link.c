@@ -239,7 +239,7 @@ static struct pair open_through(struct middle *m)
 	union address here, there;
 	AUTO_CLOSE int first = listening(&here), second = listening(&there);
 	struct pair p = {.caller = with_key(A, KEY_A), .callee = with_key(B, KEY_A)};
-	p.call = link_call(p.caller, B, &here);
+	p.call = link_call(p.caller, B, 0, &here);
 	m->to_call = accepted(first);
 	m->to_answer = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	cr_assert_eq(connect(m->to_answer, &there.any, sizeof(there.v4)), 0);
