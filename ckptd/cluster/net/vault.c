@@ -41,12 +41,13 @@ bool vault_open(void)
 
 #else
 
-/* Blocks of powers of two; what is larger has pages of its own. A block that was given back serves the next of its size. */
-enum { SMALLEST = 5, LARGEST = 16, CHUNK = 256 << 10, OWN_PAGES = 0 };
+/* Blocks of 32, 48, 64, 96, 128, … bytes: of those of a connection that is being set up, two are a little larger than a power of two. What is
+ * larger than all has pages of its own. A block that was given back serves the next of its size. */
+enum { SIZES = 23, CHUNK = 256 << 10, OWN_PAGES = SIZES };
 
 struct block {
-	_Alignas(16) uint32_t power; /* of two: its size, with this head; OWN_PAGES */
-	uint64_t used;               /* bytes of it that the owner asked for */
+	_Alignas(16) uint32_t size; /* which, with this head; OWN_PAGES */
+	uint64_t used;              /* bytes of it that the owner asked for */
 };
 
 struct spare {
@@ -57,22 +58,26 @@ static struct {
 	pthread_mutex_t lock;
 	bool open;
 	uint8_t *chunk, *end; /* what is left of the newest */
-	struct spare *spare[LARGEST + 1];
+	struct spare *spare[SIZES];
 } vault = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-static uint32_t power_for(uint64_t size)
+static uint64_t bytes_of(uint32_t size)
 {
-	uint32_t power = SMALLEST;
-	while (power <= LARGEST && (uint64_t)1 << power < size)
-		power++;
-	return power <= LARGEST ? power : OWN_PAGES;
+	return (uint64_t)(2 + size % 2) << (4 + size / 2);
+}
+
+static uint32_t size_for(uint64_t bytes)
+{
+	uint32_t size = 0;
+	while (size < SIZES && bytes_of(size) < bytes)
+		size++;
+	return size; /* OWN_PAGES comes after the last */
 }
 
 /* What is left of the former chunk is lost: less than a block, once in a chunk. */
-static struct block *carve(uint32_t power)
+static struct block *carve(uint64_t bytes)
 {
-	size_t size = (size_t)1 << power;
-	if ((size_t)(vault.end - vault.chunk) < size) {
+	if ((uint64_t)(vault.end - vault.chunk) < bytes) {
 		uint8_t *chunk = vault_pages(CHUNK);
 		if (!chunk)
 			return NULL;
@@ -80,30 +85,30 @@ static struct block *carve(uint32_t power)
 		vault.end = chunk + CHUNK;
 	}
 	struct block *block = (struct block *)vault.chunk;
-	vault.chunk += size;
+	vault.chunk += bytes;
 	return block;
 }
 
-static struct block *take(uint32_t power)
+static struct block *take(uint32_t size)
 {
 	LOCK_SCOPE(&vault.lock);
-	struct spare *spare = vault.spare[power];
+	struct spare *spare = vault.spare[size];
 	if (!spare)
-		return carve(power);
-	vault.spare[power] = spare->next;
+		return carve(bytes_of(size));
+	vault.spare[size] = spare->next;
 	return (struct block *)spare;
 }
 
-static void *allocate(size_t size, const char *file, int line)
+static void *allocate(size_t bytes, const char *file, int line)
 {
 	(void)file, (void)line;
-	if (!size || size > SIZE_MAX / 2)
+	if (!bytes || bytes > SIZE_MAX / 2)
 		return NULL;
-	uint32_t power = power_for(size + sizeof(struct block));
-	struct block *block = power == OWN_PAGES ? vault_pages(size + sizeof(*block)) : take(power);
+	uint32_t size = size_for(bytes + sizeof(struct block));
+	struct block *block = size == OWN_PAGES ? vault_pages(bytes + sizeof(*block)) : take(size);
 	if (!block)
 		return NULL;
-	*block = (struct block){.power = power, .used = size};
+	*block = (struct block){.size = size, .used = bytes};
 	return block + 1;
 }
 
@@ -113,16 +118,16 @@ static void give_back(void *at, const char *file, int line)
 	if (!at)
 		return;
 	struct block *block = (struct block *)at - 1;
-	uint32_t power = block->power;
-	if (power == OWN_PAGES) {
+	uint32_t size = block->size;
+	if (size == OWN_PAGES) {
 		vault_give_back(block, block->used + sizeof(*block));
 		return;
 	}
 	OPENSSL_cleanse(at, block->used);
 	LOCK_SCOPE(&vault.lock);
 	struct spare *spare = (struct spare *)block;
-	spare->next = vault.spare[power];
-	vault.spare[power] = spare;
+	spare->next = vault.spare[size];
+	vault.spare[size] = spare;
 }
 
 static void *allocate_again(void *at, size_t size, const char *file, int line)
