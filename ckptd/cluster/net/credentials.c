@@ -24,7 +24,8 @@ enum {
 	PSK_BYTES = 48,
 	KEY_NAME_BYTES = 8,
 	IDENTITY_MAX = 32 + 2 * KEY_NAME_BYTES + 2 * NAME_NODE_MAX,
-	IDENTITIES_MAX = 2, /* that are looked for in a call: who belongs to the cluster has one */
+	CHAIN_MAX = 24 << 10, /* bytes of the other's certificates; OpenSSL buys them before it has seen one */
+	IDENTITIES_MAX = 2,   /* that are looked for in a call: who belongs to the cluster has one */
 };
 
 struct credentials {
@@ -255,6 +256,7 @@ static bool configure(SSL_CTX *ctx)
 	SSL_CTX_set_session_cache_mode(ctx, SSL_SESS_CACHE_OFF);
 	SSL_CTX_set_mode(ctx, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER |
 				      SSL_MODE_RELEASE_BUFFERS);
+	SSL_CTX_set_max_cert_list(ctx, CHAIN_MAX);
 	SSL_CTX_set_info_callback(ctx, note_progress);
 	return SSL_CTX_set_session_id_context(ctx, context, sizeof(context)) &&
 	       SSL_CTX_set_min_proto_version(ctx, TLS1_3_VERSION) &&

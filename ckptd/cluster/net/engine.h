@@ -2,7 +2,7 @@
  *
  *	net.c      the loop's side: opening, sending, submitting, events       region.c   memory: exposing, withdrawing, registering
  *	thread.c   the net's own thread: turns, clock, what is read            peer.c     a session's life: calls, opening, end
- *	door.c     who connects, until it is known who it is                   copy.c     copies out
+ *	door.c     who connects, until it is known who it is (first_flight.c)  copy.c     copies out
  *	post.c     frames out                                                  link.c, credentials.c   TLS
  *	way.h      how copies go: rail_copies.c over rail_call.c and rail.c (libfabric), or lane_ask.c and lane_answer.c over links
  *	vault.c    where keys are

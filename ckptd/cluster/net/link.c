@@ -2,6 +2,7 @@
 
 #include "base/bytes.h"
 #include "base/clock.h"
+#include "cluster/net/first_flight.h"
 
 #include <endian.h>
 #include <errno.h>
@@ -20,6 +21,7 @@ enum {
 	BULK_OUT = 256 << 10,   /* bytes of buffers */
 	BULK_IN = 64 << 10,
 	HELD_MAX = 64, /* bytes that do not make a segment of their own */
+	IN_BYTES = FRAME_HEAD + FRAME_BODY_MAX,
 };
 
 static struct link *new_link(int fd, enum link_state state)
@@ -56,8 +58,10 @@ struct link *link_call(struct credentials *c, unsigned node, unsigned attempt, c
 struct link *link_accept(int fd, const union address *from)
 {
 	struct link *l = new_link(fd, LINK_STRANGER);
-	if (l)
-		l->from = *from;
+	if (!l)
+		return NULL;
+	l->from = *from;
+	first_flight_await(fd);
 	return l;
 }
 
@@ -77,6 +81,9 @@ void link_close(struct link *l)
 void link_free(struct link *l)
 {
 	link_close(l);
+	if (l->in)
+		OPENSSL_cleanse(l->in, IN_BYTES + LINK_OUT);
+	free(l->in);
 	OPENSSL_cleanse(l, sizeof(*l));
 	free(l);
 }
@@ -103,14 +110,27 @@ static int connected(struct link *l)
 	return 0;
 }
 
-/* Something has come: only now it costs more than a descriptor. */
+/* Only now it costs more than a descriptor. */
 static int meet(struct link *l, struct credentials *c)
 {
+	int rc = first_flight_come(l->fd);
+	if (rc <= 0)
+		return rc ? over(l, rc) : 0;
 	l->ssl = credentials_answer(c);
 	if (!l->ssl || !SSL_set_fd(l->ssl, l->fd))
 		return over(l, -ENOMEM);
 	l->state = LINK_SHAKING;
 	return 0;
+}
+
+static int opened(struct link *l)
+{
+	l->in = malloc(IN_BYTES + LINK_OUT);
+	if (!l->in)
+		return over(l, -ENOMEM);
+	l->out = l->in + IN_BYTES;
+	l->state = LINK_OPEN;
+	return 1;
 }
 
 static bool has_left(void)
@@ -121,17 +141,17 @@ static bool has_left(void)
 int link_shake(struct link *l, struct credentials *c)
 {
 	int rc = l->state == LINK_CONNECTING ? connected(l) : l->state == LINK_STRANGER ? meet(l, c) : 0;
-	if (rc)
+	if (rc || l->state != LINK_SHAKING)
 		return rc;
 	ERR_clear_error();
 	int done = SSL_do_handshake(l->ssl);
 	int why = SSL_get_error(l->ssl, done);
 	l->stuck = why == SSL_ERROR_WANT_WRITE;
 	if (done == 1)
-		l->state = LINK_OPEN;
-	else if (why != SSL_ERROR_WANT_READ && why != SSL_ERROR_WANT_WRITE)
+		return opened(l);
+	if (why != SSL_ERROR_WANT_READ && why != SSL_ERROR_WANT_WRITE)
 		return over(l, why == SSL_ERROR_SSL && !has_left() ? -EACCES : -ECONNRESET);
-	return done == 1;
+	return 0;
 }
 
 /* ---- frames ------------------------------------------------------------------------------------------------------ */
@@ -201,7 +221,7 @@ int link_read(struct link *l, struct frame *out)
 
 bool link_has_room(const struct link *l, size_t len)
 {
-	return l->state == LINK_OPEN && FRAME_HEAD + len <= sizeof(l->out) - l->out_len;
+	return l->state == LINK_OPEN && FRAME_HEAD + len <= LINK_OUT - l->out_len;
 }
 
 void link_write(struct link *l, enum frame_kind kind, const void *body, size_t len)

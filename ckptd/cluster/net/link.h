@@ -1,4 +1,6 @@
-/* Link: one TLS connection with another daemon, and the frames in it (frame.h). Nothing here waits. Of one thread. */
+/* Link: one TLS connection with another daemon, and the frames in it (frame.h). Nothing here waits. Of one thread.
+ *
+ * What others can have it spend: of one that was accepted, a descriptor until its first flight is there (first_flight.h); then OpenSSL's state; buffers only once the handshake is over. */
 #ifndef CKPTD_NET_LINK_H
 #define CKPTD_NET_LINK_H
 
@@ -9,11 +11,14 @@
 
 #include <stddef.h>
 
-enum { LINK_OUT = 16 * (FRAME_HEAD + FRAME_BODY_MAX), LINK_TOKEN = 32 }; /* bytes that wait to be sent; of a token */
+enum {
+	LINK_OUT = 16 * (FRAME_HEAD + FRAME_BODY_MAX), /* bytes that wait to be sent */
+	LINK_TOKEN = 32,                               /* of a token */
+};
 
 enum link_state {
 	LINK_CONNECTING,
-	LINK_STRANGER, /* accepted: not a byte has come */
+	LINK_STRANGER, /* accepted: it has not said all of its first flight */
 	LINK_SHAKING,
 	LINK_OPEN, /* TLS is set up: frames go */
 	LINK_OVER
@@ -33,11 +38,11 @@ struct link {
 	SSL *ssl;
 	uint64_t records; /* sent with the present key */
 	size_t have, out_len;
-	bool stuck;      /* what is written waits for the network */
-	bool bare;       /* bytes go without TLS from now on */
-	bool held;       /* and the last that were put wait for more */
-	const char *why; /* OpenSSL's word for what ended it; NULL: none */
-	uint8_t in[FRAME_HEAD + FRAME_BODY_MAX], out[LINK_OUT];
+	bool stuck;        /* what is written waits for the network */
+	bool bare;         /* bytes go without TLS from now on */
+	bool held;         /* and the last that were put wait for more */
+	const char *why;   /* OpenSSL's word for what ended it; NULL: none */
+	uint8_t *in, *out; /* FRAME_HEAD + FRAME_BODY_MAX, LINK_OUT; NULL: it has not been open */
 };
 
 /* Begins to connect; attempt as in credentials_call(). NULL: no memory, no descriptor, no way there. */
@@ -48,7 +53,8 @@ struct link *link_accept(int fd, const union address *from);
 void link_close(struct link *l);
 void link_free(struct link *l);
 
-/* Goes on with connecting and the handshake: 1: it is open, 0: not yet, -errno: it failed. c: for one that was accepted. */
+/* Goes on with connecting and the handshake: 1: it is open, 0: not yet, -errno: it failed (-EACCES: who the other end says it is). c: for one that
+ * was accepted. */
 int link_shake(struct link *l, struct credentials *c);
 /* 1: a frame, 0: none yet, -ECONNRESET, -EPROTO (what is no frame). */
 int link_read(struct link *l, struct frame *out);

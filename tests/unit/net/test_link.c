@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 static struct frame frame;
+static uint8_t body[FRAME_BODY_MAX];
 
 TestSuite(link, .init = pair_setup, .fini = pair_teardown);
 
@@ -153,17 +154,34 @@ Test(link, nothing_weaker_is_agreed_on)
 	stay_out_with(other_cipher);
 }
 
+/* Of a first flight that stops before its end, too; and whoever has said all of it costs no buffers before it has proved who it is. */
 Test(link, who_says_nothing_costs_no_connection_of_TLS)
 {
 	struct pair p = connect_pair(with_key(A, KEY_A), B, with_key(B, KEY_A));
 	cr_expect_eq(p.answer->state, LINK_STRANGER);
 	cr_expect_null(p.answer->ssl);
+	cr_assert_eq(send(p.call->fd, "\x16\x03\x01\x01\x2c\x01\x00\x01\x28", 9, MSG_NOSIGNAL), 9);
+	settle(p.call, p.answer);
+	cr_expect_eq(link_shake(p.answer, p.callee), 0);
+	cr_expect_eq(p.answer->state, LINK_STRANGER);
+	cr_expect_null(p.answer->ssl);
+	end_pair(&p);
+}
+
+Test(link, who_has_not_proved_who_it_is_costs_no_buffers)
+{
+	struct pair p = connect_pair(with_key(A, KEY_A), B, with_key(B, KEY_A));
+	uint64_t deadline = clock_deadline(10 * CLOCK_NS_PER_S);
+	cr_assert_eq(link_shake(p.call, p.caller), 0); /* connected: its first flight is out */
+	while (p.answer->state == LINK_STRANGER && clock_now() < deadline)
+		cr_assert_eq(link_shake(p.answer, p.callee), 0);
+	cr_expect_eq(p.answer->state, LINK_SHAKING);
+	cr_expect_null(p.answer->in);
+	cr_expect_null(p.answer->out);
 	end_pair(&p);
 }
 
 /* ---- frames ------------------------------------------------------------------------------------------------------ */
-
-static uint8_t body[FRAME_BODY_MAX];
 
 static size_t length_of(unsigned i)
 {
