@@ -256,6 +256,8 @@ static bool configure(SSL_CTX *ctx)
 	SSL_CTX_set_session_cache_mode(ctx, SSL_SESS_CACHE_OFF);
 	SSL_CTX_set_mode(ctx, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER |
 				      SSL_MODE_RELEASE_BUFFERS);
+	/* Else one read goes on for as long as messages of TLS's own come. */
+	SSL_CTX_clear_mode(ctx, SSL_MODE_AUTO_RETRY);
 	SSL_CTX_set_max_cert_list(ctx, CHAIN_MAX);
 	SSL_CTX_set_info_callback(ctx, note_progress);
 	return SSL_CTX_set_session_id_context(ctx, context, sizeof(context)) &&

@@ -22,6 +22,9 @@ enum {
 	BULK_IN = 64 << 10,
 	HELD_MAX = 64, /* bytes that do not make a segment of their own */
 	IN_BYTES = FRAME_HEAD + FRAME_BODY_MAX,
+	/* Messages of TLS's own once it is open: so many, and one more for so many reads. An honest end says one for RECORDS_PER_KEY records. */
+	ASIDES_MAX = 4,
+	READS_PER_ASIDE = 1 << 20,
 };
 
 static struct link *new_link(int fd, enum link_state state)
@@ -110,6 +113,14 @@ static int connected(struct link *l)
 	return 0;
 }
 
+/* TLS's own messages, of which SSL_read() tells nothing. */
+static void note_aside(int out, int version, int type, const void *bytes, size_t len, SSL *ssl, void *arg)
+{
+	struct link *l = arg;
+	(void)version, (void)bytes, (void)len, (void)ssl;
+	l->asides += !out && type == SSL3_RT_HANDSHAKE && l->state == LINK_OPEN;
+}
+
 /* Only now it costs more than a descriptor. */
 static int meet(struct link *l, struct credentials *c)
 {
@@ -130,6 +141,8 @@ static int opened(struct link *l)
 		return over(l, -ENOMEM);
 	l->out = l->in + IN_BYTES;
 	l->state = LINK_OPEN;
+	SSL_set_msg_callback(l->ssl, note_aside);
+	SSL_set_msg_callback_arg(l->ssl, l);
 	return 1;
 }
 
@@ -189,6 +202,11 @@ static int get_bare(struct link *l, void *out, size_t len)
 	return over(l, -ECONNRESET);
 }
 
+static bool says_too_much(const struct link *l)
+{
+	return l->asides > ASIDES_MAX + l->reads / READS_PER_ASIDE;
+}
+
 /* An orderly end is no better than another: a peer says goodbye before it. */
 int link_get(struct link *l, void *out, size_t len)
 {
@@ -197,6 +215,9 @@ int link_get(struct link *l, void *out, size_t len)
 	ERR_clear_error();
 	int n = SSL_read(l->ssl, out, (int)len);
 	int why = n > 0 ? SSL_ERROR_NONE : SSL_get_error(l->ssl, n);
+	l->reads += n > 0;
+	if (says_too_much(l))
+		return over(l, -EPROTO);
 	if (n > 0 || why == SSL_ERROR_WANT_READ || why == SSL_ERROR_WANT_WRITE)
 		return n > 0 ? n : 0;
 	return over(l, -ECONNRESET);

@@ -1,6 +1,6 @@
 /* Link: one TLS connection with another daemon, and the frames in it (frame.h). Nothing here waits. Of one thread.
  *
- * What others can have it spend: of one that was accepted, a descriptor until its first flight is there (first_flight.h); then OpenSSL's state; buffers only once the handshake is over. */
+ * What others can have it spend: of one that was accepted, a descriptor until its first flight is there (first_flight.h); then OpenSSL's state; buffers only once the handshake is over. Messages of TLS's own that come later (new keys) are few, or it is over. */
 #ifndef CKPTD_NET_LINK_H
 #define CKPTD_NET_LINK_H
 
@@ -37,6 +37,8 @@ struct link {
 	uint64_t since;     /* clock_now() when it was begun */
 	SSL *ssl;
 	uint64_t records; /* sent with the present key */
+	uint64_t reads;   /* that brought something, and messages of TLS's own since it is open */
+	uint64_t asides;
 	size_t have, out_len;
 	bool stuck;        /* what is written waits for the network */
 	bool bare;         /* bytes go without TLS from now on */
@@ -56,7 +58,7 @@ void link_free(struct link *l);
 /* Goes on with connecting and the handshake: 1: it is open, 0: not yet, -errno: it failed (-EACCES: who the other end says it is). c: for one that
  * was accepted. */
 int link_shake(struct link *l, struct credentials *c);
-/* 1: a frame, 0: none yet, -ECONNRESET, -EPROTO (what is no frame). */
+/* 1: a frame, 0: none yet, -ECONNRESET, -EPROTO (what is no frame; too much of what TLS says beside them). */
 int link_read(struct link *l, struct frame *out);
 /* Of an open one. Whether another frame of that body finds room. */
 bool link_has_room(const struct link *l, size_t len);
@@ -71,7 +73,7 @@ bool link_token(const struct link *l, const char *label, const void *context, si
 bool link_bulk(struct link *l);
 /* What follows goes without TLS, in both directions: when nothing is on the way that was said before, and none of its keys is used again. */
 void link_bare(struct link *l);
-/* Bytes that were taken or have come, 0: none now, -ECONNRESET. What was put is on its way after link_push(): 0 or -ECONNRESET. */
+/* Bytes that were taken or have come, 0: none now, -ECONNRESET, -EPROTO as above. What was put is on its way after link_push(): 0 or -ECONNRESET. */
 int link_put(struct link *l, const void *bytes, size_t len);
 int link_get(struct link *l, void *out, size_t len);
 int link_push(struct link *l);
