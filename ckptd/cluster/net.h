@@ -50,6 +50,8 @@ struct net_config {
 	enum net_copies copies;
 	const char *provider; /* of NET_COPIES_FABRIC: "verbs", for one */
 	struct net_credentials credentials;
+	const char *
+		registry; /* under which prefix the nodes agree on what they decide; NULL: without a registry. Alike on all nodes */
 	uint64_t peer_timeout_ns; /* silence after which a session ends; heartbeats are sent four times as often */
 };
 

@@ -217,6 +217,14 @@ static void on_lapsed(void *arg)
 	depose_all(e);
 }
 
+int election_prefix(const struct daemon *daemon, char out[ELECTION_PREFIX_MAX], struct err *err)
+{
+	const char *url = daemon->config.registry;
+	_Static_assert((int)REGISTRY_PREFIX_MAX <= (int)ELECTION_PREFIX_MAX, "a prefix fits");
+	*out = 0;
+	return url ? registry_prefix(url, out, err) : 0;
+}
+
 int election_open(struct daemon *daemon, const struct election_events *events, struct err *err)
 {
 	const struct config *config = &daemon->config;

@@ -19,6 +19,8 @@
 
 #include <stddef.h>
 
+enum { ELECTION_PREFIX_MAX = 136 };
+
 struct daemon;
 struct election;
 
@@ -27,6 +29,8 @@ struct election_events {
 	void (*moved)(struct daemon *daemon, const char *job);
 };
 
+/* Under which prefix of the registry the nodes of the cluster elect; "": without one. -EINVAL with a sentence. */
+int election_prefix(const struct daemon *daemon, char out[ELECTION_PREFIX_MAX], struct err *err);
 /* Opens the registry that the configuration names. Without one nothing is opened. -errno with a sentence. */
 int election_open(struct daemon *daemon, const struct election_events *events, struct err *err);
 void election_close(struct daemon *daemon);

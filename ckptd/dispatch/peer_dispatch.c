@@ -209,6 +209,10 @@ int peers_open(struct daemon *d, struct err *err)
 	const struct config *config = &d->config;
 	if (!config->cluster)
 		return 0;
+	char prefix[ELECTION_PREFIX_MAX];
+	int rc = election_prefix(d, prefix, err);
+	if (rc)
+		return rc;
 	const struct net_events events = {on_up, on_down, on_message, d};
 	const struct net_config net = {
 		.roster = d->roster,
@@ -218,8 +222,9 @@ int peers_open(struct daemon *d, struct err *err)
 			  : config->fabric_provider == FABRIC_TCP ? NET_COPIES_BARE
 								  : NET_COPIES_FABRIC,
 		.credentials = credentials_of(config),
+		.registry = prefix,
 		.peer_timeout_ns = config->peer_timeout_ms * CLOCK_NS_PER_MS};
-	int rc = net_new(&net, &events, &d->net, err);
+	rc = net_new(&net, &events, &d->net, err);
 	if (!rc)
 		rc = open_replica(d, err);
 	if (!rc && !loop_watch(d->loop, net_event_fd(d->net), EPOLLIN, on_net, d))

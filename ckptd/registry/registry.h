@@ -30,6 +30,7 @@ struct registry;
 
 enum {
 	REGISTRY_KEY_MAX = 256,         /* with the NUL; without the prefix */
+	REGISTRY_PREFIX_MAX = 131,      /* with the NUL */
 	REGISTRY_VALUE_MAX = 64 << 10,  /* bytes */
 	REGISTRY_RECORDS_MAX = 1 << 17, /* in the mirror; beyond, the registry is away and says so */
 	REGISTRY_BYTES_MAX = 256 << 20, /* of those records */
@@ -101,6 +102,9 @@ int registry_new(const struct registry_config *config, const struct registry_eve
 /* Revokes the lease if the registry answers within 300 ms; else the lease ends by itself. What is not decided ends with
  * -ESHUTDOWN, and nobody may ask for more then; no event comes any more. NULL is allowed. */
 void registry_free(struct registry *registry);
+
+/* What all keys begin with in the registry of that URL. -EINVAL with the sentence of registry_new(). */
+int registry_prefix(const char *url, char out[REGISTRY_PREFIX_MAX], struct err *err);
 
 /* Readable when registry_poll() has something to do. */
 int registry_event_fd(const struct registry *registry);

@@ -1,6 +1,7 @@
 #include "registry/url_private.h"
 
 #include "base/quoted.h"
+#include "registry/registry.h"
 
 #include <ctype.h>
 #include <stdio.h>
@@ -111,4 +112,14 @@ int url_parse(const char *text, struct url *out, struct err *err)
 	if (!rc)
 		rc = parse_prefix(slash ? slash + 1 : "", out, err);
 	return rc ? err_prefix(err, rc, "%s", shown_path(text).text) : 0;
+}
+
+int registry_prefix(const char *url, char out[REGISTRY_PREFIX_MAX], struct err *err)
+{
+	struct url parsed;
+	int rc = url_parse(url, &parsed, err);
+	_Static_assert(sizeof(parsed.prefix) <= REGISTRY_PREFIX_MAX, "a prefix fits");
+	if (!rc)
+		memcpy(out, parsed.prefix, sizeof(parsed.prefix));
+	return rc;
 }

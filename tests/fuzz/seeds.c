@@ -144,6 +144,7 @@ static void greeting(void)
 			      .incarnation = 7,
 			      .attempt = 1,
 			      .way = 2,
+			      .registry = "/ckpt/",
 			      .copies = {{1, 2}, 2}};
 	struct wbuf text = {0};
 	hello_encode(&hello, &text);

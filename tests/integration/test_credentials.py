@@ -17,7 +17,7 @@ from tap import DEADLINE, NIGHTLY, Cases, equal, expect, until
 
 OFTEN_MS = 500
 FLOOD = 100_000 if NIGHTLY else 5_000
-DATA, HELLO, LANE, PROTOCOL = 2, 1, 7, 6
+DATA, HELLO, LANE, PROTOCOL = 2, 1, 7, 7
 MiB = 1 << 20
 LARGE = 32 * MiB
 
@@ -56,7 +56,7 @@ def text(word):
 
 
 def hello(sender, receiver, protocol=PROTOCOL):
-    body = struct.pack("<I", protocol) + text(sender) + text(receiver) + bytes(32) + struct.pack("<QQBB", 1, 1, 1, 0)
+    body = struct.pack("<I", protocol) + text(sender) + text(receiver) + bytes(32) + struct.pack("<QQB", 1, 1, 1) + text("") + b"\0"
     return struct.pack("<HH", HELLO, len(body)) + body
 
 

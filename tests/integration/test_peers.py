@@ -56,6 +56,31 @@ def who_is_not_let_in_is_told_of():
         b.kill()
 
 
+def nodes_that_elect_otherwise_are_not_let_in():
+    """Each side says why, whoever of them calls: with a registry and without, and under two prefixes."""
+    cluster = Cluster(["a", "b", "c"])
+    away = "etcd://127.0.0.1:1"
+    daemons = {"a": cluster.daemon("a"), "b": cluster.daemon("b", "--registry", f"{away}/ckpt"), "c": cluster.daemon("c", "--registry", f"{away}/other/")}
+    how = {"a": "without a registry", "b": 'in a registry, under "/ckpt/"', "c": 'in a registry, under "/other/"'}
+    try:
+        for daemon in daemons.values():
+            daemon.start()
+        for name, daemon in daemons.items():
+            for other in set("abc") - {name}:
+                log_has(daemon, f"node {other} elects coordinators {how[other]}, and this one {how[name]}: it is not let in. Let registry be alike")
+        for name, daemon in daemons.items():
+            expect("is there" not in daemon.text(), daemon.text())
+            expect(daemon.text().count("elects coordinators") == 2, "each is told of once", daemon.text())
+        daemons["a"].kill()
+        daemons["a"].options += ["--registry", f"{away}/ckpt"]
+        daemons["a"].start()
+        log_has(daemons["a"], "node b is there")
+        log_has(daemons["b"], "node a is there")
+    finally:
+        for daemon in daemons.values():
+            daemon.kill()
+
+
 def a_key_is_changed_while_the_nodes_run():
     cluster = Cluster(["a", "b"])
     keys = {name: cluster.top / f"key-{name}" for name in "ab"}
@@ -135,6 +160,7 @@ cases = Cases()
 cases.run("what is a crash ends as one", what_is_a_crash_ends_as_one)
 cases.run_beside([("nodes find each other and see who ends", nodes_find_each_other_and_see_who_ends),
                   ("who is not let in is told of", who_is_not_let_in_is_told_of),
+                  ("nodes that elect otherwise are not let in", nodes_that_elect_otherwise_are_not_let_in),
                   ("a key is changed while the nodes run", a_key_is_changed_while_the_nodes_run)])
 cases.run("without what it needs it does not start", without_what_it_needs_it_does_not_start)
 sys.exit(cases.end())

@@ -405,6 +405,13 @@ int registry_new(const struct registry_config *config, const struct registry_eve
 	return 0;
 }
 
+int registry_prefix(const char *url, char out[REGISTRY_PREFIX_MAX], struct err *err)
+{
+	(void)url, (void)err;
+	snprintf(out, REGISTRY_PREFIX_MAX, "/sim/");
+	return 0;
+}
+
 void registry_free(struct registry *r)
 {
 	if (!r)

@@ -167,7 +167,7 @@ struct peer {
 	struct silence silence; /* since then */
 	uint64_t call_at;
 	unsigned failures; /* of calls, since ever: see credentials_call() */
-	bool told_roster, told_protocol, told_way;
+	bool told_roster, told_protocol, told_way, told_registry;
 	unsigned backoff_ms;
 	struct list smalls;
 	unsigned nsmalls;

@@ -7,9 +7,10 @@
 
 enum {
 	HELLO_PROTOCOL =
-		6, /* of the frames, and of what peers say in them: raised with every release in which a message has changed */
+		7, /* of the frames, and of what peers say in them: raised with every release in which a message has changed */
 	HELLO_ROSTER = 32,
 	HELLO_ADDRESS_MAX = 64,
+	HELLO_REGISTRY_MAX = 136,
 };
 
 /* As libfabric has it. */
@@ -21,11 +22,12 @@ struct hello_address {
 struct hello {
 	uint32_t protocol; /* these three are first in every protocol */
 	char from[NAME_NODE_MAX], to[NAME_NODE_MAX];
-	uint8_t roster[HELLO_ROSTER]; /* its digest */
-	uint64_t incarnation;         /* random: another one is another process */
-	uint64_t attempt;             /* which hello of this process to the receiver it is */
-	uint8_t way;                  /* enum net_copies */
-	struct hello_address copies;  /* where the sender's memory is reached by RDMA; else of no length */
+	uint8_t roster[HELLO_ROSTER];      /* its digest */
+	uint64_t incarnation;              /* random: another one is another process */
+	uint64_t attempt;                  /* which hello of this process to the receiver it is */
+	uint8_t way;                       /* enum net_copies */
+	char registry[HELLO_REGISTRY_MAX]; /* prefix of the records by which it agrees with others; "": it uses none */
+	struct hello_address copies;       /* where the sender's memory is reached by RDMA; else of no length */
 };
 
 void hello_encode(const struct hello *hello, struct wbuf *out);

@@ -83,6 +83,7 @@ static int open_identity(struct net *net, const struct net_config *config, struc
 	vault_open(); /* before the first number is drawn */
 	self->protocol = HELLO_PROTOCOL;
 	self->way = (uint8_t)config->copies;
+	snprintf(self->registry, sizeof(self->registry), "%s", config->registry ? config->registry : "");
 	snprintf(self->from, sizeof(self->from), "%s", config->roster->nodes[config->self].name);
 	if (RAND_bytes((unsigned char *)&self->incarnation, sizeof(self->incarnation)) != 1)
 		return err_set(err, -EIO, "OpenSSL has no random numbers");

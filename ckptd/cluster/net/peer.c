@@ -4,6 +4,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/quoted.h"
 
 #include <openssl/crypto.h>
 #include <stdlib.h>
@@ -133,7 +134,7 @@ static void say_protocol(struct peer *p, uint32_t protocol)
 	p->told_protocol = other;
 }
 
-static void say_way(struct peer *p, uint8_t theirs)
+static bool say_way(struct peer *p, uint8_t theirs)
 {
 	static const char *const ways[] = {"in a way of its own", "sealed", "over TCP, not sealed", "by RDMA"};
 	uint8_t ours = p->net->self.way;
@@ -142,6 +143,23 @@ static void say_way(struct peer *p, uint8_t theirs)
 			 "seal-copies be alike on all nodes",
 			 p->name, ways[theirs <= NET_COPIES_FABRIC ? theirs : 0], ways[ours]);
 	p->told_way = theirs != ours;
+	return theirs != ours;
+}
+
+/* With two ways to elect a coordinator there would be two coordinators. */
+static bool say_registry(struct peer *p, const char *theirs)
+{
+	const char *ours = p->net->self.registry;
+	bool other = strcmp(theirs, ours) != 0;
+	if (other && !p->told_registry)
+		log_warn("node %s elects coordinators %s%s, and this one %s%s: it is not let in. Let registry be alike "
+			 "on "
+			 "all nodes",
+			 p->name, *theirs ? "in a registry, under " : "without a registry",
+			 *theirs ? quoted(theirs).text : "", *ours ? "in a registry, under " : "without a registry",
+			 *ours ? quoted(ours).text : "");
+	p->told_registry = other;
+	return other;
 }
 
 struct peer *peer_proved(struct net *net, struct link *l, const char *name)
@@ -159,10 +177,11 @@ struct peer *peer_of_hello(struct net *net, struct link *l, const struct frame *
 	say_protocol(p, out->protocol);
 	if (rc)
 		return NULL;
-	bool roster = CRYPTO_memcmp(out->roster, net->self.roster, HELLO_ROSTER) != 0;
-	say_roster(p, roster);
-	say_way(p, out->way);
-	return roster || out->way != net->self.way ? NULL : p;
+	bool other = CRYPTO_memcmp(out->roster, net->self.roster, HELLO_ROSTER) != 0;
+	say_roster(p, other);
+	other |= say_way(p, out->way);
+	other |= say_registry(p, out->registry);
+	return other ? NULL : p;
 }
 
 /* It said this before what was taken from it last: it has given that call up since. */

@@ -14,6 +14,7 @@ static struct hello a_hello(void)
 			  .incarnation = 7,
 			  .attempt = 3,
 			  .way = 2,
+			  .registry = "/ckpt/",
 			  .copies = {{1, 2, 3}, 3}};
 	memset(h.roster, 9, sizeof(h.roster));
 	return h;
@@ -59,6 +60,12 @@ Test(hello, names_and_addresses_that_are_too_long_are_refused)
 	wbuf_str(&w, name);
 	wbuf_str(&w, "b");
 	cr_expect_eq(hello_decode(w.data, w.len, &back), -EBADMSG);
+	w.len = 0;
+	memset(h.registry, 'x', sizeof(h.registry) - 1);
+	hello_encode(&h, &w);
+	cr_expect_eq(hello_decode(w.data, w.len, &back), 0);
+	w.data[w.len - h.copies.len - 1 - (HELLO_REGISTRY_MAX - 1) - 2]++;
+	cr_expect_eq(hello_decode(w.data, w.len, &back), -EBADMSG, "a prefix that is too long");
 	w.len = 0;
 	hello_encode(&h, &w);
 	w.data[w.len - h.copies.len - 1] = HELLO_ADDRESS_MAX + 1;
