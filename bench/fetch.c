@@ -63,12 +63,12 @@ static int find(void *arg, const char *name, uint32_t rank, struct step_id which
 
 static void turn(struct side *side)
 {
-	struct pollfd fds[2] = {{.fd = net_event_fd(side->daemon.net), .events = POLLIN},
-				{.fd = pool_event_fd(side->daemon.pool), .events = POLLIN}};
+	struct pollfd fds[2] = {{.fd = net_event_fd(side->daemon.peers.net), .events = POLLIN},
+				{.fd = pool_event_fd(side->daemon.runtime.pool), .events = POLLIN}};
 	if (!poll(fds, 2, TICK_MS))
 		replica_tick(side->replica);
-	net_poll(side->daemon.net);
-	pool_poll(side->daemon.pool);
+	net_poll(side->daemon.peers.net);
+	pool_poll(side->daemon.runtime.pool);
 }
 
 /* One tensor of the size, in one piece. */
@@ -105,17 +105,18 @@ static void side_open(struct side *side, unsigned self)
 	struct err err = {{0}};
 	struct net_events events = {up, down, message, side};
 	static const uint64_t no_limit;
-	*side = (struct side){.daemon = {.root = -1, .self = self, .roster = raw_roster()}, .mem = make_arena()};
-	list_init(&side->daemon.jobs);
-	side->daemon.config.memory_limit = 8 * side->mem->size;
-	if (pool_new(0, &side->daemon.pool, &err))
+	*side = (struct side){.daemon = {.storage.root = -1, .peers.self = self, .peers.roster = raw_roster()},
+			      .mem = make_arena()};
+	list_init(&side->daemon.jobs.list);
+	side->daemon.runtime.config.memory_limit = 8 * side->mem->size;
+	if (pool_new(0, &side->daemon.runtime.pool, &err))
 		raw_die("threads", ENOMEM);
-	side->daemon.net = raw_net(self, side->daemon.roster, &events);
-	struct replica_config config = {.pool = side->daemon.pool,
-					.memory = &side->daemon.memory,
-					.memory_limit = &side->daemon.config.memory_limit,
-					.net = side->daemon.net,
-					.roster = side->daemon.roster,
+	side->daemon.peers.net = raw_net(self, side->daemon.peers.roster, &events);
+	struct replica_config config = {.pool = side->daemon.runtime.pool,
+					.memory = &side->daemon.runtime.memory,
+					.memory_limit = &side->daemon.runtime.config.memory_limit,
+					.net = side->daemon.peers.net,
+					.roster = side->daemon.peers.roster,
 					.self = self,
 					.bandwidth = &no_limit,
 					.patience_ns = RAW_LIMIT_MS * CLOCK_NS_PER_MS,
@@ -124,17 +125,17 @@ static void side_open(struct side *side, unsigned self)
 	if (replica_new(&config, &side->replica))
 		raw_die("the replica", ENOMEM);
 	replica_epoch(side->replica, job, EPOCH);
-	while (!net_is_up(side->daemon.net, !self))
+	while (!net_is_up(side->daemon.peers.net, !self))
 		turn(side);
 }
 
 static void side_close(struct side *side)
 {
-	net_free(side->daemon.net);
-	pool_free(side->daemon.pool);
+	net_free(side->daemon.peers.net);
+	pool_free(side->daemon.runtime.pool);
 	replica_free(side->replica);
 	memory_put(side->mem);
-	roster_free(side->daemon.roster);
+	roster_free(side->daemon.peers.roster);
 }
 
 /* What it has in slot 0 comes from raw_from, with the digests of a snapshot. */

@@ -45,22 +45,22 @@ struct server {
 
 static void take_limits(struct server *s)
 {
-	if (manager_limit(s->daemon.manager, &s->daemon.config))
-		meter_set(&s->daemon.reads, s->daemon.config.read_bandwidth);
+	if (manager_limit(s->daemon.runtime.manager, &s->daemon.runtime.config))
+		meter_set(&s->daemon.storage.reads, s->daemon.runtime.config.read_bandwidth);
 }
 
 static void on_connect(void *arg, uint32_t events)
 {
 	struct server *s = arg;
 	(void)events;
-	int sock = manager_accept(s->daemon.manager, s->listener);
+	int sock = manager_accept(s->daemon.runtime.manager, s->listener);
 	take_limits(s);
 	if (sock >= 0) {
 		connections_add(&s->connections, sock);
 	} else if (sock == -EPIPE) {
 		log_info("the system service wants this process to end");
 		watch_modify(s->listening, 0);
-		loop_stop(s->daemon.loop);
+		loop_stop(s->daemon.runtime.loop);
 	} else if (sock != -EAGAIN && sock != -EINTR && sock != -ECONNABORTED) {
 		log_warn("accept: %s: who connects waits", err_name(sock));
 		s->deaf = true;
@@ -95,33 +95,33 @@ static void on_signal(void *arg, uint32_t events)
 		return;
 	}
 	log_info("signal %u: stopping", info.ssi_signo);
-	loop_stop(s->daemon.loop);
+	loop_stop(s->daemon.runtime.loop);
 }
 
 static void on_disk(void *arg, uint32_t events)
 {
 	struct server *s = arg;
 	(void)events;
-	disk_poll(s->daemon.disk, 0);
+	disk_poll(s->daemon.storage.disk, 0);
 }
 
 static void on_pool(void *arg, uint32_t events)
 {
 	struct server *s = arg;
 	(void)events;
-	pool_poll(s->daemon.pool);
-	pool_poll(s->daemon.reader);
-	gc_poll(s->daemon.gc);
+	pool_poll(s->daemon.runtime.pool);
+	pool_poll(s->daemon.runtime.reader);
+	gc_poll(s->daemon.storage.gc);
 	scrub_poll(s->daemon.scrub);
 }
 
 /* Something of a job holds memory that a worker or the disk still uses. */
 static bool at_work(struct server *s)
 {
-	if ((s->daemon.disk && disk_pending(s->daemon.disk)) || space_busy(s->daemon.space) || !gc_idle(s->daemon.gc) ||
-	    !scrub_idle(s->daemon.scrub))
+	if ((s->daemon.storage.disk && disk_pending(s->daemon.storage.disk)) || space_busy(s->daemon.storage.space) ||
+	    !gc_idle(s->daemon.storage.gc) || !scrub_idle(s->daemon.scrub))
 		return true;
-	list_for(node, &s->daemon.jobs) {
+	list_for(node, &s->daemon.jobs.list) {
 		const struct job *job = list_entry(node, struct job, link);
 		if (saves_at_work(&job->saves) || !restore_idle(&job->restore) ||
 		    !health_marks_idle(&job->health_marks))
@@ -140,10 +140,12 @@ static void on_tick(void *arg)
 	uint64_t now = clock_now();
 	on_disk(s, 0); /* what has ended is seen also when its bell could not be rung */
 	on_pool(s, 0);
-	manager_used(s->daemon.manager, s->daemon.memory.arenas + s->daemon.memory.tables + s->daemon.memory.copies,
-		     s->connections.count || !list_empty(&s->daemon.jobs) || s->daemon.formers || at_work(s), now);
-	manager_turn(s->daemon.manager, now);
-	space_tick(s->daemon.space, now);
+	manager_used(
+		s->daemon.runtime.manager,
+		s->daemon.runtime.memory.arenas + s->daemon.runtime.memory.tables + s->daemon.runtime.memory.copies,
+		s->connections.count || !list_empty(&s->daemon.jobs.list) || s->daemon.jobs.formers || at_work(s), now);
+	manager_turn(s->daemon.runtime.manager, now);
+	space_tick(s->daemon.storage.space, now);
 	http_tick(s->daemon.http, now);
 	peers_tick(&s->daemon, now);
 	forward_tick(&s->daemon);
@@ -152,17 +154,17 @@ static void on_tick(void *arg)
 	prefaults_tick(&s->daemon);
 	spills_tick(&s->daemon);
 	formers_tick(&s->daemon, now);
-	list_for_safe(node, &s->daemon.jobs) {
+	list_for_safe(node, &s->daemon.jobs.list) {
 		struct job *job = list_entry(node, struct job, link);
 		if (job_tick(job))
 			busy |= saves_busy(&job->saves);
 	}
-	gc_tick(s->daemon.gc);
+	gc_tick(s->daemon.storage.gc);
 	scrub_tick(s->daemon.scrub);
-	busy |= s->daemon.replica && replica_busy(s->daemon.replica);
-	bool limited = throttle_waiting(&s->daemon.writes) || !gc_idle(s->daemon.gc);
+	busy |= s->daemon.peers.replica && replica_busy(s->daemon.peers.replica);
+	bool limited = throttle_waiting(&s->daemon.storage.writes) || !gc_idle(s->daemon.storage.gc);
 	unsigned idle = limited ? TICK_LIMITED_MS : TICK_IDLE_MS;
-	loop_tick(s->daemon.loop, busy ? TICK_BUSY_MS : idle, on_tick, s);
+	loop_tick(s->daemon.runtime.loop, busy ? TICK_BUSY_MS : idle, on_tick, s);
 }
 
 /* A batch thread does not preempt the one that wakes it: without this, the training thread that rings the doorbell in begin or
@@ -174,13 +176,13 @@ static void yield_to_training(void)
 
 static int watch_all(struct server *s)
 {
-	struct loop *loop = s->daemon.loop;
+	struct loop *loop = s->daemon.runtime.loop;
 	s->listening = loop_watch(loop, s->listener, EPOLLIN, on_connect, s);
 	bool ok = s->listening && loop_watch(loop, s->signals, EPOLLIN, on_signal, s) &&
-		  loop_watch(loop, disk_event_fd(s->daemon.disk), EPOLLIN, on_disk, s) &&
-		  loop_watch(loop, pool_event_fd(s->daemon.pool), EPOLLIN, on_pool, s) &&
-		  loop_watch(loop, pool_event_fd(s->daemon.reader), EPOLLIN, on_pool, s) &&
-		  (!s->daemon.gc || loop_watch(loop, gc_event_fd(s->daemon.gc), EPOLLIN, on_pool, s)) &&
+		  loop_watch(loop, disk_event_fd(s->daemon.storage.disk), EPOLLIN, on_disk, s) &&
+		  loop_watch(loop, pool_event_fd(s->daemon.runtime.pool), EPOLLIN, on_pool, s) &&
+		  loop_watch(loop, pool_event_fd(s->daemon.runtime.reader), EPOLLIN, on_pool, s) &&
+		  (!s->daemon.storage.gc || loop_watch(loop, gc_event_fd(s->daemon.storage.gc), EPOLLIN, on_pool, s)) &&
 		  (!s->daemon.scrub || loop_watch(loop, scrub_event_fd(s->daemon.scrub), EPOLLIN, on_pool, s));
 	return ok ? 0 : -ENOMEM;
 }
@@ -188,12 +190,12 @@ static int watch_all(struct server *s)
 /* What watches must not keep what is watched from running: an address that is taken is said and gone without. */
 static int start_watching(struct daemon *d, struct err *err)
 {
-	const struct config *config = &d->config;
-	int rc = space_new(d->config.store, d->reader, &d->space);
+	const struct config *config = &d->runtime.config;
+	int rc = space_new(d->runtime.config.store, d->runtime.reader, &d->storage.space);
 	if (rc)
 		return err_set(err, rc, "no memory to watch the store");
 	if (config->span_log)
-		rc = spanlog_open(config->span_log, config->node, SPANLOG_FILE_MAX, &d->spanlog, err);
+		rc = spanlog_open(config->span_log, config->node, SPANLOG_FILE_MAX, &d->runtime.spanlog, err);
 	if (!rc && strcmp(config->http, "off") != 0 && http_start(d, config->http, &d->http, err)) {
 		log_warn("no metrics and no status page: %s", err->text);
 		*err = (struct err){{0}};
@@ -203,10 +205,10 @@ static int start_watching(struct daemon *d, struct err *err)
 
 static int open_listener(struct server *s, struct err *err)
 {
-	s->listener = manager_take_socket(s->daemon.manager);
+	s->listener = manager_take_socket(s->daemon.runtime.manager);
 	s->passed = s->listener >= 0;
 	if (!s->passed)
-		s->listener = channel_listen(s->daemon.config.socket, err);
+		s->listener = channel_listen(s->daemon.runtime.config.socket, err);
 	return s->listener < 0 ? s->listener : 0;
 }
 
@@ -214,16 +216,16 @@ static int start(struct server *s, struct err *err)
 {
 	s->signals = start_signals();
 	start_descriptors();
-	startup_umask(&s->daemon.config);
+	startup_umask(&s->daemon.runtime.config);
 	yield_to_training();
-	int rc = manager_open(&s->daemon.manager, err);
+	int rc = manager_open(&s->daemon.runtime.manager, err);
 	if (!rc)
-		rc = loop_new(&s->daemon.loop, err);
+		rc = loop_new(&s->daemon.runtime.loop, err);
 	if (!rc)
-		rc = pool_new(0, &s->daemon.pool, err);
-	packing_init(&s->daemon.packing, s->daemon.pool);
+		rc = pool_new(0, &s->daemon.runtime.pool, err);
+	packing_init(&s->daemon.storage.packing, s->daemon.runtime.pool);
 	if (!rc)
-		rc = pool_new(1, &s->daemon.reader, err);
+		rc = pool_new(1, &s->daemon.runtime.reader, err);
 	if (!rc)
 		rc = peers_find(&s->daemon, err);
 	if (!rc)
@@ -245,24 +247,25 @@ static int start(struct server *s, struct err *err)
 static bool finish_work(struct server *s)
 {
 	uint64_t deadline = clock_deadline(STOP_MS * CLOCK_NS_PER_MS);
-	list_for(node, &s->daemon.jobs)
+	list_for(node, &s->daemon.jobs.list)
 		restore_cancel(&list_entry(node, struct job, link)->restore); /* nobody waits for it any more */
 	spills_abandon(&s->daemon, NULL);
 	while (at_work(s)) {
 		if (clock_now() >= deadline)
 			return false;
-		struct pollfd fds[4] = {{.fd = s->daemon.disk ? disk_event_fd(s->daemon.disk) : -1, .events = POLLIN},
-					{.fd = pool_event_fd(s->daemon.pool), .events = POLLIN},
-					{.fd = pool_event_fd(s->daemon.reader), .events = POLLIN},
-					{.fd = peers_event_fd(&s->daemon), .events = POLLIN}};
+		struct pollfd fds[4] = {
+			{.fd = s->daemon.storage.disk ? disk_event_fd(s->daemon.storage.disk) : -1, .events = POLLIN},
+			{.fd = pool_event_fd(s->daemon.runtime.pool), .events = POLLIN},
+			{.fd = pool_event_fd(s->daemon.runtime.reader), .events = POLLIN},
+			{.fd = peers_event_fd(&s->daemon), .events = POLLIN}};
 		poll(fds, 4, TICK_IDLE_MS);
-		if (s->daemon.disk)
-			disk_poll(s->daemon.disk, 0);
-		pool_poll(s->daemon.pool);
-		pool_poll(s->daemon.reader);
+		if (s->daemon.storage.disk)
+			disk_poll(s->daemon.storage.disk, 0);
+		pool_poll(s->daemon.runtime.pool);
+		pool_poll(s->daemon.runtime.reader);
 		peers_poll(&s->daemon);
-		gc_poll(s->daemon.gc);
-		gc_tick(s->daemon.gc);
+		gc_poll(s->daemon.storage.gc);
+		gc_tick(s->daemon.storage.gc);
 		scrub_poll(s->daemon.scrub);
 		scrub_tick(s->daemon.scrub);
 	}
@@ -271,50 +274,50 @@ static bool finish_work(struct server *s)
 
 static void stop(struct server *s)
 {
-	manager_stopping(s->daemon.manager);
+	manager_stopping(s->daemon.runtime.manager);
 	if (s->listener >= 0 && !s->passed)
-		unlink(s->daemon.config.socket);
+		unlink(s->daemon.runtime.config.socket);
 	if (s->listener >= 0)
 		close(s->listener);
-	s->daemon.stopping = true;
-	meter_open(&s->daemon.reads); /* what is in flight ends without limits */
-	throttle_open(&s->daemon.writes);
+	s->daemon.runtime.stopping = true;
+	meter_open(&s->daemon.storage.reads); /* what is in flight ends without limits */
+	throttle_open(&s->daemon.storage.writes);
 	scrub_tick(s->daemon.scrub);
 	http_stop(s->daemon.http);
 	s->daemon.http = NULL;
-	list_for(node, &s->daemon.jobs)
+	list_for(node, &s->daemon.jobs.list)
 		recoveries_end(list_entry(node, struct job, link)); /* while there are a catalog and a first node */
 	connections_free(&s->connections);
 	if (!finish_work(s)) {
 		log_warn("work in flight has not ended within %d ms: leaving it", STOP_MS);
 		return; /* its memory must stay until the process is gone */
 	}
-	pool_free(s->daemon.reader);
-	pool_free(s->daemon.pool);
+	pool_free(s->daemon.runtime.reader);
+	pool_free(s->daemon.runtime.pool);
 	prefaults_free(&s->daemon);
 	peers_close(&s->daemon); /* its copies were looked at by workers */
 	spills_free(&s->daemon);
 	startup_close(&s->daemon, s->lock);
-	list_for_safe(node, &s->daemon.jobs)
+	list_for_safe(node, &s->daemon.jobs.list)
 		job_free(list_entry(node, struct job, link));
 	formers_free(&s->daemon);
 	hosts_free(&s->daemon);
-	packing_free(&s->daemon.packing);
-	spanlog_close(s->daemon.spanlog);
-	space_free(s->daemon.space);
-	disk_free(s->daemon.disk);
-	loop_free(s->daemon.loop);
-	manager_free(s->daemon.manager);
+	packing_free(&s->daemon.storage.packing);
+	spanlog_close(s->daemon.runtime.spanlog);
+	space_free(s->daemon.storage.space);
+	disk_free(s->daemon.storage.disk);
+	loop_free(s->daemon.runtime.loop);
+	manager_free(s->daemon.runtime.manager);
 	if (s->signals >= 0)
 		close(s->signals);
-	if (s->daemon.sources != s->daemon.first_sources)
-		sources_free(s->daemon.sources);
-	sources_free(s->daemon.first_sources);
+	if (s->daemon.runtime.sources != s->daemon.runtime.first_sources)
+		sources_free(s->daemon.runtime.sources);
+	sources_free(s->daemon.runtime.first_sources);
 }
 
 static void say_ready(struct server *s)
 {
-	const struct config *config = &s->daemon.config;
+	const struct config *config = &s->daemon.runtime.config;
 	char text[2 * SETTING_TEXT_MAX];
 	snprintf(text, sizeof(text), "%s listens on %s, store %s", config->node,
 		 manager_is_worker() ? "what a system service passes"
@@ -322,7 +325,7 @@ static void say_ready(struct server *s)
 				     : config->socket,
 		 config->store ? config->store : "none (memory only)");
 	log_info("%s", text);
-	manager_ready(s->daemon.manager, text);
+	manager_ready(s->daemon.runtime.manager, text);
 }
 
 int main(int argc, char **argv)
@@ -330,35 +333,35 @@ int main(int argc, char **argv)
 	struct server s = {.listener = -1, .signals = -1, .lock = -1};
 	struct err err = {{0}};
 	log_init("ckptd");
-	s.daemon.root = -1;
-	s.daemon.started_ns = clock_now();
-	list_init(&s.daemon.jobs);
-	list_init(&s.daemon.hosts);
+	s.daemon.storage.root = -1;
+	s.daemon.runtime.started_ns = clock_now();
+	list_init(&s.daemon.jobs.list);
+	list_init(&s.daemon.control.hosts);
 	connections_init(&s.connections, &s.daemon);
 	s.argc = argc;
 	s.argv = argv;
-	int rc = options_parse(argc, argv, &s.daemon.sources, &err);
+	int rc = options_parse(argc, argv, &s.daemon.runtime.sources, &err);
 	if (rc > 0)
 		return 0;
 	if (rc) {
 		fprintf(stderr, "ckptd: %s\n", err.text);
 		return 2;
 	}
-	s.daemon.first_sources = s.daemon.sources;
-	sources_fill(s.daemon.sources, SCOPE_NODE, NULL, &s.daemon.config);
-	if (s.daemon.config.system && !manager_is_worker())
-		return warden_run(argc, argv, s.daemon.sources);
-	throttle_init(&s.daemon.writes, &s.daemon.config.write_bandwidth);
-	meter_init(&s.daemon.reads, s.daemon.config.read_bandwidth);
+	s.daemon.runtime.first_sources = s.daemon.runtime.sources;
+	sources_fill(s.daemon.runtime.sources, SCOPE_NODE, NULL, &s.daemon.runtime.config);
+	if (s.daemon.runtime.config.system && !manager_is_worker())
+		return warden_run(argc, argv, s.daemon.runtime.sources);
+	throttle_init(&s.daemon.storage.writes, &s.daemon.runtime.config.write_bandwidth);
+	meter_init(&s.daemon.storage.reads, s.daemon.runtime.config.read_bandwidth);
 	rc = start(&s, &err);
 	if (!rc) {
 		say_ready(&s);
 		if (s.daemon.http)
 			log_info("status page and metrics at http://%s/", http_address(s.daemon.http));
-		if (!strcmp(disk_engine(s.daemon.disk), "threads"))
+		if (!strcmp(disk_engine(s.daemon.storage.disk), "threads"))
 			log_info("reading and writing with threads, not io_uring: the same, at more processor time");
-		loop_tick(s.daemon.loop, TICK_IDLE_MS, on_tick, &s);
-		rc = loop_run(s.daemon.loop);
+		loop_tick(s.daemon.runtime.loop, TICK_IDLE_MS, on_tick, &s);
+		rc = loop_run(s.daemon.runtime.loop);
 		if (rc)
 			err_set(&err, rc, "event loop: %s", err_name(rc));
 	}

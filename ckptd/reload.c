@@ -44,15 +44,15 @@ static void apply(const struct sources *fresh, enum setting_scope scope, const c
 
 void reload_apply(struct daemon *d, struct sources *fresh)
 {
-	apply(fresh, SCOPE_NODE, NULL, &d->config);
-	meter_set(&d->reads, d->config.read_bandwidth);
-	list_for(node, &d->jobs) {
+	apply(fresh, SCOPE_NODE, NULL, &d->runtime.config);
+	meter_set(&d->storage.reads, d->runtime.config.read_bandwidth);
+	list_for(node, &d->jobs.list) {
 		struct job *job = list_entry(node, struct job, link);
 		apply(fresh, SCOPE_JOB, job->name, &job->policy);
 		saves_pump(&job->saves);
-		gc_want(d->gc, job);
+		gc_want(d->storage.gc, job);
 	}
-	if (d->sources != d->first_sources)
-		sources_free(d->sources);
-	d->sources = fresh;
+	if (d->runtime.sources != d->runtime.first_sources)
+		sources_free(d->runtime.sources);
+	d->runtime.sources = fresh;
 }

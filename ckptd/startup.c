@@ -24,10 +24,10 @@ static void open_catalog(struct daemon *d)
 	struct err err = {{0}};
 	int rc = failpoint("catalog.open", NULL);
 	if (!rc)
-		rc = catalog_open(d->config.store, &d->catalog, &err);
+		rc = catalog_open(d->runtime.config.store, &d->storage.catalog, &err);
 	if (rc)
 		log_warn("working without a catalog: %s", err.text);
-	else if (catalog_sync(d->catalog, &err))
+	else if (catalog_sync(d->storage.catalog, &err))
 		log_warn("the catalog is not in line with the store: %s", err.text);
 }
 
@@ -42,26 +42,28 @@ void startup_umask(const struct config *config)
 int startup_store(struct daemon *d, int *lock, struct err *err)
 {
 	*lock = -1;
-	d->root = -1;
-	int rc = d->config.store ? repo_create_mode(d->config.store, setting_store_mode(&d->config), err) : 0;
+	d->storage.root = -1;
+	int rc = d->runtime.config.store
+			 ? repo_create_mode(d->runtime.config.store, setting_store_mode(&d->runtime.config), err)
+			 : 0;
 	if (!rc)
-		rc = disk_new(d->config.store, &d->disk, &d->root, err);
-	if (rc || !d->config.store)
+		rc = disk_new(d->runtime.config.store, &d->storage.disk, &d->storage.root, err);
+	if (rc || !d->runtime.config.store)
 		return rc;
 	/* The daemons of a cluster share it, each job of it belongs to one (control/directory_lock.h); one in no cluster has it alone. */
-	*lock = (d->config.cluster ? disk_share : disk_lock)(d->disk, d->root, REPO_LOCK);
+	*lock = (d->runtime.config.cluster ? disk_share : disk_lock)(d->storage.disk, d->storage.root, REPO_LOCK);
 	if (*lock == -EWOULDBLOCK)
 		return err_set(err, *lock, "another ckptd%s has the store %s (it holds %s/%s)",
-			       d->config.cluster ? ", which is in no cluster," : "", d->config.store, d->config.store,
-			       REPO_LOCK);
+			       d->runtime.config.cluster ? ", which is in no cluster," : "", d->runtime.config.store,
+			       d->runtime.config.store, REPO_LOCK);
 	if (*lock < 0) {
-		err_set(err, *lock, "cannot lock %s/%s: %s", d->config.store, REPO_LOCK, err_name(*lock));
-		return denied_dir(d->disk, d->root, *lock, err);
+		err_set(err, *lock, "cannot lock %s/%s: %s", d->runtime.config.store, REPO_LOCK, err_name(*lock));
+		return denied_dir(d->storage.disk, d->storage.root, *lock, err);
 	}
-	rc = d->config.registry ? 0 : partials_move_all(d, err);
+	rc = d->runtime.config.registry ? 0 : partials_move_all(d, err);
 	if (!rc)
-		rc = gc_new(d, &d->gc, err);
-	bool keeps = !d->roster || d->self == FIRST_NODE; /* of a store that is shared, one is enough */
+		rc = gc_new(d, &d->storage.gc, err);
+	bool keeps = !d->peers.roster || d->peers.self == FIRST_NODE; /* of a store that is shared, one is enough */
 	if (!rc && keeps)
 		rc = scrub_new(d, &d->scrub, err);
 	if (!rc && keeps)
@@ -85,13 +87,13 @@ void startup_arenas(struct daemon *d)
 	char job[NAME_JOB_MAX];
 	uint32_t rank;
 	int fd;
-	while (manager_take_arena(d->manager, job, &rank, &fd)) {
+	while (manager_take_arena(d->runtime.manager, job, &rank, &fd)) {
 		struct err err = {{0}};
 		if (!retake(d, job, rank, fd, &err))
 			continue;
 		log_warn("job %s: the arena of rank %u, held by the service manager, is refused: %s", job, rank,
 			 err.text);
-		manager_drop(d->manager, job, rank);
+		manager_drop(d->runtime.manager, job, rank);
 	}
 }
 
@@ -99,10 +101,10 @@ void startup_close(struct daemon *d, int lock)
 {
 	scrub_free(d->scrub);
 	d->scrub = NULL;
-	gc_free(d->gc);
-	d->gc = NULL;
-	catalog_close(d->catalog);
-	d->catalog = NULL;
+	gc_free(d->storage.gc);
+	d->storage.gc = NULL;
+	catalog_close(d->storage.catalog);
+	d->storage.catalog = NULL;
 	if (lock >= 0)
-		disk_close_file(d->disk, lock);
+		disk_close_file(d->storage.disk, lock);
 }

@@ -11,6 +11,7 @@
 #include "checkpoint/node_part.h"
 #include "checkpoint/readback.h"
 #include "checkpoint/repair_donor.h"
+#include "checkpoint/storage.h"
 #include "checkpoint/store_space.h"
 
 #endif

@@ -204,16 +204,16 @@ static void flush(struct client *c)
 static void greet(struct client *c, uint32_t seq)
 {
 	AUTO_WBUF struct wbuf body = {0};
-	const struct config *config = &c->connections->daemon->config;
+	const struct config *config = &c->connections->daemon->runtime.config;
 	struct wire_welcome m = {.protocol = WIRE_PROTOCOL,
 				 .epoch = c->job ? c->job->epoch : 0,
 				 .storage = config->store != NULL,
 				 .peers = c->job && copies_wanted(c->job),
 				 .spread = c->job && c->job->spread};
-	const struct roster *roster = c->connections->daemon->roster;
+	const struct roster *roster = c->connections->daemon->peers.roster;
 	snprintf(m.node, sizeof(m.node), "%s", config->node);
 	if (roster)
-		memcpy(m.host, roster->nodes[c->connections->daemon->self].host, sizeof(m.host));
+		memcpy(m.host, roster->nodes[c->connections->daemon->peers.self].host, sizeof(m.host));
 	snprintf(m.version, sizeof(m.version), "%s", CKPT_VERSION);
 	if (wire_welcome_encode(&m, &body))
 		body.failed = true;
@@ -454,7 +454,7 @@ void connections_add(struct connections *connections, int sock)
 			     .peer = peer,
 			     .hello_deadline = clock_deadline(CONNECTION_HELLO_MS * CLOCK_NS_PER_MS)};
 	list_init(&c->queue);
-	c->watch = loop_watch(connections->daemon->loop, sock, EPOLLIN, on_event, c);
+	c->watch = loop_watch(connections->daemon->runtime.loop, sock, EPOLLIN, on_event, c);
 	if (!c->watch) {
 		close(sock);
 		free(c);

@@ -15,7 +15,7 @@ static const char *job_names(const struct daemon *daemon, char *dst, size_t size
 {
 	size_t len = 0;
 	dst[0] = '\0';
-	list_for(node, &daemon->jobs)
+	list_for(node, &daemon->jobs.list)
 		if (len < size)
 			len += (size_t)snprintf(dst + len, size - len, "%s%s", len ? ", " : "",
 						list_entry(node, struct job, link)->name);
@@ -31,12 +31,12 @@ static int choose(struct daemon *daemon, const char *name, struct job **out, str
 			       job_names(daemon, names, sizeof(names)));
 	if (*name)
 		return 0;
-	if (list_empty(&daemon->jobs))
+	if (list_empty(&daemon->jobs.list))
 		return err_set(err, -ENOENT, "this daemon has no job");
-	if (daemon->jobs.next->next != &daemon->jobs)
+	if (daemon->jobs.list.next->next != &daemon->jobs.list)
 		return err_set(err, -EINVAL, "name the job; there are several: %s",
 			       job_names(daemon, names, sizeof(names)));
-	*out = list_entry(daemon->jobs.next, struct job, link);
+	*out = list_entry(daemon->jobs.list.next, struct job, link);
 	return 0;
 }
 
@@ -56,7 +56,7 @@ static int flush_elsewhere(struct job *job, const struct wire_command *command, 
 
 static int flush(struct job *job, const struct wire_command *command, struct wire_answer *answer, struct err *err)
 {
-	bool here = saves_decide(&job->saves) || job->daemon->root < 0;
+	bool here = saves_decide(&job->saves) || job->daemon->storage.root < 0;
 	int rc = here ? queue_flush(&job->saves, &answer->id, err) : flush_elsewhere(job, command, answer, err);
 	if (!rc)
 		snprintf(answer->text, sizeof(answer->text), "job %s: step %lu of epoch %u goes to storage", job->name,

@@ -27,7 +27,7 @@ struct forward {
 static unsigned count(const struct daemon *d)
 {
 	unsigned n = 0;
-	for (const struct forward *a = d->forwards; a; a = a->next)
+	for (const struct forward *a = d->operators.forwards; a; a = a->next)
 		n++;
 	return n;
 }
@@ -42,13 +42,13 @@ int forward_to_coordinator(struct daemon *d, struct client *client, uint32_t seq
 	struct forward *a = count(d) < FORWARDS_MAX ? calloc(1, sizeof(*a)) : NULL;
 	if (!a)
 		return err_set(err, -EBUSY, "%d questions wait for other nodes already", FORWARDS_MAX);
-	*a = (struct forward){.next = d->forwards,
-			      .token = ++d->forward_tokens,
+	*a = (struct forward){.next = d->operators.forwards,
+			      .token = ++d->operators.forward_tokens,
 			      .node = coordinator_of(d, command->job),
 			      .deadline = clock_deadline(ANSWER_NS),
 			      .client = client,
 			      .seq = seq};
-	d->forwards = a;
+	d->operators.forwards = a;
 	struct peer_report r = {.type = PEER_REQUEST, .request = {.token = a->token, .command = *command}};
 	memcpy(r.job, command->job, sizeof(r.job));
 	participant_send(d, a->node, &r);
@@ -81,7 +81,7 @@ static void answer(const struct forward *a, const struct peer_order *order)
 
 void forward_answered(struct daemon *d, const struct peer_order *order)
 {
-	for (struct forward **at = &d->forwards; *at; at = &(*at)->next) {
+	for (struct forward **at = &d->operators.forwards; *at; at = &(*at)->next) {
 		if ((*at)->token != order->answer.token)
 			continue;
 		struct forward a = **at;
@@ -93,7 +93,7 @@ void forward_answered(struct daemon *d, const struct peer_order *order)
 
 void forward_forget(struct daemon *d, const struct client *client)
 {
-	for (struct forward **at = &d->forwards; *at;) {
+	for (struct forward **at = &d->operators.forwards; *at;) {
 		if ((*at)->client == client)
 			drop(at);
 		else
@@ -104,7 +104,7 @@ void forward_forget(struct daemon *d, const struct client *client)
 /* Those of one node, or of all (NO_NODE), whose deadline is not later. */
 static void fail(struct daemon *d, uint32_t node, uint64_t until, int rc, const char *what)
 {
-	for (struct forward **at = &d->forwards; *at;) {
+	for (struct forward **at = &d->operators.forwards; *at;) {
 		struct forward a = **at;
 		if (a.deadline > until || (node != NO_NODE && a.node != node)) {
 			at = &(*at)->next;
@@ -112,8 +112,8 @@ static void fail(struct daemon *d, uint32_t node, uint64_t until, int rc, const 
 		}
 		drop(at);
 		client_error(a.client, a.seq, rc, "node %s, which coordinates the job, %s",
-			     d->roster->nodes[a.node].name, what);
-		at = &d->forwards;
+			     d->peers.roster->nodes[a.node].name, what);
+		at = &d->operators.forwards;
 	}
 }
 
@@ -124,6 +124,6 @@ void forward_down(struct daemon *d, uint32_t node)
 
 void forward_tick(struct daemon *d)
 {
-	if (d->forwards)
+	if (d->operators.forwards)
 		fail(d, NO_NODE, clock_now(), -ETIMEDOUT, "does not answer");
 }

@@ -7,5 +7,6 @@
 #include "clients/connection.h"
 #include "clients/operator.h"
 #include "clients/operator_forward.h"
+#include "clients/operators.h"
 
 #endif

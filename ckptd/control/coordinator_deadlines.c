@@ -15,14 +15,14 @@ static void expire_directories(struct coordinator_host *host)
 	struct policy policy;
 	if (!host->directories.n)
 		return;
-	sources_fill(host->daemon->sources, SCOPE_JOB, host->job, &policy);
+	sources_fill(host->daemon->runtime.sources, SCOPE_JOB, host->job, &policy);
 	directories_expire(&host->directories, policy.stall_timeout_ms);
 }
 
 /* One at a time: who is told may change what there is. */
 static void expire_comparison(struct coordinator_host *host)
 {
-	const struct roster *roster = host->daemon->roster;
+	const struct roster *roster = host->daemon->peers.roster;
 	char who[NAME_NODE_MAX + 16] = "a node that is not there";
 	struct step_id id;
 	uint32_t node;

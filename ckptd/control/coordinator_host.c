@@ -22,7 +22,7 @@ enum { HOSTS_MAX = 256, RECORD_RETRY_MS = 1000 };
 
 struct coordinator_host *host_find(const struct daemon *daemon, const char *job)
 {
-	list_for(node, &daemon->hosts) {
+	list_for(node, &daemon->control.hosts) {
 		struct coordinator_host *host = list_entry(node, struct coordinator_host, link);
 		if (!host->deposed && !strcmp(host->job, job))
 			return host;
@@ -35,7 +35,7 @@ struct coordinator_host *host_find(const struct daemon *daemon, const char *job)
 static void send(struct daemon *daemon, uint32_t node, const struct peer_order *order)
 {
 	AUTO_WBUF struct wbuf body = {0};
-	struct net *net = daemon->net;
+	struct net *net = daemon->peers.net;
 	if (!net)
 		return; /* the daemon ends */
 	peer_term_put(&body, coordinator_term(daemon, order->job));
@@ -45,15 +45,15 @@ static void send(struct daemon *daemon, uint32_t node, const struct peer_order *
 	if (!rc || rc == -ENOTCONN)
 		return; /* the end of the session tells the rest */
 	log_warn("job %s: cannot send %s to node %s: %s", order->job, peer_coord_name(order->type),
-		 daemon->roster->nodes[node].name, err_name(rc));
+		 daemon->peers.roster->nodes[node].name, err_name(rc));
 	net_drop(net, node, rc);
 }
 
 void host_order(struct daemon *daemon, bool spread, uint32_t node, const struct peer_order *order)
 {
-	if (spread && daemon->registry && !host_here(daemon, order->job))
+	if (spread && daemon->control.registry && !host_here(daemon, order->job))
 		return; /* another node may by now: election_tick() has yet to see it */
-	if (!spread || node == daemon->self)
+	if (!spread || node == daemon->peers.self)
 		orders_obey(daemon, order);
 	else
 		send(daemon, node, order);
@@ -101,7 +101,7 @@ static void surveyed(void *arg, const struct replica_surveyed *s)
 static void survey(void *arg)
 {
 	struct coordinator_host *host = arg;
-	struct replica *replica = host->daemon->replica;
+	struct replica *replica = host->daemon->peers.replica;
 	struct coord_survey nothing = {.epoch = coord_view(host->coord).epoch};
 	if (replica && !replica_survey(replica, host->job, nothing.epoch, surveyed, host->daemon))
 		return;
@@ -165,7 +165,7 @@ static void recorded(void *arg, uint32_t epoch, int rc, const char *text)
 static void persist(void *arg, uint32_t epoch, const char *reason)
 {
 	struct coordinator_host *host = arg;
-	catalog_epoch(host->daemon->catalog, host->job, epoch);
+	catalog_epoch(host->daemon->storage.catalog, host->job, epoch);
 	if (!host->spread || epoch <= host->recorded) {
 		coord_persisted(host->coord, epoch);
 		return;
@@ -204,7 +204,7 @@ static void tick(struct coordinator_host *host, uint64_t now)
 
 void hosts_tick(struct daemon *daemon, uint64_t now)
 {
-	list_for_safe(node, &daemon->hosts) {
+	list_for_safe(node, &daemon->control.hosts) {
 		struct coordinator_host *host = list_entry(node, struct coordinator_host, link);
 		if (!host->deposed)
 			tick(host, now);
@@ -217,7 +217,7 @@ void hosts_tick(struct daemon *daemon, uint64_t now)
 
 bool hosts_at_work(const struct daemon *daemon)
 {
-	list_for(node, &daemon->hosts)
+	list_for(node, &daemon->control.hosts)
 		if (directories_at_work(&list_entry(node, struct coordinator_host, link)->directories))
 			return true;
 	return false;
@@ -225,7 +225,7 @@ bool hosts_at_work(const struct daemon *daemon)
 
 void hosts_free(struct daemon *daemon)
 {
-	list_for_safe(node, &daemon->hosts)
+	list_for_safe(node, &daemon->control.hosts)
 		host_free(list_entry(node, struct coordinator_host, link));
 	memberships_free(daemon);
 }
@@ -243,9 +243,9 @@ static int take_directories(struct coordinator_host *host, struct err *err)
 {
 	struct daemon *daemon = host->daemon;
 	host->directory_lock = DIRECTORY_LOCK_NONE;
-	if (!host->spread || !daemon->registry)
+	if (!host->spread || !daemon->control.registry)
 		return directory_lock_take(daemon, host->job, &host->directory_lock, err);
-	return daemon->root >= 0 ? partials_move(daemon, host->job, err) : 0;
+	return daemon->storage.root >= 0 ? partials_move(daemon, host->job, err) : 0;
 }
 
 static int begin(struct coordinator_host *host, uint32_t world, struct err *err)
@@ -265,21 +265,21 @@ static int begin(struct coordinator_host *host, uint32_t world, struct err *err)
 	host->recorded = resumes ? last : 0;
 	host->orders = all_orders;
 	host->orders.arg = host;
-	rc = coord_new(host->job, world, host->spread ? daemon->roster->n : 1, resumes ? last : epoch, &host->orders,
-		       &host->coord);
+	rc = coord_new(host->job, world, host->spread ? daemon->peers.roster->n : 1, resumes ? last : epoch,
+		       &host->orders, &host->coord);
 	if (rc)
 		return err_set(err, rc, "no memory for job '%s'", host->job);
-	directories_init(&host->directories, daemon->disk, daemon->root, host->job, host->coord);
-	host->directories.pool = daemon->pool;
-	host->directories.store = daemon->config.store;
-	host->directories.elected = host->spread && daemon->registry ? daemon : NULL;
+	directories_init(&host->directories, daemon->storage.disk, daemon->storage.root, host->job, host->coord);
+	host->directories.pool = daemon->runtime.pool;
+	host->directories.store = daemon->runtime.config.store;
+	host->directories.elected = host->spread && daemon->control.registry ? daemon : NULL;
 	return 0;
 }
 
 static int host_new(struct daemon *daemon, const char *job, uint32_t world, bool spread, struct err *err)
 {
 	unsigned n = 0;
-	list_for(node, &daemon->hosts)
+	list_for(node, &daemon->control.hosts)
 		n++;
 	if (n >= HOSTS_MAX)
 		return err_set(err, -EBUSY, "job '%s': %d jobs are coordinated here already", job, HOSTS_MAX);
@@ -294,7 +294,7 @@ static int host_new(struct daemon *daemon, const char *job, uint32_t world, bool
 		free(host);
 		return rc;
 	}
-	list_push(&daemon->hosts, &host->link);
+	list_push(&daemon->control.hosts, &host->link);
 	if (host->resume_ns)
 		coord_resume(host->coord);
 	else if (spread)
@@ -308,7 +308,7 @@ static int ask_to_yield(struct coordinator_host *host)
 {
 	struct coord_view v = coord_view(host->coord);
 	struct peer_order order = {.type = PEER_INVALIDATE_PLAN};
-	for (uint32_t n = 0; host->spread && host->daemon->net && n < host->daemon->roster->n; n++)
+	for (uint32_t n = 0; host->spread && host->daemon->peers.net && n < host->daemon->peers.roster->n; n++)
 		if (coord_has_joined(host->coord, n))
 			give(host, n, &order);
 	return host->spread && v.entered != v.epoch ? -EAGAIN : -EBUSY;
@@ -406,8 +406,8 @@ void host_over(struct coordinator_host *host)
 {
 	struct coord_view view = coord_view(host->coord);
 	struct peer_order end = {.type = PEER_END, .word = {.epoch = view.epoch, .flag = view.unserved}};
-	for (uint32_t n = 0; host->spread && host->daemon->net && n < host->daemon->roster->n; n++)
-		if (n == host->daemon->self || net_is_up(host->daemon->net, n))
+	for (uint32_t n = 0; host->spread && host->daemon->peers.net && n < host->daemon->peers.roster->n; n++)
+		if (n == host->daemon->peers.self || net_is_up(host->daemon->peers.net, n))
 			give(host, n, &end);
 	membership_over(host->daemon, host->job);
 	host->ended = true;

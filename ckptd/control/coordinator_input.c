@@ -65,7 +65,7 @@ static void lose(struct coordinator_host *host, uint32_t node, const char *why)
 {
 	struct job *job = job_find(host->daemon, host->job);
 	if (job && coord_needs(host->coord, node))
-		recoveries_lost(&job->recovery_log, net_heard(host->daemon->net, node));
+		recoveries_lost(&job->recovery_log, net_heard(host->daemon->peers.net, node));
 	bool attended = coord_view(host->coord).attending, finished = coord_has_finished(host->coord, node);
 	coord_gone(host->coord, node, why);
 	if (!attended || coord_view(host->coord).attending)
@@ -77,7 +77,7 @@ static void lose(struct coordinator_host *host, uint32_t node, const char *why)
 
 void hosts_node_down(struct daemon *daemon, uint32_t node, const char *why)
 {
-	list_for_safe(at, &daemon->hosts) {
+	list_for_safe(at, &daemon->control.hosts) {
 		struct coordinator_host *host = list_entry(at, struct coordinator_host, link);
 		if (host->spread && !host->deposed)
 			lose(host, node, why);

@@ -15,7 +15,7 @@ bool host_asked_to_spill(struct coordinator_host *host)
 	struct daemon *daemon = host->daemon;
 	struct coord_view v = coord_view(host->coord);
 	if (!host->spread || v.resuming || !v.attending || v.attending >= v.world || v.entered == v.epoch ||
-	    daemon->root < 0 || membership_plan(daemon, host->job))
+	    daemon->storage.root < 0 || membership_plan(daemon, host->job))
 		return false;
 	if (host->spill_ns || host->spilled_in == v.epoch)
 		return true;

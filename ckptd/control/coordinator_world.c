@@ -18,13 +18,13 @@ void host_invalidate_plan(struct daemon *daemon, const char *job, uint32_t plan)
 	struct peer_order order = {.type = PEER_INVALIDATE_PLAN, .number = plan};
 	if (!host || !host->spread)
 		return;
-	AUTO_FREE bool *had = calloc(daemon->roster->n, sizeof(*had));
-	for (uint32_t n = 0; had && n < daemon->roster->n; n++)
+	AUTO_FREE bool *had = calloc(daemon->peers.roster->n, sizeof(*had));
+	for (uint32_t n = 0; had && n < daemon->peers.roster->n; n++)
 		had[n] = coord_has_joined(host->coord, n);
 	coord_invalidate_plan(host->coord, "its ranks are those of another plan");
 	memcpy(order.job, host->job, sizeof(order.job));
 	/* Last: who is given any other order has a participant, as far as he knows. */
-	for (uint32_t n = 0; had && n < daemon->roster->n; n++)
+	for (uint32_t n = 0; had && n < daemon->peers.roster->n; n++)
 		if (had[n])
 			host_order(daemon, true, n, &order);
 }
@@ -70,8 +70,8 @@ void host_tell_others(struct coordinator_host *host, uint32_t node, const struct
 	const struct daemon *d = host->daemon;
 	struct peer_order order = {.type = PEER_COMMAND, .command = *command};
 	memcpy(order.job, host->job, sizeof(order.job));
-	for (uint32_t n = 0; host->spread && d->net && n < d->roster->n; n++)
-		if (n != node && (n == d->self || net_is_up(d->net, n)))
+	for (uint32_t n = 0; host->spread && d->peers.net && n < d->peers.roster->n; n++)
+		if (n != node && (n == d->peers.self || net_is_up(d->peers.net, n)))
 			host_order(host->daemon, true, n, &order);
 }
 
@@ -81,7 +81,7 @@ static struct repeat *refusal_of(struct daemon *daemon, const char *job)
 	size_t sum = 0;
 	while (*job)
 		sum = 31 * sum + (unsigned char)*job++;
-	return &daemon->refusals[sum % DAEMON_REFUSALS];
+	return &daemon->control.refusals[sum % CONTROL_REFUSALS];
 }
 
 void host_refuse(struct daemon *daemon, uint32_t node, const char *job, int rc, const char *why)
@@ -102,8 +102,8 @@ void host_admit(struct daemon *daemon, const char *job)
 static uint32_t not_there(const struct daemon *daemon)
 {
 	uint32_t n = 0;
-	for (uint32_t node = 0; node < daemon->roster->n; node++)
-		n += node != daemon->self && !net_is_up(daemon->net, node);
+	for (uint32_t node = 0; node < daemon->peers.roster->n; node++)
+		n += node != daemon->peers.self && !net_is_up(daemon->peers.net, node);
 	return n;
 }
 

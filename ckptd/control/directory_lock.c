@@ -9,28 +9,28 @@
 
 static int open_job(struct daemon *d, const char *job)
 {
-	struct disk_op make = {.kind = DISK_MKDIR, .dir = d->root, .name = job};
-	int rc = disk_do(d->disk, &make);
-	return rc && rc != -EEXIST ? rc : disk_open_at(d->disk, d->root, job, DISK_DIR);
+	struct disk_op make = {.kind = DISK_MKDIR, .dir = d->storage.root, .name = job};
+	int rc = disk_do(d->storage.disk, &make);
+	return rc && rc != -EEXIST ? rc : disk_open_at(d->storage.disk, d->storage.root, job, DISK_DIR);
 }
 
 int directory_lock_take(struct daemon *daemon, const char *job, int *directory_lock, struct err *err)
 {
 	*directory_lock = DIRECTORY_LOCK_NONE;
-	if (!daemon->config.cluster || daemon->root < 0)
+	if (!daemon->runtime.config.cluster || daemon->storage.root < 0)
 		return 0;
 	int dir = open_job(daemon, job);
 	if (dir < 0)
-		return err_set(err, dir, "cannot open %s/%s: %s", daemon->config.store, job, err_name(dir));
-	int lock = disk_lock(daemon->disk, dir, DIRECTORY_LOCK_FILE);
-	disk_close_file(daemon->disk, dir);
+		return err_set(err, dir, "cannot open %s/%s: %s", daemon->runtime.config.store, job, err_name(dir));
+	int lock = disk_lock(daemon->storage.disk, dir, DIRECTORY_LOCK_FILE);
+	disk_close_file(daemon->storage.disk, dir);
 	if (lock == -EWOULDBLOCK)
 		return err_set(err, -EBUSY,
 			       "job '%s' is the business of another daemon of this store (it holds %s/%s/%s)", job,
-			       daemon->config.store, job, DIRECTORY_LOCK_FILE);
+			       daemon->runtime.config.store, job, DIRECTORY_LOCK_FILE);
 	if (lock < 0)
-		return err_set(err, lock, "cannot lock %s/%s/%s: %s", daemon->config.store, job, DIRECTORY_LOCK_FILE,
-			       err_name(lock));
+		return err_set(err, lock, "cannot lock %s/%s/%s: %s", daemon->runtime.config.store, job,
+			       DIRECTORY_LOCK_FILE, err_name(lock));
 	*directory_lock = lock;
 	return 0;
 }
@@ -41,7 +41,8 @@ bool directory_lock_to_remove(struct daemon *daemon, const char *job, int *direc
 	*directory_lock = DIRECTORY_LOCK_NONE;
 	if (!job[0] || host_has(daemon, job))
 		return true;
-	if (daemon->registry && (!registry_is_synced(daemon->registry) || coordinator_of(daemon, job) != NO_NODE))
+	if (daemon->control.registry &&
+	    (!registry_is_synced(daemon->control.registry) || coordinator_of(daemon, job) != NO_NODE))
 		return false;
 	int rc = directory_lock_take(daemon, job, directory_lock, &err);
 	if (rc && rc != -EBUSY)
@@ -52,6 +53,6 @@ bool directory_lock_to_remove(struct daemon *daemon, const char *job, int *direc
 void directory_lock_give(struct daemon *daemon, int *directory_lock)
 {
 	if (*directory_lock >= 0)
-		disk_close_file(daemon->disk, *directory_lock);
+		disk_close_file(daemon->storage.disk, *directory_lock);
 	*directory_lock = DIRECTORY_LOCK_NONE;
 }

@@ -47,9 +47,9 @@ struct election {
 
 static struct job_record *find(const struct daemon *d, const char *job)
 {
-	if (!d->election)
+	if (!d->control.election)
 		return NULL;
-	list_for(it, &d->election->jobs) {
+	list_for(it, &d->control.election->jobs) {
 		struct job_record *r = list_entry(it, struct job_record, link);
 		if (!strcmp(r->job, job))
 			return r;
@@ -70,12 +70,13 @@ static struct job_record *get(struct election *e, const char *job)
 
 uint32_t coordinator_of(const struct daemon *daemon, const char *job)
 {
-	if (!daemon->roster)
+	if (!daemon->peers.roster)
 		return NO_NODE;
-	if (!daemon->config.registry)
+	if (!daemon->runtime.config.registry)
 		return FIRST_NODE;
 	const struct job_record *r = find(daemon, job);
-	bool lapsed = r && r->node == daemon->self && registry_lease_until(daemon->registry) <= clock_now();
+	bool lapsed =
+		r && r->node == daemon->peers.self && registry_lease_until(daemon->control.registry) <= clock_now();
 	return r && !lapsed ? r->node : NO_NODE;
 }
 
@@ -87,13 +88,13 @@ uint64_t coordinator_term(const struct daemon *daemon, const char *job)
 
 bool host_here(const struct daemon *daemon, const char *job)
 {
-	return !daemon->roster || coordinator_of(daemon, job) == daemon->self;
+	return !daemon->peers.roster || coordinator_of(daemon, job) == daemon->peers.self;
 }
 
 bool coordinator_in_reach(const struct daemon *daemon, const char *job)
 {
 	uint32_t node = coordinator_of(daemon, job);
-	return host_here(daemon, job) || (node != NO_NODE && daemon->net && net_is_up(daemon->net, node));
+	return host_here(daemon, job) || (node != NO_NODE && daemon->peers.net && net_is_up(daemon->peers.net, node));
 }
 
 const char *coordinator_text(const struct daemon *daemon, const char *job, char *text, size_t size)
@@ -101,9 +102,10 @@ const char *coordinator_text(const struct daemon *daemon, const char *job, char 
 	uint32_t node = coordinator_of(daemon, job);
 	if (node != NO_NODE)
 		snprintf(text, size, "node %s, which coordinates it, cannot be reached",
-			 daemon->roster->nodes[node].name);
-	else if (daemon->election && daemon->election->away[0])
-		snprintf(text, size, "no node coordinates it, and the registry is away (%s)", daemon->election->away);
+			 daemon->peers.roster->nodes[node].name);
+	else if (daemon->control.election && daemon->control.election->away[0])
+		snprintf(text, size, "no node coordinates it, and the registry is away (%s)",
+			 daemon->control.election->away);
 	else
 		snprintf(text, size, "no node coordinates it yet");
 	return text;
@@ -137,16 +139,16 @@ static void set_node(struct election *e, struct job_record *r, uint32_t node, ui
 	struct daemon *d = e->daemon;
 	if (r->node == node && (r->term == term || node == NO_NODE))
 		return;
-	if (r->node == d->self)
+	if (r->node == d->peers.self)
 		host_depose(d, r->job);
 	r->node = node;
 	if (node != NO_NODE)
 		r->term = term;
 	r->idle_ns = 0;
-	if (node == d->self)
+	if (node == d->peers.self)
 		log_info("job %s: this node coordinates it, term %lu", r->job, (unsigned long)term);
 	else if (node != NO_NODE)
-		log_info("job %s: node %s coordinates it, term %lu", r->job, d->roster->nodes[node].name,
+		log_info("job %s: node %s coordinates it, term %lu", r->job, d->peers.roster->nodes[node].name,
 			 (unsigned long)term);
 	else
 		log_info("job %s: no node coordinates it any more", r->job);
@@ -158,11 +160,11 @@ static uint32_t node_of(struct election *e, struct job_record *r, const struct r
 {
 	char name[NAME_NODE_MAX];
 	snprintf(name, sizeof(name), "%.*s", (int)record->len, (const char *)record->value);
-	int node = roster_find(e->daemon->roster, name);
+	int node = roster_find(e->daemon->peers.roster, name);
 	if (node < 0 && repeat_due(&r->unknown, name, clock_now()))
 		log_warn("job %s: the registry names node %s as its coordinator, which is not in the roster", r->job,
 			 name);
-	if (node < 0 || ((unsigned)node == e->daemon->self && !record->ours))
+	if (node < 0 || ((unsigned)node == e->daemon->peers.self && !record->ours))
 		return NO_NODE;
 	return (uint32_t)node;
 }
@@ -180,7 +182,7 @@ static void depose_all(struct election *e)
 {
 	list_for(it, &e->jobs) {
 		struct job_record *r = list_entry(it, struct job_record, link);
-		if (r->node == e->daemon->self)
+		if (r->node == e->daemon->peers.self)
 			set_node(e, r, NO_NODE, 0);
 	}
 }
@@ -219,7 +221,7 @@ static void on_lapsed(void *arg)
 
 int election_prefix(const struct daemon *daemon, char out[ELECTION_PREFIX_MAX], struct err *err)
 {
-	const char *url = daemon->config.registry;
+	const char *url = daemon->runtime.config.registry;
 	_Static_assert((int)REGISTRY_PREFIX_MAX <= (int)ELECTION_PREFIX_MAX, "a prefix fits");
 	*out = 0;
 	return url ? registry_prefix(url, out, err) : 0;
@@ -227,7 +229,7 @@ int election_prefix(const struct daemon *daemon, char out[ELECTION_PREFIX_MAX], 
 
 int election_open(struct daemon *daemon, const struct election_events *events, struct err *err)
 {
-	const struct config *config = &daemon->config;
+	const struct config *config = &daemon->runtime.config;
 	if (!config->registry)
 		return 0;
 	struct election *e = calloc(1, sizeof(*e));
@@ -249,8 +251,8 @@ int election_open(struct daemon *daemon, const struct election_events *events, s
 					      .leased = on_leased,
 					      .lapsed = on_lapsed,
 					      .arg = e};
-	daemon->election = e;
-	int rc = registry_new(&how, &heard, &daemon->registry, err);
+	daemon->control.election = e;
+	int rc = registry_new(&how, &heard, &daemon->control.registry, err);
 	if (rc)
 		election_close(daemon);
 	return rc;
@@ -258,12 +260,12 @@ int election_open(struct daemon *daemon, const struct election_events *events, s
 
 void election_close(struct daemon *daemon)
 {
-	struct election *e = daemon->election;
+	struct election *e = daemon->control.election;
 	if (e)
 		depose_all(e);
-	registry_free(daemon->registry);
-	daemon->registry = NULL;
-	daemon->election = NULL;
+	registry_free(daemon->control.registry);
+	daemon->control.registry = NULL;
+	daemon->control.election = NULL;
 	if (!e)
 		return;
 	list_for_safe(it, &e->jobs)
@@ -273,13 +275,13 @@ void election_close(struct daemon *daemon)
 
 int election_event_fd(const struct daemon *daemon)
 {
-	return daemon->registry ? registry_event_fd(daemon->registry) : -1;
+	return daemon->control.registry ? registry_event_fd(daemon->control.registry) : -1;
 }
 
 void election_poll(struct daemon *daemon)
 {
-	if (daemon->registry)
-		registry_poll(daemon->registry);
+	if (daemon->control.registry)
+		registry_poll(daemon->control.registry);
 }
 
 /* ---- the campaign ---------------------------------------------------------------------------------------------- */
@@ -300,7 +302,7 @@ static void ask(struct election *e, struct job_record *r, uint64_t created, cons
 	key_of(r->job, COORDINATOR, key);
 	struct registry_compare was = {.key = key, .created = true, .revision = created};
 	struct registry_change change = {.key = key, .value = name, .len = name ? strlen(name) : 0, .leased = name};
-	int rc = registry_commit(e->daemon->registry, &was, 1, &change, 1, asked, r);
+	int rc = registry_commit(e->daemon->control.registry, &was, 1, &change, 1, asked, r);
 	r->asked = !rc;
 	if (rc)
 		r->retry_ns = clock_deadline(RETRY_NS);
@@ -315,12 +317,13 @@ static bool in_use(const struct daemon *d, const struct job_record *r)
 static void tend(struct election *e, struct job_record *r, uint64_t now)
 {
 	struct daemon *d = e->daemon;
-	bool used = in_use(d, r), ours = r->node == d->self;
+	bool used = in_use(d, r), ours = r->node == d->peers.self;
 	r->idle_ns = used ? 0 : r->idle_ns ? r->idle_ns : now;
 	if (r->asked || now < r->retry_ns)
 		return;
-	if (used && r->node == NO_NODE && registry_is_synced(d->registry) && registry_lease_until(d->registry) > now)
-		ask(e, r, 0, d->config.node);
+	if (used && r->node == NO_NODE && registry_is_synced(d->control.registry) &&
+	    registry_lease_until(d->control.registry) > now)
+		ask(e, r, 0, d->runtime.config.node);
 	else if (ours && !used && now - r->idle_ns > KEEP_NS)
 		ask(e, r, r->term, NULL);
 	if (!used && r->node == NO_NODE && !r->asked) {
@@ -331,13 +334,13 @@ static void tend(struct election *e, struct job_record *r, uint64_t now)
 
 void election_tick(struct daemon *daemon)
 {
-	struct election *e = daemon->election;
+	struct election *e = daemon->control.election;
 	uint64_t now = clock_now();
 	if (!e)
 		return;
-	if (registry_lease_until(daemon->registry) <= now)
+	if (registry_lease_until(daemon->control.registry) <= now)
 		depose_all(e);
-	list_for(it, &daemon->jobs) {
+	list_for(it, &daemon->jobs.list) {
 		const struct job *job = list_entry(it, struct job, link);
 		if (job->spread)
 			get(e, job->name); /* without memory: at the next tick */
@@ -355,7 +358,7 @@ uint32_t election_last_epoch(const struct daemon *daemon, const char *job)
 	struct registry_record record;
 	struct begun begun;
 	key_of(job, EPOCH, key);
-	if (!daemon->registry || !registry_get(daemon->registry, key, &record) ||
+	if (!daemon->control.registry || !registry_get(daemon->control.registry, key, &record) ||
 	    begun_decode(record.value, record.len, &begun, NULL))
 		return 0;
 	return begun.id.epoch;
@@ -390,7 +393,7 @@ int election_record_epoch(struct daemon *daemon, const char *job, const void *te
 	key_of(job, COORDINATOR, coordinator);
 	struct registry_compare ours = {.key = coordinator, .created = true, .revision = coordinator_term(daemon, job)};
 	struct registry_change put = {.key = epoch, .value = text, .len = len};
-	int rc = registry_commit(daemon->registry, &ours, 1, &put, 1, epoch_recorded, call);
+	int rc = registry_commit(daemon->control.registry, &ours, 1, &put, 1, epoch_recorded, call);
 	if (rc)
 		free(call);
 	return rc;
@@ -398,17 +401,17 @@ int election_record_epoch(struct daemon *daemon, const char *job, const void *te
 
 bool election_look(const struct daemon *daemon, struct election_view *view)
 {
-	const struct election *e = daemon->election;
-	uint64_t now = clock_now(), until = e ? registry_lease_until(daemon->registry) : 0;
+	const struct election *e = daemon->control.election;
+	uint64_t now = clock_now(), until = e ? registry_lease_until(daemon->control.registry) : 0;
 	*view = (struct election_view){.away = ""};
 	if (!e)
 		return false;
-	view->synced = registry_is_synced(daemon->registry);
+	view->synced = registry_is_synced(daemon->control.registry);
 	view->away = e->away;
-	view->transactions = registry_counts(daemon->registry).transactions;
-	view->outages = registry_counts(daemon->registry).outages;
+	view->transactions = registry_counts(daemon->control.registry).transactions;
+	view->outages = registry_counts(daemon->control.registry).outages;
 	view->lease_left_ns = until > now ? until - now : 0;
 	list_for(it, &e->jobs)
-		view->coordinates += list_entry(it, struct job_record, link)->node == daemon->self;
+		view->coordinates += list_entry(it, struct job_record, link)->node == daemon->peers.self;
 	return true;
 }

@@ -61,7 +61,7 @@ static int last_in_store(struct daemon *daemon, const char *job, uint32_t *last,
 	int rc = failpoint("job.epoch", NULL);
 	if (rc)
 		return err_set(err, rc, "cannot read the store: %s", err_name(rc));
-	rc = repo_open(daemon->config.store, &repo, err);
+	rc = repo_open(daemon->runtime.config.store, &repo, err);
 	if (rc)
 		return rc;
 	rc = last_of_names(&repo, job, last, err);
@@ -73,12 +73,12 @@ static int last_in_store(struct daemon *daemon, const char *job, uint32_t *last,
 
 int epochs_first(struct daemon *daemon, const char *job, uint32_t *epoch, struct err *err)
 {
-	*epoch = catalog_last_epoch(daemon->catalog, job);
+	*epoch = catalog_last_epoch(daemon->storage.catalog, job);
 	if (election_last_epoch(daemon, job) > *epoch)
 		*epoch = election_last_epoch(daemon, job);
-	if (daemon->replica && replica_known_epoch(daemon->replica, job) > *epoch)
-		*epoch = replica_known_epoch(daemon->replica, job);
-	int rc = daemon->config.store ? last_in_store(daemon, job, epoch, err) : 0;
+	if (daemon->peers.replica && replica_known_epoch(daemon->peers.replica, job) > *epoch)
+		*epoch = replica_known_epoch(daemon->peers.replica, job);
+	int rc = daemon->runtime.config.store ? last_in_store(daemon, job, epoch, err) : 0;
 	++*epoch;
 	return rc;
 }
@@ -171,22 +171,22 @@ int epochs_record(struct daemon *daemon, const char *job, uint32_t epoch, const 
 	if (!r)
 		return -ENOMEM;
 	r->work = (struct work){.run = run, .done = finish};
-	r->store = daemon->config.store;
+	r->store = daemon->runtime.config.store;
 	r->begun.id.epoch = epoch;
 	r->begun.begun_at = clock_wall();
 	snprintf(r->begun.job, sizeof(r->begun.job), "%s", job);
 	snprintf(r->begun.reason, sizeof(r->begun.reason), "%s", reason);
 	r->done = done;
 	r->arg = arg;
-	r->pool = daemon->pool;
-	int rc = daemon->registry ? tell_registry(daemon, r) : 0;
+	r->pool = daemon->runtime.pool;
+	int rc = daemon->control.registry ? tell_registry(daemon, r) : 0;
 	if (rc) {
 		free(r);
 		return rc;
 	}
 	*out = r;
-	if (!daemon->registry)
-		pool_submit(daemon->pool, &r->work);
+	if (!daemon->control.registry)
+		pool_submit(daemon->runtime.pool, &r->work);
 	return 0;
 }
 

@@ -17,7 +17,7 @@
 
 struct membership *membership_find(const struct daemon *daemon, const char *job)
 {
-	struct membership *m = daemon->memberships;
+	struct membership *m = daemon->control.memberships;
 	while (m && strcmp(m->job, job) != 0)
 		m = m->next;
 	return m;
@@ -39,14 +39,14 @@ static void membership_free(struct membership *m)
 uint64_t membership_patience(const struct membership *m)
 {
 	struct policy policy;
-	sources_fill(m->daemon->sources, SCOPE_JOB, m->job, &policy);
+	sources_fill(m->daemon->runtime.sources, SCOPE_JOB, m->job, &policy);
 	return clock_deadline(policy.node_wait_ms * CLOCK_NS_PER_MS);
 }
 
 static struct membership *membership_new(struct daemon *daemon, const char *job, bool spread,
 					 const struct peer_capacity *first)
 {
-	uint32_t nnodes = spread ? daemon->roster->n : 1;
+	uint32_t nnodes = spread ? daemon->peers.roster->n : 1;
 	struct membership *m = calloc(1, sizeof(*m));
 	if (!m)
 		return NULL;
@@ -66,14 +66,14 @@ static struct membership *membership_new(struct daemon *daemon, const char *job,
 	}
 	m->assignment.number = membership_past(daemon, job).plan;
 	m->wait_ns = m->miss_ns = spread ? membership_patience(m) : 0;
-	m->next = daemon->memberships;
-	daemon->memberships = m;
+	m->next = daemon->control.memberships;
+	daemon->control.memberships = m;
 	return m;
 }
 
 void membership_remove(struct daemon *daemon, const char *job)
 {
-	for (struct membership **at = &daemon->memberships; *at; at = &(*at)->next) {
+	for (struct membership **at = &daemon->control.memberships; *at; at = &(*at)->next) {
 		struct membership *m = *at;
 		if (strcmp(m->job, job) != 0)
 			continue;
@@ -102,8 +102,8 @@ void membership_depose(struct daemon *daemon, const char *job)
 void memberships_free(struct daemon *daemon)
 {
 	membership_past_free(daemon);
-	while (daemon->memberships)
-		membership_remove(daemon, daemon->memberships->job);
+	while (daemon->control.memberships)
+		membership_remove(daemon, daemon->control.memberships->job);
 }
 
 /* ---- quiescing ---------------------------------------------------------------------------------------------------- */
@@ -168,7 +168,7 @@ static void spill(struct membership *m)
 /* Also a second time, when what has ended was without the node that is lost now. */
 static void begin_spill(struct membership *m)
 {
-	if (!m->spread || m->daemon->root < 0)
+	if (!m->spread || m->daemon->storage.root < 0)
 		return;
 	m->again = m->rescuing || host_view(m->daemon, m->job).spilled;
 	m->rescuing = true;
@@ -229,7 +229,7 @@ static bool mend(struct membership *m)
 	if (early && assignment_unclaimed(&m->assignment))
 		return true;
 	bool alike = host_view(m->daemon, m->job).alike;
-	if (moves && m->daemon->root >= 0 && alike && !assignment_keeps(&m->assignment)) {
+	if (moves && m->daemon->storage.root >= 0 && alike && !assignment_keeps(&m->assignment)) {
 		quiesce(m, "ranks move to other nodes");
 		return true;
 	}
@@ -255,7 +255,7 @@ bool membership_advance(struct membership *m)
 {
 	membership_tell_behind(m);
 	enum assignment_state state = assignment_state(&m->assignment);
-	m->assignment.whole = m->daemon->root < 0 && host_view(m->daemon, m->job).alike;
+	m->assignment.whole = m->daemon->storage.root < 0 && host_view(m->daemon, m->job).alike;
 	if (m->quiescing)
 		return go_on(m);
 	if (state != ASSIGNMENT_CHANGEABLE) {
@@ -327,7 +327,7 @@ static bool abandoned(const struct membership *m, bool gone)
 
 void memberships_tick(struct daemon *daemon)
 {
-	struct membership *m = daemon->memberships, *next;
+	struct membership *m = daemon->control.memberships, *next;
 	for (; m; m = next) {
 		next = m->next;
 		see_epoch(m);
@@ -367,7 +367,7 @@ static void take_offer(struct membership *m, uint32_t node, const struct peer_ca
 	assignment_offer(c, node, said->processes, said->spare);
 	membership_drain_said(m, node, said->drained);
 	membership_departs(m, node, said->leaving);
-	if (sound && assignment_state(c) == ASSIGNMENT_BROKEN && m->spread && m->daemon->root < 0)
+	if (sound && assignment_state(c) == ASSIGNMENT_BROKEN && m->spread && m->daemon->storage.root < 0)
 		m->wait_ns = membership_patience(m); /* a node may come that has room for all ranks of this one */
 	m->left[node] = false;
 	if (m->quiescing && !m->rescuing && !had) /* it is back: what it has under way is to end in this world, too */
@@ -439,7 +439,7 @@ bool membership_deserted(struct daemon *daemon, const char *job, uint32_t node, 
 
 void memberships_node_down(struct daemon *daemon, uint32_t node)
 {
-	for (struct membership *m = daemon->memberships; m; m = m->next) {
+	for (struct membership *m = daemon->control.memberships; m; m = m->next) {
 		if (!m->spread)
 			continue;
 		m->miss_ns = membership_patience(m);
@@ -492,7 +492,7 @@ uint32_t membership_plan(const struct daemon *daemon, const char *job)
 
 bool membership_next(const struct daemon *daemon, const struct membership **at, struct membership_view *view)
 {
-	*at = *at ? (*at)->next : daemon->memberships;
+	*at = *at ? (*at)->next : daemon->control.memberships;
 	if (*at)
 		*view = (struct membership_view){(*at)->job, &(*at)->assignment, (*at)->spread, (*at)->quiescing,
 						 (*at)->stuck};

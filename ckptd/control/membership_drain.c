@@ -12,7 +12,7 @@ static void tell(const struct membership *m, uint32_t node)
 {
 	bool drained = m->drained[node] == DRAIN_YES;
 	struct peer_order o = {.type = PEER_COMMAND, .command.kind = drained ? COMMAND_DRAIN : COMMAND_UNDRAIN};
-	snprintf(o.command.node, sizeof(o.command.node), "%s", m->daemon->roster->nodes[node].name);
+	snprintf(o.command.node, sizeof(o.command.node), "%s", m->daemon->peers.roster->nodes[node].name);
 	membership_order(m, node, &o);
 }
 
@@ -34,7 +34,7 @@ void membership_departs(struct membership *m, uint32_t node, bool departs)
 
 static int choose(struct daemon *daemon, const char *job, struct membership **out, struct err *err)
 {
-	struct membership *only = daemon->memberships;
+	struct membership *only = daemon->control.memberships;
 	*out = *job ? membership_find(daemon, job) : only && !only->next ? only : NULL;
 	if (*out)
 		return 0;
@@ -51,13 +51,13 @@ static int choose(struct daemon *daemon, const char *job, struct membership **ou
 static bool nothing_holds(const struct membership *m)
 {
 	struct policy policy;
-	sources_fill(m->daemon->sources, SCOPE_JOB, m->job, &policy);
-	return m->daemon->root < 0 && !policy.copies;
+	sources_fill(m->daemon->runtime.sources, SCOPE_JOB, m->job, &policy);
+	return m->daemon->storage.root < 0 && !policy.copies;
 }
 
 static int find_node(const struct membership *m, const char *name, struct err *err)
 {
-	int node = m->spread ? roster_find(m->daemon->roster, name) : -ENOENT;
+	int node = m->spread ? roster_find(m->daemon->peers.roster, name) : -ENOENT;
 	return node < 0 ? err_set(err, -ENOENT, "job '%s' has no node %s", m->job, name) : node;
 }
 

@@ -18,7 +18,7 @@ struct membership_past {
 
 static struct membership_past *take(struct daemon *daemon, const char *job)
 {
-	for (struct membership_past **at = &daemon->past_memberships; *at; at = &(*at)->next) {
+	for (struct membership_past **at = &daemon->control.past_memberships; *at; at = &(*at)->next) {
 		struct membership_past *past = *at;
 		if (strcmp(past->job, job) != 0)
 			continue;
@@ -31,7 +31,7 @@ static struct membership_past *take(struct daemon *daemon, const char *job)
 /* The newest are kept. */
 static void bound(struct daemon *daemon)
 {
-	struct membership_past **at = &daemon->past_memberships;
+	struct membership_past **at = &daemon->control.past_memberships;
 	for (unsigned n = 0; *at && n < PAST_MAX; n++)
 		at = &(*at)->next;
 	while (*at) {
@@ -48,14 +48,14 @@ void membership_past_note(struct daemon *daemon, const char *job, struct members
 		return; /* who comes late waits for the others in vain, as after a restart of this daemon */
 	snprintf(past->job, sizeof(past->job), "%s", job);
 	past->end = end;
-	past->next = daemon->past_memberships;
-	daemon->past_memberships = past;
+	past->next = daemon->control.past_memberships;
+	daemon->control.past_memberships = past;
 	bound(daemon);
 }
 
 struct membership_end membership_past(const struct daemon *daemon, const char *job)
 {
-	const struct membership_past *past = daemon->past_memberships;
+	const struct membership_past *past = daemon->control.past_memberships;
 	while (past && strcmp(past->job, job) != 0)
 		past = past->next;
 	return past ? past->end : (struct membership_end){0};
@@ -63,9 +63,9 @@ struct membership_end membership_past(const struct daemon *daemon, const char *j
 
 void membership_past_free(struct daemon *daemon)
 {
-	while (daemon->past_memberships) {
-		struct membership_past *past = daemon->past_memberships;
-		daemon->past_memberships = past->next;
+	while (daemon->control.past_memberships) {
+		struct membership_past *past = daemon->control.past_memberships;
+		daemon->control.past_memberships = past->next;
 		free(past);
 	}
 }
@@ -81,7 +81,7 @@ void membership_tell_over(struct daemon *daemon, uint32_t node, bool spread, con
 	struct membership_end end = membership_past(daemon, r->job);
 	struct peer_order idle = {.type = PEER_PLAN, .plan = {.number = end.plan, .world = r->assignment.world}};
 	struct peer_order over = {.type = PEER_END, .word.epoch = end.epoch};
-	uint32_t at = spread ? node : daemon->self;
+	uint32_t at = spread ? node : daemon->peers.self;
 	memcpy(idle.job, r->job, sizeof(idle.job));
 	memcpy(over.job, r->job, sizeof(over.job));
 	if (r->assignment.plan < end.plan)

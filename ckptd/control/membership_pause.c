@@ -100,7 +100,7 @@ void membership_unstick(struct membership *m)
 /* What of a save has to be safe, since the world changes at it. */
 static enum level_shown safe(const struct membership *m)
 {
-	return m->daemon->root >= 0 ? LEVEL_CAPTURED : LEVEL_REPLICATED;
+	return m->daemon->storage.root >= 0 ? LEVEL_CAPTURED : LEVEL_REPLICATED;
 }
 
 static bool is_occasion(const struct membership *m, struct step_id id)
@@ -114,14 +114,14 @@ void membership_shown(struct daemon *daemon, const char *job, struct step_id id,
 	if (!m)
 		return;
 	m->parted = m->parted && level < LEVEL_CAPTURED;
-	if (*m->stuck && level >= (daemon->root >= 0 ? LEVEL_DURABLE : LEVEL_REPLICATED) && !m->unfit) {
+	if (*m->stuck && level >= (daemon->storage.root >= 0 ? LEVEL_DURABLE : LEVEL_REPLICATED) && !m->unfit) {
 		membership_unstick(m);
-		loop_soon(daemon->loop, 1);
+		loop_soon(daemon->runtime.loop, 1);
 	}
 	if (m->occasion || level < safe(m) || !is_occasion(m, id))
 		return;
 	m->occasion = true;
-	loop_soon(daemon->loop, 1);
+	loop_soon(daemon->runtime.loop, 1);
 }
 
 /* Without a store the new world has its state from copies alone. While none can be made, nobody waits for that in a fence; a later save that

@@ -12,13 +12,13 @@
 
 const char *membership_name_of(const struct membership *m, uint32_t node)
 {
-	return m->spread ? m->daemon->roster->nodes[node].name : "this one";
+	return m->spread ? m->daemon->peers.roster->nodes[node].name : "this one";
 }
 
 void membership_order(const struct membership *m, uint32_t node, struct peer_order *o)
 {
 	memcpy(o->job, m->job, sizeof(o->job));
-	host_order(m->daemon, m->spread, m->spread ? node : m->daemon->self, o);
+	host_order(m->daemon, m->spread, m->spread ? node : m->daemon->peers.self, o);
 }
 
 void membership_turn_away(const struct membership *m, uint32_t node, int rc, const char *text)
@@ -113,8 +113,8 @@ static int next_plan(struct membership *m)
 bool membership_parts(const struct membership *m)
 {
 	const struct assignment *c = &m->assignment;
-	return m->daemon->root < 0 && assignment_next_world(c) == c->world && host_view(m->daemon, m->job).alike &&
-	       !assignment_keeps(c);
+	return m->daemon->storage.root < 0 && assignment_next_world(c) == c->world &&
+	       host_view(m->daemon, m->job).alike && !assignment_keeps(c);
 }
 
 bool membership_unfit(struct membership *m)

@@ -14,17 +14,17 @@
 static int move_aside(struct daemon *d, const struct checkpoint_ref *ref, struct err *err)
 {
 	char name[NAME_DIR_MAX], aside[NAME_DIR_MAX + 48];
-	int job = disk_open_at(d->disk, d->root, ref->job, DISK_DIR);
+	int job = disk_open_at(d->storage.disk, d->storage.root, ref->job, DISK_DIR);
 	if (job < 0)
 		return err_set(err, job, "cannot open %s: %s", ref->job, err_name(job));
 	name_dir(ref->id, name);
 	snprintf(aside, sizeof(aside), "%s%s.%lx", REPO_ABANDONED, name, (unsigned long)clock_wall());
 	int rc = failpoint("startup.aside", NULL);
 	if (!rc)
-		rc = disk_rename_at(d->disk, job, name, aside);
+		rc = disk_rename_at(d->storage.disk, job, name, aside);
 	if (!rc)
-		rc = disk_fsync(d->disk, job);
-	disk_close_file(d->disk, job);
+		rc = disk_fsync(d->storage.disk, job);
+	disk_close_file(d->storage.disk, job);
 	if (rc == -ENOENT)
 		return 0; /* removed since it was listed */
 	if (rc)
@@ -50,7 +50,7 @@ static int move(struct daemon *d, const char *job,
 	struct repo repo;
 	AUTO_FREE struct checkpoint_ref *refs = NULL;
 	size_t n = 0;
-	int rc = repo_open(d->config.store, &repo, err);
+	int rc = repo_open(d->runtime.config.store, &repo, err);
 	if (rc)
 		return rc;
 	rc = failpoint("startup.scan", NULL);

@@ -5,6 +5,7 @@
 #ifndef CKPTD_CONTROL_ROOM_H
 #define CKPTD_CONTROL_ROOM_H
 
+#include "control/control.h"
 #include "control/coordinator_host.h"
 #include "control/directory_lock.h"
 #include "control/election.h"

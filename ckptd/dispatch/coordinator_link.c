@@ -45,12 +45,12 @@ static void look(struct job *job)
 
 void coordinator_link_node(struct daemon *daemon, uint32_t node)
 {
-	bool lost = !net_is_up(daemon->net, node);
+	bool lost = !net_is_up(daemon->peers.net, node);
 	if (lost)
 		spills_abandon_lost(daemon);
 	if (lost)
 		forward_down(daemon, node);
-	list_for(it, &daemon->jobs) {
+	list_for(it, &daemon->jobs.list) {
 		struct job *job = list_entry(it, struct job, link);
 		if (job->spread && coordinator_of(daemon, job->name) == node)
 			look(job);
@@ -61,8 +61,8 @@ static void announce(struct daemon *daemon, const char *name)
 {
 	struct peer_order order = {.type = PEER_ANNOUNCE};
 	snprintf(order.job, sizeof(order.job), "%s", name);
-	for (uint32_t n = 0; daemon->net && n < daemon->roster->n; n++)
-		if (net_is_up(daemon->net, n))
+	for (uint32_t n = 0; daemon->peers.net && n < daemon->peers.roster->n; n++)
+		if (net_is_up(daemon->peers.net, n))
 			host_order(daemon, true, n, &order);
 }
 

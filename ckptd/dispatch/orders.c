@@ -165,7 +165,7 @@ void orders_obey(struct daemon *daemon, const struct peer_order *order)
 {
 	struct job *job = job_find(daemon, order->job);
 	if (order->type == PEER_END && !order->word.flag)
-		replica_end(daemon->replica, order->job);
+		replica_end(daemon->peers.replica, order->job);
 	if (order->type == PEER_SPILL)
 		spill_order(daemon, order->job, &order->spill);
 	if (order->type == PEER_ANSWER)

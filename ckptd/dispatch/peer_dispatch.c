@@ -20,14 +20,14 @@ enum { REFUSED_S = 10, PATIENCE_S = 10 };
 
 static const char *name_of(const struct daemon *d, unsigned node)
 {
-	return d->roster->nodes[node].name;
+	return d->peers.roster->nodes[node].name;
 }
 
 static void on_up(void *arg, unsigned node)
 {
 	struct daemon *d = arg;
 	log_info("node %s is there", name_of(d, node));
-	replica_node_up(d->replica, node);
+	replica_node_up(d->peers.replica, node);
 	coordinator_link_node(d, node);
 }
 
@@ -37,7 +37,7 @@ static void on_down(void *arg, unsigned node, int rc)
 	char why[WIRE_TEXT_MAX];
 	snprintf(why, sizeof(why), "node %s is lost: %s", name_of(d, node), err_name(rc));
 	log_warn("%s", why);
-	replica_node_down(d->replica, node);
+	replica_node_down(d->peers.replica, node);
 	hosts_node_down(d, node, why);
 	coordinator_link_node(d, node);
 }
@@ -46,7 +46,7 @@ static void on_down(void *arg, unsigned node, int rc)
  * otherwise cannot go on. */
 static int strange(const struct daemon *d, unsigned node, const char *job, uint16_t type, struct err *err)
 {
-	if (!d->registry)
+	if (!d->control.registry)
 		return err_set(err, -EPROTO, "%s of job %s, which node %s coordinates", peer_coord_name(type), job,
 			       name_of(d, FIRST_NODE));
 	log_debug("job %s: %s of node %s is of another term", job, peer_coord_name(type), name_of(d, node));
@@ -62,7 +62,7 @@ static int take_report(struct daemon *d, unsigned node, uint16_t type, uint64_t 
 		return rc;
 	if (type == PEER_RECOVERED)
 		recoveries_hear(d, node, report.job, &report.recovered);
-	else if (election_believes(d, report.job, d->self, term))
+	else if (election_believes(d, report.job, d->peers.self, term))
 		host_report(d, node, true, &report);
 	else
 		return strange(d, node, report.job, type, err);
@@ -104,7 +104,7 @@ static void on_message(void *arg, unsigned node, uint16_t type, const void *body
 	struct err err = {{0}};
 	int rc = 0;
 	if (type >= PEER_OFFER && type < PEER_TYPE_END)
-		replica_message(d->replica, node, type, body, len);
+		replica_message(d->peers.replica, node, type, body, len);
 	else if (type < PEER_REPORT_END || (type >= PEER_ADOPT && type < PEER_ORDER_END))
 		rc = take_coordination(d, node, type, body, len, &err);
 	else
@@ -112,20 +112,20 @@ static void on_message(void *arg, unsigned node, uint16_t type, const void *body
 	if (!rc)
 		return;
 	log_warn("node %s sends %s: its session ends", name_of(d, node), err.text);
-	net_drop(d->net, node, -EPROTO);
+	net_drop(d->peers.net, node, -EPROTO);
 }
 
 int peers_event_fd(struct daemon *d)
 {
-	return d->net ? net_event_fd(d->net) : -1;
+	return d->peers.net ? net_event_fd(d->peers.net) : -1;
 }
 
 void peers_poll(struct daemon *d)
 {
-	if (!d->net)
+	if (!d->peers.net)
 		return;
-	net_poll(d->net);
-	replica_tick(d->replica); /* what has ended lets the next begin */
+	net_poll(d->peers.net);
+	replica_tick(d->peers.replica); /* what has ended lets the next begin */
 }
 
 static void on_net(void *arg, uint32_t events)
@@ -170,43 +170,43 @@ static int check_credentials(const struct config *config, struct err *err)
 
 static int find_self(struct daemon *d, struct err *err)
 {
-	const struct config *config = &d->config;
+	const struct config *config = &d->runtime.config;
 	int rc = check_credentials(config, err);
 	if (!rc)
-		rc = roster_read(config->cluster, &d->roster, err);
+		rc = roster_read(config->cluster, &d->peers.roster, err);
 	if (rc)
 		return rc;
-	rc = roster_find(d->roster, config->node);
+	rc = roster_find(d->peers.roster, config->node);
 	if (rc < 0)
 		return err_set(err, rc, "this node's name, %s, is not in the roster %s: [node] name sets it",
 			       config->node, config->cluster);
-	d->self = (unsigned)rc;
+	d->peers.self = (unsigned)rc;
 	return 0;
 }
 
 static int open_replica(struct daemon *d, struct err *err)
 {
-	const struct replica_config config = {.pool = d->pool,
-					      .memory = &d->memory,
-					      .memory_limit = &d->config.memory_limit,
-					      .net = d->net,
-					      .roster = d->roster,
-					      .self = d->self,
-					      .bandwidth = &d->config.net_bandwidth,
+	const struct replica_config config = {.pool = d->runtime.pool,
+					      .memory = &d->runtime.memory,
+					      .memory_limit = &d->runtime.config.memory_limit,
+					      .net = d->peers.net,
+					      .roster = d->peers.roster,
+					      .self = d->peers.self,
+					      .bandwidth = &d->runtime.config.net_bandwidth,
 					      .patience_ns = PATIENCE_S * CLOCK_NS_PER_S,
 					      .find = copies_find,
 					      .arg = d};
-	return replica_new(&config, &d->replica) ? err_set(err, -ENOMEM, "no memory for copies") : 0;
+	return replica_new(&config, &d->peers.replica) ? err_set(err, -ENOMEM, "no memory for copies") : 0;
 }
 
 int peers_find(struct daemon *d, struct err *err)
 {
-	return d->config.cluster ? find_self(d, err) : 0;
+	return d->runtime.config.cluster ? find_self(d, err) : 0;
 }
 
 int peers_open(struct daemon *d, struct err *err)
 {
-	const struct config *config = &d->config;
+	const struct config *config = &d->runtime.config;
 	if (!config->cluster)
 		return 0;
 	char prefix[ELECTION_PREFIX_MAX];
@@ -215,8 +215,8 @@ int peers_open(struct daemon *d, struct err *err)
 		return rc;
 	const struct net_events events = {on_up, on_down, on_message, d};
 	const struct net_config net = {
-		.roster = d->roster,
-		.self = d->self,
+		.roster = d->peers.roster,
+		.self = d->peers.self,
 		.provider = setting_find(SCOPE_NODE, "fabric-provider")->choices[config->fabric_provider],
 		.copies = setting_seals_copies(config)            ? NET_COPIES_SEALED
 			  : config->fabric_provider == FABRIC_TCP ? NET_COPIES_BARE
@@ -224,28 +224,28 @@ int peers_open(struct daemon *d, struct err *err)
 		.credentials = credentials_of(config),
 		.registry = prefix,
 		.peer_timeout_ns = config->peer_timeout_ms * CLOCK_NS_PER_MS};
-	rc = net_new(&net, &events, &d->net, err);
+	rc = net_new(&net, &events, &d->peers.net, err);
 	if (!rc)
 		rc = open_replica(d, err);
-	if (!rc && !loop_watch(d->loop, net_event_fd(d->net), EPOLLIN, on_net, d))
+	if (!rc && !loop_watch(d->runtime.loop, net_event_fd(d->peers.net), EPOLLIN, on_net, d))
 		rc = err_set(err, -ENOMEM, "cannot watch the net");
 	if (!rc)
 		rc = election_open(d, &moves, err);
-	if (!rc && d->registry && !loop_watch(d->loop, election_event_fd(d), EPOLLIN, on_registry, d))
+	if (!rc && d->control.registry && !loop_watch(d->runtime.loop, election_event_fd(d), EPOLLIN, on_registry, d))
 		rc = err_set(err, -ENOMEM, "cannot watch the registry");
 	if (!rc)
-		log_info("node %u of %u in the cluster of %s, copies between nodes are %s", d->self + 1, d->roster->n,
-			 config->cluster, setting_seals_copies(config) ? "sealed" : "not sealed");
+		log_info("node %u of %u in the cluster of %s, copies between nodes are %s", d->peers.self + 1,
+			 d->peers.roster->n, config->cluster, setting_seals_copies(config) ? "sealed" : "not sealed");
 	return rc;
 }
 
 void peers_renew(struct daemon *d)
 {
 	struct err err;
-	struct net_credentials files = credentials_of(&d->config);
-	if (!d->net)
+	struct net_credentials files = credentials_of(&d->runtime.config);
+	if (!d->peers.net)
 		return;
-	if (check_credentials(&d->config, &err) || net_renew(d->net, &files, &err))
+	if (check_credentials(&d->runtime.config, &err) || net_renew(d->peers.net, &files, &err))
 		log_warn("what this node proves itself with stays as it was: %s", err.text);
 	else
 		log_info("what this node proves itself with has been read again");
@@ -254,27 +254,27 @@ void peers_renew(struct daemon *d)
 /* Another key cannot be told from a stranger. */
 void peers_tick(struct daemon *d, uint64_t now)
 {
-	if (!d->net)
+	if (!d->peers.net)
 		return;
 	election_tick(d);
-	replica_tick(d->replica);
-	if (now < d->next_refused)
+	replica_tick(d->peers.replica);
+	if (now < d->dispatch.next_refused)
 		return;
-	uint64_t refused = net_counts(d->net).refused;
-	d->next_refused = clock_deadline(REFUSED_S * CLOCK_NS_PER_S);
-	if (refused > d->refused)
+	uint64_t refused = net_counts(d->peers.net).refused;
+	d->dispatch.next_refused = clock_deadline(REFUSED_S * CLOCK_NS_PER_S);
+	if (refused > d->dispatch.refused)
 		log_info("%lu connections from the network were refused: of nodes with another key, or of strangers",
-			 (unsigned long)(refused - d->refused));
-	d->refused = refused;
+			 (unsigned long)(refused - d->dispatch.refused));
+	d->dispatch.refused = refused;
 }
 
 void peers_close(struct daemon *d)
 {
 	election_close(d);
-	net_free(d->net);
-	d->net = NULL;
-	replica_free(d->replica);
-	d->replica = NULL;
-	roster_free(d->roster);
-	d->roster = NULL;
+	net_free(d->peers.net);
+	d->peers.net = NULL;
+	replica_free(d->peers.replica);
+	d->peers.replica = NULL;
+	roster_free(d->peers.roster);
+	d->peers.roster = NULL;
 }

@@ -9,9 +9,9 @@
 
 struct daemon;
 
-/* Reads daemon->roster, and who we are in it; without the setting `cluster` there is none. */
+/* Reads daemon->peers.roster, and who we are in it; without the setting `cluster` there is none. */
 int peers_find(struct daemon *daemon, struct err *err);
-/* Opens daemon->net and daemon->replica and has the loop watch them; without the setting `cluster` there are none. */
+/* Opens daemon->peers.net and daemon->peers.replica and has the loop watch them; without the setting `cluster` there are none. */
 int peers_open(struct daemon *daemon, struct err *err);
 /* Reads the credentials of the cluster anew: sessions that stand stay, others begin with them. */
 void peers_renew(struct daemon *daemon);

@@ -5,6 +5,7 @@
 #ifndef CKPTD_DISPATCH_ROOM_H
 #define CKPTD_DISPATCH_ROOM_H
 
+#include "dispatch/dispatch.h"
 #include "dispatch/peer_dispatch.h"
 
 #endif

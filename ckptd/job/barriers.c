@@ -236,7 +236,7 @@ int job_return(struct job *job, uint32_t id, int fd, struct err *err)
 	levels_close(job->daemon, job->name, mem);
 	prefault_start(job->daemon, mem);
 	rank->mem = mem;
-	job->daemon->memory.arenas += mem->size;
+	job->daemon->runtime.memory.arenas += mem->size;
 	job_keep_arena(rank);
 	log_info("job %s: the arena of rank %u is back", job->name, id);
 	health_marks_return(&job->health_marks, mem);

@@ -18,7 +18,7 @@ enum { JOBS_MAX = 64 };
 
 struct job *job_find(struct daemon *daemon, const char *name)
 {
-	list_for(node, &daemon->jobs) {
+	list_for(node, &daemon->jobs.list) {
 		struct job *job = list_entry(node, struct job, link);
 		if (!strcmp(job->name, name))
 			return job;
@@ -56,7 +56,7 @@ static void init_ranks(struct job *job)
 static unsigned job_count(const struct daemon *daemon)
 {
 	unsigned n = 0;
-	list_for(node, &daemon->jobs)
+	list_for(node, &daemon->jobs.list)
 		n++;
 	return n;
 }
@@ -99,7 +99,7 @@ static int job_new(struct daemon *daemon, const struct wire_hello *hello, struct
 	job->nslots = ARENA_SLOTS_MIN;
 	job->fresh = true;
 	job->dormant_ns = clock_now();
-	sources_fill(daemon->sources, SCOPE_JOB, job->name, &job->policy);
+	sources_fill(daemon->runtime.sources, SCOPE_JOB, job->name, &job->policy);
 	init_ranks(job);
 	saves_init(&job->saves, daemon, job);
 	copies_init(&job->copies, job);
@@ -107,7 +107,7 @@ static int job_new(struct daemon *daemon, const struct wire_hello *hello, struct
 	health_marks_init(&job->health_marks, job);
 	job->linked = job->spread && coordinator_in_reach(daemon, job->name);
 	job->linked_term = coordinator_term(daemon, job->name);
-	list_push(&daemon->jobs, &job->link);
+	list_push(&daemon->jobs.list, &job->link);
 	int rc = job->nlocal ? participant_take(job, err) : 0;
 	if (rc) {
 		list_remove(&job->link);
@@ -118,7 +118,7 @@ static int job_new(struct daemon *daemon, const struct wire_hello *hello, struct
 	former_give(job, former_unpark(daemon, job));
 	if (job->former)
 		participant_knows(job, WITNESS_ARENA, former_epoch(job->former));
-	gc_want(daemon->gc, job);
+	gc_want(daemon->storage.gc, job);
 	if (!job->world)
 		log_info("job %s: its launcher waits for a plan", job->name);
 	else if (job->spread)
@@ -149,7 +149,7 @@ void job_free(struct job *job)
 {
 	former_park(job->daemon, job->former);
 	job->former = NULL;
-	job->daemon->memory.arenas -= job_memory(job);
+	job->daemon->runtime.memory.arenas -= job_memory(job);
 	save_stats_end(job, NULL);
 	recoveries_end(job);
 	recoveries_free(&job->recovery_log);
@@ -179,7 +179,7 @@ static int check_hello(const struct daemon *daemon, const struct wire_hello *hel
 	if (local_world(hello) > WIRE_LOCAL_MAX)
 		return err_set(err, -EINVAL, "job '%s': %u ranks on one node, at most %d are supported", hello->job,
 			       local_world(hello), WIRE_LOCAL_MAX);
-	if (is_spread(hello) && !daemon->roster)
+	if (is_spread(hello) && !daemon->peers.roster)
 		return err_set(err, -EOPNOTSUPP,
 			       "job '%s' has %u ranks, %u of them on this node, and this ckptd is in no cluster: set "
 			       "cluster and cluster-key in its section [node], on all nodes",
@@ -217,7 +217,8 @@ static bool has_room_twice(const struct job *job)
 {
 	const struct daemon *d = job->daemon;
 	uint64_t more = former_bytes(job), limit = job->policy.memory_limit;
-	return d->memory.arenas + d->memory.tables + d->memory.copies + more <= d->config.memory_limit &&
+	return d->runtime.memory.arenas + d->runtime.memory.tables + d->runtime.memory.copies + more <=
+		       d->runtime.config.memory_limit &&
 	       (!limit || more <= limit / 2);
 }
 
@@ -466,7 +467,7 @@ static bool may_end(struct job *job, uint64_t now)
 bool job_tick(struct job *job)
 {
 	uint64_t now = clock_now();
-	throttle_pump(&job->daemon->writes);
+	throttle_pump(&job->daemon->storage.writes);
 	saves_follow(&job->saves);
 	saves_expire(&job->saves);
 	participant_tick(job);

@@ -50,7 +50,7 @@ struct rank {
 	struct watch *doorbell_watch;
 	struct memory *mem;
 	struct table *table;  /* a reference: what it sent last; NULL: nothing that counts */
-	uint64_t table_bytes; /* of daemon.memory.tables; until the job ends */
+	uint64_t table_bytes; /* of daemon.runtime.memory.tables; until the job ends */
 	bool rejoined; /* the process had joined before it came to this daemon: it may still write to its slots */
 	bool failed; /* what the launcher had started for it ended with an error: it is started again, or all is over */
 	bool moved;  /* the process is another rank than it knows (job/resize.h) */

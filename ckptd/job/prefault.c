@@ -14,7 +14,7 @@
 
 struct prefault {
 	struct work work;
-	struct prefault *next; /* of daemon.prefaults */
+	struct prefault *next; /* of daemon.jobs.prefaults */
 	struct daemon *daemon;
 	struct memory *mem;
 	struct prefaulted there;
@@ -25,7 +25,7 @@ struct prefault {
 
 static bool wants_huge(const struct prefault *p)
 {
-	return p->daemon->config.huge_pages != HUGE_PAGES_NEVER;
+	return p->daemon->runtime.config.huge_pages != HUGE_PAGES_NEVER;
 }
 
 static void run(struct work *work)
@@ -77,10 +77,10 @@ static void pin(struct prefault *p)
 
 static bool announce(struct daemon *daemon, struct memory *mem)
 {
-	if (!daemon->disk)
+	if (!daemon->storage.disk)
 		return false;
-	mem->disk = daemon->disk;
-	mem->token = disk_register(daemon->disk, mem->base, mem->size);
+	mem->disk = daemon->storage.disk;
+	mem->token = disk_register(daemon->storage.disk, mem->base, mem->size);
 	if (mem->token < 0)
 		say_unpinned(mem, mem->token);
 	return mem->token >= 0;
@@ -136,7 +136,7 @@ static void prefault_free(struct prefault *p)
 static bool must_wait(const struct daemon *daemon)
 {
 	uint64_t now = clock_now();
-	list_for(it, &daemon->jobs)
+	list_for(it, &daemon->jobs.list)
 		if (recoveries_return(&list_entry(it, struct job, link)->recovery_log, now))
 			return true;
 	return false;
@@ -147,10 +147,10 @@ static void go_on(struct prefault *p)
 {
 	p->ran = p->more = false;
 	if (p->mem->ready && must_wait(p->daemon)) {
-		p->next = p->daemon->prefaults;
-		p->daemon->prefaults = p;
+		p->next = p->daemon->jobs.prefaults;
+		p->daemon->jobs.prefaults = p;
 	} else {
-		pool_submit(p->daemon->pool, &p->work);
+		pool_submit(p->daemon->runtime.pool, &p->work);
 	}
 }
 
@@ -171,14 +171,14 @@ static void done(struct work *work)
 
 static struct prefault *take_waiting(struct daemon *daemon)
 {
-	struct prefault *p = daemon->prefaults;
-	daemon->prefaults = NULL;
+	struct prefault *p = daemon->jobs.prefaults;
+	daemon->jobs.prefaults = NULL;
 	return p;
 }
 
 void prefaults_tick(struct daemon *daemon)
 {
-	if (!daemon->prefaults || must_wait(daemon))
+	if (!daemon->jobs.prefaults || must_wait(daemon))
 		return;
 	for (struct prefault *next, *p = take_waiting(daemon); p; p = next) {
 		next = p->next;

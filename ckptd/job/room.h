@@ -10,6 +10,7 @@
 #include "job/barriers.h"
 #include "job/halt.h"
 #include "job/job.h"
+#include "job/jobs.h"
 #include "job/prefault.h"
 #include "job/spill.h"
 

@@ -42,7 +42,7 @@ struct spill {
 
 static struct spill *find(const struct daemon *daemon, const char *job, uint32_t owner)
 {
-	struct spill *r = daemon->spills;
+	struct spill *r = daemon->jobs.spills;
 	while (r && (r->abandoned || r->order.owner != owner || strcmp(r->job, job) != 0))
 		r = r->next;
 	return r;
@@ -57,7 +57,7 @@ static bool runs(const struct spill *r)
 
 static void free_spill(struct spill *r)
 {
-	struct spill **at = &r->daemon->spills;
+	struct spill **at = &r->daemon->jobs.spills;
 	while (*at != r)
 		at = &(*at)->next;
 	*at = r->next;
@@ -82,7 +82,7 @@ static void say_failed(const struct spill *r, int rc, const char *text)
 	snprintf(m.text, sizeof(m.text), "%.*s", (int)sizeof(m.text) - 1, text);
 	log_warn("job %s: step %lu epoch %u of node %s is not brought to storage: %s", r->job,
 		 (unsigned long)r->order.bring.id.step, r->order.bring.id.epoch,
-		 r->daemon->roster->nodes[r->order.owner].name, text);
+		 r->daemon->peers.roster->nodes[r->order.owner].name, text);
 	say(r, &m);
 }
 
@@ -161,7 +161,7 @@ static void check(struct spill *r)
 	r->state = SPILL_CHECKING;
 	r->work = (struct work){.run = check_run, .done = check_done};
 	r->checked = err_set(&r->err, -ECANCELED, "the daemon ends"); /* unless it runs */
-	pool_submit(r->daemon->pool, &r->work);
+	pool_submit(r->daemon->runtime.pool, &r->work);
 }
 
 /* What stands in this node's memory. */
@@ -173,7 +173,7 @@ static bool take(struct spill *r)
 	if (!copies_find(r->daemon, r->job, rank, id, &mem, &slot)) {
 		memory_get(mem);
 		mem->slots[slot].copies++;
-	} else if (replica_pin(r->daemon->replica, r->job, rank, id, &mem, &slot)) {
+	} else if (replica_pin(r->daemon->peers.replica, r->job, rank, id, &mem, &slot)) {
 		return false;
 	}
 	r->ranks[r->n++] = (struct node_part_rank){.mem = mem, .slot = slot};
@@ -188,7 +188,8 @@ static int next_holder(const struct spill *r)
 	const struct peer_restore_fetch *bring = &r->order.bring;
 	for (uint32_t i = 0; i < bring->nholders; i++) {
 		const struct peer_holder *h = &bring->holders[i];
-		if (h->rank == r->ids[r->n] && h->node != r->daemon->self && h->node < r->daemon->roster->n && !tried--)
+		if (h->rank == r->ids[r->n] && h->node != r->daemon->peers.self &&
+		    h->node < r->daemon->peers.roster->n && !tried--)
 			return (int)h->node;
 	}
 	return -1;
@@ -199,7 +200,7 @@ static void gather(struct spill *r);
 static void fetched(void *arg, const struct replica_fetched *done)
 {
 	const struct daemon *daemon = arg;
-	for (struct spill *r = daemon->spills; r; r = r->next) {
+	for (struct spill *r = daemon->jobs.spills; r; r = r->next) {
 		if (!r->fetching || r->ids[r->n] != done->rank || strcmp(r->job, done->job) != 0)
 			continue;
 		r->fetching = false;
@@ -223,11 +224,11 @@ static bool fetch(struct spill *r)
 						   .done = fetched,
 						   .arg = r->daemon};
 		r->tried++;
-		int rc = replica_fetch(r->daemon->replica, &what);
+		int rc = replica_fetch(r->daemon->peers.replica, &what);
 		r->fetching = !rc;
 		if (!rc)
 			return true;
-		err_set(&r->err, rc, "node %s: %s", r->daemon->roster->nodes[node].name, err_name(rc));
+		err_set(&r->err, rc, "node %s: %s", r->daemon->peers.roster->nodes[node].name, err_name(rc));
 	}
 	return false;
 }
@@ -277,13 +278,13 @@ static void begin(struct daemon *daemon, const char *job, const struct peer_spil
 	}
 	*r = (struct spill){.daemon = daemon, .order = *order, .state = SPILL_GATHERING};
 	snprintf(r->job, sizeof(r->job), "%s", job);
-	sources_fill(daemon->sources, SCOPE_JOB, job, &r->policy);
+	sources_fill(daemon->runtime.sources, SCOPE_JOB, job, &r->policy);
 	r->bucket.rate = &r->policy.write_bandwidth;
-	r->next = daemon->spills;
-	daemon->spills = r;
-	if (daemon->root < 0)
+	r->next = daemon->jobs.spills;
+	daemon->jobs.spills = r;
+	if (daemon->storage.root < 0)
 		refuse(r, -EINVAL, "this daemon has no store");
-	else if (!daemon->replica || !take_ids(r))
+	else if (!daemon->peers.replica || !take_ids(r))
 		refuse(r, -EINVAL, "more ranks than a node can have");
 	else
 		gather(r);
@@ -320,12 +321,12 @@ static int start(struct spill *r, const struct peer_spill *order)
 	struct node_part *c = r->commit = calloc(1, sizeof(*c));
 	if (!c)
 		return -ENOMEM;
-	*c = (struct node_part){.disk = daemon->disk,
-				.throttle = &daemon->writes,
+	*c = (struct node_part){.disk = daemon->storage.disk,
+				.throttle = &daemon->storage.writes,
 				.bucket = &r->bucket,
 				.full_every = 1,
-				.packing = r->policy.compress == COMPRESS_ZSTD ? &daemon->packing : NULL,
-				.root = daemon->root,
+				.packing = r->policy.compress == COMPRESS_ZSTD ? &daemon->storage.packing : NULL,
+				.root = daemon->storage.root,
 				.id = order->as,
 				.world = r->ranks[0].mem->table->reg.world,
 				.nranks = r->n,
@@ -336,7 +337,7 @@ static int start(struct spill *r, const struct peer_spill *order)
 				.done = done,
 				.arg = r};
 	snprintf(c->job, sizeof(c->job), "%s", r->job);
-	snprintf(c->node, sizeof(c->node), "%s", daemon->roster->nodes[order->owner].name);
+	snprintf(c->node, sizeof(c->node), "%s", daemon->peers.roster->nodes[order->owner].name);
 	int rc = node_part_start(c);
 	if (rc) {
 		r->commit = NULL;
@@ -393,7 +394,7 @@ void spill_order(struct daemon *daemon, const char *job, const struct peer_spill
 {
 	struct spill *r = find(daemon, job, order->owner);
 	bool known = r && !step_compare(r->order.as, order->as);
-	if (!daemon->roster || order->owner >= daemon->roster->n)
+	if (!daemon->peers.roster || order->owner >= daemon->peers.roster->n)
 		return;
 	if (order->phase == PEER_SPILL_GATHER) {
 		if (r)
@@ -418,7 +419,7 @@ void spill_order(struct daemon *daemon, const char *job, const struct peer_spill
 
 void spills_abandon(struct daemon *daemon, const char *job)
 {
-	for (struct spill *r = daemon->spills, *next; r; r = next) {
+	for (struct spill *r = daemon->jobs.spills, *next; r; r = next) {
 		next = r->next;
 		if (!r->abandoned && (!job || !strcmp(r->job, job)))
 			keep(r);
@@ -427,7 +428,7 @@ void spills_abandon(struct daemon *daemon, const char *job)
 
 void spills_abandon_lost(struct daemon *daemon)
 {
-	for (struct spill *r = daemon->spills, *next; r; r = next) {
+	for (struct spill *r = daemon->jobs.spills, *next; r; r = next) {
 		next = r->next;
 		if (!r->abandoned && !coordinator_in_reach(daemon, r->job))
 			keep(r);
@@ -440,7 +441,7 @@ void spills_tick(struct daemon *daemon)
 {
 	char text[WIRE_TEXT_MAX];
 	uint64_t now = clock_now();
-	for (struct spill *r = daemon->spills, *next; r; r = next) {
+	for (struct spill *r = daemon->jobs.spills, *next; r; r = next) {
 		const struct node_part *c = r->commit;
 		next = r->next;
 		if (!c || c->rc || c->state == NODE_PART_PREPARED ||
@@ -454,7 +455,7 @@ void spills_tick(struct daemon *daemon)
 
 bool spills_at_work(const struct daemon *daemon)
 {
-	for (const struct spill *r = daemon->spills; r; r = r->next)
+	for (const struct spill *r = daemon->jobs.spills; r; r = r->next)
 		if (runs(r))
 			return true;
 	return false;
@@ -462,7 +463,7 @@ bool spills_at_work(const struct daemon *daemon)
 
 void spills_free(struct daemon *daemon)
 {
-	for (struct spill *r = daemon->spills, *next; r; r = next) {
+	for (struct spill *r = daemon->jobs.spills, *next; r; r = next) {
 		next = r->next;
 		node_part_free(r->commit);
 		free_spill(r);

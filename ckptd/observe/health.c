@@ -156,14 +156,14 @@ __attribute__((format(printf, 3, 4))) static void add_failing(struct look *look,
 
 static void look_at_space(struct look *look)
 {
-	struct space_view view = space_get(look->daemon->space);
+	struct space_view view = space_get(look->daemon->storage.space);
 	char is[16], of[16];
 	if (!view.known)
 		return;
 	bytes_human(is, sizeof(is), view.free_bytes);
 	bytes_human(of, sizeof(of), view.total_bytes);
 	uint64_t largest = 0;
-	list_for(node, &look->daemon->jobs) {
+	list_for(node, &look->daemon->jobs.list) {
 		const struct save_stats *m = &list_entry(node, struct job, link)->save_stats;
 		for (uint32_t i = 0; i < m->nsaves; i++)
 			largest = max_u64(largest, m->saves[i].written_bytes);
@@ -178,14 +178,14 @@ static void look_at_daemon(struct look *look)
 {
 	const struct daemon *d = look->daemon;
 	char used[16], limit[16];
-	if (!d->config.store)
+	if (!d->runtime.config.store)
 		add(look, HEALTH_NO_STORE, "this daemon has no store");
-	if (d->disk && !strcmp(disk_engine(d->disk), "threads"))
+	if (d->storage.disk && !strcmp(disk_engine(d->storage.disk), "threads"))
 		add(look, HEALTH_IO_URING_FORBIDDEN, "reading and writing with threads, not io_uring");
-	if (d->memory.arenas + d->memory.copies > d->config.memory_limit / 100 * MEMORY_PERCENT)
+	if (d->runtime.memory.arenas + d->runtime.memory.copies > d->runtime.config.memory_limit / 100 * MEMORY_PERCENT)
 		add(look, HEALTH_MEMORY_FULL, "%s of %s are taken by arenas, and copies for other nodes",
-		    bytes_human(used, sizeof(used), d->memory.arenas + d->memory.copies),
-		    bytes_human(limit, sizeof(limit), d->config.memory_limit));
+		    bytes_human(used, sizeof(used), d->runtime.memory.arenas + d->runtime.memory.copies),
+		    bytes_human(limit, sizeof(limit), d->runtime.config.memory_limit));
 	look_at_space(look);
 }
 
@@ -236,7 +236,7 @@ static void look_at_ranks(struct look *look)
 		    job->nlocal, (unsigned long)((look->now - job->recovery_log.raised_ns) / CLOCK_NS_PER_S));
 	if (unpinned)
 		add(look, HEALTH_MEMLOCK, "the arenas of %u ranks are not registered for I/O", unpinned);
-	if (small && look->daemon->config.huge_pages != HUGE_PAGES_NEVER)
+	if (small && look->daemon->runtime.config.huge_pages != HUGE_PAGES_NEVER)
 		add(look, HEALTH_NO_HUGE_PAGES, "the arenas of %u ranks lie in ordinary pages", small);
 }
 
@@ -287,7 +287,7 @@ unsigned health_find(struct daemon *daemon, struct finding *found, unsigned max,
 	struct look look = {.daemon = daemon, .found = found, .max = max, .now = clock_now()};
 	look_at_daemon(&look);
 	look_at_registry(&look);
-	list_for(node, &daemon->jobs) {
+	list_for(node, &daemon->jobs.list) {
 		look.job = list_entry(node, struct job, link);
 		look_at_storage(&look);
 		look_at_ranks(&look);
@@ -329,7 +329,7 @@ int health_json(struct daemon *daemon, struct wbuf *out, enum health_severity *s
 	jout_raw(out, "{\"schema\":1,\"status\":");
 	jout_text(out, health_status_name(*severity));
 	jout_raw(out, ",\"node\":");
-	jout_text(out, daemon->config.node);
+	jout_text(out, daemon->runtime.config.node);
 	jout_raw(out, ",\"findings\":[");
 	for (unsigned i = 0; i < n; i++) {
 		if (i)

@@ -325,7 +325,7 @@ void http_tick(struct http *http, uint64_t now)
 			shutdown(v->fd, SHUT_RDWR); /* the library sees it and closes */
 	}
 	if (!http->arrivals)
-		http->arrivals = loop_watch(http->daemon->loop, http->listener, EPOLLIN, on_ready, http);
+		http->arrivals = loop_watch(http->daemon->runtime.loop, http->listener, EPOLLIN, on_ready, http);
 	serve(http);
 }
 
@@ -353,8 +353,8 @@ static int start_library(struct http *http)
 		return -ENOMEM;
 	const union MHD_DaemonInfo *info = MHD_get_daemon_info(http->mhd, MHD_DAEMON_INFO_EPOLL_FD);
 	if (info)
-		http->watch = loop_watch(http->daemon->loop, info->epoll_fd, EPOLLIN, on_ready, http);
-	http->arrivals = loop_watch(http->daemon->loop, http->listener, EPOLLIN, on_ready, http);
+		http->watch = loop_watch(http->daemon->runtime.loop, info->epoll_fd, EPOLLIN, on_ready, http);
+	http->arrivals = loop_watch(http->daemon->runtime.loop, http->listener, EPOLLIN, on_ready, http);
 	return http->watch && http->arrivals ? 0 : -ENOMEM;
 }
 

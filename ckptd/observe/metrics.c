@@ -180,7 +180,7 @@ static void put_health(struct daemon *d, struct wbuf *out)
 
 static void put_cluster(struct daemon *d, struct wbuf *out)
 {
-	const struct replica_counts *n = replica_counts(d->replica);
+	const struct replica_counts *n = replica_counts(d->peers.replica);
 	const struct {
 		const char *name, *help;
 		uint64_t value;
@@ -196,10 +196,10 @@ static void put_cluster(struct daemon *d, struct wbuf *out)
 		{"ckpt_copies_fetch_failed_total", "Fetches that failed.", n->fetch_failed},
 	};
 	family(out, "ckpt_node_up", "gauge", "1: there is a session with that node.");
-	for (unsigned i = 0; i < d->roster->n; i++)
-		if (i != d->self)
-			sample(out, "ckpt_node_up", and(no_labels, "node", d->roster->nodes[i].name),
-			       net_is_up(d->net, i));
+	for (unsigned i = 0; i < d->peers.roster->n; i++)
+		if (i != d->peers.self)
+			sample(out, "ckpt_node_up", and(no_labels, "node", d->peers.roster->nodes[i].name),
+			       net_is_up(d->peers.net, i));
 	for (size_t i = 0; i < sizeof(counters) / sizeof(counters[0]); i++) {
 		family(out, counters[i].name, "counter", counters[i].help);
 		sample(out, counters[i].name, no_labels, counters[i].value);
@@ -221,20 +221,21 @@ static void put_registry(struct daemon *d, struct wbuf *out)
 
 static void put_daemon(struct daemon *d, struct wbuf *out)
 {
-	struct space_view space = space_get(d->space);
+	struct space_view space = space_get(d->storage.space);
 	family(out, "ckpt_build_info", "gauge", "The release, and the name of the node.");
-	sample(out, "ckpt_build_info", and(and(no_labels, "version", CKPT_VERSION), "node", d->config.node), 1);
+	sample(out, "ckpt_build_info", and(and(no_labels, "version", CKPT_VERSION), "node", d->runtime.config.node), 1);
 	family(out, "ckpt_uptime_seconds", "gauge", "Since the daemon was started.");
-	sample_seconds(out, "ckpt_uptime_seconds", no_labels, clock_now() - d->started_ns);
-	gauge(out, "ckpt_memory_used_bytes", "Of the arenas of all jobs.", d->memory.arenas);
-	gauge(out, "ckpt_memory_tables_bytes", "Counted towards the limit for what is registered.", d->memory.tables);
-	gauge(out, "ckpt_memory_copies_bytes", "Of what is held for ranks of other nodes.", d->memory.copies);
-	gauge(out, "ckpt_memory_limit_bytes", "The ceiling of these together.", d->config.memory_limit);
+	sample_seconds(out, "ckpt_uptime_seconds", no_labels, clock_now() - d->runtime.started_ns);
+	gauge(out, "ckpt_memory_used_bytes", "Of the arenas of all jobs.", d->runtime.memory.arenas);
+	gauge(out, "ckpt_memory_tables_bytes", "Counted towards the limit for what is registered.",
+	      d->runtime.memory.tables);
+	gauge(out, "ckpt_memory_copies_bytes", "Of what is held for ranks of other nodes.", d->runtime.memory.copies);
+	gauge(out, "ckpt_memory_limit_bytes", "The ceiling of these together.", d->runtime.config.memory_limit);
 	if (space.known) {
 		gauge(out, "ckpt_store_free_bytes", "Of the store's file system, for this user.", space.free_bytes);
 		gauge(out, "ckpt_store_size_bytes", "Of the store's file system.", space.total_bytes);
 	}
-	if (d->replica)
+	if (d->peers.replica)
 		put_cluster(d, out);
 	put_registry(d, out);
 	put_health(d, out);
@@ -243,7 +244,7 @@ static void put_daemon(struct daemon *d, struct wbuf *out)
 /* ---- of the jobs ----------------------------------------------------------------------------------------------- */
 
 #define EACH_JOB(d, job)                                                                                               \
-	for (struct list *node_ = (d)->jobs.next; node_ != &(d)->jobs; node_ = node_->next)                            \
+	for (struct list *node_ = (d)->jobs.list.next; node_ != &(d)->jobs.list; node_ = node_->next)                  \
 		for (const struct job *job = list_entry(node_, struct job, link); job; job = NULL)
 
 /* A number of each job; ns: it is shown in seconds. */

@@ -164,13 +164,13 @@ static json_t *config_json(const struct daemon *d)
 {
 	struct policy policy;
 	json_t *list = json_array();
-	sources_fill(d->sources, SCOPE_JOB, NULL, &policy);
+	sources_fill(d->runtime.sources, SCOPE_JOB, NULL, &policy);
 	for (const struct setting *s = settings; s->key; s++) {
 		if (s->scope == SCOPE_USER)
 			continue; /* of the system service, which is another process */
-		const void *base = s->scope == SCOPE_NODE ? (const void *)&d->config : &policy;
+		const void *base = s->scope == SCOPE_NODE ? (const void *)&d->runtime.config : &policy;
 		char from[SETTING_TEXT_MAX];
-		given_from(sources_find(d->sources, s, NULL), from, sizeof(from));
+		given_from(sources_find(d->runtime.sources, s, NULL), from, sizeof(from));
 		json_array_append_new(list,
 				      json_pack("{s:s, s:s, s:o, s:o}", "section", scope_name(s->scope), "key", s->key,
 						"value", setting_json(s, base), "from", plain_json_text(from)));
@@ -201,10 +201,10 @@ static json_t *holders_json(const struct job *job, unsigned *held)
 	json_t *holders = json_object();
 	unsigned nodes[REPLICA_COPIES_MAX], least = REPLICA_COPIES_MAX;
 	for (uint32_t r = 0; r < job->nlocal; r++) {
-		unsigned n = replica_holders(d->replica, job->name, job->ranks[r].id, job->copies.id, nodes);
+		unsigned n = replica_holders(d->peers.replica, job->name, job->ranks[r].id, job->copies.id, nodes);
 		least = n < least ? n : least;
 		for (unsigned i = 0; i < n; i++)
-			count_holder(holders, d->roster->nodes[nodes[i]].name);
+			count_holder(holders, d->peers.roster->nodes[nodes[i]].name);
 	}
 	*held = job->nlocal ? least : 0;
 	return holders;
@@ -241,10 +241,11 @@ static json_t *job_json(struct job *job, uint64_t now)
 
 static json_t *disk_json(const struct daemon *d)
 {
-	struct space_view space = space_get(d->space);
-	return json_pack("{s:o, s:o, s:o}", "engine", d->disk ? json_string(disk_engine(d->disk)) : json_null(),
-			 "free_bytes", space.known ? json_integer((json_int_t)space.free_bytes) : json_null(),
-			 "total_bytes", space.known ? json_integer((json_int_t)space.total_bytes) : json_null());
+	struct space_view space = space_get(d->storage.space);
+	return json_pack("{s:o, s:o, s:o}", "engine",
+			 d->storage.disk ? json_string(disk_engine(d->storage.disk)) : json_null(), "free_bytes",
+			 space.known ? json_integer((json_int_t)space.free_bytes) : json_null(), "total_bytes",
+			 space.known ? json_integer((json_int_t)space.total_bytes) : json_null());
 }
 
 static json_t *finding_json(const struct finding *f)
@@ -280,28 +281,29 @@ static json_t *registry_json(const struct daemon *d)
 static json_t *cluster_json(const struct daemon *d)
 {
 	json_t *nodes = json_array();
-	if (!d->replica) {
+	if (!d->peers.replica) {
 		json_decref(nodes);
 		return json_null();
 	}
-	for (unsigned i = 0; i < d->roster->n; i++)
-		json_array_append_new(nodes, json_pack("{s:s, s:b, s:b}", "name", d->roster->nodes[i].name, "self",
-						       i == d->self, "up", i == d->self || net_is_up(d->net, i)));
-	const struct replica_counts *n = replica_counts(d->replica);
+	for (unsigned i = 0; i < d->peers.roster->n; i++)
+		json_array_append_new(nodes, json_pack("{s:s, s:b, s:b}", "name", d->peers.roster->nodes[i].name,
+						       "self", i == d->peers.self, "up",
+						       i == d->peers.self || net_is_up(d->peers.net, i)));
+	const struct replica_counts *n = replica_counts(d->peers.replica);
 	return json_pack("{s:o, s:o, s:b, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "nodes", nodes, "registry",
-			 registry_json(d), "sealed", setting_seals_copies(&d->config), "sent", (json_int_t)n->sent,
-			 "sent_bytes", (json_int_t)n->sent_bytes, "send_failed", (json_int_t)n->send_failed, "remade",
-			 (json_int_t)n->remade, "held", (json_int_t)n->held, "refused", (json_int_t)n->refused,
-			 "served", (json_int_t)n->served, "fetched", (json_int_t)n->fetched, "fetch_failed",
-			 (json_int_t)n->fetch_failed);
+			 registry_json(d), "sealed", setting_seals_copies(&d->runtime.config), "sent",
+			 (json_int_t)n->sent, "sent_bytes", (json_int_t)n->sent_bytes, "send_failed",
+			 (json_int_t)n->send_failed, "remade", (json_int_t)n->remade, "held", (json_int_t)n->held,
+			 "refused", (json_int_t)n->refused, "served", (json_int_t)n->served, "fetched",
+			 (json_int_t)n->fetched, "fetch_failed", (json_int_t)n->fetch_failed);
 }
 
 static json_t *assignment_node_json(const struct daemon *d, const struct membership_view *v, uint32_t n)
 {
 	const struct assignment_node *node = &v->assignment->nodes[n];
-	return json_pack("{s:s, s:i, s:i, s:b, s:b}", "node", v->spread ? d->roster->nodes[n].name : d->config.node,
-			 "processes", (int)node->offers, "ranks", (int)node->has, "spare", node->spare, "leaving",
-			 node->leaving);
+	return json_pack("{s:s, s:i, s:i, s:b, s:b}", "node",
+			 v->spread ? d->peers.roster->nodes[n].name : d->runtime.config.node, "processes",
+			 (int)node->offers, "ranks", (int)node->has, "spare", node->spare, "leaving", node->leaving);
 }
 
 /* Of the jobs that are coordinated here and whose world may change. */
@@ -329,16 +331,16 @@ static json_t *daemon_json(struct daemon *d)
 {
 	uint64_t now = clock_now();
 	json_t *jobs = json_array();
-	list_for(node, &d->jobs)
+	list_for(node, &d->jobs.list)
 		json_array_append_new(jobs, job_json(list_entry(node, struct job, link), now));
 	return json_pack("{s:i, s:s, s:s, s:f, s:I, s:o, s:o, s:{s:I, s:I, s:I}, s:o, s:o, s:o, s:o, s:o, s:o}",
-			 "schema", 1, "node", d->config.node, "version", CKPT_VERSION, "uptime_s",
-			 (double)(now - d->started_ns) / 1e9, "now_ns", (json_int_t)clock_wall(), "store",
-			 d->config.store ? plain_json_text(d->config.store) : json_null(), "http",
+			 "schema", 1, "node", d->runtime.config.node, "version", CKPT_VERSION, "uptime_s",
+			 (double)(now - d->runtime.started_ns) / 1e9, "now_ns", (json_int_t)clock_wall(), "store",
+			 d->runtime.config.store ? plain_json_text(d->runtime.config.store) : json_null(), "http",
 			 d->http ? json_string(http_address(d->http)) : json_null(), "memory", "used",
-			 (json_int_t)d->memory.arenas, "copies", (json_int_t)d->memory.copies, "limit",
-			 (json_int_t)d->config.memory_limit, "disk", disk_json(d), "cluster", cluster_json(d), "health",
-			 health_of(d), "jobs", jobs, "worlds", assignments_json(d), "config", config_json(d));
+			 (json_int_t)d->runtime.memory.arenas, "copies", (json_int_t)d->runtime.memory.copies, "limit",
+			 (json_int_t)d->runtime.config.memory_limit, "disk", disk_json(d), "cluster", cluster_json(d),
+			 "health", health_of(d), "jobs", jobs, "worlds", assignments_json(d), "config", config_json(d));
 }
 
 int status_encode(struct daemon *daemon, struct wbuf *out)

@@ -21,7 +21,7 @@ const char *coordinator_text(const struct daemon *daemon, const char *job, char 
 bool host_here(const struct daemon *daemon, const char *job);
 /* With the reason when it cannot be made. -EAGAIN: not yet. */
 int host_open(struct daemon *daemon, const char *job, uint32_t world, bool spread, struct err *err);
-/* Something was reported by a node of the roster, or by ourselves (node: daemon->self). The first NODE_JOIN makes the host; what cannot be
+/* Something was reported by a node of the roster, or by ourselves (node: daemon->peers.self). The first NODE_JOIN makes the host; what cannot be
  * made is answered by REJECT. */
 void host_report(struct daemon *daemon, uint32_t node, bool spread, const struct peer_report *report);
 /* A rank or an arena knows of an epoch, in a job of this node alone (coordinator/coordinator.h). */

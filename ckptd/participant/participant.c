@@ -18,7 +18,7 @@
 int participant_send(const struct daemon *daemon, uint32_t node, const struct peer_report *r)
 {
 	AUTO_WBUF struct wbuf body = {0};
-	struct net *net = daemon->net;
+	struct net *net = daemon->peers.net;
 	if (!net || node == NO_NODE)
 		return -ENOTCONN; /* the daemon ends, or nobody coordinates */
 	peer_term_put(&body, coordinator_term(daemon, r->job));
@@ -28,7 +28,7 @@ int participant_send(const struct daemon *daemon, uint32_t node, const struct pe
 	if (!rc || rc == -ENOTCONN)
 		return rc;
 	log_warn("job %s: cannot send %s to node %s: %s", r->job, peer_coord_name(r->type),
-		 daemon->roster->nodes[node].name, err_name(rc));
+		 daemon->peers.roster->nodes[node].name, err_name(rc));
 	net_drop(net, node, rc); /* it comes back, and is told all that still holds */
 	return rc;
 }
@@ -37,7 +37,7 @@ int participant_send(const struct daemon *daemon, uint32_t node, const struct pe
 static void report(struct daemon *daemon, bool spread, const struct peer_report *r)
 {
 	if (!spread || host_here(daemon, r->job))
-		host_report(daemon, daemon->self, spread, r);
+		host_report(daemon, daemon->peers.self, spread, r);
 	else
 		participant_send(daemon, coordinator_of(daemon, r->job), r);
 }

@@ -5,6 +5,7 @@
 #ifndef CKPTD_REPLICATION_ROOM_H
 #define CKPTD_REPLICATION_ROOM_H
 
+#include "replication/peers.h"
 #include "replication/replication.h"
 
 #endif

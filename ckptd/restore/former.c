@@ -93,7 +93,7 @@ int former_store(struct job *job, struct err *err)
 	const struct snapshot *newest = saves_in_memory(&job->saves, UINT64_MAX);
 	if (!newest || is_stored(job, newest) || snapshot_is_partial(newest))
 		return 0; /* the last: what it is of is kept */
-	if (daemon->root < 0)
+	if (daemon->storage.root < 0)
 		return err_set(err, -EINVAL, "this daemon has no store");
 	int rc = job->spread ? ask_for_it(job, newest, err) : 0;
 	if (!rc && newest->storage_rc && !newest->stays)
@@ -128,7 +128,7 @@ static void count(struct daemon *daemon, struct former *former)
 {
 	for (uint32_t r = 0; r < former->nlocal; r++)
 		former->bytes += former->mems[r]->size;
-	daemon->memory.arenas += former->bytes;
+	daemon->runtime.memory.arenas += former->bytes;
 }
 
 static void take_step(struct former *former, const struct job *job, const struct snapshot *s)
@@ -232,11 +232,11 @@ int former_take(struct job *job, struct former **out, struct err *err)
 void former_end(struct daemon *daemon, struct former *former)
 {
 	for (uint32_t r = 0; r < former->nlocal; r++) {
-		if (former->kept[r] && !daemon->stopping)
-			manager_drop(daemon->manager, former->job, former->mems[r]->table->reg.rank);
+		if (former->kept[r] && !daemon->runtime.stopping)
+			manager_drop(daemon->runtime.manager, former->job, former->mems[r]->table->reg.rank);
 		memory_put(former->mems[r]);
 	}
-	daemon->memory.arenas -= former->bytes;
+	daemon->runtime.memory.arenas -= former->bytes;
 	free(former);
 }
 
@@ -312,7 +312,7 @@ static void replace(struct rank *rank, struct memory *mem)
 {
 	struct daemon *d = rank->job->daemon;
 	if (rank->mem)
-		d->memory.arenas -= rank->mem->size;
+		d->runtime.memory.arenas -= rank->mem->size;
 	job_drop_arena(rank);
 	memory_put(rank->mem);
 	rank->mem = memory_get(mem);

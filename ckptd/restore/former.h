@@ -33,7 +33,7 @@ struct former_step {
 };
 
 struct former {
-	struct former *next; /* of the same job, the newest first; or parked (daemon.formers) */
+	struct former *next; /* of the same job, the newest first; or parked (daemon.jobs.formers) */
 	char job[NAME_JOB_MAX];
 	uint32_t world, nlocal;
 	bool spread;
@@ -42,7 +42,7 @@ struct former {
 	bool kept[WIRE_LOCAL_MAX]; /* by the service manager */
 	uint32_t n;
 	struct former_step steps[ARENA_SLOTS_MAX]; /* ordered, the newest last */
-	uint64_t bytes;                            /* of daemon.memory.arenas */
+	uint64_t bytes;                            /* of daemon.runtime.memory.arenas */
 	uint64_t linger_ns;
 	uint64_t parked_ns; /* since when no job has it */
 	uint64_t

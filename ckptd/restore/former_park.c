@@ -12,8 +12,8 @@ void former_park(struct daemon *daemon, struct former *list)
 	for (struct former *next, *former = list; former; former = next) {
 		next = former->next;
 		former->parked_ns = clock_now();
-		former->next = daemon->formers;
-		daemon->formers = former;
+		former->next = daemon->jobs.formers;
+		daemon->jobs.formers = former;
 	}
 }
 
@@ -26,7 +26,7 @@ static bool can_read(const struct former *former, uint32_t world, uint32_t nloca
 struct former *former_unpark(struct daemon *daemon, const struct job *job)
 {
 	struct former *list = NULL;
-	for (struct former **at = &daemon->formers; *at;) {
+	for (struct former **at = &daemon->jobs.formers; *at;) {
 		struct former *former = *at;
 		if (strcmp(former->job, job->name) != 0 || !can_read(former, job->world, job->nlocal, job->spread)) {
 			at = &former->next;
@@ -41,7 +41,7 @@ struct former *former_unpark(struct daemon *daemon, const struct job *job)
 int former_allows(const struct daemon *daemon, const struct wire_hello *hello, bool spread, struct err *err)
 {
 	char text[WIRE_TEXT_MAX / 2];
-	for (const struct former *former = daemon->formers; former; former = former->next) {
+	for (const struct former *former = daemon->jobs.formers; former; former = former->next) {
 		const struct former_step *step = former_newest(former);
 		if (strcmp(former->job, hello->job) != 0 || !step || step->stored ||
 		    can_read(former, hello->world, hello->local_world ? hello->local_world : hello->world, spread))
@@ -59,7 +59,7 @@ int former_allows(const struct daemon *daemon, const struct wire_hello *hello, b
 void formers_tick(struct daemon *daemon, uint64_t now)
 {
 	char text[WIRE_TEXT_MAX];
-	for (struct former **at = &daemon->formers; *at;) {
+	for (struct former **at = &daemon->jobs.formers; *at;) {
 		struct former *former = *at;
 		if (now - former->parked_ns <= former->linger_ns) {
 			at = &former->next;
@@ -74,9 +74,9 @@ void formers_tick(struct daemon *daemon, uint64_t now)
 
 void formers_free(struct daemon *daemon)
 {
-	for (struct former *next, *former = daemon->formers; former; former = next) {
+	for (struct former *next, *former = daemon->jobs.formers; former; former = next) {
 		next = former->next;
 		former_end(daemon, former);
 	}
-	daemon->formers = NULL;
+	daemon->jobs.formers = NULL;
 }

@@ -8,7 +8,7 @@
 
 static json_t *part_json(const struct daemon *daemon, const struct recovery_part *part)
 {
-	const struct roster *roster = daemon->roster;
+	const struct roster *roster = daemon->peers.roster;
 	bool named = part->source == WIRE_FROM_PEER && roster && part->from < roster->n;
 	return json_pack("{s:i, s:s, s:o, s:o, s:o, s:o, s:o}", "rank", (int)part->rank, "source",
 			 source_name(part->source), "from",

@@ -70,20 +70,20 @@ static bool tell(const struct job *job, uint64_t at_ns, const char *text)
 static bool write_down(const struct job *job, const struct recovery_record *r)
 {
 	const struct daemon *d = job->daemon;
-	if (!d->config.store || (!d->catalog && (!d->roster || d->self == FIRST_NODE)))
+	if (!d->runtime.config.store || (!d->storage.catalog && (!d->peers.roster || d->peers.self == FIRST_NODE)))
 		return true;
 	AUTO_FREE char *text = recovery_text(d, r);
 	if (!text || strlen(text) > PEER_RECOVERED_MAX)
 		return true;
-	if (!d->catalog)
+	if (!d->storage.catalog)
 		return tell(job, r->wall_ns, text);
-	catalog_recovery(d->catalog, job->name, d->config.node, r->wall_ns, text);
+	catalog_recovery(d->storage.catalog, job->name, d->runtime.config.node, r->wall_ns, text);
 	return true;
 }
 
 static void note(const struct job *job, struct recovery_record *r)
 {
-	spanlog_recovery(job->daemon->spanlog, job->name, r);
+	spanlog_recovery(job->daemon->runtime.spanlog, job->name, r);
 	r->noted = write_down(job, r);
 }
 
@@ -91,7 +91,7 @@ static void note(const struct job *job, struct recovery_record *r)
 static void tell_rest(struct job *job)
 {
 	struct recovery_log *all = &job->recovery_log;
-	const struct net *net = job->daemon->net;
+	const struct net *net = job->daemon->peers.net;
 	unsigned left = net && net_is_up(net, FIRST_NODE) ? TOLD_AT_ONCE : 0;
 	for (uint32_t i = 0; left && i < all->n; i++) {
 		struct recovery_record *r = &all->ring[(all->at + RECOVERIES_MAX - all->n + i) % RECOVERIES_MAX];
@@ -199,7 +199,7 @@ void recoveries_hear(const struct daemon *daemon, uint32_t node, const char *job
 {
 	AUTO_FREE char *text = strndup(m->text, m->len);
 	if (text)
-		catalog_recovery(daemon->catalog, job, daemon->roster->nodes[node].name, m->at_ns, text);
+		catalog_recovery(daemon->storage.catalog, job, daemon->peers.roster->nodes[node].name, m->at_ns, text);
 }
 
 /* ---- the restore ------------------------------------------------------------------------------------------------- */

@@ -20,7 +20,7 @@ static int next_holder(const struct restore *restore, uint32_t rank, uint32_t tr
 
 static const char *name_of(const struct daemon *daemon, uint32_t node)
 {
-	return node < daemon->roster->n ? daemon->roster->nodes[node].name : "?";
+	return node < daemon->peers.roster->n ? daemon->peers.roster->nodes[node].name : "?";
 }
 
 /* What one holder has in another shape, no other has in this one. */
@@ -80,7 +80,7 @@ static int fetch_from(struct restore *restore, const struct rank *rank, uint32_t
 					   .done = fetched,
 					   .arg = job->daemon};
 	memory_bring(what.mem, what.slot, what.id);
-	return node < job->daemon->roster->n ? replica_fetch(job->daemon->replica, &what) : -ENOENT;
+	return node < job->daemon->peers.roster->n ? replica_fetch(job->daemon->peers.replica, &what) : -ENOENT;
 }
 
 static void begin_rank(struct restore *restore, const struct rank *rank)
@@ -101,7 +101,7 @@ static void begin_rank(struct restore *restore, const struct rank *rank)
 void restore_peer_start(struct restore *restore)
 {
 	struct job *job = restore->job;
-	for (uint32_t r = 0; job->daemon->replica && r < job->nlocal; r++) {
+	for (uint32_t r = 0; job->daemon->peers.replica && r < job->nlocal; r++) {
 		uint64_t bit = 1ull << r;
 		if (__builtin_popcountll(restore->fetching) >= AT_ONCE)
 			return;

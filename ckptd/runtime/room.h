@@ -14,6 +14,7 @@
 #include "runtime/process.h"
 #include "runtime/process_setup.h"
 #include "runtime/rate_limit.h"
+#include "runtime/runtime.h"
 #include "runtime/span_log.h"
 #include "runtime/step_rate.h"
 #include "runtime/workers.h"

@@ -21,28 +21,28 @@ void copies_init(struct copies *c, struct job *job)
 
 void copies_leave(struct copies *c)
 {
-	if (c->job->daemon->replica)
-		replica_leave(c->job->daemon->replica, c->job->name);
+	if (c->job->daemon->peers.replica)
+		replica_leave(c->job->daemon->peers.replica, c->job->name);
 }
 
 void copies_end(struct copies *c)
 {
 	const struct job *job = c->job;
-	if (job->daemon->replica && job->world && job->nlocal == job->world && !c->unserved)
-		replica_end(job->daemon->replica, job->name);
+	if (job->daemon->peers.replica && job->world && job->nlocal == job->world && !c->unserved)
+		replica_end(job->daemon->peers.replica, job->name);
 	else
 		copies_leave(c);
 }
 
 unsigned copies_wanted(const struct job *job)
 {
-	return job->daemon->replica ? (unsigned)job->policy.copies : 0;
+	return job->daemon->peers.replica ? (unsigned)job->policy.copies : 0;
 }
 
 void copies_epoch(struct copies *c)
 {
-	if (c->job->daemon->replica)
-		replica_epoch(c->job->daemon->replica, c->job->name, c->job->epoch);
+	if (c->job->daemon->peers.replica)
+		replica_epoch(c->job->daemon->peers.replica, c->job->name, c->job->epoch);
 }
 
 /* ---- what the coordinator says --------------------------------------------------------------------------------- */
@@ -107,8 +107,8 @@ void copies_replicated(struct copies *c, struct step_id id)
 	if (!newer && !(ordered(c) && !step_compare(id, c->id)))
 		return;
 	c->replicated = id;
-	if (newer && old.epoch && c->job->daemon->replica) /* nodes that were holders once */
-		replica_forget(c->job->daemon->replica, c->job->name, old);
+	if (newer && old.epoch && c->job->daemon->peers.replica) /* nodes that were holders once */
+		replica_forget(c->job->daemon->peers.replica, c->job->name, old);
 }
 
 void copies_durable(struct copies *c, struct step_id id)
@@ -124,7 +124,7 @@ static uint64_t missing(const struct copies *c)
 	const struct job *job = c->job;
 	uint64_t found = 0;
 	for (uint32_t r = 0; r < job->nlocal; r++)
-		if (!replica_whole(job->daemon->replica, job->name, job->ranks[r].id, c->id))
+		if (!replica_whole(job->daemon->peers.replica, job->name, job->ranks[r].id, c->id))
 			found |= 1ull << r;
 	return found;
 }
@@ -203,7 +203,7 @@ static int send_part(struct copies *c, const struct snapshot *s, uint32_t index)
 				    .copies = copies_wanted(job),
 				    .done = sent,
 				    .arg = job->daemon};
-	return replica_send(job->daemon->replica, &what);
+	return replica_send(job->daemon->peers.replica, &what);
 }
 
 static void send_parts(struct copies *c)
@@ -234,7 +234,7 @@ static bool must_wait(const struct copies *c)
 
 void copies_tick(struct copies *c)
 {
-	if (!copies_wanted(c->job) || c->job->daemon->stopping)
+	if (!copies_wanted(c->job) || c->job->daemon->runtime.stopping)
 		return;
 	if (!ordered(c)) {
 		yield_in_time(c);

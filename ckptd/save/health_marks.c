@@ -130,7 +130,7 @@ static void start(struct health_marks *v, struct noted_mark *said)
 	}
 	w->work = (struct work){.run = run, .done = done};
 	w->health_marks = v;
-	w->store = daemon->config.store;
+	w->store = daemon->runtime.config.store;
 	w->old = said->old;
 	w->mark =
 		(struct health_mark){.id = said->is.id, .given_at = said->is.given_at, .unhealthy = said->is.unhealthy};
@@ -138,7 +138,7 @@ static void start(struct health_marks *v, struct noted_mark *said)
 	memcpy(w->mark.reason, said->is.reason, sizeof(said->is.reason));
 	v->writing = true;
 	v->at = said->is.id;
-	pool_submit(daemon->pool, &w->work);
+	pool_submit(daemon->runtime.pool, &w->work);
 }
 
 static void pump(struct health_marks *v)
@@ -151,7 +151,7 @@ static void pump(struct health_marks *v)
 /* What was saved in an epoch without a name in a store is in memory alone. */
 static bool may_be_stored(const struct health_marks *v, struct step_id id)
 {
-	return v->job->daemon->config.store && id.epoch <= EPOCH_MAX;
+	return v->job->daemon->runtime.config.store && id.epoch <= EPOCH_MAX;
 }
 
 static void want(struct health_marks *v, struct noted_mark *said)

@@ -41,9 +41,9 @@ static bool stands(void *arg, struct step_id id)
 static bool open_job(struct daemon *daemon, struct lookup *l)
 {
 	struct err err = {{0}};
-	if (!daemon->config.store)
+	if (!daemon->runtime.config.store)
 		return false;
-	if (repo_open(daemon->config.store, &l->repo, &err)) {
+	if (repo_open(daemon->runtime.config.store, &l->repo, &err)) {
 		log_warn("job %s: what of rank %u stands in the store is not known: %s", l->job, l->rank, err.text);
 		return false;
 	}

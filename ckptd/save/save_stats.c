@@ -49,7 +49,7 @@ static void finish(struct job *job, struct save_record *r)
 	if (r->final || !r->id.epoch)
 		return;
 	r->final = true;
-	spanlog_save(job->daemon->spanlog, job->name, r);
+	spanlog_save(job->daemon->runtime.spanlog, job->name, r);
 }
 
 static struct save_record *find(struct save_stats *m, struct step_id id)

@@ -138,7 +138,7 @@ static void submit(struct digest_work *w)
 {
 	w->part->in_flight++;
 	w->s->works++;
-	pool_submit(w->s->saves->daemon->pool, &w->work);
+	pool_submit(w->s->saves->daemon->runtime.pool, &w->work);
 }
 
 static int submit_digest(struct snapshot *s, struct part *part, uint64_t count)

@@ -150,7 +150,7 @@ static void submit(struct gc *gc, enum gc_state state, struct disk_op op)
 	gc->op = op;
 	gc->op.done = advance;
 	gc->op.arg = gc;
-	disk_submit(gc->daemon->disk, &gc->op);
+	disk_submit(gc->daemon->storage.disk, &gc->op);
 }
 
 static void end_round(struct gc *gc)
@@ -179,7 +179,7 @@ static void close_job(struct gc *gc)
 static uint64_t pace(void *arg)
 {
 	const struct gc *gc = arg;
-	list_for(node, &gc->daemon->jobs)
+	list_for(node, &gc->daemon->jobs.list)
 		if (list_entry(node, struct job, link)->saves.committing)
 			return SWEEP_PACE_BESIDE;
 	return SWEEP_PACE_ALONE;
@@ -204,13 +204,13 @@ static void sweep_next(struct gc *gc)
 	struct gc_plan *p = gc->plan;
 	while (gc->at < p->nvictims && !p->victims[gc->at].moved)
 		gc->at++;
-	if (gc->at == p->nvictims || !gc->synced || gc->daemon->stopping) {
+	if (gc->at == p->nvictims || !gc->synced || gc->daemon->runtime.stopping) {
 		close_job(gc);
 		return;
 	}
 	const struct gc_victim *v = &p->victims[gc->at];
 	gc->state = GC_SWEEP;
-	gc->sweep = (struct sweep){.disk = gc->daemon->disk,
+	gc->sweep = (struct sweep){.disk = gc->daemon->storage.disk,
 				   .job_dir = gc->job_dir,
 				   .name = v->trash,
 				   .files = v->files,
@@ -263,7 +263,7 @@ static void moved(struct gc *gc, int64_t result)
 	struct daemon *d = gc->daemon;
 	struct disk_stat st;
 	/* A server whose answer was lost may say so of what it has moved. */
-	if (result == -ENOENT && !disk_stat_at(d->disk, gc->job_dir, v->trash, &st))
+	if (result == -ENOENT && !disk_stat_at(d->storage.disk, gc->job_dir, v->trash, &st))
 		result = 0;
 	v->moved = result >= 0;
 	if (result < 0 && result != -ENOENT)
@@ -271,8 +271,8 @@ static void moved(struct gc *gc, int64_t result)
 	else if (result >= 0 && v->checkpoint) {
 		log_info("job %s: step %lu epoch %u is removed: no rule keeps it", gc->plan->job,
 			 (unsigned long)v->id.step, v->id.epoch);
-		catalog_removed(d->catalog, gc->plan->job, v->id);
-		catalog_event(d->catalog, gc->plan->job, v->id, "removed", "no rule keeps it");
+		catalog_removed(d->storage.catalog, gc->plan->job, v->id);
+		catalog_event(d->storage.catalog, gc->plan->job, v->id, "removed", "no rule keeps it");
 	} else if (result >= 0) {
 		log_info("%s/%s, left by a crash, is deleted", gc->plan->job, v->name);
 	}
@@ -292,7 +292,7 @@ static void move_next(struct gc *gc)
 	struct gc_plan *p = gc->plan;
 	while (gc->at < p->nvictims && (p->victims[gc->at].moved || !still_goes(gc, &p->victims[gc->at])))
 		gc->at++;
-	if (gc->daemon->stopping)
+	if (gc->daemon->runtime.stopping)
 		gc->at = p->nvictims;
 	if (gc->at < p->nvictims) {
 		const struct gc_victim *v = &p->victims[gc->at];
@@ -343,11 +343,12 @@ static void plan_done(struct work *work)
 	gc->synced = false;
 	if (!p->nvictims) /* the lock is free again */
 		end_round(gc);
-	else if (gc->daemon->stopping)
+	else if (gc->daemon->runtime.stopping)
 		unlock(gc);
 	else
 		submit(gc, GC_OPEN_JOB,
-		       (struct disk_op){.kind = DISK_OPEN, .dir = gc->daemon->root, .name = p->job, .flags = DISK_DIR});
+		       (struct disk_op){
+			       .kind = DISK_OPEN, .dir = gc->daemon->storage.root, .name = p->job, .flags = DISK_DIR});
 }
 
 /* False: not now. */
@@ -363,12 +364,12 @@ static bool start_round(struct gc *gc, const struct wish *w)
 		directory_lock_give(gc->daemon, &gc->directory_lock);
 		return true;
 	}
-	p->store = gc->daemon->config.store;
+	p->store = gc->daemon->runtime.config.store;
 	snprintf(p->job, sizeof(p->job), "%s", w->job);
 	p->retain = w->retain;
 	p->litter = w->litter;
 	p->policy = w->policy;
-	p->collect_after_ns = gc->daemon->config.collect_after_ms * CLOCK_NS_PER_MS;
+	p->collect_after_ns = gc->daemon->runtime.config.collect_after_ms * CLOCK_NS_PER_MS;
 	p->arg = gc;
 	p->work = (struct work){.run = run_plan, .done = plan_done};
 	if (w->retain && job)
@@ -438,11 +439,11 @@ void gc_tick(struct gc *gc)
 	if (!gc)
 		return;
 	uint64_t now = clock_now();
-	if (gc->state == GC_SWEEP && gc->daemon->stopping)
+	if (gc->state == GC_SWEEP && gc->daemon->runtime.stopping)
 		sweep_stop(&gc->sweep);
 	else if (gc->state == GC_SWEEP)
 		sweep_tick(&gc->sweep);
-	if (gc->daemon->stopping || gc->state != GC_IDLE || now < gc->retry_ns)
+	if (gc->daemon->runtime.stopping || gc->state != GC_IDLE || now < gc->retry_ns)
 		return;
 	if (now >= gc->walk_ns) {
 		gc->walk_ns = now + WALK_EVERY;

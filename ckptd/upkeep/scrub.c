@@ -78,7 +78,7 @@ static void plan_run(struct work *work)
 	struct err err = {0};
 	size_t n = 0;
 	scrub->ndue = scrub->at = 0;
-	int rc = repo_open(scrub->daemon->config.store, &repo, &err);
+	int rc = repo_open(scrub->daemon->runtime.config.store, &repo, &err);
 	if (!rc)
 		rc = repo_scan(&repo, NULL, &refs, &n, &err);
 	for (size_t i = 0; !rc && i < n; i++)
@@ -97,7 +97,7 @@ static void plan_done(struct work *work)
 
 static void plan(struct scrub *scrub)
 {
-	uint64_t now = clock_wall(), age = scrub->daemon->config.scrub_interval_ms * CLOCK_NS_PER_MS;
+	uint64_t now = clock_wall(), age = scrub->daemon->runtime.config.scrub_interval_ms * CLOCK_NS_PER_MS;
 	scrub->before_ns = now > age ? now - age : 0;
 	scrub->work = (struct work){.run = plan_run, .done = plan_done};
 	scrub->state = SCRUB_PLAN;
@@ -108,7 +108,7 @@ static void plan(struct scrub *scrub)
 
 static void tell(struct scrub *scrub, const struct due *d, int rc, const struct err *err)
 {
-	struct catalog *catalog = scrub->daemon->catalog;
+	struct catalog *catalog = scrub->daemon->storage.catalog;
 	struct job *job = job_find(scrub->daemon, d->job);
 	if (rc && rc != -EBADMSG) {
 		if (rc != -ECANCELED && rc != -ENOENT)
@@ -144,8 +144,8 @@ static void read_next(struct scrub *scrub)
 	struct readback what = {.job = d->job,
 				.id = d->id,
 				.rate = job ? job->policy.read_bandwidth : 0,
-				.store = scrub->daemon->config.store,
-				.meter = &scrub->daemon->reads,
+				.store = scrub->daemon->runtime.config.store,
+				.meter = &scrub->daemon->storage.reads,
 				.pool = scrub->pool,
 				.gait = &scrub->gait,
 				.done = read_done,
@@ -158,7 +158,7 @@ static void read_next(struct scrub *scrub)
 
 static bool disk_is_wanted(const struct daemon *daemon)
 {
-	list_for(node, &daemon->jobs)
+	list_for(node, &daemon->jobs.list)
 		if (list_entry(node, struct job, link)->saves.committing)
 			return true;
 	return false;
@@ -168,8 +168,8 @@ void scrub_tick(struct scrub *scrub)
 {
 	if (!scrub)
 		return;
-	bool wanted = disk_is_wanted(scrub->daemon), off = !scrub->daemon->config.scrub_interval_ms;
-	bool stop = scrub->daemon->stopping || off;
+	bool wanted = disk_is_wanted(scrub->daemon), off = !scrub->daemon->runtime.config.scrub_interval_ms;
+	bool stop = scrub->daemon->runtime.stopping || off;
 	atomic_store(&scrub->gait, stop ? READBACK_STOP : wanted ? READBACK_HOLD : READBACK_GO);
 	if (stop || wanted || scrub->state != SCRUB_IDLE)
 		return;

@@ -88,7 +88,7 @@ static bool holds(struct fleet_node *n, const struct fleet_save *s, uint32_t ran
 {
 	struct look look = {.rank = rank, .world = s->in, .id = s->id};
 	if (n->up)
-		replica_inventory(n->daemon.replica, FLEET_JOB, look_at, &look);
+		replica_inventory(n->daemon.peers.replica, FLEET_JOB, look_at, &look);
 	return look.found;
 }
 

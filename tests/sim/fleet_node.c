@@ -59,16 +59,16 @@ static void configure(struct fleet_node *n)
 		 "[job]\nsave-timeout = 3s\njoin-timeout = 4s\nstall-timeout = 20s\nhang-timeout = 0\ncopies = %u\n"
 		 "node-wait = %ums\n",
 		 n->id, fleet.stored ? "store = " FLEET_STORE "\n" : "", registry, fleet.copies, fleet.node_wait_ms);
-	int rc = sources_new(&d->sources, &err);
+	int rc = sources_new(&d->runtime.sources, &err);
 	if (!rc)
-		rc = file_parse(d->sources, "sim", text, strlen(text), &err);
+		rc = file_parse(d->runtime.sources, "sim", text, strlen(text), &err);
 	if (!rc)
-		rc = file_parse(d->sources, "policies", more_policies, strlen(more_policies), &err);
+		rc = file_parse(d->runtime.sources, "policies", more_policies, strlen(more_policies), &err);
 	SIM_CHECK(!rc, "the configuration: %s", err.text);
-	d->first_sources = d->sources;
-	sources_fill(d->sources, SCOPE_NODE, NULL, &d->config);
-	throttle_init(&d->writes, &d->config.write_bandwidth);
-	meter_init(&d->reads, d->config.read_bandwidth);
+	d->runtime.first_sources = d->runtime.sources;
+	sources_fill(d->runtime.sources, SCOPE_NODE, NULL, &d->runtime.config);
+	throttle_init(&d->storage.writes, &d->runtime.config.write_bandwidth);
+	meter_init(&d->storage.reads, d->runtime.config.read_bandwidth);
 }
 
 static int enroll(struct fleet_node *n, struct err *err)
@@ -79,8 +79,8 @@ static int enroll(struct fleet_node *n, struct err *err)
 		int len = snprintf(line, sizeof(line), "n%u 127.0.0.1:%u\n", i, 7000 + i);
 		wbuf_put(&text, line, (size_t)len);
 	}
-	n->daemon.self = n->id;
-	return roster_parse("sim", (const char *)text.data, text.len, &n->daemon.roster, err);
+	n->daemon.peers.self = n->id;
+	return roster_parse("sim", (const char *)text.data, text.len, &n->daemon.peers.roster, err);
 }
 
 void fleet_start(struct fleet_node *n)
@@ -89,15 +89,15 @@ void fleet_start(struct fleet_node *n)
 	struct disk_faults none = {0}, were = disk_sim_faults(&none); /* one that cannot start is restarted */
 	struct daemon *d = &n->daemon;
 	fleet_trace("node %u: its daemon starts", n->id);
-	*d = (struct daemon){.root = -1, .started_ns = clock_now()};
-	list_init(&d->jobs);
-	list_init(&d->hosts);
+	*d = (struct daemon){.storage.root = -1, .runtime.started_ns = clock_now()};
+	list_init(&d->jobs.list);
+	list_init(&d->control.hosts);
 	configure(n);
-	int rc = loop_new(&d->loop, &err);
+	int rc = loop_new(&d->runtime.loop, &err);
 	if (!rc)
-		rc = pool_new(1, &d->pool, &err);
-	d->reader = d->pool;
-	packing_init(&d->packing, d->pool);
+		rc = pool_new(1, &d->runtime.pool, &err);
+	d->runtime.reader = d->runtime.pool;
+	packing_init(&d->storage.packing, d->runtime.pool);
 	if (!rc)
 		rc = enroll(n, &err);
 	if (!rc)
@@ -136,28 +136,28 @@ static void tear_down(struct fleet_node *n)
 	static struct arena_head heads[FLEET_PROCESSES_MAX];
 	struct daemon *d = &n->daemon;
 	fleet_each(r) if (r->mem && r->home == n->id) memcpy(&heads[r - fleet.ranks], r->mem->head, sizeof(heads[0]));
-	d->stopping = true;
+	d->runtime.stopping = true;
 	spills_abandon(d, NULL);
-	list_for(it, &d->jobs)
+	list_for(it, &d->jobs.list)
 		restore_cancel(&list_entry(it, struct job, link)->restore); /* it would go on with the pool */
-	pool_free(d->pool);
+	pool_free(d->runtime.pool);
 	prefaults_free(d);
-	gc_free(d->gc);
+	gc_free(d->storage.gc);
 	scrub_free(d->scrub);
 	peers_close(d);
 	spills_free(d);
-	list_for(it, &d->jobs) { /* of what was being fetched nobody hears any more */
+	list_for(it, &d->jobs.list) { /* of what was being fetched nobody hears any more */
 		struct restore *restore = &list_entry(it, struct job, link)->restore;
 		restore->fetching = 0;
 		restore_cancel(restore);
 	}
-	list_for_safe(it, &d->jobs)
+	list_for_safe(it, &d->jobs.list)
 		job_free(list_entry(it, struct job, link));
 	hosts_free(d);
-	packing_free(&d->packing);
-	disk_free(d->disk);
-	loop_free(d->loop);
-	sources_free(d->sources);
+	packing_free(&d->storage.packing);
+	disk_free(d->storage.disk);
+	loop_free(d->runtime.loop);
+	sources_free(d->runtime.sources);
 	n->up = false;
 	client_free(n->launcher);
 	n->launcher = NULL;
@@ -177,8 +177,8 @@ static void kill_daemon(struct fleet_node *n)
 {
 	net_sim_kill(n->id);
 	registry_sim_kill(n->id);
-	if (n->daemon.disk)
-		disk_sim_kill_one(n->daemon.disk);
+	if (n->daemon.storage.disk)
+		disk_sim_kill_one(n->daemon.storage.disk);
 	tear_down(n);
 }
 
@@ -272,7 +272,7 @@ static void tick(struct fleet_node *n)
 	spills_tick(d);
 	if (job && !job_tick(job))
 		fleet_each(r) if (r->home == n->id) r->rank = NULL;
-	gc_tick(d->gc);
+	gc_tick(d->storage.gc);
 	scrub_tick(d->scrub);
 }
 
@@ -316,18 +316,18 @@ bool fleet_turn(struct fleet_node *n, bool all)
 	int done = 0;
 	if (!n->up || clock_now() < n->frozen_ns)
 		return false;
-	if (n->daemon.disk && now_and_then(all))
-		done += disk_poll(n->daemon.disk, 0);
+	if (n->daemon.storage.disk && now_and_then(all))
+		done += disk_poll(n->daemon.storage.disk, 0);
 	if (now_and_then(all))
-		done += pool_poll(n->daemon.pool);
+		done += pool_poll(n->daemon.runtime.pool);
 	if (now_and_then(all)) {
-		done += net_poll(n->daemon.net);
+		done += net_poll(n->daemon.peers.net);
 		peers_poll(&n->daemon);
 	}
-	if (n->daemon.registry && now_and_then(all))
+	if (n->daemon.control.registry && now_and_then(all))
 		election_poll(&n->daemon);
 	if (all || rng_chance(world_rng(), 10)) {
-		gc_poll(n->daemon.gc);
+		gc_poll(n->daemon.storage.gc);
 		scrub_poll(n->daemon.scrub);
 	}
 	if (now_and_then(all))
@@ -385,7 +385,7 @@ bool fleet_connected(void)
 		for (unsigned b = 0; b < fleet.n; b++) {
 			if (fleet.nodes[a].away || fleet.nodes[b].away)
 				continue;
-			if (!fleet.nodes[a].up || (a != b && !net_is_up(fleet.nodes[a].daemon.net, b)))
+			if (!fleet.nodes[a].up || (a != b && !net_is_up(fleet.nodes[a].daemon.peers.net, b)))
 				return false;
 		}
 	return true;
@@ -463,7 +463,7 @@ static void tell_node(struct fleet_node *n)
 	if (fleet.elastic)
 		tell_capacity(n);
 	if (n->up)
-		replica_inventory(n->daemon.replica, FLEET_JOB, tell_copy, NULL);
+		replica_inventory(n->daemon.peers.replica, FLEET_JOB, tell_copy, NULL);
 	if (!job)
 		return;
 	printf("  job: epoch %u, known %u; restore in state %d; copies of step %lu epoch %u, replicated %lu.%u, "

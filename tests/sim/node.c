@@ -36,32 +36,32 @@ static void configure(struct node *node)
 	struct daemon *d = &node->daemon;
 	struct err err = {{0}};
 	const char *more = node->policies ? node->policies : "";
-	int rc = sources_new(&d->sources, &err);
+	int rc = sources_new(&d->runtime.sources, &err);
 	if (!rc)
-		rc = file_parse(d->sources, "sim", always, strlen(always), &err);
+		rc = file_parse(d->runtime.sources, "sim", always, strlen(always), &err);
 	if (!rc)
-		rc = file_parse(d->sources, "policies", more, strlen(more), &err);
+		rc = file_parse(d->runtime.sources, "policies", more, strlen(more), &err);
 	SIM_CHECK(!rc, "the configuration: %s", err.text);
-	d->first_sources = d->sources;
-	sources_fill(d->sources, SCOPE_NODE, NULL, &d->config);
-	throttle_init(&d->writes, &d->config.write_bandwidth);
-	meter_init(&d->reads, d->config.read_bandwidth);
+	d->runtime.first_sources = d->runtime.sources;
+	sources_fill(d->runtime.sources, SCOPE_NODE, NULL, &d->runtime.config);
+	throttle_init(&d->storage.writes, &d->runtime.config.write_bandwidth);
+	meter_init(&d->storage.reads, d->runtime.config.read_bandwidth);
 }
 
 void node_start(struct node *node)
 {
 	struct err err = {{0}};
 	struct disk_faults none = {0};
-	node->daemon = (struct daemon){.root = -1, .started_ns = clock_now()};
-	list_init(&node->daemon.jobs);
-	list_init(&node->daemon.hosts);
+	node->daemon = (struct daemon){.storage.root = -1, .runtime.started_ns = clock_now()};
+	list_init(&node->daemon.jobs.list);
+	list_init(&node->daemon.control.hosts);
 	configure(node);
 	disk_sim_faults(&none); /* a daemon that cannot start is restarted: not what is looked at here */
-	int rc = loop_new(&node->daemon.loop, &err);
+	int rc = loop_new(&node->daemon.runtime.loop, &err);
 	if (!rc)
-		rc = pool_new(1, &node->daemon.pool, &err);
-	node->daemon.reader = node->daemon.pool;
-	packing_init(&node->daemon.packing, node->daemon.pool);
+		rc = pool_new(1, &node->daemon.runtime.pool, &err);
+	node->daemon.runtime.reader = node->daemon.runtime.pool;
+	packing_init(&node->daemon.storage.packing, node->daemon.runtime.pool);
 	if (!rc)
 		rc = startup_store(&node->daemon, &node->lock, &err);
 	SIM_CHECK(!rc, "the daemon cannot start: %s", err.text);
@@ -76,18 +76,18 @@ void node_start(struct node *node)
 static void tear_down(struct node *node)
 {
 	struct daemon *d = &node->daemon;
-	d->stopping = true;
-	pool_free(d->pool);
+	d->runtime.stopping = true;
+	pool_free(d->runtime.pool);
 	prefaults_free(d);
-	gc_free(d->gc);
+	gc_free(d->storage.gc);
 	scrub_free(d->scrub);
-	list_for_safe(it, &d->jobs)
+	list_for_safe(it, &d->jobs.list)
 		job_free(list_entry(it, struct job, link));
 	hosts_free(d);
-	packing_free(&d->packing);
-	disk_free(d->disk);
-	loop_free(d->loop);
-	sources_free(d->sources);
+	packing_free(&d->storage.packing);
+	disk_free(d->storage.disk);
+	loop_free(d->runtime.loop);
+	sources_free(d->runtime.sources);
 	node->up = false;
 	node->job = NULL;
 	for (uint32_t r = 0; r < node->world; r++)
@@ -137,12 +137,12 @@ static void turn(struct node *node)
 		return;
 	uint64_t what = rng_below(world_rng(), 10);
 	if (what < 4)
-		disk_poll(node->daemon.disk, 0);
+		disk_poll(node->daemon.storage.disk, 0);
 	else if (what < 6)
-		pool_poll(node->daemon.pool);
+		pool_poll(node->daemon.runtime.pool);
 	else if (what < 7) {
-		gc_poll(node->daemon.gc);
-		gc_tick(node->daemon.gc);
+		gc_poll(node->daemon.storage.gc);
+		gc_tick(node->daemon.storage.gc);
 	} else {
 		hosts_tick(&node->daemon, clock_now());
 		prefaults_tick(&node->daemon);

@@ -42,7 +42,7 @@ static void make_arena(struct node *n)
 	int rc = memory_create(CLUSTER_JOB, table, &layout, 4, HUGE_PAGES_NEVER, &n->mem, &err);
 	SIM_CHECK(!rc, "%s", err.text);
 	table_put(table);
-	n->daemon.memory.arenas = n->mem->size;
+	n->daemon.runtime.memory.arenas = n->mem->size;
 	memset(n->sent, 0, sizeof(n->sent));
 	n->claimed = -1;
 }
@@ -82,16 +82,17 @@ void cluster_start(struct node *n)
 	struct net_config config = {
 		.roster = &cluster.roster, .self = n->id, .peer_timeout_ns = SILENCE_MS * CLOCK_NS_PER_MS};
 	struct net_events events = {.up = up, .down = down, .message = message, .arg = n};
-	n->daemon = (struct daemon){.root = -1};
-	list_init(&n->daemon.jobs);
+	n->daemon = (struct daemon){.storage.root = -1};
+	list_init(&n->daemon.jobs.list);
 	/* The arena, and copies for two ranks or for all. */
 	make_arena(n);
-	n->daemon.config.memory_limit = n->mem->size + (rng_chance(world_rng(), 30) ? 11ull << 20 : 64ull << 20);
-	SIM_CHECK(!pool_new(1, &n->daemon.pool, &err), "pool");
+	n->daemon.runtime.config.memory_limit =
+		n->mem->size + (rng_chance(world_rng(), 30) ? 11ull << 20 : 64ull << 20);
+	SIM_CHECK(!pool_new(1, &n->daemon.runtime.pool, &err), "pool");
 	SIM_CHECK(!net_new(&config, &events, &n->net, &err), "net");
-	struct replica_config rc = {.pool = n->daemon.pool,
-				    .memory = &n->daemon.memory,
-				    .memory_limit = &n->daemon.config.memory_limit,
+	struct replica_config rc = {.pool = n->daemon.runtime.pool,
+				    .memory = &n->daemon.runtime.memory,
+				    .memory_limit = &n->daemon.runtime.config.memory_limit,
 				    .net = n->net,
 				    .roster = &cluster.roster,
 				    .self = n->id,
@@ -109,10 +110,11 @@ void cluster_stop(struct node *n, bool killed)
 {
 	if (killed)
 		net_sim_kill(n->id);
-	pool_free(n->daemon.pool);
+	pool_free(n->daemon.runtime.pool);
 	net_free(n->net);
 	replica_free(n->replica);
-	SIM_CHECK(!n->daemon.memory.copies, "%lu bytes of copies leak", (unsigned long)n->daemon.memory.copies);
+	SIM_CHECK(!n->daemon.runtime.memory.copies, "%lu bytes of copies leak",
+		  (unsigned long)n->daemon.runtime.memory.copies);
 	for (uint32_t i = 0; i < n->mem->nslots; i++)
 		SIM_CHECK(!n->mem->slots[i].copies, "slot %u is still being copied", i);
 	SIM_CHECK(n->mem->refs == 1, "%u references to an arena", n->mem->refs);
@@ -177,6 +179,7 @@ void check_node(struct node *n, bool bytes)
 	if (!n->replica)
 		return;
 	replica_inventory(n->replica, CLUSTER_JOB, look_at, &look);
-	SIM_CHECK(n->daemon.memory.copies + n->daemon.memory.arenas <= n->daemon.config.memory_limit,
-		  "%lu bytes of copies exceed the limit", (unsigned long)n->daemon.memory.copies);
+	SIM_CHECK(n->daemon.runtime.memory.copies + n->daemon.runtime.memory.arenas <=
+			  n->daemon.runtime.config.memory_limit,
+		  "%lu bytes of copies exceed the limit", (unsigned long)n->daemon.runtime.memory.copies);
 }

@@ -307,7 +307,7 @@ static void turn(struct node *n)
 	else if (what < 8)
 		replica_tick(n->replica);
 	else
-		pool_poll(n->daemon.pool);
+		pool_poll(n->daemon.runtime.pool);
 	clock_advance(rng_below(world_rng(), CLOCK_NS_PER_MS));
 }
 
@@ -373,7 +373,7 @@ static void settle(void)
 		if (!cluster.nodes[a].replica)
 			cluster_start(&cluster.nodes[a]);
 		raise_epoch(&cluster.nodes[a]);
-		cluster.nodes[a].daemon.config.memory_limit = UINT64_MAX / 2;
+		cluster.nodes[a].daemon.runtime.config.memory_limit = UINT64_MAX / 2;
 	}
 	uint64_t rounds = 0;
 	for (int i = 0; i < 10000 && (busy() || rounds < 1); i++) {
@@ -396,7 +396,8 @@ static void settle(void)
 	for (int i = 0; i < 5000; i++)
 		turn(&cluster.nodes[rng_below(world_rng(), cluster.n)]);
 	for (unsigned i = 0; i < cluster.n; i++)
-		SIM_CHECK(!cluster.nodes[i].daemon.memory.copies, "node %u holds copies of a job that has ended", i);
+		SIM_CHECK(!cluster.nodes[i].daemon.runtime.memory.copies,
+			  "node %u holds copies of a job that has ended", i);
 }
 
 static void begin(uint64_t seed)

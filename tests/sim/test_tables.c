@@ -16,11 +16,12 @@ static void too_large(void)
 	world_reset(1);
 	node_init(&node, 1);
 	node_start(&node);
-	node.daemon.config.memory_limit = 1000;
+	node.daemon.runtime.config.memory_limit = 1000;
 	rank_connect(&node, &node.ranks[0]);
 	SIM_CHECK(client_take(node.ranks[0].client, WIRE_ERROR, &seq, &body, &len), "no answer");
 	SIM_CHECK(!wire_error_decode(body, len, &e, NULL) && e.rc == -ENOMEM, "%d %s", e.rc, e.text);
-	SIM_CHECK(!node.daemon.memory.tables, "%lu bytes are charged", (unsigned long)node.daemon.memory.tables);
+	SIM_CHECK(!node.daemon.runtime.memory.tables, "%lu bytes are charged",
+		  (unsigned long)node.daemon.runtime.memory.tables);
 	node_end(&node);
 	world_end();
 }
@@ -32,10 +33,11 @@ static void one_that_fits(void)
 	node_init(&node, 1);
 	node_start(&node);
 	rank_connect(&node, &node.ranks[0]);
-	uint64_t charged = node.daemon.memory.tables;
+	uint64_t charged = node.daemon.runtime.memory.tables;
 	SIM_CHECK(charged > 1000, "%lu bytes are charged", (unsigned long)charged);
 	node_end(&node);
-	SIM_CHECK(!node.daemon.memory.tables, "%lu bytes stay charged", (unsigned long)node.daemon.memory.tables);
+	SIM_CHECK(!node.daemon.runtime.memory.tables, "%lu bytes stay charged",
+		  (unsigned long)node.daemon.runtime.memory.tables);
 	world_end();
 }
 

@@ -34,7 +34,7 @@ bool host_here(const struct daemon *daemon, const char *job)
 
 uint32_t coordinator_of(const struct daemon *daemon, const char *job)
 {
-	return host_here(daemon, job) ? daemon->self : NO_NODE;
+	return host_here(daemon, job) ? daemon->peers.self : NO_NODE;
 }
 
 bool coordinator_in_reach(const struct daemon *daemon, const char *job)

@@ -22,20 +22,21 @@ void membership_maker_setup(void)
 	struct err err = {{0}};
 	fakes_reset();
 	memset(nodes, 0, sizeof(nodes));
-	membership_daemon = (struct daemon){.root = -1};
-	cr_assert_eq(sources_new(&membership_daemon.sources, &err), 0, "%s", err.text);
-	cr_assert_eq(file_parse(membership_daemon.sources, "test", policies, strlen(policies), &err), 0, "%s",
+	membership_daemon = (struct daemon){.storage.root = -1};
+	cr_assert_eq(sources_new(&membership_daemon.runtime.sources, &err), 0, "%s", err.text);
+	cr_assert_eq(file_parse(membership_daemon.runtime.sources, "test", policies, strlen(policies), &err), 0, "%s",
 		     err.text);
-	cr_assert_eq(loop_new(&membership_daemon.loop, &err), 0, "%s", err.text);
-	cr_assert_eq(roster_parse("test", roster, strlen(roster), &membership_daemon.roster, &err), 0, "%s", err.text);
+	cr_assert_eq(loop_new(&membership_daemon.runtime.loop, &err), 0, "%s", err.text);
+	cr_assert_eq(roster_parse("test", roster, strlen(roster), &membership_daemon.peers.roster, &err), 0, "%s",
+		     err.text);
 }
 
 void membership_maker_teardown(void)
 {
 	memberships_free(&membership_daemon);
-	roster_free(membership_daemon.roster);
-	loop_free(membership_daemon.loop);
-	sources_free(membership_daemon.sources);
+	roster_free(membership_daemon.peers.roster);
+	loop_free(membership_daemon.runtime.loop);
+	sources_free(membership_daemon.runtime.sources);
 }
 
 /* ---- nodes ------------------------------------------------------------------------------------------------------ */

@@ -20,7 +20,7 @@ static struct job job;
 static void setup(void)
 {
 	fakes_reset();
-	daemon = (struct daemon){.replica = (struct replica *)&daemon};
+	daemon = (struct daemon){.peers.replica = (struct replica *)&daemon};
 	job = (struct job){.daemon = &daemon,
 			   .name = "gpt",
 			   .policy.copies = 1,

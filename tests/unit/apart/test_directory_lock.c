@@ -24,8 +24,9 @@ static void setup(void)
 	scratch_new(path);
 	cr_assert_eq(repo_create(path, &err), 0, "%s", err.text);
 	for (int i = 0; i < DAEMONS; i++) {
-		daemons[i] = (struct daemon){.config = {.store = path, .cluster = "c"}};
-		cr_assert_eq(disk_new(path, &daemons[i].disk, &daemons[i].root, &err), 0, "%s", err.text);
+		daemons[i] = (struct daemon){.runtime.config = {.store = path, .cluster = "c"}};
+		cr_assert_eq(disk_new(path, &daemons[i].storage.disk, &daemons[i].storage.root, &err), 0, "%s",
+			     err.text);
 		directory_lock[i] = DIRECTORY_LOCK_NONE;
 	}
 }
@@ -34,7 +35,7 @@ static void teardown(void)
 {
 	for (int i = 0; i < DAEMONS; i++) {
 		directory_lock_give(&daemons[i], &directory_lock[i]);
-		disk_free(daemons[i].disk);
+		disk_free(daemons[i].storage.disk);
 	}
 	scratch_remove(path);
 }
@@ -71,12 +72,12 @@ Test(directory_lock, a_daemon_that_is_alone_or_has_no_store_needs_none)
 	struct stat st;
 	char job[2 * SCRATCH_MAX];
 	snprintf(job, sizeof(job), "%s/gpt", path);
-	daemons[0].config.cluster = NULL;
+	daemons[0].runtime.config.cluster = NULL;
 	cr_expect(take(0, "gpt") == 0 && directory_lock[0] == DIRECTORY_LOCK_NONE);
-	int root = daemons[1].root;
-	daemons[1].root = -1;
+	int root = daemons[1].storage.root;
+	daemons[1].storage.root = -1;
 	cr_expect(take(1, "gpt") == 0 && directory_lock[1] == DIRECTORY_LOCK_NONE);
-	daemons[1].root = root;
+	daemons[1].storage.root = root;
 	cr_expect(stat(job, &st), "nothing was made");
 }
 

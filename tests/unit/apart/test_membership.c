@@ -92,7 +92,7 @@ Test(membership, what_cannot_be_ends_it_for_all)
 	for (uint32_t n = 0; n < 3; n++)
 		cr_expect(nodes[n].away == -EINVAL && strstr(nodes[n].text, "the store says no"), "%s", nodes[n].text);
 	cr_expect_eq(membership_plan(&membership_daemon, "gpt"), 0);
-	cr_expect_null(membership_daemon.memberships);
+	cr_expect_null(membership_daemon.control.memberships);
 }
 
 Test(membership, a_store_that_refuses_for_the_moment_ends_nothing)
@@ -369,11 +369,11 @@ Test(membership, it_ends_when_nobody_is_left)
 	for (uint32_t n = 0; n < 3; n++)
 		offer(n, 0);
 	tick();
-	cr_expect_not_null(membership_daemon.memberships, "a launcher may be started again");
+	cr_expect_not_null(membership_daemon.control.memberships, "a launcher may be started again");
 	clock_skip((WAIT_S + 1) * CLOCK_NS_PER_S);
 	fake_host.has = false;
 	tick();
-	cr_expect_null(membership_daemon.memberships);
+	cr_expect_null(membership_daemon.control.memberships);
 }
 
 /* ---- the end of nodes ------------------------------------------------------------------------------------------- */

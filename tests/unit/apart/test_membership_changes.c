@@ -42,7 +42,7 @@ Test(membership_changes, a_node_that_comes_back_makes_it_grow_when_a_save_is_saf
 Test(membership_changes, what_cannot_be_written_keeps_the_world_as_it_is)
 {
 	shrink();
-	membership_daemon.root = 0;
+	membership_daemon.storage.root = 0;
 	offer(1, EACH);
 	occasion();
 	quiesced(0, -ENOSPC);
@@ -58,7 +58,7 @@ Test(membership_changes, what_cannot_be_written_keeps_the_world_as_it_is)
 Test(membership_changes, what_was_refused_is_tried_again_when_a_save_was_written)
 {
 	shrink();
-	membership_daemon.root = 0;
+	membership_daemon.storage.root = 0;
 	offer(1, EACH);
 	occasion();
 	quiesced(0, -ENOSPC);
@@ -299,7 +299,8 @@ Test(membership_changes, a_node_of_which_nobody_holds_anything_is_not_drained)
 	static const char none[] = "[job]\ncopies = 0\n";
 	struct err err = {{0}};
 	begin(3);
-	cr_assert_eq(file_parse(membership_daemon.sources, "none", none, strlen(none), &err), 0, "%s", err.text);
+	cr_assert_eq(file_parse(membership_daemon.runtime.sources, "none", none, strlen(none), &err), 0, "%s",
+		     err.text);
 	cr_expect_eq(drain("", "n1", true, &err), -EINVAL);
 	cr_expect(strstr(err.text, "what the ranks of node n1 have would be lost"), "%s", err.text);
 	cr_expect_eq(drain("", "n3", true, &err), 0, "it has none");

@@ -11,7 +11,7 @@ TestSuite(membership_parted, .init = membership_maker_setup, .fini = membership_
 /* Of three nodes the second is to do without the process of rank 3; the fourth waits as a spare. */
 static void give_up_rank_3(bool stored)
 {
-	membership_daemon.root = stored ? 0 : -1;
+	membership_daemon.storage.root = stored ? 0 : -1;
 	begin(3);
 	fake_host.view.alike = true;
 	fake_host.view.attending = WANT;

@@ -41,7 +41,7 @@ static void report_idle(uint32_t node, uint32_t plan, uint32_t world)
 /* The coordinator had all the ranks, and is lost with its memory: who holds its copies has none. */
 Test(membership_adopt, what_ranks_had_that_are_all_lost_with_the_coordinator_is_spilled)
 {
-	membership_daemon.root = 0;
+	membership_daemon.storage.root = 0;
 	report_idle(1, 7, EACH);
 	report_idle(2, 7, EACH);
 	cr_expect_eq(membership_plan(&membership_daemon, "gpt"), 0, "who has ranks may come with the plan before it");

@@ -18,7 +18,7 @@ static void wait_s(uint64_t seconds)
 /* Three nodes with a store begin. */
 static void begin_stored(void)
 {
-	membership_daemon.root = 0;
+	membership_daemon.storage.root = 0;
 	begin(3);
 	fake_host.view.attending = WANT;
 }

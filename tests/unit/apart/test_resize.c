@@ -20,8 +20,8 @@ static void setup(void)
 {
 	struct err err = {{0}};
 	fakes_reset();
-	daemon = (struct daemon){.root = 3, .roster = some, .config.node = "n1"};
-	cr_assert_eq(loop_new(&daemon.loop, &err), 0, "%s", err.text);
+	daemon = (struct daemon){.storage.root = 3, .peers.roster = some, .runtime.config.node = "n1"};
+	cr_assert_eq(loop_new(&daemon.runtime.loop, &err), 0, "%s", err.text);
 	job = (struct job){.daemon = &daemon, .name = "gpt", .launcher = (struct client *)&job};
 	copies_init(&job.copies, &job);
 	fake_saves.job = &job;
@@ -31,7 +31,7 @@ static void setup(void)
 static void teardown(void)
 {
 	free(job.ranks);
-	loop_free(daemon.loop);
+	loop_free(daemon.runtime.loop);
 }
 
 TestSuite(resize, .init = setup, .fini = teardown);
@@ -98,14 +98,14 @@ Test(resize, what_the_launcher_offers_goes_to_the_coordinator)
 Test(resize, an_offer_that_cannot_be_kept_is_refused)
 {
 	struct wire_offer m = offer_of(EACH);
-	daemon.root = -1;
+	daemon.storage.root = -1;
 	cr_expect_eq(offer(&m), -EINVAL, "another world takes its state from a store");
 	m.least = m.want;
 	cr_expect_eq(offer(&m), 0);
-	daemon.root = 3;
-	daemon.roster = NULL;
+	daemon.storage.root = 3;
+	daemon.peers.roster = NULL;
 	cr_expect_eq(offer(&m), -EOPNOTSUPP);
-	daemon.roster = some;
+	daemon.peers.roster = some;
 	job.world = 8;
 	cr_expect_eq(offer(&m), -EINVAL, "it has more ranks");
 }

@@ -73,12 +73,12 @@ static void setup(void)
 	char name[NAME_DIR_MAX];
 	fakes_reset();
 	scratch_new(path);
-	self = (struct daemon){.roster = &roster, .self = SELF, .replica = (struct replica *)&self};
-	throttle_init(&self.writes, &no_limit);
+	self = (struct daemon){.peers.roster = &roster, .peers.self = SELF, .peers.replica = (struct replica *)&self};
+	throttle_init(&self.storage.writes, &no_limit);
 	cr_assert_eq(repo_create(path, &err), 0, "%s", err.text);
-	cr_assert_eq(disk_new(path, &self.disk, &self.root, &err), 0, "%s", err.text);
-	cr_assert_eq(pool_new(1, &self.pool, &err), 0, "%s", err.text);
-	cr_assert_eq(sources_new(&self.sources, &err), 0, "%s", err.text);
+	cr_assert_eq(disk_new(path, &self.storage.disk, &self.storage.root, &err), 0, "%s", err.text);
+	cr_assert_eq(pool_new(1, &self.runtime.pool, &err), 0, "%s", err.text);
+	cr_assert_eq(sources_new(&self.runtime.sources, &err), 0, "%s", err.text);
 	name_dir(as, name);
 	snprintf(dir, sizeof(dir), "%s/main", path);
 	cr_assert_eq(mkdir(dir, 0777), 0);
@@ -92,9 +92,9 @@ static void setup(void)
 
 static void teardown(void)
 {
-	pool_free(self.pool);
-	disk_free(self.disk);
-	sources_free(self.sources);
+	pool_free(self.runtime.pool);
+	disk_free(self.storage.disk);
+	sources_free(self.runtime.sources);
 	maker_free(&m);
 	scratch_remove(path);
 }
@@ -116,8 +116,8 @@ static void run_until_said(unsigned n)
 {
 	uint64_t deadline = clock_deadline(WAIT_S * CLOCK_NS_PER_S);
 	while (nsaid < n && clock_now() < deadline) {
-		pool_poll(self.pool);
-		disk_poll(self.disk, clock_deadline(CLOCK_NS_PER_MS));
+		pool_poll(self.runtime.pool);
+		disk_poll(self.storage.disk, clock_deadline(CLOCK_NS_PER_MS));
 	}
 	cr_assert_eq(nsaid, n, "%u things were said: %s", nsaid, said.text);
 	cr_expect_eq(said.owner, LOST);
@@ -127,9 +127,9 @@ static void run_until_said(unsigned n)
 static void run_all(void)
 {
 	uint64_t deadline = clock_deadline(WAIT_S * CLOCK_NS_PER_S);
-	while ((spills_at_work(&self) || disk_pending(self.disk)) && clock_now() < deadline) {
-		pool_poll(self.pool);
-		disk_poll(self.disk, clock_deadline(CLOCK_NS_PER_MS));
+	while ((spills_at_work(&self) || disk_pending(self.storage.disk)) && clock_now() < deadline) {
+		pool_poll(self.runtime.pool);
+		disk_poll(self.storage.disk, clock_deadline(CLOCK_NS_PER_MS));
 	}
 }
 
@@ -168,7 +168,7 @@ static void write_all(void)
 /* At the end of each test: what fails in teardown is not counted. */
 static void expect_over(void)
 {
-	cr_expect_null(self.spills, "it has not ended");
+	cr_expect_null(self.jobs.spills, "it has not ended");
 	for (uint32_t r = 0; r < RANKS; r++)
 		cr_expect_eq(m.mem[r]->slots[0].copies, 0, "the slot of rank %u stays pinned", r);
 }

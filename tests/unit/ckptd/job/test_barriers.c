@@ -19,9 +19,9 @@ static struct maker made;
 static void setup(void)
 {
 	log_set_level(LOG_ERROR);
-	here = (struct daemon){.root = -1, .config.memory_limit = UINT64_MAX};
-	list_init(&here.jobs);
-	list_init(&here.hosts);
+	here = (struct daemon){.storage.root = -1, .runtime.config.memory_limit = UINT64_MAX};
+	list_init(&here.jobs.list);
+	list_init(&here.control.hosts);
 	job = (struct job){.daemon = &here, .name = "main", .world = MAKER_WORLD, .nlocal = MAKER_WORLD};
 	job.ranks = calloc(job.nlocal, sizeof(*job.ranks));
 	cr_assert(job.ranks);
@@ -50,7 +50,7 @@ static void expect_refused(const char *why)
 	cr_expect_eq(atomic_load(&head->epoch), ARENA_EPOCH_OVER, "saves that are begun there are not refused");
 	cr_expect_eq(atomic_load(&head->status[0].late_phase), LATE_GONE, "who waits there waits in vain");
 	cr_expect_null(job.ranks[1].mem);
-	cr_expect_eq(here.memory.arenas, 0u);
+	cr_expect_eq(here.runtime.memory.arenas, 0u);
 }
 
 Test(member, an_arena_of_another_world_is_let_go_for_good)
@@ -61,7 +61,7 @@ Test(member, an_arena_of_another_world_is_let_go_for_good)
 
 Test(member, so_is_one_for_which_there_is_no_room)
 {
-	here.config.memory_limit = 1;
+	here.runtime.config.memory_limit = 1;
 	expect_refused("memory");
 }
 

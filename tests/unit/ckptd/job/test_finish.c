@@ -22,10 +22,10 @@ static void setup(void)
 	static const char text[] = "n0 127.0.0.1:7000\nn1 127.0.0.1:7001\n";
 	struct err err = {{0}};
 	log_set_level(LOG_ERROR);
-	here = (struct daemon){.root = -1}; /* where no host is: it answers nothing */
-	list_init(&here.jobs);
-	list_init(&here.hosts);
-	cr_assert_eq(roster_parse("nodes", text, strlen(text), &here.roster, &err), 0, "%s", err.text);
+	here = (struct daemon){.storage.root = -1}; /* where no host is: it answers nothing */
+	list_init(&here.jobs.list);
+	list_init(&here.control.hosts);
+	cr_assert_eq(roster_parse("nodes", text, strlen(text), &here.peers.roster, &err), 0, "%s", err.text);
 	job = (struct job){.daemon = &here,
 			   .name = "main",
 			   .world = 2 * LOCAL,
@@ -39,12 +39,12 @@ static void setup(void)
 	ranks[1].mem = &mem; /* the first has none yet: nothing is said of shares */
 	saves_init(&job.saves, &here, &job);
 	restore_init(&job.restore, &job);
-	list_push(&here.jobs, &job.link);
+	list_push(&here.jobs.list, &job.link);
 }
 
 static void teardown(void)
 {
-	roster_free(here.roster);
+	roster_free(here.peers.roster);
 }
 
 TestSuite(finish, .init = setup, .fini = teardown);

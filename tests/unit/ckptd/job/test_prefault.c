@@ -20,11 +20,11 @@ static void setup(void)
 	struct err err = {{0}};
 	struct table *table;
 	struct layout layout;
-	d = (struct daemon){.root = -1, .config.huge_pages = HUGE_PAGES_NEVER};
-	list_init(&d.jobs);
+	d = (struct daemon){.storage.root = -1, .runtime.config.huge_pages = HUGE_PAGES_NEVER};
+	list_init(&d.jobs.list);
 	job = (struct job){.daemon = &d, .name = "main"};
-	list_push(&d.jobs, &job.link);
-	cr_assert_eq(pool_new(1, &d.pool, &err), 0, "%s", err.text);
+	list_push(&d.jobs.list, &job.link);
+	cr_assert_eq(pool_new(1, &d.runtime.pool, &err), 0, "%s", err.text);
 	maker_tables(0, &table, &layout);
 	cr_assert_eq(memory_create("main", table, &layout, ARENA_SLOTS_MIN, HUGE_PAGES_NEVER, &mem, &err), 0, "%s",
 		     err.text);
@@ -33,7 +33,7 @@ static void setup(void)
 
 static void teardown(void)
 {
-	pool_free(d.pool);
+	pool_free(d.runtime.pool);
 	prefaults_free(&d);
 	memory_put(mem);
 }
@@ -42,10 +42,10 @@ TestSuite(prefault, .init = setup, .fini = teardown);
 
 static void work(void)
 {
-	struct pollfd p = {.fd = pool_event_fd(d.pool), .events = POLLIN};
+	struct pollfd p = {.fd = pool_event_fd(d.runtime.pool), .events = POLLIN};
 	while (!mem->settled) {
 		cr_assert_eq(poll(&p, 1, WAIT_MS), 1, "no worker does anything");
-		pool_poll(d.pool);
+		pool_poll(d.runtime.pool);
 	}
 }
 
@@ -53,7 +53,7 @@ Test(prefault, all_of_an_arena_is_touched)
 {
 	prefault_start(&d, mem);
 	work();
-	cr_expect_null(d.prefaults);
+	cr_expect_null(d.jobs.prefaults);
 	cr_expect_eq(mem->refs, 1u);
 }
 
@@ -62,10 +62,10 @@ Test(prefault, it_waits_while_ranks_are_on_their_way_back_to_work)
 	job.recovery_log.raised_ns = clock_now();
 	prefault_start(&d, mem);
 	prefaults_tick(&d);
-	cr_assert(d.prefaults && mem->refs == 2);
+	cr_assert(d.jobs.prefaults && mem->refs == 2);
 	job.recovery_log.raised_ns = 0;
 	prefaults_tick(&d);
-	cr_assert_null(d.prefaults);
+	cr_assert_null(d.jobs.prefaults);
 	work();
 }
 
@@ -79,8 +79,8 @@ Test(prefault, what_waits_is_given_up_with_its_job)
 	memory_put(mem); /* what waits has the last reference */
 	job.recovery_log.raised_ns = 0;
 	prefaults_tick(&d);
-	cr_expect_null(d.prefaults);
-	cr_expect_eq(pool_poll(d.pool), 0u);
+	cr_expect_null(d.jobs.prefaults);
+	cr_expect_eq(pool_poll(d.runtime.pool), 0u);
 	mem = NULL;
 }
 
@@ -89,6 +89,6 @@ Test(prefault, what_waits_ends_with_the_daemon)
 	job.recovery_log.raised_ns = clock_now();
 	prefault_start(&d, mem);
 	prefaults_free(&d);
-	cr_expect_null(d.prefaults);
+	cr_expect_null(d.jobs.prefaults);
 	cr_expect_eq(mem->refs, 1u);
 }

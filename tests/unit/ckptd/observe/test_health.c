@@ -18,8 +18,8 @@ static enum health_severity severity;
 
 static void setup(void)
 {
-	d = (struct daemon){.config = {.store = "/store", .node = "n0", .memory_limit = 1000}};
-	list_init(&d.jobs);
+	d = (struct daemon){.runtime.config = {.store = "/store", .node = "n0", .memory_limit = 1000}};
+	list_init(&d.jobs.list);
 	job = (struct job){.daemon = &d,
 			   .name = "main",
 			   .world = 2,
@@ -32,7 +32,7 @@ static void setup(void)
 		mem[r] = (struct memory){.size = 4 << 20, .huge_bytes = 4 << 20, .settled = true};
 	}
 	saves_init(&job.saves, &d, &job);
-	list_push(&d.jobs, &job.link);
+	list_push(&d.jobs.list, &job.link);
 }
 
 TestSuite(health, .init = setup);
@@ -54,14 +54,14 @@ Test(health, nothing_wrong_is_ok)
 
 Test(health, notices_leave_the_status_ok)
 {
-	d.config.store = NULL;
-	d.memory.arenas = 990;
+	d.runtime.config.store = NULL;
+	d.runtime.memory.arenas = 990;
 	mem[1].unpinned = -ENOMEM;
 	mem[0].huge_bytes = 0;
 	cr_assert(find(HEALTH_NO_STORE) && find(HEALTH_MEMORY_FULL) && find(HEALTH_MEMLOCK) &&
 		  find(HEALTH_NO_HUGE_PAGES));
 	cr_assert_str_eq(health_status_name(severity), "ok");
-	d.config.huge_pages = HUGE_PAGES_NEVER; /* as was wanted */
+	d.runtime.config.huge_pages = HUGE_PAGES_NEVER; /* as was wanted */
 	cr_assert_null(find(HEALTH_NO_HUGE_PAGES));
 }
 
@@ -126,7 +126,7 @@ Test(health, missing_ranks_are_told_after_the_time_to_join)
 
 Test(health, the_worst_comes_first_and_the_number_is_bounded)
 {
-	d.config.store = NULL;
+	d.runtime.config.store = NULL;
 	job.save_stats.damaged_id = (struct step_id){7, 3};
 	cr_assert_eq(health_find(&d, found, HEALTH_MAX, &severity), 2u);
 	cr_assert_eq(found[0].code, HEALTH_DAMAGED);
@@ -135,7 +135,7 @@ Test(health, the_worst_comes_first_and_the_number_is_bounded)
 
 Test(health, where_there_are_too_many_the_mild_ones_are_left_out)
 {
-	d.config.store = NULL;
+	d.runtime.config.store = NULL;
 	job.save_stats.damaged_id = (struct step_id){7, 3};
 	mem[0].huge_bytes = 0;
 	cr_assert_eq(health_find(&d, found, HEALTH_MAX, &severity), 3u);

@@ -29,10 +29,10 @@ static uint64_t give_up;
 static void setup(void)
 {
 	err = (struct err){{0}};
-	d = (struct daemon){.config = {.node = "n0", .memory_limit = 100}};
-	list_init(&d.jobs);
-	cr_assert_eq(sources_new(&d.sources, &err), 0);
-	cr_assert_eq(loop_new(&d.loop, &err), 0);
+	d = (struct daemon){.runtime.config = {.node = "n0", .memory_limit = 100}};
+	list_init(&d.jobs.list);
+	cr_assert_eq(sources_new(&d.runtime.sources, &err), 0);
+	cr_assert_eq(loop_new(&d.runtime.loop, &err), 0);
 	cr_assert_eq(http_start(&d, "127.0.0.1:0", &http, &err), 0, "%s", err.text);
 	d.http = http;
 }
@@ -40,8 +40,8 @@ static void setup(void)
 static void teardown(void)
 {
 	http_stop(http);
-	loop_free(d.loop);
-	sources_free(d.sources);
+	loop_free(d.runtime.loop);
+	sources_free(d.runtime.sources);
 }
 
 TestSuite(http, .init = setup, .fini = teardown);
@@ -63,7 +63,7 @@ static void on_answer(void *arg, uint32_t events)
 	if (n > 0)
 		len += (size_t)n;
 	if (n == 0 || (n < 0 && errno != EAGAIN))
-		loop_stop(d.loop);
+		loop_stop(d.runtime.loop);
 }
 
 static void on_tick(void *arg)
@@ -71,7 +71,7 @@ static void on_tick(void *arg)
 	(void)arg;
 	http_tick(http, clock_now());
 	if (clock_now() > give_up)
-		loop_stop(d.loop);
+		loop_stop(d.runtime.loop);
 }
 
 /* Client and server share the loop. Returns the status, 0 when the connection ended without one. */
@@ -80,10 +80,10 @@ static int ask_over(int connection, const char *request)
 	sock = connection;
 	len = 0;
 	cr_assert_eq(send(sock, request, strlen(request), MSG_NOSIGNAL), (ssize_t)strlen(request));
-	struct watch *watch = loop_watch(d.loop, sock, EPOLLIN, on_answer, NULL);
+	struct watch *watch = loop_watch(d.runtime.loop, sock, EPOLLIN, on_answer, NULL);
 	give_up = clock_deadline(WAIT_MS * CLOCK_NS_PER_MS);
-	loop_tick(d.loop, 5, on_tick, NULL);
-	cr_assert_eq(loop_run(d.loop), 0);
+	loop_tick(d.runtime.loop, 5, on_tick, NULL);
+	cr_assert_eq(loop_run(d.runtime.loop), 0);
 	watch_remove(watch);
 	close(sock);
 	answer[len] = 0;

@@ -15,8 +15,9 @@ static struct wbuf out;
 
 static void setup(void)
 {
-	d = (struct daemon){.config = {.store = "/store", .node = "n0", .memory_limit = 1000}, .memory.arenas = 7};
-	list_init(&d.jobs);
+	d = (struct daemon){.runtime.config = {.store = "/store", .node = "n0", .memory_limit = 1000},
+			    .runtime.memory.arenas = 7};
+	list_init(&d.jobs.list);
 	job = (struct job){.daemon = &d, .name = "a\"b\\c\nd", .world = 1, .nlocal = 1, .epoch = 3, .ranks = ranks};
 	ranks[0] = (struct rank){.job = &job, .state = RANK_JOINED};
 	saves_init(&job.saves, &d, &job);
@@ -47,13 +48,13 @@ Test(metrics, a_daemon_without_jobs_tells_of_itself)
 
 Test(metrics, names_of_jobs_are_escaped)
 {
-	list_push(&d.jobs, &job.link);
+	list_push(&d.jobs.list, &job.link);
 	cr_assert(strstr(text(), "\nckpt_job_epoch{job_name=\"a\\\"b\\\\c\\nd\"} 3\n"));
 }
 
 Test(metrics, buckets_are_cumulative_and_end_with_all)
 {
-	list_push(&d.jobs, &job.link);
+	list_push(&d.jobs.list, &job.link);
 	snprintf(job.name, sizeof(job.name), "j");
 	histogram_add(&job.save_stats.captured, 3 * CLOCK_NS_PER_MS, 2);
 	histogram_add(&job.save_stats.captured, 1000 * CLOCK_NS_PER_S, 1);
@@ -68,7 +69,7 @@ Test(metrics, buckets_are_cumulative_and_end_with_all)
 
 Test(metrics, a_finding_has_its_code_and_job)
 {
-	list_push(&d.jobs, &job.link);
+	list_push(&d.jobs.list, &job.link);
 	snprintf(job.name, sizeof(job.name), "j");
 	ranks[0].hung = true;
 	const char *t = text();

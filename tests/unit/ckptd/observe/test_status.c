@@ -16,9 +16,10 @@ static struct rank ranks[2];
 static void setup(void)
 {
 	struct err err = {{0}};
-	d = (struct daemon){.config = {.store = "/store", .node = "n0", .memory_limit = 100}, .memory.arenas = 7};
-	list_init(&d.jobs);
-	cr_assert_eq(sources_new(&d.sources, &err), 0, "%s", err.text);
+	d = (struct daemon){.runtime.config = {.store = "/store", .node = "n0", .memory_limit = 100},
+			    .runtime.memory.arenas = 7};
+	list_init(&d.jobs.list);
+	cr_assert_eq(sources_new(&d.runtime.sources, &err), 0, "%s", err.text);
 	job = (struct job){.daemon = &d, .name = "main", .world = 2, .nlocal = 2, .epoch = 3, .ranks = ranks};
 	for (uint32_t r = 0; r < 2; r++)
 		ranks[r] = (struct rank){.job = &job, .id = r, .pidfd = -1, .doorbell = -1};
@@ -28,7 +29,7 @@ static void setup(void)
 
 static void teardown(void)
 {
-	sources_free(d.sources);
+	sources_free(d.runtime.sources);
 }
 
 TestSuite(status, .init = setup, .fini = teardown);
@@ -56,7 +57,7 @@ Test(status, an_idle_daemon_tells_its_node_store_and_memory)
 
 Test(status, without_a_store_it_says_null)
 {
-	d.config.store = NULL;
+	d.runtime.config.store = NULL;
 	json_t *j = status();
 	cr_assert(json_is_null(json_object_get(j, "store")));
 	json_decref(j);
@@ -71,7 +72,7 @@ static json_t *first_job(json_t *j)
 
 Test(status, a_job_tells_its_ranks_and_epoch)
 {
-	list_push(&d.jobs, &job.link);
+	list_push(&d.jobs.list, &job.link);
 	ranks[1].state = RANK_JOINED;
 	json_t *j = status(), *of = first_job(j);
 	cr_assert_eq(json_integer_value(json_object_get(of, "epoch")), 3);
@@ -84,7 +85,7 @@ Test(status, a_rank_tells_the_pages_of_its_arena)
 {
 	struct arena_head *head = calloc(1, sizeof(*head));
 	struct memory mem = {.head = head, .size = 4 << 20, .reserved = true};
-	list_push(&d.jobs, &job.link);
+	list_push(&d.jobs.list, &job.link);
 	ranks[1].mem = &mem;
 	for (int known = 0; known < 3; known++) {
 		json_t *j = status();
@@ -103,7 +104,7 @@ Test(status, a_rank_tells_the_pages_of_its_arena)
 Test(status, a_cut_character_does_not_spoil_the_document)
 {
 	struct snapshot *s;
-	list_push(&d.jobs, &job.link);
+	list_push(&d.jobs.list, &job.link);
 	cr_assert_eq(snapshot_new(&job.saves, (struct step_id){5, 3}, 2, &s), 0);
 	list_push(&job.saves.snapshots, &s->link);
 	s->rc = -EIO;
@@ -119,7 +120,7 @@ Test(status, a_cut_character_does_not_spoil_the_document)
 
 Test(status, a_store_path_of_any_bytes_does_not_spoil_the_document)
 {
-	d.config.store = "/st\xff\xfe";
+	d.runtime.config.store = "/st\xff\xfe";
 	json_t *j = status();
 	cr_assert_str_eq(json_string_value(json_object_get(j, "store")), "/st??");
 	json_decref(j);
@@ -140,7 +141,7 @@ Test(status, it_tells_the_settings_in_effect_and_where_they_come_from)
 
 Test(status, a_job_tells_its_policies)
 {
-	list_push(&d.jobs, &job.link);
+	list_push(&d.jobs.list, &job.link);
 	job.policy = (struct policy){.persist_every = 4, .save_policy = SAVE_REFUSE};
 	json_t *j = status(), *policy = json_object_get(first_job(j), "policy");
 	cr_assert_str_eq(json_string_value(json_object_get(policy, "persist-every")), "4");

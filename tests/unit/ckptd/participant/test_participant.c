@@ -31,27 +31,27 @@ static void setup(void)
 	static const char text[] = "n0 127.0.0.1:7000\nn1 127.0.0.1:7001\n";
 	struct err err = {{0}};
 	log_set_level(LOG_ERROR);
-	here = (struct daemon){.root = -1};
-	list_init(&here.jobs);
-	list_init(&here.hosts);
-	cr_assert_eq(roster_parse("nodes", text, strlen(text), &here.roster, &err), 0, "%s", err.text);
-	cr_assert_eq(pool_new(1, &here.pool, &err), 0, "%s", err.text);
-	cr_assert_eq(sources_new(&here.sources, &err), 0, "%s", err.text);
+	here = (struct daemon){.storage.root = -1};
+	list_init(&here.jobs.list);
+	list_init(&here.control.hosts);
+	cr_assert_eq(roster_parse("nodes", text, strlen(text), &here.peers.roster, &err), 0, "%s", err.text);
+	cr_assert_eq(pool_new(1, &here.runtime.pool, &err), 0, "%s", err.text);
+	cr_assert_eq(sources_new(&here.runtime.sources, &err), 0, "%s", err.text);
 	job = (struct job){.daemon = &here, .name = "main", .world = 4, .nlocal = 2, .spread = true};
 	job.ranks = calloc(job.nlocal, sizeof(*job.ranks));
 	cr_assert(job.ranks);
 	saves_init(&job.saves, &here, &job);
 	copies_init(&job.copies, &job);
 	restore_init(&job.restore, &job);
-	list_push(&here.jobs, &job.link);
+	list_push(&here.jobs.list, &job.link);
 }
 
 static void teardown(void)
 {
-	pool_free(here.pool);
+	pool_free(here.runtime.pool);
 	hosts_free(&here);
-	sources_free(here.sources);
-	roster_free(here.roster);
+	sources_free(here.runtime.sources);
+	roster_free(here.peers.roster);
 	free(job.ranks);
 }
 
@@ -68,10 +68,10 @@ static void other(enum peer_type type)
 
 static void wait_for_epoch(void)
 {
-	struct pollfd fd = {.fd = pool_event_fd(here.pool), .events = POLLIN};
+	struct pollfd fd = {.fd = pool_event_fd(here.runtime.pool), .events = POLLIN};
 	while (!job.epoch) {
 		cr_assert_eq(poll(&fd, 1, 10000), 1, "nothing is recorded");
-		pool_poll(here.pool);
+		pool_poll(here.runtime.pool);
 	}
 }
 
@@ -137,9 +137,9 @@ static void ask(enum wire_command_kind kind)
 	struct wire_answer answer = {0};
 	struct err err = {{0}};
 	const struct wire_command command = {.kind = kind};
-	here.root = 0; /* as if there were a store */
+	here.storage.root = 0; /* as if there were a store */
 	cr_assert_eq(halt_request(&job, &command, &answer, &err), 0, "%s", err.text);
-	here.root = -1;
+	here.storage.root = -1;
 }
 
 /* This node, after its daemon was restarted. */
@@ -174,7 +174,7 @@ Test(participant, what_a_job_was_asked_does_not_outlive_the_last_node_of_it)
 	list_remove(&job.link);
 	hosts_node_down(&here, 1, "it is down");
 	cr_assert_eq(host_view(&here, "main").attending, 0u);
-	list_push(&here.jobs, &job.link);
+	list_push(&here.jobs.list, &job.link);
 	participant_join(&job);
 	cr_expect_eq(host_view(&here, "main").attending, job.nlocal);
 	cr_expect(!job.stop, "that was another life of the job");
@@ -189,7 +189,7 @@ Test(participant, nor_that_of_a_job_whose_ranks_are_planned)
 	list_remove(&job.link);
 	host_report(&here, 0, true, &assignment);
 	cr_assert_eq(membership_plan(&here, "main"), 1u);
-	list_push(&here.jobs, &job.link);
+	list_push(&here.jobs.list, &job.link);
 	job.world = 2;
 	job.resize.plan = 1;
 	participant_join(&job);
@@ -227,11 +227,11 @@ Test(participant, also_where_the_world_could_not_be_made_at_first)
 	host_report(&here, 0, true, &assignment);
 	host_report(&here, 1, true, &node_join);
 	host_report(&here, 1, true, &halt);
-	here.config.store = "/nothing/is/here";
+	here.runtime.config.store = "/nothing/is/here";
 	cr_assert_lt(host_remake(&here, "main", 6, true, &err), 0);
 	cr_assert_not(host_has(&here, "main"));
-	here.config.store = NULL;
-	list_push(&here.jobs, &job.link);
+	here.runtime.config.store = NULL;
+	list_push(&here.jobs.list, &job.link);
 	job.world = 6;
 	job.resize.plan = 1;
 	participant_join(&job);
@@ -406,9 +406,9 @@ Test(participant, who_is_turned_out_leaves_nothing_that_a_worker_reads)
 	cr_assert_eq(resize_offer(&job, 1, &offer, &err), -EAGAIN);
 	cr_expect(job_rank(&job, 0) && !saves_in_memory(&job.saves, UINT64_MAX));
 	while (!saves_idle_here(&job.saves)) {
-		struct pollfd fd = {.fd = pool_event_fd(here.pool), .events = POLLIN};
+		struct pollfd fd = {.fd = pool_event_fd(here.runtime.pool), .events = POLLIN};
 		cr_assert_eq(poll(&fd, 1, 10000), 1, "it goes on for ever");
-		pool_poll(here.pool);
+		pool_poll(here.runtime.pool);
 	}
 	cr_assert_eq(resize_offer(&job, 2, &offer, &err), 0, "%s", err.text);
 	cr_expect(job_rank(&job, 2) && !job_rank(&job, 0) && job.resize.plan == 3);

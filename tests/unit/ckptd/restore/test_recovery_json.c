@@ -13,7 +13,7 @@
 
 static struct roster_node nodes[2] = {{.name = "a"}, {.name = "b"}};
 static struct roster roster = {.nodes = nodes, .n = 2};
-static struct daemon d = {.roster = &roster};
+static struct daemon d = {.peers.roster = &roster};
 static struct recovery_part of_ranks[2] = {
 	{.rank = 0, .source = WIRE_FROM_MEMORY, .from = RECOVERY_NOWHERE, .fetch_ns = MS, .load_ns = MS},
 	{.rank = 3,

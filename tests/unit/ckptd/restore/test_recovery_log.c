@@ -17,8 +17,8 @@ static struct recovery_log *const all = &job.recovery_log;
 
 static void setup(void)
 {
-	d = (struct daemon){.root = -1};
-	list_init(&d.jobs);
+	d = (struct daemon){.storage.root = -1};
+	list_init(&d.jobs.list);
 	job = (struct job){.daemon = &d, .name = "main", .world = 2, .nlocal = 2, .epoch = 3, .ranks = ranks};
 	for (uint32_t r = 0; r < 2; r++) {
 		mems[r].head = calloc(1, sizeof(*mems[r].head));

@@ -24,11 +24,11 @@ static void setup(void)
 	static const char text[] = "n0 127.0.0.1:7000\nn1 127.0.0.1:7001\n";
 	struct err err = {{0}};
 	log_set_level(LOG_ERROR);
-	here = (struct daemon){.root = -1};
-	list_init(&here.jobs);
-	list_init(&here.hosts);
-	cr_assert_eq(roster_parse("nodes", text, strlen(text), &here.roster, &err), 0, "%s", err.text);
-	cr_assert_eq(pool_new(1, &here.pool, &err), 0, "%s", err.text);
+	here = (struct daemon){.storage.root = -1};
+	list_init(&here.jobs.list);
+	list_init(&here.control.hosts);
+	cr_assert_eq(roster_parse("nodes", text, strlen(text), &here.peers.roster, &err), 0, "%s", err.text);
+	cr_assert_eq(pool_new(1, &here.runtime.pool, &err), 0, "%s", err.text);
 	job = (struct job){
 		.daemon = &here, .name = "main", .world = 4, .nlocal = 2, .epoch = 1, .spread = true, .ranks = ranks};
 	for (uint32_t r = 0; r < job.nlocal; r++)
@@ -36,14 +36,14 @@ static void setup(void)
 	saves_init(&job.saves, &here, &job);
 	copies_init(&job.copies, &job);
 	restore_init(&job.restore, &job);
-	list_push(&here.jobs, &job.link);
+	list_push(&here.jobs.list, &job.link);
 }
 
 static void teardown(void)
 {
-	pool_free(here.pool);
+	pool_free(here.runtime.pool);
 	saves_free(&job.saves);
-	roster_free(here.roster);
+	roster_free(here.peers.roster);
 }
 
 TestSuite(restore, .init = setup, .fini = teardown);
@@ -51,12 +51,12 @@ TestSuite(restore, .init = setup, .fini = teardown);
 /* The next change of the world may begin before the processes of the last plan have registered. */
 Test(restore, who_has_no_arenas_yet_says_that_nothing_is_there)
 {
-	struct pollfd fd = {.fd = pool_event_fd(here.pool), .events = POLLIN};
+	struct pollfd fd = {.fd = pool_event_fd(here.runtime.pool), .events = POLLIN};
 	restore_look(&job.restore, UINT64_MAX);
 	cr_assert_not(restore_idle(&job.restore));
 	while (job.restore.state == RESTORE_LOOK) {
 		cr_assert_eq(poll(&fd, 1, 10000), 1, "nobody looks");
-		pool_poll(here.pool);
+		pool_poll(here.runtime.pool);
 	}
 	cr_expect_eq(job.restore.state, RESTORE_FOUND);
 	cr_expect_null(job.restore.work);
@@ -96,10 +96,10 @@ static void fetch(void)
 
 static void run_work(void)
 {
-	struct pollfd fd = {.fd = pool_event_fd(here.pool), .events = POLLIN};
+	struct pollfd fd = {.fd = pool_event_fd(here.runtime.pool), .events = POLLIN};
 	while (job.restore.work) {
 		cr_assert_eq(poll(&fd, 1, 10000), 1, "nobody works");
-		pool_poll(here.pool);
+		pool_poll(here.runtime.pool);
 	}
 }
 

@@ -13,7 +13,7 @@ static struct restore *const restore = &job.restore;
 
 static void setup(void)
 {
-	d = (struct daemon){.root = -1};
+	d = (struct daemon){.storage.root = -1};
 	job = (struct job){.daemon = &d, .name = "main", .world = 6, .nlocal = 3, .epoch = 2, .ranks = ranks};
 	for (uint32_t r = 0; r < 3; r++)
 		ranks[r] = (struct rank){.job = &job, .id = 3 + r, .index = r};

@@ -15,9 +15,9 @@ static struct rank ranks[1];
 
 static void setup(void)
 {
-	d = (struct daemon){.root = 3};
-	list_init(&d.jobs);
-	list_init(&d.hosts);
+	d = (struct daemon){.storage.root = 3};
+	list_init(&d.jobs.list);
+	list_init(&d.control.hosts);
 	ranks[0] = (struct rank){.job = &job, .state = RANK_JOINED, .pidfd = -1};
 	job = (struct job){
 		.daemon = &d, .name = "main", .world = 1, .nlocal = 1, .epoch = 1, .nslots = 5, .ranks = ranks};
@@ -250,7 +250,7 @@ Test(queue, a_job_that_is_asked_to_stop_writes_each_save)
 
 Test(queue, without_a_store_nothing_is_written)
 {
-	d.root = -1;
+	d.storage.root = -1;
 	struct snapshot *s = captured(1);
 	cr_assert_null(next());
 	cr_assert_eq(s->storage_rc, -EINVAL);
@@ -258,7 +258,7 @@ Test(queue, without_a_store_nothing_is_written)
 
 Test(queue, a_daemon_that_ends_begins_nothing)
 {
-	d.stopping = true;
+	d.runtime.stopping = true;
 	struct snapshot *s = captured(1);
 	cr_assert_null(next());
 	cr_assert_eq(s->storage_rc, 0);
@@ -267,7 +267,7 @@ Test(queue, a_daemon_that_ends_begins_nothing)
 Test(queue, a_save_that_waits_fails_when_its_copy_is_found_damaged)
 {
 	struct err err = {{0}};
-	list_push(&d.jobs, &job.link);
+	list_push(&d.jobs.list, &job.link);
 	cr_assert_eq(participant_take(&job, &err), 0, "%s", err.text);
 	struct snapshot *first = captured(1), *second = captured(2);
 	writing(first);
@@ -281,7 +281,7 @@ Test(queue, a_save_that_waits_fails_when_its_copy_is_found_damaged)
 Test(queue, what_is_found_damaged_while_it_is_written_is_given_up_until_it_is_prepared)
 {
 	struct err err = {{0}};
-	list_push(&d.jobs, &job.link);
+	list_push(&d.jobs.list, &job.link);
 	cr_assert_eq(participant_take(&job, &err), 0, "%s", err.text);
 	for (enum node_part_state state = NODE_PART_SYNC_DIR; state <= NODE_PART_CLOSE_NODE; state++) {
 		struct snapshot *s = captured(state);

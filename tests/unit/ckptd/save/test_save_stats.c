@@ -14,8 +14,8 @@ static struct save_stats *const m = &job.save_stats;
 
 static void setup(void)
 {
-	d = (struct daemon){.root = -1};
-	list_init(&d.jobs);
+	d = (struct daemon){.storage.root = -1};
+	list_init(&d.jobs.list);
 	job = (struct job){.daemon = &d,
 			   .name = "main",
 			   .world = 2,

@@ -20,9 +20,9 @@ static void setup(void)
 {
 	static const uint32_t slots[MAKER_WORLD] = {0};
 	log_set_level(LOG_ERROR);
-	d = (struct daemon){.root = -1};
-	list_init(&d.jobs);
-	list_init(&d.hosts);
+	d = (struct daemon){.storage.root = -1};
+	list_init(&d.jobs.list);
+	list_init(&d.control.hosts);
 	maker_new(&maker, id);
 	for (uint32_t r = 0; r < MAKER_WORLD; r++)
 		ranks[r] = (struct rank){
@@ -38,7 +38,7 @@ static void setup(void)
 	saves_init(&job.saves, &d, &job);
 	copies_init(&job.copies, &job);
 	restore_init(&job.restore, &job);
-	list_push(&d.jobs, &job.link);
+	list_push(&d.jobs.list, &job.link);
 	cr_assert_eq(saves_adopt(&job.saves, id, slots), 0);
 	s = saves_find(&job.saves, id);
 	cr_assert(s);

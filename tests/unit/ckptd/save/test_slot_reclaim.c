@@ -22,9 +22,9 @@ static void setup(void)
 {
 	static const uint32_t slots[MAKER_WORLD] = {0};
 	log_set_level(LOG_ERROR);
-	d = (struct daemon){.root = -1};
-	list_init(&d.jobs);
-	list_init(&d.hosts);
+	d = (struct daemon){.storage.root = -1};
+	list_init(&d.jobs.list);
+	list_init(&d.control.hosts);
 	maker_new(&maker, newest);
 	for (uint32_t r = 0; r < MAKER_WORLD; r++)
 		ranks[r] = (struct rank){
@@ -40,7 +40,7 @@ static void setup(void)
 	saves_init(&job.saves, &d, &job);
 	copies_init(&job.copies, &job);
 	restore_init(&job.restore, &job);
-	list_push(&d.jobs, &job.link);
+	list_push(&d.jobs.list, &job.link);
 	saves_resume(&job.saves, begun_with);
 	cr_assert_eq(saves_adopt(&job.saves, newest, slots), 0);
 }
@@ -107,7 +107,7 @@ static void refuse_restore(uint64_t step)
 static void replicate_newest(void)
 {
 	static char some_replica;
-	d.replica = (struct replica *)&some_replica; /* nobody is asked to send or to forget */
+	d.peers.replica = (struct replica *)&some_replica; /* nobody is asked to send or to forget */
 	job.policy.copies = 1;
 	copies_replicated(&job.copies, newest);
 	cr_assert(copies_keep(&job.copies, newest));

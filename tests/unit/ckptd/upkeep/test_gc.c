@@ -42,22 +42,22 @@ static void setup(void)
 {
 	scratch_new(root);
 	make(1, false);
-	d = (struct daemon){.config = {.store = root, .collect_after_ms = 3600000}};
-	list_init(&d.jobs);
-	list_init(&d.hosts);
-	cr_assert_eq(disk_new(root, &d.disk, &d.root, &err), 0, "%s", err.text);
-	cr_assert_eq(gc_new(&d, &d.gc, &err), 0, "%s", err.text);
+	d = (struct daemon){.runtime.config = {.store = root, .collect_after_ms = 3600000}};
+	list_init(&d.jobs.list);
+	list_init(&d.control.hosts);
+	cr_assert_eq(disk_new(root, &d.storage.disk, &d.storage.root, &err), 0, "%s", err.text);
+	cr_assert_eq(gc_new(&d, &d.storage.gc, &err), 0, "%s", err.text);
 	job = (struct job){.daemon = &d, .name = "gpt"};
 	saves_init(&job.saves, &d, &job);
 	restore_init(&job.restore, &job);
-	list_push(&d.jobs, &job.link);
+	list_push(&d.jobs.list, &job.link);
 }
 
 static void teardown(void)
 {
 	failpoint_arm(NULL, NULL);
-	gc_free(d.gc);
-	disk_free(d.disk);
+	gc_free(d.storage.gc);
+	disk_free(d.storage.disk);
 	scratch_remove(root);
 }
 
@@ -66,24 +66,24 @@ TestSuite(gc, .init = setup, .fini = teardown);
 /* The first tick begins with a look at the whole store. */
 static void turn(void)
 {
-	struct pollfd fds[2] = {{.fd = gc_event_fd(d.gc), .events = POLLIN},
-				{.fd = disk_event_fd(d.disk), .events = POLLIN}};
+	struct pollfd fds[2] = {{.fd = gc_event_fd(d.storage.gc), .events = POLLIN},
+				{.fd = disk_event_fd(d.storage.disk), .events = POLLIN}};
 	poll(fds, 2, 5);
-	gc_poll(d.gc);
-	disk_poll(d.disk, 0);
-	gc_tick(d.gc);
+	gc_poll(d.storage.gc);
+	disk_poll(d.storage.disk, 0);
+	gc_tick(d.storage.gc);
 }
 
 static void settle(void)
 {
-	gc_tick(d.gc);
-	for (int quiet = 0; quiet < 3; quiet = gc_idle(d.gc) ? quiet + 1 : 0)
+	gc_tick(d.storage.gc);
+	for (int quiet = 0; quiet < 3; quiet = gc_idle(d.storage.gc) ? quiet + 1 : 0)
 		turn();
 }
 
 static void collect(void)
 {
-	gc_want(d.gc, &job);
+	gc_want(d.storage.gc, &job);
 	settle();
 }
 
@@ -153,7 +153,7 @@ Test(gc, a_job_that_has_ended_meanwhile_has_its_round)
 {
 	make(2, false);
 	job.policy.keep_last = 1;
-	gc_want(d.gc, &job);
+	gc_want(d.storage.gc, &job);
 	list_remove(&job.link);
 	settle();
 	cr_assert_str_eq(left(), "2");
@@ -205,12 +205,12 @@ Test(gc, what_comes_into_use_after_the_plan_stays)
 	make(2, false);
 	job.policy.keep_last = 1;
 	settle(); /* the whole store */
-	gc_want(d.gc, &job);
-	struct pollfd fd = {.fd = gc_event_fd(d.gc), .events = POLLIN};
-	gc_tick(d.gc);
+	gc_want(d.storage.gc, &job);
+	struct pollfd fd = {.fd = gc_event_fd(d.storage.gc), .events = POLLIN};
+	gc_tick(d.storage.gc);
 	cr_assert_eq(poll(&fd, 1, 10000), 1, "the plan is made");
 	job.restore.state = RESTORE_LOOK;
-	while (!gc_idle(d.gc))
+	while (!gc_idle(d.storage.gc))
 		turn();
 	cr_assert_str_eq(left(), "1 2");
 }
@@ -292,11 +292,11 @@ Test(gc, the_end_of_the_daemon_cuts_it_short)
 	for (uint64_t step = 2; step <= 10; step++)
 		make(step, false);
 	job.policy.keep_last = 1;
-	gc_want(d.gc, &job);
-	gc_tick(d.gc);
-	d.stopping = true;
+	gc_want(d.storage.gc, &job);
+	gc_tick(d.storage.gc);
+	d.runtime.stopping = true;
 	uint64_t deadline = clock_deadline(60 * CLOCK_NS_PER_S);
-	while (!gc_idle(d.gc) && clock_now() < deadline)
+	while (!gc_idle(d.storage.gc) && clock_now() < deadline)
 		turn();
-	cr_assert(gc_idle(d.gc));
+	cr_assert(gc_idle(d.storage.gc));
 }

@@ -36,16 +36,16 @@ static void make(uint64_t step, uint64_t seed)
 static void start(uint64_t interval_ms)
 {
 	struct err err = {{0}};
-	node.config.scrub_interval_ms = interval_ms;
+	node.runtime.config.scrub_interval_ms = interval_ms;
 	cr_assert_eq(scrub_new(&node, &node.scrub, &err), 0, "%s", err.text);
 }
 
 static void setup(void)
 {
 	scratch_new(path);
-	node = (struct daemon){.config = {.store = path}};
-	list_init(&node.jobs);
-	meter_init(&node.reads, 0);
+	node = (struct daemon){.runtime.config = {.store = path}};
+	list_init(&node.jobs.list);
+	meter_init(&node.storage.reads, 0);
 }
 
 static void teardown(void)
@@ -151,7 +151,7 @@ Test(scrub, a_daemon_that_stops_begins_nothing)
 	struct health health;
 	make(1, 1);
 	start(MINUTE);
-	node.stopping = true;
+	node.runtime.stopping = true;
 	settle();
 	cr_assert_eq(health_of(1, &health), -ENOENT);
 }

@@ -1,0 +1,24 @@
+/* Storage: the store of this node, and how fast it may be written and read. */
+#ifndef CKPTD_CHECKPOINT_STORAGE_H
+#define CKPTD_CHECKPOINT_STORAGE_H
+
+#include "checkpoint/file/compress_buffers.h"
+#include "runtime/room.h"
+
+struct catalog;
+struct disk;
+struct gc;
+struct space;
+
+struct storage {
+	struct disk *disk;
+	int root;                /* handle of the repository; -1: memory only */
+	struct throttle writes;  /* what commits write */
+	struct meter reads;      /* what is read back */
+	struct packing packing;  /* by the workers of the pool */
+	struct space *space;     /* how full it is; NULL: memory only */
+	struct catalog *catalog; /* catalog/catalog.h; NULL: none */
+	struct gc *gc;           /* upkeep/gc.h; NULL: no store */
+};
+
+#endif
