@@ -62,6 +62,7 @@ int cuda_held_issue(const struct cuda_held *held, struct device *dev, const stru
 {
 	struct cuda_rt *rt = dev->rt;
 	return cuda_check(
-		dev, rt->pack(rt, dev->copies, &table->gpu, segment->first_unit, segment->units, held->changed, base),
+		dev,
+		rt->pack(rt, dev->copies, &table->gpu, segment->first_unit, segment->units, held->changed, base, false),
 		"starting to copy what has changed", err);
 }

@@ -2,6 +2,7 @@
  * counter moves): a save costs the host a handful of calls, however many spans there are. */
 #include "cuda_held.h"
 #include "cuda_staging.h"
+#include "cuda_ways.h"
 
 #include "base/cleanup.h"
 #include "base/log.h"
@@ -11,15 +12,12 @@
 
 struct plan {
 	struct device *dev;
-	struct span_list list;
 	void *base;
 	uint64_t granule;
-	struct cuda_table all; /* spans, witnesses too, for the digests and for what is held */
+	struct cuda_ways ways;
 	struct cuda_held held;
 	struct cuda_segment *segments;
 	size_t nsegments;
-	struct cuda_route in, out; /* out: staged plans only */
-	struct span *staged_in, *staged_out;
 	bool staged;
 	struct rt_event *begun, *digested, *copied;
 	_Atomic uint64_t *graph_progress; /* where the graphs tell their progress */
@@ -48,50 +46,25 @@ static int make_events(struct plan *plan, struct err *err)
 	return rc;
 }
 
-/* The ways of the list: its table, and the routes. The device is entered. */
-static int make_ways(struct plan *plan, struct err *err)
+static int make_ways(struct plan *plan, struct cuda_ways *ways, struct err *err)
 {
-	struct device *dev = plan->dev;
-	size_t nout;
-	char *staging = dev->staging.memory;
-	int rc = 0;
-	if (dev->rt->digest)
-		rc = cuda_table_init(dev, &plan->all, plan->list.spans, plan->list.nall, err);
-	if (rc == 0 && !plan->staged)
-		return cuda_route_init(&plan->in, dev, plan->list.spans, plan->list.n, plan->base, plan->granule, err);
-	if (rc == 0)
-		rc = cuda_staging_lists(&plan->list, staging, plan->segments, plan->nsegments, &plan->staged_in,
-					&plan->staged_out, &nout, err);
-	if (rc == 0)
-		rc = cuda_route_init(&plan->in, dev, plan->staged_in, plan->list.n, staging, plan->granule, err);
-	if (rc == 0)
-		rc = cuda_route_init(&plan->out, dev, plan->staged_out, nout, plan->base, plan->granule, err);
-	return rc;
-}
-
-static void drop_ways(struct plan *plan)
-{
-	cuda_route_free(&plan->out);
-	cuda_route_free(&plan->in);
-	cuda_table_free(plan->dev, &plan->all);
-	free(plan->staged_in);
-	free(plan->staged_out);
-	span_list_free(&plan->list);
+	return cuda_ways_make(ways, plan->dev, plan->base, plan->granule, plan->segments, plan->nsegments, plan->staged,
+			      err);
 }
 
 static int make_parts(struct plan *plan, unsigned flags, struct err *err)
 {
 	struct device *dev = plan->dev;
-	int rc = cuda_segments_find(&plan->list, &plan->segments, &plan->nsegments, err);
+	int rc = cuda_segments_find(&plan->ways.list, &plan->segments, &plan->nsegments, err);
 	if (rc == 0)
 		rc = make_events(plan, err);
 	/* The table is waited for, and with it the memory for what is held. */
 	if (rc == 0 && dev->rt->digest)
-		rc = cuda_held_init(&plan->held, dev, &plan->list, err);
+		rc = cuda_held_init(&plan->held, dev, &plan->ways.list, err);
 	if (rc == 0 && flags & PLAN_STAGED)
-		rc = cuda_staging_take(dev, plan->list.bytes, err);
+		rc = cuda_staging_take(dev, plan->ways.list.bytes, err);
 	plan->staged = rc == 0 && flags & PLAN_STAGED;
-	return rc < 0 ? rc : make_ways(plan, err);
+	return rc < 0 ? rc : make_ways(plan, &plan->ways, err);
 }
 
 static void drop_events(struct plan *plan)
@@ -116,7 +89,7 @@ static void drop_handles(struct plan *plan)
 		log_warn("%s", err.text);
 	for (size_t i = 0; i < plan->nsegments; i++)
 		cuda_segment_forget(dev, &plan->segments[i]);
-	drop_ways(plan);
+	cuda_ways_drop(&plan->ways, dev);
 	cuda_held_free(&plan->held, dev);
 	if (plan->staged)
 		cuda_staging_put(dev);
@@ -151,7 +124,7 @@ int cuda_plan_new(struct device *dev, void *base, const struct span *spans, size
 	plan->base = base;
 	plan->granule = granule;
 	atomic_fetch_add(&dev->holders, 1);
-	rc = span_list_init(&plan->list, spans, n, err);
+	rc = span_list_init(&plan->ways.list, spans, n, err);
 	if (rc == 0)
 		rc = cuda_enter(dev, &former, err);
 	if (rc == 0) {
@@ -179,39 +152,25 @@ static int check_ended(struct plan *plan, struct err *err)
 }
 
 /* Events and segments stay as they are: another thread may be in the fence of an earlier launch. */
-static void take_ways(struct plan *plan, struct plan *next)
-{
-	struct plan former = *plan;
-	plan->list = next->list;
-	plan->all = next->all;
-	plan->in = next->in;
-	plan->out = next->out;
-	plan->staged_in = next->staged_in;
-	plan->staged_out = next->staged_out;
-	plan->graph_progress = NULL; /* the graphs are of the former addresses */
-	*next = former;
-}
-
 int cuda_plan_rebind(struct plan *plan, const struct span *spans, size_t n, struct err *err)
 {
 	struct cuda_former former;
-	struct plan next = {.dev = plan->dev,
-			    .base = plan->base,
-			    .granule = plan->granule,
-			    .segments = plan->segments,
-			    .nsegments = plan->nsegments,
-			    .staged = plan->staged};
+	struct cuda_ways next = {0};
 	int rc = cuda_enter(plan->dev, &former, err);
 	if (rc < 0)
 		return rc;
 	rc = check_ended(plan, err);
 	if (rc == 0)
-		rc = span_list_again(&next.list, &plan->list, spans, n, err);
+		rc = span_list_again(&next.list, &plan->ways.list, spans, n, err);
 	if (rc == 0)
-		rc = make_ways(&next, err);
-	if (rc == 0)
-		take_ways(plan, &next);
-	drop_ways(&next);
+		rc = make_ways(plan, &next, err);
+	if (rc == 0) {
+		struct cuda_ways replaced = plan->ways;
+		plan->ways = next;
+		plan->graph_progress = NULL; /* the graphs are of the former addresses */
+		next = replaced;
+	}
+	cuda_ways_drop(&next, plan->dev);
 	cuda_leave(plan->dev, &former);
 	return rc;
 }
@@ -225,8 +184,8 @@ static void record_graphs(struct plan *plan, _Atomic uint64_t *progress)
 	int rc = 0;
 	plan->graph_progress = NULL;
 	for (size_t i = 0; rc == 0 && i < plan->nsegments; i++)
-		rc = cuda_segment_record(&plan->segments[i], &plan->in, plan->staged ? &plan->out : NULL, progress,
-					 &err);
+		rc = cuda_segment_record(&plan->segments[i], &plan->ways.in, plan->staged ? &plan->ways.out : NULL,
+					 progress, &err);
 	if (rc < 0) {
 		log_warn("captures are not recorded as graphs: %s", err.text);
 		for (size_t i = 0; i < plan->nsegments; i++)
@@ -261,18 +220,21 @@ static int check_launch(struct plan *plan, const struct capture_target *target, 
 	return check_ended(plan, err);
 }
 
-/* On the caller's stream: the point in time that is captured, and the digests of the state there. */
+/* On the caller's stream: the point in time that is captured, and the digests of the state there. The gathering comes first, which is short: the
+ * copies need not wait for the digests of everything. */
 static int issue_begin(struct plan *plan, struct rt_stream *stream, const struct capture_target *target,
 		       struct err *err)
 {
 	struct device *dev = plan->dev;
 	struct cuda_rt *rt = dev->rt;
-	int rc = cuda_check(dev, rt->event_record(rt, plan->begun, stream), "recording an event", err);
+	int rc = cuda_gather_issue(&plan->ways.gather, dev, stream, err);
+	if (rc == 0)
+		rc = cuda_check(dev, rt->event_record(rt, plan->begun, stream), "recording an event", err);
 	if (rc < 0 || !target->leaves)
 		return rc;
-	if (plan->all.units)
+	if (plan->ways.all.units)
 		rc = cuda_check(dev,
-				rt->digest(rt, stream, &plan->all.gpu, 0, plan->all.units, target->leaves,
+				rt->digest(rt, stream, &plan->ways.all.gpu, 0, plan->ways.all.units, target->leaves,
 					   target->held ? plan->held.changed : NULL),
 				"starting the digests", err);
 	if (rc == 0)
@@ -295,7 +257,7 @@ static int issue_held(struct plan *plan, const struct cuda_segment *segment, con
 	int rc = cuda_check(dev, dev->rt->stream_wait(dev->rt, dev->copies, plan->digested), "waiting for an event",
 			    err);
 	if (rc == 0)
-		rc = cuda_held_issue(&plan->held, dev, &plan->all, segment, plan->base, err);
+		rc = cuda_held_issue(&plan->held, dev, &plan->ways.all, segment, plan->base, err);
 	return rc == 0 && !plan->staged ? tell_held(plan, segment, target, err) : rc;
 }
 
@@ -309,14 +271,14 @@ static int issue_in(struct plan *plan, const struct capture_target *target, stru
 		struct cuda_segment *segment = &plan->segments[i];
 		if (!segment->bytes)
 			continue;
-		rc = segment->held
-			     ? issue_held(plan, segment, target, err)
-			     : cuda_segment_run(segment, &plan->in, false, plan->staged ? NULL : target->progress, err);
+		rc = segment->held ? issue_held(plan, segment, target, err)
+				   : cuda_segment_run(segment, &plan->ways.in, false,
+						      plan->staged ? NULL : target->progress, err);
 		if (rc == 0)
 			rc = cuda_check(dev, rt->event_record(rt, segment->read, dev->copies), "recording an event",
 					err);
 	}
-	return rc;
+	return rc < 0 ? rc : cuda_gather_read(&plan->ways.gather, dev, err);
 }
 
 static int issue_out(struct plan *plan, const struct capture_target *target, struct err *err)
@@ -326,7 +288,7 @@ static int issue_out(struct plan *plan, const struct capture_target *target, str
 		struct cuda_segment *segment = &plan->segments[i];
 		if (segment->bytes)
 			rc = segment->held ? tell_held(plan, segment, target, err)
-					   : cuda_segment_run(segment, &plan->out, true, target->progress, err);
+					   : cuda_segment_run(segment, &plan->ways.out, true, target->progress, err);
 	}
 	return rc;
 }
@@ -368,7 +330,7 @@ static int launch(struct plan *plan, struct rt_stream *stream, const struct capt
 	plan->launched = false;
 	atomic_store(target->progress, 0);
 	atomic_store(target->done, 0);
-	cuda_held_guess(&plan->list, plan->segments, plan->nsegments, target);
+	cuda_held_guess(&plan->ways.list, plan->segments, plan->nsegments, target);
 	rc = issue_begin(plan, stream, target, err);
 	if (rc == 0)
 		rc = issue_capture(plan, target, err);

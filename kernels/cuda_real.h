@@ -16,6 +16,7 @@ typedef CUresult context_release_fn(CUdevice device);
 typedef CUresult current_fn(CUcontext *context);
 typedef CUresult make_current_fn(CUcontext context);
 typedef CUresult stream_context_fn(CUstream stream, CUcontext *context);
+typedef CUresult allocation_fn(CUdeviceptr *base, size_t *size, CUdeviceptr memory);
 
 struct real {
 	struct cuda_rt rt; /* first */
@@ -27,6 +28,7 @@ struct real {
 	current_fn *current;
 	make_current_fn *make_current;
 	stream_context_fn *stream_context;
+	allocation_fn *allocation;
 };
 
 /* Of the table; rt may be NULL. */
@@ -44,6 +46,7 @@ int cuda_real_context_release(struct cuda_rt *rt, int ordinal);
 int cuda_real_current(struct cuda_rt *rt, struct rt_context **context);
 int cuda_real_make_current(struct cuda_rt *rt, struct rt_context *context);
 int cuda_real_stream_context(struct cuda_rt *rt, struct rt_stream *stream, struct rt_context **context);
+int cuda_real_allocation(struct cuda_rt *rt, const void *memory, void **base, size_t *size);
 int cuda_real_write64(struct cuda_rt *rt, struct rt_stream *stream, void *at, uint64_t value);
 int cuda_real_write32(struct cuda_rt *rt, struct rt_stream *stream, void *at, uint32_t value);
 

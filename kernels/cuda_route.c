@@ -47,6 +47,12 @@ static int check_calls(const struct cuda_route *route, struct err *err)
 	return 0;
 }
 
+static bool is_packed(const struct cuda_route *route, const struct span *span)
+{
+	const char *memory = span->memory;
+	return memory >= route->room && memory < route->room + route->room_size;
+}
+
 /* Which spans are packed, as a list of their own for the kernel. */
 static int make_table(struct cuda_route *route, struct err *err)
 {
@@ -58,7 +64,7 @@ static int make_table(struct cuda_route *route, struct err *err)
 	for (size_t i = 0; i < route->n; i++) {
 		const struct span *span = &route->spans[i];
 		route->unit[i] = COPIED;
-		if (!cuda_packs(route->dev, span))
+		if (is_packed(route, span) || !cuda_packs(route->dev, span))
 			continue;
 		route->unit[i] = units;
 		units += leaf_count(span_bytes(span));
@@ -69,21 +75,18 @@ static int make_table(struct cuda_route *route, struct err *err)
 	return rc;
 }
 
-int cuda_route_init(struct cuda_route *route, struct device *dev, const struct span *spans, size_t n, void *base,
-		    uint64_t granule, struct err *err)
+int cuda_route_init(struct cuda_route *route, struct device *dev, void *base, uint64_t granule, struct err *err)
 {
-	*route = (struct cuda_route){.dev = dev, .spans = spans, .n = n, .base = base, .granule = granule};
-	route->unit = calloc(n + 1, sizeof(*route->unit));
+	route->dev = dev;
+	route->base = base;
+	route->granule = granule;
+	route->unit = calloc(route->n + 1, sizeof(*route->unit));
 	if (!route->unit)
-		return err_set(err, -ENOMEM, "out of memory for %zu spans", n);
+		return err_set(err, -ENOMEM, "out of memory for %zu spans", route->n);
 	int rc = make_table(route, err);
 	if (rc == 0)
 		rc = check_calls(route, err);
-	if (rc == 0)
-		rc = make_batch(route, err);
-	if (rc < 0)
-		cuda_route_free(route);
-	return rc;
+	return rc < 0 ? rc : make_batch(route, err);
 }
 
 void cuda_route_free(struct cuda_route *route)
@@ -94,6 +97,7 @@ void cuda_route_free(struct cuda_route *route)
 	free(route->batch.src);
 	free(route->batch.bytes);
 	free(route->unit);
+	free(route->spans);
 	*route = (struct cuda_route){0};
 }
 
@@ -111,9 +115,10 @@ static int issue_packing(struct cuda_route *route, struct step *step, struct err
 	step->units = 0;
 	if (!units)
 		return 0;
-	return cuda_check(route->dev,
-			  rt->pack(rt, route->dev->copies, &route->packed.gpu, step->unit, units, NULL, route->base),
-			  "starting to pack", err);
+	return cuda_check(
+		route->dev,
+		rt->pack(rt, route->dev->copies, &route->packed.gpu, step->unit, units, NULL, route->base, false),
+		"starting to pack", err);
 }
 
 static int issue_batch(struct cuda_route *route, struct err *err)
@@ -189,15 +194,15 @@ static int issue_span(struct cuda_route *route, struct step *step, size_t i, str
 	return rc;
 }
 
-int cuda_route_issue(struct cuda_route *route, size_t first, size_t n, uint64_t told, _Atomic uint64_t *progress,
-		     struct err *err)
+int cuda_route_issue(struct cuda_route *route, size_t part, uint64_t told, _Atomic uint64_t *progress, struct err *err)
 {
+	const struct cuda_part *p = &route->parts[part];
 	struct step step = {.told = told, .arrived = told, .end = told, .progress = progress};
 	int rc = 0;
 	route->batch.n = 0; /* of an issue that failed */
-	for (size_t i = 0; i < n; i++)
-		step.end += span_bytes(&route->spans[first + i]);
-	for (size_t i = 0; rc == 0 && i < n; i++)
-		rc = issue_span(route, &step, first + i, err);
+	for (size_t i = p->first; i < p->first + p->n; i++)
+		step.end += span_bytes(&route->spans[i]);
+	for (size_t i = p->first; rc == 0 && i < p->first + p->n; i++)
+		rc = issue_span(route, &step, i, err);
 	return rc;
 }

@@ -28,6 +28,7 @@ struct rt_traits {
 struct cuda_rt {
 	uint64_t
 		patience; /* ns that a synchronous call of the device layer waits for a device that makes no progress */
+	uint64_t gather_most; /* bytes of the device in which captures gather what is small */
 	/* Captures put their copies on the stream anew each time, in batches, instead of launching a graph that was recorded
 	 * once. */
 	bool batched;
@@ -100,12 +101,15 @@ struct cuda_rt {
 	int (*alloc)(struct cuda_rt *rt, void **out, size_t size, struct rt_stream *stream);
 	int (*free)(struct cuda_rt *rt, void *memory, struct rt_stream *stream);
 
-	/* The kernels of gpu_kernels.h; leaves and base are registered memory or the device's, changed is the device's. All NULL: this runtime has none,
-	 * and the device says that it makes no source digests. */
+	/* The allocation that this memory of the current device stands in, which no copy may leave. *size 0: the driver knows of none. */
+	int (*allocation)(struct cuda_rt *rt, const void *memory, void **base, size_t *size);
+
+	/* The kernels of gpu_kernels.h; leaves and base are registered memory or the device's, changed is the device's. wide: by all of the device, to its own
+	 * memory; else by as little as fills the bus. All NULL: this runtime has none, and the device says that it makes no source digests. */
 	int (*digest)(struct cuda_rt *rt, struct rt_stream *stream, const struct gpu_table *table, uint64_t first,
 		      uint64_t units, uint64_t *leaves, uint8_t *changed);
 	int (*pack)(struct cuda_rt *rt, struct rt_stream *stream, const struct gpu_table *table, uint64_t first,
-		    uint64_t units, const uint8_t *changed, void *base);
+		    uint64_t units, const uint8_t *changed, void *base, bool wide);
 	int (*unpack)(struct cuda_rt *rt, struct rt_stream *stream, const struct gpu_table *table, uint64_t first,
 		      uint64_t units, const void *base);
 

@@ -38,6 +38,17 @@ int cuda_real_stream_context(struct cuda_rt *rt, struct rt_stream *stream, struc
 	return (int)real_of(rt)->stream_context((CUstream)stream, (CUcontext *)context);
 }
 
+int cuda_real_allocation(struct cuda_rt *rt, const void *memory, void **base, size_t *size)
+{
+	CUdeviceptr from = 0;
+	CUresult code = real_of(rt)->allocation(&from, size, (CUdeviceptr)(uintptr_t)memory);
+	bool known = code != CUDA_ERROR_INVALID_VALUE && code != CUDA_ERROR_NOT_FOUND;
+	*base = (void *)(uintptr_t)from;
+	if (code != CUDA_SUCCESS)
+		*size = 0;
+	return known ? (int)code : 0;
+}
+
 int cuda_real_traits(struct cuda_rt *rt, int ordinal, struct rt_traits *traits)
 {
 	const struct real *real = real_of(rt);
@@ -82,7 +93,7 @@ static int entry_point(const char *name, unsigned version, void **fn, struct err
 
 int cuda_real_driver(struct real *real, struct err *err)
 {
-	void *fns[8] = {NULL}, *stream_device = NULL;
+	void *fns[9] = {NULL}, *stream_device = NULL;
 	struct err why;
 	static const struct {
 		const char *name;
@@ -90,7 +101,8 @@ int cuda_real_driver(struct real *real, struct err *err)
 	} wanted[] = {{"cuStreamWriteValue64", WRITE_VALUE_VERSION}, {"cuStreamWriteValue32", WRITE_VALUE_VERSION},
 		      {"cuDevicePrimaryCtxRetain", CONTEXT_VERSION}, {"cuDevicePrimaryCtxRelease", CONTEXT_VERSION},
 		      {"cuCtxGetCurrent", CONTEXT_VERSION},          {"cuCtxSetCurrent", CONTEXT_VERSION},
-		      {"cuStreamGetCtx", CONTEXT_VERSION},           {"cuDeviceGetAttribute", CONTEXT_VERSION}};
+		      {"cuStreamGetCtx", CONTEXT_VERSION},           {"cuDeviceGetAttribute", CONTEXT_VERSION},
+		      {"cuMemGetAddressRange", CONTEXT_VERSION}};
 	int rc = 0;
 	for (size_t i = 0; rc == 0 && i < sizeof(fns) / sizeof(*fns); i++)
 		rc = entry_point(wanted[i].name, wanted[i].version, &fns[i], err);
@@ -102,6 +114,7 @@ int cuda_real_driver(struct real *real, struct err *err)
 	real->make_current = (make_current_fn *)fns[5];
 	real->stream_context = (stream_context_fn *)fns[6];
 	real->attribute = (attribute_fn *)fns[7];
+	real->allocation = (allocation_fn *)fns[8];
 	if (rc == 0 && entry_point("cuStreamGetDevice", STREAM_DEVICE_VERSION, &stream_device, &why) < 0)
 		real->rt.stream_device = NULL;
 	return rc;

@@ -272,17 +272,17 @@ static void real_range_end(struct cuda_rt *rt)
 
 /* ---- kernels ---- */
 
-/* Digests run at the speed of the device's memory, alone on the stream: every multiprocessor works. What packs over the bus needs few of
- * them to fill it, and leaves the rest to the training. */
-enum { DIGEST_BLOCKS_EACH = 4, PACK_BLOCKS = 32 };
+/* Digests, and what gathers within the device, run at the speed of its memory, alone on the stream: every multiprocessor works. What packs
+ * over the bus needs few of them to fill it, and leaves the rest to the training. */
+enum { BLOCKS_EACH = 4, PACK_BLOCKS = 32 };
 
-static int digest_blocks(unsigned *blocks)
+static int all_blocks(unsigned *blocks)
 {
 	int device, processors = 0;
 	cudaError_t code = cudaGetDevice(&device);
 	if (code == cudaSuccess)
 		code = cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, device);
-	*blocks = (unsigned)processors * DIGEST_BLOCKS_EACH;
+	*blocks = (unsigned)processors * BLOCKS_EACH;
 	return result(code);
 }
 
@@ -291,15 +291,17 @@ static int real_digest(struct cuda_rt *rt, struct rt_stream *stream, const struc
 {
 	(void)rt;
 	unsigned blocks;
-	int code = digest_blocks(&blocks);
+	int code = all_blocks(&blocks);
 	return code ? code : result((cudaError_t)gpu_digest(table, first, units, leaves, changed, blocks, stream));
 }
 
 static int real_pack(struct cuda_rt *rt, struct rt_stream *stream, const struct gpu_table *table, uint64_t first,
-		     uint64_t units, const uint8_t *changed, void *base)
+		     uint64_t units, const uint8_t *changed, void *base, bool wide)
 {
 	(void)rt;
-	return result((cudaError_t)gpu_pack(table, first, units, changed, base, PACK_BLOCKS, stream));
+	unsigned blocks = PACK_BLOCKS;
+	int code = wide ? all_blocks(&blocks) : 0;
+	return code ? code : result((cudaError_t)gpu_pack(table, first, units, changed, base, blocks, stream));
 }
 
 static int real_unpack(struct cuda_rt *rt, struct rt_stream *stream, const struct gpu_table *table, uint64_t first,
@@ -345,6 +347,7 @@ static void real_release(struct cuda_rt *rt)
 
 static const struct cuda_rt table = {
 	.patience = 30 * CLOCK_NS_PER_S,
+	.gather_most = 256 << 20,
 	.release = real_release,
 	.errno_of = cuda_real_errno,
 	.text_of = cuda_real_text,
@@ -381,6 +384,7 @@ static const struct cuda_rt table = {
 	.graph_destroy = real_graph_destroy,
 	.alloc = real_alloc,
 	.free = real_free,
+	.allocation = cuda_real_allocation,
 	.digest = real_digest,
 	.pack = real_pack,
 	.unpack = real_unpack,

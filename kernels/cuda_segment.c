@@ -18,10 +18,12 @@ static int add_segment(struct cuda_segment *segments, size_t *n, uint32_t group,
 	for (size_t i = 0; i < *n; i++)
 		if (segments[i].group == group)
 			return err_set(err, -EINVAL, "the spans of group %" PRIu32 " do not stand together", group);
-	segments[(*n)++] = (struct cuda_segment){.group = group,
-						 .first = first,
-						 .before = before,
-						 .first_unit = last ? last->first_unit + last->units : 0};
+	segments[*n] = (struct cuda_segment){.group = group,
+					     .first = first,
+					     .part = *n,
+					     .before = before,
+					     .first_unit = last ? last->first_unit + last->units : 0};
+	(*n)++;
 	return 0;
 }
 
@@ -45,13 +47,6 @@ int cuda_segments_find(const struct span_list *list, struct cuda_segment **out, 
 	return 0;
 }
 
-static int issue(const struct cuda_segment *segment, struct cuda_route *route, bool out, _Atomic uint64_t *progress,
-		 struct err *err)
-{
-	return cuda_route_issue(route, out ? segment->out_first : segment->first, out ? segment->out_n : segment->n,
-				segment->before, progress, err);
-}
-
 static void drop(struct device *dev, struct rt_graph **graph)
 {
 	struct err err;
@@ -60,7 +55,7 @@ static void drop(struct device *dev, struct rt_graph **graph)
 	*graph = NULL;
 }
 
-static int record(const struct cuda_segment *segment, struct cuda_route *route, bool out, _Atomic uint64_t *progress,
+static int record(const struct cuda_segment *segment, struct cuda_route *route, _Atomic uint64_t *progress,
 		  struct rt_graph **graph, struct err *err)
 {
 	struct device *dev = route->dev;
@@ -68,7 +63,7 @@ static int record(const struct cuda_segment *segment, struct cuda_route *route, 
 	int rc = cuda_check(dev, rt->capture_begin(rt, dev->copies), "beginning to record a graph", err);
 	if (rc < 0)
 		return rc;
-	rc = issue(segment, route, out, progress, err);
+	rc = cuda_route_issue(route, segment->part, segment->before, progress, err);
 	/* Ended in any case: the stream must not go on recording. */
 	int code = rt->capture_end(rt, dev->copies, graph);
 	if (code)
@@ -86,9 +81,9 @@ int cuda_segment_record(struct cuda_segment *segment, struct cuda_route *in, str
 	cuda_segment_forget(in->dev, segment);
 	if (!segment->bytes || in->dev->rt->batched)
 		return 0;
-	int rc = record(segment, in, false, out ? NULL : progress, &segment->in, err);
+	int rc = record(segment, in, out ? NULL : progress, &segment->in, err);
 	if (rc == 0 && out)
-		rc = record(segment, out, true, progress, &segment->out, err);
+		rc = record(segment, out, progress, &segment->out, err);
 	return rc;
 }
 
@@ -104,6 +99,6 @@ int cuda_segment_run(struct cuda_segment *segment, struct cuda_route *route, boo
 	struct device *dev = route->dev;
 	struct rt_graph *graph = out ? segment->out : segment->in;
 	if (!graph)
-		return issue(segment, route, out, progress, err);
+		return cuda_route_issue(route, segment->part, segment->before, progress, err);
 	return cuda_check(dev, dev->rt->graph_launch(dev->rt, graph, dev->copies), "launching the copies", err);
 }

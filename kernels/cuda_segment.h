@@ -6,8 +6,8 @@
 
 struct cuda_segment {
 	uint32_t group;
-	size_t first, n;            /* spans */
-	size_t out_first, out_n;    /* staged: of the way out */
+	size_t first, n;            /* spans of the plan */
+	size_t part;                /* of the routes: its own number */
 	uint64_t before, bytes;     /* of the plan */
 	uint64_t first_unit, units; /* leaves: of the table of all spans */
 	bool held;                  /* in this launch: see cuda_held.h */

@@ -41,34 +41,32 @@ static bool continues(const struct span *last, const struct span *span)
 	       last->arena_at + last->row_bytes == span->arena_at;
 }
 
-static void add_out(struct cuda_segment *segment, struct span *out, size_t *nout, const struct span *span)
+static void add_out(struct cuda_route *out, struct cuda_part *part, const struct span *span)
 {
-	if (segment->out_n && continues(&out[*nout - 1], span)) {
-		out[*nout - 1].row_bytes += span->row_bytes;
+	if (part->n && continues(&out->spans[out->n - 1], span)) {
+		out->spans[out->n - 1].row_bytes += span->row_bytes;
 		return;
 	}
-	out[(*nout)++] = *span;
-	segment->out_n++;
+	out->spans[out->n++] = *span;
+	part->n++;
 }
 
-int cuda_staging_lists(const struct span_list *list, char *staging, struct cuda_segment *segments, size_t nsegments,
-		       struct span **in, struct span **out, size_t *nout, struct err *err)
+int cuda_staging_lists(const struct span_list *list, char *staging, const struct cuda_segment *segments,
+		       size_t nsegments, struct span **in, struct cuda_route *out, struct err *err)
 {
 	uint64_t at = 0;
-	*nout = 0;
 	*in = calloc(list->n + 1, sizeof(**in));
-	*out = calloc(list->n + 1, sizeof(**out));
-	if (!*in || !*out)
+	out->spans = calloc(list->n + 1, sizeof(*out->spans));
+	if (!*in || !out->spans)
 		return err_set(err, -ENOMEM, "out of memory for %zu spans", list->n);
 	for (size_t s = 0; s < nsegments; s++) {
-		segments[s].out_first = *nout;
-		segments[s].out_n = 0;
+		out->parts[s] = (struct cuda_part){.first = out->n};
 		for (size_t i = segments[s].first; i < segments[s].first + segments[s].n; i++) {
 			const struct span *span = &list->spans[i];
 			uint64_t bytes = span_bytes(span);
 			(*in)[i] = *span;
 			(*in)[i].arena_at = at;
-			add_out(&segments[s], *out, nout,
+			add_out(out, &out->parts[s],
 				&(struct span){.memory = staging + at, .row_bytes = bytes, .arena_at = span->arena_at});
 			at += bytes;
 		}

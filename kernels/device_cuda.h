@@ -2,7 +2,7 @@
  *
  * A launch, with the streams that it touches ("copies" is the device's own side stream):
  *
- *	caller's   … work ─ record begun ─ [digest sources] ─ record digested ─ …      wait read (fence) ─ optimiser
+ *	caller's   … work ─ [gather what is small] ─ record begun ─ [digest sources] ─ record digested ─ …      wait read (fence) ─ optimiser
  *	copies     wait begun ─ for each group: graph (granule, write progress)…, record read ─ wait digested ─ write done ─ record copied
  *
  * Of a group that is held (cuda_held.h) there is, in the place of its graph: wait digested ─ pack what has changed ─ write progress.
@@ -35,6 +35,8 @@ struct device {
 		size_t size;
 		unsigned users; /* plans */
 	} staging;
+	struct cuda_room *room; /* to gather in (cuda_gather.h); NULL: no plan has any */
+	bool crowded;           /* there was no memory for one, which was said */
 	struct {
 		void *memory;
 		bool registered;

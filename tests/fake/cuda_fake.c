@@ -210,9 +210,16 @@ static bool queued(const struct cuda_fake *fake, const struct rt_stream *stream,
 	return false;
 }
 
+static bool is_kernel(const struct op *op)
+{
+	return op->kind == OP_DIGEST || op->kind == OP_PACK || op->kind == OP_UNPACK;
+}
+
 static bool runnable(const struct cuda_fake *fake, struct rt_stream *stream, int gpu)
 {
 	struct op *op = head(stream);
+	if (op && fake->full && stream->urgent && is_kernel(op) && !op->started)
+		return false;
 	return op && stream->gpu == gpu && (op->kind != OP_WAIT || op->event->completed >= op->turn) &&
 	       (op->started || !queued(fake, stream, op));
 }

@@ -51,6 +51,10 @@ void cuda_fake_no_writes(struct cuda_fake *fake);
 void cuda_fake_no_image(struct cuda_fake *fake);
 /* Rows that are further apart than this, or longer, are not copied with one call; to be said before a device is opened. */
 void cuda_fake_pitch(struct cuda_fake *fake, size_t most);
+/* An allocation of the device: no copy goes beyond its end. What was not said to be one may be any. */
+void cuda_fake_allocated(struct cuda_fake *fake, void *base, size_t size);
+/* The training fills the GPU: no kernel finds a place but those of users' streams, behind which the device's own wait for ever. */
+void cuda_fake_fill(struct cuda_fake *fake, bool full);
 /* Called after every operation and piece of one, with the fake's lock held. */
 void cuda_fake_watch(struct cuda_fake *fake, void (*fn)(void *arg), void *arg);
 
@@ -63,6 +67,7 @@ bool cuda_fake_dead(struct cuda_fake *fake, int gpu);
 const char *cuda_fake_failed(struct cuda_fake *fake);
 
 uint64_t cuda_fake_calls(struct cuda_fake *fake);   /* so far */
+uint64_t cuda_fake_nodes(struct cuda_fake *fake);   /* operations in all graphs that can be launched */
 uint64_t cuda_fake_pending(struct cuda_fake *fake); /* operations in all streams, but those that free memory */
 uint64_t
 cuda_fake_live(struct cuda_fake *fake); /* streams, events, graphs, memory and registrations that were not released */

@@ -278,6 +278,10 @@ static int fake_copy(struct cuda_rt *rt, void *dst, const void *src, size_t n, s
 {
 	CALL_STREAM(rt, fake, code);
 	struct op op = {.kind = OP_COPY, .dst = dst, .src = src, .row_bytes = n, .rows = 1};
+	if (!code)
+		code = fake_leaves_allocation(fake, src, n);
+	if (!code)
+		code = fake_leaves_allocation(fake, dst, n);
 	return code ? code : fake_enqueue(fake, stream, &op);
 }
 
@@ -305,6 +309,8 @@ static int fake_copy_batch(struct cuda_rt *rt, void **dst, const void **src, con
 	CALL_STREAM(rt, fake, code);
 	if (!code && fake_stream_of(fake, stream)->recording)
 		code = CODE_UNSUPPORTED;
+	for (size_t i = 0; !code && i < n; i++)
+		code = fake_leaves_allocation(fake, src[i], bytes[i]);
 	for (size_t i = n; !code && i-- > 0;)
 		code = fake_enqueue(
 			fake, stream,
@@ -370,8 +376,9 @@ static int fake_digest(struct cuda_rt *rt, struct rt_stream *stream, const struc
 }
 
 static int fake_pack(struct cuda_rt *rt, struct rt_stream *stream, const struct gpu_table *table, uint64_t first,
-		     uint64_t units, const uint8_t *changed, void *base)
+		     uint64_t units, const uint8_t *changed, void *base, bool wide)
 {
+	(void)wide;
 	CALL_STREAM(rt, fake, code);
 	if (!code && !units)
 		code = CODE_INVALID_VALUE;
@@ -396,6 +403,7 @@ static int fake_unpack(struct cuda_rt *rt, struct rt_stream *stream, const struc
 
 const struct cuda_rt cuda_fake_table = {
 	.patience = 20 * CLOCK_NS_PER_S,
+	.gather_most = 1 << 20,
 	.errno_of = fake_errno_of,
 	.text_of = fake_text_of,
 	.count = fake_count,
@@ -430,6 +438,7 @@ const struct cuda_rt cuda_fake_table = {
 	.capture_end = fake_capture_end,
 	.graph_launch = fake_graph_launch,
 	.graph_destroy = fake_graph_destroy,
+	.allocation = fake_allocation,
 	.alloc = fake_alloc_memory,
 	.free = fake_free_memory,
 	.digest = fake_digest,

@@ -104,7 +104,7 @@ void cuda_fake_hold(struct cuda_fake *fake, bool held)
 void cuda_fake_settle(struct cuda_fake *fake)
 {
 	LOCK_SCOPE(&fake->lock);
-	while (any_died(fake) ? fake_can_go_on(fake) : fake->pending != 0)
+	while (any_died(fake) || fake->full ? fake_can_go_on(fake) : fake->pending != 0)
 		pthread_cond_wait(&fake->changed, &fake->lock);
 }
 
@@ -136,6 +136,21 @@ void cuda_fake_pitch(struct cuda_fake *fake, size_t most)
 {
 	LOCK_SCOPE(&fake->lock);
 	fake->pitch = most;
+}
+
+void cuda_fake_allocated(struct cuda_fake *fake, void *base, size_t size)
+{
+	LOCK_SCOPE(&fake->lock);
+	assert(fake->nallocated < ALLOCATIONS);
+	fake->allocated[fake->nallocated].base = base;
+	fake->allocated[fake->nallocated++].size = size;
+}
+
+void cuda_fake_fill(struct cuda_fake *fake, bool full)
+{
+	LOCK_SCOPE(&fake->lock);
+	fake->full = full;
+	pthread_cond_broadcast(&fake->changed);
 }
 
 void cuda_fake_watch(struct cuda_fake *fake, void (*fn)(void *arg), void *arg)
@@ -174,6 +189,12 @@ uint64_t cuda_fake_calls(struct cuda_fake *fake)
 {
 	LOCK_SCOPE(&fake->lock);
 	return fake->calls;
+}
+
+uint64_t cuda_fake_nodes(struct cuda_fake *fake)
+{
+	LOCK_SCOPE(&fake->lock);
+	return fake->nodes;
 }
 
 uint64_t cuda_fake_pending(struct cuda_fake *fake)

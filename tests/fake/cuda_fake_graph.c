@@ -84,6 +84,7 @@ int fake_capture_begin(struct cuda_rt *rt, struct rt_stream *stream)
 
 static void graph_drop(struct cuda_fake *fake, struct rt_graph *graph)
 {
+	fake->nodes -= graph->nodes;
 	fake_ops_free(&graph->ops);
 	free(graph);
 	fake->live--;
@@ -109,11 +110,15 @@ int fake_capture_end(struct cuda_rt *rt, struct rt_stream *stream, struct rt_gra
 		return code ? code : CODE_INVALID_HANDLE;
 	int broken = end_recording(fake, recorded);
 	code = code ? code : broken;
-	if (code)
+	if (code) {
 		graph_drop(fake, recorded);
-	else
-		*graph = recorded;
-	return code;
+		return code;
+	}
+	list_for(it, &recorded->ops)
+		recorded->nodes++;
+	fake->nodes += recorded->nodes;
+	*graph = recorded;
+	return 0;
 }
 
 int fake_graph_launch(struct cuda_rt *rt, struct rt_graph *graph, struct rt_stream *stream)

@@ -9,7 +9,7 @@
 
 #include <pthread.h>
 
-enum { REGISTRATIONS = 16 };
+enum { REGISTRATIONS = 16, ALLOCATIONS = 16 };
 
 enum op_kind { OP_COPY, OP_WRITE, OP_RECORD, OP_WAIT, OP_DIGEST, OP_PACK, OP_UNPACK, OP_FREE, OP_CALL };
 
@@ -52,6 +52,7 @@ struct rt_graph {
 	struct list ops;
 	int gpu;
 	bool users, blocking;
+	uint64_t nodes;
 	int broken; /* why it cannot be ended */
 };
 
@@ -85,12 +86,19 @@ struct cuda_fake {
 		char *base;
 		size_t size;
 	} registered[REGISTRATIONS];
+	struct {
+		char *base;
+		size_t size;
+	} allocated[ALLOCATIONS];
+	unsigned nallocated;
 	unsigned connections;
 	uint64_t nstreams, enqueued;
 	uint64_t rng, calls, ops, live, pending, frees; /* frees: of those pending */
 	uint64_t fail_call, fail_op;
-	size_t spare; /* the most that one piece of device memory may take */
-	size_t pitch; /* the most of a copy of rows */
+	size_t spare;   /* the most that one piece of device memory may take */
+	size_t pitch;   /* the most of a copy of rows */
+	uint64_t nodes; /* in graphs */
+	bool full;      /* of the training's kernels */
 	bool fail_sticky, held, stop, emulate, no_writes, no_image;
 	const char *failed;
 	void (*watch)(void *arg);
@@ -151,6 +159,9 @@ int fake_implicit(struct cuda_fake *fake, struct rt_stream *stream);
 bool fake_is_registered(struct cuda_fake *fake, const void *at, size_t n);
 int fake_host_register(struct cuda_rt *rt, void *base, size_t size);
 int fake_host_unregister(struct cuda_rt *rt, void *base);
+/* A code where the bytes leave the allocation that they begin in. */
+int fake_leaves_allocation(struct cuda_fake *fake, const void *at, size_t n);
+int fake_allocation(struct cuda_rt *rt, const void *memory, void **base, size_t *size);
 int fake_alloc_memory(struct cuda_rt *rt, void **out, size_t size, struct rt_stream *stream);
 int fake_free_memory(struct cuda_rt *rt, void *memory, struct rt_stream *stream);
 int fake_capture_begin(struct cuda_rt *rt, struct rt_stream *stream);

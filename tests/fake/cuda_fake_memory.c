@@ -53,6 +53,30 @@ bool fake_is_registered(struct cuda_fake *fake, const void *at, size_t n)
 	return false;
 }
 
+int fake_leaves_allocation(struct cuda_fake *fake, const void *at, size_t n)
+{
+	for (unsigned i = 0; i < fake->nallocated; i++) {
+		const char *base = fake->allocated[i].base, *p = at, *end = base + fake->allocated[i].size;
+		if (p >= base && p < end && n > (size_t)(end - p))
+			return CODE_INVALID_VALUE;
+	}
+	return 0;
+}
+
+int fake_allocation(struct cuda_rt *rt, const void *memory, void **base, size_t *size)
+{
+	DRIVER_CALL(rt, fake, code);
+	*size = 0;
+	for (unsigned i = 0; !code && i < fake->nallocated; i++) {
+		char *from = fake->allocated[i].base;
+		if ((const char *)memory < from || (const char *)memory >= from + fake->allocated[i].size)
+			continue;
+		*base = from;
+		*size = fake->allocated[i].size;
+	}
+	return code;
+}
+
 /* There at once: the device layer waits before it uses memory on another stream. Not zeroed. */
 int fake_alloc_memory(struct cuda_rt *rt, void **out, size_t size, struct rt_stream *stream)
 {

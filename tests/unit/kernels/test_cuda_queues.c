@@ -25,6 +25,7 @@ static int kernels_that_ran_early(uint64_t seed, unsigned connections)
 	struct mark marks[STREAMS];
 	int early = 0;
 	cuda_fake_connections(w->fake, connections);
+	cuda_fake_fill(w->fake, seed % 2); /* a full GPU, too */
 	cuda_fake_hold(w->fake, true);
 	cuda_world_kernel(w, 1);
 	cr_assert_eq(cuda_world_launch(w), 0, "%s", w->err.text);
@@ -39,6 +40,8 @@ static int kernels_that_ran_early(uint64_t seed, unsigned connections)
 	cuda_fake_settle(w->fake);
 	cuda_world_expect(w, 1);
 	cr_assert(cuda_world_matches(w), "seed %lu", seed);
+	cr_assert_eq(atomic_load(w->done), 1u, "seed %lu", seed);
+	cuda_fake_fill(w->fake, false);
 	for (int i = 0; i < STREAMS; i++) {
 		early += marks[i].at < w->bytes;
 		cr_assert_eq(cuda_fake_rt(w->fake)->stream_destroy(cuda_fake_rt(w->fake), others[i]), 0);

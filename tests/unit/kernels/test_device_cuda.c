@@ -228,7 +228,7 @@ Test(device_cuda, a_group_without_its_fence_shows_in_the_digests)
 	int torn = 0;
 	for (uint64_t seed = 0; seed < SEEDS; seed++) {
 		struct cuda_world *w = cuda_world_make(seed);
-		step_by_groups(w, 5);
+		step_by_groups(w, 3);
 		cr_assert_eq(cuda_world_digests_match(w), cuda_world_matches(w), "seed %lu", seed);
 		torn += !cuda_world_matches(w);
 		cuda_world_free(w);
