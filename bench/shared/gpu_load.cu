@@ -3,6 +3,8 @@
 extern "C" {
 int gpu_sweep(const void *memory, unsigned long long bytes, unsigned blocks, unsigned long long *sum, void *stream);
 int gpu_work(float *values, unsigned long long n, unsigned rounds, unsigned blocks, void *stream);
+int gpu_work_blocks(unsigned *blocks);
+int gpu_work_stream(void **stream);
 }
 
 static __global__ void __launch_bounds__(256) sweep(const uint4 *memory, unsigned long long n, unsigned long long *sum)
@@ -51,4 +53,21 @@ int gpu_work(float *values, unsigned long long n, unsigned rounds, unsigned bloc
 	config.blockDim = dim3(256);
 	config.stream = (cudaStream_t)stream;
 	return cudaLaunchKernelEx(&config, work, values, n, rounds);
+}
+
+int gpu_work_blocks(unsigned *blocks)
+{
+	int device, processors = 0, each = 0;
+	cudaError_t code = cudaGetDevice(&device);
+	if (code == cudaSuccess)
+		code = cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, device);
+	if (code == cudaSuccess)
+		code = cudaOccupancyMaxActiveBlocksPerMultiprocessor(&each, work, 256, 0);
+	*blocks = (unsigned)processors * (unsigned)each;
+	return code;
+}
+
+int gpu_work_stream(void **stream)
+{
+	return cudaStreamCreateWithFlags((cudaStream_t *)stream, cudaStreamNonBlocking);
 }
