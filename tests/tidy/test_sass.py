@@ -1,5 +1,6 @@
-"""The machine code of the kernels: a warp that digests or packs asks for all that it takes at once before it uses the first of it, so that it
-waits for memory once; and no kernel of a save keeps anything in local memory. Needs nvcc, and nvdisasm from tests/requirements.txt."""
+"""The machine code of the kernels as they were built, of each architecture: a warp that digests or packs asks for all that it takes at once before it
+uses the first of it, so that it waits for memory once; and no kernel of a save or a restore keeps anything in local memory, nor spills to it.
+Needs the release build, and nvdisasm and cuobjdump from tests/requirements.txt."""
 
 import os
 import pathlib
@@ -11,9 +12,9 @@ import tempfile
 import tidy
 
 # What a lane loads before it uses any of it, in words of 16 bytes.
-WANTED = {"digest_kernel": 8, "pack_kernel": 4, "unpack_kernel": 4}
-FILES = {"gpu_digest.cu": ["digest_kernel"], "gpu_pack.cu": ["pack_kernel", "unpack_kernel"]}
-ARCHITECTURES = (80, 90, 100, 120)
+WANTED = {"digest_kernel": 8, "pack_kernel": 4, "unpack_kernel": 4, "tell_kernel": 0}
+FILES = {"gpu_digest": ["digest_kernel"], "gpu_pack": ["pack_kernel", "unpack_kernel"], "gpu_tell": ["tell_kernel"]}
+OLDEST = "80"
 PLANTED = """
 #include <cuda_runtime.h>
 __global__ void digest_kernel(const uint4 *from, uint4 *to, int n, int k)
@@ -29,24 +30,32 @@ __global__ void digest_kernel(const uint4 *from, uint4 *to, int n, int k)
 """
 
 
-def nvdisasm():
+def tool(name):
     python = os.environ.get("CKPT_PYTHON", "")
-    beside = sorted(pathlib.Path(python).parent.parent.glob("lib/python*/site-packages/nvidia/*/bin/nvdisasm")) if python else []
-    return str(beside[0]) if beside else shutil.which("nvdisasm")
+    beside = sorted(pathlib.Path(python).parent.parent.glob(f"lib/python*/site-packages/nvidia/*/bin/{name}")) if python else []
+    return str(beside[0]) if beside else shutil.which(name)
 
 
-def functions(source, architecture, disassembler):
-    """name → (lines of its machine code, bytes of its stack)."""
-    with tempfile.TemporaryDirectory() as folder:
-        command = ["nvcc", "-std=c++17", "-O2", "-cubin", f"-arch=sm_{architecture}", "-Xptxas", "-v", f"-I{tidy.ROOT}/kernels",
-                   f"-I{tidy.ROOT}/libckpt", str(source), "-o", f"{folder}/code.cubin"]
-        built = subprocess.run(command, capture_output=True, text=True, check=True)
-        code = subprocess.run([disassembler, "-c", f"{folder}/code.cubin"], capture_output=True, text=True, check=True).stdout
-    stacks = dict(re.findall(r"Compiling entry function '(\S+)'.*\n(?:.*\n)?\s+(\d+) bytes stack frame", built.stderr))
+def said(*command, **more):
+    return subprocess.run([str(word) for word in command], capture_output=True, text=True, check=True, **more).stdout
+
+
+def images(compiled):
+    """architecture → kernel → (lines of its machine code, bytes of its stack), of an object file or of device code alone."""
     found = {}
-    for part in re.split(r"^\.text\.", code, flags=re.M)[1:]:
-        name = part.split(":")[0]
-        found[name] = (part.splitlines(), int(stacks.get(name, -1)))
+    with tempfile.TemporaryDirectory() as folder:
+        code = [compiled]
+        if compiled.suffix == ".o":
+            said(CUOBJDUMP, "-xelf", "all", compiled.resolve(), cwd=folder)
+            code = sorted(pathlib.Path(folder).glob("*.cubin"))
+        for cubin in code:
+            usage = said(CUOBJDUMP, "-res-usage", cubin)
+            stacks = {name: int(stack) for name, stack in re.findall(r"Function (\S+):\s+REG:\d+ STACK:(\d+)", usage)}
+            architecture = re.search(r"\.sm_(\d+)", cubin.name).group(1)
+            for part in re.split(r"^\.text\.", said(NVDISASM, "-c", cubin), flags=re.M)[1:]:
+                name = part.split(":")[0]
+                if name in stacks:
+                    found.setdefault(architecture, {})[name] = (part.splitlines(), stacks[name])
     return found
 
 
@@ -68,41 +77,60 @@ def at_once(lines):
     return most
 
 
-def problems_of(source, wanted, architecture, disassembler):
+def problems_of(name, wanted, architecture, code):
     problems = []
-    code = functions(source, architecture, disassembler)
     for kernel in wanted:
-        name = next((mangled for mangled in code if kernel in mangled and len(mangled) < 80), None)
-        if not name:
-            problems.append(f"sm_{architecture}: no {kernel} in {source.name}")
+        lines, stack = next((code[mangled] for mangled in code if re.search(rf"\d{kernel}", mangled)), (None, 0))
+        if not lines:
+            problems.append(f"sm_{architecture}: no {kernel} in {name}")
             continue
-        lines, stack = code[name]
         words = at_once(lines)
         if words < WANTED[kernel]:
             problems.append(f"sm_{architecture}: {kernel} has {words} words of 16 bytes under way, not {WANTED[kernel]}")
-        # The fast way is in front of what it calls, which stands behind the kernel's own end.
-        if kernel == "digest_kernel" and stack:
+        if stack:
             problems.append(f"sm_{architecture}: {kernel} keeps {stack} bytes in local memory")
     return problems
 
 
-def planted(disassembler):
+def planted():
     with tempfile.TemporaryDirectory() as folder:
-        source = pathlib.Path(folder) / "planted.cu"
+        source, compiled = pathlib.Path(folder) / "planted.cu", pathlib.Path(folder) / f"planted.sm_{OLDEST}.cubin"
         source.write_text(PLANTED)
-        found = problems_of(source, ["digest_kernel"], 90, disassembler)
+        said("nvcc", "-O2", "-cubin", f"-arch=sm_{OLDEST}", source, "-o", compiled)
+        found = [line for architecture, code in images(compiled).items() for line in problems_of("planted.cu", ["digest_kernel"], architecture, code)]
     return [f"planted, not found: {what}" for what in ("under way", "local memory") if not any(what in line for line in found)]
 
 
-disassembler = nvdisasm()
+def built():
+    """name → its object of the release build, if that is of the sources as they are now."""
+    objects = {}
+    newest = max(path.stat().st_mtime for path in tidy.sources(tidy.ROOT / "kernels", ".cu", ".cuh"))
+    for name in FILES:
+        found = sorted((tidy.ROOT / "build" / "release" / "kernels").glob(f"**/{name}.cu.o"))
+        if found and found[0].stat().st_mtime > newest:
+            objects[name] = found[0]
+    return objects
+
+
+def checked(objects):
+    """architecture → problems, of all objects."""
+    problems = {}
+    for name, compiled in objects.items():
+        for architecture, code in images(compiled).items():
+            problems.setdefault(architecture, []).extend(problems_of(name, FILES[name], architecture, code))
+    return problems
+
+
+NVDISASM, CUOBJDUMP = tool("nvdisasm"), tool("cuobjdump")
 if not shutil.which("nvcc"):
     tidy.skip("nvcc is not here")
-if not disassembler:
-    tidy.skip("nvdisasm is not here: scripts/test installs it from tests/requirements.txt")
+if not NVDISASM or not CUOBJDUMP:
+    tidy.skip("nvdisasm or cuobjdump is not here: scripts/test installs them from tests/requirements.txt")
+if len(built()) < len(FILES):
+    tidy.skip("build/release has no kernels of the present sources: scripts/build makes them")
+architectures = checked(built())
 tidy.report([
-    ("a kernel that waits for each word, and one with local memory, are found", planted(disassembler)),
-    *((f"sm_{architecture}: loads are under way together, in registers",
-       [line for name, kernels in FILES.items()
-        for line in problems_of(tidy.ROOT / "kernels" / name, kernels, architecture, disassembler)])
-      for architecture in ARCHITECTURES),
+    ("a kernel that waits for each word, and one with local memory, are found", planted()),
+    ("there is code for the oldest architecture", [] if OLDEST in architectures else [f"no code for sm_{OLDEST}"]),
+    *((f"sm_{architecture}: loads are under way together, in registers", lines) for architecture, lines in architectures.items()),
 ])
