@@ -133,26 +133,32 @@ static inline cudaError_t cudaFuncGetAttributes(cudaFuncAttributes *attributes, 
 	return kernel ? cudaSuccess : cudaErrorInvalidValue;
 }
 
+void emulator_fence(bool system);
+
 static inline void __threadfence_block()
 {
-	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+	emulator_fence(false);
 }
 
 static inline void __threadfence()
 {
-	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+	emulator_fence(false);
 }
 
 static inline void __threadfence_system()
 {
-	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+	emulator_fence(true);
 }
 
-/* ---- atomics: only one fiber runs at a time ---- */
+/* ---- atomics: only one fiber runs at a time, and none loses its turn within one ---- */
+
+void emulator_atomic(const void *at, size_t n);
+#define EMULATED_WHOLE __attribute__((noinline, no_sanitize_thread))
 
 #define EMULATED_ATOMIC(name, expression)                                                                              \
-	template <typename T> static inline T name(T *at, T value)                                                     \
+	template <typename T> static EMULATED_WHOLE T name(T *at, T value)                                             \
 	{                                                                                                              \
+		emulator_atomic(at, sizeof(T));                                                                        \
 		T old = *at;                                                                                           \
 		*at = (expression);                                                                                    \
 		return old;                                                                                            \
@@ -167,8 +173,9 @@ EMULATED_ATOMIC(atomicXor, old ^ value)
 EMULATED_ATOMIC(atomicExch, value)
 #undef EMULATED_ATOMIC
 
-template <typename T> static inline T atomicCAS(T *at, T expected, T value)
+template <typename T> static EMULATED_WHOLE T atomicCAS(T *at, T expected, T value)
 {
+	emulator_atomic(at, sizeof(T));
 	T old = *at;
 	if (old == expected)
 		*at = value;

@@ -3,6 +3,8 @@
  * another. Fibers are switched with the compiler's own setjmp, which makes no system call. */
 #include "cuda_runtime.h"
 
+#include "weak.h"
+
 #include <mutex>
 #include <stdarg.h>
 #include <stdio.h>
@@ -212,9 +214,23 @@ uint64_t outcome(const fiber *f)
 	return ballot;
 }
 
+/* Only __syncwarp orders memory: a shuffle or a ballot gives values. */
+void order_lanes(const fiber *f, unsigned first)
+{
+	unsigned met[LANES], n = 0;
+	for (unsigned lane = 0; lane < LANES; lane++) {
+		const fiber *other = lane_there(lane, first) ? fibers[first + lane] : nullptr;
+		if (f->mask >> lane & 1 && other && other->state == AT_MEETING && other->mask == f->mask)
+			met[n++] = first + lane;
+	}
+	weak_meet(met, n);
+}
+
 void end_meeting(const fiber *f)
 {
 	unsigned first = f->thread & ~(unsigned)(LANES - 1), mask = f->mask;
+	if (f->kind == MEET_SYNC)
+		order_lanes(f, first);
 	for (int pass = 0; pass < 2; pass++)
 		for (unsigned lane = 0; lane < LANES; lane++) {
 			fiber *other = lane_there(lane, first) ? fibers[first + lane] : nullptr;
@@ -231,10 +247,13 @@ void end_meeting(const fiber *f)
 void let_go_on()
 {
 	if (current.waiting == current.threads) {
+		static unsigned all[THREADS_MAX];
 		current.waiting = 0;
-		for (unsigned i = 0; i < current.threads; i++)
+		for (unsigned i = 0; i < current.threads; i++) {
 			set_ready(fibers[i]);
-		return;
+			all[i] = i;
+		}
+		return weak_meet(all, current.threads);
 	}
 	for (unsigned i = 0; i < current.threads; i++)
 		if (fibers[i]->state == AT_MEETING && all_here(fibers[i]))
@@ -297,6 +316,7 @@ void run_grid()
 	for (uint64_t i = 0; i < blocks; i++, at = (at + stride) % blocks) {
 		blockIdx = {(unsigned)(at % gridDim.x), (unsigned)(at / gridDim.x % gridDim.y),
 			    (unsigned)(at / gridDim.x / gridDim.y)};
+		weak_block(at);
 		run_block();
 	}
 }
@@ -315,6 +335,7 @@ cudaError_t emulator_launch(const cudaLaunchConfig_t *config, void (*body)(void 
 	current.threads = blockDim.x * blockDim.y * blockDim.z;
 	current.body = body;
 	current.arg = arg;
+	weak_launch((uint64_t)gridDim.x * gridDim.y * gridDim.z, current.threads);
 	while (nfibers < current.threads)
 		fibers[nfibers++] = fiber_new();
 	run_grid();
@@ -344,6 +365,39 @@ uint64_t emulator_meet(emulator_meeting kind, unsigned mask, uint64_t value, uns
 		end_meeting(self); /* itself among them */
 	wait_for_others(self->state);
 	return self->result;
+}
+
+void emulator_fence(bool system)
+{
+	weak_fence(running->thread, system);
+}
+
+void emulator_atomic(const void *at, size_t n)
+{
+	weak_atomic(running->thread, at, n);
+}
+
+int emulator_thread()
+{
+	return running ? (int)running->thread : -1;
+}
+
+bool emulator_own_stack(const void *at)
+{
+	const char *stack = static_cast<const char *>(running->at.stack), *p = static_cast<const char *>(at);
+	return p >= stack && p < stack + running->at.stack_bytes;
+}
+
+void emulator_yield()
+{
+	fiber *self = running;
+	set_ready(self);
+	switch_over(&self->at, &scheduler);
+}
+
+uint64_t emulator_draw(uint64_t n)
+{
+	return draw(n);
 }
 
 unsigned emulator_lane()

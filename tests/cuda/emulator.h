@@ -7,17 +7,23 @@
  *
  * cudaLaunchKernelEx in place of <<<>>>, and __shared__ of fixed size in place of extern. In CMake:
  *
- *	ckpt_emulated(NAME SOURCES file.cu…)     makes an object library; `emulator` is linked with it
+ *	ckpt_emulated(NAME SOURCES file.cu…)          makes an object library; `emulator` is linked with it
+ *	ckpt_emulated(NAME WEAK SOURCES file.cu…)     the same for the memory model (weak.h): see below
  *
  * The threads of a block are fibers of the calling thread. One runs until it ends or comes to a point where threads meet; which is next
  * is drawn from the seed, as is the order of the blocks: what no barrier orders has no order. A launch returns when the kernel has
  * ended. Memory is the host's, so that the address sanitizer sees every access; a 16-byte load from an odd address is found by the
  * undefined-behaviour sanitizer. What would hang or be undefined on a device (a barrier that an ended thread does not come to, a shuffle from
- * a lane that is not there) ends the program with a sentence. Not emulated: the memory model of several blocks that run at a
- * time, textures, tensor cores, dynamic parallelism. */
+ * a lane that is not there) ends the program with a sentence. Not emulated: blocks that wait for each other, textures, tensor cores,
+ * dynamic parallelism.
+ *
+ * Kernels that were compiled WEAK lose their turn at any access, and each access is held against the memory model: two threads of a
+ * grid that touch the same bytes, one of them writing, with nothing between that orders them, are a fault, also where the order
+ * in which they ran was a good one. */
 #ifndef CKPT_TESTS_CUDA_EMULATOR_H
 #define CKPT_TESTS_CUDA_EMULATOR_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 #ifdef __cplusplus
@@ -28,6 +34,14 @@ extern "C" {
 void emulator_seed(uint64_t seed);
 /* Launches since then. */
 uint64_t emulator_launches(void);
+
+/* Faults of WEAK kernels so far, and the first of them in words. */
+uint64_t emulator_faults(void);
+const char *emulator_fault(void);
+void emulator_forget_faults(void);
+/* The host looks there while kernels run: whoever writes there must have had a fence for the system before, so that the host sees what was
+ * done before. */
+void emulator_host_reads(const void *at, size_t n);
 
 #ifdef __cplusplus
 }

@@ -1,0 +1,288 @@
+/* Happens-before by vector clocks: each thread of the grid counts the points at which it was ordered with others, and knows how far it has
+ * seen each of them. A word of memory remembers who touched which of its bytes, and when. Invariants: all of it is touched by one fiber at
+ * a time, under the emulator's lock; clocks are as long as the grid has threads. */
+#include "weak.h"
+
+#include "emulator.h"
+
+#include <stdio.h>
+#include <unordered_map>
+#include <vector>
+
+extern "C" char __executable_start, end; /* of the program's image, by the linker */
+
+namespace
+{
+
+enum { THREADS_MAX = 1 << 14, WORD = 8, YIELD_ONE_IN = 24 };
+
+typedef std::vector<uint32_t> clock_vector;
+
+struct knowledge {
+	clock_vector seen;  /* of each thread of the grid; its own turn among them */
+	clock_vector taken; /* by atomics, in force from the next fence on */
+	clock_vector given; /* at its last fence: what its atomics hand on */
+	bool fenced;        /* for the host, since the launch began */
+};
+
+struct touch {
+	uint32_t thread, turn;
+	uint8_t bytes; /* of the word */
+	bool write, atomic;
+};
+
+std::unordered_map<uintptr_t, std::vector<touch>> words;
+std::unordered_map<uintptr_t, clock_vector> handed; /* by atomics */
+std::vector<knowledge> threads;                     /* of the grid */
+uint64_t first_of_block, faults;
+unsigned per_block;
+const char *host_from, *host_to;
+char fault_text[200];
+
+void join(clock_vector *into, const clock_vector &from)
+{
+	if (into->size() < from.size())
+		into->resize(from.size());
+	for (size_t i = 0; i < from.size(); i++)
+		if ((*into)[i] < from[i])
+			(*into)[i] = from[i];
+}
+
+knowledge *of(unsigned thread)
+{
+	knowledge *k = &threads[first_of_block + thread];
+	if (k->seen.empty()) {
+		k->seen.resize(threads.size());
+		k->seen[first_of_block + thread] = 1;
+	}
+	return k;
+}
+
+/* What it does from now on is not known to whoever has seen it up to here. */
+void next_turn(unsigned thread)
+{
+	of(thread)->seen[first_of_block + thread]++;
+}
+
+bool in_image(uintptr_t at)
+{
+	return at >= (uintptr_t)&__executable_start && at < (uintptr_t)&end;
+}
+
+void race(const char *what, unsigned thread, uint32_t other)
+{
+	if (!faults++)
+		snprintf(fault_text, sizeof(fault_text), "thread %u of block %lu %s by thread %lu of block %lu", thread,
+			 (unsigned long)(first_of_block / per_block), what, (unsigned long)(other % per_block),
+			 (unsigned long)(other / per_block));
+}
+
+/* What a thread tells the host, without a fence in front of it. */
+void told_early(unsigned thread)
+{
+	if (!faults++)
+		snprintf(fault_text, sizeof(fault_text),
+			 "thread %u of block %lu tells the host without a fence for the system", thread,
+			 (unsigned long)(first_of_block / per_block));
+}
+
+void check_word(uintptr_t word, uint8_t bytes, bool write, bool atomic, unsigned thread)
+{
+	uint32_t me = (uint32_t)(first_of_block + thread);
+	knowledge *k = of(thread);
+	std::vector<touch> &touches = words[word];
+	size_t kept = 0;
+	for (const touch &t : touches) {
+		bool ordered = t.thread == me || t.turn <= k->seen[t.thread];
+		if (!ordered && (t.bytes & bytes) && (t.write || write) && !(t.atomic && atomic))
+			race(!write    ? "reads what is written"
+			     : t.write ? "writes over what is written"
+				       : "writes over what is read",
+			     thread, t.thread);
+		/* What is before a write of the same bytes needs no look any more: whoever is ordered behind the one is so behind the other. */
+		bool covered = ordered && !(t.bytes & ~bytes) && (write || !t.write) && t.atomic >= atomic;
+		if (!covered)
+			touches[kept++] = t;
+	}
+	touches.resize(kept);
+	touches.push_back({me, k->seen[me], bytes, write, atomic});
+}
+
+void check(const void *at, size_t n, bool write, bool atomic)
+{
+	int thread = emulator_thread();
+	if (thread < 0 || threads.empty() || emulator_own_stack(at))
+		return;
+	const char *from = static_cast<const char *>(at);
+	if (write && from < host_to && from + n > host_from && !of((unsigned)thread)->fenced)
+		told_early((unsigned)thread);
+	for (uintptr_t p = (uintptr_t)at, last = p + n; p < last;) {
+		uintptr_t word = p / WORD * WORD, stop = word + WORD < last ? word + WORD : last;
+		check_word(word, (uint8_t)(((1u << (stop - p)) - 1) << (p - word)), write, atomic, (unsigned)thread);
+		p = stop;
+	}
+	if (!emulator_draw(YIELD_ONE_IN))
+		emulator_yield();
+}
+
+/* A volatile store hands on, as an atomic does, and a volatile load takes. */
+void check_volatile(const void *at, size_t n, bool write)
+{
+	int thread = emulator_thread();
+	if (thread < 0 || threads.empty() || emulator_own_stack(at))
+		return;
+	check(at, n, write, true);
+	knowledge *k = of((unsigned)thread);
+	if (write) {
+		handed[(uintptr_t)at] = k->given;
+		next_turn((unsigned)thread);
+	} else {
+		join(&k->taken, handed[(uintptr_t)at]);
+	}
+}
+
+} // namespace
+
+void weak_launch(uint64_t blocks, unsigned in_each)
+{
+	words.clear();
+	handed.clear();
+	threads.clear();
+	first_of_block = 0;
+	per_block = in_each;
+	if (blocks * in_each <= THREADS_MAX)
+		threads.resize(blocks * in_each);
+}
+
+void weak_block(uint64_t number)
+{
+	first_of_block = number * per_block;
+	/* Shared memory stands in the program's image, and is another for each block. */
+	for (auto it = words.begin(); it != words.end();)
+		it = in_image(it->first) ? words.erase(it) : std::next(it);
+}
+
+void weak_meet(const unsigned *met, unsigned n)
+{
+	clock_vector all;
+	if (threads.empty())
+		return;
+	for (unsigned i = 0; i < n; i++)
+		join(&all, of(met[i])->seen);
+	for (unsigned i = 0; i < n; i++) {
+		of(met[i])->seen = all;
+		next_turn(met[i]);
+	}
+}
+
+void weak_fence(unsigned thread, bool system)
+{
+	if (threads.empty())
+		return;
+	knowledge *k = of(thread);
+	join(&k->seen, k->taken);
+	k->given = k->seen;
+	k->fenced |= system;
+	next_turn(thread);
+}
+
+void weak_atomic(unsigned thread, const void *at, size_t n)
+{
+	if (threads.empty())
+		return;
+	check(at, n, true, true);
+	knowledge *k = of(thread);
+	clock_vector &there = handed[(uintptr_t)at];
+	join(&k->taken, there);
+	join(&there, k->given);
+	next_turn(thread);
+}
+
+extern "C" {
+
+uint64_t emulator_faults(void)
+{
+	return faults;
+}
+
+const char *emulator_fault(void)
+{
+	return fault_text;
+}
+
+void emulator_forget_faults(void)
+{
+	faults = 0;
+	fault_text[0] = '\0';
+}
+
+void emulator_host_reads(const void *at, size_t n)
+{
+	host_from = static_cast<const char *>(at);
+	host_to = host_from + n;
+}
+
+/* ---- what instrumented code calls ---- */
+
+#define ACCESS(n)                                                                                                      \
+	void __tsan_read##n(void *at)                                                                                  \
+	{                                                                                                              \
+		check(at, n, false, false);                                                                            \
+	}                                                                                                              \
+	void __tsan_write##n(void *at)                                                                                 \
+	{                                                                                                              \
+		check(at, n, true, false);                                                                             \
+	}                                                                                                              \
+	void __tsan_unaligned_read##n(void *at)                                                                        \
+	{                                                                                                              \
+		check(at, n, false, false);                                                                            \
+	}                                                                                                              \
+	void __tsan_unaligned_write##n(void *at)                                                                       \
+	{                                                                                                              \
+		check(at, n, true, false);                                                                             \
+	}                                                                                                              \
+	void __tsan_volatile_read##n(void *at)                                                                         \
+	{                                                                                                              \
+		check_volatile(at, n, false);                                                                          \
+	}                                                                                                              \
+	void __tsan_volatile_write##n(void *at)                                                                        \
+	{                                                                                                              \
+		check_volatile(at, n, true);                                                                           \
+	}                                                                                                              \
+	void __tsan_unaligned_volatile_read##n(void *at)                                                               \
+	{                                                                                                              \
+		check_volatile(at, n, false);                                                                          \
+	}                                                                                                              \
+	void __tsan_unaligned_volatile_write##n(void *at)                                                              \
+	{                                                                                                              \
+		check_volatile(at, n, true);                                                                           \
+	}
+ACCESS(1)
+ACCESS(2)
+ACCESS(4)
+ACCESS(8)
+ACCESS(16)
+#undef ACCESS
+
+void __tsan_read_range(void *at, long n)
+{
+	check(at, (size_t)n, false, false);
+}
+
+void __tsan_write_range(void *at, long n)
+{
+	check(at, (size_t)n, true, false);
+}
+
+void __tsan_init(void)
+{
+}
+
+void __tsan_func_entry(void *)
+{
+}
+
+void __tsan_func_exit(void *)
+{
+}
+}
