@@ -4,7 +4,9 @@ Every call lets other threads run. Times are seconds; None is the default of the
 
 from __future__ import annotations
 
+import errno
 import os
+import sys
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -25,6 +27,7 @@ DURABLE: int = lib.CKPT_DURABLE
 VERIFIED: int = lib.CKPT_VERIFIED
 SOURCES = {lib.CKPT_FROM_MEMORY: "memory", lib.CKPT_FROM_PEER: "peer", lib.CKPT_FROM_STORAGE: "storage"}
 PHASES = {name.removeprefix("CKPT_PHASE_").lower(): getattr(lib, name) for name in dir(lib) if name.startswith("CKPT_PHASE_")}
+_abandoned: list[Any] = []  # memory of sessions that nobody ends: their library may still read it
 _SCOPES = {"job": lib.CKPT_SCOPE_JOB, "rank": lib.CKPT_SCOPE_RANK}
 
 
@@ -102,8 +105,13 @@ class Snapshot(_Handle):
     def fence(self, stream: int = 0, group: str | None = None) -> None:
         """Waits until the state, or one tensor group of it, may change."""
         s = self._session
-        s._check(lib.ckpt_fence(self._handle, _stream(stream)) if group is None
-                 else lib.ckpt_fence_group(self._handle, _text(group), _stream(stream)))
+        if group is not None:
+            s._check(lib.ckpt_fence_group(self._handle, _text(group), _stream(stream)))
+            return
+        code = lib.ckpt_fence(self._handle, _stream(stream))
+        if code not in (-errno.ETIMEDOUT, -errno.EINVAL):
+            s._former.clear()
+        s._check(code)
 
     def poll(self) -> int:
         """The level that is true for all ranks; raises what ended the save."""
@@ -124,7 +132,8 @@ class Session(_Handle):
     def __init__(self, job: str | None = None, socket: str | None = None, *, rank: int = 0, world: int = 0, local_world: int = 0,
                  strict: bool = False, staging: bool = False, vote: bool | None = None, slots: int = 0, timeout: float | None = None) -> None:
         self._handle: Any = ffi.NULL
-        self._kept: list[Any] = []
+        self._kept: dict[tuple[str, int], Any] = {}  # what is registered, by name and piece
+        self._former: list[Any] = []  # what was, and a save may still read
         names = [_text(job), _text(socket)]
         options = ffi.new("ckpt_options *", {"size": ffi.sizeof("ckpt_options"), "job": names[0], "socket": names[1], "rank": rank, "world": world,
                                              "local_world": local_world, "strict": strict, "staging": staging, "slots": slots,
@@ -148,6 +157,7 @@ class Session(_Handle):
         handle, self._handle = self._handle, ffi.NULL
         code = lib.ckpt_close(handle)
         self._kept.clear()
+        self._former.clear()
         if code:
             raise error(code, "the session ended with a save that failed: the sentence is on stderr")
 
@@ -157,8 +167,13 @@ class Session(_Handle):
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    def abandon(self) -> None:
+        """Lets go of the session without ending it: the daemon then takes the end of this process for the loss of a rank. For a rank that failed."""
+        _abandoned.append((self._kept, self._former))
+        self._handle = ffi.NULL
+
     def __del__(self) -> None:
-        if getattr(self, "_handle", ffi.NULL) != ffi.NULL:
+        if getattr(self, "_handle", ffi.NULL) != ffi.NULL and not sys.is_finalizing():
             warnings.warn("a Session was not closed", ResourceWarning, source=self)
             lib.ckpt_close(self._handle)
 
@@ -209,7 +224,7 @@ class Session(_Handle):
                                       "shape": kept[3], "pieces": table, "npieces": len(placed), "group": kept[1], "replica": kept[2],
                                       "device": places[0].device if places else lib.CKPT_HOST})
         self._check(lib.ckpt_register_tensor(self._handle, t))
-        self._kept.append((name, places))
+        self._kept.update({(name, i): m for i, m in enumerate(places)})
 
     @staticmethod
     def _place(name: str, at: Any, p: Piece, m: Memory, ndim: int, kept: list[Any]) -> None:
@@ -232,7 +247,7 @@ class Session(_Handle):
         if m.readonly:
             raise TypeError(f"blob {name}: the memory is read-only, and a restore writes to it")
         self._check(lib.ckpt_register_device_blob(self._handle, _text(name), _SCOPES[scope], ffi.cast("void *", m.pointer), m.bytes, m.device))
-        self._kept.append((name, m))
+        self._kept[name, 0] = m
 
     def register_sized_blob(self, name: str, most: int, scope: str = "job") -> None:
         """Registers a blob whose size changes from save to save, up to ``most`` bytes."""
@@ -253,7 +268,8 @@ class Session(_Handle):
         fence."""
         m = memory_of(array)
         self._check(lib.ckpt_rebind(self._handle, _text(name), piece, ffi.cast("void *", m.pointer)))
-        self._kept.append((name, m))
+        self._former.append(self._kept.get((name, piece)))
+        self._kept[name, piece] = m
 
     # ---- membership, saves, restores
 
@@ -261,6 +277,10 @@ class Session(_Handle):
         """Waits until each rank of the job is here, and enters the current epoch. Raises :class:`WorldChanged`."""
         out = ffi.new("ckpt_view const **")
         code = lib.ckpt_join(self._handle, ffi.from_buffer(address) if address else ffi.NULL, len(address), out, _ms(timeout))
+        if code == -errno.EREMCHG:
+            self._kept.clear()
+        if code in (0, -errno.EREMCHG):
+            self._former.clear()
         self._check(code)
         v = out[0]
         return View(v.epoch, v.rank, v.world, bool(v.joined_before),
