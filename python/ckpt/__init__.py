@@ -7,10 +7,11 @@ from .memory import Memory, memory_of
 from .reader import Checkpoint, Reader, Tensor, checkpoints
 from .session import (CAPTURED, DURABLE, LATEST, LATEST_HEALTHY, MEMORY, PENDING, REPLICATED, STORAGE, VERIFIED, Piece, Restored, Session, Snapshot,
                       View, version)
+from .tree import TreeError, codec
 
 __version__ = version()
 __all__ = [
     "CAPTURED", "DURABLE", "LATEST", "LATEST_HEALTHY", "MEMORY", "PENDING", "REPLICATED", "STORAGE", "VERIFIED",
     "Busy", "Checkpoint", "Damaged", "Error", "Memory", "NoCheckpoint", "Piece", "Reader", "ReplicasDiffer", "Restored", "Session", "Snapshot",
-    "StaleEpoch", "Superseded", "Tensor", "Timeout", "View", "WorldChanged", "checkpoints", "memory_of", "version",
+    "StaleEpoch", "Superseded", "Tensor", "Timeout", "TreeError", "View", "WorldChanged", "checkpoints", "codec", "memory_of", "version",
 ]

@@ -1,0 +1,247 @@
+"""Checkpoints of a training loop: what to save is said once, and a step then takes two calls."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+from ..errors import Busy, Error, NoCheckpoint, StaleEpoch, Superseded, Timeout, WorldChanged
+from ..job import job_name
+from ..policy import Policy
+from ..session import DURABLE, LATEST, LATEST_HEALTHY, MEMORY, STORAGE, Restored, Session, Snapshot
+from ..tree import TreeError
+from .documents import Documents
+from .held import Held, Unsaveable
+from .layout import Place
+from .sources import sources_of
+
+_log = logging.getLogger("ckpt")
+_cuda: Any = torch.cuda
+
+
+@dataclass(frozen=True)
+class Resumed:
+    """What a restore found. ``left``: parts of the state that stayed as they were, since the checkpoint does not have them for this world."""
+
+    step: int
+    source: str  #: "memory", "peer" or "storage"
+    why: str  #: which newer or better sources were passed over, and why; or ""
+    left: tuple[str, ...]
+    details: Restored
+
+
+def _world() -> tuple[int, int]:
+    if dist.is_available() and dist.is_initialized():
+        return dist.get_rank(), dist.get_world_size()
+    return 0, 0  # the environment says it
+
+
+def _stream() -> int:
+    if _cuda.is_available() and _cuda.is_initialized():
+        return int(_cuda.current_stream().cuda_stream)
+    return 0
+
+
+class Checkpointer:
+    """Saves and restores a training state.
+
+    ``state`` maps names to modules, optimizers, schedulers, loaders, dicts, and anything with state_dict. ``memory_every`` and ``storage_every`` count
+    steps. ``place`` says of tensors that are no DTensors which part of a whole they are (:class:`Flat`, :class:`Part`). A save that fails is logged,
+    and raises only with ``strict_saves``. Options of the session, such as ``strict`` and ``slots``, go to :class:`ckpt.Session`."""
+
+    def __init__(self, state: Mapping[str, Any], *, job: str | None = None, socket: str | None = None, memory_every: int = 0, storage_every: int = 0,
+                 strict_saves: bool = False, rng: bool = True, place: Place | None = None, document_bytes: int = 1 << 20, timeout: float | None = None,
+                 **session: Any) -> None:
+        self.policy, self.strict_saves = Policy(memory_every, storage_every), strict_saves
+        self.sources = sources_of(state)
+        self._place, self._rng, self._most = place, rng, document_bytes
+        rank, world = _world()
+        local = int(os.environ.get("LOCAL_WORLD_SIZE", 0)) if world else 0
+        self.job = job_name(job)
+        self.session = Session(self.job, socket, rank=rank, world=world, local_world=local, timeout=timeout, **session)
+        self._held: list[Held] | None = None
+        self._documents: Documents | None = None
+        self._snapshot: Snapshot | None = None
+        self._pending: list[Snapshot] = []
+        self._said: set[str] = set()
+        self._first = -1
+        self._hooks = [s.optimizer.register_step_pre_hook(self._before_step) for s in self.sources if hasattr(s, "optimizer")]
+
+    # ---- restore
+
+    def _register(self) -> None:
+        for source in self.sources:
+            source.entries()
+            source.prepare()
+        self._held = [Held(s, self.session, self._place, self.session.world) for s in self.sources]
+        self._documents = Documents(self.session, self.sources, self._rng, self._most)
+
+    def restore(self, step: int | str = "latest", timeout: float | None = None) -> Resumed | None:
+        """Meets the other ranks, and fills the state with a checkpoint: a step, "latest" or "healthy". None: there is none, this is a fresh start.
+
+        All ranks call it, once the state is complete and before the first step; again after :class:`ckpt.StaleEpoch`."""
+        which = {"latest": LATEST, "healthy": LATEST_HEALTHY}.get(str(step))
+        if which is None:
+            which = int(step)
+        if self._held is None:
+            self._register()
+        self._snapshot, self._pending = None, []
+        try:
+            self.session.join(timeout=timeout)
+            done = self.session.restore(which, _stream(), timeout)
+        except NoCheckpoint as e:
+            if e.errno != 2:
+                raise
+            self._fresh()
+            return None
+        return self._restored(done)
+
+    def _fresh(self) -> None:
+        for source in self.sources:
+            source.forget()
+        self._first = 0
+        _log.info("a fresh start: the job has no checkpoint")
+
+    def _restored(self, done: Restored) -> Resumed:
+        assert self._held is not None and self._documents is not None
+        for held in self._held:
+            held.restored()
+        left = self._documents.put_back()
+        self._first = done.step
+        found = Resumed(done.step, done.source, done.why, left, done)
+        _log.info("goes on at step %d from %s%s%s", done.step, done.source, f": {done.why}" if done.why else "",
+                  f"; left as it is: {', '.join(left)}" if left else "")
+        return found
+
+    # ---- saves
+
+    def begin(self, step: int) -> bool:
+        """Saves the state as it is now, if the policy has a save for this step. Call it when the last step is complete; until :meth:`fence` returns, only
+        read the state. Returns whether a save was begun. Raises :class:`ckpt.StaleEpoch`: leave the step, and restore."""
+        self.session.beat(step, "forward")
+        self._look_at_pending()
+        target = self.policy.target(step, self.session.has_storage, self._first)
+        return target is not None and self._begin(step, target)
+
+    def _begin(self, step: int, target: int) -> bool:
+        if self._held is None or self._documents is None:
+            raise RuntimeError("call restore() before the first save: there the ranks meet")
+        try:
+            for held in self._held:
+                held.refresh()
+            self._documents.put()
+            self._snapshot = self.session.begin(step, target, _stream())
+        except (StaleEpoch, WorldChanged):
+            raise
+        except (Error, TreeError, TypeError) as e:
+            self._failed(step, e)
+            return False
+        self._pending.append(self._snapshot)
+        return True
+
+    def fence(self) -> None:
+        """Waits until the state may change. Call it just before it changes; before the step of an optimizer it is called by itself."""
+        snapshot, self._snapshot = self._snapshot, None
+        if snapshot is None:
+            return
+        try:
+            snapshot.fence(_stream())
+        except (StaleEpoch, WorldChanged):
+            raise
+        except Timeout:
+            self._snapshot = snapshot
+            raise
+        except Error as e:
+            self._failed(snapshot.step, e)
+
+    def _before_step(self, *_: Any) -> None:
+        self.fence()
+
+    @contextlib.contextmanager
+    def update(self) -> Iterator[None]:
+        """``with ck.update():`` what changes the state."""
+        self.fence()
+        yield
+
+    def save(self, step: int, timeout: float | None = None) -> None:
+        """Saves this step to storage, or to memory where there is no store, and waits for it. For the last one: it raises what it fails with."""
+        strict, self.strict_saves = self.strict_saves, True
+        try:
+            self.fence()
+            self.session.wait_slot(timeout)
+            target = STORAGE if self.session.has_storage else MEMORY
+            self._begin(step, target)
+            snapshot = self._snapshot
+            self.fence()
+            if snapshot is not None and target == STORAGE:
+                snapshot.wait(DURABLE, timeout)
+        finally:
+            self.strict_saves = strict
+
+    def _look_at_pending(self) -> None:
+        for snapshot in list(self._pending):
+            try:
+                if snapshot.poll() < DURABLE and len(self._pending) < 8:
+                    continue
+            except (Superseded, StaleEpoch, WorldChanged):
+                pass
+            except Error as e:
+                self._failed(snapshot.step, e)
+            self._pending.remove(snapshot)
+
+    def _failed(self, step: int, e: Exception) -> None:
+        """Said once for each cause: training goes on."""
+        if self.strict_saves:
+            raise e
+        cause = f"{type(e).__name__} {getattr(e, 'errno', '')}"
+        level = logging.DEBUG if cause in self._said else logging.INFO if isinstance(e, Busy) else logging.WARNING
+        self._said.add(cause)
+        _log.log(level, "step %d is not saved: %s", step, getattr(e, "strerror", None) or e)
+
+    # ---- marks and the end
+
+    def mark(self, step: int, healthy: bool, reason: str | None = None) -> None:
+        """Says whether training should go on from the checkpoint of a step. All ranks call it."""
+        try:
+            self.session.mark(step, healthy, reason)
+        except Error as e:
+            self._failed(step, e)
+
+    def mark_healthy(self, step: int, reason: str | None = None) -> None:
+        self.mark(step, True, reason)
+
+    def should_stop(self, agree: bool = True) -> bool:
+        """Whether the operator has asked the job to end. With ``agree`` all ranks call it at the same step, and all get the same answer."""
+        mine = self.session.should_stop
+        if not agree or not dist.is_initialized() or dist.get_world_size() == 1:
+            return mine
+        device = "cuda" if dist.get_backend() == "nccl" else "cpu"
+        flag = torch.tensor(int(mine), device=device)
+        dist.all_reduce(flag, dist.ReduceOp.MAX)
+        return bool(flag.item())
+
+    def close(self) -> None:
+        """Ends the session: this rank has finished. Waits until saves to storage are durable, and raises the first failure."""
+        for hook in self._hooks:
+            hook.remove()
+        self._hooks, self._snapshot, self._pending = [], None, []
+        self.session.close()
+
+    def __enter__(self) -> Checkpointer:
+        return self
+
+    def __exit__(self, kind: object, *_: object) -> None:
+        """A rank that fails has not finished: its session ends with the process, and the daemon sees a lost rank."""
+        if kind is None:
+            self.close()
+        else:
+            self.session.abandon()
+
+

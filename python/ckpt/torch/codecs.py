@@ -1,0 +1,59 @@
+"""How values of PyTorch and NumPy stand in a document."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from ..tree import codec
+from .element import NAMES, name_of
+
+
+def _to_json(t: torch.Tensor) -> Any:
+    if hasattr(t, "device_mesh"):
+        raise TypeError("a DTensor cannot stand in a document")
+    data = t.detach().cpu().contiguous()
+    return [name_of(t.dtype), list(t.shape), data.reshape(-1).view(torch.uint8).numpy().tobytes()]
+
+
+def _from_json(value: Any) -> torch.Tensor:
+    name, shape, data = value
+    if name not in (*NAMES, "complex128") or not isinstance(data, bytes) or not all(type(n) is int and n >= 0 for n in shape):
+        raise ValueError("no tensor")
+    dtype = getattr(torch, name)
+    count = 1
+    for n in shape:
+        count *= n
+    if count * dtype.itemsize != len(data):
+        raise ValueError(f"{len(data)} bytes for a shape of {list(shape)}")
+    flat = torch.frombuffer(bytearray(data), dtype=torch.uint8).view(dtype) if data else torch.empty(0, dtype=dtype)
+    return flat.reshape(shape)
+
+
+def _dtype(value: Any) -> torch.dtype:
+    if value not in (*NAMES, "complex128"):
+        raise ValueError("no element type")
+    found: torch.dtype = getattr(torch, value)
+    return found
+
+
+def _array(value: Any) -> Any:
+    return _from_json(value).numpy()
+
+
+def register() -> None:
+    """Called once, when ckpt.torch is imported."""
+    for kind in (torch.Tensor, torch.nn.Parameter):
+        codec(kind, "tensor", _to_json, _from_json)
+    codec(torch.dtype, "dtype", name_of, _dtype)
+    codec(torch.Size, "size", list, lambda v: torch.Size(v))
+    codec(torch.device, "device", str, lambda v: torch.device(v))
+    try:
+        import numpy
+    except ImportError:
+        return
+    codec(numpy.ndarray, "array", lambda a: _to_json(torch.from_numpy(numpy.ascontiguousarray(a))), _array)
+    codec(numpy.generic, "number", lambda n: _to_json(torch.from_numpy(numpy.asarray(n).copy())), lambda v: _array(v)[()])
+
+

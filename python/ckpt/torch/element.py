@@ -1,0 +1,41 @@
+"""Tensors of PyTorch as memory: element types, addresses, steps."""
+
+from __future__ import annotations
+
+import torch
+
+from ..memory import HOST, Memory
+
+NAMES = {
+    "bool": "BOOL", "uint8": "U8", "int8": "I8", "float8_e5m2": "F8_E5M2", "float8_e4m3fn": "F8_E4M3", "int16": "I16", "uint16": "U16",
+    "float16": "F16", "bfloat16": "BF16", "int32": "I32", "uint32": "U32", "float32": "F32", "complex64": "C64", "float64": "F64", "int64": "I64",
+    "uint64": "U64", "float8_e8m0fnu": "F8_E8M0", "float8_e4m3fnuz": "F8_E4M3FNUZ", "float8_e5m2fnuz": "F8_E5M2FNUZ",
+}
+
+
+def name_of(dtype: torch.dtype) -> str:
+    return str(dtype).removeprefix("torch.")
+
+
+#: PyTorch's types by the names of ckpt, for those that this version of PyTorch has.
+DTYPES = {ours: getattr(torch, theirs) for theirs, ours in NAMES.items() if hasattr(torch, theirs)}
+
+
+def plain(t: torch.Tensor) -> torch.Tensor:
+    """The same memory with a type that is saved as it is: a complex128 is two float64, an element type without a name is bytes."""
+    t = t.detach()
+    if t.dtype is torch.complex128:
+        return torch.view_as_real(t)
+    if name_of(t.dtype) not in NAMES:
+        return t.view(torch.uint8)
+    return t
+
+
+def memory(t: torch.Tensor) -> Memory:
+    """Where a tensor of :func:`plain` stands. The tensor is kept alive with it."""
+    size = t.element_size()
+    strides = None if t.is_contiguous() else tuple(s * size for s in t.stride())
+    device = HOST if t.device.type == "cpu" else int(t.device.index or 0)
+    if t.device.type not in ("cpu", "cuda"):
+        raise TypeError(f"a tensor on device {t.device}: only the host and CUDA devices are saved from")
+    return Memory(t.data_ptr(), NAMES[name_of(t.dtype)], tuple(t.shape), strides, device, False, t)

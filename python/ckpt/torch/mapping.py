@@ -1,0 +1,75 @@
+"""Mappings as a source, and whatever has state_dict: tensors where they stand, the rest as a document."""
+
+from __future__ import annotations
+
+from collections.abc import MutableMapping
+from typing import Any
+
+import torch
+
+from .source import Entry, Link, Source, merge
+
+#: Tensors of a state_dict up to this size are written into the document; larger ones are saved where they stand.
+INLINE = 64 << 10
+
+
+def split(mapping: MutableMapping[Any, Any], path: str, inline: int) -> tuple[dict[Any, Any], list[Entry], list[Link]]:
+    """The document of a mapping, its tensors of more than ``inline`` bytes, and the mappings in it."""
+    tree, entries, links = {}, [], []
+    for key, value in mapping.items():
+        if isinstance(value, torch.Tensor) and (value.nbytes > inline or not inline):
+            entries.append(Entry(f"{path}.{key}", mapping, key))
+        elif isinstance(value, dict):
+            tree[key], inner, chain = split(value, f"{path}.{key}", inline)
+            entries += inner
+            links += [(mapping, key, value), *chain] if isinstance(mapping, dict) else chain
+        else:
+            tree[key] = value
+    return tree, entries, links
+
+
+class Mapped(Source):
+    """A mapping of tensors, or of mappings of them, that stays where it is."""
+
+    def __init__(self, prefix: str, mapping: MutableMapping[Any, Any]) -> None:
+        super().__init__(prefix)
+        self.mapping = mapping
+
+    def entries(self) -> list[Entry]:
+        return split(self.mapping, self.prefix, 0)[1]
+
+    def links(self) -> list[Link]:
+        return split(self.mapping, self.prefix, 0)[2]
+
+    def tree(self) -> Any:
+        return split(self.mapping, self.prefix, 0)[0]
+
+    def put_back(self, tree: Any) -> None:
+        merge(self.mapping, tree)
+
+
+class Stateful(Source):
+    """Anything with state_dict and load_state_dict: it is asked anew before each save."""
+
+    def __init__(self, prefix: str, thing: Any) -> None:
+        super().__init__(prefix)
+        self.thing = thing
+        self._state: dict[str, Any] = {}
+
+    def entries(self) -> list[Entry]:
+        state = self.thing.state_dict()
+        if not isinstance(state, dict):
+            raise TypeError(f"{self.prefix}: state_dict() of {type(self.thing).__qualname__} gives a {type(state).__name__}: a dict is wanted")
+        self._state = state
+        return split(state, self.prefix, INLINE)[1]
+
+    def volatile(self) -> bool:
+        return True
+
+    def tree(self) -> Any:
+        return split(self._state, self.prefix, INLINE)[0]
+
+    def put_back(self, tree: Any) -> None:
+        state = self._state
+        merge(state, tree)
+        self.thing.load_state_dict(state)

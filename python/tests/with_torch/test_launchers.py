@@ -1,0 +1,94 @@
+"""The example of the documentation under torchrun and ckpt run: ranks are killed, and the end has the bits of a run that was left alone."""
+
+import json
+import os
+import pathlib
+import random
+import re
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+BIN = pathlib.Path(os.environ["CKPT_BUILD"])
+EXAMPLE = pathlib.Path(__file__).parents[3] / "docs" / "examples" / "train.py"
+STEPS, LIMIT = 40, 280
+
+
+def environment(**more):
+    env = {k: v for k, v in os.environ.items() if not k.startswith("CKPT_") or k == "CKPT_BUILD"}
+    return env | {"CKPT_CONFIG": "/dev/null", "PYTHONPATH": os.environ.get("PYTHONPATH", "")} | more
+
+
+def launch(words, **more):
+    return subprocess.Popen([str(w) for w in words], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                            env=environment(**more), start_new_session=True)
+
+
+def end(process):
+    try:
+        said = process.communicate(timeout=LIMIT)[0]
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        raise AssertionError(f"did not end: {process.communicate()[0][-4000:]}") from None
+    assert process.returncode == 0, said[-4000:]
+    return said
+
+
+def digest(said):
+    return re.search(r"digest (\w+)", said)[1]
+
+
+def run(top, job, *options):
+    return launch([BIN / "ckpt", "run", "-n", 2, "--job", job, "--store", top / "store", *options, "--", sys.executable, EXAMPLE, STEPS])
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory):
+    return digest(end(run(tmp_path_factory.mktemp("undisturbed"), "undisturbed")))
+
+
+def test_a_rank_that_is_killed_under_ckpt_run(tmp_path, undisturbed):
+    said = end(run(tmp_path, "killed", "--inject", "kill:rank=1@step=17"))
+    assert re.search(r"step 1[5-7] from memory", said) and digest(said) == undisturbed, said
+
+
+def test_a_run_that_is_ended_and_started_again(tmp_path, undisturbed):
+    first = run(tmp_path, "twice", "--inject", "kill:rank=0@step=25", "--max-restarts", "0")
+    said = first.communicate(timeout=LIMIT)[0]
+    assert first.returncode != 0, said
+    said = end(run(tmp_path, "twice"))
+    assert re.search(r"step \d+ from (memory|storage)", said) and digest(said) == undisturbed, said
+
+
+def ranks_of(service, job):
+    """Processes of the job, by rank, and the step that each is at."""
+    done = subprocess.run([BIN / "ckpt", "status", "--socket", service.socket, "--json"], capture_output=True, text=True, env=environment(), check=False)
+    jobs = json.loads(done.stdout)["jobs"] if done.returncode == 0 else []
+    return {r["rank"]: (r["pid"], r["step"]) for j in jobs if j["name"] == job for r in j["ranks"] if r.get("pid")}
+
+
+@pytest.mark.parametrize("victims", [[0], [1], [0, 1]], ids=["rank 0", "rank 1", "all ranks"])
+def test_ranks_that_are_killed_under_torchrun(service, tmp_path, undisturbed, victims):
+    job = f"torchrun-{'-'.join(map(str, victims))}"
+    process = launch([sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", 2, "--max-restarts", 3, "--rdzv-backend", "c10d",
+                      "--rdzv-endpoint", "127.0.0.1:0", "--rdzv-id", job, EXAMPLE, STEPS], CKPT_SOCKET=service.socket)
+    at, ends, found = random.Random(job).randint(5, 30), time.monotonic() + LIMIT, {}
+    while time.monotonic() < ends and process.poll() is None:
+        found = ranks_of(service, f"torch-{job}")
+        if len(found) == 2 and all(step >= at for _, step in found.values()):
+            break
+        time.sleep(0.01)
+    assert set(victims) <= set(found), f"the ranks did not come: {found}"
+    for victim in victims:
+        os.kill(found[victim][0], signal.SIGKILL)
+    said = end(process)
+    assert re.search(r"step \d+ from memory", said) and digest(said) == undisturbed, said
+
+
+def test_standalone_without_a_name_is_refused(service):
+    process = launch([sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", 1, EXAMPLE, STEPS], CKPT_SOCKET=service.socket)
+    said = process.communicate(timeout=LIMIT)[0]
+    assert process.returncode != 0 and "the job has no name that stays" in said, said

@@ -1,0 +1,42 @@
+"""The Python package with PyTorch itself, on the host: every layout from every world to every world, trainings that are killed, hostile documents.
+Where there is a Python with torch (CKPT_TORCH): nightly makes one.
+timeout: 1800"""
+
+import os
+import pathlib
+import re
+import sys
+import tempfile
+
+import packages
+from tap import Cases, expect
+
+packages.need("cffi", "scikit_build_core", "numpy")
+import wheel  # noqa: E402 - it wants the packages
+
+TOP = pathlib.Path(tempfile.mkdtemp())
+TESTS = wheel.TREE / "python" / "tests" / "with_torch"
+cases = Cases()
+site = None
+
+
+@cases.case("the package is typed with PyTorch's types, too")
+def _():
+    global site
+    if not os.environ.get("CKPT_TORCH"):
+        return "CKPT_TORCH names no Python that has torch (nightly makes one, of 5 GB)"
+    site = wheel.install(wheel.make(TOP), TOP)
+    wheel.run(os.environ["CKPT_TORCH"], "-m", "mypy", "--cache-dir", TOP / "mypy", cwd=wheel.TREE / "python")
+
+
+for _name in sorted(p.stem for p in TESTS.glob("test_*.py")):
+    @cases.case(f"with_torch/{_name}")
+    def _(name=_name):
+        if not site:
+            return "CKPT_TORCH names no Python that has torch (nightly makes one, of 5 GB)"
+        said = wheel.run(os.environ["CKPT_TORCH"], "-m", "pytest", "-q", "-p", "no:cacheprovider", "-c", wheel.TREE / "python/pyproject.toml",
+                         TESTS / f"{name}.py", cwd=TOP, env={"PYTHONPATH": str(site), "CUDA_VISIBLE_DEVICES": "", "OMP_NUM_THREADS": "1"})
+        expect(re.search(r"(\d+) passed", said), said)
+
+
+sys.exit(cases.end())
