@@ -10,6 +10,7 @@
 #include "replication/room.h"
 #include "runtime/room.h"
 
+struct faults;
 struct http;
 struct scrub;
 
@@ -21,8 +22,9 @@ struct daemon {
 	struct control control;
 	struct operators operators;
 	struct dispatch dispatch;
-	struct scrub *scrub; /* NULL: no store */
-	struct http *http;   /* NULL: off */
+	struct scrub *scrub;   /* NULL: no store */
+	struct http *http;     /* NULL: off */
+	struct faults *faults; /* on purpose */
 };
 
 #endif

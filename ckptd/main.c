@@ -9,6 +9,7 @@
 #include "control/room.h"
 #include "daemon.h"
 #include "dispatch/room.h"
+#include "faults/room.h"
 #include "job/room.h"
 #include "observe/room.h"
 #include "reload.h"
@@ -159,6 +160,7 @@ static void on_tick(void *arg)
 		if (job_tick(job))
 			busy |= saves_busy(&job->saves);
 	}
+	faults_tick(&s->daemon);
 	gc_tick(s->daemon.storage.gc);
 	scrub_tick(s->daemon.scrub);
 	busy |= s->daemon.peers.replica && replica_busy(s->daemon.peers.replica);
@@ -226,6 +228,8 @@ static int start(struct server *s, struct err *err)
 	packing_init(&s->daemon.storage.packing, s->daemon.runtime.pool);
 	if (!rc)
 		rc = pool_new(1, &s->daemon.runtime.reader, err);
+	if (!rc && !(s->daemon.faults = faults_new()))
+		rc = err_set(err, -ENOMEM, "no memory for faults on purpose");
 	if (!rc)
 		rc = peers_find(&s->daemon, err);
 	if (!rc)
@@ -280,6 +284,7 @@ static void stop(struct server *s)
 	if (s->listener >= 0)
 		close(s->listener);
 	s->daemon.runtime.stopping = true;
+	faults_end(&s->daemon);
 	meter_open(&s->daemon.storage.reads); /* what is in flight ends without limits */
 	throttle_open(&s->daemon.storage.writes);
 	scrub_tick(s->daemon.scrub);
@@ -308,6 +313,7 @@ static void stop(struct server *s)
 	disk_free(s->daemon.storage.disk);
 	loop_free(s->daemon.runtime.loop);
 	manager_free(s->daemon.runtime.manager);
+	faults_free(s->daemon.faults);
 	if (s->signals >= 0)
 		close(s->signals);
 	if (s->daemon.runtime.sources != s->daemon.runtime.first_sources)

@@ -654,6 +654,18 @@ void ckpt_collective_leave(ckpt *s);
  * Then make a last save and leave the loop. Ranks may see it at different steps: agree by a
  * collective first. `s` may be NULL. */
 int ckpt_should_stop(const ckpt *s);
+/* Returns 1 when the operator wants this rank to play a fault (ckpt fault), and takes it: it is
+ * asked for once.
+ *
+ * For programs under test, such as ckpt-train. Call it once per step. A program that never calls it
+ * is never asked to play anything else than what signals do.
+ *
+ *	name  receives the kind, as `ckpt fault list` has it: "absent", "nan", "slow", …
+ *	size  bytes of name; 24 are enough
+ *	ms    receives the time that belongs to it; 0: none
+ *
+ * Returns 0 when there is none, or before ckpt_join. `s` may be NULL. */
+int ckpt_fault(ckpt *s, char *name, size_t size, uint64_t *ms);
 
 #if defined(__GNUC__)
 #pragma GCC visibility pop

@@ -4,6 +4,7 @@
 #include "clients/operator_forward.h"
 #include "control/room.h"
 #include "daemon.h"
+#include "faults/room.h"
 #include "job/room.h"
 #include "participant/room.h"
 #include "save/room.h"
@@ -142,7 +143,7 @@ void operator_obey(struct job *job, const struct wire_command *command)
 	struct wire_answer answer = {0};
 	struct err err = {{0}};
 	bool flushes = command->kind == COMMAND_FLUSH;
-	if (command->kind >= COMMAND_DRAIN) {
+	if (wire_command_is_drain(command)) {
 		resize_drain(job, command->kind == COMMAND_DRAIN);
 		return;
 	}
@@ -160,11 +161,15 @@ int operator_take(struct daemon *daemon, struct client *client, uint32_t seq, co
 {
 	struct job *job;
 	*answer = (struct wire_answer){0};
-	if (command->kind >= COMMAND_DRAIN)
+	if (wire_command_is_drain(command))
 		return take_drain(daemon, client, seq, command, answer, err);
+	if (command->kind == COMMAND_FAULTED)
+		return faults_ask(daemon, command, answer, err);
 	int rc = choose(daemon, command->job, &job, err);
 	if (rc)
 		return rc;
+	if (command->kind == COMMAND_FAULT)
+		return faults_cause(daemon, job, command, answer, err);
 	memcpy(answer->job, job->name, sizeof(answer->job));
 	rc = command->kind == COMMAND_FLUSH ? flush(job, command, answer, err) : halt(job, command, answer, err);
 	if (!rc)

@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Whoever asks waits for 5 s (cli/operate/order.c). */
+/* Whoever asks waits for 5 s (cli/frame/order.c). */
 #define ANSWER_NS (4 * CLOCK_NS_PER_S)
 enum { FORWARDS_MAX = 64 };
 

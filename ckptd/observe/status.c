@@ -7,6 +7,7 @@
 #include "control/room.h"
 #include "coordinator/room.h"
 #include "daemon.h"
+#include "faults/room.h"
 #include "job/room.h"
 #include "observe/health.h"
 #include "observe/http.h"
@@ -224,6 +225,27 @@ static json_t *copies_json(const struct job *job)
 			 (int)copies_missing(c), "error", c->why.text[0] ? plain_json_text(c->why.text) : json_null());
 }
 
+static json_t *fault_json(const struct fault_record *f)
+{
+	bool pending = f->outcome == FAULT_PENDING;
+	return json_pack("{s:i, s:s, s:o, s:o, s:I, s:s, s:o, s:o}", "number", (int)f->number, "kind", f->entry->name,
+			 "rank", f->entry->target == FAULT_AT_RANK ? json_integer((json_int_t)f->rank) : json_null(),
+			 "for_ms", f->for_ms ? json_integer((json_int_t)f->for_ms) : json_null(), "caused_ns",
+			 (json_int_t)f->wall_ns, "outcome", fault_outcome_name(f->outcome), "after_ms",
+			 plain_json_ms(!pending, f->after_ns), "text", plain_json_text(f->text));
+}
+
+static json_t *faults_json(const struct job *job)
+{
+	json_t *list = json_array();
+	const struct faults *faults = job->daemon->faults;
+	const struct fault_record *f;
+	for (uint32_t i = 0; faults && (f = fault_log_at(faults_log(faults), i)); i++)
+		if (!strcmp(f->job, job->name))
+			json_array_append_new(list, fault_json(f));
+	return list;
+}
+
 static json_t *job_json(struct job *job, uint64_t now)
 {
 	json_t *ranks = json_array(), *snapshots = json_array();
@@ -231,12 +253,13 @@ static json_t *job_json(struct job *job, uint64_t now)
 		json_array_append_new(ranks, rank_json(&job->ranks[r], now));
 	list_for(node, &job->saves.snapshots)
 		json_array_append_new(snapshots, snapshot_json(list_entry(node, struct snapshot, link)));
-	return json_pack("{s:s, s:i, s:i, s:s, s:b, s:o, s:o, s:o, s:I, s:I, s:I, s:o, s:o, s:o, s:o}", "name",
+	return json_pack("{s:s, s:i, s:i, s:s, s:b, s:o, s:o, s:o, s:I, s:I, s:I, s:o, s:o, s:o, s:o, s:o}", "name",
 			 job->name, "world", (int)job->world, "epoch", (int)job->epoch, "state", job_state(job),
 			 "stopping", job->stop, "halt", halt_json(job), "ranks", ranks, "snapshots", snapshots,
 			 "committed", (json_int_t)job->saves.committed, "failed", (json_int_t)job->saves.failed,
 			 "verified", (json_int_t)job->saves.verified, "saves", saves_json(&job->save_stats), "copies",
-			 copies_json(job), "recoveries", recoveries_json(job), "policy", policy_json(&job->policy));
+			 copies_json(job), "recoveries", recoveries_json(job), "faults", faults_json(job), "policy",
+			 policy_json(&job->policy));
 }
 
 static json_t *disk_json(const struct daemon *d)

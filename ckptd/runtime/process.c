@@ -35,3 +35,14 @@ bool process_is_dying(pid_t pid)
 	fclose(status);
 	return dying;
 }
+
+bool process_is_stopped(pid_t pid)
+{
+	char path[32], line[512];
+	snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
+	FILE *stat = fopen(path, "re");
+	const char *name_end = stat && fgets(line, sizeof(line), stat) ? strrchr(line, ')') : NULL;
+	if (stat)
+		fclose(stat);
+	return name_end && name_end[1] == ' ' && name_end[2] == 'T';
+}

@@ -9,4 +9,7 @@
  * pages of 4 KiB, and only then does a pidfd tell. A process that cannot be looked at is taken for a living one. */
 bool process_is_dying(pid_t pid);
 
+/* Whether all of it is stopped (SIGSTOP, SIGTSTP). */
+bool process_is_stopped(pid_t pid);
+
 #endif

@@ -15,37 +15,10 @@ struct spec {
 	struct err *err;
 };
 
-static const struct {
-	enum fault_kind kind;
-	const char *name;
-} kinds[] = {
-	{FAULT_KILL, "kill"},
-	{FAULT_STOP, "stop"},
-	{FAULT_ABORT, "abort"},
-	{FAULT_KILL_DAEMON, "kill-daemon"},
-	{FAULT_TRAP, "trap"},
-	{FAULT_ILLEGAL_ADDRESS, "illegal-address"},
-	{FAULT_NEVER_ENDS, "never-ends"},
-	{FAULT_DEVICE_LOST, "device-lost"},
-	{FAULT_ABSENT, "absent"},
-	{FAULT_MISMATCH, "mismatch"},
-	{FAULT_NAN, "nan"},
-	{FAULT_FLIP, "flip"},
-	{FAULT_SLOW, "slow"},
-};
-
 bool fault_played(enum fault_kind kind)
 {
-	return kind >= FAULT_TRAP;
-}
-
-const char *fault_kind_name(enum fault_kind kind)
-{
-	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
-		if (kinds[i].kind == kind)
-			return kinds[i].name;
-	}
-	return "?";
+	const struct fault_entry *entry = fault_of(kind);
+	return entry && entry->actor == FAULT_BY_RANK;
 }
 
 static int wrong(const struct spec *s, const char *at, const char *what)
@@ -116,17 +89,17 @@ static bool take_word(struct spec *s, const char *word)
 static int take_kind(struct spec *s, struct draft *d)
 {
 	size_t len = strcspn(s->at, ":@,=");
-	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
-		if (strlen(kinds[i].name) == len && !memcmp(s->at, kinds[i].name, len)) {
-			d->fault.kind = kinds[i].kind;
-			s->at += len;
-			return 0;
-		}
+	const struct fault_entry *entry = fault_find(s->at, len);
+	char names[256], what[320];
+	if (entry && entry->run) {
+		d->fault.kind = entry->kind;
+		s->at += len;
+		return 0;
 	}
-	return wrong(s, s->at,
-		     len ? "the faults are kill, stop, abort, kill-daemon, trap, illegal-address, "
-			   "never-ends, device-lost, absent, mismatch, nan, flip and slow"
-			 : "a fault is missing");
+	if (entry)
+		return wrong(s, s->at, "this one is for a running job: ckpt fault");
+	snprintf(what, sizeof(what), "the faults are %s", fault_names(true, names, sizeof(names)));
+	return wrong(s, s->at, len ? what : "a fault is missing");
 }
 
 static int take_rank(struct spec *s, const char *from, uint32_t world, struct draft *d)
@@ -173,15 +146,17 @@ static int take_trigger(struct spec *s, struct draft *d)
 
 static int check_fault(const struct spec *s, const char *from, const struct draft *d)
 {
+	const struct fault_entry *entry = fault_of(d->fault.kind);
+	bool aims = entry->target == FAULT_AT_RANK;
 	if (!d->fault.trigger)
 		return wrong(s, from, "a trigger is missing: @step=N or @t=TIME");
-	if (d->fault.kind == FAULT_KILL_DAEMON && d->has_rank)
+	if (!aims && d->has_rank)
 		return wrong(s, from, "kill-daemon takes no rank");
-	if (d->fault.kind != FAULT_KILL_DAEMON && !d->has_rank)
+	if (aims && !d->has_rank)
 		return wrong(s, from, "which rank? :rank=N or :rank=any is missing");
-	if (d->fault.kind != FAULT_STOP && d->fault.kind != FAULT_SLOW && d->has_for)
+	if (!entry->time && d->has_for)
 		return wrong(s, from, "only stop and slow take for=");
-	if (d->fault.kind == FAULT_SLOW && d->fault.for_ns < CLOCK_NS_PER_MS)
+	if (entry->time == FAULT_TIME_MUST && d->fault.for_ns < CLOCK_NS_PER_MS)
 		return wrong(s, from, "slow by how much in a step? :for=TIME, at least 1ms, is missing");
 	if (fault_played(d->fault.kind) && d->fault.trigger != TRIGGER_STEP)
 		return wrong(s, from, "the rank plays it itself, in a step: @step=N is wanted");

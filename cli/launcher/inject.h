@@ -2,14 +2,12 @@
  *
  *	SPEC  = FAULT *( "," FAULT )
  *	FAULT = KIND *( ":" PARAMETER ) "@" TRIGGER *( ":" PARAMETER )
- *	KIND  = kill (SIGKILL) | stop (SIGSTOP) | abort (SIGABRT) | kill-daemon (SIGKILL to the daemon that ckpt run started)
- *	      | PLAYED
- *	PLAYED = trap | illegal-address | never-ends | device-lost | absent | mismatch | nan | flip | slow
+ *	KIND  = a name of the catalogue (format/message/fault.h) that is for `ckpt run`
  *	PARAMETER = rank=N | rank=any | for=TIME (stop: SIGCONT after it; slow: added to each of some steps)
  *	TRIGGER   = step=N | t=TIME
  *	TIME  = as in a setting, with its unit: 250ms, 1.5m
  *
- * PLAYED ones are what no signal can do. They are handed to the rank's process in CKPT_FAULTS when it is started, in its own words
+ * Those that the rank plays are what no signal can do. They are handed to the rank's process in CKPT_PLAY when it is started, in its own words
  * (NAME [ ":" MILLISECONDS ] "@" STEP, separated by commas), and it plays them itself, if it knows how: ckpt-train does.
  *
  * rank=any is drawn with the seed. Every fault fires at most once. */
@@ -17,6 +15,7 @@
 #define CKPT_CLI_INJECT_H
 
 #include "base/err.h"
+#include "format/message/fault.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -24,21 +23,6 @@
 
 enum { FAULTS_MAX = 256, FAULT_TEXT_MAX = 96 };
 
-enum fault_kind {
-	FAULT_KILL = 1,
-	FAULT_STOP,
-	FAULT_ABORT,
-	FAULT_KILL_DAEMON,
-	FAULT_TRAP, /* the first of those that are played */
-	FAULT_ILLEGAL_ADDRESS,
-	FAULT_NEVER_ENDS,
-	FAULT_DEVICE_LOST,
-	FAULT_ABSENT,
-	FAULT_MISMATCH,
-	FAULT_NAN,
-	FAULT_FLIP,
-	FAULT_SLOW,
-};
 enum fault_trigger { TRIGGER_STEP = 1, TRIGGER_TIME };
 
 struct fault {
@@ -58,10 +42,9 @@ struct fault {
  * the position (from 1) and what is wrong there. */
 int inject_parse(const char *spec, uint32_t world, uint64_t seed, struct fault *out, size_t *n, struct err *err);
 
-const char *fault_kind_name(enum fault_kind kind);
 bool fault_played(enum fault_kind kind);
 
-/* CKPT_FAULTS of a rank: those of its faults that have not fired. "": none. free() it; NULL: no memory. */
+/* CKPT_PLAY of a rank: those of its faults that have not fired. "": none. free() it; NULL: no memory. */
 char *inject_played(const struct fault *faults, size_t n, uint32_t rank);
 
 #endif

@@ -62,7 +62,7 @@ char **env_of_rank(const struct launch *launch, const struct launch_rank *rank)
 		return NULL;
 	const struct env_pair pairs[] = {
 		{"CKPT_ADDRESS", launch->address},
-		{"CKPT_FAULTS", *faults ? faults : NULL},
+		{"CKPT_PLAY", *faults ? faults : NULL},
 		{"CKPT_JOB", launch->options.job},
 		{"CKPT_SOCKET", launch->keeper.socket},
 		{"CKPT_RANK", r},

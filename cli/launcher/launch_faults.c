@@ -58,13 +58,11 @@ static void note_played(struct launch *launch, struct fault *fault)
 
 static void fire(struct launch *launch, struct fault *fault)
 {
-	static const int signals[] = {
-		[FAULT_KILL] = SIGKILL, [FAULT_STOP] = SIGSTOP, [FAULT_ABORT] = SIGABRT, [FAULT_KILL_DAEMON] = SIGKILL};
 	const struct proc *proc = target(launch, fault);
 	pid_t pid = proc->pid;
 	uint64_t step = 0;
 	fault->fired_ns = clock_now();
-	proc_signal(proc, signals[fault->kind]);
+	proc_signal(proc, fault_of(fault->kind)->signal);
 	if (fault->for_ns)
 		fault->continue_ns = fault->fired_ns + fault->for_ns;
 	if (fault->kind == FAULT_KILL_DAEMON)

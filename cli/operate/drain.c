@@ -1,7 +1,7 @@
 /* ckpt drain: a node's ranks go to other nodes, without losing a step; it is given no more. */
 #include "frame/amount.h"
+#include "frame/order.h"
 #include "frame/progress.h"
-#include "operate/order.h"
 
 #include "base/clock.h"
 

@@ -1,7 +1,7 @@
 /* ckpt flush: what is newest in memory goes to storage now, and is waited for. */
 #include "frame/amount.h"
+#include "frame/order.h"
 #include "frame/progress.h"
-#include "operate/order.h"
 
 #include "base/clock.h"
 

@@ -1,7 +1,7 @@
 /* ckpt halt: a job makes a last checkpoint and ends, now or later. */
 #include "frame/amount.h"
+#include "frame/order.h"
 #include "frame/progress.h"
-#include "operate/order.h"
 
 #include "base/clock.h"
 

@@ -126,6 +126,8 @@ const struct setting settings[] = {
 	{"collect-after", NODE(collect_after_ms), .type = SETTING_DURATION, .flag = "collect-after",
 	 .env = "CKPT_COLLECT_AFTER", .value = "TIME", .fallback = "1h", .max = KEEP_TIME_MAX,
 	 .help = "half-written directories of crashes are deleted after this time"},
+	{"faults", NODE(faults), .type = SETTING_BOOL, .flag = "faults", .env = "CKPT_FAULTS", .value = "YES|NO",
+	 .fallback = "no", .help = "ckpt fault may cause faults on purpose in the jobs of this node"},
 	{"system", NODE(system), .type = SETTING_BOOL, .flag = "system", .env = "CKPT_SYSTEM", .value = "YES|NO",
 	 .fallback = "no", .restart = true,
 	 .help = "serve all users of this node, each by a process of their own; needs root"},

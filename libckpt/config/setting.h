@@ -54,6 +54,7 @@ struct config {
 	uint64_t max_users;         /* that a system service serves at the same time */
 	uint64_t user_linger_ms;    /* how long a user's worker stays without jobs */
 	bool system;                /* serve all users of the node */
+	bool faults;                /* faults on purpose may be caused (ckpt fault) */
 };
 
 /* In the order of the table's choices. */

@@ -19,6 +19,7 @@ struct disk {
 	unsigned n;
 	int root; /* handle; -1: none */
 	bool killed;
+	struct disk_fault fault;
 	struct disk_op *last; /* of one that was killed: who waits for it is told that it failed */
 };
 

@@ -271,8 +271,20 @@ static void run_one(struct disk *d)
 	struct disk_op *op = list_entry(node, struct disk_op, link);
 	list_remove(node);
 	d->n--;
-	op->result = perform(d, op);
+	op->result = disk_fault_of(&d->fault, op, clock_now());
+	if (!op->result)
+		op->result = perform(d, op);
 	op->done(op);
+}
+
+void disk_break(struct disk *d, int rc, uint64_t until)
+{
+	d->fault = (struct disk_fault){.rc = rc, .until = until};
+}
+
+uint64_t disk_refusals(const struct disk *d)
+{
+	return d->fault.refusals;
 }
 
 void disk_free(struct disk *d)

@@ -36,6 +36,7 @@ MAY_INCLUDE = {
     "cli/inspect": (*CLI, "cli/frame"),
     "cli/change": (*CLI, "cli/frame"),
     "cli/operate": (*CLI, "cli/frame"),
+    "cli/faults": (*CLI, "cli/frame"),
     "cli/process": (*CLI, "cli/frame"),
     "cli/starter": (*CLI, "cli/frame", "cli/process"),
     "cli/launcher": (*CLI, "cli/frame", "cli/process", "cli/starter"),

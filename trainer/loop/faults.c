@@ -15,11 +15,12 @@ static const char *const names[FAULTS_KINDS] = {
 	[FAULTS_NAN] = "nan",
 	[FAULTS_FLIP] = "flip",
 	[FAULTS_SLOW] = "slow",
+	[FAULTS_EXIT_EARLY] = "exit-early",
 };
 
 static int wrong(char why[FAULTS_WHY_SIZE], const char *at, const char *what)
 {
-	snprintf(why, FAULTS_WHY_SIZE, "CKPT_FAULTS at \"%.40s\": %s", at, what);
+	snprintf(why, FAULTS_WHY_SIZE, "CKPT_PLAY at \"%.40s\": %s", at, what);
 	return -EINVAL;
 }
 
@@ -78,6 +79,32 @@ int faults_parse(struct faults *f, const char *text, char why[FAULTS_WHY_SIZE])
 			return wrong(why, text, "it ends with a comma");
 	}
 	return rc;
+}
+
+/* Those that are done make room, but for slow ones, which last. */
+static struct faults_one *place(struct faults *f, uint64_t step)
+{
+	for (size_t i = 0; i < f->count; i++) {
+		struct faults_one *one = &f->list[i];
+
+		if (one->done || (one->kind == FAULTS_SLOW && step > one->step + FAULTS_SLOW_STEPS))
+			return one;
+	}
+	return f->count < FAULTS_LIST_MAX ? &f->list[f->count++] : NULL;
+}
+
+int faults_add(struct faults *f, const char *name, uint64_t ms, uint64_t step)
+{
+	enum faults_kind kind;
+	struct faults_one *one;
+
+	if (take_name(&name, &kind) < 0 || *name || (kind == FAULTS_SLOW) != (ms != 0))
+		return -EINVAL;
+	one = place(f, step);
+	if (!one)
+		return -EINVAL;
+	*one = (struct faults_one){.kind = kind, .step = step, .ms = ms};
+	return 0;
 }
 
 bool faults_take(struct faults *f, enum faults_kind kind, uint64_t step)

@@ -1,5 +1,5 @@
 /*
- * Faults on purpose, played by this rank itself, as `ckpt run --inject` hands them out in CKPT_FAULTS:
+ * Faults on purpose, played by this rank itself, as `ckpt run --inject` hands them out in CKPT_PLAY:
  *
  *	FAULTS = FAULT *( "," FAULT )
  *	FAULT  = NAME [ ":" MILLISECONDS ] "@" STEP
@@ -23,6 +23,7 @@ enum faults_kind {
 	FAULTS_NAN,             /* "nan": in a gradient */
 	FAULTS_FLIP,            /* "flip": a bit of a parameter, before the next save */
 	FAULTS_SLOW,            /* "slow": so many milliseconds in each of SLOW_STEPS steps */
+	FAULTS_EXIT_EARLY,      /* "exit-early": the process ends with status 0 */
 	FAULTS_KINDS,
 };
 
@@ -41,6 +42,9 @@ struct faults {
 
 /* NULL and "" mean none. 0, or -EINVAL and a sentence. */
 int faults_parse(struct faults *faults, const char *text, char why[FAULTS_WHY_SIZE]);
+
+/* One more, from the next step on. -EINVAL: this rank does not know the name, or the list is full. */
+int faults_add(struct faults *faults, const char *name, uint64_t ms, uint64_t step);
 
 /* Whether one of the kind is to happen in this step; it is then done. */
 bool faults_take(struct faults *faults, enum faults_kind kind, uint64_t step);

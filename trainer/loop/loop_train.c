@@ -151,10 +151,22 @@ static const char *why_of(const struct loop *l, int rc)
 	return *l->communicator.why ? l->communicator.why : l->saver.why;
 }
 
+/* What the operator wants this rank to play from this step on. */
+static void hear_faults(struct loop *l)
+{
+	char name[32];
+	uint64_t ms = 0;
+
+	if (ckpt_fault(l->session, name, sizeof(name), &ms) &&
+	    faults_add(&l->faults, name, ms, l->state.counters.step) < 0)
+		message(l->communicator.rank, "fault %s is not known here", name);
+}
+
 static int one_step(struct loop *l, bool *stop)
 {
 	int rc;
 
+	hear_faults(l);
 	*stop = loop_wants_stop(l);
 	rc = step_run(&l->step, stop);
 	if (rc == -EUCLEAN)

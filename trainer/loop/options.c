@@ -114,7 +114,7 @@ void options_default(struct train_options *o)
 		.timeout_ms = 60000,
 		.patience_ms = 300000,
 		.healthy_after = 3,
-		.faults = getenv("CKPT_FAULTS"),
+		.faults = getenv("CKPT_PLAY"),
 		.address = address && *address ? address : "127.0.0.1",
 	};
 }

@@ -156,6 +156,13 @@ struct arena_left_out {
 	_Atomic uint32_t epoch;
 };
 
+/* A fault that the rank is to play (ckpt_fault). The daemon writes kind and ms, then seq; the rank writes taken. Equal: there is none. */
+struct arena_fault {
+	_Atomic uint32_t seq, taken;
+	_Atomic uint32_t kind; /* enum fault_kind; 0: it is taken back */
+	_Atomic uint32_t ms;
+};
+
 /* The world that the arena was made for is over: no epoch has this number. */
 #define ARENA_EPOCH_OVER UINT32_MAX
 
@@ -185,6 +192,7 @@ struct arena_head {
 	_Alignas(64) struct arena_bring bring; /* stays even where the daemon is older */
 	_Alignas(64) struct arena_health_mark health_marks[ARENA_HEALTH_MARKS]; /* unused where the daemon is older */
 	_Alignas(64) struct arena_left_out left_out;
+	_Alignas(64) struct arena_fault fault; /* unused where the daemon is older */
 };
 
 _Static_assert(sizeof(struct arena_head) <= ARENA_HEAD, "the head has a fixed place");

@@ -216,7 +216,7 @@ int peer_capacity_check(const struct peer_capacity *m, struct err *err)
 /* Whoever coordinates lets nodes go himself, and tells them so. */
 int peer_request_check(const struct peer_request *m, struct err *err)
 {
-	bool drain = m->command.kind >= COMMAND_DRAIN, answered = m->token;
+	bool drain = wire_command_is_drain(&m->command), answered = m->token;
 	return drain != answered ? peer_bad(PEER_REQUEST, err, "kind", m->command.kind)
 				 : wire_command_check(&m->command, err);
 }

@@ -40,6 +40,7 @@
 
 #include "base/bytes.h"
 #include "base/err.h"
+#include "format/message/fault.h"
 #include "format/tensor/digest.h"
 #include "format/tensor/names.h"
 
@@ -238,6 +239,20 @@ enum wire_command_kind {
 	COMMAND_DRAIN,       /* a node's ranks are to go to other nodes, and it is given no more */
 	COMMAND_UNDRAIN,
 	COMMAND_DRAINED, /* asks how far that is */
+	COMMAND_FAULT,   /* a fault on purpose: is caused, or allowed */
+	COMMAND_FAULTED, /* asks what has become of it, or tells that of one that was allowed */
+};
+
+enum fault_outcome { FAULT_PENDING = 0, FAULT_FIRED, FAULT_NOT_FIRED, FAULT_OUTCOME_END };
+
+/* Of COMMAND_FAULT: what. Of COMMAND_FAULTED: its number, and an outcome with a sentence where that is told. */
+struct wire_fault {
+	uint32_t kind; /* enum fault_kind */
+	uint32_t rank; /* of a fault at a rank; else 0 */
+	uint64_t for_ms;
+	uint32_t number;
+	uint32_t outcome; /* enum fault_outcome */
+	char text[WIRE_REASON_MAX];
 };
 
 /* From an observer. job: "" means the only one there is. */
@@ -246,6 +261,7 @@ struct wire_command {
 	char job[NAME_JOB_MAX];
 	uint64_t at_ns;           /* since the Unix epoch */
 	char node[NAME_NODE_MAX]; /* DRAIN, UNDRAIN, DRAINED; else empty */
+	struct wire_fault fault;  /* FAULT, FAULTED; of others it is not sent */
 };
 
 /* From root, as the first word to a system service: what follows is for the worker of that user. Not answered, but by an ERROR. */
@@ -255,7 +271,8 @@ struct wire_user {
 
 struct wire_answer {
 	struct step_id id; /* flush: what is written */
-	uint32_t left;     /* of a drain: ranks that the node has still */
+	uint32_t left;     /* of a drain: ranks that the node has still. Of a fault: enum fault_outcome */
+	uint32_t number;   /* of a fault: to ask for it */
 	char job[NAME_JOB_MAX];
 	char text
 		[WIRE_TEXT_MAX]; /* one sentence; of DRAINED: why they have not gone, "": nothing is known against it */
@@ -308,6 +325,8 @@ int wire_user_decode(const void *body, size_t len, struct wire_user *m, struct e
 void wire_command_put(struct wbuf *out, const struct wire_command *m);
 void wire_command_get(struct rbuf *r, struct wire_command *m);
 int wire_command_check(const struct wire_command *m, struct err *err);
+bool wire_command_is_drain(const struct wire_command *m);
+bool wire_command_is_fault(const struct wire_command *m);
 int wire_command_encode(const struct wire_command *m, struct wbuf *out);
 int wire_command_decode(const void *body, size_t len, struct wire_command *m, struct err *err);
 int wire_answer_encode(const struct wire_answer *m, struct wbuf *out);

@@ -9,12 +9,61 @@ static int malformed(const struct rbuf *r, struct err *err)
 	return err_set(err, -EBADMSG, "COMMAND message of %zu bytes is malformed", r->len);
 }
 
+bool wire_command_is_drain(const struct wire_command *m)
+{
+	return m->kind >= COMMAND_DRAIN && m->kind <= COMMAND_DRAINED;
+}
+
+bool wire_command_is_fault(const struct wire_command *m)
+{
+	return m->kind == COMMAND_FAULT || m->kind == COMMAND_FAULTED;
+}
+
+static void put_fault(struct wbuf *out, const struct wire_fault *m)
+{
+	wbuf_u32(out, m->kind);
+	wbuf_u32(out, m->rank);
+	wbuf_u64(out, m->for_ms);
+	wbuf_u32(out, m->number);
+	wbuf_u32(out, m->outcome);
+	wbuf_str(out, m->text);
+}
+
+static void get_fault(struct rbuf *r, struct wire_fault *m)
+{
+	m->kind = rbuf_u32(r);
+	m->rank = rbuf_u32(r);
+	m->for_ms = rbuf_u64(r);
+	m->number = rbuf_u32(r);
+	m->outcome = rbuf_u32(r);
+	rbuf_str(r, m->text, sizeof(m->text));
+}
+
+static int check_fault(const struct wire_command *m, struct err *err)
+{
+	const struct wire_fault *f = &m->fault;
+	const struct fault_entry *entry = fault_of((enum fault_kind)f->kind);
+	if (m->kind == COMMAND_FAULTED && (!f->number || f->outcome >= FAULT_OUTCOME_END))
+		return err_set(err, -EBADMSG, "COMMAND message of fault %u with outcome %u", f->number, f->outcome);
+	if (m->kind == COMMAND_FAULTED)
+		return 0;
+	if (!entry || f->for_ms > FAULT_TIME_MAX_MS)
+		return err_set(err, -EBADMSG, "COMMAND message with fault %u for %lu ms", f->kind,
+			       (unsigned long)f->for_ms);
+	if ((entry->time == FAULT_TIME_NONE && f->for_ms) || (entry->time == FAULT_TIME_MUST && !f->for_ms))
+		return err_set(err, -EBADMSG, "COMMAND message with fault %s %s a time", entry->name,
+			       f->for_ms ? "with" : "without");
+	return 0;
+}
+
 void wire_command_put(struct wbuf *out, const struct wire_command *m)
 {
 	wbuf_u32(out, m->kind);
 	wbuf_str(out, m->job);
 	wbuf_u64(out, m->at_ns);
 	wbuf_str(out, m->node);
+	if (wire_command_is_fault(m))
+		put_fault(out, &m->fault);
 }
 
 void wire_command_get(struct rbuf *r, struct wire_command *m)
@@ -23,21 +72,23 @@ void wire_command_get(struct rbuf *r, struct wire_command *m)
 	rbuf_str(r, m->job, sizeof(m->job));
 	m->at_ns = rbuf_u64(r);
 	rbuf_str(r, m->node, sizeof(m->node));
+	if (wire_command_is_fault(m))
+		get_fault(r, &m->fault);
 }
 
 int wire_command_check(const struct wire_command *m, struct err *err)
 {
-	if (m->kind < COMMAND_FLUSH || m->kind > COMMAND_DRAINED)
+	if (m->kind < COMMAND_FLUSH || m->kind > COMMAND_FAULTED)
 		return err_set(err, -EBADMSG, "COMMAND message with kind %u", m->kind);
 	if (*m->job && name_check("job", m->job, sizeof(m->job), err))
 		return -EBADMSG;
-	bool names = m->kind >= COMMAND_DRAIN;
+	bool names = wire_command_is_drain(m);
 	if (names != (*m->node != '\0'))
 		return err_set(err, -EBADMSG, "COMMAND message of kind %u %s a node", m->kind,
 			       names ? "without" : "with");
 	if (names && name_check("node", m->node, sizeof(m->node), err))
 		return -EBADMSG;
-	return 0;
+	return wire_command_is_fault(m) ? check_fault(m, err) : 0;
 }
 
 int wire_command_encode(const struct wire_command *m, struct wbuf *out)
@@ -60,6 +111,7 @@ int wire_answer_encode(const struct wire_answer *m, struct wbuf *out)
 	wbuf_u64(out, m->id.step);
 	wbuf_u32(out, m->id.epoch);
 	wbuf_u32(out, m->left);
+	wbuf_u32(out, m->number);
 	wbuf_str(out, m->job);
 	wbuf_str(out, m->text);
 	return wbuf_finish(out);
@@ -72,6 +124,7 @@ int wire_answer_decode(const void *body, size_t len, struct wire_answer *m, stru
 	m->id.step = rbuf_u64(&r);
 	m->id.epoch = rbuf_u32(&r);
 	m->left = rbuf_u32(&r);
+	m->number = rbuf_u32(&r);
 	rbuf_str(&r, m->job, sizeof(m->job));
 	rbuf_str(&r, m->text, sizeof(m->text));
 	/* It ends on a terminal. */

@@ -91,6 +91,19 @@ int disk_event_fd(struct disk *d);
 /* Operations submitted and not yet done. */
 unsigned disk_pending(const struct disk *d);
 
+/* A fault on purpose: until then (clock_now) what writes is refused with this code, as by a broken or a full disk. */
+void disk_break(struct disk *d, int rc, uint64_t until);
+/* Operations that were refused so since the last disk_break. */
+uint64_t disk_refusals(const struct disk *d);
+
+/* What implementations keep of it. */
+struct disk_fault {
+	int rc;
+	uint64_t until, refusals;
+};
+/* 0, or the code: the operation is not begun. */
+int disk_fault_of(struct disk_fault *fault, const struct disk_op *op, uint64_t now);
+
 /* Announces memory for fixed-buffer I/O. Returns a token, or -errno, which is not fatal: I/O from memory that is not pinned costs more
  * processor time. */
 int disk_register(struct disk *d, void *base, uint64_t size);

@@ -174,6 +174,16 @@ static void wake(struct disk *d)
 	(void)ignored;
 }
 
+void disk_break(struct disk *d, int rc, uint64_t until)
+{
+	d->fault = (struct disk_fault){.rc = rc, .until = until};
+}
+
+uint64_t disk_refusals(const struct disk *d)
+{
+	return d->fault.refusals;
+}
+
 void disk_submit(struct disk *d, struct disk_op *op)
 {
 	op->result = 0;

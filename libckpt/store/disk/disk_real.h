@@ -80,6 +80,7 @@ struct disk {
 	unsigned transfers_in_flight, others_in_flight; /* chunks */
 	struct chunk chunks[DISK_REQUESTS];
 	bool told_direct;
+	struct disk_fault fault; /* on purpose */
 	bool truncates; /* the engine does (io_uring: since Linux 6.9); else it is done when submitted, by the caller's thread */
 
 	bool has_buffers;  /* the engine has a table */

@@ -1,5 +1,6 @@
 #include "store/disk/disk_real.h"
 
+#include "base/clock.h"
 #include "base/failpoint.h"
 #include "base/log.h"
 
@@ -72,6 +73,8 @@ int op_start(struct disk *d, struct disk_op *op)
 	}
 	size_t first = op->len;
 	op->result = failpoint(failpoints[op->kind].before, &first);
+	if (!op->result && d->fault.until)
+		op->result = disk_fault_of(&d->fault, op, clock_now());
 	if (op->result)
 		return 1;
 	if (op->kind == DISK_TRUNCATE && !d->truncates) {

@@ -111,6 +111,8 @@ Test(arguments, of_open)
 Test(arguments, without_a_session)
 {
 	const char says[] = "the session is NULL";
+	char name[24];
+	uint64_t ms;
 	const ckpt_tensor t = {.size = sizeof(t)};
 	ckpt_snapshot *out = snap;
 	REFUSES_WITHOUT(ckpt_rank(NULL), -EINVAL, says);
@@ -141,6 +143,7 @@ Test(arguments, without_a_session)
 	RETURNS(ckpt_snapshot_step(NULL), UINT64_MAX);
 	RETURNS(ckpt_close(NULL), 0);
 	RETURNS(ckpt_should_stop(NULL), 0);
+	RETURNS(ckpt_fault(NULL, name, sizeof(name), &ms), 0);
 	RETURNS((ckpt_snapshot_free(NULL), 0), 0);
 	RETURNS((ckpt_beat(NULL, 1, CKPT_PHASE_IDLE), 0), 0);
 	RETURNS((ckpt_collective_enter(NULL, NULL, 1, 1), 0), 0);
@@ -404,6 +407,7 @@ Test(arguments_joined, of_restores_and_marks)
 	RETURNS((ckpt_collective_enter(s, NULL, 1, 1), 0), 0);
 	RETURNS((ckpt_beat(s, 1, (ckpt_phase)99), 0), 0);
 	RETURNS(ckpt_should_stop(s), 0);
+	RETURNS(ckpt_fault(s, NULL, 0, NULL), 0);
 	RETURNS(ckpt_rank(s), 0);
 	RETURNS(ckpt_world(s), 1);
 	RETURNS(ckpt_epoch(s), 1);

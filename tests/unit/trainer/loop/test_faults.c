@@ -39,8 +39,27 @@ Test(faults, refuses_what_it_does_not_know)
 
 	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
 		cr_expect_eq(faults_parse(&faults, wrong[i], why), -EINVAL, "%s", wrong[i]);
-		cr_expect(strstr(why, "CKPT_FAULTS"), "%s: %s", wrong[i], why);
+		cr_expect(strstr(why, "CKPT_PLAY"), "%s: %s", wrong[i], why);
 	}
+}
+
+Test(faults, come_while_the_loop_runs_and_those_that_are_over_make_room)
+{
+	cr_assert_eq(faults_parse(&faults, "", why), 0);
+	for (uint64_t step = 0; step < 2 * FAULTS_LIST_MAX; step++) {
+		cr_assert_eq(faults_add(&faults, "exit-early", 0, step), 0, "step %lu", (unsigned long)step);
+		cr_assert(faults_take(&faults, FAULTS_EXIT_EARLY, step));
+	}
+	cr_assert_eq(faults_add(&faults, "slow", 20, 7), 0);
+	cr_expect_eq(faults_slow_ms(&faults, 8), 20);
+	cr_expect_eq(faults_add(&faults, "slow", 0, 7), -EINVAL);
+	cr_expect_eq(faults_add(&faults, "nan", 5, 7), -EINVAL);
+	cr_expect_eq(faults_add(&faults, "kill", 0, 7), -EINVAL);
+	cr_expect_eq(faults_add(&faults, "trap@3", 0, 7), -EINVAL);
+	for (size_t i = 1; i < FAULTS_LIST_MAX; i++)
+		cr_assert_eq(faults_add(&faults, "nan", 0, 1000), 0);
+	cr_expect_eq(faults_add(&faults, "nan", 0, 1000), 0, "the slow one is over by then");
+	cr_expect_eq(faults_add(&faults, "nan", 0, 1000), -EINVAL, "the list is bounded");
 }
 
 Test(faults, happen_once_from_their_step_on)

@@ -1,5 +1,5 @@
 /* What becomes of a snapshot that was to be written, by the daemon's document: order.c. */
-#include "operate/order.h"
+#include "frame/order.h"
 
 #include <criterion/criterion.h>
 #include <stdio.h>

@@ -1,4 +1,4 @@
-#include "operate/order.h"
+#include "frame/order.h"
 #include "frame/progress.h"
 
 #include "base/cleanup.h"

@@ -1,0 +1,244 @@
+#include "faults/faults.h"
+
+#include "arena/room.h"
+#include "base/clock.h"
+#include "daemon.h"
+#include "faults/fault_bits.h"
+#include "job/job.h"
+#include "runtime/room.h"
+#include "store/disk/disk.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+struct faults {
+	struct fault_log log;
+};
+
+struct faults *faults_new(void)
+{
+	return calloc(1, sizeof(struct faults));
+}
+
+void faults_free(struct faults *faults)
+{
+	free(faults);
+}
+
+const struct fault_log *faults_log(const struct faults *faults)
+{
+	return &faults->log;
+}
+
+/* ---- to cause ---------------------------------------------------------------------------------------------------- */
+
+static int send_signal(const struct rank *rank, int sig)
+{
+	return syscall(SYS_pidfd_send_signal, rank->pidfd, sig, NULL, 0) < 0 ? -errno : 0;
+}
+
+static int signal_rank(struct rank *rank, struct fault_record *f, struct err *err)
+{
+	if (!rank->pid || rank->pidfd < 0)
+		return err_set(err, -ESRCH, "rank %u has no process now", rank->id);
+	int rc = send_signal(rank, f->entry->signal);
+	if (rc)
+		return err_set(err, rc, "cannot signal process %d of rank %u: %s", (int)rank->pid, rank->id,
+			       err_name(rc));
+	f->pid = rank->pid;
+	if (f->for_ms)
+		f->continue_ns = f->caused_ns + f->for_ms * CLOCK_NS_PER_MS;
+	snprintf(f->text, sizeof(f->text), "signal %d (%s) to process %d of rank %u", f->entry->signal,
+		 strsignal(f->entry->signal), (int)rank->pid, rank->id);
+	return 0;
+}
+
+static int ask_rank(struct rank *rank, struct fault_record *f, struct err *err)
+{
+	if (!rank->pid || !rank->mem)
+		return err_set(err, -ESRCH, "rank %u is not at work now", rank->id);
+	struct arena_fault *fault = &rank->mem->head->fault;
+	f->seq = atomic_load(&fault->seq);
+	if (f->seq != atomic_load(&fault->taken) && atomic_load(&fault->kind))
+		return err_set(err, -EBUSY, "rank %u has not played its last fault yet", rank->id);
+	f->pid = rank->pid;
+	f->seq++;
+	atomic_store(&fault->kind, (uint32_t)f->entry->kind);
+	atomic_store(&fault->ms, (uint32_t)f->for_ms);
+	atomic_store_explicit(&fault->seq, f->seq, memory_order_release);
+	snprintf(f->text, sizeof(f->text), "rank %u, process %d, is to play it", rank->id, (int)rank->pid);
+	return 0;
+}
+
+static int break_disk(const struct daemon *d, struct fault_record *f, struct err *err)
+{
+	if (d->storage.root < 0)
+		return err_set(err, -ENOENT, "this daemon has no store");
+	int rc = f->entry->kind == FAULT_DISK_FULL ? -ENOSPC : -EIO;
+	f->deadline_ns = f->caused_ns + f->for_ms * CLOCK_NS_PER_MS;
+	disk_break(d->storage.disk, rc, f->deadline_ns);
+	snprintf(f->text, sizeof(f->text), "writes to the store fail with %s for %lu ms", err_name(rc),
+		 (unsigned long)f->for_ms);
+	return 0;
+}
+
+static int do_cause(struct daemon *d, struct job *job, struct fault_record *f, struct err *err)
+{
+	char text[FAULT_BITS_TEXT] = "";
+	int rc = 0;
+	if (f->entry->actor == FAULT_BY_COMMAND) {
+		snprintf(f->text, sizeof(f->text), "ckpt fault is allowed to cause it");
+		return 0;
+	}
+	if (f->entry->target == FAULT_AT_STORE)
+		return break_disk(d, f, err);
+	if (f->entry->kind == FAULT_FLIP_REPLICA) {
+		rc = fault_flip_replica(d, job->name, f->rank, text, err);
+	} else {
+		struct rank *rank = job_rank(job, f->rank);
+		if (!rank)
+			return err_set(err, -ENOENT,
+				       "rank %u of job %s is not on this node: ask the daemon of its node", f->rank,
+				       job->name);
+		if (f->entry->actor == FAULT_BY_SIGNAL)
+			return signal_rank(rank, f, err);
+		if (f->entry->actor == FAULT_BY_RANK)
+			return ask_rank(rank, f, err);
+		rc = fault_flip_arena(job, f->rank, text, err);
+	}
+	snprintf(f->text, sizeof(f->text), "%s", text);
+	return rc;
+}
+
+static void answer_of(const struct fault_record *f, struct wire_answer *answer)
+{
+	answer->number = f->number;
+	answer->left = f->outcome;
+	memcpy(answer->job, f->job, sizeof(answer->job));
+	snprintf(answer->text, sizeof(answer->text), "%s", f->text);
+}
+
+int faults_cause(struct daemon *d, struct job *job, const struct wire_command *command, struct wire_answer *answer,
+		 struct err *err)
+{
+	const struct wire_fault *what = &command->fault;
+	const struct fault_entry *entry = fault_of((enum fault_kind)what->kind);
+	if (!d->faults || !d->runtime.config.faults)
+		return err_set(
+			err, -EPERM,
+			"faults on purpose are not allowed here: set faults = yes in [node] of its configuration");
+	struct fault_record *f = fault_log_take(&d->faults->log);
+	if (!f)
+		return err_set(err, -EBUSY, "%d faults are pending already", FAULT_LOG_MAX);
+	f->entry = entry;
+	f->rank = what->rank;
+	f->for_ms = what->for_ms;
+	f->wall_ns = clock_wall();
+	f->caused_ns = clock_now();
+	f->deadline_ns = f->caused_ns + (entry->fires_ms + what->for_ms) * CLOCK_NS_PER_MS;
+	memcpy(f->job, job->name, sizeof(f->job));
+	int rc = do_cause(d, job, f, err);
+	if (rc) {
+		*f = (struct fault_record){0};
+		d->faults->log.last--; /* numbers have no gaps */
+		return rc;
+	}
+	fault_log_caused(d, f);
+	if (entry->actor == FAULT_BY_DAEMON && entry->target == FAULT_AT_RANK) /* it was read back at once */
+		fault_log_end(d, f, FAULT_FIRED, NULL);
+	answer_of(f, answer);
+	return 0;
+}
+
+/* ---- what has become of it --------------------------------------------------------------------------------------- */
+
+static struct rank *rank_of(struct daemon *d, const struct fault_record *f)
+{
+	struct job *job = job_find(d, f->job);
+	return job ? job_rank(job, f->rank) : NULL;
+}
+
+static void look_signalled(const struct daemon *d, struct fault_record *f, const struct rank *rank)
+{
+	bool same = rank && rank->pid == f->pid;
+	if (f->entry->kind == FAULT_STOP && same && process_is_stopped(f->pid))
+		fault_log_end(d, f, FAULT_FIRED, "process %d is stopped", (int)f->pid);
+	else if (f->entry->kind != FAULT_STOP && !same)
+		fault_log_end(d, f, FAULT_FIRED, "process %d has died", (int)f->pid);
+	else if (f->entry->kind == FAULT_STOP && !same)
+		fault_log_end(d, f, FAULT_NOT_FIRED, "process %d has ended first", (int)f->pid);
+}
+
+static void look_played(const struct daemon *d, struct fault_record *f, const struct rank *rank)
+{
+	struct arena_fault *fault = rank && rank->mem ? &rank->mem->head->fault : NULL;
+	if (fault && atomic_load(&fault->seq) == f->seq && atomic_load(&fault->taken) == f->seq) {
+		fault_log_end(d, f, FAULT_FIRED, "rank %u, process %d, plays it", f->rank, (int)f->pid);
+		return;
+	}
+	if (rank && rank->pid == f->pid && clock_now() < f->deadline_ns)
+		return;
+	if (fault)
+		atomic_store(&fault->kind, 0);
+	fault_log_end(d, f, FAULT_NOT_FIRED, "rank %u has not taken it: %s", f->rank,
+		      rank && rank->pid == f->pid ? "its program may not play faults" : "its process has ended first");
+}
+
+static void look(struct daemon *d, struct fault_record *f)
+{
+	const struct rank *rank = f->entry->target == FAULT_AT_RANK ? rank_of(d, f) : NULL;
+	if (f->entry->actor == FAULT_BY_SIGNAL)
+		look_signalled(d, f, rank);
+	else if (f->entry->actor == FAULT_BY_RANK)
+		look_played(d, f, rank);
+	else if (f->entry->target == FAULT_AT_STORE && disk_refusals(d->storage.disk))
+		fault_log_end(d, f, FAULT_FIRED, "a write to the store was refused");
+	if (f->outcome == FAULT_PENDING && clock_now() >= f->deadline_ns)
+		fault_log_end(d, f, FAULT_NOT_FIRED, "nothing was seen of it in time");
+}
+
+static void resume(struct daemon *d, struct fault_record *f)
+{
+	const struct rank *rank = rank_of(d, f);
+	f->continue_ns = 0;
+	if (rank && rank->pid == f->pid && rank->pidfd >= 0)
+		(void)send_signal(rank, SIGCONT);
+}
+
+void faults_tick(struct daemon *d)
+{
+	struct fault_log *log = &d->faults->log;
+	for (uint32_t i = 0; i < FAULT_LOG_MAX; i++) {
+		struct fault_record *f = &log->ring[i];
+		if (f->number && f->outcome == FAULT_PENDING)
+			look(d, f);
+		if (f->continue_ns && clock_now() >= f->continue_ns)
+			resume(d, f);
+	}
+}
+
+void faults_end(struct daemon *d)
+{
+	for (uint32_t i = 0; d->faults && i < FAULT_LOG_MAX; i++)
+		if (d->faults->log.ring[i].continue_ns)
+			resume(d, &d->faults->log.ring[i]);
+}
+
+int faults_ask(struct daemon *d, const struct wire_command *command, struct wire_answer *answer, struct err *err)
+{
+	const struct wire_fault *what = &command->fault;
+	struct fault_record *f = d->faults ? fault_log_find(&d->faults->log, what->number) : NULL;
+	if (!f)
+		return err_set(err, -ENOENT, "this daemon knows nothing of fault %u; it may have been started since",
+			       what->number);
+	faults_tick(d);
+	if (what->outcome != FAULT_PENDING && f->outcome == FAULT_PENDING && f->entry->actor == FAULT_BY_COMMAND)
+		fault_log_end(d, f, (enum fault_outcome)what->outcome, "%s", what->text);
+	answer_of(f, answer);
+	return 0;
+}

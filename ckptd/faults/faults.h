@@ -1,0 +1,32 @@
+/* Faults on purpose: causes what the daemon itself can cause, allows what `ckpt fault` does, and finds out whether it has fired.
+ *
+ *   (asked) ──► PENDING ──► FIRED        its effect was seen
+ *                      └──► NOT_FIRED    the deadline passed, or what it was aimed at has gone */
+#ifndef CKPTD_FAULTS_FAULTS_H
+#define CKPTD_FAULTS_FAULTS_H
+
+#include "base/err.h"
+#include "faults/fault_log.h"
+
+struct daemon;
+struct job;
+
+struct faults;
+
+/* NULL: no memory. */
+struct faults *faults_new(void);
+void faults_free(struct faults *faults);
+
+/* COMMAND_FAULT of the job (NULL: of none, for faults at the daemon). -EPERM: the configuration does not allow it; -ENOENT: there is no such
+ * rank or snapshot here; -EBUSY: too many are pending. */
+int faults_cause(struct daemon *daemon, struct job *job, const struct wire_command *command, struct wire_answer *answer,
+		 struct err *err);
+/* COMMAND_FAULTED. */
+int faults_ask(struct daemon *daemon, const struct wire_command *command, struct wire_answer *answer, struct err *err);
+/* Looks whether they have fired; every tick. */
+void faults_tick(struct daemon *daemon);
+/* The daemon ends: what was stopped goes on. */
+void faults_end(struct daemon *daemon);
+const struct fault_log *faults_log(const struct faults *faults);
+
+#endif

@@ -1,0 +1,87 @@
+#include "faults/fault_request.h"
+
+#include "base/clock.h"
+#include "frame/contact.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define ASK_NS (5 * CLOCK_NS_PER_S)
+
+static int ask(const struct fault_request *q, const struct wire_command *command, struct fault_result *result,
+	       bool *refused, struct err *err)
+{
+	struct wire_answer answer = {0};
+	uint64_t deadline = min_u64(q->deadline, clock_deadline(ASK_NS));
+	int rc = contact_command(q->socket, q->user, command, deadline, &answer, refused, err);
+	if (rc)
+		return rc;
+	result->number = answer.number;
+	result->outcome = answer.left < FAULT_OUTCOME_END ? (enum fault_outcome)answer.left : FAULT_NOT_FIRED;
+	memcpy(result->job, answer.job, sizeof(result->job));
+	snprintf(result->text, sizeof(result->text), "%s", answer.text);
+	return 0;
+}
+
+static int drain(const struct fault_request *q, const char *job, char text[WIRE_REASON_MAX], struct err *err)
+{
+	struct wire_command command = {.kind = COMMAND_DRAIN};
+	struct wire_answer answer = {0};
+	bool refused;
+	snprintf(command.job, sizeof(command.job), "%s", job);
+	snprintf(command.node, sizeof(command.node), "%s", q->node);
+	int rc = contact_command(q->socket, q->user, &command, min_u64(q->deadline, clock_deadline(ASK_NS)), &answer,
+				 &refused, err);
+	if (!rc)
+		snprintf(text, WIRE_REASON_MAX, "%.200s", answer.text);
+	return rc;
+}
+
+static int act(const struct fault_request *q, const struct fault_result *result, char text[WIRE_REASON_MAX],
+	       struct err *err)
+{
+	if (q->entry->target == FAULT_AT_DAEMON)
+		return fault_signal_daemon(q, text, err);
+	if (q->entry->target == FAULT_AT_NODE)
+		return drain(q, result->job, text, err);
+	return fault_flip_stored(q, result->job, text, err);
+}
+
+/* The daemon is told, so that its records have it; one that was killed cannot be. */
+static int report(const struct fault_request *q, struct fault_result *result, enum fault_outcome outcome,
+		  const char *text, struct err *err)
+{
+	struct wire_command command = {.kind = COMMAND_FAULTED,
+				       .fault = {.number = result->number, .outcome = outcome}};
+	bool refused;
+	snprintf(command.fault.text, sizeof(command.fault.text), "%s", text);
+	if (q->entry->kind != FAULT_KILL_DAEMON)
+		return ask(q, &command, result, &refused, err);
+	result->outcome = outcome;
+	snprintf(result->text, sizeof(result->text), "%s", text);
+	return 0;
+}
+
+int fault_begin(const struct fault_request *q, struct fault_result *result, bool *refused, struct err *err)
+{
+	struct wire_command command = {
+		.kind = COMMAND_FAULT,
+		.fault = {.kind = (uint32_t)q->entry->kind, .rank = q->rank, .for_ms = q->for_ms}};
+	char text[WIRE_REASON_MAX];
+	snprintf(command.job, sizeof(command.job), "%s", q->job);
+	int rc = ask(q, &command, result, refused, err);
+	if (rc || q->entry->actor != FAULT_BY_COMMAND)
+		return rc;
+	rc = act(q, result, text, err);
+	if (!rc)
+		return report(q, result, FAULT_FIRED, text, err);
+	struct err ignored = {""};
+	(void)report(q, result, FAULT_NOT_FIRED, err->text, &ignored);
+	return rc;
+}
+
+int fault_look(const struct fault_request *q, struct fault_result *result, bool *refused, struct err *err)
+{
+	struct wire_command command = {.kind = COMMAND_FAULTED, .fault = {.number = result->number}};
+	return ask(q, &command, result, refused, err);
+}

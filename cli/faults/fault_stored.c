@@ -1,0 +1,155 @@
+/* Bits that flip in a checkpoint on storage. */
+#include "faults/fault_request.h"
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "frame/contact.h"
+#include "frame/output.h"
+#include "store/read/repo.h"
+
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define ASK_NS (5 * CLOCK_NS_PER_S)
+
+/* The next of a sequence that the seed determines (splitmix64). */
+static uint64_t draw(uint64_t *state)
+{
+	uint64_t x = *state += 0x9e3779b97f4a7c15ull;
+	x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ull;
+	x = (x ^ (x >> 27)) * 0x94d049bb133111ebull;
+	return x ^ (x >> 31);
+}
+
+/* Where the store is: as asked, or as the daemon says. */
+static int store_of(const struct fault_request *q, char path[PATH_MAX], struct err *err)
+{
+	AUTO_FREE char *text = NULL;
+	snprintf(path, PATH_MAX, "%s", q->store ? q->store : "");
+	if (q->store)
+		return 0;
+	int rc = contact_status(q->socket, q->user, clock_deadline(ASK_NS), &text, err);
+	if (rc)
+		return rc;
+	json_t *doc = json_loads(text, JSON_REJECT_DUPLICATES, NULL);
+	const char *store = json_string_value(json_object_get(doc, "store"));
+	snprintf(path, PATH_MAX, "%s", store ? store : "");
+	json_decref(doc);
+	return *path ? 0 : err_set(err, -ENOENT, "the daemon has no store");
+}
+
+/* The newest committed one of that step. */
+static int choose_checkpoint(const struct fault_request *q, struct repo *repo, const char *job, struct step_id *id,
+			     struct err *err)
+{
+	AUTO_FREE struct checkpoint_ref *refs = NULL;
+	size_t n = 0;
+	*id = (struct step_id){0};
+	int rc = repo_scan(repo, job, &refs, &n, err);
+	for (size_t i = 0; !rc && i < n; i++)
+		if (refs[i].state == CHECKPOINT_COMMITTED && (q->step == UINT64_MAX || refs[i].id.step == q->step))
+			*id = refs[i].id;
+	if (rc || id->epoch)
+		return rc;
+	return q->step == UINT64_MAX
+		       ? err_set(err, -ENOENT, "job %s has no checkpoint on storage", job)
+		       : err_set(err, -ENOENT, "job %s has no checkpoint of step %lu", job, (unsigned long)q->step);
+}
+
+/* Name of the file, and where a flip counts in it: [*from, size). */
+static int choose_file(const struct fault_request *q, const struct checkpoint *ck, uint64_t *random,
+		       char name[NAME_FILE_MAX], uint64_t *from, struct err *err)
+{
+	uint64_t n = 0;
+	*from = 0;
+	snprintf(name, NAME_FILE_MAX, "%s", NAME_MANIFEST);
+	if (q->entry->kind == FAULT_FLIP_MANIFEST)
+		return 0;
+	for (uint32_t i = 0; i < ck->nnodes; i++)
+		n += ck->nodes[i].nfiles;
+	if (!n)
+		return err_set(err, -ENOENT, "the checkpoint has no data files");
+	n = draw(random) % n;
+	for (uint32_t i = 0; i < ck->nnodes; n -= ck->nodes[i++].nfiles) {
+		if (n >= ck->nodes[i].nfiles)
+			continue;
+		const struct manifest_file *file = &ck->nodes[i].files[n];
+		snprintf(name, NAME_FILE_MAX, "%s", file->name);
+		*from = file->packed.index_size ? 0 : file->data_at;
+		return 0;
+	}
+	return err_set(err, -ENOENT, "the checkpoint has no data files");
+}
+
+static int flip(int fd, uint64_t at, unsigned bit)
+{
+	uint8_t was, is;
+	if (pread(fd, &was, 1, (off_t)at) != 1)
+		return errno ? -errno : -EIO;
+	was ^= (uint8_t)(1u << bit);
+	if (pwrite(fd, &was, 1, (off_t)at) != 1 || fsync(fd) < 0 || pread(fd, &is, 1, (off_t)at) != 1)
+		return errno ? -errno : -EIO;
+	return is == was ? 0 : -EIO;
+}
+
+static int flip_in(const char *path, uint64_t from, uint64_t *random, uint64_t *at, unsigned *bit, struct err *err)
+{
+	struct stat st;
+	AUTO_CLOSE int fd = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+	if (fd < 0 || fstat(fd, &st) < 0) {
+		int rc = -errno;
+		return err_set(err, rc, "%s: %s", path, err_name(rc));
+	}
+	if ((uint64_t)st.st_size <= from)
+		return err_set(err, -ENOENT, "%s has no data", path);
+	*at = from + draw(random) % ((uint64_t)st.st_size - from);
+	*bit = (unsigned)(draw(random) % 8);
+	errno = 0;
+	int rc = flip(fd, *at, *bit);
+	return rc ? err_set(err, rc, "%s, byte %lu: %s", path, (unsigned long)*at, err_name(rc)) : 0;
+}
+
+static int flip_stored(const struct fault_request *q, struct repo *repo, const char *job, char text[WIRE_REASON_MAX],
+		       struct err *err)
+{
+	char name[NAME_FILE_MAX], dir[NAME_DIR_MAX], path[PATH_MAX];
+	struct step_id id;
+	struct checkpoint ck;
+	uint64_t random = q->seed, from, at = 0;
+	unsigned bit = 0;
+	int rc = choose_checkpoint(q, repo, job, &id, err);
+	if (!rc)
+		rc = checkpoint_open(repo, job, id, &ck, err);
+	if (rc)
+		return rc;
+	rc = choose_file(q, &ck, &random, name, &from, err);
+	checkpoint_close(&ck);
+	if (rc)
+		return rc;
+	name_dir(id, dir);
+	if (snprintf(path, sizeof(path), "%s/%s/%s/%s", repo->path, job, dir, name) >= (int)sizeof(path))
+		return err_set(err, -ENAMETOOLONG, "the path of %s is too long", name);
+	rc = flip_in(path, from, &random, &at, &bit, err);
+	snprintf(text, WIRE_REASON_MAX, "bit %u of byte %lu of %s of step %lu of epoch %u flipped", bit,
+		 (unsigned long)at, name, (unsigned long)id.step, id.epoch);
+	return rc;
+}
+
+int fault_flip_stored(const struct fault_request *q, const char *job, char text[WIRE_REASON_MAX], struct err *err)
+{
+	char path[PATH_MAX];
+	struct repo repo;
+	int rc = store_of(q, path, err);
+	if (!rc)
+		rc = repo_open(path, &repo, err);
+	if (rc)
+		return rc;
+	rc = flip_stored(q, &repo, job, text, err);
+	repo_close(&repo);
+	return rc;
+}

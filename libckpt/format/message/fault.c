@@ -1,0 +1,126 @@
+#include "format/message/fault.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+#define REPLACED "the rank is replaced, and all go on from the newest snapshot that every rank has"
+#define PLAYED "the rank has taken it from its arena"
+#define PROGRAM "a program that plays faults, such as ckpt-train"
+#define PLAYS_MS 60000
+
+/* clang-format off */
+const struct fault_entry fault_catalogue[] = {
+	{FAULT_KILL, "kill", FAULT_AT_RANK, FAULT_BY_SIGNAL, FAULT_TIME_NONE, true, SIGKILL,
+	 "SIGKILL to the rank's process", "", "the process has died", REPLACED, 5000},
+	{FAULT_ABORT, "abort", FAULT_AT_RANK, FAULT_BY_SIGNAL, FAULT_TIME_NONE, true, SIGABRT,
+	 "SIGABRT to the rank's process", "", "the process has died", REPLACED, 5000},
+	{FAULT_STOP, "stop", FAULT_AT_RANK, FAULT_BY_SIGNAL, FAULT_TIME_MAY, true, SIGSTOP,
+	 "SIGSTOP to the rank's process, and SIGCONT after the time that is given", "", "the process is stopped",
+	 "the rank is named as hung; with --hang-timeout of ckpt run it is replaced", 5000},
+	{FAULT_EXIT_EARLY, "exit-early", FAULT_AT_RANK, FAULT_BY_RANK, FAULT_TIME_NONE, true, 0,
+	 "the rank's process ends with status 0 in the middle of its work", PROGRAM, PLAYED, REPLACED, PLAYS_MS},
+	{FAULT_ABSENT, "absent", FAULT_AT_RANK, FAULT_BY_RANK, FAULT_TIME_NONE, true, 0,
+	 "the rank waits for ever before a collective", PROGRAM, PLAYED,
+	 "the rank is named as hung; with --hang-timeout of ckpt run it is replaced", PLAYS_MS},
+	{FAULT_MISMATCH, "mismatch", FAULT_AT_RANK, FAULT_BY_RANK, FAULT_TIME_NONE, true, 0,
+	 "the rank enters another collective than the others", PROGRAM, PLAYED,
+	 "the rank is named, or the collective fails, and all go back", PLAYS_MS},
+	{FAULT_SLOW, "slow", FAULT_AT_RANK, FAULT_BY_RANK, FAULT_TIME_MUST, true, 0,
+	 "the rank is slower by the time that is given, in each of 30 steps", PROGRAM, PLAYED,
+	 "the rank is named as slow", PLAYS_MS},
+	{FAULT_NAN, "nan", FAULT_AT_RANK, FAULT_BY_RANK, FAULT_TIME_NONE, true, 0,
+	 "a NaN in a gradient", PROGRAM, PLAYED, "all go back to the newest healthy checkpoint", PLAYS_MS},
+	{FAULT_FLIP, "flip", FAULT_AT_RANK, FAULT_BY_RANK, FAULT_TIME_NONE, true, 0,
+	 "a bit of a parameter flips before a save", PROGRAM, PLAYED,
+	 "the save fails, since replicas differ, and all go back", PLAYS_MS},
+	{FAULT_TRAP, "trap", FAULT_AT_RANK, FAULT_BY_RANK, FAULT_TIME_NONE, true, 0,
+	 "a kernel traps (on the host: what it reports is played)", PROGRAM, PLAYED, REPLACED, PLAYS_MS},
+	{FAULT_ILLEGAL_ADDRESS, "illegal-address", FAULT_AT_RANK, FAULT_BY_RANK, FAULT_TIME_NONE, true, 0,
+	 "a kernel reads an illegal address (on the host: played)", PROGRAM, PLAYED, REPLACED, PLAYS_MS},
+	{FAULT_NEVER_ENDS, "never-ends", FAULT_AT_RANK, FAULT_BY_RANK, FAULT_TIME_NONE, true, 0,
+	 "a kernel never ends (on the host: played)", PROGRAM, PLAYED, REPLACED, PLAYS_MS},
+	{FAULT_DEVICE_LOST, "device-lost", FAULT_AT_RANK, FAULT_BY_RANK, FAULT_TIME_NONE, true, 0,
+	 "the device is lost (on the host: played)", PROGRAM, PLAYED, REPLACED, PLAYS_MS},
+	{FAULT_KILL_DAEMON, "kill-daemon", FAULT_AT_DAEMON, FAULT_BY_COMMAND, FAULT_TIME_NONE, true, SIGKILL,
+	 "SIGKILL to ckptd", "the daemon's user, or root", "the process has died",
+	 "whoever watches ckptd starts it again; it gets the arenas back, and training goes on", 5000},
+	{FAULT_STOP_DAEMON, "stop-daemon", FAULT_AT_DAEMON, FAULT_BY_COMMAND, FAULT_TIME_MUST, false, SIGSTOP,
+	 "SIGSTOP to ckptd, and SIGCONT after the time that is given", "the daemon's user, or root",
+	 "the process was stopped", "training goes on; other nodes count this one as lost after peer-timeout", 5000},
+	{FAULT_FLIP_ARENA, "flip-arena", FAULT_AT_RANK, FAULT_BY_DAEMON, FAULT_TIME_NONE, false, 0,
+	 "a bit flips in the newest complete snapshot in the rank's arena", "a snapshot in memory",
+	 "the bit reads back flipped", "a restore finds it, and takes another source for this rank", 5000},
+	{FAULT_FLIP_REPLICA, "flip-replica", FAULT_AT_RANK, FAULT_BY_DAEMON, FAULT_TIME_NONE, false, 0,
+	 "a bit flips in the copy of the rank's snapshot that this node holds for another node", "a cluster",
+	 "the bit reads back flipped", "who fetches the copy finds it, and takes another source", 5000},
+	{FAULT_FLIP_FILE, "flip-file", FAULT_AT_CHECKPOINT, FAULT_BY_COMMAND, FAULT_TIME_NONE, false, 0,
+	 "a bit flips in a data file of a checkpoint", "the right to write to the store", "the bit reads back flipped",
+	 "ckpt verify, a scrub or a restore names the tensor; a restore takes another source", 5000},
+	{FAULT_FLIP_MANIFEST, "flip-manifest", FAULT_AT_CHECKPOINT, FAULT_BY_COMMAND, FAULT_TIME_NONE, false, 0,
+	 "a bit flips in MANIFEST.json of a checkpoint", "the right to write to the store",
+	 "the bit reads back flipped", "ckpt verify, a scrub or a restore names the file", 5000},
+	{FAULT_DISK_FULL, "disk-full", FAULT_AT_STORE, FAULT_BY_DAEMON, FAULT_TIME_MUST, false, 0,
+	 "what ckptd writes to its store fails as on a full disk, for the time that is given", "a store",
+	 "a write was refused", "the save fails with -ENOSPC, its copy in memory stays, and a later save is durable",
+	 0},
+	{FAULT_DISK_EIO, "disk-eio", FAULT_AT_STORE, FAULT_BY_DAEMON, FAULT_TIME_MUST, false, 0,
+	 "what ckptd writes to its store fails with an I/O error, for the time that is given", "a store",
+	 "a write was refused", "the save fails with -EIO, its copy in memory stays, and a later save is durable", 0},
+	{FAULT_DRAIN, "drain", FAULT_AT_NODE, FAULT_BY_COMMAND, FAULT_TIME_NONE, false, 0,
+	 "the node's ranks go to other nodes, as with ckpt drain", "a job started with --min-ranks or --spare",
+	 "the coordinator has taken it", "no step is lost; take it back with ckpt drain --undo", 5000},
+	{0},
+};
+/* clang-format on */
+
+const struct fault_entry *fault_find(const char *name, uint64_t len)
+{
+	for (const struct fault_entry *f = fault_catalogue; f->kind; f++)
+		if (strlen(f->name) == len && !memcmp(f->name, name, len))
+			return f;
+	return NULL;
+}
+
+const struct fault_entry *fault_of(enum fault_kind kind)
+{
+	for (const struct fault_entry *f = fault_catalogue; f->kind; f++)
+		if (f->kind == kind)
+			return f;
+	return NULL;
+}
+
+const char *fault_kind_name(enum fault_kind kind)
+{
+	const struct fault_entry *f = fault_of(kind);
+	return f ? f->name : "?";
+}
+
+const char *fault_target_name(enum fault_target target)
+{
+	static const char *const names[] = {"?", "rank", "daemon", "checkpoint", "store", "node"};
+	return names[target <= FAULT_AT_NODE ? target : 0];
+}
+
+const char *fault_actor_name(enum fault_actor actor)
+{
+	static const char *const names[] = {"?", "signal", "rank", "daemon", "command"};
+	return names[actor <= FAULT_BY_COMMAND ? actor : 0];
+}
+
+char *fault_names(bool run_only, char *dst, uint64_t size)
+{
+	uint64_t left = 0, len = 0;
+	dst[0] = '\0';
+	for (const struct fault_entry *f = fault_catalogue; f->kind; f++)
+		left += f->run || !run_only;
+	for (const struct fault_entry *f = fault_catalogue; f->kind && len < size; f++)
+		if (f->run || !run_only) {
+			left--;
+			len += (uint64_t)snprintf(dst + len, size - len, "%s%s", f->name,
+						  left > 1    ? ", "
+						  : left == 1 ? " and "
+							      : "");
+		}
+	return dst;
+}

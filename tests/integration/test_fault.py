@@ -1,0 +1,163 @@
+"""ckpt fault: each kind in a running job, how it is seen to have fired, where it is told, and what is refused."""
+
+import json
+import re
+import subprocess
+import sys
+import tempfile
+
+import single_node
+from launcher import CKPT, ENVIRONMENT, TRAIN, Run, top
+from tap import BIN, DEADLINE, Cases, equal, expect, has, until
+
+FAILED, USAGE, PARTIAL, NO_DAEMON = 1, 2, 3, 12
+cases = Cases()
+case = cases.case
+SOURCE = (BIN.parents[2] / "libckpt" / "format" / "message" / "fault.h")
+
+
+def ckpt(*args, code=0):
+    done = subprocess.run([CKPT, *map(str, args)], capture_output=True, text=True, env=ENVIRONMENT, timeout=DEADLINE)
+    equal(done.returncode, code, f"{args}: {done.stdout} {done.stderr}")
+    return done.stdout if code == 0 else done.stderr
+
+
+class Job:
+    """Two ranks that train until they are asked to end, at a daemon that allows faults."""
+
+    def __init__(self, *options):
+        self.daemon = single_node.Daemon(tempfile.mkdtemp(dir=top), options=("--faults", "--span-log", "spans", *options))
+        self.spans = self.daemon.top / "spans"
+        self.daemon.options[self.daemon.options.index("spans")] = str(self.spans)
+        self.daemon.start()
+        self.run = Run("-n", 2, "--job", "gpt", "--socket", self.daemon.socket, "--hang-timeout", 5, "--max-restarts", 100, "--", TRAIN,
+                       "--steps", 1000000, "--save-memory-every", 2, "--save-storage-every", 10)
+        until(lambda: self.job() and self.job()["saves"]["durable"]["step"], "a save on storage")
+
+    def job(self):
+        jobs = json.loads(ckpt("status", "--json", "--socket", self.daemon.socket))["jobs"]
+        return jobs[0] if jobs else None
+
+    def fault(self, *args, code=0):
+        return ckpt("fault", *args, "--socket", self.daemon.socket, code=code)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *why):
+        self.run.child.terminate()
+        self.run.child.wait(DEADLINE)
+        self.daemon.close()
+
+
+@case("the catalogue names each kind of the code once, and those that ckpt run has")
+def _():
+    listed = json.loads(ckpt("fault", "list", "--json"))["faults"]
+    names = [f["name"] for f in listed]
+    kinds = re.findall(r"^\tFAULT_([A-Z_]+)(?: = 1)?,$", SOURCE.read_text().split("enum fault_kind {")[1].split("};")[0], re.M)
+    equal(sorted(names), sorted(k.lower().replace("_", "-") for k in kinds if k != "KIND_END"))
+    equal([line.split()[0] for line in ckpt("fault", "list").splitlines()[1:]], names)
+    said = ckpt("run", "--inject", "murder:rank=0@step=1", "true", code=USAGE)
+    for f in listed:
+        equal(f["name"] in re.split(r"[ ,\n]+", said), f["run"], f["name"])
+
+
+@case("faults of ranks fire, and training goes on after each")
+def _():
+    with Job() as job:
+        for kind, *more in (("kill", 1), ("abort", 0), ("exit-early", 1), ("trap", 0), ("nan", 1), ("slow", 0, "--for", "5ms"),
+                            ("stop", 1, "--for", "300ms")):
+            has(job.fault(kind, *more), f"gpt: {kind} has fired after ")
+            step = (job.job()["saves"]["durable"]["step"], job.job()["epoch"])
+            until(lambda s=step: job.job()["saves"]["durable"]["epoch"] == job.job()["epoch"] and
+                  (job.job()["saves"]["durable"]["step"], job.job()["epoch"]) != s, f"a save after {kind}")
+        told = [(f["kind"], f["outcome"]) for f in job.job()["faults"]]
+        equal([k for k, _ in told], ["kill", "abort", "exit-early", "trap", "nan", "slow", "stop"])
+        equal({o for _, o in told}, {"fired"})
+        spans = [s for s in map(json.loads, job.spans.read_text().splitlines()) if s["span"] == "fault"]
+        equal([(s["number"], s["outcome"]) for s in spans], [(n, o) for n in range(1, 8) for o in ("caused", "fired")])
+
+
+@case("a rank that hangs plays it, is named and replaced")
+def _():
+    with Job() as job:
+        job.fault("absent", 1)
+        job.run.until_err("rank 1 hangs")
+        until(lambda: job.job()["epoch"] >= 2 and job.job()["saves"]["durable"]["epoch"] >= 2, "a save after it")
+
+
+@case("bits that flip are found: in an arena by the next restore, in files by verify")
+def _():
+    with Job("--no-verify") as job:
+        job.fault("stop", 0)
+        until(lambda: all((r["beat_age_ms"] or 0) > 500 for r in job.job()["ranks"]), "no save is under way")
+        has(job.fault("flip-arena", 1), "of rank 1's step ", "flipped in its arena")
+        job.fault("kill", 0)
+        recovery = until(lambda: [r for r in job.job()["recoveries"]["recent"] if r["epoch"] == 2], "the job goes back")[0]
+        has(str(recovery["passed_over"]), "rank 1")
+        has(job.fault("flip-file", "--seed", 3), "flipped")
+        has(job.fault("flip-manifest", "--seed", 3), "MANIFEST.json")
+        done = subprocess.run([CKPT, "verify", "--all", "--job", "gpt", "--repo", job.daemon.store], capture_output=True, text=True,
+                              timeout=DEADLINE, env=ENVIRONMENT)
+        expect(done.returncode != 0, "verify finds it", done.stdout)
+
+
+@case("a full and a broken disk fail saves for a time, and a later save is durable")
+def _():
+    with Job() as job:
+        for kind, word in (("disk-full", "No space left"), ("disk-eio", "Input/output error")):
+            has(job.fault(kind, "--for", "3s"), "a write to the store was refused")
+            until(lambda w=word: w in job.daemon.text(), f"the save fails with {word}")
+            step = job.job()["saves"]["durable"]["step"]
+            until(lambda s=step: job.job()["saves"]["durable"]["step"] > s, "a save after it")
+
+
+@case("the daemon is stopped for a time, and killed")
+def _():
+    with Job() as job:
+        has(job.fault("stop-daemon", "--for", "200ms"), "was stopped for ")
+        has(job.fault("kill-daemon"), "has died")
+        equal(job.daemon.process.wait(DEADLINE), -9)
+        job.daemon.start()
+        until(job.job, "the job comes back")
+
+
+@case("what cannot be is refused, with what to do")
+def _():
+    with Job() as job:
+        has(job.fault("kill", 7, code=FAILED), "rank 7 of job gpt is not on this node")
+        has(job.fault("flip-replica", 0, code=FAILED), "holds no copy of rank 0")
+        has(job.fault("flip-file", 3, code=FAILED), "no checkpoint of step 3")
+        has(job.fault("murder", code=USAGE), "ckpt fault list")
+        has(job.fault("kill", code=USAGE), "which rank?")
+        has(job.fault("kill", "x", code=USAGE), "a number")
+        has(job.fault("kill", 1, "--for", "3s", code=USAGE), "takes no --for")
+        has(job.fault("slow", 1, code=USAGE), "needs --for")
+        has(job.fault("kill-daemon", 1, code=USAGE), "takes no target")
+        equal([(f["kind"], f["outcome"]) for f in job.job()["faults"]], [("flip-file", "not-fired")])
+    has(job.fault("kill", 1, code=NO_DAEMON), "")
+
+
+@case("without faults = yes nothing is caused; with it, also after SIGHUP")
+def _():
+    config = top / "ckpt.conf"
+    config.write_text("")
+    daemon = single_node.Daemon(tempfile.mkdtemp(dir=top), options=("--config", config))
+    daemon.start()
+    run = Run("-n", 1, "--job", "gpt", "--socket", daemon.socket, "--", "sleep", 1000)
+    try:
+        kill = ("fault", "kill", 0, "--job", "gpt", "--socket", daemon.socket)
+        until(lambda: "gpt" in ckpt("status", "--socket", daemon.socket), "the job is there")
+        has(ckpt(*kill, code=FAILED), "faults = yes")
+        equal(json.loads(ckpt("status", "--json", "--socket", daemon.socket))["jobs"][0]["faults"], [])
+        config.write_text("[node]\nfaults = yes\n")
+        daemon.process.send_signal(1)
+        until(lambda: "faults is now yes" in daemon.text(), "it is read")
+        has(ckpt(*kill), "has died")
+    finally:
+        run.child.terminate()
+        run.child.wait(DEADLINE)
+        daemon.close()
+
+
+sys.exit(cases.end())
