@@ -1,8 +1,9 @@
-/* What ckpt doctor looks at: doctor.c (the command), doctor_machine.c (kernel, memory, devices), doctor_store.c (the store's file
- * system), doctor_lustre.c (its layout, where that is Lustre). */
+/* What ckpt doctor looks at: doctor.c (the command), doctor_machine.c (kernel, memory, devices), doctor_gpu.c (the GPU's driver),
+ * doctor_store.c (the store's file system), doctor_lustre.c (its layout, where that is Lustre). */
 #ifndef CKPT_CLI_DOCTOR_H
 #define CKPT_CLI_DOCTOR_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 enum result {
@@ -34,6 +35,18 @@ void doctor_add(struct doctor *d, const char *name, enum result result, const ch
 		const char *fmt, ...) __attribute__((format(printf, 6, 7)));
 
 void doctor_machine(struct doctor *d);
+
+/* What there is of a GPU's driver. */
+struct gpu_seen {
+	bool device, usable; /* /dev/nvidiactl: it is there, and this user may open it */
+	unsigned cuda; /* the newest CUDA that the driver's library runs, 1000 major + 10 minor; 0: it does not load */
+	char driver[32]; /* its version; "": it does not tell */
+};
+/* The check "gpu". */
+void doctor_gpu(struct doctor *d);
+/* What it says of that, in a build with this CUDA toolkit (numbered alike; 0: with none). */
+void doctor_gpu_judge(struct doctor *d, const struct gpu_seen *seen, unsigned toolkit);
+
 /* Writes a few small files into the store's directory, under names of its own, and removes them. */
 void doctor_store(struct doctor *d);
 /* The check "store-kind" of a directory on Lustre. */

@@ -188,23 +188,6 @@ static bool loads(const char *library)
 	return handle != NULL;
 }
 
-static void check_gpu(struct doctor *d)
-{
-	bool device = !access("/dev/nvidiactl", F_OK), usable = device && !access("/dev/nvidiactl", R_OK | W_OK);
-	bool driver = device && loads("libcuda.so.1");
-	doctor_add(d, "gpu",
-		   usable && driver ? RESULT_FINE
-		   : device         ? RESULT_DEGRADED
-				    : RESULT_NOTE,
-		   device ? "The device cannot be used by this user: ranks keep their state in host memory."
-			  : "State is captured from host memory only.",
-		   "Install the NVIDIA driver, and give the container its devices and libcuda.so.1.", "%s",
-		   !device   ? "none (/dev/nvidiactl is not there)"
-		   : !usable ? "/dev/nvidiactl may not be opened"
-		   : driver  ? "driver and device are there"
-			     : "libcuda.so.1 does not load");
-}
-
 static void check_fabric(struct doctor *d)
 {
 	bool there = loads("libfabric.so.1"), verbs = !access("/sys/class/infiniband", F_OK);
@@ -223,6 +206,6 @@ void doctor_machine(struct doctor *d)
 	check_memory(d);
 	check_descriptors(d);
 	check_clock(d);
-	check_gpu(d);
+	doctor_gpu(d);
 	check_fabric(d);
 }

@@ -69,6 +69,36 @@ def _():
     lacks("store", "broken", "--store", top / "no" / "such")
 
 
+DRIVER = """#include <stdlib.h>
+#include <string.h>
+static int shut = 1;
+int cuDriverGetVersion(int *out) { *out = atoi(getenv("FAKE_CUDA")); return 0; }
+int nvmlInitWithFlags(unsigned flags) { shut = 0; return flags != 2; }
+int nvmlShutdown(void) { shut = 1; return 0; }
+int nvmlSystemGetDriverVersion(char *out, unsigned size) { strncpy(out, getenv("FAKE_DRIVER"), size); return shut; }
+"""
+
+
+@case("the driver of a GPU is compared with the CUDA of this build")
+def _():
+    folder = top / "driver"
+    folder.mkdir()
+    (folder / "driver.c").write_text(DRIVER)
+    for name in ("libcuda.so.1", "libnvidia-ml.so.1"):
+        subprocess.run(["cc", "-shared", "-fPIC", "-o", folder / name, folder / "driver.c"], check=True)
+
+    def found(cuda, driver):
+        return doctor(LD_LIBRARY_PATH=f"{folder}", FAKE_CUDA=str(cuda), FAKE_DRIVER=driver)[1]["gpu"]
+
+    old = found(11080, "520.61.05")
+    if "this build has no CUDA" in old["found"]:
+        return
+    has(old["found"], "driver 520.61.05 for CUDA 11.8; this build has CUDA 1", "and needs driver 5", "or newer")
+    equal(old["verdict"], "degraded")
+    has(old["remedy"], "Install NVIDIA's driver 5")
+    expect(found(99000, "999.1")["verdict"] in ("fine", "note"))
+
+
 @case("without a store that is a note")
 def _():
     equal(doctor()[1]["store"]["verdict"], "note")

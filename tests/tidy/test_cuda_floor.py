@@ -1,13 +1,18 @@
 """The oldest CUDA toolkit that is promised, 12.8: what is C compiles against its headers, and calls nothing that its runtime has not. The kernels
-need its nvcc, and are not looked at. Where the headers are not, this skips, and says how to fetch them (1 MB)."""
+need its compiler, and are built by integration/test_cuda_oldest. Where the headers are not, they are fetched (1 MB); this skips if they
+cannot be."""
 
 import pathlib
+import re
+import shutil
 import subprocess
+import sys
 import tempfile
 
 import tidy
 
 FETCHED = tidy.ROOT / "build" / "cuda-12.8"
+PACKAGE = "nvidia-cuda-runtime-cu12==12.8.*"
 PLACES = [FETCHED, pathlib.Path("/usr/local/cuda-12.8")]
 NEWER = pathlib.Path("/usr/local/cuda/include")  # has what the runtime's headers take from nvcc's: decorations
 FLAGS = ["-std=gnu17", "-D_GNU_SOURCE", "-DCKPT_HAVE_CUDA", "-Wall", "-Wextra", "-Werror"]
@@ -52,7 +57,8 @@ def snippets(includes):
 
 def symbols(*command):
     done = subprocess.run(["nm", *command], capture_output=True, text=True, check=True)
-    return {line.split()[-1].split("@")[0] for line in done.stdout.splitlines() if " cuda" in line}
+    names = {line.split()[-1].split("@")[0] for line in done.stdout.splitlines() if line.strip()}
+    return {name for name in names if re.match("cuda[A-Z]", name)}
 
 
 def calls(place, includes):
@@ -69,9 +75,23 @@ def calls(place, includes):
     return [*problems, *(f"{name} is not in {runtime[0].name}" for name in sorted(wanted - symbols("-D", runtime[0])))]
 
 
-found = next(((place, headers(place)) for place in PLACES if headers(place)), None)
+def look():
+    return next(((place, headers(place)) for place in PLACES if headers(place)), None)
+
+
+def fetch():
+    """'' or why not."""
+    done = subprocess.run([sys.executable, "-m", "pip", "--disable-pip-version-check", "install", "-q", "--no-deps", "--target", FETCHED, PACKAGE],
+                          stdin=subprocess.DEVNULL, capture_output=True, text=True)
+    if done.returncode:
+        shutil.rmtree(FETCHED, ignore_errors=True)
+    return (done.stderr.strip().splitlines() or ["no output"])[-1] if done.returncode else ""
+
+
+why = "" if look() else fetch()
+found = look()
 if not found:
-    tidy.skip(f"the headers of CUDA 12.8 are not here: pip install --no-deps --target {FETCHED.relative_to(tidy.ROOT)} 'nvidia-cuda-runtime-cu12==12.8.*'")
+    tidy.skip(f"the headers of CUDA 12.8 are not here, and cannot be fetched: {why or 'there is no crt/host_defines.h'}")
 tidy.report([
     ("the headers are those of 12.8, and tell a call of 13 from one of theirs", snippets(found[1])),
     ("what is C compiles against them", [line for path in sources() for line in compiled(path, found[1]).splitlines()]),
