@@ -1,4 +1,4 @@
-"""tests/gpu/test_trainer.py [DEVICE]: ckpt-train on a GPU (cuda, or host for a trial of this script): four ranks over NCCL, which may share one
+"""tests/gpu/test_trainer.py [DEVICE] [--libraries=DIR:…]: ckpt-train on a GPU (cuda, or host for a trial of this script): four ranks over NCCL, which may share one
 GPU; one is killed, one traps, one reads where nothing is, one hangs, and each run ends with the bits of the undisturbed one. Ends with 77
 without a GPU, NCCL or cuBLAS."""
 
@@ -10,10 +10,13 @@ import tempfile
 from launcher import TRAIN, Run, final, tidy, top
 from tap import Cases, Failure, equal, has
 
-DEVICE = sys.argv[1] if len(sys.argv) > 1 else "cuda"
+words = [word for word in sys.argv[1:] if not word.startswith("--libraries=")]
+DEVICE = words[0] if words else "cuda"
+# Where NCCL and cuBLAS are, when no loader looks there.
+LIBRARIES = {"LD_LIBRARY_PATH": word.partition("=")[2] for word in sys.argv[1:] if word.startswith("--libraries=")}
 STEPS = 80
 if DEVICE == "cuda":
-    probe = Run("-n", 1, "--max-restarts", 0, "--", TRAIN, "--device", "cuda", "--steps", 1)
+    probe = Run("-n", 1, "--max-restarts", 0, "--", TRAIN, "--device", "cuda", "--steps", 1, **LIBRARIES)
     probe.child.wait(60)
     if "there is no GPU" in probe.err():
         print("1..0 # SKIP there is no GPU")
@@ -30,7 +33,7 @@ case = cases.case
 def train(*args, device=DEVICE):
     """(the document of ckpt run, what was said)"""
     r = Run("-n", 4, "--json", "--store", tempfile.mkdtemp(dir=top), *args, "--", TRAIN, "--device", device, "--steps", STEPS, "--save-memory-every",
-            5, "--save-storage-every", 40, "--timeout", 10, CKPT_SHARE_GPU="1")
+            5, "--save-storage-every", 40, "--timeout", 10, CKPT_SHARE_GPU="1", **LIBRARIES)
     r.wait()
     return json.loads(r.out()), r.err()
 

@@ -109,6 +109,42 @@ def memory():
     return problems if gpu_check.available_gib() > 0.1 else [*problems, f"available: {gpu_check.available_gib()}"]
 
 
+def growth():
+    """The full size is what ends in time, as far as the small one tells; what is no larger than that is left out; a row is printed at once."""
+    kept, sizes = gpu_check.sized, []
+    gpu_check.sized = lambda gib, args, env: sizes.append(gib)
+    args = type("Args", (), {"gib": 4, "full_gib": 20})
+    for seconds in (None, 60, 200, 500):
+        gpu_check.measured.clear()
+        gpu_check.measured.update({} if seconds is None else {"gib": 4, "seconds": seconds})
+        gpu_check.full(args, {})
+    gpu_check.sized = kept
+    gpu_check.measured.clear()
+    said = io.StringIO()
+    with contextlib.redirect_stdout(said):
+        gpu_check.add_row("figure", "1", "at least 1", "yes", "limit")
+    gpu_check.rows.pop()
+    problems = [] if sizes == [20, 20, 8] and any("3 GiB are no more" in note for note in gpu_check.notes) else [f"{sizes} {gpu_check.notes}"]
+    return problems if "figure | 1 | at least 1" in said.getvalue() else [*problems, said.getvalue()]
+
+
+def built():
+    """With --no-build, a program that is not there or lacks a library is named."""
+    kept, said = gpu_check.BIN, []
+    with tempfile.TemporaryDirectory() as folder:
+        gpu_check.BIN = tidy.pathlib.Path(folder)
+        for word in ("is not there", "cannot start here"):
+            try:
+                gpu_check.check_built()
+            except SystemExit as end:
+                said.append(f"{end} / {word}")
+            for name in gpu_check.BUILT:
+                (gpu_check.BIN / name).write_text("no program")
+    gpu_check.BIN = kept
+    good = len(said) == 2 and all(line.partition(" / ")[2] in line.partition(" / ")[0] for line in said)
+    return [] if good else [f"{said}"]
+
+
 def offline_deps_without_apt():
     with tempfile.TemporaryDirectory() as folder:
         for name in ("dirname", "bash", "env"):
@@ -128,6 +164,8 @@ with contextlib.redirect_stdout(sys.stderr):
         ("NCCL and cuBLAS are found in wheels", wheels()),
         ("a stage that is named runs alone, in its own time", stages()),
         ("a state that the memory has no room for is made smaller", memory()),
+        ("the full size is what ends in time", growth()),
+        ("a program that was not built is named", built()),
         ("offline-deps says that there is no apt-get", offline_deps_without_apt()),
     ]
 tidy.report(cases)
