@@ -119,6 +119,19 @@ void cuda_unpin(struct device *dev, void *base, bool idle)
 		log_warn("GPU %d: the arena stays pinned: a GPU that hangs may touch it yet", dev->ordinal);
 }
 
+bool cuda_is_pinned(const void *at, size_t n)
+{
+	const char *from = at;
+	LOCK_SCOPE(&lock);
+	for (size_t i = 0; i < PINNED_MAX; i++) {
+		const char *base = all[i].base;
+		if (base && all[i].users && from >= base && n <= all[i].size &&
+		    (size_t)(from - base) <= all[i].size - n)
+			return true;
+	}
+	return false;
+}
+
 void cuda_pinned_forget(struct device *dev)
 {
 	LOCK_SCOPE(&lock);

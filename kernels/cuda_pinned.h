@@ -10,6 +10,8 @@
 int cuda_pin(struct device *dev, void *base, size_t size, struct err *err);
 /* idle: the device no longer touches it. What a device that hangs may touch yet stays pinned, until that is seen to have come to its end. */
 void cuda_unpin(struct device *dev, void *base, bool idle);
+/* Whether all of it is pinned, in one piece. */
+bool cuda_is_pinned(const void *at, size_t n);
 /* The device is entered, if it can be, and about to be freed. */
 void cuda_pinned_forget(struct device *dev);
 

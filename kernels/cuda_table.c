@@ -17,23 +17,15 @@ static size_t table_bytes(size_t n)
 	return before_at(n) + (n + 1) * sizeof(uint64_t);
 }
 
-static int send(struct device *dev, struct cuda_table *table, const void *filled, size_t size, struct err *err)
-{
-	struct cuda_rt *rt = dev->rt;
-	int rc = cuda_check(dev, rt->copy(rt, table->memory, filled, size, dev->copies), "copying a table of spans",
-			    err);
-	int drained = cuda_drain(dev, dev->copies, rc < 0 ? NULL : err);
-	return rc < 0 ? rc : drained;
-}
-
-int cuda_table_init(struct device *dev, struct cuda_table *table, const struct span *spans, size_t n, struct err *err)
+int cuda_table_start(struct device *dev, struct cuda_table *table, const struct span *spans, size_t n, void **out,
+		     struct err *err)
 {
 	struct cuda_rt *rt = dev->rt;
 	size_t size = table_bytes(n);
 	*table = (struct cuda_table){0};
 	if (!n)
 		return 0;
-	AUTO_FREE char *filled = malloc(size);
+	char *filled = *out = malloc(size);
 	if (!filled)
 		return err_set(err, -ENOMEM, "out of memory for a table of %zu spans", n);
 	table->units = gpu_table_fill(spans, n, (void *)filled, (void *)(filled + before_at(n)));
@@ -41,16 +33,22 @@ int cuda_table_init(struct device *dev, struct cuda_table *table, const struct s
 			    err);
 	if (rc < 0)
 		return rc;
-	rc = send(dev, table, filled, size, err);
-	if (rc == -ETIMEDOUT)
-		cuda_lose(dev, steal_ptr(&filled), false);
-	if (rc < 0) {
-		cuda_table_free(dev, table);
-		return rc;
-	}
 	table->gpu = (struct gpu_table){
 		.spans = table->memory, .before = (const void *)((char *)table->memory + before_at(n)), .n = n};
-	return 0;
+	return cuda_check(dev, rt->copy(rt, table->memory, filled, size, dev->copies), "copying a table of spans", err);
+}
+
+int cuda_table_init(struct device *dev, struct cuda_table *table, const struct span *spans, size_t n, struct err *err)
+{
+	AUTO_FREE void *filled = NULL;
+	int rc = cuda_table_start(dev, table, spans, n, &filled, err);
+	int drained = n ? cuda_drain(dev, dev->copies, rc < 0 ? NULL : err) : 0;
+	rc = rc < 0 ? rc : drained;
+	if (drained == -ETIMEDOUT)
+		cuda_lose(dev, steal_ptr(&filled), false);
+	if (rc < 0)
+		cuda_table_free(dev, table);
+	return rc;
 }
 
 void cuda_table_free(struct device *dev, struct cuda_table *table)

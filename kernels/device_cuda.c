@@ -1,4 +1,5 @@
 #include "cuda_pinned.h"
+#include "cuda_restore.h"
 
 #include "base/clock.h"
 #include "base/log.h"
@@ -196,6 +197,8 @@ void device_cuda_release(struct device *dev)
 	if (atomic_fetch_sub(&dev->holders, 1) > 1)
 		return;
 	bool entered = dev->context && cuda_enter(dev, &former, &err) == 0;
+	/* A device that is dead, or that nobody can turn to, touches nothing; to one that hangs all is left. */
+	cuda_restoring_free(dev, !entered || cuda_drain(dev, dev->copies, &err) != -ETIMEDOUT);
 	if (entered)
 		free_lost(dev);
 	cuda_pinned_forget(dev); /* also when it is dead: nobody may ask it any more */
@@ -320,6 +323,8 @@ const struct device_ops device_cuda_ops = {
 	.plan_fence = cuda_plan_fence,
 	.plan_cancel = cuda_plan_cancel,
 	.restore = cuda_restore,
+	.restore_put = cuda_restore_put,
+	.restore_end = cuda_restore_end,
 };
 
 const struct device_ops *device_cuda(void)

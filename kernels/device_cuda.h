@@ -35,8 +35,9 @@ struct device {
 		size_t size;
 		unsigned users; /* plans */
 	} staging;
-	struct cuda_room *room; /* to gather in (cuda_gather.h); NULL: no plan has any */
-	bool crowded;           /* there was no memory for one, which was said */
+	struct cuda_room *room;           /* to gather in (cuda_gather.h); NULL: no plan has any */
+	bool crowded;                     /* there was no memory for one, which was said */
+	struct cuda_restoring *restoring; /* NULL: nothing was restored yet */
 	struct {
 		void *memory;
 		bool registered;
@@ -119,5 +120,8 @@ int cuda_plan_fence(struct plan *plan, uint32_t group, void *stream, uint64_t de
 void cuda_plan_cancel(struct plan *plan);
 int cuda_restore(struct device *dev, const void *base, const struct span *spans, size_t n, const uint64_t *leaves,
 		 void *stream, uint64_t *bad_leaf, struct err *err);
+int cuda_restore_put(struct device *dev, const void *base, const struct span *spans, size_t n, const uint64_t *leaves,
+		     void *stream, const void *origin, struct restored_bad *bad, struct err *err);
+int cuda_restore_end(struct device *dev, struct restored_bad *bad, struct err *err);
 
 #endif

@@ -56,6 +56,12 @@ uint64_t span_bytes(const struct span *span);
 /* Bytes [at, at + len) of a span's packed image, len > 0, as a span of its own; `at` a multiple of a leaf. */
 struct span span_part(const struct span *span, uint64_t at, uint64_t len);
 
+/* What damage a restore has found: in which call's state (as the caller named it), and which leaf; UINT64_MAX: none. */
+struct restored_bad {
+	const void *origin;
+	uint64_t leaf;
+};
+
 struct device; /* opaque */
 struct plan;   /* opaque; bound to a device, an arena range and a list of spans */
 
@@ -140,6 +146,16 @@ struct device_ops {
 	 * not begin and end at its leaves, check the arena first and pass NULL. */
 	int (*restore)(struct device *dev, const void *base, const struct span *spans, size_t n, const uint64_t *leaves,
 		       void *stream, uint64_t *bad_leaf, struct err *err);
+
+	/* NULL, or a restore in parts, which come one after the other without a wait for the one before. restore_put returns when the
+	 * part is under way; its memory, arena and leaves are used until restore_end has returned. Both say what has been found
+	 * meanwhile of all parts. After an error nothing is under way, and nothing is known of the parts before. A restore between
+	 * ends them, too. */
+	int (*restore_put)(struct device *dev, const void *base, const struct span *spans, size_t n,
+			   const uint64_t *leaves, void *stream, const void *origin, struct restored_bad *bad,
+			   struct err *err);
+	/* Returns when everything has arrived and was compared. */
+	int (*restore_end)(struct device *dev, struct restored_bad *bad, struct err *err);
 };
 
 extern const struct device_ops device_host;

@@ -46,6 +46,8 @@ void cuda_fake_settle(struct cuda_fake *fake);
 void cuda_fake_emulate(struct cuda_fake *fake);
 /* No piece of device memory above this is given. */
 void cuda_fake_spare(struct cuda_fake *fake, size_t most);
+/* Bytes, so far, of copies of which neither side was pinned: what a GPU cannot do by itself. */
+uint64_t cuda_fake_pageable(struct cuda_fake *fake);
 /* The device has no stream memory operations; it has no code for the GPU. To be said before a device is opened. */
 void cuda_fake_no_writes(struct cuda_fake *fake);
 void cuda_fake_no_image(struct cuda_fake *fake);

@@ -274,6 +274,13 @@ static int fake_event_query(struct cuda_rt *rt, struct rt_event *event)
 	return code ? code : event->completed >= event->recorded ? 0 : RT_NOT_READY;
 }
 
+/* A user's buffer, which stands for memory of a GPU, and memory of the host that is not pinned. */
+static void note_pageable(struct cuda_fake *fake, const void *dst, const void *src, size_t row_bytes, size_t rows)
+{
+	if (!fake_is_registered(fake, dst, row_bytes) && !fake_is_registered(fake, src, row_bytes))
+		fake->pageable += row_bytes * rows;
+}
+
 static int fake_copy(struct cuda_rt *rt, void *dst, const void *src, size_t n, struct rt_stream *stream)
 {
 	CALL_STREAM(rt, fake, code);
@@ -282,6 +289,7 @@ static int fake_copy(struct cuda_rt *rt, void *dst, const void *src, size_t n, s
 		code = fake_leaves_allocation(fake, src, n);
 	if (!code)
 		code = fake_leaves_allocation(fake, dst, n);
+	note_pageable(fake, dst, src, n, 1);
 	return code ? code : fake_enqueue(fake, stream, &op);
 }
 
@@ -296,6 +304,7 @@ static int fake_copy2d(struct cuda_rt *rt, void *dst, size_t dst_pitch, const vo
 			.src_pitch = src_pitch,
 			.row_bytes = row_bytes,
 			.rows = rows};
+	note_pageable(fake, dst, src, row_bytes, rows);
 	if (!code &&
 	    (dst_pitch < row_bytes || src_pitch < row_bytes || dst_pitch > fake->pitch || src_pitch > fake->pitch))
 		code = CODE_INVALID_VALUE;

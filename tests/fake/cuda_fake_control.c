@@ -120,6 +120,12 @@ void cuda_fake_spare(struct cuda_fake *fake, size_t most)
 	fake->spare = most;
 }
 
+uint64_t cuda_fake_pageable(struct cuda_fake *fake)
+{
+	LOCK_SCOPE(&fake->lock);
+	return fake->pageable;
+}
+
 void cuda_fake_no_writes(struct cuda_fake *fake)
 {
 	LOCK_SCOPE(&fake->lock);

@@ -95,10 +95,11 @@ struct cuda_fake {
 	uint64_t nstreams, enqueued;
 	uint64_t rng, calls, ops, live, pending, frees; /* frees: of those pending */
 	uint64_t fail_call, fail_op;
-	size_t spare;   /* the most that one piece of device memory may take */
-	size_t pitch;   /* the most of a copy of rows */
-	uint64_t nodes; /* in graphs */
-	bool full;      /* of the training's kernels */
+	size_t spare;      /* the most that one piece of device memory may take */
+	size_t pitch;      /* the most of a copy of rows */
+	uint64_t nodes;    /* in graphs */
+	bool full;         /* of the training's kernels */
+	uint64_t pageable; /* bytes of copies, as cuda_fake_pageable says */
 	bool fail_sticky, held, stop, emulate, no_writes, no_image;
 	const char *failed;
 	void (*watch)(void *arg);

@@ -72,6 +72,14 @@ static uint64_t bytes_of(const struct span *spans, size_t n)
 
 /* ---- copying ----------------------------------------------------------------------------------------------------- */
 
+/* Also after a copy: of bytes of something else no digest can be right. */
+static bool still(const struct origin *o, uint32_t turn)
+{
+	/* What was read before this call was read before the turn is. */
+	atomic_thread_fence(memory_order_acquire);
+	return atomic_load_explicit(&arena_head(o->from)->bring.turn, memory_order_relaxed) == turn;
+}
+
 static int tell_damage(const struct origin *o, int rc, uint64_t leaf, struct err *err)
 {
 	char where[700];
@@ -81,21 +89,61 @@ static int tell_damage(const struct origin *o, int rc, uint64_t leaf, struct err
 	return err_prefix(err, rc, "out of the arena of rank %u", o->from->rank);
 }
 
+/* A device that copies in parts has failed: which of them are right is not known. 1: that is all; what an attempt that is over left behind is
+ * no error. */
+static int failed_in_parts(struct loads *loads, const struct origin *o, const struct restored_bad *bad, int rc,
+			   struct err *err)
+{
+	const struct origin *of = bad->origin ? bad->origin : o;
+	for (uint32_t i = 0; i < loads->n; i++)
+		memset(loads->origins[i].loaded, 0, sizeof(loads->origins[i].loaded));
+	if (of && !loads->finishing && !still(of, of->turn))
+		return 1;
+	return of ? tell_damage(of, rc, bad->leaf, err) : rc;
+}
+
+/* What was put on the way has arrived, and is right. 1: nothing is known of it. */
+int loads_end_parts(struct loads *loads, struct err *err)
+{
+	int rc = 0;
+	for (uint32_t i = 0; i < loads->n; i++) {
+		const struct origin *o = &loads->origins[i];
+		for (uint32_t d = 0; d < o->nloads; d++) {
+			const struct capture_device *to = o->loads[d].to;
+			struct restored_bad bad;
+			struct err why = {0};
+			int ended = to->ops->restore_end ? to->ops->restore_end(to->dev, &bad, &why) : 0;
+			if (ended)
+				ended = failed_in_parts(loads, NULL, &bad, ended, &why);
+			if (ended < 0 && rc >= 0 && err)
+				*err = why;
+			rc = rc < 0 || !ended ? rc : ended;
+		}
+	}
+	return rc;
+}
+
 static int copy(struct loads *loads, const struct origin *o, const struct load *load, const uint64_t *set,
 		struct err *err)
 {
-	uint64_t leaf = UINT64_MAX;
+	struct restored_bad bad = {.leaf = UINT64_MAX};
 	size_t n = make_batch(o, load, set, loads->batch);
 	if (!n)
 		return 0;
 	const struct device_ops *ops = load->to->ops;
+	const void *base = arena_slot_data(o->from, o->slot);
+	const uint64_t *leaves = ops->digests(load->to->dev) ? arena_slot_leaves(o->from, o->slot) : NULL;
+	void *stream = load->to->ordinal == CKPT_HOST ? NULL : loads->stream;
 	atomic_store(loads->undefined, true);
-	int rc = ops->restore(load->to->dev, arena_slot_data(o->from, o->slot), loads->batch, n,
-			      ops->digests(load->to->dev) ? arena_slot_leaves(o->from, o->slot) : NULL,
-			      load->to->ordinal == CKPT_HOST ? NULL : loads->stream, &leaf, err);
-	return rc ? tell_damage(o, rc, leaf, err) : 0;
+	if (!ops->restore_put) {
+		int rc = ops->restore(load->to->dev, base, loads->batch, n, leaves, stream, &bad.leaf, err);
+		return rc ? tell_damage(o, rc, bad.leaf, err) : 0;
+	}
+	int rc = ops->restore_put(load->to->dev, base, loads->batch, n, leaves, stream, o, &bad, err);
+	return rc ? failed_in_parts(loads, o, &bad, rc, err) : 0;
 }
 
+/* 1: nothing is known of what was copied. */
 static int copy_all(struct loads *loads, const struct origin *o, const uint64_t *set, struct err *err)
 {
 	int rc = 0;
@@ -112,14 +160,6 @@ static void add_set(uint64_t *to, const uint64_t *set)
 
 /* ---- while it is brought ----------------------------------------------------------------------------------------- */
 
-/* Also after a copy: of bytes of something else no digest can be right. */
-static bool still(const struct origin *o, uint32_t turn)
-{
-	/* What was read before this call was read before the turn is. */
-	atomic_thread_fence(memory_order_acquire);
-	return atomic_load_explicit(&arena_head(o->from)->bring.turn, memory_order_relaxed) == turn;
-}
-
 static bool is_new(const struct origin *o, uint32_t turn)
 {
 	return turn & 1 && turn != o->before;
@@ -135,8 +175,19 @@ bool loads_seen(const struct loads *loads)
 	return false;
 }
 
-/* What there is of an attempt that began after the restore was asked for; the origin is made to be of it. */
-static bool look(struct origin *o, uint64_t *there)
+/* Of another attempt than before. What is on the way of that one ends first. */
+static int turn_to(struct loads *loads, struct origin *o, uint32_t turn, struct err *err)
+{
+	if (turn == o->turn)
+		return 0;
+	int rc = o->turn ? loads_end_parts(loads, err) : 0;
+	memset(o->loaded, 0, sizeof(o->loaded));
+	o->turn = turn;
+	return rc < 0 ? rc : 0;
+}
+
+/* What there is of an attempt that began after the restore was asked for; the origin is made to be of it. false: nothing, or an error. */
+static bool look(struct loads *loads, struct origin *o, uint64_t *there, int *rc, struct err *err)
 {
 	const struct arena_bring *b = &arena_head(o->from)->bring;
 	uint32_t turn = atomic_load_explicit(&b->turn, memory_order_acquire);
@@ -150,27 +201,26 @@ static bool look(struct origin *o, uint64_t *there)
 	bool no_blobs = atomic_load_explicit(&b->no_blobs, memory_order_relaxed);
 	if (!still(o, turn) || slot >= o->from->nslots)
 		return false;
-	if (turn != o->turn)
-		memset(o->loaded, 0, sizeof(o->loaded));
-	o->turn = turn;
+	*rc = turn_to(loads, o, turn, err);
 	o->slot = slot;
 	o->id = id;
 	o->no_blobs = no_blobs;
-	return true;
+	return !*rc;
 }
 
 static int follow(struct loads *loads, struct origin *o, bool *any, struct err *err)
 {
 	uint64_t set[WORDS], fresh = 0;
-	if (!look(o, set))
-		return 0;
+	int rc = 0;
+	if (!look(loads, o, set, &rc, err))
+		return rc;
 	for (unsigned i = 0; i < WORDS; i++)
 		fresh |= set[i] &= ~o->loaded[i];
 	if (!fresh)
 		return 0;
 	*any = true;
-	int rc = copy_all(loads, o, set, err);
-	if (!still(o, o->turn))
+	rc = copy_all(loads, o, set, err);
+	if (rc > 0 || !still(o, o->turn))
 		return 0;
 	if (!rc)
 		add_set(o->loaded, set);
@@ -209,23 +259,36 @@ static bool holds(const struct origin *o)
 	       slot->epoch == o->id.epoch;
 }
 
+static int given_away(const struct origin *o, struct err *err)
+{
+	return err_set(err, -EBADMSG, "arena of rank %u: the slot was given to another save while it was restored",
+		       o->from->rank);
+}
+
 static int copy_rest(struct loads *loads, struct origin *o, struct err *err)
 {
 	uint64_t rest[WORDS];
-	bool any = false;
+	o->rest = false;
 	for (uint64_t g = 0; g < granules(o); g++)
-		any |= !has(o->loaded, g);
-	if (!any)
+		o->rest |= !has(o->loaded, g);
+	if (!o->rest)
 		return 0;
 	for (unsigned i = 0; i < WORDS; i++)
 		rest[i] = ~o->loaded[i];
-	bool held = holds(o);
-	int rc = held ? copy_all(loads, o, rest, err) : 0;
-	if (!held || !holds(o))
-		return err_set(err, -EBADMSG,
-			       "arena of rank %u: the slot was given to another save while it was restored",
-			       o->from->rank);
-	return rc;
+	return holds(o) ? copy_all(loads, o, rest, err) : given_away(o, err);
+}
+
+/* What was copied is of the slots as they were then only if they are so still. */
+static int copy_all_rest(struct loads *loads, struct err *err)
+{
+	int rc = 0;
+	for (uint32_t i = 0; i < loads->n && !rc; i++)
+		rc = copy_rest(loads, &loads->origins[i], err);
+	int ended = loads_end_parts(loads, rc ? NULL : err);
+	for (uint32_t i = 0; i < loads->n; i++)
+		if (loads->origins[i].rest && !holds(&loads->origins[i]))
+			return given_away(&loads->origins[i], err);
+	return rc ? rc : ended;
 }
 
 static struct origin *find(const struct loads *loads, uint32_t rank)
@@ -255,18 +318,20 @@ static int settle(struct loads *loads, const struct wire_restored *m, uint32_t i
 
 int loads_finish(struct loads *loads, const struct wire_restored *m, struct err *err)
 {
-	int rc = m->nlocal == loads->n ? 0
-				       : err_set(err, -EBADMSG, "the daemon restored %u ranks here, where %u are",
-						 m->nlocal, loads->n);
+	int rc = loads_end_parts(loads, err);
+	if (rc < 0)
+		return rc;
+	rc = m->nlocal == loads->n
+		     ? 0
+		     : err_set(err, -EBADMSG, "the daemon restored %u ranks here, where %u are", m->nlocal, loads->n);
 	for (uint32_t i = 0; i < m->nlocal && !rc; i++)
 		rc = settle(loads, m, i, err);
 	if (rc)
 		return rc;
 	loads->early = early(loads);
 	atomic_store(loads->undefined, true);
-	for (uint32_t i = 0; i < loads->n && !rc; i++)
-		rc = copy_rest(loads, &loads->origins[i], err);
-	return rc;
+	loads->finishing = true;
+	return copy_all_rest(loads, err);
 }
 
 uint32_t loads_began(const struct loads *loads)

@@ -26,6 +26,7 @@ struct origin {
 	uint32_t turn, slot;
 	struct step_id id;
 	bool no_blobs;
+	bool rest;                            /* not all of it had been copied when the answer came */
 	uint64_t loaded[ARENA_GRANULES / 64]; /* by granule */
 };
 
@@ -37,6 +38,7 @@ struct loads {
 	struct span *batch; /* room for what is handed to a device at once */
 	void *stream;
 	bool planned;
+	bool finishing;          /* the daemon has answered */
 	_Atomic bool *undefined; /* set before anything is written to the registered memory */
 };
 
@@ -51,6 +53,8 @@ bool loads_seen(const struct loads *loads);
 /* Copies what is there by now and was not copied yet; *any: there was something. What an attempt that is over left behind does not count,
  * and is no error. */
 int loads_follow(struct loads *loads, bool *any, struct err *err);
+/* Behind an error, too, before the memory may be used: nothing is being copied any more. */
+int loads_end_parts(struct loads *loads, struct err *err);
 /* All is there: copies the rest; everything, where what was copied is of something else than the answer says. */
 int loads_finish(struct loads *loads, const struct wire_restored *m, struct err *err);
 /* Then: in which epoch the state began without a restore, as far as memory tells; 0: it came from storage, or was restored itself. */

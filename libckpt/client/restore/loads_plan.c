@@ -147,6 +147,9 @@ int loads_init(struct loads *loads, const struct stage *stage, void *stream, _At
 
 void loads_free(struct loads *loads)
 {
+	struct err ignored = {0};
+	if (loads->origins)
+		(void)loads_end_parts(loads, &ignored);
 	for (uint32_t i = 0; loads->origins && i < loads->n; i++)
 		for (uint32_t d = 0; d < loads->origins[i].nloads; d++) {
 			free(loads->origins[i].loads[d].spans);

@@ -7,6 +7,7 @@
 #include <pthread.h>
 #include <sched.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum {
@@ -343,6 +344,127 @@ Test(follow, an_attempt_that_ends_under_the_copy_is_no_error_and_counts_for_noth
 	cr_assert_eq(t.rc[0], 0);
 	cr_assert_eq(t.out[0].early_bytes, 0);
 	cr_assert(is(&t, 1));
+	ranks_down(&t.c);
+}
+
+/* ---- a device that copies in parts ------------------------------------------------------------------------------- */
+
+/* All that is put arrives as late as can be. */
+enum { PARTS_MAX = 16 };
+static struct late {
+	const void *base;
+	struct span *spans;
+	size_t n;
+	const uint64_t *leaves;
+	const void *origin;
+} late[PARTS_MAX];
+static _Atomic unsigned nlate, nput;
+
+static int late_end(struct device *dev, struct restored_bad *bad, struct err *err)
+{
+	int rc = 0;
+	*bad = (struct restored_bad){.leaf = UINT64_MAX};
+	for (unsigned i = 0; i < nlate; i++) {
+		struct late *l = &late[i];
+		if (!rc) {
+			rc = device_host.restore(dev, l->base, l->spans, l->n, l->leaves, NULL, &bad->leaf, err);
+			bad->origin = rc ? l->origin : NULL;
+		}
+		free(l->spans);
+	}
+	nlate = 0;
+	return rc;
+}
+
+static int late_put(struct device *dev, const void *base, const struct span *spans, size_t n, const uint64_t *leaves,
+		    void *stream, const void *origin, struct restored_bad *bad, struct err *err)
+{
+	(void)stream;
+	int rc = nlate == PARTS_MAX ? late_end(dev, bad, err) : 0;
+	if (rc)
+		return rc;
+	late[nlate] = (struct late){base, malloc(n * sizeof(*spans)), n, leaves, origin};
+	memcpy(late[nlate++].spans, spans, n * sizeof(*spans));
+	nput++;
+	return 0;
+}
+
+static const struct device_ops *late_ops(void)
+{
+	static struct device_ops ops;
+	ops = device_host;
+	ops.restore_put = late_put;
+	ops.restore_end = late_end;
+	nlate = nput = 0;
+	return &ops;
+}
+
+static void await_puts(unsigned n)
+{
+	uint64_t until = clock_deadline(60 * CLOCK_NS_PER_S);
+	while (nput < n && clock_now() < until)
+		sched_yield();
+	cr_assert_geq(nput, n);
+}
+
+Test(follow, parts_that_arrive_late_are_there_when_the_restore_returns)
+{
+	struct follow t;
+	up(&t, 1);
+	t.c.s[0]->stage->capture.devices[0].ops = late_ops();
+	begin(&t);
+	attempt(&t, 0, 0, 50);
+	there(&t, 0, 0);
+	await_puts(1);
+	there(&t, 0, 1);
+	await_puts(2);
+	cr_assert_eq(nlate, 2, "nothing has waited for the first");
+	all_there(&t, 0);
+	await_puts(3);
+	end(&t);
+	t.c.s[0]->stage->capture.devices[0].ops = &device_host;
+	cr_assert_eq(t.rc[0], 0);
+	cr_assert(is(&t, 1));
+	cr_assert_eq(t.out[0].early_bytes, t.out[0].bytes);
+	cr_assert_eq(nput, 3, "nothing was copied twice");
+	cr_assert_eq(nlate, 0);
+	ranks_down(&t.c);
+}
+
+Test(follow, what_is_on_the_way_of_an_attempt_that_ends_is_no_error_and_counts_for_nothing)
+{
+	struct follow t;
+	up(&t, 1);
+	t.c.s[0]->stage->capture.devices[0].ops = late_ops();
+	fake_leaves(t.c.f, 0, 1)[0] ^= 1;
+	begin(&t);
+	attempt(&t, 0, 1, 60);
+	all_there(&t, 0);
+	await_puts(1);
+	attempt(&t, 0, 0, 50);
+	all_there(&t, 0);
+	await_puts(2);
+	end(&t);
+	t.c.s[0]->stage->capture.devices[0].ops = &device_host;
+	cr_assert_eq(t.rc[0], 0);
+	cr_assert(is(&t, 1));
+	ranks_down(&t.c);
+}
+
+Test(follow, damage_that_is_found_when_a_part_arrives_is_told_after_the_answer)
+{
+	struct follow t;
+	up(&t, 1);
+	t.c.s[0]->stage->capture.devices[0].ops = late_ops();
+	fake_leaves(t.c.f, 0, 0)[300] ^= 1;
+	begin(&t);
+	attempt(&t, 0, 0, 50);
+	all_there(&t, 0);
+	await_puts(1);
+	end(&t);
+	t.c.s[0]->stage->capture.devices[0].ops = &device_host;
+	cr_assert_eq(t.rc[0], -EBADMSG);
+	cr_assert_eq(nlate, 0);
 	ranks_down(&t.c);
 }
 
