@@ -255,7 +255,7 @@ static void adopt(struct coord *c, uint32_t epoch, bool resumed)
 {
 	c->epoch = epoch;
 	if (resumed)
-		c->entered = epoch;
+		c->entered = c->used = epoch;
 	c->resumed = c->resumed || resumed;
 	struct peer_word word = {.epoch = epoch, .flag = resumed};
 	coord_each(c, n) coord_order_word(c, n, PEER_ADOPT, word, "");

@@ -276,15 +276,26 @@ static bool asked_for(const struct coord_restore *r, struct step_id id)
 	return r->step > STEP_MAX || id.step == r->step;
 }
 
+/* The newest epoch that others know of, or have a copy of a snapshot of, which is not of this life of the job if nothing was saved in it here. */
+static uint32_t epoch_of_others(const struct coord *c, const struct coord_survey *survey)
+{
+	uint32_t epoch = survey->known > c->epoch ? survey->known : 0;
+	for (size_t i = 0; c->used != c->epoch && i < survey->n; i++)
+		if (survey->found[i].id.epoch >= c->epoch && survey->found[i].id.epoch > epoch)
+			epoch = survey->found[i].id.epoch;
+	return epoch;
+}
+
 void coord_surveyed(struct coord *c, const struct coord_survey *survey)
 {
 	struct coord_restore *r = &c->restore;
 	if (r->state != COORD_LOOK || survey->epoch != c->epoch || r->surveyed)
 		return;
-	if (survey->known > c->epoch) {
+	uint32_t begun = epoch_of_others(c, survey);
+	if (begun) {
 		/* It has run on nodes that this coordinator has not heard of. */
-		c->epoch = survey->known;
-		coord_raise(c, "epoch %u has begun on other nodes", survey->known);
+		c->epoch = begun;
+		coord_raise(c, "epoch %u has begun on other nodes", begun);
 		return;
 	}
 	r->surveyed = true;

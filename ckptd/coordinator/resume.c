@@ -13,7 +13,7 @@ static void resumed(struct coord *c)
 {
 	struct peer_word word = {.epoch = c->epoch};
 	c->resuming = c->fresh = false;
-	c->entered = c->epoch;
+	c->entered = c->used = c->epoch;
 	c->has_saved = true;
 	log_info("job %s: %u ranks go on in epoch %u", c->job, c->world, c->epoch);
 	for (uint32_t n = 0; n < c->nnodes && c->epoch == word.epoch; n++)

@@ -58,6 +58,7 @@ struct coord_save *coord_save_hear(struct coord *c, struct coord_from from, stru
 		return NULL;
 	struct coord_save *s = coord_save_find(c, id);
 	bool left_out = !s && coord_was_left_out(c, id);
+	c->used = c->epoch;
 	if (!left_out && !(s && s->failed))
 		return s ? s : find_or_make(c, id);
 	/* Else it has nothing there, or has been told what to do with it. */

@@ -7,6 +7,7 @@
 #include "job/barriers.h"
 #include "job/rank.h"
 #include "participant/room.h"
+#include "replication/room.h"
 #include "runtime/room.h"
 
 #include <stdio.h>
@@ -78,6 +79,12 @@ static bool awaits_plan(const struct wire_hello *hello)
 	return hello->role == ROLE_LAUNCHER && !hello->world;
 }
 
+/* It may have run on this node alone: its coordinator was here, and no other has heard of its epochs. */
+static uint32_t known_of_copies(const struct daemon *daemon, const char *job)
+{
+	return daemon->peers.replica ? replica_known_epoch(daemon->peers.replica, job) : 0;
+}
+
 static int job_new(struct daemon *daemon, const struct wire_hello *hello, struct job **out, struct err *err)
 {
 	if (job_count(daemon) >= JOBS_MAX)
@@ -94,8 +101,8 @@ static int job_new(struct daemon *daemon, const struct wire_hello *hello, struct
 	job->world = hello->world;
 	job->nlocal = local_world(hello);
 	job->spread = is_spread(hello);
-	job->known = job->spread ? hello->epoch : 0;
-	job->returning_ns = job->known ? clock_now() : 0;
+	job->known = job->spread ? (uint32_t)max_u64(hello->epoch, known_of_copies(daemon, hello->job)) : 0;
+	job->returning_ns = job->spread && hello->epoch ? clock_now() : 0;
 	job->nslots = ARENA_SLOTS_MIN;
 	job->fresh = true;
 	job->dormant_ns = clock_now();

@@ -192,7 +192,7 @@ void hold(uint32_t node, uint64_t what, uint64_t cut)
 	coord_shares(coord, node, &(struct shares){.n = 1, .of[0] = {what, cut}});
 }
 
-void coord_maker_setup(void)
+void coord_maker_setup_in(uint32_t epoch)
 {
 	log_set_level(LOG_ERROR);
 	persisted = surveys = 0;
@@ -206,13 +206,18 @@ void coord_maker_setup(void)
 				       .seal = on_seal,
 				       .drop = on_drop,
 				       .remove = on_remove};
-	cr_assert_eq(coord_new("main", WORLD, NODES, 1, &orders, &coord), 0);
+	cr_assert_eq(coord_new("main", WORLD, NODES, epoch, &orders, &coord), 0);
 	for (uint32_t n = 0; n < NODES; n++) {
 		coord_node_join(coord, from(n), EACH, 0);
-		cr_assert_eq(told[n].epoch, 1);
+		cr_assert_eq(told[n].epoch, epoch);
 	}
 	for (uint32_t n = 0; n < NODES; n++)
 		hold(n, 7, 1);
+}
+
+void coord_maker_setup(void)
+{
+	coord_maker_setup_in(1);
 }
 
 void coord_maker_teardown(void)

@@ -40,6 +40,7 @@ void record(uint32_t epoch);
 extern uint32_t surveys; /* that were ordered */
 
 void coord_maker_setup(void); /* all join, in epoch 1, which nobody has entered */
+void coord_maker_setup_in(uint32_t epoch);
 void coord_maker_teardown(void);
 struct coord_from from(uint32_t node);
 /* The node says that it has one share. */
