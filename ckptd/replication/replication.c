@@ -126,6 +126,7 @@ void replica_epoch(struct replica *r, const char *name, uint32_t epoch)
 	if (!job || epoch <= job->epoch)
 		return;
 	job->epoch = epoch;
+	job->forgotten = (struct step_id){0}; /* what is offered from now on is asked for: earlier offers are void */
 	/* First memory is closed, before anything else happens in the new epoch. */
 	hold_epoch(job);
 	serve_end(job);
