@@ -225,11 +225,14 @@ static void send_parts(struct copies *c)
 	}
 }
 
-/* What they have saved since shows that they are at work. */
+/* What they have saved since the restore shows that they are at work. */
 static bool must_wait(const struct copies *c)
 {
-	const struct job *job = c->job;
-	return step_compare(c->id, job->restore.last) <= 0 && recoveries_return(&job->recovery_log, clock_now());
+	struct job *job = c->job;
+	const struct snapshot *newest = saves_in_memory(&job->saves, UINT64_MAX);
+	bool at_work = newest && step_compare(newest->id, job->restore.last) > 0;
+	return step_compare(c->id, job->restore.last) <= 0 && !at_work &&
+	       recoveries_return(&job->recovery_log, clock_now());
 }
 
 void copies_tick(struct copies *c)

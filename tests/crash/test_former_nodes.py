@@ -7,6 +7,7 @@ import pathlib
 import shutil
 import sys
 import tempfile
+import time
 
 import single_node
 from single_node import Cases, expect, until
@@ -16,6 +17,7 @@ from scripted_ranks import CAPTURED, DURABLE, LATEST, LATEST_HEALTHY, MEMORY, ST
 ELEMENTS, REPLICATED = 1200, 2
 NAME, INVALID, BUSY, NOT_THAT = 1, -22, -16, -61
 WAIT = 60000
+RETURN_S = 5  # ranks that were restored are taken for at work then, unless they show it
 
 
 @contextlib.contextmanager
@@ -77,6 +79,28 @@ def another_world(before, after):
         restored(ranks, 5, 500)
         expect((1, 5) in daemons["a"].committed(), daemons["a"].committed())
         keep(ranks, 6, 600)
+
+
+def from_one_node():
+    """Its coordinator was there, and that of the new world has not heard of its epochs when it begins: none is given twice, and what is saved and
+    restored in the next one is copied at once, whatever was forgotten when the job on one node ended."""
+    with cluster("abc") as daemons:
+        alone = gather(daemons, "b")
+        keep(alone, 1, 100, STORAGE, DURABLE)
+        kill(alone)
+        until(lambda: "epoch 2: rank 0 is lost" in daemons["b"].text(), "its loss is noticed")
+        ranks = puppets(daemons, "aabb")
+        for of_node in (ranks[2:], ranks[:2]):  # the job on b ends when these come
+            all_must(of_node, "open", WAIT)
+        for call in (("table", ELEMENTS // 4), ("join", WAIT)):
+            all_must(ranks, *call)
+        expect(all(rank.ask("epoch").code > 2 for rank in ranks), [rank.ask("epoch") for rank in ranks])
+        restored(ranks, 1, 100)
+        began = time.monotonic()
+        keep(ranks, 2, 200)
+        expect(time.monotonic() - began < RETURN_S, "its copies were put off until its ranks were thought to be at work", time.monotonic() - began)
+        for name, d in daemons.items():
+            expect("nobody asks for" not in d.text(), name, d.text())
 
 
 def the_same_ranks_say_goodbye():
@@ -150,7 +174,7 @@ def main():
     cases = Cases()
     for before, after in (("abcd", "abc"), ("abc", "ab"), ("aabb", "ab"), ("abc", "bc"), ("ab", "abc")):
         cases.run(f"{before}, then {after}", another_world, before, after)
-    for test in (no_store, a_node_is_lost_with_its_part, a_node_is_lost, the_same_ranks_say_goodbye):
+    for test in (no_store, a_node_is_lost_with_its_part, a_node_is_lost, the_same_ranks_say_goodbye, from_one_node):
         cases.run(test.__name__.replace("_", " "), test)
     for store in (True, False):
         cases.run(f"another table, {'with' if store else 'without'} a store", another_table, store)
