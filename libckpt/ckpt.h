@@ -92,10 +92,12 @@ typedef void ckpt_epoch_fn(void *arg, uint32_t epoch, const char *reason);
  *	             "default"
  *	socket       CKPT_SOCKET, else $XDG_RUNTIME_DIR/ckptd.sock if it exists, else
  *	             /run/ckptd.sock
- *	rank         CKPT_RANK, RANK, SLURM_PROCID, OMPI_COMM_WORLD_RANK, PMI_RANK, else 0
- *	world        CKPT_WORLD, WORLD_SIZE, SLURM_NTASKS, OMPI_COMM_WORLD_SIZE, PMI_SIZE, else 1
- *	local_world  CKPT_LOCAL_WORLD, LOCAL_WORLD_SIZE, SLURM_NTASKS_PER_NODE,
- *	             OMPI_COMM_WORLD_LOCAL_SIZE, else the world
+ *	rank         CKPT_RANK, RANK, OMPI_COMM_WORLD_RANK, PMI_RANK, SLURM_PROCID, else 0
+ *	world        CKPT_WORLD, WORLD_SIZE, OMPI_COMM_WORLD_SIZE, PMI_SIZE, SLURM_STEP_NUM_TASKS,
+ *	             else 1
+ *	local_world  CKPT_LOCAL_WORLD, LOCAL_WORLD_SIZE, OMPI_COMM_WORLD_LOCAL_SIZE,
+ *	             MPI_LOCALNRANKS, else the place SLURM_NODEID of SLURM_STEP_TASKS_PER_NODE if
+ *	             SLURM_STEP_NUM_TASKS is the world, else the world
  *
  * A variable that is not a number in its range is -EINVAL; the sentence names it. */
 typedef struct ckpt_options {

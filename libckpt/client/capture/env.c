@@ -2,6 +2,7 @@
 
 #include "base/args.h"
 #include "base/quoted.h"
+#include "client/capture/env_slurm.h"
 #include "format/arena/arena.h"
 #include "format/message/wire.h"
 
@@ -54,11 +55,13 @@ static int option_number(const char *field, int value, int min, int max, uint32_
 	return 0;
 }
 
-static const char *const world_names[] = {"CKPT_WORLD",           "WORLD_SIZE", "SLURM_NTASKS",
-					  "OMPI_COMM_WORLD_SIZE", "PMI_SIZE",   NULL};
-static const char *const rank_names[] = {"CKPT_RANK", "RANK", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK", "PMI_RANK", NULL};
-static const char *const local_names[] = {"CKPT_LOCAL_WORLD", "LOCAL_WORLD_SIZE", "SLURM_NTASKS_PER_NODE",
-					  "OMPI_COMM_WORLD_LOCAL_SIZE", NULL};
+/* Slurm's last: mpirun within an allocation starts its helpers as tasks of Slurm, and ranks inherit their variables. Of the step, not of
+ * the job (SLURM_NTASKS): a batch script runs once, however many tasks the job may have. */
+static const char *const world_names[] = {"CKPT_WORLD", "WORLD_SIZE",           "OMPI_COMM_WORLD_SIZE",
+					  "PMI_SIZE",   "SLURM_STEP_NUM_TASKS", NULL};
+static const char *const rank_names[] = {"CKPT_RANK", "RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID", NULL};
+static const char *const local_names[] = {"CKPT_LOCAL_WORLD", "LOCAL_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE",
+					  "MPI_LOCALNRANKS", NULL};
 
 static int set_rank_and_world(const ckpt_options *o, struct settings *out, struct err *err)
 {
@@ -94,10 +97,11 @@ static int set_local_world(const ckpt_options *o, struct settings *out, struct e
 		int rc = number_from(local_names, 1, RANK_MAX, &out->local_world, &found, err);
 		if (rc)
 			return rc;
+		if (!found)
+			rc = env_slurm_local(out->world, &out->local_world, &found, err);
+		if (rc)
+			return rc;
 		name = found ? found : name;
-		/* Slurm's is an upper bound, not a count. */
-		if (found && !strcmp(found, "SLURM_NTASKS_PER_NODE") && out->local_world > out->world)
-			out->local_world = out->world;
 	}
 	if (out->local_world > out->world)
 		return err_set(err, -EINVAL, "%s says %u ranks on this node, but the job has %u", name,

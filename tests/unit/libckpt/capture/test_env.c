@@ -19,12 +19,14 @@ static void clean(void)
 					    "PMI_RANK",
 					    "CKPT_WORLD",
 					    "WORLD_SIZE",
-					    "SLURM_NTASKS",
+					    "SLURM_STEP_NUM_TASKS",
+					    "SLURM_STEP_TASKS_PER_NODE",
+					    "SLURM_NODEID",
 					    "OMPI_COMM_WORLD_SIZE",
 					    "PMI_SIZE",
 					    "CKPT_LOCAL_WORLD",
 					    "LOCAL_WORLD_SIZE",
-					    "SLURM_NTASKS_PER_NODE",
+					    "MPI_LOCALNRANKS",
 					    "OMPI_COMM_WORLD_LOCAL_SIZE",
 					    "CKPT_TIMEOUT_MS",
 					    "CKPT_SLOTS",
@@ -87,13 +89,30 @@ Test(env, slurm)
 {
 	setenv("SLURM_JOB_ID", "4711", 1);
 	setenv("SLURM_PROCID", "3", 1);
-	setenv("SLURM_NTASKS", "4", 1);
-	setenv("SLURM_NTASKS_PER_NODE", "8", 1);
+	setenv("SLURM_STEP_NUM_TASKS", "4", 1);
+	setenv("SLURM_STEP_TASKS_PER_NODE", "3,1", 1);
+	setenv("SLURM_NODEID", "1", 1);
 	struct settings s = made(NULL);
 	cr_assert_str_eq(s.job, "slurm-4711");
 	cr_assert_eq(s.rank, 3);
 	cr_assert_eq(s.world, 4);
-	cr_assert_eq(s.local_world, 4, "Slurm's is an upper bound");
+	cr_assert_eq(s.local_world, 1);
+}
+
+Test(env, mpirun_within_slurm_counts_before_slurm)
+{
+	setenv("SLURM_JOB_ID", "4711", 1);
+	setenv("SLURM_PROCID", "0", 1);
+	setenv("SLURM_STEP_NUM_TASKS", "2", 1);
+	setenv("SLURM_STEP_TASKS_PER_NODE", "1(x2)", 1);
+	setenv("SLURM_NODEID", "0", 1);
+	setenv("OMPI_COMM_WORLD_RANK", "5", 1);
+	setenv("OMPI_COMM_WORLD_SIZE", "6", 1);
+	setenv("OMPI_COMM_WORLD_LOCAL_SIZE", "3", 1);
+	struct settings s = made(NULL);
+	cr_assert_eq(s.rank, 5);
+	cr_assert_eq(s.world, 6);
+	cr_assert_eq(s.local_world, 3);
 }
 
 Test(env, open_mpi)
@@ -110,10 +129,11 @@ Test(env, open_mpi)
 Test(env, pmi)
 {
 	setenv("PMI_RANK", "1", 1);
-	setenv("PMI_SIZE", "2", 1);
+	setenv("PMI_SIZE", "4", 1);
+	setenv("MPI_LOCALNRANKS", "2", 1);
 	struct settings s = made(NULL);
 	cr_assert_eq(s.rank, 1);
-	cr_assert_eq(s.world, 2);
+	cr_assert_eq(s.world, 4);
 	cr_assert_eq(s.local_world, 2);
 }
 
