@@ -187,6 +187,12 @@ def lost_node(s):
     equal(final(t.out()), undisturbed(step))
 
 
+def hopeless(s):
+    job = s.submit("-N1", "-n1", DEPLOY / "train.sbatch", "sh", "-c", "exit 7")
+    s.until_state(job, "FAILED")
+    equal([s.show(job)["ExitCode"], s.out(job).count("once more"), s.out(job).count("not again")], ["7:0", 2, 1], s.out(job))
+
+
 def page(s):
     """What a user types, in the page's order, each job until it trains or ends; the second one goes on from the first."""
     work = s.top / "work"
@@ -211,6 +217,7 @@ BESIDE = (("a job that comes to its time limit saves before it, and is requeued"
           ("a rank that dies: the step runs again, and goes on from memory", lost_rank),
           ("a requeued job that comes back to the same nodes goes on from their memory", requeued),
           ("ckpt run in a batch script needs no prolog: a rank is replaced, and the job is requeued before its limit", own_daemon),
+          ("a step that fails again and again is not requeued", hopeless),
           ("what the page says is typed, and works", page))
 ALONE = (("a job that is preempted saves within the grace, is requeued, and loses no step", preemption),
          ("a node that is set down: the job is requeued, and goes on elsewhere", node_down),

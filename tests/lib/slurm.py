@@ -72,7 +72,8 @@ PATH={BIN}:$PATH CKPT_CONFIG=/dev/null
 
     def here(self, command):
         """With the paths of this Slurm in place of the page's."""
-        return command.replace("/etc/ckpt", f"{self.top}/etc").replace("/scratch/me", f"{self.top}/scratch/root").replace("/scratch", f"{self.top}/scratch")
+        places = {"/etc/ckpt": f"{self.top}/etc", "/scratch/me": str(self.store.parent), "/scratch": f"{self.top}/scratch"}
+        return re.sub("|".join(places), lambda found: places[found.group()], command)
 
     def lines(self):
         top, host = self.top, socket.gethostname()
