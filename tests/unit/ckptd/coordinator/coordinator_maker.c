@@ -102,6 +102,10 @@ static void on_order(void *arg, uint32_t node, const struct peer_order *order)
 	case PEER_RAISE:
 		on_raise(t, &order->word);
 		return;
+	case PEER_RESUME:
+		t->resumes++;
+		t->resumed = order->word.epoch;
+		return;
 	case PEER_RANK_WANTED:
 		t->told++;
 		return;
@@ -218,6 +222,18 @@ void coord_maker_setup_in(uint32_t epoch)
 void coord_maker_setup(void)
 {
 	coord_maker_setup_in(1);
+}
+
+void coord_maker_take_over(uint32_t epoch)
+{
+	coord_maker_setup();
+	coord_free(coord);
+	coord = NULL;
+	memset(told, 0, sizeof(told));
+	for (uint32_t n = 0; n < NODES; n++)
+		told[n].epoch = epoch;
+	cr_assert_eq(coord_new("main", WORLD, NODES, epoch, &orders, &coord), 0);
+	coord_resume(coord);
 }
 
 void coord_maker_teardown(void)

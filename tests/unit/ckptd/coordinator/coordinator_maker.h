@@ -10,6 +10,7 @@ extern struct coord *coord;
 extern struct told {
 	uint32_t epoch, raised, joined, looked, fetched, restored, refused, told;
 	int refusal, failure, away;
+	uint32_t resumes, resumed; /* how often it was told to go on, and in which epoch */
 	struct step_id failed, copied, kept_step;
 	uint32_t copies, compares;
 	struct peer_compare ask; /* the last */
@@ -41,6 +42,8 @@ extern uint32_t surveys; /* that were ordered */
 
 void coord_maker_setup(void); /* all join, in epoch 1, which nobody has entered */
 void coord_maker_setup_in(uint32_t epoch);
+/* Another daemon coordinates from now on; all nodes are in the epoch, and none has come yet. */
+void coord_maker_take_over(uint32_t epoch);
 void coord_maker_teardown(void);
 struct coord_from from(uint32_t node);
 /* The node says that it has one share. */

@@ -1,0 +1,210 @@
+/* A coordinator that takes over: the epoch goes on if all ranks of the world come that are in it, and else the next one begins. */
+#include "coordinator_maker.h"
+
+#include <criterion/criterion.h>
+#include <string.h>
+
+enum { EPOCH = 7 };
+
+static void take_over(void)
+{
+	coord_maker_take_over(EPOCH);
+}
+
+TestSuite(resume, .init = take_over, .fini = coord_maker_teardown);
+
+/* What a node says that is in the epoch, with the ranks that it has. */
+static struct peer_node_join at_work(uint32_t node)
+{
+	struct peer_node_join m = {.world = WORLD, .nranks = EACH, .known = EPOCH, .in = EPOCH};
+	for (uint32_t i = 0; i < EACH; i++)
+		m.ranks[i] = node + i * NODES;
+	return m;
+}
+
+static void come(uint32_t node, struct peer_node_join m)
+{
+	coord_input(coord, from(node), &(struct peer_report){.type = PEER_NODE_JOIN, .node_join = m});
+}
+
+static void expect_nothing_said(void)
+{
+	for (uint32_t n = 0; n < NODES; n++)
+		cr_expect(!told[n].resumes && !told[n].raised && !told[n].joined && told[n].epoch == EPOCH, "node %u",
+			  n);
+	cr_expect(coord_view(coord).resuming);
+	cr_expect_eq(coord_view(coord).epoch, EPOCH);
+}
+
+/* Those who had come are told of the next one, once, and nobody was told to go on. */
+static void expect_next(uint32_t epoch, const char *why)
+{
+	cr_expect_eq(coord_view(coord).epoch, epoch);
+	cr_expect(!coord_view(coord).resuming);
+	for (uint32_t n = 0; n < NODES; n++) {
+		cr_expect_eq(told[n].resumes, 0, "node %u goes on", n);
+		if (!coord_has_joined(coord, n))
+			continue;
+		cr_expect_eq(told[n].raised, 1, "node %u", n);
+		cr_expect_eq(told[n].epoch, epoch, "node %u", n);
+		cr_expect_str_eq(told[n].text, why);
+	}
+}
+
+Test(resume, when_all_ranks_have_come_the_epoch_goes_on)
+{
+	for (uint32_t n = 0; n < NODES; n++) {
+		expect_nothing_said();
+		come(n, at_work(n));
+	}
+	for (uint32_t n = 0; n < NODES; n++)
+		cr_expect(told[n].resumes == 1 && told[n].resumed == EPOCH && !told[n].raised, "node %u", n);
+	struct coord_view v = coord_view(coord);
+	cr_expect(v.epoch == EPOCH && v.entered == EPOCH && !v.resuming && !v.fresh);
+	coord_resume_give_up(coord, "too late");
+	cr_expect_eq(coord_view(coord).epoch, EPOCH);
+	/* As any other epoch: it ends with a loss, and the next one is entered by all. */
+	coord_lost(coord, from(1), 4, true, "died");
+	cr_expect_eq(told[2].epoch, EPOCH + 1);
+	cr_expect_eq(told[2].lost, 4);
+	join_all();
+	cr_expect_eq(told[0].joined, 1);
+}
+
+Test(resume, who_comes_twice_counts_once)
+{
+	come(0, at_work(0));
+	come(0, at_work(0));
+	come(1, at_work(1));
+	expect_nothing_said();
+	come(2, at_work(2));
+	for (uint32_t n = 0; n < NODES; n++)
+		cr_expect_eq(told[n].resumes, 1, "node %u", n);
+}
+
+Test(resume, saves_are_counted_when_it_goes_on_and_not_before)
+{
+	const struct step_id id = {40, EPOCH};
+	come(0, at_work(0));
+	coord_reached(coord, from(0), id, LEVEL_CAPTURED);
+	cr_expect_eq(told[0].level, 0);
+	come(1, at_work(1));
+	come(2, at_work(2));
+	for (uint32_t n = 0; n < NODES; n++) {
+		cr_expect_eq(told[n].level, 0);
+		coord_reached(coord, from(n), id, LEVEL_CAPTURED);
+	}
+	for (uint32_t n = 0; n < NODES; n++)
+		cr_expect_eq(told[n].level, LEVEL_CAPTURED);
+}
+
+Test(resume, a_node_that_is_not_in_it_begins_the_next_one)
+{
+	struct peer_node_join changes[] = {at_work(2), at_work(2), at_work(2), at_work(2), at_work(2)};
+	changes[0].in = 0;           /* not all of its ranks are at work */
+	changes[1].in = EPOCH - 1;   /* they are, but where all had been before */
+	changes[2].finished = true;  /* they have ended */
+	changes[3].ranks[1] = 1;     /* another node has that one */
+	changes[4].ranks[1] = WORLD; /* and nobody this one */
+	for (unsigned i = 0; i < sizeof(changes) / sizeof(changes[0]); i++) {
+		coord_maker_teardown();
+		take_over();
+		come(0, at_work(0));
+		come(1, at_work(1));
+		come(2, changes[i]);
+		cr_expect_eq(told[0].raised, 1, "case %u", i);
+		expect_next(EPOCH + 1, "a node of it comes from elsewhere since the coordinator was lost");
+	}
+}
+
+Test(resume, a_node_that_knows_of_a_later_epoch_begins_one_after_that)
+{
+	struct peer_node_join m = at_work(2);
+	m.known = EPOCH + 3;
+	come(0, at_work(0));
+	come(1, at_work(1));
+	come(2, m);
+	cr_expect_eq(coord_view(coord).epoch, EPOCH + 4, "no number is given twice");
+	for (uint32_t n = 0; n < NODES; n++) {
+		cr_expect_eq(told[n].resumes, 0);
+		cr_expect_eq(told[n].epoch, EPOCH + 4, "node %u", n);
+	}
+}
+
+Test(resume, what_a_node_says_in_another_epoch_than_its_own_does_not_count)
+{
+	coord_input(coord, (struct coord_from){.node = 0, .epoch = EPOCH - 1},
+		    &(struct peer_report){.type = PEER_NODE_JOIN, .node_join = at_work(0)});
+	cr_expect_eq(coord_view(coord).epoch, EPOCH + 1);
+	come(1, at_work(1));
+	come(2, at_work(2));
+	for (uint32_t n = 0; n < NODES; n++)
+		cr_expect_eq(told[n].resumes, 0);
+}
+
+Test(resume, a_node_that_is_lost_before_all_have_come_is_told_as_the_loss)
+{
+	come(0, at_work(0));
+	come(1, at_work(1));
+	coord_gone(coord, 1, "node n1 is silent");
+	expect_next(EPOCH + 1, "node n1 is silent");
+	cr_expect_eq(told[0].lost, 1, "its first rank");
+	come(1, at_work(1));
+	come(2, at_work(2));
+	cr_expect_eq(told[1].epoch, EPOCH + 1, "who comes later begins the next one, too");
+	cr_expect_eq(told[2].epoch, EPOCH + 1);
+	cr_expect_eq(told[2].resumes, 0);
+}
+
+Test(resume, a_rank_that_is_lost_before_all_have_come_is_a_loss)
+{
+	come(0, at_work(0));
+	coord_lost(coord, (struct coord_from){.node = 0, .epoch = EPOCH - 1}, 3, true, "died");
+	cr_expect_eq(coord_view(coord).epoch, EPOCH, "of an earlier epoch it is none");
+	coord_lost(coord, from(0), 3, true, "died");
+	expect_next(EPOCH + 1, "rank 3 is lost: died");
+	cr_expect_eq(told[0].lost, 3);
+}
+
+Test(resume, who_leaves_or_begins_anew_begins_the_next_one)
+{
+	come(0, at_work(0));
+	come(1, at_work(1));
+	cr_expect(coord_leave(coord, 1));
+	expect_next(EPOCH + 1, "the ranks of a node have left since the coordinator was lost");
+	coord_maker_teardown();
+	take_over();
+	come(0, at_work(0));
+	coord_want(coord, from(0), 3);
+	expect_next(EPOCH + 1, "rank 3 joins");
+	coord_maker_teardown();
+	take_over();
+	come(0, at_work(0));
+	struct peer_node_ready m = {.n = EACH, .ranks = {0, NODES}};
+	coord_joining(coord, from(0), &m);
+	expect_next(EPOCH + 1, "a node joins");
+}
+
+Test(resume, who_does_not_come_in_time_is_not_waited_for)
+{
+	come(0, at_work(0));
+	come(2, at_work(2));
+	coord_resume_give_up(coord, "not all ranks came to the new coordinator");
+	expect_next(EPOCH + 1, "not all ranks came to the new coordinator");
+	come(1, at_work(1));
+	cr_expect_eq(told[1].epoch, EPOCH + 1);
+	join_all();
+	for (uint32_t n = 0; n < NODES; n++)
+		cr_expect_eq(told[n].joined, 1, "the next one is entered as any other");
+}
+
+Test(resume, nobody_is_told_of_the_next_one_before_it_is_on_record)
+{
+	slow_record = true;
+	come(0, at_work(0));
+	coord_resume_give_up(coord, "not all ranks came to the new coordinator");
+	come(1, at_work(1));
+	cr_expect(!told[0].raised && !told[1].raised);
+	record(EPOCH + 1);
+	cr_expect(told[0].raised == 1 && told[1].raised == 1);
+}
