@@ -42,12 +42,6 @@ bool coordinator_in_reach(const struct daemon *daemon, const char *job)
 	return host_here(daemon, job);
 }
 
-bool node_records_settled(const struct daemon *daemon)
-{
-	(void)daemon;
-	return fake_host.settled;
-}
-
 struct coord_view host_view(const struct daemon *daemon, const char *job)
 {
 	(void)daemon;

@@ -25,6 +25,7 @@ void fakes_reset(void)
 	fake_coord = (struct fake_coord){0};
 	fake_host = (struct fake_host){0};
 	fake_client = (struct fake_client){0};
+	fake_registry = (struct fake_registry){0};
 }
 
 /* ---- clock ------------------------------------------------------------------------------------------------------ */

@@ -5,6 +5,7 @@
 
 #include "daemon.h"
 #include "job/job.h"
+#include "registry/registry.h"
 #include "replication/replication.h"
 
 enum { FAKE_SENDS = 16, FAKE_ORDERS = 128 };
@@ -68,7 +69,6 @@ extern struct fake_coord {
 /* control/coordinator_host.h */
 extern struct fake_host {
 	bool elsewhere; /* another node coordinates */
-	bool settled;   /* nobody is on the way */
 	bool has, busy, held;
 	struct coord_view view; /* a host that is made anew has all its ranks */
 	unsigned holds, releases, remakes, spills, given_up, abandoned, vacated;
@@ -82,5 +82,27 @@ extern struct fake_host {
 	/* As the node of the coordinator, which is told by a call; NULL: nobody answers. */
 	void (*answers)(uint32_t node, const struct peer_order *order);
 } fake_host;
+
+/* registry/registry.h, cluster/net.h */
+enum { FAKE_RECORDS = 8 };
+extern struct fake_registry {
+	bool synced;
+	uint64_t lease_until;
+	struct {
+		char key[REGISTRY_KEY_MAX];
+		bool ours;
+	} records[FAKE_RECORDS];
+	unsigned nrecords;
+	int commit_rc;
+	unsigned commits, compares; /* so far; of the last one */
+	char key[REGISTRY_KEY_MAX], value[256];
+	bool leased;
+	bool up[FAKE_RECORDS]; /* by node: there is a session with it */
+} fake_registry;
+/* The mirror shows it, or no more. */
+void fake_record(const char *key, bool ours);
+void fake_record_gone(const char *key);
+/* What was asked for last has come to this. */
+void fake_decided(struct registry_result result);
 
 #endif
