@@ -1,4 +1,4 @@
-"""The models of a commit across nodes and of their epochs, checked by spin: every state within the bounds below, and every mutant must be killed
+"""The models of a commit across nodes, of their epochs, and of who coordinates them, checked by spin: every state within the bounds below, and every mutant must be killed
 by the property that is named here. docs/explanation/reliability.md has the table; with CKPT_ARTEFACTS the figures are left there.
 
 timeout: 1800"""
@@ -19,6 +19,7 @@ LIMIT = 3000 if tap.NIGHTLY else 600  # seconds that one check may take
 TWO_LIVES = {"LIVES": 2, "CUTS": 1, "CRASHES": 0}
 ONE_LIFE = {"LIVES": 1, "CUTS": 0, "CRASHES": 1}
 LOST, CUT, RESTARTED = {"CRASHES": 1}, {"CUTS": 1}, {"RESTARTS": 1}
+LAPSED, LAPSED_TWICE, RANK_LOST, FAILED = {"LAPSES": 1}, {"LAPSES": 2}, {"LOSSES": 1}, {"FAILS": 1}
 
 # The bounds: (model, macros). At night the larger one, too.
 BOUNDS = [
@@ -28,6 +29,9 @@ BOUNDS = [
     ("epoch", CUT | RESTARTED),
     ("epoch", LOST | RESTARTED),
     ("epoch", LOST | CUT),
+    ("term", LAPSED_TWICE),
+    ("term", LAPSED | RESTARTED),
+    ("term", LAPSED | RANK_LOST | FAILED),
 ]
 NIGHTLY_BOUNDS = [
     ("epoch", {"IDS": 3} | LOST | CUT),
@@ -63,6 +67,19 @@ MUTANTS = [
     ("epoch", 12, "ends", LOST),
     ("epoch", 13, "replicated_stays", {"IDS": 3} | LOST | RESTARTED),
     ("epoch", 14, "replicated_stays", {"IDS": 3} | LOST | RESTARTED),
+    ("term", 1, "acts_alone", LAPSED),
+    ("term", 2, "acts_alone", LAPSED),
+    ("term", 3, "no_file_missing", LAPSED_TWICE),
+    ("term", 4, "newest", LAPSED),
+    ("term", 5, "goes_on", LAPSED_TWICE | RANK_LOST),
+    ("term", 6, "recorded_once", LAPSED | RANK_LOST),
+    ("term", 7, "given_once", LAPSED | RANK_LOST),
+    ("term", 8, "recorded_once", LAPSED | RANK_LOST),
+    ("term", 9, "goes_on", LAPSED | RANK_LOST),
+    ("term", 10, "durable_stays", LAPSED | FAILED),
+    ("term", 11, "durable_stays", LAPSED),
+    ("term", 12, "durable_stays", LAPSED | RESTARTED),
+    ("term", 13, "acts_alone", LAPSED),
 ]
 
 

@@ -1,0 +1,431 @@
+/* Who coordinates a job that is spread over nodes, where it is elected: the lease, the term, the epochs on record, and what a coordinator that is one no
+ * more has still asked of the disk. What an epoch is for is in epoch.pml, what a commit is in commit.pml.
+ *
+ * What stands for what
+ *   Etcd       the registry: the record jobs/JOB/coordinator under the lease of who made it, created in the revision that is the term, and
+ *              jobs/JOB/epoch. What is asked of it is applied at any time later.
+ *   Daemon(d)  ckptd/control/election.c, coordinator_host.c, epoch_record.c, ckptd/coordinator/resume.c, ckptd/checkpoint/directory.c and
+ *              ckptd/registry/lease.c. It believes in its lease by its own clock, which is at its end before etcd's is. A daemon that is
+ *              stopped is one that takes no step for long: what it does in one step was asked of the clock in that step, and what it has
+ *              asked of the disk, of etcd or of the node comes later, or never.
+ *   Node       one that has part in the job, ckptd/participant/participant.c: it obeys who coordinates as far as it knows, in that term. Its
+ *              ranks are in epoch 1 and have captured one snapshot, which is to go to storage.
+ *   Disk       the directory of that snapshot on the shared store: one name, and what bears it. A manifest is linked, and files are written, in
+ *              what was opened by the name; it is moved aside by the name.
+ *
+ * A new coordinator moves aside, by its name, what is half-written, and may make it anew. So what is taken for granted here: a rename that was asked
+ * for has been done when another coordinator begins. Mutant 10 shows what it is for.
+ *
+ * What anybody knows of the registry is what stood there at some moment, and never goes back: a step takes it up to the present. */
+
+#ifndef MUTANT
+#define MUTANT 0
+#endif
+#ifndef LAPSES
+#define LAPSES 1	/* leases that are not renewed in time */
+#endif
+#ifndef RESTARTS
+#define RESTARTS 0	/* of daemons */
+#endif
+#ifndef LOSSES
+#define LOSSES 0	/* of ranks */
+#endif
+#ifndef FAILS
+#define FAILS 0		/* of the node's part, or of the directory */
+#endif
+
+/* The mutants; 0 is the protocol as it is meant. */
+#define FROM_ANSWER	(MUTANT == 1)	/* a lease is counted from its answer: etcd may end it before its daemon does */
+#define NO_CLOCK	(MUTANT == 2)	/* a coordinator acts until it hears that it is none, whatever its clock says */
+#define ANY_TERM	(MUTANT == 3)	/* a node obeys who coordinates, whatever the term of the order */
+#define ANYBODY		(MUTANT == 4)	/* a node obeys whoever says that it coordinates */
+#define OLD_REPORTS	(MUTANT == 5)	/* a coordinator hears what was said to it in an earlier term */
+#define UNBOUND		(MUTANT == 6)	/* an epoch is recorded whoever coordinates */
+#define TOLD_EARLY	(MUTANT == 7)	/* an epoch is told before it is recorded */
+#define BEFORE_MIRROR	(MUTANT == 8)	/* a coordinator begins with the answer, before its mirror has shown its record */
+#define ANY_STATE	(MUTANT == 9)	/* the epoch goes on under a new coordinator, whatever its ranks are in */
+#define LATE_MOVES	(MUTANT == 10)	/* a directory is moved aside after another coordinator has begun, by its name */
+#define MOVES_ALL	(MUTANT == 11)	/* a new coordinator moves aside what it finds, manifest or not */
+#define EARLIER_LIFE	(MUTANT == 12)	/* a daemon that is started again takes the record of its earlier life for its own */
+#define OVER_ANOTHER	(MUTANT == 13)	/* the record is written, whether or not one stands */
+
+#define NOBODY 2
+#define NODE 2
+#define WANTS 16
+#define EPOCH_OF(e) ((e) % WANTS)
+#define TERMS 6
+#define EPOCHS 6
+
+mtype = { CREATE, RECORD };				/* of etcd */
+mtype = { MKDIR, LINK, ASIDE };				/* of the disk */
+mtype = { RESUME, RAISE, WRITE, DURABLE, FAIL, CLEAR };	/* coordinator to node: its term, epoch */
+mtype = { JOIN, LOST, PREPARED, FAILED };		/* and back: the term; JOIN: the epoch that its ranks are in, and whether something waits to be stored */
+mtype = { WAITS, RECORDS, IN };				/* a coordinator: for the node; for etcd; the epoch runs */
+mtype = { WANTED, MAKING, MADE, LINKING, LEAVING };	/* its part in the checkpoint */
+
+/* ---- etcd */
+byte holder = NOBODY, term, last_term, recorded = 1;
+bool lease[2], stale;	/* the record is under the lease of an earlier life of its daemon */
+
+/* ---- daemons */
+bool trusts[2];		/* in its lease */
+byte own[2];		/* the term in which it coordinates; 0: it does not */
+byte seen[3] = NOBODY, seen_term[3];	/* what the mirrors show; the last one is the node's */
+mtype asked[2];
+byte asked_term[2], asked_epoch[2];
+bool asked_leased[2];	/* the lease under which it was asked stands */
+mtype runs[2], save[2];
+byte epoch[2];
+byte dir[2];		/* that it has made */
+/* What is asked of the disk; a new coordinator on the same daemon does not wait for what the former has asked. */
+mtype op[4];
+byte op_dir[4], op_term[4];
+
+/* ---- the node */
+byte works = 1, nepoch = 1;	/* 0: a rank of it is lost */
+bool wants = true, broken;	/* its snapshot is to go to storage; its part has failed */
+byte part;			/* the directory that has it */
+chan order[2] = [4] of { mtype, byte, byte };
+chan report[2] = [4] of { mtype, byte, byte };
+
+/* ---- the disk */
+byte named, ndirs;	/* what bears the name; 0: nothing */
+bool manifest[5], files[5];
+
+/* ---- what only the checker knows */
+byte of_term[TERMS] = NOBODY, giver[EPOCHS];
+byte obeyed;
+bool told_durable, told_failed, lost;	/* a rank, since it has said in which epoch they are */
+byte lapses, restarts, losses, fails;
+
+#define ACTS(d) (own[d] && (trusts[d] || NO_CLOCK))
+#define FREE_OP(d) (!op[2 * (d)] || !op[2 * (d) + 1])
+#define ROOM(d) (len(order[d]) <= 2)
+#define MOVED(n) (op[n] != ASIDE || LATE_MOVES)
+#define ALL_MOVED (MOVED(0) && MOVED(1) && MOVED(2) && MOVED(3))
+
+inline act(d) {
+	assert(holder == d && term == own[d]) /* acts_alone */
+}
+
+inline ask_disk(d, what, which) {
+	act(d);
+	if
+	:: !op[2 * d] -> op[2 * d] = what; op_dir[2 * d] = which; op_term[2 * d] = own[d]
+	:: else -> op[2 * d + 1] = what; op_dir[2 * d + 1] = which; op_term[2 * d + 1] = own[d]
+	fi
+}
+
+inline tell(d, what) {
+	act(d);
+	order[d]!what, own[d], epoch[d]
+}
+
+inline drain(c) {
+	do
+	:: nempty(c) -> c?_,_,_
+	:: empty(c) -> break
+	od
+}
+
+inline depose(d) {
+	own[d] = 0;
+	runs[d] = 0;
+	save[d] = 0;
+	epoch[d] = 0;
+	dir[d] = 0
+}
+
+inline begin(d, t) {
+	own[d] = t;
+	assert(of_term[t] == NOBODY || of_term[t] == d); /* one_of_a_term */
+	of_term[t] = d;
+	runs[d] = WAITS;
+	epoch[d] = recorded;
+	if
+	:: named && (!manifest[named] || MOVES_ALL) -> named = 0
+	:: else -> skip
+	fi
+}
+
+/* A new epoch: what was to go to storage and is not there has failed with the old one. */
+inline raise(d) {
+	runs[d] = RECORDS;
+	save[d] = 0;
+	asked[d] = RECORD;
+	asked_term[d] = own[d];
+	asked_epoch[d] = epoch[d] + 1;
+	if
+	:: TOLD_EARLY -> give(d, asked_epoch[d])
+	:: else -> skip
+	fi
+}
+
+inline give(d, e) {
+	assert(giver[e] == 0 || giver[e] == own[d]); /* given_once */
+	giver[e] = own[d];
+	epoch[d] = e;
+	tell(d, RAISE)
+}
+
+/* By which the daemon is not certain of anything it had asked for. */
+inline lose_lease(d) {
+	trusts[d] = false;
+	if
+	:: NO_CLOCK -> skip
+	:: else -> depose(d)
+	fi
+}
+
+proctype Etcd() {
+	byte d;
+end:	do
+	:: d = 0
+	:: d = 1
+	/* Its time is over. */
+	:: atomic { lease[d] && (!trusts[d] || FROM_ANSWER) ->
+		lease[d] = false;
+		asked_leased[d] = false;
+		if
+		:: holder == d && !stale -> holder = NOBODY
+		:: else -> skip
+		fi }
+	:: atomic { stale -> holder = NOBODY; stale = false }
+	:: atomic { asked[d] == CREATE ->
+		asked[d] = 0;
+		if
+		:: asked_leased[d] && (holder == NOBODY || OVER_ANOTHER) && last_term < TERMS - 1 ->
+			last_term++;
+			holder = d;
+			term = last_term;
+			stale = false;
+			if
+			:: BEFORE_MIRROR && trusts[d] ->
+				own[d] = term;
+				runs[d] = WAITS;
+				epoch[d] = asked_epoch[d]
+			:: else -> skip
+			fi
+		:: else -> skip
+		fi }
+	:: atomic { asked[d] == RECORD && ROOM(d) ->
+		asked[d] = 0;
+		if
+		:: (holder == d && term == asked_term[d]) || UNBOUND ->
+			assert(asked_epoch[d] > recorded); /* recorded_once */
+			recorded = asked_epoch[d];
+			if
+			:: !TOLD_EARLY && ACTS(d) && own[d] == asked_term[d] && runs[d] == RECORDS -> runs[d] = IN; give(d, recorded)
+			:: TOLD_EARLY && own[d] == asked_term[d] && runs[d] == RECORDS -> runs[d] = IN
+			:: else -> skip
+			fi
+		:: else -> skip
+		fi }
+	od
+}
+
+proctype Daemon(byte d) {
+	byte e, t;
+end:	do
+	:: atomic { !trusts[d] && !lease[d] && !own[d] -> lease[d] = true; trusts[d] = true }
+	:: atomic { trusts[d] && lapses < LAPSES -> lapses++; lose_lease(d) }
+	:: atomic { restarts < RESTARTS ->
+		restarts++;
+		stale = stale || (lease[d] && holder == d);
+		lease[d] = false;
+		trusts[d] = false;
+		depose(d);
+		asked[d] = 0;
+		seen[d] = NOBODY;
+		seen_term[d] = 0;
+		drain(order[d]);
+		drain(report[d]) }
+	/* The mirror. What it asks for if nobody coordinates is the epoch that it knows of then. */
+	:: atomic { ALL_MOVED && (seen[d] != holder || (holder != NOBODY && seen_term[d] != term) || (holder == d && !own[d] && trusts[d] && (!stale || EARLIER_LIFE))) ->
+		seen[d] = holder;
+		seen_term[d] = (holder == NOBODY -> 0 : term);
+		if
+		:: own[d] && (holder != d || own[d] != term) -> depose(d)
+		:: else -> skip
+		fi;
+		if
+		:: holder == d && !own[d] && trusts[d] && (!stale || EARLIER_LIFE) -> begin(d, term)
+		:: else -> skip
+		fi }
+	:: atomic { seen[d] == NOBODY && trusts[d] && !asked[d] && !own[d] && last_term < TERMS - 1 && (holder != d || stale) ->
+		asked[d] = CREATE;
+		asked_leased[d] = true;
+		asked_epoch[d] = (seen_term[d] -> asked_epoch[d] : recorded) }
+	/* What the node says. */
+	:: atomic { nempty(report[d]) && (!own[d] || ACTS(d)) && ROOM(d) && FREE_OP(d) ->
+		if
+		:: report[d]?[JOIN, _, _] ->
+			report[d]?JOIN, t, e;
+			if
+			:: own[d] && (t == own[d] || OLD_REPORTS) && runs[d] == WAITS ->
+				if
+				:: EPOCH_OF(e) == epoch[d] || ANY_STATE -> runs[d] = IN; save[d] = (e >= WANTS -> WANTED : 0); tell(d, RESUME)
+				:: else -> raise(d)
+				fi
+			:: else -> skip
+			fi
+		:: report[d]?[LOST, _, _] ->
+			report[d]?LOST, t, e;
+			if
+			:: own[d] && (t == own[d] || OLD_REPORTS) && e == epoch[d] && runs[d] == IN -> raise(d)
+			:: else -> skip
+			fi
+		:: report[d]?[PREPARED, _, _] ->
+			report[d]?PREPARED, t, e;
+			if
+			:: own[d] && (t == own[d] || OLD_REPORTS) && save[d] == MADE -> save[d] = LINKING; ask_disk(d, LINK, dir[d])
+			:: else -> skip
+			fi
+		:: report[d]?[FAILED, _, _] ->
+			report[d]?FAILED, t, e;
+			if
+			:: own[d] && (t == own[d] || OLD_REPORTS) && save[d] == MADE -> save[d] = LEAVING; tell(d, FAIL); ask_disk(d, ASIDE, 0)
+			:: own[d] && (t == own[d] || OLD_REPORTS) && save[d] == WANTED -> save[d] = 0; tell(d, FAIL)
+			:: else -> skip
+			fi
+		fi;
+		e = 0;
+		t = 0 }
+	/* The checkpoint. */
+	:: atomic { ACTS(d) && runs[d] == IN && save[d] == WANTED && FREE_OP(d) && epoch[d] == 1 -> save[d] = MAKING; ask_disk(d, MKDIR, 0) }
+	od
+}
+
+#define HEEDED (t && ACTS(d) && own[d] == t)
+
+/* One that is asked for, and its answer. */
+proctype Disk(byte n) {
+	byte d = n / 2, t, which;
+	mtype what;
+	bool there;
+end:	do
+	:: atomic { op[n] && ROOM(d) ->
+		what = op[n];
+		t = op_term[n];
+		which = op_dir[n];
+		op[n] = 0;
+		op_term[n] = 0;
+		op_dir[n] = 0;
+		there = false;
+		if
+		:: what == MKDIR && named == 0 -> ndirs++; named = ndirs
+		:: what == MKDIR && named -> there = true
+		:: what == LINK -> manifest[which] = true
+		:: what == ASIDE -> named = 0
+		fi;
+		assert(!named || !manifest[named] || files[named]); /* no_file_missing */
+		assert(!told_durable || (named && manifest[named])); /* durable_stays */
+		if
+		:: !HEEDED -> skip
+		:: HEEDED && what == MKDIR && !there ->
+			dir[d] = named;
+			if
+			:: save[d] == MAKING -> save[d] = MADE; tell(d, WRITE)
+			:: save[d] == MAKING && fails < FAILS -> fails++; save[d] = LEAVING; tell(d, FAIL); ask_disk(d, ASIDE, 0)
+			:: save[d] != MAKING -> ask_disk(d, ASIDE, 0)
+			fi
+		:: HEEDED && what == MKDIR && there && manifest[named] && save[d] == MAKING -> save[d] = 0; tell(d, DURABLE)
+		:: HEEDED && what == MKDIR && there && !manifest[named] && save[d] == MAKING -> named = 0; ask_disk(d, MKDIR, 0)
+		:: HEEDED && what == MKDIR && there && save[d] != MAKING -> skip
+		:: HEEDED && what == LINK -> tell(d, DURABLE); save[d] = 0
+		:: HEEDED && what == ASIDE && save[d] == LEAVING -> save[d] = 0; tell(d, CLEAR)
+		:: HEEDED && what == ASIDE && save[d] != LEAVING -> skip
+		fi;
+		t = 0;
+		which = 0;
+		what = 0;
+		there = false }
+	od
+}
+
+#define BELIEVES(d, t) (ANYBODY || (seen[NODE] == (d) && (seen_term[NODE] == (t) || ANY_TERM)))
+#define CAN_SAY (seen[NODE] == NOBODY || len(report[seen[NODE]]) <= 2)
+
+inline say(what, x) {
+	if
+	:: seen[NODE] != NOBODY -> report[seen[NODE]]!what, seen_term[NODE], x
+	:: else -> skip
+	fi
+}
+
+inline hear(d) {
+	if
+	:: BELIEVES(d, t) ->
+		assert(t >= obeyed); /* newest */
+		obeyed = t;
+		if
+		:: what == RESUME -> assert(works == e || lost) /* goes_on */
+		:: what == RAISE && e > nepoch -> nepoch = e; works = e; wants = false
+		:: what == RAISE && e <= nepoch -> skip
+		:: what == WRITE && wants && !broken && named -> part = named; files[named] = true; say(PREPARED, 0)
+		:: what == WRITE && wants && (!named || broken || fails < FAILS) ->
+			if
+			:: !broken && named -> fails++
+			:: else -> skip
+			fi;
+			broken = true;
+			say(FAILED, 0)
+		:: what == WRITE && !wants -> skip
+		:: what == DURABLE ->
+			assert(!told_failed); /* one_outcome */
+			assert(named && manifest[named] && files[named]); /* durable_stays */
+			told_durable = true;
+			wants = false
+		:: what == FAIL ->
+			assert(!told_durable); /* one_outcome */
+			told_failed = told_failed || wants;
+			wants = false
+		:: what == CLEAR && part -> files[part] = false; part = 0
+		:: what == CLEAR && !part -> skip
+		fi
+	:: else -> skip
+	fi;
+	what = 0;
+	t = 0;
+	e = 0
+}
+
+proctype Node() {
+	byte e, t;
+	mtype what;
+end:	do
+	:: atomic { (seen[NODE] != holder || (holder != NOBODY && seen_term[NODE] != term)) && (holder == NOBODY || len(report[holder]) <= 2) ->
+		seen[NODE] = holder;
+		seen_term[NODE] = (holder == NOBODY -> 0 : term);
+		say(JOIN, works + (wants -> WANTS : 0));
+		lost = false;
+		if
+		:: broken -> say(FAILED, 0)
+		:: else -> skip
+		fi }
+	:: atomic { works && losses < LOSSES && CAN_SAY -> losses++; works = 0; lost = true; say(LOST, nepoch) }
+	:: atomic { nempty(order[0]) && CAN_SAY -> order[0]?what, t, e; hear(0) }
+	:: atomic { nempty(order[1]) && CAN_SAY -> order[1]?what, t, e; hear(1) }
+	od
+}
+
+proctype Judge() {
+	timeout -> /* nothing can move: somebody coordinates, and all know what became of the rest */
+	assert(last_term == TERMS - 1 || (own[0] != 0) != (own[1] != 0)); /* ends */
+	assert(last_term == TERMS - 1 || (works && works == epoch[(own[0] -> 0 : 1)])); /* ends */
+	assert(last_term == TERMS - 1 || !wants) /* ends */
+}
+
+init {
+	atomic {
+		run Etcd();
+		run Daemon(0);
+		run Daemon(1);
+		run Disk(0);
+		run Disk(1);
+		run Disk(2);
+		run Disk(3);
+		run Node();
+		run Judge()
+	}
+}
