@@ -10,6 +10,7 @@ import subprocess
 import tempfile
 import time
 
+from etcd import why_not
 from tap import BIN, DEADLINE, Cases
 
 DEMO = pathlib.Path(__file__).resolve().parents[2] / "scripts" / "demo"
@@ -85,6 +86,22 @@ def nodes(folder):
     empty(folder)
 
 
+@case("when the coordinator's node is lost another one is elected, and the bits are the same")
+def coordinator(folder):
+    why = why_not()
+    if why:
+        return why
+    text = demo(folder, "--nodes", 3, "--lose", "coordinator", "--steps", 300, CKPT_REGISTRY="/nonexistent")
+    has(text, r"^\$ etcd ", r"^\$ ckptd --node node-2 .*--registry etcd://", r"^demo: (node-\d) coordinates the job$[^~]*^demo: \1 is lost",
+        r"^demo: \S+ coordinates the job now", r"^disturbed +300 +[23] .* verified ", r"^ok  params: \d+ bytes, all the same",
+        r"^ok  fingerprint of the parameters: (\w{16}) after the kill, \1 undisturbed",
+        r"^ok  (node-\d) was killed, and the spare runs its ranks: \d$", r"^ok  (node-\d) coordinated the job, and (?!\1)\S+ does since",
+        r"^ok  their state came from (peer|storage)", r"^elected +\d+\.\d ms", r"^steps lost +\d+", r"^demo: passed in \d+ s$")
+    lacks(text, "NOT OK|FAILED")
+    empty(folder)
+    return None
+
+
 @case("when the runs differ the proof fails")
 def spoiled(folder):
     text = demo(folder, "--steps", 60, "--spoil", code=FAILED)
@@ -113,7 +130,8 @@ def refused(folder):
     for options, why in ((["--data", folder / "missing"], "no such file"), (["--data", folder / "empty"], "0 bytes are too few"),
                          (["--data", folder / "short"], "10 bytes are too few"), (["--data", folder], "not a regular file"),
                          (["--data"], "needs a value"), (["--ranks", "0"], "from 1 to 64"),
-                         (["--nodes", "1"], "from 2 to 16"), (["--nodes", "2", "--ranks", "3"], "as many are wanted on each of the 2 nodes"), (["--steps", "x"], "whole number"),
+                         (["--nodes", "1"], "from 2 to 16"), (["--lose", "coordinator"], "needs --nodes"),
+                         (["--nodes", "2", "--lose", "x"], "last or coordinator is wanted"), (["--nodes", "2", "--ranks", "3"], "as many are wanted on each of the 2 nodes"), (["--steps", "x"], "whole number"),
                          (["--unknown"], "unknown option"), (["word"], "unknown option")):
         has(demo(folder, *options, code=USAGE), f"^demo: FAILED: .*{why}")
 
