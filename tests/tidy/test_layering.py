@@ -37,6 +37,7 @@ MAY_INCLUDE = {
     "cli/change": (*CLI, "cli/frame"),
     "cli/operate": (*CLI, "cli/frame"),
     "cli/faults": (*CLI, "cli/frame"),
+    "cli/plan": (*CLI, "cli/frame"),
     "cli/process": (*CLI, "cli/frame"),
     "cli/starter": (*CLI, "cli/frame", "cli/process"),
     "cli/launcher": (*CLI, "cli/frame", "cli/process", "cli/starter"),

@@ -1,0 +1,78 @@
+"""ckpt plan: what it prints for a large cluster, within its time, and from the span log of a job."""
+
+import json
+import re
+import subprocess
+import sys
+import tempfile
+import time
+
+import single_node
+from launcher import CKPT, ENVIRONMENT, TRAIN, Run, top
+from tap import DEADLINE, Cases, equal, expect, has
+
+USAGE, FAILED = 2, 1
+LARGE = ("--gpus", 131072, "--state", "45TB", "--mtbf-node", "5y", "--store-bandwidth", "200GB/s", "--price", "2.5")
+cases = Cases()
+case = cases.case
+
+
+def plan(*args, code=0):
+    done = subprocess.run([CKPT, "plan", *map(str, args)], capture_output=True, text=True, env=ENVIRONMENT, timeout=DEADLINE)
+    equal(done.returncode, code, f"{args}: {done.stdout} {done.stderr}")
+    return done.stdout if code == 0 else done.stderr
+
+
+@case("131,072 GPUs and 90 days: within 10 s, formula and simulation agree, and saves cost less than synchronous ones")
+def _():
+    from_ = time.monotonic()
+    doc = json.loads(plan(*LARGE, "--json"))
+    expect(time.monotonic() - from_ < 10, "it took", time.monotonic() - from_)
+    expect(abs(doc["plan"]["formula"] - doc["plan"]["simulated"]) < 0.01, doc["plan"])
+    expect(doc["plan"]["simulated"] > doc["baseline"]["simulated"] + 0.1, doc["baseline"])
+    expect(doc["plan"]["cost_day"] < doc["baseline"]["cost_day"], "money")
+    expect(doc["memory"]["interval_s"] <= doc["storage"]["interval_s"], doc["memory"])
+    equal(doc["days"], 90)
+    equal([c["goodput"] for c in doc["changes"]], sorted((c["goodput"] for c in doc["changes"]), reverse=True))
+
+
+@case("the tables say the same as the document")
+def _():
+    text, doc = plan(*LARGE), json.loads(plan(*LARGE, "--json"))
+    has(text, "131072 GPUs on 16384 nodes", "TIER", "memory ", "storage ", "WHAT WOULD PAY", "saved: ")
+    row = re.search(r"this plan +([\d.]+)% +([\d.]+)%", text)
+    equal([float(row[1]), float(row[2])], [round(100 * doc["plan"]["formula"], 2), round(100 * doc["plan"]["simulated"], 2)])
+
+
+@case("what a job has shown in its span log takes the place of defaults")
+def _():
+    daemon = single_node.Daemon(tempfile.mkdtemp(dir=top))
+    spans = daemon.top / "spans"
+    daemon.options += ["--span-log", str(spans)]
+    daemon.start()
+    run = Run("-n", 2, "--job", "gpt", "--socket", daemon.socket, "--inject", "kill:rank=1@step=20", "--", TRAIN, "--steps", 40,
+              "--save-memory-every", 5, "--save-storage-every", 10)
+    run.wait(0)
+    equal(daemon.stop(), 0)
+    doc = json.loads(plan("--gpus", 16, "--from-span-log", spans, "--json"))
+    lines = [json.loads(line) for line in spans.read_text().splitlines()]
+    saves = sorted(s["captured_bytes"] for s in lines if s["span"] == "save")
+    equal(doc["input"]["state"], 2.0 * saves[len(saves) // 2], "that of two nodes")
+    expect(doc["input"]["mtbf_node_s"] < 2 * 600, "one loss in less than ten minutes", doc["input"])
+    has(plan("--gpus", 16, "--from-span-log", spans), "measured: ")
+    equal(json.loads(plan("--gpus", 16, "--from-span-log", spans, "--state", "1TB", "--json"))["input"]["state"], 1e12)
+
+
+@case("what cannot be is refused, with what is wanted")
+def _():
+    has(plan(code=USAGE), "--gpus N")
+    has(plan("--gpus", 8, code=USAGE), "--state is missing")
+    has(plan(*LARGE, "--mtbf-node", "5 years", code=USAGE), "90d, 5y")
+    has(plan(*LARGE, "--state", "-3TB", code=USAGE), "5.7TB")
+    has(plan(*LARGE, "--copies", 9, code=USAGE), "0 to 4")
+    has(plan(*LARGE, "--price", "much", code=USAGE), "money")
+    has(plan(*LARGE, "--days", 0, code=USAGE), "1 to 3650")
+    has(plan(*LARGE, "--from-span-log", top / "none", code=FAILED), "No such file")
+
+
+sys.exit(cases.end())
