@@ -6,7 +6,7 @@
 #include "shared/gpu_load.h"
 
 #include "base/bytes.h"
-#include "cuda_table.h"
+#include "cuda/cuda_table.h"
 #include "format/tensor/digest.h"
 
 #include <stdio.h>

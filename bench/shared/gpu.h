@@ -2,7 +2,7 @@
 #ifndef CKPT_BENCH_GPU_H
 #define CKPT_BENCH_GPU_H
 
-#include "device_cuda.h"
+#include "cuda/device_cuda.h"
 
 enum { GPU_NONE = 77 }; /* exit status without a GPU, with the reason as the last line */
 

@@ -8,7 +8,7 @@
 #ifndef CKPT_TESTS_CUDA_FAKE_H
 #define CKPT_TESTS_CUDA_FAKE_H
 
-#include "cuda_rt.h"
+#include "runtime/cuda_rt.h"
 
 enum { FAKE_GPUS = 2, FAKE_CALL_FAILS = 2, FAKE_STICKY = 700 }; /* codes of out of memory, illegal address */
 

@@ -6,7 +6,7 @@
 #include "base/bytes.h"
 #include "format/files/planes.h"
 #include "format/tensor/digest.h"
-#include "gpu_kernels.h"
+#include "gpu/gpu_kernels.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -115,9 +115,9 @@ def main():
     clang, home = compiler(), toolkit()
     tap.has(ran(home / "bin" / "ptxas", "--version"), "release 12.8,")
     folder = pathlib.Path(os.environ["TMPDIR"])
-    kernels = glob("kernels/*.cu", "bench/shared/*.cu")
+    kernels = glob("kernels/gpu/*.cu", "bench/shared/*.cu")
     tap.expect(len(kernels) > 3, "next to no kernels", kernels)
-    program = glob("libckpt/base/*.c", "libckpt/format/*/*.c", "kernels/*.c", "bench/shared/gpu.c")
+    program = glob("libckpt/base/*.c", "libckpt/format/*/*.c", "kernels/*/*.c", "bench/shared/gpu.c")
     program += [ROOT / "tests/unit/kernels/sample.c", ROOT / "tests/gpu/test_device.c"]
     outs = objects(clang, home, folder, kernels + program)
     objects(clang, home, folder, glob("trainer/cuda/*.cu"))

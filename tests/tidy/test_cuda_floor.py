@@ -43,7 +43,7 @@ def compiled(source, includes, out=None):
 
 
 def sources():
-    return [path for room in ("kernels", "trainer/cuda") for path in sorted((tidy.ROOT / room).glob("*.c"))]
+    return [path for room in ("kernels/cuda", "kernels/capture", "kernels/restore", "kernels/runtime", "trainer/cuda") for path in sorted((tidy.ROOT / room).glob("*.c"))]
 
 
 def snippets(includes):
@@ -68,7 +68,7 @@ def calls(place, includes):
         return []
     with tempfile.TemporaryDirectory() as folder:
         wrong, wanted = "", set()
-        for path in sorted((tidy.ROOT / "kernels").glob("cuda_rt_*.c")):
+        for path in sorted((tidy.ROOT / "kernels/runtime").glob("cuda_rt_*.c")):
             wrong += compiled(path, includes, f"{folder}/real.o")
             wanted |= set() if wrong else symbols("-u", f"{folder}/real.o")
     problems = [] if len(wanted) > 10 else [f"it calls next to nothing: {wanted} {wrong}"]

@@ -7,6 +7,7 @@ import tidy
 
 STORE = ("libckpt/base", "libckpt/format/*", "libckpt/store/disk", "kernels.h")
 CLIENT = ("libckpt/base", "libckpt/format/*", "kernels.h", "ckpt.h")
+KERNELS = ("libckpt/base", "libckpt/format/*", "kernels.h")
 CLI = ("libckpt/base", "libckpt/format/*", "libckpt/config", "libckpt/store/*", "ckpt.h")
 
 # Room: the rooms whose headers it may include, besides its own. A room is named by its folder; the deepest one counts.
@@ -30,6 +31,13 @@ MAY_INCLUDE = {
     "libckpt/reader": (*STORE, "libckpt/store/*", "ckpt.h", "ckpt_reader.h"),
     "libckpt": ("ckpt.h",),
     "kernels": ("libckpt/base", "libckpt/format/*"),
+    "kernels/span": KERNELS,
+    "kernels/host": (*KERNELS, "kernels/span"),
+    "kernels/gpu": (*KERNELS, "kernels/span"),
+    "kernels/runtime": (*KERNELS, "kernels/gpu"),
+    "kernels/cuda": (*KERNELS, "kernels/span", "kernels/gpu", "kernels/runtime"),
+    "kernels/capture": (*KERNELS, "kernels/span", "kernels/gpu", "kernels/runtime", "kernels/cuda"),
+    "kernels/restore": (*KERNELS, "kernels/span", "kernels/gpu", "kernels/runtime", "kernels/cuda", "kernels/capture"),
     "ckptd": ("libckpt/base", "libckpt/format/*", "libckpt/config", "libckpt/store/*", "kernels.h"),
     "cli": (*CLI, "cli/*"),
     "cli/frame": CLI,

@@ -12,7 +12,7 @@
 #include "../../fake/cuda_fake.h"
 
 #include "client/session/session.h"
-#include "device_cuda.h"
+#include "cuda/device_cuda.h"
 
 #include <stdio.h>
 #include <stdlib.h>

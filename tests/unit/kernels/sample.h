@@ -2,7 +2,7 @@
 #ifndef CKPT_TESTS_SAMPLE_H
 #define CKPT_TESTS_SAMPLE_H
 
-#include "span.h"
+#include "span/span.h"
 
 uint64_t sample_next(uint64_t *rng);
 uint64_t sample_below(uint64_t *rng, uint64_t n);

@@ -2,7 +2,7 @@
 #include "ranks.h"
 
 #include "client/session/session.h"
-#include "device_cuda.h"
+#include "cuda/device_cuda.h"
 
 #include "../../fake/cuda_fake.h"
 

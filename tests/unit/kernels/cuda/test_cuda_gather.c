@@ -1,6 +1,6 @@
 /* What is small or strided, gathered in a room of the device: it is the state of the launch, plans take turns in the room, and the copy
  * engine alone does the rest. */
-#include "cuda_gather.h"
+#include "capture/cuda_gather.h"
 #include "cuda_log.h"
 #include "cuda_world.h"
 

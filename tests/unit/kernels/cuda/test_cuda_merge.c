@@ -1,8 +1,8 @@
 /* Many tensors of one buffer: what adjoins is one copy, what stands in two allocations never is. */
+#include "cuda/device_cuda.h"
 #include "cuda_log.h"
-#include "device_cuda.h"
 
-#include "../../fake/cuda_fake.h"
+#include "../../../fake/cuda_fake.h"
 
 #include "base/bytes.h"
 #include "format/tensor/digest.h"

@@ -2,7 +2,7 @@
 
 #include "base/cleanup.h"
 #include "base/log.h"
-#include "gpu_table.h"
+#include "gpu/gpu_table.h"
 
 #include <stdlib.h>
 

@@ -12,7 +12,4 @@ struct cuda_restoring {
 	bool lost;                /* the device hung in the last one: it may touch the scratch yet */
 };
 
-/* The device is entered, if it can be, and about to be freed. idle: it touches nothing any more. */
-void cuda_restoring_free(struct device *dev, bool idle);
-
 #endif

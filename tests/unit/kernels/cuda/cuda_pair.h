@@ -2,9 +2,9 @@
 #ifndef CKPT_TESTS_CUDA_PAIR_H
 #define CKPT_TESTS_CUDA_PAIR_H
 
-#include "device_cuda.h"
+#include "cuda/device_cuda.h"
 
-#include "../../fake/cuda_fake.h"
+#include "../../../fake/cuda_fake.h"
 
 /* Of each GPU: span 0 is one row that the copy engine takes, of group 0; span 1 is of strided rows, of group 1. */
 enum { PAIR_SPANS = 2, PAIR_STATE = 1 << 20, PAIR_GRANULE = 100000, PAIR_KERNELS = 16, PAIR_HEAD = 4096 };

@@ -2,7 +2,7 @@
 
 #include "base/bytes.h"
 #include "base/cleanup.h"
-#include "cuda_pinned.h"
+#include "cuda/cuda_pinned.h"
 #include "format/tensor/digest.h"
 
 #include <inttypes.h>

@@ -4,7 +4,7 @@
 #ifndef CKPT_KERNELS_CUDA_ROUTE_H
 #define CKPT_KERNELS_CUDA_ROUTE_H
 
-#include "cuda_table.h"
+#include "cuda/cuda_table.h"
 
 struct cuda_route {
 	struct device *dev;

@@ -3,9 +3,9 @@
 #ifndef CKPT_TESTS_CUDA_WORLD_H
 #define CKPT_TESTS_CUDA_WORLD_H
 
-#include "device_cuda.h"
+#include "cuda/device_cuda.h"
 
-#include "../../fake/cuda_fake.h"
+#include "../../../fake/cuda_fake.h"
 
 /* Spans 0 and 1 are of group 3, 2 is of group 0, 3 of group 5. Span 0 is large enough for the copy engine. */
 enum { WORLD_SPANS = 4, WORLD_LEAVES = 32, WORLD_STATE = 2 << 20, WORLD_GRANULE = 100000, WORLD_KERNELS = 16 };

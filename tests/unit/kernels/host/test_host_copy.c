@@ -1,4 +1,4 @@
-#include "host_copy.h"
+#include "host/host_copy.h"
 
 #include "base/bytes.h"
 #include "format/tensor/digest.h"

@@ -1,4 +1,4 @@
-#include "sample.h"
+#include "../sample.h"
 
 #include "format/tensor/digest.h"
 

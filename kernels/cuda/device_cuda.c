@@ -1,5 +1,4 @@
 #include "cuda_pinned.h"
-#include "cuda_restore.h"
 
 #include "base/clock.h"
 #include "base/log.h"

@@ -1,7 +1,7 @@
 /* The emulator of kernels: what a GPU does it does, and what would be wrong on a GPU shows. */
 #include "probe.h"
 
-#include "../../cuda/emulator.h"
+#include "../../../cuda/emulator.h"
 
 #include <criterion/criterion.h>
 #include <criterion/redirect.h>

@@ -2,7 +2,7 @@
 #ifndef CKPT_KERNELS_HOST_COPY_H
 #define CKPT_KERNELS_HOST_COPY_H
 
-#include "span.h"
+#include "span/span.h"
 
 /* Copies all spans into the arena, but for leaves that it holds. Every leaf of the source is digested before its bytes reach the
  * arena, so that what is damaged or torn on the way differs from its digest. Witnesses are digested after them. bounce: LEAF_SIZE bytes. Stops within a leaf once *cancel is

@@ -3,7 +3,7 @@
 #define CKPT_KERNELS_GPU_TABLE_H
 
 #include "gpu_kernels.h"
-#include "span.h"
+#include "span/span.h"
 
 /* The span of a list. */
 struct gpu_span gpu_span_of(const struct span *simple);

@@ -7,7 +7,7 @@
 #ifndef CKPT_KERNELS_CUDA_RT_H
 #define CKPT_KERNELS_CUDA_RT_H
 
-#include "gpu_kernels.h"
+#include "gpu/gpu_kernels.h"
 #include "kernels.h"
 
 struct rt_stream; /* the vendor's handles behind types of our own; a NULL stream is the default stream */

@@ -3,7 +3,7 @@
 #ifndef CKPT_KERNELS_CUDA_SCRATCH_H
 #define CKPT_KERNELS_CUDA_SCRATCH_H
 
-#include "device_cuda.h"
+#include "cuda/device_cuda.h"
 
 /* So many pieces are under way at a time, of so many bytes and digests each; of memory that is not pinned, of fewer bytes. */
 enum { SCRATCH_PIECES = 4, SCRATCH_DIGESTS = 4096, PIECE_PINNED = 64 << 20, PIECE_BOUNCED = 16 << 20 };

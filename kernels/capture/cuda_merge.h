@@ -3,7 +3,7 @@
 #ifndef CKPT_KERNELS_CUDA_MERGE_H
 #define CKPT_KERNELS_CUDA_MERGE_H
 
-#include "device_cuda.h"
+#include "cuda/device_cuda.h"
 
 /* An allocation of the device; size 0: none. */
 struct cuda_allocation {

@@ -15,8 +15,8 @@
 #ifndef CKPT_KERNELS_DEVICE_CUDA_H
 #define CKPT_KERNELS_DEVICE_CUDA_H
 
-#include "cuda_rt.h"
-#include "span.h"
+#include "runtime/cuda_rt.h"
+#include "span/span.h"
 
 #include <stdatomic.h>
 
@@ -123,5 +123,7 @@ int cuda_restore(struct device *dev, const void *base, const struct span *spans,
 int cuda_restore_put(struct device *dev, const void *base, const struct span *spans, size_t n, const uint64_t *leaves,
 		     void *stream, const void *origin, struct restored_bad *bad, struct err *err);
 int cuda_restore_end(struct device *dev, struct restored_bad *bad, struct err *err);
+/* Of what the device has of restores. It is entered, if it can be, and about to be freed. idle: it touches nothing any more. */
+void cuda_restoring_free(struct device *dev, bool idle);
 
 #endif

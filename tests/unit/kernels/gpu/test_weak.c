@@ -1,9 +1,9 @@
 /* The memory model of the emulator: it shows what is missing between two threads. And the kernels under it. */
-#include "gpu_table.h"
-#include "sample.h"
+#include "../sample.h"
+#include "gpu/gpu_table.h"
 #include "weak_probe.h"
 
-#include "../../cuda/emulator.h"
+#include "../../../cuda/emulator.h"
 
 #include "format/files/planes.h"
 #include "format/tensor/digest.h"

@@ -3,7 +3,7 @@
 #ifndef CKPT_KERNELS_CUDA_LOAD_H
 #define CKPT_KERNELS_CUDA_LOAD_H
 
-#include "cuda_route.h"
+#include "capture/cuda_route.h"
 #include "cuda_scratch.h"
 
 /* Some units of the table, from some place of some span on. */

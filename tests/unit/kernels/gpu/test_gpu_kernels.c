@@ -1,9 +1,9 @@
 /* The kernels in the emulator, against their CPU references, bit by bit. Every buffer ends where its bytes do, so that the address
  * sanitizer sees a read or a write beside them. */
-#include "gpu_table.h"
-#include "sample.h"
+#include "../sample.h"
+#include "gpu/gpu_table.h"
 
-#include "../../cuda/emulator.h"
+#include "../../../cuda/emulator.h"
 
 #include "format/files/planes.h"
 #include "format/tensor/digest.h"
