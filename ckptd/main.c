@@ -80,7 +80,7 @@ static void reload(struct server *s)
 	}
 	log_info("SIGHUP: the configuration was read again");
 	reload_apply(&s->daemon, fresh);
-	peers_renew(&s->daemon);
+	peers_renew(&s->daemon.dispatch);
 	take_limits(s);
 }
 
@@ -128,7 +128,7 @@ static bool at_work(struct server *s)
 		    !health_marks_idle(&job->health_marks))
 			return true;
 	}
-	return spills_at_work(&s->daemon) || hosts_at_work(&s->daemon);
+	return spills_at_work(&s->daemon.jobs) || hosts_at_work(&s->daemon.control);
 }
 
 /* A device writes its progress without ringing any bell: while captures run, the slots are looked at often. */
@@ -144,23 +144,24 @@ static void on_tick(void *arg)
 	manager_used(
 		s->daemon.runtime.manager,
 		s->daemon.runtime.memory.arenas + s->daemon.runtime.memory.tables + s->daemon.runtime.memory.copies,
-		s->connections.count || !list_empty(&s->daemon.jobs.list) || s->daemon.jobs.formers || at_work(s), now);
+		s->connections.count || !list_empty(&s->daemon.jobs.list) || s->daemon.jobs.formers.first || at_work(s),
+		now);
 	manager_turn(s->daemon.runtime.manager, now);
 	space_tick(s->daemon.storage.space, now);
-	http_tick(s->daemon.http, now);
-	peers_tick(&s->daemon, now);
-	forward_tick(&s->daemon);
+	http_tick(s->daemon.observe.http, now);
+	peers_tick(&s->daemon.dispatch, now);
+	forward_tick(&s->daemon.operators);
 	connections_tick(&s->connections);
-	hosts_tick(&s->daemon, now);
-	prefaults_tick(&s->daemon);
-	spills_tick(&s->daemon);
-	formers_tick(&s->daemon, now);
+	hosts_tick(&s->daemon.control, now);
+	prefaults_tick(&s->daemon.jobs);
+	spills_tick(&s->daemon.jobs);
+	formers_tick(&s->daemon.jobs.formers, now);
 	list_for_safe(node, &s->daemon.jobs.list) {
 		struct job *job = list_entry(node, struct job, link);
 		if (job_tick(job))
 			busy |= saves_busy(&job->saves);
 	}
-	faults_tick(&s->daemon);
+	faults_tick(s->daemon.observe.faults);
 	gc_tick(s->daemon.storage.gc);
 	scrub_tick(s->daemon.scrub);
 	busy |= s->daemon.peers.replica && replica_busy(s->daemon.peers.replica);
@@ -198,7 +199,7 @@ static int start_watching(struct daemon *d, struct err *err)
 		return err_set(err, rc, "no memory to watch the store");
 	if (config->span_log)
 		rc = spanlog_open(config->span_log, config->node, SPANLOG_FILE_MAX, &d->runtime.spanlog, err);
-	if (!rc && strcmp(config->http, "off") != 0 && http_start(d, config->http, &d->http, err)) {
+	if (!rc && strcmp(config->http, "off") != 0 && http_start(&d->observe, config->http, &d->observe.http, err)) {
 		log_warn("no metrics and no status page: %s", err->text);
 		*err = (struct err){{0}};
 	}
@@ -228,14 +229,14 @@ static int start(struct server *s, struct err *err)
 	packing_init(&s->daemon.storage.packing, s->daemon.runtime.pool);
 	if (!rc)
 		rc = pool_new(1, &s->daemon.runtime.reader, err);
-	if (!rc && !(s->daemon.faults = faults_new()))
+	if (!rc && !(s->daemon.observe.faults = faults_new(&s->daemon.jobs)))
 		rc = err_set(err, -ENOMEM, "no memory for faults on purpose");
 	if (!rc)
-		rc = peers_find(&s->daemon, err);
+		rc = peers_find(&s->daemon.dispatch, err);
 	if (!rc)
 		rc = startup_store(&s->daemon, &s->lock, err);
 	if (!rc)
-		rc = peers_open(&s->daemon, err);
+		rc = peers_open(&s->daemon.dispatch, err);
 	if (!rc)
 		rc = open_listener(s, err);
 	if (!rc && (rc = watch_all(s)))
@@ -253,7 +254,7 @@ static bool finish_work(struct server *s)
 	uint64_t deadline = clock_deadline(STOP_MS * CLOCK_NS_PER_MS);
 	list_for(node, &s->daemon.jobs.list)
 		restore_cancel(&list_entry(node, struct job, link)->restore); /* nobody waits for it any more */
-	spills_abandon(&s->daemon, NULL);
+	spills_abandon(&s->daemon.jobs, NULL);
 	while (at_work(s)) {
 		if (clock_now() >= deadline)
 			return false;
@@ -261,13 +262,13 @@ static bool finish_work(struct server *s)
 			{.fd = s->daemon.storage.disk ? disk_event_fd(s->daemon.storage.disk) : -1, .events = POLLIN},
 			{.fd = pool_event_fd(s->daemon.runtime.pool), .events = POLLIN},
 			{.fd = pool_event_fd(s->daemon.runtime.reader), .events = POLLIN},
-			{.fd = peers_event_fd(&s->daemon), .events = POLLIN}};
+			{.fd = peers_event_fd(&s->daemon.dispatch), .events = POLLIN}};
 		poll(fds, 4, TICK_IDLE_MS);
 		if (s->daemon.storage.disk)
 			disk_poll(s->daemon.storage.disk, 0);
 		pool_poll(s->daemon.runtime.pool);
 		pool_poll(s->daemon.runtime.reader);
-		peers_poll(&s->daemon);
+		peers_poll(&s->daemon.dispatch);
 		gc_poll(s->daemon.storage.gc);
 		gc_tick(s->daemon.storage.gc);
 		scrub_poll(s->daemon.scrub);
@@ -284,12 +285,12 @@ static void stop(struct server *s)
 	if (s->listener >= 0)
 		close(s->listener);
 	s->daemon.runtime.stopping = true;
-	faults_end(&s->daemon);
+	faults_end(s->daemon.observe.faults);
 	meter_open(&s->daemon.storage.reads); /* what is in flight ends without limits */
 	throttle_open(&s->daemon.storage.writes);
 	scrub_tick(s->daemon.scrub);
-	http_stop(s->daemon.http);
-	s->daemon.http = NULL;
+	http_stop(s->daemon.observe.http);
+	s->daemon.observe.http = NULL;
 	list_for(node, &s->daemon.jobs.list)
 		recoveries_end(list_entry(node, struct job, link)); /* while there are a catalog and a first node */
 	connections_free(&s->connections);
@@ -299,21 +300,21 @@ static void stop(struct server *s)
 	}
 	pool_free(s->daemon.runtime.reader);
 	pool_free(s->daemon.runtime.pool);
-	prefaults_free(&s->daemon);
-	peers_close(&s->daemon); /* its copies were looked at by workers */
-	spills_free(&s->daemon);
+	prefaults_free(&s->daemon.jobs);
+	peers_close(&s->daemon.dispatch); /* its copies were looked at by workers */
+	spills_free(&s->daemon.jobs);
 	startup_close(&s->daemon, s->lock);
 	list_for_safe(node, &s->daemon.jobs.list)
 		job_free(list_entry(node, struct job, link));
-	formers_free(&s->daemon);
-	hosts_free(&s->daemon);
+	formers_free(&s->daemon.jobs.formers);
+	hosts_free(&s->daemon.control);
 	packing_free(&s->daemon.storage.packing);
 	spanlog_close(s->daemon.runtime.spanlog);
 	space_free(s->daemon.storage.space);
 	disk_free(s->daemon.storage.disk);
 	loop_free(s->daemon.runtime.loop);
 	manager_free(s->daemon.runtime.manager);
-	faults_free(s->daemon.faults);
+	faults_free(s->daemon.observe.faults);
 	if (s->signals >= 0)
 		close(s->signals);
 	if (s->daemon.runtime.sources != s->daemon.runtime.first_sources)
@@ -339,11 +340,9 @@ int main(int argc, char **argv)
 	struct server s = {.listener = -1, .signals = -1, .lock = -1};
 	struct err err = {{0}};
 	log_init("ckptd");
-	s.daemon.storage.root = -1;
+	daemon_init(&s.daemon);
 	s.daemon.runtime.started_ns = clock_now();
-	list_init(&s.daemon.jobs.list);
-	list_init(&s.daemon.control.hosts);
-	connections_init(&s.connections, &s.daemon);
+	connections_init(&s.connections, &s.daemon.operators);
 	s.argc = argc;
 	s.argv = argv;
 	int rc = options_parse(argc, argv, &s.daemon.runtime.sources, &err);
@@ -362,8 +361,8 @@ int main(int argc, char **argv)
 	rc = start(&s, &err);
 	if (!rc) {
 		say_ready(&s);
-		if (s.daemon.http)
-			log_info("status page and metrics at http://%s/", http_address(s.daemon.http));
+		if (s.daemon.observe.http)
+			log_info("status page and metrics at http://%s/", http_address(s.daemon.observe.http));
 		if (!strcmp(disk_engine(s.daemon.storage.disk), "threads"))
 			log_info("reading and writing with threads, not io_uring: the same, at more processor time");
 		loop_tick(s.daemon.runtime.loop, TICK_IDLE_MS, on_tick, &s);

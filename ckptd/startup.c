@@ -60,12 +60,12 @@ int startup_store(struct daemon *d, int *lock, struct err *err)
 		err_set(err, *lock, "cannot lock %s/%s: %s", d->runtime.config.store, REPO_LOCK, err_name(*lock));
 		return denied_dir(d->storage.disk, d->storage.root, *lock, err);
 	}
-	rc = d->runtime.config.registry ? 0 : partials_move_all(d, err);
+	rc = d->runtime.config.registry ? 0 : partials_move_all(&d->control, err);
 	if (!rc)
-		rc = gc_new(d, &d->storage.gc, err);
+		rc = gc_new(&d->jobs, &d->storage.gc, err);
 	bool keeps = !d->peers.roster || d->peers.self == FIRST_NODE; /* of a store that is shared, one is enough */
 	if (!rc && keeps)
-		rc = scrub_new(d, &d->scrub, err);
+		rc = scrub_new(&d->jobs, &d->scrub, err);
 	if (!rc && keeps)
 		open_catalog(d);
 	return rc;
@@ -77,7 +77,7 @@ static int retake(struct daemon *d, const char *job, uint32_t rank, int fd, stru
 	struct wire_hello hello = {.role = ROLE_RANK, .rank = rank};
 	snprintf(hello.job, sizeof(hello.job), "%s", job);
 	if (pread(fd, &hello.world, sizeof(hello.world), offsetof(struct arena_head, world)) == sizeof(hello.world))
-		return job_retake(d, &hello, fd, err);
+		return job_retake(&d->jobs, &hello, fd, err);
 	close(fd);
 	return err_set(err, -EBADMSG, "it is not one");
 }

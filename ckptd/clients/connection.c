@@ -7,10 +7,11 @@
 #include "base/log.h"
 #include "clients/operator.h"
 #include "clients/operator_forward.h"
+#include "clients/operators.h"
 #include "cluster/room.h"
-#include "daemon.h"
 #include "job/room.h"
 #include "observe/room.h"
+#include "replication/room.h"
 #include "runtime/room.h"
 
 #include <stdio.h>
@@ -46,9 +47,9 @@ struct outgoing {
 	uint8_t body[];
 };
 
-void connections_init(struct connections *connections, struct daemon *daemon)
+void connections_init(struct connections *connections, struct operators *operators)
 {
-	*connections = (struct connections){.daemon = daemon};
+	*connections = (struct connections){.operators = operators};
 	list_init(&connections->list);
 }
 
@@ -70,7 +71,7 @@ static void hang_up(struct client *c)
 	watch_remove(c->watch);
 	c->watch = NULL;
 	close(c->sock);
-	forward_forget(c->connections->daemon, c);
+	forward_forget(c->connections->operators, c);
 	if (c->job && (!c->rank || c->rank->client == c))
 		job_disconnected(c->job, c->rank);
 	c->job = NULL;
@@ -204,16 +205,16 @@ static void flush(struct client *c)
 static void greet(struct client *c, uint32_t seq)
 {
 	AUTO_WBUF struct wbuf body = {0};
-	const struct config *config = &c->connections->daemon->runtime.config;
+	const struct config *config = &c->connections->operators->runtime->config;
 	struct wire_welcome m = {.protocol = WIRE_PROTOCOL,
 				 .epoch = c->job ? c->job->epoch : 0,
 				 .storage = config->store != NULL,
 				 .peers = c->job && copies_wanted(c->job),
 				 .spread = c->job && c->job->spread};
-	const struct roster *roster = c->connections->daemon->peers.roster;
+	const struct roster *roster = c->connections->operators->peers->roster;
 	snprintf(m.node, sizeof(m.node), "%s", config->node);
 	if (roster)
-		memcpy(m.host, roster->nodes[c->connections->daemon->peers.self].host, sizeof(m.host));
+		memcpy(m.host, roster->nodes[c->connections->operators->peers->self].host, sizeof(m.host));
 	snprintf(m.version, sizeof(m.version), "%s", CKPT_VERSION);
 	if (wire_welcome_encode(&m, &body))
 		body.failed = true;
@@ -227,7 +228,7 @@ static void on_hello(struct client *c, const struct frame *f)
 	struct err err = {{0}};
 	int rc = wire_hello_decode(f->body, f->len, &m, &err);
 	if (!rc && m.role != ROLE_OBSERVER) {
-		rc = job_hello(c->connections->daemon, c, &m, c->peer.pid, &c->job, &c->rank, &err);
+		rc = job_hello(c->connections->operators->jobs, c, &m, c->peer.pid, &c->job, &c->rank, &err);
 		if (rc)
 			c->job = NULL;
 	}
@@ -326,7 +327,7 @@ static int on_launcher_frame(struct client *c, struct frame *f, struct err *err)
 static void on_status(struct client *c, uint32_t seq)
 {
 	AUTO_WBUF struct wbuf body = {0};
-	if (status_encode(c->connections->daemon, &body))
+	if (status_encode(c->connections->operators->observe, &body))
 		body.failed = true;
 	client_send(c, WIRE_STATUS, seq, &body, NULL, 0);
 }
@@ -340,7 +341,7 @@ static int on_command(struct client *c, const struct frame *f, struct err *err)
 	int rc = wire_command_decode(f->body, f->len, &command, err);
 	if (rc)
 		return rc;
-	rc = operator_take(c->connections->daemon, c, f->seq, &command, &answer, &why);
+	rc = operator_take(c->connections->operators, c, f->seq, &command, &answer, &why);
 	if (rc == OPERATOR_LATER)
 		return 0;
 	if (rc) {
@@ -454,7 +455,7 @@ void connections_add(struct connections *connections, int sock)
 			     .peer = peer,
 			     .hello_deadline = clock_deadline(CONNECTION_HELLO_MS * CLOCK_NS_PER_MS)};
 	list_init(&c->queue);
-	c->watch = loop_watch(connections->daemon->runtime.loop, sock, EPOLLIN, on_event, c);
+	c->watch = loop_watch(connections->operators->runtime->loop, sock, EPOLLIN, on_event, c);
 	if (!c->watch) {
 		close(sock);
 		free(c);

@@ -7,7 +7,7 @@
 #include "base/list.h"
 #include "runtime/room.h"
 
-struct daemon;
+struct operators;
 
 enum {
 	CONNECTIONS_MAX = 256,
@@ -18,12 +18,12 @@ enum {
 };
 
 struct connections {
-	struct daemon *daemon;
+	struct operators *operators;
 	struct list list;
 	unsigned count;
 };
 
-void connections_init(struct connections *connections, struct daemon *daemon);
+void connections_init(struct connections *connections, struct operators *operators);
 /* Takes over a socket that was just accepted. */
 void connections_add(struct connections *connections, int sock);
 /* Deadlines of handshakes; a tick. */

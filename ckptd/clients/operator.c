@@ -1,43 +1,45 @@
 #include "clients/operator.h"
 
 #include "base/log.h"
+#include "checkpoint/room.h"
 #include "clients/operator_forward.h"
+#include "clients/operators.h"
 #include "control/room.h"
-#include "daemon.h"
 #include "faults/room.h"
 #include "job/room.h"
+#include "observe/room.h"
 #include "participant/room.h"
 #include "save/room.h"
 
 #include <stdio.h>
 #include <string.h>
 
-static const char *job_names(const struct daemon *daemon, char *dst, size_t size)
+static const char *job_names(const struct operators *operators, char *dst, size_t size)
 {
 	size_t len = 0;
 	dst[0] = '\0';
-	list_for(node, &daemon->jobs.list)
+	list_for(node, &operators->jobs->list)
 		if (len < size)
 			len += (size_t)snprintf(dst + len, size - len, "%s%s", len ? ", " : "",
 						list_entry(node, struct job, link)->name);
 	return *dst ? dst : "none";
 }
 
-static int choose(struct daemon *daemon, const char *name, struct job **out, struct err *err)
+static int choose(struct operators *operators, const char *name, struct job **out, struct err *err)
 {
 	char names[256];
-	*out = *name ? job_find(daemon, name) : NULL;
+	*out = *name ? job_find(operators->jobs, name) : NULL;
 	if (*name && !*out)
 		return err_set(err, -ENOENT, "there is no job '%s' here; jobs: %s", name,
-			       job_names(daemon, names, sizeof(names)));
+			       job_names(operators, names, sizeof(names)));
 	if (*name)
 		return 0;
-	if (list_empty(&daemon->jobs.list))
+	if (list_empty(&operators->jobs->list))
 		return err_set(err, -ENOENT, "this daemon has no job");
-	if (daemon->jobs.list.next->next != &daemon->jobs.list)
+	if (operators->jobs->list.next->next != &operators->jobs->list)
 		return err_set(err, -EINVAL, "name the job; there are several: %s",
-			       job_names(daemon, names, sizeof(names)));
-	*out = list_entry(daemon->jobs.list.next, struct job, link);
+			       job_names(operators, names, sizeof(names)));
+	*out = list_entry(operators->jobs->list.next, struct job, link);
 	return 0;
 }
 
@@ -57,7 +59,7 @@ static int flush_elsewhere(struct job *job, const struct wire_command *command, 
 
 static int flush(struct job *job, const struct wire_command *command, struct wire_answer *answer, struct err *err)
 {
-	bool here = saves_decide(&job->saves) || job->daemon->storage.root < 0;
+	bool here = saves_decide(&job->saves) || job->storage->root < 0;
 	int rc = here ? queue_flush(&job->saves, &answer->id, err) : flush_elsewhere(job, command, answer, err);
 	if (!rc)
 		snprintf(answer->text, sizeof(answer->text), "job %s: step %lu of epoch %u goes to storage", job->name,
@@ -66,14 +68,15 @@ static int flush(struct job *job, const struct wire_command *command, struct wir
 }
 
 /* Where the job is planned. */
-static int drain(struct daemon *daemon, const struct wire_command *command, struct wire_answer *answer, struct err *err)
+static int drain(struct operators *operators, const struct wire_command *command, struct wire_answer *answer,
+		 struct err *err)
 {
 	struct membership_drained is;
 	bool on = command->kind == COMMAND_DRAIN, asks = command->kind == COMMAND_DRAINED;
-	int rc = asks ? 0 : membership_drain(daemon, command->job, command->node, on, err);
+	int rc = asks ? 0 : membership_drain(operators->control, command->job, command->node, on, err);
 	if (rc)
 		return rc;
-	rc = membership_drained(daemon, command->job, command->node, &is, err);
+	rc = membership_drained(operators->control, command->job, command->node, &is, err);
 	if (rc && (asks || rc != -EBUSY))
 		return rc;
 	if (asks && is.ranks && !is.asked)
@@ -92,39 +95,39 @@ static int drain(struct daemon *daemon, const struct wire_command *command, stru
 	return 0;
 }
 
-static bool is_planned_here(const struct daemon *daemon, const char *job)
+static bool is_planned_here(const struct operators *operators, const char *job)
 {
-	return host_here(daemon, job) || membership_plan(daemon, job);
+	return host_here(operators->control, job) || membership_plan(operators->control, job);
 }
 
 /* Here, or on the node that plans it. Which job is meant, where none is named, is known by the jobs here. */
-static int take_drain(struct daemon *daemon, struct client *client, uint32_t seq, const struct wire_command *command,
-		      struct wire_answer *answer, struct err *err)
+static int take_drain(struct operators *operators, struct client *client, uint32_t seq,
+		      const struct wire_command *command, struct wire_answer *answer, struct err *err)
 {
 	struct job *job;
 	struct wire_command named = *command;
-	bool here = is_planned_here(daemon, command->job);
-	int rc = here || *command->job ? 0 : choose(daemon, "", &job, err);
+	bool here = is_planned_here(operators, command->job);
+	int rc = here || *command->job ? 0 : choose(operators, "", &job, err);
 	if (rc)
 		return rc;
 	if (!here && !*command->job)
 		memcpy(named.job, job->name, sizeof(named.job));
-	if (here || is_planned_here(daemon, named.job))
-		return drain(daemon, &named, answer, err);
-	rc = forward_to_coordinator(daemon, client, seq, &named, err);
+	if (here || is_planned_here(operators, named.job))
+		return drain(operators, &named, answer, err);
+	rc = forward_to_coordinator(operators, client, seq, &named, err);
 	return rc ? rc : OPERATOR_LATER;
 }
 
-void operator_requested(struct daemon *daemon, uint32_t node, const struct peer_report *r)
+void operator_requested(struct operators *operators, uint32_t node, const struct peer_report *r)
 {
 	struct err err = {{0}};
 	struct wire_answer answer = {0};
-	int rc = drain(daemon, &r->request.command, &answer, &err);
+	int rc = drain(operators, &r->request.command, &answer, &err);
 	struct peer_order order = {.type = PEER_ANSWER,
 				   .answer = {.token = r->request.token, .rc = rc, .left = answer.left}};
 	memcpy(order.job, r->job, sizeof(order.job));
 	snprintf(order.answer.text, sizeof(order.answer.text), "%s", rc ? err.text : answer.text);
-	host_order(daemon, true, node, &order);
+	host_order(operators->control, true, node, &order);
 }
 
 /* On all nodes or on none. */
@@ -156,20 +159,20 @@ void operator_obey(struct job *job, const struct wire_command *command)
 		log_info("ordered on another node: job %s: %s", job->name, flushes ? "flush" : answer.text);
 }
 
-int operator_take(struct daemon *daemon, struct client *client, uint32_t seq, const struct wire_command *command,
+int operator_take(struct operators *operators, struct client *client, uint32_t seq, const struct wire_command *command,
 		  struct wire_answer *answer, struct err *err)
 {
 	struct job *job;
 	*answer = (struct wire_answer){0};
 	if (wire_command_is_drain(command))
-		return take_drain(daemon, client, seq, command, answer, err);
+		return take_drain(operators, client, seq, command, answer, err);
 	if (command->kind == COMMAND_FAULTED)
-		return faults_ask(daemon, command, answer, err);
-	int rc = choose(daemon, command->job, &job, err);
+		return faults_ask(operators->observe->faults, command, answer, err);
+	int rc = choose(operators, command->job, &job, err);
 	if (rc)
 		return rc;
 	if (command->kind == COMMAND_FAULT)
-		return faults_cause(daemon, job, command, answer, err);
+		return faults_cause(operators->observe->faults, job, command, answer, err);
 	memcpy(answer->job, job->name, sizeof(answer->job));
 	rc = command->kind == COMMAND_FLUSH ? flush(job, command, answer, err) : halt(job, command, answer, err);
 	if (!rc)

@@ -6,7 +6,7 @@
 #include "format/message/wire.h"
 
 struct client;
-struct daemon;
+struct operators;
 struct job;
 struct peer_report;
 
@@ -14,7 +14,7 @@ enum { OPERATOR_LATER = 1 }; /* the client is answered when the coordinator has 
 
 /* Carries it out, on all nodes of the job, or sees to it that it will be. seq: of the client's request. -ENOENT: no such job, or nothing to
  * write; -EINVAL: several jobs and none named, or what it asks is impossible; the sentence names the jobs there are. */
-int operator_take(struct daemon *daemon, struct client *client, uint32_t seq, const struct wire_command *command,
+int operator_take(struct operators *operators, struct client *client, uint32_t seq, const struct wire_command *command,
 		  struct wire_answer *answer, struct err *err);
 /* The same was asked of another node of the job: FLUSH to GO_ON. */
 void operator_obey(struct job *job, const struct wire_command *command);

@@ -2,10 +2,11 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "clients/operators.h"
 #include "cluster/room.h"
 #include "control/room.h"
-#include "daemon.h"
 #include "participant/room.h"
+#include "replication/room.h"
 #include "runtime/room.h"
 
 #include <stdio.h>
@@ -24,34 +25,34 @@ struct forward {
 	uint32_t seq;
 };
 
-static unsigned count(const struct daemon *d)
+static unsigned count(const struct operators *operators)
 {
 	unsigned n = 0;
-	for (const struct forward *a = d->operators.forwards; a; a = a->next)
+	for (const struct forward *a = operators->forwards; a; a = a->next)
 		n++;
 	return n;
 }
 
-int forward_to_coordinator(struct daemon *d, struct client *client, uint32_t seq, const struct wire_command *command,
-			   struct err *err)
+int forward_to_coordinator(struct operators *operators, struct client *client, uint32_t seq,
+			   const struct wire_command *command, struct err *err)
 {
 	char who[WIRE_TEXT_MAX];
-	if (!coordinator_in_reach(d, command->job))
+	if (!coordinator_in_reach(operators->control, command->job))
 		return err_set(err, -ENOTCONN, "job '%s': %s: ask again later", command->job,
-			       coordinator_text(d, command->job, who, sizeof(who)));
-	struct forward *a = count(d) < FORWARDS_MAX ? calloc(1, sizeof(*a)) : NULL;
+			       coordinator_text(operators->control, command->job, who, sizeof(who)));
+	struct forward *a = count(operators) < FORWARDS_MAX ? calloc(1, sizeof(*a)) : NULL;
 	if (!a)
 		return err_set(err, -EBUSY, "%d questions wait for other nodes already", FORWARDS_MAX);
-	*a = (struct forward){.next = d->operators.forwards,
-			      .token = ++d->operators.forward_tokens,
-			      .node = coordinator_of(d, command->job),
+	*a = (struct forward){.next = operators->forwards,
+			      .token = ++operators->forward_tokens,
+			      .node = coordinator_of(operators->control, command->job),
 			      .deadline = clock_deadline(ANSWER_NS),
 			      .client = client,
 			      .seq = seq};
-	d->operators.forwards = a;
+	operators->forwards = a;
 	struct peer_report r = {.type = PEER_REQUEST, .request = {.token = a->token, .command = *command}};
 	memcpy(r.job, command->job, sizeof(r.job));
-	participant_send(d, a->node, &r);
+	participant_send(operators->peers, operators->control, a->node, &r);
 	return 0;
 }
 
@@ -79,9 +80,9 @@ static void answer(const struct forward *a, const struct peer_order *order)
 	client_send(a->client, WIRE_COMMAND, a->seq, &body, NULL, 0);
 }
 
-void forward_answered(struct daemon *d, const struct peer_order *order)
+void forward_answered(struct operators *operators, const struct peer_order *order)
 {
-	for (struct forward **at = &d->operators.forwards; *at; at = &(*at)->next) {
+	for (struct forward **at = &operators->forwards; *at; at = &(*at)->next) {
 		if ((*at)->token != order->answer.token)
 			continue;
 		struct forward a = **at;
@@ -91,9 +92,9 @@ void forward_answered(struct daemon *d, const struct peer_order *order)
 	}
 }
 
-void forward_forget(struct daemon *d, const struct client *client)
+void forward_forget(struct operators *operators, const struct client *client)
 {
-	for (struct forward **at = &d->operators.forwards; *at;) {
+	for (struct forward **at = &operators->forwards; *at;) {
 		if ((*at)->client == client)
 			drop(at);
 		else
@@ -102,9 +103,9 @@ void forward_forget(struct daemon *d, const struct client *client)
 }
 
 /* Those of one node, or of all (NO_NODE), whose deadline is not later. */
-static void fail(struct daemon *d, uint32_t node, uint64_t until, int rc, const char *what)
+static void fail(struct operators *operators, uint32_t node, uint64_t until, int rc, const char *what)
 {
-	for (struct forward **at = &d->operators.forwards; *at;) {
+	for (struct forward **at = &operators->forwards; *at;) {
 		struct forward a = **at;
 		if (a.deadline > until || (node != NO_NODE && a.node != node)) {
 			at = &(*at)->next;
@@ -112,18 +113,18 @@ static void fail(struct daemon *d, uint32_t node, uint64_t until, int rc, const 
 		}
 		drop(at);
 		client_error(a.client, a.seq, rc, "node %s, which coordinates the job, %s",
-			     d->peers.roster->nodes[a.node].name, what);
-		at = &d->operators.forwards;
+			     operators->peers->roster->nodes[a.node].name, what);
+		at = &operators->forwards;
 	}
 }
 
-void forward_down(struct daemon *d, uint32_t node)
+void forward_down(struct operators *operators, uint32_t node)
 {
-	fail(d, node, UINT64_MAX, -ENOTCONN, "was lost before it answered");
+	fail(operators, node, UINT64_MAX, -ENOTCONN, "was lost before it answered");
 }
 
-void forward_tick(struct daemon *d)
+void forward_tick(struct operators *operators)
 {
-	if (d->operators.forwards)
-		fail(d, NO_NODE, clock_now(), -ETIMEDOUT, "does not answer");
+	if (operators->forwards)
+		fail(operators, NO_NODE, clock_now(), -ETIMEDOUT, "does not answer");
 }

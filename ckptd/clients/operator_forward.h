@@ -1,4 +1,4 @@
-/* Forwarded requests: what an operator asks of this daemon, and only the daemon that coordinates the job can answer (clients/operator.h). A request is
+/* Forwarded requests: what an operator asks of this operators, and only the daemon that coordinates the job can answer (clients/operator.h). A request is
  * sent there, and the operator is answered when that daemon has answered. Each has a deadline, and there are at most FORWARDS_MAX. */
 #ifndef CKPTD_CLIENTS_OPERATOR_FORWARD_H
 #define CKPTD_CLIENTS_OPERATOR_FORWARD_H
@@ -7,18 +7,18 @@
 #include "format/message/peer_coord.h"
 
 struct client;
-struct daemon;
+struct operators;
 
 /* The answer comes later, to this request of the client's; the job is named. -ENOTCONN: the coordinator cannot be reached. */
-int forward_to_coordinator(struct daemon *daemon, struct client *client, uint32_t seq,
+int forward_to_coordinator(struct operators *operators, struct client *client, uint32_t seq,
 			   const struct wire_command *command, struct err *err);
 /* From the coordinator. */
-void forward_answered(struct daemon *daemon, const struct peer_order *order);
+void forward_answered(struct operators *operators, const struct peer_order *order);
 /* That node cannot be reached any more. */
-void forward_down(struct daemon *daemon, uint32_t node);
+void forward_down(struct operators *operators, uint32_t node);
 /* The client has gone; with the last of them all is forgotten. */
-void forward_forget(struct daemon *daemon, const struct client *client);
+void forward_forget(struct operators *operators, const struct client *client);
 /* Every tick. */
-void forward_tick(struct daemon *daemon);
+void forward_tick(struct operators *operators);
 
 #endif

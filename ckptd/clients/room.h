@@ -1,5 +1,5 @@
 /* Room clients: connections at the control socket, and what operators ask.
- * May know: runtime, faults, cluster, participant, save, job, control, observe.
+ * May know: runtime, faults, cluster, checkpoint, replication, participant, save, job, control, observe.
  * Invariants: nothing is read before the handshake; a client that is slow, silent or wrong costs only itself. */
 #ifndef CKPTD_CLIENTS_ROOM_H
 #define CKPTD_CLIENTS_ROOM_H

@@ -7,7 +7,7 @@
 #include "checkpoint/room.h"
 
 struct coord;
-struct daemon;
+struct control;
 struct disk;
 struct pool;
 
@@ -18,7 +18,7 @@ struct directories {
 	struct coord *coord;
 	struct pool *pool; /* as in struct directory */
 	const char *store;
-	const struct daemon
+	const struct control
 		*elected;  /* nobody else coordinates the job for as long as it does; NULL: nobody else ever does */
 	uint32_t compared; /* the epoch of which a checkpoint was; its nodes' tables stay what they are */
 	struct list list;

@@ -5,18 +5,30 @@
 #include "base/list.h"
 #include "base/repeat.h"
 
+struct dispatch;
 struct election;
+struct jobs;
 struct membership;
 struct membership_past;
+struct operators;
+struct peers;
 struct registry;
+struct runtime;
+struct storage;
 
 enum { CONTROL_REFUSALS = 16 };
 
 struct control {
-	struct registry *registry; /* NULL: without one, the first node of the roster coordinates */
-	struct election *election; /* NULL: as before */
-	uint64_t node_record_ns;   /* our record in it is not written again before; UINT64_MAX: it is being written */
-	struct list hosts;         /* of the jobs that are coordinated here */
+	struct runtime *runtime;
+	struct storage *storage;
+	struct peers *peers;
+	struct jobs *jobs;
+	struct dispatch *dispatch;   /* carries out what is ordered of this node (participant/orders.h) */
+	struct operators *operators; /* of other nodes, who wait for an answer */
+	struct registry *registry;   /* NULL: without one, the first node of the roster coordinates */
+	struct election *election;   /* NULL: as before */
+	uint64_t node_record_ns;     /* our record in it is not written again before; UINT64_MAX: it is being written */
+	struct list hosts;           /* of the jobs that are coordinated here */
 	struct membership *memberships; /* of those among them whose world may change */
 	struct membership_past *past_memberships;
 	struct repeat refusals[CONTROL_REFUSALS]; /* of nodes whose jobs cannot be coordinated here */

@@ -1,9 +1,11 @@
 /* Deadlines of what a coordinator waits for. */
 #include "base/clock.h"
 #include "cluster/room.h"
+#include "control/control.h"
 #include "control/coordinator_host_private.h"
 #include "control/node_record.h"
-#include "daemon.h"
+#include "replication/room.h"
+#include "runtime/room.h"
 
 #include <stdio.h>
 
@@ -15,14 +17,14 @@ static void expire_directories(struct coordinator_host *host)
 	struct policy policy;
 	if (!host->directories.n)
 		return;
-	sources_fill(host->daemon->runtime.sources, SCOPE_JOB, host->job, &policy);
+	sources_fill(host->control->runtime->sources, SCOPE_JOB, host->job, &policy);
 	directories_expire(&host->directories, policy.stall_timeout_ms);
 }
 
 /* One at a time: who is told may change what there is. */
 static void expire_comparison(struct coordinator_host *host)
 {
-	const struct roster *roster = host->daemon->peers.roster;
+	const struct roster *roster = host->control->peers->roster;
 	char who[NAME_NODE_MAX + 16] = "a node that is not there";
 	struct step_id id;
 	uint32_t node;
@@ -36,7 +38,7 @@ static void expire_comparison(struct coordinator_host *host)
 /* Those who are there say at once what they are in; others may be on the way. */
 static void expire_resume(struct coordinator_host *host)
 {
-	uint64_t patience = node_records_settled(host->daemon) ? SAY_MS : COME_MS;
+	uint64_t patience = node_records_settled(host->control) ? SAY_MS : COME_MS;
 	if (!host->resume_ns || clock_now() - host->resume_ns < patience * CLOCK_NS_PER_MS)
 		return;
 	host->resume_ns = 0;

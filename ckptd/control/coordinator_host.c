@@ -4,7 +4,9 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "catalog/room.h"
+#include "checkpoint/room.h"
 #include "cluster/room.h"
+#include "control/control.h"
 #include "control/directory_lock.h"
 #include "control/election.h"
 #include "control/epoch_record.h"
@@ -13,6 +15,7 @@
 #include "job/room.h"
 #include "participant/room.h"
 #include "replication/room.h"
+#include "runtime/room.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,9 +23,9 @@
 
 enum { HOSTS_MAX = 256, RECORD_RETRY_MS = 1000 };
 
-struct coordinator_host *host_find(const struct daemon *daemon, const char *job)
+struct coordinator_host *host_find(const struct control *control, const char *job)
 {
-	list_for(node, &daemon->control.hosts) {
+	list_for(node, &control->hosts) {
 		struct coordinator_host *host = list_entry(node, struct coordinator_host, link);
 		if (!host->deposed && !strcmp(host->job, job))
 			return host;
@@ -32,46 +35,46 @@ struct coordinator_host *host_find(const struct daemon *daemon, const char *job)
 
 /* ---- orders ---------------------------------------------------------------------------------------------------- */
 
-static void send(struct daemon *daemon, uint32_t node, const struct peer_order *order)
+static void send(struct control *control, uint32_t node, const struct peer_order *order)
 {
 	AUTO_WBUF struct wbuf body = {0};
-	struct net *net = daemon->peers.net;
+	struct net *net = control->peers->net;
 	if (!net)
 		return; /* the daemon ends */
-	peer_term_put(&body, coordinator_term(daemon, order->job));
+	peer_term_put(&body, coordinator_term(control, order->job));
 	int rc = peer_order_encode(order, &body);
 	if (!rc)
 		rc = net_send(net, node, order->type, &body);
 	if (!rc || rc == -ENOTCONN)
 		return; /* the end of the session tells the rest */
 	log_warn("job %s: cannot send %s to node %s: %s", order->job, peer_coord_name(order->type),
-		 daemon->peers.roster->nodes[node].name, err_name(rc));
+		 control->peers->roster->nodes[node].name, err_name(rc));
 	net_drop(net, node, rc);
 }
 
-void host_order(struct daemon *daemon, bool spread, uint32_t node, const struct peer_order *order)
+void host_order(struct control *control, bool spread, uint32_t node, const struct peer_order *order)
 {
-	if (spread && daemon->control.registry && !host_here(daemon, order->job))
+	if (spread && control->registry && !host_here(control, order->job))
 		return; /* another node may by now: election_tick() has yet to see it */
-	if (!spread || node == daemon->peers.self)
-		orders_obey(daemon, order);
+	if (!spread || node == control->peers->self)
+		orders_obey(control->dispatch, order);
 	else
-		send(daemon, node, order);
+		send(control, node, order);
 }
 
 /* order: all but the name of the job. */
 static void give(struct coordinator_host *host, uint32_t node, struct peer_order *order)
 {
 	memcpy(order->job, host->job, sizeof(order->job));
-	host_order(host->daemon, host->spread, node, order);
+	host_order(host->control, host->spread, node, order);
 }
 
 static void emit(void *arg, uint32_t node, const struct peer_order *order)
 {
 	const struct coordinator_host *host = arg;
 	if (order->type == PEER_LEVEL)
-		membership_shown(host->daemon, host->job, order->save.id, (enum level_shown)order->save.level);
-	host_order(host->daemon, host->spread, node, order);
+		membership_shown(host->control, host->job, order->save.id, (enum level_shown)order->save.level);
+	host_order(host->control, host->spread, node, order);
 }
 
 /* ---- copies ----------------------------------------------------------------------------------------------------- */
@@ -84,7 +87,7 @@ static void surveyed(void *arg, const struct replica_surveyed *s)
 	if (!host)
 		return;
 	survey.unheard = host_unheard(host, s);
-	survey.parted = membership_parted(host->daemon, host->job);
+	survey.parted = membership_parted(host->control, host->job);
 	snprintf(survey.names, sizeof(survey.names), "%s", s->names);
 	if (!found) /* as if nobody had answered */
 		survey = (struct coord_survey){.epoch = s->epoch, .unheard = 1, .names = "no memory"};
@@ -101,9 +104,9 @@ static void surveyed(void *arg, const struct replica_surveyed *s)
 static void survey(void *arg)
 {
 	struct coordinator_host *host = arg;
-	struct replica *replica = host->daemon->peers.replica;
+	struct replica *replica = host->control->peers->replica;
 	struct coord_survey nothing = {.epoch = coord_view(host->coord).epoch};
-	if (replica && !replica_survey(replica, host->job, nothing.epoch, surveyed, host->daemon))
+	if (replica && !replica_survey(replica, host->job, nothing.epoch, surveyed, host->control))
 		return;
 	if (replica) {
 		nothing.unheard = 1;
@@ -165,7 +168,7 @@ static void recorded(void *arg, uint32_t epoch, int rc, const char *text)
 static void persist(void *arg, uint32_t epoch, const char *reason)
 {
 	struct coordinator_host *host = arg;
-	catalog_epoch(host->daemon->storage.catalog, host->job, epoch);
+	catalog_epoch(host->control->storage->catalog, host->job, epoch);
 	if (!host->spread || epoch <= host->recorded) {
 		coord_persisted(host->coord, epoch);
 		return;
@@ -173,7 +176,7 @@ static void persist(void *arg, uint32_t epoch, const char *reason)
 	host->retry_ns = 0;
 	if (host->record)
 		return; /* when it has ended, this one follows */
-	int rc = epochs_record(host->daemon, host->job, epoch, reason, recorded, host, &host->record);
+	int rc = epochs_record(host->control, host->job, epoch, reason, recorded, host, &host->record);
 	if (rc)
 		recorded(host, epoch, rc, err_name(rc));
 }
@@ -183,7 +186,7 @@ static void host_free(struct coordinator_host *host)
 	epochs_forget(host->record);
 	directories_free(&host->directories);
 	coord_free(host->coord);
-	directory_lock_give(host->daemon, &host->directory_lock);
+	directory_lock_give(host->control, &host->directory_lock);
 	list_remove(&host->link);
 	free(host);
 }
@@ -202,32 +205,32 @@ static void tick(struct coordinator_host *host, uint64_t now)
 	host_spill_tick(host);
 }
 
-void hosts_tick(struct daemon *daemon, uint64_t now)
+void hosts_tick(struct control *control, uint64_t now)
 {
-	list_for_safe(node, &daemon->control.hosts) {
+	list_for_safe(node, &control->hosts) {
 		struct coordinator_host *host = list_entry(node, struct coordinator_host, link);
 		if (!host->deposed)
 			tick(host, now);
 		host_end(host);
 	}
-	memberships_tick(daemon);
+	memberships_tick(control);
 }
 
 /* ---- life ------------------------------------------------------------------------------------------------------ */
 
-bool hosts_at_work(const struct daemon *daemon)
+bool hosts_at_work(const struct control *control)
 {
-	list_for(node, &daemon->control.hosts)
+	list_for(node, &control->hosts)
 		if (directories_at_work(&list_entry(node, struct coordinator_host, link)->directories))
 			return true;
 	return false;
 }
 
-void hosts_free(struct daemon *daemon)
+void hosts_free(struct control *control)
 {
-	list_for_safe(node, &daemon->control.hosts)
+	list_for_safe(node, &control->hosts)
 		host_free(list_entry(node, struct coordinator_host, link));
-	memberships_free(daemon);
+	memberships_free(control);
 }
 
 static const struct coord_orders all_orders = {.emit = emit,
@@ -241,60 +244,60 @@ static const struct coord_orders all_orders = {.emit = emit,
 /* Where the registry says who coordinates, nothing hangs on a lock that a daemon which does not run keeps. */
 static int take_directories(struct coordinator_host *host, struct err *err)
 {
-	struct daemon *daemon = host->daemon;
+	struct control *control = host->control;
 	host->directory_lock = DIRECTORY_LOCK_NONE;
-	if (!host->spread || !daemon->control.registry)
-		return directory_lock_take(daemon, host->job, &host->directory_lock, err);
-	return daemon->storage.root >= 0 ? partials_move(daemon, host->job, err) : 0;
+	if (!host->spread || !control->registry)
+		return directory_lock_take(control, host->job, &host->directory_lock, err);
+	return control->storage->root >= 0 ? partials_move(control, host->job, err) : 0;
 }
 
 static int begin(struct coordinator_host *host, uint32_t world, struct err *err)
 {
-	struct daemon *daemon = host->daemon;
+	struct control *control = host->control;
 	uint32_t epoch;
 	int rc = take_directories(host, err);
 	if (rc)
 		return rc;
-	rc = epochs_first(daemon, host->job, &epoch, err);
+	rc = epochs_first(control, host->job, &epoch, err);
 	if (rc)
 		return err_prefix(err, rc, "job '%s': no epoch can be chosen", host->job);
 	/* Nothing later than what the registry has was given, as far as anybody knows; whose world may change begins anew. */
-	uint32_t last = host->spread ? election_last_epoch(daemon, host->job) : 0;
-	bool resumes = last && epoch == last + 1 && !membership_plan(daemon, host->job);
+	uint32_t last = host->spread ? election_last_epoch(control, host->job) : 0;
+	bool resumes = last && epoch == last + 1 && !membership_plan(control, host->job);
 	host->resume_ns = resumes ? clock_now() : 0;
 	host->recorded = resumes ? last : 0;
 	host->orders = all_orders;
 	host->orders.arg = host;
-	rc = coord_new(host->job, world, host->spread ? daemon->peers.roster->n : 1, resumes ? last : epoch,
+	rc = coord_new(host->job, world, host->spread ? control->peers->roster->n : 1, resumes ? last : epoch,
 		       &host->orders, &host->coord);
 	if (rc)
 		return err_set(err, rc, "no memory for job '%s'", host->job);
-	directories_init(&host->directories, daemon->storage.disk, daemon->storage.root, host->job, host->coord);
-	host->directories.pool = daemon->runtime.pool;
-	host->directories.store = daemon->runtime.config.store;
-	host->directories.elected = host->spread && daemon->control.registry ? daemon : NULL;
+	directories_init(&host->directories, control->storage->disk, control->storage->root, host->job, host->coord);
+	host->directories.pool = control->runtime->pool;
+	host->directories.store = control->runtime->config.store;
+	host->directories.elected = host->spread && control->registry ? control : NULL;
 	return 0;
 }
 
-static int host_new(struct daemon *daemon, const char *job, uint32_t world, bool spread, struct err *err)
+static int host_new(struct control *control, const char *job, uint32_t world, bool spread, struct err *err)
 {
 	unsigned n = 0;
-	list_for(node, &daemon->control.hosts)
+	list_for(node, &control->hosts)
 		n++;
 	if (n >= HOSTS_MAX)
 		return err_set(err, -EBUSY, "job '%s': %d jobs are coordinated here already", job, HOSTS_MAX);
 	struct coordinator_host *host = calloc(1, sizeof(*host));
 	if (!host)
 		return err_set(err, -ENOMEM, "no memory for job '%s'", job);
-	*host = (struct coordinator_host){.daemon = daemon, .spread = spread};
+	*host = (struct coordinator_host){.control = control, .spread = spread};
 	snprintf(host->job, sizeof(host->job), "%s", job);
 	int rc = begin(host, world, err);
 	if (rc) {
-		directory_lock_give(daemon, &host->directory_lock);
+		directory_lock_give(control, &host->directory_lock);
 		free(host);
 		return rc;
 	}
-	list_push(&daemon->control.hosts, &host->link);
+	list_push(&control->hosts, &host->link);
 	if (host->resume_ns)
 		coord_resume(host->coord);
 	else if (spread)
@@ -308,16 +311,16 @@ static int ask_to_yield(struct coordinator_host *host)
 {
 	struct coord_view v = coord_view(host->coord);
 	struct peer_order order = {.type = PEER_INVALIDATE_PLAN};
-	for (uint32_t n = 0; host->spread && host->daemon->peers.net && n < host->daemon->peers.roster->n; n++)
+	for (uint32_t n = 0; host->spread && host->control->peers->net && n < host->control->peers->roster->n; n++)
 		if (coord_has_joined(host->coord, n))
 			give(host, n, &order);
 	return host->spread && v.entered != v.epoch ? -EAGAIN : -EBUSY;
 }
 
 /* A job whose nodes have all gone may come back with another world size. */
-int host_open(struct daemon *daemon, const char *job, uint32_t world, bool spread, struct err *err)
+int host_open(struct control *control, const char *job, uint32_t world, bool spread, struct err *err)
 {
-	struct coordinator_host *host = host_find(daemon, job);
+	struct coordinator_host *host = host_find(control, job);
 	struct coord_view v = host ? coord_view(host->coord) : (struct coord_view){0};
 	if (host && v.world == world && host->spread == spread)
 		return 0;
@@ -326,22 +329,22 @@ int host_open(struct daemon *daemon, const char *job, uint32_t world, bool sprea
 			       "job '%s' runs with world size %u%s; world size %u%s must wait until it has ended", job,
 			       v.world, host->spread ? ", on several nodes" : "", world,
 			       spread ? ", on several nodes," : "");
-	return host_remake(daemon, job, world, spread, err);
+	return host_remake(control, job, world, spread, err);
 }
 
 /* While the job is not over, who comes with the new world is still to end. */
-int host_remake(struct daemon *daemon, const char *job, uint32_t world, bool spread, struct err *err)
+int host_remake(struct control *control, const char *job, uint32_t world, bool spread, struct err *err)
 {
-	struct coordinator_host *host = host_find(daemon, job);
+	struct coordinator_host *host = host_find(control, job);
 	if (host && host->directories.n)
 		return err_set(err, -EAGAIN, "job '%s': directories of its last world are still in use", job);
-	bool stop = (host && host->stop && !host->ended) || membership_stops(daemon, job);
+	bool stop = (host && host->stop && !host->ended) || membership_stops(control, job);
 	if (host)
 		host_free(host);
-	int rc = host_new(daemon, job, world, spread, err);
-	membership_keep_stop(daemon, job, rc && stop);
+	int rc = host_new(control, job, world, spread, err);
+	membership_keep_stop(control, job, rc && stop);
 	if (!rc)
-		host_find(daemon, job)->stop = stop;
+		host_find(control, job)->stop = stop;
 	return rc;
 }
 
@@ -386,10 +389,10 @@ static const struct coord_orders no_orders = {.emit = tell_nobody,
 					      .remove = make_nothing};
 
 /* What the disk still does for it is awaited. */
-void host_depose(struct daemon *daemon, const char *job)
+void host_depose(struct control *control, const char *job)
 {
-	struct coordinator_host *host = host_find(daemon, job);
-	membership_depose(daemon, job);
+	struct coordinator_host *host = host_find(control, job);
+	membership_depose(control, job);
 	if (!host || !host->spread)
 		return;
 	log_warn("job %s: this node does not coordinate it any more", job);
@@ -406,63 +409,64 @@ void host_over(struct coordinator_host *host)
 {
 	struct coord_view view = coord_view(host->coord);
 	struct peer_order end = {.type = PEER_END, .word = {.epoch = view.epoch, .flag = view.unserved}};
-	for (uint32_t n = 0; host->spread && host->daemon->peers.net && n < host->daemon->peers.roster->n; n++)
-		if (n == host->daemon->peers.self || net_is_up(host->daemon->peers.net, n))
+	for (uint32_t n = 0; host->spread && host->control->peers->net && n < host->control->peers->roster->n; n++)
+		if (n == host->control->peers->self || net_is_up(host->control->peers->net, n))
 			give(host, n, &end);
-	membership_over(host->daemon, host->job);
+	membership_over(host->control, host->job);
 	host->ended = true;
 	host_end(host);
 }
 
 /* ---- reports --------------------------------------------------------------------------------------------------- */
 
-void host_report(struct daemon *daemon, uint32_t node, bool spread, const struct peer_report *r)
+void host_report(struct control *control, uint32_t node, bool spread, const struct peer_report *r)
 {
 	struct err err = {{0}};
 	if (r->type == PEER_CAPACITY || r->type == PEER_QUIESCED || r->type == PEER_PAUSED) {
-		membership_report(daemon, node, spread, r);
+		membership_report(control, node, spread, r);
 		return;
 	}
 	if (r->type == PEER_REQUEST && r->request.token) {
-		operator_requested(daemon, node, r);
+		operator_requested(control->operators, node, r);
 		return;
 	}
-	if (r->type == PEER_NODE_JOIN && r->node_join.plan != membership_plan(daemon, r->job))
+	if (r->type == PEER_NODE_JOIN && r->node_join.plan != membership_plan(control, r->job))
 		return; /* it is told the one that holds, or that all is over, as soon as its launcher offers something */
-	if (r->type == PEER_NODE_JOIN && r->node_join.finished && host_view(daemon, r->job).world != r->node_join.world)
+	if (r->type == PEER_NODE_JOIN && r->node_join.finished &&
+	    host_view(control, r->job).world != r->node_join.world)
 		return; /* it asks again, for as long as those may come that are still at work */
 	if (r->type == PEER_NODE_JOIN) {
-		int rc = host_open(daemon, r->job, r->node_join.world, spread, &err);
+		int rc = host_open(control, r->job, r->node_join.world, spread, &err);
 		if (!rc)
-			rc = membership_node_joins(daemon, r->job, node, r->node_join.nranks, &err);
+			rc = membership_node_joins(control, r->job, node, r->node_join.nranks, &err);
 		if (rc) {
-			host_refuse(daemon, node, r->job, rc, err.text);
+			host_refuse(control, node, r->job, rc, err.text);
 			return;
 		}
-		host_admit(daemon, r->job);
-		if (r->node_join.plan != membership_plan(daemon, r->job))
+		host_admit(control, r->job);
+		if (r->node_join.plan != membership_plan(control, r->job))
 			return; /* it had no part in that, and has told so by coming */
 	}
-	struct coordinator_host *host = host_find(daemon, r->job);
+	struct coordinator_host *host = host_find(control, r->job);
 	if (host &&
 	    host->spread == spread) /* else it is of another job of that name, which was refused here or is over */
 		host_hear(host, (struct coord_from){.node = spread ? node : 0, .epoch = r->epoch}, r);
 }
 
-void host_knows(struct daemon *daemon, const char *job, enum coord_witness witness, uint32_t epoch)
+void host_knows(struct control *control, const char *job, enum coord_witness witness, uint32_t epoch)
 {
-	struct coordinator_host *host = host_find(daemon, job);
+	struct coordinator_host *host = host_find(control, job);
 	if (host)
 		coord_knows(host->coord, 0, witness, epoch);
 }
 
-struct coord_view host_view(const struct daemon *daemon, const char *job)
+struct coord_view host_view(const struct control *control, const char *job)
 {
-	const struct coordinator_host *host = host_find(daemon, job);
+	const struct coordinator_host *host = host_find(control, job);
 	return host ? coord_view(host->coord) : (struct coord_view){0};
 }
 
-bool host_has(const struct daemon *daemon, const char *job)
+bool host_has(const struct control *control, const char *job)
 {
-	return host_find(daemon, job) != NULL;
+	return host_find(control, job) != NULL;
 }

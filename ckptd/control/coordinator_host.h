@@ -5,43 +5,43 @@
  * message that the net does not take ends the session: after that both sides say again what holds.
  *
  * The epoch of a job that is spread is recorded in the store (control/epoch_record.h) before anybody is told of it; a host that begins, also after a
- * restart of its daemon, begins with one that was never given out, so that whoever was there has to join again. */
+ * restart of its control, begins with one that was never given out, so that whoever was there has to join again. */
 #ifndef CKPTD_CONTROL_COORDINATOR_HOST_H
 #define CKPTD_CONTROL_COORDINATOR_HOST_H
 
 #include "participant/room.h"
 
 struct coordinator_host;
-struct daemon;
+struct control;
 struct peer_order;
 
 /* An order for a node, by call or message; its job is set. */
-void host_order(struct daemon *daemon, bool spread, uint32_t node, const struct peer_order *order);
+void host_order(struct control *control, bool spread, uint32_t node, const struct peer_order *order);
 /* For another world, in an epoch that was never given out; nobody joins yet. -EAGAIN: host_busy. */
-int host_remake(struct daemon *daemon, const char *job, uint32_t world, bool spread, struct err *err);
+int host_remake(struct control *control, const char *job, uint32_t world, bool spread, struct err *err);
 /* Nobody joins any more, until he does so by the plan that holds. */
-void host_invalidate_plan(struct daemon *daemon, const char *job, uint32_t plan);
+void host_invalidate_plan(struct control *control, const char *job, uint32_t plan);
 /* coord_hold and coord_release. */
-void host_hold(struct daemon *daemon, const char *job, const char *why);
-void host_release(struct daemon *daemon, const char *job);
+void host_hold(struct control *control, const char *job, const char *why);
+void host_release(struct control *control, const char *job);
 /* coord_spill_begin, or coord_spill_give_up. */
-void host_spill(struct daemon *daemon, const char *job, bool give_up);
-void host_preface(struct daemon *daemon, const char *job, const char *text);
+void host_spill(struct control *control, const char *job, bool give_up);
+void host_preface(struct control *control, const char *job, const char *text);
 /* Nobody is left who could go on with the job, or too few are: it is over. */
-void host_abandon(struct daemon *daemon, const char *job);
+void host_abandon(struct control *control, const char *job);
 /* A node of the roster is lost: for all jobs. */
-void hosts_node_down(struct daemon *daemon, uint32_t node, const char *why);
+void hosts_node_down(struct control *control, uint32_t node, const char *why);
 /* Another node coordinates the job, or may: nothing is ordered any more, and what is on storage stays as it is. */
-void host_depose(struct daemon *daemon, const char *job);
+void host_depose(struct control *control, const char *job);
 /* Records that could not be written are tried again. */
-void hosts_tick(struct daemon *daemon, uint64_t now);
+void hosts_tick(struct control *control, uint64_t now);
 /* A worker reads for one of them, which must stay until it has ended. */
-bool hosts_at_work(const struct daemon *daemon);
-void hosts_free(struct daemon *daemon);
+bool hosts_at_work(const struct control *control);
+void hosts_free(struct control *control);
 
 /* The job is coordinated here. */
-bool host_has(const struct daemon *daemon, const char *job);
+bool host_has(const struct control *control, const char *job);
 /* epoch 0: there is none. */
-struct coord_view host_view(const struct daemon *daemon, const char *job);
+struct coord_view host_view(const struct control *control, const char *job);
 
 #endif

@@ -5,11 +5,10 @@
 #include "base/repeat.h"
 #include "control/checkpoint_directories.h"
 #include "control/coordinator_host.h"
-#include "daemon.h"
 
 struct coordinator_host {
 	struct list link;
-	struct daemon *daemon;
+	struct control *control;
 	char job[NAME_JOB_MAX];
 	bool spread;
 	struct coord_orders orders;
@@ -31,10 +30,10 @@ struct coordinator_host {
 };
 
 /* NULL: that job is not coordinated here. */
-struct coordinator_host *host_find(const struct daemon *daemon, const char *job);
+struct coordinator_host *host_find(const struct control *control, const char *job);
 /* A node joins, and no host can be made for it; or one is there. */
-void host_refuse(struct daemon *daemon, uint32_t node, const char *job, int rc, const char *why);
-void host_admit(struct daemon *daemon, const char *job);
+void host_refuse(struct control *control, uint32_t node, const char *job, int rc, const char *why);
+void host_admit(struct control *control, const char *job);
 /* The coordinator hears it (control/coordinator_input.c). */
 void host_hear(struct coordinator_host *host, struct coord_from from, const struct peer_report *r);
 /* All nodes but that one, which has done it itself; RANK_MAX: all. */

@@ -1,8 +1,10 @@
 /* What is reported, as far as it concerns more than the coordinator; and that a node is lost. */
 #include "cluster/room.h"
+#include "control/control.h"
 #include "control/coordinator_host_private.h"
 #include "control/membership.h"
 #include "job/room.h"
+#include "replication/room.h"
 
 #include <string.h>
 
@@ -11,8 +13,8 @@
 static void leave(struct coordinator_host *host, uint32_t node, bool finished)
 {
 	bool last = coord_leave(host->coord, node) && !coord_view(host->coord).attending;
-	bool goes_on = finished ? membership_left(host->daemon, host->job, node)
-				: membership_deserted(host->daemon, host->job, node, last);
+	bool goes_on = finished ? membership_left(host->control, host->job, node)
+				: membership_deserted(host->control, host->job, node, last);
 	if (last && !goes_on)
 		host_over(host);
 	else if (last && !finished)
@@ -27,7 +29,7 @@ static void attends(struct coordinator_host *host, uint32_t node)
 	host->ended = false;
 	memcpy(stop.job, host->job, sizeof(stop.job));
 	if (host->stop)
-		host_order(host->daemon, host->spread, node, &stop);
+		host_order(host->control, host->spread, node, &stop);
 }
 
 static void asked(struct coordinator_host *host, uint32_t node, const struct wire_command *command)
@@ -56,16 +58,16 @@ void host_hear(struct coordinator_host *host, struct coord_from from, const stru
 	}
 	coord_input(host->coord, from, r);
 	if (r->type == PEER_UNCOPIED)
-		membership_uncopied(host->daemon, host->job, r->save.id, r->save.text);
+		membership_uncopied(host->control, host->job, r->save.id, r->save.text);
 }
 
 /* Where this node has ranks, too, its recoveries tell of the loss. With the last node that was there, what these were asked is forgotten: who
  * is still to end says so when it is back. Where that had finished, all is over. */
 static void lose(struct coordinator_host *host, uint32_t node, const char *why)
 {
-	struct job *job = job_find(host->daemon, host->job);
+	struct job *job = job_find(host->control->jobs, host->job);
 	if (job && coord_needs(host->coord, node))
-		recoveries_lost(&job->recovery_log, net_heard(host->daemon->peers.net, node));
+		recoveries_lost(&job->recovery_log, net_heard(host->control->peers->net, node));
 	bool attended = coord_view(host->coord).attending, finished = coord_has_finished(host->coord, node);
 	coord_gone(host->coord, node, why);
 	if (!attended || coord_view(host->coord).attending)
@@ -75,12 +77,12 @@ static void lose(struct coordinator_host *host, uint32_t node, const char *why)
 		host_over(host);
 }
 
-void hosts_node_down(struct daemon *daemon, uint32_t node, const char *why)
+void hosts_node_down(struct control *control, uint32_t node, const char *why)
 {
-	list_for_safe(at, &daemon->control.hosts) {
+	list_for_safe(at, &control->hosts) {
 		struct coordinator_host *host = list_entry(at, struct coordinator_host, link);
 		if (host->spread && !host->deposed)
 			lose(host, node, why);
 	}
-	memberships_node_down(daemon, node);
+	memberships_node_down(control, node);
 }

@@ -4,6 +4,8 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "checkpoint/room.h"
+#include "control/control.h"
 #include "control/membership.h"
 
 /* In which everybody has said what he has. */
@@ -12,10 +14,10 @@
 /* Once in each epoch: what could not be had does not come back but with a node. */
 bool host_asked_to_spill(struct coordinator_host *host)
 {
-	struct daemon *daemon = host->daemon;
+	struct control *control = host->control;
 	struct coord_view v = coord_view(host->coord);
 	if (!host->spread || v.resuming || !v.attending || v.attending >= v.world || v.entered == v.epoch ||
-	    daemon->storage.root < 0 || membership_plan(daemon, host->job))
+	    control->storage->root < 0 || membership_plan(control, host->job))
 		return false;
 	if (host->spill_ns || host->spilled_in == v.epoch)
 		return true;
@@ -23,27 +25,27 @@ bool host_asked_to_spill(struct coordinator_host *host)
 		 host->job);
 	host->spill_ns = clock_deadline(SPILL_NS);
 	host->spilled_in = v.epoch;
-	host_hold(daemon, host->job, "another world waits");
-	host_spill(daemon, host->job, false);
+	host_hold(control, host->job, "another world waits");
+	host_spill(control, host->job, false);
 	return true;
 }
 
 void host_spill_tick(struct coordinator_host *host)
 {
-	struct daemon *daemon = host->daemon;
+	struct control *control = host->control;
 	struct coord_view v = coord_view(host->coord);
 	if (!host->spill_ns)
 		return;
-	if (host_busy(daemon, host->job)) {
+	if (host_busy(control, host->job)) {
 		host->spill_ns = clock_deadline(SPILL_NS); /* nobody looks, or it is being written */
 		return;
 	}
 	if (!v.spilled) {
-		host_spill(daemon, host->job, clock_now() >= host->spill_ns);
+		host_spill(control, host->job, clock_now() >= host->spill_ns);
 		return;
 	}
 	if (*v.not_spilled)
 		log_warn("job %s: not all that was in memory is on storage: %s", host->job, v.not_spilled);
 	host->spill_ns = 0;
-	host_release(daemon, host->job);
+	host_release(control, host->job);
 }

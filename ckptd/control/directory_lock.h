@@ -9,16 +9,16 @@
 
 #include <stdbool.h>
 
-struct daemon;
+struct control;
 
 #define DIRECTORY_LOCK_FILE ".owner"
 
 enum { DIRECTORY_LOCK_NONE = -1 };
 
 /* On 0 *lock is what directory_lock_give takes. -EBUSY: another daemon has it, and is named as far as can be. */
-int directory_lock_take(struct daemon *daemon, const char *job, int *directory_lock, struct err *err);
+int directory_lock_take(struct control *control, const char *job, int *directory_lock, struct err *err);
 /* Whether something of the job ("": of the whole store) may be removed by this daemon; *lock is given back when it has been. */
-bool directory_lock_to_remove(struct daemon *daemon, const char *job, int *directory_lock);
-void directory_lock_give(struct daemon *daemon, int *directory_lock);
+bool directory_lock_to_remove(struct control *control, const char *job, int *directory_lock);
+void directory_lock_give(struct control *control, int *directory_lock);
 
 #endif

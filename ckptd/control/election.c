@@ -5,13 +5,15 @@
 #include "base/log.h"
 #include "base/repeat.h"
 #include "cluster/room.h"
+#include "control/control.h"
 #include "control/coordinator_host.h"
 #include "control/membership.h"
 #include "control/node_record.h"
-#include "daemon.h"
 #include "format/files/marks.h"
-#include "job/job.h"
+#include "job/room.h"
 #include "registry/room.h"
+#include "replication/room.h"
+#include "runtime/room.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -36,7 +38,7 @@ struct job_record {
 };
 
 struct election {
-	struct daemon *daemon;
+	struct control *control;
 	struct election_events events;
 	struct list jobs; /* struct job_record */
 	char away[WIRE_TEXT_MAX];
@@ -45,11 +47,11 @@ struct election {
 
 /* ---- what is known --------------------------------------------------------------------------------------------- */
 
-static struct job_record *find(const struct daemon *d, const char *job)
+static struct job_record *find(const struct control *control, const char *job)
 {
-	if (!d->control.election)
+	if (!control->election)
 		return NULL;
-	list_for(it, &d->control.election->jobs) {
+	list_for(it, &control->election->jobs) {
 		struct job_record *r = list_entry(it, struct job_record, link);
 		if (!strcmp(r->job, job))
 			return r;
@@ -59,7 +61,7 @@ static struct job_record *find(const struct daemon *d, const char *job)
 
 static struct job_record *get(struct election *e, const char *job)
 {
-	struct job_record *r = find(e->daemon, job);
+	struct job_record *r = find(e->control, job);
 	if (r || !(r = calloc(1, sizeof(*r))))
 		return r;
 	snprintf(r->job, sizeof(r->job), "%s", job);
@@ -68,52 +70,51 @@ static struct job_record *get(struct election *e, const char *job)
 	return r;
 }
 
-uint32_t coordinator_of(const struct daemon *daemon, const char *job)
+uint32_t coordinator_of(const struct control *control, const char *job)
 {
-	if (!daemon->peers.roster)
+	if (!control->peers->roster)
 		return NO_NODE;
-	if (!daemon->runtime.config.registry)
+	if (!control->runtime->config.registry)
 		return FIRST_NODE;
-	const struct job_record *r = find(daemon, job);
-	bool lapsed =
-		r && r->node == daemon->peers.self && registry_lease_until(daemon->control.registry) <= clock_now();
+	const struct job_record *r = find(control, job);
+	bool lapsed = r && r->node == control->peers->self && registry_lease_until(control->registry) <= clock_now();
 	return r && !lapsed ? r->node : NO_NODE;
 }
 
-uint64_t coordinator_term(const struct daemon *daemon, const char *job)
+uint64_t coordinator_term(const struct control *control, const char *job)
 {
-	const struct job_record *r = find(daemon, job);
+	const struct job_record *r = find(control, job);
 	return r ? r->term : 0;
 }
 
-bool host_here(const struct daemon *daemon, const char *job)
+bool host_here(const struct control *control, const char *job)
 {
-	return !daemon->peers.roster || coordinator_of(daemon, job) == daemon->peers.self;
+	return !control->peers->roster || coordinator_of(control, job) == control->peers->self;
 }
 
-bool coordinator_in_reach(const struct daemon *daemon, const char *job)
+bool coordinator_in_reach(const struct control *control, const char *job)
 {
-	uint32_t node = coordinator_of(daemon, job);
-	return host_here(daemon, job) || (node != NO_NODE && daemon->peers.net && net_is_up(daemon->peers.net, node));
+	uint32_t node = coordinator_of(control, job);
+	return host_here(control, job) ||
+	       (node != NO_NODE && control->peers->net && net_is_up(control->peers->net, node));
 }
 
-const char *coordinator_text(const struct daemon *daemon, const char *job, char *text, size_t size)
+const char *coordinator_text(const struct control *control, const char *job, char *text, size_t size)
 {
-	uint32_t node = coordinator_of(daemon, job);
+	uint32_t node = coordinator_of(control, job);
 	if (node != NO_NODE)
 		snprintf(text, size, "node %s, which coordinates it, cannot be reached",
-			 daemon->peers.roster->nodes[node].name);
-	else if (daemon->control.election && daemon->control.election->away[0])
-		snprintf(text, size, "no node coordinates it, and the registry is away (%s)",
-			 daemon->control.election->away);
+			 control->peers->roster->nodes[node].name);
+	else if (control->election && control->election->away[0])
+		snprintf(text, size, "no node coordinates it, and the registry is away (%s)", control->election->away);
 	else
 		snprintf(text, size, "no node coordinates it yet");
 	return text;
 }
 
-bool election_believes(const struct daemon *daemon, const char *job, uint32_t node, uint64_t term)
+bool election_believes(const struct control *control, const char *job, uint32_t node, uint64_t term)
 {
-	return coordinator_of(daemon, job) == node && coordinator_term(daemon, job) == term;
+	return coordinator_of(control, job) == node && coordinator_term(control, job) == term;
 }
 
 static void key_of(const char *job, const char *what, char key[REGISTRY_KEY_MAX])
@@ -136,35 +137,35 @@ static bool job_of(const char *key, const char *what, char job[NAME_JOB_MAX])
 
 static void set_node(struct election *e, struct job_record *r, uint32_t node, uint64_t term)
 {
-	struct daemon *d = e->daemon;
+	struct control *control = e->control;
 	if (r->node == node && (r->term == term || node == NO_NODE))
 		return;
-	if (r->node == d->peers.self)
-		host_depose(d, r->job);
+	if (r->node == control->peers->self)
+		host_depose(control, r->job);
 	r->node = node;
 	if (node != NO_NODE)
 		r->term = term;
 	r->idle_ns = 0;
-	if (node == d->peers.self)
+	if (node == control->peers->self)
 		log_info("job %s: this node coordinates it, term %lu", r->job, (unsigned long)term);
 	else if (node != NO_NODE)
-		log_info("job %s: node %s coordinates it, term %lu", r->job, d->peers.roster->nodes[node].name,
+		log_info("job %s: node %s coordinates it, term %lu", r->job, control->peers->roster->nodes[node].name,
 			 (unsigned long)term);
 	else
 		log_info("job %s: no node coordinates it any more", r->job);
-	e->events.moved(d, r->job);
+	e->events.moved(control->dispatch, r->job);
 }
 
-/* A name that is not in our roster, or ours under another lease than we have: of an earlier life of this daemon, and about to end. */
+/* A name that is not in our roster, or ours under another lease than we have: of an earlier life of this control, and about to end. */
 static uint32_t node_of(struct election *e, struct job_record *r, const struct registry_record *record)
 {
 	char name[NAME_NODE_MAX];
 	snprintf(name, sizeof(name), "%.*s", (int)record->len, (const char *)record->value);
-	int node = roster_find(e->daemon->peers.roster, name);
+	int node = roster_find(e->control->peers->roster, name);
 	if (node < 0 && repeat_due(&r->unknown, name, clock_now()))
 		log_warn("job %s: the registry names node %s as its coordinator, which is not in the roster", r->job,
 			 name);
-	if (node < 0 || ((unsigned)node == e->daemon->peers.self && !record->ours))
+	if (node < 0 || ((unsigned)node == e->control->peers->self && !record->ours))
 		return NO_NODE;
 	return (uint32_t)node;
 }
@@ -182,7 +183,7 @@ static void depose_all(struct election *e)
 {
 	list_for(it, &e->jobs) {
 		struct job_record *r = list_entry(it, struct job_record, link);
-		if (r->node == e->daemon->peers.self)
+		if (r->node == e->control->peers->self)
 			set_node(e, r, NO_NODE, 0);
 	}
 }
@@ -219,23 +220,23 @@ static void on_lapsed(void *arg)
 	depose_all(e);
 }
 
-int election_prefix(const struct daemon *daemon, char out[ELECTION_PREFIX_MAX], struct err *err)
+int election_prefix(const struct control *control, char out[ELECTION_PREFIX_MAX], struct err *err)
 {
-	const char *url = daemon->runtime.config.registry;
+	const char *url = control->runtime->config.registry;
 	_Static_assert((int)REGISTRY_PREFIX_MAX <= (int)ELECTION_PREFIX_MAX, "a prefix fits");
 	*out = 0;
 	return url ? registry_prefix(url, out, err) : 0;
 }
 
-int election_open(struct daemon *daemon, const struct election_events *events, struct err *err)
+int election_open(struct control *control, const struct election_events *events, struct err *err)
 {
-	const struct config *config = &daemon->runtime.config;
+	const struct config *config = &control->runtime->config;
 	if (!config->registry)
 		return 0;
 	struct election *e = calloc(1, sizeof(*e));
 	if (!e)
 		return err_set(err, -ENOMEM, "no memory for the registry");
-	*e = (struct election){.daemon = daemon, .events = *events};
+	*e = (struct election){.control = control, .events = *events};
 	list_init(&e->jobs);
 	const struct registry_config how = {.url = config->registry,
 					    .ca = config->registry_ca,
@@ -251,21 +252,21 @@ int election_open(struct daemon *daemon, const struct election_events *events, s
 					      .leased = on_leased,
 					      .lapsed = on_lapsed,
 					      .arg = e};
-	daemon->control.election = e;
-	int rc = registry_new(&how, &heard, &daemon->control.registry, err);
+	control->election = e;
+	int rc = registry_new(&how, &heard, &control->registry, err);
 	if (rc)
-		election_close(daemon);
+		election_close(control);
 	return rc;
 }
 
-void election_close(struct daemon *daemon)
+void election_close(struct control *control)
 {
-	struct election *e = daemon->control.election;
+	struct election *e = control->election;
 	if (e)
 		depose_all(e);
-	registry_free(daemon->control.registry);
-	daemon->control.registry = NULL;
-	daemon->control.election = NULL;
+	registry_free(control->registry);
+	control->registry = NULL;
+	control->election = NULL;
 	if (!e)
 		return;
 	list_for_safe(it, &e->jobs)
@@ -273,15 +274,15 @@ void election_close(struct daemon *daemon)
 	free(e);
 }
 
-int election_event_fd(const struct daemon *daemon)
+int election_event_fd(const struct control *control)
 {
-	return daemon->control.registry ? registry_event_fd(daemon->control.registry) : -1;
+	return control->registry ? registry_event_fd(control->registry) : -1;
 }
 
-void election_poll(struct daemon *daemon)
+void election_poll(struct control *control)
 {
-	if (daemon->control.registry)
-		registry_poll(daemon->control.registry);
+	if (control->registry)
+		registry_poll(control->registry);
 }
 
 /* ---- the campaign ---------------------------------------------------------------------------------------------- */
@@ -302,28 +303,28 @@ static void ask(struct election *e, struct job_record *r, uint64_t created, cons
 	key_of(r->job, COORDINATOR, key);
 	struct registry_compare was = {.key = key, .created = true, .revision = created};
 	struct registry_change change = {.key = key, .value = name, .len = name ? strlen(name) : 0, .leased = name};
-	int rc = registry_commit(e->daemon->control.registry, &was, 1, &change, 1, asked, r);
+	int rc = registry_commit(e->control->registry, &was, 1, &change, 1, asked, r);
 	r->asked = !rc;
 	if (rc)
 		r->retry_ns = clock_deadline(RETRY_NS);
 }
 
-static bool in_use(const struct daemon *d, const struct job_record *r)
+static bool in_use(const struct control *control, const struct job_record *r)
 {
-	const struct job *job = job_find((struct daemon *)d, r->job);
-	return (job && job->spread) || host_has(d, r->job) || membership_plan(d, r->job);
+	const struct job *job = job_find(control->jobs, r->job);
+	return (job && job->spread) || host_has(control, r->job) || membership_plan(control, r->job);
 }
 
 static void tend(struct election *e, struct job_record *r, uint64_t now)
 {
-	struct daemon *d = e->daemon;
-	bool used = in_use(d, r), ours = r->node == d->peers.self;
+	struct control *control = e->control;
+	bool used = in_use(control, r), ours = r->node == control->peers->self;
 	r->idle_ns = used ? 0 : r->idle_ns ? r->idle_ns : now;
 	if (r->asked || now < r->retry_ns)
 		return;
-	if (used && r->node == NO_NODE && registry_is_synced(d->control.registry) &&
-	    registry_lease_until(d->control.registry) > now)
-		ask(e, r, 0, d->runtime.config.node);
+	if (used && r->node == NO_NODE && registry_is_synced(control->registry) &&
+	    registry_lease_until(control->registry) > now)
+		ask(e, r, 0, control->runtime->config.node);
 	else if (ours && !used && now - r->idle_ns > KEEP_NS)
 		ask(e, r, r->term, NULL);
 	if (!used && r->node == NO_NODE && !r->asked) {
@@ -332,33 +333,33 @@ static void tend(struct election *e, struct job_record *r, uint64_t now)
 	}
 }
 
-void election_tick(struct daemon *daemon)
+void election_tick(struct control *control)
 {
-	struct election *e = daemon->control.election;
+	struct election *e = control->election;
 	uint64_t now = clock_now();
 	if (!e)
 		return;
-	if (registry_lease_until(daemon->control.registry) <= now)
+	if (registry_lease_until(control->registry) <= now)
 		depose_all(e);
-	list_for(it, &daemon->jobs.list) {
+	list_for(it, &control->jobs->list) {
 		const struct job *job = list_entry(it, struct job, link);
 		if (job->spread)
 			get(e, job->name); /* without memory: at the next tick */
 	}
 	list_for_safe(it, &e->jobs)
 		tend(e, list_entry(it, struct job_record, link), now);
-	node_record_tick(daemon);
+	node_record_tick(control);
 }
 
 /* ---- epochs ---------------------------------------------------------------------------------------------------- */
 
-uint32_t election_last_epoch(const struct daemon *daemon, const char *job)
+uint32_t election_last_epoch(const struct control *control, const char *job)
 {
 	char key[REGISTRY_KEY_MAX];
 	struct registry_record record;
 	struct begun begun;
 	key_of(job, EPOCH, key);
-	if (!daemon->control.registry || !registry_get(daemon->control.registry, key, &record) ||
+	if (!control->registry || !registry_get(control->registry, key, &record) ||
 	    begun_decode(record.value, record.len, &begun, NULL))
 		return 0;
 	return begun.id.epoch;
@@ -381,7 +382,7 @@ static void epoch_recorded(void *arg, const struct registry_result *result)
 	free(call);
 }
 
-int election_record_epoch(struct daemon *daemon, const char *job, const void *text, size_t len,
+int election_record_epoch(struct control *control, const char *job, const void *text, size_t len,
 			  void (*done)(void *arg, int rc, const char *why), void *arg)
 {
 	char epoch[REGISTRY_KEY_MAX], coordinator[REGISTRY_KEY_MAX];
@@ -391,27 +392,28 @@ int election_record_epoch(struct daemon *daemon, const char *job, const void *te
 	*call = (struct epoch_call){.done = done, .arg = arg};
 	key_of(job, EPOCH, epoch);
 	key_of(job, COORDINATOR, coordinator);
-	struct registry_compare ours = {.key = coordinator, .created = true, .revision = coordinator_term(daemon, job)};
+	struct registry_compare ours = {
+		.key = coordinator, .created = true, .revision = coordinator_term(control, job)};
 	struct registry_change put = {.key = epoch, .value = text, .len = len};
-	int rc = registry_commit(daemon->control.registry, &ours, 1, &put, 1, epoch_recorded, call);
+	int rc = registry_commit(control->registry, &ours, 1, &put, 1, epoch_recorded, call);
 	if (rc)
 		free(call);
 	return rc;
 }
 
-bool election_look(const struct daemon *daemon, struct election_view *view)
+bool election_look(const struct control *control, struct election_view *view)
 {
-	const struct election *e = daemon->control.election;
-	uint64_t now = clock_now(), until = e ? registry_lease_until(daemon->control.registry) : 0;
+	const struct election *e = control->election;
+	uint64_t now = clock_now(), until = e ? registry_lease_until(control->registry) : 0;
 	*view = (struct election_view){.away = ""};
 	if (!e)
 		return false;
-	view->synced = registry_is_synced(daemon->control.registry);
+	view->synced = registry_is_synced(control->registry);
 	view->away = e->away;
-	view->transactions = registry_counts(daemon->control.registry).transactions;
-	view->outages = registry_counts(daemon->control.registry).outages;
+	view->transactions = registry_counts(control->registry).transactions;
+	view->outages = registry_counts(control->registry).outages;
 	view->lease_left_ns = until > now ? until - now : 0;
 	list_for(it, &e->jobs)
-		view->coordinates += list_entry(it, struct job_record, link)->node == daemon->peers.self;
+		view->coordinates += list_entry(it, struct job_record, link)->node == control->peers->self;
 	return true;
 }

@@ -21,33 +21,34 @@
 
 enum { ELECTION_PREFIX_MAX = 136 };
 
-struct daemon;
+struct control;
+struct dispatch;
 struct election;
 
 struct election_events {
 	/* Somebody else coordinates the job from now on, or nobody does. */
-	void (*moved)(struct daemon *daemon, const char *job);
+	void (*moved)(struct dispatch *dispatch, const char *job);
 };
 
 /* Under which prefix of the registry the nodes of the cluster elect; "": without one. -EINVAL with a sentence. */
-int election_prefix(const struct daemon *daemon, char out[ELECTION_PREFIX_MAX], struct err *err);
+int election_prefix(const struct control *control, char out[ELECTION_PREFIX_MAX], struct err *err);
 /* Opens the registry that the configuration names. Without one nothing is opened. -errno with a sentence. */
-int election_open(struct daemon *daemon, const struct election_events *events, struct err *err);
-void election_close(struct daemon *daemon);
+int election_open(struct control *control, const struct election_events *events, struct err *err);
+void election_close(struct control *control);
 /* Readable when there is something to do; -1 without a registry. */
-int election_event_fd(const struct daemon *daemon);
-void election_poll(struct daemon *daemon);
+int election_event_fd(const struct control *control);
+void election_poll(struct control *control);
 /* Tries to be elected where nobody is; stops in time; lets go of jobs that nobody has any more. */
-void election_tick(struct daemon *daemon);
+void election_tick(struct control *control);
 
 /* The message of a node that takes itself for the coordinator of the job, in that term: it is, as far as is known here. */
-bool election_believes(const struct daemon *daemon, const char *job, uint32_t node, uint64_t term);
+bool election_believes(const struct control *control, const char *job, uint32_t node, uint64_t term);
 
 /* Epochs of a job (control/epoch_record.h). The last that is recorded; 0: none, or there is no registry. */
-uint32_t election_last_epoch(const struct daemon *daemon, const char *job);
+uint32_t election_last_epoch(const struct control *control, const char *job);
 /* Records it, bound to our term. done: rc 0: it stands; -ESTALE: we do not coordinate the job any more; else nobody knows. -ENOSYS: there is no
  * registry. */
-int election_record_epoch(struct daemon *daemon, const char *job, const void *text, size_t len,
+int election_record_epoch(struct control *control, const char *job, const void *text, size_t len,
 			  void (*done)(void *arg, int rc, const char *why), void *arg);
 
 struct election_view {
@@ -58,6 +59,6 @@ struct election_view {
 	uint64_t transactions, outages; /* so far */
 };
 /* False: without a registry. */
-bool election_look(const struct daemon *daemon, struct election_view *view);
+bool election_look(const struct control *control, struct election_view *view);
 
 #endif

@@ -4,8 +4,9 @@
 #include "base/clock.h"
 #include "base/failpoint.h"
 #include "catalog/room.h"
+#include "checkpoint/room.h"
+#include "control/control.h"
 #include "control/election.h"
-#include "daemon.h"
 #include "format/files/marks.h"
 #include "replication/room.h"
 #include "runtime/room.h"
@@ -55,13 +56,13 @@ static int last_of_record(struct repo *repo, const char *job, uint32_t *last, st
 	return rc ? err_prefix(err, rc, "%s/%s/" EPOCHS_FILE, repo->path, job) : 0;
 }
 
-static int last_in_store(struct daemon *daemon, const char *job, uint32_t *last, struct err *err)
+static int last_in_store(struct control *control, const char *job, uint32_t *last, struct err *err)
 {
 	struct repo repo;
 	int rc = failpoint("job.epoch", NULL);
 	if (rc)
 		return err_set(err, rc, "cannot read the store: %s", err_name(rc));
-	rc = repo_open(daemon->runtime.config.store, &repo, err);
+	rc = repo_open(control->runtime->config.store, &repo, err);
 	if (rc)
 		return rc;
 	rc = last_of_names(&repo, job, last, err);
@@ -71,14 +72,14 @@ static int last_in_store(struct daemon *daemon, const char *job, uint32_t *last,
 	return rc;
 }
 
-int epochs_first(struct daemon *daemon, const char *job, uint32_t *epoch, struct err *err)
+int epochs_first(struct control *control, const char *job, uint32_t *epoch, struct err *err)
 {
-	*epoch = catalog_last_epoch(daemon->storage.catalog, job);
-	if (election_last_epoch(daemon, job) > *epoch)
-		*epoch = election_last_epoch(daemon, job);
-	if (daemon->peers.replica && replica_known_epoch(daemon->peers.replica, job) > *epoch)
-		*epoch = replica_known_epoch(daemon->peers.replica, job);
-	int rc = daemon->runtime.config.store ? last_in_store(daemon, job, epoch, err) : 0;
+	*epoch = catalog_last_epoch(control->storage->catalog, job);
+	if (election_last_epoch(control, job) > *epoch)
+		*epoch = election_last_epoch(control, job);
+	if (control->peers->replica && replica_known_epoch(control->peers->replica, job) > *epoch)
+		*epoch = replica_known_epoch(control->peers->replica, job);
+	int rc = control->runtime->config.store ? last_in_store(control, job, epoch, err) : 0;
 	++*epoch;
 	return rc;
 }
@@ -156,14 +157,14 @@ static void in_registry(void *arg, int rc, const char *why)
 	finish(&r->work);
 }
 
-static int tell_registry(struct daemon *daemon, struct epochs_record *r)
+static int tell_registry(struct control *control, struct epochs_record *r)
 {
 	AUTO_WBUF struct wbuf text = {0};
 	int rc = begun_encode(&r->begun, &text);
-	return rc ? rc : election_record_epoch(daemon, r->begun.job, text.data, text.len, in_registry, r);
+	return rc ? rc : election_record_epoch(control, r->begun.job, text.data, text.len, in_registry, r);
 }
 
-int epochs_record(struct daemon *daemon, const char *job, uint32_t epoch, const char *reason,
+int epochs_record(struct control *control, const char *job, uint32_t epoch, const char *reason,
 		  void (*done)(void *arg, uint32_t epoch, int rc, const char *text), void *arg,
 		  struct epochs_record **out)
 {
@@ -171,22 +172,22 @@ int epochs_record(struct daemon *daemon, const char *job, uint32_t epoch, const 
 	if (!r)
 		return -ENOMEM;
 	r->work = (struct work){.run = run, .done = finish};
-	r->store = daemon->runtime.config.store;
+	r->store = control->runtime->config.store;
 	r->begun.id.epoch = epoch;
 	r->begun.begun_at = clock_wall();
 	snprintf(r->begun.job, sizeof(r->begun.job), "%s", job);
 	snprintf(r->begun.reason, sizeof(r->begun.reason), "%s", reason);
 	r->done = done;
 	r->arg = arg;
-	r->pool = daemon->runtime.pool;
-	int rc = daemon->control.registry ? tell_registry(daemon, r) : 0;
+	r->pool = control->runtime->pool;
+	int rc = control->registry ? tell_registry(control, r) : 0;
 	if (rc) {
 		free(r);
 		return rc;
 	}
 	*out = r;
-	if (!daemon->control.registry)
-		pool_submit(daemon->runtime.pool, &r->work);
+	if (!control->registry)
+		pool_submit(control->runtime->pool, &r->work);
 	return 0;
 }
 

@@ -1,10 +1,9 @@
 #include "control/membership_private.h"
 
 #include "base/cleanup.h"
-#include "base/clock.h"
 #include "base/log.h"
+#include "checkpoint/room.h"
 #include "cluster/room.h"
-#include "control/coordinator_host.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,9 +14,9 @@
 
 /* ---- life ------------------------------------------------------------------------------------------------------ */
 
-struct membership *membership_find(const struct daemon *daemon, const char *job)
+struct membership *membership_find(const struct control *control, const char *job)
 {
-	struct membership *m = daemon->control.memberships;
+	struct membership *m = control->memberships;
 	while (m && strcmp(m->job, job) != 0)
 		m = m->next;
 	return m;
@@ -39,18 +38,18 @@ static void membership_free(struct membership *m)
 uint64_t membership_patience(const struct membership *m)
 {
 	struct policy policy;
-	sources_fill(m->daemon->runtime.sources, SCOPE_JOB, m->job, &policy);
+	sources_fill(m->control->runtime->sources, SCOPE_JOB, m->job, &policy);
 	return clock_deadline(policy.node_wait_ms * CLOCK_NS_PER_MS);
 }
 
-static struct membership *membership_new(struct daemon *daemon, const char *job, bool spread,
+static struct membership *membership_new(struct control *control, const char *job, bool spread,
 					 const struct peer_capacity *first)
 {
-	uint32_t nnodes = spread ? daemon->peers.roster->n : 1;
+	uint32_t nnodes = spread ? control->peers->roster->n : 1;
 	struct membership *m = calloc(1, sizeof(*m));
 	if (!m)
 		return NULL;
-	*m = (struct membership){.daemon = daemon, .spread = spread};
+	*m = (struct membership){.control = control, .spread = spread};
 	snprintf(m->job, sizeof(m->job), "%s", job);
 	m->left = calloc(nnodes, sizeof(*m->left));
 	m->launcher_lost = calloc(nnodes, sizeof(*m->launcher_lost));
@@ -64,16 +63,16 @@ static struct membership *membership_new(struct daemon *daemon, const char *job,
 		membership_free(m);
 		return NULL;
 	}
-	m->assignment.number = membership_past(daemon, job).plan;
+	m->assignment.number = membership_past(control, job).plan;
 	m->wait_ns = m->miss_ns = spread ? membership_patience(m) : 0;
-	m->next = daemon->control.memberships;
-	daemon->control.memberships = m;
+	m->next = control->memberships;
+	control->memberships = m;
 	return m;
 }
 
-void membership_remove(struct daemon *daemon, const char *job)
+void membership_remove(struct control *control, const char *job)
 {
-	for (struct membership **at = &daemon->control.memberships; *at; at = &(*at)->next) {
+	for (struct membership **at = &control->memberships; *at; at = &(*at)->next) {
 		struct membership *m = *at;
 		if (strcmp(m->job, job) != 0)
 			continue;
@@ -83,27 +82,27 @@ void membership_remove(struct daemon *daemon, const char *job)
 	}
 }
 
-void membership_over(struct daemon *daemon, const char *job)
+void membership_over(struct control *control, const char *job)
 {
-	const struct membership *m = membership_find(daemon, job);
+	const struct membership *m = membership_find(control, job);
 	if (m)
-		membership_past_note(daemon, job,
-				     (struct membership_end){m->assignment.number + 1, host_view(daemon, job).epoch});
-	membership_remove(daemon, job);
+		membership_past_note(control, job,
+				     (struct membership_end){m->assignment.number + 1, host_view(control, job).epoch});
+	membership_remove(control, job);
 }
 
-void membership_depose(struct daemon *daemon, const char *job)
+void membership_depose(struct control *control, const char *job)
 {
-	const struct membership *m = membership_find(daemon, job);
+	const struct membership *m = membership_find(control, job);
 	if (m && m->spread)
-		membership_remove(daemon, job);
+		membership_remove(control, job);
 }
 
-void memberships_free(struct daemon *daemon)
+void memberships_free(struct control *control)
 {
-	membership_past_free(daemon);
-	while (daemon->control.memberships)
-		membership_remove(daemon, daemon->control.memberships->job);
+	membership_past_free(control);
+	while (control->memberships)
+		membership_remove(control, control->memberships->job);
 }
 
 /* ---- quiescing ---------------------------------------------------------------------------------------------------- */
@@ -113,7 +112,7 @@ static bool all_quiet(const struct membership *m)
 	for (uint32_t n = 0; n < m->assignment.nnodes; n++)
 		if (m->unquiet[n])
 			return false;
-	return !host_busy(m->daemon, m->job);
+	return !host_busy(m->control, m->job);
 }
 
 /* What is newest in memory cannot be written, and all of it is still there: another world would begin without it. */
@@ -125,7 +124,7 @@ static bool refused(struct membership *m)
 		membership_turn_all_away(m, m->rc, m->text);
 	else
 		membership_stick(m, MEMBERSHIP_PROBE_NS, m->text);
-	host_release(m->daemon, m->job);
+	host_release(m->control, m->job);
 	membership_quiet(m);
 	return true;
 }
@@ -146,17 +145,17 @@ static void order_quiesce(struct membership *m)
 /* Saves that have failed with the node are out of the way first. */
 static void spill(struct membership *m)
 {
-	struct coord_view v = host_view(m->daemon, m->job);
-	if (host_busy(m->daemon, m->job) || (m->again && v.spilled))
+	struct coord_view v = host_view(m->control, m->job);
+	if (host_busy(m->control, m->job) || (m->again && v.spilled))
 		m->spill_ns = clock_deadline(SPILL_NS); /* nobody looks yet */
 	if (v.epoch && !v.spilled) {
-		if (!host_busy(m->daemon, m->job))
-			host_spill(m->daemon, m->job, clock_now() >= m->spill_ns);
+		if (!host_busy(m->control, m->job))
+			host_spill(m->control, m->job, clock_now() >= m->spill_ns);
 		return;
 	}
 	if (v.epoch && m->again) {
 		m->again = false;
-		host_spill(m->daemon, m->job, false);
+		host_spill(m->control, m->job, false);
 		return;
 	}
 	if (v.epoch)
@@ -168,9 +167,9 @@ static void spill(struct membership *m)
 /* Also a second time, when what has ended was without the node that is lost now. */
 static void begin_spill(struct membership *m)
 {
-	if (!m->spread || m->daemon->storage.root < 0)
+	if (!m->spread || m->control->storage->root < 0)
 		return;
-	m->again = m->rescuing || host_view(m->daemon, m->job).spilled;
+	m->again = m->rescuing || host_view(m->control, m->job).spilled;
 	m->rescuing = true;
 	m->spill_ns = clock_deadline(SPILL_NS);
 }
@@ -184,7 +183,7 @@ static bool go_on(struct membership *m)
 		return true;
 	if (state == ASSIGNMENT_BROKEN || state == ASSIGNMENT_CHANGEABLE)
 		return membership_replan(m);
-	host_release(m->daemon, m->job); /* all are there again */
+	host_release(m->control, m->job); /* all are there again */
 	membership_quiet(m);
 	return true;
 }
@@ -198,8 +197,8 @@ static void quiesce(struct membership *m, const char *why)
 		 "safe",
 		 m->job, m->assignment.world, assignment_next_world(&m->assignment),
 		 assignment_next_world(&m->assignment) == m->assignment.world ? ", on other nodes" : "");
-	host_hold(m->daemon, m->job, why);
-	struct coord_view v = host_view(m->daemon, m->job);
+	host_hold(m->control, m->job, why);
+	struct coord_view v = host_view(m->control, m->job);
 	if (m->gone && v.attending < v.world)
 		begin_spill(m);
 	if (!m->rescuing)
@@ -210,7 +209,7 @@ static void quiesce(struct membership *m, const char *why)
 
 static void end(struct membership *m)
 {
-	struct peer_order o = {.type = PEER_STOP, .word.epoch = host_view(m->daemon, m->job).epoch};
+	struct peer_order o = {.type = PEER_STOP, .word.epoch = host_view(m->control, m->job).epoch};
 	if (m->ending || !o.word.epoch)
 		return;
 	m->ending = true;
@@ -228,8 +227,8 @@ static bool mend(struct membership *m)
 	bool moves = next == m->assignment.world, early = clock_now() < m->wait_ns;
 	if (early && assignment_unclaimed(&m->assignment))
 		return true;
-	bool alike = host_view(m->daemon, m->job).alike;
-	if (moves && m->daemon->storage.root >= 0 && alike && !assignment_keeps(&m->assignment)) {
+	bool alike = host_view(m->control, m->job).alike;
+	if (moves && m->control->storage->root >= 0 && alike && !assignment_keeps(&m->assignment)) {
 		quiesce(m, "ranks move to other nodes");
 		return true;
 	}
@@ -255,7 +254,7 @@ bool membership_advance(struct membership *m)
 {
 	membership_tell_behind(m);
 	enum assignment_state state = assignment_state(&m->assignment);
-	m->assignment.whole = m->daemon->storage.root < 0 && host_view(m->daemon, m->job).alike;
+	m->assignment.whole = m->control->storage->root < 0 && host_view(m->control, m->job).alike;
 	if (m->quiescing)
 		return go_on(m);
 	if (state != ASSIGNMENT_CHANGEABLE) {
@@ -287,7 +286,7 @@ bool membership_advance(struct membership *m)
 
 bool membership_at_work(const struct membership *m)
 {
-	struct coord_view v = host_view(m->daemon, m->job);
+	struct coord_view v = host_view(m->control, m->job);
 	enum assignment_state state = assignment_state(&m->assignment);
 	return !m->quiescing && (state == ASSIGNMENT_SOUND || state == ASSIGNMENT_CHANGEABLE) && v.epoch &&
 	       v.entered == v.epoch && v.attending == v.world;
@@ -296,7 +295,7 @@ bool membership_at_work(const struct membership *m)
 /* A node whose ranks had finished cannot take them up again, and those that are left need them. */
 static void see_epoch(struct membership *m)
 {
-	uint32_t epoch = host_view(m->daemon, m->job).epoch;
+	uint32_t epoch = host_view(m->control, m->job).epoch;
 	bool raised = m->epoch && epoch > m->epoch;
 	m->epoch = epoch;
 	/* Whoever was lost is back, and nothing hangs on what it had in memory any more. */
@@ -322,20 +321,20 @@ static bool anybody(const struct membership *m)
 static bool abandoned(const struct membership *m, bool gone)
 {
 	bool starves = assignment_next_world(&m->assignment) < m->assignment.least && clock_now() >= m->wait_ns;
-	return m->deserted && (gone || starves) && !host_view(m->daemon, m->job).attending;
+	return m->deserted && (gone || starves) && !host_view(m->control, m->job).attending;
 }
 
-void memberships_tick(struct daemon *daemon)
+void memberships_tick(struct control *control)
 {
-	struct membership *m = daemon->control.memberships, *next;
+	struct membership *m = control->memberships, *next;
 	for (; m; m = next) {
 		next = m->next;
 		see_epoch(m);
 		bool gone = !anybody(m);
-		if (gone && !host_has(daemon, m->job))
-			membership_remove(daemon, m->job);
+		if (gone && !host_has(control, m->job))
+			membership_remove(control, m->job);
 		else if (abandoned(m, gone))
-			host_abandon(daemon, m->job);
+			host_abandon(control, m->job);
 		else
 			membership_advance(m);
 	}
@@ -367,7 +366,7 @@ static void take_offer(struct membership *m, uint32_t node, const struct peer_ca
 	assignment_offer(c, node, said->processes, said->spare);
 	membership_drain_said(m, node, said->drained);
 	membership_departs(m, node, said->leaving);
-	if (sound && assignment_state(c) == ASSIGNMENT_BROKEN && m->spread && m->daemon->storage.root < 0)
+	if (sound && assignment_state(c) == ASSIGNMENT_BROKEN && m->spread && m->control->storage->root < 0)
 		m->wait_ns = membership_patience(m); /* a node may come that has room for all ranks of this one */
 	m->left[node] = false;
 	if (m->quiescing && !m->rescuing && !had) /* it is back: what it has under way is to end in this world, too */
@@ -391,14 +390,14 @@ static void take_quiesced(struct membership *m, uint32_t node, const struct peer
 	snprintf(m->text, sizeof(m->text), "%s", said->text);
 }
 
-void membership_report(struct daemon *daemon, uint32_t node, bool spread, const struct peer_report *r)
+void membership_report(struct control *control, uint32_t node, bool spread, const struct peer_report *r)
 {
-	struct membership *m = membership_find(daemon, r->job);
+	struct membership *m = membership_find(control, r->job);
 	uint32_t at = spread ? node : 0;
-	if (!m && r->type == PEER_CAPACITY && membership_is_over(daemon, r))
-		membership_tell_over(daemon, node, spread, r);
+	if (!m && r->type == PEER_CAPACITY && membership_is_over(control, r))
+		membership_tell_over(control, node, spread, r);
 	else if (!m && r->type == PEER_CAPACITY && r->assignment.processes)
-		m = membership_new(daemon, r->job, spread, &r->assignment);
+		m = membership_new(control, r->job, spread, &r->assignment);
 	if (!m)
 		return; /* nobody needs it, or there is no memory: the next report tries again */
 	if (m->spread != spread)
@@ -412,9 +411,9 @@ void membership_report(struct daemon *daemon, uint32_t node, bool spread, const 
 	membership_advance(m);
 }
 
-bool membership_left(struct daemon *daemon, const char *job, uint32_t node)
+bool membership_left(struct control *control, const char *job, uint32_t node)
 {
-	struct membership *m = membership_find(daemon, job);
+	struct membership *m = membership_find(control, job);
 	bool others = false;
 	if (!m)
 		return false;
@@ -426,9 +425,9 @@ bool membership_left(struct daemon *daemon, const char *job, uint32_t node)
 	return others;
 }
 
-bool membership_deserted(struct daemon *daemon, const char *job, uint32_t node, bool last)
+bool membership_deserted(struct control *control, const char *job, uint32_t node, bool last)
 {
-	struct membership *m = membership_find(daemon, job);
+	struct membership *m = membership_find(control, job);
 	if (!m)
 		return false;
 	node = m->spread ? node : 0;
@@ -437,9 +436,9 @@ bool membership_deserted(struct daemon *daemon, const char *job, uint32_t node, 
 	return true;
 }
 
-void memberships_node_down(struct daemon *daemon, uint32_t node)
+void memberships_node_down(struct control *control, uint32_t node)
 {
-	for (struct membership *m = daemon->control.memberships; m; m = m->next) {
+	for (struct membership *m = control->memberships; m; m = m->next) {
 		if (!m->spread)
 			continue;
 		m->miss_ns = membership_patience(m);
@@ -456,15 +455,15 @@ void memberships_node_down(struct daemon *daemon, uint32_t node)
 	}
 }
 
-bool membership_gives_up(const struct daemon *daemon, const char *job)
+bool membership_gives_up(const struct control *control, const char *job)
 {
-	const struct membership *m = membership_find(daemon, job);
+	const struct membership *m = membership_find(control, job);
 	return m && clock_now() >= m->miss_ns;
 }
 
-int membership_node_joins(struct daemon *daemon, const char *job, uint32_t node, uint32_t nranks, struct err *err)
+int membership_node_joins(struct control *control, const char *job, uint32_t node, uint32_t nranks, struct err *err)
 {
-	struct membership *m = membership_find(daemon, job);
+	struct membership *m = membership_find(control, job);
 	if (!m)
 		return 0;
 	node = m->spread ? node : 0;
@@ -478,21 +477,21 @@ int membership_node_joins(struct daemon *daemon, const char *job, uint32_t node,
 	return 0;
 }
 
-bool membership_parted(const struct daemon *daemon, const char *job)
+bool membership_parted(const struct control *control, const char *job)
 {
-	const struct membership *m = membership_find(daemon, job);
+	const struct membership *m = membership_find(control, job);
 	return m && m->parted;
 }
 
-uint32_t membership_plan(const struct daemon *daemon, const char *job)
+uint32_t membership_plan(const struct control *control, const char *job)
 {
-	const struct membership *m = membership_find(daemon, job);
+	const struct membership *m = membership_find(control, job);
 	return m ? m->assignment.number : 0;
 }
 
-bool membership_next(const struct daemon *daemon, const struct membership **at, struct membership_view *view)
+bool membership_next(const struct control *control, const struct membership **at, struct membership_view *view)
 {
-	*at = *at ? (*at)->next : daemon->control.memberships;
+	*at = *at ? (*at)->next : control->memberships;
 	if (*at)
 		*view = (struct membership_view){(*at)->job, &(*at)->assignment, (*at)->spread, (*at)->quiescing,
 						 (*at)->stuck};

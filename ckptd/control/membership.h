@@ -22,35 +22,35 @@
 
 #include "format/message/peer_coord.h"
 
-struct daemon;
+struct control;
 struct membership;
 
 /* CAPACITY or QUIESCED. What cannot be offered is answered by REJECT. */
-void membership_report(struct daemon *daemon, uint32_t node, bool spread, const struct peer_report *report);
+void membership_report(struct control *control, uint32_t node, bool spread, const struct peer_report *report);
 /* The number of the plan that the job follows; 0: its world does not change. */
-uint32_t membership_plan(const struct daemon *daemon, const char *job);
+uint32_t membership_plan(const struct control *control, const char *job);
 /* The node joins by the plan that holds: it has so many ranks, as far as it knows. -EINVAL: not by that plan. */
-int membership_node_joins(struct daemon *daemon, const char *job, uint32_t node, uint32_t nranks, struct err *err);
+int membership_node_joins(struct control *control, const char *job, uint32_t node, uint32_t nranks, struct err *err);
 /* A save has reached this level on all nodes. */
-void membership_shown(struct daemon *daemon, const char *job, struct step_id id, enum level_shown level);
+void membership_shown(struct control *control, const char *job, struct step_id id, enum level_shown level);
 /* A node cannot have its copies of it made. */
-void membership_uncopied(struct daemon *daemon, const char *job, struct step_id id, const char *why);
+void membership_uncopied(struct control *control, const char *job, struct step_id id, const char *why);
 /* The ranks of a node have finished. True when others are at work. */
-bool membership_left(struct daemon *daemon, const char *job, uint32_t node);
+bool membership_left(struct control *control, const char *job, uint32_t node);
 /* They have not, and are not there any more: lost for good, or others' by now. last: nobody joins. False: nobody else could take them up. */
-bool membership_deserted(struct daemon *daemon, const char *job, uint32_t node, bool last);
+bool membership_deserted(struct control *control, const char *job, uint32_t node, bool last);
 /* Those who are at work were asked to end, and there is no host that knows: it could not be made anew. */
-void membership_keep_stop(struct daemon *daemon, const char *job, bool stop);
-bool membership_stops(const struct daemon *daemon, const char *job);
+void membership_keep_stop(struct control *control, const char *job, bool stop);
+bool membership_stops(const struct control *control, const char *job);
 /* Another daemon plans the job, or may. */
-void membership_depose(struct daemon *daemon, const char *job);
+void membership_depose(struct control *control, const char *job);
 /* All ranks have finished, or nobody is left. Whoever offers processes to what is over is told so. */
-void membership_over(struct daemon *daemon, const char *job);
+void membership_over(struct control *control, const char *job);
 
 /* The node's ranks are to go to others, and it is given no more of them; or it may have some again. job: "" for the only one. -ENOENT: no
  * such job is planned here, or no such node; -EBUSY: too few ranks would be left; -EINVAL: what they have would be lost; -ECANCELED: it has some
  * again only when its launcher does not end any more. */
-int membership_drain(struct daemon *daemon, const char *job, const char *node, bool drained, struct err *err);
+int membership_drain(struct control *control, const char *job, const char *node, bool drained, struct err *err);
 
 struct membership_drained {
 	char job[NAME_JOB_MAX];
@@ -59,19 +59,19 @@ struct membership_drained {
 	const char *stuck;
 };
 /* -EBUSY: the node may have ranks, or have them again: not all who have some are there. */
-int membership_drained(struct daemon *daemon, const char *job, const char *node, struct membership_drained *is,
+int membership_drained(struct control *control, const char *job, const char *node, struct membership_drained *is,
 		       struct err *err);
 
 /* The job goes on without the nodes that are not there, and what they may have in memory: they were waited for. */
-bool membership_gives_up(const struct daemon *daemon, const char *job);
+bool membership_gives_up(const struct control *control, const char *job);
 
 /* Since the last plan, or one that is not known here, ranks share a node with others than before, and nothing was saved there: what is in memory only
  * may fit nobody. */
-bool membership_parted(const struct daemon *daemon, const char *job);
+bool membership_parted(const struct control *control, const char *job);
 
-void memberships_node_down(struct daemon *daemon, uint32_t node);
-void memberships_tick(struct daemon *daemon);
-void memberships_free(struct daemon *daemon);
+void memberships_node_down(struct control *control, uint32_t node);
+void memberships_tick(struct control *control);
+void memberships_free(struct control *control);
 
 struct membership_view {
 	const char *job;
@@ -81,6 +81,6 @@ struct membership_view {
 		*stuck; /* why a change that is wanted has not come at the last save; "": nothing is known against it */
 };
 /* One after the other; false: that was the last. *at: NULL at first. */
-bool membership_next(const struct daemon *daemon, const struct membership **at, struct membership_view *view);
+bool membership_next(const struct control *control, const struct membership **at, struct membership_view *view);
 
 #endif

@@ -1,5 +1,9 @@
+#include "checkpoint/room.h"
 #include "cluster/room.h"
+#include "control/control.h"
 #include "control/membership_private.h"
+#include "replication/room.h"
+#include "runtime/room.h"
 
 #include <stdio.h>
 
@@ -12,7 +16,7 @@ static void tell(const struct membership *m, uint32_t node)
 {
 	bool drained = m->drained[node] == DRAIN_YES;
 	struct peer_order o = {.type = PEER_COMMAND, .command.kind = drained ? COMMAND_DRAIN : COMMAND_UNDRAIN};
-	snprintf(o.command.node, sizeof(o.command.node), "%s", m->daemon->peers.roster->nodes[node].name);
+	snprintf(o.command.node, sizeof(o.command.node), "%s", m->control->peers->roster->nodes[node].name);
 	membership_order(m, node, &o);
 }
 
@@ -32,10 +36,10 @@ void membership_departs(struct membership *m, uint32_t node, bool departs)
 	weigh(m, node);
 }
 
-static int choose(struct daemon *daemon, const char *job, struct membership **out, struct err *err)
+static int choose(struct control *control, const char *job, struct membership **out, struct err *err)
 {
-	struct membership *only = daemon->control.memberships;
-	*out = *job ? membership_find(daemon, job) : only && !only->next ? only : NULL;
+	struct membership *only = control->memberships;
+	*out = *job ? membership_find(control, job) : only && !only->next ? only : NULL;
 	if (*out)
 		return 0;
 	if (!*job && only)
@@ -51,13 +55,13 @@ static int choose(struct daemon *daemon, const char *job, struct membership **ou
 static bool nothing_holds(const struct membership *m)
 {
 	struct policy policy;
-	sources_fill(m->daemon->runtime.sources, SCOPE_JOB, m->job, &policy);
-	return m->daemon->storage.root < 0 && !policy.copies;
+	sources_fill(m->control->runtime->sources, SCOPE_JOB, m->job, &policy);
+	return m->control->storage->root < 0 && !policy.copies;
 }
 
 static int find_node(const struct membership *m, const char *name, struct err *err)
 {
-	int node = m->spread ? roster_find(m->daemon->peers.roster, name) : -ENOENT;
+	int node = m->spread ? roster_find(m->control->peers->roster, name) : -ENOENT;
 	return node < 0 ? err_set(err, -ENOENT, "job '%s' has no node %s", m->job, name) : node;
 }
 
@@ -111,10 +115,10 @@ static int undrain(struct membership *m, uint32_t node, const char *name, struct
 		name, m->job);
 }
 
-int membership_drain(struct daemon *daemon, const char *job, const char *name, bool drained, struct err *err)
+int membership_drain(struct control *control, const char *job, const char *name, bool drained, struct err *err)
 {
 	struct membership *m;
-	int rc = choose(daemon, job, &m, err);
+	int rc = choose(control, job, &m, err);
 	int node = rc ? rc : find_node(m, name, err);
 	if (node < 0)
 		return node;
@@ -127,15 +131,15 @@ static bool in_doubt(const struct membership *m)
 	return m->quiescing || assignment_state(&m->assignment) == ASSIGNMENT_BROKEN;
 }
 
-int membership_drained(struct daemon *daemon, const char *job, const char *name, struct membership_drained *is,
+int membership_drained(struct control *control, const char *job, const char *name, struct membership_drained *is,
 		       struct err *err)
 {
 	struct membership *m;
 	*is = (struct membership_drained){.stuck = ""};
 	snprintf(is->job, sizeof(is->job), "%s", job);
-	if (*job && !membership_find(daemon, job) && membership_past(daemon, job).plan)
+	if (*job && !membership_find(control, job) && membership_past(control, job).plan)
 		return 0;
-	int rc = choose(daemon, job, &m, err);
+	int rc = choose(control, job, &m, err);
 	int node = rc ? rc : find_node(m, name, err);
 	if (node < 0)
 		return node;

@@ -1,8 +1,10 @@
-/* Jobs that have ended in this life of the daemon, and their last plans. A node that was cut off when its job ended comes back and offers its
+/* Jobs that have ended in this life of the control, and their last plans. A node that was cut off when its job ended comes back and offers its
  * processes: it is told, and the next job of that name is not taken for the one that is over. */
 #include "control/membership_private.h"
 
+#include "control/control.h"
 #include "control/coordinator_host.h"
+#include "replication/room.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,9 +18,9 @@ struct membership_past {
 	struct membership_end end;
 };
 
-static struct membership_past *take(struct daemon *daemon, const char *job)
+static struct membership_past *take(struct control *control, const char *job)
 {
-	for (struct membership_past **at = &daemon->control.past_memberships; *at; at = &(*at)->next) {
+	for (struct membership_past **at = &control->past_memberships; *at; at = &(*at)->next) {
 		struct membership_past *past = *at;
 		if (strcmp(past->job, job) != 0)
 			continue;
@@ -29,9 +31,9 @@ static struct membership_past *take(struct daemon *daemon, const char *job)
 }
 
 /* The newest are kept. */
-static void bound(struct daemon *daemon)
+static void bound(struct control *control)
 {
-	struct membership_past **at = &daemon->control.past_memberships;
+	struct membership_past **at = &control->past_memberships;
 	for (unsigned n = 0; *at && n < PAST_MAX; n++)
 		at = &(*at)->next;
 	while (*at) {
@@ -41,51 +43,51 @@ static void bound(struct daemon *daemon)
 	}
 }
 
-void membership_past_note(struct daemon *daemon, const char *job, struct membership_end end)
+void membership_past_note(struct control *control, const char *job, struct membership_end end)
 {
-	struct membership_past *past = take(daemon, job);
+	struct membership_past *past = take(control, job);
 	if (!past && !(past = calloc(1, sizeof(*past))))
 		return; /* who comes late waits for the others in vain, as after a restart of this daemon */
 	snprintf(past->job, sizeof(past->job), "%s", job);
 	past->end = end;
-	past->next = daemon->control.past_memberships;
-	daemon->control.past_memberships = past;
-	bound(daemon);
+	past->next = control->past_memberships;
+	control->past_memberships = past;
+	bound(control);
 }
 
-struct membership_end membership_past(const struct daemon *daemon, const char *job)
+struct membership_end membership_past(const struct control *control, const char *job)
 {
-	const struct membership_past *past = daemon->control.past_memberships;
+	const struct membership_past *past = control->past_memberships;
 	while (past && strcmp(past->job, job) != 0)
 		past = past->next;
 	return past ? past->end : (struct membership_end){0};
 }
 
-void membership_past_free(struct daemon *daemon)
+void membership_past_free(struct control *control)
 {
-	while (daemon->control.past_memberships) {
-		struct membership_past *past = daemon->control.past_memberships;
-		daemon->control.past_memberships = past->next;
+	while (control->past_memberships) {
+		struct membership_past *past = control->past_memberships;
+		control->past_memberships = past->next;
 		free(past);
 	}
 }
 
-bool membership_is_over(const struct daemon *daemon, const struct peer_report *r)
+bool membership_is_over(const struct control *control, const struct peer_report *r)
 {
-	return r->assignment.plan && r->assignment.plan <= membership_past(daemon, r->job).plan &&
-	       !host_has(daemon, r->job);
+	return r->assignment.plan && r->assignment.plan <= membership_past(control, r->job).plan &&
+	       !host_has(control, r->job);
 }
 
-void membership_tell_over(struct daemon *daemon, uint32_t node, bool spread, const struct peer_report *r)
+void membership_tell_over(struct control *control, uint32_t node, bool spread, const struct peer_report *r)
 {
-	struct membership_end end = membership_past(daemon, r->job);
+	struct membership_end end = membership_past(control, r->job);
 	struct peer_order idle = {.type = PEER_PLAN, .plan = {.number = end.plan, .world = r->assignment.world}};
 	struct peer_order over = {.type = PEER_END, .word.epoch = end.epoch};
-	uint32_t at = spread ? node : daemon->peers.self;
+	uint32_t at = spread ? node : control->peers->self;
 	memcpy(idle.job, r->job, sizeof(idle.job));
 	memcpy(over.job, r->job, sizeof(over.job));
 	if (r->assignment.plan < end.plan)
-		host_order(daemon, spread, at, &idle);
+		host_order(control, spread, at, &idle);
 	else
-		host_order(daemon, spread, at, &over);
+		host_order(control, spread, at, &over);
 }

@@ -4,6 +4,8 @@
 #include "base/bytes.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "checkpoint/room.h"
+#include "control/control.h"
 #include "control/coordinator_host.h"
 #include "control/membership_private.h"
 #include "runtime/room.h"
@@ -13,7 +15,7 @@
 
 static bool is_asked(const struct membership *m)
 {
-	return m->pause && m->pause_epoch == host_view(m->daemon, m->job).epoch;
+	return m->pause && m->pause_epoch == host_view(m->control, m->job).epoch;
 }
 
 /* What is to be heard here is answered before the next one is told, and a node that cannot be told is lost at once: either may be the end of
@@ -21,9 +23,9 @@ static bool is_asked(const struct membership *m)
 static void tell_all(const struct membership *m, uint64_t after)
 {
 	const enum pause is = m->pause;
-	const uint32_t epoch = host_view(m->daemon, m->job).epoch;
+	const uint32_t epoch = host_view(m->control, m->job).epoch;
 	for (uint32_t n = 0; n < m->assignment.nnodes; n++) {
-		if (m->pause != is || host_view(m->daemon, m->job).epoch != epoch)
+		if (m->pause != is || host_view(m->control, m->job).epoch != epoch)
 			return;
 		if (m->assignment.nodes[n].has && !m->left[n])
 			membership_order(m, n, &(struct peer_order){.type = PEER_PAUSE, .step = after});
@@ -43,7 +45,7 @@ static void probe(struct membership *m)
 
 void membership_pause(struct membership *m)
 {
-	struct coord_view v = host_view(m->daemon, m->job);
+	struct coord_view v = host_view(m->control, m->job);
 	if (is_asked(m) || !v.epoch || v.entered != v.epoch)
 		return;
 	if (*m->stuck) {
@@ -100,7 +102,7 @@ void membership_unstick(struct membership *m)
 /* What of a save has to be safe, since the world changes at it. */
 static enum level_shown safe(const struct membership *m)
 {
-	return m->daemon->storage.root >= 0 ? LEVEL_CAPTURED : LEVEL_REPLICATED;
+	return m->control->storage->root >= 0 ? LEVEL_CAPTURED : LEVEL_REPLICATED;
 }
 
 static bool is_occasion(const struct membership *m, struct step_id id)
@@ -108,27 +110,27 @@ static bool is_occasion(const struct membership *m, struct step_id id)
 	return m->pause == PAUSE_SET && id.epoch == m->pause_epoch && id.step > m->after;
 }
 
-void membership_shown(struct daemon *daemon, const char *job, struct step_id id, enum level_shown level)
+void membership_shown(struct control *control, const char *job, struct step_id id, enum level_shown level)
 {
-	struct membership *m = membership_find(daemon, job);
+	struct membership *m = membership_find(control, job);
 	if (!m)
 		return;
 	m->parted = m->parted && level < LEVEL_CAPTURED;
-	if (*m->stuck && level >= (daemon->storage.root >= 0 ? LEVEL_DURABLE : LEVEL_REPLICATED) && !m->unfit) {
+	if (*m->stuck && level >= (control->storage->root >= 0 ? LEVEL_DURABLE : LEVEL_REPLICATED) && !m->unfit) {
 		membership_unstick(m);
-		loop_soon(daemon->runtime.loop, 1);
+		loop_soon(control->runtime->loop, 1);
 	}
 	if (m->occasion || level < safe(m) || !is_occasion(m, id))
 		return;
 	m->occasion = true;
-	loop_soon(daemon->runtime.loop, 1);
+	loop_soon(control->runtime->loop, 1);
 }
 
 /* Without a store the new world has its state from copies alone. While none can be made, nobody waits for that in a fence; a later save that
  * has them ends it. */
-void membership_uncopied(struct daemon *daemon, const char *job, struct step_id id, const char *why)
+void membership_uncopied(struct control *control, const char *job, struct step_id id, const char *why)
 {
-	struct membership *m = membership_find(daemon, job);
+	struct membership *m = membership_find(control, job);
 	char text[2 * WIRE_TEXT_MAX];
 	if (!m || m->occasion || safe(m) != LEVEL_REPLICATED || !is_occasion(m, id))
 		return;

@@ -2,8 +2,11 @@
 #include "control/membership_private.h"
 
 #include "base/log.h"
+#include "checkpoint/room.h"
 #include "cluster/room.h"
+#include "control/control.h"
 #include "control/coordinator_host.h"
+#include "replication/room.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -12,13 +15,13 @@
 
 const char *membership_name_of(const struct membership *m, uint32_t node)
 {
-	return m->spread ? m->daemon->peers.roster->nodes[node].name : "this one";
+	return m->spread ? m->control->peers->roster->nodes[node].name : "this one";
 }
 
 void membership_order(const struct membership *m, uint32_t node, struct peer_order *o)
 {
 	memcpy(o->job, m->job, sizeof(o->job));
-	host_order(m->daemon, m->spread, m->spread ? node : m->daemon->peers.self, o);
+	host_order(m->control, m->spread, m->spread ? node : m->control->peers->self, o);
 }
 
 void membership_turn_away(const struct membership *m, uint32_t node, int rc, const char *text)
@@ -113,8 +116,8 @@ static int next_plan(struct membership *m)
 bool membership_parts(const struct membership *m)
 {
 	const struct assignment *c = &m->assignment;
-	return m->daemon->storage.root < 0 && assignment_next_world(c) == c->world &&
-	       host_view(m->daemon, m->job).alike && !assignment_keeps(c);
+	return m->control->storage->root < 0 && assignment_next_world(c) == c->world &&
+	       host_view(m->control, m->job).alike && !assignment_keeps(c);
 }
 
 bool membership_unfit(struct membership *m)
@@ -154,15 +157,15 @@ bool membership_replan(struct membership *m)
 	m->parted = m->parted || (before && !keeps);
 	describe(m, before);
 	if (before == m->assignment.world && !quiesced)
-		host_release(m->daemon, m->job);
+		host_release(m->control, m->job);
 	else
-		rc = host_remake(m->daemon, m->job, m->assignment.world, m->spread, &err);
+		rc = host_remake(m->control, m->job, m->assignment.world, m->spread, &err);
 	if (!rc && (quiesced || before != m->assignment.world || m->lost[0]))
-		host_preface(m->daemon, m->job, m->lost);
+		host_preface(m->control, m->job, m->lost);
 	m->lost[0] = 0;
 	if (rc == -EINVAL || (rc && !m->spread)) {
 		membership_turn_all_away(m, rc, err.text);
-		membership_remove(m->daemon, m->job);
+		membership_remove(m->control, m->job);
 		return false;
 	}
 	if (rc) /* the first node that joins has it made */
@@ -171,15 +174,15 @@ bool membership_replan(struct membership *m)
 	return true;
 }
 
-void membership_keep_stop(struct daemon *daemon, const char *job, bool stop)
+void membership_keep_stop(struct control *control, const char *job, bool stop)
 {
-	struct membership *m = membership_find(daemon, job);
+	struct membership *m = membership_find(control, job);
 	if (m)
 		m->stop = stop;
 }
 
-bool membership_stops(const struct daemon *daemon, const char *job)
+bool membership_stops(const struct control *control, const char *job)
 {
-	const struct membership *m = membership_find(daemon, job);
+	const struct membership *m = membership_find(control, job);
 	return m && m->stop;
 }

@@ -3,9 +3,12 @@
 #define CKPTD_CONTROL_MEMBERSHIP_PRIVATE_H
 
 #include "base/clock.h"
+#include "control/control.h"
+#include "control/coordinator_host.h"
 #include "control/membership.h"
 #include "coordinator/room.h"
-#include "daemon.h"
+#include "replication/room.h"
+#include "runtime/room.h"
 
 /* How soon after storage has refused what a change needs, and then how often, it is tried whether it still does. */
 #define MEMBERSHIP_PROBE_NS (60 * CLOCK_NS_PER_S)
@@ -19,7 +22,7 @@ struct membership_behind {
 
 struct membership {
 	struct membership *next;
-	struct daemon *daemon;
+	struct control *control;
 	char job[NAME_JOB_MAX];
 	bool spread;
 	struct assignment assignment;
@@ -63,8 +66,8 @@ struct membership {
 };
 
 /* NULL: the world of that job does not change. */
-struct membership *membership_find(const struct daemon *daemon, const char *job);
-void membership_remove(struct daemon *daemon, const char *job);
+struct membership *membership_find(const struct control *control, const char *job);
+void membership_remove(struct control *control, const char *job);
 
 /* Until when a node that is missing now may come. */
 uint64_t membership_patience(const struct membership *m);
@@ -130,13 +133,13 @@ void membership_unstick(struct membership *m);
 struct membership_end {
 	uint32_t plan, epoch;
 };
-void membership_past_note(struct daemon *daemon, const char *job, struct membership_end end);
-struct membership_end membership_past(const struct daemon *daemon, const char *job);
-void membership_past_free(struct daemon *daemon);
+void membership_past_note(struct control *control, const char *job, struct membership_end end);
+struct membership_end membership_past(const struct control *control, const char *job);
+void membership_past_free(struct control *control);
 /* Who says this was part of a job that has ended meanwhile. First its processes go, which nobody waits for; when that is done it offers again, has
  * none at work, and may end. */
-bool membership_is_over(const struct daemon *daemon, const struct peer_report *report);
-void membership_tell_over(struct daemon *daemon, uint32_t node, bool spread, const struct peer_report *report);
+bool membership_is_over(const struct control *control, const struct peer_report *report);
+void membership_tell_over(struct control *control, uint32_t node, bool spread, const struct peer_report *report);
 
 /* Goes on where it can. False: the membership is no more. */
 bool membership_advance(struct membership *m);

@@ -37,22 +37,22 @@ static void tell_others(struct membership *m, uint32_t by)
 static void make_room(struct membership *m, uint32_t world, uint32_t by)
 {
 	struct err err = {{0}};
-	struct coord_view v = host_view(m->daemon, m->job);
+	struct coord_view v = host_view(m->control, m->job);
 	if (m->spread && (v.world != world || v.attending != world)) {
-		host_invalidate_plan(m->daemon, m->job, m->assignment.number);
+		host_invalidate_plan(m->control, m->job, m->assignment.number);
 		tell_others(m, by);
 	}
-	if (v.world != world && host_remake(m->daemon, m->job, world, m->spread, &err))
+	if (v.world != world && host_remake(m->control, m->job, world, m->spread, &err))
 		log_error("job %s: %s", m->job, err.text);
 }
 
 uint64_t membership_return_patience(const struct membership *m)
 {
 	uint64_t patience = membership_patience(m), soon = clock_deadline(SAY_NS);
-	return node_records_settled(m->daemon) ? min_u64(patience, soon) : patience;
+	return node_records_settled(m->control) ? min_u64(patience, soon) : patience;
 }
 
-/* Another life of this daemon, or another node, has planned, or got further than the one that we know of. */
+/* Another life of this control, or another node, has planned, or got further than the one that we know of. */
 static void adopt(struct membership *m, uint32_t plan, uint32_t world, uint32_t by)
 {
 	log_info("job %s: plan %u, of an earlier life, holds: %u ranks", m->job, plan, world);
@@ -67,7 +67,7 @@ static void adopt(struct membership *m, uint32_t plan, uint32_t world, uint32_t 
 /* The host is made anew for that, and what its nodes have under way is lost. */
 static bool takes_apart(const struct membership *m, uint32_t world)
 {
-	return host_view(m->daemon, m->job).world != world && host_busy(m->daemon, m->job);
+	return host_view(m->control, m->job).world != world && host_busy(m->control, m->job);
 }
 
 /* Who has no rank knows of the plan, too, but may be the first who heard of it: the others may come with the one before it. Where all of these
@@ -97,7 +97,7 @@ bool membership_gathered(struct membership *m)
 	return true;
 }
 
-/* What it follows was planned by an earlier life of this daemon, which nobody could say who came before it. */
+/* What it follows was planned by an earlier life of this control, which nobody could say who came before it. */
 void membership_tell_apart(struct membership *m, uint32_t node)
 {
 	enum assignment_state state = assignment_state(&m->assignment);

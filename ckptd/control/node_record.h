@@ -6,11 +6,11 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-struct daemon;
+struct control;
 
 /* Writes it where it does not stand; at each tick. */
-void node_record_tick(struct daemon *daemon);
+void node_record_tick(struct control *control);
 /* Nobody is on the way: each node has a session with this one, or the registry says that its daemon is not there. False without a registry. */
-bool node_records_settled(const struct daemon *daemon);
+bool node_records_settled(const struct control *control);
 
 #endif

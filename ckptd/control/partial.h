@@ -5,11 +5,11 @@
 
 #include "base/err.h"
 
-struct daemon;
+struct control;
 
 /* Of all jobs whose directories no other daemon has locked. At the start, without a registry: with one nobody holds locks. */
-int partials_move_all(struct daemon *daemon, struct err *err);
+int partials_move_all(struct control *control, struct err *err);
 /* Of a job that is about to be coordinated here. */
-int partials_move(struct daemon *daemon, const char *job, struct err *err);
+int partials_move(struct control *control, const char *job, struct err *err);
 
 #endif

@@ -4,9 +4,10 @@
 #include "clients/room.h"
 #include "cluster/room.h"
 #include "control/room.h"
-#include "daemon.h"
+#include "dispatch/dispatch.h"
 #include "job/room.h"
 #include "participant/room.h"
+#include "replication/room.h"
 
 #include <stdio.h>
 
@@ -26,13 +27,13 @@ void coordinator_link_down(struct job *job)
 	finish_apart(job);
 	job_pause(job, UINT64_MAX); /* nobody is there who could begin the next epoch */
 	log_warn("job %s: %s: no save is completed until that is over", job->name,
-		 coordinator_text(job->daemon, job->name, who, sizeof(who)));
+		 coordinator_text(job->control, job->name, who, sizeof(who)));
 }
 
 static void look(struct job *job)
 {
-	bool reached = coordinator_in_reach(job->daemon, job->name);
-	uint64_t term = coordinator_term(job->daemon, job->name);
+	bool reached = coordinator_in_reach(job->control, job->name);
+	uint64_t term = coordinator_term(job->control, job->name);
 	bool was = job->linked && (!reached || term != job->linked_term);
 	bool is = reached && (!job->linked || term != job->linked_term);
 	job->linked = reached;
@@ -43,35 +44,35 @@ static void look(struct job *job)
 		coordinator_link_up(job);
 }
 
-void coordinator_link_node(struct daemon *daemon, uint32_t node)
+void coordinator_link_node(struct dispatch *dispatch, uint32_t node)
 {
-	bool lost = !net_is_up(daemon->peers.net, node);
+	bool lost = !net_is_up(dispatch->peers->net, node);
 	if (lost)
-		spills_abandon_lost(daemon);
+		spills_abandon_lost(dispatch->jobs);
 	if (lost)
-		forward_down(daemon, node);
-	list_for(it, &daemon->jobs.list) {
+		forward_down(dispatch->operators, node);
+	list_for(it, &dispatch->jobs->list) {
 		struct job *job = list_entry(it, struct job, link);
-		if (job->spread && coordinator_of(daemon, job->name) == node)
+		if (job->spread && coordinator_of(dispatch->control, job->name) == node)
 			look(job);
 	}
 }
 
-static void announce(struct daemon *daemon, const char *name)
+static void announce(struct dispatch *dispatch, const char *name)
 {
 	struct peer_order order = {.type = PEER_ANNOUNCE};
 	snprintf(order.job, sizeof(order.job), "%s", name);
-	for (uint32_t n = 0; daemon->peers.net && n < daemon->peers.roster->n; n++)
-		if (net_is_up(daemon->peers.net, n))
-			host_order(daemon, true, n, &order);
+	for (uint32_t n = 0; dispatch->peers->net && n < dispatch->peers->roster->n; n++)
+		if (net_is_up(dispatch->peers->net, n))
+			host_order(dispatch->control, true, n, &order);
 }
 
-void coordinator_link_moved(struct daemon *daemon, const char *name)
+void coordinator_link_moved(struct dispatch *dispatch, const char *name)
 {
-	struct job *job = job_find(daemon, name);
-	spills_abandon(daemon, name);
-	if (host_here(daemon, name))
-		announce(daemon, name);
+	struct job *job = job_find(dispatch->jobs, name);
+	spills_abandon(dispatch->jobs, name);
+	if (host_here(dispatch->control, name))
+		announce(dispatch, name);
 	if (job && job->spread)
 		look(job);
 }

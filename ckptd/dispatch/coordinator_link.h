@@ -4,7 +4,7 @@
 
 #include <stdint.h>
 
-struct daemon;
+struct dispatch;
 struct job;
 
 /* The coordinator is told all that holds. */
@@ -12,8 +12,8 @@ void coordinator_link_up(struct job *job);
 void coordinator_link_down(struct job *job);
 
 /* The session with a node has begun or ended. */
-void coordinator_link_node(struct daemon *daemon, uint32_t node);
+void coordinator_link_node(struct dispatch *dispatch, uint32_t node);
 /* Another node coordinates the job, or nobody does. */
-void coordinator_link_moved(struct daemon *daemon, const char *job);
+void coordinator_link_moved(struct dispatch *dispatch, const char *job);
 
 #endif

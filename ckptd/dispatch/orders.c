@@ -4,8 +4,8 @@
 #include "base/failpoint.h"
 #include "base/log.h"
 #include "clients/room.h"
-#include "daemon.h"
 #include "dispatch/coordinator_link.h"
+#include "dispatch/dispatch.h"
 #include "job/room.h"
 #include "replication/room.h"
 #include "save/room.h"
@@ -161,15 +161,15 @@ static void obey(struct job *job, const struct peer_order *order)
 	}
 }
 
-void orders_obey(struct daemon *daemon, const struct peer_order *order)
+void orders_obey(struct dispatch *dispatch, const struct peer_order *order)
 {
-	struct job *job = job_find(daemon, order->job);
+	struct job *job = job_find(dispatch->jobs, order->job);
 	if (order->type == PEER_END && !order->word.flag)
-		replica_end(daemon->peers.replica, order->job);
+		replica_end(dispatch->peers->replica, order->job);
 	if (order->type == PEER_SPILL)
-		spill_order(daemon, order->job, &order->spill);
+		spill_order(dispatch->jobs, order->job, &order->spill);
 	if (order->type == PEER_ANSWER)
-		forward_answered(daemon, order);
+		forward_answered(dispatch->operators, order);
 	if (!job)
 		return; /* it has ended here: its coordinator is told so */
 	switch (order->type) {
@@ -220,9 +220,9 @@ void orders_obey(struct daemon *daemon, const struct peer_order *order)
 	}
 }
 
-void orders_turn(struct daemon *daemon, const char *name)
+void orders_turn(struct dispatch *dispatch, const char *name)
 {
-	struct job *job = job_find(daemon, name);
+	struct job *job = job_find(dispatch->jobs, name);
 	if (job)
 		saves_pump(&job->saves);
 }

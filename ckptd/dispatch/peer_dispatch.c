@@ -4,8 +4,8 @@
 #include "base/log.h"
 #include "cluster/room.h"
 #include "control/room.h"
-#include "daemon.h"
 #include "dispatch/coordinator_link.h"
+#include "dispatch/dispatch.h"
 #include "format/message/peer_coord.h"
 #include "participant/room.h"
 #include "replication/room.h"
@@ -18,114 +18,114 @@
 
 enum { REFUSED_S = 10, PATIENCE_S = 10 };
 
-static const char *name_of(const struct daemon *d, unsigned node)
+static const char *name_of(const struct dispatch *dispatch, unsigned node)
 {
-	return d->peers.roster->nodes[node].name;
+	return dispatch->peers->roster->nodes[node].name;
 }
 
 static void on_up(void *arg, unsigned node)
 {
-	struct daemon *d = arg;
-	log_info("node %s is there", name_of(d, node));
-	replica_node_up(d->peers.replica, node);
-	coordinator_link_node(d, node);
+	struct dispatch *dispatch = arg;
+	log_info("node %s is there", name_of(dispatch, node));
+	replica_node_up(dispatch->peers->replica, node);
+	coordinator_link_node(dispatch, node);
 }
 
 static void on_down(void *arg, unsigned node, int rc)
 {
-	struct daemon *d = arg;
+	struct dispatch *dispatch = arg;
 	char why[WIRE_TEXT_MAX];
-	snprintf(why, sizeof(why), "node %s is lost: %s", name_of(d, node), err_name(rc));
+	snprintf(why, sizeof(why), "node %s is lost: %s", name_of(dispatch, node), err_name(rc));
 	log_warn("%s", why);
-	replica_node_down(d->peers.replica, node);
-	hosts_node_down(d, node, why);
-	coordinator_link_node(d, node);
+	replica_node_down(dispatch->peers->replica, node);
+	hosts_node_down(dispatch->control, node, why);
+	coordinator_link_node(dispatch, node);
 }
 
 /* Of another term: who sent it, or we, have yet to hear who coordinates the job. Without a registry that is always the same, and whoever says
  * otherwise cannot go on. */
-static int strange(const struct daemon *d, unsigned node, const char *job, uint16_t type, struct err *err)
+static int strange(const struct dispatch *dispatch, unsigned node, const char *job, uint16_t type, struct err *err)
 {
-	if (!d->control.registry)
+	if (!dispatch->control->registry)
 		return err_set(err, -EPROTO, "%s of job %s, which node %s coordinates", peer_coord_name(type), job,
-			       name_of(d, FIRST_NODE));
-	log_debug("job %s: %s of node %s is of another term", job, peer_coord_name(type), name_of(d, node));
+			       name_of(dispatch, FIRST_NODE));
+	log_debug("job %s: %s of node %s is of another term", job, peer_coord_name(type), name_of(dispatch, node));
 	return 0;
 }
 
-static int take_report(struct daemon *d, unsigned node, uint16_t type, uint64_t term, const void *body, size_t len,
-		       struct err *err)
+static int take_report(struct dispatch *dispatch, unsigned node, uint16_t type, uint64_t term, const void *body,
+		       size_t len, struct err *err)
 {
 	struct peer_report report;
 	int rc = peer_report_decode(type, body, len, &report, err);
 	if (rc)
 		return rc;
 	if (type == PEER_RECOVERED)
-		recoveries_hear(d, node, report.job, &report.recovered);
-	else if (election_believes(d, report.job, d->peers.self, term))
-		host_report(d, node, true, &report);
+		recoveries_hear(dispatch->storage, dispatch->peers->roster, node, report.job, &report.recovered);
+	else if (election_believes(dispatch->control, report.job, dispatch->peers->self, term))
+		host_report(dispatch->control, node, true, &report);
 	else
-		return strange(d, node, report.job, type, err);
-	orders_turn(d, report.job);
+		return strange(dispatch, node, report.job, type, err);
+	orders_turn(dispatch, report.job);
 	return 0;
 }
 
-static int take_order(struct daemon *d, unsigned node, uint16_t type, uint64_t term, const void *body, size_t len,
-		      struct err *err)
+static int take_order(struct dispatch *dispatch, unsigned node, uint16_t type, uint64_t term, const void *body,
+		      size_t len, struct err *err)
 {
 	struct peer_order order;
 	int rc = peer_order_decode(type, body, len, &order, err);
 	if (rc)
 		return rc;
-	if (election_believes(d, order.job, node, term)) {
-		orders_obey(d, &order);
-		orders_turn(d, order.job);
+	if (election_believes(dispatch->control, order.job, node, term)) {
+		orders_obey(dispatch, &order);
+		orders_turn(dispatch, order.job);
 	} else {
-		rc = strange(d, node, order.job, type, err);
+		rc = strange(dispatch, node, order.job, type, err);
 	}
 	peer_order_free(&order);
 	return rc;
 }
 
-static int take_coordination(struct daemon *d, unsigned node, uint16_t type, const void *body, size_t len,
+static int take_coordination(struct dispatch *dispatch, unsigned node, uint16_t type, const void *body, size_t len,
 			     struct err *err)
 {
 	uint64_t term;
 	if (!peer_term_take(&body, &len, &term))
 		return err_set(err, -EBADMSG, "%s message without a term", peer_coord_name(type));
-	return type < PEER_REPORT_END ? take_report(d, node, type, term, body, len, err)
-				      : take_order(d, node, type, term, body, len, err);
+	return type < PEER_REPORT_END ? take_report(dispatch, node, type, term, body, len, err)
+				      : take_order(dispatch, node, type, term, body, len, err);
 }
 
 /* What nobody understands is of another release, or the other side is broken: either way it cannot go on. */
 static void on_message(void *arg, unsigned node, uint16_t type, const void *body, size_t len)
 {
-	struct daemon *d = arg;
+	struct dispatch *dispatch = arg;
 	struct err err = {{0}};
 	int rc = 0;
 	if (type >= PEER_OFFER && type < PEER_TYPE_END)
-		replica_message(d->peers.replica, node, type, body, len);
+		replica_message(dispatch->peers->replica, node, type, body, len);
 	else if (type < PEER_REPORT_END || (type >= PEER_ADOPT && type < PEER_ORDER_END))
-		rc = take_coordination(d, node, type, body, len, &err);
+		rc = take_coordination(dispatch, node, type, body, len, &err);
 	else
 		rc = err_set(&err, -EPROTO, "a message of type %u with %zu bytes, which is not known here", type, len);
 	if (!rc)
 		return;
-	log_warn("node %s sends %s: its session ends", name_of(d, node), err.text);
-	net_drop(d->peers.net, node, -EPROTO);
+	log_warn("node %s sends %s: its session ends", name_of(dispatch, node), err.text);
+	net_drop(dispatch->peers->net, node, -EPROTO);
 }
 
-int peers_event_fd(struct daemon *d)
+int peers_event_fd(struct dispatch *dispatch)
 {
-	return d->peers.net ? net_event_fd(d->peers.net) : -1;
+	return dispatch->peers->net ? net_event_fd(dispatch->peers->net) : -1;
 }
 
-void peers_poll(struct daemon *d)
+void peers_poll(struct dispatch *dispatch)
 {
-	if (!d->peers.net)
+	if (!dispatch->peers->net)
 		return;
-	net_poll(d->peers.net);
-	replica_tick(d->peers.replica); /* what has ended lets the next begin */
+	net_poll(dispatch->peers->net);
+	replica_tick(dispatch->peers->replica); /* what has ended lets the next begin */
 }
 
 static void on_net(void *arg, uint32_t events)
@@ -168,55 +168,55 @@ static int check_credentials(const struct config *config, struct err *err)
 		       "cluster-ca together");
 }
 
-static int find_self(struct daemon *d, struct err *err)
+static int find_self(struct dispatch *dispatch, struct err *err)
 {
-	const struct config *config = &d->runtime.config;
+	const struct config *config = &dispatch->runtime->config;
 	int rc = check_credentials(config, err);
 	if (!rc)
-		rc = roster_read(config->cluster, &d->peers.roster, err);
+		rc = roster_read(config->cluster, &dispatch->peers->roster, err);
 	if (rc)
 		return rc;
-	rc = roster_find(d->peers.roster, config->node);
+	rc = roster_find(dispatch->peers->roster, config->node);
 	if (rc < 0)
 		return err_set(err, rc, "this node's name, %s, is not in the roster %s: [node] name sets it",
 			       config->node, config->cluster);
-	d->peers.self = (unsigned)rc;
+	dispatch->peers->self = (unsigned)rc;
 	return 0;
 }
 
-static int open_replica(struct daemon *d, struct err *err)
+static int open_replica(struct dispatch *dispatch, struct err *err)
 {
-	const struct replica_config config = {.pool = d->runtime.pool,
-					      .memory = &d->runtime.memory,
-					      .memory_limit = &d->runtime.config.memory_limit,
-					      .net = d->peers.net,
-					      .roster = d->peers.roster,
-					      .self = d->peers.self,
-					      .bandwidth = &d->runtime.config.net_bandwidth,
+	const struct replica_config config = {.pool = dispatch->runtime->pool,
+					      .memory = &dispatch->runtime->memory,
+					      .memory_limit = &dispatch->runtime->config.memory_limit,
+					      .net = dispatch->peers->net,
+					      .roster = dispatch->peers->roster,
+					      .self = dispatch->peers->self,
+					      .bandwidth = &dispatch->runtime->config.net_bandwidth,
 					      .patience_ns = PATIENCE_S * CLOCK_NS_PER_S,
 					      .find = copies_find,
-					      .arg = d};
-	return replica_new(&config, &d->peers.replica) ? err_set(err, -ENOMEM, "no memory for copies") : 0;
+					      .arg = dispatch->jobs};
+	return replica_new(&config, &dispatch->peers->replica) ? err_set(err, -ENOMEM, "no memory for copies") : 0;
 }
 
-int peers_find(struct daemon *d, struct err *err)
+int peers_find(struct dispatch *dispatch, struct err *err)
 {
-	return d->runtime.config.cluster ? find_self(d, err) : 0;
+	return dispatch->runtime->config.cluster ? find_self(dispatch, err) : 0;
 }
 
-int peers_open(struct daemon *d, struct err *err)
+int peers_open(struct dispatch *dispatch, struct err *err)
 {
-	const struct config *config = &d->runtime.config;
+	const struct config *config = &dispatch->runtime->config;
 	if (!config->cluster)
 		return 0;
 	char prefix[ELECTION_PREFIX_MAX];
-	int rc = election_prefix(d, prefix, err);
+	int rc = election_prefix(dispatch->control, prefix, err);
 	if (rc)
 		return rc;
-	const struct net_events events = {on_up, on_down, on_message, d};
+	const struct net_events events = {on_up, on_down, on_message, dispatch};
 	const struct net_config net = {
-		.roster = d->peers.roster,
-		.self = d->peers.self,
+		.roster = dispatch->peers->roster,
+		.self = dispatch->peers->self,
 		.provider = setting_find(SCOPE_NODE, "fabric-provider")->choices[config->fabric_provider],
 		.copies = setting_seals_copies(config)            ? NET_COPIES_SEALED
 			  : config->fabric_provider == FABRIC_TCP ? NET_COPIES_BARE
@@ -224,57 +224,60 @@ int peers_open(struct daemon *d, struct err *err)
 		.credentials = credentials_of(config),
 		.registry = prefix,
 		.peer_timeout_ns = config->peer_timeout_ms * CLOCK_NS_PER_MS};
-	rc = net_new(&net, &events, &d->peers.net, err);
+	rc = net_new(&net, &events, &dispatch->peers->net, err);
 	if (!rc)
-		rc = open_replica(d, err);
-	if (!rc && !loop_watch(d->runtime.loop, net_event_fd(d->peers.net), EPOLLIN, on_net, d))
+		rc = open_replica(dispatch, err);
+	if (!rc && !loop_watch(dispatch->runtime->loop, net_event_fd(dispatch->peers->net), EPOLLIN, on_net, dispatch))
 		rc = err_set(err, -ENOMEM, "cannot watch the net");
 	if (!rc)
-		rc = election_open(d, &moves, err);
-	if (!rc && d->control.registry && !loop_watch(d->runtime.loop, election_event_fd(d), EPOLLIN, on_registry, d))
+		rc = election_open(dispatch->control, &moves, err);
+	if (!rc && dispatch->control->registry &&
+	    !loop_watch(dispatch->runtime->loop, election_event_fd(dispatch->control), EPOLLIN, on_registry,
+			dispatch->control))
 		rc = err_set(err, -ENOMEM, "cannot watch the registry");
 	if (!rc)
-		log_info("node %u of %u in the cluster of %s, copies between nodes are %s", d->peers.self + 1,
-			 d->peers.roster->n, config->cluster, setting_seals_copies(config) ? "sealed" : "not sealed");
+		log_info("node %u of %u in the cluster of %s, copies between nodes are %s", dispatch->peers->self + 1,
+			 dispatch->peers->roster->n, config->cluster,
+			 setting_seals_copies(config) ? "sealed" : "not sealed");
 	return rc;
 }
 
-void peers_renew(struct daemon *d)
+void peers_renew(struct dispatch *dispatch)
 {
 	struct err err;
-	struct net_credentials files = credentials_of(&d->runtime.config);
-	if (!d->peers.net)
+	struct net_credentials files = credentials_of(&dispatch->runtime->config);
+	if (!dispatch->peers->net)
 		return;
-	if (check_credentials(&d->runtime.config, &err) || net_renew(d->peers.net, &files, &err))
+	if (check_credentials(&dispatch->runtime->config, &err) || net_renew(dispatch->peers->net, &files, &err))
 		log_warn("what this node proves itself with stays as it was: %s", err.text);
 	else
 		log_info("what this node proves itself with has been read again");
 }
 
 /* Another key cannot be told from a stranger. */
-void peers_tick(struct daemon *d, uint64_t now)
+void peers_tick(struct dispatch *dispatch, uint64_t now)
 {
-	if (!d->peers.net)
+	if (!dispatch->peers->net)
 		return;
-	election_tick(d);
-	replica_tick(d->peers.replica);
-	if (now < d->dispatch.next_refused)
+	election_tick(dispatch->control);
+	replica_tick(dispatch->peers->replica);
+	if (now < dispatch->next_refused)
 		return;
-	uint64_t refused = net_counts(d->peers.net).refused;
-	d->dispatch.next_refused = clock_deadline(REFUSED_S * CLOCK_NS_PER_S);
-	if (refused > d->dispatch.refused)
+	uint64_t refused = net_counts(dispatch->peers->net).refused;
+	dispatch->next_refused = clock_deadline(REFUSED_S * CLOCK_NS_PER_S);
+	if (refused > dispatch->refused)
 		log_info("%lu connections from the network were refused: of nodes with another key, or of strangers",
-			 (unsigned long)(refused - d->dispatch.refused));
-	d->dispatch.refused = refused;
+			 (unsigned long)(refused - dispatch->refused));
+	dispatch->refused = refused;
 }
 
-void peers_close(struct daemon *d)
+void peers_close(struct dispatch *dispatch)
 {
-	election_close(d);
-	net_free(d->peers.net);
-	d->peers.net = NULL;
-	replica_free(d->peers.replica);
-	d->peers.replica = NULL;
-	roster_free(d->peers.roster);
-	d->peers.roster = NULL;
+	election_close(dispatch->control);
+	net_free(dispatch->peers->net);
+	dispatch->peers->net = NULL;
+	replica_free(dispatch->peers->replica);
+	dispatch->peers->replica = NULL;
+	roster_free(dispatch->peers->roster);
+	dispatch->peers->roster = NULL;
 }

@@ -7,20 +7,20 @@
 
 #include <stdint.h>
 
-struct daemon;
+struct dispatch;
 
-/* Reads daemon->peers.roster, and who we are in it; without the setting `cluster` there is none. */
-int peers_find(struct daemon *daemon, struct err *err);
-/* Opens daemon->peers.net and daemon->peers.replica and has the loop watch them; without the setting `cluster` there are none. */
-int peers_open(struct daemon *daemon, struct err *err);
+/* Reads dispatch->peers->roster, and who we are in it; without the setting `cluster` there is none. */
+int peers_find(struct dispatch *dispatch, struct err *err);
+/* Opens dispatch->peers->net and dispatch->peers->replica and has the loop watch them; without the setting `cluster` there are none. */
+int peers_open(struct dispatch *dispatch, struct err *err);
 /* Reads the credentials of the cluster anew: sessions that stand stay, others begin with them. */
-void peers_renew(struct daemon *daemon);
+void peers_renew(struct dispatch *dispatch);
 /* At each tick: what the net only counts is said, copies go on. */
-void peers_tick(struct daemon *daemon, uint64_t now);
+void peers_tick(struct dispatch *dispatch, uint64_t now);
 /* What the loop does when there is something; the descriptor is -1 without a net. */
-int peers_event_fd(struct daemon *daemon);
-void peers_poll(struct daemon *daemon);
+int peers_event_fd(struct dispatch *dispatch);
+void peers_poll(struct dispatch *dispatch);
 /* Says goodbye to all. Workers have ended. NULL nets are allowed. */
-void peers_close(struct daemon *daemon);
+void peers_close(struct dispatch *dispatch);
 
 #endif

@@ -1,8 +1,7 @@
 #include "faults/fault_bits.h"
 
 #include "arena/room.h"
-#include "daemon.h"
-#include "job/job.h"
+#include "job/room.h"
 #include "replication/room.h"
 #include "save/room.h"
 
@@ -45,19 +44,19 @@ static void look(void *arg, const struct replica_item *item)
 		s->id = item->id;
 }
 
-int fault_flip_replica(const struct daemon *d, const char *job, uint32_t rank, char text[FAULT_BITS_TEXT],
+int fault_flip_replica(struct replica *replica, const char *job, uint32_t rank, char text[FAULT_BITS_TEXT],
 		       struct err *err)
 {
 	struct search search = {.rank = rank};
 	struct memory *mem;
 	uint32_t slot;
 	uint64_t at;
-	if (d->peers.replica)
-		replica_inventory(d->peers.replica, job, look, &search);
-	if (!search.id.epoch || replica_pin(d->peers.replica, job, rank, search.id, &mem, &slot))
+	if (replica)
+		replica_inventory(replica, job, look, &search);
+	if (!search.id.epoch || replica_pin(replica, job, rank, search.id, &mem, &slot))
 		return err_set(err, -ENOENT, "this node holds no copy of rank %u of job %s", rank, job);
 	bool flipped = flip(mem, slot, &at);
-	replica_unpin(d->peers.replica, mem, slot);
+	replica_unpin(replica, mem, slot);
 	if (!flipped)
 		return err_set(err, -ENOENT, "the copy of rank %u of job %s has no bytes", rank, job);
 	snprintf(text, FAULT_BITS_TEXT,

@@ -6,15 +6,15 @@
 
 #include <stdint.h>
 
-struct daemon;
 struct job;
+struct replica;
 
 enum { FAULT_BITS_TEXT = 200 };
 
 /* In the rank's own arena. -ENOENT: no complete snapshot stands there. text: what was done. */
 int fault_flip_arena(const struct job *job, uint32_t rank, char text[FAULT_BITS_TEXT], struct err *err);
-/* In the copy that this node holds for another one. -ENOENT: it holds none. */
-int fault_flip_replica(const struct daemon *daemon, const char *job, uint32_t rank, char text[FAULT_BITS_TEXT],
+/* In the copy that this node holds for another one. -ENOENT: it holds none. replica NULL: this node is alone. */
+int fault_flip_replica(struct replica *replica, const char *job, uint32_t rank, char text[FAULT_BITS_TEXT],
 		       struct err *err);
 
 #endif

@@ -5,7 +5,9 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "catalog/room.h"
-#include "daemon.h"
+#include "checkpoint/room.h"
+#include "job/room.h"
+#include "runtime/room.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -57,7 +59,7 @@ const char *fault_outcome_name(enum fault_outcome outcome)
 	return outcome < FAULT_OUTCOME_END ? names[outcome] : "?";
 }
 
-static void tell(const struct daemon *d, const struct fault_record *f, const char *outcome)
+static void tell(const struct jobs *jobs, const struct fault_record *f, const char *outcome)
 {
 	char text[WIRE_REASON_MAX + 64];
 	bool pending = f->outcome == FAULT_PENDING;
@@ -66,12 +68,12 @@ static void tell(const struct daemon *d, const struct fault_record *f, const cha
 		log_warn("job %s: %s", f->job, text);
 	else
 		log_warn("%s", text);
-	if (d->storage.catalog && *f->job)
-		catalog_event(d->storage.catalog, f->job, (struct step_id){0}, "fault", text);
-	if (!d->runtime.spanlog)
+	if (jobs->storage->catalog && *f->job)
+		catalog_event(jobs->storage->catalog, f->job, (struct step_id){0}, "fault", text);
+	if (!jobs->runtime->spanlog)
 		return;
 	AUTO_WBUF struct wbuf out = {0};
-	span_begin(&out, d->runtime.spanlog, "fault", f->job);
+	span_begin(&out, jobs->runtime->spanlog, "fault", f->job);
 	span_u64(&out, "number", f->number);
 	span_text(&out, "kind", f->entry->name);
 	span_text(&out, "target", fault_target_name(f->entry->target));
@@ -81,15 +83,15 @@ static void tell(const struct daemon *d, const struct fault_record *f, const cha
 	span_text(&out, "outcome", outcome);
 	span_ns(&out, "after_ns", f->after_ns, !pending);
 	span_text(&out, "text", f->text);
-	span_end(d->runtime.spanlog, &out);
+	span_end(jobs->runtime->spanlog, &out);
 }
 
-void fault_log_caused(const struct daemon *d, const struct fault_record *f)
+void fault_log_caused(const struct jobs *jobs, const struct fault_record *f)
 {
-	tell(d, f, "caused");
+	tell(jobs, f, "caused");
 }
 
-void fault_log_end(const struct daemon *d, struct fault_record *f, enum fault_outcome outcome, const char *fmt, ...)
+void fault_log_end(const struct jobs *jobs, struct fault_record *f, enum fault_outcome outcome, const char *fmt, ...)
 {
 	va_list ap;
 	va_start(ap, fmt);
@@ -98,5 +100,5 @@ void fault_log_end(const struct daemon *d, struct fault_record *f, enum fault_ou
 	va_end(ap);
 	f->outcome = outcome;
 	f->after_ns = clock_now() - f->caused_ns;
-	tell(d, f, fault_outcome_name(outcome));
+	tell(jobs, f, fault_outcome_name(outcome));
 }

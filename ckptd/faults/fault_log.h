@@ -7,7 +7,7 @@
 
 #include <sys/types.h>
 
-struct daemon;
+struct jobs;
 
 enum { FAULT_LOG_MAX = 64 };
 
@@ -37,10 +37,10 @@ struct fault_record *fault_log_find(struct fault_log *log, uint32_t number);
 /* i-th of those that are there, the oldest first; NULL: there are no more. */
 const struct fault_record *fault_log_at(const struct fault_log *log, uint32_t i);
 /* It has been caused: tells of it. */
-void fault_log_caused(const struct daemon *daemon, const struct fault_record *f);
+void fault_log_caused(const struct jobs *jobs, const struct fault_record *f);
 /* The only place where an outcome is set: tells of it. fmt NULL: the sentence stays. */
-void fault_log_end(const struct daemon *daemon, struct fault_record *f, enum fault_outcome outcome, const char *fmt,
-		   ...) __attribute__((format(printf, 4, 5)));
+void fault_log_end(const struct jobs *jobs, struct fault_record *f, enum fault_outcome outcome, const char *fmt, ...)
+	__attribute__((format(printf, 4, 5)));
 /* "pending", "fired", "not-fired". */
 const char *fault_outcome_name(enum fault_outcome outcome);
 

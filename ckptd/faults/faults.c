@@ -2,9 +2,10 @@
 
 #include "arena/room.h"
 #include "base/clock.h"
-#include "daemon.h"
+#include "checkpoint/room.h"
 #include "faults/fault_bits.h"
-#include "job/job.h"
+#include "job/room.h"
+#include "replication/room.h"
 #include "runtime/room.h"
 #include "store/disk/disk.h"
 
@@ -17,12 +18,16 @@
 #include <unistd.h>
 
 struct faults {
+	struct jobs *jobs;
 	struct fault_log log;
 };
 
-struct faults *faults_new(void)
+struct faults *faults_new(struct jobs *jobs)
 {
-	return calloc(1, sizeof(struct faults));
+	struct faults *faults = calloc(1, sizeof(*faults));
+	if (faults)
+		faults->jobs = jobs;
+	return faults;
 }
 
 void faults_free(struct faults *faults)
@@ -75,19 +80,19 @@ static int ask_rank(struct rank *rank, struct fault_record *f, struct err *err)
 	return 0;
 }
 
-static int break_disk(const struct daemon *d, struct fault_record *f, struct err *err)
+static int break_disk(const struct jobs *jobs, struct fault_record *f, struct err *err)
 {
-	if (d->storage.root < 0)
+	if (jobs->storage->root < 0)
 		return err_set(err, -ENOENT, "this daemon has no store");
 	int rc = f->entry->kind == FAULT_DISK_FULL ? -ENOSPC : -EIO;
 	f->deadline_ns = f->caused_ns + f->for_ms * CLOCK_NS_PER_MS;
-	disk_break(d->storage.disk, rc, f->deadline_ns);
+	disk_break(jobs->storage->disk, rc, f->deadline_ns);
 	snprintf(f->text, sizeof(f->text), "writes to the store fail with %s for %lu ms", err_name(rc),
 		 (unsigned long)f->for_ms);
 	return 0;
 }
 
-static int do_cause(struct daemon *d, struct job *job, struct fault_record *f, struct err *err)
+static int do_cause(struct jobs *jobs, struct job *job, struct fault_record *f, struct err *err)
 {
 	char text[FAULT_BITS_TEXT] = "";
 	int rc = 0;
@@ -96,9 +101,9 @@ static int do_cause(struct daemon *d, struct job *job, struct fault_record *f, s
 		return 0;
 	}
 	if (f->entry->target == FAULT_AT_STORE)
-		return break_disk(d, f, err);
+		return break_disk(jobs, f, err);
 	if (f->entry->kind == FAULT_FLIP_REPLICA) {
-		rc = fault_flip_replica(d, job->name, f->rank, text, err);
+		rc = fault_flip_replica(jobs->peers->replica, job->name, f->rank, text, err);
 	} else {
 		struct rank *rank = job_rank(job, f->rank);
 		if (!rank)
@@ -123,16 +128,16 @@ static void answer_of(const struct fault_record *f, struct wire_answer *answer)
 	snprintf(answer->text, sizeof(answer->text), "%s", f->text);
 }
 
-int faults_cause(struct daemon *d, struct job *job, const struct wire_command *command, struct wire_answer *answer,
+int faults_cause(struct faults *faults, struct job *job, const struct wire_command *command, struct wire_answer *answer,
 		 struct err *err)
 {
 	const struct wire_fault *what = &command->fault;
 	const struct fault_entry *entry = fault_of((enum fault_kind)what->kind);
-	if (!d->faults || !d->runtime.config.faults)
+	if (!faults || !faults->jobs->runtime->config.faults)
 		return err_set(
 			err, -EPERM,
 			"faults on purpose are not allowed here: set faults = yes in [node] of its configuration");
-	struct fault_record *f = fault_log_take(&d->faults->log);
+	struct fault_record *f = fault_log_take(&faults->log);
 	if (!f)
 		return err_set(err, -EBUSY, "%d faults are pending already", FAULT_LOG_MAX);
 	f->entry = entry;
@@ -142,103 +147,103 @@ int faults_cause(struct daemon *d, struct job *job, const struct wire_command *c
 	f->caused_ns = clock_now();
 	f->deadline_ns = f->caused_ns + (entry->fires_ms + what->for_ms) * CLOCK_NS_PER_MS;
 	memcpy(f->job, job->name, sizeof(f->job));
-	int rc = do_cause(d, job, f, err);
+	int rc = do_cause(faults->jobs, job, f, err);
 	if (rc) {
 		*f = (struct fault_record){0};
-		d->faults->log.last--; /* numbers have no gaps */
+		faults->log.last--; /* numbers have no gaps */
 		return rc;
 	}
-	fault_log_caused(d, f);
+	fault_log_caused(faults->jobs, f);
 	if (entry->actor == FAULT_BY_DAEMON && entry->target == FAULT_AT_RANK) /* it was read back at once */
-		fault_log_end(d, f, FAULT_FIRED, NULL);
+		fault_log_end(faults->jobs, f, FAULT_FIRED, NULL);
 	answer_of(f, answer);
 	return 0;
 }
 
 /* ---- what has become of it --------------------------------------------------------------------------------------- */
 
-static struct rank *rank_of(struct daemon *d, const struct fault_record *f)
+static struct rank *rank_of(struct jobs *jobs, const struct fault_record *f)
 {
-	struct job *job = job_find(d, f->job);
+	struct job *job = job_find(jobs, f->job);
 	return job ? job_rank(job, f->rank) : NULL;
 }
 
-static void look_signalled(const struct daemon *d, struct fault_record *f, const struct rank *rank)
+static void look_signalled(const struct jobs *jobs, struct fault_record *f, const struct rank *rank)
 {
 	bool same = rank && rank->pid == f->pid;
 	if (f->entry->kind == FAULT_STOP && same && process_is_stopped(f->pid))
-		fault_log_end(d, f, FAULT_FIRED, "process %d is stopped", (int)f->pid);
+		fault_log_end(jobs, f, FAULT_FIRED, "process %d is stopped", (int)f->pid);
 	else if (f->entry->kind != FAULT_STOP && !same)
-		fault_log_end(d, f, FAULT_FIRED, "process %d has died", (int)f->pid);
+		fault_log_end(jobs, f, FAULT_FIRED, "process %d has died", (int)f->pid);
 	else if (f->entry->kind == FAULT_STOP && !same)
-		fault_log_end(d, f, FAULT_NOT_FIRED, "process %d has ended first", (int)f->pid);
+		fault_log_end(jobs, f, FAULT_NOT_FIRED, "process %d has ended first", (int)f->pid);
 }
 
-static void look_played(const struct daemon *d, struct fault_record *f, const struct rank *rank)
+static void look_played(const struct jobs *jobs, struct fault_record *f, const struct rank *rank)
 {
 	struct arena_fault *fault = rank && rank->mem ? &rank->mem->head->fault : NULL;
 	if (fault && atomic_load(&fault->seq) == f->seq && atomic_load(&fault->taken) == f->seq) {
-		fault_log_end(d, f, FAULT_FIRED, "rank %u, process %d, plays it", f->rank, (int)f->pid);
+		fault_log_end(jobs, f, FAULT_FIRED, "rank %u, process %d, plays it", f->rank, (int)f->pid);
 		return;
 	}
 	if (rank && rank->pid == f->pid && clock_now() < f->deadline_ns)
 		return;
 	if (fault)
 		atomic_store(&fault->kind, 0);
-	fault_log_end(d, f, FAULT_NOT_FIRED, "rank %u has not taken it: %s", f->rank,
+	fault_log_end(jobs, f, FAULT_NOT_FIRED, "rank %u has not taken it: %s", f->rank,
 		      rank && rank->pid == f->pid ? "its program may not play faults" : "its process has ended first");
 }
 
-static void look(struct daemon *d, struct fault_record *f)
+static void look(struct jobs *jobs, struct fault_record *f)
 {
-	const struct rank *rank = f->entry->target == FAULT_AT_RANK ? rank_of(d, f) : NULL;
+	const struct rank *rank = f->entry->target == FAULT_AT_RANK ? rank_of(jobs, f) : NULL;
 	if (f->entry->actor == FAULT_BY_SIGNAL)
-		look_signalled(d, f, rank);
+		look_signalled(jobs, f, rank);
 	else if (f->entry->actor == FAULT_BY_RANK)
-		look_played(d, f, rank);
-	else if (f->entry->target == FAULT_AT_STORE && disk_refusals(d->storage.disk))
-		fault_log_end(d, f, FAULT_FIRED, "a write to the store was refused");
+		look_played(jobs, f, rank);
+	else if (f->entry->target == FAULT_AT_STORE && disk_refusals(jobs->storage->disk))
+		fault_log_end(jobs, f, FAULT_FIRED, "a write to the store was refused");
 	if (f->outcome == FAULT_PENDING && clock_now() >= f->deadline_ns)
-		fault_log_end(d, f, FAULT_NOT_FIRED, "nothing was seen of it in time");
+		fault_log_end(jobs, f, FAULT_NOT_FIRED, "nothing was seen of it in time");
 }
 
-static void resume(struct daemon *d, struct fault_record *f)
+static void resume(struct jobs *jobs, struct fault_record *f)
 {
-	const struct rank *rank = rank_of(d, f);
+	const struct rank *rank = rank_of(jobs, f);
 	f->continue_ns = 0;
 	if (rank && rank->pid == f->pid && rank->pidfd >= 0)
 		(void)send_signal(rank, SIGCONT);
 }
 
-void faults_tick(struct daemon *d)
+void faults_tick(struct faults *faults)
 {
-	struct fault_log *log = &d->faults->log;
+	struct fault_log *log = &faults->log;
 	for (uint32_t i = 0; i < FAULT_LOG_MAX; i++) {
 		struct fault_record *f = &log->ring[i];
 		if (f->number && f->outcome == FAULT_PENDING)
-			look(d, f);
+			look(faults->jobs, f);
 		if (f->continue_ns && clock_now() >= f->continue_ns)
-			resume(d, f);
+			resume(faults->jobs, f);
 	}
 }
 
-void faults_end(struct daemon *d)
+void faults_end(struct faults *faults)
 {
-	for (uint32_t i = 0; d->faults && i < FAULT_LOG_MAX; i++)
-		if (d->faults->log.ring[i].continue_ns)
-			resume(d, &d->faults->log.ring[i]);
+	for (uint32_t i = 0; faults && i < FAULT_LOG_MAX; i++)
+		if (faults->log.ring[i].continue_ns)
+			resume(faults->jobs, &faults->log.ring[i]);
 }
 
-int faults_ask(struct daemon *d, const struct wire_command *command, struct wire_answer *answer, struct err *err)
+int faults_ask(struct faults *faults, const struct wire_command *command, struct wire_answer *answer, struct err *err)
 {
 	const struct wire_fault *what = &command->fault;
-	struct fault_record *f = d->faults ? fault_log_find(&d->faults->log, what->number) : NULL;
+	struct fault_record *f = faults ? fault_log_find(&faults->log, what->number) : NULL;
 	if (!f)
 		return err_set(err, -ENOENT, "this daemon knows nothing of fault %u; it may have been started since",
 			       what->number);
-	faults_tick(d);
+	faults_tick(faults);
 	if (what->outcome != FAULT_PENDING && f->outcome == FAULT_PENDING && f->entry->actor == FAULT_BY_COMMAND)
-		fault_log_end(d, f, (enum fault_outcome)what->outcome, "%s", what->text);
+		fault_log_end(faults->jobs, f, (enum fault_outcome)what->outcome, "%s", what->text);
 	answer_of(f, answer);
 	return 0;
 }

@@ -8,25 +8,25 @@
 #include "base/err.h"
 #include "faults/fault_log.h"
 
-struct daemon;
 struct job;
+struct jobs;
 
 struct faults;
 
 /* NULL: no memory. */
-struct faults *faults_new(void);
+struct faults *faults_new(struct jobs *jobs);
 void faults_free(struct faults *faults);
 
 /* COMMAND_FAULT of the job (NULL: of none, for faults at the daemon). -EPERM: the configuration does not allow it; -ENOENT: there is no such
  * rank or snapshot here; -EBUSY: too many are pending. */
-int faults_cause(struct daemon *daemon, struct job *job, const struct wire_command *command, struct wire_answer *answer,
+int faults_cause(struct faults *faults, struct job *job, const struct wire_command *command, struct wire_answer *answer,
 		 struct err *err);
 /* COMMAND_FAULTED. */
-int faults_ask(struct daemon *daemon, const struct wire_command *command, struct wire_answer *answer, struct err *err);
+int faults_ask(struct faults *faults, const struct wire_command *command, struct wire_answer *answer, struct err *err);
 /* Looks whether they have fired; every tick. */
-void faults_tick(struct daemon *daemon);
+void faults_tick(struct faults *faults);
 /* The daemon ends: what was stopped goes on. */
-void faults_end(struct daemon *daemon);
+void faults_end(struct faults *faults);
 const struct fault_log *faults_log(const struct faults *faults);
 
 #endif

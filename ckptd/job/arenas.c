@@ -3,8 +3,8 @@
 #include "base/cleanup.h"
 #include "base/failpoint.h"
 #include "base/log.h"
-#include "daemon.h"
 #include "format/arena/job_blobs.h"
+#include "job/jobs.h"
 #include "job/prefault.h"
 #include "participant/room.h"
 #include "runtime/room.h"
@@ -105,8 +105,8 @@ static int lay_out(struct job *job, struct forming *f, struct err *err)
 
 static int check_memory(struct job *job, const struct forming *f, struct err *err)
 {
-	struct daemon *d = job->daemon;
-	uint64_t used = d->runtime.memory.arenas + d->runtime.memory.tables + d->runtime.memory.copies,
+	struct runtime *runtime = job->runtime;
+	uint64_t used = runtime->memory.arenas + runtime->memory.tables + runtime->memory.copies,
 		 of_job = former_bytes(job);
 	uint64_t limit = job->policy.memory_limit, more = 0;
 	char a[16], b[16], c[16], e[16];
@@ -126,8 +126,8 @@ static int check_memory(struct job *job, const struct forming *f, struct err *er
 			"others, the limit of this job is %s: raise memory-limit of [job %s] or lower CKPT_SLOTS",
 			job->name, bytes_human(a, sizeof(a), more), bytes_human(b, sizeof(b), f->state), job->nlocal,
 			job->nslots, bytes_human(c, sizeof(c), of_job), bytes_human(e, sizeof(e), limit), job->name);
-	if (used + more <= d->runtime.config.memory_limit) {
-		int rc = manager_reserve(d->runtime.manager, used + more, err);
+	if (used + more <= runtime->config.memory_limit) {
+		int rc = manager_reserve(runtime->manager, used + more, err);
 		return rc ? err_prefix(err, rc, "job '%s' needs %s of arenas (%s of state on %u ranks, %u slots each)",
 				       job->name, bytes_human(a, sizeof(a), more), bytes_human(b, sizeof(b), f->state),
 				       job->nlocal, job->nslots)
@@ -139,17 +139,17 @@ static int check_memory(struct job *job, const struct forming *f, struct err *er
 		       "--memory-limit or lower CKPT_SLOTS",
 		       job->name, bytes_human(a, sizeof(a), more), bytes_human(b, sizeof(b), f->state), job->nlocal,
 		       job->nslots, bytes_human(c, sizeof(c), used),
-		       bytes_human(e, sizeof(e), d->runtime.config.memory_limit));
+		       bytes_human(e, sizeof(e), runtime->config.memory_limit));
 }
 
 /* A table counts like arenas, before anything is made of it. */
 static int charge_table(struct rank *rank, uint64_t len, struct err *err)
 {
-	struct daemon *d = rank->job->daemon;
-	uint64_t others = d->runtime.memory.tables - rank->table_bytes,
-		 arenas = d->runtime.memory.arenas + d->runtime.memory.copies, more = TABLE_COST * len;
+	struct runtime *runtime = rank->job->runtime;
+	uint64_t others = runtime->memory.tables - rank->table_bytes,
+		 arenas = runtime->memory.arenas + runtime->memory.copies, more = TABLE_COST * len;
 	char a[16], b[16], c[16], l[16];
-	if (more > rank->table_bytes && arenas + others + more > d->runtime.config.memory_limit)
+	if (more > rank->table_bytes && arenas + others + more > runtime->config.memory_limit)
 		return err_set(err, -ENOMEM,
 			       "the table of rank %u needs %s, %s of other tables and %s of arenas and copies for "
 			       "other nodes are in use, the "
@@ -157,11 +157,11 @@ static int charge_table(struct rank *rank, uint64_t len, struct err *err)
 			       "node is %s: register fewer tensors and pieces, or raise --memory-limit",
 			       rank->id, bytes_human(a, sizeof(a), more), bytes_human(b, sizeof(b), others),
 			       bytes_human(c, sizeof(c), arenas),
-			       bytes_human(l, sizeof(l), d->runtime.config.memory_limit));
-	int rc = manager_reserve(d->runtime.manager, arenas + others + more, err);
+			       bytes_human(l, sizeof(l), runtime->config.memory_limit));
+	int rc = manager_reserve(runtime->manager, arenas + others + more, err);
 	if (rc)
 		return err_prefix(err, rc, "the table of rank %u needs %s", rank->id, bytes_human(a, sizeof(a), more));
-	d->runtime.memory.tables = others + more;
+	runtime->memory.tables = others + more;
 	rank->table_bytes = more;
 	return 0;
 }
@@ -206,8 +206,8 @@ int job_take_table(struct rank *rank, const void *data, size_t len, struct err *
 int job_check_arena(const struct job *job, uint64_t size, struct err *err)
 {
 	char is[16], used[16], most[16];
-	uint64_t all = job->daemon->runtime.memory.arenas + job->daemon->runtime.memory.copies,
-		 limit = job->daemon->runtime.config.memory_limit;
+	uint64_t all = job->runtime->memory.arenas + job->runtime->memory.copies,
+		 limit = job->runtime->config.memory_limit;
 	uint64_t of_job = former_bytes(job), job_limit = job->policy.memory_limit;
 	if (size > limit || all > limit - size)
 		return err_set(err, -ENOMEM,
@@ -222,7 +222,7 @@ int job_check_arena(const struct job *job, uint64_t size, struct err *err)
 			       "memory-limit of [job %s]",
 			       bytes_human(is, sizeof(is), size), job->name, bytes_human(used, sizeof(used), of_job),
 			       bytes_human(most, sizeof(most), job_limit), job->name);
-	int rc = manager_reserve(job->daemon->runtime.manager, all + job->daemon->runtime.memory.tables + size, err);
+	int rc = manager_reserve(job->runtime->manager, all + job->runtime->memory.tables + size, err);
 	return rc ? err_prefix(err, rc, "an arena of %s", bytes_human(is, sizeof(is), size)) : 0;
 }
 
@@ -232,7 +232,7 @@ static int make_arenas(struct job *job, struct forming *f, struct err *err)
 		if (f->keep[r])
 			continue;
 		int rc = memory_create(job->name, job->ranks[r].table, &f->layouts[r], job->nslots,
-				       job->daemon->runtime.config.huge_pages, &f->made[r], err);
+				       job->runtime->config.huge_pages, &f->made[r], err);
 		if (rc)
 			return rc;
 	}
@@ -249,7 +249,7 @@ static void doorbell_rang(void *arg, uint32_t events)
 	(void)ignored;
 	(void)events;
 	saves_follow(&rank->job->saves);
-	loop_soon(rank->job->daemon->runtime.loop, SOON_MS); /* a capture by a device, or a copy, that has begun */
+	loop_soon(rank->job->runtime->loop, SOON_MS); /* a capture by a device, or a copy, that has begun */
 }
 
 static int open_doorbell(struct rank *rank, struct err *err)
@@ -259,8 +259,7 @@ static int open_doorbell(struct rank *rank, struct err *err)
 	rank->doorbell = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (rank->doorbell < 0)
 		return err_set(err, -errno, "eventfd: %s", err_name(errno));
-	rank->doorbell_watch =
-		loop_watch(rank->job->daemon->runtime.loop, rank->doorbell, EPOLLIN, doorbell_rang, rank);
+	rank->doorbell_watch = loop_watch(rank->job->runtime->loop, rank->doorbell, EPOLLIN, doorbell_rang, rank);
 	return rank->doorbell_watch ? 0 : err_set(err, -ENOMEM, "cannot watch a doorbell");
 }
 
@@ -268,14 +267,14 @@ void job_keep_arena(struct rank *rank)
 {
 	struct memory *mem = rank->mem;
 	if (mem->ready && !mem->kept && !rank->job->former) /* whose arenas have that place */
-		mem->kept = manager_keep(rank->job->daemon->runtime.manager, rank->job->name, rank->id, mem->fd);
+		mem->kept = manager_keep(rank->job->runtime->manager, rank->job->name, rank->id, mem->fd);
 }
 
 void job_drop_arena(struct rank *rank)
 {
-	if (!rank->mem || !rank->mem->kept || rank->job->daemon->runtime.stopping)
+	if (!rank->mem || !rank->mem->kept || rank->job->runtime->stopping)
 		return;
-	manager_drop(rank->job->daemon->runtime.manager, rank->job->name, rank->id);
+	manager_drop(rank->job->runtime->manager, rank->job->name, rank->id);
 	rank->mem->kept = false;
 }
 
@@ -301,14 +300,14 @@ void job_hold_all(struct job *job)
 
 static void install(struct rank *rank, struct memory *mem)
 {
-	struct daemon *d = rank->job->daemon;
+	struct runtime *runtime = rank->job->runtime;
 	if (rank->mem)
-		d->runtime.memory.arenas -= rank->mem->size;
+		runtime->memory.arenas -= rank->mem->size;
 	job_drop_arena(rank);
 	memory_put(rank->mem);
 	rank->mem = mem;
-	d->runtime.memory.arenas += mem->size;
-	prefault_start(d, mem);
+	runtime->memory.arenas += mem->size;
+	prefault_start(rank->job->jobs, mem);
 }
 
 /* What was left is let go where it is on storage, too; else the refusal says what it takes. */

@@ -5,9 +5,9 @@
 #include "base/failpoint.h"
 #include "base/log.h"
 #include "catalog/room.h"
-#include "daemon.h"
 #include "job/prefault.h"
 #include "participant/room.h"
+#include "runtime/room.h"
 #include "save/room.h"
 #include "store/read/repo.h"
 
@@ -198,7 +198,7 @@ void job_register(struct rank *rank, uint32_t seq, const void *body, size_t len)
 /* Processes may be at work in it, and wait for what nobody will show there. */
 static void let_go(const struct job *job, struct memory *mem)
 {
-	levels_close(job->daemon, job->name, mem);
+	levels_close(job->runtime->config.store, job->name, mem);
 	memory_retire(mem);
 	memory_put(mem);
 }
@@ -233,10 +233,10 @@ int job_return(struct job *job, uint32_t id, int fd, struct err *err)
 		let_go(job, mem);
 		return rc;
 	}
-	levels_close(job->daemon, job->name, mem);
-	prefault_start(job->daemon, mem);
+	levels_close(job->runtime->config.store, job->name, mem);
+	prefault_start(job->jobs, mem);
 	rank->mem = mem;
-	job->daemon->runtime.memory.arenas += mem->size;
+	job->runtime->memory.arenas += mem->size;
 	job_keep_arena(rank);
 	log_info("job %s: the arena of rank %u is back", job->name, id);
 	health_marks_return(&job->health_marks, mem);

@@ -3,7 +3,7 @@
 #include "base/bytes.h"
 #include "base/clock.h"
 #include "base/log.h"
-#include "daemon.h"
+#include "checkpoint/room.h"
 #include "job/job.h"
 #include "participant/room.h"
 
@@ -66,7 +66,7 @@ int halt_request(struct job *job, const struct wire_command *command, struct wir
 {
 	switch (command->kind) {
 	case COMMAND_HALT_AFTER:
-		if (job->daemon->storage.root < 0)
+		if (job->storage->root < 0)
 			return err_set(err, -EINVAL, "there is no next checkpoint: this daemon has no store");
 		job->halt.kind = COMMAND_HALT_AFTER;
 		say(answer, "job %s will be asked to end when its next checkpoint is durable", job->name);

@@ -3,12 +3,12 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/log.h"
-#include "daemon.h"
+#include "checkpoint/room.h"
 #include "job/barriers.h"
+#include "job/jobs.h"
 #include "job/rank.h"
 #include "participant/room.h"
 #include "replication/room.h"
-#include "runtime/room.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -17,9 +17,9 @@
 
 enum { JOBS_MAX = 64 };
 
-struct job *job_find(struct daemon *daemon, const char *name)
+struct job *job_find(struct jobs *jobs, const char *name)
 {
-	list_for(node, &daemon->jobs.list) {
+	list_for(node, &jobs->list) {
 		struct job *job = list_entry(node, struct job, link);
 		if (!strcmp(job->name, name))
 			return job;
@@ -54,10 +54,10 @@ static void init_ranks(struct job *job)
 			.job = job, .id = job->spread ? RANK_MAX : r, .index = r, .pidfd = -1, .doorbell = -1};
 }
 
-static unsigned job_count(const struct daemon *daemon)
+static unsigned job_count(const struct jobs *jobs)
 {
 	unsigned n = 0;
-	list_for(node, &daemon->jobs.list)
+	list_for(node, &jobs->list)
 		n++;
 	return n;
 }
@@ -80,14 +80,14 @@ static bool awaits_plan(const struct wire_hello *hello)
 }
 
 /* It may have run on this node alone: its coordinator was here, and no other has heard of its epochs. */
-static uint32_t known_of_copies(const struct daemon *daemon, const char *job)
+static uint32_t known_of_copies(const struct jobs *jobs, const char *job)
 {
-	return daemon->peers.replica ? replica_known_epoch(daemon->peers.replica, job) : 0;
+	return jobs->peers->replica ? replica_known_epoch(jobs->peers->replica, job) : 0;
 }
 
-static int job_new(struct daemon *daemon, const struct wire_hello *hello, struct job **out, struct err *err)
+static int job_new(struct jobs *jobs, const struct wire_hello *hello, struct job **out, struct err *err)
 {
-	if (job_count(daemon) >= JOBS_MAX)
+	if (job_count(jobs) >= JOBS_MAX)
 		return err_set(err, -EBUSY, "job '%s': this daemon has %d jobs already", hello->job, JOBS_MAX);
 	struct job *job = calloc(1, sizeof(*job));
 	if (job)
@@ -97,24 +97,24 @@ static int job_new(struct daemon *daemon, const struct wire_hello *hello, struct
 		return err_set(err, -ENOMEM, "no memory for job '%s'", hello->job);
 	}
 	snprintf(job->name, sizeof(job->name), "%s", hello->job);
-	job->daemon = daemon;
+	jobs_lend(jobs, job);
 	job->world = hello->world;
 	job->nlocal = local_world(hello);
 	job->spread = is_spread(hello);
-	job->known = job->spread ? (uint32_t)max_u64(hello->epoch, known_of_copies(daemon, hello->job)) : 0;
+	job->known = job->spread ? (uint32_t)max_u64(hello->epoch, known_of_copies(jobs, hello->job)) : 0;
 	job->returning_ns = job->spread && hello->epoch ? clock_now() : 0;
 	job->nslots = ARENA_SLOTS_MIN;
 	job->fresh = true;
 	job->dormant_ns = clock_now();
-	sources_fill(daemon->runtime.sources, SCOPE_JOB, job->name, &job->policy);
+	sources_fill(jobs->runtime->sources, SCOPE_JOB, job->name, &job->policy);
 	init_ranks(job);
-	saves_init(&job->saves, daemon, job);
+	saves_init(&job->saves, job);
 	copies_init(&job->copies, job);
 	restore_init(&job->restore, job);
 	health_marks_init(&job->health_marks, job);
-	job->linked = job->spread && coordinator_in_reach(daemon, job->name);
-	job->linked_term = coordinator_term(daemon, job->name);
-	list_push(&daemon->jobs.list, &job->link);
+	job->linked = job->spread && coordinator_in_reach(jobs->control, job->name);
+	job->linked_term = coordinator_term(jobs->control, job->name);
+	list_push(&jobs->list, &job->link);
 	int rc = job->nlocal ? participant_take(job, err) : 0;
 	if (rc) {
 		list_remove(&job->link);
@@ -122,10 +122,10 @@ static int job_new(struct daemon *daemon, const struct wire_hello *hello, struct
 		free(job);
 		return rc;
 	}
-	former_give(job, former_unpark(daemon, job));
+	former_give(job, former_unpark(&jobs->formers, job));
 	if (job->former)
 		participant_knows(job, WITNESS_ARENA, former_epoch(job->former));
-	gc_want(daemon->storage.gc, job);
+	gc_want(jobs->storage->gc, job);
 	if (!job->world)
 		log_info("job %s: its launcher waits for a plan", job->name);
 	else if (job->spread)
@@ -154,9 +154,9 @@ bool job_finished(const struct job *job)
 
 void job_free(struct job *job)
 {
-	former_park(job->daemon, job->former);
+	former_park(&job->jobs->formers, job->former);
 	job->former = NULL;
-	job->daemon->runtime.memory.arenas -= job_memory(job);
+	job->runtime->memory.arenas -= job_memory(job);
 	save_stats_end(job, NULL);
 	recoveries_end(job);
 	recoveries_free(&job->recovery_log);
@@ -181,12 +181,12 @@ static bool job_alive(const struct job *job)
 	return job->launcher != NULL;
 }
 
-static int check_hello(const struct daemon *daemon, const struct wire_hello *hello, struct err *err)
+static int check_hello(const struct jobs *jobs, const struct wire_hello *hello, struct err *err)
 {
 	if (local_world(hello) > WIRE_LOCAL_MAX)
 		return err_set(err, -EINVAL, "job '%s': %u ranks on one node, at most %d are supported", hello->job,
 			       local_world(hello), WIRE_LOCAL_MAX);
-	if (is_spread(hello) && !daemon->peers.roster)
+	if (is_spread(hello) && !jobs->peers->roster)
 		return err_set(err, -EOPNOTSUPP,
 			       "job '%s' has %u ranks, %u of them on this node, and this ckptd is in no cluster: set "
 			       "cluster and cluster-key in its section [node], on all nodes",
@@ -222,10 +222,10 @@ static void end_sessions(struct job *job)
 /* Old arenas and new ones of the same state. */
 static bool has_room_twice(const struct job *job)
 {
-	const struct daemon *d = job->daemon;
+	const struct runtime *runtime = job->runtime;
 	uint64_t more = former_bytes(job), limit = job->policy.memory_limit;
-	return d->runtime.memory.arenas + d->runtime.memory.tables + d->runtime.memory.copies + more <=
-		       d->runtime.config.memory_limit &&
+	return runtime->memory.arenas + runtime->memory.tables + runtime->memory.copies + more <=
+		       runtime->config.memory_limit &&
 	       (!limit || more <= limit / 2);
 }
 
@@ -256,7 +256,7 @@ static int make_way(struct job *job, const struct wire_hello *hello, struct err 
 /* Those that come do not fit the arenas. */
 static int replace_job(struct job *job, const struct wire_hello *hello, bool outdated, struct err *err)
 {
-	struct daemon *daemon = job->daemon;
+	struct jobs *jobs = job->jobs;
 	struct former *former = NULL;
 	int rc = outdated ? 0 : make_way(job, hello, err);
 	if (!rc && !outdated && !job->spread)
@@ -267,14 +267,14 @@ static int replace_job(struct job *job, const struct wire_hello *hello, bool out
 		 hello->world, local_world(hello));
 	end_sessions(job);
 	job_free(job);
-	former_park(daemon, former);
+	former_park(&jobs->formers, former);
 	return 0;
 }
 
 /* A job whose processes are all gone may come back with another world size. */
-static int get_job(struct daemon *daemon, const struct wire_hello *hello, struct job **out, struct err *err)
+static int get_job(struct jobs *jobs, const struct wire_hello *hello, struct job **out, struct err *err)
 {
-	struct job *job = job_find(daemon, hello->job);
+	struct job *job = job_find(jobs, hello->job);
 	int rc = 0;
 	bool outdated = job && is_outdated(job, hello);
 	if (job && awaits_plan(hello) && !outdated) { /* as it is, or what is left of it */
@@ -295,20 +295,20 @@ static int get_job(struct daemon *daemon, const struct wire_hello *hello, struct
 		job = NULL;
 	}
 	if (!job)
-		rc = former_allows(daemon, hello, is_spread(hello), err);
+		rc = former_allows(&jobs->formers, hello, is_spread(hello), err);
 	if (!job && !rc)
-		rc = job_new(daemon, hello, &job, err);
+		rc = job_new(jobs, hello, &job, err);
 	if (!rc)
 		*out = job;
 	return rc;
 }
 
-int job_retake(struct daemon *daemon, const struct wire_hello *hello, int fd, struct err *err)
+int job_retake(struct jobs *jobs, const struct wire_hello *hello, int fd, struct err *err)
 {
 	struct job *job = NULL;
-	int rc = check_hello(daemon, hello, err);
+	int rc = check_hello(jobs, hello, err);
 	if (!rc)
-		rc = get_job(daemon, hello, &job, err);
+		rc = get_job(jobs, hello, &job, err);
 	if (!rc)
 		return job_return(job, hello->rank, fd, err);
 	close(fd);
@@ -364,17 +364,17 @@ static void begin_again(struct job *job)
 		participant_join(job);
 }
 
-int job_hello(struct daemon *daemon, struct client *client, const struct wire_hello *said, pid_t pid, struct job **out,
+int job_hello(struct jobs *jobs, struct client *client, const struct wire_hello *said, pid_t pid, struct job **out,
 	      struct rank **rank, struct err *err)
 {
 	struct wire_hello place = *said;
 	const struct wire_hello *hello = &place;
 	struct job *job = NULL;
 	*rank = NULL;
-	resize_place(daemon, &place, pid);
-	int rc = check_hello(daemon, hello, err);
+	resize_place(jobs, &place, pid);
+	int rc = check_hello(jobs, hello, err);
 	if (!rc)
-		rc = get_job(daemon, hello, &job, err);
+		rc = get_job(jobs, hello, &job, err);
 	if (rc)
 		return rc;
 	bool again = !job_alive(job);
@@ -474,7 +474,7 @@ static bool may_end(struct job *job, uint64_t now)
 bool job_tick(struct job *job)
 {
 	uint64_t now = clock_now();
-	throttle_pump(&job->daemon->storage.writes);
+	throttle_pump(&job->storage->writes);
 	saves_follow(&job->saves);
 	saves_expire(&job->saves);
 	participant_tick(job);

@@ -23,9 +23,12 @@
 
 #include <sys/types.h>
 
-struct daemon;
+struct control;
 struct gc;
 struct job;
+struct jobs;
+struct peers;
+struct storage;
 
 enum rank_state { RANK_ABSENT = 0, RANK_CONNECTED, RANK_REGISTERED, RANK_JOINED, RANK_LEFT };
 
@@ -50,7 +53,7 @@ struct rank {
 	struct watch *doorbell_watch;
 	struct memory *mem;
 	struct table *table;  /* a reference: what it sent last; NULL: nothing that counts */
-	uint64_t table_bytes; /* of daemon.runtime.memory.tables; until the job ends */
+	uint64_t table_bytes; /* of runtime.memory.tables; until the job ends */
 	bool rejoined; /* the process had joined before it came to this daemon: it may still write to its slots */
 	bool failed; /* what the launcher had started for it ended with an error: it is started again, or all is over */
 	bool moved;  /* the process is another rank than it knows (job/resize.h) */
@@ -69,7 +72,11 @@ struct rank {
 
 struct job {
 	struct list link;
-	struct daemon *daemon;
+	struct jobs *jobs; /* of this node */
+	struct runtime *runtime;
+	struct storage *storage;
+	struct peers *peers;
+	struct control *control;
 	char name[NAME_JOB_MAX];
 	struct policy policy; /* [job], as it stands for this one */
 	uint32_t world;       /* ranks of the job, wherever they are */
@@ -107,7 +114,7 @@ struct job {
 };
 
 /* A rank or launcher says HELLO. On 0 *rank is set for a rank (NULL for a launcher), *out to the job. */
-int job_hello(struct daemon *daemon, struct client *client, const struct wire_hello *hello, pid_t pid, struct job **out,
+int job_hello(struct jobs *jobs, struct client *client, const struct wire_hello *hello, pid_t pid, struct job **out,
 	      struct rank **rank, struct err *err);
 /* Its connection is gone. */
 void job_disconnected(struct job *job, struct rank *rank);
@@ -121,7 +128,7 @@ void job_bye(struct rank *rank, uint32_t seq);
 int job_return(struct job *job, uint32_t rank, int fd, struct err *err);
 /* An arena that the service manager held while no daemon was there, of the rank and world that `hello` names; fd is taken over. Its job
  * is there again, without any process. */
-int job_retake(struct daemon *daemon, const struct wire_hello *hello, int fd, struct err *err);
+int job_retake(struct jobs *jobs, const struct wire_hello *hello, int fd, struct err *err);
 /* From the launcher: a process that it has started (pidfd taken over; -1: none) or that has ended. */
 void job_spawned(struct job *job, uint32_t rank, pid_t pid, int pidfd);
 void job_exited(struct job *job, uint32_t rank, pid_t pid, int status);
@@ -150,7 +157,7 @@ void member_refuse(struct rank *rank, struct waiting *waiting, int rc, const cha
 	__attribute__((format(printf, 4, 5)));
 /* Bytes of the arenas that it holds. */
 uint64_t job_memory(const struct job *job);
-struct job *job_find(struct daemon *daemon, const char *name);
+struct job *job_find(struct jobs *jobs, const char *name);
 /* NULL: the rank is not on this node, or nowhere. */
 struct rank *job_rank(const struct job *job, uint32_t id);
 /* The same, and one that is new here takes a place that nobody has yet. NULL: there is none. */

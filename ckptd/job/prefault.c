@@ -4,8 +4,9 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/log.h"
-#include "daemon.h"
+#include "checkpoint/room.h"
 #include "job/job.h"
+#include "job/jobs.h"
 #include "runtime/room.h"
 #include "store/disk/disk.h"
 
@@ -15,7 +16,7 @@
 struct prefault {
 	struct work work;
 	struct prefault *next; /* of daemon.jobs.prefaults */
-	struct daemon *daemon;
+	struct jobs *jobs;
 	struct memory *mem;
 	struct prefaulted there;
 	uint64_t filled;
@@ -25,7 +26,7 @@ struct prefault {
 
 static bool wants_huge(const struct prefault *p)
 {
-	return p->daemon->runtime.config.huge_pages != HUGE_PAGES_NEVER;
+	return p->jobs->runtime->config.huge_pages != HUGE_PAGES_NEVER;
 }
 
 static void run(struct work *work)
@@ -75,12 +76,12 @@ static void pin(struct prefault *p)
 	say_unpinned(p->mem, rc);
 }
 
-static bool announce(struct daemon *daemon, struct memory *mem)
+static bool announce(struct jobs *jobs, struct memory *mem)
 {
-	if (!daemon->storage.disk)
+	if (!jobs->storage->disk)
 		return false;
-	mem->disk = daemon->storage.disk;
-	mem->token = disk_register(daemon->storage.disk, mem->base, mem->size);
+	mem->disk = jobs->storage->disk;
+	mem->token = disk_register(jobs->storage->disk, mem->base, mem->size);
 	if (mem->token < 0)
 		say_unpinned(mem, mem->token);
 	return mem->token >= 0;
@@ -108,7 +109,7 @@ static bool filled(struct prefault *p)
 	if (p->rc < 0 && !fall_back(p))
 		return false;
 	p->mem->ready = true;
-	p->pinning = announce(p->daemon, p->mem);
+	p->pinning = announce(p->jobs, p->mem);
 	return true;
 }
 
@@ -133,10 +134,10 @@ static void prefault_free(struct prefault *p)
 }
 
 /* Of any job: all share the processors. */
-static bool must_wait(const struct daemon *daemon)
+static bool must_wait(const struct jobs *jobs)
 {
 	uint64_t now = clock_now();
-	list_for(it, &daemon->jobs.list)
+	list_for(it, &jobs->list)
 		if (recoveries_return(&list_entry(it, struct job, link)->recovery_log, now))
 			return true;
 	return false;
@@ -146,11 +147,11 @@ static bool must_wait(const struct daemon *daemon)
 static void go_on(struct prefault *p)
 {
 	p->ran = p->more = false;
-	if (p->mem->ready && must_wait(p->daemon)) {
-		p->next = p->daemon->jobs.prefaults;
-		p->daemon->jobs.prefaults = p;
+	if (p->mem->ready && must_wait(p->jobs)) {
+		p->next = p->jobs->prefaults;
+		p->jobs->prefaults = p;
 	} else {
-		pool_submit(p->daemon->runtime.pool, &p->work);
+		pool_submit(p->jobs->runtime->pool, &p->work);
 	}
 }
 
@@ -169,18 +170,18 @@ static void done(struct work *work)
 		prefault_free(p);
 }
 
-static struct prefault *take_waiting(struct daemon *daemon)
+static struct prefault *take_waiting(struct jobs *jobs)
 {
-	struct prefault *p = daemon->jobs.prefaults;
-	daemon->jobs.prefaults = NULL;
+	struct prefault *p = jobs->prefaults;
+	jobs->prefaults = NULL;
 	return p;
 }
 
-void prefaults_tick(struct daemon *daemon)
+void prefaults_tick(struct jobs *jobs)
 {
-	if (!daemon->jobs.prefaults || must_wait(daemon))
+	if (!jobs->prefaults || must_wait(jobs))
 		return;
-	for (struct prefault *next, *p = take_waiting(daemon); p; p = next) {
+	for (struct prefault *next, *p = take_waiting(jobs); p; p = next) {
 		next = p->next;
 		if (wanted(p))
 			go_on(p);
@@ -189,23 +190,23 @@ void prefaults_tick(struct daemon *daemon)
 	}
 }
 
-void prefaults_free(struct daemon *daemon)
+void prefaults_free(struct jobs *jobs)
 {
-	for (struct prefault *next, *p = take_waiting(daemon); p; p = next) {
+	for (struct prefault *next, *p = take_waiting(jobs); p; p = next) {
 		next = p->next;
 		prefault_free(p);
 	}
 }
 
-void prefault_start(struct daemon *daemon, struct memory *mem)
+void prefault_start(struct jobs *jobs, struct memory *mem)
 {
 	struct prefault *p = calloc(1, sizeof(*p));
 	if (!p) {
 		mem->failed = mem->ready ? 0 : -ENOMEM;
 		return;
 	}
-	*p = (struct prefault){.work = {.run = run, .done = done}, .daemon = daemon, .mem = memory_get(mem)};
+	*p = (struct prefault){.work = {.run = run, .done = done}, .jobs = jobs, .mem = memory_get(mem)};
 	if (mem->ready)
-		p->pinning = announce(daemon, mem);
+		p->pinning = announce(jobs, mem);
 	go_on(p);
 }

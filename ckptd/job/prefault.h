@@ -8,15 +8,15 @@
 #ifndef CKPTD_JOB_PREFAULT_H
 #define CKPTD_JOB_PREFAULT_H
 
-struct daemon;
+struct jobs;
 struct memory;
 
 /* Nothing is lost when it fails: first saves touch the pages, and writes go unregistered. An arena that cannot be filled is moved into
  * ordinary pages; where not even that is possible it gets `failed`. */
-void prefault_start(struct daemon *daemon, struct memory *mem);
+void prefault_start(struct jobs *jobs, struct memory *mem);
 /* Every tick: what waits goes on when it may. */
-void prefaults_tick(struct daemon *daemon);
+void prefaults_tick(struct jobs *jobs);
 /* When the workers have ended. */
-void prefaults_free(struct daemon *daemon);
+void prefaults_free(struct jobs *jobs);
 
 #endif

@@ -4,7 +4,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "catalog/room.h"
-#include "daemon.h"
+#include "checkpoint/room.h"
 #include "job/barriers.h"
 #include "participant/room.h"
 #include "runtime/room.h"
@@ -13,7 +13,7 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
-/* How long resumed ranks wait, after a restart of the daemon, for one that does not come back; and how long a rank that has
+/* How long resumed ranks wait, after a restart of the jobs, for one that does not come back; and how long a rank that has
  * lost its connection but not its life may take to come back. */
 #define RESUME_GRACE_NS (5 * CLOCK_NS_PER_S)
 
@@ -43,7 +43,7 @@ void rank_end(struct rank *rank)
 	if (rank->doorbell >= 0)
 		close(rank->doorbell);
 	table_put(rank->table);
-	rank->job->daemon->runtime.memory.tables -= rank->table_bytes;
+	rank->job->runtime->memory.tables -= rank->table_bytes;
 	job_drop_arena(rank);
 	memory_put(rank->mem);
 }
@@ -75,7 +75,7 @@ void rank_watch(struct rank *rank, pid_t pid, int pidfd)
 	rank->pid = pid;
 	rank->pidfd = pidfd;
 	if (pidfd >= 0)
-		rank->pid_watch = loop_watch(rank->job->daemon->runtime.loop, pidfd, EPOLLIN, process_died, rank);
+		rank->pid_watch = loop_watch(rank->job->runtime->loop, pidfd, EPOLLIN, process_died, rank);
 	if (pidfd >= 0 && !rank->pid_watch) { /* not a pidfd, or no memory: the end of the connection must do */
 		close(pidfd);
 		rank->pidfd = -1;
@@ -139,7 +139,7 @@ void rank_lost(struct rank *rank, const char *fmt, ...)
 	rank->state = RANK_ABSENT;
 	rank->resumed = false;
 	member_forget_table(rank);
-	catalog_event(job->daemon->storage.catalog, job->name, (struct step_id){.epoch = job->epoch}, "rank-lost", why);
+	catalog_event(job->storage->catalog, job->name, (struct step_id){.epoch = job->epoch}, "rank-lost", why);
 	recoveries_lost(&job->recovery_log, rank->mem ? atomic_load(&rank->mem->head->flight.beat_ns) : 0);
 	participant_lost(job, rank->id, was == RANK_JOINED, why);
 }

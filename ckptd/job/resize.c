@@ -4,12 +4,14 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "catalog/room.h"
+#include "checkpoint/room.h"
 #include "coordinator/room.h"
-#include "daemon.h"
 #include "job/barriers.h"
 #include "job/job.h"
+#include "job/jobs.h"
 #include "job/rank.h"
 #include "participant/room.h"
+#include "replication/room.h"
 #include "runtime/room.h"
 #include "save/room.h"
 
@@ -86,7 +88,7 @@ static void tell_drained(const struct job *job)
 	struct wire_command m = {.kind = job->resize.drained ? COMMAND_DRAIN : COMMAND_UNDRAIN};
 	if (!job->launcher)
 		return;
-	snprintf(m.node, sizeof(m.node), "%s", job->daemon->runtime.config.node);
+	snprintf(m.node, sizeof(m.node), "%s", job->runtime->config.node);
 	snprintf(m.job, sizeof(m.job), "%s", job->name);
 	if (wire_command_encode(&m, &body))
 		body.failed = true;
@@ -101,16 +103,15 @@ void resize_drain(struct job *job, bool drained)
 
 static int check_offer(const struct job *job, const struct wire_offer *offer, struct err *err)
 {
-	const struct daemon *daemon = job->daemon;
 	if (offer->want < job->world)
 		return err_set(err, -EINVAL, "an offer of %u to %u ranks, where job '%s' has %u", offer->least,
 			       offer->want, job->name, job->world);
-	if (offer->spread && !daemon->peers.roster)
+	if (offer->spread && !job->peers->roster)
 		return err_set(err, -EOPNOTSUPP,
 			       "job '%s' is on several nodes, and this ckptd is in no cluster: set cluster and "
 			       "cluster-key in its section [node], on all nodes",
 			       job->name);
-	if (offer->least < offer->want && daemon->storage.root < 0)
+	if (offer->least < offer->want && job->storage->root < 0)
 		return err_set(
 			err, -EINVAL,
 			"job '%s' may go on with another number of ranks, and this ckptd has no store from which "
@@ -180,11 +181,11 @@ static void clear(struct job *job)
 	copies_leave(&job->copies);
 	copies_init(&job->copies, job);
 	saves_free(saves);
-	saves_init(saves, job->daemon, job);
+	saves_init(saves, job);
 	saves->committed = old.committed;
 	saves->failed = old.failed;
 	saves->verified = old.verified;
-	job->daemon->runtime.memory.arenas -= job_memory(job);
+	job->runtime->memory.arenas -= job_memory(job);
 	job->has_arenas = false;
 	job->fresh = true;
 	job->resumed_ns = job->returning_ns = 0;
@@ -291,7 +292,7 @@ void resize_plan(struct job *job, const struct wire_plan *plan)
 	if (plan->number <= job->resize.plan || plan->number <= job->resize.next.number)
 		return;
 	job->resize.next = *plan;
-	loop_soon(job->daemon->runtime.loop, AT_ONCE_MS);
+	loop_soon(job->runtime->loop, AT_ONCE_MS);
 }
 
 /* ---- a launcher that comes ----------------------------------------------------------------------------------------- */
@@ -366,7 +367,7 @@ void resize_quiesce(struct job *job, uint32_t plan)
 		return;
 	resize->quiesce_ns = clock_now();
 	resize->flushed = false;
-	loop_soon(job->daemon->runtime.loop, AT_ONCE_MS);
+	loop_soon(job->runtime->loop, AT_ONCE_MS);
 }
 
 void resize_apart(struct job *job, bool apart)
@@ -395,7 +396,7 @@ static int save_state(struct job *job)
 	const struct snapshot *newest = saves_in_memory(&job->saves, UINT64_MAX);
 	if (!newest || newest->state == SNAPSHOT_DURABLE || newest->state == SNAPSHOT_VERIFIED ||
 	    step_compare(newest->id, job->copies.durable) <= 0 || /* it is there for the sake of its copies */
-	    !saves_decide(&job->saves) || job->daemon->storage.root < 0)
+	    !saves_decide(&job->saves) || job->storage->root < 0)
 		return 0;
 	if (saves_busy(&job->saves))
 		return -EAGAIN;

@@ -21,7 +21,7 @@
 #include "base/repeat.h"
 #include "format/message/wire.h"
 
-struct daemon;
+struct jobs;
 struct registration;
 struct job;
 struct rank;
@@ -73,6 +73,6 @@ bool resize_let_go(const struct job *job, int pid);
 /* The launcher has started it, whoever had that number before. */
 void resize_started(struct job *job, int pid);
 /* A process says HELLO that the launcher has named as another rank: the place that it has, in place of the one that it claims. */
-void resize_place(struct daemon *daemon, struct wire_hello *hello, int pid);
+void resize_place(struct jobs *jobs, struct wire_hello *hello, int pid);
 
 #endif

@@ -2,7 +2,6 @@
 #include "job/resize_private.h"
 
 #include "base/cleanup.h"
-#include "daemon.h"
 #include "job/job.h"
 
 bool resize_tell(struct rank *rank, uint32_t seq, const struct registration *table)
@@ -35,9 +34,9 @@ void resize_started(struct job *job, int pid)
 			job->resize.gone[i] = 0;
 }
 
-void resize_place(struct daemon *daemon, struct wire_hello *hello, int pid)
+void resize_place(struct jobs *jobs, struct wire_hello *hello, int pid)
 {
-	struct job *job = hello->role == ROLE_RANK ? job_find(daemon, hello->job) : NULL;
+	struct job *job = hello->role == ROLE_RANK ? job_find(jobs, hello->job) : NULL;
 	for (uint32_t r = 0; job && r < job->nlocal; r++) {
 		struct rank *rank = &job->ranks[r];
 		if (rank->pid != pid || rank->hello_received || rank->id == RANK_MAX)

@@ -6,8 +6,8 @@
 #include "checkpoint/room.h"
 #include "cluster/room.h"
 #include "config/sources.h"
-#include "daemon.h"
 #include "job/job.h"
+#include "job/jobs.h"
 #include "participant/room.h"
 #include "replication/room.h"
 #include "runtime/room.h"
@@ -21,7 +21,7 @@ enum spill_state { SPILL_GATHERING = 1, SPILL_CHECKING, SPILL_GATHERED, SPILL_WR
 
 struct spill {
 	struct spill *next;
-	struct daemon *daemon;
+	struct jobs *jobs;
 	char job[NAME_JOB_MAX];
 	struct peer_spill order; /* that began it */
 	enum spill_state state;
@@ -40,9 +40,9 @@ struct spill {
 	struct err err;
 };
 
-static struct spill *find(const struct daemon *daemon, const char *job, uint32_t owner)
+static struct spill *find(const struct jobs *jobs, const char *job, uint32_t owner)
 {
-	struct spill *r = daemon->jobs.spills;
+	struct spill *r = jobs->spills;
 	while (r && (r->abandoned || r->order.owner != owner || strcmp(r->job, job) != 0))
 		r = r->next;
 	return r;
@@ -57,7 +57,7 @@ static bool runs(const struct spill *r)
 
 static void free_spill(struct spill *r)
 {
-	struct spill **at = &r->daemon->jobs.spills;
+	struct spill **at = &r->jobs->spills;
 	while (*at != r)
 		at = &(*at)->next;
 	*at = r->next;
@@ -73,7 +73,7 @@ static void say(const struct spill *r, struct peer_spilled *m)
 {
 	m->owner = r->order.owner;
 	m->as = r->order.as;
-	participant_spilled(r->daemon, r->job, m);
+	participant_spilled(r->jobs->peers, r->jobs->control, r->job, m);
 }
 
 static void say_failed(const struct spill *r, int rc, const char *text)
@@ -82,7 +82,7 @@ static void say_failed(const struct spill *r, int rc, const char *text)
 	snprintf(m.text, sizeof(m.text), "%.*s", (int)sizeof(m.text) - 1, text);
 	log_warn("job %s: step %lu epoch %u of node %s is not brought to storage: %s", r->job,
 		 (unsigned long)r->order.bring.id.step, r->order.bring.id.epoch,
-		 r->daemon->peers.roster->nodes[r->order.owner].name, text);
+		 r->jobs->peers->roster->nodes[r->order.owner].name, text);
 	say(r, &m);
 }
 
@@ -161,7 +161,7 @@ static void check(struct spill *r)
 	r->state = SPILL_CHECKING;
 	r->work = (struct work){.run = check_run, .done = check_done};
 	r->checked = err_set(&r->err, -ECANCELED, "the daemon ends"); /* unless it runs */
-	pool_submit(r->daemon->runtime.pool, &r->work);
+	pool_submit(r->jobs->runtime->pool, &r->work);
 }
 
 /* What stands in this node's memory. */
@@ -170,10 +170,10 @@ static bool take(struct spill *r)
 	struct memory *mem;
 	uint32_t slot, rank = r->ids[r->n];
 	struct step_id id = r->order.bring.id;
-	if (!copies_find(r->daemon, r->job, rank, id, &mem, &slot)) {
+	if (!copies_find(r->jobs, r->job, rank, id, &mem, &slot)) {
 		memory_get(mem);
 		mem->slots[slot].copies++;
-	} else if (replica_pin(r->daemon->peers.replica, r->job, rank, id, &mem, &slot)) {
+	} else if (replica_pin(r->jobs->peers->replica, r->job, rank, id, &mem, &slot)) {
 		return false;
 	}
 	r->ranks[r->n++] = (struct node_part_rank){.mem = mem, .slot = slot};
@@ -188,8 +188,8 @@ static int next_holder(const struct spill *r)
 	const struct peer_restore_fetch *bring = &r->order.bring;
 	for (uint32_t i = 0; i < bring->nholders; i++) {
 		const struct peer_holder *h = &bring->holders[i];
-		if (h->rank == r->ids[r->n] && h->node != r->daemon->peers.self &&
-		    h->node < r->daemon->peers.roster->n && !tried--)
+		if (h->rank == r->ids[r->n] && h->node != r->jobs->peers->self && h->node < r->jobs->peers->roster->n &&
+		    !tried--)
 			return (int)h->node;
 	}
 	return -1;
@@ -199,8 +199,8 @@ static void gather(struct spill *r);
 
 static void fetched(void *arg, const struct replica_fetched *done)
 {
-	const struct daemon *daemon = arg;
-	for (struct spill *r = daemon->jobs.spills; r; r = r->next) {
+	const struct jobs *jobs = arg;
+	for (struct spill *r = jobs->spills; r; r = r->next) {
 		if (!r->fetching || r->ids[r->n] != done->rank || strcmp(r->job, done->job) != 0)
 			continue;
 		r->fetching = false;
@@ -222,13 +222,13 @@ static bool fetch(struct spill *r)
 						   .id = r->order.bring.id,
 						   .from = (unsigned)node,
 						   .done = fetched,
-						   .arg = r->daemon};
+						   .arg = r->jobs};
 		r->tried++;
-		int rc = replica_fetch(r->daemon->peers.replica, &what);
+		int rc = replica_fetch(r->jobs->peers->replica, &what);
 		r->fetching = !rc;
 		if (!rc)
 			return true;
-		err_set(&r->err, rc, "node %s: %s", r->daemon->peers.roster->nodes[node].name, err_name(rc));
+		err_set(&r->err, rc, "node %s: %s", r->jobs->peers->roster->nodes[node].name, err_name(rc));
 	}
 	return false;
 }
@@ -267,24 +267,24 @@ static bool take_ids(struct spill *r)
 	return true;
 }
 
-static void begin(struct daemon *daemon, const char *job, const struct peer_spill *order)
+static void begin(struct jobs *jobs, const char *job, const struct peer_spill *order)
 {
 	struct spill *r = calloc(1, sizeof(*r));
 	if (!r) {
-		struct spill nobody = {.daemon = daemon, .order = *order};
+		struct spill nobody = {.jobs = jobs, .order = *order};
 		snprintf(nobody.job, sizeof(nobody.job), "%s", job);
 		say_failed(&nobody, -ENOMEM, "no memory for it");
 		return;
 	}
-	*r = (struct spill){.daemon = daemon, .order = *order, .state = SPILL_GATHERING};
+	*r = (struct spill){.jobs = jobs, .order = *order, .state = SPILL_GATHERING};
 	snprintf(r->job, sizeof(r->job), "%s", job);
-	sources_fill(daemon->runtime.sources, SCOPE_JOB, job, &r->policy);
+	sources_fill(jobs->runtime->sources, SCOPE_JOB, job, &r->policy);
 	r->bucket.rate = &r->policy.write_bandwidth;
-	r->next = daemon->jobs.spills;
-	daemon->jobs.spills = r;
-	if (daemon->storage.root < 0)
+	r->next = jobs->spills;
+	jobs->spills = r;
+	if (jobs->storage->root < 0)
 		refuse(r, -EINVAL, "this daemon has no store");
-	else if (!daemon->peers.replica || !take_ids(r))
+	else if (!jobs->peers->replica || !take_ids(r))
 		refuse(r, -EINVAL, "more ranks than a node can have");
 	else
 		gather(r);
@@ -317,16 +317,16 @@ static void done(struct node_part *c)
 
 static int start(struct spill *r, const struct peer_spill *order)
 {
-	struct daemon *daemon = r->daemon;
+	struct jobs *jobs = r->jobs;
 	struct node_part *c = r->commit = calloc(1, sizeof(*c));
 	if (!c)
 		return -ENOMEM;
-	*c = (struct node_part){.disk = daemon->storage.disk,
-				.throttle = &daemon->storage.writes,
+	*c = (struct node_part){.disk = jobs->storage->disk,
+				.throttle = &jobs->storage->writes,
 				.bucket = &r->bucket,
 				.full_every = 1,
-				.packing = r->policy.compress == COMPRESS_ZSTD ? &daemon->storage.packing : NULL,
-				.root = daemon->storage.root,
+				.packing = r->policy.compress == COMPRESS_ZSTD ? &jobs->storage->packing : NULL,
+				.root = jobs->storage->root,
 				.id = order->as,
 				.world = r->ranks[0].mem->table->reg.world,
 				.nranks = r->n,
@@ -337,7 +337,7 @@ static int start(struct spill *r, const struct peer_spill *order)
 				.done = done,
 				.arg = r};
 	snprintf(c->job, sizeof(c->job), "%s", r->job);
-	snprintf(c->node, sizeof(c->node), "%s", daemon->peers.roster->nodes[order->owner].name);
+	snprintf(c->node, sizeof(c->node), "%s", jobs->peers->roster->nodes[order->owner].name);
 	int rc = node_part_start(c);
 	if (rc) {
 		r->commit = NULL;
@@ -371,7 +371,7 @@ static void keep(struct spill *r)
 /* What was written is a checkpoint, or may be, under another name. Copies are given up only for what is one. */
 static void tell_job(const struct spill *r, bool stored)
 {
-	struct job *here = job_find(r->daemon, r->job);
+	struct job *here = job_find(r->jobs, r->job);
 	if (!here || !r->commit)
 		return;
 	if (stored)
@@ -390,19 +390,19 @@ static void clear(struct spill *r)
 	keep(r);
 }
 
-void spill_order(struct daemon *daemon, const char *job, const struct peer_spill *order)
+void spill_order(struct jobs *jobs, const char *job, const struct peer_spill *order)
 {
-	struct spill *r = find(daemon, job, order->owner);
+	struct spill *r = find(jobs, job, order->owner);
 	bool known = r && !step_compare(r->order.as, order->as);
-	if (!daemon->peers.roster || order->owner >= daemon->peers.roster->n)
+	if (!jobs->peers->roster || order->owner >= jobs->peers->roster->n)
 		return;
 	if (order->phase == PEER_SPILL_GATHER) {
 		if (r)
 			keep(r); /* of an epoch that is over */
-		begin(daemon, job, order);
+		begin(jobs, job, order);
 	} else if (!known) {
 		if (order->phase == PEER_SPILL_CLEAR)
-			participant_spilled(daemon, job,
+			participant_spilled(jobs->peers, jobs->control, job,
 					    &(struct peer_spilled){
 						    .owner = order->owner, .phase = PEER_SPILL_CLEAR, .as = order->as});
 	} else if (order->phase == PEER_SPILL_STORED || order->phase == PEER_SPILL_KEEP) {
@@ -417,31 +417,31 @@ void spill_order(struct daemon *daemon, const char *job, const struct peer_spill
 	}
 }
 
-void spills_abandon(struct daemon *daemon, const char *job)
+void spills_abandon(struct jobs *jobs, const char *job)
 {
-	for (struct spill *r = daemon->jobs.spills, *next; r; r = next) {
+	for (struct spill *r = jobs->spills, *next; r; r = next) {
 		next = r->next;
 		if (!r->abandoned && (!job || !strcmp(r->job, job)))
 			keep(r);
 	}
 }
 
-void spills_abandon_lost(struct daemon *daemon)
+void spills_abandon_lost(struct jobs *jobs)
 {
-	for (struct spill *r = daemon->jobs.spills, *next; r; r = next) {
+	for (struct spill *r = jobs->spills, *next; r; r = next) {
 		next = r->next;
-		if (!r->abandoned && !coordinator_in_reach(daemon, r->job))
+		if (!r->abandoned && !coordinator_in_reach(jobs->control, r->job))
 			keep(r);
 	}
 }
 
 /* ---- time ------------------------------------------------------------------------------------------------------------ */
 
-void spills_tick(struct daemon *daemon)
+void spills_tick(struct jobs *jobs)
 {
 	char text[WIRE_TEXT_MAX];
 	uint64_t now = clock_now();
-	for (struct spill *r = daemon->jobs.spills, *next; r; r = next) {
+	for (struct spill *r = jobs->spills, *next; r; r = next) {
 		const struct node_part *c = r->commit;
 		next = r->next;
 		if (!c || c->rc || c->state == NODE_PART_PREPARED ||
@@ -453,17 +453,17 @@ void spills_tick(struct daemon *daemon)
 	}
 }
 
-bool spills_at_work(const struct daemon *daemon)
+bool spills_at_work(const struct jobs *jobs)
 {
-	for (const struct spill *r = daemon->jobs.spills; r; r = r->next)
+	for (const struct spill *r = jobs->spills; r; r = r->next)
 		if (runs(r))
 			return true;
 	return false;
 }
 
-void spills_free(struct daemon *daemon)
+void spills_free(struct jobs *jobs)
 {
-	for (struct spill *r = daemon->jobs.spills, *next; r; r = next) {
+	for (struct spill *r = jobs->spills, *next; r; r = next) {
 		next = r->next;
 		node_part_free(r->commit);
 		free_spill(r);

@@ -13,19 +13,19 @@
 
 #include "format/message/peer_coord.h"
 
-struct daemon;
+struct jobs;
 
 /* From the coordinator. */
-void spill_order(struct daemon *daemon, const char *job, const struct peer_spill *order);
+void spill_order(struct jobs *jobs, const char *job, const struct peer_spill *order);
 /* The coordinator is not there any more, or this daemon ends: nobody says what is to become of them. */
-void spills_abandon(struct daemon *daemon, const char *job);
+void spills_abandon(struct jobs *jobs, const char *job);
 /* Those whose coordinator cannot be reached. */
-void spills_abandon_lost(struct daemon *daemon);
+void spills_abandon_lost(struct jobs *jobs);
 /* Storage that makes no progress; every tick. */
-void spills_tick(struct daemon *daemon);
+void spills_tick(struct jobs *jobs);
 /* A worker or the disk uses something of one. */
-bool spills_at_work(const struct daemon *daemon);
+bool spills_at_work(const struct jobs *jobs);
 /* Nothing of them runs any more. */
-void spills_free(struct daemon *daemon);
+void spills_free(struct jobs *jobs);
 
 #endif

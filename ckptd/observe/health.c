@@ -3,9 +3,10 @@
 #include "base/clock.h"
 #include "checkpoint/room.h"
 #include "control/room.h"
-#include "daemon.h"
 #include "format/document/json_out.h"
 #include "job/room.h"
+#include "observe/observe.h"
+#include "runtime/room.h"
 #include "store/disk/disk.h"
 
 #include <stdio.h>
@@ -107,7 +108,7 @@ const char *health_status_name(enum health_severity severity)
 /* ---- looking --------------------------------------------------------------------------------------------------- */
 
 struct look {
-	struct daemon *daemon;
+	struct observe *observe;
 	const struct job *job; /* NULL: of the daemon */
 	struct finding *found;
 	unsigned n, max;
@@ -156,14 +157,14 @@ __attribute__((format(printf, 3, 4))) static void add_failing(struct look *look,
 
 static void look_at_space(struct look *look)
 {
-	struct space_view view = space_get(look->daemon->storage.space);
+	struct space_view view = space_get(look->observe->storage->space);
 	char is[16], of[16];
 	if (!view.known)
 		return;
 	bytes_human(is, sizeof(is), view.free_bytes);
 	bytes_human(of, sizeof(of), view.total_bytes);
 	uint64_t largest = 0;
-	list_for(node, &look->daemon->jobs.list) {
+	list_for(node, &look->observe->jobs->list) {
 		const struct save_stats *m = &list_entry(node, struct job, link)->save_stats;
 		for (uint32_t i = 0; i < m->nsaves; i++)
 			largest = max_u64(largest, m->saves[i].written_bytes);
@@ -176,16 +177,17 @@ static void look_at_space(struct look *look)
 
 static void look_at_daemon(struct look *look)
 {
-	const struct daemon *d = look->daemon;
+	const struct observe *observe = look->observe;
 	char used[16], limit[16];
-	if (!d->runtime.config.store)
+	if (!observe->runtime->config.store)
 		add(look, HEALTH_NO_STORE, "this daemon has no store");
-	if (d->storage.disk && !strcmp(disk_engine(d->storage.disk), "threads"))
+	if (observe->storage->disk && !strcmp(disk_engine(observe->storage->disk), "threads"))
 		add(look, HEALTH_IO_URING_FORBIDDEN, "reading and writing with threads, not io_uring");
-	if (d->runtime.memory.arenas + d->runtime.memory.copies > d->runtime.config.memory_limit / 100 * MEMORY_PERCENT)
+	if (observe->runtime->memory.arenas + observe->runtime->memory.copies >
+	    observe->runtime->config.memory_limit / 100 * MEMORY_PERCENT)
 		add(look, HEALTH_MEMORY_FULL, "%s of %s are taken by arenas, and copies for other nodes",
-		    bytes_human(used, sizeof(used), d->runtime.memory.arenas + d->runtime.memory.copies),
-		    bytes_human(limit, sizeof(limit), d->runtime.config.memory_limit));
+		    bytes_human(used, sizeof(used), observe->runtime->memory.arenas + observe->runtime->memory.copies),
+		    bytes_human(limit, sizeof(limit), observe->runtime->config.memory_limit));
 	look_at_space(look);
 }
 
@@ -236,7 +238,7 @@ static void look_at_ranks(struct look *look)
 		    job->nlocal, (unsigned long)((look->now - job->recovery_log.raised_ns) / CLOCK_NS_PER_S));
 	if (unpinned)
 		add(look, HEALTH_MEMLOCK, "the arenas of %u ranks are not registered for I/O", unpinned);
-	if (small && look->daemon->runtime.config.huge_pages != HUGE_PAGES_NEVER)
+	if (small && look->observe->runtime->config.huge_pages != HUGE_PAGES_NEVER)
 		add(look, HEALTH_NO_HUGE_PAGES, "the arenas of %u ranks lie in ordinary pages", small);
 }
 
@@ -264,13 +266,13 @@ static void look_at_coordinator(struct look *look)
 	char who[200];
 	if (look->job->spread && !look->job->linked)
 		add(look, HEALTH_COORDINATOR_AWAY, "%s",
-		    coordinator_text(look->daemon, look->job->name, who, sizeof(who)));
+		    coordinator_text(look->observe->control, look->job->name, who, sizeof(who)));
 }
 
 static void look_at_registry(struct look *look)
 {
 	struct election_view v;
-	if (election_look(look->daemon, &v) && !v.synced)
+	if (election_look(look->observe->control, &v) && !v.synced)
 		add(look, HEALTH_REGISTRY_AWAY, "%s", *v.away ? v.away : "it has not been reached yet");
 }
 
@@ -282,12 +284,12 @@ static int by_severity(const void *a, const void *b)
 	return x->code != y->code ? (int)x->code - (int)y->code : strcmp(x->job, y->job);
 }
 
-unsigned health_find(struct daemon *daemon, struct finding *found, unsigned max, enum health_severity *severity)
+unsigned health_find(struct observe *observe, struct finding *found, unsigned max, enum health_severity *severity)
 {
-	struct look look = {.daemon = daemon, .found = found, .max = max, .now = clock_now()};
+	struct look look = {.observe = observe, .found = found, .max = max, .now = clock_now()};
 	look_at_daemon(&look);
 	look_at_registry(&look);
-	list_for(node, &daemon->jobs.list) {
+	list_for(node, &observe->jobs->list) {
 		look.job = list_entry(node, struct job, link);
 		look_at_storage(&look);
 		look_at_ranks(&look);
@@ -320,16 +322,16 @@ static void put_finding(struct wbuf *out, const struct finding *f)
 	jout_raw(out, "}");
 }
 
-int health_json(struct daemon *daemon, struct wbuf *out, enum health_severity *severity)
+int health_json(struct observe *observe, struct wbuf *out, enum health_severity *severity)
 {
 	struct finding *found = calloc(HEALTH_MAX, sizeof(*found));
 	if (!found)
 		return -ENOMEM;
-	unsigned n = health_find(daemon, found, HEALTH_MAX, severity);
+	unsigned n = health_find(observe, found, HEALTH_MAX, severity);
 	jout_raw(out, "{\"schema\":1,\"status\":");
 	jout_text(out, health_status_name(*severity));
 	jout_raw(out, ",\"node\":");
-	jout_text(out, daemon->runtime.config.node);
+	jout_text(out, observe->runtime->config.node);
 	jout_raw(out, ",\"findings\":[");
 	for (unsigned i = 0; i < n; i++) {
 		if (i)

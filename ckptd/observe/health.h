@@ -6,7 +6,7 @@
 #include "base/bytes.h"
 #include "format/tensor/names.h"
 
-struct daemon;
+struct observe;
 
 enum health_code {
 	HEALTH_STORE_READ_ONLY = 0,
@@ -43,7 +43,7 @@ struct finding {
 };
 
 /* The worst first. Number of findings, at most max; *severity is the worst of them, HEALTH_NOTICE when there is none. */
-unsigned health_find(struct daemon *daemon, struct finding *found, unsigned max, enum health_severity *severity);
+unsigned health_find(struct observe *observe, struct finding *found, unsigned max, enum health_severity *severity);
 const char *health_code_name(enum health_code code);
 const char *health_remedy(enum health_code code);
 const char *health_severity_name(enum health_severity severity);
@@ -51,6 +51,6 @@ const char *health_severity_name(enum health_severity severity);
 const char *health_status_name(enum health_severity severity);
 
 /* The document of /healthz. 0 or -ENOMEM. */
-int health_json(struct daemon *daemon, struct wbuf *out, enum health_severity *severity);
+int health_json(struct observe *observe, struct wbuf *out, enum health_severity *severity);
 
 #endif

@@ -5,12 +5,12 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/log.h"
-#include "daemon.h"
 #include "observe/health.h"
 #include "observe/http_origin.h"
 #include "observe/http_page.h"
 #include "observe/http_reserve.h"
 #include "observe/metrics.h"
+#include "observe/observe.h"
 #include "observe/status.h"
 #include "runtime/room.h"
 
@@ -41,7 +41,7 @@ struct visitor {
 };
 
 struct http {
-	struct daemon *daemon;
+	struct observe *observe;
 	struct MHD_Daemon *mhd;
 	struct watch *watch, *arrivals;
 	int listener;
@@ -127,9 +127,9 @@ static int make(struct http *http, enum page page, struct made *made)
 {
 	enum health_severity severity;
 	made->code = MHD_HTTP_OK;
-	int rc = page == PAGE_METRICS  ? metrics_encode(http->daemon, &made->text)
-		 : page == PAGE_STATUS ? status_encode(http->daemon, &made->text)
-				       : health_json(http->daemon, &made->text, &severity);
+	int rc = page == PAGE_METRICS  ? metrics_encode(http->observe, &made->text)
+		 : page == PAGE_STATUS ? status_encode(http->observe, &made->text)
+				       : health_json(http->observe, &made->text, &severity);
 	if (!rc && page == PAGE_HEALTH && severity == HEALTH_FAILING)
 		made->code = MHD_HTTP_SERVICE_UNAVAILABLE;
 	return rc;
@@ -235,7 +235,7 @@ static void make_room(struct http *http, const struct http_origin *of)
 	if (!goes)
 		return;
 	goes->leaves = true;
-	http_reserve_answer(&http->reserve, http->daemon, goes->fd);
+	http_reserve_answer(&http->reserve, http->observe, goes->fd);
 	shutdown(goes->fd, SHUT_RDWR); /* the library sees it and closes */
 }
 
@@ -290,7 +290,7 @@ static bool arrive(struct http *http)
 		MHD_add_connection(http->mhd, sock, &from.any, len); /* closes it where it cannot */
 		return true;
 	}
-	http_reserve_answer(&http->reserve, http->daemon, sock);
+	http_reserve_answer(&http->reserve, http->observe, sock);
 	close(sock);
 	return true;
 }
@@ -325,7 +325,7 @@ void http_tick(struct http *http, uint64_t now)
 			shutdown(v->fd, SHUT_RDWR); /* the library sees it and closes */
 	}
 	if (!http->arrivals)
-		http->arrivals = loop_watch(http->daemon->runtime.loop, http->listener, EPOLLIN, on_ready, http);
+		http->arrivals = loop_watch(http->observe->runtime->loop, http->listener, EPOLLIN, on_ready, http);
 	serve(http);
 }
 
@@ -353,12 +353,12 @@ static int start_library(struct http *http)
 		return -ENOMEM;
 	const union MHD_DaemonInfo *info = MHD_get_daemon_info(http->mhd, MHD_DAEMON_INFO_EPOLL_FD);
 	if (info)
-		http->watch = loop_watch(http->daemon->runtime.loop, info->epoll_fd, EPOLLIN, on_ready, http);
-	http->arrivals = loop_watch(http->daemon->runtime.loop, http->listener, EPOLLIN, on_ready, http);
+		http->watch = loop_watch(http->observe->runtime->loop, info->epoll_fd, EPOLLIN, on_ready, http);
+	http->arrivals = loop_watch(http->observe->runtime->loop, http->listener, EPOLLIN, on_ready, http);
 	return http->watch && http->arrivals ? 0 : -ENOMEM;
 }
 
-int http_start(struct daemon *daemon, const char *address, struct http **out, struct err *err)
+int http_start(struct observe *observe, const char *address, struct http **out, struct err *err)
 {
 	union address parsed;
 	int rc = address_parse(address, &parsed);
@@ -367,7 +367,7 @@ int http_start(struct daemon *daemon, const char *address, struct http **out, st
 	struct http *http = calloc(1, sizeof(*http));
 	if (!http)
 		return err_set(err, -ENOMEM, "no memory for HTTP");
-	http->daemon = daemon;
+	http->observe = observe;
 	http->asker = http_origin_asker();
 	for (unsigned i = 0; i < HTTP_CONNECTIONS; i++)
 		http->visitors[i].fd = -1;

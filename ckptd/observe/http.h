@@ -18,11 +18,11 @@ enum {
 	HTTP_CACHE_MS = 200,
 };
 
-struct daemon;
+struct observe;
 struct http;
 
 /* Listens at an address of base/address.h. -EADDRINUSE, …: the daemon goes on without. */
-int http_start(struct daemon *daemon, const char *address, struct http **out, struct err *err);
+int http_start(struct observe *observe, const char *address, struct http **out, struct err *err);
 /* Deadlines; at each tick. NULL is allowed, as below. */
 void http_tick(struct http *http, uint64_t now);
 void http_stop(struct http *http);

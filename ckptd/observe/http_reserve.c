@@ -21,12 +21,12 @@ static bool asks_for_health(int sock)
 }
 
 /* Findings may be what only this machine is to read: see host_is_local() in http.c. */
-static void make(struct http_reserve *reserve, struct daemon *daemon)
+static void make(struct http_reserve *reserve, struct observe *observe)
 {
 	struct finding worst;
 	enum health_severity severity;
 	char body[64];
-	health_find(daemon, &worst, 1, &severity);
+	health_find(observe, &worst, 1, &severity);
 	int len = snprintf(body, sizeof(body), "{\"schema\":1,\"status\":\"%s\"}\n", health_status_name(severity));
 	reserve->len = (size_t)snprintf(reserve->text, sizeof(reserve->text),
 					"HTTP/1.1 %s\r\nContent-Type: application/json\r\nCache-Control: no-store\r\n"
@@ -34,14 +34,14 @@ static void make(struct http_reserve *reserve, struct daemon *daemon)
 					severity == HEALTH_FAILING ? "503 Service Unavailable" : "200 OK", len, body);
 }
 
-bool http_reserve_answer(struct http_reserve *reserve, struct daemon *daemon, int sock)
+bool http_reserve_answer(struct http_reserve *reserve, struct observe *observe, int sock)
 {
 	char rest[1024];
 	uint64_t now = clock_now();
 	if (!asks_for_health(sock))
 		return false;
 	if (!reserve->at_ns || now - reserve->at_ns > HTTP_CACHE_MS * CLOCK_NS_PER_MS) {
-		make(reserve, daemon);
+		make(reserve, observe);
 		reserve->at_ns = now;
 	}
 	/* What is left unread would have the kernel cut the answer off. */

@@ -9,7 +9,7 @@
 
 enum { HTTP_RESERVE_MAX = 512 };
 
-struct daemon;
+struct observe;
 
 /* What was said last. */
 struct http_reserve {
@@ -19,6 +19,6 @@ struct http_reserve {
 };
 
 /* Answers if what waits in the socket asks for /healthz. Never waits; the caller closes. Whether it did. */
-bool http_reserve_answer(struct http_reserve *reserve, struct daemon *daemon, int sock);
+bool http_reserve_answer(struct http_reserve *reserve, struct observe *observe, int sock);
 
 #endif

@@ -5,11 +5,12 @@
 #include "checkpoint/room.h"
 #include "cluster/room.h"
 #include "control/room.h"
-#include "daemon.h"
 #include "format/document/json_out.h"
 #include "job/room.h"
 #include "observe/health.h"
+#include "observe/observe.h"
 #include "replication/room.h"
+#include "runtime/room.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -161,7 +162,7 @@ static void gauge(struct wbuf *out, const char *name, const char *help, uint64_t
 	sample(out, name, no_labels, value);
 }
 
-static void put_health(struct daemon *d, struct wbuf *out)
+static void put_health(struct observe *observe, struct wbuf *out)
 {
 	enum health_severity severity;
 	AUTO_FREE struct finding *found = calloc(HEALTH_MAX, sizeof(*found));
@@ -169,7 +170,7 @@ static void put_health(struct daemon *d, struct wbuf *out)
 		out->failed = true;
 		return;
 	}
-	unsigned n = health_find(d, found, HEALTH_MAX, &severity);
+	unsigned n = health_find(observe, found, HEALTH_MAX, &severity);
 	gauge(out, "ckpt_health_status", "0 ok, 1 degraded, 2 failing.", severity);
 	family(out, "ckpt_health_finding", "gauge",
 	       "1 for each finding of /healthz; job_name is empty when it is of the daemon.");
@@ -178,9 +179,9 @@ static void put_health(struct daemon *d, struct wbuf *out)
 		       and(and(no_labels, "code", health_code_name(found[i].code)), "job_name", found[i].job), 1);
 }
 
-static void put_cluster(struct daemon *d, struct wbuf *out)
+static void put_cluster(struct observe *observe, struct wbuf *out)
 {
-	const struct replica_counts *n = replica_counts(d->peers.replica);
+	const struct replica_counts *n = replica_counts(observe->peers->replica);
 	const struct {
 		const char *name, *help;
 		uint64_t value;
@@ -196,20 +197,20 @@ static void put_cluster(struct daemon *d, struct wbuf *out)
 		{"ckpt_copies_fetch_failed_total", "Fetches that failed.", n->fetch_failed},
 	};
 	family(out, "ckpt_node_up", "gauge", "1: there is a session with that node.");
-	for (unsigned i = 0; i < d->peers.roster->n; i++)
-		if (i != d->peers.self)
-			sample(out, "ckpt_node_up", and(no_labels, "node", d->peers.roster->nodes[i].name),
-			       net_is_up(d->peers.net, i));
+	for (unsigned i = 0; i < observe->peers->roster->n; i++)
+		if (i != observe->peers->self)
+			sample(out, "ckpt_node_up", and(no_labels, "node", observe->peers->roster->nodes[i].name),
+			       net_is_up(observe->peers->net, i));
 	for (size_t i = 0; i < sizeof(counters) / sizeof(counters[0]); i++) {
 		family(out, counters[i].name, "counter", counters[i].help);
 		sample(out, counters[i].name, no_labels, counters[i].value);
 	}
 }
 
-static void put_registry(struct daemon *d, struct wbuf *out)
+static void put_registry(struct observe *observe, struct wbuf *out)
 {
 	struct election_view v;
-	if (!election_look(d, &v))
+	if (!election_look(observe->control, &v))
 		return;
 	gauge(out, "ckpt_registry_synced", "1: the registry is followed; 0: it is away.", v.synced);
 	gauge(out, "ckpt_registry_coordinated_jobs", "Jobs that this node coordinates.", v.coordinates);
@@ -219,32 +220,34 @@ static void put_registry(struct daemon *d, struct wbuf *out)
 	sample(out, "ckpt_registry_outages_total", no_labels, v.outages);
 }
 
-static void put_daemon(struct daemon *d, struct wbuf *out)
+static void put_daemon(struct observe *observe, struct wbuf *out)
 {
-	struct space_view space = space_get(d->storage.space);
+	struct space_view space = space_get(observe->storage->space);
 	family(out, "ckpt_build_info", "gauge", "The release, and the name of the node.");
-	sample(out, "ckpt_build_info", and(and(no_labels, "version", CKPT_VERSION), "node", d->runtime.config.node), 1);
+	sample(out, "ckpt_build_info",
+	       and(and(no_labels, "version", CKPT_VERSION), "node", observe->runtime->config.node), 1);
 	family(out, "ckpt_uptime_seconds", "gauge", "Since the daemon was started.");
-	sample_seconds(out, "ckpt_uptime_seconds", no_labels, clock_now() - d->runtime.started_ns);
-	gauge(out, "ckpt_memory_used_bytes", "Of the arenas of all jobs.", d->runtime.memory.arenas);
+	sample_seconds(out, "ckpt_uptime_seconds", no_labels, clock_now() - observe->runtime->started_ns);
+	gauge(out, "ckpt_memory_used_bytes", "Of the arenas of all jobs.", observe->runtime->memory.arenas);
 	gauge(out, "ckpt_memory_tables_bytes", "Counted towards the limit for what is registered.",
-	      d->runtime.memory.tables);
-	gauge(out, "ckpt_memory_copies_bytes", "Of what is held for ranks of other nodes.", d->runtime.memory.copies);
-	gauge(out, "ckpt_memory_limit_bytes", "The ceiling of these together.", d->runtime.config.memory_limit);
+	      observe->runtime->memory.tables);
+	gauge(out, "ckpt_memory_copies_bytes", "Of what is held for ranks of other nodes.",
+	      observe->runtime->memory.copies);
+	gauge(out, "ckpt_memory_limit_bytes", "The ceiling of these together.", observe->runtime->config.memory_limit);
 	if (space.known) {
 		gauge(out, "ckpt_store_free_bytes", "Of the store's file system, for this user.", space.free_bytes);
 		gauge(out, "ckpt_store_size_bytes", "Of the store's file system.", space.total_bytes);
 	}
-	if (d->peers.replica)
-		put_cluster(d, out);
-	put_registry(d, out);
-	put_health(d, out);
+	if (observe->peers->replica)
+		put_cluster(observe, out);
+	put_registry(observe, out);
+	put_health(observe, out);
 }
 
 /* ---- of the jobs ----------------------------------------------------------------------------------------------- */
 
-#define EACH_JOB(d, job)                                                                                               \
-	for (struct list *node_ = (d)->jobs.list.next; node_ != &(d)->jobs.list; node_ = node_->next)                  \
+#define EACH_JOB(observe, job)                                                                                         \
+	for (struct list *node_ = (observe)->jobs->list.next; node_ != &(observe)->jobs->list; node_ = node_->next)    \
 		for (const struct job *job = list_entry(node_, struct job, link); job; job = NULL)
 
 /* A number of each job; ns: it is shown in seconds. */
@@ -313,42 +316,46 @@ static const struct job_metric job_metrics[] = {
 	{"ckpt_last_verified_step", "gauge", "The step of that save.", verified_step, false},
 };
 
-static void put_numbers(struct daemon *d, struct wbuf *out)
+static void put_numbers(struct observe *observe, struct wbuf *out)
 {
 	for (size_t i = 0; i < sizeof(job_metrics) / sizeof(job_metrics[0]); i++) {
 		const struct job_metric *m = &job_metrics[i];
 		family(out, m->name, m->type, m->help);
-		EACH_JOB(d, job)(m->ns ? sample_seconds : sample)(out, m->name, of_job(job), m->of(job));
+		EACH_JOB(observe, job)(m->ns ? sample_seconds : sample)(out, m->name, of_job(job), m->of(job));
 	}
 	family(out, "ckpt_saves_failed_total", "counter", "Saves that did not get as far as was asked, by reason.");
-	EACH_JOB(d, job)
+	EACH_JOB(observe, job)
 	for (int why = 0; why < SAVE_FAILURE_END; why++)
 		sample(out, "ckpt_saves_failed_total",
 		       and(of_job(job), "reason", save_failure_name((enum save_failure)why)),
 		       job->save_stats.failed[why]);
 }
 
-static void put_histograms(struct daemon *d, struct wbuf *out)
+static void put_histograms(struct observe *observe, struct wbuf *out)
 {
 	family(out, "ckpt_save_captured_seconds", "histogram", "From begin until captured on every rank.");
-	EACH_JOB(d, job) sample_histogram(out, "ckpt_save_captured_seconds", of_job(job), &job->save_stats.captured);
+	EACH_JOB(observe, job)
+	sample_histogram(out, "ckpt_save_captured_seconds", of_job(job), &job->save_stats.captured);
 	family(out, "ckpt_save_replicated_seconds", "histogram", "From begin until held by other nodes, too.");
-	EACH_JOB(d, job)
+	EACH_JOB(observe, job)
 	sample_histogram(out, "ckpt_save_replicated_seconds", of_job(job), &job->save_stats.replicated);
 	family(out, "ckpt_save_durable_seconds", "histogram", "From begin until committed on storage.");
-	EACH_JOB(d, job) sample_histogram(out, "ckpt_save_durable_seconds", of_job(job), &job->save_stats.durable);
+	EACH_JOB(observe, job)
+	sample_histogram(out, "ckpt_save_durable_seconds", of_job(job), &job->save_stats.durable);
 	family(out, "ckpt_save_verified_seconds", "histogram", "From begin until read back and matched.");
-	EACH_JOB(d, job) sample_histogram(out, "ckpt_save_verified_seconds", of_job(job), &job->save_stats.verified);
+	EACH_JOB(observe, job)
+	sample_histogram(out, "ckpt_save_verified_seconds", of_job(job), &job->save_stats.verified);
 	family(out, "ckpt_recovery_gather_seconds", "histogram",
 	       "From a new epoch until all ranks ask for the restore: replacing and joining.");
-	EACH_JOB(d, job) sample_histogram(out, "ckpt_recovery_gather_seconds", of_job(job), &job->recovery_log.gather);
+	EACH_JOB(observe, job)
+	sample_histogram(out, "ckpt_recovery_gather_seconds", of_job(job), &job->recovery_log.gather);
 	family(out, "ckpt_recovery_seconds", "histogram",
 	       "From the last heartbeat of who was lost, or what is first known, until all ranks have done a new "
 	       "step.");
-	EACH_JOB(d, job) sample_histogram(out, "ckpt_recovery_seconds", of_job(job), &job->recovery_log.total);
+	EACH_JOB(observe, job) sample_histogram(out, "ckpt_recovery_seconds", of_job(job), &job->recovery_log.total);
 	family(out, "ckpt_restore_seconds", "histogram",
 	       "From when all ranks have asked until the daemon has what they restore, by source.");
-	EACH_JOB(d, job)
+	EACH_JOB(observe, job)
 	for (uint32_t source = WIRE_FROM_MEMORY; source <= WIRE_FROM_STORAGE; source++)
 		sample_histogram(out, "ckpt_restore_seconds", and(of_job(job), "source", source_name(source)),
 				 &job->recovery_log.restore[source]);
@@ -356,30 +363,30 @@ static void put_histograms(struct daemon *d, struct wbuf *out)
 
 /* ---- of the ranks ---------------------------------------------------------------------------------------------- */
 
-static void put_rank_numbers(struct daemon *d, struct wbuf *out)
+static void put_rank_numbers(struct observe *observe, struct wbuf *out)
 {
 	uint64_t now = clock_now();
 	family(out, "ckpt_rank_joined", "gauge", "1: the rank takes part in the epoch.");
-	EACH_JOB(d, job)
+	EACH_JOB(observe, job)
 	for (uint32_t r = 0; r < job->nlocal; r++)
 		sample(out, "ckpt_rank_joined", of_rank(&job->ranks[r]), job->ranks[r].state == RANK_JOINED);
 	family(out, "ckpt_rank_hung", "gauge", "1: no heartbeat for the hang timeout.");
-	EACH_JOB(d, job)
+	EACH_JOB(observe, job)
 	for (uint32_t r = 0; r < job->nlocal; r++)
 		sample(out, "ckpt_rank_hung", of_rank(&job->ranks[r]), job->ranks[r].hung);
 	family(out, "ckpt_rank_arena_bytes", "gauge", "Of the rank's arena.");
-	EACH_JOB(d, job)
+	EACH_JOB(observe, job)
 	for (uint32_t r = 0; r < job->nlocal; r++)
 		if (job->ranks[r].mem)
 			sample(out, "ckpt_rank_arena_bytes", of_rank(&job->ranks[r]), job->ranks[r].mem->size);
 	family(out, "ckpt_rank_step", "gauge", "The step of the last heartbeat.");
-	EACH_JOB(d, job)
+	EACH_JOB(observe, job)
 	for (uint32_t r = 0; r < job->nlocal; r++)
 		if (job->ranks[r].mem)
 			sample(out, "ckpt_rank_step", of_rank(&job->ranks[r]),
 			       atomic_load(&job->ranks[r].mem->head->flight.step));
 	family(out, "ckpt_rank_heartbeat_age_seconds", "gauge", "Since the last heartbeat.");
-	EACH_JOB(d, job)
+	EACH_JOB(observe, job)
 	for (uint32_t r = 0; r < job->nlocal; r++) {
 		uint64_t beat = job->ranks[r].mem ? atomic_load(&job->ranks[r].mem->head->flight.beat_ns) : 0;
 		if (beat && beat <= now)
@@ -387,20 +394,20 @@ static void put_rank_numbers(struct daemon *d, struct wbuf *out)
 	}
 }
 
-static void put_ranks(struct daemon *d, struct wbuf *out)
+static void put_ranks(struct observe *observe, struct wbuf *out)
 {
-	put_rank_numbers(d, out);
+	put_rank_numbers(observe, out);
 	family(out, "ckpt_step_seconds", "histogram", "How long the steps of a rank take, by its heartbeats.");
-	EACH_JOB(d, job)
+	EACH_JOB(observe, job)
 	for (uint32_t r = 0; r < job->nlocal; r++)
 		sample_histogram(out, "ckpt_step_seconds", of_rank(&job->ranks[r]), &job->ranks[r].pace.steps);
 }
 
-int metrics_encode(struct daemon *daemon, struct wbuf *out)
+int metrics_encode(struct observe *observe, struct wbuf *out)
 {
-	put_daemon(daemon, out);
-	put_numbers(daemon, out);
-	put_histograms(daemon, out);
-	put_ranks(daemon, out);
+	put_daemon(observe, out);
+	put_numbers(observe, out);
+	put_histograms(observe, out);
+	put_ranks(observe, out);
 	return wbuf_finish(out);
 }

@@ -5,9 +5,9 @@
 
 #include "base/bytes.h"
 
-struct daemon;
+struct observe;
 
 /* 0 or -ENOMEM. */
-int metrics_encode(struct daemon *daemon, struct wbuf *out);
+int metrics_encode(struct observe *observe, struct wbuf *out);
 
 #endif

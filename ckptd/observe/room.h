@@ -5,6 +5,7 @@
 #define CKPTD_OBSERVE_ROOM_H
 
 #include "observe/http.h"
+#include "observe/observe.h"
 #include "observe/status.h"
 
 #endif

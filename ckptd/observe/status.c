@@ -6,11 +6,11 @@
 #include "cluster/room.h"
 #include "control/room.h"
 #include "coordinator/room.h"
-#include "daemon.h"
 #include "faults/room.h"
 #include "job/room.h"
 #include "observe/health.h"
 #include "observe/http.h"
+#include "observe/observe.h"
 #include "replication/room.h"
 #include "restore/room.h"
 #include "runtime/room.h"
@@ -86,7 +86,7 @@ static json_t *recoveries_json(const struct job *job)
 	const struct recovery_log *all = &job->recovery_log;
 	json_t *recent = json_array(), *j = json_pack("{s:i, s:o}", "count", (int)r->count, "recent", recent);
 	for (uint32_t i = 0; i < all->n; i++)
-		json_array_append_new(recent, recovery_json(job->daemon, recoveries_at(all, i)));
+		json_array_append_new(recent, recovery_json(job->peers->roster, recoveries_at(all, i)));
 	if (j && r->count)
 		json_object_set_new(j, "last",
 				    json_pack("{s:I, s:i, s:s, s:f, s:o}", "step", (json_int_t)r->last.step, "epoch",
@@ -161,17 +161,17 @@ static json_t *policy_json(const struct policy *policy)
 }
 
 /* The node, and what a job without a section of its own gets. */
-static json_t *config_json(const struct daemon *d)
+static json_t *config_json(const struct observe *observe)
 {
 	struct policy policy;
 	json_t *list = json_array();
-	sources_fill(d->runtime.sources, SCOPE_JOB, NULL, &policy);
+	sources_fill(observe->runtime->sources, SCOPE_JOB, NULL, &policy);
 	for (const struct setting *s = settings; s->key; s++) {
 		if (s->scope == SCOPE_USER)
 			continue; /* of the system service, which is another process */
-		const void *base = s->scope == SCOPE_NODE ? (const void *)&d->runtime.config : &policy;
+		const void *base = s->scope == SCOPE_NODE ? (const void *)&observe->runtime->config : &policy;
 		char from[SETTING_TEXT_MAX];
-		given_from(sources_find(d->runtime.sources, s, NULL), from, sizeof(from));
+		given_from(sources_find(observe->runtime->sources, s, NULL), from, sizeof(from));
 		json_array_append_new(list,
 				      json_pack("{s:s, s:s, s:o, s:o}", "section", scope_name(s->scope), "key", s->key,
 						"value", setting_json(s, base), "from", plain_json_text(from)));
@@ -198,14 +198,13 @@ static void count_holder(json_t *holders, const char *node)
 /* Which nodes hold copies of what was ordered last, and of how many ranks of this node. *held: how many every rank has. */
 static json_t *holders_json(const struct job *job, unsigned *held)
 {
-	const struct daemon *d = job->daemon;
 	json_t *holders = json_object();
 	unsigned nodes[REPLICA_COPIES_MAX], least = REPLICA_COPIES_MAX;
 	for (uint32_t r = 0; r < job->nlocal; r++) {
-		unsigned n = replica_holders(d->peers.replica, job->name, job->ranks[r].id, job->copies.id, nodes);
+		unsigned n = replica_holders(job->peers->replica, job->name, job->ranks[r].id, job->copies.id, nodes);
 		least = n < least ? n : least;
 		for (unsigned i = 0; i < n; i++)
-			count_holder(holders, d->peers.roster->nodes[nodes[i]].name);
+			count_holder(holders, job->peers->roster->nodes[nodes[i]].name);
 	}
 	*held = job->nlocal ? least : 0;
 	return holders;
@@ -235,10 +234,9 @@ static json_t *fault_json(const struct fault_record *f)
 			 plain_json_ms(!pending, f->after_ns), "text", plain_json_text(f->text));
 }
 
-static json_t *faults_json(const struct job *job)
+static json_t *faults_json(const struct faults *faults, const struct job *job)
 {
 	json_t *list = json_array();
-	const struct faults *faults = job->daemon->faults;
 	const struct fault_record *f;
 	for (uint32_t i = 0; faults && (f = fault_log_at(faults_log(faults), i)); i++)
 		if (!strcmp(f->job, job->name))
@@ -246,7 +244,7 @@ static json_t *faults_json(const struct job *job)
 	return list;
 }
 
-static json_t *job_json(struct job *job, uint64_t now)
+static json_t *job_json(const struct observe *observe, struct job *job, uint64_t now)
 {
 	json_t *ranks = json_array(), *snapshots = json_array();
 	for (uint32_t r = 0; r < job->nlocal; r++)
@@ -258,17 +256,17 @@ static json_t *job_json(struct job *job, uint64_t now)
 			 "stopping", job->stop, "halt", halt_json(job), "ranks", ranks, "snapshots", snapshots,
 			 "committed", (json_int_t)job->saves.committed, "failed", (json_int_t)job->saves.failed,
 			 "verified", (json_int_t)job->saves.verified, "saves", saves_json(&job->save_stats), "copies",
-			 copies_json(job), "recoveries", recoveries_json(job), "faults", faults_json(job), "policy",
-			 policy_json(&job->policy));
+			 copies_json(job), "recoveries", recoveries_json(job), "faults",
+			 faults_json(observe->faults, job), "policy", policy_json(&job->policy));
 }
 
-static json_t *disk_json(const struct daemon *d)
+static json_t *disk_json(const struct observe *observe)
 {
-	struct space_view space = space_get(d->storage.space);
+	struct space_view space = space_get(observe->storage->space);
 	return json_pack("{s:o, s:o, s:o}", "engine",
-			 d->storage.disk ? json_string(disk_engine(d->storage.disk)) : json_null(), "free_bytes",
-			 space.known ? json_integer((json_int_t)space.free_bytes) : json_null(), "total_bytes",
-			 space.known ? json_integer((json_int_t)space.total_bytes) : json_null());
+			 observe->storage->disk ? json_string(disk_engine(observe->storage->disk)) : json_null(),
+			 "free_bytes", space.known ? json_integer((json_int_t)space.free_bytes) : json_null(),
+			 "total_bytes", space.known ? json_integer((json_int_t)space.total_bytes) : json_null());
 }
 
 static json_t *finding_json(const struct finding *f)
@@ -278,68 +276,68 @@ static json_t *finding_json(const struct finding *f)
 			 "text", plain_json_text(f->text), "remedy", health_remedy(f->code));
 }
 
-static json_t *health_of(struct daemon *d)
+static json_t *health_of(struct observe *observe)
 {
 	enum health_severity severity;
 	AUTO_FREE struct finding *found = calloc(HEALTH_MAX, sizeof(*found));
 	json_t *findings = json_array();
 	if (!found)
 		return json_null();
-	unsigned n = health_find(d, found, HEALTH_MAX, &severity);
+	unsigned n = health_find(observe, found, HEALTH_MAX, &severity);
 	for (unsigned i = 0; i < n; i++)
 		json_array_append_new(findings, finding_json(&found[i]));
 	return json_pack("{s:s, s:o}", "status", health_status_name(severity), "findings", findings);
 }
 
-static json_t *registry_json(const struct daemon *d)
+static json_t *registry_json(const struct observe *observe)
 {
 	struct election_view v;
-	if (!election_look(d, &v))
+	if (!election_look(observe->control, &v))
 		return json_null();
 	return json_pack("{s:b, s:o, s:o, s:i}", "synced", v.synced, "away",
 			 v.synced || !*v.away ? json_null() : plain_json_text(v.away), "lease_left_ms",
 			 plain_json_ms(v.lease_left_ns != 0, v.lease_left_ns), "coordinates", (int)v.coordinates);
 }
 
-static json_t *cluster_json(const struct daemon *d)
+static json_t *cluster_json(const struct observe *observe)
 {
 	json_t *nodes = json_array();
-	if (!d->peers.replica) {
+	if (!observe->peers->replica) {
 		json_decref(nodes);
 		return json_null();
 	}
-	for (unsigned i = 0; i < d->peers.roster->n; i++)
-		json_array_append_new(nodes, json_pack("{s:s, s:b, s:b}", "name", d->peers.roster->nodes[i].name,
-						       "self", i == d->peers.self, "up",
-						       i == d->peers.self || net_is_up(d->peers.net, i)));
-	const struct replica_counts *n = replica_counts(d->peers.replica);
+	for (unsigned i = 0; i < observe->peers->roster->n; i++)
+		json_array_append_new(nodes, json_pack("{s:s, s:b, s:b}", "name", observe->peers->roster->nodes[i].name,
+						       "self", i == observe->peers->self, "up",
+						       i == observe->peers->self || net_is_up(observe->peers->net, i)));
+	const struct replica_counts *n = replica_counts(observe->peers->replica);
 	return json_pack("{s:o, s:o, s:b, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "nodes", nodes, "registry",
-			 registry_json(d), "sealed", setting_seals_copies(&d->runtime.config), "sent",
+			 registry_json(observe), "sealed", setting_seals_copies(&observe->runtime->config), "sent",
 			 (json_int_t)n->sent, "sent_bytes", (json_int_t)n->sent_bytes, "send_failed",
 			 (json_int_t)n->send_failed, "remade", (json_int_t)n->remade, "held", (json_int_t)n->held,
 			 "refused", (json_int_t)n->refused, "served", (json_int_t)n->served, "fetched",
 			 (json_int_t)n->fetched, "fetch_failed", (json_int_t)n->fetch_failed);
 }
 
-static json_t *assignment_node_json(const struct daemon *d, const struct membership_view *v, uint32_t n)
+static json_t *assignment_node_json(const struct observe *observe, const struct membership_view *v, uint32_t n)
 {
 	const struct assignment_node *node = &v->assignment->nodes[n];
 	return json_pack("{s:s, s:i, s:i, s:b, s:b}", "node",
-			 v->spread ? d->peers.roster->nodes[n].name : d->runtime.config.node, "processes",
+			 v->spread ? observe->peers->roster->nodes[n].name : observe->runtime->config.node, "processes",
 			 (int)node->offers, "ranks", (int)node->has, "spare", node->spare, "leaving", node->leaving);
 }
 
 /* Of the jobs that are coordinated here and whose world may change. */
-static json_t *assignments_json(const struct daemon *d)
+static json_t *assignments_json(const struct observe *observe)
 {
 	json_t *assignments = json_array();
 	const struct membership *at = NULL;
 	struct membership_view v;
-	while (membership_next(d, &at, &v)) {
+	while (membership_next(observe->control, &at, &v)) {
 		json_t *nodes = json_array();
 		for (uint32_t n = 0; n < v.assignment->nnodes; n++)
 			if (v.assignment->nodes[n].offers || v.assignment->nodes[n].leaving)
-				json_array_append_new(nodes, assignment_node_json(d, &v, n));
+				json_array_append_new(nodes, assignment_node_json(observe, &v, n));
 		json_array_append_new(assignments,
 				      json_pack("{s:s, s:i, s:i, s:i, s:i, s:b, s:o, s:o}", "job", v.job, "plan",
 						(int)v.assignment->number, "world", (int)v.assignment->world, "want",
@@ -350,25 +348,27 @@ static json_t *assignments_json(const struct daemon *d)
 	return assignments;
 }
 
-static json_t *daemon_json(struct daemon *d)
+static json_t *daemon_json(struct observe *observe)
 {
 	uint64_t now = clock_now();
 	json_t *jobs = json_array();
-	list_for(node, &d->jobs.list)
-		json_array_append_new(jobs, job_json(list_entry(node, struct job, link), now));
-	return json_pack("{s:i, s:s, s:s, s:f, s:I, s:o, s:o, s:{s:I, s:I, s:I}, s:o, s:o, s:o, s:o, s:o, s:o}",
-			 "schema", 1, "node", d->runtime.config.node, "version", CKPT_VERSION, "uptime_s",
-			 (double)(now - d->runtime.started_ns) / 1e9, "now_ns", (json_int_t)clock_wall(), "store",
-			 d->runtime.config.store ? plain_json_text(d->runtime.config.store) : json_null(), "http",
-			 d->http ? json_string(http_address(d->http)) : json_null(), "memory", "used",
-			 (json_int_t)d->runtime.memory.arenas, "copies", (json_int_t)d->runtime.memory.copies, "limit",
-			 (json_int_t)d->runtime.config.memory_limit, "disk", disk_json(d), "cluster", cluster_json(d),
-			 "health", health_of(d), "jobs", jobs, "worlds", assignments_json(d), "config", config_json(d));
+	list_for(node, &observe->jobs->list)
+		json_array_append_new(jobs, job_json(observe, list_entry(node, struct job, link), now));
+	return json_pack(
+		"{s:i, s:s, s:s, s:f, s:I, s:o, s:o, s:{s:I, s:I, s:I}, s:o, s:o, s:o, s:o, s:o, s:o}", "schema", 1,
+		"node", observe->runtime->config.node, "version", CKPT_VERSION, "uptime_s",
+		(double)(now - observe->runtime->started_ns) / 1e9, "now_ns", (json_int_t)clock_wall(), "store",
+		observe->runtime->config.store ? plain_json_text(observe->runtime->config.store) : json_null(), "http",
+		observe->http ? json_string(http_address(observe->http)) : json_null(), "memory", "used",
+		(json_int_t)observe->runtime->memory.arenas, "copies", (json_int_t)observe->runtime->memory.copies,
+		"limit", (json_int_t)observe->runtime->config.memory_limit, "disk", disk_json(observe), "cluster",
+		cluster_json(observe), "health", health_of(observe), "jobs", jobs, "worlds", assignments_json(observe),
+		"config", config_json(observe));
 }
 
-int status_encode(struct daemon *daemon, struct wbuf *out)
+int status_encode(struct observe *observe, struct wbuf *out)
 {
-	json_t *j = daemon_json(daemon);
+	json_t *j = daemon_json(observe);
 	char *text = j ? json_dumps(j, JSON_COMPACT) : NULL;
 	json_decref(j);
 	if (!text)

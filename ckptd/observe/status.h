@@ -4,8 +4,8 @@
 
 #include "base/bytes.h"
 
-struct daemon;
+struct observe;
 
-int status_encode(struct daemon *daemon, struct wbuf *out);
+int status_encode(struct observe *observe, struct wbuf *out);
 
 #endif

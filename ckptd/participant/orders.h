@@ -5,15 +5,16 @@
 
 #include <stdint.h>
 
-struct daemon;
+struct dispatch;
+struct operators;
 struct peer_order;
 struct peer_report;
 
-void orders_obey(struct daemon *daemon, const struct peer_order *order);
+void orders_obey(struct dispatch *dispatch, const struct peer_order *order);
 /* Goes on with what a message of another node has changed. */
-void orders_turn(struct daemon *daemon, const char *job);
+void orders_turn(struct dispatch *dispatch, const char *job);
 
 /* A REQUEST that another node's operator waits for: here is the coordinator (clients/operator.c). */
-void operator_requested(struct daemon *daemon, uint32_t node, const struct peer_report *request);
+void operator_requested(struct operators *operators, uint32_t node, const struct peer_report *request);
 
 #endif

@@ -5,7 +5,6 @@
 #include "base/log.h"
 #include "catalog/room.h"
 #include "cluster/room.h"
-#include "daemon.h"
 #include "job/job.h"
 #include "participant/coordinator_access.h"
 #include "replication/room.h"
@@ -15,38 +14,39 @@
 
 /* ---- reports --------------------------------------------------------------------------------------------------- */
 
-int participant_send(const struct daemon *daemon, uint32_t node, const struct peer_report *r)
+int participant_send(const struct peers *peers, const struct control *control, uint32_t node,
+		     const struct peer_report *r)
 {
 	AUTO_WBUF struct wbuf body = {0};
-	struct net *net = daemon->peers.net;
+	struct net *net = peers->net;
 	if (!net || node == NO_NODE)
 		return -ENOTCONN; /* the daemon ends, or nobody coordinates */
-	peer_term_put(&body, coordinator_term(daemon, r->job));
+	peer_term_put(&body, coordinator_term(control, r->job));
 	int rc = peer_report_encode(r, &body);
 	if (!rc)
 		rc = net_send(net, node, r->type, &body);
 	if (!rc || rc == -ENOTCONN)
 		return rc;
 	log_warn("job %s: cannot send %s to node %s: %s", r->job, peer_coord_name(r->type),
-		 daemon->peers.roster->nodes[node].name, err_name(rc));
+		 peers->roster->nodes[node].name, err_name(rc));
 	net_drop(net, node, rc); /* it comes back, and is told all that still holds */
 	return rc;
 }
 
 /* By call or message. */
-static void report(struct daemon *daemon, bool spread, const struct peer_report *r)
+static void report(const struct peers *peers, struct control *control, bool spread, const struct peer_report *r)
 {
-	if (!spread || host_here(daemon, r->job))
-		host_report(daemon, daemon->peers.self, spread, r);
+	if (!spread || host_here(control, r->job))
+		host_report(control, peers->self, spread, r);
 	else
-		participant_send(daemon, coordinator_of(daemon, r->job), r);
+		participant_send(peers, control, coordinator_of(control, r->job), r);
 }
 
 void participant_say(const struct job *job, struct peer_report *r)
 {
 	memcpy(r->job, job->name, sizeof(r->job));
 	r->epoch = job->epoch;
-	report(job->daemon, job->spread, r);
+	report(job->peers, job->control, job->spread, r);
 }
 
 static void say_rank(const struct job *job, enum peer_type type, uint32_t rank, bool was_in, const char *why)
@@ -119,8 +119,8 @@ void participant_tick(struct job *job)
 
 int participant_take(struct job *job, struct err *err)
 {
-	int rc = !job->spread || host_here(job->daemon, job->name)
-			 ? host_open(job->daemon, job->name, job->world, job->spread, err)
+	int rc = !job->spread || host_here(job->control, job->name)
+			 ? host_open(job->control, job->name, job->world, job->spread, err)
 			 : 0;
 	if (!rc)
 		participant_join(job);
@@ -142,7 +142,7 @@ static bool was_given_before(const struct job *job, uint32_t epoch)
 void participant_knows(struct job *job, enum coord_witness witness, uint32_t epoch)
 {
 	if (!job->spread) {
-		host_knows(job->daemon, job->name, witness, epoch);
+		host_knows(job->control, job->name, witness, epoch);
 	} else if (epoch <= EPOCH_MAX && (epoch > job->known || was_given_before(job, epoch))) {
 		job->known = epoch;
 		if (job->epoch == epoch)
@@ -260,12 +260,11 @@ void participant_quiesced(const struct job *job, uint32_t plan, int rc, const ch
 
 int participant_can_forward(const struct job *job, struct err *err)
 {
-	const struct daemon *d = job->daemon;
 	char who[WIRE_TEXT_MAX];
-	if (!job->spread || coordinator_in_reach(d, job->name))
+	if (!job->spread || coordinator_in_reach(job->control, job->name))
 		return 0;
 	return err_set(err, -ENOTCONN, "job %s: the other nodes cannot be told, since %s: ask again later", job->name,
-		       coordinator_text(d, job->name, who, sizeof(who)));
+		       coordinator_text(job->control, job->name, who, sizeof(who)));
 }
 
 void participant_forward(const struct job *job, const struct wire_command *command)
@@ -274,9 +273,10 @@ void participant_forward(const struct job *job, const struct wire_command *comma
 		participant_say(job, &(struct peer_report){.type = PEER_REQUEST, .request.command = *command});
 }
 
-void participant_spilled(struct daemon *daemon, const char *job, const struct peer_spilled *spilled)
+void participant_spilled(const struct peers *peers, struct control *control, const char *job,
+			 const struct peer_spilled *spilled)
 {
 	struct peer_report r = {.type = PEER_SPILLED, .spilled = *spilled};
 	snprintf(r.job, sizeof(r.job), "%s", job);
-	report(daemon, true, &r);
+	report(peers, control, true, &r);
 }

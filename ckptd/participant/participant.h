@@ -9,8 +9,9 @@
 #include "format/message/peer_coord.h"
 #include "format/message/wire.h"
 
-struct daemon;
+struct control;
 struct job;
+struct peers;
 
 /* Joins: on 0 the epoch is known if the job is on this node alone; else it comes with the coordinator's answer. */
 int participant_take(struct job *job, struct err *err);
@@ -52,8 +53,10 @@ void participant_quiesced(const struct job *job, uint32_t plan, int rc, const ch
 int participant_can_forward(const struct job *job, struct err *err);
 void participant_forward(const struct job *job, const struct wire_command *command);
 /* To another node. -ENOTCONN: it cannot be reached, or there is none. */
-int participant_send(const struct daemon *daemon, uint32_t node, const struct peer_report *report);
+int participant_send(const struct peers *peers, const struct control *control, uint32_t node,
+		     const struct peer_report *report);
 /* Also of a job that this node has no ranks of. */
-void participant_spilled(struct daemon *daemon, const char *job, const struct peer_spilled *spilled);
+void participant_spilled(const struct peers *peers, struct control *control, const char *job,
+			 const struct peer_spilled *spilled);
 
 #endif

@@ -3,9 +3,10 @@
 #include "base/bytes.h"
 #include "base/clock.h"
 #include "base/log.h"
-#include "daemon.h"
+#include "checkpoint/room.h"
 #include "job/job.h"
 #include "participant/room.h"
+#include "runtime/room.h"
 #include "save/room.h"
 #include "service/room.h"
 
@@ -89,11 +90,10 @@ static int ask_for_it(const struct job *job, const struct snapshot *newest, stru
 int former_store(struct job *job, struct err *err)
 {
 	struct step_id id;
-	const struct daemon *daemon = job->daemon;
 	const struct snapshot *newest = saves_in_memory(&job->saves, UINT64_MAX);
 	if (!newest || is_stored(job, newest) || snapshot_is_partial(newest))
 		return 0; /* the last: what it is of is kept */
-	if (daemon->storage.root < 0)
+	if (job->storage->root < 0)
 		return err_set(err, -EINVAL, "this daemon has no store");
 	int rc = job->spread ? ask_for_it(job, newest, err) : 0;
 	if (!rc && newest->storage_rc && !newest->stays)
@@ -124,11 +124,11 @@ static struct former_step *find_step(const struct job *job, struct step_id id, s
 
 /* ---- its life -------------------------------------------------------------------------------------------------- */
 
-static void count(struct daemon *daemon, struct former *former)
+static void count(struct runtime *runtime, struct former *former)
 {
 	for (uint32_t r = 0; r < former->nlocal; r++)
 		former->bytes += former->mems[r]->size;
-	daemon->runtime.memory.arenas += former->bytes;
+	runtime->memory.arenas += former->bytes;
 }
 
 static void take_step(struct former *former, const struct job *job, const struct snapshot *s)
@@ -177,7 +177,7 @@ static int make(struct job *job, struct former **out, struct err *err)
 		if (is_worth(job, s) && former->n < ARENA_SLOTS_MAX)
 			take_step(former, job, s);
 	}
-	count(job->daemon, former);
+	count(job->runtime, former);
 	*out = former;
 	return 0;
 }
@@ -229,14 +229,14 @@ int former_take(struct job *job, struct former **out, struct err *err)
 	return 0;
 }
 
-void former_end(struct daemon *daemon, struct former *former)
+void former_end(struct runtime *runtime, struct former *former)
 {
 	for (uint32_t r = 0; r < former->nlocal; r++) {
-		if (former->kept[r] && !daemon->runtime.stopping)
-			manager_drop(daemon->runtime.manager, former->job, former->mems[r]->table->reg.rank);
+		if (former->kept[r] && !runtime->stopping)
+			manager_drop(runtime->manager, former->job, former->mems[r]->table->reg.rank);
 		memory_put(former->mems[r]);
 	}
-	daemon->runtime.memory.arenas -= former->bytes;
+	runtime->memory.arenas -= former->bytes;
 	free(former);
 }
 
@@ -247,7 +247,7 @@ static void let_go(struct job *job, struct former **at, const char *why)
 	struct former *former = *at;
 	log_info("job %s: %s, is let go: %s", job->name, former_text(former, text, sizeof(text)), why);
 	*at = former->next;
-	former_end(job->daemon, former);
+	former_end(job->runtime, former);
 	for (uint32_t r = 0; !job->former && r < job->nlocal; r++)
 		if (job->ranks[r].mem)
 			job_keep_arena(&job->ranks[r]); /* the places of those at the service manager are free */
@@ -310,9 +310,9 @@ static bool fits(const struct job *job, const struct former *former)
 
 static void replace(struct rank *rank, struct memory *mem)
 {
-	struct daemon *d = rank->job->daemon;
+	struct runtime *runtime = rank->job->runtime;
 	if (rank->mem)
-		d->runtime.memory.arenas -= rank->mem->size;
+		runtime->memory.arenas -= rank->mem->size;
 	job_drop_arena(rank);
 	memory_put(rank->mem);
 	rank->mem = memory_get(mem);

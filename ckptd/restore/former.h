@@ -19,8 +19,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-struct daemon;
 struct job;
+struct runtime;
 struct wire_hello;
 
 /* A snapshot that is complete in all of the arenas. */
@@ -33,7 +33,7 @@ struct former_step {
 };
 
 struct former {
-	struct former *next; /* of the same job, the newest first; or parked (daemon.jobs.formers) */
+	struct former *next; /* of the same job, the newest first; or parked (struct formers) */
 	char job[NAME_JOB_MAX];
 	uint32_t world, nlocal;
 	bool spread;
@@ -42,11 +42,17 @@ struct former {
 	bool kept[WIRE_LOCAL_MAX]; /* by the service manager */
 	uint32_t n;
 	struct former_step steps[ARENA_SLOTS_MAX]; /* ordered, the newest last */
-	uint64_t bytes;                            /* of daemon.runtime.memory.arenas */
+	uint64_t bytes;                            /* of runtime.memory.arenas */
 	uint64_t linger_ns;
 	uint64_t parked_ns; /* since when no job has it */
 	uint64_t
 		superseded_ns; /* since when its job has something newer, without having restored anything; 0: it has not */
+};
+
+/* What no job has at the moment. */
+struct formers {
+	struct runtime *runtime;
+	struct former *first;
 };
 
 /* One step of one of them, for a worker. The memories are references. */
@@ -79,19 +85,19 @@ void former_let_go(struct job *job, const char *why);
 /* Those that are on storage, too. False: there is none. */
 bool former_let_go_stored(struct job *job, const char *why);
 /* Frees it. */
-void former_end(struct daemon *daemon, struct former *former);
+void former_end(struct runtime *runtime, struct former *former);
 /* Lets go what is not needed any more. */
 void former_tick(struct job *job, uint64_t now);
 
 /* The list, until a job of that name comes (restore/former_park.c). */
-void former_park(struct daemon *daemon, struct former *list);
+void former_park(struct formers *formers, struct former *list);
 /* Takes all that the job can read. */
-struct former *former_unpark(struct daemon *daemon, const struct job *job);
+struct former *former_unpark(struct formers *formers, const struct job *job);
 /* Whether a job of this world may begin, where something is parked that it could not read. -EBUSY, with what that is. */
-int former_allows(const struct daemon *daemon, const struct wire_hello *hello, bool spread, struct err *err);
-void formers_tick(struct daemon *daemon, uint64_t now);
+int former_allows(const struct formers *formers, const struct wire_hello *hello, bool spread, struct err *err);
+void formers_tick(struct formers *formers, uint64_t now);
 /* The daemon ends. */
-void formers_free(struct daemon *daemon);
+void formers_free(struct formers *formers);
 
 /* In its order. */
 void former_insert(struct former **list, struct former *former);

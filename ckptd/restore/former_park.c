@@ -1,19 +1,18 @@
 /* What no job has at the moment: the one that had it has ended, and the next one of its name has not come. */
 #include "base/clock.h"
 #include "base/log.h"
-#include "daemon.h"
 #include "job/job.h"
 
 #include <stdio.h>
 #include <string.h>
 
-void former_park(struct daemon *daemon, struct former *list)
+void former_park(struct formers *formers, struct former *list)
 {
 	for (struct former *next, *former = list; former; former = next) {
 		next = former->next;
 		former->parked_ns = clock_now();
-		former->next = daemon->jobs.formers;
-		daemon->jobs.formers = former;
+		former->next = formers->first;
+		formers->first = former;
 	}
 }
 
@@ -23,10 +22,10 @@ static bool can_read(const struct former *former, uint32_t world, uint32_t nloca
 	       (spread == former->spread && world == former->world && nlocal == former->nlocal);
 }
 
-struct former *former_unpark(struct daemon *daemon, const struct job *job)
+struct former *former_unpark(struct formers *formers, const struct job *job)
 {
 	struct former *list = NULL;
-	for (struct former **at = &daemon->jobs.formers; *at;) {
+	for (struct former **at = &formers->first; *at;) {
 		struct former *former = *at;
 		if (strcmp(former->job, job->name) != 0 || !can_read(former, job->world, job->nlocal, job->spread)) {
 			at = &former->next;
@@ -38,10 +37,10 @@ struct former *former_unpark(struct daemon *daemon, const struct job *job)
 	return list;
 }
 
-int former_allows(const struct daemon *daemon, const struct wire_hello *hello, bool spread, struct err *err)
+int former_allows(const struct formers *formers, const struct wire_hello *hello, bool spread, struct err *err)
 {
 	char text[WIRE_TEXT_MAX / 2];
-	for (const struct former *former = daemon->jobs.formers; former; former = former->next) {
+	for (const struct former *former = formers->first; former; former = former->next) {
 		const struct former_step *step = former_newest(former);
 		if (strcmp(former->job, hello->job) != 0 || !step || step->stored ||
 		    can_read(former, hello->world, hello->local_world ? hello->local_world : hello->world, spread))
@@ -56,10 +55,10 @@ int former_allows(const struct daemon *daemon, const struct wire_hello *hello, b
 	return 0;
 }
 
-void formers_tick(struct daemon *daemon, uint64_t now)
+void formers_tick(struct formers *formers, uint64_t now)
 {
 	char text[WIRE_TEXT_MAX];
-	for (struct former **at = &daemon->jobs.formers; *at;) {
+	for (struct former **at = &formers->first; *at;) {
 		struct former *former = *at;
 		if (now - former->parked_ns <= former->linger_ns) {
 			at = &former->next;
@@ -68,15 +67,15 @@ void formers_tick(struct daemon *daemon, uint64_t now)
 		*at = former->next;
 		log_warn("job %s: %s, is let go: nobody has come for it", former->job,
 			 former_text(former, text, sizeof(text)));
-		former_end(daemon, former);
+		former_end(formers->runtime, former);
 	}
 }
 
-void formers_free(struct daemon *daemon)
+void formers_free(struct formers *formers)
 {
-	for (struct former *next, *former = daemon->jobs.formers; former; former = next) {
+	for (struct former *next, *former = formers->first; former; former = next) {
 		next = former->next;
-		former_end(daemon, former);
+		former_end(formers->runtime, former);
 	}
-	daemon->jobs.formers = NULL;
+	formers->first = NULL;
 }

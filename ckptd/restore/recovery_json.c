@@ -1,14 +1,12 @@
 #include "restore/recovery_json.h"
 
 #include "cluster/room.h"
-#include "daemon.h"
 #include "restore/recovery_log.h"
 #include "runtime/room.h"
 #include "save/room.h"
 
-static json_t *part_json(const struct daemon *daemon, const struct recovery_part *part)
+static json_t *part_json(const struct roster *roster, const struct recovery_part *part)
 {
-	const struct roster *roster = daemon->peers.roster;
 	bool named = part->source == WIRE_FROM_PEER && roster && part->from < roster->n;
 	return json_pack("{s:i, s:s, s:o, s:o, s:o, s:o, s:o}", "rank", (int)part->rank, "source",
 			 source_name(part->source), "from",
@@ -18,15 +16,15 @@ static json_t *part_json(const struct daemon *daemon, const struct recovery_part
 			 plain_json_ms(part->first_step_ns != 0, part->first_step_ns));
 }
 
-static json_t *parts_json(const struct daemon *daemon, const struct recovery_record *r)
+static json_t *parts_json(const struct roster *roster, const struct recovery_record *r)
 {
 	json_t *list = json_array();
 	for (uint32_t i = 0; i < r->nparts; i++)
-		json_array_append_new(list, part_json(daemon, &r->parts[i]));
+		json_array_append_new(list, part_json(roster, &r->parts[i]));
 	return list;
 }
 
-json_t *recovery_json(const struct daemon *daemon, const struct recovery_record *r)
+json_t *recovery_json(const struct roster *roster, const struct recovery_record *r)
 {
 	bool done = r->state == RECOVERY_DONE;
 	json_t *j = json_pack("{s:I, s:o, s:o, s:i, s:i, s:s, s:o, s:o, s:s, s:b}", "ended_ns", (json_int_t)r->wall_ns,
@@ -42,15 +40,15 @@ json_t *recovery_json(const struct daemon *daemon, const struct recovery_record 
 		"fetch_ms", plain_json_ms(true, r->fetch_ns), "restore_ms",
 		plain_json_ms(true, r->choose_ns + r->fetch_ns), "load_ms", plain_json_ms(r->load_ns != 0, r->load_ns),
 		"first_step_ms", plain_json_ms(r->first_step_ns != 0, r->first_step_ns), "total_ms",
-		plain_json_ms(done, recovery_total_ns(r)), "ranks", parts_json(daemon, r));
+		plain_json_ms(done, recovery_total_ns(r)), "ranks", parts_json(roster, r));
 	json_object_update(j, times);
 	json_decref(times);
 	return j;
 }
 
-char *recovery_text(const struct daemon *daemon, const struct recovery_record *r)
+char *recovery_text(const struct roster *roster, const struct recovery_record *r)
 {
-	json_t *j = recovery_json(daemon, r);
+	json_t *j = recovery_json(roster, r);
 	char *text = j ? json_dumps(j, JSON_COMPACT) : NULL;
 	json_decref(j);
 	return text;

@@ -4,12 +4,12 @@
 
 #include <jansson.h>
 
-struct daemon;
+struct roster;
 struct recovery_record;
 
 /* NULL: no memory. */
-json_t *recovery_json(const struct daemon *daemon, const struct recovery_record *r);
+json_t *recovery_json(const struct roster *roster, const struct recovery_record *r);
 /* On one line; to be freed. NULL: no memory. */
-char *recovery_text(const struct daemon *daemon, const struct recovery_record *r);
+char *recovery_text(const struct roster *roster, const struct recovery_record *r);
 
 #endif

@@ -3,10 +3,11 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "catalog/room.h"
+#include "checkpoint/room.h"
 #include "cluster/room.h"
-#include "daemon.h"
 #include "job/job.h"
 #include "participant/room.h"
+#include "replication/room.h"
 #include "restore/recovery_json.h"
 #include "runtime/room.h"
 #include "store/catalog/recovered.h"
@@ -58,32 +59,31 @@ enum { TOLD_AT_ONCE = 8 };
 /* False: the first node is away. */
 static bool tell(const struct job *job, uint64_t at_ns, const char *text)
 {
-	const struct daemon *d = job->daemon;
 	struct peer_report r = {.type = PEER_RECOVERED,
 				.epoch = job->epoch,
 				.recovered = {.at_ns = at_ns, .len = (uint32_t)strlen(text), .text = text}};
 	memcpy(r.job, job->name, sizeof(r.job));
-	return !participant_send(d, FIRST_NODE, &r);
+	return !participant_send(job->peers, job->control, FIRST_NODE, &r);
 }
 
 /* Of a store that several nodes share the first one has the catalog. */
 static bool write_down(const struct job *job, const struct recovery_record *r)
 {
-	const struct daemon *d = job->daemon;
-	if (!d->runtime.config.store || (!d->storage.catalog && (!d->peers.roster || d->peers.self == FIRST_NODE)))
+	if (!job->runtime->config.store ||
+	    (!job->storage->catalog && (!job->peers->roster || job->peers->self == FIRST_NODE)))
 		return true;
-	AUTO_FREE char *text = recovery_text(d, r);
+	AUTO_FREE char *text = recovery_text(job->peers->roster, r);
 	if (!text || strlen(text) > PEER_RECOVERED_MAX)
 		return true;
-	if (!d->storage.catalog)
+	if (!job->storage->catalog)
 		return tell(job, r->wall_ns, text);
-	catalog_recovery(d->storage.catalog, job->name, d->runtime.config.node, r->wall_ns, text);
+	catalog_recovery(job->storage->catalog, job->name, job->runtime->config.node, r->wall_ns, text);
 	return true;
 }
 
 static void note(const struct job *job, struct recovery_record *r)
 {
-	spanlog_recovery(job->daemon->runtime.spanlog, job->name, r);
+	spanlog_recovery(job->runtime->spanlog, job->name, r);
 	r->noted = write_down(job, r);
 }
 
@@ -91,7 +91,7 @@ static void note(const struct job *job, struct recovery_record *r)
 static void tell_rest(struct job *job)
 {
 	struct recovery_log *all = &job->recovery_log;
-	const struct net *net = job->daemon->peers.net;
+	const struct net *net = job->peers->net;
 	unsigned left = net && net_is_up(net, FIRST_NODE) ? TOLD_AT_ONCE : 0;
 	for (uint32_t i = 0; left && i < all->n; i++) {
 		struct recovery_record *r = &all->ring[(all->at + RECOVERIES_MAX - all->n + i) % RECOVERIES_MAX];
@@ -195,11 +195,12 @@ void recoveries_free(struct recovery_log *all)
 	*all = (struct recovery_log){.n = 0};
 }
 
-void recoveries_hear(const struct daemon *daemon, uint32_t node, const char *job, const struct peer_recovered *m)
+void recoveries_hear(const struct storage *storage, const struct roster *roster, uint32_t node, const char *job,
+		     const struct peer_recovered *m)
 {
 	AUTO_FREE char *text = strndup(m->text, m->len);
 	if (text)
-		catalog_recovery(daemon->storage.catalog, job, daemon->peers.roster->nodes[node].name, m->at_ns, text);
+		catalog_recovery(storage->catalog, job, roster->nodes[node].name, m->at_ns, text);
 }
 
 /* ---- the restore ------------------------------------------------------------------------------------------------- */

@@ -18,7 +18,8 @@
 #include <stdbool.h>
 
 struct spanlog;
-struct daemon;
+struct roster;
+struct storage;
 struct job;
 
 enum { RECOVERIES_MAX = 64, RECOVERY_REASON_MAX = 256, RECOVERY_SKIPPED_MAX = 160 };
@@ -100,7 +101,8 @@ bool recoveries_return(const struct recovery_log *all, uint64_t now);
 /* Looks whether ranks have loaded and stepped, and tells the first node of the cluster what it was not there for; at each tick. */
 void recoveries_tick(struct job *job, uint64_t now);
 /* What another node has recovered of a job, which need not be here, nor still be. */
-void recoveries_hear(const struct daemon *daemon, uint32_t node, const char *job, const struct peer_recovered *m);
+void recoveries_hear(const struct storage *storage, const struct roster *roster, uint32_t node, const char *job,
+		     const struct peer_recovered *m);
 /* The job ends, or its ranks are about to change. */
 void recoveries_end(struct job *job);
 void recoveries_free(struct recovery_log *all);

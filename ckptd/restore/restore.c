@@ -4,8 +4,10 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "catalog/room.h"
-#include "daemon.h"
+#include "checkpoint/room.h"
 #include "participant/room.h"
+#include "replication/room.h"
+#include "runtime/room.h"
 #include "save/room.h"
 
 #include <stdio.h>
@@ -42,7 +44,7 @@ struct restore_work *restore_work_new(struct restore *restore, enum restore_task
 	w->work = (struct work){.run = restore_run, .done = done};
 	w->restore = restore;
 	w->task = task;
-	w->store = job->daemon->runtime.config.store;
+	w->store = job->runtime->config.store;
 	w->step = restore->step;
 	w->id = restore->bring.id;
 	w->nlocal = job->nlocal;
@@ -148,7 +150,7 @@ void restore_finish(struct restore *restore, const struct peer_choice *choice)
 	log_info("job %s: restoring step %lu epoch %u from %s, ready in %.1f ms%s%s", job->name,
 		 (unsigned long)choice->id.step, choice->id.epoch, from, (double)m.fetch_ns / 1e6,
 		 *choice->why ? "; passed over: " : "", choice->why);
-	catalog_event(job->daemon->storage.catalog, job->name, choice->id, "restored", from);
+	catalog_event(job->storage->catalog, job->name, choice->id, "restored", from);
 	answer(restore, &m);
 }
 
@@ -156,7 +158,7 @@ void restore_start(struct restore *restore, struct restore_work *w, enum restore
 {
 	restore->work = w;
 	restore->state = state;
-	pool_submit(restore->job->daemon->runtime.pool, &w->work);
+	pool_submit(restore->job->runtime->pool, &w->work);
 }
 
 /* ---- bring ----------------------------------------------------------------------------------------------------- */
@@ -283,8 +285,8 @@ static void read_store(struct restore *restore)
 	}
 	w->ranks = restore->lacking;
 	restore_note_skipped(restore, unheld(restore), "peer: %s",
-			     restore->job->daemon->peers.replica ? "nobody who is there holds a copy"
-								 : "this node is in no cluster");
+			     restore->job->peers->replica ? "nobody who is there holds a copy"
+							  : "this node is in no cluster");
 	restore_note_begun(restore, w->ranks);
 	for (uint32_t r = 0; r < w->nlocal; r++)
 		if (w->ranks & 1ull << r)
@@ -298,7 +300,7 @@ void restore_peers_done(struct restore *restore)
 		restore->source = WIRE_FROM_PEER;
 	if (!restore->lacking)
 		adopt(restore);
-	else if (restore->bring.stored && restore->job->daemon->runtime.config.store)
+	else if (restore->bring.stored && restore->job->runtime->config.store)
 		read_store(restore);
 	else
 		give_up(restore, restore->unfit ? -ESTALE : -EBADMSG, "it is not on storage");
@@ -332,7 +334,7 @@ static bool try_former(struct restore *restore)
 /* This node has the part of some ranks, and storage has all. */
 static bool is_elsewhere(const struct restore *restore, const struct restore_work *w)
 {
-	return w->former.n < w->former.world && restore->bring.stored && restore->job->daemon->runtime.config.store;
+	return w->former.n < w->former.world && restore->bring.stored && restore->job->runtime->config.store;
 }
 
 /* What is damaged there may be good elsewhere; that the tables are others stays true whatever else is tried. */

@@ -1,7 +1,6 @@
 #include "restore/restore_private.h"
 
 #include "cluster/room.h"
-#include "daemon.h"
 #include "replication/room.h"
 
 #include <stdio.h>
@@ -18,15 +17,15 @@ static int next_holder(const struct restore *restore, uint32_t rank, uint32_t tr
 	return -1;
 }
 
-static const char *name_of(const struct daemon *daemon, uint32_t node)
+static const char *name_of(const struct peers *peers, uint32_t node)
 {
-	return node < daemon->peers.roster->n ? daemon->peers.roster->nodes[node].name : "?";
+	return node < peers->roster->n ? peers->roster->nodes[node].name : "?";
 }
 
 /* What one holder has in another shape, no other has in this one. */
 static void passed(struct restore *restore, const struct rank *rank, uint32_t node, int rc, const char *text)
 {
-	const char *name = name_of(restore->job->daemon, node);
+	const char *name = name_of(restore->job->peers, node);
 	restore->unfit |= rc == -ESTALE;
 	restore_add_why(restore->text, "rank %u from node %s: %s", rank->id, name, text);
 	restore_note_skipped(restore, 1ull << rank->index, "peer %s: %s", name, text);
@@ -78,9 +77,9 @@ static int fetch_from(struct restore *restore, const struct rank *rank, uint32_t
 					   .slot = restore->slots[rank->index],
 					   .arrived = arrived,
 					   .done = fetched,
-					   .arg = job->daemon};
+					   .arg = job->jobs};
 	memory_bring(what.mem, what.slot, what.id);
-	return node < job->daemon->peers.roster->n ? replica_fetch(job->daemon->peers.replica, &what) : -ENOENT;
+	return node < job->peers->roster->n ? replica_fetch(job->peers->replica, &what) : -ENOENT;
 }
 
 static void begin_rank(struct restore *restore, const struct rank *rank)
@@ -101,7 +100,7 @@ static void begin_rank(struct restore *restore, const struct rank *rank)
 void restore_peer_start(struct restore *restore)
 {
 	struct job *job = restore->job;
-	for (uint32_t r = 0; job->daemon->peers.replica && r < job->nlocal; r++) {
+	for (uint32_t r = 0; job->peers->replica && r < job->nlocal; r++) {
 		uint64_t bit = 1ull << r;
 		if (__builtin_popcountll(restore->fetching) >= AT_ONCE)
 			return;

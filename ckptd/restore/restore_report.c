@@ -1,5 +1,4 @@
 /* What this node has to restore from: in memory, and on storage. */
-#include "daemon.h"
 #include "participant/room.h"
 #include "restore/restore_private.h"
 #include "save/room.h"

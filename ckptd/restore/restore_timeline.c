@@ -3,7 +3,6 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "daemon.h"
 
 #include <stdarg.h>
 #include <stdio.h>

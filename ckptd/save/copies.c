@@ -2,9 +2,9 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "daemon.h"
 #include "participant/room.h"
 #include "replication/room.h"
+#include "runtime/room.h"
 #include "save/saves_private.h"
 
 #include <string.h>
@@ -21,28 +21,28 @@ void copies_init(struct copies *c, struct job *job)
 
 void copies_leave(struct copies *c)
 {
-	if (c->job->daemon->peers.replica)
-		replica_leave(c->job->daemon->peers.replica, c->job->name);
+	if (c->job->peers->replica)
+		replica_leave(c->job->peers->replica, c->job->name);
 }
 
 void copies_end(struct copies *c)
 {
 	const struct job *job = c->job;
-	if (job->daemon->peers.replica && job->world && job->nlocal == job->world && !c->unserved)
-		replica_end(job->daemon->peers.replica, job->name);
+	if (job->peers->replica && job->world && job->nlocal == job->world && !c->unserved)
+		replica_end(job->peers->replica, job->name);
 	else
 		copies_leave(c);
 }
 
 unsigned copies_wanted(const struct job *job)
 {
-	return job->daemon->peers.replica ? (unsigned)job->policy.copies : 0;
+	return job->peers->replica ? (unsigned)job->policy.copies : 0;
 }
 
 void copies_epoch(struct copies *c)
 {
-	if (c->job->daemon->peers.replica)
-		replica_epoch(c->job->daemon->peers.replica, c->job->name, c->job->epoch);
+	if (c->job->peers->replica)
+		replica_epoch(c->job->peers->replica, c->job->name, c->job->epoch);
 }
 
 /* ---- what the coordinator says --------------------------------------------------------------------------------- */
@@ -107,8 +107,8 @@ void copies_replicated(struct copies *c, struct step_id id)
 	if (!newer && !(ordered(c) && !step_compare(id, c->id)))
 		return;
 	c->replicated = id;
-	if (newer && old.epoch && c->job->daemon->peers.replica) /* nodes that were holders once */
-		replica_forget(c->job->daemon->peers.replica, c->job->name, old);
+	if (newer && old.epoch && c->job->peers->replica) /* nodes that were holders once */
+		replica_forget(c->job->peers->replica, c->job->name, old);
 }
 
 void copies_durable(struct copies *c, struct step_id id)
@@ -124,7 +124,7 @@ static uint64_t missing(const struct copies *c)
 	const struct job *job = c->job;
 	uint64_t found = 0;
 	for (uint32_t r = 0; r < job->nlocal; r++)
-		if (!replica_whole(job->daemon->peers.replica, job->name, job->ranks[r].id, c->id))
+		if (!replica_whole(job->peers->replica, job->name, job->ranks[r].id, c->id))
 			found |= 1ull << r;
 	return found;
 }
@@ -202,8 +202,8 @@ static int send_part(struct copies *c, const struct snapshot *s, uint32_t index)
 				    .leaves = part->leaves,
 				    .copies = copies_wanted(job),
 				    .done = sent,
-				    .arg = job->daemon};
-	return replica_send(job->daemon->peers.replica, &what);
+				    .arg = job->jobs};
+	return replica_send(job->peers->replica, &what);
 }
 
 static void send_parts(struct copies *c)
@@ -237,7 +237,7 @@ static bool must_wait(const struct copies *c)
 
 void copies_tick(struct copies *c)
 {
-	if (!copies_wanted(c->job) || c->job->daemon->runtime.stopping)
+	if (!copies_wanted(c->job) || c->job->runtime->stopping)
 		return;
 	if (!ordered(c)) {
 		yield_in_time(c);

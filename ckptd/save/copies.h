@@ -59,7 +59,7 @@ void copies_refused(struct copies *copies, int rc);
 void copies_replicated(struct copies *copies, struct step_id id);
 void copies_durable(struct copies *copies, struct step_id id);
 
-/* For replica_config.find; arg: struct daemon. */
+/* For replica_config.find; arg: struct jobs. */
 int copies_find(void *arg, const char *job, uint32_t rank, struct step_id id, struct memory **mem, uint32_t *slot);
 
 #endif

@@ -5,7 +5,6 @@
 #include "base/clock.h"
 #include "base/failpoint.h"
 #include "base/log.h"
-#include "daemon.h"
 #include "job/job.h"
 #include "runtime/room.h"
 #include "save/room.h"
@@ -120,7 +119,7 @@ static void done(struct work *work)
 
 static void start(struct health_marks *v, struct noted_mark *said)
 {
-	struct daemon *daemon = v->job->daemon;
+	struct runtime *runtime = v->job->runtime;
 	struct mark_work *w = calloc(1, sizeof(*w));
 	said->due = false;
 	if (!w) {
@@ -130,7 +129,7 @@ static void start(struct health_marks *v, struct noted_mark *said)
 	}
 	w->work = (struct work){.run = run, .done = done};
 	w->health_marks = v;
-	w->store = daemon->runtime.config.store;
+	w->store = runtime->config.store;
 	w->old = said->old;
 	w->mark =
 		(struct health_mark){.id = said->is.id, .given_at = said->is.given_at, .unhealthy = said->is.unhealthy};
@@ -138,7 +137,7 @@ static void start(struct health_marks *v, struct noted_mark *said)
 	memcpy(w->mark.reason, said->is.reason, sizeof(said->is.reason));
 	v->writing = true;
 	v->at = said->is.id;
-	pool_submit(daemon->runtime.pool, &w->work);
+	pool_submit(runtime->pool, &w->work);
 }
 
 static void pump(struct health_marks *v)
@@ -151,7 +150,7 @@ static void pump(struct health_marks *v)
 /* What was saved in an epoch without a name in a store is in memory alone. */
 static bool may_be_stored(const struct health_marks *v, struct step_id id)
 {
-	return v->job->daemon->runtime.config.store && id.epoch <= EPOCH_MAX;
+	return v->job->runtime->config.store && id.epoch <= EPOCH_MAX;
 }
 
 static void want(struct health_marks *v, struct noted_mark *said)

@@ -2,7 +2,6 @@
 
 #include "arena/room.h"
 #include "base/log.h"
-#include "daemon.h"
 #include "store/read/repo.h"
 
 struct lookup {
@@ -38,12 +37,12 @@ static bool stands(void *arg, struct step_id id)
 }
 
 /* False: nothing of the job is known to stand there. */
-static bool open_job(struct daemon *daemon, struct lookup *l)
+static bool open_job(const char *store, struct lookup *l)
 {
 	struct err err = {{0}};
-	if (!daemon->runtime.config.store)
+	if (!store)
 		return false;
-	if (repo_open(daemon->runtime.config.store, &l->repo, &err)) {
+	if (repo_open(store, &l->repo, &err)) {
 		log_warn("job %s: what of rank %u stands in the store is not known: %s", l->job, l->rank, err.text);
 		return false;
 	}
@@ -53,10 +52,10 @@ static bool open_job(struct daemon *daemon, struct lookup *l)
 	return l->job_dir >= 0;
 }
 
-void levels_close(struct daemon *daemon, const char *job, struct memory *mem)
+void levels_close(const char *store, const char *job, struct memory *mem)
 {
 	struct lookup l = {.job = job, .rank = mem->table->reg.rank};
-	bool open = open_job(daemon, &l);
+	bool open = open_job(store, &l);
 	memory_close_levels(mem, open ? stands : NULL, &l);
 	if (!open)
 		return;

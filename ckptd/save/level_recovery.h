@@ -3,11 +3,10 @@
 #ifndef CKPTD_SAVE_LEVEL_RECOVERY_H
 #define CKPTD_SAVE_LEVEL_RECOVERY_H
 
-struct daemon;
 struct memory;
 
 /* Closes them (memory_close_levels): what stands in the store of this job is shown as durable. Reads the store: once per arena, on the loop's
  * thread, as the choice of an epoch does. A store that cannot be read confirms nothing. */
-void levels_close(struct daemon *daemon, const char *job, struct memory *mem);
+void levels_close(const char *store, const char *job, struct memory *mem);
 
 #endif

@@ -2,8 +2,9 @@
 
 #include "base/bytes.h"
 #include "base/log.h"
-#include "daemon.h"
+#include "checkpoint/room.h"
 #include "job/job.h"
+#include "runtime/room.h"
 #include "save/saves_private.h"
 
 #include <assert.h>
@@ -61,7 +62,7 @@ void queue_finish(struct saves *saves)
 		return;
 	struct snapshot *newest = saves_in_memory(saves, UINT64_MAX);
 	bool lost = saves->until_due + 1 < saves->job->policy.persist_every;
-	if (!newest || !lost || newest->state != SNAPSHOT_CAPTURED || newest->commit || saves->daemon->storage.root < 0)
+	if (!newest || !lost || newest->state != SNAPSHOT_CAPTURED || newest->commit || saves->job->storage->root < 0)
 		return;
 	log_info("job %s: the last saves were passed over: step %lu is written after all", saves->job->name,
 		 (unsigned long)newest->id.step);
@@ -70,7 +71,7 @@ void queue_finish(struct saves *saves)
 
 int queue_flush(struct saves *saves, struct step_id *id, struct err *err)
 {
-	if (saves->daemon->storage.root < 0)
+	if (saves->job->storage->root < 0)
 		return err_set(err, -EINVAL, "this daemon has no store: start ckptd with --store");
 	if (!saves_decide(saves))
 		return err_set(err, -EINVAL,
@@ -134,7 +135,7 @@ static bool waits(const struct snapshot *s)
 /* What no policy lets through. */
 static void give_up_hopeless(struct saves *saves, struct snapshot *s)
 {
-	if (saves->daemon->storage.root < 0)
+	if (saves->job->storage->root < 0)
 		snapshot_fail(s, -EINVAL, "this daemon has no store: start ckptd with --store, or save to memory");
 	else if (s->id.epoch > EPOCH_MAX)
 		snapshot_fail(s, -EOVERFLOW, "epoch %u has no name in a store: start the job anew under another name",
@@ -248,5 +249,5 @@ struct snapshot *queue_next(struct saves *saves)
 	}
 	struct snapshot *next =
 		saves->job->policy.save_policy == SAVE_NEWEST ? choose_newest(saves) : choose_first(saves);
-	return saves->committing || saves->daemon->runtime.stopping ? NULL : next;
+	return saves->committing || saves->job->runtime->stopping ? NULL : next;
 }

@@ -1,7 +1,6 @@
 #include "save/save_stats.h"
 
 #include "base/clock.h"
-#include "daemon.h"
 #include "job/job.h"
 #include "runtime/room.h"
 
@@ -49,7 +48,7 @@ static void finish(struct job *job, struct save_record *r)
 	if (r->final || !r->id.epoch)
 		return;
 	r->final = true;
-	spanlog_save(job->daemon->runtime.spanlog, job->name, r);
+	spanlog_save(job->runtime->spanlog, job->name, r);
 }
 
 static struct save_record *find(struct save_stats *m, struct step_id id)

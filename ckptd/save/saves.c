@@ -6,9 +6,9 @@
 #include "base/log.h"
 #include "catalog/room.h"
 #include "checkpoint/room.h"
-#include "daemon.h"
 #include "job/job.h"
 #include "participant/room.h"
+#include "runtime/room.h"
 #include "save/save_policy.h"
 
 #include <stdio.h>
@@ -16,9 +16,9 @@
 
 #define VERIFY_PATIENCE (5 * CLOCK_NS_PER_S)
 
-void saves_init(struct saves *saves, struct daemon *daemon, struct job *job)
+void saves_init(struct saves *saves, struct job *job)
 {
-	*saves = (struct saves){.daemon = daemon, .job = job, .bucket = {.rate = &job->policy.write_bandwidth}};
+	*saves = (struct saves){.job = job, .bucket = {.rate = &job->policy.write_bandwidth}};
 	list_init(&saves->snapshots);
 }
 
@@ -237,13 +237,13 @@ static int start_commit(struct saves *saves, struct snapshot *s)
 	for (uint32_t r = 0; r < s->nparts; r++)
 		s->commit_ranks[r] = (struct node_part_rank){
 			.mem = s->parts[r].mem, .slot = s->parts[r].slot, .leaves = s->parts[r].leaves};
-	c->disk = saves->daemon->storage.disk;
-	c->throttle = &saves->daemon->storage.writes;
+	c->disk = saves->job->storage->disk;
+	c->throttle = &saves->job->storage->writes;
 	c->bucket = &saves->bucket;
 	c->previous = &saves->previous;
 	c->full_every = saves->job->policy.full_every;
-	c->packing = saves->job->policy.compress == COMPRESS_ZSTD ? &saves->daemon->storage.packing : NULL;
-	c->root = saves->daemon->storage.root;
+	c->packing = saves->job->policy.compress == COMPRESS_ZSTD ? &saves->job->storage->packing : NULL;
+	c->root = saves->job->storage->root;
 	c->id = s->id;
 	c->world = saves->job->world;
 	c->nranks = s->nparts;
@@ -255,7 +255,7 @@ static int start_commit(struct saves *saves, struct snapshot *s)
 	c->done = commit_done;
 	c->arg = s;
 	snprintf(c->job, sizeof(c->job), "%s", saves->job->name);
-	snprintf(c->node, sizeof(c->node), "%s", saves->daemon->runtime.config.node);
+	snprintf(c->node, sizeof(c->node), "%s", saves->job->runtime->config.node);
 	s->commit = c;
 	s->commit_ns = clock_now();
 	saves->committing = s;
@@ -305,17 +305,17 @@ static void verify_done(void *arg, struct step_id id, int rc, const struct err *
 	if (!rc && err->text[0]) {
 		log_warn("job %s: step %lu epoch %u: %s", saves->job->name, (unsigned long)id.step, id.epoch,
 			 err->text);
-		catalog_event(saves->daemon->storage.catalog, saves->job->name, id, "repaired", err->text);
+		catalog_event(saves->job->storage->catalog, saves->job->name, id, "repaired", err->text);
 	}
 	if (!rc || rc == -EBADMSG) /* could not be read says nothing about the bytes */
-		catalog_verified(saves->daemon->storage.catalog, saves->job->name, id, rc);
+		catalog_verified(saves->job->storage->catalog, saves->job->name, id, rc);
 	if (s && s->verify == VERIFY_READING)
 		s->verify = VERIFY_AWAITED;
 	if (s && !rc)
 		participant_reached(saves->job, id, LEVEL_VERIFIED);
 	else if (s)
 		snapshot_fail(s, rc, "reading back found: %s", err->text);
-	gc_want(saves->daemon->storage.gc, saves->job);
+	gc_want(saves->job->storage->gc, saves->job);
 	saves_pump(saves);
 }
 
@@ -352,7 +352,7 @@ static void bound_verify(struct saves *saves)
 static void pump_verify(struct saves *saves)
 {
 	bound_verify(saves);
-	if (saves->verifying || saves->daemon->runtime.stopping || (saves->committing && !overdue(saves)))
+	if (saves->verifying || saves->job->runtime->stopping || (saves->committing && !overdue(saves)))
 		return;
 	for (struct list *node = saves->snapshots.prev; node != &saves->snapshots; node = node->prev) {
 		struct snapshot *s = snapshot_of(node);
@@ -365,9 +365,9 @@ static void pump_verify(struct saves *saves)
 					.id = s->id,
 					.rate = saves->job->policy.read_bandwidth,
 					.donor = donor,
-					.store = saves->daemon->runtime.config.store,
-					.meter = &saves->daemon->storage.reads,
-					.pool = saves->daemon->runtime.reader,
+					.store = saves->job->runtime->config.store,
+					.meter = &saves->job->storage->reads,
+					.pool = saves->job->runtime->reader,
 					.done = verify_done,
 					.arg = saves};
 		rc = rc ? rc : readback_start(&what, &saves->verifying);
@@ -414,7 +414,7 @@ static bool at_work_here(const struct saves *saves)
 
 bool saves_at_work(const struct saves *saves)
 {
-	return at_work_here(saves) || host_busy(saves->daemon, saves->job->name);
+	return at_work_here(saves) || host_busy(saves->job->control, saves->job->name);
 }
 
 bool saves_idle_here(const struct saves *saves)
@@ -431,7 +431,7 @@ bool saves_idle_here(const struct saves *saves)
 
 bool saves_idle(const struct saves *saves)
 {
-	if (!saves_idle_here(saves) || host_busy(saves->daemon, saves->job->name))
+	if (!saves_idle_here(saves) || host_busy(saves->job->control, saves->job->name))
 		return false;
 	list_for(node, &saves->snapshots)
 		if (saves_wants_commit(snapshot_of(node)))
@@ -466,7 +466,7 @@ void saves_report(struct saves *saves, const struct snapshot *s, int rc)
 						: "not on storage",
 		 s->err.text);
 	if (!wanted)
-		catalog_event(saves->daemon->storage.catalog, saves->job->name, s->id, "save-failed", s->err.text);
+		catalog_event(saves->job->storage->catalog, saves->job->name, s->id, "save-failed", s->err.text);
 	job_event(saves->job, s->id, rc, s->err.text);
 }
 

@@ -6,12 +6,10 @@
 #include "runtime/room.h"
 #include "save/snapshot.h"
 
-struct daemon;
 struct job;
 struct verify_item;
 
 struct saves {
-	struct daemon *daemon;
 	struct job *job;
 	struct list snapshots; /* ordered by (epoch, step) */
 	struct step_id lent;   /* ranks are restoring from its slots: they stay; epoch 0: none */
@@ -36,7 +34,7 @@ static inline struct snapshot *snapshot_of(struct list *node)
 	return list_entry(node, struct snapshot, link);
 }
 
-void saves_init(struct saves *saves, struct daemon *daemon, struct job *job);
+void saves_init(struct saves *saves, struct job *job);
 /* Nothing may run any more (saves_idle). */
 void saves_free(struct saves *saves);
 

@@ -6,7 +6,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "catalog/room.h"
-#include "daemon.h"
+#include "checkpoint/room.h"
 #include "participant/room.h"
 #include "save/replica_digests.h"
 
@@ -166,11 +166,11 @@ static void set_durable(struct saves *saves, struct snapshot *s)
 	if (saves->job->policy.verify)
 		s->verify = saves_decide(saves) ? VERIFY_QUEUED : VERIFY_AWAITED;
 	tell_durable(saves, s, c);
-	catalog_committed(saves->daemon->storage.catalog, saves->job->name, s->id, c->bytes, (uint32_t)c->files,
+	catalog_committed(saves->job->storage->catalog, saves->job->name, s->id, c->bytes, (uint32_t)c->files,
 			  saves->job->world);
 	snapshot_publish(s);
 	if (s->verify != VERIFY_QUEUED)
-		gc_want(saves->daemon->storage.gc, saves->job);
+		gc_want(saves->job->storage->gc, saves->job);
 	health_marks_durable(&saves->job->health_marks, s->id);
 	halt_durable(saves->job);
 	node_part_end(s->commit);

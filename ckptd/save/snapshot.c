@@ -4,7 +4,6 @@
 #include "base/clock.h"
 #include "base/failpoint.h"
 #include "base/log.h"
-#include "daemon.h"
 #include "job/job.h"
 #include "runtime/room.h"
 #include "save/replica_digests.h"
@@ -138,7 +137,7 @@ static void submit(struct digest_work *w)
 {
 	w->part->in_flight++;
 	w->s->works++;
-	pool_submit(w->s->saves->daemon->runtime.pool, &w->work);
+	pool_submit(w->s->saves->job->runtime->pool, &w->work);
 }
 
 static int submit_digest(struct snapshot *s, struct part *part, uint64_t count)

@@ -6,8 +6,8 @@
 #include "catalog/room.h"
 #include "checkpoint/room.h"
 #include "control/room.h"
-#include "daemon.h"
 #include "job/room.h"
+#include "runtime/room.h"
 #include "upkeep/gc_delete.h"
 #include "upkeep/gc_plan.h"
 
@@ -30,7 +30,7 @@ struct wish {
 };
 
 struct gc {
-	struct daemon *daemon;
+	struct jobs *jobs;
 	struct pool *pool; /* one thread: a store that is slow to list holds up nobody else */
 	struct list wishes;
 	unsigned nwishes;
@@ -150,7 +150,7 @@ static void submit(struct gc *gc, enum gc_state state, struct disk_op op)
 	gc->op = op;
 	gc->op.done = advance;
 	gc->op.arg = gc;
-	disk_submit(gc->daemon->storage.disk, &gc->op);
+	disk_submit(gc->jobs->storage->disk, &gc->op);
 }
 
 static void end_round(struct gc *gc)
@@ -159,7 +159,7 @@ static void end_round(struct gc *gc)
 		want_again(gc, gc->plan);
 	gc_plan_free(gc->plan);
 	gc->plan = NULL;
-	directory_lock_give(gc->daemon, &gc->directory_lock);
+	directory_lock_give(gc->jobs->control, &gc->directory_lock);
 	gc->state = GC_IDLE;
 }
 
@@ -179,7 +179,7 @@ static void close_job(struct gc *gc)
 static uint64_t pace(void *arg)
 {
 	const struct gc *gc = arg;
-	list_for(node, &gc->daemon->jobs.list)
+	list_for(node, &gc->jobs->list)
 		if (list_entry(node, struct job, link)->saves.committing)
 			return SWEEP_PACE_BESIDE;
 	return SWEEP_PACE_ALONE;
@@ -204,13 +204,13 @@ static void sweep_next(struct gc *gc)
 	struct gc_plan *p = gc->plan;
 	while (gc->at < p->nvictims && !p->victims[gc->at].moved)
 		gc->at++;
-	if (gc->at == p->nvictims || !gc->synced || gc->daemon->runtime.stopping) {
+	if (gc->at == p->nvictims || !gc->synced || gc->jobs->runtime->stopping) {
 		close_job(gc);
 		return;
 	}
 	const struct gc_victim *v = &p->victims[gc->at];
 	gc->state = GC_SWEEP;
-	gc->sweep = (struct sweep){.disk = gc->daemon->storage.disk,
+	gc->sweep = (struct sweep){.disk = gc->jobs->storage->disk,
 				   .job_dir = gc->job_dir,
 				   .name = v->trash,
 				   .files = v->files,
@@ -253,17 +253,16 @@ static void unlock(struct gc *gc)
 /* What has come into use since the plan was made stays. While ranks are restored nobody knows from which: all stay. */
 static bool still_goes(const struct gc *gc, const struct gc_victim *v)
 {
-	const struct job *job = v->checkpoint ? job_find(gc->daemon, gc->plan->job) : NULL;
+	const struct job *job = v->checkpoint ? job_find(gc->jobs, gc->plan->job) : NULL;
 	return !job || (restore_idle(&job->restore) && !in_use(job, v->id));
 }
 
 static void moved(struct gc *gc, int64_t result)
 {
 	struct gc_victim *v = &gc->plan->victims[gc->at++];
-	struct daemon *d = gc->daemon;
 	struct disk_stat st;
 	/* A server whose answer was lost may say so of what it has moved. */
-	if (result == -ENOENT && !disk_stat_at(d->storage.disk, gc->job_dir, v->trash, &st))
+	if (result == -ENOENT && !disk_stat_at(gc->jobs->storage->disk, gc->job_dir, v->trash, &st))
 		result = 0;
 	v->moved = result >= 0;
 	if (result < 0 && result != -ENOENT)
@@ -271,8 +270,8 @@ static void moved(struct gc *gc, int64_t result)
 	else if (result >= 0 && v->checkpoint) {
 		log_info("job %s: step %lu epoch %u is removed: no rule keeps it", gc->plan->job,
 			 (unsigned long)v->id.step, v->id.epoch);
-		catalog_removed(d->storage.catalog, gc->plan->job, v->id);
-		catalog_event(d->storage.catalog, gc->plan->job, v->id, "removed", "no rule keeps it");
+		catalog_removed(gc->jobs->storage->catalog, gc->plan->job, v->id);
+		catalog_event(gc->jobs->storage->catalog, gc->plan->job, v->id, "removed", "no rule keeps it");
 	} else if (result >= 0) {
 		log_info("%s/%s, left by a crash, is deleted", gc->plan->job, v->name);
 	}
@@ -292,7 +291,7 @@ static void move_next(struct gc *gc)
 	struct gc_plan *p = gc->plan;
 	while (gc->at < p->nvictims && (p->victims[gc->at].moved || !still_goes(gc, &p->victims[gc->at])))
 		gc->at++;
-	if (gc->daemon->runtime.stopping)
+	if (gc->jobs->runtime->stopping)
 		gc->at = p->nvictims;
 	if (gc->at < p->nvictims) {
 		const struct gc_victim *v = &p->victims[gc->at];
@@ -343,33 +342,33 @@ static void plan_done(struct work *work)
 	gc->synced = false;
 	if (!p->nvictims) /* the lock is free again */
 		end_round(gc);
-	else if (gc->daemon->runtime.stopping)
+	else if (gc->jobs->runtime->stopping)
 		unlock(gc);
 	else
 		submit(gc, GC_OPEN_JOB,
 		       (struct disk_op){
-			       .kind = DISK_OPEN, .dir = gc->daemon->storage.root, .name = p->job, .flags = DISK_DIR});
+			       .kind = DISK_OPEN, .dir = gc->jobs->storage->root, .name = p->job, .flags = DISK_DIR});
 }
 
 /* False: not now. */
 static bool start_round(struct gc *gc, const struct wish *w)
 {
-	const struct job *job = w->job[0] ? job_find(gc->daemon, w->job) : NULL;
+	const struct job *job = w->job[0] ? job_find(gc->jobs, w->job) : NULL;
 	if (w->retain && job && !restore_idle(&job->restore))
 		return false;
-	if (!directory_lock_to_remove(gc->daemon, w->job, &gc->directory_lock))
+	if (!directory_lock_to_remove(gc->jobs->control, w->job, &gc->directory_lock))
 		return true;
 	struct gc_plan *p = calloc(1, sizeof(*p));
 	if (!p) {
-		directory_lock_give(gc->daemon, &gc->directory_lock);
+		directory_lock_give(gc->jobs->control, &gc->directory_lock);
 		return true;
 	}
-	p->store = gc->daemon->runtime.config.store;
+	p->store = gc->jobs->runtime->config.store;
 	snprintf(p->job, sizeof(p->job), "%s", w->job);
 	p->retain = w->retain;
 	p->litter = w->litter;
 	p->policy = w->policy;
-	p->collect_after_ns = gc->daemon->runtime.config.collect_after_ms * CLOCK_NS_PER_MS;
+	p->collect_after_ns = gc->jobs->runtime->config.collect_after_ms * CLOCK_NS_PER_MS;
 	p->arg = gc;
 	p->work = (struct work){.run = run_plan, .done = plan_done};
 	if (w->retain && job)
@@ -439,11 +438,11 @@ void gc_tick(struct gc *gc)
 	if (!gc)
 		return;
 	uint64_t now = clock_now();
-	if (gc->state == GC_SWEEP && gc->daemon->runtime.stopping)
+	if (gc->state == GC_SWEEP && gc->jobs->runtime->stopping)
 		sweep_stop(&gc->sweep);
 	else if (gc->state == GC_SWEEP)
 		sweep_tick(&gc->sweep);
-	if (gc->daemon->runtime.stopping || gc->state != GC_IDLE || now < gc->retry_ns)
+	if (gc->jobs->runtime->stopping || gc->state != GC_IDLE || now < gc->retry_ns)
 		return;
 	if (now >= gc->walk_ns) {
 		gc->walk_ns = now + WALK_EVERY;
@@ -454,12 +453,12 @@ void gc_tick(struct gc *gc)
 
 /* ---- life ------------------------------------------------------------------------------------------------------ */
 
-int gc_new(struct daemon *daemon, struct gc **out, struct err *err)
+int gc_new(struct jobs *jobs, struct gc **out, struct err *err)
 {
 	struct gc *gc = calloc(1, sizeof(*gc));
 	if (!gc)
 		return err_set(err, -ENOMEM, "no memory to collect what is to go");
-	gc->daemon = daemon;
+	gc->jobs = jobs;
 	gc->job_dir = gc->directory_lock = -1;
 	list_init(&gc->wishes);
 	int rc = pool_new(1, &gc->pool, err);

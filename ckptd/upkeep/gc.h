@@ -17,11 +17,11 @@
 
 #include <stdbool.h>
 
-struct daemon;
+struct jobs;
 struct gc;
 
 /* The store is open and locked. */
-int gc_new(struct daemon *daemon, struct gc **out, struct err *err);
+int gc_new(struct jobs *jobs, struct gc **out, struct err *err);
 /* gc_idle, or the disk was told to forget everything. */
 void gc_free(struct gc *gc);
 /* All that follows tolerates NULL: no store; so does gc_want (job/job.h). */

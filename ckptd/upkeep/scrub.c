@@ -5,7 +5,6 @@
 #include "base/log.h"
 #include "catalog/room.h"
 #include "checkpoint/room.h"
-#include "daemon.h"
 #include "job/room.h"
 #include "runtime/room.h"
 #include "store/read/repo.h"
@@ -26,7 +25,9 @@ struct due {
 };
 
 struct scrub {
-	struct daemon *daemon;
+	struct runtime *runtime;
+	struct storage *storage;
+	struct jobs *jobs;
 	struct pool *pool; /* one thread */
 	enum scrub_state state;
 	uint64_t next_ns; /* when it looks again */
@@ -78,7 +79,7 @@ static void plan_run(struct work *work)
 	struct err err = {0};
 	size_t n = 0;
 	scrub->ndue = scrub->at = 0;
-	int rc = repo_open(scrub->daemon->runtime.config.store, &repo, &err);
+	int rc = repo_open(scrub->runtime->config.store, &repo, &err);
 	if (!rc)
 		rc = repo_scan(&repo, NULL, &refs, &n, &err);
 	for (size_t i = 0; !rc && i < n; i++)
@@ -97,7 +98,7 @@ static void plan_done(struct work *work)
 
 static void plan(struct scrub *scrub)
 {
-	uint64_t now = clock_wall(), age = scrub->daemon->runtime.config.scrub_interval_ms * CLOCK_NS_PER_MS;
+	uint64_t now = clock_wall(), age = scrub->runtime->config.scrub_interval_ms * CLOCK_NS_PER_MS;
 	scrub->before_ns = now > age ? now - age : 0;
 	scrub->work = (struct work){.run = plan_run, .done = plan_done};
 	scrub->state = SCRUB_PLAN;
@@ -108,8 +109,8 @@ static void plan(struct scrub *scrub)
 
 static void tell(struct scrub *scrub, const struct due *d, int rc, const struct err *err)
 {
-	struct catalog *catalog = scrub->daemon->storage.catalog;
-	struct job *job = job_find(scrub->daemon, d->job);
+	struct catalog *catalog = scrub->storage->catalog;
+	struct job *job = job_find(scrub->jobs, d->job);
 	if (rc && rc != -EBADMSG) {
 		if (rc != -ECANCELED && rc != -ENOENT)
 			log_warn("job %s: step %lu epoch %u could not be read again: %s", d->job,
@@ -140,12 +141,12 @@ static void read_done(void *arg, struct step_id id, int rc, const struct err *er
 static void read_next(struct scrub *scrub)
 {
 	const struct due *d = &scrub->due[scrub->at];
-	const struct job *job = job_find(scrub->daemon, d->job);
+	const struct job *job = job_find(scrub->jobs, d->job);
 	struct readback what = {.job = d->job,
 				.id = d->id,
 				.rate = job ? job->policy.read_bandwidth : 0,
-				.store = scrub->daemon->runtime.config.store,
-				.meter = &scrub->daemon->storage.reads,
+				.store = scrub->runtime->config.store,
+				.meter = &scrub->storage->reads,
 				.pool = scrub->pool,
 				.gait = &scrub->gait,
 				.done = read_done,
@@ -156,9 +157,9 @@ static void read_next(struct scrub *scrub)
 		scrub->state = SCRUB_READ;
 }
 
-static bool disk_is_wanted(const struct daemon *daemon)
+static bool disk_is_wanted(const struct jobs *jobs)
 {
-	list_for(node, &daemon->jobs.list)
+	list_for(node, &jobs->list)
 		if (list_entry(node, struct job, link)->saves.committing)
 			return true;
 	return false;
@@ -168,8 +169,8 @@ void scrub_tick(struct scrub *scrub)
 {
 	if (!scrub)
 		return;
-	bool wanted = disk_is_wanted(scrub->daemon), off = !scrub->daemon->runtime.config.scrub_interval_ms;
-	bool stop = scrub->daemon->runtime.stopping || off;
+	bool wanted = disk_is_wanted(scrub->jobs), off = !scrub->runtime->config.scrub_interval_ms;
+	bool stop = scrub->runtime->stopping || off;
 	atomic_store(&scrub->gait, stop ? READBACK_STOP : wanted ? READBACK_HOLD : READBACK_GO);
 	if (stop || wanted || scrub->state != SCRUB_IDLE)
 		return;
@@ -181,12 +182,14 @@ void scrub_tick(struct scrub *scrub)
 
 /* ---- life --------------------------------------------------------------------------------------------------------- */
 
-int scrub_new(struct daemon *daemon, struct scrub **out, struct err *err)
+int scrub_new(struct jobs *jobs, struct scrub **out, struct err *err)
 {
 	struct scrub *scrub = calloc(1, sizeof(*scrub));
 	if (!scrub)
 		return err_set(err, -ENOMEM, "no memory to read checkpoints again");
-	scrub->daemon = daemon;
+	scrub->runtime = jobs->runtime;
+	scrub->storage = jobs->storage;
+	scrub->jobs = jobs;
 	int rc = pool_new(1, &scrub->pool, err);
 	if (rc) {
 		free(scrub);

@@ -11,11 +11,11 @@
 
 #include <stdbool.h>
 
-struct daemon;
+struct jobs;
 struct scrub;
 
 /* The store is open. */
-int scrub_new(struct daemon *daemon, struct scrub **out, struct err *err);
+int scrub_new(struct jobs *jobs, struct scrub **out, struct err *err);
 /* Ends what is being read; scrub_idle, or the process ends. */
 void scrub_free(struct scrub *scrub);
 /* All that follows tolerates NULL: no store. Each tick: begins, holds still, and when the daemon stops gives up what is under way. */

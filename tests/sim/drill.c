@@ -12,7 +12,7 @@ void drill_turn(struct node *node, bool disk)
 	if (disk)
 		disk_poll(node->daemon.storage.disk, 0);
 	pool_poll(node->daemon.runtime.pool);
-	hosts_tick(&node->daemon, clock_now());
+	hosts_tick(&node->daemon.control, clock_now());
 	SIM_CHECK(job_tick(node->job), "the job has ended");
 	clock_advance(CLOCK_NS_PER_MS / 100);
 }

@@ -295,7 +295,7 @@ static void check_coordinators(void)
 {
 	unsigned n = 0;
 	for (unsigned i = 0; fleet.registry && i < fleet.n; i++)
-		n += fleet.nodes[i].up && host_here(&fleet.nodes[i].daemon, FLEET_JOB);
+		n += fleet.nodes[i].up && host_here(&fleet.nodes[i].daemon.control, FLEET_JOB);
 	SIM_CHECK(n <= 1, "%u daemons coordinate the job", n);
 }
 
@@ -303,7 +303,7 @@ static void count_resumed(void)
 {
 	const struct fleet_node *n = fleet.registry ? fleet_coordinator() : NULL;
 	const struct fleet_epoch *e = fleet.nepochs ? &fleet.epochs[fleet.nepochs - 1] : NULL;
-	struct coord_view v = n ? host_view(&n->daemon, FLEET_JOB) : (struct coord_view){0};
+	struct coord_view v = n ? host_view(&n->daemon.control, FLEET_JOB) : (struct coord_view){0};
 	if (!e || !v.epoch || v.entered != e->epoch || e->term == fleet_term() || fleet.resumed_term == fleet_term())
 		return;
 	fleet.resumed_term = fleet_term();

@@ -54,7 +54,7 @@ static bool drain(struct fleet_node *n, bool drained)
 	char name[8];
 	snprintf(name, sizeof(name), "n%u", n->id);
 	struct fleet_node *first = fleet_coordinator();
-	if (!first || n->assignment.leaving || membership_drain(&first->daemon, FLEET_JOB, name, drained, &err))
+	if (!first || n->assignment.leaving || membership_drain(&first->daemon.control, FLEET_JOB, name, drained, &err))
 		return false;
 	fleet_trace("node %u is %s", n->id, drained ? "drained" : "not drained any more");
 	fleet_sum.drains += drained;

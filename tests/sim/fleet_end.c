@@ -49,8 +49,8 @@ static bool all_ended(bool cut)
 		if (fleet.nodes[i].nranks && !has_ended(&fleet.nodes[i]))
 			return false;
 	const struct fleet_node *first = fleet_coordinator();
-	return !first || !host_has(&first->daemon, FLEET_JOB) ||
-	       (cut && !host_view(&first->daemon, FLEET_JOB).attending);
+	return !first || !host_has(&first->daemon.control, FLEET_JOB) ||
+	       (cut && !host_view(&first->daemon.control, FLEET_JOB).attending);
 }
 
 /* Its ranks are needed by those that are still there; or what they had prepared is, of a save that a node was cut off from. */

@@ -106,7 +106,7 @@ void launcher_greet(struct fleet_node *n)
 		return;
 	fleet_each(r) if (r->home == n->id && r->held) hello.epoch = n->heard;
 	struct client *client = client_new();
-	if (job_hello(&n->daemon, client, &hello, getpid(), &job, &none, &err)) {
+	if (job_hello(&n->daemon.jobs, client, &hello, getpid(), &job, &none, &err)) {
 		fleet_trace("node %u: its launcher is refused: %s", n->id, err.text);
 		client_free(client); /* it tries again */
 		return;
@@ -370,7 +370,7 @@ static bool drained(uint32_t node)
 	const struct membership *at = NULL;
 	struct membership_view v;
 	const struct fleet_node *first = fleet_coordinator();
-	while (first && membership_next(&first->daemon, &at, &v))
+	while (first && membership_next(&first->daemon.control, &at, &v))
 		if (v.assignment->nodes[node].leaving)
 			return true;
 	return false;

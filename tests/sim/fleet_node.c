@@ -89,7 +89,8 @@ void fleet_start(struct fleet_node *n)
 	struct disk_faults none = {0}, were = disk_sim_faults(&none); /* one that cannot start is restarted */
 	struct daemon *d = &n->daemon;
 	fleet_trace("node %u: its daemon starts", n->id);
-	*d = (struct daemon){.storage.root = -1, .runtime.started_ns = clock_now()};
+	daemon_init(d);
+	d->runtime.started_ns = clock_now();
 	list_init(&d->jobs.list);
 	list_init(&d->control.hosts);
 	configure(n);
@@ -103,7 +104,7 @@ void fleet_start(struct fleet_node *n)
 	if (!rc)
 		rc = startup_store(d, &n->lock, &err);
 	if (!rc)
-		rc = peers_open(d, &err);
+		rc = peers_open(&d->dispatch, &err);
 	SIM_CHECK(!rc, "the daemon of node %u cannot start: %s", n->id, err.text);
 	disk_sim_faults(&were);
 	n->up = true;
@@ -137,15 +138,15 @@ static void tear_down(struct fleet_node *n)
 	struct daemon *d = &n->daemon;
 	fleet_each(r) if (r->mem && r->home == n->id) memcpy(&heads[r - fleet.ranks], r->mem->head, sizeof(heads[0]));
 	d->runtime.stopping = true;
-	spills_abandon(d, NULL);
+	spills_abandon(&d->jobs, NULL);
 	list_for(it, &d->jobs.list)
 		restore_cancel(&list_entry(it, struct job, link)->restore); /* it would go on with the pool */
 	pool_free(d->runtime.pool);
-	prefaults_free(d);
+	prefaults_free(&d->jobs);
 	gc_free(d->storage.gc);
 	scrub_free(d->scrub);
-	peers_close(d);
-	spills_free(d);
+	peers_close(&d->dispatch);
+	spills_free(&d->jobs);
 	list_for(it, &d->jobs.list) { /* of what was being fetched nobody hears any more */
 		struct restore *restore = &list_entry(it, struct job, link)->restore;
 		restore->fetching = 0;
@@ -153,7 +154,7 @@ static void tear_down(struct fleet_node *n)
 	}
 	list_for_safe(it, &d->jobs.list)
 		job_free(list_entry(it, struct job, link));
-	hosts_free(d);
+	hosts_free(&d->control);
 	packing_free(&d->storage.packing);
 	disk_free(d->storage.disk);
 	loop_free(d->runtime.loop);
@@ -259,17 +260,17 @@ void fleet_end(void)
 
 struct job *fleet_job(struct fleet_node *n)
 {
-	return n->up ? job_find(&n->daemon, FLEET_JOB) : NULL;
+	return n->up ? job_find(&n->daemon.jobs, FLEET_JOB) : NULL;
 }
 
 static void tick(struct fleet_node *n)
 {
 	struct daemon *d = &n->daemon;
 	struct job *job = fleet_job(n);
-	peers_tick(d, clock_now());
-	hosts_tick(d, clock_now());
-	prefaults_tick(d);
-	spills_tick(d);
+	peers_tick(&d->dispatch, clock_now());
+	hosts_tick(&d->control, clock_now());
+	prefaults_tick(&d->jobs);
+	spills_tick(&d->jobs);
 	if (job && !job_tick(job))
 		fleet_each(r) if (r->home == n->id) r->rank = NULL;
 	gc_tick(d->storage.gc);
@@ -322,10 +323,10 @@ bool fleet_turn(struct fleet_node *n, bool all)
 		done += pool_poll(n->daemon.runtime.pool);
 	if (now_and_then(all)) {
 		done += net_poll(n->daemon.peers.net);
-		peers_poll(&n->daemon);
+		peers_poll(&n->daemon.dispatch);
 	}
 	if (n->daemon.control.registry && now_and_then(all))
-		election_poll(&n->daemon);
+		election_poll(&n->daemon.control);
 	if (all || rng_chance(world_rng(), 10)) {
 		gc_poll(n->daemon.storage.gc);
 		scrub_poll(n->daemon.scrub);
@@ -356,7 +357,7 @@ void fleet_launch(struct fleet_node *n)
 		return;
 	fleet_each(r) if (r->home == n->id && r->fd >= 0) hello.epoch = n->heard;
 	struct client *client = client_new();
-	if (job_hello(&n->daemon, client, &hello, getpid(), &job, &none, &err)) {
+	if (job_hello(&n->daemon.jobs, client, &hello, getpid(), &job, &none, &err)) {
 		client_free(client); /* it tries again */
 		return;
 	}
@@ -368,7 +369,7 @@ void fleet_launch(struct fleet_node *n)
 struct fleet_node *fleet_coordinator(void)
 {
 	for (unsigned i = 0; i < fleet.n; i++)
-		if (fleet.nodes[i].up && host_here(&fleet.nodes[i].daemon, FLEET_JOB))
+		if (fleet.nodes[i].up && host_here(&fleet.nodes[i].daemon.control, FLEET_JOB))
 			return &fleet.nodes[i];
 	return NULL;
 }
@@ -376,7 +377,7 @@ struct fleet_node *fleet_coordinator(void)
 uint64_t fleet_term(void)
 {
 	const struct fleet_node *n = fleet_coordinator();
-	return !fleet.registry ? fleet.nodes[0].life : n ? coordinator_term(&n->daemon, FLEET_JOB) : 0;
+	return !fleet.registry ? fleet.nodes[0].life : n ? coordinator_term(&n->daemon.control, FLEET_JOB) : 0;
 }
 
 bool fleet_connected(void)
@@ -444,7 +445,7 @@ static void tell_capacity(const struct fleet_node *n)
 		       : c->places[i].process ? ""
 					      : " (none)");
 	printf("\n");
-	while (n->up && membership_next(&n->daemon, &at, &v)) {
+	while (n->up && membership_next(&n->daemon.control, &at, &v)) {
 		printf("  membership: plan %u, world %u of %u to %u, state %d%s:", v.assignment->number,
 		       v.assignment->world, v.assignment->least, v.assignment->want, assignment_state(v.assignment),
 		       v.quiescing ? ", settling" : "");
@@ -457,7 +458,7 @@ static void tell_capacity(const struct fleet_node *n)
 static void tell_node(struct fleet_node *n)
 {
 	struct job *job = fleet_job(n);
-	struct coord_view v = n->up ? host_view(&n->daemon, FLEET_JOB) : (struct coord_view){0};
+	struct coord_view v = n->up ? host_view(&n->daemon.control, FLEET_JOB) : (struct coord_view){0};
 	printf("node %u: %s, %u ranks; coordinates epoch %u, entered %u, attending %u\n", n->id, n->up ? "up" : "down",
 	       fleet.elastic ? n->assignment.nplaces : n->nranks, v.epoch, v.entered, v.attending);
 	if (fleet.elastic)
@@ -474,7 +475,7 @@ static void tell_node(struct fleet_node *n)
 	printf("  resize: plan %u, next %u, settling %d; saves %s, %s; host %s\n", job->resize.plan,
 	       job->resize.next.number, job->resize.quiesce_ns != 0, saves_idle_here(&job->saves) ? "idle" : "at work",
 	       restore_idle(&job->restore) ? "no restore" : "a restore",
-	       host_busy(&n->daemon, FLEET_JOB) ? "busy" : "idle");
+	       host_busy(&n->daemon.control, FLEET_JOB) ? "busy" : "idle");
 	list_for(it, &job->saves.snapshots) {
 		const struct snapshot *s = list_entry(it, struct snapshot, link);
 		printf("  step %lu epoch %u: %s, shown as %d, rc %d, storage %d, commit %s\n",

@@ -163,7 +163,7 @@ void fleet_connect(struct fleet_rank *r)
 		r->client = client_new();
 	client_clear(r->client);
 	r->registering = r->joining = r->restoring = false;
-	if (job_hello(&n->daemon, r->client, &hello, r->pid, &job, &r->rank, &err)) {
+	if (job_hello(&n->daemon.jobs, r->client, &hello, r->pid, &job, &r->rank, &err)) {
 		fleet_trace("rank %u is refused: %s", r->id, err.text);
 		r->rank = NULL; /* tries again */
 		return;

@@ -52,7 +52,8 @@ void node_start(struct node *node)
 {
 	struct err err = {{0}};
 	struct disk_faults none = {0};
-	node->daemon = (struct daemon){.storage.root = -1, .runtime.started_ns = clock_now()};
+	daemon_init(&node->daemon);
+	node->daemon.runtime.started_ns = clock_now();
 	list_init(&node->daemon.jobs.list);
 	list_init(&node->daemon.control.hosts);
 	configure(node);
@@ -78,12 +79,12 @@ static void tear_down(struct node *node)
 	struct daemon *d = &node->daemon;
 	d->runtime.stopping = true;
 	pool_free(d->runtime.pool);
-	prefaults_free(d);
+	prefaults_free(&d->jobs);
 	gc_free(d->storage.gc);
 	scrub_free(d->scrub);
 	list_for_safe(it, &d->jobs.list)
 		job_free(list_entry(it, struct job, link));
-	hosts_free(d);
+	hosts_free(&d->control);
 	packing_free(&d->storage.packing);
 	disk_free(d->storage.disk);
 	loop_free(d->runtime.loop);
@@ -144,8 +145,8 @@ static void turn(struct node *node)
 		gc_poll(node->daemon.storage.gc);
 		gc_tick(node->daemon.storage.gc);
 	} else {
-		hosts_tick(&node->daemon, clock_now());
-		prefaults_tick(&node->daemon);
+		hosts_tick(&node->daemon.control, clock_now());
+		prefaults_tick(&node->daemon.jobs);
 		if (node->job && !job_tick(node->job))
 			node->job = NULL;
 	}

@@ -82,7 +82,7 @@ void cluster_start(struct node *n)
 	struct net_config config = {
 		.roster = &cluster.roster, .self = n->id, .peer_timeout_ns = SILENCE_MS * CLOCK_NS_PER_MS};
 	struct net_events events = {.up = up, .down = down, .message = message, .arg = n};
-	n->daemon = (struct daemon){.storage.root = -1};
+	daemon_init(&n->daemon);
 	list_init(&n->daemon.jobs.list);
 	/* The arena, and copies for two ranks or for all. */
 	make_arena(n);

@@ -97,7 +97,7 @@ void rank_connect(struct node *node, struct sim_rank *r)
 	client_clear(r->client);
 	r->alive = true;
 	r->registering = r->joining = r->restoring = false;
-	int rc = job_hello(&node->daemon, r->client, &hello, getpid(), &node->job, &r->rank, &err);
+	int rc = job_hello(&node->daemon.jobs, r->client, &hello, getpid(), &node->job, &r->rank, &err);
 	if (rc == -EIO) { /* the store cannot be read just now: the process ends and is started again */
 		r->alive = false;
 		return;

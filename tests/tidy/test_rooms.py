@@ -1,6 +1,6 @@
 """The rooms of ckptd: who may include whom, downwards only. A room is a folder, and its room.h is its face: whatever is outside includes that alone. At
-its top stands what the room is for, what it may know (the same as in the table here), and its invariants. `daemon.h` and `job/job.h` are records that
-many rooms share: their sources may include them, their headers name them by a forward declaration."""
+its top stands what the room is for, what it may know (the same as in the table here), and its invariants. `daemon.h` is for
+the top alone: main.c and what stands beside it. `job/job.h` is a record that rooms below job/ share: the sources listed here include it, and no others."""
 
 import os
 import re
@@ -20,20 +20,24 @@ ROOMS = {
     "replication": ("runtime", "cluster", "arena"),
     "participant": ("runtime", "coordinator", "cluster", "catalog", "replication"),
     "save": ("runtime", "catalog", "arena", "checkpoint", "replication", "participant"),
-    "restore": ("runtime", "service", "coordinator", "cluster", "catalog", "arena", "replication", "participant", "save"),
+    "restore": ("runtime", "service", "coordinator", "cluster", "catalog", "arena", "checkpoint", "replication", "participant", "save"),
     "job": ("runtime", "service", "coordinator", "cluster", "catalog", "arena", "checkpoint", "replication", "participant", "save", "restore"),
     "control": ("runtime", "coordinator", "cluster", "registry", "catalog", "checkpoint", "replication", "participant", "job"),
     "upkeep": ("runtime", "catalog", "checkpoint", "save", "restore", "job", "control"),
-    "faults": ("runtime", "catalog", "arena", "replication", "save", "job"),
+    "faults": ("runtime", "catalog", "arena", "checkpoint", "replication", "save", "job"),
     "observe": ("runtime", "faults", "coordinator", "cluster", "checkpoint", "replication", "save", "restore", "job", "control"),
-    "clients": ("runtime", "faults", "cluster", "participant", "save", "job", "control", "observe"),
+    "clients": ("runtime", "faults", "cluster", "checkpoint", "replication", "participant", "save", "job", "control", "observe"),
     "dispatch": ("runtime", "cluster", "replication", "participant", "save", "restore", "job", "control", "clients"),
     "system": ("runtime", "service", "arena"),
     "": ("*",),
 }
 
-# Shared records, and the rooms from which on sources may include them.
-RECORDS = {"daemon.h": "participant", "job/job.h": "participant"}
+# The record of a job stands in job/, and these below it know it still. The list can only get shorter.
+RECORD = "job/job.h"
+RECORD_USERS = {
+    "participant/participant.c", "restore/former.c", "restore/former_park.c", "restore/recovery_log.c", "restore/restore_private.h",
+    "save/health_marks.c", "save/save_policy.c", "save/save_stats.c", "save/saves.c", "save/saves_private.h", "save/slot_reclaim.c", "save/snapshot.c",
+}
 
 
 FACE = "room.h"
@@ -52,14 +56,9 @@ def resolve(ckptd, name, header):
     return None
 
 
-def is_record(name, target):
-    order = list(ROOMS)
-    return target in RECORDS and name.endswith((".c", "_private.h")) and order.index(room_of(name)) >= order.index(RECORDS[target])
-
-
 def problem_of(name, target):
     room, other = room_of(name), room_of(target)
-    if room == other or is_record(name, target):
+    if room == other or (target == RECORD and name in RECORD_USERS):
         return None
     if other not in ROOMS[room] and "*" not in ROOMS[room]:
         return f"{room}/ may not include {target}"
@@ -81,6 +80,12 @@ def uphill(root):
             if problem:
                 found.append((name, number, problem))
     return found
+
+
+def idle_users(root):
+    """Who is on the list and does not include the record any more."""
+    return [f"ckptd/{name} does not include {RECORD} any more: take it off the list" for name in sorted(RECORD_USERS)
+            if f'#include "{RECORD}"' not in (root / "ckptd" / name).read_text()]
 
 
 def check(root):
@@ -125,6 +130,7 @@ PLANTED = {
     "ckptd/save/room.h": '#include "save/saves.h"\n',
     "ckptd/save/saves.h": '#include "runtime/room.h"\n#include "runtime/loop.h"\n',
     "ckptd/save/saves_private.h": '#include "saves.h"\n',
+    "ckptd/save/copies.c": '#include "job/job.h"\n#include "daemon.h"\n',
     "ckptd/save/saves.c": '#include "saves_private.h"\n#include "job/job.h"\n#include "job/room.h"\n#include "base/err.h"\n',
     "ckptd/job/barriers.h": "",
     "ckptd/job/barriers.c": '#include "save/saves_private.h"\n#include "../save/saves.h"\n#include "../control/room.h"\n',
@@ -136,6 +142,7 @@ PLANTED = {
 }
 EXPECTED = ["ckptd/main.c:3: save/saves_private.h is private", "ckptd/job/job.h:2: job/ may not include daemon.h",
             "ckptd/save/saves.h:2: runtime/loop.h is private", "ckptd/save/saves.c:3: save/ may not include job/room.h",
+            "ckptd/save/copies.c:1: save/ may not include job/job.h", "ckptd/save/copies.c:2: save/ may not include daemon.h",
             "ckptd/job/barriers.c:1: save/saves_private.h is private", "ckptd/job/barriers.c:2: save/saves.h is private",
             "ckptd/job/barriers.c:3: job/ may not include control/room.h", "ckptd/runtime/loop.c:1: runtime/ may not include daemon.h",
             "ckptd/attic/thing.c:1: the folder is no room"]
@@ -160,4 +167,5 @@ if __name__ == "__main__":
         ("the table runs downwards only", check_table()),
         ("every room has one face, which says what it is for, what it may know and what it keeps", check_faces(tidy.ROOT)),
         ("no include of ckptd runs uphill", check(tidy.ROOT)),
+        ("who knows the record of a job from below is on the list, and nobody else", idle_users(tidy.ROOT)),
     ])

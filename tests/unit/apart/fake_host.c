@@ -11,47 +11,47 @@
 
 struct fake_host fake_host;
 
-bool host_has(const struct daemon *daemon, const char *job)
+bool host_has(const struct control *control, const char *job)
 {
-	(void)daemon;
+	(void)control;
 	(void)job;
 	return fake_host.has;
 }
 
-bool host_busy(const struct daemon *daemon, const char *job)
+bool host_busy(const struct control *control, const char *job)
 {
-	(void)daemon;
+	(void)control;
 	(void)job;
 	return fake_host.busy;
 }
 
-bool host_here(const struct daemon *daemon, const char *job)
+bool host_here(const struct control *control, const char *job)
 {
-	(void)daemon;
+	(void)control;
 	(void)job;
 	return !fake_host.elsewhere;
 }
 
-uint32_t coordinator_of(const struct daemon *daemon, const char *job)
+uint32_t coordinator_of(const struct control *control, const char *job)
 {
-	return host_here(daemon, job) ? daemon->peers.self : NO_NODE;
+	return host_here(control, job) ? control->peers->self : NO_NODE;
 }
 
-bool coordinator_in_reach(const struct daemon *daemon, const char *job)
+bool coordinator_in_reach(const struct control *control, const char *job)
 {
-	return host_here(daemon, job);
+	return host_here(control, job);
 }
 
-struct coord_view host_view(const struct daemon *daemon, const char *job)
+struct coord_view host_view(const struct control *control, const char *job)
 {
-	(void)daemon;
+	(void)control;
 	(void)job;
 	return fake_host.view;
 }
 
-void host_order(struct daemon *daemon, bool spread, uint32_t node, const struct peer_order *order)
+void host_order(struct control *control, bool spread, uint32_t node, const struct peer_order *order)
 {
-	(void)daemon;
+	(void)control;
 	(void)spread;
 	cr_assert(fake_host.norders < FAKE_ORDERS);
 	fake_host.orders[fake_host.norders++] = (struct fake_order){.node = node, .order = *order};
@@ -59,26 +59,26 @@ void host_order(struct daemon *daemon, bool spread, uint32_t node, const struct 
 		fake_host.answers(node, order);
 }
 
-void host_hold(struct daemon *daemon, const char *job, const char *why)
+void host_hold(struct control *control, const char *job, const char *why)
 {
-	(void)daemon;
+	(void)control;
 	(void)job;
 	(void)why;
 	fake_host.holds++;
 	fake_host.held = true;
 }
 
-void host_release(struct daemon *daemon, const char *job)
+void host_release(struct control *control, const char *job)
 {
-	(void)daemon;
+	(void)control;
 	(void)job;
 	fake_host.releases++;
 	fake_host.held = false;
 }
 
-int host_remake(struct daemon *daemon, const char *job, uint32_t world, bool spread, struct err *err)
+int host_remake(struct control *control, const char *job, uint32_t world, bool spread, struct err *err)
 {
-	(void)daemon;
+	(void)control;
 	(void)job;
 	(void)spread;
 	if (fake_host.remake_rc)
@@ -91,33 +91,33 @@ int host_remake(struct daemon *daemon, const char *job, uint32_t world, bool spr
 	return 0;
 }
 
-void host_spill(struct daemon *daemon, const char *job, bool give_up)
+void host_spill(struct control *control, const char *job, bool give_up)
 {
-	(void)daemon;
+	(void)control;
 	(void)job;
 	fake_host.spills++;
 	fake_host.given_up += give_up;
 }
 
-void host_invalidate_plan(struct daemon *daemon, const char *job, uint32_t plan)
+void host_invalidate_plan(struct control *control, const char *job, uint32_t plan)
 {
-	(void)daemon;
+	(void)control;
 	(void)job;
 	(void)plan;
 	fake_host.vacated++;
 	fake_host.view.attending = 0;
 }
 
-void host_abandon(struct daemon *daemon, const char *job)
+void host_abandon(struct control *control, const char *job)
 {
-	(void)daemon;
+	(void)control;
 	(void)job;
 	fake_host.abandoned++;
 }
 
-void host_preface(struct daemon *daemon, const char *job, const char *text)
+void host_preface(struct control *control, const char *job, const char *text)
 {
-	(void)daemon;
+	(void)control;
 	(void)job;
 	snprintf(fake_host.preface, sizeof(fake_host.preface), "%s", text);
 }

@@ -103,9 +103,9 @@ bool recoveries_return(const struct recovery_log *all, uint64_t now)
 
 /* ---- saves ------------------------------------------------------------------------------------------------------ */
 
-void saves_init(struct saves *saves, struct daemon *daemon, struct job *job)
+void saves_init(struct saves *saves, struct job *job)
 {
-	*saves = (struct saves){.daemon = daemon, .job = job};
+	*saves = (struct saves){.job = job};
 }
 
 void saves_free(struct saves *saves)

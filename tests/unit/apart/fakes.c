@@ -156,9 +156,9 @@ bool job_finished(const struct job *job)
 	return job->nlocal;
 }
 
-struct job *job_find(struct daemon *daemon, const char *name)
+struct job *job_find(struct jobs *jobs, const char *name)
 {
-	(void)daemon;
+	(void)jobs;
 	return fake_saves.job && !strcmp(fake_saves.job->name, name) ? fake_saves.job : NULL;
 }
 

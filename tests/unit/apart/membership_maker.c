@@ -22,7 +22,7 @@ void membership_maker_setup(void)
 	struct err err = {{0}};
 	fakes_reset();
 	memset(nodes, 0, sizeof(nodes));
-	membership_daemon = (struct daemon){.storage.root = -1};
+	daemon_init(&membership_daemon);
 	cr_assert_eq(sources_new(&membership_daemon.runtime.sources, &err), 0, "%s", err.text);
 	cr_assert_eq(file_parse(membership_daemon.runtime.sources, "test", policies, strlen(policies), &err), 0, "%s",
 		     err.text);
@@ -33,7 +33,7 @@ void membership_maker_setup(void)
 
 void membership_maker_teardown(void)
 {
-	memberships_free(&membership_daemon);
+	memberships_free(&membership_daemon.control);
 	roster_free(membership_daemon.peers.roster);
 	loop_free(membership_daemon.runtime.loop);
 	sources_free(membership_daemon.runtime.sources);
@@ -72,7 +72,7 @@ void read_orders(void)
 void report(uint32_t node, const struct peer_capacity *assignment)
 {
 	struct peer_report r = {.type = PEER_CAPACITY, .job = "gpt", .assignment = *assignment};
-	membership_report(&membership_daemon, node, true, &r);
+	membership_report(&membership_daemon.control, node, true, &r);
 	read_orders();
 }
 
@@ -106,7 +106,7 @@ void offer_spare(uint32_t node)
 
 void tick(void)
 {
-	memberships_tick(&membership_daemon);
+	memberships_tick(&membership_daemon.control);
 	read_orders();
 }
 
@@ -130,7 +130,7 @@ void begin(uint32_t n)
 
 void lose(uint32_t node)
 {
-	memberships_node_down(&membership_daemon, node);
+	memberships_node_down(&membership_daemon.control, node);
 	fake_host.view.attending -= EACH;
 	nodes[node] = (struct follower){0};
 	tick();
@@ -140,10 +140,10 @@ void quiesced(uint32_t node, int rc)
 {
 	struct peer_report r = {.type = PEER_QUIESCED,
 				.job = "gpt",
-				.quiesced = {.plan = membership_plan(&membership_daemon, "gpt"), .rc = rc}};
+				.quiesced = {.plan = membership_plan(&membership_daemon.control, "gpt"), .rc = rc}};
 	snprintf(r.quiesced.text, sizeof(r.quiesced.text), "the disk is full");
 	nodes[node].quiesce = false;
-	membership_report(&membership_daemon, node, true, &r);
+	membership_report(&membership_daemon.control, node, true, &r);
 	read_orders();
 }
 
@@ -158,7 +158,7 @@ void expect_ranks(uint32_t node, uint32_t number, uint32_t world, uint32_t n, co
 
 void shown(uint64_t step, uint32_t epoch, enum level_shown level)
 {
-	membership_shown(&membership_daemon, "gpt", (struct step_id){step, epoch}, level);
+	membership_shown(&membership_daemon.control, "gpt", (struct step_id){step, epoch}, level);
 	tick();
 }
 
@@ -167,7 +167,7 @@ void paused(uint32_t node, uint64_t step)
 {
 	struct peer_report r = {.type = PEER_PAUSED, .job = "gpt", .epoch = fake_host.view.epoch, .step = step};
 	nodes[node].pause = false;
-	membership_report(&membership_daemon, node, true, &r);
+	membership_report(&membership_daemon.control, node, true, &r);
 	read_orders();
 }
 
@@ -196,5 +196,5 @@ void shrink(void)
 void node_join(uint32_t node)
 {
 	struct err err = {{0}};
-	cr_expect_eq(membership_node_joins(&membership_daemon, "gpt", node, EACH, &err), 0, "%s", err.text);
+	cr_expect_eq(membership_node_joins(&membership_daemon.control, "gpt", node, EACH, &err), 0, "%s", err.text);
 }

@@ -1,3 +1,4 @@
+#include "ckptd/job_of.h"
 #include "save/copies.h"
 
 #include "base/clock.h"
@@ -20,15 +21,11 @@ static struct job job;
 static void setup(void)
 {
 	fakes_reset();
-	daemon = (struct daemon){.peers.replica = (struct replica *)&daemon};
-	job = (struct job){.daemon = &daemon,
-			   .name = "gpt",
-			   .policy.copies = 1,
-			   .world = 8,
-			   .nlocal = LOCAL,
-			   .spread = true,
-			   .epoch = 1,
-			   .ranks = ranks};
+	daemon_init(&daemon);
+	daemon.peers.replica = (struct replica *)&daemon;
+	daemon.storage.root = 0;
+	job = (struct job){JOB_OF(daemon),  .name = "gpt",  .policy.copies = 1, .world = 8,
+			   .nlocal = LOCAL, .spread = true, .epoch = 1,         .ranks = ranks};
 	for (uint32_t r = 0; r < LOCAL; r++) {
 		ranks[r] = (struct rank){.job = &job, .id = FIRST + r, .index = r, .state = RANK_JOINED};
 		parts[r] = (struct part){.mem = &mems[r], .slot = 1 + r};
@@ -333,9 +330,9 @@ Test(copies, another_node_finds_what_is_whole_in_memory)
 {
 	struct memory *mem = NULL;
 	uint32_t slot = 0;
-	cr_expect_eq(copies_find(&daemon, "gpt", FIRST + 1, s10, &mem, &slot), 0);
+	cr_expect_eq(copies_find(&daemon.jobs, "gpt", FIRST + 1, s10, &mem, &slot), 0);
 	cr_expect(mem == &mems[1] && slot == 2);
-	cr_expect_eq(copies_find(&daemon, "gpt", FIRST, s20, &mem, &slot), -ENOENT);
-	cr_expect_eq(copies_find(&daemon, "gpt", 0, s10, &mem, &slot), -ENOENT, "a rank of another node");
-	cr_expect_eq(copies_find(&daemon, "bert", FIRST, s10, &mem, &slot), -ENOENT);
+	cr_expect_eq(copies_find(&daemon.jobs, "gpt", FIRST, s20, &mem, &slot), -ENOENT);
+	cr_expect_eq(copies_find(&daemon.jobs, "gpt", 0, s10, &mem, &slot), -ENOENT, "a rank of another node");
+	cr_expect_eq(copies_find(&daemon.jobs, "bert", FIRST, s10, &mem, &slot), -ENOENT);
 }

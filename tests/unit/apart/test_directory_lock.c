@@ -24,7 +24,9 @@ static void setup(void)
 	scratch_new(path);
 	cr_assert_eq(repo_create(path, &err), 0, "%s", err.text);
 	for (int i = 0; i < DAEMONS; i++) {
-		daemons[i] = (struct daemon){.runtime.config = {.store = path, .cluster = "c"}};
+		daemon_init(&daemons[i]);
+		daemons[i].runtime.config = (struct config){.store = path, .cluster = "c"};
+		daemons[i].storage.root = 0;
 		cr_assert_eq(disk_new(path, &daemons[i].storage.disk, &daemons[i].storage.root, &err), 0, "%s",
 			     err.text);
 		directory_lock[i] = DIRECTORY_LOCK_NONE;
@@ -34,7 +36,7 @@ static void setup(void)
 static void teardown(void)
 {
 	for (int i = 0; i < DAEMONS; i++) {
-		directory_lock_give(&daemons[i], &directory_lock[i]);
+		directory_lock_give(&daemons[i].control, &directory_lock[i]);
 		disk_free(daemons[i].storage.disk);
 	}
 	scratch_remove(path);
@@ -44,7 +46,7 @@ TestSuite(directory_lock, .init = setup, .fini = teardown);
 
 static int take(int i, const char *job)
 {
-	return directory_lock_take(&daemons[i], job, &directory_lock[i], &err);
+	return directory_lock_take(&daemons[i].control, job, &directory_lock[i], &err);
 }
 
 Test(directory_lock, one_daemon_has_it_until_it_gives_it_back)
@@ -55,9 +57,9 @@ Test(directory_lock, one_daemon_has_it_until_it_gives_it_back)
 	cr_expect_eq(directory_lock[1], DIRECTORY_LOCK_NONE);
 	cr_expect(strstr(err.text, "job 'gpt' is the business of another daemon"), "%s", err.text);
 	cr_expect(strstr(err.text, "/gpt/" DIRECTORY_LOCK_FILE), "%s", err.text);
-	directory_lock_give(&daemons[0], &directory_lock[0]);
+	directory_lock_give(&daemons[0].control, &directory_lock[0]);
 	cr_expect_eq(directory_lock[0], DIRECTORY_LOCK_NONE);
-	directory_lock_give(&daemons[0], &directory_lock[0]); /* nothing to give */
+	directory_lock_give(&daemons[0].control, &directory_lock[0]); /* nothing to give */
 	cr_expect_eq(take(1, "gpt"), 0, "%s", err.text);
 }
 
@@ -93,20 +95,20 @@ Test(directory_lock, who_coordinates_a_job_may_remove_what_is_of_it_and_another_
 {
 	int other;
 	cr_assert_eq(take(0, "gpt"), 0, "%s", err.text);
-	cr_expect(!directory_lock_to_remove(&daemons[1], "gpt", &other));
+	cr_expect(!directory_lock_to_remove(&daemons[1].control, "gpt", &other));
 	cr_expect_eq(other, DIRECTORY_LOCK_NONE);
 	fake_host.has = true;
-	cr_expect(directory_lock_to_remove(&daemons[0], "gpt", &other) && other == DIRECTORY_LOCK_NONE,
+	cr_expect(directory_lock_to_remove(&daemons[0].control, "gpt", &other) && other == DIRECTORY_LOCK_NONE,
 		  "it has it already");
 }
 
 Test(directory_lock, litter_of_a_job_that_nobody_coordinates_may_be_removed_by_one_at_a_time)
 {
 	int other;
-	cr_expect(directory_lock_to_remove(&daemons[0], "gpt", &directory_lock[0]) && directory_lock[0] >= 0);
-	cr_expect(!directory_lock_to_remove(&daemons[1], "gpt", &other));
-	directory_lock_give(&daemons[0], &directory_lock[0]);
-	cr_expect(directory_lock_to_remove(&daemons[1], "gpt", &directory_lock[1]) && directory_lock[1] >= 0);
-	cr_expect(directory_lock_to_remove(&daemons[0], "", &other) && other == DIRECTORY_LOCK_NONE,
+	cr_expect(directory_lock_to_remove(&daemons[0].control, "gpt", &directory_lock[0]) && directory_lock[0] >= 0);
+	cr_expect(!directory_lock_to_remove(&daemons[1].control, "gpt", &other));
+	directory_lock_give(&daemons[0].control, &directory_lock[0]);
+	cr_expect(directory_lock_to_remove(&daemons[1].control, "gpt", &directory_lock[1]) && directory_lock[1] >= 0);
+	cr_expect(directory_lock_to_remove(&daemons[0].control, "", &other) && other == DIRECTORY_LOCK_NONE,
 		  "of the store, not of a job");
 }

@@ -14,10 +14,10 @@ Test(membership, the_first_plan_is_made_when_all_are_there)
 	offer(0, EACH);
 	offer(1, EACH);
 	tick();
-	cr_expect_eq(membership_plan(&membership_daemon, "gpt"), 0);
+	cr_expect_eq(membership_plan(&membership_daemon.control, "gpt"), 0);
 	cr_expect_eq(fake_host.remakes, 0);
 	offer(2, EACH);
-	cr_expect_eq(membership_plan(&membership_daemon, "gpt"), 1);
+	cr_expect_eq(membership_plan(&membership_daemon.control, "gpt"), 1);
 	cr_expect(fake_host.remakes == 1 && fake_host.view.world == WANT);
 	EXPECT_RANKS(0, 1, 6, 0, 1);
 	EXPECT_RANKS(1, 1, 6, 2, 3);
@@ -34,7 +34,7 @@ Test(membership, the_first_plan_comes_after_those_that_somebody_had_no_rank_in)
 	report(2, &m);
 	offer(0, EACH);
 	offer(1, EACH);
-	cr_expect_eq(membership_plan(&membership_daemon, "gpt"), 5,
+	cr_expect_eq(membership_plan(&membership_daemon.control, "gpt"), 5,
 		     "he follows plan 4, and heeds none that is not later");
 	EXPECT_RANKS(2, 5, 6, 4, 5);
 }
@@ -45,10 +45,10 @@ Test(membership, who_is_missing_is_waited_for_until_the_deadline)
 	offer(1, EACH);
 	clock_skip((WAIT_S - 1) * CLOCK_NS_PER_S);
 	tick();
-	cr_expect_eq(membership_plan(&membership_daemon, "gpt"), 0);
+	cr_expect_eq(membership_plan(&membership_daemon.control, "gpt"), 0);
 	clock_skip(2 * CLOCK_NS_PER_S);
 	tick();
-	cr_expect_eq(membership_plan(&membership_daemon, "gpt"), 1);
+	cr_expect_eq(membership_plan(&membership_daemon.control, "gpt"), 1);
 	EXPECT_RANKS(1, 1, 4, 2, 3);
 }
 
@@ -57,9 +57,9 @@ Test(membership, with_fewer_than_the_job_needs_it_goes_on_waiting)
 	offer(0, LEAST - 1);
 	clock_skip(100 * CLOCK_NS_PER_S);
 	tick();
-	cr_expect_eq(membership_plan(&membership_daemon, "gpt"), 0);
+	cr_expect_eq(membership_plan(&membership_daemon.control, "gpt"), 0);
 	offer(1, LEAST - 1);
-	cr_expect_eq(membership_plan(&membership_daemon, "gpt"), 1, "its time is over");
+	cr_expect_eq(membership_plan(&membership_daemon.control, "gpt"), 1, "its time is over");
 }
 
 Test(membership, who_wants_another_job_is_turned_away)
@@ -72,7 +72,7 @@ Test(membership, who_wants_another_job_is_turned_away)
 	cr_expect_str_eq(nodes[1].text, "node n1 offers itself to a job of 6 to 6 ranks, the others to one of 2 to 6");
 	offer(1, EACH);
 	offer(2, EACH);
-	cr_expect_eq(membership_plan(&membership_daemon, "gpt"), 1, "it may think better of it");
+	cr_expect_eq(membership_plan(&membership_daemon.control, "gpt"), 1, "it may think better of it");
 }
 
 Test(membership, a_job_of_that_name_on_one_node_is_another_one)
@@ -80,9 +80,9 @@ Test(membership, a_job_of_that_name_on_one_node_is_another_one)
 	begin(3);
 	struct peer_report r = {
 		.type = PEER_CAPACITY, .job = "gpt", .assignment = {.want = 1, .least = 1, .processes = 1}};
-	membership_report(&membership_daemon, 0, false, &r);
+	membership_report(&membership_daemon.control, 0, false, &r);
 	cr_expect_eq(fake_host.norders, 0);
-	cr_expect_eq(membership_plan(&membership_daemon, "gpt"), 1);
+	cr_expect_eq(membership_plan(&membership_daemon.control, "gpt"), 1);
 }
 
 Test(membership, what_cannot_be_ends_it_for_all)
@@ -91,7 +91,7 @@ Test(membership, what_cannot_be_ends_it_for_all)
 	begin(3);
 	for (uint32_t n = 0; n < 3; n++)
 		cr_expect(nodes[n].away == -EINVAL && strstr(nodes[n].text, "the store says no"), "%s", nodes[n].text);
-	cr_expect_eq(membership_plan(&membership_daemon, "gpt"), 0);
+	cr_expect_eq(membership_plan(&membership_daemon.control, "gpt"), 0);
 	cr_expect_null(membership_daemon.control.memberships);
 }
 
@@ -100,7 +100,7 @@ Test(membership, a_store_that_refuses_for_the_moment_ends_nothing)
 	fake_host.remake_rc = -EIO;
 	begin(3);
 	cr_expect_eq(nodes[1].away, 0, "%s", nodes[1].text);
-	cr_expect_eq(membership_plan(&membership_daemon, "gpt"), 1, "who joins has the host made");
+	cr_expect_eq(membership_plan(&membership_daemon.control, "gpt"), 1, "who joins has the host made");
 	EXPECT_RANKS(1, 1, 6, 2, 3);
 }
 
@@ -109,7 +109,7 @@ Test(membership, who_has_lost_his_launcher_is_told_that_his_ranks_went_elsewhere
 	begin(3);
 	offer_spare(3);
 	offer(1, 0);
-	cr_expect_eq(membership_plan(&membership_daemon, "gpt"), 2);
+	cr_expect_eq(membership_plan(&membership_daemon.control, "gpt"), 2);
 	cr_expect(nodes[1].plan.number == 2 && !nodes[1].plan.n);
 	EXPECT_RANKS(3, 2, 6, 2, 3);
 }
@@ -126,15 +126,15 @@ Test(membership, a_plan_that_was_made_twice_holds_under_another_number)
 	m.ranks[0] = 2;
 	m.ranks[1] = 3;
 	report(3, &m);
-	cr_expect_eq(membership_plan(&membership_daemon, "gpt"), 2);
+	cr_expect_eq(membership_plan(&membership_daemon.control, "gpt"), 2);
 	cr_expect(nodes[3].plan.number == 2 && !nodes[3].plan.n, "they are those of another node");
 	EXPECT_RANKS(1, 2, 6, 2, 3);
 	cr_expect(nodes[1].plan.was[0] == 2 && fake_host.remakes == 1, "its processes go on");
 	follow();
 	node_join(1);
-	cr_expect_eq(membership_plan(&membership_daemon, "gpt"), 2, "nobody else has what it has");
+	cr_expect_eq(membership_plan(&membership_daemon.control, "gpt"), 2, "nobody else has what it has");
 	node_join(3);
-	cr_expect_eq(membership_plan(&membership_daemon, "gpt"), 3);
+	cr_expect_eq(membership_plan(&membership_daemon.control, "gpt"), 3);
 }
 
 Test(membership, who_has_lost_his_launcher_may_start_it_again)
@@ -166,10 +166,10 @@ Test(membership, who_joins_without_a_launcher_is_told_that_his_ranks_went_elsewh
 	node_join(1);
 	offer_spare(3);
 	tick();
-	cr_expect_eq(membership_plan(&membership_daemon, "gpt"), 4, "somebody may come and claim them");
+	cr_expect_eq(membership_plan(&membership_daemon.control, "gpt"), 4, "somebody may come and claim them");
 	clock_skip((WAIT_S + 1) * CLOCK_NS_PER_S);
 	tick();
-	cr_expect_eq(membership_plan(&membership_daemon, "gpt"), 5);
+	cr_expect_eq(membership_plan(&membership_daemon.control, "gpt"), 5);
 	cr_expect(nodes[1].plan.number == 5 && !nodes[1].plan.n);
 	EXPECT_RANKS(3, 5, 6, 2, 3);
 }
@@ -185,9 +185,9 @@ Test(membership, who_has_lost_his_launcher_settles_with_the_others)
 	quiesced(1, 0);
 	quiesced(2, 0);
 	tick();
-	cr_expect_eq(membership_plan(&membership_daemon, "gpt"), 1, "the newest step would be lost");
+	cr_expect_eq(membership_plan(&membership_daemon.control, "gpt"), 1, "the newest step would be lost");
 	quiesced(0, 0);
-	cr_expect_eq(membership_plan(&membership_daemon, "gpt"), 2);
+	cr_expect_eq(membership_plan(&membership_daemon.control, "gpt"), 2);
 	cr_expect(nodes[0].plan.number == 2 && !nodes[0].plan.n);
 }
 
@@ -199,9 +199,9 @@ Test(membership, who_has_lost_his_launcher_and_then_all_is_not_waited_for)
 	tick();
 	quiesced(1, 0);
 	quiesced(2, 0);
-	cr_expect(membership_deserted(&membership_daemon, "gpt", 0, false));
+	cr_expect(membership_deserted(&membership_daemon.control, "gpt", 0, false));
 	tick();
-	cr_expect_eq(membership_plan(&membership_daemon, "gpt"), 2, "its daemon has ended the job");
+	cr_expect_eq(membership_plan(&membership_daemon.control, "gpt"), 2, "its daemon has ended the job");
 }
 
 /* Of a plan that it does not follow it has nothing, and it would not answer. */
@@ -212,7 +212,7 @@ Test(membership, who_has_lost_his_launcher_before_he_followed_does_not_settle)
 	occasion();
 	quiesced(0, 0);
 	quiesced(2, 0);
-	cr_assert_eq(membership_plan(&membership_daemon, "gpt"), 3);
+	cr_assert_eq(membership_plan(&membership_daemon.control, "gpt"), 3);
 	nodes[1].plan.number = 2;
 	offer(1, 0);
 	clock_skip((WAIT_S + 1) * CLOCK_NS_PER_S);
@@ -228,7 +228,7 @@ Test(membership, a_spare_takes_the_place_of_a_lost_node_at_once)
 	begin(3);
 	cr_expect_eq(nodes[3].plan.n, 0);
 	lose(1);
-	cr_expect_eq(membership_plan(&membership_daemon, "gpt"), 2);
+	cr_expect_eq(membership_plan(&membership_daemon.control, "gpt"), 2);
 	cr_expect(!fake_host.holds && fake_host.releases == 1 && fake_host.remakes == 1, "the world stays as it is");
 	EXPECT_RANKS(0, 2, 6, 0, 1);
 	EXPECT_RANKS(3, 2, 6, 2, 3);
@@ -238,7 +238,7 @@ Test(membership, a_spare_takes_the_place_of_a_lost_node_at_once)
 
 static void expect_shrunk(void)
 {
-	cr_expect_eq(membership_plan(&membership_daemon, "gpt"), 2);
+	cr_expect_eq(membership_plan(&membership_daemon.control, "gpt"), 2);
 	cr_expect(fake_host.remakes == 2 && fake_host.view.world == 4);
 	EXPECT_RANKS(0, 2, 4, 0, 1);
 	EXPECT_RANKS(2, 2, 4, 2, 3);
@@ -255,7 +255,7 @@ Test(membership, without_one_the_world_shrinks_when_all_have_settled)
 	cr_expect(fake_host.held && nodes[0].quiesce && nodes[2].quiesce && !nodes[1].quiesce);
 	quiesced(0, 0);
 	tick();
-	cr_expect_eq(membership_plan(&membership_daemon, "gpt"), 1);
+	cr_expect_eq(membership_plan(&membership_daemon.control, "gpt"), 1);
 	quiesced(2, 0);
 	expect_shrunk();
 }
@@ -270,7 +270,7 @@ Test(membership, directories_that_are_being_cleared_away_are_waited_for)
 	quiesced(0, 0);
 	quiesced(2, 0);
 	tick();
-	cr_expect_eq(membership_plan(&membership_daemon, "gpt"), 1);
+	cr_expect_eq(membership_plan(&membership_daemon.control, "gpt"), 1);
 	fake_host.busy = false;
 	tick();
 	expect_shrunk();
@@ -284,7 +284,7 @@ Test(membership, who_is_lost_while_it_settles_is_not_waited_for)
 	tick();
 	quiesced(0, 0);
 	lose(2);
-	cr_expect_eq(membership_plan(&membership_daemon, "gpt"), 2);
+	cr_expect_eq(membership_plan(&membership_daemon.control, "gpt"), 2);
 	EXPECT_RANKS(0, 2, 2, 0, 1);
 }
 
@@ -293,7 +293,7 @@ Test(membership, who_comes_back_before_the_deadline_makes_it_whole_again)
 	begin(3);
 	lose(1);
 	offer(1, EACH);
-	cr_expect_eq(membership_plan(&membership_daemon, "gpt"), 2);
+	cr_expect_eq(membership_plan(&membership_daemon.control, "gpt"), 2);
 	cr_expect_eq(fake_host.holds, 0);
 	EXPECT_RANKS(1, 2, 6, 2, 3);
 }
@@ -314,7 +314,7 @@ Test(membership, who_comes_back_while_it_settles_keeps_the_world)
 	quiesced(1, 0);
 	tick();
 	cr_expect(!fake_host.held && fake_host.remakes == 1);
-	cr_expect_eq(membership_plan(&membership_daemon, "gpt"), 1, "nobody is anybody else");
+	cr_expect_eq(membership_plan(&membership_daemon.control, "gpt"), 1, "nobody is anybody else");
 }
 
 Test(membership, too_few_are_waited_for_without_an_end)
@@ -325,7 +325,7 @@ Test(membership, too_few_are_waited_for_without_an_end)
 	offer(0, 1);
 	clock_skip(100 * CLOCK_NS_PER_S);
 	tick();
-	cr_expect(!fake_host.holds && membership_plan(&membership_daemon, "gpt") == 1);
+	cr_expect(!fake_host.holds && membership_plan(&membership_daemon.control, "gpt") == 1);
 	offer(2, 1);
 	tick();
 	cr_expect(fake_host.held, "now it can go on");
@@ -338,9 +338,9 @@ Test(membership, what_was_settled_for_another_plan_is_not_heard)
 	clock_skip((WAIT_S + 1) * CLOCK_NS_PER_S);
 	tick();
 	struct peer_report r = {.type = PEER_QUIESCED, .job = "gpt", .quiesced.plan = 0};
-	membership_report(&membership_daemon, 0, true, &r);
-	membership_report(&membership_daemon, 2, true, &r);
-	cr_expect_eq(membership_plan(&membership_daemon, "gpt"), 1);
+	membership_report(&membership_daemon.control, 0, true, &r);
+	membership_report(&membership_daemon.control, 2, true, &r);
+	cr_expect_eq(membership_plan(&membership_daemon.control, "gpt"), 1);
 }
 
 /* ---- who comes late --------------------------------------------------------------------------------------------- */
@@ -385,7 +385,7 @@ static void desert(uint32_t n)
 		offer(i, 0);
 	fake_host.view.attending = 0;
 	for (uint32_t i = 0; i < n; i++)
-		cr_expect(membership_deserted(&membership_daemon, "gpt", i, i + 1 == n));
+		cr_expect(membership_deserted(&membership_daemon.control, "gpt", i, i + 1 == n));
 }
 
 Test(membership, a_job_that_all_its_ranks_were_lost_of_goes_on_with_who_waits)
@@ -418,9 +418,9 @@ Test(membership, who_deserts_before_his_launcher_does_is_not_waited_for_either)
 	offer(1, 0);
 	fake_host.view.attending = 0;
 	for (uint32_t i = 0; i < 3; i++)
-		cr_expect(membership_deserted(&membership_daemon, "gpt", i, i == 2));
+		cr_expect(membership_deserted(&membership_daemon.control, "gpt", i, i == 2));
 	offer(2, 0);
-	cr_expect(membership_deserted(&membership_daemon, "gpt", 2, false), "it had nothing any more");
+	cr_expect(membership_deserted(&membership_daemon.control, "gpt", 2, false), "it had nothing any more");
 	clock_skip((WAIT_S + 1) * CLOCK_NS_PER_S);
 	tick();
 	cr_expect_eq(fake_host.abandoned, 1);
@@ -442,7 +442,7 @@ Test(membership, too_few_wait_for_those_who_were_lost_with_their_daemons)
 {
 	begin(3);
 	for (uint32_t i = 0; i < 3; i++)
-		memberships_node_down(&membership_daemon, i);
+		memberships_node_down(&membership_daemon.control, i);
 	fake_host.view.attending = 0;
 	offer(3, LEAST - 1);
 	clock_skip((WAIT_S + 1) * CLOCK_NS_PER_S);
@@ -454,7 +454,7 @@ Test(membership, who_was_lost_with_his_daemon_has_not_deserted)
 {
 	begin(3);
 	for (uint32_t i = 0; i < 3; i++)
-		memberships_node_down(&membership_daemon, i);
+		memberships_node_down(&membership_daemon.control, i);
 	fake_host.view.attending = 0;
 	clock_skip((WAIT_S + 1) * CLOCK_NS_PER_S);
 	tick();
@@ -476,19 +476,19 @@ Test(membership, who_comes_back_after_all_have_deserted_goes_on)
 Test(membership, ranks_that_have_finished_are_not_asked_to_settle)
 {
 	begin(3);
-	cr_expect(membership_left(&membership_daemon, "gpt", 0), "others are at work");
+	cr_expect(membership_left(&membership_daemon.control, "gpt", 0), "others are at work");
 	lose(1);
 	clock_skip((WAIT_S + 1) * CLOCK_NS_PER_S);
 	tick();
 	cr_expect(!nodes[0].quiesce && nodes[2].quiesce);
-	cr_expect(!membership_left(&membership_daemon, "gpt", 2), "it was the last");
-	cr_expect(!membership_left(&membership_daemon, "bert", 0));
+	cr_expect(!membership_left(&membership_daemon.control, "gpt", 2), "it was the last");
+	cr_expect(!membership_left(&membership_daemon.control, "bert", 0));
 }
 
 Test(membership, who_has_finished_has_no_processes_for_another_epoch)
 {
 	begin(3);
-	membership_left(&membership_daemon, "gpt", 0);
+	membership_left(&membership_daemon.control, "gpt", 0);
 	tick();
 	cr_expect_eq(fake_host.holds, 0);
 	fake_host.view.epoch++;

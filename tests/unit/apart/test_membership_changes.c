@@ -35,7 +35,7 @@ Test(membership_changes, a_node_that_comes_back_makes_it_grow_when_a_save_is_saf
 	cr_expect(fake_host.holds == 2 && nodes[0].quiesce && nodes[2].quiesce);
 	quiesced(0, 0);
 	quiesced(2, 0);
-	cr_expect_eq(membership_plan(&membership_daemon, "gpt"), 3);
+	cr_expect_eq(membership_plan(&membership_daemon.control, "gpt"), 3);
 	EXPECT_RANKS(1, 3, 6, 4, 5);
 }
 
@@ -47,7 +47,7 @@ Test(membership_changes, what_cannot_be_written_keeps_the_world_as_it_is)
 	occasion();
 	quiesced(0, -ENOSPC);
 	quiesced(2, 0);
-	cr_expect(!fake_host.held && membership_plan(&membership_daemon, "gpt") == 2);
+	cr_expect(!fake_host.held && membership_plan(&membership_daemon.control, "gpt") == 2);
 	for (uint32_t n = 0; n < NODES; n++)
 		cr_expect_eq(nodes[n].away, 0, "they go on");
 	occasion();
@@ -83,7 +83,7 @@ static const char *stuck(void)
 {
 	struct membership_view v = {0};
 	const struct membership *at = NULL;
-	cr_assert(membership_next(&membership_daemon, &at, &v));
+	cr_assert(membership_next(&membership_daemon.control, &at, &v));
 	return v.stuck;
 }
 
@@ -97,10 +97,10 @@ Test(membership_changes, nobody_waits_for_copies_that_cannot_be_made)
 	tick();
 	paused(0, 7);
 	paused(2, 7);
-	membership_uncopied(&membership_daemon, "gpt", (struct step_id){7, id.epoch}, "n1 is full");
+	membership_uncopied(&membership_daemon.control, "gpt", (struct step_id){7, id.epoch}, "n1 is full");
 	read_orders();
 	cr_expect(nodes[0].after == 7 && !*stuck(), "in the fence of that one nobody waits");
-	membership_uncopied(&membership_daemon, "gpt", id, "n1 is full");
+	membership_uncopied(&membership_daemon.control, "gpt", id, "n1 is full");
 	read_orders();
 	cr_expect(nodes[0].after == UINT64_MAX && nodes[2].after == UINT64_MAX);
 	cr_expect_str_eq(stuck(), "there is no store, and step 8 has not all its copies: n1 is full");
@@ -132,7 +132,7 @@ Test(membership_changes, who_need_not_wait_any_more_is_told_so)
 
 static int drain(const char *job, const char *node, bool drained, struct err *err)
 {
-	int rc = membership_drain(&membership_daemon, job, node, drained, err);
+	int rc = membership_drain(&membership_daemon.control, job, node, drained, err);
 	read_orders();
 	return rc;
 }
@@ -141,7 +141,7 @@ static void answer_at_once(uint32_t node, const struct peer_order *order)
 {
 	struct peer_report r = {.type = PEER_PAUSED, .job = "gpt", .epoch = fake_host.view.epoch, .step = 7};
 	if (!node && order->type == PEER_PAUSE && order->step != UINT64_MAX)
-		membership_report(&membership_daemon, node, true, &r);
+		membership_report(&membership_daemon.control, node, true, &r);
 }
 
 /* With the answer of the first one it is seen that nobody is to be let go any more: the others hear that last. */
@@ -165,7 +165,7 @@ static uint32_t left(const char *node)
 {
 	struct err err = {{0}};
 	struct membership_drained is;
-	cr_assert_eq(membership_drained(&membership_daemon, "gpt", node, &is, &err), 0, "%s", err.text);
+	cr_assert_eq(membership_drained(&membership_daemon.control, "gpt", node, &is, &err), 0, "%s", err.text);
 	cr_expect_str_eq(is.job, "gpt");
 	return is.ranks;
 }
@@ -176,10 +176,10 @@ Test(membership_changes, what_a_node_has_is_in_doubt_while_the_world_is_found_ou
 	struct membership_drained is;
 	begin(3);
 	cr_expect_eq(drain("gpt", "n2", true, &err), 0, "%s", err.text);
-	cr_expect_eq(membership_drained(&membership_daemon, "gpt", "n2", &is, &err), 0);
+	cr_expect_eq(membership_drained(&membership_daemon.control, "gpt", "n2", &is, &err), 0);
 	cr_expect(is.asked);
 	lose(2);
-	cr_expect_eq(membership_drained(&membership_daemon, "gpt", "n2", &is, &err), -EBUSY,
+	cr_expect_eq(membership_drained(&membership_daemon.control, "gpt", "n2", &is, &err), -EBUSY,
 		     "it is lost, and may come back with them");
 }
 
@@ -187,10 +187,11 @@ Test(membership_changes, a_node_of_a_job_that_has_ended_has_no_ranks_of_it)
 {
 	struct err err = {{0}};
 	struct membership_drained is;
-	cr_expect_eq(membership_drained(&membership_daemon, "gpt", "n1", &is, &err), -ENOENT, "or nobody knows it");
+	cr_expect_eq(membership_drained(&membership_daemon.control, "gpt", "n1", &is, &err), -ENOENT,
+		     "or nobody knows it");
 	begin(3);
 	cr_expect_eq(left("n1"), EACH);
-	membership_over(&membership_daemon, "gpt");
+	membership_over(&membership_daemon.control, "gpt");
 	cr_expect_eq(left("n1"), 0);
 }
 
@@ -205,7 +206,7 @@ Test(membership_changes, a_node_is_drained_when_a_save_is_safe_and_may_come_back
 	occasion();
 	for (uint32_t n = 0; n < 3; n++)
 		quiesced(n, 0);
-	cr_expect_eq(membership_plan(&membership_daemon, "gpt"), 2);
+	cr_expect_eq(membership_plan(&membership_daemon.control, "gpt"), 2);
 	cr_expect_eq(nodes[1].plan.n, 0);
 	cr_expect_eq(left("n1"), 0);
 	follow();
@@ -215,7 +216,7 @@ Test(membership_changes, a_node_is_drained_when_a_save_is_safe_and_may_come_back
 	occasion();
 	for (uint32_t n = 0; n < 3; n++)
 		quiesced(n, 0);
-	cr_expect_eq(membership_plan(&membership_daemon, "gpt"), 3);
+	cr_expect_eq(membership_plan(&membership_daemon.control, "gpt"), 3);
 	cr_expect_eq(nodes[1].plan.n, EACH);
 }
 
@@ -226,12 +227,12 @@ Test(membership_changes, a_restarted_coordinator_hears_from_a_node_that_it_is_dr
 	begin(3);
 	cr_assert_eq(drain("gpt", "n1", true, &err), 0);
 	cr_expect(nodes[1].drained && !nodes[0].drained);
-	memberships_free(&membership_daemon);
+	memberships_free(&membership_daemon.control);
 	for (uint32_t n = 0; n < 3; n++)
 		offer(n, EACH);
-	cr_assert_eq(membership_drained(&membership_daemon, "gpt", "n1", &is, &err), 0, "%s", err.text);
+	cr_assert_eq(membership_drained(&membership_daemon.control, "gpt", "n1", &is, &err), 0, "%s", err.text);
 	cr_expect(is.asked && is.ranks == EACH, "it is let go at the next save, as before");
-	membership_drained(&membership_daemon, "gpt", "n0", &is, &err);
+	membership_drained(&membership_daemon.control, "gpt", "n0", &is, &err);
 	cr_expect(!is.asked);
 	cr_assert_eq(drain("gpt", "n1", false, &err), 0);
 	cr_expect(!nodes[1].drained);
@@ -249,7 +250,7 @@ Test(membership_changes, a_node_that_has_missed_what_was_ordered_is_told)
 	cr_expect(nodes[1].drains == 3 && !nodes[1].drained);
 	offer(1, EACH);
 	cr_expect_eq(nodes[1].drains, 3, "now it knows");
-	membership_drained(&membership_daemon, "gpt", "n1", &is, &err);
+	membership_drained(&membership_daemon.control, "gpt", "n1", &is, &err);
 	cr_expect(!is.asked);
 }
 
@@ -263,15 +264,15 @@ Test(membership_changes, what_a_launcher_said_and_what_an_operator_wants_are_two
 	cr_expect_eq(drain("gpt", "n1", false, &err), -ECANCELED);
 	cr_expect(strstr(err.text, "its launcher was told to end"), "%s", err.text);
 	struct membership_drained is;
-	membership_drained(&membership_daemon, "gpt", "n1", &is, &err);
+	membership_drained(&membership_daemon.control, "gpt", "n1", &is, &err);
 	cr_expect(is.asked, "it ends all the same");
 	cr_expect_eq(drain("gpt", "n1", true, &err), 0);
 	m.leaving = false;
 	report(1, &m);
-	membership_drained(&membership_daemon, "gpt", "n1", &is, &err);
+	membership_drained(&membership_daemon.control, "gpt", "n1", &is, &err);
 	cr_expect(is.asked, "another launcher undoes no drain");
 	cr_expect_eq(drain("gpt", "n1", false, &err), 0);
-	membership_drained(&membership_daemon, "gpt", "n1", &is, &err);
+	membership_drained(&membership_daemon.control, "gpt", "n1", &is, &err);
 	cr_expect(!is.asked);
 }
 
@@ -290,7 +291,7 @@ Test(membership_changes, what_cannot_be_drained_is_refused)
 	cr_expect_str_eq(err.text, "without node n0 job 'gpt' would have 0 ranks, and it needs 2");
 	struct peer_report r = {
 		.type = PEER_CAPACITY, .job = "bert", .assignment = {.want = 2, .least = 1, .processes = 1}};
-	membership_report(&membership_daemon, 3, true, &r);
+	membership_report(&membership_daemon.control, 3, true, &r);
 	cr_expect_eq(drain("", "n1", true, &err), -EINVAL, "which job?");
 }
 
@@ -332,7 +333,7 @@ Test(membership_changes, without_a_store_no_node_is_let_go_whose_ranks_nobody_ta
 	struct peer_capacity m = assignment_of(3, 1);
 	report(3, &m);
 	offer(2, EACH + 1);
-	cr_expect_eq(membership_drain(&membership_daemon, "gpt", "n1", true, &err), -EBUSY);
+	cr_expect_eq(membership_drain(&membership_daemon.control, "gpt", "n1", true, &err), -EBUSY);
 	cr_expect(strstr(err.text, "no node has room for all ranks of node n1"), "%s", err.text);
 	m = assignment_of(1, EACH);
 	m.leaving = true;

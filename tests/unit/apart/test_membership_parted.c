@@ -17,7 +17,7 @@ static void give_up_rank_3(bool stored)
 	fake_host.view.attending = WANT;
 	struct peer_capacity m = assignment_of(1, 1);
 	report(1, &m);
-	cr_expect_eq(membership_plan(&membership_daemon, "gpt"), 1, "nobody has room for it");
+	cr_expect_eq(membership_plan(&membership_daemon.control, "gpt"), 1, "nobody has room for it");
 }
 
 Test(membership_parted, a_rank_that_moves_alone_is_preceded_by_what_memory_has)
@@ -25,27 +25,27 @@ Test(membership_parted, a_rank_that_moves_alone_is_preceded_by_what_memory_has)
 	give_up_rank_3(true);
 	offer_spare(3);
 	cr_assert(fake_host.held && nodes[0].quiesce && nodes[1].quiesce && nodes[2].quiesce && !nodes[3].quiesce);
-	cr_expect_not(membership_parted(&membership_daemon, "gpt"));
+	cr_expect_not(membership_parted(&membership_daemon.control, "gpt"));
 	for (uint32_t n = 0; n < 3; n++)
 		quiesced(n, 0);
-	cr_expect(membership_plan(&membership_daemon, "gpt") == 2 && fake_host.remakes == 2);
+	cr_expect(membership_plan(&membership_daemon.control, "gpt") == 2 && fake_host.remakes == 2);
 	EXPECT_RANKS(1, 2, 6, 2);
 	EXPECT_RANKS(3, 2, 6, 3);
-	cr_expect(membership_parted(&membership_daemon, "gpt"));
+	cr_expect(membership_parted(&membership_daemon.control, "gpt"));
 	shown(1, fake_host.view.epoch, LEVEL_CAPTURED);
-	cr_expect_not(membership_parted(&membership_daemon, "gpt"), "that one fits");
+	cr_expect_not(membership_parted(&membership_daemon.control, "gpt"), "that one fits");
 }
 
 Test(membership_parted, without_a_store_its_whole_node_moves)
 {
 	give_up_rank_3(false);
 	offer_spare(3);
-	cr_expect(membership_plan(&membership_daemon, "gpt") == 2 && !fake_host.holds);
+	cr_expect(membership_plan(&membership_daemon.control, "gpt") == 2 && !fake_host.holds);
 	EXPECT_RANKS(0, 2, 6, 0, 1);
 	cr_expect_eq(nodes[1].plan.n, 0);
 	EXPECT_RANKS(3, 2, 6, 2, 3);
 	cr_expect_eq(nodes[3].plan.was[0], WIRE_NEW_PROCESS);
-	cr_expect_not(membership_parted(&membership_daemon, "gpt"));
+	cr_expect_not(membership_parted(&membership_daemon.control, "gpt"));
 }
 
 Test(membership_parted, without_a_store_and_room_for_all_it_waits_and_says_what_is_lost)
@@ -54,13 +54,13 @@ Test(membership_parted, without_a_store_and_room_for_all_it_waits_and_says_what_
 	struct peer_capacity m = assignment_of(3, 1);
 	m.spare = true;
 	report(3, &m);
-	cr_expect_eq(membership_plan(&membership_daemon, "gpt"), 1, "a larger one may come");
+	cr_expect_eq(membership_plan(&membership_daemon.control, "gpt"), 1, "a larger one may come");
 	clock_skip((WAIT_S + 1) * CLOCK_NS_PER_S);
 	tick();
-	cr_expect_eq(membership_plan(&membership_daemon, "gpt"), 2);
+	cr_expect_eq(membership_plan(&membership_daemon.control, "gpt"), 2);
 	EXPECT_RANKS(3, 2, 6, 3);
 	cr_expect(strstr(fake_host.preface, "no node has room for all ranks"), "%s", fake_host.preface);
-	cr_expect(membership_parted(&membership_daemon, "gpt"));
+	cr_expect(membership_parted(&membership_daemon.control, "gpt"));
 }
 
 static void expect_parted_at_once(bool stored)
@@ -68,7 +68,7 @@ static void expect_parted_at_once(bool stored)
 	give_up_rank_3(stored);
 	fake_host.view.alike = false;
 	offer_spare(3);
-	cr_expect(membership_plan(&membership_daemon, "gpt") == 2 && !fake_host.holds);
+	cr_expect(membership_plan(&membership_daemon.control, "gpt") == 2 && !fake_host.holds);
 	EXPECT_RANKS(1, 2, 6, 2);
 	EXPECT_RANKS(3, 2, 6, 3);
 }

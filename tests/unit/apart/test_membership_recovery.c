@@ -21,14 +21,14 @@ Test(membership_adopt, a_restarted_coordinator_goes_on_with_the_plan_that_nodes_
 {
 	struct peer_capacity a = said(7, 0), b = said(7, 2);
 	report(0, &a);
-	cr_expect_eq(membership_plan(&membership_daemon, "gpt"), 7);
+	cr_expect_eq(membership_plan(&membership_daemon.control, "gpt"), 7);
 	cr_expect(fake_host.remakes == 1 && fake_host.view.world == 4);
 	tick();
-	cr_expect_eq(membership_plan(&membership_daemon, "gpt"), 7, "the others have their time to come");
+	cr_expect_eq(membership_plan(&membership_daemon.control, "gpt"), 7, "the others have their time to come");
 	report(2, &b);
 	clock_skip(100 * CLOCK_NS_PER_S);
 	tick();
-	cr_expect(membership_plan(&membership_daemon, "gpt") == 7 && !fake_host.holds && !nodes[0].told_plan &&
+	cr_expect(membership_plan(&membership_daemon.control, "gpt") == 7 && !fake_host.holds && !nodes[0].told_plan &&
 		  !nodes[2].told_plan);
 }
 
@@ -44,20 +44,21 @@ Test(membership_adopt, what_ranks_had_that_are_all_lost_with_the_coordinator_is_
 	membership_daemon.storage.root = 0;
 	report_idle(1, 7, EACH);
 	report_idle(2, 7, EACH);
-	cr_expect_eq(membership_plan(&membership_daemon, "gpt"), 0, "who has ranks may come with the plan before it");
+	cr_expect_eq(membership_plan(&membership_daemon.control, "gpt"), 0,
+		     "who has ranks may come with the plan before it");
 	report_idle(0, 0, 0);
-	cr_expect(membership_plan(&membership_daemon, "gpt") == 7 && fake_host.view.world == EACH);
+	cr_expect(membership_plan(&membership_daemon.control, "gpt") == 7 && fake_host.view.world == EACH);
 	fake_host.view.attending = 0;
 	tick();
 	cr_expect_eq(fake_host.holds, 0, "they may come");
 	clock_skip((WAIT_S + 1) * CLOCK_NS_PER_S);
 	tick();
 	tick();
-	cr_expect(fake_host.held && fake_host.spills == 1 && membership_plan(&membership_daemon, "gpt") == 7);
+	cr_expect(fake_host.held && fake_host.spills == 1 && membership_plan(&membership_daemon.control, "gpt") == 7);
 	fake_host.view.spilled = true;
 	tick();
 	tick();
-	cr_expect_eq(membership_plan(&membership_daemon, "gpt"), 8);
+	cr_expect_eq(membership_plan(&membership_daemon.control, "gpt"), 8);
 	EXPECT_RANKS(0, 8, 6, 0, 1);
 }
 
@@ -66,7 +67,7 @@ Test(membership_adopt, a_plan_whose_world_nobody_knows_is_only_counted)
 	report_idle(1, 7, 0);
 	report_idle(2, 6, 4);
 	report_idle(0, 0, 0);
-	cr_expect_eq(membership_plan(&membership_daemon, "gpt"), 8);
+	cr_expect_eq(membership_plan(&membership_daemon.control, "gpt"), 8);
 }
 
 /* What the first has of a plan that is over means nothing now: it is given what nobody has claimed in time. */
@@ -74,13 +75,13 @@ Test(membership_adopt, the_latest_plan_that_anybody_follows_holds)
 {
 	struct peer_capacity old = said(6, 2), new = said(7, 2);
 	report(0, &old);
-	cr_expect_eq(membership_plan(&membership_daemon, "gpt"), 6);
+	cr_expect_eq(membership_plan(&membership_daemon.control, "gpt"), 6);
 	report(2, &new);
-	cr_expect_eq(membership_plan(&membership_daemon, "gpt"), 7, "who has the others may come");
+	cr_expect_eq(membership_plan(&membership_daemon.control, "gpt"), 7, "who has the others may come");
 	cr_expect_not(nodes[0].told_plan, "what it has by that plan is not known yet");
 	clock_skip((WAIT_S + 1) * CLOCK_NS_PER_S);
 	tick();
-	cr_expect_eq(membership_plan(&membership_daemon, "gpt"), 8);
+	cr_expect_eq(membership_plan(&membership_daemon.control, "gpt"), 8);
 	EXPECT_RANKS(0, 8, 4, 0, 1);
 	cr_expect_eq(nodes[0].plan.was[0], WIRE_NEW_PROCESS);
 	EXPECT_RANKS(2, 8, 4, 2, 3);
@@ -94,10 +95,10 @@ Test(membership_adopt, a_later_plan_does_not_end_a_save_that_is_under_way)
 	report(0, &old);
 	fake_host.busy = true;
 	report(2, &new);
-	cr_expect(membership_plan(&membership_daemon, "gpt") == 6 && fake_host.remakes == 1);
+	cr_expect(membership_plan(&membership_daemon.control, "gpt") == 6 && fake_host.remakes == 1);
 	fake_host.busy = false;
 	report(2, &new);
-	cr_expect(membership_plan(&membership_daemon, "gpt") == 7 && fake_host.view.world == WANT);
+	cr_expect(membership_plan(&membership_daemon.control, "gpt") == 7 && fake_host.view.world == WANT);
 }
 
 /* It was away while the coordinator lost all that it knew, and began to count again. */
@@ -107,12 +108,12 @@ Test(membership_adopt, a_later_plan_does_not_take_apart_a_job_that_is_at_work)
 	begin(3);
 	fake_host.view.entered = fake_host.view.epoch;
 	report(3, &back);
-	cr_expect(membership_plan(&membership_daemon, "gpt") == 8 && !fake_host.held && fake_host.remakes == 1);
+	cr_expect(membership_plan(&membership_daemon.control, "gpt") == 8 && !fake_host.held && fake_host.remakes == 1);
 	EXPECT_RANKS(0, 8, 6, 0, 1);
 	cr_expect(nodes[0].plan.was[0] == 0 && nodes[0].plan.was[1] == 1, "its processes go on");
 	cr_expect(nodes[3].told_plan && nodes[3].plan.number == 8 && !nodes[3].plan.n, "others have them");
 	follow();
-	cr_expect_eq(membership_plan(&membership_daemon, "gpt"), 8);
+	cr_expect_eq(membership_plan(&membership_daemon.control, "gpt"), 8);
 }
 
 Test(membership_adopt, a_later_plan_of_who_has_ranks_in_this_one_takes_it_apart)
@@ -121,7 +122,7 @@ Test(membership_adopt, a_later_plan_of_who_has_ranks_in_this_one_takes_it_apart)
 	begin(3);
 	fake_host.view.entered = fake_host.view.epoch;
 	report(1, &on);
-	cr_expect(membership_plan(&membership_daemon, "gpt") == 7 && fake_host.view.world == 4);
+	cr_expect(membership_plan(&membership_daemon.control, "gpt") == 7 && fake_host.view.world == 4);
 }
 
 /* Some came when nobody here knew of a plan, with ranks that others may have by now. */
@@ -131,7 +132,7 @@ Test(membership_adopt, nobody_has_a_place_by_no_plan_in_the_one_that_holds)
 	fake_host.view = (struct coord_view){.epoch = 1, .world = 4, .attending = 2};
 	report_idle(0, 0, 0);
 	report(2, &first);
-	cr_expect(membership_plan(&membership_daemon, "gpt") == 7 && fake_host.vacated == 1);
+	cr_expect(membership_plan(&membership_daemon.control, "gpt") == 7 && fake_host.vacated == 1);
 	cr_expect(nodes[0].told_plan && nodes[0].plan.number == 7 && !nodes[0].plan.n);
 	cr_expect_not(nodes[2].told_plan, "it knows");
 }
@@ -142,7 +143,7 @@ Test(membership_adopt, where_all_ranks_are_there_they_are_who_they_were)
 	report(0, &old);
 	unsigned vacated = fake_host.vacated;
 	report(2, &new);
-	cr_expect(membership_plan(&membership_daemon, "gpt") == 7 && fake_host.vacated == vacated &&
+	cr_expect(membership_plan(&membership_daemon.control, "gpt") == 7 && fake_host.vacated == vacated &&
 		  !nodes[0].told_plan);
 }
 
@@ -151,7 +152,7 @@ static void expect_taken_up(void)
 {
 	clock_skip((WAIT_S + 1) * CLOCK_NS_PER_S);
 	tick();
-	cr_expect_eq(membership_plan(&membership_daemon, "gpt"), 7);
+	cr_expect_eq(membership_plan(&membership_daemon.control, "gpt"), 7);
 	EXPECT_RANKS(0, 7, 4, 0, 1);
 	cr_expect(nodes[0].plan.was[0] == 0 && nodes[0].plan.was[1] == 1, "its processes go on");
 }
@@ -209,7 +210,7 @@ Test(membership_adopt, who_goes_on_to_a_plan_that_does_not_hold_has_no_rank_in_t
 	report(0, &first);
 	report(2, &second);
 	report_idle(2, 8, 4);
-	cr_expect_eq(membership_plan(&membership_daemon, "gpt"), 9);
+	cr_expect_eq(membership_plan(&membership_daemon.control, "gpt"), 9);
 	EXPECT_RANKS(2, 9, 4, 2, 3);
 	cr_expect_eq(nodes[2].plan.was[0], WIRE_NEW_PROCESS);
 }
@@ -221,14 +222,14 @@ Test(membership_adopt, a_later_plan_of_the_same_world_holds_whatever_is_under_wa
 	report(0, &old);
 	fake_host.busy = true;
 	report(2, &new);
-	cr_expect(membership_plan(&membership_daemon, "gpt") == 7 && fake_host.remakes == 1);
+	cr_expect(membership_plan(&membership_daemon.control, "gpt") == 7 && fake_host.remakes == 1);
 }
 
 Test(membership_adopt, who_joins_with_other_ranks_than_were_planned_is_refused)
 {
 	struct err err = {{0}};
 	begin(3);
-	cr_expect_eq(membership_node_joins(&membership_daemon, "gpt", 1, EACH + 1, &err), -EINVAL);
+	cr_expect_eq(membership_node_joins(&membership_daemon.control, "gpt", 1, EACH + 1, &err), -EINVAL);
 	cr_expect_str_eq(err.text, "job 'gpt': node n1 comes with 3 ranks, and has 2 by plan 1");
 	offer(1, 1);
 	node_join(1); /* the launcher has given one of them up, and there is no other plan yet */

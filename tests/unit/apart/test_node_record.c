@@ -17,7 +17,9 @@ static void setup(void)
 	static const char text[] = "a 10.0.0.1:7\nb 10.0.0.2:8\nc 10.0.0.3:9\n";
 	struct err err = {{0}};
 	fakes_reset();
-	d = (struct daemon){.peers.self = 1, .control.registry = (struct registry *)&registry};
+	daemon_init(&d);
+	d.peers.self = 1;
+	d.control.registry = (struct registry *)&registry;
 	cr_assert_eq(roster_parse("test", text, strlen(text), &d.peers.roster, &err), 0, "%s", err.text);
 	fake_registry.synced = true;
 	fake_registry.lease_until = clock_deadline(CLOCK_NS_PER_S);
@@ -36,7 +38,7 @@ static unsigned asked_within(uint64_t ms)
 {
 	unsigned before = fake_registry.commits;
 	for (uint64_t n = 0; n < ms; n += 50) {
-		node_record_tick(&d);
+		node_record_tick(&d.control);
 		clock_skip(50 * CLOCK_NS_PER_MS);
 		fake_registry.lease_until = clock_deadline(CLOCK_NS_PER_S);
 	}
@@ -79,15 +81,15 @@ Test(node_record, one_of_an_earlier_life_is_not_ours)
 Test(node_record, nothing_is_asked_for_without_a_lease_or_of_a_registry_that_is_away)
 {
 	fake_registry.lease_until = 0;
-	node_record_tick(&d);
+	node_record_tick(&d.control);
 	fake_registry.lease_until = clock_now();
-	node_record_tick(&d);
+	node_record_tick(&d.control);
 	fake_registry.lease_until = clock_deadline(CLOCK_NS_PER_S);
 	fake_registry.synced = false;
-	node_record_tick(&d);
+	node_record_tick(&d.control);
 	cr_expect_eq(fake_registry.commits, 0);
 	fake_registry.synced = true;
-	node_record_tick(&d);
+	node_record_tick(&d.control);
 	cr_expect_eq(fake_registry.commits, 1);
 	fake_decided((struct registry_result){.applied = true});
 }
@@ -101,23 +103,23 @@ Test(node_record, where_it_is_not_taken_it_is_tried_again_later)
 
 Test(node_record, who_is_on_the_way_is_waited_for)
 {
-	cr_expect(node_records_settled(&d), "all are there");
+	cr_expect(node_records_settled(&d.control), "all are there");
 	fake_registry.up[2] = false;
-	cr_expect(node_records_settled(&d), "the registry says that it is not");
+	cr_expect(node_records_settled(&d.control), "the registry says that it is not");
 	fake_record("nodes/c", false);
-	cr_expect(!node_records_settled(&d), "it is there, and there is no session with it yet");
+	cr_expect(!node_records_settled(&d.control), "it is there, and there is no session with it yet");
 	fake_registry.up[2] = true;
-	cr_expect(node_records_settled(&d));
+	cr_expect(node_records_settled(&d.control));
 	fake_registry.up[2] = false;
 	fake_record_gone("nodes/c");
-	cr_expect(node_records_settled(&d));
+	cr_expect(node_records_settled(&d.control));
 }
 
 Test(node_record, a_registry_that_is_away_settles_nothing)
 {
 	fake_registry.synced = false;
-	cr_expect(!node_records_settled(&d));
+	cr_expect(!node_records_settled(&d.control));
 	fake_registry.synced = true;
 	d.control.registry = NULL;
-	cr_expect(!node_records_settled(&d));
+	cr_expect(!node_records_settled(&d.control));
 }

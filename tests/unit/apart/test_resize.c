@@ -1,3 +1,4 @@
+#include "ckptd/job_of.h"
 #include "job/resize.h"
 
 #include "base/clock.h"
@@ -20,9 +21,12 @@ static void setup(void)
 {
 	struct err err = {{0}};
 	fakes_reset();
-	daemon = (struct daemon){.storage.root = 3, .peers.roster = some, .runtime.config.node = "n1"};
+	daemon_init(&daemon);
+	daemon.storage.root = 3;
+	daemon.peers.roster = some;
+	daemon.runtime.config.node = "n1";
 	cr_assert_eq(loop_new(&daemon.runtime.loop, &err), 0, "%s", err.text);
-	job = (struct job){.daemon = &daemon, .name = "gpt", .launcher = (struct client *)&job};
+	job = (struct job){JOB_OF(daemon), .name = "gpt", .launcher = (struct client *)&job};
 	copies_init(&job.copies, &job);
 	fake_saves.job = &job;
 	newest = (struct snapshot){.id = {7, 1}, .state = SNAPSHOT_CAPTURED};

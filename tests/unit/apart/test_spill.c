@@ -1,5 +1,6 @@
 /* A node's part in a spill, over the real disk: of a node that was lost, out of copies. What the coordinator makes of it: unit/ckptd,
  * coord_spill. */
+#include "ckptd/job_of.h"
 #include "job/spill.h"
 
 #include "base/cleanup.h"
@@ -59,9 +60,11 @@ int replica_fetch(struct replica *r, const struct replica_fetch *what)
 	return 0;
 }
 
-void participant_spilled(struct daemon *d, const char *job, const struct peer_spilled *spilled)
+void participant_spilled(const struct peers *peers, struct control *control, const char *job,
+			 const struct peer_spilled *spilled)
 {
-	(void)d;
+	(void)peers;
+	(void)control;
 	cr_expect_str_eq(job, "main");
 	said = *spilled;
 	nsaid++;
@@ -73,7 +76,11 @@ static void setup(void)
 	char name[NAME_DIR_MAX];
 	fakes_reset();
 	scratch_new(path);
-	self = (struct daemon){.peers.roster = &roster, .peers.self = SELF, .peers.replica = (struct replica *)&self};
+	daemon_init(&self);
+	self.peers.roster = &roster;
+	self.peers.self = SELF;
+	self.peers.replica = (struct replica *)&self;
+	self.storage.root = 0;
 	throttle_init(&self.storage.writes, &no_limit);
 	cr_assert_eq(repo_create(path, &err), 0, "%s", err.text);
 	cr_assert_eq(disk_new(path, &self.storage.disk, &self.storage.root, &err), 0, "%s", err.text);
@@ -109,7 +116,7 @@ static void order(enum peer_spill_phase phase)
 		o.bring.holders[o.bring.nholders++] = (struct peer_holder){r, 0};
 		o.bring.holders[o.bring.nholders++] = (struct peer_holder){r, OTHER};
 	}
-	spill_order(&self, "main", &o);
+	spill_order(&self.jobs, "main", &o);
 }
 
 static void run_until_said(unsigned n)
@@ -127,7 +134,7 @@ static void run_until_said(unsigned n)
 static void run_all(void)
 {
 	uint64_t deadline = clock_deadline(WAIT_S * CLOCK_NS_PER_S);
-	while ((spills_at_work(&self) || disk_pending(self.storage.disk)) && clock_now() < deadline) {
+	while ((spills_at_work(&self.jobs) || disk_pending(self.storage.disk)) && clock_now() < deadline) {
 		pool_poll(self.runtime.pool);
 		disk_poll(self.storage.disk, clock_deadline(CLOCK_NS_PER_MS));
 	}
@@ -197,7 +204,7 @@ static void expect_unhealthy(const struct job *job, struct step_id id)
 
 Test(spill, what_was_said_of_it_holds_under_its_new_name)
 {
-	struct job job = {.daemon = &self, .name = "main"};
+	struct job job = {JOB_OF(self), .name = "main"};
 	copies_init(&job.copies, &job);
 	health_marks_init(&job.health_marks, &job);
 	fake_saves.job = &job;
@@ -215,7 +222,7 @@ Test(spill, what_was_said_of_it_holds_under_its_new_name)
 
 static bool counts_as_stored(enum peer_spill_phase end)
 {
-	struct job job = {.daemon = &self, .name = "main"};
+	struct job job = {JOB_OF(self), .name = "main"};
 	copies_init(&job.copies, &job);
 	health_marks_init(&job.health_marks, &job);
 	fake_saves.job = &job;
@@ -289,7 +296,7 @@ Test(spill, of_what_is_given_up_nobody_hears)
 	held[1] = false;
 	order(PEER_SPILL_GATHER);
 	order(PEER_SPILL_KEEP);
-	cr_expect(spills_at_work(&self), "the fetch goes on");
+	cr_expect(spills_at_work(&self.jobs), "the fetch goes on");
 	asked[0].done(asked[0].arg, &(struct replica_fetched){.job = "main", .rank = 1, .id = s7});
 	cr_expect_eq(nsaid, 0);
 	expect_over();
@@ -298,7 +305,7 @@ Test(spill, of_what_is_given_up_nobody_hears)
 Test(spill, without_the_coordinator_nothing_is_deleted)
 {
 	write_all();
-	spills_abandon(&self, NULL);
+	spills_abandon(&self.jobs, NULL);
 	run_all();
 	cr_expect(stands("node-c.json"));
 	cr_expect_eq(nsaid, 2);
@@ -317,10 +324,10 @@ Test(spill, storage_that_makes_no_progress_is_given_up)
 {
 	gather();
 	order(PEER_SPILL_WRITE);
-	cr_expect(spills_at_work(&self));
-	spills_tick(&self);
+	cr_expect(spills_at_work(&self.jobs));
+	spills_tick(&self.jobs);
 	clock_skip(3600 * CLOCK_NS_PER_S);
-	spills_tick(&self);
+	spills_tick(&self.jobs);
 	run_until_said(2);
 	expect_failed(-ETIMEDOUT, "storage made no progress");
 	order(PEER_SPILL_CLEAR);

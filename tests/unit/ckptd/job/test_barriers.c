@@ -1,4 +1,5 @@
 /* Arenas that come back: job/barriers.c. */
+#include "ckptd/job_of.h"
 #include "job/barriers.h"
 
 #include "base/log.h"
@@ -19,10 +20,11 @@ static struct maker made;
 static void setup(void)
 {
 	log_set_level(LOG_ERROR);
-	here = (struct daemon){.storage.root = -1, .runtime.config.memory_limit = UINT64_MAX};
+	daemon_init(&here);
+	here.runtime.config.memory_limit = UINT64_MAX;
 	list_init(&here.jobs.list);
 	list_init(&here.control.hosts);
-	job = (struct job){.daemon = &here, .name = "main", .world = MAKER_WORLD, .nlocal = MAKER_WORLD};
+	job = (struct job){JOB_OF(here), .name = "main", .world = MAKER_WORLD, .nlocal = MAKER_WORLD};
 	job.ranks = calloc(job.nlocal, sizeof(*job.ranks));
 	cr_assert(job.ranks);
 	for (uint32_t r = 0; r < job.nlocal; r++)
@@ -77,7 +79,7 @@ Test(member, nobody_who_has_finished_is_called_back_while_a_process_of_one_is_le
 	struct rank ranks[] = {{.state = RANK_CONNECTED, .pid = 100, .registering = {.seq = 7, .deadline = UINT64_MAX}},
 			       {.state = RANK_LEFT},
 			       {.state = RANK_LEFT, .launched = 102}};
-	struct job three = {.daemon = &here, .name = "three", .world = 3, .nlocal = 3, .ranks = ranks};
+	struct job three = {JOB_OF(here), .name = "three", .world = 3, .nlocal = 3, .ranks = ranks};
 	for (uint32_t r = 0; r < three.nlocal; r++) {
 		ranks[r].job = &three;
 		ranks[r].id = ranks[r].index = r;

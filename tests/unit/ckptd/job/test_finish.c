@@ -1,4 +1,5 @@
 /* When the launcher of a node that has finished is let go: job/finish.c, out of reach of the coordinator. */
+#include "ckptd/job_of.h"
 #include "job/finish.h"
 
 #include "base/clock.h"
@@ -22,11 +23,11 @@ static void setup(void)
 	static const char text[] = "n0 127.0.0.1:7000\nn1 127.0.0.1:7001\n";
 	struct err err = {{0}};
 	log_set_level(LOG_ERROR);
-	here = (struct daemon){.storage.root = -1}; /* where no host is: it answers nothing */
+	daemon_init(&here); /* where no host is: it answers nothing */
 	list_init(&here.jobs.list);
 	list_init(&here.control.hosts);
 	cr_assert_eq(roster_parse("nodes", text, strlen(text), &here.peers.roster, &err), 0, "%s", err.text);
-	job = (struct job){.daemon = &here,
+	job = (struct job){JOB_OF(here),
 			   .name = "main",
 			   .world = 2 * LOCAL,
 			   .nlocal = LOCAL,
@@ -37,7 +38,7 @@ static void setup(void)
 	for (uint32_t r = 0; r < LOCAL; r++)
 		ranks[r] = (struct rank){.job = &job, .id = r, .index = r, .state = RANK_LEFT};
 	ranks[1].mem = &mem; /* the first has none yet: nothing is said of shares */
-	saves_init(&job.saves, &here, &job);
+	saves_init(&job.saves, &job);
 	restore_init(&job.restore, &job);
 	list_push(&here.jobs.list, &job.link);
 }

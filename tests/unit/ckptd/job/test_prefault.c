@@ -1,3 +1,4 @@
+#include "ckptd/job_of.h"
 #include "job/prefault.h"
 
 #include "base/clock.h"
@@ -20,9 +21,10 @@ static void setup(void)
 	struct err err = {{0}};
 	struct table *table;
 	struct layout layout;
-	d = (struct daemon){.storage.root = -1, .runtime.config.huge_pages = HUGE_PAGES_NEVER};
+	daemon_init(&d);
+	d.runtime.config.huge_pages = HUGE_PAGES_NEVER;
 	list_init(&d.jobs.list);
-	job = (struct job){.daemon = &d, .name = "main"};
+	job = (struct job){JOB_OF(d), .name = "main"};
 	list_push(&d.jobs.list, &job.link);
 	cr_assert_eq(pool_new(1, &d.runtime.pool, &err), 0, "%s", err.text);
 	maker_tables(0, &table, &layout);
@@ -34,7 +36,7 @@ static void setup(void)
 static void teardown(void)
 {
 	pool_free(d.runtime.pool);
-	prefaults_free(&d);
+	prefaults_free(&d.jobs);
 	memory_put(mem);
 }
 
@@ -51,7 +53,7 @@ static void work(void)
 
 Test(prefault, all_of_an_arena_is_touched)
 {
-	prefault_start(&d, mem);
+	prefault_start(&d.jobs, mem);
 	work();
 	cr_expect_null(d.jobs.prefaults);
 	cr_expect_eq(mem->refs, 1u);
@@ -60,11 +62,11 @@ Test(prefault, all_of_an_arena_is_touched)
 Test(prefault, it_waits_while_ranks_are_on_their_way_back_to_work)
 {
 	job.recovery_log.raised_ns = clock_now();
-	prefault_start(&d, mem);
-	prefaults_tick(&d);
+	prefault_start(&d.jobs, mem);
+	prefaults_tick(&d.jobs);
 	cr_assert(d.jobs.prefaults && mem->refs == 2);
 	job.recovery_log.raised_ns = 0;
-	prefaults_tick(&d);
+	prefaults_tick(&d.jobs);
 	cr_assert_null(d.jobs.prefaults);
 	work();
 }
@@ -73,12 +75,12 @@ Test(prefault, what_waits_is_given_up_with_its_job)
 {
 	struct memory *held = memory_get(mem);
 	job.recovery_log.raised_ns = clock_now();
-	prefault_start(&d, mem);
+	prefault_start(&d.jobs, mem);
 	cr_assert_eq(mem->refs, 3u);
 	memory_put(held);
 	memory_put(mem); /* what waits has the last reference */
 	job.recovery_log.raised_ns = 0;
-	prefaults_tick(&d);
+	prefaults_tick(&d.jobs);
 	cr_expect_null(d.jobs.prefaults);
 	cr_expect_eq(pool_poll(d.runtime.pool), 0u);
 	mem = NULL;
@@ -87,8 +89,8 @@ Test(prefault, what_waits_is_given_up_with_its_job)
 Test(prefault, what_waits_ends_with_the_daemon)
 {
 	job.recovery_log.raised_ns = clock_now();
-	prefault_start(&d, mem);
-	prefaults_free(&d);
+	prefault_start(&d.jobs, mem);
+	prefaults_free(&d.jobs);
 	cr_expect_null(d.jobs.prefaults);
 	cr_expect_eq(mem->refs, 1u);
 }

@@ -1,3 +1,4 @@
+#include "ckptd/job_of.h"
 #include "observe/health.h"
 
 #include "base/clock.h"
@@ -18,9 +19,11 @@ static enum health_severity severity;
 
 static void setup(void)
 {
-	d = (struct daemon){.runtime.config = {.store = "/store", .node = "n0", .memory_limit = 1000}};
+	daemon_init(&d);
+	d.runtime.config = (struct config){.store = "/store", .node = "n0", .memory_limit = 1000};
+	d.storage.root = 0;
 	list_init(&d.jobs.list);
-	job = (struct job){.daemon = &d,
+	job = (struct job){JOB_OF(d),
 			   .name = "main",
 			   .world = 2,
 			   .nlocal = 2,
@@ -31,7 +34,7 @@ static void setup(void)
 		ranks[r] = (struct rank){.job = &job, .id = r, .state = RANK_JOINED, .mem = &mem[r]};
 		mem[r] = (struct memory){.size = 4 << 20, .huge_bytes = 4 << 20, .settled = true};
 	}
-	saves_init(&job.saves, &d, &job);
+	saves_init(&job.saves, &job);
 	list_push(&d.jobs.list, &job.link);
 }
 
@@ -39,7 +42,7 @@ TestSuite(health, .init = setup);
 
 static const struct finding *find(enum health_code code)
 {
-	n = health_find(&d, found, HEALTH_MAX, &severity);
+	n = health_find(&d.observe, found, HEALTH_MAX, &severity);
 	for (unsigned i = 0; i < n; i++)
 		if (found[i].code == code)
 			return &found[i];
@@ -48,7 +51,7 @@ static const struct finding *find(enum health_code code)
 
 Test(health, nothing_wrong_is_ok)
 {
-	cr_assert_eq(health_find(&d, found, HEALTH_MAX, &severity), 0u);
+	cr_assert_eq(health_find(&d.observe, found, HEALTH_MAX, &severity), 0u);
 	cr_assert_str_eq(health_status_name(severity), "ok");
 }
 
@@ -128,9 +131,9 @@ Test(health, the_worst_comes_first_and_the_number_is_bounded)
 {
 	d.runtime.config.store = NULL;
 	job.save_stats.damaged_id = (struct step_id){7, 3};
-	cr_assert_eq(health_find(&d, found, HEALTH_MAX, &severity), 2u);
+	cr_assert_eq(health_find(&d.observe, found, HEALTH_MAX, &severity), 2u);
 	cr_assert_eq(found[0].code, HEALTH_DAMAGED);
-	cr_assert_eq(health_find(&d, found, 1, &severity), 1u);
+	cr_assert_eq(health_find(&d.observe, found, 1, &severity), 1u);
 }
 
 Test(health, where_there_are_too_many_the_mild_ones_are_left_out)
@@ -138,14 +141,14 @@ Test(health, where_there_are_too_many_the_mild_ones_are_left_out)
 	d.runtime.config.store = NULL;
 	job.save_stats.damaged_id = (struct step_id){7, 3};
 	mem[0].huge_bytes = 0;
-	cr_assert_eq(health_find(&d, found, HEALTH_MAX, &severity), 3u);
-	cr_assert_eq(health_find(&d, found, 1, &severity), 1u);
+	cr_assert_eq(health_find(&d.observe, found, HEALTH_MAX, &severity), 3u);
+	cr_assert_eq(health_find(&d.observe, found, 1, &severity), 1u);
 	cr_expect_eq(found[0].code, HEALTH_DAMAGED);
 	cr_expect_eq(severity, HEALTH_FAILING);
 	job.save_stats.damaged_id.epoch = 0;
 	job.save_stats.storage_failures = 3;
 	job.save_stats.unverified_ns = clock_now() - 3600 * CLOCK_NS_PER_S;
-	cr_assert_eq(health_find(&d, found, 1, &severity), 1u);
+	cr_assert_eq(health_find(&d.observe, found, 1, &severity), 1u);
 	cr_expect_eq(severity, HEALTH_FAILING);
 }
 

@@ -29,12 +29,14 @@ static uint64_t give_up;
 static void setup(void)
 {
 	err = (struct err){{0}};
-	d = (struct daemon){.runtime.config = {.node = "n0", .memory_limit = 100}};
+	daemon_init(&d);
+	d.runtime.config = (struct config){.node = "n0", .memory_limit = 100};
+	d.storage.root = 0;
 	list_init(&d.jobs.list);
 	cr_assert_eq(sources_new(&d.runtime.sources, &err), 0);
 	cr_assert_eq(loop_new(&d.runtime.loop, &err), 0);
-	cr_assert_eq(http_start(&d, "127.0.0.1:0", &http, &err), 0, "%s", err.text);
-	d.http = http;
+	cr_assert_eq(http_start(&d.observe, "127.0.0.1:0", &http, &err), 0, "%s", err.text);
+	d.observe.http = http;
 }
 
 static void teardown(void)
@@ -253,7 +255,7 @@ Test(http, health_is_told_whoever_takes_the_places)
 Test(http, an_address_that_is_taken_is_told)
 {
 	struct http *second = NULL;
-	cr_assert_eq(http_start(&d, http_address(http), &second, &err), -EADDRINUSE);
+	cr_assert_eq(http_start(&d.observe, http_address(http), &second, &err), -EADDRINUSE);
 	cr_assert(strstr(err.text, http_address(http)));
 	cr_assert_null(second);
 }

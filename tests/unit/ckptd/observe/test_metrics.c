@@ -1,3 +1,4 @@
+#include "ckptd/job_of.h"
 #include "observe/metrics.h"
 
 #include "base/clock.h"
@@ -15,12 +16,14 @@ static struct wbuf out;
 
 static void setup(void)
 {
-	d = (struct daemon){.runtime.config = {.store = "/store", .node = "n0", .memory_limit = 1000},
-			    .runtime.memory.arenas = 7};
+	daemon_init(&d);
+	d.runtime.config = (struct config){.store = "/store", .node = "n0", .memory_limit = 1000};
+	d.runtime.memory.arenas = 7;
+	d.storage.root = 0;
 	list_init(&d.jobs.list);
-	job = (struct job){.daemon = &d, .name = "a\"b\\c\nd", .world = 1, .nlocal = 1, .epoch = 3, .ranks = ranks};
+	job = (struct job){JOB_OF(d), .name = "a\"b\\c\nd", .world = 1, .nlocal = 1, .epoch = 3, .ranks = ranks};
 	ranks[0] = (struct rank){.job = &job, .state = RANK_JOINED};
-	saves_init(&job.saves, &d, &job);
+	saves_init(&job.saves, &job);
 	out = (struct wbuf){0};
 }
 
@@ -33,7 +36,7 @@ TestSuite(metrics, .init = setup, .fini = teardown);
 
 static const char *text(void)
 {
-	cr_assert_eq(metrics_encode(&d, &out), 0);
+	cr_assert_eq(metrics_encode(&d.observe, &out), 0);
 	wbuf_u8(&out, 0);
 	return (const char *)out.data;
 }

@@ -1,3 +1,4 @@
+#include "ckptd/job_of.h"
 #include "observe/status.h"
 
 #include "base/cleanup.h"
@@ -16,14 +17,16 @@ static struct rank ranks[2];
 static void setup(void)
 {
 	struct err err = {{0}};
-	d = (struct daemon){.runtime.config = {.store = "/store", .node = "n0", .memory_limit = 100},
-			    .runtime.memory.arenas = 7};
+	daemon_init(&d);
+	d.runtime.config = (struct config){.store = "/store", .node = "n0", .memory_limit = 100};
+	d.runtime.memory.arenas = 7;
+	d.storage.root = 0;
 	list_init(&d.jobs.list);
 	cr_assert_eq(sources_new(&d.runtime.sources, &err), 0, "%s", err.text);
-	job = (struct job){.daemon = &d, .name = "main", .world = 2, .nlocal = 2, .epoch = 3, .ranks = ranks};
+	job = (struct job){JOB_OF(d), .name = "main", .world = 2, .nlocal = 2, .epoch = 3, .ranks = ranks};
 	for (uint32_t r = 0; r < 2; r++)
 		ranks[r] = (struct rank){.job = &job, .id = r, .pidfd = -1, .doorbell = -1};
-	saves_init(&job.saves, &d, &job);
+	saves_init(&job.saves, &job);
 	restore_init(&job.restore, &job);
 }
 
@@ -38,7 +41,7 @@ static json_t *status(void)
 {
 	AUTO_WBUF struct wbuf out = {0};
 	json_error_t error;
-	cr_assert_eq(status_encode(&d, &out), 0);
+	cr_assert_eq(status_encode(&d.observe, &out), 0);
 	json_t *j = json_loadb((const char *)out.data, out.len, JSON_REJECT_DUPLICATES, &error);
 	cr_assert(j, "%s", error.text);
 	return j;

@@ -1,4 +1,5 @@
 /* What a node says to its coordinator when it is refused, and of epochs: participant/participant.c, with a host in the same daemon. */
+#include "ckptd/job_of.h"
 #include "participant/participant.h"
 
 #include "base/clock.h"
@@ -31,16 +32,16 @@ static void setup(void)
 	static const char text[] = "n0 127.0.0.1:7000\nn1 127.0.0.1:7001\n";
 	struct err err = {{0}};
 	log_set_level(LOG_ERROR);
-	here = (struct daemon){.storage.root = -1};
+	daemon_init(&here);
 	list_init(&here.jobs.list);
 	list_init(&here.control.hosts);
 	cr_assert_eq(roster_parse("nodes", text, strlen(text), &here.peers.roster, &err), 0, "%s", err.text);
 	cr_assert_eq(pool_new(1, &here.runtime.pool, &err), 0, "%s", err.text);
 	cr_assert_eq(sources_new(&here.runtime.sources, &err), 0, "%s", err.text);
-	job = (struct job){.daemon = &here, .name = "main", .world = 4, .nlocal = 2, .spread = true};
+	job = (struct job){JOB_OF(here), .name = "main", .world = 4, .nlocal = 2, .spread = true};
 	job.ranks = calloc(job.nlocal, sizeof(*job.ranks));
 	cr_assert(job.ranks);
-	saves_init(&job.saves, &here, &job);
+	saves_init(&job.saves, &job);
 	copies_init(&job.copies, &job);
 	restore_init(&job.restore, &job);
 	list_push(&here.jobs.list, &job.link);
@@ -49,7 +50,7 @@ static void setup(void)
 static void teardown(void)
 {
 	pool_free(here.runtime.pool);
-	hosts_free(&here);
+	hosts_free(&here.control);
 	sources_free(here.runtime.sources);
 	roster_free(here.peers.roster);
 	free(job.ranks);
@@ -63,7 +64,7 @@ static void other(enum peer_type type)
 	struct peer_report r = {.type = type, .job = "main"};
 	if (type == PEER_NODE_JOIN)
 		r.node_join = (struct peer_node_join){.world = 6, .nranks = 6};
-	host_report(&here, 1, true, &r);
+	host_report(&here.control, 1, true, &r);
 }
 
 static void wait_for_epoch(void)
@@ -79,7 +80,7 @@ Test(participant, who_is_refused_for_what_passes_joins_again)
 {
 	other(PEER_NODE_JOIN);
 	participant_join(&job);
-	cr_expect_eq(host_view(&here, "main").world, 6u);
+	cr_expect_eq(host_view(&here.control, "main").world, 6u);
 	cr_assert_gt(job.join_ns, clock_now(), "it asks no more, and nobody tells it");
 	participant_tick(&job);
 	cr_expect_gt(job.join_ns, clock_now(), "not before its time");
@@ -89,8 +90,8 @@ Test(participant, who_is_refused_for_what_passes_joins_again)
 	other(PEER_LEAVE);
 	job.join_ns = clock_now();
 	participant_tick(&job);
-	cr_expect_eq(host_view(&here, "main").world, job.world);
-	cr_expect_eq(host_view(&here, "main").attending, job.nlocal);
+	cr_expect_eq(host_view(&here.control, "main").world, job.world);
+	cr_expect_eq(host_view(&here.control, "main").attending, job.nlocal);
 	cr_expect_eq(job.join_ns, 0u);
 	wait_for_epoch();
 	cr_expect_eq(job.epoch, 1u);
@@ -128,7 +129,7 @@ Test(participant, a_refusal_that_lasts_is_logged_when_it_is_new)
 Test(participant, who_contradicts_the_job_does_not_ask_again)
 {
 	struct peer_order order = {.type = PEER_REJECT, .job = "main", .word = {.rc = -EINVAL, .text = "no"}};
-	orders_obey(&here, &order);
+	orders_obey(&here.dispatch, &order);
 	cr_expect_eq(job.join_ns, 0u);
 }
 
@@ -154,7 +155,7 @@ Test(participant, who_was_not_there_when_the_others_were_asked_to_end_is_asked_w
 {
 	participant_join(&job);
 	struct peer_report r = {.type = PEER_REQUEST, .job = "main", .request.command.kind = COMMAND_HALT};
-	host_report(&here, 1, true, &r);
+	host_report(&here.control, 1, true, &r);
 	come_back();
 	cr_expect(job.stop);
 }
@@ -164,7 +165,7 @@ static void halt_of_the_other(void)
 {
 	struct peer_report r = {.type = PEER_REQUEST, .job = "main", .request.command.kind = COMMAND_HALT};
 	other(PEER_NODE_JOIN);
-	host_report(&here, 1, true, &r);
+	host_report(&here.control, 1, true, &r);
 	job.world = 6;
 }
 
@@ -172,11 +173,11 @@ Test(participant, what_a_job_was_asked_does_not_outlive_the_last_node_of_it)
 {
 	halt_of_the_other();
 	list_remove(&job.link);
-	hosts_node_down(&here, 1, "it is down");
-	cr_assert_eq(host_view(&here, "main").attending, 0u);
+	hosts_node_down(&here.control, 1, "it is down");
+	cr_assert_eq(host_view(&here.control, "main").attending, 0u);
 	list_push(&here.jobs.list, &job.link);
 	participant_join(&job);
-	cr_expect_eq(host_view(&here, "main").attending, job.nlocal);
+	cr_expect_eq(host_view(&here.control, "main").attending, job.nlocal);
 	cr_expect(!job.stop, "that was another life of the job");
 }
 
@@ -187,17 +188,17 @@ Test(participant, nor_that_of_a_job_whose_ranks_are_planned)
 		.type = PEER_CAPACITY, .job = "main", .assignment = {.want = 2, .least = 2, .processes = 2}};
 	struct peer_report ask = {.type = PEER_REQUEST, .job = "main", .request.command.kind = COMMAND_HALT};
 	list_remove(&job.link);
-	host_report(&here, 0, true, &assignment);
-	cr_assert_eq(membership_plan(&here, "main"), 1u);
+	host_report(&here.control, 0, true, &assignment);
+	cr_assert_eq(membership_plan(&here.control, "main"), 1u);
 	list_push(&here.jobs.list, &job.link);
 	job.world = 2;
 	job.resize.plan = 1;
 	participant_join(&job);
-	host_report(&here, 0, true, &ask);
+	host_report(&here.control, 0, true, &ask);
 	participant_leave(&job);
-	cr_assert(host_has(&here, "main") && !host_view(&here, "main").attending);
+	cr_assert(host_has(&here.control, "main") && !host_view(&here.control, "main").attending);
 	come_back();
-	cr_assert_eq(host_view(&here, "main").attending, 2u);
+	cr_assert_eq(host_view(&here.control, "main").attending, 2u);
 	cr_expect(!job.stop);
 }
 
@@ -205,10 +206,10 @@ Test(participant, but_holds_for_who_comes_with_another_world_of_the_same_job)
 {
 	struct err err = {{0}};
 	halt_of_the_other();
-	cr_assert_eq(host_remake(&here, "main", 5, true, &err), 0, "%s", err.text);
+	cr_assert_eq(host_remake(&here.control, "main", 5, true, &err), 0, "%s", err.text);
 	job.world = 4;
 	participant_join(&job);
-	cr_expect_eq(host_view(&here, "main").world, 4u);
+	cr_expect_eq(host_view(&here.control, "main").world, 4u);
 	cr_expect(job.stop);
 }
 
@@ -222,20 +223,20 @@ Test(participant, also_where_the_world_could_not_be_made_at_first)
 	struct peer_report node_join = {
 		.type = PEER_NODE_JOIN, .job = "main", .node_join = {6, .nranks = 4, .plan = 1}};
 	list_remove(&job.link);
-	host_report(&here, 1, true, &assignment);
+	host_report(&here.control, 1, true, &assignment);
 	assignment.assignment.processes = job.nlocal;
-	host_report(&here, 0, true, &assignment);
-	host_report(&here, 1, true, &node_join);
-	host_report(&here, 1, true, &halt);
+	host_report(&here.control, 0, true, &assignment);
+	host_report(&here.control, 1, true, &node_join);
+	host_report(&here.control, 1, true, &halt);
 	here.runtime.config.store = "/nothing/is/here";
-	cr_assert_lt(host_remake(&here, "main", 6, true, &err), 0);
-	cr_assert_not(host_has(&here, "main"));
+	cr_assert_lt(host_remake(&here.control, "main", 6, true, &err), 0);
+	cr_assert_not(host_has(&here.control, "main"));
 	here.runtime.config.store = NULL;
 	list_push(&here.jobs.list, &job.link);
 	job.world = 6;
 	job.resize.plan = 1;
 	participant_join(&job);
-	cr_expect_eq(host_view(&here, "main").attending, job.nlocal);
+	cr_expect_eq(host_view(&here.control, "main").attending, job.nlocal);
 	cr_expect(job.stop);
 }
 
@@ -267,7 +268,7 @@ Test(participant, but_not_before_this_node_has_a_place_in_the_job_that_is_there_
 	other(PEER_NODE_JOIN);
 	ask(COMMAND_HALT);
 	coordinator_link_up(&job);
-	cr_assert_eq(host_view(&here, "main").attending, 6u, "it is taken for one of that");
+	cr_assert_eq(host_view(&here.control, "main").attending, 6u, "it is taken for one of that");
 	cr_expect(job.halt.again);
 	job.world = 6;
 	come_back(); /* another one of that job */
@@ -323,28 +324,28 @@ Test(participant, who_has_no_part_in_a_plan_that_was_made_twice_does_not_join)
 	struct peer_report node_join = {
 		.type = PEER_NODE_JOIN, .job = "main", .node_join = {.world = 2, .nranks = 1, .plan = 1}};
 	list_remove(&job.link);
-	host_report(&here, 0, true, &assignment);
-	cr_assert_eq(membership_plan(&here, "main"), 1u);
-	host_report(&here, 1, true, &node_join);
-	cr_expect_eq(membership_plan(&here, "main"), 2u);
-	cr_expect_eq(host_view(&here, "main").attending, 0u);
+	host_report(&here.control, 0, true, &assignment);
+	cr_assert_eq(membership_plan(&here.control, "main"), 1u);
+	host_report(&here.control, 1, true, &node_join);
+	cr_expect_eq(membership_plan(&here.control, "main"), 2u);
+	cr_expect_eq(host_view(&here.control, "main").attending, 0u);
 }
 
 Test(participant, who_is_not_heard_for_what_was_left_of_another_job_joins_when_that_is_over)
 {
 	struct peer_report assignment = {
 		.type = PEER_CAPACITY, .job = "main", .assignment = {.want = 4, .least = 4, .processes = 4}};
-	host_report(&here, 1, true, &assignment);
-	cr_assert_eq(membership_plan(&here, "main"), 1u);
+	host_report(&here.control, 1, true, &assignment);
+	cr_assert_eq(membership_plan(&here.control, "main"), 1u);
 	job.has_arenas = true;
 	participant_join(&job);
-	cr_expect_eq(host_view(&here, "main").attending, 0u);
-	host_abandon(&here, "main");
+	cr_expect_eq(host_view(&here.control, "main").attending, 0u);
+	host_abandon(&here.control, "main");
 	resize_end(&job);
 	cr_assert_gt(job.join_ns, clock_now(), "nobody else tells it");
 	job.join_ns = clock_now();
 	participant_tick(&job);
-	cr_expect_eq(host_view(&here, "main").attending, job.nlocal);
+	cr_expect_eq(host_view(&here.control, "main").attending, job.nlocal);
 	wait_for_epoch();
 	resize_end(&job);
 	cr_expect_eq(job.join_ns, 0u, "it was its own end");
@@ -369,7 +370,7 @@ Test(participant, who_comes_back_to_the_daemon_with_which_it_entered_begins_noth
 	participant_knows(&job, WITNESS_RANK, job.epoch);
 	participant_knows(&job, WITNESS_OTHER, 0);
 	cr_expect_eq(job.epoch, 1u);
-	cr_expect_eq(host_view(&here, "main").epoch, 1u);
+	cr_expect_eq(host_view(&here.control, "main").epoch, 1u);
 }
 
 static void capture(struct memory *mem, uint32_t slot, uint64_t step)

@@ -2,7 +2,6 @@
 
 #include "base/clock.h"
 #include "cluster/roster.h"
-#include "daemon.h"
 #include "restore/recovery_log.h"
 
 #include <criterion/criterion.h>
@@ -13,7 +12,6 @@
 
 static struct roster_node nodes[2] = {{.name = "a"}, {.name = "b"}};
 static struct roster roster = {.nodes = nodes, .n = 2};
-static struct daemon d = {.peers.roster = &roster};
 static struct recovery_part of_ranks[2] = {
 	{.rank = 0, .source = WIRE_FROM_MEMORY, .from = RECOVERY_NOWHERE, .fetch_ns = MS, .load_ns = MS},
 	{.rank = 3,
@@ -63,7 +61,7 @@ Test(recovery_json, the_parts_add_up_to_the_whole)
 	static const char *const parts[] = {"detect_ms", "decide_ms", "gather_ms",    "choose_ms",
 					    "fetch_ms",  "load_ms",   "first_step_ms"};
 	struct recovery_record r = record();
-	json_t *j = recovery_json(&d, &r);
+	json_t *j = recovery_json(&roster, &r);
 	double sum = 0;
 	for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
 		cr_assert(json_is_real(json_object_get(j, parts[i])), "%s", parts[i]);
@@ -83,7 +81,7 @@ Test(recovery_json, what_is_not_known_is_null)
 	r.seen = r.raised = false;
 	r.detect_ns = r.load_ns = r.first_step_ns = 0;
 	r.state = RECOVERY_CUT;
-	json_t *j = recovery_json(&d, &r);
+	json_t *j = recovery_json(&roster, &r);
 	static const char *const unknown[] = {"detect_ms", "decide_ms",     "gather_ms",
 					      "load_ms",   "first_step_ms", "total_ms"};
 	for (size_t i = 0; i < sizeof(unknown) / sizeof(unknown[0]); i++)
@@ -95,7 +93,7 @@ Test(recovery_json, what_is_not_known_is_null)
 Test(recovery_json, each_rank_says_where_its_part_came_from)
 {
 	struct recovery_record r = record();
-	json_t *j = recovery_json(&d, &r);
+	json_t *j = recovery_json(&roster, &r);
 	const json_t *list = json_object_get(j, "ranks"), *own = json_array_get(list, 0),
 		     *peer = json_array_get(list, 1);
 	cr_assert_eq(json_array_size(list), 2u);
@@ -112,8 +110,8 @@ Test(recovery_json, each_rank_says_where_its_part_came_from)
 Test(recovery_json, the_text_is_the_same_on_one_line)
 {
 	struct recovery_record r = record();
-	char *text = recovery_text(&d, &r);
-	json_t *j = json_loads(text, JSON_REJECT_DUPLICATES, NULL), *same = recovery_json(&d, &r);
+	char *text = recovery_text(&roster, &r);
+	json_t *j = json_loads(text, JSON_REJECT_DUPLICATES, NULL), *same = recovery_json(&roster, &r);
 	cr_assert(json_equal(j, same));
 	cr_assert_null(strchr(text, '\n'));
 	json_decref(j);

@@ -1,3 +1,4 @@
+#include "ckptd/job_of.h"
 #include "restore/recovery_log.h"
 
 #include "base/clock.h"
@@ -17,9 +18,9 @@ static struct recovery_log *const all = &job.recovery_log;
 
 static void setup(void)
 {
-	d = (struct daemon){.storage.root = -1};
+	daemon_init(&d);
 	list_init(&d.jobs.list);
-	job = (struct job){.daemon = &d, .name = "main", .world = 2, .nlocal = 2, .epoch = 3, .ranks = ranks};
+	job = (struct job){JOB_OF(d), .name = "main", .world = 2, .nlocal = 2, .epoch = 3, .ranks = ranks};
 	for (uint32_t r = 0; r < 2; r++) {
 		mems[r].head = calloc(1, sizeof(*mems[r].head));
 		ranks[r] = (struct rank){.job = &job, .id = r, .index = r, .mem = &mems[r]};

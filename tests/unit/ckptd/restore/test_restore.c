@@ -1,6 +1,7 @@
 /* What a node says it has, to restore from, and how it brings that into slots: out of its own memory, from nobody else, and not from storage. What
  * others bring: sim/test_replica, crash. */
 #include "ckptd/job_maker.h"
+#include "ckptd/job_of.h"
 #include "cluster/roster.h"
 #include "daemon.h"
 #include "job/job.h"
@@ -24,16 +25,16 @@ static void setup(void)
 	static const char text[] = "n0 127.0.0.1:7000\nn1 127.0.0.1:7001\n";
 	struct err err = {{0}};
 	log_set_level(LOG_ERROR);
-	here = (struct daemon){.storage.root = -1};
+	daemon_init(&here);
 	list_init(&here.jobs.list);
 	list_init(&here.control.hosts);
 	cr_assert_eq(roster_parse("nodes", text, strlen(text), &here.peers.roster, &err), 0, "%s", err.text);
 	cr_assert_eq(pool_new(1, &here.runtime.pool, &err), 0, "%s", err.text);
-	job = (struct job){
-		.daemon = &here, .name = "main", .world = 4, .nlocal = 2, .epoch = 1, .spread = true, .ranks = ranks};
+	job = (struct job){JOB_OF(here), .name = "main", .world = 4,    .nlocal = 2,
+			   .epoch = 1,   .spread = true, .ranks = ranks};
 	for (uint32_t r = 0; r < job.nlocal; r++)
 		ranks[r] = (struct rank){.job = &job, .id = r, .index = r, .pidfd = -1};
-	saves_init(&job.saves, &here, &job);
+	saves_init(&job.saves, &job);
 	copies_init(&job.copies, &job);
 	restore_init(&job.restore, &job);
 	list_push(&here.jobs.list, &job.link);

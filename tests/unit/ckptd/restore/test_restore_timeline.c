@@ -1,3 +1,4 @@
+#include "ckptd/job_of.h"
 #include "restore/restore_private.h"
 
 #include "base/clock.h"
@@ -13,8 +14,8 @@ static struct restore *const restore = &job.restore;
 
 static void setup(void)
 {
-	d = (struct daemon){.storage.root = -1};
-	job = (struct job){.daemon = &d, .name = "main", .world = 6, .nlocal = 3, .epoch = 2, .ranks = ranks};
+	daemon_init(&d);
+	job = (struct job){JOB_OF(d), .name = "main", .world = 6, .nlocal = 3, .epoch = 2, .ranks = ranks};
 	for (uint32_t r = 0; r < 3; r++)
 		ranks[r] = (struct rank){.job = &job, .id = 3 + r, .index = r};
 	restore_init(restore, &job);

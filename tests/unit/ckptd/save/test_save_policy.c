@@ -1,3 +1,4 @@
+#include "ckptd/job_of.h"
 #include "save/save_policy.h"
 
 #include "daemon.h"
@@ -15,14 +16,14 @@ static struct rank ranks[1];
 
 static void setup(void)
 {
-	d = (struct daemon){.storage.root = 3};
+	daemon_init(&d);
+	d.storage.root = 3;
 	list_init(&d.jobs.list);
 	list_init(&d.control.hosts);
 	ranks[0] = (struct rank){.job = &job, .state = RANK_JOINED, .pidfd = -1};
-	job = (struct job){
-		.daemon = &d, .name = "main", .world = 1, .nlocal = 1, .epoch = 1, .nslots = 5, .ranks = ranks};
+	job = (struct job){JOB_OF(d), .name = "main", .world = 1, .nlocal = 1, .epoch = 1, .nslots = 5, .ranks = ranks};
 	job.policy = (struct policy){.persist_every = 1, .save_queue = 2};
-	saves_init(&job.saves, &d, &job);
+	saves_init(&job.saves, &job);
 	copies_init(&job.copies, &job);
 }
 

@@ -1,3 +1,4 @@
+#include "ckptd/job_of.h"
 #include "save/save_stats.h"
 
 #include "base/clock.h"
@@ -14,16 +15,16 @@ static struct save_stats *const m = &job.save_stats;
 
 static void setup(void)
 {
-	d = (struct daemon){.storage.root = -1};
+	daemon_init(&d);
 	list_init(&d.jobs.list);
-	job = (struct job){.daemon = &d,
+	job = (struct job){JOB_OF(d),
 			   .name = "main",
 			   .world = 2,
 			   .nlocal = 2,
 			   .epoch = 3,
 			   .ranks = ranks,
 			   .policy = {.verify = true, .join_timeout_ms = 1000}};
-	saves_init(&job.saves, &d, &job);
+	saves_init(&job.saves, &job);
 }
 
 TestSuite(save_stats, .init = setup);

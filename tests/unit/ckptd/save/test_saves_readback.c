@@ -1,5 +1,6 @@
 /* What ranks are shown of a snapshot that is durable and has not been read back yet, whatever else becomes known of it meanwhile. */
 #include "ckptd/job_maker.h"
+#include "ckptd/job_of.h"
 #include "daemon.h"
 #include "job/job.h"
 #include "save/saves_private.h"
@@ -20,14 +21,14 @@ static void setup(void)
 {
 	static const uint32_t slots[MAKER_WORLD] = {0};
 	log_set_level(LOG_ERROR);
-	d = (struct daemon){.storage.root = -1};
+	daemon_init(&d);
 	list_init(&d.jobs.list);
 	list_init(&d.control.hosts);
 	maker_new(&maker, id);
 	for (uint32_t r = 0; r < MAKER_WORLD; r++)
 		ranks[r] = (struct rank){
 			.job = &job, .id = r, .index = r, .mem = maker.mem[r], .pidfd = -1, .arena_sent = true};
-	job = (struct job){.daemon = &d,
+	job = (struct job){JOB_OF(d),
 			   .name = "main",
 			   .world = MAKER_WORLD,
 			   .nlocal = MAKER_WORLD,
@@ -35,7 +36,7 @@ static void setup(void)
 			   .nslots = ARENA_SLOTS_MIN,
 			   .ranks = ranks,
 			   .policy = {.verify = true}};
-	saves_init(&job.saves, &d, &job);
+	saves_init(&job.saves, &job);
 	copies_init(&job.copies, &job);
 	restore_init(&job.restore, &job);
 	list_push(&d.jobs.list, &job.link);

@@ -1,5 +1,6 @@
 /* What stays in memory where slots are scarce, on a node of a job that is spread. */
 #include "ckptd/job_maker.h"
+#include "ckptd/job_of.h"
 #include "daemon.h"
 #include "job/job.h"
 #include "participant/participant.h"
@@ -22,14 +23,14 @@ static void setup(void)
 {
 	static const uint32_t slots[MAKER_WORLD] = {0};
 	log_set_level(LOG_ERROR);
-	d = (struct daemon){.storage.root = -1};
+	daemon_init(&d);
 	list_init(&d.jobs.list);
 	list_init(&d.control.hosts);
 	maker_new(&maker, newest);
 	for (uint32_t r = 0; r < MAKER_WORLD; r++)
 		ranks[r] = (struct rank){
 			.job = &job, .id = r, .index = r, .mem = maker.mem[r], .pidfd = -1, .arena_sent = true};
-	job = (struct job){.daemon = &d,
+	job = (struct job){JOB_OF(d),
 			   .name = "main",
 			   .world = 2 * MAKER_WORLD,
 			   .nlocal = MAKER_WORLD,
@@ -37,7 +38,7 @@ static void setup(void)
 			   .nslots = ARENA_SLOTS_MIN,
 			   .ranks = ranks,
 			   .spread = true};
-	saves_init(&job.saves, &d, &job);
+	saves_init(&job.saves, &job);
 	copies_init(&job.copies, &job);
 	restore_init(&job.restore, &job);
 	list_push(&d.jobs.list, &job.link);
@@ -64,7 +65,7 @@ static void take_all_slots(void)
 static void raise_epoch(void)
 {
 	struct peer_order order = {.type = PEER_RAISE, .job = "main", .word = {.epoch = job.epoch + 1}};
-	orders_obey(&d, &order);
+	orders_obey(&d.dispatch, &order);
 	cr_assert_eq(job.epoch, order.word.epoch);
 }
 

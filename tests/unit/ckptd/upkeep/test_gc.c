@@ -1,3 +1,4 @@
+#include "ckptd/job_of.h"
 #include "upkeep/gc.h"
 
 #include "base/cleanup.h"
@@ -42,13 +43,15 @@ static void setup(void)
 {
 	scratch_new(root);
 	make(1, false);
-	d = (struct daemon){.runtime.config = {.store = root, .collect_after_ms = 3600000}};
+	daemon_init(&d);
+	d.runtime.config = (struct config){.store = root, .collect_after_ms = 3600000};
+	d.storage.root = 0;
 	list_init(&d.jobs.list);
 	list_init(&d.control.hosts);
 	cr_assert_eq(disk_new(root, &d.storage.disk, &d.storage.root, &err), 0, "%s", err.text);
-	cr_assert_eq(gc_new(&d, &d.storage.gc, &err), 0, "%s", err.text);
-	job = (struct job){.daemon = &d, .name = "gpt"};
-	saves_init(&job.saves, &d, &job);
+	cr_assert_eq(gc_new(&d.jobs, &d.storage.gc, &err), 0, "%s", err.text);
+	job = (struct job){JOB_OF(d), .name = "gpt"};
+	saves_init(&job.saves, &job);
 	restore_init(&job.restore, &job);
 	list_push(&d.jobs.list, &job.link);
 }

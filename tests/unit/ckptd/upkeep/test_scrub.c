@@ -37,13 +37,15 @@ static void start(uint64_t interval_ms)
 {
 	struct err err = {{0}};
 	node.runtime.config.scrub_interval_ms = interval_ms;
-	cr_assert_eq(scrub_new(&node, &node.scrub, &err), 0, "%s", err.text);
+	cr_assert_eq(scrub_new(&node.jobs, &node.scrub, &err), 0, "%s", err.text);
 }
 
 static void setup(void)
 {
 	scratch_new(path);
-	node = (struct daemon){.runtime.config = {.store = path}};
+	daemon_init(&node);
+	node.runtime.config = (struct config){.store = path};
+	node.storage.root = 0;
 	list_init(&node.jobs.list);
 	meter_init(&node.storage.reads, 0);
 }
