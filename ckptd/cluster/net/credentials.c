@@ -2,6 +2,7 @@
 
 #include "base/cleanup.h"
 #include "base/log.h"
+#include "base/secret_file.h"
 #include "cluster/net/key.h"
 #include "cluster/net/vault.h"
 #include "cluster/roster.h"
@@ -221,7 +222,7 @@ static int check_file(const char *what, const char *path, struct err *err)
 static int check_secret(const char *path, struct err *err)
 {
 	AUTO_CLOSE int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-	int rc = fd < 0 ? err_set(err, -errno, "%s", err_name(errno)) : key_check_owner(fd, err);
+	int rc = fd < 0 ? err_set(err, -errno, "%s", err_name(errno)) : secret_file_check(fd, err);
 	return rc ? err_prefix(err, rc, "cluster-cert-key %s", path) : 0;
 }
 

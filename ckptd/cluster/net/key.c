@@ -1,6 +1,7 @@
 #include "cluster/net/key.h"
 
 #include "base/cleanup.h"
+#include "base/secret_file.h"
 
 #include <ctype.h>
 #include <fcntl.h>
@@ -8,7 +9,6 @@
 #include <openssl/evp.h>
 #include <stdbool.h>
 #include <string.h>
-#include <sys/stat.h>
 
 enum { KEY_FILE_MAX = 256, KEY_BASE64 = 44 };
 
@@ -56,28 +56,12 @@ int key_parse(const char *text, size_t len, struct key_ring *ring, struct err *e
 		       "it is not %d random bytes in hexadecimal or base64, nor two lines of that; " HOW_TO, KEY_BYTES);
 }
 
-int key_check_owner(int fd, struct err *err)
-{
-	struct stat st;
-	if (fstat(fd, &st) < 0)
-		return err_set(err, -errno, "%s", err_name(errno));
-	if (!S_ISREG(st.st_mode))
-		return err_set(err, -EINVAL, "it is not a file");
-	if (st.st_uid != geteuid() && st.st_uid != 0)
-		return err_set(err, -EACCES, "it belongs to user %u, who could change it: chown it to user %u or root",
-			       st.st_uid, geteuid());
-	if (st.st_mode & 077)
-		return err_set(err, -EACCES, "its mode is %04o, so that others can reach it: chmod 600 it",
-			       st.st_mode & 07777);
-	return 0;
-}
-
 int key_read(const char *path, struct key_ring *ring, struct err *err)
 {
 	char text[KEY_FILE_MAX];
 	ssize_t n = 0;
 	AUTO_CLOSE int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-	int rc = fd < 0 ? err_set(err, -errno, "%s; " HOW_TO, err_name(errno)) : key_check_owner(fd, err);
+	int rc = fd < 0 ? err_set(err, -errno, "%s; " HOW_TO, err_name(errno)) : secret_file_check(fd, err);
 	if (!rc && (n = read(fd, text, sizeof(text))) < 0)
 		rc = err_set(err, -errno, "%s", err_name(errno));
 	if (!rc)

@@ -22,7 +22,5 @@ int key_read(const char *path, struct key_ring *ring, struct err *err);
 /* Those of `more` come after those of `ring`. */
 void key_add(struct key_ring *ring, const struct key_ring *more);
 void key_wipe(struct key_ring *ring);
-/* What holds for every file with a secret: -errno, with a sentence. */
-int key_check_owner(int fd, struct err *err);
 
 #endif
