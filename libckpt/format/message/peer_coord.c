@@ -109,21 +109,59 @@ int peer_check_step(uint16_t type, uint64_t step, struct err *err)
 
 /* ---- reports ----------------------------------------------------------------------------------------------------- */
 
+/* Of a save: the same in each. */
+static bool is_of_save(enum peer_type type)
+{
+	switch (type) {
+	case PEER_FETCHED:
+	case PEER_COPIED:
+	case PEER_REACHED:
+	case PEER_UNCOPIED:
+	case PEER_READY:
+	case PEER_SKIPPED:
+	case PEER_CLEARED:
+	case PEER_FAILED:
+	case PEER_FORGOT:
+	case PEER_LEFT_OUT:
+		return true;
+	default:
+		return false;
+	}
+}
+
+static void put_node_join(struct wbuf *out, const struct peer_node_join *m)
+{
+	wbuf_u32(out, m->world);
+	wbuf_u32(out, m->nranks);
+	wbuf_u32(out, m->plan);
+	wbuf_u32(out, m->known);
+	put_id(out, m->replicated);
+	wbuf_u8(out, m->finished);
+	wbuf_u32(out, m->in);
+	for (uint32_t i = 0; m->in && i < m->nranks; i++)
+		wbuf_u32(out, m->ranks[i]);
+}
+
+static void get_node_join(struct rbuf *r, struct peer_node_join *m)
+{
+	m->world = rbuf_u32(r);
+	m->nranks = rbuf_u32(r);
+	m->plan = rbuf_u32(r);
+	m->known = rbuf_u32(r);
+	m->replicated = get_id(r);
+	m->finished = get_bool(r);
+	m->in = rbuf_u32(r);
+	for (uint32_t i = 0; m->in && i < min_u64(m->nranks, WIRE_LOCAL_MAX); i++)
+		m->ranks[i] = rbuf_u32(r);
+}
+
 int peer_report_encode(const struct peer_report *m, struct wbuf *out)
 {
 	wbuf_str(out, m->job);
 	wbuf_u32(out, m->epoch);
 	switch (m->type) {
 	case PEER_NODE_JOIN:
-		wbuf_u32(out, m->node_join.world);
-		wbuf_u32(out, m->node_join.nranks);
-		wbuf_u32(out, m->node_join.plan);
-		wbuf_u32(out, m->node_join.known);
-		put_id(out, m->node_join.replicated);
-		wbuf_u8(out, m->node_join.finished);
-		wbuf_u32(out, m->node_join.in);
-		for (uint32_t i = 0; m->node_join.in && i < m->node_join.nranks; i++)
-			wbuf_u32(out, m->node_join.ranks[i]);
+		put_node_join(out, &m->node_join);
 		break;
 	case PEER_LEAVE:
 		wbuf_u8(out, m->finished);
@@ -176,19 +214,9 @@ int peer_report_encode(const struct peer_report *m, struct wbuf *out)
 	case PEER_RECOVERED:
 		peer_recovered_put(out, &m->recovered);
 		break;
-	case PEER_FETCHED:
-	case PEER_COPIED:
-	case PEER_REACHED:
-	case PEER_UNCOPIED:
-	case PEER_READY:
-	case PEER_SKIPPED:
-	case PEER_CLEARED:
-	case PEER_FAILED:
-	case PEER_FORGOT:
-	case PEER_LEFT_OUT:
-		peer_save_put(out, &m->save);
-		break;
 	default: /* NOT_JOINING, NOT_RESTORING: no more than this */
+		if (is_of_save(m->type))
+			peer_save_put(out, &m->save);
 		break;
 	}
 	return wbuf_finish(out);
@@ -198,15 +226,7 @@ static void get_report(struct rbuf *r, struct peer_report *m)
 {
 	switch (m->type) {
 	case PEER_NODE_JOIN:
-		m->node_join.world = rbuf_u32(r);
-		m->node_join.nranks = rbuf_u32(r);
-		m->node_join.plan = rbuf_u32(r);
-		m->node_join.known = rbuf_u32(r);
-		m->node_join.replicated = get_id(r);
-		m->node_join.finished = get_bool(r);
-		m->node_join.in = rbuf_u32(r);
-		for (uint32_t i = 0; m->node_join.in && i < min_u64(m->node_join.nranks, WIRE_LOCAL_MAX); i++)
-			m->node_join.ranks[i] = rbuf_u32(r);
+		get_node_join(r, &m->node_join);
 		return;
 	case PEER_LEAVE:
 		m->finished = get_bool(r);
@@ -259,19 +279,9 @@ static void get_report(struct rbuf *r, struct peer_report *m)
 	case PEER_RECOVERED:
 		peer_recovered_get(r, &m->recovered);
 		return;
-	case PEER_FETCHED:
-	case PEER_COPIED:
-	case PEER_REACHED:
-	case PEER_UNCOPIED:
-	case PEER_READY:
-	case PEER_SKIPPED:
-	case PEER_CLEARED:
-	case PEER_FAILED:
-	case PEER_FORGOT:
-	case PEER_LEFT_OUT:
-		peer_save_get(r, &m->save);
-		return;
 	default:
+		if (is_of_save(m->type))
+			peer_save_get(r, &m->save);
 		return;
 	}
 }
@@ -322,19 +332,8 @@ static int check_report(const struct peer_report *m, struct err *err)
 		return peer_compared_check(&m->compared, err);
 	case PEER_RECOVERED:
 		return peer_recovered_check(&m->recovered, err);
-	case PEER_FETCHED:
-	case PEER_COPIED:
-	case PEER_REACHED:
-	case PEER_UNCOPIED:
-	case PEER_READY:
-	case PEER_SKIPPED:
-	case PEER_CLEARED:
-	case PEER_FAILED:
-	case PEER_FORGOT:
-	case PEER_LEFT_OUT:
-		return peer_save_check(m->type, &m->save, err);
 	default:
-		return 0;
+		return is_of_save(m->type) ? peer_save_check(m->type, &m->save, err) : 0;
 	}
 }
 
