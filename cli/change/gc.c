@@ -162,11 +162,7 @@ static int run(struct cli *cli)
 	uint64_t older;
 	int code = removal_duration(cli, "older-than", DEFAULT_AGE, &older);
 	if (!code)
-		code = cli_job(cli, &job);
-	if (!code)
-		code = cli_repo(cli);
-	if (!code)
-		code = jobs_check(cli, cli->repo, job);
+		code = cli_repo_job(cli, &job);
 	if (!code)
 		code = find(&c, job, older);
 	if (!code)

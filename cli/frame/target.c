@@ -88,16 +88,20 @@ static int check_single_job(const struct cli *cli, const struct checkpoint_ref *
 			jobs_text(refs, n, names));
 }
 
+int cli_repo_job(struct cli *cli, const char **job)
+{
+	int code = cli_job(cli, job);
+	if (!code)
+		code = cli_repo(cli);
+	return code ? code : jobs_check(cli, cli->repo, *job);
+}
+
 int cli_scan(struct cli *cli, struct checkpoint_ref **refs, size_t *n)
 {
 	struct err err = {0};
 	const char *job;
 	*refs = NULL;
-	int code = cli_job(cli, &job);
-	if (!code)
-		code = cli_repo(cli);
-	if (!code)
-		code = jobs_check(cli, cli->repo, job);
+	int code = cli_repo_job(cli, &job);
 	if (code)
 		return code;
 	int rc = repo_scan(cli->repo, job, refs, n, &err);

@@ -12,6 +12,8 @@ void cli_repo_close(struct cli *cli);
 /* --job, else CKPT_JOB, else NULL in *job. EXIT_USAGE for what is not a job's name. */
 int cli_job(const struct cli *cli, const char **job);
 
+/* Opens the repository; *job: that is meant, and is in it. NULL: all of them. */
+int cli_repo_job(struct cli *cli, const char **job);
 /* Scans the job that is asked for, or all jobs. Ordered as repo_scan; *refs malloc'ed. EXIT_FAILED: that job is not among those of the
  * repository. */
 int cli_scan(struct cli *cli, struct checkpoint_ref **refs, size_t *n);

@@ -243,11 +243,7 @@ static int run(struct cli *cli)
 	struct err err = {0};
 	const char *job;
 	size_t n;
-	int code = cli_job(cli, &job);
-	if (!code)
-		code = cli_repo(cli);
-	if (!code)
-		code = jobs_check(cli, cli->repo, job);
+	int code = cli_repo_job(cli, &job);
 	if (code)
 		return code;
 	listed_read(cli->repo->path, job, &known);
