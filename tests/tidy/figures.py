@@ -13,6 +13,7 @@ import tidy
 
 PRODUCT = ("libckpt/", "kernels/", "ckptd/", "cli/", "trainer/")
 ROOTS = ("", "libckpt/", "kernels/", "ckptd/", "cli/", "trainer/")  # of include paths
+COMMENT = re.compile(r"/\*.*?\*/", re.S)
 FUNCTION = re.compile(r"^(?!static_assert|#|\s|\})[^\n;={}]*?\(([^{};]*?)\)\n\{\n(.*?)^\}", re.M | re.S)
 
 
@@ -49,8 +50,8 @@ def targets(name, text, files):
 
 def functions(text):
     """(lines, parameters) of each."""
-    for found in FUNCTION.finditer(text):
-        parameters = found[1].strip()
+    for found in FUNCTION.finditer(COMMENT.sub(lambda comment: "\n" * comment[0].count("\n"), text)):
+        parameters = re.sub(r"\((?:[^()]|\([^()]*\))*\)", "", found[1]).strip()  # those of a callback are not the function's
         yield found[2].count("\n"), 0 if parameters in ("", "void") else parameters.count(",") + 1
 
 
