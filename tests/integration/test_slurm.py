@@ -10,7 +10,8 @@ import sys
 import tempfile
 
 from launcher import TRAIN, Run
-from slurm import DEPLOY, commands, final, lacks, slurm
+from pages import commands
+from slurm import DEPLOY, PAGE, final, lacks, slurm
 from tap import Cases, equal, expect, until
 
 why = lacks()
@@ -201,7 +202,7 @@ def page(s):
     (work / "train").symlink_to(s.top / "page.sh")
     (s.top / "page.sh").write_text(f"#!/bin/sh\nexec {TRAIN} {' '.join(OPTIONS)} --steps 100\n")
     (s.top / "page.sh").chmod(0o755)
-    typed, ends = commands("$"), ["start at step 0", "go on from storage at step 100", "start at step 0", "start at step 0", "go on from storage at step 100"]
+    typed, ends = commands(PAGE), ["start at step 0", "go on from storage at step 100", "start at step 0", "start at step 0", "go on from storage at step 100"]
     equal(len(typed), len(ends))
     for command, end in zip(typed, ends):
         words = s.here(command).replace("sbatch ", f"sbatch --parsable --output={s.top}/%A.%a.out ", 1)

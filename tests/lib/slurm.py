@@ -14,10 +14,11 @@ import tempfile
 
 from launcher import ENVIRONMENT
 from loopback_cluster import free_port
+from pages import at, commands
 from tap import BIN, DEADLINE, Failure, expect, until
 
 ROOT = pathlib.Path(__file__).parents[2]
-DEPLOY, PAGE = ROOT / "deploy" / "slurm", ROOT / "docs" / "howto" / "run-under-slurm.md"
+DEPLOY, PAGE = ROOT / "deploy" / "slurm", "run-under-slurm.md"
 PROGRAMS = {"slurmctld": "slurmctld", "slurmd": "slurmd", "munged": "munge", "srun": "slurm-client"}
 # Without an argument of their own, commands of Slurm take options from the environment.
 CLEAN = {name: value for name, value in ENVIRONMENT.items() if not name.startswith(("SLURM", "SBATCH", "SALLOC", "SRUN"))}
@@ -30,11 +31,6 @@ def lacks():
         return "slurmd needs root"
     missing = sorted({package for name, package in PROGRAMS.items() if not shutil.which(name, path=SBIN)})
     return f"Slurm is not installed: {' '.join(missing)}" if missing else None
-
-
-def commands(prompt):
-    """What the page tells to type: "#" an administrator, "$" a user."""
-    return re.findall(rf"^ +{re.escape(prompt)} (.*)$", PAGE.read_text(), re.M)
 
 
 class Slurm:
@@ -55,7 +51,7 @@ class Slurm:
     def scripts(self):
         """Prolog and epilog as the page tells an administrator to install them; then what differs where all nodes are one machine."""
         etc = self.top / "etc"
-        for command in commands("#"):
+        for command in commands(PAGE, "#"):
             subprocess.run(self.here(command), shell=True, check=True, cwd=ROOT)
         (etc / "nodes").write_text("".join(f"{name} {host}\n" for name, host in self.hosts.items()))
         with open(etc / "slurm.conf", "a", encoding="utf-8") as conf:
@@ -72,8 +68,7 @@ PATH={BIN}:$PATH CKPT_CONFIG=/dev/null
 
     def here(self, command):
         """With the paths of this Slurm in place of the page's."""
-        places = {"/etc/ckpt": f"{self.top}/etc", "/scratch/me": str(self.store.parent), "/scratch": f"{self.top}/scratch"}
-        return re.sub("|".join(places), lambda found: places[found.group()], command)
+        return at(command, {"/etc/ckpt": f"{self.top}/etc", "/scratch/me": self.store.parent, "/scratch": f"{self.top}/scratch"})
 
     def lines(self):
         top, host = self.top, socket.gethostname()
