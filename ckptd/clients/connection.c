@@ -222,11 +222,23 @@ static void greet(struct client *c, uint32_t seq)
 	client_send(c, WIRE_WELCOME, seq, &body, NULL, 0);
 }
 
+/* A process of another PID namespace has no number here that could be watched; the socket knows it all the same. */
+static void watch_foreign(struct client *c)
+{
+	if (c->rank && c->peer.pid < 0)
+		job_watch_foreign(c->rank, c->peer.pid, channel_peer_pidfd(c->sock));
+}
+
 static void on_hello(struct client *c, const struct frame *f)
 {
 	struct wire_hello m;
 	struct err err = {{0}};
 	int rc = wire_hello_decode(f->body, f->len, &m, &err);
+	if (!rc && m.role == ROLE_RANK && !c->peer.pid)
+		rc = err_set(&err, -EPERM,
+			     "the rank is in another PID namespace, where ckptd cannot watch it: let ckptd share that "
+			     "of the "
+			     "host (hostPID, --pid=host), or use Linux 6.9 or later");
 	if (!rc && m.role != ROLE_OBSERVER) {
 		rc = job_hello(c->connections->operators->jobs, c, &m, c->peer.pid, &c->job, &c->rank, &err);
 		if (rc)
@@ -236,6 +248,7 @@ static void on_hello(struct client *c, const struct frame *f)
 		client_error(c, f->seq, rc, "%s", err.text);
 		return; /* it may try again (a rank that is still held); the deadline of the handshake bounds it */
 	}
+	watch_foreign(c);
 	greet(c, f->seq);
 	if (m.role == ROLE_LAUNCHER)
 		job_hold_all(c->job);

@@ -319,8 +319,8 @@ static int hello_rank(struct job *job, struct client *client, const struct wire_
 		      struct rank **out, struct err *err)
 {
 	if (resize_let_go(job, pid))
-		return err_set(err, -EBUSY, "process %d has no rank of job '%s' any more: its world has changed",
-			       (int)pid, job->name);
+		return err_set(err, -EBUSY, "%s has no rank of job '%s' any more: its world has changed",
+			       process_text(pid).text, job->name);
 	struct rank *rank = job_claim(job, hello->rank);
 	if (!rank)
 		return err_set(err, -EBUSY,
@@ -329,9 +329,9 @@ static int hello_rank(struct job *job, struct client *client, const struct wire_
 	/* What the launcher started may be a script whose child is the rank. */
 	if (rank->client || (rank->pid && rank->pid != pid && rank->hello_received))
 		return err_set(err, rank->pid && process_is_dying(rank->pid) ? -EAGAIN : -EBUSY,
-			       "rank %u of job '%s' is held by process %d", rank->id, job->name, (int)rank->pid);
+			       "rank %u of job '%s' is held by %s", rank->id, job->name, process_text(rank->pid).text);
 	if (rank->pid != pid)
-		rank_watch(rank, pid, (int)syscall(SYS_pidfd_open, pid, 0));
+		rank_watch(rank, pid, pid > 0 ? (int)syscall(SYS_pidfd_open, pid, 0) : -1);
 	rank->client = client;
 	rank->hello_received = true;
 	rank->failed = false;

@@ -116,6 +116,9 @@ struct job {
 /* A rank or launcher says HELLO. On 0 *rank is set for a rank (NULL for a launcher), *out to the job. */
 int job_hello(struct jobs *jobs, struct client *client, const struct wire_hello *hello, pid_t pid, struct job **out,
 	      struct rank **rank, struct err *err);
+/* After job_hello of a process of another PID namespace (pid < 0): the pidfd tells of its end. Takes the pidfd; -1: the end of the connection
+ * must do. */
+void job_watch_foreign(struct rank *rank, pid_t pid, int pidfd);
 /* Its connection is gone. */
 void job_disconnected(struct job *job, struct rank *rank);
 

@@ -66,7 +66,7 @@ static void process_died(void *arg, uint32_t events)
 	(void)events;
 	pid_t pid = rank->pid;
 	process_gone(rank);
-	rank_lost(rank, "its process %d has died", (int)pid);
+	rank_lost(rank, "its %s has died", process_text(pid).text);
 }
 
 void rank_watch(struct rank *rank, pid_t pid, int pidfd)
@@ -80,6 +80,11 @@ void rank_watch(struct rank *rank, pid_t pid, int pidfd)
 		close(pidfd);
 		rank->pidfd = -1;
 	}
+}
+
+void job_watch_foreign(struct rank *rank, pid_t pid, int pidfd)
+{
+	rank_watch(rank, pid, pidfd);
 }
 
 void rank_carry(struct rank *to, struct rank *from)
@@ -205,7 +210,7 @@ void rank_watch_missing(struct job *job, uint64_t now)
 		bool never_came =
 			job->resumed_ns && now - job->resumed_ns > RESUME_GRACE_NS && rank->state == RANK_ABSENT;
 		if (was_here) {
-			rank_lost(rank, "process %d has not come back to the daemon", (int)rank->pid);
+			rank_lost(rank, "%s has not come back to the daemon", process_text(rank->pid).text);
 		} else if (never_came) {
 			participant_missing(job, rank->id);
 			return;

@@ -55,7 +55,7 @@ static json_t *pace_json(const struct pace *pace)
 static json_t *rank_json(const struct rank *rank, uint64_t now)
 {
 	json_t *j = json_pack("{s:i, s:s, s:i, s:b}", "rank", (int)rank->id, "state", rank_state_name(rank->state),
-			      "pid", (int)rank->pid, "hung", rank->hung);
+			      "pid", rank->pid > 0 ? (int)rank->pid : 0, "hung", rank->hung);
 	if (!j || !rank->mem)
 		return j;
 	json_object_set_new(j, "steps", pace_json(&rank->pace));

@@ -24,9 +24,19 @@ static bool status_tells_death(FILE *status)
 	return killed || !has_memory;
 }
 
+struct process_text process_text(pid_t pid)
+{
+	struct process_text t = {"process of another PID namespace"};
+	if (pid >= 0)
+		snprintf(t.text, sizeof(t.text), "process %d", (int)pid);
+	return t;
+}
+
 bool process_is_dying(pid_t pid)
 {
 	char path[32];
+	if (pid <= 0)
+		return false;
 	snprintf(path, sizeof(path), "/proc/%d/status", (int)pid);
 	FILE *status = fopen(path, "re");
 	if (!status)

@@ -14,6 +14,7 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
+#include <sys/vfs.h>
 
 /* What goes over the socket in front of an inline body. Both ends are on one machine: native byte order. */
 struct head {
@@ -24,6 +25,10 @@ struct head {
 };
 
 enum { HEAD_BODY_IN_MEMFD = 1 };
+enum {
+	PEER_PIDFD = 77,
+	PIDFD_FILES = 0x50494446
+}; /* SO_PEERPIDFD and PID_FS_MAGIC, newer than this system's headers */
 enum { SEALS = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE };
 
 /* One descriptor more than a caller may send: the memfd of a large body. */
@@ -164,13 +169,31 @@ int channel_listen(const char *path, struct err *err)
 	return steal_fd(&sock);
 }
 
+int channel_peer_pidfd(int sock)
+{
+	int pidfd;
+	socklen_t len = sizeof(pidfd);
+	return getsockopt(sock, SOL_SOCKET, PEER_PIDFD, &pidfd, &len) ? -errno : pidfd;
+}
+
+/* Each process has an inode of its own in the file system of pidfds. Before there was one, all pidfds shared one inode. */
+static pid_t foreign_pid(int sock)
+{
+	AUTO_CLOSE int pidfd = channel_peer_pidfd(sock);
+	struct statfs system;
+	struct stat file;
+	if (pidfd < 0 || fstatfs(pidfd, &system) || system.f_type != PIDFD_FILES || fstat(pidfd, &file))
+		return 0;
+	return -1 - (pid_t)(file.st_ino % INT_MAX);
+}
+
 int channel_peer(int sock, struct peer *peer)
 {
 	struct ucred cred;
 	socklen_t len = sizeof(cred);
 	if (getsockopt(sock, SOL_SOCKET, SO_PEERCRED, &cred, &len))
 		return -errno;
-	*peer = (struct peer){.pid = cred.pid, .uid = cred.uid, .gid = cred.gid};
+	*peer = (struct peer){.pid = cred.pid ? cred.pid : foreign_pid(sock), .uid = cred.uid, .gid = cred.gid};
 	return 0;
 }
 

@@ -42,12 +42,15 @@ int channel_recv(int sock, struct frame *f, uint64_t deadline);
 int frame_take_fd(struct frame *f, int index); /* -EBADMSG when there is none */
 void frame_free(struct frame *f);
 
-/* Who is at the other end (SO_PEERCRED). */
+/* Who is at the other end (SO_PEERCRED). pid is negative for a process of another PID namespace, which has no number here: by it alone it
+ * is told from others, since Linux 6.9; 0 before that. */
 struct peer {
 	pid_t pid;
 	uid_t uid;
 	gid_t gid;
 };
 int channel_peer(int sock, struct peer *peer);
+/* A pidfd of it, whatever its PID namespace (Linux 6.5), or -errno. */
+int channel_peer_pidfd(int sock);
 
 #endif

@@ -302,6 +302,13 @@ Test(channel, listen_connect_and_peer, .init = make_dir, .fini = remove_dir)
 	cr_assert_eq(channel_peer(a, &peer), 0);
 	cr_assert_eq(peer.pid, getpid());
 	cr_assert_eq(peer.uid, getuid());
+	int pidfd = channel_peer_pidfd(a);
+	if (pidfd != -ENOPROTOOPT) { /* before Linux 6.5 there are none */
+		struct pollfd lives = {.fd = pidfd, .events = POLLIN};
+		cr_assert_geq(pidfd, 0);
+		cr_assert_eq(poll(&lives, 1, 0), 0);
+		close(pidfd);
+	}
 	cr_assert_eq(channel_listen(path, &err), -EADDRINUSE);
 	cr_assert(strstr(err.text, path), "%s", err.text);
 	close(a);

@@ -47,3 +47,11 @@ Test(process, a_stopped_one_lives)
 	kill(pid, SIGKILL);
 	waitpid(pid, NULL, 0);
 }
+
+Test(process, one_of_another_pid_namespace_has_no_number_and_is_taken_for_a_living_one)
+{
+	cr_expect_str_eq(process_text(4711).text, "process 4711");
+	cr_expect_str_eq(process_text(-4711).text, "process of another PID namespace");
+	cr_expect_not(process_is_dying(-1));
+	cr_expect_not(process_is_dying(0));
+}
