@@ -26,7 +26,8 @@ class Documents:
         """Writes both, before a save. Raises :class:`TreeError`, or an error with ENOSPC."""
         world, trees = self.session.world, {s.prefix: s.tree() for s in self.sources}
         shared = {s.prefix: trees[s.prefix] for s in self.sources if not s.per_rank}
-        self.session.set_blob(JOB, dumps({"format": FORMAT, "world": world, "parts": shared}, "state"))
+        aliases = {alias: name for s in self.sources for alias, name in s.aliases.items()}
+        self.session.set_blob(JOB, dumps({"format": FORMAT, "world": world, "parts": shared, "aliases": aliases}, "state"))
         rng = generators.get() if self.rng else None
         self.session.set_blob(RANK, dumps({"format": FORMAT, "world": world, "parts": trees, "rng": rng}, "state"))
 

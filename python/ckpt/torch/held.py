@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from operator import is_
+from operator import attrgetter, is_
 from typing import Any
 
 import torch
@@ -16,6 +16,8 @@ from .source import Entry, Source
 
 
 _get: Any = dict.get
+_pointer: Any = torch.Tensor.data_ptr
+_local: Any = attrgetter("_local_tensor")
 
 
 class Unsaveable(Error):
@@ -32,11 +34,6 @@ class _Held:
     entry: Entry
     layouts: list[Layout]
     buffer: torch.Tensor | None
-
-
-def _inner(t: Any) -> Any:
-    """What stands for the memory of a tensor: of a DTensor its local tensor, which may be replaced."""
-    return getattr(t, "_local_tensor", t)
 
 
 def _number(value: float) -> torch.Tensor:
@@ -73,18 +70,23 @@ class Held:
         live = [h for h in self._held.values() if h.buffer is None and h.entry.key in h.entry.holder]
         links = [(h.entry.holder, h.entry.key, h.entry.value) for h in live] + self.source.links()
         self._holders, self._keys, self._expected = ([link[i] for link in links] for i in range(3))
-        self._tensors = self._expected[:len(live)]
-        self._inners = [_inner(t) for t in self._tensors]
-        self._addressed = [t for t in self._inners if type(t) in (torch.Tensor, torch.nn.Parameter)]
-        self._addresses = list(map(torch.Tensor.data_ptr, self._addressed))
-        self._sizes = [(h, len(h)) for h in {id(h.entry.holder): h.entry.holder for h in self._held.values()}.values()]
+        tensors = self._expected[:len(live)]
+        self._cut = [t for t in tensors if hasattr(t, "_local_tensor")]  # of a DTensor the local tensor may be replaced
+        self._locals = list(map(_local, self._cut))
+        self._addressed = [t for t in tensors + self._locals if type(t) in (torch.Tensor, torch.nn.Parameter)]
+        self._addresses = list(map(_pointer, self._addressed))
+        self._watched = self.source.watched()
+        self._sized = list({id(h.entry.holder): h.entry.holder for h in self._held.values()}.values())
+        self._sizes = list(map(len, self._sized))
         self._copies = [(h.entry, h.buffer) for h in self._held.values() if h.buffer is not None]
 
     # ---- before a save
 
     def _is_same(self) -> bool:
-        return (all(map(is_, map(_get, self._holders, self._keys), self._expected)) and all(map(is_, map(_inner, self._tensors), self._inners))
-                and list(map(torch.Tensor.data_ptr, self._addressed)) == self._addresses and all(len(h) == n for h, n in self._sizes))
+        now = self.source.watched()
+        return (all(map(is_, map(_get, self._holders, self._keys), self._expected)) and all(map(is_, map(_local, self._cut), self._locals))
+                and len(now) == len(self._watched) and all(map(is_, now, self._watched)) and list(map(len, self._sized)) == self._sizes
+                and list(map(_pointer, self._addressed)) == self._addresses)
 
     def refresh(self) -> None:
         """Looks whether all is where it was, and gives what has moved its new address. Raises :class:`Unsaveable`."""

@@ -37,6 +37,7 @@ class Module(Source):
         super().__init__(prefix)
         self.module = module
         self.names: dict[int, str] = {}  # of parameters, by identity: their paths
+        self._extra: dict[str, nn.Module] = {}  # modules with get_extra_state
         for path, m in clean_modules(module):
             if type(m).__name__ == "FullyShardedDataParallel":
                 raise TypeError(f"{prefix}.{path} is wrapped by FSDP1, which hides the parameters in flat ones: use fully_shard")
@@ -45,27 +46,30 @@ class Module(Source):
 
     def entries(self) -> list[Entry]:
         reshard(self.module)
-        self.names, found = {}, []
+        self.names, self._extra, found = {}, {}, []
         for path, m in clean_modules(self.module):
             for key, p in m._parameters.items():
-                if p is not None and id(p) not in self.names:
+                if p is None:
+                    continue
+                if id(p) in self.names:
+                    self.aliases[f"{self.prefix}.{path}{key}"] = f"{self.prefix}.{self.names[id(p)]}"
+                else:
                     self.names[id(p)] = f"{path}{key}"
                     found.append(Entry(f"{self.prefix}.{path}{key}", m._parameters, key))
             for key, b in m._buffers.items():
                 if b is not None and key not in m._non_persistent_buffers_set:
                     found.append(Entry(f"{self.prefix}.{path}{key}", m._buffers, key, copied=True))
+            if type(m).get_extra_state is not nn.Module.get_extra_state:
+                self._extra[path] = m
         return found
 
     def links(self) -> list[Link]:
         return [(m._modules, key, child) for _, m in clean_modules(self.module) for key, child in m._modules.items()]
 
-    def _extra(self) -> dict[str, nn.Module]:
-        return {path: m for path, m in clean_modules(self.module) if type(m).get_extra_state is not nn.Module.get_extra_state}
-
     def tree(self) -> Any:
-        return {path: m.get_extra_state() for path, m in self._extra().items()}
+        return {path: m.get_extra_state() for path, m in self._extra.items()}
 
     def put_back(self, tree: Any) -> None:
-        for path, m in self._extra().items():
+        for path, m in self._extra.items():
             if path in tree:
                 m.set_extra_state(tree[path])

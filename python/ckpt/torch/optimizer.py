@@ -22,6 +22,8 @@ class Optimizer(Source):
         super().__init__(prefix)
         self.optimizer, self.modules = optimizer, modules
         self._made = False
+        self._absent: list[str] = []
+        self._others: list[tuple[str, torch.Tensor]] | None = None  # parameters with state for the document; None: not looked yet
 
     def _parameters(self) -> list[tuple[str, torch.Tensor]]:
         names = {p: name for m in self.modules for p, name in m.names.items()}
@@ -34,28 +36,31 @@ class Optimizer(Source):
         return found
 
     def entries(self) -> list[Entry]:
-        found = []
+        found: list[Entry] = []
+        self._absent, self._others = [], None
         for name, p in self._parameters():
+            if p not in self.optimizer.state:
+                self._absent.append(name)
             state = self.optimizer.state.get(p, {})
             found += [Entry(f"{self.prefix}.state.{name}.{key}", state, key) for key, value in state.items()
                       if isinstance(value, torch.Tensor) or is_number(value)]
         return found
 
     def links(self) -> list[Link]:
-        state = self.optimizer.state
-        return [(self.optimizer.__dict__, "state", state)] + [(state, p, state.get(p)) for _, p in self._parameters()]
+        return [(self.optimizer.__dict__, "state", self.optimizer.state)]
+
+    def watched(self) -> list[Any]:
+        return list(self.optimizer.state.values())
+
+    def _other(self, name: str, p: torch.Tensor) -> dict[Any, Any]:
+        path = f"{self.prefix}.state.{name}"
+        return {k: v for k, v in self.optimizer.state.get(p, {}).items() if v is not None and f"{path}.{k}" not in self.registered}
 
     def tree(self) -> Any:
-        state, absent, rest = self.optimizer.state, [], {}
-        for name, p in self._parameters():
-            if p not in state:
-                absent.append(name)
-                continue
-            path = f"{self.prefix}.state.{name}"
-            other = {k: v for k, v in state[p].items() if v is not None and f"{path}.{k}" not in self.registered}
-            if other:
-                rest[name] = other
-        return {"groups": [{k: v for k, v in g.items() if k != "params"} for g in self.optimizer.param_groups], "absent": absent, "rest": rest}
+        if self._others is None:
+            self._others = [(name, p) for name, p in self._parameters() if self._other(name, p)]
+        groups = [{k: v for k, v in g.items() if k != "params"} for g in self.optimizer.param_groups]
+        return {"groups": groups, "absent": self._absent, "rest": {name: self._other(name, p) for name, p in self._others}}
 
     def put_back(self, tree: Any) -> None:
         groups = self.optimizer.param_groups

@@ -33,6 +33,7 @@ class Source:
 
     def __init__(self, prefix: str) -> None:
         self.prefix = prefix
+        self.aliases: dict[str, str] = {}  #: other names of entries
         self.registered: set[str] = set()  #: names of entries that are saved where they stand
 
     def entries(self) -> list[Entry]:
@@ -41,6 +42,10 @@ class Source:
 
     def links(self) -> list[Link]:
         """What must stay as it is for :meth:`entries` to stay the same, beside the entries themselves."""
+        return []
+
+    def watched(self) -> list[Any]:
+        """What :meth:`links` cannot say: objects that must be the same ones, too."""
         return []
 
     def volatile(self) -> bool:

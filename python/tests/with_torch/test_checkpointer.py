@@ -188,6 +188,7 @@ def test_the_state_may_change_in_the_forward_pass_and_with_the_step(checkpointer
     ck = checkpointer(state, memory_every=1, strict_saves=True, strict=True)
     ck.restore()
     for step in range(1, 5):
+        ck.session.wait_slot()
         assert ck.begin(step)
         step_of(state)
         assert ck._snapshot is None

@@ -67,7 +67,7 @@ def ranks_of(service, job):
     """Processes of the job, by rank, and the step that each is at."""
     done = subprocess.run([BIN / "ckpt", "status", "--socket", service.socket, "--json"], capture_output=True, text=True, env=environment(), check=False)
     jobs = json.loads(done.stdout)["jobs"] if done.returncode == 0 else []
-    return {r["rank"]: (r["pid"], r["step"]) for j in jobs if j["name"] == job for r in j["ranks"] if r.get("pid")}
+    return {r["rank"]: (r["pid"], r.get("step") or 0) for j in jobs if j["name"] == job for r in j["ranks"] if r.get("pid")}
 
 
 @pytest.mark.parametrize("victims", [[0], [1], [0, 1]], ids=["rank 0", "rank 1", "all ranks"])

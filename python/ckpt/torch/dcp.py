@@ -1,0 +1,82 @@
+"""Checkpoints of ckpt for torch.distributed.checkpoint: ``dcp.load(state, storage_reader=ckpt.torch.dcp.Reader("store", "gpt"))``."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import torch
+from torch.distributed.checkpoint.metadata import ChunkStorageMetadata, Metadata, StorageMeta, TensorProperties, TensorStorageMetadata
+from torch.distributed.checkpoint.planner import LoadItemType, LoadPlan, LoadPlanner
+from torch.distributed.checkpoint.storage import StorageReader
+from torch.futures import Future
+
+from .. import reader
+from ..tree import loads
+from .documents import JOB
+from .element import DTYPES, memory, plain
+
+
+class Reader(StorageReader):
+    """Reads one checkpoint, whatever the world that saved it and the planner that asks. Each byte is checked, and nothing is unpickled.
+
+    ``step``: a number, "latest", "healthy", "1000.e0003", or a tag. A state_dict ``{"model": …}`` has the names of a Checkpointer of ``{"model": …}``. What
+    is no tensor is not there for DCP: leave it out of the state_dict."""
+
+    def __init__(self, store: str | os.PathLike[str] | None = None, job: str | None = None, step: int | str = "latest") -> None:
+        self._where = store, job
+        self._open(step)
+
+    def _open(self, step: int | str) -> None:
+        self._reader = reader.Reader(*self._where, step)
+        document = loads(self._reader.blob(JOB), JOB) if JOB in self._reader else {}
+        aliases = document.get("aliases") if isinstance(document, dict) else None
+        self._names = {t.name: t.name for t in self._reader.values() if t.scope is None}
+        for alias, name in (aliases if isinstance(aliases, dict) else {}).items():
+            if name in self._names:
+                self._names.setdefault(alias, name)
+
+    def reset(self, checkpoint_id: str | os.PathLike[str] | None = None) -> None:
+        """``checkpoint_id`` of dcp.load names another step of the same job."""
+        if checkpoint_id is not None:
+            self._reader.close()
+            self._open(os.fspath(checkpoint_id))
+
+    def read_metadata(self, *args: Any, **kwargs: Any) -> Metadata:
+        tensors = {alias: self._reader[name] for alias, name in self._names.items()}
+        found = {name: TensorStorageMetadata(TensorProperties(dtype=DTYPES[t.dtype]), torch.Size(t.shape),
+                                             [ChunkStorageMetadata(torch.Size([0] * len(t.shape)), torch.Size(t.shape))]) for name, t in tensors.items()}
+        return Metadata(state_dict_metadata=dict(found), storage_meta=StorageMeta(checkpoint_id=self._reader.path))
+
+    def set_up_storage_reader(self, metadata: Metadata, is_coordinator: bool, *args: Any, **kwargs: Any) -> None:
+        pass
+
+    def prepare_local_plan(self, plan: LoadPlan) -> LoadPlan:
+        return plan
+
+    def prepare_global_plan(self, plans: list[LoadPlan]) -> list[LoadPlan]:
+        return plans
+
+    def read_data(self, plan: LoadPlan, planner: LoadPlanner) -> Future[None]:
+        """Fills all tensors of the plan in one read. What is on a device goes through memory of the host."""
+        boxes, commits = [], []
+        for item in plan.items:
+            if item.type != LoadItemType.TENSOR:
+                raise TypeError(f"{item.storage_index.fqn} is no tensor: what is none is restored by a Checkpointer")
+            target = planner.resolve_tensor(item)
+            view = plain(target)
+            host = view if view.device.type == "cpu" else torch.empty_like(view, device="cpu")
+            boxes.append((self._names[item.storage_index.fqn], memory(host), list(item.storage_offsets) + [0] * (view.ndim - len(item.storage_offsets))))
+            commits.append((item, target, view, host))
+        self._reader.read_into(boxes)
+        for item, target, view, host in commits:
+            if host is not view:
+                view.copy_(host)
+            planner.commit_tensor(item, target)
+        done: Future[None] = Future()
+        done.set_result(None)
+        return done
+
+    @classmethod
+    def validate_checkpoint_id(cls, checkpoint_id: str | os.PathLike[str]) -> bool:
+        return True
