@@ -9,7 +9,7 @@ import sys
 import tempfile
 
 import packages
-from tap import Cases, expect
+from tap import Cases, expect, has
 
 packages.need("cffi", "scikit_build_core", "numpy")
 import wheel  # noqa: E402 - it wants the packages
@@ -37,6 +37,13 @@ for _name in sorted(p.stem for p in TESTS.glob("test_*.py")):
         said = wheel.run(os.environ["CKPT_TORCH"], "-m", "pytest", "-q", "-p", "no:cacheprovider", "-c", wheel.TREE / "python/pyproject.toml",
                          TESTS / f"{name}.py", cwd=TOP, env={"PYTHONPATH": str(site), "CUDA_VISIBLE_DEVICES": "", "OMP_NUM_THREADS": "1"})
         expect(re.search(r"(\d+) passed", said), said)
+
+
+@cases.case("scripts/demo --torch shows that nothing was lost")
+def _():
+    if not site:
+        return "CKPT_TORCH names no Python that has torch (nightly makes one, of 5 GB)"
+    has(wheel.run(wheel.TREE / "scripts" / "demo", "--torch", "--steps", "30", env={"CUDA_VISIBLE_DEVICES": ""}), "ok  all parameters have the same bits")
 
 
 sys.exit(cases.end())
