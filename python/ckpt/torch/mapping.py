@@ -34,15 +34,38 @@ class Mapped(Source):
     def __init__(self, prefix: str, mapping: MutableMapping[Any, Any]) -> None:
         super().__init__(prefix)
         self.mapping = mapping
+        self._mappings: list[MutableMapping[Any, Any]] = []
+        self._sizes: list[int] = []
+        self._rest: list[tuple[tuple[Any, ...], MutableMapping[Any, Any], Any]] = []  # what is no tensor: path, who holds it, key
+
+    def _walk(self, mapping: MutableMapping[Any, Any], path: tuple[Any, ...]) -> None:
+        self._mappings.append(mapping)
+        for key, value in mapping.items():
+            if isinstance(value, dict):
+                self._walk(value, (*path, key))
+            elif not isinstance(value, torch.Tensor):
+                self._rest.append((path, mapping, key))
 
     def entries(self) -> list[Entry]:
+        self._mappings, self._rest = [], []
+        self._walk(self.mapping, ())
+        self._sizes = list(map(len, self._mappings))
         return split(self.mapping, self.prefix, 0)[1]
 
     def links(self) -> list[Link]:
         return split(self.mapping, self.prefix, 0)[2]
 
     def tree(self) -> Any:
-        return split(self.mapping, self.prefix, 0)[0]
+        """Of many tensors only the few values that are none are looked at."""
+        if list(map(len, self._mappings)) != self._sizes:
+            self.entries()
+        tree: dict[Any, Any] = {}
+        for path, mapping, key in self._rest:
+            node = tree
+            for part in path:
+                node = node.setdefault(part, {})
+            node[key] = mapping[key]
+        return tree
 
     def put_back(self, tree: Any) -> None:
         merge(self.mapping, tree)

@@ -334,3 +334,17 @@ def test_an_older_and_a_healthy_step(service, checkpointer):
         time.sleep(0.01)  # until the mark stands beside the checkpoint
     assert ck.restore("healthy").step == 2 and state["x"]["t"].sum() == 6
     assert ck.restore(1).step == 1 and ck.restore().step == 3
+
+
+def test_values_beside_tensors_come_back_also_when_more_of_them_come(checkpointer):
+    state = {"x": {"t": torch.zeros(3), "n": 1, "inner": {"u": torch.ones(2), "name": "a"}}}
+    ck = checkpointer(state, strict_saves=True)
+    ck.restore()
+    state["x"]["inner"]["more"] = (1, 2)
+    state["x"]["n"] = 5
+    ck.save(1)
+    ck.close()
+    again = {"x": {"t": torch.ones(3), "n": 0, "inner": {"u": torch.zeros(2), "name": ""}}}
+    ck = checkpointer(again)
+    ck.restore()
+    assert again["x"]["n"] == 5 and again["x"]["inner"]["more"] == (1, 2) and again["x"]["inner"]["name"] == "a" and again["x"]["t"].sum() == 0
