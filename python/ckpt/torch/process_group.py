@@ -7,24 +7,17 @@ import datetime
 import logging
 import os
 import select
-import socket
 import threading
 from typing import Any
 
 import torch.distributed as distributed
 
+from ..address import address_of
 from ..job import job_name
 from ..session import Session
 
 _log = logging.getLogger("ckpt")
 dist: Any = distributed
-
-
-def _address(world: int) -> str:
-    """Under which name others reach this node."""
-    if world <= int(os.environ.get("LOCAL_WORLD_SIZE", os.environ.get("CKPT_LOCAL_WORLD", 0)) or world):
-        return "127.0.0.1"
-    return socket.gethostbyname(socket.gethostname())
 
 
 class Group:
@@ -71,16 +64,16 @@ class Group:
             self.session.abandon()
 
 
-def init_process_group(backend: str | None = None, *, job: str | None = None, socket_path: str | None = None,
+def init_process_group(backend: str | None = None, *, job: str | None = None, socket: str | None = None,
                        timeout: datetime.timedelta | None = None, **options: Any) -> Group:
     """In place of torch.distributed.init_process_group. Needs neither MASTER_ADDR nor MASTER_PORT: the daemon brings the ranks together.
 
     The ranks meet as a job of their own, named as the job with ".ranks" behind it. It saves nothing."""
-    session = Session(f"{job_name(job)[:57]}.ranks", socket_path)
+    session = Session(f"{job_name(job)[:57]}.ranks", socket)
     rank, world = session.rank, session.world
     server, address = None, b""
     if rank == 0:
-        host = _address(world)
+        host = address_of(world)
         server = dist.TCPStore(host, 0, None, True, wait_for_workers=False)
         address = f"{host}:{server.port}".encode()
     view = session.join(address)
