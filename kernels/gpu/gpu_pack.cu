@@ -59,7 +59,8 @@ static __device__ __attribute__((noinline)) void pack_other(leaf l, char *to, un
 	with_source(l, p.head, [&](const auto &source) { copy_out(source, to, p, lane); });
 }
 
-static __global__ void __launch_bounds__(32 * WARPS)
+/* Two blocks for each multiprocessor, here as below: for newer devices the compiler would rather have four, and spill. */
+static __global__ void __launch_bounds__(32 * WARPS, 2)
 	pack_kernel(gpu_table table, uint64_t first, uint64_t units, const uint8_t *changed, char *base)
 {
 	for (uint64_t i = first_unit(); i < units; i += unit_step()) {
@@ -137,7 +138,7 @@ static __device__ __attribute__((noinline)) void unpack_other(leaf l, const char
 	with_packed(from, piece, end, p.head, [&](const auto &source) { copy_out(source, to, p, lane); });
 }
 
-static __global__ void __launch_bounds__(32 * WARPS)
+static __global__ void __launch_bounds__(32 * WARPS, 2)
 	unpack_kernel(gpu_table table, uint64_t first, uint64_t units, const char *base)
 {
 	unsigned lane = threadIdx.x % 32;
