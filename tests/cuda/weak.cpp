@@ -31,7 +31,12 @@ struct touch {
 	bool write, atomic;
 };
 
-std::unordered_map<uintptr_t, std::vector<touch>> words;
+struct word {
+	std::vector<touch> writes;                   /* and reads of other bytes than the thread's last one */
+	std::unordered_map<uint32_t, touch> readers; /* the last read of each thread */
+};
+
+std::unordered_map<uintptr_t, word> words;
 std::unordered_map<uintptr_t, clock_vector> handed; /* by atomics */
 std::vector<knowledge> threads;                     /* of the grid */
 uint64_t first_of_block, faults;
@@ -86,26 +91,58 @@ void told_early(unsigned thread)
 			 (unsigned long)(first_of_block / per_block));
 }
 
-void check_word(uintptr_t word, uint8_t bytes, bool write, bool atomic, unsigned thread)
+void check_touch(const touch &t, const touch &now, const knowledge *k)
+{
+	bool ordered = t.thread == now.thread || t.turn <= k->seen[t.thread];
+	if (!ordered && (t.bytes & now.bytes) && (t.write || now.write) && !(t.atomic && now.atomic))
+		race(!now.write ? "reads what is written"
+		     : t.write  ? "writes over what is written"
+				: "writes over what is read",
+		     (unsigned)(now.thread - first_of_block), t.thread);
+}
+
+/* Needs no look any more: whoever is ordered behind the one is so behind the other. */
+bool is_covered(const touch &t, const touch &now, const knowledge *k)
+{
+	bool ordered = t.thread == now.thread || t.turn <= k->seen[t.thread];
+	return ordered && !(t.bytes & ~now.bytes) && (now.write || !t.write) && t.atomic >= now.atomic;
+}
+
+void write_word(word *w, const touch &now, const knowledge *k)
+{
+	for (auto it = w->readers.begin(); it != w->readers.end();) {
+		check_touch(it->second, now, k);
+		it = is_covered(it->second, now, k) ? w->readers.erase(it) : std::next(it);
+	}
+	w->writes.push_back(now);
+}
+
+void read_word(word *w, const touch &now)
+{
+	auto found = w->readers.emplace(now.thread, now);
+	touch &last = found.first->second;
+	if (!found.second && (last.bytes != now.bytes || last.atomic != now.atomic))
+		w->writes.push_back(last);
+	last = now;
+}
+
+void check_word(uintptr_t at, uint8_t bytes, bool write, bool atomic, unsigned thread)
 {
 	uint32_t me = (uint32_t)(first_of_block + thread);
-	knowledge *k = of(thread);
-	std::vector<touch> &touches = words[word];
+	const knowledge *k = of(thread);
+	touch now = {me, k->seen[me], bytes, write, atomic};
+	word *w = &words[at];
 	size_t kept = 0;
-	for (const touch &t : touches) {
-		bool ordered = t.thread == me || t.turn <= k->seen[t.thread];
-		if (!ordered && (t.bytes & bytes) && (t.write || write) && !(t.atomic && atomic))
-			race(!write    ? "reads what is written"
-			     : t.write ? "writes over what is written"
-				       : "writes over what is read",
-			     thread, t.thread);
-		/* What is before a write of the same bytes needs no look any more: whoever is ordered behind the one is so behind the other. */
-		bool covered = ordered && !(t.bytes & ~bytes) && (write || !t.write) && t.atomic >= atomic;
-		if (!covered)
-			touches[kept++] = t;
+	for (const touch &t : w->writes) {
+		check_touch(t, now, k);
+		if (!is_covered(t, now, k))
+			w->writes[kept++] = t;
 	}
-	touches.resize(kept);
-	touches.push_back({me, k->seen[me], bytes, write, atomic});
+	w->writes.resize(kept);
+	if (write)
+		write_word(w, now, k);
+	else
+		read_word(w, now);
 }
 
 void check(const void *at, size_t n, bool write, bool atomic)
@@ -117,8 +154,8 @@ void check(const void *at, size_t n, bool write, bool atomic)
 	if (write && from < host_to && from + n > host_from && !of((unsigned)thread)->fenced)
 		told_early((unsigned)thread);
 	for (uintptr_t p = (uintptr_t)at, last = p + n; p < last;) {
-		uintptr_t word = p / WORD * WORD, stop = word + WORD < last ? word + WORD : last;
-		check_word(word, (uint8_t)(((1u << (stop - p)) - 1) << (p - word)), write, atomic, (unsigned)thread);
+		uintptr_t begin = p / WORD * WORD, stop = begin + WORD < last ? begin + WORD : last;
+		check_word(begin, (uint8_t)(((1u << (stop - p)) - 1) << (p - begin)), write, atomic, (unsigned)thread);
 		p = stop;
 	}
 	if (!emulator_draw(YIELD_ONE_IN))
