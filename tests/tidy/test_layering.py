@@ -46,6 +46,7 @@ MAY_INCLUDE = {
     "cli/operate": (*CLI, "cli/frame"),
     "cli/faults": (*CLI, "cli/frame"),
     "cli/plan": (*CLI, "cli/frame"),
+    "cli/campaign": (*CLI, "cli/frame", "cli/process", "cli/faults"),
     "cli/process": (*CLI, "cli/frame"),
     "cli/starter": (*CLI, "cli/frame", "cli/process"),
     "cli/launcher": (*CLI, "cli/frame", "cli/process", "cli/starter"),

@@ -1,0 +1,222 @@
+/* ckpt campaign: a training job under a schedule of faults, and whether what was promised has held. */
+#include "campaign/campaign_judge.h"
+#include "campaign/campaign_run.h"
+#include "frame/progress.h"
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+/* ---- before it begins ---------------------------------------------------------------------------------------------- */
+
+static int make_folder(const struct campaign *c, bool resume)
+{
+	char path[PATH_MAX], whole[PATH_MAX];
+	bool there = !access(campaign_path(c, "journal", path), F_OK);
+	if (resume && !there)
+		return cli_fail(c->cli, EXIT_FAILED, "%s: there is no campaign to go on with", path);
+	if (!resume && there)
+		return cli_fail(c->cli, EXIT_FAILED,
+				"%s: a campaign was here: go on with it by --resume, or give another --dir", path);
+	if (mkdir(c->folder, 0700) && errno != EEXIST)
+		return cli_fail(c->cli, EXIT_FAILED, "%s: %s", c->folder, err_name(-errno));
+	if (!realpath(c->folder, whole) || strlen(whole) > 90)
+		return cli_fail(c->cli, EXIT_USAGE,
+				"--dir %s: the path is too long for a socket in it: at most 90 bytes", c->folder);
+	return EXIT_OK;
+}
+
+/* What an earlier part of the campaign has done. */
+static int take_line(void *arg, const json_t *line)
+{
+	struct campaign *c = arg;
+	uint64_t i = journal_number(line, "index");
+	const char *outcome = json_string_value(json_object_get(line, "outcome"));
+	if (journal_is(line, "begin") &&
+	    (journal_number(line, "seed") != c->file.seed || journal_number(line, "faults") != c->file.n))
+		return -EINVAL;
+	if (journal_is(line, "durable"))
+		c->durable = (struct step_id){.step = journal_number(line, "step"),
+					      .epoch = (uint32_t)journal_number(line, "epoch")};
+	if (!journal_is(line, "fault") || i >= c->file.n || c->ended[i] || !outcome)
+		return 0;
+	c->ended[i] = true;
+	if (!strcmp(outcome, "fired"))
+		c->fired++;
+	else
+		c->not_fired++;
+	return 0;
+}
+
+static int begin(struct campaign *c, bool resume)
+{
+	char path[PATH_MAX];
+	struct err err = {""};
+	campaign_path(c, "journal", path);
+	int rc = resume ? journal_read(path, take_line, c, &err) : 0;
+	if (rc)
+		return cli_fail(c->cli, EXIT_FAILED, "%s",
+				*err.text ? err.text
+					  : "the journal is of another campaign: seed or number of faults differ");
+	rc = journal_open(path, &c->journal, &err);
+	if (!rc && !resume)
+		rc = journal_put(&c->journal,
+				 json_pack("{s:s, s:o, s:I, s:I}", "event", "begin", "file", json_text(c->cli->args[0]),
+					   "seed", (json_int_t)c->file.seed, "faults", (json_int_t)c->file.n),
+				 &err);
+	return rc ? cli_fail(c->cli, EXIT_FAILED, "%s", err.text) : EXIT_OK;
+}
+
+static void announce(const struct campaign *c)
+{
+	uint64_t last = c->file.faults[c->file.n - 1].at_ms;
+	cli_note(c->cli, "%zu faults in %lu s on %u ranks, seed %lu; all in %s", c->file.n,
+		 (unsigned long)(last / 1000), c->file.ranks, (unsigned long)c->file.seed, c->folder);
+	if (c->file.left_out)
+		cli_note(c->cli, "%lu more stand in its tables and cannot be caused on one node: they are left out",
+			 (unsigned long)c->file.left_out);
+}
+
+/* ---- after it has ended -------------------------------------------------------------------------------------------- */
+
+static int note_end(struct campaign *c)
+{
+	struct err err = {""};
+	if (!journal_put(&c->journal,
+			 json_pack("{s:s, s:I, s:s, s:s}", "event", "end", "step", (json_int_t)c->final_step, "params",
+				   c->params, "calm_params", c->calm_params),
+			 &err))
+		return EXIT_OK;
+	return cli_fail(c->cli, EXIT_FAILED, "%s", err.text);
+}
+
+static json_t *document(const struct campaign *c, const struct invariant *invariants, int code)
+{
+	json_t *doc = json_document(c->cli), *list = json_array();
+	for (int i = 0; i < JUDGE_INVARIANTS; i++)
+		json_array_append_new(
+			list, json_pack("{s:s, s:b, s:I, s:o}", "name", invariants[i].name, "held", invariants[i].held,
+					"looked_at", (json_int_t)invariants[i].looked_at, "text",
+					*invariants[i].text ? json_text(invariants[i].text) : json_null()));
+	json_object_set_new(doc, "seed", json_integer((json_int_t)c->file.seed));
+	json_object_set_new(doc, "faults", json_integer((json_int_t)c->file.n));
+	json_object_set_new(doc, "fired", json_integer((json_int_t)c->fired));
+	json_object_set_new(doc, "not_fired", json_integer((json_int_t)c->not_fired));
+	json_object_set_new(doc, "left_out", json_integer((json_int_t)c->file.left_out));
+	json_object_set_new(doc, "step", json_integer((json_int_t)c->final_step));
+	json_object_set_new(doc, "params", json_text(c->params));
+	json_object_set_new(doc, "calm_params", json_text(c->calm_params));
+	json_object_set_new(doc, "invariants", list);
+	json_object_set_new(doc, "exit", json_integer(code));
+	return doc;
+}
+
+static void print(const struct campaign *c, const struct invariant *invariants)
+{
+	static const struct column columns[] = {
+		{"INVARIANT", ALIGN_LEFT}, {"HELD", ALIGN_LEFT}, {"LOOKED AT", ALIGN_RIGHT}, {"WHAT", ALIGN_LEFT}};
+	struct table *t = table_new(columns, 4);
+	for (int i = 0; i < JUDGE_INVARIANTS; i++) {
+		table_cell(t, TONE_PLAIN, "%s", invariants[i].name);
+		table_cell(t, invariants[i].held ? TONE_GOOD : TONE_BAD, invariants[i].held ? "yes" : "no");
+		table_cell(t, TONE_PLAIN, "%zu", invariants[i].looked_at);
+		table_cell(t, TONE_PLAIN, "%s", invariants[i].text);
+	}
+	out(TONE_PLAIN, "%zu of %zu faults fired; step %lu, parameters %s\n", c->fired, c->file.n,
+	    (unsigned long)c->final_step, c->params);
+	table_print(t);
+}
+
+static int judge(struct campaign *c)
+{
+	struct invariant invariants[JUDGE_INVARIANTS];
+	struct err err = {""};
+	bool held = true;
+	if (campaign_judge(c->folder, invariants, &err))
+		return cli_fail(c->cli, EXIT_FAILED, "%s", err.text);
+	for (int i = 0; i < JUDGE_INVARIANTS; i++)
+		held &= invariants[i].held;
+	bool weak = c->not_fired || c->final_step < c->file.least_steps;
+	int code = !held ? EXIT_FAILED : weak ? EXIT_PARTIAL : EXIT_OK;
+	if (c->cli->json)
+		json_emit(document(c, invariants, code));
+	else
+		print(c, invariants);
+	if (!held)
+		return cli_fail(c->cli, code, "an invariant was broken: the folder %s has all that shows it",
+				c->folder);
+	if (c->not_fired)
+		return cli_fail(c->cli, code,
+				"%zu faults did not fire: this campaign has not shown what it was to show",
+				c->not_fired);
+	if (weak)
+		return cli_fail(c->cli, code, "training came to step %lu only, least-steps is %lu",
+				(unsigned long)c->final_step, (unsigned long)c->file.least_steps);
+	return EXIT_OK;
+}
+
+/* ---- the command --------------------------------------------------------------------------------------------------- */
+
+static int conduct(struct campaign *c, bool resume)
+{
+	int code = make_folder(c, resume);
+	if (!code)
+		code = begin(c, resume);
+	if (code)
+		return code;
+	announce(c);
+	proc_become_subreaper();
+	cli_catch_interrupt();
+	code = campaign_disturb(c);
+	if (!code) {
+		cli_note(c->cli, "the same %lu steps without faults", (unsigned long)c->final_step);
+		code = campaign_calm(c);
+	}
+	if (!code)
+		code = note_end(c);
+	return code ? code : judge(c);
+}
+
+static int run(struct cli *cli)
+{
+	struct campaign c = {.cli = cli, .folder = cli_text(cli, "dir"), .journal = {.fd = -1}};
+	struct err err = {""};
+	if (!c.folder)
+		return cli_fail(cli, EXIT_USAGE, "where? --dir DIR is missing");
+	c.command = cli->nargs > 1 ? cli->args + 1 : NULL;
+	int rc = campaign_file_read(cli->args[0], &c.file, &err);
+	c.ended = rc ? NULL : calloc(c.file.n, sizeof(*c.ended));
+	int code = rc         ? cli_fail(cli, EXIT_USAGE, "%s", err.text)
+		   : !c.ended ? cli_fail(cli, EXIT_FAILED, "out of memory")
+			      : conduct(&c, cli_flag(cli, "resume"));
+	journal_close(&c.journal);
+	campaign_file_free(&c.file);
+	free(c.ended);
+	return code;
+}
+
+static const struct option_spec options[] = {
+	{"dir", OPTION_TEXT, "DIR", "folder for store, logs and journal; it is made"},
+	{"resume", OPTION_FLAG, NULL, "go on with the campaign that was stopped in DIR"},
+	{NULL},
+};
+
+const struct command command_campaign = {
+	.name = "campaign",
+	.summary = "train under a schedule of faults, and judge what has held",
+	.detail =
+		"FILE says which faults hit the job, and when. COMMAND is the trainer (default: ckpt-train); it takes\n"
+		"the options of ckpt-train. The job runs on this node, with a daemon of its own, in --dir.\n"
+		"Then the same steps are trained without faults, and what was promised is judged.",
+	.args = "FILE [COMMAND [ARG...]]",
+	.min_args = 1,
+	.max_args = -1,
+	.rest = true,
+	.no_repo = true,
+	.options = options,
+	.run = run,
+};

@@ -1,0 +1,250 @@
+#include "campaign/campaign_file.h"
+
+#include "base/cleanup.h"
+#include "config/value.h"
+
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { LINE_BYTES_MAX = 1024, WORDS_MAX = 8, TIME_MAX_MS = 86400000, RANKS_MAX = 64 };
+
+struct line {
+	const char *path;
+	unsigned number;
+	char *words[WORDS_MAX];
+	int n;
+	struct err *err;
+};
+
+static int wrong(const struct line *l, const char *what)
+{
+	return err_set(l->err, -EINVAL, "%s:%u: %s", l->path, l->number, what);
+}
+
+/* splitmix64 */
+uint64_t campaign_file_draw(struct campaign_file *file)
+{
+	uint64_t x = file->random += 0x9e3779b97f4a7c15ull;
+	x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ull;
+	x = (x ^ (x >> 27)) * 0x94d049bb133111ebull;
+	return x ^ (x >> 31);
+}
+
+int campaign_file_add(struct campaign_file *file, const struct campaign_fault *fault, bool timed, struct err *err)
+{
+	if (file->n == CAMPAIGN_FAULTS_MAX)
+		return err_set(err, -E2BIG, "more than %d faults", CAMPAIGN_FAULTS_MAX);
+	if (file->n == file->room) {
+		size_t room = file->room ? 2 * file->room : 64;
+		struct campaign_fault *more = realloc(file->faults, room * sizeof(*more));
+		if (!more)
+			return err_set(err, -ENOMEM, "out of memory");
+		file->faults = more;
+		file->room = room;
+	}
+	struct campaign_fault *f = &file->faults[file->n++];
+	*f = *fault;
+	uint64_t at = campaign_file_draw(file), rank = campaign_file_draw(file);
+	if (!timed)
+		f->at_ms = at % file->over_ms;
+	if (f->entry->target != FAULT_AT_RANK)
+		f->rank = 0;
+	else if (f->rank == UINT32_MAX)
+		f->rank = (uint32_t)(rank % file->ranks);
+	if (!f->for_ms && f->entry->time == FAULT_TIME_MUST)
+		f->for_ms = campaign_default_ms(f->entry);
+	return 0;
+}
+
+/* ---- words --------------------------------------------------------------------------------------------------------- */
+
+static int take_time(const struct line *l, const char *text, uint64_t *ms)
+{
+	static const struct setting kind = {.type = SETTING_DURATION, .min = 1, .max = TIME_MAX_MS};
+	struct value value;
+	size_t len = text ? strlen(text) : 0;
+	bool alone = !len || (text[len - 1] >= '0' && text[len - 1] <= '9'); /* without a unit */
+	if (alone || value_parse(&kind, text, &value, NULL))
+		return wrong(l, "a time such as 3s, 250ms or 1.5m is wanted");
+	*ms = value.number;
+	return 0;
+}
+
+static int take_number(const struct line *l, const char *text, uint64_t least, uint64_t most, uint64_t *n)
+{
+	char *end = NULL, what[96];
+	unsigned long long v = text ? strtoull(text, &end, 10) : 0;
+	snprintf(what, sizeof(what), "a number from %lu to %lu is wanted", (unsigned long)least, (unsigned long)most);
+	if (!text || *text < '0' || *text > '9' || *end || v < least || v > most)
+		return wrong(l, what);
+	*n = v;
+	return 0;
+}
+
+static int take_kind(const struct line *l, const char *text, struct campaign_fault *f)
+{
+	*f = (struct campaign_fault){.rank = UINT32_MAX};
+	f->entry = text ? campaign_kind(text, strlen(text)) : NULL;
+	return f->entry ? 0
+			: wrong(l, "a fault is wanted that one node has: of ckpt fault list, all but flip-replica and "
+				   "drain");
+}
+
+/* rank=…, for=… from the i-th word on. */
+static int take_what(const struct line *l, int i, const struct campaign_file *file, struct campaign_fault *f)
+{
+	int rc = 0;
+	for (; !rc && i < l->n; i++) {
+		uint64_t rank;
+		if (!strncmp(l->words[i], "for=", 4)) {
+			rc = take_time(l, l->words[i] + 4, &f->for_ms);
+			if (!rc && f->entry->time == FAULT_TIME_NONE)
+				rc = wrong(l, "this fault takes no for=");
+		} else if (strncmp(l->words[i], "rank=", 5) != 0) {
+			rc = wrong(l, "rank=N, rank=any or for=TIME may stand here");
+		} else if (strcmp(l->words[i] + 5, "any") != 0) {
+			rc = take_number(l, l->words[i] + 5, 0, file->ranks - 1, &rank);
+			f->rank = rc ? 0 : (uint32_t)rank;
+		}
+	}
+	return rc;
+}
+
+/* ---- lines --------------------------------------------------------------------------------------------------------- */
+
+static int take_at(const struct line *l, struct campaign_file *file)
+{
+	struct campaign_fault f;
+	uint64_t at;
+	int rc = take_time(l, l->n > 1 ? l->words[1] : NULL, &at);
+	if (!rc)
+		rc = take_kind(l, l->n > 2 ? l->words[2] : NULL, &f);
+	if (!rc)
+		rc = take_what(l, 3, file, &f);
+	f.at_ms = at;
+	return rc ? rc : campaign_file_add(file, &f, true, l->err);
+}
+
+static int take_rate(const struct line *l, struct campaign_file *file)
+{
+	struct campaign_fault f;
+	uint64_t n = 0;
+	int rc = take_kind(l, l->n > 1 ? l->words[1] : NULL, &f);
+	if (!rc)
+		rc = take_number(l, l->n > 2 ? l->words[2] : NULL, 1, CAMPAIGN_FAULTS_MAX, &n);
+	if (!rc)
+		rc = take_what(l, 3, file, &f);
+	for (uint64_t i = 0; !rc && i < n; i++)
+		rc = campaign_file_add(file, &f, false, l->err);
+	return rc;
+}
+
+static int take_table(const struct line *l, struct campaign_file *file)
+{
+	char path[PATH_MAX];
+	const char *slash = strrchr(l->path, '/');
+	uint64_t total = 100;
+	if (l->n < 2 || l->n > 3)
+		return wrong(l, "table FILE [total=N] is wanted");
+	if (l->n == 3 && strncmp(l->words[2], "total=", 6) != 0)
+		return wrong(l, "total=N may stand here");
+	int rc = l->n == 3 ? take_number(l, l->words[2] + 6, 1, CAMPAIGN_FAULTS_MAX, &total) : 0;
+	int folder = *l->words[1] == '/' || !slash ? 0 : (int)(slash - l->path + 1);
+	if (!rc && snprintf(path, sizeof(path), "%.*s%s", folder, l->path, l->words[1]) >= (int)sizeof(path))
+		rc = wrong(l, "the path is too long");
+	return rc ? rc : campaign_table_read(file, path, total, l->err);
+}
+
+static int take_line(const struct line *l, struct campaign_file *file)
+{
+	const char *key = l->words[0], *value = l->n == 2 ? l->words[1] : NULL;
+	uint64_t ranks;
+	if (!strcmp(key, "at"))
+		return take_at(l, file);
+	if (!strcmp(key, "rate"))
+		return take_rate(l, file);
+	if (!strcmp(key, "table"))
+		return take_table(l, file);
+	if (file->n)
+		return wrong(l, "at, rate or table is wanted: what holds for all faults stands before them");
+	if (!strcmp(key, "seed")) {
+		int rc = take_number(l, value, 0, UINT64_MAX / 16, &file->seed);
+		file->random = file->seed;
+		return rc;
+	}
+	if (!strcmp(key, "ranks")) {
+		int rc = take_number(l, value, 1, RANKS_MAX, &ranks);
+		file->ranks = rc ? 1 : (uint32_t)ranks;
+		return rc;
+	}
+	if (!strcmp(key, "save-memory-every"))
+		return take_number(l, value, 1, 1000000, &file->memory_every);
+	if (!strcmp(key, "save-storage-every"))
+		return take_number(l, value, 1, 1000000, &file->storage_every);
+	if (!strcmp(key, "least-steps"))
+		return take_number(l, value, 1, 1000000000, &file->least_steps);
+	if (!strcmp(key, "hang-timeout"))
+		return take_time(l, value, &file->hang_ms);
+	if (!strcmp(key, "over"))
+		return take_time(l, value, &file->over_ms);
+	return wrong(l, "seed, ranks, save-memory-every, save-storage-every, hang-timeout, least-steps, over, at, rate "
+			"or table is wanted");
+}
+
+static int split(struct line *l, char *text)
+{
+	char *rest = NULL;
+	text[strcspn(text, "#\n")] = '\0';
+	l->n = 0;
+	for (char *w = strtok_r(text, " \t", &rest); w; w = strtok_r(NULL, " \t", &rest)) {
+		if (l->n == WORDS_MAX)
+			return wrong(l, "too many words");
+		l->words[l->n++] = w;
+	}
+	return 0;
+}
+
+static int by_time(const void *a, const void *b)
+{
+	const struct campaign_fault *x = a, *y = b;
+	return x->at_ms < y->at_ms ? -1 : x->at_ms > y->at_ms;
+}
+
+int campaign_file_read(const char *path, struct campaign_file *out, struct err *err)
+{
+	char text[LINE_BYTES_MAX];
+	struct line l = {.path = path, .err = err};
+	*out = (struct campaign_file){.ranks = 2,
+				      .memory_every = 2,
+				      .storage_every = 10,
+				      .hang_ms = 5000,
+				      .least_steps = 1,
+				      .over_ms = 60000};
+	FILE *f = fopen(path, "re");
+	int rc = f ? 0 : -errno;
+	if (rc)
+		return err_set(err, rc, "%s: %s", path, err_name(rc));
+	while (!rc && fgets(text, sizeof(text), f)) {
+		l.number++;
+		if (!strchr(text, '\n') && !feof(f))
+			rc = wrong(&l, "the line is too long");
+		if (!rc)
+			rc = split(&l, text);
+		if (!rc && l.n)
+			rc = take_line(&l, out);
+	}
+	fclose(f);
+	if (!rc && !out->n)
+		rc = err_set(err, -EINVAL, "%s: no fault stands there", path);
+	if (!rc)
+		qsort(out->faults, out->n, sizeof(*out->faults), by_time);
+	return rc;
+}
+
+void campaign_file_free(struct campaign_file *file)
+{
+	free(file->faults);
+	*file = (struct campaign_file){0};
+}

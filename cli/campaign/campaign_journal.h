@@ -1,0 +1,29 @@
+/* The journal of a campaign: a line of JSON for all that happened, fsynced, so that a campaign that was stopped goes on from there. What it says:
+ *
+ *	{"event":"begin","file":…,"seed":…,"faults":…}
+ *	{"event":"fault","index":…,"kind":…,"rank":…,"cause":…,"outcome":"fired"|"not-fired","wall_ns":…,"ms":…,"text":…}
+ *	{"event":"durable","step":…,"epoch":…,"wall_ns":…}      the daemon has said that it is on storage
+ *	{"event":"end","step":…,"params":…,"disturbed":…} */
+#ifndef CKPT_CLI_CAMPAIGN_JOURNAL_H
+#define CKPT_CLI_CAMPAIGN_JOURNAL_H
+
+#include "campaign/campaign_file.h"
+#include "format/message/wire.h"
+#include "frame/output.h"
+
+struct campaign_journal {
+	int fd;
+};
+
+/* Appends; the file is made where it is missing. */
+int journal_open(const char *path, struct campaign_journal *journal, struct err *err);
+void journal_close(struct campaign_journal *journal);
+/* Gives up *line. */
+int journal_put(struct campaign_journal *journal, json_t *line, struct err *err);
+
+/* Each line in order; a last one that is not whole is passed over. fn returns an error to stop. */
+int journal_read(const char *path, int (*fn)(void *arg, const json_t *line), void *arg, struct err *err);
+bool journal_is(const json_t *line, const char *event);
+uint64_t journal_number(const json_t *line, const char *key);
+
+#endif

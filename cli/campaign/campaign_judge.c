@@ -1,0 +1,281 @@
+#include "campaign/campaign_judge.h"
+
+#include "base/bytes.h"
+#include "base/cleanup.h"
+#include "campaign/campaign_journal.h"
+#include "store/read/repo.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+
+enum { LINE_BYTES_MAX = 1 << 16, NOTED_MAX = 1 << 16 };
+#define BACK_NS 60000000000ull /* a fault that makes training go back does so within this time */
+
+struct durable {
+	struct step_id id;
+	uint64_t wall_ns;
+};
+
+struct judge {
+	const char *folder;
+	struct invariant *out;
+	struct durable *durables;
+	size_t ndurables, room;
+	uint64_t *backs; /* when faults were caused after which training itself goes back */
+	size_t nbacks, room_backs;
+	size_t hangs[256]; /* by rank: made to */
+	char params[32], calm[32];
+	bool ended;
+};
+
+static void judged(struct invariant *v, const char *name)
+{
+	*v = (struct invariant){.name = name, .held = true};
+}
+
+/* The first that was broken is told. */
+static void broken(struct invariant *v, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+static void broken(struct invariant *v, const char *fmt, ...)
+{
+	va_list ap;
+	va_start(ap, fmt);
+	if (v->held)
+		vsnprintf(v->text, sizeof(v->text), fmt, ap);
+	va_end(ap);
+	v->held = false;
+}
+
+static void *grown(void *list, size_t n, size_t *room, size_t size)
+{
+	if (n < *room)
+		return list;
+	size_t more = *room ? 2 * *room : 64;
+	void *now = more <= NOTED_MAX ? realloc(list, more * size) : NULL;
+	if (now)
+		*room = more;
+	return now;
+}
+
+/* ---- the journal --------------------------------------------------------------------------------------------------- */
+
+static bool is(const json_t *line, const char *key, const char *text)
+{
+	const char *value = json_string_value(json_object_get(line, key));
+	return value && !strcmp(value, text);
+}
+
+static int take_durable(struct judge *j, const json_t *line)
+{
+	void *more = grown(j->durables, j->ndurables, &j->room, sizeof(*j->durables));
+	if (!more)
+		return -ENOMEM;
+	j->durables = more;
+	j->durables[j->ndurables++] = (struct durable){
+		.id = {.step = journal_number(line, "step"), .epoch = (uint32_t)journal_number(line, "epoch")},
+		.wall_ns = journal_number(line, "wall_ns")};
+	return 0;
+}
+
+static int take_fault(struct judge *j, const json_t *line)
+{
+	uint64_t rank = journal_number(line, "rank");
+	if (!is(line, "outcome", "fired"))
+		return 0;
+	if (is(line, "kind", "absent") && rank < sizeof(j->hangs) / sizeof(j->hangs[0]))
+		j->hangs[rank]++;
+	if (!is(line, "kind", "nan") && !is(line, "kind", "flip"))
+		return 0;
+	void *more = grown(j->backs, j->nbacks, &j->room_backs, sizeof(*j->backs));
+	if (!more)
+		return -ENOMEM;
+	j->backs = more;
+	j->backs[j->nbacks++] = journal_number(line, "wall_ns");
+	return 0;
+}
+
+static int take_line(void *arg, const json_t *line)
+{
+	struct judge *j = arg;
+	if (journal_is(line, "durable"))
+		return take_durable(j, line);
+	if (journal_is(line, "fault"))
+		return take_fault(j, line);
+	if (!journal_is(line, "end"))
+		return 0;
+	const char *params = json_string_value(json_object_get(line, "params")),
+		   *calm = json_string_value(json_object_get(line, "calm_params"));
+	snprintf(j->params, sizeof(j->params), "%s", params ? params : "");
+	snprintf(j->calm, sizeof(j->calm), "%s", calm ? calm : "");
+	j->ended = true;
+	return 0;
+}
+
+/* ---- durable ------------------------------------------------------------------------------------------------------- */
+
+static bool is_there(const struct checkpoint_ref *refs, size_t n, struct step_id id)
+{
+	for (size_t i = 0; i < n; i++)
+		if (refs[i].state == CHECKPOINT_COMMITTED && !step_compare(refs[i].id, id))
+			return true;
+	return false;
+}
+
+static int judge_durable(struct judge *j, struct err *err)
+{
+	struct invariant *v = &j->out[0];
+	AUTO_FREE struct checkpoint_ref *refs = NULL;
+	char path[PATH_MAX];
+	struct repo repo;
+	size_t n = 0;
+	judged(v, "durable");
+	snprintf(path, sizeof(path), "%s/store", j->folder);
+	int rc = repo_open(path, &repo, err);
+	if (rc)
+		return rc;
+	rc = repo_scan(&repo, "campaign", &refs, &n, err);
+	repo_close(&repo);
+	for (size_t i = 0; !rc && i < j->ndurables; i++, v->looked_at++)
+		if (!is_there(refs, n, j->durables[i].id))
+			broken(v, "step %lu of epoch %u was durable, and is not in the store",
+			       (unsigned long)j->durables[i].id.step, j->durables[i].id.epoch);
+	return rc;
+}
+
+/* ---- restored ------------------------------------------------------------------------------------------------------ */
+
+static bool is_stated(const struct judge *j, const json_t *span, uint64_t ended)
+{
+	if (json_is_string(json_object_get(span, "passed_over")))
+		return true;
+	for (size_t i = 0; i < j->nbacks; i++)
+		if (j->backs[i] < ended && ended - j->backs[i] < BACK_NS)
+			return true;
+	return false;
+}
+
+/* What was durable before any part of the recovery had begun counts. */
+static void judge_recovery(struct judge *j, const json_t *span)
+{
+	static const char *const parts[] = {"detect_ns", "decide_ns", "gather_ns", "choose_ns", "fetch_ns"};
+	struct invariant *v = &j->out[1];
+	uint64_t ended = journal_number(span, "ended_ns"), took = 0;
+	struct step_id id = {.step = journal_number(span, "step"),
+			     .epoch = (uint32_t)journal_number(span, "step_epoch")};
+	if (!json_is_integer(json_object_get(span, "step")) || is(span, "state", "refused"))
+		return;
+	for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++)
+		took += journal_number(span, parts[i]);
+	v->looked_at++;
+	for (size_t i = 0; i < j->ndurables; i++) {
+		const struct durable *d = &j->durables[i];
+		if (d->wall_ns + took < ended && step_compare(id, d->id) < 0 && !is_stated(j, span, ended))
+			broken(v, "step %lu of epoch %u was restored, although step %lu of epoch %u was durable",
+			       (unsigned long)id.step, id.epoch, (unsigned long)d->id.step, d->id.epoch);
+	}
+}
+
+static int judge_restored(struct judge *j, struct err *err)
+{
+	AUTO_FREE char *text = malloc(LINE_BYTES_MAX);
+	char path[PATH_MAX];
+	judged(&j->out[1], "restored");
+	snprintf(path, sizeof(path), "%s/spans", j->folder);
+	FILE *f = fopen(path, "re");
+	if (!f || !text) {
+		int rc = f ? -ENOMEM : -errno;
+		if (f)
+			fclose(f);
+		return err_set(err, rc, "%s: %s", path, err_name(rc));
+	}
+	while (fgets(text, LINE_BYTES_MAX, f) && strchr(text, '\n')) {
+		json_t *span = json_loads(text, JSON_REJECT_DUPLICATES, NULL);
+		if (is(span, "span", "recovery"))
+			judge_recovery(j, span);
+		json_decref(span);
+	}
+	fclose(f);
+	return 0;
+}
+
+/* ---- the others ---------------------------------------------------------------------------------------------------- */
+
+static void judge_parameters(struct judge *j)
+{
+	struct invariant *v = &j->out[2];
+	judged(v, "parameters");
+	v->looked_at = 1;
+	if (!*j->params || strcmp(j->params, j->calm) != 0)
+		broken(v, "the job ended with %s, without faults it ends with %s", *j->params ? j->params : "nothing",
+		       *j->calm ? j->calm : "nothing");
+}
+
+static int judge_hangs(struct judge *j, struct err *err)
+{
+	struct invariant *v = &j->out[3];
+	AUTO_FREE char *text = malloc(LINE_BYTES_MAX);
+	char path[PATH_MAX];
+	size_t named[sizeof(j->hangs) / sizeof(j->hangs[0])] = {0};
+	unsigned rank;
+	judged(v, "hangs");
+	snprintf(path, sizeof(path), "%s/run.log", j->folder);
+	FILE *f = fopen(path, "re");
+	if (!f || !text) {
+		int rc = f ? -ENOMEM : -errno;
+		if (f)
+			fclose(f);
+		return err_set(err, rc, "%s: %s", path, err_name(rc));
+	}
+	while (fgets(text, LINE_BYTES_MAX, f))
+		if (sscanf(text, "ckpt run: rank %u hangs:", &rank) == 1 && rank < sizeof(named) / sizeof(named[0]))
+			named[rank]++;
+	fclose(f);
+	for (size_t r = 0; r < sizeof(named) / sizeof(named[0]); r++) {
+		v->looked_at += j->hangs[r];
+		if (named[r] < j->hangs[r])
+			broken(v, "rank %zu was made to hang %zu times, and named %zu times", r, j->hangs[r], named[r]);
+	}
+	return 0;
+}
+
+/* This process adopts what its children leave. */
+static void judge_left(struct judge *j)
+{
+	struct invariant *v = &j->out[4];
+	char path[PATH_MAX];
+	judged(v, "left");
+	v->looked_at = 1;
+	siginfo_t info = {.si_pid = 0};
+	if (waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) == 0 || errno != ECHILD)
+		broken(v, "a process is left behind");
+	snprintf(path, sizeof(path), "%s/s", j->folder);
+	if (!access(path, F_OK))
+		broken(v, "the socket %s is left behind", path);
+}
+
+int campaign_judge(const char *folder, struct invariant out[JUDGE_INVARIANTS], struct err *err)
+{
+	struct judge j = {.folder = folder, .out = out};
+	char path[PATH_MAX];
+	snprintf(path, sizeof(path), "%s/journal", folder);
+	int rc = journal_read(path, take_line, &j, err);
+	if (!rc && !j.ended)
+		rc = err_set(err, -ENODATA, "%s: the campaign has not ended", path);
+	if (!rc)
+		rc = judge_durable(&j, err);
+	if (!rc)
+		rc = judge_restored(&j, err);
+	if (!rc)
+		rc = judge_hangs(&j, err);
+	if (!rc) {
+		judge_parameters(&j);
+		judge_left(&j);
+	}
+	free(j.durables);
+	free(j.backs);
+	return rc;
+}

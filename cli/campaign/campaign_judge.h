@@ -1,0 +1,29 @@
+/* Whether what was promised has held, judged from the store, the trainer's log, the span log and the journal alone: nothing here asks a
+ * daemon, or uses what the campaign remembers.
+ *
+ *	durable     what was said to be on storage is there, committed
+ *	restored    nothing older than the newest durable checkpoint was restored without a stated reason
+ *	parameters  the job ended with the parameters of a run without faults
+ *	hangs       each rank that was made to hang was named
+ *	left        no process is left behind */
+#ifndef CKPT_CLI_CAMPAIGN_JUDGE_H
+#define CKPT_CLI_CAMPAIGN_JUDGE_H
+
+#include "base/err.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+enum { JUDGE_INVARIANTS = 5, JUDGE_TEXT_MAX = 256 };
+
+struct invariant {
+	const char *name;
+	bool held;
+	size_t looked_at; /* how much there was to judge */
+	char text[JUDGE_TEXT_MAX];
+};
+
+/* The folder of a campaign that has ended. An error: it cannot be judged. */
+int campaign_judge(const char *folder, struct invariant out[JUDGE_INVARIANTS], struct err *err);
+
+#endif

@@ -1,0 +1,310 @@
+#include "campaign/campaign_run.h"
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "faults/fault_request.h"
+#include "frame/contact.h"
+#include "frame/progress.h"
+
+#include <inttypes.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+
+#define ASK_NS (5 * CLOCK_NS_PER_S)
+#define READY_NS (180 * CLOCK_NS_PER_S) /* until the job is at work (again) */
+#define END_NS (300 * CLOCK_NS_PER_S)
+#define ENDLESS 1000000000u
+
+char *campaign_path(const struct campaign *c, const char *name, char dst[PATH_MAX])
+{
+	snprintf(dst, PATH_MAX, "%s/%s", c->folder, name);
+	return dst;
+}
+
+/* ---- what the daemon says ------------------------------------------------------------------------------------------ */
+
+/* The job; NULL: nobody answers, or it is not there. *doc: to be released. */
+static const json_t *look(const struct campaign *c, json_t **doc)
+{
+	char sock[PATH_MAX];
+	AUTO_FREE char *text = NULL;
+	*doc = NULL;
+	if (contact_status(campaign_path(c, "s", sock), NULL, clock_deadline(ASK_NS), &text, NULL))
+		return NULL;
+	*doc = json_loads(text, JSON_REJECT_DUPLICATES, NULL);
+	return json_array_get(json_object_get(*doc, "jobs"), 0);
+}
+
+/* Each rank has made a step since the last look at which another epoch was seen: none hangs, and none is about to be lost. */
+struct progress_seen {
+	uint64_t epoch, steps[WIRE_LOCAL_MAX];
+	bool any;
+};
+
+static bool at_work(const struct campaign *c, const json_t *job, struct progress_seen *seen)
+{
+	const char *state = json_string_value(json_object_get(job, "state"));
+	const json_t *ranks = json_object_get(job, "ranks"), *rank;
+	uint64_t epoch = (uint64_t)json_integer_value(json_object_get(job, "epoch"));
+	bool fresh = !seen->any || seen->epoch != epoch, forward = true;
+	size_t i;
+	if (!state || strcmp(state, "running") != 0 || json_array_size(ranks) != c->file.ranks)
+		return false;
+	json_array_foreach(ranks, i, rank)
+	{
+		uint64_t step = (uint64_t)json_integer_value(json_object_get(rank, "step"));
+		forward &= json_integer_value(json_object_get(rank, "pid")) && step > seen->steps[i];
+		if (fresh)
+			seen->steps[i] = step;
+	}
+	seen->any = true;
+	seen->epoch = epoch;
+	return !fresh && forward;
+}
+
+/* Notes what has become durable. */
+static int note_durable(struct campaign *c, const json_t *job, struct err *err)
+{
+	const json_t *d = json_object_get(json_object_get(job, "saves"), "durable");
+	struct step_id id = {.step = (uint64_t)json_integer_value(json_object_get(d, "step")),
+			     .epoch = (uint32_t)json_integer_value(json_object_get(d, "epoch"))};
+	if (!id.epoch || step_compare(id, c->durable) <= 0)
+		return 0;
+	c->durable = id;
+	return journal_put(&c->journal,
+			   json_pack("{s:s, s:I, s:I, s:I}", "event", "durable", "step", (json_int_t)id.step, "epoch",
+				     (json_int_t)id.epoch, "wall_ns", (json_int_t)clock_wall()),
+			   err);
+}
+
+/* 0: the run goes on; else an exit code. */
+static int check_run(struct campaign *c)
+{
+	int status = 0, rc = campaign_await(c, 0, &status);
+	char text[64];
+	if (rc == -ECANCELED) {
+		cli_note(c->cli, "stopped; --resume goes on from here");
+		campaign_stop(c);
+		return EXIT_CANCELLED;
+	}
+	if (rc)
+		return EXIT_OK;
+	return cli_fail(c->cli, EXIT_FAILED,
+			"the job has ended in the middle of the campaign: ckpt run %s; see %s/run.log",
+			proc_status_text(text, sizeof(text), status), c->folder);
+}
+
+/* Until all ranks are at work, and something is on storage that is newer than `after`. */
+static int await_work(struct campaign *c, struct step_id after)
+{
+	uint64_t deadline = clock_deadline(READY_NS);
+	struct progress_seen seen = {0};
+	struct err err = {""};
+	for (;;) {
+		json_t *doc;
+		const json_t *job = look(c, &doc);
+		bool ready = job && at_work(c, job, &seen) && step_compare(c->durable, after) > 0;
+		int rc = job ? note_durable(c, job, &err) : 0;
+		json_decref(doc);
+		if (rc)
+			return cli_fail(c->cli, EXIT_FAILED, "%s", err.text);
+		int code = check_run(c);
+		if (code || ready)
+			return code;
+		if (clock_now() >= deadline)
+			return cli_fail(c->cli, EXIT_FAILED,
+					"the job did not come back to work within 180 s; see %s/run.log", c->folder);
+		poll(NULL, 0, 20);
+	}
+}
+
+/* ---- one fault ----------------------------------------------------------------------------------------------------- */
+
+static int note_fault(struct campaign *c, size_t i, const struct fault_result *result, uint64_t wall_ns, double ms)
+{
+	const struct campaign_fault *f = &c->file.faults[i];
+	bool fired = result->outcome == FAULT_FIRED;
+	struct err err = {""};
+	int rc = journal_put(&c->journal,
+			     json_pack("{s:s, s:I, s:s, s:I, s:s, s:s, s:I, s:f, s:o}", "event", "fault", "index",
+				       (json_int_t)i, "kind", f->entry->name, "rank", (json_int_t)f->rank, "cause",
+				       f->cause, "outcome", fired ? "fired" : "not-fired", "wall_ns",
+				       (json_int_t)wall_ns, "ms", ms, "text", json_text(result->text)),
+			     &err);
+	if (rc)
+		return cli_fail(c->cli, EXIT_FAILED, "%s", err.text);
+	c->ended[i] = true;
+	c->fired += fired;
+	c->not_fired += !fired;
+	cli_note(c->cli, "%zu of %zu: %s%s%s: %s", c->fired + c->not_fired, c->file.n, f->entry->name,
+		 *f->cause ? ", for " : "", f->cause, result->text);
+	return EXIT_OK;
+}
+
+static int look_until(struct campaign *c, const struct fault_request *q, struct fault_result *result)
+{
+	struct err err = {""};
+	bool refused = false;
+	while (result->outcome == FAULT_PENDING) {
+		int code = check_run(c);
+		if (code)
+			return code;
+		if (clock_now() >= q->deadline || fault_look(q, result, &refused, &err)) {
+			result->outcome = FAULT_NOT_FIRED;
+			if (*err.text)
+				snprintf(result->text, sizeof(result->text), "%s", err.text);
+		}
+		poll(NULL, 0, 10);
+	}
+	return EXIT_OK;
+}
+
+static int cause(struct campaign *c, size_t i)
+{
+	const struct campaign_fault *f = &c->file.faults[i];
+	char sock[PATH_MAX];
+	struct fault_result result = {0};
+	struct err err = {""};
+	bool refused = false;
+	struct fault_request q = {.entry = f->entry,
+				  .socket = campaign_path(c, "s", sock),
+				  .job = "campaign",
+				  .step = UINT64_MAX,
+				  .rank = f->rank,
+				  .for_ms = f->for_ms,
+				  .seed = c->file.seed + i};
+	uint64_t from = clock_now(), wall = clock_wall();
+	q.deadline = from + (f->entry->fires_ms + f->for_ms) * CLOCK_NS_PER_MS + ASK_NS;
+	if (fault_begin(&q, &result, &refused, &err)) {
+		result.outcome = FAULT_NOT_FIRED;
+		snprintf(result.text, sizeof(result.text), "%s", err.text);
+	}
+	int code = look_until(c, &q, &result);
+	return code ? code : note_fault(c, i, &result, wall, (double)(clock_now() - from) / 1e6);
+}
+
+/* Until then; what becomes durable is noted meanwhile. */
+static int await_time(struct campaign *c, uint64_t at)
+{
+	struct err err = {""};
+	while (clock_now() < at) {
+		json_t *doc;
+		const json_t *job = look(c, &doc);
+		int rc = job ? note_durable(c, job, &err) : 0, code;
+		json_decref(doc);
+		if (rc)
+			return cli_fail(c->cli, EXIT_FAILED, "%s", err.text);
+		code = check_run(c);
+		if (code)
+			return code;
+		poll(NULL, 0, (int)min_u64((at - min_u64(at, clock_now())) / CLOCK_NS_PER_MS + 1, 100));
+	}
+	return EXIT_OK;
+}
+
+/* ---- the whole ----------------------------------------------------------------------------------------------------- */
+
+/* Times count from here, and from the first fault that is left: what was before it is over. */
+static int cause_all(struct campaign *c)
+{
+	uint64_t begin = clock_now(), first = UINT64_MAX;
+	int code = EXIT_OK;
+	for (size_t i = 0; !code && i < c->file.n; i++) {
+		if (c->ended[i])
+			continue;
+		if (first == UINT64_MAX)
+			first = c->fired + c->not_fired ? c->file.faults[i].at_ms : 0;
+		code = await_time(c, begin + (c->file.faults[i].at_ms - first) * CLOCK_NS_PER_MS);
+		if (!code)
+			code = await_work(c, (struct step_id){0});
+		if (!code)
+			code = cause(c, i);
+	}
+	return code;
+}
+
+static int halt(struct campaign *c, struct err *err)
+{
+	char sock[PATH_MAX];
+	struct wire_command command = {.kind = COMMAND_HALT, .job = "campaign"};
+	struct wire_answer answer;
+	bool refused;
+	return contact_command(campaign_path(c, "s", sock), NULL, &command, clock_deadline(ASK_NS), &answer, &refused,
+			       err);
+}
+
+static int end_job(struct campaign *c)
+{
+	struct err err = {""};
+	uint64_t lasts = 0;
+	for (size_t i = 0; i < c->file.n; i++)
+		lasts = max_u64(lasts,
+				c->file.faults[i].entry->target == FAULT_AT_STORE ? c->file.faults[i].for_ms : 0);
+	int status = 0, code = await_time(c, clock_deadline(lasts * CLOCK_NS_PER_MS)); /* the disk is sound again */
+	char text[64], log[PATH_MAX];
+	if (!code)
+		code = await_work(c, c->durable);
+	if (code)
+		return code;
+	if (halt(c, &err))
+		return cli_fail(c->cli, EXIT_FAILED, "%s", err.text);
+	int rc = campaign_await(c, clock_deadline(END_NS), &status);
+	if (rc == -ECANCELED)
+		return EXIT_CANCELLED;
+	if (rc || status)
+		return cli_fail(c->cli, EXIT_FAILED, "the job did not end well: ckpt run %s; see %s/run.log",
+				rc ? "is still there" : proc_status_text(text, sizeof(text), status), c->folder);
+	if (!campaign_final(campaign_path(c, "run.log", log), &c->final_step, c->params))
+		return cli_fail(c->cli, EXIT_FAILED, "%s does not say how training ended", log);
+	return EXIT_OK;
+}
+
+int campaign_disturb(struct campaign *c)
+{
+	struct err err = {""};
+	if (campaign_start(c, true, ENDLESS, &err))
+		return cli_fail(c->cli, EXIT_FAILED, "%s", err.text);
+	int code = await_work(c, (struct step_id){0});
+	if (!code)
+		code = cause_all(c);
+	if (!code)
+		code = end_job(c);
+	campaign_stop(c);
+	return code;
+}
+
+int campaign_calm(struct campaign *c)
+{
+	struct err err = {""};
+	int status = 0;
+	uint64_t step = 0;
+	char log[PATH_MAX];
+	if (campaign_start(c, false, c->final_step, &err))
+		return cli_fail(c->cli, EXIT_FAILED, "%s", err.text);
+	int rc = campaign_await(c, clock_deadline(3600 * CLOCK_NS_PER_S), &status);
+	campaign_stop(c);
+	if (rc == -ECANCELED)
+		return EXIT_CANCELLED;
+	if (rc || status || !campaign_final(campaign_path(c, "calm.log", log), &step, c->calm_params) ||
+	    step != c->final_step)
+		return cli_fail(c->cli, EXIT_FAILED, "the undisturbed run did not end well; see %s/calm.log",
+				c->folder);
+	return EXIT_OK;
+}
+
+bool campaign_final(const char *path, uint64_t *step, char params[32])
+{
+	char line[512];
+	bool found = false;
+	FILE *f = fopen(path, "re");
+	while (f && fgets(line, sizeof(line), f)) {
+		const char *at = strstr(line, "final step=");
+		found |= at && sscanf(at, "final step=%" SCNu64 " loss=%*s params=%31[0-9a-f]", step, params) == 2;
+	}
+	if (f)
+		fclose(f);
+	return found;
+}

@@ -1,0 +1,119 @@
+#include "campaign/campaign_file.h"
+#include "scratch.h"
+
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <string.h>
+
+static char folder[SCRATCH_MAX], path[SCRATCH_MAX + 16], table[SCRATCH_MAX + 16];
+static struct campaign_file file;
+static struct err err;
+
+static void setup(void)
+{
+	scratch_new(folder);
+	snprintf(path, sizeof(path), "%s/c", folder);
+	snprintf(table, sizeof(table), "%s/t.csv", folder);
+}
+
+static void teardown(void)
+{
+	campaign_file_free(&file);
+	scratch_remove(folder);
+}
+
+TestSuite(campaign_file, .init = setup, .fini = teardown);
+
+static void put(const char *name, const char *text)
+{
+	FILE *f = fopen(name, "w");
+	cr_assert(f);
+	fputs(text, f);
+	fclose(f);
+}
+
+static int read(const char *text)
+{
+	campaign_file_free(&file);
+	put(path, text);
+	return campaign_file_read(path, &file, &err);
+}
+
+Test(campaign_file, reads_faults_in_the_order_of_their_times)
+{
+	cr_assert_eq(read("# nothing\nseed 7\nranks 4\nover 10s\n\nat 9s kill rank=3\nat 1s slow rank=any for=20ms # "
+			  "soon\nrate nan 5\n"),
+		     0, "%s", err.text);
+	cr_assert_eq(file.n, 7);
+	for (size_t i = 1; i < file.n; i++)
+		cr_expect_geq(file.faults[i].at_ms, file.faults[i - 1].at_ms);
+	unsigned kills = 0, slows = 0;
+	for (size_t i = 0; i < file.n; i++) {
+		const struct campaign_fault *f = &file.faults[i];
+		cr_expect_lt(f->rank, 4);
+		kills += f->entry->kind == FAULT_KILL && f->at_ms == 9000 && f->rank == 3;
+		slows += f->entry->kind == FAULT_SLOW && f->at_ms == 1000 && f->for_ms == 20;
+		cr_expect(f->entry->kind != FAULT_NAN || f->at_ms < 10000);
+	}
+	cr_expect_eq(kills, 1);
+	cr_expect_eq(slows, 1);
+}
+
+Test(campaign_file, is_a_function_of_its_seed)
+{
+	struct campaign_fault first[20];
+	cr_assert_eq(read("seed 7\nranks 8\nrate kill 20\n"), 0);
+	memcpy(first, file.faults, sizeof(first));
+	cr_assert_eq(read("seed 7\nranks 8\nrate kill 20\n"), 0);
+	cr_expect_eq(memcmp(first, file.faults, sizeof(first)), 0);
+	cr_assert_eq(read("seed 8\nranks 8\nrate kill 20\n"), 0);
+	cr_expect_neq(memcmp(first, file.faults, sizeof(first)), 0);
+}
+
+Test(campaign_file, tables_give_counts_or_percents_and_say_what_is_left_out)
+{
+	put(table, "# where from\ncause,category,count,fault\nFaulty "
+		   "GPU,GPU,3,device-lost\nSSD,Host,2,disk-eio\nCable,Network,4,-\n");
+	cr_assert_eq(read("table t.csv\n"), 0, "%s", err.text);
+	cr_expect_eq(file.n, 5);
+	cr_expect_eq(file.left_out, 4);
+	for (size_t i = 0; i < file.n; i++)
+		cr_expect(strcmp(file.faults[i].cause, "SSD") != 0 || file.faults[i].for_ms);
+	put(table, "cause,percent,fault\nECC,38.9,trap\nUnreachable,6.0,kill\n");
+	cr_assert_eq(read("table t.csv total=1000\n"), 0, "%s", err.text);
+	cr_expect_eq(file.n, 449);
+	put(table, "cause,count,fault\nSSD,many,kill\n");
+	cr_expect_eq(read("table t.csv\n"), -EINVAL);
+	put(table, "cause,count,fault\nSSD,1,murder\n");
+	cr_expect_eq(read("table t.csv\n"), -EINVAL);
+	put(table, "cause,fault\nSSD,kill\n");
+	cr_expect_eq(read("table t.csv\n"), -EINVAL);
+	put(table, "");
+	cr_expect_eq(read("table t.csv\n"), -EINVAL);
+	cr_expect_eq(read("table none.csv\n"), -ENOENT);
+}
+
+Test(campaign_file, names_the_line_that_is_wrong)
+{
+	static const struct {
+		const char *text, *says;
+	} wrong[] = {{"", "no fault"},
+		     {"murder 3\n", ":1: seed"},
+		     {"seed 1\nat 3 kill\n", ":2: a time"},
+		     {"at 3s murder\n", ":1: a fault"},
+		     {"at 3s flip-replica\n", "all but flip-replica"},
+		     {"at 3s kill rank=9\n", "0 to 1"},
+		     {"at 3s kill for=3s\n", "no for="},
+		     {"at 3s kill who=3\n", "may stand here"},
+		     {"ranks 65\n", "1 to 64"},
+		     {"rate kill 0\n", "from 1"},
+		     {"rate kill 20001\n", "to 20000"},
+		     {"rate kill 20000\nrate kill 1\n", "more than 20000"},
+		     {"at 3s kill\nseed 3\n", "before them"},
+		     {"at 3s kill a b c d e f g\n", "too many words"}};
+	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+		cr_expect(read(wrong[i].text) < 0, "%s", wrong[i].text);
+		cr_expect(strstr(err.text, wrong[i].says), "%s: %s", wrong[i].text, err.text);
+	}
+	cr_expect_eq(campaign_file_read("/nowhere/c", &file, &err), -ENOENT);
+}
