@@ -184,8 +184,29 @@ def keys_are_in_memory_that_is_not_dumped(net):
         expect(locked > 0, "places in locked memory")
 
 
+def what_is_not_needed_any_more_is_wiped(net):
+    """The key that was changed, and what was derived from it for connections that have ended."""
+    a, b = net.node("a"), net.node("b")
+    meet(a, b)
+    talk(a, b, "one")
+    text = net.key.read_text().encode()
+    secrets = [text, bytes.fromhex(text.decode()), *secrets_of(bytes.fromhex(text.decode()), "a", "b")]
+    expect(places_of(a.process.pid, secrets), "what is looked for is found while it is needed")
+    net.key.write_text(os.urandom(32).hex())
+    for node in (a, b):
+        equal(node.ask("renew", "renewed"), ["0"])
+    a.ask(f"drop {b.number} -71", "dropped")
+    a.expect("down", str(b.number))
+    b.expect("down", str(a.number))
+    meet(a, b)
+    talk(b, a, "by-the-new-key")
+    for node in (a, b):
+        equal(places_of(node.process.pid, secrets), [], f"what is left of the old key in {node.name}")
+
+
 cases = Cases(around=fresh_net)
 cases.run("who claims to be many costs no more than who claims to be one", who_claims_to_be_many_costs_no_more_than_who_claims_to_be_one)
 cases.run("half-open calls cost a bounded amount", half_open_calls_cost_a_bounded_amount)
 cases.run("keys are in memory that is not dumped", keys_are_in_memory_that_is_not_dumped)
+cases.run("what is not needed any more is wiped", what_is_not_needed_any_more_is_wiped)
 sys.exit(cases.end())
