@@ -7,11 +7,14 @@ import select
 import subprocess
 import sys
 import threading
+import time
+import weakref
 
 import numpy as np
 import pytest
 
 import ckpt
+import ckpt.numpy
 from ckpt import DURABLE, CAPTURED, LATEST, MEMORY
 
 
@@ -206,3 +209,40 @@ def test_a_child_has_no_session(daemon):
             os._exit(2)
         assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
         snap.fence()
+
+
+def test_memory_that_was_rebound_is_kept_until_the_fence(daemon):
+    with daemon.session() as s:
+        first = np.zeros(1000)
+        s.register("x", first)
+        s.join()
+        snap, gone = s.begin(1, MEMORY), weakref.ref(first)
+        s.rebind("x", np.ones(1000))
+        del first
+        gc.collect()
+        assert gone() is not None, "the save may still read it"
+        snap.fence()
+        gc.collect()
+        assert gone() is None
+
+
+FAILED = """
+import sys, numpy, ckpt
+s = ckpt.Session("failed", sys.argv[1], world=1, timeout=60)
+s.register("x", numpy.zeros(3))
+s.join()
+if sys.argv[2] == "abandon":
+    s.abandon()
+else:
+    raise RuntimeError("the training failed")
+"""
+
+
+@pytest.mark.parametrize("how", ["abandon", "an exception"])
+def test_a_rank_that_failed_has_not_finished(daemon, how):
+    done = subprocess.run([sys.executable, "-c", FAILED, daemon.socket, how], capture_output=True, text=True, check=False)
+    assert done.returncode == (0 if how == "abandon" else 1), done.stderr
+    ends = time.monotonic() + 60
+    while "lost" not in (said := (daemon.top / "ckptd.log").read_text()) and "ended" not in said and time.monotonic() < ends:
+        time.sleep(0.01)
+    assert "job failed" in said and "has died" in said and "ended" not in said, said
