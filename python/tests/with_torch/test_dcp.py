@@ -11,7 +11,9 @@ from torch.distributed.checkpoint.state_dict import get_state_dict
 
 import ckpt
 import ckpt.torch
+import ckpt.tree
 from ckpt.torch.dcp import Reader
+from ckpt.torch.dcp_writer import TREE, Writer, step_of
 
 
 def save(service, layout, job):
@@ -62,3 +64,48 @@ def test_a_part_and_another_step_and_what_is_missing(service):
         dcp.load({"all": {"d": torch.zeros(2)}}, storage_reader=Reader(service.store, "dcp-part"), no_dist=True)
     with pytest.raises(ckpt.NoCheckpoint):
         Reader(service.store, "dcp-part", 7)
+
+
+def write(service, layout, job):
+    """dcp.save by stock planners, twice, with the state at other addresses the second time."""
+    torch.manual_seed(1)
+    state, _ = training.LAYOUTS[layout](train=True)
+    writer = Writer(job, service.socket, timeout=100)
+    for step in (1, 2):
+        model, optim = get_state_dict(state["model"], state["optim"])
+        if step == 2:
+            model = {n: t.detach().clone() for n, t in model.items()}
+        dcp.save({"model": model, "optim": optim, "epoch": step, "names": ["a", (1, 2)]}, checkpoint_id=f"run/step-{step}", storage_writer=writer)
+    whole = training.gathered(state)
+    if dist.get_rank() == 0:
+        torch.save(whole, service.top / f"{job}.pt")
+    writer.close()
+
+
+@pytest.mark.parametrize("layout, saved, world", [("fsdp2", 3, 2), ("hsdp", 4, 1)])
+def test_stock_planners_save_and_load(service, layout, saved, world):
+    job = f"dcp-writer-{layout}"
+    ranks.run(service, saved, write, service, layout, job)
+    ranks.run(service, world, load, service, layout, job)
+    with ckpt.Reader(service.store, job, 1) as r:
+        documents = [ckpt.tree.loads(r.blob(TREE, rank), TREE) for rank in range(saved)]
+        merged = {k: v for document in documents for k, v in document.items()}
+        assert merged["epoch"] == 1 and merged["names"] == ["a", (1, 2)]
+
+
+@pytest.mark.filterwarnings("ignore:torch.distributed is disabled")
+def test_another_state_is_refused(service):
+    writer = Writer("dcp-other", service.socket, timeout=60)
+    dcp.save({"a": torch.zeros(2), "b": torch.zeros(3)}, checkpoint_id=1, storage_writer=writer, no_dist=True)
+    for state in ({"a": torch.zeros(2)}, {"a": torch.zeros(2), "b": torch.zeros(4)}):
+        with pytest.raises(CheckpointException, match="b is not in the parts"):
+            dcp.save(state, checkpoint_id=2, storage_writer=writer, no_dist=True)
+    writer.close()
+
+
+def test_an_id_names_a_step():
+    assert [step_of(i) for i in (7, "7", "run/step-0500", "x/7/")] == [7, 7, 500, 7]
+    with pytest.raises(ValueError, match="names no step"):
+        step_of("latest")
+    with pytest.raises(TypeError, match="AsyncCheckpointerType.THREAD"):
+        Writer.__reduce__(object.__new__(Writer))
