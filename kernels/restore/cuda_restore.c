@@ -113,7 +113,7 @@ static int begin(struct device *dev, struct cuda_restoring **out, const uint64_t
 static int put_entered(struct device *dev, const void *base, const struct span *spans, size_t n, const uint64_t *leaves,
 		       void *stream, const void *origin, struct restored_bad *bad, struct err *err)
 {
-	struct cuda_restoring *r;
+	struct cuda_restoring *r = NULL;
 	struct cuda_load *load = NULL;
 	int rc = begin(dev, &r, leaves, err);
 	if (rc == 0)
