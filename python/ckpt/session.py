@@ -319,6 +319,12 @@ class Session(_Handle):
     def collective_leave(self) -> None:
         lib.ckpt_collective_leave(self._handle)
 
+    def fault(self) -> tuple[str, float] | None:
+        """The fault that the operator wants this rank to play (``ckpt fault``), and the seconds that belong to it; it is asked for once. For programs
+        under test."""
+        name, ms = ffi.new("char[]", 24), ffi.new("uint64_t *")
+        return (_string(name), ms[0] / 1e3) if self._check(lib.ckpt_fault(self._handle, name, len(name), ms)) else None
+
 
 def version() -> str:
     """The version of the library that is loaded."""

@@ -246,3 +246,11 @@ def test_a_rank_that_failed_has_not_finished(daemon, how):
     while "lost" not in (said := (daemon.top / "ckptd.log").read_text()) and "ended" not in said and time.monotonic() < ends:
         time.sleep(0.01)
     assert "job failed" in said and "has died" in said and "ended" not in said, said
+
+
+def test_nobody_asks_for_a_fault_by_itself(daemon):
+    with daemon.session() as s:
+        assert s.fault() is None
+        s.register("x", np.zeros(3))
+        s.join()
+        assert s.fault() is None
