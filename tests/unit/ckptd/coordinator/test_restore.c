@@ -429,12 +429,13 @@ Test(coord_restore, a_store_that_cannot_be_read_is_no_fresh_start)
 
 Test(coord_restore, nor_is_a_node_that_may_hold_copies_and_is_not_there)
 {
+	static const struct step_id saved = {10, 2};
 	struct coord_survey unheard = {.unheard = 1, .names = "n7"};
 	join_all();
 	for (uint32_t n = 0; n < NODES; n++)
-		coord_copied(coord, from(n), s10);
+		coord_copied(coord, from(n), saved);
 	for (uint32_t n = 0; n < NODES; n++)
-		coord_reached(coord, from(n), s10, LEVEL_CAPTURED);
+		coord_reached(coord, from(n), saved, LEVEL_CAPTURED);
 	coord_lost(coord, from(1), 1, true, "died");
 	ask(UINT64_MAX);
 	for (uint32_t n = 0; n < NODES; n++)
