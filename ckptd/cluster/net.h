@@ -45,11 +45,12 @@ enum net_copies {
 };
 
 struct net_config {
-	const struct roster *roster; /* must live as long as the net */
+	const struct roster *roster; /* must live as long as the net; where it changes, net_member() says so */
 	unsigned self;               /* our index in it */
 	enum net_copies copies;
 	const char *provider; /* of NET_COPIES_FABRIC: "verbs", for one */
 	struct net_credentials credentials;
+	uint64_t incarnation; /* of this daemon: another one is another process; 0: one is drawn */
 	const char *
 		registry; /* under which prefix the nodes agree on what they decide; NULL: without a registry. Alike on all nodes */
 	uint64_t peer_timeout_ns; /* silence after which a session ends; heartbeats are sent four times as often */
@@ -72,6 +73,10 @@ int net_new(const struct net_config *config, const struct net_events *events, st
 int net_renew(struct net *net, const struct net_credentials *files, struct err *err);
 /* Says goodbye; copies that are not done are completed with -ESHUTDOWN. No other event comes any more. NULL is allowed. */
 void net_free(struct net *net);
+
+/* What the roster has of a node has changed: it has come, has another address, is another process, or has gone. A session with what it was ends.
+ * -EINVAL: its host is no address, or one of another family than ours: it cannot be reached. -ENOMEM. */
+int net_member(struct net *net, unsigned node, struct err *err);
 
 int net_event_fd(struct net *net);
 /* Runs what has happened; never waits. Number of events. */

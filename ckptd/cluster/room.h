@@ -6,6 +6,7 @@
 #ifndef CKPTD_CLUSTER_ROOM_H
 #define CKPTD_CLUSTER_ROOM_H
 
+#include "cluster/member.h"
 #include "cluster/net.h"
 #include "cluster/roster.h"
 

@@ -224,6 +224,7 @@ int roster_parse(const char *path, const char *text, size_t len, struct roster *
 	int rc = take_lines(&s, copy, len, r);
 	if (!rc)
 		rc = check_twice(&s, r);
+	r->max = r->n;
 	if (rc)
 		roster_free(r);
 	else
@@ -242,7 +243,7 @@ void roster_free(struct roster *roster)
 int roster_find(const struct roster *roster, const char *name)
 {
 	for (unsigned i = 0; i < roster->n; i++)
-		if (!strcmp(roster->nodes[i].name, name))
+		if (roster->nodes[i].port && !strcmp(roster->nodes[i].name, name))
 			return (int)i;
 	return -ENOENT;
 }
@@ -268,4 +269,73 @@ int roster_read(const char *path, struct roster **out, struct err *err)
 			return err_set(err, -errno, "cannot read the roster %s: %s", path, err_name(errno));
 	}
 	return roster_parse(path, text, len, out, err);
+}
+
+/* ---- open ones ----------------------------------------------------------------------------------------------------- */
+
+static struct roster *make(unsigned max)
+{
+	struct roster *r = calloc(1, sizeof(*r));
+	struct roster_node *nodes = r ? calloc(max, sizeof(*nodes)) : NULL; /* pages that nobody touches cost nothing */
+	if (!nodes) {
+		free(r);
+		return NULL;
+	}
+	*r = (struct roster){.nodes = nodes, .max = max};
+	return r;
+}
+
+struct roster *roster_new(void)
+{
+	struct roster *r = make(ROSTER_MEMBERS_MAX);
+	if (r)
+		r->open = true;
+	return r;
+}
+
+struct roster *roster_copy(const struct roster *roster)
+{
+	struct roster *r = make(roster->max);
+	if (!r)
+		return NULL;
+	memcpy(r->nodes, roster->nodes, roster->n * sizeof(*r->nodes));
+	r->n = roster->n;
+	r->open = roster->open;
+	return r;
+}
+
+void roster_put(struct roster *roster, unsigned number, const struct roster_node *node)
+{
+	if (number >= roster->max)
+		return;
+	roster->nodes[number] = *node;
+	if (number >= roster->n)
+		roster->n = number + 1;
+}
+
+bool roster_has(const struct roster *roster, unsigned node)
+{
+	return node < roster->n && roster->nodes[node].port;
+}
+
+unsigned roster_first(const struct roster *roster)
+{
+	for (unsigned i = 0; i < roster->n; i++)
+		if (roster_has(roster, i))
+			return i;
+	return NO_NODE;
+}
+
+unsigned roster_room(const struct roster *roster)
+{
+	unsigned room = 2 * roster->n < ROSTER_ROOM_MIN ? ROSTER_ROOM_MIN : 2 * roster->n;
+	return !roster->open ? roster->n : room < roster->max ? room : roster->max;
+}
+
+char *roster_print(const struct roster_node *node, char *dst, size_t size)
+{
+	bool brackets = strchr(node->host, ':');
+	snprintf(dst, size, "%s%s%s:%u%s%s%s%s", brackets ? "[" : "", node->host, brackets ? "]" : "", node->port,
+		 *node->rack ? " rack=" : "", node->rack, *node->switch_name ? " switch=" : "", node->switch_name);
+	return dst;
 }

@@ -24,7 +24,7 @@ int replica_new(const struct replica_config *config, struct replica **out)
 	struct replica *r = calloc(1, sizeof(*r));
 	if (!r)
 		return -ENOMEM;
-	r->met = calloc(config->roster->n, sizeof(*r->met));
+	r->met = calloc(config->roster->max, sizeof(*r->met));
 	if (!r->met) {
 		free(r);
 		return -ENOMEM;
@@ -104,7 +104,7 @@ struct copied *copied_get(struct replica *r, const char *name)
 	struct copied *job = copied_find(r, name);
 	if (job || r->njobs == JOBS_MAX || !(job = calloc(1, sizeof(*job))))
 		return job;
-	job->reached = calloc(r->config.roster->n, sizeof(*job->reached));
+	job->reached = calloc(r->config.roster->max, sizeof(*job->reached));
 	if (!job->reached) {
 		free(job);
 		return NULL;

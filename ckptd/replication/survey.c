@@ -115,7 +115,7 @@ static void finish(struct survey *s)
 		.job = job->name, .epoch = s->epoch, .known = job->epoch, .found = s->found, .n = s->n};
 	for (unsigned i = 0; i < roster->n; i++) {
 		size_t at = strlen(out.names);
-		if (s->nodes[i] == ASKED_ANSWERED)
+		if (s->nodes[i] == ASKED_ANSWERED || !roster_has(roster, i))
 			continue;
 		if (!out.unheard++ || at + strlen(roster->nodes[i].name) + 3 < sizeof(out.names))
 			snprintf(out.names + at, sizeof(out.names) - at, "%s%s", at ? ", " : "", roster->nodes[i].name);
@@ -133,7 +133,8 @@ static void advance(struct survey *s)
 	uint64_t now = clock_now();
 	bool young = now < r->born_ns + ARRIVAL_NS;
 	for (unsigned i = 0; now < s->deadline && i < r->config.roster->n; i++)
-		if (s->nodes[i] == ASKED || (s->nodes[i] == ASKED_NOT && young && !r->met[i]))
+		if (s->nodes[i] == ASKED ||
+		    (s->nodes[i] == ASKED_NOT && young && !r->met[i] && roster_has(r->config.roster, i)))
 			return;
 	finish(s);
 }
@@ -183,7 +184,7 @@ int replica_survey(struct replica *r, const char *name, uint32_t epoch,
 {
 	struct copied *job = copied_get(r, name);
 	unsigned n = r->config.roster->n;
-	struct survey *s = job ? calloc(1, sizeof(*s) + n * sizeof(s->nodes[0])) : NULL;
+	struct survey *s = job ? calloc(1, sizeof(*s) + r->config.roster->max * sizeof(s->nodes[0])) : NULL;
 	if (!s)
 		return -ENOMEM;
 	if (epoch < job->epoch) {

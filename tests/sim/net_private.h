@@ -64,6 +64,9 @@ struct net {
 	bool dead;
 	uint64_t timeout_ns;
 	uint64_t heard_last[NET_SIM_NODES]; /* in the session that ended last */
+	const struct roster *roster;        /* NULL: all are known */
+	bool known[NET_SIM_NODES];
+	uint64_t incarnation, expected[NET_SIM_NODES]; /* 0: any */
 	struct net_events events;
 	struct list regions, ready; /* ready: copies that only have to be called done */
 	struct net_counts counts;

@@ -107,11 +107,18 @@ static bool open_between(unsigned a, unsigned b)
 	return !net_world.cut[a][b] && !net_world.cut[b][a];
 }
 
+/* As far as it has been told of nodes. */
+static bool admits(const struct net *net, const struct net *other)
+{
+	uint64_t expected = net->expected[other->self];
+	return net->known[other->self] && (!expected || expected == other->incarnation);
+}
+
 void connect_to(struct net *net, unsigned peer)
 {
 	struct net *other = net_world.nets[peer];
 	struct session **at = pair(net->self, peer);
-	if (!other || other->dead || !open_between(net->self, peer))
+	if (!other || other->dead || !open_between(net->self, peer) || !admits(net, other) || !admits(other, net))
 		return;
 	if (*at) {
 		/* Who has lost the session asks anew, and so the other learns of it at the latest. */

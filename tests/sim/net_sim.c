@@ -2,6 +2,7 @@
 
 #include "base/bytes.h"
 #include "base/clock.h"
+#include "cluster/roster.h"
 #include "rng.h"
 #include "world.h"
 
@@ -153,6 +154,25 @@ int net_poll(struct net *net)
 
 /* ---- the rest of cluster/net.h --------------------------------------------------------------------------------------------- */
 
+static void learn(struct net *net, unsigned node)
+{
+	net->known[node] = !net->roster || roster_has(net->roster, node);
+	net->expected[node] = net->roster && net->known[node] ? net->roster->nodes[node].incarnation : 0;
+}
+
+int net_member(struct net *net, unsigned node, struct err *err)
+{
+	(void)err;
+	struct side *me = net->dead ? NULL : side_of(*pair(net->self, node), net->self);
+	const struct net *other = net_world.nets[node];
+	learn(net, node);
+	bool another =
+		!net->known[node] || (net->expected[node] && (!other || net->expected[node] != other->incarnation));
+	if (another && me && me->state == SIDE_UP && !me->end)
+		me->end = -ECONNRESET;
+	return 0;
+}
+
 int net_new(const struct net_config *config, const struct net_events *events, struct net **out, struct err *err)
 {
 	(void)err;
@@ -163,6 +183,10 @@ int net_new(const struct net_config *config, const struct net_events *events, st
 	net->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	net_world.n = net->self < net_world.n ? net_world.n : net->self + 1;
 	net->timeout_ns = config->peer_timeout_ns;
+	net->incarnation = config->incarnation;
+	net->roster = config->roster;
+	for (unsigned i = 0; i < NET_SIM_NODES; i++)
+		learn(net, i);
 	net->events = *events;
 	list_init(&net->regions);
 	list_init(&net->ready);

@@ -112,7 +112,7 @@ static void make_room(struct net *net, const union address *from)
 {
 	if (count_from(net, from) >= STRANGERS_EACH)
 		send_away(net, least(net, from));
-	else if (net->nstrangers >= STRANGERS_MIN + net->roster->n)
+	else if (net->nstrangers >= STRANGERS_MIN + net->known->n)
 		send_away(net, least(net, most_frequent(net)));
 }
 

@@ -48,6 +48,12 @@ enum {
 		10000, /* the thread does what it is told within this, or the process ends: memory would be given away that others reach */
 };
 
+/* What the roster has of a node. */
+struct change {
+	struct roster_node node; /* port 0: it is gone */
+	union address where;
+};
+
 /* A message of the loop's on its way out. */
 struct letter {
 	struct list link;
@@ -147,13 +153,16 @@ struct peer {
 	int drop_rc;
 	struct list revokes, asked;
 	bool cut;
-	bool deaf;         /* it was cut off, and nothing was heard from it since: it will not answer */
-	uint64_t consumed; /* DATA frames of this session */
+	struct change *change; /* what it is from now on; NULL: nothing has changed */
+	bool deaf;             /* it was cut off, and nothing was heard from it since: it will not answer */
+	uint64_t consumed;     /* DATA frames of this session */
 
 	/* thread */
 	struct list busy;
+	bool known;        /* it is a node: else it is not called, and not let in */
+	uint64_t expected; /* its incarnation; 0: any */
 	union address where;
-	const char *name;
+	char name[NAME_NODE_MAX];
 	struct link *link, *call;     /* of the session; of a call that is on its way */
 	struct hello_address address; /* in a session: where its memory is reached */
 	bool reachable;               /* there is a way for copies */
@@ -180,7 +189,7 @@ struct peer {
 
 struct net {
 	struct net_events events;
-	const struct roster *roster;
+	const struct roster *roster; /* (loop) */
 	unsigned self_index;
 	uint64_t timeout;
 	const struct way *way;
@@ -188,8 +197,9 @@ struct net {
 	uint64_t parts;     /* that were posted to it */
 	bool look;          /* it may have news */
 	struct hello self;  /* what we say to all: all but `to` and `attempt` */
-	struct peer *peers;
-	int event, wake; /* eventfds: for the loop, for the thread */
+	struct peer *peers; /* as many as the roster can have */
+	unsigned begun;     /* (loop) peers that were begun, the first of them */
+	int event, wake;    /* eventfds: for the loop, for the thread */
 	pthread_t thread;
 	bool running;
 
@@ -203,6 +213,7 @@ struct net {
 	unsigned nlocals;
 
 	/* thread */
+	struct roster *known; /* as far as the thread has been told; its n: peers to be looked at */
 	struct credentials *credentials;
 	int epoll;
 	int door;              /* the socket that is listened at */

@@ -16,9 +16,14 @@
 
 /* ---- opening ----------------------------------------------------------------------------------------------------- */
 
-static int look_up(const struct roster_node *node, int family, union address *out, struct err *err)
+/* Of an open roster hosts are addresses: nothing is asked, and nothing waits. */
+static int look_up(const struct roster *roster, unsigned i, int family, union address *out, struct err *err)
 {
-	struct addrinfo hints = {.ai_family = family, .ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICSERV}, *found;
+	const struct roster_node *node = &roster->nodes[i];
+	struct addrinfo hints = {.ai_family = family,
+				 .ai_socktype = SOCK_STREAM,
+				 .ai_flags = AI_NUMERICSERV | (roster->open ? AI_NUMERICHOST : 0)},
+			*found;
 	char port[8];
 	snprintf(port, sizeof(port), "%u", node->port);
 	int rc = getaddrinfo(node->host, port, &hints, &found);
@@ -38,11 +43,11 @@ static int look_up_all(struct net *net, struct err *err)
 {
 	struct peer *own = &net->peers[net->self_index];
 	const struct roster_node *nodes = net->roster->nodes;
-	int rc = look_up(&nodes[net->self_index], AF_UNSPEC, &own->where, err);
+	int rc = look_up(net->roster, net->self_index, AF_UNSPEC, &own->where, err);
 	for (unsigned i = 0; !rc && i < net->roster->n; i++) {
-		if (i == net->self_index)
+		if (i == net->self_index || !roster_has(net->roster, i))
 			continue;
-		rc = look_up(&nodes[i], own->where.any.sa_family, &net->peers[i].where, err);
+		rc = look_up(net->roster, i, own->where.any.sa_family, &net->peers[i].where, err);
 		if (!rc && address_is_loopback(&own->where) && !address_is_loopback(&net->peers[i].where))
 			rc = err_set(err, -EINVAL,
 				     "%s, the host of this node %s, is an address of loopback (see /etc/hosts), which "
@@ -54,9 +59,12 @@ static int look_up_all(struct net *net, struct err *err)
 
 static int digest_roster(const struct roster *roster, uint8_t digest[HELLO_ROSTER])
 {
+	static const char open[] = "in the registry\n";
 	EVP_MD_CTX *state = EVP_MD_CTX_new();
 	bool ok = state && EVP_DigestInit_ex(state, EVP_sha256(), NULL);
-	for (unsigned i = 0; ok && i < roster->n; i++) {
+	if (ok && roster->open)
+		ok = EVP_DigestUpdate(state, open, sizeof(open));
+	for (unsigned i = 0; ok && !roster->open && i < roster->n; i++) {
 		char text[1024];
 		const struct roster_node *n = &roster->nodes[i];
 		int len = snprintf(text, sizeof(text), "%s %s %u %s %s\n", n->name, n->host, n->port, n->rack,
@@ -85,12 +93,13 @@ static int open_identity(struct net *net, const struct net_config *config, struc
 	self->way = (uint8_t)config->copies;
 	snprintf(self->registry, sizeof(self->registry), "%s", config->registry ? config->registry : "");
 	snprintf(self->from, sizeof(self->from), "%s", config->roster->nodes[config->self].name);
-	if (RAND_bytes((unsigned char *)&self->incarnation, sizeof(self->incarnation)) != 1)
+	self->incarnation = config->incarnation;
+	if (!self->incarnation && RAND_bytes((unsigned char *)&self->incarnation, sizeof(self->incarnation)) != 1)
 		return err_set(err, -EIO, "OpenSSL has no random numbers");
 	int rc = digest_roster(config->roster, self->roster);
 	if (rc)
 		return err_set(err, rc, "cannot digest the roster: %s", err_name(rc));
-	return credentials_new(&config->credentials, config->roster, config->self, &net->credentials, err);
+	return credentials_new(&config->credentials, net->known, config->self, &net->credentials, err);
 }
 
 /* Signals are the loop's. */
@@ -103,6 +112,16 @@ static int start_thread(struct net *net)
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	net->running = !rc;
 	return rc;
+}
+
+/* Those that the roster has now. Of later ones the thread is told what they are. */
+static void begin_peers(struct net *net, bool later)
+{
+	for (; net->begun < net->roster->n; net->begun++) {
+		peer_init(&net->peers[net->begun], net, net->begun);
+		if (later)
+			net->peers[net->begun].known = false;
+	}
 }
 
 static int init(struct net *net, const struct net_config *config, struct err *err)
@@ -126,12 +145,13 @@ static int init(struct net *net, const struct net_config *config, struct err *er
 	net->event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	net->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	net->epoll = epoll_create1(EPOLL_CLOEXEC);
-	net->peers = calloc(net->roster->n, sizeof(*net->peers));
-	for (unsigned i = 0; net->peers && i < net->roster->n; i++)
-		peer_init(&net->peers[i], net, i);
+	net->known = roster_copy(net->roster);
+	net->peers = calloc(net->roster->max, sizeof(*net->peers));
+	if (net->peers)
+		begin_peers(net, false);
 	if (net->event < 0 || net->wake < 0 || net->epoll < 0)
 		return err_set(err, -EMFILE, "no descriptors for the net");
-	return net->peers ? 0 : err_set(err, -ENOMEM, "no memory for %u nodes", net->roster->n);
+	return net->peers && net->known ? 0 : err_set(err, -ENOMEM, "no memory for %u nodes", net->roster->n);
 }
 
 int net_new(const struct net_config *config, const struct net_events *events, struct net **out, struct err *err)
@@ -153,6 +173,25 @@ int net_new(const struct net_config *config, const struct net_events *events, st
 		net_free(net);
 	else
 		*out = net;
+	return rc;
+}
+
+int net_member(struct net *net, unsigned node, struct err *err)
+{
+	struct change *change = calloc(1, sizeof(*change));
+	int family = net->peers[net->self_index].where.any.sa_family;
+	if (!change)
+		return err_set(err, -ENOMEM, "no memory for another node");
+	begin_peers(net, true);
+	change->node = net->roster->nodes[node];
+	int rc = change->node.port ? look_up(net->roster, node, family, &change->where, err) : 0;
+	if (rc)
+		change->node.port = 0;
+	struct peer *p = &net->peers[node];
+	LOCK_SCOPE(&net->lock);
+	free(p->change);
+	p->change = change;
+	net_wake(p);
 	return rc;
 }
 
@@ -180,7 +219,7 @@ static void end_copies(struct list *ops)
 
 static void free_parts(struct net *net)
 {
-	for (unsigned i = 0; net->peers && i < net->roster->n; i++)
+	for (unsigned i = 0; i < net->begun; i++)
 		peer_free(&net->peers[i]);
 	list_for(node, &net->regions)
 		list_entry(node, struct net_region, link)->net = NULL;
@@ -193,7 +232,7 @@ void net_free(struct net *net)
 	if (!net)
 		return;
 	stop_thread(net);
-	for (unsigned i = 0; net->peers && i < net->roster->n; i++) {
+	for (unsigned i = 0; i < net->begun; i++) {
 		net->peers[i].seen = 0;
 		end_copies(&net->peers[i].ended);
 		end_copies(&net->peers[i].fresh);
@@ -205,6 +244,7 @@ void net_free(struct net *net)
 	free_parts(net);
 	credentials_free(net->credentials);
 	credentials_free(net->renewed);
+	roster_free(net->known);
 	if (net->event >= 0)
 		close(net->event);
 	if (net->wake >= 0)
@@ -403,7 +443,7 @@ void net_submit(struct net *net, struct net_op *op)
 int net_renew(struct net *net, const struct net_credentials *files, struct err *err)
 {
 	struct credentials *renewed;
-	int rc = credentials_new(files, net->roster, net->self_index, &renewed, err);
+	int rc = credentials_new(files, net->known, net->self_index, &renewed, err);
 	if (rc)
 		return rc;
 	LOCK_SCOPE(&net->lock);

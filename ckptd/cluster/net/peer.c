@@ -22,7 +22,9 @@ void peer_init(struct peer *p, struct net *net, unsigned node)
 	struct list *const lists[] = {&p->work,     &p->ready,   &p->letters, &p->fresh, &p->ended,
 				      &p->messages, &p->revokes, &p->asked,   &p->busy,  &p->smalls,
 				      &p->ops,      &p->flying,  &p->parts};
-	*p = (struct peer){.net = net, .node = node, .name = net->roster->nodes[node].name};
+	const struct roster_node *is = &net->roster->nodes[node];
+	*p = (struct peer){.net = net, .node = node, .known = is->port, .expected = is->incarnation};
+	memcpy(p->name, is->name, sizeof(p->name));
 	for (unsigned i = 0; i < sizeof(lists) / sizeof(lists[0]); i++)
 		list_init(lists[i]);
 	call_soon(p);
@@ -39,6 +41,7 @@ void peer_free(struct peer *p)
 	}
 	for (struct list *node; (node = list_pop(&p->parts));)
 		free(list_entry(node, struct part, link));
+	free(p->change);
 }
 
 static void say_session(struct peer *p, uint64_t session, int rc)
@@ -119,7 +122,8 @@ static void say_hello(struct peer *p, struct link *l)
 static void say_roster(struct peer *p, bool other)
 {
 	if (other && !p->told_roster)
-		log_warn("node %s has another roster, and is not let in: it must be the same file on all nodes",
+		log_warn("node %s has another roster, and is not let in: it must be the same file on all nodes, or "
+			 "all must stand in the registry",
 			 p->name);
 	p->told_roster = other;
 }
@@ -164,7 +168,7 @@ static bool say_registry(struct peer *p, const char *theirs)
 
 struct peer *peer_proved(struct net *net, struct link *l, const char *name)
 {
-	int node = roster_find(net->roster, name);
+	int node = roster_find(net->known, name);
 	return node >= 0 && credentials_proved(l->ssl, (unsigned)node) ? &net->peers[node] : NULL;
 }
 
@@ -181,6 +185,7 @@ struct peer *peer_of_hello(struct net *net, struct link *l, const struct frame *
 	say_roster(p, other);
 	other |= say_way(p, out->way);
 	other |= say_registry(p, out->registry);
+	other |= p->expected && p->expected != out->incarnation; /* another process of that name, or an earlier one */
 	return other ? NULL : p;
 }
 
@@ -378,6 +383,8 @@ static void watch(struct peer *p, uint64_t now)
 
 void peer_tick(struct peer *p, uint64_t now)
 {
+	if (!p->known)
+		return;
 	if (p->id) {
 		copy_tick(p, now);
 		watch(p, now);
@@ -405,8 +412,29 @@ static void ask_to_stop(struct peer *p)
 	}
 }
 
+static void take_change(struct peer *p)
+{
+	pthread_mutex_lock(&p->net->lock);
+	struct change *c = p->change;
+	p->change = NULL;
+	pthread_mutex_unlock(&p->net->lock);
+	if (!c)
+		return;
+	bool moved = !c->node.port || memcmp(&c->where, &p->where, sizeof(c->where)) != 0;
+	bool other = c->node.incarnation && c->node.incarnation != p->incarnation;
+	roster_put(p->net->known, p->node, &c->node);
+	memcpy(p->name, c->node.name, sizeof(p->name));
+	p->known = c->node.port;
+	p->expected = c->node.incarnation;
+	p->where = c->where;
+	free(c);
+	if (moved || other || !p->id)
+		peer_end(p, -ECONNRESET);
+}
+
 void peer_take_work(struct peer *p)
 {
+	take_change(p);
 	pthread_mutex_lock(&p->net->lock);
 	bool cut = p->cut, drop = p->id && p->drop == p->id;
 	int rc = p->drop_rc;

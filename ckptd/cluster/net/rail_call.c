@@ -48,7 +48,7 @@ void rail_call_node(struct peer *p)
 /* Of the node that has called with these words: NULL: they prove nothing, or were said before. */
 static struct peer *find_caller(struct net *net, const struct rail_event *event, struct rail_words *words)
 {
-	if (rail_words_decode(event->words, event->len, words) || words->speaker >= net->roster->n)
+	if (rail_words_decode(event->words, event->len, words) || words->speaker >= net->known->n)
 		return NULL;
 	struct peer *p = &net->peers[words->speaker];
 	bool proved = p->id && words->call > p->rails.heard && rail_words_proved(p->link, words);
@@ -123,6 +123,6 @@ void rail_news_of(struct net *net, const struct rail_event *event)
 		answer(net, event);
 		return;
 	}
-	for (unsigned i = 0; i < net->roster->n; i++)
+	for (unsigned i = 0; i < net->known->n; i++)
 		tell(&net->peers[i], event);
 }

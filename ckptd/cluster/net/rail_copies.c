@@ -57,7 +57,7 @@ static int post(struct peer *p, struct part *part)
 	int rc = region_local(net, local.iov_base, part->len, &descriptor, &part->mr);
 	if (rc)
 		return rc;
-	part->number = ++net->parts * net->roster->n + p->node;
+	part->number = ++net->parts * net->roster->max + p->node;
 	struct fi_msg_rma message = {.msg_iov = &local,
 				     .desc = &descriptor,
 				     .iov_count = 1,
@@ -75,7 +75,7 @@ static int post(struct peer *p, struct part *part)
 /* An endpoint that was closed may still tell of its parts: then there is none of that number. */
 static struct part *find_part(struct net *net, uint64_t number)
 {
-	struct peer *p = &net->peers[number % net->roster->n];
+	struct peer *p = &net->peers[number % net->roster->max];
 	list_for(node, &p->parts) {
 		struct part *part = list_entry(node, struct part, link);
 		if (part->number == number)

@@ -175,7 +175,7 @@ static void tick(struct net *net)
 		return;
 	net->next_tick = now + TICK_MS * CLOCK_NS_PER_MS;
 	net->look = true;
-	for (unsigned i = 0; i < net->roster->n; i++)
+	for (unsigned i = 0; i < net->known->n; i++)
 		if (!peer_is_self(&net->peers[i]))
 			peer_tick(&net->peers[i], now);
 	door_tick(net, now);
@@ -243,7 +243,7 @@ static void turn(struct net *net)
 
 static bool any_session(const struct net *net)
 {
-	for (unsigned i = 0; i < net->roster->n; i++)
+	for (unsigned i = 0; i < net->known->n; i++)
 		if (net->peers[i].id)
 			return true;
 	return false;
@@ -254,7 +254,7 @@ static void say_goodbye(struct net *net)
 {
 	uint64_t deadline = clock_deadline(GOODBYE_MS * CLOCK_NS_PER_MS);
 	run_work(net);
-	for (unsigned i = 0; i < net->roster->n; i++)
+	for (unsigned i = 0; i < net->known->n; i++)
 		if (net->peers[i].id)
 			post_small(&net->peers[i], FRAME_BYE, 0);
 	while (any_session(net) && clock_now() < deadline) {
@@ -263,7 +263,7 @@ static void say_goodbye(struct net *net)
 		read_links(net);
 		rail_look(net);
 	}
-	for (unsigned i = 0; i < net->roster->n; i++)
+	for (unsigned i = 0; i < net->known->n; i++)
 		if (!peer_is_self(&net->peers[i]))
 			peer_end(&net->peers[i], -ESHUTDOWN);
 	run_work(net);

@@ -25,7 +25,7 @@ static const struct step_id s7 = {7, 2}, as = {7, 3};
 
 static char path[SCRATCH_MAX], dir[3 * SCRATCH_MAX];
 static struct roster_node nodes[NODES] = {{.name = "a"}, {.name = "b"}, {.name = "c"}, {.name = "d"}};
-static struct roster roster = {nodes, NODES};
+static struct roster roster = {.nodes = nodes, .n = NODES, .max = NODES};
 static struct daemon self;
 static struct maker m;
 static const uint64_t no_limit;
