@@ -31,12 +31,13 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-enum { TICK_IDLE_MS = 50, TICK_BUSY_MS = 2, TICK_LIMITED_MS = 10, STOP_MS = 10000 };
+enum { TICK_IDLE_MS = 50, TICK_BUSY_MS = 2, TICK_LIMITED_MS = 10, STOP_MS = 10000, JOIN_MS = 60000 };
 
 struct server {
 	struct daemon daemon;
 	struct connections connections;
 	int listener, signals, lock;
+	int out;     /* -errno: this node is none of the cluster any more */
 	bool passed; /* the listener is the service manager's: its path stays */
 	struct watch *listening;
 	bool deaf; /* out of descriptors: nobody is let in until the next tick */
@@ -136,6 +137,11 @@ static void on_tick(void *arg)
 {
 	struct server *s = arg;
 	bool busy = false;
+	struct err why = {{0}};
+	if (!s->out && (s->out = peers_out(&s->daemon.dispatch, &why))) {
+		log_error("%s", why.text);
+		loop_stop(s->daemon.runtime.loop);
+	}
 	if (s->deaf)
 		s->deaf = watch_modify(s->listening, EPOLLIN) < 0;
 	uint64_t now = clock_now();
@@ -215,6 +221,32 @@ static int open_listener(struct server *s, struct err *err)
 	return s->listener < 0 ? s->listener : 0;
 }
 
+static bool is_to_end(struct server *s)
+{
+	struct signalfd_siginfo info;
+	return read(s->signals, &info, sizeof(info)) == sizeof(info) && info.ssi_signo != SIGHUP;
+}
+
+/* Nothing else can begin before it is known which node this is. */
+static int join(struct server *s, struct err *err)
+{
+	uint64_t deadline = clock_deadline(JOIN_MS * CLOCK_NS_PER_MS);
+	struct err what = {{0}};
+	int rc;
+	while (!(rc = peers_join(&s->daemon.dispatch, &what))) {
+		struct pollfd fds[2] = {{.fd = peers_join_fd(&s->daemon.dispatch), .events = POLLIN},
+					{.fd = s->signals, .events = POLLIN}};
+		if (clock_now() >= deadline)
+			return err_set(err, -ETIMEDOUT, "this node has not joined the cluster within %d s: %s",
+				       JOIN_MS / 1000, what.text);
+		poll(fds, 2, TICK_IDLE_MS);
+		if ((fds[1].revents & POLLIN) && is_to_end(s))
+			return err_set(err, -ECANCELED, "told to end before this node has joined the cluster: %s",
+				       what.text);
+	}
+	return rc < 0 ? err_set(err, rc, "%s", what.text) : 0;
+}
+
 static int start(struct server *s, struct err *err)
 {
 	s->signals = start_signals();
@@ -233,6 +265,8 @@ static int start(struct server *s, struct err *err)
 		rc = err_set(err, -ENOMEM, "no memory for faults on purpose");
 	if (!rc)
 		rc = peers_find(&s->daemon.dispatch, err);
+	if (!rc)
+		rc = join(s, err);
 	if (!rc)
 		rc = startup_store(&s->daemon, &s->lock, err);
 	if (!rc)
@@ -367,7 +401,9 @@ int main(int argc, char **argv)
 			log_info("reading and writing with threads, not io_uring: the same, at more processor time");
 		loop_tick(s.daemon.runtime.loop, TICK_IDLE_MS, on_tick, &s);
 		rc = loop_run(s.daemon.runtime.loop);
-		if (rc)
+		if (!rc && s.out)
+			rc = err_set(&err, s.out, "this node is no member of its cluster any more");
+		else if (rc)
 			err_set(&err, rc, "event loop: %s", err_name(rc));
 	}
 	if (rc)

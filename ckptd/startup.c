@@ -51,10 +51,10 @@ int startup_store(struct daemon *d, int *lock, struct err *err)
 	if (rc || !d->runtime.config.store)
 		return rc;
 	/* The daemons of a cluster share it, each job of it belongs to one (control/directory_lock.h); one in no cluster has it alone. */
-	*lock = (d->runtime.config.cluster ? disk_share : disk_lock)(d->storage.disk, d->storage.root, REPO_LOCK);
+	*lock = (d->peers.roster ? disk_share : disk_lock)(d->storage.disk, d->storage.root, REPO_LOCK);
 	if (*lock == -EWOULDBLOCK)
 		return err_set(err, *lock, "another ckptd%s has the store %s (it holds %s/%s)",
-			       d->runtime.config.cluster ? ", which is in no cluster," : "", d->runtime.config.store,
+			       d->peers.roster ? ", which is in no cluster," : "", d->runtime.config.store,
 			       d->runtime.config.store, REPO_LOCK);
 	if (*lock < 0) {
 		err_set(err, *lock, "cannot lock %s/%s: %s", d->runtime.config.store, REPO_LOCK, err_name(*lock));
@@ -63,7 +63,8 @@ int startup_store(struct daemon *d, int *lock, struct err *err)
 	rc = d->runtime.config.registry ? 0 : partials_move_all(&d->control, err);
 	if (!rc)
 		rc = gc_new(&d->jobs, &d->storage.gc, err);
-	bool keeps = !d->peers.roster || d->peers.self == FIRST_NODE; /* of a store that is shared, one is enough */
+	bool keeps = !d->peers.roster ||
+		     d->peers.self == roster_first(d->peers.roster); /* of a store that is shared, one is enough */
 	if (!rc && keeps)
 		rc = scrub_new(&d->jobs, &d->scrub, err);
 	if (!rc && keeps)

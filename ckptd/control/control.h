@@ -8,6 +8,7 @@
 struct dispatch;
 struct election;
 struct jobs;
+struct members;
 struct membership;
 struct membership_past;
 struct operators;
@@ -27,6 +28,7 @@ struct control {
 	struct operators *operators; /* of other nodes, who wait for an answer */
 	struct registry *registry;   /* NULL: without one, the first node of the roster coordinates */
 	struct election *election;   /* NULL: as before */
+	struct members *members;     /* NULL: the roster is a file, or there is none */
 	uint64_t node_record_ns;     /* our record in it is not written again before; UINT64_MAX: it is being written */
 	struct list hosts;           /* of the jobs that are coordinated here */
 	struct membership *memberships; /* of those among them whose world may change */

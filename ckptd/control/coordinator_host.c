@@ -268,8 +268,8 @@ static int begin(struct coordinator_host *host, uint32_t world, struct err *err)
 	host->recorded = resumes ? last : 0;
 	host->orders = all_orders;
 	host->orders.arg = host;
-	rc = coord_new(host->job, world, host->spread ? control->peers->roster->n : 1, resumes ? last : epoch,
-		       &host->orders, &host->coord);
+	host->room = host->spread ? roster_room(control->peers->roster) : 1;
+	rc = coord_new(host->job, world, host->room, resumes ? last : epoch, &host->orders, &host->coord);
 	if (rc)
 		return err_set(err, rc, "no memory for job '%s'", host->job);
 	directories_init(&host->directories, control->storage->disk, control->storage->root, host->job, host->coord);
@@ -402,6 +402,17 @@ void host_depose(struct control *control, const char *job)
 	host->record = NULL;
 	directories_abandon(&host->directories);
 	host_end(host);
+}
+
+unsigned hosts_room(const struct control *control)
+{
+	unsigned room = control->peers->roster->max;
+	list_for(it, &control->hosts) {
+		const struct coordinator_host *host = list_entry(it, struct coordinator_host, link);
+		if (host->spread && host->room < room)
+			room = host->room;
+	}
+	return room;
 }
 
 /* All ranks have finished. A node that holds copies need not have had any. */

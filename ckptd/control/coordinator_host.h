@@ -29,6 +29,8 @@ void host_spill(struct control *control, const char *job, bool give_up);
 void host_preface(struct control *control, const char *job, const char *text);
 /* Nobody is left who could go on with the job, or too few are: it is over. */
 void host_abandon(struct control *control, const char *job);
+/* So many nodes the coordinators here have room for. */
+unsigned hosts_room(const struct control *control);
 /* A node of the roster is lost: for all jobs. */
 void hosts_node_down(struct control *control, uint32_t node, const char *why);
 /* Another node coordinates the job, or may: nothing is ordered any more, and what is on storage stays as it is. */

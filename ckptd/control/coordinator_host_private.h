@@ -10,6 +10,7 @@ struct coordinator_host {
 	struct list link;
 	struct control *control;
 	char job[NAME_JOB_MAX];
+	unsigned room; /* nodes that coord knows by their index */
 	bool spread;
 	struct coord_orders orders;
 	struct coord *coord;

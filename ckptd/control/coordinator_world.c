@@ -104,7 +104,8 @@ static uint32_t not_there(const struct control *control)
 {
 	uint32_t n = 0;
 	for (uint32_t node = 0; node < control->peers->roster->n; node++)
-		n += node != control->peers->self && !net_is_up(control->peers->net, node);
+		n += node != control->peers->self && roster_has(control->peers->roster, node) &&
+		     !net_is_up(control->peers->net, node);
 	return n;
 }
 

@@ -19,7 +19,7 @@ static int open_job(struct control *control, const char *job)
 int directory_lock_take(struct control *control, const char *job, int *directory_lock, struct err *err)
 {
 	*directory_lock = DIRECTORY_LOCK_NONE;
-	if (!control->runtime->config.cluster || control->storage->root < 0)
+	if ((!control->runtime->config.cluster && !control->peers->roster) || control->storage->root < 0)
 		return 0;
 	int dir = open_job(control, job);
 	if (dir < 0)

@@ -7,6 +7,7 @@
 #include "cluster/room.h"
 #include "control/control.h"
 #include "control/coordinator_host.h"
+#include "control/members.h"
 #include "control/membership.h"
 #include "control/node_record.h"
 #include "format/files/marks.h"
@@ -174,6 +175,8 @@ static void on_record(void *arg, const struct registry_record *record, bool gone
 {
 	struct election *e = arg;
 	char job[NAME_JOB_MAX];
+	if (members_record(e->daemon, record, gone))
+		return;
 	struct job_record *r = job_of(record->key, COORDINATOR, job) ? get(e, job) : NULL;
 	if (r)
 		set_node(e, r, gone ? NO_NODE : node_of(e, r, record), gone ? 0 : record->created);
@@ -348,7 +351,10 @@ void election_tick(struct control *control)
 	}
 	list_for_safe(it, &e->jobs)
 		tend(e, list_entry(it, struct job_record, link), now);
-	node_record_tick(control);
+	if (control->members)
+		members_tick(control);
+	else
+		node_record_tick(control);
 }
 
 /* ---- epochs ---------------------------------------------------------------------------------------------------- */

@@ -45,7 +45,7 @@ uint64_t membership_patience(const struct membership *m)
 static struct membership *membership_new(struct control *control, const char *job, bool spread,
 					 const struct peer_capacity *first)
 {
-	uint32_t nnodes = spread ? control->peers->roster->n : 1;
+	uint32_t nnodes = spread ? roster_room(control->peers->roster) : 1;
 	struct membership *m = calloc(1, sizeof(*m));
 	if (!m)
 		return NULL;

@@ -71,6 +71,8 @@ bool membership_parted(const struct control *control, const char *job);
 
 void memberships_node_down(struct control *control, uint32_t node);
 void memberships_tick(struct control *control);
+/* So many nodes there is room for. */
+unsigned memberships_room(const struct control *control);
 void memberships_free(struct control *control);
 
 struct membership_view {

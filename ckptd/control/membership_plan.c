@@ -186,3 +186,12 @@ bool membership_stops(const struct control *control, const char *job)
 	const struct membership *m = membership_find(control, job);
 	return m && m->stop;
 }
+
+unsigned memberships_room(const struct control *control)
+{
+	unsigned room = control->peers->roster->max;
+	for (const struct membership *m = control->memberships; m; m = m->next)
+		if (m->spread && m->assignment.nnodes < room)
+			room = m->assignment.nnodes;
+	return room;
+}

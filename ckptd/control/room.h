@@ -9,6 +9,7 @@
 #include "control/coordinator_host.h"
 #include "control/directory_lock.h"
 #include "control/election.h"
+#include "control/members.h"
 #include "control/membership.h"
 #include "control/node_record.h"
 #include "control/partial.h"

@@ -1,5 +1,6 @@
 #include "dispatch/peer_dispatch.h"
 
+#include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "cluster/room.h"
@@ -13,8 +14,13 @@
 #include "runtime/room.h"
 #include "save/room.h"
 
+#include <netdb.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/epoll.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 enum { REFUSED_S = 10, PATIENCE_S = 10 };
 
@@ -168,6 +174,84 @@ static int check_credentials(const struct config *config, struct err *err)
 		       "cluster-ca together");
 }
 
+/* ---- an open roster -------------------------------------------------------------------------------------------- */
+
+static int parse_address(const struct config *config, struct roster_node *self, struct err *err)
+{
+	char line[NAME_NODE_MAX + SETTING_TEXT_MAX + 1];
+	struct roster *one;
+	int n = snprintf(line, sizeof(line), "%s %s", config->node, config->node_address);
+	int rc = roster_parse("[node] node-address", line, (size_t)n, &one, err);
+	if (rc)
+		return rc;
+	*self = one->nodes[0];
+	bool alone = one->n == 1;
+	roster_free(one);
+	return alone ? 0 : err_set(err, -EINVAL, "[node] node-address: more than one line");
+}
+
+/* Others are told an address, so that none of them asks for names. Who listens there already has our place: then we are not to take it. */
+static int try_address(struct roster_node *self, struct err *err)
+{
+	struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICSERV}, *found;
+	char port[8];
+	int one = 1;
+	snprintf(port, sizeof(port), "%u", self->port);
+	int rc = getaddrinfo(self->host, port, &hints, &found);
+	if (rc)
+		return err_set(err, -EINVAL, "[node] node-address: cannot look up %s: %s", self->host,
+			       gai_strerror(rc));
+	AUTO_CLOSE int fd = socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	if (fd >= 0)
+		setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
+	if (fd < 0 || bind(fd, found->ai_addr, found->ai_addrlen) < 0 || listen(fd, 1) < 0)
+		rc = err_set(err, -errno, "node %s at %s:%u: cannot listen there: %s", self->name, self->host,
+			     self->port, err_name(errno));
+	else if (getnameinfo(found->ai_addr, found->ai_addrlen, self->host, sizeof(self->host), NULL, 0,
+			     NI_NUMERICHOST))
+		rc = err_set(err, -EINVAL, "[node] node-address: %s has no numeric form", self->host);
+	freeaddrinfo(found);
+	return rc;
+}
+
+int peers_enter(struct dispatch *dispatch, const struct roster_node *self, struct err *err)
+{
+	int rc = members_open(dispatch->control, self, clock_wall() / CLOCK_NS_PER_MS, err);
+	return rc ? rc : election_open(dispatch->control, &moves, err);
+}
+
+/* Of an open roster: the registry is opened first, for it says who we are. */
+static int find_place(struct dispatch *dispatch, struct err *err)
+{
+	struct roster_node self;
+	int rc = check_credentials(&dispatch->runtime->config, err);
+	if (!rc)
+		rc = parse_address(&dispatch->runtime->config, &self, err);
+	if (!rc)
+		rc = try_address(&self, err);
+	if (!rc && getrandom(&self.incarnation, sizeof(self.incarnation), 0) != sizeof(self.incarnation))
+		rc = err_set(err, -errno, "there are no random numbers: %s", err_name(errno));
+	return rc ? rc : peers_enter(dispatch, &self, err);
+}
+
+static int check_roster(const struct config *config, struct err *err)
+{
+	if (config->cluster && config->node_address)
+		return err_set(err, -EINVAL,
+			       "[node] cluster and node-address: the nodes stand in a file, or in the registry");
+	if (config->node_address && !config->registry)
+		return err_set(err, -EINVAL,
+			       "[node] node-address needs registry, in which the nodes of the cluster stand");
+	if (config->registry && !config->node_address && !config->cluster)
+		return err_set(
+			err, -EINVAL,
+			"[node] registry needs node-address, at which other nodes reach this one (HOST:PORT), or "
+			"cluster, a file with all nodes");
+	return 0;
+}
+
+/* ---- opening --------------------------------------------------------------------------------------------------- */
+
 static int find_self(struct dispatch *dispatch, struct err *err)
 {
 	const struct config *config = &dispatch->runtime->config;
@@ -201,13 +285,36 @@ static int open_replica(struct dispatch *dispatch, struct err *err)
 
 int peers_find(struct dispatch *dispatch, struct err *err)
 {
-	return dispatch->runtime->config.cluster ? find_self(dispatch, err) : 0;
+	int rc = check_roster(&dispatch->runtime->config, err);
+	if (rc || !(dispatch->runtime->config.cluster || dispatch->runtime->config.node_address))
+		return rc;
+	return dispatch->runtime->config.cluster ? find_self(dispatch, err) : find_place(dispatch, err);
+}
+
+int peers_join(struct dispatch *dispatch, struct err *err)
+{
+	if (!dispatch->control->members)
+		return 1;
+	election_poll(dispatch->control);
+	members_tick(dispatch->control);
+	return members_state(dispatch->control, err);
+}
+
+int peers_out(const struct dispatch *dispatch, struct err *err)
+{
+	int rc = members_state(dispatch->control, err);
+	return rc < 0 ? rc : 0;
+}
+
+int peers_join_fd(const struct dispatch *dispatch)
+{
+	return election_event_fd(dispatch->control);
 }
 
 int peers_open(struct dispatch *dispatch, struct err *err)
 {
 	const struct config *config = &dispatch->runtime->config;
-	if (!config->cluster)
+	if (!dispatch->peers->roster)
 		return 0;
 	char prefix[ELECTION_PREFIX_MAX];
 	int rc = election_prefix(dispatch->control, prefix, err);
@@ -222,6 +329,7 @@ int peers_open(struct dispatch *dispatch, struct err *err)
 			  : config->fabric_provider == FABRIC_TCP ? NET_COPIES_BARE
 								  : NET_COPIES_FABRIC,
 		.credentials = credentials_of(config),
+		.incarnation = dispatch->peers->roster->nodes[dispatch->peers->self].incarnation,
 		.registry = prefix,
 		.peer_timeout_ns = config->peer_timeout_ms * CLOCK_NS_PER_MS};
 	rc = net_new(&net, &events, &dispatch->peers->net, err);
@@ -229,7 +337,7 @@ int peers_open(struct dispatch *dispatch, struct err *err)
 		rc = open_replica(dispatch, err);
 	if (!rc && !loop_watch(dispatch->runtime->loop, net_event_fd(dispatch->peers->net), EPOLLIN, on_net, dispatch))
 		rc = err_set(err, -ENOMEM, "cannot watch the net");
-	if (!rc)
+	if (!rc && !dispatch->control->members)
 		rc = election_open(dispatch->control, &moves, err);
 	if (!rc && dispatch->control->registry &&
 	    !loop_watch(dispatch->runtime->loop, election_event_fd(dispatch->control), EPOLLIN, on_registry,
@@ -237,7 +345,7 @@ int peers_open(struct dispatch *dispatch, struct err *err)
 		rc = err_set(err, -ENOMEM, "cannot watch the registry");
 	if (!rc)
 		log_info("node %u of %u in the cluster of %s, copies between nodes are %s", dispatch->peers->self + 1,
-			 dispatch->peers->roster->n, config->cluster,
+			 dispatch->peers->roster->n, config->cluster ? config->cluster : config->registry,
 			 setting_seals_copies(config) ? "sealed" : "not sealed");
 	return rc;
 }
@@ -278,6 +386,7 @@ void peers_close(struct dispatch *dispatch)
 	dispatch->peers->net = NULL;
 	replica_free(dispatch->peers->replica);
 	dispatch->peers->replica = NULL;
+	members_close(dispatch->control);
 	roster_free(dispatch->peers->roster);
 	dispatch->peers->roster = NULL;
 }

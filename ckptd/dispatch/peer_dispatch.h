@@ -8,10 +8,20 @@
 #include <stdint.h>
 
 struct dispatch;
+struct roster_node;
 
-/* Reads dispatch->peers->roster, and who we are in it; without the setting `cluster` there is none. */
+/* Reads dispatch->peers->roster, and who we are in it; without the settings `cluster` and `node-address` there is none. With `node-address`, peers_join() is to
+ * follow. */
 int peers_find(struct dispatch *dispatch, struct err *err);
-/* Opens dispatch->peers->net and dispatch->peers->replica and has the loop watch them; without the setting `cluster` there are none. */
+/* What peers_find() does with `node-address` when it knows what this node is: opens the registry, which says the rest. */
+int peers_enter(struct dispatch *dispatch, const struct roster_node *self, struct err *err);
+/* Joins a cluster whose nodes stand in the registry. 1: that is done, or there is nothing to join; 0: it goes on when the descriptor is readable, or
+ * soon; err says what is waited for; else -errno. */
+int peers_join(struct dispatch *dispatch, struct err *err);
+int peers_join_fd(const struct dispatch *dispatch);
+/* This node is no member of the cluster any more, and why: its daemon is to end. 0: it is. */
+int peers_out(const struct dispatch *dispatch, struct err *err);
+/* Opens dispatch->peers->net and dispatch->peers->replica and has the loop watch them; without a roster there are none. */
 int peers_open(struct dispatch *dispatch, struct err *err);
 /* Reads the credentials of the cluster anew: sessions that stand stay, others begin with them. */
 void peers_renew(struct dispatch *dispatch);

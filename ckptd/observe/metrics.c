@@ -198,7 +198,7 @@ static void put_cluster(struct observe *observe, struct wbuf *out)
 	};
 	family(out, "ckpt_node_up", "gauge", "1: there is a session with that node.");
 	for (unsigned i = 0; i < observe->peers->roster->n; i++)
-		if (i != observe->peers->self)
+		if (roster_has(observe->peers->roster, i) && i != observe->peers->self)
 			sample(out, "ckpt_node_up", and(no_labels, "node", observe->peers->roster->nodes[i].name),
 			       net_is_up(observe->peers->net, i));
 	for (size_t i = 0; i < sizeof(counters) / sizeof(counters[0]); i++) {

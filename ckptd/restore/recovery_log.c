@@ -63,14 +63,14 @@ static bool tell(const struct job *job, uint64_t at_ns, const char *text)
 				.epoch = job->epoch,
 				.recovered = {.at_ns = at_ns, .len = (uint32_t)strlen(text), .text = text}};
 	memcpy(r.job, job->name, sizeof(r.job));
-	return !participant_send(job->peers, job->control, FIRST_NODE, &r);
+	return !participant_send(job->peers, job->control, roster_first(job->peers->roster), &r);
 }
 
 /* Of a store that several nodes share the first one has the catalog. */
 static bool write_down(const struct job *job, const struct recovery_record *r)
 {
 	if (!job->runtime->config.store ||
-	    (!job->storage->catalog && (!job->peers->roster || job->peers->self == FIRST_NODE)))
+	    (!job->storage->catalog && (!job->peers->roster || job->peers->self == roster_first(job->peers->roster))))
 		return true;
 	AUTO_FREE char *text = recovery_text(job->peers->roster, r);
 	if (!text || strlen(text) > PEER_RECOVERED_MAX)
@@ -92,7 +92,7 @@ static void tell_rest(struct job *job)
 {
 	struct recovery_log *all = &job->recovery_log;
 	const struct net *net = job->peers->net;
-	unsigned left = net && net_is_up(net, FIRST_NODE) ? TOLD_AT_ONCE : 0;
+	unsigned left = net && net_is_up(net, roster_first(job->peers->roster)) ? TOLD_AT_ONCE : 0;
 	for (uint32_t i = 0; left && i < all->n; i++) {
 		struct recovery_record *r = &all->ring[(all->at + RECOVERIES_MAX - all->n + i) % RECOVERIES_MAX];
 		if (r->state == RECOVERY_UNDER_WAY || r->noted)

@@ -24,6 +24,7 @@ enum setting_type {
 	SETTING_ADDRESS, /* of base/address.h, or off */
 	SETTING_NAME,    /* the letters of name_check() */
 	SETTING_URL,     /* of a registry; what follows the scheme is checked by who uses it */
+	SETTING_NODE,    /* HOST:PORT and labels, as in a roster; checked by who uses it */
 };
 
 /* [node], as ckptd uses it. Texts belong to the sources that they came from; NULL: none. */
@@ -34,6 +35,7 @@ struct config {
 	const char *http;                                            /* "ADDR:PORT", or "off" */
 	const char *span_log;                                        /* path of a file; NULL: none */
 	const char *cluster;                                         /* path of the roster; NULL: this node is alone */
+	const char *node_address;                                    /* of this node in an open roster; NULL: none */
 	const char *cluster_key, *cluster_key_old;                   /* paths; NULL: none */
 	const char *cluster_cert, *cluster_cert_key, *cluster_ca;    /* the same, in its place */
 	const char *registry;                                        /* URL of etcd; NULL: none */

@@ -33,7 +33,7 @@ static bool is_number(const struct setting *setting)
 static bool is_text(const struct setting *setting)
 {
 	return setting->type == SETTING_PATH || setting->type == SETTING_NAME || setting->type == SETTING_ADDRESS ||
-	       setting->type == SETTING_URL;
+	       setting->type == SETTING_URL || setting->type == SETTING_NODE;
 }
 
 /* ---- printing ---------------------------------------------------------------------------------------------------- */
@@ -83,6 +83,8 @@ char *value_allowed(const struct setting *setting, char *dst, size_t size)
 		snprintf(dst, size, "a path of 1 to %lu bytes", (unsigned long)setting->max);
 	else if (setting->type == SETTING_URL)
 		snprintf(dst, size, "a URL such as etcd://host:2379,host:2379/prefix or etcds://host:2379/prefix");
+	else if (setting->type == SETTING_NODE)
+		snprintf(dst, size, "an address such as 10.0.0.7:7470, with labels such as rack=r1 behind it");
 	else if (setting->type == SETTING_ADDRESS)
 		snprintf(dst, size, "a numeric address with a port, such as 127.0.0.1:9470 or [::1]:9470, or off");
 	else

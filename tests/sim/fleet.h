@@ -40,6 +40,8 @@ struct fleet_node {
 	struct daemon daemon;
 	int lock;
 	bool up;
+	bool joining;            /* it is started, and no member of the cluster yet */
+	unsigned machine;        /* another one has another address */
 	unsigned life;           /* of its daemon: what that held for others is gone with it */
 	uint32_t nranks;         /* of the job, that live here */
 	struct client *launcher; /* NULL: it has not greeted this daemon yet */
@@ -124,6 +126,7 @@ struct fleet {
 	uint32_t nprocesses;           /* of `ranks` */
 	bool elastic;
 	bool registry;        /* who coordinates is elected; else it is the first node */
+	bool members;         /* then: the nodes stand in the registry, too */
 	uint32_t want, least; /* then: ranks */
 	uint32_t node_wait_ms;
 	bool stopped;   /* the job is asked to end, since too few ranks would be left */
@@ -139,6 +142,7 @@ struct fleet {
 	unsigned nepochs;
 	uint32_t told;             /* the newest epoch that any arena has shown */
 	uint32_t lives;            /* processes so far */
+	uint64_t incarnations;     /* of daemons, so far */
 	uint64_t last_step;        /* that any rank has begun */
 	uint64_t finished;         /* the step after which some rank has gone on, in the epoch entered last */
 	uint64_t pace_ns, next_ns; /* from step to step; when the next one can be taken */
@@ -158,7 +162,7 @@ struct fleet_sum {
 	uint64_t captured, replicated, durable, restores, from_memory, from_peer, from_storage, fresh, epochs, kills,
 		daemons, losses, moves, cuts, power_cuts, late, held, promised, trials, checked, intact, elastic, plans,
 		shrunk, grown, spilled, asked, leaves, drains, launchers, returns, stopped, early, restarted, ends,
-		elections, lapses, unanswered, freezes, resumed;
+		elections, joins, replaced, lapses, unanswered, freezes, resumed;
 };
 
 extern struct fleet fleet;
@@ -174,7 +178,9 @@ void fleet_trace(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 /* fleet_node.c */
 void fleet_begin(unsigned nodes, bool stored, const char *policies);
 void fleet_end(void);
-void fleet_start(struct fleet_node *n);
+void fleet_start(struct fleet_node *n); /* of a member: and goes on with that; it is up when it has joined */
+/* What stands in the registry of an open roster at the beginning: all nodes, or all but the last. */
+void fleet_enlist(bool all);
 /* The daemon dies (SIGKILL); arenas and ranks stay. */
 void fleet_kill_daemon(struct fleet_node *n);
 /* Everything on it dies. */
@@ -196,7 +202,8 @@ uint64_t fleet_faults(void);
 uint64_t
 fleet_shocks(void); /* those of them that are not the loss of memory or of a process, nor what follows from it */
 bool fleet_connected(void); /* all with all; but for those that nobody starts again */
-void fleet_tell(void);      /* on standard output: what everybody is at */
+/* fleet_tell.c */
+void fleet_tell(void); /* on standard output: what everybody is at */
 
 /* fleet_rank.c */
 void fleet_connect(struct fleet_rank *r);

@@ -2,7 +2,7 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
-#include "cluster/roster.h"
+#include "cluster/member.h"
 #include "config/file.h"
 #include "control/coordinator_host.h"
 #include "control/election.h"
@@ -47,18 +47,25 @@ void fleet_trace(const char *fmt, ...)
 
 /* ---- starting -------------------------------------------------------------------------------------------------------- */
 
+static unsigned port_of(const struct fleet_node *n)
+{
+	return 7000 + n->id + 100 * n->machine;
+}
+
 static void configure(struct fleet_node *n)
 {
 	struct daemon *d = &n->daemon;
 	struct err err = {{0}};
-	char text[700], registry[64] = "";
+	char text[700], registry[64] = "", place[64];
 	if (fleet.registry)
 		snprintf(registry, sizeof(registry), "registry = etcd://node:%u/sim\nregistry-lease = 2s\n", n->id);
+	snprintf(place, sizeof(place), fleet.members ? "node-address = 127.0.0.1:%u\n" : "cluster = sim\n", port_of(n));
 	snprintf(text, sizeof(text),
-		 "[node]\nname = n%u\n%s%shuge-pages = never\ncluster = sim\ncluster-key = sim\npeer-timeout = 400ms\n"
+		 "[node]\nname = n%u\n%s%s%shuge-pages = never\ncluster-key = sim\npeer-timeout = 400ms\n"
 		 "[job]\nsave-timeout = 3s\njoin-timeout = 4s\nstall-timeout = 20s\nhang-timeout = 0\ncopies = %u\n"
 		 "node-wait = %ums\n",
-		 n->id, fleet.stored ? "store = " FLEET_STORE "\n" : "", registry, fleet.copies, fleet.node_wait_ms);
+		 n->id, fleet.stored ? "store = " FLEET_STORE "\n" : "", registry, place, fleet.copies,
+		 fleet.node_wait_ms);
 	int rc = sources_new(&d->runtime.sources, &err);
 	if (!rc)
 		rc = file_parse(d->runtime.sources, "sim", text, strlen(text), &err);
@@ -83,8 +90,67 @@ static int enroll(struct fleet_node *n, struct err *err)
 	return roster_parse("sim", (const char *)text.data, text.len, &n->daemon.peers.roster, err);
 }
 
+static struct roster_node as_member(const struct fleet_node *n, uint64_t incarnation)
+{
+	struct roster_node is = {.host = "127.0.0.1", .port = (uint16_t)port_of(n), .incarnation = incarnation};
+	snprintf(is.name, sizeof(is.name), "n%u", n->id);
+	return is;
+}
+
+void fleet_enlist(bool all)
+{
+	unsigned n = all ? fleet.n : fleet.n - 1;
+	char key[64], text[MEMBER_TEXT_MAX];
+	for (unsigned i = 0; i < n; i++) {
+		struct member m = {.number = i, .node = as_member(&fleet.nodes[i], 1)};
+		snprintf(key, sizeof(key), "cluster/n%u", i);
+		member_encode(&m, text);
+		registry_sim_put(key, text);
+	}
+	snprintf(text, sizeof(text), "%u", n);
+	registry_sim_put("cluster-next", text);
+}
+
+/* With what is known of the nodes. */
+static int open_all(struct fleet_node *n, struct err *err)
+{
+	struct daemon *d = &n->daemon;
+	int rc = startup_store(d, &n->lock, err);
+	if (!rc)
+		rc = peers_open(&d->dispatch, err);
+	n->joining = false;
+	n->up = true;
+	n->life++;
+	return rc;
+}
+
+static int begin_joining(struct fleet_node *n, struct err *err)
+{
+	struct roster_node self = as_member(n, ++fleet.incarnations);
+	n->joining = true;
+	return peers_enter(&n->daemon.dispatch, &self, err);
+}
+
+static void go_on_joining(struct fleet_node *n)
+{
+	struct err err = {{0}};
+	struct disk_faults none = {0}, were = disk_sim_faults(&none);
+	int rc = peers_join(&n->daemon.dispatch, &err);
+	SIM_CHECK(rc >= 0, "node %u does not become a member: %s", n->id, err.text);
+	if (rc)
+		rc = open_all(n, &err);
+	SIM_CHECK(!rc, "the daemon of node %u cannot start: %s", n->id, err.text);
+	SIM_CHECK(!n->up || n->daemon.peers.self == n->id, "node %u has number %u", n->id, n->daemon.peers.self);
+	fleet_sum.joins += n->up;
+	disk_sim_faults(&were);
+}
+
 void fleet_start(struct fleet_node *n)
 {
+	if (n->joining) {
+		go_on_joining(n);
+		return;
+	}
 	struct err err = {{0}};
 	struct disk_faults none = {0}, were = disk_sim_faults(&none); /* one that cannot start is restarted */
 	struct daemon *d = &n->daemon;
@@ -100,15 +166,11 @@ void fleet_start(struct fleet_node *n)
 	d->runtime.reader = d->runtime.pool;
 	packing_init(&d->storage.packing, d->runtime.pool);
 	if (!rc)
-		rc = enroll(n, &err);
-	if (!rc)
-		rc = startup_store(d, &n->lock, &err);
-	if (!rc)
-		rc = peers_open(&d->dispatch, &err);
+		rc = fleet.members ? begin_joining(n, &err) : enroll(n, &err);
+	if (!rc && !fleet.members)
+		rc = open_all(n, &err);
 	SIM_CHECK(!rc, "the daemon of node %u cannot start: %s", n->id, err.text);
 	disk_sim_faults(&were);
-	n->up = true;
-	n->life++;
 }
 
 void fleet_begin(unsigned nodes, bool stored, const char *policies)
@@ -159,7 +221,7 @@ static void tear_down(struct fleet_node *n)
 	disk_free(d->storage.disk);
 	loop_free(d->runtime.loop);
 	sources_free(d->runtime.sources);
-	n->up = false;
+	n->up = n->joining = false;
 	client_free(n->launcher);
 	n->launcher = NULL;
 	fleet_each(r)
@@ -176,7 +238,8 @@ static void tear_down(struct fleet_node *n)
 
 static void kill_daemon(struct fleet_node *n)
 {
-	net_sim_kill(n->id);
+	if (n->up)
+		net_sim_kill(n->id);
 	registry_sim_kill(n->id);
 	if (n->daemon.storage.disk)
 		disk_sim_kill_one(n->daemon.storage.disk);
@@ -225,9 +288,13 @@ static void forget_memory(struct fleet_node *n)
 void fleet_lose(struct fleet_node *n)
 {
 	fleet_trace("node %u is lost with its memory", n->id);
-	if (n->up)
+	if (n->up || n->joining)
 		kill_daemon(n);
 	forget_memory(n);
+	if (fleet.members && rng_chance(world_rng(), 50)) {
+		n->machine++;
+		fleet_sum.replaced++;
+	}
 	fleet_sum.losses++;
 }
 
@@ -236,8 +303,9 @@ void fleet_power_cut(void)
 	fleet_trace("all lose power");
 	disk_sim_power_cut();
 	for (unsigned i = 0; i < fleet.n; i++) {
-		if (fleet.nodes[i].up) {
-			net_sim_kill(i);
+		if (fleet.nodes[i].up || fleet.nodes[i].joining) {
+			if (fleet.nodes[i].up)
+				net_sim_kill(i);
 			registry_sim_kill(i);
 			tear_down(&fleet.nodes[i]);
 		}
@@ -250,7 +318,7 @@ void fleet_end(void)
 {
 	disk_sim_kill();
 	for (unsigned i = 0; i < fleet.n; i++) {
-		if (fleet.nodes[i].up)
+		if (fleet.nodes[i].up || fleet.nodes[i].joining)
 			kill_daemon(&fleet.nodes[i]);
 		forget_memory(&fleet.nodes[i]);
 	}
@@ -267,7 +335,9 @@ static void tick(struct fleet_node *n)
 {
 	struct daemon *d = &n->daemon;
 	struct job *job = fleet_job(n);
+	struct err err = {{0}};
 	peers_tick(&d->dispatch, clock_now());
+	SIM_CHECK(!peers_out(&d->dispatch, &err), "node %u is put out of the cluster: %s", n->id, err.text);
 	hosts_tick(&d->control, clock_now());
 	prefaults_tick(&d->jobs);
 	spills_tick(&d->jobs);
@@ -401,96 +471,4 @@ uint64_t fleet_faults(void)
 uint64_t fleet_shocks(void)
 {
 	return fleet.cuts + net_sim_counts()->lost + disk_sim_counts()->errors;
-}
-
-/* ---- for who looks for the cause of a failure ------------------------------------------------------------------------ */
-
-static void tell_rank(const struct fleet_rank *r)
-{
-	printf("rank %u of %u on node %u: %s%s%s, epoch %u%s%s%s%s%s, next step %lu\n", r->id, r->world, r->home,
-	       r->alive ? "alive" : "dead", r->doomed ? ", told to end" : "", r->pauses ? ", in a fence" : "", r->epoch,
-	       r->rank ? "" : ", not connected", r->registering ? ", registers" : "", r->joining ? ", joins" : "",
-	       r->joined ? ", joined" : "",
-	       r->restored    ? ", restored"
-	       : r->restoring ? ", restores"
-			      : "",
-	       (unsigned long)r->next_step);
-	for (uint32_t i = 0; r->mem && i < r->mem->nslots; i++) {
-		struct arena_slot *s = &r->mem->head->slots[i];
-		printf("  slot %u: %s step %lu epoch %u done %d fenced %u\n", i,
-		       atomic_load(&s->state) ? "used" : "free", (unsigned long)s->step, s->epoch, (int)s->done,
-		       s->fenced);
-	}
-}
-
-static void tell_copy(void *arg, const struct replica_item *item)
-{
-	(void)arg;
-	printf("  holds step %lu epoch %u of rank %u\n", (unsigned long)item->id.step, item->id.epoch, item->rank);
-}
-
-static void tell_capacity(const struct fleet_node *n)
-{
-	const struct fleet_assignment *c = &n->assignment;
-	const struct membership *at = NULL;
-	struct membership_view v;
-	printf("  launcher: %s%s%s, %u processes, plan %u, world %u:",
-	       !c->runs      ? "none"
-	       : n->launcher ? "there"
-			     : "alone",
-	       c->spare ? ", spare" : "", c->leaving ? ", leaving" : "", c->processes, c->plan, c->world);
-	for (uint32_t i = 0; i < c->nplaces; i++)
-		printf(" %u%s", c->places[i].id,
-		       c->places[i].retired   ? " (retired)"
-		       : c->places[i].process ? ""
-					      : " (none)");
-	printf("\n");
-	while (n->up && membership_next(&n->daemon.control, &at, &v)) {
-		printf("  membership: plan %u, world %u of %u to %u, state %d%s:", v.assignment->number,
-		       v.assignment->world, v.assignment->least, v.assignment->want, assignment_state(v.assignment),
-		       v.quiescing ? ", settling" : "");
-		for (uint32_t i = 0; i < v.assignment->nnodes; i++)
-			printf(" %u/%u%s%s", v.assignment->nodes[i].has, v.assignment->nodes[i].offers,
-			       v.assignment->nodes[i].spare ? "s" : "", v.assignment->nodes[i].leaving ? "l" : "");
-	}
-}
-
-static void tell_node(struct fleet_node *n)
-{
-	struct job *job = fleet_job(n);
-	struct coord_view v = n->up ? host_view(&n->daemon.control, FLEET_JOB) : (struct coord_view){0};
-	printf("node %u: %s, %u ranks; coordinates epoch %u, entered %u, attending %u\n", n->id, n->up ? "up" : "down",
-	       fleet.elastic ? n->assignment.nplaces : n->nranks, v.epoch, v.entered, v.attending);
-	if (fleet.elastic)
-		tell_capacity(n);
-	if (n->up)
-		replica_inventory(n->daemon.peers.replica, FLEET_JOB, tell_copy, NULL);
-	if (!job)
-		return;
-	printf("  job: epoch %u, known %u; restore in state %d; copies of step %lu epoch %u, replicated %lu.%u, "
-	       "durable %lu.%u, why '%s'\n",
-	       job->epoch, job->known, job->restore.state, (unsigned long)job->copies.id.step, job->copies.id.epoch,
-	       (unsigned long)job->copies.replicated.step, job->copies.replicated.epoch,
-	       (unsigned long)job->copies.durable.step, job->copies.durable.epoch, job->copies.why.text);
-	printf("  resize: plan %u, next %u, settling %d; saves %s, %s; host %s\n", job->resize.plan,
-	       job->resize.next.number, job->resize.quiesce_ns != 0, saves_idle_here(&job->saves) ? "idle" : "at work",
-	       restore_idle(&job->restore) ? "no restore" : "a restore",
-	       host_busy(&n->daemon.control, FLEET_JOB) ? "busy" : "idle");
-	list_for(it, &job->saves.snapshots) {
-		const struct snapshot *s = list_entry(it, struct snapshot, link);
-		printf("  step %lu epoch %u: %s, shown as %d, rc %d, storage %d, commit %s\n",
-		       (unsigned long)s->id.step, s->id.epoch, snapshot_state_name(s->state), s->shown_level, s->rc,
-		       s->storage_rc, s->commit ? node_part_state_name(s->commit->state) : "none");
-		for (uint32_t p = 0; p < s->nparts; p++)
-			printf("    part of rank %u: state %d, slot %u%s, %u copies\n", job->ranks[p].id,
-			       s->parts[p].state, s->parts[p].slot, s->parts[p].orphan ? ", orphan" : "",
-			       s->parts[p].mem ? s->parts[p].mem->slots[s->parts[p].slot].copies : 0);
-	}
-}
-
-void fleet_tell(void)
-{
-	for (unsigned i = 0; i < fleet.n; i++)
-		tell_node(&fleet.nodes[i]);
-	fleet_each(r) tell_rank(r);
 }

@@ -209,6 +209,16 @@ static void apply(struct registry *r, struct call *call)
 	}
 }
 
+void registry_sim_put(const char *key, const char *value)
+{
+	struct item *it = item_of(key);
+	it->len = strlen(value);
+	SIM_CHECK(it->len <= sizeof(it->value), "a value of %zu bytes", it->len);
+	memcpy(it->value, value, it->len);
+	it->created = it->changed = ++sim.revision;
+	note(it, false);
+}
+
 /* ---- calls ----------------------------------------------------------------------------------------------------- */
 
 static const char *keep(char to[REGISTRY_KEY_MAX], const char *key)

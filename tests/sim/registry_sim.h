@@ -22,6 +22,8 @@ struct registry_sim_counts {
 /* Nothing stands in it, no node is there. */
 void registry_sim_reset(void);
 void registry_sim_faults(const struct registry_faults *faults);
+/* A record that stands from the beginning. */
+void registry_sim_put(const char *key, const char *value);
 /* The node does not reach it. */
 void registry_sim_cut(unsigned node, bool cut);
 /* The process of a node dies: its lease ends in time. Its registry is good for registry_free only. */

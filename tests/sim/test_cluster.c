@@ -3,7 +3,8 @@
  * with their memory, two at once, and while others recover or commit. In each fourth seed the world of the job changes (fleet_launcher.c,
  * fleet_elastic.c): launchers offer processes, some of them as spares; nodes are lost for good, come back, are drained, launchers get SIGTERM
  * or are killed, processes are given up; that is membership, assignment, resize and spill. In each fifth seed the
- * coordinator is elected in a registry that is cut off, loses answers, and lets leases end; it moves from node to node.
+ * coordinator is elected in a registry that is cut off, loses answers, and lets leases end; it moves from node to node. In half of these the
+ * nodes stand in the registry, too: daemons join, one of them anew and late, and machines are replaced by others with another address.
  *
  * What must hold whatever happens, in the words of docs/explanation/invariants.md:
  *  1. Durable. What was shown to a rank as durable is in the store from then on. It is whole, and holds what every rank saved. An epoch
@@ -45,7 +46,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SEEDS = 2000, SEEDS_NIGHTLY = 100000, EVENTS = 450, ELASTIC_EACH = 4, MUTE_EACH = 16, REGISTRY_EACH = 5 };
+enum {
+	SEEDS = 2000,
+	SEEDS_NIGHTLY = 100000,
+	EVENTS = 450,
+	ELASTIC_EACH = 4,
+	MUTE_EACH = 16,
+	REGISTRY_EACH = 5,
+	MEMBERS_EACH = 2
+};
 
 /* What may happen in a run, and how often of 1000 events. */
 struct profile {
@@ -311,6 +320,16 @@ static void count_registry(void)
 	fleet_sum.unanswered += registry_sim_counts()->muted;
 }
 
+/* The last node may be new, and late. */
+static void enlist(uint64_t seed)
+{
+	bool all = seed % 3;
+	fleet.incarnations = 1;
+	fleet_enlist(all);
+	if (!all)
+		fleet.nodes[fleet.n - 1].frozen_ns = clock_now() + rng_below(world_rng(), 2 * CLOCK_NS_PER_S);
+}
+
 static void run(uint64_t seed)
 {
 	world_reset(seed);
@@ -321,6 +340,9 @@ static void run(uint64_t seed)
 		place();
 	fleet.mute = seed % MUTE_EACH == 1;
 	fleet.registry = has_registry(seed);
+	fleet.members = fleet.registry && seed % MEMBERS_EACH == 0;
+	if (fleet.members)
+		enlist(seed);
 	for (unsigned i = 0; i < fleet.n; i++)
 		fleet_start(&fleet.nodes[i]);
 	net_sim_faults(
@@ -388,6 +410,8 @@ static const struct {
 	{"launchers started again", &fleet_sum.restarted},
 	{"jobs ended", &fleet_sum.ends},
 	{"elections", &fleet_sum.elections},
+	{"daemons that joined a cluster", &fleet_sum.joins},
+	{"machines replaced", &fleet_sum.replaced},
 	{"nodes frozen", &fleet_sum.freezes},
 	{"epochs that went on under another coordinator", &fleet_sum.resumed},
 	{"leases that lapsed", &fleet_sum.lapses},
