@@ -164,6 +164,10 @@ int operator_take(struct operators *operators, struct client *client, uint32_t s
 {
 	struct job *job;
 	*answer = (struct wire_answer){0};
+	if (command->kind == COMMAND_REMOVE) {
+		int rc = forward_removal(operators, client, seq, command->node, err);
+		return rc ? rc : OPERATOR_LATER;
+	}
 	if (wire_command_is_drain(command))
 		return take_drain(operators, client, seq, command, answer, err);
 	if (command->kind == COMMAND_FAULTED)

@@ -20,7 +20,7 @@ enum { FORWARDS_MAX = 64 };
 struct forward {
 	struct forward *next;
 	uint64_t token, deadline;
-	uint32_t node; /* that is asked */
+	uint32_t node; /* that is asked; NO_NODE: the registry */
 	struct client *client;
 	uint32_t seq;
 };
@@ -33,6 +33,24 @@ static unsigned count(const struct operators *operators)
 	return n;
 }
 
+static struct forward *add(struct operators *operators, uint32_t node, struct client *client, uint32_t seq,
+			   struct err *err)
+{
+	struct forward *a = count(operators) < FORWARDS_MAX ? calloc(1, sizeof(*a)) : NULL;
+	if (!a) {
+		err_set(err, -EBUSY, "%d questions wait for an answer already", FORWARDS_MAX);
+		return NULL;
+	}
+	*a = (struct forward){.next = operators->forwards,
+			      .token = ++operators->forward_tokens,
+			      .node = node,
+			      .deadline = clock_deadline(ANSWER_NS),
+			      .client = client,
+			      .seq = seq};
+	operators->forwards = a;
+	return a;
+}
+
 int forward_to_coordinator(struct operators *operators, struct client *client, uint32_t seq,
 			   const struct wire_command *command, struct err *err)
 {
@@ -40,16 +58,9 @@ int forward_to_coordinator(struct operators *operators, struct client *client, u
 	if (!coordinator_in_reach(operators->control, command->job))
 		return err_set(err, -ENOTCONN, "job '%s': %s: ask again later", command->job,
 			       coordinator_text(operators->control, command->job, who, sizeof(who)));
-	struct forward *a = count(operators) < FORWARDS_MAX ? calloc(1, sizeof(*a)) : NULL;
+	struct forward *a = add(operators, coordinator_of(operators->control, command->job), client, seq, err);
 	if (!a)
-		return err_set(err, -EBUSY, "%d questions wait for other nodes already", FORWARDS_MAX);
-	*a = (struct forward){.next = operators->forwards,
-			      .token = ++operators->forward_tokens,
-			      .node = coordinator_of(operators->control, command->job),
-			      .deadline = clock_deadline(ANSWER_NS),
-			      .client = client,
-			      .seq = seq};
-	operators->forwards = a;
+		return -EBUSY;
 	struct peer_report r = {.type = PEER_REQUEST, .request = {.token = a->token, .command = *command}};
 	memcpy(r.job, command->job, sizeof(r.job));
 	participant_send(operators->peers, operators->control, a->node, &r);
@@ -92,6 +103,38 @@ void forward_answered(struct operators *operators, const struct peer_order *orde
 	}
 }
 
+struct removal {
+	struct operators *operators;
+	uint64_t token;
+};
+
+/* Whoever asked may have gone. */
+static void removed(void *arg, int rc, const char *why)
+{
+	struct removal *r = arg;
+	struct peer_order order = {.type = PEER_ANSWER, .answer = {.token = r->token, .rc = rc}};
+	snprintf(order.answer.text, sizeof(order.answer.text), "%s", why);
+	forward_answered(r->operators, &order);
+	free(r);
+}
+
+int forward_removal(struct operators *operators, struct client *client, uint32_t seq, const char *node, struct err *err)
+{
+	struct removal *r = calloc(1, sizeof(*r));
+	if (!r)
+		return err_set(err, -ENOMEM, "no memory");
+	struct forward *a = add(operators, NO_NODE, client, seq, err);
+	if (a)
+		*r = (struct removal){.operators = operators, .token = a->token};
+	int rc = a ? members_remove(operators->control, node, removed, r, err) : -EBUSY;
+	if (!rc)
+		return 0;
+	if (a)
+		drop(&operators->forwards); /* it is the first */
+	free(r);
+	return rc;
+}
+
 void forward_forget(struct operators *operators, const struct client *client)
 {
 	for (struct forward **at = &operators->forwards; *at;) {
@@ -112,8 +155,12 @@ static void fail(struct operators *operators, uint32_t node, uint64_t until, int
 			continue;
 		}
 		drop(at);
-		client_error(a.client, a.seq, rc, "node %s, which coordinates the job, %s",
-			     operators->peers->roster->nodes[a.node].name, what);
+		if (a.node == NO_NODE)
+			client_error(a.client, a.seq, rc, "the registry %s: look with ckpt nodes what has become of it",
+				     what);
+		else
+			client_error(a.client, a.seq, rc, "node %s, which coordinates the job, %s",
+				     operators->peers->roster->nodes[a.node].name, what);
 		at = &operators->forwards;
 	}
 }

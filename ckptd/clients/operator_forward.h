@@ -1,4 +1,4 @@
-/* Forwarded requests: what an operator asks of this operators, and only the daemon that coordinates the job can answer (clients/operator.h). A request is
+/* Forwarded requests: what an operator asks of this daemon, and only the daemon that coordinates the job can answer (clients/operator.h), or the registry. A request is
  * sent there, and the operator is answered when that daemon has answered. Each has a deadline, and there are at most FORWARDS_MAX. */
 #ifndef CKPTD_CLIENTS_OPERATOR_FORWARD_H
 #define CKPTD_CLIENTS_OPERATOR_FORWARD_H
@@ -12,6 +12,9 @@ struct operators;
 /* The answer comes later, to this request of the client's; the job is named. -ENOTCONN: the coordinator cannot be reached. */
 int forward_to_coordinator(struct operators *operators, struct client *client, uint32_t seq,
 			   const struct wire_command *command, struct err *err);
+/* A node is to be taken out of the cluster: the answer comes when the registry has decided. */
+int forward_removal(struct operators *operators, struct client *client, uint32_t seq, const char *node,
+		    struct err *err);
 /* From the coordinator. */
 void forward_answered(struct operators *operators, const struct peer_order *order);
 /* That node cannot be reached any more. */

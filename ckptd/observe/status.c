@@ -16,6 +16,7 @@
 #include "runtime/room.h"
 #include "store/disk/disk.h"
 
+#include <inttypes.h>
 #include <jansson.h>
 #include <stdio.h>
 #include <string.h>
@@ -299,6 +300,34 @@ static json_t *registry_json(const struct observe *observe)
 			 plain_json_ms(v.lease_left_ns != 0, v.lease_left_ns), "coordinates", (int)v.coordinates);
 }
 
+static const char *node_state(const struct observe *observe, unsigned node, bool there)
+{
+	if (node == observe->peers->self || net_is_up(observe->peers->net, node))
+		return "up";
+	return there ? "unreachable" : "away";
+}
+
+/* What only the registry knows is null without one. */
+static json_t *node_json(const struct observe *observe, unsigned node)
+{
+	const struct roster_node *n = &observe->peers->roster->nodes[node];
+	char address[ROSTER_TEXT_MAX], incarnation[20];
+	struct member_view v;
+	bool member = members_look(observe->control, node, &v);
+	json_t *labels = json_object();
+	if (*n->rack)
+		json_object_set_new(labels, "rack", json_string(n->rack));
+	if (*n->switch_name)
+		json_object_set_new(labels, "switch", json_string(n->switch_name));
+	snprintf(incarnation, sizeof(incarnation), "%016" PRIx64, v.member.node.incarnation);
+	return json_pack(
+		"{s:s, s:b, s:b, s:s, s:s, s:o, s:o, s:o}", "name", n->name, "self", node == observe->peers->self, "up",
+		node == observe->peers->self || net_is_up(observe->peers->net, node), "state",
+		node_state(observe, node, member && v.there), "address", node_record_text(n, address, sizeof(address)),
+		"labels", labels, "incarnation", member ? json_string(incarnation) : json_null(), "since_ns",
+		member ? json_integer((json_int_t)(v.member.since_ms * CLOCK_NS_PER_MS)) : json_null());
+}
+
 static json_t *cluster_json(const struct observe *observe)
 {
 	json_t *nodes = json_array();
@@ -307,9 +336,8 @@ static json_t *cluster_json(const struct observe *observe)
 		return json_null();
 	}
 	for (unsigned i = 0; i < observe->peers->roster->n; i++)
-		json_array_append_new(nodes, json_pack("{s:s, s:b, s:b}", "name", observe->peers->roster->nodes[i].name,
-						       "self", i == observe->peers->self, "up",
-						       i == observe->peers->self || net_is_up(observe->peers->net, i)));
+		if (roster_has(observe->peers->roster, i))
+			json_array_append_new(nodes, node_json(observe, i));
 	const struct replica_counts *n = replica_counts(observe->peers->replica);
 	return json_pack("{s:o, s:o, s:b, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "nodes", nodes, "registry",
 			 registry_json(observe), "sealed", setting_seals_copies(&observe->runtime->config), "sent",

@@ -59,6 +59,7 @@ static void messages(void)
 	MESSAGE(WIRE_SPAWNED, spawned, 1, 77);
 	MESSAGE(WIRE_EXITED, exited, 1, 77, 9);
 	MESSAGE(WIRE_COMMAND, command, COMMAND_DRAIN, "gpt", 0, "n1");
+	MESSAGE(WIRE_COMMAND, command, COMMAND_REMOVE, "", 0, "n1");
 	MESSAGE(WIRE_USER, user, "ann");
 	MESSAGE(WIRE_MARK, mark, 4, {900, 2}, true, "loss is nan");
 	MESSAGE(WIRE_MOVED, moved, 2, 3, 3);

@@ -217,13 +217,15 @@ int peer_capacity_check(const struct peer_capacity *m, struct err *err)
 int peer_request_check(const struct peer_request *m, struct err *err)
 {
 	bool drain = wire_command_is_drain(&m->command), answered = m->token;
-	return drain != answered ? peer_bad(PEER_REQUEST, err, "kind", m->command.kind)
-				 : wire_command_check(&m->command, err);
+	return drain != answered || m->command.kind == COMMAND_REMOVE
+		       ? peer_bad(PEER_REQUEST, err, "kind", m->command.kind)
+		       : wire_command_check(&m->command, err);
 }
 
 int peer_command_check(const struct wire_command *m, struct err *err)
 {
-	return m->kind == COMMAND_DRAINED ? peer_bad(PEER_COMMAND, err, "kind", m->kind) : wire_command_check(m, err);
+	return m->kind == COMMAND_DRAINED || m->kind == COMMAND_REMOVE ? peer_bad(PEER_COMMAND, err, "kind", m->kind)
+								       : wire_command_check(m, err);
 }
 
 /* ---- RECOVERED --------------------------------------------------------------------------------------------------- */

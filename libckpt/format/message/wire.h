@@ -241,6 +241,7 @@ enum wire_command_kind {
 	COMMAND_DRAINED, /* asks how far that is */
 	COMMAND_FAULT,   /* a fault on purpose: is caused, or allowed */
 	COMMAND_FAULTED, /* asks what has become of it, or tells that of one that was allowed */
+	COMMAND_REMOVE,  /* a node that is not there is to be forgotten by the cluster; of no job */
 };
 
 enum fault_outcome { FAULT_PENDING = 0, FAULT_FIRED, FAULT_NOT_FIRED, FAULT_OUTCOME_END };
@@ -255,12 +256,12 @@ struct wire_fault {
 	char text[WIRE_REASON_MAX];
 };
 
-/* From an observer. job: "" means the only one there is. */
+/* From an observer. job: "" means the only one there is; of REMOVE it is empty. */
 struct wire_command {
 	uint32_t kind; /* enum wire_command_kind */
 	char job[NAME_JOB_MAX];
 	uint64_t at_ns;           /* since the Unix epoch */
-	char node[NAME_NODE_MAX]; /* DRAIN, UNDRAIN, DRAINED; else empty */
+	char node[NAME_NODE_MAX]; /* DRAIN, UNDRAIN, DRAINED, REMOVE; else empty */
 	struct wire_fault fault;  /* FAULT, FAULTED; of others it is not sent */
 };
 
@@ -273,7 +274,7 @@ struct wire_answer {
 	struct step_id id; /* flush: what is written */
 	uint32_t left;     /* of a drain: ranks that the node has still. Of a fault: enum fault_outcome */
 	uint32_t number;   /* of a fault: to ask for it */
-	char job[NAME_JOB_MAX];
+	char job[NAME_JOB_MAX]; /* of REMOVE empty */
 	char text
 		[WIRE_TEXT_MAX]; /* one sentence; of DRAINED: why they have not gone, "": nothing is known against it */
 };

@@ -78,11 +78,13 @@ void wire_command_get(struct rbuf *r, struct wire_command *m)
 
 int wire_command_check(const struct wire_command *m, struct err *err)
 {
-	if (m->kind < COMMAND_FLUSH || m->kind > COMMAND_FAULTED)
+	if (m->kind < COMMAND_FLUSH || m->kind > COMMAND_REMOVE)
 		return err_set(err, -EBADMSG, "COMMAND message with kind %u", m->kind);
+	if (*m->job && m->kind == COMMAND_REMOVE)
+		return err_set(err, -EBADMSG, "COMMAND message of kind %u with a job", m->kind);
 	if (*m->job && name_check("job", m->job, sizeof(m->job), err))
 		return -EBADMSG;
-	bool names = wire_command_is_drain(m);
+	bool names = wire_command_is_drain(m) || m->kind == COMMAND_REMOVE;
 	if (names != (*m->node != '\0'))
 		return err_set(err, -EBADMSG, "COMMAND message of kind %u %s a node", m->kind,
 			       names ? "without" : "with");
@@ -132,7 +134,7 @@ int wire_answer_decode(const void *body, size_t len, struct wire_answer *m, stru
 		if ((unsigned char)*c < 0x20 || *c == 0x7f)
 			*c = ' ';
 	int rc = malformed(&r, err);
-	if (!rc && name_check("job", m->job, sizeof(m->job), err))
+	if (!rc && *m->job && name_check("job", m->job, sizeof(m->job), err))
 		rc = -EBADMSG;
 	return rc;
 }

@@ -288,6 +288,8 @@ Test(peer_coord, what_contradicts_itself_is_refused)
 	r.request.token = 7;
 	r.request.command = (struct wire_command){.kind = COMMAND_HALT};
 	refused(&r, "kind 2");
+	r.request.command.kind = COMMAND_REMOVE;
+	refused(&r, "kind 11");
 	r.request.command = (struct wire_command){.kind = COMMAND_DRAIN};
 	refused(&r, "without a node");
 	r = a_report(PEER_REPLICA_DIGESTS);

@@ -1,6 +1,9 @@
+#include "base/bytes.h"
 #include "format/message/wire.h"
 
 #include <criterion/criterion.h>
+#include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -46,7 +49,7 @@ Test(wire_command, a_fault_has_a_kind_of_the_catalogue_and_a_time_where_it_wants
 
 Test(wire_command, there_are_no_other_kinds)
 {
-	struct wire_command c = {.kind = COMMAND_FAULTED + 1};
+	struct wire_command c = {.kind = COMMAND_REMOVE + 1};
 	cr_expect_eq(carry(&c), -EBADMSG);
 	c.kind = 0;
 	cr_expect_eq(carry(&c), -EBADMSG);
@@ -71,4 +74,36 @@ Test(wire_command, what_is_no_fault_carries_none)
 	c.fault = (struct wire_fault){.kind = FAULT_KILL, .rank = 3};
 	cr_assert_eq(wire_command_encode(&c, &same), 0);
 	cr_expect_eq(plain.len, same.len);
+}
+
+/* What becomes of it on the other side. */
+static int sent(const struct wire_command *c, struct wire_command *out)
+{
+	AUTO_WBUF struct wbuf w = {0};
+	struct err err;
+	cr_assert_eq(wire_command_encode(c, &w), 0);
+	return wire_command_decode(w.data, w.len, out, &err);
+}
+
+Test(wire_command, a_removal_names_a_node_and_no_job)
+{
+	struct wire_command c = {.kind = COMMAND_REMOVE, .node = "n1"}, out;
+	cr_assert_eq(sent(&c, &out), 0);
+	cr_assert(out.kind == COMMAND_REMOVE && !*out.job);
+	cr_assert_str_eq(out.node, "n1");
+	snprintf(c.job, sizeof(c.job), "gpt");
+	cr_assert_eq(sent(&c, &out), -EBADMSG);
+	c = (struct wire_command){.kind = COMMAND_REMOVE};
+	cr_assert_eq(sent(&c, &out), -EBADMSG);
+}
+
+Test(wire_command, its_answer_is_of_no_job)
+{
+	AUTO_WBUF struct wbuf w = {0};
+	struct wire_answer a = {.text = "it is gone"}, out;
+	struct err err;
+	cr_assert_eq(wire_answer_encode(&a, &w), 0);
+	cr_assert_eq(wire_answer_decode(w.data, w.len, &out, &err), 0, "%s", err.text);
+	cr_assert(!*out.job);
+	cr_assert_str_eq(out.text, a.text);
 }
