@@ -230,15 +230,17 @@ static bool is_to_end(struct server *s)
 /* Nothing else can begin before it is known which node this is. */
 static int join(struct server *s, struct err *err)
 {
-	uint64_t deadline = clock_deadline(JOIN_MS * CLOCK_NS_PER_MS);
+	/* Another one of this name may hold its lease (control/members.c). */
+	uint64_t wait_ms = JOIN_MS + 3 * s->daemon.runtime.config.registry_lease_ms,
+		 deadline = clock_deadline(wait_ms * CLOCK_NS_PER_MS);
 	struct err what = {{0}};
 	int rc;
 	while (!(rc = peers_join(&s->daemon.dispatch, &what))) {
 		struct pollfd fds[2] = {{.fd = peers_join_fd(&s->daemon.dispatch), .events = POLLIN},
 					{.fd = s->signals, .events = POLLIN}};
 		if (clock_now() >= deadline)
-			return err_set(err, -ETIMEDOUT, "this node has not joined the cluster within %d s: %s",
-				       JOIN_MS / 1000, what.text);
+			return err_set(err, -ETIMEDOUT, "this node has not joined the cluster within %lu s: %s",
+				       (unsigned long)(wait_ms / 1000), what.text);
 		poll(fds, 2, TICK_IDLE_MS);
 		if ((fds[1].revents & POLLIN) && is_to_end(s))
 			return err_set(err, -ECANCELED, "told to end before this node has joined the cluster: %s",

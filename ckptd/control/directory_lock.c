@@ -6,6 +6,7 @@
 #include "control/control.h"
 #include "control/coordinator_host.h"
 #include "registry/room.h"
+#include "replication/room.h"
 #include "runtime/room.h"
 #include "store/disk/disk.h"
 

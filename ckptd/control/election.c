@@ -175,7 +175,7 @@ static void on_record(void *arg, const struct registry_record *record, bool gone
 {
 	struct election *e = arg;
 	char job[NAME_JOB_MAX];
-	if (members_record(e->daemon, record, gone))
+	if (members_record(e->control, record, gone))
 		return;
 	struct job_record *r = job_of(record->key, COORDINATOR, job) ? get(e, job) : NULL;
 	if (r)

@@ -5,10 +5,14 @@
 #include "base/log.h"
 #include "base/quoted.h"
 #include "base/repeat.h"
+#include "cluster/room.h"
+#include "control/control.h"
 #include "control/coordinator_host.h"
 #include "control/membership.h"
 #include "control/node_record.h"
 #include "registry/room.h"
+#include "replication/room.h"
+#include "runtime/room.h"
 
 #include <inttypes.h>
 #include <stdarg.h>
@@ -19,6 +23,7 @@
 #define CLUSTER "cluster/"
 #define NEXT "cluster-next"
 #define RETRY_NS (CLOCK_NS_PER_S / 4)
+#define AGAIN_NS (2 * CLOCK_NS_PER_S)
 /* Another one of our name may have ended: its lease goes on for so many times its length, at most, as far as is known. */
 enum { LEASES = 2 };
 
@@ -28,10 +33,11 @@ struct members {
 	bool joined;
 	bool asked;                     /* a transaction is on its way */
 	bool left_out;                  /* somebody: there was no room */
+	uint64_t again_ns;              /* then they are tried again */
 	uint64_t retry_ns, patience_ns; /* 0: nobody has our name */
 	int rc;                         /* not 0: we are out */
 	char why[WIRE_TEXT_MAX];        /* that, or what is waited for */
-	struct repeat wrong;
+	struct repeat wrong, full;
 };
 
 static void key_of(const char *prefix, const char *name, char key[REGISTRY_KEY_MAX])
@@ -80,7 +86,7 @@ static void put(struct members *m, const struct member *is)
 	if (is->number < control->peers->roster->n)
 		was = control->peers->roster->nodes[is->number];
 	if (is->number >= room(control)) {
-		if (!m->left_out)
+		if (repeat_due(&m->full, is->node.name, clock_now()))
 			log_warn("node %s is not taken in before a job has ended: too many have come since it began",
 				 is->node.name);
 		m->left_out = true;
@@ -296,8 +302,10 @@ void members_tick(struct control *control)
 	struct standing s = look(m, m->self.node.name);
 	bool us = s.known && s.is.node.incarnation == m->self.node.incarnation;
 	m->joined = m->joined || (us && s.ours);
-	if (m->left_out)
+	if (m->left_out && now >= m->again_ns) {
+		m->again_ns = now + AGAIN_NS;
 		take_again(m);
+	}
 	if (m->joined && is_out(m, &s))
 		return;
 	m->retry_ns = now + RETRY_NS / 5;

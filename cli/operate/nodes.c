@@ -1,5 +1,5 @@
 /* ckpt nodes: the nodes of the cluster, and how one that is gone for good is forgotten. */
-#include "operate/order.h"
+#include "frame/order.h"
 
 #include <inttypes.h>
 #include <stdio.h>
