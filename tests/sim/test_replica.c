@@ -408,14 +408,16 @@ static void begin(uint64_t seed)
 	cluster.n = 2 + (unsigned)rng_below(world_rng(), NODES_MAX - 1);
 	c.copies = 1 + (unsigned)rng_below(world_rng(), 2);
 	cluster.epoch = 1;
-	cluster.roster = (struct roster){.nodes = cluster.lines, .n = cluster.n};
+	cluster.roster = (struct roster){.nodes = cluster.lines, .n = cluster.n, .max = cluster.n};
 	unsigned racks = 1 + (unsigned)rng_below(world_rng(), 3);
 	for (unsigned i = 0; i < cluster.n; i++) {
+		cluster.lines[i].port = (uint16_t)(7000 + i);
 		snprintf(cluster.lines[i].name, sizeof(cluster.lines[i].name), "n%u", i);
 		snprintf(cluster.lines[i].rack, sizeof(cluster.lines[i].rack), "r%u", i % racks);
 		cluster.nodes[i].id = i;
-		cluster_start(&cluster.nodes[i]);
 	}
+	for (unsigned i = 0; i < cluster.n; i++)
+		cluster_start(&cluster.nodes[i]);
 	net_sim_faults(&(struct net_faults){.delay_ns = rng_below(world_rng(), 4 * CLOCK_NS_PER_MS),
 					    .drop = seed % 3 ? 0 : 1,
 					    .refuse = seed % 4 ? 0 : 100});

@@ -271,9 +271,9 @@ struct wire_user {
 };
 
 struct wire_answer {
-	struct step_id id; /* flush: what is written */
-	uint32_t left;     /* of a drain: ranks that the node has still. Of a fault: enum fault_outcome */
-	uint32_t number;   /* of a fault: to ask for it */
+	struct step_id id;      /* flush: what is written */
+	uint32_t left;          /* of a drain: ranks that the node has still. Of a fault: enum fault_outcome */
+	uint32_t number;        /* of a fault: to ask for it */
 	char job[NAME_JOB_MAX]; /* of REMOVE empty */
 	char text
 		[WIRE_TEXT_MAX]; /* one sentence; of DRAINED: why they have not gone, "": nothing is known against it */

@@ -11,7 +11,7 @@
 #define MS CLOCK_NS_PER_MS
 
 static struct roster_node nodes[2] = {{.name = "a"}, {.name = "b"}};
-static struct roster roster = {.nodes = nodes, .n = 2};
+static struct roster roster = {.nodes = nodes, .n = 2, .max = 2};
 static struct recovery_part of_ranks[2] = {
 	{.rank = 0, .source = WIRE_FROM_MEMORY, .from = RECOVERY_NOWHERE, .fetch_ns = MS, .load_ns = MS},
 	{.rank = 3,
