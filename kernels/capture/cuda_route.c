@@ -1,6 +1,7 @@
 #include "cuda_route.h"
 
 #include "base/bytes.h"
+#include "cuda/cuda_pinned.h"
 #include "format/tensor/digest.h"
 
 #include <stdlib.h>
@@ -160,7 +161,7 @@ static int issue_copy(struct cuda_route *route, const struct span *span, uint64_
 {
 	struct cuda_batch *b = &route->batch;
 	char *packed = route->base + span->arena_at + at;
-	if (!b->dst || !route->dev->rt->batched || span->ndim)
+	if (!b->dst || !route->dev->rt->batched || span->ndim || cuda_pinned_run(packed, n) < n)
 		return cuda_copy_span(route->dev, span, packed, at, n, CUDA_TO_ARENA, route->dev->copies, err);
 	b->dst[b->n] = packed;
 	b->src[b->n] = (char *)span->memory + span->skip + at;

@@ -1,5 +1,5 @@
 /* Spans as runtime copies. */
-#include "device_cuda.h"
+#include "cuda/cuda_pinned.h"
 
 #include "base/bytes.h"
 
@@ -9,20 +9,33 @@ static bool pitched(const struct device *dev, const struct span_run *run)
 	return run->rows > 1 && run->stride >= (int64_t)run->bytes && (uint64_t)run->stride <= dev->pitch_max;
 }
 
+int cuda_copy_row(struct device *dev, char *memory, char *packed, size_t n, enum cuda_direction direction,
+		  struct rt_stream *stream)
+{
+	struct cuda_rt *rt = dev->rt;
+	bool out = direction == CUDA_TO_ARENA;
+	int code = 0;
+	for (size_t k; !code && n; memory += k, packed += k, n -= k) {
+		k = cuda_pinned_run(packed, n);
+		code = rt->copy(rt, out ? packed : memory, out ? memory : packed, k, stream);
+	}
+	return code;
+}
+
 static int copy_loop(struct device *dev, const struct span_run *run, char *memory, char *packed,
 		     enum cuda_direction direction, struct rt_stream *stream)
 {
 	struct cuda_rt *rt = dev->rt;
 	bool out = direction == CUDA_TO_ARENA;
 	size_t n = run->bytes;
-	if (pitched(dev, run)) {
+	if (pitched(dev, run) && cuda_pinned_run(packed, n * run->rows) == n * run->rows) {
 		size_t pitch = (size_t)run->stride;
 		return out ? rt->copy2d(rt, packed, n, memory, pitch, n, run->rows, stream)
 			   : rt->copy2d(rt, memory, pitch, packed, n, n, run->rows, stream);
 	}
 	int code = 0;
 	for (uint64_t i = 0; !code && i < run->rows; i++, memory += run->stride, packed += n)
-		code = rt->copy(rt, out ? packed : memory, out ? memory : packed, n, stream);
+		code = cuda_copy_row(dev, memory, packed, n, direction, stream);
 	return code;
 }
 

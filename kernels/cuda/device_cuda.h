@@ -105,6 +105,9 @@ enum cuda_direction { CUDA_TO_ARENA, CUDA_TO_MEMORY };
 /* Puts the copy of packed bytes [at, at + len) of the span on the stream. */
 int cuda_copy_span(struct device *dev, const struct span *span, char *packed, uint64_t at, uint64_t len,
 		   enum cuda_direction direction, struct rt_stream *stream, struct err *err);
+/* Of adjacent bytes; the runtime's code. */
+int cuda_copy_row(struct device *dev, char *memory, char *packed, size_t n, enum cuda_direction direction,
+		  struct rt_stream *stream);
 /* How many runtime calls cuda_copy_span needs, counted up to `most`. */
 uint64_t cuda_copy_calls(const struct device *dev, const struct span *span, uint64_t most);
 

@@ -80,7 +80,8 @@ static int unpack(struct device *dev, struct cuda_load *b, struct err *err)
 	int rc = cuda_check(dev, rt->alloc(rt, &spare, bytes, dev->copies), "taking memory to unpack from", err);
 	if (rc < 0)
 		return rc;
-	rc = cuda_check(dev, rt->copy(rt, spare, b->packed.from, bytes, dev->copies), "starting a copy", err);
+	rc = cuda_check(dev, cuda_copy_row(dev, spare, (char *)b->packed.from, bytes, CUDA_TO_MEMORY, dev->copies),
+			"starting a copy", err);
 	const char *base = (const char *)((uintptr_t)spare - b->packed.arena_at);
 	if (rc == 0)
 		rc = cuda_check(dev, rt->unpack(rt, dev->copies, &b->table.gpu, b->packed.unit, b->packed.units, base),

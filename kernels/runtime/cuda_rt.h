@@ -29,6 +29,7 @@ struct cuda_rt {
 	uint64_t
 		patience; /* ns that a synchronous call of the device layer waits for a device that makes no progress */
 	uint64_t gather_most; /* bytes of the device in which captures gather what is small */
+	size_t register_max;  /* bytes, whole pages, that host_register takes at once */
 	/* Captures put their copies on the stream anew each time, in batches, instead of launching a graph that was recorded
 	 * once. */
 	bool batched;

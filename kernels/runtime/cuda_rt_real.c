@@ -348,6 +348,8 @@ static void real_release(struct cuda_rt *rt)
 static const struct cuda_rt table = {
 	.patience = 30 * CLOCK_NS_PER_S,
 	.gather_most = 256 << 20,
+	/* From 512 GiB on drivers refuse it (580): the list of its pages is too long for them. */
+	.register_max = 256ull << 30,
 	.release = real_release,
 	.errno_of = cuda_real_errno,
 	.text_of = cuda_real_text,

@@ -290,6 +290,10 @@ static int fake_copy(struct cuda_rt *rt, void *dst, const void *src, size_t n, s
 	if (!code)
 		code = fake_leaves_allocation(fake, dst, n);
 	note_pageable(fake, dst, src, n, 1);
+	if (!code)
+		code = fake_leaves_registration(fake, src, n);
+	if (!code)
+		code = fake_leaves_registration(fake, dst, n);
 	return code ? code : fake_enqueue(fake, stream, &op);
 }
 
@@ -305,6 +309,10 @@ static int fake_copy2d(struct cuda_rt *rt, void *dst, size_t dst_pitch, const vo
 			.row_bytes = row_bytes,
 			.rows = rows};
 	note_pageable(fake, dst, src, row_bytes, rows);
+	if (!code)
+		code = fake_leaves_registration(fake, src, src_pitch * (rows - 1) + row_bytes);
+	if (!code)
+		code = fake_leaves_registration(fake, dst, dst_pitch * (rows - 1) + row_bytes);
 	if (!code &&
 	    (dst_pitch < row_bytes || src_pitch < row_bytes || dst_pitch > fake->pitch || src_pitch > fake->pitch))
 		code = CODE_INVALID_VALUE;
@@ -319,7 +327,9 @@ static int fake_copy_batch(struct cuda_rt *rt, void **dst, const void **src, con
 	if (!code && fake_stream_of(fake, stream)->recording)
 		code = CODE_UNSUPPORTED;
 	for (size_t i = 0; !code && i < n; i++)
-		code = fake_leaves_allocation(fake, src[i], bytes[i]);
+		code = fake_leaves_allocation(fake, src[i], bytes[i])
+			       ? CODE_INVALID_VALUE
+			       : fake_leaves_registration(fake, dst[i], bytes[i]);
 	for (size_t i = n; !code && i-- > 0;)
 		code = fake_enqueue(
 			fake, stream,
@@ -413,6 +423,7 @@ static int fake_unpack(struct cuda_rt *rt, struct rt_stream *stream, const struc
 const struct cuda_rt cuda_fake_table = {
 	.patience = 20 * CLOCK_NS_PER_S,
 	.gather_most = 1 << 20,
+	.register_max = SIZE_MAX / 2 + 1,
 	.errno_of = fake_errno_of,
 	.text_of = fake_text_of,
 	.count = fake_count,

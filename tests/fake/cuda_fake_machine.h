@@ -160,6 +160,8 @@ int fake_implicit(struct cuda_fake *fake, struct rt_stream *stream);
 bool fake_is_registered(struct cuda_fake *fake, const void *at, size_t n);
 int fake_host_register(struct cuda_rt *rt, void *base, size_t size);
 int fake_host_unregister(struct cuda_rt *rt, void *base);
+/* 0, or the code for a copy that begins in a registration and does not end there. */
+int fake_leaves_registration(struct cuda_fake *fake, const void *at, size_t n);
 /* A code where the bytes leave the allocation that they begin in. */
 int fake_leaves_allocation(struct cuda_fake *fake, const void *at, size_t n);
 int fake_allocation(struct cuda_rt *rt, const void *memory, void **base, size_t *size);

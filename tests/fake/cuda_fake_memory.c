@@ -63,6 +63,11 @@ int fake_leaves_allocation(struct cuda_fake *fake, const void *at, size_t n)
 	return 0;
 }
 
+int fake_leaves_registration(struct cuda_fake *fake, const void *at, size_t n)
+{
+	return fake_is_registered(fake, at, 1) && !fake_is_registered(fake, at, n) ? CODE_INVALID_VALUE : 0;
+}
+
 int fake_allocation(struct cuda_rt *rt, const void *memory, void **base, size_t *size)
 {
 	DRIVER_CALL(rt, fake, code);
