@@ -11,6 +11,7 @@
 #include "format/arena/witness.h"
 
 #include <stdbool.h>
+#include <sys/types.h>
 
 struct disk;
 
@@ -76,6 +77,7 @@ struct memory {
 	int token;
 	int unpinned; /* 0, or -errno: why it is not, or not all of it, registered */
 	bool settled; /* all pages have been touched: huge_bytes is final */
+	bool near; /* its pages are wanted of one NUMA node: huge ones come from there only if a small one is there already */
 	struct bring bring;
 };
 
@@ -170,6 +172,10 @@ void memory_set_stop(struct memory *mem, bool stop);
 /* Until the next epoch, in the fence of this step or a later one; 0: no more. */
 void memory_set_pause(struct memory *mem, uint64_t step);
 void memory_wake(struct memory *mem);
+
+/* The pages that are not there yet are to come from the NUMA node of the processors that this process may run on, where that is one of several.
+ * root: NUMA_NODES. -ENOENT: it is not; else why they cannot. */
+int memory_near(struct memory *mem, pid_t pid, const char *root);
 
 /* What follows has slices of 64 MiB and runs on a worker; it does not change the memory's fields. */
 

@@ -1,4 +1,5 @@
 #include "arena/memory_private.h"
+#include "arena/numa_node.h"
 #include "base/cleanup.h"
 #include "base/failpoint.h"
 #include "base/log.h"
@@ -172,6 +173,20 @@ int memory_fall_back(struct memory *mem, const char *job, struct err *err)
 	return 0;
 }
 
+int memory_near(struct memory *mem, pid_t pid, const char *root)
+{
+	int node = numa_node_of_process(pid, root), rc = node < 0 ? node : numa_prefer(mem->base, mem->size, node);
+	mem->near = !rc;
+	return rc;
+}
+
+/* The kernel collects a huge page where most of the small ones in its place are, and without any wherever it likes. */
+static void touch_one_of_each(uint8_t *from, uint64_t n)
+{
+	for (uint64_t at = 0; at < n; at += HUGE_PAGE)
+		madvise(from + at, (size_t)sysconf(_SC_PAGESIZE), MADV_POPULATE_WRITE);
+}
+
 bool memory_prefault(struct memory *mem, bool huge, struct prefaulted *p)
 {
 	if (failpoint("memory.prefault", NULL))
@@ -183,6 +198,8 @@ bool memory_prefault(struct memory *mem, bool huge, struct prefaulted *p)
 	uint8_t *from = mem->base + p->bytes;
 	/* Where memory is short of huge pages the search for one more costs more than it brings. */
 	if (huge && !p->short_of_huge && !mem->reserved) {
+		if (mem->near)
+			touch_one_of_each(from, n);
 		errno = 0;
 		if (mapping_collapse(from, n))
 			p->huge += n;

@@ -5,6 +5,7 @@
 #define CKPTD_ARENA_ROOM_H
 
 #include "arena/memory.h"
+#include "arena/numa_node.h"
 #include "arena/slot_check.h"
 
 #endif

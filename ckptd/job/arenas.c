@@ -307,6 +307,10 @@ static void install(struct rank *rank, struct memory *mem)
 	memory_put(rank->mem);
 	rank->mem = mem;
 	runtime->memory.arenas += mem->size;
+	int near = memory_near(mem, rank->pid, NUMA_NODES);
+	if (near && near != -ENOENT)
+		log_debug("job %s: the arena of rank %u lies on any NUMA node: %s", rank->job->name,
+			  mem->table->reg.rank, err_name(near));
 	prefault_start(rank->job->jobs, mem);
 }
 
