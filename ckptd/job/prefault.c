@@ -113,6 +113,13 @@ static bool filled(struct prefault *p)
 	return true;
 }
 
+/* Ranks with state on GPUs pin what is settled. */
+static void tell_settled(const struct prefault *p)
+{
+	atomic_store(&p->mem->head->settled, p->more ? p->there.bytes : p->mem->size);
+	memory_wake(p->mem);
+}
+
 /* True: there is more to do. */
 static bool advance(struct prefault *p)
 {
@@ -120,6 +127,7 @@ static bool advance(struct prefault *p)
 		return filled(p);
 	pin(p);
 	p->mem->huge_bytes = p->there.huge;
+	tell_settled(p);
 	if (!p->more) {
 		p->mem->settled = true;
 		say_pages(p);
@@ -143,11 +151,17 @@ static bool must_wait(const struct jobs *jobs)
 	return false;
 }
 
+/* The rank does not go on before it is pinned. */
+static bool is_pinned_next(const struct prefault *p)
+{
+	return atomic_load(&p->mem->head->pinning) != 0;
+}
+
 /* At the end of the queue: digests go first. What is not ready is waited for. */
 static void go_on(struct prefault *p)
 {
 	p->ran = p->more = false;
-	if (p->mem->ready && must_wait(p->jobs)) {
+	if (p->mem->ready && must_wait(p->jobs) && !is_pinned_next(p)) {
 		p->next = p->jobs->prefaults;
 		p->jobs->prefaults = p;
 	} else {
@@ -179,8 +193,6 @@ static struct prefault *take_waiting(struct jobs *jobs)
 
 void prefaults_tick(struct jobs *jobs)
 {
-	if (!jobs->prefaults || must_wait(jobs))
-		return;
 	for (struct prefault *next, *p = take_waiting(jobs); p; p = next) {
 		next = p->next;
 		if (wanted(p))

@@ -4,7 +4,7 @@
  *
  * An arena of the kernel's pool of huge pages is filled first, and only then ready to be handed out: 10 GB/s, against 0.3 to 2 for
  * ordinary pages, which are touched while the ranks go on. Those wait while the ranks of a job are on their way back to work (recoveries_return):
- * to clear and to collect pages takes processors and memory from them. */
+ * to clear and to collect pages takes processors and memory from them. Not where a rank waits for them, to pin them for its GPUs. */
 #ifndef CKPTD_JOB_PREFAULT_H
 #define CKPTD_JOB_PREFAULT_H
 

@@ -1,13 +1,17 @@
 #include "client/capture/arenas.h"
 
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "base/mapping.h"
 
 #include <inttypes.h>
+#include <linux/futex.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
+#include <time.h>
 
 /* ---- one arena --------------------------------------------------------------------------------------------------- */
 
@@ -174,6 +178,25 @@ const struct arena *arenas_find(const struct arenas *arenas, uint32_t rank)
 		if (arenas->all[i].rank == rank)
 			return &arenas->all[i];
 	return NULL;
+}
+
+/* ---- waiting ----------------------------------------------------------------------------------------------------- */
+
+void arena_sleep(const struct arena *arena, uint32_t seen, uint64_t deadline)
+{
+	uint64_t now = clock_now();
+	if (deadline <= now)
+		return;
+	/* Bounded: a daemon that dies wakes nobody. */
+	uint64_t ns = min_u64(deadline - now, CLOCK_NS_PER_S);
+	struct timespec ts = {.tv_sec = (time_t)(ns / CLOCK_NS_PER_S), .tv_nsec = (long)(ns % CLOCK_NS_PER_S)};
+	syscall(SYS_futex, &arena_head(arena)->wake, FUTEX_WAIT, seen, &ts, NULL, 0);
+}
+
+void arena_wake(const struct arena *arena)
+{
+	atomic_fetch_add(&arena_head(arena)->wake, 1);
+	syscall(SYS_futex, &arena_head(arena)->wake, FUTEX_WAKE, INT32_MAX, NULL, NULL, 0);
 }
 
 /* ---- leaves ------------------------------------------------------------------------------------------------------ */

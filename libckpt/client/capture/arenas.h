@@ -53,6 +53,11 @@ static inline uint64_t *arena_slot_leaves(const struct arena *arena, uint32_t sl
 	return (uint64_t *)(arena->base + arena->leaves_at) + slot * (arena->nleaves + arena->nwitnesses);
 }
 
+/* Sleeps until the wake counter of the head differs from `seen`, or the deadline. */
+void arena_sleep(const struct arena *arena, uint32_t seen, uint64_t deadline);
+/* Ends that, for this process, as the daemon does. */
+void arena_wake(const struct arena *arena);
+
 /* The captured piece to which a leaf belongs; NULL for a leaf beyond the last. */
 const struct layout_piece *arena_piece_of_leaf(const struct arena *arena, uint64_t leaf);
 /* "tensor w, elements [0:4, 0:8], bytes 65536 to 131072 of them". Returns dst. */

@@ -50,7 +50,9 @@ static int open_device(struct capture *c, int ordinal, const struct device_layer
 	if (rc)
 		return err_prefix(err, rc, "device %d", ordinal);
 	c->ndevices++;
-	rc = d->ops->arena_attach(d->dev, c->arena->base, c->arena->size, err);
+	d->lock = &c->slots.devices;
+	rc = d->ops->arena_attach(d->dev, c->arena->base, ordinal == CKPT_HOST ? c->arena->size : c->arena->slots_at,
+				  err);
 	if (rc)
 		return err_prefix(err, rc, "device %d", ordinal);
 	d->attached = true;
@@ -134,11 +136,14 @@ int capture_init(struct capture *c, struct arena *arena, const struct table *tab
 {
 	*c = (struct capture){.arena = arena, .digests = true, .staged = settings->staging};
 	pthread_mutex_init(&c->lock, NULL);
+	pthread_mutex_init(&c->slots.devices, NULL);
 	int rc = prepare_witnesses(c, table, settings, err);
 	if (!rc)
 		rc = open_devices(c, table, layers, err);
 	if (!rc)
-		rc = capture_plans_make(c, table, err);
+		rc = capture_spans_make(c, table, err);
+	if (!rc)
+		rc = capture_slots_start(c, err);
 	if (!rc && settings->strict)
 		rc = prepare_strict(c, err);
 	if (rc)
@@ -148,18 +153,23 @@ int capture_init(struct capture *c, struct arena *arena, const struct table *tab
 
 void capture_free(struct capture *c)
 {
+	capture_slots_stop(c);
 	for (uint32_t i = 0; i < c->ndevices; i++) {
 		struct capture_device *d = &c->devices[i];
 		for (uint32_t slot = 0; slot < ARENA_SLOTS_MAX; slot++)
 			d->ops->plan_free(d->plans[slot]);
+		capture_slots_detach(c, d);
 		if (d->attached)
 			d->ops->arena_detach(d->dev, c->arena->base);
 		d->ops->close(d->dev);
 	}
 	for (uint32_t slot = 0; slot < ARENA_SLOTS_MAX; slot++)
 		free(c->before[slot]);
+	for (uint32_t i = 0; i < ARENA_PARTS; i++)
+		free(c->spans[i]);
 	free(c->piece_device);
 	witnesses_free(&c->witnesses);
+	pthread_mutex_destroy(&c->slots.devices);
 	pthread_mutex_destroy(&c->lock);
 	*c = (struct capture){0};
 }
@@ -280,6 +290,7 @@ static const uint64_t *newest_leaves(const struct capture *c, uint32_t slot)
 int capture_launch(struct capture *c, const struct table *table, uint32_t slot, void *stream, bool strict,
 		   struct err *err)
 {
+	LOCK_SCOPE(&c->slots.devices);
 	struct arena_slot *record = &arena_head(c->arena)->slots[slot];
 	struct capture_target target = {.progress = &record->progress,
 					.done = &record->done,

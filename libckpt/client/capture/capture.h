@@ -16,8 +16,10 @@ struct capture_device {
 	int ordinal;
 	const struct device_ops *ops;
 	struct device *dev;
-	bool attached;
+	bool attached;  /* to the arena; a GPU to its head and leaves */
+	uint32_t slots; /* bits: and to these slots of it */
 	struct plan *plans[ARENA_SLOTS_MAX];
+	pthread_mutex_t *lock; /* of struct capture_slots: held by who restores to it */
 };
 
 /* How far the counters of a slot with several devices have been summed. */
@@ -28,16 +30,32 @@ struct capture_cursor {
 	uint64_t used[ARENA_PARTS]; /* of them, by device */
 };
 
+/* Which slots can be captured to; capture_slots.c. */
+struct capture_slots {
+	_Atomic bool ready[ARENA_SLOTS_MAX];
+	/* Held while plans are made, launched, or end, and while state is restored: a device wants to be called by one thread at a time. Not for
+	 * fences. Before `lock` of struct capture. */
+	pthread_mutex_t devices;
+	pthread_t thread; /* makes those ready that the join has left */
+	bool started;
+	_Atomic bool stop;
+};
+
 struct capture {
 	struct arena *arena; /* the rank's own */
 	uint32_t ndevices;   /* on which anything is registered */
 	uint32_t nactive;    /* the first of them: from which this rank captures (neighbours may capture the rest) */
 	struct capture_device devices[ARENA_PARTS];
-	uint8_t *piece_device;             /* per layout piece: index into devices */
-	bool digests;                      /* every active device gives source digests */
-	bool staged;                       /* captures of GPUs go through spare memory of theirs */
-	bool votes;                        /* all that it holds of replicas is digested */
-	struct witnesses witnesses;        /* then: of what */
+	uint8_t *piece_device;      /* per layout piece: index into devices */
+	bool digests;               /* every active device gives source digests */
+	bool staged;                /* captures of GPUs go through spare memory of theirs */
+	bool votes;                 /* all that it holds of replicas is digested */
+	struct witnesses witnesses; /* then: of what */
+	struct capture_slots slots;
+	struct span
+		*spans[ARENA_PARTS]; /* what each active device captures, as it stood at move `spans_of` of the table */
+	size_t nspans[ARENA_PARTS];
+	uint64_t spans_of;
 	uint64_t bound[ARENA_SLOTS_MAX];   /* up to which move of the table the slot's plans have followed */
 	uint64_t *before[ARENA_SLOTS_MAX]; /* strict: the digests taken in begin */
 	pthread_mutex_t lock;              /* cursors */
@@ -54,8 +72,17 @@ int capture_init(struct capture *c, struct arena *arena, const struct table *tab
 /* Waits until no device writes into the arena. */
 void capture_free(struct capture *c);
 
-/* capture_plans.c. The plans of all slots, once the devices are open. */
-int capture_plans_make(struct capture *c, const struct table *table, struct err *err);
+/* capture_slots.c. Makes the slot ready that the next save takes, and the others behind this call where that takes time. */
+int capture_slots_start(struct capture *c, struct err *err);
+void capture_slots_stop(struct capture *c);
+void capture_slots_detach(struct capture *c, struct capture_device *d);
+/* Whether it can be captured to. Who waits for one that is not is woken as by the daemon. */
+bool capture_slot_ready(const struct capture *c, uint32_t slot);
+
+/* capture_plans.c. What the plans are of, once the devices are open. */
+int capture_spans_make(struct capture *c, const struct table *table, struct err *err);
+/* The plans of a slot. */
+int capture_plans_make(struct capture *c, uint32_t slot, struct err *err);
 /* Those of one slot, for what has moved since. On failure they are partly as they were: the next call tries again. */
 int capture_plans_follow(struct capture *c, const struct table *table, uint32_t slot, struct err *err);
 

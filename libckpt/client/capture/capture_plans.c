@@ -130,20 +130,25 @@ static struct span *room_for_spans(const struct capture *c, struct err *err)
 	return spans;
 }
 
-int capture_plans_make(struct capture *c, const struct table *table, struct err *err)
+int capture_spans_make(struct capture *c, const struct table *table, struct err *err)
 {
-	AUTO_FREE struct span *spans = room_for_spans(c, err);
-	int rc = spans ? 0 : -ENOMEM;
+	int rc = 0;
+	c->spans_of = table->moves;
 	for (uint32_t i = 0; i < c->nactive && !rc; i++) {
-		size_t n;
-		rc = all_spans(c, table, i, spans, &n, err);
-		for (uint32_t slot = 0; !rc && slot < c->arena->nslots; slot++)
-			rc = build_plan(c, &c->devices[i], slot, spans, n, err);
-		for (uint32_t slot = 0; !rc && slot < c->arena->nslots; slot++)
-			prepare_plan(c, i, slot);
+		c->spans[i] = room_for_spans(c, err);
+		rc = c->spans[i] ? all_spans(c, table, i, c->spans[i], &c->nspans[i], err) : -ENOMEM;
 	}
-	for (uint32_t slot = 0; slot < c->arena->nslots; slot++)
-		c->bound[slot] = table->moves;
+	return rc ? err_prefix(err, rc, "capture plan") : 0;
+}
+
+int capture_plans_make(struct capture *c, uint32_t slot, struct err *err)
+{
+	int rc = 0;
+	for (uint32_t i = 0; i < c->nactive && !rc; i++)
+		rc = build_plan(c, &c->devices[i], slot, c->spans[i], c->nspans[i], err);
+	for (uint32_t i = 0; i < c->nactive && !rc; i++)
+		prepare_plan(c, i, slot);
+	c->bound[slot] = c->spans_of;
 	return rc ? err_prefix(err, rc, "capture plan") : 0;
 }
 

@@ -1,4 +1,5 @@
 #include "base/bytes.h"
+#include "base/cleanup.h"
 #include "base/clock.h"
 #include "ckpt.h"
 #include "client/capture/capture.h"
@@ -67,7 +68,7 @@ int capture_fence(struct capture *c, uint32_t slot, uint32_t group, void *stream
 
 void capture_cancel(struct capture *c, uint32_t slot)
 {
-	for (uint32_t i = 0; i < c->nactive; i++)
+	for (uint32_t i = 0; i < c->nactive && capture_slot_ready(c, slot); i++)
 		c->devices[i].ops->plan_cancel(c->devices[i].plans[slot]);
 }
 
@@ -86,6 +87,7 @@ int capture_end(struct capture *c, const struct patience *patience, struct err *
 {
 	for (uint32_t slot = 0; slot < c->arena->nslots; slot++)
 		capture_cancel(c, slot);
+	LOCK_SCOPE(&c->slots.devices);
 	/* Also behind one that hangs: as few as can be are left. What is dead reads nothing, and is no error. */
 	int first = 0;
 	for (uint32_t i = 0; i < c->ndevices; i++) {

@@ -184,17 +184,10 @@ bool stage_dropped(const struct stage *stage, uint32_t slot, struct step_id id)
 
 void stage_sleep(const struct stage *stage, uint32_t seen, uint64_t deadline)
 {
-	uint64_t now = clock_now();
-	if (deadline <= now)
-		return;
-	/* Bounded: a daemon that dies wakes nobody. */
-	uint64_t ns = min_u64(deadline - now, CLOCK_NS_PER_S);
-	struct timespec ts = {.tv_sec = (time_t)(ns / CLOCK_NS_PER_S), .tv_nsec = (long)(ns % CLOCK_NS_PER_S)};
-	syscall(SYS_futex, &stage_head(stage)->wake, FUTEX_WAIT, seen, &ts, NULL, 0);
+	arena_sleep(stage->arenas.own, seen, deadline);
 }
 
 void stage_wake(const struct stage *stage)
 {
-	atomic_fetch_add(&stage_head(stage)->wake, 1);
-	syscall(SYS_futex, &stage_head(stage)->wake, FUTEX_WAKE, INT32_MAX, NULL, NULL, 0);
+	arena_wake(stage->arenas.own);
 }

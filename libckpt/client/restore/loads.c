@@ -1,6 +1,7 @@
 #include "client/restore/loads.h"
 
 #include "base/bytes.h"
+#include "base/cleanup.h"
 #include "format/tensor/digest.h"
 
 #include <string.h>
@@ -112,7 +113,9 @@ int loads_end_parts(struct loads *loads, struct err *err)
 			const struct capture_device *to = o->loads[d].to;
 			struct restored_bad bad;
 			struct err why = {0};
+			pthread_mutex_lock(to->lock);
 			int ended = to->ops->restore_end ? to->ops->restore_end(to->dev, &bad, &why) : 0;
+			pthread_mutex_unlock(to->lock);
 			if (ended)
 				ended = failed_in_parts(loads, NULL, &bad, ended, &why);
 			if (ended < 0 && rc >= 0 && err)
@@ -135,6 +138,7 @@ static int copy(struct loads *loads, const struct origin *o, const struct load *
 	const uint64_t *leaves = ops->digests(load->to->dev) ? arena_slot_leaves(o->from, o->slot) : NULL;
 	void *stream = load->to->ordinal == CKPT_HOST ? NULL : loads->stream;
 	atomic_store(loads->undefined, true);
+	LOCK_SCOPE(load->to->lock);
 	if (!ops->restore_put) {
 		int rc = ops->restore(load->to->dev, base, loads->batch, n, leaves, stream, &bad.leaf, err);
 		return rc ? tell_damage(o, rc, bad.leaf, err) : 0;

@@ -108,6 +108,11 @@ static int say_busy(const struct stage *stage, int rc, const char *advice, struc
 	for (uint32_t i = 0; i < own->nslots && at < (int)sizeof(list); i++) {
 		const struct arena_slot *slot = &stage_head(stage)->slots[i];
 		struct shown shown;
+		if (!capture_slot_ready(&stage->capture, i)) {
+			at += snprintf(list + at, sizeof(list) - (size_t)at, "%sone that is not pinned yet",
+				       i ? ", " : "");
+			continue;
+		}
 		bool known = stage_shown(stage, (struct step_id){slot->step, slot->epoch}, &shown);
 		at += snprintf(list + at, sizeof(list) - (size_t)at, "%sstep %" PRIu64 " (%s)", i ? ", " : "",
 			       slot->step,
@@ -123,7 +128,8 @@ static int say_busy(const struct stage *stage, int rc, const char *advice, struc
 static int free_slot(const struct stage *stage)
 {
 	for (uint32_t i = 0; i < stage->arenas.own->nslots; i++)
-		if (atomic_load_explicit(&stage_head(stage)->slots[i].state, memory_order_acquire) == SLOT_FREE)
+		if (capture_slot_ready(&stage->capture, i) &&
+		    atomic_load_explicit(&stage_head(stage)->slots[i].state, memory_order_acquire) == SLOT_FREE)
 			return (int)i;
 	return -EBUSY;
 }

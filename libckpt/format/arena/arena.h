@@ -193,6 +193,10 @@ struct arena_head {
 	_Alignas(64) struct arena_health_mark health_marks[ARENA_HEALTH_MARKS]; /* unused where the daemon is older */
 	_Alignas(64) struct arena_left_out left_out;
 	_Alignas(64) struct arena_fault fault; /* unused where the daemon is older */
+	/* daemon: so many bytes from the beginning are in memory, in pages as large as they will be; all, where no more is done about it. It wakes who
+	 * waits. Unused where the daemon is older. */
+	_Alignas(64) _Atomic uint64_t settled;
+	_Atomic uint32_t pinning; /* rank: it waits for that, and the daemon is not to put it off */
 };
 
 _Static_assert(sizeof(struct arena_head) <= ARENA_HEAD, "the head has a fixed place");

@@ -67,6 +67,7 @@ void memory_make(struct fake *f, uint32_t rank, struct layout *layout)
 	h->table_low = digest.low, h->table_high = digest.high, h->rank = rank, h->world = f->world;
 	snprintf(h->job, sizeof(h->job), "%s", f->hellos[rank].job);
 	h->epoch = f->epoch;
+	h->settled = f->manners.settles_first ? plan.slots_at + layout->slot_size : plan.size;
 	m->layout = *layout;
 	*layout = (struct layout){0};
 }

@@ -28,6 +28,7 @@ struct fake_manners {
 	bool hold_register;                         /* does not answer REGISTER */
 	bool hold_restore;                          /* does not answer RESTORE */
 	bool forget;                                /* ignores RETURN: the arenas are lost */
+	bool settles_first;                         /* of new arenas the first slot's pages alone are settled */
 	bool silent;                                /* reads, but answers nothing */
 	struct wire_restored restored;              /* nlocal 0: filled with slot `restored.slots[0]` of every rank */
 };

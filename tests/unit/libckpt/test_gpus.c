@@ -1,6 +1,7 @@
 /* A rank with state on two GPUs, played by the fake of the CUDA runtime, and on the host. */
 #include "ranks.h"
 
+#include "base/clock.h"
 #include "client/session/session.h"
 #include "cuda/device_cuda.h"
 
@@ -57,8 +58,24 @@ static void register_parts(struct ranks *c, uint32_t rank)
 	}
 }
 
+static bool ready(const ckpt *s, uint32_t slot)
+{
+	return capture_slot_ready(&s->stage->capture, slot);
+}
+
+/* Nothing is pinned or recorded any more. */
+static void await_slots(struct ranks *c)
+{
+	ckpt *s = c->s[c->world - 1];
+	for (uint32_t slot = 0; slot < s->stage->arenas.own->nslots; slot++)
+		for (int i = 0; i < 5000 && !ready(s, slot); i++)
+			poll(NULL, 0, 1);
+	for (uint32_t slot = 0; slot < s->stage->arenas.own->nslots; slot++)
+		cr_assert(ready(s, slot), "slot %u", slot);
+}
+
 /* The last rank has the state on GPUs; the others nothing. */
-static void up(struct ranks *c, uint32_t world, const char *staging)
+static void open_all(struct ranks *c, uint32_t world, const char *staging)
 {
 	setenv("CKPT_STAGING", staging, 1);
 	fake = cuda_fake_new(6);
@@ -70,7 +87,13 @@ static void up(struct ranks *c, uint32_t world, const char *staging)
 	ranks_open(c, world, NULL);
 	c->s[world - 1]->layers.cuda = &ops;
 	register_parts(c, world - 1);
+}
+
+static void up(struct ranks *c, uint32_t world, const char *staging)
+{
+	open_all(c, world, staging);
 	ranks_join(c);
+	await_slots(c);
 }
 
 static void down(struct ranks *c)
@@ -173,5 +196,104 @@ Test(gpus, closing_waits_until_no_gpu_reads_the_state_any_more)
 	cr_assert(all_read(part));
 	c.s[0] = NULL;
 	ckpt_snapshot_free(snap);
+	down(&c);
+}
+
+/* ---- slot by slot -------------------------------------------------------------------------------------------------- */
+
+enum { ATTACHED_MAX = 64 };
+static struct {
+	int ordinal;
+	const uint8_t *base;
+	size_t size;
+} attached[ATTACHED_MAX];
+static _Atomic unsigned nattached;
+
+static int note_attach(struct device *dev, void *base, size_t size, struct err *err)
+{
+	unsigned i = nattached;
+	cr_assert_lt(i, ATTACHED_MAX);
+	attached[i].ordinal = dev->ordinal;
+	attached[i].base = base;
+	attached[i].size = size;
+	nattached = i + 1;
+	return device_cuda_ops.arena_attach(dev, base, size, err);
+}
+
+Test(gpus, the_first_slot_is_pinned_at_the_join_and_each_other_when_its_pages_are_settled)
+{
+	struct ranks c;
+	ckpt_snapshot *snap;
+	nattached = 0;
+	open_all(&c, 1, "0");
+	ops.arena_attach = note_attach;
+	fake_manners(c.f, &(struct fake_manners){.settles_first = true});
+	ranks_join(&c);
+	const struct arena *own = c.s[0]->stage->arenas.own;
+	cr_assert_eq(nattached, 4, "the head and a slot, for both GPUs");
+	for (unsigned i = 0; i < 4; i++) {
+		cr_assert_eq(attached[i].ordinal, (int)(i % 2));
+		cr_assert_eq(attached[i].base, i < 2 ? own->base : arena_slot_data(own, 0));
+		cr_assert_eq(attached[i].size, i < 2 ? own->slots_at : own->slot_size);
+	}
+	cr_assert(ready(c.s[0], 0) && !ready(c.s[0], 1));
+	cr_assert_eq(atomic_load(&fake_head(c.f, 0)->pinning), 1u, "the daemon is asked not to put it off");
+	cr_assert_eq(ckpt_begin(c.s[0], 4, CKPT_MEMORY, stream, &snap), 0, "%s", ckpt_error(c.s[0]));
+	cr_assert_eq(ckpt_fence(snap, stream), 0);
+	ckpt_snapshot_free(snap);
+	cr_assert_eq(ckpt_begin(c.s[0], 5, CKPT_MEMORY, stream, &snap), -EBUSY, "no other slot can be written to");
+	cr_assert(strstr(ckpt_error(c.s[0]), "not pinned yet"), "%s", ckpt_error(c.s[0]));
+	cr_assert_eq(ckpt_wait_slot(c.s[0], 1), -ETIMEDOUT);
+	atomic_store(&fake_head(c.f, 0)->settled, own->slots_at + 2 * own->slot_size);
+	fake_wake(c.f);
+	cr_assert_eq(ckpt_wait_slot(c.s[0], -1), 0, "%s", ckpt_error(c.s[0]));
+	cr_assert(ready(c.s[0], 1) && !ready(c.s[0], 2));
+	cr_assert_eq(ckpt_begin(c.s[0], 5, CKPT_MEMORY, stream, &snap), 0, "%s", ckpt_error(c.s[0]));
+	cr_assert_eq(ckpt_fence(snap, stream), 0);
+	cr_assert_eq(ranks_slot(&c, 0, 5), 1u);
+	ckpt_snapshot_free(snap);
+	atomic_store(&fake_head(c.f, 0)->settled, own->size);
+	fake_wake(c.f);
+	await_slots(&c);
+	for (int i = 0; i < 5000 && atomic_load(&fake_head(c.f, 0)->pinning); i++)
+		poll(NULL, 0, 1);
+	cr_assert_eq(atomic_load(&fake_head(c.f, 0)->pinning), 0u);
+	down(&c);
+}
+
+/* What a rank that comes back has saved stands in the first. */
+Test(gpus, the_slot_that_is_pinned_first_is_one_that_is_free)
+{
+	struct ranks c;
+	ckpt_snapshot *snap;
+	up(&c, 1, "0");
+	cr_assert_eq(ckpt_begin(c.s[0], 4, CKPT_MEMORY, stream, &snap), 0, "%s", ckpt_error(c.s[0]));
+	cr_assert_eq(ckpt_fence(snap, stream), 0);
+	cr_assert_eq(ranks_slot(&c, 0, 4), 0u);
+	ckpt_snapshot_free(snap);
+	cuda_fake_settle(fake);
+	nattached = 0;
+	ops.arena_attach = note_attach;
+	struct capture again;
+	struct err err = {0};
+	cr_assert_eq(capture_init(&again, c.s[0]->stage->arenas.own, &c.s[0]->table, &c.s[0]->layers, &c.s[0]->settings,
+				  &err),
+		     0, "%s", err.text);
+	cr_assert_eq(attached[2].base, arena_slot_data(c.s[0]->stage->arenas.own, 1));
+	capture_free(&again);
+	down(&c);
+}
+
+/* Also with pages that never settle, where nothing more is waited for than the page that it is at. */
+Test(gpus, closing_waits_for_no_slot_that_is_not_pinned_yet)
+{
+	struct ranks c;
+	open_all(&c, 1, "0");
+	fake_manners(c.f, &(struct fake_manners){.settles_first = true});
+	ranks_join(&c);
+	uint64_t before = clock_now();
+	cr_assert_eq(ckpt_close(c.s[0]), 0);
+	cr_assert_lt(clock_now() - before, 5 * CLOCK_NS_PER_S);
+	c.s[0] = NULL;
 	down(&c);
 }

@@ -71,6 +71,30 @@ Test(prefault, it_waits_while_ranks_are_on_their_way_back_to_work)
 	work();
 }
 
+Test(prefault, it_tells_how_much_is_settled)
+{
+	uint32_t woken = atomic_load(&mem->head->wake);
+	cr_assert_eq(atomic_load(&mem->head->settled), 0u);
+	prefault_start(&d.jobs, mem);
+	work();
+	cr_assert_eq(atomic_load(&mem->head->settled), mem->size);
+	cr_assert_neq(atomic_load(&mem->head->wake), woken);
+}
+
+/* It pins them, and does not go on before. */
+Test(prefault, it_does_not_wait_where_a_rank_waits_for_the_pages)
+{
+	job.recovery_log.raised_ns = clock_now();
+	prefault_start(&d.jobs, mem);
+	prefaults_tick(&d.jobs);
+	cr_assert(d.jobs.prefaults);
+	atomic_store(&mem->head->pinning, 1);
+	prefaults_tick(&d.jobs);
+	cr_assert_null(d.jobs.prefaults);
+	work();
+	cr_assert_eq(atomic_load(&mem->head->settled), mem->size);
+}
+
 Test(prefault, what_waits_is_given_up_with_its_job)
 {
 	struct memory *held = memory_get(mem);
