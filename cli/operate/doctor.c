@@ -3,6 +3,7 @@
 #include "operate/doctor.h"
 
 #include "config/file.h"
+#include "frame/contact.h"
 #include "frame/output.h"
 
 #include <stdarg.h>
@@ -90,8 +91,12 @@ static int run(struct cli *cli)
 	const char *store = cli_text(cli, "store");
 	d.store = store ? store : config.store;
 	d.memory_limit = config.memory_limit;
-	doctor_machine(&d);
-	doctor_store(&d);
+	if (cli_flag(cli, "job")) {
+		doctor_job(&d, cli_text(cli, "socket"));
+	} else {
+		doctor_machine(&d);
+		doctor_store(&d);
+	}
 	if (cli->json)
 		emit(cli, &d);
 	else
@@ -102,6 +107,8 @@ static int run(struct cli *cli)
 
 static const struct option_spec options[] = {
 	{"store", OPTION_TEXT, "DIR", "the repository that ckptd would use (else that of the settings)"},
+	{"job", OPTION_FLAG, NULL, "what a rank that is started here lacks, in place of what ckptd lacks"},
+	CONTACT_SOCKET_OPTION,
 	{NULL},
 };
 

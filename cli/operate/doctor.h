@@ -1,5 +1,5 @@
 /* What ckpt doctor looks at: doctor.c (the command), doctor_machine.c (kernel, memory, devices), doctor_gpu.c (the GPU's driver),
- * doctor_store.c (the store's file system), doctor_lustre.c (its layout, where that is Lustre). */
+ * doctor_store.c (the store's file system), doctor_job.c (what a rank needs), doctor_lustre.c (its layout, where that is Lustre). */
 #ifndef CKPT_CLI_DOCTOR_H
 #define CKPT_CLI_DOCTOR_H
 
@@ -49,6 +49,8 @@ void doctor_gpu_judge(struct doctor *d, const struct gpu_seen *seen, unsigned to
 
 /* Writes a few small files into the store's directory, under names of its own, and removes them. */
 void doctor_store(struct doctor *d);
+/* What a rank lacks that is started here, in place of what ckptd lacks. socket: NULL: where ranks look. Asks the daemon. */
+void doctor_job(struct doctor *d, const char *socket);
 /* The check "store-kind" of a directory on Lustre. */
 void doctor_lustre(struct doctor *d, int dir, const char *path);
 

@@ -12,6 +12,7 @@ import sys
 import tempfile
 
 from seccomp import EINVAL, forbid, libc
+from single_node import Daemon
 from tap import BIN, DEADLINE, Cases, equal, expect, has
 
 if platform.machine() != "x86_64":
@@ -189,9 +190,56 @@ def _():
     lacks("memory", "degraded", CKPT_MEMORY_LIMIT="1000T")
 
 
+def inside(**env):
+    """What a rank lacks that has these variables: (exit code, {name: check})."""
+    held = {name: os.environ.pop(name) for name in list(os.environ) if name.startswith(("SLURM", "OMPI", "PMI", "TORCHELASTIC", "XDG_RUNTIME"))}
+    try:
+        return doctor("--job", **env)
+    finally:
+        os.environ.update(held)
+
+
+@case("inside a job: who starts the ranks is found, in the order in which they count")
+def _():
+    step = {"SLURM_JOB_ID": "7", "SLURM_PROCID": "0", "SLURM_STEP_NUM_TASKS": "2"}
+    mpi = {"OMPI_COMM_WORLD_RANK": "3", "OMPI_COMM_WORLD_SIZE": "4"}
+    for env, verdict, found in (({}, "note", "no launcher"), ({"SLURM_JOB_ID": "7", "SLURM_PROCID": "0"}, "note", "batch script"),
+                                (step, "fine", "a step of Slurm: rank 0 of 2"), ({**step, **mpi}, "fine", "Open MPI: rank 3 of 4"),
+                                ({**mpi, "CKPT_RANK": "1", "CKPT_WORLD": "2"}, "fine", "ckpt run: rank 1 of 2")):
+        check = inside(**env)[1]["job-launcher"]
+        equal(check["verdict"], verdict, check)
+        has(check["found"], found)
+
+
+@case("inside a job: its name, and what a missing or a passing one costs")
+def _():
+    for env, verdict, found in (({}, "degraded", "default"), ({"TORCHELASTIC_RUN_ID": "none"}, "degraded", "torch-none"),
+                                ({"SLURM_JOB_ID": "7"}, "note", "slurm-7"), ({"SLURM_JOB_ID": "7", "CKPT_JOB": "gpt"}, "fine", "gpt")):
+        check = inside(**env)[1]["job-name"]
+        equal([check["verdict"], check["found"].split(":")[0]], [verdict, found], check)
+
+
+@case("inside a job: the daemon that does not answer is told of, with what to do in this place; one that answers is fine")
+def _():
+    for env, remedy in (({}, "Start ckptd"), ({"SLURM_JOB_ID": "7"}, "prolog"), ({"KUBERNETES_SERVICE_HOST": "x"}, "Mount"),
+                        ({"OMPI_COMM_WORLD_RANK": "0"}, "mpirun -x")):
+        code, checks = inside(CKPT_SOCKET=str(top / "nobody"), **env)
+        equal([code, checks["job-daemon"]["verdict"]], [1, "broken"])
+        has(checks["job-daemon"]["found"], "nobody")
+        has(checks["job-daemon"]["remedy"], remedy)
+    daemon = Daemon(store=False).start()
+    try:
+        code, checks = inside(CKPT_SOCKET=str(daemon.socket), CKPT_JOB="gpt")
+        equal([code, checks["job-daemon"]["verdict"]], [0, "fine"], checks)
+    finally:
+        daemon.close()
+
+
 @case("the page names every check, and no other")
 def _():
     page = (pathlib.Path(__file__).parents[2] / "docs" / "reference" / "cli.md").read_text().split("## ckpt doctor")[1].split("\n## ")[0]
+    inner = set(re.findall(r"^\| `(job-[a-z]+)`", page, re.M))
+    equal(inner, set(inside()[1]))
     named = set(re.findall(r"`([a-z_-]+)`", page.split("The checks are")[1].split("JSON:")[0]))
     equal(named, set(doctor("--store", top / "new")[1]))
 
