@@ -86,7 +86,13 @@ def address_of(daemon):
 
 
 def served_in_a_cluster():
-    with etcd() as members, loopback_cluster("ab", a=["--http", "127.0.0.1:0", "--registry", members.url("ckpt")]) as daemons:
+    with etcd() as members:
+        registry = ["--registry", members.url("ckpt")]
+        return served_with(registry)
+
+
+def served_with(registry):
+    with loopback_cluster("ab", a=["--http", "127.0.0.1:0", *registry], b=registry) as daemons:
         until(lambda: "the registry is followed" in daemons["a"].text(), "the registry")
         families = prometheus.parse(get(address_of(daemons["a"]), "/metrics")[2])
         prometheus.lint(families, "ckpt_")

@@ -147,7 +147,7 @@ def node_files(folder):
     (folder / "secret").chmod(0o600)
     (folder / "conf").write_text("")
     certificates = {"--cluster": "roster", "--cluster-cert": "cert.pem", "--cluster-cert-key": "key.pem", "--cluster-ca": "cert.pem"}
-    keyed = {"--cluster": "roster", "--cluster-key": "secret"}
+    keyed = {"--cluster": "roster", "--cluster-key": "secret", "--cluster-key-old": "secret"}
     registry = {"--registry-ca": "cert.pem", "--registry-cert": "cert.pem", "--registry-cert-key": "key.pem", "--registry-password-file": "secret"}
     return [certificates, keyed, {**keyed, **registry}, {"--config": "conf"}, {"--span-log": "spans"}]
 

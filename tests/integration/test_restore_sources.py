@@ -40,6 +40,9 @@ def on_a_node_that_held_nothing():
         lose(daemons["a"])
         again = ranks_on(daemons[third])
         all_must(again, "set", 99)
+        for answer in each(again, "restore", LATEST):
+            has(answer.text, "epoch 1 has begun on other nodes")
+        all_must(again, "join")
         restored(again, 7, 1, "peer")
         holds(again, 3)
         recovery = daemons[third].job()["recoveries"]["recent"][-1]
