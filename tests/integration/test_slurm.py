@@ -11,7 +11,7 @@ import tempfile
 
 from launcher import TRAIN, Run
 from pages import commands
-from slurm import DEPLOY, PAGE, final, lacks, slurm
+from slurm import NO_TASK, DEPLOY, PAGE, final, lacks, slurm
 from tap import Cases, equal, expect, until
 
 why = lacks()
@@ -207,7 +207,7 @@ def page(s):
     for command, end in zip(typed, ends):
         words = s.here(command).replace("sbatch ", f"sbatch --parsable --output={s.top}/%A.%a.out ", 1)
         job = s.call("sh", "-c", words, folder=work, CKPT_SLURM="no" if "ckpt run" in command else "").strip()
-        for task in range(2) if "--array" in command else [4294967294]:
+        for task in range(2) if "--array" in command else [NO_TASK]:
             s.until_out(job, "final step=100 ", end, task=task)
             equal(final(s.out(job, task)), undisturbed(100))
 

@@ -22,6 +22,7 @@ DEPLOY, PAGE = ROOT / "deploy" / "slurm", "run-under-slurm.md"
 PROGRAMS = {"slurmctld": "slurmctld", "slurmd": "slurmd", "munged": "munge", "srun": "slurm-client"}
 # Without an argument of their own, commands of Slurm take options from the environment.
 CLEAN = {name: value for name, value in ENVIRONMENT.items() if not name.startswith(("SLURM", "SBATCH", "SALLOC", "SRUN"))}
+NO_TASK = 4294967294  # what Slurm has in place of a number for a job that is no array
 SBIN = f"{os.environ['PATH']}:/usr/sbin:/sbin"
 
 
@@ -124,7 +125,7 @@ PATH={BIN}:$PATH CKPT_CONFIG=/dev/null
         """The number of the job."""
         return self.call("sbatch", "--parsable", f"--output={self.top}/%A.%a.out", "--open-mode=append", *args, **env).strip()
 
-    def out(self, job, task=4294967294):
+    def out(self, job, task=NO_TASK):
         path = self.top / f"{job}.{task}.out"
         return path.read_text(errors="replace") if path.exists() else ""
 
@@ -136,14 +137,16 @@ PATH={BIN}:$PATH CKPT_CONFIG=/dev/null
     def state(self, job):
         return self.show(job)["JobState"]
 
-    def until_out(self, job, *parts, task=4294967294):
+    def until_out(self, job, *parts, task=NO_TASK):
+        name = job if task == NO_TASK else f"{job}_{task}"  # the job alone is any of its tasks
+
         def there():
             return all(part in self.out(job, task) for part in parts)
 
         def over():
-            return there() or self.state(job) in ("COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "NODE_FAIL")
-        until(over, f"{parts} of job {job}", pause=0.05)
-        expect(there(), f"job {job} ended without {parts}: {self.show(job)} {self.out(job, task)[-3000:]}")
+            return there() or self.state(name) in ("COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "NODE_FAIL")
+        until(over, f"{parts} of job {name}", pause=0.05)
+        expect(there(), f"job {name} ended without {parts}: {self.show(name)} {self.out(job, task)[-3000:]}")
 
     def until_state(self, job, *states):
         until(lambda: self.state(job) in states, f"job {job} is {states}", pause=0.05)
@@ -178,6 +181,14 @@ PATH={BIN}:$PATH CKPT_CONFIG=/dev/null
                  *sorted(self.top.glob("run-*/*/user/*.log"))]
         return "".join(f"---- {path.relative_to(self.top)}\n{path.read_text(errors='replace')[-1500:]}\n" for path in files)
 
+    def end_keepers(self):
+        """What the epilog leaves to end a daemon later: each leads a session of its own."""
+        for path in pathlib.Path("/proc").glob("[0-9]*/cmdline"):
+            with contextlib.suppress(OSError):
+                words = path.read_bytes().split(b"\0")
+                if any(word.startswith(bytes(self.top / "run-")) for word in words):
+                    os.killpg(int(path.parent.name), signal.SIGKILL)
+
     def close(self):
         with contextlib.suppress(OSError, subprocess.SubprocessError, Failure):
             self.call("scancel", "--full", "--signal=KILL", "--user=root", code=None)
@@ -194,6 +205,7 @@ PATH={BIN}:$PATH CKPT_CONFIG=/dev/null
         for pid in (path.read_text() for path in self.top.glob("run-*/*/pid")):
             with contextlib.suppress(OSError, ValueError):
                 os.kill(int(pid), 9)
+        self.end_keepers()
         shutil.rmtree(self.top, ignore_errors=True)
 
 
