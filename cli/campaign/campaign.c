@@ -168,9 +168,9 @@ static int conduct(struct campaign *c, bool resume)
 		code = begin(c, resume);
 	if (code)
 		return code;
-	announce(c);
 	proc_become_subreaper();
 	cli_catch_interrupt();
+	announce(c); /* whoever reads it may interrupt */
 	code = campaign_disturb(c);
 	if (!code) {
 		cli_note(c->cli, "the same %lu steps without faults", (unsigned long)c->final_step);
