@@ -13,9 +13,11 @@ static bool flip(struct memory *mem, uint32_t slot, uint64_t *at)
 	volatile uint8_t *bytes = memory_slot(mem, slot);
 	uint64_t end = memory_leaf_at(mem, mem->layout.nleaves);
 	*at = end / 2;
+	if (!end) /* what stands there is another slot's */
+		return false;
 	uint8_t was = bytes[*at];
 	bytes[*at] = was ^ 8;
-	return end && bytes[*at] == (uint8_t)(was ^ 8);
+	return bytes[*at] == (uint8_t)(was ^ 8);
 }
 
 int fault_flip_arena(const struct job *job, uint32_t rank, char text[FAULT_BITS_TEXT], struct err *err)
