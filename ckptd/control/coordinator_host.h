@@ -5,7 +5,7 @@
  * message that the net does not take ends the session: after that both sides say again what holds.
  *
  * The epoch of a job that is spread is recorded in the store (control/epoch_record.h) before anybody is told of it; a host that begins, also after a
- * restart of its control, begins with one that was never given out, so that whoever was there has to join again. */
+ * restart of its daemon, begins with one that was never given out, so that whoever was there has to join again. */
 #ifndef CKPTD_CONTROL_COORDINATOR_HOST_H
 #define CKPTD_CONTROL_COORDINATOR_HOST_H
 

@@ -157,7 +157,7 @@ static void set_node(struct election *e, struct job_record *r, uint32_t node, ui
 	e->events.moved(control->dispatch, r->job);
 }
 
-/* A name that is not in our roster, or ours under another lease than we have: of an earlier life of this control, and about to end. */
+/* A name that is not in our roster, or ours under another lease than we have: of an earlier life of this daemon, and about to end. */
 static uint32_t node_of(struct election *e, struct job_record *r, const struct registry_record *record)
 {
 	char name[NAME_NODE_MAX];

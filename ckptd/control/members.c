@@ -386,7 +386,7 @@ static int may_remove(const struct members *m, const struct standing *s, const c
 	if (!s->member)
 		return err_set(err, -ENOENT, "there is no node %s in the cluster", quoted(name).text);
 	if (s->there)
-		return err_set(err, -EBUSY, "node %s is there, at %s: drain it, end its control, and ask again", name,
+		return err_set(err, -EBUSY, "node %s is there, at %s: drain it, end its daemon, and ask again", name,
 			       s->at);
 	return 0;
 }

@@ -1,4 +1,4 @@
-/* Jobs that have ended in this life of the control, and their last plans. A node that was cut off when its job ended comes back and offers its
+/* Jobs that have ended in this life of the daemon, and their last plans. A node that was cut off when its job ended comes back and offers its
  * processes: it is told, and the next job of that name is not taken for the one that is over. */
 #include "control/membership_private.h"
 

@@ -52,7 +52,7 @@ uint64_t membership_return_patience(const struct membership *m)
 	return node_records_settled(m->control) ? min_u64(patience, soon) : patience;
 }
 
-/* Another life of this control, or another node, has planned, or got further than the one that we know of. */
+/* Another life of this daemon, or another node, has planned, or got further than the one that we know of. */
 static void adopt(struct membership *m, uint32_t plan, uint32_t world, uint32_t by)
 {
 	log_info("job %s: plan %u, of an earlier life, holds: %u ranks", m->job, plan, world);
@@ -97,7 +97,7 @@ bool membership_gathered(struct membership *m)
 	return true;
 }
 
-/* What it follows was planned by an earlier life of this control, which nobody could say who came before it. */
+/* What it follows was planned by an earlier life of this daemon, which nobody could say who came before it. */
 void membership_tell_apart(struct membership *m, uint32_t node)
 {
 	enum assignment_state state = assignment_state(&m->assignment);

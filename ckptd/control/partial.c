@@ -35,7 +35,7 @@ static int move_aside(struct control *control, const struct checkpoint_ref *ref,
 	return 0;
 }
 
-/* Of what belongs to another control, that one knows whether it is being written. */
+/* Of what belongs to another daemon, that one knows whether it is being written. */
 static int move_aside_own(struct control *control, const struct checkpoint_ref *ref, struct err *err)
 {
 	int directory_lock, rc = directory_lock_take(control, ref->job, &directory_lock, err);

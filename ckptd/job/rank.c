@@ -13,7 +13,7 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
-/* How long resumed ranks wait, after a restart of the jobs, for one that does not come back; and how long a rank that has
+/* How long resumed ranks wait, after a restart of the daemon, for one that does not come back; and how long a rank that has
  * lost its connection but not its life may take to come back. */
 #define RESUME_GRACE_NS (5 * CLOCK_NS_PER_S)
 
