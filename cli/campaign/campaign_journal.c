@@ -10,12 +10,26 @@
 
 enum { LINE_BYTES_MAX = 1 << 14 };
 
+/* A line that was cut in the middle is none: the next one must not go on in it. */
+static int drop_cut_line(int fd)
+{
+	char tail[LINE_BYTES_MAX];
+	off_t size = lseek(fd, 0, SEEK_END), from = size > LINE_BYTES_MAX ? size - LINE_BYTES_MAX : 0;
+	ssize_t n = size < 0 ? -1 : pread(fd, tail, (size_t)(size - from), from);
+	if (n < 0)
+		return -errno;
+	const char *end = memrchr(tail, '\n', (size_t)n);
+	off_t whole = end ? from + (end + 1 - tail) : from;
+	return whole == size || !ftruncate(fd, whole) ? 0 : -errno;
+}
+
 int journal_open(const char *path, struct campaign_journal *journal, struct err *err)
 {
-	journal->fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0644);
-	if (journal->fd >= 0)
+	journal->fd = open(path, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0644);
+	int rc = journal->fd < 0 ? -errno : drop_cut_line(journal->fd);
+	if (!rc)
 		return 0;
-	int rc = -errno;
+	journal_close(journal);
 	return err_set(err, rc, "%s: %s", path, err_name(rc));
 }
 
@@ -44,10 +58,13 @@ int journal_read(const char *path, int (*fn)(void *arg, const json_t *line), voi
 {
 	AUTO_FREE char *text = malloc(LINE_BYTES_MAX);
 	FILE *f = fopen(path, "re");
-	int rc = f ? 0 : -errno;
-	if (rc)
+	int rc = !f ? -errno : text ? 0 : -ENOMEM;
+	if (rc) {
+		if (f)
+			fclose(f);
 		return err_set(err, rc, "%s: %s", path, err_name(rc));
-	while (!rc && text && fgets(text, LINE_BYTES_MAX, f) && strchr(text, '\n')) {
+	}
+	while (!rc && fgets(text, LINE_BYTES_MAX, f) && strchr(text, '\n')) {
 		json_t *line = json_loads(text, JSON_REJECT_DUPLICATES, NULL);
 		rc = line ? fn(arg, line) : err_set(err, -EBADMSG, "%s: a line is no JSON", path);
 		json_decref(line);
