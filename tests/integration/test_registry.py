@@ -66,6 +66,7 @@ def case_the_lease_takes_its_records_with_it():
         a.applied("put all 2")
         b.take("record", "mine")
         a.take("record", "mine")
+        a.take("record", "all")
         equal((a.get("mine"), b.get("mine"), a.get("all")), (("1", True), ("1", False), ("2", False)), "whose it is")
         began = time.monotonic()
         a.end()
