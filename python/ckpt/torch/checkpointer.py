@@ -18,12 +18,12 @@ from ..policy import Policy
 from ..session import DURABLE, LATEST, LATEST_HEALTHY, MEMORY, STORAGE, Restored, Session, Snapshot
 from ..tree import TreeError
 from .documents import Documents
+from .element import current_stream
 from .held import Held, Unsaveable
 from .layout import Place
 from .sources import sources_of
 
 _log = logging.getLogger("ckpt")
-_cuda: Any = torch.cuda
 
 
 @dataclass(frozen=True)
@@ -41,12 +41,6 @@ def _world() -> tuple[int, int]:
     if dist.is_available() and dist.is_initialized():
         return dist.get_rank(), dist.get_world_size()
     return 0, 0  # the environment says it
-
-
-def _stream() -> int:
-    if _cuda.is_available() and _cuda.is_initialized():
-        return int(_cuda.current_stream().cuda_stream)
-    return 0
 
 
 class Checkpointer:
@@ -95,7 +89,7 @@ class Checkpointer:
         self._snapshot, self._pending = None, []
         try:
             self.session.join(timeout=timeout)
-            done = self.session.restore(which, _stream(), timeout)
+            done = self.session.restore(which, current_stream(), timeout)
         except NoCheckpoint as e:
             if e.errno != 2:
                 raise
@@ -137,7 +131,7 @@ class Checkpointer:
             for held in self._held:
                 held.refresh()
             self._documents.put()
-            self._snapshot = self.session.begin(step, target, _stream())
+            self._snapshot = self.session.begin(step, target, current_stream())
         except (StaleEpoch, WorldChanged):
             raise
         except (Error, TreeError, TypeError) as e:
@@ -152,7 +146,7 @@ class Checkpointer:
         if snapshot is None:
             return
         try:
-            snapshot.fence(_stream())
+            snapshot.fence(current_stream())
         except (StaleEpoch, WorldChanged):
             raise
         except Timeout:

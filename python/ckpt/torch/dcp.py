@@ -1,20 +1,27 @@
-"""Checkpoints of ckpt for torch.distributed.checkpoint: ``dcp.load(state, storage_reader=ckpt.torch.dcp.Reader("store", "gpt"))``."""
+"""torch.distributed.checkpoint with ckpt below it: ``save``, ``async_save`` and ``load``, and the reader of stock ``dcp.load``."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from typing import Any
 
 import torch
+import torch.distributed.checkpoint
 from torch.distributed.checkpoint.metadata import ChunkStorageMetadata, Metadata, StorageMeta, TensorProperties, TensorStorageMetadata
 from torch.distributed.checkpoint.planner import LoadItemType, LoadPlan, LoadPlanner
+from torch.distributed.checkpoint.state_dict_saver import AsyncSaveResponse
+from torch.distributed.checkpoint.stateful import Stateful
 from torch.distributed.checkpoint.storage import StorageReader
 from torch.futures import Future
 
 from .. import reader
 from ..tree import loads
+from .dcp_writer import Writer, step_of
 from .documents import JOB
 from .element import DTYPES, memory, plain
+
+_stock: Any = torch.distributed.checkpoint
 
 
 class Reader(StorageReader):
@@ -80,3 +87,23 @@ class Reader(StorageReader):
     @classmethod
     def validate_checkpoint_id(cls, checkpoint_id: str | os.PathLike[str]) -> bool:
         return True
+
+
+def save(state_dict: Mapping[str, Any], writer: Writer, checkpoint_id: int | str | os.PathLike[str], **options: Any) -> None:
+    """Saves, and waits until it is on storage: stock ``dcp.save`` with this writer. ``options`` go to it, such as ``planner``."""
+    _stock.save(dict(state_dict), checkpoint_id=checkpoint_id, storage_writer=writer, **options)
+
+
+def async_save(state_dict: Mapping[str, Any], writer: Writer, checkpoint_id: int | str | os.PathLike[str]) -> AsyncSaveResponse:
+    """Begins a save, and returns. The state may change when ``staging_completion`` is done, and is on storage when ``upload_completion`` is.
+
+    Stock ``dcp.async_save`` with this writer does the same; this needs no process group of the host, and plans nothing."""
+    step = step_of(checkpoint_id)
+    state = {key: value.state_dict() if isinstance(value, Stateful) else value for key, value in state_dict.items()}
+    fence: Any = writer.at(step).stage(state)
+    return AsyncSaveResponse(staging_completion=fence, upload_completion=writer.durable(step))
+
+
+def load(state_dict: dict[str, Any], reader: Reader, checkpoint_id: int | str | os.PathLike[str] | None = None, **options: Any) -> None:
+    """Fills the tensors of a state_dict: stock ``dcp.load`` with this reader. ``checkpoint_id`` names another step than that of the reader."""
+    _stock.load(state_dict, checkpoint_id=None if checkpoint_id is None else str(checkpoint_id), storage_reader=reader, **options)

@@ -1,6 +1,8 @@
-"""Tensors of PyTorch as memory: element types, addresses, steps."""
+"""Tensors of PyTorch as memory: element types, addresses, steps, and the stream that changes them."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import torch
 
@@ -11,6 +13,9 @@ NAMES = {
     "float16": "F16", "bfloat16": "BF16", "int32": "I32", "uint32": "U32", "float32": "F32", "complex64": "C64", "float64": "F64", "int64": "I64",
     "uint64": "U64", "float8_e8m0fnu": "F8_E8M0", "float8_e4m3fnuz": "F8_E4M3FNUZ", "float8_e5m2fnuz": "F8_E5M2FNUZ",
 }
+
+
+_cuda: Any = torch.cuda
 
 
 def name_of(dtype: torch.dtype) -> str:
@@ -39,3 +44,10 @@ def memory(t: torch.Tensor) -> Memory:
     if t.device.type not in ("cpu", "cuda"):
         raise TypeError(f"a tensor on device {t.device}: only the host and CUDA devices are saved from")
     return Memory(t.data_ptr(), NAMES[name_of(t.dtype)], tuple(t.shape), strides, device, False, t)
+
+
+def current_stream() -> int:
+    """The stream on which this thread works with the GPU; 0 where there is none."""
+    if _cuda.is_available() and _cuda.is_initialized():
+        return int(_cuda.current_stream().cuda_stream)
+    return 0

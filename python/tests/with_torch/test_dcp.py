@@ -12,7 +12,8 @@ from torch.distributed.checkpoint.state_dict import get_state_dict
 import ckpt
 import ckpt.torch
 import ckpt.tree
-from ckpt.torch.dcp import Reader
+from ckpt.torch.dcp import Reader, async_save
+from ckpt.torch.dcp import load as load_one
 from ckpt.torch.dcp_writer import TREE, Writer, step_of
 
 
@@ -109,3 +110,54 @@ def test_an_id_names_a_step():
         step_of("latest")
     with pytest.raises(TypeError, match="AsyncCheckpointerType.THREAD"):
         Writer.__reduce__(object.__new__(Writer))
+
+
+def staged(service, layout, job, how):
+    """Two asynchronous saves; between the fence and the end of each the state changes, and the save must not see it."""
+    torch.manual_seed(1)
+    state, _ = training.LAYOUTS[layout](train=True)
+    writer = Writer(job, service.socket, timeout=100)
+    for step in (1, 2):
+        model, optim = get_state_dict(state["model"], state["optim"])
+        whole = training.gathered(state)
+        if how == "stock":
+            answer = dcp.async_save({"model": model, "optim": optim, "epoch": step}, checkpoint_id=step, storage_writer=writer.at(step), no_dist=True)
+        else:
+            answer = async_save({"model": model, "optim": optim, "epoch": step}, writer, f"run/step-{step}")
+        answer.staging_completion.result(100)
+        with torch.no_grad():
+            for p in state["model"].parameters():
+                p.mul_(2)
+        answer.upload_completion.result(100)
+        if dist.get_rank() == 0:
+            torch.save(whole, service.top / f"{job}.pt")
+    writer.close()
+
+
+@pytest.mark.filterwarnings("ignore:torch.distributed is disabled")
+@pytest.mark.parametrize("layout, saved, world, how", [("fsdp2", 3, 2, "stock"), ("fsdp2", 2, 3, "ours"), ("hsdp", 4, 1, "ours"), ("ddp", 2, 1, "stock")])
+def test_a_staged_save_is_of_its_moment(service, layout, saved, world, how):
+    job = f"dcp-staged-{layout}-{how}"
+    ranks.run(service, saved, staged, service, layout, job, how)
+    ranks.run(service, world, load, service, layout, job)
+    with ckpt.Reader(service.store, job, 1) as r:
+        assert ckpt.tree.loads(r.blob(TREE, 0), TREE)["epoch"] == 1
+
+
+@pytest.mark.filterwarnings("ignore:torch.distributed is disabled")
+def test_a_stager_wants_to_know_the_step(service):
+    writer = Writer("dcp-step", service.socket, timeout=60)
+    with pytest.raises(ValueError, match="writer.at"):
+        dcp.async_save({"a": torch.zeros(2)}, checkpoint_id=1, storage_writer=writer, no_dist=True)
+    for step in range(1, 9):  # more than there are slots: each waits for one
+        answer = async_save({"a": torch.full((2,), float(step))}, writer, step)
+        answer.staging_completion.result(60)
+    answer.upload_completion.result(60)
+    target = {"a": torch.zeros(2)}
+    load_one(target, Reader(service.store, "dcp-step"), 8, no_dist=True)
+    assert target["a"].tolist() == [8.0, 8.0]
+    with pytest.raises(ckpt.Error, match="b is not in the parts"):
+        async_save({"a": torch.zeros(2), "b": torch.zeros(2)}, writer, 9)
+    with pytest.raises(ckpt.tree.TreeError, match="state.f"):
+        async_save({"a": torch.zeros(2), "f": print}, writer, 9)
+    writer.close()
