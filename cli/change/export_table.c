@@ -99,6 +99,7 @@ static int add_entry(struct registration *reg, const struct tensor *t, const str
 {
 	struct entry *e = &reg->entries[reg->nentries];
 	*e = (struct entry){.kind = ENTRY_TENSOR, .dtype = t->meta->dtype, .shape = t->meta->shape, .npieces = 1};
+	e->sized = t->meta->sized;
 	memcpy(e->group, t->group, strnlen(t->group, sizeof(e->group) - 1));
 	e->name = strdup(t->meta->name);
 	e->pieces = malloc(sizeof(*e->pieces));

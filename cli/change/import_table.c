@@ -1,6 +1,7 @@
 #include "change/import.h"
 
 #include "base/cleanup.h"
+#include "format/arena/sized_blob.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -11,7 +12,7 @@ struct part {
 	const char *tensor;
 	enum dtype dtype;
 	struct shape shape; /* of the tensor: known, or so far as this part reaches */
-	bool known;
+	bool known, sized;
 	struct region region;
 	uint32_t file;
 	uint64_t at;
@@ -51,6 +52,7 @@ static int make_part(const struct import_files *files, uint32_t file, const stru
 			      .dtype = e->dtype,
 			      .shape = v && v->has_shape ? v->shape : e->shape,
 			      .known = !v || v->has_shape,
+			      .sized = v && v->sized,
 			      .file = file,
 			      .at = e->begin};
 	if (name_check_tensor(part->tensor, err) < 0)
@@ -104,6 +106,23 @@ static int list_parts(const struct import_files *files, enum import_format forma
 
 /* ---- tensors */
 
+/* What changes its size is saved as a vector of bytes behind their number. */
+static int check_sized(const struct import_files *files, const struct part *parts, size_t n, struct err *err)
+{
+	for (size_t i = 0; i < n; i++) {
+		const struct region whole = region_whole(&parts[i].shape);
+		if (!parts[i].sized && !parts[0].sized)
+			continue;
+		if (n > 1 || parts[i].dtype != DTYPE_U8 || parts[i].shape.ndim != 1 ||
+		    parts[i].shape.dim[0] <= SIZED_HEAD || !region_equal(&parts[i].shape, &parts[i].region, &whole))
+			return err_set(err, -EBADMSG,
+				       "%s: %s is called a blob of changing size, but is no whole vector of "
+				       "U8 of more than %d bytes",
+				       files->list[parts[i].file].name, parts[i].tensor, SIZED_HEAD);
+	}
+	return 0;
+}
+
 /* The parts of one tensor agree about it; an unknown shape is as far as its parts reach. */
 static int agree(const struct import_files *files, struct part *parts, size_t n, struct err *err)
 {
@@ -126,14 +145,17 @@ static int agree(const struct import_files *files, struct part *parts, size_t n,
 		if (rc < 0)
 			return err_prefix(err, -EBADMSG, "%s: %s", files->list[parts[i].file].name, parts[i].tensor);
 	}
-	return 0;
+	return check_sized(files, parts, n, err);
 }
 
 static int add_entry(const struct import_files *files, const struct part *parts, size_t n, struct import_table *table)
 {
 	uint32_t index = table->reg.nentries++;
 	struct entry *e = &table->reg.entries[index];
-	*e = (struct entry){.kind = ENTRY_TENSOR, .dtype = parts[0].dtype, .shape = parts[0].shape};
+	*e = (struct entry){.kind = parts[0].sized ? ENTRY_JOB_BLOB : ENTRY_TENSOR,
+			    .sized = parts[0].sized,
+			    .dtype = parts[0].dtype,
+			    .shape = parts[0].shape};
 	e->name = strdup(parts[0].tensor);
 	e->pieces = calloc(n, sizeof(*e->pieces));
 	table->places[index] = calloc(n, sizeof(**table->places));

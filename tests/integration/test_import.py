@@ -295,6 +295,10 @@ def _():
     refused(folder, "hf", "b.safetensors")
     fresh(one, json.dumps({"weight_map": {"w": "a.safetensors", "v": "a.safetensors"}}))
     refused(folder, "hf", "says that v is in a.safetensors")
+    sized = {"ckpt.version": "1", "ckpt.pieces": json.dumps({"w": {"tensor": "w", "shape": [16], "offset": [0], "sized": 1}})}
+    for wrong in ({"w": ("F32", numpy.zeros(16, "f4"))}, {"w": ("U8", numpy.zeros(8, "u1"))}):
+        fresh({"a.safetensors": (wrong, json.loads(json.dumps(sized).replace("[16]", str(list(wrong["w"][1].shape)))))})
+        refused(folder, "safetensors", "w is called a blob of changing size", "U8 of more than 8 bytes")
     for wrong in ("../a.safetensors", "/etc/passwd", "", "x" * 300, ".safetensors"):
         fresh(one, json.dumps({"weight_map": {"w": wrong}}))
         refused(folder, "hf")

@@ -136,6 +136,8 @@ static void put_piece(struct wbuf *out, const struct view *v)
 		jout_raw(out, ",\"offset\":");
 		put_offsets(out, v);
 	}
+	if (v->entry->kind == ENTRY_TENSOR && v->entry->sized) /* a blob on its way out of a checkpoint */
+		jout_raw(out, ",\"sized\":1");
 	jout_raw(out, "}");
 }
 

@@ -43,8 +43,8 @@ static char *read_name(struct jin *in)
 
 static void read_piece(struct jin *in, struct safetensors_view *v)
 {
-	enum { TENSOR, SHAPE, OFFSET, START };
-	static const char *const keys[] = {"tensor", "shape", "offset", "start", NULL};
+	enum { TENSOR, SHAPE, OFFSET, START, SIZED };
+	static const char *const keys[] = {"tensor", "shape", "offset", "start", "sized", NULL};
 	uint32_t seen = 0;
 	uint64_t volume;
 	jin_object(in);
@@ -55,8 +55,10 @@ static void read_piece(struct jin *in, struct safetensors_view *v)
 			v->shape.ndim = jin_u64_array(in, v->shape.dim, NDIM_MAX);
 		else if (k == OFFSET)
 			v->offset.ndim = jin_u64_array(in, v->offset.dim, NDIM_MAX);
-		else
+		else if (k == START)
 			v->start = jin_u64(in, INT64_MAX);
+		else
+			v->sized = jin_u64(in, 1);
 	}
 	jin_require(in, keys, seen, 1u << TENSOR | 1u << SHAPE);
 	v->has_shape = true;

@@ -13,6 +13,7 @@ struct safetensors_view {
 	struct shape offset; /* of a box: as many numbers as dimensions */
 	bool flat;
 	uint64_t start; /* of a vector in the row-major whole */
+	bool sized;     /* what is in a blob of changing size (format/arena/sized_blob.h) */
 };
 
 struct safetensors_views {
