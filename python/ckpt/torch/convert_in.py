@@ -1,0 +1,182 @@
+"""What others wrote as a checkpoint of a :class:`ckpt.torch.Checkpointer`: safetensors files, and ``ckpt import``."""
+
+from __future__ import annotations
+
+import json
+import math
+import subprocess
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import save_file
+
+from ..tree import dumps
+from . import codecs
+from .documents import FORMAT, JOB, RANK
+from .element import plain
+from .foreign import Foreign, Keys, open_foreign
+from .mapping import INLINE
+from .optimizer import is_number
+
+FILE_BYTES = 4 << 30
+REST = "rest"  # the part of what stands alone at the outermost level
+codecs.register()
+
+
+def nested(values: Mapping[Keys, Any]) -> Any:
+    """A tree out of its leaves; numbers are indices of lists."""
+    if () in values:
+        return values[()]
+    below: dict[str | int, dict[Keys, Any]] = {}
+    for at, value in values.items():
+        below.setdefault(at[0], {})[at[1:]] = value
+    if all(type(key) is int for key in below):
+        return [nested(below[key]) for key in sorted(below, key=int)]
+    return {key: nested(inner) for key, inner in below.items()}
+
+
+class _Parts:
+    """A foreign checkpoint by the names that a Checkpointer gives to its parts."""
+
+    def __init__(self, source: Foreign, only: Sequence[str], rename: Mapping[str, str], part: str) -> None:
+        self._bare = all(len(at) == 1 for at in source.tensors)
+        self._only, self._rename, self._part = only, rename, part
+        missing = [name for name in {*only, *rename} if not any(str(at[0]) == name for at in (*source.tensors, *source.values))]
+        if missing:
+            raise ValueError(f"there is no {missing[0]} in it, but {', '.join(sorted({str(at[0]) for at in (*source.tensors, *source.values)})[:20])}")
+        self.tensors = {new: at for at in source.tensors if (new := self._place(at, True))}
+        self.values = {new: value for at, value in source.values.items() if (new := self._place(at, False))}
+        self.extra: dict[Keys, torch.Tensor] = {}  # numbers that are saved as tensors
+        self._optimizers = {at[0] for at in self.values if len(at) > 1 and at[1] == "param_groups"}
+
+    def _place(self, at: Keys, tensor: bool) -> Keys | None:
+        if self._only and at[0] not in self._only:
+            return None
+        if self._bare and tensor:
+            return (self._part, *at)
+        first = self._rename.get(str(at[0]), at[0])
+        return (first, *at[1:]) if len(at) > 1 else (REST, first)
+
+    def of(self, part: str) -> dict[Keys, Any]:
+        return {at[1:]: value for at, value in self.values.items() if at[0] == part}
+
+    def names(self) -> list[str]:
+        return sorted({str(at[0]) for at in (*self.tensors, *self.values)})
+
+    # ---- optimizers
+
+    def _names_of(self, part: str, groups: list[dict[str, Any]]) -> dict[str, str]:
+        """The names of parameters by their numbers, for state that is kept by number."""
+        names: dict[str, str] = {}
+        for group in groups:
+            if len(group.get("param_names", ())) != len(group.get("params", ())):
+                raise ValueError(f"{part} numbers its parameters, and does not say their names: load it into the optimizer with load_state_dict and "
+                                 f"save with a Checkpointer, or leave it out (--only)")
+            names |= {str(number): name for number, name in zip(group["params"], group["param_names"])}
+        return names
+
+    def settle_optimizer(self, part: str) -> Any:
+        """The document of an optimizer. Its state gets the names of parameters."""
+        groups = nested({at[1:]: v for at, v in self.of(part).items() if at[0] == "param_groups"})
+        state = {at for at in (*self.tensors, *self.values) if at[0] == part and at[1] == "state" and len(at) > 2}
+        numbered = all(str(at[2]).isdigit() for at in state)
+        names = self._names_of(part, groups) if state and numbered else {}
+        for at in sorted(state, key=str):
+            new = (*at[:2], names.get(str(at[2]), at[2]), *at[3:])
+            if at in self.tensors:
+                self.tensors[new] = self.tensors.pop(at)
+            elif is_number(value := self.values.pop(at)):
+                self.extra[new] = torch.tensor(value, dtype=torch.float64 if type(value) is float else torch.int64)
+        return {"groups": [{k: v for k, v in g.items() if k not in ("params", "param_names")} for g in groups], "absent": [], "rest": {}}
+
+    # ---- documents
+
+    def tree(self, part: str, small: Mapping[Keys, torch.Tensor]) -> Any:
+        """What of a part is no tensor. Small tensors stand here, too, where the part is no module: who has a state_dict takes them from here."""
+        if part in self._optimizers:
+            return self.settle_optimizer(part)
+        values = self.of(part)
+        extra = {at: v for at, v in values.items() if str(at[-1]).endswith("_extra_state")}
+        if len(extra) == len(values):
+            return {".".join(map(str, at)).removesuffix("_extra_state"): v for at, v in extra.items()}
+        return nested({**values, **{at[1:]: t for at, t in small.items() if at[0] == part}})
+
+
+def _small(source: Foreign, parts: _Parts) -> dict[Keys, torch.Tensor]:
+    def size(at: Keys) -> int:
+        dtype, shape = source.tensors[at]
+        return math.prod(shape) * dtype.itemsize
+
+    mixed = {at[0] for at in parts.values}
+    wanted = {new: at for new, at in parts.tensors.items() if new[0] in mixed and new[1:2] != ("state",) and size(at) <= INLINE}
+    read = source.read(list(wanted.values()))
+    return {new: read[at] for new, at in wanted.items()}
+
+
+def _batches(source: Foreign, names: Mapping[Keys, Keys]) -> Iterator[list[Keys]]:
+    batch: list[Keys] = []
+    held = 0
+    for new, at in names.items():
+        dtype, shape = source.tensors[at]
+        size = math.prod(shape) * dtype.itemsize
+        if batch and held + size > FILE_BYTES:
+            yield batch
+            batch, held = [], 0
+        batch.append(new)
+        held += size
+    if batch:
+        yield batch
+
+
+def _apart(tensors: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    """Each with memory of its own, as safetensors wants it."""
+    seen: set[int] = set()
+    found = {}
+    for name, t in tensors.items():
+        view = plain(t).contiguous()
+        storage = view.untyped_storage()
+        found[name] = view.clone() if storage.data_ptr() in seen or storage.nbytes() != view.nbytes else view
+        seen.add(storage.data_ptr())
+    return found
+
+
+def _write_part(source: Foreign, parts: _Parts, part: str, folder: Path) -> None:
+    names = {new: at for new, at in parts.tensors.items() if new[0] == part}
+    extra = {".".join(map(str, at)): t for at, t in parts.extra.items() if at[0] == part}
+    batches = list(_batches(source, names)) or ([[]] if extra else [])
+    for i, batch in enumerate(batches):
+        read = source.read([names[new] for new in batch])
+        tensors = _apart({".".join(map(str, new)): read[names[new]] for new in batch})
+        save_file(tensors | (extra if i == 0 else {}), folder / f"{part}-{i + 1:05}-of-{len(batches):05}.safetensors")
+
+
+def _blob(content: bytes) -> torch.Tensor:
+    room = bytearray(len(content).to_bytes(8, "little") + (content or b"\0"))
+    return torch.frombuffer(room, dtype=torch.uint8)
+
+
+def _write_documents(trees: Mapping[str, Any], folder: Path) -> None:
+    """That of the job; those of ranks are empty, so each rank takes that of the job."""
+    job = dumps({"format": FORMAT, "world": 1, "parts": dict(trees), "aliases": {}}, "state")
+    blobs = {JOB: _blob(job), f"{RANK}@00000": _blob(b"")}
+    pieces = {name: {"tensor": name, "shape": list(t.shape), "offset": [0], "sized": 1} for name, t in blobs.items()}
+    save_file(blobs, folder / "blobs.safetensors", {"ckpt.version": "1", "ckpt.pieces": json.dumps(pieces)})
+
+
+def bring_in(program: str, path: Path, repo: Path, job: str, step: int, only: Sequence[str], rename: Mapping[str, str], part: str) -> str:
+    """Makes a checkpoint of a store of what others wrote. Returns a sentence that says so. The files stand beside the store until it is made."""
+    source = open_foreign(path)
+    parts = _Parts(source, only, rename, part)
+    trees = {name: parts.tree(name, _small(source, parts)) for name in parts.names()}
+    with tempfile.TemporaryDirectory(prefix=".convert-", dir=repo.resolve().parent) as folder:
+        _write_documents(trees, Path(folder))
+        for name in parts.names():
+            _write_part(source, parts, name, Path(folder))
+        done = subprocess.run([program, "import", folder, "--format", "safetensors", "--repo", str(repo), "--job", job, "--step", str(step)],
+                              capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise ValueError(done.stderr.strip() or f"ckpt import ended with {done.returncode}")
+    return done.stdout.strip() + f"; parts: {', '.join(parts.names())}"

@@ -1,0 +1,190 @@
+"""What torch.save and stock DCP wrote goes into a store and is what a Checkpointer goes on from; and a checkpoint goes out to both."""
+
+import contextlib
+import os
+import pickle
+import subprocess
+
+import pytest
+import ranks
+import torch
+import torch.distributed as dist
+import torch.distributed.checkpoint as dcp
+import training
+from torch.distributed.checkpoint.state_dict import get_optimizer_state_dict, get_state_dict
+
+import ckpt.torch
+from ckpt import convert
+
+PROGRAMS = os.environ["CKPT_BUILD"]
+
+
+@pytest.fixture(autouse=True)
+def programs(monkeypatch):
+    monkeypatch.setenv("PATH", f"{PROGRAMS}:{os.environ['PATH']}")
+    monkeypatch.setenv("CKPT_CONFIG", "/dev/null")
+
+
+@contextlib.contextmanager
+def daemon(store, top):
+    """On a store that was made without it."""
+    with open(top / "ckptd.log", "ab") as log:
+        process = subprocess.Popen([f"{PROGRAMS}/ckptd", "--socket", top / "s", "--store", store], stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+    try:
+        yield ranks.Service(str(top / "s"), store, top)
+    finally:
+        process.terminate()
+        process.wait(60)
+
+
+def trained(seed=1):
+    torch.manual_seed(seed)
+    model = training.Model()
+    optimizer = torch.optim.AdamW(model.parameters(), lr=0.01, betas=(0.8, 0.99))
+    training._train(model, optimizer)
+    return model, optimizer, torch.optim.lr_scheduler.StepLR(optimizer, 3)
+
+
+def go_on(model, optimizer, scheduler):
+    """Two more steps, the same for the same state."""
+    torch.manual_seed(5)
+    training._train(model, optimizer)
+    scheduler.step()
+    return [p.detach().clone() for p in model.parameters()], optimizer.param_groups[0]["lr"], scheduler.last_epoch
+
+
+def run(*words):
+    return convert.main([str(w) for w in words])
+
+
+@pytest.mark.parametrize("how", ["names", "param_names", "dcp"])
+def test_training_goes_on_from_a_file(tmp_path, how):
+    model, optimizer, scheduler = trained()
+    if how == "param_names":
+        named = torch.optim.AdamW(model.named_parameters(), lr=0.01, betas=(0.8, 0.99))
+        named.load_state_dict(optimizer.state_dict() | {"param_groups": [optimizer.state_dict()["param_groups"][0] | {"param_names":
+                                                        [n for n, _ in model.named_parameters()]}]})
+        optimizer_state = named.state_dict()
+    else:
+        optimizer_state = get_optimizer_state_dict(model, optimizer)
+    state = {"model_state": model.state_dict(), "optim": optimizer_state, "sched": scheduler.state_dict(), "progress": {"tokens": 12, "seen": torch.ones(3)},
+             "epoch": 4}
+    source = tmp_path / ("old" if how == "dcp" else "old.pt")
+    if how == "dcp":
+        with pytest.warns(UserWarning, match="single process"):
+            dcp.save(state, checkpoint_id=source, no_dist=True)
+    else:
+        torch.save(state, source)
+    assert run(source, "--repo", tmp_path / "store", "--job", "new", "--step", 70, "--rename", "model_state=model") == 0
+    wanted = go_on(model, optimizer, scheduler)
+    other, its, schedule = trained(2)
+    progress = {"tokens": 0, "seen": torch.zeros(3)}
+    with daemon(tmp_path / "store", tmp_path) as service, ckpt.torch.Checkpointer(
+            {"model": other, "optim": its, "sched": schedule, "progress": progress}, job="new", socket=service.socket, timeout=60) as ck:
+        assert ck.restore().step == 70
+    assert progress["tokens"] == 12 and progress["seen"].tolist() == [1, 1, 1]
+    got = go_on(other, its, schedule)
+    assert [a.equal(b) for a, b in zip(got[0], wanted[0])] == [True] * len(wanted[0]) and got[1:] == wanted[1:]
+
+
+def stock_save(top):
+    torch.manual_seed(1)
+    state, _ = training.LAYOUTS["fsdp2"](train=True)
+    model, optim = get_state_dict(state["model"], state["optim"])
+    dcp.save({"model": model, "optim": optim}, checkpoint_id=top / "dcp")
+    whole = training.gathered(state)
+    if dist.get_rank() == 0:
+        torch.save(whole, top / "whole.pt")
+
+
+def resume(service):
+    torch.manual_seed(2)
+    state, place = training.LAYOUTS["fsdp2"](train=False)
+    with ckpt.torch.Checkpointer(state, job="new", socket=service.socket, place=place, timeout=100) as ck:
+        assert ck.restore().step == 0
+        whole, oracle = training.gathered(state), torch.load(service.top / "whole.pt")
+        assert [n for n in oracle if not torch.equal(oracle[n], whole[n])] == []
+
+
+def test_another_world_goes_on_from_a_directory_of_dcp(tmp_path):
+    ranks.run(ranks.Service("", None, tmp_path), 3, stock_save, tmp_path)
+    assert run(tmp_path / "dcp", "--repo", tmp_path / "store", "--job", "new") == 0
+    with daemon(tmp_path / "store", tmp_path) as service:
+        ranks.run(service, 2, resume, service)
+
+
+def test_a_checkpoint_goes_out(tmp_path, capsys):
+    model, optimizer, scheduler = trained()
+    wanted = model.state_dict()
+    with daemon(tmp_path / "store", tmp_path) as service, ckpt.torch.Checkpointer(
+            {"model": model, "optim": optimizer, "sched": scheduler}, job="gpt", socket=service.socket, timeout=60) as ck:
+        ck.restore()
+        ck.save(3)
+    assert run("--repo", tmp_path / "store", "--job", "gpt", "--to", tmp_path / "out.pt") == 0
+    state = torch.load(tmp_path / "out.pt", weights_only=True)
+    assert state["model"].keys() == wanted.keys() and all(torch.equal(state["model"][n], t) for n, t in wanted.items())
+    moments = get_optimizer_state_dict(model, optimizer)
+    assert all(torch.equal(state["optim"]["state"][n][k], t) for n, values in moments["state"].items() for k, t in values.items())
+    assert state["optim"]["param_groups"][0]["betas"] == (0.8, 0.99) and state["sched"]["last_epoch"] == 0
+    assert run("--repo", tmp_path / "store", "--job", "gpt", "--step", 3, "--to", tmp_path / "out", "--only", "model") == 0
+    target = {"model": {n: torch.zeros_like(t) for n, t in wanted.items()}}
+    with pytest.warns(UserWarning, match="single process"):
+        dcp.load(target, checkpoint_id=tmp_path / "out", no_dist=True)
+    assert all(torch.equal(target["model"][n], t) for n, t in wanted.items())
+    assert run("--repo", tmp_path / "store", "--job", "gpt", "--to", tmp_path / "out.pt") == 1
+    assert "is there already" in capsys.readouterr().err
+
+
+class Bomb:
+    """Makes a file when it is unpickled."""
+
+    def __init__(self, path):
+        self.path = path
+
+    def __reduce__(self):
+        return open, (str(self.path), "w")
+
+
+@pytest.mark.filterwarnings("ignore:torch.distributed is disabled")
+def test_nothing_that_a_source_holds_runs(tmp_path, capsys):
+    mark = tmp_path / "mark"
+    torch.save({"model": {"w": torch.zeros(2)}, "bomb": Bomb(mark)}, tmp_path / "file.pt")
+    dcp.save({"w": torch.zeros(2)}, checkpoint_id=tmp_path / "meta", no_dist=True)
+    (tmp_path / "meta" / ".metadata").write_bytes(pickle.dumps(Bomb(mark)))
+    dcp.save({"w": torch.zeros(2), "bomb": Bomb(mark)}, checkpoint_id=tmp_path / "bytes", no_dist=True)
+    dcp.save({"w": torch.zeros(2)}, checkpoint_id=tmp_path / "path", no_dist=True)
+    with open(tmp_path / "path" / ".metadata", "rb") as f:
+        metadata = pickle.load(f)
+    for where in metadata.storage_data.values():
+        object.__setattr__(where, "relative_path", "../file.pt")
+    (tmp_path / "path" / ".metadata").write_bytes(pickle.dumps(metadata))
+    mark.unlink(missing_ok=True)
+    for source, says in (("file.pt", "without running"), ("meta", "without running"), ("bytes", "without running"), ("path", "names a file elsewhere")):
+        assert run(tmp_path / source, "--repo", tmp_path / "store", "--job", "j") == 1
+        err = capsys.readouterr().err
+        assert says in err and (source == "path" or "it wants" in err)
+        assert not mark.exists() and not (tmp_path / "store").exists()
+
+
+def test_what_is_no_checkpoint_is_refused(tmp_path, capsys):
+    (tmp_path / "text.pt").write_text("hello")
+    (tmp_path / "folder").mkdir()
+    torch.save([1], tmp_path / "list.pt")
+    model, optimizer, _ = trained()
+    torch.save({"model": model.state_dict(), "optim": optimizer.state_dict()}, tmp_path / "numbers.pt")
+    whole = (tmp_path / "numbers.pt").read_bytes()
+    (tmp_path / "cut.pt").write_bytes(whole[:len(whole) // 2])
+    rows = (("text.pt", "text.pt"), ("folder", "no .metadata"), ("list.pt", "a dict is wanted"), ("numbers.pt", "numbers its parameters"),
+            ("cut.pt", "cut.pt"), ("missing.pt", "missing.pt"))
+    for source, says in rows:
+        assert run(tmp_path / source, "--repo", tmp_path / "store", "--job", "j") == 1
+        assert says in capsys.readouterr().err
+    assert run(tmp_path / "numbers.pt", "--repo", tmp_path / "store", "--job", "j", "--only", "other") == 1
+    assert "there is no other in it, but model, optim" in capsys.readouterr().err
+    for words in (["--repo", "x", "--job", "j"], ["a.pt", "--job", "j"], ["a.pt", "--repo", "x"], ["a.pt", "--repo", "x", "--job", "j", "--step", "last"],
+                  ["a.pt", "--repo", "x", "--job", "j", "--rename", "model"]):
+        with pytest.raises(SystemExit) as e:
+            run(*words)
+        assert e.value.code == 2
+    assert run(tmp_path / "numbers.pt", "--repo", tmp_path / "store", "--job", "j", "--only", "model") == 0
+    assert sorted(p.name for p in tmp_path.iterdir() if p.name.startswith(".convert")) == []
