@@ -56,6 +56,27 @@ def table():
     return problems if times == {"blocked": 0.25} else [*problems, f"times: {times}"]
 
 
+def at_once():
+    """A row is there while its bench still runs; what was measured before the time was over counts, and what is no figure does not."""
+    kept, had = gpu_check.add_row, list(gpu_check.failures)
+    with tempfile.TemporaryDirectory() as folder:
+        seen, rows = tidy.pathlib.Path(folder) / "seen", []
+        gpu_check.add_row = lambda *cells: (rows.append(cells[0]), seen.touch())
+        waits = ("import pathlib, sys, time\nprint('emulated, no figure\\tfake\\t1\\t1\\tno GPU\\tnone')\n"
+                 "print('figure\\tfirst\\t1\\t1\\tyes\\tnone', flush=True)\n"
+                 "while not pathlib.Path(sys.argv[1]).exists(): time.sleep(0.01)\nprint('figure\\tsecond\\t1\\t1\\tyes\\tnone', flush=True)\n"
+                 "while len(sys.argv) > 2: time.sleep(1)")
+        gpu_check.until = gpu_check.time.monotonic() + 120
+        gpu_check.bench([sys.executable, "-c", waits, seen], dict(os.environ))
+        problems = [] if gpu_check.failures == had else [f"{gpu_check.failures}"]
+        gpu_check.until = gpu_check.time.monotonic() + 10
+        gpu_check.bench([sys.executable, "-c", waits, seen, "and stays"], dict(os.environ))
+    problems += [] if rows == ["first", "second"] * 2 else [f"{rows}"]
+    problems += [] if any("(exit status 124)" in line for line in gpu_check.failures[len(had):]) else [f"{gpu_check.failures}"]
+    gpu_check.add_row, gpu_check.until, gpu_check.failures[:] = kept, gpu_check.time.monotonic() + 300, had
+    return problems
+
+
 def skipped():
     """A test that lacks its library is told, and is no failure."""
     before = list(gpu_check.failures)
@@ -160,6 +181,7 @@ with contextlib.redirect_stdout(sys.stderr):
         ("without a GPU it measures nothing and says so", without_a_gpu()),
         ("so do its programs, where they are built", programs_without_a_gpu()),
         ("the table tells what missed its floor", table()),
+        ("a row is there as soon as its bench has measured it", at_once()),
         ("what lacks its library is not measured, and a failure where it is needed", skipped()),
         ("NCCL and cuBLAS are found in wheels", wheels()),
         ("a stage that is named runs alone, in its own time", stages()),
