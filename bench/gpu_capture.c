@@ -2,17 +2,24 @@
  * GPU at the same time, on 2 streams and on 16, and how long the stream waits at the fence. For scripts/gpu-check, which runs it with both values of
  * CKPT_CUDA_CAPTURE.
  *
- *   bench_gpu_capture [GIB [TENSORS]] */
+ * What was captured is verified, also of a capture beside the work.
+ *
+ *   bench_gpu_capture [GIB [TENSORS [VALUES [SECONDS]]]]     VALUES: that the work goes over; SECONDS: of a step, at least */
 #include "shared/gpu.h"
+#include "shared/gpu_load.h"
+#include "shared/gpu_quantile.h"
 #include "shared/gpu_training.h"
+#include "shared/gpu_verify.h"
 
 #include "base/bytes.h"
+#include "base/clock.h"
 #include "format/tensor/digest.h"
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
-enum { ROUNDS = 9, STEPS = 20, SMALL = 16 << 10, HEAD = 4096 };
+enum { ROUNDS = 9, STEPS = 20, SMALL = 16 << 10, HEAD = 4096, SEED = 1 };
 
 static const uint64_t granule = 64ull << 20;
 
@@ -20,6 +27,7 @@ struct load {
 	struct gpu g;
 	const char *mode;
 	size_t n, bytes, arena_bytes;
+	double step_s; /* at least */
 	struct span *spans;
 	char *memory, *arena;
 	struct gpu_training training;
@@ -46,20 +54,21 @@ static void make_spans(struct load *l)
 					    .leaves = (void *)(l->arena + HEAD + align_up(at, HEAD))};
 }
 
-static void make(struct load *l, double gib, size_t n)
+static void make(struct load *l)
 {
 	struct err err;
 	l->g = gpu_open();
 	l->mode = getenv("CKPT_CUDA_CAPTURE") ? getenv("CKPT_CUDA_CAPTURE") : "graph";
-	l->n = n;
-	l->bytes = (size_t)(gib * 1024) << 20;
+	if (l->bytes / l->n < SMALL)
+		gpu_end("%zu bytes are too few for %zu tensors, every second of which has %d", l->bytes, l->n, SMALL);
 	l->memory = gpu_memory(&l->g, l->bytes);
-	l->arena_bytes = align_up(l->bytes + l->bytes / 4096 + n * 8 + (1 << 20), 4096);
+	l->arena_bytes = align_up(l->bytes + l->bytes / 4096 + l->n * 8 + (1 << 20), 4096);
 	l->arena = gpu_arena(l->arena_bytes);
-	l->training = gpu_training_make(&l->g);
 	make_spans(l);
+	gpu_check(&l->g, gpu_fill(l->memory, l->bytes, SEED, l->g.stream), "filling the memory");
+	gpu_drain(&l->g, l->g.stream);
 	gpu_must(l->g.ops->arena_attach(l->g.dev, l->arena, l->arena_bytes, &err), &err, "pinning the arena");
-	gpu_must(l->g.ops->plan_new(l->g.dev, l->arena + HEAD, l->spans, n, granule, 0, &l->plan, &err), &err,
+	gpu_must(l->g.ops->plan_new(l->g.dev, l->arena + HEAD, l->spans, l->n, granule, 0, &l->plan, &err), &err,
 		 "making a plan");
 }
 
@@ -79,13 +88,43 @@ static double begin(struct load *l)
 
 static void await_done(struct load *l)
 {
-	double began = gpu_seconds();
-	while (!atomic_load(l->target.done))
-		if (gpu_seconds() - began > 60)
-			gpu_must(-ETIMEDOUT, &(struct err){"not done after 60 s"}, "capture");
-	if (atomic_load(l->target.done) != 1)
-		gpu_must(-EIO, &(struct err){"it failed"}, "capture");
+	struct err err;
+	double began = gpu_seconds(), asked = began;
+	uint32_t done;
+	while (!(done = atomic_load(l->target.done))) {
+		double now = gpu_seconds();
+		if (now - began > 60)
+			gpu_end("the capture is not done after 60 s");
+		if (now - asked < 1e-3)
+			continue;
+		/* A GPU that has died never says so in its counters. */
+		int code = l->g.rt->stream_query(l->g.rt, stream(l));
+		gpu_check(&l->g, code == RT_NOT_READY ? 0 : code, "waiting for the capture");
+		asked = now;
+	}
+	if (done != 1)
+		gpu_end("the capture failed: %s", err_name((int)done));
 	gpu_drain(&l->g, stream(l));
+	/* The number comes a moment before the plan can be launched again. */
+	gpu_must(l->g.ops->idle(l->g.dev, clock_deadline(CLOCK_NS_PER_S), &err), &err, "ending the capture");
+}
+
+/* Bytes and digests of the arena are those of the device's memory. */
+static void expect_captured(const struct load *l)
+{
+	const char *data = l->arena + HEAD;
+	if (atomic_load(l->target.progress) != l->bytes)
+		gpu_end("the capture is done, and its counter stands at %llu of %zu bytes",
+			(unsigned long long)atomic_load(l->target.progress), l->bytes);
+	gpu_expect_words("capture", data, l->bytes, SEED, 0);
+	for (size_t i = 0; i < l->n; i++)
+		gpu_expect_leaves("capture", data + l->spans[i].arena_at, l->spans[i].row_bytes,
+				  l->target.leaves + l->spans[i].first_leaf);
+}
+
+static void forget(struct load *l)
+{
+	memset(l->arena + HEAD, 0, l->arena_bytes - HEAD);
 }
 
 static double time_capture(struct load *l)
@@ -108,7 +147,9 @@ static double begin_and_copy(struct load *l)
 {
 	double begins[ROUNDS], ratios[ROUNDS], copy = 1e9;
 	char name[80];
+	forget(l);
 	time_capture(l); /* records */
+	expect_captured(l);
 	time_copy(l);
 	for (int i = 0; i < ROUNDS; i++) {
 		double of_copy = time_copy(l), of_capture = time_capture(l);
@@ -168,11 +209,14 @@ static void step_and_fence(struct load *l, unsigned nstreams, double copy)
 	} quantiles[] = {{0.5, 1.01, "p50"}, {0.95, 1.02, "p95"}};
 	double alone[STEPS], with[STEPS], waits[ROUNDS];
 	char name[120];
-	gpu_training_spread(&l->training, nstreams, copy * 1.3 > 0.6 ? copy * 1.3 : 0.6);
+	gpu_training_spread(&l->training, nstreams, copy * 1.3 > l->step_s ? copy * 1.3 : l->step_s);
 	for (int i = 0; i < STEPS; i++) {
 		alone[i] = gpu_training_step(&l->training);
+		if (i == STEPS - 1)
+			forget(l);
 		with[i] = step_with_capture(l);
 	}
+	expect_captured(l);
 	for (int i = 0; i < ROUNDS; i++)
 		waits[i] = wait_at_fence(l) * 1e6;
 	for (size_t i = 0; i < sizeof(quantiles) / sizeof(*quantiles); i++) {
@@ -190,8 +234,11 @@ static void step_and_fence(struct load *l, unsigned nstreams, double copy)
 
 int main(int argc, char **argv)
 {
-	struct load l = {0};
-	make(&l, argc > 1 ? strtod(argv[1], NULL) : 20, argc > 2 ? strtoul(argv[2], NULL, 10) : 5000);
+	struct load l = {.bytes = gpu_argument_gib(argc, argv, 1, 20),
+			 .n = (size_t)gpu_argument(argc, argv, 2, "TENSORS", 5000, 1, 1e6),
+			 .step_s = gpu_argument(argc, argv, 4, "SECONDS", 0.6, 0, 60)};
+	make(&l);
+	l.training = gpu_training_make(&l.g, (uint64_t)gpu_argument(argc, argv, 3, "VALUES", GPU_VALUES, 256, 1e10));
 	double copy = begin_and_copy(&l);
 	step_and_fence(&l, 2, copy);
 	step_and_fence(&l, GPU_STREAMS_MAX, copy);

@@ -4,27 +4,20 @@
  *   bench_gpu_digest [GIB] */
 #include "shared/gpu.h"
 #include "shared/gpu_load.h"
+#include "shared/gpu_quantile.h"
+#include "shared/gpu_verify.h"
 
 #include "base/bytes.h"
 #include "cuda/cuda_table.h"
 #include "format/tensor/digest.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-
-enum { ROUNDS = 11, SWEEPS = 4, BLOCKS = 2048 };
-
-static int ascending(const void *a, const void *b)
-{
-	double x = *(const double *)a, y = *(const double *)b;
-	return (x > y) - (x < y);
-}
+enum { ROUNDS = 11, SWEEPS = 4, VERIFIED = 64 /* leaves */, SEED = 1 };
 
 static double time_sweeps(struct gpu *g, const void *memory, size_t bytes, void *sum)
 {
 	double began = gpu_seconds();
 	for (int i = 0; i < SWEEPS; i++)
-		gpu_check(g, gpu_sweep(memory, bytes, BLOCKS, sum, g->stream), "sweeping");
+		gpu_check(g, gpu_sweep(memory, bytes, gpu_blocks(bytes), sum, g->stream), "sweeping");
 	gpu_wait(g, g->stream);
 	return gpu_seconds() - began;
 }
@@ -38,10 +31,23 @@ static double time_digests(struct gpu *g, const struct cuda_table *table, uint64
 	return gpu_seconds() - began;
 }
 
-static void measure(struct gpu *g, const struct cuda_table *table, void *memory, size_t bytes, uint64_t *leaves,
-		    const char *name, double floor)
+/* Of the first leaves, and of the last ones. */
+static void expect_digests(struct gpu *g, const char *name, const char *memory, size_t bytes, const uint64_t *leaves)
+{
+	char packed[LEAF_SIZE];
+	uint64_t n = leaf_count(bytes);
+	for (uint64_t leaf = 0; leaf < n; leaf = leaf == VERIFIED && n > 2 * VERIFIED ? n - VERIFIED : leaf + 1) {
+		size_t part = min_u64(bytes - leaf * LEAF_SIZE, LEAF_SIZE);
+		gpu_read(g, packed, memory + leaf * LEAF_SIZE, part);
+		gpu_expect_leaves(name, packed, part, leaves + leaf);
+	}
+}
+
+static void measure(struct gpu *g, const struct cuda_table *table, const struct span *span, const void *memory,
+		    uint64_t *leaves, const char *name, double floor)
 {
 	double ratios[ROUNDS], sweep = 1e9;
+	size_t bytes = span->row_bytes;
 	void *sum = gpu_memory(g, 8);
 	time_sweeps(g, memory, bytes, sum);
 	time_digests(g, table, leaves);
@@ -50,8 +56,8 @@ static void measure(struct gpu *g, const struct cuda_table *table, void *memory,
 		ratios[i] = s / d;
 		sweep = s < sweep ? s : sweep;
 	}
-	qsort(ratios, ROUNDS, sizeof(ratios[0]), ascending);
-	gpu_figure(name, ratios[ROUNDS / 2], "of a sweep", floor, true, "sweep: %.0f GB/s",
+	expect_digests(g, name, span->memory, bytes, leaves);
+	gpu_figure(name, gpu_quantile(ratios, ROUNDS, 0.5), "of a sweep", floor, true, "sweep: %.0f GB/s",
 		   SWEEPS * (double)bytes / sweep / 1e9);
 }
 
@@ -60,14 +66,16 @@ int main(int argc, char **argv)
 	struct gpu g = gpu_open();
 	struct err err;
 	struct cuda_table table;
-	size_t bytes = (size_t)(argc > 1 ? strtod(argv[1], NULL) * 1024 : 8192) << 20;
+	size_t bytes = gpu_argument_gib(argc, argv, 1, 8);
 	char *memory = gpu_memory(&g, bytes + 16);
+	gpu_check(&g, gpu_fill(memory, bytes + 16, SEED, g.stream), "filling the memory");
+	gpu_drain(&g, g.stream);
 	uint64_t nleaves = leaf_count(bytes), *leaves = (void *)gpu_arena(align_up(nleaves * 8, 4096));
 	gpu_must(g.ops->arena_attach(g.dev, leaves, align_up(nleaves * 8, 4096), &err), &err, "pinning memory");
 	for (int misplaced = 0; misplaced <= 2; misplaced += 2) {
 		struct span span = {.memory = memory + misplaced, .row_bytes = bytes};
 		gpu_must(cuda_table_init(g.dev, &table, &span, 1, &err), &err, "making a table");
-		measure(&g, &table, memory, bytes, leaves,
+		measure(&g, &table, &span, memory, leaves,
 			misplaced ? "digest kernel, memory at an odd multiple of 2" : "digest kernel",
 			misplaced ? 0 : 0.9);
 		cuda_table_free(g.dev, &table);

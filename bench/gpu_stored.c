@@ -7,38 +7,12 @@
 
 #include "base/bytes.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-
 enum { ROUNDS = 3, KEPT = 5 /* later saves, after which the slot of the first has been given back */ };
-
-/* What the first bytes of each tensor are. */
-static void mark(struct gpu *g, const struct gpu_state *state, uint64_t value)
-{
-	for (int i = 0; i < GPU_TENSORS; i++) {
-		uint64_t bytes = value + (uint64_t)i;
-		gpu_check(g, g->rt->copy(g->rt, state->tensors[i], &bytes, sizeof(bytes), g->stream), "writing");
-		gpu_drain(g, g->stream);
-	}
-}
-
-static void expect_marks(struct gpu *g, const struct gpu_state *state, uint64_t value)
-{
-	for (int i = 0; i < GPU_TENSORS; i++) {
-		uint64_t bytes = 0;
-		gpu_check(g, g->rt->copy(g->rt, &bytes, state->tensors[i], sizeof(bytes), g->stream), "reading");
-		gpu_drain(g, g->stream);
-		if (bytes == value + (uint64_t)i)
-			continue;
-		fprintf(stderr, "other bytes came back than were saved\n");
-		exit(1);
-	}
-}
 
 static void save(struct gpu *g, const struct gpu_state *state, uint64_t step, ckpt_target target)
 {
 	ckpt_snapshot *snap;
-	mark(g, state, step * 1000);
+	gpu_state_fill(g, state, step);
 	gpu_state_must(state, ckpt_begin(state->s, step, target, g->stream, &snap), "begin");
 	gpu_state_must(state, ckpt_fence(snap, g->stream), "fence");
 	gpu_drain(g, g->stream);
@@ -54,11 +28,9 @@ static double restore(struct gpu *g, const struct gpu_state *state, double *earl
 	double began = gpu_seconds();
 	gpu_state_must(state, ckpt_restore(state->s, 1, g->stream, &r, -1), "restore");
 	double took = gpu_seconds() - began;
-	if (r.source != CKPT_FROM_STORAGE) {
-		fprintf(stderr, "it was not restored out of storage: %s\n", r.why);
-		exit(1);
-	}
-	expect_marks(g, state, 1000);
+	if (r.source != CKPT_FROM_STORAGE)
+		gpu_end("it was not restored out of storage: %s", r.why);
+	gpu_state_expect(g, state, 1);
 	*early = (double)r.early_bytes / (double)r.bytes;
 	return took;
 }
@@ -86,7 +58,7 @@ static double copy(struct gpu *g, const struct gpu_state *state)
 int main(int argc, char **argv)
 {
 	struct gpu g = gpu_open();
-	size_t bytes = (size_t)((argc > 1 ? strtod(argv[1], NULL) : 20) * 1024) << 20;
+	size_t bytes = gpu_argument_gib(argc, argv, 1, 20);
 	struct gpu_state state = gpu_state_open(&g, bytes);
 	double best = 1e9, early = 0;
 	uint64_t step = 1;
@@ -99,9 +71,9 @@ int main(int argc, char **argv)
 		early = took < best ? part : early;
 		best = took < best ? took : best;
 	}
-	printf("times\tbytes\t%.0f\n", (double)state.each * GPU_TENSORS);
-	printf("times\trestored\t%.6f\n", best);
-	printf("times\tearly\t%.6f\n", early);
-	printf("times\tcopied\t%.6f\n", copy(&g, &state));
+	gpu_time("bytes", (double)state.each * GPU_TENSORS);
+	gpu_time("restored", best);
+	gpu_time("early", early);
+	gpu_time("copied", copy(&g, &state));
 	return ckpt_close(state.s) ? 1 : 0;
 }

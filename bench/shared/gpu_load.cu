@@ -1,13 +1,34 @@
 /* Loads of a GPU to measure against: a sweep that only reads, and work that fills it for a while as forward and backward do. */
 
-extern "C" {
-int gpu_sweep(const void *memory, unsigned long long bytes, unsigned blocks, unsigned long long *sum, void *stream);
-int gpu_work(float *values, unsigned long long n, unsigned rounds, unsigned blocks, void *stream);
-int gpu_work_blocks(unsigned *blocks);
-int gpu_work_stream(void **stream);
+#include "gpu_load.h"
+
+enum { THREADS = 256 };
+
+static cudaLaunchConfig_t launch_of(unsigned blocks, void *stream)
+{
+	cudaLaunchConfig_t config = {};
+	config.gridDim = dim3(blocks);
+	config.blockDim = dim3(THREADS);
+	config.stream = (cudaStream_t)stream;
+	return config;
 }
 
-static __global__ void __launch_bounds__(256) sweep(const uint4 *memory, unsigned long long n, unsigned long long *sum)
+static __global__ void __launch_bounds__(THREADS) fill(uint64_t *words, unsigned long long n, uint64_t seed)
+{
+	unsigned long long step = (unsigned long long)gridDim.x * blockDim.x;
+	for (unsigned long long i = (unsigned long long)blockIdx.x * blockDim.x + threadIdx.x; i < n; i += step)
+		words[i] = gpu_word(seed, i);
+}
+
+int gpu_fill(void *memory, unsigned long long bytes, uint64_t seed, void *stream)
+{
+	unsigned long long n = bytes / sizeof(uint64_t);
+	cudaLaunchConfig_t config = launch_of(gpu_blocks(bytes), stream);
+	return cudaLaunchKernelEx(&config, fill, (uint64_t *)memory, n, seed);
+}
+
+static __global__ void __launch_bounds__(THREADS)
+	sweep(const uint4 *memory, unsigned long long n, unsigned long long *sum)
 {
 	unsigned long long mine = 0, step = (unsigned long long)gridDim.x * blockDim.x;
 	unsigned long long i = (unsigned long long)blockIdx.x * blockDim.x + threadIdx.x;
@@ -25,15 +46,12 @@ static __global__ void __launch_bounds__(256) sweep(const uint4 *memory, unsigne
 
 int gpu_sweep(const void *memory, unsigned long long bytes, unsigned blocks, unsigned long long *sum, void *stream)
 {
-	cudaLaunchConfig_t config = {};
-	config.gridDim = dim3(blocks);
-	config.blockDim = dim3(256);
-	config.stream = (cudaStream_t)stream;
+	cudaLaunchConfig_t config = launch_of(blocks, stream);
 	return cudaLaunchKernelEx(&config, sweep, (const uint4 *)memory, bytes / 16, sum);
 }
 
 /* Reads and writes memory with some arithmetic between: neither alone is the bound. */
-static __global__ void __launch_bounds__(256) work(float *values, unsigned long long n, unsigned rounds)
+static __global__ void __launch_bounds__(THREADS) work(float *values, unsigned long long n, unsigned rounds)
 {
 	unsigned long long step = (unsigned long long)gridDim.x * blockDim.x;
 	for (unsigned r = 0; r < rounds; r++)
@@ -48,10 +66,7 @@ static __global__ void __launch_bounds__(256) work(float *values, unsigned long 
 
 int gpu_work(float *values, unsigned long long n, unsigned rounds, unsigned blocks, void *stream)
 {
-	cudaLaunchConfig_t config = {};
-	config.gridDim = dim3(blocks);
-	config.blockDim = dim3(256);
-	config.stream = (cudaStream_t)stream;
+	cudaLaunchConfig_t config = launch_of(blocks, stream);
 	return cudaLaunchKernelEx(&config, work, values, n, rounds);
 }
 
@@ -62,7 +77,7 @@ int gpu_work_blocks(unsigned *blocks)
 	if (code == cudaSuccess)
 		code = cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, device);
 	if (code == cudaSuccess)
-		code = cudaOccupancyMaxActiveBlocksPerMultiprocessor(&each, work, 256, 0);
+		code = cudaOccupancyMaxActiveBlocksPerMultiprocessor(&each, work, THREADS, 0);
 	*blocks = (unsigned)processors * (unsigned)each;
 	return code;
 }

@@ -1,14 +1,14 @@
 #include "gpu_state.h"
 
+#include "gpu_load.h"
+#include "gpu_verify.h"
+
 #include <stdio.h>
-#include <stdlib.h>
 
 void gpu_state_must(const struct gpu_state *state, int rc, const char *what)
 {
-	if (rc >= 0)
-		return;
-	fprintf(stderr, "%s: %s\n", what, ckpt_error(state->s));
-	exit(1);
+	if (rc < 0)
+		gpu_end("%s: %s", what, ckpt_error(state->s));
 }
 
 static void add_tensor(struct gpu_state *state, int i)
@@ -30,7 +30,7 @@ static void add_tensor(struct gpu_state *state, int i)
 
 struct gpu_state gpu_state_open(struct gpu *gpu, size_t bytes)
 {
-	struct gpu_state state = {.each = bytes / GPU_TENSORS};
+	struct gpu_state state = {.each = bytes / GPU_TENSORS / 256 * 256};
 	char why[512];
 	if (ckpt_open(NULL, &state.s, why, sizeof(why)))
 		gpu_must(-1, &(struct err){""}, why);
@@ -40,4 +40,22 @@ struct gpu_state gpu_state_open(struct gpu *gpu, size_t bytes)
 	}
 	gpu_state_must(&state, ckpt_join(state.s, NULL, 0, NULL, -1), "join");
 	return state;
+}
+
+static uint64_t seed_of(uint64_t value, int tensor)
+{
+	return value * GPU_TENSORS + (uint64_t)tensor;
+}
+
+void gpu_state_fill(struct gpu *gpu, const struct gpu_state *state, uint64_t value)
+{
+	for (int i = 0; i < GPU_TENSORS; i++)
+		gpu_check(gpu, gpu_fill(state->tensors[i], state->each, seed_of(value, i), gpu->stream), "filling");
+	gpu_drain(gpu, gpu->stream);
+}
+
+void gpu_state_expect(struct gpu *gpu, const struct gpu_state *state, uint64_t value)
+{
+	for (int i = 0; i < GPU_TENSORS; i++)
+		gpu_expect_filled(gpu, "the state", state->tensors[i], state->each, seed_of(value, i), 0);
 }

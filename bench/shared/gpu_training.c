@@ -2,13 +2,13 @@
 
 #include "gpu_load.h"
 
-#include <stdlib.h>
-
-struct gpu_training gpu_training_make(struct gpu *gpu)
+struct gpu_training gpu_training_make(struct gpu *gpu, uint64_t values)
 {
-	struct gpu_training t = {.g = gpu, .nvalues = 1 << 28, .nstreams = 1};
+	struct gpu_training t = {.g = gpu, .nvalues = values, .nstreams = 1};
 	t.values = gpu_memory(gpu, t.nvalues * sizeof(float));
 	gpu_check(gpu, gpu_work_blocks(&t.blocks), "asking how many blocks fill the GPU");
+	if (!t.blocks)
+		gpu_end("this GPU has no place for a block of the work");
 	for (unsigned i = 0; i < GPU_STREAMS_MAX; i++)
 		gpu_check(gpu, gpu_work_stream((void **)(void *)&t.streams[i]), "creating a stream");
 	return t;
@@ -41,17 +41,4 @@ void gpu_training_spread(struct gpu_training *t, unsigned nstreams, double secon
 	t->rounds = 4;
 	gpu_training_step(t);
 	t->rounds = (unsigned)(seconds / (gpu_training_step(t) / t->rounds)) + 1;
-}
-
-static int ascending(const void *a, const void *b)
-{
-	double x = *(const double *)a, y = *(const double *)b;
-	return (x > y) - (x < y);
-}
-
-double gpu_quantile(double *values, size_t n, double q)
-{
-	size_t rank = (size_t)(q * (double)n + 0.999999);
-	qsort(values, n, sizeof(*values), ascending);
-	return values[rank ? rank - 1 : 0];
 }

@@ -4,7 +4,7 @@
 
 #include "gpu.h"
 
-enum { GPU_STREAMS_MAX = 16 };
+enum { GPU_STREAMS_MAX = 16, GPU_VALUES = 1 << 28 /* as a rule */ };
 
 struct gpu_training {
 	struct gpu *g;
@@ -16,7 +16,8 @@ struct gpu_training {
 	uint64_t nvalues;
 };
 
-struct gpu_training gpu_training_make(struct gpu *gpu);
+/* values: of 4 bytes, that the work goes over. */
+struct gpu_training gpu_training_make(struct gpu *gpu, uint64_t values);
 /* From now on on so many streams. Sizes the step to take so long. */
 void gpu_training_spread(struct gpu_training *t, unsigned nstreams, double seconds);
 
@@ -25,8 +26,5 @@ void gpu_training_start(struct gpu_training *t);
 void gpu_training_drain(struct gpu_training *t);
 /* Both. Returns the seconds that it took. */
 double gpu_training_step(struct gpu_training *t);
-
-/* The smallest of n values (which are sorted) that the share q of them does not exceed. */
-double gpu_quantile(double *values, size_t n, double q);
 
 #endif

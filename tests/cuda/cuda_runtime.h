@@ -46,14 +46,34 @@ struct cudaLaunchConfig_t {
 };
 
 cudaError_t emulator_launch(const cudaLaunchConfig_t *config, void (*body)(void *arg), void *arg);
+extern const emulated_device *emulator_current;
+/* Whether the launch waits for its turn on a stream; then put gives it to that. run frees arg. */
+bool emulator_waits(const cudaLaunchConfig_t *config);
+cudaError_t emulator_put(const cudaLaunchConfig_t *config, void (*run)(void *arg), void *arg);
 
 template <typename... Params, typename... Args>
 cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t *config, void (*kernel)(Params...), Args &&...args)
 {
 	std::tuple<Params...> held(static_cast<Params>(args)...);
-	auto body = [&] { std::apply(kernel, held); };
-	return emulator_launch(
-		config, [](void *arg) { (*static_cast<decltype(body) *>(arg))(); }, &body);
+	auto body = [kernel, held] { std::apply(kernel, held); };
+	struct kept {
+		cudaLaunchConfig_t config;
+		decltype(body) run;
+	};
+	auto run_body = [](void *arg) { (*static_cast<decltype(body) *>(arg))(); };
+	if (!emulator_waits(config))
+		return emulator_launch(config, run_body, &body);
+	auto run = [](void *arg) {
+		kept *mine = static_cast<kept *>(arg);
+		emulator_launch(
+			&mine->config, [](void *one) { (*static_cast<decltype(body) *>(one))(); }, &mine->run);
+		delete mine;
+	};
+	kept *mine = new kept{*config, body};
+	cudaError_t code = emulator_put(config, run, mine);
+	if (code != cudaSuccess)
+		delete mine;
+	return code;
 }
 
 /* ---- where threads meet ---- */

@@ -100,8 +100,27 @@ enum { cudaStreamNonBlocking = 1 };
 
 static inline cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned)
 {
-	*stream = NULL;
+	void *made = NULL;
+	int code = emulator_current ? emulator_current->stream(&made) : 0;
+	*stream = static_cast<cudaStream_t>(made);
+	return static_cast<cudaError_t>(code);
+}
+
+enum cudaDeviceAttr { cudaDevAttrMultiProcessorCount = 16 };
+
+static inline cudaError_t cudaDeviceGetAttribute(int *value, cudaDeviceAttr attribute, int)
+{
+	if (!emulator_current || attribute != cudaDevAttrMultiProcessorCount)
+		return cudaErrorInvalidValue;
+	*value = emulator_current->processors;
 	return cudaSuccess;
+}
+
+template <typename Kernel>
+static inline cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, Kernel *, int threads, size_t)
+{
+	return emulator_current ? static_cast<cudaError_t>(emulator_current->places(threads, blocks))
+				: cudaErrorInvalidValue;
 }
 
 static inline cudaError_t cudaStreamDestroy(cudaStream_t)

@@ -17,6 +17,7 @@
 
 uint3 threadIdx, blockIdx;
 dim3 blockDim, gridDim;
+const emulated_device *emulator_current;
 
 namespace
 {
@@ -340,6 +341,23 @@ cudaError_t emulator_launch(const cudaLaunchConfig_t *config, void (*body)(void 
 		fibers[nfibers++] = fiber_new();
 	run_grid();
 	return cudaSuccess;
+}
+
+bool emulator_waits(const cudaLaunchConfig_t *config)
+{
+	return emulator_current && config->stream && fits(config);
+}
+
+cudaError_t emulator_put(const cudaLaunchConfig_t *config, void (*run)(void *arg), void *arg)
+{
+	const dim3 &b = config->blockDim, &g = config->gridDim;
+	return static_cast<cudaError_t>(
+		emulator_current->put(config->stream, g.x * g.y * g.z, b.x * b.y * b.z, run, arg));
+}
+
+void emulator_device(const emulated_device *device)
+{
+	emulator_current = device;
 }
 
 void __syncthreads()

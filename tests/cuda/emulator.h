@@ -43,6 +43,20 @@ void emulator_forget_faults(void);
  * done before. */
 void emulator_host_reads(const void *at, size_t n);
 
+/* A device that kernels are launched on, in place of the host's thread. All return a code of CUDA. */
+struct emulated_device {
+	int processors;
+	/* Of blocks of so many threads each processor has a place for so many. */
+	int (*places)(int threads, int *blocks);
+	/* A new stream, which does not synchronise with the default stream. */
+	int (*stream)(void **stream);
+	/* To run run(arg) once, when its turn on the stream has come; not for NULL, launches for which run at once. */
+	int (*put)(void *stream, unsigned blocks, unsigned threads, void (*run)(void *arg), void *arg);
+};
+
+/* From now on. NULL, as at first: none, and every stream is the host's thread. */
+void emulator_device(const struct emulated_device *device);
+
 #ifdef __cplusplus
 }
 #endif
