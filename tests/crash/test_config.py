@@ -77,9 +77,7 @@ def a_reload_takes_effect_or_changes_nothing(d):
 
 
 def settings_of_daemon(d):
-    code, out, err = d.ckpt("status", "--json")
-    expect(code == 0, err)
-    return {(s["section"], s["key"]): s["value"] for s in json.loads(out)["config"]}
+    return {(s["section"], s["key"]): s["value"] for s in d.status()["config"]}
 
 
 def what_needs_a_restart_is_said(d):

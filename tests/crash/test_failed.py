@@ -1,7 +1,6 @@
 """A save that failed: who begins its step late is told so and waits for no deadline, later ones are not held up, and one that is good is
 not given up for another that may still fail."""
 
-import json
 import sys
 
 import single_node
@@ -14,9 +13,7 @@ ECANCELED, EBADMSG, EINVAL = -125, -74, -22
 
 
 def job(d):
-    code, out, err = d.ckpt("status", "--socket", d.socket, "--json")
-    expect(code == 0, err)
-    return json.loads(out)["jobs"][0]
+    return d.job()
 
 
 def failed(d):

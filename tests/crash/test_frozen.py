@@ -43,9 +43,8 @@ def files_of(d, step):
 
 
 def rank_states(d):
-    code, out, _ = d.ckpt("status", "--socket", d.socket, "--json")
-    jobs = json.loads(out)["jobs"] if code == 0 else []
-    return [r["state"] for r in jobs[0]["ranks"]] if jobs else []
+    job = d.job() if d.answers() else None
+    return [r["state"] for r in job["ranks"]] if job else []
 
 
 def arenas(d):

@@ -11,21 +11,12 @@ import subprocess
 import sys
 
 import single_node
-from single_node import LAUNCHER, OBSERVER, RANK, TYPES, Client, text
+from single_node import LAUNCHER, OBSERVER, PROTOCOL, RANK, TYPES, Client, hello, text
 from tap import BIN, NIGHTLY, Cases, expect, until
 
 SEALS = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_WRITE
 MEMORY = 96 << 20  # bytes that the daemon may have grown by at the end; arenas are not among them
 KEPT = 7  # descriptors: the arenas of a job whose ranks are gone linger (two each, and a doorbell), and a read-back has one
-PROTOCOL = 2
-
-
-def hello(role=RANK, job="hostile", rank=0, world=1, local=None, epoch=0, slots=3, plan=0, low=PROTOCOL, high=PROTOCOL,
-          version="x"):
-    if role == OBSERVER:
-        rank = world = local = slots = 0
-    return struct.pack("<II", low, high) + text(version) + struct.pack("<I", role) + text(job) + struct.pack(
-        "<IIIBIII", rank, world, world if local is None else local, 0, epoch, slots, plan)
 
 
 def memfd(data=b"", size=None, seals=None):

@@ -101,7 +101,7 @@ def ranks_live_on():
         d.kill()
         d.passed = d.held()
         d.start()
-        until(lambda: '"joined"' in d.ckpt("status", "--socket", d.socket, "--json")[1], "the ranks are back")
+        until(lambda: any(rank["state"] == "joined" for job in d.status()["jobs"] for rank in job["ranks"]), "the ranks are back")
         until(lambda: ranks[0].ask("begin", 6, MEMORY, 0).code == 0, "saves are taken again")
         ranks[1].must("begin", 6, MEMORY, 0)
         all_must(ranks, "fence", 0)
@@ -122,7 +122,7 @@ def asked_to_end():
         d.kill()
         d.passed = d.held()
         d.start()
-        until(lambda: '"joined"' in d.ckpt("status", "--socket", d.socket, "--json")[1], "the ranks are back")
+        until(lambda: any(rank["state"] == "joined" for job in d.status()["jobs"] for rank in job["ranks"]), "the ranks are back")
         equal([rank.ask("stop").code for rank in ranks], [1, 1], "asked to end")
         d.kill()
         for rank in ranks:

@@ -1,7 +1,6 @@
 """Whose a slot is: what ranks are restoring from is not given away, what a dead process wrote to is neither lost nor leaked, and what a
 living one may still write to is not handed out."""
 
-import json
 import signal
 import sys
 
@@ -19,9 +18,7 @@ def puppets(d, world=WORLD):
 
 
 def snapshots(d):
-    code, out, err = d.ckpt("status", "--socket", d.socket, "--json")
-    expect(code == 0, err)
-    return {s["step"]: s for s in json.loads(out)["jobs"][0]["snapshots"]}
+    return {s["step"]: s for s in d.job()["snapshots"]}
 
 
 def slow_reader():

@@ -35,8 +35,7 @@ class Job:
         until(lambda: self.job() and self.job()["saves"]["durable"]["step"], "a save on storage")
 
     def job(self):
-        jobs = json.loads(ckpt("status", "--json", "--socket", self.daemon.socket))["jobs"]
-        return jobs[0] if jobs else None
+        return next(iter(self.daemon.status()["jobs"]), None)
 
     def fault(self, *args, code=0):
         return ckpt("fault", *args, "--socket", self.daemon.socket, code=code)

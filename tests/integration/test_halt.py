@@ -33,8 +33,7 @@ class Training:
         self.run.until("a snapshot", lambda: any(s["in_memory"] for s in self.job()["snapshots"]))
 
     def job(self):
-        jobs = json.loads(ckpt("status", "--socket", self.d.socket, "--json"))["jobs"]
-        return next((j for j in jobs if j["name"] == "gpt"), {"snapshots": []})
+        return self.d.job("gpt") or {"snapshots": []}
 
     def ask(self, *args, code=0):
         return ckpt(*args, "--socket", self.d.socket, code=code)

@@ -29,8 +29,7 @@ def told(*args):
 
 def known(d):
     """The jobs of a daemon: of another one there is nothing to tell, with code 1."""
-    done = subprocess.run([CKPT, "status", "--socket", d.socket, "--json"], capture_output=True, check=True, env=ENVIRONMENT, timeout=DEADLINE)
-    return [job["name"] for job in json.loads(done.stdout)["jobs"]]
+    return [job["name"] for job in d.status()["jobs"]]
 
 
 def damage(store):

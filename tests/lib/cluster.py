@@ -6,7 +6,6 @@ something that happens, with a deadline."""
 
 import contextlib
 import ctypes
-import json
 import os
 import pathlib
 import re
@@ -166,11 +165,6 @@ class Node(Daemon):
 
     def ckpt(self, *args, seconds=DEADLINE):
         return self.run(BIN / "ckpt", *args, seconds=seconds)
-
-    def status(self):
-        code, out, err = self.ckpt("status", "--json")
-        expect(code == 0, f"ckpt status on {self.name}: exit {code}: {err}")
-        return json.loads(out)
 
     # ---- its way to the others
 

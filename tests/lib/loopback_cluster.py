@@ -2,14 +2,13 @@
 
 import contextlib
 import itertools
-import json
 import os
 import pathlib
 import random
 import socket
 import tempfile
 
-from single_node import Daemon, Failure, expect, until
+from single_node import Daemon, Failure, until
 
 
 GIVEN = set()
@@ -32,14 +31,6 @@ NUMBERS = itertools.count()
 
 class Neighbour(Daemon):
     """A daemon of a Cluster."""
-
-    def status(self):
-        code, out, err = self.ckpt("status", "--json", "--socket", self.socket)
-        expect(code == 0, f"status: exit {code}: {err}")
-        return json.loads(out)
-
-    def job(self, name="main"):
-        return next((job for job in self.status()["jobs"] if job["name"] == name), None)
 
     def held(self):
         """Bytes that it holds for others."""

@@ -2,6 +2,7 @@
 spoken by hand, for tests that abuse it."""
 
 import contextlib
+import json
 import os
 import pathlib
 import re
@@ -51,6 +52,18 @@ class Daemon:
                 return True
             except OSError:
                 return False
+
+    def status(self):
+        """What `ckpt status --json` prints, without a process for it: it is looked at again and again while something is waited for."""
+        with contextlib.closing(Client(self)) as c:
+            c.ask("HELLO", hello(OBSERVER, job=""))
+            kind, _, body, _ = c.ask("STATUS")
+        expect(kind == "STATUS", f"{kind} instead of the daemon's status: {body}")
+        return json.loads(body)
+
+    def job(self, name="main"):
+        """None: the daemon has no such job."""
+        return next((job for job in self.status()["jobs"] if job["name"] == name), None)
 
     def alive(self):
         return self.process is not None and self.process.poll() is None
@@ -186,11 +199,20 @@ TYPES = ["", "HELLO", "WELCOME", "ERROR", "REGISTER", "ARENA", "JOIN", "JOINED",
          "MARK"]
 NUMBER = {name: i for i, name in enumerate(TYPES)}
 RANK, LAUNCHER, OBSERVER = 1, 2, 3
+PROTOCOL = 2
 
 
 def text(s):
     data = s.encode() if isinstance(s, str) else s
     return struct.pack("<H", len(data)) + data
+
+
+def hello(role=RANK, job="hostile", rank=0, world=1, local=None, epoch=0, slots=3, plan=0, low=PROTOCOL, high=PROTOCOL,
+          version="x"):
+    if role == OBSERVER:
+        rank = world = local = slots = 0
+    return struct.pack("<II", low, high) + text(version) + struct.pack("<I", role) + text(job) + struct.pack(
+        "<IIIBIII", rank, world, world if local is None else local, 0, epoch, slots, plan)
 
 
 class Client:
