@@ -5,8 +5,9 @@ Three protocols, by what the test prints:
   TAP         "ok N - name", "not ok N - name", "ok N - name # SKIP reason" on stdout; each line is a case
   exit code   anything else is one case: 0 passed, 77 skipped (the last line is the reason), else failed
 
-Tests run side by side, in one lane more than there are cores, three at most, since they wait for a good part of their time; one that says
-"alone: WHY" near its top runs after the others, by itself.
+Tests run side by side, in one lane more than there are cores, three at most, since they wait for a good part of their time. Those that say that
+they need long ("timeout: SECONDS" near their top) begin first, so that no lane is left with one at the end; one that says "alone: WHY" runs after
+the others, by itself.
 A sanitizer report, a fault in the kernel's log, a process left behind, a skip without a reason and a test that ran nothing are failures."""
 
 import argparse
@@ -33,8 +34,9 @@ NIGHTLY_FACTOR = 15
 KILL_LIMIT = 10
 PR_SET_CHILD_SUBREAPER = 36
 
-# Suite: the preset whose programs it runs, and where its tests are. In the order in which they begin: what is long and a single script first,
-# so that no lane is left with it at the end.
+DEAREST = 12  # tests that are named at the end with the processor time that they took
+
+# Suite: the preset whose programs it runs, and where its tests are. In the order in which they begin, among those that need as long.
 SUITES = {
     "tidy": ("release", "tests/tidy"),
     "fuzz": ("fuzz", "tests/fuzz"),
@@ -317,6 +319,13 @@ def show(test, cases, details, seconds, busy):
     sys.stdout.flush()
 
 
+def show_taken(taken, seconds):
+    """Of the processors, by test: where a run that is too long can be made shorter."""
+    busy, cores = sum(taken.values()), len(os.sched_getaffinity(0))
+    print("\nprocessor time: " + ", ".join(f"{name} {taken[name]:.0f} s" for name in sorted(taken, key=taken.get, reverse=True)[:DEAREST]))
+    print(f"after {seconds:.0f} s, in which the {cores} processors were busy for {busy:.0f} s ({100 * busy / cores / max(seconds, 1e-3):.0f} %):")
+
+
 class KernelLog:
     """What the kernel says from now on; nothing where it may not be read."""
 
@@ -376,7 +385,7 @@ def run_all(root, tests, prefix, count):
 
     context = multiprocessing.get_context("fork")
     for alone in (False, True):
-        chosen = [test for test in tests if test.alone == alone]
+        chosen = sorted((test for test in tests if test.alone == alone), key=lambda test: -test.timeout)
         if not chosen:
             continue
         with concurrent.futures.ProcessPoolExecutor(1 if alone else count, context, become_subreaper) as pool:
@@ -391,7 +400,7 @@ def main():
     parser.add_argument("wanted", nargs="*", metavar="SUITE[/NAME]", default=list(SUITES))
     args = parser.parse_args()
     root, started = args.root.resolve(), time.monotonic()
-    tests, cases_of, log = [], {}, KernelLog()
+    tests, cases_of, taken, log = [], {}, {}, KernelLog()
     for wanted in args.wanted:
         suite = wanted.partition("/")[0]
         if suite not in SUITES:
@@ -402,13 +411,14 @@ def main():
         if not found:
             cases_of[suite].append(Case("", "FAIL", "no test"))
             print(f"FAIL {wanted}: there is no such test")
-    for test, cases, details, *spent in run_all(root, tests, fixed_addresses(), args.lanes):
-        show(test, cases, details, *spent)
+    for test, cases, details, seconds, busy in run_all(root, tests, fixed_addresses(), args.lanes):
+        show(test, cases, details, seconds, busy)
+        taken[f"{test.suite}/{test.name}"] = busy
         cases_of[test.suite] += cases
     if died := list(faults(root, log)):
         cases_of["kernel"] = died
         print("\n".join(f"FAIL kernel: {case.why}" for case in died))
-    print(f"\nafter {time.monotonic() - started:.0f} s:")
+    show_taken(taken, time.monotonic() - started)
     for suite, cases in cases_of.items():
         print(f"{suite}: {sum(case.status == 'ok' for case in cases)} of {len(cases)} passed")
     total = [case for cases in cases_of.values() for case in cases]
