@@ -20,6 +20,7 @@ if why:
     sys.exit(77)
 RANKS = 2
 FOREVER = 1000000
+SLOWLY = "slow:500@60"  # 30 steps of them: who waits for Slurm leaves it the processors
 OPTIONS = ("--batch", "6", "--save-memory-every", "5", "--save-storage-every", "50")
 cases = Cases()
 
@@ -30,13 +31,14 @@ def undisturbed(steps, ranks=RANKS):
 
 
 class Training:
-    """A job that trains until it is told where to end: what disturbs it comes in time, however fast the machine is."""
+    """A job that trains until it is told where to end: what disturbs it comes in time, however fast the machine is. Slowly from step 60 on, until
+    then."""
 
-    def __init__(self, s, name, *args, script="train.sbatch", words=(), **env):
+    def __init__(self, s, name, *args, script="train.sbatch", words=(), play=SLOWLY, **env):
         self.slurm, self.name, self.store = s, name, s.store
         self.wrapper, self.steps = s.top / f"{name}.sh", s.top / f"{name}.steps"
-        self.wrapper.write_text(f"#!/bin/sh\n[ -z \"$SLURM_RESTART_COUNT\" ] || unset CKPT_FAULTS\n"
-                                f"exec {TRAIN} {' '.join(OPTIONS)} --steps $(cat {self.steps})\n")
+        self.wrapper.write_text(f"#!/bin/sh\nsteps=$(cat {self.steps})\n[ $steps = {FOREVER} ] && export CKPT_PLAY={play}\n"
+                                f"exec {TRAIN} {' '.join(OPTIONS)} --steps $steps\n")
         self.wrapper.chmod(0o755)
         self.steps.write_text(str(FOREVER))
         self.args, self.env = ("--job-name", name, *args, DEPLOY / script, *words, self.wrapper), env
@@ -99,7 +101,7 @@ def preemption(s):
 
 def time_limit(s):
     # Slurm looks each half a minute: slow steps meanwhile.
-    t = Training(s, "limited", "-N2", "-n2", "--ntasks-per-node=1", "--time=1", "--signal=B:USR1@58", CKPT_FAULTS="slow:3000@60")
+    t = Training(s, "limited", "-N2", "-n2", "--ntasks-per-node=1", "--time=1", "--signal=B:USR1@58", play="slow:3000@60")
     t.trains()
     step = t.stopped()
     t.to_end(step)
@@ -143,7 +145,7 @@ def lost_rank(s):
 
 def kill_a_rank(t):
     """With what is started after it the job comes to its end."""
-    t.to_end(t.listed()[-1] + 200)
+    t.to_end(t.listed()[-1] + 50)
     pids = subprocess.run(["pgrep", "-f", f"^{TRAIN} .*--steps {FOREVER}"], capture_output=True, text=True).stdout.split()
     mine = [pid for pid in pids if f"CKPT_JOB={t.name}".encode() in pathlib.Path(f"/proc/{pid}/environ").read_bytes()]
     expect(mine, "no rank runs")

@@ -22,6 +22,7 @@ DEPLOY, PAGE = ROOT / "deploy" / "slurm", "run-under-slurm.md"
 PROGRAMS = {"slurmctld": "slurmctld", "slurmd": "slurmd", "munged": "munge", "srun": "slurm-client"}
 # Without an argument of their own, commands of Slurm take options from the environment.
 CLEAN = {name: value for name, value in ENVIRONMENT.items() if not name.startswith(("SLURM", "SBATCH", "SALLOC", "SRUN"))}
+PAUSE = 0.2  # seconds between two questions to Slurm, each of which is a process of its own
 NO_TASK = 4294967294  # what Slurm has in place of a number for a job that is no array
 SBIN = f"{os.environ['PATH']}:/usr/sbin:/sbin"
 
@@ -145,15 +146,21 @@ PATH={BIN}:$PATH CKPT_CONFIG=/dev/null
 
         def over():
             return there() or self.state(name) in ("COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "NODE_FAIL")
-        until(over, f"{parts} of job {name}", pause=0.05)
+
+        def come():
+            """What has been written is looked at more often than Slurm is asked."""
+            with contextlib.suppress(Failure):
+                return until(there, "the text", seconds=1, pause=0.05)
+            return over()
+        until(come, f"{parts} of job {name}")
         expect(there(), f"job {name} ended without {parts}: {self.show(name)} {self.out(job, task)[-3000:]}")
 
     def until_state(self, job, *states):
-        until(lambda: self.state(job) in states, f"job {job} is {states}", pause=0.05)
+        until(lambda: self.state(job) in states, f"job {job} is {states}", pause=PAUSE)
 
     def runs_again(self, job):
         """A requeued job waits for minutes: not here. But slurmd takes no job again within the second of its end."""
-        until(lambda: self.state(job) == "PENDING", f"job {job} is requeued", pause=0.05)
+        until(lambda: self.state(job) == "PENDING", f"job {job} is requeued", pause=PAUSE)
         self.call("scontrol", "update", f"JobId={job}", "StartTime=now+2seconds")
 
     def daemon(self, job, node):
