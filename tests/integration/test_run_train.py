@@ -11,6 +11,7 @@ from launcher import TRAIN, Run, final, listed, run, tidy, top
 from tap import Cases, equal, expect, has
 
 STEPS = 100
+SMALL = ("--batch", 4, "--seq", 32)  # what is computed does not matter here
 cases = Cases(tidy)
 case = cases.case
 
@@ -18,7 +19,7 @@ case = cases.case
 def train(*args, steps=STEPS, **options):
     """ckpt run of four ranks of ckpt-train; returns (its document, the line that it ends with)."""
     store = options.pop("store", None) or tempfile.mkdtemp(dir=top)
-    r = run("-n", 4, "--json", "--store", store, *args, "--", TRAIN, "--steps", steps, "--save-memory-every", 5,
+    r = run("-n", 4, "--json", "--store", store, *args, "--", TRAIN, *SMALL, "--steps", steps, "--save-memory-every", 5,
             "--save-storage-every", 40, **options)
     return json.loads(r.out()), final(r.err())
 
@@ -50,7 +51,7 @@ def _():
 def _():
     for _ in range(4):
         store = tempfile.mkdtemp(dir=top)
-        r = run("-n", 4, "--json", "--store", store, "--inject", "kill:rank=1@step=40", "--", TRAIN, "--steps", 40, "--save-memory-every", 1)
+        r = run("-n", 4, "--json", "--store", store, "--inject", "kill:rank=1@step=40", "--", TRAIN, *SMALL, "--steps", 40, "--save-memory-every", 1)
         document = json.loads(r.out())
         equal([document["fired"], document["recovered"]], [1, 1])
         r = document["recoveries"][0]
@@ -135,7 +136,7 @@ def _():
 @case("what compressed gradients have left out is saved and restored: no bit differs")
 def _():
     def ended(*args):
-        r = run("-n", 4, "--json", "--store", tempfile.mkdtemp(dir=top), *args, "--", TRAIN, "--steps", STEPS, "--compress", "1bit")
+        r = run("-n", 4, "--json", "--store", tempfile.mkdtemp(dir=top), *args, "--", TRAIN, *SMALL, "--steps", STEPS, "--compress", "1bit")
         equal("torn" in r.err(), False, r.err())
         return json.loads(r.out())["restarts"], final(r.err())
     undisturbed, killed = ended(), ended("--inject", "kill:rank=2@step=60")
@@ -147,7 +148,7 @@ def _():
 
 def play(fault, *options, restarts=0, **more):
     """The run ends as the undisturbed one did; returns its document and what was said."""
-    r = run("-n", 4, "--json", "--store", tempfile.mkdtemp(dir=top), "--inject", fault, *options, "--", TRAIN, "--steps", STEPS,
+    r = run("-n", 4, "--json", "--store", tempfile.mkdtemp(dir=top), "--inject", fault, *options, "--", TRAIN, *SMALL, "--steps", STEPS,
             "--save-memory-every", 5, "--save-storage-every", 40, "--timeout", more.get("timeout", 20))
     document = json.loads(r.out())
     equal(final(r.err()), reference, r.err())
