@@ -20,7 +20,8 @@ from play import Play  # noqa: E402
 from runner import Runner  # noqa: E402
 from tap import NIGHTLY  # noqa: E402
 
-PAIRS = int(os.environ.get("CKPT_PAIRS", 6000 if NIGHTLY else 560))
+EACH = 8  # of each kind; nightly has the many, since another of a kind is rarely another case
+PAIRS = int(os.environ.get("CKPT_PAIRS", 6000 if NIGHTLY else EACH * len(generator.NAMES)))
 
 if __name__ == "__main__":
     sys.exit(Runner(__file__, generator.make, Play, generator.NAMES, beside=5).main(PAIRS))
