@@ -190,6 +190,4 @@ if reason:
     sys.exit(0)
 undisturbed = final(subprocess.run([str(word) for word in [CKPT, "run", "-n", WORLD, "--", *TRAINER]], capture_output=True, text=True, check=True,
                                    env={name: value for name, value in os.environ.items() if not name.startswith("CKPT_")}).stdout)
-cases = Cases()
-cases.run_beside([(case.__name__.replace("_", " "), case) for case in CASES if len(sys.argv) < 2 or sys.argv[1] in case.__name__])
-sys.exit(cases.end())
+sys.exit(Cases().run_chosen([(case.__name__.replace("_", " "), case) for case in CASES]))

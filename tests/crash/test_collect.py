@@ -5,6 +5,7 @@ import subprocess
 import sys
 
 import single_node
+from single_node import finish
 from tap import BIN, DEADLINE, Cases, expect, until
 
 cases = Cases()
@@ -13,16 +14,7 @@ RANK = ("--storage", 1, "--pause", 5, "--elements", 20000, "--deadline", 20000)
 
 
 def ranks(d, *options):
-    stop = d.top / "stop"
-    stop.unlink(missing_ok=True)
-    (d.top / "pace").unlink(missing_ok=True)
-    return stop, d.world(WORLD, *RANK, "--until-file", stop, *options)
-
-
-def finish(stop, running):
-    stop.touch()
-    for rank in running:
-        expect(rank.wait() == 0, f"rank {rank.number} ended with {rank.process.returncode}: {rank.lines()[-3:]}")
+    return d.endless(WORLD, *RANK, *options)
 
 
 def acknowledged(running, level="durable"):

@@ -5,6 +5,7 @@ import contextlib
 import json
 
 import single_node
+from single_node import finish
 from scripted_ranks import CAPTURED, DURABLE, HEALTHY, LATEST_HEALTHY, MEMORY, STORAGE, UNHEALTHY, Puppet, Run, all_must, gather, holds, save
 from tap import Cases, expect, until
 
@@ -14,16 +15,7 @@ RANK = ("--storage", 2, "--mark", 4, "--pause", 15, "--elements", 3000, "--deadl
 
 
 def ranks(d, *options):
-    stop = d.top / "stop"
-    stop.unlink(missing_ok=True)
-    (d.top / "pace").unlink(missing_ok=True)
-    return stop, d.world(WORLD, *RANK, "--until-file", stop, *options)
-
-
-def finish(stop, running):
-    stop.touch()
-    for rank in running:
-        expect(rank.wait() == 0, f"rank {rank.number} ended with {rank.process.returncode}: {rank.lines()[-3:]}")
+    return d.endless(WORLD, *RANK, *options)
 
 
 def said(d):

@@ -87,6 +87,13 @@ class Daemon:
     def world(self, world, *options, **more):
         return [self.rank(r, world, *options, **more) for r in range(world)]
 
+    def endless(self, world, *options):
+        """Ranks, and the file whose being there ends them (finish)."""
+        stop = self.top / "stop"
+        stop.unlink(missing_ok=True)
+        (self.top / "pace").unlink(missing_ok=True)
+        return stop, self.world(world, *options, "--until-file", stop)
+
     def close(self):
         for rank in self.ranks:
             rank.kill()
@@ -177,6 +184,12 @@ class Rank:
 
     def until(self, condition, what):
         return until(lambda: condition() or self.process.poll() is not None, f"rank {self.number}: {what}")
+
+
+def finish(stop, running):
+    stop.touch()
+    for rank in running:
+        expect(rank.wait() == 0, f"rank {rank.number} ended with {rank.process.returncode}: {rank.lines()[-3:]}")
 
 
 @contextlib.contextmanager

@@ -4,12 +4,14 @@ import concurrent.futures
 import contextlib
 import os
 import pathlib
+import sys
 import threading
 import time
 
 BIN = pathlib.Path(os.environ["CKPT_BUILD"])
 NIGHTLY = bool(os.environ.get("CKPT_NIGHTLY"))
 DEADLINE = 180  # seconds that anything may take, also under sanitizers, on two busy cores and a slow disk
+PAUSE_MAX = 0.2  # seconds between two looks at what has no event, where a look takes as long
 SHOWN = 3000  # characters of a text that a failure shows
 BESIDE = 4  # cases that run side by side where a test lets them
 
@@ -47,13 +49,14 @@ def has(text, *parts):
 
 
 def until(condition, what, seconds=DEADLINE, pause=0.02):
-    """For what has no event: another process's files and sockets. Returns what the condition did."""
+    """For what has no event: another process's files and sockets. Returns what the condition did. A look that takes long, such as one with a process
+    of its own, is taken more rarely."""
     limit = time.monotonic() + seconds
-    while time.monotonic() < limit:
+    while (began := time.monotonic()) < limit:
         result = condition()
         if result:
             return result
-        time.sleep(pause)
+        time.sleep(max(pause, min(time.monotonic() - began, PAUSE_MAX)))
     raise Failure(f"not within {seconds} s: {what}")
 
 
@@ -76,6 +79,15 @@ class Cases:
         """What run is called with, side by side, the longest first: for cases that wait most of their time and share nothing."""
         with concurrent.futures.ThreadPoolExecutor(count) as pool:
             list(pool.map(lambda row: self.run(*row), rows))
+
+    def run_chosen(self, rows, why=None):
+        """The rows whose name has the word of the command line in it, side by side; all without a word. why: none can run here, and the reason.
+        Returns the exit status."""
+        if why:
+            print(f"1..0 # SKIP {why}")
+            return 0
+        self.run_beside([row for row in rows if len(sys.argv) < 2 or sys.argv[1] in row[0]])
+        return self.end()
 
     def tell(self, word, name, why=""):
         with self.lock:
