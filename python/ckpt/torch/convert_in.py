@@ -108,7 +108,7 @@ class _Parts:
 def _small(source: Foreign, parts: _Parts) -> dict[Keys, torch.Tensor]:
     def size(at: Keys) -> int:
         dtype, shape = source.tensors[at]
-        return math.prod(shape) * dtype.itemsize
+        return int(math.prod(shape) * dtype.itemsize)
 
     mixed = {at[0] for at in parts.values}
     wanted = {new: at for new, at in parts.tensors.items() if new[0] in mixed and new[1:2] != ("state",) and size(at) <= INLINE}
@@ -121,7 +121,7 @@ def _batches(source: Foreign, names: Mapping[Keys, Keys]) -> Iterator[list[Keys]
     held = 0
     for new, at in names.items():
         dtype, shape = source.tensors[at]
-        size = math.prod(shape) * dtype.itemsize
+        size = int(math.prod(shape) * dtype.itemsize)
         if batch and held + size > FILE_BYTES:
             yield batch
             batch, held = [], 0
