@@ -12,7 +12,7 @@ import tempfile
 
 from launcher import ENVIRONMENT, TRAIN, Run, final, gone
 from pages import at, commands
-from tap import BIN, DEADLINE, Cases, equal, expect, has, until
+from tap import BIN, DEADLINE, Cases, Failure, equal, expect, has, until
 
 if not shutil.which("mpirun"):
     print("Open MPI is not installed: openmpi-bin")
@@ -43,7 +43,10 @@ class Shell:
         return self.out.read_text(errors="replace")
 
     def until(self, *parts):
-        until(lambda: all(part in self.text() for part in parts) or self.child.poll() is not None, f"{parts} in {self.text()[-2000:]}")
+        try:
+            until(lambda: all(part in self.text() for part in parts) or self.child.poll() is not None, parts)
+        except Failure as late:
+            raise Failure(f"{late} in {self.text()[-2000:]}") from None
         has(self.text(), *parts)
 
     def daemon(self):
