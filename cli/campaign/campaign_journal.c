@@ -56,19 +56,20 @@ int journal_put(struct campaign_journal *journal, json_t *line, struct err *err)
 
 int journal_read(const char *path, int (*fn)(void *arg, const json_t *line), void *arg, struct err *err)
 {
-	AUTO_FREE char *text = malloc(LINE_BYTES_MAX);
+	AUTO_FREE char *text = NULL;
+	size_t room = 0, number = 0;
+	int rc = 0;
 	FILE *f = fopen(path, "re");
-	int rc = !f ? -errno : text ? 0 : -ENOMEM;
-	if (rc) {
-		if (f)
-			fclose(f);
-		return err_set(err, rc, "%s: %s", path, err_name(rc));
-	}
-	while (!rc && fgets(text, LINE_BYTES_MAX, f) && strchr(text, '\n')) {
+	if (!f)
+		return err_set(err, -errno, "%s: %s", path, err_name(-errno));
+	for (ssize_t n; !rc && (n = getline(&text, &room, f)) > 0 && text[n - 1] == '\n';) {
 		json_t *line = json_loads(text, JSON_REJECT_DUPLICATES, NULL);
-		rc = line ? fn(arg, line) : err_set(err, -EBADMSG, "%s: a line is no JSON", path);
+		number++;
+		rc = line ? fn(arg, line) : err_set(err, -EBADMSG, "%s: line %zu is no JSON", path, number);
 		json_decref(line);
 	}
+	if (!rc && !feof(f) && ferror(f))
+		rc = err_set(err, -EIO, "%s cannot be read behind line %zu", path, number);
 	fclose(f);
 	return rc;
 }

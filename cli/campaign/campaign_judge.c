@@ -159,15 +159,17 @@ static bool is_stated(const struct judge *j, const json_t *span, uint64_t ended)
 }
 
 /* What was durable before any part of the recovery had begun counts. */
-static void judge_recovery(struct judge *j, const json_t *span)
+static int judge_recovery(void *arg, const json_t *span)
 {
 	static const char *const parts[] = {"detect_ns", "decide_ns", "gather_ns", "choose_ns", "fetch_ns"};
+	struct judge *j = arg;
 	struct invariant *v = &j->out[1];
 	uint64_t ended = journal_number(span, "ended_ns"), took = 0;
 	struct step_id id = {.step = journal_number(span, "step"),
 			     .epoch = (uint32_t)journal_number(span, "step_epoch")};
-	if (!json_is_integer(json_object_get(span, "step")) || is(span, "state", "refused"))
-		return;
+	if (!is(span, "span", "recovery") || !json_is_integer(json_object_get(span, "step")) ||
+	    is(span, "state", "refused"))
+		return 0;
 	for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++)
 		took += journal_number(span, parts[i]);
 	v->looked_at++;
@@ -177,29 +179,15 @@ static void judge_recovery(struct judge *j, const json_t *span)
 			broken(v, "step %lu of epoch %u was restored, although step %lu of epoch %u was durable",
 			       (unsigned long)id.step, id.epoch, (unsigned long)d->id.step, d->id.epoch);
 	}
+	return 0;
 }
 
 static int judge_restored(struct judge *j, struct err *err)
 {
-	AUTO_FREE char *text = malloc(LINE_BYTES_MAX);
 	char path[PATH_MAX];
 	judged(&j->out[1], "restored");
 	snprintf(path, sizeof(path), "%s/spans", j->folder);
-	FILE *f = fopen(path, "re");
-	if (!f || !text) {
-		int rc = f ? -ENOMEM : -errno;
-		if (f)
-			fclose(f);
-		return err_set(err, rc, "%s: %s", path, err_name(rc));
-	}
-	while (fgets(text, LINE_BYTES_MAX, f) && strchr(text, '\n')) {
-		json_t *span = json_loads(text, JSON_REJECT_DUPLICATES, NULL);
-		if (is(span, "span", "recovery"))
-			judge_recovery(j, span);
-		json_decref(span);
-	}
-	fclose(f);
-	return 0;
+	return journal_read(path, judge_recovery, j, err);
 }
 
 /* ---- the others ---------------------------------------------------------------------------------------------------- */

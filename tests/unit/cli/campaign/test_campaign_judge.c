@@ -94,6 +94,21 @@ Test(campaign_judge, what_is_older_than_the_newest_durable_needs_a_reason)
 	cr_expect_str_eq(judge(DURABLE("10") FAULT("nan", "0") END), "", "training goes back by itself");
 }
 
+Test(campaign_judge, no_span_escapes)
+{
+	static char spans[100000];
+	memset(spans, ' ', sizeof(spans) - 300);
+	snprintf(spans + sizeof(spans) - 300, 300, "{}\n%s", RECOVERY("9", "9000", "null"));
+	put("spans", spans);
+	cr_expect_str_eq(judge(DURABLE("10") END), "restored ", "behind a line of any length");
+	put("spans", "{\n" RECOVERY("9", "9000", "null"));
+	put("journal", DURABLE("10") END);
+	cr_expect_eq(campaign_judge(folder, found, &err), -EBADMSG);
+	cr_expect(strstr(err.text, "spans: line 1 is no JSON"), "%s", err.text);
+	put("spans", "{}\n{\"span\":\"reco");
+	cr_expect_str_eq(judge(DURABLE("10") END), "", "the last line was cut");
+}
+
 Test(campaign_judge, other_parameters_are_found)
 {
 	cr_expect_str_eq(judge("{\"event\":\"end\",\"step\":12,\"params\":\"aa\",\"calm_params\":\"ab\"}\n"),
