@@ -10,7 +10,7 @@ from launcher import CKPT, TRAIN, Run, final, top
 from loopback_cluster import loopback_cluster
 from tap import equal, expect, until
 
-STEPS = 400
+STEPS, BATCH = 400, 6
 WAIT = "500ms"
 
 
@@ -25,7 +25,7 @@ class Node:
         self.name, self.daemon, self.run = name, daemon, None
 
     def start(self, *args, n=3, ranks=1, steps=STEPS, every=50, memory=10, **env):
-        self.run = Run("--nodes", n, "-n", ranks, "--socket", self.daemon.socket, "--json", *args, "--", TRAIN, "--batch", 6, "--steps",
+        self.run = Run("--nodes", n, "-n", ranks, "--socket", self.daemon.socket, "--json", *args, "--", TRAIN, "--batch", BATCH, "--steps",
                        steps, "--save-memory-every", memory, "--save-storage-every", every, **env)
         return self.run
 
