@@ -122,7 +122,7 @@ static int job_new(struct jobs *jobs, const struct wire_hello *hello, struct job
 		free(job);
 		return rc;
 	}
-	former_give(job, former_unpark(&jobs->formers, job));
+	former_give(job, former_unpark(&jobs->formers, job->name, job->world, job->nlocal, job->spread));
 	if (job->former)
 		participant_knows(job, WITNESS_ARENA, former_epoch(job->former));
 	gc_want(jobs->storage->gc, job);

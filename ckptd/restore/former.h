@@ -91,8 +91,8 @@ void former_tick(struct job *job, uint64_t now);
 
 /* The list, until a job of that name comes (restore/former_park.c). */
 void former_park(struct formers *formers, struct former *list);
-/* Takes all that the job can read. */
-struct former *former_unpark(struct formers *formers, const struct job *job);
+/* Takes all that the job can read: of this world, with so many ranks here, on this node alone or not. */
+struct former *former_unpark(struct formers *formers, const char *job, uint32_t world, uint32_t nlocal, bool spread);
 /* Whether a job of this world may begin, where something is parked that it could not read. -EBUSY, with what that is. */
 int former_allows(const struct formers *formers, const struct wire_hello *hello, bool spread, struct err *err);
 void formers_tick(struct formers *formers, uint64_t now);

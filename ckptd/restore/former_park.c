@@ -1,7 +1,8 @@
 /* What no job has at the moment: the one that had it has ended, and the next one of its name has not come. */
+#include "restore/former.h"
+
 #include "base/clock.h"
 #include "base/log.h"
-#include "job/job.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -22,12 +23,12 @@ static bool can_read(const struct former *former, uint32_t world, uint32_t nloca
 	       (spread == former->spread && world == former->world && nlocal == former->nlocal);
 }
 
-struct former *former_unpark(struct formers *formers, const struct job *job)
+struct former *former_unpark(struct formers *formers, const char *job, uint32_t world, uint32_t nlocal, bool spread)
 {
 	struct former *list = NULL;
 	for (struct former **at = &formers->first; *at;) {
 		struct former *former = *at;
-		if (strcmp(former->job, job->name) != 0 || !can_read(former, job->world, job->nlocal, job->spread)) {
+		if (strcmp(former->job, job) != 0 || !can_read(former, world, nlocal, spread)) {
 			at = &former->next;
 			continue;
 		}
