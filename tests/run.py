@@ -91,7 +91,7 @@ def find_tests(root, suite):
             noun = source.stem.removeprefix("test_")
             yield Test(suite, source.stem, [programs / f"{suite}_{noun}"], source)
     else:
-        for script in sorted(p for p in here.glob("test[_-]*") if p.is_file()):
+        for script in sorted(p for pattern in ("test[_-]*", "*/test[_-]*") for p in here.glob(pattern) if p.is_file()):
             interpreter = {".py": ["python3"], ".sh": ["bash"]}.get(script.suffix, [])
             yield Test(suite, script.stem, interpreter + [script], script)
 

@@ -109,6 +109,8 @@ tidy.report([
     case("a leak counts beside a failure", crash(f"{REPORT}; exit 1"), (0, 2, 0)),
     case("the folder for temporary files is private and goes", crash('test -d "$TMPDIR" && touch "$TMPDIR/x"'), (1, 0, 0)),
     case("a suite without tests fails", {}, (0, 1, 0), "no such test"),
+    case("a folder may have areas, which no name has", {"tests/crash/area/test_a.sh": script("exit 0"), "tests/crash/test_b.sh": script("exit 1")},
+         (1, 0, 0), "ok   crash/test_a ", wanted=("crash/a",)),
     case("a name picks one test", {**crash("exit 0"), "tests/crash/test_b.py": "raise SystemExit(1)"}, (1, 0, 0),
          wanted=("crash/a",)),
     case("Criterion's tests are cases", unit(criterion(f"1..3\n{OK}\n{BAD}\n{SKIP}", 1)), (1, 1, 1), "it broke", "a::d: no disk",

@@ -237,7 +237,7 @@ def _():
 
 @case("the page names every check, and no other")
 def _():
-    page = (pathlib.Path(__file__).parents[2] / "docs" / "reference" / "cli.md").read_text().split("## ckpt doctor")[1].split("\n## ")[0]
+    page = (pathlib.Path(__file__).parents[3] / "docs" / "reference" / "cli.md").read_text().split("## ckpt doctor")[1].split("\n## ")[0]
     inner = set(re.findall(r"^\| `(job-[a-z]+)`", page, re.M))
     equal(inner, set(inside()[1]))
     named = set(re.findall(r"`([a-z_-]+)`", page.split("The checks are")[1].split("JSON:")[0]))

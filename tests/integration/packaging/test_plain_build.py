@@ -15,7 +15,7 @@ import tempfile
 
 import tap
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
+ROOT = pathlib.Path(__file__).resolve().parents[3]
 TYPES = ("Release", "Debug", "MinSizeRel", "RelWithDebInfo")
 VERSIONS = range(9, 31)
 

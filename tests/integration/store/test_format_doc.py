@@ -7,7 +7,7 @@ import sys
 
 program = os.path.join(os.environ["CKPT_BUILD"], "format_example")
 lines = subprocess.run([program], check=True, capture_output=True, text=True).stdout.splitlines()
-page = pathlib.Path(__file__).resolve().parents[2] / "docs" / "reference" / "format.md"
+page = pathlib.Path(__file__).resolve().parents[3] / "docs" / "reference" / "format.md"
 written = {line.strip() for line in page.read_text().splitlines()}
 missing = [line for line in lines if line.strip() not in written]
 for line in missing:

@@ -12,7 +12,7 @@ import tempfile
 
 from tap import NIGHTLY, SHOWN, Cases, Failure, equal, expect, has
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
+ROOT = pathlib.Path(__file__).resolve().parents[3]
 ARCHIVE = ROOT / "offline" / "ckpt-gpu-check.tar.gz"
 LIMIT = 64 << 20
 LOADER = pathlib.Path("/lib64/ld-linux-x86-64.so.2")

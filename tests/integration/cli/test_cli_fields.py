@@ -12,7 +12,7 @@ from offline import CORRUPT, DIFFERENT, OK, PARTIAL, case, cases, ckpt, data, fl
 from launcher import CKPT, ENVIRONMENT, TRAIN, Run
 from tap import DEADLINE, expect, until
 
-PAGE = (pathlib.Path(__file__).resolve().parents[2] / "docs" / "reference" / "cli.md").read_text()
+PAGE = (pathlib.Path(__file__).resolve().parents[3] / "docs" / "reference" / "cli.md").read_text()
 
 
 def names_in_code(text):

@@ -11,7 +11,7 @@ from offline import (CORRUPT, FAILED, NO_REPO, NONE_RESTORABLE, PARTIAL, USAGE, 
 from tap import expect
 
 NO_DAEMON = 12
-DOCS = (pathlib.Path(__file__).resolve().parents[2] / "docs" / "reference" / "cli.md").read_text()
+DOCS = (pathlib.Path(__file__).resolve().parents[3] / "docs" / "reference" / "cli.md").read_text()
 OUT = top / "out"
 SOME = "step-000000000002.e0001"
 

@@ -18,7 +18,7 @@ from tap import BIN, DEADLINE, Cases, equal, expect, has, until
 
 BROWSER = shutil.which("chromium-headless-shell") or shutil.which("chromium")
 ARTEFACTS = pathlib.Path(os.environ.get("CKPT_ARTEFACTS") or BIN.parents[1] / "artefacts")
-PAGE = (pathlib.Path(__file__).parents[2] / "ckptd" / "observe" / "web" / "status.html").read_text()
+PAGE = (pathlib.Path(__file__).parents[3] / "ckptd" / "observe" / "web" / "status.html").read_text()
 EVIL = '<img src=x onerror="document.title=\'owned\'">'
 if not BROWSER:
     print("no chromium-headless-shell and no chromium here: scripts/deps installs the former when CKPT_BROWSER is set")

@@ -13,7 +13,7 @@ import time
 from etcd import why_not
 from tap import BIN, DEADLINE, Cases
 
-DEMO = pathlib.Path(__file__).resolve().parents[2] / "scripts" / "demo"
+DEMO = pathlib.Path(__file__).resolve().parents[3] / "scripts" / "demo"
 OK, FAILED, USAGE, TERMINATED = 0, 1, 2, 143
 
 

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 from tap import BIN, Cases, equal
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "bench"))
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[3] / "bench"))
 import faults  # noqa: E402
 
 NIGHTLY = os.environ.get("CKPT_NIGHTLY") == "1"

@@ -12,7 +12,7 @@ import sys
 
 import tap
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
+ROOT = pathlib.Path(__file__).resolve().parents[3]
 TOOLKIT = ROOT / "build" / "cuda-12.8-toolkit"
 PACKAGES = ("nvidia-cuda-runtime-cu12==12.8.*", "nvidia-cuda-nvcc-cu12==12.8.*", "nvidia-cuda-cccl-cu12==12.8.*")
 CLANGS = range(30, 17, -1)  # 18 is the first that knows CUDA 12.3, and all of its later headers

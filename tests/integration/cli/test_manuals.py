@@ -11,7 +11,7 @@ import sys
 
 from offline import BIN, case, cases, data, equal, has, top
 
-TREE = pathlib.Path(__file__).resolve().parents[2]
+TREE = pathlib.Path(__file__).resolve().parents[3]
 BUILD = BIN.parent
 PAGES = BUILD / "man"
 table = data("help")

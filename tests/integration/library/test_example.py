@@ -11,7 +11,7 @@ import tempfile
 from launcher import CKPT, Run, tidy
 from tap import BIN, Cases, equal, expect, has
 
-SOURCE = pathlib.Path(__file__).resolve().parents[2]
+SOURCE = pathlib.Path(__file__).resolve().parents[3]
 cases = Cases(tidy)
 top = pathlib.Path(tempfile.mkdtemp())
 train = top / "train"

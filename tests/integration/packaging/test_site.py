@@ -12,7 +12,7 @@ import urllib.parse
 
 from tap import Cases, equal, expect
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
+ROOT = pathlib.Path(__file__).resolve().parents[3]
 if not shutil.which("sphinx-build"):
     print("there is no sphinx-build here: scripts/deps installs it")
     sys.exit(77)

@@ -17,7 +17,7 @@ from offline import (CANCELLED, CORRUPT, FAILED, NO_REPO, NONE_RESTORABLE, OK, R
                      top)
 from tap import BIN, DEADLINE, NIGHTLY
 
-DOCS = pathlib.Path(__file__).resolve().parents[2] / "docs" / "reference" / "cli.md"
+DOCS = pathlib.Path(__file__).resolve().parents[3] / "docs" / "reference" / "cli.md"
 STEP1000 = "step-000000001000.e0001"
 
 

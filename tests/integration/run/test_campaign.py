@@ -10,7 +10,7 @@ from launcher import CKPT, ENVIRONMENT, TRAIN, top
 from tap import DEADLINE, Cases, equal, expect, has, until
 
 OK, FAILED, USAGE, PARTIAL, CANCELLED = 0, 1, 2, 3, 130
-EXAMPLES = pathlib.Path(__file__).resolve().parents[2] / "docs" / "examples" / "campaigns"
+EXAMPLES = pathlib.Path(__file__).resolve().parents[3] / "docs" / "examples" / "campaigns"
 cases = Cases()
 case = cases.case
 

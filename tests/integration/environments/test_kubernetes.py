@@ -20,7 +20,7 @@ from launcher import ENVIRONMENT, TRAIN, Run, final, listed  # noqa: E402
 from loopback_cluster import free_port  # noqa: E402
 from tap import BIN, DEADLINE, Cases, equal, expect, has, until  # noqa: E402
 
-FOLDER = pathlib.Path(__file__).parents[2] / "deploy" / "kubernetes"
+FOLDER = pathlib.Path(__file__).parents[3] / "deploy" / "kubernetes"
 VERSION = "1.32"
 cases = Cases()
 case = cases.case

@@ -103,10 +103,10 @@ def served_with(registry):
 
 @case("metrics and codes are those of the page")
 def _():
-    page = (pathlib.Path(__file__).parents[2] / "docs" / "reference" / "monitoring.md").read_text()
+    page = (pathlib.Path(__file__).parents[3] / "docs" / "reference" / "monitoring.md").read_text()
     served = set(watched.metrics()) | served_in_a_cluster()
     equal({name for name in in_tables(page, 1) if name.startswith("ckpt_")}, served, "metrics")
-    code = (pathlib.Path(__file__).parents[2] / "ckptd" / "observe" / "health.c").read_text()
+    code = (pathlib.Path(__file__).parents[3] / "ckptd" / "observe" / "health.c").read_text()
     equal({name for name in in_tables(page, 1) if name.isupper()}, set(re.findall(r'=\s*\{"([A-Z_]+)",', code)), "codes")
 
 
@@ -149,7 +149,7 @@ def check_expression(expression, families):
 @case("alert rules and dashboard name what is served")
 def _():
     families = watched.metrics()
-    folder = pathlib.Path(__file__).parents[2] / "docs" / "monitoring"
+    folder = pathlib.Path(__file__).parents[3] / "docs" / "monitoring"
     rules = yaml.safe_load((folder / "alerts.yml").read_text())["groups"][0]["rules"]
     for rule in rules:
         expect(rule["labels"]["severity"] in ("page", "ticket") and rule["annotations"]["summary"] and rule["annotations"]["remedy"], rule)

@@ -2,7 +2,7 @@
 # What cmake --install puts in place is enough to build docs/examples/train.c, by pkg-config and by find_package, also after
 # the prefix was moved; the programs start, and without a daemon say so.
 set -u
-source=$(cd "$(dirname "$0")/../.." && pwd)
+source=$(cd "$(dirname "$0")/../../.." && pwd)
 build=$(dirname "$CKPT_BUILD")
 top=$(mktemp -d) || exit 1
 trap 'rm -rf "$top"' EXIT

@@ -17,7 +17,7 @@ from tap import BIN, Cases, equal, expect, has, until
 ENOENT, EIO, EINVAL, ENODATA, EBADMSG = -2, -5, -22, -61, -74
 ELEMENTS = 1000
 WORLD = 2
-SOURCE = pathlib.Path(__file__).resolve().parents[2]
+SOURCE = pathlib.Path(__file__).resolve().parents[3]
 cases = Cases()
 
 

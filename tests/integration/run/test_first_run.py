@@ -14,7 +14,7 @@ import time
 from launcher import ENVIRONMENT
 from tap import BIN, DEADLINE, Cases, Failure, equal, expect
 
-TREE = pathlib.Path(__file__).resolve().parents[2]
+TREE = pathlib.Path(__file__).resolve().parents[3]
 PAGE = (TREE / "docs/tutorial/first-run.md").read_text()
 FOLDER, PROGRAMS, HOST = "/tmp/ckpt-first", "$PWD/build/release/bin", "vm"  # on the page
 PAUSE = 0.05  # seconds between two looks
